@@ -112,7 +112,8 @@ func (v Version) Source() map[string][]byte {
 	} {
 		content, err := source.ReadFile("source/" + stored)
 		if err != nil {
-			panic(fmt.Sprintf("kubernetes %s is in the table of versions, but its module is not embedded: %v", v.Minor, err))
+			panic(fmt.Sprintf("kubernetes %s is in the table of versions, but its module is not embedded: %v", v.Minor,
+				err))
 		}
 		files[name] = content
 	}

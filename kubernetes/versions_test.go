@@ -38,7 +38,8 @@ func TestVersionsAreConsecutiveAndLiveAsEKSPromises(t *testing.T) {
 		if !strings.HasPrefix(v.Patch(), v.Minor+".") {
 			t.Errorf("%s: its module pins Kubernetes %s", v.Minor, v.Patch())
 		}
-		if want := regexp.MustCompile(`^v` + regexp.QuoteMeta(v.Patch()) + `-eks-[0-9a-f]{7}$`); !want.MatchString(v.GitVersion()) {
+		if want := regexp.MustCompile(`^v` + regexp.QuoteMeta(v.Patch()) + `-eks-[0-9a-f]{7}$`); !want.MatchString(
+			v.GitVersion()) {
 			t.Errorf("%s: version %q does not match %s", v.Minor, v.GitVersion(), want)
 		}
 		if got, ok := Lookup(v.Minor); !ok || got != v {
@@ -134,7 +135,8 @@ func TestDocumentedVersions(t *testing.T) {
 		}
 		row := "| " + strings.Join([]string{
 			v.Minor, v.Patch(), string(cloudProvider[1]), v.PlatformVersion,
-			v.Released.Format(time.DateOnly), v.EndOfStandardSupport.Format(time.DateOnly), v.EndOfExtendedSupport.Format(time.DateOnly),
+			v.Released.Format(time.DateOnly), v.EndOfStandardSupport.Format(time.DateOnly),
+			v.EndOfExtendedSupport.Format(time.DateOnly),
 		}, " | ") + " |\n"
 		if !strings.Contains(string(document), row) {
 			t.Errorf("docs/versions.md lacks the row\n%s", row)

@@ -73,9 +73,10 @@ func Tags() []string {
 // Stamps are the values that upstream's releases give to variables.
 func Stamps() map[string]string {
 	return map[string]string{
-		containerd + "/version.Version":                 Pinned(containerd),
-		vpcCNI + "/pkg/version.Version":                 Pinned(vpcCNI),
-		"main.version":                                  Pinned(vpcCNI), // of its plugins: ipamd serves those of its own version only
+		containerd + "/version.Version": Pinned(containerd),
+		vpcCNI + "/pkg/version.Version": Pinned(vpcCNI),
+		// of its plugins: ipamd serves those of its own version only
+		"main.version": Pinned(vpcCNI),
 		"sigs.k8s.io/aws-iam-authenticator/pkg.Version": Pinned("sigs.k8s.io/aws-iam-authenticator"),
 		cni + "/pkg/utils/buildversion.BuildVersion":    Pinned(cni),
 		coredns + "/coremain.gitTag":                    Pinned(coredns),
@@ -105,7 +106,8 @@ var Source = sync.OnceValue(func() map[string][]byte {
 
 // Pinned is the version of a module that the programs are built from: "v2.4.2".
 func Pinned(module string) string {
-	match := regexp.MustCompile(`(?m)^\s*(?:require )?` + regexp.QuoteMeta(module) + ` (v\S+)`).FindSubmatch(Source()["go.mod"])
+	match := regexp.MustCompile(`(?m)^\s*(?:require )?` + regexp.QuoteMeta(module) + ` (v\S+)`).FindSubmatch(
+		Source()["go.mod"])
 	if match == nil {
 		panic("node/source/programs.mod does not require " + module)
 	}

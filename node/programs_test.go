@@ -17,7 +17,9 @@ func TestTheModuleHasAllPrograms(t *testing.T) {
 				t.Errorf("%s is built from %s, which is not embedded", name, pkg)
 			}
 		} else if !strings.Contains(mod, "\n\t"+pkg+"\n") {
-			t.Errorf("%s is built from %s, which go.mod does not list as a tool: \"go mod tidy\" would drop what it needs", name, pkg)
+			t.Errorf(
+				"%s is built from %s, which go.mod does not list as a tool: \"go mod tidy\" would drop what it needs",
+				name, pkg)
 		}
 	}
 	for name, file := range Data() {

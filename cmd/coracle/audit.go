@@ -70,7 +70,7 @@ is the story of all of that type. The cluster must have its audit log switched o
 			if err != nil {
 				return err
 			}
-			o.Style = style(o, noColor)
+			o.Style = outputStyle(o, noColor)
 			return audit.Run(
 				cmd.Context(),
 				cmd.OutOrStdout(),
@@ -101,8 +101,8 @@ is the story of all of that type. The cluster must have its audit log switched o
 	return cmd
 }
 
-// style fits the output to where it goes: the terminal's width and colors, or 80 columns.
-func style(o audit.Options, noColor bool) audit.Style {
+// outputStyle fits the output to where it goes: the terminal's width and colors, or 80 columns.
+func outputStyle(o audit.Options, noColor bool) audit.Style {
 	s := audit.Style{
 		Width: 80,
 		Wide:  o.Output == "wide",

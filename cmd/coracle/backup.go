@@ -26,7 +26,7 @@ func backupCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return backupTo(cmd.Context(), cmd.OutOrStdout(), dir, args[0], steps(cmd.ErrOrStderr()))
+			return backupTo(cmd.Context(), cmd.OutOrStdout(), dir, args[0], progressPrinter(cmd.ErrOrStderr()))
 		},
 	}
 }
@@ -60,6 +60,7 @@ func backupTo(ctx context.Context, w io.Writer, dir datadir.Dir, file string, pr
 	if err := os.Rename(f.Name(), file); err != nil {
 		return err
 	}
-	progress(fmt.Sprintf("wrote %s (%d KiB). It holds every secret of this coracle: keep it safe.", file, info.Size()>>10))
+	progress(fmt.Sprintf("wrote %s (%d KiB). It holds every secret of this coracle: keep it safe.", file,
+		info.Size()>>10))
 	return nil
 }

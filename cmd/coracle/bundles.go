@@ -16,7 +16,8 @@ func bundlesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bundles [VERSION...]",
 		Short: "Build the Kubernetes programs of some or all versions",
-		Long:  "Build the Kubernetes programs of the named minor versions (1.35), or of all, unless they are there. It takes about four minutes each on two cores; clusters build what they miss by themselves.",
+		Long: "Build the Kubernetes programs of the named minor versions (1.35), or of all, unless they are there. " +
+			"It takes about four minutes each on two cores; clusters build what they miss by themselves.",
 		RunE: func(cmd *cobra.Command, minors []string) error {
 			dir, err := dataDir(cmd)
 			if err != nil {
@@ -39,6 +40,7 @@ func bundlesCommand() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&in, "bundles", "", "the only `directory` to find and build in ["+environmentName("bundles")+"]")
+	cmd.Flags().StringVar(&in, "bundles", "", "the only `directory` to find and build in ["+environmentName("bundles")+
+		"]")
 	return cmd
 }

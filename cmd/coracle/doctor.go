@@ -20,8 +20,9 @@ func doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say what this host lacks, with the command that fixes it",
-		Long:  "Say what this host lacks, with the command that fixes it. The exit status is 1 when clusters will not work.",
-		Args:  cobra.NoArgs,
+		Long: "Say what this host lacks, with the command that fixes it. The exit status is 1 when clusters will " +
+			"not work.",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			dir, err := dataDir(cmd)
 			if err != nil {

@@ -23,7 +23,7 @@ func downCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			running, err := down(cmd.Context(), dir)
+			running, err := stopDaemon(cmd.Context(), dir)
 			switch {
 			case errors.Is(err, admin.ErrNotRunning):
 				fmt.Fprintf(cmd.OutOrStdout(), "The daemon of %s was not running.\n", dir)
@@ -45,9 +45,9 @@ func downCommand() *cobra.Command {
 	}
 }
 
-// down ends the daemon of dir and waits until it is gone. It returns the number of processes
+// stopDaemon ends the daemon of dir and waits until it is gone. It returns the number of processes
 // that keep running, and admin.ErrNotRunning when there is no daemon.
-func down(ctx context.Context, dir datadir.Dir) (running int, err error) {
+func stopDaemon(ctx context.Context, dir datadir.Dir) (running int, err error) {
 	count := func() (int, error) {
 		left, _, err := findProcesses(dir)
 		return len(left), err

@@ -31,7 +31,8 @@ func envCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().
-		StringVar(&account, "account", "", "`number` of the account whose root access key is exported (default the first)")
+		StringVar(&account, "account", "",
+			"`number` of the account whose root access key is exported (default the first)")
 	cmd.Flags().StringVar(&region, "region", "", "`region` to export (default that of the daemon)")
 	return cmd
 }
@@ -83,7 +84,7 @@ func printEnv(w, warn io.Writer, dir datadir.Dir, account, region string) error 
 		// the name as it is.
 		{"AWS_DISABLE_HOST_PREFIX_INJECTION", "true"},
 	} {
-		if _, err := fmt.Fprintf(w, "export %s=%s\n", v[0], quote(v[1])); err != nil {
+		if _, err := fmt.Fprintf(w, "export %s=%s\n", v[0], shellQuote(v[1])); err != nil {
 			return err
 		}
 	}

@@ -43,21 +43,22 @@ with --addon, it says what would become of all objects of that add-on.`,
 		Args: cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			changed := cmd.Flags().Changed
-			if changed("resolve-conflicts") || changed("addon-version") || changed("addon") || changed("configuration-values") ||
+			if changed("resolve-conflicts") || changed("addon-version") || changed("addon") ||
+				changed("configuration-values") ||
 				changed("service-account-role-arn") {
 				q.WhatIf = &fields.WhatIf{Addon: addon, Version: version, Conflicts: strings.ToUpper(conflicts)}
 				if changed("service-account-role-arn") {
 					q.WhatIf.Role = &role
 				}
 			}
-			if err := target(args, addon, &q); err != nil {
+			if err := parseTarget(args, addon, &q); err != nil {
 				return err
 			}
 			if c := strings.ToUpper(conflicts); c != "NONE" && c != "OVERWRITE" && c != "PRESERVE" {
 				return fmt.Errorf("--resolve-conflicts %s: it is NONE, OVERWRITE or PRESERVE", conflicts)
 			}
 			if changed("configuration-values") {
-				text, err := textOf(configuration)
+				text, err := readArgument(configuration)
 				if err != nil {
 					return fmt.Errorf("--configuration-values: %w", err)
 				}
@@ -88,7 +89,8 @@ with --addon, it says what would become of all objects of that add-on.`,
 		&version,
 		"addon-version",
 		"",
-		"`version` of the add-on that the request would ask for (default the one that there is, or the cluster's default)",
+		"`version` of the add-on that the request would ask for (default the one that there is, or the cluster's "+
+			"default)",
 	)
 	f.StringVar(
 		&conflicts,
@@ -108,8 +110,8 @@ with --addon, it says what would become of all objects of that add-on.`,
 	return cmd
 }
 
-// target reads TYPE/NAME or TYPE NAME; nothing is the whole of an add-on.
-func target(args []string, addon string, q *fields.Question) error {
+// parseTarget reads TYPE/NAME or TYPE NAME; nothing is the whole of an add-on.
+func parseTarget(args []string, addon string, q *fields.Question) error {
 	switch len(args) {
 	case 0:
 		if addon == "" {
@@ -133,8 +135,8 @@ func target(args []string, addon string, q *fields.Question) error {
 	return nil
 }
 
-// textOf is a value of the command line, or what is in the file that it names, as for aws.
-func textOf(value string) (string, error) {
+// readArgument is a value of the command line, or what is in the file that it names, as for aws.
+func readArgument(value string) (string, error) {
 	path, ok := strings.CutPrefix(value, "file://")
 	if !ok {
 		return value, nil

@@ -55,9 +55,10 @@ network. FILE is what "docker save" or "podman save" write, docker's or the OCI 
 				}
 				archive, size = f, info.Size()
 			}
-			progress := &sending{Reader: archive, to: cmd.ErrOrStderr(), size: size, terminal: isatty.IsTerminal(os.Stderr.Fd())}
+			progress := &sending{Reader: archive, to: cmd.ErrOrStderr(), size: size,
+				terminal: isatty.IsTerminal(os.Stderr.Fd())}
 			loaded, err := admin.NewClient(dir.Socket()).LoadImages(cmd.Context(), progress)
-			progress.end()
+			progress.finishProgress()
 			if errors.Is(err, admin.ErrNotRunning) {
 				return fmt.Errorf("no daemon is running on %s: start it with \"coracle up\"", dir)
 			}
@@ -84,11 +85,11 @@ type sending struct {
 func (s *sending) Read(p []byte) (int, error) {
 	n, err := s.Reader.Read(p)
 	s.sent += int64(n)
-	s.show()
+	s.printProgress()
 	return n, err
 }
 
-func (s *sending) show() {
+func (s *sending) printProgress() {
 	const width = 30
 	switch {
 	case s.size == 0:
@@ -100,7 +101,8 @@ func (s *sending) show() {
 		if now := s.sent * 100 / s.size; now > s.shown {
 			s.shown = now
 			filled := int(now) * width / 100
-			fmt.Fprintf(s.to, "\r\033[K[%s%s] %3d%%  of %s", strings.Repeat("#", filled), strings.Repeat(".", width-filled), now, humanize.IBytes(uint64(s.size)))
+			fmt.Fprintf(s.to, "\r\033[K[%s%s] %3d%%  of %s", strings.Repeat("#", filled),
+				strings.Repeat(".", width-filled), now, humanize.IBytes(uint64(s.size)))
 		}
 	default:
 		if now := s.sent * 10 / s.size * 10; now > s.shown {
@@ -110,7 +112,7 @@ func (s *sending) show() {
 	}
 }
 
-func (s *sending) end() {
+func (s *sending) finishProgress() {
 	if s.terminal && s.shown > 0 && s.size > 0 {
 		fmt.Fprintln(s.to)
 	}
@@ -146,7 +148,8 @@ func imagesListCommand() *cobra.Command {
 			fmt.Fprintln(t, "REPOSITORY\tTAG\tDIGEST\tSIZE\tSINCE")
 			for _, i := range all {
 				for _, tag := range i.Tags {
-					fmt.Fprintf(t, "%s\t%s\t%.19s\t%s\t%s\n", i.Repository, tag, i.Digest, humanize.IBytes(uint64(i.Size)), humanize.Time(i.Pushed))
+					fmt.Fprintf(t, "%s\t%s\t%.19s\t%s\t%s\n", i.Repository, tag, i.Digest,
+						humanize.IBytes(uint64(i.Size)), humanize.Time(i.Pushed))
 				}
 			}
 			return t.Flush()

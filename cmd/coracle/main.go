@@ -32,7 +32,7 @@ func run() int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err := root().ExecuteContext(ctx)
+	err := newRootCommand().ExecuteContext(ctx)
 	var code exitCode
 	switch {
 	case err == nil:
@@ -49,7 +49,7 @@ type exitCode int
 
 func (e exitCode) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-func root() *cobra.Command {
+func newRootCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "coracle",
 		Short: "Amazon EKS on one machine: real clusters behind real AWS APIs",
@@ -66,10 +66,13 @@ func root() *cobra.Command {
 		},
 	}
 	cmd.CompletionOptions.HiddenDefaultCmd = true
-	cmd.PersistentFlags().String("data-dir", "", "`directory` of everything that belongs to one daemon (default "+datadir.Default()+") [CORACLE_DATA_DIR]")
+	cmd.PersistentFlags().String("data-dir", "", "`directory` of everything that belongs to one daemon (default "+
+		datadir.Default()+") [CORACLE_DATA_DIR]")
 	cmd.AddCommand(
-		upCommand(), downCommand(), serveCommand(), envCommand(), statusCommand(), auditCommand(), fieldsCommand(), execCommand(), demoCommand(), doctorCommand(), debugCommand(),
-		accountCommand(), interruptCommand(), bundlesCommand(), imagesCommand(), backupCommand(), restoreCommand(), resetCommand(), versionCommand(),
+		upCommand(), downCommand(), serveCommand(), envCommand(), statusCommand(), auditCommand(), fieldsCommand(),
+		execCommand(), demoCommand(), doctorCommand(), debugCommand(),
+		accountCommand(), interruptCommand(), bundlesCommand(), imagesCommand(), backupCommand(), restoreCommand(),
+		resetCommand(), versionCommand(),
 		etcdCommand(), endpointCommand(), operationsCommand(),
 	)
 	return cmd
@@ -108,7 +111,7 @@ func dataDir(cmd *cobra.Command) (datadir.Dir, error) {
 	return datadir.At(path)
 }
 
-// steps prints what a command does as it goes.
-func steps(w io.Writer) func(string) {
+// progressPrinter prints what a command does as it goes.
+func progressPrinter(w io.Writer) func(string) {
 	return func(step string) { fmt.Fprintln(w, step) }
 }

@@ -36,7 +36,7 @@ func resetCommand() *cobra.Command {
 					return errors.New("nothing was removed; \"coracle reset --yes\" does not ask")
 				}
 			}
-			return reset.Run(cmd.Context(), dir, steps(cmd.OutOrStdout()))
+			return reset.Run(cmd.Context(), dir, progressPrinter(cmd.OutOrStdout()))
 		},
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")

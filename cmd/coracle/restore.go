@@ -37,7 +37,7 @@ func restoreCommand() *cobra.Command {
 				defer f.Close()
 				in = f
 			}
-			return restoreFrom(in, dir, replace, steps(cmd.OutOrStdout()))
+			return restoreFrom(in, dir, replace, progressPrinter(cmd.OutOrStdout()))
 		},
 	}
 	cmd.Flags().BoolVar(&replace, "replace", false, "put what is in the data directory aside and end its processes")

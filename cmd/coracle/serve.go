@@ -21,31 +21,43 @@ type serveFlags struct {
 	names                                                                                                        []string
 }
 
-func (f *serveFlags) define(flags *pflag.FlagSet) {
+func (f *serveFlags) addFlags(flags *pflag.FlagSet) {
 	text := func(to *string, name, usage string) {
 		f.names = append(f.names, name)
 		flags.StringVar(to, name, "", usage+" ["+environmentName(name)+"]")
 	}
-	text(&f.listen, "listen", "`address` of the AWS endpoint (default "+daemon.DefaultListen+", or that of the last start)")
-	text(&f.region, "region", "`region` that \"coracle env\" exports (default "+daemon.DefaultRegion+", or that of the last start)")
-	text(&f.account, "account", "twelve-digit `number` of the account that the first start makes (default "+daemon.DefaultAccount+")")
+	text(&f.listen, "listen", "`address` of the AWS endpoint (default "+daemon.DefaultListen+
+		", or that of the last start)")
+	text(&f.region, "region", "`region` that \"coracle env\" exports (default "+daemon.DefaultRegion+
+		", or that of the last start)")
+	text(&f.account, "account", "twelve-digit `number` of the account that the first start makes (default "+
+		daemon.DefaultAccount+")")
 	text(&f.machines, "machines", "what EC2 instances are: `namespace|simulated` (default "+daemon.DefaultMachines+")")
-	text(&f.egressCIDRs, "egress-cidrs", "`blocks` beside the public internet, such as 10.0.0.0/8,127.0.0.1/32, in which the daemon may ask identity providers, "+
-		"registries and webhooks that its users name (default none, or those of the last start)")
-	text(&f.userNamespaces, "machine-user-namespaces", "whether root in a machine is an unprivileged user of this host: `auto|off`, auto where the kernel allows it (default "+daemon.DefaultUserNamespaces+", or that of the last start); for machines of instances launched from now on")
+	text(&f.egressCIDRs, "egress-cidrs",
+		"`blocks` beside the public internet, such as 10.0.0.0/8,127.0.0.1/32, in which the daemon may ask identity "+
+			"providers, "+
+			"registries and webhooks that its users name (default none, or those of the last start)")
+	text(&f.userNamespaces, "machine-user-namespaces",
+		"whether root in a machine is an unprivileged user of this host: `auto|off`, auto where the kernel allows it "+
+			"(default "+daemon.DefaultUserNamespaces+
+			", or that of the last start); for machines of instances launched from now on")
 	text(&f.bundles, "bundles", "the only `directory` to find and build Kubernetes programs in")
 	text(&f.logLevel, "log-level", "least `level` that is logged: debug, info, warn or error (default info)")
 	text(&f.logFormat, "log-format", "`format` of the log: text or json (default text)")
-	text(&f.metricsAddress, "metrics-address", "`address` on which GET /metrics answers Prometheus, such as 127.0.0.1:9464 (default none; \"coracle debug metrics\" needs none)")
+	text(&f.metricsAddress, "metrics-address",
+		"`address` on which GET /metrics answers Prometheus, such as 127.0.0.1:9464 (default none; \"coracle debug "+
+			"metrics\" needs none)")
 	f.names = append(f.names, "etcd-endpoints")
-	flags.StringSliceVar(&f.etcdEndpoints, "etcd-endpoints", nil, "`URLs` of an etcd cluster to use instead of the embedded etcd [CORACLE_ETCD_ENDPOINTS]")
+	flags.StringSliceVar(&f.etcdEndpoints, "etcd-endpoints", nil,
+		"`URLs` of an etcd cluster to use instead of the embedded etcd [CORACLE_ETCD_ENDPOINTS]")
 	text(&f.etcdCACert, "etcd-cacert", "PEM `file` with the CA of that etcd")
 	text(&f.etcdCert, "etcd-cert", "PEM `file` with the daemon's client certificate for that etcd")
 	text(&f.etcdKey, "etcd-key", "PEM `file` with the key of --etcd-cert")
-	text(&f.etcdClientCAKey, "etcd-client-ca-key", "PEM `file` with the key of --etcd-cacert, to give every cluster an etcd user of its own")
+	text(&f.etcdClientCAKey, "etcd-client-ca-key",
+		"PEM `file` with the key of --etcd-cacert, to give every cluster an etcd user of its own")
 }
 
-func (f *serveFlags) level() (level slog.Level, err error) {
+func (f *serveFlags) parseLogLevel() (level slog.Level, err error) {
 	if f.logLevel == "" {
 		return slog.LevelInfo, nil
 	}
@@ -55,9 +67,9 @@ func (f *serveFlags) level() (level slog.Level, err error) {
 	return level, nil
 }
 
-// logger writes to w as the flags say.
-func (f *serveFlags) logger(w io.Writer) (*slog.Logger, error) {
-	level, err := f.level()
+// newLogger writes to w as the flags say.
+func (f *serveFlags) newLogger(w io.Writer) (*slog.Logger, error) {
+	level, err := f.parseLogLevel()
 	if err != nil {
 		return nil, err
 	}
@@ -71,8 +83,8 @@ func (f *serveFlags) logger(w io.Writer) (*slog.Logger, error) {
 	return nil, fmt.Errorf("--log-format %q is neither text nor json", f.logFormat)
 }
 
-// args are the flags that were given, for another coracle.
-func (f *serveFlags) args(flags *pflag.FlagSet) []string {
+// givenArgs are the flags that were given, for another coracle.
+func (f *serveFlags) givenArgs(flags *pflag.FlagSet) []string {
 	var args []string
 	for _, name := range f.names {
 		if flag := flags.Lookup(name); flag.Changed {
@@ -97,17 +109,20 @@ func serveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			log, err := f.logger(cmd.ErrOrStderr())
+			log, err := f.newLogger(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
 			return daemon.Serve(cmd.Context(), daemon.Config{
-				Dir: dir, Listen: f.listen, Region: f.region, Account: f.account, Machines: f.machines, UserNamespaces: f.userNamespaces, EgressCIDRs: f.egressCIDRs, Bundles: f.bundles, MetricsAddress: f.metricsAddress,
-				Etcd: etcd.External{Endpoints: f.etcdEndpoints, CACert: f.etcdCACert, Cert: f.etcdCert, Key: f.etcdKey, ClientCAKey: f.etcdClientCAKey},
+				Dir: dir, Listen: f.listen, Region: f.region, Account: f.account, Machines: f.machines,
+				UserNamespaces: f.userNamespaces, EgressCIDRs: f.egressCIDRs, Bundles: f.bundles,
+				MetricsAddress: f.metricsAddress,
+				Etcd: etcd.External{Endpoints: f.etcdEndpoints, CACert: f.etcdCACert, Cert: f.etcdCert, Key: f.etcdKey,
+					ClientCAKey: f.etcdClientCAKey},
 			}, log)
 		},
 	}
-	f.define(cmd.Flags())
+	f.addFlags(cmd.Flags())
 	return cmd
 }
 

@@ -39,9 +39,11 @@ func statusCommand() *cobra.Command {
 				}
 				if output == "json" {
 					err = json.NewEncoder(cmd.OutOrStdout()).
-						Encode(map[string]any{"running": false, "dataDir": string(dir), "processes": left, "problems": problems})
+						Encode(map[string]any{"running": false, "dataDir": string(dir), "processes": left,
+							"problems": problems})
 				} else {
-					_, err = fmt.Fprintf(cmd.OutOrStdout(), "daemon  not running; start it with: coracle up\ndata    %s\n", dir)
+					_, err = fmt.Fprintf(cmd.OutOrStdout(),
+						"daemon  not running; start it with: coracle up\ndata    %s\n", dir)
 					for _, name := range left {
 						fmt.Fprintf(cmd.OutOrStdout(), "runs on %s\n", name)
 					}

@@ -22,11 +22,11 @@ func dataDirFlag(dir datadir.Dir) string {
 	if standard, err := datadir.At(standard); err == nil && standard == dir {
 		return ""
 	}
-	return " --data-dir " + quote(string(dir))
+	return " --data-dir " + shellQuote(string(dir))
 }
 
-// quote returns s as a word of a shell command.
-func quote(s string) string {
+// shellQuote returns s as a word of a shell command.
+func shellQuote(s string) string {
 	if s != "" && strings.IndexFunc(s, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
 			strings.ContainsRune("-_./:@%+=,", r))

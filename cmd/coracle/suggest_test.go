@@ -7,7 +7,7 @@ func TestQuote(t *testing.T) {
 	for word, want := range map[string]string{
 		"a/b+c=": "a/b+c=", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$x": "'$x'",
 	} {
-		if got := quote(word); got != want {
+		if got := shellQuote(word); got != want {
 			t.Errorf("%q is quoted as %s, want %s", word, got, want)
 		}
 	}

@@ -33,25 +33,27 @@ func upCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if _, err := f.level(); err != nil {
+			if _, err := f.parseLogLevel(); err != nil {
 				return err
 			}
-			started, err := up(cmd.Context(), dir, f.args(cmd.Flags()), steps(cmd.ErrOrStderr()))
+			started, err := startDaemon(cmd.Context(), dir, f.givenArgs(cmd.Flags()),
+				progressPrinter(cmd.ErrOrStderr()))
 			if err != nil {
 				return err
 			}
-			if !started && len(f.args(cmd.Flags())) > 0 {
-				return errors.New("the daemon was running before, so the given flags have no effect: \"coracle down\" first")
+			if !started && len(f.givenArgs(cmd.Flags())) > 0 {
+				return errors.New(
+					"the daemon was running before, so the given flags have no effect: \"coracle down\" first")
 			}
-			return printNext(cmd.OutOrStdout(), dir, f.bundles, self())
+			return printNext(cmd.OutOrStdout(), dir, f.bundles, programName())
 		},
 	}
-	f.define(cmd.Flags())
+	f.addFlags(cmd.Flags())
 	return cmd
 }
 
-// self is how the user called this program.
-func self() string { return os.Args[0] }
+// programName is how the user called this program.
+func programName() string { return os.Args[0] }
 
 const (
 	// upTime is how long "coracle up" waits for a daemon that is alive but not healthy.
@@ -60,9 +62,9 @@ const (
 	serveLogLimit = 10 << 20
 )
 
-// up starts "coracle serve" with args in the background, unless a daemon runs already, and waits
+// startDaemon starts "coracle serve" with args in the background, unless a daemon runs already, and waits
 // until it is healthy. started is false when one ran already.
-func up(ctx context.Context, dir datadir.Dir, args []string, progress func(string)) (started bool, err error) {
+func startDaemon(ctx context.Context, dir datadir.Dir, args []string, progress func(string)) (started bool, err error) {
 	if err := dir.Create(); err != nil {
 		return false, err
 	}
@@ -102,7 +104,7 @@ func up(ctx context.Context, dir datadir.Dir, args []string, progress func(strin
 				exited = nil
 				continue
 			}
-			return false, fmt.Errorf("the daemon ended (%v) and said:\n%s", err, tail(dir.ServeLog(), offset))
+			return false, fmt.Errorf("the daemon ended (%v) and said:\n%s", err, readTail(dir.ServeLog(), offset))
 		case <-ctx.Done():
 			return false, fmt.Errorf(
 				"the daemon is not healthy after %s: %w; its log is %s",
@@ -172,8 +174,8 @@ func checkHealth(ctx context.Context, dir datadir.Dir) (url string, err error) {
 	return url, nil
 }
 
-// tail returns the last lines of a file that come after offset.
-func tail(file string, offset int64) string {
+// readTail returns the last lines of a file that come after offset.
+func readTail(file string, offset int64) string {
 	f, err := os.Open(file)
 	if err != nil {
 		return err.Error()

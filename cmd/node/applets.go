@@ -39,7 +39,7 @@ var applets = map[string]applet{
 	"ec2-metadata": func(args []string) int { return imds.EC2Metadata(args, os.Stdout, os.Stderr) },
 	"hostnamectl":  control.Hostnamectl,
 	"imds":         func(args []string) int { return imds.Main(args, os.Stdout, os.Stderr) },
-	"sudo":         sudo,
+	"sudo":         runSudo,
 
 	"eks-bootstrap":         func(args []string) int { return bootstrap.Main(args, os.Stdout, os.Stderr) },
 	"get-ecr-uri":           func(args []string) int { return bootstrap.ECRURI(args, os.Stdout, os.Stderr) },
@@ -57,8 +57,8 @@ var applets = map[string]applet{
 
 var control = systemctl.Command{Stdout: os.Stdout, Stderr: os.Stderr}
 
-// sudo is for scripts that call it on hosts that have none: it runs the command when it is root already.
-func sudo(args []string) int {
+// runSudo is for scripts that call it on hosts that have none: it runs the command when it is root already.
+func runSudo(args []string) int {
 	for len(args) > 0 && (args[0] == "-E" || args[0] == "-H" || args[0] == "-n" || args[0] == "--") {
 		args = args[1:]
 	}

@@ -65,8 +65,8 @@ const (
 	imdsIP     = "169.254.169.254"
 )
 
-// machine is an instance with all that is around one: metadata, AWS's APIs, a registry and a cluster's API server, each of
-// them as small as can be.
+// machine is an instance with all that is around one: metadata, AWS's APIs, a registry and a cluster's API server, each
+// of them as small as can be.
 type machine struct {
 	t          testing.TB
 	spec       launch.Spec
@@ -82,7 +82,8 @@ type machine struct {
 	token string         // the last that the API server was given
 }
 
-// newMachine makes a machine with user data, in which @ENDPOINT@, @CA@ and @AWS@ are replaced by those of the test. It is off.
+// newMachine makes a machine with user data, in which @ENDPOINT@, @CA@ and @AWS@ are replaced by those of the test. It
+// is off.
 func newMachine(t testing.TB, family, version, userData string) *machine {
 	owner := machinetest.Owner(t)
 	programs := programs(t)
@@ -107,7 +108,8 @@ func newMachine(t testing.TB, family, version, userData string) *machine {
 		}
 	}
 	o := rootfs.Options{
-		Family: family, KubernetesVersion: version, Release: version + ".4-20261105", Region: region, SandboxImage: "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.10",
+		Family: family, KubernetesVersion: version, Release: version + ".4-20261105", Region: region,
+		SandboxImage:   "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.10",
 		RegistryMirror: m.aws, Kubernetes: kube, CABundle: []byte("-----BEGIN CERTIFICATE-----\n"),
 		Program: func(name string) (string, error) {
 			if name == upstream.MachineProgram {
@@ -128,10 +130,12 @@ func newMachine(t testing.TB, family, version, userData string) *machine {
 		t.Fatal(err)
 	}
 	m.spec = launch.Spec{
-		InstanceID: instanceID, Owner: owner, Boot: 1, Dir: filepath.Join(dir, "machine"), Skeleton: skeleton, Network: network, Hostname: privateDNS,
-		Size:     cgroup.Limits{CPUs: 2, MemoryBytes: launch.MemTotal(8192) * 1024},
-		Hardware: launch.Hardware{InstanceID: instanceID, InstanceType: "m5.large", CPUs: 2, ThreadsPerCore: 2, ClockMHz: 3100, MemoryKiB: launch.MemTotal(8192), MachineID: launch.MachineID(instanceID)},
-		Init:     []string{rootfs.Init, "init"},
+		InstanceID: instanceID, Owner: owner, Boot: 1, Dir: filepath.Join(dir, "machine"), Skeleton: skeleton,
+		Network: network, Hostname: privateDNS,
+		Size: cgroup.Limits{CPUs: 2, MemoryBytes: launch.MemTotal(8192) * 1024},
+		Hardware: launch.Hardware{InstanceID: instanceID, InstanceType: "m5.large", CPUs: 2, ThreadsPerCore: 2,
+			ClockMHz: 3100, MemoryKiB: launch.MemTotal(8192), MachineID: launch.MachineID(instanceID)},
+		Init: []string{rootfs.Init, "init"},
 	}
 	for _, mount := range mounts {
 		m.spec.Mounts = append(m.spec.Mounts, launch.Mount{Source: mount.Source, Target: mount.Target, ReadOnly: true})
@@ -203,7 +207,8 @@ func (m *machine) serve(network, dir string) {
 	t := m.t
 	listen := func(address string) net.Listener {
 		var l net.Listener
-		if err := machinetest.In(network, func() (err error) { l, err = net.Listen("tcp", address); return err }); err != nil {
+		if err := machinetest.In(network,
+			func() (err error) { l, err = net.Listen("tcp", address); return err }); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { l.Close() })
@@ -217,7 +222,9 @@ func (m *machine) serve(network, dir string) {
 			}
 			for _, a := range addresses {
 				p := netip.MustParsePrefix(a)
-				if err := netlink.AddrAdd(link, &netlink.Addr{IPNet: &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), 32)}}); err != nil {
+				if err := netlink.AddrAdd(link,
+					&netlink.Addr{IPNet: &net.IPNet{IP: p.Addr().AsSlice(),
+						Mask: net.CIDRMask(p.Bits(), 32)}}); err != nil {
 					return err
 				}
 			}
@@ -234,7 +241,8 @@ func (m *machine) serve(network, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pair, err := authority.Issue(pki.Leaf{CommonName: "kube-apiserver", IPs: []net.IP{net.ParseIP(privateIP)}, Server: true})
+	pair, err := authority.Issue(pki.Leaf{CommonName: "kube-apiserver", IPs: []net.IP{net.ParseIP(privateIP)},
+		Server: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -285,12 +293,19 @@ func (m *machine) metadata(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answers := map[string]string{
-		"latest/user-data": m.userData, "latest/meta-data/instance-id": instanceID, "latest/meta-data/local-hostname": privateDNS, "latest/meta-data/local-ipv4": privateIP, "latest/meta-data/mac": "02:00:00:00:00:04",
-		"latest/meta-data/placement/region": region, "latest/meta-data/placement/availability-zone": region + "a", "latest/meta-data/instance-type": "m5.large", "latest/meta-data/services/domain": "amazonaws.com",
-		"latest/meta-data/network/interfaces/macs/02:00:00:00:00:04/vpc-ipv4-cidr-block": "10.0.0.0/16", "latest/meta-data/network/interfaces/macs/02:00:00:00:00:04/vpc-ipv4-cidr-blocks": "10.0.0.0/16",
-		"latest/meta-data/public-keys/0/openssh-key": "ssh-ed25519 AAAA key", "latest/meta-data/iam/security-credentials/": "node",
-		"latest/meta-data/iam/security-credentials/node": `{"Code":"Success","AccessKeyId":"ASIAEXAMPLE","SecretAccessKey":"secret","Token":"session","Expiration":"2099-01-01T00:00:00Z"}`,
-		"latest/dynamic/instance-identity/document":      `{"instanceId":"` + instanceID + `","region":"` + region + `","instanceType":"m5.large","availabilityZone":"` + region + `a","accountId":"111122223333","privateIp":"` + privateIP + `"}`,
+		"latest/user-data": m.userData, "latest/meta-data/instance-id": instanceID,
+		"latest/meta-data/local-hostname": privateDNS, "latest/meta-data/local-ipv4": privateIP,
+		"latest/meta-data/mac":              "02:00:00:00:00:04",
+		"latest/meta-data/placement/region": region, "latest/meta-data/placement/availability-zone": region + "a",
+		"latest/meta-data/instance-type": "m5.large", "latest/meta-data/services/domain": "amazonaws.com",
+		"latest/meta-data/network/interfaces/macs/02:00:00:00:00:04/vpc-ipv4-cidr-block":  "10.0.0.0/16",
+		"latest/meta-data/network/interfaces/macs/02:00:00:00:00:04/vpc-ipv4-cidr-blocks": "10.0.0.0/16",
+		"latest/meta-data/public-keys/0/openssh-key":                                      "ssh-ed25519 AAAA key",
+		"latest/meta-data/iam/security-credentials/":                                      "node",
+		"latest/meta-data/iam/security-credentials/node":                                  `{"Code":"Success","AccessKeyId":"ASIAEXAMPLE","SecretAccessKey":"secret","Token":"session","Expiration":"2099-01-01T00:00:00Z"}`,
+		"latest/dynamic/instance-identity/document": `{"instanceId":"` + instanceID + `","region":"` + region +
+			`","instanceType":"m5.large","availabilityZone":"` + region +
+			`a","accountId":"111122223333","privateIp":"` + privateIP + `"}`,
 	}
 	path := strings.TrimPrefix(r.URL.Path, "/")
 	answer, ok := answers[path]
@@ -316,13 +331,15 @@ func (m *machine) api(w http.ResponseWriter, r *http.Request) {
 	m.mu.Unlock()
 	switch {
 	case r.URL.Path == "/clusters/demo":
-		fmt.Fprintf(w, `{"cluster":{"name":"demo","status":"ACTIVE","endpoint":%q,"certificateAuthority":{"data":%q},"kubernetesNetworkConfig":{"serviceIpv4Cidr":"172.20.0.0/16","ipFamily":"ipv4"}}}`, m.endpoint, m.ca)
+		fmt.Fprintf(w,
+			`{"cluster":{"name":"demo","status":"ACTIVE","endpoint":%q,"certificateAuthority":{"data":%q},"kubernetesNetworkConfig":{"serviceIpv4Cidr":"172.20.0.0/16","ipFamily":"ipv4"}}}`, m.endpoint, m.ca)
 	case strings.HasPrefix(r.URL.Path, "/clusters/"):
 		w.Header().Set("X-Amzn-Errortype", "ResourceNotFoundException")
 		w.WriteHeader(http.StatusNotFound)
 		fmt.Fprintf(w, `{"message":"No cluster found for name: %s."}`, strings.TrimPrefix(r.URL.Path, "/clusters/"))
 	default:
-		fmt.Fprint(w, `<DescribeInstancesResponse><reservationSet><item><instancesSet><item><privateDnsName>`+privateDNS+`</privateDnsName></item></instancesSet></item></reservationSet></DescribeInstancesResponse>`)
+		fmt.Fprint(w, `<DescribeInstancesResponse><reservationSet><item><instancesSet><item><privateDnsName>`+
+			privateDNS+`</privateDnsName></item></instancesSet></item></reservationSet></DescribeInstancesResponse>`)
 	}
 }
 
@@ -341,7 +358,8 @@ func (m *machine) cluster(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusForbidden)
-	fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"not today"}`)
+	fmt.Fprint(w,
+		`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"not today"}`)
 }
 
 // on presses the button of a machine that is off.
@@ -352,7 +370,9 @@ func (m *machine) on() {
 		m.t.Fatal(err)
 	}
 	self, _ := os.Executable()
-	if _, err := m.supervisor.Ensure(m.t.Context(), process.Spec{Name: "machine/" + instanceID, Path: self, Args: []string{"launch", "--spec", file}, Log: filepath.Join(m.spec.Dir, "console.log"), Revision: fmt.Sprint(m.spec.Boot)}); err != nil {
+	if _, err := m.supervisor.Ensure(m.t.Context(), process.Spec{Name: "machine/" + instanceID, Path: self,
+		Args: []string{"launch", "--spec", file}, Log: filepath.Join(m.spec.Dir, "console.log"),
+		Revision: fmt.Sprint(m.spec.Boot)}); err != nil {
 		m.t.Fatal(err)
 	}
 }
@@ -494,12 +514,18 @@ export AWS_ENDPOINT_URL=@AWS@
 	if n.Status.NodeInfo.OSImage != "Amazon Linux 2" {
 		t.Errorf("the node runs %q", n.Status.NodeInfo.OSImage)
 	}
-	m.contains("the drop-in", m.read("/etc/systemd/system/kubelet.service.d/30-kubelet-extra-args.conf"), "Environment='KUBELET_EXTRA_ARGS=--node-labels=team=blue,size=big --register-with-taints=a=b:NoSchedule'")
-	m.contains("the kubelet's command line", m.run("sh", "-c", "ps aux | grep '[k]ubelet '"), "--node-labels=team=blue,size=big", "--max-pods=29", "--config /etc/kubernetes/kubelet/kubelet-config.json", "--cloud-provider=external", "--hostname-override="+privateDNS)
-	m.contains("the kubelet's configuration", m.read("/etc/kubernetes/kubelet/kubelet-config.json"), `"10.100.0.10"`, `"memory": "574Mi"`, `"cpu": "70m"`)
-	m.contains("the log", m.read("/var/log/cloud-init-output.log"), "[eks-bootstrap] INFO: complete!", "+ /etc/eks/bootstrap.sh")
+	m.contains("the drop-in", m.read("/etc/systemd/system/kubelet.service.d/30-kubelet-extra-args.conf"),
+		"Environment='KUBELET_EXTRA_ARGS=--node-labels=team=blue,size=big --register-with-taints=a=b:NoSchedule'")
+	m.contains("the kubelet's command line", m.run("sh", "-c", "ps aux | grep '[k]ubelet '"),
+		"--node-labels=team=blue,size=big", "--max-pods=29", "--config /etc/kubernetes/kubelet/kubelet-config.json",
+		"--cloud-provider=external", "--hostname-override="+privateDNS)
+	m.contains("the kubelet's configuration", m.read("/etc/kubernetes/kubelet/kubelet-config.json"), `"10.100.0.10"`,
+		`"memory": "574Mi"`, `"cpu": "70m"`)
+	m.contains("the log", m.read("/var/log/cloud-init-output.log"), "[eks-bootstrap] INFO: complete!",
+		"+ /etc/eks/bootstrap.sh")
 	m.contains("the console", m.console(), "[eks-bootstrap] INFO: complete!")
-	m.contains("the status", m.run("systemctl", "status", "kubelet", "--no-pager"), "Active: active (running)", "10-kubelet-args.conf", "/runtime.slice/kubelet.service")
+	m.contains("the status", m.run("systemctl", "status", "kubelet", "--no-pager"), "Active: active (running)",
+		"10-kubelet-args.conf", "/runtime.slice/kubelet.service")
 	m.contains("the journal", m.run("journalctl", "-u", "kubelet", "--no-pager"), "kubelet[")
 	if got := strings.TrimSpace(m.run("ls", "/opt/cni/bin")); got != strings.Join(rootfs.Plugins, "\n") {
 		t.Errorf("the CNI plugins are %q", got)
@@ -507,7 +533,8 @@ export AWS_ENDPOINT_URL=@AWS@
 	if got := strings.TrimSpace(m.run("ls", "/etc/cni/net.d")); got != "" {
 		t.Errorf("there is a CNI configuration before there is a CNI: %q", got)
 	}
-	m.contains("the name service", m.read("/etc/resolv.conf"), "nameserver 10.0.0.2", "search eu-west-1.compute.internal")
+	m.contains("the name service", m.read("/etc/resolv.conf"), "nameserver 10.0.0.2",
+		"search eu-west-1.compute.internal")
 	m.contains("the host's name", m.run("hostname"), privateDNS)
 	// A reboot from inside: what user data has made starts by itself, user data does not run again.
 	m.run("reboot")
@@ -613,11 +640,14 @@ echo from a script, before the kubelet: $(systemctl is-active kubelet)
 	}
 	m.contains("the log", m.read("/var/log/cloud-init-output.log"), "from a script, before the kubelet: inactive")
 	m.contains("the drop-in", m.read("/etc/kubernetes/kubelet/config.json.d/40-nodeadm.conf"), `"registryPullQPS": 7`)
-	m.contains("the kubelet's flags", m.read("/etc/eks/kubelet/environment"), "NODEADM_KUBELET_ARGS=", "--config-dir=/etc/kubernetes/kubelet/config.json.d", "--node-labels=team=blue", "--max-pods=29")
-	if out := m.run("/etc/eks/bootstrap.sh", "demo"); !strings.Contains(out, "bootstrap.sh has been removed from AL2023-based EKS AMIs") {
+	m.contains("the kubelet's flags", m.read("/etc/eks/kubelet/environment"), "NODEADM_KUBELET_ARGS=",
+		"--config-dir=/etc/kubernetes/kubelet/config.json.d", "--node-labels=team=blue", "--max-pods=29")
+	if out := m.run("/etc/eks/bootstrap.sh", "demo"); !strings.Contains(out,
+		"bootstrap.sh has been removed from AL2023-based EKS AMIs") {
 		t.Errorf("bootstrap.sh says %q", out)
 	}
-	if out := m.run("sh", "-c", "cat /proc/$(pidof containerd)/cgroup"); !strings.Contains(out, "/runtime.slice/containerd.service") {
+	if out := m.run("sh", "-c", "cat /proc/$(pidof containerd)/cgroup"); !strings.Contains(out,
+		"/runtime.slice/containerd.service") {
 		t.Errorf("containerd is in %s", out)
 	}
 }
@@ -630,11 +660,22 @@ func TestWrongUserData(t *testing.T) {
 		failed                 string // the unit
 		failure                string // in the report
 	}{
-		{"a script that fails", rootfs.AL2, "#!/bin/bash\necho before\nexit 3\n", []string{"before", "Failed running /var/lib/cloud/instance/scripts/part-001 [exit status 3]"}, "cloud-final.service", "part-001 [exit status 3]"},
-		{"a cluster that is not there", rootfs.AL2, "#!/bin/bash\nexport AWS_ENDPOINT_URL=@AWS@\n/etc/eks/bootstrap.sh nothing --aws-api-retry-attempts 0\n",
-			[]string{"An error occurred (ResourceNotFoundException) when calling the DescribeCluster operation: No cluster found for name: nothing.", "ERROR: Exhausted retries while describing cluster!"}, "cloud-final.service", "part-001"},
-		{"a NodeConfig without a cluster", rootfs.AL2023, "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec:\n  cluster: {apiServerEndpoint: @ENDPOINT@}\n", []string{`fatal Command failed {"error":"Name is missing in cluster configuration"}`, "[FAILED] Failed to start nodeadm-config.service"}, "nodeadm-config.service", ""},
-		{"a kubelet with a flag that it does not know", rootfs.AL2, "#!/bin/bash\nexport AWS_ENDPOINT_URL=@AWS@\n/etc/eks/bootstrap.sh demo --kubelet-extra-args '--no-such-flag'\n", nil, "", ""},
+		{"a script that fails", rootfs.AL2, "#!/bin/bash\necho before\nexit 3\n",
+			[]string{"before", "Failed running /var/lib/cloud/instance/scripts/part-001 [exit status 3]"},
+			"cloud-final.service", "part-001 [exit status 3]"},
+		{"a cluster that is not there", rootfs.AL2,
+			"#!/bin/bash\nexport AWS_ENDPOINT_URL=@AWS@\n/etc/eks/bootstrap.sh nothing --aws-api-retry-attempts 0\n",
+			[]string{
+				"An error occurred (ResourceNotFoundException) when calling the DescribeCluster operation: No " +
+					"cluster found for name: nothing.", "ERROR: Exhausted retries while describing cluster!"},
+			"cloud-final.service", "part-001"},
+		{"a NodeConfig without a cluster", rootfs.AL2023,
+			"apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec:\n  cluster: {apiServerEndpoint: @ENDPOINT@}\n",
+			[]string{`fatal Command failed {"error":"Name is missing in cluster configuration"}`,
+				"[FAILED] Failed to start nodeadm-config.service"}, "nodeadm-config.service", ""},
+		{"a kubelet with a flag that it does not know", rootfs.AL2,
+			"#!/bin/bash\nexport AWS_ENDPOINT_URL=@AWS@\n/etc/eks/bootstrap.sh demo --kubelet-extra-args " +
+				"'--no-such-flag'\n", nil, "", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			m := newMachine(t, test.family, "1.35", test.userData)
@@ -643,11 +684,13 @@ func TestWrongUserData(t *testing.T) {
 			m.contains("the console", m.console(), test.console...)
 			if test.failed == "" {
 				eventually.True(t, "the journal has it", func() bool {
-					return strings.Contains(m.run("journalctl", "-u", "kubelet", "--no-pager"), "unknown flag: --no-such-flag")
+					return strings.Contains(m.run("journalctl", "-u", "kubelet", "--no-pager"),
+						"unknown flag: --no-such-flag")
 				})
 				return
 			}
-			if !strings.Contains(strings.Join(r.FailedUnits, " "), test.failed) || !strings.Contains(r.Failure, test.failure) {
+			if !strings.Contains(strings.Join(r.FailedUnits, " "), test.failed) || !strings.Contains(r.Failure,
+				test.failure) {
 				t.Errorf("the report is %+v", r)
 			}
 			if test.failed == "cloud-final.service" {

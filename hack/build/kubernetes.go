@@ -36,6 +36,7 @@ func kubernetesCommand() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVarP(&into, "output", "o", filepath.Join("bin", "bundles"), "`directory` of bundles to build into")
+	cmd.Flags().StringVarP(&into, "output", "o", filepath.Join("bin", "bundles"),
+		"`directory` of bundles to build into")
 	return cmd
 }

@@ -31,9 +31,10 @@ type source struct {
 }
 
 type operation struct {
-	name    string
-	void    bool      // a query operation without an output: the answer has no Result element
-	schemas [3]string // the operation, its input and its output, as variables of package schemas; nil for an empty structure
+	name string
+	void bool // a query operation without an output: the answer has no Result element
+	// the operation, its input and its output, as variables of package schemas; nil for an empty structure
+	schemas [3]string
 }
 
 type structure struct {
@@ -75,7 +76,8 @@ type place struct {
 func parseSDK(name, dir string) (*source, error) {
 	s := &source{
 		name: name, structs: map[string]*structure{}, unions: map[string][]string{}, enums: map[string]bool{},
-		requests: map[string]*codec{}, responses: map[string]*codec{}, raisedBy: map[string]string{}, results: map[string]bool{},
+		requests: map[string]*codec{}, responses: map[string]*codec{}, raisedBy: map[string]string{},
+		results: map[string]bool{},
 	}
 	var files []*ast.File
 	for _, pattern := range []string{"*.go", "types/*.go"} {
@@ -404,7 +406,8 @@ func (s *source) addSchemas(path string) error {
 		return err
 	}
 	for _, e := range s.errors {
-		m := regexp.MustCompile(`func \(v \*` + e.goType + `\) Serialize\(s smithy\.ShapeSerializer\) \{\s+s\.WriteStruct\(schemas\.(\w+)\)`).FindSubmatch(errors)
+		m := regexp.MustCompile(`func \(v \*` + e.goType +
+			`\) Serialize\(s smithy\.ShapeSerializer\) \{\s+s\.WriteStruct\(schemas\.(\w+)\)`).FindSubmatch(errors)
 		if m == nil {
 			return fmt.Errorf("types/errors.go: %s has no schema", e.goType)
 		}

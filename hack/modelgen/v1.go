@@ -43,8 +43,8 @@ func parseV1(path string) (*v1Model, error) {
 	return m, json.Unmarshal(data, m)
 }
 
-// addTo adds the constraints of members and the status of errors to what v2 says.
-func (m *v1Model) addTo(s *source) {
+// applyConstraints adds the constraints of members and the status of errors to what v2 says.
+func (m *v1Model) applyConstraints(s *source) {
 	seen := map[string]bool{}
 	var visit func(goType, shape string)
 	visit = func(goType, shape string) {
@@ -63,7 +63,7 @@ func (m *v1Model) addTo(s *source) {
 				continue
 			}
 			target := m.Shapes[ref.Shape]
-			f.limits = target.limits()
+			f.limits = target.renderLimits()
 			for target != nil && (target.Type == "list" || target.Type == "map") {
 				if target.Type == "list" {
 					ref = *target.Member
@@ -99,7 +99,7 @@ func (m *v1Model) addTo(s *source) {
 	}
 }
 
-func (s *v1Shape) limits() string {
+func (s *v1Shape) renderLimits() string {
 	switch s.Type {
 	case "string":
 		source := s.Pattern
@@ -107,11 +107,11 @@ func (s *v1Shape) limits() string {
 		if _, err := pattern.Compile(source); err != nil || strings.Contains(source, "\n") {
 			source = ""
 		}
-		return limits(s.Min, s.Max, false, source)
+		return renderLimits(s.Min, s.Max, false, source)
 	case "integer", "long", "float", "double":
-		return limits(s.Min, s.Max, true, "")
+		return renderLimits(s.Min, s.Max, true, "")
 	case "list", "map", "blob":
-		return limits(s.Min, s.Max, false, "")
+		return renderLimits(s.Min, s.Max, false, "")
 	}
 	return ""
 }

@@ -152,7 +152,8 @@ func reachable(path string) (address string, close func(), err error) {
 		return path, func() {}, nil
 	}
 	if runtime.GOOS != "linux" {
-		return "", nil, fmt.Errorf("socket %s: the path is too long for this system: give --data-dir a shorter one", path)
+		return "", nil, fmt.Errorf("socket %s: the path is too long for this system: give --data-dir a shorter one",
+			path)
 	}
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
@@ -161,9 +162,9 @@ func reachable(path string) (address string, close func(), err error) {
 	return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path)), func() { dir.Close() }, nil
 }
 
-// listen replaces the socket that an earlier daemon may have left. The caller holds the lock
+// listenUnix replaces the socket that an earlier daemon may have left. The caller holds the lock
 // of the data directory, so nobody listens on it.
-func listen(path string) (net.Listener, error) {
+func listenUnix(path string) (net.Listener, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}

@@ -48,7 +48,8 @@ func (d daemon) Fields(_ context.Context, q fields.Question) (fields.Answer, err
 	if q.Name == "" {
 		return fields.Answer{}, &Refused{"which object?"}
 	}
-	return fields.Answer{Name: q.Name, Content: map[string]any{"spec": map[string]any{"replicas": 2.0}}, Plan: &fields.Plan{Objects: []fields.Planned{{Kept: []string{".spec.replicas"}}}}}, nil
+	return fields.Answer{Name: q.Name, Content: map[string]any{"spec": map[string]any{"replicas": 2.0}},
+		Plan: &fields.Plan{Objects: []fields.Planned{{Kept: []string{".spec.replicas"}}}}}, nil
 }
 func (d daemon) Stop() { close(d.stopped) }
 func (d daemon) CreateAccount(_ context.Context, a string) (Account, error) {
@@ -105,7 +106,8 @@ func TestCommandsTravel(t *testing.T) {
 		t.Errorf("account %+v, %v", got, err)
 	}
 	var refused *Refused
-	if _, err := c.CreateAccount(ctx, "taken"); !errors.As(err, &refused) || err.Error() != "account taken exists already" {
+	if _, err := c.CreateAccount(ctx, "taken"); !errors.As(err, &refused) ||
+		err.Error() != "account taken exists already" {
 		t.Errorf("an account that exists: %v", err)
 	}
 	if got, err := c.Interrupt(ctx, "i-spot"); err != nil || got.Instance != "i-spot" || got.At.Unix() != 120 {
@@ -161,9 +163,11 @@ func TestPrint(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	s := Status{
 		Version: "v1", PID: 7, Started: now.Add(-90 * time.Minute), DataDir: "/data", Endpoint: "http://127.0.0.1:4566",
-		Webhooks: "https://127.0.0.1:20001", Region: "us-east-1", Accounts: []string{"111122223333"}, Machines: "namespace",
-		Memory: 600 << 20, DaemonMemory: 50 << 20,
-		Etcd: Etcd{Embedded: true, Separated: true, Endpoints: []string{"https://127.0.0.1:20002"}, InUse: 2 << 20, File: 4 << 20, Problem: "etcd is full",
+		Webhooks: "https://127.0.0.1:20001", Region: "us-east-1", Accounts: []string{"111122223333"},
+		Machines: "namespace",
+		Memory:   600 << 20, DaemonMemory: 50 << 20,
+		Etcd: Etcd{Embedded: true, Separated: true, Endpoints: []string{"https://127.0.0.1:20002"}, InUse: 2 << 20,
+			File: 4 << 20, Problem: "etcd is full",
 			Process: &Component{Name: "etcd", PID: 8, Started: now.Add(-49 * time.Hour), Memory: 40 << 20}},
 		Disk: Disk{Used: 1 << 30, Free: 10 << 30, Total: 20 << 30},
 		Logs: Logs{Groups: 2, Events: 12345, Stored: 20 << 20, Disk: 2 << 20},
@@ -229,7 +233,8 @@ func TestWhatDevelopersLookAt(t *testing.T) {
 	if dump, err := c.Dump(t.Context()); err != nil || dump.Version != "v1" {
 		t.Errorf("the dump is %+v, %v", dump, err)
 	}
-	if err := c.Profile(t.Context(), "heap", 0, &profile); err != nil || !bytes.HasPrefix(profile.Bytes(), []byte{0x1f, 0x8b}) {
+	if err := c.Profile(t.Context(), "heap", 0, &profile); err != nil || !bytes.HasPrefix(profile.Bytes(),
+		[]byte{0x1f, 0x8b}) {
 		t.Errorf("the profile begins with %q, %v", profile.String()[:min(10, profile.Len())], err)
 	}
 	if err := c.Profile(t.Context(), "nonsense", 0, &profile); err == nil {

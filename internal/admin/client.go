@@ -31,19 +31,19 @@ func NewClient(socket string) *Client {
 	}}}
 }
 
-// do returns the answer to a command whose status is 200. Where nobody listens the error is ErrNotRunning.
-func (c *Client) do(ctx context.Context, method, path string, body any) (*http.Response, error) {
+// sendJSON returns the answer to a command whose status is 200. Where nobody listens the error is ErrNotRunning.
+func (c *Client) sendJSON(ctx context.Context, method, path string, body any) (*http.Response, error) {
 	var b bytes.Buffer
 	if body != nil {
 		if err := json.NewEncoder(&b).Encode(body); err != nil {
 			return nil, err
 		}
 	}
-	return c.send(ctx, method, path, &b)
+	return c.sendRequest(ctx, method, path, &b)
 }
 
-// send is do with a body as it is.
-func (c *Client) send(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
+// sendRequest is do with a body as it is.
+func (c *Client) sendRequest(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://coracle"+path, body)
 	if err != nil {
 		return nil, err
@@ -69,8 +69,8 @@ func (c *Client) send(ctx context.Context, method, path string, body io.Reader) 
 	return resp, nil
 }
 
-func (c *Client) call(ctx context.Context, method, path string, body, answer any) error {
-	resp, err := c.do(ctx, method, path, body)
+func (c *Client) callJSON(ctx context.Context, method, path string, body, answer any) error {
+	resp, err := c.sendJSON(ctx, method, path, body)
 	if err != nil {
 		return err
 	}
@@ -80,32 +80,32 @@ func (c *Client) call(ctx context.Context, method, path string, body, answer any
 
 // Status asks how the daemon is.
 func (c *Client) Status(ctx context.Context) (s Status, err error) {
-	return s, c.call(ctx, http.MethodGet, "/status", nil, &s)
+	return s, c.callJSON(ctx, http.MethodGet, "/status", nil, &s)
 }
 
 // Ping returns nil once the daemon takes commands.
 func (c *Client) Ping(ctx context.Context) error {
-	return c.call(ctx, http.MethodGet, "/ping", nil, &struct{}{})
+	return c.callJSON(ctx, http.MethodGet, "/ping", nil, &struct{}{})
 }
 
 // Stop asks the daemon to end. It returns before it has.
 func (c *Client) Stop(ctx context.Context) error {
-	return c.call(ctx, http.MethodPost, "/stop", nil, &struct{}{})
+	return c.callJSON(ctx, http.MethodPost, "/stop", nil, &struct{}{})
 }
 
 // CreateAccount makes an account.
 func (c *Client) CreateAccount(ctx context.Context, account string) (a Account, err error) {
-	return a, c.call(ctx, http.MethodPost, "/accounts", Account{Account: account}, &a)
+	return a, c.callJSON(ctx, http.MethodPost, "/accounts", Account{Account: account}, &a)
 }
 
 // Interrupt gives a spot instance notice that it is taken away.
 func (c *Client) Interrupt(ctx context.Context, instance string) (i Interruption, err error) {
-	return i, c.call(ctx, http.MethodPost, "/interruptions", Interruption{Instance: instance}, &i)
+	return i, c.callJSON(ctx, http.MethodPost, "/interruptions", Interruption{Instance: instance}, &i)
 }
 
 // Backup writes the archive to w.
 func (c *Client) Backup(ctx context.Context, w io.Writer) error {
-	resp, err := c.do(ctx, http.MethodGet, "/backup", nil)
+	resp, err := c.sendJSON(ctx, http.MethodGet, "/backup", nil)
 	if err != nil {
 		return err
 	}

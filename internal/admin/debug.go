@@ -42,8 +42,8 @@ type Failure struct {
 // Profiles are those of the Go runtime that can be asked for, beside "trace". https://pkg.go.dev/runtime/pprof#Profile
 var Profiles = []string{"allocs", "block", "goroutine", "heap", "mutex", "profile", "threadcreate", "trace"}
 
-// debug serves what developers look at: metrics, profiles and a dump.
-func debug(mux *http.ServeMux, d Daemon, answer func(http.ResponseWriter, any, error)) {
+// registerDebug serves what developers look at: metrics, profiles and a dump.
+func registerDebug(mux *http.ServeMux, d Daemon, answer func(http.ResponseWriter, any, error)) {
 	mux.Handle("GET /metrics", d.Metrics())
 	mux.HandleFunc("GET /debug/dump", func(w http.ResponseWriter, r *http.Request) {
 		dump, err := d.Dump(r.Context())
@@ -56,12 +56,12 @@ func debug(mux *http.ServeMux, d Daemon, answer func(http.ResponseWriter, any, e
 
 // Dump returns the state of the daemon.
 func (c *Client) Dump(ctx context.Context) (d Dump, err error) {
-	return d, c.call(ctx, http.MethodGet, "/debug/dump", nil, &d)
+	return d, c.callJSON(ctx, http.MethodGet, "/debug/dump", nil, &d)
 }
 
 // Metrics copies the daemon's metrics to w, in the text format of Prometheus.
 func (c *Client) Metrics(ctx context.Context, w io.Writer) error {
-	return c.copy(ctx, "/metrics", w)
+	return c.copyResponse(ctx, "/metrics", w)
 }
 
 // Profile copies one of the [Profiles] to w, as "go tool pprof" and "go tool trace" read it. Those of a span of time
@@ -71,11 +71,11 @@ func (c *Client) Profile(ctx context.Context, name string, span time.Duration, w
 	if name != "profile" && name != "trace" {
 		query = nil
 	}
-	return c.copy(ctx, "/debug/pprof/"+url.PathEscape(name)+"?"+query.Encode(), w)
+	return c.copyResponse(ctx, "/debug/pprof/"+url.PathEscape(name)+"?"+query.Encode(), w)
 }
 
-func (c *Client) copy(ctx context.Context, path string, w io.Writer) error {
-	resp, err := c.do(ctx, http.MethodGet, path, nil)
+func (c *Client) copyResponse(ctx context.Context, path string, w io.Writer) error {
+	resp, err := c.sendJSON(ctx, http.MethodGet, path, nil)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ type Loaded struct {
 
 // LoadImages puts the images of an archive into the registry.
 func (c *Client) LoadImages(ctx context.Context, archive io.Reader) (l Loaded, err error) {
-	resp, err := c.send(ctx, http.MethodPost, "/images", archive)
+	resp, err := c.sendRequest(ctx, http.MethodPost, "/images", archive)
 	if err != nil {
 		return l, err
 	}
@@ -34,5 +34,5 @@ func (c *Client) LoadImages(ctx context.Context, archive io.Reader) (l Loaded, e
 
 // Images lists the images in the registry.
 func (c *Client) Images(ctx context.Context) (all []Image, err error) {
-	return all, c.call(ctx, http.MethodGet, "/images", nil, &all)
+	return all, c.callJSON(ctx, http.MethodGet, "/images", nil, &all)
 }

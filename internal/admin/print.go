@@ -15,15 +15,15 @@ import (
 func (s Status) Print(w io.Writer, now time.Time) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(format string, args ...any) { fmt.Fprintf(t, format+"\n", args...) }
-	row("daemon\trunning\tpid %d, up %s, version %s", s.PID, age(now, s.Started), s.Version)
+	row("daemon\trunning\tpid %d, up %s, version %s", s.PID, formatAge(now, s.Started), s.Version)
 	row("endpoint\t%s\tregion %s, accounts %s", s.Endpoint, s.Region, strings.Join(s.Accounts, ", "))
 	row("webhooks\t%s\tfor API servers", s.Webhooks)
-	etcd := fmt.Sprintf("%s of data in a file of %s", size(s.Etcd.InUse), size(s.Etcd.File))
+	etcd := fmt.Sprintf("%s of data in a file of %s", formatSize(s.Etcd.InUse), formatSize(s.Etcd.File))
 	if s.Etcd.Error != "" {
 		etcd = s.Etcd.Error
 	}
 	if p := s.Etcd.Process; p != nil {
-		etcd += ", " + p.how(now)
+		etcd += ", " + p.describeState(now)
 	} else {
 		etcd += ", not run by coracle"
 	}
@@ -34,10 +34,12 @@ func (s Status) Print(w io.Writer, now time.Time) error {
 	if s.Etcd.Problem != "" {
 		row("\t\t! %s", s.Etcd.Problem)
 	}
-	row("memory\t%s\tof which the daemon %s", size(s.Memory), size(s.DaemonMemory))
-	row("disk\t%s\tin %s; %s of %s free", size(s.Disk.Used), s.DataDir, size(s.Disk.Free), size(s.Disk.Total))
-	row("logs\t%s\t%s events of %s in %s", size(s.Logs.Disk), humanize.Comma(s.Logs.Events), size(s.Logs.Stored), english.Plural(s.Logs.Groups, "log group", ""))
-	row("machines\t%s\t%s", s.Machines, s.shared())
+	row("memory\t%s\tof which the daemon %s", formatSize(s.Memory), formatSize(s.DaemonMemory))
+	row("disk\t%s\tin %s; %s of %s free", formatSize(s.Disk.Used), s.DataDir, formatSize(s.Disk.Free),
+		formatSize(s.Disk.Total))
+	row("logs\t%s\t%s events of %s in %s", formatSize(s.Logs.Disk), humanize.Comma(s.Logs.Events),
+		formatSize(s.Logs.Stored), english.Plural(s.Logs.Groups, "log group", ""))
+	row("machines\t%s\t%s", s.Machines, s.describeShared())
 	if err := t.Flush(); err != nil {
 		return err
 	}
@@ -47,10 +49,10 @@ func (s Status) Print(w io.Writer, now time.Time) error {
 	for _, c := range s.Clusters {
 		fmt.Fprintln(w)
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		fmt.Fprintf(t, "cluster\t%s\t%s\t%s\t%s\t%s\n", c.Name, c.Status, c.Version, size(c.Memory), c.Endpoint)
+		fmt.Fprintf(t, "cluster\t%s\t%s\t%s\t%s\t%s\n", c.Name, c.Status, c.Version, formatSize(c.Memory), c.Endpoint)
 		fmt.Fprintf(t, "\tin %s of %s, id %s\n", c.Region, c.Account, c.ID)
 		for _, p := range c.Components {
-			fmt.Fprintf(t, "\t%s\t%s\n", p.Name, p.how(now))
+			fmt.Fprintf(t, "\t%s\t%s\n", p.Name, p.describeState(now))
 		}
 		for _, issue := range c.Issues {
 			fmt.Fprintf(t, "\t! %s\n", issue)
@@ -69,7 +71,8 @@ func (s Status) printInstances(w io.Writer) error {
 	fmt.Fprintln(w)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, i := range s.Instances {
-		fmt.Fprintf(t, "instance\t%s\t%s\t%s\t%s\t%s of %s\t%s\n", i.ID, i.State, i.Type, i.Address, size(i.Memory), size(i.Limit), i.Name)
+		fmt.Fprintf(t, "instance\t%s\t%s\t%s\t%s\t%s of %s\t%s\n", i.ID, i.State, i.Type, i.Address,
+			formatSize(i.Memory), formatSize(i.Limit), i.Name)
 		for _, issue := range i.Issues {
 			fmt.Fprintf(t, "\t! %s\n", issue)
 		}
@@ -77,8 +80,8 @@ func (s Status) printInstances(w io.Writer) error {
 	return t.Flush()
 }
 
-// shared says what the running instances were promised, which may be more than there is.
-func (s Status) shared() string {
+// describeShared says what the running instances were promised, which may be more than there is.
+func (s Status) describeShared() string {
 	running, cpus, limit := 0, 0, int64(0)
 	for _, i := range s.Instances {
 		if i.State == "running" {
@@ -90,17 +93,18 @@ func (s Status) shared() string {
 	if running == 0 {
 		return "none running"
 	}
-	text := fmt.Sprintf("%d running: %s and %s on a host of %d and %s", running, english.Plural(cpus, "CPU", ""), size(limit), s.Host.CPUs, size(s.Host.Memory))
+	text := fmt.Sprintf("%d running: %s and %s on a host of %d and %s", running, english.Plural(cpus, "CPU", ""),
+		formatSize(limit), s.Host.CPUs, formatSize(s.Host.Memory))
 	if cpus > s.Host.CPUs || limit > s.Host.Memory {
 		text += ", overcommitted"
 	}
 	return text
 }
 
-func (c Component) how(now time.Time) string {
+func (c Component) describeState(now time.Time) string {
 	how := "not running"
 	if c.PID != 0 {
-		how = fmt.Sprintf("pid %d, up %s, %s", c.PID, age(now, c.Started), size(c.Memory))
+		how = fmt.Sprintf("pid %d, up %s, %s", c.PID, formatAge(now, c.Started), formatSize(c.Memory))
 	}
 	if c.Problem != "" {
 		how = c.Problem
@@ -111,10 +115,10 @@ func (c Component) how(now time.Time) string {
 	return how
 }
 
-func size(bytes int64) string { return humanize.IBytes(uint64(max(0, bytes))) }
+func formatSize(bytes int64) string { return humanize.IBytes(uint64(max(0, bytes))) }
 
-// age is how long ago something was, in its two largest units.
-func age(now, then time.Time) string {
+// formatAge is how long ago something was, in its two largest units.
+func formatAge(now, then time.Time) string {
 	d := max(0, now.Sub(then))
 	switch {
 	case d < time.Minute:

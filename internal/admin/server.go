@@ -42,7 +42,7 @@ func (r *Refused) Error() string { return r.Reason }
 
 // Serve takes commands on the socket until ctx ends.
 func Serve(ctx context.Context, socket string, d Daemon, log *slog.Logger) error {
-	l, err := listen(socket)
+	l, err := listenUnix(socket)
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func handler(d Daemon, log *slog.Logger) http.Handler {
 		s, err := d.Status(r.Context())
 		answer(w, s, err)
 	})
-	debug(mux, d, answer)
+	registerDebug(mux, d, answer)
 	mux.HandleFunc("GET /ping", func(w http.ResponseWriter, r *http.Request) { answer(w, struct{}{}, nil) })
 	mux.HandleFunc("POST /stop", func(w http.ResponseWriter, r *http.Request) {
 		answer(w, struct{}{}, nil)
@@ -100,7 +100,7 @@ func handler(d Daemon, log *slog.Logger) http.Handler {
 	})
 	mux.HandleFunc("POST /accounts", func(w http.ResponseWriter, r *http.Request) {
 		var a Account
-		if err := decode(w, r, &a); err != nil {
+		if err := decodeRequest(w, r, &a); err != nil {
 			answer(w, nil, err)
 			return
 		}
@@ -109,7 +109,7 @@ func handler(d Daemon, log *slog.Logger) http.Handler {
 	})
 	mux.HandleFunc("POST /interruptions", func(w http.ResponseWriter, r *http.Request) {
 		var i Interruption
-		if err := decode(w, r, &i); err != nil {
+		if err := decodeRequest(w, r, &i); err != nil {
 			answer(w, nil, err)
 			return
 		}
@@ -126,7 +126,7 @@ func handler(d Daemon, log *slog.Logger) http.Handler {
 	})
 	mux.HandleFunc("POST /fields", func(w http.ResponseWriter, r *http.Request) {
 		var q fields.Question
-		if err := decode(w, r, &q); err != nil {
+		if err := decodeRequest(w, r, &q); err != nil {
 			answer(w, nil, err)
 			return
 		}
@@ -152,8 +152,8 @@ func handler(d Daemon, log *slog.Logger) http.Handler {
 // maxRequest is how large a request in JSON may be, in bytes.
 const maxRequest = 1 << 20
 
-// decode reads a request in JSON. The error of one that is not is a *Refused.
-func decode(w http.ResponseWriter, r *http.Request, into any) error {
+// decodeRequest reads a request in JSON. The error of one that is not is a *Refused.
+func decodeRequest(w http.ResponseWriter, r *http.Request, into any) error {
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest)).Decode(into); err != nil {
 		return &Refused{"the request is not JSON: " + err.Error()}
 	}

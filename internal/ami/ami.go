@@ -1,9 +1,9 @@
 // Package ami is the catalogue of machine images: the EKS-optimized images of Amazon Linux 2, Amazon Linux 2023 and
 // Bottlerocket for every Kubernetes version that is served, and the plain Amazon Linux images.
 //
-// An image is a name for a root file system that the machine's host makes (internal/guest/rootfs); nothing is downloaded.
-// Names, owners, release versions and Systems Manager parameters are formed as AWS forms them, and an image's ID follows from
-// its region and its name, so that it is the same in every daemon and after every start.
+// An image is a name for a root file system that the machine's host makes (internal/guest/rootfs); nothing is
+// downloaded. Names, owners, release versions and Systems Manager parameters are formed as AWS forms them, and an
+// image's ID follows from its region and its name, so that it is the same in every daemon and after every start.
 //
 // https://docs.aws.amazon.com/eks/latest/userguide/eks-optimized-amis.html
 package ami
@@ -53,17 +53,19 @@ type Image struct {
 	Family      Family
 	// KubernetesVersion is the minor version, "1.35"; empty for plain images.
 	KubernetesVersion string
-	// Release is the version of the image as EKS node groups say it: "1.35.4-20261105"; of Bottlerocket "1.63.0-1f2e3d4c".
+	// Release is the version of the image as EKS node groups say it: "1.35.4-20261105"; of Bottlerocket
+	// "1.63.0-1f2e3d4c".
 	Release        string
 	Architecture   string // "x86_64" or "arm64"
 	Variant        string
 	RootDeviceName string // "/dev/xvda"
 	RootSnapshotID string
-	// RootVolumeGiB is the size of the root volume; DataVolumeGiB, if not 0, that of Bottlerocket's second volume at /dev/xvdb.
+	// RootVolumeGiB is the size of the root volume; DataVolumeGiB, if not 0, that of Bottlerocket's second volume at
+	// /dev/xvdb.
 	RootVolumeGiB, DataVolumeGiB int
 	CreatedAt                    time.Time
-	// Parameter are the public Systems Manager parameters that say the image: paths below which are image_id, image_name (or
-	// image_version) and the like; of a plain image the parameters themselves.
+	// Parameter are the public Systems Manager parameters that say the image: paths below which are image_id,
+	// image_name (or image_version) and the like; of a plain image the parameters themselves.
 	Parameter []string
 }
 
@@ -88,7 +90,7 @@ var (
 	regions = make(map[string]*catalogue)
 )
 
-func of(region string) *catalogue {
+func catalogForRegion(region string) *catalogue {
 	mutex.Lock()
 	defer mutex.Unlock()
 	c := regions[region]
@@ -107,7 +109,7 @@ func of(region string) *catalogue {
 				bottlerocket(v, n, add)
 			}
 		}
-		plain(add)
+		addPlainImages(add)
 		regions[region] = c
 	}
 	return c
@@ -121,9 +123,10 @@ func amazonLinux2(v kubernetes.Version, release int, add func(Image)) {
 		{"-gpu", "amazon-linux-2-gpu", "x86_64", Nvidia},
 	} {
 		name := fmt.Sprintf("amazon-eks%s-node-%s-v%s", x.infix, v.Minor, day)
-		add(eks(v, release, Image{
+		add(completeEKSImage(v, release, Image{
 			Name: name, Family: AL2, Architecture: x.architecture, Variant: x.variant, RootVolumeGiB: 20,
-			Description: fmt.Sprintf("EKS Kubernetes Worker AMI with AmazonLinux2 image, (k8s: %s, containerd: 1.7.*)", v.Patch()),
+			Description: fmt.Sprintf("EKS Kubernetes Worker AMI with AmazonLinux2 image, (k8s: %s, containerd: 1.7.*)",
+				v.Patch()),
 		}, "/aws/service/eks/optimized-ami/"+v.Minor+"/"+x.parameter))
 	}
 }
@@ -132,17 +135,19 @@ func amazonLinux2023(v kubernetes.Version, release int, add func(Image)) {
 	day := releases[release].day.Format("20060102")
 	for _, architecture := range architectures {
 		for _, variant := range []string{Standard, Nvidia} {
-			add(eks(v, release, Image{
+			add(completeEKSImage(v, release, Image{
 				Name:   fmt.Sprintf("amazon-eks-node-al2023-%s-%s-%s-v%s", architecture, variant, v.Minor, day),
 				Family: AL2023, Architecture: architecture, Variant: variant, RootVolumeGiB: 20,
-				Description: fmt.Sprintf("EKS-optimized Kubernetes node based on Amazon Linux 2023, (k8s: %s, containerd: 2.1.*)", v.Patch()),
+				Description: fmt.Sprintf(
+					"EKS-optimized Kubernetes node based on Amazon Linux 2023, (k8s: %s, containerd: 2.1.*)",
+					v.Patch()),
 			}, "/aws/service/eks/optimized-ami/"+v.Minor+"/amazon-linux-2023/"+architecture+"/"+variant))
 		}
 	}
 }
 
-// eks completes an Amazon Linux image whose parameters are below a path.
-func eks(v kubernetes.Version, release int, i Image, path string) Image {
+// completeEKSImage completes an Amazon Linux image whose parameters are below a path.
+func completeEKSImage(v kubernetes.Version, release int, i Image, path string) Image {
 	day := releases[release].day
 	i.Owner, i.KubernetesVersion, i.CreatedAt = EKSOwner, v.Minor, day.Add(7*time.Hour)
 	i.Release = v.Patch() + "-" + day.Format("20060102")
@@ -155,7 +160,7 @@ func eks(v kubernetes.Version, release int, i Image, path string) Image {
 
 func bottlerocket(v kubernetes.Version, release int, add func(Image)) {
 	version := releases[release].bottlerocket
-	commit := digest("bottlerocket", version)[:8]
+	commit := hashParts("bottlerocket", version)[:8]
 	for _, architecture := range architectures {
 		for _, variant := range []string{Standard, Nvidia} {
 			flavour := "aws-k8s-" + v.Minor
@@ -165,8 +170,9 @@ func bottlerocket(v kubernetes.Version, release int, add func(Image)) {
 			name := fmt.Sprintf("bottlerocket-%s-%s-v%s-%s", flavour, architecture, version, commit)
 			path := "/aws/service/bottlerocket/" + flavour + "/" + architecture
 			i := Image{
-				Name: name, Description: name, Owner: BottlerocketOwner, Family: Bottlerocket, KubernetesVersion: v.Minor,
-				Release: version + "-" + commit, Architecture: architecture, Variant: variant,
+				Name: name, Description: name, Owner: BottlerocketOwner, Family: Bottlerocket,
+				KubernetesVersion: v.Minor,
+				Release:           version + "-" + commit, Architecture: architecture, Variant: variant,
 				RootVolumeGiB: 2, DataVolumeGiB: 20, CreatedAt: releases[release].day.Add(20 * time.Hour),
 			}
 			if release == 0 {
@@ -178,27 +184,31 @@ func bottlerocket(v kubernetes.Version, release int, add func(Image)) {
 	}
 }
 
-// plain adds the images of Amazon Linux without Kubernetes.
-func plain(add func(Image)) {
+// addPlainImages adds the images of Amazon Linux without Kubernetes.
+func addPlainImages(add func(Image)) {
 	const root = "/aws/service/ami-amazon-linux-latest/"
 	made := time.Date(2026, 10, 30, 22, 0, 0, 0, time.UTC)
 	for _, architecture := range architectures {
 		add(Image{
 			Name:        "al2023-ami-2023.9.20261030.0-kernel-6.12-" + architecture,
 			Description: "Amazon Linux 2023 AMI 2023.9.20261030.0 " + architecture + " HVM kernel-6.12",
-			Owner:       AmazonOwner, Family: AL2023, Release: "2023.9.20261030.0", Architecture: architecture, Variant: Plain, RootVolumeGiB: 8, CreatedAt: made,
-			Parameter: []string{root + "al2023-ami-kernel-default-" + architecture, root + "al2023-ami-kernel-6.12-" + architecture},
+			Owner:       AmazonOwner, Family: AL2023, Release: "2023.9.20261030.0", Architecture: architecture,
+			Variant: Plain, RootVolumeGiB: 8, CreatedAt: made,
+			Parameter: []string{root + "al2023-ami-kernel-default-" + architecture, root + "al2023-ami-kernel-6.12-" +
+				architecture},
 		})
 		add(Image{
 			Name:        "amzn2-ami-kernel-5.10-hvm-2.0.20261030.0-" + architecture + "-gp2",
 			Description: "Amazon Linux 2 Kernel 5.10 AMI 2.0.20261030.0 " + architecture + " HVM gp2",
-			Owner:       AmazonOwner, Family: AL2, Release: "2.0.20261030.0", Architecture: architecture, Variant: Plain, RootVolumeGiB: 8, CreatedAt: made,
-			Parameter: []string{root + "amzn2-ami-kernel-5.10-hvm-" + architecture + "-gp2", root + "amzn2-ami-hvm-" + architecture + "-gp2"},
+			Owner:       AmazonOwner, Family: AL2, Release: "2.0.20261030.0", Architecture: architecture,
+			Variant: Plain, RootVolumeGiB: 8, CreatedAt: made,
+			Parameter: []string{root + "amzn2-ami-kernel-5.10-hvm-" + architecture + "-gp2", root + "amzn2-ami-hvm-" +
+				architecture + "-gp2"},
 		})
 	}
 }
 
-func digest(parts ...string) string {
+func hashParts(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {
 		fmt.Fprintf(h, "%d %s\n", len(p), p)
@@ -207,15 +217,15 @@ func digest(parts ...string) string {
 }
 
 func identifier(prefix, region, name string) string {
-	return prefix + "-0" + digest(prefix, region, name)[:16]
+	return prefix + "-0" + hashParts(prefix, region, name)[:16]
 }
 
 // All lists the images of a region.
-func All(region string) []Image { return slices.Clone(of(region).all) }
+func All(region string) []Image { return slices.Clone(catalogForRegion(region).all) }
 
 // Get finds an image of a region by its ID.
 func Get(region, id string) (Image, bool) {
-	c := of(region)
+	c := catalogForRegion(region)
 	i, ok := c.byID[id]
 	if !ok {
 		return Image{}, false

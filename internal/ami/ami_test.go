@@ -14,15 +14,27 @@ func TestEveryVersionHasItsImages(t *testing.T) {
 	parameters := Parameters("eu-west-1")
 	for _, v := range kubernetes.Versions() {
 		for path, name := range map[string]string{
-			"/aws/service/eks/optimized-ami/" + v.Minor + "/amazon-linux-2/recommended":                               "amazon-eks-node-" + v.Minor + "-v20261105",
-			"/aws/service/eks/optimized-ami/" + v.Minor + "/amazon-linux-2-arm64/recommended":                         "amazon-eks-arm64-node-" + v.Minor + "-v20261105",
-			"/aws/service/eks/optimized-ami/" + v.Minor + "/amazon-linux-2-gpu/recommended":                           "amazon-eks-gpu-node-" + v.Minor + "-v20261105",
-			"/aws/service/eks/optimized-ami/" + v.Minor + "/amazon-linux-2023/x86_64/standard/recommended":            "amazon-eks-node-al2023-x86_64-standard-" + v.Minor + "-v20261105",
-			"/aws/service/eks/optimized-ami/" + v.Minor + "/amazon-linux-2023/arm64/standard/recommended":             "amazon-eks-node-al2023-arm64-standard-" + v.Minor + "-v20261105",
-			"/aws/service/eks/optimized-ami/" + v.Minor + "/amazon-linux-2023/x86_64/nvidia/recommended":              "amazon-eks-node-al2023-x86_64-nvidia-" + v.Minor + "-v20261105",
-			"/aws/service/bottlerocket/aws-k8s-" + v.Minor + "/x86_64/latest":                                         "bottlerocket-aws-k8s-" + v.Minor + "-x86_64-v1.63.0-",
-			"/aws/service/bottlerocket/aws-k8s-" + v.Minor + "-nvidia/arm64/1.62.1":                                   "bottlerocket-aws-k8s-" + v.Minor + "-nvidia-arm64-v1.62.1-",
-			"/aws/service/eks/optimized-ami/" + v.Minor + "/amazon-linux-2/amazon-eks-node-" + v.Minor + "-v20261022": "amazon-eks-node-" + v.Minor + "-v20261022",
+			"/aws/service/eks/optimized-ami/" + v.Minor +
+				"/amazon-linux-2/recommended": "amazon-eks-node-" + v.Minor + "-v20261105",
+			"/aws/service/eks/optimized-ami/" + v.Minor +
+				"/amazon-linux-2-arm64/recommended": "amazon-eks-arm64-node-" + v.Minor + "-v20261105",
+			"/aws/service/eks/optimized-ami/" + v.Minor +
+				"/amazon-linux-2-gpu/recommended": "amazon-eks-gpu-node-" + v.Minor + "-v20261105",
+			"/aws/service/eks/optimized-ami/" + v.Minor +
+				"/amazon-linux-2023/x86_64/standard/recommended": "amazon-eks-node-al2023-x86_64-standard-" + v.Minor +
+				"-v20261105",
+			"/aws/service/eks/optimized-ami/" + v.Minor +
+				"/amazon-linux-2023/arm64/standard/recommended": "amazon-eks-node-al2023-arm64-standard-" + v.Minor +
+				"-v20261105",
+			"/aws/service/eks/optimized-ami/" + v.Minor +
+				"/amazon-linux-2023/x86_64/nvidia/recommended": "amazon-eks-node-al2023-x86_64-nvidia-" + v.Minor +
+				"-v20261105",
+			"/aws/service/bottlerocket/aws-k8s-" + v.Minor +
+				"/x86_64/latest": "bottlerocket-aws-k8s-" + v.Minor + "-x86_64-v1.63.0-",
+			"/aws/service/bottlerocket/aws-k8s-" + v.Minor +
+				"-nvidia/arm64/1.62.1": "bottlerocket-aws-k8s-" + v.Minor + "-nvidia-arm64-v1.62.1-",
+			"/aws/service/eks/optimized-ami/" + v.Minor + "/amazon-linux-2/amazon-eks-node-" + v.Minor +
+				"-v20261022": "amazon-eks-node-" + v.Minor + "-v20261022",
 		} {
 			image, ok := Get("eu-west-1", parameters[path+"/image_id"])
 			if !ok {
@@ -45,7 +57,8 @@ func TestEveryVersionHasItsImages(t *testing.T) {
 				t.Errorf("%s has release %q, want %s…", path, parameters[path+"/release_version"], want)
 			}
 			var summary map[string]string
-			if err := json.Unmarshal([]byte(parameters[path]), &summary); err != nil || summary["image_id"] != image.ID || summary["image_name"] != image.Name {
+			if err := json.Unmarshal([]byte(parameters[path]), &summary); err != nil ||
+				summary["image_id"] != image.ID || summary["image_name"] != image.Name {
 				t.Errorf("%s is %q: %v", path, parameters[path], err)
 			}
 		}
@@ -71,7 +84,8 @@ func TestIdentifiersAreStableAndOfTheRegion(t *testing.T) {
 		}
 	}
 	// What users have written into their templates must stay true.
-	if image, _ := ByParameter("eu-west-1", "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64"); image.ID != "ami-027cd068957c2f35d" {
+	if image, _ := ByParameter("eu-west-1",
+		"/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64"); image.ID != "ami-027cd068957c2f35d" {
 		t.Errorf("the plain image is %s", image.ID)
 	}
 	if _, ok := Get("eu-west-1", All("us-west-2")[0].ID); ok {

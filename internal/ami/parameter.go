@@ -13,7 +13,7 @@ import (
 // https://bottlerocket.dev/en/os/latest/#/concepts/variants/
 func Parameters(region string) map[string]string {
 	values := make(map[string]string)
-	for _, i := range of(region).all {
+	for _, i := range catalogForRegion(region).all {
 		for _, path := range i.Parameter {
 			switch {
 			case i.Variant == Plain:
@@ -49,7 +49,7 @@ func summary(i Image) string {
 // ByParameter finds the image that a public parameter names: by a path of Image.Parameter, or that of its image_id.
 func ByParameter(region, parameter string) (Image, bool) {
 	parameter = strings.TrimSuffix(parameter, "/image_id")
-	for _, i := range of(region).all {
+	for _, i := range catalogForRegion(region).all {
 		if slices.Contains(i.Parameter, parameter) {
 			return i, true
 		}

@@ -16,36 +16,36 @@ import (
 // simple are strings that can stand without quotation marks.
 var simple = regexp.MustCompile(`^[A-Za-z0-9_./:@%+*{}$-][^\s"'\\,{}\[\]]*$`)
 
-// show writes a value on one line. A string that might be taken for something else is quoted.
-func show(v any) string {
+// formatValue writes a value on one line. A string that might be taken for something else is quoted.
+func formatValue(v any) string {
 	switch v := v.(type) {
 	case nil:
 		return "nothing"
 	case string:
 		if !simple.MatchString(v) || v == "true" || v == "false" || v == "null" {
-			return quoted(v)
+			return quoteJSON(v)
 		}
 		if _, err := strconv.ParseFloat(v, 64); err == nil {
-			return quoted(v)
+			return quoteJSON(v)
 		}
 		return v
 	case map[string]any:
 		var parts []string
 		for _, k := range sortedKeys(v) {
-			parts = append(parts, k+": "+show(v[k]))
+			parts = append(parts, k+": "+formatValue(v[k]))
 		}
 		return "{" + strings.Join(parts, ", ") + "}"
 	case []any:
 		var parts []string
 		for _, e := range v {
-			parts = append(parts, show(e))
+			parts = append(parts, formatValue(e))
 		}
 		return "[" + strings.Join(parts, ", ") + "]"
 	}
 	return fmt.Sprint(v)
 }
 
-func quoted(s string) string {
+func quoteJSON(s string) string {
 	raw, err := json.Marshal(s)
 	if err != nil {
 		return strconv.Quote(s)
@@ -101,13 +101,13 @@ func (c Change) withoutKey(v any) any {
 
 func (p *Printer) changes(indent int, all []Change) {
 	for i, c := range all {
-		p.change(indent, c)
+		p.printChange(indent, c)
 		owner := ownerLine(c)
 		if i+1 < len(all) && slices.Equal(owner, ownerLine(all[i+1])) {
 			continue
 		}
 		if owner != nil {
-			p.page.line(indent+2, indent+4, owner...)
+			p.page.writeSpans(indent+2, indent+4, owner...)
 		}
 	}
 }
@@ -135,7 +135,7 @@ func ownerLine(c Change) []span {
 // block is how many lines a value may take before it is cut, unless everything is wanted.
 const block = 12
 
-func (p *Printer) change(indent int, c Change) {
+func (p *Printer) printChange(indent int, c Change) {
 	glyph := map[string]span{"add": {style: green, text: "+ "}, "remove": {style: red, text: "- "}}[c.Op]
 	if glyph.text == "" {
 		glyph = span{style: yellow, text: "~ "}
@@ -148,45 +148,46 @@ func (p *Printer) change(indent int, c Change) {
 	inner := indent + 2
 	switch {
 	case c.Op == "remove":
-		if v := show(c.From); c.From != nil && fits(v) {
-			p.page.line(indent, inner, glyph, path, span{style: dim, text: ": "}, span{style: red, text: v})
+		if v := formatValue(c.From); c.From != nil && fits(v) {
+			p.page.writeSpans(indent, inner, glyph, path, span{style: dim, text: ": "}, span{style: red, text: v})
 		} else {
-			p.page.line(indent, inner, glyph, path)
+			p.page.writeSpans(indent, inner, glyph, path)
 		}
 	case c.Op == "add" || c.unknown || c.From == nil:
-		if v := show(c.To); fits(v) {
-			p.page.line(indent, inner, glyph, path, span{style: dim, text: ": "}, span{style: green, text: v})
+		if v := formatValue(c.To); fits(v) {
+			p.page.writeSpans(indent, inner, glyph, path, span{style: dim, text: ": "}, span{style: green, text: v})
 		} else if lines := blockLines(c.To); len(lines) > 1 {
-			p.page.line(indent, inner, glyph, path, span{style: dim, text: ":"})
-			p.lines(inner, lines, green, "")
+			p.page.writeSpans(indent, inner, glyph, path, span{style: dim, text: ":"})
+			p.printLines(inner, lines, green, "")
 		} else {
-			p.page.line(indent, inner, glyph, path, span{style: dim, text: ":"})
-			p.page.line(inner, inner, span{style: green, text: v})
+			p.page.writeSpans(indent, inner, glyph, path, span{style: dim, text: ":"})
+			p.page.writeSpans(inner, inner, span{style: green, text: v})
 		}
 	default:
-		from, to := show(c.From), show(c.To)
-		if multiline(c.From) || multiline(c.To) || !scalar(c.From) && !scalar(c.To) && !fits(from+" -> "+to) {
-			p.page.line(indent, inner, glyph, path, span{style: dim, text: ":"})
-			p.edits(inner, blockLines(c.From), blockLines(c.To))
+		from, to := formatValue(c.From), formatValue(c.To)
+		if multiline(c.From) || multiline(c.To) || !isScalar(c.From) && !isScalar(c.To) && !fits(from+" -> "+to) {
+			p.page.writeSpans(indent, inner, glyph, path, span{style: dim, text: ":"})
+			p.printEdits(inner, blockLines(c.From), blockLines(c.To))
 			return
 		}
 		arrow := []span{{style: red, text: from}, {style: dim, text: " -> "}, {style: green, text: to}}
 		if fits(from + " -> " + to) {
-			p.page.line(indent, inner, append([]span{glyph, path, {style: dim, text: ": "}}, arrow...)...)
+			p.page.writeSpans(indent, inner, append([]span{glyph, path, {style: dim, text: ": "}}, arrow...)...)
 			return
 		}
-		p.page.line(indent, inner, glyph, path, span{style: dim, text: ":"})
+		p.page.writeSpans(indent, inner, glyph, path, span{style: dim, text: ":"})
 		if w := max(p.page.width, narrowest); inner+len([]rune(from+" -> "+to)) <= w {
-			p.page.line(inner, inner, arrow...)
+			p.page.writeSpans(inner, inner, arrow...)
 			return
 		}
 		if prefix := commonPrefix(from, to); prefix != "" {
-			p.page.line(inner, inner, span{style: dim, text: prefix})
-			p.page.line(inner, inner+2, span{style: red, text: from[len(prefix):]}, arrow[1], span{style: green, text: to[len(prefix):]})
+			p.page.writeSpans(inner, inner, span{style: dim, text: prefix})
+			p.page.writeSpans(inner, inner+2, span{style: red, text: from[len(prefix):]}, arrow[1],
+				span{style: green, text: to[len(prefix):]})
 			return
 		}
-		p.page.line(inner, inner+2, span{style: red, text: "- " + from})
-		p.page.line(inner, inner+2, span{style: green, text: "+ " + to})
+		p.page.writeSpans(inner, inner+2, span{style: red, text: "- " + from})
+		p.page.writeSpans(inner, inner+2, span{style: green, text: "+ " + to})
 	}
 }
 
@@ -203,7 +204,7 @@ func commonPrefix(a, b string) string {
 	return a[:n]
 }
 
-func scalar(v any) bool {
+func isScalar(v any) bool {
 	switch v.(type) {
 	case map[string]any, []any:
 		return false
@@ -222,28 +223,30 @@ func blockLines(v any) []string {
 	if !ok {
 		raw, err := yaml.Marshal(v)
 		if err != nil {
-			return []string{show(v)}
+			return []string{formatValue(v)}
 		}
 		s = string(raw)
 	}
 	return strings.Split(strings.TrimRight(s, "\n"), "\n")
 }
 
-func (p *Printer) lines(indent int, all []string, st style, prefix string) {
+func (p *Printer) printLines(indent int, all []string, st style, prefix string) {
 	shown := all
 	if !p.Wide && len(all) > block+1 {
 		shown = all[:block]
 	}
 	for _, l := range shown {
-		p.page.line(indent, indent+2+len(prefix), span{style: st, text: prefix + strings.ReplaceAll(l, "\t", "    ")})
+		p.page.writeSpans(indent, indent+2+len(prefix),
+			span{style: st, text: prefix + strings.ReplaceAll(l, "\t", "    ")})
 	}
 	if n := len(all) - len(shown); n > 0 {
-		p.page.line(indent, indent, span{style: dim, text: fmt.Sprintf("and %d more lines (-o wide shows them)", n)})
+		p.page.writeSpans(indent, indent, span{style: dim, text: fmt.Sprintf("and %d more lines (-o wide shows them)",
+			n)})
 	}
 }
 
-// edits shows which lines of a text came and went.
-func (p *Printer) edits(indent int, from, to []string) {
+// printEdits shows which lines of a text came and went.
+func (p *Printer) printEdits(indent int, from, to []string) {
 	type edit struct {
 		st   style
 		text string
@@ -262,9 +265,10 @@ func (p *Printer) edits(indent int, from, to []string) {
 		shown = all[:2*block]
 	}
 	for _, e := range shown {
-		p.page.line(indent, indent+4, span{style: e.st, text: strings.ReplaceAll(e.text, "\t", "    ")})
+		p.page.writeSpans(indent, indent+4, span{style: e.st, text: strings.ReplaceAll(e.text, "\t", "    ")})
 	}
 	if n := len(all) - len(shown); n > 0 {
-		p.page.line(indent, indent, span{style: dim, text: fmt.Sprintf("and %d more lines (-o wide shows them)", n)})
+		p.page.writeSpans(indent, indent, span{style: dim, text: fmt.Sprintf("and %d more lines (-o wide shows them)",
+			n)})
 	}
 }

@@ -5,13 +5,14 @@ import "testing"
 func TestCondense(t *testing.T) {
 	t.Parallel()
 	for agent, want := range map[string]string{
-		"kubectl/v1.35.4 (linux/amd64) kubernetes/6f814e4":                                                                         "kubectl v1.35.4",
-		"kubectl/v1.35.0-eks-1-35 (darwin/arm64) kubernetes/abc":                                                                   "kubectl v1.35.0-eks-1-35",
-		"kube-controller-manager/v1.35.4 (linux/amd64) kubernetes/6f814e4/system:serviceaccount:kube-system:daemon-set-controller": "kube-controller-manager/daemon-set-controller",
-		"kube-controller-manager/v1.35.4 (linux/amd64) kubernetes/6f814e4/shared-informers":                                        "kube-controller-manager/shared-informers",
-		"kube-controller-manager/v1.35.4 (linux/amd64) kubernetes/6f814e4/kube-controller-manager":                                 "kube-controller-manager v1.35.4",
-		"kube-apiserver/v1.35.4 (linux/amd64) kubernetes/6f814e4":                                                                  "kube-apiserver v1.35.4",
-		"kubelet/v1.35.2-eks-efcacff (linux/amd64) kubernetes/c8c4bbd":                                                             "kubelet v1.35.2-eks-efcacff",
+		"kubectl/v1.35.4 (linux/amd64) kubernetes/6f814e4":       "kubectl v1.35.4",
+		"kubectl/v1.35.0-eks-1-35 (darwin/arm64) kubernetes/abc": "kubectl v1.35.0-eks-1-35",
+		"kube-controller-manager/v1.35.4 (linux/amd64) " +
+			"kubernetes/6f814e4/system:serviceaccount:kube-system:daemon-set-controller": "kube-controller-manager/daemon-set-controller",
+		"kube-controller-manager/v1.35.4 (linux/amd64) kubernetes/6f814e4/shared-informers":        "kube-controller-manager/shared-informers",
+		"kube-controller-manager/v1.35.4 (linux/amd64) kubernetes/6f814e4/kube-controller-manager": "kube-controller-manager v1.35.4",
+		"kube-apiserver/v1.35.4 (linux/amd64) kubernetes/6f814e4":                                  "kube-apiserver v1.35.4",
+		"kubelet/v1.35.2-eks-efcacff (linux/amd64) kubernetes/c8c4bbd":                             "kubelet v1.35.2-eks-efcacff",
 		"vpcLambda":          "vpcLambda",
 		"Helm/3.17.0":        "Helm 3.17.0",
 		"eksctl/0.215.0":     "eksctl 0.215.0",

@@ -37,8 +37,10 @@ type Change struct {
 // noise are fields that change by themselves, or are shown in another way.
 var noise = map[string]bool{
 	".apiVersion": true, ".kind": true,
-	".metadata.creationTimestamp": true, ".metadata.deletionGracePeriodSeconds": true, ".metadata.deletionTimestamp": true,
-	".metadata.generation": true, ".metadata.managedFields": true, ".metadata.resourceVersion": true, ".metadata.selfLink": true, ".metadata.uid": true,
+	".metadata.creationTimestamp": true, ".metadata.deletionGracePeriodSeconds": true,
+	".metadata.deletionTimestamp": true,
+	".metadata.generation":        true, ".metadata.managedFields": true, ".metadata.resourceVersion": true,
+	".metadata.selfLink": true, ".metadata.uid": true,
 	".metadata.annotations.deployment.kubernetes.io/revision":                true,
 	".metadata.annotations.deprecated.daemonset.template.generation":         true,
 	".metadata.annotations.kubectl.kubernetes.io/last-applied-configuration": true,
@@ -46,8 +48,10 @@ var noise = map[string]bool{
 
 // mergeKeys are the keys of upstream's lists, for objects whose managed fields don't tell.
 var mergeKeys = map[string][]string{
-	"conditions": {"type"}, "containers": {"name"}, "env": {"name"}, "ephemeralContainers": {"name"}, "hostAliases": {"ip"}, "imagePullSecrets": {"name"},
-	"initContainers": {"name"}, "ownerReferences": {"uid"}, "topologySpreadConstraints": {"topologyKey", "whenUnsatisfiable"}, "volumeDevices": {"devicePath"},
+	"conditions": {"type"}, "containers": {"name"}, "env": {"name"}, "ephemeralContainers": {"name"},
+	"hostAliases": {"ip"}, "imagePullSecrets": {"name"},
+	"initContainers": {"name"}, "ownerReferences": {"uid"}, "topologySpreadConstraints": {"topologyKey",
+		"whenUnsatisfiable"}, "volumeDevices": {"devicePath"},
 	"volumeMounts": {"mountPath"}, "volumes": {"name"}, "webhooks": {"name"},
 }
 
@@ -65,7 +69,7 @@ func difference(before, after version, status bool) []Change {
 	for _, owned := range [][]managedfields.Entry{before.owners, after.owners} {
 		for _, o := range owned {
 			for p := range o.Fields.All() {
-				d.learn(p)
+				d.learnListKeys(p)
 			}
 		}
 	}
@@ -78,8 +82,8 @@ func difference(before, after version, status bool) []Change {
 	return d.changes
 }
 
-// learn remembers how the lists on a path of managed fields are merged.
-func (d *differ) learn(p fieldpath.Path) {
+// learnListKeys remembers how the lists on a path of managed fields are merged.
+func (d *differ) learnListKeys(p fieldpath.Path) {
 	for i, e := range p {
 		switch {
 		case e.Key != nil:
@@ -94,7 +98,7 @@ func (d *differ) learn(p fieldpath.Path) {
 	}
 }
 
-func (d *differ) add(path fieldpath.Path, op string, from, to any) {
+func (d *differ) addChange(path fieldpath.Path, op string, from, to any) {
 	d.changes = append(d.changes, Change{Path: path.String(), Op: op, From: from, To: to, path: path.Copy()})
 }
 
@@ -113,10 +117,10 @@ func (d *differ) compare(path fieldpath.Path, from, to any) {
 	}
 	switch {
 	case from == nil:
-		d.add(path, "add", nil, to)
+		d.addChange(path, "add", nil, to)
 		return
 	case to == nil:
-		d.add(path, "remove", from, nil)
+		d.addChange(path, "remove", from, nil)
 		return
 	}
 	switch from := from.(type) {
@@ -131,7 +135,7 @@ func (d *differ) compare(path fieldpath.Path, from, to any) {
 			return
 		}
 	}
-	d.add(path, "replace", from, to)
+	d.addChange(path, "replace", from, to)
 }
 
 // parents are maps whose coming and going is of no interest, only what is in them.
@@ -160,7 +164,7 @@ func (d *differ) compareLists(path fieldpath.Path, from, to []any) {
 		return
 	}
 	if keys := d.listKeys(at, path, from, to); keys != nil {
-		if f, t := byKey(keys, from), byKey(keys, to); f != nil && t != nil {
+		if f, t := indexByKey(keys, from), indexByKey(keys, to); f != nil && t != nil {
 			d.compareKeyed(path, f, t)
 			return
 		}
@@ -172,7 +176,7 @@ func (d *differ) compareLists(path fieldpath.Path, from, to []any) {
 		}
 		return
 	}
-	d.add(path, "replace", from, to)
+	d.addChange(path, "replace", from, to)
 }
 
 func (d *differ) listKeys(at string, path fieldpath.Path, from, to []any) []string {
@@ -198,8 +202,8 @@ type keyed struct {
 	value any
 }
 
-// byKey gives each element its key; nil when one has none, or two have the same.
-func byKey(names []string, l []any) []keyed {
+// indexByKey gives each element its key; nil when one has none, or two have the same.
+func indexByKey(names []string, l []any) []keyed {
 	all := make([]keyed, 0, len(l))
 	seen := map[string]bool{}
 	for _, v := range l {
@@ -213,7 +217,7 @@ func byKey(names []string, l []any) []keyed {
 				fields = append(fields, value.Field{Name: n, Value: value.NewValueInterface("TCP")})
 				continue
 			}
-			fields = append(fields, value.Field{Name: n, Value: value.NewValueInterface(plain(m[n]))})
+			fields = append(fields, value.Field{Name: n, Value: value.NewValueInterface(normalizeNumber(m[n]))})
 		}
 		fields.Sort()
 		e := fieldpath.PathElement{Key: &fields}
@@ -226,8 +230,8 @@ func byKey(names []string, l []any) []keyed {
 	return all
 }
 
-// plain is a JSON number as the types that structured-merge-diff knows.
-func plain(v any) any {
+// normalizeNumber is a JSON number as the types that structured-merge-diff knows.
+func normalizeNumber(v any) any {
 	n, ok := v.(json.Number)
 	if !ok {
 		return v
@@ -260,16 +264,16 @@ func (d *differ) compareSets(path fieldpath.Path, from, to []any) {
 		return slices.ContainsFunc(l, func(x any) bool { return reflect.DeepEqual(x, v) })
 	}
 	element := func(v any) fieldpath.Path {
-		return append(path, fieldpath.ValueElement(value.NewValueInterface(plain(v))))
+		return append(path, fieldpath.ValueElement(value.NewValueInterface(normalizeNumber(v))))
 	}
 	for _, v := range from {
 		if !has(to, v) {
-			d.add(element(v), "remove", v, nil)
+			d.addChange(element(v), "remove", v, nil)
 		}
 	}
 	for _, v := range to {
 		if !has(from, v) {
-			d.add(element(v), "add", nil, v)
+			d.addChange(element(v), "add", nil, v)
 		}
 	}
 }
@@ -280,12 +284,13 @@ func requested(patch any) []Change {
 	if ops, ok := patch.([]any); ok {
 		var all []Change
 		for _, op := range ops {
-			c := Change{Path: pointer(text(op, "path")), Op: text(op, "op"), To: field(op, "value"), unknown: true}
+			c := Change{Path: pointer(nestedString(op, "path")), Op: nestedString(op, "op"),
+				To: nestedField(op, "value"), unknown: true}
 			if c.Op == "test" {
 				continue
 			}
 			if c.Op == "move" || c.Op == "copy" {
-				c.To = c.Op + " of " + pointer(text(op, "from"))
+				c.To = c.Op + " of " + pointer(nestedString(op, "from"))
 				c.Op = "replace"
 			}
 			all = append(all, c)
@@ -293,12 +298,12 @@ func requested(patch any) []Change {
 		return all
 	}
 	var d differ
-	d.leaves(nil, patch)
+	d.collectLeaves(nil, patch)
 	return d.changes
 }
 
-// leaves lists what a merge patch sets.
-func (d *differ) leaves(path fieldpath.Path, v any) {
+// collectLeaves lists what a merge patch sets.
+func (d *differ) collectLeaves(path fieldpath.Path, v any) {
 	at := path.String()
 	switch v := v.(type) {
 	case map[string]any:
@@ -309,24 +314,25 @@ func (d *differ) leaves(path fieldpath.Path, v any) {
 			if strings.HasPrefix(n, "$setElementOrder/") || n == "$retainKeys" {
 				continue
 			}
-			d.leaves(append(path, fieldpath.FieldNameElement(n)), v[n])
+			d.collectLeaves(append(path, fieldpath.FieldNameElement(n)), v[n])
 		}
 		return
 	case []any:
 		if len(path) == 0 || len(v) == 0 || !allMaps(v) {
 			break
 		}
-		elements := byKey(d.listKeys(at, path, v, v), v)
+		elements := indexByKey(d.listKeys(at, path, v, v), v)
 		for _, e := range elements {
-			if text(e.value, "$patch") == "delete" {
-				d.changes = append(d.changes, Change{Path: append(path, e.key).String(), Op: "remove", path: append(path, e.key).Copy(), unknown: true})
+			if nestedString(e.value, "$patch") == "delete" {
+				d.changes = append(d.changes, Change{Path: append(path, e.key).String(), Op: "remove",
+					path: append(path, e.key).Copy(), unknown: true})
 				continue
 			}
 			m := maps.Clone(e.value.(map[string]any))
 			for _, f := range *e.key.Key {
 				delete(m, f.Name)
 			}
-			d.leaves(append(path, e.key), m)
+			d.collectLeaves(append(path, e.key), m)
 		}
 		if elements != nil {
 			return
@@ -358,8 +364,8 @@ func pointer(p string) string {
 	return b.String()
 }
 
-// lookup is the value at a path, and whether there is one.
-func lookup(v any, path fieldpath.Path) (any, bool) {
+// lookupPath is the value at a path, and whether there is one.
+func lookupPath(v any, path fieldpath.Path) (any, bool) {
 	for _, e := range path {
 		switch {
 		case e.FieldName != nil:
@@ -376,7 +382,7 @@ func lookup(v any, path fieldpath.Path) (any, bool) {
 			}
 			l, _ := v.([]any)
 			i := slices.IndexFunc(l, func(x any) bool {
-				k := byKey(names, []any{x})
+				k := indexByKey(names, []any{x})
 				return k != nil && k[0].key.Equals(e)
 			})
 			if i < 0 {

@@ -12,8 +12,8 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
-// decode reads a message of the audit log. Its error tells that the message is none of the log's.
-func decode(message []byte) (*auditv1.Event, error) {
+// decodeEvent reads a message of the audit log. Its error tells that the message is none of the log's.
+func decodeEvent(message []byte) (*auditv1.Event, error) {
 	var e auditv1.Event
 	if err := json.Unmarshal(message, &e); err != nil {
 		return nil, fmt.Errorf("an event of the audit log is no JSON: %w", err)
@@ -39,17 +39,18 @@ func content(u *runtime.Unknown) any {
 	return v
 }
 
-// object is content that is an object of Kubernetes rather than a Status, a list or options.
-func object(u *runtime.Unknown) map[string]any {
+// decodeObject is content that is an object of Kubernetes rather than a Status, a list or options.
+func decodeObject(u *runtime.Unknown) map[string]any {
 	m, _ := content(u).(map[string]any)
-	if text(m, "kind") == "Status" || text(m, "kind") == "DeleteOptions" || field(m, "metadata") == nil {
+	if nestedString(m, "kind") == "Status" || nestedString(m, "kind") == "DeleteOptions" ||
+		nestedField(m, "metadata") == nil {
 		return nil
 	}
 	return m
 }
 
-// field descends into maps; nil when there is no such field.
-func field(v any, names ...string) any {
+// nestedField descends into maps; nil when there is no such field.
+func nestedField(v any, names ...string) any {
 	for _, n := range names {
 		m, _ := v.(map[string]any)
 		v = m[n]
@@ -57,29 +58,29 @@ func field(v any, names ...string) any {
 	return v
 }
 
-// text is a field that is a string, or "".
-func text(v any, names ...string) string {
-	s, _ := field(v, names...).(string)
+// nestedString is a field that is a string, or "".
+func nestedString(v any, names ...string) string {
+	s, _ := nestedField(v, names...).(string)
 	return s
 }
 
-// list is a field that is a list, or nil.
-func list(v any, names ...string) []any {
-	l, _ := field(v, names...).([]any)
+// nestedList is a field that is a list, or nil.
+func nestedList(v any, names ...string) []any {
+	l, _ := nestedField(v, names...).([]any)
 	return l
 }
 
 // revision is an object's resource version, which grows with every write; 0 when unknown.
 func revision(obj map[string]any) uint64 {
-	rv, err := strconv.ParseUint(text(obj, "metadata", "resourceVersion"), 10, 64)
+	rv, err := strconv.ParseUint(nestedString(obj, "metadata", "resourceVersion"), 10, 64)
 	if err != nil {
 		return 0
 	}
 	return rv
 }
 
-// query are the parameters of the request.
-func query(e *auditv1.Event) url.Values {
+// requestQuery are the parameters of the request.
+func requestQuery(e *auditv1.Event) url.Values {
 	u, err := url.Parse(e.RequestURI)
 	if err != nil {
 		return nil

@@ -108,7 +108,8 @@ func (e *event) Value(i int) value.Value {
 	}
 }
 
-func (f *fakeLogs) DescribeLogGroups(_ context.Context, in *cloudwatchlogs.DescribeLogGroupsInput, _ ...func(*cloudwatchlogs.Options)) (*cloudwatchlogs.DescribeLogGroupsOutput, error) {
+func (f *fakeLogs) DescribeLogGroups(_ context.Context, in *cloudwatchlogs.DescribeLogGroupsInput,
+	_ ...func(*cloudwatchlogs.Options)) (*cloudwatchlogs.DescribeLogGroupsOutput, error) {
 	if f.missing {
 		return &cloudwatchlogs.DescribeLogGroupsOutput{}, nil
 	}
@@ -119,12 +120,14 @@ func (f *fakeLogs) DescribeLogGroups(_ context.Context, in *cloudwatchlogs.Descr
 	}}, nil
 }
 
-func (f *fakeLogs) StartQuery(_ context.Context, in *cloudwatchlogs.StartQueryInput, _ ...func(*cloudwatchlogs.Options)) (*cloudwatchlogs.StartQueryOutput, error) {
+func (f *fakeLogs) StartQuery(_ context.Context, in *cloudwatchlogs.StartQueryInput,
+	_ ...func(*cloudwatchlogs.Options)) (*cloudwatchlogs.StartQueryOutput, error) {
 	q, err := insights.Parse(*in.QueryString)
 	if err != nil {
 		return nil, err
 	}
-	plan, err := insights.Compile(q, insights.Options{Start: *in.StartTime * 1000, End: *in.EndTime*1000 + 999, Now: time.Now().UnixMilli()})
+	plan, err := insights.Compile(q, insights.Options{Start: *in.StartTime * 1000, End: *in.EndTime*1000 + 999,
+		Now: time.Now().UnixMilli()})
 	if err != nil {
 		return nil, err
 	}
@@ -149,8 +152,10 @@ func (f *fakeLogs) StartQuery(_ context.Context, in *cloudwatchlogs.StartQueryIn
 	return &cloudwatchlogs.StartQueryOutput{QueryId: &id}, nil
 }
 
-// GetQueryResults answers Running the first time, as a query of any length does, then up to 500 rows at a time, as if they were long.
-func (f *fakeLogs) GetQueryResults(_ context.Context, in *cloudwatchlogs.GetQueryResultsInput, _ ...func(*cloudwatchlogs.Options)) (*cloudwatchlogs.GetQueryResultsOutput, error) {
+// GetQueryResults answers Running the first time, as a query of any length does, then up to 500 rows at a time, as if
+// they were long.
+func (f *fakeLogs) GetQueryResults(_ context.Context, in *cloudwatchlogs.GetQueryResultsInput,
+	_ ...func(*cloudwatchlogs.Options)) (*cloudwatchlogs.GetQueryResultsOutput, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if in.NextToken == nil {
@@ -181,12 +186,14 @@ func (f *fakeLogs) GetQueryResults(_ context.Context, in *cloudwatchlogs.GetQuer
 	return out, nil
 }
 
-func (f *fakeLogs) StopQuery(context.Context, *cloudwatchlogs.StopQueryInput, ...func(*cloudwatchlogs.Options)) (*cloudwatchlogs.StopQueryOutput, error) {
+func (f *fakeLogs) StopQuery(context.Context, *cloudwatchlogs.StopQueryInput, ...func(*cloudwatchlogs.Options)) (
+	*cloudwatchlogs.StopQueryOutput, error) {
 	return &cloudwatchlogs.StopQueryOutput{Success: true}, nil
 }
 
 // FilterLogEvents answers with pages of two events.
-func (f *fakeLogs) FilterLogEvents(_ context.Context, in *cloudwatchlogs.FilterLogEventsInput, _ ...func(*cloudwatchlogs.Options)) (*cloudwatchlogs.FilterLogEventsOutput, error) {
+func (f *fakeLogs) FilterLogEvents(_ context.Context, in *cloudwatchlogs.FilterLogEventsInput,
+	_ ...func(*cloudwatchlogs.Options)) (*cloudwatchlogs.FilterLogEventsOutput, error) {
 	p, err := pattern.Parse(*in.FilterPattern)
 	if err != nil {
 		return nil, err
@@ -203,7 +210,8 @@ func (f *fakeLogs) FilterLogEvents(_ context.Context, in *cloudwatchlogs.FilterL
 	var found []logstypes.FilteredLogEvent
 	for _, l := range f.events {
 		if l.at >= *in.StartTime && p.Match(l.message) {
-			found = append(found, logstypes.FilteredLogEvent{Message: aws.String(l.message), Timestamp: aws.Int64(l.at)})
+			found = append(found, logstypes.FilteredLogEvent{Message: aws.String(l.message),
+				Timestamp: aws.Int64(l.at)})
 		}
 	}
 	begin, err := strconv.Atoi(aws.ToString(in.NextToken) + "0")
@@ -221,7 +229,8 @@ func (f *fakeLogs) FilterLogEvents(_ context.Context, in *cloudwatchlogs.FilterL
 // fakeClusters are the clusters by name, and whether their audit log is on.
 type fakeClusters map[string]bool
 
-func (f fakeClusters) ListClusters(_ context.Context, in *eks.ListClustersInput, _ ...func(*eks.Options)) (*eks.ListClustersOutput, error) {
+func (f fakeClusters) ListClusters(_ context.Context, in *eks.ListClustersInput, _ ...func(*eks.Options)) (
+	*eks.ListClustersOutput, error) {
 	out := &eks.ListClustersOutput{}
 	for name := range f {
 		out.Clusters = append(out.Clusters, name)
@@ -236,15 +245,18 @@ func (f fakeClusters) ListClusters(_ context.Context, in *eks.ListClustersInput,
 	return out, nil
 }
 
-func (f fakeClusters) DescribeCluster(_ context.Context, in *eks.DescribeClusterInput, _ ...func(*eks.Options)) (*eks.DescribeClusterOutput, error) {
+func (f fakeClusters) DescribeCluster(_ context.Context, in *eks.DescribeClusterInput, _ ...func(*eks.Options)) (
+	*eks.DescribeClusterOutput, error) {
 	on, ok := f[*in.Name]
 	if !ok {
-		return nil, &ekstypes.ResourceNotFoundException{Message: aws.String("No cluster found for name: " + *in.Name + ".")}
+		return nil, &ekstypes.ResourceNotFoundException{Message: aws.String("No cluster found for name: " + *in.Name +
+			".")}
 	}
-	return &eks.DescribeClusterOutput{Cluster: &ekstypes.Cluster{Name: in.Name, Logging: &ekstypes.Logging{ClusterLogging: []ekstypes.LogSetup{
-		{Types: []ekstypes.LogType{ekstypes.LogTypeAudit}, Enabled: &on},
-		{Types: []ekstypes.LogType{ekstypes.LogTypeApi}, Enabled: aws.Bool(!on)},
-	}}}}, nil
+	return &eks.DescribeClusterOutput{Cluster: &ekstypes.Cluster{Name: in.Name,
+		Logging: &ekstypes.Logging{ClusterLogging: []ekstypes.LogSetup{
+			{Types: []ekstypes.LogType{ekstypes.LogTypeAudit}, Enabled: &on},
+			{Types: []ekstypes.LogType{ekstypes.LogTypeApi}, Enabled: aws.Bool(!on)},
+		}}}}, nil
 }
 
 func words(s string) []string { return strings.Fields(s) }

@@ -22,7 +22,8 @@ func (f Fold) Until() time.Time { return f.Last.Time }
 
 // likeness is equal for steps that fold into one.
 func likeness(s *Step) string {
-	parts := []string{s.Object.key(), s.Object.Subresource, s.Object.UID, s.Action, s.Who.Username, s.Client.UserAgent, s.FieldManager}
+	parts := []string{s.Object.objectKey(), s.Object.Subresource, s.Object.UID, s.Action, s.Who.Username,
+		s.Client.UserAgent, s.FieldManager}
 	if s.Who.As != nil {
 		parts = append(parts, "as "+s.Who.As.Username)
 	}
@@ -44,9 +45,9 @@ func likeness(s *Step) string {
 	return strings.Join(append(parts, s.Notes...), "\x00")
 }
 
-// fold puts repeated steps together. A repetition counts also when nothing but quiet steps lie between;
+// foldSteps puts repeated steps together. A repetition counts also when nothing but quiet steps lie between;
 // quiet ones are gathered by who made them until something happens.
-func fold(steps []*Step) []Fold {
+func foldSteps(steps []*Step) []Fold {
 	var all []Fold
 	loud := -1                // the last step that says something
 	quiet := map[string]int{} // after it, by likeness
@@ -59,36 +60,37 @@ func fold(steps []*Step) []Fold {
 				quiet[like] = i
 				all = append(all, Fold{Step: s})
 			}
-			all[i].add(s)
+			all[i].addStep(s)
 			continue
 		}
 		if loud >= 0 && s.Verb == "deletecollection" && all[loud].AuditID == s.AuditID {
 			all[loud].Also = append(all[loud].Also, s.Object)
 			continue
 		}
-		if loud >= 0 && !s.unique() && likeness(all[loud].Last) == like {
-			all[loud].add(s)
+		if loud >= 0 && !s.isUnique() && likeness(all[loud].Last) == like {
+			all[loud].addStep(s)
 			continue
 		}
 		loud = len(all)
 		clear(quiet)
 		all = append(all, Fold{Step: s})
-		all[loud].add(s)
+		all[loud].addStep(s)
 	}
 	return all
 }
 
-// unique reports whether a step is worth telling each time: creations and deletions of an object,
+// isUnique reports whether a step is worth telling each time: creations and deletions of an object,
 // commands in it, and what a person did if the log doesn't say what it was.
-func (s *Step) unique() bool {
+func (s *Step) isUnique() bool {
 	if s.Refused() {
 		return false
 	}
-	return len(s.Summary) > 0 || slices.Contains([]string{"create", "delete", "exec", "attach", "port-forward"}, s.Action) ||
-		s.bare() && !s.Who.machinery()
+	return len(s.Summary) > 0 || slices.Contains([]string{"create", "delete", "exec", "attach", "port-forward"},
+		s.Action) ||
+		s.isMetadataOnly() && !s.Who.machinery()
 }
 
-func (f *Fold) add(s *Step) {
+func (f *Fold) addStep(s *Step) {
 	f.Last = s
 	f.Count++
 	if s.Refusal != nil && s.Refusal.Kind == "stale" {

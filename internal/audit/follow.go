@@ -14,17 +14,18 @@ import (
 // than that after it happened is missed; one that is seen twice is told once, by its audit ID.
 const overlap = time.Minute
 
-// follow gives new events as they come, until the context ends. trouble hears of looks that failed,
+// followEvents gives new events as they come, until the context ends. trouble hears of looks that failed,
 // once each time it begins: the daemon may be restarting, and what happens meanwhile is found afterwards,
 // since the next look begins where the last that succeeded ended.
-func (r *reader) follow(ctx context.Context, targets []Target, since time.Time, now func() time.Time, every time.Duration, each func([]*auditv1.Event) error, trouble func(error)) error {
+func (r *reader) followEvents(ctx context.Context, targets []Target, since time.Time, now func() time.Time,
+	every time.Duration, each func([]*auditv1.Event) error, trouble func(error)) error {
 	pattern := Pattern(targets)
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	failing := false
 	for {
 		asked := now()
-		events, err := r.look(ctx, pattern, since.Add(-overlap))
+		events, err := r.listNewEvents(ctx, pattern, since.Add(-overlap))
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -33,7 +34,7 @@ func (r *reader) follow(ctx context.Context, targets []Target, since time.Time, 
 		}
 		if failing = err != nil; !failing {
 			since = asked
-			r.forget(since.Add(-2 * overlap))
+			r.forgetBefore(since.Add(-2 * overlap))
 			if len(events) > 0 {
 				if err := each(events); err != nil {
 					return err
@@ -48,11 +49,12 @@ func (r *reader) follow(ctx context.Context, targets []Target, since time.Time, 
 	}
 }
 
-// look is all events since a time that were not seen before.
-func (r *reader) look(ctx context.Context, pattern string, since time.Time) ([]*auditv1.Event, error) {
+// listNewEvents is all events since a time that were not seen before.
+func (r *reader) listNewEvents(ctx context.Context, pattern string, since time.Time) ([]*auditv1.Event, error) {
 	var events []*auditv1.Event
 	in := &cloudwatchlogs.FilterLogEventsInput{
-		LogGroupName: &r.group, LogStreamNamePrefix: aws.String(streams), FilterPattern: &pattern, StartTime: aws.Int64(since.UnixMilli()),
+		LogGroupName: &r.group, LogStreamNamePrefix: aws.String(streams), FilterPattern: &pattern,
+		StartTime: aws.Int64(since.UnixMilli()),
 	}
 	for {
 		out, err := r.logs.FilterLogEvents(ctx, in)
@@ -64,11 +66,11 @@ func (r *reader) look(ctx context.Context, pattern string, since time.Time) ([]*
 			return nil, fmt.Errorf("follow %s: %w", r.group, err)
 		}
 		for _, found := range out.Events {
-			e, err := decode([]byte(aws.ToString(found.Message)))
+			e, err := decodeEvent([]byte(aws.ToString(found.Message)))
 			if err != nil {
 				return nil, err
 			}
-			if r.first(e) {
+			if r.isFirstSeen(e) {
 				events = append(events, e)
 			}
 		}

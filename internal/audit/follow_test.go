@@ -20,12 +20,14 @@ type hanging struct {
 	stopped bool
 }
 
-func (h *hanging) GetQueryResults(context.Context, *cloudwatchlogs.GetQueryResultsInput, ...func(*cloudwatchlogs.Options)) (*cloudwatchlogs.GetQueryResultsOutput, error) {
+func (h *hanging) GetQueryResults(context.Context, *cloudwatchlogs.GetQueryResultsInput,
+	...func(*cloudwatchlogs.Options)) (*cloudwatchlogs.GetQueryResultsOutput, error) {
 	h.started()
 	return &cloudwatchlogs.GetQueryResultsOutput{Status: logstypes.QueryStatusRunning}, nil
 }
 
-func (h *hanging) StopQuery(ctx context.Context, in *cloudwatchlogs.StopQueryInput, _ ...func(*cloudwatchlogs.Options)) (*cloudwatchlogs.StopQueryOutput, error) {
+func (h *hanging) StopQuery(ctx context.Context, in *cloudwatchlogs.StopQueryInput,
+	_ ...func(*cloudwatchlogs.Options)) (*cloudwatchlogs.StopQueryOutput, error) {
 	h.stopped = true
 	return &cloudwatchlogs.StopQueryOutput{Success: true}, nil
 }
@@ -43,7 +45,8 @@ func following(t *testing.T, logs *fakeLogs, output string) (look func(n int), e
 	done := make(chan error, 1)
 	go func() {
 		done <- audit.Run(ctx, &out, &notes, fakeClusters{"dev": true}, logs, audit.Options{
-			Targets: targets, Follow: true, Output: output, Now: func() time.Time { return at("10:41:00") }, Poll: time.Millisecond, Every: time.Millisecond, Style: audit.Style{Width: 80}})
+			Targets: targets, Follow: true, Output: output, Now: func() time.Time { return at("10:41:00") },
+			Poll: time.Millisecond, Every: time.Millisecond, Style: audit.Style{Width: 80}})
 	}()
 	look = func(n int) {
 		for range n {
@@ -124,7 +127,8 @@ func TestFollowFoldsWhatRepeats(t *testing.T) {
 			e = strings.Replace(e, `"name":"web"`, `"name":"web","subresource":"`+subresource+`"`, 1)
 		}
 		if code == 403 {
-			e = strings.Replace(e, `{"code":200}`, `{"code":403,"status":"Failure","reason":"Forbidden","message":"no"}`, 1)
+			e = strings.Replace(e, `{"code":200}`,
+				`{"code":403,"status":"Failure","reason":"Forbidden","message":"no"}`, 1)
 		}
 		logs.add(e)
 		next++
@@ -151,8 +155,9 @@ func TestSecretsAreNotTold(t *testing.T) {
 		e := podEvent(i, at("10:41:00"))
 		e = strings.Replace(e, `"verb":"patch"`, `"verb":"`+verb+`"`, 1)
 		e = strings.Replace(e, `"resource":"pods"`, `"resource":"secrets"`, 1)
-		e = strings.Replace(e, `"responseStatus"`, `"requestObject":{"data":{"password":"aHVudGVyMg=="}},"responseObject":{"kind":"Secret","apiVersion":"v1","metadata":{"name":"web","uid":"1","resourceVersion":"`+
-			string(rune('1'+i))+`"},"data":{"password":"aHVudGVyMg=="}},"responseStatus"`, 1)
+		e = strings.Replace(e, `"responseStatus"`,
+			`"requestObject":{"data":{"password":"aHVudGVyMg=="}},"responseObject":{"kind":"Secret","apiVersion":"v1","metadata":{"name":"web","uid":"1","resourceVersion":"`+
+				string(rune('1'+i))+`"},"data":{"password":"aHVudGVyMg=="}},"responseStatus"`, 1)
 		logs.add(e)
 	}
 	for _, output := range []string{"", "wide", "json"} {

@@ -19,14 +19,16 @@ import (
 var update = flag.Bool("update", false, "write the golden files")
 
 // tell runs the command over a log, at noon of the day on which the corpus was recorded.
-func tell(t testing.TB, logs *fakeLogs, args, namespace string, change func(*audit.Options)) (out, notes string, err error) {
+func tell(t testing.TB, logs *fakeLogs, args, namespace string, change func(*audit.Options)) (out, notes string,
+	err error) {
 	t.Helper()
 	targets, err := audit.Targets(words(args), namespace)
 	if err != nil {
 		t.Fatal(err)
 	}
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	o := audit.Options{Targets: targets, Now: func() time.Time { return noon }, Poll: time.Millisecond, Every: time.Millisecond, Style: audit.Style{Width: 80}}
+	o := audit.Options{Targets: targets, Now: func() time.Time { return noon }, Poll: time.Millisecond,
+		Every: time.Millisecond, Style: audit.Style{Width: 80}}
 	o.Style.Many = targets[0].Name == "" || len(targets) > 1
 	if change != nil {
 		change(&o)
@@ -87,7 +89,10 @@ func TestStories(t *testing.T) {
 
 func TestWide(t *testing.T) {
 	t.Parallel()
-	out, _, err := tell(t, corpus(t, "probe"), "pod/probe", "shop", func(o *audit.Options) { o.Output, o.Style.Width = "wide", 120 })
+	out, _, err := tell(t, corpus(t, "probe"), "pod/probe", "shop", func(o *audit.Options) {
+		o.Output,
+			o.Style.Width = "wide", 120
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +101,8 @@ func TestWide(t *testing.T) {
 
 func TestJSON(t *testing.T) {
 	t.Parallel()
-	out, _, err := tell(t, corpus(t, "aws-node"), "ds/aws-node", "kube-system", func(o *audit.Options) { o.Output = "json" })
+	out, _, err := tell(t, corpus(t, "aws-node"), "ds/aws-node", "kube-system",
+		func(o *audit.Options) { o.Output = "json" })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +127,8 @@ func TestWidth(t *testing.T) {
 	t.Parallel()
 	for _, s := range stories {
 		for _, width := range []int{40, 60, 80, 100, 200} {
-			out, _, err := tell(t, corpus(t, s.corpus), s.args, s.namespace, func(o *audit.Options) { o.Style.Width = width })
+			out, _, err := tell(t, corpus(t, s.corpus), s.args, s.namespace,
+				func(o *audit.Options) { o.Style.Width = width })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -134,7 +141,10 @@ func TestWidth(t *testing.T) {
 					t.Errorf("%s in %d columns: %q ends with a space", s.corpus, width, line)
 				}
 			}
-			colored, _, err := tell(t, corpus(t, s.corpus), s.args, s.namespace, func(o *audit.Options) { o.Style.Width, o.Style.Color = width, true })
+			colored, _, err := tell(t, corpus(t, s.corpus), s.args, s.namespace, func(o *audit.Options) {
+				o.Style.Width,
+					o.Style.Color = width, true
+			})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -92,8 +92,8 @@ func findKind(word string) (kind, bool) {
 	return kind{}, false
 }
 
-// kindOf is the kind behind a resource of an audit event.
-func kindOf(group, resource string) (kind, bool) {
+// kindForResource is the kind behind a resource of an audit event.
+func kindForResource(group, resource string) (kind, bool) {
 	for _, k := range kinds {
 		if k.Resource == resource && k.Group == group {
 			return k, true
@@ -110,7 +110,8 @@ func plurals(word string) []string {
 		return append(all, word+"es") // boats, gateways; but also bus -> buses
 	}
 	switch {
-	case strings.HasSuffix(word, "ss"), strings.HasSuffix(word, "x"), strings.HasSuffix(word, "ch"), strings.HasSuffix(word, "sh"):
+	case strings.HasSuffix(word, "ss"), strings.HasSuffix(word, "x"), strings.HasSuffix(word, "ch"),
+		strings.HasSuffix(word, "sh"):
 		all = append(all, word+"es")
 	case strings.HasSuffix(word, "y") && len(word) > 1 && !strings.ContainsRune("aeiou", rune(word[len(word)-2])):
 		all = append(all, word[:len(word)-1]+"ies")

@@ -34,13 +34,17 @@ func newVersion(obj map[string]any) version {
 	return version{object: obj, revision: revision(obj), owners: owners}
 }
 
-// owns reports whether the entry has a field: itself, or something in it.
-func owns(e managedfields.Entry, path fieldpath.Path) bool { return e.Owns(path) || e.OwnsBelow(path) }
+// isFieldOwner reports whether the entry has a field: itself, or something in it.
+func isFieldOwner(e managedfields.Entry, path fieldpath.Path) bool {
+	return e.Owns(path) || e.OwnsBelow(path)
+}
 
 // managersOf names who owns a field, in alphabetical order. Who owns what it is in owns the field only if nobody has
-// the field itself: an owner of a map such as .data that isn't atomic owns that there is a map, not what others put into it.
+// the field itself: an owner of a map such as .data that isn't atomic owns that there is a map, not what others put
+// into it.
 func (v version) managersOf(path fieldpath.Path) []string {
-	for _, owns := range []func(managedfields.Entry, fieldpath.Path) bool{owns, managedfields.Entry.OwnsAround} {
+	for _, owns := range []func(managedfields.Entry, fieldpath.Path) bool{isFieldOwner,
+		managedfields.Entry.OwnsAround} {
 		var names []string
 		for _, o := range v.owners {
 			if name := managerOf(o); owns(o, path) && !slices.Contains(names, name) {
@@ -64,7 +68,7 @@ func attribute(changes []Change, before, after version, manager, subresource str
 		c.Owners = after.managersOf(c.path)
 		for _, was := range before.managersOf(c.path) {
 			still := func(o managedfields.Entry) bool {
-				return managerOf(o) == was && (owns(o, c.path) || o.OwnsAround(c.path))
+				return managerOf(o) == was && (isFieldOwner(o, c.path) || o.OwnsAround(c.path))
 			}
 			if !slices.ContainsFunc(after.owners, still) {
 				c.Lost = append(c.Lost, was)
@@ -83,11 +87,11 @@ func attribute(changes []Change, before, after version, manager, subresource str
 	}
 }
 
-// scaled is the version after its size was set through the scale subresource, whose answer is a Scale
+// withReplicas is the version after its size was set through the scale subresource, whose answer is a Scale
 // and not the object.
-func (v version) scaled(replicas any, rev uint64, manager string) version {
+func (v version) withReplicas(replicas any, rev uint64, manager string) version {
 	v.object = maps.Clone(v.object)
-	spec := maps.Clone(asMap(v.object["spec"]))
+	spec := maps.Clone(toStringMap(v.object["spec"]))
 	if spec == nil {
 		spec = map[string]any{}
 	}
@@ -126,7 +130,8 @@ type Ownership struct {
 func ownership(before, after version, changes []Change) []Ownership {
 	changed := func(p fieldpath.Path) bool {
 		return slices.ContainsFunc(changes, func(c Change) bool {
-			return len(c.path) <= len(p) && c.path.Equals(p[:len(c.path)]) || len(p) < len(c.path) && p.Equals(c.path[:len(p)])
+			return len(c.path) <= len(p) && c.path.Equals(p[:len(c.path)]) || len(p) < len(c.path) &&
+				p.Equals(c.path[:len(p)])
 		})
 	}
 	// The keys of a list's elements come and go with the elements.
@@ -145,7 +150,8 @@ func ownership(before, after version, changes []Change) []Ownership {
 		if i := slices.IndexFunc(before.owners, o.SameManager); i >= 0 {
 			was = before.owners[i].Leaves
 		}
-		h := Ownership{Manager: managerOf(o), Gained: paths(o.Leaves.Difference(was)), Lost: paths(was.Difference(o.Leaves))}
+		h := Ownership{Manager: managerOf(o), Gained: paths(o.Leaves.Difference(was)),
+			Lost: paths(was.Difference(o.Leaves))}
 		if len(h.Gained)+len(h.Lost) > 0 {
 			all = append(all, h)
 		}

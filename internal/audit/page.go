@@ -41,18 +41,18 @@ type page struct {
 // narrowest is the width below which lines are not wrapped any more, for they would be all indentation.
 const narrowest = 40
 
-func (p *page) write(s string) {
+func (p *page) writeText(s string) {
 	if p.err == nil {
 		_, p.err = io.WriteString(p.w, s)
 	}
 }
 
-func (p *page) blank() { p.write("\n") }
+func (p *page) writeBlankLine() { p.writeText("\n") }
 
-// line writes spans from column indent on; further lines of it start at column hang.
-func (p *page) line(indent, hang int, spans ...span) {
+// writeSpans writes spans from column indent on; further lines of it start at column hang.
+func (p *page) writeSpans(indent, hang int, spans ...span) {
 	col, start := indent, true
-	p.write(strings.Repeat(" ", indent))
+	p.writeText(strings.Repeat(" ", indent))
 	limit := p.width
 	if limit > 0 {
 		limit = max(limit, narrowest)
@@ -62,7 +62,7 @@ func (p *page) line(indent, hang int, spans ...span) {
 		for rest != "" {
 			n := utf8.RuneCountInString(rest)
 			if limit == 0 || col+n <= limit {
-				p.put(s.style, rest)
+				p.writeStyled(s.style, rest)
 				col, start = col+n, false
 				break
 			}
@@ -71,10 +71,10 @@ func (p *page) line(indent, hang int, spans ...span) {
 				head, tail = "", strings.TrimLeft(rest, " ")
 			}
 			if head != "" {
-				p.put(s.style, head)
+				p.writeStyled(s.style, head)
 			}
 			p.newline()
-			p.write(strings.Repeat(" ", hang))
+			p.writeText(strings.Repeat(" ", hang))
 			rest, col, start = tail, hang, true
 		}
 	}
@@ -83,19 +83,19 @@ func (p *page) line(indent, hang int, spans ...span) {
 
 func (p *page) newline() {
 	p.space = ""
-	p.write("\n")
+	p.writeText("\n")
 }
 
-// put writes text, but holds spaces at its end back until something follows them.
-func (p *page) put(st style, text string) {
+// writeStyled writes text, but holds spaces at its end back until something follows them.
+func (p *page) writeStyled(st style, text string) {
 	word := strings.TrimRight(text, " ")
 	if word != "" {
-		p.write(p.space)
+		p.writeText(p.space)
 		p.space = ""
 		if p.color && st != plainText {
-			p.write("\x1b[" + string(st) + "m" + word + "\x1b[0m")
+			p.writeText("\x1b[" + string(st) + "m" + word + "\x1b[0m")
 		} else {
-			p.write(word)
+			p.writeText(word)
 		}
 	}
 	p.space += text[len(word):]
@@ -106,7 +106,8 @@ func (p *page) put(st style, text string) {
 func breakAt(text string, room int, atStart bool) (head, tail string) {
 	var space, dot, joint, last, depth int
 	path := strings.HasPrefix(text, ".")
-	sign := len(text) - len(strings.TrimLeft(text, " +-")) // a sign, or the indentation of YAML, stands with what follows it
+	// a sign, or the indentation of YAML, stands with what follows it
+	sign := len(text) - len(strings.TrimLeft(text, " +-"))
 	n := 0
 	for i, r := range text {
 		if n > room {
@@ -149,12 +150,12 @@ func breakAt(text string, room int, atStart bool) (head, tail string) {
 // visible writes out what would move the cursor or hide text: names and messages come from whoever
 // made the request.
 func visible(s string) string {
-	if strings.IndexFunc(s, hidden) < 0 && utf8.ValidString(s) {
+	if strings.IndexFunc(s, isHidden) < 0 && utf8.ValidString(s) {
 		return s
 	}
 	var b strings.Builder
 	for _, r := range s {
-		if hidden(r) {
+		if isHidden(r) {
 			fmt.Fprintf(&b, `\u%04x`, r)
 		} else {
 			b.WriteRune(r)
@@ -163,4 +164,4 @@ func visible(s string) string {
 	return b.String()
 }
 
-func hidden(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
+func isHidden(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }

@@ -11,7 +11,7 @@ func TestHostileTextIsWrittenOut(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	p := page{w: &b, width: 80}
-	p.line(0, 2, span{text: "a\x1b[2Jb\r\nc\u202ed\x00"})
+	p.writeSpans(0, 2, span{text: "a\x1b[2Jb\r\nc\u202ed\x00"})
 	if got, want := b.String(), "a\\u001b[2Jb\\u000d\\u000ac\\u202ed\\u0000\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -21,17 +21,20 @@ func TestLinesBreakAtJoints(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ what, text, want string }{
 		{"spaces", "nothing was applied to the object", "nothing was applied to|the object"},
-		{"a path", ".spec.template.spec.containers[name=aws-node].image", ".spec.template.spec|.containers|[name=aws-node].image"},
-		{"a key stays whole", ".metadata.annotations[deployment.kubernetes.io/x].y", ".metadata|.annotations|[deployment.kubernetes.i|o/x].y"},
+		{"a path", ".spec.template.spec.containers[name=aws-node].image",
+			".spec.template.spec|.containers|[name=aws-node].image"},
+		{"a key stays whole", ".metadata.annotations[deployment.kubernetes.io/x].y",
+			".metadata|.annotations|[deployment.kubernetes.i|o/x].y"},
 		{"an ARN", "arn:aws:iam::111122223333:role/platform-admin", "arn:aws:iam::|111122223333:role/|platform-admin"},
-		{"not behind a sign", "+ " + strings.Repeat("x", 30), "+ " + strings.Repeat("x", 22) + "|" + strings.Repeat("x", 8)},
+		{"not behind a sign", "+ " + strings.Repeat("x", 30), "+ " + strings.Repeat("x", 22) + "|" +
+			strings.Repeat("x", 8)},
 		{"not behind indentation", "- arn:aws:iam::111122223333:role/web", "- arn:aws:iam::|111122223333:role/web"},
 		{"nowhere", strings.Repeat("x", 50), strings.Repeat("x", 24) + "|" + strings.Repeat("x", 24) + "|xx"},
 	} {
 		var b strings.Builder
 		// narrowest is 40, so that a hang of 16 leaves 24 columns.
 		p := page{w: &b, width: 40}
-		p.line(16, 16, span{text: c.text})
+		p.writeSpans(16, 16, span{text: c.text})
 		var got []string
 		for line := range strings.Lines(b.String()) {
 			got = append(got, strings.TrimSpace(line))

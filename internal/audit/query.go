@@ -16,11 +16,16 @@ import (
 
 // Logs is what of CloudWatch Logs is needed; *cloudwatchlogs.Client has it.
 type Logs interface {
-	DescribeLogGroups(context.Context, *cloudwatchlogs.DescribeLogGroupsInput, ...func(*cloudwatchlogs.Options)) (*cloudwatchlogs.DescribeLogGroupsOutput, error)
-	StartQuery(context.Context, *cloudwatchlogs.StartQueryInput, ...func(*cloudwatchlogs.Options)) (*cloudwatchlogs.StartQueryOutput, error)
-	GetQueryResults(context.Context, *cloudwatchlogs.GetQueryResultsInput, ...func(*cloudwatchlogs.Options)) (*cloudwatchlogs.GetQueryResultsOutput, error)
-	StopQuery(context.Context, *cloudwatchlogs.StopQueryInput, ...func(*cloudwatchlogs.Options)) (*cloudwatchlogs.StopQueryOutput, error)
-	FilterLogEvents(context.Context, *cloudwatchlogs.FilterLogEventsInput, ...func(*cloudwatchlogs.Options)) (*cloudwatchlogs.FilterLogEventsOutput, error)
+	DescribeLogGroups(context.Context, *cloudwatchlogs.DescribeLogGroupsInput, ...func(*cloudwatchlogs.Options)) (
+		*cloudwatchlogs.DescribeLogGroupsOutput, error)
+	StartQuery(context.Context, *cloudwatchlogs.StartQueryInput, ...func(*cloudwatchlogs.Options)) (
+		*cloudwatchlogs.StartQueryOutput, error)
+	GetQueryResults(context.Context, *cloudwatchlogs.GetQueryResultsInput, ...func(*cloudwatchlogs.Options)) (
+		*cloudwatchlogs.GetQueryResultsOutput, error)
+	StopQuery(context.Context, *cloudwatchlogs.StopQueryInput, ...func(*cloudwatchlogs.Options)) (
+		*cloudwatchlogs.StopQueryOutput, error)
+	FilterLogEvents(context.Context, *cloudwatchlogs.FilterLogEventsInput, ...func(*cloudwatchlogs.Options)) (
+		*cloudwatchlogs.FilterLogEventsOutput, error)
 }
 
 // streams is how the names of the audit log's streams begin.
@@ -32,12 +37,14 @@ func selection(targets []Target, reads bool) string {
 	for _, t := range targets {
 		any = append(any, "("+strings.Join(conditions(t), " and ")+")")
 		if t.Name != "" && t.Namespace != "" && !t.Cluster {
-			any = append(any, fmt.Sprintf("(objectRef.resource = %q and objectRef.name = %q and verb = \"delete\")", "namespaces", t.Namespace))
+			any = append(any, fmt.Sprintf("(objectRef.resource = %q and objectRef.name = %q and verb = \"delete\")",
+				"namespaces", t.Namespace))
 		}
 	}
 	text := "filter @logStream like /^kube-apiserver-audit/\n| filter " + strings.Join(any, "\n  or ")
 	if !reads {
-		text += "\n| filter (verb != \"get\" and verb != \"list\" and verb != \"watch\") or objectRef.subresource in [\"exec\", \"attach\", \"portforward\"]"
+		text += "\n| filter (verb != \"get\" and verb != \"list\" and verb != \"watch\") or objectRef.subresource in " +
+			"[\"exec\", \"attach\", \"portforward\"]"
 	}
 	return text
 }
@@ -69,14 +76,18 @@ func conditions(t Target) []string {
 	}
 	if t.Name != "" {
 		// A creation under a generated name and the deletion of a collection have no name in objectRef.
-		all = append(all, fmt.Sprintf("(objectRef.name = %q or (not ispresent(objectRef.name) and (verb = \"deletecollection\" or @message like '\"name\":\"%s\"')))", t.Name, t.Name))
+		all = append(all,
+			fmt.Sprintf(
+				"(objectRef.name = %q or (not ispresent(objectRef.name) and (verb = \"deletecollection\" or @message "+
+					"like '\"name\":\"%s\"')))", t.Name, t.Name))
 	}
 	return all
 }
 
 // Query is the Logs Insights query for the events about the targets, the oldest first.
 func Query(targets []Target, reads bool, limit int) string {
-	return fmt.Sprintf("fields @timestamp, @message\n| %s\n| sort @timestamp asc\n| limit %d", selection(targets, reads), limit)
+	return fmt.Sprintf("fields @timestamp, @message\n| %s\n| sort @timestamp asc\n| limit %d",
+		selection(targets, reads), limit)
 }
 
 // Pattern is a filter pattern that all events about the targets match, and some others.
@@ -91,7 +102,8 @@ func Pattern(targets []Target) string {
 			any = append(any, "("+c+")")
 		}
 		if t.Name != "" && t.Namespace != "" && !t.Cluster {
-			any = append(any, fmt.Sprintf("($.objectRef.resource = \"namespaces\" && $.objectRef.name = %q)", t.Namespace))
+			any = append(any, fmt.Sprintf("($.objectRef.resource = \"namespaces\" && $.objectRef.name = %q)",
+				t.Namespace))
 		}
 	}
 	return "{ " + strings.Join(any, " || ") + " }"
@@ -109,8 +121,8 @@ type reader struct {
 // pageSize is how many events are held at a time. An event with its object is some ten kilobytes.
 const pageSize = 2500
 
-// first reports whether an event is met for the first time.
-func (r *reader) first(e *auditv1.Event) bool {
+// isFirstSeen reports whether an event is met for the first time.
+func (r *reader) isFirstSeen(e *auditv1.Event) bool {
 	id := string(e.AuditID) + string(e.Stage)
 	if _, again := r.seen[id]; again {
 		return false
@@ -119,8 +131,8 @@ func (r *reader) first(e *auditv1.Event) bool {
 	return true
 }
 
-// forget lets go of IDs of events that can't come again.
-func (r *reader) forget(before time.Time) {
+// forgetBefore lets go of IDs of events that can't come again.
+func (r *reader) forgetBefore(before time.Time) {
 	for id, t := range r.seen {
 		if t.Before(before) {
 			delete(r.seen, id)
@@ -134,18 +146,19 @@ type row struct {
 	event  *auditv1.Event
 }
 
-// read gives the events about the targets in pages, the oldest first. A query's result is limited, so
+// readEvents gives the events about the targets in pages, the oldest first. A query's result is limited, so
 // that the next page is a query from the last second of the one before.
-func (r *reader) read(ctx context.Context, targets []Target, reads bool, from, to time.Time, each func([]*auditv1.Event) error) error {
+func (r *reader) readEvents(ctx context.Context, targets []Target, reads bool, from, to time.Time,
+	each func([]*auditv1.Event) error) error {
 	start, limit := from.Unix(), r.page
 	for {
-		rows, err := r.run(ctx, Query(targets, reads, limit), start, to.Unix())
+		rows, err := r.runQuery(ctx, Query(targets, reads, limit), start, to.Unix())
 		if err != nil {
 			return err
 		}
 		var page []*auditv1.Event
 		for _, row := range rows {
-			if r.first(row.event) {
+			if r.isFirstSeen(row.event) {
 				page = append(page, row.event)
 			}
 		}
@@ -164,14 +177,16 @@ func (r *reader) read(ctx context.Context, targets []Target, reads bool, from, t
 		case limit < 10000:
 			limit = 10000 // the most that CloudWatch Logs gives
 		default:
-			return fmt.Errorf("more than 10000 events about this are in the second after %s: ask for less with --verb, --namespace or a name", time.Unix(last, 0).UTC().Format(time.RFC3339))
+			return fmt.Errorf(
+				"more than 10000 events about this are in the second after %s: ask for less with --verb, --namespace "+
+					"or a name", time.Unix(last, 0).UTC().Format(time.RFC3339))
 		}
 	}
 }
 
-// run runs a query of @timestamp and @message and waits for its result.
-func (r *reader) run(ctx context.Context, text string, start, end int64) ([]row, error) {
-	results, err := r.rows(ctx, text, start, end)
+// runQuery runs a query of @timestamp and @message and waits for its result.
+func (r *reader) runQuery(ctx context.Context, text string, start, end int64) ([]row, error) {
+	results, err := r.queryRows(ctx, text, start, end)
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +202,7 @@ func (r *reader) run(ctx context.Context, text string, start, end int64) ([]row,
 				}
 				next.second = t.Unix()
 			case "@message":
-				if next.event, err = decode([]byte(aws.ToString(f.Value))); err != nil {
+				if next.event, err = decodeEvent([]byte(aws.ToString(f.Value))); err != nil {
 					return nil, err
 				}
 			}
@@ -199,7 +214,7 @@ func (r *reader) run(ctx context.Context, text string, start, end int64) ([]row,
 	return rows, nil
 }
 
-func (r *reader) rows(ctx context.Context, text string, start, end int64) ([][]logstypes.ResultField, error) {
+func (r *reader) queryRows(ctx context.Context, text string, start, end int64) ([][]logstypes.ResultField, error) {
 	q, err := r.logs.StartQuery(ctx, &cloudwatchlogs.StartQueryInput{
 		LogGroupName: &r.group, QueryString: &text, StartTime: &start, EndTime: &end,
 	})
@@ -213,7 +228,8 @@ func (r *reader) rows(ctx context.Context, text string, start, end int64) ([][]l
 	for {
 		out, err := r.logs.GetQueryResults(ctx, in)
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("results of the query of %s: %w", r.group, err), r.stop(ctx, q.QueryId))
+			return nil, errors.Join(fmt.Errorf("results of the query of %s: %w", r.group, err),
+				r.stopQuery(ctx, q.QueryId))
 		}
 		switch out.Status {
 		case logstypes.QueryStatusComplete: // rows that are long come in several answers
@@ -228,14 +244,14 @@ func (r *reader) rows(ctx context.Context, text string, start, end int64) ([][]l
 		}
 		select {
 		case <-ctx.Done():
-			return nil, errors.Join(ctx.Err(), r.stop(ctx, q.QueryId))
+			return nil, errors.Join(ctx.Err(), r.stopQuery(ctx, q.QueryId))
 		case <-tick.C:
 		}
 	}
 }
 
-// stop ends a query that nobody waits for any more; it ends by itself otherwise, later.
-func (r *reader) stop(ctx context.Context, id *string) error {
+// stopQuery ends a query that nobody waits for any more; it ends by itself otherwise, later.
+func (r *reader) stopQuery(ctx context.Context, id *string) error {
 	if ctx.Err() == nil {
 		return nil
 	}
@@ -248,14 +264,15 @@ func (r *reader) stop(ctx context.Context, id *string) error {
 // earlier is the newest events about the targets before a time, the oldest first: what the first
 // changes after it are compared with.
 func (r *reader) earlier(ctx context.Context, targets []Target, from, before time.Time) ([]*auditv1.Event, error) {
-	text := fmt.Sprintf("fields @timestamp, @message\n| %s\n| sort @timestamp desc\n| limit 20", selection(targets, false))
-	rows, err := r.run(ctx, text, from.Unix(), before.Unix())
+	text := fmt.Sprintf("fields @timestamp, @message\n| %s\n| sort @timestamp desc\n| limit 20",
+		selection(targets, false))
+	rows, err := r.runQuery(ctx, text, from.Unix(), before.Unix())
 	if err != nil {
 		return nil, err
 	}
 	var events []*auditv1.Event
 	for _, row := range rows {
-		if row.event.StageTimestamp.Time.Before(before) && r.first(row.event) {
+		if row.event.StageTimestamp.Time.Before(before) && r.isFirstSeen(row.event) {
 			events = append(events, row.event)
 		}
 	}
@@ -265,7 +282,8 @@ func (r *reader) earlier(ctx context.Context, targets []Target, from, before tim
 // namespaces are those in which an object of that name and type was, for whoever looked in another.
 func (r *reader) namespaces(ctx context.Context, t Target, from, to time.Time) ([]string, error) {
 	t.Namespace = ""
-	results, err := r.rows(ctx, selection([]Target{t}, false)+"\n| stats count(*) as steps by objectRef.namespace\n| sort steps desc\n| limit 5", from.Unix(), to.Unix())
+	results, err := r.queryRows(ctx, selection([]Target{t}, false)+
+		"\n| stats count(*) as steps by objectRef.namespace\n| sort steps desc\n| limit 5", from.Unix(), to.Unix())
 	if err != nil {
 		return nil, err
 	}

@@ -62,7 +62,8 @@ var (
 	conflictOwner = regexp.MustCompile(`^conflict with "([^"]*)"(?: with subresource "([^"]*)")?`)
 	webhookDenied = regexp.MustCompile(`(?s)^admission webhook "([^"]*)" denied the request(?:: |\.?)(.*)$`)
 	webhookFailed = regexp.MustCompile(`(?s)failed calling webhook "([^"]*)": (.*)$`)
-	policyDenied  = regexp.MustCompile(`(?s)ValidatingAdmissionPolicy '([^']*)' with binding '[^']*' denied request: (.*)$`)
+	policyDenied  = regexp.MustCompile(
+		`(?s)ValidatingAdmissionPolicy '([^']*)' with binding '[^']*' denied request: (.*)$`)
 )
 
 // refusal explains an answer with an error. request is what was asked, last the object as it was.
@@ -99,7 +100,7 @@ func (s *Story) refusal(e *auditv1.Event, request any, key string, last version)
 		r.Conflicts = s.conflicts(status, request, key, last)
 	case status.Code == 409 && strings.Contains(r.Message, "the object has been modified"):
 		r.Kind, r.Message = "stale", ""
-		r.Stale = s.stale(request, key, last)
+		r.Stale = s.staleDetails(request, key, last)
 	case status.Code == 422:
 		r.Kind = "invalid"
 		if status.Details != nil {
@@ -138,10 +139,10 @@ func (s *Story) conflicts(status *metav1.Status, request any, key string, last v
 		if m := conflictOwner.FindStringSubmatch(cause.Message); m != nil {
 			c.Owner = managerName(m[1], m[2])
 		}
-		if path := last.find(cause.Field); path != nil {
+		if path := last.findPath(cause.Field); path != nil {
 			c.path = path
-			c.Is, _ = lookup(last.object, path)
-			c.Wanted, _ = lookup(request, path)
+			c.Is, _ = lookupPath(last.object, path)
+			c.Wanted, _ = lookupPath(request, path)
 		}
 		if w, ok := s.writers[key][c.Owner]; ok {
 			c.Since = &w
@@ -151,8 +152,8 @@ func (s *Story) conflicts(status *metav1.Status, request any, key string, last v
 	return all
 }
 
-// find is the owned path that is written so.
-func (v version) find(written string) fieldpath.Path {
+// findPath is the owned path that is written so.
+func (v version) findPath(written string) fieldpath.Path {
 	var found fieldpath.Path
 	for _, o := range v.owners {
 		o.Fields.Iterate(func(p fieldpath.Path) { // All goes on after a break, and panics
@@ -164,8 +165,8 @@ func (v version) find(written string) fieldpath.Path {
 	return found
 }
 
-func (s *Story) stale(request any, key string, last version) *Stale {
-	st := &Stale{Had: text(request, "metadata", "resourceVersion")}
+func (s *Story) staleDetails(request any, key string, last version) *Stale {
+	st := &Stale{Had: nestedString(request, "metadata", "resourceVersion")}
 	if st.Had == "" {
 		return st
 	}

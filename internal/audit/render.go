@@ -40,8 +40,8 @@ func NewPrinter(w io.Writer, s Style) *Printer {
 	return &Printer{Style: s, page: page{w: w, width: s.Width, color: s.Color}, quiet: map[string]*Fold{}}
 }
 
-// margin is where what is said about a step begins: below its status.
-func (p *Printer) margin() int {
+// marginWidth is where what is said about a step begins: below its status.
+func (p *Printer) marginWidth() int {
 	if p.Wide {
 		return 14
 	}
@@ -56,32 +56,33 @@ func (p *Printer) Title(targets []Target, cluster string, steps []*Step) error {
 	}
 	spans := []span{{style: bold, text: strings.Join(what, ", ")}, {style: plainText, text: " of cluster " + cluster}}
 	if n := len(steps); n > 0 {
-		spans = append(spans, span{style: dim, text: ": " + count(n, "step")})
+		spans = append(spans, span{style: dim, text: ": " + formatCount(n, "step")})
 		if took := steps[n-1].Time.Sub(steps[0].Time); took >= time.Second {
 			spans = append(spans, span{style: dim, text: " in " + took.Round(time.Second).String()})
 		}
 	}
-	p.page.line(0, 2, spans...)
+	p.page.writeSpans(0, 2, spans...)
 	p.bare = map[string]bool{}
 	for _, s := range steps {
-		if s.bare() {
+		if s.isMetadataOnly() {
 			p.bare[s.Object.Resource] = true
 		}
 	}
 	for _, s := range steps {
-		if !s.bare() && !slices.Contains(reads, s.Verb) {
+		if !s.isMetadataOnly() && !slices.Contains(reads, s.Verb) {
 			delete(p.bare, s.Object.Resource)
 		}
 	}
 	for _, r := range sortedKeys(p.bare) {
-		p.page.line(0, 2, span{style: dim, text: "The audit policy keeps " + r + " at level Metadata: who and when, but no content."})
+		p.page.writeSpans(0, 2, span{style: dim, text: "The audit policy keeps " + r +
+			" at level Metadata: who and when, but no content."})
 	}
 	return p.page.err
 }
 
 // Print prints steps in order, repetitions folded.
 func (p *Printer) Print(steps []*Step) error {
-	for _, f := range fold(steps) {
+	for _, f := range foldSteps(steps) {
 		like := likeness(f.Step)
 		switch {
 		case f.quiet && p.quiet[like] != nil:
@@ -94,14 +95,14 @@ func (p *Printer) Print(steps []*Step) error {
 		case f.quiet && p.Live:
 			p.quiet[like] = &Fold{}
 			p.order = append(p.order, like)
-		case !f.quiet && p.Live && like == p.loud && !f.unique():
-			p.again(f)
+		case !f.quiet && p.Live && like == p.loud && !f.isUnique():
+			p.printRepetition(f)
 			continue
 		case !f.quiet:
 			p.Rest()
 			p.loud = like
 		}
-		p.fold(f)
+		p.printFold(f)
 	}
 	return p.page.err
 }
@@ -117,28 +118,30 @@ func (p *Printer) Rest() error {
 	return p.page.err
 }
 
-// again is a line for a step that repeats the one before it.
-func (p *Printer) again(f Fold) {
-	p.page.line(0, p.margin(), span{style: dim, text: p.clock(f.Time)}, span{style: plainText, text: "  "}, span{style: codeStyle(f.Code), text: code(f.Step)},
-		span{style: plainText, text: " "}, span{style: bold, text: f.Action}, span{style: yellow, text: " again"}, span{style: dim, text: " by " + f.Who.short()})
+// printRepetition is a line for a step that repeats the one before it.
+func (p *Printer) printRepetition(f Fold) {
+	p.page.writeSpans(0, p.marginWidth(), span{style: dim, text: p.formatTime(f.Time)},
+		span{style: plainText, text: "  "}, span{style: codeStyle(f.Code), text: statusCode(f.Step)},
+		span{style: plainText, text: " "}, span{style: bold, text: f.Action}, span{style: yellow, text: " again"},
+		span{style: dim, text: " by " + f.Who.shortName()})
 }
 
 // Note prints a remark between steps.
 func (p *Printer) Note(text string) error {
-	p.page.line(0, 2, span{style: dim, text: text})
+	p.page.writeSpans(0, 2, span{style: dim, text: text})
 	return p.page.err
 }
 
-func (p *Printer) fold(f Fold) {
+func (p *Printer) printFold(f Fold) {
 	if day := f.Time.Format("Monday 2 January 2006"); day != p.day {
-		p.page.blank()
-		p.page.line(0, 2, span{style: bold, text: day}, span{style: dim, text: " (UTC)"})
+		p.page.writeBlankLine()
+		p.page.writeSpans(0, 2, span{style: bold, text: day}, span{style: dim, text: " (UTC)"})
 		p.day = day
 		p.was = false
 	} else if p.any && !p.was && !f.quiet {
-		p.page.blank()
+		p.page.writeBlankLine()
 	} else if p.was && !f.quiet {
-		p.page.blank()
+		p.page.writeBlankLine()
 	}
 	p.any, p.was = true, f.quiet
 	if f.quiet && !p.Wide {
@@ -146,15 +149,18 @@ func (p *Printer) fold(f Fold) {
 		return
 	}
 	p.headline(f)
-	p.where(f)
+	p.printOrigin(f)
 	for _, o := range f.Also {
-		p.page.line(p.margin(), p.margin()+2, span{style: red, text: "- "}, span{style: plainText, text: p.name(o)})
+		p.page.writeSpans(p.marginWidth(), p.marginWidth()+2, span{style: red, text: "- "},
+			span{style: plainText, text: p.objectName(o)})
 	}
 	for _, s := range f.Summary {
-		p.page.line(p.margin(), p.margin()+2, span{style: green, text: "+ "}, span{style: plainText, text: s})
+		p.page.writeSpans(p.marginWidth(), p.marginWidth()+2, span{style: green, text: "+ "},
+			span{style: plainText, text: s})
 	}
 	if f.Requested && len(f.Changes) > 0 {
-		p.page.line(p.margin(), p.margin(), span{style: dim, text: "asked for, from a version that is not in the log:"})
+		p.page.writeSpans(p.marginWidth(), p.marginWidth(),
+			span{style: dim, text: "asked for, from a version that is not in the log:"})
 	}
 	var own, unseen []Change
 	for _, c := range f.changes() {
@@ -164,29 +170,30 @@ func (p *Printer) fold(f Fold) {
 			unseen = append(unseen, c)
 		}
 	}
-	p.changes(p.margin(), own)
+	p.changes(p.marginWidth(), own)
 	p.ownership(f.Ownership)
 	p.webhooks(f.Webhooks)
 	if len(unseen) > 0 {
-		p.page.line(p.margin(), p.margin()+2, span{style: yellow, text: "? changed before this, in a request that is not in the log:"})
-		p.changes(p.margin()+2, unseen)
+		p.page.writeSpans(p.marginWidth(), p.marginWidth()+2,
+			span{style: yellow, text: "? changed before this, in a request that is not in the log:"})
+		p.changes(p.marginWidth()+2, unseen)
 	}
 	if f.Refusal != nil {
 		p.refusal(f.Step)
 	}
 	notes := f.Notes
-	if f.bare() && !p.bare[f.Object.Resource] {
+	if f.isMetadataOnly() && !p.bare[f.Object.Resource] {
 		notes = append(slices.Clone(notes), "the audit policy keeps this at level Metadata: no content")
 	}
 	for _, n := range notes {
-		p.page.line(p.margin(), p.margin()+2, span{style: dim, text: "· " + n})
+		p.page.writeSpans(p.marginWidth(), p.marginWidth()+2, span{style: dim, text: "· " + n})
 	}
 	if p.Wide {
-		p.wide(f.Step)
+		p.printDetails(f.Step)
 	}
 }
 
-func (p *Printer) clock(t time.Time) string {
+func (p *Printer) formatTime(t time.Time) string {
 	if p.Wide {
 		return t.Format("15:04:05.000")
 	}
@@ -203,7 +210,7 @@ func codeStyle(code int32) style {
 	return green
 }
 
-func code(s *Step) string {
+func statusCode(s *Step) string {
 	if s.Code == 0 || s.Code == 101 && s.Open {
 		return "..."
 	}
@@ -211,44 +218,48 @@ func code(s *Step) string {
 }
 
 func (p *Printer) headline(f Fold) {
-	spans := []span{{style: dim, text: p.clock(f.Time)}, {style: plainText, text: "  "}, {style: codeStyle(f.Code), text: code(f.Step)}, {style: plainText, text: " "}, {style: bold, text: f.Action}}
+	spans := []span{{style: dim, text: p.formatTime(f.Time)}, {style: plainText, text: "  "},
+		{style: codeStyle(f.Code), text: statusCode(f.Step)}, {style: plainText, text: " "},
+		{style: bold, text: f.Action}}
 	if pad := 6 - len(f.Action); pad > 0 {
 		spans = append(spans, span{style: plainText, text: strings.Repeat(" ", pad)})
 	}
 	spans = append(spans, span{style: plainText, text: " "})
 	if p.Many || f.Object.Resource == "namespaces" {
-		spans = append(spans, span{style: bold, text: p.name(f.Object)})
+		spans = append(spans, span{style: bold, text: p.objectName(f.Object)})
 		if n := len(f.Also); n > 0 {
 			spans = append(spans, span{style: bold, text: fmt.Sprintf(" and %d more", n), whole: true})
 		}
 	} else {
-		spans = append(spans, p.who(f.Who)...)
+		spans = append(spans, p.userSpans(f.Who)...)
 	}
 	if f.DryRun {
 		spans = append(spans, span{style: yellow, text: "  dry run", whole: true})
 	}
 	if f.Count > 1 {
-		spans = append(spans, span{style: yellow, text: fmt.Sprintf("  %d times until %s", f.Count, p.clock(f.Until())), whole: true})
+		spans = append(spans, span{style: yellow, text: fmt.Sprintf("  %d times until %s", f.Count,
+			p.formatTime(f.Until())), whole: true})
 	}
-	p.page.line(0, p.margin(), spans...)
+	p.page.writeSpans(0, p.marginWidth(), spans...)
 	if p.Many || f.Object.Resource == "namespaces" {
-		p.page.line(p.margin(), p.margin()+2, append([]span{{style: plainText, text: "by "}}, p.who(f.Who)...)...)
+		p.page.writeSpans(p.marginWidth(), p.marginWidth()+2, append([]span{{style: plainText, text: "by "}},
+			p.userSpans(f.Who)...)...)
 	}
 }
 
-func (p *Printer) name(o Object) string {
+func (p *Printer) objectName(o Object) string {
 	if !p.Kinds && o.Resource != "namespaces" {
-		return o.path()
+		return o.qualifiedName()
 	}
 	kind := strings.ToLower(o.Kind)
 	if kind == "" {
 		kind = o.Resource
 	}
-	return kind + " " + o.path()
+	return kind + " " + o.qualifiedName()
 }
 
-// who names the user, with what is behind the name.
-func (p *Printer) who(w Who) []span {
+// userSpans names the user, with what is behind the name.
+func (p *Printer) userSpans(w Who) []span {
 	spans := []span{{style: cyan, text: w.Username}}
 	var behind []string
 	if w.EKS {
@@ -273,13 +284,13 @@ func (p *Printer) who(w Who) []span {
 	}
 	if w.As != nil {
 		spans = append(spans, span{style: yellow, text: " as "})
-		spans = append(spans, p.who(*w.As)...)
+		spans = append(spans, p.userSpans(*w.As)...)
 	}
 	return spans
 }
 
-// where says from which program, which address, and under which field manager.
-func (p *Printer) where(f Fold) {
+// printOrigin says from which program, which address, and under which field manager.
+func (p *Printer) printOrigin(f Fold) {
 	text := f.Client.Name
 	if text == "vpcLambda" {
 		text += " (Amazon EKS)"
@@ -287,24 +298,25 @@ func (p *Printer) where(f Fold) {
 	if len(f.Client.IPs) > 0 {
 		text += " from " + strings.Join(f.Client.IPs, " via ")
 	}
-	if f.FieldManager != "" && f.Object.Subresource != "eviction" && f.Object.Subresource != "binding" && f.Object.Subresource != "token" {
+	if f.FieldManager != "" && f.Object.Subresource != "eviction" && f.Object.Subresource != "binding" &&
+		f.Object.Subresource != "token" {
 		text += ", manager " + f.FieldManager
 		if f.Force {
 			text += ", by force"
 		}
 	}
-	p.page.line(p.margin(), p.margin()+2, span{style: dim, text: text})
+	p.page.writeSpans(p.marginWidth(), p.marginWidth()+2, span{style: dim, text: text})
 }
 
 // quietly prints a line for what a controller writes all the time.
 func (p *Printer) quietly(f Fold) {
-	text := f.Who.short()
+	text := f.Who.shortName()
 	if p.Many {
-		text = p.name(f.Object) + " by " + text
+		text = p.objectName(f.Object) + " by " + text
 	}
 	if f.Count > 1 {
-		text += ", " + count(f.Count, "time")
-		if until := p.clock(f.Until()); until != p.clock(f.Time) {
+		text += ", " + formatCount(f.Count, "time")
+		if until := p.formatTime(f.Until()); until != p.formatTime(f.Time) {
 			text += " until " + until
 		}
 	}
@@ -314,11 +326,12 @@ func (p *Printer) quietly(f Fold) {
 	case f.Stale > 0:
 		text += fmt.Sprintf(" (%d of them 409, tried again)", f.Stale)
 	}
-	c := code(f.Step)
+	c := statusCode(f.Step)
 	if f.Stale < f.Count {
 		c = "200"
 	}
-	p.page.line(0, p.margin(), span{style: dim, text: p.clock(f.Time) + "  " + c + " " + f.Action + " " + text})
+	p.page.writeSpans(0, p.marginWidth(), span{style: dim, text: p.formatTime(f.Time) + "  " + c + " " + f.Action +
+		" " + text})
 }
 
 func (p *Printer) ownership(all []Ownership) {
@@ -338,7 +351,8 @@ func (p *Printer) ownership(all []Ownership) {
 		if more := len(paths) - len(shown); more > 0 {
 			text += fmt.Sprintf(" and %d more", more)
 		}
-		p.page.line(p.margin(), p.margin()+4, span{style: yellow, text: "= "}, span{style: plainText, text: manager}, span{style: dim, text: " " + what + ": " + text})
+		p.page.writeSpans(p.marginWidth(), p.marginWidth()+4, span{style: yellow, text: "= "},
+			span{style: plainText, text: manager}, span{style: dim, text: " " + what + ": " + text})
 	}
 	for _, o := range all {
 		say(o.Manager, "now owns, unchanged", o.Gained)
@@ -354,12 +368,16 @@ func (p *Printer) webhooks(all []Webhook) {
 		}
 		switch {
 		case w.FailedOpen:
-			p.page.line(p.margin(), p.margin()+2, span{style: yellow, text: "webhook "}, span{style: plainText, text: name}, span{style: yellow, text: " failed and was ignored (failurePolicy: Ignore)"})
+			p.page.writeSpans(p.marginWidth(), p.marginWidth()+2, span{style: yellow, text: "webhook "},
+				span{style: plainText, text: name},
+				span{style: yellow, text: " failed and was ignored (failurePolicy: Ignore)"})
 		case w.Mutated:
-			p.page.line(p.margin(), p.margin()+2, span{style: yellow, text: "webhook "}, span{style: plainText, text: name}, span{style: dim, text: " patched"})
-			p.changes(p.margin()+2, w.Patch)
+			p.page.writeSpans(p.marginWidth(), p.marginWidth()+2, span{style: yellow, text: "webhook "},
+				span{style: plainText, text: name}, span{style: dim, text: " patched"})
+			p.changes(p.marginWidth()+2, w.Patch)
 		case p.Wide:
-			p.page.line(p.margin(), p.margin()+2, span{style: dim, text: "webhook " + name + " changed nothing"})
+			p.page.writeSpans(p.marginWidth(), p.marginWidth()+2, span{style: dim, text: "webhook " + name +
+				" changed nothing"})
 		}
 	}
 }
@@ -367,7 +385,7 @@ func (p *Printer) webhooks(all []Webhook) {
 func (p *Printer) refusal(s *Step) {
 	r := s.Refusal
 	say := func(spans ...span) {
-		p.page.line(p.margin(), p.margin()+2, append([]span{{style: boldRed, text: "! "}}, spans...)...)
+		p.page.writeSpans(p.marginWidth(), p.marginWidth()+2, append([]span{{style: boldRed, text: "! "}}, spans...)...)
 	}
 	switch {
 	case len(r.Conflicts) > 0:
@@ -378,13 +396,17 @@ func (p *Printer) refusal(s *Step) {
 			say(span{style: plainText, text: "the object had been modified since it was read"})
 		case len(r.Stale.By) > 0:
 			by := r.Stale.By[len(r.Stale.By)-1]
-			say(span{style: plainText, text: fmt.Sprintf("was made from version %s, but %s had written since (%s at %s)", r.Stale.Had, by.Who, by.Action, hour(by.Time))})
+			say(span{style: plainText, text: fmt.Sprintf(
+				"was made from version %s, but %s had written since (%s at %s)", r.Stale.Had, by.Who, by.Action,
+				formatHour(by.Time))})
 		default:
 			say(span{style: plainText, text: "was made from version " + r.Stale.Had + ", which is not the newest"})
 		}
-		p.page.line(p.margin()+2, p.margin()+2, span{style: dim, text: "read the object again and repeat the change"})
+		p.page.writeSpans(p.marginWidth()+2, p.marginWidth()+2,
+			span{style: dim, text: "read the object again and repeat the change"})
 	case r.Kind == "denied" && r.By != "":
-		say(span{style: plainText, text: "denied by "}, span{style: bold, text: r.By}, span{style: plainText, text: ": " + strings.TrimSpace(r.Message)})
+		say(span{style: plainText, text: "denied by "}, span{style: bold, text: r.By},
+			span{style: plainText, text: ": " + strings.TrimSpace(r.Message)})
 	case r.Kind == "forbidden":
 		why := r.Message
 		if _, rest, ok := strings.Cut(why, "\" cannot "); ok {
@@ -392,7 +414,8 @@ func (p *Printer) refusal(s *Step) {
 		}
 		say(span{style: plainText, text: why})
 		if s.Authorization != "" {
-			p.page.line(p.margin()+2, p.margin()+4, span{style: dim, text: "the authorizer says: " + s.Authorization})
+			p.page.writeSpans(p.marginWidth()+2, p.marginWidth()+4, span{style: dim, text: "the authorizer says: " +
+				s.Authorization})
 		}
 	default:
 		for _, c := range r.Causes {
@@ -404,7 +427,7 @@ func (p *Printer) refusal(s *Step) {
 	}
 }
 
-func hour(rfc3339 string) string {
+func formatHour(rfc3339 string) string {
 	t, err := time.Parse(time.RFC3339, rfc3339)
 	if err != nil {
 		return rfc3339
@@ -415,33 +438,41 @@ func hour(rfc3339 string) string {
 // conflicts spells out whose the fields are, what the apply wanted, and what would settle it.
 func (p *Printer) conflicts(s *Step) {
 	for _, c := range s.Refusal.Conflicts {
-		spans := []span{{style: boldRed, text: "! "}, {style: plainText, text: "conflict with "}, {style: bold, text: c.Owner}}
+		spans := []span{{style: boldRed, text: "! "}, {style: plainText, text: "conflict with "},
+			{style: bold, text: c.Owner}}
 		if c.Since != nil {
-			spans = append(spans, span{style: dim, text: fmt.Sprintf(" (%s, %s at %s)", c.Since.Who, c.Since.Action, hour(c.Since.Time)), whole: true})
+			spans = append(spans, span{style: dim, text: fmt.Sprintf(" (%s, %s at %s)", c.Since.Who, c.Since.Action,
+				formatHour(c.Since.Time)), whole: true})
 		}
-		p.page.line(p.margin(), p.margin()+4, append(spans, span{style: plainText, text: " over"})...)
-		p.page.line(p.margin()+2, p.margin()+2, span{style: plainText, text: c.display()})
+		p.page.writeSpans(p.marginWidth(), p.marginWidth()+4, append(spans, span{style: plainText, text: " over"})...)
+		p.page.writeSpans(p.marginWidth()+2, p.marginWidth()+2, span{style: plainText, text: c.display()})
 		if c.Is != nil || c.Wanted != nil {
-			p.page.line(p.margin()+2, p.margin()+4, span{style: plainText, text: "is "}, span{style: red, text: show(c.Is)},
-				span{style: plainText, text: ", wanted "}, span{style: green, text: show(c.Wanted)})
+			p.page.writeSpans(p.marginWidth()+2, p.marginWidth()+4, span{style: plainText, text: "is "},
+				span{style: red, text: formatValue(c.Is)},
+				span{style: plainText, text: ", wanted "}, span{style: green, text: formatValue(c.Wanted)})
 		}
 	}
 	them, fields := "it", "field"
 	if len(s.Refusal.Conflicts) > 1 {
 		them, fields = "them", "fields"
 	}
-	text := fmt.Sprintf("nothing was applied: --force-conflicts would take %s for %s; without the %s in its manifest, %s would leave %s alone", them, s.FieldManager, fields, s.FieldManager, them)
+	text := fmt.Sprintf(
+		"nothing was applied: --force-conflicts would take %s for %s; without the %s in its manifest, %s would leave "+
+			"%s alone", them, s.FieldManager, fields, s.FieldManager, them)
 	if s.Who.EKS {
-		text = fmt.Sprintf("nothing was applied: aws eks update-addon --resolve-conflicts OVERWRITE would take %s for %s, PRESERVE would leave %s alone", them, s.FieldManager, them)
+		text = fmt.Sprintf(
+			"nothing was applied: aws eks update-addon --resolve-conflicts OVERWRITE would take %s for %s, PRESERVE "+
+				"would leave %s alone", them, s.FieldManager, them)
 	}
-	p.page.line(p.margin()+2, p.margin()+2, span{style: dim, text: text})
+	p.page.writeSpans(p.marginWidth()+2, p.marginWidth()+2, span{style: dim, text: text})
 }
 
-// wide is what else is known.
-func (p *Printer) wide(s *Step) {
+// printDetails is what else is known.
+func (p *Printer) printDetails(s *Step) {
 	row := func(name, value string) {
 		if value != "" {
-			p.page.line(p.margin(), p.margin()+2, span{style: dim, text: fmt.Sprintf("%-8s", name)}, span{style: dim, text: value})
+			p.page.writeSpans(p.marginWidth(), p.marginWidth()+2, span{style: dim, text: fmt.Sprintf("%-8s", name)},
+				span{style: dim, text: value})
 		}
 	}
 	row("request", s.Verb+" "+s.URI)

@@ -20,7 +20,8 @@ import (
 // Clusters is what of Amazon EKS is needed; *eks.Client has it.
 type Clusters interface {
 	ListClusters(context.Context, *eks.ListClustersInput, ...func(*eks.Options)) (*eks.ListClustersOutput, error)
-	DescribeCluster(context.Context, *eks.DescribeClusterInput, ...func(*eks.Options)) (*eks.DescribeClusterOutput, error)
+	DescribeCluster(context.Context, *eks.DescribeClusterInput, ...func(*eks.Options)) (*eks.DescribeClusterOutput,
+		error)
 }
 
 // Options are what `coracle audit` was asked.
@@ -44,17 +45,18 @@ type Options struct {
 // Run tells the story on out, and remarks that are not part of it on notes.
 func Run(ctx context.Context, out, notes io.Writer, clusters Clusters, logs Logs, o Options) error {
 	t := teller{o: o, out: out, notes: notes}
-	name, err := t.choose(ctx, clusters)
+	name, err := t.chooseCluster(ctx, clusters)
 	if err != nil {
 		return err
 	}
-	t.reader = &reader{logs: logs, group: "/aws/eks/" + name + "/cluster", poll: o.Poll, page: pageSize, seen: map[string]time.Time{}}
+	t.reader = &reader{logs: logs, group: "/aws/eks/" + name + "/cluster", poll: o.Poll, page: pageSize,
+		seen: map[string]time.Time{}}
 	t.story = &Story{Cluster: name, Targets: o.Targets, Status: o.Output == "wide"}
-	created, err := t.check(ctx, clusters, name)
+	created, err := t.checkLog(ctx, clusters, name)
 	if err != nil {
 		return err
 	}
-	return t.tell(ctx, created)
+	return t.printTimeline(ctx, created)
 }
 
 type teller struct {
@@ -66,8 +68,8 @@ type teller struct {
 	print  *Printer
 }
 
-// choose is the name of the cluster that is meant.
-func (t *teller) choose(ctx context.Context, clusters Clusters) (string, error) {
+// chooseCluster is the name of the cluster that is meant.
+func (t *teller) chooseCluster(ctx context.Context, clusters Clusters) (string, error) {
 	if t.o.Cluster != "" {
 		return t.o.Cluster, nil
 	}
@@ -86,7 +88,8 @@ func (t *teller) choose(ctx context.Context, clusters Clusters) (string, error) 
 	}
 	switch len(names) {
 	case 0:
-		return "", errors.New("there is no cluster; name one that was deleted with --cluster, its log may be there still")
+		return "",
+			errors.New("there is no cluster; name one that was deleted with --cluster, its log may be there still")
 	case 1:
 		return names[0], nil
 	}
@@ -94,13 +97,14 @@ func (t *teller) choose(ctx context.Context, clusters Clusters) (string, error) 
 	return "", fmt.Errorf("which cluster? Give --cluster one of: %s", strings.Join(names, ", "))
 }
 
-// enable is the command that switches the audit log of a cluster on.
-func enable(name string) string {
-	return "  aws eks update-cluster-config --name " + name + " --logging '{\"clusterLogging\":[{\"types\":[\"audit\"],\"enabled\":true}]}'"
+// enableCommand is the command that switches the audit log of a cluster on.
+func enableCommand(name string) string {
+	return "  aws eks update-cluster-config --name " + name +
+		" --logging '{\"clusterLogging\":[{\"types\":[\"audit\"],\"enabled\":true}]}'"
 }
 
-// check finds out whether there is a log, and since when.
-func (t *teller) check(ctx context.Context, clusters Clusters, name string) (time.Time, error) {
+// checkLog finds out whether there is a log, and since when.
+func (t *teller) checkLog(ctx context.Context, clusters Clusters, name string) (time.Time, error) {
 	created, exists, err := t.reader.created(ctx)
 	if err != nil {
 		return time.Time{}, err
@@ -109,17 +113,24 @@ func (t *teller) check(ctx context.Context, clusters Clusters, name string) (tim
 	var missing *ekstypes.ResourceNotFoundException
 	switch {
 	case errors.As(err, &missing) && !exists:
-		return time.Time{}, fmt.Errorf("there is no cluster %s, and no log group %s of an earlier one", name, t.reader.group)
+		return time.Time{}, fmt.Errorf("there is no cluster %s, and no log group %s of an earlier one", name,
+			t.reader.group)
 	case errors.As(err, &missing):
-		t.note("There is no cluster " + name + " any more; this is what its log has kept.")
+		t.printNote("There is no cluster " + name + " any more; this is what its log has kept.")
 	case err != nil:
 		return time.Time{}, err
 	case !auditing(out.Cluster) && !exists:
-		return time.Time{}, fmt.Errorf("the audit log of cluster %s is off. Switch it on, and what happens from then on can be told:\n%s", name, enable(name))
+		return time.Time{},
+			fmt.Errorf(
+				"the audit log of cluster %s is off. Switch it on, and what happens from then on can be told:\n%s",
+				name, enableCommand(name))
 	case !auditing(out.Cluster):
-		t.note("The audit log of cluster " + name + " is off now; this is what it has kept. To switch it on:\n" + enable(name))
+		t.printNote("The audit log of cluster " + name + " is off now; this is what it has kept. To switch it on:\n" +
+			enableCommand(name))
 	case !exists:
-		return time.Time{}, fmt.Errorf("the audit log of cluster %s is on, but there is no log group %s yet: try again in a moment", name, t.reader.group)
+		return time.Time{},
+			fmt.Errorf("the audit log of cluster %s is on, but there is no log group %s yet: try again in a moment",
+				name, t.reader.group)
 	}
 	return created, nil
 }
@@ -133,16 +144,16 @@ func auditing(c *ekstypes.Cluster) bool {
 	})
 }
 
-func (t *teller) note(text string) { fmt.Fprintln(t.notes, text) }
+func (t *teller) printNote(text string) { fmt.Fprintln(t.notes, text) }
 
-func (t *teller) tell(ctx context.Context, created time.Time) error {
+func (t *teller) printTimeline(ctx context.Context, created time.Time) error {
 	now := t.o.Now()
 	// Events may be older than the group that they were shipped to.
 	beginning := created.Add(-24 * time.Hour)
 	from, to := t.o.Since, t.o.Until
 	if from.IsZero() {
 		from = beginning
-	} else if beginning.Before(from) && t.named() {
+	} else if beginning.Before(from) && t.hasOnlyNamed() {
 		before, err := t.reader.earlier(ctx, t.o.Targets, beginning, from)
 		if err != nil {
 			return err
@@ -153,13 +164,13 @@ func (t *teller) tell(ctx context.Context, created time.Time) error {
 		to = now
 	}
 	var steps []*Step
-	err := t.reader.read(ctx, t.o.Targets, t.o.Reads, from, to, func(events []*auditv1.Event) error {
+	err := t.reader.readEvents(ctx, t.o.Targets, t.o.Reads, from, to, func(events []*auditv1.Event) error {
 		events = slices.DeleteFunc(events, func(e *auditv1.Event) bool {
 			return received(e).Before(t.o.Since) || !t.o.Until.IsZero() && received(e).After(to)
 		})
-		told := t.filter(t.story.Add(events))
+		told := t.filterSteps(t.story.Add(events))
 		if t.o.Output == "json" {
-			return t.json(told)
+			return t.printJSON(told)
 		}
 		steps = append(steps, told...)
 		return nil
@@ -179,34 +190,34 @@ func (t *teller) tell(ctx context.Context, created time.Time) error {
 	if !t.o.Follow {
 		return nil
 	}
-	return t.follow(ctx, now)
+	return t.followTimeline(ctx, now)
 }
 
-// follow goes on with what happens, until it is interrupted.
-func (t *teller) follow(ctx context.Context, since time.Time) error {
+// followTimeline goes on with what happens, until it is interrupted.
+func (t *teller) followTimeline(ctx context.Context, since time.Time) error {
 	if t.print != nil {
 		t.print.Live = true
 	}
-	err := t.reader.follow(ctx, t.o.Targets, since, t.o.Now, t.o.Every, func(events []*auditv1.Event) error {
+	err := t.reader.followEvents(ctx, t.o.Targets, since, t.o.Now, t.o.Every, func(events []*auditv1.Event) error {
 		if !t.o.Reads {
 			events = slices.DeleteFunc(events, func(e *auditv1.Event) bool {
 				return slices.Contains(reads, e.Verb) && (e.ObjectRef == nil || connects[e.ObjectRef.Subresource] == "")
 			})
 		}
 		events = slices.DeleteFunc(events, func(e *auditv1.Event) bool { return received(e).Before(t.o.Since) })
-		steps := t.filter(t.story.Add(events))
+		steps := t.filterSteps(t.story.Add(events))
 		if t.print == nil {
-			return t.json(steps)
+			return t.printJSON(steps)
 		}
 		return t.print.Print(steps)
-	}, func(err error) { t.note(fmt.Sprintf("%v (trying again)", err)) })
+	}, func(err error) { t.printNote(fmt.Sprintf("%v (trying again)", err)) })
 	if t.print != nil {
 		err = errors.Join(err, t.print.Rest())
 	}
 	return err
 }
 
-func (t *teller) json(steps []*Step) error {
+func (t *teller) printJSON(steps []*Step) error {
 	e := json.NewEncoder(t.out)
 	e.SetEscapeHTML(false)
 	for _, s := range steps {
@@ -217,14 +228,14 @@ func (t *teller) json(steps []*Step) error {
 	return nil
 }
 
-// named reports whether all targets are single objects.
-func (t *teller) named() bool {
+// hasOnlyNamed reports whether all targets are single objects.
+func (t *teller) hasOnlyNamed() bool {
 	return !slices.ContainsFunc(t.o.Targets, func(t Target) bool { return t.Name == "" })
 }
 
-// filter leaves the steps that were asked for. It comes last, since the changes of a step follow from
+// filterSteps leaves the steps that were asked for. It comes last, since the changes of a step follow from
 // those before it, whosesoever.
-func (t *teller) filter(steps []*Step) []*Step {
+func (t *teller) filterSteps(steps []*Step) []*Step {
 	return slices.DeleteFunc(steps, func(s *Step) bool {
 		if len(t.o.Verbs) > 0 && !slices.Contains(t.o.Verbs, s.Verb) && !slices.Contains(t.o.Verbs, s.Action) {
 			return true
@@ -262,7 +273,8 @@ func (t *teller) nothing(ctx context.Context, from, to time.Time) error {
 			}
 			others = slices.DeleteFunc(others, func(n string) bool { return n == target.Namespace })
 			if len(others) > 0 {
-				text += fmt.Sprintf("; there is something in namespace %s: try -n %s", strings.Join(others, ", "), others[0])
+				text += fmt.Sprintf("; there is something in namespace %s: try -n %s", strings.Join(others, ", "),
+					others[0])
 			}
 		}
 	}
@@ -279,10 +291,13 @@ func ParseTime(s string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
 		return now.Add(-d), nil
 	}
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly} {
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05",
+		"2006-01-02 15:04", time.DateOnly} {
 		if t, err := time.Parse(layout, s); err == nil {
 			return t.UTC(), nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%q is no time: give how long ago, such as 90m, 2h or 3d, or a time, such as 2026-11-21T10:00:00Z", s)
+	return time.Time{},
+		fmt.Errorf("%q is no time: give how long ago, such as 90m, 2h or 3d, or a time, such as 2026-11-21T10:00:00Z",
+			s)
 }

@@ -37,17 +37,23 @@ func TestWhichCluster(t *testing.T) {
 	}{
 		{"none", fakeClusters{}, "", true, "there is no cluster; name one that was deleted with --cluster", ""},
 		{"several", fakeClusters{"ant": true, "zebra": true}, "", false, "which cluster? Give --cluster one of: ", ""},
-		{"audit log off", fakeClusters{"dev": false}, "", true, "the audit log of cluster dev is off. Switch it on, and what happens from then on can be told:\n" + enable, ""},
+		{"audit log off", fakeClusters{"dev": false}, "", true,
+			"the audit log of cluster dev is off. Switch it on, and what happens from then on can be told:\n" + enable,
+			""},
 		{"just switched on", fakeClusters{"dev": true}, "", true, "there is no log group /aws/eks/dev/cluster yet", ""},
-		{"switched off", fakeClusters{"dev": false}, "", false, "", "The audit log of cluster dev is off now; this is what it has kept. To switch it on:\n" + enable + "\n"},
-		{"deleted", fakeClusters{}, "dev", false, "", "There is no cluster dev any more; this is what its log has kept.\n"},
-		{"unknown", fakeClusters{"dev": true}, "prod", true, "there is no cluster prod, and no log group /aws/eks/prod/cluster of an earlier one", ""},
+		{"switched off", fakeClusters{"dev": false}, "", false, "",
+			"The audit log of cluster dev is off now; this is what it has kept. To switch it on:\n" + enable + "\n"},
+		{"deleted", fakeClusters{}, "dev", false, "",
+			"There is no cluster dev any more; this is what its log has kept.\n"},
+		{"unknown", fakeClusters{"dev": true}, "prod", true,
+			"there is no cluster prod, and no log group /aws/eks/prod/cluster of an earlier one", ""},
 	} {
 		logs := corpus(t, "probe")
 		logs.missing = c.missing
 		var out, notes bytes.Buffer
 		err := audit.Run(t.Context(), &out, &notes, c.clusters, logs, audit.Options{
-			Targets: targets, Cluster: c.cluster, Now: func() time.Time { return at("12:00:00") }, Poll: time.Millisecond})
+			Targets: targets, Cluster: c.cluster, Now: func() time.Time { return at("12:00:00") },
+			Poll: time.Millisecond})
 		switch {
 		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 			t.Errorf("%s: %v, want %s", c.what, err, c.want)
@@ -67,10 +73,19 @@ func TestNothingSaysWhatWasSearched(t *testing.T) {
 		change          func(*audit.Options)
 		want            string
 	}{
-		{"ds/aws-node", "default", nil, "nothing about daemonset/aws-node in namespace default in /aws/eks/dev/cluster, which begins 2026-11-21T10:36:00Z (reads are left out without --reads); there is something in namespace kube-system: try -n kube-system"},
-		{"ds/other", "kube-system", nil, "nothing about daemonset/other in namespace kube-system in /aws/eks/dev/cluster, which begins 2026-11-21T10:36:00Z (reads are left out without --reads)"},
-		{"ds/aws-node", "kube-system", func(o *audit.Options) { o.Since, o.Reads = at("11:00:00"), true }, "nothing about daemonset/aws-node in namespace kube-system in /aws/eks/dev/cluster from 2026-11-21T11:00:00Z to 2026-11-21T12:00:00Z"},
-		{"ds", "kube-system", func(o *audit.Options) { o.Users, o.Verbs = []string{"mallory"}, []string{"delete"} }, "nothing about daemonset in namespace kube-system in /aws/eks/dev/cluster, which begins 2026-11-21T10:36:00Z with verb delete by mallory (reads are left out without --reads)"},
+		{"ds/aws-node", "default", nil,
+			"nothing about daemonset/aws-node in namespace default in /aws/eks/dev/cluster, which begins " +
+				"2026-11-21T10:36:00Z (reads are left out without --reads); there is something in namespace " +
+				"kube-system: try -n kube-system"},
+		{"ds/other", "kube-system", nil,
+			"nothing about daemonset/other in namespace kube-system in /aws/eks/dev/cluster, which begins " +
+				"2026-11-21T10:36:00Z (reads are left out without --reads)"},
+		{"ds/aws-node", "kube-system", func(o *audit.Options) { o.Since, o.Reads = at("11:00:00"), true },
+			"nothing about daemonset/aws-node in namespace kube-system in /aws/eks/dev/cluster from " +
+				"2026-11-21T11:00:00Z to 2026-11-21T12:00:00Z"},
+		{"ds", "kube-system", func(o *audit.Options) { o.Users, o.Verbs = []string{"mallory"}, []string{"delete"} },
+			"nothing about daemonset in namespace kube-system in /aws/eks/dev/cluster, which begins " +
+				"2026-11-21T10:36:00Z with verb delete by mallory (reads are left out without --reads)"},
 	} {
 		out, _, err := tell(t, corpus(t, "aws-node"), c.args, c.namespace, c.change)
 		if err == nil || err.Error() != c.want || out != "" {
@@ -97,11 +112,14 @@ func TestFilters(t *testing.T) {
 		change func(*audit.Options)
 		want   string
 	}{
-		{"an action", func(o *audit.Options) { o.Verbs = []string{"apply"} }, "10:48:03  201 apply; 10:48:04  409 apply; 10:48:05  200 apply"},
-		{"a verb of the audit log", func(o *audit.Options) { o.Verbs = []string{"delete"} }, "10:48:07  403 delete; 10:48:52  200 delete"},
+		{"an action", func(o *audit.Options) { o.Verbs = []string{"apply"} },
+			"10:48:03  201 apply; 10:48:04  409 apply; 10:48:05  200 apply"},
+		{"a verb of the audit log", func(o *audit.Options) { o.Verbs = []string{"delete"} },
+			"10:48:07  403 delete; 10:48:52  200 delete"},
 		{"a session", func(o *audit.Options) { o.Users = []string{"SAM"} }, "10:48:07  403 delete"},
 		{"a role", func(o *audit.Options) { o.Users = []string{"role/developer"} }, "10:48:07  403 delete"},
-		{"a window", func(o *audit.Options) { o.Since, o.Until = at("10:48:08"), at("10:48:11") }, "10:48:08  200 patch; 10:48:09  200 patch; 10:48:10  200 patch"},
+		{"a window", func(o *audit.Options) { o.Since, o.Until = at("10:48:08"), at("10:48:11") },
+			"10:48:08  200 patch; 10:48:09  200 patch; 10:48:10  200 patch"},
 	} {
 		out, _, err := tell(t, corpus(t, "aws-node"), "ds/aws-node", "kube-system", c.change)
 		if got := strings.Join(headlines(out), "; "); err != nil || got != c.want {
@@ -113,7 +131,10 @@ func TestFilters(t *testing.T) {
 // With --since, the version before is looked for, so that the first step has its changes and owners.
 func TestSinceKnowsTheVersionBefore(t *testing.T) {
 	t.Parallel()
-	out, _, err := tell(t, corpus(t, "aws-node"), "ds/aws-node", "kube-system", func(o *audit.Options) { o.Since, o.Verbs = at("10:48:05"), []string{"apply"} })
+	out, _, err := tell(t, corpus(t, "aws-node"), "ds/aws-node", "kube-system", func(o *audit.Options) {
+		o.Since,
+			o.Verbs = at("10:48:05"), []string{"apply"}
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,9 +147,11 @@ func TestSinceKnowsTheVersionBefore(t *testing.T) {
 
 // event is a made-up event about a pod.
 func podEvent(n int, when time.Time) string {
-	return fmt.Sprintf(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"id-%d","stage":"ResponseComplete","requestURI":"/api/v1/namespaces/shop/pods/web?n=%d","verb":"patch",`+
-		`"user":{"username":"bob"},"sourceIPs":["10.0.0.1"],"userAgent":"kubectl/v1.35.4","objectRef":{"resource":"pods","namespace":"shop","name":"web","apiVersion":"v1"},"responseStatus":{"code":200},`+
-		`"requestReceivedTimestamp":%q,"stageTimestamp":%q}`, n, n, when.Format("2006-01-02T15:04:05.000000Z"), when.Format("2006-01-02T15:04:05.000000Z"))
+	return fmt.Sprintf(
+		`{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"id-%d","stage":"ResponseComplete","requestURI":"/api/v1/namespaces/shop/pods/web?n=%d","verb":"patch",`+
+			`"user":{"username":"bob"},"sourceIPs":["10.0.0.1"],"userAgent":"kubectl/v1.35.4","objectRef":{"resource":"pods","namespace":"shop","name":"web","apiVersion":"v1"},"responseStatus":{"code":200},`+
+			`"requestReceivedTimestamp":%q,"stageTimestamp":%q}`, n, n, when.Format("2006-01-02T15:04:05.000000Z"),
+		when.Format("2006-01-02T15:04:05.000000Z"))
 }
 
 // steps are the numbers of made-up events in JSON output.
@@ -190,7 +213,8 @@ func TestMoreInASecondThanAQueryGives(t *testing.T) {
 		logs.events = append(logs.events, logged{at("10:40:00").UnixMilli(), podEvent(i, at("10:40:00"))})
 	}
 	_, _, err := tell(t, logs, "pod/web", "shop", nil)
-	if err == nil || !strings.Contains(err.Error(), "more than 10000 events about this are in the second after 2026-11-21T10:40:00Z") {
+	if err == nil || !strings.Contains(err.Error(),
+		"more than 10000 events about this are in the second after 2026-11-21T10:40:00Z") {
 		t.Error(err)
 	}
 }
@@ -199,8 +223,10 @@ func TestParseTime(t *testing.T) {
 	t.Parallel()
 	now := at("12:00:00")
 	for text, want := range map[string]string{
-		"90m": "2026-11-21T10:30:00Z", "1h30m": "2026-11-21T10:30:00Z", "2d": "2026-11-19T12:00:00Z", "0s": "2026-11-21T12:00:00Z", "0.5d": "2026-11-21T00:00:00Z",
-		"2026-11-21T10:00:00Z": "2026-11-21T10:00:00Z", "2026-11-21T12:00:00+02:00": "2026-11-21T10:00:00Z", "2026-11-20": "2026-11-20T00:00:00Z", "2026-11-21 10:48": "2026-11-21T10:48:00Z",
+		"90m": "2026-11-21T10:30:00Z", "1h30m": "2026-11-21T10:30:00Z", "2d": "2026-11-19T12:00:00Z",
+		"0s": "2026-11-21T12:00:00Z", "0.5d": "2026-11-21T00:00:00Z",
+		"2026-11-21T10:00:00Z": "2026-11-21T10:00:00Z", "2026-11-21T12:00:00+02:00": "2026-11-21T10:00:00Z",
+		"2026-11-20": "2026-11-20T00:00:00Z", "2026-11-21 10:48": "2026-11-21T10:48:00Z",
 	} {
 		got, err := audit.ParseTime(text, now)
 		if err != nil || got.Format(time.RFC3339) != want {
@@ -208,7 +234,8 @@ func TestParseTime(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"yesterday", "-1h", "-2d", "10:00", "d"} {
-		if got, err := audit.ParseTime(text, now); err == nil || !strings.Contains(err.Error(), "is no time: give how long ago") {
+		if got, err := audit.ParseTime(text, now); err == nil || !strings.Contains(err.Error(),
+			"is no time: give how long ago") {
 			t.Errorf("%s is %s, %v", text, got, err)
 		}
 	}
@@ -223,7 +250,8 @@ func TestInterrupt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = audit.Run(ctx, &bytes.Buffer{}, &bytes.Buffer{}, fakeClusters{"dev": true}, logs, audit.Options{Targets: targets, Now: time.Now, Poll: time.Millisecond})
+	err = audit.Run(ctx, &bytes.Buffer{}, &bytes.Buffer{}, fakeClusters{"dev": true}, logs,
+		audit.Options{Targets: targets, Now: time.Now, Poll: time.Millisecond})
 	if err == nil || !strings.Contains(err.Error(), "context canceled") || !logs.stopped {
 		t.Errorf("%v, stopped: %v", err, logs.stopped)
 	}

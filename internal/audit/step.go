@@ -57,19 +57,21 @@ type Object struct {
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 }
 
-// key identifies an object through its versions.
-func (o Object) key() string { return o.Group + "/" + o.Resource + "/" + o.Namespace + "/" + o.Name }
+// objectKey identifies an object through its versions.
+func (o Object) objectKey() string {
+	return o.Group + "/" + o.Resource + "/" + o.Namespace + "/" + o.Name
+}
 
-// path is the object as it is written in a timeline of several: namespace/name.
-func (o Object) path() string {
-	if k, ok := kindOf(o.Group, o.Resource); o.Namespace == "" || ok && k.Cluster {
+// qualifiedName is the object as it is written in a timeline of several: namespace/name.
+func (o Object) qualifiedName() string {
+	if k, ok := kindForResource(o.Group, o.Resource); o.Namespace == "" || ok && k.Cluster {
 		return o.Name
 	}
 	return o.Namespace + "/" + o.Name
 }
 
-// bare reports whether the log has no content of a change, only who made it and when.
-func (s *Step) bare() bool { return s.Level == "Metadata" && !slices.Contains(reads, s.Verb) }
+// isMetadataOnly reports whether the log has no content of a change, only who made it and when.
+func (s *Step) isMetadataOnly() bool { return s.Level == "Metadata" && !slices.Contains(reads, s.Verb) }
 
 // Refused reports whether the request was answered with an error.
 func (s *Step) Refused() bool { return s.Code >= 400 }

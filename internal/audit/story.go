@@ -58,7 +58,7 @@ func (s *Story) Add(events []*auditv1.Event) []*Step {
 		entries = append(entries, s.entries(e)...)
 	}
 	for _, e := range entries {
-		s.learn(e)
+		s.recordEntry(e)
 	}
 	var steps []*Step
 	ended := map[types.UID]bool{}
@@ -69,7 +69,7 @@ func (s *Story) Add(events []*auditv1.Event) []*Step {
 		if e.event.Stage == auditv1.StageResponseStarted && ended[e.event.AuditID] {
 			continue // its end is here as well, and says more
 		}
-		steps = append(steps, s.tell(e))
+		steps = append(steps, s.buildStep(e))
 	}
 	for key, v := range s.versions {
 		s.versions[key] = v[max(0, len(v)-remembered):]
@@ -82,30 +82,31 @@ func (s *Story) entries(e *auditv1.Event) []entry {
 	if e.ObjectRef == nil || e.Stage == auditv1.StageRequestReceived {
 		return nil
 	}
-	en := entry{event: e, request: content(e.RequestObject), response: object(e.ResponseObject)}
+	en := entry{event: e, request: content(e.RequestObject), response: decodeObject(e.ResponseObject)}
 	r := e.ObjectRef
-	en.object = Object{Group: r.APIGroup, Resource: r.Resource, Subresource: r.Subresource, Namespace: r.Namespace, Name: r.Name, UID: string(r.UID)}
+	en.object = Object{Group: r.APIGroup, Resource: r.Resource, Subresource: r.Subresource, Namespace: r.Namespace,
+		Name: r.Name, UID: string(r.UID)}
 	if r.Resource == "secrets" && r.APIGroup == "" {
 		// EKS never logs their content. Who runs another audit policy would not want to see it either.
 		en.request, en.response = nil, nil
 	}
-	if k, ok := kindOf(r.APIGroup, r.Resource); ok {
+	if k, ok := kindForResource(r.APIGroup, r.Resource); ok {
 		en.object.Kind = k.Kind
-	} else if r.Subresource == "" && !strings.HasSuffix(text(en.response, "kind"), "List") {
-		en.object.Kind = text(en.response, "kind")
+	} else if r.Subresource == "" && !strings.HasSuffix(nestedString(en.response, "kind"), "List") {
+		en.object.Kind = nestedString(en.response, "kind")
 	}
 	if e.Verb == "deletecollection" {
 		return s.collection(en)
 	}
 	if en.object.Name == "" {
 		// Creations under a generated name.
-		en.object.Name = text(en.response, "metadata", "name")
+		en.object.Name = nestedString(en.response, "metadata", "name")
 	}
-	if uid := text(en.response, "metadata", "uid"); uid != "" && r.Subresource != "token" {
+	if uid := nestedString(en.response, "metadata", "uid"); uid != "" && r.Subresource != "token" {
 		en.object.UID = uid
-		en.object.ResourceVersion = text(en.response, "metadata", "resourceVersion")
+		en.object.ResourceVersion = nestedString(en.response, "metadata", "resourceVersion")
 	}
-	if r.Resource == "namespaces" && e.Verb == "delete" && r.Subresource == "" && s.within(r.Name) {
+	if r.Resource == "namespaces" && e.Verb == "delete" && r.Subresource == "" && s.hasTargetIn(r.Name) {
 		return []entry{en}
 	}
 	for _, t := range s.Targets {
@@ -116,20 +117,23 @@ func (s *Story) entries(e *auditv1.Event) []entry {
 	return nil
 }
 
-// within reports whether a named target lives in the namespace: it ends with it.
-func (s *Story) within(namespace string) bool {
-	return slices.ContainsFunc(s.Targets, func(t Target) bool { return t.Name != "" && !t.Cluster && t.Namespace == namespace })
+// hasTargetIn reports whether a named target lives in the namespace: it ends with it.
+func (s *Story) hasTargetIn(namespace string) bool {
+	return slices.ContainsFunc(s.Targets, func(t Target) bool {
+		return t.Name != "" && !t.Cluster &&
+			t.Namespace == namespace
+	})
 }
 
 // collection is the deletion of many objects, for those of them that are targets.
 func (s *Story) collection(e entry) []entry {
 	var all []entry
-	items := list(content(e.event.ResponseObject), "items")
+	items := nestedList(content(e.event.ResponseObject), "items")
 	for _, item := range items {
 		o := e.object
-		o.Name, o.UID = text(item, "metadata", "name"), text(item, "metadata", "uid")
+		o.Name, o.UID = nestedString(item, "metadata", "name"), nestedString(item, "metadata", "uid")
 		if o.Namespace == "" {
-			o.Namespace = text(item, "metadata", "namespace")
+			o.Namespace = nestedString(item, "metadata", "namespace")
 		}
 		if slices.ContainsFunc(s.Targets, func(t Target) bool { return t.matches(o) }) {
 			one := e
@@ -141,7 +145,7 @@ func (s *Story) collection(e entry) []entry {
 		return all
 	}
 	// The log doesn't say which: those that were there and that the selector chooses.
-	selector, err := labels.Parse(query(e.event).Get("labelSelector"))
+	selector, err := labels.Parse(requestQuery(e.event).Get("labelSelector"))
 	if err != nil {
 		selector = labels.Everything()
 	}
@@ -151,15 +155,15 @@ func (s *Story) collection(e entry) []entry {
 		if !t.matches(o) {
 			continue
 		}
-		if last := s.last(o.key()); last.object != nil {
+		if last := s.lastReported(o.objectKey()); last.object != nil {
 			set := labels.Set{}
-			for k := range asMap(field(last.object, "metadata", "labels")) {
-				set[k] = text(last.object, "metadata", "labels", k)
+			for k := range toStringMap(nestedField(last.object, "metadata", "labels")) {
+				set[k] = nestedString(last.object, "metadata", "labels", k)
 			}
 			if !selector.Matches(set) {
 				continue
 			}
-			o.UID = text(last.object, "metadata", "uid")
+			o.UID = nestedString(last.object, "metadata", "uid")
 		}
 		one := e
 		one.object = o
@@ -168,27 +172,27 @@ func (s *Story) collection(e entry) []entry {
 	return all
 }
 
-func asMap(v any) map[string]any {
+func toStringMap(v any) map[string]any {
 	m, _ := v.(map[string]any)
 	return m
 }
 
-// last is the newest version of those that have been told: what a request that wrote nothing met.
-func (s *Story) last(key string) version { return s.before(key, s.told[key]+1, "") }
+// lastReported is the newest version of those that have been told: what a request that wrote nothing met.
+func (s *Story) lastReported(key string) version { return s.versionBefore(key, s.told[key]+1, "") }
 
-// before is the newest version known that is older than a revision, of the same object.
-func (s *Story) before(key string, rev uint64, uid string) version {
+// versionBefore is the newest version known that is older than a revision, of the same object.
+func (s *Story) versionBefore(key string, rev uint64, uid string) version {
 	all := s.versions[key]
 	for i := len(all) - 1; i >= 0; i-- {
-		if all[i].revision < rev && (uid == "" || text(all[i].object, "metadata", "uid") == uid) {
+		if all[i].revision < rev && (uid == "" || nestedString(all[i].object, "metadata", "uid") == uid) {
 			return all[i]
 		}
 	}
 	return version{}
 }
 
-// at is the version of a revision.
-func (s *Story) at(key string, rev uint64) version {
+// versionAt is the version of a revision.
+func (s *Story) versionAt(key string, rev uint64) version {
 	for _, v := range s.versions[key] {
 		if v.revision == rev {
 			return v
@@ -197,32 +201,33 @@ func (s *Story) at(key string, rev uint64) version {
 	return version{}
 }
 
-// keep puts a version among the others; what is known about a revision already stays.
-func (s *Story) keep(key string, v version) {
-	i, found := slices.BinarySearchFunc(s.versions[key], v.revision, func(v version, rev uint64) int { return cmp.Compare(v.revision, rev) })
+// insertVersion puts a version among the others; what is known about a revision already stays.
+func (s *Story) insertVersion(key string, v version) {
+	i, found := slices.BinarySearchFunc(s.versions[key], v.revision,
+		func(v version, rev uint64) int { return cmp.Compare(v.revision, rev) })
 	if !found {
 		s.versions[key] = slices.Insert(s.versions[key], i, v)
 	}
 }
 
-// learn remembers what an event left behind.
-func (s *Story) learn(e entry) {
-	if !e.succeeded() || dryRun(e) {
+// recordEntry remembers what an event left behind.
+func (s *Story) recordEntry(e entry) {
+	if !e.succeeded() || isDryRun(e) {
 		return
 	}
-	key := e.object.key()
+	key := e.object.objectKey()
 	switch sub := e.object.Subresource; {
 	case sub == "scale" && e.response != nil:
 		// The answer is a Scale: the object is as before, but for its size.
-		v := s.before(key, revision(e.response), e.object.UID)
+		v := s.versionBefore(key, revision(e.response), e.object.UID)
 		if v.object == nil {
 			return
 		}
-		manager := query(e.event).Get("fieldManager")
+		manager := requestQuery(e.event).Get("fieldManager")
 		if manager == "" {
 			manager = defaultManager(e.event.UserAgent)
 		}
-		s.keep(key, v.scaled(field(e.response, "spec", "replicas"), revision(e.response), manager))
+		s.insertVersion(key, v.withReplicas(nestedField(e.response, "spec", "replicas"), revision(e.response), manager))
 	case sub == "binding":
 		all := s.versions[key]
 		if len(all) == 0 {
@@ -230,14 +235,15 @@ func (s *Story) learn(e entry) {
 		}
 		v := &all[len(all)-1]
 		v.object = maps.Clone(v.object)
-		spec := maps.Clone(asMap(v.object["spec"]))
+		spec := maps.Clone(toStringMap(v.object["spec"]))
 		if spec == nil {
 			spec = map[string]any{}
 		}
-		spec["nodeName"] = field(e.request, "target", "name")
+		spec["nodeName"] = nestedField(e.request, "target", "name")
 		v.object["spec"] = spec
-	case e.response != nil && revision(e.response) > 0 && e.object.UID != "" && text(e.response, "metadata", "name") == e.object.Name && sub != "token":
-		s.keep(key, newVersion(e.response))
+	case e.response != nil && revision(e.response) > 0 && e.object.UID != "" && nestedString(e.response, "metadata",
+		"name") == e.object.Name && sub != "token":
+		s.insertVersion(key, newVersion(e.response))
 	}
 }
 
@@ -245,41 +251,47 @@ func (e entry) succeeded() bool {
 	return e.event.ResponseStatus != nil && e.event.ResponseStatus.Code >= 200 && e.event.ResponseStatus.Code < 300
 }
 
-func dryRun(e entry) bool {
-	return len(query(e.event)["dryRun"]) > 0 || e.event.Verb == "delete" && len(list(e.request, "dryRun")) > 0
+func isDryRun(e entry) bool {
+	return len(requestQuery(e.event)["dryRun"]) > 0 || e.event.Verb == "delete" &&
+		len(nestedList(e.request, "dryRun")) > 0
 }
 
 // reads are the verbs that change nothing.
 var reads = []string{"get", "list", "watch"}
 
-// tell makes the step of an event.
-func (s *Story) tell(e entry) *Step {
-	ev, q := e.event, query(e.event)
+// buildStep makes the step of an event.
+func (s *Story) buildStep(e entry) *Step {
+	ev, q := e.event, requestQuery(e.event)
 	step := &Step{
-		Time: received(ev), Completed: ev.StageTimestamp.UTC(), AuditID: string(ev.AuditID), Level: string(ev.Level), Cluster: s.Cluster,
-		Object: e.object, Verb: ev.Verb, Who: who(ev.User), Client: Client{condense(ev.UserAgent), ev.UserAgent, ev.SourceIPs},
-		DryRun: dryRun(e), URI: ev.RequestURI, Open: ev.Stage == auditv1.StageResponseStarted, Webhooks: webhooks(ev.Annotations),
+		Time: received(ev), Completed: ev.StageTimestamp.UTC(), AuditID: string(ev.AuditID), Level: string(ev.Level),
+		Cluster: s.Cluster,
+		Object:  e.object, Verb: ev.Verb, Who: resolveUser(ev.User), Client: Client{condense(ev.UserAgent),
+			ev.UserAgent,
+			ev.SourceIPs},
+		DryRun: isDryRun(e), URI: ev.RequestURI, Open: ev.Stage == auditv1.StageResponseStarted,
+		Webhooks:      webhooks(ev.Annotations),
 		Authorization: ev.Annotations["authorization.k8s.io/reason"],
 	}
 	if ev.ImpersonatedUser != nil {
-		as := who(*ev.ImpersonatedUser)
+		as := resolveUser(*ev.ImpersonatedUser)
 		step.Who.As = &as
 	}
 	if ev.ResponseStatus != nil {
 		step.Code = ev.ResponseStatus.Code
 	}
-	if writes := !slices.Contains(reads, ev.Verb) && !strings.HasPrefix(ev.Verb, "delete") && connects[e.object.Subresource] == ""; writes {
+	if writes := !slices.Contains(reads, ev.Verb) && !strings.HasPrefix(ev.Verb, "delete") &&
+		connects[e.object.Subresource] == ""; writes {
 		if step.FieldManager = q.Get("fieldManager"); step.FieldManager == "" {
 			step.FieldManager = defaultManager(ev.UserAgent)
 		}
 	}
 	step.Force = q.Get("force") == "true"
-	key := e.object.key()
-	base := s.last(key)
+	key := e.object.objectKey()
+	base := s.lastReported(key)
 	if rev := revision(e.response); rev > 0 && !step.DryRun {
-		base = s.before(key, rev, e.object.UID)
+		base = s.versionBefore(key, rev, e.object.UID)
 	}
-	step.Action = s.action(e, step)
+	step.Action = s.describeAction(e, step)
 	if connects[e.object.Subresource] != "" {
 		s.connection(step, e)
 	}
@@ -298,7 +310,7 @@ func (s *Story) tell(e entry) *Step {
 		step.Summary = summarize(e)
 		step.Ownership = nil
 	case !slices.Contains(reads, ev.Verb):
-		s.change(step, e, base)
+		s.describeChange(step, e, base)
 	}
 	s.annotate(step, e)
 	step.quiet = step.quietly()
@@ -309,13 +321,14 @@ func (s *Story) tell(e entry) *Step {
 // remember keeps who wrote, for conflicts to come.
 func (s *Story) remember(step *Step, e entry) {
 	if rev := revision(e.response); e.succeeded() && !step.DryRun {
-		s.told[e.object.key()] = max(s.told[e.object.key()], rev)
+		s.told[e.object.objectKey()] = max(s.told[e.object.objectKey()], rev)
 	}
 	if !e.succeeded() || step.DryRun || step.FieldManager == "" {
 		return
 	}
-	w := Writer{Who: step.Who.short(), Client: step.Client.Name, Action: step.Action, Time: step.Time.Format(time.RFC3339)}
-	key := e.object.key()
+	w := Writer{Who: step.Who.shortName(), Client: step.Client.Name, Action: step.Action,
+		Time: step.Time.Format(time.RFC3339)}
+	key := e.object.objectKey()
 	if s.writers[key] == nil {
 		s.writers[key] = map[string]Writer{}
 	}
@@ -329,8 +342,8 @@ func (s *Story) remember(step *Step, e entry) {
 // connects are the subresources that open a connection to a pod or node.
 var connects = map[string]string{"exec": "exec", "attach": "attach", "portforward": "port-forward"}
 
-// action names the request as people do.
-func (s *Story) action(e entry, step *Step) string {
+// describeAction names the request as people do.
+func (s *Story) describeAction(e entry, step *Step) string {
 	sub := e.object.Subresource
 	if name := connects[sub]; name != "" {
 		return name
@@ -364,16 +377,18 @@ func (s *Story) action(e entry, step *Step) string {
 // applies reports whether a patch is a server-side apply. The log doesn't have the content type that
 // says so; but an apply is a whole object under a field manager's name.
 func applies(e entry, step *Step) bool {
-	for _, m := range list(e.response, "metadata", "managedFields") {
-		if text(m, "manager") == step.FieldManager && text(m, "subresource") == e.object.Subresource && text(m, "operation") == "Apply" {
-			return query(e.event).Has("fieldManager") && text(e.request, "kind") != ""
+	for _, m := range nestedList(e.response, "metadata", "managedFields") {
+		if nestedString(m, "manager") == step.FieldManager && nestedString(m, "subresource") == e.object.Subresource &&
+			nestedString(m, "operation") == "Apply" {
+			return requestQuery(e.event).Has("fieldManager") && nestedString(e.request, "kind") != ""
 		}
 	}
-	return e.response == nil && query(e.event).Has("fieldManager") && text(e.request, "kind") != "" && text(e.request, "apiVersion") != ""
+	return e.response == nil && requestQuery(e.event).Has("fieldManager") && nestedString(e.request, "kind") != "" &&
+		nestedString(e.request, "apiVersion") != ""
 }
 
-// change tells what an update, patch or apply changed.
-func (s *Story) change(step *Step, e entry, base version) {
+// describeChange tells what an update, patch or apply changed.
+func (s *Story) describeChange(step *Step, e entry, base version) {
 	if e.response == nil {
 		if step.Verb == "patch" && e.request != nil {
 			step.Changes, step.Requested = requested(e.request), true
@@ -390,7 +405,8 @@ func (s *Story) change(step *Step, e entry, base version) {
 		if step.Verb == "patch" {
 			step.Changes, step.Requested = requested(e.request), true
 			if !status {
-				step.Changes = slices.DeleteFunc(step.Changes, func(c Change) bool { return strings.HasPrefix(c.Path, ".status") })
+				step.Changes = slices.DeleteFunc(step.Changes,
+					func(c Change) bool { return strings.HasPrefix(c.Path, ".status") })
 			}
 			for i := range step.Changes {
 				step.Changes[i].Owners = after.managersOf(step.Changes[i].path)
@@ -400,7 +416,8 @@ func (s *Story) change(step *Step, e entry, base version) {
 		}
 		return
 	}
-	if same := s.at(e.object.key(), after.revision); !step.DryRun && s.wrote(e.object.key(), after.revision) && same.object != nil {
+	if same := s.versionAt(e.object.objectKey(), after.revision); !step.DryRun && s.hasWritten(e.object.objectKey(),
+		after.revision) && same.object != nil {
 		step.Notes = append(step.Notes, "nothing changed")
 		return
 	}
@@ -410,29 +427,32 @@ func (s *Story) change(step *Step, e entry, base version) {
 	if e.object.Subresource == "" && len(step.Changes) == 0 && len(step.Ownership) == 0 && !step.DryRun {
 		step.Notes = append(step.Notes, "nothing but bookkeeping changed")
 	}
-	if text(e.response, "metadata", "deletionTimestamp") != "" && len(list(base.object, "metadata", "finalizers")) > 0 && len(list(e.response, "metadata", "finalizers")) == 0 {
+	if nestedString(e.response, "metadata", "deletionTimestamp") != "" &&
+		len(nestedList(base.object, "metadata", "finalizers")) > 0 &&
+		len(nestedList(e.response, "metadata", "finalizers")) == 0 {
 		step.Notes = append(step.Notes, "that was the last finalizer: the object is gone")
 	}
 }
 
-// wrote reports whether a step that was told already left the revision.
-func (s *Story) wrote(key string, rev uint64) bool {
+// hasWritten reports whether a step that was told already left the revision.
+func (s *Story) hasWritten(key string, rev uint64) bool {
 	return rev > 0 && slices.ContainsFunc(s.writes[key], func(w write) bool { return w.revision == rev })
 }
 
 // deletion tells whether an object is gone, and why.
 func (s *Story) deletion(step *Step, e entry, base version) {
-	if step.Object.Resource == "namespaces" && !slices.ContainsFunc(s.Targets, func(t Target) bool { return t.matches(step.Object) }) {
+	if step.Object.Resource == "namespaces" && !slices.ContainsFunc(s.Targets,
+		func(t Target) bool { return t.matches(step.Object) }) {
 		step.Notes = append(step.Notes, "the namespace goes, with everything in it")
 		return
 	}
 	if e.event.Verb == "deletecollection" {
-		n := len(list(content(e.event.ResponseObject), "items"))
+		n := len(nestedList(content(e.event.ResponseObject), "items"))
 		note := "with all others of its type in the namespace"
 		if n > 0 {
-			note = fmt.Sprintf("one of %s that the request deleted", count(n, "object"))
+			note = fmt.Sprintf("one of %s that the request deleted", formatCount(n, "object"))
 		}
-		q := query(e.event)
+		q := requestQuery(e.event)
 		for _, name := range []string{"labelSelector", "fieldSelector"} {
 			if v := q.Get(name); v != "" {
 				note += fmt.Sprintf(" (%s %s)", strings.ToLower(strings.TrimSuffix(name, "Selector"))+"s", v)
@@ -442,20 +462,22 @@ func (s *Story) deletion(step *Step, e entry, base version) {
 		return
 	}
 	if strings.HasSuffix(step.Client.UserAgent, "generic-garbage-collector") {
-		for _, o := range list(base.object, "metadata", "ownerReferences") {
-			step.Notes = append(step.Notes, "garbage: its owner "+strings.ToLower(text(o, "kind"))+"/"+text(o, "name")+" is gone")
+		for _, o := range nestedList(base.object, "metadata", "ownerReferences") {
+			step.Notes = append(step.Notes, "garbage: its owner "+strings.ToLower(nestedString(o, "kind"))+"/"+
+				nestedString(o, "name")+" is gone")
 		}
 	}
-	if f := list(e.response, "metadata", "finalizers"); len(f) > 0 {
+	if f := nestedList(e.response, "metadata", "finalizers"); len(f) > 0 {
 		var names []string
 		for _, name := range f {
 			names = append(names, fmt.Sprint(name))
 		}
 		step.Notes = append(step.Notes, "stays until its finalizers are removed: "+strings.Join(names, ", "))
-	} else if grace := field(e.response, "metadata", "deletionGracePeriodSeconds"); grace != nil && fmt.Sprint(grace) != "0" {
+	} else if grace := nestedField(e.response, "metadata", "deletionGracePeriodSeconds"); grace != nil &&
+		fmt.Sprint(grace) != "0" {
 		step.Notes = append(step.Notes, fmt.Sprintf("ends within %v seconds", grace))
 	}
-	switch policy := text(e.request, "propagationPolicy"); policy {
+	switch policy := nestedString(e.request, "propagationPolicy"); policy {
 	case "Orphan":
 		step.Notes = append(step.Notes, "what it owns is left alone (propagation Orphan)")
 	case "Foreground":
@@ -467,25 +489,26 @@ func (s *Story) deletion(step *Step, e entry, base version) {
 func (s *Story) subresource(step *Step, e entry, base version) {
 	switch e.object.Subresource {
 	case "scale":
-		to := field(e.response, "spec", "replicas")
+		to := nestedField(e.response, "spec", "replicas")
 		if to == nil {
-			to = field(e.request, "spec", "replicas")
+			to = nestedField(e.request, "spec", "replicas")
 		}
-		from := field(base.object, "spec", "replicas")
+		from := nestedField(base.object, "spec", "replicas")
 		if to == nil || fmt.Sprint(from) == fmt.Sprint(to) {
 			step.Notes = append(step.Notes, fmt.Sprintf("stays at %v replicas", to))
 			return
 		}
-		step.Changes = []Change{{Path: ".spec.replicas", Op: "replace", From: from, To: to, unknown: base.object == nil}}
+		step.Changes = []Change{{Path: ".spec.replicas", Op: "replace", From: from, To: to,
+			unknown: base.object == nil}}
 		step.Changes[0].Owners = []string{managerName(step.FieldManager, "scale")}
-		p := base.find(".spec.replicas")
+		p := base.findPath(".spec.replicas")
 		for _, was := range base.managersOf(p) {
 			if p != nil && was != step.Changes[0].Owners[0] {
 				step.Changes[0].Lost = append(step.Changes[0].Lost, was)
 			}
 		}
 	case "binding":
-		step.Notes = append(step.Notes, "to node "+text(e.request, "target", "name"))
+		step.Notes = append(step.Notes, "to node "+nestedString(e.request, "target", "name"))
 	case "eviction":
 		step.Notes = append(step.Notes, "allowed by its disruption budgets")
 	}
@@ -493,7 +516,7 @@ func (s *Story) subresource(step *Step, e entry, base version) {
 
 // connection tells what somebody did in a pod, or wanted to.
 func (s *Story) connection(step *Step, e entry) {
-	q := query(e.event)
+	q := requestQuery(e.event)
 	if command := q["command"]; len(command) > 0 {
 		step.Notes = append(step.Notes, "command: "+strings.Join(command, " "))
 	}
@@ -520,7 +543,8 @@ func (s *Story) annotate(step *Step, e entry) {
 		}
 		step.Notes = append(step.Notes, note)
 	}
-	for _, key := range []string{"pod-security.kubernetes.io/audit-violations", "validation.policy.admission.k8s.io/validation_failure"} {
+	for _, key := range []string{"pod-security.kubernetes.io/audit-violations",
+		"validation.policy.admission.k8s.io/validation_failure"} {
 		if a[key] != "" {
 			step.Notes = append(step.Notes, a[key])
 		}
@@ -528,7 +552,8 @@ func (s *Story) annotate(step *Step, e entry) {
 	if a["audit.k8s.io/truncated"] == "true" {
 		step.Notes = append(step.Notes, "the event was too large for the log: its content is missing")
 	}
-	if d := step.Completed.Sub(step.Time); d >= 2*time.Second && connects[e.object.Subresource] == "" && !slices.Contains(reads, e.event.Verb) {
+	if d := step.Completed.Sub(step.Time); d >= 2*time.Second && connects[e.object.Subresource] == "" &&
+		!slices.Contains(reads, e.event.Verb) {
 		step.Notes = append(step.Notes, "took "+d.Round(100*time.Millisecond).String())
 	}
 }
@@ -545,7 +570,7 @@ func (s *Step) quietly() bool {
 	return s.Object.Subresource == "status" && len(s.Changes) == 0 && len(s.Ownership) == 0
 }
 
-func count(n int, word string) string {
+func formatCount(n int, word string) string {
 	if n == 1 {
 		return "1 " + word
 	}

@@ -11,53 +11,55 @@ import (
 func summarize(e entry) []string {
 	obj := e.response
 	if obj == nil {
-		obj = asMap(e.request)
+		obj = toStringMap(e.request)
 	}
 	var all []string
 	say := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
-	for _, o := range list(obj, "metadata", "ownerReferences") {
-		if field(o, "controller") == true {
-			say("for %s/%s", strings.ToLower(text(o, "kind")), text(o, "name"))
+	for _, o := range nestedList(obj, "metadata", "ownerReferences") {
+		if nestedField(o, "controller") == true {
+			say("for %s/%s", strings.ToLower(nestedString(o, "kind")), nestedString(o, "name"))
 		}
 	}
-	pod := field(obj, "spec", "template", "spec")
+	pod := nestedField(obj, "spec", "template", "spec")
 	if pod == nil {
-		pod = field(obj, "spec", "jobTemplate", "spec", "template", "spec")
+		pod = nestedField(obj, "spec", "jobTemplate", "spec", "template", "spec")
 	}
-	if pod == nil && text(obj, "kind") == "Pod" {
-		pod = field(obj, "spec")
+	if pod == nil && nestedString(obj, "kind") == "Pod" {
+		pod = nestedField(obj, "spec")
 	}
-	if r := field(obj, "spec", "replicas"); r != nil {
+	if r := nestedField(obj, "spec", "replicas"); r != nil {
 		say("%v replicas", r)
 	}
-	if v := text(obj, "spec", "schedule"); v != "" {
+	if v := nestedString(obj, "spec", "schedule"); v != "" {
 		say("schedule %s", v)
 	}
-	for _, c := range append(list(pod, "initContainers"), list(pod, "containers")...) {
-		say("container %s: %s", text(c, "name"), text(c, "image"))
+	for _, c := range append(nestedList(pod, "initContainers"), nestedList(pod, "containers")...) {
+		say("container %s: %s", nestedString(c, "name"), nestedString(c, "image"))
 	}
-	if v := text(pod, "serviceAccountName"); v != "" && v != "default" {
+	if v := nestedString(pod, "serviceAccountName"); v != "" && v != "default" {
 		say("service account %s", v)
 	}
-	switch text(obj, "kind") {
+	switch nestedString(obj, "kind") {
 	case "Service":
 		var ports []string
-		for _, p := range list(obj, "spec", "ports") {
-			ports = append(ports, fmt.Sprintf("%v -> %v", field(p, "port"), field(p, "targetPort")))
+		for _, p := range nestedList(obj, "spec", "ports") {
+			ports = append(ports, fmt.Sprintf("%v -> %v", nestedField(p, "port"), nestedField(p, "targetPort")))
 		}
-		say("%s %s, ports %s", text(obj, "spec", "type"), text(obj, "spec", "clusterIP"), strings.Join(ports, ", "))
+		say("%s %s, ports %s", nestedString(obj, "spec", "type"), nestedString(obj, "spec", "clusterIP"),
+			strings.Join(ports, ", "))
 	case "RoleBinding", "ClusterRoleBinding":
 		var subjects []string
-		for _, s := range list(obj, "subjects") {
-			subjects = append(subjects, strings.ToLower(text(s, "kind"))+" "+text(s, "name"))
+		for _, s := range nestedList(obj, "subjects") {
+			subjects = append(subjects, strings.ToLower(nestedString(s, "kind"))+" "+nestedString(s, "name"))
 		}
-		say("gives %s %s to %s", text(obj, "roleRef", "kind"), text(obj, "roleRef", "name"), strings.Join(subjects, ", "))
+		say("gives %s %s to %s", nestedString(obj, "roleRef", "kind"), nestedString(obj, "roleRef", "name"),
+			strings.Join(subjects, ", "))
 	case "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration":
-		for _, w := range list(obj, "webhooks") {
-			say("webhook %s, on failure %s", text(w, "name"), text(w, "failurePolicy"))
+		for _, w := range nestedList(obj, "webhooks") {
+			say("webhook %s, on failure %s", nestedString(w, "name"), nestedString(w, "failurePolicy"))
 		}
 	case "ConfigMap":
-		if data := asMap(obj["data"]); len(data) > 0 {
+		if data := toStringMap(obj["data"]); len(data) > 0 {
 			say("data %s", strings.Join(slices.Sorted(maps.Keys(data)), ", "))
 		}
 	}

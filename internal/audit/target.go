@@ -23,17 +23,24 @@ type Target struct {
 // singular or a short name, in any case, with its group behind a dot if need be. Namespace "" means all.
 func Targets(args []string, namespace string) ([]Target, error) {
 	if len(args) == 0 {
-		return nil, errors.New("which object? Name it as for kubectl: daemonset/aws-node, or deployment web, or just pods")
+		return nil,
+			errors.New("which object? Name it as for kubectl: daemonset/aws-node, or deployment web, or just pods")
 	}
 	for _, a := range args {
-		if strings.ContainsFunc(a, func(r rune) bool { return r <= ' ' || r == '"' || r == '\'' || r == '\\' || r == '%' }) {
+		if strings.ContainsFunc(a, func(r rune) bool {
+			return r <= ' ' || r == '"' || r == '\'' || r == '\\' ||
+				r == '%'
+		}) {
 			return nil, fmt.Errorf("%q is no name of an object", a)
 		}
 	}
 	slashed := strings.Contains(args[0], "/")
 	for _, a := range args {
 		if strings.Contains(a, "/") != slashed {
-			return nil, fmt.Errorf("%q: either all arguments are TYPE/NAME, or the first is a TYPE and the others are names of it", strings.Join(args, " "))
+			return nil,
+				fmt.Errorf(
+					"%q: either all arguments are TYPE/NAME, or the first is a TYPE and the others are names of it",
+					strings.Join(args, " "))
 		}
 	}
 	var all []Target
@@ -86,7 +93,8 @@ func typeTarget(word, namespace string) (Target, error) {
 		}
 	}
 	if known {
-		t := Target{Kind: k.Kind, Resources: []string{k.Resource}, Group: k.Group, Namespace: namespace, Scoped: !k.Cluster, Cluster: k.Cluster}
+		t := Target{Kind: k.Kind, Resources: []string{k.Resource}, Group: k.Group, Namespace: namespace,
+			Scoped: !k.Cluster, Cluster: k.Cluster}
 		if k.Cluster {
 			t.Namespace = ""
 		}

@@ -56,7 +56,8 @@ func TestTargets(t *testing.T) {
 func TestPlurals(t *testing.T) {
 	t.Parallel()
 	for word, resource := range map[string]string{
-		"boat": "boats", "boats": "boats", "policy": "policies", "gateway": "gateways", "bus": "buses", "nodeclass": "nodeclasses", "box": "boxes", "securitygrouppolicies": "securitygrouppolicies",
+		"boat": "boats", "boats": "boats", "policy": "policies", "gateway": "gateways", "bus": "buses",
+		"nodeclass": "nodeclasses", "box": "boxes", "securitygrouppolicies": "securitygrouppolicies",
 	} {
 		targets, err := audit.Targets([]string{word}, "")
 		if err != nil {
@@ -70,7 +71,8 @@ func TestPlurals(t *testing.T) {
 
 func TestQueryAndPatternAreUnderstood(t *testing.T) {
 	t.Parallel()
-	for _, args := range []string{"ds/aws-node", "pods", "boats.harbour.example/coracle", "clusterrole/system:node", "boat", "deploy,svc web", "cm a b c d"} {
+	for _, args := range []string{"ds/aws-node", "pods", "boats.harbour.example/coracle", "clusterrole/system:node",
+		"boat", "deploy,svc web", "cm a b c d"} {
 		for _, namespace := range []string{"", "shop"} {
 			for _, reads := range []bool{false, true} {
 				targets, err := audit.Targets(words(args), namespace)

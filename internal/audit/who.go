@@ -28,7 +28,7 @@ type Who struct {
 	As *Who `json:"as,omitempty"`
 }
 
-func who(u authnv1.UserInfo) Who {
+func resolveUser(u authnv1.UserInfo) Who {
 	extra := func(key string) string {
 		if v := u.Extra[key]; len(v) > 0 {
 			return v[0]
@@ -46,7 +46,8 @@ func who(u authnv1.UserInfo) Who {
 		EKS:          strings.HasPrefix(u.Username, "eks:"),
 	}
 	for _, g := range u.Groups {
-		if g != "system:authenticated" && g != "system:serviceaccounts" && !strings.HasPrefix(g, "system:serviceaccounts:") {
+		if g != "system:authenticated" && g != "system:serviceaccounts" && !strings.HasPrefix(g,
+			"system:serviceaccounts:") {
 			w.Groups = append(w.Groups, g)
 		}
 	}
@@ -65,10 +66,10 @@ func (w Who) machinery() bool {
 	return w.EKS || strings.HasPrefix(w.Username, "system:")
 }
 
-// short is the name by which a person speaks of somebody.
-func (w Who) short() string {
+// shortName is the name by which a person speaks of somebody.
+func (w Who) shortName() string {
 	if w.As != nil {
-		return w.As.short()
+		return w.As.shortName()
 	}
 	if w.SessionName != "" {
 		return w.SessionName

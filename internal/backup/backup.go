@@ -98,10 +98,10 @@ func Write(ctx context.Context, w io.Writer, dir datadir.Dir, m Manifest, from S
 	if err != nil {
 		return err
 	}
-	if err := a.add(manifestName, append(manifest, '\n')); err != nil {
+	if err := a.addContent(manifestName, append(manifest, '\n')); err != nil {
 		return err
 	}
-	if err := a.copy(snapshotName, spool); err != nil {
+	if err := a.addFile(snapshotName, spool); err != nil {
 		return err
 	}
 	for _, name := range kept {
@@ -112,7 +112,7 @@ func Write(ctx context.Context, w io.Writer, dir datadir.Dir, m Manifest, from S
 	if err := a.addTree(events, "logs/events"); err != nil {
 		return err
 	}
-	if err := a.add(sumsName, a.sums.Bytes()); err != nil {
+	if err := a.addContent(sumsName, a.sums.Bytes()); err != nil {
 		return err
 	}
 	return errors.Join(a.tar.Close(), z.Close())
@@ -143,15 +143,15 @@ func (a *archive) addTree(root, name string) error {
 		if err != nil {
 			return err
 		}
-		return a.copy(filesName+path.Join(name, filepath.ToSlash(rel)), f)
+		return a.addFile(filesName+path.Join(name, filepath.ToSlash(rel)), f)
 	})
 }
 
-func (a *archive) add(name string, content []byte) error {
-	return a.write(name, int64(len(content)), bytes.NewReader(content))
+func (a *archive) addContent(name string, content []byte) error {
+	return a.writeEntry(name, int64(len(content)), bytes.NewReader(content))
 }
 
-func (a *archive) copy(name string, f *os.File) error {
+func (a *archive) addFile(name string, f *os.File) error {
 	size, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
 		return err
@@ -159,10 +159,10 @@ func (a *archive) copy(name string, f *os.File) error {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	return a.write(name, size, f)
+	return a.writeEntry(name, size, f)
 }
 
-func (a *archive) write(name string, size int64, r io.Reader) error {
+func (a *archive) writeEntry(name string, size int64, r io.Reader) error {
 	err := a.tar.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: size, ModTime: a.taken, Format: tar.FormatPAX})
 	if err != nil {
 		return err
@@ -203,7 +203,10 @@ func Restore(r io.Reader, dir datadir.Dir) (Manifest, error) {
 		return m, err
 	}
 	if m.External {
-		return m, errors.New("this backup is of an etcd that coracle does not run: restore its etcd.snapshot there (etcdutl snapshot restore), unpack its files/ into the data directory, and start with --etcd-endpoints")
+		return m,
+			errors.New(
+				"this backup is of an etcd that coracle does not run: restore its etcd.snapshot there (etcdutl " +
+					"snapshot restore), unpack its files/ into the data directory, and start with --etcd-endpoints")
 	}
 	snapshot := filepath.Join(staged, snapshotName)
 	if err := etcd.Restore(filepath.Join(staged, "etcd"), snapshot); err != nil {
@@ -251,7 +254,10 @@ func extract(r io.Reader, dir string) (m Manifest, err error) {
 				return broken(err)
 			}
 			if m.Format != format {
-				return m, fmt.Errorf("the backup has format %d, written by coracle %s; this one reads format %d: use the program that wrote it", m.Format, m.Version, format)
+				return m,
+					fmt.Errorf(
+						"the backup has format %d, written by coracle %s; this one reads format %d: use the program "+
+							"that wrote it", m.Format, m.Version, format)
 			}
 			if _, err := io.Copy(io.Discard, content); err != nil { // the rest counts for the sum
 				return broken(err)
@@ -265,9 +271,9 @@ func extract(r io.Reader, dir string) (m Manifest, err error) {
 			}
 			continue
 		case h.Name == snapshotName:
-			err = save(filepath.Join(dir, snapshotName), content)
+			err = saveFile(filepath.Join(dir, snapshotName), content)
 		case isFile && filepath.IsLocal(rel) && path.Clean(rel) == rel:
-			err = save(filepath.Join(dir, filepath.FromSlash(rel)), content)
+			err = saveFile(filepath.Join(dir, filepath.FromSlash(rel)), content)
 		default:
 			return broken(fmt.Errorf("it contains %q", h.Name))
 		}
@@ -298,7 +304,7 @@ func extract(r io.Reader, dir string) (m Manifest, err error) {
 	return m, nil
 }
 
-func save(name string, content io.Reader) error {
+func saveFile(name string, content io.Reader) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err
 	}

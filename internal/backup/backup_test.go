@@ -26,8 +26,10 @@ func written(t testing.TB, snapshot string) []byte {
 		t.Fatal(err)
 	}
 	for name, content := range map[string]string{
-		"settings.json": "{}", "pki/ca.key": "key", "pki/webhooks/A.crt": "cert", "etcd/pki/ca.crt": "ca", "etcd/settings.json": `{"port":1}`,
-		"etcd/data/member/wal": "not in it", "logs/events/deep/part": "not this one", "logs/results/q": "not in it", "clusters/A/log": "not in it", "serve.log": "not in it",
+		"settings.json": "{}", "pki/ca.key": "key", "pki/webhooks/A.crt": "cert", "etcd/pki/ca.crt": "ca",
+		"etcd/settings.json":   `{"port":1}`,
+		"etcd/data/member/wal": "not in it", "logs/events/deep/part": "not this one", "logs/results/q": "not in it",
+		"clusters/A/log": "not in it", "serve.log": "not in it",
 	} {
 		if err := os.MkdirAll(filepath.Dir(dir.Join(name)), 0o700); err != nil {
 			t.Fatal(err)
@@ -37,7 +39,8 @@ func written(t testing.TB, snapshot string) []byte {
 		}
 	}
 	var b bytes.Buffer
-	m := Manifest{Version: "v1", Taken: time.Unix(1000, 0).UTC(), DataDir: "/data", Account: "111122223333", Region: "us-east-1"}
+	m := Manifest{Version: "v1", Taken: time.Unix(1000, 0).UTC(), DataDir: "/data", Account: "111122223333",
+		Region: "us-east-1"}
 	err = Write(t.Context(), &b, dir, m, Sources{
 		Etcd: func(_ context.Context, w io.Writer) error {
 			_, err := io.WriteString(w, snapshot)
@@ -83,8 +86,9 @@ func TestABackupHoldsWhatEtcdDoesNot(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]string{
-		"settings.json": "{}", "pki/ca.key": "key", "pki/webhooks/A.crt": "cert", "etcd/pki/ca.crt": "ca", "etcd/settings.json": `{"port":1}`,
-		"etcd.snapshot": "snapshot", "logs/events/deep/part": "copy",
+		"settings.json": "{}", "pki/ca.key": "key", "pki/webhooks/A.crt": "cert", "etcd/pki/ca.crt": "ca",
+		"etcd/settings.json": `{"port":1}`,
+		"etcd.snapshot":      "snapshot", "logs/events/deep/part": "copy",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -119,7 +123,8 @@ func TestWhatIsNoWholeBackupIsRefused(t *testing.T) {
 				continue
 			}
 			h.Size = int64(len(content))
-			if err := errors.Join(to.WriteHeader(h), func() error { _, err := to.Write(content); return err }()); err != nil {
+			if err := errors.Join(to.WriteHeader(h),
+				func() error { _, err := to.Write(content); return err }()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -161,7 +166,8 @@ func TestWhatIsNoWholeBackupIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Restore(bytes.NewReader(archive), dir); err == nil || !strings.Contains(err.Error(), "not a whole backup") {
+		if _, err := Restore(bytes.NewReader(archive), dir); err == nil || !strings.Contains(err.Error(),
+			"not a whole backup") {
 			t.Errorf("%s: %v", name, err)
 		}
 		if entries, err := os.ReadDir(filepath.Dir(string(dir))); err != nil || len(entries) > 0 {
@@ -171,7 +177,8 @@ func TestWhatIsNoWholeBackupIsRefused(t *testing.T) {
 	future := edited(func(name string, content []byte) (string, []byte) {
 		return name, bytes.Replace(content, []byte(`"format": 1`), []byte(`"format": 2`), 1)
 	})
-	if _, err := Restore(bytes.NewReader(future), datadir.Dir(filepath.Join(t.TempDir(), "data"))); err == nil || !strings.Contains(err.Error(), "has format 2") {
+	if _, err := Restore(bytes.NewReader(future), datadir.Dir(filepath.Join(t.TempDir(), "data"))); err == nil ||
+		!strings.Contains(err.Error(), "has format 2") {
 		t.Errorf("a backup of a later format: %v", err)
 	}
 }
@@ -186,7 +193,8 @@ func TestASnapshotThatFailsIsNoBackup(t *testing.T) {
 	noEtcd, noEvents := good, good
 	noEtcd.Etcd = func(context.Context, io.Writer) error { return errors.New("etcd is gone") }
 	noEvents.Events = func(context.Context, string) error { return errors.New("the disk is full") }
-	for want, from := range map[string]Sources{"etcd is gone": noEtcd, "copy the log events: the disk is full": noEvents} {
+	for want, from := range map[string]Sources{"etcd is gone": noEtcd,
+		"copy the log events: the disk is full": noEvents} {
 		if err := Write(t.Context(), io.Discard, dir, Manifest{}, from); err == nil || err.Error() != want {
 			t.Errorf("%v", err)
 		}

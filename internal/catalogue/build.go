@@ -16,14 +16,16 @@ type Build struct {
 	Module    string // "sigs.k8s.io/metrics-server"
 	Version   string // "v0.9.0"
 	Sum       string // "h1:...", of the module; its own go.sum says the rest
-	// InNode builds it within the module of package node, whose libraries it shares, and not by its own go.mod: a tenth of the work for another version
-	// of what runs on nodes anyway.
+	// InNode builds it within the module of package node, whose libraries it shares, and not by its own go.mod: a tenth
+	// of the work for another version of what runs on nodes anyway.
 	InNode bool
 	// Programs are the packages to build, by the name of the program: "./cmd/metrics-server".
 	Programs map[string]string
-	// Files are put into the copy of the module that is built, by path: programs that upstream keeps in modules which are not published.
+	// Files are put into the copy of the module that is built, by path: programs that upstream keeps in modules which
+	// are not published.
 	Files map[string][]byte
-	// Replace gives other modules in the form of a replace directive, "MODULE" to "MODULE@VERSION", where those of the module lead outside of it.
+	// Replace gives other modules in the form of a replace directive, "MODULE" to "MODULE@VERSION", where those of the
+	// module lead outside of it.
 	Replace map[string]string
 	// Sums are lines of go.sum that Replace makes necessary.
 	Sums []string
@@ -64,17 +66,19 @@ type dataEntry struct {
 // pinEntry pins a version of a component.
 type pinEntry struct {
 	Sum string `yaml:"sum"`
-	// Others are the versions and sums of other modules, "v8.7.0 h1:...", which files of data and replacements come from, at this version.
+	// Others are the versions and sums of other modules, "v8.7.0 h1:...", which files of data and replacements come
+	// from, at this version.
 	Others map[string]string `yaml:"others"`
 	// Sums are lines of go.sum.
 	Sums []string `yaml:"sums"`
-	// Version is the module's where it is not the component's; Files are those that this version has instead of the component's.
+	// Version is the module's where it is not the component's; Files are those that this version has instead of the
+	// component's.
 	Version string            `yaml:"version"`
 	Files   map[string]string `yaml:"files"`
 }
 
-// check says what is wrong with the section of a component.
-func (c componentEntry) check(read func(name string) ([]byte, error)) error {
+// validate says what is wrong with the section of a component.
+func (c componentEntry) validate(read func(name string) ([]byte, error)) error {
 	var wrong []error
 	add := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
 	if c.Module == "" {
@@ -88,7 +92,8 @@ func (c componentEntry) check(read func(name string) ([]byte, error)) error {
 			add("versions.%s.sum: %q is not a sum as go.sum has it, h1:...=", version, pin.Sum)
 		}
 		for module, other := range pin.Others {
-			if v, sum, ok := strings.Cut(other, " "); !ok || !strings.HasPrefix(v, "v") || !strings.HasPrefix(sum, "h1:") {
+			if v, sum, ok := strings.Cut(other, " "); !ok || !strings.HasPrefix(v, "v") || !strings.HasPrefix(sum,
+				"h1:") {
 				add(`versions.%s.others.%s: %q is not "VERSION h1:..."`, version, module, other)
 			}
 		}
@@ -135,8 +140,8 @@ func isLocal(p string) bool {
 	return !path.IsAbs(p) && p != ".." && !strings.HasPrefix(p, "../")
 }
 
-// build is the component at a version; nil when that version cannot be built.
-func (c componentEntry) build(name, version string, read func(name string) ([]byte, error)) (*Build, error) {
+// resolveBuild is the component at a version; nil when that version cannot be built.
+func (c componentEntry) resolveBuild(name, version string, read func(name string) ([]byte, error)) (*Build, error) {
 	pin, ok := c.Versions[version]
 	if !ok {
 		return nil, nil
@@ -146,7 +151,8 @@ func (c componentEntry) build(name, version string, read func(name string) ([]by
 	b := &Build{
 		Component: name, Module: c.Module, Version: version, Sum: pin.Sum, InNode: c.InNode,
 		Programs: maps.Clone(c.Programs), Tags: slices.Clone(c.Tags), Sums: slices.Clone(pin.Sums),
-		Files: make(map[string][]byte), Replace: make(map[string]string), Stamps: make(map[string]string), Data: make(map[string]Data),
+		Files: make(map[string][]byte), Replace: make(map[string]string), Stamps: make(map[string]string),
+		Data: make(map[string]Data),
 	}
 	files := maps.Clone(c.Files)
 	if files == nil {

@@ -1,10 +1,11 @@
-// Package catalogue is what EKS publishes about its add-ons: their versions, what these are compatible with, how they may be configured, and the
-// objects that they are made of.
+// Package catalogue is what EKS publishes about its add-ons: their versions, what these are compatible with, how they
+// may be configured, and the objects that they are made of.
 //
-// An add-on is a directory of data files. addon.yaml says all but the objects (entry.go has its fields); these are in manifests beside it, which are Go templates
-// (values.go says what they can speak of); defaults.yaml is the configuration that they get when a user gives none, and schema.json what a user may give. The
-// directories of EKS's add-ons are below addons/ and part of the program. A user's own ("private add-ons") are directories of the same form below
-// [Options.Dir], found as soon as they are there. docs/add-ons.md teaches how to write one.
+// An add-on is a directory of data files. addon.yaml says all but the objects (entry.go has its fields); these are in
+// manifests beside it, which are Go templates (values.go says what they can speak of); defaults.yaml is the
+// configuration that they get when a user gives none, and schema.json what a user may give. The directories of EKS's
+// add-ons are below addons/ and part of the program. A user's own ("private add-ons") are directories of the same form
+// below [Options.Dir], found as soon as they are there. docs/add-ons.md teaches how to write one.
 //
 // The package is pure but for reading that directory: it renders objects and applies none.
 // https://docs.aws.amazon.com/eks/latest/userguide/eks-add-ons.html
@@ -26,7 +27,8 @@ import (
 type Options struct {
 	// Dir has the user's own entries; it need not exist. Empty: there are none.
 	Dir string
-	// Data reads a file of a component that was built for an add-on, such as the CRDs that come with its module. Only Render needs it.
+	// Data reads a file of a component that was built for an add-on, such as the CRDs that come with its module. Only
+	// Render needs it.
 	Data func(build Build, name string) ([]byte, error)
 	Log  *slog.Logger // slog.Default() when nil; an entry of the user's that cannot be read is logged once and left out
 }
@@ -89,8 +91,9 @@ type Site struct {
 // Object is one of the objects that an add-on is made of.
 type Object struct {
 	*unstructured.Unstructured
-	// Yields are paths of fields that EKS sets but leaves to whoever else sets them, in the form of conflicts: values of environment variables, the number
-	// of replicas. Those that the user's configuration speaks of are not among them.
+	// Yields are paths of fields that EKS sets but leaves to whoever else sets them, in the form of conflicts: values
+	// of environment variables, the number of replicas. Those that the user's configuration speaks of are not among
+	// them.
 	Yields []string
 }
 
@@ -130,7 +133,7 @@ func (v Version) Serves(minor string) bool {
 func (v Version) Images(region, minor string) []Image {
 	var all []Image
 	for name := range v.source.images {
-		image, err := v.image(name, region)
+		image, err := v.resolveImage(name, region)
 		if err != nil {
 			continue // it was tried when the entry was read
 		}
@@ -143,20 +146,20 @@ func (v Version) Images(region, minor string) []Image {
 // ImagesIn are those of the version's images that objects of it name anywhere: a configuration may leave some out.
 func (v Version) ImagesIn(objects []Object, region, minor string) []Image {
 	return slices.DeleteFunc(v.Images(region, minor), func(i Image) bool {
-		return !slices.ContainsFunc(objects, func(o Object) bool { return names(o.Object, i.Reference) })
+		return !slices.ContainsFunc(objects, func(o Object) bool { return containsText(o.Object, i.Reference) })
 	})
 }
 
-// names reports whether a text within a value has another in it.
-func names(v any, text string) bool {
+// containsText reports whether a text within a value has another in it.
+func containsText(v any, text string) bool {
 	switch v := v.(type) {
 	case string:
 		return strings.Contains(v, text)
 	case []any:
-		return slices.ContainsFunc(v, func(item any) bool { return names(item, text) })
+		return slices.ContainsFunc(v, func(item any) bool { return containsText(item, text) })
 	case map[string]any:
 		for _, field := range v {
-			if names(field, text) {
+			if containsText(field, text) {
 				return true
 			}
 		}

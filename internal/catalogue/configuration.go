@@ -15,9 +15,11 @@ import (
 	"github.com/coracle-eks/coracle/internal/document"
 )
 
-// ConfigurationError says what is wrong with configurationValues, in the words of EKS: its text is the message of the API.
+// ConfigurationError says what is wrong with configurationValues, in the words of EKS: its text is the message of the
+// API.
 type ConfigurationError struct {
-	// Problems are what breaks the schema, "$.resources.limits: is missing but it is required"; empty when the text cannot be read at all.
+	// Problems are what breaks the schema, "$.resources.limits: is missing but it is required"; empty when the text
+	// cannot be read at all.
 	Problems []string
 	// Unreadable is why the text is neither JSON nor YAML.
 	Unreadable error
@@ -25,15 +27,18 @@ type ConfigurationError struct {
 
 func (e *ConfigurationError) Error() string {
 	if len(e.Problems) == 0 {
-		return fmt.Sprintf("ConfigurationValue provided in request is not supported: it is not a valid JSON or YAML document: %v", e.Unreadable)
+		return fmt.Sprintf(
+			"ConfigurationValue provided in request is not supported: it is not a valid JSON or YAML document: %v",
+			e.Unreadable)
 	}
-	return "ConfigurationValue provided in request is not supported: Json schema validation failed with error: [" + strings.Join(e.Problems, ", ") + "]"
+	return "ConfigurationValue provided in request is not supported: Json schema validation failed with error: [" +
+		strings.Join(e.Problems, ", ") + "]"
 }
 
 func (e *ConfigurationError) Unwrap() error { return e.Unreadable }
 
-// Check checks configurationValues, JSON or YAML, against the version's schema. The error is a [*ConfigurationError]. No configuration is a good one,
-// unless the version requires one.
+// Check checks configurationValues, JSON or YAML, against the version's schema. The error is a [*ConfigurationError].
+// No configuration is a good one, unless the version requires one.
 func (v Version) Check(configuration string) error {
 	value, err := readConfiguration(configuration)
 	if err != nil {
@@ -88,14 +93,15 @@ func decodeConfiguration(text string) (map[string]any, error) {
 	}
 	config, isMap := value.(map[string]any)
 	if !isMap {
-		return nil, &ConfigurationError{Problems: []string{fmt.Sprintf("$: %s found, object expected", typeOf(value))}}
+		return nil, &ConfigurationError{Problems: []string{fmt.Sprintf("$: %s found, object expected",
+			schemaType(value))}}
 	}
 	return config, nil
 }
 
-// merge is what a user configured over the defaults, as Helm merges values: objects field by field, null removes, all else replaces. It may share
-// parts with both, and changes neither.
-func merge(defaults, configured map[string]any) map[string]any {
+// mergeValues is what a user configured over the defaults, as Helm merges values: objects field by field, null removes,
+// all else replaces. It may share parts with both, and changes neither.
+func mergeValues(defaults, configured map[string]any) map[string]any {
 	out := maps.Clone(defaults)
 	if out == nil {
 		out = map[string]any{}
@@ -104,7 +110,7 @@ func merge(defaults, configured map[string]any) map[string]any {
 		mine, isMap := value.(map[string]any)
 		theirs, wasMap := out[key].(map[string]any)
 		if isMap && wasMap {
-			out[key] = merge(theirs, mine)
+			out[key] = mergeValues(theirs, mine)
 		} else {
 			out[key] = value // null too, so that templates may ask for it
 		}

@@ -16,35 +16,53 @@ func TestCheck(t *testing.T) {
 	)
 	c := open(t)
 	for name, test := range map[string]struct{ addon, configuration, want string }{
-		"none":                  {"coredns", "", ""},
-		"blank":                 {"coredns", " \n", ""},
-		"JSON":                  {"coredns", `{"replicaCount":3,"resources":{"limits":{"memory":"200Mi"}}}`, ""},
-		"YAML":                  {"coredns", "replicaCount: 3\nresources:\n  limits:\n    memory: 200Mi\n", ""},
-		"empty object":          {"coredns", "{}", ""},
-		"unknown property":      {"coredns", `{"foo":1}`, invalid + "[$.foo: " + unknown + "]"},
-		"several":               {"coredns", `{"foo":1,"bar":2,"replicaCount":"3"}`, invalid + "[$.bar: " + unknown + ", $.foo: " + unknown + ", $.replicaCount: string found, integer expected]"},
-		"unknown inside":        {"vpc-cni", `{"env":{"NOT_ONE":"x"}}`, invalid + "[$.env.NOT_ONE: " + unknown + "]"},
-		"wrong type":            {"coredns", `{"replicaCount":"3"}`, invalid + "[$.replicaCount: string found, integer expected]"},
-		"fraction":              {"coredns", `{"replicaCount":1.5}`, invalid + "[$.replicaCount: number found, integer expected]"},
-		"boolean for a string":  {"vpc-cni", "env:\n  ENABLE_PREFIX_DELEGATION: true\n", invalid + "[$.env.ENABLE_PREFIX_DELEGATION: boolean found, string expected]"},
-		"null":                  {"coredns", "null", invalid + "[$: null found, object expected]"},
-		"a list":                {"coredns", "[]", invalid + "[$: array found, object expected]"},
-		"a word":                {"coredns", "hello", invalid + "[$: string found, object expected]"},
-		"inside a list":         {"coredns", `{"tolerations":[{},"x"]}`, invalid + "[$.tolerations[1]: string found, object expected]"},
-		"several types":         {"coredns", `{"affinity":3}`, invalid + "[$.affinity: integer found, [null, object] expected]"},
-		"not in an enumeration": {"kube-proxy", `{"mode":"userspace"}`, invalid + "[$.mode: does not have a value in the enumeration [iptables, ipvs, nftables]]"},
-		"required":              {"vpc-cni", `{"eniConfig":{"create":true,"region":"eu-west-1"}}`, invalid + "[$.eniConfig.subnets: is missing but it is required]"},
-		"too small":             {"vpc-cni", `{"livenessProbeTimeoutSeconds":0}`, invalid + "[$.livenessProbeTimeoutSeconds: must have a minimum value of 1]"},
-		"too large":             {"aws-ebs-csi-driver", `{"node":{"logLevel":11}}`, invalid + "[$.node.logLevel: must have a maximum value of 10]"},
-		"no match":              {"aws-ebs-csi-driver", `{"node":{"kubeletPath":"var"}}`, invalid + "[$.node.kubeletPath: does not match the regex pattern ^/]"},
-		"alternatives":          {"coredns", `{"podDisruptionBudget":{"maxUnavailable":true}}`, "$.podDisruptionBudget.maxUnavailable: should be valid to any of the schemas"},
-		"too few properties":    {"vpc-cni", `{"eniConfig":{"create":true,"region":"r","subnets":{}}}`, invalid + "[$.eniConfig.subnets: must have a minimum of 1 properties]"},
-		"twice in JSON":         {"coredns", `{"replicaCount":3,"replicaCount":4}`, `key "replicaCount" already set in map`},
-		"twice in YAML":         {"coredns", "replicaCount: 3\nreplicaCount: 4\n", `line 2: key "replicaCount" already set in map`},
-		"broken JSON":           {"coredns", `{"replicaCount":3`, unsupported + "it is not a valid JSON or YAML document: "},
-		"broken YAML":           {"coredns", "a: b: c", "mapping values are not allowed"},
-		"too many aliases":      {"coredns", "a: &a " + strings.Repeat("x", 100_000) + "\nb: [" + strings.Repeat("*a,", 100) + "]\n", unsupported + "it is not a valid JSON or YAML document: line 2: the document is larger than 4 MiB"},
-		"two documents":         {"coredns", "replicaCount: 3\n---\nreplicaCount: 4\n", "one document"},
+		"none":             {"coredns", "", ""},
+		"blank":            {"coredns", " \n", ""},
+		"JSON":             {"coredns", `{"replicaCount":3,"resources":{"limits":{"memory":"200Mi"}}}`, ""},
+		"YAML":             {"coredns", "replicaCount: 3\nresources:\n  limits:\n    memory: 200Mi\n", ""},
+		"empty object":     {"coredns", "{}", ""},
+		"unknown property": {"coredns", `{"foo":1}`, invalid + "[$.foo: " + unknown + "]"},
+		"several": {"coredns", `{"foo":1,"bar":2,"replicaCount":"3"}`, invalid + "[$.bar: " + unknown +
+			", $.foo: " + unknown + ", $.replicaCount: string found, integer expected]"},
+		"unknown inside": {"vpc-cni", `{"env":{"NOT_ONE":"x"}}`, invalid + "[$.env.NOT_ONE: " + unknown + "]"},
+		"wrong type": {"coredns", `{"replicaCount":"3"}`,
+			invalid + "[$.replicaCount: string found, integer expected]"},
+		"fraction": {"coredns", `{"replicaCount":1.5}`,
+			invalid + "[$.replicaCount: number found, integer expected]"},
+		"boolean for a string": {"vpc-cni", "env:\n  ENABLE_PREFIX_DELEGATION: true\n",
+			invalid + "[$.env.ENABLE_PREFIX_DELEGATION: boolean found, string expected]"},
+		"null":   {"coredns", "null", invalid + "[$: null found, object expected]"},
+		"a list": {"coredns", "[]", invalid + "[$: array found, object expected]"},
+		"a word": {"coredns", "hello", invalid + "[$: string found, object expected]"},
+		"inside a list": {"coredns", `{"tolerations":[{},"x"]}`,
+			invalid + "[$.tolerations[1]: string found, object expected]"},
+		"several types": {"coredns", `{"affinity":3}`,
+			invalid + "[$.affinity: integer found, [null, object] expected]"},
+		"not in an enumeration": {"kube-proxy", `{"mode":"userspace"}`,
+			invalid + "[$.mode: does not have a value in the enumeration [iptables, ipvs, nftables]]"},
+		"required": {"vpc-cni", `{"eniConfig":{"create":true,"region":"eu-west-1"}}`,
+			invalid + "[$.eniConfig.subnets: is missing but it is required]"},
+		"too small": {"vpc-cni", `{"livenessProbeTimeoutSeconds":0}`,
+			invalid + "[$.livenessProbeTimeoutSeconds: must have a minimum value of 1]"},
+		"too large": {"aws-ebs-csi-driver", `{"node":{"logLevel":11}}`,
+			invalid + "[$.node.logLevel: must have a maximum value of 10]"},
+		"no match": {"aws-ebs-csi-driver", `{"node":{"kubeletPath":"var"}}`,
+			invalid + "[$.node.kubeletPath: does not match the regex pattern ^/]"},
+		"alternatives": {"coredns", `{"podDisruptionBudget":{"maxUnavailable":true}}`,
+			"$.podDisruptionBudget.maxUnavailable: should be valid to any of the schemas"},
+		"too few properties": {"vpc-cni", `{"eniConfig":{"create":true,"region":"r","subnets":{}}}`,
+			invalid + "[$.eniConfig.subnets: must have a minimum of 1 properties]"},
+		"twice in JSON": {"coredns", `{"replicaCount":3,"replicaCount":4}`,
+			`key "replicaCount" already set in map`},
+		"twice in YAML": {"coredns", "replicaCount: 3\nreplicaCount: 4\n",
+			`line 2: key "replicaCount" already set in map`},
+		"broken JSON": {"coredns", `{"replicaCount":3`, unsupported +
+			"it is not a valid JSON or YAML document: "},
+		"broken YAML": {"coredns", "a: b: c", "mapping values are not allowed"},
+		"too many aliases": {"coredns", "a: &a " + strings.Repeat("x", 100_000) + "\nb: [" + strings.Repeat("*a,",
+			100) + "]\n", unsupported +
+			"it is not a valid JSON or YAML document: line 2: the document is larger than 4 MiB"},
+		"two documents": {"coredns", "replicaCount: 3\n---\nreplicaCount: 4\n", "one document"},
 	} {
 		a, found := c.Addon(test.addon)
 		if !found {
@@ -57,7 +75,8 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		case test.want != "" && !errors.As(err, &fault):
 			t.Errorf("%s: no error but %v, want %s", name, err, test.want)
-		case test.want != "" && err.Error() != test.want && (strings.HasPrefix(test.want, invalid) || !strings.Contains(err.Error(), test.want)):
+		case test.want != "" && err.Error() != test.want && (strings.HasPrefix(test.want, invalid) ||
+			!strings.Contains(err.Error(), test.want)):
 			t.Errorf("%s:\n got %s\nwant %s", name, err, test.want)
 		}
 	}
@@ -75,7 +94,8 @@ func TestCheckOfNonsense(t *testing.T) {
 	a, _ := open(t).Addon("coredns")
 	bomb := "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
 	for i := range 12 {
-		bomb += fmt.Sprintf("a%d: &a%d [*a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d]\n", i+1, i+1, i, i, i, i, i, i, i, i)
+		bomb += fmt.Sprintf("a%d: &a%d [*a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d]\n", i+1, i+1, i, i, i, i, i, i,
+			i, i)
 	}
 	for name, configuration := range map[string]string{
 		"aliases of aliases": bomb,
@@ -111,7 +131,7 @@ func TestMerge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := merge(defaults, config)
+	got := mergeValues(defaults, config)
 	a := got["a"].(map[string]any)
 	if a["b"] != int64(1) || len(a["c"].([]any)) != 1 || a["z"] != true || got["d"] != nil || got["f"] != "why" {
 		t.Errorf("%v", got)

@@ -16,7 +16,8 @@ import (
 	"github.com/coracle-eks/coracle/kubernetes"
 )
 
-// fewVersions are the add-ons which upstream publishes in fewer than three versions for a Kubernetes version, with the number.
+// fewVersions are the add-ons which upstream publishes in fewer than three versions for a Kubernetes version, with the
+// number.
 var fewVersions = map[string]int{}
 
 // closed are the images which nobody publishes where everybody can have them: "coracle images load" brings them.
@@ -25,7 +26,9 @@ var closed = []string{"eks/eks-node-monitoring-agent"}
 func open(t testing.TB) *Catalogue {
 	t.Helper()
 	c, err := Open(Options{Data: func(b Build, name string) ([]byte, error) {
-		return fmt.Appendf(nil, "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: %s}\n", strings.ReplaceAll(name, "/", ".")), nil
+		return fmt.Appendf(nil,
+			"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: %s}\n",
+			strings.ReplaceAll(name, "/", ".")), nil
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +73,8 @@ func TestEntries(t *testing.T) {
 
 // clusterScoped are the kinds that add-ons use which are in no namespace.
 var clusterScoped = []string{
-	"APIService", "CSIDriver", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "ENIConfig", "MutatingWebhookConfiguration", "Namespace",
+	"APIService", "CSIDriver", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "ENIConfig",
+	"MutatingWebhookConfiguration", "Namespace",
 	"PriorityClass", "StorageClass", "ValidatingWebhookConfiguration", "VolumeSnapshotClass",
 }
 
@@ -97,7 +101,7 @@ func checkObjects(t *testing.T, v Version, minor string) {
 			}
 			known(t, o.Unstructured)
 			podImages(o.Object, references)
-			if r := rank(o.Unstructured, definedKinds(unwrap(objects))); r < last {
+			if r := installOrder(o.Unstructured, definedKinds(unwrap(objects))); r < last {
 				t.Errorf("%s %s comes too late", o.GetKind(), o.GetName())
 			} else {
 				last = r
@@ -106,9 +110,13 @@ func checkObjects(t *testing.T, v Version, minor string) {
 		var listed []string
 		for _, i := range v.Images(s.Cluster.Region, minor) {
 			listed = append(listed, i.Reference)
-			isClosed := slices.ContainsFunc(closed, func(repository string) bool { return strings.Contains(i.Reference, "/"+repository+":") })
+			isClosed := slices.ContainsFunc(closed, func(repository string) bool {
+				return strings.Contains(i.Reference,
+					"/"+repository+":")
+			})
 			// What nodes run anyway is the default of some Kubernetes version.
-			onNodes := i.Recipe.Like != "" && slices.ContainsFunc(v.Compatibilities, func(c Compatibility) bool { return c.Default })
+			onNodes := i.Recipe.Like != "" && slices.ContainsFunc(v.Compatibilities,
+				func(c Compatibility) bool { return c.Default })
 			if !isClosed && i.Build == nil && i.Public == "" && !onNodes {
 				t.Errorf("%s is neither built nor public", i.Reference)
 			}
@@ -119,7 +127,10 @@ func checkObjects(t *testing.T, v Version, minor string) {
 			}
 		}
 		for _, i := range v.Identities {
-			found := slices.ContainsFunc(objects, func(o Object) bool { return o.GetKind() == "ServiceAccount" && o.GetName() == i.ServiceAccount })
+			found := slices.ContainsFunc(objects, func(o Object) bool {
+				return o.GetKind() == "ServiceAccount" &&
+					o.GetName() == i.ServiceAccount
+			})
 			if !found {
 				t.Errorf("there is no service account %s", i.ServiceAccount)
 			}
@@ -169,7 +180,8 @@ func unwrap(objects []Object) []*unstructured.Unstructured {
 	return out
 }
 
-// Every property that a schema allows has its effect on the objects: each is set alone (with those that it cannot do without), to values that differ.
+// Every property that a schema allows has its effect on the objects: each is set alone (with those that it cannot do
+// without), to values that differ.
 func TestEveryPropertyHasAnEffect(t *testing.T) {
 	t.Parallel()
 	for _, a := range open(t).Addons() {
@@ -211,7 +223,7 @@ func rendered(t *testing.T, v Version, minor, config string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects, err := v.render(exampleSite(minor), decoded)
+	objects, err := v.renderUnchecked(exampleSite(minor), decoded)
 	if err != nil {
 		t.Fatalf("%s %s with %s: %v", v.Addon, v.Version, config, err)
 	}
@@ -315,7 +327,8 @@ func samples(root, schema map[string]any) []any {
 	case "integer", "number":
 		return []any{3, 7, 1, 50, 8080}
 	case "string":
-		return []any{"sample", "other", "true", "false", "17", "17%", "5Mi", "30s", "/a/path", "arn:aws:iam::111122223333:role/x", "debug", "info", "eu-west-1"}
+		return []any{"sample", "other", "true", "false", "17", "17%", "5Mi", "30s", "/a/path",
+			"arn:aws:iam::111122223333:role/x", "debug", "info", "eu-west-1"}
 	case "array":
 		items, _ := schema["items"].(map[string]any)
 		if items == nil {

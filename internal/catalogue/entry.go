@@ -26,7 +26,8 @@ type entryFile struct {
 	// What follows a version may say otherwise.
 	versionFields `yaml:",inline"`
 
-	// Images are what its pods run, by the name with which manifests ask for them; Components what these are built from.
+	// Images are what its pods run, by the name with which manifests ask for them; Components what these are built
+	// from.
 	Images     map[string]imageEntry     `yaml:"images"`
 	Components map[string]componentEntry `yaml:"components"`
 	Versions   []versionFile             `yaml:"versions"`
@@ -50,7 +51,8 @@ type versionFields struct {
 	RequiresConfiguration  *bool      `yaml:"requiresConfiguration"`
 	RequiresIAMPermissions *bool      `yaml:"requiresIAMPermissions"`
 	Identities             []Identity `yaml:"identities"`
-	// Manifests are the files of objects, Defaults that of the configuration when there is none, Schema that of what it may be.
+	// Manifests are the files of objects, Defaults that of the configuration when there is none, Schema that of what it
+	// may be.
 	Manifests []string `yaml:"manifests"`
 	Defaults  string   `yaml:"defaults"`
 	Schema    string   `yaml:"schema"`
@@ -58,8 +60,8 @@ type versionFields struct {
 	Yields map[string][]string `yaml:"yields"`
 }
 
-// over is what a version says of itself, and what it doesn't say, of all.
-func (f versionFields) over(all versionFields) versionFields {
+// withDefaults is what a version says of itself, and what it doesn't say, of all.
+func (f versionFields) withDefaults(all versionFields) versionFields {
 	or := func(mine, all []string) []string {
 		if mine == nil {
 			return all
@@ -67,10 +69,14 @@ func (f versionFields) over(all versionFields) versionFields {
 		return mine
 	}
 	out := versionFields{
-		Kubernetes: or(f.Kubernetes, all.Kubernetes), Architectures: or(f.Architectures, all.Architectures), ComputeTypes: or(f.ComputeTypes, all.ComputeTypes),
-		RequiresConfiguration: cmp.Or(f.RequiresConfiguration, all.RequiresConfiguration), RequiresIAMPermissions: cmp.Or(f.RequiresIAMPermissions, all.RequiresIAMPermissions),
-		Identities: f.Identities, Manifests: or(f.Manifests, all.Manifests), Defaults: cmp.Or(f.Defaults, all.Defaults), Schema: cmp.Or(f.Schema, all.Schema),
-		Yields: f.Yields,
+		Kubernetes: or(f.Kubernetes, all.Kubernetes), Architectures: or(f.Architectures, all.Architectures),
+		ComputeTypes:           or(f.ComputeTypes, all.ComputeTypes),
+		RequiresConfiguration:  cmp.Or(f.RequiresConfiguration, all.RequiresConfiguration),
+		RequiresIAMPermissions: cmp.Or(f.RequiresIAMPermissions, all.RequiresIAMPermissions),
+		Identities:             f.Identities, Manifests: or(f.Manifests, all.Manifests),
+		Defaults: cmp.Or(f.Defaults, all.Defaults),
+		Schema:   cmp.Or(f.Schema, all.Schema),
+		Yields:   f.Yields,
 	}
 	if f.Identities == nil {
 		out.Identities = all.Identities

@@ -30,7 +30,7 @@ func FuzzConfiguration(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q is good, and cannot be read: %v", text, err)
 		}
-		if _, err := json.Marshal(merge(map[string]any{"replicaCount": int64(2), "resources": map[string]any{"limits": map[string]any{"memory": "1Gi"}}}, config)); err != nil {
+		if _, err := json.Marshal(mergeValues(map[string]any{"replicaCount": int64(2), "resources": map[string]any{"limits": map[string]any{"memory": "1Gi"}}}, config)); err != nil {
 			t.Fatalf("%q: %v", text, err)
 		}
 	})

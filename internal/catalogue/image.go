@@ -10,7 +10,8 @@ import (
 
 // Image is one that pods of a version run.
 type Image struct {
-	// Reference is its name in EKS's registry of the region: "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/coredns:v1.14.7-eksbuild.1".
+	// Reference is its name in EKS's registry of the region:
+	// "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/coredns:v1.14.7-eksbuild.1".
 	Reference string
 	// Public is where upstream publishes it; empty when it does not.
 	Public string
@@ -22,7 +23,8 @@ type Image struct {
 
 // Recipe is how an image is made: which files it has, and how it is run.
 type Recipe struct {
-	// Like names one of the images that nodes use anyway ("amazon-k8s-cni"), which it is made like; then all else is empty.
+	// Like names one of the images that nodes use anyway ("amazon-k8s-cni"), which it is made like; then all else is
+	// empty.
 	Like string
 	// Base has, beside users and the certificates of authorities, "iptables".
 	Base []string
@@ -33,10 +35,11 @@ type Recipe struct {
 	User, WorkingDir                string
 }
 
-// imageEntry is an image as addon.yaml says it. In its strings "{version}" stands for upstream's version ("v0.9.0"), "{build}" for what EKS adds to it
-// ("eksbuild.1").
+// imageEntry is an image as addon.yaml says it. In its strings "{version}" stands for upstream's version ("v0.9.0"),
+// "{build}" for what EKS adds to it ("eksbuild.1").
 type imageEntry struct {
-	// Repository is that in EKS's registry, "eks/metrics-server"; or a full name, "docker.io/library/nginx", which is all that private entries may have.
+	// Repository is that in EKS's registry, "eks/metrics-server"; or a full name, "docker.io/library/nginx", which is
+	// all that private entries may have.
 	Repository string `yaml:"repository"`
 	// Tag is "{version}-{build}" when empty.
 	Tag    string `yaml:"tag"`
@@ -54,8 +57,8 @@ type imageEntry struct {
 	WorkingDir string            `yaml:"workingDir"`
 }
 
-// check says what is wrong with the section of an image.
-func (i imageEntry) check(components map[string]componentEntry, private bool) error {
+// validate says what is wrong with the section of an image.
+func (i imageEntry) validate(components map[string]componentEntry, private bool) error {
 	var wrong []error
 	add := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
 	if i.Repository == "" {
@@ -95,15 +98,18 @@ func qualified(repository string) bool {
 	return ok && (strings.ContainsAny(host, ".:") || host == "localhost")
 }
 
-// image is the image of a version ("v0.9.0-eksbuild.1") in the registry of EKS's that is given ("602401143452.dkr.ecr.eu-west-1.amazonaws.com").
-func (i imageEntry) image(components map[string]componentEntry, addon, version, registry string, private bool, read func(name string) ([]byte, error)) (Image, error) {
+// resolveImage is the image of a version ("v0.9.0-eksbuild.1") in the registry of EKS's that is given
+// ("602401143452.dkr.ecr.eu-west-1.amazonaws.com").
+func (i imageEntry) resolveImage(components map[string]componentEntry, addon, version, registry string, private bool,
+	read func(name string) ([]byte, error)) (Image, error) {
 	at := strings.NewReplacer("{version}", upstream(version), "{build}", buildNumber(version))
 	tag := version
 	if i.Tag != "" {
 		tag = at.Replace(i.Tag)
 	}
 	image := Image{Reference: i.Repository + ":" + tag, Public: at.Replace(i.Public), Recipe: Recipe{
-		Like: i.Like, Base: i.Base, Files: i.Files, Entrypoint: i.Entrypoint, Command: i.Command, Env: i.Env, Ports: i.Ports, User: i.User, WorkingDir: i.WorkingDir,
+		Like: i.Like, Base: i.Base, Files: i.Files, Entrypoint: i.Entrypoint, Command: i.Command, Env: i.Env,
+		Ports: i.Ports, User: i.User, WorkingDir: i.WorkingDir,
 	}}
 	if !qualified(i.Repository) {
 		image.Reference = registry + "/" + image.Reference
@@ -117,6 +123,6 @@ func (i imageEntry) image(components map[string]componentEntry, addon, version, 
 		name = addon + "/" + name
 	}
 	var err error
-	image.Build, err = component.build(name, cmp.Or(upstream(version), version), read)
+	image.Build, err = component.resolveBuild(name, cmp.Or(upstream(version), version), read)
 	return image, err
 }

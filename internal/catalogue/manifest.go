@@ -19,7 +19,8 @@ import (
 // manifest is a file of objects.
 type manifest struct {
 	template *template.Template
-	// always are its objects when they are the same for every cluster, as those of CRDs are: read once, for that is most of the work of a rendering.
+	// always are its objects when they are the same for every cluster, as those of CRDs are: read once, for that is
+	// most of the work of a rendering.
 	always []*unstructured.Unstructured
 }
 
@@ -31,13 +32,13 @@ func newManifest(t *template.Template) (*manifest, error) {
 		}
 	}
 	var err error
-	m.always, err = m.read(nil, values{})
+	m.always, err = m.parseObjects(nil, values{})
 	return m, err
 }
 
-func (m *manifest) render(f template.FuncMap, v values) ([]*unstructured.Unstructured, error) {
+func (m *manifest) renderObjects(f template.FuncMap, v values) ([]*unstructured.Unstructured, error) {
 	if m.always == nil {
-		return m.read(f, v)
+		return m.parseObjects(f, v)
 	}
 	objects := make([]*unstructured.Unstructured, 0, len(m.always))
 	for _, o := range m.always {
@@ -46,7 +47,7 @@ func (m *manifest) render(f template.FuncMap, v values) ([]*unstructured.Unstruc
 	return objects, nil
 }
 
-func (m *manifest) read(f template.FuncMap, v values) ([]*unstructured.Unstructured, error) {
+func (m *manifest) parseObjects(f template.FuncMap, v values) ([]*unstructured.Unstructured, error) {
 	text, err := execute(m.template, f, v)
 	if err != nil {
 		return nil, err
@@ -72,7 +73,8 @@ func execute(t *template.Template, f template.FuncMap, values values) ([]byte, e
 
 var noField = regexp.MustCompile(`executing "[^"]*" at <([^>]*)>: can't evaluate field (\w+) in type catalogue\.\w+`)
 
-// templateError is an error of the template package without its own names: "vpc-cni/aws-node.yaml:9:14: there is no .Replicas".
+// templateError is an error of the template package without its own names: "vpc-cni/aws-node.yaml:9:14: there is no
+// .Replicas".
 func templateError(err error) error {
 	text := strings.TrimPrefix(err.Error(), "template: ")
 	return &plainError{noField.ReplaceAllString(text, "there is no $1"), err}
@@ -109,25 +111,25 @@ func documents(text []byte) ([]*unstructured.Unstructured, error) {
 		if o.GetAPIVersion() == "" || o.GetKind() == "" || o.GetName() == "" {
 			return nil, fmt.Errorf("document %d: an object needs apiVersion, kind and metadata.name", n)
 		}
-		o.Object = whole(o.Object).(map[string]any)
+		o.Object = normalizeValue(o.Object).(map[string]any)
 		all = append(all, o)
 	}
 }
 
-// whole is a value without fields that are null, and with numbers as the API machinery has them.
-func whole(v any) any {
+// normalizeValue is a value without fields that are null, and with numbers as the API machinery has them.
+func normalizeValue(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		for key, value := range v {
 			if value == nil {
 				delete(v, key)
 			} else {
-				v[key] = whole(value)
+				v[key] = normalizeValue(value)
 			}
 		}
 	case []any:
 		for i := range v {
-			v[i] = whole(v[i])
+			v[i] = normalizeValue(v[i])
 		}
 	case float64:
 		if v == float64(int64(v)) {

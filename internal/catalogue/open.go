@@ -32,7 +32,8 @@ type Catalogue struct {
 	sorted []Addon           // all
 }
 
-// Open reads EKS's entries, and the user's that are there now. A broken entry of the user's is no error: it is logged and left out until it is mended.
+// Open reads EKS's entries, and the user's that are there now. A broken entry of the user's is no error: it is logged
+// and left out until it is mended.
 func Open(o Options) (*Catalogue, error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -47,13 +48,13 @@ func Open(o Options) (*Catalogue, error) {
 		if err != nil {
 			return nil, err
 		}
-		a, err := read(files, dir.Name(), false, o.Data)
+		a, err := readAddon(files, dir.Name(), false, o.Data)
 		if err != nil {
 			return nil, err
 		}
 		c.eks[a.Name] = a
 	}
-	c.sort()
+	c.sortAddons()
 	c.refresh()
 	return c, nil
 }
@@ -78,7 +79,7 @@ func (c *Catalogue) Addon(name string) (Addon, bool) {
 	return a, found
 }
 
-func (c *Catalogue) sort() {
+func (c *Catalogue) sortAddons() {
 	all := maps.Clone(c.eks)
 	maps.Copy(all, c.own)
 	c.sorted = c.sorted[:0:0]
@@ -87,7 +88,8 @@ func (c *Catalogue) sort() {
 	}
 }
 
-// refresh reads those of the user's directories that have changed since they were read. Its cost is a look at each of their files.
+// refresh reads those of the user's directories that have changed since they were read. Its cost is a look at each of
+// their files.
 func (c *Catalogue) refresh() {
 	if c.options.Dir == "" {
 		return
@@ -106,7 +108,7 @@ func (c *Catalogue) refresh() {
 		if info, err := os.Stat(path); err != nil || !info.IsDir() || strings.HasPrefix(dir.Name(), ".") {
 			continue
 		}
-		now[dir.Name()] = look(path)
+		now[dir.Name()] = dirFingerprint(path)
 	}
 	if maps.Equal(now, c.seen) {
 		return
@@ -120,7 +122,8 @@ func (c *Catalogue) refresh() {
 		}
 		if err != nil {
 			if now[dir] != c.seen[dir] {
-				c.options.Log.Warn("a private add-on is left out until it is mended", "dir", filepath.Join(c.options.Dir, dir), "error", err)
+				c.options.Log.Warn("a private add-on is left out until it is mended", "dir",
+					filepath.Join(c.options.Dir, dir), "error", err)
 			}
 			continue
 		}
@@ -130,11 +133,11 @@ func (c *Catalogue) refresh() {
 		}
 	}
 	c.seen, c.own = now, own
-	c.sort()
+	c.sortAddons()
 }
 
-// look is what a directory is like: the names, sizes and times of its files.
-func look(dir string) string {
+// dirFingerprint is what a directory is like: the names, sizes and times of its files.
+func dirFingerprint(dir string) string {
 	var b strings.Builder
 	_ = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {
@@ -149,14 +152,15 @@ func look(dir string) string {
 	return b.String()
 }
 
-// readOwn reads one of the user's, and renders it once, for what is wrong with it is better said now than at the first cluster.
+// readOwn reads one of the user's, and renders it once, for what is wrong with it is better said now than at the first
+// cluster.
 func (c *Catalogue) readOwn(dir string) (Addon, error) {
 	root, err := os.OpenRoot(filepath.Join(c.options.Dir, dir))
 	if err != nil {
 		return Addon{}, err
 	}
 	defer root.Close()
-	a, err := read(root.FS(), dir, true, c.options.Data)
+	a, err := readAddon(root.FS(), dir, true, c.options.Data)
 	if err != nil {
 		return Addon{}, err
 	}
@@ -169,7 +173,7 @@ func (c *Catalogue) readOwn(dir string) (Addon, error) {
 		trial.data = func(Build, string) ([]byte, error) { return nil, nil }
 		v.source = &trial
 		for _, minor := range v.Compatibilities {
-			if _, err := v.render(exampleSite(minor.Minor), nil); err != nil && !v.RequiresConfiguration {
+			if _, err := v.renderUnchecked(exampleSite(minor.Minor), nil); err != nil && !v.RequiresConfiguration {
 				return Addon{}, fmt.Errorf("version %s: %w", v.Version, err)
 			}
 		}
@@ -181,7 +185,8 @@ func (c *Catalogue) readOwn(dir string) (Addon, error) {
 func exampleSite(minor string) Site {
 	return Site{
 		Cluster: record.Cluster{
-			Name: "example", ID: "0123456789ABCDEF0123456789ABCDEF", Account: "111122223333", Region: "eu-west-1", Version: minor, VPCID: "vpc-0123456789abcdef0",
+			Name: "example", ID: "0123456789ABCDEF0123456789ABCDEF", Account: "111122223333", Region: "eu-west-1",
+			Version: minor, VPCID: "vpc-0123456789abcdef0",
 			IPFamily: ekstypes.IpFamilyIpv4, ServiceIPv4CIDR: "10.100.0.0/16",
 		},
 		Endpoint: "https://0123456789ABCDEF0123456789ABCDEF.gr7.eu-west-1.eks.amazonaws.com", Minor: minor,

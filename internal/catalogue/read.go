@@ -27,8 +27,8 @@ var (
 // emptySchema allows no configuration at all.
 const emptySchema = `{"$schema":"http://json-schema.org/draft-06/schema#","type":"object","properties":{},"additionalProperties":false}`
 
-// read reads the entry in the root of files, which is not needed afterwards. dir is its name in errors.
-func read(files fs.FS, dir string, private bool, data func(Build, string) ([]byte, error)) (Addon, error) {
+// readAddon reads the entry in the root of files, which is not needed afterwards. dir is its name in errors.
+func readAddon(files fs.FS, dir string, private bool, data func(Build, string) ([]byte, error)) (Addon, error) {
 	name := dir + "/" + addonFile
 	text, err := fs.ReadFile(files, addonFile)
 	if err != nil {
@@ -40,8 +40,9 @@ func read(files fs.FS, dir string, private bool, data func(Build, string) ([]byt
 	if err := decoder.Decode(&file); err != nil {
 		return Addon{}, fmt.Errorf("%s: %s", name, inTheirWords(err))
 	}
-	r := reader{files: files, dir: dir, private: private, entry: &file, data: data, contents: map[string][]byte{}, templates: map[string]*template.Template{}, manifests: map[string]*manifest{}}
-	addon, err := r.addon()
+	r := reader{files: files, dir: dir, private: private, entry: &file, data: data, contents: map[string][]byte{},
+		templates: map[string]*template.Template{}, manifests: map[string]*manifest{}}
+	addon, err := r.parseAddon()
 	if err != nil {
 		return Addon{}, fmt.Errorf("%s: %w", name, err)
 	}
@@ -73,7 +74,7 @@ type reader struct {
 	manifests map[string]*manifest          // by file
 }
 
-func (r *reader) addon() (Addon, error) {
+func (r *reader) parseAddon() (Addon, error) {
 	f := r.entry
 	switch {
 	case !nameForm.MatchString(f.Name):
@@ -83,14 +84,16 @@ func (r *reader) addon() (Addon, error) {
 	case len(f.Versions) == 0:
 		return Addon{}, errors.New("versions: there are none")
 	}
-	if err := r.check(); err != nil {
+	if err := r.validate(); err != nil {
 		return Addon{}, err
 	}
 	a := Addon{
-		Name: f.Name, Type: f.Type, Publisher: cmp.Or(f.Publisher, "private"), Owner: cmp.Or(f.Owner, "private"), DefaultNamespace: f.Namespace, Private: r.private,
+		Name: f.Name, Type: f.Type, Publisher: cmp.Or(f.Publisher, "private"), Owner: cmp.Or(f.Owner, "private"),
+		DefaultNamespace: f.Namespace, Private: r.private,
 	}
 	if m := f.Marketplace; m != nil {
-		a.Marketplace = &ekstypes.MarketplaceInformation{ProductId: pointer(m.ProductID), ProductUrl: pointer(m.ProductURL)}
+		a.Marketplace = &ekstypes.MarketplaceInformation{ProductId: pointer(m.ProductID),
+			ProductUrl: pointer(m.ProductURL)}
 	}
 	defaults := map[string]string{}
 	for i, vf := range f.Versions {
@@ -103,7 +106,8 @@ func (r *reader) addon() (Addon, error) {
 		}
 		for _, c := range v.Compatibilities {
 			if other := defaults[c.Minor]; c.Default && other != "" {
-				return Addon{}, fmt.Errorf("versions[%d].default: Kubernetes %s has the default version %s already", i, c.Minor, other)
+				return Addon{}, fmt.Errorf("versions[%d].default: Kubernetes %s has the default version %s already", i,
+					c.Minor, other)
 			}
 			if c.Default {
 				defaults[c.Minor] = v.Version
@@ -115,15 +119,15 @@ func (r *reader) addon() (Addon, error) {
 	return a, nil
 }
 
-// check checks what is the same for all versions.
-func (r *reader) check() error {
+// validate checks what is the same for all versions.
+func (r *reader) validate() error {
 	for _, name := range slices.Sorted(maps.Keys(r.entry.Components)) {
-		if err := r.entry.Components[name].check(r.contentsOf); err != nil {
+		if err := r.entry.Components[name].validate(r.contentsOf); err != nil {
 			return fmt.Errorf("components.%s: %w", name, err)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.entry.Images)) {
-		if err := r.entry.Images[name].check(r.entry.Components, r.private); err != nil {
+		if err := r.entry.Images[name].validate(r.entry.Components, r.private); err != nil {
 			return fmt.Errorf("images.%s: %w", name, err)
 		}
 	}
@@ -155,7 +159,7 @@ func compareVersions(a, b string) int {
 }
 
 func (r *reader) version(f versionFile) (Version, error) {
-	fields := f.versionFields.over(r.entry.versionFields)
+	fields := f.versionFields.withDefaults(r.entry.versionFields)
 	v := Version{
 		Addon: r.entry.Name, Version: f.Version,
 		Architectures: fields.Architectures, ComputeTypes: fields.ComputeTypes,
@@ -179,7 +183,8 @@ func (r *reader) version(f versionFile) (Version, error) {
 		if !minorForm.MatchString(minor) {
 			return v, fmt.Errorf("kubernetes: %q is not a minor version such as \"1.35\" (with its quotes)", minor)
 		}
-		v.Compatibilities = append(v.Compatibilities, Compatibility{Minor: minor, Default: slices.Contains(f.Default, minor)})
+		v.Compatibilities = append(v.Compatibilities, Compatibility{Minor: minor, Default: slices.Contains(f.Default,
+			minor)})
 	}
 	slices.SortFunc(v.Compatibilities, func(a, b Compatibility) int { return semver.Compare("v"+a.Minor, "v"+b.Minor) })
 	for _, minor := range f.Default {
@@ -197,23 +202,24 @@ func (r *reader) version(f versionFile) (Version, error) {
 			return v, fmt.Errorf("images: there is no %q among the images of the add-on", name)
 		}
 	}
-	s, err := r.source(fields, &v)
+	s, err := r.loadSource(fields, &v)
 	if err != nil {
 		return v, err
 	}
 	s.imageVersions = f.Images
 	v.source = s
 	for name := range s.images {
-		if _, err := v.image(name, "us-east-1"); err != nil {
+		if _, err := v.resolveImage(name, "us-east-1"); err != nil {
 			return v, fmt.Errorf("images.%s: %w", name, err)
 		}
 	}
 	return v, nil
 }
 
-func (r *reader) source(f versionFields, v *Version) (*source, error) {
+func (r *reader) loadSource(f versionFields, v *Version) (*source, error) {
 	s := &source{
-		yields: map[string][]pattern{}, images: r.entry.Images, components: r.entry.Components, private: r.private, file: r.contentsOf,
+		yields: map[string][]pattern{}, images: r.entry.Images, components: r.entry.Components, private: r.private,
+		file:      r.contentsOf,
 		namespace: r.entry.Namespace, data: r.data,
 	}
 	if len(f.Manifests) == 0 {

@@ -13,27 +13,27 @@ import (
 // https://docs.aws.amazon.com/eks/latest/userguide/associate-service-account-role.html
 const roleAnnotation = "eks.amazonaws.com/role-arn"
 
-// Render gives the objects of the version for a cluster, in the order in which they are applied. An object that manifests put into no
-// namespace although its kind has one is an error of the entry that only the API server can tell.
+// Render gives the objects of the version for a cluster, in the order in which they are applied. An object that
+// manifests put into no namespace although its kind has one is an error of the entry that only the API server can tell.
 func (v Version) Render(s Site) ([]Object, error) {
 	config, err := decodeConfiguration(s.Config.Configuration)
 	if err != nil {
 		return nil, err
 	}
-	objects, err := v.render(s, config)
+	objects, err := v.renderUnchecked(s, config)
 	if err != nil {
 		return nil, err
 	}
 	// What the configuration speaks of is what changes when it is not there, or says something else.
 	var others []map[string]*unstructured.Unstructured
 	if len(config) > 0 {
-		plain, err := v.render(s, nil)
+		plain, err := v.renderUnchecked(s, nil)
 		if err != nil {
 			return nil, err
 		}
-		others = append(others, byName(plain))
-		if different, err := v.render(s, differently(config).(map[string]any)); err == nil {
-			others = append(others, byName(different))
+		others = append(others, indexByIdentity(plain))
+		if different, err := v.renderUnchecked(s, differently(config).(map[string]any)); err == nil {
+			others = append(others, indexByIdentity(different))
 		}
 	}
 	out := make([]Object, 0, len(objects))
@@ -43,9 +43,9 @@ func (v Version) Render(s Site) ([]Object, error) {
 	return out, nil
 }
 
-// render renders with a configuration that need not follow the schema.
-func (v Version) render(s Site, config map[string]any) ([]*unstructured.Unstructured, error) {
-	values, err := v.values(s)
+// renderUnchecked renders with a configuration that need not follow the schema.
+func (v Version) renderUnchecked(s Site, config map[string]any) ([]*unstructured.Unstructured, error) {
+	values, err := v.templateValues(s)
 	if err != nil {
 		return nil, err
 	}
@@ -62,10 +62,10 @@ func (v Version) render(s Site, config map[string]any) ([]*unstructured.Unstruct
 		}
 		values.Config = defaults
 	}
-	values.Config = merge(values.Config, config)
+	values.Config = mergeValues(values.Config, config)
 	var objects []*unstructured.Unstructured
 	for _, manifest := range v.source.manifests {
-		made, err := manifest.render(f, values)
+		made, err := manifest.renderObjects(f, values)
 		if err != nil {
 			return nil, err
 		}
@@ -76,7 +76,10 @@ func (v Version) render(s Site, config map[string]any) ([]*unstructured.Unstruct
 		annotate(objects, v.Identities[0].ServiceAccount, role)
 	}
 	defined := definedKinds(objects)
-	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int { return cmp.Compare(rank(a, defined), rank(b, defined)) })
+	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int {
+		return cmp.Compare(installOrder(a,
+			defined), installOrder(b, defined))
+	})
 	return objects, nil
 }
 
@@ -128,8 +131,9 @@ func definedKinds(objects []*unstructured.Unstructured) map[string]bool {
 	return defined
 }
 
-// rank is an object's place in the order of application: what others need comes first, what stands in the way of others last.
-func rank(o *unstructured.Unstructured, defined map[string]bool) int {
+// installOrder is an object's place in the order of application: what others need comes first, what stands in the way
+// of others last.
+func installOrder(o *unstructured.Unstructured, defined map[string]bool) int {
 	kind := o.GroupVersionKind()
 	if defined[kind.Group+"/"+kind.Kind] {
 		return 5
@@ -143,7 +147,8 @@ func rank(o *unstructured.Unstructured, defined map[string]bool) int {
 		return 2
 	case "Deployment", "DaemonSet", "StatefulSet", "ReplicaSet", "Pod", "Job", "CronJob":
 		return 4
-	case "APIService", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
+	case "APIService", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "ValidatingAdmissionPolicy",
+		"ValidatingAdmissionPolicyBinding",
 		"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding":
 		return 6
 	}
@@ -155,7 +160,7 @@ func identity(o *unstructured.Unstructured) string {
 	return strings.Join([]string{o.GetAPIVersion(), o.GetKind(), o.GetNamespace(), o.GetName()}, "/")
 }
 
-func byName(objects []*unstructured.Unstructured) map[string]*unstructured.Unstructured {
+func indexByIdentity(objects []*unstructured.Unstructured) map[string]*unstructured.Unstructured {
 	out := map[string]*unstructured.Unstructured{}
 	for _, o := range objects {
 		out[identity(o)] = o

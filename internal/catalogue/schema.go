@@ -13,7 +13,8 @@ import (
 	"golang.org/x/text/message"
 )
 
-// compileSchema makes a JSON schema ready to check configurations. It may refer to its own definitions, and to nothing outside of it.
+// compileSchema makes a JSON schema ready to check configurations. It may refer to its own definitions, and to nothing
+// outside of it.
 func compileSchema(text []byte) (*jsonschema.Schema, error) {
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
@@ -30,18 +31,21 @@ func compileSchema(text []byte) (*jsonschema.Schema, error) {
 
 var english = message.NewPrinter(language.English)
 
-// problemsOf are the leaves of a validation error in the words of the validator that EKS uses, networknt's json-schema-validator.
+// problemsOf are the leaves of a validation error in the words of the validator that EKS uses, networknt's
+// json-schema-validator.
 func problemsOf(e *jsonschema.ValidationError, root any) []string {
-	at := pathOf(e.InstanceLocation)
+	at := formatPath(e.InstanceLocation)
 	switch k := e.ErrorKind.(type) {
 	case *kind.AnyOf:
 		// What the alternatives say is of use only together.
 		return []string{at + ": should be valid to any of the schemas: " + strings.Join(alternatives(e, root), "; ")}
 	case *kind.OneOf:
 		if len(k.Subschemas) > 1 {
-			return []string{fmt.Sprintf("%s: should be valid to one and only one of schema, but more than one is valid", at)}
+			return []string{fmt.Sprintf("%s: should be valid to one and only one of schema, but more than one is valid",
+				at)}
 		}
-		return []string{at + ": should be valid to one and only one of schema: " + strings.Join(alternatives(e, root), "; ")}
+		return []string{at + ": should be valid to one and only one of schema: " + strings.Join(alternatives(e, root),
+			"; ")}
 	}
 	if len(e.Causes) > 0 {
 		var all []string
@@ -55,7 +59,8 @@ func problemsOf(e *jsonschema.ValidationError, root any) []string {
 	case *kind.AdditionalProperties:
 		var all []string
 		for _, property := range slices.Sorted(slices.Values(k.Properties)) {
-			all = append(all, at+"."+property+": is not defined in the schema and the schema does not allow additional properties")
+			all = append(all, at+"."+property+
+				": is not defined in the schema and the schema does not allow additional properties")
 		}
 		return all
 	case *kind.FalseSchema:
@@ -67,9 +72,10 @@ func problemsOf(e *jsonschema.ValidationError, root any) []string {
 		}
 		return all
 	case *kind.Type:
-		return []string{fmt.Sprintf("%s: %s found, %s expected", at, typeOf(valueAt(root, e.InstanceLocation)), expected(k.Want))}
+		return []string{fmt.Sprintf("%s: %s found, %s expected", at, schemaType(valueAt(root, e.InstanceLocation)),
+			expected(k.Want))}
 	case *kind.Enum:
-		return []string{fmt.Sprintf("%s: does not have a value in the enumeration [%s]", at, list(k.Want))}
+		return []string{fmt.Sprintf("%s: does not have a value in the enumeration [%s]", at, formatList(k.Want))}
 	case *kind.Const:
 		return []string{fmt.Sprintf("%s: must be a constant value %v", at, k.Want)}
 	case *kind.Minimum:
@@ -108,8 +114,8 @@ func alternatives(e *jsonschema.ValidationError, root any) []string {
 	return all
 }
 
-// pathOf is a place in the value: "$.tolerations[0].key".
-func pathOf(location []string) string {
+// formatPath is a place in the value: "$.tolerations[0].key".
+func formatPath(location []string) string {
 	var b strings.Builder
 	b.WriteString("$")
 	for _, part := range location {
@@ -138,8 +144,8 @@ func valueAt(root any, location []string) any {
 	return root
 }
 
-// typeOf is the type of a value as a JSON schema calls it.
-func typeOf(v any) string {
+// schemaType is the type of a value as a JSON schema calls it.
+func schemaType(v any) string {
 	switch v.(type) {
 	case map[string]any:
 		return "object"
@@ -164,7 +170,7 @@ func expected(types []string) string {
 	return "[" + strings.Join(types, ", ") + "]"
 }
 
-func list(values []any) string {
+func formatList(values []any) string {
 	words := make([]string, 0, len(values))
 	for _, v := range values {
 		words = append(words, fmt.Sprint(v))

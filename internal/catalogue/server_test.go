@@ -25,7 +25,8 @@ import (
 func site(minor string) catalogue.Site {
 	return catalogue.Site{
 		Cluster: record.Cluster{
-			Name: "demo", ID: "0123456789ABCDEF0123456789ABCDEF", Account: "111122223333", Region: "eu-west-1", Version: minor, VPCID: "vpc-1",
+			Name: "demo", ID: "0123456789ABCDEF0123456789ABCDEF", Account: "111122223333", Region: "eu-west-1",
+			Version: minor, VPCID: "vpc-1",
 			IPFamily: ekstypes.IpFamilyIpv4, ServiceIPv4CIDR: "10.100.0.0/16",
 		},
 		Endpoint: "https://example.com", Minor: minor,
@@ -44,7 +45,8 @@ func (c client) resource(o *unstructured.Unstructured) dynamic.ResourceInterface
 }
 
 // apply applies an object. What a CRD defines is served a moment after it.
-func (c client) apply(o *unstructured.Unstructured, manager string, options metav1.PatchOptions) (*unstructured.Unstructured, error) {
+func (c client) apply(o *unstructured.Unstructured, manager string, options metav1.PatchOptions) (
+	*unstructured.Unstructured, error) {
 	body, err := json.Marshal(o.Object)
 	if err != nil {
 		c.t.Fatal(err)
@@ -97,14 +99,16 @@ func takesThem(t *testing.T, admin client) {
 			again, err := admin.apply(o.Unstructured, "eks", metav1.PatchOptions{})
 			if err != nil {
 				t.Error(err)
-			} else if o.GetKind() != "CustomResourceDefinition" && o.GetKind() != "APIService" && again.GetGeneration() != made.GetGeneration() {
+			} else if o.GetKind() != "CustomResourceDefinition" && o.GetKind() != "APIService" &&
+				again.GetGeneration() != made.GetGeneration() {
 				t.Errorf("%s: %s %s changed when it was applied again", a.Name, o.GetKind(), o.GetName())
 			}
 		}
 	}
 }
 
-// A cluster's self-managed add-ons agree with the add-on of their version, and disagree with another on the images alone, as on EKS.
+// A cluster's self-managed add-ons agree with the add-on of their version, and disagree with another on the images
+// alone, as on EKS.
 func TestConflictsWithSelfManaged(t *testing.T) {
 	t.Parallel()
 	server := apiservertest.Start(t, apiservertest.Options{})
@@ -114,7 +118,8 @@ func TestConflictsWithSelfManaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string][]string{
-		"vpc-cni":    {`.spec.template.spec.containers[name="aws-node"].image`, `.spec.template.spec.initContainers[name="aws-vpc-cni-init"].image`},
+		"vpc-cni": {`.spec.template.spec.containers[name="aws-node"].image`,
+			`.spec.template.spec.initContainers[name="aws-vpc-cni-init"].image`},
 		"coredns":    {`.spec.template.spec.containers[name="coredns"].image`},
 		"kube-proxy": {`.spec.template.spec.containers[name="kube-proxy"].image`},
 	} {
@@ -125,7 +130,8 @@ func TestConflictsWithSelfManaged(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, o := range objects {
-			if _, err := admin.resource(o.Unstructured).Create(t.Context(), o.Unstructured, metav1.CreateOptions{FieldManager: "kubectl-client-side-apply"}); err != nil {
+			if _, err := admin.resource(o.Unstructured).Create(t.Context(), o.Unstructured,
+				metav1.CreateOptions{FieldManager: "kubectl-client-side-apply"}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -192,7 +198,8 @@ func knowsThePaths(t *testing.T, admin client) {
 				t.Fatal(err)
 			}
 			// Somebody who wants every text and number to be another is told of all that EKS owns.
-			_, err := admin.apply(otherwise(o.Unstructured), "somebody", metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+			_, err := admin.apply(otherwise(o.Unstructured), "somebody",
+				metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 			status, isStatus := err.(apierrors.APIStatus)
 			if !isStatus || status.Status().Details == nil {
 				t.Fatalf("%s %s: no conflicts but %v", o.GetKind(), o.GetName(), err)
@@ -204,7 +211,8 @@ func knowsThePaths(t *testing.T, admin client) {
 			for _, path := range o.Yields {
 				yielded++
 				if !fields[path] {
-					t.Errorf("%s %s yields %s, which the API server does not know; it has %v", o.GetKind(), o.GetName(), path, fields)
+					t.Errorf("%s %s yields %s, which the API server does not know; it has %v", o.GetKind(), o.GetName(),
+						path, fields)
 				}
 			}
 		}
@@ -233,7 +241,8 @@ func knowsThePaths(t *testing.T, admin client) {
 			switch {
 			case path == "" && len(after) != len(before):
 				t.Errorf("%s with %s yields %d fields, not %d", name, config, len(after), len(before))
-			case path != "" && (!slices.Contains(before, path) || slices.Contains(after, path) || len(after) != len(before)-1):
+			case path != "" && (!slices.Contains(before, path) || slices.Contains(after, path) ||
+				len(after) != len(before)-1):
 				t.Errorf("%s with %s yields %v", name, config, after)
 			}
 		}

@@ -34,11 +34,13 @@ type clusterValues struct {
 	DNS                              string // the address of the service kube-dns
 }
 
-func (v *Version) values(s Site) (values, error) {
+func (v *Version) templateValues(s Site) (values, error) {
 	out := values{
 		Cluster: clusterValues{
-			Name: s.Cluster.Name, ID: s.Cluster.ID, Account: s.Cluster.Account, Region: s.Cluster.Region, VPCID: s.Cluster.VPCID,
-			Partition: partition(s.Cluster.Region), Endpoint: strings.ToLower(s.Endpoint), IPv6: s.Cluster.IPFamily == ekstypes.IpFamilyIpv6,
+			Name: s.Cluster.Name, ID: s.Cluster.ID, Account: s.Cluster.Account, Region: s.Cluster.Region,
+			VPCID:     s.Cluster.VPCID,
+			Partition: partition(s.Cluster.Region), Endpoint: strings.ToLower(s.Endpoint),
+			IPv6: s.Cluster.IPFamily == ekstypes.IpFamilyIpv6,
 		},
 		Namespace: s.Config.Namespace, Version: v.Version, Upstream: upstream(v.Version), Minor: s.Minor,
 	}
@@ -106,34 +108,36 @@ func functions(r *rendering) template.FuncMap {
 			}
 			return words
 		},
-		// replace replaces each occurrence of the first in the third, of upstream's manifests say: {{data "all.yaml" | replace "nginx:" "docker.io/library/nginx:"}}.
+		// replace replaces each occurrence of the first in the third, of upstream's manifests say: {{data "all.yaml" |
+		// replace "nginx:" "docker.io/library/nginx:"}}.
 		"replace": func(old, by, text string) string { return strings.ReplaceAll(text, old, by) },
 		// list is its arguments, to range over.
 		"list": func(v ...any) []any { return v },
 		// image is the reference of one of the version's images, by its name in addon.yaml.
 		"image": func(name string) (string, error) {
-			image, err := r.version.image(name, r.site.Cluster.Region)
+			image, err := r.version.resolveImage(name, r.site.Cluster.Region)
 			return image.Reference, err
 		},
 		// data is a file that comes with one of the components, by its name in addon.yaml.
 		"data": func(name string) (string, error) {
-			b, err := r.version.data(name)
+			b, err := r.version.readData(name)
 			return string(b), err
 		},
 	}
 }
 
-// image is one of the version's in the registry of a region.
-func (v *Version) image(name, region string) (Image, error) {
+// resolveImage is one of the version's in the registry of a region.
+func (v *Version) resolveImage(name, region string) (Image, error) {
 	entry, found := v.source.images[name]
 	if !found {
 		return Image{}, fmt.Errorf("there is no %q below images in addon.yaml", name)
 	}
-	return entry.image(v.source.components, v.Addon, cmp.Or(v.source.imageVersions[name], v.Version), Registry(region), v.source.private, v.source.file)
+	return entry.resolveImage(v.source.components, v.Addon, cmp.Or(v.source.imageVersions[name], v.Version),
+		Registry(region), v.source.private, v.source.file)
 }
 
-// data is a file that comes with one of the components.
-func (v *Version) data(name string) ([]byte, error) {
+// readData is a file that comes with one of the components.
+func (v *Version) readData(name string) ([]byte, error) {
 	for component, entry := range v.source.components {
 		if _, found := entry.Data[name]; !found {
 			continue
@@ -141,12 +145,13 @@ func (v *Version) data(name string) ([]byte, error) {
 		if v.source.private {
 			component = v.Addon + "/" + component
 		}
-		build, err := entry.build(component, upstream(v.Version), v.source.file)
+		build, err := entry.resolveBuild(component, upstream(v.Version), v.source.file)
 		switch {
 		case err != nil:
 			return nil, err
 		case build == nil:
-			return nil, fmt.Errorf("components.%s.versions: there is no %s, which %s comes with", component, upstream(v.Version), name)
+			return nil, fmt.Errorf("components.%s.versions: there is no %s, which %s comes with", component,
+				upstream(v.Version), name)
 		case v.source.data == nil:
 			return nil, fmt.Errorf("nobody can read %s of %s", name, component)
 		}

@@ -11,7 +11,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// pattern is a place in objects: field names, and "*" for all items of a list, which are told apart by their names, or all fields of a map.
+// pattern is a place in objects: field names, and "*" for all items of a list, which are told apart by their names, or
+// all fields of a map.
 //
 //	.spec.template.spec.containers[*].env[*].value
 //	.spec.template.spec.containers[name=aws-node].resources
@@ -25,7 +26,9 @@ type step struct {
 
 func parsePattern(text string) (pattern, error) {
 	bad := func(why string) (pattern, error) {
-		return nil, fmt.Errorf(`%q %s; a pattern is like .spec.template.spec.containers[*].env[name=X].value or .metadata.labels["a.b/c"]`, text, why)
+		return nil,
+			fmt.Errorf(
+				`%q %s; a pattern is like .spec.template.spec.containers[*].env[name=X].value or .metadata.labels["a.b/c"]`, text, why)
 	}
 	var p pattern
 	for rest := text; rest != ""; {
@@ -68,15 +71,16 @@ func parsePattern(text string) (pattern, error) {
 	return p, nil
 }
 
-// yielding are the paths of an object that the entry leaves to others: those that its patterns fit, and that are the same in every other rendering.
+// yielding are the paths of an object that the entry leaves to others: those that its patterns fit, and that are the
+// same in every other rendering.
 func (s *source) yielding(o *unstructured.Unstructured, others []map[string]*unstructured.Unstructured) []string {
 	var paths []string
 	for _, key := range []string{o.GetKind() + "/" + o.GetName(), o.GetKind() + "/*", "*"} {
 		for _, p := range s.yields[key] {
-			p.each(nil, o.Object, func(path fieldpath.Path, found any) {
+			p.forEachMatch(nil, o.Object, func(path fieldpath.Path, found any) {
 				for _, other := range others {
 					same := other[identity(o)]
-					if same == nil || !reflect.DeepEqual(at(same.Object, path), found) {
+					if same == nil || !reflect.DeepEqual(valueAtPath(same.Object, path), found) {
 						return
 					}
 				}
@@ -88,8 +92,8 @@ func (s *source) yielding(o *unstructured.Unstructured, others []map[string]*uns
 	return slices.Compact(paths)
 }
 
-// each finds the places of a value that the pattern fits.
-func (p pattern) each(prefix fieldpath.Path, v any, found func(fieldpath.Path, any)) {
+// forEachMatch finds the places of a value that the pattern fits.
+func (p pattern) forEachMatch(prefix fieldpath.Path, v any, found func(fieldpath.Path, any)) {
 	if len(p) == 0 {
 		found(prefix.Copy(), v)
 		return
@@ -98,7 +102,7 @@ func (p pattern) each(prefix fieldpath.Path, v any, found func(fieldpath.Path, a
 	case map[string]any:
 		for name, field := range v {
 			if p[0].field == "*" || p[0].field == name {
-				p[1:].each(append(prefix.Copy(), fieldpath.PathElement{FieldName: &name}), field, found)
+				p[1:].forEachMatch(append(prefix.Copy(), fieldpath.PathElement{FieldName: &name}), field, found)
 			}
 		}
 	case []any:
@@ -107,14 +111,14 @@ func (p pattern) each(prefix fieldpath.Path, v any, found func(fieldpath.Path, a
 			name, named := fields["name"].(string)
 			if named && (p[0].item == "*" || p[0].item == name) {
 				key := value.FieldList{{Name: "name", Value: value.NewValueInterface(name)}}
-				p[1:].each(append(prefix.Copy(), fieldpath.PathElement{Key: &key}), item, found)
+				p[1:].forEachMatch(append(prefix.Copy(), fieldpath.PathElement{Key: &key}), item, found)
 			}
 		}
 	}
 }
 
-// at is the value at a path that each has found in another object, nil when there is none.
-func at(v any, path fieldpath.Path) any {
+// valueAtPath is the value at a path that each has found in another object, nil when there is none.
+func valueAtPath(v any, path fieldpath.Path) any {
 	for _, e := range path {
 		switch in := v.(type) {
 		case map[string]any:

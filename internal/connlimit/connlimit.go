@@ -1,14 +1,15 @@
 // Package connlimit bounds how many connections this process has open: for each source address, for each listener, for
 // each tenant that shares the process, and in all.
 //
-// A server that answers machines and pods is one process for all of them. Without a bound, one pod that opens connections and says
-// nothing takes the memory and the file descriptors that everybody else needs; timeouts only make it open them again.
+// A server that answers machines and pods is one process for all of them. Without a bound, one pod that opens
+// connections and says nothing takes the memory and the file descriptors that everybody else needs; timeouts only make
+// it open them again.
 //
 // The bound of the process is a half of the file descriptors that it may have (RLIMIT_NOFILE). The other half is for
-// files and for the process's own connections. A share is what one tenant has of the bound, such as a VPC or a
-// cluster. A share may take no more descriptors than are left free for all others: one share alone gets a half of the
-// bound, two get a third each, and the same part always stays free for the next. So no VPC or cluster closes the
-// process to the others.
+// files and for the process's own connections. A share is what one tenant has of the bound, such as a VPC or a cluster.
+// A share may take no more descriptors than are left free for all others: one share alone gets a half of the bound, two
+// get a third each, and the same part always stays free for the next. So no VPC or cluster closes the process to the
+// others.
 package connlimit
 
 import (
@@ -80,8 +81,8 @@ type Limits struct {
 	Descriptors int
 }
 
-// Listener is a [net.Listener] that closes connections at once which are too many. It does not hold them back: the queue of the
-// kernel is one for all sources, too.
+// Listener is a [net.Listener] that closes connections at once which are too many. It does not hold them back: the
+// queue of the kernel is one for all sources, too.
 type Listener struct {
 	*net.TCPListener
 	limits Limits
@@ -124,15 +125,15 @@ func (l *Listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		source := sourceOf(c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr())
-		if l.enter(source) {
-			return &Conn{TCPConn: c, leave: sync.OnceFunc(func() { l.leave(source) })}, nil
+		if l.acquireSlot(source) {
+			return &Conn{TCPConn: c, leave: sync.OnceFunc(func() { l.releaseSlot(source) })}, nil
 		}
 		_ = c.SetLinger(0) // a reset: who is refused need not wait
 		_ = c.Close()
 	}
 }
 
-func (l *Listener) enter(source netip.Addr) bool {
+func (l *Listener) acquireSlot(source netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.open >= l.limits.Total || l.sources[source] >= l.limits.PerSource ||
@@ -144,7 +145,7 @@ func (l *Listener) enter(source netip.Addr) bool {
 	return true
 }
 
-func (l *Listener) leave(source netip.Addr) {
+func (l *Listener) releaseSlot(source netip.Addr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.shared.release(l.limits.Share, l.limits.Descriptors)

@@ -83,10 +83,10 @@ func TestConnectionsOfASourceAreBounded(t *testing.T) {
 		t.Error("another address of the loopback counts as another source")
 	}
 	// Sources that are not on this host.
-	if !l.enter(netip.MustParseAddr("10.0.0.2")) {
+	if !l.acquireSlot(netip.MustParseAddr("10.0.0.2")) {
 		t.Error("another source is refused, too")
 	}
-	if l.enter(netip.MustParseAddr("10.0.0.3")) {
+	if l.acquireSlot(netip.MustParseAddr("10.0.0.3")) {
 		t.Error("there are four connections, three are allowed")
 	}
 	first.Close()
@@ -110,8 +110,9 @@ func TestConnectionsOfASourceAreBounded(t *testing.T) {
 func TestSources(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
-		"10.0.0.1": "10.0.0.1", "::ffff:10.0.0.1": "10.0.0.1", "127.0.0.1": "127.0.0.1", "127.255.0.9": "127.0.0.1", "::ffff:127.0.0.2": "127.0.0.1",
-		"::1": "127.0.0.1", "fd00::1": "fd00::1", "169.254.169.254": "169.254.169.254",
+		"10.0.0.1": "10.0.0.1", "::ffff:10.0.0.1": "10.0.0.1", "127.0.0.1": "127.0.0.1", "127.255.0.9": "127.0.0.1",
+		"::ffff:127.0.0.2": "127.0.0.1",
+		"::1":              "127.0.0.1", "fd00::1": "fd00::1", "169.254.169.254": "169.254.169.254",
 	} {
 		if got := sourceOf(netip.MustParseAddr(address)); got != netip.MustParseAddr(want) {
 			t.Errorf("%s counts for %s, want %s", address, got, want)
@@ -134,14 +135,14 @@ func TestListenersShareTheBudgetOfTheirProcess(t *testing.T) {
 	source := func(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(n)}) }
 	first, second := newShare("vpc-1", 0), newShare("vpc-1", 0)
 	for range 10 {
-		first.enter(source(1))
+		first.acquireSlot(source(1))
 	}
 	if n := first.sources[source(1)]; n != 6 {
 		t.Errorf("one source has %d connections of %d, a quarter is allowed", n, shared.limit)
 	}
 	for n := range 40 {
-		first.enter(source(n))
-		second.enter(source(n))
+		first.acquireSlot(source(n))
+		second.acquireSlot(source(n))
 	}
 	if n := shared.shares["vpc-1"]; n != 12 {
 		t.Errorf("two listeners of one share have %d descriptors of %d, a half is allowed", n, shared.limit)
@@ -150,10 +151,11 @@ func TestListenersShareTheBudgetOfTheirProcess(t *testing.T) {
 	for _, c := range []struct{ name, descriptors, connections int }{{2, 1, 6}, {3, 3, 1}, {4, 1, 1}} {
 		l := newShare(fmt.Sprintf("vpc-%d", c.name), c.descriptors)
 		for n := range 40 {
-			l.enter(source(n))
+			l.acquireSlot(source(n))
 		}
 		if l.open != c.connections {
-			t.Errorf("share %d has %d connections of %d descriptors, want %d", c.name, l.open, c.descriptors, c.connections)
+			t.Errorf("share %d has %d connections of %d descriptors, want %d", c.name, l.open, c.descriptors,
+				c.connections)
 		}
 	}
 	if shared.used >= shared.limit {
@@ -161,16 +163,16 @@ func TestListenersShareTheBudgetOfTheirProcess(t *testing.T) {
 	}
 	for n := range 40 {
 		for first.sources[source(n)] > 0 {
-			first.leave(source(n))
+			first.releaseSlot(source(n))
 		}
 		for second.sources[source(n)] > 0 {
-			second.leave(source(n))
+			second.releaseSlot(source(n))
 		}
 	}
 	if _, there := shared.shares["vpc-1"]; there {
 		t.Errorf("a share without connections counts: %v", shared.shares)
 	}
-	if l := newShare("vpc-5", 6); !l.enter(source(1)) {
+	if l := newShare("vpc-5", 6); !l.acquireSlot(source(1)) {
 		t.Error("connections that ended make no room for another share")
 	}
 	var files unix.Rlimit

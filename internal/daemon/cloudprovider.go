@@ -80,12 +80,14 @@ func (d *daemon) serveCredentials(w http.ResponseWriter, r *http.Request) {
 	role, err := d.front.identity.RoleByARN(r.Context(), cluster.RoleARN)
 	if err == nil {
 		var trusted bool
-		if trusted, err = d.front.identity.Trusts(r.Context(), cluster.RoleARN, "eks.amazonaws.com"); err == nil && !trusted {
+		if trusted, err = d.front.identity.Trusts(r.Context(), cluster.RoleARN, "eks.amazonaws.com"); err == nil &&
+			!trusted {
 			err = errors.New("its trust policy no longer lets eks.amazonaws.com assume it")
 		}
 	}
 	if err != nil {
-		answer(http.StatusForbidden, refusal{"AccessDenied", fmt.Sprintf("the role %s of cluster %s: %v", cluster.RoleARN, cluster.Name, err)})
+		answer(http.StatusForbidden, refusal{"AccessDenied", fmt.Sprintf("the role %s of cluster %s: %v",
+			cluster.RoleARN, cluster.Name, err)})
 		return
 	}
 	credentials, err := d.front.identity.ServiceRoleCredentials(role.Account, role.Name, "EKS").Retrieve(r.Context())
@@ -95,7 +97,8 @@ func (d *daemon) serveCredentials(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer(http.StatusOK, map[string]string{
-		"AccessKeyId": credentials.AccessKeyID, "SecretAccessKey": credentials.SecretAccessKey, "Token": credentials.SessionToken,
+		"AccessKeyId": credentials.AccessKeyID, "SecretAccessKey": credentials.SecretAccessKey,
+		"Token":      credentials.SessionToken,
 		"Expiration": credentials.Expires.UTC().Format(time.RFC3339), "RoleArn": cluster.RoleARN,
 	})
 }

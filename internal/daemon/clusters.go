@@ -105,7 +105,8 @@ func (d *daemon) openClusters() (*clusters, error) {
 	c.controllers = append(c.controllers, autoscalinggroup.New(autoscalinggroup.Options{
 		Store: d.store, Log: d.log, Front: autoscaling.NewUpkeep(autoscaling.Options{Store: d.store}),
 		EC2: func(account, region, role string) autoscalinggroup.EC2 {
-			return ec2.NewFromConfig(d.front.config(region, d.front.identity.ServiceRoleCredentials(account, path.Base(role), "AutoScaling")))
+			return ec2.NewFromConfig(d.front.config(region, d.front.identity.ServiceRoleCredentials(account,
+				path.Base(role), "AutoScaling")))
 		},
 	}).Controllers()...)
 	c.controllers = append(c.controllers, instance.New(instance.Options{
@@ -137,7 +138,8 @@ func (d *daemon) eksEC2(account, region string) *ec2.Client {
 
 // webhooks are the two kubeconfigs with which the API server of a cluster reaches the authenticator.
 func (d *daemon) webhooks(c record.Cluster) (controlplane.Webhooks, error) {
-	certificate, key, err := d.authority.Ensure(d.dir.Join("clusters", c.ID, "webhooks"), "client", authenticator.ClientLeaf(c.ID))
+	certificate, key, err := d.authority.Ensure(d.dir.Join("clusters", c.ID, "webhooks"), "client",
+		authenticator.ClientLeaf(c.ID))
 	if err != nil {
 		return controlplane.Webhooks{}, fmt.Errorf("certificate for the webhooks of cluster %s: %w", c.Name, err)
 	}

@@ -76,7 +76,8 @@ func (c *commands) CreateAccount(ctx context.Context, account string) (admin.Acc
 	}
 	if slices.Contains(accounts, account) {
 		return admin.Account{}, &admin.Refused{
-			Reason: "account " + account + " exists already; use it with: eval \"$(coracle env --account " + account + ")\"",
+			Reason: "account " + account + " exists already; use it with: eval \"$(coracle env --account " + account +
+				")\"",
 		}
 	}
 	key, err := c.d.front.ensureAccount(ctx, account)

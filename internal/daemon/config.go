@@ -43,8 +43,8 @@ type Config struct {
 	Region   string
 	Account  string
 	Machines string
-	// EgressCIDRs are blocks beside the public internet that the daemon may connect to for users: CIDR blocks, separated by commas;
-	// "none" forgets those of an earlier start.
+	// EgressCIDRs are blocks beside the public internet that the daemon may connect to for users: CIDR blocks,
+	// separated by commas; "none" forgets those of an earlier start.
 	EgressCIDRs string
 	// UserNamespaces is one of the variable of that name.
 	UserNamespaces string
@@ -79,7 +79,10 @@ func (c Config) settings(ctx context.Context) (datadir.Settings, error) {
 		}
 	}
 	if c.Account != "" && s.Account != "" && c.Account != s.Account {
-		return s, fmt.Errorf("--account %s: the account of %s is %s since its first start; make another with \"coracle account create %s\"", c.Account, c.Dir, s.Account, c.Account)
+		return s,
+			fmt.Errorf(
+				"--account %s: the account of %s is %s since its first start; make another with \"coracle account "+
+					"create %s\"", c.Account, c.Dir, s.Account, c.Account)
 	}
 	choose(&s.Listen, c.Listen, DefaultListen)
 	choose(&s.Region, c.Region, DefaultRegion)
@@ -131,7 +134,8 @@ func CheckAccount(account string) error {
 // CheckRegion returns an error for what is no region: requests that are signed for it would be refused.
 func CheckRegion(code string) error {
 	if !region.Valid(code) {
-		return fmt.Errorf("%q is not a commercial region of AWS; choose one of %s", code, strings.Join(region.Codes(), ", "))
+		return fmt.Errorf("%q is not a commercial region of AWS; choose one of %s", code,
+			strings.Join(region.Codes(), ", "))
 	}
 	return nil
 }

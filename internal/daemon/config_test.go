@@ -23,7 +23,8 @@ func TestWhatIsChosenHolds(t *testing.T) {
 		return s
 	}
 	first := choose(Config{})
-	if first.Listen != DefaultListen || first.Region != DefaultRegion || first.Account != DefaultAccount || first.Machines != DefaultMachines || first.UserNamespaces != DefaultUserNamespaces || first.WebhookPort == 0 {
+	if first.Listen != DefaultListen || first.Region != DefaultRegion || first.Account != DefaultAccount ||
+		first.Machines != DefaultMachines || first.UserNamespaces != DefaultUserNamespaces || first.WebhookPort == 0 {
 		t.Errorf("the first choice is %+v", first)
 	}
 	second := choose(Config{Listen: "127.0.0.1:1", Region: "eu-west-1", Machines: "simulated", UserNamespaces: "off"})
@@ -41,7 +42,8 @@ func TestWhatIsChosenHolds(t *testing.T) {
 func TestRegionsThatDoNotExistAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{"mars-1", "US-EAST-1", "us-east-1a", "us-gov-west-1"} {
-		if _, err := (Config{Dir: datadir.Dir(t.TempDir()), Region: bad}).settings(t.Context()); err == nil || !strings.Contains(err.Error(), "choose one of") {
+		if _, err := (Config{Dir: datadir.Dir(t.TempDir()), Region: bad}).settings(t.Context()); err == nil ||
+			!strings.Contains(err.Error(), "choose one of") {
 			t.Errorf("--region %s: %v", bad, err)
 		}
 	}

@@ -152,7 +152,8 @@ func newWalk(t *testing.T) *walk {
 	t.Cleanup(w.inside.Close)
 	keys, err := dir.ReadCredentials()
 	w.must(err)
-	w.root = aws.Credentials{AccessKeyID: keys[walkAccount].AccessKeyID, SecretAccessKey: keys[walkAccount].SecretAccessKey}
+	w.root = aws.Credentials{AccessKeyID: keys[walkAccount].AccessKeyID,
+		SecretAccessKey: keys[walkAccount].SecretAccessKey}
 	w.makePrincipals()
 	w.makeClusters()
 	w.serveWebhook()
@@ -177,7 +178,8 @@ func (w *walk) check(err error) {
 
 // config is that of an SDK client with those credentials.
 func (w *walk) config(with aws.Credentials) aws.Config {
-	return aws.Config{Region: walkRegion, BaseEndpoint: &w.api.URL, Credentials: credentials.StaticCredentialsProvider{Value: with}, RetryMaxAttempts: 1}
+	return aws.Config{Region: walkRegion, BaseEndpoint: &w.api.URL,
+		Credentials: credentials.StaticCredentialsProvider{Value: with}, RetryMaxAttempts: 1}
 }
 
 const allowAll = `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"*","Resource":"*"}}`
@@ -188,25 +190,32 @@ func (w *walk) makePrincipals() {
 	ctx, client := w.Context(), iam.NewFromConfig(w.config(w.root))
 	_, err := client.CreateUser(ctx, &iam.CreateUserInput{UserName: aws.String("jane")})
 	w.must(err)
-	_, err = client.PutUserPolicy(ctx, &iam.PutUserPolicyInput{UserName: aws.String("jane"), PolicyName: aws.String("all"), PolicyDocument: aws.String(allowAll)})
+	_, err = client.PutUserPolicy(ctx, &iam.PutUserPolicyInput{UserName: aws.String("jane"),
+		PolicyName: aws.String("all"), PolicyDocument: aws.String(allowAll)})
 	w.must(err)
 	key, err := client.CreateAccessKey(ctx, &iam.CreateAccessKeyInput{UserName: aws.String("jane")})
 	w.must(err)
 	w.user = aws.Credentials{AccessKeyID: *key.AccessKey.AccessKeyId, SecretAccessKey: *key.AccessKey.SecretAccessKey}
 	provider, err := client.CreateOpenIDConnectProvider(ctx, &iam.CreateOpenIDConnectProviderInput{
-		Url: aws.String(record.IssuerURL(walkRegion, walkCluster)), ClientIDList: []string{"sts.amazonaws.com"}, ThumbprintList: []string{strings.Repeat("0", 40)},
+		Url: aws.String(record.IssuerURL(walkRegion, walkCluster)), ClientIDList: []string{"sts.amazonaws.com"},
+		ThumbprintList: []string{strings.Repeat("0", 40)},
 	})
 	w.must(err)
-	_, err = client.CreateRole(ctx, &iam.CreateRoleInput{RoleName: aws.String("app"), AssumeRolePolicyDocument: aws.String(`{"Version":"2012-10-17","Statement":[
+	_, err = client.CreateRole(ctx, &iam.CreateRoleInput{RoleName: aws.String("app"),
+		AssumeRolePolicyDocument: aws.String(`{"Version":"2012-10-17","Statement":[
 		{"Effect":"Allow","Principal":{"AWS":"` + walkAccount + `"},"Action":"sts:AssumeRole"},
 		{"Effect":"Allow","Principal":{"Service":"eks.amazonaws.com"},"Action":"sts:AssumeRole"},
-		{"Effect":"Allow","Principal":{"Federated":"` + *provider.OpenIDConnectProviderArn + `"},"Action":"sts:AssumeRoleWithWebIdentity"}]}`)})
+		{"Effect":"Allow","Principal":{"Federated":"` + *provider.OpenIDConnectProviderArn +
+			`"},"Action":"sts:AssumeRoleWithWebIdentity"}]}`)})
 	w.must(err)
-	_, err = client.PutRolePolicy(ctx, &iam.PutRolePolicyInput{RoleName: aws.String("app"), PolicyName: aws.String("all"), PolicyDocument: aws.String(allowAll)})
+	_, err = client.PutRolePolicy(ctx, &iam.PutRolePolicyInput{RoleName: aws.String("app"),
+		PolicyName: aws.String("all"), PolicyDocument: aws.String(allowAll)})
 	w.must(err)
-	out, err := sts.NewFromConfig(w.config(w.user)).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: aws.String(walkRole), RoleSessionName: aws.String("session")})
+	out, err := sts.NewFromConfig(w.config(w.user)).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: aws.String(walkRole),
+		RoleSessionName: aws.String("session")})
 	w.must(err)
-	w.session = aws.Credentials{AccessKeyID: *out.Credentials.AccessKeyId, SecretAccessKey: *out.Credentials.SecretAccessKey, SessionToken: *out.Credentials.SessionToken}
+	w.session = aws.Credentials{AccessKeyID: *out.Credentials.AccessKeyId,
+		SecretAccessKey: *out.Credentials.SecretAccessKey, SessionToken: *out.Credentials.SessionToken}
 }
 
 const walkRole = "arn:aws:iam::" + walkAccount + ":role/app"
@@ -220,19 +229,26 @@ func (w *walk) makeClusters() {
 	for id, name := range map[string]string{walkCluster: "one", walkOtherCluster: "two"} {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 		w.must(err)
-		jwks, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "key", Algorithm: "ES256", Use: "sig"}}})
+		jwks, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "key",
+			Algorithm: "ES256", Use: "sig"}}})
 		w.must(err)
 		der, err := x509.MarshalECPrivateKey(key)
 		w.must(err)
-		c := record.Cluster{Account: walkAccount, Region: walkRegion, Name: name, ID: id, RoleARN: walkRole, AuthenticationMode: ekstypes.AuthenticationModeApi}
+		c := record.Cluster{Account: walkAccount, Region: walkRegion, Name: name, ID: id, RoleARN: walkRole,
+			AuthenticationMode: ekstypes.AuthenticationModeApi}
 		principal := "arn:aws:iam::" + walkAccount + ":user/jane"
 		w.must(s.Txn(w.Context(),
 			record.Clusters(s).CreateOp(c.Key(), c),
-			record.Issuers(s).CreateOp(store.Key(id), record.Issuer{Account: walkAccount, Region: walkRegion, Cluster: name, JWKS: jwks}),
-			record.ControlPlaneSecretsTable(s).CreateOp(c.Key(), record.ControlPlaneSecrets{ClusterID: id, ServiceAccountKey: der}),
-			record.AccessEntries(s).CreateOp(record.AccessEntryKey(walkAccount, walkRegion, name, principal), record.AccessEntry{
-				ClusterID: id, PrincipalARN: principal, PrincipalID: *jane.User.UserId, ID: "entry", Type: "STANDARD", Username: principal, CreatedAt: time.Now(),
-			}),
+			record.Issuers(s).CreateOp(store.Key(id), record.Issuer{Account: walkAccount, Region: walkRegion,
+				Cluster: name, JWKS: jwks}),
+			record.ControlPlaneSecretsTable(s).CreateOp(c.Key(), record.ControlPlaneSecrets{ClusterID: id,
+				ServiceAccountKey: der}),
+			record.AccessEntries(s).CreateOp(record.AccessEntryKey(walkAccount, walkRegion, name, principal),
+				record.AccessEntry{
+					ClusterID: id, PrincipalARN: principal, PrincipalID: *jane.User.UserId, ID: "entry",
+					Type:     "STANDARD",
+					Username: principal, CreatedAt: time.Now(),
+				}),
 		))
 	}
 }
@@ -243,8 +259,11 @@ func (w *walk) serveWebhook() {
 	d := w.daemon
 	webhooks := authenticator.New(authenticator.Options{
 		Store: d.store, STS: d.front.mux.Transport(), Own: authenticator.OwnHosts(d.ownAddresses()...), Log: d.log,
-		RESTConfig: func(context.Context, record.Cluster) (*rest.Config, error) { return nil, errors.New("no API server") },
-		Dir:        func(id string) string { return filepath.Join(string(d.dir), "clusters", id) },
+		RESTConfig: func(context.Context, record.Cluster) (*rest.Config, error) {
+			return nil,
+				errors.New("no API server")
+		},
+		Dir: func(id string) string { return filepath.Join(string(d.dir), "clusters", id) },
 	})
 	pair, err := d.authority.Issue(authenticator.ServerLeaf(net.IPv4(127, 0, 0, 1)))
 	w.must(err)
@@ -259,7 +278,8 @@ func (w *walk) serveWebhook() {
 	w.must(err)
 	roots := x509.NewCertPool()
 	roots.AddCert(d.authority.Certificate)
-	w.webhooks = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{certificate}}}}
+	w.webhooks = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots,
+		Certificates: []tls.Certificate{certificate}}}}
 	w.Cleanup(w.webhooks.CloseIdleConnections)
 }
 
@@ -296,20 +316,25 @@ func (w *walk) serveMetadata() {
 	key := func(id string) string { return record.EC2Key(walkAccount, walkRegion, id) }
 	ops := []store.Op{
 		record.VPCs(s).CreateOp(key("vpc-1"), record.VPC{EC2Resource: resource("vpc-1")}),
-		record.Subnets(s).CreateOp(key("subnet-1"), record.Subnet{EC2Resource: resource("subnet-1"), VPCID: "vpc-1", CIDR: "127.0.0.0/24"}),
-		record.AddressBlocks(s).CreateOp(record.AddressBlockKey(walkAccount, walkRegion, "subnet-1", "127.0.0.0"), record.AddressBlock{
-			Addresses: map[string]string{"127.0.0.1": "eni-1", "127.0.0.2": "eni-2"},
-		}),
+		record.Subnets(s).CreateOp(key("subnet-1"), record.Subnet{EC2Resource: resource("subnet-1"), VPCID: "vpc-1",
+			CIDR: "127.0.0.0/24"}),
+		record.AddressBlocks(s).CreateOp(record.AddressBlockKey(walkAccount, walkRegion, "subnet-1", "127.0.0.0"),
+			record.AddressBlock{
+				Addresses: map[string]string{"127.0.0.1": "eni-1", "127.0.0.2": "eni-2"},
+			}),
 	}
 	for _, n := range []string{"1", "2"} {
 		ops = append(ops,
 			record.NetworkInterfaces(s).CreateOp(key("eni-"+n), record.NetworkInterface{
-				EC2Resource: resource("eni-" + n), VPCID: "vpc-1", SubnetID: "subnet-1", PrivateIPs: []string{"127.0.0." + n},
+				EC2Resource: resource("eni-" + n), VPCID: "vpc-1", SubnetID: "subnet-1",
+				PrivateIPs: []string{"127.0.0." + n},
 				Attachment: &record.NetworkInterfaceAttachment{InstanceID: "i-" + n},
 			}),
-			record.Instances(s).CreateOp(key("i-"+n), record.Instance{EC2Resource: resource("i-" + n), Metadata: record.InstanceMetadataOptions{
-				HTTPEndpoint: ec2types.InstanceMetadataEndpointStateEnabled, HTTPTokens: ec2types.HttpTokensStateRequired, HTTPPutResponseHopLimit: 1,
-			}}))
+			record.Instances(s).CreateOp(key("i-"+n), record.Instance{EC2Resource: resource("i-" + n),
+				Metadata: record.InstanceMetadataOptions{
+					HTTPEndpoint: ec2types.InstanceMetadataEndpointStateEnabled,
+					HTTPTokens:   ec2types.HttpTokensStateRequired, HTTPPutResponseHopLimit: 1,
+				}}))
 	}
 	w.must(s.Txn(w.Context(), ops...))
 	service := metadata.New(metadata.Options{
@@ -343,7 +368,8 @@ func (w *walk) pushImage() {
 	w.must(err)
 	reference, err := name.ParseReference(strings.TrimPrefix(w.api.URL, "http://") + "/" + walkRegistry + "/app:v1")
 	w.must(err)
-	w.must(remote.Write(reference, img, remote.WithAuth(&authn.Basic{Username: "AWS", Password: w.password()}), remote.WithContext(w.Context())))
+	w.must(remote.Write(reference, img, remote.WithAuth(&authn.Basic{Username: "AWS", Password: w.password()}),
+		remote.WithContext(w.Context())))
 	manifest, err := img.Manifest()
 	w.must(err)
 	for _, l := range manifest.Layers {
@@ -361,7 +387,8 @@ func (w *walk) password() string {
 
 func (w *walk) authorizationToken() string {
 	w.Helper()
-	out, err := ecr.NewFromConfig(w.config(w.user)).GetAuthorizationToken(w.Context(), &ecr.GetAuthorizationTokenInput{})
+	out, err := ecr.NewFromConfig(w.config(w.user)).GetAuthorizationToken(w.Context(),
+		&ecr.GetAuthorizationTokenInput{})
 	w.must(err)
 	return *out.AuthorizationData[0].AuthorizationToken
 }
@@ -369,18 +396,21 @@ func (w *walk) authorizationToken() string {
 // serviceAccountToken is a token of a service account of the cluster.
 func (w *walk) serviceAccountToken(audience string, forged bool) string {
 	w.Helper()
-	row, err := record.ControlPlaneSecretsTable(w.daemon.store).Get(w.Context(), record.ClusterKey(walkAccount, walkRegion, "one"))
+	row, err := record.ControlPlaneSecretsTable(w.daemon.store).Get(w.Context(), record.ClusterKey(walkAccount,
+		walkRegion, "one"))
 	w.must(err)
 	key, err := x509.ParseECPrivateKey(row.Value.ServiceAccountKey)
 	if forged {
 		key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	}
 	w.must(err)
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: key}, (&jose.SignerOptions{}).WithHeader("kid", "key"))
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: key},
+		(&jose.SignerOptions{}).WithHeader("kid", "key"))
 	w.must(err)
 	now := time.Now()
 	token, err := jwt.Signed(signer).Claims(jwt.Claims{
-		Issuer: record.IssuerURL(walkRegion, walkCluster), Subject: "system:serviceaccount:default:app", Audience: jwt.Audience{audience},
+		Issuer: record.IssuerURL(walkRegion, walkCluster), Subject: "system:serviceaccount:default:app",
+		Audience: jwt.Audience{audience},
 		IssuedAt: jwt.NewNumericDate(now), Expiry: jwt.NewNumericDate(now.Add(time.Hour)),
 	}).Serialize()
 	w.must(err)
@@ -403,7 +433,9 @@ func (w *walk) metadataTokenOf(address string) string {
 	r, err := http.NewRequestWithContext(w.Context(), http.MethodPut, w.metadata+"/latest/api/token", nil)
 	w.must(err)
 	r.Header.Set("X-Aws-Ec2-Metadata-Token-Ttl-Seconds", "600")
-	client := &http.Client{Transport: &http.Transport{DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}).DialContext, DisableKeepAlives: true}}
+	client := &http.Client{Transport: &http.Transport{
+		DialContext:       (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}).DialContext,
+		DisableKeepAlives: true}}
 	status, body := w.send(client, r)
 	if status != http.StatusOK {
 		w.Fatalf("a metadata token for %s: %d %s", address, status, body)
@@ -426,7 +458,8 @@ const emptyHash = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b
 // upload begins an upload and returns its path and its state.
 func (w *walk) upload() (path, state string) {
 	w.Helper()
-	r, err := http.NewRequestWithContext(w.Context(), http.MethodPost, w.api.URL+"/v2/"+walkRegistry+"/app/blobs/uploads/", nil)
+	r, err := http.NewRequestWithContext(w.Context(), http.MethodPost, w.api.URL+"/v2/"+walkRegistry+
+		"/app/blobs/uploads/", nil)
 	w.must(err)
 	r.SetBasicAuth("AWS", w.password())
 	response, err := http.DefaultClient.Do(r)
@@ -444,7 +477,8 @@ func (w *walk) upload() (path, state string) {
 func (w *walk) credentials() []shown {
 	w.Helper()
 	d, ctx := w.daemon, w.Context()
-	layer, err := ecr.NewFromConfig(w.config(w.user)).GetDownloadUrlForLayer(ctx, &ecr.GetDownloadUrlForLayerInput{RepositoryName: aws.String("app"), LayerDigest: &w.layers[0]})
+	layer, err := ecr.NewFromConfig(w.config(w.user)).GetDownloadUrlForLayer(ctx,
+		&ecr.GetDownloadUrlForLayerInput{RepositoryName: aws.String("app"), LayerDigest: &w.layers[0]})
 	w.must(err)
 	u, err := url.Parse(*layer.DownloadUrl)
 	w.must(err)
@@ -540,7 +574,8 @@ func (w *walk) signed(c shown) (bool, string) {
 		sign(aws.Credentials{AccessKeyID: w.root.AccessKeyID, SecretAccessKey: text})
 		sign(aws.Credentials{AccessKeyID: w.root.AccessKeyID, SessionToken: text})
 		sign(aws.Credentials{AccessKeyID: w.session.AccessKeyID, SessionToken: text})
-		sign(aws.Credentials{AccessKeyID: w.session.AccessKeyID, SecretAccessKey: text, SessionToken: w.session.SessionToken})
+		sign(aws.Credentials{AccessKeyID: w.session.AccessKeyID, SecretAccessKey: text,
+			SessionToken: w.session.SessionToken})
 		sign(aws.Credentials{AccessKeyID: w.session.AccessKeyID, SecretAccessKey: text})
 		if !strings.Contains(text, "/") {
 			sign(aws.Credentials{AccessKeyID: text})
@@ -566,7 +601,8 @@ func (w *walk) inQuery(c shown) (bool, string) {
 		for _, name := range []string{"X-Amz-Security-Token", "X-Amz-Signature", "X-Amz-Credential"} {
 			query := own.Query()
 			query.Set(name, text)
-			all = append(all, w.request(w.api.URL, http.MethodGet, own.Path+"?"+query.Encode(), "", func(*http.Request) {}))
+			all = append(all, w.request(w.api.URL, http.MethodGet, own.Path+"?"+query.Encode(), "",
+				func(*http.Request) {}))
 		}
 	}
 	return w.answers(all...)
@@ -586,7 +622,8 @@ func (w *walk) toRegistry(method, path string) func(shown) (bool, string) {
 			ask(path, func(r *http.Request) { r.SetBasicAuth(text, "") })
 			ask(path, func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+text) })
 			ask(path, func(r *http.Request) { r.Header.Set("Authorization", "Basic "+text) })
-			ask(path+"?"+url.Values{"layer-token": {text}, "authorization-token": {text}}.Encode(), func(*http.Request) {})
+			ask(path+"?"+url.Values{"layer-token": {text}, "authorization-token": {text}}.Encode(),
+				func(*http.Request) {})
 		}
 		return w.answers(all...)
 	}
@@ -598,7 +635,8 @@ func (w *walk) toLayer(path string) func(shown) (bool, string) {
 		var all []*http.Request
 		for _, text := range c.forms() {
 			for _, method := range []string{http.MethodGet, http.MethodHead} {
-				all = append(all, w.request(w.api.URL, method, path+"?"+url.Values{"layer-token": {text}}.Encode(), "", func(*http.Request) {}))
+				all = append(all, w.request(w.api.URL, method, path+"?"+url.Values{"layer-token": {text}}.Encode(), "",
+					func(*http.Request) {}))
 			}
 		}
 		return w.answers(all...)
@@ -614,7 +652,8 @@ func (w *walk) toUpload(c shown) (bool, string) {
 	var all []*http.Request
 	password := w.password()
 	for _, text := range c.forms() {
-		all = append(all, w.request(w.api.URL, http.MethodPatch, path+"?"+url.Values{"_state": {text}}.Encode(), "x", func(r *http.Request) { r.SetBasicAuth("AWS", password) }))
+		all = append(all, w.request(w.api.URL, http.MethodPatch, path+"?"+url.Values{"_state": {text}}.Encode(), "x",
+			func(r *http.Request) { r.SetBasicAuth("AWS", password) }))
 	}
 	return w.answers(all...)
 }
@@ -624,7 +663,8 @@ func (w *walk) toWebhook(c shown) (accepted bool, said string) {
 	for _, text := range c.forms() {
 		body, err := json.Marshal(authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: text}})
 		w.must(err)
-		r := w.request(w.webhook.URL, http.MethodPost, "/clusters/"+walkCluster+"/authenticate", string(body), func(*http.Request) {})
+		r := w.request(w.webhook.URL, http.MethodPost, "/clusters/"+walkCluster+"/authenticate", string(body),
+			func(*http.Request) {})
 		status, answer := w.send(w.webhooks, r)
 		var review authenticationv1.TokenReview
 		if status != http.StatusOK || json.NewDecoder(bytes.NewReader([]byte(answer))).Decode(&review) != nil {
@@ -655,7 +695,8 @@ func (w *walk) toSTS(c shown) (bool, string) {
 func (w *walk) toMetadata(c shown) (bool, string) {
 	var all []*http.Request
 	for _, text := range c.forms() {
-		all = append(all, w.request(w.metadata, http.MethodGet, "/", "", func(r *http.Request) { r.Header.Set("X-Aws-Ec2-Metadata-Token", text) }))
+		all = append(all, w.request(w.metadata, http.MethodGet, "/", "",
+			func(r *http.Request) { r.Header.Set("X-Aws-Ec2-Metadata-Token", text) }))
 	}
 	return w.answers(all...)
 }
@@ -666,7 +707,8 @@ func (w *walk) toCredentials(base string) func(shown) (bool, string) {
 		var all []*http.Request
 		for _, text := range c.forms() {
 			for _, scheme := range []string{"", "Bearer ", "Basic "} {
-				all = append(all, w.request(base, http.MethodGet, "/credentials/"+walkCluster, "", func(r *http.Request) { r.Header.Set("Authorization", scheme+text) }))
+				all = append(all, w.request(base, http.MethodGet, "/credentials/"+walkCluster, "",
+					func(r *http.Request) { r.Header.Set("Authorization", scheme+text) }))
 			}
 		}
 		return w.answers(all...)
@@ -679,7 +721,8 @@ func (w *walk) toPage(c shown) (bool, string) {
 		if text == "" {
 			continue // the first page
 		}
-		out, err := eks.NewFromConfig(w.config(w.user)).ListClusters(w.Context(), &eks.ListClustersInput{MaxResults: aws.Int32(1), NextToken: &text})
+		out, err := eks.NewFromConfig(w.config(w.user)).ListClusters(w.Context(),
+			&eks.ListClustersInput{MaxResults: aws.Int32(1), NextToken: &text})
 		if err == nil {
 			return true, strings.Join(out.Clusters, " ")
 		}
@@ -691,10 +734,12 @@ func (w *walk) toPage(c shown) (bool, string) {
 func (w *walk) toCommands(c shown) (bool, string) {
 	var all []*http.Request
 	for _, text := range c.forms() {
-		for method, paths := range map[string][]string{http.MethodGet: {"/status", "/ping", "/backup", "/images"}, http.MethodPost: {"/stop", "/accounts", "/interruptions", "/images", "/fields"}} {
+		for method, paths := range map[string][]string{http.MethodGet: {"/status", "/ping", "/backup", "/images"},
+			http.MethodPost: {"/stop", "/accounts", "/interruptions", "/images", "/fields"}} {
 			for _, path := range paths {
 				for _, base := range []string{w.api.URL, w.inside.URL} {
-					all = append(all, w.request(base, method, path, "{}", func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+text) }))
+					all = append(all, w.request(base, method, path, "{}",
+						func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+text) }))
 				}
 			}
 		}
@@ -702,7 +747,8 @@ func (w *walk) toCommands(c shown) (bool, string) {
 	return w.answers(all...)
 }
 
-// TestEveryCredentialIsForOneEndpoint shows every kind of credential to every endpoint that takes one. All but the diagonal refuse.
+// TestEveryCredentialIsForOneEndpoint shows every kind of credential to every endpoint that takes one. All but the
+// diagonal refuse.
 func TestEveryCredentialIsForOneEndpoint(t *testing.T) {
 	t.Parallel()
 	w := newWalk(t)
@@ -716,10 +762,14 @@ func TestEveryCredentialIsForOneEndpoint(t *testing.T) {
 	}{
 		{"the AWS APIs, signed in the header", []string{accessKey, temporary}, w.signed},
 		{"the AWS APIs, signed in the query", []string{presignedURL}, w.inQuery},
-		{"the registry: is the password good", []string{registryPassword, registryToken}, w.toRegistry(http.MethodGet, "/v2/")},
-		{"the registry: list tags", []string{registryPassword, registryToken}, w.toRegistry(http.MethodGet, app+"tags/list")},
-		{"the registry: pull a manifest", []string{registryPassword, registryToken}, w.toRegistry(http.MethodGet, app+"manifests/v1")},
-		{"the registry: push a layer", []string{registryPassword, registryToken}, w.toRegistry(http.MethodPost, app+"blobs/uploads/")},
+		{"the registry: is the password good", []string{registryPassword, registryToken},
+			w.toRegistry(http.MethodGet, "/v2/")},
+		{"the registry: list tags", []string{registryPassword, registryToken},
+			w.toRegistry(http.MethodGet, app+"tags/list")},
+		{"the registry: pull a manifest", []string{registryPassword, registryToken},
+			w.toRegistry(http.MethodGet, app+"manifests/v1")},
+		{"the registry: push a layer", []string{registryPassword, registryToken},
+			w.toRegistry(http.MethodPost, app+"blobs/uploads/")},
 		{"the registry: go on with an upload", []string{uploadState}, w.toUpload},
 		{"the URL of a layer", []string{layerToken}, w.toLayer(app + "blobs/" + w.layers[0])},
 		{"the URL of another layer", nil, w.toLayer(app + "blobs/" + w.layers[1])},
@@ -741,7 +791,8 @@ func TestEveryCredentialIsForOneEndpoint(t *testing.T) {
 	}
 	// A credential that is good nowhere would show nothing.
 	for _, c := range all {
-		part := []string{nothing, accessKeyID, secretKey, temporaryID, sessionToken, otherClusterToken, podTokenCluster, podTokenForged, otherMetadata, otherCloudToken}
+		part := []string{nothing, accessKeyID, secretKey, temporaryID, sessionToken, otherClusterToken, podTokenCluster,
+			podTokenForged, otherMetadata, otherCloudToken}
 		if !accepted[c.kind] && !slices.Contains(part, c.kind) {
 			t.Errorf("%s is good for nothing", c.kind)
 		}

@@ -27,7 +27,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/reset"
 )
 
-// TestMain is also the program that a daemon in these tests starts as its endpoint process: "daemon.test endpoint --dir DIR".
+// TestMain is also the program that a daemon in these tests starts as its endpoint process: "daemon.test endpoint --dir
+// DIR".
 func TestMain(m *testing.M) {
 	if len(os.Args) == 4 && os.Args[1] == "endpoint" {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
@@ -56,7 +57,8 @@ func serve(t *testing.T, external etcd.External) (datadir.Dir, *iam.Client) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- daemon.Serve(ctx, daemon.Config{Dir: dir, Listen: listen, Etcd: external}, slog.New(slog.DiscardHandler))
+		ended <- daemon.Serve(ctx, daemon.Config{Dir: dir, Listen: listen, Etcd: external},
+			slog.New(slog.DiscardHandler))
 	}()
 	t.Cleanup(func() {
 		cancel()

@@ -51,7 +51,8 @@ func (d *daemon) openFront(ctx context.Context) (*front, error) {
 		return nil, err
 	}
 	f.ec2 = ec2service.New(ec2service.Options{Store: d.store, PublicRange: public})
-	images := ecrservice.New(ecrservice.Options{Store: d.store, Images: d.host.images, Identity: who, Endpoint: EndpointURL(d.settings.Listen)})
+	images := ecrservice.New(ecrservice.Options{Store: d.store, Images: d.host.images, Identity: who,
+		Endpoint: EndpointURL(d.settings.Listen)})
 	f.access = ecrservice.NewAccess(images)
 	nodegroups, err := nodegroupQuota()
 	if err != nil {
@@ -77,15 +78,19 @@ func nodegroupQuota() (int, error) {
 }
 
 // register serves every AWS service there is.
-func register(mux *wire.Mux, s *store.Store, who *identity.Identity, issuers *stsservice.Issuers, ec2 *ec2service.Service, ecr *ecrservice.Service, logs logsservice.Options, addons eksservice.Catalogue, nodegroups int) {
+func register(mux *wire.Mux, s *store.Store, who *identity.Identity, issuers *stsservice.Issuers,
+	ec2 *ec2service.Service, ecr *ecrservice.Service, logs logsservice.Options, addons eksservice.Catalogue,
+	nodegroups int) {
 	ec2.Register(mux)
 	ecr.Register(mux)
 	stsservice.New(s, who, issuers, nil).Register(mux)
 	iamservice.New(s, who, nil).Register(mux)
 	logsservice.New(logs).Register(mux)
-	autoscalingservice.New(autoscalingservice.Options{Store: s, EC2: ec2, ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(s, nil)}).Register(mux)
+	autoscalingservice.New(autoscalingservice.Options{Store: s, EC2: ec2,
+		ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(s, nil)}).Register(mux)
 	ssmservice.New(ssmservice.Options{Store: s}).Register(mux)
-	eksservice.New(eksservice.Options{Store: s, EC2: ec2, ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(s, nil), Catalogue: addons, NodegroupsPerCluster: nodegroups}).Register(mux)
+	eksservice.New(eksservice.Options{Store: s, EC2: ec2, ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(s, nil),
+		Catalogue: addons, NodegroupsPerCluster: nodegroups}).Register(mux)
 }
 
 // accounts are the numbers of the accounts, sorted.
@@ -132,7 +137,8 @@ func (f *front) eks(account, region string) *eks.Client {
 		if err != nil {
 			return aws.Credentials{}, err
 		}
-		return credentials.NewStaticCredentialsProvider(all[account].AccessKeyID, all[account].SecretAccessKey, "").Retrieve(ctx)
+		return credentials.NewStaticCredentialsProvider(all[account].AccessKeyID, all[account].SecretAccessKey,
+			"").Retrieve(ctx)
 	})
 	return eks.NewFromConfig(f.config(region, root))
 }

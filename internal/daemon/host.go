@@ -60,7 +60,8 @@ func (d *daemon) openHost() (_ *host, err error) {
 	}
 	h.components = upstream.OpenComponents(upstream.Options{DataDir: string(d.dir)})
 	h.images, err = image.Open(image.Options{
-		Outbound: d.outbound, Dir: d.dir.Join("images"), Owner: d.dir.Owner(), CA: d.authority.PEM, Programs: h.programs, Bundles: h.bundles, Components: h.components,
+		Outbound: d.outbound, Dir: d.dir.Join("images"), Owner: d.dir.Owner(), CA: d.authority.PEM,
+		Programs: h.programs, Bundles: h.bundles, Components: h.components,
 		Region: d.settings.Region, Log: d.log,
 	})
 	if err != nil {
@@ -71,7 +72,8 @@ func (d *daemon) openHost() (_ *host, err error) {
 		return nil, fmt.Errorf("find this program, to serve endpoints with: %w", err)
 	}
 	doors := endpoint.Options{
-		Store: d.store, Host: d.processes, Owner: d.dir.Owner(), Dir: d.dir.Join("endpoint"), LogFile: d.dir.Join("endpoint.log"), Program: self, Log: d.log,
+		Store: d.store, Host: d.processes, Owner: d.dir.Owner(), Dir: d.dir.Join("endpoint"),
+		LogFile: d.dir.Join("endpoint.log"), Program: self, Log: d.log,
 	}
 	if !RealMachines(d.settings) {
 		h.endpoints, err = endpoint.New(doors)
@@ -88,7 +90,8 @@ func (d *daemon) hostControllers(planes *controlplane.Controller) []reconcile.Co
 	all := h.endpoints.Controllers()
 	if h.real == nil {
 		return append(all, simulated.New(simulated.Options{
-			Store: d.store, Dir: d.simulatedDir(), Egress: d.outbound, Webhooks: []string{d.webhookAddress()}, Credentials: d.profileCredentials, Config: planes.Config, Log: d.log,
+			Store: d.store, Dir: d.simulatedDir(), Egress: d.outbound, Webhooks: []string{d.webhookAddress()},
+			Credentials: d.profileCredentials, Config: planes.Config, Log: d.log,
 			EC2: func(region string, who aws.CredentialsProvider) simulated.EC2 {
 				return ec2.NewFromConfig(d.front.config(region, who))
 			},
@@ -100,7 +103,8 @@ func (d *daemon) hostControllers(planes *controlplane.Controller) []reconcile.Co
 // simulatedDir is where simulated kubelets are found.
 func (d *daemon) simulatedDir() string { return d.dir.Join("sim") }
 
-// egressSockets are where a cluster's API server finds simulated kubelets, and the rest; they are empty where machines are real.
+// egressSockets are where a cluster's API server finds simulated kubelets, and the rest; they are empty where machines
+// are real.
 func (d *daemon) egressSockets(clusterID string) (cluster, managed string) {
 	if RealMachines(d.settings) {
 		return "", ""
@@ -137,7 +141,8 @@ func (d *daemon) profileCredentials(ctx context.Context, instance record.Instanc
 }
 
 // instanceCredentials are those of the role of an instance, in a session named after it.
-func (d *daemon) instanceCredentials(ctx context.Context, instance record.Instance, role string) (aws.Credentials, error) {
+func (d *daemon) instanceCredentials(ctx context.Context, instance record.Instance, role string) (aws.Credentials,
+	error) {
 	r, err := record.Roles(d.store).Get(ctx, record.RoleKey(instance.Account, role))
 	if err != nil {
 		return aws.Credentials{}, fmt.Errorf("role %s: %w", role, err)
@@ -147,7 +152,8 @@ func (d *daemon) instanceCredentials(ctx context.Context, instance record.Instan
 		return aws.Credentials{}, err
 	}
 	if !trusted {
-		return aws.Credentials{}, fmt.Errorf("the trust policy of role %s does not let %s assume it", role, ec2Principal)
+		return aws.Credentials{}, fmt.Errorf("the trust policy of role %s does not let %s assume it", role,
+			ec2Principal)
 	}
 	return d.front.identity.ServiceRoleCredentials(instance.Account, role, instance.ID).Retrieve(ctx)
 }

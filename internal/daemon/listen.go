@@ -22,7 +22,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/pki"
 )
 
-// How many connections to the AWS endpoint a source may have open, and all sources. Programs of the host have one source.
+// How many connections to the AWS endpoint a source may have open, and all sources. Programs of the host have one
+// source.
 const (
 	perSource = 4096
 	perDaemon = 16384
@@ -36,9 +37,13 @@ func listen(address string) (net.Listener, error) {
 		return connlimit.New(l, connlimit.Limits{Share: "host", PerSource: perSource, Total: perDaemon}), nil
 	case errors.Is(err, syscall.EADDRINUSE):
 		_, port, _ := net.SplitHostPort(address)
-		return nil, fmt.Errorf("%s is in use by another program (ss -ltnp 'sport = :%s' shows which): stop it, or choose another address with --listen HOST:PORT", address, port)
+		return nil,
+			fmt.Errorf(
+				"%s is in use by another program (ss -ltnp 'sport = :%s' shows which): stop it, or choose another "+
+					"address with --listen HOST:PORT", address, port)
 	case errors.Is(err, os.ErrPermission):
-		return nil, fmt.Errorf("you may not listen on %s: run as root, or choose a port above 1023 with --listen", address)
+		return nil, fmt.Errorf("you may not listen on %s: run as root, or choose a port above 1023 with --listen",
+			address)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return nil, fmt.Errorf("%s is not an address of this host: choose another with --listen", address)
 	}
@@ -50,15 +55,18 @@ const sniffTime = 10 * time.Second
 
 // serveBoth serves plain HTTP and TLS on one listener until ctx ends: what a connection speaks
 // shows in its first bytes. Requests under way have until grace to finish.
-func serveBoth(ctx context.Context, l net.Listener, handler http.Handler, certificates *certificates, grace time.Duration, log *slog.Logger) error {
+func serveBoth(ctx context.Context, l net.Listener, handler http.Handler, certificates *certificates,
+	grace time.Duration, log *slog.Logger) error {
 	split := cmux.New(l)
 	split.SetReadTimeout(sniffTime)
 	split.HandleError(func(error) bool { return true }) // one connection's failure is not the listener's
 	secure, plain := split.Match(cmux.TLS()), split.Match(cmux.Any())
 
 	server := wire.Server("", handler)
-	// Without h2 here, a Serve that comes before ServeTLS leaves a server that offers HTTP/2 and hangs up on who takes it.
-	server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certificates.get, NextProtos: []string{"h2", "http/1.1"}}
+	// Without h2 here, a Serve that comes before ServeTLS leaves a server that offers HTTP/2 and hangs up on who takes
+	// it.
+	server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certificates.get,
+		NextProtos: []string{"h2", "http/1.1"}}
 	server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
 
 	var serving sync.WaitGroup
@@ -66,7 +74,8 @@ func serveBoth(ctx context.Context, l net.Listener, handler http.Handler, certif
 	run := func(serve func() error) {
 		serving.Go(func() {
 			err := serve()
-			if err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, cmux.ErrServerClosed) && !errors.Is(err, cmux.ErrListenerClosed) {
+			if err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) &&
+				!errors.Is(err, cmux.ErrServerClosed) && !errors.Is(err, cmux.ErrListenerClosed) {
 				failed <- err
 			}
 		})

@@ -115,7 +115,8 @@ func TestHTTP2IsServedFromTheStart(t *testing.T) {
 		go func() {
 			ended <- serveBoth(ctx, l, http.NotFoundHandler(), certificates, time.Second, slog.New(slog.DiscardHandler))
 		}()
-		client := http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: roots}}}
+		client := http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true,
+			TLSClientConfig: &tls.Config{RootCAs: roots}}}
 		if resp, err := client.Get("https://" + l.Addr().String()); err != nil {
 			t.Error(err)
 		} else {

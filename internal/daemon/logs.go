@@ -30,10 +30,11 @@ func (d *daemon) openLogs() (*logs, error) {
 	}
 	queries := logquery.New(logquery.Options{Store: d.store, Events: held, Dir: d.dir.Logs("results"), Log: d.log})
 	return &logs{
-		log:         d.log,
-		events:      held,
-		queries:     queries,
-		controllers: append(logretention.New(logretention.Options{Store: d.store, Events: held, Log: d.log}).Controllers(), queries.Controller()),
+		log:     d.log,
+		events:  held,
+		queries: queries,
+		controllers: append(logretention.New(logretention.Options{Store: d.store, Events: held,
+			Log: d.log}).Controllers(), queries.Controller()),
 	}, nil
 }
 
@@ -42,7 +43,8 @@ func (l *logs) options(s *store.Store) logsservice.Options {
 	return logsservice.Options{Store: s, Events: l.events, Queries: l.queries}
 }
 
-// run runs the controllers until ctx ends. What they do is done to this machine's disk, so that every daemon does it, whichever leads.
+// run runs the controllers until ctx ends. What they do is done to this machine's disk, so that every daemon does it,
+// whichever leads.
 func (l *logs) run(ctx context.Context) error {
 	return reconcile.Run(ctx, l.log, l.controllers...)
 }

@@ -13,7 +13,9 @@ import (
 // Operations are all operations that the SDK knows of the services that wire knows, and which of
 // them a daemon serves.
 func Operations() []wire.Operation {
-	mux := wire.NewMux(wire.Options{Credentials: &identity.Identity{}, Authorizer: &identity.Identity{}, Logger: slog.New(slog.DiscardHandler)})
-	register(mux, nil, nil, nil, ec2service.New(ec2service.Options{}), ecrservice.New(ecrservice.Options{}), logsservice.Options{}, nil, 0)
+	mux := wire.NewMux(wire.Options{Credentials: &identity.Identity{}, Authorizer: &identity.Identity{},
+		Logger: slog.New(slog.DiscardHandler)})
+	register(mux, nil, nil, nil, ec2service.New(ec2service.Options{}), ecrservice.New(ecrservice.Options{}),
+		logsservice.Options{}, nil, 0)
 	return mux.Operations()
 }

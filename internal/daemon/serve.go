@@ -128,7 +128,8 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 	if err != nil {
 		return err
 	}
-	if d.processes, err = process.Open(process.Options{Identity: process.Identity{Owner: d.dir.Owner(), Key: key}, Log: log, Events: d.events.tell}); err != nil {
+	if d.processes, err = process.Open(process.Options{Identity: process.Identity{Owner: d.dir.Owner(), Key: key},
+		Log: log, Events: d.events.tell}); err != nil {
 		return err
 	}
 	defer d.processes.Close()
@@ -189,7 +190,8 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 	}
 	group.Go(func() error { return d.logs.run(ctx) })
 	log.Info("serving", "version", version.String(), "endpoint", EndpointURL(d.settings.Listen), "data", string(d.dir),
-		"region", d.settings.Region, "account", d.settings.Account, "after", time.Since(d.started).Round(time.Millisecond))
+		"region", d.settings.Region, "account", d.settings.Account, "after",
+		time.Since(d.started).Round(time.Millisecond))
 	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
@@ -245,7 +247,8 @@ func (d *daemon) connect(ctx context.Context) (err error) {
 	stopReports := d.reportWait(ctx)
 	d.etcd, err = d.embedded.Connect(ctx)
 	stopReports()
-	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
+	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(cause, context.Canceled) &&
+		!errors.Is(cause, context.DeadlineExceeded) {
 		if stop := d.processes.Stop(context.WithoutCancel(ctx), etcdProcess); stop != nil {
 			d.log.Warn("could not stop etcd", "error", stop)
 		}
@@ -277,7 +280,8 @@ func (d *daemon) reportWait(ctx context.Context) (stop func()) {
 				running = running || p.Name == etcdProcess && p.Running
 			}
 			d.log.Info("waiting for etcd; a large database takes minutes to open, defragment or repair",
-				"running", running, "for", time.Since(started).Round(time.Second), "log", d.dir.Join("etcd", "etcd.log"))
+				"running", running, "for", time.Since(started).Round(time.Second), "log",
+				d.dir.Join("etcd", "etcd.log"))
 		}
 	}()
 	return func() { cancel(); <-done }
@@ -302,7 +306,8 @@ func (d *daemon) reconcile(ctx context.Context) error {
 // registryPrefix is where the registry of images answers, as the distribution specification says.
 const registryPrefix = "/v2/"
 
-// handler answers on the AWS endpoint. No operation of AWS that is served has a path under /healthz, /id/, /credentials/ or /v2/.
+// handler answers on the AWS endpoint. No operation of AWS that is served has a path under /healthz, /id/,
+// /credentials/ or /v2/.
 func (d *daemon) handler() http.Handler {
 	discovery := oidc.Handler(d.store, d.log)
 	images := d.host.images.Handler(d.front.access)
@@ -328,8 +333,11 @@ func (d *daemon) listenWebhooks() (net.Listener, error) {
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(d.settings.WebhookPort))
 	l, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("the port %d, on which the API servers of %s reach the daemon, is not free (ss -ltnp 'sport = :%d' shows who has it): stop that program, or change webhookPort in %s: %w",
-			d.settings.WebhookPort, d.dir, d.settings.WebhookPort, d.dir.SettingsFile(), err)
+		return nil,
+			fmt.Errorf(
+				"the port %d, on which the API servers of %s reach the daemon, is not free (ss -ltnp 'sport = :%d' "+
+					"shows who has it): stop that program, or change webhookPort in %s: %w",
+				d.settings.WebhookPort, d.dir, d.settings.WebhookPort, d.dir.SettingsFile(), err)
 	}
 	return l, nil
 }
@@ -349,7 +357,9 @@ func (d *daemon) roomForEtcd() error {
 		return err
 	}
 	if free < etcdDisk {
-		return fmt.Errorf("the disk of %s is full: %d MiB are free and etcd needs %d MiB: free some space (df -h %s), or give --data-dir a directory on another disk",
+		return fmt.Errorf(
+			"the disk of %s is full: %d MiB are free and etcd needs %d MiB: free some space (df -h %s), or give "+
+				"--data-dir a directory on another disk",
 			d.dir, free>>20, etcdDisk>>20, d.dir)
 	}
 	return nil
@@ -382,7 +392,8 @@ func lastWords(file string) string {
 			return said
 		}
 		var entry struct{ Level, Msg, Error string }
-		if json.Unmarshal([]byte(line), &entry) == nil && slices.Contains([]string{"error", "panic", "fatal"}, entry.Level) {
+		if json.Unmarshal([]byte(line), &entry) == nil && slices.Contains([]string{"error", "panic", "fatal"},
+			entry.Level) {
 			return strings.TrimSuffix(entry.Msg+": "+entry.Error, ": ")
 		}
 	}

@@ -10,7 +10,8 @@ import (
 
 // serveVPCs serves the AWS APIs to what is inside VPCs, until ctx ends. handler is that of the daemon's own endpoint.
 func (d *daemon) serveVPCs(ctx context.Context, apis *endpoint.APIs, handler http.Handler) error {
-	return serveBoth(ctx, apis, insideVPCs(handler), newCertificates(d.authority, apis.Addr().String()), shutdownTime, d.log)
+	return serveBoth(ctx, apis, insideVPCs(handler), newCertificates(d.authority, apis.Addr().String()), shutdownTime,
+		d.log)
 }
 
 // insideVPCs leaves out of the daemon's own endpoint what is for processes of the host.

@@ -63,7 +63,8 @@ func (d Dir) WriteCredentials(all map[string]Credentials) error {
 	var b bytes.Buffer
 	b.WriteString("# Root access keys of the accounts of this coracle. Keep them secret.\n")
 	for _, account := range slices.Sorted(maps.Keys(all)) {
-		fmt.Fprintf(&b, "\n[%s]\naws_access_key_id = %s\naws_secret_access_key = %s\n", account, all[account].AccessKeyID, all[account].SecretAccessKey)
+		fmt.Fprintf(&b, "\n[%s]\naws_access_key_id = %s\naws_secret_access_key = %s\n", account,
+			all[account].AccessKeyID, all[account].SecretAccessKey)
 	}
 	return d.Write(d.CredentialsFile(), b.Bytes(), 0o600)
 }

@@ -1,5 +1,5 @@
-// Package datadir is the directory in which one daemon keeps everything it has on this machine:
-// which files there are, who holds the directory, and what was chosen at the first start.
+// Package datadir is the directory in which one daemon keeps everything it has on this machine: which files there are,
+// who holds the directory, and what was chosen at the first start.
 //
 //	lock            held by the daemon (flock); its process ID is inside
 //	settings.json   what was chosen: listen address, region, account, machines, ports
@@ -67,7 +67,9 @@ func At(path string) (Dir, error) {
 		if err == nil {
 			path = filepath.Join(resolved, rest)
 			if path == "/usr" || strings.HasPrefix(path, "/usr/") {
-				return "", fmt.Errorf("the data directory %s is below /usr, which instances see: give --data-dir another path", path)
+				return "",
+					fmt.Errorf("the data directory %s is below /usr, which instances see: give --data-dir another path",
+						path)
 			}
 			return Dir(path), nil
 		}
@@ -91,7 +93,9 @@ func (d Dir) Create() error {
 		return fmt.Errorf("the data directory %s is a file: give --data-dir another path", d)
 	}
 	if owner := info.Sys().(*syscall.Stat_t).Uid; int(owner) != os.Geteuid() {
-		return fmt.Errorf("the data directory %s belongs to user %d and you are user %d: run as its owner, or give --data-dir another path", d, owner, os.Geteuid())
+		return fmt.Errorf(
+			"the data directory %s belongs to user %d and you are user %d: run as its owner, or give --data-dir "+
+				"another path", d, owner, os.Geteuid())
 	}
 	if info.Mode().Perm()&0o077 != 0 {
 		if err := os.Chmod(string(d), 0o700); err != nil {
@@ -110,9 +114,12 @@ func (d Dir) Create() error {
 func (d Dir) explain(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("data directory %s: %w: run as root, or give --data-dir a directory that you may write to", d, err)
+		return fmt.Errorf("data directory %s: %w: run as root, or give --data-dir a directory that you may write to", d,
+			err)
 	case errors.Is(err, syscall.ENOSPC):
-		return fmt.Errorf("data directory %s: %w: free some space (df -h %s), or give --data-dir a directory on another disk", d, err, filepath.Dir(string(d)))
+		return fmt.Errorf(
+			"data directory %s: %w: free some space (df -h %s), or give --data-dir a directory on another disk", d, err,
+			filepath.Dir(string(d)))
 	case errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("data directory %s: %w: give --data-dir a directory that can be written to", d, err)
 	}

@@ -29,7 +29,8 @@ func TestOneDirectoryHasOneName(t *testing.T) {
 	if err := os.Symlink("real", filepath.Join(base, "link")); err != nil {
 		t.Fatal(err)
 	}
-	direct, linked := at(t, filepath.Join(base, "real", "not", "there")), at(t, filepath.Join(base, "link", "not", "..", "not", "there"))
+	direct, linked := at(t, filepath.Join(base, "real", "not", "there")), at(t, filepath.Join(base, "link", "not", "..",
+		"not", "there"))
 	if direct != linked || direct.Owner() != linked.Owner() {
 		t.Errorf("%s and %s are the same directory", direct, linked)
 	}
@@ -73,7 +74,8 @@ func TestOneHolder(t *testing.T) {
 	}
 	_, err = d.Lock()
 	var who *Held
-	if !errors.As(err, &who) || who.PID != os.Getpid() || !strings.Contains(err.Error(), "coracle down --data-dir "+string(d)) {
+	if !errors.As(err, &who) || who.PID != os.Getpid() || !strings.Contains(err.Error(), "coracle down --data-dir "+
+		string(d)) {
 		t.Errorf("a second lock: %v", err)
 	}
 	if err := lock.Release(); err != nil {
@@ -92,7 +94,8 @@ func TestSettingsAndCredentialsAreKept(t *testing.T) {
 	if _, err := d.ReadSettings(); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("settings before the first start: %v", err)
 	}
-	want := Settings{Listen: "127.0.0.1:1", Region: "eu-west-1", Account: "111122223333", Machines: "simulated", WebhookPort: 2}
+	want := Settings{Listen: "127.0.0.1:1", Region: "eu-west-1", Account: "111122223333", Machines: "simulated",
+		WebhookPort: 2}
 	if err := d.WriteSettings(want); err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,9 @@ func (h *Held) Error() string {
 	if h.PID != 0 {
 		who = fmt.Sprintf("process %d%s", h.PID, commandOf(h.PID))
 	}
-	return fmt.Sprintf("the data directory %s is in use by %s: stop it with \"coracle down --data-dir %s\", or give --data-dir another directory", h.Dir, who, h.Dir)
+	return fmt.Sprintf(
+		"the data directory %s is in use by %s: stop it with \"coracle down --data-dir %s\", or give --data-dir "+
+			"another directory", h.Dir, who, h.Dir)
 }
 
 // Lock takes hold of the directory, or fails with a [*Held].

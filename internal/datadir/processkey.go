@@ -11,16 +11,19 @@ import (
 // processKeySize is that of the hash that the key is for, SHA-256, in bytes.
 const processKeySize = 32
 
-// ReadProcessKey reads the key that signs the marks of the daemon's processes; see package process. It is fs.ErrNotExist
-// before the first start.
+// ReadProcessKey reads the key that signs the marks of the daemon's processes; see package process. It is
+// fs.ErrNotExist before the first start.
 func (d Dir) ReadProcessKey() ([]byte, error) {
 	key, err := os.ReadFile(d.ProcessKeyFile())
 	if err != nil {
 		return nil, err
 	}
 	if len(key) != processKeySize {
-		return nil, fmt.Errorf("%s is damaged: it has %d bytes instead of %d; remove it, and the next start of the daemon makes another and restarts every process",
-			d.ProcessKeyFile(), len(key), processKeySize)
+		return nil,
+			fmt.Errorf(
+				"%s is damaged: it has %d bytes instead of %d; remove it, and the next start of the daemon makes "+
+					"another and restarts every process",
+				d.ProcessKeyFile(), len(key), processKeySize)
 	}
 	return key, nil
 }

@@ -20,13 +20,15 @@ type Settings struct {
 	Account string `json:"account"`
 	// Machines is what EC2 instances are: "namespace" or "simulated".
 	Machines string `json:"machines"`
-	// UserNamespaces is whether machines of namespaces get user namespaces of their own: "auto", where the host allows it, or "off".
+	// UserNamespaces is whether machines of namespaces get user namespaces of their own: "auto", where the host allows
+	// it, or "off".
 	UserNamespaces string `json:"userNamespaces,omitempty"`
 	// WebhookPort is where API servers reach the daemon on 127.0.0.1. They are started with it.
 	WebhookPort int `json:"webhookPort"`
 	// PublicRange is where the public addresses of this daemon are, "198.18.8.0/21"; empty without a network.
 	PublicRange string `json:"publicRange,omitempty"`
-	// EgressCIDRs are the blocks beside the public internet that the daemon connects to for users, "10.0.0.0/8,127.0.0.1/32".
+	// EgressCIDRs are the blocks beside the public internet that the daemon connects to for users,
+	// "10.0.0.0/8,127.0.0.1/32".
 	EgressCIDRs string `json:"egressCidrs,omitempty"`
 }
 

@@ -168,20 +168,21 @@ func (t *tour) explain(text string, commands ...string) {
 	}
 }
 
-// show prints the result of a step.
-func (t *tour) show(text string) {
+// printResult prints the result of a step.
+func (t *tour) printResult(text string) {
 	for line := range strings.Lines(strings.TrimRight(text, "\n")) {
 		fmt.Fprintf(t.w, "    %s\n", strings.TrimRight(line, "\n"))
 	}
 }
 
 func (t *tour) showCaller(ctx context.Context) error {
-	t.explain("Every call below is signed, verified and authorised, as on AWS. Who are we?", "aws sts get-caller-identity")
+	t.explain("Every call below is signed, verified and authorised, as on AWS. Who are we?",
+		"aws sts get-caller-identity")
 	out, err := t.sts.GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
 	if err != nil {
 		return err
 	}
-	t.show(aws.ToString(out.Arn))
+	t.printResult(aws.ToString(out.Arn))
 	return nil
 }
 
@@ -209,7 +210,7 @@ func (t *tour) createClusterRole(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	t.show(t.roleARN)
+	t.printResult(t.roleARN)
 	return nil
 }
 
@@ -241,7 +242,7 @@ func (t *tour) findSubnets(ctx context.Context) error {
 	for _, s := range out.Subnets {
 		if aws.ToBool(s.DefaultForAz) {
 			zones[*s.AvailabilityZone] = *s.SubnetId
-			t.show(fmt.Sprintf("%s  %s  %s", *s.SubnetId, *s.AvailabilityZone, *s.CidrBlock))
+			t.printResult(fmt.Sprintf("%s  %s  %s", *s.SubnetId, *s.AvailabilityZone, *s.CidrBlock))
 		}
 	}
 	for _, zone := range slices.Sorted(maps.Keys(zones)) {
@@ -273,7 +274,8 @@ func (t *tour) createCluster(ctx context.Context) error {
 		Name: &t.Cluster, Version: &t.from.Minor, RoleArn: &t.roleARN,
 		ResourcesVpcConfig: &ekstypes.VpcConfigRequest{SubnetIds: t.subnets},
 		Logging: &ekstypes.Logging{
-			ClusterLogging: []ekstypes.LogSetup{{Types: []ekstypes.LogType{ekstypes.LogTypeAudit}, Enabled: aws.Bool(true)}},
+			ClusterLogging: []ekstypes.LogSetup{{Types: []ekstypes.LogType{ekstypes.LogTypeAudit},
+				Enabled: aws.Bool(true)}},
 		},
 	})
 	var exists *ekstypes.ResourceInUseException
@@ -292,7 +294,7 @@ func (t *tour) createCluster(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.show(fmt.Sprintf("ACTIVE after %s at %s", time.Since(began).Round(10*time.Millisecond), *cluster.Endpoint))
+	t.printResult(fmt.Sprintf("ACTIVE after %s at %s", time.Since(began).Round(10*time.Millisecond), *cluster.Endpoint))
 	t.cluster = cluster
 	return nil
 }
@@ -343,7 +345,7 @@ users: [{name: demo, user: {token: %q}}]
 // kubectl runs upstream's kubectl as the caller of client, and shows what it prints.
 func (t *tour) kubectl(ctx context.Context, client *sts.Client, args ...string) error {
 	out, err := t.runKubectl(ctx, client, args...)
-	t.show(out)
+	t.printResult(out)
 	if err != nil {
 		return fmt.Errorf("kubectl %s: %w", strings.Join(args, " "), err)
 	}
@@ -406,7 +408,8 @@ func (t *tour) grantAccess(ctx context.Context) (err error) {
 	t.explain(
 		"An access entry lets another role look at one namespace, and no further.",
 		"aws eks create-access-entry --cluster-name "+t.Cluster+" --principal-arn "+t.readerARN,
-		"aws eks associate-access-policy --cluster-name "+t.Cluster+" --principal-arn "+t.readerARN+" --policy-arn "+policy+
+		"aws eks associate-access-policy --cluster-name "+t.Cluster+" --principal-arn "+t.readerARN+" --policy-arn "+
+			policy+
 			" --access-scope type=namespace,namespaces=harbour",
 	)
 	entry := &eks.CreateAccessEntryInput{ClusterName: &t.Cluster, PrincipalArn: &t.readerARN}
@@ -443,7 +446,7 @@ func (t *tour) grantAccess(ctx context.Context) (err error) {
 	if err == nil {
 		return errors.New("the reader could delete a ConfigMap")
 	}
-	t.show(out)
+	t.printResult(out)
 	return nil
 }
 
@@ -463,13 +466,14 @@ func (t *tour) showAudit(ctx context.Context) error {
 	for {
 		var timeline, notes strings.Builder
 		err := audit.Run(ctx, &timeline, &notes, t.eks, t.logs, audit.Options{
-			Targets: targets, Cluster: t.Cluster, Now: time.Now, Poll: 25 * time.Millisecond, Style: audit.Style{Width: 80},
+			Targets: targets, Cluster: t.Cluster, Now: time.Now, Poll: 25 * time.Millisecond,
+			Style: audit.Style{Width: 80},
 		})
 		if ctx.Err() != nil {
 			return fmt.Errorf("the refused deletion is not in the audit log: %w", ctx.Err())
 		}
 		if err == nil && strings.Contains(timeline.String(), " 403 ") {
-			t.show(timeline.String())
+			t.printResult(timeline.String())
 			return nil
 		}
 	}
@@ -497,7 +501,7 @@ func (t *tour) upgradeCluster(ctx context.Context) error {
 			t.Cluster,
 		)
 	}
-	t.show(fmt.Sprintf("ACTIVE after %s", time.Since(began).Round(10*time.Millisecond)))
+	t.printResult(fmt.Sprintf("ACTIVE after %s", time.Since(began).Round(10*time.Millisecond)))
 	if err := t.kubectl(ctx, t.sts, "version"); err != nil {
 		return err
 	}

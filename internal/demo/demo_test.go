@@ -33,7 +33,8 @@ func TestChooseVersions(t *testing.T) {
 			})
 			if err != nil || got.from.Minor != c.from || got.to.Minor != c.to || got.canUpgrade != c.upgrade ||
 				got.kube != "/bundles/"+c.from {
-				t.Errorf("from %q to %q, upgrade %v, kube %q: %v", got.from.Minor, got.to.Minor, got.canUpgrade, got.kube, err)
+				t.Errorf("from %q to %q, upgrade %v, kube %q: %v", got.from.Minor, got.to.Minor, got.canUpgrade,
+					got.kube, err)
 			}
 		})
 	}

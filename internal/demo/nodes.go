@@ -31,7 +31,8 @@ var nodePolicies = []string{
 
 func (t *tour) createNodegroup(ctx context.Context) error {
 	role := t.Cluster + "-node"
-	commands := []string{"aws iam create-role --role-name " + role + " --assume-role-policy-document '" + nodeTrust + "'"}
+	commands := []string{"aws iam create-role --role-name " + role + " --assume-role-policy-document '" + nodeTrust +
+		"'"}
 	for _, policy := range nodePolicies {
 		commands = append(commands, "aws iam attach-role-policy --role-name "+role+" --policy-arn "+policy)
 	}
@@ -75,7 +76,7 @@ func (t *tour) createNodegroup(ctx context.Context) error {
 	if err := t.waitForNodegroup(ctx, ekstypes.NodegroupStatusActive); err != nil {
 		return err
 	}
-	t.show(fmt.Sprintf("ACTIVE after %s", time.Since(began).Round(10*time.Millisecond)))
+	t.printResult(fmt.Sprintf("ACTIVE after %s", time.Since(began).Round(10*time.Millisecond)))
 	return t.kubectl(ctx, t.sts, "get", "nodes", "-L", "eks.amazonaws.com/nodegroup")
 }
 
@@ -149,7 +150,8 @@ func (t *tour) runPods(ctx context.Context) error {
 		return err
 	}
 	if t.Simulated {
-		t.explain("The machines are simulated, because this host has no Linux or you are not root: nothing runs in the pods.")
+		t.explain(
+			"The machines are simulated, because this host has no Linux or you are not root: nothing runs in the pods.")
 		return nil
 	}
 	command := []string{"--namespace", "harbour", "exec", "deployment/" + lookout, "--", "/agnhost", "dns-server-list"}
@@ -183,7 +185,7 @@ func (t *tour) showMachine(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("look into instance %s: %w", id, err)
 	}
-	t.show(out)
+	t.printResult(out)
 	return nil
 }
 
@@ -221,7 +223,7 @@ func (t *tour) upgradeNodes(ctx context.Context) error {
 		}
 		return fmt.Errorf("the update of node group %s is %s%s", hands, out.Update.Status, why)
 	}
-	t.show(fmt.Sprintf("Successful after %s", time.Since(began).Round(10*time.Millisecond)))
+	t.printResult(fmt.Sprintf("Successful after %s", time.Since(began).Round(10*time.Millisecond)))
 	return t.kubectl(ctx, t.sts, inUse...)
 }
 

@@ -59,7 +59,8 @@ func data(_ context.Context, h Host) []Finding {
 	if errors.Is(err, os.ErrNotExist) {
 		parent := existing(string(h.Dir)) // it must take it
 		if err := unix.Access(parent, unix.W_OK); err != nil {
-			return fail("run as root, or: coracle up --data-dir ~/coracle", "%s cannot be made: you may not write to %s", h.Dir, parent)
+			return fail("run as root, or: coracle up --data-dir ~/coracle",
+				"%s cannot be made: you may not write to %s", h.Dir, parent)
 		}
 		return ok("%s will be made at the first start", h.Dir)
 	}
@@ -71,16 +72,20 @@ func data(_ context.Context, h Host) []Finding {
 	}
 	var s unix.Stat_t
 	if err := unix.Stat(string(h.Dir), &s); err == nil && int(s.Uid) != os.Geteuid() {
-		return fail(fmt.Sprintf("run as user %d, or: coracle up --data-dir ANOTHER", s.Uid), "%s belongs to user %d and you are user %d", h.Dir, s.Uid, os.Geteuid())
+		return fail(fmt.Sprintf("run as user %d, or: coracle up --data-dir ANOTHER", s.Uid),
+			"%s belongs to user %d and you are user %d", h.Dir, s.Uid, os.Geteuid())
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return warn("chmod 700 "+string(h.Dir), "%s, which holds private keys, is open to other users (mode %04o)", h.Dir, info.Mode().Perm())
+		return warn("chmod 700 "+string(h.Dir), "%s, which holds private keys, is open to other users (mode %04o)",
+			h.Dir, info.Mode().Perm())
 	}
 	if err := unix.Access(string(h.Dir), unix.W_OK); err != nil {
-		return fail("mount -o remount,rw the file system, or: coracle up --data-dir ANOTHER", "%s cannot be written to: %v", h.Dir, err)
+		return fail("mount -o remount,rw the file system, or: coracle up --data-dir ANOTHER",
+			"%s cannot be written to: %v", h.Dir, err)
 	}
 	if h.Settings != nil {
-		return fail("coracle restore --replace BACKUP   # or start anew: coracle reset", "the settings cannot be read: %v", h.Settings)
+		return fail("coracle restore --replace BACKUP   # or start anew: coracle reset",
+			"the settings cannot be read: %v", h.Settings)
 	}
 	return ok("%s", h.Dir)
 }
@@ -100,7 +105,8 @@ func disk(_ context.Context, h Host) []Finding {
 	case free < 512<<20:
 		return fail(fix, "%s free for %s: etcd stops when the disk is full", humanize.IBytes(free), h.Dir)
 	case free < 4<<30:
-		return warn(fix, "%s free for %s: building a version of Kubernetes takes up to 4 GiB of cache", humanize.IBytes(free), h.Dir)
+		return warn(fix, "%s free for %s: building a version of Kubernetes takes up to 4 GiB of cache",
+			humanize.IBytes(free), h.Dir)
 	}
 	return ok("%s free for %s", humanize.IBytes(free), h.Dir)
 }
@@ -116,7 +122,8 @@ func daemon(ctx context.Context, h Host) []Finding {
 	}
 	if !held {
 		if len(left) > 0 {
-			return warn("coracle up   # takes them over; coracle reset ends them", "not running, while %d processes of its clusters are", len(left))
+			return warn("coracle up   # takes them over; coracle reset ends them",
+				"not running, while %d processes of its clusters are", len(left))
 		}
 		return ok("not running; start it with: coracle up")
 	}
@@ -124,7 +131,8 @@ func daemon(ctx context.Context, h Host) []Finding {
 	defer cancel()
 	client := admin.NewClient(h.Dir.Socket())
 	if err := client.Ping(ctx); err != nil {
-		return fail(fmt.Sprintf("kill %d; coracle up   # clusters keep running; its log is %s", pid, h.Dir.ServeLog()), "process %d holds the data directory but does not answer: %v", pid, err)
+		return fail(fmt.Sprintf("kill %d; coracle up   # clusters keep running; its log is %s", pid, h.Dir.ServeLog()),
+			"process %d holds the data directory but does not answer: %v", pid, err)
 	}
 	if s, err := client.Status(ctx); err == nil && s.Etcd.Problem != "" {
 		return fail("coracle status", "running, process %d, but %s", pid, s.Etcd.Problem)
@@ -139,7 +147,10 @@ func ports(_ context.Context, h Host) []Finding {
 	var all []Finding
 	if l, err := net.Listen("tcp", h.Listen); err != nil {
 		_, port, _ := net.SplitHostPort(h.Listen)
-		all = append(all, fail(fmt.Sprintf("coracle up --listen 127.0.0.1:OTHER   # or stop the program that this shows: ss -ltnp 'sport = :%s'", port), "%s cannot be listened on: %v", h.Listen, err)...)
+		all = append(all,
+			fail(fmt.Sprintf(
+				"coracle up --listen 127.0.0.1:OTHER   # or stop the program that this shows: ss -ltnp 'sport = :%s'",
+				port), "%s cannot be listened on: %v", h.Listen, err)...)
 	} else {
 		l.Close()
 	}
@@ -153,7 +164,9 @@ func ports(_ context.Context, h Host) []Finding {
 		}
 		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(h.Ports[what])))
 		if err != nil {
-			all = append(all, fail(fmt.Sprintf("stop the program that this shows: ss -ltnp 'sport = :%d'", h.Ports[what]), "port %d, which %s remembers for %s, cannot be listened on: %v", h.Ports[what], h.Dir, what, err)...)
+			all = append(all, fail(fmt.Sprintf("stop the program that this shows: ss -ltnp 'sport = :%d'",
+				h.Ports[what]), "port %d, which %s remembers for %s, cannot be listened on: %v", h.Ports[what], h.Dir,
+				what, err)...)
 			continue
 		}
 		l.Close()
@@ -195,12 +208,15 @@ func processes(_ context.Context, h Host) []Finding {
 		}
 	}
 	if len(unproven) > 0 {
-		all = append(all, warn("coracle down; coracle up   # restarts those that nothing else stands for; coracle reset ends all",
-			"processes %s claim to be this daemon's and cannot prove it: an earlier version of coracle has started them, the key %s was lost, or they are impostors",
-			strings.Join(unproven, ", "), h.Dir.ProcessKeyFile())...)
+		all = append(all,
+			warn("coracle down; coracle up   # restarts those that nothing else stands for; coracle reset ends all",
+				"processes %s claim to be this daemon's and cannot prove it: an earlier version of coracle has started "+
+					"them, the key %s was lost, or they are impostors",
+				strings.Join(unproven, ", "), h.Dir.ProcessKeyFile())...)
 	}
 	if len(left) > 0 {
-		all = append(all, warn("kill -9 "+strings.Join(left, " "), "%d processes belong to data directories that no longer exist", len(left))...)
+		all = append(all, warn("kill -9 "+strings.Join(left, " "),
+			"%d processes belong to data directories that no longer exist", len(left))...)
 	}
 	if all == nil {
 		return ok("every one is known, and none is left over from a removed data directory")
@@ -211,13 +227,16 @@ func processes(_ context.Context, h Host) []Finding {
 func bundles(_ context.Context, h Host) []Finding {
 	path, err := upstream.OpenBundles(upstream.Options{Dir: h.Bundles, DataDir: string(h.Dir)}).Find(h.Version)
 	if errors.Is(err, upstream.ErrNotBuilt) {
-		return warn("coracle bundles "+h.Version, "Kubernetes %s is not built; the first cluster builds it, which takes about four minutes and needs Go", h.Version)
+		return warn("coracle bundles "+h.Version,
+			"Kubernetes %s is not built; the first cluster builds it, which takes about four minutes and needs Go",
+			h.Version)
 	}
 	if err != nil {
 		return fail("coracle bundles "+h.Version, "%v", err)
 	}
 	if out, err := exec.Command(path, "--version").CombinedOutput(); err != nil {
-		return fail("rm -r "+filepath.Dir(path)+"; coracle bundles "+h.Version, "%s does not run: %v: %s", path, err, firstLine(out))
+		return fail("rm -r "+filepath.Dir(path)+"; coracle bundles "+h.Version, "%s does not run: %v: %s", path, err,
+			firstLine(out))
 	}
 	return ok("Kubernetes %s at %s", h.Version, path)
 }
@@ -230,7 +249,8 @@ func nodes(_ context.Context, h Host) []Finding {
 	programs := upstream.OpenNodePrograms(upstream.Options{DataDir: string(h.Dir)})
 	var all []Finding
 	if _, err := programs.Path("containerd"); err != nil {
-		all = append(all, warn("make node", "what runs on nodes is not built; the first instance builds it, which takes some minutes and needs Go")...)
+		all = append(all, warn("make node",
+			"what runs on nodes is not built; the first instance builds it, which takes some minutes and needs Go")...)
 	}
 	if _, err := programs.Path(upstream.MachineProgram); err != nil {
 		all = append(all, warn("make node", "%v", err)...)
@@ -238,9 +258,11 @@ func nodes(_ context.Context, h Host) []Finding {
 	if _, err := programs.Path("runc"); err != nil {
 		all = append(all, fail("apt-get install -y runc", "%v", err)...)
 	}
-	for name, pkg := range map[string]string{"iptables": "iptables", "ip": "iproute2", "conntrack": "conntrack", "mount": "mount"} {
+	for name, pkg := range map[string]string{"iptables": "iptables", "ip": "iproute2", "conntrack": "conntrack",
+		"mount": "mount"} {
 		if _, err := lookPath(name); err != nil {
-			all = append(all, fail("apt-get install -y "+pkg, "this host has no %s, which machines and their images have from it", name)...)
+			all = append(all, fail("apt-get install -y "+pkg,
+				"this host has no %s, which machines and their images have from it", name)...)
 		}
 	}
 	if all == nil {
@@ -277,7 +299,8 @@ func golang(ctx context.Context, h Host) []Finding {
 		return warn(install, "%s is too old to fetch the toolchain that Kubernetes wants by itself", version)
 	}
 	if toolchain == "local" && older(strings.TrimPrefix(version, "go"), "1.26") {
-		return warn("go env -w GOTOOLCHAIN=auto", "%s may not fetch the newer toolchain that Kubernetes wants (GOTOOLCHAIN=local)", version)
+		return warn("go env -w GOTOOLCHAIN=auto",
+			"%s may not fetch the newer toolchain that Kubernetes wants (GOTOOLCHAIN=local)", version)
 	}
 	return ok("%s", version)
 }
@@ -287,7 +310,8 @@ var awsVersion = regexp.MustCompile(`aws-cli/(\d+)\.(\d+)\.`)
 // awsCLI wants a command line that knows AWS_ENDPOINT_URL.
 // https://docs.aws.amazon.com/sdkref/latest/guide/feature-ss-endpoints.html
 func awsCLI(ctx context.Context, _ Host) []Finding {
-	const install = "apt-get install -y awscli   # or: https://docs.aws.amazon.com/cli/latest/userguide/getting-started-install.html"
+	const install = "apt-get install -y awscli   # or: " +
+		"https://docs.aws.amazon.com/cli/latest/userguide/getting-started-install.html"
 	path, err := exec.LookPath("aws")
 	if err != nil {
 		return warn(install, "no aws command on the PATH")
@@ -318,7 +342,8 @@ func kubectl(ctx context.Context, h Host) []Finding {
 	}
 	out, err := exec.CommandContext(ctx, path, "version", "--client").CombinedOutput()
 	if err != nil {
-		return warn("install another kubectl: https://kubernetes.io/docs/tasks/tools/", "%s does not run: %v: %s", path, err, firstLine(out))
+		return warn("install another kubectl: https://kubernetes.io/docs/tasks/tools/", "%s does not run: %v: %s", path,
+			err, firstLine(out))
 	}
 	return ok("%s", strings.ToLower(firstLine(out)))
 }

@@ -104,7 +104,8 @@ func TestPorts(t *testing.T) {
 	h.Listen = l.Addr().String()
 	h.Ports = map[string]int{"etcd": l.Addr().(*net.TCPAddr).Port}
 	findings := examine(t, h, "ports")
-	if len(findings) != 2 || findings[0].Level != Fail || findings[1].Level != Fail || !strings.Contains(findings[1].Text, "for etcd") {
+	if len(findings) != 2 || findings[0].Level != Fail || findings[1].Level != Fail ||
+		!strings.Contains(findings[1].Text, "for etcd") {
 		t.Errorf("two ports in use: %+v", findings)
 	}
 	h.Listen, h.Ports = "127.0.0.1:0", nil
@@ -189,7 +190,10 @@ func TestProcessesThatNobodyCanTellApart(t *testing.T) {
 	// about are the findings that name one of the processes: others of this host may be in other states.
 	about := func(pids ...int) (all []Finding) {
 		for _, f := range examine(t, h, "processes") {
-			if slices.ContainsFunc(pids, func(pid int) bool { return strings.Contains(f.Text, strconv.Itoa(pid)+" (") }) {
+			if slices.ContainsFunc(pids, func(pid int) bool {
+				return strings.Contains(f.Text, strconv.Itoa(pid)+
+					" (")
+			}) {
 				all = append(all, f)
 			}
 		}
@@ -215,7 +219,8 @@ func TestProcessesThatNobodyCanTellApart(t *testing.T) {
 	})
 	eventually.True(t, "the twins are reported", func() bool {
 		f := about(real.PID)
-		return len(f) == 1 && f[0].Level == Fail && len(about(twin.Process.Pid)) == 1 && strings.Contains(f[0].Text, "carry the mark of etcd")
+		return len(f) == 1 && f[0].Level == Fail && len(about(twin.Process.Pid)) == 1 && strings.Contains(f[0].Text,
+			"carry the mark of etcd")
 	})
 
 	if err := os.Remove(h.Dir.ProcessKeyFile()); err != nil {

@@ -1,9 +1,9 @@
 // Package document bounds what a YAML or TOML document costs the program that decodes it.
 //
-// Both formats have small documents that are enormous once they are decoded. A YAML alias repeats what its anchor has, so that
-// a kilobyte can stand for gigabytes. TOML may be nested as deeply as it is long, and its decoder recurses: a stack that
-// overflows ends the whole process, which no recover can prevent. Callers check a document that a user, a machine or a
-// pod wrote before they decode it.
+// Both formats have small documents that are enormous once they are decoded. A YAML alias repeats what its anchor has,
+// so that a kilobyte can stand for gigabytes. TOML may be nested as deeply as it is long, and its decoder recurses: a
+// stack that overflows ends the whole process, which no recover can prevent. Callers check a document that a user, a
+// machine or a pod wrote before they decode it.
 //
 // JSON needs no such check: encoding/json stops at a depth of 10,000.
 package document
@@ -23,8 +23,8 @@ const (
 	nodeSize    = 8       // what a YAML value counts beside its text, in bytes
 )
 
-// CheckYAML reports an error for a document whose aliases make it larger than 4 MiB, or that contains itself. Documents without
-// aliases are not parsed: what is wrong with them is for the decoder to say.
+// CheckYAML reports an error for a document whose aliases make it larger than 4 MiB, or that contains itself. Documents
+// without aliases are not parsed: what is wrong with them is for the decoder to say.
 func CheckYAML(text []byte) error {
 	if !bytes.ContainsRune(text, '&') || !bytes.ContainsRune(text, '*') {
 		return nil
@@ -65,7 +65,10 @@ func (e *expansion) size(n *yaml.Node) (int, error) {
 			return 0, err
 		}
 		if total += size; total > maxExpanded {
-			return 0, fmt.Errorf("line %d: the document is larger than %d MiB once its aliases are replaced: write fewer of them", n.Line, maxExpanded>>20)
+			return 0,
+				fmt.Errorf(
+					"line %d: the document is larger than %d MiB once its aliases are replaced: write fewer of them",
+					n.Line, maxExpanded>>20)
 		}
 	}
 	if n.Anchor != "" {
@@ -77,8 +80,9 @@ func (e *expansion) size(n *yaml.Node) (int, error) {
 // errTooDeep says that a TOML document is refused.
 var errTooDeep = errors.New("tables, arrays and dotted keys are nested too deeply")
 
-// CheckTOML reports an error for a document in which arrays, tables or the parts of a key are nested more than a hundred deep.
-// It reads brackets, dots, strings and comments and nothing else: what is wrong with a document is for the decoder to say.
+// CheckTOML reports an error for a document in which arrays, tables or the parts of a key are nested more than a
+// hundred deep. It reads brackets, dots, strings and comments and nothing else: what is wrong with a document is for
+// the decoder to say.
 func CheckTOML(text []byte) error { return checkTOML(text, maxDepth) }
 
 func checkTOML(text []byte, limit int) error {
@@ -117,8 +121,8 @@ func checkTOML(text []byte, limit int) error {
 	return nil
 }
 
-// stringLength returns the length of the string that text begins with, quotes included. One that does not end reaches to the end
-// of its line, or of the text if it may have several lines.
+// stringLength returns the length of the string that text begins with, quotes included. One that does not end reaches
+// to the end of its line, or of the text if it may have several lines.
 func stringLength(text []byte) int {
 	quote := text[0]
 	escapes := quote == '"'

@@ -14,7 +14,8 @@ func laughs(levels int) string {
 	var b strings.Builder
 	b.WriteString("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n")
 	for i := 1; i < levels; i++ {
-		fmt.Fprintf(&b, "a%d: &a%[1]d [%s]\n", i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i-1), 10), ", "))
+		fmt.Fprintf(&b, "a%d: &a%[1]d [%s]\n", i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i-1), 10),
+			", "))
 	}
 	return b.String()
 }
@@ -22,13 +23,16 @@ func laughs(levels int) string {
 func TestCheckYAML(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ text, refused string }{
-		"empty":                   {"", ""},
-		"no alias":                {"a: [1, 2]\nb: 'x & y * z'\n", ""},
-		"large without aliases":   {"a: " + strings.Repeat("x", 2*maxExpanded), ""},
-		"anchors and merge keys":  {"base: &base {groups: [a, b]}\nroles:\n- <<: *base\n  rolearn: x\n- *base\n", ""},
-		"a billion laughs":        {laughs(9), "line 6: the document is larger than 4 MiB once its aliases are replaced: write fewer of them"},
-		"a long text, repeated":   {"a: &a " + strings.Repeat("x", 100_000) + "\nb: [" + strings.Repeat("*a, ", 100) + "]\n", "larger than 4 MiB"},
-		"in keys":                 {"a: &a " + strings.Repeat("x", 100_000) + "\nb:\n" + strings.Repeat("- {*a : 1}\n", 100), "larger than 4 MiB"},
+		"empty":                  {"", ""},
+		"no alias":               {"a: [1, 2]\nb: 'x & y * z'\n", ""},
+		"large without aliases":  {"a: " + strings.Repeat("x", 2*maxExpanded), ""},
+		"anchors and merge keys": {"base: &base {groups: [a, b]}\nroles:\n- <<: *base\n  rolearn: x\n- *base\n", ""},
+		"a billion laughs": {laughs(9),
+			"line 6: the document is larger than 4 MiB once its aliases are replaced: write fewer of them"},
+		"a long text, repeated": {"a: &a " + strings.Repeat("x", 100_000) + "\nb: [" + strings.Repeat("*a, ", 100) +
+			"]\n", "larger than 4 MiB"},
+		"in keys": {"a: &a " + strings.Repeat("x", 100_000) + "\nb:\n" + strings.Repeat("- {*a : 1}\n",
+			100), "larger than 4 MiB"},
 		"itself":                  {"a: &a [1, *a]\n", `line 1: the anchor "a" contains itself`},
 		"itself, further below":   {"a: &a {b: [{c: *a}]}\n", `the anchor "a" contains itself`},
 		"an anchor that is not":   {"a: &b 1\nc: *d\n", "unknown anchor 'd' referenced"},
@@ -53,21 +57,27 @@ func TestCheckTOML(t *testing.T) {
 	t.Parallel()
 	dots := strings.Repeat("a.", 200) + "a"
 	for name, test := range map[string]struct{ text, refused string }{
-		"empty":                     {"", ""},
-		"settings":                  {"[settings.kubernetes]\napi-server = \"https://x\"\nmax-pods = 1.5\n[settings.kubernetes.node-labels]\n\"a.b/c\" = 'd'\n", ""},
+		"empty": {"", ""},
+		"settings": {
+			"[settings.kubernetes]\napi-server = \"https://x\"\nmax-pods = " +
+				"1.5\n[settings.kubernetes.node-labels]\n\"a.b/c\" = 'd'\n", ""},
 		"many dots, not in one key": {strings.Repeat("a.b = [1.5, 2.5]\n", 500), ""},
 		"dots in a string":          {"motd = \"" + dots + "\"\n", ""},
 		"dots in a literal":         {"motd = '" + dots + "'\n", ""},
-		"dots in lines":             {"motd = \"\"\"\n" + dots + "\n\\\"\\\"\\\" \n" + dots + "\"\"\"\"\"\na.b = 1\n", ""},
-		"dots in literal lines":     {"motd = '''\n" + dots + "\n'''''\na.b = 1\n", ""},
-		"dots in a comment":         {"# " + dots + "\na = 1 # " + dots, ""},
-		"a deep key":                {"x = 1\n" + dots + " = 1\n", "line 2: tables, arrays and dotted keys are nested too deeply: at most 100 levels are read"},
-		"a deep key, quoted":        {strings.Repeat(`"a b" . `, 200) + "a = 1", "line 1: "},
-		"a deep table":              {"[" + dots + "]\n", "nested too deeply"},
-		"deep arrays":               {"a = " + strings.Repeat("[", 200) + strings.Repeat("]", 200), "nested too deeply"},
-		"deep tables":               {"a = " + strings.Repeat("{a.b = ", 200) + "1" + strings.Repeat("}", 200), "nested too deeply"},
-		"deep after a string":       {"a = [\"\"\"x\"\"\"\"\", " + strings.Repeat("[", 200), "nested too deeply"},
-		"a string without an end":   {"a = \"x\n" + dots + " = 1", "line 2: "},
+		"dots in lines": {"motd = \"\"\"\n" + dots + "\n\\\"\\\"\\\" \n" + dots + "\"\"\"\"\"\na.b = 1\n",
+			""},
+		"dots in literal lines": {"motd = '''\n" + dots + "\n'''''\na.b = 1\n", ""},
+		"dots in a comment":     {"# " + dots + "\na = 1 # " + dots, ""},
+		"a deep key": {"x = 1\n" + dots + " = 1\n",
+			"line 2: tables, arrays and dotted keys are nested too deeply: at most 100 levels are read"},
+		"a deep key, quoted": {strings.Repeat(`"a b" . `, 200) + "a = 1", "line 1: "},
+		"a deep table":       {"[" + dots + "]\n", "nested too deeply"},
+		"deep arrays": {"a = " + strings.Repeat("[", 200) + strings.Repeat("]", 200),
+			"nested too deeply"},
+		"deep tables": {"a = " + strings.Repeat("{a.b = ", 200) + "1" + strings.Repeat("}", 200),
+			"nested too deeply"},
+		"deep after a string":     {"a = [\"\"\"x\"\"\"\"\", " + strings.Repeat("[", 200), "nested too deeply"},
+		"a string without an end": {"a = \"x\n" + dots + " = 1", "line 2: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -93,7 +103,8 @@ func FuzzYAML(f *testing.F) {
 			return
 		}
 		asJSON, err := yaml.YAMLToJSON(text)
-		// A byte is six at most in JSON, and a node, of eight bytes here, has at most quotes, a separator and a short word.
+		// A byte is six at most in JSON, and a node, of eight bytes here, has at most quotes, a separator and a short
+		// word.
 		if most := 6 * (maxExpanded + 8*len(text)); err == nil && len(asJSON) > most {
 			t.Fatalf("%d bytes have become %d", len(text), len(asJSON))
 		}
@@ -103,8 +114,10 @@ func FuzzYAML(f *testing.F) {
 // FuzzTOML shows that a document that passes is as flat as is promised.
 func FuzzTOML(f *testing.F) {
 	for _, text := range []string{
-		"[settings.kubernetes]\napi-server = \"https://x\"\n[settings.kubernetes.node-labels]\n\"a.b/c\" = 'd'\n", "a.b.c = [[1], {d.e = 2}]", "[[a]]\nb = \"\"\"\"\"x\\\"\"\"\"\"\"\n",
-		"a = ['''''x''''', [\"\\\"\", [[", "a = 'x\nb.c.d = 1", "a=1979-05-27T07:32:00Z #[[[\n", "a = \"\"\"\\\n  x\"\"\"\r\n[b . \"c\".'d']",
+		"[settings.kubernetes]\napi-server = \"https://x\"\n[settings.kubernetes.node-labels]\n\"a.b/c\" = 'd'\n",
+		"a.b.c = [[1], {d.e = 2}]", "[[a]]\nb = \"\"\"\"\"x\\\"\"\"\"\"\"\n",
+		"a = ['''''x''''', [\"\\\"\", [[", "a = 'x\nb.c.d = 1", "a=1979-05-27T07:32:00Z #[[[\n",
+		"a = \"\"\"\\\n  x\"\"\"\r\n[b . \"c\".'d']",
 	} {
 		f.Add([]byte(text))
 	}
@@ -117,7 +130,8 @@ func FuzzTOML(f *testing.F) {
 		if err := toml.Unmarshal(text, &v); err != nil {
 			return
 		}
-		// A header of up to limit keys, a key of limit+1, and values that are each one level deeper with a key of fewer parts.
+		// A header of up to limit keys, a key of limit+1, and values that are each one level deeper with a key of fewer
+		// parts.
 		if most := limit + (limit + 1) + limit*(limit+1); depth(v) > most {
 			t.Fatalf("%q is nested %d deep, %d are promised", text, depth(v), most)
 		}

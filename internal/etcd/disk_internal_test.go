@@ -11,7 +11,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// etcd ends when the disk is full. So it takes no more before, of clusters first, and what makes space is never refused.
+// etcd ends when the disk is full. So it takes no more before, of clusters first, and what makes space is never
+// refused.
 func TestAFullDiskRefusesWrites(t *testing.T) {
 	t.Parallel()
 	put := &pb.PutRequest{Key: []byte("k"), Value: []byte("v")}
@@ -26,9 +27,10 @@ func TestAFullDiskRefusesWrites(t *testing.T) {
 		request any
 		refused bool
 	}{
-		"a put of a cluster":             {cluster: "c", free: clusterDisk - 1, request: put, refused: true},
-		"a transaction of a cluster":     {cluster: "c", free: clusterDisk - 1, request: putTxn, refused: true},
-		"a lease of a cluster":           {cluster: "c", free: clusterDisk - 1, request: &pb.LeaseGrantRequest{}, refused: true},
+		"a put of a cluster":         {cluster: "c", free: clusterDisk - 1, request: put, refused: true},
+		"a transaction of a cluster": {cluster: "c", free: clusterDisk - 1, request: putTxn, refused: true},
+		"a lease of a cluster": {cluster: "c", free: clusterDisk - 1, request: &pb.LeaseGrantRequest{},
+			refused: true},
 		"a cluster that has space":       {cluster: "c", free: clusterDisk, request: put},
 		"the daemon where clusters end":  {free: clusterDisk - 1, request: put},
 		"a put of the daemon":            {free: daemonDisk - 1, request: put, refused: true},
@@ -48,7 +50,8 @@ func TestAFullDiskRefusesWrites(t *testing.T) {
 				handled = true
 				return nil, nil
 			})
-			if refused := status.Code(err) == codes.ResourceExhausted; refused != test.refused || handled == test.refused {
+			if refused := status.Code(err) == codes.ResourceExhausted; refused != test.refused ||
+				handled == test.refused {
 				t.Errorf("handled: %v, error: %v", handled, err)
 			}
 		})

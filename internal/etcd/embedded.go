@@ -59,7 +59,8 @@ func Prepare(dir string) (*Embedded, error) {
 		return nil, fmt.Errorf("etcd's certificate authority: %w", err)
 	}
 	_, _, err = ca.Ensure(pkiDir, "server", pki.Leaf{
-		CommonName: "etcd", DNSNames: []string{"localhost"}, IPs: []net.IP{net.IPv4(127, 0, 0, 1)}, Server: true, Client: true,
+		CommonName: "etcd", DNSNames: []string{"localhost"}, IPs: []net.IP{net.IPv4(127, 0, 0, 1)}, Server: true,
+		Client: true,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("etcd's server certificate: %w", err)
@@ -143,7 +144,10 @@ func (e *Embedded) Connect(ctx context.Context) (*Connection, error) {
 // enableAuthentication creates root and turns authentication on, as far as that is not done
 // yet. It is safe to repeat after a crash at any point.
 func enableAuthentication(ctx context.Context, client *clientv3.Client) error {
-	status, err := retry(ctx, func(ctx context.Context) (*clientv3.AuthStatusResponse, error) { return client.AuthStatus(ctx) })
+	status, err := retry(ctx, func(ctx context.Context) (*clientv3.AuthStatusResponse,
+		error) {
+		return client.AuthStatus(ctx)
+	})
 	if err != nil {
 		return fmt.Errorf("does not answer: %w", err)
 	}

@@ -89,10 +89,12 @@ func TestUsersSeeTheirOwnPrefixOnly(t *testing.T) {
 		if _, err := c.Client.RoleAdd(ctx, name); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.Client.RoleGrantPermission(ctx, name, prefix, clientv3.GetPrefixRangeEnd(prefix), clientv3.PermissionType(clientv3.PermReadWrite)); err != nil {
+		if _, err := c.Client.RoleGrantPermission(ctx, name, prefix, clientv3.GetPrefixRangeEnd(prefix),
+			clientv3.PermissionType(clientv3.PermReadWrite)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.Client.UserAddWithOptions(ctx, name, "", &clientv3.UserAddOptions{NoPassword: true}); err != nil {
+		if _, err := c.Client.UserAddWithOptions(ctx, name, "",
+			&clientv3.UserAddOptions{NoPassword: true}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := c.Client.UserGrantRole(ctx, name, name); err != nil {
@@ -211,11 +213,13 @@ func TestPortInUseIsSaid(t *testing.T) {
 	if _, err := fmt.Sscanf(c.Endpoints[0], "https://127.0.0.1:%d", &port); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(other, "settings.json"), fmt.Appendf(nil, `{"port":%d}`, port), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(other, "settings.json"), fmt.Appendf(nil, `{"port":%d}`, port),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	err := etcd.Serve(t.Context(), other)
-	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("port %d", port)) || !strings.Contains(err.Error(), "in use") {
+	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("port %d", port)) || !strings.Contains(err.Error(),
+		"in use") {
 		t.Errorf("serving on a port in use: %v", err)
 	}
 }

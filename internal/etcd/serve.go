@@ -45,7 +45,8 @@ func Serve(ctx context.Context, dir string) error {
 	etcd, err := embed.StartEtcd(config)
 	if err != nil {
 		if errors.Is(err, syscall.EADDRINUSE) {
-			return fmt.Errorf("etcd's port %d (recorded in %s) is in use by another program; see: ss -ltnp 'sport = :%d'",
+			return fmt.Errorf(
+				"etcd's port %d (recorded in %s) is in use by another program; see: ss -ltnp 'sport = :%d'",
 				e.port, filepath.Join(dir, "settings.json"), e.port)
 		}
 		return fmt.Errorf("start etcd in %s: %w", dir, err)

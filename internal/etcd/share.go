@@ -258,7 +258,8 @@ func (s *shares) warn(cluster string, share int64) {
 	s.warned[cluster] = now
 	s.log().Warn("a cluster has used up its share of etcd: its API server refuses changes with \"database space "+
 		"exceeded\" until objects are deleted or, if it is history that takes the space, until that is compacted, "+
-		"which takes up to 10 minutes; see which objects there are many of: kubectl get --raw /metrics | grep apiserver_storage_objects",
+		"which takes up to 10 minutes; see which objects there are many of: kubectl get --raw /metrics | grep "+
+		"apiserver_storage_objects",
 		zap.String("cluster", cluster), zap.Int64("share-bytes", share), zap.Int64("used-bytes", s.used[cluster]))
 }
 

@@ -382,7 +382,8 @@ func TestAPanicOfEtcdIsNotHiddenByTheLeases(t *testing.T) {
 				t.Errorf("recovered %v, want the panic of the handler", got)
 			}
 		}()
-		_, err := s.unary(as("cluster-a"), &pb.LeaseGrantRequest{TTL: 60}, nil, func(context.Context, any) (any, error) {
+		_, err := s.unary(as("cluster-a"), &pb.LeaseGrantRequest{TTL: 60}, nil, func(context.Context, any) (any,
+			error) {
 			panic("broken")
 		})
 		t.Errorf("the handler did not panic: %v", err)

@@ -41,7 +41,8 @@ func admit(t *testing.T, c *etcd.Connection, cluster string) *clientv3.Client {
 		t.Fatal(err)
 	}
 	end := clientv3.GetPrefixRangeEnd(prefix)
-	if _, err := c.Client.RoleGrantPermission(ctx, name, prefix, end, clientv3.PermissionType(clientv3.PermReadWrite)); err != nil {
+	if _, err := c.Client.RoleGrantPermission(ctx, name, prefix, end,
+		clientv3.PermissionType(clientv3.PermReadWrite)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Client.UserAddWithOptions(ctx, name, "", &clientv3.UserAddOptions{NoPassword: true}); err != nil {
@@ -108,7 +109,10 @@ func TestAFloodingClusterFillsItsShareOnly(t *testing.T) {
 			if _, err := c.Client.Put(ctx, "/coracle/t/a", "1"); err != nil {
 				t.Errorf("the daemon may not write: %v", err)
 			}
-			if n := flood(t, good, 3<<20, func(i int) string { return fmt.Sprintf("/clusters/good/%d", i) }); n < 3<<20 {
+			if n := flood(t, good, 3<<20, func(i int) string {
+				return fmt.Sprintf("/clusters/good/%d",
+					i)
+			}); n < 3<<20 {
 				t.Errorf("another cluster wrote only %d MiB", n>>20)
 			}
 			if _, err := evil.Get(ctx, "/clusters/evil/", clientv3.WithPrefix(), clientv3.WithKeysOnly()); err != nil {
@@ -119,11 +123,13 @@ func TestAFloodingClusterFillsItsShareOnly(t *testing.T) {
 			}
 			// A deletion as kube-apiserver's.
 			deletion, err := evil.Txn(ctx).If(clientv3.Compare(clientv3.Version(object(0)), ">", 0)).
-				Then(clientv3.OpDelete("/clusters/evil/", clientv3.WithPrefix())).Else(clientv3.OpGet(object(0))).Commit()
+				Then(clientv3.OpDelete("/clusters/evil/", clientv3.WithPrefix())).Else(
+				clientv3.OpGet(object(0))).Commit()
 			if err != nil || !deletion.Succeeded {
 				t.Fatalf("a full cluster may not delete: %v", err)
 			}
-			if _, err := evil.Put(ctx, "/clusters/evil/a", strings.Repeat("x", 100_000)); !errors.Is(err, rpctypes.ErrNoSpace) {
+			if _, err := evil.Put(ctx, "/clusters/evil/a", strings.Repeat("x", 100_000)); !errors.Is(err,
+				rpctypes.ErrNoSpace) {
 				t.Errorf("a cluster whose history is still there writes: %v, want no space", err)
 			}
 			compact(t, c)

@@ -1,7 +1,7 @@
 // Package eventually waits, in tests, for what another goroutine or process brings about.
 //
-// A machine may be ten times slower than the one a test was written on. So there is one limit, the same for all, and it is only how long a test that will
-// never pass takes to say so. What the product promises within a time is a benchmark.
+// A machine may be ten times slower than the one a test was written on. So there is one limit, the same for all, and it
+// is only how long a test that will never pass takes to say so. What the product promises within a time is a benchmark.
 package eventually
 
 import (
@@ -17,7 +17,8 @@ const Limit = 10 * time.Minute
 // interval is the time from one look to the next. Looks are cheap: mostly at memory, or at an API on this host.
 const interval = 10 * time.Millisecond
 
-// Nil looks until there is no error, and fails the test with the last one after [Limit], or at once with one made by [Never]. What is awaited begins the message.
+// Nil looks until there is no error, and fails the test with the last one after [Limit], or at once with one made by
+// [Never]. What is awaited begins the message.
 func Nil(t testing.TB, what string, look func() error) {
 	t.Helper()
 	if err := Try(interval, look); err != nil {
@@ -36,8 +37,8 @@ func True(t testing.TB, what string, look func() bool) {
 	})
 }
 
-// Try looks as [Nil] does, at an interval that suits what a look costs, and returns the error: for what is not the test's own goroutine, and for
-// tests that have more to tell when they fail.
+// Try looks as [Nil] does, at an interval that suits what a look costs, and returns the error: for what is not the
+// test's own goroutine, and for tests that have more to tell when they fail.
 func Try(interval time.Duration, look func() error) error {
 	deadline := time.Now().Add(Limit)
 	tick := time.NewTicker(interval)

@@ -6,7 +6,8 @@ import "fmt"
 type Question struct {
 	Account, Region string // where a cluster of that name is looked for first
 	Cluster         string // its name or ARN; empty for the only one
-	// Type is a type of object as for kubectl, "daemonset", "ds" or "boats.harbour.example". Without it the question is about the whole of an add-on.
+	// Type is a type of object as for kubectl, "daemonset", "ds" or "boats.harbour.example". Without it the question is
+	// about the whole of an add-on.
 	Type, Namespace, Name string
 	// WhatIf asks what an add-on would change.
 	WhatIf *WhatIf `json:",omitempty"`
@@ -26,7 +27,8 @@ type WhatIf struct {
 // Answer is the daemon's.
 type Answer struct {
 	Account, Region, Cluster string
-	// Resource is the type of the object by its singular name, "daemonset"; empty when the question was about the whole of an add-on.
+	// Resource is the type of the object by its singular name, "daemonset"; empty when the question was about the whole
+	// of an add-on.
 	Resource, Namespace, Name string
 	// Content is the object with its managed fields; nil when there is none, and an add-on would make it.
 	Content map[string]any
@@ -64,16 +66,17 @@ type Planned struct {
 // Conflict is a field that EKS and another manager want to have different values.
 type Conflict struct{ Manager, Path string }
 
-// stops says that conflicts make the request fail: with NONE, and with PRESERVE where there is no add-on yet whose values could be preserved.
+// isConflictFatal says that conflicts make the request fail: with NONE, and with PRESERVE where there is no add-on yet
+// whose values could be preserved.
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateAddon.html
-func (p Plan) stops() bool {
+func (p Plan) isConflictFatal() bool {
 	return p.Conflicts == "NONE" || p.Conflicts == "PRESERVE" && p.Request == "create-addon"
 }
 
 // Fails says that the request would change nothing, because of conflicts or because an object is refused.
 func (p Plan) Fails() bool {
 	for _, o := range p.Objects {
-		if o.Refused != "" || len(o.Conflicts) > 0 && p.stops() {
+		if o.Refused != "" || len(o.Conflicts) > 0 && p.isConflictFatal() {
 			return true
 		}
 	}
@@ -103,7 +106,7 @@ func (p Plan) Tree(o Planned, all bool) (*Field, error) {
 		c := comparison{before: live, after: live, keys: map[string][]string{}, sets: map[string]bool{}}
 		c.learnAll()
 		wanted := map[string]any{}
-		c.field(nil, nil, o.Wanted).each(func(f *Field) { wanted[f.Path] = f.whole() })
+		c.compareField(nil, nil, o.Wanted).forEachField(func(f *Field) { wanted[f.Path] = f.fullValue() })
 		conflicts, kept := map[string]bool{}, map[string]bool{}
 		for _, x := range o.Conflicts {
 			conflicts[x.Path] = true
@@ -111,10 +114,10 @@ func (p Plan) Tree(o Planned, all bool) (*Field, error) {
 		for _, path := range o.Kept {
 			kept[path] = true
 		}
-		tree.each(func(f *Field) {
+		tree.forEachField(func(f *Field) {
 			// What is overwritten is a change like others.
-			f.Conflict = conflicts[f.Path] && p.stops()
-			f.Kept = kept[f.Path] || conflicts[f.Path] && p.Conflicts == "PRESERVE" && !p.stops()
+			f.Conflict = conflicts[f.Path] && p.isConflictFatal()
+			f.Kept = kept[f.Path] || conflicts[f.Path] && p.Conflicts == "PRESERVE" && !p.isConflictFatal()
 			if f.Conflict || f.Kept {
 				f.Wanted = wanted[f.Path]
 			}
@@ -125,7 +128,7 @@ func (p Plan) Tree(o Planned, all bool) (*Field, error) {
 
 // Changes counts the fields that change in value, and those that only change owners.
 func (f *Field) Changes() (values, owners int) {
-	f.each(func(f *Field) {
+	f.forEachField(func(f *Field) {
 		if len(f.Fields) > 0 {
 			return
 		}
@@ -139,29 +142,29 @@ func (f *Field) Changes() (values, owners int) {
 	return values, owners
 }
 
-// each visits the field and all that are in it.
-func (f *Field) each(visit func(*Field)) {
+// forEachField visits the field and all that are in it.
+func (f *Field) forEachField(visit func(*Field)) {
 	visit(f)
 	for _, child := range f.Fields {
-		child.each(visit)
+		child.forEachField(visit)
 	}
 }
 
-// whole is the value of a field with all that is in it.
-func (f *Field) whole() any {
+// fullValue is the value of a field with all that is in it.
+func (f *Field) fullValue() any {
 	switch {
 	case len(f.Fields) == 0:
 		return f.Value
 	case f.List:
 		var list []any
 		for _, child := range f.Fields {
-			list = append(list, child.whole())
+			list = append(list, child.fullValue())
 		}
 		return list
 	}
 	m := map[string]any{}
 	for _, child := range f.Fields {
-		m[child.Name] = child.whole()
+		m[child.Name] = child.fullValue()
 	}
 	return m
 }

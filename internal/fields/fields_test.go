@@ -55,26 +55,35 @@ const envPath = `.spec.template.spec.containers[name="aws-node"].env[name="ENABL
 
 // answer is what the daemon says of aws-node, with a plan for its update when conflicts says how to resolve them.
 func answer(t testing.TB, file, conflicts string) fields.Answer {
-	a := fields.Answer{Cluster: "dev", Account: "111122223333", Region: "eu-west-1", Resource: "daemonset", Namespace: "kube-system", Name: "aws-node",
+	a := fields.Answer{Cluster: "dev", Account: "111122223333", Region: "eu-west-1", Resource: "daemonset",
+		Namespace: "kube-system", Name: "aws-node",
 		Content: load(t, file), Addon: &fields.Addon{Name: "vpc-cni", Version: "v1.20.4-eksbuild.1"}}
 	if conflicts == "" {
 		return a
 	}
-	node := fields.Planned{Resource: "daemonset", APIVersion: "apps/v1", Kind: "DaemonSet", Namespace: "kube-system", Name: "aws-node",
-		Live: a.Content, Wanted: load(t, "wanted.json"), Conflicts: []fields.Conflict{{Manager: "kubectl-set", Path: envPath}}}
+	node := fields.Planned{Resource: "daemonset", APIVersion: "apps/v1", Kind: "DaemonSet", Namespace: "kube-system",
+		Name: "aws-node",
+		Live: a.Content, Wanted: load(t, "wanted.json"),
+		Conflicts: []fields.Conflict{{Manager: "kubectl-set", Path: envPath}}}
 	switch conflicts {
 	case "OVERWRITE":
 		node.Result = load(t, "forced.json")
 	case "PRESERVE":
 		node.Result, node.Kept = load(t, "live.json"), []string{envPath}
 	}
-	account := map[string]any{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": map[string]any{"name": "aws-node", "namespace": "kube-system"}}
-	a.Plan = &fields.Plan{Request: "update-addon", Addon: "vpc-cni", From: "v1.20.4-eksbuild.1", Version: "v1.21.1-eksbuild.1", Conflicts: conflicts, Objects: []fields.Planned{
-		node,
-		{Resource: "serviceaccount", APIVersion: "v1", Kind: "ServiceAccount", Namespace: "kube-system", Name: "aws-node", Live: account, Result: account, Wanted: account},
-		{Resource: "configmap", APIVersion: "v1", Kind: "ConfigMap", Namespace: "kube-system", Name: "amazon-vpc-cni", Wanted: account, Result: account},
-		{Resource: "clusterrole", APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole", Name: "old", Live: account},
-	}}
+	account := map[string]any{"apiVersion": "v1", "kind": "ServiceAccount",
+		"metadata": map[string]any{"name": "aws-node", "namespace": "kube-system"}}
+	a.Plan = &fields.Plan{Request: "update-addon", Addon: "vpc-cni", From: "v1.20.4-eksbuild.1",
+		Version: "v1.21.1-eksbuild.1", Conflicts: conflicts, Objects: []fields.Planned{
+			node,
+			{Resource: "serviceaccount", APIVersion: "v1", Kind: "ServiceAccount", Namespace: "kube-system",
+				Name: "aws-node", Live: account, Result: account, Wanted: account},
+			{Resource: "configmap", APIVersion: "v1", Kind: "ConfigMap", Namespace: "kube-system",
+				Name:   "amazon-vpc-cni",
+				Wanted: account, Result: account},
+			{Resource: "clusterrole", APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole", Name: "old",
+				Live: account},
+		}}
 	return a
 }
 
@@ -151,7 +160,8 @@ func TestHowMuchEKSManages(t *testing.T) {
 	const user = `{"f:metadata":{"f:annotations":{".":{},"f:team":{}}},"f:spec":{"f:containers":{"k:{\"name\":\"coredns\"}":{"f:env":{"k:{\"name\":\"MTU\"}":{"f:value":{}},
 		"k:{\"name\":\"MINE\"}":{".":{},"f:name":{},"f:value":{}}},"f:resources":{"f:limits":{"f:cpu":{}}}}}}}`
 	var content map[string]any
-	err := utiljson.Unmarshal([]byte(`{"metadata":{"labels":{"k8s-app":"kube-dns"},"annotations":{"team":"blue"},"uid":"1","managedFields":[
+	err := utiljson.Unmarshal(
+		[]byte(`{"metadata":{"labels":{"k8s-app":"kube-dns"},"annotations":{"team":"blue"},"uid":"1","managedFields":[
 			{"manager":"me","operation":"Update","fieldsType":"FieldsV1","fieldsV1":`+user+`,"time":"2026-11-21T10:00:00Z"},
 			{"manager":"eks","operation":"Apply","fieldsType":"FieldsV1","fieldsV1":`+eks+`}]},
 		"data":{"Corefile":"x"},
@@ -236,7 +246,8 @@ func TestAFieldOfMoreThanOneManagerNamesAll(t *testing.T) {
 func TestBrokenManagedFields(t *testing.T) {
 	t.Parallel()
 	_, err := fields.Read(map[string]any{"metadata": map[string]any{"managedFields": []any{
-		map[string]any{"manager": "x", "operation": "Update", "fieldsType": "FieldsV1", "fieldsV1": map[string]any{"what": map[string]any{}}},
+		map[string]any{"manager": "x", "operation": "Update", "fieldsType": "FieldsV1",
+			"fieldsV1": map[string]any{"what": map[string]any{}}},
 	}}})
 	if err == nil || !strings.Contains(err.Error(), "manager x") {
 		t.Errorf("%v", err)
@@ -245,7 +256,8 @@ func TestBrokenManagedFields(t *testing.T) {
 
 func FuzzRead(f *testing.F) {
 	// Small, for the fuzzer tries to make what it finds smaller before anything else.
-	f.Add([]byte(`{"metadata":{"managedFields":[{"manager":"eks","operation":"Apply","fieldsType":"FieldsV1","fieldsV1":{"f:a":{"k:{\"name\":\"x\"}":{".":{},"f:name":{}}},"f:s":{"v:1":{}}}}]},"a":[{"name":"x","b":"l\nm"}],"s":[1]}`))
+	f.Add([]byte(
+		`{"metadata":{"managedFields":[{"manager":"eks","operation":"Apply","fieldsType":"FieldsV1","fieldsV1":{"f:a":{"k:{\"name\":\"x\"}":{".":{},"f:name":{}}},"f:s":{"v:1":{}}}}]},"a":[{"name":"x","b":"l\nm"}],"s":[1]}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var content map[string]any
 		if utiljson.Unmarshal(b, &content) != nil {

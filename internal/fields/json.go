@@ -10,15 +10,16 @@ import (
 func PrintJSON(w io.Writer, a Answer, all bool) error {
 	out := document{Account: a.Account, Region: a.Region, Cluster: a.Cluster}
 	if a.Resource != "" {
-		tree, object, err := lay(a, all)
+		tree, object, err := buildTree(a, all)
 		if err != nil {
 			return err
 		}
 		version, _ := object.Content["apiVersion"].(string)
 		kind, _ := object.Content["kind"].(string)
-		out.Object = &reference{APIVersion: version, Kind: kind, Resource: a.Resource, Namespace: a.Namespace, Name: a.Name, Exists: a.Content != nil}
+		out.Object = &reference{APIVersion: version, Kind: kind, Resource: a.Resource, Namespace: a.Namespace,
+			Name: a.Name, Exists: a.Content != nil}
 		out.Managers = object.Managers
-		tree.each(func(f *Field) {
+		tree.forEachField(func(f *Field) {
 			if len(f.Fields) == 0 || len(f.Owners) > 0 && len(f.Path) > 0 {
 				out.Fields = append(out.Fields, entryOf(f))
 			}
@@ -28,13 +29,15 @@ func PrintJSON(w io.Writer, a Answer, all bool) error {
 		out.Addon = &addonReference{a.Addon.Name, a.Addon.Version}
 	}
 	if p := a.Plan; p != nil {
-		out.Plan = &planDocument{Request: p.Request, Addon: p.Addon, From: p.From, Version: p.Version, Conflicts: p.Conflicts, Fails: p.Fails()}
+		out.Plan = &planDocument{Request: p.Request, Addon: p.Addon, From: p.From, Version: p.Version,
+			Conflicts: p.Conflicts, Fails: p.Fails()}
 		for _, o := range p.Objects {
 			action, err := p.Action(o)
 			if err != nil {
 				return err
 			}
-			d := plannedDocument{APIVersion: o.APIVersion, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, Action: action, Kept: o.Kept, Refused: o.Refused}
+			d := plannedDocument{APIVersion: o.APIVersion, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name,
+				Action: action, Kept: o.Kept, Refused: o.Refused}
 			for _, c := range o.Conflicts {
 				d.Conflicts = append(d.Conflicts, conflictDocument(c))
 			}
@@ -110,7 +113,8 @@ type (
 )
 
 func entryOf(f *Field) entry {
-	e := entry{Path: f.Path, Value: f.Value, Owners: f.Owners, Managed: f.Managed, Change: f.Change, Conflict: f.Conflict, Kept: f.Kept, Wanted: f.Wanted}
+	e := entry{Path: f.Path, Value: f.Value, Owners: f.Owners, Managed: f.Managed, Change: f.Change,
+		Conflict: f.Conflict, Kept: f.Kept, Wanted: f.Wanted}
 	if f.Change != Same {
 		e.From = f.From
 	}

@@ -8,12 +8,12 @@ import (
 // outcome says what a plan comes to.
 func (p *printer) outcome(a Answer) error {
 	plan := *a.Plan
-	p.add(line{})
+	p.addLine(line{})
 	p.request(a.Cluster, plan)
 	var others []Planned
 	for _, o := range plan.Objects {
 		if o.Resource == a.Resource && o.Namespace == a.Namespace && o.Name == a.Name {
-			if err := p.object(plan, o); err != nil {
+			if err := p.printObject(plan, o); err != nil {
 				return err
 			}
 			continue
@@ -27,12 +27,13 @@ func (p *printer) outcome(a Answer) error {
 func (p *printer) overview(a Answer) {
 	p.request(a.Cluster, *a.Plan)
 	if err := p.objects(*a.Plan, a.Plan.Objects, "The objects of the add-on"); err != nil {
-		p.say(red, "%v", err)
+		p.printText(red, "%v", err)
 	}
 }
 
 func (p *printer) request(cluster string, plan Plan) {
-	p.say(bold, "aws eks %s --cluster-name %s --addon-name %s --addon-version %s --resolve-conflicts %s", plan.Request, cluster, plan.Addon, plan.Version, plan.Conflicts)
+	p.printText(bold, "aws eks %s --cluster-name %s --addon-name %s --addon-version %s --resolve-conflicts %s",
+		plan.Request, cluster, plan.Addon, plan.Version, plan.Conflicts)
 	verdict, style := "would succeed", green
 	if plan.Fails() {
 		verdict, style = "would fail, and change nothing", red
@@ -40,7 +41,7 @@ func (p *printer) request(cluster string, plan Plan) {
 	if plan.From != "" && plan.From != plan.Version {
 		verdict += " (it is " + plan.From + " now)"
 	}
-	p.say(style, "%s", verdict)
+	p.printText(style, "%s", verdict)
 }
 
 // objects says what a plan does to objects: of each that stands in the way, and of the others by what becomes of them.
@@ -52,7 +53,7 @@ func (p *printer) objects(plan Plan, all []Planned, title string) error {
 			return err
 		}
 		if action == "refuse" || action == "conflict" || len(o.Conflicts) > 0 {
-			if err := p.object(plan, o); err != nil {
+			if err := p.printObject(plan, o); err != nil {
 				return err
 			}
 			continue
@@ -67,19 +68,19 @@ func (p *printer) objects(plan Plan, all []Planned, title string) error {
 	} else {
 		title += " would"
 	}
-	p.say(plain, "%s", title)
+	p.printText(plain, "%s", title)
 	for _, action := range []string{"create", "change", "adopt", "delete", "nothing"} {
 		if len(by[action]) > 0 {
 			s := said[action]
-			p.say(s.style, "  %s %s:", s.mark, s.text)
-			p.list(by[action])
+			p.printText(s.style, "  %s %s:", s.mark, s.text)
+			p.printList(by[action])
 		}
 	}
 	return nil
 }
 
-// list adds names, as many to a line as there is room for.
-func (p *printer) list(all []string) {
+// printList adds names, as many to a line as there is room for.
+func (p *printer) printList(all []string) {
 	width := p.style.Width
 	if width == 0 {
 		width = 100
@@ -90,21 +91,21 @@ func (p *printer) list(all []string) {
 			name += ","
 		}
 		if len(text) > 5 && len(text)+1+len(name) > width {
-			p.say(plain, "%s", text)
+			p.printText(plain, "%s", text)
 			text = "     "
 		}
 		text += " " + name
 	}
-	p.say(plain, "%s", text)
+	p.printText(plain, "%s", text)
 }
 
-// Action is what a plan does to an object: "create", "change" (values), "adopt" (owners alone), "delete", "nothing", or, with a plan that fails,
-// "conflict" or "refuse".
+// Action is what a plan does to an object: "create", "change" (values), "adopt" (owners alone), "delete", "nothing",
+// or, with a plan that fails, "conflict" or "refuse".
 func (p Plan) Action(o Planned) (string, error) {
 	switch {
 	case o.Refused != "":
 		return "refuse", nil
-	case len(o.Conflicts) > 0 && p.stops():
+	case len(o.Conflicts) > 0 && p.isConflictFatal():
 		return "conflict", nil
 	case o.Live == nil:
 		return "create", nil
@@ -141,8 +142,8 @@ var said = map[string]struct{ mark, text, style string }{
 	"nothing":  {"=", "stay as they are", dim},
 }
 
-// object says what a plan does to one object, and to whose fields.
-func (p *printer) object(plan Plan, o Planned) error {
+// printObject says what a plan does to one object, and to whose fields.
+func (p *printer) printObject(plan Plan, o Planned) error {
 	action, err := plan.Action(o)
 	if err != nil {
 		return err
@@ -155,9 +156,9 @@ func (p *printer) object(plan Plan, o Planned) error {
 	case plan.Fails() && action != "refuse" && action != "conflict":
 		verb += ", if nothing stood against it"
 	}
-	p.say(s.style, "  %s %s/%s %s", s.mark, o.Resource, o.Name, verb)
+	p.printText(s.style, "  %s %s/%s %s", s.mark, o.Resource, o.Name, verb)
 	if o.Refused != "" {
-		p.say(plain, "      %s", strings.ReplaceAll(o.Refused, "\n", " "))
+		p.printText(plain, "      %s", strings.ReplaceAll(o.Refused, "\n", " "))
 	}
 	by := map[string][]string{}
 	var managers []string
@@ -169,24 +170,24 @@ func (p *printer) object(plan Plan, o Planned) error {
 	}
 	for _, m := range managers {
 		switch {
-		case plan.stops():
-			p.say(plain, "      conflicts with %s over", m)
+		case plan.isConflictFatal():
+			p.printText(plain, "      conflicts with %s over", m)
 		case plan.Conflicts == "PRESERVE":
-			p.say(plain, "      leaves to %s", m)
+			p.printText(plain, "      leaves to %s", m)
 		default:
-			p.say(plain, "      takes from %s", m)
+			p.printText(plain, "      takes from %s", m)
 		}
 		for _, path := range by[m] {
-			p.say(plain, "        %s", path)
+			p.printText(plain, "        %s", path)
 		}
 	}
 	kept := slices.DeleteFunc(slices.Clone(o.Kept), func(path string) bool {
 		return slices.ContainsFunc(o.Conflicts, func(c Conflict) bool { return c.Path == path })
 	})
 	if len(kept) > 0 {
-		p.say(plain, "      leaves to whoever set it")
+		p.printText(plain, "      leaves to whoever set it")
 		for _, path := range kept {
-			p.say(plain, "        %s", path)
+			p.printText(plain, "        %s", path)
 		}
 	}
 	return nil

@@ -52,7 +52,7 @@ func Read(content map[string]any) (Object, error) {
 		o.Managers = append(o.Managers, m)
 	}
 	for i := range o.Managers {
-		o.Managers[i].label = o.label(o.Managers[i])
+		o.Managers[i].label = o.managerLabel(o.Managers[i])
 	}
 	// EKS first, then who came last.
 	slices.SortStableFunc(o.Managers, func(a, b Manager) int {
@@ -67,8 +67,8 @@ func Read(content map[string]any) (Object, error) {
 	return o, nil
 }
 
-// label is what a manager is called in the margin: its name, and what it takes to tell its entries apart.
-func (o Object) label(m Manager) string {
+// managerLabel is what a manager is called in the margin: its name, and what it takes to tell its entries apart.
+func (o Object) managerLabel(m Manager) string {
 	label := m.Name
 	if m.Subresource != "" {
 		label += "/" + m.Subresource
@@ -81,9 +81,9 @@ func (o Object) label(m Manager) string {
 	return label
 }
 
-// owners are the labels of who owns exactly that field, or, where nobody does, of who owns something atomic that it is a part of: who owns a map such
-// as .data that is not atomic owns that there is one, not what others put into it.
-func (o Object) owners(path fieldpath.Path) []string {
+// ownerLabels are the labels of who owns exactly that field, or, where nobody does, of who owns something atomic that
+// it is a part of: who owns a map such as .data that is not atomic owns that there is one, not what others put into it.
+func (o Object) ownerLabels(path fieldpath.Path) []string {
 	var exact, around []string
 	for _, m := range o.Managers {
 		switch {
@@ -99,8 +99,8 @@ func (o Object) owners(path fieldpath.Path) []string {
 	return around
 }
 
-// atomic reports whether somebody owns a field with all that is in it, as a whole.
-func (o Object) atomic(path fieldpath.Path) bool {
+// isAtomic reports whether somebody owns a field with all that is in it, as a whole.
+func (o Object) isAtomic(path fieldpath.Path) bool {
 	for _, m := range o.Managers {
 		if m.owned.Leaves.Has(path) {
 			return true
@@ -109,8 +109,8 @@ func (o Object) atomic(path fieldpath.Path) bool {
 	return false
 }
 
-// eks reports whether EKS is among the owners that owners gives.
-func (o Object) eks(labels []string) bool {
+// isOwnedByEKS reports whether EKS is among the owners that owners gives.
+func (o Object) isOwnedByEKS(labels []string) bool {
 	for _, m := range o.Managers {
 		if m.Name == EKS && slices.Contains(labels, m.label) {
 			return true
@@ -121,15 +121,17 @@ func (o Object) eks(labels []string) bool {
 
 // hidden are the fields that the API server keeps, and the note of kubectl: not for anybody to own.
 var hidden = map[string]bool{
-	".metadata.creationTimestamp": true, ".metadata.deletionGracePeriodSeconds": true, ".metadata.deletionTimestamp": true,
-	".metadata.generation": true, ".metadata.managedFields": true, ".metadata.resourceVersion": true, ".metadata.selfLink": true, ".metadata.uid": true,
+	".metadata.creationTimestamp": true, ".metadata.deletionGracePeriodSeconds": true,
+	".metadata.deletionTimestamp": true,
+	".metadata.generation":        true, ".metadata.managedFields": true, ".metadata.resourceVersion": true,
+	".metadata.selfLink": true, ".metadata.uid": true,
 	".metadata.annotations.deployment.kubernetes.io/revision":                true,
 	".metadata.annotations.deprecated.daemonset.template.generation":         true,
 	".metadata.annotations.kubectl.kubernetes.io/last-applied-configuration": true,
 }
 
-// text is any value in short, as JSON.
-func text(v any) string {
+// compactJSON is any value in short, as JSON.
+func compactJSON(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Sprint(v)

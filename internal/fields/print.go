@@ -23,29 +23,29 @@ func Print(w io.Writer, a Answer, s Style) error {
 	p := printer{style: s}
 	if a.Resource == "" {
 		p.overview(a)
-		return p.flush(w)
+		return p.flushLines(w)
 	}
-	tree, object, err := lay(a, s.All)
+	tree, object, err := buildTree(a, s.All)
 	if err != nil {
 		return err
 	}
 	p.heading(a, object)
 	p.managers(object)
-	p.add(line{})
+	p.addLine(line{})
 	for _, f := range tree.Fields {
-		p.field(f, 0, "")
+		p.addField(f, 0, "")
 	}
-	p.legend()
+	p.printLegend()
 	if a.Plan != nil {
 		if err := p.outcome(a); err != nil {
 			return err
 		}
 	}
-	return p.flush(w)
+	return p.flushLines(w)
 }
 
-// lay is the tree of an answer, and the object as it is, or as it would be made.
-func lay(a Answer, all bool) (*Field, Object, error) {
+// buildTree is the tree of an answer, and the object as it is, or as it would be made.
+func buildTree(a Answer, all bool) (*Field, Object, error) {
 	object, err := Read(a.Content)
 	if err != nil {
 		return nil, object, err
@@ -104,10 +104,10 @@ type printer struct {
 	lines []line
 }
 
-func (p *printer) add(l line) { p.lines = append(p.lines, l) }
+func (p *printer) addLine(l line) { p.lines = append(p.lines, l) }
 
-func (p *printer) say(style, format string, args ...any) {
-	p.add(line{text: visible(fmt.Sprintf(format, args...)), style: style})
+func (p *printer) printText(style, format string, args ...any) {
+	p.addLine(line{text: visible(fmt.Sprintf(format, args...)), style: style})
 }
 
 func (p *printer) heading(a Answer, o Object) {
@@ -116,14 +116,14 @@ func (p *printer) heading(a Answer, o Object) {
 		where = " in namespace " + a.Namespace
 	}
 	version, _ := o.Content["apiVersion"].(string)
-	p.say(bold, "%s/%s%s of cluster %s (%s)", a.Resource, a.Name, where, a.Cluster, version)
+	p.printText(bold, "%s/%s%s of cluster %s (%s)", a.Resource, a.Name, where, a.Cluster, version)
 	switch {
 	case a.Content == nil:
-		p.say(plain, "It does not exist yet.")
+		p.printText(plain, "It does not exist yet.")
 	case a.Addon != nil:
-		p.say(plain, "It belongs to the add-on %s %s.", a.Addon.Name, a.Addon.Version)
+		p.printText(plain, "It belongs to the add-on %s %s.", a.Addon.Name, a.Addon.Version)
 	default:
-		p.say(plain, "It belongs to no add-on of the cluster.")
+		p.printText(plain, "It belongs to no add-on of the cluster.")
 	}
 }
 
@@ -132,12 +132,12 @@ func (p *printer) managers(o Object) {
 	if len(o.Managers) == 0 {
 		return
 	}
-	p.add(line{})
+	p.addLine(line{})
 	wide := len("MANAGER")
 	for _, m := range o.Managers {
-		wide = max(wide, utf8.RuneCountInString(m.entry()))
+		wide = max(wide, utf8.RuneCountInString(m.entryName()))
 	}
-	p.say(dim, "%-*s  OPERATION  FIELDS  LAST CHANGE (UTC)", wide, "MANAGER")
+	p.printText(dim, "%-*s  OPERATION  FIELDS  LAST CHANGE (UTC)", wide, "MANAGER")
 	for _, m := range o.Managers {
 		at := "-"
 		if !m.Time.IsZero() {
@@ -147,19 +147,19 @@ func (p *printer) managers(o Object) {
 		if m.Name == EKS {
 			style = yellow
 		}
-		p.say(style, "%-*s  %-9s  %6d  %s", wide, m.entry(), m.Operation, m.Fields, at)
+		p.printText(style, "%-*s  %-9s  %6d  %s", wide, m.entryName(), m.Operation, m.Fields, at)
 	}
 }
 
-func (m Manager) entry() string {
+func (m Manager) entryName() string {
 	if m.Subresource != "" {
 		return m.Name + "/" + m.Subresource
 	}
 	return m.Name
 }
 
-// legend explains the marks that were used.
-func (p *printer) legend() {
+// printLegend explains the marks that were used.
+func (p *printer) printLegend() {
 	var full, part, none bool
 	for _, l := range p.lines {
 		if !l.margin {
@@ -168,19 +168,20 @@ func (p *printer) legend() {
 		full, part = full || l.bar == Fully, part || l.bar == Partly
 		none = none || len(l.owners) == 0
 	}
-	p.add(line{})
+	p.addLine(line{})
 	if full || part {
-		p.say(dim, "┃ eks manages all of it: to change it conflicts   ┆ eks manages a part of it: the rest is yours")
+		p.printText(dim,
+			"┃ eks manages all of it: to change it conflicts   ┆ eks manages a part of it: the rest is yours")
 	} else {
-		p.say(dim, "eks manages nothing of it.")
+		p.printText(dim, "eks manages nothing of it.")
 	}
 	if none {
-		p.say(dim, "A line without a name is nobody's: a default, or there for what is in it.")
+		p.printText(dim, "A line without a name is nobody's: a default, or there for what is in it.")
 	}
 }
 
-// flush writes the lines: the margin as wide as the longest owners, within reason.
-func (p *printer) flush(w io.Writer) error {
+// flushLines writes the lines: the margin as wide as the longest owners, within reason.
+func (p *printer) flushLines(w io.Writer) error {
 	widest := len("OWNER")
 	for _, l := range p.lines {
 		widest = max(widest, utf8.RuneCountInString(strings.Join(l.owners, ", ")))
@@ -193,7 +194,7 @@ func (p *printer) flush(w io.Writer) error {
 	changes := slices.ContainsFunc(p.lines, func(l line) bool { return l.margin && l.mark != ' ' })
 	var b strings.Builder
 	for _, l := range p.lines {
-		p.render(&b, l, widest, changes)
+		p.renderLine(&b, l, widest, changes)
 		if b.Len() > 1<<16 {
 			if _, err := io.WriteString(w, b.String()); err != nil {
 				return err
@@ -205,13 +206,13 @@ func (p *printer) flush(w io.Writer) error {
 	return err
 }
 
-func (p *printer) render(b *strings.Builder, l line, widest int, changes bool) {
+func (p *printer) renderLine(b *strings.Builder, l line, widest int, changes bool) {
 	if !l.margin {
-		p.paint(b, l.style, cut(l.text, p.style.Width))
+		p.writeStyled(b, l.style, truncate(l.text, p.style.Width))
 		b.WriteByte('\n')
 		return
 	}
-	owners := names(l.owners, widest)
+	owners := joinOwners(l.owners, widest)
 	style := plain
 	if len(l.owners) > 0 && strings.TrimLeft(l.owners[0], "+") == EKS {
 		style = yellow
@@ -233,11 +234,11 @@ func (p *printer) render(b *strings.Builder, l line, widest int, changes bool) {
 	}
 	body := visible(l.text)
 	if p.style.Width > 0 {
-		body = cut(body, max(p.style.Width-widest-utf8.RuneCountInString(rest.String())-1-l.indent, 8))
+		body = truncate(body, max(p.style.Width-widest-utf8.RuneCountInString(rest.String())-1-l.indent, 8))
 	}
 	body = strings.TrimRight(body, " ")
 	margin := strings.Repeat(" ", l.indent+1)
-	p.paint(b, style, owners)
+	p.writeStyled(b, style, owners)
 	pad := strings.Repeat(" ", widest-utf8.RuneCountInString(owners))
 	if body == "" && strings.TrimSpace(rest.String()) == "" {
 		b.WriteByte('\n')
@@ -248,18 +249,18 @@ func (p *printer) render(b *strings.Builder, l line, widest int, changes bool) {
 	if l.mark != ' ' {
 		bar = l.style
 	}
-	p.paint(b, bar, rest.String())
+	p.writeStyled(b, bar, rest.String())
 	b.WriteString(margin)
 	textStyle := l.style
 	if textStyle == plain && len(l.owners) == 0 && l.bar == Not {
 		textStyle = dim
 	}
-	p.paint(b, textStyle, body)
+	p.writeStyled(b, textStyle, body)
 	b.WriteByte('\n')
 }
 
-// names are owners in so many columns.
-func names(owners []string, room int) string {
+// joinOwners are owners in so many columns.
+func joinOwners(owners []string, room int) string {
 	all := strings.Join(owners, ", ")
 	if utf8.RuneCountInString(all) <= room {
 		return all
@@ -270,18 +271,18 @@ func names(owners []string, room int) string {
 			return s
 		}
 	}
-	return cut(all, room)
+	return truncate(all, room)
 }
 
-// cut shortens text to so many columns; 0 is no limit.
-func cut(s string, width int) string {
+// truncate shortens text to so many columns; 0 is no limit.
+func truncate(s string, width int) string {
 	if width <= 0 || utf8.RuneCountInString(s) <= width {
 		return s
 	}
 	return string([]rune(s)[:width-1]) + "…"
 }
 
-func (p *printer) paint(b *strings.Builder, style, s string) {
+func (p *printer) writeStyled(b *strings.Builder, style, s string) {
 	if !p.style.Color || style == plain || strings.TrimSpace(s) == "" {
 		b.WriteString(s)
 		return

@@ -55,19 +55,21 @@ type Field struct {
 	atomic  bool // whoever owns it owns all that is in it
 }
 
-// Tree is the object as a tree of fields with their owners. Status and what the API server keeps for itself are part of it when all is set.
+// Tree is the object as a tree of fields with their owners. Status and what the API server keeps for itself are part of
+// it when all is set.
 func (o Object) Tree(all bool) *Field { return Compare(o, o, all) }
 
-// Compare is the tree of the object after a change, with what it was before. Either version may be without content: the object is then made,
-// or deleted.
+// Compare is the tree of the object after a change, with what it was before. Either version may be without content: the
+// object is then made, or deleted.
 func Compare(before, after Object, all bool) *Field {
-	c := comparison{all: all, before: before, after: after, keys: map[string][]string{}, sets: map[string]bool{".metadata.finalizers": true}}
+	c := comparison{all: all, before: before, after: after, keys: map[string][]string{},
+		sets: map[string]bool{".metadata.finalizers": true}}
 	c.learnAll()
-	return c.field(nil, known(before.Content), known(after.Content))
+	return c.compareField(nil, contentValue(before.Content), contentValue(after.Content))
 }
 
-// known is content as a value, nothing for an object that there is not.
-func known(content map[string]any) any {
+// contentValue is content as a value, nothing for an object that there is not.
+func contentValue(content map[string]any) any {
 	if content == nil {
 		return nil
 	}
@@ -87,14 +89,14 @@ func (c *comparison) learnAll() {
 	for _, o := range []Object{c.before, c.after} {
 		for _, m := range o.Managers {
 			for p := range m.owned.Fields.All() {
-				c.learn(p)
+				c.learnListKeys(p)
 			}
 		}
 	}
 }
 
-// learn remembers how the lists on a path of managed fields are merged.
-func (c *comparison) learn(p fieldpath.Path) {
+// learnListKeys remembers how the lists on a path of managed fields are merged.
+func (c *comparison) learnListKeys(p fieldpath.Path) {
 	for i, e := range p {
 		switch {
 		case e.Key != nil:
@@ -112,20 +114,22 @@ func (c *comparison) learn(p fieldpath.Path) {
 
 // mergeKeys are the keys of upstream's lists, for objects whose managed fields do not tell.
 var mergeKeys = map[string][]string{
-	"conditions": {"type"}, "containers": {"name"}, "env": {"name"}, "ephemeralContainers": {"name"}, "imagePullSecrets": {"name"}, "initContainers": {"name"},
-	"ownerReferences": {"uid"}, "topologySpreadConstraints": {"topologyKey", "whenUnsatisfiable"}, "volumeDevices": {"devicePath"}, "volumeMounts": {"mountPath"},
+	"conditions": {"type"}, "containers": {"name"}, "env": {"name"}, "ephemeralContainers": {"name"},
+	"imagePullSecrets": {"name"}, "initContainers": {"name"},
+	"ownerReferences": {"uid"}, "topologySpreadConstraints": {"topologyKey", "whenUnsatisfiable"},
+	"volumeDevices": {"devicePath"}, "volumeMounts": {"mountPath"},
 	"volumes": {"name"}, "webhooks": {"name"},
 }
 
-// field is the field at a path in both versions; nil is that it is not there.
-func (c *comparison) field(path fieldpath.Path, was, is any) *Field {
+// compareField is the field at a path in both versions; nil is that it is not there.
+func (c *comparison) compareField(path fieldpath.Path, was, is any) *Field {
 	f := &Field{Path: path.String()}
 	if was != nil {
-		f.Before = c.before.owners(path)
+		f.Before = c.before.ownerLabels(path)
 	}
 	if is != nil {
-		f.Owners = c.after.owners(path)
-		f.atomic = c.after.atomic(path)
+		f.Owners = c.after.ownerLabels(path)
+		f.atomic = c.after.isAtomic(path)
 	}
 	switch {
 	case was == nil:
@@ -139,21 +143,21 @@ func (c *comparison) field(path fieldpath.Path, was, is any) *Field {
 	isList, e := is.([]any)
 	switch {
 	case (a || was == nil) && (b || is == nil) && len(wasMap)+len(isMap) > 0:
-		c.fields(f, path, wasMap, isMap)
+		c.compareFields(f, path, wasMap, isMap)
 	case (d || was == nil) && (e || is == nil) && len(wasList)+len(isList) > 0:
-		c.items(f, path, wasList, isList)
+		c.compareItems(f, path, wasList, isList)
 	default:
 		f.Value, f.From = is, was
 		if f.Change == Same && !reflect.DeepEqual(was, is) {
 			f.Change = Replaced
 		}
 	}
-	c.judge(f)
+	c.setManaged(f)
 	return f
 }
 
-// fields are those of a map: as people write them, names first.
-func (c *comparison) fields(f *Field, path fieldpath.Path, was, is map[string]any) {
+// compareFields are those of a map: as people write them, names first.
+func (c *comparison) compareFields(f *Field, path fieldpath.Path, was, is map[string]any) {
 	names := map[string]bool{}
 	for _, m := range []map[string]any{was, is} {
 		for name, v := range m {
@@ -162,12 +166,12 @@ func (c *comparison) fields(f *Field, path fieldpath.Path, was, is map[string]an
 			}
 		}
 	}
-	for _, name := range slices.SortedFunc(maps.Keys(names), order) {
-		at := below(path, fieldpath.PathElement{FieldName: &name})
+	for _, name := range slices.SortedFunc(maps.Keys(names), compareNames) {
+		at := childPath(path, fieldpath.PathElement{FieldName: &name})
 		if !c.all && (hidden[at.String()] || len(path) == 0 && name == "status") {
 			continue
 		}
-		child := c.field(at, was[name], is[name])
+		child := c.compareField(at, was[name], is[name])
 		if child.emptied {
 			continue
 		}
@@ -180,7 +184,7 @@ func (c *comparison) fields(f *Field, path fieldpath.Path, was, is map[string]an
 // first are the names that come before others.
 var first = []string{"apiVersion", "kind", "metadata", "name", "namespace", "spec"}
 
-func order(a, b string) int {
+func compareNames(a, b string) int {
 	rank := func(s string) int {
 		if i := slices.Index(first, s); i >= 0 {
 			return i
@@ -199,8 +203,8 @@ func order(a, b string) int {
 	return 1
 }
 
-// items are those of a list: paired by their keys, by their values in a set, by their places else.
-func (c *comparison) items(f *Field, path fieldpath.Path, was, is []any) {
+// compareItems are those of a list: paired by their keys, by their values in a set, by their places else.
+func (c *comparison) compareItems(f *Field, path fieldpath.Path, was, is []any) {
 	f.List = true
 	at := path.String()
 	keys := c.keys[at]
@@ -215,9 +219,9 @@ func (c *comparison) items(f *Field, path fieldpath.Path, was, is []any) {
 			v := value.NewValueInterface(item)
 			return fieldpath.PathElement{Value: &v}
 		}
-	case keyed(keys, was) && keyed(keys, is):
+	case hasItemKeys(keys, was) && hasItemKeys(keys, is):
 		f.Merged = true
-		element = func(_ int, item any) fieldpath.PathElement { return fieldpath.PathElement{Key: key(keys, item)} }
+		element = func(_ int, item any) fieldpath.PathElement { return fieldpath.PathElement{Key: itemKey(keys, item)} }
 	default:
 		keys = nil
 	}
@@ -228,7 +232,7 @@ func (c *comparison) items(f *Field, path fieldpath.Path, was, is []any) {
 		older[e.String()] = item
 	}
 	add := func(i int, was, is, item any) {
-		child := c.field(below(path, element(i, item)), was, is)
+		child := c.compareField(childPath(path, element(i, item)), was, is)
 		child.Keys = keys
 		f.Fields = append(f.Fields, child)
 	}
@@ -244,8 +248,8 @@ func (c *comparison) items(f *Field, path fieldpath.Path, was, is []any) {
 	}
 }
 
-// keyed says that every item has at least one of the keys.
-func keyed(keys []string, items []any) bool {
+// hasItemKeys says that every item has at least one of the keys.
+func hasItemKeys(keys []string, items []any) bool {
 	if len(keys) == 0 {
 		return false
 	}
@@ -258,7 +262,7 @@ func keyed(keys []string, items []any) bool {
 	return true
 }
 
-func key(keys []string, item any) *value.FieldList {
+func itemKey(keys []string, item any) *value.FieldList {
 	m, _ := item.(map[string]any) // keyed has looked
 	list := value.FieldList{}
 	for _, k := range keys {
@@ -270,17 +274,17 @@ func key(keys []string, item any) *value.FieldList {
 	return &list
 }
 
-func below(path fieldpath.Path, e fieldpath.PathElement) fieldpath.Path {
+func childPath(path fieldpath.Path, e fieldpath.PathElement) fieldpath.Path {
 	return append(slices.Clip(path), e)
 }
 
-// judge says how much of a field EKS manages, of what is in it.
-func (c *comparison) judge(f *Field) {
+// setManaged says how much of a field EKS manages, of what is in it.
+func (c *comparison) setManaged(f *Field) {
 	owners, object := f.Owners, c.after
 	if f.Change == Removed {
 		owners, object = f.Before, c.before
 	}
-	owned := object.eks(owners)
+	owned := object.isOwnedByEKS(owners)
 	if len(f.Fields) == 0 {
 		if owned {
 			f.Managed = Fully

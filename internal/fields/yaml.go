@@ -15,73 +15,74 @@ import (
 // long is how many lines a value, or a part of the tree with one owner, may have before it is shortened.
 const long = 24
 
-// field adds the lines of a field. dash goes before the first of them: "- " of an item's first field.
-func (p *printer) field(f *Field, indent int, dash string) {
+// addField adds the lines of a field. dash goes before the first of them: "- " of an item's first field.
+func (p *printer) addField(f *Field, indent int, dash string) {
 	head := dash
 	if f.Name != "" {
-		head += scalar(f.Name) + ":"
+		head += formatScalar(f.Name) + ":"
 	}
 	switch {
 	case len(f.Fields) > 0 && f.Name == "":
-		p.item(f, indent, dash)
+		p.addItem(f, indent, dash)
 	case len(f.Fields) > 0:
-		p.add(f.line(indent, head))
-		if n := f.count(); n > long && f.atomic && !p.style.All && f.uniform(f.Owners) {
-			p.add(line{margin: true, owners: f.Owners, bar: f.Managed, mark: ' ', indent: indent + len(dash) + 2, text: fmt.Sprintf("… %d lines (-o wide)", n), style: dim})
+		p.addLine(f.newLine(indent, head))
+		if n := f.countLines(); n > long && f.atomic && !p.style.All && f.uniform(f.Owners) {
+			p.addLine(line{margin: true, owners: f.Owners, bar: f.Managed, mark: ' ', indent: indent + len(dash) + 2,
+				text: fmt.Sprintf("… %d lines (-o wide)", n), style: dim})
 			return
 		}
 		for _, child := range f.Fields {
-			p.child(f, child, indent+len(dash)+2)
+			p.addChild(f, child, indent+len(dash)+2)
 		}
 	default:
-		p.value(f, indent, head)
+		p.addValue(f, indent, head)
 	}
 }
 
-func (p *printer) child(f, child *Field, indent int) {
+func (p *printer) addChild(f, child *Field, indent int) {
 	if f.List {
-		p.field(child, indent, "- ")
+		p.addField(child, indent, "- ")
 		return
 	}
-	p.field(child, indent, "")
+	p.addField(child, indent, "")
 }
 
-// item adds a list's item that has fields: its first one stands behind the dash, with what becomes of the item.
-func (p *printer) item(f *Field, indent int, dash string) {
+// addItem adds a list's item that has fields: its first one stands behind the dash, with what becomes of the item.
+func (p *printer) addItem(f *Field, indent int, dash string) {
 	if f.List { // a list in a list
-		p.add(f.line(indent, strings.TrimSpace(dash)))
+		p.addLine(f.newLine(indent, strings.TrimSpace(dash)))
 		for _, child := range f.Fields {
-			p.child(f, child, indent+2)
+			p.addChild(f, child, indent+2)
 		}
 		return
 	}
 	fields := slices.Clone(f.Fields)
 	slices.SortStableFunc(fields, func(a, b *Field) int {
-		return rank(f.Keys, a.Name) - rank(f.Keys, b.Name)
+		return nameRank(f.Keys, a.Name) - nameRank(f.Keys, b.Name)
 	})
 	for i, child := range fields {
 		if i > 0 {
-			p.field(child, indent+2, "")
+			p.addField(child, indent+2, "")
 			continue
 		}
 		at := len(p.lines)
-		p.field(child, indent, dash)
+		p.addField(child, indent, dash)
 		if len(child.Fields) == 0 && len(p.lines) == at+1 {
 			p.lines[at].bar = f.Managed // of all that the item is
 		}
 	}
 }
 
-// rank is the place of a name among an item's fields: the keys first.
-func rank(keys []string, name string) int {
+// nameRank is the place of a name among an item's fields: the keys first.
+func nameRank(keys []string, name string) int {
 	if i := slices.Index(keys, name); i >= 0 {
 		return i
 	}
 	return len(keys)
 }
 
-// line is one of a field.
-func (f *Field) line(indent int, text string) line {
+// newLine is one of a field.
+func (f *Field) newLine(indent int, text string) line {
 	l := line{margin: true, owners: f.Owners, bar: f.Managed, mark: ' ', indent: indent, text: text}
 	switch f.Change {
 	case Added:
@@ -111,55 +112,55 @@ func handover(before, after []string) []string {
 	return all
 }
 
-// value adds the lines of a field that has no fields.
-func (p *printer) value(f *Field, indent int, head string) {
+// addValue adds the lines of a field that has no fields.
+func (p *printer) addValue(f *Field, indent int, head string) {
 	if f.Name != "" {
 		head += " "
 	}
 	switch {
 	case f.Change == Replaced:
-		was, is := f.line(indent, head), f.line(indent, head)
+		was, is := f.newLine(indent, head), f.newLine(indent, head)
 		was.mark, was.style, was.owners = '-', red, f.Before
 		is.mark, is.style, is.owners = '+', green, f.Owners
 		p.replaced(was, is, f.From, f.Value)
 	case f.Change == Removed:
-		p.write(f.line(indent, head), f.From)
-	case f.Conflict || f.Kept && f.Wanted != nil && text(f.Wanted) != text(f.Value):
-		l := f.line(indent, head)
+		p.writeValue(f.newLine(indent, head), f.From)
+	case f.Conflict || f.Kept && f.Wanted != nil && compactJSON(f.Wanted) != compactJSON(f.Value):
+		l := f.newLine(indent, head)
 		l.mark, l.style = '!', red
 		if f.Kept {
 			l.mark, l.style = '=', cyan
 		}
-		p.write(l, f.Value)
+		p.writeValue(l, f.Value)
 		l.owners, l.style = []string{"eks wants"}, dim
-		p.write(l, f.Wanted)
+		p.writeValue(l, f.Wanted)
 	default:
-		p.write(f.line(indent, head), f.Value)
+		p.writeValue(f.newLine(indent, head), f.Value)
 	}
 }
 
-// write adds a value behind what is in the line already; text of several lines below it.
-func (p *printer) write(l line, v any) {
+// writeValue adds a value behind what is in the line already; text of several lines below it.
+func (p *printer) writeValue(l line, v any) {
 	if s, ok := v.(string); ok && strings.Contains(s, "\n") {
-		p.block(l, strings.Split(strings.TrimSuffix(s, "\n"), "\n"))
+		p.addBlock(l, strings.Split(strings.TrimSuffix(s, "\n"), "\n"))
 		return
 	}
-	l.text += scalar(v)
-	p.add(l)
+	l.text += formatScalar(v)
+	p.addLine(l)
 }
 
-func (p *printer) block(l line, lines []string) {
+func (p *printer) addBlock(l line, lines []string) {
 	head := l
 	head.text += "|"
-	p.add(head)
+	p.addLine(head)
 	for i, s := range lines {
 		l.text, l.indent = s, head.indent+2
 		if i == long/2 && len(lines) > long && !p.style.All {
 			l.text, l.style = fmt.Sprintf("… %d more lines (-o wide)", len(lines)-i), dim
-			p.add(l)
+			p.addLine(l)
 			return
 		}
-		p.add(l)
+		p.addLine(l)
 	}
 }
 
@@ -169,8 +170,8 @@ func (p *printer) replaced(was, is line, from, to any) {
 	_, one := from.(string)
 	_, two := to.(string)
 	if !one || !two || !strings.Contains(a, "\n") && !strings.Contains(b, "\n") {
-		p.write(was, from)
-		p.write(is, to)
+		p.writeValue(was, from)
+		p.writeValue(is, to)
 		return
 	}
 	older, newer := strings.Split(strings.TrimSuffix(a, "\n"), "\n"), strings.Split(strings.TrimSuffix(b, "\n"), "\n")
@@ -186,11 +187,11 @@ func (p *printer) replaced(was, is line, from, to any) {
 	same.mark, same.style, same.owners = ' ', plain, handover(was.owners, is.owners)
 	title := same
 	title.text += "|"
-	p.add(title)
+	p.addLine(title)
 	each := func(l line, lines []string) {
 		for _, s := range lines {
 			l.text, l.indent = s, title.indent+2
-			p.add(l)
+			p.addLine(l)
 		}
 	}
 	each(same, older[:head])
@@ -199,10 +200,10 @@ func (p *printer) replaced(was, is line, from, to any) {
 	each(same, older[len(older)-tail:])
 }
 
-// count is how many lines the fields of f take.
-func (f *Field) count() int {
+// countLines is how many lines the fields of f take.
+func (f *Field) countLines() int {
 	n := 0
-	f.each(func(f *Field) {
+	f.forEachField(func(f *Field) {
 		if s, ok := f.Value.(string); ok {
 			n += strings.Count(s, "\n")
 		}
@@ -214,26 +215,27 @@ func (f *Field) count() int {
 // uniform says that all in f has those owners, and stays as it is.
 func (f *Field) uniform(owners []string) bool {
 	same := true
-	f.each(func(f *Field) {
-		same = same && f.Change == Same && !f.Conflict && !f.Kept && slices.Equal(f.Owners, owners) && slices.Equal(f.Before, f.Owners)
+	f.forEachField(func(f *Field) {
+		same = same && f.Change == Same && !f.Conflict && !f.Kept && slices.Equal(f.Owners, owners) &&
+			slices.Equal(f.Before, f.Owners)
 	})
 	return same
 }
 
-// scalar is a value as YAML has it on one line.
-func scalar(v any) string {
+// formatScalar is a value as YAML has it on one line.
+func formatScalar(v any) string {
 	s, ok := v.(string)
 	if !ok {
-		return text(v)
+		return compactJSON(v)
 	}
 	var read any
 	if err := yaml.Unmarshal([]byte(s), &read); err == nil && read == any(s) && visible(s) == s {
 		return s
 	}
-	return quoted(s)
+	return quoteString(s)
 }
 
-func quoted(s string) string {
+func quoteString(s string) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)

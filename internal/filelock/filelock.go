@@ -26,7 +26,7 @@ const retry = 20 * time.Millisecond
 // process holds the lock, Lock calls waiting once, unless that is nil, and waits until ctx ends. The error then
 // wraps the cause of ctx and names the process. The caller calls unlock.
 func Lock(ctx context.Context, name string, waiting func()) (unlock func(), err error) {
-	file, err := open(name)
+	file, err := openLockFile(name)
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", name, err)
 	}
@@ -47,7 +47,7 @@ func Lock(ctx context.Context, name string, waiting func()) (unlock func(), err 
 		}
 		select {
 		case <-ctx.Done():
-			who := holder(file)
+			who := describeHolder(file)
 			file.Close()
 			return nil, fmt.Errorf("lock %s: %s holds it: %w", name, who, context.Cause(ctx))
 		case <-timer.C:
@@ -55,9 +55,9 @@ func Lock(ctx context.Context, name string, waiting func()) (unlock func(), err 
 	}
 }
 
-// open opens a lock file and makes it its owner's alone. That owner is this user, or the one whose directory it is in, who could
-// replace it anyway.
-func open(name string) (*os.File, error) {
+// openLockFile opens a lock file and makes it its owner's alone. That owner is this user, or the one whose directory it
+// is in, who could replace it anyway.
+func openLockFile(name string) (*os.File, error) {
 	// O_NONBLOCK is for what is no file: opening a FIFO would wait for its writer.
 	fd, err := unix.Open(name, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
 	if errors.Is(err, unix.ELOOP) {
@@ -85,8 +85,8 @@ func open(name string) (*os.File, error) {
 	return file, nil
 }
 
-// holder is "process 7 (coracle)", as /proc/locks has it: "3: FLOCK  ADVISORY  WRITE 7 fe:00:10608760 0 EOF".
-func holder(file *os.File) string {
+// describeHolder is "process 7 (coracle)", as /proc/locks has it: "3: FLOCK  ADVISORY  WRITE 7 fe:00:10608760 0 EOF".
+func describeHolder(file *os.File) string {
 	const unknown = "another process"
 	var s syscall.Stat_t
 	locks, err := os.ReadFile("/proc/locks")

@@ -31,7 +31,10 @@ func TestALockIsItsOwnersAlone(t *testing.T) {
 		{"open to others", func(name string) error {
 			return errors.Join(os.WriteFile(name, nil, 0o600), os.Chmod(name, 0o666))
 		}, ""},
-		{"a symbolic link", func(name string) error { return os.Symlink(filepath.Join(filepath.Dir(name), "other"), name) }, "symbolic link"},
+		{"a symbolic link", func(name string) error {
+			return os.Symlink(filepath.Join(filepath.Dir(name), "other"),
+				name)
+		}, "symbolic link"},
 		{"a FIFO", func(name string) error { return unix.Mkfifo(name, 0o600) }, "no regular file"},
 		{"a directory", func(name string) error { return os.Mkdir(name, 0o700) }, "is a directory"},
 	} {
@@ -97,7 +100,8 @@ func TestAWaitEndsAndSaysWhoHoldsTheLock(t *testing.T) {
 	cause := errors.New("enough")
 	_, err = Lock(ended(cause), name, func() { waited++ })
 	comm, _ := os.ReadFile("/proc/self/comm")
-	if who := fmt.Sprintf("process %d (%s) holds it", os.Getpid(), strings.TrimSpace(string(comm))); !errors.Is(err, cause) || !strings.Contains(err.Error(), who) {
+	if who := fmt.Sprintf("process %d (%s) holds it", os.Getpid(), strings.TrimSpace(string(comm))); !errors.Is(err,
+		cause) || !strings.Contains(err.Error(), who) {
 		t.Errorf("error is %v, want one that says %q", err, who)
 	}
 	if waited != 1 {

@@ -59,7 +59,7 @@ func (i *Inspector) Fields(ctx context.Context, q fields.Question) (fields.Answe
 	a := fields.Answer{Account: cluster.Account, Region: cluster.Region, Cluster: cluster.Name}
 	asked := askedObject{}
 	if q.Type != "" {
-		if asked.kind, err = objects.kind(q.Type); err != nil {
+		if asked.kind, err = objects.resolveKind(q.Type); err != nil {
 			return a, err
 		}
 		asked.name = q.Name
@@ -67,7 +67,7 @@ func (i *Inspector) Fields(ctx context.Context, q fields.Question) (fields.Answe
 			asked.namespace = q.Namespace
 		}
 		a.Resource, a.Namespace, a.Name = asked.singular, asked.namespace, asked.name
-		if a.Content, err = objects.get(ctx, asked.kind, asked.namespace, asked.name); err != nil {
+		if a.Content, err = objects.getObject(ctx, asked.kind, asked.namespace, asked.name); err != nil {
 			return a, err
 		}
 		if a.Addon, err = i.addonOf(ctx, cluster, asked); err != nil {
@@ -75,7 +75,7 @@ func (i *Inspector) Fields(ctx context.Context, q fields.Question) (fields.Answe
 		}
 	}
 	if q.WhatIf != nil {
-		if a.Plan, err = i.plan(ctx, cluster, plane, asked, *q.WhatIf, objects); err != nil {
+		if a.Plan, err = i.planRequest(ctx, cluster, plane, asked, *q.WhatIf, objects); err != nil {
 			return a, err
 		}
 	}
@@ -91,9 +91,10 @@ type askedObject struct {
 	namespace, name string
 }
 
-func (o askedObject) is(apiVersion, kind, namespace, name string) bool {
+func (o askedObject) matches(apiVersion, kind, namespace, name string) bool {
 	gv, err := schema.ParseGroupVersion(apiVersion)
-	return err == nil && o.RESTMapping != nil && gv.Group == o.GroupVersionKind.Group && kind == o.GroupVersionKind.Kind &&
+	return err == nil && o.RESTMapping != nil && gv.Group == o.GroupVersionKind.Group &&
+		kind == o.GroupVersionKind.Kind &&
 		namespace == o.namespace &&
 		name == o.name
 }
@@ -108,7 +109,7 @@ func (o askedObject) String() string {
 func planned(p fields.Plan, asked askedObject) bool {
 	return slices.ContainsFunc(
 		p.Objects,
-		func(o fields.Planned) bool { return asked.is(o.APIVersion, o.Kind, o.Namespace, o.Name) },
+		func(o fields.Planned) bool { return asked.matches(o.APIVersion, o.Kind, o.Namespace, o.Name) },
 	)
 }
 
@@ -181,7 +182,7 @@ func (i *Inspector) addonOf(ctx context.Context, cluster record.Cluster, asked a
 	}
 	for _, row := range states {
 		if !slices.ContainsFunc(row.Value.Objects, func(o record.AddonObject) bool {
-			return asked.is(o.APIVersion, o.Kind, o.Namespace, o.Name)
+			return asked.matches(o.APIVersion, o.Kind, o.Namespace, o.Name)
 		}) {
 			continue
 		}
@@ -201,8 +202,8 @@ func (i *Inspector) addonOf(ctx context.Context, cluster record.Cluster, asked a
 	return nil, nil
 }
 
-// plan returns what a request would do, as the controller of add-ons finds out before it does anything.
-func (i *Inspector) plan(
+// planRequest returns what a request would do, as the controller of add-ons finds out before it does anything.
+func (i *Inspector) planRequest(
 	ctx context.Context,
 	cluster record.Cluster,
 	plane record.ControlPlane,
@@ -244,7 +245,8 @@ func (i *Inspector) plan(
 	}
 	wanted.Conflicts = ekstypes.ResolveConflicts(w.Conflicts)
 	if p.From == "" && wanted.Conflicts == ekstypes.ResolveConflictsPreserve {
-		wanted.Conflicts = ekstypes.ResolveConflictsNone // there is nothing yet that could be preserved: see fields.Plan
+		// there is nothing yet that could be preserved: see fields.Plan
+		wanted.Conflicts = ekstypes.ResolveConflictsNone
 	}
 	p.Version = wanted.Version
 	version, ok := entry.Version(wanted.Version)
@@ -285,7 +287,8 @@ func (i *Inspector) plan(
 			Resource:   strings.ToLower(c.Object.Kind),
 			Kept:       c.Kept,
 		}
-		if k, err := objects.kindOf(o.APIVersion, o.Kind); err == nil { // a custom resource's type may be yet to come
+		if k, err := objects.kindForObject(o.APIVersion, o.Kind); err == nil {
+			// a custom resource's type may be yet to come
 			o.Resource = k.singular
 		}
 		if c.Live != nil {
@@ -353,7 +356,7 @@ func (i *Inspector) findAddon(
 			continue // it may need a configuration
 		}
 		if slices.ContainsFunc(rendered, func(o catalogue.Object) bool {
-			return asked.is(o.GetAPIVersion(), o.GetKind(), o.GetNamespace(), o.GetName())
+			return asked.matches(o.GetAPIVersion(), o.GetKind(), o.GetNamespace(), o.GetName())
 		}) {
 			return entry, nil
 		}

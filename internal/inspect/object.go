@@ -67,8 +67,9 @@ type kind struct {
 
 func (k kind) namespaced() bool { return k.Scope.Name() == meta.RESTScopeNameNamespace }
 
-// kind returns the type that a word means: a plural, a singular or a short name, with its version and group if need be.
-func (o *objects) kind(word string) (kind, error) {
+// resolveKind returns the type that a word means: a plural, a singular or a short name, with its version and group if
+// need be.
+func (o *objects) resolveKind(word string) (kind, error) {
 	word = strings.ToLower(word)
 	full, group := schema.ParseResourceArg(word)
 	var resource schema.GroupVersionResource
@@ -95,8 +96,8 @@ func (o *objects) kind(word string) (kind, error) {
 	return o.mapping(resource)
 }
 
-// kindOf returns the type of an object.
-func (o *objects) kindOf(apiVersion, name string) (kind, error) {
+// kindForObject returns the type of an object.
+func (o *objects) kindForObject(apiVersion, name string) (kind, error) {
 	gv, err := schema.ParseGroupVersion(apiVersion)
 	if err != nil {
 		return kind{}, err
@@ -105,7 +106,7 @@ func (o *objects) kindOf(apiVersion, name string) (kind, error) {
 	if err != nil {
 		return kind{}, err
 	}
-	return o.named(m), nil
+	return o.kindFromMapping(m), nil
 }
 
 func (o *objects) mapping(resource schema.GroupVersionResource) (kind, error) {
@@ -117,15 +118,15 @@ func (o *objects) mapping(resource schema.GroupVersionResource) (kind, error) {
 	if err != nil {
 		return kind{}, err
 	}
-	return o.named(m), nil
+	return o.kindFromMapping(m), nil
 }
 
-func (o *objects) named(m *meta.RESTMapping) kind {
+func (o *objects) kindFromMapping(m *meta.RESTMapping) kind {
 	return kind{m, strings.ToLower(m.GroupVersionKind.Kind)}
 }
 
-// get returns an object with its managed fields; nil when there is none.
-func (o *objects) get(ctx context.Context, k kind, namespace, name string) (map[string]any, error) {
+// getObject returns an object with its managed fields; nil when there is none.
+func (o *objects) getObject(ctx context.Context, k kind, namespace, name string) (map[string]any, error) {
 	got, err := o.resource(k, namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
@@ -151,11 +152,12 @@ func (o *objects) missing(ctx context.Context, k kind, namespace, name string) e
 	reason := fmt.Sprintf("there is no %s %s in namespace %s of cluster %s", k.singular, name, namespace, o.cluster)
 	var others []string
 	named := metav1.ListOptions{FieldSelector: "metadata.name=" + name}
-	_, err := client.EachPage(ctx, named, o.metadata.Resource(k.Resource).List, func(page *metav1.PartialObjectMetadataList) {
-		for _, other := range page.Items {
-			others = append(others, "-n "+other.Namespace)
-		}
-	})
+	_, err := client.EachPage(ctx, named, o.metadata.Resource(k.Resource).List,
+		func(page *metav1.PartialObjectMetadataList) {
+			for _, other := range page.Items {
+				others = append(others, "-n "+other.Namespace)
+			}
+		})
 	if err != nil {
 		return errors.Join(&admin.Refused{Reason: reason}, err)
 	}

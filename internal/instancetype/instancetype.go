@@ -1,7 +1,7 @@
 // Package instancetype is the catalogue of EC2 instance types: what AWS publishes about the m, c, r, t and g families.
 //
-// The numbers are in table.txt, a line per type, and are read once. How many network interfaces a type takes and how many
-// addresses each of them has is what the VPC CNI reckons with, so a test holds them against its table.
+// The numbers are in table.txt, a line per type, and are read once. How many network interfaces a type takes and how
+// many addresses each of them has is what the VPC CNI reckons with, so a test holds them against its table.
 //
 // https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-types.html
 package instancetype
@@ -35,8 +35,8 @@ type Type struct {
 	Manufacturer   string  // of the processor: "Intel", "AMD" or "AWS"
 	ClockGHz       float64 // sustained
 
-	// MaxENIs is how many network interfaces may be attached, IPv4PerENI and IPv6PerENI how many addresses each may have, its
-	// primary one included.
+	// MaxENIs is how many network interfaces may be attached, IPv4PerENI and IPv6PerENI how many addresses each may
+	// have, its primary one included.
 	MaxENIs, IPv4PerENI, IPv6PerENI int
 	NetworkPerformance              string // "Up to 10 Gigabit"
 	NetworkBaselineMbps             int    // 0 where AWS does not say
@@ -88,13 +88,14 @@ var read = sync.OnceValue(func() catalogue {
 
 func parseFamily(line int, f []string) Type {
 	t := Type{
-		Family: f[0], Architecture: f[1], Hypervisor: f[3], ClockGHz: float64(number(line, f[4])) / 1000, ThreadsPerCore: number(line, f[5]),
-		Manufacturer: map[string]string{"intel": "Intel", "amd": "AMD", "aws": "AWS"}[f[2]],
-		Burstable:    f[0][0] == 't', CurrentGeneration: true,
+		Family: f[0], Architecture: f[1], Hypervisor: f[3], ClockGHz: float64(parseNumber(line, f[4])) / 1000,
+		ThreadsPerCore: parseNumber(line, f[5]),
+		Manufacturer:   map[string]string{"intel": "Intel", "amd": "AMD", "aws": "AWS"}[f[2]],
+		Burstable:      f[0][0] == 't', CurrentGeneration: true,
 		EncryptionInTransit: encrypts(f[0]),
 	}
 	if len(f) > 6 {
-		t.GPUManufacturer, t.GPUName, t.GPUMemoryMiB = f[6], f[7], number(line, f[8])
+		t.GPUManufacturer, t.GPUName, t.GPUMemoryMiB = f[6], f[7], parseNumber(line, f[8])
 	}
 	return t
 }
@@ -112,12 +113,12 @@ func encrypts(family string) bool {
 func parseSize(line int, t Type, f []string) Type {
 	t.Size = f[0]
 	t.Name = t.Family + "." + t.Size
-	t.VCPU, t.MemoryMiB = number(line, f[1]), number(line, f[2])
+	t.VCPU, t.MemoryMiB = parseNumber(line, f[1]), parseNumber(line, f[2])
 	enis, addresses, _ := strings.Cut(f[3], "x")
-	t.MaxENIs, t.IPv4PerENI = number(line, enis), number(line, addresses)
+	t.MaxENIs, t.IPv4PerENI = parseNumber(line, enis), parseNumber(line, addresses)
 	t.IPv6PerENI = t.IPv4PerENI
 	baseline, burst, _ := strings.Cut(f[4], "/")
-	t.NetworkBaselineMbps = number(line, baseline)
+	t.NetworkBaselineMbps = parseNumber(line, baseline)
 	switch {
 	case burst != "":
 		t.NetworkPerformance = "Up to " + burst + " Gigabit"
@@ -128,7 +129,7 @@ func parseSize(line int, t Type, f []string) Type {
 	default:
 		t.NetworkPerformance = "Low to Moderate"
 	}
-	t.EBSBandwidthMbps, t.LocalStorageGB = number(line, f[5]), number(line, f[6])
+	t.EBSBandwidthMbps, t.LocalStorageGB = parseNumber(line, f[5]), parseNumber(line, f[6])
 	price, err := strconv.ParseFloat(f[7], 64)
 	if err != nil {
 		panic(fmt.Sprintf("instancetype: line %d: price %q", line+1, f[7]))
@@ -137,9 +138,9 @@ func parseSize(line int, t Type, f []string) Type {
 	for _, extra := range f[8:] {
 		switch name, value, _ := strings.Cut(extra, "="); name {
 		case "gpus":
-			t.GPUs = number(line, value)
+			t.GPUs = parseNumber(line, value)
 		case "clock":
-			t.ClockGHz = float64(number(line, value)) / 1000
+			t.ClockGHz = float64(parseNumber(line, value)) / 1000
 		default:
 			panic(fmt.Sprintf("instancetype: line %d: %q", line+1, extra))
 		}
@@ -154,7 +155,7 @@ func parseSize(line int, t Type, f []string) Type {
 	return t
 }
 
-func number(line int, s string) int {
+func parseNumber(line int, s string) int {
 	n, err := strconv.Atoi(s)
 	if err != nil {
 		panic(fmt.Sprintf("instancetype: line %d: %q is not a number", line+1, s))
@@ -179,5 +180,6 @@ func All() []Type { return slices.Clone(read().all) }
 // https://github.com/awslabs/amazon-eks-ami/blob/main/templates/shared/runtime/eni-max-pods.txt
 func (t Type) MaxPods() int { return t.MaxENIs*(t.IPv4PerENI-1) + 2 }
 
-// SpotUSD is the price of an hour as a spot instance: a fixed part of the on-demand price, because there is no market here.
+// SpotUSD is the price of an hour as a spot instance: a fixed part of the on-demand price, because there is no market
+// here.
 func (t Type) SpotUSD() float64 { return t.OnDemandUSD * 0.35 }

@@ -61,7 +61,8 @@ func TestTypesAreAsPublished(t *testing.T) {
 			t.Errorf("%s is unknown", name)
 			continue
 		}
-		if s := fmt.Sprintf("%s %d %d %dx%d %s", got.Name, got.VCPU, got.MemoryMiB, got.MaxENIs, got.IPv4PerENI, got.Architecture); s != strings.Join(strings.Fields(line), " ") {
+		if s := fmt.Sprintf("%s %d %d %dx%d %s", got.Name, got.VCPU, got.MemoryMiB, got.MaxENIs, got.IPv4PerENI,
+			got.Architecture); s != strings.Join(strings.Fields(line), " ") {
 			t.Errorf("got %s, want %s", s, strings.Join(strings.Fields(line), " "))
 		}
 	}
@@ -71,7 +72,8 @@ func TestTypesAreAsPublished(t *testing.T) {
 func TestMaxPods(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]int{
-		"t3.micro": 4, "t3.small": 11, "t3.medium": 17, "t3.large": 35, "t3.xlarge": 58, "m5.large": 29, "m5.xlarge": 58, "m5.4xlarge": 234,
+		"t3.micro": 4, "t3.small": 11, "t3.medium": 17, "t3.large": 35, "t3.xlarge": 58, "m5.large": 29,
+		"m5.xlarge": 58, "m5.4xlarge": 234,
 		"m5.16xlarge": 737, "c5.9xlarge": 234, "m6g.medium": 8, "g4dn.xlarge": 29,
 	} {
 		if got, _ := Get(name); got.MaxPods() != want {
@@ -93,7 +95,8 @@ func TestEveryLineOfTheTableMakesSense(t *testing.T) {
 		}
 		seen[x.Name] = true
 		switch {
-		case x.VCPU < 1 || x.MemoryMiB < 512 || x.MaxENIs < 2 || x.IPv4PerENI < 2 || x.OnDemandUSD <= 0 || x.ClockGHz < 2:
+		case x.VCPU < 1 || x.MemoryMiB < 512 || x.MaxENIs < 2 || x.IPv4PerENI < 2 || x.OnDemandUSD <= 0 ||
+			x.ClockGHz < 2:
 			t.Errorf("%+v lacks something", x)
 		case x.Architecture != X86_64 && x.Architecture != ARM64, x.Manufacturer == "":
 			t.Errorf("%s: architecture %q, manufacturer %q", x.Name, x.Architecture, x.Manufacturer)
@@ -106,8 +109,10 @@ func TestEveryLineOfTheTableMakesSense(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"m5.large": "Up to 10 Gigabit", "m5.8xlarge": "10 Gigabit", "m6i.large": "Up to 12.5 Gigabit", "m7g.4xlarge": "Up to 15 Gigabit",
-		"m6i.12xlarge": "18.75 Gigabit", "t3.medium": "Up to 5 Gigabit", "t2.micro": "Low to Moderate", "c7gn.16xlarge": "200 Gigabit",
+		"m5.large": "Up to 10 Gigabit", "m5.8xlarge": "10 Gigabit", "m6i.large": "Up to 12.5 Gigabit",
+		"m7g.4xlarge":  "Up to 15 Gigabit",
+		"m6i.12xlarge": "18.75 Gigabit", "t3.medium": "Up to 5 Gigabit", "t2.micro": "Low to Moderate",
+		"c7gn.16xlarge": "200 Gigabit",
 	} {
 		if got, _ := Get(name); got.NetworkPerformance != want {
 			t.Errorf("%s: %q, want %q", name, got.NetworkPerformance, want)

@@ -35,6 +35,7 @@ var Latency = []float64{.0001, .0005, .001, .0025, .005, .01, .025, .05, .1, .25
 // logged.
 func Handler(log *slog.Logger, more ...prometheus.Gatherer) http.Handler {
 	return promhttp.HandlerFor(append(prometheus.Gatherers{Registry}, more...), promhttp.HandlerOpts{
-		MaxRequestsInFlight: 4, ErrorHandling: promhttp.ContinueOnError, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		MaxRequestsInFlight: 4, ErrorHandling: promhttp.ContinueOnError, ErrorLog: slog.NewLogLogger(log.Handler(),
+			slog.LevelWarn),
 	})
 }

@@ -29,7 +29,8 @@ type Options struct {
 	TLS *tls.Config
 	// MaxBody bounds the body of an answer in bytes. It must be set.
 	MaxBody int64
-	// Timeout bounds a request of a [Client] with its redirects and its body. Those of a [Transport] end with their contexts.
+	// Timeout bounds a request of a [Client] with its redirects and its body. Those of a [Transport] end with their
+	// contexts.
 	Timeout time.Duration
 	// Proxy is that of the environment (HTTPS_PROXY, NO_PROXY), which is the operator's, unless set. It is reached
 	// wherever it is, and is asked for addresses, not for names: what it resolves a name to would not be checked.
@@ -53,8 +54,8 @@ func Client(o Options) *http.Client {
 	}
 }
 
-// NoRedirects has an HTTP client return redirects as they are. Clients of API servers use it: an aggregated API is a user's program,
-// which would lead them anywhere, with their certificates.
+// NoRedirects has an HTTP client return redirects as they are. Clients of API servers use it: an aggregated API is a
+// user's program, which would lead them anywhere, with their certificates.
 func NoRedirects(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // Transport returns the transport of a [Client], for libraries that have a client of their own.
@@ -79,9 +80,9 @@ func Transport(o Options) http.RoundTripper {
 	t.secure.DialContext = (&proxied{
 		policy: o.Policy, proxy: o.Proxy, resolve: o.Resolve, direct: o.Policy.Dialer().DialContext, tls: o.TLS,
 		connect: (&net.Dialer{Timeout: connectTimeout, KeepAlive: keepAlive}).DialContext,
-	}).dial
-	t.plain.DialContext = dialer(func(a netip.Addr) error {
-		if !o.Policy.allows(a) {
+	}).dialProxy
+	t.plain.DialContext = newDialer(func(a netip.Addr) error {
+		if !o.Policy.isAllowed(a) {
 			return &RefusedError{a}
 		}
 		return nil
@@ -96,7 +97,7 @@ type transport struct {
 }
 
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	way, err := t.choose(r)
+	way, err := t.chooseTransport(r)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", r.URL.Redacted(), err)
 	}
@@ -108,7 +109,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-func (t *transport) choose(r *http.Request) (*http.Transport, error) {
+func (t *transport) chooseTransport(r *http.Request) (*http.Transport, error) {
 	if r.URL.User != nil {
 		return nil, errors.New("a URL with a password is not for users")
 	}

@@ -1,10 +1,10 @@
-// Package outbound makes the connections of the daemon to addresses that users chose: the OpenID Connect providers of an account,
-// the registries that a pod's image names, the webhooks of a cluster whose machines are simulated.
+// Package outbound makes the connections of the daemon to addresses that users chose: the OpenID Connect providers of
+// an account, the registries that a pod's image names, the webhooks of a cluster whose machines are simulated.
 //
-// The daemon runs in the network of its host. Whoever may say where it connects to would otherwise reach, and learn about, what
-// listens on the host's loopback and in its private networks. A [Policy] therefore admits addresses of the public internet alone,
-// beside blocks that the operator named. It is asked about the address that a name resolved to, when the connection is made, so
-// that no second answer of a DNS server leads elsewhere.
+// The daemon runs in the network of its host. Whoever may say where it connects to would otherwise reach, and learn
+// about, what listens on the host's loopback and in its private networks. A [Policy] therefore admits addresses of the
+// public internet alone, beside blocks that the operator named. It is asked about the address that a name resolved to,
+// when the connection is made, so that no second answer of a DNS server leads elsewhere.
 //
 // Everything else that connects to something is in a list of package rooms, with the reason why it may.
 package outbound
@@ -21,15 +21,15 @@ import (
 
 // Policy says which addresses may be connected to. The zero value admits the public internet.
 type Policy struct {
-	// Allow are blocks that the operator of the daemon opened to its users: those of a provider, a registry or a webhook in the
-	// operator's own network. Plain HTTP is for addresses in them alone.
+	// Allow are blocks that the operator of the daemon opened to its users: those of a provider, a registry or a
+	// webhook in the operator's own network. Plain HTTP is for addresses in them alone.
 	Allow []netip.Prefix
 	// Deny are further blocks that belong to the daemon, whatever they are elsewhere.
 	Deny []netip.Prefix
 }
 
-// RefusedError says that an address is not one of the public internet. Its text does not give the address, because users see it:
-// what a name resolves to on this host is none of their business.
+// RefusedError says that an address is not one of the public internet. Its text does not give the address, because
+// users see it: what a name resolves to on this host is none of their business.
 type RefusedError struct{ Address netip.Addr }
 
 func (e *RefusedError) Error() string {
@@ -71,8 +71,8 @@ func contains(blocks []netip.Prefix, a netip.Addr) bool {
 	return slices.ContainsFunc(blocks, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// plain is the address that a connection to a in fact leads to: IPv4 where IPv6 only wraps it.
-func plain(a netip.Addr) netip.Addr {
+// unmapAddress is the address that a connection to a in fact leads to: IPv4 where IPv6 only wraps it.
+func unmapAddress(a netip.Addr) netip.Addr {
 	a = a.WithZone("").Unmap()
 	if translated.Contains(a) {
 		b := a.As16()
@@ -83,26 +83,31 @@ func plain(a netip.Addr) netip.Addr {
 
 // Public reports whether an address is one of the public internet, whatever host asks.
 func Public(a netip.Addr) bool {
-	a = plain(a)
-	return a.IsValid() && a.IsGlobalUnicast() && !a.IsPrivate() && !contains(special, a) && (a.Is4() || globalUnicast.Contains(a))
+	a = unmapAddress(a)
+	return a.IsValid() && a.IsGlobalUnicast() && !a.IsPrivate() && !contains(special, a) &&
+		(a.Is4() || globalUnicast.Contains(a))
 }
 
-// allows reports whether the operator opened an address to users.
-func (p Policy) allows(a netip.Addr) bool { return contains(p.Allow, plain(a)) }
+// isAllowed reports whether the operator opened an address to users.
+func (p Policy) isAllowed(a netip.Addr) bool { return contains(p.Allow, unmapAddress(a)) }
 
-// Check refuses an address, with a *[RefusedError], unless it is public and no address of this host, or the operator allowed it.
+// Check refuses an address, with a *[RefusedError], unless it is public and no address of this host, or the operator
+// allowed it.
 func (p Policy) Check(a netip.Addr) error {
-	if p.allows(a) {
+	if p.isAllowed(a) {
 		return nil
 	}
-	if !Public(a) || contains(p.Deny, plain(a)) {
+	if !Public(a) || contains(p.Deny, unmapAddress(a)) {
 		return &RefusedError{a}
 	}
 	own, err := net.InterfaceAddrs()
 	if err != nil {
 		return fmt.Errorf("addresses of this host: %w", err)
 	}
-	if slices.ContainsFunc(own, func(o net.Addr) bool { return contains([]netip.Prefix{hostPrefix(o)}, plain(a)) }) {
+	if slices.ContainsFunc(own, func(o net.Addr) bool {
+		return contains([]netip.Prefix{hostPrefix(o)},
+			unmapAddress(a))
+	}) {
 		return &RefusedError{a}
 	}
 	return nil
@@ -122,11 +127,12 @@ func hostPrefix(o net.Addr) netip.Prefix {
 	return netip.PrefixFrom(a, a.BitLen())
 }
 
-// Dialer returns a dialer that connects to what the policy admits. It resolves names itself and is asked again for every address.
-func (p Policy) Dialer() *net.Dialer { return dialer(p.Check) }
+// Dialer returns a dialer that connects to what the policy admits. It resolves names itself and is asked again for
+// every address.
+func (p Policy) Dialer() *net.Dialer { return newDialer(p.Check) }
 
-// dialer returns a dialer that connects to the addresses that check admits.
-func dialer(check func(netip.Addr) error) *net.Dialer {
+// newDialer returns a dialer that connects to the addresses that check admits.
+func newDialer(check func(netip.Addr) error) *net.Dialer {
 	d := &net.Dialer{Timeout: connectTimeout, KeepAlive: keepAlive}
 	d.Control = func(network, address string, _ syscall.RawConn) error {
 		if network != "tcp4" && network != "tcp6" {
@@ -160,8 +166,8 @@ func ParsePrefixes(text string) (all []netip.Prefix, err error) {
 	return all, nil
 }
 
-// Reason is the text of an error of a connection for users: why, without what it tells of this host's network. An error of the
-// network comes without addresses and DNS servers.
+// Reason is the text of an error of a connection for users: why, without what it tells of this host's network. An error
+// of the network comes without addresses and DNS servers.
 func Reason(err error) string {
 	var refused *RefusedError
 	var name *net.DNSError

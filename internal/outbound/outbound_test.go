@@ -24,17 +24,24 @@ import (
 func TestPublic(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]bool{
-		"52.1.2.3": true, "1.1.1.1": true, "172.32.0.1": true, "100.128.0.1": true, "198.20.0.1": true, "2600:1f18::1": true, "2a00:1450::1": true,
+		"52.1.2.3": true, "1.1.1.1": true, "172.32.0.1": true, "100.128.0.1": true, "198.20.0.1": true,
+		"2600:1f18::1": true, "2a00:1450::1": true,
 		"::ffff:52.1.2.3": true, "64:ff9b::3401:203": true, // 52.1.2.3 both
 
-		"0.0.0.0": false, "0.1.2.3": false, "10.1.2.3": false, "100.64.0.1": false, "100.127.255.255": false, "127.0.0.1": false, "127.255.0.1": false,
-		"168.63.129.15": true, "168.63.129.16": false, "169.254.169.254": false, "169.254.170.23": false, "172.16.0.1": false, "172.31.0.4": false, "192.0.0.8": false, "192.0.2.1": false, "192.88.99.1": false,
-		"192.168.1.1": false, "198.18.0.3": false, "198.19.255.255": false, "198.51.100.7": false, "203.0.113.7": false, "224.0.0.1": false, "240.0.0.1": false,
+		"0.0.0.0": false, "0.1.2.3": false, "10.1.2.3": false, "100.64.0.1": false, "100.127.255.255": false,
+		"127.0.0.1": false, "127.255.0.1": false,
+		"168.63.129.15": true, "168.63.129.16": false, "169.254.169.254": false, "169.254.170.23": false,
+		"172.16.0.1": false, "172.31.0.4": false, "192.0.0.8": false, "192.0.2.1": false, "192.88.99.1": false,
+		"192.168.1.1": false, "198.18.0.3": false, "198.19.255.255": false, "198.51.100.7": false, "203.0.113.7": false,
+		"224.0.0.1": false, "240.0.0.1": false,
 		"255.255.255.255": false,
 
-		"::": false, "::1": false, "::ffff:127.0.0.1": false, "::ffff:169.254.169.254": false, "::7f00:1": false, "64:ff9b::7f00:1": false, "64:ff9b::a9fe:a9fe": false,
-		"64:ff9b:1::a00:1": false, "100::1": false, "2001::1": false, "2001:2::1": false, "2001:db8::1": false, "2002:7f00:1::": false, "3fff::1": false,
-		"5f00::1": false, "fc00::1": false, "fd00:ec2::254": false, "fe80::1": false, "fe80::1%lo": false, "fec0::1": false, "ff02::1": false,
+		"::": false, "::1": false, "::ffff:127.0.0.1": false, "::ffff:169.254.169.254": false, "::7f00:1": false,
+		"64:ff9b::7f00:1": false, "64:ff9b::a9fe:a9fe": false,
+		"64:ff9b:1::a00:1": false, "100::1": false, "2001::1": false, "2001:2::1": false, "2001:db8::1": false,
+		"2002:7f00:1::": false, "3fff::1": false,
+		"5f00::1": false, "fc00::1": false, "fd00:ec2::254": false, "fe80::1": false, "fe80::1%lo": false,
+		"fec0::1": false, "ff02::1": false,
 	} {
 		a := netip.MustParseAddr(address)
 		if got := Public(a); got != want {
@@ -54,7 +61,8 @@ func TestPolicy(t *testing.T) {
 	t.Parallel()
 	p := Policy{Allow: prefixes("10.0.0.0/8", "127.0.0.1/32", "fd00::/8"), Deny: prefixes("52.0.0.0/8")}
 	for address, want := range map[string]bool{
-		"10.1.2.3": true, "::ffff:10.1.2.3": true, "127.0.0.1": true, "127.0.0.2": false, "fd00::1": true, "fd00::1%eth0": true, "52.1.2.3": false,
+		"10.1.2.3": true, "::ffff:10.1.2.3": true, "127.0.0.1": true, "127.0.0.2": false, "fd00::1": true,
+		"fd00::1%eth0": true, "52.1.2.3": false,
 		"::ffff:52.1.2.3": false, "64:ff9b::3401:203": false, "53.1.2.3": true, "192.168.0.1": false,
 	} {
 		if err := p.Check(netip.MustParseAddr(address)); (err == nil) != want {
@@ -76,7 +84,8 @@ func TestParsePrefixes(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"": "[]", "10.0.0.7/8": "[10.0.0.0/8]", "127.0.0.1, ::1": "[127.0.0.1/32 ::1/128]", "fd00::/8": "[fd00::/8]",
-		"ten": "error", "10.0.0.0/33": "error", "fe80::1%eth0": "error", "::ffff:10.0.0.0/104": "error", "::ffff:10.0.0.1": "error",
+		"ten": "error", "10.0.0.0/33": "error", "fe80::1%eth0": "error", "::ffff:10.0.0.0/104": "error",
+		"::ffff:10.0.0.1": "error",
 	} {
 		got, err := ParsePrefixes(text)
 		if err != nil != (want == "error") || err == nil && fmt.Sprint(got) != want {
@@ -109,7 +118,8 @@ func trusting(allow string, sites ...*site) Options {
 		pool.AddCert(s.Certificate())
 	}
 	blocks, _ := ParsePrefixes(allow)
-	return Options{Policy: Policy{Allow: blocks}, TLS: &tls.Config{RootCAs: pool}, MaxBody: 1 << 10, Timeout: time.Minute, Proxy: noProxy}
+	return Options{Policy: Policy{Allow: blocks}, TLS: &tls.Config{RootCAs: pool}, MaxBody: 1 << 10,
+		Timeout: time.Minute, Proxy: noProxy}
 }
 
 func noProxy(*http.Request) (*url.URL, error) { return nil, nil }
@@ -136,7 +146,8 @@ func TestClient(t *testing.T) {
 	t.Cleanup(plain.Close)
 	byName := strings.Replace(https.URL, "127.0.0.1", "localhost", 1)
 	mapped := strings.Replace(https.URL, "127.0.0.1", "[::ffff:127.0.0.1]", 1)
-	for _, url := range []string{https.URL, byName, mapped, plain.URL, "https://169.254.169.254/latest/meta-data/", "https://198.18.0.3:4566/", "https://10.0.0.1/"} {
+	for _, url := range []string{https.URL, byName, mapped, plain.URL, "https://169.254.169.254/latest/meta-data/",
+		"https://198.18.0.3:4566/", "https://10.0.0.1/"} {
 		body, err := read(Client(trusting("", https)), url)
 		var refused *RefusedError
 		if !errors.As(err, &refused) {
@@ -153,7 +164,8 @@ func TestClient(t *testing.T) {
 			t.Errorf("%s, which the operator allowed: %q, %v", url, body, err)
 		}
 	}
-	for _, url := range []string{"ftp://127.0.0.1/", "file:///etc/passwd", "https://user:password@" + strings.TrimPrefix(https.URL, "https://")} {
+	for _, url := range []string{"ftp://127.0.0.1/", "file:///etc/passwd", "https://user:password@" +
+		strings.TrimPrefix(https.URL, "https://")} {
 		if body, err := read(Client(trusting("127.0.0.1", https)), url); err == nil {
 			t.Errorf("%s answered %q", url, body)
 		} else if strings.Contains(err.Error(), "password@") {
@@ -180,7 +192,8 @@ func TestRedirects(t *testing.T) {
 		case "/out":
 			http.Redirect(w, r, within.URL, http.StatusFound)
 		case "/3", "/2", "/1":
-			http.Redirect(w, r, s.URL+map[string]string{"/3": "/2", "/2": "/1", "/1": "/end"}[r.URL.Path], http.StatusFound)
+			http.Redirect(w, r, s.URL+map[string]string{"/3": "/2", "/2": "/1", "/1": "/end"}[r.URL.Path],
+				http.StatusFound)
 		case "/4":
 			http.Redirect(w, r, s.URL+"/3", http.StatusFound)
 		case "/end":
@@ -281,8 +294,10 @@ func TestProxy(t *testing.T) {
 	o.TLS.ServerName = "example.com" // httptest's certificate is for that
 	o.Proxy = http.ProxyURL(at)
 	names := map[string]string{ // what this host resolves names to
-		"oidc.example.com": "52.1.2.3", "both.example.com": "10.0.0.1 52.1.2.3", "router": "192.168.1.1", "inside.example.com": "10.0.0.1",
-		"metadata.example.com": "169.254.169.254", "mapped.example.com": "::ffff:127.0.0.1", "closed.example.com": "52.1.2.4", "localhost": "127.0.0.1",
+		"oidc.example.com": "52.1.2.3", "both.example.com": "10.0.0.1 52.1.2.3", "router": "192.168.1.1",
+		"inside.example.com":   "10.0.0.1",
+		"metadata.example.com": "169.254.169.254", "mapped.example.com": "::ffff:127.0.0.1",
+		"closed.example.com": "52.1.2.4", "localhost": "127.0.0.1",
 		"x.localhost.": "127.0.0.1",
 	}
 	o.Resolve = func(_ context.Context, _, host string) (addresses []netip.Addr, err error) {
@@ -297,20 +312,23 @@ func TestProxy(t *testing.T) {
 		}
 		return addresses, nil
 	}
-	for _, url := range []string{"https://127.0.0.1/", "https://[::1]/", "https://[::ffff:10.0.0.1]/", "https://localhost/", "https://x.localhost./", "https://router/",
+	for _, url := range []string{"https://127.0.0.1/", "https://[::1]/", "https://[::ffff:10.0.0.1]/",
+		"https://localhost/", "https://x.localhost./", "https://router/",
 		"https://inside.example.com/", "https://metadata.example.com/", "https://mapped.example.com/"} {
 		var refused *RefusedError
 		if _, err := read(Client(o), url); !errors.As(err, &refused) {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
-	if _, err := read(Client(o), "https://nowhere.example.com/"); err == nil || Reason(err) != "lookup nowhere.example.com: no such host" {
+	if _, err := read(Client(o), "https://nowhere.example.com/"); err == nil ||
+		Reason(err) != "lookup nowhere.example.com: no such host" {
 		t.Errorf("a name that does not resolve here: %v", err)
 	}
 	if _, err := read(Client(o), "http://oidc.example.com/"); err == nil || asked.Load() != nil {
 		t.Errorf("without TLS: %v, the proxy was asked for %v", err, asked.Load())
 	}
-	for _, url := range []string{"https://oidc.example.com/", "https://both.example.com/", "https://[64:ff9b::3401:203]/"} {
+	for _, url := range []string{"https://oidc.example.com/", "https://both.example.com/",
+		"https://[64:ff9b::3401:203]/"} {
 		asked.Store("")
 		if body, err := read(Client(o), url); body != "a public site" || asked.Load() != "CONNECT 52.1.2.3:443" {
 			t.Errorf("%s: %q, %v, the proxy was asked for %v", url, body, err, asked.Load())
@@ -319,11 +337,13 @@ func TestProxy(t *testing.T) {
 	if got := credentials.Load(); got != "Basic b3BlcmF0b3I6cGFzc3dvcmQ=" {
 		t.Errorf("the proxy got the credentials %v", got)
 	}
-	if _, err := read(Client(o), "https://closed.example.com/"); err == nil || !strings.Contains(err.Error(), "ask the proxy to connect: it answers 403 Forbidden") {
+	if _, err := read(Client(o), "https://closed.example.com/"); err == nil || !strings.Contains(err.Error(),
+		"ask the proxy to connect: it answers 403 Forbidden") {
 		t.Errorf("what the proxy refuses: %v", err)
 	}
 	o.Proxy = http.ProxyURL(&url.URL{Scheme: "ftp", Host: "127.0.0.1:1"})
-	if _, err := read(Client(o), "https://oidc.example.com/"); err == nil || !strings.Contains(err.Error(), "the scheme \"ftp\" of the proxy") {
+	if _, err := read(Client(o), "https://oidc.example.com/"); err == nil || !strings.Contains(err.Error(),
+		"the scheme \"ftp\" of the proxy") {
 		t.Errorf("a proxy that is none: %v", err)
 	}
 }
@@ -334,10 +354,15 @@ func TestReasonTellsNothingOfTheHost(t *testing.T) {
 		err  error
 		want string
 	}{
-		{&url.Error{Op: "Get", URL: "https://x", Err: &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1)}, Err: &RefusedError{netip.MustParseAddr("10.0.0.1")}}}, "it is not an address of the public internet"},
-		{&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "x.example", Server: "192.168.1.1:53", IsNotFound: true}}, "lookup x.example: no such host"},
-		{&net.OpError{Op: "dial", Net: "tcp", Source: &net.TCPAddr{IP: net.IPv4(192, 168, 1, 7)}, Addr: &net.TCPAddr{IP: net.IPv4(52, 1, 2, 3)}, Err: syscall.ECONNREFUSED}, "dial: connection refused"},
-		{&net.OpError{Op: "read", Net: "tcp", Source: &net.TCPAddr{IP: net.IPv4(192, 168, 1, 7)}, Err: errors.New("broken")}, "read: failed"},
+		{&url.Error{Op: "Get", URL: "https://x", Err: &net.OpError{Op: "dial", Net: "tcp",
+			Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1)}, Err: &RefusedError{netip.MustParseAddr("10.0.0.1")}}},
+			"it is not an address of the public internet"},
+		{&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "x.example", Server: "192.168.1.1:53",
+			IsNotFound: true}}, "lookup x.example: no such host"},
+		{&net.OpError{Op: "dial", Net: "tcp", Source: &net.TCPAddr{IP: net.IPv4(192, 168, 1, 7)},
+			Addr: &net.TCPAddr{IP: net.IPv4(52, 1, 2, 3)}, Err: syscall.ECONNREFUSED}, "dial: connection refused"},
+		{&net.OpError{Op: "read", Net: "tcp", Source: &net.TCPAddr{IP: net.IPv4(192, 168, 1, 7)},
+			Err: errors.New("broken")}, "read: failed"},
 		{errors.New("something else"), "something else"},
 	} {
 		if got := Reason(test.err); got != test.want {

@@ -29,7 +29,7 @@ type proxied struct {
 	tls     *tls.Config // of a proxy that is reached over TLS
 }
 
-func (p *proxied) dial(ctx context.Context, network, address string) (net.Conn, error) {
+func (p *proxied) dialProxy(ctx context.Context, network, address string) (net.Conn, error) {
 	server, err := p.proxy(&http.Request{URL: &url.URL{Scheme: "https", Host: address}})
 	if err != nil {
 		return nil, fmt.Errorf("proxy of the environment: %w", err)
@@ -47,7 +47,7 @@ func (p *proxied) dial(ctx context.Context, network, address string) (net.Conn, 
 	}
 	var failures []error
 	for _, a := range addresses {
-		a = plain(a)
+		a = unmapAddress(a)
 		if err := p.policy.Check(a); err != nil {
 			failures = append(failures, err)
 			continue
@@ -73,7 +73,7 @@ func (p *proxied) through(ctx context.Context, server *url.URL, address string) 
 			password, _ := user.Password()
 			auth = &proxy.Auth{User: user.Username(), Password: password}
 		}
-		dialer, err := proxy.SOCKS5("tcp", portOf(server, "1080"), auth, forward(p.connect))
+		dialer, err := proxy.SOCKS5("tcp", joinHostPort(server, "1080"), auth, forward(p.connect))
 		if err != nil {
 			return nil, err
 		}
@@ -83,7 +83,7 @@ func (p *proxied) through(ctx context.Context, server *url.URL, address string) 
 		return nil, fmt.Errorf("the scheme %q of the proxy is none of http, https and socks5", server.Scheme)
 	}
 	defaults := map[string]string{"http": "80", "https": "443"}
-	conn, err := p.connect(ctx, "tcp", portOf(server, defaults[server.Scheme]))
+	conn, err := p.connect(ctx, "tcp", joinHostPort(server, defaults[server.Scheme]))
 	if err != nil {
 		return nil, fmt.Errorf("connect to the proxy: %w", err)
 	}
@@ -160,8 +160,8 @@ func (f forward) DialContext(ctx context.Context, network, address string) (net.
 	return f(ctx, network, address)
 }
 
-// portOf is the host and the port of a proxy.
-func portOf(server *url.URL, defaultPort string) string {
+// joinHostPort is the host and the port of a proxy.
+func joinHostPort(server *url.URL, defaultPort string) string {
 	if server.Port() != "" {
 		defaultPort = server.Port()
 	}

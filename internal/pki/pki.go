@@ -144,12 +144,12 @@ func ParseAuthority(profile Profile, certificatePEM, keyPEM []byte) (*Authority,
 
 // NewAuthority makes an authority with the common name and the DNS names of subject.
 func NewAuthority(profile Profile, subject Leaf, now time.Time) (*Authority, error) {
-	key, keyPEM, err := newKey()
+	key, keyPEM, err := generateKey()
 	if err != nil {
 		return nil, err
 	}
 	template := &x509.Certificate{
-		SerialNumber:          serial(),
+		SerialNumber:          randomSerial(),
 		Subject:               pkix.Name{CommonName: subject.CommonName, Organization: profile.Organization},
 		DNSNames:              subject.DNSNames,
 		NotBefore:             now.Add(-profile.Skew),
@@ -174,12 +174,12 @@ func (a *Authority) Issue(leaf Leaf) (Pair, error) { return a.IssueAt(leaf, time
 
 // IssueAt makes a certificate that is valid from a time.
 func (a *Authority) IssueAt(leaf Leaf, now time.Time) (Pair, error) {
-	key, keyPEM, err := newKey()
+	key, keyPEM, err := generateKey()
 	if err != nil {
 		return Pair{}, err
 	}
 	template := &x509.Certificate{
-		SerialNumber: serial(),
+		SerialNumber: randomSerial(),
 		Subject:      pkix.Name{CommonName: leaf.CommonName, Organization: a.organization(leaf)},
 		DNSNames:     leaf.DNSNames,
 		IPAddresses:  leaf.IPs,
@@ -221,7 +221,7 @@ func (a *Authority) Ensure(dir, name string, leaf Leaf) (certificateFile, keyFil
 // EnsureAt is Ensure at a time.
 func (a *Authority) EnsureAt(dir, name string, leaf Leaf, now time.Time) (certificateFile, keyFile string, err error) {
 	certificateFile, keyFile = filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key")
-	if a.holds(certificateFile, keyFile, leaf, now) {
+	if a.isReusable(certificateFile, keyFile, leaf, now) {
 		return certificateFile, keyFile, nil
 	}
 	pair, err := a.IssueAt(leaf, now)
@@ -231,16 +231,17 @@ func (a *Authority) EnsureAt(dir, name string, leaf Leaf, now time.Time) (certif
 	return certificateFile, keyFile, WritePair(certificateFile, keyFile, pair)
 }
 
-// holds reports whether the files hold a certificate of a that is good for leaf. Whatever is
+// isReusable reports whether the files hold a certificate of a that is good for leaf. Whatever is
 // wrong with them, the answer is to issue another.
-func (a *Authority) holds(certificateFile, keyFile string, leaf Leaf, now time.Time) bool {
+func (a *Authority) isReusable(certificateFile, keyFile string, leaf Leaf, now time.Time) bool {
 	c, err := ReadPair(certificateFile, keyFile)
 	if err != nil || c.CheckSignatureFrom(a.Certificate) != nil {
 		return false
 	}
 	sameIPs := slices.EqualFunc(c.IPAddresses, leaf.IPs, func(x, y net.IP) bool { return x.Equal(y) })
 	return sameIPs && c.Subject.CommonName == leaf.CommonName &&
-		slices.Equal(c.Subject.Organization, a.organization(leaf)) && slices.Equal(c.DNSNames, leaf.DNSNames) && now.Before(a.profile.Renewal(c))
+		slices.Equal(c.Subject.Organization, a.organization(leaf)) && slices.Equal(c.DNSNames, leaf.DNSNames) &&
+		now.Before(a.profile.Renewal(c))
 }
 
 // ReadPair returns the certificate of two PEM files, and fails unless the key is that of the certificate.
@@ -276,8 +277,8 @@ func WritePair(certificateFile, keyFile string, pair Pair) error {
 	return writeFile(certificateFile, pair.Certificate)
 }
 
-// newKey makes an ECDSA P-256 key: a hundred times cheaper to make and to sign with than RSA.
-func newKey() (crypto.Signer, []byte, error) {
+// generateKey makes an ECDSA P-256 key: a hundred times cheaper to make and to sign with than RSA.
+func generateKey() (crypto.Signer, []byte, error) {
 	keyPEM, err := keyutil.MakeEllipticPrivateKeyPEM()
 	if err != nil {
 		return nil, nil, err
@@ -321,7 +322,7 @@ func encodeCertificate(der []byte) ([]byte, error) {
 	return cert.EncodeCertificates(certificate)
 }
 
-func serial() *big.Int {
+func randomSerial() *big.Int {
 	n, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
 		panic(err) // crypto/rand does not fail

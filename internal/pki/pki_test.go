@@ -64,7 +64,8 @@ func TestLeavesAreVerifiedForWhatTheySay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pair, err := ca.Issue(Leaf{CommonName: "web", DNSNames: []string{"web.example"}, IPs: []net.IP{net.IPv4(127, 0, 0, 1)}, Server: true})
+	pair, err := ca.Issue(Leaf{CommonName: "web", DNSNames: []string{"web.example"},
+		IPs: []net.IP{net.IPv4(127, 0, 0, 1)}, Server: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +85,8 @@ func TestLeavesAreVerifiedForWhatTheySay(t *testing.T) {
 		{"other.example", x509.ExtKeyUsageServerAuth, false},
 		{"web.example", x509.ExtKeyUsageClientAuth, false},
 	} {
-		_, err := loaded.Leaf.Verify(x509.VerifyOptions{DNSName: c.name, Roots: roots, KeyUsages: []x509.ExtKeyUsage{c.usage}})
+		_, err := loaded.Leaf.Verify(x509.VerifyOptions{DNSName: c.name, Roots: roots,
+			KeyUsages: []x509.ExtKeyUsage{c.usage}})
 		if (err == nil) != c.good {
 			t.Errorf("%s for usage %d: %v", c.name, c.usage, err)
 		}

@@ -32,5 +32,6 @@ next:
 		}
 		return p, nil
 	}
-	return 0, fmt.Errorf("no free port found between %d and %d on 127.0.0.1 in %d attempts; see: ss -ltnp", first, last, attempts)
+	return 0, fmt.Errorf("no free port found between %d and %d on 127.0.0.1 in %d attempts; see: ss -ltnp", first, last,
+		attempts)
 }

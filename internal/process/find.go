@@ -105,7 +105,9 @@ func (e *AmbiguousError) Error() string {
 		words = append(words, strconv.Itoa(pid)+commandOf(pid))
 		numbers = append(numbers, strconv.Itoa(pid))
 	}
-	return fmt.Sprintf("processes %s all carry the mark of %s: compare them with \"ps -o pid,ppid,lstart,args -p %s\" and kill those that are not %s",
+	return fmt.Sprintf(
+		"processes %s all carry the mark of %s: compare them with \"ps -o pid,ppid,lstart,args -p %s\" and kill "+
+			"those that are not %s",
 		strings.Join(words, " and "), e.Name, strings.Join(numbers, ","), e.Name)
 }
 

@@ -41,7 +41,8 @@ func (f *fixture) impostor(path string, attributes syscall.SysProcAttr, marks ..
 // marks are those that a supervisor of the fixture's identity gives to a process: what the best informed impostor has.
 func (f *fixture) marks(spec Spec) []string {
 	id := identity(f.owner)
-	return []string{mark + f.owner + "/" + spec.Name, specMark + spec.Hash(), proofMark + id.proof(spec.Name, spec.Hash())}
+	return []string{mark + f.owner + "/" + spec.Name, specMark + spec.Hash(), proofMark +
+		id.proof(spec.Name, spec.Hash())}
 }
 
 func needRoot(t *testing.T) {
@@ -67,7 +68,8 @@ func TestOnlyThisUserInTheseNamespacesIsBelieved(t *testing.T) {
 	if err := os.WriteFile(setuid, content, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for name, mode := range map[string]os.FileMode{filepath.Dir(dir): 0o755, dir: 0o755, setuid: 0o755 | os.ModeSetuid} {
+	for name, mode := range map[string]os.FileMode{filepath.Dir(dir): 0o755, dir: 0o755,
+		setuid: 0o755 | os.ModeSetuid} {
 		if err := os.Chmod(name, mode); err != nil {
 			t.Fatal(err)
 		}
@@ -166,7 +168,8 @@ func TestACopiedProofIsReportedAndNothingIsTouched(t *testing.T) {
 		if !errors.As(err, &ambiguous) || !slices.Equal(ambiguous.PIDs, want) || ambiguous.Name != spec.Name {
 			t.Errorf("%s: %v; want an error about %v", what, err, want)
 		}
-		if err != nil && !strings.Contains(err.Error(), fmt.Sprintf("ps -o pid,ppid,lstart,args -p %d,%d,%d", want[0], want[1], want[2])) {
+		if err != nil && !strings.Contains(err.Error(), fmt.Sprintf("ps -o pid,ppid,lstart,args -p %d,%d,%d", want[0],
+			want[1], want[2])) {
 			t.Errorf("%s: %q does not say what to do", what, err)
 		}
 	}
@@ -178,7 +181,8 @@ func TestACopiedProofIsReportedAndNothingIsTouched(t *testing.T) {
 	_, err = s.Ensure(t.Context(), f.spec("program", "--more"))
 	refused("Ensure of another specification", err)
 	refused("Stop", s.Stop(t.Context(), spec.Name))
-	if st := status(s, spec.Name); !st.Running || st.PID != 0 || !strings.Contains(st.Problem, "carry the mark of "+spec.Name) {
+	if st := status(s, spec.Name); !st.Running || st.PID != 0 || !strings.Contains(st.Problem, "carry the mark of "+
+		spec.Name) {
 		t.Errorf("status is %+v", st)
 	}
 	for _, pid := range want {

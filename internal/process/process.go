@@ -81,10 +81,12 @@ type Spec struct {
 	LogLimit int64
 	// Grace is the time between SIGTERM and SIGKILL; 10 s when 0.
 	Grace time.Duration
-	// OOMScoreAdj is what the kernel adds to its badness when memory runs out, -1000 to 1000. That of the daemon is not inherited.
+	// OOMScoreAdj is what the kernel adds to its badness when memory runs out, -1000 to 1000. That of the daemon is not
+	// inherited.
 	OOMScoreAdj int
-	// MemoryLimit bounds its private memory in bytes (RLIMIT_DATA), no bound when 0: a Go program ends with "out of memory" beyond it.
-	// It holds where the daemon may not write cgroups, too. Like the score, it does not count for Hash.
+	// MemoryLimit bounds its private memory in bytes (RLIMIT_DATA), no bound when 0: a Go program ends with "out of
+	// memory" beyond it. It holds where the daemon may not write cgroups, too. Like the score, it does not count for
+	// Hash.
 	MemoryLimit uint64
 }
 
@@ -243,7 +245,9 @@ func (s *Supervisor) find() error {
 		if slices.ContainsFunc(c.strays, isVerified) {
 			c.strays = slices.DeleteFunc(c.strays, func(r *running) bool {
 				if !r.verified {
-					s.o.Log.Warn("a process claims to be one of ours, which runs, and cannot prove it; leaving it alone", "process", c.name, "pid", r.pid)
+					s.o.Log.Warn(
+						"a process claims to be one of ours, which runs, and cannot prove it; leaving it alone",
+						"process", c.name, "pid", r.pid)
 					r.release()
 				}
 				return !r.verified
@@ -465,7 +469,9 @@ func (c *child) claim(ctx context.Context, hash string) error {
 			c.take(r)
 		} else {
 			if !r.verified {
-				c.s.o.Log.Warn("ending a process that cannot prove to be ours: an earlier version of coracle has started it, or the key was lost",
+				c.s.o.Log.Warn(
+					"ending a process that cannot prove to be ours: an earlier version of coracle has started it, or "+
+						"the key was lost",
 					"process", c.name, "pid", r.pid)
 			}
 			if err := c.end(ctx, r); err != nil {
@@ -517,8 +523,8 @@ func (c *child) start() error {
 	return err
 }
 
-// bound sets what the kernel grants a process. It is done again for one that was adopted: the daemon that started it may have been
-// killed before it did.
+// bound sets what the kernel grants a process. It is done again for one that was adopted: the daemon that started it
+// may have been killed before it did.
 func (c *child) bound(r *running) error {
 	if err := setOOMScoreAdj(r.pid, c.spec.OOMScoreAdj); err != nil {
 		c.s.o.Log.Debug("could not set the OOM score; going on with the inherited one", "process", c.name, "error", err)
@@ -560,7 +566,8 @@ func (c *child) died(r *running, exit string) {
 	pause := c.schedule()
 	c.view.Unlock()
 	close(r.gone)
-	c.s.o.Log.Warn("process died; starting it again", "process", c.name, "pid", r.pid, "exit", exit, "ran", ran.Round(time.Millisecond), "in", pause)
+	c.s.o.Log.Warn("process died; starting it again", "process", c.name, "pid", r.pid, "exit", exit, "ran",
+		ran.Round(time.Millisecond), "in", pause)
 	c.s.o.Events(Event{Name: c.name, Died: true, Status: c.status()})
 }
 
@@ -631,6 +638,8 @@ func (c *child) end(ctx context.Context, r *running) error {
 	case <-r.gone:
 		return nil
 	case <-time.After(10 * time.Second):
-		return fmt.Errorf("process %d of %s did not end on SIGKILL within 10 s; it is stuck in the kernel: see /proc/%d/stack", r.pid, c.name, r.pid)
+		return fmt.Errorf(
+			"process %d of %s did not end on SIGKILL within 10 s; it is stuck in the kernel: see /proc/%d/stack", r.pid,
+			c.name, r.pid)
 	}
 }

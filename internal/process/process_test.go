@@ -120,11 +120,12 @@ func (f *fixture) spec(role string, args ...string) Spec {
 
 func (f *fixture) open() *Supervisor {
 	f.Helper()
-	s, err := Open(Options{Identity: identity(f.owner), MinBackoff: 10 * time.Millisecond, MaxBackoff: 80 * time.Millisecond, Events: func(e Event) {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.events = append(f.events, e)
-	}})
+	s, err := Open(Options{Identity: identity(f.owner), MinBackoff: 10 * time.Millisecond,
+		MaxBackoff: 80 * time.Millisecond, Events: func(e Event) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.events = append(f.events, e)
+		}})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -317,7 +318,11 @@ func TestAProcessThatRanForAWhileStartsOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		old := st.PID
-		eventually.True(f, "restart", func() bool { st = status(s, "cluster/program"); return st.Running && st.PID != old })
+		eventually.True(f, "restart", func() bool {
+			st = status(s, "cluster/program")
+			return st.Running &&
+				st.PID != old
+		})
 		if st.Deaths != 1 {
 			t.Errorf("%d deaths are remembered, want 1", st.Deaths)
 		}
@@ -362,7 +367,8 @@ func TestStopTakesTheWholeGroup(t *testing.T) {
 			if err := s.Stop(t.Context(), "cluster/parent"); err != nil {
 				t.Fatal(err)
 			}
-			eventually.True(f, "an empty group", func() bool { all, _ := Find(identity(f.owner)); return len(all) == 0 })
+			eventually.True(f, "an empty group",
+				func() bool { all, _ := Find(identity(f.owner)); return len(all) == 0 })
 		})
 	}
 }
@@ -468,10 +474,12 @@ func TestALogIsARegularFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	host, link, fifo := filepath.Join(dir, "host"), filepath.Join(dir, "link"), filepath.Join(dir, "fifo")
-	if err := errors.Join(os.WriteFile(host, []byte("the host's"), 0o600), os.Symlink(host, link), unix.Mkfifo(fifo, 0o600)); err != nil {
+	if err := errors.Join(os.WriteFile(host, []byte("the host's"), 0o600), os.Symlink(host, link),
+		unix.Mkfifo(fifo, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	reader, err := unix.Open(fifo, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0) // so that it can be opened for writing
+	// so that it can be opened for writing
+	reader, err := unix.Open(fifo, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

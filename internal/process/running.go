@@ -57,8 +57,9 @@ func launch(id Identity, spec Spec) (*running, error) {
 	hash := spec.Hash()
 	restore := inheritOOMScoreAdj(spec.OOMScoreAdj)
 	p, h, err := startProcess(spec.Path, append([]string{spec.Path}, spec.Args...), &os.ProcAttr{
-		Dir:   spec.Dir,
-		Env:   append(slices.Clone(spec.Env), mark+id.Owner+"/"+spec.Name, specMark+hash, proofMark+id.proof(spec.Name, hash)),
+		Dir: spec.Dir,
+		Env: append(slices.Clone(spec.Env), mark+id.Owner+"/"+spec.Name, specMark+hash, proofMark+
+			id.proof(spec.Name, hash)),
 		Files: []*os.File{in, out, out}, // nothing else is inherited: Go opens everything close-on-exec
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
@@ -75,7 +76,8 @@ func launch(id Identity, spec Spec) (*running, error) {
 // adopt returns a handle of a process that Find or Claims returned, or errGone.
 //
 // Between a look at the process table and the opening of a handle a number can pass to another process. So the process
-// is inspected again when the handle is open, and has to be alive after that: then the number was its own all the while.
+// is inspected again when the handle is open, and has to be alive after that: then the number was its own all the
+// while.
 func adopt(f Found) (*running, error) {
 	h, err := openHandle(f.PID)
 	if errors.Is(err, errGone) {
@@ -110,7 +112,8 @@ func (r *running) wait() (string, error) {
 		return "exited (adopted, so its status is unknown)", nil
 	}
 	// Until it is reaped its number, and so its group's, cannot be another's.
-	if err := syscall.Kill(-r.pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) && !errors.Is(err, syscall.EPERM) {
+	if err := syscall.Kill(-r.pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) &&
+		!errors.Is(err, syscall.EPERM) {
 		return "", fmt.Errorf("kill the rest of process group %d: %w", r.pid, err)
 	}
 	state, err := r.ours.Wait()
@@ -184,8 +187,9 @@ func ProtectSelf(score int) error {
 	return nil
 }
 
-// inheritOOMScoreAdj lets children that are started before restore is called inherit a score from their first instruction, so that no
-// child of a tenant's process is ever protected like the daemon. A protected daemon is less so for that moment.
+// inheritOOMScoreAdj lets children that are started before restore is called inherit a score from their first
+// instruction, so that no child of a tenant's process is ever protected like the daemon. A protected daemon is less so
+// for that moment.
 func inheritOOMScoreAdj(score int) (restore func()) {
 	ownScore.Lock()
 	if ownScore.adj >= score {

@@ -29,7 +29,7 @@ func Lead(ctx context.Context, e Election, log *slog.Logger, work func(ctx conte
 		e.TTL = 10 * time.Second
 	}
 	for ctx.Err() == nil {
-		err := e.term(ctx, log, work)
+		err := e.runTerm(ctx, log, work)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -44,10 +44,11 @@ func Lead(ctx context.Context, e Election, log *slog.Logger, work func(ctx conte
 	return nil
 }
 
-func (e Election) term(ctx context.Context, log *slog.Logger, work func(ctx context.Context) error) error {
+func (e Election) runTerm(ctx context.Context, log *slog.Logger, work func(ctx context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	session, err := concurrency.NewSession(e.Client, concurrency.WithTTL(max(1, int(e.TTL/time.Second))), concurrency.WithContext(ctx))
+	session, err := concurrency.NewSession(e.Client, concurrency.WithTTL(max(1, int(e.TTL/time.Second))),
+		concurrency.WithContext(ctx))
 	if err != nil {
 		return fmt.Errorf("open an etcd session: %w", err)
 	}

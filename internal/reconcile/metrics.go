@@ -132,8 +132,8 @@ func (c Controller) observe(key string, took time.Duration, err error) {
 	failures.of[id] = f
 }
 
-// forget drops the failures of a controller that ends.
-func (c Controller) forget() {
+// forgetFailures drops the failures of a controller that ends.
+func (c Controller) forgetFailures() {
 	failures.Lock()
 	defer failures.Unlock()
 	for id := range failures.of {

@@ -56,13 +56,14 @@ func Mapped[T any](t store.Table[T], prefix string, of func(key string) []string
 	}
 }
 
-// Above makes a function for [Mapped] of the key of the row that the first n parts of a key name: of the cluster of what belongs to one, say.
+// Above makes a function for [Mapped] of the key of the row that the first n parts of a key name: of the cluster of
+// what belongs to one, say.
 func Above(n int) func(key string) []string {
 	return func(key string) []string { return []string{store.Key(store.Parts(key)[:n]...)} }
 }
 
-// Below makes a function for [Mapped] of the keys in a table that have the first n parts of a key: of what belongs to a cluster, say. It finds none while
-// the table cannot be read; a controller that has it resyncs.
+// Below makes a function for [Mapped] of the keys in a table that have the first n parts of a key: of what belongs to a
+// cluster, say. It finds none while the table cannot be read; a controller that has it resyncs.
 func Below[T any](t store.Table[T], n int) func(key string) []string {
 	return func(key string) (keys []string) {
 		rows, _ := t.List(context.Background(), store.Prefix(store.Parts(key)[:n]...))
@@ -135,7 +136,7 @@ func (c Controller) run(ctx context.Context, log *slog.Logger) error {
 	if c.MaxBackoff == 0 {
 		c.MaxBackoff = 30 * time.Second
 	}
-	defer c.forget()
+	defer c.forgetFailures()
 	queue := workqueue.NewTypedRateLimitingQueueWithConfig(
 		workqueue.NewTypedMaxOfRateLimiter(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](c.MinBackoff, c.MaxBackoff),
@@ -152,7 +153,7 @@ func (c Controller) run(ctx context.Context, log *slog.Logger) error {
 	}
 	for range max(1, c.Workers) {
 		group.Go(func() error {
-			for c.next(ctx, log, queue) {
+			for c.reconcileNext(ctx, log, queue) {
 			}
 			return nil
 		})
@@ -165,7 +166,8 @@ func (c Controller) run(ctx context.Context, log *slog.Logger) error {
 	return group.Wait()
 }
 
-func (c Controller) next(ctx context.Context, log *slog.Logger, queue workqueue.TypedRateLimitingInterface[string]) bool {
+func (c Controller) reconcileNext(ctx context.Context, log *slog.Logger,
+	queue workqueue.TypedRateLimitingInterface[string]) bool {
 	key, down := queue.Get()
 	if down {
 		return false

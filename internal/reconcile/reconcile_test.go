@@ -165,15 +165,16 @@ func TestOneLeaderAtATimeAndAnotherAfterIt(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		wg.Go(func() {
-			err := reconcile.Lead(ctx, reconcile.Election{Client: client, Key: key, Identity: fmt.Sprint(i)}, quiet, func(ctx context.Context) error {
-				if n := leaders.Add(1); n != 1 {
-					t.Errorf("%d leaders", n)
-				}
-				defer leaders.Add(-1)
-				leading <- cancel
-				<-ctx.Done()
-				return ctx.Err()
-			})
+			err := reconcile.Lead(ctx, reconcile.Election{Client: client, Key: key, Identity: fmt.Sprint(i)}, quiet,
+				func(ctx context.Context) error {
+					if n := leaders.Add(1); n != 1 {
+						t.Errorf("%d leaders", n)
+					}
+					defer leaders.Add(-1)
+					leading <- cancel
+					<-ctx.Done()
+					return ctx.Err()
+				})
 			if err != nil {
 				t.Error(err)
 			}

@@ -17,14 +17,15 @@ import (
 type AccessEntry struct {
 	ClusterID    string
 	PrincipalARN string
-	PrincipalID  string `json:",omitempty"` // unique id that the principal had when the entry was made; empty for those of other accounts
-	ID           string // a UUID, the last part of the ARN
-	Type         string // STANDARD, EC2_LINUX, EC2_WINDOWS, FARGATE_LINUX, EC2, HYBRID_LINUX, HYPERPOD_LINUX
-	Username     string
-	Groups       []string
-	Tags         map[string]string
-	CreatedAt    time.Time
-	ModifiedAt   time.Time
+	// unique id that the principal had when the entry was made; empty for those of other accounts
+	PrincipalID string `json:",omitempty"`
+	ID          string // a UUID, the last part of the ARN
+	Type        string // STANDARD, EC2_LINUX, EC2_WINDOWS, FARGATE_LINUX, EC2, HYBRID_LINUX, HYPERPOD_LINUX
+	Username    string
+	Groups      []string
+	Tags        map[string]string
+	CreatedAt   time.Time
+	ModifiedAt  time.Time
 	// Policies are the associated access policies, by policy ARN.
 	Policies []AccessPolicyAssociation
 	// ClientRequestToken and RequestHash are of the request that created the entry.

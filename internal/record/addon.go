@@ -8,11 +8,11 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// Addon is an EKS add-on as its owner wants it. Its status is not stored: it follows from this row, the [AddonState] that was observed,
-// and the update named by LastUpdateID.
+// Addon is an EKS add-on as its owner wants it. Its status is not stored: it follows from this row, the [AddonState]
+// that was observed, and the update named by LastUpdateID.
 //
-// Writer: internal/aws/eks. Only the row's deletion is the add-on controller's, once everything that belongs to an add-on with Deleting set is
-// gone, or given up with Preserve.
+// Writer: internal/aws/eks. Only the row's deletion is the add-on controller's, once everything that belongs to an
+// add-on with Deleting set is gone, or given up with Preserve.
 // https://docs.aws.amazon.com/eks/latest/userguide/eks-add-ons.html
 type Addon struct {
 	Account   string
@@ -31,7 +31,8 @@ type Addon struct {
 	Marketplace      *ekstypes.MarketplaceInformation `json:",omitempty"`
 	Tags             map[string]string
 
-	// Change counts the requests that spoke of Wanted, from 1: CreateAddon (again, after CREATE_FAILED) and UpdateAddon.
+	// Change counts the requests that spoke of Wanted, from 1: CreateAddon (again, after CREATE_FAILED) and
+	// UpdateAddon.
 	Change int
 	// LastUpdateID is the newest Update of the add-on, the only one that may be in progress; empty after CreateAddon.
 	LastUpdateID       string
@@ -55,7 +56,8 @@ type AddonConfig struct {
 	PodIdentityAssociations []string `json:",omitempty"`
 }
 
-// Now is what the add-on is to be like: Wanted, unless last, the update named by LastUpdateID, has failed or was cancelled.
+// Now is what the add-on is to be like: Wanted, unless last, the update named by LastUpdateID, has failed or was
+// cancelled.
 func (a Addon) Now(last Update) AddonConfig {
 	if last.ID == a.LastUpdateID && last.PreviousAddon != nil &&
 		(last.Status == ekstypes.UpdateStatusFailed || last.Status == ekstypes.UpdateStatusCancelled) {
@@ -89,12 +91,13 @@ type AddonState struct {
 	Change int
 	// Applied is what all the objects were last made of; zero before the first time.
 	Applied AddonConfig
-	// Applying is set, before the first object is changed, to what the objects are being made of, and cleared when all are: in between they may be
-	// half of Applied and half of Applying.
+	// Applying is set, before the first object is changed, to what the objects are being made of, and cleared when all
+	// are: in between they may be half of Applied and half of Applying.
 	Applying *AddonConfig `json:",omitempty"`
 	// AppliedChange is the Change that Applied was applied for.
 	AppliedChange int
-	// Created is set once the add-on has come up; Failed while its creation has failed; DeleteFailed while its deletion has.
+	// Created is set once the add-on has come up; Failed while its creation has failed; DeleteFailed while its deletion
+	// has.
 	Created, Failed, DeleteFailed bool
 	// Issues are what is wrong now.
 	Issues []ekstypes.AddonIssue `json:",omitempty"`
@@ -107,11 +110,12 @@ type AddonState struct {
 // AddonObject is an object that an add-on applies.
 type AddonObject struct {
 	APIVersion, Kind, Namespace, Name string
-	// Kept are the paths of fields that others own and that an update with PRESERVE left to them, in the form of conflicts:
-	// `.spec.template.spec.containers[name="aws-node"].image`.
+	// Kept are the paths of fields that others own and that an update with PRESERVE left to them, in the form of
+	// conflicts: `.spec.template.spec.containers[name="aws-node"].image`.
 	Kept []string `json:",omitempty"`
-	// Fingerprints of what the catalogue makes of it, of what was sent of that, of the fields that EKS owned afterwards, and of those that others did: a change
-	// of one says that the object has to be looked at. Others is empty where nothing is left to others.
+	// Fingerprints of what the catalogue makes of it, of what was sent of that, of the fields that EKS owned
+	// afterwards, and of those that others did: a change of one says that the object has to be looked at. Others is
+	// empty where nothing is left to others.
 	Made, Sent, Owned, Others string `json:",omitempty"`
 }
 

@@ -18,7 +18,8 @@ type Address struct {
 // Addresses is the table of elastic IP addresses, by EC2Key of the allocation.
 func Addresses(s *store.Store) store.Table[Address] { return store.NewTable[Address](s, "addresses") }
 
-// PublicIP claims a public IPv4 address for one elastic IP address or one network interface of all accounts and regions.
+// PublicIP claims a public IPv4 address for one elastic IP address or one network interface of all accounts and
+// regions.
 //
 // Writer: internal/aws/ec2.
 type PublicIP struct {

@@ -12,8 +12,8 @@ import (
 
 // AutoScalingGroup is an Auto Scaling group as its owner wants it. What it has is in the AutoScalingInstances.
 //
-// Writer: internal/aws/autoscaling. Only the row's deletion is the controller's (internal/controller/autoscalinggroup), once nothing is left of
-// a group with Deleting set.
+// Writer: internal/aws/autoscaling. Only the row's deletion is the controller's (internal/controller/autoscalinggroup),
+// once nothing is left of a group with Deleting set.
 type AutoScalingGroup struct {
 	Account   string
 	Region    string
@@ -25,12 +25,13 @@ type AutoScalingGroup struct {
 	// Change is what changed Desired last: activities say so in their cause.
 	Change AutoScalingChange
 
-	// LaunchTemplate or Mixed is set. The template is named by its ID; its version is "$Latest", "$Default" or a number.
+	// LaunchTemplate or Mixed is set. The template is named by its ID; its version is "$Latest", "$Default" or a
+	// number.
 	LaunchTemplate *astypes.LaunchTemplateSpecification `json:",omitempty"`
 	Mixed          *astypes.MixedInstancesPolicy        `json:",omitempty"`
 
-	// Zones are the names of its availability zones, sorted; SubnetIDs, in the order of the request, are in them. Without subnets
-	// instances are launched in the default subnets of the zones.
+	// Zones are the names of its availability zones, sorted; SubnetIDs, in the order of the request, are in them.
+	// Without subnets instances are launched in the default subnets of the zones.
 	Zones     []string
 	SubnetIDs []string
 
@@ -112,7 +113,8 @@ type AutoScalingHook struct {
 
 // ARN is the group's Amazon Resource Name.
 func (g AutoScalingGroup) ARN() string {
-	return "arn:aws:autoscaling:" + g.Region + ":" + g.Account + ":autoScalingGroup:" + g.ID + ":autoScalingGroupName/" + g.Name
+	return "arn:aws:autoscaling:" + g.Region + ":" + g.Account + ":autoScalingGroup:" + g.ID +
+		":autoScalingGroupName/" + g.Name
 }
 
 // Key is the group's key.
@@ -142,7 +144,8 @@ type AutoScalingGroupStatus struct {
 	FailedAt int64     `json:",omitempty"`
 	// Zones are those in which a launch failed, and when they are tried again.
 	Zones map[string]time.Time `json:",omitempty"`
-	// Balancing says that an instance more than is desired was launched to balance the zones: one goes once it is in service.
+	// Balancing says that an instance more than is desired was launched to balance the zones: one goes once it is in
+	// service.
 	Balancing bool `json:",omitempty"`
 }
 
@@ -163,19 +166,22 @@ type AutoScalingInstance struct {
 	Zone         string
 	State        astypes.LifecycleState
 	Unhealthy    bool `json:",omitempty"`
-	// LaunchTemplate is the one that it was launched from, with the number of its version; nil for an attached instance.
+	// LaunchTemplate is the one that it was launched from, with the number of its version; nil for an attached
+	// instance.
 	LaunchTemplate *astypes.LaunchTemplateSpecification `json:",omitempty"`
 	Weight         int32                                // units of capacity; 1 without weights
 	Weighted       bool                                 `json:",omitempty"`
 	Spot           bool                                 `json:",omitempty"`
-	Protected      bool                                 `json:",omitempty"` // at launch; AutoScalingOrder.Protected goes first
-	LaunchedAt     time.Time
-	InServiceAt    time.Time `json:",omitzero"`
+	// at launch; AutoScalingOrder.Protected goes first
+	Protected   bool `json:",omitempty"`
+	LaunchedAt  time.Time
+	InServiceAt time.Time `json:",omitzero"`
 	// ActivityID is of the activity that is under way with it, if one is.
 	ActivityID string `json:",omitempty"`
 	// Actions are the lifecycle actions that it waits for in Pending:Wait or Terminating:Wait.
 	Actions []AutoScalingAction `json:",omitempty"`
-	// FromPool says that it was in the warm pool before it was Pending, ToPool that it goes there instead of being terminated.
+	// FromPool says that it was in the warm pool before it was Pending, ToPool that it goes there instead of being
+	// terminated.
 	FromPool bool `json:",omitempty"`
 	ToPool   bool `json:",omitempty"`
 }
@@ -214,8 +220,8 @@ type AutoScalingOrder struct {
 	Health           string    `json:",omitempty"`
 	HealthAt         time.Time `json:",omitzero"`
 	HealthAfterGrace bool      `json:",omitempty"` // it counts once the grace period is over
-	// Actions are how lifecycle actions were completed, by token: "CONTINUE" or "ABANDON". Heartbeats are when they were
-	// recorded last.
+	// Actions are how lifecycle actions were completed, by token: "CONTINUE" or "ABANDON". Heartbeats are when they
+	// were recorded last.
 	Actions    map[string]string    `json:",omitempty"`
 	Heartbeats map[string]time.Time `json:",omitempty"`
 }
@@ -232,8 +238,9 @@ func AutoScalingOrders(s *store.Store) store.Table[AutoScalingOrder] {
 	return store.NewTable[AutoScalingOrder](s, "autoscalingorders")
 }
 
-// AutoScalingLaunch is a launch that was decided upon. The row is written before EC2 is asked, and goes in the transaction that records the
-// instances: after a crash between the two the same request, with the same client token, finds what it launched.
+// AutoScalingLaunch is a launch that was decided upon. The row is written before EC2 is asked, and goes in the
+// transaction that records the instances: after a crash between the two the same request, with the same client token,
+// finds what it launched.
 //
 // Writer: internal/controller/autoscalinggroup.
 type AutoScalingLaunch struct {
@@ -287,8 +294,8 @@ type AutoScalingRefresh struct {
 	GroupID     string
 	StartedAt   time.Time
 	Preferences astypes.RefreshPreferences
-	// Desired is the configuration to bring about, if it is not the group's own; the group has it once the refresh has succeeded. Before is the
-	// group's configuration when it began: what a rollback goes back to.
+	// Desired is the configuration to bring about, if it is not the group's own; the group has it once the refresh has
+	// succeeded. Before is the group's configuration when it began: what a rollback goes back to.
 	Desired *astypes.DesiredConfiguration `json:",omitempty"`
 	Before  astypes.DesiredConfiguration
 	// CancelledAt and RollbackAt are when it was to end early.

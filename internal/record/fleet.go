@@ -6,8 +6,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// Fleet is an EC2 Fleet of the type instant or request: what was asked for, and what became of it. Its instances carry its ID in
-// the tag aws:ec2:fleet-id. The row of an instant fleet goes with the last of them.
+// Fleet is an EC2 Fleet of the type instant or request: what was asked for, and what became of it. Its instances carry
+// its ID in the tag aws:ec2:fleet-id. The row of an instant fleet goes with the last of them.
 //
 // Writer: internal/aws/ec2.
 type Fleet struct {

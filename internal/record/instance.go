@@ -61,7 +61,8 @@ type Instance struct {
 
 	// Wanted is running, stopped or terminated. A terminated instance stays terminated.
 	Wanted ec2types.InstanceStateName
-	// Boot counts the wanted boots, from 1: a start or a reboot adds one. The machine starts again whenever it has run fewer.
+	// Boot counts the wanted boots, from 1: a start or a reboot adds one. The machine starts again whenever it has run
+	// fewer.
 	Boot int
 	// StateReason and TransitionReason say why Wanted is what it is, as DescribeInstances shows it.
 	StateReasonCode    string    `json:",omitempty"` // "Client.UserInitiatedShutdown"
@@ -101,18 +102,20 @@ type Machine struct {
 	State ec2types.InstanceStateName
 	// Boot is the boot (as Instance.Boot counts) that State is about.
 	Boot int
-	// Failure says why a boot could not be made, or why the machine ended: DescribeInstances shows it as the state reason
-	// ("Server.InternalError" and the like in FailureCode). A machine that fails to launch is terminated, as on EC2.
+	// Failure says why a boot could not be made, or why the machine ended: DescribeInstances shows it as the state
+	// reason ("Server.InternalError" and the like in FailureCode). A machine that fails to launch is terminated, as on
+	// EC2.
 	FailureCode string    `json:",omitempty"`
 	Failure     string    `json:",omitempty"`
 	LaunchedAt  time.Time // of this boot
-	// SystemStatus and InstanceStatus are those of DescribeInstanceStatus: initializing, ok, impaired. UserData says how
-	// the boot script ended: "", "running", "succeeded", or what failed.
+	// SystemStatus and InstanceStatus are those of DescribeInstanceStatus: initializing, ok, impaired. UserData says
+	// how the boot script ended: "", "running", "succeeded", or what failed.
 	SystemStatus   ec2types.SummaryStatus
 	InstanceStatus ec2types.SummaryStatus
 	UserData       string    `json:",omitempty"`
 	ImpairedSince  time.Time `json:",omitzero"`
-	// PoweredOff says that the machine was shut down from inside: the front's lifecycle does what ShutdownBehavior says.
+	// PoweredOff says that the machine was shut down from inside: the front's lifecycle does what ShutdownBehavior
+	// says.
 	PoweredOff bool `json:",omitempty"`
 }
 

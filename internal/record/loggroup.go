@@ -40,11 +40,11 @@ func LogGroups(s *store.Store) store.Table[LogGroup] {
 	return store.NewTable[LogGroup](s, "log-groups")
 }
 
-// LogStream is a log stream of a group. What it holds, and since when, is known to the store of log
-// events (internal/logs/events).
+// LogStream is a log stream of a group. What it holds, and since when, is known to the store of log events
+// (internal/logs/events).
 //
-// Writer: internal/aws/logs; internal/controller/logretention deletes the rows of groups that are gone, and adds the account to
-// rows that were written before they had one.
+// Writer: internal/aws/logs; internal/controller/logretention deletes the rows of groups that are gone, and adds the
+// account to rows that were written before they had one.
 type LogStream struct {
 	Account   string // of the group, which the row is charged to
 	GroupID   uint64

@@ -34,8 +34,9 @@ type NetworkInterface struct {
 	RequesterID      string
 	RequesterManaged bool
 	Attachment       *NetworkInterfaceAttachment `json:",omitempty"`
-	// PublicIP is the public address that Amazon lends to its primary address while its instance is not stopped; claimed in
-	// [PublicIP] under the interface's ID. An elastic address takes its place. AutoPublicIP says that a start lends one again.
+	// PublicIP is the public address that Amazon lends to its primary address while its instance is not stopped;
+	// claimed in [PublicIP] under the interface's ID. An elastic address takes its place. AutoPublicIP says that a
+	// start lends one again.
 	PublicIP     string `json:",omitempty"`
 	AutoPublicIP bool   `json:",omitempty"`
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// Nodegroup is a managed node group as its owner wants it. Its status is not stored: it follows from this row, the [NodegroupState]
-// that was observed, and the update named by LastUpdateID.
+// Nodegroup is a managed node group as its owner wants it. Its status is not stored: it follows from this row, the
+// [NodegroupState] that was observed, and the update named by LastUpdateID.
 //
-// Writer: internal/aws/eks. Only the row's deletion is the node-group controller's, once everything that belongs to a group with
-// Deleting set is gone. A cluster that has one cannot be deleted.
+// Writer: internal/aws/eks. Only the row's deletion is the node-group controller's, once everything that belongs to a
+// group with Deleting set is gone. A cluster that has one cannot be deleted.
 type Nodegroup struct {
 	Account   string
 	Region    string
@@ -34,8 +34,9 @@ type Nodegroup struct {
 	Labels        map[string]string
 	Taints        []ekstypes.Taint
 	Scaling       ekstypes.NodegroupScalingConfig
-	// ScalingChange counts the requests that spoke of Scaling, from 1: each is carried out once, and in between the Auto Scaling group
-	// is whoever's who changes it (https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html, Cluster Autoscaler).
+	// ScalingChange counts the requests that spoke of Scaling, from 1: each is carried out once, and in between the
+	// Auto Scaling group is whoever's who changes it
+	// (https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html, Cluster Autoscaler).
 	ScalingChange int
 	UpdateConfig  ekstypes.NodegroupUpdateConfig
 	Repair        *ekstypes.NodeRepairConfig `json:",omitempty"`
@@ -60,8 +61,8 @@ type NodegroupTemplate struct {
 	LaunchTemplate *ekstypes.LaunchTemplateSpecification `json:",omitempty"`
 }
 
-// Wanted is what nodes are to be made from: Template, unless last, the update named by LastUpdateID, wanted it and has failed or was
-// cancelled.
+// Wanted is what nodes are to be made from: Template, unless last, the update named by LastUpdateID, wanted it and has
+// failed or was cancelled.
 func (n Nodegroup) Wanted(last Update) NodegroupTemplate {
 	if last.ID == n.LastUpdateID && last.PreviousTemplate != nil &&
 		(last.Status == ekstypes.UpdateStatusFailed || last.Status == ekstypes.UpdateStatusCancelled) {
@@ -99,11 +100,13 @@ type NodegroupState struct {
 	// Template is what that version was made from, and TemplateHash of all that went into it.
 	Template     NodegroupTemplate
 	TemplateHash string `json:",omitempty"`
-	// AutoScalingGroup is the name of the Auto Scaling group, RemoteAccessGroup the ID of the security group for SSH, if there is one.
+	// AutoScalingGroup is the name of the Auto Scaling group, RemoteAccessGroup the ID of the security group for SSH,
+	// if there is one.
 	AutoScalingGroup  string `json:",omitempty"`
 	RemoteAccessGroup string `json:",omitempty"`
 	InstanceProfile   string `json:",omitempty"` // the name of the instance profile that EKS made for the role
-	// Scaling is what the Auto Scaling group was seen to have; ScalingChange is the Nodegroup.ScalingChange that it was given.
+	// Scaling is what the Auto Scaling group was seen to have; ScalingChange is the Nodegroup.ScalingChange that it was
+	// given.
 	Scaling       ekstypes.NodegroupScalingConfig
 	ScalingChange int
 	// ScalingTemplate is the version of the launch template that the Auto Scaling group was given.
@@ -123,8 +126,8 @@ type NodegroupState struct {
 
 	// Roll is the version update under way: nil without one.
 	Roll *NodegroupRoll `json:",omitempty"`
-	// Leaving are the nodes that are being drained, by instance: those of the update, and those that scaling in, a spot interruption,
-	// a rebalance, a repair or the group's deletion takes away.
+	// Leaving are the nodes that are being drained, by instance: those of the update, and those that scaling in, a spot
+	// interruption, a rebalance, a repair or the group's deletion takes away.
 	Leaving map[string]NodegroupLeaving `json:",omitempty"`
 	// Unhealthy are nodes that node auto repair watches, by instance.
 	Unhealthy map[string]NodegroupUnhealthy `json:",omitempty"`
@@ -154,8 +157,8 @@ type NodegroupRoll struct {
 	Added  int32
 	// Cordoned are nodes that the update made unschedulable, by instance: if it fails they are made schedulable again.
 	Cordoned []string `json:",omitempty"`
-	// Desired is, in the scale-down phase, the desired capacity that the Auto Scaling group had last: when it has more, somebody else scales up, such
-	// as the Cluster Autoscaler. 0 before the phase.
+	// Desired is, in the scale-down phase, the desired capacity that the Auto Scaling group had last: when it has more,
+	// somebody else scales up, such as the Cluster Autoscaler. 0 before the phase.
 	Desired int32 `json:",omitempty"`
 	// Suspended says that the update suspended AZRebalance of the Auto Scaling group, and is to resume it.
 	Suspended bool `json:",omitempty"`

@@ -10,7 +10,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// Parameter is a parameter of an account in Systems Manager's Parameter Store. The public parameters of AWS have no rows.
+// Parameter is a parameter of an account in Systems Manager's Parameter Store. The public parameters of AWS have no
+// rows.
 //
 // Writer: internal/aws/ssm.
 type Parameter struct {

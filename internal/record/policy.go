@@ -7,8 +7,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// Policy is a customer managed policy. Those of AWS are part of the program (internal/aws/iam/managed). Who has it attached stands in
-// Grants.Attached.
+// Policy is a customer managed policy. Those of AWS are part of the program (internal/aws/iam/managed). Who has it
+// attached stands in Grants.Attached.
 //
 // Writer: internal/aws/iam.
 type Policy struct {

@@ -18,8 +18,8 @@ type Role struct {
 	CreatedAt   time.Time
 	Description string
 	Trust       string // the AssumeRolePolicyDocument
-	// TrustIDs are the unique ids of the users and roles that Trust names, by ARN. A principal that was created again under its old name is
-	// another one, and not trusted.
+	// TrustIDs are the unique ids of the users and roles that Trust names, by ARN. A principal that was created again
+	// under its old name is another one, and not trusted.
 	TrustIDs   map[string]string
 	MaxSession time.Duration
 	Tags       map[string]string

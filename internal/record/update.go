@@ -29,8 +29,8 @@ type Update struct {
 	CreatedAt     time.Time
 	// PreviousVersion is what a version update returns to when it fails, "1.35".
 	PreviousVersion string
-	// PreviousTemplate is what a version update of a node group returns to when it fails. Force says that pods that cannot be evicted do not
-	// stop it.
+	// PreviousTemplate is what a version update of a node group returns to when it fails. Force says that pods that
+	// cannot be evicted do not stop it.
 	PreviousTemplate *NodegroupTemplate `json:",omitempty"`
 	Force            bool               `json:",omitempty"`
 	// PreviousAddon is what the update of an add-on returns to when it fails.

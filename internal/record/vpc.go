@@ -36,10 +36,10 @@ type CIDRAssociation struct {
 // VPCs is the table of VPCs, by EC2Key.
 func VPCs(s *store.Store) store.Table[VPC] { return store.NewTable[VPC](s, "vpcs") }
 
-// VPCContents has no facts of its own; its revision in the store is the fact. Whoever adds something to a VPC, or
-// lets one thing in it refer to another, writes the row in the same transaction. Whoever relies on there being no
-// such thing (no overlapping subnet, no group of that name, nothing left that uses a subnet) read the row before
-// looking, and writes it at that revision: had anything come between, that transaction fails, and the look is taken again.
+// VPCContents has no facts of its own; its revision in the store is the fact. Whoever adds something to a VPC, or lets
+// one thing in it refer to another, writes the row in the same transaction. Whoever relies on there being no such thing
+// (no overlapping subnet, no group of that name, nothing left that uses a subnet) read the row before looking, and
+// writes it at that revision: had anything come between, that transaction fails, and the look is taken again.
 //
 // Writer: internal/aws/ec2. The row is created and deleted with its VPC.
 type VPCContents struct{}

@@ -1,6 +1,7 @@
 // Package region lists the commercial regions of AWS and their availability zones: public data.
 //
-// A request that is signed for any other region is refused, because the region becomes a part of ARNs and of host names.
+// A request that is signed for any other region is refused, because the region becomes a part of ARNs and of host
+// names.
 //
 // https://docs.aws.amazon.com/global-infrastructure/latest/regions/aws-regions.html
 package region
@@ -11,8 +12,8 @@ import (
 	"strings"
 )
 
-// Region is a commercial region. Which zone name stands for which zone ID differs between accounts on AWS; here it is the
-// same for all.
+// Region is a commercial region. Which zone name stands for which zone ID differs between accounts on AWS; here it is
+// the same for all.
 type Region struct {
 	Code string // "eu-west-1"
 	Name string // "Europe (Ireland)"

@@ -17,7 +17,10 @@ func TestRegions(t *testing.T) {
 		if !ok || r.Code != c || r.Name == "" || !code.MatchString(c) || len(r.Zones) < 2 || !region.Valid(c) {
 			t.Errorf("region %q is %+v", c, r)
 		}
-		if !slices.IsSortedFunc(r.Zones, func(a, b region.Zone) int { return slices.Compare([]byte(a.Name), []byte(b.Name)) }) {
+		if !slices.IsSortedFunc(r.Zones, func(a, b region.Zone) int {
+			return slices.Compare([]byte(a.Name),
+				[]byte(b.Name))
+		}) {
 			t.Errorf("the zones of %s are not sorted: %v", c, r.Zones)
 		}
 		for _, z := range r.Zones {
@@ -30,7 +33,8 @@ func TestRegions(t *testing.T) {
 			}
 		}
 	}
-	for _, bad := range []string{"", "mars-1", "us-east-1 ", "US-EAST-1", "us-east-1\n", "us-east-1:111122223333", "us-east-1a", "aws-global"} {
+	for _, bad := range []string{"", "mars-1", "us-east-1 ", "US-EAST-1", "us-east-1\n", "us-east-1:111122223333",
+		"us-east-1a", "aws-global"} {
 		if region.Valid(bad) {
 			t.Errorf("%q is a region", bad)
 		}

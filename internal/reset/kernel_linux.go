@@ -23,7 +23,7 @@ func removeMachines(owner string) (int, error) {
 
 // unmount unmounts every mount below dir, the innermost first.
 func unmount(dir string) (int, error) {
-	points, err := mounts(dir)
+	points, err := listMounts(dir)
 	if err != nil {
 		return 0, err
 	}
@@ -36,9 +36,9 @@ func unmount(dir string) (int, error) {
 	return len(points), nil
 }
 
-// mounts returns the mount points below dir, the innermost and latest first. dir itself may be one, which was there
+// listMounts returns the mount points below dir, the innermost and latest first. dir itself may be one, which was there
 // before us and stays.
-func mounts(dir string) ([]string, error) {
+func listMounts(dir string) ([]string, error) {
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
 		return nil, err

@@ -55,7 +55,7 @@ func Run(ctx context.Context, dir datadir.Dir, progress func(string)) error {
 	if unmounted > 0 {
 		progress(fmt.Sprintf("unmounted %d file systems", unmounted))
 	}
-	if err := remove(string(dir)); err != nil {
+	if err := removeTree(string(dir)); err != nil {
 		return err
 	}
 	progress("removed " + string(dir))
@@ -155,8 +155,8 @@ func waitForEnd(ctx context.Context, dir datadir.Dir, within time.Duration) bool
 	}
 }
 
-// remove deletes dir with all that is in it; a mount point loses its content only.
-func remove(dir string) error {
+// removeTree deletes dir with all that is in it; a mount point loses its content only.
+func removeTree(dir string) error {
 	err := filetree.RemoveAll(dir)
 	if err == nil || !errors.Is(err, syscall.EBUSY) {
 		return err

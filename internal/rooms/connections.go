@@ -10,8 +10,9 @@ const (
 	machineNet = "from a network namespace that has no way to this host"
 )
 
-// Connections are the places of the daemon and its commands that connect to something by themselves, each with the reason why no
-// user of the AWS APIs or of a cluster leads it to this host or its neighbors. All others use package outbound.
+// Connections are the places of the daemon and its commands that connect to something by themselves, each with the
+// reason why no user of the AWS APIs or of a cluster leads it to this host or its neighbors. All others use package
+// outbound.
 var Connections = map[string]string{
 	"internal/outbound/client.go Client":    "it is the way to addresses that users chose",
 	"internal/outbound/client.go Transport": "it is the way to addresses that users chose, and to the operator's proxy",
@@ -29,15 +30,19 @@ var Connections = map[string]string{
 	"internal/host/image/transport.go get":        inProcess,
 	"internal/host/image/public.go pull":          "it is given the transport of package outbound",
 
-	// Nobody else makes clients of API servers: theirs bound what a program that a cluster's administrator runs may answer.
-	"internal/kube/client/http.go HTTP":              "an API server of this daemon, at the address that the daemon gave it; redirects are not followed",
+	// Nobody else makes clients of API servers: theirs bound what a program that a cluster's administrator runs may
+	// answer.
+	"internal/kube/client/http.go HTTP": "an API server of this daemon, at the address that the daemon " +
+		"gave it; redirects are not followed",
 	"internal/host/simulated/endpoint.go connectOut": "the daemon's own webhooks, by the exact address",
 	"internal/etcd/embedded.go dial":                 "the embedded etcd, or the one that the operator named",
 
-	"internal/host/endpoint/controller.go tell":   "the unix socket of the endpoint process",
-	"internal/host/endpoint/egress.go connect":    "names of what is then reached from the namespace of a cluster, or of the internet",
+	"internal/host/endpoint/controller.go tell": "the unix socket of the endpoint process",
+	"internal/host/endpoint/egress.go connect": "names of what is then reached from the namespace of a cluster, " +
+		"or of the internet",
 	"internal/host/endpoint/egress.go resolverIn": machineNet,
-	"internal/host/endpoint/forward.go dialer":    "an API server of this daemon; for egress, from a namespace that has no way to this host",
-	"internal/host/endpoint/upstream.go ask":      "the resolvers of this host's resolv.conf",
-	"internal/host/network/namespace.go Dial":     machineNet,
+	"internal/host/endpoint/forward.go dialer": "an API server of this daemon; for egress, from a namespace that " +
+		"has no way to this host",
+	"internal/host/endpoint/upstream.go ask":  "the resolvers of this host's resolv.conf",
+	"internal/host/network/namespace.go Dial": machineNet,
 }

@@ -13,11 +13,12 @@ import (
 	"testing"
 )
 
-// connecting are the names, by package, with which a program connects to others or asks a DNS server. A "*" at the end stands for
-// anything.
+// connecting are the names, by package, with which a program connects to others or asks a DNS server. A "*" at the end
+// stands for anything.
 var connecting = map[string][]string{
-	"net":                        {"Dial*", "Dialer", "Resolver", "DefaultResolver", "Lookup*"},
-	"net/http":                   {"Client", "Transport", "DefaultClient", "DefaultTransport", "Get", "Head", "Post", "PostForm"},
+	"net": {"Dial*", "Dialer", "Resolver", "DefaultResolver", "Lookup*"},
+	"net/http": {"Client", "Transport", "DefaultClient", "DefaultTransport", "Get", "Head", "Post",
+		"PostForm"},
 	"net/rpc":                    {"*"},
 	"net/smtp":                   {"*"},
 	"crypto/tls":                 {"Dial*", "Client"},
@@ -28,7 +29,8 @@ var connecting = map[string][]string{
 	"go.etcd.io/etcd/client/v3":  {"New*"},
 	"k8s.io/client-go/rest":      {"*ClientFor*", "TransportFor"},
 	"k8s.io/client-go/transport": {"New*", "TLSConfigFor"},
-	"github.com/google/go-containerregistry/pkg/v1/remote":           {"Get", "Head", "Image", "Index", "Layer", "List*", "Catalog*", "Write*", "Put", "Push", "MultiWrite", "Tag", "Delete", "Referrers", "NewPu*"},
+	"github.com/google/go-containerregistry/pkg/v1/remote": {"Get", "Head", "Image", "Index", "Layer",
+		"List*", "Catalog*", "Write*", "Put", "Push", "MultiWrite", "Tag", "Delete", "Referrers", "NewPu*"},
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport": {"New*", "Ping"},
 	"github.com/google/go-containerregistry/pkg/crane":               {"*"},
 	"github.com/coreos/go-oidc/v3/oidc":                              {"NewProvider*", "NewRemoteKeySet"},
@@ -37,7 +39,8 @@ var connecting = map[string][]string{
 }
 
 // everywhere are names that connect in any package below a path.
-var everywhere = map[string][]string{"k8s.io/client-go/": {"NewForConfig", "NewForConfigOrDie", "NewDiscoveryClientForConfig", "NewDiscoveryClientForConfigOrDie"}}
+var everywhere = map[string][]string{"k8s.io/client-go/": {"NewForConfig", "NewForConfigOrDie",
+	"NewDiscoveryClientForConfig", "NewDiscoveryClientForConfigOrDie"}}
 
 // clientOptions are structures of the AWS SDK that make a client of the network unless HTTPClient is set.
 func clientOptions(importPath, name string) bool {
@@ -147,8 +150,8 @@ func connections(file *ast.File, name string) (found []place) {
 // apiServerClients is the file that makes the connections of all clients of API servers.
 const apiServerClients = "internal/kube/client/http.go"
 
-// A request to an address that a user chose goes through package outbound, which refuses this host and its neighbors. So whoever
-// connects to something else is in the table, with the reason why no user chooses the address.
+// A request to an address that a user chose goes through package outbound, which refuses this host and its neighbors.
+// So whoever connects to something else is in the table, with the reason why no user chooses the address.
 func TestOnlyNamedPlacesConnect(t *testing.T) {
 	t.Parallel()
 	const root = "../.."
@@ -161,7 +164,8 @@ func TestOnlyNamedPlacesConnect(t *testing.T) {
 			}
 			relative := filepath.ToSlash(strings.TrimPrefix(name, root+"/"))
 			if d.IsDir() {
-				if d.Name() == "testdata" || slices.Contains(Inside, relative) || strings.HasPrefix(relative, "kubernetes/v") {
+				if d.Name() == "testdata" || slices.Contains(Inside, relative) || strings.HasPrefix(relative,
+					"kubernetes/v") {
 					return fs.SkipDir
 				}
 				return nil
@@ -182,10 +186,13 @@ func TestOnlyNamedPlacesConnect(t *testing.T) {
 			})
 			for _, p := range connections(file, relative) {
 				if kubernetes && relative != apiServerClients {
-					t.Errorf("%s uses %s: clients of API servers are made by HTTP of %s, which bounds what they read", p.name, p.by, apiServerClients)
+					t.Errorf("%s uses %s: clients of API servers are made by HTTP of %s, which bounds what they read",
+						p.name, p.by, apiServerClients)
 				}
 				if _, named := Connections[p.name]; !named {
-					t.Errorf("%s uses %s: connect to addresses that users choose by package outbound, or name the place in internal/rooms and say why no user chooses where it leads", p.name, p.by)
+					t.Errorf(
+						"%s uses %s: connect to addresses that users choose by package outbound, or name the place "+
+							"in internal/rooms and say why no user chooses where it leads", p.name, p.by)
 				}
 				used[p.name] = true
 			}

@@ -15,24 +15,26 @@ import (
 
 // elsewhere are the rooms whose files are for others, or are not the daemon's.
 var elsewhere = map[string]string{
-	"cmd/node":                    "runs in machines",
-	"internal/guest":              "makes and runs in root file systems of machines, whose users are the machine's own",
-	"internal/host/machine":       "makes root file systems and control groups of machines; on the host they are in a directory that is closed (test/secrets)",
+	"cmd/node":       "runs in machines",
+	"internal/guest": "makes and runs in root file systems of machines, whose users are the machine's own",
+	"internal/host/machine": "makes root file systems and control groups of machines; on the host they are in " +
+		"a directory that is closed (test/secrets)",
 	"internal/kube/apiservertest": "is part of tests",
 	"internal/store/storetest":    "is part of tests",
 }
 
-// openers are the functions that make files and directories, with the position of the mode among their arguments; -1: they choose
-// one that is open to others.
+// openers are the functions that make files and directories, with the position of the mode among their arguments; -1:
+// they choose one that is open to others.
 var openers = map[string]int{
 	"os.WriteFile": 2, "os.OpenFile": 2, "os.Mkdir": 1, "os.MkdirAll": 1, "os.Chmod": 1, "os.Create": -1,
-	"unix.Mkdir": 1, "unix.Open": 2, "unix.Chmod": 1, "unix.Mkfifo": 1, "syscall.Mkdir": 1, "syscall.Open": 2, "syscall.Mkfifo": 1,
+	"unix.Mkdir": 1, "unix.Open": 2, "unix.Chmod": 1, "unix.Mkfifo": 1, "syscall.Mkdir": 1, "syscall.Open": 2,
+	"syscall.Mkfifo": 1,
 }
 
 var reason = regexp.MustCompile(`(?i)\bopen to others[:,] \S`)
 
-// TestWhatIsOpenToOthersSaysWhy wants files to be made with mode 0600, and directories with mode 0700. Where somebody else needs them, a
-// comment beside the call, or in the line before it, says who: "open to others: ...".
+// TestWhatIsOpenToOthersSaysWhy wants files to be made with mode 0600, and directories with mode 0700. Where somebody
+// else needs them, a comment beside the call, or in the line before it, says who: "open to others: ...".
 func TestWhatIsOpenToOthersSaysWhy(t *testing.T) {
 	t.Parallel()
 	seen := 0
@@ -70,9 +72,11 @@ func TestWhatIsOpenToOthersSaysWhy(t *testing.T) {
 				if !open {
 					return true
 				}
-				lines := []int{files.Position(call.Pos()).Line - 1, files.Position(call.Pos()).Line, files.Position(call.End()).Line}
+				lines := []int{files.Position(call.Pos()).Line - 1, files.Position(call.Pos()).Line,
+					files.Position(call.End()).Line}
 				if !slices.ContainsFunc(lines, func(line int) bool { return said[line] }) {
-					t.Errorf("%s: it lets others in: use 0600 or 0700, or say who needs it (\"open to others: ...\")", files.Position(call.Pos()))
+					t.Errorf("%s: it lets others in: use 0600 or 0700, or say who needs it (\"open to others: ...\")",
+						files.Position(call.Pos()))
 				}
 				return true
 			})

@@ -28,10 +28,12 @@ func TestEveryPackageStaysInItsRoom(t *testing.T) {
 		for path := range p.Imports {
 			own, other := ControllerOf(dir), ControllerOf(strings.TrimPrefix(path, Module))
 			if own != "" && other != "" && own != other {
-				t.Errorf("%s imports the controller %s: move what they share into a package that reconciles nothing", dir, other)
+				t.Errorf("%s imports the controller %s: move what they share into a package that reconciles nothing",
+					dir, other)
 			}
 			if !rule.Allows(path) {
-				t.Errorf("%s imports %s, which %s may not: %s", dir, strings.TrimPrefix(path, Module), rule.Room, rule.Why)
+				t.Errorf("%s imports %s, which %s may not: %s", dir, strings.TrimPrefix(path, Module), rule.Room,
+					rule.Why)
 			}
 		}
 	}
@@ -89,8 +91,9 @@ func TestTheTableMeansWhatItSays(t *testing.T) {
 		}
 	}
 	for dir, want := range map[string]string{
-		"internal/controller/nodegroup/drain": "nodegroup", "internal/controller/addon": "addon", "internal/controller": "",
-		"internal/aws/eks": "",
+		"internal/controller/nodegroup/drain": "nodegroup", "internal/controller/addon": "addon",
+		"internal/controller": "",
+		"internal/aws/eks":    "",
 	} {
 		if got := ControllerOf(dir); got != want {
 			t.Errorf("%s belongs to the controller %q, want %q", dir, got, want)

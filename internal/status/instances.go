@@ -43,7 +43,8 @@ func (r *Reporter) instances(ctx context.Context) ([]admin.Instance, error) {
 		out := admin.Instance{
 			Account: i.Account, Region: i.Region, ID: i.ID, State: string(state),
 			Type: string(i.InstanceType), Address: addresses[i.ID],
-			CPUs: t.VCPU, Limit: int64(t.MemoryMiB) << 20, Memory: memory[i.ID].bytes, Processes: memory[i.ID].processes,
+			CPUs: t.VCPU, Limit: int64(t.MemoryMiB) << 20, Memory: memory[i.ID].bytes,
+			Processes: memory[i.ID].processes,
 		}
 		if tags, err := record.EC2TagsTable(r.o.Store).Get(ctx, row.Key); err == nil {
 			out.Name = tags.Value.Tags["Name"]
@@ -70,7 +71,8 @@ func (r *Reporter) primaryAddresses(ctx context.Context) (map[string]string, err
 	}
 	addresses := map[string]string{}
 	for _, row := range rows {
-		if a := row.Value.Attachment; a != nil && a.InstanceID != "" && a.DeviceIndex == 0 && len(row.Value.PrivateIPs) > 0 {
+		if a := row.Value.Attachment; a != nil && a.InstanceID != "" && a.DeviceIndex == 0 &&
+			len(row.Value.PrivateIPs) > 0 {
 			addresses[a.InstanceID] = row.Value.PrivateIPs[0]
 		}
 	}

@@ -89,7 +89,10 @@ func TestOwnWritesLeaveTheDecision(t *testing.T) {
 		times++
 		_, errA := boats.Get(recorded, "a")
 		_, errB := boats.Copy(recorded, "b")
-		if slices.ContainsFunc([]error{errA, errB}, func(err error) bool { return err != nil && !errors.Is(err, store.ErrNotFound) }) {
+		if slices.ContainsFunc([]error{errA, errB}, func(err error) bool {
+			return err != nil &&
+				!errors.Is(err, store.ErrNotFound)
+		}) {
 			return errors.Join(errA, errB)
 		}
 		return nil

@@ -45,7 +45,9 @@ func migrate(ctx context.Context, client *clientv3.Client, prefix string, migrat
 		return fmt.Errorf("the store's schema version %q is not a number: %w", resp.Kvs[0].Value, err)
 	}
 	if have > want {
-		return fmt.Errorf("the store has schema version %d, written by a newer coracle; this one knows up to %d: use the newer program", have, want)
+		return fmt.Errorf(
+			"the store has schema version %d, written by a newer coracle; this one knows up to %d: use the newer "+
+				"program", have, want)
 	}
 	for _, m := range migrations {
 		if m.From < have {

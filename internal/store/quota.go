@@ -35,7 +35,8 @@ func (e *FullError) Error() string {
 	}
 	if e.Recent {
 		return fmt.Sprintf(
-			"%s has written more than %d MiB of resource configuration within %d minutes: send fewer requests, and try again later",
+			"%s has written more than %d MiB of resource configuration within %d minutes: send fewer requests, and "+
+				"try again later",
 			who,
 			e.Limit>>20,
 			int(recently.Minutes()),

@@ -131,10 +131,14 @@ func TestATransactionIsAllOrNothing(t *testing.T) {
 		want error
 		row  string
 	}{
-		"create over a row":        {[]store.Op{boats.CreateOp("b", boat{}), boats.CreateOp("a", boat{})}, store.ErrExists, "boats/a"},
-		"update of no row":         {[]store.Op{boats.CreateOp("b", boat{}), boats.UpdateOp(store.Row[boat]{Key: "z", Revision: 1})}, store.ErrNotFound, "boats/z"},
-		"check of a stale row":     {[]store.Op{boats.CreateOp("b", boat{}), boats.CheckOp(store.Row[boat]{Key: "a", Revision: a.Revision - 1})}, store.ErrConflict, "boats/a"},
-		"absence of a present row": {[]store.Op{boats.PutOp("b", boat{}), boats.AbsentOp("a")}, store.ErrExists, "boats/a"},
+		"create over a row": {[]store.Op{boats.CreateOp("b", boat{}), boats.CreateOp("a", boat{})},
+			store.ErrExists, "boats/a"},
+		"update of no row": {[]store.Op{boats.CreateOp("b", boat{}),
+			boats.UpdateOp(store.Row[boat]{Key: "z", Revision: 1})}, store.ErrNotFound, "boats/z"},
+		"check of a stale row": {[]store.Op{boats.CreateOp("b", boat{}),
+			boats.CheckOp(store.Row[boat]{Key: "a", Revision: a.Revision - 1})}, store.ErrConflict, "boats/a"},
+		"absence of a present row": {[]store.Op{boats.PutOp("b", boat{}), boats.AbsentOp("a")}, store.ErrExists,
+			"boats/a"},
 	} {
 		err := s.Txn(ctx, c.ops...)
 		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.row) {
@@ -206,7 +210,8 @@ func TestModifyLeavesSharedValuesAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop := errors.New("stop")
-	if _, err := boats.Modify(ctx, "a", func(b *boat) error { b.Tags["k"] = "new"; return stop }); !errors.Is(err, stop) {
+	if _, err := boats.Modify(ctx, "a", func(b *boat) error { b.Tags["k"] = "new"; return stop }); !errors.Is(err,
+		stop) {
 		t.Fatal(err)
 	}
 	if now, _ := boats.Get(ctx, "a"); now.Value.Tags["k"] != "old" || before.Value.Tags["k"] != "old" {
@@ -313,7 +318,8 @@ func TestMigrationsRunOnceInOrderAndNewerStoresAreRefused(t *testing.T) {
 	ctx := t.Context()
 	client, prefix := storetest.Client(t), storetest.Prefix(t)
 	open := func(m ...store.Migration) error {
-		s, err := store.Open(ctx, client, store.Options{Prefix: prefix, Migrations: m, Log: slog.New(slog.DiscardHandler)})
+		s, err := store.Open(ctx, client, store.Options{Prefix: prefix, Migrations: m,
+			Log: slog.New(slog.DiscardHandler)})
 		if err == nil {
 			s.Close()
 		}

@@ -47,23 +47,23 @@ type builder struct {
 	report func(Progress)
 }
 
-// build builds a module into target and returns the path of its first program. env names the environment variable
+// buildModule builds a module into target and returns the path of its first program. env names the environment variable
 // with which users name a directory of programs that were built elsewhere.
-func build(ctx context.Context, m module, target, env string, report func(Progress)) (string, error) {
+func buildModule(ctx context.Context, m module, target, env string, report func(Progress)) (string, error) {
 	b := &builder{module: m, target: target, at: Progress{Title: cmp.Or(m.label, m.title)}, report: report}
-	if err := b.build(ctx, env); err != nil {
+	if err := b.buildTarget(ctx, env); err != nil {
 		return "", &BuildError{Title: m.title, Err: err, Output: b.output}
 	}
-	first := filepath.Join(target, m.first())
+	first := filepath.Join(target, m.firstProgram())
 	if len(m.programs)+len(m.data) > 1 {
-		b.step(Ready, b.stale, b.stale, target)
+		b.reportStep(Ready, b.stale, b.stale, target)
 	} else {
-		b.step(Ready, b.stale, b.stale, first)
+		b.reportStep(Ready, b.stale, b.stale, first)
 	}
 	return first, nil
 }
 
-func (b *builder) build(ctx context.Context, env string) error {
+func (b *builder) buildTarget(ctx context.Context, env string) error {
 	if err := b.removeAbandoned(); err != nil {
 		return err
 	}
@@ -72,11 +72,11 @@ func (b *builder) build(ctx context.Context, env string) error {
 		return err
 	}
 	defer os.RemoveAll(b.work)
-	if b.golang, err = findGo(); err != nil {
+	if b.golang, err = findGoCommand(); err != nil {
 		return fmt.Errorf("%w, or put what was built elsewhere at %s and name its directory in %s",
-			err, filepath.Join(b.target, b.first()), env)
+			err, filepath.Join(b.target, b.firstProgram()), env)
 	}
-	b.step(Downloading, 0, 0, "")
+	b.reportStep(Downloading, 0, 0, "")
 	if err := b.writeSources(ctx, b.work, b.golang); err != nil {
 		return err
 	}
@@ -96,16 +96,17 @@ func (b *builder) build(ctx context.Context, env string) error {
 	return b.publish(built)
 }
 
-// run runs the Go command, and keeps the last lines of its output if it fails.
-func (b *builder) run(ctx context.Context, args []string, stdout func(string), stderr func(string) bool) error {
-	output, err := run(goCommand(ctx, b.work, b.golang, args...), stdout, stderr)
+// runGoCommand runs the Go command, and keeps the last lines of its output if it fails.
+func (b *builder) runGoCommand(ctx context.Context, args []string, stdout func(string),
+	stderr func(string) bool) error {
+	output, err := runCommand(goCommand(ctx, b.work, b.golang, args...), stdout, stderr)
 	if err != nil {
 		b.output = output
 	}
 	return err
 }
 
-func (b *builder) step(step Step, done, total int, detail string) {
+func (b *builder) reportStep(step Step, done, total int, detail string) {
 	b.at.Step, b.at.Done, b.at.Total, b.at.Detail = step, done, total, detail
 	b.report(b.at)
 }
@@ -152,7 +153,7 @@ func linkerFlags(stamps map[string]string) string {
 func (b *builder) countStale(ctx context.Context) error {
 	var downloads int
 	args := slices.Concat([]string{"list", "-deps", "-f", "{{.Stale}}"}, b.goFlags())
-	return b.run(ctx, args, func(line string) {
+	return b.runGoCommand(ctx, args, func(line string) {
 		if line == "true" {
 			b.stale++
 		}
@@ -160,7 +161,7 @@ func (b *builder) countStale(ctx context.Context) error {
 		dependency, ok := strings.CutPrefix(line, "go: downloading ")
 		if ok {
 			downloads++
-			b.step(Downloading, downloads, 0, dependency)
+			b.reportStep(Downloading, downloads, 0, dependency)
 		}
 		return ok
 	})
@@ -172,9 +173,9 @@ func (b *builder) compile(ctx context.Context) (built map[string]string, err err
 	var compiled int
 	report := func(name string) {
 		if compiled >= b.stale || b.stale == 1 {
-			b.step(Linking, compiled, b.stale, name)
+			b.reportStep(Linking, compiled, b.stale, name)
 		} else {
-			b.step(Compiling, compiled, b.stale, name)
+			b.reportStep(Compiling, compiled, b.stale, name)
 		}
 	}
 	report("")
@@ -190,11 +191,11 @@ func (b *builder) compile(ctx context.Context) (built map[string]string, err err
 	}
 	into := out + string(filepath.Separator)
 	if len(b.programs) == 1 {
-		into = filepath.Join(out, b.first())
-		built[b.first()] = into
+		into = filepath.Join(out, b.firstProgram())
+		built[b.firstProgram()] = into
 	}
 	args := slices.Concat([]string{"build", "-v", "-o", into}, b.goFlags())
-	err = b.run(ctx, args, nil, func(line string) bool {
+	err = b.runGoCommand(ctx, args, nil, func(line string) bool {
 		if strings.ContainsAny(line, " \t:") {
 			return false // a message, not an import path
 		}
@@ -209,7 +210,7 @@ func (b *builder) compile(ctx context.Context) (built map[string]string, err err
 func (b *builder) copyFromModule(ctx context.Context, file, to string) error {
 	module, path, _ := strings.Cut(file, "//")
 	var dir string
-	output, err := run(goCommand(ctx, b.work, b.golang, "list", "-m", "-f", "{{.Dir}}", module),
+	output, err := runCommand(goCommand(ctx, b.work, b.golang, "list", "-m", "-f", "{{.Dir}}", module),
 		func(line string) { dir = line }, func(string) bool { return false })
 	if err != nil {
 		return fmt.Errorf("find the module %s: %w: %s", module, err, strings.Join(output, "; "))

@@ -56,8 +56,8 @@ func newCacheIn(dir, env string) *cache {
 	return &cache{directories: []directory{{path: dir}}, env: env, builds: make(map[string]*sharedBuild)}
 }
 
-// paths returns the directories in the order in which they are searched. The last is built into.
-func (c *cache) paths() []string {
+// searchPaths returns the directories in the order in which they are searched. The last is built into.
+func (c *cache) searchPaths() []string {
 	var paths []string
 	for _, d := range c.directories {
 		paths = append(paths, d.path)
@@ -65,11 +65,11 @@ func (c *cache) paths() []string {
 	return paths
 }
 
-// find returns the path of the module's first program, or an error that is ErrNotBuilt.
-func (c *cache) find(m module) (string, error) {
+// findProgram returns the path of the module's first program, or an error that is ErrNotBuilt.
+func (c *cache) findProgram(m module) (string, error) {
 	var searched []string
 	for _, d := range c.directories {
-		path := filepath.Join(d.path, m.dir, m.first())
+		path := filepath.Join(d.path, m.dir, m.firstProgram())
 		info, err := os.Stat(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -97,7 +97,7 @@ func (c *cache) find(m module) (string, error) {
 
 // findFile returns the path of one of the module's programs or files of data, or an error that is ErrNotBuilt.
 func (c *cache) findFile(m module, name string) (string, error) {
-	first, err := c.find(m)
+	first, err := c.findProgram(m)
 	if err != nil {
 		return "", err
 	}
@@ -109,16 +109,16 @@ func (c *cache) findFile(m module, name string) (string, error) {
 	return path, nil
 }
 
-// ensure returns the path of the module's first program, after building the module if it is missing. It passes the
+// ensureBuilt returns the path of the module's first program, after building the module if it is missing. It passes the
 // steps of a build to report, which may be nil, one at a time; when another caller is already building the module,
 // both receive them. The error of a failed build is a [*BuildError], unless nobody waits for the build any more: it
 // ends with the context of the last caller.
-func (c *cache) ensure(ctx context.Context, m module, report func(Progress)) (string, error) {
-	path, err := c.find(m)
+func (c *cache) ensureBuilt(ctx context.Context, m module, report func(Progress)) (string, error) {
+	path, err := c.findProgram(m)
 	if !errors.Is(err, ErrNotBuilt) {
 		return path, err
 	}
-	build, leave := c.join(ctx, m, report)
+	build, leave := c.joinBuild(ctx, m, report)
 	select {
 	case <-build.done:
 	case <-ctx.Done():
@@ -138,9 +138,10 @@ func (c *cache) ensure(ctx context.Context, m module, report func(Progress)) (st
 	}
 }
 
-// join joins the build of a module, and starts it if there is none. leave reports whether no other caller waits for the
-// build.
-func (c *cache) join(ctx context.Context, m module, report func(Progress)) (_ *sharedBuild, leave func() (last bool)) {
+// joinBuild joins the build of a module, and starts it if there is none. leave reports whether no other caller waits
+// for the build.
+func (c *cache) joinBuild(ctx context.Context, m module, report func(Progress)) (_ *sharedBuild,
+	leave func() (last bool)) {
 	key := m.dir + " " + m.version
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -149,9 +150,9 @@ func (c *cache) join(ctx context.Context, m module, report func(Progress)) (_ *s
 		buildCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		build = &sharedBuild{cancel: cancel, done: make(chan struct{}), watchers: make(map[*func(Progress)]bool)}
 		c.builds[key] = build
-		go c.run(buildCtx, key, m, build)
+		go c.runBuild(buildCtx, key, m, build)
 	}
-	unwatch := build.watch(report)
+	unwatch := build.addWatcher(report)
 	return build, func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -164,9 +165,9 @@ func (c *cache) join(ctx context.Context, m module, report func(Progress)) (_ *s
 	}
 }
 
-// run builds for all who joined.
-func (c *cache) run(ctx context.Context, key string, m module, build *sharedBuild) {
-	build.path, build.err = c.buildLocked(ctx, m, build.report)
+// runBuild builds for all who joined.
+func (c *cache) runBuild(ctx context.Context, key string, m module, build *sharedBuild) {
+	build.path, build.err = c.buildLocked(ctx, m, build.reportProgress)
 	c.mu.Lock()
 	if c.builds[key] == build {
 		delete(c.builds, key)
@@ -190,10 +191,10 @@ func (c *cache) buildLocked(ctx context.Context, m module, report func(Progress)
 		return "", fmt.Errorf("build the %s: %w", m.title, err)
 	}
 	defer unlock()
-	if path, err := c.find(m); !errors.Is(err, ErrNotBuilt) {
+	if path, err := c.findProgram(m); !errors.Is(err, ErrNotBuilt) {
 		return path, err
 	}
-	return build(ctx, m, dir, c.env, report)
+	return buildModule(ctx, m, dir, c.env, report)
 }
 
 // sharedBuild is a build in progress, with those who wait for it.
@@ -208,8 +209,8 @@ type sharedBuild struct {
 	watchers map[*func(Progress)]bool
 }
 
-// watch adds a watcher. unwatch removes it, and reports whether it was the last.
-func (s *sharedBuild) watch(report func(Progress)) (unwatch func() (last bool)) {
+// addWatcher adds a watcher. unwatch removes it, and reports whether it was the last.
+func (s *sharedBuild) addWatcher(report func(Progress)) (unwatch func() (last bool)) {
 	if report == nil {
 		report = func(Progress) {}
 	}
@@ -227,7 +228,7 @@ func (s *sharedBuild) watch(report func(Progress)) (unwatch func() (last bool)) 
 	}
 }
 
-func (s *sharedBuild) report(p Progress) {
+func (s *sharedBuild) reportProgress(p Progress) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last = &p

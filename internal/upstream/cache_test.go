@@ -100,7 +100,7 @@ func TestFindLooksInOrder(t *testing.T) {
 					writeBundle(t, filepath.Join(dir, where), "1.35", version, 0o755)
 				}
 			}
-			path, err := c.find(tiny("1.35", current))
+			path, err := c.findProgram(tiny("1.35", current))
 			if test.want == "" {
 				if !errors.Is(err, ErrNotBuilt) {
 					t.Fatalf("Find = %q, %v, want ErrNotBuilt", path, err)
@@ -152,7 +152,7 @@ func TestFindRefusesWhatCannotRun(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := writeBundle(t, dir, "1.35", "v1", 0o644)
-	_, err := newCacheIn(dir, EnvBundles).ensure(t.Context(), tiny("1.35", "v1"), nil)
+	_, err := newCacheIn(dir, EnvBundles).ensureBuilt(t.Context(), tiny("1.35", "v1"), nil)
 	if err == nil || errors.Is(err, ErrNotBuilt) || !strings.Contains(err.Error(), path) {
 		t.Errorf("error is %v, want one that names %s and does not build over it", err, path)
 	}
@@ -180,7 +180,7 @@ func TestEnsureBuildsOnce(t *testing.T) {
 	for _, daemon := range daemons {
 		for range 10 {
 			wg.Go(func() {
-				path, err := daemon.ensure(t.Context(), module, nil)
+				path, err := daemon.ensureBuilt(t.Context(), module, nil)
 				if want := filepath.Join(dir, "v1.35", "kube"); err != nil || path != want {
 					t.Errorf("Ensure = %q, %v, want %s", path, err, want)
 				}
@@ -205,7 +205,7 @@ func TestEnsureReplacesAnOldBundle(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, version := range []string{"v1.35.3-eks-aaaaaaa", "v1.35.4-eks-bbbbbbb"} {
-		path, err := newCacheIn(dir, EnvBundles).ensure(t.Context(), tiny("1.35", version), nil)
+		path, err := newCacheIn(dir, EnvBundles).ensureBuilt(t.Context(), tiny("1.35", version), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -224,7 +224,8 @@ func TestProgressReachesEveryWatcher(t *testing.T) {
 	reports := make([][]Progress, 3)
 	for i := range reports {
 		wg.Go(func() {
-			if _, err := c.ensure(t.Context(), module, func(p Progress) { reports[i] = append(reports[i], p) }); err != nil {
+			if _, err := c.ensureBuilt(t.Context(), module,
+				func(p Progress) { reports[i] = append(reports[i], p) }); err != nil {
 				t.Error(err)
 			}
 		})
@@ -252,12 +253,13 @@ func TestFailedBuildSaysWhyAndCanBeRepeated(t *testing.T) {
 	broken.files["main.go"] = []byte("package main\n\nfunc main() { undefinedFunction() }\n")
 	c := newCacheIn(dir, EnvBundles)
 
-	_, err := c.ensure(t.Context(), broken, nil)
+	_, err := c.ensureBuilt(t.Context(), broken, nil)
 	var failed *BuildError
 	if !errors.As(err, &failed) {
 		t.Fatalf("error is a %T (%v), want a *BuildError", err, err)
 	}
-	for _, want := range []string{"build the Kubernetes 1.35 bundle", "exit status 1", "main.go:3", "undefinedFunction"} {
+	for _, want := range []string{"build the Kubernetes 1.35 bundle", "exit status 1", "main.go:3",
+		"undefinedFunction"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q does not contain %q", err, want)
 		}
@@ -269,14 +271,14 @@ func TestFailedBuildSaysWhyAndCanBeRepeated(t *testing.T) {
 		t.Errorf("left behind: %v", left)
 	}
 
-	if _, err := c.ensure(t.Context(), fixed, nil); err != nil {
+	if _, err := c.ensureBuilt(t.Context(), fixed, nil); err != nil {
 		t.Errorf("a build after a failed one: %v", err)
 	}
 }
 
 func TestFailedBuildKeepsTheEndOfTheOutput(t *testing.T) {
 	fakeGo(t, `i=0; while [ $i -lt 100 ]; do i=$((i+1)); echo "complaint number $i." >&2; done; exit 7`)
-	_, err := newCacheIn(t.TempDir(), EnvBundles).ensure(t.Context(), tiny("1.35", "v1"), nil)
+	_, err := newCacheIn(t.TempDir(), EnvBundles).ensureBuilt(t.Context(), tiny("1.35", "v1"), nil)
 	var failed *BuildError
 	if !errors.As(err, &failed) {
 		t.Fatalf("error is %v", err)
@@ -289,8 +291,9 @@ func TestFailedBuildKeepsTheEndOfTheOutput(t *testing.T) {
 func TestMissingGo(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	dir := t.TempDir()
-	_, err := newCacheIn(dir, EnvBundles).ensure(t.Context(), tiny("1.35", "v1"), nil)
-	for _, want := range []string{"no go command", "https://go.dev/dl", filepath.Join(dir, "v1.35", "kube"), EnvBundles} {
+	_, err := newCacheIn(dir, EnvBundles).ensureBuilt(t.Context(), tiny("1.35", "v1"), nil)
+	for _, want := range []string{"no go command", "https://go.dev/dl", filepath.Join(dir, "v1.35", "kube"),
+		EnvBundles} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not contain %q", err, want)
 		}
@@ -303,7 +306,7 @@ func TestUnwritableDirectory(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	_, err := newCacheIn(file, EnvBundles).ensure(t.Context(), tiny("1.35", "v1"), nil)
+	_, err := newCacheIn(file, EnvBundles).ensureBuilt(t.Context(), tiny("1.35", "v1"), nil)
 	if err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("error is %v, want one that names %s", err, file)
 	}
@@ -326,7 +329,7 @@ func TestEnsureWaitsForAnotherProcess(t *testing.T) {
 	waited := make(chan struct{})
 	done := make(chan error, 1)
 	go func() {
-		_, err := newCacheIn(dir, EnvBundles).ensure(t.Context(), module, func(p Progress) {
+		_, err := newCacheIn(dir, EnvBundles).ensureBuilt(t.Context(), module, func(p Progress) {
 			if p.Step != Waiting {
 				t.Errorf("it builds: %v", p)
 				return
@@ -356,13 +359,13 @@ func TestCancelledWhileWaiting(t *testing.T) {
 	}
 	c, module := newCacheIn(dir, EnvBundles), tiny("1.35", "v1")
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err = c.ensure(ctx, module, func(Progress) { cancel() })
+	_, err = c.ensureBuilt(ctx, module, func(Progress) { cancel() })
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error is %v, want context.Canceled", err)
 	}
 	// The next caller does not inherit the cancellation.
 	unlock()
-	if _, err := c.ensure(t.Context(), module, nil); err != nil {
+	if _, err := c.ensureBuilt(t.Context(), module, nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -386,12 +389,12 @@ exec $GO "$@"`)
 	second, leaveSecond := context.WithCancel(t.Context())
 	firstErr, secondErr := make(chan error, 1), make(chan error, 1)
 	go func() {
-		_, err := c.ensure(first, module, report)
+		_, err := c.ensureBuilt(first, module, report)
 		firstErr <- err
 	}()
 	<-compiling
 	go func() {
-		_, err := c.ensure(second, module, report)
+		_, err := c.ensureBuilt(second, module, report)
 		secondErr <- err
 	}()
 	<-compiling // the second has joined: it was told the last report

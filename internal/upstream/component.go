@@ -62,7 +62,7 @@ func (c *Components) IsBuilt(b catalogue.Build) (bool, error) {
 	}
 	m, err := componentModule(b)
 	if err == nil {
-		_, err = c.cache.find(m)
+		_, err = c.cache.findProgram(m)
 	}
 	if errors.Is(err, ErrNotBuilt) {
 		return false, nil
@@ -86,7 +86,7 @@ func (c *Components) Ensure(ctx context.Context, b catalogue.Build, report func(
 	if err != nil {
 		return err
 	}
-	_, err = c.cache.ensure(ctx, m, report)
+	_, err = c.cache.ensureBuilt(ctx, m, report)
 	return err
 }
 

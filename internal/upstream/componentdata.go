@@ -43,7 +43,7 @@ func (c *Components) DataFile(ctx context.Context, b catalogue.Build, name strin
 	// The name of the file identifies its content, so that it never has to be written again.
 	key := sha256.Sum256(fmt.Appendf(nil, "%s@%s %s %s", data.Module, data.Version, data.Sum, data.Path))
 	file := filepath.Join("data", hex.EncodeToString(key[:])[:12]+"-"+filepath.Base(name))
-	dirs := c.cache.paths()
+	dirs := c.cache.searchPaths()
 	for _, dir := range dirs {
 		path := filepath.Join(dir, file)
 		if _, err := os.Stat(path); err == nil {

@@ -21,16 +21,16 @@ func (d download) String() string { return d.module + "@" + d.version }
 
 // downloadModule returns the directory of a module, as download.dir does, with the Go command on the PATH.
 func downloadModule(ctx context.Context, d download) (string, error) {
-	golang, err := findGo()
+	golang, err := findGoCommand()
 	if err != nil {
 		return "", fmt.Errorf("download %s: %w", d, err)
 	}
-	return d.dir(ctx, golang)
+	return d.moduleDir(ctx, golang)
 }
 
-// dir returns the directory of the module in the Go module cache, after downloading the module if needed. Its files
-// are read-only.
-func (d download) dir(ctx context.Context, golang string) (string, error) {
+// moduleDir returns the directory of the module in the Go module cache, after downloading the module if needed. Its
+// files are read-only.
+func (d download) moduleDir(ctx context.Context, golang string) (string, error) {
 	work, err := os.MkdirTemp("", "coracle-download-")
 	if err != nil {
 		return "", err
@@ -44,7 +44,7 @@ func (d download) dir(ctx context.Context, golang string) (string, error) {
 	cmd := goCommand(ctx, work, golang, "mod", "download", "-json", d.String())
 	cmd.Env = append(cmd.Env, "GO111MODULE=on", "GOSUMDB=off") // the sum is compared below
 	var output strings.Builder
-	kept, err := run(cmd,
+	kept, err := runCommand(cmd,
 		func(line string) { output.WriteString(line) },
 		func(line string) bool { return strings.HasPrefix(line, "go: downloading ") })
 	var answer struct{ Dir, Sum, Error string }

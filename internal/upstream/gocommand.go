@@ -17,8 +17,8 @@ import (
 // errNoGo is returned when a program or a module is missing and there is no Go command to get it with.
 var errNoGo = errors.New("there is no go command on the PATH: install Go (https://go.dev/dl)")
 
-// findGo returns the path of the Go command, or errNoGo.
-func findGo() (string, error) {
+// findGoCommand returns the path of the Go command, or errNoGo.
+func findGoCommand() (string, error) {
 	golang, err := exec.LookPath("go")
 	if err != nil {
 		return "", errNoGo
@@ -54,9 +54,9 @@ func goCommand(ctx context.Context, dir, golang string, args ...string) *exec.Cm
 
 const keptLines = 20 // of output, for the error message
 
-// run runs a command and passes its lines of output to the two functions. It returns the last lines of standard error
-// that stderr did not recognize.
-func run(cmd *exec.Cmd, stdout func(line string), stderr func(line string) (recognized bool)) ([]string, error) {
+// runCommand runs a command and passes its lines of output to the two functions. It returns the last lines of standard
+// error that stderr did not recognize.
+func runCommand(cmd *exec.Cmd, stdout func(line string), stderr func(line string) (recognized bool)) ([]string, error) {
 	var kept []string
 	var readers sync.WaitGroup
 	read := func(open func() (io.ReadCloser, error), line func(string)) error {

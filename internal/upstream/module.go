@@ -35,13 +35,13 @@ type module struct {
 	data map[string]string
 }
 
-// first returns the name of the program whose file shows that the module has been built.
-func (m module) first() string { return slices.Sorted(maps.Keys(m.programs))[0] }
+// firstProgram returns the name of the program whose file shows that the module has been built.
+func (m module) firstProgram() string { return slices.Sorted(maps.Keys(m.programs))[0] }
 
 // writeSources writes the sources of the module into the directory that it is built in.
 func (m module) writeSources(ctx context.Context, work, golang string) error {
 	if m.from != nil {
-		from, err := m.from.dir(ctx, golang)
+		from, err := m.from.moduleDir(ctx, golang)
 		if err != nil {
 			return err
 		}
@@ -62,7 +62,7 @@ func (m module) writeSources(ctx context.Context, work, golang string) error {
 		edit = append(edit, "-replace="+module+"="+by)
 	}
 	if len(m.replace) > 0 {
-		output, err := run(goCommand(ctx, work, golang, edit...), nil, func(string) bool { return false })
+		output, err := runCommand(goCommand(ctx, work, golang, edit...), nil, func(string) bool { return false })
 		if err != nil {
 			return fmt.Errorf("replace modules: %w: %s", err, strings.Join(output, "; "))
 		}

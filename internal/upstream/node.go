@@ -80,19 +80,19 @@ func (p *NodePrograms) Ensure(ctx context.Context, report func(Progress)) error 
 
 // EnsureUpstream builds what is missing of the programs that package node pins.
 func (p *NodePrograms) EnsureUpstream(ctx context.Context, report func(Progress)) error {
-	_, err := p.cache.ensure(ctx, nodeModule(), report)
+	_, err := p.cache.ensureBuilt(ctx, nodeModule(), report)
 	return err
 }
 
 // Dir returns the directory that Ensure builds into.
 func (p *NodePrograms) Dir() string {
-	paths := p.cache.paths()
+	paths := p.cache.searchPaths()
 	return paths[len(paths)-1]
 }
 
 func (p *NodePrograms) findMachineProgram() (string, error) {
 	var searched []string
-	for _, dir := range p.cache.paths() {
+	for _, dir := range p.cache.searchPaths() {
 		path := filepath.Join(dir, MachineProgram)
 		info, err := os.Stat(path)
 		if err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {

@@ -46,7 +46,8 @@ func TestChangesOfAccessTakeEffect(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := kubernetes.NewForConfig(&rest.Config{Host: *cluster.Endpoint, BearerToken: token, QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: ca}})
+		c, err := kubernetes.NewForConfig(&rest.Config{Host: *cluster.Endpoint, BearerToken: token, QPS: -1,
+			TLSClientConfig: rest.TLSClientConfig{CAData: ca}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +56,8 @@ func TestChangesOfAccessTakeEffect(t *testing.T) {
 	admin := client(d.Config())
 
 	users := iam.NewFromConfig(d.Config())
-	if _, err := users.CreateUser(ctx, &iam.CreateUserInput{UserName: aws.String("dev"), Path: aws.String("/team/")}); err != nil {
+	if _, err := users.CreateUser(ctx, &iam.CreateUserInput{UserName: aws.String("dev"),
+		Path: aws.String("/team/")}); err != nil {
 		t.Fatal(err)
 	}
 	key, err := users.CreateAccessKey(ctx, &iam.CreateAccessKeyInput{UserName: aws.String("dev")})
@@ -95,7 +97,8 @@ func TestChangesOfAccessTakeEffect(t *testing.T) {
 
 	_, err = api.CreateAccessEntry(ctx, &eks.CreateAccessEntryInput{ClusterName: name, PrincipalArn: principal})
 	after("create-access-entry", err, pods, apierrors.IsForbidden)
-	who, err := dev.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	who, err := dev.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{},
+		metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +121,8 @@ func TestChangesOfAccessTakeEffect(t *testing.T) {
 	}
 
 	_, err = api.AssociateAccessPolicy(ctx, &eks.AssociateAccessPolicyInput{
-		ClusterName: name, PrincipalArn: principal, PolicyArn: view, AccessScope: &ekstypes.AccessScope{Type: ekstypes.AccessScopeTypeCluster},
+		ClusterName: name, PrincipalArn: principal, PolicyArn: view,
+		AccessScope: &ekstypes.AccessScope{Type: ekstypes.AccessScopeTypeCluster},
 	})
 	after("associate-access-policy", err, pods, allowed)
 	_, err = api.AssociateAccessPolicy(ctx, &eks.AssociateAccessPolicyInput{
@@ -126,7 +130,8 @@ func TestChangesOfAccessTakeEffect(t *testing.T) {
 		AccessScope: &ekstypes.AccessScope{Type: ekstypes.AccessScopeTypeNamespace, Namespaces: []string{"kube-*"}},
 	})
 	after("associate-access-policy in other namespaces", err, pods, apierrors.IsForbidden)
-	_, err = api.DisassociateAccessPolicy(ctx, &eks.DisassociateAccessPolicyInput{ClusterName: name, PrincipalArn: principal, PolicyArn: view})
+	_, err = api.DisassociateAccessPolicy(ctx, &eks.DisassociateAccessPolicyInput{ClusterName: name,
+		PrincipalArn: principal, PolicyArn: view})
 	after("disassociate-access-policy", err, func() error {
 		_, err := dev.CoreV1().Pods("kube-system").List(ctx, metav1.ListOptions{})
 		return err
@@ -138,9 +143,11 @@ func TestChangesOfAccessTakeEffect(t *testing.T) {
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "operators"}},
 	}, metav1.CreateOptions{})
 	after("binding a group", err, nodes, apierrors.IsForbidden)
-	_, err = api.UpdateAccessEntry(ctx, &eks.UpdateAccessEntryInput{ClusterName: name, PrincipalArn: principal, KubernetesGroups: []string{"operators"}})
+	_, err = api.UpdateAccessEntry(ctx, &eks.UpdateAccessEntryInput{ClusterName: name, PrincipalArn: principal,
+		KubernetesGroups: []string{"operators"}})
 	after("update-access-entry with a group", err, nodes, allowed)
-	_, err = api.UpdateAccessEntry(ctx, &eks.UpdateAccessEntryInput{ClusterName: name, PrincipalArn: principal, KubernetesGroups: []string{}})
+	_, err = api.UpdateAccessEntry(ctx, &eks.UpdateAccessEntryInput{ClusterName: name, PrincipalArn: principal,
+		KubernetesGroups: []string{}})
 	after("update-access-entry without it", err, nodes, apierrors.IsForbidden)
 	_, err = api.DeleteAccessEntry(ctx, &eks.DeleteAccessEntryInput{ClusterName: name, PrincipalArn: principal})
 	after("delete-access-entry", err, nodes, apierrors.IsUnauthorized)
@@ -149,7 +156,8 @@ func TestChangesOfAccessTakeEffect(t *testing.T) {
 	write := func(mapUsers string) error {
 		return eventually.Try(10*time.Millisecond, func() error { return replaceAWSAuth(ctx, maps, mapUsers) })
 	}
-	after("aws-auth with the user", write("- userarn: "+arn+"\n  username: dev\n  groups: [operators]\n"), nodes, allowed)
+	after("aws-auth with the user", write("- userarn: "+arn+"\n  username: dev\n  groups: [operators]\n"), nodes,
+		allowed)
 	after("aws-auth without the group", write("- userarn: "+arn+"\n  username: dev\n"), nodes, apierrors.IsForbidden)
 	after("aws-auth without the user", write("- username: nobody\n"), nodes, apierrors.IsUnauthorized)
 
@@ -182,7 +190,8 @@ type configMaps interface {
 func replaceAWSAuth(ctx context.Context, maps configMaps, mapUsers string) error {
 	found, err := maps.Get(ctx, "aws-auth", metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		_, err = maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "aws-auth"}, Data: map[string]string{"mapUsers": mapUsers}}, metav1.CreateOptions{})
+		_, err = maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "aws-auth"},
+			Data: map[string]string{"mapUsers": mapUsers}}, metav1.CreateOptions{})
 		return err
 	} else if err != nil {
 		return err

@@ -15,15 +15,18 @@ import (
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
-// TestPoliciesOnLogGroups shows what the ways in which policies name log groups allow: "...:log-group:NAME:*" and "...:log-group:/aws/eks/*"
-// are about the group and what is in it; a bare "...:log-group:NAME" is about its tags alone, as on AWS.
+// TestPoliciesOnLogGroups shows what the ways in which policies name log groups allow: "...:log-group:NAME:*" and
+// "...:log-group:/aws/eks/*" are about the group and what is in it; a bare "...:log-group:NAME" is about its tags
+// alone, as on AWS.
 func TestPoliciesOnLogGroups(t *testing.T) {
 	t.Parallel()
 	d := harness.Start(t)
 	ctx := t.Context()
 	root := cloudwatchlogs.NewFromConfig(d.Config())
-	for name, tags := range map[string]map[string]string{"/aws/eks/a/cluster": {"team": "a"}, "/aws/eks/b/cluster": {"team": "b"}, "other": nil} {
-		if _, err := root.CreateLogGroup(ctx, &cloudwatchlogs.CreateLogGroupInput{LogGroupName: &name, Tags: tags}); err != nil {
+	for name, tags := range map[string]map[string]string{"/aws/eks/a/cluster": {"team": "a"},
+		"/aws/eks/b/cluster": {"team": "b"}, "other": nil} {
+		if _, err := root.CreateLogGroup(ctx, &cloudwatchlogs.CreateLogGroupInput{LogGroupName: &name,
+			Tags: tags}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -31,7 +34,8 @@ func TestPoliciesOnLogGroups(t *testing.T) {
 	start := func(groups ...string) func(context.Context, *cloudwatchlogs.Client) error {
 		return func(ctx context.Context, c *cloudwatchlogs.Client) error {
 			out, err := c.StartQuery(ctx, &cloudwatchlogs.StartQueryInput{
-				LogGroupNames: groups, StartTime: aws.Int64(0), EndTime: aws.Int64(time.Now().Unix()), QueryString: aws.String("fields @message"),
+				LogGroupNames: groups, StartTime: aws.Int64(0), EndTime: aws.Int64(time.Now().Unix()),
+				QueryString: aws.String("fields @message"),
 			})
 			if err == nil {
 				id = out.QueryId
@@ -41,7 +45,8 @@ func TestPoliciesOnLogGroups(t *testing.T) {
 	}
 	source := func(ctx context.Context, c *cloudwatchlogs.Client) error {
 		_, err := c.StartQuery(ctx, &cloudwatchlogs.StartQueryInput{
-			StartTime: aws.Int64(0), EndTime: aws.Int64(time.Now().Unix()), QueryString: aws.String("SOURCE logGroups(namePrefix: ['/aws/eks/']) | fields @message"),
+			StartTime: aws.Int64(0), EndTime: aws.Int64(time.Now().Unix()),
+			QueryString: aws.String("SOURCE logGroups(namePrefix: ['/aws/eks/']) | fields @message"),
 		})
 		return err
 	}
@@ -52,7 +57,9 @@ func TestPoliciesOnLogGroups(t *testing.T) {
 		}
 	}
 	tags := func(ctx context.Context, c *cloudwatchlogs.Client) error {
-		_, err := c.ListTagsForResource(ctx, &cloudwatchlogs.ListTagsForResourceInput{ResourceArn: aws.String("arn:aws:logs:" + harness.Region + ":111122223333:log-group:/aws/eks/a/cluster")})
+		_, err := c.ListTagsForResource(ctx,
+			&cloudwatchlogs.ListTagsForResourceInput{ResourceArn: aws.String("arn:aws:logs:" + harness.Region +
+				":111122223333:log-group:/aws/eks/a/cluster")})
 		return err
 	}
 	results := func(ctx context.Context, c *cloudwatchlogs.Client) error {
@@ -81,25 +88,31 @@ func TestPoliciesOnLogGroups(t *testing.T) {
 		{allow("logs:*", arn+a), "the events of a", filter(a), false},
 		{allow("logs:*", arn+a), "the tags of a", tags, true},
 		{allow("logs:*", arn+a+":*"), "the tags of a", tags, false},
-		{allow("logs:*", "*") + `,{"Effect":"Deny","Action":"logs:StartQuery","Resource":"*","Condition":{"StringEquals":{"aws:ResourceTag/team":"b"}}}`, "a query of a", start(a), true},
-		{allow("logs:*", "*") + `,{"Effect":"Deny","Action":"logs:StartQuery","Resource":"*","Condition":{"StringEquals":{"aws:ResourceTag/team":"b"}}}`, "a query of a and b", start(a, b), false},
-		{allow("logs:*", "*") + `,{"Effect":"Deny","Action":"logs:StartQuery","Resource":"` + arn + b + `:*"}`, "a query of both by SOURCE", source, false},
+		{allow("logs:*", "*") +
+			`,{"Effect":"Deny","Action":"logs:StartQuery","Resource":"*","Condition":{"StringEquals":{"aws:ResourceTag/team":"b"}}}`, "a query of a", start(a), true},
+		{allow("logs:*", "*") +
+			`,{"Effect":"Deny","Action":"logs:StartQuery","Resource":"*","Condition":{"StringEquals":{"aws:ResourceTag/team":"b"}}}`, "a query of a and b", start(a, b), false},
+		{allow("logs:*", "*") + `,{"Effect":"Deny","Action":"logs:StartQuery","Resource":"` + arn + b + `:*"}`,
+			"a query of both by SOURCE", source, false},
 	} {
 		user := aws.String(fmt.Sprintf("reader-%d", i))
 		if _, err := users.CreateUser(ctx, &iam.CreateUserInput{UserName: user}); err != nil {
 			t.Fatal(err)
 		}
 		policy := `{"Version":"2012-10-17","Statement":[` + test.statements + `]}`
-		if _, err := users.PutUserPolicy(ctx, &iam.PutUserPolicyInput{UserName: user, PolicyName: aws.String("p"), PolicyDocument: &policy}); err != nil {
+		if _, err := users.PutUserPolicy(ctx, &iam.PutUserPolicyInput{UserName: user, PolicyName: aws.String("p"),
+			PolicyDocument: &policy}); err != nil {
 			t.Fatal(err)
 		}
 		key, err := users.CreateAccessKey(ctx, &iam.CreateAccessKeyInput{UserName: user})
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = test.try(ctx, cloudwatchlogs.NewFromConfig(d.ConfigFor(*key.AccessKey.AccessKeyId, *key.AccessKey.SecretAccessKey, "")))
+		err = test.try(ctx, cloudwatchlogs.NewFromConfig(d.ConfigFor(*key.AccessKey.AccessKeyId,
+			*key.AccessKey.SecretAccessKey, "")))
 		var api smithy.APIError
-		if denied := errors.As(err, &api) && api.ErrorCode() == "AccessDeniedException"; denied == test.allowed || !denied && err != nil {
+		if denied := errors.As(err, &api) && api.ErrorCode() == "AccessDeniedException"; denied == test.allowed ||
+			!denied && err != nil {
 			t.Errorf("%s with %s: %v", test.what, test.statements, err)
 		}
 	}

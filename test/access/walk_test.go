@@ -91,7 +91,8 @@ func TestEveryOperationRefusesStrangers(t *testing.T) {
 			r.Body = io.NopCloser(bytes.NewReader(body))
 		}
 		hash := sha256.Sum256(body)
-		if err := signer.SignHTTP(context.Background(), *with, r, hex.EncodeToString(hash[:]), op.Service.SigningName, harness.Region, at); err != nil {
+		if err := signer.SignHTTP(context.Background(), *with, r, hex.EncodeToString(hash[:]), op.Service.SigningName,
+			harness.Region, at); err != nil {
 			t.Fatal(err)
 		}
 		return r
@@ -116,17 +117,22 @@ func TestEveryOperationRefusesStrangers(t *testing.T) {
 					return
 				}
 			}
-			t.Errorf("%s:%s %s: %d %s, want one of %s\n%s", op.Service.ActionPrefix, op.Name, what, got.status, got.code, codes, got.body)
+			t.Errorf("%s:%s %s: %d %s, want one of %s\n%s", op.Service.ActionPrefix, op.Name, what, got.status,
+				got.code, codes, got.body)
 		}
 		if op.Unsigned {
 			continue // the token in the request is the proof: the tests of sts refuse bad ones
 		}
 		expect("unsigned", request(op, nil, now), "MissingAuthenticationToken", "MissingAuthenticationTokenException")
-		expect("with a wrong secret", request(op, &forger, now), "SignatureDoesNotMatch", "InvalidSignatureException", "AuthFailure")
-		expect("expired", request(op, &root, now.Add(-30*time.Minute)), "SignatureDoesNotMatch", "InvalidSignatureException", "AuthFailure")
-		expect("with nobody's key", request(op, &stranger, now), "InvalidClientTokenId", "UnrecognizedClientException", "AuthFailure")
+		expect("with a wrong secret", request(op, &forger, now), "SignatureDoesNotMatch", "InvalidSignatureException",
+			"AuthFailure")
+		expect("expired", request(op, &root, now.Add(-30*time.Minute)), "SignatureDoesNotMatch",
+			"InvalidSignatureException", "AuthFailure")
+		expect("with nobody's key", request(op, &stranger, now), "InvalidClientTokenId", "UnrecognizedClientException",
+			"AuthFailure")
 		if !op.Unrestricted {
-			expect("without a policy", request(op, &nobody, now), "AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
+			expect("without a policy", request(op, &nobody, now), "AccessDenied", "AccessDeniedException",
+				"UnauthorizedOperation")
 		}
 	}
 	t.Logf("%d refusals of %v operations", checks, served)
@@ -146,8 +152,10 @@ func inventory(t *testing.T, d *harness.Daemon) string {
 	var b strings.Builder
 	for _, args := range [][]string{
 		{"iam", "get-account-authorization-details"}, {"iam", "list-access-keys", "--user-name", "nobody"},
-		{"ec2", "describe-vpcs"}, {"ec2", "describe-subnets"}, {"ec2", "describe-security-groups"}, {"ec2", "describe-network-interfaces"},
-		{"ec2", "describe-addresses"}, {"ec2", "describe-key-pairs"}, {"ec2", "describe-tags"}, {"eks", "list-clusters"},
+		{"ec2", "describe-vpcs"}, {"ec2", "describe-subnets"}, {"ec2", "describe-security-groups"},
+		{"ec2", "describe-network-interfaces"},
+		{"ec2", "describe-addresses"}, {"ec2", "describe-key-pairs"}, {"ec2", "describe-tags"},
+		{"eks", "list-clusters"},
 		{"logs", "describe-log-groups"}, {"logs", "describe-queries"}, {"logs", "describe-query-definitions"},
 	} {
 		fmt.Fprintln(&b, d.AWS(nil, args...))

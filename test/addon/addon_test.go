@@ -1,7 +1,8 @@
-// Package addon tests EKS add-ons as their users meet them: the unmodified aws and kubectl, coracle fields, a cluster with real nodes on which
-// the add-ons' pods run. The tests need root.
+// Package addon tests EKS add-ons as their users meet them: the unmodified aws and kubectl, coracle fields, a cluster
+// with real nodes on which the add-ons' pods run. The tests need root.
 //
-// All of it happens in one cluster, as making one takes longer than most of what is tried in it: [TestAddons] is the list.
+// All of it happens in one cluster, as making one takes longer than most of what is tried in it: [TestAddons] is the
+// list.
 package addon
 
 import (
@@ -42,7 +43,8 @@ func TestAddons(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "ironman-2022", version)
 	c := &cluster{s, t, eks.NewFromConfig(s.Daemon.Config())}
-	c.aws("eks", "update-cluster-config", "--name", c.Cluster, "--logging", `{"clusterLogging":[{"types":["audit"],"enabled":true}]}`)
+	c.aws("eks", "update-cluster-config", "--name", c.Cluster, "--logging",
+		`{"clusterLogging":[{"types":["audit"],"enabled":true}]}`)
 	nodes := c.withoutNodes()
 	c.AwaitNodes(nodes...)
 	c.run("nodes come", (*cluster).nodesCome)
@@ -127,7 +129,8 @@ func (c *cluster) contains(what, text string, want ...string) {
 }
 
 func (c *cluster) describe(name string) (*ekstypes.Addon, error) {
-	out, err := c.eks.DescribeAddon(c.t.Context(), &eks.DescribeAddonInput{ClusterName: &c.Site.Cluster, AddonName: &name})
+	out, err := c.eks.DescribeAddon(c.t.Context(), &eks.DescribeAddonInput{ClusterName: &c.Site.Cluster,
+		AddonName: &name})
 	if err != nil {
 		return nil, err
 	}
@@ -146,9 +149,10 @@ func (c *cluster) await(name string, want ekstypes.AddonStatus) *ekstypes.Addon 
 			return nil
 		}
 		err = fmt.Errorf("add-on %s is %s, not %s: %s", name, last.Status, want, harness.Text(last.Health))
-		if strings.HasSuffix(string(last.Status), "_FAILED") && slices.ContainsFunc(last.Health.Issues, func(i ekstypes.AddonIssue) bool {
-			return i.Code == ekstypes.AddonIssueCodeConfigurationConflict // all else goes on being tried
-		}) {
+		if strings.HasSuffix(string(last.Status), "_FAILED") && slices.ContainsFunc(last.Health.Issues,
+			func(i ekstypes.AddonIssue) bool {
+				return i.Code == ekstypes.AddonIssueCodeConfigurationConflict // all else goes on being tried
+			}) {
 			return eventually.Never(err)
 		}
 		return err
@@ -161,7 +165,8 @@ func (c *cluster) await(name string, want ekstypes.AddonStatus) *ekstypes.Addon 
 }
 
 // issue waits until the add-on has that status with an issue of that code, whose message has the texts in it.
-func (c *cluster) issue(name string, status ekstypes.AddonStatus, code ekstypes.AddonIssueCode, texts ...string) ekstypes.AddonIssue {
+func (c *cluster) issue(name string, status ekstypes.AddonStatus, code ekstypes.AddonIssueCode,
+	texts ...string) ekstypes.AddonIssue {
 	c.t.Helper()
 	var found ekstypes.AddonIssue
 	err := eventually.Try(poll, func() error {
@@ -179,7 +184,8 @@ func (c *cluster) issue(name string, status ekstypes.AddonStatus, code ekstypes.
 				return nil
 			}
 		}
-		return fmt.Errorf("add-on %s is %s with %s; want %s with %s %q", name, a.Status, harness.Text(a.Health), status, code, texts)
+		return fmt.Errorf("add-on %s is %s with %s; want %s with %s %q", name, a.Status, harness.Text(a.Health), status,
+			code, texts)
 	})
 	if err != nil {
 		c.explain()
@@ -193,7 +199,8 @@ func (c *cluster) updated(name, id string, want ekstypes.UpdateStatus) *ekstypes
 	c.t.Helper()
 	var last *ekstypes.Update
 	if err := eventually.Try(poll, func() error {
-		out, err := c.eks.DescribeUpdate(c.t.Context(), &eks.DescribeUpdateInput{Name: &c.Site.Cluster, AddonName: &name, UpdateId: &id})
+		out, err := c.eks.DescribeUpdate(c.t.Context(), &eks.DescribeUpdateInput{Name: &c.Site.Cluster,
+			AddonName: &name, UpdateId: &id})
 		if err != nil {
 			return err
 		}
@@ -244,7 +251,8 @@ func (c *cluster) until(what string, try func() error) {
 // explain logs what runs in the cluster.
 func (c *cluster) explain() {
 	c.t.Helper()
-	for _, args := range [][]string{{"get", "pods", "-A", "-o", "wide"}, {"get", "events", "-A", "--sort-by=.lastTimestamp"}} {
+	for _, args := range [][]string{{"get", "pods", "-A", "-o", "wide"},
+		{"get", "events", "-A", "--sort-by=.lastTimestamp"}} {
 		out, errs, _ := c.Try(c.Config, "kubectl", args...)
 		c.t.Logf("kubectl %s:\n%s%s", strings.Join(args, " "), out[max(0, len(out)-8000):], errs)
 	}
@@ -329,8 +337,10 @@ func (c *cluster) versions(name string) (all []string, standard string) {
 			}
 		}
 	}
-	text := c.aws("eks", "describe-addon-versions", "--kubernetes-version", version, "--addon-name", name, "--output", "json")
-	if err := json.Unmarshal([]byte(text), &out); err != nil || len(out.Addons) != 1 || out.Addons[0].AddonName != name {
+	text := c.aws("eks", "describe-addon-versions", "--kubernetes-version", version, "--addon-name", name, "--output",
+		"json")
+	if err := json.Unmarshal([]byte(text), &out); err != nil || len(out.Addons) != 1 ||
+		out.Addons[0].AddonName != name {
 		c.t.Fatalf("the versions of %s: %v\n%s", name, err, text)
 	}
 	for _, v := range out.Addons[0].AddonVersions {

@@ -20,16 +20,21 @@ func (c *cluster) configuration() {
 		}
 	}
 	_, standard := c.versions("coredns")
-	c.contains("the schema", c.aws("eks", "describe-addon-configuration", "--addon-name", "coredns", "--addon-version", standard, "--query", "configurationSchema", "--output", "text"), `"replicaCount"`)
-	c.refused([]string{"InvalidParameterException", "ConfigurationValue provided in request is not supported", "$.replicas"},
-		"eks", "update-addon", "--cluster-name", c.Cluster, "--addon-name", "coredns", "--configuration-values", `{"replicas":3}`)
+	c.contains("the schema", c.aws("eks", "describe-addon-configuration", "--addon-name", "coredns", "--addon-version",
+		standard, "--query", "configurationSchema", "--output", "text"), `"replicaCount"`)
+	c.refused([]string{"InvalidParameterException", "ConfigurationValue provided in request is not supported",
+		"$.replicas"},
+		"eks", "update-addon", "--cluster-name", c.Cluster, "--addon-name", "coredns", "--configuration-values",
+		`{"replicas":3}`)
 
 	// The user's number stays, as long as EKS is not asked for another.
 	c.kubectl("scale", dns, "-n", "kube-system", "--replicas=3")
 	c.update("coredns", ekstypes.UpdateStatusSuccessful, "--resolve-conflicts", "NONE")
 	replicas(3)
-	failed := c.update("coredns", ekstypes.UpdateStatusFailed, "--configuration-values", `{"replicaCount":4}`, "--resolve-conflicts", "NONE")
-	if len(failed.Errors) != 1 || failed.Errors[0].ErrorCode != ekstypes.ErrorCodeConfigurationConflict || !strings.Contains(*failed.Errors[0].ErrorMessage, ".spec.replicas") {
+	failed := c.update("coredns", ekstypes.UpdateStatusFailed, "--configuration-values", `{"replicaCount":4}`,
+		"--resolve-conflicts", "NONE")
+	if len(failed.Errors) != 1 || failed.Errors[0].ErrorCode != ekstypes.ErrorCodeConfigurationConflict ||
+		!strings.Contains(*failed.Errors[0].ErrorMessage, ".spec.replicas") {
 		c.t.Errorf("the update failed with %s", harness.Text(failed.Errors))
 	}
 	c.issue("coredns", ekstypes.AddonStatusUpdateFailed, ekstypes.AddonIssueCodeConfigurationConflict, ".spec.replicas")
@@ -46,7 +51,8 @@ func (c *cluster) configuration() {
 
 	c.update("coredns", ekstypes.UpdateStatusSuccessful, append(four, "OVERWRITE")...)
 	replicas(4)
-	c.update("coredns", ekstypes.UpdateStatusSuccessful, "--configuration-values", "replicaCount: 2 # as YAML\n", "--resolve-conflicts", "NONE")
+	c.update("coredns", ekstypes.UpdateStatusSuccessful, "--configuration-values", "replicaCount: 2 # as YAML\n",
+		"--resolve-conflicts", "NONE")
 	c.await("coredns", ekstypes.AddonStatusActive)
 	replicas(2)
 
@@ -58,7 +64,8 @@ func (c *cluster) configuration() {
 		w := c.workload(dns)
 		_, errs, err := c.Try(c.Config, "kubectl", "get", "configmap/coredns", "-n", "kube-system")
 		if err != nil || *w.Spec.Replicas != 2 || w.Metadata.Labels["team"] != "blue" {
-			return fmt.Errorf("%d replicas, labels %v, the ConfigMap: %v%s", *w.Spec.Replicas, w.Metadata.Labels, err, errs)
+			return fmt.Errorf("%d replicas, labels %v, the ConfigMap: %v%s", *w.Spec.Replicas, w.Metadata.Labels, err,
+				errs)
 		}
 		return nil
 	})

@@ -13,7 +13,8 @@ import (
 // withoutNodes makes an add-on whose pods cannot run anywhere, and then the nodes.
 func (c *cluster) withoutNodes() (instances []string) {
 	c.addon("create-addon", "coredns")
-	issue := c.issue("coredns", ekstypes.AddonStatusDegraded, ekstypes.AddonIssueCodeInsufficientNumberOfReplicas, "The add-on is unhealthy because it doesn't have the desired number of replicas.")
+	issue := c.issue("coredns", ekstypes.AddonStatusDegraded, ekstypes.AddonIssueCodeInsufficientNumberOfReplicas,
+		"The add-on is unhealthy because it doesn't have the desired number of replicas.")
 	if !strings.Contains(strings.Join(issue.ResourceIds, " "), "coredns") || !strings.Contains(*issue.Message, "node") {
 		c.t.Errorf("without nodes the issue is %s", harness.Text(issue))
 	}
@@ -31,15 +32,17 @@ func (c *cluster) nodesCome() {
 	}
 }
 
-// metrics has an add-on of the user's own wish, whose API tells what nodes take; and deletes it. The daemon dies while it makes it, and the next one
-// completes it.
+// metrics has an add-on of the user's own wish, whose API tells what nodes take; and deletes it. The daemon dies while
+// it makes it, and the next one completes it.
 func (c *cluster) metrics() {
-	objects := []string{"deployment/metrics-server", "service/metrics-server", "serviceaccount/metrics-server", "apiservice/v1beta1.metrics.k8s.io", "clusterrole/system:metrics-server"}
+	objects := []string{"deployment/metrics-server", "service/metrics-server", "serviceaccount/metrics-server",
+		"apiservice/v1beta1.metrics.k8s.io", "clusterrole/system:metrics-server"}
 	c.addon("create-addon", "metrics-server")
 	c.Restart()
 	c.await("metrics-server", ekstypes.AddonStatusActive)
 	c.kubectl(append([]string{"get", "-n", "kube-system"}, objects...)...)
-	c.contains("the rollout", c.kubectl("rollout", "status", "deployment/metrics-server", "-n", "kube-system", "--watch=false"), "successfully rolled out")
+	c.contains("the rollout", c.kubectl("rollout", "status", "deployment/metrics-server", "-n", "kube-system",
+		"--watch=false"), "successfully rolled out")
 	c.until("kubectl top nodes tells of both nodes", func() error {
 		out, errs, err := c.Try(c.Config, "kubectl", "top", "nodes", "--no-headers")
 		if err != nil || strings.Count(out, "%") < 4 {
@@ -50,7 +53,8 @@ func (c *cluster) metrics() {
 	c.addon("delete-addon", "metrics-server")
 	c.gone("metrics-server")
 	for _, what := range objects {
-		if out, errs, err := c.Try(c.Config, "kubectl", "get", what, "-n", "kube-system"); err == nil || !strings.Contains(errs, "NotFound") {
+		if out, errs, err := c.Try(c.Config, "kubectl", "get", what, "-n", "kube-system"); err == nil ||
+			!strings.Contains(errs, "NotFound") {
 			c.t.Errorf("deleted, but %s is there: %s%s", what, out, errs)
 		}
 	}
@@ -92,24 +96,33 @@ spec:
 // refusals are what the API says to what cannot be.
 func (c *cluster) refusals() {
 	name := []string{"--cluster-name", c.Cluster, "--addon-name"}
-	c.refused([]string{"InvalidParameterException", "Addon version specified is not supported"}, append(append([]string{"eks", "create-addon"}, name...), "kube-proxy", "--addon-version", "v0.0.1-eksbuild.1")...)
-	c.refused([]string{"InvalidParameterException"}, append(append([]string{"eks", "create-addon"}, name...), "no-such-addon")...)
-	c.refused([]string{"ResourceInUseException", "already exists"}, append(append([]string{"eks", "create-addon"}, name...), "coredns")...)
-	c.refused([]string{"ResourceNotFoundException"}, append(append([]string{"eks", "describe-addon"}, name...), "kube-proxy")...)
+	c.refused([]string{"InvalidParameterException", "Addon version specified is not supported"},
+		append(append([]string{"eks", "create-addon"}, name...), "kube-proxy", "--addon-version",
+			"v0.0.1-eksbuild.1")...)
+	c.refused([]string{"InvalidParameterException"}, append(append([]string{"eks", "create-addon"}, name...),
+		"no-such-addon")...)
+	c.refused([]string{"ResourceInUseException", "already exists"},
+		append(append([]string{"eks", "create-addon"}, name...), "coredns")...)
+	c.refused([]string{"ResourceNotFoundException"}, append(append([]string{"eks", "describe-addon"}, name...),
+		"kube-proxy")...)
 	// What cannot be answered says so, and what to do.
 	for _, q := range []struct {
 		args []string
 		want string
 	}{
-		{[]string{"ds/aws-node"}, "there is no daemonset aws-node in namespace default of cluster " + c.Cluster + "; there is one with -n kube-system"},
+		{[]string{"ds/aws-node"}, "there is no daemonset aws-node in namespace default of cluster " + c.Cluster +
+			"; there is one with -n kube-system"},
 		{[]string{"ship/one"}, `has no type "ship"`},
 		{[]string{"ds/aws-node", "--cluster", "other"}, "there is no cluster other; there are: " + c.Cluster},
-		{[]string{"cm/aws-auth", "-n", "kube-system", "--resolve-conflicts", "NONE"}, "no add-on has a configmap aws-auth of namespace kube-system"},
-		{[]string{"ds/kube-proxy", "-n", "kube-system", "--addon-version", "v9"}, `the add-on kube-proxy has no version "v9" for Kubernetes 1.35; there are: `},
+		{[]string{"cm/aws-auth", "-n", "kube-system", "--resolve-conflicts", "NONE"},
+			"no add-on has a configmap aws-auth of namespace kube-system"},
+		{[]string{"ds/kube-proxy", "-n", "kube-system", "--addon-version", "v9"},
+			`the add-on kube-proxy has no version "v9" for Kubernetes 1.35; there are: `},
 		{[]string{"--addon", "boat"}, "there is no add-on boat; there are: "},
 		{[]string{"deploy/coredns", "-n", "kube-system", "--configuration-values", `{"boats":1}`}, "$.boats"},
 	} {
-		if out, errs, err := c.Try("", "coracle", append([]string{"fields", "--data-dir", c.Dir}, q.args...)...); err == nil || !strings.Contains(errs, q.want) {
+		if out, errs, err := c.Try("", "coracle", append([]string{"fields", "--data-dir", c.Dir},
+			q.args...)...); err == nil || !strings.Contains(errs, q.want) {
 			c.t.Errorf("coracle fields %q: %v\n%s%s\nwant %s", q.args, err, out, errs, q.want)
 		}
 	}

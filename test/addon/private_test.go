@@ -16,11 +16,13 @@ import (
 // install puts an add-on of the user's own, a directory of testdata, into the catalogue.
 func (c *cluster) install(name, version string) {
 	c.t.Helper()
-	if err := os.CopyFS(filepath.Join(c.Dir, "addons", name), os.DirFS(filepath.Join("testdata", name))); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.CopyFS(filepath.Join(c.Dir, "addons", name), os.DirFS(filepath.Join("testdata", name))); err != nil &&
+		!errors.Is(err, fs.ErrExist) {
 		c.t.Fatal(err)
 	}
 	c.until("the catalogue has "+name, func() error {
-		_, errs, err := c.Try("", "aws", "eks", "describe-addon-configuration", "--addon-name", name, "--addon-version", version)
+		_, errs, err := c.Try("", "aws", "eks", "describe-addon-configuration", "--addon-name", name, "--addon-version",
+			version)
 		if err != nil && !strings.Contains(errs, "ResourceNotFound") && !strings.Contains(errs, "InvalidParameter") {
 			return eventually.Never(err)
 		}
@@ -32,9 +34,11 @@ func (c *cluster) install(name, version string) {
 func (c *cluster) private() {
 	const image = "registry.example.com/greeter"
 	c.install("greeter", "v1.0.0")
-	c.contains("the catalogue", c.aws("eks", "describe-addon-versions", "--addon-name", "greeter", "--output", "json"), `"publisher": "Example Corp."`, `"owner": "example.com"`, `"v1.1.0"`)
+	c.contains("the catalogue", c.aws("eks", "describe-addon-versions", "--addon-name", "greeter", "--output", "json"),
+		`"publisher": "Example Corp."`, `"owner": "example.com"`, `"v1.1.0"`)
 	c.addon("create-addon", "greeter", "--addon-version", "v1.0.0")
-	issue := c.issue("greeter", ekstypes.AddonStatusDegraded, ekstypes.AddonIssueCodeInsufficientNumberOfReplicas, image+":v1.0.0")
+	issue := c.issue("greeter", ekstypes.AddonStatusDegraded, ekstypes.AddonIssueCodeInsufficientNumberOfReplicas,
+		image+":v1.0.0")
 	c.t.Logf("without its image: %s", *issue.Message)
 	c.must("coracle", "images", "load", "--data-dir", c.Dir, harness.PauseArchive(c.t, image+":v1.0.0"))
 	a := c.await("greeter", ekstypes.AddonStatusActive)
@@ -42,15 +46,18 @@ func (c *cluster) private() {
 		c.t.Errorf("ACTIVE with %s", harness.Text(a.Health))
 	}
 	// A newer version has no ConfigMap any more, and needs a newer image.
-	c.contains("coracle fields", c.fields("--addon", "greeter", "--addon-version", "v1.1.0"), "- be deleted:\n      configmap/greeting", "~ change:\n      deployment/greeter")
+	c.contains("coracle fields", c.fields("--addon", "greeter", "--addon-version", "v1.1.0"),
+		"- be deleted:\n      configmap/greeting", "~ change:\n      deployment/greeter")
 	c.must("coracle", "images", "load", "--data-dir", c.Dir, harness.PauseArchive(c.t, image+":v1.1.0"))
 	c.update("greeter", ekstypes.UpdateStatusSuccessful, "--addon-version", "v1.1.0")
 	if out, errs, err := c.Try(c.Config, "kubectl", "get", "configmap/greeting", "-n", "greeter"); err == nil {
 		c.t.Errorf("the newer version left %s%s", out, errs)
 	}
 	// And back.
-	c.update("greeter", ekstypes.UpdateStatusSuccessful, "--addon-version", "v1.0.0", "--configuration-values", `{"greeting":"ahoy"}`)
-	if got := c.kubectl("get", "configmap/greeting", "-n", "greeter", "-o", "jsonpath={.data.greeting}"); got != "ahoy" {
+	c.update("greeter", ekstypes.UpdateStatusSuccessful, "--addon-version", "v1.0.0", "--configuration-values",
+		`{"greeting":"ahoy"}`)
+	if got := c.kubectl("get", "configmap/greeting", "-n", "greeter", "-o",
+		"jsonpath={.data.greeting}"); got != "ahoy" {
 		c.t.Errorf("the greeting is %q", got)
 	}
 	c.addon("delete-addon", "greeter")

@@ -15,37 +15,49 @@ import (
 	"github.com/coracle-eks/coracle/test/harness/site"
 )
 
-// story is what people tell of the VPC CNI plugin: it was put there by kubectl when the cluster was made, in another version than the add-on's.
+// story is what people tell of the VPC CNI plugin: it was put there by kubectl when the cluster was made, in another
+// version than the add-on's.
 func (c *cluster) story() {
 	const node = "daemonset/aws-node"
 	other, standard := c.other("vpc-cni")
 	before := c.workload(node)
-	if !strings.HasSuffix(before.image("aws-node"), ":"+standard) || manager(before.Metadata, "kubectl-client-side-apply") == nil {
-		c.t.Fatalf("a new cluster runs %s, managed by %s", before.image("aws-node"), harness.Text(before.Metadata.ManagedFields))
+	if !strings.HasSuffix(before.image("aws-node"), ":"+standard) || manager(before.Metadata,
+		"kubectl-client-side-apply") == nil {
+		c.t.Fatalf("a new cluster runs %s, managed by %s", before.image("aws-node"),
+			harness.Text(before.Metadata.ManagedFields))
 	}
 	role := c.irsa("vpc-cni", "kube-system", "aws-node", "AmazonEKS_CNI_Policy")
 
 	// What would come of it is known before.
 	told := c.fields(node, "-n", "kube-system", "--addon-version", other, "--resolve-conflicts", "NONE")
-	c.contains("coracle fields", told, "create-addon --cluster-name "+c.Cluster+" --addon-name vpc-cni --addon-version "+other+" --resolve-conflicts NONE", "would fail, and change nothing",
-		"! daemonset/aws-node would conflict", "conflicts with kubectl-client-side-apply over", `.spec.template.spec.containers[name="aws-node"].image`)
+	c.contains("coracle fields", told, "create-addon --cluster-name "+c.Cluster+
+		" --addon-name vpc-cni --addon-version "+other+" --resolve-conflicts NONE", "would fail, and change nothing",
+		"! daemonset/aws-node would conflict", "conflicts with kubectl-client-side-apply over",
+		`.spec.template.spec.containers[name="aws-node"].image`)
 	told = c.fields(node, "-n", "kube-system", "--addon-version", other, "--resolve-conflicts", "OVERWRITE")
-	if !regexp.MustCompile(`(?m)^kubectl-client-side-apply +[┃┆] - +image: \S+/amazon-k8s-cni:`+regexp.QuoteMeta(standard)).MatchString(told) ||
-		!regexp.MustCompile(`(?m)^eks +[┃┆] \+ +image: \S+/amazon-k8s-cni:`+regexp.QuoteMeta(other)+"$").MatchString(told) {
+	if !regexp.MustCompile(`(?m)^kubectl-client-side-apply +[┃┆] - +image: \S+/amazon-k8s-cni:`+
+		regexp.QuoteMeta(standard)).MatchString(told) ||
+		!regexp.MustCompile(`(?m)^eks +[┃┆] \+ +image: \S+/amazon-k8s-cni:`+regexp.QuoteMeta(other)+"$").MatchString(
+			told) {
 		c.t.Errorf("coracle fields does not foretell the image:\n%s", told)
 	}
 
 	c.addon("create-addon", "vpc-cni", "--addon-version", other, "--service-account-role-arn", role)
 	issue := c.issue("vpc-cni", ekstypes.AddonStatusCreateFailed, ekstypes.AddonIssueCodeConfigurationConflict,
-		`conflicts with "kubectl-client-side-apply" using apps/v1:`, `- .spec.template.spec.containers[name="aws-node"].image`, `- .spec.template.spec.initContainers[name="aws-vpc-cni-init"].image`)
-	if !regexp.MustCompile(`Apply failed with \d conflicts: `).MatchString(*issue.Message) || len(issue.ResourceIds) == 0 || !strings.Contains(strings.Join(issue.ResourceIds, " "), "aws-node") {
+		`conflicts with "kubectl-client-side-apply" using apps/v1:`,
+		`- .spec.template.spec.containers[name="aws-node"].image`,
+		`- .spec.template.spec.initContainers[name="aws-vpc-cni-init"].image`)
+	if !regexp.MustCompile(`Apply failed with \d conflicts: `).MatchString(*issue.Message) ||
+		len(issue.ResourceIds) == 0 || !strings.Contains(strings.Join(issue.ResourceIds, " "), "aws-node") {
 		c.t.Errorf("the issue is %s", harness.Text(issue))
 	}
-	if now := c.workload(node); harness.Text(now) != harness.Text(before) && now.Metadata.Generation != before.Metadata.Generation {
+	if now := c.workload(node); harness.Text(now) != harness.Text(before) &&
+		now.Metadata.Generation != before.Metadata.Generation {
 		c.t.Errorf("a conflict changed the DaemonSet:\n%s\n%s", harness.Text(before), harness.Text(now))
 	}
 
-	c.addon("create-addon", "vpc-cni", "--addon-version", other, "--service-account-role-arn", role, "--resolve-conflicts", "OVERWRITE")
+	c.addon("create-addon", "vpc-cni", "--addon-version", other, "--service-account-role-arn", role,
+		"--resolve-conflicts", "OVERWRITE")
 	a := c.await("vpc-cni", ekstypes.AddonStatusActive)
 	if *a.AddonVersion != other || *a.ServiceAccountRoleArn != role {
 		c.t.Errorf("ACTIVE is %s", harness.Text(a))
@@ -56,36 +68,45 @@ func (c *cluster) story() {
 			c.t.Errorf("container %s has image %s", container, now.image(container))
 		}
 	}
-	if m := manager(now.Metadata, "eks"); m == nil || m.Operation != metav1.ManagedFieldsOperationApply || m.APIVersion != "apps/v1" ||
+	if m := manager(now.Metadata, "eks"); m == nil || m.Operation != metav1.ManagedFieldsOperationApply ||
+		m.APIVersion != "apps/v1" ||
 		!strings.Contains(string(m.FieldsV1.Raw), `"k:{\"name\":\"aws-node\"}"`) {
 		c.t.Errorf("eks manages %s", harness.Text(m))
 	}
-	if running := c.kubectl("get", "pods", "-n", "kube-system", "-l", "k8s-app=aws-node", "-o", `jsonpath={.items[*].status.containerStatuses[?(@.name=="aws-node")].image}`); strings.Count(running, ":"+other) != len(c.Nodes()) {
+	if running := c.kubectl("get", "pods", "-n", "kube-system", "-l", "k8s-app=aws-node", "-o",
+		`jsonpath={.items[*].status.containerStatuses[?(@.name=="aws-node")].image}`); strings.Count(running,
+		":"+other) != len(c.Nodes()) {
 		c.t.Errorf("ACTIVE, but the pods run %s", running)
 	}
 	var account struct{ Metadata metav1.ObjectMeta }
-	if c.get(&account, "serviceaccount", "aws-node", "-n", "kube-system"); account.Metadata.Annotations["eks.amazonaws.com/role-arn"] != role {
+	if c.get(&account, "serviceaccount", "aws-node", "-n",
+		"kube-system"); account.Metadata.Annotations["eks.amazonaws.com/role-arn"] != role {
 		c.t.Errorf("the service account has %q", account.Metadata.Annotations)
 	}
 
-	// A value under a key that eks owns only as a key stays its user's, through an update and a change of what eks owns.
+	// A value under a key that eks owns only as a key stays its user's, through an update and a change of what eks
+	// owns.
 	c.kubectl("set", "env", node, "-n", "kube-system", "-c", "aws-node", "AWS_VPC_ENI_MTU=1500")
 	c.contains("coracle fields", c.fields(node, "-n", "kube-system"), "It belongs to the add-on vpc-cni "+other)
-	if told := c.fields(node, "-n", "kube-system"); !regexp.MustCompile(`(?m)^eks, \S+ +┆ +- name: AWS_VPC_ENI_MTU\nkubectl-set +value: "1500"$`).MatchString(told) {
+	if told := c.fields(node, "-n", "kube-system"); !regexp.MustCompile(
+		`(?m)^eks, \S+ +┆ +- name: AWS_VPC_ENI_MTU\nkubectl-set +value: "1500"$`).MatchString(told) {
 		c.t.Errorf("coracle fields does not say whose the value is:\n%s", told)
 	}
-	c.kubectl("patch", node, "-n", "kube-system", "--type", "json", "-p", `[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"example.com/mine"}]`)
+	c.kubectl("patch", node, "-n", "kube-system", "--type", "json", "-p",
+		`[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"example.com/mine"}]`)
 	c.until("eks takes its image back", func() error {
 		if is := c.workload(node).image("aws-node"); !strings.HasSuffix(is, ":"+other) {
 			return fmt.Errorf("the image is %s", is)
 		}
 		return nil
 	})
-	c.update("vpc-cni", ekstypes.UpdateStatusSuccessful, "--addon-version", standard, "--service-account-role-arn", role, "--resolve-conflicts", "NONE")
+	c.update("vpc-cni", ekstypes.UpdateStatusSuccessful, "--addon-version", standard, "--service-account-role-arn",
+		role, "--resolve-conflicts", "NONE")
 	c.await("vpc-cni", ekstypes.AddonStatusActive)
 	now = c.workload(node)
 	if !strings.HasSuffix(now.image("aws-node"), ":"+standard) || now.env("aws-node", "AWS_VPC_ENI_MTU") != "1500" {
-		c.t.Errorf("after the update the image is %s, and AWS_VPC_ENI_MTU %q", now.image("aws-node"), now.env("aws-node", "AWS_VPC_ENI_MTU"))
+		c.t.Errorf("after the update the image is %s, and AWS_VPC_ENI_MTU %q", now.image("aws-node"),
+			now.env("aws-node", "AWS_VPC_ENI_MTU"))
 	}
 	c.auditLog()
 
@@ -94,7 +115,8 @@ func (c *cluster) story() {
 	c.addon("delete-addon", "vpc-cni", "--preserve")
 	c.gone("vpc-cni")
 	left := c.workload(node)
-	if left.Metadata.UID != uid || harness.Text(left.Spec) != harness.Text(now.Spec) || manager(left.Metadata, "eks") != nil {
+	if left.Metadata.UID != uid || harness.Text(left.Spec) != harness.Text(now.Spec) || manager(left.Metadata,
+		"eks") != nil {
 		c.t.Errorf("preserved is %s", harness.Text(left))
 	}
 	c.contains("coracle fields", c.fields(node, "-n", "kube-system"), "It belongs to no add-on of the cluster.")
@@ -103,12 +125,15 @@ func (c *cluster) story() {
 // irsa makes a role for a service account of the cluster.
 func (c *cluster) irsa(name, namespace, account, policy string) string {
 	c.t.Helper()
-	issuer := strings.TrimSpace(c.aws("eks", "describe-cluster", "--name", c.Cluster, "--query", "cluster.identity.oidc.issuer", "--output", "text"))
+	issuer := strings.TrimSpace(c.aws("eks", "describe-cluster", "--name", c.Cluster, "--query",
+		"cluster.identity.oidc.issuer", "--output", "text"))
 	provider := strings.TrimPrefix(issuer, "https://")
-	c.aws("iam", "create-open-id-connect-provider", "--url", issuer, "--client-id-list", "sts.amazonaws.com", "--thumbprint-list", "9e99a48a9960b14926bb7f3b02e22da2b0ab7280")
+	c.aws("iam", "create-open-id-connect-provider", "--url", issuer, "--client-id-list", "sts.amazonaws.com",
+		"--thumbprint-list", "9e99a48a9960b14926bb7f3b02e22da2b0ab7280")
 	c.aws("iam", "create-role", "--role-name", name, "--assume-role-policy-document",
 		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Federated":"arn:aws:iam::111122223333:oidc-provider/`+provider+`"},
-		"Action":"sts:AssumeRoleWithWebIdentity","Condition":{"StringEquals":{"`+provider+`:sub":"system:serviceaccount:`+namespace+`:`+account+`","`+provider+`:aud":"sts.amazonaws.com"}}}]}`)
+		"Action":"sts:AssumeRoleWithWebIdentity","Condition":{"StringEquals":{"`+provider+
+			`:sub":"system:serviceaccount:`+namespace+`:`+account+`","`+provider+`:aud":"sts.amazonaws.com"}}}]}`)
 	c.aws("iam", "attach-role-policy", "--role-name", name, "--policy-arn", "arn:aws:iam::aws:policy/"+policy)
 	return site.RoleARN(name)
 }
@@ -141,7 +166,8 @@ func (c *cluster) auditLog() {
 	c.until("the audit log has the story", func() error {
 		var started struct{ QueryID string }
 		text := c.aws("logs", "start-query", "--log-group-name", "/aws/eks/"+c.Cluster+"/cluster", "--output", "json",
-			"--start-time", fmt.Sprint(time.Now().Add(-time.Hour).Unix()), "--end-time", fmt.Sprint(time.Now().Unix()), "--query-string", `filter @logStream like /^kube-apiserver-audit/
+			"--start-time", fmt.Sprint(time.Now().Add(-time.Hour).Unix()), "--end-time", fmt.Sprint(time.Now().Unix()),
+			"--query-string", `filter @logStream like /^kube-apiserver-audit/
  | fields @timestamp, @message
  | sort @timestamp asc
  | filter objectRef.name == 'aws-node' AND objectRef.resource == 'daemonsets' AND verb == 'patch'
@@ -154,7 +180,8 @@ func (c *cluster) auditLog() {
 			Results [][]struct{ Field, Value string }
 		}
 		if err := eventually.Try(poll, func() error {
-			if err := json.Unmarshal([]byte(c.aws("logs", "get-query-results", "--query-id", started.QueryID, "--output", "json")), &results); err != nil {
+			if err := json.Unmarshal([]byte(c.aws("logs", "get-query-results", "--query-id", started.QueryID,
+				"--output", "json")), &results); err != nil {
 				return eventually.Never(err)
 			}
 			if results.Status != "Complete" {
@@ -177,7 +204,8 @@ func (c *cluster) auditLog() {
 			if e.User.Username != "eks:addon-manager" {
 				continue
 			}
-			if e.UserAgent != "Go-http-client/1.1" || len(e.User.Groups) != 1 || e.User.Groups[0] != "system:authenticated" {
+			if e.UserAgent != "Go-http-client/1.1" || len(e.User.Groups) != 1 ||
+				e.User.Groups[0] != "system:authenticated" {
 				c.t.Errorf("eks:addon-manager of %q comes with %s", e.User.Groups, e.UserAgent)
 			}
 			switch e.RequestURI {
@@ -187,21 +215,25 @@ func (c *cluster) auditLog() {
 				}
 				dry = i
 				causes := e.ResponseObject.Details.Causes
-				if e.ResponseStatus.Reason != "Conflict" || len(causes) < 2 || causes[0].Reason != "FieldManagerConflict" || causes[0].Message != `conflict with "kubectl-client-side-apply" using apps/v1` ||
+				if e.ResponseStatus.Reason != "Conflict" || len(causes) < 2 ||
+					causes[0].Reason != "FieldManagerConflict" ||
+					causes[0].Message != `conflict with "kubectl-client-side-apply" using apps/v1` ||
 					causes[0].Field != `.spec.template.spec.containers[name="aws-node"].image` {
 					c.t.Errorf("the dry run was answered %s", harness.Text(e))
 				}
 			case path + "fieldManager=eks&force=true&timeout=10s":
 				if e.ResponseStatus.Code == 200 && forced < 0 {
 					forced = i
-					if m := e.ResponseObject.Metadata.ManagedFields; !strings.Contains(harness.Text(m), `{"Manager":"eks","Operation":"Apply"}`) {
+					if m := e.ResponseObject.Metadata.ManagedFields; !strings.Contains(harness.Text(m),
+						`{"Manager":"eks","Operation":"Apply"}`) {
 						c.t.Errorf("what was forced is managed by %s", harness.Text(m))
 					}
 				}
 			}
 		}
 		if dry < 0 || forced < dry {
-			return fmt.Errorf("of %d patches, the dry run with conflicts is number %d, and the forced one %d", len(results.Results), dry, forced)
+			return fmt.Errorf("of %d patches, the dry run with conflicts is number %d, and the forced one %d",
+				len(results.Results), dry, forced)
 		}
 		return nil
 	})

@@ -40,13 +40,15 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	// Its webhooks are on this host, which an API server reaches only where machines have no network and the operator allows it.
+	// Its webhooks are on this host, which an API server reaches only where machines have no network and the operator
+	// allows it.
 	d := harness.Start(t, "CORACLE_MACHINES=simulated", "CORACLE_EGRESS_CIDRS=127.0.0.1/32")
 	role, subnets := d.ClusterRole(), d.Subnets()
 	// Without EKS's own aws-node, to begin its story here.
 	_, err := eks.NewFromConfig(d.Config()).CreateCluster(t.Context(), &eks.CreateClusterInput{
-		Name: aws.String("dev"), Version: aws.String("1.35"), RoleArn: &role, BootstrapSelfManagedAddons: aws.Bool(false),
-		ResourcesVpcConfig: &ekstypes.VpcConfigRequest{SubnetIds: subnets},
+		Name: aws.String("dev"), Version: aws.String("1.35"), RoleArn: &role,
+		BootstrapSelfManagedAddons: aws.Bool(false),
+		ResourcesVpcConfig:         &ekstypes.VpcConfigRequest{SubnetIds: subnets},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -66,8 +68,9 @@ func newWorld(t *testing.T) *world {
 	w.jane, w.sam = w.enter("platform-admin", "jane"), w.enter("developer", "sam")
 	client := eks.NewFromConfig(d.Config())
 	_, err = client.AssociateAccessPolicy(t.Context(), &eks.AssociateAccessPolicyInput{ClusterName: aws.String("dev"),
-		PrincipalArn: aws.String("arn:aws:iam::111122223333:role/platform-admin"), PolicyArn: aws.String("arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"),
-		AccessScope: &ekstypes.AccessScope{Type: ekstypes.AccessScopeTypeCluster}})
+		PrincipalArn: aws.String("arn:aws:iam::111122223333:role/platform-admin"),
+		PolicyArn:    aws.String("arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"),
+		AccessScope:  &ekstypes.AccessScope{Type: ekstypes.AccessScopeTypeCluster}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,15 +92,18 @@ func (w *world) enter(role, session string) string {
 	arn := "arn:aws:iam::111122223333:role/" + role
 	w.AWS(nil, "iam", "create-role", "--role-name", role, "--assume-role-policy-document",
 		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::111122223333:root"},"Action":"sts:AssumeRole"}]}`)
-	w.AWS(nil, "eks", "create-access-entry", "--cluster-name", "dev", "--principal-arn", arn, "--kubernetes-groups", role+"s")
+	w.AWS(nil, "eks", "create-access-entry", "--cluster-name", "dev", "--principal-arn", arn, "--kubernetes-groups",
+		role+"s")
 	var assumed struct {
 		Credentials struct{ AccessKeyId, SecretAccessKey, SessionToken string }
 	}
 	w.AWS(&assumed, "sts", "assume-role", "--role-arn", arn, "--role-session-name", session)
 	config := filepath.Join(filepath.Dir(w.admin), "kubeconfig-"+session)
 	w.Run("", "aws", "eks", "update-kubeconfig", "--name", "dev", "--kubeconfig", config)
-	w.Run(config, "kubectl", "config", "set-credentials", "arn:aws:eks:"+harness.Region+":111122223333:cluster/dev", "--exec-env", "AWS_ACCESS_KEY_ID="+assumed.Credentials.AccessKeyId,
-		"--exec-env", "AWS_SECRET_ACCESS_KEY="+assumed.Credentials.SecretAccessKey, "--exec-env", "AWS_SESSION_TOKEN="+assumed.Credentials.SessionToken)
+	w.Run(config, "kubectl", "config", "set-credentials", "arn:aws:eks:"+harness.Region+":111122223333:cluster/dev",
+		"--exec-env", "AWS_ACCESS_KEY_ID="+assumed.Credentials.AccessKeyId,
+		"--exec-env", "AWS_SECRET_ACCESS_KEY="+assumed.Credentials.SecretAccessKey, "--exec-env", "AWS_SESSION_TOKEN="+
+			assumed.Credentials.SessionToken)
 	w.KeepToken(config)
 	return config
 }
@@ -158,7 +164,8 @@ func TestStories(t *testing.T) {
 	// A DaemonSet that two managers want.
 	w.must(w.apply(w.admin, daemonSet("v1.20.4", "false"), "--server-side", "--field-manager=eks"))
 	w.Run(w.jane, "kubectl", "-n", "kube-system", "set", "env", "ds/aws-node", "ENABLE_PREFIX_DELEGATION=true")
-	if out, err := w.apply(w.admin, daemonSet("v1.21.1", "false"), "--server-side", "--field-manager=eks"); err == nil || !strings.Contains(out, "conflict") {
+	if out, err := w.apply(w.admin, daemonSet("v1.21.1", "false"), "--server-side",
+		"--field-manager=eks"); err == nil || !strings.Contains(out, "conflict") {
 		t.Fatalf("an apply of a field of kubectl-set: %v %s", err, out)
 	}
 	w.must(w.apply(w.admin, daemonSet("v1.21.1", "false"), "--server-side", "--field-manager=eks", "--force-conflicts"))
@@ -172,10 +179,13 @@ func TestStories(t *testing.T) {
 		"201 apply  arn:aws:iam::111122223333:root\n",
 		"+ container aws-node:\n            602401143452.dkr.ecr.us-east-1.amazonaws.com/amazon-k8s-cni:v1.20.4\n",
 		"200 patch  arn:aws:sts::111122223333:assumed-role/platform-admin/jane\n",
-		"          ~ .spec.template.spec.containers[name=aws-node]\n            .env[name=ENABLE_PREFIX_DELEGATION].value:\n            \"false\" -> \"true\"\n            owned by kubectl-set, no longer by eks\n",
+		"          ~ .spec.template.spec.containers[name=aws-node]\n            " +
+			".env[name=ENABLE_PREFIX_DELEGATION].value:\n            \"false\" -> \"true\"\n            owned by " +
+			"kubectl-set, no longer by eks\n",
 		"409 apply  arn:aws:iam::111122223333:root\n",
 		"          ! conflict with kubectl-set (jane, patch at ",
-		"            is \"true\", wanted \"false\"\n            nothing was applied: --force-conflicts would take it for eks;",
+		"            is \"true\", wanted \"false\"\n            nothing was applied: --force-conflicts would take it " +
+			"for eks;",
 		"manager eks, by force\n",
 		"            v1.20.4 -> v1.21.1\n            owned by eks\n",
 		"            owned by eks, no longer by kubectl-set\n",
@@ -201,19 +211,23 @@ func TestStories(t *testing.T) {
 		Who     struct{ Arn, CanonicalArn, SessionName string }
 		Refusal struct{ Kind string }
 	}
-	if err := json.Unmarshal([]byte(js), &step); err != nil || step.Action != "delete" || step.Code != 403 || step.Who.SessionName != "sam" ||
+	if err := json.Unmarshal([]byte(js), &step); err != nil || step.Action != "delete" || step.Code != 403 ||
+		step.Who.SessionName != "sam" ||
 		step.Who.CanonicalArn != "arn:aws:iam::111122223333:role/developer" || step.Refusal.Kind != "forbidden" {
 		t.Errorf("%v: %+v\n%s", err, step, js)
 	}
-	if _, errs, err := w.Try("", "coracle", "audit", "ds/aws-node"); err == nil || !strings.Contains(errs, "there is something in namespace kube-system: try -n kube-system") {
+	if _, errs, err := w.Try("", "coracle", "audit", "ds/aws-node"); err == nil || !strings.Contains(errs,
+		"there is something in namespace kube-system: try -n kube-system") {
 		t.Errorf("in the wrong namespace: %v %s", err, errs)
 	}
 
 	w.webhooks()
 
 	// Secrets: who and when, never what.
-	w.Run(w.jane, "kubectl", "-n", "default", "create", "secret", "generic", "password", "--from-literal=password=hunter2")
-	out = w.story([]string{"201 create\n              arn:aws:sts::111122223333:assumed-role/platform-admin/jane\n", "The audit policy keeps secrets at level Metadata"}, "secret/password", "-o", "wide")
+	w.Run(w.jane, "kubectl", "-n", "default", "create", "secret", "generic", "password",
+		"--from-literal=password=hunter2")
+	out = w.story([]string{"201 create\n              arn:aws:sts::111122223333:assumed-role/platform-admin/jane\n",
+		"The audit policy keeps secrets at level Metadata"}, "secret/password", "-o", "wide")
 	if strings.Contains(out, "hunter2") || strings.Contains(out, base64.StdEncoding.EncodeToString([]byte("hunter2"))) {
 		t.Errorf("the story of a secret tells it:\n%s", out)
 	}
@@ -230,12 +244,16 @@ func (w *world) webhooks() {
 		}
 		answer := map[string]any{"uid": review.Request.UID, "allowed": true}
 		if r.URL.Path == "/deny" {
-			answer["allowed"], answer["status"] = false, map[string]any{"message": "images must come from our registry", "code": 403}
+			answer["allowed"], answer["status"] = false, map[string]any{"message": "images must come from our registry",
+				"code": 403}
 		} else {
 			answer["patchType"] = "JSONPatch"
-			answer["patch"] = []byte(`[{"op":"add","path":"/spec/containers/0/env","value":[{"name":"AWS_ROLE_ARN","value":"arn:aws:iam::111122223333:role/web"}]}]`)
+			answer["patch"] = []byte(
+				`[{"op":"add","path":"/spec/containers/0/env","value":[{"name":"AWS_ROLE_ARN","value":"arn:aws:iam::111122223333:role/web"}]}]`)
 		}
-		_ = json.NewEncoder(rw).Encode(map[string]any{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": answer}) // the API server tells, if it fails
+		// the API server tells, if it fails
+		_ = json.NewEncoder(rw).Encode(map[string]any{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+			"response": answer})
 	}))
 	w.t.Cleanup(server.Close)
 	ca := base64.StdEncoding.EncodeToString(pemOf(server.Certificate()))
@@ -246,12 +264,15 @@ func (w *world) webhooks() {
 		}
 		return fmt.Sprintf(`{"apiVersion": "admissionregistration.k8s.io/v1", "kind": %q, "metadata": {"name": %q}, "webhooks": [{"name": %q,
   "clientConfig": {"url": %q, "caBundle": %q}, "rules": [{"apiGroups": [%q], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": [%q]}],
-  "failurePolicy": %q, "sideEffects": "None", "admissionReviewVersions": ["v1"]}]}`, kind, configuration, name, url+path, ca, group, resource, policy)
+  "failurePolicy": %q, "sideEffects": "None", "admissionReviewVersions": ["v1"]}]}`, kind, configuration, name, url+
+			path, ca, group, resource, policy)
 	}
 	for _, manifest := range []string{
-		hook("MutatingWebhookConfiguration", "pod-identity-webhook", "pod-identity-webhook.amazonaws.com", "/inject", "", "pods", "Fail"),
+		hook("MutatingWebhookConfiguration", "pod-identity-webhook", "pod-identity-webhook.amazonaws.com", "/inject",
+			"", "pods", "Fail"),
 		hook("MutatingWebhookConfiguration", "sidecar", "sidecar.broken.example", "", "", "pods", "Ignore"),
-		hook("ValidatingWebhookConfiguration", "image-policy", "images.policy.example", "/deny", "apps", "statefulsets", "Fail"),
+		hook("ValidatingWebhookConfiguration", "image-policy", "images.policy.example", "/deny", "apps", "statefulsets",
+			"Fail"),
 	} {
 		w.must(w.apply(w.admin, manifest))
 	}
@@ -280,11 +301,13 @@ func (w *world) webhooks() {
 	}
 	w.story([]string{
 		"+ container probe: busybox\n",
-		"          webhook pod-identity-webhook/pod-identity-webhook.amazonaws.com\n            patched\n            + .spec.containers[0].env:\n",
+		"          webhook pod-identity-webhook/pod-identity-webhook.amazonaws.com\n            patched\n            " +
+			"+ .spec.containers[0].env:\n",
 		"webhook sidecar/sidecar.broken.example failed and was ignored\n            (failurePolicy: Ignore)\n",
 		"400 exec   arn:aws:sts::111122223333:assumed-role/platform-admin/jane\n", "· command: id\n",
 	}, "pod/probe")
-	w.story([]string{"403 create arn:aws:sts::111122223333:assumed-role/platform-admin/jane\n", "! denied by images.policy.example: images must come from our registry\n"}, "sts/db")
+	w.story([]string{"403 create arn:aws:sts::111122223333:assumed-role/platform-admin/jane\n",
+		"! denied by images.policy.example: images must come from our registry\n"}, "sts/db")
 }
 
 func pemOf(c *x509.Certificate) []byte {
@@ -298,7 +321,8 @@ func TestFollow(t *testing.T) {
 	w.Run(w.jane, "kubectl", "create", "deployment", "web", "--image=nginx")
 	w.story([]string{"201 create"}, "deploy/web")
 
-	cmd := w.Command(context.Background(), "", "coracle", "audit", "deploy/web", "--follow", "-o", "json", "--verb", "patch")
+	cmd := w.Command(context.Background(), "", "coracle", "audit", "deploy/web", "--follow", "-o", "json", "--verb",
+		"patch")
 	var out, notes buffer
 	cmd.Stdout, cmd.Stderr = &out, &notes
 	if err := cmd.Start(); err != nil {

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// CLI runs the unmodified aws command line as the root user of a test's account, without any configuration of the person who tests.
+// CLI runs the unmodified aws command line as the root user of a test's account, without any configuration of the
+// person who tests.
 type CLI struct {
 	// Home is its home directory, where it may leave files.
 	Home string
@@ -34,7 +35,8 @@ func NewCLI(t testing.TB, url, region string, args ...string) *CLI {
 	// Version 2 as old as Debian's doesn't know AWS_ENDPOINT_URL.
 	c.args = append([]string{"--endpoint-url", url}, args...)
 	c.env = []string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + c.Home, "AWS_REGION=" + region, "AWS_DEFAULT_REGION=" + region, "AWS_ACCESS_KEY_ID=AKIAROOT", "AWS_SECRET_ACCESS_KEY=secret",
+		"PATH=" + os.Getenv("PATH"), "HOME=" + c.Home, "AWS_REGION=" + region, "AWS_DEFAULT_REGION=" + region,
+		"AWS_ACCESS_KEY_ID=AKIAROOT", "AWS_SECRET_ACCESS_KEY=secret",
 		"AWS_EC2_METADATA_DISABLED=true", "AWS_MAX_ATTEMPTS=1", "AWS_PAGER=", "AWS_DEFAULT_OUTPUT=json", "TZ=UTC",
 	}
 	// A version manager's shim finds its versions below the real home.
@@ -70,7 +72,9 @@ func (c *CLI) Run(into any, args ...string) string {
 // Refused runs a command that must fail with an error's code, and a message that contains the text.
 func (c *CLI) Refused(code, message string, args ...string) {
 	c.t.Helper()
-	if out, err := c.Try(args...); err == nil || !strings.Contains(out, "("+code+") when calling the ") || !strings.Contains(out, message) {
-		c.t.Errorf("aws %s: %v\n%s\nwant %s: …%s…", strings.Join(append(c.args[2:], args...), " "), err, out, code, message)
+	if out, err := c.Try(args...); err == nil || !strings.Contains(out, "("+code+") when calling the ") ||
+		!strings.Contains(out, message) {
+		c.t.Errorf("aws %s: %v\n%s\nwant %s: …%s…", strings.Join(append(c.args[2:], args...), " "), err, out, code,
+			message)
 	}
 }

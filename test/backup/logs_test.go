@@ -16,7 +16,8 @@ func TestLogEventsComeBackFromABackup(t *testing.T) {
 	d := harness.Start(t)
 	put := func(message string) {
 		t.Helper()
-		d.AWS(nil, "logs", "put-log-events", "--log-group-name", "g", "--log-stream-name", "s", "--log-events", fmt.Sprintf("timestamp=%d,message=%s", time.Now().UnixMilli(), message))
+		d.AWS(nil, "logs", "put-log-events", "--log-group-name", "g", "--log-stream-name", "s", "--log-events",
+			fmt.Sprintf("timestamp=%d,message=%s", time.Now().UnixMilli(), message))
 	}
 	d.AWS(nil, "logs", "create-log-group", "--log-group-name", "g")
 	d.AWS(nil, "logs", "create-log-stream", "--log-group-name", "g", "--log-stream-name", "s")

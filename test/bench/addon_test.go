@@ -31,7 +31,8 @@ import (
 	"github.com/coracle-eks/coracle/test/harness/site"
 )
 
-// BenchmarkCreateAddon times CreateAddon of CoreDNS to ACTIVE, in a cluster that has none and a node that runs its image.
+// BenchmarkCreateAddon times CreateAddon of CoreDNS to ACTIVE, in a cluster that has none and a node that runs its
+// image.
 func BenchmarkCreateAddon(b *testing.B) {
 	const samples = 5
 	s := site.New(b, "addons", version)
@@ -43,11 +44,13 @@ func BenchmarkCreateAddon(b *testing.B) {
 	var all []time.Duration
 	for i := range samples + 1 { // the first adopts what is there
 		start := time.Now()
-		if _, err := client.CreateAddon(b.Context(), &eks.CreateAddonInput{ClusterName: &s.Cluster, AddonName: name}); err != nil {
+		if _, err := client.CreateAddon(b.Context(), &eks.CreateAddonInput{ClusterName: &s.Cluster,
+			AddonName: name}); err != nil {
 			b.Fatal(err)
 		}
 		eventually.Nil(b, "the add-on is ACTIVE", func() error {
-			out, err := client.DescribeAddon(b.Context(), &eks.DescribeAddonInput{ClusterName: &s.Cluster, AddonName: name})
+			out, err := client.DescribeAddon(b.Context(), &eks.DescribeAddonInput{ClusterName: &s.Cluster,
+				AddonName: name})
 			if err == nil && out.Addon.Status != ekstypes.AddonStatusActive {
 				err = fmt.Errorf("it is %s: %s", out.Addon.Status, harness.Text(out.Addon.Health))
 			}
@@ -60,11 +63,13 @@ func BenchmarkCreateAddon(b *testing.B) {
 		if err != nil || d.Status.ReadyReplicas != *d.Spec.Replicas {
 			b.Fatalf("ACTIVE with %s, %v", harness.Text(d), err)
 		}
-		if _, err := client.DeleteAddon(b.Context(), &eks.DeleteAddonInput{ClusterName: &s.Cluster, AddonName: name}); err != nil {
+		if _, err := client.DeleteAddon(b.Context(), &eks.DeleteAddonInput{ClusterName: &s.Cluster,
+			AddonName: name}); err != nil {
 			b.Fatal(err)
 		}
 		eventually.Nil(b, "the add-on is gone", func() error { // not measured
-			_, err := client.DescribeAddon(b.Context(), &eks.DescribeAddonInput{ClusterName: &s.Cluster, AddonName: name})
+			_, err := client.DescribeAddon(b.Context(), &eks.DescribeAddonInput{ClusterName: &s.Cluster,
+				AddonName: name})
 			var gone *ekstypes.ResourceNotFoundException
 			if errors.As(err, &gone) {
 				return nil
@@ -74,10 +79,12 @@ func BenchmarkCreateAddon(b *testing.B) {
 	}
 	median := quantile(all, 0.5)
 	b.ReportMetric(median.Seconds(), "s/addon")
-	report(row{"CreateAddon coredns to ACTIVE, pods ready on a warm node (median of " + strconv.Itoa(samples) + ")", seconds(median), "5 s", "EKS: 15 to 60 s"})
+	report(row{"CreateAddon coredns to ACTIVE, pods ready on a warm node (median of " + strconv.Itoa(samples) + ")",
+		seconds(median), "5 s", "EKS: 15 to 60 s"})
 }
 
-// BenchmarkAddonDryRun times the dry run of all objects of the vpc-cni add-on, as it precedes each of its changes, and kubectl's of the same.
+// BenchmarkAddonDryRun times the dry run of all objects of the vpc-cni add-on, as it precedes each of its changes, and
+// kubectl's of the same.
 func BenchmarkAddonDryRun(b *testing.B) {
 	const samples = 21
 	server := apiservertest.Start(b, apiservertest.Options{Minor: version})
@@ -91,8 +98,11 @@ func BenchmarkAddonDryRun(b *testing.B) {
 	}
 	v, _ := entry.Default(version)
 	objects, err := v.Render(catalogue.Site{
-		Cluster:  record.Cluster{Account: "111122223333", Region: "eu-west-1", Name: "dev", ID: "0123456789ABCDEF0123456789ABCDEF", VPCID: "vpc-1", IPFamily: ekstypes.IpFamilyIpv4, ServiceIPv4CIDR: "10.100.0.0/16"},
-		Endpoint: server.Host, Minor: version, Config: record.AddonConfig{Version: v.Version, Namespace: entry.DefaultNamespace},
+		Cluster: record.Cluster{Account: "111122223333", Region: "eu-west-1", Name: "dev",
+			ID: "0123456789ABCDEF0123456789ABCDEF", VPCID: "vpc-1", IPFamily: ekstypes.IpFamilyIpv4,
+			ServiceIPv4CIDR: "10.100.0.0/16"},
+		Endpoint: server.Host, Minor: version, Config: record.AddonConfig{Version: v.Version,
+			Namespace: entry.DefaultNamespace},
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -107,7 +117,8 @@ func BenchmarkAddonDryRun(b *testing.B) {
 	}
 	dir := b.TempDir()
 	file, kubeconfig := filepath.Join(dir, "vpc-cni.yaml"), filepath.Join(dir, "kubeconfig")
-	for path, content := range map[string][]byte{file: manifest.Bytes(), kubeconfig: server.Kubeconfig("admin", "system:masters")} {
+	for path, content := range map[string][]byte{file: manifest.Bytes(), kubeconfig: server.Kubeconfig("admin",
+		"system:masters")} {
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			b.Fatal(err)
 		}
@@ -153,19 +164,21 @@ func BenchmarkAddonDryRun(b *testing.B) {
 	}
 	median, hand := quantile(ours, 0.5), quantile(theirs, 0.5)
 	b.ReportMetric(float64(median.Milliseconds()), "ms/dryrun")
-	report(row{fmt.Sprintf("dry run of the vpc-cni add-on, %d objects (median of %d)", len(objects), samples), fmt.Sprintf("%d ms", median.Milliseconds()), "150 ms",
+	report(row{fmt.Sprintf("dry run of the vpc-cni add-on, %d objects (median of %d)", len(objects), samples),
+		fmt.Sprintf("%d ms", median.Milliseconds()), "150 ms",
 		fmt.Sprintf("kubectl apply --server-side --dry-run=server %d ms", hand.Milliseconds())})
 }
 
-// BenchmarkIdleAddons measures what the controller does when there is nothing to do: 200 clusters, which are rows over one API server, with five
-// add-ons each.
+// BenchmarkIdleAddons measures what the controller does when there is nothing to do: 200 clusters, which are rows over
+// one API server, with five add-ons each.
 func BenchmarkIdleAddons(b *testing.B) {
 	const clusters, addons, window = 200, 5, 60 * time.Second
 	server := apiservertest.Start(b, apiservertest.Options{Minor: version, Controllers: []string{"daemonset"}})
 	// What EKS puts into each cluster is here once.
 	_, err := server.Admin().RbacV1().ClusterRoleBindings().Create(b.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "eks:addon-cluster-admin"}, RoleRef: rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "cluster-admin"},
-		Subjects: []rbacv1.Subject{{APIGroup: "rbac.authorization.k8s.io", Kind: "User", Name: addon.User}},
+		ObjectMeta: metav1.ObjectMeta{Name: "eks:addon-cluster-admin"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{APIGroup: "rbac.authorization.k8s.io", Kind: "User", Name: addon.User}},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		b.Fatal(err)
@@ -174,7 +187,10 @@ func BenchmarkIdleAddons(b *testing.B) {
 	for i := range addons {
 		entry := filepath.Join(dir, fmt.Sprintf("agent-%d", i))
 		files := map[string]string{
-			"addon.yaml": fmt.Sprintf("name: agent-%d\ntype: observability\npublisher: bench\nowner: bench\nnamespace: bench\nkubernetes: [%q]\nmanifests: [agent.yaml]\nversions:\n  - {version: v1.0.0, default: [%q]}\n", i, version, version),
+			"addon.yaml": fmt.Sprintf(
+				"name: agent-%d\ntype: observability\npublisher: bench\nowner: bench\nnamespace: bench\nkubernetes: "+
+					"[%q]\nmanifests: [agent.yaml]\nversions:\n  - {version: v1.0.0, default: [%q]}\n", i, version,
+				version),
 			"agent.yaml": fmt.Sprintf(agent, i),
 		}
 		if err := os.MkdirAll(entry, 0o755); err != nil {
@@ -191,9 +207,12 @@ func BenchmarkIdleAddons(b *testing.B) {
 		b.Fatal(err)
 	}
 	s := storetest.New(b)
-	controller := addon.New(addon.Options{Store: s, Config: server.ConfigFor, Catalogue: c, Log: slog.New(slog.DiscardHandler)})
+	controller := addon.New(addon.Options{Store: s, Config: server.ConfigFor, Catalogue: c,
+		Log: slog.New(slog.DiscardHandler)})
 	for i := range clusters {
-		cluster := record.Cluster{Account: "111122223333", Region: "eu-west-1", Name: fmt.Sprintf("cluster-%d", i), ID: fmt.Sprintf("%032X", i), Version: version, IPFamily: ekstypes.IpFamilyIpv4, ServiceIPv4CIDR: "10.100.0.0/16"}
+		cluster := record.Cluster{Account: "111122223333", Region: "eu-west-1", Name: fmt.Sprintf("cluster-%d", i),
+			ID: fmt.Sprintf("%032X", i), Version: version, IPFamily: ekstypes.IpFamilyIpv4,
+			ServiceIPv4CIDR: "10.100.0.0/16"}
 		if _, err := record.Clusters(s).Create(b.Context(), cluster.Key(), cluster); err != nil {
 			b.Fatal(err)
 		}
@@ -203,8 +222,10 @@ func BenchmarkIdleAddons(b *testing.B) {
 		}
 		for j := range addons {
 			a := record.Addon{
-				Account: cluster.Account, Region: cluster.Region, Cluster: cluster.Name, ClusterID: cluster.ID, Name: fmt.Sprintf("agent-%d", j), ID: fmt.Sprintf("%d-%d", i, j), CreatedAt: time.Now(), Change: 1,
-				Wanted: record.AddonConfig{Version: "v1.0.0", Namespace: cluster.Name, Conflicts: ekstypes.ResolveConflictsNone},
+				Account: cluster.Account, Region: cluster.Region, Cluster: cluster.Name, ClusterID: cluster.ID,
+				Name: fmt.Sprintf("agent-%d", j), ID: fmt.Sprintf("%d-%d", i, j), CreatedAt: time.Now(), Change: 1,
+				Wanted: record.AddonConfig{Version: "v1.0.0", Namespace: cluster.Name,
+					Conflicts: ekstypes.ResolveConflictsNone},
 			}
 			if _, err := record.Addons(s).Create(b.Context(), a.Key(), a); err != nil {
 				b.Fatal(err)
@@ -247,7 +268,8 @@ func BenchmarkIdleAddons(b *testing.B) {
 	took := time.Since(start)
 	idle := measure() - alone
 	b.ReportMetric(idle, "%core")
-	report(row{fmt.Sprintf("%d clusters with %d add-ons each, idle for %s: what the controller takes", clusters, addons, window), fmt.Sprintf("%.1f %% of a core", idle), "2 %",
+	report(row{fmt.Sprintf("%d clusters with %d add-ons each, idle for %s: what the controller takes", clusters, addons,
+		window), fmt.Sprintf("%.1f %% of a core", idle), "2 %",
 		fmt.Sprintf("the store and etcd without it %.1f %%; all made in %s", alone, seconds(took))})
 }
 

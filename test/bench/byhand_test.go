@@ -49,7 +49,8 @@ func startByHand(b testing.TB, bundle string) *byHand {
 	if err != nil {
 		b.Fatal(err)
 	}
-	sa := write("sa.key", string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})))
+	sa := write("sa.key", string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY",
+		Bytes: x509.MarshalPKCS1PrivateKey(key)})))
 	tokens := write("tokens.csv", byHandToken+`,admin,admin,"system:masters"`+"\n")
 	etcdClient, etcdPeer, address := harness.FreeAddress(b), harness.FreeAddress(b), harness.FreeAddress(b)
 	_, port, err := net.SplitHostPort(address)
@@ -69,11 +70,16 @@ users: [{name: u, user: {token: %q}}], contexts: [{name: c, context: {cluster: c
 		b.Fatal(err)
 	}
 	h.run(b, dir, self, etcdArgument, filepath.Join(dir, "etcd"), "http://"+etcdClient, "http://"+etcdPeer)
-	h.run(b, dir, bundle, "kube-apiserver", "--etcd-servers=http://"+etcdClient, "--bind-address=127.0.0.1", "--secure-port="+port,
-		"--cert-dir="+dir, "--token-auth-file="+tokens, "--authorization-mode=Node,RBAC", "--service-cluster-ip-range=10.100.0.0/16",
-		"--service-account-key-file="+sa, "--service-account-signing-key-file="+sa, "--service-account-issuer=https://by.hand")
-	h.run(b, dir, bundle, "kube-controller-manager", "--kubeconfig="+kubeconfig, "--service-account-private-key-file="+sa,
-		"--use-service-account-credentials", "--secure-port=0", "--leader-elect=false", "--root-ca-file="+filepath.Join(dir, "apiserver.crt"))
+	h.run(b, dir, bundle, "kube-apiserver", "--etcd-servers=http://"+etcdClient, "--bind-address=127.0.0.1",
+		"--secure-port="+port,
+		"--cert-dir="+dir, "--token-auth-file="+tokens, "--authorization-mode=Node,RBAC",
+		"--service-cluster-ip-range=10.100.0.0/16",
+		"--service-account-key-file="+sa, "--service-account-signing-key-file="+sa,
+		"--service-account-issuer=https://by.hand")
+	h.run(b, dir, bundle, "kube-controller-manager", "--kubeconfig="+kubeconfig, "--service-account-private-key-file="+
+		sa,
+		"--use-service-account-credentials", "--secure-port=0", "--leader-elect=false", "--root-ca-file="+
+			filepath.Join(dir, "apiserver.crt"))
 	h.run(b, dir, bundle, "kube-scheduler", "--kubeconfig="+kubeconfig, "--secure-port=0", "--leader-elect=false")
 	return h
 }

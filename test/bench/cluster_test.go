@@ -46,7 +46,8 @@ func kubernetesClient(b testing.TB, d *harness.Daemon, cluster string) (*kuberne
 	}
 	// The exec plugin would run in this process's environment: take its answer instead.
 	config.ExecProvider = nil
-	config.BearerToken = strings.TrimSpace(d.Run("", "aws", "eks", "get-token", "--cluster-name", cluster, "--output", "text", "--query", "status.token"))
+	config.BearerToken = strings.TrimSpace(d.Run("", "aws", "eks", "get-token", "--cluster-name", cluster, "--output",
+		"text", "--query", "status.token"))
 	config.QPS, config.Burst = 1000, 1000
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -89,7 +90,8 @@ func BenchmarkCreateCluster(b *testing.B) {
 		if i > 0 {
 			ours = append(ours, active+time.Since(start))
 		}
-		_, err := eks.NewFromConfig(d.Config()).DeleteCluster(b.Context(), &eks.DeleteClusterInput{Name: aws.String(name)})
+		_, err := eks.NewFromConfig(d.Config()).DeleteCluster(b.Context(),
+			&eks.DeleteClusterInput{Name: aws.String(name)})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -97,7 +99,8 @@ func BenchmarkCreateCluster(b *testing.B) {
 	}
 	median, hand := quantile(ours, 0.5), quantile(theirs, 0.5)
 	b.ReportMetric(median.Seconds(), "s/cluster")
-	report(row{"CreateCluster to ACTIVE, default ServiceAccount answering (median of " + strconv.Itoa(samples) + ")", seconds(median), "3 s",
+	report(row{"CreateCluster to ACTIVE, default ServiceAccount answering (median of " + strconv.Itoa(samples) + ")",
+		seconds(median), "3 s",
 		fmt.Sprintf("by hand %s: %.2f times", seconds(hand), median.Seconds()/hand.Seconds())})
 }
 
@@ -137,7 +140,8 @@ func BenchmarkMemory(b *testing.B) {
 	<-time.After(settle)
 	hand := float64(pss(b, h.pids()...)) / (1 << 20)
 	b.ReportMetric(each, "MiB/cluster")
-	report(row{"memory (PSS) of one more idle cluster", fmt.Sprintf("%.0f MiB", each), "280 MiB", fmt.Sprintf("by hand with an etcd each %.0f MiB", hand)})
+	report(row{"memory (PSS) of one more idle cluster", fmt.Sprintf("%.0f MiB", each), "280 MiB",
+		fmt.Sprintf("by hand with an etcd each %.0f MiB", hand)})
 }
 
 // BenchmarkTenClusters creates ten clusters at once, then times the start of a daemon that adopts them.
@@ -155,7 +159,8 @@ func BenchmarkTenClusters(b *testing.B) {
 	}
 	all := time.Since(start)
 	b.ReportMetric(all.Seconds(), "s/10clusters")
-	report(row{"10 clusters created at once, all ACTIVE", seconds(all), "25 s", "Kamaji publishes 100 in 7.5 min on a cloud: 45 s for 10"})
+	report(row{"10 clusters created at once, all ACTIVE", seconds(all), "25 s",
+		"Kamaji publishes 100 in 7.5 min on a cloud: 45 s for 10"})
 
 	var starts []time.Duration
 	for range 5 {
@@ -224,6 +229,7 @@ func BenchmarkUpgrade(b *testing.B) {
 	cancel()
 	r := <-done
 	b.ReportMetric(r.outage.Seconds(), "s/outage")
-	report(row{"API server outage in an upgrade 1.35 to 1.36, " + seconds(took) + " in all", seconds(r.outage) + " (slowest answer " + seconds(r.longest) + ")", "3 s",
+	report(row{"API server outage in an upgrade 1.35 to 1.36, " + seconds(took) + " in all", seconds(r.outage) +
+		" (slowest answer " + seconds(r.longest) + ")", "3 s",
 		"EKS: none seen through its load balancer"})
 }

@@ -58,7 +58,8 @@ func corpus(b testing.TB) (path string, events int) {
 		}
 	}
 	sum := sha256.Sum256(corpusSource)
-	path = filepath.Join(harness.Root(), "bin", "bench", fmt.Sprintf("audit-%s-%d.jsonl.zst", hex.EncodeToString(sum[:4]), events))
+	path = filepath.Join(harness.Root(), "bin", "bench", fmt.Sprintf("audit-%s-%d.jsonl.zst",
+		hex.EncodeToString(sum[:4]), events))
 	if _, err := os.Stat(path); err == nil {
 		return path, events
 	}
@@ -115,7 +116,8 @@ func makeCorpus(b testing.TB, path string, events int) {
 			_, config := kubernetesClient(b, d, "corpus")
 			l.token.Store(&config.BearerToken)
 		case <-progress.C:
-			fmt.Fprintf(os.Stderr, "making %s: %d of %d audit events after %s\n", path, written, events, time.Since(start).Round(time.Second))
+			fmt.Fprintf(os.Stderr, "making %s: %d of %d audit events after %s\n", path, written, events,
+				time.Since(start).Round(time.Second))
 		default:
 		}
 		written++
@@ -131,7 +133,8 @@ func makeCorpus(b testing.TB, path string, events int) {
 	if err := errors.Join(encoder.Close(), out.Sync(), os.Rename(out.Name(), path)); err != nil {
 		b.Fatal(err)
 	}
-	fmt.Fprintf(os.Stderr, "made %s in %s: %d audit events of %d bytes on average\n", path, time.Since(start).Round(time.Second), written, size/written)
+	fmt.Fprintf(os.Stderr, "made %s in %s: %d audit events of %d bytes on average\n", path,
+		time.Since(start).Round(time.Second), written, size/written)
 }
 
 // followAudit gives each the lines of a log as they are written, across its rotations, which rename the
@@ -213,7 +216,8 @@ func (l *clusterLoad) run(ctx context.Context) error {
 		if ns == "kube-system" {
 			continue
 		}
-		_, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, metav1.CreateOptions{})
+		_, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}},
+			metav1.CreateOptions{})
 		if err != nil {
 			return err
 		}
@@ -223,21 +227,26 @@ func (l *clusterLoad) run(ctx context.Context) error {
 		RoleRef:    rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "cluster-admin"},
 	}
 	for _, ns := range []string{"kube-system", "shop", "monitoring", "argocd"} { // payments' may nothing
-		binding.Subjects = append(binding.Subjects, rbacv1.Subject{APIGroup: "rbac.authorization.k8s.io", Kind: "Group", Name: "system:serviceaccounts:" + ns})
+		binding.Subjects = append(binding.Subjects, rbacv1.Subject{APIGroup: "rbac.authorization.k8s.io", Kind: "Group",
+			Name: "system:serviceaccounts:" + ns})
 	}
 	_, err := client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{})
 	if err != nil {
 		return err
 	}
 	person := func(namespace, name, agent string, act func(*session) error, weight int) actor {
-		return actor{namespace, &l.token, fmt.Sprintf("Impersonate-User: %s\r\nImpersonate-Group: system:masters\r\nUser-Agent: %s\r\n", name, agent), act, weight}
+		return actor{namespace, &l.token,
+			fmt.Sprintf("Impersonate-User: %s\r\nImpersonate-Group: system:masters\r\nUser-Agent: %s\r\n", name, agent),
+			act, weight}
 	}
 	serviceAccount := func(namespace, name string) (*atomic.Pointer[string], error) {
-		_, err := client.CoreV1().ServiceAccounts(namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		_, err := client.CoreV1().ServiceAccounts(namespace).Create(ctx,
+			&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return nil, err
 		}
-		token, err := client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+		token, err := client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name,
+			&authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 		if err != nil {
 			return nil, err
 		}
@@ -254,10 +263,12 @@ func (l *clusterLoad) run(ctx context.Context) error {
 		{"kube-system", "aws-node", "aws-vpc-cni-node/v1.20.4", readSome, 4},
 		{"kube-system", "karpenter", "karpenter/1.8.1", readSome, 4},
 		{"kube-system", "metrics-server", "metrics-server/v0.8.0 (linux/amd64) kubernetes/fea70ca", reviewAccess, 8},
-		{"kube-system", "cluster-autoscaler", "cluster-autoscaler/v1.35.0 (linux/arm64) kubernetes/$Format/leader-election", renewLease, 1},
+		{"kube-system", "cluster-autoscaler",
+			"cluster-autoscaler/v1.35.0 (linux/arm64) kubernetes/$Format/leader-election", renewLease, 1},
 		{"argocd", "argocd-application-controller", "argocd-application-controller/v3.2.0", syncApplication, 8},
 		{"monitoring", "prometheus-k8s", "Prometheus/3.7.3", readSome, 6},
-		{"monitoring", "kube-state-metrics", "kube-state-metrics/v2.17.0 (linux/amd64) kube-state-metrics/b8d8b3d", readSome, 6},
+		{"monitoring", "kube-state-metrics", "kube-state-metrics/v2.17.0 (linux/amd64) kube-state-metrics/b8d8b3d",
+			readSome, 6},
 		{"shop", "external-secrets", "external-secrets/v0.20.4 (linux/amd64) kubernetes/$Format", syncConfigMaps, 1},
 		{"payments", "default", "okhttp/5.1.0", forbidden, 1},
 	} {
@@ -334,7 +345,8 @@ func openSession(host string, number int) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &session{conn: conn, reader: bufio.NewReaderSize(conn, 64<<10), host: u.Host, number: number, random: rand.New(rand.NewPCG(uint64(number), 1))}, nil
+	return &session{conn: conn, reader: bufio.NewReaderSize(conn, 64<<10), host: u.Host, number: number,
+		random: rand.New(rand.NewPCG(uint64(number), 1))}, nil
 }
 
 func runActors(ctx context.Context, host string, number int, actors []actor) error {
@@ -367,8 +379,10 @@ func watchSome(ctx context.Context, host string, a actor, number int) error {
 	defer s.conn.Close()
 	s.actor = a
 	for ctx.Err() == nil {
-		resource := []string{"/api/v1/namespaces/%s/configmaps", "/api/v1/namespaces/%s/pods", "/apis/apps/v1/namespaces/%s/deployments", "/apis/apps/v1/namespaces/%s/daemonsets"}[s.random.IntN(4)]
-		path := fmt.Sprintf(resource, s.namespace) + "?allowWatchBookmarks=true&resourceVersion=0&timeoutSeconds=1&watch=true&labelSelector=app%3Dnone"
+		resource := []string{"/api/v1/namespaces/%s/configmaps", "/api/v1/namespaces/%s/pods",
+			"/apis/apps/v1/namespaces/%s/deployments", "/apis/apps/v1/namespaces/%s/daemonsets"}[s.random.IntN(4)]
+		path := fmt.Sprintf(resource, s.namespace) +
+			"?allowWatchBookmarks=true&resourceVersion=0&timeoutSeconds=1&watch=true&labelSelector=app%3Dnone"
 		if err := s.do("GET", path, "", ""); err != nil {
 			return err
 		}
@@ -381,7 +395,8 @@ func watchSome(ctx context.Context, host string, a actor, number int) error {
 // client would take more of the two cores than the API server.
 func (s *session) do(method, path, contentType, body string) error {
 	s.buffer.Reset()
-	fmt.Fprintf(&s.buffer, "%s %s HTTP/1.1\r\nHost: %s\r\nAccept: application/json\r\nAuthorization: Bearer %s\r\n%s", method, path, s.host, *s.token.Load(), s.headers)
+	fmt.Fprintf(&s.buffer, "%s %s HTTP/1.1\r\nHost: %s\r\nAccept: application/json\r\nAuthorization: Bearer %s\r\n%s",
+		method, path, s.host, *s.token.Load(), s.headers)
 	if body != "" {
 		fmt.Fprintf(&s.buffer, "Content-Type: %s\r\nContent-Length: %d\r\n", contentType, len(body))
 	}
@@ -415,10 +430,13 @@ func furnish(config *rest.Config, by actor) error {
 	for _, s.namespace = range corpusNamespaces {
 		for n := range 40 {
 			// Without replicas: the controllers would be busier than the API server.
-			deployment := fmt.Sprintf(`{"kind":"Deployment","apiVersion":"apps/v1","metadata":{"name":"api-%d","labels":{"app":"api-%d"}},"spec":{"replicas":0,"selector":{"matchLabels":{"app":"api-%d"}},"template":{"metadata":{"labels":{"app":"api-%d"}},"spec":%s}}}`,
+			deployment := fmt.Sprintf(
+				`{"kind":"Deployment","apiVersion":"apps/v1","metadata":{"name":"api-%d","labels":{"app":"api-%d"}},"spec":{"replicas":0,"selector":{"matchLabels":{"app":"api-%d"}},"template":{"metadata":{"labels":{"app":"api-%d"}},"spec":%s}}}`,
 				n, n, n, n, fmt.Sprintf(podSpec, 0))
-			configMap := fmt.Sprintf(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"settings-%d","labels":{"app":"api-%d"}},"data":{"refresh":"0"}}`, n, n)
-			if err := s.all([4]string{"POST", s.apps("deployments?fieldManager=argocd-controller"), asJSON, deployment}, [4]string{"POST", s.core("configmaps"), asJSON, configMap}); err != nil {
+			configMap := fmt.Sprintf(
+				`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"settings-%d","labels":{"app":"api-%d"}},"data":{"refresh":"0"}}`, n, n)
+			if err := s.all([4]string{"POST", s.apps("deployments?fieldManager=argocd-controller"), asJSON, deployment},
+				[4]string{"POST", s.core("configmaps"), asJSON, configMap}); err != nil {
 				return err
 			}
 		}
@@ -464,11 +482,13 @@ func readSome(s *session) error {
 
 // reviewAccess asks who may do what, as every server with delegated authorisation does, and every console.
 func reviewAccess(s *session) error {
-	user := fmt.Sprintf("system:serviceaccount:%s:%s", corpusNamespaces[s.random.IntN(6)], []string{"default", "prometheus-k8s", "karpenter"}[s.random.IntN(3)])
+	user := fmt.Sprintf("system:serviceaccount:%s:%s", corpusNamespaces[s.random.IntN(6)],
+		[]string{"default", "prometheus-k8s", "karpenter"}[s.random.IntN(3)])
 	subject := fmt.Sprintf(
 		`{"kind":"SubjectAccessReview","apiVersion":"authorization.k8s.io/v1","metadata":{},"spec":{"resourceAttributes":{"namespace":%q,"verb":"get","group":"metrics.k8s.io","version":"v1beta1","resource":"pods","name":"api-%d"},"user":%q,"groups":["system:serviceaccounts","system:serviceaccounts:monitoring","system:authenticated"]}}`,
 		s.namespace, s.random.IntN(1000), user)
-	rules := fmt.Sprintf(`{"kind":"SelfSubjectRulesReview","apiVersion":"authorization.k8s.io/v1","metadata":{},"spec":{"namespace":%q}}`, s.namespace)
+	rules := fmt.Sprintf(
+		`{"kind":"SelfSubjectRulesReview","apiVersion":"authorization.k8s.io/v1","metadata":{},"spec":{"namespace":%q}}`, s.namespace)
 	return s.all(
 		[4]string{"POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", asJSON, subject},
 		[4]string{"POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", asJSON, rules},
@@ -487,7 +507,9 @@ func renewLease(s *session) error {
 	}
 	now := `"renewTime":"` + time.Now().UTC().Format("2006-01-02T15:04:05.000000Z07:00") + `"`
 	if !renewTime.Match(s.body.Bytes()) {
-		return s.do("POST", leases, asJSON, fmt.Sprintf(`{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","metadata":{"name":"controller-%d"},"spec":{"holderIdentity":"controller-%d_1","leaseDurationSeconds":15,%s}}`, s.number, s.number, now))
+		return s.do("POST", leases, asJSON,
+			fmt.Sprintf(
+				`{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","metadata":{"name":"controller-%d"},"spec":{"holderIdentity":"controller-%d_1","leaseDurationSeconds":15,%s}}`, s.number, s.number, now))
 	}
 	return s.do("PUT", lease, asJSON, string(renewTime.ReplaceAll(s.body.Bytes(), []byte(now))))
 }
@@ -497,15 +519,18 @@ func syncConfigMaps(s *session) error {
 	n := s.random.IntN(40)
 	name := fmt.Sprintf("settings-%d", n)
 	object := func(name string) string {
-		return fmt.Sprintf(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":%q,"labels":{"app":"api-%d"}},"data":{"refresh":"%d"}}`, name, n, s.random.IntN(1e6))
+		return fmt.Sprintf(
+			`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":%q,"labels":{"app":"api-%d"}},"data":{"refresh":"%d"}}`, name, n, s.random.IntN(1e6))
 	}
 	own := fmt.Sprintf("%s-%d-%d", name, s.number, s.random.IntN(1e6))
 	return s.all(
 		[4]string{"GET", s.core("configmaps/" + name + "?resourceVersion=0")},
 		[4]string{"PUT", s.core("configmaps/" + name), asJSON, object(name)},
-		[4]string{"GET", s.core("configmaps?labelSelector=app%3Dapi-" + strconv.Itoa(n) + "&limit=10&resourceVersion=0")},
+		[4]string{"GET", s.core("configmaps?labelSelector=app%3Dapi-" + strconv.Itoa(n) +
+			"&limit=10&resourceVersion=0")},
 		[4]string{"POST", s.core("configmaps"), asJSON, object(own)},
-		[4]string{"PATCH", s.core("configmaps/" + own + "?fieldManager=external-secrets"), asMergePatch, `{"data":{"ready":"true"}}`},
+		[4]string{"PATCH", s.core("configmaps/" + own + "?fieldManager=external-secrets"), asMergePatch,
+			`{"data":{"ready":"true"}}`},
 		[4]string{"GET", s.core("configmaps/" + own + "?resourceVersion=0")},
 		[4]string{"DELETE", s.core("configmaps/" + own)},
 	)
@@ -527,7 +552,8 @@ func syncApplication(s *session) error {
 	if err := readSome(s); err != nil {
 		return err
 	}
-	return s.do("GET", s.apps(fmt.Sprintf("deployments?labelSelector=app%%3Dapi-%d&limit=20&resourceVersion=0", n)), "", "")
+	return s.do("GET", s.apps(fmt.Sprintf("deployments?labelSelector=app%%3Dapi-%d&limit=20&resourceVersion=0", n)), "",
+		"")
 }
 
 // workByHand is what people do.
@@ -544,8 +570,11 @@ func workByHand(s *session) error {
 		)
 	}
 	return s.all(
-		[4]string{"POST", s.core("pods?fieldManager=kubectl-run"), asJSON, fmt.Sprintf(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":%q,"labels":{"run":%q}},"spec":%s}`, name, name, fmt.Sprintf(podSpec, 1))},
-		[4]string{"PATCH", s.core("pods/" + name + "?fieldManager=kubectl-label"), asMergePatch, `{"metadata":{"labels":{"debug":"true"}}}`},
+		[4]string{"POST", s.core("pods?fieldManager=kubectl-run"), asJSON,
+			fmt.Sprintf(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":%q,"labels":{"run":%q}},"spec":%s}`, name,
+				name, fmt.Sprintf(podSpec, 1))},
+		[4]string{"PATCH", s.core("pods/" + name + "?fieldManager=kubectl-label"), asMergePatch,
+			`{"metadata":{"labels":{"debug":"true"}}}`},
 		[4]string{"GET", s.core("pods/" + name)},
 		[4]string{"DELETE", s.core("pods/" + name)},
 	)
@@ -558,17 +587,22 @@ func maintain(s *session) error {
 		return s.all([4]string{"GET", s.core("configmaps/aws-auth")}, [4]string{"GET", s.apps("daemonsets/aws-node")})
 	}
 	daemonSet := `{"kind":"DaemonSet","apiVersion":"apps/v1","metadata":{"name":"aws-node","labels":{"k8s-app":"aws-node"}},"spec":{"selector":{"matchLabels":{"k8s-app":"aws-node"}},"template":{"metadata":{"labels":{"k8s-app":"aws-node"}},"spec":` + fmt.Sprintf(podSpec, 2) + `}}}`
-	mapRoles := fmt.Sprintf(`- groups:\n  - system:bootstrappers\n  - system:nodes\n  rolearn: arn:aws:iam::111122223333:role/nodes-%d\n  username: system:node:{{EC2PrivateDNSName}}\n`, s.random.IntN(20))
-	awsAuth := `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"aws-auth"},"data":{"mapRoles":"` + mapRoles + `"}}`
+	mapRoles := fmt.Sprintf(
+		`- groups:\n  - system:bootstrappers\n  - system:nodes\n  rolearn: arn:aws:iam::111122223333:role/nodes-%d\n  username: system:node:{{EC2PrivateDNSName}}\n`, s.random.IntN(20))
+	awsAuth := `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"aws-auth"},"data":{"mapRoles":"` + mapRoles +
+		`"}}`
 	return s.all(
 		[4]string{"POST", s.apps("daemonsets"), asJSON, daemonSet},
-		[4]string{"PATCH", s.apps("daemonsets/aws-node?fieldManager=kubectl-set"), asStrategic, fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{"release":"%d"}}}}}`, s.random.IntN(1e6))},
+		[4]string{"PATCH", s.apps("daemonsets/aws-node?fieldManager=kubectl-set"), asStrategic,
+			fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{"release":"%d"}}}}}`, s.random.IntN(1e6))},
 		[4]string{"POST", s.core("configmaps"), asJSON, awsAuth},
-		[4]string{"PATCH", s.core("configmaps/aws-auth?fieldManager=eksctl"), asMergePatch, strings.TrimSuffix(`{"data":{"mapRoles":"`+mapRoles+`"}}`, "\n")},
+		[4]string{"PATCH", s.core("configmaps/aws-auth?fieldManager=eksctl"), asMergePatch,
+			strings.TrimSuffix(`{"data":{"mapRoles":"`+mapRoles+`"}}`, "\n")},
 	)
 }
 
 // forbidden is somebody who may not.
 func forbidden(s *session) error {
-	return s.do("GET", "/api/v1/namespaces/kube-system/secrets/bootstrap-token-"+strconv.Itoa(s.random.IntN(100)), "", "")
+	return s.do("GET", "/api/v1/namespaces/kube-system/secrets/bootstrap-token-"+strconv.Itoa(s.random.IntN(100)), "",
+		"")
 }

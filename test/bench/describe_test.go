@@ -81,8 +81,9 @@ func BenchmarkDescribeCluster(b *testing.B) {
 	if _, err := users.CreateUser(ctx, &iam.CreateUserInput{UserName: aws.String("reader")}); err != nil {
 		b.Fatal(err)
 	}
-	_, err := users.PutUserPolicy(ctx, &iam.PutUserPolicyInput{UserName: aws.String("reader"), PolicyName: aws.String("read"), PolicyDocument: aws.String(
-		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"eks:DescribeCluster","Resource":"arn:aws:eks:*:*:cluster/described"}]}`)})
+	_, err := users.PutUserPolicy(ctx, &iam.PutUserPolicyInput{UserName: aws.String("reader"),
+		PolicyName: aws.String("read"), PolicyDocument: aws.String(
+			`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"eks:DescribeCluster","Resource":"arn:aws:eks:*:*:cluster/described"}]}`)})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -91,7 +92,8 @@ func BenchmarkDescribeCluster(b *testing.B) {
 		b.Fatal(err)
 	}
 	config := d.ConfigFor(*key.AccessKey.AccessKeyId, *key.AccessKey.SecretAccessKey, "")
-	described, err := eks.NewFromConfig(config).DescribeCluster(ctx, &eks.DescribeClusterInput{Name: aws.String("described")})
+	described, err := eks.NewFromConfig(config).DescribeCluster(ctx,
+		&eks.DescribeClusterInput{Name: aws.String("described")})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -113,7 +115,8 @@ func BenchmarkDescribeCluster(b *testing.B) {
 			b.Fatal(err)
 		}
 		req.Header.Set("Amz-Sdk-Invocation-Id", fmt.Sprint(i)) // no two alike
-		if err := signer.SignHTTP(ctx, credentials, req, hex.EncodeToString(empty[:]), "eks", harness.Region, time.Now()); err != nil {
+		if err := signer.SignHTTP(ctx, credentials, req, hex.EncodeToString(empty[:]), "eks", harness.Region,
+			time.Now()); err != nil {
 			b.Fatal(err)
 		}
 		signed = append(signed, req)
@@ -141,6 +144,7 @@ func BenchmarkDescribeCluster(b *testing.B) {
 	}
 	bareRate, bareP99 := load(b, []*http.Request{plain}, during)
 	b.ReportMetric(rate, "requests/s")
-	report(row{"DescribeCluster, signed, authorised, 32 connections", fmt.Sprintf("%.0f/s, p99 %.1f ms", rate, 1e3*p99.Seconds()), "8,000/s, p99 15 ms",
+	report(row{"DescribeCluster, signed, authorised, 32 connections", fmt.Sprintf("%.0f/s, p99 %.1f ms", rate,
+		1e3*p99.Seconds()), "8,000/s, p99 15 ms",
 		fmt.Sprintf("bare net/http JSON handler %.0f/s, p99 %.1f ms", bareRate, 1e3*bareP99.Seconds())})
 }

@@ -20,9 +20,9 @@ import (
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
-// handNode is a node as one starts it by hand on the host, from the same programs: containerd and a kubelet that is an administrator
-// of a control plane by hand. Its network is the reference ptp plugin: its configuration lies there from the start, or a DaemonSet
-// installs it, as aws-node installs the VPC CNI's.
+// handNode is a node as one starts it by hand on the host, from the same programs: containerd and a kubelet that is an
+// administrator of a control plane by hand. Its network is the reference ptp plugin: its configuration lies there from
+// the start, or a DaemonSet installs it, as aws-node installs the VPC CNI's.
 type handNode struct {
 	h    *byHand
 	dir  string
@@ -69,7 +69,8 @@ state = %q
   [plugins.'io.containerd.cri.v1.runtime'.cni]
     bin_dirs = [%q]
     conf_dir = %q
-`, dir+"/root", dir+"/state", dir+"/c.sock", dir+"/t.sock", harness.Pause, filepath.Join(harness.Root(), "bin", "node"), dir+"/net.d"))
+`, dir+"/root", dir+"/state", dir+"/c.sock", dir+"/t.sock", harness.Pause, filepath.Join(harness.Root(), "bin", "node"),
+		dir+"/net.d"))
 	write("10-ptp.conflist", fmt.Sprintf(`{"cniVersion":"1.0.0","name":"hand","plugins":[
 {"type":"ptp","ipMasq":true,"ipam":{"type":"host-local","subnet":"10.99.0.0/24","routes":[{"dst":"0.0.0.0/0"}],"dataDir":%q}},
 {"type":"portmap","capabilities":{"portMappings":true}}]}`, dir+"/ipam"))
@@ -94,7 +95,8 @@ users: [{name: u, user: {token: %q}}], contexts: [{name: c, context: {cluster: c
 	}
 	n.containerd(b)
 	for _, archive := range []string{harness.PauseArchive(b), harness.AgnhostArchive(b)} {
-		if out, err := exec.Command(program("ctr"), "-a", dir+"/c.sock", "-n", "k8s.io", "images", "import", archive).CombinedOutput(); err != nil {
+		if out, err := exec.Command(program("ctr"), "-a", dir+"/c.sock", "-n", "k8s.io", "images", "import",
+			archive).CombinedOutput(); err != nil {
 			b.Fatalf("import %s: %v\n%s", archive, err, out)
 		}
 	}
@@ -105,23 +107,27 @@ users: [{name: u, user: {token: %q}}], contexts: [{name: c, context: {cluster: c
 // conflist is where containerd looks for the configuration of the network.
 func (n *handNode) conflist() string { return filepath.Join(n.dir, "net.d", "10-ptp.conflist") }
 
-// installNetwork makes the DaemonSets of a cluster's nodes: one that installs the network with an init container and a container, as
-// aws-node does, and one that stands for kube-proxy.
+// installNetwork makes the DaemonSets of a cluster's nodes: one that installs the network with an init container and a
+// container, as aws-node does, and one that stands for kube-proxy.
 func (n *handNode) installNetwork(b testing.TB, client *kubernetes.Clientset) {
 	b.Helper()
 	n.installed = true
 	host := corev1.VolumeMount{Name: "host", MountPath: "/host"}
 	container := func(name, script string) corev1.Container {
-		return corev1.Container{Name: name, Image: harness.Agnhost, Command: []string{"/bin/sh", "-c", script}, VolumeMounts: []corev1.VolumeMount{host}}
+		return corev1.Container{Name: name, Image: harness.Agnhost, Command: []string{"/bin/sh", "-c", script},
+			VolumeMounts: []corev1.VolumeMount{host}}
 	}
 	for name, containers := range map[string][]corev1.Container{
-		"network": {container("init", "true"), container("main", "cat /host/10-ptp.conflist > /host/net.d/10-ptp.conflist; sleep 1000000")},
-		"proxy":   {container("main", "sleep 1000000")},
+		"network": {container("init", "true"),
+			container("main", "cat /host/10-ptp.conflist > /host/net.d/10-ptp.conflist; sleep 1000000")},
+		"proxy": {container("main", "sleep 1000000")},
 	} {
 		labels := map[string]string{"app": name}
 		pod := corev1.PodSpec{
-			HostNetwork: true, Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}, TerminationGracePeriodSeconds: new(int64),
-			Volumes:        []corev1.Volume{{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: n.dir}}}},
+			HostNetwork: true, Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+			TerminationGracePeriodSeconds: new(int64),
+			Volumes: []corev1.Volume{{Name: "host",
+				VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: n.dir}}}},
 			InitContainers: containers[:len(containers)-1], Containers: containers[len(containers)-1:],
 		}
 		_, err := client.AppsV1().DaemonSets("kube-system").Create(b.Context(), &appsv1.DaemonSet{
@@ -165,20 +171,23 @@ func (n *handNode) start(b testing.TB) {
 	}
 	n.containerd(b)
 	cgroup := fmt.Sprintf("hand-%d", os.Getpid())
-	for _, controller := range []string{"cpu", "cpuacct", "cpuset", "memory", "pids", "hugetlb", "systemd", "blkio", "freezer", "devices"} {
+	for _, controller := range []string{"cpu", "cpuacct", "cpuset", "memory", "pids", "hugetlb", "systemd", "blkio",
+		"freezer", "devices"} {
 		if _, err := os.Stat("/sys/fs/cgroup/" + controller); err == nil {
 			if err := os.MkdirAll("/sys/fs/cgroup/"+controller+"/"+cgroup, 0o755); err != nil {
 				b.Fatal(err)
 			}
 		}
 	}
-	n.run(b, bundle(b, version), "kubelet", "--config="+n.dir+"/kubelet.yaml", "--kubeconfig="+n.dir+"/kubeconfig", "--root-dir="+n.dir+"/kubelet",
+	n.run(b, bundle(b, version), "kubelet", "--config="+n.dir+"/kubelet.yaml", "--kubeconfig="+n.dir+"/kubeconfig",
+		"--root-dir="+n.dir+"/kubelet",
 		"--hostname-override=hand", "--cert-dir="+n.dir+"/pki")
 }
 
 func (n *handNode) run(b testing.TB, name string, args ...string) {
 	b.Helper()
-	log, err := os.OpenFile(filepath.Join(n.dir, filepath.Base(name)+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(filepath.Join(n.dir, filepath.Base(name)+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY,
+		0o600)
 	if err != nil {
 		b.Fatal(err)
 	}

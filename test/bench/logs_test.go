@@ -84,7 +84,8 @@ func readCorpus(b testing.TB) *auditLog {
 		message := string(retime(lines.Bytes(), at))
 		t := at.UnixMilli()
 		// The limits of PutLogEvents.
-		if size += len(message) + 26; size > 1<<20 || len(batch.messages) == 10_000 || len(batch.messages) > 0 && t-first >= 24*3600*1000 {
+		if size += len(message) + 26; size > 1<<20 || len(batch.messages) == 10_000 || len(batch.messages) > 0 &&
+			t-first >= 24*3600*1000 {
 			log.batches = append(log.batches, batch)
 			batch, size = auditBatch{}, len(message)+26
 		}
@@ -154,7 +155,8 @@ func (l *auditLog) compress(b testing.TB) string {
 }
 
 // append appends the log to a group of a store, again and again until there are so many bytes.
-func (l *auditLog) append(ctx context.Context, s *events.Store, group events.GroupID, stream events.StreamID, bytes int64) error {
+func (l *auditLog) append(ctx context.Context, s *events.Store, group events.GroupID, stream events.StreamID,
+	bytes int64) error {
 	now := time.Now().UnixMilli()
 	for round := int64(0); bytes > 0; round++ {
 		for _, batch := range l.batches {
@@ -200,7 +202,8 @@ func BenchmarkLogs(b *testing.B) {
 		b.Fatal(err)
 	}
 	rate := func(d time.Duration) string { return fmt.Sprintf("%.0f/s", float64(log.events)/d.Seconds()) }
-	report(row{"ingest of " + millions + ", sealing included", rate(sealed) + " (acknowledged " + rate(acknowledged) + ")", "60,000/s", ""})
+	report(row{"ingest of " + millions + ", sealing included", rate(sealed) + " (acknowledged " + rate(acknowledged) +
+		")", "60,000/s", ""})
 	b.ReportMetric(float64(log.events)/sealed.Seconds(), "events/s")
 
 	compressed := log.compress(b)
@@ -211,15 +214,18 @@ func BenchmarkLogs(b *testing.B) {
 	part := func(n int64) string {
 		return fmt.Sprintf("%.0f MB, 1/%.1f", float64(n)/1e6, float64(log.bytes)/float64(n))
 	}
-	report(row{fmt.Sprintf("disk for them (%.0f bytes each, raw %.0f MB)", float64(log.bytes)/float64(log.events), float64(log.bytes)/1e6), part(disk), "1/10", "zstd -3 " + part(info.Size())})
+	report(row{fmt.Sprintf("disk for them (%.0f bytes each, raw %.0f MB)", float64(log.bytes)/float64(log.events),
+		float64(log.bytes)/1e6), part(disk), "1/10", "zstd -3 " + part(info.Size())})
 
 	// Ingest through the API.
 	d := harness.Start(b)
 	client := cloudwatchlogs.NewFromConfig(d.Config())
-	if _, err := client.CreateLogGroup(ctx, &cloudwatchlogs.CreateLogGroupInput{LogGroupName: new(logGroup)}); err != nil {
+	if _, err := client.CreateLogGroup(ctx,
+		&cloudwatchlogs.CreateLogGroupInput{LogGroupName: new(logGroup)}); err != nil {
 		b.Fatal(err)
 	}
-	if _, err := client.CreateLogStream(ctx, &cloudwatchlogs.CreateLogStreamInput{LogGroupName: new(logGroup), LogStreamName: new(logStream)}); err != nil {
+	if _, err := client.CreateLogStream(ctx, &cloudwatchlogs.CreateLogStreamInput{LogGroupName: new(logGroup),
+		LogStreamName: new(logStream)}); err != nil {
 		b.Fatal(err)
 	}
 	start = time.Now()
@@ -233,7 +239,8 @@ func BenchmarkLogs(b *testing.B) {
 	hour := log.start.Add(days * 24 * time.Hour / 2)
 	first := q.median(whoPatchedAWSNode, log.start, log.end)
 	start = time.Now()
-	text, err := exec.Command("bash", "-c", "set -o pipefail; zstdcat "+compressed+" | jq -c '"+whoPatchedAWSNodeJQ+"'").Output()
+	text, err := exec.Command("bash", "-c", "set -o pipefail; zstdcat "+compressed+" | jq -c '"+whoPatchedAWSNodeJQ+
+		"'").Output()
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -241,10 +248,13 @@ func BenchmarkLogs(b *testing.B) {
 	if found := bytes.Count(text, []byte("\n")); found != len(first.rows) || found == 0 {
 		b.Errorf("the query found %d events and jq %d", len(first.rows), found)
 	}
-	report(row{fmt.Sprintf("who patched aws-node: %d of %s", len(first.rows), millions), milliseconds(first.took), "1.5 s",
+	report(row{fmt.Sprintf("who patched aws-node: %d of %s", len(first.rows), millions), milliseconds(first.took),
+		"1.5 s",
 		fmt.Sprintf("zstdcat | jq %s: %.0f times faster (goal 20)", seconds(jq), jq.Seconds()/first.took.Seconds())})
-	report(row{"the same, one hour out of ten days", milliseconds(q.median(whoPatchedAWSNode, hour, hour.Add(time.Hour)).took), "0.2 s", ""})
-	report(row{"the same, one minute: from StartQuery to the answer", milliseconds(q.median(whoPatchedAWSNode, hour, hour.Add(time.Minute)).took), "0.05 s", ""})
+	report(row{"the same, one hour out of ten days",
+		milliseconds(q.median(whoPatchedAWSNode, hour, hour.Add(time.Hour)).took), "0.2 s", ""})
+	report(row{"the same, one minute: from StartQuery to the answer",
+		milliseconds(q.median(whoPatchedAWSNode, hour, hour.Add(time.Minute)).took), "0.05 s", ""})
 	report(row{byVerbAndUser, milliseconds(q.median(byVerbAndUser, log.start, log.end).took), "2 s", ""})
 	b.ReportMetric(first.took.Seconds(), "s/query")
 
@@ -267,7 +277,9 @@ func BenchmarkLogs(b *testing.B) {
 	for _, text := range []string{whoPatchedAWSNode, byVerbAndUser, tooManyMessages} {
 		queries = append(queries, seconds(q.run(text, log.start, log.end).took))
 	}
-	report(row{fmt.Sprintf("memory (peak RSS) of the daemon over %.3g GiB of events", float64(goal)/(1<<30)), fmt.Sprintf("%.0f MiB (at its start %.0f)", float64(peak(b, d.PID()))/(1<<20), float64(idle)/(1<<20)), "300 MiB",
+	report(row{fmt.Sprintf("memory (peak RSS) of the daemon over %.3g GiB of events", float64(goal)/(1<<30)),
+		fmt.Sprintf("%.0f MiB (at its start %.0f)", float64(peak(b, d.PID()))/(1<<20), float64(idle)/(1<<20)),
+		"300 MiB",
 		"these queries, and one for 10,000 messages, took " + strings.Join(queries, ", ")})
 }
 
@@ -281,7 +293,8 @@ func (l *auditLog) put(ctx context.Context, client *cloudwatchlogs.Client) error
 			for i := range all {
 				all[i] = logstypes.InputLogEvent{Message: &batch.messages[i], Timestamp: &batch.timestamps[i]}
 			}
-			out, err := client.PutLogEvents(ctx, &cloudwatchlogs.PutLogEventsInput{LogGroupName: new(logGroup), LogStreamName: new(logStream), LogEvents: all})
+			out, err := client.PutLogEvents(ctx, &cloudwatchlogs.PutLogEventsInput{LogGroupName: new(logGroup),
+				LogStreamName: new(logStream), LogEvents: all})
 			if err == nil && out.RejectedLogEventsInfo != nil {
 				err = fmt.Errorf("events were rejected: %s", harness.Text(out.RejectedLogEventsInfo))
 			}
@@ -308,14 +321,16 @@ func (q querier) run(text string, from, to time.Time) answer {
 	q.b.Helper()
 	begin := time.Now()
 	started, err := q.client.StartQuery(q.b.Context(), &cloudwatchlogs.StartQueryInput{
-		LogGroupName: new(logGroup), QueryString: &text, StartTime: new(from.Unix()), EndTime: new(to.Unix()), Limit: new(int32(10_000)),
+		LogGroupName: new(logGroup), QueryString: &text, StartTime: new(from.Unix()), EndTime: new(to.Unix()),
+		Limit: new(int32(10_000)),
 	})
 	if err != nil {
 		q.b.Fatal(err)
 	}
 	var a answer
 	err = eventually.Try(2*time.Millisecond, func() error {
-		out, err := q.client.GetQueryResults(q.b.Context(), &cloudwatchlogs.GetQueryResultsInput{QueryId: started.QueryId})
+		out, err := q.client.GetQueryResults(q.b.Context(),
+			&cloudwatchlogs.GetQueryResultsInput{QueryId: started.QueryId})
 		switch {
 		case err != nil:
 			return eventually.Never(err)

@@ -35,8 +35,10 @@ func groupsOf(b testing.TB, d *harness.Daemon, cluster string, subnets []string)
 func (g nodegroups) create(name string, size int32, change ...func(*eks.CreateNodegroupInput)) {
 	g.b.Helper()
 	in := &eks.CreateNodegroupInput{
-		ClusterName: &g.cluster, NodegroupName: &name, NodeRole: aws.String(site.RoleARN(site.NodeRole)), Subnets: g.subnets, InstanceTypes: []string{"m5.large"},
-		ScalingConfig: &ekstypes.NodegroupScalingConfig{MinSize: &size, MaxSize: aws.Int32(size + 1), DesiredSize: &size},
+		ClusterName: &g.cluster, NodegroupName: &name, NodeRole: aws.String(site.RoleARN(site.NodeRole)),
+		Subnets: g.subnets, InstanceTypes: []string{"m5.large"},
+		ScalingConfig: &ekstypes.NodegroupScalingConfig{MinSize: &size, MaxSize: aws.Int32(size + 1),
+			DesiredSize: &size},
 	}
 	for _, c := range change {
 		c(in)
@@ -50,7 +52,8 @@ func (g nodegroups) create(name string, size int32, change ...func(*eks.CreateNo
 func (g nodegroups) active(name string) {
 	g.b.Helper()
 	if err := eventually.Try(20*time.Millisecond, func() error {
-		out, err := g.client.DescribeNodegroup(g.b.Context(), &eks.DescribeNodegroupInput{ClusterName: &g.cluster, NodegroupName: &name})
+		out, err := g.client.DescribeNodegroup(g.b.Context(), &eks.DescribeNodegroupInput{ClusterName: &g.cluster,
+			NodegroupName: &name})
 		if err != nil {
 			return err
 		}
@@ -69,11 +72,13 @@ func (g nodegroups) active(name string) {
 
 func (g nodegroups) delete(name string) {
 	g.b.Helper()
-	if _, err := g.client.DeleteNodegroup(g.b.Context(), &eks.DeleteNodegroupInput{ClusterName: &g.cluster, NodegroupName: &name}); err != nil {
+	if _, err := g.client.DeleteNodegroup(g.b.Context(), &eks.DeleteNodegroupInput{ClusterName: &g.cluster,
+		NodegroupName: &name}); err != nil {
 		g.b.Fatal(err)
 	}
 	if err := eventually.Try(20*time.Millisecond, func() error {
-		_, err := g.client.DescribeNodegroup(g.b.Context(), &eks.DescribeNodegroupInput{ClusterName: &g.cluster, NodegroupName: &name})
+		_, err := g.client.DescribeNodegroup(g.b.Context(), &eks.DescribeNodegroupInput{ClusterName: &g.cluster,
+			NodegroupName: &name})
 		var gone *ekstypes.ResourceNotFoundException
 		if errors.As(err, &gone) {
 			return nil
@@ -99,7 +104,8 @@ func BenchmarkCreateNodegroup(b *testing.B) {
 		if i > 0 {
 			all = append(all, time.Since(start))
 		}
-		list, err := kube.CoreV1().Nodes().List(b.Context(), metav1.ListOptions{LabelSelector: "eks.amazonaws.com/nodegroup=" + name})
+		list, err := kube.CoreV1().Nodes().List(b.Context(),
+			metav1.ListOptions{LabelSelector: "eks.amazonaws.com/nodegroup=" + name})
 		if err != nil || len(list.Items) != 1 || !nodeReady(list.Items[0]) {
 			b.Fatalf("%s is ACTIVE with the nodes %s, %v", name, harness.Text(list), err)
 		}
@@ -107,7 +113,8 @@ func BenchmarkCreateNodegroup(b *testing.B) {
 	}
 	median := quantile(all, 0.5)
 	b.ReportMetric(median.Seconds(), "s/nodegroup")
-	report(row{"CreateNodegroup (1 node) to ACTIVE, node Ready (median of " + strconv.Itoa(samples) + ")", seconds(median), "10 s", "EKS: 120 to 150 s"})
+	report(row{"CreateNodegroup (1 node) to ACTIVE, node Ready (median of " + strconv.Itoa(samples) + ")",
+		seconds(median), "10 s", "EKS: 120 to 150 s"})
 }
 
 func nodeReady(n corev1.Node) bool {
@@ -119,7 +126,8 @@ func nodeReady(n corev1.Node) bool {
 	return false
 }
 
-// BenchmarkUpgradeNodegroup times the rolling upgrade of three nodes with twelve pods, two of them behind a Service that is asked all the time.
+// BenchmarkUpgradeNodegroup times the rolling upgrade of three nodes with twelve pods, two of them behind a Service
+// that is asked all the time.
 func BenchmarkUpgradeNodegroup(b *testing.B) {
 	const from, to = "1.35", "1.36"
 	s := site.Empty(b, "upgraded", to)
@@ -129,12 +137,14 @@ func BenchmarkUpgradeNodegroup(b *testing.B) {
 	s.AwaitNodes(s.RunInstances(1, s.AL2023(to), s.SubnetIDs[0], s.NodeConfig("--node-labels=role=client"))...)
 	s.Workload("workers")
 	start := time.Now()
-	out, err := g.client.UpdateNodegroupVersion(b.Context(), &eks.UpdateNodegroupVersionInput{ClusterName: &s.Cluster, NodegroupName: aws.String("workers"), Version: aws.String(to)})
+	out, err := g.client.UpdateNodegroupVersion(b.Context(), &eks.UpdateNodegroupVersionInput{ClusterName: &s.Cluster,
+		NodegroupName: aws.String("workers"), Version: aws.String(to)})
 	if err != nil {
 		b.Fatal(err)
 	}
 	if err := eventually.Try(50*time.Millisecond, func() error {
-		now, err := g.client.DescribeUpdate(b.Context(), &eks.DescribeUpdateInput{Name: &s.Cluster, NodegroupName: aws.String("workers"), UpdateId: out.Update.Id})
+		now, err := g.client.DescribeUpdate(b.Context(), &eks.DescribeUpdateInput{Name: &s.Cluster,
+			NodegroupName: aws.String("workers"), UpdateId: out.Update.Id})
 		switch {
 		case err != nil:
 			return err
@@ -154,7 +164,8 @@ func BenchmarkUpgradeNodegroup(b *testing.B) {
 	}
 	b.ReportMetric(took.Seconds(), "s/upgrade")
 	b.ReportMetric(float64(len(failed)), "failures")
-	report(row{"rolling upgrade " + from + " to " + to + " of 3 nodes, 12 pods, 2 budgets", fmt.Sprintf("%s, %d requests failed", seconds(took), len(failed)+restarts), "60 s, 0", "EKS: about 15 min"})
+	report(row{"rolling upgrade " + from + " to " + to + " of 3 nodes, 12 pods, 2 budgets",
+		fmt.Sprintf("%s, %d requests failed", seconds(took), len(failed)+restarts), "60 s, 0", "EKS: about 15 min"})
 }
 
 // BenchmarkManyNodegroups times fifty groups of twenty simulated nodes each in one cluster.
@@ -166,8 +177,10 @@ func BenchmarkManyNodegroups(b *testing.B) {
 	d.AwaitStatus("many", "ACTIVE")
 	d.AWS(nil, "iam", "create-role", "--role-name", site.NodeRole, "--assume-role-policy-document",
 		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`)
-	for _, policy := range []string{"AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryReadOnly"} {
-		d.AWS(nil, "iam", "attach-role-policy", "--role-name", site.NodeRole, "--policy-arn", "arn:aws:iam::aws:policy/"+policy)
+	for _, policy := range []string{"AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy",
+		"AmazonEC2ContainerRegistryReadOnly"} {
+		d.AWS(nil, "iam", "attach-role-policy", "--role-name", site.NodeRole, "--policy-arn",
+			"arn:aws:iam::aws:policy/"+policy)
 	}
 	kube, _ := kubernetesClient(b, d, "many")
 	g := groupsOf(b, d, "many", subnets)
@@ -180,7 +193,8 @@ func BenchmarkManyNodegroups(b *testing.B) {
 		g.active(fmt.Sprintf("group-%d", i))
 	}
 	took := time.Since(start)
-	list, err := kube.CoreV1().Nodes().List(b.Context(), metav1.ListOptions{LabelSelector: "eks.amazonaws.com/nodegroup"})
+	list, err := kube.CoreV1().Nodes().List(b.Context(),
+		metav1.ListOptions{LabelSelector: "eks.amazonaws.com/nodegroup"})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -194,7 +208,8 @@ func BenchmarkManyNodegroups(b *testing.B) {
 		b.Errorf("%d of %d nodes are Ready, want %d", ready, len(list.Items), groups*nodes)
 	}
 	b.ReportMetric(took.Seconds(), "s/50groups")
-	report(row{fmt.Sprintf("%d groups of %d simulated nodes in one cluster, all ACTIVE and Ready", groups, nodes), seconds(took), "3 min", fmt.Sprintf("the %d requests took %s", groups, seconds(asked))})
+	report(row{fmt.Sprintf("%d groups of %d simulated nodes in one cluster, all ACTIVE and Ready", groups, nodes),
+		seconds(took), "3 min", fmt.Sprintf("the %d requests took %s", groups, seconds(asked))})
 }
 
 // roomy makes a VPC whose two subnets have addresses for all nodes and their pods.
@@ -208,7 +223,8 @@ func roomy(b testing.TB, d *harness.Daemon) []string {
 	var subnets []string
 	for i, zone := range []string{"a", "b"} {
 		out, err := client.CreateSubnet(ctx, &ec2.CreateSubnetInput{
-			VpcId: vpc.Vpc.VpcId, CidrBlock: aws.String(fmt.Sprintf("10.0.%d.0/17", 128*i)), AvailabilityZone: aws.String(harness.Region + zone),
+			VpcId: vpc.Vpc.VpcId, CidrBlock: aws.String(fmt.Sprintf("10.0.%d.0/17", 128*i)),
+			AvailabilityZone: aws.String(harness.Region + zone),
 		})
 		if err != nil {
 			b.Fatal(err)

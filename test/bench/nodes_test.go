@@ -26,8 +26,8 @@ import (
 	"github.com/coracle-eks/coracle/test/harness/site"
 )
 
-// BenchmarkNodes times RunInstances to a Ready node and the creation of a pod to its readiness, and weighs a machine. Beside the times stand
-// containerd and a kubelet by hand on the host, with the reference ptp plugin.
+// BenchmarkNodes times RunInstances to a Ready node and the creation of a pod to its readiness, and weighs a machine.
+// Beside the times stand containerd and a kubelet by hand on the host, with the reference ptp plugin.
 func BenchmarkNodes(b *testing.B) {
 	const samples = 5
 	s := site.New(b, "nodes", version)
@@ -52,14 +52,16 @@ func BenchmarkNodes(b *testing.B) {
 		s.AWS(nil, "ec2", "terminate-instances", "--instance-ids", id)
 		s.Run("", "aws", "ec2", "wait", "instance-terminated", "--instance-ids", id)
 		// Else it seems Ready until its lease ends, and gets pods.
-		if err := client.CoreV1().Nodes().Delete(b.Context(), name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		if err := client.CoreV1().Nodes().Delete(b.Context(), name, metav1.DeleteOptions{}); err != nil &&
+			!apierrors.IsNotFound(err) {
 			b.Fatal(err)
 		}
 	}
 
 	h := startByHand(b, bundle(b, version))
 	h.defaultServiceAccount(b)
-	hand, err := kubernetes.NewForConfig(&rest.Config{Host: h.url, BearerToken: byHandToken, TLSClientConfig: rest.TLSClientConfig{Insecure: true}, QPS: 1000, Burst: 1000})
+	hand, err := kubernetes.NewForConfig(&rest.Config{Host: h.url, BearerToken: byHandToken,
+		TLSClientConfig: rest.TLSClientConfig{Insecure: true}, QPS: 1000, Burst: 1000})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -71,8 +73,11 @@ func BenchmarkNodes(b *testing.B) {
 	awaitReady(b, hand, func(corev1.Node) bool { return true })
 	median, beside := quantile(ours, 0.5), quantile(installed, 0.5)
 	b.ReportMetric(median.Seconds(), "s/node")
-	report(row{"RunInstances to node Ready, CNI up (median of " + strconv.Itoa(samples) + ")", seconds(median), "8 s, 2 times",
-		fmt.Sprintf("containerd and kubelet by hand, a CNI that a DaemonSet installs: %s, %.2f times; a CNI that lies there: %s; EKS: 60 to 120 s",
+	report(row{"RunInstances to node Ready, CNI up (median of " + strconv.Itoa(samples) + ")", seconds(median),
+		"8 s, 2 times",
+		fmt.Sprintf(
+			"containerd and kubelet by hand, a CNI that a DaemonSet installs: %s, %.2f times; a CNI that lies there: "+
+				"%s; EKS: 60 to 120 s",
 			seconds(beside), median.Seconds()/beside.Seconds(), seconds(quantile(bare, 0.5)))})
 
 	// Pods.
@@ -91,7 +96,8 @@ func BenchmarkNodes(b *testing.B) {
 			MemoryBytes int64
 		}
 	}
-	if err := json.Unmarshal([]byte(s.Run("", "coracle", "status", "--data-dir", s.Dir, "-o", "json")), &status); err != nil {
+	if err := json.Unmarshal([]byte(s.Run("", "coracle", "status", "--data-dir", s.Dir, "-o", "json")),
+		&status); err != nil {
 		b.Fatal(err)
 	}
 	var sum int64
@@ -102,15 +108,18 @@ func BenchmarkNodes(b *testing.B) {
 	}
 	each := float64(sum) / 2 / (1 << 20)
 	b.ReportMetric(each, "MiB/machine")
-	report(row{"memory per machine (PSS: launcher, init, containerd, kubelet, aws-node, kube-proxy, half of CoreDNS)", fmt.Sprintf("%.0f MiB", each), "260 MiB", ""})
+	report(row{"memory per machine (PSS: launcher, init, containerd, kubelet, aws-node, kube-proxy, half of CoreDNS)",
+		fmt.Sprintf("%.0f MiB", each), "260 MiB", ""})
 }
 
 // runInstance runs a node.
 func runInstance(b *testing.B, s *site.Site, image string) string {
 	b.Helper()
 	out, err := ec2.NewFromConfig(s.Daemon.Config()).RunInstances(b.Context(), &ec2.RunInstancesInput{
-		ImageId: aws.String(image), InstanceType: "m5.large", MinCount: aws.Int32(1), MaxCount: aws.Int32(1), SubnetId: &s.SubnetIDs[0],
-		SecurityGroupIds: []string{s.Group}, IamInstanceProfile: &ec2types.IamInstanceProfileSpecification{Name: aws.String("eks-node")},
+		ImageId: aws.String(image), InstanceType: "m5.large", MinCount: aws.Int32(1), MaxCount: aws.Int32(1),
+		SubnetId:         &s.SubnetIDs[0],
+		SecurityGroupIds: []string{s.Group}, IamInstanceProfile: &ec2types.IamInstanceProfileSpecification{
+			Name: aws.String("eks-node")},
 		UserData: aws.String(base64.StdEncoding.EncodeToString([]byte(s.NodeConfig()))),
 		TagSpecifications: []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeInstance,
 			Tags: []ec2types.Tag{{Key: aws.String("kubernetes.io/cluster/" + s.Cluster), Value: aws.String("owned")}}}},
@@ -140,7 +149,8 @@ func handTimes(b *testing.B, n *handNode, client *kubernetes.Clientset, samples 
 			b.Fatal(err)
 		}
 		now := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
-		if err := client.CoreV1().Pods("kube-system").DeleteCollection(b.Context(), now, metav1.ListOptions{}); err != nil {
+		if err := client.CoreV1().Pods("kube-system").DeleteCollection(b.Context(), now,
+			metav1.ListOptions{}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -186,7 +196,8 @@ func podTimes(b *testing.B, client *kubernetes.Clientset, count int) []time.Dura
 			ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec: corev1.PodSpec{
 				AutomountServiceAccountToken: aws.Bool(false), TerminationGracePeriodSeconds: aws.Int64(0),
-				Containers: []corev1.Container{{Name: "c", Image: harness.Agnhost, Args: []string{"pause"}, ImagePullPolicy: corev1.PullIfNotPresent}},
+				Containers: []corev1.Container{{Name: "c", Image: harness.Agnhost, Args: []string{"pause"},
+					ImagePullPolicy: corev1.PullIfNotPresent}},
 			},
 		}, metav1.CreateOptions{})
 		if err != nil {

@@ -17,7 +17,8 @@ import (
 )
 
 var components = []string{
-	"kube-apiserver", "kube-controller-manager", "kube-scheduler", "aws-cloud-controller-manager", "kubelet", "kube-proxy",
+	"kube-apiserver", "kube-controller-manager", "kube-scheduler", "aws-cloud-controller-manager", "kubelet",
+	"kube-proxy",
 }
 
 // Every program of a bundle starts under its own name and as an argument of kube, prints its help
@@ -35,7 +36,8 @@ func TestComponentsSayTheirVersion(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, command := range [][]string{{kube, component}, {link}} {
-					if got, want := run(t, append(command, "--version")...), "Kubernetes "+version.GitVersion(); got != want {
+					if got, want := run(t, append(command, "--version")...), "Kubernetes "+
+						version.GitVersion(); got != want {
 						t.Errorf("%v --version says %q, want %q", command, got, want)
 					}
 				}
@@ -58,7 +60,8 @@ func TestKubectlSaysItsVersion(t *testing.T) {
 			var got struct {
 				ClientVersion struct{ Major, Minor, GitVersion, GitCommit, GitTreeState string }
 			}
-			if err := json.Unmarshal([]byte(run(t, built(t, version), "kubectl", "version", "--client", "-o", "json")), &got); err != nil {
+			if err := json.Unmarshal([]byte(run(t, built(t, version), "kubectl", "version", "--client", "-o", "json")),
+				&got); err != nil {
 				t.Fatal(err)
 			}
 			want := got

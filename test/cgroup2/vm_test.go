@@ -1,5 +1,6 @@
-// Package cgroup2 runs a cluster with a node on a host with control groups of version 2 alone, whatever those of this host are: a virtual machine
-// with Debian 12, under qemu. Without KVM that takes a quarter of an hour, so it is part of "make test-all".
+// Package cgroup2 runs a cluster with a node on a host with control groups of version 2 alone, whatever those of this
+// host are: a virtual machine with Debian 12, under qemu. Without KVM that takes a quarter of an hour, so it is part of
+// "make test-all".
 package cgroup2
 
 import (
@@ -19,9 +20,11 @@ import (
 // root is the repository, seen from here.
 const root = "../.."
 
-// wanted is what the virtual machine must say. The instance is a t3.medium: two CPUs and 4 GiB, of which Linux has 3.76.
+// wanted is what the virtual machine must say. The instance is a t3.medium: two CPUs and 4 GiB, of which Linux has
+// 3.76.
 var wanted = map[string]string{
-	"cgroup2": "true", "doctor": "ok cgroups version 2", "cluster": "ACTIVE", "nodegroup": "ACTIVE", "pod": "Ready", "cpus": "2", "inside": "cgroup2fs",
+	"cgroup2": "true", "doctor": "ok cgroups version 2", "cluster": "ACTIVE", "nodegroup": "ACTIVE", "pod": "Ready",
+	"cpus": "2", "inside": "cgroup2fs",
 	"machine-cpu.max": "200000 100000", "machine-memory.max": "4042469376", "pod-memory.max": "67108864", "left": "0",
 }
 
@@ -67,9 +70,12 @@ func image(ctx context.Context, t *testing.T) (disk, kernel, initrd string) {
 	if _, err := os.Stat(debian); err != nil {
 		next := debian + ".next"
 		run(ctx, t, "rm", "-rf", next)
-		run(ctx, t, "debootstrap", "--variant=minbase", "--include=systemd-sysv,udev,iptables,runc,conntrack,iproute2,procps,kmod,ca-certificates", "bookworm", next, "http://deb.debian.org/debian")
+		run(ctx, t, "debootstrap", "--variant=minbase",
+			"--include=systemd-sysv,udev,iptables,runc,conntrack,iproute2,procps,kmod,ca-certificates", "bookworm",
+			next, "http://deb.debian.org/debian")
 		run(ctx, t, "cp", "/etc/resolv.conf", filepath.Join(next, "etc/resolv.conf"))
-		run(ctx, t, "chroot", next, "sh", "-c", "apt-get update && apt-get install -y --no-install-recommends linux-image-cloud-amd64 && apt-get clean")
+		run(ctx, t, "chroot", next, "sh", "-c",
+			"apt-get update && apt-get install -y --no-install-recommends linux-image-cloud-amd64 && apt-get clean")
 		if err := os.Rename(next, debian); err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +86,8 @@ func image(ctx context.Context, t *testing.T) (disk, kernel, initrd string) {
 	run(ctx, t, "mkdir", "-p", filepath.Join(programs, "bundles"))
 	run(ctx, t, "cp", filepath.Join(root, "bin/coracle"), programs)
 	run(ctx, t, "cp", "-r", from("CORACLE_NODE", "node"), filepath.Join(programs, "node"))
-	run(ctx, t, "cp", "-r", filepath.Join(from("CORACLE_BUNDLES", "bundles"), "v"+kubernetes.Default), filepath.Join(programs, "bundles"))
+	run(ctx, t, "cp", "-r", filepath.Join(from("CORACLE_BUNDLES", "bundles"), "v"+kubernetes.Default),
+		filepath.Join(programs, "bundles"))
 	run(ctx, t, "go", "build", "-o", filepath.Join(programs, "inside"), "./inside")
 	kubectl, err := exec.LookPath("kubectl")
 	if err != nil {
@@ -89,14 +96,16 @@ func image(ctx context.Context, t *testing.T) (disk, kernel, initrd string) {
 	run(ctx, t, "cp", "-L", kubectl, programs)
 	for name, text := range map[string]string{
 		"etc/hosts": "127.0.0.1 localhost\n", "etc/hostname": "two\n",
-		"opt/coracle/run":                   "#!/bin/sh\nexec > /dev/ttyS0 2>&1\nmkdir -p -m 700 /data\n/opt/coracle/inside\npoweroff -f\n",
+		"opt/coracle/run": "#!/bin/sh\nexec > /dev/ttyS0 2>&1\nmkdir -p -m 700 " +
+			"/data\n/opt/coracle/inside\npoweroff -f\n",
 		"etc/systemd/system/inside.service": "[Unit]\nAfter=multi-user.target\n[Service]\nType=exec\nDelegate=yes\nExecStart=/opt/coracle/run\nEnvironment=HOME=/root PATH=/opt/coracle:/opt/coracle/node:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin CORACLE_NODEGROUP_JOIN_TIMEOUT=40m\n",
 	} {
 		if err := os.WriteFile(filepath.Join(tree, name), []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Symlink("../inside.service", filepath.Join(tree, "etc/systemd/system/multi-user.target.wants/inside.service")); err != nil {
+	if err := os.Symlink("../inside.service",
+		filepath.Join(tree, "etc/systemd/system/multi-user.target.wants/inside.service")); err != nil {
 		t.Fatal(err)
 	}
 	disk = filepath.Join(t.TempDir(), "disk.img")
@@ -129,9 +138,13 @@ func boot(ctx context.Context, t *testing.T, disk, kernel, initrd string) (facts
 	if set := os.Getenv("CORACLE_VM_ACCEL"); set != "" {
 		accel = set
 	}
-	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", "-accel", accel, "-cpu", "max", "-smp", "2", "-m", "7168", "-nographic", "-no-reboot", "-kernel", kernel, "-initrd", initrd,
-		"-append", "root=/dev/vda rw console=ttyS0 systemd.unified_cgroup_hierarchy=1 systemd.mask=serial-getty@ttyS0.service mitigations=off",
-		"-drive", "file="+disk+",format=raw,if=virtio,cache=unsafe", "-nic", "user,model=virtio-net-pci", "-device", "virtio-rng-pci")
+	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", "-accel", accel, "-cpu", "max", "-smp", "2", "-m", "7168",
+		"-nographic", "-no-reboot", "-kernel", kernel, "-initrd", initrd,
+		"-append",
+		"root=/dev/vda rw console=ttyS0 systemd.unified_cgroup_hierarchy=1 systemd.mask=serial-getty@ttyS0.service "+
+			"mitigations=off",
+		"-drive", "file="+disk+",format=raw,if=virtio,cache=unsafe", "-nic", "user,model=virtio-net-pci", "-device",
+		"virtio-rng-pci")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

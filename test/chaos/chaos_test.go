@@ -135,7 +135,8 @@ func (p *phoenix) life(name, role string, subnets []string) {
 	}
 	p.do("create", func(ctx context.Context) error {
 		_, err := client.CreateCluster(ctx, &eks.CreateClusterInput{
-			Name: &name, Version: aws.String("1.35"), RoleArn: &role, ResourcesVpcConfig: &ekstypes.VpcConfigRequest{SubnetIds: subnets},
+			Name: &name, Version: aws.String("1.35"), RoleArn: &role,
+			ResourcesVpcConfig: &ekstypes.VpcConfigRequest{SubnetIds: subnets},
 		})
 		return err
 	}, inUse)
@@ -145,7 +146,8 @@ func (p *phoenix) life(name, role string, subnets []string) {
 
 	p.do("update config", func(ctx context.Context) error {
 		_, err := client.UpdateClusterConfig(ctx, &eks.UpdateClusterConfigInput{Name: &name, Logging: &ekstypes.Logging{
-			ClusterLogging: []ekstypes.LogSetup{{Enabled: aws.Bool(true), Types: []ekstypes.LogType{ekstypes.LogTypeAudit}}}}})
+			ClusterLogging: []ekstypes.LogSetup{{Enabled: aws.Bool(true),
+				Types: []ekstypes.LogType{ekstypes.LogTypeAudit}}}}})
 		return err
 	}, func(err error) bool {
 		var e *ekstypes.InvalidParameterException // no changes needed
@@ -155,7 +157,8 @@ func (p *phoenix) life(name, role string, subnets []string) {
 	p.query("/aws/eks/" + name + "/cluster")
 
 	p.do("upgrade", func(ctx context.Context) error {
-		_, err := client.UpdateClusterVersion(ctx, &eks.UpdateClusterVersionInput{Name: &name, Version: aws.String("1.36")})
+		_, err := client.UpdateClusterVersion(ctx, &eks.UpdateClusterVersionInput{Name: &name,
+			Version: aws.String("1.36")})
 		return err
 	}, func(error) bool { return true })
 	upgraded := p.await(name, ekstypes.ClusterStatusActive)
@@ -238,7 +241,8 @@ func (p *phoenix) kubeconfig(cluster string) string {
 func (p *phoenix) nothingLeft() {
 	p.t.Helper()
 	for _, line := range p.Processes() {
-		for _, component := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "cloud-controller-manager"} {
+		for _, component := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler",
+			"cloud-controller-manager"} {
 			if strings.Contains(line, component) {
 				p.t.Errorf("left behind: %s", line)
 			}
@@ -276,12 +280,13 @@ func TestTheDaemonMayDieAnywhere(t *testing.T) {
 	t.Parallel()
 	d := harness.Start(t)
 	p := &phoenix{Daemon: d, t: t, points: slices.DeleteFunc(crash.Points(), func(p string) bool {
-		if p == "controlplane/upgrade-failing" { // only an upgrade that fails comes there: the controller's own tests do
+		if p == "controlplane/upgrade-failing" {
+			// only an upgrade that fails comes there: the controller's own tests do
 			return true
 		}
-		// No instance lives in this test: TestTheDaemonMayDieInTheLifeOfAnInstance and the tests of network, autoscaling and nodegroup die there.
-		// Nor has its cluster add-ons but those of the bootstrap: the tests of addon die of the others.
-		// Images are made once for all clusters, and the tests of image die of that.
+		// No instance lives in this test: TestTheDaemonMayDieInTheLifeOfAnInstance and the tests of network,
+		// autoscaling and nodegroup die there. Nor has its cluster add-ons but those of the bootstrap: the tests of
+		// addon die of the others. Images are made once for all clusters, and the tests of image die of that.
 		room, _, _ := strings.Cut(p, "/")
 		return slices.Contains([]string{"machine", "network", "autoscaling", "image", "nodegroup", "addon"}, room)
 	})}
@@ -308,7 +313,8 @@ func TestEveryProcessComesBack(t *testing.T) {
 	d.AwaitStatus("phoenix", ekstypes.ClusterStatusActive)
 	config := d.Login("phoenix")
 	p.kubectl(config, "create", "configmap", "kept", "--from-literal=a=b")
-	for _, name := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "aws-cloud-controller-manager", "etcd", "endpoint"} {
+	for _, name := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler",
+		"aws-cloud-controller-manager", "etcd", "endpoint"} {
 		before := p.pid(name)
 		if err := syscall.Kill(before, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
@@ -324,7 +330,8 @@ func TestEveryProcessComesBack(t *testing.T) {
 
 	// The daemon's death and return touch nothing that runs.
 	before := map[string]int{}
-	for _, name := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "aws-cloud-controller-manager", "etcd", "endpoint"} {
+	for _, name := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler",
+		"aws-cloud-controller-manager", "etcd", "endpoint"} {
 		before[name] = p.pid(name)
 	}
 	d.Kill()

@@ -23,9 +23,10 @@ import (
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
-// TestTheDaemonMayDieInTheLifeOfAnInstance lets the daemon die at every marked instruction in the life of real machines: when they are
-// launched, stopped, started, rebooted and terminated. Each time another daemon finds them as they are and goes on: user data runs once,
-// addresses stay where they are and are given to one only, and in the end there is nothing left.
+// TestTheDaemonMayDieInTheLifeOfAnInstance lets the daemon die at every marked instruction in the life of real
+// machines: when they are launched, stopped, started, rebooted and terminated. Each time another daemon finds them as
+// they are and goes on: user data runs once, addresses stay where they are and are given to one only, and in the end
+// there is nothing left.
 func TestTheDaemonMayDieInTheLifeOfAnInstance(t *testing.T) {
 	crash.Require(t)
 	t.Parallel()
@@ -46,7 +47,8 @@ func TestTheDaemonMayDieInTheLifeOfAnInstance(t *testing.T) {
 	f.arm(append([]string{"network/router", "network/port", "network/rules"}, boot...)...)
 	f.do("run instances", func(ctx context.Context) error {
 		out, err := f.client.RunInstances(ctx, &ec2.RunInstancesInput{
-			ImageId: image.Parameter.Value, InstanceType: ec2types.InstanceTypeM5Large, MinCount: aws.Int32(2), MaxCount: aws.Int32(2),
+			ImageId: image.Parameter.Value, InstanceType: ec2types.InstanceTypeM5Large, MinCount: aws.Int32(2),
+			MaxCount: aws.Int32(2),
 			SubnetId: &subnet, ClientToken: aws.String("mortal"),
 			UserData: aws.String(base64.StdEncoding.EncodeToString([]byte("#!/bin/sh\necho ran >> /root/ran\n"))),
 		})
@@ -268,8 +270,10 @@ func (f *fleet) addresses() string {
 		}
 		found = nil
 		for _, eni := range out.NetworkInterfaces {
-			if eni.Attachment == nil || eni.Attachment.InstanceId == nil || !slices.Contains(f.ids, *eni.Attachment.InstanceId) {
-				return eventually.Never(fmt.Errorf("%s belongs to no instance: %s", *eni.NetworkInterfaceId, harness.Text(eni.Attachment)))
+			if eni.Attachment == nil || eni.Attachment.InstanceId == nil || !slices.Contains(f.ids,
+				*eni.Attachment.InstanceId) {
+				return eventually.Never(fmt.Errorf("%s belongs to no instance: %s", *eni.NetworkInterfaceId,
+					harness.Text(eni.Attachment)))
 			}
 			for _, a := range eni.PrivateIpAddresses {
 				found = append(found, *a.PrivateIpAddress+" "+*eni.Attachment.InstanceId)

@@ -28,14 +28,16 @@ func TestFirstUse(t *testing.T) {
 
 	var role struct{ Role struct{ Arn string } }
 	d.AWS(&role, "iam", "create-role", "--role-name", "eks-service", "--assume-role-policy-document", trust)
-	d.AWS(nil, "iam", "attach-role-policy", "--role-name", "eks-service", "--policy-arn", "arn:aws:iam::aws:policy/AmazonEKSClusterPolicy")
+	d.AWS(nil, "iam", "attach-role-policy", "--role-name", "eks-service", "--policy-arn",
+		"arn:aws:iam::aws:policy/AmazonEKSClusterPolicy")
 	var subnets struct{ Subnets []struct{ SubnetId string } }
 	d.AWS(&subnets, "ec2", "describe-subnets")
 	if len(subnets.Subnets) < 2 {
 		t.Fatalf("the default VPC has %d subnets", len(subnets.Subnets))
 	}
 	var created struct{ Cluster map[string]any }
-	d.AWS(&created, "eks", "create-cluster", "--name", "ironman-2022", "--kubernetes-version", "1.35", "--role-arn", role.Role.Arn,
+	d.AWS(&created, "eks", "create-cluster", "--name", "ironman-2022", "--kubernetes-version", "1.35", "--role-arn",
+		role.Role.Arn,
 		"--resources-vpc-config", "subnetIds="+subnets.Subnets[0].SubnetId+","+subnets.Subnets[1].SubnetId)
 	if created.Cluster["status"] != "CREATING" {
 		t.Errorf("a cluster just created is %v", created.Cluster["status"])
@@ -65,7 +67,8 @@ func TestFirstUse(t *testing.T) {
 		}
 	}
 	seen := d.Run(config, "kubectl", "get", "ns,clusterrole", "-o", "name")
-	for _, want := range []string{"namespace/kube-system", "clusterrole.rbac.authorization.k8s.io/eks:addon-manager", "clusterrole.rbac.authorization.k8s.io/eks:node-bootstrapper"} {
+	for _, want := range []string{"namespace/kube-system", "clusterrole.rbac.authorization.k8s.io/eks:addon-manager",
+		"clusterrole.rbac.authorization.k8s.io/eks:node-bootstrapper"} {
 		if !strings.Contains(seen, want+"\n") {
 			t.Errorf("kubectl get ns,clusterrole does not show %s:\n%s", want, seen)
 		}
@@ -91,7 +94,8 @@ func TestFirstUse(t *testing.T) {
 	if v := serverVersion(t, d, config); !strings.HasPrefix(v, "v1.36.3-eks-") {
 		t.Errorf("after the update kubectl version says the server is %s", v)
 	}
-	if got := d.Run(config, "kubectl", "-n", "kept", "get", "secret", "kept", "-o", "jsonpath={.data.a}"); got != "Yg==" {
+	if got := d.Run(config, "kubectl", "-n", "kept", "get", "secret", "kept", "-o",
+		"jsonpath={.data.a}"); got != "Yg==" {
 		t.Errorf("the secret now holds %q", got)
 	}
 
@@ -139,8 +143,10 @@ func TestAccessIsGivenAndTakenAway(t *testing.T) {
 	}
 	d.AWS(&assumed, "sts", "assume-role", "--role-arn", devARN, "--role-session-name", "jane")
 	d.Run("", "aws", "eks", "update-kubeconfig", "--name", "access", "--kubeconfig", dev)
-	d.Run(dev, "kubectl", "config", "set-credentials", "arn:aws:eks:"+harness.Region+":111122223333:cluster/access", "--exec-env", "AWS_ACCESS_KEY_ID="+assumed.Credentials.AccessKeyId,
-		"--exec-env", "AWS_SECRET_ACCESS_KEY="+assumed.Credentials.SecretAccessKey, "--exec-env", "AWS_SESSION_TOKEN="+assumed.Credentials.SessionToken)
+	d.Run(dev, "kubectl", "config", "set-credentials", "arn:aws:eks:"+harness.Region+":111122223333:cluster/access",
+		"--exec-env", "AWS_ACCESS_KEY_ID="+assumed.Credentials.AccessKeyId,
+		"--exec-env", "AWS_SECRET_ACCESS_KEY="+assumed.Credentials.SecretAccessKey, "--exec-env", "AWS_SESSION_TOKEN="+
+			assumed.Credentials.SessionToken)
 
 	expect := func(what, want string, args ...string) {
 		t.Helper()
@@ -159,13 +165,15 @@ func TestAccessIsGivenAndTakenAway(t *testing.T) {
 
 	// By the SDK: the aws of Debian 12 is older than access entries.
 	entries, principal, cluster := eks.NewFromConfig(d.Config()), aws.String(devARN), aws.String("access")
-	if _, err := entries.CreateAccessEntry(t.Context(), &eks.CreateAccessEntryInput{ClusterName: cluster, PrincipalArn: principal}); err != nil {
+	if _, err := entries.CreateAccessEntry(t.Context(), &eks.CreateAccessEntryInput{ClusterName: cluster,
+		PrincipalArn: principal}); err != nil {
 		t.Fatal(err)
 	}
 	expect("an entry without policies", "forbidden", "get", "pods")
-	_, err := entries.AssociateAccessPolicy(t.Context(), &eks.AssociateAccessPolicyInput{ClusterName: cluster, PrincipalArn: principal,
-		PolicyArn:   aws.String("arn:aws:eks::aws:cluster-access-policy/AmazonEKSViewPolicy"),
-		AccessScope: &ekstypes.AccessScope{Type: ekstypes.AccessScopeTypeNamespace, Namespaces: []string{"default"}}})
+	_, err := entries.AssociateAccessPolicy(t.Context(), &eks.AssociateAccessPolicyInput{ClusterName: cluster,
+		PrincipalArn: principal,
+		PolicyArn:    aws.String("arn:aws:eks::aws:cluster-access-policy/AmazonEKSViewPolicy"),
+		AccessScope:  &ekstypes.AccessScope{Type: ekstypes.AccessScopeTypeNamespace, Namespaces: []string{"default"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +181,8 @@ func TestAccessIsGivenAndTakenAway(t *testing.T) {
 	expect("elsewhere", "forbidden", "get", "pods", "-n", "kube-system")
 	expect("writing", "forbidden", "create", "configmap", "x")
 	expect("its name", "arn:aws:sts::111122223333:assumed-role/dev/jane", "auth", "whoami")
-	if _, err := entries.DeleteAccessEntry(t.Context(), &eks.DeleteAccessEntryInput{ClusterName: cluster, PrincipalArn: principal}); err != nil {
+	if _, err := entries.DeleteAccessEntry(t.Context(), &eks.DeleteAccessEntryInput{ClusterName: cluster,
+		PrincipalArn: principal}); err != nil {
 		t.Fatal(err)
 	}
 	expect("an entry deleted", "You must be logged in to the server", "get", "pods")
@@ -181,7 +190,8 @@ func TestAccessIsGivenAndTakenAway(t *testing.T) {
 	// aws-auth names a role without its path.
 	manifest := filepath.Join(filepath.Dir(admin), "aws-auth.yaml")
 	text := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: aws-auth, namespace: kube-system}\n" +
-		"data:\n  mapRoles: |\n    - nonsense\n    - {rolearn: 'arn:aws:iam::111122223333:role/dev', username: 'dev:{{SessionName}}', groups: ['system:masters']}\n"
+		"data:\n  mapRoles: |\n    - nonsense\n    - {rolearn: 'arn:aws:iam::111122223333:role/dev', username: " +
+		"'dev:{{SessionName}}', groups: ['system:masters']}\n"
 	if err := os.WriteFile(manifest, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -192,9 +202,11 @@ func TestAccessIsGivenAndTakenAway(t *testing.T) {
 	expect("no aws-auth", "You must be logged in to the server", "get", "pods")
 
 	// A token is good for its own cluster only.
-	token := d.Run("", "aws", "eks", "get-token", "--cluster-name", "another", "--output", "text", "--query", "status.token")
+	token := d.Run("", "aws", "eks", "get-token", "--cluster-name", "another", "--output", "text", "--query",
+		"status.token")
 	server := d.Run(admin, "kubectl", "config", "view", "--raw", "-o", "jsonpath={.clusters[0].cluster.server}")
-	_, errs, err := d.Try("/dev/null", "kubectl", "--server", server, "--insecure-skip-tls-verify", "--token", strings.TrimSpace(token), "get", "ns")
+	_, errs, err := d.Try("/dev/null", "kubectl", "--server", server, "--insecure-skip-tls-verify", "--token",
+		strings.TrimSpace(token), "get", "ns")
 	if err == nil || !strings.Contains(errs, "credentials") && !strings.Contains(errs, "Unauthorized") {
 		t.Errorf("a token of another cluster: %v %s", err, errs)
 	}

@@ -26,7 +26,8 @@ func TestAServiceAccountBecomesARole(t *testing.T) {
 	d.CreateCluster("irsa", "1.35", d.ClusterRole(), d.Subnets())
 	d.AwaitStatus("irsa", "ACTIVE")
 	config := d.Kubeconfig("irsa")
-	issuer := strings.TrimSpace(d.Run("", "aws", "eks", "describe-cluster", "--name", "irsa", "--query", "cluster.identity.oidc.issuer", "--output", "text"))
+	issuer := strings.TrimSpace(d.Run("", "aws", "eks", "describe-cluster", "--name", "irsa", "--query",
+		"cluster.identity.oidc.issuer", "--output", "text"))
 	provider := strings.TrimPrefix(issuer, "https://")
 	if !strings.HasPrefix(provider, "oidc.eks."+harness.Region+".amazonaws.com/id/") {
 		t.Fatalf("the issuer is %s", issuer)
@@ -36,13 +37,16 @@ func TestAServiceAccountBecomesARole(t *testing.T) {
 		return strings.TrimSpace(d.Run(config, "kubectl", "create", "token", serviceAccount, "--audience", audience))
 	}
 	assume := func(token string) (string, string, error) {
-		return d.Try("", "aws", "sts", "assume-role-with-web-identity", "--role-arn", "arn:aws:iam::111122223333:role/pod",
-			"--role-session-name", "app-1", "--web-identity-token", token, "--query", "[AssumedRoleUser.Arn,SubjectFromWebIdentityToken]", "--output", "text")
+		return d.Try("", "aws", "sts", "assume-role-with-web-identity", "--role-arn",
+			"arn:aws:iam::111122223333:role/pod",
+			"--role-session-name", "app-1", "--web-identity-token", token, "--query",
+			"[AssumedRoleUser.Arn,SubjectFromWebIdentityToken]", "--output", "text")
 	}
 	d.Run(config, "kubectl", "create", "serviceaccount", "app")
 	d.AWS(nil, "iam", "create-role", "--role-name", "pod", "--assume-role-policy-document",
 		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Federated":"arn:aws:iam::111122223333:oidc-provider/`+provider+`"},
-		"Action":"sts:AssumeRoleWithWebIdentity","Condition":{"StringEquals":{"`+provider+`:sub":"system:serviceaccount:default:app","`+provider+`:aud":"sts.amazonaws.com"}}}]}`)
+		"Action":"sts:AssumeRoleWithWebIdentity","Condition":{"StringEquals":{"`+provider+
+			`:sub":"system:serviceaccount:default:app","`+provider+`:aud":"sts.amazonaws.com"}}}]}`)
 
 	refused := func(what, token, want string) {
 		t.Helper()
@@ -89,7 +93,8 @@ func TestAServiceAccountBecomesARole(t *testing.T) {
 		t.Errorf("a third party verified %+v: %v", verified, err)
 	}
 	// The same document without any name resolution.
-	resp, err := http.Get(d.Endpoint + "/id/" + issuer[strings.LastIndex(issuer, "/")+1:] + "/.well-known/openid-configuration")
+	resp, err := http.Get(d.Endpoint + "/id/" + issuer[strings.LastIndex(issuer, "/")+1:] +
+		"/.well-known/openid-configuration")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +107,8 @@ func TestAServiceAccountBecomesARole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(body, &document); err != nil || document.Issuer != issuer || !strings.HasPrefix(document.JWKSURI, d.Endpoint) {
+	if err := json.Unmarshal(body, &document); err != nil || document.Issuer != issuer ||
+		!strings.HasPrefix(document.JWKSURI, d.Endpoint) {
 		t.Errorf("%v %s", err, body)
 	}
 }

@@ -18,7 +18,8 @@ import (
 func TestAnUpgradeThatDoesNotComeUpIsTakenBack(t *testing.T) {
 	t.Parallel()
 	bundles := t.TempDir()
-	if err := os.Symlink(filepath.Join(harness.Root(), "bin", "bundles", "v1.35"), filepath.Join(bundles, "v1.35")); err != nil {
+	if err := os.Symlink(filepath.Join(harness.Root(), "bin", "bundles", "v1.35"),
+		filepath.Join(bundles, "v1.35")); err != nil {
 		t.Fatal(err)
 	}
 	real136 := filepath.Join(harness.Root(), "bin", "bundles", "v1.36")
@@ -37,7 +38,8 @@ func TestAnUpgradeThatDoesNotComeUpIsTakenBack(t *testing.T) {
 			}
 		}
 	}
-	if err := os.WriteFile(filepath.Join(broken, "kube"), []byte("#!/bin/sh\necho this version is broken >&2\nexit 3\n"), 0o755); err != nil {
+	if err := os.WriteFile(filepath.Join(broken, "kube"),
+		[]byte("#!/bin/sh\necho this version is broken >&2\nexit 3\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 
@@ -48,11 +50,13 @@ func TestAnUpgradeThatDoesNotComeUpIsTakenBack(t *testing.T) {
 	d.Run(config, "kubectl", "create", "configmap", "kept")
 
 	client := eks.NewFromConfig(d.Config())
-	out, err := client.UpdateClusterVersion(t.Context(), &eks.UpdateClusterVersionInput{Name: aws.String("old"), Version: aws.String("1.36")})
+	out, err := client.UpdateClusterVersion(t.Context(), &eks.UpdateClusterVersionInput{Name: aws.String("old"),
+		Version: aws.String("1.36")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := client.UpdateClusterVersion(t.Context(), &eks.UpdateClusterVersionInput{Name: aws.String("old"), Version: aws.String("1.36")})
+	again, err := client.UpdateClusterVersion(t.Context(), &eks.UpdateClusterVersionInput{Name: aws.String("old"),
+		Version: aws.String("1.36")})
 	var inUse *ekstypes.ResourceInUseException
 	if !errors.As(err, &inUse) {
 		t.Errorf("a second update at once: %s %v", harness.Text(again), err)
@@ -61,11 +65,13 @@ func TestAnUpgradeThatDoesNotComeUpIsTakenBack(t *testing.T) {
 	if *cluster.Version != "1.35" {
 		t.Errorf("after a failed update the cluster has version %s", *cluster.Version)
 	}
-	update, err := client.DescribeUpdate(t.Context(), &eks.DescribeUpdateInput{Name: aws.String("old"), UpdateId: out.Update.Id})
+	update, err := client.DescribeUpdate(t.Context(), &eks.DescribeUpdateInput{Name: aws.String("old"),
+		UpdateId: out.Update.Id})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if update.Update.Status != ekstypes.UpdateStatusFailed || len(update.Update.Errors) == 0 || !strings.Contains(*update.Update.Errors[0].ErrorMessage, "kube-apiserver") {
+	if update.Update.Status != ekstypes.UpdateStatusFailed || len(update.Update.Errors) == 0 ||
+		!strings.Contains(*update.Update.Errors[0].ErrorMessage, "kube-apiserver") {
 		t.Errorf("the failed update says %s", harness.Text(update.Update))
 	}
 	if v := serverVersion(t, d, config); !strings.HasPrefix(v, "v1.35.") {

@@ -15,7 +15,8 @@ func tour(t *testing.T, d *harness.Daemon) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	out, err := d.Command(ctx, "", "coracle", "demo", "--data-dir", d.Dir, "--bundles", harness.Root()+"/bin/bundles").CombinedOutput()
+	out, err := d.Command(ctx, "", "coracle", "demo", "--data-dir", d.Dir, "--bundles", harness.Root()+
+		"/bin/bundles").CombinedOutput()
 	if err != nil {
 		t.Fatalf("coracle demo: %v\n%s", err, out)
 	}

@@ -112,7 +112,8 @@ var ec2Paths = []path{
 		},
 	},
 	{
-		name: "ec2: ModifyLaunchTemplate of a denied launch template, by name beside an empty ID", given: (*world).network,
+		name:  "ec2: ModifyLaunchTemplate of a denied launch template, by name beside an empty ID",
+		given: (*world).network,
 		needs: []statement{allow("ec2:*")}, hinders: []statement{deny("ec2:*").on(ec2ARN("launch-template/lt-*"))},
 		try: func(w *world) error {
 			return failed(w.me.ec2.ModifyLaunchTemplate(w.t.Context(), &ec2.ModifyLaunchTemplateInput{
@@ -120,7 +121,8 @@ var ec2Paths = []path{
 			}))
 		},
 	}, {
-		name: "ec2: CreateLaunchTemplateVersion of a denied launch template, by name beside an empty ID", given: (*world).network,
+		name:  "ec2: CreateLaunchTemplateVersion of a denied launch template, by name beside an empty ID",
+		given: (*world).network,
 		needs: []statement{allow("ec2:*")}, hinders: []statement{deny("ec2:*").on(ec2ARN("launch-template/lt-*"))},
 		try: func(w *world) error {
 			return failed(w.me.ec2.CreateLaunchTemplateVersion(w.t.Context(), &ec2.CreateLaunchTemplateVersionInput{
@@ -129,7 +131,8 @@ var ec2Paths = []path{
 		},
 	},
 	{
-		name: "ec2: RunInstances with a profile, without PassRole", given: (*world).network, needs: []statement{allow("ec2:*")},
+		name: "ec2: RunInstances with a profile, without PassRole", given: (*world).network,
+		needs: []statement{allow("ec2:*")},
 		stops: []statement{passAdmin()}, try: launches(withProfile),
 	},
 	{
@@ -162,7 +165,8 @@ var ec2Paths = []path{
 		}, try: launches(withProfile),
 	},
 	{
-		name: "ec2: RunInstances of a profile that is denied", given: (*world).network, needs: []statement{allow("ec2:*", "iam:PassRole")},
+		name: "ec2: RunInstances of a profile that is denied", given: (*world).network,
+		needs: []statement{allow("ec2:*", "iam:PassRole")},
 		hinders: []statement{
 			deny("ec2:RunInstances").when("ArnEquals", "ec2:InstanceProfile", prefix+"instance-profile/admin-profile"),
 		},
@@ -174,11 +178,13 @@ var ec2Paths = []path{
 		stops: []statement{allow("ec2:RunInstances").on(ec2ARN("instance/*"))}, try: launches(withProfile),
 	},
 	{
-		name: "ec2: RunInstances from a launch template with a profile", given: (*world).network, needs: []statement{allow("ec2:*")},
+		name: "ec2: RunInstances from a launch template with a profile", given: (*world).network,
+		needs: []statement{allow("ec2:*")},
 		stops: []statement{passAdmin()}, try: launches(fromTemplate("2")),
 	},
 	{
-		name: "ec2: RunInstances from the latest version of a launch template", given: (*world).network, needs: []statement{allow("ec2:*")},
+		name: "ec2: RunInstances from the latest version of a launch template", given: (*world).network,
+		needs: []statement{allow("ec2:*")},
 		stops: []statement{passAdmin()}, try: launches(fromTemplate("$Latest")),
 	},
 	{
@@ -216,7 +222,8 @@ var ec2Paths = []path{
 		try: launches(func(*world, *ec2.RunInstancesInput) {}),
 	},
 	{
-		name: "ec2: RunInstances with tags, without CreateTags", given: (*world).network, needs: []statement{allow("ec2:RunInstances")},
+		name: "ec2: RunInstances with tags, without CreateTags", given: (*world).network,
+		needs: []statement{allow("ec2:RunInstances")},
 		stops: []statement{allow("ec2:CreateTags").when("StringEquals", "ec2:CreateAction", "RunInstances")},
 		try:   launches(ownedBy(ec2types.ResourceTypeInstance)),
 	},
@@ -249,7 +256,8 @@ var ec2Paths = []path{
 		},
 	},
 	{
-		name: "ec2: RequestSpotInstances with a profile, without PassRole", given: (*world).network, needs: []statement{allow("ec2:*")},
+		name: "ec2: RequestSpotInstances with a profile, without PassRole", given: (*world).network,
+		needs: []statement{allow("ec2:*")},
 		stops: []statement{passAdmin()}, try: requestsSpot, changes: []string{"spotrequests"},
 	},
 	{
@@ -260,7 +268,8 @@ var ec2Paths = []path{
 		}, stops: []statement{allow("ec2:RequestSpotInstances")}, try: requestsSpot,
 	},
 	{
-		name: "ec2: AssociateIamInstanceProfile without PassRole", given: (*world).instances, needs: []statement{allow("ec2:*")},
+		name: "ec2: AssociateIamInstanceProfile without PassRole", given: (*world).instances,
+		needs: []statement{allow("ec2:*")},
 		stops: []statement{passAdmin()}, try: associates,
 	},
 	{
@@ -276,7 +285,8 @@ var ec2Paths = []path{
 		stops: []statement{allow("ec2:AssociateIamInstanceProfile")}, try: associates,
 	},
 	{
-		name: "ec2: ReplaceIamInstanceProfileAssociation without PassRole", given: weakInstance, needs: []statement{allow("ec2:*")},
+		name: "ec2: ReplaceIamInstanceProfileAssociation without PassRole", given: weakInstance,
+		needs: []statement{allow("ec2:*")},
 		stops: []statement{passAdmin()}, try: replaces,
 	},
 	{
@@ -304,7 +314,8 @@ var ec2Paths = []path{
 			})
 			w.do(nil, err)
 			return failed(w.me.ec2.ModifyInstanceAttribute(w.t.Context(), &ec2.ModifyInstanceAttributeInput{
-				InstanceId: &w.instance, Attribute: ec2types.InstanceAttributeNameGroupSet, Value: groups.SecurityGroups[0].GroupId,
+				InstanceId: &w.instance, Attribute: ec2types.InstanceAttributeNameGroupSet,
+				Value: groups.SecurityGroups[0].GroupId,
 			}))
 		},
 	},
@@ -318,7 +329,8 @@ var ec2Paths = []path{
 		},
 	},
 	{
-		name: "ec2: ModifyInstanceMetadataOptions to let IMDSv1 in", given: (*world).instances, needs: []statement{allow("ec2:ModifyInstanceAttribute")},
+		name: "ec2: ModifyInstanceMetadataOptions to let IMDSv1 in", given: (*world).instances,
+		needs: []statement{allow("ec2:ModifyInstanceAttribute")},
 		stops: []statement{allow("ec2:ModifyInstanceMetadataOptions")},
 		try: func(w *world) error {
 			return failed(w.me.ec2.ModifyInstanceMetadataOptions(w.t.Context(), &ec2.ModifyInstanceMetadataOptionsInput{
@@ -351,7 +363,8 @@ var ec2Paths = []path{
 		},
 	},
 	{
-		name: "ec2: GetLaunchTemplateData of an instance of others", given: (*world).instances, needs: []statement{allow("ec2:DescribeInstances")},
+		name: "ec2: GetLaunchTemplateData of an instance of others", given: (*world).instances,
+		needs: []statement{allow("ec2:DescribeInstances")},
 		stops: []statement{allow("ec2:GetLaunchTemplateData")},
 		try: func(w *world) error {
 			return failed(
@@ -373,7 +386,8 @@ var ec2Paths = []path{
 		stops: []statement{allow("ec2:AuthorizeSecurityGroupIngress")},
 		try: func(w *world) error {
 			return failed(w.me.ec2.AuthorizeSecurityGroupIngress(w.t.Context(), &ec2.AuthorizeSecurityGroupIngressInput{
-				GroupId: &w.id, IpProtocol: p("tcp"), FromPort: aws.Int32(22), ToPort: aws.Int32(22), CidrIp: p("0.0.0.0/0"),
+				GroupId: &w.id, IpProtocol: p("tcp"), FromPort: aws.Int32(22), ToPort: aws.Int32(22),
+				CidrIp: p("0.0.0.0/0"),
 			}))
 		},
 	},
@@ -425,7 +439,8 @@ var fleetTables = []string{"fleets", "ec2clienttokens"}
 
 var fleetPaths = []path{
 	{
-		name: "ec2: CreateFleet with a profile, without PassRole", given: (*world).network, needs: []statement{allow("ec2:*")},
+		name: "ec2: CreateFleet with a profile, without PassRole", given: (*world).network,
+		needs: []statement{allow("ec2:*")},
 		stops: []statement{passAdmin()}, try: fleet("2"), changes: fleetTables,
 	},
 	{
@@ -439,7 +454,8 @@ var fleetPaths = []path{
 		}, try: fleet("2"), changes: fleetTables,
 	},
 	{
-		name: "ec2: CreateFleet without RunInstances", given: (*world).network, needs: []statement{allow("ec2:CreateFleet"), passAdmin()},
+		name: "ec2: CreateFleet without RunInstances", given: (*world).network,
+		needs: []statement{allow("ec2:CreateFleet"), passAdmin()},
 		stops: []statement{allow("ec2:RunInstances")}, try: fleet("2"), changes: fleetTables,
 	},
 	{
@@ -454,7 +470,8 @@ var fleetPaths = []path{
 		try: fleet("1"), changes: fleetTables,
 	},
 	{
-		name: "ec2: CreateFleet with RunInstances alone", given: (*world).network, needs: []statement{allow("ec2:RunInstances"), passAdmin()},
+		name: "ec2: CreateFleet with RunInstances alone", given: (*world).network,
+		needs: []statement{allow("ec2:RunInstances"), passAdmin()},
 		stops: []statement{allow("ec2:CreateFleet")}, try: fleet("2"),
 	},
 }
@@ -500,7 +517,8 @@ func (w *world) member() {
 	w.do(
 		record.AutoScalingInstances(w.Store).
 			Put(w.t.Context(), record.EC2Key(account, region, w.id), record.AutoScalingInstance{
-				ID: w.id, GroupName: "group", InstanceType: "m5.large", State: asgtypes.LifecycleStateInService, Weight: 1,
+				ID: w.id, GroupName: "group", InstanceType: "m5.large", State: asgtypes.LifecycleStateInService,
+				Weight: 1,
 			}),
 	)
 }
@@ -595,7 +613,8 @@ var groupPaths = []path{
 			return failed(w.me.asg.ExecutePolicy(w.t.Context(), &autoscaling.ExecutePolicyInput{PolicyName: &w.id}))
 		},
 	}, {
-		name: "autoscaling: DeletePolicy of another group's policy by its ARN, in the name of one's own", given: aPolicy,
+		name:  "autoscaling: DeletePolicy of another group's policy by its ARN, in the name of one's own",
+		given: aPolicy,
 		needs: []statement{
 			allow("autoscaling:*").except(groupARN),
 		}, stops: []statement{allow("autoscaling:DeletePolicy").on(groupARN)},
@@ -626,7 +645,8 @@ var groupPaths = []path{
 		}, stops: []statement{allow("ec2:RunInstances")}, try: creates("1", unchanged),
 	},
 	{
-		name: "autoscaling: CreateAutoScalingGroup with RunInstances alone", given: groups, needs: []statement{allow("ec2:*", "iam:PassRole")},
+		name: "autoscaling: CreateAutoScalingGroup with RunInstances alone", given: groups,
+		needs: []statement{allow("ec2:*", "iam:PassRole")},
 		stops: []statement{allow("autoscaling:CreateAutoScalingGroup")}, try: creates("2", unchanged),
 	},
 	{
@@ -642,7 +662,8 @@ var groupPaths = []path{
 		}),
 	},
 	{
-		name: "autoscaling: CreateAutoScalingGroup of a type that may not be launched, beside one that may", given: groups,
+		name:  "autoscaling: CreateAutoScalingGroup of a type that may not be launched, beside one that may",
+		given: groups,
 		needs: onlyType("t3.micro"), stops: onlyType("m5.large"),
 		try: creates("1", func(w *world, in *autoscaling.CreateAutoScalingGroupInput) {
 			in.LaunchTemplate, in.MixedInstancesPolicy = nil, w.mixed(
@@ -655,7 +676,8 @@ var groupPaths = []path{
 		}),
 	},
 	{
-		name: "autoscaling: CreateAutoScalingGroup by instance requirements, of a type that may not be launched", given: groups,
+		name:  "autoscaling: CreateAutoScalingGroup by instance requirements, of a type that may not be launched",
+		given: groups,
 		needs: onlyType("m5.large"), stops: []statement{allow("ec2:RunInstances").on(ec2ARN("instance/*"))},
 		try: creates("1", func(w *world, in *autoscaling.CreateAutoScalingGroupInput) {
 			in.LaunchTemplate, in.MixedInstancesPolicy = nil, w.mixed(
@@ -665,7 +687,8 @@ var groupPaths = []path{
 		}),
 	},
 	{
-		name: "autoscaling: CreateAutoScalingGroup by instance requirements with a launch template of an override", given: groups,
+		name:  "autoscaling: CreateAutoScalingGroup by instance requirements with a launch template of an override",
+		given: groups,
 		needs: []statement{allow("autoscaling:*", "ec2:*")}, stops: []statement{passAdmin()},
 		try: creates("1", func(w *world, in *autoscaling.CreateAutoScalingGroupInput) {
 			in.LaunchTemplate, in.MixedInstancesPolicy = nil, w.mixed("1", asgtypes.LaunchTemplateOverrides{
@@ -746,7 +769,8 @@ var groupPaths = []path{
 		},
 	},
 	{
-		name: "autoscaling: SetDesiredCapacity of a group of others", given: aGroup, needs: []statement{onlyMine("autoscaling:SetDesiredCapacity")},
+		name: "autoscaling: SetDesiredCapacity of a group of others", given: aGroup,
+		needs: []statement{onlyMine("autoscaling:SetDesiredCapacity")},
 		stops: []statement{allow("autoscaling:SetDesiredCapacity")},
 		try: func(w *world) error {
 			return failed(w.me.asg.SetDesiredCapacity(w.t.Context(), &autoscaling.SetDesiredCapacityInput{
@@ -760,9 +784,11 @@ var groupPaths = []path{
 			onlyMine("autoscaling:SetDesiredCapacity"),
 		}, stops: []statement{allow("autoscaling:CreateOrUpdateTags")},
 		try: func(w *world) error {
-			if _, err := w.me.asg.CreateOrUpdateTags(w.t.Context(), &autoscaling.CreateOrUpdateTagsInput{Tags: []asgtypes.Tag{{
-				ResourceId: p("group"), ResourceType: p("auto-scaling-group"), Key: p("team"), Value: p("crew"), PropagateAtLaunch: aws.Bool(false),
-			}}}); err != nil {
+			if _, err := w.me.asg.CreateOrUpdateTags(w.t.Context(),
+				&autoscaling.CreateOrUpdateTagsInput{Tags: []asgtypes.Tag{{
+					ResourceId: p("group"), ResourceType: p("auto-scaling-group"), Key: p("team"), Value: p("crew"),
+					PropagateAtLaunch: aws.Bool(false),
+				}}}); err != nil {
 				return err
 			}
 			return failed(w.me.asg.SetDesiredCapacity(w.t.Context(), &autoscaling.SetDesiredCapacityInput{

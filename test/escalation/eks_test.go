@@ -117,7 +117,8 @@ func passedTo(s statement, service string) statement {
 
 var eksPaths = []path{
 	{
-		name: "eks: CreateAccessEntry for oneself", given: (*world).cluster, needs: []statement{allow("eks:AssociateAccessPolicy", "eks:Describe*")},
+		name: "eks: CreateAccessEntry for oneself", given: (*world).cluster,
+		needs: []statement{allow("eks:AssociateAccessPolicy", "eks:Describe*")},
 		stops: []statement{
 			allow("eks:CreateAccessEntry").on(devARN),
 		}, try: createsEntry(func(*eks.CreateAccessEntryInput) {}),
@@ -157,7 +158,8 @@ var eksPaths = []path{
 		}),
 	},
 	{
-		name: "eks: AssociateAccessPolicy with one's own entry", given: entered, needs: []statement{allow("eks:CreateAccessEntry", "eks:UpdateAccessEntry")},
+		name: "eks: AssociateAccessPolicy with one's own entry", given: entered,
+		needs: []statement{allow("eks:CreateAccessEntry", "eks:UpdateAccessEntry")},
 		stops: []statement{allow("eks:AssociateAccessPolicy")}, try: associatesPolicy(wholeCluster),
 	},
 	{
@@ -189,12 +191,14 @@ var eksPaths = []path{
 		),
 	},
 	{
-		name: "eks: UpdateAccessEntry of one's own groups", given: entered, needs: []statement{allow("eks:CreateAccessEntry")},
+		name: "eks: UpdateAccessEntry of one's own groups", given: entered,
+		needs: []statement{allow("eks:CreateAccessEntry")},
 		stops: []statement{allow("eks:UpdateAccessEntry")},
 		try:   updatesEntry(func(in *eks.UpdateAccessEntryInput) { in.KubernetesGroups = []string{"admins"} }),
 	},
 	{
-		name: "eks: UpdateAccessEntry with groups that are not allowed", given: entered, needs: []statement{allow("eks:UpdateAccessEntry")},
+		name: "eks: UpdateAccessEntry with groups that are not allowed", given: entered,
+		needs: []statement{allow("eks:UpdateAccessEntry")},
 		hinders: []statement{
 			deny("eks:UpdateAccessEntry").when("ForAnyValue:StringEquals", "eks:kubernetesGroups", "admins"),
 		},
@@ -209,7 +213,8 @@ var eksPaths = []path{
 		try:   updatesEntry(func(in *eks.UpdateAccessEntryInput) { in.Username = p("boss") }),
 	},
 	{
-		name: "eks: DeleteAccessEntry of another, to make room", given: entered, needs: []statement{allow("eks:CreateAccessEntry")},
+		name: "eks: DeleteAccessEntry of another, to make room", given: entered,
+		needs: []statement{allow("eks:CreateAccessEntry")},
 		stops: []statement{allow("eks:DeleteAccessEntry")},
 		try: func(w *world) error {
 			return failed(
@@ -221,7 +226,8 @@ var eksPaths = []path{
 		},
 	},
 	{
-		name: "eks: CreateNodegroup without PassRole", given: (*world).cluster, needs: []statement{allow("eks:*", "ec2:*", "iam:CreateServiceLinkedRole")},
+		name: "eks: CreateNodegroup without PassRole", given: (*world).cluster,
+		needs: []statement{allow("eks:*", "ec2:*", "iam:CreateServiceLinkedRole")},
 		stops: []statement{passAdmin()}, try: createsNodes(asItIs),
 	},
 	{
@@ -246,13 +252,15 @@ var eksPaths = []path{
 		}, try: createsNodes(asItIs),
 	},
 	{
-		name: "eks: CreateNodegroup of a role that is named under an allowed path", given: both((*world).cluster, becomes(prefix+"role/team/admin")),
+		name:  "eks: CreateNodegroup of a role that is named under an allowed path",
+		given: both((*world).cluster, becomes(prefix+"role/team/admin")),
 		needs: []statement{allow("eks:*", "ec2:*", "iam:CreateServiceLinkedRole")},
 		stops: []statement{passAdmin()}, open: becomes(adminARN),
 		try: createsNodes(func(w *world, in *eks.CreateNodegroupInput) { in.NodeRole = &w.id }),
 	},
 	{
-		name: "eks: CreateNodegroup with PassRole alone", given: (*world).cluster, needs: []statement{allow("iam:*", "ec2:*")},
+		name: "eks: CreateNodegroup with PassRole alone", given: (*world).cluster,
+		needs: []statement{allow("iam:*", "ec2:*")},
 		stops: []statement{allow("eks:CreateNodegroup").on(devARN)}, try: createsNodes(asItIs),
 	},
 	{
@@ -305,12 +313,14 @@ var eksPaths = []path{
 			return failed(w.me.eks.UpdateNodegroupVersion(w.t.Context(), &eks.UpdateNodegroupVersionInput{
 				ClusterName: p(
 					"dev",
-				), NodegroupName: p("nodes"), LaunchTemplate: &ekstypes.LaunchTemplateSpecification{Id: &w.id, Version: p("2")},
+				), NodegroupName: p("nodes"), LaunchTemplate: &ekstypes.LaunchTemplateSpecification{Id: &w.id,
+					Version: p("2")},
 			}))
 		},
 	},
 	{
-		name: "eks: CreateAddon with a service account's role, without PassRole", given: (*world).cluster, needs: []statement{allow("eks:*")},
+		name: "eks: CreateAddon with a service account's role, without PassRole", given: (*world).cluster,
+		needs: []statement{allow("eks:*")},
 		stops: []statement{passAdmin()}, try: createsAddon(withServiceAccountRole),
 	},
 	{
@@ -319,7 +329,8 @@ var eksPaths = []path{
 		stops: []statement{passedTo(passAdmin(), "eks.amazonaws.com")}, try: createsAddon(withServiceAccountRole),
 	},
 	{
-		name: "eks: UpdateAddon with a service account's role, without PassRole", given: addon, needs: []statement{allow("eks:*")},
+		name: "eks: UpdateAddon with a service account's role, without PassRole", given: addon,
+		needs: []statement{allow("eks:*")},
 		stops: []statement{passAdmin()},
 		try: func(w *world) error {
 			return failed(w.me.eks.UpdateAddon(w.t.Context(), &eks.UpdateAddonInput{
@@ -328,7 +339,8 @@ var eksPaths = []path{
 		},
 	},
 	{
-		name: "eks: CreateAddon with a pod identity, without PassRole", given: (*world).cluster, needs: []statement{allow("eks:*", "iam:GetRole")},
+		name: "eks: CreateAddon with a pod identity, without PassRole", given: (*world).cluster,
+		needs: []statement{allow("eks:*", "iam:GetRole")},
 		stops: []statement{passAdmin()}, try: createsAddon(withPodIdentity),
 	},
 	{
@@ -342,11 +354,13 @@ var eksPaths = []path{
 		stops: []statement{allow("eks:CreatePodIdentityAssociation").on(devARN)}, try: createsAddon(withPodIdentity),
 	},
 	{
-		name: "eks: CreateAddon with a pod identity, without GetRole", given: (*world).cluster, needs: []statement{allow("eks:*", "iam:PassRole")},
+		name: "eks: CreateAddon with a pod identity, without GetRole", given: (*world).cluster,
+		needs: []statement{allow("eks:*", "iam:PassRole")},
 		stops: []statement{allow("iam:GetRole").on(adminARN)}, try: createsAddon(withPodIdentity),
 	},
 	{
-		name: "eks: UpdateAddon with a pod identity, without PassRole", given: addon, needs: []statement{allow("eks:*", "iam:GetRole")},
+		name: "eks: UpdateAddon with a pod identity, without PassRole", given: addon,
+		needs: []statement{allow("eks:*", "iam:GetRole")},
 		stops: []statement{passAdmin()},
 		try: func(w *world) error {
 			return failed(w.me.eks.UpdateAddon(w.t.Context(), &eks.UpdateAddonInput{
@@ -374,12 +388,14 @@ var eksPaths = []path{
 			return failed(w.me.eks.UpdateClusterConfig(w.t.Context(), &eks.UpdateClusterConfigInput{
 				Name: p(
 					"old",
-				), AccessConfig: &ekstypes.UpdateAccessConfigRequest{AuthenticationMode: ekstypes.AuthenticationModeApiAndConfigMap},
+				), AccessConfig: &ekstypes.UpdateAccessConfigRequest{
+					AuthenticationMode: ekstypes.AuthenticationModeApiAndConfigMap},
 			}))
 		},
 	},
 	{
-		name: "eks: CreateCluster without PassRole", given: (*world).cluster, needs: []statement{allow("eks:*", "ec2:*", "iam:CreateServiceLinkedRole")},
+		name: "eks: CreateCluster without PassRole", given: (*world).cluster,
+		needs: []statement{allow("eks:*", "ec2:*", "iam:CreateServiceLinkedRole")},
 		stops: []statement{passCluster()}, try: createsCluster(func(*eks.CreateClusterInput) {}),
 	},
 	{

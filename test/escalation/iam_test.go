@@ -89,13 +89,15 @@ var iamPaths = []path{
 		try:   func(w *world) error { return writeVersion(w, ownARN) },
 	},
 	{
-		name: "iam: CreatePolicyVersion of a policy beside the allowed one", given: func(w *world) { w.policy("other", everybody) },
+		name:  "iam: CreatePolicyVersion of a policy beside the allowed one",
+		given: func(w *world) { w.policy("other", everybody) },
 		needs: []statement{allow("iam:CreatePolicyVersion").on(prefix + "policy/other")},
 		stops: []statement{allow("iam:CreatePolicyVersion").on(ownARN)},
 		try:   func(w *world) error { return writeVersion(w, ownARN) },
 	},
 	{
-		name: "iam: SetDefaultPolicyVersion to a version that allows everything", needs: []statement{allow("iam:CreatePolicyVersion")},
+		name:  "iam: SetDefaultPolicyVersion to a version that allows everything",
+		needs: []statement{allow("iam:CreatePolicyVersion")},
 		stops: []statement{allow("iam:SetDefaultPolicyVersion").on(ownARN)},
 		try: func(w *world) error {
 			return failed(w.me.iam.SetDefaultPolicyVersion(w.t.Context(), &iam.SetDefaultPolicyVersionInput{
@@ -113,7 +115,8 @@ var iamPaths = []path{
 		stops: []statement{allow("iam:AttachUserPolicy").when("ArnEquals", "iam:PolicyARN", adminOf)}, try: attachAdmin,
 	},
 	{
-		name: "iam: AttachGroupPolicy to one's own group", needs: []statement{allow("iam:AttachGroupPolicy").on(prefix + "group/admins")},
+		name:  "iam: AttachGroupPolicy to one's own group",
+		needs: []statement{allow("iam:AttachGroupPolicy").on(prefix + "group/admins")},
 		stops: []statement{allow("iam:AttachGroupPolicy").on(prefix + "group/crew")},
 		try: func(w *world) error {
 			return failed(w.me.iam.AttachGroupPolicy(w.t.Context(), &iam.AttachGroupPolicyInput{
@@ -122,7 +125,8 @@ var iamPaths = []path{
 		},
 	},
 	{
-		name: "iam: AttachRolePolicy to a role that one may use", needs: []statement{allow("iam:AttachRolePolicy").on(adminARN)},
+		name:  "iam: AttachRolePolicy to a role that one may use",
+		needs: []statement{allow("iam:AttachRolePolicy").on(adminARN)},
 		stops: []statement{allow("iam:AttachRolePolicy").on(weakARN)},
 		try: func(w *world) error {
 			return failed(w.me.iam.AttachRolePolicy(w.t.Context(), &iam.AttachRolePolicyInput{
@@ -131,7 +135,8 @@ var iamPaths = []path{
 		},
 	},
 	{
-		name: "iam: PutUserPolicy for oneself", needs: []statement{allow("iam:PutUserPolicy").on(bossARN), allow("iam:AttachUserPolicy")},
+		name: "iam: PutUserPolicy for oneself", needs: []statement{allow("iam:PutUserPolicy").on(bossARN),
+			allow("iam:AttachUserPolicy")},
 		stops: []statement{allow("iam:PutUserPolicy").on(mallory)},
 		try: func(w *world) error {
 			return failed(w.me.iam.PutUserPolicy(w.t.Context(), &iam.PutUserPolicyInput{
@@ -140,7 +145,8 @@ var iamPaths = []path{
 		},
 	},
 	{
-		name: "iam: PutGroupPolicy of one's own group", needs: []statement{allow("iam:PutGroupPolicy").on(prefix + "group/admins")},
+		name:  "iam: PutGroupPolicy of one's own group",
+		needs: []statement{allow("iam:PutGroupPolicy").on(prefix + "group/admins")},
 		stops: []statement{allow("iam:PutGroupPolicy").on(prefix + "group/crew")},
 		try: func(w *world) error {
 			return failed(w.me.iam.PutGroupPolicy(w.t.Context(), &iam.PutGroupPolicyInput{
@@ -149,7 +155,8 @@ var iamPaths = []path{
 		},
 	},
 	{
-		name: "iam: PutRolePolicy of a role that one may use", needs: []statement{allow("iam:PutRolePolicy").on(adminARN)},
+		name:  "iam: PutRolePolicy of a role that one may use",
+		needs: []statement{allow("iam:PutRolePolicy").on(adminARN)},
 		stops: []statement{allow("iam:PutRolePolicy").on(weakARN)},
 		try: func(w *world) error {
 			return failed(w.me.iam.PutRolePolicy(w.t.Context(), &iam.PutRolePolicyInput{
@@ -158,7 +165,8 @@ var iamPaths = []path{
 		},
 	},
 	{
-		name: "iam: AddUserToGroup of the administrators", needs: []statement{allow("iam:AddUserToGroup").on(prefix + "group/crew")},
+		name:  "iam: AddUserToGroup of the administrators",
+		needs: []statement{allow("iam:AddUserToGroup").on(prefix + "group/crew")},
 		stops: []statement{allow("iam:AddUserToGroup").on(prefix + "group/admins")},
 		try: func(w *world) error {
 			return failed(w.me.iam.AddUserToGroup(w.t.Context(), &iam.AddUserToGroupInput{
@@ -302,7 +310,8 @@ var iamPaths = []path{
 		},
 	},
 	{
-		name: "iam: DeleteUserPolicy of a denial", given: deniedInline, needs: []statement{allow("iam:AttachUserPolicy")},
+		name: "iam: DeleteUserPolicy of a denial", given: deniedInline,
+		needs: []statement{allow("iam:AttachUserPolicy")},
 		stops: []statement{allow("iam:DeleteUserPolicy").on(mallory)},
 		try: func(w *world) error {
 			if _, err := w.me.iam.DeleteUserPolicy(w.t.Context(), &iam.DeleteUserPolicyInput{
@@ -318,7 +327,8 @@ var iamPaths = []path{
 		hinders: []statement{deny("iam:AttachUserPolicy")}, try: attachAdmin,
 	},
 	{
-		name: "iam: DetachUserPolicy of a denial", given: deniedAttached, needs: []statement{allow("iam:AttachUserPolicy")},
+		name: "iam: DetachUserPolicy of a denial", given: deniedAttached,
+		needs: []statement{allow("iam:AttachUserPolicy")},
 		stops: []statement{allow("iam:DetachUserPolicy").on(mallory)},
 		try: func(w *world) error {
 			if _, err := w.me.iam.DetachUserPolicy(w.t.Context(), &iam.DetachUserPolicyInput{
@@ -330,7 +340,8 @@ var iamPaths = []path{
 		},
 	},
 	{
-		name: "iam: RemoveUserFromGroup whose policy denies", given: deniedByGroup, needs: []statement{allow("iam:AttachUserPolicy")},
+		name: "iam: RemoveUserFromGroup whose policy denies", given: deniedByGroup,
+		needs: []statement{allow("iam:AttachUserPolicy")},
 		stops: []statement{allow("iam:RemoveUserFromGroup").on(prefix + "group/crew")},
 		try: func(w *world) error {
 			if _, err := w.me.iam.RemoveUserFromGroup(w.t.Context(), &iam.RemoveUserFromGroupInput{
@@ -342,7 +353,8 @@ var iamPaths = []path{
 		},
 	},
 	{
-		name: "iam: DeleteGroupPolicy that denies", given: deniedByGroup, needs: []statement{allow("iam:AttachUserPolicy")},
+		name: "iam: DeleteGroupPolicy that denies", given: deniedByGroup,
+		needs: []statement{allow("iam:AttachUserPolicy")},
 		stops: []statement{allow("iam:DeleteGroupPolicy").on(prefix + "group/crew")},
 		try: func(w *world) error {
 			if _, err := w.me.iam.DeleteGroupPolicy(w.t.Context(), &iam.DeleteGroupPolicyInput{
@@ -357,7 +369,8 @@ var iamPaths = []path{
 		name: "iam: TagRole, then what its tag allows", needs: []statement{onlyMine("iam:PutRolePolicy")},
 		stops: []statement{allow("iam:TagRole").on(adminARN)},
 		try: func(w *world) error {
-			if _, err := w.me.iam.TagRole(w.t.Context(), &iam.TagRoleInput{RoleName: p("admin"), Tags: mine}); err != nil {
+			if _, err := w.me.iam.TagRole(w.t.Context(), &iam.TagRoleInput{RoleName: p("admin"),
+				Tags: mine}); err != nil {
 				return err
 			}
 			return failed(w.me.iam.PutRolePolicy(w.t.Context(), &iam.PutRolePolicyInput{
@@ -370,7 +383,8 @@ var iamPaths = []path{
 		needs: []statement{allow("iam:AttachUserPolicy").when("StringEquals", "aws:PrincipalTag/team", "crew")},
 		stops: []statement{allow("iam:TagUser").on(mallory)},
 		try: func(w *world) error {
-			if _, err := w.me.iam.TagUser(w.t.Context(), &iam.TagUserInput{UserName: p("mallory"), Tags: mine}); err != nil {
+			if _, err := w.me.iam.TagUser(w.t.Context(), &iam.TagUserInput{UserName: p("mallory"),
+				Tags: mine}); err != nil {
 				return err
 			}
 			return attachAdmin(w)
@@ -385,7 +399,8 @@ var iamPaths = []path{
 		},
 	},
 	{
-		name: "iam: UpdateUser to a path whose users may do more", needs: []statement{allow("iam:UpdateUser").on(mallory)},
+		name:  "iam: UpdateUser to a path whose users may do more",
+		needs: []statement{allow("iam:UpdateUser").on(mallory)},
 		stops: []statement{allow("iam:UpdateUser").on(prefix + "user/bosses/*")},
 		try: func(w *world) error {
 			return failed(
@@ -397,7 +412,8 @@ var iamPaths = []path{
 		},
 	},
 	{
-		name: "iam: UpdateGroup to a name that may be changed", needs: []statement{allow("iam:UpdateGroup").on(prefix + "group/admins")},
+		name:  "iam: UpdateGroup to a name that may be changed",
+		needs: []statement{allow("iam:UpdateGroup").on(prefix + "group/admins")},
 		stops: []statement{allow("iam:UpdateGroup").on(prefix + "group/crew/admins")},
 		try: func(w *world) error {
 			return failed(
@@ -409,7 +425,8 @@ var iamPaths = []path{
 		},
 	},
 	{
-		name: "iam: AddRoleToInstanceProfile without PassRole", needs: []statement{allow("iam:AddRoleToInstanceProfile")},
+		name:  "iam: AddRoleToInstanceProfile without PassRole",
+		needs: []statement{allow("iam:AddRoleToInstanceProfile")},
 		stops: []statement{allow("iam:PassRole").on(adminARN)}, try: fillProfile,
 	},
 	{
@@ -429,7 +446,8 @@ var iamPaths = []path{
 		}, try: fillProfile,
 	},
 	{
-		name: "iam: AddRoleToInstanceProfile of a profile that one may not change", needs: []statement{allow("iam:PassRole")},
+		name:  "iam: AddRoleToInstanceProfile of a profile that one may not change",
+		needs: []statement{allow("iam:PassRole")},
 		stops: []statement{
 			allow("iam:AddRoleToInstanceProfile").on(prefix + "instance-profile/empty-profile"),
 		}, try: fillProfile,
@@ -471,7 +489,8 @@ var iamPaths = []path{
 		try:   func(w *world) error { return createProvider(w, "https://evil.example.com/id") },
 	},
 	{
-		name: "iam: CreateOpenIDConnectProvider that is denied, with its port", needs: []statement{allow("iam:CreateOpenIDConnectProvider")},
+		name:    "iam: CreateOpenIDConnectProvider that is denied, with its port",
+		needs:   []statement{allow("iam:CreateOpenIDConnectProvider")},
 		hinders: []statement{deny("iam:CreateOpenIDConnectProvider").on(prefix + "oidc-provider/evil.example.com/id")},
 		try:     func(w *world) error { return createProvider(w, "https://evil.example.com:443/id/") },
 	},
@@ -491,7 +510,8 @@ var iamPaths = []path{
 		},
 	},
 	{
-		name: "iam: GetAccountAuthorizationDetails, with permission for single users", needs: []statement{allow("iam:GetUser", "iam:List*")},
+		name:  "iam: GetAccountAuthorizationDetails, with permission for single users",
+		needs: []statement{allow("iam:GetUser", "iam:List*")},
 		stops: []statement{allow("iam:GetAccountAuthorizationDetails")},
 		try: func(w *world) error {
 			return failed(

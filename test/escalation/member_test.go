@@ -92,8 +92,9 @@ func TestEveryIdentifierIsAuthorized(t *testing.T) {
 // notAuthorized are the identifiers on which the permission does not depend, with the reason. In a key, "*" stands for
 // any text.
 var notAuthorized = map[string]string{
-	"autoscaling:Describe*":                         reads,
-	"autoscaling:*/*":                               "CreateAutoScalingGroup asks for ec2:RunInstances and iam:PassRole of what a launch template names",
+	"autoscaling:Describe*": reads,
+	"autoscaling:*/*": "CreateAutoScalingGroup asks for ec2:RunInstances and " +
+		"iam:PassRole of what a launch template names",
 	"autoscaling:CreateAutoScalingGroup.[AICLST]*":  "is content, or is not supported",
 	"autoscaling:UpdateAutoScalingGroup.[ACLS]*":    "is content, or is not supported",
 	"autoscaling:*LaunchConfiguration.*":            "there are no launch configurations",
@@ -103,39 +104,41 @@ var notAuthorized = map[string]string{
 	"autoscaling:*.LifecycleHookName":               inGroup,
 	"autoscaling:*.ScheduledActionName*":            inGroup,
 
-	"ec2:Describe[A-HJ-Z]*":                              reads,
-	"ec2:DescribeI[a-mo-z]*":                             reads,
-	"ec2:DescribeInst*s*.*":                              reads,
-	"ec2:DescribeInternet*":                              reads,
-	"ec2:GetManagedPrefixListEntries.*":                  reads,
-	"ec2:*.Filters/Name":                                 "selects among what the caller may read",
-	"ec2:*.IpPermissions/*":                              "is content of a rule; the group that gets the rule is authorized",
+	"ec2:Describe[A-HJ-Z]*":             reads,
+	"ec2:DescribeI[a-mo-z]*":            reads,
+	"ec2:DescribeInst*s*.*":             reads,
+	"ec2:DescribeInternet*":             reads,
+	"ec2:GetManagedPrefixListEntries.*": reads,
+	"ec2:*.Filters/Name":                "selects among what the caller may read",
+	"ec2:*.IpPermissions/*": "is content of a rule; the group that gets the rule is " +
+		"authorized",
 	"ec2:*SecurityGroup*.CidrIp":                         "is content of a rule",
 	"ec2:*SecurityGroup*.SourceSecurityGroup*":           "is content of a rule",
 	"ec2:*SecurityGroupRule*.*/SecurityGroupRuleId":      "belongs to the group, which is authorized",
 	"ec2:ModifySecurityGroupRules.*/SecurityGroupRule/*": "is content of a rule",
-	"ec2:*Ipam*":                                         "there is no IPAM",
-	"ec2:*Route.*":                                       "is content of a route; the route table is authorized",
-	"ec2:*LaunchTemplate*.LaunchTemplateData/*":          "is content; RunInstances is authorized on what a template names",
-	"ec2:CreateLaunchTemplate.LaunchTemplateName":        "names what is created, whose ARN has an ID",
-	"ec2:CreateSecurityGroup.GroupName":                  "names what is created, whose ARN has an ID",
-	"ec2:*.AvailabilityZoneId":                           "is not a resource",
-	"ec2:*.*Outpost*":                                    "is not supported",
-	"ec2:*.*CapacityReservation*":                        "is not supported",
-	"ec2:*.AvailabilityZoneAddresses/*":                  "is not supported",
-	"ec2:*.SecondaryAllocationIds":                       "is not supported",
-	"ec2:*.SubnetConfigurations/*":                       "is not supported",
-	"ec2:CreatePlacementGroup.*GroupId":                  "is not supported",
-	"ec2:CreateVpcEndpoint.[RS]*":                        "is a service of AWS, or not supported",
-	"ec2:ModifyNetworkInterfaceAttribute.A*":             "belongs to the interface, which is authorized, or is not supported",
-	"ec2:ModifyInstanceAttribute.BlockDeviceMappings/*":  "belongs to the instance, which is authorized",
-	"ec2:ModifyAddressAttribute.DomainName":              "is content",
-	"ec2:*.IamInstanceProfile/*":                         "asks for iam:PassRole in the operation",
-	"ec2:CreateFleet.LaunchTemplateConfigs/Overrides/*":  "is authorized by the launches of the fleet",
-	"ec2:RunInstances.KernelId":                          "is not supported",
-	"ec2:RunInstances.RamdiskId":                         "is not supported",
-	"ec2:RunInstances.*/*":                               "TestPaths has what a launch names",
-	"ec2:RequestSpotInstances.LaunchSpecification/*":     "TestPaths has what a launch names",
+	"ec2:*Ipam*":   "there is no IPAM",
+	"ec2:*Route.*": "is content of a route; the route table is authorized",
+	"ec2:*LaunchTemplate*.LaunchTemplateData/*":   "is content; RunInstances is authorized on what a template names",
+	"ec2:CreateLaunchTemplate.LaunchTemplateName": "names what is created, whose ARN has an ID",
+	"ec2:CreateSecurityGroup.GroupName":           "names what is created, whose ARN has an ID",
+	"ec2:*.AvailabilityZoneId":                    "is not a resource",
+	"ec2:*.*Outpost*":                             "is not supported",
+	"ec2:*.*CapacityReservation*":                 "is not supported",
+	"ec2:*.AvailabilityZoneAddresses/*":           "is not supported",
+	"ec2:*.SecondaryAllocationIds":                "is not supported",
+	"ec2:*.SubnetConfigurations/*":                "is not supported",
+	"ec2:CreatePlacementGroup.*GroupId":           "is not supported",
+	"ec2:CreateVpcEndpoint.[RS]*":                 "is a service of AWS, or not supported",
+	"ec2:ModifyNetworkInterfaceAttribute.A*": "belongs to the interface, which is authorized, or is not " +
+		"supported",
+	"ec2:ModifyInstanceAttribute.BlockDeviceMappings/*": "belongs to the instance, which is authorized",
+	"ec2:ModifyAddressAttribute.DomainName":             "is content",
+	"ec2:*.IamInstanceProfile/*":                        "asks for iam:PassRole in the operation",
+	"ec2:CreateFleet.LaunchTemplateConfigs/Overrides/*": "is authorized by the launches of the fleet",
+	"ec2:RunInstances.KernelId":                         "is not supported",
+	"ec2:RunInstances.RamdiskId":                        "is not supported",
+	"ec2:RunInstances.*/*":                              "TestPaths has what a launch names",
+	"ec2:RequestSpotInstances.LaunchSpecification/*":    "TestPaths has what a launch names",
 
 	"ecr:*.UploadId":                        "belongs to the repository, which is authorized",
 	"ecr:CreatePullThroughCacheRule.*Arn":   "is not supported",
@@ -341,7 +344,8 @@ func (r *recorder) targets(t *testing.T, mux *wire.Mux, op wire.Operation, m mem
 	for _, target := range r.asked {
 		maps.DeleteFunc(target.Conditions, func(key string, _ []string) bool {
 			return slices.Contains([]string{
-				"aws:SourceIp", "aws:UserAgent", "aws:CurrentTime", "aws:EpochTime", "aws:SecureTransport", "aws:RequestedRegion",
+				"aws:SourceIp", "aws:UserAgent", "aws:CurrentTime", "aws:EpochTime", "aws:SecureTransport",
+				"aws:RequestedRegion",
 			}, key)
 		})
 	}
@@ -415,7 +419,8 @@ func (w *world) pair() [2]map[string]string {
 		instance := *instances.Instances[0].InstanceId
 		w.boots(instance)
 		profile, err := root.AssociateIamInstanceProfile(ctx, &ec2.AssociateIamInstanceProfileInput{
-			InstanceId: &instance, IamInstanceProfile: &ec2types.IamInstanceProfileSpecification{Name: p("weak-profile")},
+			InstanceId: &instance, IamInstanceProfile: &ec2types.IamInstanceProfileSpecification{
+				Name: p("weak-profile")},
 		})
 		w.do(nil, err)
 		v["DisassociateIamInstanceProfile.AssociationId"] = *profile.IamInstanceProfileAssociation.AssociationId
@@ -426,7 +431,8 @@ func (w *world) pair() [2]map[string]string {
 		)
 		w.do(nil, err)
 		attached, err := root.AttachNetworkInterface(ctx, &ec2.AttachNetworkInterfaceInput{
-			NetworkInterfaceId: port.NetworkInterface.NetworkInterfaceId, InstanceId: &instance, DeviceIndex: aws.Int32(1),
+			NetworkInterfaceId: port.NetworkInterface.NetworkInterfaceId, InstanceId: &instance,
+			DeviceIndex: aws.Int32(1),
 		})
 		w.do(nil, err)
 		v["RunInstances.ImageId"] = machineImages()[i]
@@ -441,7 +447,8 @@ func (w *world) pair() [2]map[string]string {
 		w.do(nil, err)
 		v["DisassociateAddress.AssociationId"] = *associated.AssociationId
 
-		for _, operation := range []string{"AttachInstances", "CompleteLifecycleAction", "DetachInstances", "EnterStandby",
+		for _, operation := range []string{"AttachInstances", "CompleteLifecycleAction", "DetachInstances",
+			"EnterStandby",
 			"ExitStandby", "RecordLifecycleActionHeartbeat", "SetInstanceHealth", "SetInstanceProtection",
 			"TerminateInstanceInAutoScalingGroup"} {
 			v[operation+".InstanceId"], v[operation+".InstanceIds"] = instance, instance
@@ -449,7 +456,8 @@ func (w *world) pair() [2]map[string]string {
 		w.do(
 			record.AutoScalingInstances(w.Store).
 				Put(ctx, record.EC2Key(account, region, instance), record.AutoScalingInstance{
-					ID: instance, GroupName: n, InstanceType: "m5.large", State: asgtypes.LifecycleStateInService, Weight: 1,
+					ID: instance, GroupName: n, InstanceType: "m5.large", State: asgtypes.LifecycleStateInService,
+					Weight: 1,
 				}),
 		)
 		v["PolicyName"] = fmt.Sprintf(

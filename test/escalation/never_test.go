@@ -30,7 +30,8 @@ func withTheirs(w *world) {
 	w.do(w.them.iam.CreateRole(w.t.Context(), &iam.CreateRoleInput{
 		RoleName: p(
 			"theirs",
-		), AssumeRolePolicyDocument: p(trust(`{"Service":["ec2.amazonaws.com","eks.amazonaws.com"]}`, "sts:AssumeRole")),
+		), AssumeRolePolicyDocument: p(trust(`{"Service":["ec2.amazonaws.com","eks.amazonaws.com"]}`,
+			"sts:AssumeRole")),
 	}))
 	w.do(
 		w.them.iam.CreatePolicy(
@@ -85,18 +86,23 @@ func TestNobodyMay(t *testing.T) {
 			}))
 		}, "UnmodifiableEntity"},
 		{"AttachRolePolicy to a service-linked role", withLinked, func(w *world) error {
-			return failed(w.me.iam.AttachRolePolicy(w.t.Context(), &iam.AttachRolePolicyInput{RoleName: p(linkedName), PolicyArn: p(adminOf)}))
+			return failed(w.me.iam.AttachRolePolicy(w.t.Context(), &iam.AttachRolePolicyInput{RoleName: p(linkedName),
+				PolicyArn: p(adminOf)}))
 		}, "UnmodifiableEntity"},
-		{"UpdateAssumeRolePolicy of a service-linked role", withLinked, func(w *world) error { return trustMe(w, linkedName) }, "UnmodifiableEntity"},
-		{"UpdateAssumeRolePolicy of a service-linked role, named in another letter case", withLinked, func(w *world) error {
-			return trustMe(w, strings.ToLower(linkedName))
-		}, "NoSuchEntity"},
-		{"UpdateAssumeRolePolicy of a role, named in another letter case", nil, func(w *world) error { return trustMe(w, "ADMIN") }, "NoSuchEntity"},
+		{"UpdateAssumeRolePolicy of a service-linked role", withLinked,
+			func(w *world) error { return trustMe(w, linkedName) }, "UnmodifiableEntity"},
+		{"UpdateAssumeRolePolicy of a service-linked role, named in another letter case", withLinked,
+			func(w *world) error {
+				return trustMe(w, strings.ToLower(linkedName))
+			}, "NoSuchEntity"},
+		{"UpdateAssumeRolePolicy of a role, named in another letter case", nil,
+			func(w *world) error { return trustMe(w, "ADMIN") }, "NoSuchEntity"},
 		{"CreateAccessKey for a user, named in another letter case", nil, func(w *world) error {
 			return failed(w.me.iam.CreateAccessKey(w.t.Context(), &iam.CreateAccessKeyInput{UserName: p("BOSS")}))
 		}, "NoSuchEntity"},
 		{"AssumeRole of a service-linked role", withLinked, func(w *world) error {
-			return failed(w.me.sts.AssumeRole(w.t.Context(), assuming("aws-service-role/autoscaling.amazonaws.com/"+linkedName)))
+			return failed(w.me.sts.AssumeRole(w.t.Context(), assuming("aws-service-role/autoscaling.amazonaws.com/"+
+				linkedName)))
 		}, "AccessDenied"},
 		{"CreateRole below the path of service-linked roles", nil, func(w *world) error {
 			return failed(w.me.iam.CreateRole(w.t.Context(), &iam.CreateRoleInput{
@@ -105,15 +111,18 @@ func TestNobodyMay(t *testing.T) {
 		}, ""},
 		{"AttachRolePolicy of a service's policy", nil, func(w *world) error {
 			return failed(w.me.iam.AttachRolePolicy(w.t.Context(), &iam.AttachRolePolicyInput{
-				RoleName: p("weak"), PolicyArn: p("arn:aws:iam::aws:policy/aws-service-role/AutoScalingServiceRolePolicy"),
+				RoleName: p("weak"), PolicyArn: p(
+					"arn:aws:iam::aws:policy/aws-service-role/AutoScalingServiceRolePolicy"),
 			}))
 		}, "PolicyNotAttachable"},
-		{"CreatePolicyVersion of an AWS managed policy", nil, func(w *world) error { return writeVersion(w, readOnly) }, "AccessDenied"},
+		{"CreatePolicyVersion of an AWS managed policy", nil, func(w *world) error { return writeVersion(w, readOnly) },
+			"AccessDenied"},
 		{"DeletePolicy of an AWS managed policy", nil, func(w *world) error {
 			return failed(w.me.iam.DeletePolicy(w.t.Context(), &iam.DeletePolicyInput{PolicyArn: p(readOnly)}))
 		}, "AccessDenied"},
 		{"SetDefaultPolicyVersion of an AWS managed policy", nil, func(w *world) error {
-			return failed(w.me.iam.SetDefaultPolicyVersion(w.t.Context(), &iam.SetDefaultPolicyVersionInput{PolicyArn: p(readOnly), VersionId: p("v1")}))
+			return failed(w.me.iam.SetDefaultPolicyVersion(w.t.Context(),
+				&iam.SetDefaultPolicyVersionInput{PolicyArn: p(readOnly), VersionId: p("v1")}))
 		}, "AccessDenied"},
 		{"a policy of another account", withTheirs, func(w *world) error {
 			return writeVersion(w, "arn:aws:iam::"+other+":policy/theirs")
@@ -123,18 +132,24 @@ func TestNobodyMay(t *testing.T) {
 				UserName: p("mallory"), PolicyArn: p("arn:aws:iam::" + other + ":policy/theirs"),
 			}))
 		}, ""},
-		{"a role of another account, by its name", withTheirs, func(w *world) error { return trustMe(w, "theirs") }, "NoSuchEntity"},
+		{"a role of another account, by its name", withTheirs, func(w *world) error { return trustMe(w, "theirs") },
+			"NoSuchEntity"},
 		{"AssumeRole of another account's role", withTheirs, func(w *world) error {
-			return failed(w.me.sts.AssumeRole(w.t.Context(), &sts.AssumeRoleInput{RoleArn: p(theirRole), RoleSessionName: p("session")}))
+			return failed(w.me.sts.AssumeRole(w.t.Context(), &sts.AssumeRoleInput{RoleArn: p(theirRole),
+				RoleSessionName: p("session")}))
 		}, "AccessDenied"},
-		{"RunInstances with another account's profile", func(w *world) { w.network(); withTheirs(w) }, launches(func(_ *world, in *ec2.RunInstancesInput) {
-			in.IamInstanceProfile = &ec2types.IamInstanceProfileSpecification{Arn: p("arn:aws:iam::" + other + ":instance-profile/theirs")}
-		}), "InvalidParameterValue"},
-		{"RunInstances from another account's launch template", theirTemplate, launches(func(w *world, in *ec2.RunInstancesInput) {
-			in.LaunchTemplate = &ec2types.LaunchTemplateSpecification{LaunchTemplateId: &w.id}
-		}), "InvalidLaunchTemplateId.NotFound"},
+		{"RunInstances with another account's profile", func(w *world) { w.network(); withTheirs(w) },
+			launches(func(_ *world, in *ec2.RunInstancesInput) {
+				in.IamInstanceProfile = &ec2types.IamInstanceProfileSpecification{Arn: p("arn:aws:iam::" + other +
+					":instance-profile/theirs")}
+			}), "InvalidParameterValue"},
+		{"RunInstances from another account's launch template", theirTemplate,
+			launches(func(w *world, in *ec2.RunInstancesInput) {
+				in.LaunchTemplate = &ec2types.LaunchTemplateSpecification{LaunchTemplateId: &w.id}
+			}), "InvalidLaunchTemplateId.NotFound"},
 		{"CreateSubnet in another account's VPC", theirVPC, func(w *world) error {
-			return failed(w.me.ec2.CreateSubnet(w.t.Context(), &ec2.CreateSubnetInput{VpcId: &w.id, CidrBlock: p("10.9.0.0/24")}))
+			return failed(w.me.ec2.CreateSubnet(w.t.Context(), &ec2.CreateSubnetInput{VpcId: &w.id,
+				CidrBlock: p("10.9.0.0/24")}))
 		}, "InvalidVpcID.NotFound"},
 		{"DeleteVpc of another account", theirVPC, func(w *world) error {
 			return failed(w.me.ec2.DeleteVpc(w.t.Context(), &ec2.DeleteVpcInput{VpcId: &w.id}))
@@ -144,39 +159,50 @@ func TestNobodyMay(t *testing.T) {
 				Resources: []string{w.id}, Tags: []ec2types.Tag{{Key: p("team"), Value: p("crew")}},
 			}))
 		}, "InvalidVpcID.NotFound"},
-		{"CreateCluster with another account's role", func(w *world) { w.cluster(); withTheirs(w) }, createsCluster(func(in *eks.CreateClusterInput) {
-			in.RoleArn = p(theirRole)
-		}), "AccessDeniedException"},
-		{"CreateNodegroup with another account's role", func(w *world) { w.cluster(); withTheirs(w) }, createsNodes(func(_ *world, in *eks.CreateNodegroupInput) {
-			in.NodeRole = p(theirRole)
-		}), "AccessDeniedException"},
-		{"CreateAddon with another account's role", func(w *world) { w.cluster(); withTheirs(w) }, createsAddon(func(in *eks.CreateAddonInput) {
-			in.ServiceAccountRoleArn = p(theirRole)
-		}), "AccessDeniedException"},
-		{"CreateNodegroup with a service-linked role", func(w *world) { w.cluster(); withLinked(w) }, createsNodes(func(_ *world, in *eks.CreateNodegroupInput) {
-			in.NodeRole = p(prefix + "role/aws-service-role/autoscaling.amazonaws.com/" + linkedName)
-		}), "InvalidParameterException"},
+		{"CreateCluster with another account's role", func(w *world) { w.cluster(); withTheirs(w) },
+			createsCluster(func(in *eks.CreateClusterInput) {
+				in.RoleArn = p(theirRole)
+			}), "AccessDeniedException"},
+		{"CreateNodegroup with another account's role", func(w *world) { w.cluster(); withTheirs(w) },
+			createsNodes(func(_ *world, in *eks.CreateNodegroupInput) {
+				in.NodeRole = p(theirRole)
+			}), "AccessDeniedException"},
+		{"CreateAddon with another account's role", func(w *world) { w.cluster(); withTheirs(w) },
+			createsAddon(func(in *eks.CreateAddonInput) {
+				in.ServiceAccountRoleArn = p(theirRole)
+			}), "AccessDeniedException"},
+		{"CreateNodegroup with a service-linked role", func(w *world) { w.cluster(); withLinked(w) },
+			createsNodes(func(_ *world, in *eks.CreateNodegroupInput) {
+				in.NodeRole = p(prefix + "role/aws-service-role/autoscaling.amazonaws.com/" + linkedName)
+			}), "InvalidParameterException"},
 		{"a cluster of another account", (*world).cluster, func(w *world) error {
-			return failed(w.them.eks.CreateAccessEntry(w.t.Context(), &eks.CreateAccessEntryInput{ClusterName: p("dev"), PrincipalArn: p(mallory)}))
+			return failed(w.them.eks.CreateAccessEntry(w.t.Context(), &eks.CreateAccessEntryInput{ClusterName: p("dev"),
+				PrincipalArn: p(mallory)}))
 		}, "ResourceNotFoundException"},
 		{"tags of another account's cluster", (*world).cluster, func(w *world) error {
-			return failed(w.them.eks.TagResource(w.t.Context(), &eks.TagResourceInput{ResourceArn: p(devARN), Tags: map[string]string{"team": "crew"}}))
+			return failed(w.them.eks.TagResource(w.t.Context(), &eks.TagResourceInput{ResourceArn: p(devARN),
+				Tags: map[string]string{"team": "crew"}}))
 		}, "NotFoundException"},
-		{"CreateAccessEntry with a group of the system", (*world).cluster, createsEntry(func(in *eks.CreateAccessEntryInput) {
-			in.KubernetesGroups = []string{"system:masters"}
-		}), "InvalidParameterException"},
-		{"CreateAccessEntry with a group of the system, by a template", (*world).cluster, createsEntry(func(in *eks.CreateAccessEntryInput) {
-			in.KubernetesGroups = []string{"{{SessionName}}system:masters"}
-		}), "InvalidParameterException"},
-		{"CreateAccessEntry with a user name of the system", (*world).cluster, createsEntry(func(in *eks.CreateAccessEntryInput) {
-			in.Username = p("system:admin")
-		}), "InvalidParameterException"},
-		{"CreateAccessEntry of a node with groups", (*world).cluster, createsEntry(func(in *eks.CreateAccessEntryInput) {
-			in.PrincipalArn, in.Type, in.KubernetesGroups = p(weakARN), p("EC2_LINUX"), []string{"admins"}
-		}), "InvalidParameterException"},
-		{"CreateAccessEntry for a service-linked role", func(w *world) { w.cluster(); withLinked(w) }, createsEntry(func(in *eks.CreateAccessEntryInput) {
-			in.PrincipalArn = p(prefix + "role/aws-service-role/autoscaling.amazonaws.com/" + linkedName)
-		}), "InvalidParameterException"},
+		{"CreateAccessEntry with a group of the system", (*world).cluster,
+			createsEntry(func(in *eks.CreateAccessEntryInput) {
+				in.KubernetesGroups = []string{"system:masters"}
+			}), "InvalidParameterException"},
+		{"CreateAccessEntry with a group of the system, by a template", (*world).cluster,
+			createsEntry(func(in *eks.CreateAccessEntryInput) {
+				in.KubernetesGroups = []string{"{{SessionName}}system:masters"}
+			}), "InvalidParameterException"},
+		{"CreateAccessEntry with a user name of the system", (*world).cluster,
+			createsEntry(func(in *eks.CreateAccessEntryInput) {
+				in.Username = p("system:admin")
+			}), "InvalidParameterException"},
+		{"CreateAccessEntry of a node with groups", (*world).cluster,
+			createsEntry(func(in *eks.CreateAccessEntryInput) {
+				in.PrincipalArn, in.Type, in.KubernetesGroups = p(weakARN), p("EC2_LINUX"), []string{"admins"}
+			}), "InvalidParameterException"},
+		{"CreateAccessEntry for a service-linked role", func(w *world) { w.cluster(); withLinked(w) },
+			createsEntry(func(in *eks.CreateAccessEntryInput) {
+				in.PrincipalArn = p(prefix + "role/aws-service-role/autoscaling.amazonaws.com/" + linkedName)
+			}), "InvalidParameterException"},
 		{"UpdateAccessEntry to a group of the system", entered, updatesEntry(func(in *eks.UpdateAccessEntryInput) {
 			in.KubernetesGroups = []string{"system:masters"}
 		}), "InvalidParameterException"},
@@ -190,24 +216,29 @@ func TestNobodyMay(t *testing.T) {
 		}, ""},
 		{"UpdateClusterConfig back to the ConfigMap alone", (*world).cluster, func(w *world) error {
 			return failed(w.me.eks.UpdateClusterConfig(w.t.Context(), &eks.UpdateClusterConfigInput{
-				Name: p("dev"), AccessConfig: &ekstypes.UpdateAccessConfigRequest{AuthenticationMode: ekstypes.AuthenticationModeConfigMap},
+				Name: p("dev"), AccessConfig: &ekstypes.UpdateAccessConfigRequest{
+					AuthenticationMode: ekstypes.AuthenticationModeConfigMap},
 			}))
 		}, ""},
 		{"PutParameter in the path of AWS", nil, func(w *world) error {
 			return failed(w.me.ssm.PutParameter(w.t.Context(), &ssm.PutParameterInput{
-				Name: p("/aws/service/eks/optimized-ami/1.35/amazon-linux-2023/x86_64/standard/recommended/image_id"), Value: machineImage,
-				Type: "String", Overwrite: aws.Bool(true),
+				Name:  p("/aws/service/eks/optimized-ami/1.35/amazon-linux-2023/x86_64/standard/recommended/image_id"),
+				Value: machineImage,
+				Type:  "String", Overwrite: aws.Bool(true),
 			}))
 		}, ""},
 		{"the repositories of another account", theirs("ecr:ListImages"), func(w *world) error {
-			return failed(w.me.ecr.DescribeRepositories(w.t.Context(), &ecr.DescribeRepositoriesInput{RegistryId: p(other)}))
+			return failed(w.me.ecr.DescribeRepositories(w.t.Context(),
+				&ecr.DescribeRepositoriesInput{RegistryId: p(other)}))
 		}, "AccessDeniedException"},
 		{"CreateRepository in the registry of another account", nil, func(w *world) error {
-			return failed(w.me.ecr.CreateRepository(w.t.Context(), &ecr.CreateRepositoryInput{RegistryId: p(other), RepositoryName: p("mine")}))
+			return failed(w.me.ecr.CreateRepository(w.t.Context(), &ecr.CreateRepositoryInput{RegistryId: p(other),
+				RepositoryName: p("mine")}))
 		}, "AccessDeniedException"},
-		{"AssumeRole with the credentials of a federated user", func(w *world) { w.role("free", anybodyHere("sts:AssumeRole"), everybody) }, func(w *world) error {
-			return failed(w.federate().sts.AssumeRole(w.t.Context(), assuming("free")))
-		}, "AccessDenied"},
+		{"AssumeRole with the credentials of a federated user",
+			func(w *world) { w.role("free", anybodyHere("sts:AssumeRole"), everybody) }, func(w *world) error {
+				return failed(w.federate().sts.AssumeRole(w.t.Context(), assuming("free")))
+			}, "AccessDenied"},
 		{"IAM with the credentials of a federated user", nil, func(w *world) error {
 			return failed(w.federate().iam.CreateUser(w.t.Context(), &iam.CreateUserInput{UserName: p("friend")}))
 		}, "InvalidClientTokenId"},
@@ -218,11 +249,13 @@ func TestNobodyMay(t *testing.T) {
 			return failed(w.session(w.root).iam.CreateUser(w.t.Context(), &iam.CreateUserInput{UserName: p("friend")}))
 		}, "InvalidClientTokenId"},
 		{"GetFederationToken with the credentials of GetSessionToken", nil, func(w *world) error {
-			return failed(w.session(w.me).sts.GetFederationToken(w.t.Context(), &sts.GetFederationTokenInput{Name: p("guest"), Policy: p(everybody)}))
+			return failed(w.session(w.me).sts.GetFederationToken(w.t.Context(),
+				&sts.GetFederationTokenInput{Name: p("guest"), Policy: p(everybody)}))
 		}, "AccessDenied"},
-		{"GetSessionToken with the credentials of a role", func(w *world) { w.role("free", toMe(), everybody) }, func(w *world) error {
-			return failed(w.assume("free").sts.GetSessionToken(w.t.Context(), &sts.GetSessionTokenInput{}))
-		}, "AccessDenied"},
+		{"GetSessionToken with the credentials of a role", func(w *world) { w.role("free", toMe(), everybody) },
+			func(w *world) error {
+				return failed(w.assume("free").sts.GetSessionToken(w.t.Context(), &sts.GetSessionTokenInput{}))
+			}, "AccessDenied"},
 		{"a session of a chain that lasts longer than an hour", func(w *world) {
 			w.role("free", toMe(), everybody)
 			w.role("vault", anybodyHere("sts:AssumeRole"), everybody)

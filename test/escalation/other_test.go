@@ -88,7 +88,8 @@ var otherPaths = []path{
 		name: "ssm: GetParameter of a denied parameter, by an ARN with a slash too many", given: parameter,
 		needs: []statement{allow("ssm:*")}, hinders: []statement{deny("ssm:*").on(imageARN)},
 		try: func(w *world) error {
-			for _, name := range []string{strings.Replace(imageARN, "parameter/", "parameter//", 1), imageARN, imageName} {
+			for _, name := range []string{strings.Replace(imageARN, "parameter/", "parameter//", 1), imageARN,
+				imageName} {
 				err := failed(w.me.ssm.GetParameter(w.t.Context(), &ssm.GetParameterInput{Name: &name}))
 				if errorCode(err) != "ValidationException" { // with the permission the first is refused for what it is
 					return err
@@ -112,7 +113,8 @@ var otherPaths = []path{
 		stops: []statement{allow("ssm:PutParameter").on(imageARN)}, try: puts,
 	},
 	{
-		name: "ssm: GetParameter of a secret", given: parameter, needs: []statement{allow("ssm:DescribeParameters", "ssm:PutParameter")},
+		name: "ssm: GetParameter of a secret", given: parameter,
+		needs: []statement{allow("ssm:DescribeParameters", "ssm:PutParameter")},
 		stops: []statement{allow("ssm:GetParameter").on(imageARN)},
 		try: func(w *world) error {
 			return failed(w.me.ssm.GetParameter(w.t.Context(), &ssm.GetParameterInput{Name: p(imageName)}))
@@ -126,7 +128,8 @@ var otherPaths = []path{
 		},
 	},
 	{
-		name: "ssm: GetParameter that is denied, with its version", given: parameter, needs: []statement{allow("ssm:*")},
+		name: "ssm: GetParameter that is denied, with its version", given: parameter,
+		needs:   []statement{allow("ssm:*")},
 		hinders: []statement{deny("ssm:GetParameter").on(imageARN)},
 		try: func(w *world) error {
 			return failed(w.me.ssm.GetParameter(w.t.Context(), &ssm.GetParameterInput{Name: p(imageName + ":1")}))
@@ -153,7 +156,8 @@ var otherPaths = []path{
 		},
 	},
 	{
-		name: "ssm: AddTagsToResource, then what the tag allows", given: parameter, needs: []statement{onlyMine("ssm:PutParameter")},
+		name: "ssm: AddTagsToResource, then what the tag allows", given: parameter,
+		needs: []statement{onlyMine("ssm:PutParameter")},
 		stops: []statement{allow("ssm:AddTagsToResource").on(imageARN)},
 		try: func(w *world) error {
 			if _, err := w.me.ssm.AddTagsToResource(w.t.Context(), &ssm.AddTagsToResourceInput{
@@ -166,7 +170,8 @@ var otherPaths = []path{
 		},
 	},
 	{
-		name: "ecr: SetRepositoryPolicy for oneself", given: repository, needs: []statement{allow("ecr:GetRepositoryPolicy")},
+		name: "ecr: SetRepositoryPolicy for oneself", given: repository,
+		needs: []statement{allow("ecr:GetRepositoryPolicy")},
 		stops: []statement{allow("ecr:SetRepositoryPolicy").on(repositories + "app")}, try: opens,
 	},
 	{
@@ -196,7 +201,8 @@ var otherPaths = []path{
 		},
 	},
 	{
-		name: "ecr: GetAuthorizationToken", needs: []statement{allow("ecr:BatchGetImage")}, stops: []statement{allow("ecr:GetAuthorizationToken")},
+		name: "ecr: GetAuthorizationToken", needs: []statement{allow("ecr:BatchGetImage")},
+		stops: []statement{allow("ecr:GetAuthorizationToken")},
 		try: func(w *world) error {
 			return failed(w.me.ecr.GetAuthorizationToken(w.t.Context(), &ecr.GetAuthorizationTokenInput{}))
 		},
@@ -211,7 +217,8 @@ var otherPaths = []path{
 		},
 	},
 	{
-		name: "ecr: a repository of another account that lets one in, without one's own account's permission", given: theirs("ecr:ListImages"),
+		name:  "ecr: a repository of another account that lets one in, without one's own account's permission",
+		given: theirs("ecr:ListImages"),
 		needs: []statement{allow("ecr:ListImages").on(repositories + "*")},
 		stops: []statement{
 			allow("ecr:ListImages").on("arn:aws:ecr:" + region + ":" + other + ":repository/app"),

@@ -24,7 +24,8 @@ func anybodyHere(actions ...string) string { return trust(`{"AWS":"`+account+`"}
 // trusting is a trust policy that lets mallory in under a condition.
 func trusting(operator, key, value string) string {
 	s := statement{
-		"Effect": "Allow", "Principal": map[string]string{"AWS": mallory}, "Action": []string{"sts:AssumeRole", "sts:TagSession", "sts:SetSourceIdentity"},
+		"Effect": "Allow", "Principal": map[string]string{"AWS": mallory}, "Action": []string{"sts:AssumeRole",
+			"sts:TagSession", "sts:SetSourceIdentity"},
 	}
 	return document(s.when(operator, key, value))
 }
@@ -110,11 +111,13 @@ var sessionPaths = []path{
 		stops: []statement{allow("sts:AssumeRole").on(prefix + "role/free")}, try: assumes(plainly),
 	},
 	{
-		name: "sts: AssumeRole of a role that does not trust", given: givenRole(trust(`{"AWS":"`+bossARN+`"}`, "sts:AssumeRole")),
+		name:  "sts: AssumeRole of a role that does not trust",
+		given: givenRole(trust(`{"AWS":"`+bossARN+`"}`, "sts:AssumeRole")),
 		needs: []statement{allow("sts:*")}, open: trusts("free", toMe()), try: assumes(plainly),
 	},
 	{
-		name: "sts: AssumeRole of a role that trusts a service", given: givenRole(trust(`{"Service":"ec2.amazonaws.com"}`, "sts:AssumeRole")),
+		name:  "sts: AssumeRole of a role that trusts a service",
+		given: givenRole(trust(`{"Service":"ec2.amazonaws.com"}`, "sts:AssumeRole")),
 		needs: []statement{allow("sts:*")}, open: trusts("free", toMe()), try: assumes(plainly),
 	},
 	{
@@ -137,8 +140,9 @@ var sessionPaths = []path{
 		try:  func(w *world) error { return failed(w.me.sts.AssumeRole(w.t.Context(), assuming(w.id))) },
 	},
 	{
-		name: "sts: AssumeRole without the external ID", given: givenRole(trusting("StringEquals", "sts:ExternalId", "secret")),
-		open: becomes("secret"),
+		name:  "sts: AssumeRole without the external ID",
+		given: givenRole(trusting("StringEquals", "sts:ExternalId", "secret")),
+		open:  becomes("secret"),
 		try: assumes(func(w *world, in *sts.AssumeRoleInput) {
 			if w.id != "" {
 				in.ExternalId = &w.id
@@ -155,11 +159,13 @@ var sessionPaths = []path{
 		}),
 	},
 	{
-		name: "sts: beyond the session policy", given: both(givenRole(toMe()), becomes(document(allow("iam:List*")))), open: becomes(everybody),
-		try: limited(func(w *world, in *sts.AssumeRoleInput) { in.Policy = &w.id }), changes: []string{},
+		name: "sts: beyond the session policy", given: both(givenRole(toMe()), becomes(document(allow("iam:List*")))),
+		open: becomes(everybody),
+		try:  limited(func(w *world, in *sts.AssumeRoleInput) { in.Policy = &w.id }), changes: []string{},
 	},
 	{
-		name: "sts: beyond the session's managed policy", given: both(givenRole(toMe()), becomes(readOnly)), open: becomes(adminOf),
+		name: "sts: beyond the session's managed policy", given: both(givenRole(toMe()), becomes(readOnly)),
+		open: becomes(adminOf),
 		try: limited(
 			func(w *world, in *sts.AssumeRoleInput) { in.PolicyArns = []ststypes.PolicyDescriptorType{{Arn: &w.id}} },
 		),
@@ -178,18 +184,21 @@ var sessionPaths = []path{
 		try: limited(func(w *world, in *sts.AssumeRoleInput) { in.Policy = p(everybody) }),
 	},
 	{
-		name: "sts: session tags without TagSession in the trust policy", given: givenRole(toMe()), needs: []statement{allow("sts:AssumeRole")},
-		open: trusts("free", toMe("sts:TagSession")), try: assumes(tagged),
+		name: "sts: session tags without TagSession in the trust policy", given: givenRole(toMe()),
+		needs: []statement{allow("sts:AssumeRole")},
+		open:  trusts("free", toMe("sts:TagSession")), try: assumes(tagged),
 	},
 	{
-		name: "sts: session tags without TagSession in one's own policies", given: givenRole(anybodyHere("sts:AssumeRole", "sts:TagSession")),
+		name:  "sts: session tags without TagSession in one's own policies",
+		given: givenRole(anybodyHere("sts:AssumeRole", "sts:TagSession")),
 		needs: []statement{
 			allow("sts:AssumeRole"),
 		}, stops: []statement{allow("sts:TagSession").on(prefix + "role/free")}, try: assumes(tagged),
 	},
 	{
-		name: "sts: session tags with a value that the role does not take", given: givenRole(trusting("StringEquals", "aws:RequestTag/team", "crew")),
-		open: trusts("free", trusting("StringEquals", "aws:RequestTag/team", "admins")), try: assumes(tagged),
+		name:  "sts: session tags with a value that the role does not take",
+		given: givenRole(trusting("StringEquals", "aws:RequestTag/team", "crew")),
+		open:  trusts("free", trusting("StringEquals", "aws:RequestTag/team", "admins")), try: assumes(tagged),
 	},
 	{
 		name: "sts: a source identity without SetSourceIdentity in the trust policy", given: givenRole(toMe()),
@@ -203,8 +212,9 @@ var sessionPaths = []path{
 		stops: []statement{allow("sts:SetSourceIdentity").on(prefix + "role/free")}, try: assumes(sourced),
 	},
 	{
-		name: "sts: a source identity that the role does not take", given: givenRole(trusting("StringEquals", "sts:SourceIdentity", "mallory")),
-		open: trusts("free", trusting("StringEquals", "sts:SourceIdentity", "boss")), try: assumes(sourced),
+		name:  "sts: a source identity that the role does not take",
+		given: givenRole(trusting("StringEquals", "sts:SourceIdentity", "mallory")),
+		open:  trusts("free", trusting("StringEquals", "sts:SourceIdentity", "boss")), try: assumes(sourced),
 	},
 	{
 		name:  "sts: another source identity in a chain",
@@ -238,7 +248,8 @@ var sessionPaths = []path{
 			w.do(w.root.iam.PutRolePolicy(w.t.Context(), &iam.PutRolePolicyInput{
 				RoleName: p(
 					"vault",
-				), PolicyName: p("may"), PolicyDocument: p(document(allow("iam:*").when("StringEquals", "aws:PrincipalTag/team", "admins"))),
+				), PolicyName: p("may"),
+				PolicyDocument: p(document(allow("iam:*").when("StringEquals", "aws:PrincipalTag/team", "admins"))),
 			}))
 			w.do(w.root.iam.TagRole(w.t.Context(), &iam.TagRoleInput{
 				RoleName: p("vault"), Tags: []iamtypes.Tag{{Key: p("team"), Value: p("admins")}},
@@ -267,7 +278,8 @@ var sessionPaths = []path{
 		},
 	},
 	{
-		name: "sts: GetFederationToken with tags without TagSession", needs: []statement{allow("sts:GetFederationToken")},
+		name:  "sts: GetFederationToken with tags without TagSession",
+		needs: []statement{allow("sts:GetFederationToken")},
 		stops: []statement{allow("sts:TagSession")},
 		try: func(w *world) error {
 			return failed(w.me.sts.GetFederationToken(w.t.Context(), &sts.GetFederationTokenInput{
@@ -276,7 +288,8 @@ var sessionPaths = []path{
 		},
 	},
 	{
-		name: "sts: a federated user's policy gives no more than the user has", needs: []statement{allow("sts:GetFederationToken")},
+		name:  "sts: a federated user's policy gives no more than the user has",
+		needs: []statement{allow("sts:GetFederationToken")},
 		stops: []statement{allow("eks:ListClusters")},
 		try: func(w *world) error {
 			out, err := w.me.sts.GetFederationToken(
@@ -324,8 +337,9 @@ var sessionPaths = []path{
 		changes: []string{"roles"},
 	},
 	{
-		name: "sts: AssumeRoleWithWebIdentity of a token for another audience", given: federated, open: becomes("sts.amazonaws.com"),
-		try: func(w *world) error { return w.webIdentity("system:serviceaccount:apps:admin", w.id) },
+		name: "sts: AssumeRoleWithWebIdentity of a token for another audience", given: federated,
+		open: becomes("sts.amazonaws.com"),
+		try:  func(w *world) error { return w.webIdentity("system:serviceaccount:apps:admin", w.id) },
 	},
 	{
 		name: "sts: AssumeRoleWithWebIdentity of another service account's token",
@@ -371,7 +385,8 @@ func federated(w *world) {
 	}))
 	issuer := "oidc.eks." + region + ".amazonaws.com/id/" + clusterID
 	w.role("pods", document(statement{
-		"Effect": "Allow", "Principal": map[string]string{"Federated": provider}, "Action": "sts:AssumeRoleWithWebIdentity",
+		"Effect": "Allow", "Principal": map[string]string{"Federated": provider},
+		"Action": "sts:AssumeRoleWithWebIdentity",
 		"Condition": map[string]any{"StringEquals": map[string]string{
 			issuer + ":sub": "system:serviceaccount:apps:admin", issuer + ":aud": "sts.amazonaws.com",
 		}},

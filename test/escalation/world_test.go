@@ -97,11 +97,13 @@ func (w *world) register(mux *wire.Mux) {
 	}
 	linked, machines := iamfront.NewServiceLinkedRoles(w.Store, nil), ec2front.New(ec2front.Options{Store: w.Store})
 	machines.Register(mux)
-	autoscalingfront.New(autoscalingfront.Options{Store: w.Store, EC2: machines, ServiceLinkedRoles: linked}).Register(mux)
+	autoscalingfront.New(autoscalingfront.Options{Store: w.Store, EC2: machines, ServiceLinkedRoles: linked}).Register(
+		mux)
 	ssmfront.New(ssmfront.Options{Store: w.Store}).Register(mux)
 	ecrfront.New(ecrfront.Options{Store: w.Store, Images: images, Identity: w.Identity}).Register(mux)
 	logsfront.New(logsfront.Options{Store: w.Store, Events: logEvents}).Register(mux)
-	eksfront.New(eksfront.Options{Store: w.Store, EC2: machines, ServiceLinkedRoles: linked, Catalogue: addons}).Register(mux)
+	eksfront.New(eksfront.Options{Store: w.Store, EC2: machines, ServiceLinkedRoles: linked,
+		Catalogue: addons}).Register(mux)
 }
 
 func newWorld(t *testing.T) *world {
@@ -348,7 +350,8 @@ func (w *world) boots(instance string) {
 	w.do(nil, err)
 	w.do(
 		record.Machines(w.Store).
-			Put(w.t.Context(), key, record.Machine{InstanceID: instance, State: row.Value.Wanted, Boot: row.Value.Boot}),
+			Put(w.t.Context(), key, record.Machine{InstanceID: instance, State: row.Value.Wanted,
+				Boot: row.Value.Boot}),
 	)
 }
 
@@ -377,7 +380,8 @@ func (w *world) cluster() {
 func (w *world) nodeTemplate() {
 	w.t.Helper()
 	data := &ec2types.RequestLaunchTemplateData{TagSpecifications: []ec2types.LaunchTemplateTagSpecificationRequest{{
-		ResourceType: ec2types.ResourceTypeInstance, Tags: []ec2types.Tag{{Key: aws.String("team"), Value: aws.String("crew")}},
+		ResourceType: ec2types.ResourceTypeInstance,
+		Tags:         []ec2types.Tag{{Key: aws.String("team"), Value: aws.String("crew")}},
 	}}}
 	out, err := w.root.ec2.CreateLaunchTemplate(w.t.Context(), &ec2.CreateLaunchTemplateInput{
 		LaunchTemplateName: aws.String("nodes"), LaunchTemplateData: data,
@@ -391,8 +395,9 @@ func (w *world) nodeTemplate() {
 
 func (w *world) clusterNamed(name string) *eks.CreateClusterInput {
 	return &eks.CreateClusterInput{
-		Name: &name, RoleArn: aws.String(prefix + "role/cluster"), ResourcesVpcConfig: &ekstypes.VpcConfigRequest{SubnetIds: []string{w.subnetA, w.subnetB}},
-		AccessConfig: &ekstypes.CreateAccessConfigRequest{AuthenticationMode: ekstypes.AuthenticationModeApi},
+		Name: &name, RoleArn: aws.String(prefix + "role/cluster"),
+		ResourcesVpcConfig: &ekstypes.VpcConfigRequest{SubnetIds: []string{w.subnetA, w.subnetB}},
+		AccessConfig:       &ekstypes.CreateAccessConfigRequest{AuthenticationMode: ekstypes.AuthenticationModeApi},
 	}
 }
 
@@ -403,7 +408,8 @@ func (w *world) serves(name string) {
 	w.do(nil, err)
 	c := row.Value
 	w.do(record.ControlPlanes(w.Store).Put(w.t.Context(), c.Key(), record.ControlPlane{
-		ClusterID: c.ID, Ready: true, Endpoint: "https://127.0.0.1:34567", CertificateAuthority: []byte("PEM"), Version: c.Version, ClusterSecurityGroupID: "sg-cluster", ObservedAt: time.Now(),
+		ClusterID: c.ID, Ready: true, Endpoint: "https://127.0.0.1:34567", CertificateAuthority: []byte("PEM"),
+		Version: c.Version, ClusterSecurityGroupID: "sg-cluster", ObservedAt: time.Now(),
 	}))
 }
 
@@ -474,7 +480,8 @@ func (w *world) runs(name string) {
 	w.do(nil, err)
 	n := row.Value
 	w.do(record.NodegroupStates(w.Store).Put(w.t.Context(), n.Key(), record.NodegroupState{
-		NodegroupID: n.ID, Created: true, Scaling: n.Scaling, ScalingChange: n.ScalingChange, Template: n.Template, TemplateHash: "hash",
+		NodegroupID: n.ID, Created: true, Scaling: n.Scaling, ScalingChange: n.ScalingChange, Template: n.Template,
+		TemplateHash:     "hash",
 		AutoScalingGroup: "eks-" + name + "-" + n.ID,
 	}))
 }

@@ -1,6 +1,7 @@
-// Command fetch is the client of the tests' pods: "fetch [-X METHOD] [-H NAME:VALUE] [-t SECONDS] URL" prints what is answered. It
-// ends with 1 when nothing is, and with 22 when the status is 400 or more, as curl -f does. (The static busybox of Debian cannot look names up.)
-// "fetch -every DURATION URL" goes on for ever, with a connection for each request, and prints a line for each that fails.
+// Command fetch is the client of the tests' pods: "fetch [-X METHOD] [-H NAME:VALUE] [-t SECONDS] URL" prints what is
+// answered. It ends with 1 when nothing is, and with 22 when the status is 400 or more, as curl -f does. (The static
+// busybox of Debian cannot look names up.) "fetch -every DURATION URL" goes on for ever, with a connection for each
+// request, and prints a line for each that fails.
 package main
 
 import (
@@ -40,7 +41,8 @@ func watch(url string, every, wait time.Duration) {
 			}
 		}
 		if err != nil {
-			fmt.Printf("FAILED %s after %d answers and %s: %v\n", began.UTC().Format("15:04:05.000"), answered, time.Since(began).Round(time.Millisecond), err)
+			fmt.Printf("FAILED %s after %d answers and %s: %v\n", began.UTC().Format("15:04:05.000"), answered,
+				time.Since(began).Round(time.Millisecond), err)
 			continue
 		}
 		if answered++; time.Since(said) >= time.Second {

@@ -1,9 +1,10 @@
-// Package harness runs a real coracle daemon for end-to-end tests, and the real clients
-// against it: the aws command line, kubectl and the SDK.
+// Package harness runs a real coracle daemon for end-to-end tests, and the real clients against it: the aws command
+// line, kubectl and the SDK.
 //
 // [Start] builds the daemon when it is out of date, starts `coracle serve` over a data directory of the test's own on a
-// free port, and at the end of the test runs `coracle reset` and checks that nothing was left behind, in processes, files or
-// the kernel. Tests that are built with -tags crashpoints run a daemon that is, too: bin/test/coracle instead of bin/coracle.
+// free port, and at the end of the test runs `coracle reset` and checks that nothing was left behind, in processes,
+// files or the kernel. Tests that are built with -tags crashpoints run a daemon that is, too: bin/test/coracle instead
+// of bin/coracle.
 package harness
 
 import (
@@ -209,7 +210,8 @@ func (d *Daemon) Launch() {
 
 // programs are the variables that name the directories of what "make" has built.
 func programs() []string {
-	return []string{"CORACLE_BUNDLES=" + filepath.Join(Root(), "bin", "bundles"), "CORACLE_NODE=" + filepath.Join(Root(), "bin", "node")}
+	return []string{"CORACLE_BUNDLES=" + filepath.Join(Root(), "bin", "bundles"), "CORACLE_NODE=" +
+		filepath.Join(Root(), "bin", "node")}
 }
 
 // Log is what the daemons of this data directory have logged so far.
@@ -343,7 +345,8 @@ func (d *Daemon) Command(ctx context.Context, kubeconfig, name string, args ...s
 
 // Try runs a command and gives back what it printed.
 func (d *Daemon) Try(kubeconfig, name string, args ...string) (stdout, stderr string, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), eventually.Limit+time.Minute) // a command that waits for the limit then says for what
+	// a command that waits for the limit then says for what
+	ctx, cancel := context.WithTimeout(context.Background(), eventually.Limit+time.Minute)
 	defer cancel()
 	cmd := d.Command(ctx, kubeconfig, name, args...)
 	var out, errs bytes.Buffer

@@ -23,7 +23,8 @@ const Agnhost = "registry.k8s.io/e2e-test-images/agnhost:2.53"
 // Pause is the reference of an image that only waits.
 const Pause = "registry.k8s.io/pause:3.10"
 
-// AgnhostArchive is the file of a docker archive of [Agnhost]. Nothing can be pulled where the tests run, so it is put together here.
+// AgnhostArchive is the file of a docker archive of [Agnhost]. Nothing can be pulled where the tests run, so it is put
+// together here.
 func AgnhostArchive(t testing.TB) string {
 	t.Helper()
 	busybox, err := exec.LookPath("busybox")
@@ -44,7 +45,8 @@ func AgnhostArchive(t testing.TB) string {
 // PauseArchive is the file of a docker archive of [Pause], or of the same under another name.
 func PauseArchive(t testing.TB, name ...string) string {
 	t.Helper()
-	return archive(t, append(name, Pause)[0], []string{"/pause"}, map[string]string{"pause": filepath.Join(Root(), "bin", "node", "pause")})
+	return archive(t, append(name, Pause)[0], []string{"/pause"},
+		map[string]string{"pause": filepath.Join(Root(), "bin", "node", "pause")})
 }
 
 // archive makes an image of one layer: programs by their path in it, and links of busybox.
@@ -71,12 +73,16 @@ func archive(t testing.TB, reference string, entrypoint []string, programs map[s
 	must(w.WriteHeader(&tar.Header{Name: "tmp/", Typeflag: tar.TypeDir, Mode: 0o1777}))
 	must(w.Close())
 	content := slices.Clone(layer.Bytes())
-	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil })
+	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(content)),
+			nil
+	})
 	must(err)
 	image, err := mutate.AppendLayers(empty.Image, l)
 	must(err)
 	image, err = mutate.ConfigFile(image, &v1.ConfigFile{
-		Architecture: "amd64", OS: "linux", Config: v1.Config{Entrypoint: entrypoint, Env: []string{"PATH=/bin:/"}}, RootFS: rootFS(t, image),
+		Architecture: "amd64", OS: "linux", Config: v1.Config{Entrypoint: entrypoint, Env: []string{"PATH=/bin:/"}},
+		RootFS: rootFS(t, image),
 	})
 	must(err)
 	tag, err := name.NewTag(reference)

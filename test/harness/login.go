@@ -29,7 +29,8 @@ func (d *Daemon) Login(cluster string) string {
 	return path
 }
 
-// KeepToken makes one token of a kubeconfig's `aws eks get-token` serve many calls: kubectl has it made anew for each, which takes longer than the call itself.
+// KeepToken makes one token of a kubeconfig's `aws eks get-token` serve many calls: kubectl has it made anew for each,
+// which takes longer than the call itself.
 func (d *Daemon) KeepToken(kubeconfig string) {
 	d.t.Helper()
 	config, err := clientcmd.LoadFromFile(kubeconfig)
@@ -45,7 +46,8 @@ func (d *Daemon) KeepToken(kubeconfig string) {
 	d.logins.Store(kubeconfig, l)
 }
 
-// refresh makes a new token for a kubeconfig of KeepToken. Tokens count for 14 minutes, and clients read the file every minute.
+// refresh makes a new token for a kubeconfig of KeepToken. Tokens count for 14 minutes, and clients read the file every
+// minute.
 func (d *Daemon) refresh(ctx context.Context, kubeconfig string) error {
 	found, ok := d.logins.Load(kubeconfig)
 	if !ok {

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Owner is the mark that everything of the daemon bears in the kernel and in /run. It follows from the path of the data directory
-// without symbolic links.
+// Owner is the mark that everything of the daemon bears in the kernel and in /run. It follows from the path of the data
+// directory without symbolic links.
 func (d *Daemon) Owner() string {
 	dir := d.Dir
 	if parent, err := filepath.EvalSymlinks(filepath.Dir(dir)); err == nil {
@@ -21,12 +21,13 @@ func (d *Daemon) Owner() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// remains is what there still is of the daemon in files and in the kernel, which is nothing after `coracle reset`. Processes are found
-// by [Daemon.Processes].
+// remains is what there still is of the daemon in files and in the kernel, which is nothing after `coracle reset`.
+// Processes are found by [Daemon.Processes].
 func (d *Daemon) remains() []string {
 	owner := d.Owner()
 	var found []string
-	// The names of the namespaces are in the directory below /run, and the namespaces live as long as they are mounted there.
+	// The names of the namespaces are in the directory below /run, and the namespaces live as long as they are mounted
+	// there.
 	for _, path := range append([]string{d.Dir, "/run/coracle/" + owner}, cgroups(owner)...) {
 		if _, err := os.Lstat(path); err == nil {
 			found = append(found, path)
@@ -50,13 +51,15 @@ func (d *Daemon) remains() []string {
 		found = append(found, "lines of /etc/hosts")
 	}
 	// Without root, nobody could make a table nor see it.
-	if tables, err := exec.Command("nft", "list", "tables").Output(); err == nil && strings.Contains(string(tables), owner) {
+	if tables, err := exec.Command("nft", "list", "tables").Output(); err == nil && strings.Contains(string(tables),
+		owner) {
 		found = append(found, "nftables table coracle-"+owner)
 	}
 	return found
 }
 
-// cgroups are the paths of the owner's groups, whether they exist or not: in each hierarchy of version 1, and of version 2.
+// cgroups are the paths of the owner's groups, whether they exist or not: in each hierarchy of version 1, and of
+// version 2.
 func cgroups(owner string) []string {
 	of := filepath.Join("coracle", owner)
 	paths := []string{filepath.Join("/sys/fs/cgroup", of)}

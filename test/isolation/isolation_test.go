@@ -74,8 +74,10 @@ func (x *tenant) token(t *testing.T, cluster string) string {
 // serviceAccountToken returns a token of the default service account of the tenant's cluster.
 func (x *tenant) serviceAccountToken(t *testing.T, audiences ...string) string {
 	t.Helper()
-	out, err := x.client(t, x.token(t, *x.cluster.Name)).CoreV1().ServiceAccounts("default").CreateToken(t.Context(), "default",
-		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: audiences}}, metav1.CreateOptions{})
+	out, err := x.client(t, x.token(t, *x.cluster.Name)).CoreV1().ServiceAccounts("default").CreateToken(t.Context(),
+		"default",
+		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: audiences}},
+		metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,9 +98,11 @@ func newTenant(t *testing.T, d *harness.Daemon, account string, config aws.Confi
 	roles := iam.NewFromConfig(config)
 	must(roles.CreateRole(ctx, &iam.CreateRoleInput{RoleName: aws.String("eks"), AssumeRolePolicyDocument: aws.String(
 		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"eks.amazonaws.com"},"Action":"sts:AssumeRole"}]}`)}))
-	must(roles.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{RoleName: aws.String("eks"), PolicyArn: aws.String("arn:aws:iam::aws:policy/AmazonEKSClusterPolicy")}))
+	must(roles.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{RoleName: aws.String("eks"),
+		PolicyArn: aws.String("arn:aws:iam::aws:policy/AmazonEKSClusterPolicy")}))
 	must(roles.CreateRole(ctx, &iam.CreateRoleInput{RoleName: aws.String("admin"), AssumeRolePolicyDocument: aws.String(
-		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::` + account + `:root"},"Action":"sts:AssumeRole"}]}`)}))
+		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::` + account +
+			`:root"},"Action":"sts:AssumeRole"}]}`)}))
 	subnets, err := ec2.NewFromConfig(config).DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{})
 	must(subnets, err)
 	x.subnet = *subnets.Subnets[0].SubnetId
@@ -106,7 +110,8 @@ func newTenant(t *testing.T, d *harness.Daemon, account string, config aws.Confi
 	must(groups, err)
 	x.securityGroup = *groups.SecurityGroups[0].GroupId
 	must(ecr.NewFromConfig(config).CreateRepository(ctx, &ecr.CreateRepositoryInput{RepositoryName: aws.String("app")}))
-	must(cloudwatchlogs.NewFromConfig(config).CreateLogGroup(ctx, &cloudwatchlogs.CreateLogGroupInput{LogGroupName: aws.String("/secret/" + account)}))
+	must(cloudwatchlogs.NewFromConfig(config).CreateLogGroup(ctx,
+		&cloudwatchlogs.CreateLogGroupInput{LogGroupName: aws.String("/secret/" + account)}))
 	must(ssm.NewFromConfig(config).PutParameter(ctx, &ssm.PutParameterInput{
 		Name: aws.String("/secret/" + account), Value: aws.String("of " + account), Type: ssmtypes.ParameterTypeString,
 	}))
@@ -115,7 +120,8 @@ func newTenant(t *testing.T, d *harness.Daemon, account string, config aws.Confi
 		Name: aws.String("c" + account), Version: aws.String("1.35"), RoleArn: aws.String(x.role("eks")),
 		ResourcesVpcConfig: &ekstypes.VpcConfigRequest{SubnetIds: []string{x.subnet, *subnets.Subnets[1].SubnetId}},
 	}))
-	err = eks.NewClusterActiveWaiter(api).Wait(ctx, &eks.DescribeClusterInput{Name: aws.String("c" + account)}, eventually.Limit)
+	err = eks.NewClusterActiveWaiter(api).Wait(ctx, &eks.DescribeClusterInput{Name: aws.String("c" + account)},
+		eventually.Limit)
 	must(nil, err)
 	out, err := api.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: aws.String("c" + account)})
 	must(out, err)
@@ -139,17 +145,20 @@ func TestTenants(t *testing.T) {
 	two := newTenant(t, d, second, d.ConfigFor(env["AWS_ACCESS_KEY_ID"], env["AWS_SECRET_ACCESS_KEY"], ""))
 
 	t.Run("the API of an account does not see another account", func(t *testing.T) { accountsAreApart(t, one, two) })
-	t.Run("a cluster does not admit another cluster's identities", func(t *testing.T) { clustersAreApart(t, d, one, two) })
+	t.Run("a cluster does not admit another cluster's identities",
+		func(t *testing.T) { clustersAreApart(t, d, one, two) })
 }
 
-// accountsAreApart calls the API as the root user of one account, who may do everything there, with the names, IDs and ARNs of the other.
+// accountsAreApart calls the API as the root user of one account, who may do everything there, with the names, IDs and
+// ARNs of the other.
 func accountsAreApart(t *testing.T, one, two *tenant) {
 	for _, pair := range [][2]*tenant{{one, two}, {two, one}} {
 		me, other := pair[0], pair[1]
 		arn := func(service, resource string) *string {
 			return aws.String("arn:aws:" + service + ":" + harness.Region + ":" + other.account + ":" + resource)
 		}
-		clusters, logs, machines := eks.NewFromConfig(me.config), cloudwatchlogs.NewFromConfig(me.config), ec2.NewFromConfig(me.config)
+		clusters, logs, machines := eks.NewFromConfig(me.config), cloudwatchlogs.NewFromConfig(me.config),
+			ec2.NewFromConfig(me.config)
 		for _, c := range []struct {
 			what, code string
 			try        func(ctx context.Context) error
@@ -159,29 +168,39 @@ func accountsAreApart(t *testing.T, one, two *tenant) {
 				return err
 			}},
 			{"eks list-tags-for-resource", "NotFoundException", func(ctx context.Context) error {
-				_, err := clusters.ListTagsForResource(ctx, &eks.ListTagsForResourceInput{ResourceArn: other.cluster.Arn})
+				_, err := clusters.ListTagsForResource(ctx,
+					&eks.ListTagsForResourceInput{ResourceArn: other.cluster.Arn})
 				return err
 			}},
 			{"eks create-access-entry", "ResourceNotFoundException", func(ctx context.Context) error {
-				_, err := clusters.CreateAccessEntry(ctx, &eks.CreateAccessEntryInput{ClusterName: other.cluster.Name, PrincipalArn: aws.String(me.role("admin"))})
+				_, err := clusters.CreateAccessEntry(ctx, &eks.CreateAccessEntryInput{ClusterName: other.cluster.Name,
+					PrincipalArn: aws.String(me.role("admin"))})
 				return err
 			}},
 			{"eks delete-cluster", "ResourceNotFoundException", func(ctx context.Context) error {
 				_, err := clusters.DeleteCluster(ctx, &eks.DeleteClusterInput{Name: other.cluster.Name})
 				return err
 			}},
-			{"eks create-cluster with a role of the other account", "AccessDeniedException", func(ctx context.Context) error {
-				_, err := clusters.CreateCluster(ctx, &eks.CreateClusterInput{Name: aws.String("x"), RoleArn: aws.String(other.role("eks")),
-					ResourcesVpcConfig: &ekstypes.VpcConfigRequest{SubnetIds: me.cluster.ResourcesVpcConfig.SubnetIds}})
-				return err
-			}},
-			{"eks create-cluster in subnets of the other account", "InvalidParameterException", func(ctx context.Context) error {
-				_, err := clusters.CreateCluster(ctx, &eks.CreateClusterInput{Name: aws.String("x"), RoleArn: aws.String(me.role("eks")),
-					ResourcesVpcConfig: &ekstypes.VpcConfigRequest{SubnetIds: other.cluster.ResourcesVpcConfig.SubnetIds}})
-				return err
-			}},
+			{"eks create-cluster with a role of the other account", "AccessDeniedException",
+				func(ctx context.Context) error {
+					_, err := clusters.CreateCluster(ctx, &eks.CreateClusterInput{Name: aws.String("x"),
+						RoleArn: aws.String(other.role("eks")),
+						ResourcesVpcConfig: &ekstypes.VpcConfigRequest{
+							SubnetIds: me.cluster.ResourcesVpcConfig.SubnetIds}})
+					return err
+				}},
+			{"eks create-cluster in subnets of the other account", "InvalidParameterException",
+				func(ctx context.Context) error {
+					_, err := clusters.CreateCluster(ctx, &eks.CreateClusterInput{Name: aws.String("x"),
+						RoleArn: aws.String(me.role("eks")),
+						ResourcesVpcConfig: &ekstypes.VpcConfigRequest{
+							SubnetIds: other.cluster.ResourcesVpcConfig.SubnetIds}})
+					return err
+				}},
 			{"sts assume-role", "AccessDenied", func(ctx context.Context) error {
-				_, err := sts.NewFromConfig(me.config).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: aws.String(other.role("admin")), RoleSessionName: aws.String("intruder")})
+				_, err := sts.NewFromConfig(me.config).AssumeRole(ctx,
+					&sts.AssumeRoleInput{RoleArn: aws.String(other.role("admin")),
+						RoleSessionName: aws.String("intruder")})
 				return err
 			}},
 			{"ec2 describe-subnets", "InvalidSubnetID.NotFound", func(ctx context.Context) error {
@@ -189,49 +208,62 @@ func accountsAreApart(t *testing.T, one, two *tenant) {
 				return err
 			}},
 			{"ec2 create-network-interface", "InvalidSubnetID.NotFound", func(ctx context.Context) error {
-				_, err := machines.CreateNetworkInterface(ctx, &ec2.CreateNetworkInterfaceInput{SubnetId: &other.subnet})
+				_, err := machines.CreateNetworkInterface(ctx,
+					&ec2.CreateNetworkInterfaceInput{SubnetId: &other.subnet})
 				return err
 			}},
-			{"ec2 create-network-interface with a security group of the other account", "InvalidGroup.NotFound", func(ctx context.Context) error {
-				_, err := machines.CreateNetworkInterface(ctx, &ec2.CreateNetworkInterfaceInput{SubnetId: &me.subnet, Groups: []string{other.securityGroup}})
-				return err
-			}},
+			{"ec2 create-network-interface with a security group of the other account", "InvalidGroup.NotFound",
+				func(ctx context.Context) error {
+					_, err := machines.CreateNetworkInterface(ctx,
+						&ec2.CreateNetworkInterfaceInput{SubnetId: &me.subnet,
+							Groups: []string{other.securityGroup}})
+					return err
+				}},
 			{"ec2 delete-security-group", "InvalidGroup.NotFound", func(ctx context.Context) error {
-				_, err := machines.DeleteSecurityGroup(ctx, &ec2.DeleteSecurityGroupInput{GroupId: &other.securityGroup})
+				_, err := machines.DeleteSecurityGroup(ctx,
+					&ec2.DeleteSecurityGroupInput{GroupId: &other.securityGroup})
 				return err
 			}},
 			{"ecr describe-images", "AccessDeniedException", func(ctx context.Context) error {
-				_, err := ecr.NewFromConfig(me.config).DescribeImages(ctx, &ecr.DescribeImagesInput{RegistryId: &other.account, RepositoryName: aws.String("app")})
+				_, err := ecr.NewFromConfig(me.config).DescribeImages(ctx,
+					&ecr.DescribeImagesInput{RegistryId: &other.account, RepositoryName: aws.String("app")})
 				return err
 			}},
 			{"ecr initiate-layer-upload", "AccessDeniedException", func(ctx context.Context) error {
-				_, err := ecr.NewFromConfig(me.config).InitiateLayerUpload(ctx, &ecr.InitiateLayerUploadInput{RegistryId: &other.account, RepositoryName: aws.String("app")})
+				_, err := ecr.NewFromConfig(me.config).InitiateLayerUpload(ctx,
+					&ecr.InitiateLayerUploadInput{RegistryId: &other.account, RepositoryName: aws.String("app")})
 				return err
 			}},
 			{"logs filter-log-events", "ResourceNotFoundException", func(ctx context.Context) error {
-				_, err := logs.FilterLogEvents(ctx, &cloudwatchlogs.FilterLogEventsInput{LogGroupIdentifier: arn("logs", "log-group:/secret/"+other.account)})
+				_, err := logs.FilterLogEvents(ctx, &cloudwatchlogs.FilterLogEventsInput{LogGroupIdentifier: arn("logs",
+					"log-group:/secret/"+other.account)})
 				return err
 			}},
 			{"logs start-query", "ResourceNotFoundException", func(ctx context.Context) error {
-				_, err := logs.StartQuery(ctx, &cloudwatchlogs.StartQueryInput{LogGroupName: aws.String("/secret/" + other.account),
-					StartTime: aws.Int64(0), EndTime: aws.Int64(1), QueryString: aws.String("fields @message")})
+				_, err := logs.StartQuery(ctx,
+					&cloudwatchlogs.StartQueryInput{LogGroupName: aws.String("/secret/" + other.account),
+						StartTime: aws.Int64(0), EndTime: aws.Int64(1), QueryString: aws.String("fields @message")})
 				return err
 			}},
 			{"ssm get-parameter", "ParameterNotFound", func(ctx context.Context) error {
-				_, err := ssm.NewFromConfig(me.config).GetParameter(ctx, &ssm.GetParameterInput{Name: aws.String("/secret/" + other.account)})
+				_, err := ssm.NewFromConfig(me.config).GetParameter(ctx,
+					&ssm.GetParameterInput{Name: aws.String("/secret/" + other.account)})
 				return err
 			}},
 			{"ssm get-parameter by ARN", "ParameterNotFound", func(ctx context.Context) error {
-				_, err := ssm.NewFromConfig(me.config).GetParameter(ctx, &ssm.GetParameterInput{Name: arn("ssm", "parameter/secret/"+other.account)})
+				_, err := ssm.NewFromConfig(me.config).GetParameter(ctx,
+					&ssm.GetParameterInput{Name: arn("ssm", "parameter/secret/"+other.account)})
 				return err
 			}},
 		} {
 			var refused smithy.APIError
 			if err := c.try(t.Context()); !errors.As(err, &refused) || refused.ErrorCode() != c.code {
-				t.Errorf("account %s calls %s for a resource of account %s: %v, want %s", me.account, c.what, other.account, err, c.code)
+				t.Errorf("account %s calls %s for a resource of account %s: %v, want %s", me.account, c.what,
+					other.account, err, c.code)
 			}
 		}
-		if _, err := other.client(t, me.token(t, *other.cluster.Name)).CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{}); !apierrors.IsUnauthorized(err) {
+		if _, err := other.client(t, me.token(t, *other.cluster.Name)).CoreV1().Namespaces().List(t.Context(),
+			metav1.ListOptions{}); !apierrors.IsUnauthorized(err) {
 			t.Errorf("account %s lists the namespaces of %s: %v", me.account, *other.cluster.Name, err)
 		}
 		list, err := clusters.ListClusters(t.Context(), &eks.ListClustersInput{})
@@ -252,7 +284,8 @@ func clustersAreApart(t *testing.T, d *harness.Daemon, one, two *tenant) {
 			"a service account token with the other cluster's audience": mine.serviceAccountToken(t,
 				*other.cluster.Identity.Oidc.Issuer, "https://kubernetes.default.svc"),
 		} {
-			if _, err := other.client(t, token).CoreV1().Namespaces().List(ctx, metav1.ListOptions{}); !apierrors.IsUnauthorized(err) {
+			if _, err := other.client(t, token).CoreV1().Namespaces().List(ctx,
+				metav1.ListOptions{}); !apierrors.IsUnauthorized(err) {
 				t.Errorf("%s of %s at %s: %v", what, *mine.cluster.Name, *other.cluster.Name, err)
 			}
 		}
@@ -267,13 +300,16 @@ func clustersAreApart(t *testing.T, d *harness.Daemon, one, two *tenant) {
 				continue // a certificate authority whose key is elsewhere
 			}
 			shown++
-			c, err := kubernetes.NewForConfig(&rest.Config{Host: *other.cluster.Endpoint, QPS: -1, TLSClientConfig: rest.TLSClientConfig{
-				CAData: other.ca, CertFile: file, KeyFile: strings.TrimSuffix(file, ".crt") + ".key"}})
+			c, err := kubernetes.NewForConfig(&rest.Config{Host: *other.cluster.Endpoint, QPS: -1,
+				TLSClientConfig: rest.TLSClientConfig{
+					CAData: other.ca, CertFile: file, KeyFile: strings.TrimSuffix(file, ".crt") + ".key"}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := c.CoreV1().Namespaces().List(ctx, metav1.ListOptions{}); err == nil || apierrors.IsForbidden(err) {
-				t.Errorf("the certificate %s (%s) is somebody at %s: %v", filepath.Base(file), pair.Leaf.Subject, *other.cluster.Name, err)
+			if _, err := c.CoreV1().Namespaces().List(ctx, metav1.ListOptions{}); err == nil ||
+				apierrors.IsForbidden(err) {
+				t.Errorf("the certificate %s (%s) is somebody at %s: %v", filepath.Base(file), pair.Leaf.Subject,
+					*other.cluster.Name, err)
 			}
 		}
 		if shown == 0 {
@@ -288,14 +324,17 @@ func clustersAreApart(t *testing.T, d *harness.Daemon, one, two *tenant) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := roles.CreateRole(ctx, &iam.CreateRoleInput{RoleName: aws.String("pod"), AssumeRolePolicyDocument: aws.String(
-			`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Federated":"arn:aws:iam::` + other.account + `:oidc-provider/` + provider + `"},
+		if _, err := roles.CreateRole(ctx, &iam.CreateRoleInput{RoleName: aws.String("pod"),
+			AssumeRolePolicyDocument: aws.String(
+				`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Federated":"arn:aws:iam::` +
+					other.account + `:oidc-provider/` + provider + `"},
 			"Action":"sts:AssumeRoleWithWebIdentity"}]}`)}); err != nil {
 			t.Fatal(err)
 		}
 		assume := func(x *tenant) error {
 			_, err := sts.NewFromConfig(x.config).AssumeRoleWithWebIdentity(ctx, &sts.AssumeRoleWithWebIdentityInput{
-				RoleArn: aws.String(other.role("pod")), RoleSessionName: aws.String("intruder"), WebIdentityToken: aws.String(x.serviceAccountToken(t, "sts.amazonaws.com")),
+				RoleArn: aws.String(other.role("pod")), RoleSessionName: aws.String("intruder"),
+				WebIdentityToken: aws.String(x.serviceAccountToken(t, "sts.amazonaws.com")),
 			})
 			return err
 		}

@@ -50,9 +50,11 @@ func TestControlPlaneLogs(t *testing.T) {
 	t.Parallel()
 	d := harness.Start(t)
 	w := &world{T: t, Daemon: d, logs: cloudwatchlogs.NewFromConfig(d.Config()), eks: eks.NewFromConfig(d.Config())}
-	d.AWS(nil, "eks", "create-cluster", "--name", "logged", "--kubernetes-version", "1.35", "--role-arn", d.ClusterRole(),
+	d.AWS(nil, "eks", "create-cluster", "--name", "logged", "--kubernetes-version", "1.35", "--role-arn",
+		d.ClusterRole(),
 		"--resources-vpc-config", "subnetIds="+strings.Join(d.Subnets(), ","),
-		"--logging", `{"clusterLogging":[{"types":["api","audit","authenticator","controllerManager","scheduler"],"enabled":true}]}`)
+		"--logging",
+		`{"clusterLogging":[{"types":["api","audit","authenticator","controllerManager","scheduler"],"enabled":true}]}`)
 	d.AwaitStatus("logged", ekstypes.ClusterStatusActive)
 	config := d.Login("logged")
 	d.Run(config, "kubectl", "create", "configmap", "found", "--from-literal=a=b")
@@ -67,14 +69,16 @@ func TestControlPlaneLogs(t *testing.T) {
 				Events []struct{ LogStreamName, Message string }
 			}
 			w.until(func() error {
-				w.AWS(&out, "logs", "filter-log-events", "--log-group-name", group, "--log-stream-name-prefix", "kube-apiserver-audit-",
+				w.AWS(&out, "logs", "filter-log-events", "--log-group-name", group, "--log-stream-name-prefix",
+					"kube-apiserver-audit-",
 					"--filter-pattern", `{ $.objectRef.name = "found" && $.verb = "create" }`)
 				if len(out.Events) != 1 {
 					return fmt.Errorf("%d events: %s", len(out.Events), harness.Text(out))
 				}
 				return nil
 			})
-			w.Logf("found %v after kubectl had ended, the time of the aws command included", time.Since(written).Round(time.Millisecond))
+			w.Logf("found %v after kubectl had ended, the time of the aws command included",
+				time.Since(written).Round(time.Millisecond))
 			e := decode(w.T, out.Events[0].Message)
 			if e.Level != "Metadata" || e.User.Username == "" {
 				w.Errorf("%s", out.Events[0].Message)
@@ -103,7 +107,8 @@ func (w *world) queried(string) {
 	w.until(func() error {
 		var query struct{ QueryID string }
 		w.AWS(&query, "logs", "start-query", "--log-group-name", group,
-			"--start-time", fmt.Sprint(time.Now().Add(-time.Hour).Unix()), "--end-time", fmt.Sprint(time.Now().Unix()), "--query-string", `filter @logStream like /^kube-apiserver-audit/
+			"--start-time", fmt.Sprint(time.Now().Add(-time.Hour).Unix()), "--end-time", fmt.Sprint(time.Now().Unix()),
+			"--query-string", `filter @logStream like /^kube-apiserver-audit/
  | fields @timestamp, @message
  | sort @timestamp asc
  | filter objectRef.name == 'found' AND objectRef.resource == 'configmaps' AND verb == 'create'
@@ -142,7 +147,8 @@ func (w *world) streams(string) {
 		"kube-scheduler-":           "kube-scheduler.log",
 	}
 	w.until(func() error {
-		out, err := w.logs.DescribeLogStreams(w.Context(), &cloudwatchlogs.DescribeLogStreamsInput{LogGroupName: aws.String(group)})
+		out, err := w.logs.DescribeLogStreams(w.Context(),
+			&cloudwatchlogs.DescribeLogStreamsInput{LogGroupName: aws.String(group)})
 		if err != nil {
 			return err
 		}
@@ -206,7 +212,8 @@ func (w *world) switched(config string) {
 			w.Errorf("the update is %+v", out.Update)
 		}
 		w.until(func() error {
-			u, err := w.eks.DescribeUpdate(w.Context(), &eks.DescribeUpdateInput{Name: aws.String("logged"), UpdateId: &out.Update.ID})
+			u, err := w.eks.DescribeUpdate(w.Context(), &eks.DescribeUpdateInput{Name: aws.String("logged"),
+				UpdateId: &out.Update.ID})
 			if err == nil && u.Update.Status != ekstypes.UpdateStatusSuccessful {
 				err = fmt.Errorf("the update is %s", u.Update.Status)
 			}
@@ -215,7 +222,8 @@ func (w *world) switched(config string) {
 	}
 	create := func(name string) {
 		w.Helper()
-		_, err := w.kube.CoreV1().ConfigMaps("default").Create(w.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		_, err := w.kube.CoreV1().ConfigMaps("default").Create(w.Context(),
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -237,7 +245,8 @@ func (w *world) switched(config string) {
 func (w *world) upgraded(config string) {
 	prefix := "upgraded"
 	stop := w.load(prefix)
-	if _, err := w.eks.UpdateClusterVersion(w.Context(), &eks.UpdateClusterVersionInput{Name: aws.String("logged"), Version: aws.String("1.36")}); err != nil {
+	if _, err := w.eks.UpdateClusterVersion(w.Context(), &eks.UpdateClusterVersionInput{Name: aws.String("logged"),
+		Version: aws.String("1.36")}); err != nil {
 		w.Fatal(err)
 	}
 	w.AwaitStatus("logged", ekstypes.ClusterStatusActive)
@@ -245,7 +254,8 @@ func (w *world) upgraded(config string) {
 	w.created(fmt.Sprintf("%s-%d", prefix, n-1))
 	w.until(func() error {
 		seen := map[string]int{}
-		for _, e := range w.events("kube-apiserver-audit-", `{ $.objectRef.name = "`+prefix+`-*" && $.verb = "create" && $.responseStatus.code = 201 }`) {
+		for _, e := range w.events("kube-apiserver-audit-", `{ $.objectRef.name = "`+prefix+
+			`-*" && $.verb = "create" && $.responseStatus.code = 201 }`) {
 			seen[decode(w.T, *e.Message).ObjectRef.Name]++
 		}
 		for i := range n {
@@ -288,7 +298,8 @@ func (w *world) connect(kubeconfig string) {
 	}
 	// The exec plugin would run in this process's environment: take its answer instead.
 	config.ExecProvider = nil
-	config.BearerToken = strings.TrimSpace(w.Daemon.Run("", "aws", "eks", "get-token", "--cluster-name", "logged", "--output", "text", "--query", "status.token"))
+	config.BearerToken = strings.TrimSpace(w.Daemon.Run("", "aws", "eks", "get-token", "--cluster-name", "logged",
+		"--output", "text", "--query", "status.token"))
 	config.QPS = -1
 	if w.kube, err = kubernetes.NewForConfig(config); err != nil {
 		w.Fatal(err)
@@ -304,10 +315,12 @@ func (w *world) load(prefix string) (stop func() int) {
 	var working sync.WaitGroup
 	working.Go(func() {
 		for ctx.Err() == nil {
-			config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", prefix, n.Load())}, Data: map[string]string{"a": strings.Repeat("b", 200)}}
+			config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", prefix, n.Load())},
+				Data: map[string]string{"a": strings.Repeat("b", 200)}}
 			// Without a daemon nobody is authenticated, and a connection may break in an upgrade. What was made
 			// all the same is not counted as made.
-			if _, err := w.kube.CoreV1().ConfigMaps("default").Create(context.WithoutCancel(ctx), config, metav1.CreateOptions{}); err == nil {
+			if _, err := w.kube.CoreV1().ConfigMaps("default").Create(context.WithoutCancel(ctx), config,
+				metav1.CreateOptions{}); err == nil {
 				n.Add(1)
 			} else {
 				w.Logf("create %s: %v", config.Name, err)
@@ -373,7 +386,8 @@ func (w *world) same() {
 // events are those of the streams with that prefix, with a component's name not being another's prefix.
 func (w *world) events(prefix, pattern string) (all []logstypes.FilteredLogEvent) {
 	w.Helper()
-	in := &cloudwatchlogs.FilterLogEventsInput{LogGroupName: aws.String(group), LogStreamNamePrefix: aws.String(prefix + w.instance())}
+	in := &cloudwatchlogs.FilterLogEventsInput{LogGroupName: aws.String(group), LogStreamNamePrefix: aws.String(prefix +
+		w.instance())}
 	if pattern != "" {
 		in.FilterPattern = &pattern
 	}
@@ -392,7 +406,9 @@ func (w *world) instance() string {
 	w.Helper()
 	var id string
 	w.until(func() error {
-		out, err := w.logs.DescribeLogStreams(w.Context(), &cloudwatchlogs.DescribeLogStreamsInput{LogGroupName: aws.String(group), LogStreamNamePrefix: aws.String("kube-scheduler-")})
+		out, err := w.logs.DescribeLogStreams(w.Context(),
+			&cloudwatchlogs.DescribeLogStreamsInput{LogGroupName: aws.String(group),
+				LogStreamNamePrefix: aws.String("kube-scheduler-")})
 		if err != nil {
 			return err
 		}

@@ -26,10 +26,12 @@ const auditStream = "kube-apiserver-audit-0123456789abcdef0123456789abcdef"
 func newInsights(t *testing.T) *insights {
 	d := harness.Start(t)
 	i := &insights{t, d, cloudwatchlogs.NewFromConfig(d.Config())}
-	if _, err := i.logs.CreateLogGroup(t.Context(), &cloudwatchlogs.CreateLogGroupInput{LogGroupName: new(group)}); err != nil {
+	if _, err := i.logs.CreateLogGroup(t.Context(),
+		&cloudwatchlogs.CreateLogGroupInput{LogGroupName: new(group)}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := i.logs.CreateLogStream(t.Context(), &cloudwatchlogs.CreateLogStreamInput{LogGroupName: new(group), LogStreamName: new(auditStream)})
+	_, err := i.logs.CreateLogStream(t.Context(), &cloudwatchlogs.CreateLogStreamInput{LogGroupName: new(group),
+		LogStreamName: new(auditStream)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +54,8 @@ func (i *insights) put(messages ...string) {
 func (i *insights) start(query string) (id string) {
 	i.Helper()
 	out, err := i.logs.StartQuery(i.Context(), &cloudwatchlogs.StartQueryInput{
-		LogGroupName: new(group), QueryString: &query, StartTime: new(time.Now().Add(-time.Hour).Unix()), EndTime: new(time.Now().Unix()),
+		LogGroupName: new(group), QueryString: &query, StartTime: new(time.Now().Add(-time.Hour).Unix()),
+		EndTime: new(time.Now().Unix()),
 	})
 	if err != nil {
 		i.Fatal(err)
@@ -64,7 +67,8 @@ func (i *insights) start(query string) (id string) {
 func (i *insights) await(id string, status ...logstypes.QueryStatus) (last *cloudwatchlogs.GetQueryResultsOutput) {
 	i.Helper()
 	eventually.Nil(i.T, fmt.Sprintf("the query becomes one of %s", status), func() (err error) {
-		if last, err = i.logs.GetQueryResults(i.Context(), &cloudwatchlogs.GetQueryResultsInput{QueryId: &id}); err != nil {
+		if last, err = i.logs.GetQueryResults(i.Context(),
+			&cloudwatchlogs.GetQueryResultsInput{QueryId: &id}); err != nil {
 			return err
 		}
 		for _, s := range status {
@@ -78,37 +82,45 @@ func (i *insights) await(id string, status ...logstypes.QueryStatus) (last *clou
 }
 
 func patch(name, user string) string {
-	return fmt.Sprintf(`{"kind":"Event","verb":"patch","user":{"username":%q},"objectRef":{"resource":"daemonsets","name":%q}}`, user, name)
+	return fmt.Sprintf(
+		`{"kind":"Event","verb":"patch","user":{"username":%q},"objectRef":{"resource":"daemonsets","name":%q}}`, user,
+		name)
 }
 
 func TestWhoPatchedIt(t *testing.T) {
 	t.Parallel()
 	i := newInsights(t)
-	i.put(patch("aws-node", "alice"), patch("coredns", "bob"), strings.ReplaceAll(patch("aws-node", "carol"), `"patch"`, `"get"`), patch("aws-node", "eks:addon-manager"))
+	i.put(patch("aws-node", "alice"), patch("coredns", "bob"), strings.ReplaceAll(patch("aws-node", "carol"), `"patch"`,
+		`"get"`), patch("aws-node", "eks:addon-manager"))
 	var query struct{ QueryID string }
-	i.AWS(&query, "logs", "start-query", "--log-group-name", group, "--start-time", fmt.Sprint(time.Now().Add(-time.Hour).Unix()), "--end-time", fmt.Sprint(time.Now().Unix()),
+	i.AWS(&query, "logs", "start-query", "--log-group-name", group, "--start-time",
+		fmt.Sprint(time.Now().Add(-time.Hour).Unix()), "--end-time", fmt.Sprint(time.Now().Unix()),
 		"--query-string", `filter @logStream like /^kube-apiserver-audit/
  | fields @timestamp, @message
  | sort @timestamp asc
  | filter objectRef.name == 'aws-node' AND objectRef.resource == 'daemonsets' AND verb == 'patch'
  | limit 10000`)
 	out := i.await(query.QueryID, logstypes.QueryStatusComplete)
-	if len(out.Results) != 2 || *out.Results[0][1].Value != patch("aws-node", "alice") || *out.Results[1][1].Value != patch("aws-node", "eks:addon-manager") {
+	if len(out.Results) != 2 || *out.Results[0][1].Value != patch("aws-node", "alice") ||
+		*out.Results[1][1].Value != patch("aws-node", "eks:addon-manager") {
 		t.Errorf("found %s", harness.Text(out.Results))
 	}
 	if s := out.Statistics; s.RecordsMatched != 2 || s.RecordsScanned != 4 || s.LogGroupsScanned != 1 {
 		t.Errorf("statistics are %s", harness.Text(s))
 	}
 
-	_, refused, err := i.Try("", "aws", "logs", "start-query", "--log-group-name", group, "--start-time", "1", "--end-time", fmt.Sprint(time.Now().Unix()),
+	_, refused, err := i.Try("", "aws", "logs", "start-query", "--log-group-name", group, "--start-time", "1",
+		"--end-time", fmt.Sprint(time.Now().Unix()),
 		"--query-string", `filter objectRef.name == 'aws-auth' AND objectRef.resource verb == 'create'`)
 	if err == nil || !strings.Contains(refused, "MalformedQueryException") || !strings.Contains(refused, "line 1") {
 		t.Errorf("the broken query: %v, %s", err, refused)
 	}
-	_, err = i.logs.StartQuery(t.Context(), &cloudwatchlogs.StartQueryInput{LogGroupName: new(group), StartTime: new(int64(1)), EndTime: new(time.Now().Unix()),
+	_, err = i.logs.StartQuery(t.Context(), &cloudwatchlogs.StartQueryInput{LogGroupName: new(group),
+		StartTime: new(int64(1)), EndTime: new(time.Now().Unix()),
 		QueryString: new(`filter objectRef.name == 'aws-auth' AND objectRef.resource verb == 'create'`)})
 	var malformed *logstypes.MalformedQueryException
-	if !errors.As(err, &malformed) || malformed.QueryCompileError == nil || *malformed.QueryCompileError.Location.StartCharOffset != 59 {
+	if !errors.As(err, &malformed) || malformed.QueryCompileError == nil ||
+		*malformed.QueryCompileError.Location.StartCharOffset != 59 {
 		t.Errorf("the broken query: %v %s", err, harness.Text(malformed))
 	}
 }

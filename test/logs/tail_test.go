@@ -35,13 +35,16 @@ type logGroup struct {
 func newLogGroup(t testing.TB, d *harness.Daemon, name string) *logGroup {
 	t.Helper()
 	g := &logGroup{t: t, client: cloudwatchlogs.NewFromConfig(d.Config()), name: name}
-	if _, err := g.client.CreateLogGroup(t.Context(), &cloudwatchlogs.CreateLogGroupInput{LogGroupName: &name}); err != nil {
+	if _, err := g.client.CreateLogGroup(t.Context(),
+		&cloudwatchlogs.CreateLogGroupInput{LogGroupName: &name}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.client.CreateLogStream(t.Context(), &cloudwatchlogs.CreateLogStreamInput{LogGroupName: &name, LogStreamName: aws.String("web")}); err != nil {
+	if _, err := g.client.CreateLogStream(t.Context(), &cloudwatchlogs.CreateLogStreamInput{LogGroupName: &name,
+		LogStreamName: aws.String("web")}); err != nil {
 		t.Fatal(err)
 	}
-	out, err := g.client.DescribeLogGroups(t.Context(), &cloudwatchlogs.DescribeLogGroupsInput{LogGroupNamePrefix: &name})
+	out, err := g.client.DescribeLogGroups(t.Context(),
+		&cloudwatchlogs.DescribeLogGroupsInput{LogGroupNamePrefix: &name})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,8 +62,8 @@ func (g *logGroup) put(message string) {
 	}
 }
 
-// plainBody hides from net/http that the SDK's request bodies have a WriteTo, which fails when the answer comes before net/http has looked for the body's
-// end. The daemon gives clients time for that, but none is enough on every machine.
+// plainBody hides from net/http that the SDK's request bodies have a WriteTo, which fails when the answer comes before
+// net/http has looked for the body's end. The daemon gives clients time for that, but none is enough on every machine.
 type plainBody struct{ http.RoundTripper }
 
 func (t plainBody) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -104,7 +107,8 @@ func start(t testing.TB, cmd *exec.Cmd) *printer {
 	return p
 }
 
-// awaits reads lines until one has the text, and returns it. While it waits it calls meanwhile, if there is one, several times a second.
+// awaits reads lines until one has the text, and returns it. While it waits it calls meanwhile, if there is one,
+// several times a second.
 func (p *printer) awaits(text string, meanwhile func()) string {
 	p.t.Helper()
 	again := time.NewTicker(300 * time.Millisecond)
@@ -131,7 +135,8 @@ func (p *printer) awaits(text string, meanwhile func()) string {
 	}
 }
 
-// awsWith is an aws command line that has a command of `aws logs`: version 2 has tail and, since 2.16, start-live-tail; version 1 has the latter, since 1.37.
+// awsWith is an aws command line that has a command of `aws logs`: version 2 has tail and, since 2.16, start-live-tail;
+// version 1 has the latter, since 1.37.
 func awsWith(t testing.TB, d *harness.Daemon, command string) string {
 	t.Helper()
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
@@ -157,7 +162,8 @@ func TestTail(t *testing.T) {
 		path := awsWith(t, d, "tail")
 		g := newLogGroup(t, d, "/app/tail")
 		g.put("ERROR before")
-		p := start(t, d.Command(t.Context(), "", path, "logs", "tail", g.name, "--follow", "--since", "1h", "--filter-pattern", "ERROR", "--endpoint-url", d.Endpoint))
+		p := start(t, d.Command(t.Context(), "", path, "logs", "tail", g.name, "--follow", "--since", "1h",
+			"--filter-pattern", "ERROR", "--endpoint-url", d.Endpoint))
 		if line := p.awaits("ERROR before", nil); !strings.Contains(line, " web ") {
 			t.Errorf("the line has no stream: %s", line)
 		}
@@ -179,7 +185,8 @@ func TestTail(t *testing.T) {
 		if version, _, _ := d.Try("", path, "--version"); strings.HasPrefix(version, "aws-cli/2") {
 			mode = []string{"--mode", "print-only"}
 		}
-		args := append([]string{"logs", "start-live-tail", "--log-group-identifiers", g.arn, "--log-event-filter-pattern", "{ $.verb = patch }", "--endpoint-url", d.Endpoint}, mode...)
+		args := append([]string{"logs", "start-live-tail", "--log-group-identifiers", g.arn,
+			"--log-event-filter-pattern", "{ $.verb = patch }", "--endpoint-url", d.Endpoint}, mode...)
 		p := start(t, d.Command(t.Context(), "", path, args...))
 		p.awaits(`"verb":"patch"`, func() {
 			g.put(`{"verb":"get"}`)
@@ -213,7 +220,8 @@ for event in response["responseStream"]:
 		}
 
 		refused := strings.Replace(script, "%^[0-9]+$%", "%(a)%", 1)
-		if _, errs, err := d.Try("", "python3", "-c", refused, g.arn); err == nil || !strings.Contains(errs, "InvalidParameterException") || !strings.Contains(errs, "Invalid character(s) in term '('") {
+		if _, errs, err := d.Try("", "python3", "-c", refused, g.arn); err == nil || !strings.Contains(errs,
+			"InvalidParameterException") || !strings.Contains(errs, "Invalid character(s) in term '('") {
 			t.Errorf("a malformed pattern: %v\n%s", err, errs)
 		}
 	})
@@ -230,38 +238,46 @@ for event in response["responseStream"]:
 
 	t.Run("a control plane's audit log", func(t *testing.T) {
 		t.Parallel()
-		d.AWS(nil, "eks", "create-cluster", "--name", "tailed", "--kubernetes-version", "1.35", "--role-arn", d.ClusterRole(),
-			"--resources-vpc-config", "subnetIds="+strings.Join(d.Subnets(), ","), "--logging", `{"clusterLogging":[{"types":["audit"],"enabled":true}]}`)
+		d.AWS(nil, "eks", "create-cluster", "--name", "tailed", "--kubernetes-version", "1.35", "--role-arn",
+			d.ClusterRole(),
+			"--resources-vpc-config", "subnetIds="+strings.Join(d.Subnets(), ","), "--logging",
+			`{"clusterLogging":[{"types":["audit"],"enabled":true}]}`)
 		d.AwaitStatus("tailed", ekstypes.ClusterStatusActive)
-		const name, pattern = "/aws/eks/tailed/cluster", `{ $.objectRef.resource = configmaps && $.objectRef.name = "tailed-*" && $.verb = create }`
+		const name, pattern = "/aws/eks/tailed/cluster",
+			`{ $.objectRef.resource = configmaps && $.objectRef.name = "tailed-*" && $.verb = create }`
 		arn := "arn:aws:logs:" + harness.Region + ":111122223333:log-group:" + name
-		stream := liveTail(t, d, &cloudwatchlogs.StartLiveTailInput{LogGroupIdentifiers: []string{arn}, LogStreamNamePrefixes: []string{"kube-apiserver-audit-"}, LogEventFilterPattern: aws.String(pattern)})
+		stream := liveTail(t, d, &cloudwatchlogs.StartLiveTailInput{LogGroupIdentifiers: []string{arn},
+			LogStreamNamePrefixes: []string{"kube-apiserver-audit-"}, LogEventFilterPattern: aws.String(pattern)})
 		config := d.Login("tailed")
 		d.Run(config, "kubectl", "create", "configmap", "other", "--from-literal=a=b")
 		d.Run(config, "kubectl", "create", "configmap", "tailed-1", "--from-literal=a=b")
-		if e := first(t, stream); !strings.Contains(*e.Message, `"tailed-1"`) || !strings.HasPrefix(*e.LogStreamName, "kube-apiserver-audit-") || *e.LogGroupIdentifier != "111122223333:"+name {
+		if e := first(t, stream); !strings.Contains(*e.Message, `"tailed-1"`) || !strings.HasPrefix(*e.LogStreamName,
+			"kube-apiserver-audit-") || *e.LogGroupIdentifier != "111122223333:"+name {
 			t.Errorf("the first event is of %s of %s: %s", *e.LogStreamName, *e.LogGroupIdentifier, *e.Message)
 		}
 
-		p := start(t, d.Command(t.Context(), "", awsWith(t, d, "tail"), "logs", "tail", name, "--follow", "--since", "1h", "--filter-pattern", pattern, "--endpoint-url", d.Endpoint))
+		p := start(t, d.Command(t.Context(), "", awsWith(t, d, "tail"), "logs", "tail", name, "--follow", "--since",
+			"1h", "--filter-pattern", pattern, "--endpoint-url", d.Endpoint))
 		p.awaits(`"tailed-1"`, nil)
 		d.Run(config, "kubectl", "create", "configmap", "tailed-2", "--from-literal=a=b")
 		p.awaits(`"tailed-2"`, nil)
 	})
 }
 
-// liveTail begins a Live Tail session with the SDK for Go. It has no environment variable that keeps it from prefixing the host, and each stream needs a client
-// of its own, since those of one client share a buffer.
-func liveTail(t testing.TB, d *harness.Daemon, in *cloudwatchlogs.StartLiveTailInput) *cloudwatchlogs.StartLiveTailEventStream {
+// liveTail begins a Live Tail session with the SDK for Go. It has no environment variable that keeps it from prefixing
+// the host, and each stream needs a client of its own, since those of one client share a buffer.
+func liveTail(t testing.TB, d *harness.Daemon,
+	in *cloudwatchlogs.StartLiveTailInput) *cloudwatchlogs.StartLiveTailEventStream {
 	t.Helper()
 	client := cloudwatchlogs.NewFromConfig(d.Config(), func(o *cloudwatchlogs.Options) {
 		o.HTTPClient = &http.Client{Transport: plainBody{http.DefaultTransport}}
 		o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
-			return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("NoHostPrefix", func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (
-				middleware.InitializeOutput, middleware.Metadata, error,
-			) {
-				return next.HandleInitialize(smithyhttp.DisableEndpointHostPrefix(ctx, true), in)
-			}), middleware.Before)
+			return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("NoHostPrefix",
+				func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (
+					middleware.InitializeOutput, middleware.Metadata, error,
+				) {
+					return next.HandleInitialize(smithyhttp.DisableEndpointHostPrefix(ctx, true), in)
+				}), middleware.Before)
 		})
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), eventually.Limit)
@@ -278,7 +294,8 @@ func liveTail(t testing.TB, d *harness.Daemon, in *cloudwatchlogs.StartLiveTailI
 func first(t testing.TB, stream *cloudwatchlogs.StartLiveTailEventStream) types.LiveTailSessionLogEvent {
 	t.Helper()
 	for e := range stream.Events() {
-		if update, ok := e.(*types.StartLiveTailResponseStreamMemberSessionUpdate); ok && len(update.Value.SessionResults) > 0 {
+		if update, ok := e.(*types.StartLiveTailResponseStreamMemberSessionUpdate); ok &&
+			len(update.Value.SessionResults) > 0 {
 			return update.Value.SessionResults[0]
 		}
 	}

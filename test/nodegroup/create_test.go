@@ -14,7 +14,8 @@ import (
 
 // create makes the group that serves, of nodes one version behind the control plane, and looks at what EKS shows of it.
 func (c *cluster) create() {
-	c.createGroup("workers", "--kubernetes-version", from, "--instance-types", "m5.large", "--scaling-config", "minSize=1,maxSize=5,desiredSize=3",
+	c.createGroup("workers", "--kubernetes-version", from, "--instance-types", "m5.large", "--scaling-config",
+		"minSize=1,maxSize=5,desiredSize=3",
 		"--labels", "team=a,tier=web", "--tags", "owner=me")
 	c.Run("", "aws", "eks", "wait", "nodegroup-active", "--cluster-name", c.Cluster, "--nodegroup-name", "workers")
 	g, err := c.group("workers")
@@ -45,7 +46,8 @@ func (c *cluster) create() {
 		}
 	}
 	id := (*g.NodegroupArn)[strings.LastIndex(*g.NodegroupArn, "/")+1:]
-	if want := "eks-workers-" + id; *g.Resources.AutoScalingGroups[0].Name != want || !regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`).MatchString(id) {
+	if want := "eks-workers-" + id; *g.Resources.AutoScalingGroups[0].Name != want ||
+		!regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`).MatchString(id) {
 		c.t.Errorf("the Auto Scaling group is %s, want %s", *g.Resources.AutoScalingGroups[0].Name, want)
 	}
 
@@ -66,11 +68,13 @@ func (c *cluster) create() {
 	if *asg.MinSize != 1 || *asg.MaxSize != 5 || *asg.DesiredCapacity != 3 || len(asg.AvailabilityZones) != 2 {
 		c.t.Errorf("the Auto Scaling group is %s", harness.Text(asg))
 	}
-	hooks := strings.Fields(c.Run("", "aws", "autoscaling", "describe-lifecycle-hooks", "--auto-scaling-group-name", *asg.AutoScalingGroupName, "--query", "LifecycleHooks[].LifecycleHookName", "--output", "text"))
+	hooks := strings.Fields(c.Run("", "aws", "autoscaling", "describe-lifecycle-hooks", "--auto-scaling-group-name",
+		*asg.AutoScalingGroupName, "--query", "LifecycleHooks[].LifecycleHookName", "--output", "text"))
 	if !slices.Contains(hooks, "Launch-LC-Hook") || !slices.Contains(hooks, "Terminate-LC-Hook") {
 		c.t.Errorf("the lifecycle hooks are %v", hooks)
 	}
-	template := strings.TrimSpace(c.Run("", "aws", "ec2", "describe-launch-templates", "--launch-template-names", "eks-"+id, "--query", "LaunchTemplates[0].LaunchTemplateId", "--output", "text"))
+	template := strings.TrimSpace(c.Run("", "aws", "ec2", "describe-launch-templates", "--launch-template-names",
+		"eks-"+id, "--query", "LaunchTemplates[0].LaunchTemplateId", "--output", "text"))
 
 	// The nodes say what they are.
 	nodes := c.nodes("workers")
@@ -80,15 +84,18 @@ func (c *cluster) create() {
 	zones := map[string]int{}
 	for _, n := range nodes {
 		for key, want := range map[string]string{
-			"eks.amazonaws.com/nodegroup": "workers", "eks.amazonaws.com/capacityType": "ON_DEMAND", "team": "a", "tier": "web",
-			"eks.amazonaws.com/nodegroup-image": c.AL2023(from), "eks.amazonaws.com/sourceLaunchTemplateId": template, "eks.amazonaws.com/sourceLaunchTemplateVersion": *asg.Instances[0].LaunchTemplate.Version,
+			"eks.amazonaws.com/nodegroup": "workers", "eks.amazonaws.com/capacityType": "ON_DEMAND", "team": "a",
+			"tier":                              "web",
+			"eks.amazonaws.com/nodegroup-image": c.AL2023(from), "eks.amazonaws.com/sourceLaunchTemplateId": template,
+			"eks.amazonaws.com/sourceLaunchTemplateVersion": *asg.Instances[0].LaunchTemplate.Version,
 		} {
 			if got := n.Metadata.Labels[key]; got != want {
 				c.t.Errorf("label %s of %s is %q, want %q", key, n.Metadata.Name, got, want)
 			}
 		}
 		if !n.Ready() || !strings.HasPrefix(n.Status.NodeInfo.KubeletVersion, "v"+from+".") {
-			c.t.Errorf("node %s runs kubelet %s, %s", n.Metadata.Name, n.Status.NodeInfo.KubeletVersion, harness.Text(n.Status.Conditions))
+			c.t.Errorf("node %s runs kubelet %s, %s", n.Metadata.Name, n.Status.NodeInfo.KubeletVersion,
+				harness.Text(n.Status.Conditions))
 		}
 		zones[n.Metadata.Labels["topology.kubernetes.io/zone"]]++
 	}
@@ -114,7 +121,8 @@ func (c *cluster) mapRoles() (text string, managers []string) {
 // whoDidIt finds EKS's hand in aws-auth where it is found on AWS.
 func (c *cluster) whoDidIt() {
 	text, managers := c.mapRoles()
-	for _, want := range []string{"rolearn: " + site.RoleARN(site.NodeRole), "username: system:node:{{EC2PrivateDNSName}}", "- system:bootstrappers", "- system:nodes"} {
+	for _, want := range []string{"rolearn: " + site.RoleARN(site.NodeRole),
+		"username: system:node:{{EC2PrivateDNSName}}", "- system:bootstrappers", "- system:nodes"} {
 		if !strings.Contains(text, want) {
 			c.t.Errorf("mapRoles lacks %q:\n%s", want, text)
 		}
@@ -122,7 +130,8 @@ func (c *cluster) whoDidIt() {
 	if !slices.Contains(managers, "vpcLambda") {
 		c.t.Errorf("aws-auth is managed by %v", managers)
 	}
-	e := c.audit(`{ ($.objectRef.name = "aws-auth") && ($.verb != "get") && ($.verb != "list") && ($.verb != "watch") && ($.user.username = "eks:node-manager") }`)
+	e := c.audit(
+		`{ ($.objectRef.name = "aws-auth") && ($.verb != "get") && ($.verb != "list") && ($.verb != "watch") && ($.user.username = "eks:node-manager") }`)
 	if !strings.HasPrefix(e.UserAgent, "vpcLambda") || e.ResponseStatus.Code/100 != 2 {
 		c.t.Errorf("the event is %+v", e)
 	}
@@ -132,7 +141,8 @@ func (c *cluster) whoDidIt() {
 func (c *cluster) configure() {
 	before := c.nodes("workers")
 	id := c.update("update-nodegroup-config", "--cluster-name", c.Cluster, "--nodegroup-name", "workers",
-		"--labels", `addOrUpdateLabels={team=b,phase=two},removeLabels=tier`, "--taints", "addOrUpdateTaints=[{key=dedicated,value=web,effect=PREFER_NO_SCHEDULE}]")
+		"--labels", `addOrUpdateLabels={team=b,phase=two},removeLabels=tier`, "--taints",
+		"addOrUpdateTaints=[{key=dedicated,value=web,effect=PREFER_NO_SCHEDULE}]")
 	c.succeeds("workers", id)
 	after := c.nodes("workers")
 	if len(after) != len(before) {
@@ -142,14 +152,16 @@ func (c *cluster) configure() {
 		if l := n.Metadata.Labels; l["team"] != "b" || l["phase"] != "two" || l["tier"] != "" {
 			c.t.Errorf("the labels of %s are %v", n.Metadata.Name, l)
 		}
-		if len(n.Spec.Taints) != 1 || n.Spec.Taints[0].Key != "dedicated" || n.Spec.Taints[0].Effect != "PreferNoSchedule" {
+		if len(n.Spec.Taints) != 1 || n.Spec.Taints[0].Key != "dedicated" ||
+			n.Spec.Taints[0].Effect != "PreferNoSchedule" {
 			c.t.Errorf("the taints of %s are %v", n.Metadata.Name, n.Spec.Taints)
 		}
 		if !slices.ContainsFunc(before, func(o site.Node) bool { return o.Spec.ProviderID == n.Spec.ProviderID }) {
 			c.t.Errorf("%s was not there before", n.Metadata.Name)
 		}
 	}
-	id = c.update("update-nodegroup-config", "--cluster-name", c.Cluster, "--nodegroup-name", "workers", "--taints", "removeTaints=[{key=dedicated,value=web,effect=PREFER_NO_SCHEDULE}]")
+	id = c.update("update-nodegroup-config", "--cluster-name", c.Cluster, "--nodegroup-name", "workers", "--taints",
+		"removeTaints=[{key=dedicated,value=web,effect=PREFER_NO_SCHEDULE}]")
 	c.succeeds("workers", id)
 	for _, n := range c.nodes("workers") {
 		if len(n.Spec.Taints) != 0 {

@@ -16,18 +16,23 @@ import (
 	"github.com/coracle-eks/coracle/test/harness/site"
 )
 
-// createMute makes two groups whose nodes never join: one of an image whose user data does nothing, one whose role may do nothing.
+// createMute makes two groups whose nodes never join: one of an image whose user data does nothing, one whose role may
+// do nothing.
 func (c *cluster) createMute() {
-	c.AWS(nil, "ec2", "create-launch-template", "--launch-template-name", "mute", "--launch-template-data", harness.Text(map[string]any{
-		"ImageId": c.AL2023(to), "InstanceType": "m5.large", "UserData": base64.StdEncoding.EncodeToString([]byte("#!/bin/sh\ntrue\n")),
-	}))
-	c.createGroup("mute", "--launch-template", "name=mute,version=1", "--scaling-config", "minSize=1,maxSize=1,desiredSize=1")
+	c.AWS(nil, "ec2", "create-launch-template", "--launch-template-name", "mute", "--launch-template-data",
+		harness.Text(map[string]any{
+			"ImageId": c.AL2023(to), "InstanceType": "m5.large",
+			"UserData": base64.StdEncoding.EncodeToString([]byte("#!/bin/sh\ntrue\n")),
+		}))
+	c.createGroup("mute", "--launch-template", "name=mute,version=1", "--scaling-config",
+		"minSize=1,maxSize=1,desiredSize=1")
 	c.Role("powerless")
-	c.createGroup("powerless", "--node-role", site.RoleARN("powerless"), "--scaling-config", "minSize=1,maxSize=1,desiredSize=1")
+	c.createGroup("powerless", "--node-role", site.RoleARN("powerless"), "--scaling-config",
+		"minSize=1,maxSize=1,desiredSize=1")
 }
 
-// runOutOfTime sees what cannot come about fail. Until now the timeouts were those of EKS, so that no machine is too slow for
-// what does come about; a daemon with a second for each finds that they are over.
+// runOutOfTime sees what cannot come about fail. Until now the timeouts were those of EKS, so that no machine is too
+// slow for what does come about; a daemon with a second for each finds that they are over.
 func (c *cluster) runOutOfTime() {
 	c.SetExtraEnv("CORACLE_NODEGROUP_JOIN_TIMEOUT=1s", "CORACLE_NODEGROUP_DRAIN_TIMEOUT=1s")
 	c.Restart()
@@ -52,11 +57,15 @@ func (c *cluster) muteFails() {
 			return nil
 		})
 		asg := c.scalingGroup(name)
-		i := slices.IndexFunc(found.Health.Issues, func(i ekstypes.Issue) bool { return i.Code == ekstypes.NodegroupIssueCodeNodeCreationFailure })
-		if i < 0 || len(asg.Instances) != 1 || !slices.Contains(found.Health.Issues[i].ResourceIds, *asg.Instances[0].InstanceId) || aws.ToString(found.Health.Issues[i].Message) == "" {
-			c.t.Errorf("the issues of %s are %s, its instances %s", name, harness.Text(found.Health), harness.Text(asg.Instances))
+		i := slices.IndexFunc(found.Health.Issues,
+			func(i ekstypes.Issue) bool { return i.Code == ekstypes.NodegroupIssueCodeNodeCreationFailure })
+		if i < 0 || len(asg.Instances) != 1 || !slices.Contains(found.Health.Issues[i].ResourceIds,
+			*asg.Instances[0].InstanceId) || aws.ToString(found.Health.Issues[i].Message) == "" {
+			c.t.Errorf("the issues of %s are %s, its instances %s", name, harness.Text(found.Health),
+				harness.Text(asg.Instances))
 		}
-		_, errs, err := c.Try("", "aws", "eks", "wait", "nodegroup-active", "--cluster-name", c.Cluster, "--nodegroup-name", name)
+		_, errs, err := c.Try("", "aws", "eks", "wait", "nodegroup-active", "--cluster-name", c.Cluster,
+			"--nodegroup-name", name)
 		if err == nil || !strings.Contains(errs, "CREATE_FAILED") {
 			c.t.Errorf("aws eks wait: %v %s", err, errs)
 		}
@@ -90,7 +99,8 @@ spec: {maxUnavailable: 0, selector: {matchLabels: {app: stubborn}}}
 
 // createStubborn makes a group with a pod that no eviction is allowed of.
 func (c *cluster) createStubborn() {
-	c.createGroup("stubborn", "--release-version", release(c.t, to, 1), "--subnets", c.SubnetIDs[0], "--scaling-config", "minSize=1,maxSize=1,desiredSize=1",
+	c.createGroup("stubborn", "--release-version", release(c.t, to, 1), "--subnets", c.SubnetIDs[0], "--scaling-config",
+		"minSize=1,maxSize=1,desiredSize=1",
 		"--update-config", "maxUnavailable=1,updateStrategy=MINIMAL")
 }
 
@@ -103,14 +113,17 @@ func (c *cluster) updateStubborn() {
 
 func (c *cluster) lastUpdate(nodegroup string) string {
 	c.t.Helper()
-	return strings.Fields(c.Run("", "aws", "eks", "list-updates", "--name", c.Cluster, "--nodegroup-name", nodegroup, "--query", "updateIds", "--output", "text"))[0]
+	return strings.Fields(c.Run("", "aws", "eks", "list-updates", "--name", c.Cluster, "--nodegroup-name", nodegroup,
+		"--query", "updateIds", "--output", "text"))[0]
 }
 
 // stubbornFails sees the update fail, with the pod's name, and the group go on as it was.
 func (c *cluster) stubbornFails() {
 	u := c.updated("stubborn", c.lastUpdate("stubborn"))
-	pod := strings.TrimSpace(c.Run(c.Config, "kubectl", "get", "pods", "-n", "stubborn", "-o", "jsonpath={.items[0].metadata.name}"))
-	if u.Status != ekstypes.UpdateStatusFailed || len(u.Errors) != 1 || u.Errors[0].ErrorCode != ekstypes.ErrorCodePodEvictionFailure ||
+	pod := strings.TrimSpace(c.Run(c.Config, "kubectl", "get", "pods", "-n", "stubborn", "-o",
+		"jsonpath={.items[0].metadata.name}"))
+	if u.Status != ekstypes.UpdateStatusFailed || len(u.Errors) != 1 ||
+		u.Errors[0].ErrorCode != ekstypes.ErrorCodePodEvictionFailure ||
 		!strings.Contains(aws.ToString(u.Errors[0].ErrorMessage)+harness.Text(u.Errors[0].ResourceIds), pod) {
 		c.t.Fatalf("the update is %s: %s; the pod is %s", u.Status, harness.Text(u.Errors), pod)
 	}
@@ -144,16 +157,19 @@ func (c *cluster) noAddresses() {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	full, err := client.CreateSubnet(ctx, &ec2sdk.CreateSubnetInput{VpcId: subnets.Subnets[0].VpcId, CidrBlock: aws.String("172.31.255.0/28"), AvailabilityZone: subnets.Subnets[0].AvailabilityZone})
+	full, err := client.CreateSubnet(ctx, &ec2sdk.CreateSubnetInput{VpcId: subnets.Subnets[0].VpcId,
+		CidrBlock: aws.String("172.31.255.0/28"), AvailabilityZone: subnets.Subnets[0].AvailabilityZone})
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	// The VPC's main route table makes it a public subnet.
-	if _, err := client.ModifySubnetAttribute(ctx, &ec2sdk.ModifySubnetAttributeInput{SubnetId: full.Subnet.SubnetId, MapPublicIpOnLaunch: &ec2types.AttributeBooleanValue{Value: aws.Bool(true)}}); err != nil {
+	if _, err := client.ModifySubnetAttribute(ctx, &ec2sdk.ModifySubnetAttributeInput{SubnetId: full.Subnet.SubnetId,
+		MapPublicIpOnLaunch: &ec2types.AttributeBooleanValue{Value: aws.Bool(true)}}); err != nil {
 		c.t.Fatal(err)
 	}
 	for range 11 {
-		if _, err := client.CreateNetworkInterface(ctx, &ec2sdk.CreateNetworkInterfaceInput{SubnetId: full.Subnet.SubnetId}); err != nil {
+		if _, err := client.CreateNetworkInterface(ctx,
+			&ec2sdk.CreateNetworkInterfaceInput{SubnetId: full.Subnet.SubnetId}); err != nil {
 			c.t.Fatal(err)
 		}
 	}
@@ -164,7 +180,8 @@ func (c *cluster) noAddresses() {
 			return err
 		}
 		if !slices.ContainsFunc(g.Health.Issues, func(i ekstypes.Issue) bool {
-			return (i.Code == ekstypes.NodegroupIssueCodeInsufficientFreeAddresses || i.Code == ekstypes.NodegroupIssueCodeAsgInstanceLaunchFailures) && aws.ToString(i.Message) != ""
+			return (i.Code == ekstypes.NodegroupIssueCodeInsufficientFreeAddresses ||
+				i.Code == ekstypes.NodegroupIssueCodeAsgInstanceLaunchFailures) && aws.ToString(i.Message) != ""
 		}) {
 			return fmt.Errorf("it is %s: %s", g.Status, harness.Text(g.Health))
 		}
@@ -182,7 +199,8 @@ func (c *cluster) delete() {
 	}
 	// Nothing is left to wait for: the pods may go anywhere.
 	c.Run(c.Config, "kubectl", "delete", "namespace", "stubborn", "demo")
-	groups := strings.Fields(c.Run("", "aws", "eks", "list-nodegroups", "--cluster-name", c.Cluster, "--query", "nodegroups", "--output", "text"))
+	groups := strings.Fields(c.Run("", "aws", "eks", "list-nodegroups", "--cluster-name", c.Cluster, "--query",
+		"nodegroups", "--output", "text"))
 	for _, name := range groups {
 		g, err := c.group(name)
 		if err == nil && g.Status != ekstypes.NodegroupStatusDeleting {
@@ -192,13 +210,19 @@ func (c *cluster) delete() {
 	for _, name := range groups {
 		c.Run("", "aws", "eks", "wait", "nodegroup-deleted", "--cluster-name", c.Cluster, "--nodegroup-name", name)
 	}
-	if left := strings.Fields(c.Run("", "aws", "autoscaling", "describe-auto-scaling-groups", "--query", "AutoScalingGroups[].AutoScalingGroupName", "--output", "text")); !slices.Equal(left, []string{"self-managed"}) {
+	if left := strings.Fields(c.Run("", "aws", "autoscaling", "describe-auto-scaling-groups", "--query",
+		"AutoScalingGroups[].AutoScalingGroupName", "--output", "text")); !slices.Equal(left,
+		[]string{"self-managed"}) {
 		c.t.Errorf("the Auto Scaling groups are %v; there was %s", left, asg)
 	}
-	if left := strings.Fields(c.Run("", "aws", "ec2", "describe-launch-templates", "--query", "LaunchTemplates[?starts_with(LaunchTemplateName, 'eks-')].LaunchTemplateName", "--output", "text")); len(left) != 0 {
+	if left := strings.Fields(c.Run("", "aws", "ec2", "describe-launch-templates", "--query",
+		"LaunchTemplates[?starts_with(LaunchTemplateName, 'eks-')].LaunchTemplateName", "--output", "text")); len(
+		left) != 0 {
 		c.t.Errorf("the launch templates of EKS are %v", left)
 	}
-	if left := strings.Fields(c.Run("", "aws", "iam", "list-instance-profiles", "--query", "InstanceProfiles[?starts_with(InstanceProfileName, 'eks-')].InstanceProfileName", "--output", "text")); slices.ContainsFunc(left, func(n string) bool { return n != site.NodeRole }) {
+	if left := strings.Fields(c.Run("", "aws", "iam", "list-instance-profiles", "--query",
+		"InstanceProfiles[?starts_with(InstanceProfileName, 'eks-')].InstanceProfileName", "--output",
+		"text")); slices.ContainsFunc(left, func(n string) bool { return n != site.NodeRole }) {
 		c.t.Errorf("the instance profiles are %v", left)
 	}
 	c.eventually("only the self-managed node is left", func() error {
@@ -208,7 +232,8 @@ func (c *cluster) delete() {
 		return nil
 	})
 	text, _ := c.mapRoles()
-	if strings.Contains(text, site.RoleARN(site.NodeRole)+"\n") || !strings.Contains(text, "# what follows is ours") || !strings.Contains(text, site.RoleARN(selfManagedRole)) {
+	if strings.Contains(text, site.RoleARN(site.NodeRole)+"\n") || !strings.Contains(text, "# what follows is ours") ||
+		!strings.Contains(text, site.RoleARN(selfManagedRole)) {
 		c.t.Errorf("mapRoles is\n%s", text)
 	}
 }

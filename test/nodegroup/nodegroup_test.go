@@ -1,5 +1,6 @@
-// Package nodegroup tests managed node groups as their users meet them: with the unmodified aws and kubectl, on nodes that really run pods, and
-// with a client that never stops asking a Service of two replicas while its nodes are replaced. The tests need root.
+// Package nodegroup tests managed node groups as their users meet them: with the unmodified aws and kubectl, on nodes
+// that really run pods, and with a client that never stops asking a Service of two replicas while its nodes are
+// replaced. The tests need root.
 package nodegroup
 
 import (
@@ -40,8 +41,10 @@ type cluster struct {
 func newCluster(t testing.TB, name string) *cluster {
 	t.Helper()
 	s := site.Empty(t, name, to)
-	c := &cluster{Site: s, t: t, eks: eks.NewFromConfig(s.Daemon.Config()), asg: autoscaling.NewFromConfig(s.Daemon.Config())}
-	s.AWS(nil, "eks", "update-cluster-config", "--name", name, "--logging", `{"clusterLogging":[{"types":["audit"],"enabled":true}]}`)
+	c := &cluster{Site: s, t: t, eks: eks.NewFromConfig(s.Daemon.Config()),
+		asg: autoscaling.NewFromConfig(s.Daemon.Config())}
+	s.AWS(nil, "eks", "update-cluster-config", "--name", name, "--logging",
+		`{"clusterLogging":[{"types":["audit"],"enabled":true}]}`)
 	s.AwaitStatus(name, "ACTIVE")
 	return c
 }
@@ -60,7 +63,8 @@ func (c *cluster) eventually(what string, try func() error) {
 	}
 }
 
-// TestManagedNodeGroups is the life of node groups in one cluster. What fails after a timeout begins early; see [cluster.runOutOfTime].
+// TestManagedNodeGroups is the life of node groups in one cluster. What fails after a timeout begins early; see
+// [cluster.runOutOfTime].
 func TestManagedNodeGroups(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "managed")
@@ -115,7 +119,8 @@ func (c *cluster) createGroup(name string, more ...string) {
 
 // group describes a node group.
 func (c *cluster) group(name string) (*ekstypes.Nodegroup, error) {
-	out, err := c.eks.DescribeNodegroup(c.t.Context(), &eks.DescribeNodegroupInput{ClusterName: &c.Cluster, NodegroupName: &name})
+	out, err := c.eks.DescribeNodegroup(c.t.Context(), &eks.DescribeNodegroupInput{ClusterName: &c.Cluster,
+		NodegroupName: &name})
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +172,9 @@ func (c *cluster) scalingGroup(nodegroup string) astypes.AutoScalingGroup {
 	if g.Resources == nil || len(g.Resources.AutoScalingGroups) != 1 {
 		c.t.Fatalf("the resources of %s are %s", nodegroup, harness.Text(g.Resources))
 	}
-	out, err := c.asg.DescribeAutoScalingGroups(c.t.Context(), &autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{*g.Resources.AutoScalingGroups[0].Name}})
+	out, err := c.asg.DescribeAutoScalingGroups(c.t.Context(),
+		&autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{
+			*g.Resources.AutoScalingGroups[0].Name}})
 	if err != nil || len(out.AutoScalingGroups) != 1 {
 		c.t.Fatalf("the Auto Scaling group of %s: %v, %v", nodegroup, harness.Text(out), err)
 	}
@@ -175,7 +182,8 @@ func (c *cluster) scalingGroup(nodegroup string) astypes.AutoScalingGroup {
 }
 
 func (c *cluster) members(scalingGroup string) []astypes.Instance {
-	out, err := c.asg.DescribeAutoScalingGroups(c.t.Context(), &autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{scalingGroup}})
+	out, err := c.asg.DescribeAutoScalingGroups(c.t.Context(),
+		&autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{scalingGroup}})
 	if err != nil || len(out.AutoScalingGroups) != 1 {
 		return nil
 	}
@@ -183,7 +191,8 @@ func (c *cluster) members(scalingGroup string) []astypes.Instance {
 }
 
 func (c *cluster) activities(scalingGroup string) string {
-	out, err := c.asg.DescribeScalingActivities(c.t.Context(), &autoscaling.DescribeScalingActivitiesInput{AutoScalingGroupName: &scalingGroup})
+	out, err := c.asg.DescribeScalingActivities(c.t.Context(),
+		&autoscaling.DescribeScalingActivitiesInput{AutoScalingGroupName: &scalingGroup})
 	if err != nil {
 		return err.Error()
 	}
@@ -197,7 +206,10 @@ func (c *cluster) activities(scalingGroup string) string {
 // nodes are the nodes of a node group.
 func (c *cluster) nodes(nodegroup string) []site.Node {
 	c.t.Helper()
-	return slices.DeleteFunc(c.Nodes(), func(n site.Node) bool { return n.Metadata.Labels["eks.amazonaws.com/nodegroup"] != nodegroup })
+	return slices.DeleteFunc(c.Nodes(), func(
+		n site.Node) bool {
+		return n.Metadata.Labels["eks.amazonaws.com/nodegroup"] != nodegroup
+	})
 }
 
 // updated waits for the end of an update.
@@ -205,13 +217,15 @@ func (c *cluster) updated(nodegroup, id string) *ekstypes.Update {
 	c.t.Helper()
 	var found *ekstypes.Update
 	c.eventually("update "+id+" of "+nodegroup+" ends", func() error {
-		out, err := c.eks.DescribeUpdate(c.t.Context(), &eks.DescribeUpdateInput{Name: &c.Cluster, NodegroupName: &nodegroup, UpdateId: &id})
+		out, err := c.eks.DescribeUpdate(c.t.Context(), &eks.DescribeUpdateInput{Name: &c.Cluster,
+			NodegroupName: &nodegroup, UpdateId: &id})
 		if err != nil {
 			return err
 		}
 		if found = out.Update; found.Status == ekstypes.UpdateStatusInProgress {
 			g, err := c.group(nodegroup)
-			return fmt.Errorf("it is in progress, the group is %s, %w", harness.Text(g), errors.Join(err, errors.New("and not done")))
+			return fmt.Errorf("it is in progress, the group is %s, %w", harness.Text(g),
+				errors.Join(err, errors.New("and not done")))
 		}
 		return nil
 	})
@@ -234,12 +248,14 @@ func (c *cluster) update(args ...string) string {
 	return out.Update.Id
 }
 
-// release is the release version of the Amazon Linux 2023 image for a Kubernetes version: the newest is 0, the one before it 1.
+// release is the release version of the Amazon Linux 2023 image for a Kubernetes version: the newest is 0, the one
+// before it 1.
 func release(t testing.TB, version string, older int) string {
 	t.Helper()
 	var all []string
 	for _, i := range ami.All(harness.Region) {
-		if i.Family == ami.AL2023 && i.KubernetesVersion == version && i.Variant == ami.Standard && i.Architecture == "x86_64" {
+		if i.Family == ami.AL2023 && i.KubernetesVersion == version && i.Variant == ami.Standard &&
+			i.Architecture == "x86_64" {
 			all = append(all, i.Release)
 		}
 	}
@@ -255,7 +271,8 @@ func (c *cluster) audit(pattern string) auditEvent {
 	var found auditEvent
 	c.eventually("the audit log has "+pattern, func() error {
 		var out struct{ Events []struct{ Message string } }
-		c.AWS(&out, "logs", "filter-log-events", "--log-group-name", "/aws/eks/"+c.Cluster+"/cluster", "--filter-pattern", pattern, "--max-items", "1")
+		c.AWS(&out, "logs", "filter-log-events", "--log-group-name", "/aws/eks/"+c.Cluster+"/cluster",
+			"--filter-pattern", pattern, "--max-items", "1")
 		if len(out.Events) == 0 {
 			return errors.New("there is none")
 		}

@@ -22,17 +22,20 @@ spec:
   - {name: main, image: ` + harness.Agnhost + `, args: [pause]}
 `
 
-// fromZero does what the Cluster Autoscaler does for a pod that only nodes of an empty group would take: it finds the Auto Scaling group by its tags, reads
-// in them what a node would be like, and asks for one.
+// fromZero does what the Cluster Autoscaler does for a pod that only nodes of an empty group would take: it finds the
+// Auto Scaling group by its tags, reads in them what a node would be like, and asks for one.
 // https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/aws/README.md
 func (c *cluster) fromZero() {
-	c.createGroup("zero", "--scaling-config", "minSize=0,maxSize=1,desiredSize=0", "--labels", "tier=batch", "--taints", "key=only,value=batch,effect=NO_SCHEDULE")
+	c.createGroup("zero", "--scaling-config", "minSize=0,maxSize=1,desiredSize=0", "--labels", "tier=batch", "--taints",
+		"key=only,value=batch,effect=NO_SCHEDULE")
 	c.becomes("zero", ekstypes.NodegroupStatusActive)
 	c.Apply(pending)
 
-	out, err := c.asg.DescribeAutoScalingGroups(c.t.Context(), &autoscaling.DescribeAutoScalingGroupsInput{Filters: []astypes.Filter{
-		{Name: aws.String("tag-key"), Values: []string{"k8s.io/cluster-autoscaler/enabled"}}, {Name: aws.String("tag-key"), Values: []string{"k8s.io/cluster-autoscaler/" + c.Cluster}},
-	}})
+	out, err := c.asg.DescribeAutoScalingGroups(c.t.Context(),
+		&autoscaling.DescribeAutoScalingGroupsInput{Filters: []astypes.Filter{
+			{Name: aws.String("tag-key"), Values: []string{"k8s.io/cluster-autoscaler/enabled"}},
+			{Name: aws.String("tag-key"), Values: []string{"k8s.io/cluster-autoscaler/" + c.Cluster}},
+		}})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -42,15 +45,19 @@ func (c *cluster) fromZero() {
 		for _, t := range g.Tags {
 			tags[*t.Key] = aws.ToString(t.Value)
 		}
-		if *g.DesiredCapacity > 0 || tags[template+"label/tier"] != "batch" || tags[template+"taint/only"] != "batch:NoSchedule" {
+		if *g.DesiredCapacity > 0 || tags[template+"label/tier"] != "batch" ||
+			tags[template+"taint/only"] != "batch:NoSchedule" {
 			continue
 		}
-		if _, err := c.asg.SetDesiredCapacity(c.t.Context(), &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: g.AutoScalingGroupName, DesiredCapacity: aws.Int32(1)}); err != nil {
+		if _, err := c.asg.SetDesiredCapacity(c.t.Context(),
+			&autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: g.AutoScalingGroupName,
+				DesiredCapacity: aws.Int32(1)}); err != nil {
 			c.t.Fatal(err)
 		}
 	}
 	c.Await("condition=Ready", "pod/pending")
-	if n := c.nodes("zero"); len(n) != 1 || n[0].Metadata.Labels["tier"] != "batch" || len(n[0].Spec.Taints) != 1 || n[0].Spec.Taints[0].Key != "only" {
+	if n := c.nodes("zero"); len(n) != 1 || n[0].Metadata.Labels["tier"] != "batch" || len(n[0].Spec.Taints) != 1 ||
+		n[0].Spec.Taints[0].Key != "only" {
 		c.t.Errorf("the nodes are %s", harness.Text(n))
 	}
 	c.eventually("the group shows its size", func() error {

@@ -27,15 +27,19 @@ func TestManyGroups(t *testing.T) {
 	d.AwaitStatus("many", "ACTIVE")
 	d.AWS(nil, "iam", "create-role", "--role-name", site.NodeRole, "--assume-role-policy-document",
 		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`)
-	for _, policy := range []string{"AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryReadOnly"} {
-		d.AWS(nil, "iam", "attach-role-policy", "--role-name", site.NodeRole, "--policy-arn", "arn:aws:iam::aws:policy/"+policy)
+	for _, policy := range []string{"AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy",
+		"AmazonEC2ContainerRegistryReadOnly"} {
+		d.AWS(nil, "iam", "attach-role-policy", "--role-name", site.NodeRole, "--policy-arn",
+			"arn:aws:iam::aws:policy/"+policy)
 	}
 	config := d.Login("many")
 	client := eks.NewFromConfig(d.Config())
 	for i := range groups {
 		_, err := client.CreateNodegroup(t.Context(), &eks.CreateNodegroupInput{
-			ClusterName: aws.String("many"), NodegroupName: aws.String(fmt.Sprintf("group-%d", i)), NodeRole: aws.String(site.RoleARN(site.NodeRole)), Subnets: subnets,
-			ScalingConfig: &ekstypes.NodegroupScalingConfig{MinSize: aws.Int32(0), MaxSize: aws.Int32(nodes), DesiredSize: aws.Int32(nodes)}, Labels: map[string]string{"group": fmt.Sprint(i)},
+			ClusterName: aws.String("many"), NodegroupName: aws.String(fmt.Sprintf("group-%d", i)),
+			NodeRole: aws.String(site.RoleARN(site.NodeRole)), Subnets: subnets,
+			ScalingConfig: &ekstypes.NodegroupScalingConfig{MinSize: aws.Int32(0), MaxSize: aws.Int32(nodes),
+				DesiredSize: aws.Int32(nodes)}, Labels: map[string]string{"group": fmt.Sprint(i)},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -48,7 +52,8 @@ func TestManyGroups(t *testing.T) {
 			return nil, err
 		}
 		for _, name := range list.Nodegroups {
-			out, err := client.DescribeNodegroup(ctx, &eks.DescribeNodegroupInput{ClusterName: aws.String("many"), NodegroupName: &name})
+			out, err := client.DescribeNodegroup(ctx, &eks.DescribeNodegroupInput{ClusterName: aws.String("many"),
+				NodegroupName: &name})
 			if err != nil {
 				return nil, err
 			}
@@ -68,14 +73,16 @@ func TestManyGroups(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	labels := strings.Fields(d.Run(config, "kubectl", "get", "nodes", "-o", `jsonpath={range .items[*]}{.metadata.labels.eks\.amazonaws\.com/nodegroup}/{.metadata.labels.group}{'\n'}{end}`))
+	labels := strings.Fields(d.Run(config, "kubectl", "get", "nodes", "-o",
+		`jsonpath={range .items[*]}{.metadata.labels.eks\.amazonaws\.com/nodegroup}/{.metadata.labels.group}{'\n'}{end}`))
 	slices.Sort(labels)
 	if distinct := slices.Compact(slices.Clone(labels)); len(labels) != groups*nodes || len(distinct) != groups {
 		t.Errorf("%d nodes are of the groups %v", len(labels), distinct)
 	}
 	for i := range groups {
 		name := fmt.Sprintf("group-%d", i)
-		if _, err := client.DeleteNodegroup(t.Context(), &eks.DeleteNodegroupInput{ClusterName: aws.String("many"), NodegroupName: &name}); err != nil {
+		if _, err := client.DeleteNodegroup(t.Context(), &eks.DeleteNodegroupInput{ClusterName: aws.String("many"),
+			NodegroupName: &name}); err != nil {
 			t.Fatal(err)
 		}
 	}

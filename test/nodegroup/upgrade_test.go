@@ -15,7 +15,8 @@ import (
 	"github.com/coracle-eks/coracle/test/harness/site"
 )
 
-// watch looks at the nodes of a group until done is called, which gives back the fewest that were Ready at once and the most that there were.
+// watch looks at the nodes of a group until done is called, which gives back the fewest that were Ready at once and the
+// most that there were.
 func (c *cluster) watch(nodegroup string) (done func() (ready, nodes int)) {
 	stop := make(chan struct{})
 	var running sync.WaitGroup
@@ -27,7 +28,8 @@ func (c *cluster) watch(nodegroup string) (done func() (ready, nodes int)) {
 				return
 			case <-tick.C:
 			}
-			out, _, err := c.Try(c.Config, "kubectl", "get", "nodes", "-l", "eks.amazonaws.com/nodegroup="+nodegroup, "-o", `jsonpath={range .items[*]}{.status.conditions[?(@.type=="Ready")].status}{'\n'}{end}`)
+			out, _, err := c.Try(c.Config, "kubectl", "get", "nodes", "-l", "eks.amazonaws.com/nodegroup="+nodegroup,
+				"-o", `jsonpath={range .items[*]}{.status.conditions[?(@.type=="Ready")].status}{'\n'}{end}`)
 			if err != nil {
 				continue // the endpoint may be on its way up
 			}
@@ -41,14 +43,17 @@ func (c *cluster) watch(nodegroup string) (done func() (ready, nodes int)) {
 	}
 }
 
-// upgrade brings the group that serves to the control plane's version, and kills the daemon on the way. The client notices nothing.
+// upgrade brings the group that serves to the control plane's version, and kills the daemon on the way. The client
+// notices nothing.
 func (c *cluster) upgrade() {
 	done := c.watch("workers")
-	id := c.update("update-nodegroup-version", "--cluster-name", c.Cluster, "--nodegroup-name", "workers", "--kubernetes-version", to)
+	id := c.update("update-nodegroup-version", "--cluster-name", c.Cluster, "--nodegroup-name", "workers",
+		"--kubernetes-version", to)
 	if g, err := c.group("workers"); err != nil || g.Status != ekstypes.NodegroupStatusUpdating {
 		c.t.Errorf("during the update it is %s, %v", harness.Text(g), err)
 	}
-	_, errs, err := c.Try("", "aws", "eks", "update-nodegroup-version", "--cluster-name", c.Cluster, "--nodegroup-name", "workers")
+	_, errs, err := c.Try("", "aws", "eks", "update-nodegroup-version", "--cluster-name", c.Cluster, "--nodegroup-name",
+		"workers")
 	if err == nil || !strings.Contains(errs, "ResourceInUseException") {
 		c.t.Errorf("a second update meanwhile: %v %s", err, errs)
 	}
@@ -75,7 +80,8 @@ func (c *cluster) upgrade() {
 	}
 	c.settles("workers", 3, to)
 	c.answered()
-	if e := c.audit(`{ ($.objectRef.subresource = "eviction") && ($.verb = "create") && ($.user.username = "eks:node-manager") && ($.objectRef.namespace = "demo") }`); !strings.HasPrefix(e.UserAgent, "vpcLambda") {
+	if e := c.audit(
+		`{ ($.objectRef.subresource = "eviction") && ($.verb = "create") && ($.user.username = "eks:node-manager") && ($.objectRef.namespace = "demo") }`); !strings.HasPrefix(e.UserAgent, "vpcLambda") {
 		c.t.Errorf("the eviction is %+v", e)
 	}
 }
@@ -87,10 +93,12 @@ func (c *cluster) settles(nodegroup string, n int, version string) {
 		asg := c.scalingGroup(nodegroup)
 		// The node of an instance that is gone stays until the cloud controller manager has looked, NotReady.
 		nodes := slices.DeleteFunc(c.nodes(nodegroup), func(node site.Node) bool {
-			return !node.Ready() && !slices.ContainsFunc(asg.Instances, func(i astypes.Instance) bool { return strings.HasSuffix(node.Spec.ProviderID, "/"+*i.InstanceId) })
+			return !node.Ready() && !slices.ContainsFunc(asg.Instances,
+				func(i astypes.Instance) bool { return strings.HasSuffix(node.Spec.ProviderID, "/"+*i.InstanceId) })
 		})
 		for _, node := range nodes {
-			if !node.Ready() || node.Spec.Unschedulable || !strings.HasPrefix(node.Status.NodeInfo.KubeletVersion, "v"+version+".") {
+			if !node.Ready() || node.Spec.Unschedulable || !strings.HasPrefix(node.Status.NodeInfo.KubeletVersion,
+				"v"+version+".") {
 				return fmt.Errorf("node %s: %s", node.Metadata.Name, harness.Text(node))
 			}
 		}
@@ -103,7 +111,8 @@ func (c *cluster) settles(nodegroup string, n int, version string) {
 
 // scaleIn takes a node away. Its pods are evicted first.
 func (c *cluster) scaleIn() {
-	id := c.update("update-nodegroup-config", "--cluster-name", c.Cluster, "--nodegroup-name", "workers", "--scaling-config", "minSize=1,maxSize=5,desiredSize=2")
+	id := c.update("update-nodegroup-config", "--cluster-name", c.Cluster, "--nodegroup-name", "workers",
+		"--scaling-config", "minSize=1,maxSize=5,desiredSize=2")
 	c.succeeds("workers", id)
 	c.settles("workers", 2, to)
 	c.Await("condition=Available", "deployment/web", "deployment/batch", "-n", "demo")
@@ -112,7 +121,8 @@ func (c *cluster) scaleIn() {
 
 // interruption takes the instance of a spot group away. Another comes first.
 func (c *cluster) interruption() {
-	c.createGroup("spot", "--capacity-type", "SPOT", "--instance-types", "m5.large", "m6i.large", "--scaling-config", "minSize=1,maxSize=2,desiredSize=1")
+	c.createGroup("spot", "--capacity-type", "SPOT", "--instance-types", "m5.large", "m6i.large", "--scaling-config",
+		"minSize=1,maxSize=2,desiredSize=1")
 	g := c.becomes("spot", ekstypes.NodegroupStatusActive)
 	if g.CapacityType != ekstypes.CapacityTypesSpot {
 		c.t.Errorf("the capacity type is %s", g.CapacityType)

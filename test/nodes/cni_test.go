@@ -15,25 +15,29 @@ import (
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
-// TestPluginOptions sets the options of the VPC CNI plugin, as its documentation has them, and looks at what they do to network
-// interfaces, to the addresses of pods and to their packets. Its two nodes have different options: aws-node is only replaced where its
-// pod is deleted. On the way it asks who gets an answer of the instance's metadata and of the AWS APIs.
+// TestPluginOptions sets the options of the VPC CNI plugin, as its documentation has them, and looks at what they do to
+// network interfaces, to the addresses of pods and to their packets. Its two nodes have different options: aws-node is
+// only replaced where its pod is deleted. On the way it asks who gets an answer of the instance's metadata and of the
+// AWS APIs.
 // https://github.com/aws/amazon-vpc-cni-k8s#cni-configuration-variables
 func TestPluginOptions(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "plugin", "1.35")
-	s.Run(s.Config, "kubectl", "patch", "daemonset", "aws-node", "-n", "kube-system", "-p", `{"spec":{"updateStrategy":{"type":"OnDelete","rollingUpdate":null}}}`)
+	s.Run(s.Config, "kubectl", "patch", "daemonset", "aws-node", "-n", "kube-system", "-p",
+		`{"spec":{"updateStrategy":{"type":"OnDelete","rollingUpdate":null}}}`)
 
 	// Targets: four addresses at least, and two more than there are pods.
 	s.setPlugin("WARM_IP_TARGET=2", "MINIMUM_IP_TARGET=4")
-	a := s.RunInstances(1, s.AL2023("1.35"), s.SubnetIDs[0], s.NodeConfig(), "--metadata-options", "HttpTokens=required,HttpPutResponseHopLimit=1")[0]
+	a := s.RunInstances(1, s.AL2023("1.35"), s.SubnetIDs[0], s.NodeConfig(), "--metadata-options",
+		"HttpTokens=required,HttpPutResponseHopLimit=1")[0]
 	nodeA := s.AwaitNodes(a)[0]
 	s.Await("condition=Available", "deployment/coredns", "-n", "kube-system") // both replicas are on the only node
 	s.secondaryAddresses(a, 4)
 
 	// Custom networking in a range of its own, by prefixes. This node boots while the pods of the other are looked at.
 	s.customNetworking(s.SubnetIDs[1])
-	s.setPlugin("WARM_IP_TARGET-", "MINIMUM_IP_TARGET-", "ENABLE_PREFIX_DELEGATION=true", "AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG=true", "ENI_CONFIG_LABEL_DEF=topology.kubernetes.io/zone")
+	s.setPlugin("WARM_IP_TARGET-", "MINIMUM_IP_TARGET-", "ENABLE_PREFIX_DELEGATION=true",
+		"AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG=true", "ENI_CONFIG_LABEL_DEF=topology.kubernetes.io/zone")
 	b := s.RunInstances(1, s.AL2023("1.35"), s.SubnetIDs[1], s.NodeConfig())[0]
 
 	s.configMap("aws-ca", filepath.Join(s.Dir, "pki", "ca.crt"))
@@ -48,7 +52,8 @@ func TestPluginOptions(t *testing.T) {
 	s.callsFromMachinesAndPods(a, client, other)
 
 	nodeB := s.AwaitNodes(b)[0]
-	distant, hostB := s.pod("distant", nodeB.Metadata.Name, ""), s.pod("host-b", nodeB.Metadata.Name, "hostNetwork: true")
+	distant, hostB := s.pod("distant", nodeB.Metadata.Name, ""), s.pod("host-b", nodeB.Metadata.Name,
+		"hostNetwork: true")
 	s.await(distant, hostB)
 	s.isOutOfPrefix(b, s.podIP(distant))
 	if got := s.fetch(distant, "http://"+s.podIP(third)+"/hostname"); got != third {
@@ -60,17 +65,21 @@ func TestPluginOptions(t *testing.T) {
 	if got := s.fetch(third, "http://"+s.podIP(distant)+"/clientip"); !strings.HasPrefix(got, s.podIP(third)+":") {
 		t.Errorf("inside the VPC the pod at %s is seen as %s", s.podIP(third), got)
 	}
-	if got := s.inPod(distant, `cd /var/run/secrets/kubernetes.io/serviceaccount; SSL_CERT_FILE=$PWD/ca.crt fetch -H "Authorization: Bearer $(cat token)" https://kubernetes.default.svc/version`); !strings.Contains(got, "gitVersion") {
+	if got := s.inPod(distant,
+		`cd /var/run/secrets/kubernetes.io/serviceaccount; SSL_CERT_FILE=$PWD/ca.crt fetch -H "Authorization: Bearer $(cat token)" https://kubernetes.default.svc/version`); !strings.Contains(got, "gitVersion") {
 		t.Errorf("from a pod of the other range, the API server answers %q", got)
 	}
 
-	// Outside the VPC (here, an address that a route leads to a machine), a pod is seen as its node, unless somebody else translates.
+	// Outside the VPC (here, an address that a route leads to a machine), a pod is seen as its node, unless somebody
+	// else translates.
 	outside := s.outside(b)
 	if got := s.fetch(third, outside); !strings.HasPrefix(got, nodeA.Address("InternalIP")+":") {
 		t.Errorf("outside, a pod of the node %s is seen as %s", nodeA.Address("InternalIP"), got)
 	}
-	s.setPlugin("ENABLE_PREFIX_DELEGATION=false", "AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG=false", "ENI_CONFIG_LABEL_DEF-", "AWS_VPC_K8S_CNI_EXTERNALSNAT=true")
-	s.Run(s.Config, "kubectl", "delete", "pod", "-n", "kube-system", "-l", "k8s-app=aws-node", "--field-selector", "spec.nodeName="+nodeA.Metadata.Name)
+	s.setPlugin("ENABLE_PREFIX_DELEGATION=false", "AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG=false", "ENI_CONFIG_LABEL_DEF-",
+		"AWS_VPC_K8S_CNI_EXTERNALSNAT=true")
+	s.Run(s.Config, "kubectl", "delete", "pod", "-n", "kube-system", "-l", "k8s-app=aws-node", "--field-selector",
+		"spec.nodeName="+nodeA.Metadata.Name)
 	s.eventually("a pod is seen by its own address outside", func() error {
 		got, errs, err := s.Try(s.Config, "kubectl", "exec", third, "--", "fetch", outside)
 		if err != nil || !strings.HasPrefix(got, s.podIP(third)+":") {
@@ -80,17 +89,21 @@ func TestPluginOptions(t *testing.T) {
 	})
 }
 
-// metadataByHops has a pod and a pod in the node's network ask for a token, of which the instance lets the answer cross no router.
+// metadataByHops has a pod and a pod in the node's network ask for a token, of which the instance lets the answer cross
+// no router.
 func (s *cluster) metadataByHops(host, pod string) {
 	s.t.Helper()
-	ask := []string{"fetch", "-t", "3", "-X", "PUT", "-H", "X-aws-ec2-metadata-token-ttl-seconds: 60", "http://169.254.169.254/latest/api/token"}
+	ask := []string{"fetch", "-t", "3", "-X", "PUT", "-H", "X-aws-ec2-metadata-token-ttl-seconds: 60",
+		"http://169.254.169.254/latest/api/token"}
 	if got := s.Run(s.Config, "kubectl", append([]string{"exec", host, "--"}, ask...)...); len(got) < 40 {
 		s.t.Errorf("in the node's network, the token is %q", got)
 	}
-	if out, errs, err := s.Try(s.Config, "kubectl", append([]string{"exec", pod, "--"}, ask...)...); err == nil || out != "" || !strings.Contains(errs, "exceeded") {
+	if out, errs, err := s.Try(s.Config, "kubectl", append([]string{"exec", pod, "--"}, ask...)...); err == nil ||
+		out != "" || !strings.Contains(errs, "exceeded") {
 		s.t.Errorf("beyond the hop limit, a pod gets %q, %v: %s", out, err, errs)
 	}
-	if _, errs, err := s.Try(s.Config, "kubectl", "exec", host, "--", "fetch", "http://169.254.169.254/latest/meta-data/"); err == nil || !strings.Contains(errs, "401") {
+	if _, errs, err := s.Try(s.Config, "kubectl", "exec", host, "--", "fetch",
+		"http://169.254.169.254/latest/meta-data/"); err == nil || !strings.Contains(errs, "401") {
 		s.t.Errorf("without a token the metadata say %v: %s", err, errs)
 	}
 }
@@ -103,7 +116,8 @@ const provider = "/etc/eks/image-credential-provider/ecr-credential-provider"
 // callsFromMachinesAndPods calls AWS APIs with a program of AWS's SDK from everywhere inside a VPC.
 func (s *cluster) callsFromMachinesAndPods(instance string, pods ...string) {
 	s.t.Helper()
-	if got := s.In(instance, "sh", "-c", request+provider+" get-credentials"); !strings.Contains(got, `"username":"AWS"`) {
+	if got := s.In(instance, "sh", "-c", request+provider+" get-credentials"); !strings.Contains(got,
+		`"username":"AWS"`) {
 		s.t.Errorf("in a machine, by the role of the instance and ECR's default name: %s", got)
 	}
 	for _, pod := range pods {
@@ -130,7 +144,8 @@ func (s *cluster) apiClient(variable, value string) string {
     env:
     - {name: AWS_ACCESS_KEY_ID, value: %q}
     - {name: AWS_SECRET_ACCESS_KEY, value: %q}
-    - {name: %s, value: %q}`, provider, s.Variable("AWS_ACCESS_KEY_ID"), s.Variable("AWS_SECRET_ACCESS_KEY"), variable, value)
+    - {name: %s, value: %q}`, provider, s.Variable("AWS_ACCESS_KEY_ID"), s.Variable("AWS_SECRET_ACCESS_KEY"), variable,
+		value)
 }
 
 // apiAddress is where the daemon takes calls inside VPCs.
@@ -151,13 +166,15 @@ func (s *cluster) configMap(name, file string) {
 // setPlugin changes the environment of aws-node, and waits until new pods have it.
 func (s *cluster) setPlugin(variables ...string) {
 	s.t.Helper()
-	s.Run(s.Config, "kubectl", append([]string{"set", "env", "daemonset/aws-node", "-c", "aws-node", "-n", "kube-system"}, variables...)...)
-	generation := s.Run(s.Config, "kubectl", "get", "daemonset/aws-node", "-n", "kube-system", "-o", "jsonpath={.metadata.generation}")
+	s.Run(s.Config, "kubectl", append([]string{"set", "env", "daemonset/aws-node", "-c", "aws-node", "-n",
+		"kube-system"}, variables...)...)
+	generation := s.Run(s.Config, "kubectl", "get", "daemonset/aws-node", "-n", "kube-system", "-o",
+		"jsonpath={.metadata.generation}")
 	s.Await("jsonpath={.status.observedGeneration}="+generation, "daemonset/aws-node", "-n", "kube-system")
 }
 
-// pod makes a pod on a node, which answers on port 80, or 8088 in the node's network; rest is the rest of its spec, of which the last
-// may be a container.
+// pod makes a pod on a node, which answers on port 80, or 8088 in the node's network; rest is the rest of its spec, of
+// which the last may be a container.
 func (s *cluster) pod(name, node, rest string) string {
 	s.t.Helper()
 	if rest == "" {
@@ -272,16 +289,18 @@ func (s *cluster) isOutOfPrefix(instance, address string) {
 	}
 	found := s.interfaces(instance)
 	if !slices.ContainsFunc(found, func(eni networkInterface) bool {
-		return eni.Attachment.DeviceIndex > 0 && slices.ContainsFunc(eni.Ipv4Prefixes, func(p struct{ Ipv4Prefix string }) bool {
-			prefix, err := netip.ParsePrefix(p.Ipv4Prefix)
-			return err == nil && prefix.Bits() == 28 && prefix.Contains(ip)
-		})
+		return eni.Attachment.DeviceIndex > 0 && slices.ContainsFunc(eni.Ipv4Prefixes,
+			func(p struct{ Ipv4Prefix string }) bool {
+				prefix, err := netip.ParsePrefix(p.Ipv4Prefix)
+				return err == nil && prefix.Bits() == 28 && prefix.Contains(ip)
+			})
 	}) {
 		s.t.Errorf("the address %s is in no prefix of %s", address, harness.Text(found))
 	}
 }
 
-// outside gives an instance with a pod in its network an address outside the VPC, leads a route there, and returns the URL that tells who calls.
+// outside gives an instance with a pod in its network an address outside the VPC, leads a route there, and returns the
+// URL that tells who calls.
 func (s *cluster) outside(instance string) string {
 	s.t.Helper()
 	found := s.interfaces(instance)
@@ -291,8 +310,10 @@ func (s *cluster) outside(instance string) string {
 	}
 	eni := found[at].NetworkInterfaceId
 	s.AWS(nil, "ec2", "modify-network-interface-attribute", "--network-interface-id", eni, "--no-source-dest-check")
-	table := strings.TrimSpace(s.Run("", "aws", "ec2", "describe-route-tables", "--filters", "Name=association.main,Values=true", "--query", "RouteTables[0].RouteTableId", "--output", "text"))
-	s.AWS(nil, "ec2", "create-route", "--route-table-id", table, "--destination-cidr-block", "203.0.113.0/24", "--network-interface-id", eni)
+	table := strings.TrimSpace(s.Run("", "aws", "ec2", "describe-route-tables", "--filters",
+		"Name=association.main,Values=true", "--query", "RouteTables[0].RouteTableId", "--output", "text"))
+	s.AWS(nil, "ec2", "create-route", "--route-table-id", table, "--destination-cidr-block", "203.0.113.0/24",
+		"--network-interface-id", eni)
 	s.In(instance, "ip", "address", "add", "203.0.113.10/32", "dev", "lo")
 	const url = "http://203.0.113.10:8088/clientip"
 	if err := eventually.Try(200*time.Millisecond, func() error {

@@ -15,8 +15,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/host/network"
 )
 
-// TestNodesSurvive kills what a node consists of, piece by piece and then all at once, as when the host loses power, and
-// expects everything to come back, with every address where it was.
+// TestNodesSurvive kills what a node consists of, piece by piece and then all at once, as when the host loses power,
+// and expects everything to come back, with every address where it was.
 func TestNodesSurvive(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "survivor", "1.36")
@@ -28,7 +28,8 @@ func TestNodesSurvive(t *testing.T) {
 	var before string
 	s.eventually("the CNI has addresses in reserve", func() error {
 		// A network interface in use and one in reserve for each m5.large, with ten addresses each.
-		if before = s.addressesOf(instances...); strings.Count(before, "eni-") != 4 || strings.Count(before, "172.31.") != 40 {
+		if before = s.addressesOf(instances...); strings.Count(before, "eni-") != 4 || strings.Count(before,
+			"172.31.") != 40 {
 			return fmt.Errorf("the instances have\n%s", before)
 		}
 		return nil
@@ -93,8 +94,8 @@ func TestInstancesStopAndStart(t *testing.T) {
 	s := newSite(t, "sleeper", "1.35", callers...)
 	id := s.RunInstances(1, s.AL2("1.35"), s.SubnetIDs[0], s.Bootstrap(""))[0]
 	name := s.AwaitNodes(id)[0].Metadata.Name
-	// As on AWS, an instance that starts again gets no public address of its subnet if the VPC CNI has attached a second network
-	// interface before the stop. An Elastic IP address stays with it.
+	// As on AWS, an instance that starts again gets no public address of its subnet if the VPC CNI has attached a
+	// second network interface before the stop. An Elastic IP address stays with it.
 	var address struct{ AllocationId string }
 	s.AWS(&address, "ec2", "allocate-address")
 	primary := strings.TrimSpace(s.Run("", "aws", "ec2", "describe-instances", "--instance-ids", id, "--output", "text",
@@ -103,7 +104,8 @@ func TestInstancesStopAndStart(t *testing.T) {
 
 	s.AWS(nil, "ec2", "stop-instances", "--instance-ids", id)
 	s.Run("", "aws", "ec2", "wait", "instance-stopped", "--instance-ids", id)
-	if _, errs, err := s.Try("", "coracle", "exec", "--data-dir", s.Dir, id, "--", "true"); err == nil || !strings.Contains(errs, "the machine of instance "+id+" does not run") {
+	if _, errs, err := s.Try("", "coracle", "exec", "--data-dir", s.Dir, id, "--", "true"); err == nil ||
+		!strings.Contains(errs, "the machine of instance "+id+" does not run") {
 		t.Errorf("coracle exec in a stopped instance says %q, %v", errs, err)
 	}
 	s.AWS(nil, "ec2", "start-instances", "--instance-ids", id)
@@ -127,7 +129,8 @@ func TestInstancesStopAndStart(t *testing.T) {
 // pidsIn are the process IDs of a program inside an instance; empty while there is none.
 func (s *cluster) pidsIn(instance, program string) string {
 	s.t.Helper()
-	out, _, _ := s.Try("", "coracle", "exec", "--data-dir", s.Dir, instance, "--", "pidof", program) // fails when there is none
+	// fails when there is none
+	out, _, _ := s.Try("", "coracle", "exec", "--data-dir", s.Dir, instance, "--", "pidof", program)
 	return strings.TrimSpace(out)
 }
 
@@ -149,7 +152,8 @@ func (s *cluster) killMachine(instance string) {
 	}
 }
 
-// loseHost ends the daemon and all that it started, and takes away what is in the kernel and in /run, as the host's power switch does.
+// loseHost ends the daemon and all that it started, and takes away what is in the kernel and in /run, as the host's
+// power switch does.
 func (s *cluster) loseHost() {
 	s.t.Helper()
 	s.Kill()
@@ -185,7 +189,8 @@ func (s *cluster) eventually(what string, try func() error) {
 func (s *cluster) reaches() {
 	s.t.Helper()
 	s.eventually("pods reach each other", func() error {
-		out, errs, err := s.Try(s.Config, "kubectl", "get", "pods", "-n", "demo", "-l", "app=demo", "-o", "jsonpath={range .items[*]}{.metadata.name} {.status.podIP}{'\\n'}{end}")
+		out, errs, err := s.Try(s.Config, "kubectl", "get", "pods", "-n", "demo", "-l", "app=demo", "-o",
+			"jsonpath={range .items[*]}{.metadata.name} {.status.podIP}{'\\n'}{end}")
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, errs)
 		}
@@ -195,7 +200,8 @@ func (s *cluster) reaches() {
 			each += "fetch http://" + lines[i] + "/hostname || exit 1; "
 		}
 		for i := 0; i+1 < len(lines); i += 2 {
-			if out, errs, err := s.Try(s.Config, "kubectl", "exec", "-n", "demo", lines[i], "--", "sh", "-c", each); err != nil {
+			if out, errs, err := s.Try(s.Config, "kubectl", "exec", "-n", "demo", lines[i], "--", "sh", "-c",
+				each); err != nil {
 				return fmt.Errorf("%s to %s: %w: %s%s", lines[i], lines, err, out, errs)
 			}
 		}
@@ -216,7 +222,8 @@ func (s *cluster) addressesOf(instances ...string) string {
 			PrivateIpAddresses []struct{ PrivateIpAddress string }
 		}
 	}
-	s.AWS(&out, "ec2", "describe-network-interfaces", "--filters", "Name=attachment.instance-id,Values="+strings.Join(instances, ","))
+	s.AWS(&out, "ec2", "describe-network-interfaces", "--filters", "Name=attachment.instance-id,Values="+
+		strings.Join(instances, ","))
 	var lines []string
 	for _, eni := range out.NetworkInterfaces {
 		var addresses []string

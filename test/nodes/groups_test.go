@@ -13,15 +13,17 @@ import (
 	"github.com/coracle-eks/coracle/test/harness/site"
 )
 
-// TestGroupsKeepNodes follows self-managed nodes in an Auto Scaling group, as articles and unmanaged node groups make them: they
-// join, the lost are replaced, those that are too many leave, and with the group everything goes.
+// TestGroupsKeepNodes follows self-managed nodes in an Auto Scaling group, as articles and unmanaged node groups make
+// them: they join, the lost are replaced, those that are too many leave, and with the group everything goes.
 func TestGroupsKeepNodes(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "grouped", "1.35")
 	free := s.freeAddresses()
 	s.launchTemplate("nodes", s.AL2023("1.35"), s.NodeConfig("--node-labels=group=nodes"))
-	s.AWS(nil, "autoscaling", "create-auto-scaling-group", "--auto-scaling-group-name", "nodes", "--min-size", "1", "--max-size", "3", "--desired-capacity", "2",
-		"--launch-template", "LaunchTemplateName=nodes,Version=$Latest", "--vpc-zone-identifier", strings.Join(s.SubnetIDs, ","),
+	s.AWS(nil, "autoscaling", "create-auto-scaling-group", "--auto-scaling-group-name", "nodes", "--min-size", "1",
+		"--max-size", "3", "--desired-capacity", "2",
+		"--launch-template", "LaunchTemplateName=nodes,Version=$Latest", "--vpc-zone-identifier",
+		strings.Join(s.SubnetIDs, ","),
 		"--tags", "Key=kubernetes.io/cluster/"+s.Cluster+",Value=owned,PropagateAtLaunch=true")
 
 	// As many nodes as are desired, in as many zones as there are.
@@ -35,7 +37,8 @@ func TestGroupsKeepNodes(t *testing.T) {
 		}
 	}
 	for _, m := range members {
-		if a := s.activity("nodes", "Launching a new EC2 instance: "+m.InstanceId); a.StatusCode != "Successful" || !strings.Contains(a.Cause, "a user request created an AutoScalingGroup") {
+		if a := s.activity("nodes", "Launching a new EC2 instance: "+m.InstanceId); a.StatusCode != "Successful" ||
+			!strings.Contains(a.Cause, "a user request created an AutoScalingGroup") {
 			t.Errorf("the launch of %s is %+v", m.InstanceId, a)
 		}
 	}
@@ -58,10 +61,12 @@ func TestGroupsKeepNodes(t *testing.T) {
 	if fresh.AvailabilityZone != lost.AvailabilityZone {
 		t.Errorf("%+v replaces %+v in another zone, where %+v is", fresh, lost, kept)
 	}
-	if a := s.activity("nodes", "Terminating EC2 instance: "+lost.InstanceId); !strings.Contains(a.Cause, "an EC2 health check indicating it has been terminated or stopped") {
+	if a := s.activity("nodes", "Terminating EC2 instance: "+lost.InstanceId); !strings.Contains(a.Cause,
+		"an EC2 health check indicating it has been terminated or stopped") {
 		t.Errorf("the end of %s is %+v", lost.InstanceId, a)
 	}
-	if a := s.activity("nodes", "Launching a new EC2 instance: "+fresh.InstanceId); a.StatusCode != "Successful" || !strings.Contains(a.Cause, "in response to an unhealthy instance needing to be replaced") {
+	if a := s.activity("nodes", "Launching a new EC2 instance: "+fresh.InstanceId); a.StatusCode != "Successful" ||
+		!strings.Contains(a.Cause, "in response to an unhealthy instance needing to be replaced") {
 		t.Errorf("the launch of %s is %+v", fresh.InstanceId, a)
 	}
 	s.AwaitNodes(kept.InstanceId, fresh.InstanceId)
@@ -73,31 +78,38 @@ func TestGroupsKeepNodes(t *testing.T) {
 	if last.InstanceId == kept.InstanceId {
 		gone = fresh
 	}
-	if a := s.activity("nodes", "Terminating EC2 instance: "+gone.InstanceId); !strings.Contains(a.Cause, "changing the desired capacity from 2 to 1") || !strings.Contains(a.Cause, "shrinking the capacity from 2 to 1") {
+	if a := s.activity("nodes", "Terminating EC2 instance: "+gone.InstanceId); !strings.Contains(a.Cause,
+		"changing the desired capacity from 2 to 1") || !strings.Contains(a.Cause,
+		"shrinking the capacity from 2 to 1") {
 		t.Errorf("the end of %s is %+v", gone.InstanceId, a)
 	}
 	s.eventually("only the last one is a node", func() error {
-		if nodes := s.Nodes(); len(nodes) != 1 || !strings.HasSuffix(nodes[0].Spec.ProviderID, "/"+last.InstanceId) || !nodes[0].Ready() {
+		if nodes := s.Nodes(); len(nodes) != 1 || !strings.HasSuffix(nodes[0].Spec.ProviderID, "/"+last.InstanceId) ||
+			!nodes[0].Ready() {
 			return fmt.Errorf("nodes: %+v", nodes)
 		}
 		return nil
 	})
 
 	// With the group everything goes, the interfaces that the CNI made as well.
-	if _, errs, err := s.Try("", "aws", "autoscaling", "delete-auto-scaling-group", "--auto-scaling-group-name", "nodes"); err == nil || !strings.Contains(errs, "ResourceInUse") {
+	if _, errs, err := s.Try("", "aws", "autoscaling", "delete-auto-scaling-group", "--auto-scaling-group-name",
+		"nodes"); err == nil || !strings.Contains(errs, "ResourceInUse") {
 		t.Errorf("a group with instances is deleted without force: %q, %v", errs, err)
 	}
 	s.AWS(nil, "autoscaling", "delete-auto-scaling-group", "--auto-scaling-group-name", "nodes", "--force-delete")
 	s.eventually("the group is gone", func() error {
-		if groups := s.Run("", "aws", "autoscaling", "describe-auto-scaling-groups", "--query", "AutoScalingGroups[].AutoScalingGroupName", "--output", "text"); strings.TrimSpace(groups) != "" {
+		if groups := s.Run("", "aws", "autoscaling", "describe-auto-scaling-groups", "--query",
+			"AutoScalingGroups[].AutoScalingGroupName", "--output", "text"); strings.TrimSpace(groups) != "" {
 			return fmt.Errorf("there is %s", groups)
 		}
 		return nil
 	})
-	s.AWS(nil, "ec2", "wait", "instance-terminated", "--instance-ids", lost.InstanceId, kept.InstanceId, fresh.InstanceId)
+	s.AWS(nil, "ec2", "wait", "instance-terminated", "--instance-ids", lost.InstanceId, kept.InstanceId,
+		fresh.InstanceId)
 	s.eventually("all addresses are free again", func() error {
 		if now := s.freeAddresses(); now != free {
-			enis := s.Run("", "aws", "ec2", "describe-network-interfaces", "--query", "NetworkInterfaces[].[NetworkInterfaceId,Status,Description,Attachment.InstanceId]", "--output", "text")
+			enis := s.Run("", "aws", "ec2", "describe-network-interfaces", "--query",
+				"NetworkInterfaces[].[NetworkInterfaceId,Status,Description,Attachment.InstanceId]", "--output", "text")
 			return fmt.Errorf("the subnets have %s free addresses, and had %s; interfaces:\n%s", now, free, enis)
 		}
 		return nil
@@ -107,11 +119,12 @@ func TestGroupsKeepNodes(t *testing.T) {
 // launchTemplate makes a template for instances in the cluster's security group, with the role of nodes.
 func (s *cluster) launchTemplate(name, image, userData string) {
 	s.t.Helper()
-	s.AWS(nil, "ec2", "create-launch-template", "--launch-template-name", name, "--launch-template-data", harness.Text(map[string]any{
-		"ImageId": image, "InstanceType": "m5.large", "SecurityGroupIds": []string{s.Group},
-		"IamInstanceProfile": map[string]string{"Name": site.NodeRole},
-		"UserData":           base64.StdEncoding.EncodeToString([]byte(userData)),
-	}))
+	s.AWS(nil, "ec2", "create-launch-template", "--launch-template-name", name, "--launch-template-data",
+		harness.Text(map[string]any{
+			"ImageId": image, "InstanceType": "m5.large", "SecurityGroupIds": []string{s.Group},
+			"IamInstanceProfile": map[string]string{"Name": site.NodeRole},
+			"UserData":           base64.StdEncoding.EncodeToString([]byte(userData)),
+		}))
 }
 
 // member is an instance as its group describes it.
@@ -135,7 +148,10 @@ func (s *cluster) serves(group string, n int) []member {
 	var found []member
 	s.eventually(fmt.Sprintf("%s has %d instances in service", group, n), func() error {
 		found = s.members(group)
-		if len(found) != n || slices.ContainsFunc(found, func(m member) bool { return m.LifecycleState != "InService" || m.HealthStatus != "Healthy" }) {
+		if len(found) != n || slices.ContainsFunc(found, func(m member) bool {
+			return m.LifecycleState != "InService" ||
+				m.HealthStatus != "Healthy"
+		}) {
 			return fmt.Errorf("its instances are %+v; activities: %+v", found, s.activities(group))
 		}
 		return nil
@@ -169,5 +185,6 @@ func (s *cluster) activity(group, description string) activity {
 // freeAddresses are how many addresses each of the cluster's subnets has left.
 func (s *cluster) freeAddresses() string {
 	s.t.Helper()
-	return strings.TrimSpace(s.AWS(nil, append([]string{"ec2", "describe-subnets", "--query", "sort_by(Subnets,&SubnetId)[].AvailableIpAddressCount", "--subnet-ids"}, s.SubnetIDs...)...))
+	return strings.TrimSpace(s.AWS(nil, append([]string{"ec2", "describe-subnets", "--query",
+		"sort_by(Subnets,&SubnetId)[].AvailableIpAddressCount", "--subnet-ids"}, s.SubnetIDs...)...))
 }

@@ -44,12 +44,13 @@ spec:
   ports: [{port: 80}]
 `
 
-// TestNodesJoinAndRunPods follows two self-managed nodes, one booted by bootstrap.sh and one by nodeadm, from RunInstances
-// to pods that talk to each other, and away again.
+// TestNodesJoinAndRunPods follows two self-managed nodes, one booted by bootstrap.sh and one by nodeadm, from
+// RunInstances to pods that talk to each other, and away again.
 func TestNodesJoinAndRunPods(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "ironman-2022", "1.35")
-	al2 := s.RunInstances(1, s.AL2("1.35"), s.SubnetIDs[0], s.Bootstrap("--node-labels=alpha.eksctl.io/nodegroup-name=demo-self-ng,node-lifecycle=on-demand"))[0]
+	al2 := s.RunInstances(1, s.AL2("1.35"), s.SubnetIDs[0],
+		s.Bootstrap("--node-labels=alpha.eksctl.io/nodegroup-name=demo-self-ng,node-lifecycle=on-demand"))[0]
 	al2023 := s.RunInstances(1, s.AL2023("1.35"), s.SubnetIDs[1], s.NodeConfig("--node-labels=pool=nodeadm"))[0]
 
 	// A pod has an address as soon as its node has the CNI; before, its node is not Ready.
@@ -67,7 +68,8 @@ func TestNodesJoinAndRunPods(t *testing.T) {
 		}
 		s.AWS(&out, "ec2", "describe-instances", "--instance-ids", id)
 		instance := out.Reservations[0].Instances[0]
-		if instance.State.Name != "running" || n.Metadata.Name != instance.PrivateDnsName || n.Address("InternalIP") != instance.PrivateIpAddress {
+		if instance.State.Name != "running" || n.Metadata.Name != instance.PrivateDnsName ||
+			n.Address("InternalIP") != instance.PrivateIpAddress {
 			t.Errorf("instance %+v is node %s at %s", instance, n.Metadata.Name, n.Address("InternalIP"))
 		}
 		if want := "aws:///" + instance.Placement.AvailabilityZone + "/" + id; n.Spec.ProviderID != want {
@@ -105,10 +107,12 @@ func TestNodesJoinAndRunPods(t *testing.T) {
 	if got := s.In(al2, "cat", "/etc/cni/net.d/10-aws.conflist"); !strings.Contains(got, `"type": "aws-cni"`) {
 		t.Errorf("10-aws.conflist is %s", got)
 	}
-	if got := s.In(al2, "cat", "/etc/systemd/system/kubelet.service.d/30-kubelet-extra-args.conf"); !strings.Contains(got, "--node-labels=alpha.eksctl.io/nodegroup-name=demo-self-ng") {
+	if got := s.In(al2, "cat", "/etc/systemd/system/kubelet.service.d/30-kubelet-extra-args.conf"); !strings.Contains(
+		got, "--node-labels=alpha.eksctl.io/nodegroup-name=demo-self-ng") {
 		t.Errorf("30-kubelet-extra-args.conf is %s", got)
 	}
-	if got := s.In(al2, "sh", "-c", "ps aux | grep /kubelet"); !strings.Contains(got, "--node-labels=alpha.eksctl.io/nodegroup-name=demo-self-ng") {
+	if got := s.In(al2, "sh", "-c", "ps aux | grep /kubelet"); !strings.Contains(got,
+		"--node-labels=alpha.eksctl.io/nodegroup-name=demo-self-ng") {
 		t.Errorf("the kubelet runs as %s", got)
 	}
 	if got := s.In(al2, "ls", "/var/log/aws-routed-eni"); !strings.Contains(got, "ipamd.log") {
@@ -116,7 +120,9 @@ func TestNodesJoinAndRunPods(t *testing.T) {
 	}
 
 	// Serving certificates come from requests that EKS approved.
-	if got := s.Run(s.Config, "kubectl", "get", "csr", "-o", "jsonpath={range .items[*]}{.spec.signerName} {.status.conditions[*].type}{'\\n'}{end}"); strings.Count(got, "kubernetes.io/kubelet-serving Approved") < 2 {
+	if got := s.Run(s.Config, "kubectl", "get", "csr", "-o",
+		"jsonpath={range .items[*]}{.spec.signerName} {.status.conditions[*].type}{'\\n'}{end}"); strings.Count(got,
+		"kubernetes.io/kubelet-serving Approved") < 2 {
 		t.Errorf("certificate signing requests:\n%s", got)
 	}
 
@@ -143,7 +149,8 @@ func TestNodesJoinAndRunPods(t *testing.T) {
 		var eni struct {
 			NetworkInterfaces []struct{ Attachment struct{ InstanceId string } }
 		}
-		s.AWS(&eni, "ec2", "describe-network-interfaces", "--filters", "Name=addresses.private-ip-address,Values="+p.Status.PodIP)
+		s.AWS(&eni, "ec2", "describe-network-interfaces", "--filters", "Name=addresses.private-ip-address,Values="+
+			p.Status.PodIP)
 		if len(eni.NetworkInterfaces) != 1 {
 			t.Errorf("address %s belongs to %v", p.Status.PodIP, eni)
 		}
@@ -166,7 +173,8 @@ func TestNodesJoinAndRunPods(t *testing.T) {
 	s.AWS(nil, "ec2", "terminate-instances", "--instance-ids", al2)
 	s.Run("", "aws", "ec2", "wait", "instance-terminated", "--instance-ids", al2)
 	err := eventually.Try(200*time.Millisecond, func() error {
-		if all := s.Nodes(); slices.ContainsFunc(all, func(n site.Node) bool { return strings.HasSuffix(n.Spec.ProviderID, al2) }) {
+		if all := s.Nodes(); slices.ContainsFunc(all,
+			func(n site.Node) bool { return strings.HasSuffix(n.Spec.ProviderID, al2) }) {
 			return errStillThere
 		}
 		return nil

@@ -30,11 +30,13 @@ import (
 
 // callers are variables that somebody has set who starts a daemon, and that nobody else has to know.
 var callers = []string{
-	"AWS_SECRET_ACCESS_KEY=a-secret-of-the-caller", "AWS_SESSION_TOKEN=a-token-of-the-caller", "CI_JOB_TOKEN=a-job-of-the-caller", "CORACLE_SECRET=a-variable-of-the-caller",
+	"AWS_SECRET_ACCESS_KEY=a-secret-of-the-caller", "AWS_SESSION_TOKEN=a-token-of-the-caller",
+	"CI_JOB_TOKEN=a-job-of-the-caller", "CORACLE_SECRET=a-variable-of-the-caller",
 }
 
-// keepsSecrets expects a daemon with a cluster and a node, which was started with the variables of callers, to keep its secrets: no file is
-// open to other users, and no process shows a secret that others could see, in its arguments or environment or log.
+// keepsSecrets expects a daemon with a cluster and a node, which was started with the variables of callers, to keep its
+// secrets: no file is open to other users, and no process shows a secret that others could see, in its arguments or
+// environment or log.
 func (s *cluster) keepsSecrets() {
 	s.t.Helper()
 	s.closesItsFiles()
@@ -45,9 +47,11 @@ func (s *cluster) keepsSecrets() {
 	s.startsCleanInTheBackground()
 }
 
-// open are the files and directories that other users may read, below directories that they may not enter, with the reason.
+// open are the files and directories that other users may read, below directories that they may not enter, with the
+// reason.
 var open = []struct{ path, reason string }{
-	{`machines/[^/]+/(root|usr|mnt|layers|containerd|kubelet|log|run)(/.*)?`, "the file system of a machine, whose users are its own"},
+	{`machines/[^/]+/(root|usr|mnt|layers|containerd|kubelet|log|run)(/.*)?`,
+		"the file system of a machine, whose users are its own"},
 	{`machines/ami(/.*)?`, "what file systems of machines begin with"},
 	{`images/golden(/.*)?`, "what /var/lib/containerd of machines begins with"},
 	{`images/registry(/.*)?`, "made by the library of the registry"},
@@ -77,7 +81,8 @@ func (s *cluster) closesItsFiles() {
 				return err
 			}
 			info, err := d.Info()
-			if errors.Is(err, fs.ErrNotExist) || err == nil && (info.Mode()&fs.ModeSymlink != 0 || info.Mode().Perm()&0o077 == 0) {
+			if errors.Is(err, fs.ErrNotExist) || err == nil && (info.Mode()&fs.ModeSymlink != 0 ||
+				info.Mode().Perm()&0o077 == 0) {
 				return nil
 			}
 			if err != nil {
@@ -142,7 +147,8 @@ func (s *cluster) secrets() (all []secret) {
 	keys := 0
 	err = filepath.WalkDir(s.Dir, func(path string, d fs.DirEntry, err error) error {
 		name := strings.TrimPrefix(path, s.Dir+"/")
-		if errors.Is(err, fs.ErrNotExist) || d != nil && d.IsDir() && (name == "machines" || name == "images" || name == "etcd/data") {
+		if errors.Is(err, fs.ErrNotExist) || d != nil && d.IsDir() && (name == "machines" || name == "images" ||
+			name == "etcd/data") {
 			return fs.SkipDir
 		}
 		if err != nil || !strings.HasSuffix(name, ".key") || name == "process.key" || d.Type()&fs.ModeSymlink != 0 {
@@ -200,7 +206,8 @@ func (s *cluster) secretsOfStore() (all []secret) {
 		s.t.Fatalf("keys of %d clusters: %v", len(clusters), err)
 	}
 	for _, key := range clusters[0].Value.EncryptionKeys {
-		all = append(all, secret{"the key of Secrets", []byte(base64.StdEncoding.EncodeToString(key)), "encryption.yaml"})
+		all = append(all, secret{"the key of Secrets", []byte(base64.StdEncoding.EncodeToString(key)),
+			"encryption.yaml"})
 	}
 	return all
 }
@@ -231,14 +238,16 @@ func (s *cluster) hidesInProcesses(secrets []secret) {
 				s.t.Errorf("process %d (%q) has %s in its environment", pid, arguments, secret.name)
 			}
 		}
-		// No process of the daemon has a variable of its configuration, or of AWS's, but for the one that calls AWS by itself.
+		// No process of the daemon has a variable of its configuration, or of AWS's, but for the one that calls AWS by
+		// itself.
 		if pid == s.PID() || !bytes.Contains(environment, []byte("CORACLE_PROCESS="+s.Owner())) {
 			continue
 		}
 		for variable := range strings.SplitSeq(string(environment), "\x00") {
 			name, _, _ := strings.Cut(variable, "=")
 			configuration := strings.HasPrefix(name, "CORACLE_") && !strings.HasPrefix(name, "CORACLE_PROCESS")
-			credentials := strings.HasPrefix(name, "AWS_") && !bytes.Contains(arguments, []byte("aws-cloud-controller-manager"))
+			credentials := strings.HasPrefix(name, "AWS_") && !bytes.Contains(arguments,
+				[]byte("aws-cloud-controller-manager"))
 			if configuration || credentials {
 				s.t.Errorf("process %d (%q) has the variable %s", pid, arguments, name)
 			}
@@ -274,7 +283,8 @@ func (s *cluster) hidesInFiles(secrets []secret) {
 		}
 		// etcd holds them all; file systems of machines and images are as large as they are.
 		if d.IsDir() && slices.Contains([]string{"etcd/data", "images", "bundles", "node", "machines/ami"}, name) ||
-			d.IsDir() && strings.HasPrefix(name, "machines/") && strings.Count(name, "/") == 2 && !strings.HasSuffix(name, "/log") {
+			d.IsDir() && strings.HasPrefix(name, "machines/") && strings.Count(name, "/") == 2 &&
+				!strings.HasSuffix(name, "/log") {
 			return fs.SkipDir
 		}
 		if !d.Type().IsRegular() {
@@ -342,12 +352,14 @@ func (s *cluster) startsCleanInTheBackground() {
 	}
 	data := filepath.Join(dir, "data")
 	s.t.Cleanup(func() {
-		if out, err := exec.Command(harness.Binary(s.t), "reset", "--yes", "--data-dir", data).CombinedOutput(); err != nil {
+		if out, err := exec.Command(harness.Binary(s.t), "reset", "--yes", "--data-dir",
+			data).CombinedOutput(); err != nil {
 			s.t.Errorf("coracle reset: %v\n%s", err, out)
 		}
 		os.RemoveAll(dir)
 	})
-	up := exec.Command(harness.Binary(s.t), "up", "--data-dir", data, "--machines", "simulated", "--listen", harness.FreeAddress(s.t))
+	up := exec.Command(harness.Binary(s.t), "up", "--data-dir", data, "--machines", "simulated", "--listen",
+		harness.FreeAddress(s.t))
 	up.Env = append(os.Environ(), callers...)
 	if out, err := up.CombinedOutput(); err != nil {
 		s.t.Fatalf("coracle up: %v\n%s", err, out)

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package nodes tests what turns a control plane into a cluster: EC2 instances that boot, join and run pods with addresses
-// of the VPC, as their users see them with the unmodified aws and kubectl. The tests need root.
+// Package nodes tests what turns a control plane into a cluster: EC2 instances that boot, join and run pods with
+// addresses of the VPC, as their users see them with the unmodified aws and kubectl. The tests need root.
 package nodes
 
 import (

@@ -32,16 +32,18 @@ import (
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
-// BenchmarkSimulated times a thousand simulated nodes and ten thousand pods in one cluster (or as many as CORACLE_NODES and
-// CORACLE_PODS say), from RunInstances and the creation of Deployments on, and how the API server answers then. Beside it stands the same
-// with kwok and a bare control plane: an API server, controller manager and scheduler of the same bundle, without authentication by IAM,
-// cloud controller manager, add-ons, audit log, encryption or addresses from EC2.
+// BenchmarkSimulated times a thousand simulated nodes and ten thousand pods in one cluster (or as many as CORACLE_NODES
+// and CORACLE_PODS say), from RunInstances and the creation of Deployments on, and how the API server answers then.
+// Beside it stands the same with kwok and a bare control plane: an API server, controller manager and scheduler of the
+// same bundle, without authentication by IAM, cloud controller manager, add-ons, audit log, encryption or addresses
+// from EC2.
 func BenchmarkSimulated(b *testing.B) {
 	nodes, pods := number(b, "CORACLE_NODES", 1000), number(b, "CORACLE_PODS", 10000)
 	for b.Loop() {
 		// Each is gone before the other begins.
 		var ours, theirs result
-		done := b.Run("coracle", func(b *testing.B) { ours = coracle(b, nodes, pods) }) && b.Run("kwok", func(b *testing.B) { theirs = kwok(b, nodes, pods) })
+		done := b.Run("coracle", func(b *testing.B) { ours = coracle(b, nodes, pods) }) &&
+			b.Run("kwok", func(b *testing.B) { theirs = kwok(b, nodes, pods) })
 		if !done {
 			return
 		}
@@ -50,7 +52,9 @@ func BenchmarkSimulated(b *testing.B) {
 			fmt.Printf("| %s | %.0f s | %.0f s |\n", name, ours.times[i].Seconds(), theirs.times[i].Seconds())
 		}
 		fmt.Printf("| API p99 after | %d ms | %d ms |\n", ours.p99.Milliseconds(), theirs.p99.Milliseconds())
-		fmt.Printf("| memory of who simulates, PSS | %d MiB (all of the daemon, etcd and every API of AWS included) | %d MiB |\n\n", ours.memory>>20, theirs.memory>>20)
+		fmt.Printf(
+			"| memory of who simulates, PSS | %d MiB (all of the daemon, etcd and every API of AWS included) | %d "+
+				"MiB |\n\n", ours.memory>>20, theirs.memory>>20)
 		b.ReportMetric(ours.times[2].Seconds(), "s")
 		b.ReportMetric(theirs.times[2].Seconds(), "s-kwok")
 		b.ReportMetric(float64(ours.p99.Milliseconds()), "ms-p99")
@@ -108,7 +112,8 @@ func coracle(b *testing.B, nodes, pods int) (r result) {
 
 func tokens(s *site, config *rest.Config) error {
 	config.QPS, config.Burst = 1000, 1000
-	config.BearerToken = strings.TrimSpace(s.Run("", "aws", "eks", "get-token", "--cluster-name", cluster, "--output", "text", "--query", "status.token"))
+	config.BearerToken = strings.TrimSpace(s.Run("", "aws", "eks", "get-token", "--cluster-name", cluster, "--output",
+		"text", "--query", "status.token"))
 	return nil
 }
 
@@ -122,7 +127,8 @@ func roomy(d *harness.Daemon) []string {
 	var subnets []string
 	for i, zone := range []string{"a", "b"} {
 		out, err := client.CreateSubnet(ctx, &ec2.CreateSubnetInput{
-			VpcId: vpc.Vpc.VpcId, CidrBlock: aws.String(fmt.Sprintf("10.0.%d.0/17", 128*i)), AvailabilityZone: aws.String(harness.Region + zone),
+			VpcId: vpc.Vpc.VpcId, CidrBlock: aws.String(fmt.Sprintf("10.0.%d.0/17", 128*i)),
+			AvailabilityZone: aws.String(harness.Region + zone),
 		})
 		if err != nil {
 			panic(err)
@@ -141,11 +147,13 @@ func kwok(b *testing.B, nodes, pods int) (r result) {
 		b.Fatal(err)
 	}
 	stages := filepath.Join(b.TempDir(), "stages.yaml") // those that kwok's own manifests come with
-	all := []string{nodefast.DefaultNodeInit, nodelease.DefaultNodeHeartbeatWithLease, podfast.DefaultPodReady, podfast.DefaultPodComplete, podfast.DefaultPodDelete}
+	all := []string{nodefast.DefaultNodeInit, nodelease.DefaultNodeHeartbeatWithLease, podfast.DefaultPodReady,
+		podfast.DefaultPodComplete, podfast.DefaultPodDelete}
 	if err := os.WriteFile(stages, []byte(strings.Join(all, "\n---\n")), 0o600); err != nil {
 		b.Fatal(err)
 	}
-	cmd := exec.Command(program, "--config", stages, "--kubeconfig", kubeconfig, "--manage-all-nodes=true", "--node-lease-duration-seconds=40", "--cidr=10.0.0.0/16", "--server-address=127.0.0.1:0")
+	cmd := exec.Command(program, "--config", stages, "--kubeconfig", kubeconfig, "--manage-all-nodes=true",
+		"--node-lease-duration-seconds=40", "--cidr=10.0.0.0/16", "--server-address=127.0.0.1:0")
 	log, err := os.Create(filepath.Join(b.TempDir(), "log"))
 	if err != nil {
 		b.Fatal(err)
@@ -168,9 +176,11 @@ func kwok(b *testing.B, nodes, pods int) (r result) {
 	group.SetLimit(16)
 	for n := range nodes {
 		group.Go(func() error {
-			capacity := corev1.ResourceList{"cpu": resource.MustParse("2"), "memory": resource.MustParse("8Gi"), "pods": resource.MustParse("29")}
+			capacity := corev1.ResourceList{"cpu": resource.MustParse("2"), "memory": resource.MustParse("8Gi"),
+				"pods": resource.MustParse("29")}
 			_, err := client.CoreV1().Nodes().Create(b.Context(), &corev1.Node{
-				ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%d", n)}, Status: corev1.NodeStatus{Capacity: capacity, Allocatable: capacity},
+				ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%d", n)},
+				Status:     corev1.NodeStatus{Capacity: capacity, Allocatable: capacity},
 			}, metav1.CreateOptions{})
 			return err
 		})
@@ -242,7 +252,8 @@ func (r *result) measure(b *testing.B, client kubernetes.Interface, pods int, be
 		_, err := client.AppsV1().Deployments("default").Create(b.Context(), &appsv1.Deployment{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec: appsv1.DeploymentSpec{
-				Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}, ProgressDeadlineSeconds: new(int32(3600)),
+				Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}},
+				ProgressDeadlineSeconds: new(int32(3600)),
 				Template: corev1.PodTemplateSpec{
 					ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": name}},
 					Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "nginx"}}},
@@ -271,8 +282,8 @@ func (r *result) measure(b *testing.B, client kubernetes.Interface, pods int, be
 	r.p99 = p99(b, client)
 }
 
-// p99 is how long 99 of 100 requests take at most, of those that users make one after the other: one object, a page of a
-// list, a change.
+// p99 is how long 99 of 100 requests take at most, of those that users make one after the other: one object, a page of
+// a list, a change.
 func p99(b *testing.B, client kubernetes.Interface) time.Duration {
 	list, err := client.CoreV1().Pods("default").List(b.Context(), metav1.ListOptions{Limit: 100})
 	if err != nil {
@@ -292,7 +303,8 @@ func p99(b *testing.B, client kubernetes.Interface) time.Duration {
 			case 1:
 				_, err = client.CoreV1().Pods("default").List(b.Context(), metav1.ListOptions{Limit: 500})
 			default:
-				_, err = client.CoreV1().Pods("default").Patch(b.Context(), pod.Name, types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{"n":"%d"}}}`, i), metav1.PatchOptions{})
+				_, err = client.CoreV1().Pods("default").Patch(b.Context(), pod.Name, types.MergePatchType,
+					fmt.Appendf(nil, `{"metadata":{"annotations":{"n":"%d"}}}`, i), metav1.PatchOptions{})
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -315,7 +327,8 @@ func pss(pid int) int64 {
 	}
 	for line := range strings.Lines(string(text)) {
 		if rest, ok := strings.CutPrefix(line, "Pss:"); ok {
-			kib, _ := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64) // the kernel's own number
+			// the kernel's own number
+			kib, _ := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
 			return kib << 10
 		}
 	}

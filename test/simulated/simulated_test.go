@@ -54,13 +54,15 @@ func newSite(t testing.TB, subnets func(*harness.Daemon) []string) *site {
 	c := d.AwaitStatus(cluster, "ACTIVE")
 	s.group = *c.ResourcesVpcConfig.ClusterSecurityGroupId
 	s.config = d.Login(cluster)
-	s.image = strings.TrimSpace(d.Run("", "aws", "ssm", "get-parameter", "--query", "Parameter.Value", "--output", "text",
+	s.image = strings.TrimSpace(d.Run("", "aws", "ssm", "get-parameter", "--query", "Parameter.Value", "--output",
+		"text",
 		"--name", "/aws/service/eks/optimized-ami/1.35/amazon-linux-2023/x86_64/standard/recommended/image_id"))
 	return s
 }
 
-// whole sends a copy of each request's body. The SDK closes a body as soon as the answer begins, and when that comes before net/http has seen
-// the body's end, as it may on a busy host, net/http closes the connection from which the answer is being read.
+// whole sends a copy of each request's body. The SDK closes a body as soon as the answer begins, and when that comes
+// before net/http has seen the body's end, as it may on a busy host, net/http closes the connection from which the
+// answer is being read.
 type whole struct{ *http.Transport }
 
 func (t whole) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -84,16 +86,19 @@ func (s *site) must(err error) {
 func (s *site) nodeRole() {
 	s.t.Helper()
 	ctx, client := context.Background(), iam.NewFromConfig(s.Config())
-	_, err := client.CreateRole(ctx, &iam.CreateRoleInput{RoleName: aws.String(role), AssumeRolePolicyDocument: aws.String(
-		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`)})
+	_, err := client.CreateRole(ctx, &iam.CreateRoleInput{RoleName: aws.String(role),
+		AssumeRolePolicyDocument: aws.String(
+			`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`)})
 	s.must(err)
 	for _, policy := range []string{"AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy"} {
-		_, err = client.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{RoleName: aws.String(role), PolicyArn: aws.String("arn:aws:iam::aws:policy/" + policy)})
+		_, err = client.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{RoleName: aws.String(role),
+			PolicyArn: aws.String("arn:aws:iam::aws:policy/" + policy)})
 		s.must(err)
 	}
 	_, err = client.CreateInstanceProfile(ctx, &iam.CreateInstanceProfileInput{InstanceProfileName: aws.String(role)})
 	s.must(err)
-	_, err = client.AddRoleToInstanceProfile(ctx, &iam.AddRoleToInstanceProfileInput{InstanceProfileName: aws.String(role), RoleName: aws.String(role)})
+	_, err = client.AddRoleToInstanceProfile(ctx,
+		&iam.AddRoleToInstanceProfileInput{InstanceProfileName: aws.String(role), RoleName: aws.String(role)})
 	s.must(err)
 }
 
@@ -101,7 +106,8 @@ func (s *site) nodeRole() {
 func (s *site) letIn() {
 	s.t.Helper()
 	_, err := eks.NewFromConfig(s.Config()).CreateAccessEntry(context.Background(), &eks.CreateAccessEntryInput{
-		ClusterName: aws.String(cluster), PrincipalArn: aws.String("arn:aws:iam::111122223333:role/" + role), Type: aws.String("EC2_LINUX"),
+		ClusterName: aws.String(cluster), PrincipalArn: aws.String("arn:aws:iam::111122223333:role/" + role),
+		Type: aws.String("EC2_LINUX"),
 	})
 	s.must(err)
 }
@@ -132,9 +138,12 @@ spec:
 func (s *site) run(count int, subnet string) []string {
 	s.t.Helper()
 	out, err := s.ec2.RunInstances(context.Background(), &ec2.RunInstancesInput{
-		ImageId: &s.image, InstanceType: ec2types.InstanceTypeM5Large, MinCount: aws.Int32(int32(count)), MaxCount: aws.Int32(int32(count)), SubnetId: &subnet,
-		SecurityGroupIds: []string{s.group}, IamInstanceProfile: &ec2types.IamInstanceProfileSpecification{Name: aws.String(role)}, UserData: aws.String(base64Of(userData)),
-		TagSpecifications: []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeInstance, Tags: []ec2types.Tag{{Key: aws.String("kubernetes.io/cluster/" + cluster), Value: aws.String("owned")}}}},
+		ImageId: &s.image, InstanceType: ec2types.InstanceTypeM5Large, MinCount: aws.Int32(int32(count)),
+		MaxCount: aws.Int32(int32(count)), SubnetId: &subnet,
+		SecurityGroupIds: []string{s.group}, IamInstanceProfile: &ec2types.IamInstanceProfileSpecification{
+			Name: aws.String(role)}, UserData: aws.String(base64Of(userData)),
+		TagSpecifications: []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeInstance,
+			Tags: []ec2types.Tag{{Key: aws.String("kubernetes.io/cluster/" + cluster), Value: aws.String("owned")}}}},
 	})
 	s.must(err)
 	var ids []string
@@ -156,7 +165,8 @@ func (s *site) until(what string, try func() error) {
 // nodes are the names of those nodes that are ready and have no taints.
 func (s *site) nodes() []string {
 	s.t.Helper()
-	text := s.kubectl("get", "nodes", "-o", `jsonpath={range .items[*]}{.metadata.name} {.status.conditions[?(@.type=="Ready")].status} {.spec.taints}{"\n"}{end}`)
+	text := s.kubectl("get", "nodes", "-o",
+		`jsonpath={range .items[*]}{.metadata.name} {.status.conditions[?(@.type=="Ready")].status} {.spec.taints}{"\n"}{end}`)
 	var ready []string
 	for line := range strings.Lines(text) {
 		if f := strings.Fields(line); len(f) == 2 && f[1] == "True" {
@@ -209,21 +219,25 @@ func TestSimulatedNodes(t *testing.T) {
 	s.must(err)
 	i := described.Reservations[0].Instances[0]
 	for label, want := range map[string]string{
-		"team": "a", "node.kubernetes.io/instance-type": "m5.large", "topology.kubernetes.io/zone": *i.Placement.AvailabilityZone, "topology.kubernetes.io/region": harness.Region,
-		"topology.k8s.aws/zone-id": *i.Placement.AvailabilityZoneId, "kubernetes.io/arch": "amd64", "kubernetes.io/hostname": *i.PrivateDnsName,
+		"team": "a", "node.kubernetes.io/instance-type": "m5.large",
+		"topology.kubernetes.io/zone": *i.Placement.AvailabilityZone, "topology.kubernetes.io/region": harness.Region,
+		"topology.k8s.aws/zone-id": *i.Placement.AvailabilityZoneId, "kubernetes.io/arch": "amd64",
+		"kubernetes.io/hostname": *i.PrivateDnsName,
 	} {
 		if node.Metadata.Labels[label] != want {
 			t.Errorf("label %s is %q, want %q", label, node.Metadata.Labels[label], want)
 		}
 	}
-	if want := "aws:///" + *i.Placement.AvailabilityZone + "/" + id; node.Spec.ProviderID != want || name != *i.PrivateDnsName {
+	if want := "aws:///" + *i.Placement.AvailabilityZone + "/" + id; node.Spec.ProviderID != want ||
+		name != *i.PrivateDnsName {
 		t.Errorf("node %s is %s, want %s", name, node.Spec.ProviderID, want)
 	}
 	addresses := map[string]string{}
 	for _, a := range node.Status.Addresses {
 		addresses[a.Type] = a.Address
 	}
-	if addresses["InternalIP"] != *i.PrivateIpAddress || addresses["InternalDNS"] != *i.PrivateDnsName || addresses["Hostname"] != *i.PrivateDnsName || addresses["ExternalIP"] != aws.ToString(i.PublicIpAddress) {
+	if addresses["InternalIP"] != *i.PrivateIpAddress || addresses["InternalDNS"] != *i.PrivateDnsName ||
+		addresses["Hostname"] != *i.PrivateDnsName || addresses["ExternalIP"] != aws.ToString(i.PublicIpAddress) {
 		t.Errorf("addresses are %v", addresses)
 	}
 	if node.Status.Capacity["cpu"] != "2" || node.Status.Capacity["pods"] != "29" {
@@ -234,10 +248,12 @@ func TestSimulatedNodes(t *testing.T) {
 	s.kubectl("-n", "kube-system", "rollout", "status", "daemonset/aws-node", "--timeout="+eventually.Limit.String())
 	s.kubectl("-n", "kube-system", "rollout", "status", "daemonset/kube-proxy", "--timeout="+eventually.Limit.String())
 	s.kubectl("-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout="+eventually.Limit.String())
-	if got := strings.TrimSpace(s.kubectl("-n", "kube-system", "get", "service", "kube-dns", "-o", "jsonpath={.spec.clusterIP}")); !strings.HasSuffix(got, ".0.10") {
+	if got := strings.TrimSpace(s.kubectl("-n", "kube-system", "get", "service", "kube-dns", "-o",
+		"jsonpath={.spec.clusterIP}")); !strings.HasSuffix(got, ".0.10") {
 		t.Errorf("the DNS address is %s", got)
 	}
-	if got := s.kubectl("-n", "kube-system", "get", "daemonset", "aws-node", "--show-managed-fields", "-o", "jsonpath={.metadata.managedFields[*].manager}"); !strings.HasPrefix(got, "kubectl-client-side-apply") {
+	if got := s.kubectl("-n", "kube-system", "get", "daemonset", "aws-node", "--show-managed-fields", "-o",
+		"jsonpath={.metadata.managedFields[*].manager}"); !strings.HasPrefix(got, "kubectl-client-side-apply") {
 		t.Errorf("aws-node is managed by %q", got)
 	}
 

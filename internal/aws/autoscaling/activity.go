@@ -24,11 +24,12 @@ func (s *Service) activityHandlers() []wire.Handler {
 }
 
 // DescribeScalingActivities tells what was done with the instances of a group, or of all groups, the newest first.
-func (s *Service) DescribeScalingActivities(ctx context.Context, in *autoscaling.DescribeScalingActivitiesInput) (*autoscaling.DescribeScalingActivitiesOutput, error) {
+func (s *Service) DescribeScalingActivities(ctx context.Context, in *autoscaling.DescribeScalingActivitiesInput) (
+	*autoscaling.DescribeScalingActivitiesOutput, error) {
 	at := placeOf(ctx)
-	prefix := at.prefix()
+	prefix := at.keyPrefix()
 	if in.AutoScalingGroupName != nil {
-		row, err := s.group(ctx, in.AutoScalingGroupName)
+		row, err := s.getGroup(ctx, in.AutoScalingGroupName)
 		if err != nil {
 			if in.IncludeDeletedGroups != nil && *in.IncludeDeletedGroups {
 				return &autoscaling.DescribeScalingActivitiesOutput{Activities: []types.Activity{}}, nil
@@ -55,9 +56,10 @@ func (s *Service) DescribeScalingActivities(ctx context.Context, in *autoscaling
 		}
 		return cmp.Compare(b.Created, a.Created)
 	})
-	rows, next, err := page(ctx, rows, in.MaxRecords, in.NextToken, func(r store.Row[record.AutoScalingActivity]) string {
-		return fmt.Sprintf("%019d %019d", math.MaxInt64-r.Value.StartTime.UnixNano(), math.MaxInt64-r.Created)
-	})
+	rows, next, err := paginate(ctx, rows, in.MaxRecords, in.NextToken,
+		func(r store.Row[record.AutoScalingActivity]) string {
+			return fmt.Sprintf("%019d %019d", math.MaxInt64-r.Value.StartTime.UnixNano(), math.MaxInt64-r.Created)
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -71,8 +73,10 @@ func (s *Service) DescribeScalingActivities(ctx context.Context, in *autoscaling
 func showActivity(at place, a record.AutoScalingActivity) types.Activity {
 	g := record.AutoScalingGroup{Account: at.account, Region: at.region, Name: a.GroupName, ID: a.GroupID}
 	shown := types.Activity{
-		ActivityId: &a.ID, AutoScalingGroupName: &a.GroupName, AutoScalingGroupARN: new(g.ARN()), Cause: &a.Cause, Description: &a.Description,
-		Details: &a.Details, Progress: &a.Progress, StartTime: &a.StartTime, StatusCode: a.StatusCode, StatusMessage: optional(a.StatusMessage),
+		ActivityId: &a.ID, AutoScalingGroupName: &a.GroupName, AutoScalingGroupARN: new(g.ARN()), Cause: &a.Cause,
+		Description: &a.Description,
+		Details:     &a.Details, Progress: &a.Progress, StartTime: &a.StartTime, StatusCode: a.StatusCode,
+		StatusMessage: optional(a.StatusMessage),
 	}
 	if !a.EndTime.IsZero() {
 		shown.EndTime = &a.EndTime

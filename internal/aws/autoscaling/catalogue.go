@@ -18,7 +18,8 @@ import (
 // terminationPolicies say which instance goes first.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-instance-termination.html
 var terminationPolicies = []string{
-	"AllocationStrategy", "ClosestToNextInstanceHour", "Default", "NewestInstance", "OldestInstance", "OldestLaunchConfiguration", "OldestLaunchTemplate",
+	"AllocationStrategy", "ClosestToNextInstanceHour", "Default", "NewestInstance", "OldestInstance",
+	"OldestLaunchConfiguration", "OldestLaunchTemplate",
 }
 
 // catalogueHandlers are the operations of this file, each with what its caller needs permission for.
@@ -42,13 +43,15 @@ func (s *Service) catalogueHandlers() []wire.Handler {
 }
 
 // DescribeTerminationPolicyTypes lists the termination policies.
-func (s *Service) DescribeTerminationPolicyTypes(context.Context, *autoscaling.DescribeTerminationPolicyTypesInput) (*autoscaling.DescribeTerminationPolicyTypesOutput, error) {
+func (s *Service) DescribeTerminationPolicyTypes(context.Context, *autoscaling.DescribeTerminationPolicyTypesInput) (
+	*autoscaling.DescribeTerminationPolicyTypesOutput, error) {
 	return &autoscaling.DescribeTerminationPolicyTypesOutput{TerminationPolicyTypes: terminationPolicies}, nil
 }
 
 // DescribeAccountLimits tells the quotas of the account and what it uses of them.
-func (s *Service) DescribeAccountLimits(ctx context.Context, _ *autoscaling.DescribeAccountLimitsInput) (*autoscaling.DescribeAccountLimitsOutput, error) {
-	rows, err := s.groups.List(ctx, placeOf(ctx).prefix())
+func (s *Service) DescribeAccountLimits(ctx context.Context, _ *autoscaling.DescribeAccountLimitsInput) (
+	*autoscaling.DescribeAccountLimitsOutput, error) {
+	rows, err := s.groups.List(ctx, placeOf(ctx).keyPrefix())
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +62,8 @@ func (s *Service) DescribeAccountLimits(ctx context.Context, _ *autoscaling.Desc
 }
 
 // DescribeAdjustmentTypes lists in which ways a scaling policy changes a capacity.
-func (s *Service) DescribeAdjustmentTypes(context.Context, *autoscaling.DescribeAdjustmentTypesInput) (*autoscaling.DescribeAdjustmentTypesOutput, error) {
+func (s *Service) DescribeAdjustmentTypes(context.Context, *autoscaling.DescribeAdjustmentTypesInput) (
+	*autoscaling.DescribeAdjustmentTypesOutput, error) {
 	out := &autoscaling.DescribeAdjustmentTypesOutput{}
 	for _, t := range adjustmentTypes {
 		out.AdjustmentTypes = append(out.AdjustmentTypes, types.AdjustmentType{AdjustmentType: &t})
@@ -67,16 +71,20 @@ func (s *Service) DescribeAdjustmentTypes(context.Context, *autoscaling.Describe
 	return out, nil
 }
 
-// metrics are what a group may be asked to count. There is no CloudWatch to show them; that they are collected is recorded, because tools
-// set and read it.
+// metrics are what a group may be asked to count. There is no CloudWatch to show them; that they are collected is
+// recorded, because tools set and read it.
 var metrics = []string{
-	"GroupDesiredCapacity", "GroupInServiceCapacity", "GroupInServiceInstances", "GroupMaxSize", "GroupMinSize", "GroupPendingCapacity", "GroupPendingInstances",
-	"GroupStandbyCapacity", "GroupStandbyInstances", "GroupTerminatingCapacity", "GroupTerminatingInstances", "GroupTotalCapacity", "GroupTotalInstances",
+	"GroupDesiredCapacity", "GroupInServiceCapacity", "GroupInServiceInstances", "GroupMaxSize", "GroupMinSize",
+	"GroupPendingCapacity", "GroupPendingInstances",
+	"GroupStandbyCapacity", "GroupStandbyInstances", "GroupTerminatingCapacity", "GroupTerminatingInstances",
+	"GroupTotalCapacity", "GroupTotalInstances",
 }
 
 // DescribeMetricCollectionTypes lists the metrics of groups.
-func (s *Service) DescribeMetricCollectionTypes(context.Context, *autoscaling.DescribeMetricCollectionTypesInput) (*autoscaling.DescribeMetricCollectionTypesOutput, error) {
-	out := &autoscaling.DescribeMetricCollectionTypesOutput{Granularities: []types.MetricGranularityType{{Granularity: aws.String("1Minute")}}}
+func (s *Service) DescribeMetricCollectionTypes(context.Context, *autoscaling.DescribeMetricCollectionTypesInput) (
+	*autoscaling.DescribeMetricCollectionTypesOutput, error) {
+	out := &autoscaling.DescribeMetricCollectionTypesOutput{Granularities: []types.MetricGranularityType{
+		{Granularity: aws.String("1Minute")}}}
 	for _, m := range metrics {
 		out.Metrics = append(out.Metrics, types.MetricCollectionType{Metric: &m})
 	}
@@ -96,7 +104,8 @@ func checkMetrics(asked []string) ([]string, error) {
 }
 
 // EnableMetricsCollection has metrics of a group collected.
-func (s *Service) EnableMetricsCollection(ctx context.Context, in *autoscaling.EnableMetricsCollectionInput) (*autoscaling.EnableMetricsCollectionOutput, error) {
+func (s *Service) EnableMetricsCollection(ctx context.Context, in *autoscaling.EnableMetricsCollectionInput) (
+	*autoscaling.EnableMetricsCollectionOutput, error) {
 	asked, err := checkMetrics(in.Metrics)
 	if err != nil {
 		return nil, err
@@ -104,7 +113,7 @@ func (s *Service) EnableMetricsCollection(ctx context.Context, in *autoscaling.E
 	if *in.Granularity != "1Minute" {
 		return nil, validation("Granularity %s is invalid. Valid values: [1Minute]", *in.Granularity)
 	}
-	if _, err := s.change(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+	if _, err := s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 		g.Metrics = slices.Compact(slices.Sorted(slices.Values(slices.Concat(g.Metrics, asked))))
 		return nil, nil
 	}); err != nil {
@@ -114,12 +123,13 @@ func (s *Service) EnableMetricsCollection(ctx context.Context, in *autoscaling.E
 }
 
 // DisableMetricsCollection ends that.
-func (s *Service) DisableMetricsCollection(ctx context.Context, in *autoscaling.DisableMetricsCollectionInput) (*autoscaling.DisableMetricsCollectionOutput, error) {
+func (s *Service) DisableMetricsCollection(ctx context.Context, in *autoscaling.DisableMetricsCollectionInput) (
+	*autoscaling.DisableMetricsCollectionOutput, error) {
 	asked, err := checkMetrics(in.Metrics)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.change(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+	if _, err := s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 		g.Metrics = slices.DeleteFunc(slices.Clone(g.Metrics), func(m string) bool { return slices.Contains(asked, m) })
 		return nil, nil
 	}); err != nil {

@@ -22,10 +22,13 @@ func TestCLI(t *testing.T) {
 	home := t.TempDir()
 	run := func(into any, args ...string) string {
 		t.Helper()
-		cmd := exec.CommandContext(t.Context(), binary, append([]string{"--endpoint-url", w.url, "autoscaling"}, args...)...)
+		cmd := exec.CommandContext(t.Context(), binary, append([]string{"--endpoint-url", w.url, "autoscaling"},
+			args...)...)
 		cmd.Env = []string{
-			"PATH=" + os.Getenv("PATH"), "HOME=" + home, "AWS_REGION=" + region, "AWS_DEFAULT_REGION=" + region, "AWS_ACCESS_KEY_ID=AKIAROOT", "AWS_SECRET_ACCESS_KEY=secret",
-			"AWS_EC2_METADATA_DISABLED=true", "AWS_MAX_ATTEMPTS=1", "AWS_PAGER=", "AWS_DEFAULT_OUTPUT=json", "PYENV_ROOT=" + os.Getenv("PYENV_ROOT"),
+			"PATH=" + os.Getenv("PATH"), "HOME=" + home, "AWS_REGION=" + region, "AWS_DEFAULT_REGION=" + region,
+			"AWS_ACCESS_KEY_ID=AKIAROOT", "AWS_SECRET_ACCESS_KEY=secret",
+			"AWS_EC2_METADATA_DISABLED=true", "AWS_MAX_ATTEMPTS=1", "AWS_PAGER=", "AWS_DEFAULT_OUTPUT=json",
+			"PYENV_ROOT=" + os.Getenv("PYENV_ROOT"),
 		}
 		out, err := cmd.CombinedOutput()
 		if err == nil && into != nil {
@@ -36,8 +39,10 @@ func TestCLI(t *testing.T) {
 		}
 		return string(out)
 	}
-	run(nil, "create-auto-scaling-group", "--auto-scaling-group-name", "nodes", "--min-size", "0", "--max-size", "3", "--desired-capacity", "2",
-		"--launch-template", "LaunchTemplateName=nodes,Version=$Latest", "--vpc-zone-identifier", w.subnets[0]+","+w.subnets[1], "--tags", "Key=team,Value=a,PropagateAtLaunch=true")
+	run(nil, "create-auto-scaling-group", "--auto-scaling-group-name", "nodes", "--min-size", "0", "--max-size", "3",
+		"--desired-capacity", "2",
+		"--launch-template", "LaunchTemplateName=nodes,Version=$Latest", "--vpc-zone-identifier", w.subnets[0]+","+
+			w.subnets[1], "--tags", "Key=team,Value=a,PropagateAtLaunch=true")
 	w.serves("nodes", 2)
 	var groups struct {
 		AutoScalingGroups []struct {
@@ -46,7 +51,8 @@ func TestCLI(t *testing.T) {
 		}
 	}
 	run(&groups, "describe-auto-scaling-groups", "--auto-scaling-group-names", "nodes")
-	if g := groups.AutoScalingGroups; len(g) != 1 || len(g[0].Instances) != 2 || g[0].Instances[0].LifecycleState != "InService" || g[0].Tags[0].Value != "a" {
+	if g := groups.AutoScalingGroups; len(g) != 1 || len(g[0].Instances) != 2 ||
+		g[0].Instances[0].LifecycleState != "InService" || g[0].Tags[0].Value != "a" {
 		t.Errorf("%+v", g)
 	}
 	var activities struct {

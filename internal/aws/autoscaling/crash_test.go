@@ -23,7 +23,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// TestMortal is the controller of groups in a process of its own, which TestTheControllerMayDieAnywhere starts to have it killed.
+// TestMortal is the controller of groups in a process of its own, which TestTheControllerMayDieAnywhere starts to have
+// it killed.
 func TestMortal(t *testing.T) {
 	endpoint, prefix, url := os.Getenv("MORTAL_ETCD"), os.Getenv("MORTAL_PREFIX"), os.Getenv("MORTAL_URL")
 	if endpoint == "" {
@@ -37,9 +38,11 @@ func TestMortal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	controller := autoscalinggroup.New(autoscalinggroup.Options{Store: s, Front: coracle.NewUpkeep(coracle.Options{Store: s}), EC2: func(string, string, string) autoscalinggroup.EC2 {
-		return ec2.New(ec2.Options{Region: region, BaseEndpoint: &url, Credentials: credentials.NewStaticCredentialsProvider("ASIAROLE", "secret", "")})
-	}})
+	controller := autoscalinggroup.New(autoscalinggroup.Options{Store: s,
+		Front: coracle.NewUpkeep(coracle.Options{Store: s}), EC2: func(string, string, string) autoscalinggroup.EC2 {
+			return ec2.New(ec2.Options{Region: region, BaseEndpoint: &url,
+				Credentials: credentials.NewStaticCredentialsProvider("ASIAROLE", "secret", "")})
+		}})
 	if err := reconcile.Run(t.Context(), slog.Default(), controller.Controllers()...); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +63,8 @@ func TestTheControllerMayDieAnywhere(t *testing.T) {
 		w.size(int32(3 * died))
 		ctx, cancel := context.WithTimeout(t.Context(), eventually.Limit)
 		mortal := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestMortal$")
-		mortal.Env = append(os.Environ(), crash.Environment+"="+point, "MORTAL_ETCD="+w.etcd.Endpoints()[0], "MORTAL_PREFIX="+w.prefix, "MORTAL_URL="+w.url)
+		mortal.Env = append(os.Environ(), crash.Environment+"="+point, "MORTAL_ETCD="+w.etcd.Endpoints()[0],
+			"MORTAL_PREFIX="+w.prefix, "MORTAL_URL="+w.url)
 		out, err := mortal.CombinedOutput()
 		timedOut := ctx.Err() != nil
 		cancel()
@@ -68,7 +72,8 @@ func TestTheControllerMayDieAnywhere(t *testing.T) {
 		if timedOut || !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
 			t.Fatalf("at %s it did not die: %v\n%s", point, err, out)
 		}
-		w.eventually("a launch is written down after the death at "+point, func() bool { return rows(t, record.AutoScalingLaunches(w.store)) > 0 })
+		w.eventually("a launch is written down after the death at "+point,
+			func() bool { return rows(t, record.AutoScalingLaunches(w.store)) > 0 })
 	}
 	if died != 2 {
 		t.Errorf("died at %d points", died)

@@ -40,40 +40,52 @@ func (s *Service) createHandlers() []wire.Handler {
 			ctx context.Context, action string, in *autoscaling.CreateAutoScalingGroupInput,
 		) ([]wire.Target, error) {
 			return onNew(ctx, action, in, func(c conditions) {
-				c.sizes(in.MinSize, in.MaxSize)
+				c.addSizes(in.MinSize, in.MaxSize)
 				c.launchTemplate(in.LaunchTemplate)
-				c.zones(in.VPCZoneIdentifier)
+				c.addZones(in.VPCZoneIdentifier)
 			})
 		}),
 	}
 }
 
 // CreateAutoScalingGroup records a group; the controller launches its instances.
-func (s *Service) CreateAutoScalingGroup(ctx context.Context, in *autoscaling.CreateAutoScalingGroupInput) (*autoscaling.CreateAutoScalingGroupOutput, error) {
+func (s *Service) CreateAutoScalingGroup(ctx context.Context, in *autoscaling.CreateAutoScalingGroupInput) (
+	*autoscaling.CreateAutoScalingGroupOutput, error) {
 	at, now := placeOf(ctx), s.timestamp()
 	name := *in.AutoScalingGroupName
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
 	if _, err := s.groups.Get(ctx, at.groupKey(name)); err == nil {
-		return nil, alreadyExists("AutoScalingGroup by this name already exists - A group with the name %s already exists", name)
+		return nil,
+			alreadyExists("AutoScalingGroup by this name already exists - A group with the name %s already exists",
+				name)
 	}
-	all, err := s.groups.List(ctx, at.prefix())
+	all, err := s.groups.List(ctx, at.keyPrefix())
 	if err != nil {
 		return nil, err
 	}
 	if len(all) >= maxGroups {
-		return nil, limitExceeded("You have already reached your limit of Auto Scaling groups (%d) in this region", maxGroups)
+		return nil, limitExceeded("You have already reached your limit of Auto Scaling groups (%d) in this region",
+			maxGroups)
 	}
 	switch {
 	case in.InstanceId != nil:
 		return nil, noConfigurations("InstanceId")
-	case in.LaunchConfigurationName != nil && (in.LaunchTemplate != nil || in.MixedInstancesPolicy != nil), in.LaunchTemplate != nil && in.MixedInstancesPolicy != nil:
-		return nil, validation("Valid requests must contain either LaunchTemplate, LaunchConfigurationName, InstanceId or MixedInstancesPolicy parameter.")
+	case in.LaunchConfigurationName != nil && (in.LaunchTemplate != nil || in.MixedInstancesPolicy != nil),
+		in.LaunchTemplate != nil && in.MixedInstancesPolicy != nil:
+		return nil,
+			validation(
+				"Valid requests must contain either LaunchTemplate, LaunchConfigurationName, InstanceId or " +
+					"MixedInstancesPolicy parameter.")
 	case in.LaunchConfigurationName != nil:
-		return nil, validation("Launch configuration name not found - Launch configuration %s not found", *in.LaunchConfigurationName)
+		return nil, validation("Launch configuration name not found - Launch configuration %s not found",
+			*in.LaunchConfigurationName)
 	case in.LaunchTemplate == nil && in.MixedInstancesPolicy == nil:
-		return nil, validation("Valid requests must contain either LaunchTemplate, LaunchConfigurationName, InstanceId or MixedInstancesPolicy parameter.")
+		return nil,
+			validation(
+				"Valid requests must contain either LaunchTemplate, LaunchConfigurationName, InstanceId or " +
+					"MixedInstancesPolicy parameter.")
 	case len(in.LoadBalancerNames) > 0, len(in.TargetGroupARNs) > 0, len(in.TrafficSources) > 0:
 		return nil, noTargetGroups()
 	case in.Operator != nil:
@@ -83,8 +95,10 @@ func (s *Service) CreateAutoScalingGroup(ctx context.Context, in *autoscaling.Cr
 	g := record.AutoScalingGroup{
 		Account: at.account, Region: at.region, Name: name, ID: newUUID(), CreatedAt: now,
 		Min: *in.MinSize, Max: *in.MaxSize, Desired: *in.MinSize,
-		HealthCheckType: "EC2", DefaultCooldown: 300, DefaultInstanceWarmup: -1, TerminationPolicies: []string{"Default"},
-		ZoneDistribution: &types.AvailabilityZoneDistribution{CapacityDistributionStrategy: types.CapacityDistributionStrategyBalancedBestEffort},
+		HealthCheckType: "EC2", DefaultCooldown: 300, DefaultInstanceWarmup: -1,
+		TerminationPolicies: []string{"Default"},
+		ZoneDistribution: &types.AvailabilityZoneDistribution{
+			CapacityDistributionStrategy: types.CapacityDistributionStrategyBalancedBestEffort},
 	}
 	if in.DesiredCapacity != nil {
 		g.Desired = *in.DesiredCapacity
@@ -96,7 +110,7 @@ func (s *Service) CreateAutoScalingGroup(ctx context.Context, in *autoscaling.Cr
 	if err := checkSizes(g); err != nil {
 		return nil, err
 	}
-	if err := s.locate(ctx, &g, in.AvailabilityZones, in.AvailabilityZoneIds, in.VPCZoneIdentifier); err != nil {
+	if err := s.resolveZones(ctx, &g, in.AvailabilityZones, in.AvailabilityZoneIds, in.VPCZoneIdentifier); err != nil {
 		return nil, err
 	}
 	chosen, err := s.configure(ctx, in.LaunchTemplate, in.MixedInstancesPolicy, nil, g.SubnetIDs)
@@ -104,11 +118,12 @@ func (s *Service) CreateAutoScalingGroup(ctx context.Context, in *autoscaling.Cr
 		return nil, err
 	}
 	g.LaunchTemplate, g.Mixed = chosen.template, chosen.mixed
-	if g.Tags, err = tagsOf(in.Tags, name, nil); err != nil {
+	if g.Tags, err = mergeTags(in.Tags, name, nil); err != nil {
 		return nil, err
 	}
 	for _, h := range in.LifecycleHookSpecificationList {
-		hook, err := hookOf(nil, hookRequest{h.LifecycleHookName, h.LifecycleTransition, h.DefaultResult, h.HeartbeatTimeout, h.NotificationMetadata, h.NotificationTargetARN, h.RoleARN})
+		hook, err := buildHook(nil, hookRequest{h.LifecycleHookName, h.LifecycleTransition, h.DefaultResult,
+			h.HeartbeatTimeout, h.NotificationMetadata, h.NotificationTargetARN, h.RoleARN})
 		if err != nil {
 			return nil, err
 		}
@@ -116,13 +131,16 @@ func (s *Service) CreateAutoScalingGroup(ctx context.Context, in *autoscaling.Cr
 			return nil, err
 		}
 	}
-	if err := s.role(ctx, &g, in.ServiceLinkedRoleARN); err != nil {
+	if err := s.ensureServiceRole(ctx, &g, in.ServiceLinkedRoleARN); err != nil {
 		return nil, err
 	}
-	g.Change = record.AutoScalingChange{ID: newUUID(), At: now, By: "a user request created an AutoScalingGroup", From: 0, To: g.Desired}
+	g.Change = record.AutoScalingChange{ID: newUUID(), At: now, By: "a user request created an AutoScalingGroup",
+		From: 0, To: g.Desired}
 	err = s.store.Txn(ctx, s.groups.CreateOp(g.Key(), g))
 	if errors.Is(err, store.ErrExists) {
-		return nil, alreadyExists("AutoScalingGroup by this name already exists - A group with the name %s already exists", name)
+		return nil,
+			alreadyExists("AutoScalingGroup by this name already exists - A group with the name %s already exists",
+				name)
 	}
 	if err != nil {
 		return nil, err
@@ -131,8 +149,11 @@ func (s *Service) CreateAutoScalingGroup(ctx context.Context, in *autoscaling.Cr
 }
 
 func checkName(name string) error {
-	if strings.Contains(name, ":") || strings.ContainsFunc(name, func(r rune) bool { return r < 0x20 }) || strings.TrimSpace(name) == "" || utf8.RuneCountInString(name) > 255 {
-		return validation("The Auto Scaling group name '%s' is invalid: it has 1 to 255 characters, no colons and no control characters", name)
+	if strings.Contains(name, ":") || strings.ContainsFunc(name, func(r rune) bool { return r < 0x20 }) ||
+		strings.TrimSpace(name) == "" || utf8.RuneCountInString(name) > 255 {
+		return validation(
+			"The Auto Scaling group name '%s' is invalid: it has 1 to 255 characters, no colons and no control "+
+				"characters", name)
 	}
 	return nil
 }
@@ -141,21 +162,27 @@ func checkName(name string) error {
 func checkSizes(g record.AutoScalingGroup) error {
 	switch {
 	case g.Min < 0:
-		return validation("1 validation error detected: Value '%d' at 'minSize' failed to satisfy constraint: Member must have value greater than or equal to 0", g.Min)
+		return validation(
+			"1 validation error detected: Value '%d' at 'minSize' failed to satisfy constraint: Member must have "+
+				"value greater than or equal to 0", g.Min)
 	case g.Max < 0:
-		return validation("1 validation error detected: Value '%d' at 'maxSize' failed to satisfy constraint: Member must have value greater than or equal to 0", g.Max)
+		return validation(
+			"1 validation error detected: Value '%d' at 'maxSize' failed to satisfy constraint: Member must have "+
+				"value greater than or equal to 0", g.Max)
 	case g.Max > maxCapacity:
 		return validation("Max bound, %d, must be at most %d", g.Max, maxCapacity)
 	case g.Max < g.Min:
 		return validation("Max bound, %d, must be greater than or equal to min bound, %d", g.Max, g.Min)
 	case g.Desired < g.Min || g.Desired > g.Max:
-		return validation("Desired capacity:%d must be between the specified min size:%d and max size:%d", g.Desired, g.Min, g.Max)
+		return validation("Desired capacity:%d must be between the specified min size:%d and max size:%d", g.Desired,
+			g.Min, g.Max)
 	}
 	return nil
 }
 
-// locate gives a group its zones and subnets. A parameter that is nil stays as it was.
-func (s *Service) locate(ctx context.Context, g *record.AutoScalingGroup, zones, zoneIDs []string, subnets *string) error {
+// resolveZones gives a group its zones and subnets. A parameter that is nil stays as it was.
+func (s *Service) resolveZones(ctx context.Context, g *record.AutoScalingGroup, zones, zoneIDs []string,
+	subnets *string) error {
 	if len(zones) == 0 && len(zoneIDs) == 0 && subnets == nil {
 		if len(g.Zones) > 0 {
 			return nil
@@ -194,11 +221,14 @@ func (s *Service) locate(ctx context.Context, g *record.AutoScalingGroup, zones,
 			return err
 		}
 		if vpc = cmp.Or(vpc, row.Value.VPCID); vpc != row.Value.VPCID {
-			return validation("The subnets %s are in different VPCs; the subnets of a group are in one", aws.ToString(subnets))
+			return validation("The subnets %s are in different VPCs; the subnets of a group are in one",
+				aws.ToString(subnets))
 		}
 		zone := row.Value.AvailabilityZone
 		if len(wanted) > 0 && !slices.Contains(wanted, zone) {
-			return validation("The availability zones of the specified subnets and the AutoScalingGroup do not match: %s is in %s", id, zone)
+			return validation(
+				"The availability zones of the specified subnets and the AutoScalingGroup do not match: %s is in %s",
+				id, zone)
 		}
 		g.SubnetIDs, g.Zones = append(g.SubnetIDs, id), append(g.Zones, zone)
 	}
@@ -207,7 +237,8 @@ func (s *Service) locate(ctx context.Context, g *record.AutoScalingGroup, zones,
 	}
 	for _, zone := range wanted {
 		if !slices.Contains(g.Zones, zone) {
-			return validation("The availability zones of the specified subnets and the AutoScalingGroup do not match: no subnet is in %s", zone)
+			return validation(
+				"The availability zones of the specified subnets and the AutoScalingGroup do not match: no subnet is in %s", zone)
 		}
 	}
 	slices.Sort(g.Zones)
@@ -218,8 +249,8 @@ func (s *Service) locate(ctx context.Context, g *record.AutoScalingGroup, zones,
 	return nil
 }
 
-// role gives a group the service-linked role through which it acts, made with the account's first group.
-func (s *Service) role(ctx context.Context, g *record.AutoScalingGroup, arn *string) error {
+// ensureServiceRole gives a group the service-linked role through which it acts, made with the account's first group.
+func (s *Service) ensureServiceRole(ctx context.Context, g *record.AutoScalingGroup, arn *string) error {
 	prefix := "arn:aws:iam::" + g.Account + ":role/aws-service-role/" + servicePrincipal + "/"
 	if arn != nil && *arn != "" {
 		name, ok := strings.CutPrefix(*arn, prefix)
@@ -227,7 +258,8 @@ func (s *Service) role(ctx context.Context, g *record.AutoScalingGroup, arn *str
 			return validation("ARN specified for Service-Linked Role does not exist: %s", *arn)
 		}
 		if g.ServiceLinkedRoleARN != *arn {
-			if err := wire.Authorize(ctx, wire.Target{Action: "iam:PassRole", Resource: *arn, Conditions: map[string][]string{"iam:PassedToService": {servicePrincipal}}}); err != nil {
+			if err := wire.Authorize(ctx, wire.Target{Action: "iam:PassRole", Resource: *arn,
+				Conditions: map[string][]string{"iam:PassedToService": {servicePrincipal}}}); err != nil {
 				return err
 			}
 		}
@@ -243,18 +275,21 @@ func (s *Service) role(ctx context.Context, g *record.AutoScalingGroup, arn *str
 		return err
 	}
 	err = wire.Authorize(ctx, wire.Target{
-		Action: "iam:CreateServiceLinkedRole", Resource: g.ServiceLinkedRoleARN, Conditions: map[string][]string{"iam:AWSServiceName": {servicePrincipal}},
+		Action: "iam:CreateServiceLinkedRole", Resource: g.ServiceLinkedRoleARN,
+		Conditions: map[string][]string{"iam:AWSServiceName": {servicePrincipal}},
 	})
 	var denied *wire.Denied
 	if errors.As(err, &denied) {
-		return &types.ServiceLinkedRoleFailure{Message: new("The default Service-Linked Role for Auto Scaling could not be created: " + denied.Error())}
+		return &types.ServiceLinkedRoleFailure{
+			Message: new("The default Service-Linked Role for Auto Scaling could not be created: " + denied.Error())}
 	} else if err != nil {
 		return err
 	}
 	return s.linked.Ensure(ctx, g.Account, servicePrincipal)
 }
 
-// settings are the parameters that a group is created with and can be given later alike. Those that are nil stay as they are.
+// settings are the parameters that a group is created with and can be given later alike. Those that are nil stay as
+// they are.
 type settings struct {
 	cooldown, gracePeriod, warmup, lifetime *int32
 	healthCheckType                         *string
@@ -271,17 +306,23 @@ type settings struct {
 
 func settingsOf(in *autoscaling.CreateAutoScalingGroupInput) settings {
 	return settings{
-		in.DefaultCooldown, in.HealthCheckGracePeriod, in.DefaultInstanceWarmup, in.MaxInstanceLifetime, in.HealthCheckType, in.TerminationPolicies,
-		in.NewInstancesProtectedFromScaleIn, in.CapacityRebalance, in.DeletionProtection, in.DesiredCapacityType, in.PlacementGroup, in.Context,
-		in.InstanceMaintenancePolicy, in.AvailabilityZoneDistribution, in.AvailabilityZoneImpairmentPolicy, in.CapacityReservationSpecification, in.InstanceLifecyclePolicy,
+		in.DefaultCooldown, in.HealthCheckGracePeriod, in.DefaultInstanceWarmup, in.MaxInstanceLifetime,
+		in.HealthCheckType, in.TerminationPolicies,
+		in.NewInstancesProtectedFromScaleIn, in.CapacityRebalance, in.DeletionProtection, in.DesiredCapacityType,
+		in.PlacementGroup, in.Context,
+		in.InstanceMaintenancePolicy, in.AvailabilityZoneDistribution, in.AvailabilityZoneImpairmentPolicy,
+		in.CapacityReservationSpecification, in.InstanceLifecyclePolicy,
 	}
 }
 
 func changedSettings(in *autoscaling.UpdateAutoScalingGroupInput) settings {
 	return settings{
-		in.DefaultCooldown, in.HealthCheckGracePeriod, in.DefaultInstanceWarmup, in.MaxInstanceLifetime, in.HealthCheckType, in.TerminationPolicies,
-		in.NewInstancesProtectedFromScaleIn, in.CapacityRebalance, in.DeletionProtection, in.DesiredCapacityType, in.PlacementGroup, in.Context,
-		in.InstanceMaintenancePolicy, in.AvailabilityZoneDistribution, in.AvailabilityZoneImpairmentPolicy, in.CapacityReservationSpecification, in.InstanceLifecyclePolicy,
+		in.DefaultCooldown, in.HealthCheckGracePeriod, in.DefaultInstanceWarmup, in.MaxInstanceLifetime,
+		in.HealthCheckType, in.TerminationPolicies,
+		in.NewInstancesProtectedFromScaleIn, in.CapacityRebalance, in.DeletionProtection, in.DesiredCapacityType,
+		in.PlacementGroup, in.Context,
+		in.InstanceMaintenancePolicy, in.AvailabilityZoneDistribution, in.AvailabilityZoneImpairmentPolicy,
+		in.CapacityReservationSpecification, in.InstanceLifecyclePolicy,
 	}
 }
 
@@ -326,7 +367,8 @@ func (c settings) apply(g *record.AutoScalingGroup) error {
 				return unserved("TerminationPolicies", "there is no AWS Lambda")
 			}
 			if !slices.Contains(terminationPolicies, p) {
-				return validation("Termination policy %s is invalid. Valid values: [%s]", p, strings.Join(terminationPolicies, ", "))
+				return validation("Termination policy %s is invalid. Valid values: [%s]", p,
+					strings.Join(terminationPolicies, ", "))
 			}
 		}
 		g.TerminationPolicies = c.terminationPolicies
@@ -366,13 +408,16 @@ func (c settings) apply(g *record.AutoScalingGroup) error {
 			g.Maintenance = nil
 		} else {
 			if least < 0 || least > 100 || most < 100 || most > 200 || most-least > 100 {
-				return validation("InstanceMaintenancePolicy is invalid: MinHealthyPercentage (%d) is from 0 to 100, MaxHealthyPercentage (%d) from 100 to 200, and they are at most 100 apart", least, most)
+				return validation(
+					"InstanceMaintenancePolicy is invalid: MinHealthyPercentage (%d) is from 0 to 100, "+
+						"MaxHealthyPercentage (%d) from 100 to 200, and they are at most 100 apart", least, most)
 			}
 			g.Maintenance = m
 		}
 	}
 	if c.distribution != nil {
-		if !slices.Contains(c.distribution.CapacityDistributionStrategy.Values(), c.distribution.CapacityDistributionStrategy) {
+		if !slices.Contains(c.distribution.CapacityDistributionStrategy.Values(),
+			c.distribution.CapacityDistributionStrategy) {
 			return validation("CapacityDistributionStrategy %s is invalid", c.distribution.CapacityDistributionStrategy)
 		}
 		g.ZoneDistribution = c.distribution
@@ -380,10 +425,12 @@ func (c settings) apply(g *record.AutoScalingGroup) error {
 	if c.impairment != nil && aws.ToBool(c.impairment.ZonalShiftEnabled) {
 		return unserved("AvailabilityZoneImpairmentPolicy", "there is no zonal shift")
 	}
-	if r := c.reservations; r != nil && r.CapacityReservationPreference != types.CapacityReservationPreferenceDefault && r.CapacityReservationPreference != types.CapacityReservationPreferenceNone {
+	if r := c.reservations; r != nil && r.CapacityReservationPreference != types.CapacityReservationPreferenceDefault &&
+		r.CapacityReservationPreference != types.CapacityReservationPreferenceNone {
 		return unserved("CapacityReservationSpecification", "there are no capacity reservations")
 	}
-	if c.retention != nil && c.retention.RetentionTriggers != nil && c.retention.RetentionTriggers.TerminateHookAbandon == "retain" {
+	if c.retention != nil && c.retention.RetentionTriggers != nil &&
+		c.retention.RetentionTriggers.TerminateHookAbandon == "retain" {
 		return unserved("InstanceLifecyclePolicy", "instances are not retained")
 	}
 	return nil

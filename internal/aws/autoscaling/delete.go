@@ -24,22 +24,24 @@ func (s *Service) deleteHandlers() []wire.Handler {
 	}
 }
 
-// DeleteAutoScalingGroup deletes a group that has no instances or, with ForceDelete, a group with its instances. The group is there, and its
-// status says so, until the last of them has gone.
-func (s *Service) DeleteAutoScalingGroup(ctx context.Context, in *autoscaling.DeleteAutoScalingGroupInput) (*autoscaling.DeleteAutoScalingGroupOutput, error) {
+// DeleteAutoScalingGroup deletes a group that has no instances or, with ForceDelete, a group with its instances. The
+// group is there, and its status says so, until the last of them has gone.
+func (s *Service) DeleteAutoScalingGroup(ctx context.Context, in *autoscaling.DeleteAutoScalingGroupInput) (
+	*autoscaling.DeleteAutoScalingGroupOutput, error) {
 	force := aws.ToBool(in.ForceDelete)
-	row, err := s.group(ctx, in.AutoScalingGroupName)
+	row, err := s.getGroup(ctx, in.AutoScalingGroupName)
 	if err != nil {
 		return nil, err
 	}
 	if row.Value.Deleting && force {
 		return &autoscaling.DeleteAutoScalingGroupOutput{}, nil
 	}
-	_, err = s.change(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+	_, err = s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 		switch {
 		case g.DeletionProtection == types.DeletionProtectionPreventAllDeletion,
 			g.DeletionProtection == types.DeletionProtectionPreventForceDeletion && force:
-			return nil, inUse("AutoScalingGroup '%s' has deletion protection (%s) enabled", g.Name, g.DeletionProtection)
+			return nil, resourceInUse("AutoScalingGroup '%s' has deletion protection (%s) enabled", g.Name,
+				g.DeletionProtection)
 		}
 		if !force {
 			members, err := s.members(ctx, *g)
@@ -56,9 +58,12 @@ func (s *Service) DeleteAutoScalingGroup(ctx context.Context, in *autoscaling.De
 			}
 			switch {
 			case terminatingOnly:
-				return nil, activityInProgress("You cannot delete an AutoScalingGroup while there are scaling activities in progress for that group.")
+				return nil, activityInProgress(
+					"You cannot delete an AutoScalingGroup while there are scaling activities in progress for that group.")
 			case len(members) > 0 || len(launches) > 0 || g.Desired > 0 && !suspended(*g, "Launch"):
-				return nil, inUse("You cannot delete an AutoScalingGroup while there are instances or pending Spot instance request(s) still in the group.")
+				return nil, resourceInUse(
+					"You cannot delete an AutoScalingGroup while there are instances or pending Spot instance " +
+						"request(s) still in the group.")
 			}
 		}
 		g.Deleting = true
@@ -91,8 +96,10 @@ func (s *Service) members(ctx context.Context, g record.AutoScalingGroup) ([]rec
 
 func isTerminating(state types.LifecycleState) bool {
 	switch state {
-	case types.LifecycleStateTerminating, types.LifecycleStateTerminatingWait, types.LifecycleStateTerminatingProceed, types.LifecycleStateTerminated,
-		types.LifecycleStateWarmedTerminating, types.LifecycleStateWarmedTerminatingWait, types.LifecycleStateWarmedTerminatingProceed:
+	case types.LifecycleStateTerminating, types.LifecycleStateTerminatingWait, types.LifecycleStateTerminatingProceed,
+		types.LifecycleStateTerminated,
+		types.LifecycleStateWarmedTerminating, types.LifecycleStateWarmedTerminatingWait,
+		types.LifecycleStateWarmedTerminatingProceed:
 		return true
 	}
 	return false

@@ -20,8 +20,9 @@ import (
 
 const maxRecords = 100
 
-// page is a page of what a describe operation found.
-func page[T any](ctx context.Context, items []T, max *int32, token *string, key func(T) string) ([]T, *string, error) {
+// paginate is a page of what a describe operation found.
+func paginate[T any](ctx context.Context, items []T, max *int32, token *string, key func(T) string) ([]T, *string,
+	error) {
 	if max != nil && (*max < 1 || *max > maxRecords) {
 		return nil, nil, validation("MaxRecords must be from 1 to %d, but is %d", maxRecords, *max)
 	}
@@ -37,22 +38,27 @@ func (s *Service) describeHandlers() []wire.Handler {
 }
 
 // DescribeAutoScalingGroups tells of groups and their instances. A name of no group is left out without an error.
-func (s *Service) DescribeAutoScalingGroups(ctx context.Context, in *autoscaling.DescribeAutoScalingGroupsInput) (*autoscaling.DescribeAutoScalingGroupsOutput, error) {
+func (s *Service) DescribeAutoScalingGroups(ctx context.Context, in *autoscaling.DescribeAutoScalingGroupsInput) (
+	*autoscaling.DescribeAutoScalingGroupsOutput, error) {
 	at := placeOf(ctx)
-	rows, err := s.groups.List(ctx, at.prefix())
+	rows, err := s.groups.List(ctx, at.keyPrefix())
 	if err != nil {
 		return nil, err
 	}
 	for _, f := range in.Filters {
 		if name := aws.ToString(f.Name); name != "tag-key" && name != "tag-value" && !strings.HasPrefix(name, "tag:") {
-			return nil, validation("Filter type %s is not correct. Allowed Filter types are: tag-key, tag-value, tag:<key>", name)
+			return nil,
+				validation("Filter type %s is not correct. Allowed Filter types are: tag-key, tag-value, tag:<key>",
+					name)
 		}
 	}
 	rows = slices.DeleteFunc(rows, func(r store.Row[record.AutoScalingGroup]) bool {
 		g := r.Value
-		return len(in.AutoScalingGroupNames) > 0 && !slices.Contains(in.AutoScalingGroupNames, g.Name) && !slices.Contains(in.AutoScalingGroupNames, g.ARN()) || !filtered(g.Tags, in.Filters)
+		return len(in.AutoScalingGroupNames) > 0 && !slices.Contains(in.AutoScalingGroupNames, g.Name) &&
+			!slices.Contains(in.AutoScalingGroupNames, g.ARN()) || !filtered(g.Tags, in.Filters)
 	})
-	rows, next, err := page(ctx, rows, in.MaxRecords, in.NextToken, func(r store.Row[record.AutoScalingGroup]) string { return r.Key })
+	rows, next, err := paginate(ctx, rows, in.MaxRecords, in.NextToken,
+		func(r store.Row[record.AutoScalingGroup]) string { return r.Key })
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +71,7 @@ func (s *Service) DescribeAutoScalingGroups(ctx context.Context, in *autoscaling
 		members = nil
 	}
 	for _, r := range rows {
-		shown := show(r.Value)
+		shown := describeGroup(r.Value)
 		shown.Instances = cmpOrEmpty(members[r.Value.ID])
 		if shown.WarmPoolConfiguration = showPool(r.Value); shown.WarmPoolConfiguration != nil {
 			shown.WarmPoolSize = new(warm[r.Value.ID])
@@ -101,8 +107,8 @@ func filtered(tags []record.AutoScalingTag, filters []types.Filter) bool {
 	return true
 }
 
-// show is a group as the API shows it, without its instances.
-func show(g record.AutoScalingGroup) types.AutoScalingGroup {
+// describeGroup is a group as the API shows it, without its instances.
+func describeGroup(g record.AutoScalingGroup) types.AutoScalingGroup {
 	out := types.AutoScalingGroup{
 		AutoScalingGroupName: &g.Name, AutoScalingGroupARN: new(g.ARN()), CreatedTime: &g.CreatedAt,
 		MinSize: &g.Min, MaxSize: &g.Max, DesiredCapacity: &g.Desired, DefaultCooldown: &g.DefaultCooldown,
@@ -110,12 +116,15 @@ func show(g record.AutoScalingGroup) types.AutoScalingGroup {
 		AvailabilityZones: g.Zones, VPCZoneIdentifier: new(strings.Join(g.SubnetIDs, ",")),
 		HealthCheckType: &g.HealthCheckType, HealthCheckGracePeriod: &g.HealthCheckGracePeriod,
 		NewInstancesProtectedFromScaleIn: &g.ProtectNew, CapacityRebalance: &g.CapacityRebalance,
-		DeletionProtection: cmp.Or(g.DeletionProtection, types.DeletionProtectionNone), DesiredCapacityType: optional(g.DesiredCapacityType),
-		PlacementGroup: optional(g.PlacementGroup), Context: optional(g.Context), ServiceLinkedRoleARN: &g.ServiceLinkedRoleARN,
+		DeletionProtection:  cmp.Or(g.DeletionProtection, types.DeletionProtectionNone),
+		DesiredCapacityType: optional(g.DesiredCapacityType),
+		PlacementGroup:      optional(g.PlacementGroup), Context: optional(g.Context),
+		ServiceLinkedRoleARN:      &g.ServiceLinkedRoleARN,
 		InstanceMaintenancePolicy: g.Maintenance, AvailabilityZoneDistribution: g.ZoneDistribution,
 		TerminationPolicies: g.TerminationPolicies,
 		LoadBalancerNames:   []string{}, TargetGroupARNs: []string{}, TrafficSources: []types.TrafficSourceIdentifier{},
-		SuspendedProcesses: []types.SuspendedProcess{}, EnabledMetrics: []types.EnabledMetric{}, Tags: []types.TagDescription{},
+		SuspendedProcesses: []types.SuspendedProcess{}, EnabledMetrics: []types.EnabledMetric{},
+		Tags: []types.TagDescription{},
 	}
 	ids := region.ZoneIDs(g.Region)
 	for _, zone := range g.Zones {
@@ -131,10 +140,12 @@ func show(g record.AutoScalingGroup) types.AutoScalingGroup {
 		out.Status = aws.String("Delete in progress")
 	}
 	for _, process := range slices.Sorted(maps.Keys(g.Suspended)) {
-		out.SuspendedProcesses = append(out.SuspendedProcesses, types.SuspendedProcess{ProcessName: &process, SuspensionReason: new(g.Suspended[process])})
+		out.SuspendedProcesses = append(out.SuspendedProcesses, types.SuspendedProcess{ProcessName: &process,
+			SuspensionReason: new(g.Suspended[process])})
 	}
 	for _, metric := range g.Metrics {
-		out.EnabledMetrics = append(out.EnabledMetrics, types.EnabledMetric{Metric: &metric, Granularity: aws.String("1Minute")})
+		out.EnabledMetrics = append(out.EnabledMetrics, types.EnabledMetric{Metric: &metric,
+			Granularity: aws.String("1Minute")})
 	}
 	for _, t := range g.Tags {
 		out.Tags = append(out.Tags, showTag(g.Name, t))
@@ -144,13 +155,15 @@ func show(g record.AutoScalingGroup) types.AutoScalingGroup {
 
 func showTag(group string, t record.AutoScalingTag) types.TagDescription {
 	return types.TagDescription{
-		Key: &t.Key, Value: &t.Value, PropagateAtLaunch: &t.PropagateAtLaunch, ResourceId: &group, ResourceType: aws.String("auto-scaling-group"),
+		Key: &t.Key, Value: &t.Value, PropagateAtLaunch: &t.PropagateAtLaunch, ResourceId: &group,
+		ResourceType: aws.String("auto-scaling-group"),
 	}
 }
 
 // instancesOf are the instances of all groups, by the group's ID, and how many more each has in its warm pool.
-func (s *Service) instancesOf(ctx context.Context, at place) (members map[string][]types.Instance, warm map[string]int32, err error) {
-	rows, err := s.instances.List(ctx, at.prefix())
+func (s *Service) instancesOf(ctx context.Context, at place) (members map[string][]types.Instance,
+	warm map[string]int32, err error) {
+	rows, err := s.instances.List(ctx, at.keyPrefix())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -165,23 +178,26 @@ func (s *Service) instancesOf(ctx context.Context, at place) (members map[string
 	return members, warm, nil
 }
 
-func (s *Service) showInstance(ctx context.Context, at place, row store.Row[record.AutoScalingInstance]) types.Instance {
+func (s *Service) showInstance(ctx context.Context, at place,
+	row store.Row[record.AutoScalingInstance]) types.Instance {
 	i := row.Value
 	return types.Instance{
-		InstanceId: &i.ID, InstanceType: &i.InstanceType, ImageId: optional(i.ImageID), AvailabilityZone: &i.Zone, AvailabilityZoneId: new(region.ZoneIDs(at.region)[i.Zone]),
-		LifecycleState: i.State, HealthStatus: new(health(i)), ProtectedFromScaleIn: new(s.protected(ctx, row.Key, i)),
-		LaunchTemplate: i.LaunchTemplate, WeightedCapacity: weight(i),
+		InstanceId: &i.ID, InstanceType: &i.InstanceType, ImageId: optional(i.ImageID), AvailabilityZone: &i.Zone,
+		AvailabilityZoneId: new(region.ZoneIDs(at.region)[i.Zone]),
+		LifecycleState:     i.State, HealthStatus: new(healthStatus(i)),
+		ProtectedFromScaleIn: new(s.protected(ctx, row.Key, i)),
+		LaunchTemplate:       i.LaunchTemplate, WeightedCapacity: weightedCapacity(i),
 	}
 }
 
-func health(i record.AutoScalingInstance) string {
+func healthStatus(i record.AutoScalingInstance) string {
 	if i.Unhealthy {
 		return "Unhealthy"
 	}
 	return "Healthy"
 }
 
-func weight(i record.AutoScalingInstance) *string {
+func weightedCapacity(i record.AutoScalingInstance) *string {
 	if !i.Weighted {
 		return nil
 	}
@@ -198,12 +214,13 @@ func (s *Service) protected(ctx context.Context, key string, i record.AutoScalin
 }
 
 // DescribeAutoScalingInstances tells of instances of groups.
-func (s *Service) DescribeAutoScalingInstances(ctx context.Context, in *autoscaling.DescribeAutoScalingInstancesInput) (*autoscaling.DescribeAutoScalingInstancesOutput, error) {
+func (s *Service) DescribeAutoScalingInstances(ctx context.Context, in *autoscaling.DescribeAutoScalingInstancesInput) (
+	*autoscaling.DescribeAutoScalingInstancesOutput, error) {
 	at := placeOf(ctx)
 	if len(in.InstanceIds) > 50 {
 		return nil, validation("The number of instance ids (%d) exceeds the maximum of 50", len(in.InstanceIds))
 	}
-	rows, err := s.instances.List(ctx, at.prefix())
+	rows, err := s.instances.List(ctx, at.keyPrefix())
 	if err != nil {
 		return nil, err
 	}
@@ -214,19 +231,23 @@ func (s *Service) DescribeAutoScalingInstances(ctx context.Context, in *autoscal
 	if max != nil && (*max < 1 || *max > 50) {
 		return nil, validation("MaxRecords must be from 1 to 50, but is %d", *max)
 	}
-	rows, next, err := page(ctx, rows, max, in.NextToken, func(r store.Row[record.AutoScalingInstance]) string { return r.Key })
+	rows, next, err := paginate(ctx, rows, max, in.NextToken,
+		func(r store.Row[record.AutoScalingInstance]) string { return r.Key })
 	if err != nil {
 		return nil, err
 	}
 	zones := region.ZoneIDs(at.region)
-	out := &autoscaling.DescribeAutoScalingInstancesOutput{AutoScalingInstances: []types.AutoScalingInstanceDetails{}, NextToken: next}
+	out := &autoscaling.DescribeAutoScalingInstancesOutput{AutoScalingInstances: []types.AutoScalingInstanceDetails{},
+		NextToken: next}
 	for _, row := range rows {
 		i := row.Value
 		out.AutoScalingInstances = append(out.AutoScalingInstances, types.AutoScalingInstanceDetails{
-			AutoScalingGroupName: &i.GroupName, InstanceId: &i.ID, InstanceType: &i.InstanceType, ImageId: optional(i.ImageID),
+			AutoScalingGroupName: &i.GroupName, InstanceId: &i.ID, InstanceType: &i.InstanceType,
+			ImageId:          optional(i.ImageID),
 			AvailabilityZone: &i.Zone, AvailabilityZoneId: new(zones[i.Zone]),
-			LifecycleState: new(string(i.State)), HealthStatus: new(strings.ToUpper(health(i))), ProtectedFromScaleIn: new(s.protected(ctx, row.Key, i)),
-			LaunchTemplate: i.LaunchTemplate, WeightedCapacity: weight(i),
+			LifecycleState: new(string(i.State)), HealthStatus: new(strings.ToUpper(healthStatus(i))),
+			ProtectedFromScaleIn: new(s.protected(ctx, row.Key, i)),
+			LaunchTemplate:       i.LaunchTemplate, WeightedCapacity: weightedCapacity(i),
 		})
 	}
 	return out, nil

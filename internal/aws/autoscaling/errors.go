@@ -32,7 +32,7 @@ func limitExceeded(format string, args ...any) error {
 	return &types.LimitExceededFault{Message: new(fmt.Sprintf(format, args...))}
 }
 
-func inUse(format string, args ...any) error {
+func resourceInUse(format string, args ...any) error {
 	return &types.ResourceInUseFault{Message: new(fmt.Sprintf(format, args...))}
 }
 

@@ -40,7 +40,8 @@ const (
 	account = "111122223333"
 	region  = "eu-west-1"
 	rootARN = "arn:aws:iam::" + account + ":root"
-	roleARN = "arn:aws:iam::" + account + ":role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
+	roleARN = "arn:aws:iam::" + account +
+		":role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
 )
 
 // world is Auto Scaling and EC2 behind the real wire, with the controllers of both; only the machines are make-believe.
@@ -73,38 +74,46 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{t: t, etcd: storetest.Client(t), prefix: storetest.Prefix(t), clock: clocktesting.NewFakeClock(time.Now().UTC().Truncate(time.Millisecond))}
+	w := &world{t: t, etcd: storetest.Client(t), prefix: storetest.Prefix(t),
+		clock: clocktesting.NewFakeClock(time.Now().UTC().Truncate(time.Millisecond))}
 	var err error
-	if w.store, err = store.Open(t.Context(), w.etcd, store.Options{Prefix: w.prefix, Log: slog.New(slog.DiscardHandler)}); err != nil {
+	if w.store, err = store.Open(t.Context(), w.etcd, store.Options{Prefix: w.prefix,
+		Log: slog.New(slog.DiscardHandler)}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.store.Close)
 	w.mux = wire.NewMux(wire.Options{Credentials: w, Authorizer: w, Region: region})
 	front := ec2service.New(ec2service.Options{Store: w.store})
-	w.service = coracle.New(coracle.Options{Store: w.store, EC2: front, ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(w.store, nil), Now: w.clock.Now})
+	w.service = coracle.New(coracle.Options{Store: w.store, EC2: front,
+		ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(w.store, nil), Now: w.clock.Now})
 	front.Register(w.mux)
 	w.service.Register(w.mux)
 	server := httptest.NewServer(w.mux)
 	t.Cleanup(server.Close)
 	w.url = server.URL
 	w.Client = autoscaling.New(autoscaling.Options{
-		Region: region, BaseEndpoint: aws.String("http://coracle.internal"), RetryMaxAttempts: 1, HTTPClient: &http.Client{Transport: w.mux.Transport()},
+		Region: region, BaseEndpoint: aws.String("http://coracle.internal"), RetryMaxAttempts: 1,
+		HTTPClient:  &http.Client{Transport: w.mux.Transport()},
 		Credentials: credentials.NewStaticCredentialsProvider("AKIAROOT", "secret", ""),
 	})
 	w.ec2 = w.client("AKIAROOT")
 	ctx, cancel := context.WithCancel(context.Background())
-	w.background(ctx, append(instance.New(instance.Options{Store: w.store, EC2: ec2service.NewInstanceLifecycle(front)}).Controllers(), reconcile.Controller{
-		Name: "hardware", Reconcile: w.hardware, Sources: []reconcile.Source{reconcile.Table(record.Instances(w.store), "")},
+	w.background(ctx, append(instance.New(instance.Options{Store: w.store,
+		EC2: ec2service.NewInstanceLifecycle(front)}).Controllers(), reconcile.Controller{
+		Name: "hardware", Reconcile: w.hardware, Sources: []reconcile.Source{reconcile.Table(record.Instances(w.store),
+			"")},
 	})...)
 	w.startController()
 	t.Cleanup(func() { w.stopController(); cancel(); w.running.Wait() })
 
-	w.vpc = *must[*ec2.CreateVpcOutput](t)(w.ec2.CreateVpc(t.Context(), &ec2.CreateVpcInput{CidrBlock: aws.String("10.0.0.0/16")})).Vpc.VpcId
+	w.vpc = *must[*ec2.CreateVpcOutput](t)(w.ec2.CreateVpc(t.Context(),
+		&ec2.CreateVpcInput{CidrBlock: aws.String("10.0.0.0/16")})).Vpc.VpcId
 	for i, zone := range []string{"a", "b", "c"} {
 		cidr := []string{"10.0.0.0/24", "10.0.1.0/24", "10.0.2.0/24"}[i]
 		w.subnets = append(w.subnets, w.subnet(cidr, zone))
 	}
-	w.template = w.launchTemplate("nodes", ec2types.RequestLaunchTemplateData{ImageId: aws.String(image(t)), InstanceType: "m5.large"})
+	w.template = w.launchTemplate("nodes", ec2types.RequestLaunchTemplateData{ImageId: aws.String(image(t)),
+		InstanceType: "m5.large"})
 	return w
 }
 
@@ -151,7 +160,8 @@ type recorder struct {
 	w *world
 }
 
-func (r recorder) RunInstances(ctx context.Context, in *ec2.RunInstancesInput, o ...func(*ec2.Options)) (*ec2.RunInstancesOutput, error) {
+func (r recorder) RunInstances(ctx context.Context, in *ec2.RunInstancesInput, o ...func(*ec2.Options)) (
+	*ec2.RunInstancesOutput, error) {
 	r.w.mu.Lock()
 	r.w.runs = append(r.w.runs, *in)
 	r.w.mu.Unlock()
@@ -161,7 +171,8 @@ func (r recorder) RunInstances(ctx context.Context, in *ec2.RunInstancesInput, o
 // client is a client of EC2 inside the process.
 func (w *world) client(accessKey string) *ec2.Client {
 	return ec2.New(ec2.Options{
-		Region: region, BaseEndpoint: aws.String("http://coracle.internal"), RetryMaxAttempts: 1, HTTPClient: &http.Client{Transport: w.mux.Transport()},
+		Region: region, BaseEndpoint: aws.String("http://coracle.internal"), RetryMaxAttempts: 1,
+		HTTPClient:  &http.Client{Transport: w.mux.Transport()},
 		Credentials: credentials.NewStaticCredentialsProvider(accessKey, "secret", ""),
 	})
 }
@@ -169,10 +180,12 @@ func (w *world) client(accessKey string) *ec2.Client {
 func (w *world) Lookup(_ context.Context, accessKey, _ string) (string, wire.Caller, error) {
 	if accessKey == "ASIAROLE" {
 		return "secret", wire.Caller{
-			Account: account, ARN: "arn:aws:sts::" + account + ":assumed-role/AWSServiceRoleForAutoScaling/AutoScaling", PrincipalARN: roleARN, UserID: "AROAX:AutoScaling", SessionName: "AutoScaling",
+			Account: account, ARN: "arn:aws:sts::" + account + ":assumed-role/AWSServiceRoleForAutoScaling/AutoScaling",
+			PrincipalARN: roleARN, UserID: "AROAX:AutoScaling", SessionName: "AutoScaling",
 		}, nil
 	}
-	return "secret", wire.Caller{Account: account, ARN: rootARN, PrincipalARN: rootARN, UserID: account, AccessKeyID: accessKey}, nil
+	return "secret", wire.Caller{Account: account, ARN: rootARN, PrincipalARN: rootARN, UserID: account,
+		AccessKeyID: accessKey}, nil
 }
 
 func (w *world) Authorize(_ context.Context, caller wire.Caller, targets []wire.Target) error {
@@ -198,7 +211,8 @@ func (w *world) hardware(ctx context.Context, key string) (reconcile.Result, err
 	}
 	now, _ := record.Machines(w.store).Get(ctx, key)
 	want := record.Machine{
-		InstanceID: row.Value.ID, State: row.Value.Wanted, Boot: row.Value.Boot, SystemStatus: ec2types.SummaryStatusOk, InstanceStatus: ec2types.SummaryStatusOk,
+		InstanceID: row.Value.ID, State: row.Value.Wanted, Boot: row.Value.Boot, SystemStatus: ec2types.SummaryStatusOk,
+		InstanceStatus: ec2types.SummaryStatusOk,
 	}
 	w.mu.Lock()
 	if w.slow && now.Value.InstanceID == "" && want.State == ec2types.InstanceStateNameRunning {
@@ -206,10 +220,12 @@ func (w *world) hardware(ctx context.Context, key string) (reconcile.Result, err
 		return reconcile.Result{After: 5 * time.Millisecond}, nil
 	}
 	if w.broken != "" && now.Value.InstanceID == "" {
-		want.State, want.FailureCode, want.Failure = ec2types.InstanceStateNameTerminated, "Server.InternalError", w.broken
+		want.State, want.FailureCode, want.Failure = ec2types.InstanceStateNameTerminated, "Server.InternalError",
+			w.broken
 	}
 	w.mu.Unlock()
-	if now.Value.State == want.State && now.Value.Boot == want.Boot || now.Value.State == ec2types.InstanceStateNameTerminated {
+	if now.Value.State == want.State && now.Value.Boot == want.Boot ||
+		now.Value.State == ec2types.InstanceStateNameTerminated {
 		return reconcile.Result{}, nil
 	}
 	_, err = record.Machines(w.store).Put(ctx, key, want)
@@ -226,7 +242,8 @@ func (w *world) set(change func()) {
 // machine changes what is observed of an instance.
 func (w *world) machine(id string, change func(*record.Machine)) {
 	w.t.Helper()
-	if _, err := record.Machines(w.store).Modify(w.t.Context(), record.EC2Key(account, region, id), func(m *record.Machine) error { change(m); return nil }); err != nil {
+	if _, err := record.Machines(w.store).Modify(w.t.Context(), record.EC2Key(account, region, id),
+		func(m *record.Machine) error { change(m); return nil }); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -252,17 +269,21 @@ func code(err error) (string, string) {
 
 func (w *world) subnet(cidr, zone string) string {
 	w.t.Helper()
-	return *must[*ec2.CreateSubnetOutput](w.t)(w.ec2.CreateSubnet(w.t.Context(), &ec2.CreateSubnetInput{VpcId: &w.vpc, CidrBlock: &cidr, AvailabilityZone: aws.String(region + zone)})).Subnet.SubnetId
+	return *must[*ec2.CreateSubnetOutput](w.t)(w.ec2.CreateSubnet(w.t.Context(), &ec2.CreateSubnetInput{VpcId: &w.vpc,
+		CidrBlock: &cidr, AvailabilityZone: aws.String(region + zone)})).Subnet.SubnetId
 }
 
 func (w *world) launchTemplate(name string, data ec2types.RequestLaunchTemplateData) string {
 	w.t.Helper()
-	return *must[*ec2.CreateLaunchTemplateOutput](w.t)(w.ec2.CreateLaunchTemplate(w.t.Context(), &ec2.CreateLaunchTemplateInput{LaunchTemplateName: &name, LaunchTemplateData: &data})).LaunchTemplate.LaunchTemplateId
+	return *must[*ec2.CreateLaunchTemplateOutput](w.t)(w.ec2.CreateLaunchTemplate(w.t.Context(),
+		&ec2.CreateLaunchTemplateInput{LaunchTemplateName: &name,
+			LaunchTemplateData: &data})).LaunchTemplate.LaunchTemplateId
 }
 
 func image(t testing.TB) string {
 	t.Helper()
-	i, ok := ami.ByParameter(region, "/aws/service/eks/optimized-ami/1.35/amazon-linux-2023/x86_64/standard/recommended/image_id")
+	i, ok := ami.ByParameter(region,
+		"/aws/service/eks/optimized-ami/1.35/amazon-linux-2023/x86_64/standard/recommended/image_id")
 	if !ok {
 		t.Fatal("no image")
 	}
@@ -273,8 +294,10 @@ func image(t testing.TB) string {
 func (w *world) create(name string, min, max, desired int32, change ...func(*autoscaling.CreateAutoScalingGroupInput)) {
 	w.t.Helper()
 	in := &autoscaling.CreateAutoScalingGroupInput{
-		AutoScalingGroupName: &name, MinSize: &min, MaxSize: &max, DesiredCapacity: &desired, VPCZoneIdentifier: aws.String(strings.Join(w.subnets, ",")),
-		LaunchTemplate: &types.LaunchTemplateSpecification{LaunchTemplateId: &w.template, Version: aws.String("$Latest")},
+		AutoScalingGroupName: &name, MinSize: &min, MaxSize: &max, DesiredCapacity: &desired,
+		VPCZoneIdentifier: aws.String(strings.Join(w.subnets, ",")),
+		LaunchTemplate: &types.LaunchTemplateSpecification{LaunchTemplateId: &w.template,
+			Version: aws.String("$Latest")},
 	}
 	for _, c := range change {
 		c(in)
@@ -285,7 +308,8 @@ func (w *world) create(name string, min, max, desired int32, change ...func(*aut
 // group is a group as the API shows it; its name is empty when there is none.
 func (w *world) group(name string) types.AutoScalingGroup {
 	w.t.Helper()
-	out := must[*autoscaling.DescribeAutoScalingGroupsOutput](w.t)(w.DescribeAutoScalingGroups(w.t.Context(), &autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{name}}))
+	out := must[*autoscaling.DescribeAutoScalingGroupsOutput](w.t)(w.DescribeAutoScalingGroups(w.t.Context(),
+		&autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{name}}))
 	if len(out.AutoScalingGroups) == 0 {
 		return types.AutoScalingGroup{}
 	}
@@ -346,7 +370,8 @@ func (w *world) activities(name string) []types.Activity {
 // tags are the tags of an instance.
 func (w *world) tags(id string) map[string]string {
 	w.t.Helper()
-	out := must[*ec2.DescribeInstancesOutput](w.t)(w.ec2.DescribeInstances(w.t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{id}}))
+	out := must[*ec2.DescribeInstancesOutput](w.t)(w.ec2.DescribeInstances(w.t.Context(),
+		&ec2.DescribeInstancesInput{InstanceIds: []string{id}}))
 	tags := make(map[string]string)
 	for _, t := range out.Reservations[0].Instances[0].Tags {
 		tags[*t.Key] = *t.Value

@@ -19,7 +19,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
-// maxWait is how long a lifecycle action may take altogether: 48 hours, or 100 times its heartbeat timeout if that is less.
+// maxWait is how long a lifecycle action may take altogether: 48 hours, or 100 times its heartbeat timeout if that is
+// less.
 const maxWait = 48 * 60 * 60
 
 var hookName = regexp.MustCompile(`^[A-Za-z0-9\-_/]{1,255}$`)
@@ -31,8 +32,8 @@ type hookRequest struct {
 	metadata, notificationTarget, roleARN *string
 }
 
-// hookOf is the hook that a request makes, perhaps of one that is there.
-func hookOf(before *record.AutoScalingHook, r hookRequest) (record.AutoScalingHook, error) {
+// buildHook is the hook that a request makes, perhaps of one that is there.
+func buildHook(before *record.AutoScalingHook, r hookRequest) (record.AutoScalingHook, error) {
 	h := record.AutoScalingHook{DefaultResult: "ABANDON", HeartbeatTimeout: 3600}
 	if before != nil {
 		h = *before
@@ -52,13 +53,17 @@ func hookOf(before *record.AutoScalingHook, r hookRequest) (record.AutoScalingHo
 	case h.Transition == "":
 		return h, validation("LifecycleTransition is required for new lifecycle hook %s", h.Name)
 	case h.Transition != launching && h.Transition != terminating:
-		return h, validation("Lifecycle transition %s is invalid. Valid values: [%s, %s]", h.Transition, launching, terminating)
+		return h, validation("Lifecycle transition %s is invalid. Valid values: [%s, %s]", h.Transition, launching,
+			terminating)
 	case h.DefaultResult != "CONTINUE" && h.DefaultResult != "ABANDON":
 		return h, validation("Default result %s is invalid. Valid values: [CONTINUE, ABANDON]", h.DefaultResult)
 	case h.HeartbeatTimeout < 30 || h.HeartbeatTimeout > 7200:
 		return h, validation("Heartbeat timeout must be between 30 and 7200 seconds, but is %d", h.HeartbeatTimeout)
 	case aws.ToString(r.notificationTarget) != "":
-		return h, validation("Unable to publish test message to notification target %s: coracle serves neither Amazon SNS nor Amazon SQS. Watch the lifecycle state of the instances instead.", *r.notificationTarget)
+		return h,
+			validation(
+				"Unable to publish test message to notification target %s: coracle serves neither Amazon SNS nor "+
+					"Amazon SQS. Watch the lifecycle state of the instances instead.", *r.notificationTarget)
 	case aws.ToString(r.roleARN) != "":
 		return h, validation("RoleARN is for a NotificationTargetARN, which coracle does not support")
 	}
@@ -66,14 +71,18 @@ func hookOf(before *record.AutoScalingHook, r hookRequest) (record.AutoScalingHo
 }
 
 func putHook(g *record.AutoScalingGroup, h record.AutoScalingHook) error {
-	i, found := slices.BinarySearchFunc(g.Hooks, h.Name, func(h record.AutoScalingHook, name string) int { return cmp.Compare(h.Name, name) })
+	i, found := slices.BinarySearchFunc(g.Hooks, h.Name, func(h record.AutoScalingHook,
+		name string) int {
+		return cmp.Compare(h.Name, name)
+	})
 	if found {
 		g.Hooks = slices.Clone(g.Hooks)
 		g.Hooks[i] = h
 		return nil
 	}
 	if len(g.Hooks) >= maxHooks {
-		return limitExceeded("You have already reached your limit of lifecycle hooks (%d) for group %s", maxHooks, g.Name)
+		return limitExceeded("You have already reached your limit of lifecycle hooks (%d) for group %s", maxHooks,
+			g.Name)
 	}
 	g.Hooks = slices.Insert(slices.Clone(g.Hooks), i, h)
 	return nil
@@ -115,11 +124,14 @@ func (s *Service) hookHandlers() []wire.Handler {
 	}
 }
 
-// PutLifecycleHook makes or changes a hook: instances wait in Pending:Wait or Terminating:Wait until the action is completed.
-func (s *Service) PutLifecycleHook(ctx context.Context, in *autoscaling.PutLifecycleHookInput) (*autoscaling.PutLifecycleHookOutput, error) {
-	_, err := s.change(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
-		hook, err := hookOf(findHook(*g, *in.LifecycleHookName), hookRequest{
-			in.LifecycleHookName, in.LifecycleTransition, in.DefaultResult, in.HeartbeatTimeout, in.NotificationMetadata, in.NotificationTargetARN, in.RoleARN,
+// PutLifecycleHook makes or changes a hook: instances wait in Pending:Wait or Terminating:Wait until the action is
+// completed.
+func (s *Service) PutLifecycleHook(ctx context.Context, in *autoscaling.PutLifecycleHookInput) (
+	*autoscaling.PutLifecycleHookOutput, error) {
+	_, err := s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+		hook, err := buildHook(findHook(*g, *in.LifecycleHookName), hookRequest{
+			in.LifecycleHookName, in.LifecycleTransition, in.DefaultResult, in.HeartbeatTimeout,
+			in.NotificationMetadata, in.NotificationTargetARN, in.RoleARN,
 		})
 		if err != nil {
 			return nil, err
@@ -132,13 +144,16 @@ func (s *Service) PutLifecycleHook(ctx context.Context, in *autoscaling.PutLifec
 	return &autoscaling.PutLifecycleHookOutput{}, nil
 }
 
-// DeleteLifecycleHook deletes a hook. Actions that wait for it are completed: launches are abandoned, terminations go on.
-func (s *Service) DeleteLifecycleHook(ctx context.Context, in *autoscaling.DeleteLifecycleHookInput) (*autoscaling.DeleteLifecycleHookOutput, error) {
-	_, err := s.change(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+// DeleteLifecycleHook deletes a hook. Actions that wait for it are completed: launches are abandoned, terminations go
+// on.
+func (s *Service) DeleteLifecycleHook(ctx context.Context, in *autoscaling.DeleteLifecycleHookInput) (
+	*autoscaling.DeleteLifecycleHookOutput, error) {
+	_, err := s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 		if findHook(*g, *in.LifecycleHookName) == nil {
-			return nil, noHook(*in.LifecycleHookName)
+			return nil, hookNotFound(*in.LifecycleHookName)
 		}
-		g.Hooks = slices.DeleteFunc(slices.Clone(g.Hooks), func(h record.AutoScalingHook) bool { return h.Name == *in.LifecycleHookName })
+		g.Hooks = slices.DeleteFunc(slices.Clone(g.Hooks),
+			func(h record.AutoScalingHook) bool { return h.Name == *in.LifecycleHookName })
 		return nil, nil
 	})
 	if err != nil {
@@ -147,18 +162,19 @@ func (s *Service) DeleteLifecycleHook(ctx context.Context, in *autoscaling.Delet
 	return &autoscaling.DeleteLifecycleHookOutput{}, nil
 }
 
-func noHook(name string) error { return validation("Lifecycle Hook %s not found.", name) }
+func hookNotFound(name string) error { return validation("Lifecycle Hook %s not found.", name) }
 
 // DescribeLifecycleHooks tells of the hooks of a group.
-func (s *Service) DescribeLifecycleHooks(ctx context.Context, in *autoscaling.DescribeLifecycleHooksInput) (*autoscaling.DescribeLifecycleHooksOutput, error) {
-	row, err := s.group(ctx, in.AutoScalingGroupName)
+func (s *Service) DescribeLifecycleHooks(ctx context.Context, in *autoscaling.DescribeLifecycleHooksInput) (
+	*autoscaling.DescribeLifecycleHooksOutput, error) {
+	row, err := s.getGroup(ctx, in.AutoScalingGroupName)
 	if err != nil {
 		return nil, err
 	}
 	out := &autoscaling.DescribeLifecycleHooksOutput{LifecycleHooks: []types.LifecycleHook{}}
 	for _, name := range in.LifecycleHookNames {
 		if findHook(row.Value, name) == nil {
-			return nil, noHook(name)
+			return nil, hookNotFound(name)
 		}
 	}
 	for _, h := range row.Value.Hooks {
@@ -166,26 +182,31 @@ func (s *Service) DescribeLifecycleHooks(ctx context.Context, in *autoscaling.De
 			continue
 		}
 		out.LifecycleHooks = append(out.LifecycleHooks, types.LifecycleHook{
-			AutoScalingGroupName: &row.Value.Name, LifecycleHookName: &h.Name, LifecycleTransition: &h.Transition, DefaultResult: &h.DefaultResult,
-			HeartbeatTimeout: &h.HeartbeatTimeout, GlobalTimeout: new(min(maxWait, 100*h.HeartbeatTimeout)), NotificationMetadata: optional(h.Metadata),
+			AutoScalingGroupName: &row.Value.Name, LifecycleHookName: &h.Name, LifecycleTransition: &h.Transition,
+			DefaultResult:    &h.DefaultResult,
+			HeartbeatTimeout: &h.HeartbeatTimeout, GlobalTimeout: new(min(maxWait, 100*h.HeartbeatTimeout)),
+			NotificationMetadata: optional(h.Metadata),
 		})
 	}
 	return out, nil
 }
 
 // DescribeLifecycleHookTypes lists the transitions for which there are hooks.
-func (s *Service) DescribeLifecycleHookTypes(context.Context, *autoscaling.DescribeLifecycleHookTypesInput) (*autoscaling.DescribeLifecycleHookTypesOutput, error) {
+func (s *Service) DescribeLifecycleHookTypes(context.Context, *autoscaling.DescribeLifecycleHookTypesInput) (
+	*autoscaling.DescribeLifecycleHookTypesOutput, error) {
 	return &autoscaling.DescribeLifecycleHookTypesOutput{LifecycleHookTypes: []string{launching, terminating}}, nil
 }
 
-// action finds the lifecycle action that a request names by its token, or by the instance that waits.
-func (s *Service) action(ctx context.Context, group, hook, token, instance *string) (record.AutoScalingInstance, record.AutoScalingAction, error) {
-	row, err := s.group(ctx, group)
+// findAction finds the lifecycle action that a request names by its token, or by the instance that waits.
+func (s *Service) findAction(ctx context.Context, group, hook, token, instance *string) (record.AutoScalingInstance,
+	record.AutoScalingAction, error) {
+	row, err := s.getGroup(ctx, group)
 	if err != nil {
 		return record.AutoScalingInstance{}, record.AutoScalingAction{}, err
 	}
 	if token == nil && instance == nil {
-		return record.AutoScalingInstance{}, record.AutoScalingAction{}, validation("Either LifecycleActionToken or InstanceId is required")
+		return record.AutoScalingInstance{}, record.AutoScalingAction{},
+			validation("Either LifecycleActionToken or InstanceId is required")
 	}
 	members, err := s.members(ctx, row.Value)
 	if err != nil {
@@ -205,15 +226,18 @@ func (s *Service) action(ctx context.Context, group, hook, token, instance *stri
 	if instance != nil {
 		who = fmt.Sprintf("instance ID: %s", *instance)
 	}
-	return record.AutoScalingInstance{}, record.AutoScalingAction{}, validation("No active Lifecycle Action found with %s", who)
+	return record.AutoScalingInstance{}, record.AutoScalingAction{},
+		validation("No active Lifecycle Action found with %s", who)
 }
 
 // CompleteLifecycleAction lets an instance that waits go on (CONTINUE) or not (ABANDON).
-func (s *Service) CompleteLifecycleAction(ctx context.Context, in *autoscaling.CompleteLifecycleActionInput) (*autoscaling.CompleteLifecycleActionOutput, error) {
+func (s *Service) CompleteLifecycleAction(ctx context.Context, in *autoscaling.CompleteLifecycleActionInput) (
+	*autoscaling.CompleteLifecycleActionOutput, error) {
 	if r := *in.LifecycleActionResult; r != "CONTINUE" && r != "ABANDON" {
 		return nil, validation("Lifecycle action result %s is invalid. Valid values: [CONTINUE, ABANDON]", r)
 	}
-	i, action, err := s.action(ctx, in.AutoScalingGroupName, in.LifecycleHookName, in.LifecycleActionToken, in.InstanceId)
+	i, action, err := s.findAction(ctx, in.AutoScalingGroupName, in.LifecycleHookName, in.LifecycleActionToken,
+		in.InstanceId)
 	if err != nil {
 		return nil, err
 	}
@@ -232,8 +256,10 @@ func (s *Service) CompleteLifecycleAction(ctx context.Context, in *autoscaling.C
 }
 
 // RecordLifecycleActionHeartbeat gives an action its heartbeat timeout again.
-func (s *Service) RecordLifecycleActionHeartbeat(ctx context.Context, in *autoscaling.RecordLifecycleActionHeartbeatInput) (*autoscaling.RecordLifecycleActionHeartbeatOutput, error) {
-	i, action, err := s.action(ctx, in.AutoScalingGroupName, in.LifecycleHookName, in.LifecycleActionToken, in.InstanceId)
+func (s *Service) RecordLifecycleActionHeartbeat(ctx context.Context,
+	in *autoscaling.RecordLifecycleActionHeartbeatInput) (*autoscaling.RecordLifecycleActionHeartbeatOutput, error) {
+	i, action, err := s.findAction(ctx, in.AutoScalingGroupName, in.LifecycleHookName, in.LifecycleActionToken,
+		in.InstanceId)
 	if err != nil {
 		return nil, err
 	}

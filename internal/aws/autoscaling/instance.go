@@ -22,8 +22,8 @@ import (
 
 const maxInstances = 20 // of one request about instances
 
-// member is an instance of a group, and a noInstance error if it is in none.
-func (s *Service) member(ctx context.Context, id string) (record.AutoScalingInstance, error) {
+// getMember is an instance of a group, and a noInstance error if it is in none.
+func (s *Service) getMember(ctx context.Context, id string) (record.AutoScalingInstance, error) {
 	row, err := s.memberRow(ctx, id)
 	return row.Value, err
 }
@@ -37,7 +37,8 @@ func (s *Service) memberRow(ctx context.Context, id string) (store.Row[record.Au
 }
 
 // memberOf is an instance of that group.
-func (s *Service) memberOf(ctx context.Context, g record.AutoScalingGroup, id string) (store.Row[record.AutoScalingInstance], error) {
+func (s *Service) memberOf(ctx context.Context, g record.AutoScalingGroup,
+	id string) (store.Row[record.AutoScalingInstance], error) {
 	row, err := s.memberRow(ctx, id)
 	if err != nil || row.Value.GroupID != g.ID {
 		return row, validation("The instance %s is not part of Auto Scaling group %s.", id, g.Name)
@@ -45,8 +46,9 @@ func (s *Service) memberOf(ctx context.Context, g record.AutoScalingGroup, id st
 	return row, nil
 }
 
-// order is the op that edits what is wanted of an instance.
-func (s *Service) order(ctx context.Context, groupName, groupID, instance string, edit func(*record.AutoScalingOrder)) (store.Op, error) {
+// updateOrderOp is the op that edits what is wanted of an instance.
+func (s *Service) updateOrderOp(ctx context.Context, groupName, groupID, instance string,
+	edit func(*record.AutoScalingOrder)) (store.Op, error) {
 	key := placeOf(ctx).instanceKey(instance)
 	row, err := s.orders.Copy(ctx, key)
 	switch {
@@ -64,7 +66,8 @@ func (s *Service) order(ctx context.Context, groupName, groupID, instance string
 }
 
 // command edits what is wanted of an instance of a group, when the group itself stays as it is.
-func (s *Service) command(ctx context.Context, id string, check func(record.AutoScalingInstance) error, edit func(*record.AutoScalingOrder)) error {
+func (s *Service) command(ctx context.Context, id string, check func(record.AutoScalingInstance) error,
+	edit func(*record.AutoScalingOrder)) error {
 	for {
 		row, err := s.memberRow(ctx, id)
 		if err != nil {
@@ -74,7 +77,7 @@ func (s *Service) command(ctx context.Context, id string, check func(record.Auto
 		if err := check(i); err != nil {
 			return err
 		}
-		op, err := s.order(ctx, i.GroupName, i.GroupID, id, edit)
+		op, err := s.updateOrderOp(ctx, i.GroupName, i.GroupID, id, edit)
 		if err != nil {
 			return err
 		}
@@ -86,24 +89,31 @@ func (s *Service) command(ctx context.Context, id string, check func(record.Auto
 	}
 }
 
-// begun is the activity that a request about an instance answers with. The controller records it under the same ID when it carries the request out.
-func begun(g record.AutoScalingGroup, r record.AutoScalingRequest, description, zone string) types.Activity {
+// startedActivity is the activity that a request about an instance answers with. The controller records it under the
+// same ID when it carries the request out.
+func startedActivity(g record.AutoScalingGroup, r record.AutoScalingRequest, description, zone string) types.Activity {
 	details, err := json.Marshal(map[string]string{"Availability Zone": zone})
 	if err != nil {
 		panic(err) // two strings
 	}
 	return types.Activity{
-		ActivityId: &r.ActivityID, AutoScalingGroupName: &g.Name, AutoScalingGroupARN: new(g.ARN()), Cause: &r.Cause, Description: &description,
-		Details: new(string(details)), Progress: aws.Int32(0), StartTime: &r.At, StatusCode: types.ScalingActivityStatusCodeInProgress,
+		ActivityId: &r.ActivityID, AutoScalingGroupName: &g.Name, AutoScalingGroupARN: new(g.ARN()), Cause: &r.Cause,
+		Description: &description,
+		Details:     new(string(details)), Progress: aws.Int32(0), StartTime: &r.At,
+		StatusCode: types.ScalingActivityStatusCodeInProgress,
 	}
 }
 
 func (s *Service) request(now time.Time, format string, args ...any) *record.AutoScalingRequest {
-	return &record.AutoScalingRequest{ActivityID: newUUID(), At: now, Cause: fmt.Sprintf("At %s ", at(now)) + fmt.Sprintf(format, args...)}
+	return &record.AutoScalingRequest{ActivityID: newUUID(), At: now, Cause: fmt.Sprintf("At %s ", formatTime(now)) +
+		fmt.Sprintf(format, args...)}
 }
 
 func tooSmall(g record.AutoScalingGroup) error {
-	return validation("Currently, desiredSize equals minSize (%d). Terminating instance without replacement will violate group's min size constraint. Either set shouldDecrementDesiredCapacity flag to false or lower group's min size.", g.Min)
+	return validation(
+		"Currently, desiredSize equals minSize (%d). Terminating instance without replacement will violate group's "+
+			"min size constraint. Either set shouldDecrementDesiredCapacity flag to false or lower group's min size.",
+		g.Min)
 }
 
 // instanceHandlers are the operations of this file, each with what its caller needs permission for.
@@ -112,7 +122,8 @@ func (s *Service) instanceHandlers() []wire.Handler {
 		wire.Handle(s.TerminateInstanceInAutoScalingGroup, func(
 			ctx context.Context, action string, in *autoscaling.TerminateInstanceInAutoScalingGroupInput,
 		) ([]wire.Target, error) {
-			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName, instances: in.InstanceIds, instance: in.InstanceId})
+			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName, instances: in.InstanceIds,
+				instance: in.InstanceId})
 		}),
 		wire.Handle(s.DetachInstances, func(
 			ctx context.Context, action string, in *autoscaling.DetachInstancesInput,
@@ -147,12 +158,16 @@ func (s *Service) instanceHandlers() []wire.Handler {
 	}
 }
 
-// TerminateInstanceInAutoScalingGroup terminates an instance; another takes its place unless the desired capacity goes down with it.
-func (s *Service) TerminateInstanceInAutoScalingGroup(ctx context.Context, in *autoscaling.TerminateInstanceInAutoScalingGroupInput) (*autoscaling.TerminateInstanceInAutoScalingGroupOutput, error) {
+// TerminateInstanceInAutoScalingGroup terminates an instance; another takes its place unless the desired capacity goes
+// down with it.
+func (s *Service) TerminateInstanceInAutoScalingGroup(ctx context.Context,
+	in *autoscaling.TerminateInstanceInAutoScalingGroupInput) (*autoscaling.TerminateInstanceInAutoScalingGroupOutput,
+	error) {
 	if in.InstanceId == nil || len(in.InstanceIds) > 0 {
-		return nil, validation("InstanceId is required: coracle terminates one instance per request, and takes no InstanceIds")
+		return nil,
+			validation("InstanceId is required: coracle terminates one instance per request, and takes no InstanceIds")
 	}
-	i, err := s.member(ctx, *in.InstanceId)
+	i, err := s.getMember(ctx, *in.InstanceId)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +175,7 @@ func (s *Service) TerminateInstanceInAutoScalingGroup(ctx context.Context, in *a
 		return nil, validation("The instance %s is not part of Auto Scaling group %s.", i.ID, *group)
 	}
 	var activity types.Activity
-	_, err = s.change(ctx, &i.GroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+	_, err = s.updateGroup(ctx, &i.GroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 		row, err := s.memberRow(ctx, *in.InstanceId)
 		if err != nil {
 			return nil, err
@@ -170,8 +185,9 @@ func (s *Service) TerminateInstanceInAutoScalingGroup(ctx context.Context, in *a
 			return nil, err
 		}
 		description, now := "Terminating EC2 instance: "+i.ID, s.timestamp()
-		if row, err := s.orders.Get(ctx, placeOf(ctx).instanceKey(i.ID)); err == nil && row.Value.GroupID == g.ID && row.Value.Terminate != nil {
-			activity = begun(*g, *row.Value.Terminate, description, i.Zone) // it is on its way
+		if row, err := s.orders.Get(ctx, placeOf(ctx).instanceKey(i.ID)); err == nil && row.Value.GroupID == g.ID &&
+			row.Value.Terminate != nil {
+			activity = startedActivity(*g, *row.Value.Terminate, description, i.Zone) // it is on its way
 			return nil, nil
 		}
 		if isTerminating(i.State) {
@@ -185,11 +201,12 @@ func (s *Service) TerminateInstanceInAutoScalingGroup(ctx context.Context, in *a
 			if g.Desired-i.Weight < g.Min {
 				return nil, tooSmall(*g)
 			}
-			r = s.request(now, "instance %s was taken out of service in response to a user request, shrinking the capacity from %d to %d.", i.ID, g.Desired, g.Desired-i.Weight)
+			r = s.request(now,
+				"instance %s was taken out of service in response to a user request, shrinking the capacity from %d to %d.", i.ID, g.Desired, g.Desired-i.Weight)
 			g.Desired -= i.Weight
 		}
-		activity = begun(*g, *r, description, i.Zone)
-		op, err := s.order(ctx, g.Name, g.ID, i.ID, func(o *record.AutoScalingOrder) { o.Terminate = r })
+		activity = startedActivity(*g, *r, description, i.Zone)
+		op, err := s.updateOrderOp(ctx, g.Name, g.ID, i.ID, func(o *record.AutoScalingOrder) { o.Terminate = r })
 		return []store.Op{op, s.instances.CheckOp(row)}, err
 	})
 	if err != nil {
@@ -199,7 +216,9 @@ func (s *Service) TerminateInstanceInAutoScalingGroup(ctx context.Context, in *a
 }
 
 // eachMember is a change of a group together with orders about some of its instances.
-func (s *Service) eachMember(ctx context.Context, group *string, ids []string, do func(g *record.AutoScalingGroup, i record.AutoScalingInstance, description *string) (func(*record.AutoScalingOrder), *record.AutoScalingRequest, error)) ([]types.Activity, error) {
+func (s *Service) eachMember(ctx context.Context, group *string, ids []string, do func(g *record.AutoScalingGroup,
+	i record.AutoScalingInstance, description *string) (func(*record.AutoScalingOrder), *record.AutoScalingRequest,
+	error)) ([]types.Activity, error) {
 	switch {
 	case len(ids) == 0:
 		return nil, validation("At least one instance ID is required")
@@ -208,7 +227,7 @@ func (s *Service) eachMember(ctx context.Context, group *string, ids []string, d
 	}
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	var activities []types.Activity
-	_, err := s.change(ctx, group, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+	_, err := s.updateGroup(ctx, group, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 		activities = []types.Activity{}
 		var ops []store.Op
 		for _, id := range ids {
@@ -222,12 +241,12 @@ func (s *Service) eachMember(ctx context.Context, group *string, ids []string, d
 			if err != nil {
 				return nil, err
 			}
-			op, err := s.order(ctx, g.Name, g.ID, id, edit)
+			op, err := s.updateOrderOp(ctx, g.Name, g.ID, id, edit)
 			if err != nil {
 				return nil, err
 			}
 			ops = append(ops, op, s.instances.CheckOp(row))
-			activities = append(activities, begun(*g, *r, description+id, i.Zone))
+			activities = append(activities, startedActivity(*g, *r, description+id, i.Zone))
 		}
 		return ops, nil
 	})
@@ -235,8 +254,11 @@ func (s *Service) eachMember(ctx context.Context, group *string, ids []string, d
 }
 
 // DetachInstances takes instances out of a group and leaves them running.
-func (s *Service) DetachInstances(ctx context.Context, in *autoscaling.DetachInstancesInput) (*autoscaling.DetachInstancesOutput, error) {
-	activities, err := s.eachMember(ctx, in.AutoScalingGroupName, in.InstanceIds, func(g *record.AutoScalingGroup, i record.AutoScalingInstance, description *string) (func(*record.AutoScalingOrder), *record.AutoScalingRequest, error) {
+func (s *Service) DetachInstances(ctx context.Context, in *autoscaling.DetachInstancesInput) (
+	*autoscaling.DetachInstancesOutput, error) {
+	activities, err := s.eachMember(ctx, in.AutoScalingGroupName, in.InstanceIds, func(g *record.AutoScalingGroup,
+		i record.AutoScalingInstance, description *string) (func(*record.AutoScalingOrder), *record.AutoScalingRequest,
+		error) {
 		if i.State != types.LifecycleStateInService && i.State != types.LifecycleStateStandby {
 			return nil, nil, validation("The instance %s is not in InService or Standby.", i.ID)
 		}
@@ -246,7 +268,9 @@ func (s *Service) DetachInstances(ctx context.Context, in *autoscaling.DetachIns
 			if g.Desired-i.Weight < g.Min {
 				return nil, nil, tooSmall(*g)
 			}
-			r = s.request(s.timestamp(), "instance %s was detached in response to a user request, shrinking the capacity from %d to %d.", i.ID, g.Desired, g.Desired-i.Weight)
+			r = s.request(s.timestamp(),
+				"instance %s was detached in response to a user request, shrinking the capacity from %d to %d.", i.ID,
+				g.Desired, g.Desired-i.Weight)
 			g.Desired -= i.Weight
 		}
 		return func(o *record.AutoScalingOrder) { o.Detach = r }, r, nil
@@ -258,8 +282,11 @@ func (s *Service) DetachInstances(ctx context.Context, in *autoscaling.DetachIns
 }
 
 // EnterStandby takes instances out of service, running and in the group.
-func (s *Service) EnterStandby(ctx context.Context, in *autoscaling.EnterStandbyInput) (*autoscaling.EnterStandbyOutput, error) {
-	activities, err := s.eachMember(ctx, in.AutoScalingGroupName, in.InstanceIds, func(g *record.AutoScalingGroup, i record.AutoScalingInstance, description *string) (func(*record.AutoScalingOrder), *record.AutoScalingRequest, error) {
+func (s *Service) EnterStandby(ctx context.Context, in *autoscaling.EnterStandbyInput) (*autoscaling.EnterStandbyOutput,
+	error) {
+	activities, err := s.eachMember(ctx, in.AutoScalingGroupName, in.InstanceIds, func(g *record.AutoScalingGroup,
+		i record.AutoScalingInstance, description *string) (func(*record.AutoScalingOrder), *record.AutoScalingRequest,
+		error) {
 		if i.State != types.LifecycleStateInService {
 			return nil, nil, validation("The instance %s is not in InService.", i.ID)
 		}
@@ -267,9 +294,14 @@ func (s *Service) EnterStandby(ctx context.Context, in *autoscaling.EnterStandby
 		r := s.request(s.timestamp(), "instance %s was moved to standby in response to a user request.", i.ID)
 		if *in.ShouldDecrementDesiredCapacity {
 			if g.Desired-i.Weight < g.Min {
-				return nil, nil, validation("AutoScalingGroup %s has min-size=%d, max-size=%d, and desired-size=%d. To place into standby 1 instance, please update the AutoScalingGroup sizes appropriately.", g.Name, g.Min, g.Max, g.Desired)
+				return nil, nil, validation(
+					"AutoScalingGroup %s has min-size=%d, max-size=%d, and desired-size=%d. To place into standby 1 "+
+						"instance, please update the AutoScalingGroup sizes appropriately.", g.Name, g.Min, g.Max,
+					g.Desired)
 			}
-			r = s.request(s.timestamp(), "instance %s was moved to standby in response to a user request, shrinking the capacity from %d to %d.", i.ID, g.Desired, g.Desired-i.Weight)
+			r = s.request(s.timestamp(),
+				"instance %s was moved to standby in response to a user request, shrinking the capacity from %d to %d.",
+				i.ID, g.Desired, g.Desired-i.Weight)
 			g.Desired -= i.Weight
 		}
 		return func(o *record.AutoScalingOrder) { o.Standby, o.StandbyBy = true, r }, r, nil
@@ -281,16 +313,23 @@ func (s *Service) EnterStandby(ctx context.Context, in *autoscaling.EnterStandby
 }
 
 // ExitStandby puts instances that are in standby into service again.
-func (s *Service) ExitStandby(ctx context.Context, in *autoscaling.ExitStandbyInput) (*autoscaling.ExitStandbyOutput, error) {
-	activities, err := s.eachMember(ctx, in.AutoScalingGroupName, in.InstanceIds, func(g *record.AutoScalingGroup, i record.AutoScalingInstance, description *string) (func(*record.AutoScalingOrder), *record.AutoScalingRequest, error) {
+func (s *Service) ExitStandby(ctx context.Context, in *autoscaling.ExitStandbyInput) (*autoscaling.ExitStandbyOutput,
+	error) {
+	activities, err := s.eachMember(ctx, in.AutoScalingGroupName, in.InstanceIds, func(g *record.AutoScalingGroup,
+		i record.AutoScalingInstance, description *string) (func(*record.AutoScalingOrder), *record.AutoScalingRequest,
+		error) {
 		if i.State != types.LifecycleStateStandby {
 			return nil, nil, validation("The instance %s is not in Standby.", i.ID)
 		}
 		if g.Desired+i.Weight > g.Max {
-			return nil, nil, validation("AutoScalingGroup %s has min-size=%d, max-size=%d, and desired-size=%d. To remove from standby 1 instance, please update the AutoScalingGroup sizes appropriately.", g.Name, g.Min, g.Max, g.Desired)
+			return nil, nil, validation(
+				"AutoScalingGroup %s has min-size=%d, max-size=%d, and desired-size=%d. To remove from standby 1 "+
+					"instance, please update the AutoScalingGroup sizes appropriately.", g.Name, g.Min, g.Max,
+				g.Desired)
 		}
 		*description = "Moving EC2 instance out of Standby: "
-		r := s.request(s.timestamp(), "instance %s was moved out of standby in response to a user request, increasing the capacity from %d to %d.", i.ID, g.Desired, g.Desired+i.Weight)
+		r := s.request(s.timestamp(),
+			"instance %s was moved out of standby in response to a user request, increasing the capacity from %d to %d.", i.ID, g.Desired, g.Desired+i.Weight)
 		g.Desired += i.Weight
 		return func(o *record.AutoScalingOrder) { o.Standby, o.StandbyBy = false, r }, r, nil
 	})
@@ -301,7 +340,8 @@ func (s *Service) ExitStandby(ctx context.Context, in *autoscaling.ExitStandbyIn
 }
 
 // AttachInstances makes running instances members of a group.
-func (s *Service) AttachInstances(ctx context.Context, in *autoscaling.AttachInstancesInput) (*autoscaling.AttachInstancesOutput, error) {
+func (s *Service) AttachInstances(ctx context.Context, in *autoscaling.AttachInstancesInput) (
+	*autoscaling.AttachInstancesOutput, error) {
 	switch n := len(in.InstanceIds); {
 	case n == 0:
 		return nil, validation("At least one instance ID is required")
@@ -310,7 +350,7 @@ func (s *Service) AttachInstances(ctx context.Context, in *autoscaling.AttachIns
 	}
 	ids := slices.Compact(slices.Sorted(slices.Values(in.InstanceIds)))
 	place := placeOf(ctx)
-	_, err := s.change(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+	_, err := s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 		var ops []store.Op
 		for _, id := range ids {
 			instance, err := record.Instances(s.store).Get(ctx, place.instanceKey(id))
@@ -323,28 +363,37 @@ func (s *Service) AttachInstances(ctx context.Context, in *autoscaling.AttachIns
 			if err != nil && !errors.Is(err, store.ErrNotFound) {
 				return nil, err
 			}
-			if i, err := s.member(ctx, id); err == nil {
+			if i, err := s.getMember(ctx, id); err == nil {
 				return nil, validation("The instance %s is already part of Auto Scaling group: %s", id, i.GroupName)
 			}
 			if row, err := s.orders.Get(ctx, place.instanceKey(id)); err == nil && row.Value.Attach != nil {
-				return nil, validation("The instance %s is already part of Auto Scaling group: %s", id, row.Value.GroupName)
+				return nil, validation("The instance %s is already part of Auto Scaling group: %s", id,
+					row.Value.GroupName)
 			}
-			if state := record.InstanceState(instance.Value, machine.Value); state != ec2types.InstanceStateNameRunning {
+			if state := record.InstanceState(instance.Value,
+				machine.Value); state != ec2types.InstanceStateNameRunning {
 				return nil, validation("Instance %s is not in correct state: it is %s, and must be running", id, state)
 			}
 			if !slices.Contains(g.Zones, instance.Value.AvailabilityZone) {
-				return nil, validation("The availability zone %s of instance %s is not one of Auto Scaling group %s", instance.Value.AvailabilityZone, id, g.Name)
+				return nil, validation("The availability zone %s of instance %s is not one of Auto Scaling group %s",
+					instance.Value.AvailabilityZone, id, g.Name)
 			}
-			r := s.request(s.timestamp(), "an instance was added in response to user request, increasing the capacity from %d to %d.", g.Desired, g.Desired+1)
+			r := s.request(s.timestamp(),
+				"an instance was added in response to user request, increasing the capacity from %d to %d.", g.Desired,
+				g.Desired+1)
 			g.Desired++
-			op, err := s.order(ctx, g.Name, g.ID, id, func(o *record.AutoScalingOrder) { o.Attach = r })
+			op, err := s.updateOrderOp(ctx, g.Name, g.ID, id, func(o *record.AutoScalingOrder) { o.Attach = r })
 			if err != nil {
 				return nil, err
 			}
 			ops = append(ops, op)
 		}
 		if g.Desired > g.Max {
-			return nil, validation("AutoScalingGroup %s has min-size=%d, max-size=%d, desired-size=%d. To attach %d more instance, please update the AutoScalingGroup sizes appropriately.", g.Name, g.Min, g.Max, g.Desired-int32(len(ids)), len(ids))
+			return nil,
+				validation(
+					"AutoScalingGroup %s has min-size=%d, max-size=%d, desired-size=%d. To attach %d more instance, "+
+						"please update the AutoScalingGroup sizes appropriately.", g.Name, g.Min, g.Max,
+					g.Desired-int32(len(ids)), len(ids))
 		}
 		return ops, nil
 	})
@@ -355,7 +404,8 @@ func (s *Service) AttachInstances(ctx context.Context, in *autoscaling.AttachIns
 }
 
 // SetInstanceHealth says whether an instance is healthy; one that is not is replaced.
-func (s *Service) SetInstanceHealth(ctx context.Context, in *autoscaling.SetInstanceHealthInput) (*autoscaling.SetInstanceHealthOutput, error) {
+func (s *Service) SetInstanceHealth(ctx context.Context, in *autoscaling.SetInstanceHealthInput) (
+	*autoscaling.SetInstanceHealthOutput, error) {
 	if h := *in.HealthStatus; h != "Healthy" && h != "Unhealthy" {
 		return nil, validation("Valid instance health states are: [Healthy, Unhealthy]. %s is not", h)
 	}
@@ -375,11 +425,12 @@ func (s *Service) SetInstanceHealth(ctx context.Context, in *autoscaling.SetInst
 }
 
 // SetInstanceProtection says whether instances are protected from scale in.
-func (s *Service) SetInstanceProtection(ctx context.Context, in *autoscaling.SetInstanceProtectionInput) (*autoscaling.SetInstanceProtectionOutput, error) {
+func (s *Service) SetInstanceProtection(ctx context.Context, in *autoscaling.SetInstanceProtectionInput) (
+	*autoscaling.SetInstanceProtectionOutput, error) {
 	if n := len(in.InstanceIds); n == 0 || n > 50 {
 		return nil, validation("The number of instance ids must be from 1 to 50, but is %d", n)
 	}
-	g, err := s.group(ctx, in.AutoScalingGroupName)
+	g, err := s.getGroup(ctx, in.AutoScalingGroupName)
 	if err != nil {
 		return nil, err
 	}

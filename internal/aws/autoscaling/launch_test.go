@@ -25,7 +25,8 @@ func (w *world) failedWith(message string) types.Activity {
 	var found types.Activity
 	w.eventually("a launch fails with "+message, func() bool {
 		for _, a := range w.activities("nodes") {
-			if a.StatusCode == types.ScalingActivityStatusCodeFailed && strings.Contains(aws.ToString(a.StatusMessage), message) {
+			if a.StatusCode == types.ScalingActivityStatusCodeFailed && strings.Contains(aws.ToString(a.StatusMessage),
+				message) {
 				found = a
 				return true
 			}
@@ -39,15 +40,20 @@ func TestAFullSubnetIsLeftForAnother(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	tiny := w.subnet("10.0.9.0/28", "a") // 11 addresses
-	fill := w.launchTemplate("fill", ec2types.RequestLaunchTemplateData{ImageId: aws.String(image(t)), InstanceType: "m5.large"})
+	fill := w.launchTemplate("fill", ec2types.RequestLaunchTemplateData{ImageId: aws.String(image(t)),
+		InstanceType: "m5.large"})
 	must[*ec2.RunInstancesOutput](t)(w.ec2.RunInstances(t.Context(), &ec2.RunInstancesInput{
-		MinCount: aws.Int32(11), MaxCount: aws.Int32(11), SubnetId: &tiny, LaunchTemplate: &ec2types.LaunchTemplateSpecification{LaunchTemplateId: &fill},
+		MinCount: aws.Int32(11), MaxCount: aws.Int32(11), SubnetId: &tiny,
+		LaunchTemplate: &ec2types.LaunchTemplateSpecification{LaunchTemplateId: &fill},
 	}))
 	w.create("nodes", 0, 4, 4, func(in *autoscaling.CreateAutoScalingGroupInput) {
 		in.VPCZoneIdentifier = aws.String(tiny + "," + w.subnets[1])
 	})
-	a := w.failedWith("There are not enough free addresses in subnet '" + tiny + "' to satisfy the requested number of instances. Launching EC2 instance failed.")
-	if !strings.HasPrefix(*a.Description, "Launching a new EC2 instance.  Status Reason: There are not enough free addresses") || !strings.Contains(*a.Details, tiny) {
+	a := w.failedWith("There are not enough free addresses in subnet '" + tiny +
+		"' to satisfy the requested number of instances. Launching EC2 instance failed.")
+	if !strings.HasPrefix(*a.Description,
+		"Launching a new EC2 instance.  Status Reason: There are not enough free addresses") ||
+		!strings.Contains(*a.Details, tiny) {
 		t.Errorf("the activity is %s %s", *a.Description, *a.Details)
 	}
 	w.serves("nodes", 4)
@@ -64,7 +70,9 @@ func TestALaunchThatFailsIsTriedAgainLaterOrWhenTheGroupChanges(t *testing.T) {
 	ctx := t.Context()
 	w.set(func() { w.broken = "no room on this host" })
 	w.create("nodes", 0, 1, 1)
-	w.failedWith("Instance became unhealthy while waiting for instance to be in InService state. Termination Reason: Server.InternalError: no room on this host")
+	w.failedWith(
+		"Instance became unhealthy while waiting for instance to be in InService state. Termination Reason: " +
+			"Server.InternalError: no room on this host")
 	launched := func() int { return len(w.activities("nodes")) }
 	n := launched()
 	w.eventually("it is tried again after some time", func() bool {
@@ -80,11 +88,15 @@ func TestALaunchThatFailsIsTriedAgainLaterOrWhenTheGroupChanges(t *testing.T) {
 	// A template that is gone is told as EC2 tells it, and a change of the group has the launch tried again at once.
 	w.size(0)
 	w.eventually("the group is empty", func() bool { return len(w.group("nodes").Instances) == 0 })
-	must[*ec2.DeleteLaunchTemplateOutput](t)(w.ec2.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{LaunchTemplateId: &w.template}))
+	must[*ec2.DeleteLaunchTemplateOutput](t)(w.ec2.DeleteLaunchTemplate(ctx,
+		&ec2.DeleteLaunchTemplateInput{LaunchTemplateId: &w.template}))
 	w.size(1)
 	w.failedWith("You must use a valid fully-formed launch template. ")
-	w.template = w.launchTemplate("again", ec2types.RequestLaunchTemplateData{ImageId: aws.String(image(t)), InstanceType: "m5.xlarge"})
-	must[*autoscaling.UpdateAutoScalingGroupOutput](t)(w.UpdateAutoScalingGroup(ctx, &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: aws.String("nodes"), LaunchTemplate: &types.LaunchTemplateSpecification{LaunchTemplateId: &w.template}}))
+	w.template = w.launchTemplate("again", ec2types.RequestLaunchTemplateData{ImageId: aws.String(image(t)),
+		InstanceType: "m5.xlarge"})
+	must[*autoscaling.UpdateAutoScalingGroupOutput](t)(w.UpdateAutoScalingGroup(ctx,
+		&autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: aws.String("nodes"),
+			LaunchTemplate: &types.LaunchTemplateSpecification{LaunchTemplateId: &w.template}}))
 	w.serves("nodes", 1)
 
 	// A role that may not launch.
@@ -105,7 +117,8 @@ type interrupted struct {
 	lost *bool
 }
 
-func (i interrupted) RunInstances(ctx context.Context, in *ec2.RunInstancesInput, o ...func(*ec2.Options)) (*ec2.RunInstancesOutput, error) {
+func (i interrupted) RunInstances(ctx context.Context, in *ec2.RunInstancesInput, o ...func(*ec2.Options)) (
+	*ec2.RunInstancesOutput, error) {
 	out, err := i.EC2.RunInstances(ctx, in, o...)
 	if err == nil && !*i.lost {
 		*i.lost = true
@@ -142,7 +155,8 @@ func TestZonesAreBalanced(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx := t.Context()
-	w.create("nodes", 0, 10, 4, func(in *autoscaling.CreateAutoScalingGroupInput) { in.VPCZoneIdentifier = &w.subnets[0] })
+	w.create("nodes", 0, 10, 4,
+		func(in *autoscaling.CreateAutoScalingGroupInput) { in.VPCZoneIdentifier = &w.subnets[0] })
 	w.serves("nodes", 4)
 	zones := func() map[string]int {
 		n := make(map[string]int)
@@ -151,20 +165,29 @@ func TestZonesAreBalanced(t *testing.T) {
 		}
 		return n
 	}
-	must[*autoscaling.UpdateAutoScalingGroupOutput](t)(w.UpdateAutoScalingGroup(ctx, &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: aws.String("nodes"), VPCZoneIdentifier: aws.String(w.subnets[0] + "," + w.subnets[1])}))
+	must[*autoscaling.UpdateAutoScalingGroupOutput](t)(w.UpdateAutoScalingGroup(ctx,
+		&autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: aws.String("nodes"),
+			VPCZoneIdentifier: aws.String(w.subnets[0] + "," + w.subnets[1])}))
 	w.eventually("they are balanced", func() bool { z := zones(); return z["a"] == 2 && z["b"] == 2 })
 	if !slices.ContainsFunc(w.activities("nodes"), func(a types.Activity) bool {
 		return strings.Contains(*a.Cause, "an instance was launched to balance instances in zones")
 	}) {
 		t.Error("no activity says so")
 	}
-	must[*autoscaling.UpdateAutoScalingGroupOutput](t)(w.UpdateAutoScalingGroup(ctx, &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: aws.String("nodes"), VPCZoneIdentifier: aws.String(w.subnets[1] + "," + w.subnets[2])}))
-	w.eventually("they leave a zone that is not the group's", func() bool { z := zones(); return z["a"] == 0 && z["b"] == 2 && z["c"] == 2 })
+	must[*autoscaling.UpdateAutoScalingGroupOutput](t)(w.UpdateAutoScalingGroup(ctx,
+		&autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: aws.String("nodes"),
+			VPCZoneIdentifier: aws.String(w.subnets[1] + "," + w.subnets[2])}))
+	w.eventually("they leave a zone that is not the group's", func() bool {
+		z := zones()
+		return z["a"] == 0 &&
+			z["b"] == 2 && z["c"] == 2
+	})
 }
 
 func TestTerminationPolicies(t *testing.T) {
 	t.Parallel()
-	for policy, first := range map[string]int{"OldestInstance": 0, "NewestInstance": 2, "OldestLaunchTemplate": 0, "Default": 0} {
+	for policy, first := range map[string]int{"OldestInstance": 0, "NewestInstance": 2, "OldestLaunchTemplate": 0,
+		"Default": 0} {
 		t.Run(policy, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
@@ -174,9 +197,11 @@ func TestTerminationPolicies(t *testing.T) {
 			order := w.serves("nodes", 1)
 			for n := range 2 {
 				w.clock.Step(time.Minute)
-				must[*ec2.CreateLaunchTemplateVersionOutput](t)(w.ec2.CreateLaunchTemplateVersion(t.Context(), &ec2.CreateLaunchTemplateVersionInput{
-					LaunchTemplateId: &w.template, SourceVersion: aws.String("1"), LaunchTemplateData: &ec2types.RequestLaunchTemplateData{InstanceType: "m5.xlarge"},
-				}))
+				must[*ec2.CreateLaunchTemplateVersionOutput](t)(w.ec2.CreateLaunchTemplateVersion(t.Context(),
+					&ec2.CreateLaunchTemplateVersionInput{
+						LaunchTemplateId: &w.template, SourceVersion: aws.String("1"),
+						LaunchTemplateData: &ec2types.RequestLaunchTemplateData{InstanceType: "m5.xlarge"},
+					}))
 				w.size(int32(n + 2))
 				for _, id := range w.serves("nodes", n+2) {
 					if !slices.Contains(order, id) {
@@ -198,11 +223,14 @@ func TestMixedInstances(t *testing.T) {
 	w.create("nodes", 0, 20, 6, func(in *autoscaling.CreateAutoScalingGroupInput) {
 		in.MixedInstancesPolicy = &types.MixedInstancesPolicy{
 			LaunchTemplate: &types.LaunchTemplate{
-				LaunchTemplateSpecification: &types.LaunchTemplateSpecification{LaunchTemplateName: aws.String("nodes"), Version: aws.String("$Latest")},
-				Overrides:                   []types.LaunchTemplateOverrides{{InstanceType: aws.String("c5.large")}, {InstanceType: aws.String("m5.large")}},
+				LaunchTemplateSpecification: &types.LaunchTemplateSpecification{LaunchTemplateName: aws.String("nodes"),
+					Version: aws.String("$Latest")},
+				Overrides: []types.LaunchTemplateOverrides{{InstanceType: aws.String("c5.large")},
+					{InstanceType: aws.String("m5.large")}},
 			},
 			InstancesDistribution: &types.InstancesDistribution{
-				OnDemandBaseCapacity: aws.Int32(2), OnDemandPercentageAboveBaseCapacity: aws.Int32(50), SpotAllocationStrategy: aws.String("price-capacity-optimized"),
+				OnDemandBaseCapacity: aws.Int32(2), OnDemandPercentageAboveBaseCapacity: aws.Int32(50),
+				SpotAllocationStrategy: aws.String("price-capacity-optimized"),
 			},
 		}
 		in.LaunchTemplate = nil
@@ -221,10 +249,12 @@ func TestMixedInstances(t *testing.T) {
 		t.Errorf("%d of 6 are spot instances, want 2: 2 on demand, then half", spot)
 	}
 	policy := w.group("nodes").MixedInstancesPolicy
-	if d := policy.InstancesDistribution; *d.OnDemandAllocationStrategy != "prioritized" || *d.OnDemandBaseCapacity != 2 || d.SpotInstancePools != nil {
+	if d := policy.InstancesDistribution; *d.OnDemandAllocationStrategy != "prioritized" ||
+		*d.OnDemandBaseCapacity != 2 || d.SpotInstancePools != nil {
 		t.Errorf("the distribution is %+v", d)
 	}
-	if s := policy.LaunchTemplate.LaunchTemplateSpecification; *s.LaunchTemplateId != w.template || *s.LaunchTemplateName != "nodes" {
+	if s := policy.LaunchTemplate.LaunchTemplateSpecification; *s.LaunchTemplateId != w.template ||
+		*s.LaunchTemplateName != "nodes" {
 		t.Errorf("the template is %+v", s)
 	}
 
@@ -232,7 +262,8 @@ func TestMixedInstances(t *testing.T) {
 	w.create("weighted", 0, 20, 8, func(in *autoscaling.CreateAutoScalingGroupInput) {
 		in.MixedInstancesPolicy = &types.MixedInstancesPolicy{LaunchTemplate: &types.LaunchTemplate{
 			LaunchTemplateSpecification: &types.LaunchTemplateSpecification{LaunchTemplateId: &w.template},
-			Overrides:                   []types.LaunchTemplateOverrides{{InstanceType: aws.String("m5.xlarge"), WeightedCapacity: aws.String("4")}},
+			Overrides: []types.LaunchTemplateOverrides{{InstanceType: aws.String("m5.xlarge"),
+				WeightedCapacity: aws.String("4")}},
 		}}
 		in.LaunchTemplate = nil
 	})
@@ -246,7 +277,8 @@ func TestMixedInstances(t *testing.T) {
 		in.MixedInstancesPolicy = &types.MixedInstancesPolicy{LaunchTemplate: &types.LaunchTemplate{
 			LaunchTemplateSpecification: &types.LaunchTemplateSpecification{LaunchTemplateId: &w.template},
 			Overrides: []types.LaunchTemplateOverrides{{InstanceRequirements: &types.InstanceRequirements{
-				VCpuCount: &types.VCpuCountRequest{Min: aws.Int32(4), Max: aws.Int32(4)}, MemoryMiB: &types.MemoryMiBRequest{Min: aws.Int32(16384), Max: aws.Int32(16384)},
+				VCpuCount: &types.VCpuCountRequest{Min: aws.Int32(4), Max: aws.Int32(4)},
+				MemoryMiB: &types.MemoryMiBRequest{Min: aws.Int32(16384), Max: aws.Int32(16384)},
 			}}},
 		}}
 		in.LaunchTemplate = nil

@@ -42,13 +42,17 @@ func (s *Service) policyHandlers() []wire.Handler {
 	}
 }
 
-// PutScalingPolicy makes or changes a policy that ExecutePolicy carries out. Policies that only an alarm of CloudWatch would ever carry out are
-// refused.
-func (s *Service) PutScalingPolicy(ctx context.Context, in *autoscaling.PutScalingPolicyInput) (*autoscaling.PutScalingPolicyOutput, error) {
+// PutScalingPolicy makes or changes a policy that ExecutePolicy carries out. Policies that only an alarm of CloudWatch
+// would ever carry out are refused.
+func (s *Service) PutScalingPolicy(ctx context.Context, in *autoscaling.PutScalingPolicyInput) (
+	*autoscaling.PutScalingPolicyOutput, error) {
 	p := types.ScalingPolicy{
-		PolicyName: in.PolicyName, PolicyType: new(cmp.Or(aws.ToString(in.PolicyType), "SimpleScaling")), AdjustmentType: in.AdjustmentType, Cooldown: in.Cooldown,
-		Enabled: new(in.Enabled == nil || *in.Enabled), EstimatedInstanceWarmup: in.EstimatedInstanceWarmup, MetricAggregationType: in.MetricAggregationType,
-		MinAdjustmentMagnitude: in.MinAdjustmentMagnitude, MinAdjustmentStep: in.MinAdjustmentStep, ScalingAdjustment: in.ScalingAdjustment, StepAdjustments: in.StepAdjustments,
+		PolicyName: in.PolicyName, PolicyType: new(cmp.Or(aws.ToString(in.PolicyType), "SimpleScaling")),
+		AdjustmentType: in.AdjustmentType, Cooldown: in.Cooldown,
+		Enabled: new(in.Enabled == nil || *in.Enabled), EstimatedInstanceWarmup: in.EstimatedInstanceWarmup,
+		MetricAggregationType:  in.MetricAggregationType,
+		MinAdjustmentMagnitude: in.MinAdjustmentMagnitude, MinAdjustmentStep: in.MinAdjustmentStep,
+		ScalingAdjustment: in.ScalingAdjustment, StepAdjustments: in.StepAdjustments,
 		Alarms: []types.Alarm{},
 	}
 	if p.MinAdjustmentMagnitude == nil {
@@ -58,15 +62,21 @@ func (s *Service) PutScalingPolicy(ctx context.Context, in *autoscaling.PutScali
 	switch kind {
 	case "SimpleScaling", "StepScaling":
 	case "TargetTrackingScaling", "PredictiveScaling":
-		return nil, unserved("PolicyType "+kind, "there are no CloudWatch alarms, so the policy would never act. Use the Cluster Autoscaler or Karpenter, or a SimpleScaling or StepScaling policy with ExecutePolicy")
+		return nil, unserved("PolicyType "+kind,
+			"there are no CloudWatch alarms, so the policy would never act. Use the Cluster Autoscaler or Karpenter, "+
+				"or a SimpleScaling or StepScaling policy with ExecutePolicy")
 	default:
-		return nil, validation("PolicyType %s is invalid. Valid values: [SimpleScaling, StepScaling, TargetTrackingScaling, PredictiveScaling]", kind)
+		return nil,
+			validation(
+				"PolicyType %s is invalid. Valid values: [SimpleScaling, StepScaling, TargetTrackingScaling, "+
+					"PredictiveScaling]", kind)
 	}
 	switch {
 	case p.AdjustmentType == nil:
 		return nil, validation("AdjustmentType is required for policy type %s", kind)
 	case !slices.Contains(adjustmentTypes, *p.AdjustmentType):
-		return nil, validation("AdjustmentType %s is invalid. Valid values: [%s]", *p.AdjustmentType, strings.Join(adjustmentTypes, ", "))
+		return nil, validation("AdjustmentType %s is invalid. Valid values: [%s]", *p.AdjustmentType,
+			strings.Join(adjustmentTypes, ", "))
 	case p.MinAdjustmentMagnitude != nil && *p.AdjustmentType != "PercentChangeInCapacity":
 		return nil, validation("MinAdjustmentMagnitude is only supported with AdjustmentType PercentChangeInCapacity")
 	case kind == "SimpleScaling" && p.ScalingAdjustment == nil:
@@ -84,7 +94,7 @@ func (s *Service) PutScalingPolicy(ctx context.Context, in *autoscaling.PutScali
 	if kind == "StepScaling" && p.MetricAggregationType == nil {
 		p.MetricAggregationType = aws.String("Average")
 	}
-	_, err := s.change(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+	_, err := s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 		key := store.Key(g.Account, g.Region, g.Name, *in.PolicyName)
 		id := newUUID()
 		before, err := s.policies.Get(ctx, key)
@@ -99,11 +109,13 @@ func (s *Service) PutScalingPolicy(ctx context.Context, in *autoscaling.PutScali
 				return nil, err
 			}
 			if len(rows) >= maxPolicies {
-				return nil, limitExceeded("You have already reached your limit of scaling policies (%d) for group %s", maxPolicies, g.Name)
+				return nil, limitExceeded("You have already reached your limit of scaling policies (%d) for group %s",
+					maxPolicies, g.Name)
 			}
 		}
 		p.AutoScalingGroupName = &g.Name
-		p.PolicyARN = aws.String("arn:aws:autoscaling:" + g.Region + ":" + g.Account + ":scalingPolicy:" + id + ":autoScalingGroupName/" + g.Name + ":policyName/" + *in.PolicyName)
+		p.PolicyARN = aws.String("arn:aws:autoscaling:" + g.Region + ":" + g.Account + ":scalingPolicy:" + id +
+			":autoScalingGroupName/" + g.Name + ":policyName/" + *in.PolicyName)
 		return []store.Op{s.policies.PutOp(key, record.AutoScalingPolicy{ID: id, Policy: p})}, nil
 	})
 	if err != nil {
@@ -112,8 +124,8 @@ func (s *Service) PutScalingPolicy(ctx context.Context, in *autoscaling.PutScali
 	return &autoscaling.PutScalingPolicyOutput{PolicyARN: p.PolicyARN, Alarms: p.Alarms}, nil
 }
 
-// bounds are the interval of a step; a bound that is left out is infinite.
-func bounds(step types.StepAdjustment) (lower, upper float64) {
+// stepBounds are the interval of a step; a bound that is left out is infinite.
+func stepBounds(step types.StepAdjustment) (lower, upper float64) {
 	lower, upper = math.Inf(-1), math.Inf(1)
 	if step.MetricIntervalLowerBound != nil {
 		lower = *step.MetricIntervalLowerBound
@@ -127,12 +139,12 @@ func bounds(step types.StepAdjustment) (lower, upper float64) {
 func checkSteps(steps []types.StepAdjustment) error {
 	sorted := slices.Clone(steps)
 	slices.SortFunc(sorted, func(a, b types.StepAdjustment) int {
-		la, _ := bounds(a)
-		lb, _ := bounds(b)
+		la, _ := stepBounds(a)
+		lb, _ := stepBounds(b)
 		return cmp.Compare(la, lb)
 	})
 	for i, step := range sorted {
-		lower, upper := bounds(step)
+		lower, upper := stepBounds(step)
 		if step.ScalingAdjustment == nil {
 			return validation("A StepAdjustment has no ScalingAdjustment")
 		}
@@ -140,7 +152,7 @@ func checkSteps(steps []types.StepAdjustment) error {
 			return validation("The lower bound %v of a StepAdjustment must be below its upper bound %v", lower, upper)
 		}
 		if i > 0 {
-			_, before := bounds(sorted[i-1])
+			_, before := stepBounds(sorted[i-1])
 			if before > lower {
 				return validation("StepAdjustment intervals can't overlap")
 			}
@@ -152,23 +164,26 @@ func checkSteps(steps []types.StepAdjustment) error {
 	return nil
 }
 
-// policy is a scaling policy by its name and group, or by its ARN.
-func (s *Service) policy(ctx context.Context, group, name *string) (store.Row[record.AutoScalingPolicy], error) {
+// findPolicy is a scaling policy by its name and group, or by its ARN.
+func (s *Service) findPolicy(ctx context.Context, group, name *string) (store.Row[record.AutoScalingPolicy], error) {
 	place, asked := placeOf(ctx), aws.ToString(name)
 	owner := aws.ToString(group)
 	if named, policy, ok := cutPolicyARN(asked); ok {
 		if group != nil && *group != named {
-			return store.Row[record.AutoScalingPolicy]{}, validation("The policy %s does not belong to the group %s", asked, owner)
+			return store.Row[record.AutoScalingPolicy]{}, validation("The policy %s does not belong to the group %s",
+				asked, owner)
 		}
 		owner, asked = named, policy
 	} else if group == nil {
-		return store.Row[record.AutoScalingPolicy]{}, validation("AutoScalingGroupName is required unless PolicyName is an ARN")
+		return store.Row[record.AutoScalingPolicy]{},
+			validation("AutoScalingGroupName is required unless PolicyName is an ARN")
 	}
-	if err := s.exists(ctx, &owner); err != nil {
+	if err := s.checkGroupExists(ctx, &owner); err != nil {
 		return store.Row[record.AutoScalingPolicy]{}, err
 	}
 	row, err := s.policies.Get(ctx, store.Key(place.account, place.region, owner, asked))
-	if errors.Is(err, store.ErrNotFound) || err == nil && asked != *name && aws.ToString(row.Value.Policy.PolicyARN) != *name {
+	if errors.Is(err, store.ErrNotFound) || err == nil && asked != *name &&
+		aws.ToString(row.Value.Policy.PolicyARN) != *name {
 		return row, validation("No policy found with name: %s", *name)
 	}
 	return row, err
@@ -185,8 +200,9 @@ func cutPolicyARN(arn string) (group, name string, ok bool) {
 }
 
 // DeletePolicy deletes a scaling policy.
-func (s *Service) DeletePolicy(ctx context.Context, in *autoscaling.DeletePolicyInput) (*autoscaling.DeletePolicyOutput, error) {
-	row, err := s.policy(ctx, in.AutoScalingGroupName, in.PolicyName)
+func (s *Service) DeletePolicy(ctx context.Context, in *autoscaling.DeletePolicyInput) (*autoscaling.DeletePolicyOutput,
+	error) {
+	row, err := s.findPolicy(ctx, in.AutoScalingGroupName, in.PolicyName)
 	if err == nil {
 		err = s.policies.Delete(ctx, row)
 	}
@@ -197,11 +213,12 @@ func (s *Service) DeletePolicy(ctx context.Context, in *autoscaling.DeletePolicy
 }
 
 // DescribePolicies tells of scaling policies.
-func (s *Service) DescribePolicies(ctx context.Context, in *autoscaling.DescribePoliciesInput) (*autoscaling.DescribePoliciesOutput, error) {
+func (s *Service) DescribePolicies(ctx context.Context, in *autoscaling.DescribePoliciesInput) (
+	*autoscaling.DescribePoliciesOutput, error) {
 	place := placeOf(ctx)
-	prefix := place.prefix()
+	prefix := place.keyPrefix()
 	if in.AutoScalingGroupName != nil {
-		g, err := s.group(ctx, in.AutoScalingGroupName)
+		g, err := s.getGroup(ctx, in.AutoScalingGroupName)
 		if err != nil {
 			return nil, err
 		}
@@ -213,10 +230,12 @@ func (s *Service) DescribePolicies(ctx context.Context, in *autoscaling.Describe
 	}
 	rows = slices.DeleteFunc(rows, func(r store.Row[record.AutoScalingPolicy]) bool {
 		p := r.Value.Policy
-		return len(in.PolicyNames) > 0 && !slices.Contains(in.PolicyNames, *p.PolicyName) && !slices.Contains(in.PolicyNames, *p.PolicyARN) ||
+		return len(in.PolicyNames) > 0 && !slices.Contains(in.PolicyNames, *p.PolicyName) &&
+			!slices.Contains(in.PolicyNames, *p.PolicyARN) ||
 			len(in.PolicyTypes) > 0 && !slices.Contains(in.PolicyTypes, *p.PolicyType)
 	})
-	rows, next, err := page(ctx, rows, in.MaxRecords, in.NextToken, func(r store.Row[record.AutoScalingPolicy]) string { return r.Key })
+	rows, next, err := paginate(ctx, rows, in.MaxRecords, in.NextToken,
+		func(r store.Row[record.AutoScalingPolicy]) string { return r.Key })
 	if err != nil {
 		return nil, err
 	}
@@ -228,8 +247,9 @@ func (s *Service) DescribePolicies(ctx context.Context, in *autoscaling.Describe
 }
 
 // ExecutePolicy changes the desired capacity of a group as a policy says.
-func (s *Service) ExecutePolicy(ctx context.Context, in *autoscaling.ExecutePolicyInput) (*autoscaling.ExecutePolicyOutput, error) {
-	row, err := s.policy(ctx, in.AutoScalingGroupName, in.PolicyName)
+func (s *Service) ExecutePolicy(ctx context.Context, in *autoscaling.ExecutePolicyInput) (
+	*autoscaling.ExecutePolicyOutput, error) {
+	row, err := s.findPolicy(ctx, in.AutoScalingGroupName, in.PolicyName)
 	if err != nil {
 		return nil, err
 	}
@@ -245,14 +265,17 @@ func (s *Service) ExecutePolicy(ctx context.Context, in *autoscaling.ExecutePoli
 		}
 		difference := *in.MetricValue - *in.BreachThreshold
 		i := slices.IndexFunc(p.StepAdjustments, func(step types.StepAdjustment) bool {
-			lower, upper := bounds(step)
+			lower, upper := stepBounds(step)
 			if difference < 0 {
 				return lower < difference && difference <= upper
 			}
 			return lower <= difference && difference < upper
 		})
 		if i < 0 {
-			return nil, validation("There is no step adjustment of policy %s for the metric value %v, which is %v from the threshold", *p.PolicyName, *in.MetricValue, difference)
+			return nil,
+				validation(
+					"There is no step adjustment of policy %s for the metric value %v, which is %v from the threshold",
+					*p.PolicyName, *in.MetricValue, difference)
 		}
 		adjustment = *p.StepAdjustments[i].ScalingAdjustment
 	default:
@@ -261,17 +284,18 @@ func (s *Service) ExecutePolicy(ctx context.Context, in *autoscaling.ExecutePoli
 		}
 		adjustment = *p.ScalingAdjustment
 	}
-	_, err = s.change(ctx, p.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+	_, err = s.updateGroup(ctx, p.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 		if aws.ToBool(in.HonorCooldown) && *p.PolicyType == "SimpleScaling" {
 			cooldown := g.DefaultCooldown
 			if p.Cooldown != nil {
 				cooldown = *p.Cooldown
 			}
-			if err := s.cool(ctx, *g, cooldown); err != nil {
+			if err := s.checkCooldown(ctx, *g, cooldown); err != nil {
 				return nil, err
 			}
 		}
-		to := min(max(adjusted(g.Desired, adjustment, *p.AdjustmentType, aws.ToInt32(p.MinAdjustmentMagnitude)), g.Min), g.Max)
+		to := min(max(adjusted(g.Desired, adjustment, *p.AdjustmentType, aws.ToInt32(p.MinAdjustmentMagnitude)), g.Min),
+			g.Max)
 		setDesired(g, to, s.timestamp(), "a user request executed policy "+*p.PolicyName)
 		return nil, nil
 	})

@@ -18,7 +18,8 @@ import (
 // processes are what a group does by itself, and may be told not to.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-suspend-resume-processes.html
 var processes = []string{
-	"AZRebalance", "AddToLoadBalancer", "AlarmNotification", "HealthCheck", "InstanceRefresh", "Launch", "ReplaceUnhealthy", "ScheduledActions", "Terminate",
+	"AZRebalance", "AddToLoadBalancer", "AlarmNotification", "HealthCheck", "InstanceRefresh", "Launch",
+	"ReplaceUnhealthy", "ScheduledActions", "Terminate",
 }
 
 // processesOf are the processes of a request: all when it names none.
@@ -28,18 +29,20 @@ func processesOf(asked []string) ([]string, error) {
 	}
 	for _, p := range asked {
 		if !slices.Contains(processes, p) {
-			return nil, validation("Invalid scaling process %s. Valid processes: [%s]", p, strings.Join(processes, ", "))
+			return nil, validation("Invalid scaling process %s. Valid processes: [%s]", p,
+				strings.Join(processes, ", "))
 		}
 	}
 	return asked, nil
 }
 
-func (s *Service) setProcesses(ctx context.Context, group *string, asked []string, set func(suspended map[string]string, process string)) error {
+func (s *Service) setProcesses(ctx context.Context, group *string, asked []string, set func(suspended map[string]string,
+	process string)) error {
 	names, err := processesOf(asked)
 	if err != nil {
 		return err
 	}
-	_, err = s.change(ctx, group, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+	_, err = s.updateGroup(ctx, group, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 		after := maps.Clone(g.Suspended)
 		if after == nil {
 			after = make(map[string]string)
@@ -71,10 +74,12 @@ func (s *Service) processHandlers() []wire.Handler {
 }
 
 // SuspendProcesses stops processes of a group, or all.
-func (s *Service) SuspendProcesses(ctx context.Context, in *autoscaling.SuspendProcessesInput) (*autoscaling.SuspendProcessesOutput, error) {
-	err := s.setProcesses(ctx, in.AutoScalingGroupName, in.ScalingProcesses, func(suspended map[string]string, p string) {
+func (s *Service) SuspendProcesses(ctx context.Context, in *autoscaling.SuspendProcessesInput) (
+	*autoscaling.SuspendProcessesOutput, error) {
+	err := s.setProcesses(ctx, in.AutoScalingGroupName, in.ScalingProcesses, func(suspended map[string]string,
+		p string) {
 		if suspended[p] == "" {
-			suspended[p] = "User suspended at " + at(s.timestamp())
+			suspended[p] = "User suspended at " + formatTime(s.timestamp())
 		}
 	})
 	if err != nil {
@@ -84,8 +89,12 @@ func (s *Service) SuspendProcesses(ctx context.Context, in *autoscaling.SuspendP
 }
 
 // ResumeProcesses lets processes of a group run again, or all.
-func (s *Service) ResumeProcesses(ctx context.Context, in *autoscaling.ResumeProcessesInput) (*autoscaling.ResumeProcessesOutput, error) {
-	err := s.setProcesses(ctx, in.AutoScalingGroupName, in.ScalingProcesses, func(suspended map[string]string, p string) { delete(suspended, p) })
+func (s *Service) ResumeProcesses(ctx context.Context, in *autoscaling.ResumeProcessesInput) (
+	*autoscaling.ResumeProcessesOutput, error) {
+	err := s.setProcesses(ctx, in.AutoScalingGroupName, in.ScalingProcesses, func(suspended map[string]string,
+		p string) {
+		delete(suspended, p)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +102,8 @@ func (s *Service) ResumeProcesses(ctx context.Context, in *autoscaling.ResumePro
 }
 
 // DescribeScalingProcessTypes lists the processes.
-func (s *Service) DescribeScalingProcessTypes(context.Context, *autoscaling.DescribeScalingProcessTypesInput) (*autoscaling.DescribeScalingProcessTypesOutput, error) {
+func (s *Service) DescribeScalingProcessTypes(context.Context, *autoscaling.DescribeScalingProcessTypesInput) (
+	*autoscaling.DescribeScalingProcessTypesOutput, error) {
 	out := &autoscaling.DescribeScalingProcessTypesOutput{}
 	for _, p := range processes {
 		out.Processes = append(out.Processes, types.ProcessType{ProcessName: &p})

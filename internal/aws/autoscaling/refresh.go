@@ -41,16 +41,19 @@ func (s *Service) refreshHandlers() []wire.Handler {
 
 // StartInstanceRefresh begins to replace the instances of a group, some at a time.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/asg-instance-refresh.html
-func (s *Service) StartInstanceRefresh(ctx context.Context, in *autoscaling.StartInstanceRefreshInput) (*autoscaling.StartInstanceRefreshOutput, error) {
+func (s *Service) StartInstanceRefresh(ctx context.Context, in *autoscaling.StartInstanceRefreshInput) (
+	*autoscaling.StartInstanceRefreshOutput, error) {
 	if in.Strategy != "" && in.Strategy != types.RefreshStrategyRolling {
 		return nil, unserved("Strategy "+string(in.Strategy), "instances are replaced one after the other: Rolling")
 	}
 	id := newUUID()
-	_, err := s.change(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+	_, err := s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 		if _, status, err := s.refreshOf(ctx, *g); err != nil {
 			return nil, err
-		} else if active(status.Status) {
-			return nil, &types.InstanceRefreshInProgressFault{Message: new("An Instance Refresh is already in progress and blocks the execution of this Instance Refresh.")}
+		} else if isActive(status.Status) {
+			return nil, &types.InstanceRefreshInProgressFault{
+				Message: new(
+					"An Instance Refresh is already in progress and blocks the execution of this Instance Refresh.")}
 		}
 		r := record.AutoScalingRefresh{
 			ID: id, GroupName: g.Name, GroupID: g.ID, StartedAt: s.timestamp(),
@@ -72,7 +75,8 @@ func (s *Service) StartInstanceRefresh(ctx context.Context, in *autoscaling.Star
 		}
 		if aws.ToBool(r.Preferences.AutoRollback) {
 			if err := reversible(r); err != nil {
-				return nil, validation("AutoRollback is not possible: %s", err.(*types.IrreversibleInstanceRefreshFault).ErrorMessage())
+				return nil, validation("AutoRollback is not possible: %s",
+					err.(*types.IrreversibleInstanceRefreshFault).ErrorMessage())
 			}
 		}
 		g.RefreshID = id
@@ -124,7 +128,10 @@ func preferences(g record.AutoScalingGroup, asked *types.RefreshPreferences) (ty
 	case max < 100 || max > 200:
 		return p, validation("MaxHealthyPercentage must be from 100 to 200, but is %d", max)
 	case max-min > 100:
-		return p, validation("The difference between MinHealthyPercentage (%d) and MaxHealthyPercentage (%d) cannot be greater than 100", min, max)
+		return p,
+			validation(
+				"The difference between MinHealthyPercentage (%d) and MaxHealthyPercentage (%d) cannot be greater "+
+					"than 100", min, max)
 	case *p.InstanceWarmup < 0:
 		return p, validation("InstanceWarmup must not be negative, but is %d", *p.InstanceWarmup)
 	case aws.ToInt32(p.BakeTime) < 0 || aws.ToInt32(p.BakeTime) > 172_800:
@@ -134,16 +141,19 @@ func preferences(g record.AutoScalingGroup, asked *types.RefreshPreferences) (ty
 	case p.CheckpointDelay != nil && len(p.CheckpointPercentages) == 0:
 		return p, validation("CheckpointDelay needs CheckpointPercentages")
 	case !slices.Contains(p.ScaleInProtectedInstances.Values(), p.ScaleInProtectedInstances):
-		return p, validation("ScaleInProtectedInstances %s is invalid. Valid values: [Refresh, Ignore, Wait]", p.ScaleInProtectedInstances)
+		return p, validation("ScaleInProtectedInstances %s is invalid. Valid values: [Refresh, Ignore, Wait]",
+			p.ScaleInProtectedInstances)
 	case !slices.Contains(p.StandbyInstances.Values(), p.StandbyInstances):
-		return p, validation("StandbyInstances %s is invalid. Valid values: [Terminate, Ignore, Wait]", p.StandbyInstances)
+		return p, validation("StandbyInstances %s is invalid. Valid values: [Terminate, Ignore, Wait]",
+			p.StandbyInstances)
 	}
 	if len(p.CheckpointPercentages) > 0 && p.CheckpointDelay == nil {
 		p.CheckpointDelay = aws.Int32(3600)
 	}
 	for i, n := range p.CheckpointPercentages {
 		if n < 1 || n > 100 || i > 0 && n <= p.CheckpointPercentages[i-1] {
-			return p, validation("CheckpointPercentages %v are invalid: they rise, from 1 to 100", p.CheckpointPercentages)
+			return p, validation("CheckpointPercentages %v are invalid: they rise, from 1 to 100",
+				p.CheckpointPercentages)
 		}
 	}
 	return p, nil
@@ -160,22 +170,26 @@ func reversible(r record.AutoScalingRefresh) error {
 	floats := func(spec *types.LaunchTemplateSpecification) bool {
 		return spec != nil && strings.HasPrefix(aws.ToString(spec.Version), "$")
 	}
-	if m := r.Before.MixedInstancesPolicy; floats(r.Before.LaunchTemplate) || m != nil && floats(m.LaunchTemplate.LaunchTemplateSpecification) {
+	if m := r.Before.MixedInstancesPolicy; floats(r.Before.LaunchTemplate) || m != nil &&
+		floats(m.LaunchTemplate.LaunchTemplateSpecification) {
 		return irreversible("The Auto Scaling group uses the launch template version $Latest or $Default.")
 	}
 	return nil
 }
 
-func active(status types.InstanceRefreshStatus) bool {
+func isActive(status types.InstanceRefreshStatus) bool {
 	switch status {
-	case types.InstanceRefreshStatusPending, types.InstanceRefreshStatusInProgress, types.InstanceRefreshStatusCancelling, types.InstanceRefreshStatusRollbackInProgress, types.InstanceRefreshStatusBaking:
+	case types.InstanceRefreshStatusPending, types.InstanceRefreshStatusInProgress,
+		types.InstanceRefreshStatusCancelling, types.InstanceRefreshStatusRollbackInProgress,
+		types.InstanceRefreshStatusBaking:
 		return true
 	}
 	return false
 }
 
 // refreshOf is the newest instance refresh of a group, and how far it has come; zero when there was none.
-func (s *Service) refreshOf(ctx context.Context, g record.AutoScalingGroup) (store.Row[record.AutoScalingRefresh], record.AutoScalingRefreshProgress, error) {
+func (s *Service) refreshOf(ctx context.Context, g record.AutoScalingGroup) (store.Row[record.AutoScalingRefresh],
+	record.AutoScalingRefreshProgress, error) {
 	if g.RefreshID == "" {
 		return store.Row[record.AutoScalingRefresh]{}, record.AutoScalingRefreshProgress{}, nil
 	}
@@ -195,15 +209,17 @@ func (s *Service) progressOf(ctx context.Context, key string) (record.AutoScalin
 	return row.Value, err
 }
 
-func (s *Service) endRefresh(ctx context.Context, group *string, end func(*record.AutoScalingRefresh, record.AutoScalingRefreshProgress) error) (string, error) {
+func (s *Service) endRefresh(ctx context.Context, group *string, end func(*record.AutoScalingRefresh,
+	record.AutoScalingRefreshProgress) error) (string, error) {
 	id := ""
-	_, err := s.change(ctx, group, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+	_, err := s.updateGroup(ctx, group, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 		row, status, err := s.refreshOf(ctx, *g)
 		if err != nil {
 			return nil, err
 		}
-		if !active(status.Status) {
-			return nil, &types.ActiveInstanceRefreshNotFoundFault{Message: new("No in progress or pending Instance Refresh found for Auto Scaling group " + g.Name)}
+		if !isActive(status.Status) {
+			return nil, &types.ActiveInstanceRefreshNotFoundFault{
+				Message: new("No in progress or pending Instance Refresh found for Auto Scaling group " + g.Name)}
 		}
 		id = row.Value.ID
 		if err := end(&row.Value, status); err != nil {
@@ -215,8 +231,10 @@ func (s *Service) endRefresh(ctx context.Context, group *string, end func(*recor
 }
 
 // CancelInstanceRefresh ends an instance refresh; what was replaced stays so.
-func (s *Service) CancelInstanceRefresh(ctx context.Context, in *autoscaling.CancelInstanceRefreshInput) (*autoscaling.CancelInstanceRefreshOutput, error) {
-	id, err := s.endRefresh(ctx, in.AutoScalingGroupName, func(r *record.AutoScalingRefresh, _ record.AutoScalingRefreshProgress) error {
+func (s *Service) CancelInstanceRefresh(ctx context.Context, in *autoscaling.CancelInstanceRefreshInput) (
+	*autoscaling.CancelInstanceRefreshOutput, error) {
+	id, err := s.endRefresh(ctx, in.AutoScalingGroupName, func(r *record.AutoScalingRefresh,
+		_ record.AutoScalingRefreshProgress) error {
 		if r.CancelledAt.IsZero() {
 			r.CancelledAt = s.timestamp()
 		}
@@ -229,10 +247,13 @@ func (s *Service) CancelInstanceRefresh(ctx context.Context, in *autoscaling.Can
 }
 
 // RollbackInstanceRefresh ends an instance refresh, and replaces what was replaced by what the group launched before.
-func (s *Service) RollbackInstanceRefresh(ctx context.Context, in *autoscaling.RollbackInstanceRefreshInput) (*autoscaling.RollbackInstanceRefreshOutput, error) {
-	id, err := s.endRefresh(ctx, in.AutoScalingGroupName, func(r *record.AutoScalingRefresh, status record.AutoScalingRefreshProgress) error {
+func (s *Service) RollbackInstanceRefresh(ctx context.Context, in *autoscaling.RollbackInstanceRefreshInput) (
+	*autoscaling.RollbackInstanceRefreshOutput, error) {
+	id, err := s.endRefresh(ctx, in.AutoScalingGroupName, func(r *record.AutoScalingRefresh,
+		status record.AutoScalingRefreshProgress) error {
 		if !r.CancelledAt.IsZero() || status.Status == types.InstanceRefreshStatusCancelling {
-			return &types.ActiveInstanceRefreshNotFoundFault{Message: new("The Instance Refresh " + r.ID + " is being cancelled and cannot be rolled back")}
+			return &types.ActiveInstanceRefreshNotFoundFault{Message: new("The Instance Refresh " + r.ID +
+				" is being cancelled and cannot be rolled back")}
 		}
 		if err := reversible(*r); err != nil {
 			return err
@@ -249,8 +270,9 @@ func (s *Service) RollbackInstanceRefresh(ctx context.Context, in *autoscaling.R
 }
 
 // DescribeInstanceRefreshes tells of the instance refreshes of a group, the newest first.
-func (s *Service) DescribeInstanceRefreshes(ctx context.Context, in *autoscaling.DescribeInstanceRefreshesInput) (*autoscaling.DescribeInstanceRefreshesOutput, error) {
-	g, err := s.group(ctx, in.AutoScalingGroupName)
+func (s *Service) DescribeInstanceRefreshes(ctx context.Context, in *autoscaling.DescribeInstanceRefreshesInput) (
+	*autoscaling.DescribeInstanceRefreshesOutput, error) {
+	g, err := s.getGroup(ctx, in.AutoScalingGroupName)
 	if err != nil {
 		return nil, err
 	}
@@ -259,10 +281,15 @@ func (s *Service) DescribeInstanceRefreshes(ctx context.Context, in *autoscaling
 		return nil, err
 	}
 	rows = slices.DeleteFunc(rows, func(r store.Row[record.AutoScalingRefresh]) bool {
-		return r.Value.GroupID != g.Value.ID || len(in.InstanceRefreshIds) > 0 && !slices.Contains(in.InstanceRefreshIds, r.Value.ID)
+		return r.Value.GroupID != g.Value.ID || len(in.InstanceRefreshIds) > 0 &&
+			!slices.Contains(in.InstanceRefreshIds, r.Value.ID)
 	})
-	slices.SortFunc(rows, func(a, b store.Row[record.AutoScalingRefresh]) int { return cmp.Compare(b.Created, a.Created) })
-	rows, next, err := page(ctx, rows, in.MaxRecords, in.NextToken, func(r store.Row[record.AutoScalingRefresh]) string { return r.Key })
+	slices.SortFunc(rows, func(a, b store.Row[record.AutoScalingRefresh]) int {
+		return cmp.Compare(b.Created,
+			a.Created)
+	})
+	rows, next, err := paginate(ctx, rows, in.MaxRecords, in.NextToken,
+		func(r store.Row[record.AutoScalingRefresh]) string { return r.Key })
 	if err != nil {
 		return nil, err
 	}
@@ -279,8 +306,9 @@ func (s *Service) DescribeInstanceRefreshes(ctx context.Context, in *autoscaling
 
 func showRefresh(r record.AutoScalingRefresh, p record.AutoScalingRefreshProgress) types.InstanceRefresh {
 	shown := types.InstanceRefresh{
-		InstanceRefreshId: &r.ID, AutoScalingGroupName: &r.GroupName, Status: p.Status, StatusReason: optional(p.Reason),
-		Preferences: &r.Preferences, DesiredConfiguration: r.Desired, Strategy: types.RefreshStrategyRolling,
+		InstanceRefreshId: &r.ID, AutoScalingGroupName: &r.GroupName, Status: p.Status,
+		StatusReason: optional(p.Reason),
+		Preferences:  &r.Preferences, DesiredConfiguration: r.Desired, Strategy: types.RefreshStrategyRolling,
 	}
 	if p.Status == types.InstanceRefreshStatusPending {
 		return shown
@@ -290,14 +318,16 @@ func showRefresh(r record.AutoScalingRefresh, p record.AutoScalingRefreshProgres
 		percent = (p.Total - min(p.Remaining, p.Total)) * 100 / p.Total
 	}
 	shown.StartTime, shown.InstancesToUpdate, shown.PercentageComplete = &r.StartedAt, &p.Remaining, &percent
-	live := &types.InstanceRefreshProgressDetails{LivePoolProgress: &types.InstanceRefreshLivePoolProgress{InstancesToUpdate: &p.Remaining, PercentageComplete: &percent}}
+	live := &types.InstanceRefreshProgressDetails{LivePoolProgress: &types.InstanceRefreshLivePoolProgress{
+		InstancesToUpdate: &p.Remaining, PercentageComplete: &percent}}
 	shown.ProgressDetails = live
 	if !p.EndedAt.IsZero() {
 		shown.EndTime = &p.EndedAt
 	}
 	if !p.RolledBackAt.IsZero() {
 		shown.RollbackDetails = &types.RollbackDetails{
-			RollbackStartTime: &p.RolledBackAt, RollbackReason: optional(p.RollbackReason), InstancesToUpdateOnRollback: &p.Remaining,
+			RollbackStartTime: &p.RolledBackAt, RollbackReason: optional(p.RollbackReason),
+			InstancesToUpdateOnRollback:  &p.Remaining,
 			PercentageCompleteOnRollback: &percent, ProgressDetailsOnRollback: live,
 		}
 	}

@@ -28,7 +28,10 @@ func recurrence(expression, zone string) (cron.Schedule, error) {
 		return nil, validation("Time zone %s is not valid: use a name of the IANA Time Zone Database", zone)
 	}
 	if len(strings.Fields(expression)) != 5 {
-		return nil, validation("Given recurrence string: %s is invalid. It has five fields: [Minute] [Hour] [Day_of_Month] [Month_of_Year] [Day_of_Week]", expression)
+		return nil,
+			validation(
+				"Given recurrence string: %s is invalid. It has five fields: [Minute] [Hour] [Day_of_Month] "+
+					"[Month_of_Year] [Day_of_Week]", expression)
 	}
 	schedule, err := cron.ParseStandard("CRON_TZ=" + zone + " " + expression)
 	if err != nil {
@@ -54,25 +57,29 @@ func nextRun(a types.ScheduledUpdateGroupAction, after time.Time) time.Time {
 }
 
 // scheduleOp is the op that makes or changes a scheduled action.
-func (s *Service) scheduleOp(ctx context.Context, g record.AutoScalingGroup, in types.ScheduledUpdateGroupActionRequest) (store.Op, error) {
+func (s *Service) scheduleOp(ctx context.Context, g record.AutoScalingGroup,
+	in types.ScheduledUpdateGroupActionRequest) (store.Op, error) {
 	now := s.timestamp()
 	a := types.ScheduledUpdateGroupAction{
-		AutoScalingGroupName: &g.Name, ScheduledActionName: in.ScheduledActionName, MinSize: in.MinSize, MaxSize: in.MaxSize, DesiredCapacity: in.DesiredCapacity,
+		AutoScalingGroupName: &g.Name, ScheduledActionName: in.ScheduledActionName, MinSize: in.MinSize,
+		MaxSize: in.MaxSize, DesiredCapacity: in.DesiredCapacity,
 		StartTime: in.StartTime, EndTime: in.EndTime, Recurrence: in.Recurrence, TimeZone: in.TimeZone,
 	}
 	switch {
 	case a.MinSize == nil && a.MaxSize == nil && a.DesiredCapacity == nil:
 		return store.Op{}, validation("At least one of MinSize, MaxSize and DesiredCapacity must be specified")
 	case a.MinSize != nil && a.MaxSize != nil && *a.MinSize > *a.MaxSize:
-		return store.Op{}, validation("Max bound, %d, must be greater than or equal to min bound, %d", *a.MaxSize, *a.MinSize)
+		return store.Op{}, validation("Max bound, %d, must be greater than or equal to min bound, %d", *a.MaxSize,
+			*a.MinSize)
 	case a.StartTime == nil && aws.ToString(a.Recurrence) == "":
 		return store.Op{}, validation("Either StartTime or Recurrence must be specified")
 	case a.StartTime != nil && a.StartTime.Before(now):
-		return store.Op{}, validation("Given start time is in the past: %s", at(*a.StartTime))
+		return store.Op{}, validation("Given start time is in the past: %s", formatTime(*a.StartTime))
 	case a.EndTime != nil && a.EndTime.Before(now):
-		return store.Op{}, validation("Given end time is in the past: %s", at(*a.EndTime))
+		return store.Op{}, validation("Given end time is in the past: %s", formatTime(*a.EndTime))
 	case a.EndTime != nil && a.StartTime != nil && a.EndTime.Before(*a.StartTime):
-		return store.Op{}, validation("Given end time %s is before the start time %s", at(*a.EndTime), at(*a.StartTime))
+		return store.Op{}, validation("Given end time %s is before the start time %s", formatTime(*a.EndTime),
+			formatTime(*a.StartTime))
 	}
 	if aws.ToString(a.Recurrence) != "" {
 		if _, err := recurrence(*a.Recurrence, aws.ToString(a.TimeZone)); err != nil {
@@ -100,15 +107,20 @@ func (s *Service) scheduleOp(ctx context.Context, g record.AutoScalingGroup, in 
 			return store.Op{}, err
 		}
 		if len(rows) >= maxActions {
-			return store.Op{}, limitExceeded("You have already reached your limit of scheduled actions (%d) for group %s", maxActions, g.Name)
+			return store.Op{}, limitExceeded(
+				"You have already reached your limit of scheduled actions (%d) for group %s", maxActions, g.Name)
 		}
 		for _, other := range rows {
-			if other.Value.Next.Equal(row.Next) && aws.ToString(other.Value.Action.Recurrence) == "" && aws.ToString(a.Recurrence) == "" {
-				return store.Op{}, alreadyExists("Scheduled action %s of group %s has the same start time", *other.Value.Action.ScheduledActionName, g.Name)
+			if other.Value.Next.Equal(row.Next) && aws.ToString(other.Value.Action.Recurrence) == "" &&
+				aws.ToString(a.Recurrence) == "" {
+				return store.Op{}, alreadyExists("Scheduled action %s of group %s has the same start time",
+					*other.Value.Action.ScheduledActionName, g.Name)
 			}
 		}
 	}
-	a.ScheduledActionARN = aws.String("arn:aws:autoscaling:" + g.Region + ":" + g.Account + ":scheduledUpdateGroupAction:" + row.ID + ":autoScalingGroupName/" + g.Name + ":scheduledActionName/" + *a.ScheduledActionName)
+	a.ScheduledActionARN = aws.String("arn:aws:autoscaling:" + g.Region + ":" + g.Account +
+		":scheduledUpdateGroupAction:" + row.ID + ":autoScalingGroupName/" + g.Name + ":scheduledActionName/" +
+		*a.ScheduledActionName)
 	row.Action = a
 	return s.schedules.PutOp(key, row), nil
 }
@@ -120,7 +132,7 @@ func (s *Service) scheduleHandlers() []wire.Handler {
 			ctx context.Context, action string, in *autoscaling.PutScheduledUpdateGroupActionInput,
 		) ([]wire.Target, error) {
 			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName}, func(c conditions) {
-				c.sizes(in.MinSize, in.MaxSize)
+				c.addSizes(in.MinSize, in.MaxSize)
 			})
 		}),
 		wire.Handle(s.BatchPutScheduledUpdateGroupAction, func(
@@ -143,11 +155,14 @@ func (s *Service) scheduleHandlers() []wire.Handler {
 }
 
 // PutScheduledUpdateGroupAction has the sizes of a group changed at a time, or again and again.
-func (s *Service) PutScheduledUpdateGroupAction(ctx context.Context, in *autoscaling.PutScheduledUpdateGroupActionInput) (*autoscaling.PutScheduledUpdateGroupActionOutput, error) {
-	_, err := s.change(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+func (s *Service) PutScheduledUpdateGroupAction(ctx context.Context,
+	in *autoscaling.PutScheduledUpdateGroupActionInput) (*autoscaling.PutScheduledUpdateGroupActionOutput, error) {
+	_, err := s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 		op, err := s.scheduleOp(ctx, *g, types.ScheduledUpdateGroupActionRequest{
-			ScheduledActionName: in.ScheduledActionName, MinSize: in.MinSize, MaxSize: in.MaxSize, DesiredCapacity: in.DesiredCapacity,
-			StartTime: cmp.Or(in.StartTime, in.Time), EndTime: in.EndTime, Recurrence: in.Recurrence, TimeZone: in.TimeZone,
+			ScheduledActionName: in.ScheduledActionName, MinSize: in.MinSize, MaxSize: in.MaxSize,
+			DesiredCapacity: in.DesiredCapacity,
+			StartTime:       cmp.Or(in.StartTime, in.Time), EndTime: in.EndTime, Recurrence: in.Recurrence,
+			TimeZone: in.TimeZone,
 		})
 		return []store.Op{op}, err
 	})
@@ -158,13 +173,16 @@ func (s *Service) PutScheduledUpdateGroupAction(ctx context.Context, in *autosca
 }
 
 // BatchPutScheduledUpdateGroupAction makes several scheduled actions; those that could not be come back.
-func (s *Service) BatchPutScheduledUpdateGroupAction(ctx context.Context, in *autoscaling.BatchPutScheduledUpdateGroupActionInput) (*autoscaling.BatchPutScheduledUpdateGroupActionOutput, error) {
-	out := &autoscaling.BatchPutScheduledUpdateGroupActionOutput{FailedScheduledUpdateGroupActions: []types.FailedScheduledUpdateGroupActionRequest{}}
-	if err := s.exists(ctx, in.AutoScalingGroupName); err != nil {
+func (s *Service) BatchPutScheduledUpdateGroupAction(ctx context.Context,
+	in *autoscaling.BatchPutScheduledUpdateGroupActionInput) (*autoscaling.BatchPutScheduledUpdateGroupActionOutput,
+	error) {
+	out := &autoscaling.BatchPutScheduledUpdateGroupActionOutput{
+		FailedScheduledUpdateGroupActions: []types.FailedScheduledUpdateGroupActionRequest{}}
+	if err := s.checkGroupExists(ctx, in.AutoScalingGroupName); err != nil {
 		return nil, err
 	}
 	for _, action := range in.ScheduledUpdateGroupActions {
-		_, err := s.change(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+		_, err := s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 			op, err := s.scheduleOp(ctx, *g, action)
 			return []store.Op{op}, err
 		})
@@ -186,14 +204,16 @@ func failedAction(name *string, err error) (*types.FailedScheduledUpdateGroupAct
 	if !errors.As(err, &api) {
 		return nil, err
 	}
-	return &types.FailedScheduledUpdateGroupActionRequest{ScheduledActionName: name, ErrorCode: new(api.ErrorCode()), ErrorMessage: new(api.ErrorMessage())}, nil
+	return &types.FailedScheduledUpdateGroupActionRequest{ScheduledActionName: name, ErrorCode: new(api.ErrorCode()),
+		ErrorMessage: new(api.ErrorMessage())}, nil
 }
 
 func (s *Service) unschedule(ctx context.Context, group, name *string) error {
-	_, err := s.change(ctx, group, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+	_, err := s.updateGroup(ctx, group, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 		row, err := s.schedules.Get(ctx, store.Key(g.Account, g.Region, g.Name, *name))
 		if errors.Is(err, store.ErrNotFound) {
-			return nil, validation("Scheduled action name not found - Scheduled action %s of group %s not found", *name, g.Name)
+			return nil, validation("Scheduled action name not found - Scheduled action %s of group %s not found", *name,
+				g.Name)
 		}
 		return []store.Op{s.schedules.DeleteOp(row)}, err
 	})
@@ -201,7 +221,8 @@ func (s *Service) unschedule(ctx context.Context, group, name *string) error {
 }
 
 // DeleteScheduledAction deletes a scheduled action.
-func (s *Service) DeleteScheduledAction(ctx context.Context, in *autoscaling.DeleteScheduledActionInput) (*autoscaling.DeleteScheduledActionOutput, error) {
+func (s *Service) DeleteScheduledAction(ctx context.Context, in *autoscaling.DeleteScheduledActionInput) (
+	*autoscaling.DeleteScheduledActionOutput, error) {
 	if err := s.unschedule(ctx, in.AutoScalingGroupName, in.ScheduledActionName); err != nil {
 		return nil, err
 	}
@@ -209,9 +230,11 @@ func (s *Service) DeleteScheduledAction(ctx context.Context, in *autoscaling.Del
 }
 
 // BatchDeleteScheduledAction deletes several scheduled actions.
-func (s *Service) BatchDeleteScheduledAction(ctx context.Context, in *autoscaling.BatchDeleteScheduledActionInput) (*autoscaling.BatchDeleteScheduledActionOutput, error) {
-	out := &autoscaling.BatchDeleteScheduledActionOutput{FailedScheduledActions: []types.FailedScheduledUpdateGroupActionRequest{}}
-	if err := s.exists(ctx, in.AutoScalingGroupName); err != nil {
+func (s *Service) BatchDeleteScheduledAction(ctx context.Context, in *autoscaling.BatchDeleteScheduledActionInput) (
+	*autoscaling.BatchDeleteScheduledActionOutput, error) {
+	out := &autoscaling.BatchDeleteScheduledActionOutput{
+		FailedScheduledActions: []types.FailedScheduledUpdateGroupActionRequest{}}
+	if err := s.checkGroupExists(ctx, in.AutoScalingGroupName); err != nil {
 		return nil, err
 	}
 	for _, name := range in.ScheduledActionNames {
@@ -225,11 +248,12 @@ func (s *Service) BatchDeleteScheduledAction(ctx context.Context, in *autoscalin
 }
 
 // DescribeScheduledActions tells of scheduled actions that have not been carried out for the last time.
-func (s *Service) DescribeScheduledActions(ctx context.Context, in *autoscaling.DescribeScheduledActionsInput) (*autoscaling.DescribeScheduledActionsOutput, error) {
+func (s *Service) DescribeScheduledActions(ctx context.Context, in *autoscaling.DescribeScheduledActionsInput) (
+	*autoscaling.DescribeScheduledActionsOutput, error) {
 	place := placeOf(ctx)
-	prefix := place.prefix()
+	prefix := place.keyPrefix()
 	if in.AutoScalingGroupName != nil {
-		g, err := s.group(ctx, in.AutoScalingGroupName)
+		g, err := s.getGroup(ctx, in.AutoScalingGroupName)
 		if err != nil {
 			return nil, err
 		}
@@ -243,13 +267,16 @@ func (s *Service) DescribeScheduledActions(ctx context.Context, in *autoscaling.
 		if len(in.ScheduledActionNames) > 0 {
 			return !slices.Contains(in.ScheduledActionNames, *r.Value.Action.ScheduledActionName)
 		}
-		return in.StartTime != nil && r.Value.Next.Before(*in.StartTime) || in.EndTime != nil && r.Value.Next.After(*in.EndTime)
+		return in.StartTime != nil && r.Value.Next.Before(*in.StartTime) || in.EndTime != nil &&
+			r.Value.Next.After(*in.EndTime)
 	})
-	rows, next, err := page(ctx, rows, in.MaxRecords, in.NextToken, func(r store.Row[record.AutoScalingSchedule]) string { return r.Key })
+	rows, next, err := paginate(ctx, rows, in.MaxRecords, in.NextToken,
+		func(r store.Row[record.AutoScalingSchedule]) string { return r.Key })
 	if err != nil {
 		return nil, err
 	}
-	out := &autoscaling.DescribeScheduledActionsOutput{ScheduledUpdateGroupActions: []types.ScheduledUpdateGroupAction{}, NextToken: next}
+	out := &autoscaling.DescribeScheduledActionsOutput{
+		ScheduledUpdateGroupActions: []types.ScheduledUpdateGroupAction{}, NextToken: next}
 	for _, row := range rows {
 		out.ScheduledUpdateGroupActions = append(out.ScheduledUpdateGroupActions, row.Value.Action)
 	}

@@ -1,15 +1,15 @@
 // Package autoscaling serves the Amazon EC2 Auto Scaling API.
 //
-// It says what is wanted of groups and reports what they have. A request is checked and recorded: what concerns a group in its
-// [record.AutoScalingGroup], what concerns one instance of it (terminate it, put it into standby, its lifecycle action is complete) in an
-// [record.AutoScalingOrder]. The controller internal/controller/autoscalinggroup makes it so as a client of EC2, and writes the instances and the
-// scaling activities that the describe operations show.
+// It says what is wanted of groups and reports what they have. A request is checked and recorded: what concerns a group
+// in its [record.AutoScalingGroup], what concerns one instance of it (terminate it, put it into standby, its lifecycle
+// action is complete) in an [record.AutoScalingOrder]. The controller internal/controller/autoscalinggroup makes it so
+// as a client of EC2, and writes the instances and the scaling activities that the describe operations show.
 //
-// What belongs together is written together: an instance that is to go and the desired capacity that goes down with it are one transaction, so that
-// the controller never sees one without the other.
+// What belongs together is written together: an instance that is to go and the desired capacity that goes down with it
+// are one transaction, so that the controller never sees one without the other.
 //
-// Alarms are Amazon CloudWatch's, load balancers are Elastic Load Balancing's, notifications are Amazon SNS's; what would need them is
-// refused instead of recorded without effect.
+// Alarms are Amazon CloudWatch's, load balancers are Elastic Load Balancing's, notifications are Amazon SNS's; what
+// would need them is refused instead of recorded without effect.
 //
 // https://docs.aws.amazon.com/autoscaling/ec2/APIReference/Welcome.html
 package autoscaling
@@ -29,7 +29,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// servicePrincipal is how Auto Scaling calls itself in trust policies; serviceLinkedRole is the role in which it acts in an account.
+// servicePrincipal is how Auto Scaling calls itself in trust policies; serviceLinkedRole is the role in which it acts
+// in an account.
 const (
 	servicePrincipal  = "autoscaling.amazonaws.com"
 	serviceLinkedRole = "AWSServiceRoleForAutoScaling"
@@ -44,7 +45,8 @@ type ServiceLinkedRoles interface {
 // EC2 is the EC2 front, asked as the caller whether a launch template would launch.
 type EC2 interface {
 	RunInstances(context.Context, *ec2.RunInstancesInput) (*ec2.RunInstancesOutput, error)
-	GetInstanceTypesFromInstanceRequirements(context.Context, *ec2.GetInstanceTypesFromInstanceRequirementsInput) (*ec2.GetInstanceTypesFromInstanceRequirementsOutput, error)
+	GetInstanceTypesFromInstanceRequirements(context.Context, *ec2.GetInstanceTypesFromInstanceRequirementsInput) (
+		*ec2.GetInstanceTypesFromInstanceRequirementsOutput, error)
 }
 
 // Options are what a Service needs.
@@ -130,13 +132,13 @@ func placeOf(ctx context.Context) place {
 func (p place) groupKey(name string) string {
 	return record.AutoScalingGroupKey(p.account, p.region, name)
 }
-func (p place) prefix() string { return store.Prefix(p.account, p.region) }
+func (p place) keyPrefix() string { return store.Prefix(p.account, p.region) }
 func (p place) instanceKey(id string) string {
 	return record.EC2Key(p.account, p.region, id)
 }
 
-// group is the caller's group of that name, which may also be its ARN. Its value is the caller's own.
-func (s *Service) group(ctx context.Context, name *string) (store.Row[record.AutoScalingGroup], error) {
+// getGroup is the caller's group of that name, which may also be its ARN. Its value is the caller's own.
+func (s *Service) getGroup(ctx context.Context, name *string) (store.Row[record.AutoScalingGroup], error) {
 	at, asked := placeOf(ctx), ""
 	if name != nil {
 		asked = *name
@@ -151,10 +153,12 @@ func (s *Service) group(ctx context.Context, name *string) (store.Row[record.Aut
 	return row, err
 }
 
-// change edits a group's row, together with what else the edit needs, as often as it takes for no other writer to come between.
-func (s *Service) change(ctx context.Context, name *string, edit func(*record.AutoScalingGroup) ([]store.Op, error)) (record.AutoScalingGroup, error) {
+// updateGroup edits a group's row, together with what else the edit needs, as often as it takes for no other writer to
+// come between.
+func (s *Service) updateGroup(ctx context.Context, name *string, edit func(*record.AutoScalingGroup) ([]store.Op,
+	error)) (record.AutoScalingGroup, error) {
 	for {
-		row, err := s.group(ctx, name)
+		row, err := s.getGroup(ctx, name)
 		if err != nil {
 			return row.Value, err
 		}
@@ -181,8 +185,8 @@ func (s *Service) timestamp() time.Time { return s.now().UTC().Truncate(time.Mil
 
 func newUUID() string { return uuid.NewString() }
 
-// at is a time as the causes of activities have it.
-func at(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
+// formatTime is a time as the causes of activities have it.
+func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
 
 func optional(text string) *string {
 	if text == "" {

@@ -17,10 +17,10 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
-func byKey(a, b record.AutoScalingTag) int { return cmp.Compare(a.Key, b.Key) }
+func compareTagKeys(a, b record.AutoScalingTag) int { return cmp.Compare(a.Key, b.Key) }
 
-// tagsOf are the tags of a group after a request has added to those before, or changed them.
-func tagsOf(asked []types.Tag, group string, before []record.AutoScalingTag) ([]record.AutoScalingTag, error) {
+// mergeTags are the tags of a group after a request has added to those before, or changed them.
+func mergeTags(asked []types.Tag, group string, before []record.AutoScalingTag) ([]record.AutoScalingTag, error) {
 	tags := slices.Clone(before)
 	seen := make(map[string]bool)
 	for _, t := range asked {
@@ -35,13 +35,15 @@ func tagsOf(asked []types.Tag, group string, before []record.AutoScalingTag) ([]
 		case t.ResourceId != nil && *t.ResourceId != group:
 			return nil, validation("Tag '%s' is for %s, but the group is %s", key, *t.ResourceId, group)
 		case t.ResourceType != nil && *t.ResourceType != "auto-scaling-group":
-			return nil, validation("Invalid resource type %s in tag '%s'. Valid values: [auto-scaling-group]", *t.ResourceType, key)
+			return nil, validation("Invalid resource type %s in tag '%s'. Valid values: [auto-scaling-group]",
+				*t.ResourceType, key)
 		case seen[key]:
 			return nil, validation("Duplicate tag key '%s' specified", key)
 		}
 		seen[key] = true
-		tag := record.AutoScalingTag{Key: key, Value: value, PropagateAtLaunch: t.PropagateAtLaunch == nil || *t.PropagateAtLaunch}
-		if i, found := slices.BinarySearchFunc(tags, tag, byKey); found {
+		tag := record.AutoScalingTag{Key: key, Value: value, PropagateAtLaunch: t.PropagateAtLaunch == nil ||
+			*t.PropagateAtLaunch}
+		if i, found := slices.BinarySearchFunc(tags, tag, compareTagKeys); found {
 			tags[i] = tag
 		} else {
 			tags = slices.Insert(tags, i, tag)
@@ -58,25 +60,30 @@ func tagsByGroup(tags []types.Tag) (map[string][]types.Tag, error) {
 	groups := make(map[string][]types.Tag)
 	for _, t := range tags {
 		if aws.ToString(t.ResourceId) == "" {
-			return nil, validation("Tag '%s' has no ResourceId: it must name an Auto Scaling group", aws.ToString(t.Key))
+			return nil, validation("Tag '%s' has no ResourceId: it must name an Auto Scaling group",
+				aws.ToString(t.Key))
 		}
 		groups[*t.ResourceId] = append(groups[*t.ResourceId], t)
 	}
 	return groups, nil
 }
 
-func (s *Service) eachTagged(ctx context.Context, tags []types.Tag, edit func(*record.AutoScalingGroup, []types.Tag) error) error {
+func (s *Service) eachTagged(ctx context.Context, tags []types.Tag, edit func(*record.AutoScalingGroup,
+	[]types.Tag) error) error {
 	groups, err := tagsByGroup(tags)
 	if err != nil {
 		return err
 	}
 	for name := range groups {
-		if _, err := s.group(ctx, &name); err != nil {
+		if _, err := s.getGroup(ctx, &name); err != nil {
 			return err
 		}
 	}
 	for name, tags := range groups {
-		if _, err := s.change(ctx, &name, func(g *record.AutoScalingGroup) ([]store.Op, error) { return nil, edit(g, tags) }); err != nil {
+		if _, err := s.updateGroup(ctx, &name, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+			return nil,
+				edit(g, tags)
+		}); err != nil {
 			return err
 		}
 	}
@@ -101,9 +108,10 @@ func (s *Service) tagHandlers() []wire.Handler {
 }
 
 // CreateOrUpdateTags gives groups tags. Instances that there are keep theirs.
-func (s *Service) CreateOrUpdateTags(ctx context.Context, in *autoscaling.CreateOrUpdateTagsInput) (*autoscaling.CreateOrUpdateTagsOutput, error) {
+func (s *Service) CreateOrUpdateTags(ctx context.Context, in *autoscaling.CreateOrUpdateTagsInput) (
+	*autoscaling.CreateOrUpdateTagsOutput, error) {
 	err := s.eachTagged(ctx, in.Tags, func(g *record.AutoScalingGroup, tags []types.Tag) (err error) {
-		g.Tags, err = tagsOf(tags, g.Name, g.Tags)
+		g.Tags, err = mergeTags(tags, g.Name, g.Tags)
 		return err
 	})
 	if err != nil {
@@ -113,7 +121,8 @@ func (s *Service) CreateOrUpdateTags(ctx context.Context, in *autoscaling.Create
 }
 
 // DeleteTags takes tags off groups.
-func (s *Service) DeleteTags(ctx context.Context, in *autoscaling.DeleteTagsInput) (*autoscaling.DeleteTagsOutput, error) {
+func (s *Service) DeleteTags(ctx context.Context, in *autoscaling.DeleteTagsInput) (*autoscaling.DeleteTagsOutput,
+	error) {
 	err := s.eachTagged(ctx, in.Tags, func(g *record.AutoScalingGroup, tags []types.Tag) error {
 		g.Tags = slices.DeleteFunc(slices.Clone(g.Tags), func(t record.AutoScalingTag) bool {
 			return slices.ContainsFunc(tags, func(asked types.Tag) bool {
@@ -129,14 +138,19 @@ func (s *Service) DeleteTags(ctx context.Context, in *autoscaling.DeleteTagsInpu
 }
 
 // DescribeTags lists the tags of groups.
-func (s *Service) DescribeTags(ctx context.Context, in *autoscaling.DescribeTagsInput) (*autoscaling.DescribeTagsOutput, error) {
-	rows, err := s.groups.List(ctx, placeOf(ctx).prefix())
+func (s *Service) DescribeTags(ctx context.Context, in *autoscaling.DescribeTagsInput) (*autoscaling.DescribeTagsOutput,
+	error) {
+	rows, err := s.groups.List(ctx, placeOf(ctx).keyPrefix())
 	if err != nil {
 		return nil, err
 	}
 	for _, f := range in.Filters {
-		if name := aws.ToString(f.Name); !slices.Contains([]string{"auto-scaling-group", "key", "value", "propagate-at-launch"}, name) {
-			return nil, validation("Filter type %s is not correct. Allowed Filter types are: auto-scaling-group key value propagate-at-launch", name)
+		if name := aws.ToString(f.Name); !slices.Contains([]string{"auto-scaling-group", "key", "value",
+			"propagate-at-launch"}, name) {
+			return nil,
+				validation(
+					"Filter type %s is not correct. Allowed Filter types are: auto-scaling-group key value "+
+						"propagate-at-launch", name)
 		}
 	}
 	var all []types.TagDescription
@@ -146,13 +160,18 @@ func (s *Service) DescribeTags(ctx context.Context, in *autoscaling.DescribeTags
 			if t.PropagateAtLaunch {
 				propagate = "true"
 			}
-			has := map[string]string{"auto-scaling-group": row.Value.Name, "key": t.Key, "value": t.Value, "propagate-at-launch": propagate}
-			if !slices.ContainsFunc(in.Filters, func(f types.Filter) bool { return !slices.Contains(f.Values, has[*f.Name]) }) {
+			has := map[string]string{"auto-scaling-group": row.Value.Name, "key": t.Key, "value": t.Value,
+				"propagate-at-launch": propagate}
+			if !slices.ContainsFunc(in.Filters, func(f types.Filter) bool {
+				return !slices.Contains(f.Values,
+					has[*f.Name])
+			}) {
 				all = append(all, showTag(row.Value.Name, t))
 			}
 		}
 	}
-	all, next, err := page(ctx, all, in.MaxRecords, in.NextToken, func(t types.TagDescription) string { return store.Key(*t.ResourceId, *t.Key) })
+	all, next, err := paginate(ctx, all, in.MaxRecords, in.NextToken,
+		func(t types.TagDescription) string { return store.Key(*t.ResourceId, *t.Key) })
 	if err != nil {
 		return nil, err
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// named is what a request says of the groups that it touches. An instance and the ARN of a policy name a group, whatever
-// else the request names.
+// named is what a request says of the groups that it touches. An instance and the ARN of a policy name a group,
+// whatever else the request names.
 type named struct {
 	group       *string
 	instances   []string
@@ -37,7 +37,7 @@ func (s *Service) groupsNamed(ctx context.Context, in named) []string {
 		add(*in.group)
 	}
 	for _, id := range append(slices.Clone(in.instances), aws.ToString(in.instance)) {
-		if i, err := s.member(ctx, id); err == nil {
+		if i, err := s.getMember(ctx, id); err == nil {
 			add(i.GroupName)
 		}
 	}
@@ -75,7 +75,7 @@ func (s *Service) onGroups(
 		t := wire.Target{Action: action, Conditions: make(map[string][]string)}
 		place := placeOf(ctx)
 		g := record.AutoScalingGroup{Account: place.account, Region: place.region, Name: name, ID: "*"}
-		if row, err := s.group(ctx, &name); err == nil {
+		if row, err := s.getGroup(ctx, &name); err == nil {
 			g = row.Value
 			for _, tag := range g.Tags {
 				t.Conditions["aws:ResourceTag/"+tag.Key] = []string{tag.Value}
@@ -95,7 +95,7 @@ func (s *Service) onGroups(
 // conditions are the condition keys of a request. A key for a member that the request leaves out is not set.
 type conditions map[string][]string
 
-func (c conditions) sizes(least, most *int32) {
+func (c conditions) addSizes(least, most *int32) {
 	if least != nil {
 		c["autoscaling:MinSize"] = []string{strconv.Itoa(int(*least))}
 	}
@@ -123,7 +123,7 @@ func (c conditions) launchTemplate(spec *types.LaunchTemplateSpecification) {
 	c["autoscaling:LaunchTemplateVersionSpecified"] = []string{strconv.FormatBool(specified)}
 }
 
-func (c conditions) zones(identifiers *string) {
+func (c conditions) addZones(identifiers *string) {
 	if identifiers != nil {
 		c["autoscaling:VPCZoneIdentifiers"] = strings.Split(*identifiers, ",")
 	}

@@ -22,9 +22,10 @@ import (
 
 const wellFormed = "You must use a valid fully-formed launch template. "
 
-// template checks a reference to a launch template, and completes it by the template's ID and name. The version stays as it was asked for,
-// "$Default" when none was.
-func (s *Service) template(ctx context.Context, spec *types.LaunchTemplateSpecification) (*types.LaunchTemplateSpecification, ec2types.RequestLaunchTemplateData, error) {
+// template checks a reference to a launch template, and completes it by the template's ID and name. The version stays
+// as it was asked for, "$Default" when none was.
+func (s *Service) template(ctx context.Context, spec *types.LaunchTemplateSpecification) (
+	*types.LaunchTemplateSpecification, ec2types.RequestLaunchTemplateData, error) {
 	at := placeOf(ctx)
 	id, name := aws.ToString(spec.LaunchTemplateId), aws.ToString(spec.LaunchTemplateName)
 	var none ec2types.RequestLaunchTemplateData
@@ -32,11 +33,13 @@ func (s *Service) template(ctx context.Context, spec *types.LaunchTemplateSpecif
 	case id == "" && name == "":
 		return nil, none, validation("Valid requests must contain either launchTemplateId or LaunchTemplateName")
 	case id != "" && name != "":
-		return nil, none, validation("Valid requests must contain either launchTemplateId or LaunchTemplateName, but not both")
+		return nil, none,
+			validation("Valid requests must contain either launchTemplateId or LaunchTemplateName, but not both")
 	case id == "":
 		row, err := record.LaunchTemplateNames(s.store).Get(ctx, store.Key(at.account, at.region, name))
 		if errors.Is(err, store.ErrNotFound) {
-			return nil, none, validation(wellFormed+"The specified launch template, with template name %s, does not exist.", name)
+			return nil, none, validation(wellFormed+
+				"The specified launch template, with template name %s, does not exist.", name)
 		} else if err != nil {
 			return nil, none, err
 		}
@@ -44,7 +47,8 @@ func (s *Service) template(ctx context.Context, spec *types.LaunchTemplateSpecif
 	}
 	row, err := record.LaunchTemplates(s.store).Get(ctx, record.EC2Key(at.account, at.region, id))
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, none, validation(wellFormed+"The specified launch template, with template ID %s, does not exist.", id)
+		return nil, none, validation(wellFormed+"The specified launch template, with template ID %s, does not exist.",
+			id)
 	} else if err != nil {
 		return nil, none, err
 	}
@@ -59,20 +63,24 @@ func (s *Service) template(ctx context.Context, spec *types.LaunchTemplateSpecif
 		number = row.Value.LatestVersion
 	default:
 		if number, err = strconv.ParseInt(version, 10, 64); err != nil || number < 1 {
-			return nil, none, validation("Invalid launch template version: either '$Default', '$Latest', or a numeric version are allowed.")
+			return nil, none, validation(
+				"Invalid launch template version: either '$Default', '$Latest', or a numeric version are allowed.")
 		}
 	}
-	v, err := record.LaunchTemplateVersions(s.store).Get(ctx, record.LaunchTemplateVersionKey(at.account, at.region, id, number))
+	v, err := record.LaunchTemplateVersions(s.store).Get(ctx, record.LaunchTemplateVersionKey(at.account, at.region, id,
+		number))
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, none, validation(wellFormed+"Could not find launch template version %d.", number)
 	}
-	return &types.LaunchTemplateSpecification{LaunchTemplateId: &id, LaunchTemplateName: new(row.Value.Name), Version: &version}, v.Value.Data, err
+	return &types.LaunchTemplateSpecification{LaunchTemplateId: &id, LaunchTemplateName: new(row.Value.Name),
+		Version: &version}, v.Value.Data, err
 }
 
 // checkLaunch refuses a launch template with which the caller could not launch an instance themself, as AWS does by a
 // dry run: what the template says must be good, and the caller must be allowed all of it, of every type and in every
 // subnet. Otherwise a group would let its owner do what they may not.
-func (s *Service) checkLaunch(ctx context.Context, spec *types.LaunchTemplateSpecification, data ec2types.RequestLaunchTemplateData, kinds []string, imageID string, subnets []string) error {
+func (s *Service) checkLaunch(ctx context.Context, spec *types.LaunchTemplateSpecification,
+	data ec2types.RequestLaunchTemplateData, kinds []string, imageID string, subnets []string) error {
 	if len(subnets) == 0 {
 		subnets = []string{""} // the default ones
 	}
@@ -90,15 +98,19 @@ func (s *Service) checkLaunch(ctx context.Context, spec *types.LaunchTemplateSpe
 }
 
 // tryLaunch makes a dry run of a launch, as the caller. The type and the image are the template's when they are empty.
-func (s *Service) tryLaunch(ctx context.Context, spec *types.LaunchTemplateSpecification, data ec2types.RequestLaunchTemplateData, kind, imageID, subnet string) error {
+func (s *Service) tryLaunch(ctx context.Context, spec *types.LaunchTemplateSpecification,
+	data ec2types.RequestLaunchTemplateData, kind, imageID, subnet string) error {
 	in := &ec2.RunInstancesInput{
-		DryRun: aws.Bool(true), MinCount: aws.Int32(1), MaxCount: aws.Int32(1), InstanceType: ec2types.InstanceType(kind), ImageId: optional(imageID),
-		LaunchTemplate: &ec2types.LaunchTemplateSpecification{LaunchTemplateId: spec.LaunchTemplateId, Version: spec.Version},
+		DryRun: aws.Bool(true), MinCount: aws.Int32(1), MaxCount: aws.Int32(1),
+		InstanceType: ec2types.InstanceType(kind), ImageId: optional(imageID),
+		LaunchTemplate: &ec2types.LaunchTemplateSpecification{LaunchTemplateId: spec.LaunchTemplateId,
+			Version: spec.Version},
 	}
 	switch {
 	case subnet == "":
 	case len(data.NetworkInterfaces) > 0:
-		in.NetworkInterfaces = []ec2types.InstanceNetworkInterfaceSpecification{{DeviceIndex: aws.Int32(0), SubnetId: &subnet}}
+		in.NetworkInterfaces = []ec2types.InstanceNetworkInterfaceSpecification{{DeviceIndex: aws.Int32(0),
+			SubnetId: &subnet}}
 	default:
 		in.SubnetId = &subnet
 	}
@@ -109,8 +121,10 @@ func (s *Service) tryLaunch(ctx context.Context, spec *types.LaunchTemplateSpeci
 	case err == nil:
 		return errors.New("a dry run of RunInstances launched something")
 	case errors.As(err, &denied):
-		return validation("You are not authorized to use launch template: %s (%s)", aws.ToString(spec.LaunchTemplateName), denied.Error())
-	case errors.As(err, &api) && (api.ErrorCode() == "DryRunOperation" || api.ErrorCode() == "InsufficientFreeAddressesInSubnet"):
+		return validation("You are not authorized to use launch template: %s (%s)",
+			aws.ToString(spec.LaunchTemplateName), denied.Error())
+	case errors.As(err, &api) && (api.ErrorCode() == "DryRunOperation" ||
+		api.ErrorCode() == "InsufficientFreeAddressesInSubnet"):
 		return nil // how many addresses are free, launches will see
 	case errors.As(err, &api):
 		return validation(wellFormed+"%s", api.ErrorMessage())
@@ -118,9 +132,10 @@ func (s *Service) tryLaunch(ctx context.Context, spec *types.LaunchTemplateSpeci
 	return err
 }
 
-// kinds are the instance types that meet requirements, of the architecture of the launch template's own type, as the
-// controller chooses them.
-func (s *Service) kinds(ctx context.Context, data ec2types.RequestLaunchTemplateData, requirements *types.InstanceRequirements) ([]string, error) {
+// listInstanceTypes are the instance types that meet requirements, of the architecture of the launch template's own
+// type, as the controller chooses them.
+func (s *Service) listInstanceTypes(ctx context.Context, data ec2types.RequestLaunchTemplateData,
+	requirements *types.InstanceRequirements) ([]string, error) {
 	var asked ec2types.InstanceRequirementsRequest // the members have the same names
 	text, err := json.Marshal(requirements)
 	if err == nil {
@@ -134,7 +149,9 @@ func (s *Service) kinds(ctx context.Context, data ec2types.RequestLaunchTemplate
 		architecture = ec2types.ArchitectureTypeArm64
 	}
 	in := &ec2.GetInstanceTypesFromInstanceRequirementsInput{
-		ArchitectureTypes: []ec2types.ArchitectureType{architecture}, VirtualizationTypes: []ec2types.VirtualizationType{ec2types.VirtualizationTypeHvm}, InstanceRequirements: &asked,
+		ArchitectureTypes:    []ec2types.ArchitectureType{architecture},
+		VirtualizationTypes:  []ec2types.VirtualizationType{ec2types.VirtualizationTypeHvm},
+		InstanceRequirements: &asked,
 	}
 	var kinds []string
 	for {
@@ -165,7 +182,8 @@ type configuration struct {
 }
 
 // configure checks what a group is to launch and completes it.
-func (s *Service) configure(ctx context.Context, template *types.LaunchTemplateSpecification, mixed *types.MixedInstancesPolicy, before *types.MixedInstancesPolicy, subnets []string) (configuration, error) {
+func (s *Service) configure(ctx context.Context, template *types.LaunchTemplateSpecification,
+	mixed *types.MixedInstancesPolicy, before *types.MixedInstancesPolicy, subnets []string) (configuration, error) {
 	if mixed == nil {
 		spec, data, err := s.template(ctx, template)
 		if err != nil {
@@ -180,17 +198,21 @@ func (s *Service) configure(ctx context.Context, template *types.LaunchTemplateS
 // https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_InstancesDistribution.html
 var (
 	onDemandStrategies = []string{"prioritized", "lowest-price"}
-	spotStrategies     = []string{"lowest-price", "capacity-optimized", "capacity-optimized-prioritized", "price-capacity-optimized"}
+	spotStrategies     = []string{"lowest-price", "capacity-optimized", "capacity-optimized-prioritized",
+		"price-capacity-optimized"}
 )
 
-// completePolicy checks a mixed instances policy and fills what it leaves open: from what the group had, or with the defaults.
-func (s *Service) completePolicy(ctx context.Context, asked, before *types.MixedInstancesPolicy, subnets []string) (*types.MixedInstancesPolicy, error) {
+// completePolicy checks a mixed instances policy and fills what it leaves open: from what the group had, or with the
+// defaults.
+func (s *Service) completePolicy(ctx context.Context, asked, before *types.MixedInstancesPolicy,
+	subnets []string) (*types.MixedInstancesPolicy, error) {
 	out := &types.MixedInstancesPolicy{LaunchTemplate: asked.LaunchTemplate}
 	if out.LaunchTemplate == nil && before != nil {
 		out.LaunchTemplate = before.LaunchTemplate
 	}
 	if out.LaunchTemplate == nil || out.LaunchTemplate.LaunchTemplateSpecification == nil {
-		return nil, validation("Invalid MixedInstancesPolicy: LaunchTemplate with a LaunchTemplateSpecification is required")
+		return nil,
+			validation("Invalid MixedInstancesPolicy: LaunchTemplate with a LaunchTemplateSpecification is required")
 	}
 	specs := *out.LaunchTemplate.LaunchTemplateSpecification
 	if specs.LaunchTemplateId != nil && before != nil && asked.LaunchTemplate == nil {
@@ -223,18 +245,20 @@ func (s *Service) completePolicy(ctx context.Context, asked, before *types.Mixed
 		if o.WeightedCapacity != nil {
 			weights++
 			if w, err := strconv.Atoi(*o.WeightedCapacity); err != nil || w < 1 || w > 999 {
-				return nil, validation("Weighted capacity must be a number from 1 to 999, but is %s", *o.WeightedCapacity)
+				return nil, validation("Weighted capacity must be a number from 1 to 999, but is %s",
+					*o.WeightedCapacity)
 			}
 		}
 		kind := aws.ToString(o.InstanceType)
 		switch {
 		case kind != "" && o.InstanceRequirements != nil:
-			return nil, validation("Invalid MixedInstancesPolicy: an override has either InstanceType or InstanceRequirements")
+			return nil,
+				validation("Invalid MixedInstancesPolicy: an override has either InstanceType or InstanceRequirements")
 		case o.InstanceRequirements != nil:
 			if o.InstanceRequirements.VCpuCount == nil || o.InstanceRequirements.MemoryMiB == nil {
 				return nil, validation("InstanceRequirements must have VCpuCount and MemoryMiB")
 			}
-			kinds, err := s.kinds(ctx, ownData, o.InstanceRequirements)
+			kinds, err := s.listInstanceTypes(ctx, ownData, o.InstanceRequirements)
 			if err != nil {
 				return nil, err
 			}
@@ -254,7 +278,9 @@ func (s *Service) completePolicy(ctx context.Context, asked, before *types.Mixed
 		completed.Overrides = append(completed.Overrides, o)
 	}
 	if weights != 0 && weights != len(out.LaunchTemplate.Overrides) {
-		return nil, validation("Weights must be specified for all instance types or for none: %d of %d overrides have one", weights, len(out.LaunchTemplate.Overrides))
+		return nil,
+			validation("Weights must be specified for all instance types or for none: %d of %d overrides have one",
+				weights, len(out.LaunchTemplate.Overrides))
 	}
 	if len(completed.Overrides) == 0 {
 		if err := s.checkLaunch(ctx, spec, data, []string{""}, "", subnets); err != nil {
@@ -266,10 +292,12 @@ func (s *Service) completePolicy(ctx context.Context, asked, before *types.Mixed
 }
 
 // distribution is how a group divides its capacity, with the defaults.
-func distribution(asked *types.InstancesDistribution, before *types.MixedInstancesPolicy) (*types.InstancesDistribution, error) {
+func distribution(asked *types.InstancesDistribution, before *types.MixedInstancesPolicy) (*types.InstancesDistribution,
+	error) {
 	d := types.InstancesDistribution{
-		OnDemandAllocationStrategy: aws.String("prioritized"), OnDemandBaseCapacity: aws.Int32(0), OnDemandPercentageAboveBaseCapacity: aws.Int32(100),
-		SpotAllocationStrategy: aws.String("lowest-price"),
+		OnDemandAllocationStrategy: aws.String("prioritized"), OnDemandBaseCapacity: aws.Int32(0),
+		OnDemandPercentageAboveBaseCapacity: aws.Int32(100),
+		SpotAllocationStrategy:              aws.String("lowest-price"),
 	}
 	if before != nil && before.InstancesDistribution != nil {
 		d = *before.InstancesDistribution
@@ -300,13 +328,19 @@ func distribution(asked *types.InstancesDistribution, before *types.MixedInstanc
 	spot := aws.ToString(d.SpotAllocationStrategy)
 	switch {
 	case !slices.Contains(onDemandStrategies, aws.ToString(d.OnDemandAllocationStrategy)):
-		return nil, validation("OnDemandAllocationStrategy %s is invalid. Valid values: [prioritized, lowest-price]", aws.ToString(d.OnDemandAllocationStrategy))
+		return nil, validation("OnDemandAllocationStrategy %s is invalid. Valid values: [prioritized, lowest-price]",
+			aws.ToString(d.OnDemandAllocationStrategy))
 	case !slices.Contains(spotStrategies, spot):
-		return nil, validation("SpotAllocationStrategy %s is invalid. Valid values: [lowest-price, capacity-optimized, capacity-optimized-prioritized, price-capacity-optimized]", spot)
+		return nil,
+			validation(
+				"SpotAllocationStrategy %s is invalid. Valid values: [lowest-price, capacity-optimized, "+
+					"capacity-optimized-prioritized, price-capacity-optimized]", spot)
 	case aws.ToInt32(d.OnDemandBaseCapacity) < 0:
 		return nil, validation("OnDemandBaseCapacity must not be negative, but is %d", *d.OnDemandBaseCapacity)
-	case aws.ToInt32(d.OnDemandPercentageAboveBaseCapacity) < 0 || aws.ToInt32(d.OnDemandPercentageAboveBaseCapacity) > 100:
-		return nil, validation("OnDemandPercentageAboveBaseCapacity must be between 0 and 100, but is %d", *d.OnDemandPercentageAboveBaseCapacity)
+	case aws.ToInt32(d.OnDemandPercentageAboveBaseCapacity) < 0 ||
+		aws.ToInt32(d.OnDemandPercentageAboveBaseCapacity) > 100:
+		return nil, validation("OnDemandPercentageAboveBaseCapacity must be between 0 and 100, but is %d",
+			*d.OnDemandPercentageAboveBaseCapacity)
 	case d.SpotInstancePools != nil && spot != "lowest-price":
 		return nil, validation("SpotInstancePools option is only available with the lowest-price allocation strategy")
 	case d.SpotInstancePools != nil && (*d.SpotInstancePools < 1 || *d.SpotInstancePools > 20):

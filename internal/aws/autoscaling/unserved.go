@@ -10,8 +10,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
-// What needs a service that is not here is refused when it is asked for, and there is none of it when it is looked for, so that tools that look
-// at everything of a group find a group without it.
+// What needs a service that is not here is refused when it is asked for, and there is none of it when it is looked for,
+// so that tools that look at everything of a group find a group without it.
 
 // noConfigurations is what AWS says to accounts made since October 2024, which this one is.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/launch-configurations.html
@@ -20,7 +20,9 @@ func noConfigurations(parameter string) error {
 	if parameter != "" {
 		what = " (" + parameter + " makes one)"
 	}
-	return validation("The Launch Configuration creation operation is not available in your account%s. Use launch templates to create configuration templates for your Auto Scaling groups.", what)
+	return validation(
+		"The Launch Configuration creation operation is not available in your account%s. Use launch templates to "+
+			"create configuration templates for your Auto Scaling groups.", what)
 }
 
 // unservedHandlers are the operations of this file, each with what its caller needs permission for.
@@ -67,97 +69,125 @@ func (s *Service) unservedHandlers() []wire.Handler {
 }
 
 // CreateLaunchConfiguration refuses: launch templates are what groups are made of.
-func (s *Service) CreateLaunchConfiguration(context.Context, *autoscaling.CreateLaunchConfigurationInput) (*autoscaling.CreateLaunchConfigurationOutput, error) {
+func (s *Service) CreateLaunchConfiguration(context.Context, *autoscaling.CreateLaunchConfigurationInput) (
+	*autoscaling.CreateLaunchConfigurationOutput, error) {
 	return nil, noConfigurations("")
 }
 
 // DescribeLaunchConfigurations finds none.
-func (s *Service) DescribeLaunchConfigurations(context.Context, *autoscaling.DescribeLaunchConfigurationsInput) (*autoscaling.DescribeLaunchConfigurationsOutput, error) {
+func (s *Service) DescribeLaunchConfigurations(context.Context, *autoscaling.DescribeLaunchConfigurationsInput) (
+	*autoscaling.DescribeLaunchConfigurationsOutput, error) {
 	return &autoscaling.DescribeLaunchConfigurationsOutput{LaunchConfigurations: []types.LaunchConfiguration{}}, nil
 }
 
 // DeleteLaunchConfiguration finds none.
-func (s *Service) DeleteLaunchConfiguration(_ context.Context, in *autoscaling.DeleteLaunchConfigurationInput) (*autoscaling.DeleteLaunchConfigurationOutput, error) {
-	return nil, validation("Launch configuration name not found - Launch configuration %s not found", *in.LaunchConfigurationName)
+func (s *Service) DeleteLaunchConfiguration(_ context.Context, in *autoscaling.DeleteLaunchConfigurationInput) (
+	*autoscaling.DeleteLaunchConfigurationOutput, error) {
+	return nil, validation("Launch configuration name not found - Launch configuration %s not found",
+		*in.LaunchConfigurationName)
 }
 
 func noTargetGroups() error {
-	return validation("Provided Load Balancers or Target Groups may not be valid. Validating load balancer configuration failed: coracle serves no Elastic Load Balancing for Auto Scaling groups.")
+	return validation(
+		"Provided Load Balancers or Target Groups may not be valid. Validating load balancer configuration failed: " +
+			"coracle serves no Elastic Load Balancing for Auto Scaling groups.")
 }
 
-// exists is an error unless the group of a request is there.
-func (s *Service) exists(ctx context.Context, name *string) error {
-	_, err := s.group(ctx, name)
+// checkGroupExists is an error unless the group of a request is there.
+func (s *Service) checkGroupExists(ctx context.Context, name *string) error {
+	_, err := s.getGroup(ctx, name)
 	return err
 }
 
 // AttachLoadBalancers refuses.
-func (s *Service) AttachLoadBalancers(ctx context.Context, in *autoscaling.AttachLoadBalancersInput) (*autoscaling.AttachLoadBalancersOutput, error) {
-	if err := s.exists(ctx, in.AutoScalingGroupName); err != nil {
+func (s *Service) AttachLoadBalancers(ctx context.Context, in *autoscaling.AttachLoadBalancersInput) (
+	*autoscaling.AttachLoadBalancersOutput, error) {
+	if err := s.checkGroupExists(ctx, in.AutoScalingGroupName); err != nil {
 		return nil, err
 	}
 	return nil, noTargetGroups()
 }
 
 // AttachLoadBalancerTargetGroups refuses.
-func (s *Service) AttachLoadBalancerTargetGroups(ctx context.Context, in *autoscaling.AttachLoadBalancerTargetGroupsInput) (*autoscaling.AttachLoadBalancerTargetGroupsOutput, error) {
-	if err := s.exists(ctx, in.AutoScalingGroupName); err != nil {
+func (s *Service) AttachLoadBalancerTargetGroups(ctx context.Context,
+	in *autoscaling.AttachLoadBalancerTargetGroupsInput) (*autoscaling.AttachLoadBalancerTargetGroupsOutput, error) {
+	if err := s.checkGroupExists(ctx, in.AutoScalingGroupName); err != nil {
 		return nil, err
 	}
 	return nil, noTargetGroups()
 }
 
 // AttachTrafficSources refuses.
-func (s *Service) AttachTrafficSources(ctx context.Context, in *autoscaling.AttachTrafficSourcesInput) (*autoscaling.AttachTrafficSourcesOutput, error) {
-	if err := s.exists(ctx, in.AutoScalingGroupName); err != nil {
+func (s *Service) AttachTrafficSources(ctx context.Context, in *autoscaling.AttachTrafficSourcesInput) (
+	*autoscaling.AttachTrafficSourcesOutput, error) {
+	if err := s.checkGroupExists(ctx, in.AutoScalingGroupName); err != nil {
 		return nil, err
 	}
 	return nil, noTargetGroups()
 }
 
 // DescribeLoadBalancers finds none.
-func (s *Service) DescribeLoadBalancers(ctx context.Context, in *autoscaling.DescribeLoadBalancersInput) (*autoscaling.DescribeLoadBalancersOutput, error) {
-	return &autoscaling.DescribeLoadBalancersOutput{LoadBalancers: []types.LoadBalancerState{}}, s.exists(ctx, in.AutoScalingGroupName)
+func (s *Service) DescribeLoadBalancers(ctx context.Context, in *autoscaling.DescribeLoadBalancersInput) (
+	*autoscaling.DescribeLoadBalancersOutput, error) {
+	return &autoscaling.DescribeLoadBalancersOutput{LoadBalancers: []types.LoadBalancerState{}}, s.checkGroupExists(ctx,
+		in.AutoScalingGroupName)
 }
 
 // DescribeLoadBalancerTargetGroups finds none.
-func (s *Service) DescribeLoadBalancerTargetGroups(ctx context.Context, in *autoscaling.DescribeLoadBalancerTargetGroupsInput) (*autoscaling.DescribeLoadBalancerTargetGroupsOutput, error) {
-	return &autoscaling.DescribeLoadBalancerTargetGroupsOutput{LoadBalancerTargetGroups: []types.LoadBalancerTargetGroupState{}}, s.exists(ctx, in.AutoScalingGroupName)
+func (s *Service) DescribeLoadBalancerTargetGroups(ctx context.Context,
+	in *autoscaling.DescribeLoadBalancerTargetGroupsInput) (*autoscaling.DescribeLoadBalancerTargetGroupsOutput,
+	error) {
+	return &autoscaling.DescribeLoadBalancerTargetGroupsOutput{
+			LoadBalancerTargetGroups: []types.LoadBalancerTargetGroupState{}},
+		s.checkGroupExists(ctx, in.AutoScalingGroupName)
 }
 
 // DescribeTrafficSources finds none.
-func (s *Service) DescribeTrafficSources(ctx context.Context, in *autoscaling.DescribeTrafficSourcesInput) (*autoscaling.DescribeTrafficSourcesOutput, error) {
-	return &autoscaling.DescribeTrafficSourcesOutput{TrafficSources: []types.TrafficSourceState{}}, s.exists(ctx, in.AutoScalingGroupName)
+func (s *Service) DescribeTrafficSources(ctx context.Context, in *autoscaling.DescribeTrafficSourcesInput) (
+	*autoscaling.DescribeTrafficSourcesOutput, error) {
+	return &autoscaling.DescribeTrafficSourcesOutput{TrafficSources: []types.TrafficSourceState{}},
+		s.checkGroupExists(ctx, in.AutoScalingGroupName)
 }
 
 // PutNotificationConfiguration refuses: nobody would be notified.
-func (s *Service) PutNotificationConfiguration(ctx context.Context, in *autoscaling.PutNotificationConfigurationInput) (*autoscaling.PutNotificationConfigurationOutput, error) {
-	if err := s.exists(ctx, in.AutoScalingGroupName); err != nil {
+func (s *Service) PutNotificationConfiguration(ctx context.Context, in *autoscaling.PutNotificationConfigurationInput) (
+	*autoscaling.PutNotificationConfigurationOutput, error) {
+	if err := s.checkGroupExists(ctx, in.AutoScalingGroupName); err != nil {
 		return nil, err
 	}
-	return nil, validation("Unable to publish test notification message to notification target %s: coracle does not serve Amazon SNS. Scaling activities tell what a notification would.", *in.TopicARN)
+	return nil,
+		validation(
+			"Unable to publish test notification message to notification target %s: coracle does not serve Amazon "+
+				"SNS. Scaling activities tell what a notification would.", *in.TopicARN)
 }
 
 // DeleteNotificationConfiguration finds none.
-func (s *Service) DeleteNotificationConfiguration(ctx context.Context, in *autoscaling.DeleteNotificationConfigurationInput) (*autoscaling.DeleteNotificationConfigurationOutput, error) {
-	if err := s.exists(ctx, in.AutoScalingGroupName); err != nil {
+func (s *Service) DeleteNotificationConfiguration(ctx context.Context,
+	in *autoscaling.DeleteNotificationConfigurationInput) (*autoscaling.DeleteNotificationConfigurationOutput, error) {
+	if err := s.checkGroupExists(ctx, in.AutoScalingGroupName); err != nil {
 		return nil, err
 	}
 	return nil, validation("Topic Not Found - Notification configuration for topic %s does not exist", *in.TopicARN)
 }
 
 // DescribeNotificationConfigurations finds none.
-func (s *Service) DescribeNotificationConfigurations(ctx context.Context, in *autoscaling.DescribeNotificationConfigurationsInput) (*autoscaling.DescribeNotificationConfigurationsOutput, error) {
+func (s *Service) DescribeNotificationConfigurations(ctx context.Context,
+	in *autoscaling.DescribeNotificationConfigurationsInput) (*autoscaling.DescribeNotificationConfigurationsOutput,
+	error) {
 	for _, name := range in.AutoScalingGroupNames {
-		if err := s.exists(ctx, &name); err != nil {
+		if err := s.checkGroupExists(ctx, &name); err != nil {
 			return nil, err
 		}
 	}
-	return &autoscaling.DescribeNotificationConfigurationsOutput{NotificationConfigurations: []types.NotificationConfiguration{}}, nil
+	return &autoscaling.DescribeNotificationConfigurationsOutput{
+		NotificationConfigurations: []types.NotificationConfiguration{}}, nil
 }
 
 // DescribeAutoScalingNotificationTypes lists what AWS notifies of.
-func (s *Service) DescribeAutoScalingNotificationTypes(context.Context, *autoscaling.DescribeAutoScalingNotificationTypesInput) (*autoscaling.DescribeAutoScalingNotificationTypesOutput, error) {
+func (s *Service) DescribeAutoScalingNotificationTypes(context.Context,
+	*autoscaling.DescribeAutoScalingNotificationTypesInput) (*autoscaling.DescribeAutoScalingNotificationTypesOutput,
+	error) {
 	return &autoscaling.DescribeAutoScalingNotificationTypesOutput{AutoScalingNotificationTypes: strings.Fields(
-		"autoscaling:EC2_INSTANCE_LAUNCH autoscaling:EC2_INSTANCE_LAUNCH_ERROR autoscaling:EC2_INSTANCE_TERMINATE autoscaling:EC2_INSTANCE_TERMINATE_ERROR autoscaling:TEST_NOTIFICATION")}, nil
+		"autoscaling:EC2_INSTANCE_LAUNCH autoscaling:EC2_INSTANCE_LAUNCH_ERROR autoscaling:EC2_INSTANCE_TERMINATE " +
+			"autoscaling:EC2_INSTANCE_TERMINATE_ERROR autoscaling:TEST_NOTIFICATION")}, nil
 }

@@ -23,9 +23,9 @@ func (s *Service) updateHandlers() []wire.Handler {
 			ctx context.Context, action string, in *autoscaling.UpdateAutoScalingGroupInput,
 		) ([]wire.Target, error) {
 			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName}, func(c conditions) {
-				c.sizes(in.MinSize, in.MaxSize)
+				c.addSizes(in.MinSize, in.MaxSize)
 				c.launchTemplate(in.LaunchTemplate)
-				c.zones(in.VPCZoneIdentifier)
+				c.addZones(in.VPCZoneIdentifier)
 			})
 		}),
 		wire.Handle(s.SetDesiredCapacity, func(
@@ -37,20 +37,27 @@ func (s *Service) updateHandlers() []wire.Handler {
 }
 
 // UpdateAutoScalingGroup changes what is wanted of a group. Instances that there are stay as they are.
-func (s *Service) UpdateAutoScalingGroup(ctx context.Context, in *autoscaling.UpdateAutoScalingGroupInput) (*autoscaling.UpdateAutoScalingGroupOutput, error) {
+func (s *Service) UpdateAutoScalingGroup(ctx context.Context, in *autoscaling.UpdateAutoScalingGroupInput) (
+	*autoscaling.UpdateAutoScalingGroupOutput, error) {
 	switch {
-	case in.LaunchConfigurationName != nil && (in.LaunchTemplate != nil || in.MixedInstancesPolicy != nil), in.LaunchTemplate != nil && in.MixedInstancesPolicy != nil:
-		return nil, validation("Valid requests must contain either LaunchTemplate, LaunchConfigurationName, InstanceId or MixedInstancesPolicy parameter.")
+	case in.LaunchConfigurationName != nil && (in.LaunchTemplate != nil || in.MixedInstancesPolicy != nil),
+		in.LaunchTemplate != nil && in.MixedInstancesPolicy != nil:
+		return nil,
+			validation(
+				"Valid requests must contain either LaunchTemplate, LaunchConfigurationName, InstanceId or " +
+					"MixedInstancesPolicy parameter.")
 	case in.LaunchConfigurationName != nil:
-		return nil, validation("Launch configuration name not found - Launch configuration %s not found", *in.LaunchConfigurationName)
+		return nil, validation("Launch configuration name not found - Launch configuration %s not found",
+			*in.LaunchConfigurationName)
 	}
-	_, err := s.change(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+	_, err := s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 		settings := changedSettings(in)
 		if err := settings.apply(g); err != nil {
 			return nil, err
 		}
 		before := g.SubnetIDs
-		if err := s.locate(ctx, g, in.AvailabilityZones, in.AvailabilityZoneIds, in.VPCZoneIdentifier); err != nil {
+		if err := s.resolveZones(ctx, g, in.AvailabilityZones, in.AvailabilityZoneIds,
+			in.VPCZoneIdentifier); err != nil {
 			return nil, err
 		}
 		if in.LaunchTemplate != nil || in.MixedInstancesPolicy != nil {
@@ -69,10 +76,11 @@ func (s *Service) UpdateAutoScalingGroup(ctx context.Context, in *autoscaling.Up
 				return nil, err
 			}
 		}
-		if err := s.role(ctx, g, in.ServiceLinkedRoleARN); err != nil {
+		if err := s.ensureServiceRole(ctx, g, in.ServiceLinkedRoleARN); err != nil {
 			return nil, err
 		}
-		return nil, resize(g, s.timestamp(), in.MinSize, in.MaxSize, in.DesiredCapacity, "a user request update of AutoScalingGroup constraints to")
+		return nil, resizeGroup(g, s.timestamp(), in.MinSize, in.MaxSize, in.DesiredCapacity,
+			"a user request update of AutoScalingGroup constraints to")
 	})
 	if err != nil {
 		return nil, err
@@ -88,7 +96,8 @@ func (s *Service) checkMove(ctx context.Context, g record.AutoScalingGroup) erro
 	case g.Mixed != nil:
 		mixed = &types.MixedInstancesPolicy{} // all as before
 	case g.LaunchTemplate != nil:
-		template = &types.LaunchTemplateSpecification{LaunchTemplateId: g.LaunchTemplate.LaunchTemplateId, Version: g.LaunchTemplate.Version}
+		template = &types.LaunchTemplateSpecification{LaunchTemplateId: g.LaunchTemplate.LaunchTemplateId,
+			Version: g.LaunchTemplate.Version}
 	default:
 		return nil
 	}
@@ -96,8 +105,8 @@ func (s *Service) checkMove(ctx context.Context, g record.AutoScalingGroup) erro
 	return err
 }
 
-// resize changes the sizes of a group. A desired capacity that is not given goes along with the others.
-func resize(g *record.AutoScalingGroup, now time.Time, least, most, desired *int32, by string) error {
+// resizeGroup changes the sizes of a group. A desired capacity that is not given goes along with the others.
+func resizeGroup(g *record.AutoScalingGroup, now time.Time, least, most, desired *int32, by string) error {
 	if least == nil && most == nil && desired == nil {
 		return nil
 	}
@@ -126,16 +135,19 @@ func resize(g *record.AutoScalingGroup, now time.Time, least, most, desired *int
 }
 
 // SetDesiredCapacity changes how large a group is to be.
-func (s *Service) SetDesiredCapacity(ctx context.Context, in *autoscaling.SetDesiredCapacityInput) (*autoscaling.SetDesiredCapacityOutput, error) {
-	_, err := s.change(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+func (s *Service) SetDesiredCapacity(ctx context.Context, in *autoscaling.SetDesiredCapacityInput) (
+	*autoscaling.SetDesiredCapacityOutput, error) {
+	_, err := s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 		switch want := *in.DesiredCapacity; {
 		case want > g.Max:
-			return nil, validation("New SetDesiredCapacity value %d is above max value %d for the AutoScalingGroup.", want, g.Max)
+			return nil, validation("New SetDesiredCapacity value %d is above max value %d for the AutoScalingGroup.",
+				want, g.Max)
 		case want < g.Min:
-			return nil, validation("New SetDesiredCapacity value %d is below min value %d for the AutoScalingGroup.", want, g.Min)
+			return nil, validation("New SetDesiredCapacity value %d is below min value %d for the AutoScalingGroup.",
+				want, g.Min)
 		}
 		if aws.ToBool(in.HonorCooldown) {
-			if err := s.cool(ctx, *g, g.DefaultCooldown); err != nil {
+			if err := s.checkCooldown(ctx, *g, g.DefaultCooldown); err != nil {
 				return nil, err
 			}
 		}
@@ -155,9 +167,10 @@ func setDesired(g *record.AutoScalingGroup, to int32, now time.Time, by string) 
 	}
 }
 
-// cool refuses a change of a group's capacity while a scaling activity is in progress, and for some seconds after the last.
+// checkCooldown refuses a change of a group's capacity while a scaling activity is in progress, and for some seconds
+// after the last.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-scaling-cooldowns.html
-func (s *Service) cool(ctx context.Context, g record.AutoScalingGroup, seconds int32) error {
+func (s *Service) checkCooldown(ctx context.Context, g record.AutoScalingGroup, seconds int32) error {
 	rows, err := s.activities.List(ctx, store.Prefix(g.Account, g.Region, g.Name))
 	if err != nil {
 		return err
@@ -171,7 +184,9 @@ func (s *Service) cool(ctx context.Context, g record.AutoScalingGroup, seconds i
 			return activityInProgress("Scaling activity %s is in progress and blocks this action", a.ID)
 		}
 		if a.StatusCode == "Successful" && s.now().Before(a.EndTime.Add(time.Duration(seconds)*time.Second)) {
-			return activityInProgress("Scaling activity %s has ended less than the cooldown of %d seconds ago, which blocks this action", a.ID, seconds)
+			return activityInProgress(
+				"Scaling activity %s has ended less than the cooldown of %d seconds ago, which blocks this action",
+				a.ID, seconds)
 		}
 	}
 	return nil

@@ -12,20 +12,21 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// Upkeep changes what is wanted of groups when nobody asks for it at the moment: when a scheduled action is due, and when an instance
-// refresh has succeeded. The controller of groups calls it, because only this package writes what is wanted.
+// Upkeep changes what is wanted of groups when nobody asks for it at the moment: when a scheduled action is due, and
+// when an instance refresh has succeeded. The controller of groups calls it, because only this package writes what is
+// wanted.
 type Upkeep struct{ s *Service }
 
 // NewUpkeep is the upkeep of the groups in o.Store.
 func NewUpkeep(o Options) Upkeep { return Upkeep{New(o)} }
 
-func in(ctx context.Context, account, region string) context.Context {
+func accountContext(ctx context.Context, account, region string) context.Context {
 	return wire.WithRegion(wire.WithCaller(ctx, wire.Caller{Account: account}), region)
 }
 
 // RunSchedule carries out the scheduled actions of a group that are due, and says when the next is; zero: never.
 func (u Upkeep) RunSchedule(ctx context.Context, account, region, group string) (next time.Time, err error) {
-	ctx = in(ctx, account, region)
+	ctx = accountContext(ctx, account, region)
 	rows, err := u.s.schedules.List(ctx, store.Prefix(account, region, group))
 	if err != nil {
 		return next, err
@@ -34,7 +35,7 @@ func (u Upkeep) RunSchedule(ctx context.Context, account, region, group string) 
 	for _, row := range rows {
 		due := row.Value.Next
 		if !due.After(now) {
-			if due, err = u.run(ctx, group, row.Key, now); err != nil {
+			if due, err = u.runAction(ctx, group, row.Key, now); err != nil {
 				return next, err
 			}
 		}
@@ -45,9 +46,9 @@ func (u Upkeep) RunSchedule(ctx context.Context, account, region, group string) 
 	return next, nil
 }
 
-// run carries out one action, and says when it is due again.
-func (u Upkeep) run(ctx context.Context, group, key string, now time.Time) (due time.Time, err error) {
-	_, err = u.s.change(ctx, &group, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+// runAction carries out one action, and says when it is due again.
+func (u Upkeep) runAction(ctx context.Context, group, key string, now time.Time) (due time.Time, err error) {
+	_, err = u.s.updateGroup(ctx, &group, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 		due = time.Time{}
 		row, err := u.s.schedules.Copy(ctx, key)
 		if errors.Is(err, store.ErrNotFound) {
@@ -61,7 +62,8 @@ func (u Upkeep) run(ctx context.Context, group, key string, now time.Time) (due 
 			return nil, nil
 		}
 		before, a := *g, row.Value.Action
-		if err := resize(g, now, a.MinSize, a.MaxSize, a.DesiredCapacity, "a scheduled action update of AutoScalingGroup constraints to"); err != nil {
+		if err := resizeGroup(g, now, a.MinSize, a.MaxSize, a.DesiredCapacity,
+			"a scheduled action update of AutoScalingGroup constraints to"); err != nil {
 			*g = before // the sizes of the group have changed so that it cannot be done any more
 		}
 		if due = nextRun(a, now); due.IsZero() {
@@ -76,8 +78,8 @@ func (u Upkeep) run(ctx context.Context, group, key string, now time.Time) (due 
 
 // Refreshed gives a group the configuration that its instance refresh has brought about.
 func (u Upkeep) Refreshed(ctx context.Context, account, region, group, refreshID string) error {
-	ctx = in(ctx, account, region)
-	_, err := u.s.change(ctx, &group, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+	ctx = accountContext(ctx, account, region)
+	_, err := u.s.updateGroup(ctx, &group, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 		row, _, err := u.s.refreshOf(ctx, *g)
 		if err != nil {
 			return nil, err
@@ -92,5 +94,6 @@ func (u Upkeep) Refreshed(ctx context.Context, account, region, group, refreshID
 
 // unchanged reports whether a group still launches what it did; a user may have said something else since.
 func unchanged(g record.AutoScalingGroup, before types.DesiredConfiguration) bool {
-	return wire.Fingerprint(&types.DesiredConfiguration{LaunchTemplate: g.LaunchTemplate, MixedInstancesPolicy: g.Mixed}) == wire.Fingerprint(&before)
+	return wire.Fingerprint(&types.DesiredConfiguration{LaunchTemplate: g.LaunchTemplate,
+		MixedInstancesPolicy: g.Mixed}) == wire.Fingerprint(&before)
 }

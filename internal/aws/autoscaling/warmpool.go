@@ -21,7 +21,7 @@ func (s *Service) warmPoolHandlers() []wire.Handler {
 			ctx context.Context, action string, in *autoscaling.PutWarmPoolInput,
 		) ([]wire.Target, error) {
 			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName}, func(c conditions) {
-				c.sizes(in.MinSize, nil)
+				c.addSizes(in.MinSize, nil)
 			})
 		}),
 		wire.Handle(s.DescribeWarmPool, wire.OnAll),
@@ -35,23 +35,37 @@ func (s *Service) warmPoolHandlers() []wire.Handler {
 
 // PutWarmPool gives a group a warm pool, or changes the one it has: a parameter that is not given stays as it was.
 // https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_PutWarmPool.html
-func (s *Service) PutWarmPool(ctx context.Context, in *autoscaling.PutWarmPoolInput) (*autoscaling.PutWarmPoolOutput, error) {
+func (s *Service) PutWarmPool(ctx context.Context, in *autoscaling.PutWarmPoolInput) (*autoscaling.PutWarmPoolOutput,
+	error) {
 	switch in.PoolState {
 	case "", types.WarmPoolStateStopped, types.WarmPoolStateRunning:
 	case types.WarmPoolStateHibernated:
-		return nil, unserved("PoolState Hibernated", "its instances cannot hibernate; they start from Stopped in seconds")
+		return nil, unserved("PoolState Hibernated",
+			"its instances cannot hibernate; they start from Stopped in seconds")
 	default:
-		return nil, validation("1 validation error detected: Value '%s' at 'poolState' failed to satisfy constraint: Member must satisfy enum value set: [Stopped, Running, Hibernated]", in.PoolState)
+		return nil,
+			validation(
+				"1 validation error detected: Value '%s' at 'poolState' failed to satisfy constraint: Member must "+
+					"satisfy enum value set: [Stopped, Running, Hibernated]", in.PoolState)
 	}
 	if in.MinSize != nil && *in.MinSize < 0 {
-		return nil, validation("1 validation error detected: Value '%d' at 'minSize' failed to satisfy constraint: Member must have value greater than or equal to 0", *in.MinSize)
+		return nil,
+			validation(
+				"1 validation error detected: Value '%d' at 'minSize' failed to satisfy constraint: Member must have "+
+					"value greater than or equal to 0", *in.MinSize)
 	}
 	if m := in.MaxGroupPreparedCapacity; m != nil && *m < -1 {
-		return nil, validation("1 validation error detected: Value '%d' at 'maxGroupPreparedCapacity' failed to satisfy constraint: Member must have value greater than or equal to -1", *m)
+		return nil,
+			validation(
+				"1 validation error detected: Value '%d' at 'maxGroupPreparedCapacity' failed to satisfy constraint: "+
+					"Member must have value greater than or equal to -1", *m)
 	}
-	_, err := s.change(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
-		if refresh, progress, err := s.refreshOf(ctx, *g); err == nil && refresh.Key != "" && active(progress.Status) {
-			return nil, &types.InstanceRefreshInProgressFault{Message: aws.String("The warm pool of Auto Scaling group " + g.Name + " cannot be changed while instance refresh " + refresh.Value.ID + " is in progress")}
+	_, err := s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+		if refresh, progress, err := s.refreshOf(ctx, *g); err == nil && refresh.Key != "" &&
+			isActive(progress.Status) {
+			return nil, &types.InstanceRefreshInProgressFault{
+				Message: aws.String("The warm pool of Auto Scaling group " + g.Name +
+					" cannot be changed while instance refresh " + refresh.Value.ID + " is in progress")}
 		}
 		if err := s.checkPoolable(ctx, *g); err != nil {
 			return nil, err
@@ -86,7 +100,8 @@ func (s *Service) PutWarmPool(ctx context.Context, in *autoscaling.PutWarmPoolIn
 	return &autoscaling.PutWarmPoolOutput{}, nil
 }
 
-// checkPoolable refuses a warm pool for a group whose instances cannot be stopped and started again: those of the spot market.
+// checkPoolable refuses a warm pool for a group whose instances cannot be stopped and started again: those of the spot
+// market.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-warm-pools.html#warm-pools-limitations
 func (s *Service) checkPoolable(ctx context.Context, g record.AutoScalingGroup) error {
 	specs := []*types.LaunchTemplateSpecification{g.LaunchTemplate}
@@ -96,27 +111,33 @@ func (s *Service) checkPoolable(ctx context.Context, g record.AutoScalingGroup) 
 			specs = append(specs, o.LaunchTemplateSpecification)
 		}
 		if d := g.Mixed.InstancesDistribution; d != nil && aws.ToInt32(d.OnDemandPercentageAboveBaseCapacity) < 100 {
-			return validation("You can't add a warm pool to an Auto Scaling group that has a mixed instances policy that requests Spot Instances.")
+			return validation(
+				"You can't add a warm pool to an Auto Scaling group that has a mixed instances policy that requests " +
+					"Spot Instances.")
 		}
 	}
 	for _, spec := range specs {
 		if spec == nil {
 			continue
 		}
-		_, data, err := s.template(ctx, &types.LaunchTemplateSpecification{LaunchTemplateId: spec.LaunchTemplateId, Version: spec.Version})
+		_, data, err := s.template(ctx, &types.LaunchTemplateSpecification{LaunchTemplateId: spec.LaunchTemplateId,
+			Version: spec.Version})
 		if err != nil {
 			continue // it is gone: launches say so
 		}
 		if o := data.InstanceMarketOptions; o != nil && o.MarketType == ec2types.MarketTypeSpot {
-			return validation("You can't add a warm pool to an Auto Scaling group that has a launch template that requests Spot Instances.")
+			return validation(
+				"You can't add a warm pool to an Auto Scaling group that has a launch template that requests Spot " +
+					"Instances.")
 		}
 	}
 	return nil
 }
 
 // DescribeWarmPool tells of a group's warm pool and the instances in it.
-func (s *Service) DescribeWarmPool(ctx context.Context, in *autoscaling.DescribeWarmPoolInput) (*autoscaling.DescribeWarmPoolOutput, error) {
-	row, err := s.group(ctx, in.AutoScalingGroupName)
+func (s *Service) DescribeWarmPool(ctx context.Context, in *autoscaling.DescribeWarmPoolInput) (
+	*autoscaling.DescribeWarmPoolOutput, error) {
+	row, err := s.getGroup(ctx, in.AutoScalingGroupName)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +145,7 @@ func (s *Service) DescribeWarmPool(ctx context.Context, in *autoscaling.Describe
 		return nil, validation("MaxRecords must be from 1 to 50, but is %d", *in.MaxRecords)
 	}
 	at := placeOf(ctx)
-	rows, err := s.instances.List(ctx, at.prefix())
+	rows, err := s.instances.List(ctx, at.keyPrefix())
 	if err != nil {
 		return nil, err
 	}
@@ -134,11 +155,13 @@ func (s *Service) DescribeWarmPool(ctx context.Context, in *autoscaling.Describe
 			warm = append(warm, r)
 		}
 	}
-	warm, next, err := page(ctx, warm, in.MaxRecords, in.NextToken, func(r store.Row[record.AutoScalingInstance]) string { return r.Key })
+	warm, next, err := paginate(ctx, warm, in.MaxRecords, in.NextToken,
+		func(r store.Row[record.AutoScalingInstance]) string { return r.Key })
 	if err != nil {
 		return nil, err
 	}
-	out := &autoscaling.DescribeWarmPoolOutput{Instances: []types.Instance{}, NextToken: next, WarmPoolConfiguration: showPool(row.Value)}
+	out := &autoscaling.DescribeWarmPoolOutput{Instances: []types.Instance{}, NextToken: next,
+		WarmPoolConfiguration: showPool(row.Value)}
 	for _, r := range warm {
 		out.Instances = append(out.Instances, s.showInstance(ctx, at, r))
 	}
@@ -161,10 +184,11 @@ func showPool(g record.AutoScalingGroup) *types.WarmPoolConfiguration {
 	return out
 }
 
-// DeleteWarmPool deletes a group's warm pool: the controller terminates its instances, and it goes with the last of them. ForceDelete does not wait
-// for lifecycle hooks.
-func (s *Service) DeleteWarmPool(ctx context.Context, in *autoscaling.DeleteWarmPoolInput) (*autoscaling.DeleteWarmPoolOutput, error) {
-	_, err := s.change(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+// DeleteWarmPool deletes a group's warm pool: the controller terminates its instances, and it goes with the last of
+// them. ForceDelete does not wait for lifecycle hooks.
+func (s *Service) DeleteWarmPool(ctx context.Context, in *autoscaling.DeleteWarmPoolInput) (
+	*autoscaling.DeleteWarmPoolOutput, error) {
+	_, err := s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 		if g.WarmPool == nil {
 			return nil, validation("No warm pool found for Auto Scaling group %s", g.Name)
 		}
@@ -181,19 +205,22 @@ func (s *Service) DeleteWarmPool(ctx context.Context, in *autoscaling.DeleteWarm
 
 // WarmPoolGone takes a warm pool off its group that was being deleted and has no instances any more.
 func (u Upkeep) WarmPoolGone(ctx context.Context, account, region, group string) error {
-	_, err := u.s.change(in(ctx, account, region), &group, func(g *record.AutoScalingGroup) ([]store.Op, error) {
-		if g.WarmPool != nil && g.WarmPool.Deleting {
-			g.WarmPool = nil
-		}
-		return nil, nil
-	})
+	_, err := u.s.updateGroup(accountContext(ctx, account, region), &group,
+		func(g *record.AutoScalingGroup) ([]store.Op, error) {
+			if g.WarmPool != nil && g.WarmPool.Deleting {
+				g.WarmPool = nil
+			}
+			return nil, nil
+		})
 	return err
 }
 
 // notWarm refuses what cannot be done with an instance in a warm pool.
 func notWarm(i record.AutoScalingInstance, operation string) error {
 	if i.Warm() {
-		return validation("The instance %s is in the warm pool of Auto Scaling group %s, where %s cannot be called on it", i.ID, i.GroupName, operation)
+		return validation(
+			"The instance %s is in the warm pool of Auto Scaling group %s, where %s cannot be called on it", i.ID,
+			i.GroupName, operation)
 	}
 	return nil
 }

@@ -27,7 +27,8 @@ func (w *world) putPool(change ...func(*autoscaling.PutWarmPoolInput)) {
 // pool is the warm pool of the group.
 func (w *world) pool() *autoscaling.DescribeWarmPoolOutput {
 	w.t.Helper()
-	return must[*autoscaling.DescribeWarmPoolOutput](w.t)(w.DescribeWarmPool(w.t.Context(), &autoscaling.DescribeWarmPoolInput{AutoScalingGroupName: aws.String("nodes")}))
+	return must[*autoscaling.DescribeWarmPoolOutput](w.t)(w.DescribeWarmPool(w.t.Context(),
+		&autoscaling.DescribeWarmPoolInput{AutoScalingGroupName: aws.String("nodes")}))
 }
 
 // warmed waits until the pool has exactly n instances, all of them in a state.
@@ -50,7 +51,8 @@ func (w *world) warmed(state types.LifecycleState, n int) []string {
 
 func (w *world) ec2State(id string) ec2types.InstanceStateName {
 	w.t.Helper()
-	return must[*ec2.DescribeInstancesOutput](w.t)(w.ec2.DescribeInstances(w.t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{id}})).Reservations[0].Instances[0].State.Name
+	return must[*ec2.DescribeInstancesOutput](w.t)(w.ec2.DescribeInstances(w.t.Context(),
+		&ec2.DescribeInstancesInput{InstanceIds: []string{id}})).Reservations[0].Instances[0].State.Name
 }
 
 func TestWarmPool(t *testing.T) {
@@ -66,14 +68,22 @@ func TestWarmPool(t *testing.T) {
 		}
 	}
 	g := w.group("nodes")
-	if len(g.Instances) != 1 || *g.WarmPoolSize != 3 || g.WarmPoolConfiguration.PoolState != types.WarmPoolStateStopped || *g.WarmPoolConfiguration.MinSize != 0 || g.WarmPoolConfiguration.MaxGroupPreparedCapacity != nil {
-		t.Errorf("the group has %d instances, a pool of %d, %+v", len(g.Instances), aws.ToInt32(g.WarmPoolSize), g.WarmPoolConfiguration)
+	if len(g.Instances) != 1 || *g.WarmPoolSize != 3 ||
+		g.WarmPoolConfiguration.PoolState != types.WarmPoolStateStopped || *g.WarmPoolConfiguration.MinSize != 0 ||
+		g.WarmPoolConfiguration.MaxGroupPreparedCapacity != nil {
+		t.Errorf("the group has %d instances, a pool of %d, %+v", len(g.Instances), aws.ToInt32(g.WarmPoolSize),
+			g.WarmPoolConfiguration)
 	}
-	if out := must[*autoscaling.DescribeAutoScalingInstancesOutput](t)(w.DescribeAutoScalingInstances(t.Context(), &autoscaling.DescribeAutoScalingInstancesInput{InstanceIds: pool[:1]})); len(out.AutoScalingInstances) != 1 || *out.AutoScalingInstances[0].LifecycleState != "Warmed:Stopped" {
+	if out := must[*autoscaling.DescribeAutoScalingInstancesOutput](t)(w.DescribeAutoScalingInstances(t.Context(),
+		&autoscaling.DescribeAutoScalingInstancesInput{InstanceIds: pool[:1]})); len(out.AutoScalingInstances) != 1 ||
+		*out.AutoScalingInstances[0].LifecycleState != "Warmed:Stopped" {
 		t.Errorf("the instance is %+v", out.AutoScalingInstances)
 	}
-	_, err := w.TerminateInstanceInAutoScalingGroup(t.Context(), &autoscaling.TerminateInstanceInAutoScalingGroupInput{InstanceId: &pool[0], ShouldDecrementDesiredCapacity: aws.Bool(false)})
-	if got, message := code(err); got != "ValidationError" || !strings.Contains(message, "is in the warm pool of Auto Scaling group nodes") {
+	_, err := w.TerminateInstanceInAutoScalingGroup(t.Context(),
+		&autoscaling.TerminateInstanceInAutoScalingGroupInput{InstanceId: &pool[0],
+			ShouldDecrementDesiredCapacity: aws.Bool(false)})
+	if got, message := code(err); got != "ValidationError" || !strings.Contains(message,
+		"is in the warm pool of Auto Scaling group nodes") {
 		t.Errorf("terminating an instance of the pool: %v", err)
 	}
 
@@ -94,7 +104,9 @@ func TestWarmPool(t *testing.T) {
 			t.Errorf("%s was not in the pool", id)
 		}
 	}
-	if a := w.activities("nodes")[0]; !strings.HasPrefix(*a.Description, "Launching a new EC2 instance from warm pool: i-") || !strings.Contains(*a.Cause, "increasing the capacity from ") {
+	if a := w.activities("nodes")[0]; !strings.HasPrefix(*a.Description,
+		"Launching a new EC2 instance from warm pool: i-") || !strings.Contains(*a.Cause,
+		"increasing the capacity from ") {
 		t.Errorf("the activity is %s: %s", *a.Description, *a.Cause)
 	}
 
@@ -113,15 +125,23 @@ func TestWarmPool(t *testing.T) {
 
 	// One that is started, or terminated, behind the pool's back is replaced.
 	waiting := w.warmed(types.LifecycleStateWarmedStopped, 3)
-	must[*ec2.StartInstancesOutput](t)(w.ec2.StartInstances(t.Context(), &ec2.StartInstancesInput{InstanceIds: waiting[:1]}))
-	must[*ec2.TerminateInstancesOutput](t)(w.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: waiting[1:2]}))
+	must[*ec2.StartInstancesOutput](t)(w.ec2.StartInstances(t.Context(),
+		&ec2.StartInstancesInput{InstanceIds: waiting[:1]}))
+	must[*ec2.TerminateInstancesOutput](t)(w.ec2.TerminateInstances(t.Context(),
+		&ec2.TerminateInstancesInput{InstanceIds: waiting[1:2]}))
 	w.eventually("both are replaced", func() bool {
 		now := w.warmed(types.LifecycleStateWarmedStopped, 3)
-		return !slices.Contains(now, waiting[0]) && !slices.Contains(now, waiting[1]) && slices.Contains(now, waiting[2])
+		return !slices.Contains(now, waiting[0]) && !slices.Contains(now, waiting[1]) && slices.Contains(now,
+			waiting[2])
 	})
 
-	must[*autoscaling.DeleteWarmPoolOutput](t)(w.DeleteWarmPool(t.Context(), &autoscaling.DeleteWarmPoolInput{AutoScalingGroupName: aws.String("nodes")}))
-	w.eventually("the pool is gone", func() bool { p := w.pool(); return p.WarmPoolConfiguration == nil && len(p.Instances) == 0 })
+	must[*autoscaling.DeleteWarmPoolOutput](t)(w.DeleteWarmPool(t.Context(),
+		&autoscaling.DeleteWarmPoolInput{AutoScalingGroupName: aws.String("nodes")}))
+	w.eventually("the pool is gone", func() bool {
+		p := w.pool()
+		return p.WarmPoolConfiguration == nil &&
+			len(p.Instances) == 0
+	})
 	if alive := w.alive(); len(alive) != 1 {
 		t.Errorf("%d instances are left", len(alive))
 	}
@@ -161,12 +181,14 @@ func TestWarmPoolWithHooksAndReuse(t *testing.T) {
 		t.Errorf("the pool is %+v", c)
 	}
 	// A pool that is deleted waits for hooks as well, unless it is forced.
-	must[*autoscaling.DeleteWarmPoolOutput](t)(w.DeleteWarmPool(t.Context(), &autoscaling.DeleteWarmPoolInput{AutoScalingGroupName: aws.String("nodes")}))
+	must[*autoscaling.DeleteWarmPoolOutput](t)(w.DeleteWarmPool(t.Context(),
+		&autoscaling.DeleteWarmPoolInput{AutoScalingGroupName: aws.String("nodes")}))
 	w.warmed(types.LifecycleStateWarmedTerminatingWait, 1)
 	if s := w.pool().WarmPoolConfiguration.Status; s != types.WarmPoolStatusPendingDelete {
 		t.Errorf("the status is %s", s)
 	}
-	must[*autoscaling.DeleteWarmPoolOutput](t)(w.DeleteWarmPool(t.Context(), &autoscaling.DeleteWarmPoolInput{AutoScalingGroupName: aws.String("nodes"), ForceDelete: aws.Bool(true)}))
+	must[*autoscaling.DeleteWarmPoolOutput](t)(w.DeleteWarmPool(t.Context(),
+		&autoscaling.DeleteWarmPoolInput{AutoScalingGroupName: aws.String("nodes"), ForceDelete: aws.Bool(true)}))
 	w.eventually("the pool is gone", func() bool { return w.pool().WarmPoolConfiguration == nil })
 	if alive := w.alive(); len(alive) != 0 {
 		t.Errorf("%d instances are left", len(alive))
@@ -179,11 +201,14 @@ func TestGroupsWithAWarmPoolGoWithIt(t *testing.T) {
 	w.create("nodes", 0, 2, 0)
 	w.putPool()
 	w.warmed(types.LifecycleStateWarmedStopped, 2)
-	_, err := w.DeleteAutoScalingGroup(t.Context(), &autoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: aws.String("nodes")})
+	_, err := w.DeleteAutoScalingGroup(t.Context(),
+		&autoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: aws.String("nodes")})
 	if got, _ := code(err); got != "ResourceInUse" {
 		t.Errorf("deleting a group with a pool: %v", err)
 	}
-	must[*autoscaling.DeleteAutoScalingGroupOutput](t)(w.DeleteAutoScalingGroup(t.Context(), &autoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: aws.String("nodes"), ForceDelete: aws.Bool(true)}))
+	must[*autoscaling.DeleteAutoScalingGroupOutput](t)(w.DeleteAutoScalingGroup(t.Context(),
+		&autoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: aws.String("nodes"),
+			ForceDelete: aws.Bool(true)}))
 	w.eventually("the group is gone", func() bool { return w.group("nodes").AutoScalingGroupName == nil })
 	w.create("spot", 0, 1, 0, func(in *autoscaling.CreateAutoScalingGroupInput) { spotOnly(w, in) })
 	_, err = w.PutWarmPool(t.Context(), &autoscaling.PutWarmPoolInput{AutoScalingGroupName: aws.String("spot")})
@@ -199,7 +224,8 @@ func TestGroupsWithAWarmPoolGoWithIt(t *testing.T) {
 func spotOnly(w *world, in *autoscaling.CreateAutoScalingGroupInput) {
 	in.LaunchTemplate = nil
 	in.MixedInstancesPolicy = &types.MixedInstancesPolicy{
-		LaunchTemplate: &types.LaunchTemplate{LaunchTemplateSpecification: &types.LaunchTemplateSpecification{LaunchTemplateId: &w.template}},
+		LaunchTemplate: &types.LaunchTemplate{LaunchTemplateSpecification: &types.LaunchTemplateSpecification{
+			LaunchTemplateId: &w.template}},
 		InstancesDistribution: &types.InstancesDistribution{
 			OnDemandPercentageAboveBaseCapacity: aws.Int32(0), SpotAllocationStrategy: aws.String("capacity-optimized"),
 		},
@@ -209,10 +235,11 @@ func spotOnly(w *world, in *autoscaling.CreateAutoScalingGroupInput) {
 // interrupts marks a spot instance as EC2 does that is about to take it away.
 func (w *world) interrupts(id string) {
 	w.t.Helper()
-	if _, err := record.Instances(w.store).Modify(w.t.Context(), record.EC2Key(account, region, id), func(i *record.Instance) error {
-		i.SpotInterruption = time.Now().Add(time.Hour)
-		return nil
-	}); err != nil {
+	if _, err := record.Instances(w.store).Modify(w.t.Context(), record.EC2Key(account, region, id),
+		func(i *record.Instance) error {
+			i.SpotInterruption = time.Now().Add(time.Hour)
+			return nil
+		}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -248,7 +275,8 @@ func TestCapacityRebalancing(t *testing.T) {
 	for _, a := range w.activities("nodes") {
 		causes += *a.Cause
 	}
-	for _, want := range []string{"an instance was launched in response to an EC2 instance rebalance recommendation.", "an instance was taken out of service in response to an EC2 instance rebalance recommendation."} {
+	for _, want := range []string{"an instance was launched in response to an EC2 instance rebalance recommendation.",
+		"an instance was taken out of service in response to an EC2 instance rebalance recommendation."} {
 		if !strings.Contains(causes, want) {
 			t.Errorf("no activity says %q", want)
 		}
@@ -265,7 +293,8 @@ func TestWarmPoolOfMixedGroupIsOnDemand(t *testing.T) {
 	})
 	w.putPool()
 	ids := w.warmed(types.LifecycleStateWarmedStopped, 1)
-	i := must[*ec2.DescribeInstancesOutput](t)(w.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: ids})).Reservations[0].Instances[0]
+	i := must[*ec2.DescribeInstancesOutput](t)(w.ec2.DescribeInstances(t.Context(),
+		&ec2.DescribeInstancesInput{InstanceIds: ids})).Reservations[0].Instances[0]
 	if i.InstanceLifecycle != "" {
 		t.Errorf("the instance in the pool is a %s instance", i.InstanceLifecycle)
 	}

@@ -41,53 +41,61 @@ func (s *Service) attachmentHandlers() []wire.Handler {
 	}
 }
 
-// AttachNetworkInterface attaches a network interface to an instance of its zone, within the limits of the instance's type.
+// AttachNetworkInterface attaches a network interface to an instance of its zone, within the limits of the instance's
+// type.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/AvailableIpPerENI.html
-func (s *Service) AttachNetworkInterface(ctx context.Context, in *ec2.AttachNetworkInterfaceInput) (*ec2.AttachNetworkInterfaceOutput, error) {
+func (s *Service) AttachNetworkInterface(ctx context.Context, in *ec2.AttachNetworkInterfaceInput) (
+	*ec2.AttachNetworkInterfaceOutput, error) {
 	attachment := newID("eni-attach-")
-	err := s.write(ctx, in.DryRun, func(c *change) error {
+	err := s.applyChange(ctx, in.DryRun, func(c *change) error {
 		switch {
 		case in.DeviceIndex == nil:
 			return missing("deviceIndex")
 		case *in.DeviceIndex < 0:
 			return invalidValue(*in.DeviceIndex, "deviceIndex", "Device indexes begin at 0.")
 		case aws.ToInt32(in.NetworkCardIndex) != 0:
-			return invalidValue(*in.NetworkCardIndex, "networkCardIndex", "The instance has one network card, with the index 0.")
+			return invalidValue(*in.NetworkCardIndex, "networkCardIndex",
+				"The instance has one network card, with the index 0.")
 		}
 		return c.editInterface(in.NetworkInterfaceId, func(ni *record.NetworkInterface) error {
 			if ni.Attachment != nil {
 				return wire.Errorf("InvalidNetworkInterface.InUse", "Interface: [%s] in use.", ni.ID)
 			}
-			r, err := s.instances.value(c.scope, in.InstanceId)
+			r, err := s.instances.getRecord(c.scope, in.InstanceId)
 			if err != nil {
 				return err
 			}
-			if state := s.stateOf(c.scope, r); state == types.InstanceStateNameShuttingDown || state == types.InstanceStateNameTerminated {
+			if state := s.stateOf(c.scope, r); state == types.InstanceStateNameShuttingDown ||
+				state == types.InstanceStateNameTerminated {
 				return incorrectInstance(r.ID, state)
 			}
 			// The row is written, so that of two interfaces at the same time only one gets the last place.
-			if err := s.instances.claim(c, r.ID); err != nil {
+			if err := s.instances.claimRecord(c, r.ID); err != nil {
 				return err
 			}
 			if ni.VPCID != r.VPCID || ni.AvailabilityZone != r.AvailabilityZone {
-				return wire.Errorf("InvalidParameterCombination", "You may not attach a network interface to an instance if they are not in the same availability zone")
+				return wire.Errorf("InvalidParameterCombination",
+					"You may not attach a network interface to an instance if they are not in the same availability zone")
 			}
 			there, err := s.interfacesOf(c.scope, r.ID)
 			if err != nil {
 				return err
 			}
-			if slices.ContainsFunc(there, func(other record.NetworkInterface) bool { return other.Attachment.DeviceIndex == *in.DeviceIndex }) {
-				return invalid("Instance '%s' already has an interface attached at device index '%d'.", r.ID, *in.DeviceIndex)
+			if slices.ContainsFunc(there,
+				func(other record.NetworkInterface) bool { return other.Attachment.DeviceIndex == *in.DeviceIndex }) {
+				return invalid("Instance '%s' already has an interface attached at device index '%d'.", r.ID,
+					*in.DeviceIndex)
 			}
 			kind, _ := instancetype.Get(string(r.InstanceType))
 			if len(there)+1 > kind.MaxENIs {
 				return interfaceLimit(len(there)+1, kind.Name)
 			}
-			if err := fits(*ni, kind); err != nil {
+			if err := checkAddressLimit(*ni, kind); err != nil {
 				return err
 			}
 			ni.Attachment = &record.NetworkInterfaceAttachment{
-				ID: attachment, InstanceID: r.ID, InstanceOwnerID: r.Account, DeviceIndex: *in.DeviceIndex, AttachedAt: s.now().UTC(),
+				ID: attachment, InstanceID: r.ID, InstanceOwnerID: r.Account, DeviceIndex: *in.DeviceIndex,
+				AttachedAt: s.now().UTC(),
 			}
 			return nil
 		})
@@ -95,9 +103,11 @@ func (s *Service) AttachNetworkInterface(ctx context.Context, in *ec2.AttachNetw
 	return &ec2.AttachNetworkInterfaceOutput{AttachmentId: aws.String(attachment), NetworkCardIndex: aws.Int32(0)}, err
 }
 
-// fits refuses an interface with more addresses than a type of instance has on each. A prefix takes the place of an address.
-func fits(ni record.NetworkInterface, kind instancetype.Type) error {
-	if len(ni.PrivateIPs)+len(ni.IPv4Prefixes) > kind.IPv4PerENI || len(ni.IPv6IPs)+len(ni.IPv6Prefixes) > kind.IPv6PerENI {
+// checkAddressLimit refuses an interface with more addresses than a type of instance has on each. A prefix takes the
+// place of an address.
+func checkAddressLimit(ni record.NetworkInterface, kind instancetype.Type) error {
+	if len(ni.PrivateIPs)+len(ni.IPv4Prefixes) > kind.IPv4PerENI || len(ni.IPv6IPs)+
+		len(ni.IPv6Prefixes) > kind.IPv6PerENI {
 		return addressLimit()
 	}
 	return nil
@@ -108,22 +118,26 @@ func (c *change) fitsHolder(ni record.NetworkInterface) error {
 	if ni.Attachment == nil || ni.Attachment.InstanceID == "" {
 		return nil
 	}
-	r, err := c.s.instances.value(c.scope, &ni.Attachment.InstanceID)
+	r, err := c.s.instances.getRecord(c.scope, &ni.Attachment.InstanceID)
 	if err != nil {
 		return err
 	}
 	kind, _ := instancetype.Get(string(r.InstanceType))
-	return fits(ni, kind)
+	return checkAddressLimit(ni, kind)
 }
 
 // DetachNetworkInterface ends an attachment. The primary interface of an instance stays with it.
-func (s *Service) DetachNetworkInterface(ctx context.Context, in *ec2.DetachNetworkInterfaceInput) (*ec2.DetachNetworkInterfaceOutput, error) {
-	return &ec2.DetachNetworkInterfaceOutput{}, s.write(ctx, in.DryRun, func(c *change) error {
+func (s *Service) DetachNetworkInterface(ctx context.Context, in *ec2.DetachNetworkInterfaceInput) (
+	*ec2.DetachNetworkInterfaceOutput, error) {
+	return &ec2.DetachNetworkInterfaceOutput{}, s.applyChange(ctx, in.DryRun, func(c *change) error {
 		id := aws.ToString(in.AttachmentId)
 		if id == "" {
 			return missing("attachmentId")
 		}
-		found, err := s.interfaces.list(c.scope, func(r record.NetworkInterface) bool { return r.Attachment != nil && r.Attachment.ID == id })
+		found, err := s.interfaces.list(c.scope, func(r record.NetworkInterface) bool {
+			return r.Attachment != nil &&
+				r.Attachment.ID == id
+		})
 		if err != nil {
 			return err
 		}
@@ -134,7 +148,9 @@ func (s *Service) DetachNetworkInterface(ctx context.Context, in *ec2.DetachNetw
 			return wire.Errorf("OperationNotPermitted", "You are not allowed to manage '%s' attachments.", "ela-attach")
 		}
 		if a := found[0].Attachment; a.InstanceID != "" && a.DeviceIndex == 0 {
-			return wire.Errorf("OperationNotPermitted", "The network interface at device index 0 and networkCard index %d cannot be detached.", a.NetworkCardIndex)
+			return wire.Errorf("OperationNotPermitted",
+				"The network interface at device index 0 and networkCard index %d cannot be detached.",
+				a.NetworkCardIndex)
 		}
 		return c.editInterface(&found[0].ID, func(r *record.NetworkInterface) error {
 			r.Attachment = nil

@@ -27,17 +27,17 @@ type pending struct {
 	weak bool
 }
 
-// write carries out a plan: all that it collects, or nothing. The plan runs again when another writer came between its
-// reading and the commit, so it has no effect but through its change. With dryRun nothing is committed.
-func (s *Service) write(ctx context.Context, dryRun *bool, plan func(*change) error) error {
-	in, err := s.scope(ctx)
+// applyChange carries out a plan: all that it collects, or nothing. The plan runs again when another writer came
+// between its reading and the commit, so it has no effect but through its change. With dryRun nothing is committed.
+func (s *Service) applyChange(ctx context.Context, dryRun *bool, plan func(*change) error) error {
+	in, err := s.requestScope(ctx)
 	if err != nil {
 		return err
 	}
-	return s.commit(in, dryRun, plan)
+	return s.commitPlan(in, dryRun, plan)
 }
 
-func (s *Service) commit(in scope, dryRun *bool, plan func(*change) error) error {
+func (s *Service) commitPlan(in scope, dryRun *bool, plan func(*change) error) error {
 	for {
 		c := &change{scope: in, s: s, pending: map[string]*pending{}}
 		if err := plan(c); err != nil {
@@ -54,7 +54,8 @@ func (s *Service) commit(in scope, dryRun *bool, plan func(*change) error) error
 			return nil
 		}
 		err := s.store.Txn(in, ops...)
-		if !errors.Is(err, store.ErrConflict) && !errors.Is(err, store.ErrExists) && !errors.Is(err, store.ErrNotFound) {
+		if !errors.Is(err, store.ErrConflict) && !errors.Is(err, store.ErrExists) &&
+			!errors.Is(err, store.ErrNotFound) {
 			return err
 		}
 	}
@@ -80,15 +81,15 @@ func (k kind[R, V]) require(c *change, id string) error {
 	return err
 }
 
-// create adds a new resource.
-func (k kind[R, V]) create(c *change, row R) {
+// createRecord adds a new resource.
+func (k kind[R, V]) createRecord(c *change, row R) {
 	key := row.Identity().Key()
 	c.add(row.Identity().ID, &pending{op: func() store.Op { return k.table.CreateOp(key, row) }})
 }
 
-// edit changes a resource. What edit returns an error about is not changed.
-func (k kind[R, V]) edit(c *change, id string, edit func(*R) error) error {
-	if err := k.valid(id); err != nil {
+// updateRecord changes a resource. What edit returns an error about is not changed.
+func (k kind[R, V]) updateRecord(c *change, id string, edit func(*R) error) error {
+	if err := k.validate(id); err != nil {
 		return err
 	}
 	if p, ok := c.pending[id]; ok {
@@ -110,19 +111,20 @@ func (k kind[R, V]) edit(c *change, id string, edit func(*R) error) error {
 	return nil
 }
 
-// claim writes a resource as it is, so that of two changes which rely on it only one goes through unseen by the other.
-func (k kind[R, V]) claim(c *change, id string) error {
-	return k.edit(c, id, func(*R) error { return nil })
+// claimRecord writes a resource as it is, so that of two changes which rely on it only one goes through unseen by the
+// other.
+func (k kind[R, V]) claimRecord(c *change, id string) error {
+	return k.updateRecord(c, id, func(*R) error { return nil })
 }
 
-// remove deletes a resource, as it returns it, with its tags and its client token.
-func (k kind[R, V]) remove(c *change, id string) (R, error) {
+// deleteRecord deletes a resource, as it returns it, with its tags and its client token.
+func (k kind[R, V]) deleteRecord(c *change, id string) (R, error) {
 	row, err := k.get(c.scope, id)
 	if err != nil {
 		return row.Value, err
 	}
 	c.add(id, &pending{op: func() store.Op { return k.table.DeleteOp(row) }})
-	c.untag(id)
+	c.removeTags(id)
 	if token := row.Value.Identity().ClientToken; token != "" {
 		key := record.EC2ClientTokenKey(c.account, c.region, k.prefix, token)
 		c.add("token/"+id, &pending{op: func() store.Op { return c.s.tokens.RemoveOp(key) }})
@@ -130,16 +132,16 @@ func (k kind[R, V]) remove(c *change, id string) (R, error) {
 	return row.Value, nil
 }
 
-// touch tells those who hold a VPC that something in it comes or refers to something else. The change must also require
-// or write something that keeps the VPC from being deleted.
-func (c *change) touch(vpcID string) {
+// touchVPC tells those who hold a VPC that something in it comes or refers to something else. The change must also
+// require or write something that keeps the VPC from being deleted.
+func (c *change) touchVPC(vpcID string) {
 	c.add("contents/"+vpcID, &pending{weak: true, op: func() store.Op {
 		return c.s.contents.PutOp(c.key(vpcID), record.VPCContents{})
 	}})
 }
 
-// hold makes the change fail, and be planned again, when something in the VPC changes from now on.
-func (c *change) hold(vpcID string) error {
+// requireUnchanged makes the change fail, and be planned again, when something in the VPC changes from now on.
+func (c *change) requireUnchanged(vpcID string) error {
 	row, err := c.s.contents.Get(c, c.key(vpcID))
 	if errors.Is(err, store.ErrNotFound) {
 		return c.s.vpcs.missing(vpcID)
@@ -158,9 +160,9 @@ func (c *change) release(vpcID string) {
 	held.op = func() store.Op { return c.s.contents.DeleteOp(*row) }
 }
 
-// once makes a creation idempotent. It returns the id of what the token's first request created, or remembers in the
-// change that the request creates id. token may be nil; request are the parameters.
-func (c *change) once(token *string, kind naming, id string, request any) (prior string, err error) {
+// checkClientToken makes a creation idempotent. It returns the id of what the token's first request created, or
+// remembers in the change that the request creates id. token may be nil; request are the parameters.
+func (c *change) checkClientToken(token *string, kind naming, id string, request any) (prior string, err error) {
 	if aws.ToString(token) == "" {
 		return "", nil
 	}
@@ -184,5 +186,6 @@ func (c *change) once(token *string, kind naming, id string, request any) (prior
 
 // identity is what a new resource of the kind begins with.
 func (c *change) identity(id string, token *string) record.EC2Resource {
-	return record.EC2Resource{Account: c.account, Region: c.region, ID: id, CreatedAt: c.s.now().UTC(), ClientToken: aws.ToString(token)}
+	return record.EC2Resource{Account: c.account, Region: c.region, ID: id, CreatedAt: c.s.now().UTC(),
+		ClientToken: aws.ToString(token)}
 }

@@ -18,13 +18,14 @@ type creation struct {
 	request any
 }
 
-// create carries out a plan that makes the resource with the given id, tags it, and shows it. A client token that has been seen
-// shows what it created then.
-func create[R interface{ Identity() record.EC2Resource }, V any](ctx context.Context, s *Service, k kind[R, V], how creation, plan func(c *change, id string) error) (*V, error) {
+// createResource carries out a plan that makes the resource with the given id, tags it, and shows it. A client token
+// that has been seen shows what it created then.
+func createResource[R interface{ Identity() record.EC2Resource }, V any](ctx context.Context, s *Service, k kind[R, V],
+	how creation, plan func(c *change, id string) error) (*V, error) {
 	var id string
-	err := s.write(ctx, how.dryRun, func(c *change) error {
+	err := s.applyChange(ctx, how.dryRun, func(c *change) error {
 		id = newID(k.prefix)
-		prior, err := c.once(how.token, k.naming, id, how.request)
+		prior, err := c.checkClientToken(how.token, k.naming, id, how.request)
 		if err != nil {
 			return err
 		}
@@ -35,7 +36,7 @@ func create[R interface{ Identity() record.EC2Resource }, V any](ctx context.Con
 		if err := plan(c, id); err != nil {
 			return err
 		}
-		return c.tag(k.resource, id, how.tags)
+		return c.addTags(k.resource, id, how.tags)
 	})
 	if err != nil {
 		return nil, err
@@ -54,15 +55,15 @@ func create[R interface{ Identity() record.EC2Resource }, V any](ctx context.Con
 
 // holdVPC is the VPC with that id, held for the change.
 func (c *change) holdVPC(id *string) (record.VPC, error) {
-	vpc, err := c.s.vpcs.value(c.scope, id)
+	vpc, err := c.s.vpcs.getRecord(c.scope, id)
 	if err == nil {
-		err = c.hold(vpc.ID)
+		err = c.requireUnchanged(vpc.ID)
 	}
 	return vpc, err
 }
 
-// room refuses one more resource of a kind where there are as many as may be.
-func (k kind[R, V]) room(in scope, most int, fits func(R) bool, code, what string) error {
+// checkQuota refuses one more resource of a kind where there are as many as may be.
+func (k kind[R, V]) checkQuota(in scope, most int, fits func(R) bool, code, what string) error {
 	all, err := k.list(in, fits)
 	if err == nil && len(all) >= most {
 		err = wire.Errorf(code, "The maximum number of %s has been reached.", what)

@@ -18,14 +18,14 @@ import (
 // https://docs.aws.amazon.com/vpc/latest/userguide/default-vpc-components.html
 var defaultVPCRange = netip.MustParsePrefix("172.31.0.0/16")
 
-// settle makes what every account finds in a region: default DHCP options and a default VPC. Once made, it is the
-// account's to delete.
-func (s *Service) settle(in scope) error {
+// ensureDefaults makes what every account finds in a region: default DHCP options and a default VPC. Once made, it is
+// the account's to delete.
+func (s *Service) ensureDefaults(in scope) error {
 	key := store.Key(in.account, in.region)
 	if _, err := s.regions.Get(in, key); !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	return s.commit(in, nil, func(c *change) error {
+	return s.commitPlan(in, nil, func(c *change) error {
 		if _, err := s.regions.Get(c, key); !errors.Is(err, store.ErrNotFound) {
 			return err // another call was faster, or the store fails
 		}
@@ -37,7 +37,7 @@ func (s *Service) settle(in scope) error {
 			EC2Resource: c.identity(newID(s.dhcpOptions.prefix), nil),
 			Options:     map[string][]string{"domain-name": {domain}, "domain-name-servers": {"AmazonProvidedDNS"}},
 		}
-		s.dhcpOptions.create(c, options)
+		s.dhcpOptions.createRecord(c, options)
 		c.add("region", &pending{op: func() store.Op {
 			return s.regions.CreateOp(key, record.EC2Region{DefaultDHCPOptionsID: options.ID})
 		}})
@@ -48,15 +48,16 @@ func (s *Service) settle(in scope) error {
 
 // newDefaultVPC adds a default VPC with a subnet in each zone and a way to the internet.
 func (c *change) newDefaultVPC(id, dhcpOptionsID string) {
-	vpc, table, acl := c.newVPC(id, defaultVPCRange, dhcpOptionsID)
+	vpc, table, acl := c.prepareVPC(id, defaultVPCRange, dhcpOptionsID)
 	vpc.Default, vpc.EnableDNSHostnames = true, true
 	gateway := record.InternetGateway{EC2Resource: c.identity(newID(c.s.igws.prefix), nil), VPCID: vpc.ID}
 	table.Routes = []record.Route{{Destination: "0.0.0.0/0", Target: gateway.ID, Origin: types.RouteOriginCreateRoute}}
-	c.s.vpcs.create(c, vpc)
-	c.s.routeTables.create(c, table)
-	c.s.igws.create(c, gateway)
-	for i, z := range c.zones() {
-		c.s.subnets.create(c, c.newDefaultSubnet(newID(c.s.subnets.prefix), vpc.ID, acl.ID, z.Name, defaultSubnetRange(i)))
+	c.s.vpcs.createRecord(c, vpc)
+	c.s.routeTables.createRecord(c, table)
+	c.s.igws.createRecord(c, gateway)
+	for i, z := range c.listZones() {
+		c.s.subnets.createRecord(c, c.newDefaultSubnet(newID(c.s.subnets.prefix), vpc.ID, acl.ID, z.Name,
+			defaultSubnetRange(i)))
 	}
 }
 
@@ -91,12 +92,14 @@ func (s *Service) defaultVPCHandlers() []wire.Handler {
 }
 
 // CreateDefaultVpc makes a default VPC for an account that deleted its own.
-func (s *Service) CreateDefaultVpc(ctx context.Context, in *ec2.CreateDefaultVpcInput) (*ec2.CreateDefaultVpcOutput, error) {
-	out, err := create(ctx, s, s.vpcs, creation{dryRun: in.DryRun}, func(c *change, id string) error {
+func (s *Service) CreateDefaultVpc(ctx context.Context, in *ec2.CreateDefaultVpcInput) (*ec2.CreateDefaultVpcOutput,
+	error) {
+	out, err := createResource(ctx, s, s.vpcs, creation{dryRun: in.DryRun}, func(c *change, id string) error {
 		if existing, err := s.defaultVPC(c.scope); err != nil {
 			return err
 		} else if existing != nil {
-			return wire.Errorf("DefaultVpcAlreadyExists", "A Default VPC already exists for this account in this region.")
+			return wire.Errorf("DefaultVpcAlreadyExists",
+				"A Default VPC already exists for this account in this region.")
 		}
 		// Writing the region's row makes sure that of two calls one makes a VPC.
 		key := store.Key(c.account, c.region)
@@ -115,8 +118,9 @@ func (s *Service) CreateDefaultVpc(ctx context.Context, in *ec2.CreateDefaultVpc
 }
 
 // CreateDefaultSubnet makes the default subnet of a zone that has none, in the first /20 that is free.
-func (s *Service) CreateDefaultSubnet(ctx context.Context, in *ec2.CreateDefaultSubnetInput) (*ec2.CreateDefaultSubnetOutput, error) {
-	out, err := create(ctx, s, s.subnets, creation{dryRun: in.DryRun}, func(c *change, id string) error {
+func (s *Service) CreateDefaultSubnet(ctx context.Context, in *ec2.CreateDefaultSubnetInput) (
+	*ec2.CreateDefaultSubnetOutput, error) {
+	out, err := createResource(ctx, s, s.subnets, creation{dryRun: in.DryRun}, func(c *change, id string) error {
 		name := aws.ToString(in.AvailabilityZone)
 		if name == "" {
 			name = aws.ToString(in.AvailabilityZoneId)
@@ -124,7 +128,7 @@ func (s *Service) CreateDefaultSubnet(ctx context.Context, in *ec2.CreateDefault
 		if name == "" {
 			return missing("availabilityZone")
 		}
-		z, ok := c.zone(name)
+		z, ok := c.findZone(name)
 		if !ok {
 			return invalidZone(c.scope, name)
 		}
@@ -135,7 +139,7 @@ func (s *Service) CreateDefaultSubnet(ctx context.Context, in *ec2.CreateDefault
 		if vpc == nil {
 			return wire.Errorf("DefaultVpcDoesNotExist", "No default VPC exists for this account in this region.")
 		}
-		if err := c.hold(vpc.ID); err != nil {
+		if err := c.requireUnchanged(vpc.ID); err != nil {
 			return err
 		}
 		siblings, err := s.subnetsOf(c.scope, vpc.ID)
@@ -144,7 +148,8 @@ func (s *Service) CreateDefaultSubnet(ctx context.Context, in *ec2.CreateDefault
 		}
 		for _, sub := range siblings {
 			if sub.DefaultForAZ && sub.AvailabilityZone == z.Name {
-				return wire.Errorf("DefaultSubnetAlreadyExistsInAvailabilityZone", "'%s' is already the default subnet in %s.", sub.ID, z.Name)
+				return wire.Errorf("DefaultSubnetAlreadyExistsInAvailabilityZone",
+					"'%s' is already the default subnet in %s.", sub.ID, z.Name)
 			}
 		}
 		acl, err := s.defaultACL(c, vpc.ID)
@@ -154,11 +159,12 @@ func (s *Service) CreateDefaultSubnet(ctx context.Context, in *ec2.CreateDefault
 		for i := range 16 {
 			block := defaultSubnetRange(i)
 			if overlapping(siblings, block) == "" {
-				s.subnets.create(c, c.newDefaultSubnet(id, vpc.ID, acl, z.Name, block))
+				s.subnets.createRecord(c, c.newDefaultSubnet(id, vpc.ID, acl, z.Name, block))
 				return nil
 			}
 		}
-		return wire.Errorf("InvalidSubnet.Conflict", "The default VPC '%s' has no free /20 block for another default subnet.", vpc.ID)
+		return wire.Errorf("InvalidSubnet.Conflict",
+			"The default VPC '%s' has no free /20 block for another default subnet.", vpc.ID)
 	})
 	return &ec2.CreateDefaultSubnetOutput{Subnet: out}, err
 }

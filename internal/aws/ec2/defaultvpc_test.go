@@ -22,18 +22,21 @@ func TestDefaultVPCIsMadeOnceAtFirstUse(t *testing.T) {
 		})
 	}
 	all.Wait()
-	vpcs := must[*ec2.DescribeVpcsOutput](t)(w.DescribeVpcs(w.ctx(), &ec2.DescribeVpcsInput{Filters: []types.Filter{filter("is-default", "true")}})).Vpcs
+	vpcs := must[*ec2.DescribeVpcsOutput](t)(w.DescribeVpcs(w.ctx(),
+		&ec2.DescribeVpcsInput{Filters: []types.Filter{filter("is-default", "true")}})).Vpcs
 	if len(vpcs) != 1 {
 		t.Fatalf("%d default VPCs after eight calls at once, want 1", len(vpcs))
 	}
 	v := vpcs[0]
 	like(t, v.VpcId, "vpc-")
-	if *v.CidrBlock != "172.31.0.0/16" || *v.OwnerId != account || v.State != types.VpcStateAvailable || len(v.CidrBlockAssociationSet) != 1 {
+	if *v.CidrBlock != "172.31.0.0/16" || *v.OwnerId != account || v.State != types.VpcStateAvailable ||
+		len(v.CidrBlockAssociationSet) != 1 {
 		t.Errorf("default VPC: %+v", v)
 	}
 	inVPC := []types.Filter{filter("vpc-id", *v.VpcId)}
 
-	subnets := must[*ec2.DescribeSubnetsOutput](t)(w.DescribeSubnets(w.ctx(), &ec2.DescribeSubnetsInput{Filters: append(inVPC, filter("default-for-az", "true"))})).Subnets
+	subnets := must[*ec2.DescribeSubnetsOutput](t)(w.DescribeSubnets(w.ctx(),
+		&ec2.DescribeSubnetsInput{Filters: append(inVPC, filter("default-for-az", "true"))})).Subnets
 	zones := map[string]string{}
 	for _, s := range subnets {
 		like(t, s.SubnetId, "subnet-")
@@ -45,34 +48,44 @@ func TestDefaultVPCIsMadeOnceAtFirstUse(t *testing.T) {
 			t.Errorf("ARN %s, want %s", *s.SubnetArn, want)
 		}
 	}
-	for zone, cidr := range map[string]string{"eu-west-1a euw1-az1": "172.31.0.0/20", "eu-west-1b euw1-az2": "172.31.16.0/20", "eu-west-1c euw1-az3": "172.31.32.0/20"} {
+	for zone, cidr := range map[string]string{"eu-west-1a euw1-az1": "172.31.0.0/20",
+		"eu-west-1b euw1-az2": "172.31.16.0/20", "eu-west-1c euw1-az3": "172.31.32.0/20"} {
 		if zones[zone] != cidr {
 			t.Errorf("zone %s has the subnet %s, want %s", zone, zones[zone], cidr)
 		}
 	}
 
-	tables := must[*ec2.DescribeRouteTablesOutput](t)(w.DescribeRouteTables(w.ctx(), &ec2.DescribeRouteTablesInput{Filters: append(inVPC, filter("association.main", "true"))})).RouteTables
-	if len(tables) != 1 || len(tables[0].Routes) != 2 || *tables[0].Routes[0].GatewayId != "local" || tables[0].Routes[1].State != types.RouteStateActive {
+	tables := must[*ec2.DescribeRouteTablesOutput](t)(w.DescribeRouteTables(w.ctx(),
+		&ec2.DescribeRouteTablesInput{Filters: append(inVPC, filter("association.main", "true"))})).RouteTables
+	if len(tables) != 1 || len(tables[0].Routes) != 2 || *tables[0].Routes[0].GatewayId != "local" ||
+		tables[0].Routes[1].State != types.RouteStateActive {
 		t.Errorf("main route table: %+v", tables)
 	}
-	gateways := must[*ec2.DescribeInternetGatewaysOutput](t)(w.DescribeInternetGateways(w.ctx(), &ec2.DescribeInternetGatewaysInput{Filters: []types.Filter{filter("attachment.vpc-id", *v.VpcId)}})).InternetGateways
+	gateways := must[*ec2.DescribeInternetGatewaysOutput](t)(w.DescribeInternetGateways(w.ctx(),
+		&ec2.DescribeInternetGatewaysInput{Filters: []types.Filter{filter("attachment.vpc-id",
+			*v.VpcId)}})).InternetGateways
 	if len(gateways) != 1 || *gateways[0].InternetGatewayId != *tables[0].Routes[1].GatewayId {
 		t.Errorf("internet gateways: %+v", gateways)
 	}
-	acls := must[*ec2.DescribeNetworkAclsOutput](t)(w.DescribeNetworkAcls(w.ctx(), &ec2.DescribeNetworkAclsInput{Filters: append(inVPC, filter("default", "true"))})).NetworkAcls
+	acls := must[*ec2.DescribeNetworkAclsOutput](t)(w.DescribeNetworkAcls(w.ctx(),
+		&ec2.DescribeNetworkAclsInput{Filters: append(inVPC, filter("default", "true"))})).NetworkAcls
 	if len(acls) != 1 || len(acls[0].Associations) != 3 || len(acls[0].Entries) != 4 {
 		t.Errorf("default network ACL: %+v", acls)
 	}
-	groups := must[*ec2.DescribeSecurityGroupsOutput](t)(w.DescribeSecurityGroups(w.ctx(), &ec2.DescribeSecurityGroupsInput{Filters: append(inVPC, filter("group-name", "default"))})).SecurityGroups
-	if len(groups) != 1 || *groups[0].IpPermissions[0].UserIdGroupPairs[0].GroupId != *groups[0].GroupId || *groups[0].IpPermissionsEgress[0].IpRanges[0].CidrIp != "0.0.0.0/0" {
+	groups := must[*ec2.DescribeSecurityGroupsOutput](t)(w.DescribeSecurityGroups(w.ctx(),
+		&ec2.DescribeSecurityGroupsInput{Filters: append(inVPC, filter("group-name", "default"))})).SecurityGroups
+	if len(groups) != 1 || *groups[0].IpPermissions[0].UserIdGroupPairs[0].GroupId != *groups[0].GroupId ||
+		*groups[0].IpPermissionsEgress[0].IpRanges[0].CidrIp != "0.0.0.0/0" {
 		t.Errorf("default security group: %+v", groups)
 	}
-	options := must[*ec2.DescribeDhcpOptionsOutput](t)(w.DescribeDhcpOptions(w.ctx(), &ec2.DescribeDhcpOptionsInput{DhcpOptionsIds: []string{*v.DhcpOptionsId}})).DhcpOptions
+	options := must[*ec2.DescribeDhcpOptionsOutput](t)(w.DescribeDhcpOptions(w.ctx(),
+		&ec2.DescribeDhcpOptionsInput{DhcpOptionsIds: []string{*v.DhcpOptionsId}})).DhcpOptions
 	if len(options) != 1 || *options[0].DhcpConfigurations[0].Values[0].Value != "eu-west-1.compute.internal" {
 		t.Errorf("DHCP options: %+v", options)
 	}
 
-	other := must[*ec2.DescribeVpcsOutput](t)(w.client(w.url, "us-east-1").DescribeVpcs(w.ctx(), &ec2.DescribeVpcsInput{})).Vpcs
+	other := must[*ec2.DescribeVpcsOutput](t)(w.client(w.url, "us-east-1").DescribeVpcs(w.ctx(),
+		&ec2.DescribeVpcsInput{})).Vpcs
 	if len(other) != 1 || *other[0].VpcId == *v.VpcId {
 		t.Errorf("VPCs of another region: %+v", other)
 	}
@@ -86,37 +99,48 @@ func TestDeletedDefaultVPCComesBackOnlyWhenAsked(t *testing.T) {
 
 	id := must[*ec2.DescribeVpcsOutput](t)(w.DescribeVpcs(w.ctx(), &ec2.DescribeVpcsInput{})).Vpcs[0].VpcId
 	subnets := must[*ec2.DescribeSubnetsOutput](t)(w.DescribeSubnets(w.ctx(), &ec2.DescribeSubnetsInput{})).Subnets
-	_, err = w.CreateDefaultSubnet(w.ctx(), &ec2.CreateDefaultSubnetInput{AvailabilityZone: subnets[0].AvailabilityZone})
+	_, err = w.CreateDefaultSubnet(w.ctx(),
+		&ec2.CreateDefaultSubnetInput{AvailabilityZone: subnets[0].AvailabilityZone})
 	wantCode(t, err, "DefaultSubnetAlreadyExistsInAvailabilityZone")
 	must[*ec2.DeleteSubnetOutput](t)(w.DeleteSubnet(w.ctx(), &ec2.DeleteSubnetInput{SubnetId: subnets[0].SubnetId}))
-	made := must[*ec2.CreateDefaultSubnetOutput](t)(w.CreateDefaultSubnet(w.ctx(), &ec2.CreateDefaultSubnetInput{AvailabilityZone: subnets[0].AvailabilityZone})).Subnet
+	made := must[*ec2.CreateDefaultSubnetOutput](t)(w.CreateDefaultSubnet(w.ctx(),
+		&ec2.CreateDefaultSubnetInput{AvailabilityZone: subnets[0].AvailabilityZone})).Subnet
 	if *made.CidrBlock != *subnets[0].CidrBlock || !*made.DefaultForAz {
 		t.Errorf("the new default subnet is %s, want the free %s", *made.CidrBlock, *subnets[0].CidrBlock)
 	}
 
-	for _, s := range must[*ec2.DescribeSubnetsOutput](t)(w.DescribeSubnets(w.ctx(), &ec2.DescribeSubnetsInput{})).Subnets {
+	for _, s := range must[*ec2.DescribeSubnetsOutput](t)(w.DescribeSubnets(w.ctx(),
+		&ec2.DescribeSubnetsInput{})).Subnets {
 		must[*ec2.DeleteSubnetOutput](t)(w.DeleteSubnet(w.ctx(), &ec2.DeleteSubnetInput{SubnetId: s.SubnetId}))
 	}
 	_, err = w.DeleteVpc(w.ctx(), &ec2.DeleteVpcInput{VpcId: id})
 	wantCode(t, err, "DependencyViolation")
-	gateway := must[*ec2.DescribeInternetGatewaysOutput](t)(w.DescribeInternetGateways(w.ctx(), &ec2.DescribeInternetGatewaysInput{})).InternetGateways[0].InternetGatewayId
-	must[*ec2.DetachInternetGatewayOutput](t)(w.DetachInternetGateway(w.ctx(), &ec2.DetachInternetGatewayInput{InternetGatewayId: gateway, VpcId: id}))
+	gateway := must[*ec2.DescribeInternetGatewaysOutput](t)(w.DescribeInternetGateways(w.ctx(),
+		&ec2.DescribeInternetGatewaysInput{})).InternetGateways[0].InternetGatewayId
+	must[*ec2.DetachInternetGatewayOutput](t)(w.DetachInternetGateway(w.ctx(),
+		&ec2.DetachInternetGatewayInput{InternetGatewayId: gateway, VpcId: id}))
 	must[*ec2.DeleteVpcOutput](t)(w.DeleteVpc(w.ctx(), &ec2.DeleteVpcInput{VpcId: id}))
 
-	if left := must[*ec2.DescribeVpcsOutput](t)(w.DescribeVpcs(w.ctx(), &ec2.DescribeVpcsInput{})).Vpcs; len(left) != 0 {
+	if left := must[*ec2.DescribeVpcsOutput](t)(w.DescribeVpcs(w.ctx(), &ec2.DescribeVpcsInput{})).Vpcs; len(
+		left) != 0 {
 		t.Errorf("%d VPCs after the default one was deleted", len(left))
 	}
 	for what, n := range map[string]int{
-		"security groups": len(must[*ec2.DescribeSecurityGroupsOutput](t)(w.DescribeSecurityGroups(w.ctx(), &ec2.DescribeSecurityGroupsInput{})).SecurityGroups),
-		"route tables":    len(must[*ec2.DescribeRouteTablesOutput](t)(w.DescribeRouteTables(w.ctx(), &ec2.DescribeRouteTablesInput{})).RouteTables),
-		"network ACLs":    len(must[*ec2.DescribeNetworkAclsOutput](t)(w.DescribeNetworkAcls(w.ctx(), &ec2.DescribeNetworkAclsInput{})).NetworkAcls),
+		"security groups": len(must[*ec2.DescribeSecurityGroupsOutput](t)(w.DescribeSecurityGroups(w.ctx(),
+			&ec2.DescribeSecurityGroupsInput{})).SecurityGroups),
+		"route tables": len(must[*ec2.DescribeRouteTablesOutput](t)(w.DescribeRouteTables(w.ctx(),
+			&ec2.DescribeRouteTablesInput{})).RouteTables),
+		"network ACLs": len(must[*ec2.DescribeNetworkAclsOutput](t)(w.DescribeNetworkAcls(w.ctx(),
+			&ec2.DescribeNetworkAclsInput{})).NetworkAcls),
 	} {
 		if n != 0 {
 			t.Errorf("%d %s are left of a deleted VPC", n, what)
 		}
 	}
-	for _, o := range must[*ec2.DescribeDhcpOptionsOutput](t)(w.DescribeDhcpOptions(w.ctx(), &ec2.DescribeDhcpOptionsInput{})).DhcpOptions {
-		must[*ec2.DeleteDhcpOptionsOutput](t)(w.DeleteDhcpOptions(w.ctx(), &ec2.DeleteDhcpOptionsInput{DhcpOptionsId: o.DhcpOptionsId}))
+	for _, o := range must[*ec2.DescribeDhcpOptionsOutput](t)(w.DescribeDhcpOptions(w.ctx(),
+		&ec2.DescribeDhcpOptionsInput{})).DhcpOptions {
+		must[*ec2.DeleteDhcpOptionsOutput](t)(w.DeleteDhcpOptions(w.ctx(),
+			&ec2.DeleteDhcpOptionsInput{DhcpOptionsId: o.DhcpOptionsId}))
 	}
 	again := must[*ec2.CreateDefaultVpcOutput](t)(w.CreateDefaultVpc(w.ctx(), &ec2.CreateDefaultVpcInput{})).Vpc
 	if !aws.ToBool(again.IsDefault) || *again.VpcId == *id || *again.DhcpOptionsId != "default" {

@@ -30,12 +30,13 @@ type item[V any] struct {
 }
 
 // describe answers a Describe request: the resources with the ids that it names, or else all, which pass its filters.
-func describe[R interface{ Identity() record.EC2Resource }, V any](ctx context.Context, s *Service, k kind[R, V], q query) ([]V, *string, error) {
-	in, err := s.scope(ctx)
+func describe[R interface{ Identity() record.EC2Resource }, V any](ctx context.Context, s *Service, k kind[R, V],
+	q query) ([]V, *string, error) {
+	in, err := s.requestScope(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	rows, err := k.named(in, q.IDs)
+	rows, err := k.listByID(in, q.IDs)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -43,11 +44,11 @@ func describe[R interface{ Identity() record.EC2Resource }, V any](ctx context.C
 	for i, r := range rows {
 		items[i] = item[V]{r.Identity().ID, k.view(in, r)}
 	}
-	return answer(ctx, q, k.param+"s", items, k.filters, k.tagged)
+	return describeItems(ctx, q, k.param+"s", items, k.filters, k.tagged)
 }
 
-// named are the resources with the given ids, or all when there are none, in the order of their ids.
-func (k kind[R, V]) named(in scope, ids []string) ([]R, error) {
+// listByID are the resources with the given ids, or all when there are none, in the order of their ids.
+func (k kind[R, V]) listByID(in scope, ids []string) ([]R, error) {
 	if len(ids) == 0 {
 		return k.list(in, nil)
 	}
@@ -55,7 +56,7 @@ func (k kind[R, V]) named(in scope, ids []string) ([]R, error) {
 	var rows []R
 	var unknown []string
 	for _, id := range ids {
-		if err := k.valid(id); err != nil {
+		if err := k.validate(id); err != nil {
 			return nil, err
 		}
 		row, err := k.table.Get(in, in.key(id))
@@ -74,12 +75,14 @@ func (k kind[R, V]) named(in scope, ids []string) ([]R, error) {
 	return rows, nil
 }
 
-// answer filters items, sorted by id, and cuts the page that q asks for.
-func answer[V any](ctx context.Context, q query, idsParameter string, items []item[V], by filters[V], tagged func(V) []types.Tag) ([]V, *string, error) {
+// describeItems filters items, sorted by id, and cuts the page that q asks for.
+func describeItems[V any](ctx context.Context, q query, idsParameter string, items []item[V], by filters[V],
+	tagged func(V) []types.Tag) ([]V, *string, error) {
 	if q.Max != nil {
 		switch max := *q.Max; {
 		case len(q.IDs) > 0:
-			return nil, nil, wire.Errorf("InvalidParameterCombination", "The parameter %s cannot be used with the parameter maxResults", idsParameter)
+			return nil, nil, wire.Errorf("InvalidParameterCombination",
+				"The parameter %s cannot be used with the parameter maxResults", idsParameter)
 		case max < 5:
 			return nil, nil, invalidValue(max, "maxResults", "Expecting a value greater than or equal to 5.")
 		case max > 1000:
@@ -114,7 +117,7 @@ func (f filters[V]) compile(wanted []types.Filter, tagged func(V) []types.Tag) (
 	tests := make([]func(V) bool, 0, len(wanted))
 	for _, w := range wanted {
 		name := aws.ToString(w.Name)
-		values := f.values(name, tagged)
+		values := f.lookupValues(name, tagged)
 		if values == nil {
 			return nil, invalid("The filter '%s' is invalid", name)
 		}
@@ -137,8 +140,8 @@ func (f filters[V]) compile(wanted []types.Filter, tagged func(V) []types.Tag) (
 	}, nil
 }
 
-// values is the function behind a filter's name; nil when there is no such filter.
-func (f filters[V]) values(name string, tagged func(V) []types.Tag) func(V) []string {
+// lookupValues is the function behind a filter's name; nil when there is no such filter.
+func (f filters[V]) lookupValues(name string, tagged func(V) []types.Tag) func(V) []string {
 	if values, ok := f[name]; ok {
 		return values
 	}
@@ -149,20 +152,21 @@ func (f filters[V]) values(name string, tagged func(V) []types.Tag) func(V) []st
 	switch {
 	case one:
 		return func(v V) []string {
-			return each(slices.DeleteFunc(slices.Clone(tagged(v)), func(t types.Tag) bool { return *t.Key != key }), tagValue)
+			return collectValues(slices.DeleteFunc(slices.Clone(tagged(v)),
+				func(t types.Tag) bool { return *t.Key != key }), tagValue)
 		}
 	case name == "tag-key":
-		return func(v V) []string { return each(tagged(v), func(t types.Tag) *string { return t.Key }) }
+		return func(v V) []string { return collectValues(tagged(v), func(t types.Tag) *string { return t.Key }) }
 	case name == "tag-value":
-		return func(v V) []string { return each(tagged(v), tagValue) }
+		return func(v V) []string { return collectValues(tagged(v), tagValue) }
 	}
 	return nil
 }
 
 func tagValue(t types.Tag) *string { return t.Value }
 
-// each are the values that the elements of a list have.
-func each[E any, T ~string](list []E, value func(E) *T) []string {
+// collectValues are the values that the elements of a list have.
+func collectValues[E any, T ~string](list []E, value func(E) *T) []string {
 	var values []string
 	for _, e := range list {
 		if v := value(e); v != nil {
@@ -172,12 +176,12 @@ func each[E any, T ~string](list []E, value func(E) *T) []string {
 	return values
 }
 
-// text, flag and word make a filter of one member.
-func text[V any](member func(V) *string) func(V) []string {
-	return func(v V) []string { return each([]V{v}, member) }
+// stringFilter, flag and word make a filter of one member.
+func stringFilter[V any](member func(V) *string) func(V) []string {
+	return func(v V) []string { return collectValues([]V{v}, member) }
 }
 
-func flag[V any](member func(V) *bool) func(V) []string {
+func boolFilter[V any](member func(V) *bool) func(V) []string {
 	return func(v V) []string {
 		if aws.ToBool(member(v)) {
 			return []string{"true"}
@@ -186,7 +190,7 @@ func flag[V any](member func(V) *bool) func(V) []string {
 	}
 }
 
-func word[V any, T ~string](member func(V) T) func(V) []string {
+func enumFilter[V any, T ~string](member func(V) T) func(V) []string {
 	return func(v V) []string { return []string{string(member(v))} }
 }
 

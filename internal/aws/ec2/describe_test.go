@@ -18,7 +18,8 @@ func TestFilters(t *testing.T) {
 	a, b, c := w.subnet(vpc, "10.0.0.0/24", "a"), w.subnet(vpc, "10.0.1.0/24", "b"), w.subnet(vpc, "10.0.2.0/24", "b")
 	names := map[string]string{a: "a", b: "b", c: "c"}
 	tags := map[string][]types.Tag{
-		a: {{Key: aws.String("Name"), Value: aws.String("web-1")}, {Key: aws.String("kubernetes.io/role/elb"), Value: aws.String("1")}},
+		a: {{Key: aws.String("Name"), Value: aws.String("web-1")}, {Key: aws.String("kubernetes.io/role/elb"),
+			Value: aws.String("1")}},
 		b: {{Key: aws.String("Name"), Value: aws.String("web-20")}},
 		c: {{Key: aws.String("Name"), Value: aws.String("db*1")}},
 	}
@@ -33,7 +34,8 @@ func TestFilters(t *testing.T) {
 		{"none", nil, "abc"},
 		{"one value", []types.Filter{filter("availability-zone", "eu-west-1b")}, "bc"},
 		{"one of several values", []types.Filter{filter("cidr-block", "10.0.0.0/24", "10.0.2.0/24")}, "ac"},
-		{"both of two filters", []types.Filter{filter("availability-zone-id", "euw1-az2"), filter("cidrBlock", "10.0.1.0/24")}, "b"},
+		{"both of two filters", []types.Filter{filter("availability-zone-id", "euw1-az2"),
+			filter("cidrBlock", "10.0.1.0/24")}, "b"},
 		{"a number", []types.Filter{filter("available-ip-address-count", "251")}, "abc"},
 		{"a flag", []types.Filter{filter("map-public-ip-on-launch", "true")}, ""},
 		{"a tag", []types.Filter{filter("tag:Name", "web-1")}, "a"},
@@ -74,23 +76,43 @@ func TestEveryDocumentedFilterIsKnown(t *testing.T) {
 		"DescribeVpcs": {func(f types.Filter) error {
 			_, err := w.DescribeVpcs(ctx, &ec2.DescribeVpcsInput{Filters: []types.Filter{f}})
 			return err
-		}, "cidr cidr-block-association.cidr-block cidr-block-association.association-id cidr-block-association.state dhcp-options-id ipv6-cidr-block-association.ipv6-cidr-block ipv6-cidr-block-association.ipv6-pool ipv6-cidr-block-association.association-id ipv6-cidr-block-association.state is-default owner-id state tag:x tag-key vpc-id"},
+		}, "cidr cidr-block-association.cidr-block cidr-block-association.association-id " +
+			"cidr-block-association.state dhcp-options-id ipv6-cidr-block-association.ipv6-cidr-block " +
+			"ipv6-cidr-block-association.ipv6-pool ipv6-cidr-block-association.association-id " +
+			"ipv6-cidr-block-association.state is-default owner-id state tag:x tag-key vpc-id"},
 		"DescribeSubnets": {func(f types.Filter) error {
 			_, err := w.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{Filters: []types.Filter{f}})
 			return err
-		}, "availability-zone availability-zone-id available-ip-address-count cidr-block customer-owned-ipv4-pool default-for-az enable-dns64 enable-lni-at-device-index ipv6-cidr-block-association.ipv6-cidr-block ipv6-cidr-block-association.association-id ipv6-cidr-block-association.state ipv6-native map-customer-owned-ip-on-launch map-public-ip-on-launch outpost-arn owner-id private-dns-name-options-on-launch.hostname-type private-dns-name-options-on-launch.enable-resource-name-dns-a-record private-dns-name-options-on-launch.enable-resource-name-dns-aaaa-record state subnet-arn subnet-id tag:x tag-key vpc-id"},
+		}, "availability-zone availability-zone-id available-ip-address-count cidr-block customer-owned-ipv4-pool " +
+			"default-for-az enable-dns64 enable-lni-at-device-index ipv6-cidr-block-association.ipv6-cidr-block " +
+			"ipv6-cidr-block-association.association-id ipv6-cidr-block-association.state ipv6-native " +
+			"map-customer-owned-ip-on-launch map-public-ip-on-launch outpost-arn owner-id " +
+			"private-dns-name-options-on-launch.hostname-type " +
+			"private-dns-name-options-on-launch.enable-resource-name-dns-a-record " +
+			"private-dns-name-options-on-launch.enable-resource-name-dns-aaaa-record state subnet-arn subnet-id " +
+			"tag:x tag-key vpc-id"},
 		"DescribeSecurityGroups": {func(f types.Filter) error {
 			_, err := w.DescribeSecurityGroups(ctx, &ec2.DescribeSecurityGroupsInput{Filters: []types.Filter{f}})
 			return err
-		}, "description egress.ip-permission.cidr egress.ip-permission.from-port egress.ip-permission.group-id egress.ip-permission.group-name egress.ip-permission.ipv6-cidr egress.ip-permission.prefix-list-id egress.ip-permission.protocol egress.ip-permission.to-port egress.ip-permission.user-id group-id group-name ip-permission.cidr ip-permission.from-port ip-permission.group-id ip-permission.group-name ip-permission.ipv6-cidr ip-permission.prefix-list-id ip-permission.protocol ip-permission.to-port ip-permission.user-id owner-id tag:x tag-key vpc-id"},
+		}, "description egress.ip-permission.cidr egress.ip-permission.from-port egress.ip-permission.group-id " +
+			"egress.ip-permission.group-name egress.ip-permission.ipv6-cidr egress.ip-permission.prefix-list-id " +
+			"egress.ip-permission.protocol egress.ip-permission.to-port egress.ip-permission.user-id group-id " +
+			"group-name ip-permission.cidr ip-permission.from-port ip-permission.group-id ip-permission.group-name " +
+			"ip-permission.ipv6-cidr ip-permission.prefix-list-id ip-permission.protocol ip-permission.to-port " +
+			"ip-permission.user-id owner-id tag:x tag-key vpc-id"},
 		"DescribeSecurityGroupRules": {func(f types.Filter) error {
-			_, err := w.DescribeSecurityGroupRules(ctx, &ec2.DescribeSecurityGroupRulesInput{Filters: []types.Filter{f}})
+			_, err := w.DescribeSecurityGroupRules(ctx,
+				&ec2.DescribeSecurityGroupRulesInput{Filters: []types.Filter{f}})
 			return err
 		}, "group-id security-group-rule-id tag:x"},
 		"DescribeRouteTables": {func(f types.Filter) error {
 			_, err := w.DescribeRouteTables(ctx, &ec2.DescribeRouteTablesInput{Filters: []types.Filter{f}})
 			return err
-		}, "association.gateway-id association.route-table-association-id association.route-table-id association.subnet-id association.main owner-id route-table-id route.destination-cidr-block route.destination-ipv6-cidr-block route.destination-prefix-list-id route.egress-only-internet-gateway-id route.gateway-id route.instance-id route.nat-gateway-id route.transit-gateway-id route.origin route.state route.vpc-peering-connection-id tag:x tag-key vpc-id"},
+		}, "association.gateway-id association.route-table-association-id association.route-table-id " +
+			"association.subnet-id association.main owner-id route-table-id route.destination-cidr-block " +
+			"route.destination-ipv6-cidr-block route.destination-prefix-list-id " +
+			"route.egress-only-internet-gateway-id route.gateway-id route.instance-id route.nat-gateway-id " +
+			"route.transit-gateway-id route.origin route.state route.vpc-peering-connection-id tag:x tag-key vpc-id"},
 		"DescribeInternetGateways": {func(f types.Filter) error {
 			_, err := w.DescribeInternetGateways(ctx, &ec2.DescribeInternetGatewaysInput{Filters: []types.Filter{f}})
 			return err
@@ -102,15 +124,25 @@ func TestEveryDocumentedFilterIsKnown(t *testing.T) {
 		"DescribeAddresses": {func(f types.Filter) error {
 			_, err := w.DescribeAddresses(ctx, &ec2.DescribeAddressesInput{Filters: []types.Filter{f}})
 			return err
-		}, "allocation-id association-id instance-id network-border-group network-interface-id network-interface-owner-id private-ip-address public-ip tag:x tag-key"},
+		}, "allocation-id association-id instance-id network-border-group network-interface-id " +
+			"network-interface-owner-id private-ip-address public-ip tag:x tag-key"},
 		"DescribeNetworkInterfaces": {func(f types.Filter) error {
 			_, err := w.DescribeNetworkInterfaces(ctx, &ec2.DescribeNetworkInterfacesInput{Filters: []types.Filter{f}})
 			return err
-		}, "association.allocation-id association.association-id addresses.association.owner-id addresses.association.public-ip addresses.primary addresses.private-ip-address association.ip-owner-id association.public-ip association.public-dns-name attachment.attach-time attachment.attachment-id attachment.delete-on-termination attachment.device-index attachment.instance-id attachment.instance-owner-id attachment.status availability-zone availability-zone-id description group-id ipv6-addresses.ipv6-address interface-type mac-address network-interface-id operator.managed operator.principal owner-id private-dns-name private-ip-address requester-id requester-managed source-dest-check status subnet-id tag:x tag-key vpc-id"},
+		}, "association.allocation-id association.association-id addresses.association.owner-id " +
+			"addresses.association.public-ip addresses.primary addresses.private-ip-address association.ip-owner-id " +
+			"association.public-ip association.public-dns-name attachment.attach-time attachment.attachment-id " +
+			"attachment.delete-on-termination attachment.device-index attachment.instance-id " +
+			"attachment.instance-owner-id attachment.status availability-zone availability-zone-id description " +
+			"group-id ipv6-addresses.ipv6-address interface-type mac-address network-interface-id operator.managed " +
+			"operator.principal owner-id private-dns-name private-ip-address requester-id requester-managed " +
+			"source-dest-check status subnet-id tag:x tag-key vpc-id"},
 		"DescribeNetworkAcls": {func(f types.Filter) error {
 			_, err := w.DescribeNetworkAcls(ctx, &ec2.DescribeNetworkAclsInput{Filters: []types.Filter{f}})
 			return err
-		}, "association.association-id association.network-acl-id association.subnet-id default entry.cidr entry.icmp.code entry.icmp.type entry.ipv6-cidr entry.port-range.from entry.port-range.to entry.protocol entry.rule-action entry.egress entry.rule-number network-acl-id owner-id tag:x tag-key vpc-id"},
+		}, "association.association-id association.network-acl-id association.subnet-id default entry.cidr " +
+			"entry.icmp.code entry.icmp.type entry.ipv6-cidr entry.port-range.from entry.port-range.to " +
+			"entry.protocol entry.rule-action entry.egress entry.rule-number network-acl-id owner-id tag:x tag-key vpc-id"},
 		"DescribeDhcpOptions": {func(f types.Filter) error {
 			_, err := w.DescribeDhcpOptions(ctx, &ec2.DescribeDhcpOptionsInput{Filters: []types.Filter{f}})
 			return err
@@ -118,7 +150,8 @@ func TestEveryDocumentedFilterIsKnown(t *testing.T) {
 		"DescribeVpcEndpoints": {func(f types.Filter) error {
 			_, err := w.DescribeVpcEndpoints(ctx, &ec2.DescribeVpcEndpointsInput{Filters: []types.Filter{f}})
 			return err
-		}, "ip-address-type service-name service-region tag:x tag-key vpc-id vpc-endpoint-id vpc-endpoint-state vpc-endpoint-type"},
+		}, "ip-address-type service-name service-region tag:x tag-key vpc-id vpc-endpoint-id vpc-endpoint-state " +
+			"vpc-endpoint-type"},
 		"DescribeKeyPairs": {func(f types.Filter) error {
 			_, err := w.DescribeKeyPairs(ctx, &ec2.DescribeKeyPairsInput{Filters: []types.Filter{f}})
 			return err
@@ -130,7 +163,8 @@ func TestEveryDocumentedFilterIsKnown(t *testing.T) {
 		"DescribeAvailabilityZones": {func(f types.Filter) error {
 			_, err := w.DescribeAvailabilityZones(ctx, &ec2.DescribeAvailabilityZonesInput{Filters: []types.Filter{f}})
 			return err
-		}, "group-long-name group-name message opt-in-status parent-zone-id parent-zone-name region-name state zone-id zone-name zone-type"},
+		}, "group-long-name group-name message opt-in-status parent-zone-id parent-zone-name region-name state " +
+			"zone-id zone-name zone-type"},
 	} {
 		for _, name := range strings.Fields(row.filters) {
 			if err := row.call(filter(name, "*")); err != nil {

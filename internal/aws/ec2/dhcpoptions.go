@@ -29,25 +29,27 @@ func (s *Service) dhcpOptionsKind() kind[record.DHCPOptions, types.DhcpOptions] 
 		view:   s.viewDHCPOptions,
 		tagged: func(x v) []types.Tag { return x.Tags },
 		filters: filters[v]{
-			"dhcp-options-id": text(func(x v) *string { return x.DhcpOptionsId }),
+			"dhcp-options-id": stringFilter(func(x v) *string { return x.DhcpOptionsId }),
 			"key": func(x v) []string {
-				return each(x.DhcpConfigurations, func(o types.DhcpConfiguration) *string { return o.Key })
+				return collectValues(x.DhcpConfigurations, func(o types.DhcpConfiguration) *string { return o.Key })
 			},
 			"value": func(x v) []string {
 				var all []string
 				for _, o := range x.DhcpConfigurations {
-					all = append(all, each(o.Values, func(a types.AttributeValue) *string { return a.Value })...)
+					all = append(all, collectValues(o.Values,
+						func(a types.AttributeValue) *string { return a.Value })...)
 				}
 				return all
 			},
-			"owner-id": text(func(x v) *string { return x.OwnerId }),
+			"owner-id": stringFilter(func(x v) *string { return x.OwnerId }),
 		},
 	}
 }
 
 func (s *Service) viewDHCPOptions(in scope, r record.DHCPOptions) types.DhcpOptions {
 	v := types.DhcpOptions{
-		DhcpConfigurations: []types.DhcpConfiguration{}, DhcpOptionsId: aws.String(r.ID), OwnerId: aws.String(r.Account), Tags: s.tagSet(in, r.ID),
+		DhcpConfigurations: []types.DhcpConfiguration{}, DhcpOptionsId: aws.String(r.ID),
+		OwnerId: aws.String(r.Account), Tags: s.listTagSet(in, r.ID),
 	}
 	for _, key := range slices.Sorted(maps.Keys(r.Options)) {
 		option := types.DhcpConfiguration{Key: aws.String(key)}
@@ -64,10 +66,11 @@ func (c *change) claimDHCPOptions(id string) error {
 	if id == noDHCPOptions {
 		return nil
 	}
-	return c.s.dhcpOptions.claim(c, id)
+	return c.s.dhcpOptions.claimRecord(c, id)
 }
 
-// firstDHCPOptions are the options of a new VPC, claimed: the default ones of the region, or none when their owner deleted them.
+// firstDHCPOptions are the options of a new VPC, claimed: the default ones of the region, or none when their owner
+// deleted them.
 func (c *change) firstDHCPOptions(region record.EC2Region) (string, error) {
 	err := c.claimDHCPOptions(region.DefaultDHCPOptionsID)
 	var refused *wire.Error
@@ -80,7 +83,8 @@ func (c *change) firstDHCPOptions(region record.EC2Region) (string, error) {
 // dhcpLimits is how many values each DHCP option may have.
 // https://docs.aws.amazon.com/vpc/latest/userguide/DHCPOptionSet.html
 var dhcpLimits = map[string]int{
-	"domain-name": 1, "domain-name-servers": 4, "ntp-servers": 4, "netbios-name-servers": 4, "netbios-node-type": 1, "ipv6-address-preferred-lease-time": 1,
+	"domain-name": 1, "domain-name-servers": 4, "ntp-servers": 4, "netbios-name-servers": 4, "netbios-node-type": 1,
+	"ipv6-address-preferred-lease-time": 1,
 }
 
 // dhcpOptionsHandlers are the operations of this file, each with what its caller needs permission for.
@@ -94,50 +98,55 @@ func (s *Service) dhcpOptionsHandlers() []wire.Handler {
 }
 
 // CreateDhcpOptions makes a set of DHCP options.
-func (s *Service) CreateDhcpOptions(ctx context.Context, in *ec2.CreateDhcpOptionsInput) (*ec2.CreateDhcpOptionsOutput, error) {
-	out, err := create(ctx, s, s.dhcpOptions, creation{dryRun: in.DryRun, tags: in.TagSpecifications}, func(c *change, id string) error {
-		if len(in.DhcpConfigurations) == 0 {
-			return missing("dhcpConfiguration")
-		}
-		options := record.DHCPOptions{EC2Resource: c.identity(id, nil), Options: map[string][]string{}}
-		for _, o := range in.DhcpConfigurations {
-			key := aws.ToString(o.Key)
-			limit, known := dhcpLimits[key]
-			if !known {
-				return invalidValue(key, "dhcpOption", "Unknown DHCP option.")
+func (s *Service) CreateDhcpOptions(ctx context.Context, in *ec2.CreateDhcpOptionsInput) (*ec2.CreateDhcpOptionsOutput,
+	error) {
+	out, err := createResource(ctx, s, s.dhcpOptions, creation{dryRun: in.DryRun, tags: in.TagSpecifications},
+		func(c *change, id string) error {
+			if len(in.DhcpConfigurations) == 0 {
+				return missing("dhcpConfiguration")
 			}
-			if len(o.Values) == 0 || len(o.Values) > limit {
-				return invalid("The DHCP option %s takes 1 to %d values.", key, limit)
-			}
-			if key == "domain-name-servers" || key == "ntp-servers" || key == "netbios-name-servers" {
-				for _, value := range o.Values {
-					if _, err := netip.ParseAddr(value); err != nil && value != "AmazonProvidedDNS" {
-						return invalid("Invalid value '%s' for DHCP option %s. Not a valid IP address.", value, key)
+			options := record.DHCPOptions{EC2Resource: c.identity(id, nil), Options: map[string][]string{}}
+			for _, o := range in.DhcpConfigurations {
+				key := aws.ToString(o.Key)
+				limit, known := dhcpLimits[key]
+				if !known {
+					return invalidValue(key, "dhcpOption", "Unknown DHCP option.")
+				}
+				if len(o.Values) == 0 || len(o.Values) > limit {
+					return invalid("The DHCP option %s takes 1 to %d values.", key, limit)
+				}
+				if key == "domain-name-servers" || key == "ntp-servers" || key == "netbios-name-servers" {
+					for _, value := range o.Values {
+						if _, err := netip.ParseAddr(value); err != nil && value != "AmazonProvidedDNS" {
+							return invalid("Invalid value '%s' for DHCP option %s. Not a valid IP address.", value, key)
+						}
 					}
 				}
+				options.Options[key] = o.Values
 			}
-			options.Options[key] = o.Values
-		}
-		s.dhcpOptions.create(c, options)
-		return nil
-	})
+			s.dhcpOptions.createRecord(c, options)
+			return nil
+		})
 	return &ec2.CreateDhcpOptionsOutput{DhcpOptions: out}, err
 }
 
 // DescribeDhcpOptions lists sets of DHCP options.
-func (s *Service) DescribeDhcpOptions(ctx context.Context, in *ec2.DescribeDhcpOptionsInput) (*ec2.DescribeDhcpOptionsOutput, error) {
-	found, next, err := describe(ctx, s, s.dhcpOptions, query{in.DryRun, in.DhcpOptionsIds, in.Filters, in.MaxResults, in.NextToken})
+func (s *Service) DescribeDhcpOptions(ctx context.Context, in *ec2.DescribeDhcpOptionsInput) (
+	*ec2.DescribeDhcpOptionsOutput, error) {
+	found, next, err := describe(ctx, s, s.dhcpOptions, query{in.DryRun, in.DhcpOptionsIds, in.Filters, in.MaxResults,
+		in.NextToken})
 	return &ec2.DescribeDhcpOptionsOutput{DhcpOptions: found, NextToken: next}, err
 }
 
 // AssociateDhcpOptions gives a VPC another set of DHCP options, or none.
-func (s *Service) AssociateDhcpOptions(ctx context.Context, in *ec2.AssociateDhcpOptionsInput) (*ec2.AssociateDhcpOptionsOutput, error) {
-	return &ec2.AssociateDhcpOptionsOutput{}, s.write(ctx, in.DryRun, func(c *change) error {
+func (s *Service) AssociateDhcpOptions(ctx context.Context, in *ec2.AssociateDhcpOptionsInput) (
+	*ec2.AssociateDhcpOptionsOutput, error) {
+	return &ec2.AssociateDhcpOptionsOutput{}, s.applyChange(ctx, in.DryRun, func(c *change) error {
 		id := aws.ToString(in.DhcpOptionsId)
 		if err := c.claimDHCPOptions(id); err != nil {
 			return err
 		}
-		return s.vpcs.edit(c, aws.ToString(in.VpcId), func(r *record.VPC) error {
+		return s.vpcs.updateRecord(c, aws.ToString(in.VpcId), func(r *record.VPC) error {
 			r.DHCPOptionsID = id
 			return nil
 		})
@@ -145,17 +154,19 @@ func (s *Service) AssociateDhcpOptions(ctx context.Context, in *ec2.AssociateDhc
 }
 
 // DeleteDhcpOptions deletes a set of DHCP options that no VPC uses.
-func (s *Service) DeleteDhcpOptions(ctx context.Context, in *ec2.DeleteDhcpOptionsInput) (*ec2.DeleteDhcpOptionsOutput, error) {
-	return &ec2.DeleteDhcpOptionsOutput{}, s.write(ctx, in.DryRun, func(c *change) error {
+func (s *Service) DeleteDhcpOptions(ctx context.Context, in *ec2.DeleteDhcpOptionsInput) (*ec2.DeleteDhcpOptionsOutput,
+	error) {
+	return &ec2.DeleteDhcpOptionsOutput{}, s.applyChange(ctx, in.DryRun, func(c *change) error {
 		id := aws.ToString(in.DhcpOptionsId)
 		// The row that is deleted is read before the VPCs, whose association would have written it.
-		if _, err := s.dhcpOptions.remove(c, id); err != nil {
+		if _, err := s.dhcpOptions.deleteRecord(c, id); err != nil {
 			return err
 		}
-		if used, err := s.vpcs.any(c.scope, func(r record.VPC) bool { return r.DHCPOptionsID == id }); err != nil {
+		if used, err := s.vpcs.hasMatch(c.scope, func(r record.VPC) bool { return r.DHCPOptionsID == id }); err != nil {
 			return err
 		} else if used {
-			return wire.Errorf("DependencyViolation", "The dhcpOptions '%s' has dependencies and cannot be deleted.", id)
+			return wire.Errorf("DependencyViolation", "The dhcpOptions '%s' has dependencies and cannot be deleted.",
+				id)
 		}
 		return nil
 	})

@@ -7,9 +7,10 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// sound is what was read of the store while a resource is shown; nothing when there is no such row. The one other reason for which
-// a read of the mirror can fail is a row that cannot be decoded, and then a view would be wrong: the panic becomes wire's InternalFailure.
-func sound[T any](read T, err error) T {
+// mustRead is what was read of the store while a resource is shown; nothing when there is no such row. The one other
+// reason for which a read of the mirror can fail is a row that cannot be decoded, and then a view would be wrong: the
+// panic becomes wire's InternalFailure.
+func mustRead[T any](read T, err error) T {
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		panic(err)
 	}
@@ -17,7 +18,8 @@ func sound[T any](read T, err error) T {
 }
 
 // errDryRun is the answer to a request with DryRun set that would have succeeded.
-var errDryRun = &wire.Error{Code: "DryRunOperation", Message: "Request would have succeeded, but DryRun flag is set.", Status: 412}
+var errDryRun = &wire.Error{Code: "DryRunOperation", Message: "Request would have succeeded, but DryRun flag is set.",
+	Status: 412}
 
 func missing(parameter string) error {
 	return wire.Errorf("MissingParameter", "The request must contain the parameter %s", parameter)

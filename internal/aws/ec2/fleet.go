@@ -31,11 +31,13 @@ func (s *Service) fleetKind() kind[record.Fleet, types.FleetData] {
 		view:   s.viewFleet,
 		tagged: func(x v) []types.Tag { return x.Tags },
 		filters: filters[v]{
-			"activity-status":                    word(func(x v) types.FleetActivityStatus { return x.ActivityStatus }),
-			"excess-capacity-termination-policy": word(func(x v) types.FleetExcessCapacityTerminationPolicy { return x.ExcessCapacityTerminationPolicy }),
-			"fleet-state":                        word(func(x v) types.FleetStateCode { return x.FleetState }),
-			"replace-unhealthy-instances":        flag(func(x v) *bool { return x.ReplaceUnhealthyInstances }),
-			"type":                               word(func(x v) types.FleetType { return x.Type }),
+			"activity-status": enumFilter(
+				func(x v) types.FleetActivityStatus { return x.ActivityStatus }),
+			"excess-capacity-termination-policy": enumFilter(
+				func(x v) types.FleetExcessCapacityTerminationPolicy { return x.ExcessCapacityTerminationPolicy }),
+			"fleet-state":                 enumFilter(func(x v) types.FleetStateCode { return x.FleetState }),
+			"replace-unhealthy-instances": boolFilter(func(x v) *bool { return x.ReplaceUnhealthyInstances }),
+			"type":                        enumFilter(func(x v) types.FleetType { return x.Type }),
 		},
 	}
 }
@@ -49,9 +51,12 @@ func newFleetID() string {
 
 func (s *Service) viewFleet(in scope, r record.Fleet) types.FleetData {
 	v := types.FleetData{
-		ActivityStatus: types.FleetActivityStatusFulfilled, ClientToken: aws.String(r.ClientToken), Context: optional(r.Context), CreateTime: aws.Time(r.CreatedAt),
-		ExcessCapacityTerminationPolicy: r.Excess, FleetId: aws.String(r.ID), FleetState: types.FleetStateCodeActive, LaunchTemplateConfigs: r.Configs,
-		OnDemandOptions: r.OnDemand, ReplaceUnhealthyInstances: aws.Bool(r.ReplaceUnhealthy), SpotOptions: r.Spot, Tags: s.tagsOf(in, r.ID), TargetCapacitySpecification: &r.Target,
+		ActivityStatus: types.FleetActivityStatusFulfilled, ClientToken: aws.String(r.ClientToken),
+		Context: optional(r.Context), CreateTime: aws.Time(r.CreatedAt),
+		ExcessCapacityTerminationPolicy: r.Excess, FleetId: aws.String(r.ID), FleetState: types.FleetStateCodeActive,
+		LaunchTemplateConfigs: r.Configs,
+		OnDemandOptions:       r.OnDemand, ReplaceUnhealthyInstances: aws.Bool(r.ReplaceUnhealthy), SpotOptions: r.Spot,
+		Tags: s.listTags(in, r.ID), TargetCapacitySpecification: &r.Target,
 		TerminateInstancesWithExpiration: aws.Bool(r.TerminateWhenEnded), Type: r.Type,
 	}
 	var all, onDemand float64
@@ -85,7 +90,8 @@ func (s *Service) viewFleet(in scope, r record.Fleet) types.FleetData {
 	if r.Type == types.FleetTypeInstant {
 		v.Errors, v.Instances = r.Errors, []types.DescribeFleetsInstances{}
 		for _, l := range r.Launched {
-			v.Instances = append(v.Instances, types.DescribeFleetsInstances{InstanceIds: l.InstanceIDs, InstanceType: l.InstanceType, Lifecycle: l.Lifecycle, LaunchTemplateAndOverrides: &l.Source})
+			v.Instances = append(v.Instances, types.DescribeFleetsInstances{InstanceIds: l.InstanceIDs,
+				InstanceType: l.InstanceType, Lifecycle: l.Lifecycle, LaunchTemplateAndOverrides: &l.Source})
 		}
 	}
 	return v
@@ -101,12 +107,12 @@ func (s *Service) fleetHandlers() []wire.Handler {
 	}
 }
 
-// CreateFleet launches instances from launch templates and overrides of them until a capacity is reached. What one override cannot launch
-// the next may; the errors of each are in the answer. A fleet of the type request does the same, once; one that is maintained
-// is an Auto Scaling group here.
+// CreateFleet launches instances from launch templates and overrides of them until a capacity is reached. What one
+// override cannot launch the next may; the errors of each are in the answer. A fleet of the type request does the same,
+// once; one that is maintained is an Auto Scaling group here.
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateFleet.html
 func (s *Service) CreateFleet(ctx context.Context, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
-	sc, err := s.scope(ctx)
+	sc, err := s.requestScope(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -114,15 +120,15 @@ func (s *Service) CreateFleet(ctx context.Context, in *ec2.CreateFleetInput) (*e
 	if err != nil {
 		return nil, err
 	}
-	pools, err := s.pools(sc, in)
+	pools, err := s.resolvePools(sc, in)
 	if err != nil {
 		return nil, err
 	}
-	// The row comes first. The request sent again goes on where it was interrupted, because what the pools launch has client tokens
-	// that follow from the fleet's ID.
-	if err := s.commit(sc, in.DryRun, func(c *change) error {
+	// The row comes first. The request sent again goes on where it was interrupted, because what the pools launch has
+	// client tokens that follow from the fleet's ID.
+	if err := s.commitPlan(sc, in.DryRun, func(c *change) error {
 		fleet.EC2Resource = c.identity(newFleetID(), in.ClientToken)
-		prior, err := c.once(in.ClientToken, s.fleets.naming, fleet.ID, in)
+		prior, err := c.checkClientToken(in.ClientToken, s.fleets.naming, fleet.ID, in)
 		if err != nil {
 			return err
 		}
@@ -131,14 +137,14 @@ func (s *Service) CreateFleet(ctx context.Context, in *ec2.CreateFleetInput) (*e
 			fleet = row.Value
 			return err
 		}
-		s.fleets.create(c, fleet)
-		return c.tag(types.ResourceTypeFleet, fleet.ID, fleetTags(in))
+		s.fleets.createRecord(c, fleet)
+		return c.addTags(types.ResourceTypeFleet, fleet.ID, fleetTags(in))
 	}); err != nil {
 		return nil, err
 	}
 	if !fleet.Done {
 		f := &filling{s: s, in: sc, request: in, fleet: &fleet}
-		if err := f.fill(pools); err != nil {
+		if err := f.launchCapacity(pools); err != nil {
 			return nil, err
 		}
 	}
@@ -148,30 +154,35 @@ func (s *Service) CreateFleet(ctx context.Context, in *ec2.CreateFleetInput) (*e
 	}
 	out.Instances, out.Errors = []types.CreateFleetInstance{}, []types.CreateFleetError{}
 	for _, l := range fleet.Launched {
-		z, _ := sc.zone(l.Zone)
+		z, _ := sc.findZone(l.Zone)
 		out.Instances = append(out.Instances, types.CreateFleetInstance{
-			AvailabilityZone: aws.String(l.Zone), AvailabilityZoneId: aws.String(z.ID), InstanceIds: l.InstanceIDs, InstanceType: l.InstanceType, Lifecycle: l.Lifecycle,
+			AvailabilityZone: aws.String(l.Zone), AvailabilityZoneId: aws.String(z.ID), InstanceIds: l.InstanceIDs,
+			InstanceType: l.InstanceType, Lifecycle: l.Lifecycle,
 			LaunchTemplateAndOverrides: &l.Source, SubnetId: aws.String(l.SubnetID),
 		})
 	}
 	for _, e := range fleet.Errors {
-		out.Errors = append(out.Errors, types.CreateFleetError{ErrorCode: e.ErrorCode, ErrorMessage: e.ErrorMessage, LaunchTemplateAndOverrides: e.LaunchTemplateAndOverrides, Lifecycle: e.Lifecycle})
+		out.Errors = append(out.Errors, types.CreateFleetError{ErrorCode: e.ErrorCode, ErrorMessage: e.ErrorMessage,
+			LaunchTemplateAndOverrides: e.LaunchTemplateAndOverrides, Lifecycle: e.Lifecycle})
 	}
 	return out, nil
 }
 
 // fleetTags are the tags of the fleet itself.
 func fleetTags(in *ec2.CreateFleetInput) []types.TagSpecification {
-	return slices.DeleteFunc(slices.Clone(in.TagSpecifications), func(t types.TagSpecification) bool { return t.ResourceType != types.ResourceTypeFleet })
+	return slices.DeleteFunc(slices.Clone(in.TagSpecifications),
+		func(t types.TagSpecification) bool { return t.ResourceType != types.ResourceTypeFleet })
 }
 
 // readFleet checks what is asked of a fleet as a whole.
 func (s *Service) readFleet(in scope, q *ec2.CreateFleetInput) (record.Fleet, error) {
 	r := record.Fleet{
-		Type: q.Type, Context: aws.ToString(q.Context), Excess: q.ExcessCapacityTerminationPolicy, ReplaceUnhealthy: aws.ToBool(q.ReplaceUnhealthyInstances),
+		Type: q.Type, Context: aws.ToString(q.Context), Excess: q.ExcessCapacityTerminationPolicy,
+		ReplaceUnhealthy:   aws.ToBool(q.ReplaceUnhealthyInstances),
 		TerminateWhenEnded: aws.ToBool(q.TerminateInstancesWithExpiration),
 	}
-	if err := errors.Join(oneOf(q.Type, "Type"), oneOf(q.ExcessCapacityTerminationPolicy, "ExcessCapacityTerminationPolicy")); err != nil {
+	if err := errors.Join(validateEnum(q.Type, "Type"), validateEnum(q.ExcessCapacityTerminationPolicy,
+		"ExcessCapacityTerminationPolicy")); err != nil {
 		return r, err
 	}
 	if r.Excess == "" {
@@ -184,31 +195,37 @@ func (s *Service) readFleet(in scope, q *ec2.CreateFleetInput) (record.Fleet, er
 	case len(q.LaunchTemplateConfigs) == 0:
 		return r, missing("LaunchTemplateConfigs")
 	case len(q.LaunchTemplateConfigs) > 50:
-		return r, invalid("A fleet has at most 50 launch template configurations; the request has %d.", len(q.LaunchTemplateConfigs))
+		return r, invalid("A fleet has at most 50 launch template configurations; the request has %d.",
+			len(q.LaunchTemplateConfigs))
 	case t == nil || t.TotalTargetCapacity == nil:
 		return r, missing("TargetCapacitySpecification.TotalTargetCapacity")
 	case *t.TotalTargetCapacity < 0 || *t.TotalTargetCapacity == 0 && q.Type == types.FleetTypeInstant:
-		return r, wire.Errorf("InvalidTargetCapacitySpecification", "The total target capacity %d is not positive.", *t.TotalTargetCapacity)
-	case q.ReservedCapacityOptions != nil || t.DefaultTargetCapacityType == types.DefaultTargetCapacityTypeCapacityBlock || t.DefaultTargetCapacityType == types.DefaultTargetCapacityTypeReservedCapacity:
+		return r, wire.Errorf("InvalidTargetCapacitySpecification", "The total target capacity %d is not positive.",
+			*t.TotalTargetCapacity)
+	case q.ReservedCapacityOptions != nil ||
+		t.DefaultTargetCapacityType == types.DefaultTargetCapacityTypeCapacityBlock ||
+		t.DefaultTargetCapacityType == types.DefaultTargetCapacityTypeReservedCapacity:
 		return r, unsupported("ReservedCapacityOptions")
 	case q.ValidFrom != nil && q.ValidFrom.After(s.now()):
 		return r, unsupported("ValidFrom in the future")
 	}
-	if err := errors.Join(oneOf(t.DefaultTargetCapacityType, "DefaultTargetCapacityType"), oneOf(t.TargetCapacityUnitType, "TargetCapacityUnitType")); err != nil {
+	if err := errors.Join(validateEnum(t.DefaultTargetCapacityType, "DefaultTargetCapacityType"),
+		validateEnum(t.TargetCapacityUnitType, "TargetCapacityUnitType")); err != nil {
 		return r, err
 	}
 	if q.SpotOptions != nil {
-		if err := oneOf(q.SpotOptions.AllocationStrategy, "SpotOptions.AllocationStrategy"); err != nil {
+		if err := validateEnum(q.SpotOptions.AllocationStrategy, "SpotOptions.AllocationStrategy"); err != nil {
 			return r, err
 		}
 	}
 	if q.OnDemandOptions != nil {
-		if err := oneOf(q.OnDemandOptions.AllocationStrategy, "OnDemandOptions.AllocationStrategy"); err != nil {
+		if err := validateEnum(q.OnDemandOptions.AllocationStrategy, "OnDemandOptions.AllocationStrategy"); err != nil {
 			return r, err
 		}
 	}
 	for _, tags := range q.TagSpecifications {
-		fits := tags.ResourceType == types.ResourceTypeFleet || q.Type == types.FleetTypeInstant && slices.Contains(launchTaggable, tags.ResourceType)
+		fits := tags.ResourceType == types.ResourceTypeFleet || q.Type == types.FleetTypeInstant &&
+			slices.Contains(launchTaggable, tags.ResourceType)
 		if !fits {
 			return r, invalid("'%s' is not a valid taggable resource type for this operation.", tags.ResourceType)
 		}
@@ -219,9 +236,12 @@ func (s *Service) readFleet(in scope, q *ec2.CreateFleetInput) (record.Fleet, er
 	onDemand, spot := aws.ToInt32(t.OnDemandTargetCapacity), aws.ToInt32(t.SpotTargetCapacity)
 	total := *t.TotalTargetCapacity
 	if onDemand+spot > total || onDemand < 0 || spot < 0 {
-		return r, wire.Errorf("InvalidTargetCapacitySpecification", "The on-demand target capacity %d and the Spot target capacity %d are together more than the total target capacity %d.", onDemand, spot, total)
+		return r, wire.Errorf("InvalidTargetCapacitySpecification",
+			"The on-demand target capacity %d and the Spot target capacity %d are together more than the total "+
+				"target capacity %d.", onDemand, spot, total)
 	}
-	r.Target = types.TargetCapacitySpecification{DefaultTargetCapacityType: t.DefaultTargetCapacityType, TargetCapacityUnitType: t.TargetCapacityUnitType, TotalTargetCapacity: aws.Int32(total)}
+	r.Target = types.TargetCapacitySpecification{DefaultTargetCapacityType: t.DefaultTargetCapacityType,
+		TargetCapacityUnitType: t.TargetCapacityUnitType, TotalTargetCapacity: aws.Int32(total)}
 	if r.Target.DefaultTargetCapacityType == "" {
 		r.Target.DefaultTargetCapacityType = types.DefaultTargetCapacityTypeOnDemand
 	}
@@ -231,7 +251,8 @@ func (s *Service) readFleet(in scope, q *ec2.CreateFleetInput) (record.Fleet, er
 		onDemand = total - spot
 	}
 	r.Target.OnDemandTargetCapacity, r.Target.SpotTargetCapacity = aws.Int32(onDemand), aws.Int32(spot)
-	if err := errors.Join(mirror(q.SpotOptions, &r.Spot), mirror(q.OnDemandOptions, &r.OnDemand), mirror(q.LaunchTemplateConfigs, &r.Configs)); err != nil {
+	if err := errors.Join(convertViaJSON(q.SpotOptions, &r.Spot), convertViaJSON(q.OnDemandOptions, &r.OnDemand),
+		convertViaJSON(q.LaunchTemplateConfigs, &r.Configs)); err != nil {
 		return r, fmt.Errorf("read the options of a fleet: %w", err)
 	}
 	return r, nil
@@ -245,8 +266,8 @@ type filling struct {
 	fleet   *record.Fleet
 }
 
-// fill launches what the fleet is to have and writes down what became of it.
-func (f *filling) fill(pools []pool) error {
+// launchCapacity launches what the fleet is to have and writes down what became of it.
+func (f *filling) launchCapacity(pools []pool) error {
 	onDemand, spot := f.request.OnDemandOptions, f.request.SpotOptions
 	if onDemand == nil {
 		onDemand = &types.OnDemandOptionsRequest{}
@@ -261,9 +282,11 @@ func (f *filling) fill(pools []pool) error {
 		least     *int32
 		one       oneKind
 	}{
-		{types.InstanceLifecycleOnDemand, f.fleet.Target.OnDemandTargetCapacity, string(onDemand.AllocationStrategy), onDemand.MinTargetCapacity,
+		{types.InstanceLifecycleOnDemand, f.fleet.Target.OnDemandTargetCapacity, string(onDemand.AllocationStrategy),
+			onDemand.MinTargetCapacity,
 			oneKind{aws.ToBool(onDemand.SingleInstanceType), aws.ToBool(onDemand.SingleAvailabilityZone)}},
-		{types.InstanceLifecycleSpot, f.fleet.Target.SpotTargetCapacity, string(spot.AllocationStrategy), spot.MinTargetCapacity,
+		{types.InstanceLifecycleSpot, f.fleet.Target.SpotTargetCapacity, string(spot.AllocationStrategy),
+			spot.MinTargetCapacity,
 			oneKind{aws.ToBool(spot.SingleInstanceType), aws.ToBool(spot.SingleAvailabilityZone)}},
 	} {
 		want := float64(aws.ToInt32(half.target))
@@ -271,7 +294,8 @@ func (f *filling) fill(pools []pool) error {
 			continue
 		}
 		before := len(f.fleet.Launched)
-		got, err := f.launch(ordered(pools, half.lifecycle, half.strategy), half.lifecycle, want, half.strategy == string(types.SpotAllocationStrategyDiversified), half.one)
+		got, err := f.launchFromPools(ordered(pools, half.lifecycle, half.strategy), half.lifecycle, want,
+			half.strategy == string(types.SpotAllocationStrategyDiversified), half.one)
 		if err != nil {
 			return err
 		}
@@ -282,8 +306,8 @@ func (f *filling) fill(pools []pool) error {
 		}
 	}
 	f.fleet.Done = true
-	return f.s.commit(f.in, nil, func(c *change) error {
-		return f.s.fleets.edit(c, f.fleet.ID, func(r *record.Fleet) error {
+	return f.s.commitPlan(f.in, nil, func(c *change) error {
+		return f.s.fleets.updateRecord(c, f.fleet.ID, func(r *record.Fleet) error {
 			r.Done, r.Launched, r.Errors = true, f.fleet.Launched, f.fleet.Errors
 			return nil
 		})
@@ -293,8 +317,10 @@ func (f *filling) fill(pools []pool) error {
 // oneKind says that all instances are to be of one type, or in one zone.
 type oneKind struct{ kind, zone bool }
 
-// launch launches from the pools in their order until what is wanted is there; with spread, an instance from each in turn.
-func (f *filling) launch(pools []pool, lifecycle types.InstanceLifecycle, want float64, spread bool, one oneKind) (got float64, err error) {
+// launchFromPools launches from the pools in their order until what is wanted is there; with spread, an instance from
+// each in turn.
+func (f *filling) launchFromPools(pools []pool, lifecycle types.InstanceLifecycle, want float64, spread bool,
+	one oneKind) (got float64, err error) {
 	var first *pool
 	fits := func(p pool) bool {
 		return first == nil || (!one.kind || p.kind.Name == first.kind.Name) && (!one.zone || p.zone == first.zone)
@@ -315,7 +341,7 @@ func (f *filling) launch(pools []pool, lifecycle types.InstanceLifecycle, want f
 			}
 			launched, err := f.launchFrom(p, lifecycle, n, round)
 			if err != nil {
-				if err := f.note(p, lifecycle, err); err != nil {
+				if err := f.recordFailure(p, lifecycle, err); err != nil {
 					return got, err
 				}
 			}
@@ -335,12 +361,12 @@ func (f *filling) launch(pools []pool, lifecycle types.InstanceLifecycle, want f
 func (f *filling) launchFrom(p pool, lifecycle types.InstanceLifecycle, n, round int) ([]record.Instance, error) {
 	token := fmt.Sprintf("%s-%s-%d-%d", f.fleet.ID, lifecycle, p.index, round)
 	var launched []record.Instance
-	request, err := p.launch(f.request, lifecycle, int32(min(n, 1000)), token)
+	request, err := p.runInstancesInput(f.request, lifecycle, int32(min(n, 1000)), token)
 	if err == nil {
 		var l *launch
 		if l, err = f.s.readLaunch(f.in, request, true); err == nil {
 			l.fleet = f.fleet.ID
-			launched, err = f.s.launch(f.in, l)
+			launched, err = f.s.launchInstances(f.in, l)
 		}
 	}
 	if len(launched) == 0 {
@@ -350,19 +376,23 @@ func (f *filling) launchFrom(p pool, lifecycle types.InstanceLifecycle, n, round
 	for i, r := range launched {
 		ids[i] = r.ID
 	}
-	at := slices.IndexFunc(f.fleet.Launched, func(l record.FleetLaunch) bool { return l.Lifecycle == lifecycle && p.is(l) })
+	at := slices.IndexFunc(f.fleet.Launched, func(l record.FleetLaunch) bool {
+		return l.Lifecycle == lifecycle &&
+			p.isSourceOf(l)
+	})
 	if at < 0 {
 		at = len(f.fleet.Launched)
 		f.fleet.Launched = append(f.fleet.Launched, record.FleetLaunch{
-			InstanceType: launched[0].InstanceType, SubnetID: launched[0].SubnetID, Zone: launched[0].AvailabilityZone, Lifecycle: lifecycle, Weight: p.weight, Source: p.source,
+			InstanceType: launched[0].InstanceType, SubnetID: launched[0].SubnetID, Zone: launched[0].AvailabilityZone,
+			Lifecycle: lifecycle, Weight: p.weight, Source: p.source,
 		})
 	}
 	f.fleet.Launched[at].InstanceIDs = append(f.fleet.Launched[at].InstanceIDs, ids...)
 	return launched, err
 }
 
-// note writes down why a pool could not launch. What is coracle's own failure ends the request.
-func (f *filling) note(p pool, lifecycle types.InstanceLifecycle, err error) error {
+// recordFailure writes down why a pool could not launch. What is coracle's own failure ends the request.
+func (f *filling) recordFailure(p pool, lifecycle types.InstanceLifecycle, err error) error {
 	e := types.DescribeFleetError{LaunchTemplateAndOverrides: &p.source, Lifecycle: lifecycle}
 	var refused *wire.Error
 	var denied *wire.Denied
@@ -371,7 +401,8 @@ func (f *filling) note(p pool, lifecycle types.InstanceLifecycle, err error) err
 		e.ErrorCode, e.ErrorMessage = aws.String(refused.Code), aws.String(refused.Message)
 	case errors.As(err, &denied):
 		e.ErrorCode = aws.String("UnauthorizedOperation")
-		e.ErrorMessage = aws.String(fmt.Sprintf("You are not authorized to perform this operation. User: %s is %v", f.in.caller.ARN, denied))
+		e.ErrorMessage = aws.String(fmt.Sprintf("You are not authorized to perform this operation. User: %s is %v",
+			f.in.caller.ARN, denied))
 	default:
 		return err
 	}
@@ -382,7 +413,7 @@ func (f *filling) note(p pool, lifecycle types.InstanceLifecycle, err error) err
 // takeDown terminates what was launched from some launch on, because it is less than the least that was wanted.
 func (f *filling) takeDown(from int) error {
 	for _, l := range f.fleet.Launched[from:] {
-		rows, err := f.s.instances.named(f.in, l.InstanceIDs)
+		rows, err := f.s.instances.listByID(f.in, l.InstanceIDs)
 		if err != nil {
 			return err
 		}
@@ -396,7 +427,8 @@ func (f *filling) takeDown(from int) error {
 
 // DescribeFleets lists fleets; instant ones only when they are named.
 func (s *Service) DescribeFleets(ctx context.Context, in *ec2.DescribeFleetsInput) (*ec2.DescribeFleetsOutput, error) {
-	found, next, err := describe(ctx, s, s.fleets, query{in.DryRun, in.FleetIds, in.Filters, in.MaxResults, in.NextToken})
+	found, next, err := describe(ctx, s, s.fleets, query{in.DryRun, in.FleetIds, in.Filters, in.MaxResults,
+		in.NextToken})
 	if len(in.FleetIds) == 0 {
 		found = slices.DeleteFunc(found, func(x types.FleetData) bool { return x.Type == types.FleetTypeInstant })
 	}
@@ -407,12 +439,13 @@ func (s *Service) DescribeFleets(ctx context.Context, in *ec2.DescribeFleetsInpu
 }
 
 // DescribeFleetInstances lists the instances of a fleet that run.
-func (s *Service) DescribeFleetInstances(ctx context.Context, in *ec2.DescribeFleetInstancesInput) (*ec2.DescribeFleetInstancesOutput, error) {
-	sc, err := s.scope(ctx)
+func (s *Service) DescribeFleetInstances(ctx context.Context, in *ec2.DescribeFleetInstancesInput) (
+	*ec2.DescribeFleetInstancesOutput, error) {
+	sc, err := s.requestScope(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.fleets.value(sc, in.FleetId)
+	r, err := s.fleets.getRecord(sc, in.FleetId)
 	if err != nil {
 		return nil, err
 	}
@@ -424,14 +457,17 @@ func (s *Service) DescribeFleetInstances(ctx context.Context, in *ec2.DescribeFl
 				continue
 			}
 			items = append(items, item[types.ActiveInstance]{id, types.ActiveInstance{
-				InstanceHealth: types.InstanceHealthStatusHealthyStatus, InstanceId: aws.String(id), InstanceType: aws.String(string(row.Value.InstanceType)), SpotInstanceRequestId: optional(row.Value.SpotInstanceRequestID),
+				InstanceHealth: types.InstanceHealthStatusHealthyStatus, InstanceId: aws.String(id),
+				InstanceType:          aws.String(string(row.Value.InstanceType)),
+				SpotInstanceRequestId: optional(row.Value.SpotInstanceRequestID),
 			}})
 		}
 	}
 	slices.SortFunc(items, func(a, b item[types.ActiveInstance]) int { return strings.Compare(a.id, b.id) })
-	found, next, err := answer(ctx, query{in.DryRun, nil, in.Filters, in.MaxResults, in.NextToken}, "", items, filters[types.ActiveInstance]{
-		"instance-type": text(func(x types.ActiveInstance) *string { return x.InstanceType }),
-	}, nil)
+	found, next, err := describeItems(ctx, query{in.DryRun, nil, in.Filters, in.MaxResults, in.NextToken}, "", items,
+		filters[types.ActiveInstance]{
+			"instance-type": stringFilter(func(x types.ActiveInstance) *string { return x.InstanceType }),
+		}, nil)
 	if found == nil {
 		found = []types.ActiveInstance{}
 	}
@@ -446,19 +482,22 @@ func (s *Service) DeleteFleets(ctx context.Context, in *ec2.DeleteFleetsInput) (
 	if in.TerminateInstances == nil {
 		return nil, missing("TerminateInstances")
 	}
-	out := &ec2.DeleteFleetsOutput{SuccessfulFleetDeletions: []types.DeleteFleetSuccessItem{}, UnsuccessfulFleetDeletions: []types.DeleteFleetErrorItem{}}
+	out := &ec2.DeleteFleetsOutput{SuccessfulFleetDeletions: []types.DeleteFleetSuccessItem{},
+		UnsuccessfulFleetDeletions: []types.DeleteFleetErrorItem{}}
 	for _, id := range in.FleetIds {
 		var success types.DeleteFleetSuccessItem
-		err := s.write(ctx, in.DryRun, func(c *change) error {
-			r, err := s.fleets.value(c.scope, &id)
+		err := s.applyChange(ctx, in.DryRun, func(c *change) error {
+			r, err := s.fleets.getRecord(c.scope, &id)
 			if err != nil {
 				return err
 			}
 			if r.Type == types.FleetTypeInstant && !*in.TerminateInstances {
-				return wire.Errorf(string(types.DeleteFleetErrorCodeFleetNotInDeletableState), "An instant fleet is deleted with its instances: set TerminateInstances.")
+				return wire.Errorf(string(types.DeleteFleetErrorCodeFleetNotInDeletableState),
+					"An instant fleet is deleted with its instances: set TerminateInstances.")
 			}
-			success = types.DeleteFleetSuccessItem{FleetId: aws.String(id), PreviousFleetState: s.viewFleet(c.scope, r).FleetState}
-			return s.fleets.edit(c, id, func(r *record.Fleet) error {
+			success = types.DeleteFleetSuccessItem{FleetId: aws.String(id), PreviousFleetState: s.viewFleet(c.scope,
+				r).FleetState}
+			return s.fleets.updateRecord(c, id, func(r *record.Fleet) error {
 				r.Deleted, r.Terminating = true, r.Terminating || *in.TerminateInstances
 				success.CurrentFleetState = s.viewFleet(c.scope, *r).FleetState
 				return nil
@@ -473,13 +512,16 @@ func (s *Service) DeleteFleets(ctx context.Context, in *ec2.DeleteFleetsInput) (
 			out.SuccessfulFleetDeletions = append(out.SuccessfulFleetDeletions, success)
 		case errors.As(err, &refused) && !errors.Is(err, errDryRun):
 			code := map[string]types.DeleteFleetErrorCode{
-				"InvalidFleetId.NotFound": types.DeleteFleetErrorCodeFleetIdDoesNotExist, "InvalidFleetId.Malformed": types.DeleteFleetErrorCodeFleetIdMalformed,
+				"InvalidFleetId.NotFound":                                  types.DeleteFleetErrorCodeFleetIdDoesNotExist,
+				"InvalidFleetId.Malformed":                                 types.DeleteFleetErrorCodeFleetIdMalformed,
 				string(types.DeleteFleetErrorCodeFleetNotInDeletableState): types.DeleteFleetErrorCodeFleetNotInDeletableState,
 			}[refused.Code]
 			if code == "" {
 				code = types.DeleteFleetErrorCodeUnexpectedError
 			}
-			out.UnsuccessfulFleetDeletions = append(out.UnsuccessfulFleetDeletions, types.DeleteFleetErrorItem{FleetId: aws.String(id), Error: &types.DeleteFleetError{Code: code, Message: aws.String(refused.Message)}})
+			out.UnsuccessfulFleetDeletions = append(out.UnsuccessfulFleetDeletions,
+				types.DeleteFleetErrorItem{FleetId: aws.String(id), Error: &types.DeleteFleetError{Code: code,
+					Message: aws.String(refused.Message)}})
 		default:
 			return nil, err
 		}
@@ -493,7 +535,7 @@ func (s *Service) terminateFleet(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	fleet, err := s.fleets.value(in, &id)
+	fleet, err := s.fleets.getRecord(in, &id)
 	if err != nil {
 		return err
 	}
@@ -502,12 +544,12 @@ func (s *Service) terminateFleet(ctx context.Context, id string) error {
 		ids = append(ids, l.InstanceIDs...)
 	}
 	for some := range slices.Chunk(ids, instancesPerChange) {
-		if err := s.commit(in, nil, func(c *change) error {
+		if err := s.commitPlan(in, nil, func(c *change) error {
 			for _, id := range some {
 				if _, err := s.instances.table.Get(c, c.key(id)); err != nil {
 					continue // gone
 				}
-				if err := s.instances.edit(c, id, func(r *record.Instance) error {
+				if err := s.instances.updateRecord(c, id, func(r *record.Instance) error {
 					if r.Wanted != types.InstanceStateNameTerminated {
 						c.terminate(r, userInitiatedShutdown, userInitiatedReason, userInitiated)
 					}

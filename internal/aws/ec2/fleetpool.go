@@ -18,7 +18,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// pool is one place that a fleet can launch from: a launch template with an override, one instance type and at most one subnet.
+// pool is one place that a fleet can launch from: a launch template with an override, one instance type and at most one
+// subnet.
 type pool struct {
 	index    int // among all pools of the request
 	template types.FleetLaunchTemplateSpecificationRequest
@@ -31,8 +32,8 @@ type pool struct {
 	source   types.LaunchTemplateAndOverridesResponse
 }
 
-// mirror copies what has the same members into another type, as the types of requests and of answers have.
-func mirror(from, into any) error {
+// convertViaJSON copies what has the same members into another type, as the types of requests and of answers have.
+func convertViaJSON(from, into any) error {
 	text, err := json.Marshal(from)
 	if err != nil {
 		return err
@@ -40,13 +41,14 @@ func mirror(from, into any) error {
 	return json.Unmarshal(text, into)
 }
 
-// is reports whether a launch came from the pool.
-func (p pool) is(l record.FleetLaunch) bool {
-	return l.InstanceType == p.name && reflect.DeepEqual(l.Source, p.source) && (p.subnet == "" || l.SubnetID == p.subnet)
+// isSourceOf reports whether a launch came from the pool.
+func (p pool) isSourceOf(l record.FleetLaunch) bool {
+	return l.InstanceType == p.name && reflect.DeepEqual(l.Source, p.source) &&
+		(p.subnet == "" || l.SubnetID == p.subnet)
 }
 
-// pools are all places that a fleet can launch from, in the order of the request.
-func (s *Service) pools(in scope, q *ec2.CreateFleetInput) ([]pool, error) {
+// resolvePools are all places that a fleet can launch from, in the order of the request.
+func (s *Service) resolvePools(in scope, q *ec2.CreateFleetInput) ([]pool, error) {
 	var all []pool
 	for _, config := range q.LaunchTemplateConfigs {
 		spec := config.LaunchTemplateSpecification
@@ -64,7 +66,8 @@ func (s *Service) pools(in scope, q *ec2.CreateFleetInput) ([]pool, error) {
 			return nil, err
 		}
 		if version.Data.InstanceMarketOptions != nil {
-			return nil, wire.Errorf("InvalidParameterCombination", "The launch template %s has InstanceMarketOptions, which a fleet decides itself.", t.ID)
+			return nil, wire.Errorf("InvalidParameterCombination",
+				"The launch template %s has InstanceMarketOptions, which a fleet decides itself.", t.ID)
 		}
 		overrides := config.Overrides
 		if len(overrides) == 0 {
@@ -84,20 +87,24 @@ func (s *Service) pools(in scope, q *ec2.CreateFleetInput) ([]pool, error) {
 	return all, nil
 }
 
-func (s *Service) poolsOf(in scope, q *ec2.CreateFleetInput, t record.LaunchTemplate, version record.LaunchTemplateVersion, o types.FleetLaunchTemplateOverridesRequest) ([]pool, error) {
+func (s *Service) poolsOf(in scope, q *ec2.CreateFleetInput, t record.LaunchTemplate,
+	version record.LaunchTemplateVersion, o types.FleetLaunchTemplateOverridesRequest) ([]pool, error) {
 	if o.InstanceType != "" && o.InstanceRequirements != nil {
-		return nil, wire.Errorf("InvalidParameterCombination", "You can specify either InstanceType or InstanceRequirements, but not both.")
+		return nil, wire.Errorf("InvalidParameterCombination",
+			"You can specify either InstanceType or InstanceRequirements, but not both.")
 	}
 	if o.WeightedCapacity != nil && *o.WeightedCapacity <= 0 {
 		return nil, invalidValue(*o.WeightedCapacity, "WeightedCapacity", "Expecting a positive number.")
 	}
 	base := pool{
-		template: types.FleetLaunchTemplateSpecificationRequest{LaunchTemplateId: aws.String(t.ID), Version: aws.String(fmt.Sprint(version.Number))}, override: o,
-		source: types.LaunchTemplateAndOverridesResponse{LaunchTemplateSpecification: &types.FleetLaunchTemplateSpecification{
-			LaunchTemplateId: aws.String(t.ID), Version: aws.String(fmt.Sprint(version.Number)),
-		}, Overrides: &types.FleetLaunchTemplateOverrides{}},
+		template: types.FleetLaunchTemplateSpecificationRequest{LaunchTemplateId: aws.String(t.ID),
+			Version: aws.String(fmt.Sprint(version.Number))}, override: o,
+		source: types.LaunchTemplateAndOverridesResponse{
+			LaunchTemplateSpecification: &types.FleetLaunchTemplateSpecification{
+				LaunchTemplateId: aws.String(t.ID), Version: aws.String(fmt.Sprint(version.Number)),
+			}, Overrides: &types.FleetLaunchTemplateOverrides{}},
 	}
-	if err := mirror(o, base.source.Overrides); err != nil {
+	if err := convertViaJSON(o, base.source.Overrides); err != nil {
 		return nil, fmt.Errorf("read an override of a fleet: %w", err)
 	}
 	names := []types.InstanceType{cmp.Or(o.InstanceType, version.Data.InstanceType)}
@@ -118,7 +125,7 @@ func (s *Service) poolsOf(in scope, q *ec2.CreateFleetInput, t record.LaunchTemp
 			p := base
 			p.name, p.subnet = name, strings.TrimSpace(subnet)
 			p.kind, _ = instancetype.Get(string(name))
-			p.weight = p.weigh(q.TargetCapacitySpecification.TargetCapacityUnitType)
+			p.weight = p.instanceWeight(q.TargetCapacitySpecification.TargetCapacityUnitType)
 			p.zone = cmp.Or(aws.ToString(o.AvailabilityZone), aws.ToString(o.AvailabilityZoneId))
 			if row, err := s.subnets.table.Get(in, in.key(p.subnet)); err == nil && p.subnet != "" {
 				p.zone = row.Value.AvailabilityZone
@@ -136,7 +143,8 @@ func (s *Service) poolsOf(in scope, q *ec2.CreateFleetInput, t record.LaunchTemp
 }
 
 // meeting are the instance types that meet requirements and that the image runs on.
-func (s *Service) meeting(in scope, q *ec2.CreateFleetInput, wanted *types.InstanceRequirementsRequest, imageID *string) ([]types.InstanceType, error) {
+func (s *Service) meeting(in scope, q *ec2.CreateFleetInput, wanted *types.InstanceRequirementsRequest,
+	imageID *string) ([]types.InstanceType, error) {
 	r, err := readRequirements(wanted)
 	if err != nil {
 		return nil, err
@@ -145,22 +153,24 @@ func (s *Service) meeting(in scope, q *ec2.CreateFleetInput, wanted *types.Insta
 	if err != nil {
 		return nil, err
 	}
-	return namesOf(r, image, q.TargetCapacitySpecification.DefaultTargetCapacityType == types.DefaultTargetCapacityTypeSpot)
+	return namesOf(r, image,
+		q.TargetCapacitySpecification.DefaultTargetCapacityType == types.DefaultTargetCapacityTypeSpot)
 }
 
 func namesOf(r *requirements, image ami.Image, spot bool) ([]types.InstanceType, error) {
 	var names []types.InstanceType
-	for _, t := range r.types(image.Architecture, spot) {
+	for _, t := range r.matchingTypes(image.Architecture, spot) {
 		names = append(names, types.InstanceType(t.Name))
 	}
 	if len(names) == 0 {
-		return nil, wire.Errorf("InvalidParameterValue", "No instance type meets the instance requirements for the architecture %s.", image.Architecture)
+		return nil, wire.Errorf("InvalidParameterValue",
+			"No instance type meets the instance requirements for the architecture %s.", image.Architecture)
 	}
 	return names, nil
 }
 
-// weigh is what an instance of the pool counts.
-func (p pool) weigh(unit types.TargetCapacityUnitType) float64 {
+// instanceWeight is what an instance of the pool counts.
+func (p pool) instanceWeight(unit types.TargetCapacityUnitType) float64 {
 	switch {
 	case p.override.WeightedCapacity != nil:
 		return *p.override.WeightedCapacity
@@ -172,8 +182,8 @@ func (p pool) weigh(unit types.TargetCapacityUnitType) float64 {
 	return 1
 }
 
-// ordered are the pools in the order in which a strategy launches from them. There is room in each of them as in the others, so that the
-// strategies which look at capacity look at prices.
+// ordered are the pools in the order in which a strategy launches from them. There is room in each of them as in the
+// others, so that the strategies which look at capacity look at prices.
 func ordered(pools []pool, lifecycle types.InstanceLifecycle, strategy string) []pool {
 	pools = slices.Clone(pools)
 	price := func(p pool) float64 {
@@ -192,7 +202,8 @@ func ordered(pools []pool, lifecycle types.InstanceLifecycle, strategy string) [
 		return *p.override.Priority
 	}
 	switch strategy {
-	case string(types.FleetOnDemandAllocationStrategyPrioritized), string(types.SpotAllocationStrategyCapacityOptimizedPrioritized):
+	case string(types.FleetOnDemandAllocationStrategyPrioritized),
+		string(types.SpotAllocationStrategyCapacityOptimizedPrioritized):
 		slices.SortStableFunc(pools, func(a, b pool) int { return cmp.Compare(priority(a), priority(b)) })
 	case string(types.SpotAllocationStrategyDiversified):
 	default:
@@ -201,29 +212,34 @@ func ordered(pools []pool, lifecycle types.InstanceLifecycle, strategy string) [
 	return pools
 }
 
-// launch is the request that launches up to n instances from the pool.
-func (p pool) launch(q *ec2.CreateFleetInput, lifecycle types.InstanceLifecycle, n int32, token string) (*ec2.RunInstancesInput, error) {
+// runInstancesInput is the request that launches up to n instances from the pool.
+func (p pool) runInstancesInput(q *ec2.CreateFleetInput, lifecycle types.InstanceLifecycle, n int32,
+	token string) (*ec2.RunInstancesInput, error) {
 	request := &ec2.RunInstancesInput{
-		LaunchTemplate: &types.LaunchTemplateSpecification{LaunchTemplateId: p.template.LaunchTemplateId, Version: p.template.Version},
-		MinCount:       aws.Int32(1), MaxCount: aws.Int32(n), ClientToken: aws.String(token), InstanceType: p.name, ImageId: p.override.ImageId, SubnetId: optional(p.subnet), KeyName: p.override.KeyName,
+		LaunchTemplate: &types.LaunchTemplateSpecification{LaunchTemplateId: p.template.LaunchTemplateId,
+			Version: p.template.Version},
+		MinCount: aws.Int32(1), MaxCount: aws.Int32(n), ClientToken: aws.String(token), InstanceType: p.name,
+		ImageId: p.override.ImageId, SubnetId: optional(p.subnet), KeyName: p.override.KeyName,
 	}
 	if lifecycle == types.InstanceLifecycleSpot {
-		request.InstanceMarketOptions = &types.InstanceMarketOptionsRequest{MarketType: types.MarketTypeSpot, SpotOptions: &types.SpotMarketOptions{MaxPrice: p.override.MaxPrice}}
+		request.InstanceMarketOptions = &types.InstanceMarketOptionsRequest{MarketType: types.MarketTypeSpot,
+			SpotOptions: &types.SpotMarketOptions{MaxPrice: p.override.MaxPrice}}
 	}
 	placement := types.Placement{}
 	if p.override.Placement != nil {
 		placement = *p.override.Placement
 	}
-	placement.AvailabilityZone, placement.AvailabilityZoneId = cmp.Or(p.override.AvailabilityZone, placement.AvailabilityZone), cmp.Or(p.override.AvailabilityZoneId, placement.AvailabilityZoneId)
+	placement.AvailabilityZone, placement.AvailabilityZoneId = cmp.Or(p.override.AvailabilityZone,
+		placement.AvailabilityZone), cmp.Or(p.override.AvailabilityZoneId, placement.AvailabilityZoneId)
 	if !reflect.DeepEqual(placement, types.Placement{}) {
 		request.Placement = &placement
 	}
-	if err := mirror(p.override.BlockDeviceMappings, &request.BlockDeviceMappings); err != nil {
+	if err := convertViaJSON(p.override.BlockDeviceMappings, &request.BlockDeviceMappings); err != nil {
 		return nil, fmt.Errorf("read the block devices of an override: %w", err)
 	}
 	if o := p.override.MetadataOptions; o != nil {
 		request.MetadataOptions = &types.InstanceMetadataOptionsRequest{}
-		if err := mirror(o, request.MetadataOptions); err != nil {
+		if err := convertViaJSON(o, request.MetadataOptions); err != nil {
 			return nil, fmt.Errorf("read the metadata options of an override: %w", err)
 		}
 	}

@@ -181,24 +181,29 @@ func (w *world) vpc(cidr string) string {
 
 func (w *world) subnet(vpc, cidr, zone string) string {
 	w.t.Helper()
-	return *must[*ec2.CreateSubnetOutput](w.t)(w.CreateSubnet(w.ctx(), &ec2.CreateSubnetInput{VpcId: &vpc, CidrBlock: &cidr, AvailabilityZone: aws.String(region + zone)})).Subnet.SubnetId
+	return *must[*ec2.CreateSubnetOutput](w.t)(w.CreateSubnet(w.ctx(), &ec2.CreateSubnetInput{VpcId: &vpc,
+		CidrBlock: &cidr, AvailabilityZone: aws.String(region + zone)})).Subnet.SubnetId
 }
 
 func (w *world) group(vpc, name string) string {
 	w.t.Helper()
-	return *must[*ec2.CreateSecurityGroupOutput](w.t)(w.CreateSecurityGroup(w.ctx(), &ec2.CreateSecurityGroupInput{VpcId: &vpc, GroupName: &name, Description: aws.String("for " + name)})).GroupId
+	return *must[*ec2.CreateSecurityGroupOutput](w.t)(w.CreateSecurityGroup(w.ctx(),
+		&ec2.CreateSecurityGroupInput{VpcId: &vpc, GroupName: &name, Description: aws.String("for " + name)})).GroupId
 }
 
 func (w *world) networkInterface(subnet string) types.NetworkInterface {
 	w.t.Helper()
-	return *must[*ec2.CreateNetworkInterfaceOutput](w.t)(w.CreateNetworkInterface(w.ctx(), &ec2.CreateNetworkInterfaceInput{SubnetId: &subnet})).NetworkInterface
+	return *must[*ec2.CreateNetworkInterfaceOutput](w.t)(w.CreateNetworkInterface(w.ctx(),
+		&ec2.CreateNetworkInterfaceInput{SubnetId: &subnet})).NetworkInterface
 }
 
 // internet attaches a new internet gateway to a VPC.
 func (w *world) internet(vpc string) string {
 	w.t.Helper()
-	id := must[*ec2.CreateInternetGatewayOutput](w.t)(w.CreateInternetGateway(w.ctx(), &ec2.CreateInternetGatewayInput{})).InternetGateway.InternetGatewayId
-	must[*ec2.AttachInternetGatewayOutput](w.t)(w.AttachInternetGateway(w.ctx(), &ec2.AttachInternetGatewayInput{InternetGatewayId: id, VpcId: &vpc}))
+	id := must[*ec2.CreateInternetGatewayOutput](w.t)(w.CreateInternetGateway(w.ctx(),
+		&ec2.CreateInternetGatewayInput{})).InternetGateway.InternetGatewayId
+	must[*ec2.AttachInternetGatewayOutput](w.t)(w.AttachInternetGateway(w.ctx(),
+		&ec2.AttachInternetGatewayInput{InternetGatewayId: id, VpcId: &vpc}))
 	return *id
 }
 

@@ -17,7 +17,8 @@ import (
 // isAlias reports whether an image is named by a Systems Manager parameter.
 func isAlias(imageID string) bool { return strings.HasPrefix(imageID, "resolve:ssm:") }
 
-// imageAsked is the image with that ID, or that a public Systems Manager parameter names ("resolve:ssm:/aws/service/...").
+// imageAsked is the image with that ID, or that a public Systems Manager parameter names
+// ("resolve:ssm:/aws/service/...").
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/create-launch-template.html#use-an-ssm-parameter-instead-of-an-ami-id
 func imageAsked(in scope, asked *string) (ami.Image, error) {
 	id := aws.ToString(asked)
@@ -27,11 +28,13 @@ func imageAsked(in scope, asked *string) (ami.Image, error) {
 	if path, ok := strings.CutPrefix(id, "resolve:ssm:"); ok {
 		value, ok := ami.Parameters(in.region)[path]
 		if !ok {
-			return ami.Image{}, invalid("Unable to resolve SSM parameter '%s'. Only the public parameters of Amazon's images can be resolved.", path)
+			return ami.Image{}, invalid(
+				"Unable to resolve SSM parameter '%s'. Only the public parameters of Amazon's images can be resolved.",
+				path)
 		}
 		id = value
 	}
-	if err := imageNames.valid(id); err != nil {
+	if err := imageNames.validate(id); err != nil {
 		return ami.Image{}, err
 	}
 	image, ok := ami.Get(in.region, id)
@@ -41,16 +44,23 @@ func imageAsked(in scope, asked *string) (ami.Image, error) {
 	return image, nil
 }
 
-var imageNames = naming{resource: types.ResourceTypeImage, prefix: "ami-", param: "ImageId", malformed: "InvalidAMIID.Malformed", notFound: "InvalidAMIID.NotFound"}
+var imageNames = naming{resource: types.ResourceTypeImage, prefix: "ami-", param: "ImageId",
+	malformed: "InvalidAMIID.Malformed", notFound: "InvalidAMIID.NotFound"}
 
 func viewImage(i ami.Image) types.Image {
 	v := types.Image{
-		Architecture: types.ArchitectureValues(i.Architecture), BlockDeviceMappings: imageDevices(i), BootMode: types.BootModeValuesUefiPreferred,
-		CreationDate: aws.String(i.CreatedAt.Format("2006-01-02T15:04:05.000Z")), DeprecationTime: aws.String(i.CreatedAt.AddDate(2, 0, 0).Format("2006-01-02T15:04:05.000Z")),
-		DeregistrationProtection: aws.String("disabled"), Description: aws.String(i.Description), EnaSupport: aws.Bool(true), Hypervisor: types.HypervisorTypeXen,
-		ImageAllowed: aws.Bool(true), ImageId: aws.String(i.ID), ImageLocation: aws.String("amazon/" + i.Name), ImageOwnerAlias: aws.String(i.OwnerAlias), ImageType: types.ImageTypeValuesMachine,
-		Name: aws.String(i.Name), OwnerId: aws.String(i.Owner), PlatformDetails: aws.String("Linux/UNIX"), Public: aws.Bool(true), RootDeviceName: aws.String(i.RootDeviceName),
-		RootDeviceType: types.DeviceTypeEbs, SriovNetSupport: aws.String("simple"), State: types.ImageStateAvailable, UsageOperation: aws.String("RunInstances"),
+		Architecture: types.ArchitectureValues(i.Architecture), BlockDeviceMappings: imageDevices(i),
+		BootMode:                 types.BootModeValuesUefiPreferred,
+		CreationDate:             aws.String(i.CreatedAt.Format("2006-01-02T15:04:05.000Z")),
+		DeprecationTime:          aws.String(i.CreatedAt.AddDate(2, 0, 0).Format("2006-01-02T15:04:05.000Z")),
+		DeregistrationProtection: aws.String("disabled"), Description: aws.String(i.Description),
+		EnaSupport: aws.Bool(true), Hypervisor: types.HypervisorTypeXen,
+		ImageAllowed: aws.Bool(true), ImageId: aws.String(i.ID), ImageLocation: aws.String("amazon/" + i.Name),
+		ImageOwnerAlias: aws.String(i.OwnerAlias), ImageType: types.ImageTypeValuesMachine,
+		Name: aws.String(i.Name), OwnerId: aws.String(i.Owner), PlatformDetails: aws.String("Linux/UNIX"),
+		Public: aws.Bool(true), RootDeviceName: aws.String(i.RootDeviceName),
+		RootDeviceType: types.DeviceTypeEbs, SriovNetSupport: aws.String("simple"), State: types.ImageStateAvailable,
+		UsageOperation:     aws.String("RunInstances"),
 		VirtualizationType: types.VirtualizationTypeHvm,
 	}
 	if i.Architecture == "arm64" {
@@ -81,7 +91,7 @@ func (s *Service) DescribeImages(ctx context.Context, in *ec2.DescribeImagesInpu
 	}
 	var unknown []string
 	for _, id := range in.ImageIds {
-		if err := imageNames.valid(id); err != nil {
+		if err := imageNames.validate(id); err != nil {
 			return nil, err
 		}
 		if i, ok := ami.Get(sc.region, id); ok {
@@ -95,7 +105,8 @@ func (s *Service) DescribeImages(ctx context.Context, in *ec2.DescribeImagesInpu
 	case 1:
 		return nil, wire.Errorf("InvalidAMIID.NotFound", "The image id '[%s]' does not exist", unknown[0])
 	default:
-		return nil, wire.Errorf("InvalidAMIID.NotFound", "The image ids '[%s]' do not exist", strings.Join(unknown, ", "))
+		return nil, wire.Errorf("InvalidAMIID.NotFound", "The image ids '[%s]' do not exist",
+			strings.Join(unknown, ", "))
 	}
 	slices.SortFunc(images, func(a, b ami.Image) int { return cmp.Compare(a.ID, b.ID) })
 	var items []item[types.Image]
@@ -106,7 +117,8 @@ func (s *Service) DescribeImages(ctx context.Context, in *ec2.DescribeImagesInpu
 			items = append(items, item[types.Image]{i.ID, viewImage(i)})
 		}
 	}
-	found, next, err := answer(ctx, query{in.DryRun, in.ImageIds, in.Filters, in.MaxResults, in.NextToken}, "imageIds", items, imageFilters, func(x types.Image) []types.Tag { return x.Tags })
+	found, next, err := describeItems(ctx, query{in.DryRun, in.ImageIds, in.Filters, in.MaxResults, in.NextToken},
+		"imageIds", items, imageFilters, func(x types.Image) []types.Tag { return x.Tags })
 	if found == nil {
 		found = []types.Image{}
 	}
@@ -118,48 +130,51 @@ func (s *Service) DescribeImages(ctx context.Context, in *ec2.DescribeImagesInpu
 var imageFilters = func() filters[types.Image] {
 	type v = types.Image
 	none := func(v) []string { return nil }
-	return joined(filters[v]{
-		"architecture":              word(func(x v) types.ArchitectureValues { return x.Architecture }),
-		"creation-date":             text(func(x v) *string { return x.CreationDate }),
-		"description":               text(func(x v) *string { return x.Description }),
-		"ena-support":               flag(func(x v) *bool { return x.EnaSupport }),
-		"free-tier-eligible":        flag(func(x v) *bool { return x.FreeTierEligible }),
-		"hypervisor":                word(func(x v) types.HypervisorType { return x.Hypervisor }),
-		"image-allowed":             flag(func(x v) *bool { return x.ImageAllowed }),
-		"image-id":                  text(func(x v) *string { return x.ImageId }),
-		"image-type":                word(func(x v) types.ImageTypeValues { return x.ImageType }),
-		"is-public":                 flag(func(x v) *bool { return x.Public }),
+	return mergeFilters(filters[v]{
+		"architecture":              enumFilter(func(x v) types.ArchitectureValues { return x.Architecture }),
+		"creation-date":             stringFilter(func(x v) *string { return x.CreationDate }),
+		"description":               stringFilter(func(x v) *string { return x.Description }),
+		"ena-support":               boolFilter(func(x v) *bool { return x.EnaSupport }),
+		"free-tier-eligible":        boolFilter(func(x v) *bool { return x.FreeTierEligible }),
+		"hypervisor":                enumFilter(func(x v) types.HypervisorType { return x.Hypervisor }),
+		"image-allowed":             boolFilter(func(x v) *bool { return x.ImageAllowed }),
+		"image-id":                  stringFilter(func(x v) *string { return x.ImageId }),
+		"image-type":                enumFilter(func(x v) types.ImageTypeValues { return x.ImageType }),
+		"is-public":                 boolFilter(func(x v) *bool { return x.Public }),
 		"kernel-id":                 none,
-		"manifest-location":         text(func(x v) *string { return x.ImageLocation }),
-		"name":                      text(func(x v) *string { return x.Name }),
-		"owner-alias":               text(func(x v) *string { return x.ImageOwnerAlias }),
-		"owner-id":                  text(func(x v) *string { return x.OwnerId }),
+		"manifest-location":         stringFilter(func(x v) *string { return x.ImageLocation }),
+		"name":                      stringFilter(func(x v) *string { return x.Name }),
+		"owner-alias":               stringFilter(func(x v) *string { return x.ImageOwnerAlias }),
+		"owner-id":                  stringFilter(func(x v) *string { return x.OwnerId }),
 		"platform":                  none,
-		"platform-details":          text(func(x v) *string { return x.PlatformDetails }),
+		"platform-details":          stringFilter(func(x v) *string { return x.PlatformDetails }),
 		"product-code":              none,
 		"product-code.type":         none,
 		"ramdisk-id":                none,
-		"root-device-name":          text(func(x v) *string { return x.RootDeviceName }),
-		"root-device-type":          word(func(x v) types.DeviceType { return x.RootDeviceType }),
+		"root-device-name":          stringFilter(func(x v) *string { return x.RootDeviceName }),
+		"root-device-type":          enumFilter(func(x v) types.DeviceType { return x.RootDeviceType }),
 		"source-image-id":           none,
 		"source-image-region":       none,
 		"source-instance-id":        none,
-		"sriov-net-support":         text(func(x v) *string { return x.SriovNetSupport }),
-		"state":                     word(func(x v) types.ImageState { return x.State }),
+		"sriov-net-support":         stringFilter(func(x v) *string { return x.SriovNetSupport }),
+		"state":                     enumFilter(func(x v) types.ImageState { return x.State }),
 		"state-reason-code":         none,
 		"state-reason-message":      none,
-		"usage-operation":           text(func(x v) *string { return x.UsageOperation }),
-		"virtualization-type":       word(func(x v) types.VirtualizationType { return x.VirtualizationType }),
-		"imds-support":              word(func(x v) types.ImdsSupportValues { return x.ImdsSupport }),
-		"boot-mode":                 word(func(x v) types.BootModeValues { return x.BootMode }),
+		"usage-operation":           stringFilter(func(x v) *string { return x.UsageOperation }),
+		"virtualization-type":       enumFilter(func(x v) types.VirtualizationType { return x.VirtualizationType }),
+		"imds-support":              enumFilter(func(x v) types.ImdsSupportValues { return x.ImdsSupport }),
+		"boot-mode":                 enumFilter(func(x v) types.BootModeValues { return x.BootMode }),
 		"tpm-support":               none,
-		"deregistration-protection": text(func(x v) *string { return x.DeregistrationProtection }),
-	}, prefixed("block-device-mapping.", func(x v) []types.BlockDeviceMapping { return x.BlockDeviceMappings }, filters[types.BlockDeviceMapping]{
-		"delete-on-termination": flag(func(b types.BlockDeviceMapping) *bool { return b.Ebs.DeleteOnTermination }),
-		"device-name":           text(func(b types.BlockDeviceMapping) *string { return b.DeviceName }),
-		"encrypted":             flag(func(b types.BlockDeviceMapping) *bool { return b.Ebs.Encrypted }),
-		"snapshot-id":           text(func(b types.BlockDeviceMapping) *string { return b.Ebs.SnapshotId }),
-		"volume-size":           number(func(b types.BlockDeviceMapping) *int32 { return b.Ebs.VolumeSize }),
-		"volume-type":           word(func(b types.BlockDeviceMapping) types.VolumeType { return b.Ebs.VolumeType }),
-	}))
+		"deregistration-protection": stringFilter(func(x v) *string { return x.DeregistrationProtection }),
+	}, prefixed("block-device-mapping.", func(x v) []types.BlockDeviceMapping { return x.BlockDeviceMappings },
+		filters[types.BlockDeviceMapping]{
+			"delete-on-termination": boolFilter(
+				func(b types.BlockDeviceMapping) *bool { return b.Ebs.DeleteOnTermination }),
+			"device-name": stringFilter(func(b types.BlockDeviceMapping) *string { return b.DeviceName }),
+			"encrypted":   boolFilter(func(b types.BlockDeviceMapping) *bool { return b.Ebs.Encrypted }),
+			"snapshot-id": stringFilter(func(b types.BlockDeviceMapping) *string { return b.Ebs.SnapshotId }),
+			"volume-size": intFilter(func(b types.BlockDeviceMapping) *int32 { return b.Ebs.VolumeSize }),
+			"volume-type": enumFilter(
+				func(b types.BlockDeviceMapping) types.VolumeType { return b.Ebs.VolumeType }),
+		}))
 }()

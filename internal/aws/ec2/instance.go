@@ -25,7 +25,7 @@ func (s *Service) instanceKind() kind[record.Instance, types.Instance] {
 		},
 		table: record.Instances(s.store),
 		view: func(in scope, r record.Instance) types.Instance {
-			return s.viewInstance(in, r, sound(s.surroundings(in, []record.Instance{r})))
+			return s.viewInstance(in, r, mustRead(s.surroundings(in, []record.Instance{r})))
 		},
 		tagged:  func(x types.Instance) []types.Tag { return x.Tags },
 		vpc:     func(r record.Instance) string { return r.VPCID },
@@ -37,7 +37,8 @@ func (s *Service) instanceKind() kind[record.Instance, types.Instance] {
 type surroundings struct {
 	interfaces map[string][]record.NetworkInterface // by instance, in the order of their device indexes
 	elastic    map[string]map[string]record.Address // by interface and private address
-	launched   []string                             // instances that this request has launched: their machines are pending, however fast they are
+	// instances that this request has launched: their machines are pending, however fast they are
+	launched []string
 }
 
 func (s *Service) surroundings(in scope, instances []record.Instance) (surroundings, error) {
@@ -48,7 +49,7 @@ func (s *Service) surroundings(in scope, instances []record.Instance) (surroundi
 	for _, r := range instances {
 		around.interfaces[r.ID] = nil
 	}
-	rows, err := s.interfaces.table.List(in, in.prefix())
+	rows, err := s.interfaces.table.List(in, in.keyPrefix())
 	if err != nil {
 		return around, err
 	}
@@ -65,7 +66,7 @@ func (s *Service) surroundings(in scope, instances []record.Instance) (surroundi
 		})
 		around.interfaces[id] = list
 	}
-	addresses, err := s.addresses.table.List(in, in.prefix())
+	addresses, err := s.addresses.table.List(in, in.keyPrefix())
 	if err != nil {
 		return around, err
 	}
@@ -93,7 +94,7 @@ func (s *Service) interfacesOf(in scope, instanceID string) ([]record.NetworkInt
 
 // machine is what was observed of an instance; nothing yet of one that nobody has begun to start.
 func (s *Service) machine(in scope, r record.Instance) record.Machine {
-	return sound(s.machines.Get(in, r.Key())).Value
+	return mustRead(s.machines.Get(in, r.Key())).Value
 }
 
 func (s *Service) stateOf(in scope, r record.Instance) types.InstanceStateName {
@@ -131,7 +132,7 @@ func (s *Service) viewInstance(in scope, r record.Instance, around surroundings)
 	state := record.InstanceState(r, machine)
 	kind, _ := instancetype.Get(string(r.InstanceType))
 	image, _ := ami.Get(r.Region, r.ImageID)
-	z, _ := in.zone(r.AvailabilityZone)
+	z, _ := in.findZone(r.AvailabilityZone)
 	v := types.Instance{
 		AmiLaunchIndex:      aws.Int32(r.LaunchIndex),
 		Architecture:        types.ArchitectureValues(kind.Architecture),
@@ -140,8 +141,9 @@ func (s *Service) viewInstance(in scope, r record.Instance, around surroundings)
 		CapacityReservationSpecification: &types.CapacityReservationSpecificationResponse{
 			CapacityReservationPreference: types.CapacityReservationPreferenceOpen,
 		},
-		ClientToken:             aws.String(r.ClientToken),
-		CpuOptions:              &types.CpuOptions{CoreCount: aws.Int32(int32(kind.Cores)), ThreadsPerCore: aws.Int32(int32(kind.ThreadsPerCore))},
+		ClientToken: aws.String(r.ClientToken),
+		CpuOptions: &types.CpuOptions{CoreCount: aws.Int32(int32(kind.Cores)),
+			ThreadsPerCore: aws.Int32(int32(kind.ThreadsPerCore))},
 		CurrentInstanceBootMode: types.InstanceBootModeValuesUefi,
 		EbsOptimized:            aws.Bool(r.EBSOptimized),
 		EnaSupport:              aws.Bool(true),
@@ -154,16 +156,18 @@ func (s *Service) viewInstance(in scope, r record.Instance, around surroundings)
 		InstanceType:            r.InstanceType,
 		KeyName:                 optional(r.KeyName),
 		LaunchTime:              aws.Time(r.LaunchTime),
-		MaintenanceOptions:      &types.InstanceMaintenanceOptions{AutoRecovery: r.AutoRecovery, RebootMigration: types.InstanceRebootMigrationStateDefault},
-		MetadataOptions:         viewMetadataOptions(r.Metadata, types.InstanceMetadataOptionsStateApplied),
-		Monitoring:              viewMonitoring(r.DetailedMonitoring),
-		NetworkInterfaces:       []types.InstanceNetworkInterface{},
+		MaintenanceOptions: &types.InstanceMaintenanceOptions{AutoRecovery: r.AutoRecovery,
+			RebootMigration: types.InstanceRebootMigrationStateDefault},
+		MetadataOptions:   viewMetadataOptions(r.Metadata, types.InstanceMetadataOptionsStateApplied),
+		Monitoring:        viewMonitoring(r.DetailedMonitoring),
+		NetworkInterfaces: []types.InstanceNetworkInterface{},
 		NetworkPerformanceOptions: &types.InstanceNetworkPerformanceOptions{
 			BandwidthWeighting: types.InstanceBandwidthWeightingDefault,
 		},
 		Operator: &types.OperatorResponse{Managed: aws.Bool(false)},
 		Placement: &types.Placement{
-			AvailabilityZone: aws.String(r.AvailabilityZone), AvailabilityZoneId: aws.String(z.ID), GroupName: aws.String(r.PlacementGroup), Tenancy: r.Tenancy,
+			AvailabilityZone: aws.String(r.AvailabilityZone), AvailabilityZoneId: aws.String(z.ID),
+			GroupName: aws.String(r.PlacementGroup), Tenancy: r.Tenancy,
 		},
 		PlatformDetails: aws.String("Linux/UNIX"),
 		PrivateDnsName:  aws.String(""),
@@ -180,7 +184,7 @@ func (s *Service) viewInstance(in scope, r record.Instance, around surroundings)
 		SpotInstanceRequestId:    optional(r.SpotInstanceRequestID),
 		State:                    viewState(state),
 		StateTransitionReason:    aws.String(""),
-		Tags:                     s.tagsOf(in, r.ID),
+		Tags:                     s.listTags(in, r.ID),
 		UsageOperation:           aws.String("RunInstances"),
 		UsageOperationUpdateTime: aws.Time(r.CreatedAt),
 		VirtualizationType:       types.VirtualizationTypeHvm,
@@ -194,15 +198,18 @@ func (s *Service) viewInstance(in scope, r record.Instance, around surroundings)
 		}
 	}
 	if r.InstanceProfileARN != "" {
-		v.IamInstanceProfile = &types.IamInstanceProfile{Arn: aws.String(r.InstanceProfileARN), Id: aws.String(r.InstanceProfileID)}
+		v.IamInstanceProfile = &types.IamInstanceProfile{Arn: aws.String(r.InstanceProfileARN),
+			Id: aws.String(r.InstanceProfileID)}
 	}
 	switch {
 	case machine.FailureCode != "" && machine.State == types.InstanceStateNameTerminated:
-		v.StateReason = &types.StateReason{Code: aws.String(machine.FailureCode), Message: aws.String(machine.FailureCode + ": " + machine.Failure)}
+		v.StateReason = &types.StateReason{Code: aws.String(machine.FailureCode),
+			Message: aws.String(machine.FailureCode + ": " + machine.Failure)}
 		v.StateTransitionReason = aws.String(cmp.Or(r.TransitionReason, machine.FailureCode))
 	case r.Wanted == types.InstanceStateNameRunning:
 	default:
-		v.StateReason = &types.StateReason{Code: aws.String(r.StateReasonCode), Message: aws.String(r.StateReasonMessage)}
+		v.StateReason = &types.StateReason{Code: aws.String(r.StateReasonCode),
+			Message: aws.String(r.StateReasonMessage)}
 		v.StateTransitionReason = aws.String(r.TransitionReason)
 	}
 	if state == types.InstanceStateNamePending && v.StateReason == nil {
@@ -216,11 +223,12 @@ func (s *Service) viewInstance(in scope, r record.Instance, around surroundings)
 		v.BlockDeviceMappings = append(v.BlockDeviceMappings, types.InstanceBlockDeviceMapping{
 			DeviceName: aws.String(b.DeviceName),
 			Ebs: &types.EbsInstanceBlockDevice{
-				AttachTime: aws.Time(b.AttachedAt), DeleteOnTermination: aws.Bool(b.DeleteOnTermination), Status: types.AttachmentStatusAttached, VolumeId: aws.String(b.VolumeID),
+				AttachTime: aws.Time(b.AttachedAt), DeleteOnTermination: aws.Bool(b.DeleteOnTermination),
+				Status: types.AttachmentStatusAttached, VolumeId: aws.String(b.VolumeID),
 			},
 		})
 	}
-	vpc := sound(s.vpcs.table.Get(in, in.key(r.VPCID))).Value
+	vpc := mustRead(s.vpcs.table.Get(in, in.key(r.VPCID))).Value
 	for i, ni := range around.interfaces[r.ID] {
 		shown := s.viewInstanceInterface(in, ni, vpc, around.elastic[ni.ID])
 		v.NetworkInterfaces = append(v.NetworkInterfaces, shown)
@@ -239,12 +247,15 @@ func (s *Service) viewInstance(in scope, r record.Instance, around surroundings)
 	return v
 }
 
-func (s *Service) viewInstanceInterface(in scope, r record.NetworkInterface, vpc record.VPC, elastic map[string]record.Address) types.InstanceNetworkInterface {
+func (s *Service) viewInstanceInterface(in scope, r record.NetworkInterface, vpc record.VPC,
+	elastic map[string]record.Address) types.InstanceNetworkInterface {
 	a := r.Attachment
 	v := types.InstanceNetworkInterface{
 		Attachment: &types.InstanceNetworkInterfaceAttachment{
-			AttachTime: aws.Time(a.AttachedAt), AttachmentId: aws.String(a.ID), DeleteOnTermination: aws.Bool(a.DeleteOnTermination),
-			DeviceIndex: aws.Int32(a.DeviceIndex), NetworkCardIndex: aws.Int32(a.NetworkCardIndex), Status: types.AttachmentStatusAttached,
+			AttachTime: aws.Time(a.AttachedAt), AttachmentId: aws.String(a.ID),
+			DeleteOnTermination: aws.Bool(a.DeleteOnTermination),
+			DeviceIndex:         aws.Int32(a.DeviceIndex), NetworkCardIndex: aws.Int32(a.NetworkCardIndex),
+			Status: types.AttachmentStatusAttached,
 		},
 		Description:        aws.String(r.Description),
 		Groups:             s.groupIdentifiers(in, r.SecurityGroupIDs),
@@ -273,7 +284,8 @@ func (s *Service) viewInstanceInterface(in scope, r record.NetworkInterface, vpc
 		}
 		if public != "" {
 			p.Association = &types.InstanceNetworkInterfaceAssociation{
-				IpOwnerId: aws.String(owner), PublicDnsName: aws.String(publicName(in.region, vpc, public)), PublicIp: aws.String(public),
+				IpOwnerId: aws.String(owner), PublicDnsName: aws.String(publicName(in.region, vpc, public)),
+				PublicIp: aws.String(public),
 			}
 		}
 	}
@@ -282,7 +294,8 @@ func (s *Service) viewInstanceInterface(in scope, r record.NetworkInterface, vpc
 		v.Ipv4Prefixes = append(v.Ipv4Prefixes, types.InstanceIpv4Prefix{Ipv4Prefix: aws.String(p)})
 	}
 	for i, ip := range r.IPv6IPs {
-		v.Ipv6Addresses = append(v.Ipv6Addresses, types.InstanceIpv6Address{Ipv6Address: aws.String(ip), IsPrimaryIpv6: aws.Bool(i == 0 && r.PrimaryIPv6)})
+		v.Ipv6Addresses = append(v.Ipv6Addresses, types.InstanceIpv6Address{Ipv6Address: aws.String(ip),
+			IsPrimaryIpv6: aws.Bool(i == 0 && r.PrimaryIPv6)})
 	}
 	for _, p := range r.IPv6Prefixes {
 		v.Ipv6Prefixes = append(v.Ipv6Prefixes, types.InstanceIpv6Prefix{Ipv6Prefix: aws.String(p)})
@@ -301,10 +314,12 @@ func publicName(region string, vpc record.VPC, ip string) string {
 	return publicDNSName(region, ip)
 }
 
-func viewMetadataOptions(o record.InstanceMetadataOptions, state types.InstanceMetadataOptionsState) *types.InstanceMetadataOptionsResponse {
+func viewMetadataOptions(o record.InstanceMetadataOptions,
+	state types.InstanceMetadataOptionsState) *types.InstanceMetadataOptionsResponse {
 	return &types.InstanceMetadataOptionsResponse{
-		HttpEndpoint: o.HTTPEndpoint, HttpProtocolIpv6: o.HTTPProtocolIPv6, HttpPutResponseHopLimit: aws.Int32(o.HTTPPutResponseHopLimit),
-		HttpTokens: o.HTTPTokens, InstanceMetadataTags: o.InstanceMetadataTags, State: state,
+		HttpEndpoint: o.HTTPEndpoint, HttpProtocolIpv6: o.HTTPProtocolIPv6,
+		HttpPutResponseHopLimit: aws.Int32(o.HTTPPutResponseHopLimit),
+		HttpTokens:              o.HTTPTokens, InstanceMetadataTags: o.InstanceMetadataTags, State: state,
 	}
 }
 
@@ -323,12 +338,13 @@ func (s *Service) instanceHandlers() []wire.Handler {
 }
 
 // DescribeInstances lists instances, those that were terminated within the last hour included.
-func (s *Service) DescribeInstances(ctx context.Context, in *ec2.DescribeInstancesInput) (*ec2.DescribeInstancesOutput, error) {
-	sc, err := s.scope(ctx)
+func (s *Service) DescribeInstances(ctx context.Context, in *ec2.DescribeInstancesInput) (*ec2.DescribeInstancesOutput,
+	error) {
+	sc, err := s.requestScope(ctx)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.instances.named(sc, in.InstanceIds)
+	rows, err := s.instances.listByID(sc, in.InstanceIds)
 	if err != nil {
 		return nil, err
 	}
@@ -346,8 +362,9 @@ func (s *Service) DescribeInstances(ctx context.Context, in *ec2.DescribeInstanc
 		items[i] = item[types.Instance]{r.ID, s.viewInstance(sc, r, around)}
 	}
 	filters, special := instanceFilters, reservationFilters(byID)
-	found, next, err := answer(ctx, query{in.DryRun, in.InstanceIds, in.Filters, in.MaxResults, in.NextToken}, "instancesSet", items,
-		joined(filters, special), s.instances.tagged)
+	found, next, err := describeItems(ctx, query{in.DryRun, in.InstanceIds, in.Filters, in.MaxResults, in.NextToken},
+		"instancesSet", items,
+		mergeFilters(filters, special), s.instances.tagged)
 	if err != nil {
 		return nil, err
 	}
@@ -360,7 +377,8 @@ func (s *Service) DescribeInstances(ctx context.Context, in *ec2.DescribeInstanc
 			i = len(out.Reservations)
 			index[r.ReservationID] = i
 			out.Reservations = append(out.Reservations, types.Reservation{
-				Groups: []types.GroupIdentifier{}, OwnerId: aws.String(r.Account), RequesterId: optional(r.RequesterID), ReservationId: aws.String(r.ReservationID),
+				Groups: []types.GroupIdentifier{}, OwnerId: aws.String(r.Account), RequesterId: optional(r.RequesterID),
+				ReservationId: aws.String(r.ReservationID),
 			})
 		}
 		out.Reservations[i].Instances = append(out.Reservations[i].Instances, v)
@@ -368,8 +386,8 @@ func (s *Service) DescribeInstances(ctx context.Context, in *ec2.DescribeInstanc
 	return out, nil
 }
 
-// narrowInstances drops instances that cannot pass, by those filters that need no more than a row: what remains is shown and filtered in full.
-// Tools ask for one of thousands by its name or its tags.
+// narrowInstances drops instances that cannot pass, by those filters that need no more than a row: what remains is
+// shown and filtered in full. Tools ask for one of thousands by its name or its tags.
 func (s *Service) narrowInstances(in scope, rows []record.Instance, wanted []types.Filter) ([]record.Instance, error) {
 	for _, w := range wanted {
 		var has func(record.Instance) string
@@ -384,7 +402,7 @@ func (s *Service) narrowInstances(in scope, rows []record.Instance, wanted []typ
 			has = func(r record.Instance) string { return r.VPCID }
 		case tag:
 			has = func(r record.Instance) string {
-				if value, ok := sound(s.tags.Get(in, r.Key())).Value.Tags[key]; ok {
+				if value, ok := mustRead(s.tags.Get(in, r.Key())).Value.Tags[key]; ok {
 					return value
 				}
 				return noTag
@@ -403,7 +421,8 @@ func (s *Service) narrowInstances(in scope, rows []record.Instance, wanted []typ
 		}
 		rows = slices.DeleteFunc(rows, func(r record.Instance) bool {
 			value := has(r)
-			return value == noTag || !slices.ContainsFunc(w.Values, func(pattern string) bool { return matches(pattern, value) })
+			return value == noTag || !slices.ContainsFunc(w.Values,
+				func(pattern string) bool { return matches(pattern, value) })
 		})
 	}
 	return rows, nil
@@ -412,7 +431,8 @@ func (s *Service) narrowInstances(in scope, rows []record.Instance, wanted []typ
 // noTag is no value of a tag.
 const noTag = "\x00"
 
-// instancesNamed are the instances whose primary private address has one of the DNS names; nil when a name is a pattern.
+// instancesNamed are the instances whose primary private address has one of the DNS names; nil when a name is a
+// pattern.
 func (s *Service) instancesNamed(in scope, names []string) (map[string]bool, error) {
 	wanted := map[string]bool{}
 	for _, name := range names {
@@ -422,9 +442,10 @@ func (s *Service) instancesNamed(in scope, names []string) (map[string]bool, err
 		wanted[name] = true
 	}
 	found := map[string]bool{}
-	rows, err := s.interfaces.table.List(in, in.prefix())
+	rows, err := s.interfaces.table.List(in, in.keyPrefix())
 	for _, row := range rows {
-		if a := row.Value.Attachment; a != nil && a.InstanceID != "" && a.DeviceIndex == 0 && wanted[privateDNSName(in.region, row.Value.PrivateIPs[0])] {
+		if a := row.Value.Attachment; a != nil && a.InstanceID != "" && a.DeviceIndex == 0 &&
+			wanted[privateDNSName(in.region, row.Value.PrivateIPs[0])] {
 			found[a.InstanceID] = true
 		}
 	}
@@ -437,13 +458,14 @@ func (c *change) eachInstance(ids []string, edit func(r *record.Instance, state 
 		return missing("InstanceId")
 	}
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
-	rows, err := c.s.instances.named(c.scope, ids)
+	rows, err := c.s.instances.listByID(c.scope, ids)
 	if err != nil {
 		return err
 	}
 	for _, r := range rows {
 		state := c.s.stateOf(c.scope, r)
-		if err := c.s.instances.edit(c, r.ID, func(r *record.Instance) error { return edit(r, state) }); err != nil {
+		if err := c.s.instances.updateRecord(c, r.ID,
+			func(r *record.Instance) error { return edit(r, state) }); err != nil {
 			return err
 		}
 	}
@@ -459,5 +481,6 @@ func transition(r *record.Instance, wanted types.InstanceStateName, code, messag
 
 // incorrectState is the error about an instance that is not in a state in which something can be done with it.
 func incorrectState(id, done string) error {
-	return wire.Errorf("IncorrectInstanceState", "The instance '%s' is not in a state from which it can be %s.", id, done)
+	return wire.Errorf("IncorrectInstanceState", "The instance '%s' is not in a state from which it can be %s.", id,
+		done)
 }

@@ -22,84 +22,110 @@ func TestLifeOfAnInstance(t *testing.T) {
 	ctx := w.ctx()
 	w.hardware()
 	key := must[*ec2.CreateKeyPairOutput](t)(w.CreateKeyPair(ctx, &ec2.CreateKeyPairInput{KeyName: aws.String("mine")}))
-	tags := []types.Tag{{Key: aws.String("Name"), Value: aws.String("node")}, {Key: aws.String("kubernetes.io/cluster/ironman"), Value: aws.String("owned")}}
+	tags := []types.Tag{{Key: aws.String("Name"), Value: aws.String("node")},
+		{Key: aws.String("kubernetes.io/cluster/ironman"), Value: aws.String("owned")}}
 	first := w.run(ec2.RunInstancesInput{
 		KeyName: key.KeyName, UserData: aws.String(base64.StdEncoding.EncodeToString([]byte("#!/bin/sh\ndate\n"))),
-		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeInstance, Tags: tags}, {ResourceType: types.ResourceTypeVolume, Tags: tags[:1]}},
+		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeInstance, Tags: tags},
+			{ResourceType: types.ResourceTypeVolume, Tags: tags[:1]}},
 	})
 	id := *first.InstanceId
 	like(t, first.InstanceId, "i-")
-	if first.State.Name != types.InstanceStateNamePending || *first.State.Code != 0 || first.StateReason == nil || *first.StateReason.Code != "pending" {
+	if first.State.Name != types.InstanceStateNamePending || *first.State.Code != 0 || first.StateReason == nil ||
+		*first.StateReason.Code != "pending" {
 		t.Errorf("a new instance is in the state %+v because of %+v", first.State, first.StateReason)
 	}
 
 	// It runs, with all that an instance has.
 	v := w.becomes(id, types.InstanceStateNameRunning)
-	if *v.PrivateDnsName != "ip-"+strings.ReplaceAll(*v.PrivateIpAddress, ".", "-")+".eu-west-1.compute.internal" || v.PublicIpAddress == nil ||
+	if *v.PrivateDnsName != "ip-"+strings.ReplaceAll(*v.PrivateIpAddress, ".", "-")+".eu-west-1.compute.internal" ||
+		v.PublicIpAddress == nil ||
 		*v.PublicDnsName != "ec2-"+strings.ReplaceAll(*v.PublicIpAddress, ".", "-")+".eu-west-1.compute.amazonaws.com" {
-		t.Errorf("names %s and %s of %s and %s", *v.PrivateDnsName, aws.ToString(v.PublicDnsName), *v.PrivateIpAddress, aws.ToString(v.PublicIpAddress))
+		t.Errorf("names %s and %s of %s and %s", *v.PrivateDnsName, aws.ToString(v.PublicDnsName), *v.PrivateIpAddress,
+			aws.ToString(v.PublicIpAddress))
 	}
-	if v.Architecture != "x86_64" || *v.RootDeviceName != "/dev/xvda" || v.RootDeviceType != "ebs" || v.VirtualizationType != "hvm" || *v.PlatformDetails != "Linux/UNIX" ||
-		*v.KeyName != "mine" || len(v.Tags) != 2 || v.StateReason != nil || *v.Placement.AvailabilityZone != "eu-west-1a" || *v.CpuOptions.CoreCount != 1 || v.MetadataOptions.HttpTokens != "required" {
+	if v.Architecture != "x86_64" || *v.RootDeviceName != "/dev/xvda" || v.RootDeviceType != "ebs" ||
+		v.VirtualizationType != "hvm" || *v.PlatformDetails != "Linux/UNIX" ||
+		*v.KeyName != "mine" || len(v.Tags) != 2 || v.StateReason != nil ||
+		*v.Placement.AvailabilityZone != "eu-west-1a" || *v.CpuOptions.CoreCount != 1 ||
+		v.MetadataOptions.HttpTokens != "required" {
 		t.Errorf("instance %+v", v)
 	}
 	ni := v.NetworkInterfaces[0]
-	if len(v.NetworkInterfaces) != 1 || !*ni.Attachment.DeleteOnTermination || *ni.Association.IpOwnerId != "amazon" || *ni.Attachment.DeviceIndex != 0 {
+	if len(v.NetworkInterfaces) != 1 || !*ni.Attachment.DeleteOnTermination || *ni.Association.IpOwnerId != "amazon" ||
+		*ni.Attachment.DeviceIndex != 0 {
 		t.Errorf("interface %+v", ni)
 	}
 	alone := w.theInterface(ni.NetworkInterfaceId)
-	if *alone.Attachment.InstanceId != id || *alone.Association.PublicIp != *v.PublicIpAddress || alone.Status != types.NetworkInterfaceStatusInUse {
+	if *alone.Attachment.InstanceId != id || *alone.Association.PublicIp != *v.PublicIpAddress ||
+		alone.Status != types.NetworkInterfaceStatusInUse {
 		t.Errorf("the interface is shown as %+v", alone)
 	}
-	volumes := must[*ec2.DescribeVolumesOutput](t)(w.DescribeVolumes(ctx, &ec2.DescribeVolumesInput{Filters: []types.Filter{filter("attachment.instance-id", id)}})).Volumes
-	if len(volumes) != 1 || *volumes[0].VolumeId != *v.BlockDeviceMappings[0].Ebs.VolumeId || *volumes[0].Size != 20 || volumes[0].State != "in-use" || len(volumes[0].Tags) != 1 {
+	volumes := must[*ec2.DescribeVolumesOutput](t)(w.DescribeVolumes(ctx,
+		&ec2.DescribeVolumesInput{Filters: []types.Filter{filter("attachment.instance-id", id)}})).Volumes
+	if len(volumes) != 1 || *volumes[0].VolumeId != *v.BlockDeviceMappings[0].Ebs.VolumeId || *volumes[0].Size != 20 ||
+		volumes[0].State != "in-use" || len(volumes[0].Tags) != 1 {
 		t.Errorf("volumes %+v", volumes)
 	}
 
 	// Stopped it keeps its private address and loses the public one, which a start gives anew.
 	must[*ec2.RebootInstancesOutput](t)(w.RebootInstances(ctx, &ec2.RebootInstancesInput{InstanceIds: []string{id}}))
-	stopping := must[*ec2.StopInstancesOutput](t)(w.StopInstances(ctx, &ec2.StopInstancesInput{InstanceIds: []string{id}})).StoppingInstances
+	stopping := must[*ec2.StopInstancesOutput](t)(w.StopInstances(ctx,
+		&ec2.StopInstancesInput{InstanceIds: []string{id}})).StoppingInstances
 	if stopping[0].PreviousState.Name != "running" || stopping[0].CurrentState.Name != "stopping" {
 		t.Errorf("stop: %+v", stopping[0])
 	}
 	stopped := w.becomes(id, types.InstanceStateNameStopped)
-	if stopped.PublicIpAddress != nil || *stopped.PrivateIpAddress != *v.PrivateIpAddress || *stopped.StateReason.Code != "Client.UserInitiatedShutdown" ||
+	if stopped.PublicIpAddress != nil || *stopped.PrivateIpAddress != *v.PrivateIpAddress ||
+		*stopped.StateReason.Code != "Client.UserInitiatedShutdown" ||
 		!strings.HasPrefix(*stopped.StateTransitionReason, "User initiated (20") {
 		t.Errorf("stopped: %+v, %+v, %s", stopped.PublicIpAddress, stopped.StateReason, *stopped.StateTransitionReason)
 	}
-	must[*ec2.ModifyInstanceAttributeOutput](t)(w.ModifyInstanceAttribute(ctx, &ec2.ModifyInstanceAttributeInput{InstanceId: &id, InstanceType: &types.AttributeValue{Value: aws.String("m5.xlarge")}}))
+	must[*ec2.ModifyInstanceAttributeOutput](t)(w.ModifyInstanceAttribute(ctx,
+		&ec2.ModifyInstanceAttributeInput{InstanceId: &id,
+			InstanceType: &types.AttributeValue{Value: aws.String("m5.xlarge")}}))
 	must[*ec2.StartInstancesOutput](t)(w.StartInstances(ctx, &ec2.StartInstancesInput{InstanceIds: []string{id}}))
 	again := w.becomes(id, types.InstanceStateNameRunning)
-	if again.PublicIpAddress == nil || again.InstanceType != "m5.xlarge" || !again.LaunchTime.After(*v.LaunchTime) || again.StateReason != nil {
+	if again.PublicIpAddress == nil || again.InstanceType != "m5.xlarge" || !again.LaunchTime.After(*v.LaunchTime) ||
+		again.StateReason != nil {
 		t.Errorf("started again: %+v", again)
 	}
 
 	// An elastic address takes the place of the lent one, and a lent one its place again.
 	elastic := w.address()
-	association := must[*ec2.AssociateAddressOutput](t)(w.AssociateAddress(ctx, &ec2.AssociateAddressInput{InstanceId: &id, AllocationId: elastic.AllocationId})).AssociationId
-	if now := w.instance(id); *now.PublicIpAddress != *elastic.PublicIp || *now.NetworkInterfaces[0].Association.IpOwnerId != account {
+	association := must[*ec2.AssociateAddressOutput](t)(w.AssociateAddress(ctx,
+		&ec2.AssociateAddressInput{InstanceId: &id, AllocationId: elastic.AllocationId})).AssociationId
+	if now := w.instance(id); *now.PublicIpAddress != *elastic.PublicIp ||
+		*now.NetworkInterfaces[0].Association.IpOwnerId != account {
 		t.Errorf("with an elastic address: %s of %+v", *now.PublicIpAddress, now.NetworkInterfaces[0].Association)
 	}
-	must[*ec2.DisassociateAddressOutput](t)(w.DisassociateAddress(ctx, &ec2.DisassociateAddressInput{AssociationId: association}))
+	must[*ec2.DisassociateAddressOutput](t)(w.DisassociateAddress(ctx,
+		&ec2.DisassociateAddressInput{AssociationId: association}))
 	if now := w.instance(id); now.PublicIpAddress == nil || *now.PublicIpAddress == *elastic.PublicIp {
 		t.Errorf("without its elastic address: %s", aws.ToString(now.PublicIpAddress))
 	}
-	must[*ec2.AssociateAddressOutput](t)(w.AssociateAddress(ctx, &ec2.AssociateAddressInput{InstanceId: &id, AllocationId: elastic.AllocationId}))
+	must[*ec2.AssociateAddressOutput](t)(w.AssociateAddress(ctx, &ec2.AssociateAddressInput{InstanceId: &id,
+		AllocationId: elastic.AllocationId}))
 
 	// Terminated it loses all that goes with it, and is shown for an hour.
 	kept := w.networkInterface(*v.SubnetId)
-	must[*ec2.AttachNetworkInterfaceOutput](t)(w.AttachNetworkInterface(ctx, &ec2.AttachNetworkInterfaceInput{InstanceId: &id, NetworkInterfaceId: kept.NetworkInterfaceId, DeviceIndex: aws.Int32(1)}))
-	ended := must[*ec2.TerminateInstancesOutput](t)(w.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{id}})).TerminatingInstances
+	must[*ec2.AttachNetworkInterfaceOutput](t)(w.AttachNetworkInterface(ctx,
+		&ec2.AttachNetworkInterfaceInput{InstanceId: &id, NetworkInterfaceId: kept.NetworkInterfaceId,
+			DeviceIndex: aws.Int32(1)}))
+	ended := must[*ec2.TerminateInstancesOutput](t)(w.TerminateInstances(ctx,
+		&ec2.TerminateInstancesInput{InstanceIds: []string{id}})).TerminatingInstances
 	if ended[0].PreviousState.Name != "running" || ended[0].CurrentState.Name != "shutting-down" {
 		t.Errorf("terminate: %+v", ended[0])
 	}
 	eventually.True(t, "the interface is gone", func() bool {
-		_, err := w.DescribeNetworkInterfaces(ctx, &ec2.DescribeNetworkInterfacesInput{NetworkInterfaceIds: []string{*ni.NetworkInterfaceId}})
+		_, err := w.DescribeNetworkInterfaces(ctx,
+			&ec2.DescribeNetworkInterfacesInput{NetworkInterfaceIds: []string{*ni.NetworkInterfaceId}})
 		got, _, _ := code(err)
 		return got == "InvalidNetworkInterfaceID.NotFound"
 	})
 	gone := w.becomes(id, types.InstanceStateNameTerminated)
-	if len(gone.NetworkInterfaces)+len(gone.BlockDeviceMappings) != 0 || gone.PrivateIpAddress != nil || len(gone.Tags) != 2 || *gone.StateReason.Code != "Client.UserInitiatedShutdown" {
+	if len(gone.NetworkInterfaces)+len(gone.BlockDeviceMappings) != 0 || gone.PrivateIpAddress != nil ||
+		len(gone.Tags) != 2 || *gone.StateReason.Code != "Client.UserInitiatedShutdown" {
 		t.Errorf("terminated: %+v", gone)
 	}
 	eventually.True(t, "the interface that stays is available", func() bool {
@@ -107,15 +133,18 @@ func TestLifeOfAnInstance(t *testing.T) {
 		return now.Status == types.NetworkInterfaceStatusAvailable && now.Attachment == nil
 	})
 	eventually.True(t, "the volumes are gone", func() bool {
-		return len(must[*ec2.DescribeVolumesOutput](t)(w.DescribeVolumes(ctx, &ec2.DescribeVolumesInput{})).Volumes) == 0
+		return len(must[*ec2.DescribeVolumesOutput](t)(w.DescribeVolumes(ctx,
+			&ec2.DescribeVolumesInput{})).Volumes) == 0
 	})
-	if a := must[*ec2.DescribeAddressesOutput](t)(w.DescribeAddresses(ctx, &ec2.DescribeAddressesInput{})).Addresses[0]; a.AssociationId != nil {
+	if a := must[*ec2.DescribeAddressesOutput](t)(w.DescribeAddresses(ctx,
+		&ec2.DescribeAddressesInput{})).Addresses[0]; a.AssociationId != nil {
 		t.Errorf("the address is associated still: %+v", a)
 	}
 	if claims, _ := record.PublicIPs(w.store).List(ctx, ""); len(claims) != 1 {
 		t.Errorf("public addresses in use: %+v, want the elastic one", claims)
 	}
-	must[*ec2.DeleteNetworkInterfaceOutput](t)(w.DeleteNetworkInterface(ctx, &ec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: kept.NetworkInterfaceId}))
+	must[*ec2.DeleteNetworkInterfaceOutput](t)(w.DeleteNetworkInterface(ctx,
+		&ec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: kept.NetworkInterfaceId}))
 	if free := w.free(*v.SubnetId); free != 4091 {
 		t.Errorf("%d addresses are free in the subnet at last, want 4091", free)
 	}
@@ -132,7 +161,8 @@ func TestMachineThatCannotBoot(t *testing.T) {
 		t.Errorf("state reason %+v", gone.StateReason)
 	}
 	eventually.True(t, "its interface is gone", func() bool {
-		return len(must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(w.ctx(), &ec2.DescribeNetworkInterfacesInput{})).NetworkInterfaces) == 0
+		return len(must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(w.ctx(),
+			&ec2.DescribeNetworkInterfacesInput{})).NetworkInterfaces) == 0
 	})
 }
 
@@ -141,12 +171,14 @@ func TestShutDownFromInside(t *testing.T) {
 	w := newWorld(t)
 	w.hardware()
 	for behaviour, want := range map[types.ShutdownBehavior]types.InstanceStateName{
-		types.ShutdownBehaviorStop: types.InstanceStateNameStopped, types.ShutdownBehaviorTerminate: types.InstanceStateNameTerminated,
+		types.ShutdownBehaviorStop:      types.InstanceStateNameStopped,
+		types.ShutdownBehaviorTerminate: types.InstanceStateNameTerminated,
 	} {
 		id := *w.run(ec2.RunInstancesInput{InstanceInitiatedShutdownBehavior: behaviour}).InstanceId
 		w.becomes(id, types.InstanceStateNameRunning)
 		key := record.EC2Key(account, region, id)
-		must[any](t)(record.Machines(w.store).Modify(w.ctx(), key, func(m *record.Machine) error { m.PoweredOff = true; return nil }))
+		must[any](t)(record.Machines(w.store).Modify(w.ctx(), key,
+			func(m *record.Machine) error { m.PoweredOff = true; return nil }))
 		if v := w.becomes(id, want); *v.StateReason.Code != "Client.InstanceInitiatedShutdown" {
 			t.Errorf("%s: state reason %+v", behaviour, v.StateReason)
 		}
@@ -157,7 +189,8 @@ func TestSpotInterruption(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.hardware()
-	v := w.run(ec2.RunInstancesInput{InstanceMarketOptions: &types.InstanceMarketOptionsRequest{MarketType: types.MarketTypeSpot}})
+	v := w.run(ec2.RunInstancesInput{InstanceMarketOptions: &types.InstanceMarketOptionsRequest{
+		MarketType: types.MarketTypeSpot}})
 	id := *v.InstanceId
 	if v.InstanceLifecycle != types.InstanceLifecycleTypeSpot || v.SpotInstanceRequestId == nil {
 		t.Errorf("spot instance %+v", v)
@@ -173,16 +206,19 @@ func TestSpotInterruption(t *testing.T) {
 		t.Errorf("asked for again, it is taken away at %s instead of %s", again, at)
 	}
 	onDemand := *w.run(ec2.RunInstancesInput{}).InstanceId
-	for other, want := range map[string]string{onDemand: "UnsupportedOperation", "i-0123456789abcdef0": "InvalidInstanceID.NotFound"} {
+	for other, want := range map[string]string{onDemand: "UnsupportedOperation",
+		"i-0123456789abcdef0": "InvalidInstanceID.NotFound"} {
 		if _, err := after.Interrupt(w.ctx(), other); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("interrupting %s: %v, want %s", other, err, want)
 		}
 	}
-	must[any](t)(record.Instances(w.store).Modify(w.ctx(), record.EC2Key(account, region, id), func(r *record.Instance) error {
-		r.SpotInterruption = time.Now() // two minutes pass
-		return nil
-	}))
-	if gone := w.becomes(id, types.InstanceStateNameTerminated); *gone.StateReason.Code != "Server.SpotInstanceTermination" {
+	must[any](t)(record.Instances(w.store).Modify(w.ctx(), record.EC2Key(account, region, id),
+		func(r *record.Instance) error {
+			r.SpotInterruption = time.Now() // two minutes pass
+			return nil
+		}))
+	if gone := w.becomes(id,
+		types.InstanceStateNameTerminated); *gone.StateReason.Code != "Server.SpotInstanceTermination" {
 		t.Errorf("state reason %+v", gone.StateReason)
 	}
 }
@@ -193,10 +229,14 @@ func TestNothingIsLeftOfAnInstance(t *testing.T) {
 	w := newWorld(t)
 	ctx := w.ctx()
 	w.hardware()
-	template := w.template("karpenter", types.RequestLaunchTemplateData{ImageId: aws.String(image(t, "x86_64")), InstanceType: "m5.large"})
+	template := w.template("karpenter", types.RequestLaunchTemplateData{ImageId: aws.String(image(t, "x86_64")),
+		InstanceType: "m5.large"})
 	must[any](t)(w.DescribeVpcs(ctx, &ec2.DescribeVpcsInput{})) // the default VPC is made
-	tags := []types.TagSpecification{{ResourceType: types.ResourceTypeInstance, Tags: []types.Tag{{Key: aws.String("a"), Value: aws.String("b")}}}}
-	must[any](t)(w.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{LaunchTemplateId: aws.String(w.template("gone", types.RequestLaunchTemplateData{InstanceType: "m5.large"}))}))
+	tags := []types.TagSpecification{{ResourceType: types.ResourceTypeInstance,
+		Tags: []types.Tag{{Key: aws.String("a"), Value: aws.String("b")}}}}
+	must[any](t)(w.DeleteLaunchTemplate(ctx,
+		&ec2.DeleteLaunchTemplateInput{LaunchTemplateId: aws.String(w.template("gone",
+			types.RequestLaunchTemplateData{InstanceType: "m5.large"}))}))
 	rows := func() (all []string) {
 		for line := range strings.Lines(w.dump()) {
 			key, _, _ := strings.Cut(line, " ")
@@ -207,17 +247,22 @@ func TestNothingIsLeftOfAnInstance(t *testing.T) {
 		return all
 	}
 	before := rows()
-	v := w.run(ec2.RunInstancesInput{ClientToken: aws.String("once"), TagSpecifications: tags, InstanceMarketOptions: &types.InstanceMarketOptionsRequest{MarketType: types.MarketTypeSpot}})
+	v := w.run(ec2.RunInstancesInput{ClientToken: aws.String("once"), TagSpecifications: tags,
+		InstanceMarketOptions: &types.InstanceMarketOptionsRequest{MarketType: types.MarketTypeSpot}})
 	fleet := must[*ec2.CreateFleetOutput](t)(w.CreateFleet(ctx, &ec2.CreateFleetInput{
-		Type: types.FleetTypeInstant, TargetCapacitySpecification: &types.TargetCapacitySpecificationRequest{TotalTargetCapacity: aws.Int32(1)}, ClientToken: aws.String("fleet"),
-		LaunchTemplateConfigs: []types.FleetLaunchTemplateConfigRequest{{LaunchTemplateSpecification: &types.FleetLaunchTemplateSpecificationRequest{LaunchTemplateId: &template, Version: aws.String("1")}}},
+		Type: types.FleetTypeInstant, TargetCapacitySpecification: &types.TargetCapacitySpecificationRequest{
+			TotalTargetCapacity: aws.Int32(1)}, ClientToken: aws.String("fleet"),
+		LaunchTemplateConfigs: []types.FleetLaunchTemplateConfigRequest{
+			{LaunchTemplateSpecification: &types.FleetLaunchTemplateSpecificationRequest{LaunchTemplateId: &template,
+				Version: aws.String("1")}}},
 	}))
 	ids := []string{*v.InstanceId, fleet.Instances[0].InstanceIds[0]}
 	for _, id := range ids {
 		w.becomes(id, types.InstanceStateNameRunning)
 	}
 	must[any](t)(w.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids}))
-	later := coracle.NewInstanceLifecycle(coracle.New(coracle.Options{Store: w.store, Now: func() time.Time { return time.Now().Add(coracle.KeepTerminated + time.Minute) }}))
+	later := coracle.NewInstanceLifecycle(coracle.New(coracle.Options{Store: w.store,
+		Now: func() time.Time { return time.Now().Add(coracle.KeepTerminated + time.Minute) }}))
 	for _, id := range ids {
 		w.becomes(id, types.InstanceStateNameTerminated)
 		eventually.True(t, id+" is gone", func() bool {

@@ -30,12 +30,13 @@ func (s *Service) instanceAttributeHandlers() []wire.Handler {
 }
 
 // DescribeInstanceAttribute shows one attribute of an instance.
-func (s *Service) DescribeInstanceAttribute(ctx context.Context, in *ec2.DescribeInstanceAttributeInput) (*ec2.DescribeInstanceAttributeOutput, error) {
-	sc, err := s.scope(ctx)
+func (s *Service) DescribeInstanceAttribute(ctx context.Context, in *ec2.DescribeInstanceAttributeInput) (
+	*ec2.DescribeInstanceAttributeOutput, error) {
+	sc, err := s.requestScope(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.instances.value(sc, in.InstanceId)
+	r, err := s.instances.getRecord(sc, in.InstanceId)
 	if err != nil {
 		return nil, err
 	}
@@ -92,35 +93,42 @@ func (s *Service) DescribeInstanceAttribute(ctx context.Context, in *ec2.Describ
 	return out, nil
 }
 
-// ModifyInstanceAttribute changes one attribute of an instance: with the member that it has of its own, or with Attribute and Value.
-func (s *Service) ModifyInstanceAttribute(ctx context.Context, in *ec2.ModifyInstanceAttributeInput) (*ec2.ModifyInstanceAttributeOutput, error) {
-	return &ec2.ModifyInstanceAttributeOutput{}, s.write(ctx, in.DryRun, func(c *change) error {
-		return c.eachInstance([]string{aws.ToString(in.InstanceId)}, func(r *record.Instance, state types.InstanceStateName) error {
-			if state == types.InstanceStateNameShuttingDown || state == types.InstanceStateNameTerminated {
-				return incorrectInstance(r.ID, state)
-			}
-			return c.editInstanceAttribute(r, state, in)
-		})
+// ModifyInstanceAttribute changes one attribute of an instance: with the member that it has of its own, or with
+// Attribute and Value.
+func (s *Service) ModifyInstanceAttribute(ctx context.Context, in *ec2.ModifyInstanceAttributeInput) (
+	*ec2.ModifyInstanceAttributeOutput, error) {
+	return &ec2.ModifyInstanceAttributeOutput{}, s.applyChange(ctx, in.DryRun, func(c *change) error {
+		return c.eachInstance([]string{aws.ToString(in.InstanceId)},
+			func(r *record.Instance, state types.InstanceStateName) error {
+				if state == types.InstanceStateNameShuttingDown || state == types.InstanceStateNameTerminated {
+					return incorrectInstance(r.ID, state)
+				}
+				return c.editInstanceAttribute(r, state, in)
+			})
 	})
 }
 
-func (c *change) editInstanceAttribute(r *record.Instance, state types.InstanceStateName, in *ec2.ModifyInstanceAttributeInput) error {
+func (c *change) editInstanceAttribute(r *record.Instance, state types.InstanceStateName,
+	in *ec2.ModifyInstanceAttributeInput) error {
 	request := *in
 	if in.Attribute != "" {
 		if in.Value == nil {
 			return missing("value")
 		}
-		if err := byName(&request); err != nil {
+		if err := expandAttribute(&request); err != nil {
 			return err
 		}
 	}
 	flags := []setting{
-		{request.DisableApiTermination, &r.DisableAPITermination}, {request.DisableApiStop, &r.DisableAPIStop}, {request.EbsOptimized, &r.EBSOptimized},
+		{request.DisableApiTermination, &r.DisableAPITermination}, {request.DisableApiStop, &r.DisableAPIStop},
+		{request.EbsOptimized, &r.EBSOptimized},
 	}
 	given := len(slices.DeleteFunc(slices.Clone(flags), func(s setting) bool { return s.wanted == nil }))
 	for _, there := range []bool{
-		request.InstanceType != nil, request.UserData != nil, request.InstanceInitiatedShutdownBehavior != nil, len(request.Groups) > 0,
-		request.SourceDestCheck != nil, len(request.BlockDeviceMappings) > 0, request.EnaSupport != nil, request.SriovNetSupport != nil, request.Kernel != nil, request.Ramdisk != nil,
+		request.InstanceType != nil, request.UserData != nil, request.InstanceInitiatedShutdownBehavior != nil,
+		len(request.Groups) > 0,
+		request.SourceDestCheck != nil, len(request.BlockDeviceMappings) > 0, request.EnaSupport != nil,
+		request.SriovNetSupport != nil, request.Kernel != nil, request.Ramdisk != nil,
 	} {
 		if there {
 			given++
@@ -130,7 +138,8 @@ func (c *change) editInstanceAttribute(r *record.Instance, state types.InstanceS
 	case given == 0:
 		return wire.Errorf("MissingParameter", "The request must contain an attribute to modify.")
 	case given > 1:
-		return wire.Errorf("InvalidParameterCombination", "Fields for multiple attribute types specified: a request may modify one attribute.")
+		return wire.Errorf("InvalidParameterCombination",
+			"Fields for multiple attribute types specified: a request may modify one attribute.")
 	case request.Kernel != nil || request.Ramdisk != nil || request.SriovNetSupport != nil:
 		return unsupported("Kernel, Ramdisk and SriovNetSupport")
 	case request.InstanceType != nil, request.UserData != nil, request.EbsOptimized != nil, request.EnaSupport != nil:
@@ -147,7 +156,10 @@ func (c *change) editInstanceAttribute(r *record.Instance, state types.InstanceS
 		}
 		image, _ := ami.Get(r.Region, r.ImageID)
 		if image.Architecture != "" && kind.Architecture != image.Architecture {
-			return wire.Errorf("InvalidParameterCombination", "The instance configuration for this AWS Marketplace product or AMI is not supported: the architecture '%s' of the instance type does not match the architecture '%s' of the AMI.", kind.Architecture, image.Architecture)
+			return wire.Errorf("InvalidParameterCombination",
+				"The instance configuration for this AWS Marketplace product or AMI is not supported: the "+
+					"architecture '%s' of the instance type does not match the architecture '%s' of the AMI.",
+				kind.Architecture, image.Architecture)
 		}
 		interfaces, err := c.s.interfacesOf(c.scope, r.ID)
 		if err != nil {
@@ -157,7 +169,7 @@ func (c *change) editInstanceAttribute(r *record.Instance, state types.InstanceS
 			return interfaceLimit(len(interfaces), name)
 		}
 		for _, ni := range interfaces {
-			if err := fits(ni, kind); err != nil {
+			if err := checkAddressLimit(ni, kind); err != nil {
 				return err
 			}
 		}
@@ -176,7 +188,7 @@ func (c *change) editInstanceAttribute(r *record.Instance, state types.InstanceS
 		r.UserData = request.UserData.Value
 	case request.InstanceInitiatedShutdownBehavior != nil:
 		behaviour := types.ShutdownBehavior(aws.ToString(request.InstanceInitiatedShutdownBehavior.Value))
-		if behaviour == "" || oneOf(behaviour, "") != nil {
+		if behaviour == "" || validateEnum(behaviour, "") != nil {
 			return invalidValue(behaviour, "instanceInitiatedShutdownBehavior", "")
 		}
 		r.ShutdownBehavior = behaviour
@@ -187,7 +199,7 @@ func (c *change) editInstanceAttribute(r *record.Instance, state types.InstanceS
 				return nil
 			}
 			ni.SecurityGroupIDs, err = c.interfaceGroups(ni.VPCID, request.Groups)
-			c.touch(ni.VPCID)
+			c.touchVPC(ni.VPCID)
 			return err
 		})
 	case len(request.BlockDeviceMappings) > 0:
@@ -197,13 +209,13 @@ func (c *change) editInstanceAttribute(r *record.Instance, state types.InstanceS
 			return unsupported("EnaSupport=false")
 		}
 	default:
-		return setOne(flags...)
+		return applySetting(flags...)
 	}
 	return nil
 }
 
-// byName moves Attribute and Value to the attribute's own member.
-func byName(in *ec2.ModifyInstanceAttributeInput) error {
+// expandAttribute moves Attribute and Value to the attribute's own member.
+func expandAttribute(in *ec2.ModifyInstanceAttributeInput) error {
 	value := &types.AttributeValue{Value: in.Value}
 	flag := func() (*types.AttributeBooleanValue, error) {
 		on, err := strconv.ParseBool(*in.Value)
@@ -247,16 +259,20 @@ func (c *change) editPrimaryInterface(r *record.Instance, edit func(*record.Netw
 		return err
 	}
 	if len(interfaces) != 1 {
-		return wire.Errorf("InvalidInstanceID", "There are multiple interfaces attached to instance '%s'. Please specify an interface ID for the operation instead.", r.ID)
+		return wire.Errorf("InvalidInstanceID",
+			"There are multiple interfaces attached to instance '%s'. Please specify an interface ID for the "+
+				"operation instead.", r.ID)
 	}
 	return c.editInterface(&interfaces[0].ID, edit)
 }
 
 func editBlockDevices(r *record.Instance, wanted []types.InstanceBlockDeviceMappingSpecification) error {
 	for _, w := range wanted {
-		i := slices.IndexFunc(r.BlockDevices, func(b record.InstanceBlockDevice) bool { return b.DeviceName == aws.ToString(w.DeviceName) })
+		i := slices.IndexFunc(r.BlockDevices,
+			func(b record.InstanceBlockDevice) bool { return b.DeviceName == aws.ToString(w.DeviceName) })
 		if i < 0 {
-			return wire.Errorf("InvalidInstanceAttributeValue", "No device is currently mapped at %s", aws.ToString(w.DeviceName))
+			return wire.Errorf("InvalidInstanceAttributeValue", "No device is currently mapped at %s",
+				aws.ToString(w.DeviceName))
 		}
 		if w.Ebs != nil && w.Ebs.DeleteOnTermination != nil {
 			r.BlockDevices[i].DeleteOnTermination = *w.Ebs.DeleteOnTermination
@@ -266,80 +282,94 @@ func editBlockDevices(r *record.Instance, wanted []types.InstanceBlockDeviceMapp
 }
 
 // ResetInstanceAttribute turns the source/destination check on again.
-func (s *Service) ResetInstanceAttribute(ctx context.Context, in *ec2.ResetInstanceAttributeInput) (*ec2.ResetInstanceAttributeOutput, error) {
-	return &ec2.ResetInstanceAttributeOutput{}, s.write(ctx, in.DryRun, func(c *change) error {
+func (s *Service) ResetInstanceAttribute(ctx context.Context, in *ec2.ResetInstanceAttributeInput) (
+	*ec2.ResetInstanceAttributeOutput, error) {
+	return &ec2.ResetInstanceAttributeOutput{}, s.applyChange(ctx, in.DryRun, func(c *change) error {
 		if in.Attribute != types.InstanceAttributeNameSourceDestCheck {
 			return invalidValue(in.Attribute, "attribute", "The attribute cannot be reset.")
 		}
-		return c.eachInstance([]string{aws.ToString(in.InstanceId)}, func(r *record.Instance, _ types.InstanceStateName) error {
-			return c.editPrimaryInterface(r, func(ni *record.NetworkInterface) error {
-				ni.SourceDestCheck = true
-				return nil
+		return c.eachInstance([]string{aws.ToString(in.InstanceId)},
+			func(r *record.Instance, _ types.InstanceStateName) error {
+				return c.editPrimaryInterface(r, func(ni *record.NetworkInterface) error {
+					ni.SourceDestCheck = true
+					return nil
+				})
 			})
-		})
 	})
 }
 
 // ModifyInstanceMetadataOptions changes how an instance's metadata may be asked for.
-func (s *Service) ModifyInstanceMetadataOptions(ctx context.Context, in *ec2.ModifyInstanceMetadataOptionsInput) (*ec2.ModifyInstanceMetadataOptionsOutput, error) {
+func (s *Service) ModifyInstanceMetadataOptions(ctx context.Context, in *ec2.ModifyInstanceMetadataOptionsInput) (
+	*ec2.ModifyInstanceMetadataOptionsOutput, error) {
 	out := &ec2.ModifyInstanceMetadataOptionsOutput{InstanceId: in.InstanceId}
-	return out, s.write(ctx, in.DryRun, func(c *change) error {
-		return c.eachInstance([]string{aws.ToString(in.InstanceId)}, func(r *record.Instance, state types.InstanceStateName) error {
-			if state == types.InstanceStateNameShuttingDown || state == types.InstanceStateNameTerminated {
-				return incorrectInstance(r.ID, state)
-			}
-			err := editMetadata(&r.Metadata, in.HttpEndpoint, in.HttpTokens, in.HttpPutResponseHopLimit, in.InstanceMetadataTags, in.HttpProtocolIpv6)
-			out.InstanceMetadataOptions = viewMetadataOptions(r.Metadata, types.InstanceMetadataOptionsStatePending)
-			return err
-		})
+	return out, s.applyChange(ctx, in.DryRun, func(c *change) error {
+		return c.eachInstance([]string{aws.ToString(in.InstanceId)},
+			func(r *record.Instance, state types.InstanceStateName) error {
+				if state == types.InstanceStateNameShuttingDown || state == types.InstanceStateNameTerminated {
+					return incorrectInstance(r.ID, state)
+				}
+				err := editMetadata(&r.Metadata, in.HttpEndpoint, in.HttpTokens, in.HttpPutResponseHopLimit,
+					in.InstanceMetadataTags, in.HttpProtocolIpv6)
+				out.InstanceMetadataOptions = viewMetadataOptions(r.Metadata, types.InstanceMetadataOptionsStatePending)
+				return err
+			})
 	})
 }
 
 // ModifyPrivateDnsNameOptions changes the names of an instance; the kind of its hostname only while it is stopped.
-func (s *Service) ModifyPrivateDnsNameOptions(ctx context.Context, in *ec2.ModifyPrivateDnsNameOptionsInput) (*ec2.ModifyPrivateDnsNameOptionsOutput, error) {
-	return &ec2.ModifyPrivateDnsNameOptionsOutput{Return: aws.Bool(true)}, s.write(ctx, in.DryRun, func(c *change) error {
-		return c.eachInstance([]string{aws.ToString(in.InstanceId)}, func(r *record.Instance, state types.InstanceStateName) error {
-			if err := oneOf(in.PrivateDnsHostnameType, "privateDnsHostnameType"); err != nil {
-				return err
-			}
-			if t := in.PrivateDnsHostnameType; t != "" && t != r.HostnameType && state != types.InstanceStateNameStopped {
-				return wire.Errorf("IncorrectInstanceState", "The instance '%s' is not in the 'stopped' state.", r.ID)
-			}
-			r.HostnameType = cmp.Or(in.PrivateDnsHostnameType, r.HostnameType)
-			if in.EnableResourceNameDnsARecord != nil {
-				r.EnableResourceNameDNSARecord = *in.EnableResourceNameDnsARecord
-			}
-			if in.EnableResourceNameDnsAAAARecord != nil {
-				r.EnableResourceNameDNSAAAARecord = *in.EnableResourceNameDnsAAAARecord
-			}
-			return nil
+func (s *Service) ModifyPrivateDnsNameOptions(ctx context.Context, in *ec2.ModifyPrivateDnsNameOptionsInput) (
+	*ec2.ModifyPrivateDnsNameOptionsOutput, error) {
+	return &ec2.ModifyPrivateDnsNameOptionsOutput{Return: aws.Bool(true)}, s.applyChange(ctx, in.DryRun,
+		func(c *change) error {
+			return c.eachInstance([]string{aws.ToString(in.InstanceId)},
+				func(r *record.Instance, state types.InstanceStateName) error {
+					if err := validateEnum(in.PrivateDnsHostnameType, "privateDnsHostnameType"); err != nil {
+						return err
+					}
+					if t := in.PrivateDnsHostnameType; t != "" && t != r.HostnameType &&
+						state != types.InstanceStateNameStopped {
+						return wire.Errorf("IncorrectInstanceState", "The instance '%s' is not in the 'stopped' state.",
+							r.ID)
+					}
+					r.HostnameType = cmp.Or(in.PrivateDnsHostnameType, r.HostnameType)
+					if in.EnableResourceNameDnsARecord != nil {
+						r.EnableResourceNameDNSARecord = *in.EnableResourceNameDnsARecord
+					}
+					if in.EnableResourceNameDnsAAAARecord != nil {
+						r.EnableResourceNameDNSAAAARecord = *in.EnableResourceNameDnsAAAARecord
+					}
+					return nil
+				})
 		})
-	})
 }
 
 // ModifyInstanceMaintenanceOptions changes whether an instance is recovered.
-func (s *Service) ModifyInstanceMaintenanceOptions(ctx context.Context, in *ec2.ModifyInstanceMaintenanceOptionsInput) (*ec2.ModifyInstanceMaintenanceOptionsOutput, error) {
-	return &ec2.ModifyInstanceMaintenanceOptionsOutput{InstanceId: in.InstanceId, AutoRecovery: in.AutoRecovery}, s.write(ctx, in.DryRun, func(c *change) error {
-		if err := oneOf(in.AutoRecovery, "autoRecovery"); err != nil {
-			return err
-		}
-		if in.RebootMigration != "" {
-			return unsupported("RebootMigration")
-		}
-		return c.eachInstance([]string{aws.ToString(in.InstanceId)}, func(r *record.Instance, _ types.InstanceStateName) error {
-			r.AutoRecovery = cmp.Or(in.AutoRecovery, r.AutoRecovery)
-			return nil
+func (s *Service) ModifyInstanceMaintenanceOptions(ctx context.Context, in *ec2.ModifyInstanceMaintenanceOptionsInput) (
+	*ec2.ModifyInstanceMaintenanceOptionsOutput, error) {
+	return &ec2.ModifyInstanceMaintenanceOptionsOutput{InstanceId: in.InstanceId, AutoRecovery: in.AutoRecovery},
+		s.applyChange(ctx, in.DryRun, func(c *change) error {
+			if err := validateEnum(in.AutoRecovery, "autoRecovery"); err != nil {
+				return err
+			}
+			if in.RebootMigration != "" {
+				return unsupported("RebootMigration")
+			}
+			return c.eachInstance([]string{aws.ToString(in.InstanceId)},
+				func(r *record.Instance, _ types.InstanceStateName) error {
+					r.AutoRecovery = cmp.Or(in.AutoRecovery, r.AutoRecovery)
+					return nil
+				})
 		})
-	})
 }
 
 // DescribeInstanceCreditSpecifications lists how burstable instances pay for their CPU.
-func (s *Service) DescribeInstanceCreditSpecifications(ctx context.Context, in *ec2.DescribeInstanceCreditSpecificationsInput) (*ec2.DescribeInstanceCreditSpecificationsOutput, error) {
-	sc, err := s.scope(ctx)
+func (s *Service) DescribeInstanceCreditSpecifications(ctx context.Context,
+	in *ec2.DescribeInstanceCreditSpecificationsInput) (*ec2.DescribeInstanceCreditSpecificationsOutput, error) {
+	sc, err := s.requestScope(ctx)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.instances.named(sc, in.InstanceIds)
+	rows, err := s.instances.listByID(sc, in.InstanceIds)
 	if err != nil {
 		return nil, err
 	}
@@ -347,14 +377,17 @@ func (s *Service) DescribeInstanceCreditSpecifications(ctx context.Context, in *
 	for _, r := range rows {
 		switch {
 		case r.CPUCredits != "" && (len(in.InstanceIds) > 0 || r.CPUCredits == "unlimited"):
-			items = append(items, item[types.InstanceCreditSpecification]{r.ID, types.InstanceCreditSpecification{InstanceId: aws.String(r.ID), CpuCredits: aws.String(r.CPUCredits)}})
+			items = append(items, item[types.InstanceCreditSpecification]{r.ID,
+				types.InstanceCreditSpecification{InstanceId: aws.String(r.ID), CpuCredits: aws.String(r.CPUCredits)}})
 		case len(in.InstanceIds) > 0:
-			return nil, wire.Errorf("InvalidParameterCombination", "The instance '%s' of type %s does not support credit specifications.", r.ID, r.InstanceType)
+			return nil, wire.Errorf("InvalidParameterCombination",
+				"The instance '%s' of type %s does not support credit specifications.", r.ID, r.InstanceType)
 		}
 	}
-	found, next, err := answer(ctx, query{in.DryRun, in.InstanceIds, in.Filters, in.MaxResults, in.NextToken}, "instanceIds", items, filters[types.InstanceCreditSpecification]{
-		"instance-id": text(func(x types.InstanceCreditSpecification) *string { return x.InstanceId }),
-	}, nil)
+	found, next, err := describeItems(ctx, query{in.DryRun, in.InstanceIds, in.Filters, in.MaxResults, in.NextToken},
+		"instanceIds", items, filters[types.InstanceCreditSpecification]{
+			"instance-id": stringFilter(func(x types.InstanceCreditSpecification) *string { return x.InstanceId }),
+		}, nil)
 	if found == nil {
 		found = []types.InstanceCreditSpecification{}
 	}

@@ -28,8 +28,8 @@ func (l InstanceLifecycle) within(ctx context.Context, r record.Instance) scope 
 	return scope{Context: ctx, account: r.Account, region: r.Region}
 }
 
-// Reconcile reconciles the instance with the given key. again is the delay until the next time-driven step, 0 when there is
-// none; gone reports whether nothing is left of the instance.
+// Reconcile reconciles the instance with the given key. again is the delay until the next time-driven step, 0 when
+// there is none; gone reports whether nothing is left of the instance.
 func (l InstanceLifecycle) Reconcile(ctx context.Context, key string) (again time.Duration, gone bool, err error) {
 	row, err := l.s.instances.table.Get(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
@@ -58,17 +58,19 @@ func (l InstanceLifecycle) Reconcile(ctx context.Context, key string) (again tim
 // shutDown does what the instance's shutdown behaviour says after somebody has shut it down from inside.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-initiated-shutdown-behavior.html
 func (l InstanceLifecycle) shutDown(in scope, r record.Instance) error {
-	const code, message, who = "Client.InstanceInitiatedShutdown", "Instance initiated shutdown", "Client.InstanceInitiatedShutdown"
+	const code, message, who = "Client.InstanceInitiatedShutdown", "Instance initiated shutdown",
+		"Client.InstanceInitiatedShutdown"
 	return l.edit(in, r, func(c *change, r *record.Instance) error {
 		// Between the looks another start may have been wanted.
-		if m := c.s.machine(c.scope, *r); r.Wanted != types.InstanceStateNameRunning || !m.PoweredOff || m.Boot < r.Boot {
+		if m := c.s.machine(c.scope, *r); r.Wanted != types.InstanceStateNameRunning || !m.PoweredOff ||
+			m.Boot < r.Boot {
 			return nil
 		}
 		if r.ShutdownBehavior == types.ShutdownBehaviorTerminate || r.Lifecycle == types.InstanceLifecycleTypeSpot {
 			c.terminate(r, code, message, who)
 			return nil
 		}
-		return c.stop(r, code, message, who)
+		return c.stopInstance(r, code, message, who)
 	})
 }
 
@@ -76,8 +78,8 @@ func (l InstanceLifecycle) shutDown(in scope, r record.Instance) error {
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html
 const SpotNotice = 2 * time.Minute
 
-// Interrupt gives a spot instance, of whichever account and region it is, notice that it is taken away: at the time that is given back. Nothing
-// changes for one that has notice already.
+// Interrupt gives a spot instance, of whichever account and region it is, notice that it is taken away: at the time
+// that is given back. Nothing changes for one that has notice already.
 func (l InstanceLifecycle) Interrupt(ctx context.Context, id string) (at time.Time, err error) {
 	rows, err := l.s.instances.table.List(ctx, "")
 	if err != nil {
@@ -91,7 +93,8 @@ func (l InstanceLifecycle) Interrupt(ctx context.Context, id string) (at time.Ti
 	err = l.edit(l.within(ctx, r), r, func(c *change, r *record.Instance) error {
 		switch {
 		case r.Lifecycle != types.InstanceLifecycleTypeSpot:
-			return wire.Errorf("UnsupportedOperation", "The instance '%s' is not a Spot Instance: EC2 interrupts no other", id)
+			return wire.Errorf("UnsupportedOperation",
+				"The instance '%s' is not a Spot Instance: EC2 interrupts no other", id)
 		case r.Wanted != types.InstanceStateNameRunning:
 			return wire.Errorf("IncorrectInstanceState", "The instance '%s' is not in the 'running' state", id)
 		}
@@ -115,13 +118,14 @@ func (l InstanceLifecycle) interrupt(in scope, r record.Instance) error {
 }
 
 func (l InstanceLifecycle) edit(in scope, r record.Instance, edit func(c *change, r *record.Instance) error) error {
-	return l.s.commit(in, nil, func(c *change) error {
-		return l.s.instances.edit(c, r.ID, func(r *record.Instance) error { return edit(c, r) })
+	return l.s.commitPlan(in, nil, func(c *change) error {
+		return l.s.instances.updateRecord(c, r.ID, func(r *record.Instance) error { return edit(c, r) })
 	})
 }
 
 // bury takes a terminated instance's things away, and after a while its rows.
-func (l InstanceLifecycle) bury(in scope, r record.Instance, machine record.Machine, now time.Time) (again time.Duration, gone bool, err error) {
+func (l InstanceLifecycle) bury(in scope, r record.Instance, machine record.Machine,
+	now time.Time) (again time.Duration, gone bool, err error) {
 	holds, err := l.holds(in, r)
 	if err != nil {
 		return 0, false, err
@@ -142,15 +146,15 @@ func (l InstanceLifecycle) bury(in scope, r record.Instance, machine record.Mach
 	if left := r.WantedSince.Add(KeepTerminated).Sub(now); left > 0 {
 		return left, false, nil
 	}
-	err = l.s.commit(in, nil, func(c *change) error {
-		fleet := sound(l.s.tags.Get(c, r.Key())).Value.Tags["aws:ec2:fleet-id"]
-		r, err := l.s.instances.remove(c, r.ID)
+	err = l.s.commitPlan(in, nil, func(c *change) error {
+		fleet := mustRead(l.s.tags.Get(c, r.Key())).Value.Tags["aws:ec2:fleet-id"]
+		r, err := l.s.instances.deleteRecord(c, r.ID)
 		if err != nil {
 			return err
 		}
 		if r.SpotInstanceRequestID != "" {
 			if _, err := l.s.spotRequests.table.Get(c, c.key(r.SpotInstanceRequestID)); err == nil {
-				if _, err := l.s.spotRequests.remove(c, r.SpotInstanceRequestID); err != nil {
+				if _, err := l.s.spotRequests.deleteRecord(c, r.SpotInstanceRequestID); err != nil {
 					return err
 				}
 			}
@@ -172,23 +176,23 @@ func (l InstanceLifecycle) holds(in scope, r record.Instance) (bool, error) {
 	return len(interfaces) > 0, err
 }
 
-// strip takes interfaces and volumes from an instance: those that go with it are deleted, the others detached. Each interface is a change of its
-// own, because it may have many addresses.
+// strip takes interfaces and volumes from an instance: those that go with it are deleted, the others detached. Each
+// interface is a change of its own, because it may have many addresses.
 func (l InstanceLifecycle) strip(in scope, r record.Instance) error {
 	interfaces, err := l.s.interfacesOf(in, r.ID)
 	if err != nil {
 		return err
 	}
 	for _, ni := range interfaces {
-		if err := l.s.commit(in, nil, func(c *change) error { return c.unplug(ni.ID, r.ID) }); err != nil {
+		if err := l.s.commitPlan(in, nil, func(c *change) error { return c.endAttachment(ni.ID, r.ID) }); err != nil {
 			return err
 		}
 	}
 	return l.edit(in, r, func(c *change, r *record.Instance) error { return c.dropVolumes(r) })
 }
 
-// unplug ends the attachment of an interface to an instance that has ended, if it is still attached to it.
-func (c *change) unplug(id, instanceID string) error {
+// endAttachment ends the attachment of an interface to an instance that has ended, if it is still attached to it.
+func (c *change) endAttachment(id, instanceID string) error {
 	row, err := c.s.interfaces.table.Get(c, c.key(id))
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
@@ -204,7 +208,7 @@ func (c *change) unplug(id, instanceID string) error {
 		_, err := c.removeInterface(id)
 		return err
 	}
-	return c.s.interfaces.edit(c, id, func(ni *record.NetworkInterface) error {
+	return c.s.interfaces.updateRecord(c, id, func(ni *record.NetworkInterface) error {
 		c.takeBack(ni)
 		ni.Attachment = nil
 		return nil
@@ -217,12 +221,12 @@ func (c *change) dropVolumes(r *record.Instance) error {
 			continue
 		}
 		if b.DeleteOnTermination {
-			if _, err := c.s.volumes.remove(c, b.VolumeID); err != nil {
+			if _, err := c.s.volumes.deleteRecord(c, b.VolumeID); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := c.s.volumes.edit(c, b.VolumeID, func(v *record.Volume) error {
+		if err := c.s.volumes.updateRecord(c, b.VolumeID, func(v *record.Volume) error {
 			v.InstanceID = ""
 			return nil
 		}); err != nil {
@@ -252,7 +256,7 @@ func (c *change) forgetFleet(id string, r record.Instance) error {
 			}
 		}
 	}
-	_, err = c.s.fleets.remove(c, id)
+	_, err = c.s.fleets.deleteRecord(c, id)
 	return err
 }
 
@@ -261,7 +265,8 @@ func (c *change) forgetReservation(r record.Instance) error {
 	if r.ClientToken == "" {
 		return nil
 	}
-	all, err := c.s.instances.list(c.scope, func(other record.Instance) bool { return other.ReservationID == r.ReservationID })
+	all, err := c.s.instances.list(c.scope,
+		func(other record.Instance) bool { return other.ReservationID == r.ReservationID })
 	if err != nil || slices.ContainsFunc(all, func(other record.Instance) bool { return other.ID != r.ID }) {
 		return err
 	}

@@ -14,7 +14,8 @@ import (
 )
 
 // changeStates changes what is wanted of instances and says how their states changed.
-func (s *Service) changeStates(ctx context.Context, dryRun *bool, ids []string, edit func(c *change, r *record.Instance, state types.InstanceStateName) error) ([]types.InstanceStateChange, error) {
+func (s *Service) changeStates(ctx context.Context, dryRun *bool, ids []string, edit func(c *change, r *record.Instance,
+	state types.InstanceStateName) error) ([]types.InstanceStateChange, error) {
 	if len(ids) == 0 {
 		return nil, missing("InstanceId")
 	}
@@ -22,7 +23,7 @@ func (s *Service) changeStates(ctx context.Context, dryRun *bool, ids []string, 
 	all := []types.InstanceStateChange{}
 	for some := range slices.Chunk(ids, instancesPerChange) {
 		var changes []types.InstanceStateChange
-		if err := s.write(ctx, dryRun, func(c *change) error {
+		if err := s.applyChange(ctx, dryRun, func(c *change) error {
 			changes = nil
 			// Nothing happens to any of them unless it can to all.
 			if err := c.eachInstance(ids, func(r *record.Instance, state types.InstanceStateName) error {
@@ -36,7 +37,8 @@ func (s *Service) changeStates(ctx context.Context, dryRun *bool, ids []string, 
 					return err
 				}
 				changes = append(changes, types.InstanceStateChange{
-					InstanceId: aws.String(r.ID), PreviousState: viewState(state), CurrentState: viewState(record.InstanceState(*r, s.machine(c.scope, *r))),
+					InstanceId: aws.String(r.ID), PreviousState: viewState(state),
+					CurrentState: viewState(record.InstanceState(*r, s.machine(c.scope, *r))),
 				})
 				return nil
 			})
@@ -74,13 +76,17 @@ func (s *Service) instanceStateHandlers() []wire.Handler {
 }
 
 // TerminateInstances terminates instances, all of which must exist and none of which may be protected.
-func (s *Service) TerminateInstances(ctx context.Context, in *ec2.TerminateInstancesInput) (*ec2.TerminateInstancesOutput, error) {
-	changes, err := s.changeStates(ctx, in.DryRun, in.InstanceIds, func(c *change, r *record.Instance, state types.InstanceStateName) error {
+func (s *Service) TerminateInstances(ctx context.Context, in *ec2.TerminateInstancesInput) (
+	*ec2.TerminateInstancesOutput, error) {
+	changes, err := s.changeStates(ctx, in.DryRun, in.InstanceIds, func(c *change, r *record.Instance,
+		state types.InstanceStateName) error {
 		switch {
 		case r.Wanted == types.InstanceStateNameTerminated || state == types.InstanceStateNameTerminated:
 			return nil
 		case r.DisableAPITermination:
-			return wire.Errorf("OperationNotPermitted", "The instance '%s' may not be terminated. Modify its 'disableApiTermination' instance attribute and try again.", r.ID)
+			return wire.Errorf("OperationNotPermitted",
+				"The instance '%s' may not be terminated. Modify its 'disableApiTermination' instance attribute and "+
+					"try again.", r.ID)
 		}
 		c.terminate(r, userInitiatedShutdown, userInitiatedReason, userInitiated)
 		return nil
@@ -91,26 +97,33 @@ func (s *Service) TerminateInstances(ctx context.Context, in *ec2.TerminateInsta
 // StopInstances stops instances. Their network interfaces and volumes stay; a public address that was lent goes.
 func (s *Service) StopInstances(ctx context.Context, in *ec2.StopInstancesInput) (*ec2.StopInstancesOutput, error) {
 	if aws.ToBool(in.Hibernate) {
-		return nil, wire.Errorf("UnsupportedHibernationConfiguration", "The instances are not configured for hibernation.")
+		return nil, wire.Errorf("UnsupportedHibernationConfiguration",
+			"The instances are not configured for hibernation.")
 	}
-	changes, err := s.changeStates(ctx, in.DryRun, in.InstanceIds, func(c *change, r *record.Instance, state types.InstanceStateName) error {
+	changes, err := s.changeStates(ctx, in.DryRun, in.InstanceIds, func(c *change, r *record.Instance,
+		state types.InstanceStateName) error {
 		switch {
 		case state == types.InstanceStateNameStopping || state == types.InstanceStateNameStopped:
 			return nil
 		case state != types.InstanceStateNameRunning:
 			return incorrectState(r.ID, "stopped")
 		case r.Lifecycle == types.InstanceLifecycleTypeSpot:
-			return wire.Errorf("UnsupportedOperation", "You can't stop the Spot Instance '%s' because it is associated with a one-time Spot Instance request. You can only stop Spot Instances associated with persistent Spot Instance requests.", r.ID)
+			return wire.Errorf("UnsupportedOperation",
+				"You can't stop the Spot Instance '%s' because it is associated with a one-time Spot Instance "+
+					"request. You can only stop Spot Instances associated with persistent Spot Instance requests.",
+				r.ID)
 		case r.DisableAPIStop:
-			return wire.Errorf("OperationNotPermitted", "The instance '%s' may not be stopped. Modify its 'disableApiStop' instance attribute and try again.", r.ID)
+			return wire.Errorf("OperationNotPermitted",
+				"The instance '%s' may not be stopped. Modify its 'disableApiStop' instance attribute and try again.",
+				r.ID)
 		}
-		return c.stop(r, userInitiatedShutdown, userInitiatedReason, userInitiated)
+		return c.stopInstance(r, userInitiatedShutdown, userInitiatedReason, userInitiated)
 	})
 	return &ec2.StopInstancesOutput{StoppingInstances: changes}, err
 }
 
-// stop wants an instance stopped.
-func (c *change) stop(r *record.Instance, code, message, who string) error {
+// stopInstance wants an instance stopped.
+func (c *change) stopInstance(r *record.Instance, code, message, who string) error {
 	transition(r, types.InstanceStateNameStopped, code, message, who, c.s.now().UTC())
 	interfaces, err := c.s.interfacesOf(c.scope, r.ID)
 	if err != nil {
@@ -120,7 +133,7 @@ func (c *change) stop(r *record.Instance, code, message, who string) error {
 		if ni.PublicIP == "" {
 			continue
 		}
-		if err := c.s.interfaces.edit(c, ni.ID, func(ni *record.NetworkInterface) error {
+		if err := c.s.interfaces.updateRecord(c, ni.ID, func(ni *record.NetworkInterface) error {
 			c.takeBack(ni)
 			return nil
 		}); err != nil {
@@ -132,7 +145,8 @@ func (c *change) stop(r *record.Instance, code, message, who string) error {
 
 // StartInstances starts stopped instances.
 func (s *Service) StartInstances(ctx context.Context, in *ec2.StartInstancesInput) (*ec2.StartInstancesOutput, error) {
-	changes, err := s.changeStates(ctx, in.DryRun, in.InstanceIds, func(c *change, r *record.Instance, state types.InstanceStateName) error {
+	changes, err := s.changeStates(ctx, in.DryRun, in.InstanceIds, func(c *change, r *record.Instance,
+		state types.InstanceStateName) error {
 		switch state {
 		case types.InstanceStateNameRunning, types.InstanceStateNamePending:
 			return nil
@@ -164,12 +178,14 @@ func (c *change) lendAgain(ni record.NetworkInterface) error {
 	if _, elastic := c.s.addressesOf(c.scope, ni.ID)[ni.PrivateIPs[0]]; elastic {
 		return nil
 	}
-	return c.s.interfaces.edit(c, ni.ID, c.lend)
+	return c.s.interfaces.updateRecord(c, ni.ID, c.assignPublicIP)
 }
 
 // RebootInstances restarts running instances.
-func (s *Service) RebootInstances(ctx context.Context, in *ec2.RebootInstancesInput) (*ec2.RebootInstancesOutput, error) {
-	_, err := s.changeStates(ctx, in.DryRun, in.InstanceIds, func(c *change, r *record.Instance, state types.InstanceStateName) error {
+func (s *Service) RebootInstances(ctx context.Context, in *ec2.RebootInstancesInput) (*ec2.RebootInstancesOutput,
+	error) {
+	_, err := s.changeStates(ctx, in.DryRun, in.InstanceIds, func(c *change, r *record.Instance,
+		state types.InstanceStateName) error {
 		if state != types.InstanceStateNameRunning {
 			return incorrectState(r.ID, "rebooted")
 		}
@@ -180,24 +196,28 @@ func (s *Service) RebootInstances(ctx context.Context, in *ec2.RebootInstancesIn
 }
 
 // MonitorInstances turns detailed monitoring on.
-func (s *Service) MonitorInstances(ctx context.Context, in *ec2.MonitorInstancesInput) (*ec2.MonitorInstancesOutput, error) {
+func (s *Service) MonitorInstances(ctx context.Context, in *ec2.MonitorInstancesInput) (*ec2.MonitorInstancesOutput,
+	error) {
 	monitored, err := s.monitor(ctx, in.DryRun, in.InstanceIds, true)
 	return &ec2.MonitorInstancesOutput{InstanceMonitorings: monitored}, err
 }
 
 // UnmonitorInstances turns detailed monitoring off.
-func (s *Service) UnmonitorInstances(ctx context.Context, in *ec2.UnmonitorInstancesInput) (*ec2.UnmonitorInstancesOutput, error) {
+func (s *Service) UnmonitorInstances(ctx context.Context, in *ec2.UnmonitorInstancesInput) (
+	*ec2.UnmonitorInstancesOutput, error) {
 	monitored, err := s.monitor(ctx, in.DryRun, in.InstanceIds, false)
 	return &ec2.UnmonitorInstancesOutput{InstanceMonitorings: monitored}, err
 }
 
-func (s *Service) monitor(ctx context.Context, dryRun *bool, ids []string, detailed bool) ([]types.InstanceMonitoring, error) {
+func (s *Service) monitor(ctx context.Context, dryRun *bool, ids []string, detailed bool) ([]types.InstanceMonitoring,
+	error) {
 	var monitored []types.InstanceMonitoring
-	err := s.write(ctx, dryRun, func(c *change) error {
+	err := s.applyChange(ctx, dryRun, func(c *change) error {
 		monitored = nil
 		return c.eachInstance(ids, func(r *record.Instance, _ types.InstanceStateName) error {
 			r.DetailedMonitoring = detailed
-			monitored = append(monitored, types.InstanceMonitoring{InstanceId: aws.String(r.ID), Monitoring: viewMonitoring(detailed)})
+			monitored = append(monitored, types.InstanceMonitoring{InstanceId: aws.String(r.ID),
+				Monitoring: viewMonitoring(detailed)})
 			return nil
 		})
 	})
@@ -205,22 +225,24 @@ func (s *Service) monitor(ctx context.Context, dryRun *bool, ids []string, detai
 }
 
 // GetConsoleOutput is the end of what an instance has written to its console.
-func (s *Service) GetConsoleOutput(ctx context.Context, in *ec2.GetConsoleOutputInput) (*ec2.GetConsoleOutputOutput, error) {
-	sc, err := s.scope(ctx)
+func (s *Service) GetConsoleOutput(ctx context.Context, in *ec2.GetConsoleOutputInput) (*ec2.GetConsoleOutputOutput,
+	error) {
+	sc, err := s.requestScope(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.instances.value(sc, in.InstanceId)
+	r, err := s.instances.getRecord(sc, in.InstanceId)
 	if err != nil {
 		return nil, err
 	}
 	if aws.ToBool(in.DryRun) {
 		return nil, errDryRun
 	}
-	console := sound(s.consoles.Get(sc, r.Key())).Value
+	console := mustRead(s.consoles.Get(sc, r.Key())).Value
 	at := console.UpdatedAt
 	if at.IsZero() {
 		at = s.now().UTC().Truncate(time.Second)
 	}
-	return &ec2.GetConsoleOutputOutput{InstanceId: in.InstanceId, Output: base64Text(console.Output), Timestamp: aws.Time(at)}, nil
+	return &ec2.GetConsoleOutputOutput{InstanceId: in.InstanceId, Output: base64Text(console.Output),
+		Timestamp: aws.Time(at)}, nil
 }

@@ -25,12 +25,13 @@ func (s *Service) instanceStatusHandlers() []wire.Handler {
 }
 
 // DescribeInstanceStatus lists the status checks of running instances, or of all.
-func (s *Service) DescribeInstanceStatus(ctx context.Context, in *ec2.DescribeInstanceStatusInput) (*ec2.DescribeInstanceStatusOutput, error) {
-	sc, err := s.scope(ctx)
+func (s *Service) DescribeInstanceStatus(ctx context.Context, in *ec2.DescribeInstanceStatusInput) (
+	*ec2.DescribeInstanceStatusOutput, error) {
+	sc, err := s.requestScope(ctx)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.instances.named(sc, in.InstanceIds)
+	rows, err := s.instances.listByID(sc, in.InstanceIds)
 	if err != nil {
 		return nil, err
 	}
@@ -41,40 +42,54 @@ func (s *Service) DescribeInstanceStatus(ctx context.Context, in *ec2.DescribeIn
 		if state != types.InstanceStateNameRunning && !aws.ToBool(in.IncludeAllInstances) {
 			continue
 		}
-		z, _ := sc.zone(r.AvailabilityZone)
+		z, _ := sc.findZone(r.AvailabilityZone)
 		v := types.InstanceStatus{
-			AvailabilityZone: aws.String(r.AvailabilityZone), AvailabilityZoneId: aws.String(z.ID), InstanceId: aws.String(r.ID), InstanceState: viewState(state),
-			InstanceStatus: statusSummary(state, machine.InstanceStatus, machine.ImpairedSince), SystemStatus: statusSummary(state, machine.SystemStatus, machine.ImpairedSince),
-			Operator: &types.OperatorResponse{Managed: aws.Bool(false)},
+			AvailabilityZone: aws.String(r.AvailabilityZone), AvailabilityZoneId: aws.String(z.ID),
+			InstanceId: aws.String(r.ID), InstanceState: viewState(state),
+			InstanceStatus: statusSummary(state, machine.InstanceStatus, machine.ImpairedSince),
+			SystemStatus:   statusSummary(state, machine.SystemStatus, machine.ImpairedSince),
+			Operator:       &types.OperatorResponse{Managed: aws.Bool(false)},
 		}
 		ebs := statusSummary(state, machine.SystemStatus, machine.ImpairedSince)
 		v.AttachedEbsStatus = &types.EbsStatusSummary{Status: ebs.Status}
 		for _, d := range ebs.Details {
-			v.AttachedEbsStatus.Details = append(v.AttachedEbsStatus.Details, types.EbsStatusDetails{ImpairedSince: d.ImpairedSince, Name: d.Name, Status: d.Status})
+			v.AttachedEbsStatus.Details = append(v.AttachedEbsStatus.Details,
+				types.EbsStatusDetails{ImpairedSince: d.ImpairedSince, Name: d.Name, Status: d.Status})
 		}
 		items = append(items, item[types.InstanceStatus]{r.ID, v})
 	}
-	reachability := func(summary func(types.InstanceStatus) *types.InstanceStatusSummary) func(types.InstanceStatus) []string {
+	reachability := func(summary func(types.InstanceStatus) *types.InstanceStatusSummary) func(
+		types.InstanceStatus) []string {
 		return func(x types.InstanceStatus) []string {
-			return each(summary(x).Details, func(d types.InstanceStatusDetails) *types.StatusType { return &d.Status })
+			return collectValues(summary(x).Details,
+				func(d types.InstanceStatusDetails) *types.StatusType { return &d.Status })
 		}
 	}
 	none := func(types.InstanceStatus) []string { return nil }
-	found, next, err := answer(ctx, query{in.DryRun, in.InstanceIds, in.Filters, in.MaxResults, in.NextToken}, "instancesSet", items, filters[types.InstanceStatus]{
-		"attached-ebs-status.status": word(func(x types.InstanceStatus) types.SummaryStatus { return x.AttachedEbsStatus.Status }),
-		"availability-zone":          text(func(x types.InstanceStatus) *string { return x.AvailabilityZone }),
-		"availability-zone-id":       text(func(x types.InstanceStatus) *string { return x.AvailabilityZoneId }),
-		"event.code":                 none, "event.description": none, "event.instance-event-id": none,
-		"event.not-after": none, "event.not-before": none, "event.not-before-deadline": none,
-		"instance-state-code":          number(func(x types.InstanceStatus) *int32 { return x.InstanceState.Code }),
-		"instance-state-name":          word(func(x types.InstanceStatus) types.InstanceStateName { return x.InstanceState.Name }),
-		"instance-status.reachability": reachability(func(x types.InstanceStatus) *types.InstanceStatusSummary { return x.InstanceStatus }),
-		"instance-status.status":       word(func(x types.InstanceStatus) types.SummaryStatus { return x.InstanceStatus.Status }),
-		"operator.managed":             flag(func(x types.InstanceStatus) *bool { return x.Operator.Managed }),
-		"operator.principal":           text(func(x types.InstanceStatus) *string { return x.Operator.Principal }),
-		"system-status.reachability":   reachability(func(x types.InstanceStatus) *types.InstanceStatusSummary { return x.SystemStatus }),
-		"system-status.status":         word(func(x types.InstanceStatus) types.SummaryStatus { return x.SystemStatus.Status }),
-	}, func(x types.InstanceStatus) []types.Tag { return s.tagsOf(sc, *x.InstanceId) })
+	found, next, err := describeItems(ctx, query{in.DryRun, in.InstanceIds, in.Filters, in.MaxResults, in.NextToken},
+		"instancesSet", items, filters[types.InstanceStatus]{
+			"attached-ebs-status.status": enumFilter(
+				func(x types.InstanceStatus) types.SummaryStatus { return x.AttachedEbsStatus.Status }),
+			"availability-zone": stringFilter(func(x types.InstanceStatus) *string { return x.AvailabilityZone }),
+			"availability-zone-id": stringFilter(
+				func(x types.InstanceStatus) *string { return x.AvailabilityZoneId }),
+			"event.code": none, "event.description": none, "event.instance-event-id": none,
+			"event.not-after": none, "event.not-before": none, "event.not-before-deadline": none,
+			"instance-state-code": intFilter(func(x types.InstanceStatus) *int32 { return x.InstanceState.Code }),
+			"instance-state-name": enumFilter(
+				func(x types.InstanceStatus) types.InstanceStateName { return x.InstanceState.Name }),
+			"instance-status.reachability": reachability(
+				func(x types.InstanceStatus) *types.InstanceStatusSummary { return x.InstanceStatus }),
+			"instance-status.status": enumFilter(
+				func(x types.InstanceStatus) types.SummaryStatus { return x.InstanceStatus.Status }),
+			"operator.managed": boolFilter(func(x types.InstanceStatus) *bool { return x.Operator.Managed }),
+			"operator.principal": stringFilter(
+				func(x types.InstanceStatus) *string { return x.Operator.Principal }),
+			"system-status.reachability": reachability(
+				func(x types.InstanceStatus) *types.InstanceStatusSummary { return x.SystemStatus }),
+			"system-status.status": enumFilter(
+				func(x types.InstanceStatus) types.SummaryStatus { return x.SystemStatus.Status }),
+		}, func(x types.InstanceStatus) []types.Tag { return s.listTags(sc, *x.InstanceId) })
 	if found == nil {
 		found = []types.InstanceStatus{}
 	}
@@ -82,7 +97,8 @@ func (s *Service) DescribeInstanceStatus(ctx context.Context, in *ec2.DescribeIn
 }
 
 // statusSummary is a status check as EC2 shows it.
-func statusSummary(state types.InstanceStateName, observed types.SummaryStatus, since time.Time) *types.InstanceStatusSummary {
+func statusSummary(state types.InstanceStateName, observed types.SummaryStatus,
+	since time.Time) *types.InstanceStatusSummary {
 	if state != types.InstanceStateNameRunning {
 		return &types.InstanceStatusSummary{Status: types.SummaryStatusNotApplicable}
 	}

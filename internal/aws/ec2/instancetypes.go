@@ -25,8 +25,10 @@ func viewInstanceType(t instancetype.Type) types.InstanceTypeInfo {
 		CurrentGeneration:             aws.Bool(t.CurrentGeneration),
 		DedicatedHostsSupported:       aws.Bool(!t.Burstable),
 		EbsInfo: &types.EbsInfo{
-			AttachmentLimitType: types.AttachmentLimitTypeShared, EbsOptimizedSupport: types.EbsOptimizedSupportDefault, EncryptionSupport: types.EbsEncryptionSupportSupported,
-			MaximumEbsAttachments: aws.Int32(28), MaximumEbsCards: aws.Int32(1), NvmeSupport: types.EbsNvmeSupportRequired,
+			AttachmentLimitType: types.AttachmentLimitTypeShared, EbsOptimizedSupport: types.EbsOptimizedSupportDefault,
+			EncryptionSupport:     types.EbsEncryptionSupportSupported,
+			MaximumEbsAttachments: aws.Int32(28), MaximumEbsCards: aws.Int32(1),
+			NvmeSupport: types.EbsNvmeSupportRequired,
 		},
 		FreeTierEligible:         aws.Bool(t.Name == "t3.micro" || t.Name == "t2.micro"),
 		HibernationSupported:     aws.Bool(false),
@@ -35,11 +37,16 @@ func viewInstanceType(t instancetype.Type) types.InstanceTypeInfo {
 		InstanceType:             types.InstanceType(t.Name),
 		MemoryInfo:               &types.MemoryInfo{SizeInMiB: aws.Int64(int64(t.MemoryMiB))},
 		NetworkInfo: &types.NetworkInfo{
-			DefaultNetworkCardIndex: aws.Int32(0), EfaSupported: aws.Bool(false), EnaSrdSupported: aws.Bool(false), EnaSupport: types.EnaSupportRequired,
-			EncryptionInTransitSupported: aws.Bool(t.EncryptionInTransit), Ipv4AddressesPerInterface: n32(t.IPv4PerENI), Ipv6AddressesPerInterface: n32(t.IPv6PerENI),
-			Ipv6Supported: aws.Bool(true), MaximumNetworkCards: aws.Int32(1), MaximumNetworkInterfaces: n32(t.MaxENIs), NetworkPerformance: aws.String(t.NetworkPerformance),
+			DefaultNetworkCardIndex: aws.Int32(0), EfaSupported: aws.Bool(false), EnaSrdSupported: aws.Bool(false),
+			EnaSupport:                   types.EnaSupportRequired,
+			EncryptionInTransitSupported: aws.Bool(t.EncryptionInTransit), Ipv4AddressesPerInterface: n32(t.IPv4PerENI),
+			Ipv6AddressesPerInterface: n32(t.IPv6PerENI),
+			Ipv6Supported:             aws.Bool(true), MaximumNetworkCards: aws.Int32(1),
+			MaximumNetworkInterfaces: n32(t.MaxENIs),
+			NetworkPerformance:       aws.String(t.NetworkPerformance),
 			NetworkCards: []types.NetworkCardInfo{{
-				MaximumNetworkInterfaces: n32(t.MaxENIs), NetworkCardIndex: aws.Int32(0), NetworkPerformance: aws.String(t.NetworkPerformance),
+				MaximumNetworkInterfaces: n32(t.MaxENIs), NetworkCardIndex: aws.Int32(0),
+				NetworkPerformance: aws.String(t.NetworkPerformance),
 			}},
 		},
 		NitroEnclavesSupport: types.NitroEnclavesSupportUnsupported,
@@ -49,14 +56,17 @@ func viewInstanceType(t instancetype.Type) types.InstanceTypeInfo {
 			types.PlacementGroupStrategyPartition, types.PlacementGroupStrategySpread,
 		}},
 		ProcessorInfo: &types.ProcessorInfo{
-			Manufacturer: aws.String(t.Manufacturer), SupportedArchitectures: []types.ArchitectureType{types.ArchitectureType(t.Architecture)}, SustainedClockSpeedInGhz: aws.Float64(t.ClockGHz),
+			Manufacturer:             aws.String(t.Manufacturer),
+			SupportedArchitectures:   []types.ArchitectureType{types.ArchitectureType(t.Architecture)},
+			SustainedClockSpeedInGhz: aws.Float64(t.ClockGHz),
 		},
 		RebootMigrationSupport:       types.RebootMigrationSupportUnsupported,
 		SupportedBootModes:           []types.BootModeType{types.BootModeTypeUefi},
 		SupportedRootDeviceTypes:     []types.RootDeviceType{types.RootDeviceTypeEbs},
 		SupportedUsageClasses:        []types.UsageClassType{types.UsageClassTypeOnDemand, types.UsageClassTypeSpot},
 		SupportedVirtualizationTypes: []types.VirtualizationType{types.VirtualizationTypeHvm},
-		VCpuInfo:                     &types.VCpuInfo{DefaultCores: n32(t.Cores), DefaultThreadsPerCore: n32(t.ThreadsPerCore), DefaultVCpus: n32(t.VCPU)},
+		VCpuInfo: &types.VCpuInfo{DefaultCores: n32(t.Cores),
+			DefaultThreadsPerCore: n32(t.ThreadsPerCore), DefaultVCpus: n32(t.VCPU)},
 	}
 	if t.NetworkBaselineMbps > 0 {
 		v.NetworkInfo.NetworkCards[0].BaselineBandwidthInGbps = aws.Float64(gbps)
@@ -68,21 +78,26 @@ func viewInstanceType(t instancetype.Type) types.InstanceTypeInfo {
 		v.SupportedBootModes = []types.BootModeType{types.BootModeTypeLegacyBios, types.BootModeTypeUefi}
 	}
 	if !t.Burstable {
-		v.PlacementGroupInfo.SupportedStrategies = append([]types.PlacementGroupStrategy{types.PlacementGroupStrategyCluster}, v.PlacementGroupInfo.SupportedStrategies...)
+		v.PlacementGroupInfo.SupportedStrategies = append([]types.PlacementGroupStrategy{
+			types.PlacementGroupStrategyCluster}, v.PlacementGroupInfo.SupportedStrategies...)
 	}
 	if t.EBSBandwidthMbps > 0 {
 		most := n32(t.EBSBandwidthMbps)
-		v.EbsInfo.EbsOptimizedInfo = &types.EbsOptimizedInfo{MaximumBandwidthInMbps: most, MaximumThroughputInMBps: aws.Float64(float64(t.EBSBandwidthMbps) / 8)}
+		v.EbsInfo.EbsOptimizedInfo = &types.EbsOptimizedInfo{MaximumBandwidthInMbps: most,
+			MaximumThroughputInMBps: aws.Float64(float64(t.EBSBandwidthMbps) / 8)}
 	}
 	if t.LocalStorageGB > 0 {
 		v.InstanceStorageInfo = &types.InstanceStorageInfo{
-			EncryptionSupport: types.InstanceStorageEncryptionSupportRequired, NvmeSupport: types.EphemeralNvmeSupportRequired, TotalSizeInGB: aws.Int64(int64(t.LocalStorageGB)),
-			Disks: []types.DiskInfo{{Count: aws.Int32(1), SizeInGB: aws.Int64(int64(t.LocalStorageGB)), Type: types.DiskTypeSsd}},
+			EncryptionSupport: types.InstanceStorageEncryptionSupportRequired,
+			NvmeSupport:       types.EphemeralNvmeSupportRequired, TotalSizeInGB: aws.Int64(int64(t.LocalStorageGB)),
+			Disks: []types.DiskInfo{{Count: aws.Int32(1), SizeInGB: aws.Int64(int64(t.LocalStorageGB)),
+				Type: types.DiskTypeSsd}},
 		}
 	}
 	if t.GPUs > 0 {
 		v.GpuInfo = &types.GpuInfo{TotalGpuMemoryInMiB: n32(t.GPUs * t.GPUMemoryMiB), Gpus: []types.GpuDeviceInfo{{
-			Count: n32(t.GPUs), Manufacturer: aws.String(t.GPUManufacturer), Name: aws.String(t.GPUName), MemoryInfo: &types.GpuDeviceMemoryInfo{SizeInMiB: n32(t.GPUMemoryMiB)},
+			Count: n32(t.GPUs), Manufacturer: aws.String(t.GPUManufacturer), Name: aws.String(t.GPUName),
+			MemoryInfo: &types.GpuDeviceMemoryInfo{SizeInMiB: n32(t.GPUMemoryMiB)},
 		}}}
 	}
 	return v
@@ -97,7 +112,8 @@ func (s *Service) instanceTypeHandlers() []wire.Handler {
 }
 
 // DescribeInstanceTypes lists the instance types that can be launched, which are the same in all regions.
-func (s *Service) DescribeInstanceTypes(ctx context.Context, in *ec2.DescribeInstanceTypesInput) (*ec2.DescribeInstanceTypesOutput, error) {
+func (s *Service) DescribeInstanceTypes(ctx context.Context, in *ec2.DescribeInstanceTypesInput) (
+	*ec2.DescribeInstanceTypesOutput, error) {
 	wanted := instancetype.All()
 	if len(in.InstanceTypes) > 0 {
 		wanted = nil
@@ -110,7 +126,8 @@ func (s *Service) DescribeInstanceTypes(ctx context.Context, in *ec2.DescribeIns
 			}
 		}
 		if len(unknown) > 0 {
-			return nil, wire.Errorf("InvalidInstanceType", "The following supplied instance types do not exist: %v", unknown)
+			return nil, wire.Errorf("InvalidInstanceType", "The following supplied instance types do not exist: %v",
+				unknown)
 		}
 	}
 	slices.SortFunc(wanted, func(a, b instancetype.Type) int { return cmp.Compare(a.Name, b.Name) })
@@ -119,7 +136,8 @@ func (s *Service) DescribeInstanceTypes(ctx context.Context, in *ec2.DescribeIns
 		items = append(items, item[types.InstanceTypeInfo]{t.Name, viewInstanceType(t)})
 	}
 	ids := make([]string, len(in.InstanceTypes))
-	found, next, err := answer(ctx, query{in.DryRun, ids, in.Filters, in.MaxResults, in.NextToken}, "instanceTypes", items, instanceTypeFilters, nil)
+	found, next, err := describeItems(ctx, query{in.DryRun, ids, in.Filters, in.MaxResults, in.NextToken},
+		"instanceTypes", items, instanceTypeFilters, nil)
 	if found == nil {
 		found = []types.InstanceTypeInfo{}
 	}
@@ -148,79 +166,124 @@ var instanceTypeFilters = func() filters[types.InstanceTypeInfo] {
 		}
 	}
 	return filters[v]{
-		"auto-recovery-supported":                                 flag(func(x v) *bool { return x.AutoRecoverySupported }),
-		"bare-metal":                                              flag(func(x v) *bool { return x.BareMetal }),
-		"burstable-performance-supported":                         flag(func(x v) *bool { return x.BurstablePerformanceSupported }),
-		"current-generation":                                      flag(func(x v) *bool { return x.CurrentGeneration }),
-		"dedicated-hosts-supported":                               flag(func(x v) *bool { return x.DedicatedHostsSupported }),
-		"ebs-info.attachment-limit-type":                          word(func(x v) types.AttachmentLimitType { return x.EbsInfo.AttachmentLimitType }),
-		"ebs-info.maximum-ebs-attachments":                        number(func(x v) *int32 { return x.EbsInfo.MaximumEbsAttachments }),
+		"auto-recovery-supported": boolFilter(
+			func(x v) *bool { return x.AutoRecoverySupported }),
+		"bare-metal": boolFilter(func(x v) *bool { return x.BareMetal }),
+		"burstable-performance-supported": boolFilter(
+			func(x v) *bool { return x.BurstablePerformanceSupported }),
+		"current-generation": boolFilter(
+			func(x v) *bool { return x.CurrentGeneration }),
+		"dedicated-hosts-supported": boolFilter(
+			func(x v) *bool { return x.DedicatedHostsSupported }),
+		"ebs-info.attachment-limit-type": enumFilter(
+			func(x v) types.AttachmentLimitType { return x.EbsInfo.AttachmentLimitType }),
+		"ebs-info.maximum-ebs-attachments": intFilter(
+			func(x v) *int32 { return x.EbsInfo.MaximumEbsAttachments }),
 		"ebs-info.ebs-optimized-info.baseline-bandwidth-in-mbps":  none,
 		"ebs-info.ebs-optimized-info.baseline-iops":               none,
 		"ebs-info.ebs-optimized-info.baseline-throughput-in-mbps": none,
-		"ebs-info.ebs-optimized-info.maximum-bandwidth-in-mbps":   optimized(func(o types.EbsOptimizedInfo) string { return decimal(int(*o.MaximumBandwidthInMbps)) }),
-		"ebs-info.ebs-optimized-info.maximum-iops":                none,
-		"ebs-info.ebs-optimized-info.maximum-throughput-in-mbps":  optimized(func(o types.EbsOptimizedInfo) string { return float(*o.MaximumThroughputInMBps) }),
-		"ebs-info.ebs-optimized-support":                          word(func(x v) types.EbsOptimizedSupport { return x.EbsInfo.EbsOptimizedSupport }),
-		"ebs-info.encryption-support":                             word(func(x v) types.EbsEncryptionSupport { return x.EbsInfo.EncryptionSupport }),
-		"ebs-info.nvme-support":                                   word(func(x v) types.EbsNvmeSupport { return x.EbsInfo.NvmeSupport }),
-		"free-tier-eligible":                                      flag(func(x v) *bool { return x.FreeTierEligible }),
-		"hibernation-supported":                                   flag(func(x v) *bool { return x.HibernationSupported }),
-		"hypervisor":                                              word(func(x v) types.InstanceTypeHypervisor { return x.Hypervisor }),
-		"instance-storage-info.disk.count":                        storage(func(i types.InstanceStorageInfo) string { return decimal(int(*i.Disks[0].Count)) }),
-		"instance-storage-info.disk.size-in-gb":                   storage(func(i types.InstanceStorageInfo) string { return decimal(int(*i.Disks[0].SizeInGB)) }),
-		"instance-storage-info.disk.type":                         storage(func(i types.InstanceStorageInfo) string { return string(i.Disks[0].Type) }),
-		"instance-storage-info.encryption-support":                storage(func(i types.InstanceStorageInfo) string { return string(i.EncryptionSupport) }),
-		"instance-storage-info.nvme-support":                      storage(func(i types.InstanceStorageInfo) string { return string(i.NvmeSupport) }),
-		"instance-storage-info.total-size-in-gb":                  storage(func(i types.InstanceStorageInfo) string { return decimal(int(*i.TotalSizeInGB)) }),
-		"instance-storage-supported":                              flag(func(x v) *bool { return x.InstanceStorageSupported }),
-		"instance-type":                                           word(func(x v) types.InstanceType { return x.InstanceType }),
-		"memory-info.size-in-mib":                                 func(x v) []string { return []string{strconv.FormatInt(*x.MemoryInfo.SizeInMiB, 10)} },
-		"network-info.bandwidth-weightings":                       none,
-		"network-info.efa-info.maximum-efa-interfaces":            none,
-		"network-info.efa-supported":                              flag(func(x v) *bool { return x.NetworkInfo.EfaSupported }),
-		"network-info.ena-support":                                word(func(x v) types.EnaSupport { return x.NetworkInfo.EnaSupport }),
-		"network-info.flexible-ena-queues-support":                none,
-		"network-info.encryption-in-transit-supported":            flag(func(x v) *bool { return x.NetworkInfo.EncryptionInTransitSupported }),
-		"network-info.ipv4-addresses-per-interface":               number(func(x v) *int32 { return x.NetworkInfo.Ipv4AddressesPerInterface }),
-		"network-info.ipv6-addresses-per-interface":               number(func(x v) *int32 { return x.NetworkInfo.Ipv6AddressesPerInterface }),
-		"network-info.ipv6-supported":                             flag(func(x v) *bool { return x.NetworkInfo.Ipv6Supported }),
-		"network-info.maximum-network-cards":                      number(func(x v) *int32 { return x.NetworkInfo.MaximumNetworkCards }),
-		"network-info.maximum-network-interfaces":                 number(func(x v) *int32 { return x.NetworkInfo.MaximumNetworkInterfaces }),
-		"network-info.network-performance":                        text(func(x v) *string { return x.NetworkInfo.NetworkPerformance }),
-		"nitro-enclaves-support":                                  word(func(x v) types.NitroEnclavesSupport { return x.NitroEnclavesSupport }),
-		"nitro-tpm-support":                                       word(func(x v) types.NitroTpmSupport { return x.NitroTpmSupport }),
-		"nitro-tpm-info.supported-versions":                       none,
-		"processor-info.supported-architecture": func(x v) []string {
-			return each(x.ProcessorInfo.SupportedArchitectures, func(a types.ArchitectureType) *types.ArchitectureType { return &a })
+		"ebs-info.ebs-optimized-info.maximum-bandwidth-in-mbps": optimized(
+			func(o types.EbsOptimizedInfo) string { return decimal(int(*o.MaximumBandwidthInMbps)) }),
+		"ebs-info.ebs-optimized-info.maximum-iops": none,
+		"ebs-info.ebs-optimized-info.maximum-throughput-in-mbps": optimized(
+			func(o types.EbsOptimizedInfo) string { return formatFloat(*o.MaximumThroughputInMBps) }),
+		"ebs-info.ebs-optimized-support": enumFilter(
+			func(x v) types.EbsOptimizedSupport { return x.EbsInfo.EbsOptimizedSupport }),
+		"ebs-info.encryption-support": enumFilter(
+			func(x v) types.EbsEncryptionSupport { return x.EbsInfo.EncryptionSupport }),
+		"ebs-info.nvme-support": enumFilter(
+			func(x v) types.EbsNvmeSupport { return x.EbsInfo.NvmeSupport }),
+		"free-tier-eligible": boolFilter(
+			func(x v) *bool { return x.FreeTierEligible }),
+		"hibernation-supported": boolFilter(
+			func(x v) *bool { return x.HibernationSupported }),
+		"hypervisor": enumFilter(
+			func(x v) types.InstanceTypeHypervisor { return x.Hypervisor }),
+		"instance-storage-info.disk.count": storage(
+			func(i types.InstanceStorageInfo) string { return decimal(int(*i.Disks[0].Count)) }),
+		"instance-storage-info.disk.size-in-gb": storage(
+			func(i types.InstanceStorageInfo) string { return decimal(int(*i.Disks[0].SizeInGB)) }),
+		"instance-storage-info.disk.type": storage(
+			func(i types.InstanceStorageInfo) string { return string(i.Disks[0].Type) }),
+		"instance-storage-info.encryption-support": storage(
+			func(i types.InstanceStorageInfo) string { return string(i.EncryptionSupport) }),
+		"instance-storage-info.nvme-support": storage(
+			func(i types.InstanceStorageInfo) string { return string(i.NvmeSupport) }),
+		"instance-storage-info.total-size-in-gb": storage(
+			func(i types.InstanceStorageInfo) string { return decimal(int(*i.TotalSizeInGB)) }),
+		"instance-storage-supported": boolFilter(
+			func(x v) *bool { return x.InstanceStorageSupported }),
+		"instance-type": enumFilter(
+			func(x v) types.InstanceType { return x.InstanceType }),
+		"memory-info.size-in-mib": func(x v) []string {
+			return []string{
+				strconv.FormatInt(*x.MemoryInfo.SizeInMiB, 10)}
 		},
-		"processor-info.supported-features":           none,
-		"processor-info.sustained-clock-speed-in-ghz": func(x v) []string { return []string{float(*x.ProcessorInfo.SustainedClockSpeedInGhz)} },
-		"reboot-migration-support":                    word(func(x v) types.RebootMigrationSupport { return x.RebootMigrationSupport }),
+		"network-info.bandwidth-weightings":            none,
+		"network-info.efa-info.maximum-efa-interfaces": none,
+		"network-info.efa-supported": boolFilter(
+			func(x v) *bool { return x.NetworkInfo.EfaSupported }),
+		"network-info.ena-support": enumFilter(
+			func(x v) types.EnaSupport { return x.NetworkInfo.EnaSupport }),
+		"network-info.flexible-ena-queues-support": none,
+		"network-info.encryption-in-transit-supported": boolFilter(
+			func(x v) *bool { return x.NetworkInfo.EncryptionInTransitSupported }),
+		"network-info.ipv4-addresses-per-interface": intFilter(
+			func(x v) *int32 { return x.NetworkInfo.Ipv4AddressesPerInterface }),
+		"network-info.ipv6-addresses-per-interface": intFilter(
+			func(x v) *int32 { return x.NetworkInfo.Ipv6AddressesPerInterface }),
+		"network-info.ipv6-supported": boolFilter(
+			func(x v) *bool { return x.NetworkInfo.Ipv6Supported }),
+		"network-info.maximum-network-cards": intFilter(
+			func(x v) *int32 { return x.NetworkInfo.MaximumNetworkCards }),
+		"network-info.maximum-network-interfaces": intFilter(
+			func(x v) *int32 { return x.NetworkInfo.MaximumNetworkInterfaces }),
+		"network-info.network-performance": stringFilter(
+			func(x v) *string { return x.NetworkInfo.NetworkPerformance }),
+		"nitro-enclaves-support": enumFilter(
+			func(x v) types.NitroEnclavesSupport { return x.NitroEnclavesSupport }),
+		"nitro-tpm-support": enumFilter(
+			func(x v) types.NitroTpmSupport { return x.NitroTpmSupport }),
+		"nitro-tpm-info.supported-versions": none,
+		"processor-info.supported-architecture": func(x v) []string {
+			return collectValues(x.ProcessorInfo.SupportedArchitectures,
+				func(a types.ArchitectureType) *types.ArchitectureType { return &a })
+		},
+		"processor-info.supported-features": none,
+		"processor-info.sustained-clock-speed-in-ghz": func(x v) []string {
+			return []string{
+				formatFloat(*x.ProcessorInfo.SustainedClockSpeedInGhz)}
+		},
+		"reboot-migration-support": enumFilter(
+			func(x v) types.RebootMigrationSupport { return x.RebootMigrationSupport }),
 		"supported-boot-mode": func(x v) []string {
-			return each(x.SupportedBootModes, func(a types.BootModeType) *types.BootModeType { return &a })
+			return collectValues(x.SupportedBootModes, func(a types.BootModeType) *types.BootModeType { return &a })
 		},
 		"supported-root-device-type": func(x v) []string {
-			return each(x.SupportedRootDeviceTypes, func(a types.RootDeviceType) *types.RootDeviceType { return &a })
+			return collectValues(x.SupportedRootDeviceTypes,
+				func(a types.RootDeviceType) *types.RootDeviceType { return &a })
 		},
 		"supported-usage-class": func(x v) []string {
-			return each(x.SupportedUsageClasses, func(a types.UsageClassType) *types.UsageClassType { return &a })
+			return collectValues(x.SupportedUsageClasses,
+				func(a types.UsageClassType) *types.UsageClassType { return &a })
 		},
 		"supported-virtualization-type": func(x v) []string {
-			return each(x.SupportedVirtualizationTypes, func(a types.VirtualizationType) *types.VirtualizationType { return &a })
+			return collectValues(x.SupportedVirtualizationTypes,
+				func(a types.VirtualizationType) *types.VirtualizationType { return &a })
 		},
-		"vcpu-info.default-cores":            number(func(x v) *int32 { return x.VCpuInfo.DefaultCores }),
-		"vcpu-info.default-threads-per-core": number(func(x v) *int32 { return x.VCpuInfo.DefaultThreadsPerCore }),
-		"vcpu-info.default-vcpus":            number(func(x v) *int32 { return x.VCpuInfo.DefaultVCpus }),
+		"vcpu-info.default-cores":            intFilter(func(x v) *int32 { return x.VCpuInfo.DefaultCores }),
+		"vcpu-info.default-threads-per-core": intFilter(func(x v) *int32 { return x.VCpuInfo.DefaultThreadsPerCore }),
+		"vcpu-info.default-vcpus":            intFilter(func(x v) *int32 { return x.VCpuInfo.DefaultVCpus }),
 		"vcpu-info.valid-cores":              none,
 		"vcpu-info.valid-threads-per-core":   none,
 	}
 }()
 
-func float(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+func formatFloat(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
 // DescribeInstanceTypeOfferings lists where instance types can be launched: everywhere.
-func (s *Service) DescribeInstanceTypeOfferings(ctx context.Context, in *ec2.DescribeInstanceTypeOfferingsInput) (*ec2.DescribeInstanceTypeOfferingsOutput, error) {
+func (s *Service) DescribeInstanceTypeOfferings(ctx context.Context, in *ec2.DescribeInstanceTypeOfferingsInput) (
+	*ec2.DescribeInstanceTypeOfferingsOutput, error) {
 	sc, err := scopeOf(ctx)
 	if err != nil {
 		return nil, err
@@ -231,7 +294,7 @@ func (s *Service) DescribeInstanceTypeOfferings(ctx context.Context, in *ec2.Des
 	case types.LocationTypeRegion:
 		locations = []string{sc.region}
 	case types.LocationTypeAvailabilityZone, types.LocationTypeAvailabilityZoneId:
-		for _, z := range sc.zones() {
+		for _, z := range sc.listZones() {
 			if by == types.LocationTypeAvailabilityZone {
 				locations = append(locations, z.Name)
 			} else {
@@ -245,14 +308,18 @@ func (s *Service) DescribeInstanceTypeOfferings(ctx context.Context, in *ec2.Des
 	var items []item[types.InstanceTypeOffering]
 	for _, t := range instancetype.All() {
 		for _, l := range locations {
-			items = append(items, item[types.InstanceTypeOffering]{t.Name + " " + l, types.InstanceTypeOffering{InstanceType: types.InstanceType(t.Name), Location: aws.String(l), LocationType: by}})
+			items = append(items, item[types.InstanceTypeOffering]{t.Name + " " + l,
+				types.InstanceTypeOffering{InstanceType: types.InstanceType(t.Name), Location: aws.String(l),
+					LocationType: by}})
 		}
 	}
 	slices.SortFunc(items, func(a, b item[types.InstanceTypeOffering]) int { return cmp.Compare(a.id, b.id) })
-	found, next, err := answer(ctx, query{in.DryRun, nil, in.Filters, in.MaxResults, in.NextToken}, "", items, filters[types.InstanceTypeOffering]{
-		"instance-type": word(func(x types.InstanceTypeOffering) types.InstanceType { return x.InstanceType }),
-		"location":      text(func(x types.InstanceTypeOffering) *string { return x.Location }),
-	}, nil)
+	found, next, err := describeItems(ctx, query{in.DryRun, nil, in.Filters, in.MaxResults, in.NextToken}, "", items,
+		filters[types.InstanceTypeOffering]{
+			"instance-type": enumFilter(
+				func(x types.InstanceTypeOffering) types.InstanceType { return x.InstanceType }),
+			"location": stringFilter(func(x types.InstanceTypeOffering) *string { return x.Location }),
+		}, nil)
 	if found == nil {
 		found = []types.InstanceTypeOffering{}
 	}

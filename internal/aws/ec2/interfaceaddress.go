@@ -20,8 +20,9 @@ type addressing struct {
 	addressCount, prefixesCount *int32
 }
 
-// assign books what is wanted out of a subnet's block for a network interface.
-func (c *change) assign(interfaceID, subnetID, cidr string, want addressing) (addresses, prefixes []string, err error) {
+// assignAddresses books what is wanted out of a subnet's block for a network interface.
+func (c *change) assignAddresses(interfaceID, subnetID, cidr string, want addressing) (addresses, prefixes []string,
+	err error) {
 	n, m := aws.ToInt32(want.addressCount), aws.ToInt32(want.prefixesCount)
 	switch {
 	case len(want.addresses)+len(want.prefixes) > 0 || n != 0 || m != 0:
@@ -32,10 +33,12 @@ func (c *change) assign(interfaceID, subnetID, cidr string, want addressing) (ad
 		return nil, nil, nil
 	}
 	if n < 0 || n > maxAddressesPerCall {
-		return nil, nil, invalidValue(n, "addressCount", fmt.Sprintf("Expecting a value between 1 and %d.", maxAddressesPerCall))
+		return nil, nil, invalidValue(n, "addressCount", fmt.Sprintf("Expecting a value between 1 and %d.",
+			maxAddressesPerCall))
 	}
 	if m < 0 || m > maxAddressesPerCall {
-		return nil, nil, invalidValue(m, "prefixCount", fmt.Sprintf("Expecting a value between 1 and %d.", maxAddressesPerCall))
+		return nil, nil, invalidValue(m, "prefixCount", fmt.Sprintf("Expecting a value between 1 and %d.",
+			maxAddressesPerCall))
 	}
 	subnet := netip.MustParsePrefix(cidr)
 	for _, a := range want.addresses {
@@ -55,7 +58,7 @@ func (c *change) assign(interfaceID, subnetID, cidr string, want addressing) (ad
 	}
 	for _, p := range want.prefixes {
 		prefix, err := netip.ParsePrefix(p)
-		if err != nil || prefix != block(prefix.Addr()) || !delegable(subnet, prefix) {
+		if err != nil || prefix != bookingBlock(prefix.Addr()) || !delegable(subnet, prefix) {
 			return nil, nil, invalid("The prefix %s cannot be delegated from the subnet's block %s.", p, cidr)
 		}
 		if err := c.takePrefix(subnetID, prefix, interfaceID); err != nil {
@@ -80,7 +83,8 @@ func (c *change) assign(interfaceID, subnetID, cidr string, want addressing) (ad
 	return addresses, prefixes, nil
 }
 
-// maxAddressesPerCall keeps a transaction within what etcd takes (128 operations); the largest instance has 50 addresses on an interface.
+// maxAddressesPerCall keeps a transaction within what etcd takes (128 operations); the largest instance has 50
+// addresses on an interface.
 const maxAddressesPerCall = 50
 
 // wantedAddresses reads the IPv4 addresses that a request wants; primary is empty when it may be any.
@@ -91,7 +95,8 @@ func wantedAddresses(in *ec2.CreateNetworkInterfaceInput) (primary string, secon
 		case !aws.ToBool(a.Primary):
 			secondary.addresses = append(secondary.addresses, aws.ToString(a.PrivateIpAddress))
 		case primary != "" && primary != aws.ToString(a.PrivateIpAddress):
-			return "", secondary, wire.Errorf("InvalidParameterCombination", "Only one primary private IP address can be specified.")
+			return "", secondary, wire.Errorf("InvalidParameterCombination",
+				"Only one primary private IP address can be specified.")
 		default:
 			primary = aws.ToString(a.PrivateIpAddress)
 		}
@@ -106,13 +111,14 @@ func wantedAddresses(in *ec2.CreateNetworkInterfaceInput) (primary string, secon
 // exclusive refuses both a list and a count.
 func exclusive(want addressing) error {
 	if len(want.addresses) > 0 && want.addressCount != nil || len(want.prefixes) > 0 && want.prefixesCount != nil {
-		return wire.Errorf("InvalidParameterCombination", "Only one of a list and a count of addresses or prefixes may be specified.")
+		return wire.Errorf("InvalidParameterCombination",
+			"Only one of a list and a count of addresses or prefixes may be specified.")
 	}
 	return nil
 }
 
 func (c *change) assignIPv4(ni *record.NetworkInterface, subnet record.Subnet, want addressing) error {
-	ips, prefixes, err := c.assign(ni.ID, subnet.ID, subnet.CIDR, want)
+	ips, prefixes, err := c.assignAddresses(ni.ID, subnet.ID, subnet.CIDR, want)
 	ni.PrivateIPs, ni.IPv4Prefixes = append(ni.PrivateIPs, ips...), append(ni.IPv4Prefixes, prefixes...)
 	return err
 }
@@ -122,7 +128,7 @@ func (c *change) assignIPv6(ni *record.NetworkInterface, subnet record.Subnet, w
 	if subnet.IPv6 != nil {
 		cidr = subnet.IPv6.CIDR
 	}
-	ips, prefixes, err := c.assign(ni.ID, subnet.ID, cidr, want)
+	ips, prefixes, err := c.assignAddresses(ni.ID, subnet.ID, cidr, want)
 	ni.IPv6IPs, ni.IPv6Prefixes = append(ni.IPv6IPs, ips...), append(ni.IPv6Prefixes, prefixes...)
 	return err
 }
@@ -138,10 +144,12 @@ func (s *Service) interfaceAddressHandlers() []wire.Handler {
 }
 
 // AssignPrivateIpAddresses gives a network interface more IPv4 addresses or prefixes.
-func (s *Service) AssignPrivateIpAddresses(ctx context.Context, in *ec2.AssignPrivateIpAddressesInput) (*ec2.AssignPrivateIpAddressesOutput, error) {
+func (s *Service) AssignPrivateIpAddresses(ctx context.Context, in *ec2.AssignPrivateIpAddressesInput) (
+	*ec2.AssignPrivateIpAddressesOutput, error) {
 	out := &ec2.AssignPrivateIpAddressesOutput{NetworkInterfaceId: in.NetworkInterfaceId}
-	return out, s.write(ctx, nil, func(c *change) error {
-		want := addressing{in.PrivateIpAddresses, in.Ipv4Prefixes, in.SecondaryPrivateIpAddressCount, in.Ipv4PrefixCount}
+	return out, s.applyChange(ctx, nil, func(c *change) error {
+		want := addressing{in.PrivateIpAddresses, in.Ipv4Prefixes, in.SecondaryPrivateIpAddressCount,
+			in.Ipv4PrefixCount}
 		if err := exclusive(want); err != nil {
 			return err
 		}
@@ -149,7 +157,7 @@ func (s *Service) AssignPrivateIpAddresses(ctx context.Context, in *ec2.AssignPr
 			return missing("secondaryPrivateIpAddressCount")
 		}
 		return c.editInterface(in.NetworkInterfaceId, func(r *record.NetworkInterface) error {
-			subnet, err := s.subnets.value(c.scope, &r.SubnetID)
+			subnet, err := s.subnets.getRecord(c.scope, &r.SubnetID)
 			if err != nil {
 				return err
 			}
@@ -165,9 +173,11 @@ func (s *Service) AssignPrivateIpAddresses(ctx context.Context, in *ec2.AssignPr
 			if err := c.fitsHolder(*r); err != nil {
 				return err
 			}
-			out.AssignedPrivateIpAddresses, out.AssignedIpv4Prefixes = []types.AssignedPrivateIpAddress{}, viewIPv4Prefixes(r.IPv4Prefixes[prefixes:])
+			out.AssignedPrivateIpAddresses, out.AssignedIpv4Prefixes = []types.AssignedPrivateIpAddress{},
+				viewIPv4Prefixes(r.IPv4Prefixes[prefixes:])
 			for _, ip := range r.PrivateIPs[had:] {
-				out.AssignedPrivateIpAddresses = append(out.AssignedPrivateIpAddresses, types.AssignedPrivateIpAddress{PrivateIpAddress: aws.String(ip)})
+				out.AssignedPrivateIpAddresses = append(out.AssignedPrivateIpAddresses,
+					types.AssignedPrivateIpAddress{PrivateIpAddress: aws.String(ip)})
 			}
 			return nil
 		})
@@ -181,14 +191,15 @@ func (c *change) takeOver(to record.NetworkInterface, addresses []string) error 
 		if err != nil {
 			return invalid("invalid value for parameter address: %s", a)
 		}
-		owner := c.booked(to.SubnetID, ip)
+		owner := c.findAddressUser(to.SubnetID, ip)
 		if owner == "" || owner == to.ID {
 			continue
 		}
 		if err := c.editInterface(&owner, func(r *record.NetworkInterface) error {
 			i := slices.Index(r.PrivateIPs, ip.String())
 			if i < 1 {
-				return wire.Errorf("InvalidIPAddress.InUse", "Address %s is in use.", ip) // as primary address, or in a prefix
+				// as primary address, or in a prefix
+				return wire.Errorf("InvalidIPAddress.InUse", "Address %s is in use.", ip)
 			}
 			r.PrivateIPs = slices.Delete(r.PrivateIPs, i, i+1)
 			if err := c.dissociate(r.ID, []string{a}); err != nil {
@@ -203,14 +214,16 @@ func (c *change) takeOver(to record.NetworkInterface, addresses []string) error 
 }
 
 // UnassignPrivateIpAddresses takes secondary IPv4 addresses and prefixes from a network interface.
-func (s *Service) UnassignPrivateIpAddresses(ctx context.Context, in *ec2.UnassignPrivateIpAddressesInput) (*ec2.UnassignPrivateIpAddressesOutput, error) {
-	return &ec2.UnassignPrivateIpAddressesOutput{}, s.write(ctx, nil, func(c *change) error {
+func (s *Service) UnassignPrivateIpAddresses(ctx context.Context, in *ec2.UnassignPrivateIpAddressesInput) (
+	*ec2.UnassignPrivateIpAddressesOutput, error) {
+	return &ec2.UnassignPrivateIpAddressesOutput{}, s.applyChange(ctx, nil, func(c *change) error {
 		if len(in.PrivateIpAddresses)+len(in.Ipv4Prefixes) == 0 {
 			return missing("privateIpAddress")
 		}
 		return c.editInterface(in.NetworkInterfaceId, func(r *record.NetworkInterface) error {
 			if slices.Contains(in.PrivateIpAddresses, r.PrivateIPs[0]) {
-				return invalid("Cannot unassign the primary private IP address %s of network interface '%s'.", r.PrivateIPs[0], r.ID)
+				return invalid("Cannot unassign the primary private IP address %s of network interface '%s'.",
+					r.PrivateIPs[0], r.ID)
 			}
 			if err := c.dissociate(r.ID, in.PrivateIpAddresses); err != nil {
 				return err
@@ -221,7 +234,8 @@ func (s *Service) UnassignPrivateIpAddresses(ctx context.Context, in *ec2.Unassi
 }
 
 // unassign takes addresses and prefixes of one family from an interface; it must have them all.
-func (c *change) unassign(r *record.NetworkInterface, hasAddresses, hasPrefixes *[]string, addresses, prefixes []string) error {
+func (c *change) unassign(r *record.NetworkInterface, hasAddresses, hasPrefixes *[]string, addresses,
+	prefixes []string) error {
 	for _, give := range []struct {
 		has   *[]string
 		takes []string
@@ -238,15 +252,16 @@ func (c *change) unassign(r *record.NetworkInterface, hasAddresses, hasPrefixes 
 }
 
 // AssignIpv6Addresses gives a network interface IPv6 addresses or prefixes.
-func (s *Service) AssignIpv6Addresses(ctx context.Context, in *ec2.AssignIpv6AddressesInput) (*ec2.AssignIpv6AddressesOutput, error) {
+func (s *Service) AssignIpv6Addresses(ctx context.Context, in *ec2.AssignIpv6AddressesInput) (
+	*ec2.AssignIpv6AddressesOutput, error) {
 	out := &ec2.AssignIpv6AddressesOutput{NetworkInterfaceId: in.NetworkInterfaceId}
-	return out, s.write(ctx, nil, func(c *change) error {
+	return out, s.applyChange(ctx, nil, func(c *change) error {
 		want := addressing{in.Ipv6Addresses, in.Ipv6Prefixes, in.Ipv6AddressCount, in.Ipv6PrefixCount}
 		if err := exclusive(want); err != nil {
 			return err
 		}
 		return c.editInterface(in.NetworkInterfaceId, func(r *record.NetworkInterface) error {
-			subnet, err := s.subnets.value(c.scope, &r.SubnetID)
+			subnet, err := s.subnets.getRecord(c.scope, &r.SubnetID)
 			if err != nil {
 				return err
 			}
@@ -254,7 +269,7 @@ func (s *Service) AssignIpv6Addresses(ctx context.Context, in *ec2.AssignIpv6Add
 			if err := s.subnets.require(c, subnet.ID); err != nil {
 				return err
 			}
-			c.touch(r.VPCID)
+			c.touchVPC(r.VPCID)
 			had, prefixes := len(r.IPv6IPs), len(r.IPv6Prefixes)
 			err = c.assignIPv6(r, subnet, want)
 			out.AssignedIpv6Addresses, out.AssignedIpv6Prefixes = r.IPv6IPs[had:], r.IPv6Prefixes[prefixes:]
@@ -267,8 +282,9 @@ func (s *Service) AssignIpv6Addresses(ctx context.Context, in *ec2.AssignIpv6Add
 }
 
 // UnassignIpv6Addresses takes IPv6 addresses and prefixes from a network interface.
-func (s *Service) UnassignIpv6Addresses(ctx context.Context, in *ec2.UnassignIpv6AddressesInput) (*ec2.UnassignIpv6AddressesOutput, error) {
-	err := s.write(ctx, nil, func(c *change) error {
+func (s *Service) UnassignIpv6Addresses(ctx context.Context, in *ec2.UnassignIpv6AddressesInput) (
+	*ec2.UnassignIpv6AddressesOutput, error) {
+	err := s.applyChange(ctx, nil, func(c *change) error {
 		if len(in.Ipv6Addresses)+len(in.Ipv6Prefixes) == 0 {
 			return missing("ipv6Addresses")
 		}
@@ -276,5 +292,6 @@ func (s *Service) UnassignIpv6Addresses(ctx context.Context, in *ec2.UnassignIpv
 			return c.unassign(r, &r.IPv6IPs, &r.IPv6Prefixes, in.Ipv6Addresses, in.Ipv6Prefixes)
 		})
 	})
-	return &ec2.UnassignIpv6AddressesOutput{NetworkInterfaceId: in.NetworkInterfaceId, UnassignedIpv6Addresses: in.Ipv6Addresses, UnassignedIpv6Prefixes: in.Ipv6Prefixes}, err
+	return &ec2.UnassignIpv6AddressesOutput{NetworkInterfaceId: in.NetworkInterfaceId,
+		UnassignedIpv6Addresses: in.Ipv6Addresses, UnassignedIpv6Prefixes: in.Ipv6Prefixes}, err
 }

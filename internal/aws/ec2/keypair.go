@@ -37,15 +37,17 @@ func (s *Service) keyPairKind() kind[record.KeyPair, types.KeyPairInfo] {
 		table: record.KeyPairs(s.store),
 		view: func(in scope, r record.KeyPair) v {
 			return v{
-				CreateTime: aws.Time(r.CreatedAt), KeyFingerprint: aws.String(r.Fingerprint), KeyName: aws.String(r.Name),
-				KeyPairId: aws.String(r.ID), KeyType: r.Type, PublicKey: aws.String(r.PublicKey), Tags: s.tagSet(in, r.ID),
+				CreateTime: aws.Time(r.CreatedAt), KeyFingerprint: aws.String(r.Fingerprint),
+				KeyName:   aws.String(r.Name),
+				KeyPairId: aws.String(r.ID), KeyType: r.Type, PublicKey: aws.String(r.PublicKey),
+				Tags: s.listTagSet(in, r.ID),
 			}
 		},
 		tagged: func(x v) []types.Tag { return x.Tags },
 		filters: filters[v]{
-			"key-pair-id": text(func(x v) *string { return x.KeyPairId }),
-			"fingerprint": text(func(x v) *string { return x.KeyFingerprint }),
-			"key-name":    text(func(x v) *string { return x.KeyName }),
+			"key-pair-id": stringFilter(func(x v) *string { return x.KeyPairId }),
+			"fingerprint": stringFilter(func(x v) *string { return x.KeyFingerprint }),
+			"key-name":    stringFilter(func(x v) *string { return x.KeyName }),
 		},
 	}
 }
@@ -65,8 +67,11 @@ func (c *change) newKeyPair(id string, name *string, key record.KeyPair) error {
 		return err
 	}
 	key.EC2Resource, key.Name = c.identity(id, nil), *name
-	c.add("keyname/"+*name, &pending{op: func() store.Op { return c.s.keyNames.CreateOp(claim, record.KeyPairName{KeyPairID: key.ID}) }})
-	c.s.keyPairs.create(c, key)
+	c.add("keyname/"+*name, &pending{op: func() store.Op {
+		return c.s.keyNames.CreateOp(claim,
+			record.KeyPairName{KeyPairID: key.ID})
+	}})
+	c.s.keyPairs.createRecord(c, key)
 	return nil
 }
 
@@ -89,13 +94,15 @@ func (s *Service) CreateKeyPair(ctx context.Context, in *ec2.CreateKeyPairInput)
 	if err != nil {
 		return nil, err
 	}
-	out, err := create(ctx, s, s.keyPairs, creation{dryRun: in.DryRun, tags: in.TagSpecifications}, func(c *change, id string) error {
-		return c.newKeyPair(id, in.KeyName, key)
-	})
+	out, err := createResource(ctx, s, s.keyPairs, creation{dryRun: in.DryRun, tags: in.TagSpecifications},
+		func(c *change, id string) error {
+			return c.newKeyPair(id, in.KeyName, key)
+		})
 	if err != nil {
 		return nil, err
 	}
-	return &ec2.CreateKeyPairOutput{KeyFingerprint: out.KeyFingerprint, KeyMaterial: aws.String(private), KeyName: out.KeyName, KeyPairId: out.KeyPairId, Tags: out.Tags}, nil
+	return &ec2.CreateKeyPairOutput{KeyFingerprint: out.KeyFingerprint, KeyMaterial: aws.String(private),
+		KeyName: out.KeyName, KeyPairId: out.KeyPairId, Tags: out.Tags}, nil
 }
 
 // generateKey makes a key pair: the row and the private half in PEM. The fingerprint of an RSA key that AWS made is
@@ -113,8 +120,9 @@ func generateKey(kind types.KeyType) (record.KeyPair, string, error) {
 			return record.KeyPair{}, "", fmt.Errorf("encode an RSA key: %w", err)
 		}
 		digest := sha1.Sum(der)
-		key, err := publicHalf(types.KeyTypeRsa, private.Public(), colons(digest[:]))
-		return key, string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(private)})), err
+		key, err := publicHalf(types.KeyTypeRsa, private.Public(), formatFingerprint(digest[:]))
+		return key, string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY",
+			Bytes: x509.MarshalPKCS1PrivateKey(private)})), err
 	case types.KeyTypeEd25519:
 		public, private, err := ed25519.GenerateKey(rand.Reader)
 		if err != nil {
@@ -140,11 +148,12 @@ func publicHalf(kind types.KeyType, public crypto.PublicKey, fingerprint string)
 		digest := sha256.Sum256(key.Marshal())
 		fingerprint = base64.StdEncoding.EncodeToString(digest[:])
 	}
-	return record.KeyPair{Type: kind, Fingerprint: fingerprint, PublicKey: strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))}, nil
+	return record.KeyPair{Type: kind, Fingerprint: fingerprint,
+		PublicKey: strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))}, nil
 }
 
-// colons is a digest in the form 1f:51:ae:…
-func colons(digest []byte) string {
+// formatFingerprint is a digest in the form 1f:51:ae:…
+func formatFingerprint(digest []byte) string {
 	parts := make([]string, len(digest))
 	for i, b := range digest {
 		parts[i] = fmt.Sprintf("%02x", b)
@@ -152,7 +161,8 @@ func colons(digest []byte) string {
 	return strings.Join(parts, ":")
 }
 
-// ImportKeyPair registers the public half of a key pair that its owner made: in OpenSSH's form, as DER in base64, or PEM.
+// ImportKeyPair registers the public half of a key pair that its owner made: in OpenSSH's form, as DER in base64, or
+// PEM.
 func (s *Service) ImportKeyPair(ctx context.Context, in *ec2.ImportKeyPairInput) (*ec2.ImportKeyPairOutput, error) {
 	if len(in.PublicKeyMaterial) == 0 {
 		return nil, missing("publicKeyMaterial")
@@ -161,13 +171,15 @@ func (s *Service) ImportKeyPair(ctx context.Context, in *ec2.ImportKeyPairInput)
 	if err != nil {
 		return nil, err
 	}
-	out, err := create(ctx, s, s.keyPairs, creation{dryRun: in.DryRun, tags: in.TagSpecifications}, func(c *change, id string) error {
-		return c.newKeyPair(id, in.KeyName, key)
-	})
+	out, err := createResource(ctx, s, s.keyPairs, creation{dryRun: in.DryRun, tags: in.TagSpecifications},
+		func(c *change, id string) error {
+			return c.newKeyPair(id, in.KeyName, key)
+		})
 	if err != nil {
 		return nil, err
 	}
-	return &ec2.ImportKeyPairOutput{KeyFingerprint: out.KeyFingerprint, KeyName: out.KeyName, KeyPairId: out.KeyPairId, Tags: out.Tags}, nil
+	return &ec2.ImportKeyPairOutput{KeyFingerprint: out.KeyFingerprint, KeyName: out.KeyName, KeyPairId: out.KeyPairId,
+		Tags: out.Tags}, nil
 }
 
 // importKey reads a public key. The fingerprint of an imported RSA key is the MD5 digest of its DER form.
@@ -179,14 +191,15 @@ func importKey(material []byte) (record.KeyPair, error) {
 	switch public := public.(type) {
 	case *rsa.PublicKey:
 		if bits := public.N.BitLen(); bits != 1024 && bits != 2048 && bits != 4096 {
-			return record.KeyPair{}, wire.Errorf("InvalidKey.Format", "RSA keys must be 1024, 2048 or 4096 bits long; this one has %d.", bits)
+			return record.KeyPair{}, wire.Errorf("InvalidKey.Format",
+				"RSA keys must be 1024, 2048 or 4096 bits long; this one has %d.", bits)
 		}
 		der, err := x509.MarshalPKIXPublicKey(public)
 		if err != nil {
 			return record.KeyPair{}, fmt.Errorf("encode a public key: %w", err)
 		}
 		digest := md5.Sum(der)
-		return publicHalf(types.KeyTypeRsa, public, colons(digest[:]))
+		return publicHalf(types.KeyTypeRsa, public, formatFingerprint(digest[:]))
 	case ed25519.PublicKey:
 		return publicHalf(types.KeyTypeEd25519, public, "")
 	}
@@ -218,12 +231,13 @@ func (s *Service) keyNamed(in scope, name string) (record.KeyPair, error) {
 	if err != nil {
 		return record.KeyPair{}, err
 	}
-	return s.keyPairs.value(in, &row.Value.KeyPairID)
+	return s.keyPairs.getRecord(in, &row.Value.KeyPairID)
 }
 
 // DescribeKeyPairs lists key pairs.
-func (s *Service) DescribeKeyPairs(ctx context.Context, in *ec2.DescribeKeyPairsInput) (*ec2.DescribeKeyPairsOutput, error) {
-	sc, err := s.scope(ctx)
+func (s *Service) DescribeKeyPairs(ctx context.Context, in *ec2.DescribeKeyPairsInput) (*ec2.DescribeKeyPairsOutput,
+	error) {
+	sc, err := s.requestScope(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -247,11 +261,11 @@ func (s *Service) DescribeKeyPairs(ctx context.Context, in *ec2.DescribeKeyPairs
 // DeleteKeyPair deletes a key pair. One that does not exist is no error.
 func (s *Service) DeleteKeyPair(ctx context.Context, in *ec2.DeleteKeyPairInput) (*ec2.DeleteKeyPairOutput, error) {
 	out := &ec2.DeleteKeyPairOutput{Return: aws.Bool(true)}
-	return out, s.write(ctx, in.DryRun, func(c *change) error {
+	return out, s.applyChange(ctx, in.DryRun, func(c *change) error {
 		id := aws.ToString(in.KeyPairId)
 		switch {
 		case id != "":
-			if err := s.keyPairs.valid(id); err != nil {
+			if err := s.keyPairs.validate(id); err != nil {
 				return err
 			}
 		case aws.ToString(in.KeyName) != "":
@@ -269,11 +283,14 @@ func (s *Service) DeleteKeyPair(ctx context.Context, in *ec2.DeleteKeyPairInput)
 		if _, err := s.keyPairs.table.Get(c, c.key(id)); errors.Is(err, store.ErrNotFound) {
 			return nil
 		}
-		key, err := s.keyPairs.remove(c, id)
+		key, err := s.keyPairs.deleteRecord(c, id)
 		if err != nil {
 			return err
 		}
-		c.add("keyname/"+key.Name, &pending{op: func() store.Op { return s.keyNames.RemoveOp(store.Key(c.account, c.region, key.Name)) }})
+		c.add("keyname/"+key.Name, &pending{op: func() store.Op {
+			return s.keyNames.RemoveOp(store.Key(c.account,
+				c.region, key.Name))
+		}})
 		out.KeyPairId = aws.String(id)
 		return nil
 	})

@@ -24,7 +24,8 @@ func TestKeyPairs(t *testing.T) {
 	ctx := w.ctx()
 	for _, kind := range []types.KeyType{types.KeyTypeRsa, types.KeyTypeEd25519} {
 		name := "my-" + string(kind)
-		made := must[*ec2.CreateKeyPairOutput](t)(w.CreateKeyPair(ctx, &ec2.CreateKeyPairInput{KeyName: &name, KeyType: kind}))
+		made := must[*ec2.CreateKeyPairOutput](t)(w.CreateKeyPair(ctx, &ec2.CreateKeyPairInput{KeyName: &name,
+			KeyType: kind}))
 		like(t, made.KeyPairId, "key-")
 		private, err := ssh.ParseRawPrivateKey([]byte(*made.KeyMaterial))
 		if err != nil {
@@ -54,8 +55,10 @@ func TestKeyPairs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found := must[*ec2.DescribeKeyPairsOutput](t)(w.DescribeKeyPairs(ctx, &ec2.DescribeKeyPairsInput{KeyNames: []string{name}, IncludePublicKey: aws.Bool(true)})).KeyPairs
-		if want := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey()))); len(found) != 1 || *found[0].PublicKey != want || found[0].KeyType != kind {
+		found := must[*ec2.DescribeKeyPairsOutput](t)(w.DescribeKeyPairs(ctx,
+			&ec2.DescribeKeyPairsInput{KeyNames: []string{name}, IncludePublicKey: aws.Bool(true)})).KeyPairs
+		if want := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey()))); len(found) != 1 ||
+			*found[0].PublicKey != want || found[0].KeyType != kind {
 			t.Errorf("described %+v, want the public key %s", found, want)
 		}
 	}
@@ -64,7 +67,8 @@ func TestKeyPairs(t *testing.T) {
 	}
 
 	must[*ec2.DeleteKeyPairOutput](t)(w.DeleteKeyPair(ctx, &ec2.DeleteKeyPairInput{KeyName: aws.String("my-rsa")}))
-	must[*ec2.DeleteKeyPairOutput](t)(w.DeleteKeyPair(ctx, &ec2.DeleteKeyPairInput{KeyName: aws.String("my-rsa")})) // again: no error
+	// again: no error
+	must[*ec2.DeleteKeyPairOutput](t)(w.DeleteKeyPair(ctx, &ec2.DeleteKeyPairInput{KeyName: aws.String("my-rsa")}))
 	public, _, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -73,8 +77,10 @@ func TestKeyPairs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	imported := must[*ec2.ImportKeyPairOutput](t)(w.ImportKeyPair(ctx, &ec2.ImportKeyPairInput{KeyName: aws.String("my-rsa"), PublicKeyMaterial: ssh.MarshalAuthorizedKey(own)}))
-	found := must[*ec2.DescribeKeyPairsOutput](t)(w.DescribeKeyPairs(ctx, &ec2.DescribeKeyPairsInput{Filters: []types.Filter{filter("fingerprint", *imported.KeyFingerprint)}})).KeyPairs
+	imported := must[*ec2.ImportKeyPairOutput](t)(w.ImportKeyPair(ctx,
+		&ec2.ImportKeyPairInput{KeyName: aws.String("my-rsa"), PublicKeyMaterial: ssh.MarshalAuthorizedKey(own)}))
+	found := must[*ec2.DescribeKeyPairsOutput](t)(w.DescribeKeyPairs(ctx,
+		&ec2.DescribeKeyPairsInput{Filters: []types.Filter{filter("fingerprint", *imported.KeyFingerprint)}})).KeyPairs
 	if len(found) != 1 || found[0].PublicKey != nil || found[0].KeyType != types.KeyTypeEd25519 {
 		t.Errorf("imported %+v", found)
 	}

@@ -42,8 +42,8 @@ type naming struct {
 
 var hexDigits = regexp.MustCompile(`^([0-9a-f]{8}|[0-9a-f]{17})$`)
 
-// valid refuses an id that cannot be one of this kind.
-func (n naming) valid(id string) error {
+// validate refuses an id that cannot be one of this kind.
+func (n naming) validate(id string) error {
 	digits, ok := strings.CutPrefix(id, n.prefix)
 	form := n.form
 	if form == nil {
@@ -72,7 +72,7 @@ func (n naming) missing(ids ...string) error {
 
 // get is the resource with that id, or AWS's error about it.
 func (k kind[R, V]) get(in scope, id string) (store.Row[R], error) {
-	if err := k.valid(id); err != nil {
+	if err := k.validate(id); err != nil {
 		return store.Row[R]{}, err
 	}
 	row, err := k.table.Get(in, in.key(id))
@@ -82,15 +82,15 @@ func (k kind[R, V]) get(in scope, id string) (store.Row[R], error) {
 	return row, err
 }
 
-// value is get for those who need no revision.
-func (k kind[R, V]) value(in scope, id *string) (R, error) {
+// getRecord is get for those who need no revision.
+func (k kind[R, V]) getRecord(in scope, id *string) (R, error) {
 	row, err := k.get(in, aws.ToString(id))
 	return row.Value, err
 }
 
 // list is every resource of the kind that fits; all of them when fits is nil.
 func (k kind[R, V]) list(in scope, fits func(R) bool) ([]R, error) {
-	rows, err := k.table.List(in, in.prefix())
+	rows, err := k.table.List(in, in.keyPrefix())
 	if err != nil {
 		return nil, err
 	}
@@ -103,33 +103,33 @@ func (k kind[R, V]) list(in scope, fits func(R) bool) ([]R, error) {
 	return found, nil
 }
 
-// any reports whether a resource of the kind fits.
-func (k kind[R, V]) any(in scope, fits func(R) bool) (bool, error) {
+// hasMatch reports whether a resource of the kind fits.
+func (k kind[R, V]) hasMatch(in scope, fits func(R) bool) (bool, error) {
 	found, err := k.list(in, fits)
 	return len(found) > 0, err
 }
 
 // anyKind is a kind when its types do not matter.
 type anyKind interface {
-	names() naming
+	idFormat() naming
 	// exists is AWS's error about an id that does not exist.
-	exists(in scope, id string) error
+	checkExists(in scope, id string) error
 	// present adds to c that the resource is still there.
 	present(c *change, id string) error
 	// vpcOf is the VPC of the resource; empty when it has none or does not exist.
-	vpcOf(in scope, id string) string
+	resolveVPC(in scope, id string) string
 }
 
-func (k kind[R, V]) names() naming { return k.naming }
+func (k kind[R, V]) idFormat() naming { return k.naming }
 
-func (k kind[R, V]) exists(in scope, id string) error {
+func (k kind[R, V]) checkExists(in scope, id string) error {
 	_, err := k.get(in, id)
 	return err
 }
 
 func (k kind[R, V]) present(c *change, id string) error { return k.require(c, id) }
 
-func (k kind[R, V]) vpcOf(in scope, id string) string {
+func (k kind[R, V]) resolveVPC(in scope, id string) string {
 	if k.vpc == nil {
 		return ""
 	}
@@ -140,10 +140,10 @@ func (k kind[R, V]) vpcOf(in scope, id string) string {
 	return k.vpc(row.Value)
 }
 
-// kindOf is the kind of the resource with that id.
-func (s *Service) kindOf(id string) (anyKind, bool) {
-	kinds := s.kinds()
-	i := slices.IndexFunc(kinds, func(k anyKind) bool { return k.names().valid(id) == nil })
+// kindForID is the kind of the resource with that id.
+func (s *Service) kindForID(id string) (anyKind, bool) {
+	kinds := s.resourceKinds()
+	i := slices.IndexFunc(kinds, func(k anyKind) bool { return k.idFormat().validate(id) == nil })
 	if i < 0 {
 		return nil, false
 	}

@@ -25,8 +25,8 @@ var reservationNames = naming{prefix: "r-"}
 const (
 	// maxInstances is how many instances an account may have in a region.
 	maxInstances = 20000
-	// launchesPerChange and instancesPerChange keep a transaction within what any etcd takes (128 operations, of which a launch
-	// needs up to ten and a stop three); a larger request is several of them.
+	// launchesPerChange and instancesPerChange keep a transaction within what any etcd takes (128 operations, of which
+	// a launch needs up to ten and a stop three); a larger request is several of them.
 	launchesPerChange  = 10
 	instancesPerChange = 40
 )
@@ -39,7 +39,8 @@ func (s *Service) launchHandlers() []wire.Handler {
 }
 
 // runTargets are what a launch touches and creates.
-func (s *Service) runTargets(ctx context.Context, action string, request *ec2.RunInstancesInput) ([]wire.Target, error) {
+func (s *Service) runTargets(ctx context.Context, action string, request *ec2.RunInstancesInput) ([]wire.Target,
+	error) {
 	in, err := scopeOf(ctx)
 	if err != nil {
 		return nil, err
@@ -50,7 +51,7 @@ func (s *Service) runTargets(ctx context.Context, action string, request *ec2.Ru
 // RunInstances launches instances: it records what is wanted, and internal/host/machine boots them.
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_RunInstances.html
 func (s *Service) RunInstances(ctx context.Context, in *ec2.RunInstancesInput) (*ec2.RunInstancesOutput, error) {
-	sc, err := s.scope(ctx)
+	sc, err := s.requestScope(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -58,11 +59,12 @@ func (s *Service) RunInstances(ctx context.Context, in *ec2.RunInstancesInput) (
 	if err != nil {
 		return nil, err
 	}
-	launched, err := s.launch(sc, l)
+	launched, err := s.launchInstances(sc, l)
 	if err != nil {
 		return nil, err
 	}
-	out := &ec2.RunInstancesOutput{Groups: []types.GroupIdentifier{}, OwnerId: aws.String(sc.account), Instances: []types.Instance{}}
+	out := &ec2.RunInstancesOutput{Groups: []types.GroupIdentifier{}, OwnerId: aws.String(sc.account),
+		Instances: []types.Instance{}}
 	if len(launched) > 0 {
 		out.ReservationId, out.RequesterId = aws.String(launched[0].ReservationID), optional(launched[0].RequesterID)
 	}
@@ -74,10 +76,10 @@ func (s *Service) RunInstances(ctx context.Context, in *ec2.RunInstancesInput) (
 	return out, err
 }
 
-// launch carries a launch out, if the caller may do all that it does: as many instances as there is room for, up to
-// the most that are wanted, or none when there is not room for the least. Under a client token that has been seen, it
-// is what was launched then.
-func (s *Service) launch(in scope, l *launch) ([]record.Instance, error) {
+// launchInstances carries a launch out, if the caller may do all that it does: as many instances as there is room for,
+// up to the most that are wanted, or none when there is not room for the least. Under a client token that has been
+// seen, it is what was launched then.
+func (s *Service) launchInstances(in scope, l *launch) ([]record.Instance, error) {
 	if err := s.mayLaunch(in, l); err != nil {
 		return nil, err
 	}
@@ -87,7 +89,7 @@ func (s *Service) launch(in scope, l *launch) ([]record.Instance, error) {
 		var now string
 		var there, fresh []record.Instance
 		done := false
-		err := s.commit(in, l.request.DryRun, func(c *change) (err error) {
+		err := s.commitPlan(in, l.request.DryRun, func(c *change) (err error) {
 			now, fresh, done = cmp.Or(reservation, newID(reservationNames.prefix)), nil, false
 			if there, now, err = c.reserve(l, now, reservation != ""); err != nil {
 				return err
@@ -116,12 +118,12 @@ func (s *Service) launch(in scope, l *launch) ([]record.Instance, error) {
 	}
 }
 
-// reserve is the reservation of a launch and the instances that are in it already: those of an earlier attempt under the same client token,
-// or, when the launch goes on, of its earlier changes.
+// reserve is the reservation of a launch and the instances that are in it already: those of an earlier attempt under
+// the same client token, or, when the launch goes on, of its earlier changes.
 func (c *change) reserve(l *launch, id string, goesOn bool) (there []record.Instance, reservation string, err error) {
 	token := aws.ToString(l.request.ClientToken)
 	if !goesOn {
-		prior, err := c.once(&token, reservationNames, id, l.asked)
+		prior, err := c.checkClientToken(&token, reservationNames, id, l.asked)
 		if err != nil {
 			return nil, "", err
 		}
@@ -155,7 +157,7 @@ func (s *Service) takeDown(in scope, launched []record.Instance) error {
 		ids = append(ids, r.ID)
 	}
 	for some := range slices.Chunk(ids, instancesPerChange) {
-		if err := s.commit(in, nil, func(c *change) error {
+		if err := s.commitPlan(in, nil, func(c *change) error {
 			return c.eachInstance(some, func(r *record.Instance, _ types.InstanceStateName) error {
 				c.terminate(r, "Server.InternalError", "Launch of the reservation failed", "Server.InternalError")
 				return nil
@@ -169,14 +171,17 @@ func (s *Service) takeDown(in scope, launched []record.Instance) error {
 
 // launchSome adds up to n instances of a launch to the change, of which some are there.
 func (c *change) launchSome(l *launch, reservation string, there, n int) ([]record.Instance, error) {
-	all, err := c.s.instances.table.List(c, c.prefix())
+	all, err := c.s.instances.table.List(c, c.keyPrefix())
 	if err != nil {
 		return nil, err
 	}
 	if len(all)+max(l.least-there, 1) > maxInstances {
-		return nil, wire.Errorf("InstanceLimitExceeded", "You have requested more instances (%d) than your current instance limit of %d allows for the specified instance type. Please visit http://aws.amazon.com/contact-us/ec2-request to request an adjustment to this limit.", len(all)+l.least-there, maxInstances)
+		return nil, wire.Errorf("InstanceLimitExceeded",
+			"You have requested more instances (%d) than your current instance limit of %d allows for the specified "+
+				"instance type. Please visit http://aws.amazon.com/contact-us/ec2-request to request an adjustment "+
+				"to this limit.", len(all)+l.least-there, maxInstances)
 	}
-	ports, err := c.plug(l)
+	ports, err := c.resolvePorts(l)
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +211,8 @@ func (c *change) launchSome(l *launch, reservation string, there, n int) ([]reco
 }
 
 func insufficientAddresses() error {
-	return wire.Errorf("InsufficientFreeAddressesInSubnet", "The specified subnet does not have enough free addresses to satisfy the request.")
+	return wire.Errorf("InsufficientFreeAddressesInSubnet",
+		"The specified subnet does not have enough free addresses to satisfy the request.")
 }
 
 // launchOne adds one instance with its network interfaces and volumes to the change.
@@ -279,7 +285,7 @@ func (c *change) launchOne(l *launch, ports []port, reservation string, index in
 		}
 	}
 	for i, p := range ports {
-		if err := c.plugIn(&r, p, l, i == 0 && len(ports) == 1); err != nil {
+		if err := c.attachPort(&r, p, l, i == 0 && len(ports) == 1); err != nil {
 			return r, err
 		}
 	}
@@ -287,7 +293,7 @@ func (c *change) launchOne(l *launch, ports []port, reservation string, index in
 		volume := v.row
 		volume.EC2Resource = c.identity(newID(c.s.volumes.prefix), nil)
 		volume.AvailabilityZone, volume.InstanceID = r.AvailabilityZone, r.ID
-		c.s.volumes.create(c, volume)
+		c.s.volumes.createRecord(c, volume)
 		r.BlockDevices = append(r.BlockDevices, record.InstanceBlockDevice{
 			DeviceName: v.device, VolumeID: volume.ID, DeleteOnTermination: v.deleteOnTermination, AttachedAt: now,
 		})
@@ -302,7 +308,8 @@ func (c *change) launchOne(l *launch, ports []port, reservation string, index in
 	}
 	system := map[string]string{}
 	if l.template.TemplateID != "" {
-		system["aws:ec2launchtemplate:id"], system["aws:ec2launchtemplate:version"] = r.LaunchTemplateID, r.LaunchTemplateVersion
+		system["aws:ec2launchtemplate:id"], system["aws:ec2launchtemplate:version"] = r.LaunchTemplateID,
+			r.LaunchTemplateVersion
 	}
 	if l.fleet != "" {
 		system["aws:ec2:fleet-id"] = l.fleet
@@ -310,7 +317,7 @@ func (c *change) launchOne(l *launch, ports []port, reservation string, index in
 	if err := c.tagLaunched(types.ResourceTypeInstance, r.ID, l, system); err != nil {
 		return r, err
 	}
-	c.s.instances.create(c, r)
+	c.s.instances.createRecord(c, r)
 	return r, nil
 }
 

@@ -27,24 +27,37 @@ func TestLaunchFromATemplate(t *testing.T) {
 	w.profile("nodes", "node-role")
 	userData := base64.StdEncoding.EncodeToString([]byte("#!/bin/bash\n/etc/eks/bootstrap.sh ironman\n"))
 	data := types.RequestLaunchTemplateData{
-		ImageId: s("resolve:ssm:/aws/service/eks/optimized-ami/1.35/amazon-linux-2023/x86_64/standard/recommended/image_id"), InstanceType: "m5.large", UserData: &userData,
+		ImageId: s(
+			"resolve:ssm:/aws/service/eks/optimized-ami/1.35/amazon-linux-2023/x86_64/standard/recommended/image_id"),
+		InstanceType: "m5.large", UserData: &userData,
 		IamInstanceProfile: &types.LaunchTemplateIamInstanceProfileSpecificationRequest{Name: s("nodes")},
-		MetadataOptions:    &types.LaunchTemplateInstanceMetadataOptionsRequest{HttpTokens: "required", HttpPutResponseHopLimit: aws.Int32(2), InstanceMetadataTags: "enabled"},
-		BlockDeviceMappings: []types.LaunchTemplateBlockDeviceMappingRequest{{DeviceName: s("/dev/xvda"), Ebs: &types.LaunchTemplateEbsBlockDeviceRequest{
-			VolumeSize: aws.Int32(80), VolumeType: "gp3", Iops: aws.Int32(4000), Throughput: aws.Int32(250), DeleteOnTermination: aws.Bool(true), Encrypted: aws.Bool(true),
-		}}},
-		NetworkInterfaces: []types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest{{DeviceIndex: aws.Int32(0), SubnetId: &subnet, Groups: []string{group, other}, AssociatePublicIpAddress: aws.Bool(false)}},
+		MetadataOptions: &types.LaunchTemplateInstanceMetadataOptionsRequest{HttpTokens: "required",
+			HttpPutResponseHopLimit: aws.Int32(2), InstanceMetadataTags: "enabled"},
+		BlockDeviceMappings: []types.LaunchTemplateBlockDeviceMappingRequest{{DeviceName: s("/dev/xvda"),
+			Ebs: &types.LaunchTemplateEbsBlockDeviceRequest{
+				VolumeSize: aws.Int32(80), VolumeType: "gp3", Iops: aws.Int32(4000), Throughput: aws.Int32(250),
+				DeleteOnTermination: aws.Bool(true), Encrypted: aws.Bool(true),
+			}}},
+		NetworkInterfaces: []types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest{
+			{DeviceIndex: aws.Int32(0), SubnetId: &subnet, Groups: []string{group, other},
+				AssociatePublicIpAddress: aws.Bool(false)}},
 		TagSpecifications: []types.LaunchTemplateTagSpecificationRequest{
-			{ResourceType: types.ResourceTypeInstance, Tags: []types.Tag{{Key: s("Name"), Value: s("from the template")}, {Key: s("team"), Value: s("a")}}},
+			{ResourceType: types.ResourceTypeInstance,
+				Tags: []types.Tag{{Key: s("Name"), Value: s("from the template")}, {Key: s("team"), Value: s("a")}}},
 			{ResourceType: types.ResourceTypeVolume, Tags: []types.Tag{{Key: s("disk"), Value: s("root")}}},
 		},
-		InstanceMarketOptions: &types.LaunchTemplateInstanceMarketOptionsRequest{MarketType: "spot", SpotOptions: &types.LaunchTemplateSpotMarketOptionsRequest{MaxPrice: s("1"), SpotInstanceType: "one-time"}},
-		Monitoring:            &types.LaunchTemplatesMonitoringRequest{Enabled: aws.Bool(true)}, DisableApiTermination: aws.Bool(true), EbsOptimized: aws.Bool(true),
-		PrivateDnsNameOptions: &types.LaunchTemplatePrivateDnsNameOptionsRequest{HostnameType: "resource-name", EnableResourceNameDnsARecord: aws.Bool(true)},
+		InstanceMarketOptions: &types.LaunchTemplateInstanceMarketOptionsRequest{MarketType: "spot",
+			SpotOptions: &types.LaunchTemplateSpotMarketOptionsRequest{MaxPrice: s("1"), SpotInstanceType: "one-time"}},
+		Monitoring:            &types.LaunchTemplatesMonitoringRequest{Enabled: aws.Bool(true)},
+		DisableApiTermination: aws.Bool(true), EbsOptimized: aws.Bool(true),
+		PrivateDnsNameOptions: &types.LaunchTemplatePrivateDnsNameOptionsRequest{HostnameType: "resource-name",
+			EnableResourceNameDnsARecord: aws.Bool(true)},
 	}
 	created := must[*ec2.CreateLaunchTemplateOutput](t)(w.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{
-		LaunchTemplateName: s("eksctl-ironman-nodegroup-ng"), LaunchTemplateData: &data, VersionDescription: s("first"), ClientToken: s("once"),
-		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeLaunchTemplate, Tags: []types.Tag{{Key: s("owner"), Value: s("eksctl")}}}},
+		LaunchTemplateName: s("eksctl-ironman-nodegroup-ng"), LaunchTemplateData: &data, VersionDescription: s("first"),
+		ClientToken: s("once"),
+		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeLaunchTemplate,
+			Tags: []types.Tag{{Key: s("owner"), Value: s("eksctl")}}}},
 	})).LaunchTemplate
 	like(t, created.LaunchTemplateId, "lt-")
 	if *created.DefaultVersionNumber != 1 || *created.LatestVersionNumber != 1 || len(created.Tags) != 1 {
@@ -52,78 +65,111 @@ func TestLaunchFromATemplate(t *testing.T) {
 	}
 
 	// Everything that was given is shown, in the form of the answer.
-	version := must[*ec2.DescribeLaunchTemplateVersionsOutput](t)(w.DescribeLaunchTemplateVersions(ctx, &ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateName: s("eksctl-ironman-nodegroup-ng"), Versions: []string{"$Default"}})).LaunchTemplateVersions[0]
+	version := must[*ec2.DescribeLaunchTemplateVersionsOutput](t)(w.DescribeLaunchTemplateVersions(ctx,
+		&ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateName: s("eksctl-ironman-nodegroup-ng"),
+			Versions: []string{"$Default"}})).LaunchTemplateVersions[0]
 	shown := version.LaunchTemplateData
-	if !*version.DefaultVersion || *version.VersionDescription != "first" || *shown.ImageId != *data.ImageId || *shown.UserData != userData || *shown.IamInstanceProfile.Name != "nodes" ||
-		*shown.BlockDeviceMappings[0].Ebs.Throughput != 250 || !slices.Equal(shown.NetworkInterfaces[0].Groups, []string{group, other}) || *shown.NetworkInterfaces[0].AssociatePublicIpAddress ||
-		*shown.TagSpecifications[1].Tags[0].Value != "root" || *shown.InstanceMarketOptions.SpotOptions.MaxPrice != "1" || shown.MetadataOptions.InstanceMetadataTags != "enabled" ||
+	if !*version.DefaultVersion || *version.VersionDescription != "first" || *shown.ImageId != *data.ImageId ||
+		*shown.UserData != userData || *shown.IamInstanceProfile.Name != "nodes" ||
+		*shown.BlockDeviceMappings[0].Ebs.Throughput != 250 || !slices.Equal(shown.NetworkInterfaces[0].Groups,
+		[]string{group, other}) || *shown.NetworkInterfaces[0].AssociatePublicIpAddress ||
+		*shown.TagSpecifications[1].Tags[0].Value != "root" ||
+		*shown.InstanceMarketOptions.SpotOptions.MaxPrice != "1" ||
+		shown.MetadataOptions.InstanceMetadataTags != "enabled" ||
 		shown.PrivateDnsNameOptions.HostnameType != "resource-name" || !*shown.Monitoring.Enabled {
 		t.Errorf("shown as %+v", shown)
 	}
-	resolved := must[*ec2.DescribeLaunchTemplateVersionsOutput](t)(w.DescribeLaunchTemplateVersions(ctx, &ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: created.LaunchTemplateId, ResolveAlias: aws.Bool(true)})).LaunchTemplateVersions[0]
+	resolved := must[*ec2.DescribeLaunchTemplateVersionsOutput](t)(w.DescribeLaunchTemplateVersions(ctx,
+		&ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: created.LaunchTemplateId,
+			ResolveAlias: aws.Bool(true)})).LaunchTemplateVersions[0]
 	if _, ok := ami.Get(region, *resolved.LaunchTemplateData.ImageId); !ok {
 		t.Errorf("resolved to %s", *resolved.LaunchTemplateData.ImageId)
 	}
 
 	// A launch takes what the template has and what the request has instead.
 	v := w.run(ec2.RunInstancesInput{
-		LaunchTemplate:    &types.LaunchTemplateSpecification{LaunchTemplateId: created.LaunchTemplateId},
-		InstanceType:      "m5.xlarge",
-		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeInstance, Tags: []types.Tag{{Key: s("Name"), Value: s("from the request")}}}},
+		LaunchTemplate: &types.LaunchTemplateSpecification{LaunchTemplateId: created.LaunchTemplateId},
+		InstanceType:   "m5.xlarge",
+		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeInstance,
+			Tags: []types.Tag{{Key: s("Name"), Value: s("from the request")}}}},
 	})
 	tags := map[string]string{}
 	for _, tag := range v.Tags {
 		tags[*tag.Key] = *tag.Value
 	}
-	if v.InstanceType != "m5.xlarge" || *v.SubnetId != subnet || len(v.SecurityGroups) != 2 || v.PublicIpAddress != nil || v.MetadataOptions.InstanceMetadataTags != "enabled" || v.InstanceLifecycle != "spot" ||
-		v.Monitoring.State != "enabled" || *v.PrivateDnsName != *v.InstanceId+".eu-west-1.compute.internal" || *v.IamInstanceProfile.Arn != "arn:aws:iam::"+account+":instance-profile/nodes" || !*v.EbsOptimized {
+	if v.InstanceType != "m5.xlarge" || *v.SubnetId != subnet || len(v.SecurityGroups) != 2 ||
+		v.PublicIpAddress != nil || v.MetadataOptions.InstanceMetadataTags != "enabled" ||
+		v.InstanceLifecycle != "spot" ||
+		v.Monitoring.State != "enabled" || *v.PrivateDnsName != *v.InstanceId+".eu-west-1.compute.internal" ||
+		*v.IamInstanceProfile.Arn != "arn:aws:iam::"+account+":instance-profile/nodes" || !*v.EbsOptimized {
 		t.Errorf("launched %+v", v)
 	}
-	if tags["Name"] != "from the request" || tags["team"] != "a" || tags["aws:ec2launchtemplate:id"] != *created.LaunchTemplateId || tags["aws:ec2launchtemplate:version"] != "1" {
+	if tags["Name"] != "from the request" || tags["team"] != "a" ||
+		tags["aws:ec2launchtemplate:id"] != *created.LaunchTemplateId || tags["aws:ec2launchtemplate:version"] != "1" {
 		t.Errorf("tags %v", tags)
 	}
 	volume := must[*ec2.DescribeVolumesOutput](t)(w.DescribeVolumes(ctx, &ec2.DescribeVolumesInput{})).Volumes[0]
-	if *volume.Size != 80 || *volume.Iops != 4000 || *volume.Throughput != 250 || !*volume.Encrypted || len(volume.Tags) != 1 {
+	if *volume.Size != 80 || *volume.Iops != 4000 || *volume.Throughput != 250 || !*volume.Encrypted ||
+		len(volume.Tags) != 1 {
 		t.Errorf("volume %+v", volume)
 	}
-	if row, _ := record.Instances(w.store).Get(ctx, record.EC2Key(account, region, *v.InstanceId)); !strings.Contains(string(row.Value.UserData), "bootstrap.sh ironman") || row.Value.LaunchTemplateVersion != "1" {
+	if row, _ := record.Instances(w.store).Get(ctx, record.EC2Key(account, region, *v.InstanceId)); !strings.Contains(
+		string(row.Value.UserData), "bootstrap.sh ironman") || row.Value.LaunchTemplateVersion != "1" {
 		t.Errorf("row %+v", row.Value)
 	}
 	pass := w.targets("iam:PassRole")
-	if len(pass) != 1 || pass[0].Resource != "arn:aws:iam::"+account+":role/node-role" || pass[0].Conditions["iam:PassedToService"][0] != "ec2.amazonaws.com" {
+	if len(pass) != 1 || pass[0].Resource != "arn:aws:iam::"+account+":role/node-role" ||
+		pass[0].Conditions["iam:PassedToService"][0] != "ec2.amazonaws.com" {
 		t.Errorf("asked to pass %+v", pass)
 	}
 
 	// Versions.
-	second := must[*ec2.CreateLaunchTemplateVersionOutput](t)(w.CreateLaunchTemplateVersion(ctx, &ec2.CreateLaunchTemplateVersionInput{
-		LaunchTemplateId: created.LaunchTemplateId, SourceVersion: s("1"), LaunchTemplateData: &types.RequestLaunchTemplateData{InstanceType: "c5.large"}, ClientToken: s("second"),
-	})).LaunchTemplateVersion
-	again := must[*ec2.CreateLaunchTemplateVersionOutput](t)(w.CreateLaunchTemplateVersion(ctx, &ec2.CreateLaunchTemplateVersionInput{
-		LaunchTemplateId: created.LaunchTemplateId, SourceVersion: s("1"), LaunchTemplateData: &types.RequestLaunchTemplateData{InstanceType: "c5.large"}, ClientToken: s("second"),
-	})).LaunchTemplateVersion
-	if *second.VersionNumber != 2 || *again.VersionNumber != 2 || second.LaunchTemplateData.InstanceType != "c5.large" || *second.LaunchTemplateData.UserData != userData || *second.DefaultVersion {
+	second := must[*ec2.CreateLaunchTemplateVersionOutput](t)(w.CreateLaunchTemplateVersion(ctx,
+		&ec2.CreateLaunchTemplateVersionInput{
+			LaunchTemplateId: created.LaunchTemplateId, SourceVersion: s("1"),
+			LaunchTemplateData: &types.RequestLaunchTemplateData{InstanceType: "c5.large"}, ClientToken: s("second"),
+		})).LaunchTemplateVersion
+	again := must[*ec2.CreateLaunchTemplateVersionOutput](t)(w.CreateLaunchTemplateVersion(ctx,
+		&ec2.CreateLaunchTemplateVersionInput{
+			LaunchTemplateId: created.LaunchTemplateId, SourceVersion: s("1"),
+			LaunchTemplateData: &types.RequestLaunchTemplateData{InstanceType: "c5.large"}, ClientToken: s("second"),
+		})).LaunchTemplateVersion
+	if *second.VersionNumber != 2 || *again.VersionNumber != 2 ||
+		second.LaunchTemplateData.InstanceType != "c5.large" || *second.LaunchTemplateData.UserData != userData ||
+		*second.DefaultVersion {
 		t.Errorf("second version %+v, again %d", second.LaunchTemplateData, *again.VersionNumber)
 	}
-	must[any](t)(w.CreateLaunchTemplateVersion(ctx, &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: created.LaunchTemplateId, LaunchTemplateData: &types.RequestLaunchTemplateData{InstanceType: "r5.large"}}))
-	must[any](t)(w.ModifyLaunchTemplate(ctx, &ec2.ModifyLaunchTemplateInput{LaunchTemplateName: s("eksctl-ironman-nodegroup-ng"), DefaultVersion: s("2")}))
-	deleted := must[*ec2.DeleteLaunchTemplateVersionsOutput](t)(w.DeleteLaunchTemplateVersions(ctx, &ec2.DeleteLaunchTemplateVersionsInput{LaunchTemplateId: created.LaunchTemplateId, Versions: []string{"1", "2", "9"}}))
-	if len(deleted.SuccessfullyDeletedLaunchTemplateVersions) != 1 || len(deleted.UnsuccessfullyDeletedLaunchTemplateVersions) != 2 ||
+	must[any](t)(w.CreateLaunchTemplateVersion(ctx,
+		&ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: created.LaunchTemplateId,
+			LaunchTemplateData: &types.RequestLaunchTemplateData{InstanceType: "r5.large"}}))
+	must[any](t)(w.ModifyLaunchTemplate(ctx,
+		&ec2.ModifyLaunchTemplateInput{LaunchTemplateName: s("eksctl-ironman-nodegroup-ng"), DefaultVersion: s("2")}))
+	deleted := must[*ec2.DeleteLaunchTemplateVersionsOutput](t)(w.DeleteLaunchTemplateVersions(ctx,
+		&ec2.DeleteLaunchTemplateVersionsInput{LaunchTemplateId: created.LaunchTemplateId,
+			Versions: []string{"1", "2", "9"}}))
+	if len(deleted.SuccessfullyDeletedLaunchTemplateVersions) != 1 ||
+		len(deleted.UnsuccessfullyDeletedLaunchTemplateVersions) != 2 ||
 		deleted.UnsuccessfullyDeletedLaunchTemplateVersions[1].ResponseError.Code != types.LaunchTemplateErrorCodeLaunchTemplateVersionDoesNotExist {
 		t.Errorf("deleted %+v", deleted)
 	}
-	all := must[*ec2.DescribeLaunchTemplateVersionsOutput](t)(w.DescribeLaunchTemplateVersions(ctx, &ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: created.LaunchTemplateId})).LaunchTemplateVersions
+	all := must[*ec2.DescribeLaunchTemplateVersionsOutput](t)(w.DescribeLaunchTemplateVersions(ctx,
+		&ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: created.LaunchTemplateId})).LaunchTemplateVersions
 	if len(all) != 2 || *all[0].VersionNumber != 3 || *all[1].VersionNumber != 2 || !*all[1].DefaultVersion {
 		t.Errorf("versions %+v", all)
 	}
-	latest := must[*ec2.DescribeLaunchTemplateVersionsOutput](t)(w.DescribeLaunchTemplateVersions(ctx, &ec2.DescribeLaunchTemplateVersionsInput{Versions: []string{"$Latest"}, Filters: []types.Filter{filter("instance-type", "r5.*")}})).LaunchTemplateVersions
+	latest := must[*ec2.DescribeLaunchTemplateVersionsOutput](t)(w.DescribeLaunchTemplateVersions(ctx,
+		&ec2.DescribeLaunchTemplateVersionsInput{Versions: []string{"$Latest"},
+			Filters: []types.Filter{filter("instance-type", "r5.*")}})).LaunchTemplateVersions
 	if len(latest) != 1 || *latest[0].VersionNumber != 3 {
 		t.Errorf("latest %+v", latest)
 	}
-	must[any](t)(w.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{LaunchTemplateId: created.LaunchTemplateId}))
+	must[any](t)(w.DeleteLaunchTemplate(ctx,
+		&ec2.DeleteLaunchTemplateInput{LaunchTemplateId: created.LaunchTemplateId}))
 	if rows, _ := record.LaunchTemplateVersions(w.store).List(ctx, ""); len(rows) != 0 {
 		t.Errorf("%d versions are left", len(rows))
 	}
-	if left := must[*ec2.DescribeLaunchTemplatesOutput](t)(w.DescribeLaunchTemplates(ctx, &ec2.DescribeLaunchTemplatesInput{})).LaunchTemplates; len(left) != 0 {
+	if left := must[*ec2.DescribeLaunchTemplatesOutput](t)(w.DescribeLaunchTemplates(ctx,
+		&ec2.DescribeLaunchTemplatesInput{})).LaunchTemplates; len(left) != 0 {
 		t.Errorf("templates %+v", left)
 	}
 	w.template("eksctl-ironman-nodegroup-ng", data) // the name is free
@@ -136,10 +182,13 @@ func TestLaunchIsAuthorizedAsItIsCarriedOut(t *testing.T) {
 	w := newWorld(t)
 	ctx := w.ctx()
 	w.vpc("10.0.0.0/16")
-	id := w.template("nodes", types.RequestLaunchTemplateData{ImageId: aws.String(image(t, "x86_64")), InstanceType: "m5.large"})
-	must[any](t)(w.CreateLaunchTemplateVersion(ctx, &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: &id, SourceVersion: aws.String("1"), LaunchTemplateData: &types.RequestLaunchTemplateData{
-		TagSpecifications: []types.LaunchTemplateTagSpecificationRequest{{ResourceType: types.ResourceTypeInstance, Tags: []types.Tag{{Key: aws.String("team"), Value: aws.String("admins")}}}},
-	}}))
+	id := w.template("nodes", types.RequestLaunchTemplateData{ImageId: aws.String(image(t, "x86_64")),
+		InstanceType: "m5.large"})
+	must[any](t)(w.CreateLaunchTemplateVersion(ctx, &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: &id,
+		SourceVersion: aws.String("1"), LaunchTemplateData: &types.RequestLaunchTemplateData{
+			TagSpecifications: []types.LaunchTemplateTagSpecificationRequest{{ResourceType: types.ResourceTypeInstance,
+				Tags: []types.Tag{{Key: aws.String("team"), Value: aws.String("admins")}}}},
+		}}))
 	templates := record.LaunchTemplates(w.store)
 	row := must[store.Row[record.LaunchTemplate]](t)(templates.Get(ctx, record.EC2Key(account, region, id)))
 	var once sync.Once
@@ -152,7 +201,8 @@ func TestLaunchIsAuthorizedAsItIsCarriedOut(t *testing.T) {
 		})
 		return asked.Action == "ec2:CreateTags"
 	}
-	_, err := w.RunInstances(ctx, &ec2.RunInstancesInput{LaunchTemplate: &types.LaunchTemplateSpecification{LaunchTemplateId: &id}, MinCount: aws.Int32(1), MaxCount: aws.Int32(1)})
+	_, err := w.RunInstances(ctx, &ec2.RunInstancesInput{LaunchTemplate: &types.LaunchTemplateSpecification{
+		LaunchTemplateId: &id}, MinCount: aws.Int32(1), MaxCount: aws.Int32(1)})
 	wantCode(t, err, "UnauthorizedOperation")
 	if launched, err := record.Instances(w.store).List(ctx, ""); err != nil || len(launched) != 0 {
 		t.Errorf("launched %+v, %v", launched, err)
@@ -165,19 +215,25 @@ func TestServicePlacesTheTemplatesInterface(t *testing.T) {
 	w := newWorld(t)
 	vpc := w.vpc("10.0.0.0/16")
 	subnet, group := w.subnet(vpc, "10.0.0.0/24", "b"), w.group(vpc, "nodes")
-	template := w.template("nodes", types.RequestLaunchTemplateData{ImageId: aws.String(image(t, "x86_64")), InstanceType: "m5.large", NetworkInterfaces: []types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest{
-		{DeviceIndex: aws.Int32(0), Groups: []string{group}},
-	}})
+	template := w.template("nodes", types.RequestLaunchTemplateData{ImageId: aws.String(image(t, "x86_64")),
+		InstanceType: "m5.large", NetworkInterfaces: []types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest{
+			{DeviceIndex: aws.Int32(0), Groups: []string{group}},
+		}})
 	w.as(wire.Caller{
-		Account: account, UserID: "AROASCALING:AutoScaling", ARN: "arn:aws:sts::" + account + ":assumed-role/AWSServiceRoleForAutoScaling/AutoScaling",
-		PrincipalARN: "arn:aws:iam::" + account + ":role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling",
+		Account: account, UserID: "AROASCALING:AutoScaling", ARN: "arn:aws:sts::" + account +
+			":assumed-role/AWSServiceRoleForAutoScaling/AutoScaling",
+		PrincipalARN: "arn:aws:iam::" + account +
+			":role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling",
 	})
 	out := must[*ec2.RunInstancesOutput](t)(w.RunInstances(w.ctx(), &ec2.RunInstancesInput{
-		LaunchTemplate: &types.LaunchTemplateSpecification{LaunchTemplateId: &template, Version: aws.String("$Default")}, SubnetId: &subnet, MinCount: aws.Int32(1), MaxCount: aws.Int32(1),
-		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeInstance, Tags: []types.Tag{{Key: aws.String("aws:autoscaling:groupName"), Value: aws.String("ng")}}}},
+		LaunchTemplate: &types.LaunchTemplateSpecification{LaunchTemplateId: &template,
+			Version: aws.String("$Default")}, SubnetId: &subnet, MinCount: aws.Int32(1), MaxCount: aws.Int32(1),
+		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeInstance,
+			Tags: []types.Tag{{Key: aws.String("aws:autoscaling:groupName"), Value: aws.String("ng")}}}},
 	}))
 	v := out.Instances[0]
-	if *v.SubnetId != subnet || *v.SecurityGroups[0].GroupId != group || *out.RequesterId != "AROASCALING:AutoScaling" || len(v.Tags) != 3 {
+	if *v.SubnetId != subnet || *v.SecurityGroups[0].GroupId != group ||
+		*out.RequesterId != "AROASCALING:AutoScaling" || len(v.Tags) != 3 {
 		t.Errorf("launched %+v by %s", v, aws.ToString(out.RequesterId))
 	}
 }
@@ -206,7 +262,8 @@ func TestLaunchOfMany(t *testing.T) {
 		t.Errorf("the same request again: %s with %d instances", *again.ReservationId, len(again.Instances))
 	}
 	// As many as there is room for, if that is enough.
-	few := must[*ec2.RunInstancesOutput](t)(w.RunInstances(ctx, &ec2.RunInstancesInput{ImageId: in.ImageId, InstanceType: "m5.large", SubnetId: &small, MinCount: aws.Int32(3), MaxCount: aws.Int32(40)}))
+	few := must[*ec2.RunInstancesOutput](t)(w.RunInstances(ctx, &ec2.RunInstancesInput{ImageId: in.ImageId,
+		InstanceType: "m5.large", SubnetId: &small, MinCount: aws.Int32(3), MaxCount: aws.Int32(40)}))
 	if len(few.Instances) != 11 {
 		t.Errorf("%d instances in a subnet of eleven addresses", len(few.Instances))
 	}
@@ -217,7 +274,8 @@ func TestLaunchOfMany(t *testing.T) {
 
 func (w *world) pagesOfInstances(size int32) (pages int) {
 	seen := map[string]bool{}
-	for p := ec2.NewDescribeInstancesPaginator(w.Client, &ec2.DescribeInstancesInput{MaxResults: &size}); p.HasMorePages(); pages++ {
+	for p := ec2.NewDescribeInstancesPaginator(w.Client,
+		&ec2.DescribeInstancesInput{MaxResults: &size}); p.HasMorePages(); pages++ {
 		for _, r := range must[*ec2.DescribeInstancesOutput](w.t)(p.NextPage(w.ctx())).Reservations {
 			for _, v := range r.Instances {
 				if seen[*v.InstanceId] {
@@ -235,7 +293,11 @@ func TestOneLaunchUnderOneToken(t *testing.T) {
 	w := newWorld(t)
 	in := ec2.RunInstancesInput{ClientToken: aws.String("once"), MinCount: aws.Int32(2)}
 	w.complete(&in)
-	if got := w.atOnce(6, func(c *ec2.Client, _ int) error { _, err := c.RunInstances(w.ctx(), &in); return err }); got[""] != 6 {
+	if got := w.atOnce(6, func(c *ec2.Client, _ int) error {
+		_, err := c.RunInstances(w.ctx(),
+			&in)
+		return err
+	}); got[""] != 6 {
 		t.Errorf("six launches with one token ended as %v", got)
 	}
 	if rows, _ := record.Instances(w.store).List(w.ctx(), ""); len(rows) != 2 {
@@ -254,7 +316,8 @@ func TestInterfacesOfAnInstanceAtOnce(t *testing.T) {
 		interfaces = append(interfaces, w.networkInterface(subnet).NetworkInterfaceId)
 	}
 	got := w.atOnce(6, func(c *ec2.Client, i int) error {
-		_, err := c.AttachNetworkInterface(w.ctx(), &ec2.AttachNetworkInterfaceInput{InstanceId: v.InstanceId, NetworkInterfaceId: interfaces[i], DeviceIndex: aws.Int32(int32(i + 1))})
+		_, err := c.AttachNetworkInterface(w.ctx(), &ec2.AttachNetworkInterfaceInput{InstanceId: v.InstanceId,
+			NetworkInterfaceId: interfaces[i], DeviceIndex: aws.Int32(int32(i + 1))})
 		return err
 	})
 	if got[""] != 2 || got["AttachmentLimitExceeded"] != 4 {
@@ -262,8 +325,10 @@ func TestInterfacesOfAnInstanceAtOnce(t *testing.T) {
 	}
 	now := w.instance(*v.InstanceId)
 	last := now.NetworkInterfaces[2]
-	must[any](t)(w.DetachNetworkInterface(w.ctx(), &ec2.DetachNetworkInterfaceInput{AttachmentId: last.Attachment.AttachmentId}))
-	must[any](t)(w.DeleteNetworkInterface(w.ctx(), &ec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: last.NetworkInterfaceId}))
+	must[any](t)(w.DetachNetworkInterface(w.ctx(),
+		&ec2.DetachNetworkInterfaceInput{AttachmentId: last.Attachment.AttachmentId}))
+	must[any](t)(w.DeleteNetworkInterface(w.ctx(),
+		&ec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: last.NetworkInterfaceId}))
 	if now := w.instance(*v.InstanceId); len(now.NetworkInterfaces) != 2 {
 		t.Errorf("%d interfaces after one was detached", len(now.NetworkInterfaces))
 	}
@@ -276,41 +341,52 @@ func TestFleet(t *testing.T) {
 	w.hardware()
 	vpc := w.vpc("10.0.0.0/16")
 	a, tiny := w.subnet(vpc, "10.0.16.0/20", "a"), w.subnet(vpc, "10.0.0.0/28", "b")
-	template := w.template("karpenter", types.RequestLaunchTemplateData{ImageId: s(image(t, "x86_64")), NetworkInterfaces: []types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest{
-		{DeviceIndex: aws.Int32(0), Groups: []string{w.group(vpc, "nodes")}},
-	}})
+	template := w.template("karpenter", types.RequestLaunchTemplateData{ImageId: s(image(t, "x86_64")),
+		NetworkInterfaces: []types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest{
+			{DeviceIndex: aws.Int32(0), Groups: []string{w.group(vpc, "nodes")}},
+		}})
 	override := func(kind, subnet string) types.FleetLaunchTemplateOverridesRequest {
 		return types.FleetLaunchTemplateOverridesRequest{InstanceType: types.InstanceType(kind), SubnetId: &subnet}
 	}
 	request := func(target int32, overrides ...types.FleetLaunchTemplateOverridesRequest) *ec2.CreateFleetInput {
 		return &ec2.CreateFleetInput{
-			Type: types.FleetTypeInstant, TargetCapacitySpecification: &types.TargetCapacitySpecificationRequest{TotalTargetCapacity: &target, DefaultTargetCapacityType: "on-demand"},
-			LaunchTemplateConfigs: []types.FleetLaunchTemplateConfigRequest{{LaunchTemplateSpecification: &types.FleetLaunchTemplateSpecificationRequest{LaunchTemplateName: s("karpenter"), Version: s("$Latest")}, Overrides: overrides}},
-			OnDemandOptions:       &types.OnDemandOptionsRequest{AllocationStrategy: "lowest-price"},
+			Type: types.FleetTypeInstant, TargetCapacitySpecification: &types.TargetCapacitySpecificationRequest{
+				TotalTargetCapacity: &target, DefaultTargetCapacityType: "on-demand"},
+			LaunchTemplateConfigs: []types.FleetLaunchTemplateConfigRequest{
+				{LaunchTemplateSpecification: &types.FleetLaunchTemplateSpecificationRequest{
+					LaunchTemplateName: s("karpenter"), Version: s("$Latest")}, Overrides: overrides}},
+			OnDemandOptions: &types.OnDemandOptionsRequest{AllocationStrategy: "lowest-price"},
 			TagSpecifications: []types.TagSpecification{
-				{ResourceType: types.ResourceTypeInstance, Tags: []types.Tag{{Key: s("karpenter.sh/nodepool"), Value: s("default")}}},
-				{ResourceType: types.ResourceTypeFleet, Tags: []types.Tag{{Key: s("karpenter.sh/nodepool"), Value: s("default")}}},
+				{ResourceType: types.ResourceTypeInstance,
+					Tags: []types.Tag{{Key: s("karpenter.sh/nodepool"), Value: s("default")}}},
+				{ResourceType: types.ResourceTypeFleet,
+					Tags: []types.Tag{{Key: s("karpenter.sh/nodepool"), Value: s("default")}}},
 			},
 		}
 	}
 	// The cheapest that works; what does not is said.
-	one := request(1, override("m5.xlarge", a), override("m6g.medium", a), override("t3.large", a), override("m5.enormous", a))
+	one := request(1, override("m5.xlarge", a), override("m6g.medium", a), override("t3.large", a),
+		override("m5.enormous", a))
 	one.ClientToken = s("karpenter-1")
 	out := must[*ec2.CreateFleetOutput](t)(w.CreateFleet(ctx, one))
-	if len(out.Instances) != 1 || out.Instances[0].InstanceType != "t3.large" || len(out.Instances[0].InstanceIds) != 1 || out.Instances[0].Lifecycle != "on-demand" ||
-		*out.Instances[0].LaunchTemplateAndOverrides.Overrides.SubnetId != a || *out.Instances[0].LaunchTemplateAndOverrides.LaunchTemplateSpecification.LaunchTemplateId != template {
+	if len(out.Instances) != 1 || out.Instances[0].InstanceType != "t3.large" ||
+		len(out.Instances[0].InstanceIds) != 1 || out.Instances[0].Lifecycle != "on-demand" ||
+		*out.Instances[0].LaunchTemplateAndOverrides.Overrides.SubnetId != a ||
+		*out.Instances[0].LaunchTemplateAndOverrides.LaunchTemplateSpecification.LaunchTemplateId != template {
 		t.Fatalf("launched %+v", out.Instances)
 	}
 	codes := map[string]string{}
 	for _, e := range out.Errors {
 		codes[string(e.LaunchTemplateAndOverrides.Overrides.InstanceType)] = *e.ErrorCode + ": " + *e.ErrorMessage
 	}
-	if len(codes) != 2 || !strings.Contains(codes["m6g.medium"], "architecture") || !strings.HasPrefix(codes["m5.enormous"], "InvalidParameterValue: Invalid value 'm5.enormous'") {
+	if len(codes) != 2 || !strings.Contains(codes["m6g.medium"], "architecture") ||
+		!strings.HasPrefix(codes["m5.enormous"], "InvalidParameterValue: Invalid value 'm5.enormous'") {
 		t.Errorf("errors %v", codes)
 	}
 	id := out.Instances[0].InstanceIds[0]
 	v := w.becomes(id, types.InstanceStateNameRunning)
-	if tags := w.tagsOf(id); tags["aws:ec2:fleet-id"] != *out.FleetId || tags["karpenter.sh/nodepool"] != "default" || tags["aws:ec2launchtemplate:version"] != "1" || *v.SubnetId != a {
+	if tags := w.tagsOf(id); tags["aws:ec2:fleet-id"] != *out.FleetId || tags["karpenter.sh/nodepool"] != "default" ||
+		tags["aws:ec2launchtemplate:version"] != "1" || *v.SubnetId != a {
 		t.Errorf("tags %v", tags)
 	}
 	again := must[*ec2.CreateFleetOutput](t)(w.CreateFleet(ctx, one))
@@ -321,25 +397,34 @@ func TestFleet(t *testing.T) {
 	// What does not fit into one subnet goes into another.
 	many := request(14, override("m5.large", tiny), override("m5.large", a))
 	spread := must[*ec2.CreateFleetOutput](t)(w.CreateFleet(ctx, many))
-	if len(spread.Instances) != 2 || len(spread.Instances[0].InstanceIds) != 11 || len(spread.Instances[1].InstanceIds) != 3 {
+	if len(spread.Instances) != 2 || len(spread.Instances[0].InstanceIds) != 11 ||
+		len(spread.Instances[1].InstanceIds) != 3 {
 		t.Errorf("14 instances were launched as %+v with errors %+v", spread.Instances, spread.Errors)
 	}
 	full := must[*ec2.CreateFleetOutput](t)(w.CreateFleet(ctx, request(1, override("m5.large", tiny))))
-	if len(full.Instances) != 0 || len(full.Errors) != 1 || *full.Errors[0].ErrorCode != "InsufficientFreeAddressesInSubnet" {
+	if len(full.Instances) != 0 || len(full.Errors) != 1 ||
+		*full.Errors[0].ErrorCode != "InsufficientFreeAddressesInSubnet" {
 		t.Errorf("in a full subnet: %+v, %+v", full.Instances, full.Errors)
 	}
 
 	// Spot, weights and requirements.
-	weighted := request(10, types.FleetLaunchTemplateOverridesRequest{SubnetId: &a, WeightedCapacity: aws.Float64(4), InstanceRequirements: &types.InstanceRequirementsRequest{
-		VCpuCount: &types.VCpuCountRangeRequest{Min: aws.Int32(4), Max: aws.Int32(4)}, MemoryMiB: &types.MemoryMiBRequest{Min: aws.Int32(16384), Max: aws.Int32(16384)}, AllowedInstanceTypes: []string{"m5*"},
-	}})
+	weighted := request(10, types.FleetLaunchTemplateOverridesRequest{SubnetId: &a, WeightedCapacity: aws.Float64(4),
+		InstanceRequirements: &types.InstanceRequirementsRequest{
+			VCpuCount:            &types.VCpuCountRangeRequest{Min: aws.Int32(4), Max: aws.Int32(4)},
+			MemoryMiB:            &types.MemoryMiBRequest{Min: aws.Int32(16384), Max: aws.Int32(16384)},
+			AllowedInstanceTypes: []string{"m5*"},
+		}})
 	weighted.TargetCapacitySpecification.DefaultTargetCapacityType = "spot"
 	weighted.SpotOptions = &types.SpotOptionsRequest{AllocationStrategy: "price-capacity-optimized"}
 	heavy := must[*ec2.CreateFleetOutput](t)(w.CreateFleet(ctx, weighted))
-	if len(heavy.Instances) != 1 || len(heavy.Instances[0].InstanceIds) != 3 || !strings.HasSuffix(string(heavy.Instances[0].InstanceType), ".xlarge") || heavy.Instances[0].Lifecycle != "spot" {
+	if len(heavy.Instances) != 1 || len(heavy.Instances[0].InstanceIds) != 3 ||
+		!strings.HasSuffix(string(heavy.Instances[0].InstanceType), ".xlarge") ||
+		heavy.Instances[0].Lifecycle != "spot" {
 		t.Errorf("ten of weight four: %+v, %+v", heavy.Instances, heavy.Errors)
 	}
-	requests := must[*ec2.DescribeSpotInstanceRequestsOutput](t)(w.DescribeSpotInstanceRequests(ctx, &ec2.DescribeSpotInstanceRequestsInput{Filters: []types.Filter{filter("state", "active")}})).SpotInstanceRequests
+	requests := must[*ec2.DescribeSpotInstanceRequestsOutput](t)(w.DescribeSpotInstanceRequests(ctx,
+		&ec2.DescribeSpotInstanceRequestsInput{Filters: []types.Filter{filter("state",
+			"active")}})).SpotInstanceRequests
 	if len(requests) != 3 || *requests[0].Status.Code != "fulfilled" {
 		t.Errorf("spot requests %+v", requests)
 	}
@@ -358,16 +443,22 @@ func TestFleet(t *testing.T) {
 	w.deny = nil
 	w.mu.Unlock()
 
-	data := must[*ec2.DescribeFleetsOutput](t)(w.DescribeFleets(ctx, &ec2.DescribeFleetsInput{FleetIds: []string{*spread.FleetId}})).Fleets[0]
-	active := must[*ec2.DescribeFleetInstancesOutput](t)(w.DescribeFleetInstances(ctx, &ec2.DescribeFleetInstancesInput{FleetId: spread.FleetId})).ActiveInstances
+	data := must[*ec2.DescribeFleetsOutput](t)(w.DescribeFleets(ctx,
+		&ec2.DescribeFleetsInput{FleetIds: []string{*spread.FleetId}})).Fleets[0]
+	active := must[*ec2.DescribeFleetInstancesOutput](t)(w.DescribeFleetInstances(ctx,
+		&ec2.DescribeFleetInstancesInput{FleetId: spread.FleetId})).ActiveInstances
 	if *data.FulfilledCapacity != 14 || data.FleetState != "active" || len(data.Instances) != 2 || len(active) != 14 {
 		t.Errorf("fleet %+v with %d instances", data, len(active))
 	}
-	if shown := must[*ec2.DescribeFleetsOutput](t)(w.DescribeFleets(ctx, &ec2.DescribeFleetsInput{})).Fleets; len(shown) != 0 {
+	if shown := must[*ec2.DescribeFleetsOutput](t)(w.DescribeFleets(ctx, &ec2.DescribeFleetsInput{})).Fleets; len(
+		shown) != 0 {
 		t.Errorf("instant fleets are shown unasked: %+v", shown)
 	}
-	deleted := must[*ec2.DeleteFleetsOutput](t)(w.DeleteFleets(ctx, &ec2.DeleteFleetsInput{FleetIds: []string{*spread.FleetId, "fleet-01234567-89ab-cdef-0123-456789abcdef"}, TerminateInstances: aws.Bool(true)}))
-	if len(deleted.SuccessfulFleetDeletions) != 1 || deleted.UnsuccessfulFleetDeletions[0].Error.Code != types.DeleteFleetErrorCodeFleetIdDoesNotExist {
+	deleted := must[*ec2.DeleteFleetsOutput](t)(w.DeleteFleets(ctx,
+		&ec2.DeleteFleetsInput{FleetIds: []string{*spread.FleetId, "fleet-01234567-89ab-cdef-0123-456789abcdef"},
+			TerminateInstances: aws.Bool(true)}))
+	if len(deleted.SuccessfulFleetDeletions) != 1 ||
+		deleted.UnsuccessfulFleetDeletions[0].Error.Code != types.DeleteFleetErrorCodeFleetIdDoesNotExist {
 		t.Errorf("deleted %+v", deleted)
 	}
 	w.becomes(spread.Instances[0].InstanceIds[0], types.InstanceStateNameTerminated)
@@ -375,7 +466,8 @@ func TestFleet(t *testing.T) {
 
 func (w *world) tagsOf(id string) map[string]string {
 	tags := map[string]string{}
-	for _, d := range must[*ec2.DescribeTagsOutput](w.t)(w.DescribeTags(w.ctx(), &ec2.DescribeTagsInput{Filters: []types.Filter{filter("resource-id", id)}})).Tags {
+	for _, d := range must[*ec2.DescribeTagsOutput](w.t)(w.DescribeTags(w.ctx(),
+		&ec2.DescribeTagsInput{Filters: []types.Filter{filter("resource-id", id)}})).Tags {
 		tags[*d.Key] = *d.Value
 	}
 	return tags
@@ -387,23 +479,32 @@ func TestSpotRequests(t *testing.T) {
 	ctx := w.ctx()
 	w.hardware()
 	out := must[*ec2.RequestSpotInstancesOutput](t)(w.RequestSpotInstances(ctx, &ec2.RequestSpotInstancesInput{
-		InstanceCount: aws.Int32(2), LaunchSpecification: &types.RequestSpotLaunchSpecification{ImageId: aws.String(image(t, "arm64")), InstanceType: "m6g.large"},
-		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeSpotInstancesRequest, Tags: []types.Tag{{Key: aws.String("team"), Value: aws.String("a")}}}},
+		InstanceCount: aws.Int32(2), LaunchSpecification: &types.RequestSpotLaunchSpecification{
+			ImageId: aws.String(image(t, "arm64")), InstanceType: "m6g.large"},
+		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeSpotInstancesRequest,
+			Tags: []types.Tag{{Key: aws.String("team"), Value: aws.String("a")}}}},
 	})).SpotInstanceRequests
-	if len(out) != 2 || out[0].State != "active" || *out[0].Status.Code != "fulfilled" || !strings.HasPrefix(*out[0].SpotInstanceRequestId, "sir-") || len(out[0].Tags) != 1 || out[0].LaunchSpecification.InstanceType != "m6g.large" {
+	if len(out) != 2 || out[0].State != "active" || *out[0].Status.Code != "fulfilled" ||
+		!strings.HasPrefix(*out[0].SpotInstanceRequestId, "sir-") || len(out[0].Tags) != 1 ||
+		out[0].LaunchSpecification.InstanceType != "m6g.large" {
 		t.Fatalf("requests %+v", out)
 	}
 	w.becomes(*out[0].InstanceId, types.InstanceStateNameRunning)
-	must[any](t)(w.CancelSpotInstanceRequests(ctx, &ec2.CancelSpotInstanceRequestsInput{SpotInstanceRequestIds: []string{*out[0].SpotInstanceRequestId}}))
+	must[any](t)(w.CancelSpotInstanceRequests(ctx,
+		&ec2.CancelSpotInstanceRequestsInput{SpotInstanceRequestIds: []string{*out[0].SpotInstanceRequestId}}))
 	must[any](t)(w.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{*out[1].InstanceId}}))
 	states := map[string]string{}
-	for _, r := range must[*ec2.DescribeSpotInstanceRequestsOutput](t)(w.DescribeSpotInstanceRequests(ctx, &ec2.DescribeSpotInstanceRequestsInput{})).SpotInstanceRequests {
+	for _, r := range must[*ec2.DescribeSpotInstanceRequestsOutput](t)(w.DescribeSpotInstanceRequests(ctx,
+		&ec2.DescribeSpotInstanceRequestsInput{})).SpotInstanceRequests {
 		states[*r.SpotInstanceRequestId] = string(r.State) + " " + *r.Status.Code
 	}
-	if states[*out[0].SpotInstanceRequestId] != "cancelled request-canceled-and-instance-running" || states[*out[1].SpotInstanceRequestId] != "closed instance-terminated-by-user" {
+	if states[*out[0].SpotInstanceRequestId] != "cancelled request-canceled-and-instance-running" ||
+		states[*out[1].SpotInstanceRequestId] != "closed instance-terminated-by-user" {
 		t.Errorf("states %v", states)
 	}
-	prices := must[*ec2.DescribeSpotPriceHistoryOutput](t)(w.DescribeSpotPriceHistory(ctx, &ec2.DescribeSpotPriceHistoryInput{InstanceTypes: []types.InstanceType{"m5.large"}, ProductDescriptions: []string{"Linux/UNIX"}, StartTime: aws.Time(time.Now())})).SpotPriceHistory
+	prices := must[*ec2.DescribeSpotPriceHistoryOutput](t)(w.DescribeSpotPriceHistory(ctx,
+		&ec2.DescribeSpotPriceHistoryInput{InstanceTypes: []types.InstanceType{"m5.large"},
+			ProductDescriptions: []string{"Linux/UNIX"}, StartTime: aws.Time(time.Now())})).SpotPriceHistory
 	if len(prices) != 3 || *prices[0].SpotPrice != "0.033600" {
 		t.Errorf("prices %+v", prices)
 	}
@@ -413,49 +514,69 @@ func TestInstanceTypesAndImages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx := w.ctx()
-	info := must[*ec2.DescribeInstanceTypesOutput](t)(w.DescribeInstanceTypes(ctx, &ec2.DescribeInstanceTypesInput{InstanceTypes: []types.InstanceType{"m5.large"}})).InstanceTypes[0]
-	if *info.VCpuInfo.DefaultVCpus != 2 || *info.MemoryInfo.SizeInMiB != 8192 || *info.NetworkInfo.MaximumNetworkInterfaces != 3 || *info.NetworkInfo.Ipv4AddressesPerInterface != 10 || info.Hypervisor != "nitro" ||
-		*info.NetworkInfo.NetworkCards[0].MaximumNetworkInterfaces != 3 || info.ProcessorInfo.SupportedArchitectures[0] != "x86_64" {
+	info := must[*ec2.DescribeInstanceTypesOutput](t)(w.DescribeInstanceTypes(ctx,
+		&ec2.DescribeInstanceTypesInput{InstanceTypes: []types.InstanceType{"m5.large"}})).InstanceTypes[0]
+	if *info.VCpuInfo.DefaultVCpus != 2 || *info.MemoryInfo.SizeInMiB != 8192 ||
+		*info.NetworkInfo.MaximumNetworkInterfaces != 3 || *info.NetworkInfo.Ipv4AddressesPerInterface != 10 ||
+		info.Hypervisor != "nitro" ||
+		*info.NetworkInfo.NetworkCards[0].MaximumNetworkInterfaces != 3 ||
+		info.ProcessorInfo.SupportedArchitectures[0] != "x86_64" {
 		t.Errorf("m5.large is %+v", info)
 	}
-	arm := must[*ec2.DescribeInstanceTypesOutput](t)(w.DescribeInstanceTypes(ctx, &ec2.DescribeInstanceTypesInput{Filters: []types.Filter{
-		filter("processor-info.supported-architecture", "arm64"), filter("vcpu-info.default-vcpus", "2"), filter("instance-type", "m*.large"), filter("bare-metal", "false"), filter("supported-virtualization-type", "hvm"), filter("hypervisor", "nitro"),
-	}})).InstanceTypes
-	if len(arm) == 0 || slices.ContainsFunc(arm, func(i types.InstanceTypeInfo) bool { return *i.VCpuInfo.DefaultVCpus != 2 }) {
+	arm := must[*ec2.DescribeInstanceTypesOutput](t)(w.DescribeInstanceTypes(ctx,
+		&ec2.DescribeInstanceTypesInput{Filters: []types.Filter{
+			filter("processor-info.supported-architecture", "arm64"), filter("vcpu-info.default-vcpus", "2"),
+			filter("instance-type", "m*.large"), filter("bare-metal", "false"), filter("supported-virtualization-type",
+				"hvm"), filter("hypervisor", "nitro"),
+		}})).InstanceTypes
+	if len(arm) == 0 || slices.ContainsFunc(arm,
+		func(i types.InstanceTypeInfo) bool { return *i.VCpuInfo.DefaultVCpus != 2 }) {
 		t.Errorf("%d types", len(arm))
 	}
-	offered := must[*ec2.DescribeInstanceTypeOfferingsOutput](t)(w.DescribeInstanceTypeOfferings(ctx, &ec2.DescribeInstanceTypeOfferingsInput{LocationType: "availability-zone", Filters: []types.Filter{filter("instance-type", "m5.large")}})).InstanceTypeOfferings
+	offered := must[*ec2.DescribeInstanceTypeOfferingsOutput](t)(w.DescribeInstanceTypeOfferings(ctx,
+		&ec2.DescribeInstanceTypeOfferingsInput{LocationType: "availability-zone",
+			Filters: []types.Filter{filter("instance-type", "m5.large")}})).InstanceTypeOfferings
 	if len(offered) != 3 || *offered[0].Location != "eu-west-1a" {
 		t.Errorf("offerings %+v", offered)
 	}
 	pages := 0
-	for p := ec2.NewDescribeInstanceTypesPaginator(w.Client, &ec2.DescribeInstanceTypesInput{MaxResults: aws.Int32(100)}); p.HasMorePages(); pages++ {
+	for p := ec2.NewDescribeInstanceTypesPaginator(w.Client,
+		&ec2.DescribeInstanceTypesInput{MaxResults: aws.Int32(100)}); p.HasMorePages(); pages++ {
 		must[any](t)(p.NextPage(ctx))
 	}
 	if pages < 2 {
 		t.Errorf("all types on %d pages", pages)
 	}
-	found := must[*ec2.GetInstanceTypesFromInstanceRequirementsOutput](t)(w.GetInstanceTypesFromInstanceRequirements(ctx, &ec2.GetInstanceTypesFromInstanceRequirementsInput{
-		ArchitectureTypes: []types.ArchitectureType{"x86_64"}, VirtualizationTypes: []types.VirtualizationType{"hvm"},
-		InstanceRequirements: &types.InstanceRequirementsRequest{VCpuCount: &types.VCpuCountRangeRequest{Min: aws.Int32(2), Max: aws.Int32(2)}, MemoryMiB: &types.MemoryMiBRequest{Min: aws.Int32(8192), Max: aws.Int32(8192)}, ExcludedInstanceTypes: []string{"m5a*"}},
-	})).InstanceTypes
+	found := must[*ec2.GetInstanceTypesFromInstanceRequirementsOutput](t)(w.GetInstanceTypesFromInstanceRequirements(
+		ctx, &ec2.GetInstanceTypesFromInstanceRequirementsInput{
+			ArchitectureTypes:   []types.ArchitectureType{"x86_64"},
+			VirtualizationTypes: []types.VirtualizationType{"hvm"},
+			InstanceRequirements: &types.InstanceRequirementsRequest{VCpuCount: &types.VCpuCountRangeRequest{
+				Min: aws.Int32(2), Max: aws.Int32(2)}, MemoryMiB: &types.MemoryMiBRequest{Min: aws.Int32(8192),
+				Max: aws.Int32(8192)}, ExcludedInstanceTypes: []string{"m5a*"}},
+		})).InstanceTypes
 	names := func(list []types.InstanceTypeInfoFromInstanceRequirements) (all []string) {
 		for _, i := range list {
 			all = append(all, *i.InstanceType)
 		}
 		return all
 	}(found)
-	if !slices.Contains(names, "m5.large") || slices.Contains(names, "m5a.large") || slices.Contains(names, "t3.large") || slices.Contains(names, "m5.xlarge") {
+	if !slices.Contains(names, "m5.large") || slices.Contains(names, "m5a.large") || slices.Contains(names,
+		"t3.large") || slices.Contains(names, "m5.xlarge") {
 		t.Errorf("types that meet the requirements: %v", names)
 	}
 
-	images := must[*ec2.DescribeImagesOutput](t)(w.DescribeImages(ctx, &ec2.DescribeImagesInput{Owners: []string{"602401143452"}, Filters: []types.Filter{
-		filter("name", "amazon-eks-node-al2023-x86_64-standard-1.35-v*"), filter("architecture", "x86_64"), filter("virtualization-type", "hvm"), filter("state", "available"),
-	}})).Images
-	if len(images) == 0 || *images[0].OwnerId != "602401143452" || *images[0].RootDeviceName != "/dev/xvda" || *images[0].BlockDeviceMappings[0].Ebs.VolumeSize != 20 || images[0].ImdsSupport != "v2.0" {
+	images := must[*ec2.DescribeImagesOutput](t)(w.DescribeImages(ctx,
+		&ec2.DescribeImagesInput{Owners: []string{"602401143452"}, Filters: []types.Filter{
+			filter("name", "amazon-eks-node-al2023-x86_64-standard-1.35-v*"), filter("architecture", "x86_64"),
+			filter("virtualization-type", "hvm"), filter("state", "available"),
+		}})).Images
+	if len(images) == 0 || *images[0].OwnerId != "602401143452" || *images[0].RootDeviceName != "/dev/xvda" ||
+		*images[0].BlockDeviceMappings[0].Ebs.VolumeSize != 20 || images[0].ImdsSupport != "v2.0" {
 		t.Errorf("images %+v", images)
 	}
-	if mine := must[*ec2.DescribeImagesOutput](t)(w.DescribeImages(ctx, &ec2.DescribeImagesInput{Owners: []string{"self"}})).Images; len(mine) != 0 {
+	if mine := must[*ec2.DescribeImagesOutput](t)(w.DescribeImages(ctx,
+		&ec2.DescribeImagesInput{Owners: []string{"self"}})).Images; len(mine) != 0 {
 		t.Errorf("images of one's own: %+v", mine)
 	}
 }
@@ -468,9 +589,12 @@ func TestInstanceFilters(t *testing.T) {
 	w.profile("nodes", "node-role")
 	subnet := w.subnet(w.vpc("10.0.0.0/16"), "10.0.0.0/24", "a")
 	launch := func(name string) types.Instance {
-		return w.run(ec2.RunInstancesInput{SubnetId: &subnet, IamInstanceProfile: &types.IamInstanceProfileSpecification{Name: s("nodes")}, TagSpecifications: []types.TagSpecification{
-			{ResourceType: types.ResourceTypeInstance, Tags: []types.Tag{{Key: s("Name"), Value: &name}, {Key: s("kubernetes.io/cluster/ironman"), Value: s("owned")}, {Key: s("empty"), Value: s("")}}},
-		}})
+		return w.run(ec2.RunInstancesInput{SubnetId: &subnet,
+			IamInstanceProfile: &types.IamInstanceProfileSpecification{Name: s("nodes")},
+			TagSpecifications: []types.TagSpecification{
+				{ResourceType: types.ResourceTypeInstance, Tags: []types.Tag{{Key: s("Name"), Value: &name},
+					{Key: s("kubernetes.io/cluster/ironman"), Value: s("owned")}, {Key: s("empty"), Value: s("")}}},
+			}})
 	}
 	a, b := launch("a"), launch("b")
 	w.becomes(*a.InstanceId, "running")
@@ -485,7 +609,8 @@ func TestInstanceFilters(t *testing.T) {
 	}{
 		{"instance-id", []string{*a.InstanceId}, "a"},
 		{"private-dns-name", []string{*b.PrivateDnsName}, "b"},
-		{"private-dns-name", []string{*a.PrivateDnsName, *b.PrivateDnsName, "ip-10-0-0-1.eu-west-1.compute.internal"}, "ab"},
+		{"private-dns-name", []string{*a.PrivateDnsName, *b.PrivateDnsName, "ip-10-0-0-1.eu-west-1.compute.internal"},
+			"ab"},
 		{"private-dns-name", []string{"ip-10-0-0-*"}, "ab"},
 		{"private-ip-address", []string{*a.PrivateIpAddress}, "a"},
 		{"network-interface.private-dns-name", []string{*a.PrivateDnsName}, ""}, // the VPC has no DNS hostnames
@@ -517,7 +642,9 @@ func TestInstanceFilters(t *testing.T) {
 		{"ip-address", []string{"*"}, ""},
 		{"key-name", []string{"*"}, ""},
 	} {
-		out := must[*ec2.DescribeInstancesOutput](t)(w.DescribeInstances(ctx, &ec2.DescribeInstancesInput{Filters: []types.Filter{filter(test.name, test.values...), filter("vpc-id", *a.VpcId)}}))
+		out := must[*ec2.DescribeInstancesOutput](t)(w.DescribeInstances(ctx,
+			&ec2.DescribeInstancesInput{Filters: []types.Filter{filter(test.name, test.values...),
+				filter("vpc-id", *a.VpcId)}}))
 		var got []string
 		for _, r := range out.Reservations {
 			for _, v := range r.Instances {
@@ -529,12 +656,16 @@ func TestInstanceFilters(t *testing.T) {
 			t.Errorf("%s=%v finds %v, want %q", test.name, test.values, got, test.want)
 		}
 	}
-	checks := must[*ec2.DescribeInstanceStatusOutput](t)(w.DescribeInstanceStatus(ctx, &ec2.DescribeInstanceStatusInput{InstanceIds: []string{*a.InstanceId}})).InstanceStatuses
-	if len(checks) != 1 || checks[0].InstanceStatus.Status != "ok" || checks[0].SystemStatus.Details[0].Status != "passed" || checks[0].InstanceState.Name != "running" {
+	checks := must[*ec2.DescribeInstanceStatusOutput](t)(w.DescribeInstanceStatus(ctx,
+		&ec2.DescribeInstanceStatusInput{InstanceIds: []string{*a.InstanceId}})).InstanceStatuses
+	if len(checks) != 1 || checks[0].InstanceStatus.Status != "ok" ||
+		checks[0].SystemStatus.Details[0].Status != "passed" || checks[0].InstanceState.Name != "running" {
 		t.Errorf("status %+v", checks)
 	}
-	must[any](t)(record.MachineConsoles(w.store).Put(ctx, record.EC2Key(account, region, *a.InstanceId), record.MachineConsole{Output: []byte("Linux version"), UpdatedAt: time.Now()}))
-	console := must[*ec2.GetConsoleOutputOutput](t)(w.GetConsoleOutput(ctx, &ec2.GetConsoleOutputInput{InstanceId: a.InstanceId}))
+	must[any](t)(record.MachineConsoles(w.store).Put(ctx, record.EC2Key(account, region, *a.InstanceId),
+		record.MachineConsole{Output: []byte("Linux version"), UpdatedAt: time.Now()}))
+	console := must[*ec2.GetConsoleOutputOutput](t)(w.GetConsoleOutput(ctx,
+		&ec2.GetConsoleOutputInput{InstanceId: a.InstanceId}))
 	if text, _ := base64.StdEncoding.DecodeString(*console.Output); string(text) != "Linux version" {
 		t.Errorf("console %s", text)
 	}
@@ -546,12 +677,15 @@ func TestTargetsOfALaunch(t *testing.T) {
 	s := aws.String
 	vpc := w.vpc("10.0.0.0/16")
 	subnet, group := w.subnet(vpc, "10.0.0.0/24", "a"), w.group(vpc, "nodes")
-	must[any](t)(w.CreateTags(w.ctx(), &ec2.CreateTagsInput{Resources: []string{subnet}, Tags: []types.Tag{{Key: s("team"), Value: s("a")}}}))
+	must[any](t)(w.CreateTags(w.ctx(), &ec2.CreateTagsInput{Resources: []string{subnet},
+		Tags: []types.Tag{{Key: s("team"), Value: s("a")}}}))
 	x86 := image(t, "x86_64")
 	template := w.template("nodes", types.RequestLaunchTemplateData{ImageId: &x86, InstanceType: "m5.large"})
 	v := w.run(ec2.RunInstancesInput{
-		LaunchTemplate: &types.LaunchTemplateSpecification{LaunchTemplateName: s("nodes")}, SubnetId: &subnet, SecurityGroupIds: []string{group},
-		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeInstance, Tags: []types.Tag{{Key: s("team"), Value: s("a")}}}},
+		LaunchTemplate: &types.LaunchTemplateSpecification{LaunchTemplateName: s("nodes")}, SubnetId: &subnet,
+		SecurityGroupIds: []string{group},
+		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeInstance,
+			Tags: []types.Tag{{Key: s("team"), Value: s("a")}}}},
 	})
 	arn := "arn:aws:ec2:" + region + ":" + account + ":"
 	conditions := map[string]map[string][]string{}
@@ -559,14 +693,20 @@ func TestTargetsOfALaunch(t *testing.T) {
 		conditions[target.Action+" "+target.Resource] = target.Conditions
 	}
 	for resource, want := range map[string]map[string]string{
-		"ec2:RunInstances arn:aws:ec2:" + region + "::image/" + x86: {"ec2:Owner": "amazon", "ec2:IsLaunchTemplateResource": "true"},
-		"ec2:RunInstances " + arn + "instance/*":                    {"ec2:InstanceType": "m5.large", "aws:RequestTag/team": "a", "ec2:InstanceMarketType": "on-demand", "ec2:MetadataHttpTokens": "required", "ec2:LaunchTemplate": arn + "launch-template/" + template},
-		"ec2:RunInstances " + arn + "launch-template/" + template:   {"ec2:Region": region},
-		"ec2:RunInstances " + arn + "network-interface/*":           {"ec2:Subnet": arn + "subnet/" + subnet, "ec2:Vpc": arn + "vpc/" + vpc, "ec2:AssociatePublicIpAddress": "false"},
-		"ec2:RunInstances " + arn + "security-group/" + group:       {"ec2:Vpc": arn + "vpc/" + vpc},
-		"ec2:RunInstances " + arn + "subnet/" + subnet:              {"aws:ResourceTag/team": "a", "ec2:AvailabilityZone": "eu-west-1a"},
-		"ec2:RunInstances " + arn + "volume/*":                      {"ec2:VolumeSize": "20", "ec2:VolumeType": "gp3"},
-		"ec2:CreateTags " + arn + "instance/*":                      {"ec2:CreateAction": "RunInstances", "aws:RequestTag/team": "a"},
+		"ec2:RunInstances arn:aws:ec2:" + region + "::image/" + x86: {"ec2:Owner": "amazon",
+			"ec2:IsLaunchTemplateResource": "true"},
+		"ec2:RunInstances " + arn + "instance/*": {"ec2:InstanceType": "m5.large",
+			"aws:RequestTag/team": "a", "ec2:InstanceMarketType": "on-demand", "ec2:MetadataHttpTokens": "required",
+			"ec2:LaunchTemplate": arn + "launch-template/" + template},
+		"ec2:RunInstances " + arn + "launch-template/" + template: {"ec2:Region": region},
+		"ec2:RunInstances " + arn + "network-interface/*": {"ec2:Subnet": arn + "subnet/" + subnet,
+			"ec2:Vpc": arn + "vpc/" + vpc, "ec2:AssociatePublicIpAddress": "false"},
+		"ec2:RunInstances " + arn + "security-group/" + group: {"ec2:Vpc": arn + "vpc/" + vpc},
+		"ec2:RunInstances " + arn + "subnet/" + subnet: {"aws:ResourceTag/team": "a",
+			"ec2:AvailabilityZone": "eu-west-1a"},
+		"ec2:RunInstances " + arn + "volume/*": {"ec2:VolumeSize": "20", "ec2:VolumeType": "gp3"},
+		"ec2:CreateTags " + arn + "instance/*": {"ec2:CreateAction": "RunInstances",
+			"aws:RequestTag/team": "a"},
 	} {
 		for key, value := range want {
 			if got := conditions[resource][key]; !slices.Contains(got, value) {
@@ -575,7 +715,8 @@ func TestTargetsOfALaunch(t *testing.T) {
 		}
 	}
 	must[any](t)(w.TerminateInstances(w.ctx(), &ec2.TerminateInstancesInput{InstanceIds: []string{*v.InstanceId}}))
-	if got := w.targets("ec2:TerminateInstances"); len(got) != 1 || got[0].Resource != arn+"instance/"+*v.InstanceId || got[0].Conditions["ec2:ResourceTag/team"][0] != "a" || got[0].Conditions["ec2:InstanceType"][0] != "m5.large" {
+	if got := w.targets("ec2:TerminateInstances"); len(got) != 1 || got[0].Resource != arn+"instance/"+*v.InstanceId ||
+		got[0].Conditions["ec2:ResourceTag/team"][0] != "a" || got[0].Conditions["ec2:InstanceType"][0] != "m5.large" {
 		t.Errorf("to terminate it is about %+v", got)
 	}
 }
@@ -586,18 +727,22 @@ func BenchmarkDescribeInstances(b *testing.B) {
 	subnet := w.subnet(w.vpc("10.0.0.0/16"), "10.0.16.0/20", "a")
 	var last types.Instance
 	for range 4 {
-		in := ec2.RunInstancesInput{SubnetId: &subnet, MinCount: aws.Int32(500), TagSpecifications: []types.TagSpecification{
-			{ResourceType: types.ResourceTypeInstance, Tags: []types.Tag{{Key: aws.String("Name"), Value: aws.String("node")}, {Key: aws.String("eks:cluster-name"), Value: aws.String("ironman")}}},
-		}}
+		in := ec2.RunInstancesInput{SubnetId: &subnet, MinCount: aws.Int32(500),
+			TagSpecifications: []types.TagSpecification{
+				{ResourceType: types.ResourceTypeInstance,
+					Tags: []types.Tag{{Key: aws.String("Name"), Value: aws.String("node")},
+						{Key: aws.String("eks:cluster-name"), Value: aws.String("ironman")}}},
+			}}
 		w.complete(&in)
 		last = must[*ec2.RunInstancesOutput](b)(w.RunInstances(w.ctx(), &in)).Instances[499]
 	}
 	for name, in := range map[string]ec2.DescribeInstancesInput{
-		"by ID":               {InstanceIds: []string{*last.InstanceId}},
-		"by private DNS name": {Filters: []types.Filter{filter("private-dns-name", *last.PrivateDnsName), filter("instance-state-name", "running", "pending")}},
-		"by tag":              {Filters: []types.Filter{filter("tag:eks:cluster-name", "thor")}},
-		"by IP":               {Filters: []types.Filter{filter("private-ip-address", *last.PrivateIpAddress)}},
-		"all":                 {},
+		"by ID": {InstanceIds: []string{*last.InstanceId}},
+		"by private DNS name": {Filters: []types.Filter{filter("private-dns-name", *last.PrivateDnsName),
+			filter("instance-state-name", "running", "pending")}},
+		"by tag": {Filters: []types.Filter{filter("tag:eks:cluster-name", "thor")}},
+		"by IP":  {Filters: []types.Filter{filter("private-ip-address", *last.PrivateIpAddress)}},
+		"all":    {},
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {

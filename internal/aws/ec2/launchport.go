@@ -35,14 +35,16 @@ type port struct {
 	tenancy                         types.Tenancy
 }
 
-// plug reads where a launch plugs its interfaces in; the first is the primary one. What it relies on is required.
-func (c *change) plug(l *launch) ([]port, error) {
+// resolvePorts reads where a launch plugs its interfaces in; the first is the primary one. What it relies on is
+// required.
+func (c *change) resolvePorts(l *launch) ([]port, error) {
 	in := &l.request
 	var ports []port
 	for _, spec := range l.interfaces {
 		p := port{
 			deviceIndex: aws.ToInt32(spec.DeviceIndex), networkCard: aws.ToInt32(spec.NetworkCardIndex),
-			existing: aws.ToString(spec.NetworkInterfaceId), description: aws.ToString(spec.Description), primaryIPv6: aws.ToBool(spec.PrimaryIpv6),
+			existing: aws.ToString(spec.NetworkInterfaceId), description: aws.ToString(spec.Description),
+			primaryIPv6:         aws.ToBool(spec.PrimaryIpv6),
 			deleteOnTermination: spec.NetworkInterfaceId == nil,
 		}
 		if spec.DeleteOnTermination != nil {
@@ -58,17 +60,20 @@ func (c *change) plug(l *launch) ([]port, error) {
 			return nil, err
 		}
 		if len(ports) > 0 && p.vpcID != ports[0].vpcID {
-			return nil, wire.Errorf("InvalidParameterCombination", "Network interfaces must be in the same VPC. '%s' and '%s' are different.", ports[0].vpcID, p.vpcID)
+			return nil, wire.Errorf("InvalidParameterCombination",
+				"Network interfaces must be in the same VPC. '%s' and '%s' are different.", ports[0].vpcID, p.vpcID)
 		}
 		if len(ports) > 0 && p.zone != ports[0].zone {
-			return nil, wire.Errorf("InvalidParameterCombination", "You may not attach a network interface to an instance if they are not in the same availability zone")
+			return nil, wire.Errorf("InvalidParameterCombination",
+				"You may not attach a network interface to an instance if they are not in the same availability zone")
 		}
 		ports = append(ports, p)
 	}
 	slices.SortStableFunc(ports, func(a, b port) int { return cmp.Compare(a.deviceIndex, b.deviceIndex) })
 	first := &ports[0]
 	if first.deviceIndex != 0 {
-		return nil, wire.Errorf("InvalidParameterCombination", "A network interface with the device index 0 is required.")
+		return nil, wire.Errorf("InvalidParameterCombination",
+			"A network interface with the device index 0 is required.")
 	}
 	for i, p := range ports[1:] {
 		if p.deviceIndex == ports[i].deviceIndex && p.networkCard == ports[i].networkCard {
@@ -79,11 +84,12 @@ func (c *change) plug(l *launch) ([]port, error) {
 		return nil, interfaceLimit(len(ports), l.kind.Name)
 	}
 	if zone := placedIn(in.Placement); zone != "" {
-		if z, ok := c.zone(zone); !ok || z.Name != first.zone {
-			return nil, invalidValue(zone, "availabilityZone", fmt.Sprintf("Subnet '%s' is in the availability zone %s", first.subnetID, first.zone))
+		if z, ok := c.findZone(zone); !ok || z.Name != first.zone {
+			return nil, invalidValue(zone, "availabilityZone", fmt.Sprintf("Subnet '%s' is in the availability zone %s",
+				first.subnetID, first.zone))
 		}
 	}
-	vpc, err := c.s.vpcs.value(c.scope, &first.vpcID)
+	vpc, err := c.s.vpcs.getRecord(c.scope, &first.vpcID)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +120,7 @@ func placedIn(p *types.Placement) string {
 }
 
 func (c *change) portOfExisting(p *port) error {
-	ni, err := c.s.interfaces.value(c.scope, &p.existing)
+	ni, err := c.s.interfaces.getRecord(c.scope, &p.existing)
 	if err != nil {
 		return err
 	}
@@ -124,7 +130,7 @@ func (c *change) portOfExisting(p *port) error {
 	if ni.Attachment != nil {
 		return wire.Errorf("InvalidNetworkInterface.InUse", "Interface: [%s] in use.", ni.ID)
 	}
-	subnet, err := c.s.subnets.value(c.scope, &ni.SubnetID)
+	subnet, err := c.s.subnets.getRecord(c.scope, &ni.SubnetID)
 	p.vpcID, p.subnetID, p.zone, p.hostnameType = ni.VPCID, ni.SubnetID, ni.AvailabilityZone, subnet.HostnameType
 	p.resourceNameA, p.resourceNameAAAA = subnet.EnableResourceNameDNSARecord, subnet.EnableResourceNameDNSAAAARecord
 	return err
@@ -137,8 +143,10 @@ func (c *change) portOfNew(p *port, l *launch, spec types.InstanceNetworkInterfa
 	if err := c.s.subnets.require(c, p.subnet.ID); err != nil {
 		return err
 	}
-	p.vpcID, p.subnetID, p.zone, p.hostnameType = p.subnet.VPCID, p.subnet.ID, p.subnet.AvailabilityZone, p.subnet.HostnameType
-	p.resourceNameA, p.resourceNameAAAA = p.subnet.EnableResourceNameDNSARecord, p.subnet.EnableResourceNameDNSAAAARecord
+	p.vpcID, p.subnetID, p.zone, p.hostnameType = p.subnet.VPCID, p.subnet.ID, p.subnet.AvailabilityZone,
+		p.subnet.HostnameType
+	p.resourceNameA, p.resourceNameAAAA = p.subnet.EnableResourceNameDNSARecord,
+		p.subnet.EnableResourceNameDNSAAAARecord
 	// One interface without a group named by name has the group's ID now.
 	groups := slices.Clone(spec.Groups)
 	for _, name := range l.groupNames {
@@ -152,8 +160,9 @@ func (c *change) portOfNew(p *port, l *launch, spec types.InstanceNetworkInterfa
 		return err
 	}
 	if p.primary, p.secondary, err = wantedAddresses(&ec2.CreateNetworkInterfaceInput{
-		PrivateIpAddress: spec.PrivateIpAddress, PrivateIpAddresses: spec.PrivateIpAddresses, SecondaryPrivateIpAddressCount: spec.SecondaryPrivateIpAddressCount,
-		Ipv4Prefixes: spec.Ipv4Prefixes, Ipv4PrefixCount: spec.Ipv4PrefixCount,
+		PrivateIpAddress: spec.PrivateIpAddress, PrivateIpAddresses: spec.PrivateIpAddresses,
+		SecondaryPrivateIpAddressCount: spec.SecondaryPrivateIpAddressCount,
+		Ipv4Prefixes:                   spec.Ipv4Prefixes, Ipv4PrefixCount: spec.Ipv4PrefixCount,
 	}); err != nil {
 		return err
 	}
@@ -161,7 +170,7 @@ func (c *change) portOfNew(p *port, l *launch, spec types.InstanceNetworkInterfa
 	if p.primary == "" {
 		p.automatic++
 	}
-	if 1+asked(p.secondary) > l.kind.IPv4PerENI {
+	if 1+requestedCount(p.secondary) > l.kind.IPv4PerENI {
 		return addressLimit()
 	}
 	p.six = addressing{addressCount: spec.Ipv6AddressCount, prefixesCount: spec.Ipv6PrefixCount}
@@ -177,7 +186,7 @@ func (c *change) portOfNew(p *port, l *launch, spec types.InstanceNetworkInterfa
 	if p.subnet.AssignIPv6AddressOnCreation && len(p.six.addresses) == 0 && p.six.addressCount == nil {
 		p.six.addressCount = aws.Int32(1)
 	}
-	if asked(p.six) > l.kind.IPv6PerENI {
+	if requestedCount(p.six) > l.kind.IPv6PerENI {
 		return addressLimit()
 	}
 	p.publicIP = p.subnet.MapPublicIPOnLaunch && p.deviceIndex == 0 && len(l.interfaces) == 1
@@ -195,26 +204,29 @@ func (c *change) portOfNew(p *port, l *launch, spec types.InstanceNetworkInterfa
 	return nil
 }
 
-// asked is how many addresses and prefixes a request wants; each takes one of the places that an interface has.
-func asked(want addressing) int {
-	return len(want.addresses) + len(want.prefixes) + int(aws.ToInt32(want.addressCount)+aws.ToInt32(want.prefixesCount))
+// requestedCount is how many addresses and prefixes a request wants; each takes one of the places that an interface
+// has.
+func requestedCount(want addressing) int {
+	return len(want.addresses) + len(want.prefixes) + int(aws.ToInt32(want.addressCount)+
+		aws.ToInt32(want.prefixesCount))
 }
 
 // launchSubnet is the subnet of a new interface: the one that is asked for, or the default subnet of the zone.
 func (c *change) launchSubnet(l *launch, spec types.InstanceNetworkInterfaceSpecification) (record.Subnet, error) {
 	if aws.ToString(spec.SubnetId) != "" {
-		return c.s.subnets.value(c.scope, spec.SubnetId)
+		return c.s.subnets.getRecord(c.scope, spec.SubnetId)
 	}
 	vpc, err := c.s.defaultVPC(c.scope)
 	if err != nil {
 		return record.Subnet{}, err
 	}
 	if vpc == nil {
-		return record.Subnet{}, wire.Errorf("VPCIdNotSpecified", "No default VPC for this user. GroupName is only supported for EC2-Classic and default VPC.")
+		return record.Subnet{}, wire.Errorf("VPCIdNotSpecified",
+			"No default VPC for this user. GroupName is only supported for EC2-Classic and default VPC.")
 	}
 	wanted := placedIn(l.request.Placement)
 	if wanted != "" {
-		z, ok := c.zone(wanted)
+		z, ok := c.findZone(wanted)
 		if !ok {
 			return record.Subnet{}, invalidValue(wanted, "availabilityZone", "Invalid availability zone.")
 		}
@@ -228,17 +240,23 @@ func (c *change) launchSubnet(l *launch, spec types.InstanceNetworkInterfaceSpec
 	}
 	if len(subnets) == 0 {
 		if wanted != "" {
-			return record.Subnet{}, wire.Errorf("InvalidInput", "No default subnet for availability zone: '%s'.", wanted)
+			return record.Subnet{}, wire.Errorf("InvalidInput", "No default subnet for availability zone: '%s'.",
+				wanted)
 		}
-		return record.Subnet{}, wire.Errorf("MissingInput", "No subnets found for the default VPC '%s'. Please specify a subnet.", vpc.ID)
+		return record.Subnet{}, wire.Errorf("MissingInput",
+			"No subnets found for the default VPC '%s'. Please specify a subnet.", vpc.ID)
 	}
-	return slices.MinFunc(subnets, func(a, b record.Subnet) int { return cmp.Compare(a.AvailabilityZone, b.AvailabilityZone) }), nil
+	return slices.MinFunc(subnets, func(a, b record.Subnet) int {
+		return cmp.Compare(a.AvailabilityZone,
+			b.AvailabilityZone)
+	}), nil
 }
 
-// plugIn attaches an interface to a new instance; alone says that it is the only one.
-func (c *change) plugIn(r *record.Instance, p port, l *launch, alone bool) error {
+// attachPort attaches an interface to a new instance; alone says that it is the only one.
+func (c *change) attachPort(r *record.Instance, p port, l *launch, alone bool) error {
 	attachment := &record.NetworkInterfaceAttachment{
-		ID: newID("eni-attach-"), InstanceID: r.ID, InstanceOwnerID: c.account, DeviceIndex: p.deviceIndex, NetworkCardIndex: p.networkCard,
+		ID: newID("eni-attach-"), InstanceID: r.ID, InstanceOwnerID: c.account, DeviceIndex: p.deviceIndex,
+		NetworkCardIndex:    p.networkCard,
 		DeleteOnTermination: p.deleteOnTermination, AttachedAt: r.LaunchTime,
 	}
 	if p.existing != "" {
@@ -254,7 +272,8 @@ func (c *change) plugIn(r *record.Instance, p port, l *launch, alone bool) error
 	if err != nil {
 		return err
 	}
-	ni.SecurityGroupIDs, ni.InterfaceType, ni.Description, ni.Attachment, ni.PrimaryIPv6 = p.groups, p.kind, p.description, attachment, p.primaryIPv6
+	ni.SecurityGroupIDs, ni.InterfaceType, ni.Description, ni.Attachment, ni.PrimaryIPv6 = p.groups, p.kind,
+		p.description, attachment, p.primaryIPv6
 	if err := c.assignIPv4(&ni, p.subnet, p.secondary); err != nil {
 		return err
 	}
@@ -263,16 +282,17 @@ func (c *change) plugIn(r *record.Instance, p port, l *launch, alone bool) error
 	}
 	if p.publicIP && alone {
 		ni.AutoPublicIP = true
-		if err := c.lend(&ni); err != nil {
+		if err := c.assignPublicIP(&ni); err != nil {
 			return err
 		}
 	}
-	c.s.interfaces.create(c, ni)
+	c.s.interfaces.createRecord(c, ni)
 	return c.tagLaunched(types.ResourceTypeNetworkInterface, ni.ID, l, nil)
 }
 
-// lend gives the primary address of an interface a public address of Amazon's. There is no elastic one that points at it.
-func (c *change) lend(ni *record.NetworkInterface) (err error) {
+// assignPublicIP gives the primary address of an interface a public address of Amazon's. There is no elastic one that
+// points at it.
+func (c *change) assignPublicIP(ni *record.NetworkInterface) (err error) {
 	ni.PublicIP, err = c.pickPublicIP(ni.ID)
 	return err
 }

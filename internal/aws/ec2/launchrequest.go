@@ -19,7 +19,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// launch is a request for instances, read: merged with its launch template and checked as far as that goes without what a transaction must hold.
+// launch is a request for instances, read: merged with its launch template and checked as far as that goes without what
+// a transaction must hold.
 type launch struct {
 	asked       any                   // the request as it came, for its client token
 	request     ec2.RunInstancesInput // with what its launch template adds
@@ -40,17 +41,20 @@ type launch struct {
 	fleet       string                   // ID of the EC2 Fleet that launches, if one does
 }
 
-// readLaunch reads a request. With place, a subnet beside the network interfaces of a launch template goes into its primary one, which AWS does
-// for Auto Scaling and EC2 Fleet, and refuses everybody else.
+// readLaunch reads a request. With place, a subnet beside the network interfaces of a launch template goes into its
+// primary one, which AWS does for Auto Scaling and EC2 Fleet, and refuses everybody else.
 func (s *Service) readLaunch(in scope, asked *ec2.RunInstancesInput, place bool) (*launch, error) {
 	l := &launch{asked: asked, request: *asked}
 	if asked.LaunchTemplate != nil {
-		_, version, err := s.templateAsked(in, asked.LaunchTemplate.LaunchTemplateId, asked.LaunchTemplate.LaunchTemplateName, asked.LaunchTemplate.Version)
+		_, version, err := s.templateAsked(in, asked.LaunchTemplate.LaunchTemplateId,
+			asked.LaunchTemplate.LaunchTemplateName, asked.LaunchTemplate.Version)
 		if err != nil {
 			return nil, err
 		}
 		if version.Data.InstanceRequirements != nil && asked.InstanceType == "" {
-			return nil, wire.Errorf("InvalidParameterCombination", "You can't use a launch template that specifies InstanceRequirements with RunInstances. Specify an instance type.")
+			return nil, wire.Errorf("InvalidParameterCombination",
+				"You can't use a launch template that specifies InstanceRequirements with RunInstances. Specify an "+
+					"instance type.")
 		}
 		l.template = version
 		if err := mergeTemplate(&l.request, version.Data); err != nil {
@@ -68,8 +72,8 @@ func (s *Service) readLaunch(in scope, asked *ec2.RunInstancesInput, place bool)
 	return l, readInterfaces(l, place)
 }
 
-// mergeTemplate fills what a request leaves open from a launch template. Network interfaces are the same by device index, block devices by
-// name, tags by resource type and key.
+// mergeTemplate fills what a request leaves open from a launch template. Network interfaces are the same by device
+// index, block devices by name, tags by resource type and key.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/launch-instances-from-launch-template.html
 func mergeTemplate(request *ec2.RunInstancesInput, data types.RequestLaunchTemplateData) error {
 	var base, over map[string]any
@@ -82,7 +86,7 @@ func mergeTemplate(request *ec2.RunInstancesInput, data types.RequestLaunchTempl
 			return fmt.Errorf("merge a launch template: %w", err)
 		}
 	}
-	merge(base, over)
+	mergeParameters(base, over)
 	text, err := json.Marshal(base)
 	if err != nil {
 		return fmt.Errorf("merge a launch template: %w", err)
@@ -95,8 +99,8 @@ func mergeTemplate(request *ec2.RunInstancesInput, data types.RequestLaunchTempl
 	return nil
 }
 
-// merge puts what over has into base.
-func merge(base, over map[string]any) {
+// mergeParameters puts what over has into base.
+func mergeParameters(base, over map[string]any) {
 	for name, value := range over {
 		switch value := value.(type) {
 		case nil:
@@ -106,7 +110,7 @@ func merge(base, over map[string]any) {
 			}
 		case map[string]any:
 			if below, ok := base[name].(map[string]any); ok {
-				merge(below, value)
+				mergeParameters(below, value)
 			} else {
 				base[name] = value
 			}
@@ -121,7 +125,8 @@ func merge(base, over map[string]any) {
 }
 
 // mergedBy are the members by which elements of a list are the same.
-var mergedBy = map[string]string{"NetworkInterfaces": "DeviceIndex", "BlockDeviceMappings": "DeviceName", "TagSpecifications": "ResourceType", "Tags": "Key"}
+var mergedBy = map[string]string{"NetworkInterfaces": "DeviceIndex", "BlockDeviceMappings": "DeviceName",
+	"TagSpecifications": "ResourceType", "Tags": "Key"}
 
 func mergeLists(name string, base any, over []any) []any {
 	by, ok := mergedBy[name]
@@ -134,7 +139,7 @@ func mergeLists(name string, base any, over []any) []any {
 	}
 	for _, value := range over {
 		if i := slices.IndexFunc(all, func(b any) bool { return same(b, value) }); i >= 0 {
-			merge(all[i].(map[string]any), value.(map[string]any))
+			mergeParameters(all[i].(map[string]any), value.(map[string]any))
 		} else {
 			all = append(all, value)
 		}
@@ -152,9 +157,11 @@ func readCounts(_ scope, l *launch) error {
 	case *least < 1:
 		return invalidValue(*least, "minCount", "Expected a positive integer.")
 	case *most < *least:
-		return invalidValue(*least, "minCount", fmt.Sprintf("The minimum count must not be greater than the maximum count %d.", *most))
+		return invalidValue(*least, "minCount",
+			fmt.Sprintf("The minimum count must not be greater than the maximum count %d.", *most))
 	case *most > 1000:
-		return wire.Errorf("InstanceLimitExceeded", "You have requested more instances (%d) than the 1000 that one call may launch.", *most)
+		return wire.Errorf("InstanceLimitExceeded",
+			"You have requested more instances (%d) than the 1000 that one call may launch.", *most)
 	}
 	l.least, l.most = int(*least), int(*most)
 	return nil
@@ -175,10 +182,15 @@ func readUnserved(_ scope, l *launch) error {
 		{in.KernelId != nil, "KernelId"},
 		{in.RamdiskId != nil, "RamdiskId"},
 		{in.EnclaveOptions != nil && aws.ToBool(in.EnclaveOptions.Enabled), "EnclaveOptions.Enabled=true"},
-		{in.HibernationOptions != nil && aws.ToBool(in.HibernationOptions.Configured), "HibernationOptions.Configured=true"},
-		{in.CapacityReservationSpecification != nil && in.CapacityReservationSpecification.CapacityReservationTarget != nil, "CapacityReservationSpecification.CapacityReservationTarget"},
-		{in.Placement != nil && (in.Placement.HostId != nil || in.Placement.HostResourceGroupArn != nil || in.Placement.Tenancy == types.TenancyHost), "Placement.HostId"},
-		{in.CpuOptions != nil && (in.CpuOptions.AmdSevSnp == types.AmdSevSnpSpecificationEnabled), "CpuOptions.AmdSevSnp"},
+		{in.HibernationOptions != nil && aws.ToBool(in.HibernationOptions.Configured),
+			"HibernationOptions.Configured=true"},
+		{in.CapacityReservationSpecification != nil &&
+			in.CapacityReservationSpecification.CapacityReservationTarget != nil,
+			"CapacityReservationSpecification.CapacityReservationTarget"},
+		{in.Placement != nil && (in.Placement.HostId != nil || in.Placement.HostResourceGroupArn != nil ||
+			in.Placement.Tenancy == types.TenancyHost), "Placement.HostId"},
+		{in.CpuOptions != nil && (in.CpuOptions.AmdSevSnp == types.AmdSevSnpSpecificationEnabled),
+			"CpuOptions.AmdSevSnp"},
 	} {
 		if p.asked {
 			return unsupported(p.name)
@@ -200,10 +212,15 @@ func (s *Service) readImage(in scope, l *launch) (err error) {
 		return err
 	}
 	if l.image.Architecture != l.kind.Architecture {
-		return invalid("The architecture '%s' of the specified instance type does not match the architecture '%s' of the specified AMI. Specify an instance type and an AMI that have matching architectures, and try again. You can use 'describe-instance-types' or 'describe-images' to discover the architecture of the instance type or AMI.", l.kind.Architecture, l.image.Architecture)
+		return invalid(
+			"The architecture '%s' of the specified instance type does not match the architecture '%s' of the "+
+				"specified AMI. Specify an instance type and an AMI that have matching architectures, and try again. "+
+				"You can use 'describe-instance-types' or 'describe-images' to discover the architecture of the "+
+				"instance type or AMI.", l.kind.Architecture, l.image.Architecture)
 	}
 	if o := l.request.CpuOptions; o != nil {
-		if o.CoreCount != nil && int(*o.CoreCount) != l.kind.Cores || o.ThreadsPerCore != nil && int(*o.ThreadsPerCore) != l.kind.ThreadsPerCore {
+		if o.CoreCount != nil && int(*o.CoreCount) != l.kind.Cores || o.ThreadsPerCore != nil &&
+			int(*o.ThreadsPerCore) != l.kind.ThreadsPerCore {
 			return unsupported("CpuOptions other than those of the instance type")
 		}
 	}
@@ -260,27 +277,33 @@ func (s *Service) readKey(in scope, l *launch) error {
 	return err
 }
 
-// readMetadata reads how metadata may be asked for. Images of Amazon Linux 2023 demand tokens unless the request says otherwise.
+// readMetadata reads how metadata may be asked for. Images of Amazon Linux 2023 demand tokens unless the request says
+// otherwise.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/configuring-instance-metadata-options.html#instance-metadata-options-order-of-precedence
 func readMetadata(_ scope, l *launch) error {
 	l.metadata = record.InstanceMetadataOptions{
-		HTTPEndpoint: types.InstanceMetadataEndpointStateEnabled, HTTPTokens: types.HttpTokensStateOptional, HTTPPutResponseHopLimit: 1,
-		InstanceMetadataTags: types.InstanceMetadataTagsStateDisabled, HTTPProtocolIPv6: types.InstanceMetadataProtocolStateDisabled,
+		HTTPEndpoint: types.InstanceMetadataEndpointStateEnabled, HTTPTokens: types.HttpTokensStateOptional,
+		HTTPPutResponseHopLimit: 1,
+		InstanceMetadataTags:    types.InstanceMetadataTagsStateDisabled,
+		HTTPProtocolIPv6:        types.InstanceMetadataProtocolStateDisabled,
 	}
 	if l.image.Family == ami.AL2023 {
 		l.metadata.HTTPTokens, l.metadata.HTTPPutResponseHopLimit = types.HttpTokensStateRequired, 2
 	}
 	if o := l.request.MetadataOptions; o != nil {
-		return editMetadata(&l.metadata, o.HttpEndpoint, o.HttpTokens, o.HttpPutResponseHopLimit, o.InstanceMetadataTags, o.HttpProtocolIpv6)
+		return editMetadata(&l.metadata, o.HttpEndpoint, o.HttpTokens, o.HttpPutResponseHopLimit,
+			o.InstanceMetadataTags, o.HttpProtocolIpv6)
 	}
 	return nil
 }
 
 // editMetadata changes those options that are given.
-func editMetadata(now *record.InstanceMetadataOptions, endpoint types.InstanceMetadataEndpointState, tokens types.HttpTokensState, hops *int32,
+func editMetadata(now *record.InstanceMetadataOptions, endpoint types.InstanceMetadataEndpointState,
+	tokens types.HttpTokensState, hops *int32,
 	tags types.InstanceMetadataTagsState, ipv6 types.InstanceMetadataProtocolState) error {
 	for _, err := range []error{
-		oneOf(endpoint, "HttpEndpoint"), oneOf(tokens, "HttpTokens"), oneOf(tags, "InstanceMetadataTags"), oneOf(ipv6, "HttpProtocolIpv6"),
+		validateEnum(endpoint, "HttpEndpoint"), validateEnum(tokens, "HttpTokens"),
+		validateEnum(tags, "InstanceMetadataTags"), validateEnum(ipv6, "HttpProtocolIpv6"),
 	} {
 		if err != nil {
 			return err
@@ -299,8 +322,8 @@ func editMetadata(now *record.InstanceMetadataOptions, endpoint types.InstanceMe
 	return nil
 }
 
-// oneOf refuses a value that its type does not know; empty is not given.
-func oneOf[T interface {
+// validateEnum refuses a value that its type does not know; empty is not given.
+func validateEnum[T interface {
 	~string
 	Values() []T
 }](value T, parameter string) error {
@@ -316,7 +339,7 @@ func readMarket(_ scope, l *launch) error {
 	case m == nil || m.MarketType == "" && m.SpotOptions == nil:
 		return nil
 	case m.MarketType != types.MarketTypeSpot:
-		if oneOf(m.MarketType, "marketType") == nil {
+		if validateEnum(m.MarketType, "marketType") == nil {
 			return unsupported("MarketType=" + string(m.MarketType))
 		}
 		return invalidValue(m.MarketType, "marketType", "")
@@ -333,13 +356,14 @@ func (s *Service) readPlacement(in scope, l *launch) error {
 	if p == nil {
 		return nil
 	}
-	if err := oneOf(p.Tenancy, "tenancy"); err != nil {
+	if err := validateEnum(p.Tenancy, "tenancy"); err != nil {
 		return err
 	}
 	name, id := aws.ToString(p.GroupName), aws.ToString(p.GroupId)
 	switch {
 	case name != "" && id != "":
-		return wire.Errorf("InvalidParameterCombination", "The parameters GroupName and GroupId may not be specified together.")
+		return wire.Errorf("InvalidParameterCombination",
+			"The parameters GroupName and GroupId may not be specified together.")
 	case name != "":
 		group, err := s.placementGroupNamed(in, name)
 		l.group = group
@@ -347,13 +371,14 @@ func (s *Service) readPlacement(in scope, l *launch) error {
 			return err
 		}
 	case id != "":
-		group, err := s.placementGroups.value(in, &id)
+		group, err := s.placementGroups.getRecord(in, &id)
 		l.group = group
 		if err != nil {
 			return err
 		}
 	}
-	if n := aws.ToInt32(p.PartitionNumber); n != 0 && (l.group.Strategy != types.PlacementStrategyPartition || n < 1 || n > l.group.Partitions) {
+	if n := aws.ToInt32(p.PartitionNumber); n != 0 && (l.group.Strategy != types.PlacementStrategyPartition || n < 1 ||
+		n > l.group.Partitions) {
 		return invalidValue(n, "partitionNumber", "The placement group has no such partition.")
 	}
 	return nil
@@ -361,7 +386,8 @@ func (s *Service) readPlacement(in scope, l *launch) error {
 
 // launchTaggable are what a launch can tag.
 var launchTaggable = []types.ResourceType{
-	types.ResourceTypeInstance, types.ResourceTypeVolume, types.ResourceTypeNetworkInterface, types.ResourceTypeSpotInstancesRequest,
+	types.ResourceTypeInstance, types.ResourceTypeVolume, types.ResourceTypeNetworkInterface,
+	types.ResourceTypeSpotInstancesRequest,
 }
 
 func readLaunchTags(in scope, l *launch) error {
@@ -386,16 +412,16 @@ func readLaunchTags(in scope, l *launch) error {
 // readChoices checks the members of which EC2 knows the values.
 func readChoices(_ scope, l *launch) error {
 	in := &l.request
-	if err := oneOf(in.InstanceInitiatedShutdownBehavior, "instanceInitiatedShutdownBehavior"); err != nil {
+	if err := validateEnum(in.InstanceInitiatedShutdownBehavior, "instanceInitiatedShutdownBehavior"); err != nil {
 		return err
 	}
 	if in.PrivateDnsNameOptions != nil {
-		if err := oneOf(in.PrivateDnsNameOptions.HostnameType, "hostnameType"); err != nil {
+		if err := validateEnum(in.PrivateDnsNameOptions.HostnameType, "hostnameType"); err != nil {
 			return err
 		}
 	}
 	if in.MaintenanceOptions != nil {
-		if err := oneOf(in.MaintenanceOptions.AutoRecovery, "autoRecovery"); err != nil {
+		if err := validateEnum(in.MaintenanceOptions.AutoRecovery, "autoRecovery"); err != nil {
 			return err
 		}
 	}
@@ -405,7 +431,8 @@ func readChoices(_ scope, l *launch) error {
 			return invalidValue(credits, "cpuCredits", "Valid values are standard and unlimited.")
 		}
 		if !l.kind.Burstable && l.template.TemplateID == "" {
-			return wire.Errorf("InvalidParameterCombination", "The specified instance type %s does not support credit specifications.", l.kind.Name)
+			return wire.Errorf("InvalidParameterCombination",
+				"The specified instance type %s does not support credit specifications.", l.kind.Name)
 		}
 	}
 	return nil
@@ -427,18 +454,22 @@ func readInterfaces(l *launch, place bool) error {
 	in := &l.request
 	if len(in.NetworkInterfaces) == 0 {
 		if len(in.SecurityGroups) > 0 && aws.ToString(in.SubnetId) != "" {
-			return wire.Errorf("InvalidParameterCombination", "The parameter groupName cannot be used with the parameter subnet")
+			return wire.Errorf("InvalidParameterCombination",
+				"The parameter groupName cannot be used with the parameter subnet")
 		}
 		l.groupNames = in.SecurityGroups
 		spec := types.InstanceNetworkInterfaceSpecification{
-			DeviceIndex: aws.Int32(0), SubnetId: in.SubnetId, Groups: in.SecurityGroupIds, PrivateIpAddress: in.PrivateIpAddress,
-			Ipv6Addresses: in.Ipv6Addresses, Ipv6AddressCount: in.Ipv6AddressCount, PrimaryIpv6: in.EnablePrimaryIpv6,
+			DeviceIndex: aws.Int32(0), SubnetId: in.SubnetId, Groups: in.SecurityGroupIds,
+			PrivateIpAddress: in.PrivateIpAddress,
+			Ipv6Addresses:    in.Ipv6Addresses, Ipv6AddressCount: in.Ipv6AddressCount,
+			PrimaryIpv6: in.EnablePrimaryIpv6,
 		}
 		if aws.ToString(in.PrivateIpAddress) == "" {
 			spec.PrivateIpAddress = nil
 		}
 		if spec.PrivateIpAddress != nil && l.most > 1 {
-			return wire.Errorf("InvalidParameterCombination", "Cannot specify a private IP address for more than one instance.")
+			return wire.Errorf("InvalidParameterCombination",
+				"Cannot specify a private IP address for more than one instance.")
 		}
 		l.interfaces = []types.InstanceNetworkInterfaceSpecification{spec}
 		return nil
@@ -453,7 +484,8 @@ func readInterfaces(l *launch, place bool) error {
 		{in.Ipv6AddressCount != nil || len(in.Ipv6Addresses) > 0, "IPv6 addresses"},
 	} {
 		if clash.there {
-			return wire.Errorf("InvalidParameterCombination", "Network interfaces and an instance-level %s may not be specified on the same request", clash.what)
+			return wire.Errorf("InvalidParameterCombination",
+				"Network interfaces and an instance-level %s may not be specified on the same request", clash.what)
 		}
 	}
 	l.interfaces = slices.Clone(in.NetworkInterfaces)
@@ -466,17 +498,24 @@ func readInterfaces(l *launch, place bool) error {
 			spec.SubnetId = in.SubnetId
 		}
 		if aws.ToBool(spec.AssociatePublicIpAddress) && len(l.interfaces) > 1 {
-			return wire.Errorf("InvalidParameterCombination", "The associatePublicIPAddress parameter cannot be specified when launching with multiple network interfaces.")
+			return wire.Errorf("InvalidParameterCombination",
+				"The associatePublicIPAddress parameter cannot be specified when launching with multiple network "+
+					"interfaces.")
 		}
 		if spec.AssociatePublicIpAddress != nil && *spec.DeviceIndex != 0 {
-			return wire.Errorf("InvalidParameterCombination", "The associatePublicIPAddress parameter can only be specified for the network interface with DeviceIndex 0.")
+			return wire.Errorf("InvalidParameterCombination",
+				"The associatePublicIPAddress parameter can only be specified for the network interface with "+
+					"DeviceIndex 0.")
 		}
 		if spec.NetworkInterfaceId != nil {
 			switch {
 			case l.most > 1:
-				return wire.Errorf("InvalidParameterCombination", "You may specify a network interface for one instance only. Set MaxCount to 1.")
-			case spec.SubnetId != nil || len(spec.Groups) > 0 || spec.PrivateIpAddress != nil || spec.AssociatePublicIpAddress != nil:
-				return wire.Errorf("InvalidParameterCombination", "You may not specify a subnet, security groups, or addresses together with the network interface '%s'.", *spec.NetworkInterfaceId)
+				return wire.Errorf("InvalidParameterCombination",
+					"You may specify a network interface for one instance only. Set MaxCount to 1.")
+			case spec.SubnetId != nil || len(spec.Groups) > 0 || spec.PrivateIpAddress != nil ||
+				spec.AssociatePublicIpAddress != nil:
+				return wire.Errorf("InvalidParameterCombination",
+					"You may not specify a subnet, security groups, or addresses together with the network interface '%s'.", *spec.NetworkInterfaceId)
 			}
 		}
 	}

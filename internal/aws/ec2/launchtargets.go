@@ -13,26 +13,30 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// launchTargets are what a launch touches and makes. A request that cannot be read touches instances; the operation says what is wrong with it.
+// launchTargets are what a launch touches and makes. A request that cannot be read touches instances; the operation
+// says what is wrong with it.
 // https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html#amazonec2-actions-as-permissions
-func (s *Service) launchTargets(in scope, action, createAction string, request *ec2.RunInstancesInput, place bool) []wire.Target {
+func (s *Service) launchTargets(in scope, action, createAction string, request *ec2.RunInstancesInput,
+	place bool) []wire.Target {
 	l, err := s.readLaunch(in, request, place)
 	if err != nil {
-		return []wire.Target{{Action: action, Resource: in.arn(types.ResourceTypeInstance, "*"), Conditions: map[string][]string{
-			"ec2:Region": {in.region}, "ec2:InstanceType": {string(request.InstanceType)},
-		}}}
+		return []wire.Target{{Action: action, Resource: in.arn(types.ResourceTypeInstance, "*"),
+			Conditions: map[string][]string{
+				"ec2:Region": {in.region}, "ec2:InstanceType": {string(request.InstanceType)},
+			}}}
 	}
 	return s.targetsOf(in, action, createAction, l)
 }
 
 func (s *Service) targetsOf(in scope, action, createAction string, l *launch) []wire.Target {
-	a := launchAuthorization{s: s, in: in, action: action, created: createAction, l: l, shared: map[string][]string{"ec2:Region": {in.region}}}
+	a := launchAuthorization{s: s, in: in, action: action, created: createAction, l: l,
+		shared: map[string][]string{"ec2:Region": {in.region}}}
 	if l.template.TemplateID != "" {
 		a.shared["ec2:LaunchTemplate"] = []string{in.arn(types.ResourceTypeLaunchTemplate, l.template.TemplateID)}
 		a.existing(types.ResourceTypeLaunchTemplate, l.template.TemplateID, false)
 	}
 	data := l.template.Data
-	a.image(data.ImageId != nil)
+	a.addImage(data.ImageId != nil)
 	a.network(data.SecurityGroupIds != nil || data.NetworkInterfaces != nil)
 	if l.request.KeyName != nil {
 		if key, err := s.keyNamed(in, *l.request.KeyName); err == nil {
@@ -40,20 +44,22 @@ func (s *Service) targetsOf(in scope, action, createAction string, l *launch) []
 		}
 	}
 	if l.group.ID != "" {
-		t := s.target(in, action, types.ResourceTypePlacementGroup, l.group.ID)
+		t := s.resourceTarget(in, action, types.ResourceTypePlacementGroup, l.group.ID)
 		t.Conditions["ec2:PlacementGroupName"] = []string{l.group.Name}
 		t.Conditions["ec2:PlacementGroupStrategy"] = []string{string(l.group.Strategy)}
 		a.add(t, data.Placement != nil)
 	}
 	a.instance()
 	for _, v := range l.volumes {
-		a.make(types.ResourceTypeVolume, map[string][]string{
-			"ec2:VolumeSize": {decimal(int(v.row.Size))}, "ec2:VolumeType": {string(v.row.Type)}, "ec2:VolumeIops": {decimal(int(v.row.IOPS))},
-			"ec2:VolumeThroughput": {decimal(int(v.row.Throughput))}, "ec2:Encrypted": {strconv.FormatBool(v.row.Encrypted)},
+		a.addCreated(types.ResourceTypeVolume, map[string][]string{
+			"ec2:VolumeSize": {decimal(int(v.row.Size))}, "ec2:VolumeType": {string(v.row.Type)},
+			"ec2:VolumeIops":       {decimal(int(v.row.IOPS))},
+			"ec2:VolumeThroughput": {decimal(int(v.row.Throughput))},
+			"ec2:Encrypted":        {strconv.FormatBool(v.row.Encrypted)},
 		})
 	}
 	if l.spot != nil {
-		a.make(types.ResourceTypeSpotInstancesRequest, nil)
+		a.addCreated(types.ResourceTypeSpotInstancesRequest, nil)
 	}
 	return a.targets
 }
@@ -78,31 +84,34 @@ func (a *launchAuthorization) add(t wire.Target, fromTemplate bool) {
 }
 
 func (a *launchAuthorization) existing(resource types.ResourceType, id string, fromTemplate bool) {
-	a.add(a.s.target(a.in, a.action, resource, id), fromTemplate)
+	a.add(a.s.resourceTarget(a.in, a.action, resource, id), fromTemplate)
 }
 
-// make adds what the launch makes of a type, and its tagging.
-func (a *launchAuthorization) make(resource types.ResourceType, conditions map[string][]string) {
+// addCreated adds what the launch makes of a type, and its tagging.
+func (a *launchAuthorization) addCreated(resource types.ResourceType, conditions map[string][]string) {
 	t := wire.Target{Action: a.action, Resource: a.in.arn(resource, "*"), Conditions: map[string][]string{}}
 	maps.Copy(t.Conditions, conditions)
 	tags := a.l.tags[resource]
 	requestTags(t.Conditions, tags)
 	a.add(t, false)
 	if len(tags) > 0 {
-		tagging := wire.Target{Action: "ec2:CreateTags", Resource: t.Resource, Conditions: map[string][]string{"ec2:Region": {a.in.region}, "ec2:CreateAction": {a.created}}}
+		tagging := wire.Target{Action: "ec2:CreateTags", Resource: t.Resource,
+			Conditions: map[string][]string{"ec2:Region": {a.in.region}, "ec2:CreateAction": {a.created}}}
 		requestTags(tagging.Conditions, tags)
 		a.targets = append(a.targets, tagging)
 	}
 }
 
-func (a *launchAuthorization) image(fromTemplate bool) {
+func (a *launchAuthorization) addImage(fromTemplate bool) {
 	a.add(imageTarget(a.in, a.action, a.l.image), fromTemplate)
 }
 
 func imageTarget(in scope, action string, i ami.Image) wire.Target {
-	return wire.Target{Action: action, Resource: "arn:aws:ec2:" + in.region + "::image/" + i.ID, Conditions: map[string][]string{
-		"ec2:ImageID": {i.ID}, "ec2:ImageType": {"machine"}, "ec2:Owner": {i.OwnerAlias, i.Owner}, "ec2:Public": {"true"}, "ec2:RootDeviceType": {"ebs"}, "ec2:Region": {in.region},
-	}}
+	return wire.Target{Action: action, Resource: "arn:aws:ec2:" + in.region + "::image/" + i.ID,
+		Conditions: map[string][]string{
+			"ec2:ImageID": {i.ID}, "ec2:ImageType": {"machine"}, "ec2:Owner": {i.OwnerAlias, i.Owner},
+			"ec2:Public": {"true"}, "ec2:RootDeviceType": {"ebs"}, "ec2:Region": {in.region},
+		}}
 }
 
 func (a *launchAuthorization) network(fromTemplate bool) {
@@ -127,14 +136,16 @@ func (a *launchAuthorization) network(fromTemplate bool) {
 			a.existing(types.ResourceTypeSecurityGroup, id, fromTemplate)
 		}
 		conditions := map[string][]string{
-			"ec2:Subnet": {a.in.arn(types.ResourceTypeSubnet, subnet.ID)}, "ec2:Vpc": {a.in.arn(types.ResourceTypeVpc, subnet.VPCID)}, "ec2:AvailabilityZone": {subnet.AvailabilityZone},
+			"ec2:Subnet":           {a.in.arn(types.ResourceTypeSubnet, subnet.ID)},
+			"ec2:Vpc":              {a.in.arn(types.ResourceTypeVpc, subnet.VPCID)},
+			"ec2:AvailabilityZone": {subnet.AvailabilityZone},
 		}
 		public := subnet.MapPublicIPOnLaunch
 		if spec.AssociatePublicIpAddress != nil {
 			public = *spec.AssociatePublicIpAddress
 		}
 		conditions["ec2:AssociatePublicIpAddress"] = []string{strconv.FormatBool(public)}
-		a.make(types.ResourceTypeNetworkInterface, conditions)
+		a.addCreated(types.ResourceTypeNetworkInterface, conditions)
 		if aws.ToInt32(spec.DeviceIndex) == 0 {
 			a.shared["ec2:AvailabilityZone"] = conditions["ec2:AvailabilityZone"]
 		}
@@ -148,8 +159,9 @@ func (a *launchAuthorization) instance() {
 		market = "spot"
 	}
 	conditions := map[string][]string{
-		"ec2:InstanceType": {l.kind.Name}, "ec2:InstanceMarketType": {market}, "ec2:RootDeviceType": {"ebs"}, "ec2:EbsOptimized": {strconv.FormatBool(aws.ToBool(l.request.EbsOptimized))},
-		"ec2:Tenancy": {string(types.TenancyDefault)},
+		"ec2:InstanceType": {l.kind.Name}, "ec2:InstanceMarketType": {market}, "ec2:RootDeviceType": {"ebs"},
+		"ec2:EbsOptimized": {strconv.FormatBool(aws.ToBool(l.request.EbsOptimized))},
+		"ec2:Tenancy":      {string(types.TenancyDefault)},
 	}
 	metadataConditions(conditions, l.metadata)
 	if l.request.Placement != nil && l.request.Placement.Tenancy != "" {
@@ -161,7 +173,7 @@ func (a *launchAuthorization) instance() {
 	if l.group.ID != "" {
 		conditions["ec2:PlacementGroup"] = []string{in.arn(types.ResourceTypePlacementGroup, l.group.Name)}
 	}
-	a.make(types.ResourceTypeInstance, conditions)
+	a.addCreated(types.ResourceTypeInstance, conditions)
 }
 
 func metadataConditions(conditions map[string][]string, o record.InstanceMetadataOptions) {

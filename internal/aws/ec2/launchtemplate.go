@@ -30,21 +30,24 @@ func (s *Service) templateKind() kind[record.LaunchTemplate, types.LaunchTemplat
 	type v = types.LaunchTemplate
 	return kind[record.LaunchTemplate, v]{
 		naming: naming{
-			resource: types.ResourceTypeLaunchTemplate, prefix: "lt-", noun: "launch template ID", param: "launchTemplateId",
+			resource: types.ResourceTypeLaunchTemplate, prefix: "lt-", noun: "launch template ID",
+			param:    "launchTemplateId",
 			notFound: "InvalidLaunchTemplateId.NotFound", malformed: "InvalidLaunchTemplateId.Malformed",
 			absent: "The specified launch template, with template ID %s, does not exist.",
 		},
 		table: record.LaunchTemplates(s.store),
 		view: func(in scope, r record.LaunchTemplate) v {
 			return v{
-				CreateTime: aws.Time(r.CreatedAt), CreatedBy: aws.String(r.CreatedBy), DefaultVersionNumber: aws.Int64(r.DefaultVersion), LatestVersionNumber: aws.Int64(r.LatestVersion),
-				LaunchTemplateId: aws.String(r.ID), LaunchTemplateName: aws.String(r.Name), Operator: &types.OperatorResponse{Managed: aws.Bool(false)}, Tags: s.tagsOf(in, r.ID),
+				CreateTime: aws.Time(r.CreatedAt), CreatedBy: aws.String(r.CreatedBy),
+				DefaultVersionNumber: aws.Int64(r.DefaultVersion), LatestVersionNumber: aws.Int64(r.LatestVersion),
+				LaunchTemplateId: aws.String(r.ID), LaunchTemplateName: aws.String(r.Name),
+				Operator: &types.OperatorResponse{Managed: aws.Bool(false)}, Tags: s.listTags(in, r.ID),
 			}
 		},
 		tagged: func(x v) []types.Tag { return x.Tags },
 		filters: filters[v]{
-			"create-time":          at(func(x v) *time.Time { return x.CreateTime }),
-			"launch-template-name": text(func(x v) *string { return x.LaunchTemplateName }),
+			"create-time":          timeFilter(func(x v) *time.Time { return x.CreateTime }),
+			"launch-template-name": stringFilter(func(x v) *string { return x.LaunchTemplateName }),
 		},
 	}
 }
@@ -53,24 +56,29 @@ func (s *Service) templateKind() kind[record.LaunchTemplate, types.LaunchTemplat
 func (s *Service) templateNamed(in scope, id, name *string) (record.LaunchTemplate, error) {
 	switch asksID, asksName := aws.ToString(id) != "", aws.ToString(name) != ""; {
 	case asksID && asksName:
-		return record.LaunchTemplate{}, wire.Errorf("InvalidParameterCombination", "You may specify either a launch template ID or a launch template name, not both.")
+		return record.LaunchTemplate{}, wire.Errorf("InvalidParameterCombination",
+			"You may specify either a launch template ID or a launch template name, not both.")
 	case asksName:
 		row, err := s.templateNames.Get(in, store.Key(in.account, in.region, *name))
 		if errors.Is(err, store.ErrNotFound) {
-			return record.LaunchTemplate{}, wire.Errorf("InvalidLaunchTemplateName.NotFoundException", "The specified launch template, with template name %s, does not exist.", *name)
+			return record.LaunchTemplate{}, wire.Errorf("InvalidLaunchTemplateName.NotFoundException",
+				"The specified launch template, with template name %s, does not exist.", *name)
 		}
 		if err != nil {
 			return record.LaunchTemplate{}, err
 		}
-		return s.templates.value(in, &row.Value.TemplateID)
+		return s.templates.getRecord(in, &row.Value.TemplateID)
 	case asksID:
-		return s.templates.value(in, id)
+		return s.templates.getRecord(in, id)
 	}
-	return record.LaunchTemplate{}, wire.Errorf("MissingParameter", "Either a launch template ID or a launch template name must be specified.")
+	return record.LaunchTemplate{}, wire.Errorf("MissingParameter",
+		"Either a launch template ID or a launch template name must be specified.")
 }
 
-// templateAsked is the version of a launch template that a request asks for: a number, $Latest or $Default, which is also what is meant without.
-func (s *Service) templateAsked(in scope, id, name, version *string) (record.LaunchTemplate, record.LaunchTemplateVersion, error) {
+// templateAsked is the version of a launch template that a request asks for: a number, $Latest or $Default, which is
+// also what is meant without.
+func (s *Service) templateAsked(in scope, id, name, version *string) (record.LaunchTemplate,
+	record.LaunchTemplateVersion, error) {
 	t, err := s.templateNamed(in, id, name)
 	if err != nil {
 		return t, record.LaunchTemplateVersion{}, err
@@ -79,7 +87,8 @@ func (s *Service) templateAsked(in scope, id, name, version *string) (record.Lau
 	return t, v, err
 }
 
-func (s *Service) templateVersion(in scope, t record.LaunchTemplate, version string) (record.LaunchTemplateVersion, error) {
+func (s *Service) templateVersion(in scope, t record.LaunchTemplate, version string) (record.LaunchTemplateVersion,
+	error) {
 	var number int64
 	switch version {
 	case "", "$Default":
@@ -89,12 +98,14 @@ func (s *Service) templateVersion(in scope, t record.LaunchTemplate, version str
 	default:
 		var err error
 		if number, err = strconv.ParseInt(version, 10, 64); err != nil || number < 1 {
-			return record.LaunchTemplateVersion{}, wire.Errorf("InvalidLaunchTemplateId.VersionNotFound", "Could not find the specified version %s for the launch template with ID %s.", version, t.ID)
+			return record.LaunchTemplateVersion{}, wire.Errorf("InvalidLaunchTemplateId.VersionNotFound",
+				"Could not find the specified version %s for the launch template with ID %s.", version, t.ID)
 		}
 	}
 	row, err := s.versions.Get(in, record.LaunchTemplateVersionKey(in.account, in.region, t.ID, number))
 	if errors.Is(err, store.ErrNotFound) {
-		err = wire.Errorf("InvalidLaunchTemplateId.VersionNotFound", "Could not find the specified version %s for the launch template with ID %s.", version, t.ID)
+		err = wire.Errorf("InvalidLaunchTemplateId.VersionNotFound",
+			"Could not find the specified version %s for the launch template with ID %s.", version, t.ID)
 	}
 	return row.Value, err
 }
@@ -104,7 +115,8 @@ var templateName = regexp.MustCompile(`^[a-zA-Z0-9().\-/_]{3,128}$`)
 // launchTemplateHandlers are the operations of this file, each with what its caller needs permission for.
 func (s *Service) launchTemplateHandlers() []wire.Handler {
 	return []wire.Handler{
-		wire.Handle(s.CreateLaunchTemplate, creating[ec2.CreateLaunchTemplateInput](s, types.ResourceTypeLaunchTemplate)),
+		wire.Handle(s.CreateLaunchTemplate, creating[ec2.CreateLaunchTemplateInput](s,
+			types.ResourceTypeLaunchTemplate)),
 		wire.Handle(s.DescribeLaunchTemplates, onRegion),
 		wire.Handle(s.ModifyLaunchTemplate, touching[ec2.ModifyLaunchTemplateInput](s)),
 		wire.Handle(s.DeleteLaunchTemplate, touching[ec2.DeleteLaunchTemplateInput](s)),
@@ -112,38 +124,49 @@ func (s *Service) launchTemplateHandlers() []wire.Handler {
 }
 
 // CreateLaunchTemplate makes a launch template with its first version.
-func (s *Service) CreateLaunchTemplate(ctx context.Context, in *ec2.CreateLaunchTemplateInput) (*ec2.CreateLaunchTemplateOutput, error) {
-	out, err := create(ctx, s, s.templates, creation{dryRun: in.DryRun, tags: in.TagSpecifications, token: in.ClientToken, request: in}, func(c *change, id string) error {
+func (s *Service) CreateLaunchTemplate(ctx context.Context, in *ec2.CreateLaunchTemplateInput) (
+	*ec2.CreateLaunchTemplateOutput, error) {
+	out, err := createResource(ctx, s, s.templates, creation{dryRun: in.DryRun, tags: in.TagSpecifications,
+		token: in.ClientToken, request: in}, func(c *change, id string) error {
 		name := aws.ToString(in.LaunchTemplateName)
 		if !templateName.MatchString(name) {
-			return wire.Errorf("InvalidLaunchTemplateName.MalformedException", "A launch template name must be between 3 and 128 characters, and may contain letters, numbers, and the following characters: - ( ) . / _.")
+			return wire.Errorf("InvalidLaunchTemplateName.MalformedException",
+				"A launch template name must be between 3 and 128 characters, and may contain letters, numbers, and "+
+					"the following characters: - ( ) . / _.")
 		}
 		if in.Operator != nil {
 			return unsupported("Operator")
 		}
 		claim := store.Key(c.account, c.region, name)
 		if _, err := s.templateNames.Get(c, claim); err == nil {
-			return wire.Errorf("InvalidLaunchTemplateName.AlreadyExistsException", "Launch template name already in use.")
+			return wire.Errorf("InvalidLaunchTemplateName.AlreadyExistsException",
+				"Launch template name already in use.")
 		} else if !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
-		if err := s.templates.room(c.scope, maxTemplates, nil, "LaunchTemplateLimitExceeded", "launch templates"); err != nil {
+		if err := s.templates.checkQuota(c.scope, maxTemplates, nil, "LaunchTemplateLimitExceeded",
+			"launch templates"); err != nil {
 			return err
 		}
-		t := record.LaunchTemplate{EC2Resource: c.identity(id, in.ClientToken), Name: name, CreatedBy: c.caller.ARN, DefaultVersion: 1}
+		t := record.LaunchTemplate{EC2Resource: c.identity(id, in.ClientToken), Name: name, CreatedBy: c.caller.ARN,
+			DefaultVersion: 1}
 		if _, err := c.newVersion(&t, in.VersionDescription, in.LaunchTemplateData, nil, nil); err != nil {
 			return err
 		}
-		c.add("templatename/"+name, &pending{op: func() store.Op { return s.templateNames.CreateOp(claim, record.LaunchTemplateName{TemplateID: id}) }})
-		s.templates.create(c, t)
+		c.add("templatename/"+name, &pending{op: func() store.Op {
+			return s.templateNames.CreateOp(claim,
+				record.LaunchTemplateName{TemplateID: id})
+		}})
+		s.templates.createRecord(c, t)
 		return nil
 	})
 	return &ec2.CreateLaunchTemplateOutput{LaunchTemplate: out}, err
 }
 
 // DescribeLaunchTemplates lists launch templates.
-func (s *Service) DescribeLaunchTemplates(ctx context.Context, in *ec2.DescribeLaunchTemplatesInput) (*ec2.DescribeLaunchTemplatesOutput, error) {
-	sc, err := s.scope(ctx)
+func (s *Service) DescribeLaunchTemplates(ctx context.Context, in *ec2.DescribeLaunchTemplatesInput) (
+	*ec2.DescribeLaunchTemplatesOutput, error) {
+	sc, err := s.requestScope(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +175,8 @@ func (s *Service) DescribeLaunchTemplates(ctx context.Context, in *ec2.DescribeL
 		t, err := s.templateNamed(sc, nil, &name)
 		var unknown *wire.Error
 		if errors.As(err, &unknown) {
-			err = wire.Errorf("InvalidLaunchTemplateName.NotFoundException", "At least one of the launch templates specified in the request does not exist.")
+			err = wire.Errorf("InvalidLaunchTemplateName.NotFoundException",
+				"At least one of the launch templates specified in the request does not exist.")
 		}
 		if err != nil {
 			return nil, err
@@ -167,9 +191,10 @@ func (s *Service) DescribeLaunchTemplates(ctx context.Context, in *ec2.DescribeL
 }
 
 // ModifyLaunchTemplate makes another version the default one.
-func (s *Service) ModifyLaunchTemplate(ctx context.Context, in *ec2.ModifyLaunchTemplateInput) (*ec2.ModifyLaunchTemplateOutput, error) {
+func (s *Service) ModifyLaunchTemplate(ctx context.Context, in *ec2.ModifyLaunchTemplateInput) (
+	*ec2.ModifyLaunchTemplateOutput, error) {
 	var after record.LaunchTemplate
-	if err := s.write(ctx, in.DryRun, func(c *change) error {
+	if err := s.applyChange(ctx, in.DryRun, func(c *change) error {
 		t, err := s.templateNamed(c.scope, in.LaunchTemplateId, in.LaunchTemplateName)
 		if err != nil {
 			return err
@@ -181,7 +206,7 @@ func (s *Service) ModifyLaunchTemplate(ctx context.Context, in *ec2.ModifyLaunch
 		if err != nil {
 			return err
 		}
-		return s.templates.edit(c, t.ID, func(t *record.LaunchTemplate) error {
+		return s.templates.updateRecord(c, t.ID, func(t *record.LaunchTemplate) error {
 			t.DefaultVersion = v.Number
 			after = *t
 			return nil
@@ -195,11 +220,12 @@ func (s *Service) ModifyLaunchTemplate(ctx context.Context, in *ec2.ModifyLaunch
 }
 
 // DeleteLaunchTemplate deletes a launch template with all its versions.
-func (s *Service) DeleteLaunchTemplate(ctx context.Context, in *ec2.DeleteLaunchTemplateInput) (*ec2.DeleteLaunchTemplateOutput, error) {
+func (s *Service) DeleteLaunchTemplate(ctx context.Context, in *ec2.DeleteLaunchTemplateInput) (
+	*ec2.DeleteLaunchTemplateOutput, error) {
 	var view types.LaunchTemplate
 	for {
 		var left int
-		if err := s.write(ctx, in.DryRun, func(c *change) error {
+		if err := s.applyChange(ctx, in.DryRun, func(c *change) error {
 			t, err := s.templateNamed(c.scope, in.LaunchTemplateId, in.LaunchTemplateName)
 			if err != nil {
 				return err
@@ -226,10 +252,14 @@ func (s *Service) DeleteLaunchTemplate(ctx context.Context, in *ec2.DeleteLaunch
 			if left = len(rows) - len(now); left > 0 {
 				return nil
 			}
-			if _, err := s.templates.remove(c, t.ID); err != nil {
+			if _, err := s.templates.deleteRecord(c, t.ID); err != nil {
 				return err
 			}
-			c.add("templatename/"+t.Name, &pending{op: func() store.Op { return s.templateNames.RemoveOp(store.Key(c.account, c.region, t.Name)) }})
+			c.add("templatename/"+t.Name,
+				&pending{op: func() store.Op {
+					return s.templateNames.RemoveOp(store.Key(c.account, c.region,
+						t.Name))
+				}})
 			return nil
 		}); err != nil {
 			return nil, err

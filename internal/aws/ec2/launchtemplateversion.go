@@ -20,7 +20,8 @@ import (
 )
 
 // newVersion adds the next version to a template, which the caller writes: what source has, changed by data.
-func (c *change) newVersion(t *record.LaunchTemplate, description *string, data *types.RequestLaunchTemplateData, source *record.LaunchTemplateVersion, token *string) (record.LaunchTemplateVersion, error) {
+func (c *change) newVersion(t *record.LaunchTemplate, description *string, data *types.RequestLaunchTemplateData,
+	source *record.LaunchTemplateVersion, token *string) (record.LaunchTemplateVersion, error) {
 	var v record.LaunchTemplateVersion
 	if data == nil {
 		return v, missing("LaunchTemplateData")
@@ -39,11 +40,14 @@ func (c *change) newVersion(t *record.LaunchTemplate, description *string, data 
 		return v, err
 	}
 	if t.LatestVersion >= maxTemplateVersions {
-		return v, wire.Errorf("LaunchTemplateVersionLimitExceeded", "The launch template %s has had %d versions, which is the most that it can have.", t.ID, maxTemplateVersions)
+		return v, wire.Errorf("LaunchTemplateVersionLimitExceeded",
+			"The launch template %s has had %d versions, which is the most that it can have.", t.ID,
+			maxTemplateVersions)
 	}
 	t.LatestVersion++
 	v = record.LaunchTemplateVersion{
-		TemplateID: t.ID, Number: t.LatestVersion, Description: aws.ToString(description), CreatedBy: c.caller.ARN, CreatedAt: c.s.now().UTC(), Data: merged, ClientToken: aws.ToString(token),
+		TemplateID: t.ID, Number: t.LatestVersion, Description: aws.ToString(description), CreatedBy: c.caller.ARN,
+		CreatedAt: c.s.now().UTC(), Data: merged, ClientToken: aws.ToString(token),
 	}
 	key := record.LaunchTemplateVersionKey(c.account, c.region, t.ID, v.Number)
 	c.add("version/"+key, &pending{op: func() store.Op { return c.s.versions.CreateOp(key, v) }})
@@ -87,13 +91,15 @@ func overlay(base, over types.RequestLaunchTemplateData) (types.RequestLaunchTem
 // templateTaggable are what an instance that is launched from a template can have tagged.
 var templateTaggable = slices.Concat(launchTaggable, []types.ResourceType{types.ResourceTypeElasticGpu})
 
-// checkTemplate refuses what AWS refuses when a template is made. Whether its images, groups and subnets exist shows at the launch.
+// checkTemplate refuses what AWS refuses when a template is made. Whether its images, groups and subnets exist shows at
+// the launch.
 func (c *change) checkTemplate(data types.RequestLaunchTemplateData) error {
 	if _, err := decodeUserData(data.UserData); err != nil {
 		return err
 	}
 	if data.InstanceType != "" && data.InstanceRequirements != nil {
-		return wire.Errorf("InvalidParameterCombination", "You can specify either InstanceType or InstanceRequirements, but not both.")
+		return wire.Errorf("InvalidParameterCombination",
+			"You can specify either InstanceType or InstanceRequirements, but not both.")
 	}
 	if r := data.InstanceRequirements; r != nil {
 		if _, err := readRequirements(r); err != nil {
@@ -101,19 +107,22 @@ func (c *change) checkTemplate(data types.RequestLaunchTemplateData) error {
 		}
 	}
 	if p := data.IamInstanceProfile; p != nil && p.Arn != nil && p.Name != nil {
-		return wire.Errorf("InvalidParameterCombination", "The parameter 'iamInstanceProfile.name' may not be used in combination with 'iamInstanceProfile.arn'")
+		return wire.Errorf("InvalidParameterCombination",
+			"The parameter 'iamInstanceProfile.name' may not be used in combination with 'iamInstanceProfile.arn'")
 	}
 	if id := aws.ToString(data.ImageId); id != "" && len(id) > 4 && id[:4] != "ami-" && !isAlias(id) {
 		return wire.Errorf("InvalidAMIID.Malformed", "Invalid id: \"%s\" (expecting \"ami-...\")", id)
 	}
 	if m := data.MetadataOptions; m != nil {
 		var options record.InstanceMetadataOptions
-		if err := editMetadata(&options, types.InstanceMetadataEndpointState(m.HttpEndpoint), types.HttpTokensState(m.HttpTokens), m.HttpPutResponseHopLimit,
-			types.InstanceMetadataTagsState(m.InstanceMetadataTags), types.InstanceMetadataProtocolState(m.HttpProtocolIpv6)); err != nil {
+		if err := editMetadata(&options, types.InstanceMetadataEndpointState(m.HttpEndpoint),
+			types.HttpTokensState(m.HttpTokens), m.HttpPutResponseHopLimit,
+			types.InstanceMetadataTagsState(m.InstanceMetadataTags),
+			types.InstanceMetadataProtocolState(m.HttpProtocolIpv6)); err != nil {
 			return err
 		}
 	}
-	if err := oneOf(data.InstanceInitiatedShutdownBehavior, "instanceInitiatedShutdownBehavior"); err != nil {
+	if err := validateEnum(data.InstanceInitiatedShutdownBehavior, "instanceInitiatedShutdownBehavior"); err != nil {
 		return err
 	}
 	for _, spec := range data.TagSpecifications {
@@ -128,10 +137,13 @@ func (c *change) checkTemplate(data types.RequestLaunchTemplateData) error {
 }
 
 // viewVersion shows a version. What shows of its data has the members of what was asked for.
-func (s *Service) viewVersion(t record.LaunchTemplate, r record.LaunchTemplateVersion) (types.LaunchTemplateVersion, error) {
+func (s *Service) viewVersion(t record.LaunchTemplate, r record.LaunchTemplateVersion) (types.LaunchTemplateVersion,
+	error) {
 	v := types.LaunchTemplateVersion{
-		CreateTime: aws.Time(r.CreatedAt), CreatedBy: aws.String(r.CreatedBy), DefaultVersion: aws.Bool(r.Number == t.DefaultVersion), LaunchTemplateId: aws.String(t.ID),
-		LaunchTemplateName: aws.String(t.Name), Operator: &types.OperatorResponse{Managed: aws.Bool(false)}, VersionDescription: optional(r.Description), VersionNumber: aws.Int64(r.Number),
+		CreateTime: aws.Time(r.CreatedAt), CreatedBy: aws.String(r.CreatedBy),
+		DefaultVersion: aws.Bool(r.Number == t.DefaultVersion), LaunchTemplateId: aws.String(t.ID),
+		LaunchTemplateName: aws.String(t.Name), Operator: &types.OperatorResponse{Managed: aws.Bool(false)},
+		VersionDescription: optional(r.Description), VersionNumber: aws.Int64(r.Number),
 		LaunchTemplateData: &types.ResponseLaunchTemplateData{},
 	}
 	text, err := json.Marshal(r.Data)
@@ -155,10 +167,11 @@ func (s *Service) launchTemplateVersionHandlers() []wire.Handler {
 }
 
 // CreateLaunchTemplateVersion adds a version to a launch template.
-func (s *Service) CreateLaunchTemplateVersion(ctx context.Context, in *ec2.CreateLaunchTemplateVersionInput) (*ec2.CreateLaunchTemplateVersionOutput, error) {
+func (s *Service) CreateLaunchTemplateVersion(ctx context.Context, in *ec2.CreateLaunchTemplateVersionInput) (
+	*ec2.CreateLaunchTemplateVersionOutput, error) {
 	var t record.LaunchTemplate
 	var v record.LaunchTemplateVersion
-	err := s.write(ctx, in.DryRun, func(c *change) (err error) {
+	err := s.applyChange(ctx, in.DryRun, func(c *change) (err error) {
 		if t, err = s.templateNamed(c.scope, in.LaunchTemplateId, in.LaunchTemplateName); err != nil {
 			return err
 		}
@@ -169,7 +182,8 @@ func (s *Service) CreateLaunchTemplateVersion(ctx context.Context, in *ec2.Creat
 				return err
 			}
 			for _, row := range rows {
-				if again, err := wire.Repeated(c, in.ClientToken, hash, row.Value.ClientToken, row.Value.RequestHash); again || err != nil {
+				if again, err := wire.Repeated(c, in.ClientToken, hash, row.Value.ClientToken,
+					row.Value.RequestHash); again || err != nil {
 					v = row.Value
 					return err
 				}
@@ -183,8 +197,9 @@ func (s *Service) CreateLaunchTemplateVersion(ctx context.Context, in *ec2.Creat
 			}
 			source = &found
 		}
-		return s.templates.edit(c, t.ID, func(now *record.LaunchTemplate) error {
-			if v, err = c.newVersion(now, in.VersionDescription, in.LaunchTemplateData, source, in.ClientToken); err != nil {
+		return s.templates.updateRecord(c, t.ID, func(now *record.LaunchTemplate) error {
+			if v, err = c.newVersion(now, in.VersionDescription, in.LaunchTemplateData, source,
+				in.ClientToken); err != nil {
 				return err
 			}
 			if v.ClientToken != "" {
@@ -202,16 +217,23 @@ func (s *Service) CreateLaunchTemplateVersion(ctx context.Context, in *ec2.Creat
 	return &ec2.CreateLaunchTemplateVersionOutput{LaunchTemplateVersion: &view}, err
 }
 
-// DescribeLaunchTemplateVersions lists versions of one launch template, the newest first, or the latest or default ones of all.
-func (s *Service) DescribeLaunchTemplateVersions(ctx context.Context, in *ec2.DescribeLaunchTemplateVersionsInput) (*ec2.DescribeLaunchTemplateVersionsOutput, error) {
-	sc, err := s.scope(ctx)
+// DescribeLaunchTemplateVersions lists versions of one launch template, the newest first, or the latest or default ones
+// of all.
+func (s *Service) DescribeLaunchTemplateVersions(ctx context.Context, in *ec2.DescribeLaunchTemplateVersionsInput) (
+	*ec2.DescribeLaunchTemplateVersionsOutput, error) {
+	sc, err := s.requestScope(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var templates []record.LaunchTemplate
 	if in.LaunchTemplateId == nil && in.LaunchTemplateName == nil {
-		if len(in.Versions) == 0 || slices.ContainsFunc(in.Versions, func(v string) bool { return v != "$Latest" && v != "$Default" }) {
-			return nil, wire.Errorf("MissingParameter", "Either a launch template ID or a launch template name must be specified, unless the versions are $Latest or $Default.")
+		if len(in.Versions) == 0 || slices.ContainsFunc(in.Versions, func(v string) bool {
+			return v != "$Latest" &&
+				v != "$Default"
+		}) {
+			return nil, wire.Errorf("MissingParameter",
+				"Either a launch template ID or a launch template name must be specified, unless the versions are "+
+					"$Latest or $Default.")
 		}
 		templates, err = s.templates.list(sc, nil)
 	} else {
@@ -247,10 +269,12 @@ func (s *Service) DescribeLaunchTemplateVersions(ctx context.Context, in *ec2.De
 				}
 				v.LaunchTemplateData.ImageId = aws.String(image.ID)
 			}
-			items = append(items, item[types.LaunchTemplateVersion]{t.ID + " " + strconv.FormatInt(1e10-r.Number, 10), v})
+			items = append(items, item[types.LaunchTemplateVersion]{t.ID + " " + strconv.FormatInt(1e10-r.Number, 10),
+				v})
 		}
 	}
-	found, next, err := answer(ctx, query{in.DryRun, nil, in.Filters, in.MaxResults, in.NextToken}, "", items, versionFilters, nil)
+	found, next, err := describeItems(ctx, query{in.DryRun, nil, in.Filters, in.MaxResults, in.NextToken}, "", items,
+		versionFilters, nil)
 	if found == nil {
 		found = []types.LaunchTemplateVersion{}
 	}
@@ -268,7 +292,8 @@ func versionRange(in *ec2.DescribeLaunchTemplateVersionsInput) (least, most int6
 			continue
 		}
 		if len(in.Versions) > 0 {
-			return 0, 0, wire.Errorf("InvalidParameterCombination", "The parameter %s cannot be used with the parameter LaunchTemplateVersion", bound.name)
+			return 0, 0, wire.Errorf("InvalidParameterCombination",
+				"The parameter %s cannot be used with the parameter LaunchTemplateVersion", bound.name)
 		}
 		if *bound.into, err = strconv.ParseInt(*bound.text, 10, 64); err != nil {
 			return 0, 0, invalidValue(*bound.text, bound.name, "")
@@ -278,7 +303,8 @@ func versionRange(in *ec2.DescribeLaunchTemplateVersionsInput) (least, most int6
 }
 
 // versionsAsked are the versions of a template that a request names, or all, the newest first.
-func (s *Service) versionsAsked(in scope, t record.LaunchTemplate, wanted []string) ([]record.LaunchTemplateVersion, error) {
+func (s *Service) versionsAsked(in scope, t record.LaunchTemplate, wanted []string) ([]record.LaunchTemplateVersion,
+	error) {
 	var found []record.LaunchTemplateVersion
 	if len(wanted) == 0 {
 		rows, err := s.versions.List(in, store.Prefix(in.account, in.region, t.ID))
@@ -292,7 +318,10 @@ func (s *Service) versionsAsked(in scope, t record.LaunchTemplate, wanted []stri
 		if err != nil {
 			return nil, err
 		}
-		if !slices.ContainsFunc(found, func(other record.LaunchTemplateVersion) bool { return other.Number == v.Number }) {
+		if !slices.ContainsFunc(found, func(
+			other record.LaunchTemplateVersion) bool {
+			return other.Number == v.Number
+		}) {
 			found = append(found, v)
 		}
 	}
@@ -313,8 +342,8 @@ var versionFilters = func() filters[types.LaunchTemplateVersion] {
 	}
 	none := func(v) []string { return nil }
 	return filters[v]{
-		"create-time":        at(func(x v) *time.Time { return x.CreateTime }),
-		"ebs-optimized":      flag(func(x v) *bool { return x.LaunchTemplateData.EbsOptimized }),
+		"create-time":        timeFilter(func(x v) *time.Time { return x.CreateTime }),
+		"ebs-optimized":      boolFilter(func(x v) *bool { return x.LaunchTemplateData.EbsOptimized }),
 		"http-endpoint":      of(func(m metadata) string { return string(m.HttpEndpoint) }),
 		"http-protocol-ipv4": none,
 		"http-tokens":        of(func(m metadata) string { return string(m.HttpTokens) }),
@@ -324,24 +353,27 @@ var versionFilters = func() filters[types.LaunchTemplateVersion] {
 			}
 			return nil
 		},
-		"image-id":                  text(func(x v) *string { return x.LaunchTemplateData.ImageId }),
-		"instance-type":             word(func(x v) types.InstanceType { return x.LaunchTemplateData.InstanceType }),
-		"is-default-version":        flag(func(x v) *bool { return x.DefaultVersion }),
-		"kernel-id":                 text(func(x v) *string { return x.LaunchTemplateData.KernelId }),
+		"image-id": stringFilter(func(x v) *string { return x.LaunchTemplateData.ImageId }),
+		"instance-type": enumFilter(
+			func(x v) types.InstanceType { return x.LaunchTemplateData.InstanceType }),
+		"is-default-version":        boolFilter(func(x v) *bool { return x.DefaultVersion }),
+		"kernel-id":                 stringFilter(func(x v) *string { return x.LaunchTemplateData.KernelId }),
 		"license-configuration-arn": none,
 		"network-card-index": func(x v) []string {
-			return each(x.LaunchTemplateData.NetworkInterfaces, func(n types.LaunchTemplateInstanceNetworkInterfaceSpecification) *string {
-				return aws.String(decimal(int(aws.ToInt32(n.NetworkCardIndex))))
-			})
+			return collectValues(x.LaunchTemplateData.NetworkInterfaces,
+				func(n types.LaunchTemplateInstanceNetworkInterfaceSpecification) *string {
+					return aws.String(decimal(int(aws.ToInt32(n.NetworkCardIndex))))
+				})
 		},
-		"ram-disk-id": text(func(x v) *string { return x.LaunchTemplateData.RamDiskId }),
+		"ram-disk-id": stringFilter(func(x v) *string { return x.LaunchTemplateData.RamDiskId }),
 	}
 }()
 
 // DeleteLaunchTemplateVersions deletes versions, but not the default one.
-func (s *Service) DeleteLaunchTemplateVersions(ctx context.Context, in *ec2.DeleteLaunchTemplateVersionsInput) (*ec2.DeleteLaunchTemplateVersionsOutput, error) {
+func (s *Service) DeleteLaunchTemplateVersions(ctx context.Context, in *ec2.DeleteLaunchTemplateVersionsInput) (
+	*ec2.DeleteLaunchTemplateVersionsOutput, error) {
 	var out *ec2.DeleteLaunchTemplateVersionsOutput
-	err := s.write(ctx, in.DryRun, func(c *change) error {
+	err := s.applyChange(ctx, in.DryRun, func(c *change) error {
 		out = &ec2.DeleteLaunchTemplateVersionsOutput{
 			SuccessfullyDeletedLaunchTemplateVersions:   []types.DeleteLaunchTemplateVersionsResponseSuccessItem{},
 			UnsuccessfullyDeletedLaunchTemplateVersions: []types.DeleteLaunchTemplateVersionsResponseErrorItem{},
@@ -357,7 +389,7 @@ func (s *Service) DeleteLaunchTemplateVersions(ctx context.Context, in *ec2.Dele
 			return invalid("At most %d versions can be deleted in one call.", versionsPerChange)
 		}
 		// Nobody may make one of them the default meanwhile.
-		if err := s.templates.claim(c, t.ID); err != nil {
+		if err := s.templates.claimRecord(c, t.ID); err != nil {
 			return err
 		}
 		for _, w := range in.Versions {
@@ -367,23 +399,31 @@ func (s *Service) DeleteLaunchTemplateVersions(ctx context.Context, in *ec2.Dele
 			var unknown *wire.Error
 			switch {
 			case errors.As(err, &unknown):
-				refused.Code, refused.Message = types.LaunchTemplateErrorCodeLaunchTemplateVersionDoesNotExist, aws.String(unknown.Message)
+				refused.Code, refused.Message = types.LaunchTemplateErrorCodeLaunchTemplateVersionDoesNotExist,
+					aws.String(unknown.Message)
 			case err != nil:
 				return err
 			case v.Number == t.DefaultVersion:
 				number = v.Number
-				refused.Code, refused.Message = types.LaunchTemplateErrorCodeUnexpectedError, aws.String("Cannot delete the default version of a launch template. Make another version the default one first.")
+				refused.Code, refused.Message = types.LaunchTemplateErrorCodeUnexpectedError,
+					aws.String(
+						"Cannot delete the default version of a launch template. Make another version the default "+
+							"one first.")
 			default:
 				key := record.LaunchTemplateVersionKey(c.account, c.region, t.ID, v.Number)
 				c.add("version/"+key, &pending{op: func() store.Op { return s.versions.RemoveOp(key) }})
-				out.SuccessfullyDeletedLaunchTemplateVersions = append(out.SuccessfullyDeletedLaunchTemplateVersions, types.DeleteLaunchTemplateVersionsResponseSuccessItem{
-					LaunchTemplateId: aws.String(t.ID), LaunchTemplateName: aws.String(t.Name), VersionNumber: aws.Int64(v.Number),
-				})
+				out.SuccessfullyDeletedLaunchTemplateVersions = append(out.SuccessfullyDeletedLaunchTemplateVersions,
+					types.DeleteLaunchTemplateVersionsResponseSuccessItem{
+						LaunchTemplateId: aws.String(t.ID), LaunchTemplateName: aws.String(t.Name),
+						VersionNumber: aws.Int64(v.Number),
+					})
 				continue
 			}
-			out.UnsuccessfullyDeletedLaunchTemplateVersions = append(out.UnsuccessfullyDeletedLaunchTemplateVersions, types.DeleteLaunchTemplateVersionsResponseErrorItem{
-				LaunchTemplateId: aws.String(t.ID), LaunchTemplateName: aws.String(t.Name), VersionNumber: aws.Int64(number), ResponseError: refused,
-			})
+			out.UnsuccessfullyDeletedLaunchTemplateVersions = append(out.UnsuccessfullyDeletedLaunchTemplateVersions,
+				types.DeleteLaunchTemplateVersionsResponseErrorItem{
+					LaunchTemplateId: aws.String(t.ID), LaunchTemplateName: aws.String(t.Name),
+					VersionNumber: aws.Int64(number), ResponseError: refused,
+				})
 		}
 		return nil
 	})
@@ -391,12 +431,13 @@ func (s *Service) DeleteLaunchTemplateVersions(ctx context.Context, in *ec2.Dele
 }
 
 // GetLaunchTemplateData is the data of a launch template that would launch instances like the one that is named.
-func (s *Service) GetLaunchTemplateData(ctx context.Context, in *ec2.GetLaunchTemplateDataInput) (*ec2.GetLaunchTemplateDataOutput, error) {
-	sc, err := s.scope(ctx)
+func (s *Service) GetLaunchTemplateData(ctx context.Context, in *ec2.GetLaunchTemplateDataInput) (
+	*ec2.GetLaunchTemplateDataOutput, error) {
+	sc, err := s.requestScope(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.instances.value(sc, in.InstanceId)
+	r, err := s.instances.getRecord(sc, in.InstanceId)
 	if err != nil {
 		return nil, err
 	}
@@ -404,37 +445,51 @@ func (s *Service) GetLaunchTemplateData(ctx context.Context, in *ec2.GetLaunchTe
 		return nil, errDryRun
 	}
 	data := &types.ResponseLaunchTemplateData{
-		DisableApiStop: aws.Bool(r.DisableAPIStop), DisableApiTermination: aws.Bool(r.DisableAPITermination), EbsOptimized: aws.Bool(r.EBSOptimized),
-		ImageId: aws.String(r.ImageID), InstanceInitiatedShutdownBehavior: r.ShutdownBehavior, InstanceType: r.InstanceType, KeyName: optional(r.KeyName),
+		DisableApiStop: aws.Bool(r.DisableAPIStop), DisableApiTermination: aws.Bool(r.DisableAPITermination),
+		EbsOptimized: aws.Bool(r.EBSOptimized),
+		ImageId:      aws.String(r.ImageID), InstanceInitiatedShutdownBehavior: r.ShutdownBehavior,
+		InstanceType: r.InstanceType, KeyName: optional(r.KeyName),
 		Monitoring: &types.LaunchTemplatesMonitoring{Enabled: aws.Bool(r.DetailedMonitoring)},
-		Placement:  &types.LaunchTemplatePlacement{AvailabilityZone: aws.String(r.AvailabilityZone), GroupName: aws.String(r.PlacementGroup), Tenancy: r.Tenancy},
+		Placement: &types.LaunchTemplatePlacement{AvailabilityZone: aws.String(r.AvailabilityZone),
+			GroupName: aws.String(r.PlacementGroup), Tenancy: r.Tenancy},
 		MetadataOptions: &types.LaunchTemplateInstanceMetadataOptions{
-			HttpEndpoint: types.LaunchTemplateInstanceMetadataEndpointState(r.Metadata.HTTPEndpoint), HttpPutResponseHopLimit: aws.Int32(r.Metadata.HTTPPutResponseHopLimit),
-			HttpTokens: types.LaunchTemplateHttpTokensState(r.Metadata.HTTPTokens), HttpProtocolIpv6: types.LaunchTemplateInstanceMetadataProtocolIpv6(r.Metadata.HTTPProtocolIPv6),
-			InstanceMetadataTags: types.LaunchTemplateInstanceMetadataTagsState(r.Metadata.InstanceMetadataTags),
+			HttpEndpoint:            types.LaunchTemplateInstanceMetadataEndpointState(r.Metadata.HTTPEndpoint),
+			HttpPutResponseHopLimit: aws.Int32(r.Metadata.HTTPPutResponseHopLimit),
+			HttpTokens:              types.LaunchTemplateHttpTokensState(r.Metadata.HTTPTokens),
+			HttpProtocolIpv6:        types.LaunchTemplateInstanceMetadataProtocolIpv6(r.Metadata.HTTPProtocolIPv6),
+			InstanceMetadataTags:    types.LaunchTemplateInstanceMetadataTagsState(r.Metadata.InstanceMetadataTags),
 		},
 	}
 	if len(r.UserData) > 0 {
 		data.UserData = base64Text(r.UserData)
 	}
 	if r.InstanceProfileARN != "" {
-		data.IamInstanceProfile = &types.LaunchTemplateIamInstanceProfileSpecification{Arn: aws.String(r.InstanceProfileARN)}
+		data.IamInstanceProfile = &types.LaunchTemplateIamInstanceProfileSpecification{
+			Arn: aws.String(r.InstanceProfileARN)}
 	}
-	if tags := s.tagsOf(sc, r.ID); len(tags) > 0 {
-		data.TagSpecifications = []types.LaunchTemplateTagSpecification{{ResourceType: types.ResourceTypeInstance, Tags: slices.DeleteFunc(tags, func(t types.Tag) bool { return reservedTag(t.Key) })}}
+	if tags := s.listTags(sc, r.ID); len(tags) > 0 {
+		data.TagSpecifications = []types.LaunchTemplateTagSpecification{{ResourceType: types.ResourceTypeInstance,
+			Tags: slices.DeleteFunc(tags, func(t types.Tag) bool { return reservedTag(t.Key) })}}
 	}
 	interfaces, err := s.interfacesOf(sc, r.ID)
 	for _, ni := range interfaces {
-		data.NetworkInterfaces = append(data.NetworkInterfaces, types.LaunchTemplateInstanceNetworkInterfaceSpecification{
-			DeleteOnTermination: aws.Bool(ni.Attachment.DeleteOnTermination), Description: aws.String(ni.Description), DeviceIndex: aws.Int32(ni.Attachment.DeviceIndex),
-			Groups: ni.SecurityGroupIDs, InterfaceType: aws.String(string(ni.InterfaceType)), SubnetId: aws.String(ni.SubnetID),
-		})
+		data.NetworkInterfaces = append(data.NetworkInterfaces,
+			types.LaunchTemplateInstanceNetworkInterfaceSpecification{
+				DeleteOnTermination: aws.Bool(ni.Attachment.DeleteOnTermination),
+				Description:         aws.String(ni.Description),
+				DeviceIndex:         aws.Int32(ni.Attachment.DeviceIndex),
+				Groups:              ni.SecurityGroupIDs, InterfaceType: aws.String(string(ni.InterfaceType)),
+				SubnetId: aws.String(ni.SubnetID),
+			})
 	}
 	for _, b := range r.BlockDevices {
-		v := sound(s.volumes.table.Get(sc, sc.key(b.VolumeID))).Value
-		data.BlockDeviceMappings = append(data.BlockDeviceMappings, types.LaunchTemplateBlockDeviceMapping{DeviceName: aws.String(b.DeviceName), Ebs: &types.LaunchTemplateEbsBlockDevice{
-			DeleteOnTermination: aws.Bool(b.DeleteOnTermination), Encrypted: aws.Bool(v.Encrypted), SnapshotId: optional(v.SnapshotID), VolumeSize: aws.Int32(v.Size), VolumeType: v.Type,
-		}})
+		v := mustRead(s.volumes.table.Get(sc, sc.key(b.VolumeID))).Value
+		data.BlockDeviceMappings = append(data.BlockDeviceMappings,
+			types.LaunchTemplateBlockDeviceMapping{DeviceName: aws.String(b.DeviceName),
+				Ebs: &types.LaunchTemplateEbsBlockDevice{
+					DeleteOnTermination: aws.Bool(b.DeleteOnTermination), Encrypted: aws.Bool(v.Encrypted),
+					SnapshotId: optional(v.SnapshotID), VolumeSize: aws.Int32(v.Size), VolumeType: v.Type,
+				}})
 	}
 	return &ec2.GetLaunchTemplateDataOutput{LaunchTemplateData: data}, err
 }

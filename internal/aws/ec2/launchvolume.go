@@ -27,7 +27,8 @@ func imageDevices(i ami.Image) []types.BlockDeviceMapping {
 	}
 	device := func(name, snapshot string, size int) types.BlockDeviceMapping {
 		return types.BlockDeviceMapping{DeviceName: aws.String(name), Ebs: &types.EbsBlockDevice{
-			DeleteOnTermination: aws.Bool(true), Encrypted: aws.Bool(false), SnapshotId: optional(snapshot), VolumeSize: aws.Int32(int32(size)), VolumeType: kind,
+			DeleteOnTermination: aws.Bool(true), Encrypted: aws.Bool(false), SnapshotId: optional(snapshot),
+			VolumeSize: aws.Int32(int32(size)), VolumeType: kind,
 		}}
 	}
 	devices := []types.BlockDeviceMapping{device(i.RootDeviceName, i.RootSnapshotID, i.RootVolumeGiB)}
@@ -56,11 +57,13 @@ func readVolumes(_ scope, l *launch) error {
 		case name == "":
 			return missing("deviceName")
 		case seen[name]:
-			return wire.Errorf("InvalidBlockDeviceMapping", "The device '%s' is used in more than one block-device mapping", name)
+			return wire.Errorf("InvalidBlockDeviceMapping",
+				"The device '%s' is used in more than one block-device mapping", name)
 		case want.NoDevice != nil && name == l.image.RootDeviceName:
 			return wire.Errorf("InvalidBlockDeviceMapping", "The root device '%s' cannot be left out.", name)
 		case want.VirtualName != nil && want.Ebs != nil:
-			return wire.Errorf("InvalidBlockDeviceMapping", "The device '%s' is mapped to an EBS volume and to '%s'.", name, *want.VirtualName)
+			return wire.Errorf("InvalidBlockDeviceMapping", "The device '%s' is mapped to an EBS volume and to '%s'.",
+				name, *want.VirtualName)
 		}
 		seen[name] = true
 		i := slices.IndexFunc(devices, func(d types.BlockDeviceMapping) bool { return *d.DeviceName == name })
@@ -72,7 +75,8 @@ func readVolumes(_ scope, l *launch) error {
 			devices = append(devices, types.BlockDeviceMapping{DeviceName: want.DeviceName, Ebs: want.Ebs})
 		default:
 			if want.Ebs.SnapshotId != nil && *want.Ebs.SnapshotId != aws.ToString(devices[i].Ebs.SnapshotId) {
-				return wire.Errorf("InvalidBlockDeviceMapping", "The snapshot of the device '%s' cannot be changed.", name)
+				return wire.Errorf("InvalidBlockDeviceMapping", "The snapshot of the device '%s' cannot be changed.",
+					name)
 			}
 			e := *devices[i].Ebs
 			if want.Ebs.VolumeType != "" && want.Ebs.VolumeType != e.VolumeType {
@@ -86,7 +90,8 @@ func readVolumes(_ scope, l *launch) error {
 		}
 	}
 	if len(devices) > 40 {
-		return wire.Errorf("InvalidBlockDeviceMapping", "The instance has %d volumes, which is more than the 40 that can be attached.", len(devices))
+		return wire.Errorf("InvalidBlockDeviceMapping",
+			"The instance has %d volumes, which is more than the 40 that can be attached.", len(devices))
 	}
 	for _, d := range devices {
 		v, err := readVolume(*d.DeviceName, *d.Ebs, smallest[*d.DeviceName])
@@ -115,27 +120,38 @@ func readVolume(device string, e types.EbsBlockDevice, snapshot int32) (launchVo
 	kind := cmp.Or(e.VolumeType, types.VolumeTypeGp2)
 	limit, ok := volumeLimits[kind]
 	if !ok {
-		return launchVolume{}, wire.Errorf("UnknownVolumeType", "Unsupported volume type '%s' for volume creation.", kind)
+		return launchVolume{}, wire.Errorf("UnknownVolumeType", "Unsupported volume type '%s' for volume creation.",
+			kind)
 	}
 	size := aws.ToInt32(e.VolumeSize)
 	iops, throughput := aws.ToInt32(e.Iops), aws.ToInt32(e.Throughput)
 	switch {
 	case e.SnapshotId != nil && snapshot == 0:
-		return launchVolume{}, wire.Errorf("InvalidSnapshot.NotFound", "The snapshot '%s' does not exist.", *e.SnapshotId)
+		return launchVolume{}, wire.Errorf("InvalidSnapshot.NotFound", "The snapshot '%s' does not exist.",
+			*e.SnapshotId)
 	case size == 0:
 		return launchVolume{}, missing("ebs.volumeSize")
 	case size < snapshot:
-		return launchVolume{}, wire.Errorf("InvalidBlockDeviceMapping", "Volume of size %dGB is smaller than snapshot '%s', expect size>= %dGB", size, aws.ToString(e.SnapshotId), snapshot)
+		return launchVolume{}, wire.Errorf("InvalidBlockDeviceMapping",
+			"Volume of size %dGB is smaller than snapshot '%s', expect size>= %dGB", size, aws.ToString(e.SnapshotId),
+			snapshot)
 	case size < limit.least || size > limit.most:
-		return launchVolume{}, invalid("Volume of %dGiB is invalid for volume type %s; expected a size between %dGiB and %dGiB", size, kind, limit.least, limit.most)
+		return launchVolume{},
+			invalid("Volume of %dGiB is invalid for volume type %s; expected a size between %dGiB and %dGiB", size,
+				kind, limit.least, limit.most)
 	case iops == 0 && limit.leastIOPS > 0 && limit.defaultIOPS == 0:
-		return launchVolume{}, wire.Errorf("MissingParameter", "The parameter iops must be specified for %s volumes.", kind)
+		return launchVolume{}, wire.Errorf("MissingParameter", "The parameter iops must be specified for %s volumes.",
+			kind)
 	case iops != 0 && limit.leastIOPS == 0:
-		return launchVolume{}, wire.Errorf("InvalidParameterCombination", "The parameter iops is not supported for %s volumes.", kind)
+		return launchVolume{}, wire.Errorf("InvalidParameterCombination",
+			"The parameter iops is not supported for %s volumes.", kind)
 	case iops != 0 && (iops < limit.leastIOPS || iops > limit.mostIOPS):
-		return launchVolume{}, invalid("Volume iops of %d is invalid for volume type %s; expected a value between %d and %d", iops, kind, limit.leastIOPS, limit.mostIOPS)
+		return launchVolume{},
+			invalid("Volume iops of %d is invalid for volume type %s; expected a value between %d and %d", iops, kind,
+				limit.leastIOPS, limit.mostIOPS)
 	case throughput != 0 && kind != types.VolumeTypeGp3:
-		return launchVolume{}, wire.Errorf("InvalidParameterCombination", "The parameter throughput is not supported for %s volumes.", kind)
+		return launchVolume{}, wire.Errorf("InvalidParameterCombination",
+			"The parameter throughput is not supported for %s volumes.", kind)
 	case throughput != 0 && (throughput < 125 || throughput > 2000):
 		return launchVolume{}, invalidValue(throughput, "throughput", "Expecting a value between 125 and 2000.")
 	}
@@ -148,7 +164,8 @@ func readVolume(device string, e types.EbsBlockDevice, snapshot int32) (launchVo
 	return launchVolume{
 		device: device, deleteOnTermination: aws.ToBool(e.DeleteOnTermination),
 		row: record.Volume{
-			Size: size, Type: kind, IOPS: iops, Throughput: throughput, Encrypted: aws.ToBool(e.Encrypted) || e.KmsKeyId != nil,
+			Size: size, Type: kind, IOPS: iops, Throughput: throughput, Encrypted: aws.ToBool(e.Encrypted) ||
+				e.KmsKeyId != nil,
 			KMSKeyID: aws.ToString(e.KmsKeyId), SnapshotID: aws.ToString(e.SnapshotId),
 		},
 	}, nil

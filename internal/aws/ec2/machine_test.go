@@ -34,8 +34,10 @@ func (w *world) hardware() *hardware {
 	w.t.Helper()
 	h := &hardware{world: w}
 	ctx, cancel := context.WithCancel(context.Background())
-	controllers := append(instance.New(instance.Options{Store: w.store, EC2: coracle.NewInstanceLifecycle(w.service)}).Controllers(), reconcile.Controller{
-		Name: "hardware", Reconcile: h.reconcile, Sources: []reconcile.Source{reconcile.Table(record.Instances(w.store), "")},
+	controllers := append(instance.New(instance.Options{Store: w.store,
+		EC2: coracle.NewInstanceLifecycle(w.service)}).Controllers(), reconcile.Controller{
+		Name: "hardware", Reconcile: h.reconcile, Sources: []reconcile.Source{reconcile.Table(record.Instances(w.store),
+			"")},
 	})
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -57,14 +59,16 @@ func (h *hardware) reconcile(ctx context.Context, key string) (reconcile.Result,
 	}
 	now, _ := record.Machines(h.store).Get(ctx, key)
 	want := record.Machine{
-		InstanceID: row.Value.ID, State: row.Value.Wanted, Boot: row.Value.Boot, SystemStatus: types.SummaryStatusOk, InstanceStatus: types.SummaryStatusOk,
+		InstanceID: row.Value.ID, State: row.Value.Wanted, Boot: row.Value.Boot, SystemStatus: types.SummaryStatusOk,
+		InstanceStatus: types.SummaryStatusOk,
 	}
 	h.mu.Lock()
 	if h.broken != "" && now.Value.InstanceID == "" {
 		want.State, want.FailureCode, want.Failure = types.InstanceStateNameTerminated, "Server.InternalError", h.broken
 	}
 	h.mu.Unlock()
-	if now.Value.State == want.State && now.Value.Boot == want.Boot || now.Value.State == types.InstanceStateNameTerminated {
+	if now.Value.State == want.State && now.Value.Boot == want.Boot ||
+		now.Value.State == types.InstanceStateNameTerminated {
 		return reconcile.Result{}, nil
 	}
 	_, err = record.Machines(h.store).Put(ctx, key, want)
@@ -73,7 +77,8 @@ func (h *hardware) reconcile(ctx context.Context, key string) (reconcile.Result,
 
 func (w *world) instance(id string) types.Instance {
 	w.t.Helper()
-	return must[*ec2.DescribeInstancesOutput](w.t)(w.DescribeInstances(w.ctx(), &ec2.DescribeInstancesInput{InstanceIds: []string{id}})).Reservations[0].Instances[0]
+	return must[*ec2.DescribeInstancesOutput](w.t)(w.DescribeInstances(w.ctx(),
+		&ec2.DescribeInstancesInput{InstanceIds: []string{id}})).Reservations[0].Instances[0]
 }
 
 // becomes waits for the state of an instance.
@@ -88,7 +93,8 @@ func image(t testing.TB, architecture string) string {
 	t.Helper()
 	all := ami.All(region)
 	i := slices.IndexFunc(all, func(i ami.Image) bool {
-		return i.Family == ami.AL2023 && i.Architecture == architecture && i.KubernetesVersion != "" && strings.Contains(i.Name, "standard")
+		return i.Family == ami.AL2023 && i.Architecture == architecture && i.KubernetesVersion != "" &&
+			strings.Contains(i.Name, "standard")
 	})
 	return all[i].ID
 }

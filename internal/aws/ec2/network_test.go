@@ -17,7 +17,8 @@ import (
 func (w *world) routes(table string) map[string]string {
 	w.t.Helper()
 	all := map[string]string{}
-	for _, r := range must[*ec2.DescribeRouteTablesOutput](w.t)(w.DescribeRouteTables(w.ctx(), &ec2.DescribeRouteTablesInput{RouteTableIds: []string{table}})).RouteTables[0].Routes {
+	for _, r := range must[*ec2.DescribeRouteTablesOutput](w.t)(w.DescribeRouteTables(w.ctx(),
+		&ec2.DescribeRouteTablesInput{RouteTableIds: []string{table}})).RouteTables[0].Routes {
 		var destination, target string
 		for _, d := range []*string{r.DestinationCidrBlock, r.DestinationIpv6CidrBlock, r.DestinationPrefixListId} {
 			destination += aws.ToString(d)
@@ -36,42 +37,56 @@ func (w *world) routes(table string) map[string]string {
 func TestVPCWithSeveralBlocks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	v := must[*ec2.CreateVpcOutput](t)(w.CreateVpc(w.ctx(), &ec2.CreateVpcInput{CidrBlock: aws.String("10.0.3.7/16"), AmazonProvidedIpv6CidrBlock: aws.Bool(true)})).Vpc
+	v := must[*ec2.CreateVpcOutput](t)(w.CreateVpc(w.ctx(), &ec2.CreateVpcInput{CidrBlock: aws.String("10.0.3.7/16"),
+		AmazonProvidedIpv6CidrBlock: aws.Bool(true)})).Vpc
 	if *v.CidrBlock != "10.0.0.0/16" || v.State != types.VpcStatePending || len(v.Ipv6CidrBlockAssociationSet) != 1 {
 		t.Fatalf("created %+v", v)
 	}
 	vpc, six := *v.VpcId, *v.Ipv6CidrBlockAssociationSet[0].Ipv6CidrBlock
-	second := must[*ec2.AssociateVpcCidrBlockOutput](t)(w.AssociateVpcCidrBlock(w.ctx(), &ec2.AssociateVpcCidrBlockInput{VpcId: &vpc, CidrBlock: aws.String("100.64.0.0/16")})).CidrBlockAssociation
+	second := must[*ec2.AssociateVpcCidrBlockOutput](t)(w.AssociateVpcCidrBlock(w.ctx(),
+		&ec2.AssociateVpcCidrBlockInput{VpcId: &vpc, CidrBlock: aws.String("100.64.0.0/16")})).CidrBlockAssociation
 	subnet := w.subnet(vpc, "100.64.1.0/24", "c")
 
-	_, err := w.DisassociateVpcCidrBlock(w.ctx(), &ec2.DisassociateVpcCidrBlockInput{AssociationId: second.AssociationId})
+	_, err := w.DisassociateVpcCidrBlock(w.ctx(),
+		&ec2.DisassociateVpcCidrBlockInput{AssociationId: second.AssociationId})
 	wantCode(t, err, "InvalidCidrBlock.InUse")
 
 	base := netip.MustParsePrefix(six).Addr().As16()
 	block := netip.PrefixFrom(netip.AddrFrom16(base), 64).String()
 	base[9] = 1
 	prefix := netip.PrefixFrom(netip.AddrFrom16(base), 80).String()
-	given := must[*ec2.AssociateSubnetCidrBlockOutput](t)(w.AssociateSubnetCidrBlock(w.ctx(), &ec2.AssociateSubnetCidrBlockInput{SubnetId: &subnet, Ipv6CidrBlock: &block})).Ipv6CidrBlockAssociation
-	must[*ec2.ModifySubnetAttributeOutput](t)(w.ModifySubnetAttribute(w.ctx(), &ec2.ModifySubnetAttributeInput{SubnetId: &subnet, AssignIpv6AddressOnCreation: &types.AttributeBooleanValue{Value: aws.Bool(true)}}))
+	given := must[*ec2.AssociateSubnetCidrBlockOutput](t)(w.AssociateSubnetCidrBlock(w.ctx(),
+		&ec2.AssociateSubnetCidrBlockInput{SubnetId: &subnet, Ipv6CidrBlock: &block})).Ipv6CidrBlockAssociation
+	must[*ec2.ModifySubnetAttributeOutput](t)(w.ModifySubnetAttribute(w.ctx(),
+		&ec2.ModifySubnetAttributeInput{SubnetId: &subnet, AssignIpv6AddressOnCreation: &types.AttributeBooleanValue{
+			Value: aws.Bool(true)}}))
 	ni := w.networkInterface(subnet)
 	if len(ni.Ipv6Addresses) != 1 {
 		t.Fatalf("IPv6 addresses of a new interface: %v", ni.Ipv6Addresses)
 	}
-	_, err = w.DisassociateSubnetCidrBlock(w.ctx(), &ec2.DisassociateSubnetCidrBlockInput{AssociationId: given.AssociationId})
+	_, err = w.DisassociateSubnetCidrBlock(w.ctx(),
+		&ec2.DisassociateSubnetCidrBlockInput{AssociationId: given.AssociationId})
 	wantCode(t, err, "InvalidCidrBlock.InUse")
-	more := must[*ec2.AssignIpv6AddressesOutput](t)(w.AssignIpv6Addresses(w.ctx(), &ec2.AssignIpv6AddressesInput{NetworkInterfaceId: ni.NetworkInterfaceId, Ipv6AddressCount: aws.Int32(2), Ipv6Prefixes: []string{prefix}}))
+	more := must[*ec2.AssignIpv6AddressesOutput](t)(w.AssignIpv6Addresses(w.ctx(),
+		&ec2.AssignIpv6AddressesInput{NetworkInterfaceId: ni.NetworkInterfaceId, Ipv6AddressCount: aws.Int32(2),
+			Ipv6Prefixes: []string{prefix}}))
 	if len(more.AssignedIpv6Addresses) != 2 || len(more.AssignedIpv6Prefixes) != 1 {
 		t.Errorf("assigned %v and %v", more.AssignedIpv6Addresses, more.AssignedIpv6Prefixes)
 	}
 
-	main := must[*ec2.DescribeRouteTablesOutput](t)(w.DescribeRouteTables(w.ctx(), &ec2.DescribeRouteTablesInput{Filters: []types.Filter{filter("vpc-id", vpc)}})).RouteTables[0]
-	if routes := w.routes(*main.RouteTableId); routes["10.0.0.0/16"] != "local" || routes["100.64.0.0/16"] != "local" || routes[six] != "local" {
+	main := must[*ec2.DescribeRouteTablesOutput](t)(w.DescribeRouteTables(w.ctx(),
+		&ec2.DescribeRouteTablesInput{Filters: []types.Filter{filter("vpc-id", vpc)}})).RouteTables[0]
+	if routes := w.routes(*main.RouteTableId); routes["10.0.0.0/16"] != "local" || routes["100.64.0.0/16"] != "local" ||
+		routes[six] != "local" {
 		t.Errorf("local routes: %v", routes)
 	}
-	must[*ec2.DeleteNetworkInterfaceOutput](t)(w.DeleteNetworkInterface(w.ctx(), &ec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: ni.NetworkInterfaceId}))
-	must[*ec2.DisassociateSubnetCidrBlockOutput](t)(w.DisassociateSubnetCidrBlock(w.ctx(), &ec2.DisassociateSubnetCidrBlockInput{AssociationId: given.AssociationId}))
+	must[*ec2.DeleteNetworkInterfaceOutput](t)(w.DeleteNetworkInterface(w.ctx(),
+		&ec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: ni.NetworkInterfaceId}))
+	must[*ec2.DisassociateSubnetCidrBlockOutput](t)(w.DisassociateSubnetCidrBlock(w.ctx(),
+		&ec2.DisassociateSubnetCidrBlockInput{AssociationId: given.AssociationId}))
 	must[*ec2.DeleteSubnetOutput](t)(w.DeleteSubnet(w.ctx(), &ec2.DeleteSubnetInput{SubnetId: &subnet}))
-	must[*ec2.DisassociateVpcCidrBlockOutput](t)(w.DisassociateVpcCidrBlock(w.ctx(), &ec2.DisassociateVpcCidrBlockInput{AssociationId: second.AssociationId}))
+	must[*ec2.DisassociateVpcCidrBlockOutput](t)(w.DisassociateVpcCidrBlock(w.ctx(),
+		&ec2.DisassociateVpcCidrBlockInput{AssociationId: second.AssociationId}))
 	must[*ec2.DeleteVpcOutput](t)(w.DeleteVpc(w.ctx(), &ec2.DeleteVpcInput{VpcId: &vpc}))
 }
 
@@ -80,17 +95,21 @@ func TestVPCAttributes(t *testing.T) {
 	w := newWorld(t)
 	vpc := w.vpc("10.0.0.0/16")
 	hostnames := func() bool {
-		return *must[*ec2.DescribeVpcAttributeOutput](t)(w.DescribeVpcAttribute(w.ctx(), &ec2.DescribeVpcAttributeInput{VpcId: &vpc, Attribute: types.VpcAttributeNameEnableDnsHostnames})).EnableDnsHostnames.Value
+		return *must[*ec2.DescribeVpcAttributeOutput](t)(w.DescribeVpcAttribute(w.ctx(),
+			&ec2.DescribeVpcAttributeInput{VpcId: &vpc,
+				Attribute: types.VpcAttributeNameEnableDnsHostnames})).EnableDnsHostnames.Value
 	}
 	if hostnames() {
 		t.Error("a new VPC has DNS hostnames")
 	}
-	must[*ec2.ModifyVpcAttributeOutput](t)(w.ModifyVpcAttribute(w.ctx(), &ec2.ModifyVpcAttributeInput{VpcId: &vpc, EnableDnsHostnames: &types.AttributeBooleanValue{Value: aws.Bool(true)}}))
+	must[*ec2.ModifyVpcAttributeOutput](t)(w.ModifyVpcAttribute(w.ctx(), &ec2.ModifyVpcAttributeInput{VpcId: &vpc,
+		EnableDnsHostnames: &types.AttributeBooleanValue{Value: aws.Bool(true)}}))
 	if !hostnames() {
 		t.Error("DNS hostnames were not switched on")
 	}
 	ni := w.networkInterface(w.subnet(vpc, "10.0.0.0/24", "a"))
-	if want := "ip-" + strings.ReplaceAll(*ni.PrivateIpAddress, ".", "-") + ".eu-west-1.compute.internal"; aws.ToString(ni.PrivateDnsName) != want {
+	if want := "ip-" + strings.ReplaceAll(*ni.PrivateIpAddress, ".", "-") +
+		".eu-west-1.compute.internal"; aws.ToString(ni.PrivateDnsName) != want {
 		t.Errorf("DNS name %s, want %s", aws.ToString(ni.PrivateDnsName), want)
 	}
 }
@@ -102,26 +121,38 @@ func TestRoutes(t *testing.T) {
 	vpc := w.vpc("10.0.0.0/16")
 	igw := w.internet(vpc)
 	subnet := w.subnet(vpc, "10.0.0.0/24", "a")
-	table := *must[*ec2.CreateRouteTableOutput](t)(w.CreateRouteTable(ctx, &ec2.CreateRouteTableInput{VpcId: &vpc})).RouteTable.RouteTableId
-	first := must[*ec2.AssociateRouteTableOutput](t)(w.AssociateRouteTable(ctx, &ec2.AssociateRouteTableInput{RouteTableId: &table, SubnetId: &subnet})).AssociationId
+	table := *must[*ec2.CreateRouteTableOutput](t)(w.CreateRouteTable(ctx,
+		&ec2.CreateRouteTableInput{VpcId: &vpc})).RouteTable.RouteTableId
+	first := must[*ec2.AssociateRouteTableOutput](t)(w.AssociateRouteTable(ctx,
+		&ec2.AssociateRouteTableInput{RouteTableId: &table, SubnetId: &subnet})).AssociationId
 	like(t, first, "rtbassoc-")
 
-	must[*ec2.CreateRouteOutput](t)(w.CreateRoute(ctx, &ec2.CreateRouteInput{RouteTableId: &table, DestinationCidrBlock: aws.String("0.0.0.0/0"), GatewayId: &igw}))
+	must[*ec2.CreateRouteOutput](t)(w.CreateRoute(ctx, &ec2.CreateRouteInput{RouteTableId: &table,
+		DestinationCidrBlock: aws.String("0.0.0.0/0"), GatewayId: &igw}))
 	eip := w.address()
-	nat := must[*ec2.CreateNatGatewayOutput](t)(w.CreateNatGateway(ctx, &ec2.CreateNatGatewayInput{SubnetId: &subnet, AllocationId: eip.AllocationId})).NatGateway
+	nat := must[*ec2.CreateNatGatewayOutput](t)(w.CreateNatGateway(ctx, &ec2.CreateNatGatewayInput{SubnetId: &subnet,
+		AllocationId: eip.AllocationId})).NatGateway
 	if nat.State != types.NatGatewayStatePending || *nat.NatGatewayAddresses[0].PublicIp != *eip.PublicIp {
 		t.Errorf("new NAT gateway: %+v", nat)
 	}
-	if err := ec2.NewNatGatewayAvailableWaiter(w).Wait(ctx, &ec2.DescribeNatGatewaysInput{NatGatewayIds: []string{*nat.NatGatewayId}}, eventually.Limit); err != nil {
+	if err := ec2.NewNatGatewayAvailableWaiter(w).Wait(ctx,
+		&ec2.DescribeNatGatewaysInput{NatGatewayIds: []string{*nat.NatGatewayId}}, eventually.Limit); err != nil {
 		t.Error(err)
 	}
-	must[*ec2.ReplaceRouteOutput](t)(w.ReplaceRoute(ctx, &ec2.ReplaceRouteInput{RouteTableId: &table, DestinationCidrBlock: aws.String("0.0.0.0/0"), NatGatewayId: nat.NatGatewayId}))
-	eigw := must[*ec2.CreateEgressOnlyInternetGatewayOutput](t)(w.CreateEgressOnlyInternetGateway(ctx, &ec2.CreateEgressOnlyInternetGatewayInput{VpcId: &vpc})).EgressOnlyInternetGateway.EgressOnlyInternetGatewayId
-	must[*ec2.CreateRouteOutput](t)(w.CreateRoute(ctx, &ec2.CreateRouteInput{RouteTableId: &table, DestinationIpv6CidrBlock: aws.String("::/0"), EgressOnlyInternetGatewayId: eigw}))
-	s3 := must[*ec2.CreateVpcEndpointOutput](t)(w.CreateVpcEndpoint(ctx, &ec2.CreateVpcEndpointInput{VpcId: &vpc, ServiceName: aws.String("com.amazonaws.eu-west-1.s3"), RouteTableIds: []string{table}})).VpcEndpoint
-	list := must[*ec2.DescribePrefixListsOutput](t)(w.DescribePrefixLists(ctx, &ec2.DescribePrefixListsInput{Filters: []types.Filter{filter("prefix-list-name", "com.amazonaws.eu-west-1.s3")}})).PrefixLists[0]
+	must[*ec2.ReplaceRouteOutput](t)(w.ReplaceRoute(ctx, &ec2.ReplaceRouteInput{RouteTableId: &table,
+		DestinationCidrBlock: aws.String("0.0.0.0/0"), NatGatewayId: nat.NatGatewayId}))
+	eigw := must[*ec2.CreateEgressOnlyInternetGatewayOutput](t)(w.CreateEgressOnlyInternetGateway(ctx,
+		&ec2.CreateEgressOnlyInternetGatewayInput{VpcId: &vpc})).EgressOnlyInternetGateway.EgressOnlyInternetGatewayId
+	must[*ec2.CreateRouteOutput](t)(w.CreateRoute(ctx, &ec2.CreateRouteInput{RouteTableId: &table,
+		DestinationIpv6CidrBlock: aws.String("::/0"), EgressOnlyInternetGatewayId: eigw}))
+	s3 := must[*ec2.CreateVpcEndpointOutput](t)(w.CreateVpcEndpoint(ctx, &ec2.CreateVpcEndpointInput{VpcId: &vpc,
+		ServiceName: aws.String("com.amazonaws.eu-west-1.s3"), RouteTableIds: []string{table}})).VpcEndpoint
+	list := must[*ec2.DescribePrefixListsOutput](t)(w.DescribePrefixLists(ctx,
+		&ec2.DescribePrefixListsInput{Filters: []types.Filter{filter("prefix-list-name",
+			"com.amazonaws.eu-west-1.s3")}})).PrefixLists[0]
 
-	want := map[string]string{"10.0.0.0/16": "local", "0.0.0.0/0": *nat.NatGatewayId, "::/0": *eigw, *list.PrefixListId: *s3.VpcEndpointId}
+	want := map[string]string{"10.0.0.0/16": "local", "0.0.0.0/0": *nat.NatGatewayId, "::/0": *eigw,
+		*list.PrefixListId: *s3.VpcEndpointId}
 	check := func(when string) {
 		t.Helper()
 		got := w.routes(table)
@@ -136,26 +167,38 @@ func TestRoutes(t *testing.T) {
 	}
 	check("all made")
 
-	must[*ec2.DeleteNatGatewayOutput](t)(w.DeleteNatGateway(ctx, &ec2.DeleteNatGatewayInput{NatGatewayId: nat.NatGatewayId}))
-	must[*ec2.DeleteVpcEndpointsOutput](t)(w.DeleteVpcEndpoints(ctx, &ec2.DeleteVpcEndpointsInput{VpcEndpointIds: []string{*s3.VpcEndpointId}}))
+	must[*ec2.DeleteNatGatewayOutput](t)(w.DeleteNatGateway(ctx,
+		&ec2.DeleteNatGatewayInput{NatGatewayId: nat.NatGatewayId}))
+	must[*ec2.DeleteVpcEndpointsOutput](t)(w.DeleteVpcEndpoints(ctx,
+		&ec2.DeleteVpcEndpointsInput{VpcEndpointIds: []string{*s3.VpcEndpointId}}))
 	want["0.0.0.0/0"] += "*"
 	delete(want, *list.PrefixListId)
 	check("NAT gateway and endpoint deleted")
-	if a := must[*ec2.DescribeAddressesOutput](t)(w.DescribeAddresses(ctx, &ec2.DescribeAddressesInput{AllocationIds: []string{*eip.AllocationId}})).Addresses[0]; a.AssociationId != nil {
+	if a := must[*ec2.DescribeAddressesOutput](t)(w.DescribeAddresses(ctx,
+		&ec2.DescribeAddressesInput{AllocationIds: []string{*eip.AllocationId}})).Addresses[0]; a.AssociationId != nil {
 		t.Errorf("the address of a deleted NAT gateway is still associated: %+v", a)
 	}
-	must[*ec2.DeleteRouteOutput](t)(w.DeleteRoute(ctx, &ec2.DeleteRouteInput{RouteTableId: &table, DestinationCidrBlock: aws.String("0.0.0.0/0")}))
+	must[*ec2.DeleteRouteOutput](t)(w.DeleteRoute(ctx, &ec2.DeleteRouteInput{RouteTableId: &table,
+		DestinationCidrBlock: aws.String("0.0.0.0/0")}))
 	delete(want, "0.0.0.0/0")
 	check("route deleted")
 
-	other := *must[*ec2.CreateRouteTableOutput](t)(w.CreateRouteTable(ctx, &ec2.CreateRouteTableInput{VpcId: &vpc})).RouteTable.RouteTableId
-	second := must[*ec2.ReplaceRouteTableAssociationOutput](t)(w.ReplaceRouteTableAssociation(ctx, &ec2.ReplaceRouteTableAssociationInput{AssociationId: first, RouteTableId: &other})).NewAssociationId
+	other := *must[*ec2.CreateRouteTableOutput](t)(w.CreateRouteTable(ctx,
+		&ec2.CreateRouteTableInput{VpcId: &vpc})).RouteTable.RouteTableId
+	second := must[*ec2.ReplaceRouteTableAssociationOutput](t)(w.ReplaceRouteTableAssociation(ctx,
+		&ec2.ReplaceRouteTableAssociationInput{AssociationId: first, RouteTableId: &other})).NewAssociationId
 	must[*ec2.DeleteRouteTableOutput](t)(w.DeleteRouteTable(ctx, &ec2.DeleteRouteTableInput{RouteTableId: &table}))
-	must[*ec2.DisassociateRouteTableOutput](t)(w.DisassociateRouteTable(ctx, &ec2.DisassociateRouteTableInput{AssociationId: second}))
+	must[*ec2.DisassociateRouteTableOutput](t)(w.DisassociateRouteTable(ctx,
+		&ec2.DisassociateRouteTableInput{AssociationId: second}))
 
-	main := must[*ec2.DescribeRouteTablesOutput](t)(w.DescribeRouteTables(ctx, &ec2.DescribeRouteTablesInput{Filters: []types.Filter{filter("vpc-id", vpc), filter("association.main", "true")}})).RouteTables[0]
-	must[*ec2.ReplaceRouteTableAssociationOutput](t)(w.ReplaceRouteTableAssociation(ctx, &ec2.ReplaceRouteTableAssociationInput{AssociationId: main.Associations[0].RouteTableAssociationId, RouteTableId: &other}))
-	must[*ec2.DeleteRouteTableOutput](t)(w.DeleteRouteTable(ctx, &ec2.DeleteRouteTableInput{RouteTableId: main.RouteTableId}))
+	main := must[*ec2.DescribeRouteTablesOutput](t)(w.DescribeRouteTables(ctx,
+		&ec2.DescribeRouteTablesInput{Filters: []types.Filter{filter("vpc-id", vpc),
+			filter("association.main", "true")}})).RouteTables[0]
+	must[*ec2.ReplaceRouteTableAssociationOutput](t)(w.ReplaceRouteTableAssociation(ctx,
+		&ec2.ReplaceRouteTableAssociationInput{AssociationId: main.Associations[0].RouteTableAssociationId,
+			RouteTableId: &other}))
+	must[*ec2.DeleteRouteTableOutput](t)(w.DeleteRouteTable(ctx,
+		&ec2.DeleteRouteTableInput{RouteTableId: main.RouteTableId}))
 }
 
 func TestNetworkACLs(t *testing.T) {
@@ -164,34 +207,45 @@ func TestNetworkACLs(t *testing.T) {
 	ctx := w.ctx()
 	vpc := w.vpc("10.0.0.0/16")
 	subnet := w.subnet(vpc, "10.0.0.0/24", "a")
-	acl := must[*ec2.CreateNetworkAclOutput](t)(w.CreateNetworkAcl(ctx, &ec2.CreateNetworkAclInput{VpcId: &vpc})).NetworkAcl
+	acl := must[*ec2.CreateNetworkAclOutput](t)(w.CreateNetworkAcl(ctx,
+		&ec2.CreateNetworkAclInput{VpcId: &vpc})).NetworkAcl
 	if len(acl.Entries) != 2 || len(acl.Associations) != 0 {
 		t.Errorf("a new network ACL: %+v", acl)
 	}
 	entry := ec2.CreateNetworkAclEntryInput{
-		NetworkAclId: acl.NetworkAclId, RuleNumber: aws.Int32(10), Protocol: aws.String("tcp"), Egress: aws.Bool(false), RuleAction: types.RuleActionAllow,
-		CidrBlock: aws.String("0.0.0.0/0"), PortRange: &types.PortRange{From: aws.Int32(80), To: aws.Int32(90)},
+		NetworkAclId: acl.NetworkAclId, RuleNumber: aws.Int32(10), Protocol: aws.String("tcp"), Egress: aws.Bool(false),
+		RuleAction: types.RuleActionAllow,
+		CidrBlock:  aws.String("0.0.0.0/0"), PortRange: &types.PortRange{From: aws.Int32(80), To: aws.Int32(90)},
 	}
 	must[*ec2.CreateNetworkAclEntryOutput](t)(w.CreateNetworkAclEntry(ctx, &entry))
 	must[*ec2.ReplaceNetworkAclEntryOutput](t)(w.ReplaceNetworkAclEntry(ctx, &ec2.ReplaceNetworkAclEntryInput{
-		NetworkAclId: acl.NetworkAclId, RuleNumber: aws.Int32(10), Protocol: aws.String("17"), Egress: aws.Bool(false), RuleAction: types.RuleActionDeny,
-		CidrBlock: aws.String("10.0.0.0/8"), PortRange: &types.PortRange{From: aws.Int32(53), To: aws.Int32(53)},
+		NetworkAclId: acl.NetworkAclId, RuleNumber: aws.Int32(10), Protocol: aws.String("17"), Egress: aws.Bool(false),
+		RuleAction: types.RuleActionDeny,
+		CidrBlock:  aws.String("10.0.0.0/8"), PortRange: &types.PortRange{From: aws.Int32(53), To: aws.Int32(53)},
 	}))
-	byEntry := []types.Filter{filter("entry.protocol", "udp"), filter("entry.port-range.from", "53"), filter("entry.cidr", "10.0.0.0/8")}
-	found := must[*ec2.DescribeNetworkAclsOutput](t)(w.DescribeNetworkAcls(ctx, &ec2.DescribeNetworkAclsInput{Filters: byEntry})).NetworkAcls
+	byEntry := []types.Filter{filter("entry.protocol", "udp"), filter("entry.port-range.from", "53"),
+		filter("entry.cidr", "10.0.0.0/8")}
+	found := must[*ec2.DescribeNetworkAclsOutput](t)(w.DescribeNetworkAcls(ctx,
+		&ec2.DescribeNetworkAclsInput{Filters: byEntry})).NetworkAcls
 	if len(found) != 1 || *found[0].Entries[1].RuleNumber != 10 || *found[0].Entries[1].Protocol != "17" {
 		t.Fatalf("found by its entry: %+v", found)
 	}
-	before := must[*ec2.DescribeNetworkAclsOutput](t)(w.DescribeNetworkAcls(ctx, &ec2.DescribeNetworkAclsInput{Filters: []types.Filter{filter("association.subnet-id", subnet)}})).NetworkAcls[0]
+	before := must[*ec2.DescribeNetworkAclsOutput](t)(w.DescribeNetworkAcls(ctx,
+		&ec2.DescribeNetworkAclsInput{Filters: []types.Filter{filter("association.subnet-id", subnet)}})).NetworkAcls[0]
 	if !*before.IsDefault {
 		t.Error("a new subnet does not have the default ACL")
 	}
-	must[*ec2.ReplaceNetworkAclAssociationOutput](t)(w.ReplaceNetworkAclAssociation(ctx, &ec2.ReplaceNetworkAclAssociationInput{AssociationId: before.Associations[0].NetworkAclAssociationId, NetworkAclId: acl.NetworkAclId}))
+	must[*ec2.ReplaceNetworkAclAssociationOutput](t)(w.ReplaceNetworkAclAssociation(ctx,
+		&ec2.ReplaceNetworkAclAssociationInput{AssociationId: before.Associations[0].NetworkAclAssociationId,
+			NetworkAclId: acl.NetworkAclId}))
 	_, err := w.DeleteNetworkAcl(ctx, &ec2.DeleteNetworkAclInput{NetworkAclId: acl.NetworkAclId})
 	wantCode(t, err, "DependencyViolation")
-	must[*ec2.DeleteNetworkAclEntryOutput](t)(w.DeleteNetworkAclEntry(ctx, &ec2.DeleteNetworkAclEntryInput{NetworkAclId: acl.NetworkAclId, RuleNumber: aws.Int32(10), Egress: aws.Bool(false)}))
+	must[*ec2.DeleteNetworkAclEntryOutput](t)(w.DeleteNetworkAclEntry(ctx,
+		&ec2.DeleteNetworkAclEntryInput{NetworkAclId: acl.NetworkAclId, RuleNumber: aws.Int32(10),
+			Egress: aws.Bool(false)}))
 	must[*ec2.DeleteSubnetOutput](t)(w.DeleteSubnet(ctx, &ec2.DeleteSubnetInput{SubnetId: &subnet}))
-	must[*ec2.DeleteNetworkAclOutput](t)(w.DeleteNetworkAcl(ctx, &ec2.DeleteNetworkAclInput{NetworkAclId: acl.NetworkAclId}))
+	must[*ec2.DeleteNetworkAclOutput](t)(w.DeleteNetworkAcl(ctx,
+		&ec2.DeleteNetworkAclInput{NetworkAclId: acl.NetworkAclId}))
 }
 
 func TestDHCPOptions(t *testing.T) {
@@ -199,14 +253,19 @@ func TestDHCPOptions(t *testing.T) {
 	w := newWorld(t)
 	ctx := w.ctx()
 	vpc := w.vpc("10.0.0.0/16")
-	options := must[*ec2.CreateDhcpOptionsOutput](t)(w.CreateDhcpOptions(ctx, &ec2.CreateDhcpOptionsInput{DhcpConfigurations: []types.NewDhcpConfiguration{
-		{Key: aws.String("domain-name"), Values: []string{"corp.example"}}, {Key: aws.String("domain-name-servers"), Values: []string{"10.0.0.53"}},
-	}})).DhcpOptions
-	must[*ec2.AssociateDhcpOptionsOutput](t)(w.AssociateDhcpOptions(ctx, &ec2.AssociateDhcpOptionsInput{DhcpOptionsId: options.DhcpOptionsId, VpcId: &vpc}))
+	options := must[*ec2.CreateDhcpOptionsOutput](t)(w.CreateDhcpOptions(ctx,
+		&ec2.CreateDhcpOptionsInput{DhcpConfigurations: []types.NewDhcpConfiguration{
+			{Key: aws.String("domain-name"), Values: []string{"corp.example"}}, {Key: aws.String("domain-name-servers"),
+				Values: []string{"10.0.0.53"}},
+		}})).DhcpOptions
+	must[*ec2.AssociateDhcpOptionsOutput](t)(w.AssociateDhcpOptions(ctx,
+		&ec2.AssociateDhcpOptionsInput{DhcpOptionsId: options.DhcpOptionsId, VpcId: &vpc}))
 	_, err := w.DeleteDhcpOptions(ctx, &ec2.DeleteDhcpOptionsInput{DhcpOptionsId: options.DhcpOptionsId})
 	wantCode(t, err, "DependencyViolation")
-	must[*ec2.AssociateDhcpOptionsOutput](t)(w.AssociateDhcpOptions(ctx, &ec2.AssociateDhcpOptionsInput{DhcpOptionsId: aws.String("default"), VpcId: &vpc}))
-	must[*ec2.DeleteDhcpOptionsOutput](t)(w.DeleteDhcpOptions(ctx, &ec2.DeleteDhcpOptionsInput{DhcpOptionsId: options.DhcpOptionsId}))
+	must[*ec2.AssociateDhcpOptionsOutput](t)(w.AssociateDhcpOptions(ctx,
+		&ec2.AssociateDhcpOptionsInput{DhcpOptionsId: aws.String("default"), VpcId: &vpc}))
+	must[*ec2.DeleteDhcpOptionsOutput](t)(w.DeleteDhcpOptions(ctx,
+		&ec2.DeleteDhcpOptionsInput{DhcpOptionsId: options.DhcpOptionsId}))
 }
 
 func TestInterfaceEndpoint(t *testing.T) {
@@ -214,42 +273,55 @@ func TestInterfaceEndpoint(t *testing.T) {
 	w := newWorld(t)
 	ctx := w.ctx()
 	vpc := w.vpc("10.0.0.0/16")
-	must[*ec2.ModifyVpcAttributeOutput](t)(w.ModifyVpcAttribute(ctx, &ec2.ModifyVpcAttributeInput{VpcId: &vpc, EnableDnsHostnames: &types.AttributeBooleanValue{Value: aws.Bool(true)}}))
+	must[*ec2.ModifyVpcAttributeOutput](t)(w.ModifyVpcAttribute(ctx, &ec2.ModifyVpcAttributeInput{VpcId: &vpc,
+		EnableDnsHostnames: &types.AttributeBooleanValue{Value: aws.Bool(true)}}))
 	a, b, group := w.subnet(vpc, "10.0.0.0/24", "a"), w.subnet(vpc, "10.0.1.0/24", "b"), w.group(vpc, "sts")
 	endpoint := must[*ec2.CreateVpcEndpointOutput](t)(w.CreateVpcEndpoint(ctx, &ec2.CreateVpcEndpointInput{
-		VpcId: &vpc, ServiceName: aws.String("com.amazonaws.eu-west-1.sts"), VpcEndpointType: types.VpcEndpointTypeInterface,
-		SubnetIds: []string{a}, SecurityGroupIds: []string{group}, PrivateDnsEnabled: aws.Bool(true),
+		VpcId: &vpc, ServiceName: aws.String("com.amazonaws.eu-west-1.sts"),
+		VpcEndpointType: types.VpcEndpointTypeInterface,
+		SubnetIds:       []string{a}, SecurityGroupIds: []string{group}, PrivateDnsEnabled: aws.Bool(true),
 	})).VpcEndpoint
 	id := *endpoint.VpcEndpointId
-	state := []types.Filter{{Name: aws.String("vpc-endpoint-state"), Values: []string{"available"}}, {Name: aws.String("vpc-endpoint-id"), Values: []string{id}}}
-	found := must[*ec2.DescribeVpcEndpointsOutput](t)(w.DescribeVpcEndpoints(ctx, &ec2.DescribeVpcEndpointsInput{Filters: state})).VpcEndpoints
+	state := []types.Filter{{Name: aws.String("vpc-endpoint-state"), Values: []string{"available"}},
+		{Name: aws.String("vpc-endpoint-id"), Values: []string{id}}}
+	found := must[*ec2.DescribeVpcEndpointsOutput](t)(w.DescribeVpcEndpoints(ctx,
+		&ec2.DescribeVpcEndpointsInput{Filters: state})).VpcEndpoints
 	if endpoint.State != "pending" || len(found) != 1 || found[0].State != "available" {
 		t.Errorf("created %s, then %+v", endpoint.State, found)
 	}
-	if !slices.ContainsFunc(endpoint.DnsEntries, func(d types.DnsEntry) bool { return *d.DnsName == "sts.eu-west-1.amazonaws.com" }) {
+	if !slices.ContainsFunc(endpoint.DnsEntries,
+		func(d types.DnsEntry) bool { return *d.DnsName == "sts.eu-west-1.amazonaws.com" }) {
 		t.Errorf("DNS names: %+v", endpoint.DnsEntries)
 	}
 	interfaces := func() []types.NetworkInterface {
-		return must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(ctx, &ec2.DescribeNetworkInterfacesInput{Filters: []types.Filter{filter("description", "VPC Endpoint Interface "+id)}})).NetworkInterfaces
+		return must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(ctx,
+			&ec2.DescribeNetworkInterfacesInput{Filters: []types.Filter{filter("description", "VPC Endpoint Interface "+
+				id)}})).NetworkInterfaces
 	}
-	if all := interfaces(); len(all) != 1 || all[0].InterfaceType != types.NetworkInterfaceTypeVpcEndpoint || *all[0].Groups[0].GroupId != group || !*all[0].RequesterManaged {
+	if all := interfaces(); len(all) != 1 || all[0].InterfaceType != types.NetworkInterfaceTypeVpcEndpoint ||
+		*all[0].Groups[0].GroupId != group || !*all[0].RequesterManaged {
 		t.Errorf("interfaces: %+v", all)
 	}
-	_, err := w.DeleteNetworkInterface(ctx, &ec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: &endpoint.NetworkInterfaceIds[0]})
+	_, err := w.DeleteNetworkInterface(ctx,
+		&ec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: &endpoint.NetworkInterfaceIds[0]})
 	wantCode(t, err, "AuthFailure")
 	other := w.group(vpc, "other")
-	must[*ec2.ModifyVpcEndpointOutput](t)(w.ModifyVpcEndpoint(ctx, &ec2.ModifyVpcEndpointInput{VpcEndpointId: &id, AddSubnetIds: []string{b}, AddSecurityGroupIds: []string{other}, RemoveSecurityGroupIds: []string{group}}))
+	must[*ec2.ModifyVpcEndpointOutput](t)(w.ModifyVpcEndpoint(ctx, &ec2.ModifyVpcEndpointInput{VpcEndpointId: &id,
+		AddSubnetIds: []string{b}, AddSecurityGroupIds: []string{other}, RemoveSecurityGroupIds: []string{group}}))
 	for _, ni := range interfaces() {
 		if len(ni.Groups) != 1 || *ni.Groups[0].GroupId != other {
 			t.Errorf("groups of %s after the change: %+v", *ni.SubnetId, ni.Groups)
 		}
 	}
-	must[*ec2.ModifyVpcEndpointOutput](t)(w.ModifyVpcEndpoint(ctx, &ec2.ModifyVpcEndpointInput{VpcEndpointId: &id, RemoveSubnetIds: []string{a}}))
+	must[*ec2.ModifyVpcEndpointOutput](t)(w.ModifyVpcEndpoint(ctx, &ec2.ModifyVpcEndpointInput{VpcEndpointId: &id,
+		RemoveSubnetIds: []string{a}}))
 	if all := interfaces(); len(all) != 1 || *all[0].SubnetId != b {
 		t.Errorf("interfaces after the change: %+v", all)
 	}
-	out := must[*ec2.DeleteVpcEndpointsOutput](t)(w.DeleteVpcEndpoints(ctx, &ec2.DeleteVpcEndpointsInput{VpcEndpointIds: []string{id, "vpce-0123456789abcdef0"}}))
-	if len(out.Unsuccessful) != 1 || *out.Unsuccessful[0].Error.Code != "InvalidVpcEndpointId.NotFound" || len(interfaces()) != 0 {
+	out := must[*ec2.DeleteVpcEndpointsOutput](t)(w.DeleteVpcEndpoints(ctx,
+		&ec2.DeleteVpcEndpointsInput{VpcEndpointIds: []string{id, "vpce-0123456789abcdef0"}}))
+	if len(out.Unsuccessful) != 1 || *out.Unsuccessful[0].Error.Code != "InvalidVpcEndpointId.NotFound" ||
+		len(interfaces()) != 0 {
 		t.Errorf("deletion: %+v, interfaces left: %v", out.Unsuccessful, interfaces())
 	}
 	if free := w.free(b); free != 251 {

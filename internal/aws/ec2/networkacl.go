@@ -19,7 +19,7 @@ import (
 func (s *Service) networkACLKind() kind[record.NetworkACL, types.NetworkAcl] {
 	type v = types.NetworkAcl
 	association := func(member func(types.NetworkAclAssociation) *string) func(v) []string {
-		return func(x v) []string { return each(x.Associations, member) }
+		return func(x v) []string { return collectValues(x.Associations, member) }
 	}
 	entry := func(values func(types.NetworkAclEntry) []string) func(v) []string {
 		return func(x v) []string {
@@ -35,7 +35,7 @@ func (s *Service) networkACLKind() kind[record.NetworkACL, types.NetworkAcl] {
 			if e.IcmpTypeCode == nil {
 				return nil
 			}
-			return number(member)(*e.IcmpTypeCode)
+			return intFilter(member)(*e.IcmpTypeCode)
 		})
 	}
 	ports := func(member func(types.PortRange) *int32) func(v) []string {
@@ -43,7 +43,7 @@ func (s *Service) networkACLKind() kind[record.NetworkACL, types.NetworkAcl] {
 			if e.PortRange == nil {
 				return nil
 			}
-			return number(member)(*e.PortRange)
+			return intFilter(member)(*e.PortRange)
 		})
 	}
 	return kind[record.NetworkACL, v]{
@@ -56,28 +56,34 @@ func (s *Service) networkACLKind() kind[record.NetworkACL, types.NetworkAcl] {
 		tagged: func(x v) []types.Tag { return x.Tags },
 		vpc:    func(r record.NetworkACL) string { return r.VPCID },
 		filters: filters[v]{
-			"association.association-id": association(func(a types.NetworkAclAssociation) *string { return a.NetworkAclAssociationId }),
-			"association.network-acl-id": association(func(a types.NetworkAclAssociation) *string { return a.NetworkAclId }),
-			"association.subnet-id":      association(func(a types.NetworkAclAssociation) *string { return a.SubnetId }),
-			"default":                    flag(func(x v) *bool { return x.IsDefault }),
-			"entry.cidr":                 entry(text(func(e types.NetworkAclEntry) *string { return e.CidrBlock })),
-			"entry.ipv6-cidr":            entry(text(func(e types.NetworkAclEntry) *string { return e.Ipv6CidrBlock })),
-			"entry.icmp.code":            icmp(func(i types.IcmpTypeCode) *int32 { return i.Code }),
-			"entry.icmp.type":            icmp(func(i types.IcmpTypeCode) *int32 { return i.Type }),
-			"entry.port-range.from":      ports(func(p types.PortRange) *int32 { return p.From }),
-			"entry.port-range.to":        ports(func(p types.PortRange) *int32 { return p.To }),
+			"association.association-id": association(
+				func(a types.NetworkAclAssociation) *string { return a.NetworkAclAssociationId }),
+			"association.network-acl-id": association(
+				func(a types.NetworkAclAssociation) *string { return a.NetworkAclId }),
+			"association.subnet-id": association(
+				func(a types.NetworkAclAssociation) *string { return a.SubnetId }),
+			"default": boolFilter(func(x v) *bool { return x.IsDefault }),
+			"entry.cidr": entry(
+				stringFilter(func(e types.NetworkAclEntry) *string { return e.CidrBlock })),
+			"entry.ipv6-cidr": entry(
+				stringFilter(func(e types.NetworkAclEntry) *string { return e.Ipv6CidrBlock })),
+			"entry.icmp.code":       icmp(func(i types.IcmpTypeCode) *int32 { return i.Code }),
+			"entry.icmp.type":       icmp(func(i types.IcmpTypeCode) *int32 { return i.Type }),
+			"entry.port-range.from": ports(func(p types.PortRange) *int32 { return p.From }),
+			"entry.port-range.to":   ports(func(p types.PortRange) *int32 { return p.To }),
 			"entry.protocol": entry(func(e types.NetworkAclEntry) []string {
 				if name, ok := protocolNames[*e.Protocol]; ok {
 					return []string{*e.Protocol, name}
 				}
 				return []string{*e.Protocol}
 			}),
-			"entry.rule-action": entry(word(func(e types.NetworkAclEntry) types.RuleAction { return e.RuleAction })),
-			"entry.egress":      entry(flag(func(e types.NetworkAclEntry) *bool { return e.Egress })),
-			"entry.rule-number": entry(number(func(e types.NetworkAclEntry) *int32 { return e.RuleNumber })),
-			"network-acl-id":    text(func(x v) *string { return x.NetworkAclId }),
-			"owner-id":          text(func(x v) *string { return x.OwnerId }),
-			"vpc-id":            text(func(x v) *string { return x.VpcId }),
+			"entry.rule-action": entry(enumFilter(
+				func(e types.NetworkAclEntry) types.RuleAction { return e.RuleAction })),
+			"entry.egress":      entry(boolFilter(func(e types.NetworkAclEntry) *bool { return e.Egress })),
+			"entry.rule-number": entry(intFilter(func(e types.NetworkAclEntry) *int32 { return e.RuleNumber })),
+			"network-acl-id":    stringFilter(func(x v) *string { return x.NetworkAclId }),
+			"owner-id":          stringFilter(func(x v) *string { return x.OwnerId }),
+			"vpc-id":            stringFilter(func(x v) *string { return x.VpcId }),
 		},
 	}
 }
@@ -89,17 +95,19 @@ func (s *Service) viewACL(in scope, r record.NetworkACL) types.NetworkAcl {
 		IsDefault:    aws.Bool(r.Default),
 		NetworkAclId: aws.String(r.ID),
 		OwnerId:      aws.String(r.Account),
-		Tags:         s.tagSet(in, r.ID),
+		Tags:         s.listTagSet(in, r.ID),
 		VpcId:        aws.String(r.VPCID),
 	}
-	for _, sub := range sound(s.subnets.list(in, func(sub record.Subnet) bool { return sub.NetworkACLID == r.ID })) {
+	for _, sub := range mustRead(s.subnets.list(in, func(sub record.Subnet) bool { return sub.NetworkACLID == r.ID })) {
 		v.Associations = append(v.Associations, types.NetworkAclAssociation{
-			NetworkAclAssociationId: aws.String(sub.NetworkACLAssociationID), NetworkAclId: aws.String(r.ID), SubnetId: aws.String(sub.ID),
+			NetworkAclAssociationId: aws.String(sub.NetworkACLAssociationID), NetworkAclId: aws.String(r.ID),
+			SubnetId: aws.String(sub.ID),
 		})
 	}
 	entries := slices.Clone(r.Entries)
 	for _, egress := range []bool{true, false} {
-		entries = append(entries, record.NetworkACLEntry{Number: lastEntry, Egress: egress, Protocol: "-1", Action: types.RuleActionDeny, CIDR: "0.0.0.0/0"})
+		entries = append(entries, record.NetworkACLEntry{Number: lastEntry, Egress: egress, Protocol: "-1",
+			Action: types.RuleActionDeny, CIDR: "0.0.0.0/0"})
 	}
 	slices.SortStableFunc(entries, func(a, b record.NetworkACLEntry) int {
 		if a.Egress != b.Egress {
@@ -109,8 +117,10 @@ func (s *Service) viewACL(in scope, r record.NetworkACL) types.NetworkAcl {
 	})
 	for _, e := range entries {
 		v.Entries = append(v.Entries, types.NetworkAclEntry{
-			CidrBlock: optional(e.CIDR), Egress: aws.Bool(e.Egress), IcmpTypeCode: e.ICMP, Ipv6CidrBlock: optional(e.IPv6CIDR),
-			PortRange: e.Ports, Protocol: aws.String(e.Protocol), RuleAction: e.Action, RuleNumber: aws.Int32(e.Number),
+			CidrBlock: optional(e.CIDR), Egress: aws.Bool(e.Egress), IcmpTypeCode: e.ICMP,
+			Ipv6CidrBlock: optional(e.IPv6CIDR),
+			PortRange:     e.Ports, Protocol: aws.String(e.Protocol), RuleAction: e.Action,
+			RuleNumber: aws.Int32(e.Number),
 		})
 	}
 	return v
@@ -153,42 +163,49 @@ func (s *Service) networkACLHandlers() []wire.Handler {
 }
 
 // CreateNetworkAcl makes a network ACL that lets nothing through.
-func (s *Service) CreateNetworkAcl(ctx context.Context, in *ec2.CreateNetworkAclInput) (*ec2.CreateNetworkAclOutput, error) {
-	out, err := create(ctx, s, s.acls, creation{dryRun: in.DryRun, tags: in.TagSpecifications, token: in.ClientToken, request: in}, func(c *change, id string) error {
+func (s *Service) CreateNetworkAcl(ctx context.Context, in *ec2.CreateNetworkAclInput) (*ec2.CreateNetworkAclOutput,
+	error) {
+	out, err := createResource(ctx, s, s.acls, creation{dryRun: in.DryRun, tags: in.TagSpecifications,
+		token: in.ClientToken, request: in}, func(c *change, id string) error {
 		vpc, err := c.holdVPC(in.VpcId)
 		if err != nil {
 			return err
 		}
 		inVPC := func(r record.NetworkACL) bool { return r.VPCID == vpc.ID }
-		if err := s.acls.room(c.scope, maxACLsPerVPC, inVPC, "NetworkAclLimitExceeded", "network ACLs"); err != nil {
+		if err := s.acls.checkQuota(c.scope, maxACLsPerVPC, inVPC, "NetworkAclLimitExceeded",
+			"network ACLs"); err != nil {
 			return err
 		}
-		s.acls.create(c, record.NetworkACL{EC2Resource: c.identity(id, in.ClientToken), VPCID: vpc.ID})
+		s.acls.createRecord(c, record.NetworkACL{EC2Resource: c.identity(id, in.ClientToken), VPCID: vpc.ID})
 		return nil
 	})
 	return &ec2.CreateNetworkAclOutput{NetworkAcl: out, ClientToken: in.ClientToken}, err
 }
 
 // DescribeNetworkAcls lists network ACLs.
-func (s *Service) DescribeNetworkAcls(ctx context.Context, in *ec2.DescribeNetworkAclsInput) (*ec2.DescribeNetworkAclsOutput, error) {
-	found, next, err := describe(ctx, s, s.acls, query{in.DryRun, in.NetworkAclIds, in.Filters, in.MaxResults, in.NextToken})
+func (s *Service) DescribeNetworkAcls(ctx context.Context, in *ec2.DescribeNetworkAclsInput) (
+	*ec2.DescribeNetworkAclsOutput, error) {
+	found, next, err := describe(ctx, s, s.acls, query{in.DryRun, in.NetworkAclIds, in.Filters, in.MaxResults,
+		in.NextToken})
 	return &ec2.DescribeNetworkAclsOutput{NetworkAcls: found, NextToken: next}, err
 }
 
 // DeleteNetworkAcl deletes a network ACL that no subnet uses.
-func (s *Service) DeleteNetworkAcl(ctx context.Context, in *ec2.DeleteNetworkAclInput) (*ec2.DeleteNetworkAclOutput, error) {
-	return &ec2.DeleteNetworkAclOutput{}, s.write(ctx, in.DryRun, func(c *change) error {
-		acl, err := s.acls.remove(c, aws.ToString(in.NetworkAclId))
+func (s *Service) DeleteNetworkAcl(ctx context.Context, in *ec2.DeleteNetworkAclInput) (*ec2.DeleteNetworkAclOutput,
+	error) {
+	return &ec2.DeleteNetworkAclOutput{}, s.applyChange(ctx, in.DryRun, func(c *change) error {
+		acl, err := s.acls.deleteRecord(c, aws.ToString(in.NetworkAclId))
 		if err != nil {
 			return err
 		}
 		if acl.Default {
 			return wire.Errorf("InvalidParameterValue", "cannot delete default network ACL %s", acl.ID)
 		}
-		if err := c.hold(acl.VPCID); err != nil {
+		if err := c.requireUnchanged(acl.VPCID); err != nil {
 			return err
 		}
-		if used, err := s.subnets.any(c.scope, func(r record.Subnet) bool { return r.NetworkACLID == acl.ID }); err != nil {
+		if used, err := s.subnets.hasMatch(c.scope,
+			func(r record.Subnet) bool { return r.NetworkACLID == acl.ID }); err != nil {
 			return err
 		} else if used {
 			return dependency("networkAcl", acl.ID)
@@ -198,10 +215,11 @@ func (s *Service) DeleteNetworkAcl(ctx context.Context, in *ec2.DeleteNetworkAcl
 }
 
 // ReplaceNetworkAclAssociation gives a subnet another network ACL.
-func (s *Service) ReplaceNetworkAclAssociation(ctx context.Context, in *ec2.ReplaceNetworkAclAssociationInput) (*ec2.ReplaceNetworkAclAssociationOutput, error) {
+func (s *Service) ReplaceNetworkAclAssociation(ctx context.Context, in *ec2.ReplaceNetworkAclAssociationInput) (
+	*ec2.ReplaceNetworkAclAssociationOutput, error) {
 	id := newID("aclassoc-")
-	err := s.write(ctx, in.DryRun, func(c *change) error {
-		acl, err := s.acls.value(c.scope, in.NetworkAclId)
+	err := s.applyChange(ctx, in.DryRun, func(c *change) error {
+		acl, err := s.acls.getRecord(c.scope, in.NetworkAclId)
 		if err != nil {
 			return err
 		}
@@ -214,13 +232,14 @@ func (s *Service) ReplaceNetworkAclAssociation(ctx context.Context, in *ec2.Repl
 			return wire.Errorf("InvalidAssociationID.NotFound", "The association ID '%s' does not exist", old)
 		}
 		if found[0].VPCID != acl.VPCID {
-			return wire.Errorf("InvalidParameterValue", "networkAcl %s and subnet %s belong to different networks", acl.ID, found[0].ID)
+			return wire.Errorf("InvalidParameterValue", "networkAcl %s and subnet %s belong to different networks",
+				acl.ID, found[0].ID)
 		}
 		if err := s.acls.require(c, acl.ID); err != nil {
 			return err
 		}
-		c.touch(acl.VPCID)
-		return s.subnets.edit(c, found[0].ID, func(r *record.Subnet) error {
+		c.touchVPC(acl.VPCID)
+		return s.subnets.updateRecord(c, found[0].ID, func(r *record.Subnet) error {
 			r.NetworkACLID, r.NetworkACLAssociationID = acl.ID, id
 			return nil
 		})
@@ -230,7 +249,8 @@ func (s *Service) ReplaceNetworkAclAssociation(ctx context.Context, in *ec2.Repl
 
 // newEntry reads an entry of a network ACL from a request to create or replace it.
 func newEntry(in *ec2.CreateNetworkAclEntryInput) (record.NetworkACLEntry, error) {
-	e := record.NetworkACLEntry{Number: aws.ToInt32(in.RuleNumber), Egress: aws.ToBool(in.Egress), Action: in.RuleAction, Protocol: aws.ToString(in.Protocol)}
+	e := record.NetworkACLEntry{Number: aws.ToInt32(in.RuleNumber), Egress: aws.ToBool(in.Egress),
+		Action: in.RuleAction, Protocol: aws.ToString(in.Protocol)}
 	for n, name := range protocolNames {
 		if e.Protocol == name && name != "-1" {
 			e.Protocol = n
@@ -248,7 +268,8 @@ func newEntry(in *ec2.CreateNetworkAclEntryInput) (record.NetworkACLEntry, error
 	case in.Protocol == nil:
 		return e, missing("protocol")
 	case err != nil || n < -1 || n > 255:
-		return e, invalid("Invalid value '%s' for protocol. Must be a protocol number or -1.", aws.ToString(in.Protocol))
+		return e, invalid("Invalid value '%s' for protocol. Must be a protocol number or -1.",
+			aws.ToString(in.Protocol))
 	case e.Action != types.RuleActionAllow && e.Action != types.RuleActionDeny:
 		return e, invalidValue(e.Action, "ruleAction", "Must be allow or deny.")
 	case (in.CidrBlock == nil) == (in.Ipv6CidrBlock == nil):
@@ -286,8 +307,9 @@ func newEntry(in *ec2.CreateNetworkAclEntryInput) (record.NetworkACLEntry, error
 }
 
 // editEntry changes the entries of a network ACL; it gets the entry, if there is one, under a number and direction.
-func (c *change) editEntry(id *string, number *int32, egress *bool, edit func(acl *record.NetworkACL, i int) error) error {
-	return c.s.acls.edit(c, aws.ToString(id), func(r *record.NetworkACL) error {
+func (c *change) editEntry(id *string, number *int32, egress *bool, edit func(acl *record.NetworkACL,
+	i int) error) error {
+	return c.s.acls.updateRecord(c, aws.ToString(id), func(r *record.NetworkACL) error {
 		return edit(r, slices.IndexFunc(r.Entries, func(e record.NetworkACLEntry) bool {
 			return e.Number == aws.ToInt32(number) && e.Egress == aws.ToBool(egress)
 		}))
@@ -295,22 +317,26 @@ func (c *change) editEntry(id *string, number *int32, egress *bool, edit func(ac
 }
 
 func missingEntry(number *int32) error {
-	return wire.Errorf("InvalidNetworkAclEntry.NotFound", "The network acl entry identified by %s does not exist", fmt.Sprint(aws.ToInt32(number)))
+	return wire.Errorf("InvalidNetworkAclEntry.NotFound", "The network acl entry identified by %s does not exist",
+		fmt.Sprint(aws.ToInt32(number)))
 }
 
 // CreateNetworkAclEntry adds an entry to a network ACL.
-func (s *Service) CreateNetworkAclEntry(ctx context.Context, in *ec2.CreateNetworkAclEntryInput) (*ec2.CreateNetworkAclEntryOutput, error) {
-	return &ec2.CreateNetworkAclEntryOutput{}, s.write(ctx, in.DryRun, func(c *change) error {
+func (s *Service) CreateNetworkAclEntry(ctx context.Context, in *ec2.CreateNetworkAclEntryInput) (
+	*ec2.CreateNetworkAclEntryOutput, error) {
+	return &ec2.CreateNetworkAclEntryOutput{}, s.applyChange(ctx, in.DryRun, func(c *change) error {
 		entry, err := newEntry(in)
 		if err != nil {
 			return err
 		}
 		return c.editEntry(in.NetworkAclId, in.RuleNumber, in.Egress, func(r *record.NetworkACL, i int) error {
 			if i >= 0 {
-				return wire.Errorf("NetworkAclEntryAlreadyExists", "The network acl entry identified by %d already exists.", entry.Number)
+				return wire.Errorf("NetworkAclEntryAlreadyExists",
+					"The network acl entry identified by %d already exists.", entry.Number)
 			}
 			if len(r.Entries) >= 40 {
-				return wire.Errorf("NetworkAclEntryLimitExceeded", "The maximum number of network acl entries has been reached.")
+				return wire.Errorf("NetworkAclEntryLimitExceeded",
+					"The maximum number of network acl entries has been reached.")
 			}
 			r.Entries = append(r.Entries, entry)
 			return nil
@@ -319,8 +345,9 @@ func (s *Service) CreateNetworkAclEntry(ctx context.Context, in *ec2.CreateNetwo
 }
 
 // ReplaceNetworkAclEntry replaces an entry of a network ACL.
-func (s *Service) ReplaceNetworkAclEntry(ctx context.Context, in *ec2.ReplaceNetworkAclEntryInput) (*ec2.ReplaceNetworkAclEntryOutput, error) {
-	return &ec2.ReplaceNetworkAclEntryOutput{}, s.write(ctx, in.DryRun, func(c *change) error {
+func (s *Service) ReplaceNetworkAclEntry(ctx context.Context, in *ec2.ReplaceNetworkAclEntryInput) (
+	*ec2.ReplaceNetworkAclEntryOutput, error) {
+	return &ec2.ReplaceNetworkAclEntryOutput{}, s.applyChange(ctx, in.DryRun, func(c *change) error {
 		entry, err := newEntry(&ec2.CreateNetworkAclEntryInput{
 			CidrBlock: in.CidrBlock, Egress: in.Egress, IcmpTypeCode: in.IcmpTypeCode, Ipv6CidrBlock: in.Ipv6CidrBlock,
 			PortRange: in.PortRange, Protocol: in.Protocol, RuleAction: in.RuleAction, RuleNumber: in.RuleNumber,
@@ -339,8 +366,9 @@ func (s *Service) ReplaceNetworkAclEntry(ctx context.Context, in *ec2.ReplaceNet
 }
 
 // DeleteNetworkAclEntry removes an entry from a network ACL.
-func (s *Service) DeleteNetworkAclEntry(ctx context.Context, in *ec2.DeleteNetworkAclEntryInput) (*ec2.DeleteNetworkAclEntryOutput, error) {
-	return &ec2.DeleteNetworkAclEntryOutput{}, s.write(ctx, in.DryRun, func(c *change) error {
+func (s *Service) DeleteNetworkAclEntry(ctx context.Context, in *ec2.DeleteNetworkAclEntryInput) (
+	*ec2.DeleteNetworkAclEntryOutput, error) {
+	return &ec2.DeleteNetworkAclEntryOutput{}, s.applyChange(ctx, in.DryRun, func(c *change) error {
 		return c.editEntry(in.NetworkAclId, in.RuleNumber, in.Egress, func(r *record.NetworkACL, i int) error {
 			if i < 0 {
 				return missingEntry(in.RuleNumber)

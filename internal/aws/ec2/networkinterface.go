@@ -29,7 +29,7 @@ func (s *Service) networkInterfaceKind() kind[record.NetworkInterface, types.Net
 	}
 	associated := func(member func(types.NetworkInterfaceAssociation) *string) func(v) []string {
 		return func(x v) []string {
-			return each(x.PrivateIpAddresses, func(a address) *string {
+			return collectValues(x.PrivateIpAddresses, func(a address) *string {
 				if a.Association == nil {
 					return nil
 				}
@@ -38,13 +38,14 @@ func (s *Service) networkInterfaceKind() kind[record.NetworkInterface, types.Net
 		}
 	}
 	addresses := func(x v) []string {
-		return each(x.PrivateIpAddresses, func(a address) *string { return a.PrivateIpAddress })
+		return collectValues(x.PrivateIpAddresses, func(a address) *string { return a.PrivateIpAddress })
 	}
 	publicIP := associated(func(a types.NetworkInterfaceAssociation) *string { return a.PublicIp })
 	ipOwner := associated(func(a types.NetworkInterfaceAssociation) *string { return a.IpOwnerId })
 	return kind[record.NetworkInterface, v]{
 		naming: naming{
-			resource: types.ResourceTypeNetworkInterface, prefix: "eni-", noun: "networkInterface ID", param: "networkInterfaceId",
+			resource: types.ResourceTypeNetworkInterface, prefix: "eni-", noun: "networkInterface ID",
+			param:    "networkInterfaceId",
 			notFound: "InvalidNetworkInterfaceID.NotFound", malformed: "InvalidNetworkInterfaceId.Malformed",
 		},
 		table:  record.NetworkInterfaces(s.store),
@@ -62,51 +63,64 @@ func (s *Service) networkInterfaceKind() kind[record.NetworkInterface, types.Net
 				return all
 			},
 			"addresses.private-ip-address": addresses,
-			"association.allocation-id":    associated(func(a types.NetworkInterfaceAssociation) *string { return a.AllocationId }),
-			"association.association-id":   associated(func(a types.NetworkInterfaceAssociation) *string { return a.AssociationId }),
-			"association.ip-owner-id":      ipOwner,
-			"association.public-dns-name":  associated(func(a types.NetworkInterfaceAssociation) *string { return a.PublicDnsName }),
-			"association.public-ip":        publicIP,
+			"association.allocation-id": associated(
+				func(a types.NetworkInterfaceAssociation) *string { return a.AllocationId }),
+			"association.association-id": associated(
+				func(a types.NetworkInterfaceAssociation) *string { return a.AssociationId }),
+			"association.ip-owner-id": ipOwner,
+			"association.public-dns-name": associated(
+				func(a types.NetworkInterfaceAssociation) *string { return a.PublicDnsName }),
+			"association.public-ip": publicIP,
 			"attachment.attach-time": attached(func(a types.NetworkInterfaceAttachment) []string {
 				return []string{a.AttachTime.Format("2006-01-02T15:04:05.000Z")}
 			}),
-			"attachment.attachment-id":         attached(text(func(a types.NetworkInterfaceAttachment) *string { return a.AttachmentId })),
-			"attachment.delete-on-termination": attached(flag(func(a types.NetworkInterfaceAttachment) *bool { return a.DeleteOnTermination })),
-			"attachment.device-index":          attached(number(func(a types.NetworkInterfaceAttachment) *int32 { return a.DeviceIndex })),
-			"attachment.instance-id":           attached(text(func(a types.NetworkInterfaceAttachment) *string { return a.InstanceId })),
-			"attachment.instance-owner-id":     attached(text(func(a types.NetworkInterfaceAttachment) *string { return a.InstanceOwnerId })),
-			"attachment.status":                attached(word(func(a types.NetworkInterfaceAttachment) types.AttachmentStatus { return a.Status })),
-			"availability-zone":                text(func(x v) *string { return x.AvailabilityZone }),
-			"availability-zone-id":             text(func(x v) *string { return x.AvailabilityZoneId }),
-			"description":                      text(func(x v) *string { return x.Description }),
-			"group-id":                         func(x v) []string { return each(x.Groups, func(g types.GroupIdentifier) *string { return g.GroupId }) },
+			"attachment.attachment-id": attached(
+				stringFilter(func(a types.NetworkInterfaceAttachment) *string { return a.AttachmentId })),
+			"attachment.delete-on-termination": attached(
+				boolFilter(func(a types.NetworkInterfaceAttachment) *bool { return a.DeleteOnTermination })),
+			"attachment.device-index": attached(
+				intFilter(func(a types.NetworkInterfaceAttachment) *int32 { return a.DeviceIndex })),
+			"attachment.instance-id": attached(
+				stringFilter(func(a types.NetworkInterfaceAttachment) *string { return a.InstanceId })),
+			"attachment.instance-owner-id": attached(
+				stringFilter(func(a types.NetworkInterfaceAttachment) *string { return a.InstanceOwnerId })),
+			"attachment.status": attached(
+				enumFilter(func(a types.NetworkInterfaceAttachment) types.AttachmentStatus { return a.Status })),
+			"availability-zone":    stringFilter(func(x v) *string { return x.AvailabilityZone }),
+			"availability-zone-id": stringFilter(func(x v) *string { return x.AvailabilityZoneId }),
+			"description":          stringFilter(func(x v) *string { return x.Description }),
+			"group-id": func(x v) []string {
+				return collectValues(x.Groups,
+					func(g types.GroupIdentifier) *string { return g.GroupId })
+			},
 			"group-name": func(x v) []string {
-				return each(x.Groups, func(g types.GroupIdentifier) *string { return g.GroupName })
+				return collectValues(x.Groups, func(g types.GroupIdentifier) *string { return g.GroupName })
 			},
 			"ipv6-addresses.ipv6-address": func(x v) []string {
-				return each(x.Ipv6Addresses, func(a types.NetworkInterfaceIpv6Address) *string { return a.Ipv6Address })
+				return collectValues(x.Ipv6Addresses,
+					func(a types.NetworkInterfaceIpv6Address) *string { return a.Ipv6Address })
 			},
-			"interface-type":       word(func(x v) types.NetworkInterfaceType { return x.InterfaceType }),
-			"mac-address":          text(func(x v) *string { return x.MacAddress }),
-			"network-interface-id": text(func(x v) *string { return x.NetworkInterfaceId }),
-			"operator.managed":     flag(func(x v) *bool { return x.Operator.Managed }),
-			"operator.principal":   text(func(x v) *string { return x.Operator.Principal }),
-			"owner-id":             text(func(x v) *string { return x.OwnerId }),
-			"private-dns-name":     text(func(x v) *string { return x.PrivateDnsName }),
+			"interface-type":       enumFilter(func(x v) types.NetworkInterfaceType { return x.InterfaceType }),
+			"mac-address":          stringFilter(func(x v) *string { return x.MacAddress }),
+			"network-interface-id": stringFilter(func(x v) *string { return x.NetworkInterfaceId }),
+			"operator.managed":     boolFilter(func(x v) *bool { return x.Operator.Managed }),
+			"operator.principal":   stringFilter(func(x v) *string { return x.Operator.Principal }),
+			"owner-id":             stringFilter(func(x v) *string { return x.OwnerId }),
+			"private-dns-name":     stringFilter(func(x v) *string { return x.PrivateDnsName }),
 			"private-ip-address":   addresses,
-			"requester-id":         text(func(x v) *string { return x.RequesterId }),
-			"requester-managed":    flag(func(x v) *bool { return x.RequesterManaged }),
-			"source-dest-check":    flag(func(x v) *bool { return x.SourceDestCheck }),
-			"status":               word(func(x v) types.NetworkInterfaceStatus { return x.Status }),
-			"subnet-id":            text(func(x v) *string { return x.SubnetId }),
-			"vpc-id":               text(func(x v) *string { return x.VpcId }),
+			"requester-id":         stringFilter(func(x v) *string { return x.RequesterId }),
+			"requester-managed":    boolFilter(func(x v) *bool { return x.RequesterManaged }),
+			"source-dest-check":    boolFilter(func(x v) *bool { return x.SourceDestCheck }),
+			"status":               enumFilter(func(x v) types.NetworkInterfaceStatus { return x.Status }),
+			"subnet-id":            stringFilter(func(x v) *string { return x.SubnetId }),
+			"vpc-id":               stringFilter(func(x v) *string { return x.VpcId }),
 		},
 	}
 }
 
 func (s *Service) viewInterface(in scope, r record.NetworkInterface) types.NetworkInterface {
-	z, _ := in.zone(r.AvailabilityZone)
-	vpc := sound(s.vpcs.table.Get(in, in.key(r.VPCID))).Value
+	z, _ := in.findZone(r.AvailabilityZone)
+	vpc := mustRead(s.vpcs.table.Get(in, in.key(r.VPCID))).Value
 	v := types.NetworkInterface{
 		Attachment:         viewAttachment(r.Attachment),
 		AvailabilityZone:   aws.String(r.AvailabilityZone),
@@ -127,7 +141,7 @@ func (s *Service) viewInterface(in scope, r record.NetworkInterface) types.Netwo
 		SourceDestCheck:    aws.Bool(r.SourceDestCheck),
 		Status:             types.NetworkInterfaceStatusAvailable,
 		SubnetId:           aws.String(r.SubnetID),
-		TagSet:             s.tagSet(in, r.ID),
+		TagSet:             s.listTagSet(in, r.ID),
 		VpcId:              aws.String(r.VPCID),
 	}
 	if r.Attachment != nil {
@@ -141,19 +155,22 @@ func (s *Service) viewInterface(in scope, r record.NetworkInterface) types.Netwo
 		}
 		if e, ok := elastic[ip]; ok {
 			a.Association = &types.NetworkInterfaceAssociation{
-				AllocationId: aws.String(e.ID), AssociationId: aws.String(e.AssociationID), IpOwnerId: aws.String(e.Account),
+				AllocationId: aws.String(e.ID), AssociationId: aws.String(e.AssociationID),
+				IpOwnerId:     aws.String(e.Account),
 				PublicDnsName: aws.String(publicDNSName(in.region, e.PublicIP)), PublicIp: aws.String(e.PublicIP),
 			}
 		} else if i == 0 && r.PublicIP != "" {
 			a.Association = &types.NetworkInterfaceAssociation{
-				IpOwnerId: aws.String(amazon), PublicDnsName: aws.String(publicName(in.region, vpc, r.PublicIP)), PublicIp: aws.String(r.PublicIP),
+				IpOwnerId: aws.String(amazon), PublicDnsName: aws.String(publicName(in.region, vpc, r.PublicIP)),
+				PublicIp: aws.String(r.PublicIP),
 			}
 		}
 		v.PrivateIpAddresses = append(v.PrivateIpAddresses, a)
 	}
 	v.PrivateDnsName, v.Association = v.PrivateIpAddresses[0].PrivateDnsName, v.PrivateIpAddresses[0].Association
 	for i, ip := range r.IPv6IPs {
-		v.Ipv6Addresses = append(v.Ipv6Addresses, types.NetworkInterfaceIpv6Address{Ipv6Address: aws.String(ip), IsPrimaryIpv6: aws.Bool(i == 0 && r.PrimaryIPv6)})
+		v.Ipv6Addresses = append(v.Ipv6Addresses, types.NetworkInterfaceIpv6Address{Ipv6Address: aws.String(ip),
+			IsPrimaryIpv6: aws.Bool(i == 0 && r.PrimaryIPv6)})
 	}
 	if len(r.IPv6IPs) > 0 {
 		v.Ipv6Address = aws.String(r.IPv6IPs[0])
@@ -175,7 +192,7 @@ func viewIPv4Prefixes(prefixes []string) []types.Ipv4PrefixSpecification {
 func (s *Service) groupIdentifiers(in scope, ids []string) []types.GroupIdentifier {
 	groups := []types.GroupIdentifier{}
 	for _, id := range ids {
-		g, err := s.groups.value(in, &id)
+		g, err := s.groups.getRecord(in, &id)
 		if err == nil {
 			groups = append(groups, types.GroupIdentifier{GroupId: aws.String(id), GroupName: aws.String(g.Name)})
 		}
@@ -200,8 +217,8 @@ func publicDNSName(region, ip string) string {
 	return name + "." + region + ".compute.amazonaws.com"
 }
 
-// newMAC is a random, locally administered hardware address.
-func newMAC() string {
+// randomMAC is a random, locally administered hardware address.
+func randomMAC() string {
 	b := make([]byte, 6)
 	rand.Read(b)
 	return fmt.Sprintf("02:%02x:%02x:%02x:%02x:%02x", b[1], b[2], b[3], b[4], b[5])
@@ -214,14 +231,14 @@ func (c *change) newInterface(id string, subnet record.Subnet, ip string) (recor
 	if ip != "" {
 		want = addressing{addresses: []string{ip}}
 	}
-	addresses, _, err := c.assign(id, subnet.ID, subnet.CIDR, want)
-	c.touch(subnet.VPCID)
+	addresses, _, err := c.assignAddresses(id, subnet.ID, subnet.CIDR, want)
+	c.touchVPC(subnet.VPCID)
 	return record.NetworkInterface{
 		EC2Resource:      c.identity(id, nil),
 		VPCID:            subnet.VPCID,
 		SubnetID:         subnet.ID,
 		AvailabilityZone: subnet.AvailabilityZone,
-		MACAddress:       newMAC(),
+		MACAddress:       randomMAC(),
 		InterfaceType:    types.NetworkInterfaceTypeInterface,
 		SourceDestCheck:  true,
 		PrivateIPs:       addresses,
@@ -229,23 +246,26 @@ func (c *change) newInterface(id string, subnet record.Subnet, ip string) (recor
 	}, err
 }
 
-// interfaceGroups are the groups of an interface in a VPC, which exist and stay: those wanted, or the VPC's default group.
+// interfaceGroups are the groups of an interface in a VPC, which exist and stay: those wanted, or the VPC's default
+// group.
 func (c *change) interfaceGroups(vpcID string, wanted []string) ([]string, error) {
 	if len(wanted) == 0 {
 		group, err := c.s.groupNamed(c.scope, vpcID, "default")
 		return []string{group.ID}, err
 	}
 	if len(wanted) > maxGroupsPerInterface {
-		return nil, wire.Errorf("SecurityGroupsPerInterfaceLimitExceeded", "The maximum number of security groups per interface has been reached.")
+		return nil, wire.Errorf("SecurityGroupsPerInterfaceLimitExceeded",
+			"The maximum number of security groups per interface has been reached.")
 	}
 	var ids []string
 	for _, id := range wanted {
-		group, err := c.s.groups.value(c.scope, &id)
+		group, err := c.s.groups.getRecord(c.scope, &id)
 		if err != nil {
 			return nil, err
 		}
 		if group.VPCID != vpcID {
-			return nil, wire.Errorf("InvalidParameter", "You have specified two resources that belong to different networks.")
+			return nil, wire.Errorf("InvalidParameter",
+				"You have specified two resources that belong to different networks.")
 		}
 		if slices.Contains(ids, id) {
 			return nil, invalid("Duplicate security group '%s' specified.", id)
@@ -261,7 +281,8 @@ func (c *change) interfaceGroups(vpcID string, wanted []string) ([]string, error
 // networkInterfaceHandlers are the operations of this file, each with what its caller needs permission for.
 func (s *Service) networkInterfaceHandlers() []wire.Handler {
 	return []wire.Handler{
-		wire.Handle(s.CreateNetworkInterface, creating[ec2.CreateNetworkInterfaceInput](s, types.ResourceTypeNetworkInterface)),
+		wire.Handle(s.CreateNetworkInterface, creating[ec2.CreateNetworkInterfaceInput](s,
+			types.ResourceTypeNetworkInterface)),
 		wire.Handle(s.DescribeNetworkInterfaces, onRegion),
 		wire.Handle(s.DeleteNetworkInterface, touching[ec2.DeleteNetworkInterfaceInput](s)),
 		wire.Handle(s.DescribeNetworkInterfaceAttribute, touching[ec2.DescribeNetworkInterfaceAttributeInput](s)),
@@ -271,9 +292,11 @@ func (s *Service) networkInterfaceHandlers() []wire.Handler {
 }
 
 // CreateNetworkInterface makes a network interface with addresses out of its subnet.
-func (s *Service) CreateNetworkInterface(ctx context.Context, in *ec2.CreateNetworkInterfaceInput) (*ec2.CreateNetworkInterfaceOutput, error) {
-	out, err := create(ctx, s, s.interfaces, creation{dryRun: in.DryRun, tags: in.TagSpecifications, token: in.ClientToken, request: in}, func(c *change, id string) error {
-		subnet, err := s.subnets.value(c.scope, in.SubnetId)
+func (s *Service) CreateNetworkInterface(ctx context.Context, in *ec2.CreateNetworkInterfaceInput) (
+	*ec2.CreateNetworkInterfaceOutput, error) {
+	out, err := createResource(ctx, s, s.interfaces, creation{dryRun: in.DryRun, tags: in.TagSpecifications,
+		token: in.ClientToken, request: in}, func(c *change, id string) error {
+		subnet, err := s.subnets.getRecord(c.scope, in.SubnetId)
 		if err != nil {
 			return err
 		}
@@ -290,8 +313,10 @@ func (s *Service) CreateNetworkInterface(ctx context.Context, in *ec2.CreateNetw
 		}
 		ni.ClientToken, ni.Description = aws.ToString(in.ClientToken), aws.ToString(in.Description)
 		switch in.InterfaceType {
-		case "", types.NetworkInterfaceCreationTypeEfa, types.NetworkInterfaceCreationTypeEfaOnly, types.NetworkInterfaceCreationTypeBranch, types.NetworkInterfaceCreationTypeTrunk:
-			ni.InterfaceType = types.NetworkInterfaceType(cmp.Or(string(in.InterfaceType), string(types.NetworkInterfaceTypeInterface)))
+		case "", types.NetworkInterfaceCreationTypeEfa, types.NetworkInterfaceCreationTypeEfaOnly,
+			types.NetworkInterfaceCreationTypeBranch, types.NetworkInterfaceCreationTypeTrunk:
+			ni.InterfaceType = types.NetworkInterfaceType(cmp.Or(string(in.InterfaceType),
+				string(types.NetworkInterfaceTypeInterface)))
 		default:
 			return invalidValue(in.InterfaceType, "interfaceType", "")
 		}
@@ -322,7 +347,7 @@ func (s *Service) CreateNetworkInterface(ctx context.Context, in *ec2.CreateNetw
 				ID: newID("eni-attach-"), InstanceOwnerID: "amazon-aws", DeviceIndex: 1, AttachedAt: ni.CreatedAt,
 			}
 		}
-		s.interfaces.create(c, ni)
+		s.interfaces.createRecord(c, ni)
 		return nil
 	})
 	if out != nil {
@@ -332,14 +357,16 @@ func (s *Service) CreateNetworkInterface(ctx context.Context, in *ec2.CreateNetw
 }
 
 // DescribeNetworkInterfaces lists network interfaces.
-func (s *Service) DescribeNetworkInterfaces(ctx context.Context, in *ec2.DescribeNetworkInterfacesInput) (*ec2.DescribeNetworkInterfacesOutput, error) {
-	found, next, err := describe(ctx, s, s.interfaces, query{in.DryRun, in.NetworkInterfaceIds, in.Filters, in.MaxResults, in.NextToken})
+func (s *Service) DescribeNetworkInterfaces(ctx context.Context, in *ec2.DescribeNetworkInterfacesInput) (
+	*ec2.DescribeNetworkInterfacesOutput, error) {
+	found, next, err := describe(ctx, s, s.interfaces, query{in.DryRun, in.NetworkInterfaceIds, in.Filters,
+		in.MaxResults, in.NextToken})
 	return &ec2.DescribeNetworkInterfacesOutput{NetworkInterfaces: found, NextToken: next}, err
 }
 
 // editInterface changes a network interface that is the caller's to change.
 func (c *change) editInterface(id *string, edit func(*record.NetworkInterface) error) error {
-	return c.s.interfaces.edit(c, aws.ToString(id), func(r *record.NetworkInterface) error {
+	return c.s.interfaces.updateRecord(c, aws.ToString(id), func(r *record.NetworkInterface) error {
 		if err := c.mayManage(*r); err != nil {
 			return err
 		}
@@ -357,8 +384,9 @@ func (c *change) mayManage(r record.NetworkInterface) error {
 }
 
 // DeleteNetworkInterface deletes a network interface that no instance uses.
-func (s *Service) DeleteNetworkInterface(ctx context.Context, in *ec2.DeleteNetworkInterfaceInput) (*ec2.DeleteNetworkInterfaceOutput, error) {
-	return &ec2.DeleteNetworkInterfaceOutput{}, s.write(ctx, in.DryRun, func(c *change) error {
+func (s *Service) DeleteNetworkInterface(ctx context.Context, in *ec2.DeleteNetworkInterfaceInput) (
+	*ec2.DeleteNetworkInterfaceOutput, error) {
+	return &ec2.DeleteNetworkInterfaceOutput{}, s.applyChange(ctx, in.DryRun, func(c *change) error {
 		r, err := c.removeInterface(aws.ToString(in.NetworkInterfaceId))
 		if err != nil {
 			return err
@@ -372,11 +400,12 @@ func (s *Service) DeleteNetworkInterface(ctx context.Context, in *ec2.DeleteNetw
 
 // removeInterface deletes an interface, gives its addresses back and dissociates its elastic addresses.
 func (c *change) removeInterface(id string) (record.NetworkInterface, error) {
-	r, err := c.s.interfaces.remove(c, id)
+	r, err := c.s.interfaces.deleteRecord(c, id)
 	if err != nil {
 		return r, err
 	}
-	if err := c.giveBack(r.SubnetID, slices.Concat(r.PrivateIPs, r.IPv6IPs), slices.Concat(r.IPv4Prefixes, r.IPv6Prefixes)); err != nil {
+	if err := c.giveBack(r.SubnetID, slices.Concat(r.PrivateIPs, r.IPv6IPs),
+		slices.Concat(r.IPv4Prefixes, r.IPv6Prefixes)); err != nil {
 		return r, err
 	}
 	c.takeBack(&r)
@@ -384,12 +413,13 @@ func (c *change) removeInterface(id string) (record.NetworkInterface, error) {
 }
 
 // DescribeNetworkInterfaceAttribute shows one attribute of a network interface.
-func (s *Service) DescribeNetworkInterfaceAttribute(ctx context.Context, in *ec2.DescribeNetworkInterfaceAttributeInput) (*ec2.DescribeNetworkInterfaceAttributeOutput, error) {
-	sc, err := s.scope(ctx)
+func (s *Service) DescribeNetworkInterfaceAttribute(ctx context.Context,
+	in *ec2.DescribeNetworkInterfaceAttributeInput) (*ec2.DescribeNetworkInterfaceAttributeOutput, error) {
+	sc, err := s.requestScope(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.interfaces.value(sc, in.NetworkInterfaceId)
+	r, err := s.interfaces.getRecord(sc, in.NetworkInterfaceId)
 	if err != nil {
 		return nil, err
 	}
@@ -415,15 +445,16 @@ func (s *Service) DescribeNetworkInterfaceAttribute(ctx context.Context, in *ec2
 }
 
 // ModifyNetworkInterfaceAttribute changes one attribute of a network interface.
-func (s *Service) ModifyNetworkInterfaceAttribute(ctx context.Context, in *ec2.ModifyNetworkInterfaceAttributeInput) (*ec2.ModifyNetworkInterfaceAttributeOutput, error) {
-	return &ec2.ModifyNetworkInterfaceAttributeOutput{}, s.write(ctx, in.DryRun, func(c *change) error {
+func (s *Service) ModifyNetworkInterfaceAttribute(ctx context.Context, in *ec2.ModifyNetworkInterfaceAttributeInput) (
+	*ec2.ModifyNetworkInterfaceAttributeOutput, error) {
+	return &ec2.ModifyNetworkInterfaceAttributeOutput{}, s.applyChange(ctx, in.DryRun, func(c *change) error {
 		return c.editInterface(in.NetworkInterfaceId, func(r *record.NetworkInterface) (err error) {
 			switch {
 			case in.Description != nil:
 				r.Description = aws.ToString(in.Description.Value)
 			case len(in.Groups) > 0:
 				r.SecurityGroupIDs, err = c.interfaceGroups(r.VPCID, in.Groups)
-				c.touch(r.VPCID)
+				c.touchVPC(r.VPCID)
 			case in.Attachment != nil:
 				if r.Attachment == nil || r.Attachment.ID != aws.ToString(in.Attachment.AttachmentId) {
 					return missingAttachment(aws.ToString(in.Attachment.AttachmentId))
@@ -435,7 +466,7 @@ func (s *Service) ModifyNetworkInterfaceAttribute(ctx context.Context, in *ec2.M
 				}
 				r.PrimaryIPv6 = *in.EnablePrimaryIpv6
 			default:
-				return setOne(setting{in.SourceDestCheck, &r.SourceDestCheck})
+				return applySetting(setting{in.SourceDestCheck, &r.SourceDestCheck})
 			}
 			return err
 		})
@@ -443,8 +474,9 @@ func (s *Service) ModifyNetworkInterfaceAttribute(ctx context.Context, in *ec2.M
 }
 
 // ResetNetworkInterfaceAttribute turns the source/destination check on again.
-func (s *Service) ResetNetworkInterfaceAttribute(ctx context.Context, in *ec2.ResetNetworkInterfaceAttributeInput) (*ec2.ResetNetworkInterfaceAttributeOutput, error) {
-	return &ec2.ResetNetworkInterfaceAttributeOutput{}, s.write(ctx, in.DryRun, func(c *change) error {
+func (s *Service) ResetNetworkInterfaceAttribute(ctx context.Context, in *ec2.ResetNetworkInterfaceAttributeInput) (
+	*ec2.ResetNetworkInterfaceAttributeOutput, error) {
+	return &ec2.ResetNetworkInterfaceAttributeOutput{}, s.applyChange(ctx, in.DryRun, func(c *change) error {
 		return c.editInterface(in.NetworkInterfaceId, func(r *record.NetworkInterface) error {
 			r.SourceDestCheck = true
 			return nil

@@ -24,8 +24,8 @@ var prefixListNames = naming{
 	notFound: "InvalidPrefixListID.NotFound", malformed: "InvalidPrefixListId.Malformed",
 }
 
-// prefixLists are those of the scope's region, by id. The blocks lie in the range for benchmarks, beside our public addresses: the real ones are
-// elsewhere in every region and change.
+// prefixLists are those of the scope's region, by id. The blocks lie in the range for benchmarks, beside our public
+// addresses: the real ones are elsewhere in every region and change.
 func (in scope) prefixLists() []awsPrefixList {
 	var lists []awsPrefixList
 	for service, cidr := range map[string]string{"s3": "198.19.1.0/24", "dynamodb": "198.19.2.0/24"} {
@@ -40,7 +40,7 @@ func (in scope) prefixLists() []awsPrefixList {
 
 // prefixList is the list with that id.
 func (in scope) prefixList(id string) (awsPrefixList, error) {
-	if err := prefixListNames.valid(id); err != nil {
+	if err := prefixListNames.validate(id); err != nil {
 		return awsPrefixList{}, err
 	}
 	lists := in.prefixLists()
@@ -77,50 +77,58 @@ func (s *Service) prefixListHandlers() []wire.Handler {
 }
 
 // DescribePrefixLists lists the prefix lists of AWS services.
-func (s *Service) DescribePrefixLists(ctx context.Context, in *ec2.DescribePrefixListsInput) (*ec2.DescribePrefixListsOutput, error) {
-	sc, err := s.scope(ctx)
+func (s *Service) DescribePrefixLists(ctx context.Context, in *ec2.DescribePrefixListsInput) (
+	*ec2.DescribePrefixListsOutput, error) {
+	sc, err := s.requestScope(ctx)
 	if err != nil {
 		return nil, err
 	}
 	items, err := prefixListItems(sc, in.PrefixListIds, func(l awsPrefixList) types.PrefixList {
-		return types.PrefixList{PrefixListId: aws.String(l.id), PrefixListName: aws.String(l.name), Cidrs: []string{l.cidr}}
+		return types.PrefixList{PrefixListId: aws.String(l.id), PrefixListName: aws.String(l.name),
+			Cidrs: []string{l.cidr}}
 	})
 	if err != nil {
 		return nil, err
 	}
-	found, next, err := answer(ctx, query{in.DryRun, in.PrefixListIds, in.Filters, in.MaxResults, in.NextToken}, "prefixListIds", items, filters[types.PrefixList]{
-		"prefix-list-id":   text(func(l types.PrefixList) *string { return l.PrefixListId }),
-		"prefix-list-name": text(func(l types.PrefixList) *string { return l.PrefixListName }),
-	}, nil)
+	found, next, err := describeItems(ctx, query{in.DryRun, in.PrefixListIds, in.Filters, in.MaxResults, in.NextToken},
+		"prefixListIds", items, filters[types.PrefixList]{
+			"prefix-list-id":   stringFilter(func(l types.PrefixList) *string { return l.PrefixListId }),
+			"prefix-list-name": stringFilter(func(l types.PrefixList) *string { return l.PrefixListName }),
+		}, nil)
 	return &ec2.DescribePrefixListsOutput{PrefixLists: found, NextToken: next}, err
 }
 
 // DescribeManagedPrefixLists lists prefix lists: those of AWS services, as coracle has no others.
-func (s *Service) DescribeManagedPrefixLists(ctx context.Context, in *ec2.DescribeManagedPrefixListsInput) (*ec2.DescribeManagedPrefixListsOutput, error) {
-	sc, err := s.scope(ctx)
+func (s *Service) DescribeManagedPrefixLists(ctx context.Context, in *ec2.DescribeManagedPrefixListsInput) (
+	*ec2.DescribeManagedPrefixListsOutput, error) {
+	sc, err := s.requestScope(ctx)
 	if err != nil {
 		return nil, err
 	}
 	items, err := prefixListItems(sc, in.PrefixListIds, func(l awsPrefixList) types.ManagedPrefixList {
 		return types.ManagedPrefixList{
-			AddressFamily: aws.String("IPv4"), OwnerId: aws.String("AWS"), PrefixListId: aws.String(l.id), PrefixListName: aws.String(l.name),
-			PrefixListArn: aws.String("arn:aws:ec2:" + sc.region + ":aws:prefix-list/" + l.id), State: types.PrefixListStateCreateComplete, Tags: []types.Tag{},
+			AddressFamily: aws.String("IPv4"), OwnerId: aws.String("AWS"), PrefixListId: aws.String(l.id),
+			PrefixListName: aws.String(l.name),
+			PrefixListArn:  aws.String("arn:aws:ec2:" + sc.region + ":aws:prefix-list/" + l.id),
+			State:          types.PrefixListStateCreateComplete, Tags: []types.Tag{},
 		}
 	})
 	if err != nil {
 		return nil, err
 	}
-	found, next, err := answer(ctx, query{in.DryRun, in.PrefixListIds, in.Filters, in.MaxResults, in.NextToken}, "prefixListIds", items, filters[types.ManagedPrefixList]{
-		"owner-id":         text(func(l types.ManagedPrefixList) *string { return l.OwnerId }),
-		"prefix-list-id":   text(func(l types.ManagedPrefixList) *string { return l.PrefixListId }),
-		"prefix-list-name": text(func(l types.ManagedPrefixList) *string { return l.PrefixListName }),
-	}, func(l types.ManagedPrefixList) []types.Tag { return l.Tags })
+	found, next, err := describeItems(ctx, query{in.DryRun, in.PrefixListIds, in.Filters, in.MaxResults, in.NextToken},
+		"prefixListIds", items, filters[types.ManagedPrefixList]{
+			"owner-id":         stringFilter(func(l types.ManagedPrefixList) *string { return l.OwnerId }),
+			"prefix-list-id":   stringFilter(func(l types.ManagedPrefixList) *string { return l.PrefixListId }),
+			"prefix-list-name": stringFilter(func(l types.ManagedPrefixList) *string { return l.PrefixListName }),
+		}, func(l types.ManagedPrefixList) []types.Tag { return l.Tags })
 	return &ec2.DescribeManagedPrefixListsOutput{PrefixLists: found, NextToken: next}, err
 }
 
 // GetManagedPrefixListEntries lists the blocks of a prefix list.
-func (s *Service) GetManagedPrefixListEntries(ctx context.Context, in *ec2.GetManagedPrefixListEntriesInput) (*ec2.GetManagedPrefixListEntriesOutput, error) {
-	sc, err := s.scope(ctx)
+func (s *Service) GetManagedPrefixListEntries(ctx context.Context, in *ec2.GetManagedPrefixListEntriesInput) (
+	*ec2.GetManagedPrefixListEntriesOutput, error) {
+	sc, err := s.requestScope(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -129,9 +137,11 @@ func (s *Service) GetManagedPrefixListEntries(ctx context.Context, in *ec2.GetMa
 		return nil, err
 	}
 	if in.TargetVersion != nil {
-		return nil, wire.Errorf("InvalidParameterValue", "The prefix list '%s' is managed by AWS and has no versions.", list.id)
+		return nil, wire.Errorf("InvalidParameterValue", "The prefix list '%s' is managed by AWS and has no versions.",
+			list.id)
 	}
 	items := []item[types.PrefixListEntry]{{list.cidr, types.PrefixListEntry{Cidr: aws.String(list.cidr)}}}
-	found, next, err := answer(ctx, query{DryRun: in.DryRun, Max: in.MaxResults, Token: in.NextToken}, "", items, nil, nil)
+	found, next, err := describeItems(ctx, query{DryRun: in.DryRun, Max: in.MaxResults, Token: in.NextToken}, "", items,
+		nil, nil)
 	return &ec2.GetManagedPrefixListEntriesOutput{Entries: found, NextToken: next}, err
 }

@@ -18,8 +18,8 @@ const (
 	ipv6Delegation = 80
 )
 
-// block is the booking block that an address lies in.
-func block(ip netip.Addr) netip.Prefix {
+// bookingBlock is the booking block that an address lies in.
+func bookingBlock(ip netip.Addr) netip.Prefix {
 	bits := ipv4Delegation
 	if ip.Is6() {
 		bits = ipv6Delegation
@@ -28,11 +28,11 @@ func block(ip netip.Addr) netip.Prefix {
 	return p
 }
 
-// freeAddresses is the number of IPv4 addresses of a subnet that nobody uses: all but the five that AWS keeps and those in
-// use. A delegated prefix uses all of its addresses.
+// freeAddresses is the number of IPv4 addresses of a subnet that nobody uses: all but the five that AWS keeps and those
+// in use. A delegated prefix uses all of its addresses.
 func (s *Service) freeAddresses(in scope, subnet record.Subnet) int {
 	free := 1<<(32-netip.MustParsePrefix(subnet.CIDR).Bits()) - 5
-	for _, row := range sound(s.blocks.List(in, store.Prefix(in.account, in.region, subnet.ID))) {
+	for _, row := range mustRead(s.blocks.List(in, store.Prefix(in.account, in.region, subnet.ID))) {
 		parts := store.Parts(row.Key)
 		if ip, err := netip.ParseAddr(parts[len(parts)-1]); err != nil || ip.Is6() {
 			continue
@@ -61,9 +61,10 @@ func reserved(subnet netip.Prefix, ip netip.Addr) bool {
 // booking is a row of address blocks while a change edits it.
 type booking = store.Row[record.AddressBlock]
 
-// book opens the booking row of the block that ip lies in. It is written with the change, and deleted when empty.
-func (c *change) book(subnetID string, ip netip.Addr) (*booking, error) {
-	key := record.AddressBlockKey(c.account, c.region, subnetID, block(ip).Addr().String())
+// openBooking opens the booking row of the block that ip lies in. It is written with the change, and deleted when
+// empty.
+func (c *change) openBooking(subnetID string, ip netip.Addr) (*booking, error) {
+	key := record.AddressBlockKey(c.account, c.region, subnetID, bookingBlock(ip).Addr().String())
 	name := "block/" + key
 	if p, ok := c.pending[name]; ok {
 		return p.row.(*booking), nil
@@ -92,14 +93,14 @@ func (c *change) book(subnetID string, ip netip.Addr) (*booking, error) {
 	return &row, nil
 }
 
-// booked is who uses an address, as far as the store and this change know; empty when it is free.
-func (c *change) booked(subnetID string, ip netip.Addr) string {
-	key := record.AddressBlockKey(c.account, c.region, subnetID, block(ip).Addr().String())
+// findAddressUser is who uses an address, as far as the store and this change know; empty when it is free.
+func (c *change) findAddressUser(subnetID string, ip netip.Addr) string {
+	key := record.AddressBlockKey(c.account, c.region, subnetID, bookingBlock(ip).Addr().String())
 	var value record.AddressBlock
 	if p, ok := c.pending["block/"+key]; ok {
 		value = p.row.(*booking).Value
 	} else {
-		value = sound(c.s.blocks.Get(c, key)).Value
+		value = mustRead(c.s.blocks.Get(c, key)).Value
 	}
 	if value.PrefixOf != "" {
 		return value.PrefixOf
@@ -109,10 +110,10 @@ func (c *change) booked(subnetID string, ip netip.Addr) string {
 
 // takeAddress books an address for a network interface.
 func (c *change) takeAddress(subnetID string, ip netip.Addr, interfaceID string) error {
-	if c.booked(subnetID, ip) != "" {
+	if c.findAddressUser(subnetID, ip) != "" {
 		return wire.Errorf("InvalidIPAddress.InUse", "Address %s is in use.", ip)
 	}
-	row, err := c.book(subnetID, ip)
+	row, err := c.openBooking(subnetID, ip)
 	if err == nil {
 		row.Value.Addresses[ip.String()] = interfaceID
 	}
@@ -121,7 +122,7 @@ func (c *change) takeAddress(subnetID string, ip netip.Addr, interfaceID string)
 
 // takePrefix delegates a whole block to a network interface.
 func (c *change) takePrefix(subnetID string, prefix netip.Prefix, interfaceID string) error {
-	row, err := c.book(subnetID, prefix.Addr())
+	row, err := c.openBooking(subnetID, prefix.Addr())
 	if err != nil {
 		return err
 	}
@@ -135,14 +136,14 @@ func (c *change) takePrefix(subnetID string, prefix netip.Prefix, interfaceID st
 // giveBack frees addresses and delegated prefixes of a network interface.
 func (c *change) giveBack(subnetID string, addresses []string, prefixes []string) error {
 	for _, a := range addresses {
-		row, err := c.book(subnetID, netip.MustParseAddr(a))
+		row, err := c.openBooking(subnetID, netip.MustParseAddr(a))
 		if err != nil {
 			return err
 		}
 		delete(row.Value.Addresses, a)
 	}
 	for _, p := range prefixes {
-		row, err := c.book(subnetID, netip.MustParsePrefix(p).Addr())
+		row, err := c.openBooking(subnetID, netip.MustParsePrefix(p).Addr())
 		if err != nil {
 			return err
 		}
@@ -154,11 +155,12 @@ func (c *change) giveBack(subnetID string, addresses []string, prefixes []string
 // pickAddress books a free address. The search begins anywhere, so that concurrent calls rarely meet.
 func (c *change) pickAddress(subnetID, cidr, interfaceID string) (string, error) {
 	subnet := netip.MustParsePrefix(cidr)
-	full := wire.Errorf("InsufficientFreeAddressesInSubnet", "The specified subnet does not have enough free addresses to satisfy the request.")
+	full := wire.Errorf("InsufficientFreeAddressesInSubnet",
+		"The specified subnet does not have enough free addresses to satisfy the request.")
 	if subnet.Addr().Is6() {
 		for range 1000 { // of 2⁶⁴
-			ip := offset(subnet, rand.Uint64())
-			if !reserved(subnet, ip) && c.booked(subnetID, ip) == "" {
+			ip := addressAt(subnet, rand.Uint64())
+			if !reserved(subnet, ip) && c.findAddressUser(subnetID, ip) == "" {
 				return ip.String(), c.takeAddress(subnetID, ip, interfaceID)
 			}
 		}
@@ -166,8 +168,8 @@ func (c *change) pickAddress(subnetID, cidr, interfaceID string) (string, error)
 	}
 	size := uint64(1) << (32 - subnet.Bits())
 	for i, start := uint64(0), rand.Uint64N(size); i < size; i++ {
-		ip := offset(subnet, (start+i)%size)
-		if !reserved(subnet, ip) && c.booked(subnetID, ip) == "" {
+		ip := addressAt(subnet, (start+i)%size)
+		if !reserved(subnet, ip) && c.findAddressUser(subnetID, ip) == "" {
 			return ip.String(), c.takeAddress(subnetID, ip, interfaceID)
 		}
 	}
@@ -184,7 +186,7 @@ func (c *change) pickPrefix(subnetID, cidr, interfaceID string) (string, error) 
 		width, blocks = 1<<(128-ipv6Delegation), 1<<(ipv6Delegation-subnet.Bits())
 	}
 	for i, start := uint64(0), rand.Uint64N(blocks); i < blocks; i++ {
-		prefix := block(offset(subnet, (start+i)%blocks*width))
+		prefix := bookingBlock(addressAt(subnet, (start+i)%blocks*width))
 		if !delegable(subnet, prefix) {
 			continue
 		}
@@ -196,16 +198,18 @@ func (c *change) pickPrefix(subnetID, cidr, interfaceID string) (string, error) 
 			return prefix.String(), c.takePrefix(subnetID, prefix, interfaceID)
 		}
 	}
-	return "", wire.Errorf("InsufficientCidrBlocks", "The specified subnet does not have enough free cidr blocks to satisfy the request.")
+	return "", wire.Errorf("InsufficientCidrBlocks",
+		"The specified subnet does not have enough free cidr blocks to satisfy the request.")
 }
 
 // delegable reports whether a subnet's block can be delegated whole: no address in it is AWS's own.
 func delegable(subnet, prefix netip.Prefix) bool {
-	return subnet.Contains(prefix.Addr()) && !reserved(subnet, prefix.Addr()) && subnet.Contains(last(prefix).Next())
+	return subnet.Contains(prefix.Addr()) && !reserved(subnet, prefix.Addr()) &&
+		subnet.Contains(lastAddress(prefix).Next())
 }
 
-// last is the last address of a block.
-func last(p netip.Prefix) netip.Addr {
+// lastAddress is the last address of a block.
+func lastAddress(p netip.Prefix) netip.Addr {
 	a := p.Addr().As16()
 	bits := p.Bits()
 	if p.Addr().Is4() {
@@ -221,8 +225,8 @@ func last(p netip.Prefix) netip.Addr {
 	return ip
 }
 
-// offset is the n-th address of a subnet.
-func offset(subnet netip.Prefix, n uint64) netip.Addr {
+// addressAt is the n-th address of a subnet.
+func addressAt(subnet netip.Prefix, n uint64) netip.Addr {
 	if subnet.Addr().Is4() {
 		a := subnet.Addr().As4()
 		binary.BigEndian.PutUint32(a[:], binary.BigEndian.Uint32(a[:])+uint32(n))

@@ -21,7 +21,8 @@ func (s *Service) profileAsked(in scope, asked *types.IamInstanceProfileSpecific
 		return record.InstanceProfile{}, missing("iamInstanceProfile")
 	}
 	if asked.Arn != nil && asked.Name != nil {
-		return record.InstanceProfile{}, wire.Errorf("InvalidParameterCombination", "The parameter 'iamInstanceProfile.name' may not be used in combination with 'iamInstanceProfile.arn'")
+		return record.InstanceProfile{}, wire.Errorf("InvalidParameterCombination",
+			"The parameter 'iamInstanceProfile.name' may not be used in combination with 'iamInstanceProfile.arn'")
 	}
 	arn, name := aws.ToString(asked.Arn), aws.ToString(asked.Name)
 	if asked.Arn != nil {
@@ -37,7 +38,8 @@ func (s *Service) profileAsked(in scope, asked *types.IamInstanceProfileSpecific
 	case asked.Arn == nil && (unknown || p.Name != name):
 		return p, invalidValue(name, "iamInstanceProfile.name", "Invalid IAM Instance Profile name")
 	case p.Role == "":
-		return p, invalidValue(p.Name, "iamInstanceProfile.name", "IAM Instance Profile \""+p.ARN()+"\" has no associated IAM Roles")
+		return p, invalidValue(p.Name, "iamInstanceProfile.name", "IAM Instance Profile \""+p.ARN()+
+			"\" has no associated IAM Roles")
 	}
 	return p, nil
 }
@@ -50,20 +52,24 @@ func (s *Service) mayPass(in scope, p *record.InstanceProfile) error {
 	}
 	row, err := s.roles.Get(in, record.RoleKey(p.Account, p.Role))
 	if errors.Is(err, store.ErrNotFound) {
-		return invalidValue(p.Name, "iamInstanceProfile.name", "IAM Instance Profile \""+p.ARN()+"\" has no associated IAM Roles")
+		return invalidValue(p.Name, "iamInstanceProfile.name", "IAM Instance Profile \""+p.ARN()+
+			"\" has no associated IAM Roles")
 	} else if err != nil {
 		return err
 	}
 	return wire.Authorize(in.Context, wire.Target{
 		Action: "iam:PassRole", Resource: row.Value.ARN(),
-		Conditions: map[string][]string{"iam:PassedToService": {"ec2.amazonaws.com"}, "iam:AssociatedResourceArn": {in.arn(types.ResourceTypeInstance, "*")}},
+		Conditions: map[string][]string{"iam:PassedToService": {"ec2.amazonaws.com"},
+			"iam:AssociatedResourceArn": {in.arn(types.ResourceTypeInstance, "*")}},
 	})
 }
 
-func viewProfileAssociation(r record.Instance, state types.IamInstanceProfileAssociationState) *types.IamInstanceProfileAssociation {
+func viewProfileAssociation(r record.Instance,
+	state types.IamInstanceProfileAssociationState) *types.IamInstanceProfileAssociation {
 	return &types.IamInstanceProfileAssociation{
 		AssociationId: aws.String(r.InstanceProfileAssociationID), InstanceId: aws.String(r.ID), State: state,
-		IamInstanceProfile: &types.IamInstanceProfile{Arn: aws.String(r.InstanceProfileARN), Id: aws.String(r.InstanceProfileID)},
+		IamInstanceProfile: &types.IamInstanceProfile{Arn: aws.String(r.InstanceProfileARN),
+			Id: aws.String(r.InstanceProfileID)},
 	}
 }
 
@@ -78,12 +84,13 @@ func (s *Service) profileAssociationHandlers() []wire.Handler {
 }
 
 // AssociateIamInstanceProfile gives an instance without a profile one.
-func (s *Service) AssociateIamInstanceProfile(ctx context.Context, in *ec2.AssociateIamInstanceProfileInput) (*ec2.AssociateIamInstanceProfileOutput, error) {
-	sc, err := s.scope(ctx)
+func (s *Service) AssociateIamInstanceProfile(ctx context.Context, in *ec2.AssociateIamInstanceProfileInput) (
+	*ec2.AssociateIamInstanceProfileOutput, error) {
+	sc, err := s.requestScope(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.instances.value(sc, in.InstanceId)
+	r, err := s.instances.getRecord(sc, in.InstanceId)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +101,7 @@ func (s *Service) AssociateIamInstanceProfile(ctx context.Context, in *ec2.Assoc
 	if err := s.mayPass(sc, &p); err != nil {
 		return nil, err
 	}
-	if err := s.commit(sc, nil, func(c *change) error {
+	if err := s.commitPlan(sc, nil, func(c *change) error {
 		return c.eachInstance([]string{r.ID}, func(now *record.Instance, state types.InstanceStateName) error {
 			if state == types.InstanceStateNameShuttingDown || state == types.InstanceStateNameTerminated {
 				return incorrectInstance(r.ID, state)
@@ -102,19 +109,22 @@ func (s *Service) AssociateIamInstanceProfile(ctx context.Context, in *ec2.Assoc
 			if now.InstanceProfileARN != "" {
 				return wire.Errorf("IncorrectState", "There is an existing association for instance %s", r.ID)
 			}
-			now.InstanceProfileARN, now.InstanceProfileID, now.InstanceProfileAssociationID = p.ARN(), p.ID, newID("iip-assoc-")
+			now.InstanceProfileARN, now.InstanceProfileID, now.InstanceProfileAssociationID = p.ARN(), p.ID,
+				newID("iip-assoc-")
 			r = *now
 			return nil
 		})
 	}); err != nil {
 		return nil, err
 	}
-	return &ec2.AssociateIamInstanceProfileOutput{IamInstanceProfileAssociation: viewProfileAssociation(r, types.IamInstanceProfileAssociationStateAssociating)}, nil
+	return &ec2.AssociateIamInstanceProfileOutput{IamInstanceProfileAssociation: viewProfileAssociation(r,
+		types.IamInstanceProfileAssociationStateAssociating)}, nil
 }
 
 // incorrectInstance is the error about an instance in whose state an operation makes no sense.
 func incorrectInstance(id string, state types.InstanceStateName) error {
-	return wire.Errorf("IncorrectInstanceState", "The instance '%s' is in the state '%s', in which this operation is not possible.", id, state)
+	return wire.Errorf("IncorrectInstanceState",
+		"The instance '%s' is in the state '%s', in which this operation is not possible.", id, state)
 }
 
 // profileAssociation is the instance of an association.
@@ -133,23 +143,26 @@ func (s *Service) profileAssociation(in scope, id *string) (record.Instance, err
 }
 
 // DisassociateIamInstanceProfile takes the profile from an instance.
-func (s *Service) DisassociateIamInstanceProfile(ctx context.Context, in *ec2.DisassociateIamInstanceProfileInput) (*ec2.DisassociateIamInstanceProfileOutput, error) {
+func (s *Service) DisassociateIamInstanceProfile(ctx context.Context, in *ec2.DisassociateIamInstanceProfileInput) (
+	*ec2.DisassociateIamInstanceProfileOutput, error) {
 	var r record.Instance
-	err := s.write(ctx, nil, func(c *change) (err error) {
+	err := s.applyChange(ctx, nil, func(c *change) (err error) {
 		if r, err = s.profileAssociation(c.scope, in.AssociationId); err != nil {
 			return err
 		}
-		return s.instances.edit(c, r.ID, func(now *record.Instance) error {
+		return s.instances.updateRecord(c, r.ID, func(now *record.Instance) error {
 			now.InstanceProfileARN, now.InstanceProfileID, now.InstanceProfileAssociationID = "", "", ""
 			return nil
 		})
 	})
-	return &ec2.DisassociateIamInstanceProfileOutput{IamInstanceProfileAssociation: viewProfileAssociation(r, types.IamInstanceProfileAssociationStateDisassociating)}, err
+	return &ec2.DisassociateIamInstanceProfileOutput{IamInstanceProfileAssociation: viewProfileAssociation(r,
+		types.IamInstanceProfileAssociationStateDisassociating)}, err
 }
 
 // ReplaceIamInstanceProfileAssociation gives an instance another profile.
-func (s *Service) ReplaceIamInstanceProfileAssociation(ctx context.Context, in *ec2.ReplaceIamInstanceProfileAssociationInput) (*ec2.ReplaceIamInstanceProfileAssociationOutput, error) {
-	sc, err := s.scope(ctx)
+func (s *Service) ReplaceIamInstanceProfileAssociation(ctx context.Context,
+	in *ec2.ReplaceIamInstanceProfileAssociationInput) (*ec2.ReplaceIamInstanceProfileAssociationOutput, error) {
+	sc, err := s.requestScope(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -164,24 +177,27 @@ func (s *Service) ReplaceIamInstanceProfileAssociation(ctx context.Context, in *
 	if err := s.mayPass(sc, &p); err != nil {
 		return nil, err
 	}
-	if err := s.commit(sc, nil, func(c *change) error {
+	if err := s.commitPlan(sc, nil, func(c *change) error {
 		if r, err = s.profileAssociation(c.scope, in.AssociationId); err != nil {
 			return err
 		}
-		return s.instances.edit(c, r.ID, func(now *record.Instance) error {
-			now.InstanceProfileARN, now.InstanceProfileID, now.InstanceProfileAssociationID = p.ARN(), p.ID, newID("iip-assoc-")
+		return s.instances.updateRecord(c, r.ID, func(now *record.Instance) error {
+			now.InstanceProfileARN, now.InstanceProfileID, now.InstanceProfileAssociationID = p.ARN(), p.ID,
+				newID("iip-assoc-")
 			r = *now
 			return nil
 		})
 	}); err != nil {
 		return nil, err
 	}
-	return &ec2.ReplaceIamInstanceProfileAssociationOutput{IamInstanceProfileAssociation: viewProfileAssociation(r, types.IamInstanceProfileAssociationStateAssociating)}, nil
+	return &ec2.ReplaceIamInstanceProfileAssociationOutput{IamInstanceProfileAssociation: viewProfileAssociation(r,
+		types.IamInstanceProfileAssociationStateAssociating)}, nil
 }
 
 // DescribeIamInstanceProfileAssociations lists the profiles of instances.
-func (s *Service) DescribeIamInstanceProfileAssociations(ctx context.Context, in *ec2.DescribeIamInstanceProfileAssociationsInput) (*ec2.DescribeIamInstanceProfileAssociationsOutput, error) {
-	sc, err := s.scope(ctx)
+func (s *Service) DescribeIamInstanceProfileAssociations(ctx context.Context,
+	in *ec2.DescribeIamInstanceProfileAssociationsInput) (*ec2.DescribeIamInstanceProfileAssociationsOutput, error) {
+	sc, err := s.requestScope(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -199,11 +215,15 @@ func (s *Service) DescribeIamInstanceProfileAssociations(ctx context.Context, in
 	}
 	var items []item[types.IamInstanceProfileAssociation]
 	for _, r := range rows {
-		items = append(items, item[types.IamInstanceProfileAssociation]{r.ID, *viewProfileAssociation(r, types.IamInstanceProfileAssociationStateAssociated)})
+		items = append(items, item[types.IamInstanceProfileAssociation]{r.ID,
+			*viewProfileAssociation(r, types.IamInstanceProfileAssociationStateAssociated)})
 	}
-	found, next, err := answer(ctx, query{nil, in.AssociationIds, in.Filters, in.MaxResults, in.NextToken}, "associationIds", items, filters[types.IamInstanceProfileAssociation]{
-		"instance-id": text(func(x types.IamInstanceProfileAssociation) *string { return x.InstanceId }),
-		"state":       word(func(x types.IamInstanceProfileAssociation) types.IamInstanceProfileAssociationState { return x.State }),
-	}, nil)
-	return &ec2.DescribeIamInstanceProfileAssociationsOutput{IamInstanceProfileAssociations: found, NextToken: next}, err
+	found, next, err := describeItems(ctx, query{nil, in.AssociationIds, in.Filters, in.MaxResults, in.NextToken},
+		"associationIds", items, filters[types.IamInstanceProfileAssociation]{
+			"instance-id": stringFilter(func(x types.IamInstanceProfileAssociation) *string { return x.InstanceId }),
+			"state": enumFilter(
+				func(x types.IamInstanceProfileAssociation) types.IamInstanceProfileAssociationState { return x.State }),
+		}, nil)
+	return &ec2.DescribeIamInstanceProfileAssociationsOutput{IamInstanceProfileAssociations: found, NextToken: next},
+		err
 }

@@ -50,7 +50,8 @@ func TestNoAddressIsGivenTwice(t *testing.T) {
 		if got[""] != 11 || got["InsufficientFreeAddressesInSubnet"] != 3 {
 			t.Fatalf("round %d: 14 calls for 11 addresses ended as %v", round, got)
 		}
-		all := must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(w.ctx(), &ec2.DescribeNetworkInterfacesInput{})).NetworkInterfaces
+		all := must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(w.ctx(),
+			&ec2.DescribeNetworkInterfacesInput{})).NetworkInterfaces
 		var ips []string
 		for _, ni := range all {
 			ips = append(ips, *ni.PrivateIpAddress)
@@ -63,7 +64,8 @@ func TestNoAddressIsGivenTwice(t *testing.T) {
 			t.Fatalf("%d addresses are said to be free in a full subnet", free)
 		}
 		for _, ni := range all {
-			must[*ec2.DeleteNetworkInterfaceOutput](t)(w.DeleteNetworkInterface(w.ctx(), &ec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: ni.NetworkInterfaceId}))
+			must[*ec2.DeleteNetworkInterfaceOutput](t)(w.DeleteNetworkInterface(w.ctx(),
+				&ec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: ni.NetworkInterfaceId}))
 		}
 		if free := w.free(subnet); free != 11 {
 			t.Fatalf("%d addresses are free after all interfaces went, want 11", free)
@@ -74,17 +76,21 @@ func TestNoAddressIsGivenTwice(t *testing.T) {
 // free is the number of free addresses that a subnet shows.
 func (w *world) free(subnet string) int32 {
 	w.t.Helper()
-	return *must[*ec2.DescribeSubnetsOutput](w.t)(w.DescribeSubnets(w.ctx(), &ec2.DescribeSubnetsInput{SubnetIds: []string{subnet}})).Subnets[0].AvailableIpAddressCount
+	return *must[*ec2.DescribeSubnetsOutput](w.t)(w.DescribeSubnets(w.ctx(),
+		&ec2.DescribeSubnetsInput{SubnetIds: []string{subnet}})).Subnets[0].AvailableIpAddressCount
 }
 
 func TestPrefixesAndAddressesNeverMeet(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	subnet := w.subnet(w.vpc("10.0.0.0/16"), "10.0.0.0/26", "a") // four blocks of 16, of which the middle two can be prefixes
+	// four blocks of 16, of which the middle two can be prefixes
+	subnet := w.subnet(w.vpc("10.0.0.0/16"), "10.0.0.0/26", "a")
 	prefixed := w.networkInterface(subnet)
 	got := w.atOnce(40, func(c *ec2.Client, i int) error {
 		if i%4 == 0 {
-			_, err := c.AssignPrivateIpAddresses(w.ctx(), &ec2.AssignPrivateIpAddressesInput{NetworkInterfaceId: prefixed.NetworkInterfaceId, Ipv4PrefixCount: aws.Int32(1)})
+			_, err := c.AssignPrivateIpAddresses(w.ctx(),
+				&ec2.AssignPrivateIpAddressesInput{NetworkInterfaceId: prefixed.NetworkInterfaceId,
+					Ipv4PrefixCount: aws.Int32(1)})
 			return err
 		}
 		_, err := c.CreateNetworkInterface(w.ctx(), &ec2.CreateNetworkInterfaceInput{SubnetId: &subnet})
@@ -92,7 +98,8 @@ func TestPrefixesAndAddressesNeverMeet(t *testing.T) {
 	})
 	used := map[string]int{}
 	prefixes := 0
-	for _, ni := range must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(w.ctx(), &ec2.DescribeNetworkInterfacesInput{})).NetworkInterfaces {
+	for _, ni := range must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(w.ctx(),
+		&ec2.DescribeNetworkInterfacesInput{})).NetworkInterfaces {
 		for _, a := range ni.PrivateIpAddresses {
 			used[*a.PrivateIpAddress]++
 		}
@@ -111,7 +118,8 @@ func TestPrefixesAndAddressesNeverMeet(t *testing.T) {
 		}
 	}
 	if want := int32(59 - len(used)); w.free(subnet) != want {
-		t.Errorf("%d addresses are free, want %d; calls ended as %v with %d prefixes", w.free(subnet), want, got, prefixes)
+		t.Errorf("%d addresses are free, want %d; calls ended as %v with %d prefixes", w.free(subnet), want, got,
+			prefixes)
 	}
 }
 
@@ -120,7 +128,8 @@ func TestSubnetsOfOneVPCNeverOverlap(t *testing.T) {
 	w := newWorld(t)
 	vpc := w.vpc("10.0.0.0/16")
 	got := w.atOnce(8, func(c *ec2.Client, i int) error {
-		_, err := c.CreateSubnet(w.ctx(), &ec2.CreateSubnetInput{VpcId: &vpc, CidrBlock: aws.String(fmt.Sprintf("10.0.0.0/%d", 20+i%4))})
+		_, err := c.CreateSubnet(w.ctx(), &ec2.CreateSubnetInput{VpcId: &vpc,
+			CidrBlock: aws.String(fmt.Sprintf("10.0.0.0/%d", 20+i%4))})
 		return err
 	})
 	if got[""] != 1 || got["InvalidSubnet.Conflict"] != 7 {
@@ -133,7 +142,8 @@ func TestOneGroupOfAName(t *testing.T) {
 	w := newWorld(t)
 	vpc := w.vpc("10.0.0.0/16")
 	got := w.atOnce(6, func(c *ec2.Client, _ int) error {
-		_, err := c.CreateSecurityGroup(w.ctx(), &ec2.CreateSecurityGroupInput{VpcId: &vpc, GroupName: aws.String("web"), Description: aws.String("x")})
+		_, err := c.CreateSecurityGroup(w.ctx(), &ec2.CreateSecurityGroupInput{VpcId: &vpc,
+			GroupName: aws.String("web"), Description: aws.String("x")})
 		return err
 	})
 	if got[""] != 1 || got["InvalidGroup.Duplicate"] != 5 {
@@ -150,7 +160,8 @@ func TestNothingIsMadeInWhatIsDeleted(t *testing.T) {
 		w.atOnce(3, func(c *ec2.Client, i int) (err error) {
 			switch i {
 			case 0:
-				_, err = c.CreateNetworkInterface(w.ctx(), &ec2.CreateNetworkInterfaceInput{SubnetId: &subnet, Groups: []string{group}})
+				_, err = c.CreateNetworkInterface(w.ctx(), &ec2.CreateNetworkInterfaceInput{SubnetId: &subnet,
+					Groups: []string{group}})
 			case 1:
 				_, err = c.DeleteSubnet(w.ctx(), &ec2.DeleteSubnetInput{SubnetId: &subnet})
 			case 2:
@@ -159,8 +170,10 @@ func TestNothingIsMadeInWhatIsDeleted(t *testing.T) {
 			return err
 		})
 		in := []types.Filter{filter("vpc-id", vpc)}
-		for _, ni := range must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(w.ctx(), &ec2.DescribeNetworkInterfacesInput{Filters: in})).NetworkInterfaces {
-			if _, err := w.DescribeSubnets(w.ctx(), &ec2.DescribeSubnetsInput{SubnetIds: []string{*ni.SubnetId}}); err != nil {
+		for _, ni := range must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(w.ctx(),
+			&ec2.DescribeNetworkInterfacesInput{Filters: in})).NetworkInterfaces {
+			if _, err := w.DescribeSubnets(w.ctx(),
+				&ec2.DescribeSubnetsInput{SubnetIds: []string{*ni.SubnetId}}); err != nil {
 				t.Errorf("an interface is in a subnet that is gone: %v", err)
 			}
 			if len(ni.Groups) != 1 {
@@ -174,11 +187,17 @@ func TestClientTokenCreatesOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	subnet := w.subnet(w.vpc("10.0.0.0/16"), "10.0.0.0/24", "a")
-	in := ec2.CreateNetworkInterfaceInput{SubnetId: &subnet, ClientToken: aws.String("once"), Description: aws.String("same")}
-	if got := w.atOnce(6, func(c *ec2.Client, _ int) error { _, err := c.CreateNetworkInterface(w.ctx(), &in); return err }); got[""] != 6 {
+	in := ec2.CreateNetworkInterfaceInput{SubnetId: &subnet, ClientToken: aws.String("once"),
+		Description: aws.String("same")}
+	if got := w.atOnce(6, func(c *ec2.Client, _ int) error {
+		_, err := c.CreateNetworkInterface(w.ctx(),
+			&in)
+		return err
+	}); got[""] != 6 {
 		t.Errorf("six calls with one token ended as %v", got)
 	}
-	all := must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(w.ctx(), &ec2.DescribeNetworkInterfacesInput{})).NetworkInterfaces
+	all := must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(w.ctx(),
+		&ec2.DescribeNetworkInterfacesInput{})).NetworkInterfaces
 	if len(all) != 1 {
 		t.Fatalf("%d interfaces from one token, want 1", len(all))
 	}
@@ -187,7 +206,8 @@ func TestClientTokenCreatesOnce(t *testing.T) {
 	_, err := w.CreateNetworkInterface(w.ctx(), &other)
 	wantCode(t, err, "IdempotentParameterMismatch")
 
-	must[*ec2.DeleteNetworkInterfaceOutput](t)(w.DeleteNetworkInterface(w.ctx(), &ec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: all[0].NetworkInterfaceId}))
+	must[*ec2.DeleteNetworkInterfaceOutput](t)(w.DeleteNetworkInterface(w.ctx(),
+		&ec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: all[0].NetworkInterfaceId}))
 	again := must[*ec2.CreateNetworkInterfaceOutput](t)(w.CreateNetworkInterface(w.ctx(), &in)).NetworkInterface
 	if *again.NetworkInterfaceId == *all[0].NetworkInterfaceId {
 		t.Errorf("the token gives what was deleted")

@@ -12,15 +12,15 @@ import (
 	"github.com/coracle-eks/coracle/internal/region"
 )
 
-// zones returns the availability zones of the scope's region, sorted by name.
-func (in scope) zones() []region.Zone {
+// listZones returns the availability zones of the scope's region, sorted by name.
+func (in scope) listZones() []region.Zone {
 	r, _ := region.Get(in.region)
 	return r.Zones
 }
 
-// zone returns the zone of the scope's region with that name or ID.
-func (in scope) zone(nameOrID string) (region.Zone, bool) {
-	zones := in.zones()
+// findZone returns the zone of the scope's region with that name or ID.
+func (in scope) findZone(nameOrID string) (region.Zone, bool) {
+	zones := in.listZones()
 	i := slices.IndexFunc(zones, func(z region.Zone) bool { return z.Name == nameOrID || z.ID == nameOrID })
 	if i < 0 {
 		return region.Zone{}, false
@@ -38,7 +38,8 @@ func (s *Service) regionHandlers() []wire.Handler {
 }
 
 // DescribeRegions lists the regions that are open to the account, or all.
-func (s *Service) DescribeRegions(ctx context.Context, in *ec2.DescribeRegionsInput) (*ec2.DescribeRegionsOutput, error) {
+func (s *Service) DescribeRegions(ctx context.Context, in *ec2.DescribeRegionsInput) (*ec2.DescribeRegionsOutput,
+	error) {
 	var all []item[types.Region]
 	for _, name := range region.Codes() {
 		known, _ := region.Get(name)
@@ -62,10 +63,10 @@ func (s *Service) DescribeRegions(ctx context.Context, in *ec2.DescribeRegionsIn
 			return nil, invalid("Invalid region: '%s'", name)
 		}
 	}
-	found, _, err := answer(ctx, query{DryRun: in.DryRun, Filters: in.Filters}, "", all, filters[types.Region]{
-		"endpoint":      text(func(r types.Region) *string { return r.Endpoint }),
-		"opt-in-status": text(func(r types.Region) *string { return r.OptInStatus }),
-		"region-name":   text(func(r types.Region) *string { return r.RegionName }),
+	found, _, err := describeItems(ctx, query{DryRun: in.DryRun, Filters: in.Filters}, "", all, filters[types.Region]{
+		"endpoint":      stringFilter(func(r types.Region) *string { return r.Endpoint }),
+		"opt-in-status": stringFilter(func(r types.Region) *string { return r.OptInStatus }),
+		"region-name":   stringFilter(func(r types.Region) *string { return r.RegionName }),
 	}, nil)
 	if err != nil {
 		return nil, err
@@ -74,20 +75,22 @@ func (s *Service) DescribeRegions(ctx context.Context, in *ec2.DescribeRegionsIn
 }
 
 // DescribeAvailabilityZones lists the zones of the region.
-func (s *Service) DescribeAvailabilityZones(ctx context.Context, in *ec2.DescribeAvailabilityZonesInput) (*ec2.DescribeAvailabilityZonesOutput, error) {
+func (s *Service) DescribeAvailabilityZones(ctx context.Context, in *ec2.DescribeAvailabilityZonesInput) (
+	*ec2.DescribeAvailabilityZonesOutput, error) {
 	sc, err := scopeOf(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range slices.Concat(in.ZoneNames, in.ZoneIds) {
-		if _, ok := sc.zone(name); !ok {
+		if _, ok := sc.findZone(name); !ok {
 			return nil, invalid("Invalid availability zone: [%s]", name)
 		}
 	}
 	here, _ := region.Get(sc.region)
 	var all []item[types.AvailabilityZone]
 	for _, z := range here.Zones {
-		if len(in.ZoneNames) > 0 && !slices.Contains(in.ZoneNames, z.Name) || len(in.ZoneIds) > 0 && !slices.Contains(in.ZoneIds, z.ID) {
+		if len(in.ZoneNames) > 0 && !slices.Contains(in.ZoneNames, z.Name) || len(in.ZoneIds) > 0 &&
+			!slices.Contains(in.ZoneIds, z.ID) {
 			continue
 		}
 		all = append(all, item[types.AvailabilityZone]{z.Name, types.AvailabilityZone{
@@ -103,19 +106,24 @@ func (s *Service) DescribeAvailabilityZones(ctx context.Context, in *ec2.Describ
 			ZoneType:           aws.String("availability-zone"),
 		}})
 	}
-	found, _, err := answer(ctx, query{DryRun: in.DryRun, Filters: in.Filters}, "", all, filters[types.AvailabilityZone]{
-		"group-long-name":  text(func(z types.AvailabilityZone) *string { return z.GroupLongName }),
-		"group-name":       text(func(z types.AvailabilityZone) *string { return z.GroupName }),
-		"message":          func(types.AvailabilityZone) []string { return nil },
-		"opt-in-status":    word(func(z types.AvailabilityZone) types.AvailabilityZoneOptInStatus { return z.OptInStatus }),
-		"parent-zone-id":   func(types.AvailabilityZone) []string { return nil },
-		"parent-zone-name": func(types.AvailabilityZone) []string { return nil },
-		"region-name":      text(func(z types.AvailabilityZone) *string { return z.RegionName }),
-		"state":            word(func(z types.AvailabilityZone) types.AvailabilityZoneState { return z.State }),
-		"zone-id":          text(func(z types.AvailabilityZone) *string { return z.ZoneId }),
-		"zone-name":        text(func(z types.AvailabilityZone) *string { return z.ZoneName }),
-		"zone-type":        text(func(z types.AvailabilityZone) *string { return z.ZoneType }),
-	}, nil)
+	found, _, err := describeItems(ctx, query{DryRun: in.DryRun, Filters: in.Filters}, "", all,
+		filters[types.AvailabilityZone]{
+			"group-long-name": stringFilter(func(z types.AvailabilityZone) *string { return z.GroupLongName }),
+			"group-name":      stringFilter(func(z types.AvailabilityZone) *string { return z.GroupName }),
+			"message":         func(types.AvailabilityZone) []string { return nil },
+			"opt-in-status": enumFilter(func(
+				z types.AvailabilityZone) types.AvailabilityZoneOptInStatus {
+				return z.OptInStatus
+			}),
+			"parent-zone-id":   func(types.AvailabilityZone) []string { return nil },
+			"parent-zone-name": func(types.AvailabilityZone) []string { return nil },
+			"region-name":      stringFilter(func(z types.AvailabilityZone) *string { return z.RegionName }),
+			"state": enumFilter(
+				func(z types.AvailabilityZone) types.AvailabilityZoneState { return z.State }),
+			"zone-id":   stringFilter(func(z types.AvailabilityZone) *string { return z.ZoneId }),
+			"zone-name": stringFilter(func(z types.AvailabilityZone) *string { return z.ZoneName }),
+			"zone-type": stringFilter(func(z types.AvailabilityZone) *string { return z.ZoneType }),
+		}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -123,8 +131,9 @@ func (s *Service) DescribeAvailabilityZones(ctx context.Context, in *ec2.Describ
 }
 
 // DescribeAccountAttributes answers with the limits and the default VPC of the account.
-func (s *Service) DescribeAccountAttributes(ctx context.Context, in *ec2.DescribeAccountAttributesInput) (*ec2.DescribeAccountAttributesOutput, error) {
-	sc, err := s.scope(ctx)
+func (s *Service) DescribeAccountAttributes(ctx context.Context, in *ec2.DescribeAccountAttributesInput) (
+	*ec2.DescribeAccountAttributesOutput, error) {
+	sc, err := s.requestScope(ctx)
 	if err != nil {
 		return nil, err
 	}

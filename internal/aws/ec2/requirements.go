@@ -36,8 +36,9 @@ func between[N int32 | float64](r *requirements, name string, least, most *N, of
 	return nil
 }
 
-// having adds that types with some quality are included, excluded or required; excluded is what is meant without.
-func having(r *requirements, name, wish, usual string, has func(instancetype.Type) bool) error {
+// addRequirement adds that types with some quality are included, excluded or required; excluded is what is meant
+// without.
+func addRequirement(r *requirements, name, wish, usual string, has func(instancetype.Type) bool) error {
 	switch wish = cmp.Or(wish, usual); wish {
 	case "included":
 	case "required", "excluded":
@@ -64,7 +65,8 @@ func readRequirements(q *types.InstanceRequirementsRequest) (*requirements, erro
 		return nil, missing("InstanceRequirements.MemoryMiB.Min")
 	}
 	if len(q.AllowedInstanceTypes) > 0 && len(q.ExcludedInstanceTypes) > 0 {
-		return nil, wire.Errorf("InvalidParameterCombination", "You can specify either AllowedInstanceTypes or ExcludedInstanceTypes, but not both.")
+		return nil, wire.Errorf("InvalidParameterCombination",
+			"You can specify either AllowedInstanceTypes or ExcludedInstanceTypes, but not both.")
 	}
 	if q.BaselinePerformanceFactors != nil {
 		return nil, unsupported("BaselinePerformanceFactors")
@@ -74,33 +76,44 @@ func readRequirements(q *types.InstanceRequirementsRequest) (*requirements, erro
 	}
 	errs := []error{
 		between(r, "VCpuCount", q.VCpuCount.Min, q.VCpuCount.Max, n32(func(t instancetype.Type) int { return t.VCPU })),
-		between(r, "MemoryMiB", q.MemoryMiB.Min, q.MemoryMiB.Max, n32(func(t instancetype.Type) int { return t.MemoryMiB })),
-		having(r, "BareMetal", string(q.BareMetal), "excluded", func(t instancetype.Type) bool { return t.BareMetal }),
-		having(r, "BurstablePerformance", string(q.BurstablePerformance), "excluded", func(t instancetype.Type) bool { return t.Burstable }),
-		having(r, "LocalStorage", string(q.LocalStorage), "included", func(t instancetype.Type) bool { return t.LocalStorageGB > 0 }),
+		between(r, "MemoryMiB", q.MemoryMiB.Min, q.MemoryMiB.Max,
+			n32(func(t instancetype.Type) int { return t.MemoryMiB })),
+		addRequirement(r, "BareMetal", string(q.BareMetal), "excluded",
+			func(t instancetype.Type) bool { return t.BareMetal }),
+		addRequirement(r, "BurstablePerformance", string(q.BurstablePerformance), "excluded",
+			func(t instancetype.Type) bool { return t.Burstable }),
+		addRequirement(r, "LocalStorage", string(q.LocalStorage), "included",
+			func(t instancetype.Type) bool { return t.LocalStorageGB > 0 }),
 	}
 	if b := q.AcceleratorCount; b != nil {
-		errs = append(errs, between(r, "AcceleratorCount", b.Min, b.Max, n32(func(t instancetype.Type) int { return t.GPUs })))
+		errs = append(errs, between(r, "AcceleratorCount", b.Min, b.Max,
+			n32(func(t instancetype.Type) int { return t.GPUs })))
 	} else if len(q.AcceleratorTypes)+len(q.AcceleratorNames)+len(q.AcceleratorManufacturers) == 0 {
 		r.tests = append(r.tests, func(t instancetype.Type) bool { return t.GPUs == 0 })
 	}
 	if b := q.AcceleratorTotalMemoryMiB; b != nil {
-		errs = append(errs, between(r, "AcceleratorTotalMemoryMiB", b.Min, b.Max, n32(func(t instancetype.Type) int { return t.GPUs * t.GPUMemoryMiB })))
+		errs = append(errs, between(r, "AcceleratorTotalMemoryMiB", b.Min, b.Max,
+			n32(func(t instancetype.Type) int { return t.GPUs * t.GPUMemoryMiB })))
 	}
 	if b := q.MemoryGiBPerVCpu; b != nil {
-		errs = append(errs, between(r, "MemoryGiBPerVCpu", b.Min, b.Max, func(t instancetype.Type) float64 { return float64(t.MemoryMiB) / 1024 / float64(t.VCPU) }))
+		errs = append(errs, between(r, "MemoryGiBPerVCpu", b.Min, b.Max,
+			func(t instancetype.Type) float64 { return float64(t.MemoryMiB) / 1024 / float64(t.VCPU) }))
 	}
 	if b := q.TotalLocalStorageGB; b != nil {
-		errs = append(errs, between(r, "TotalLocalStorageGB", b.Min, b.Max, func(t instancetype.Type) float64 { return float64(t.LocalStorageGB) }))
+		errs = append(errs, between(r, "TotalLocalStorageGB", b.Min, b.Max,
+			func(t instancetype.Type) float64 { return float64(t.LocalStorageGB) }))
 	}
 	if b := q.NetworkInterfaceCount; b != nil {
-		errs = append(errs, between(r, "NetworkInterfaceCount", b.Min, b.Max, n32(func(t instancetype.Type) int { return t.MaxENIs })))
+		errs = append(errs, between(r, "NetworkInterfaceCount", b.Min, b.Max,
+			n32(func(t instancetype.Type) int { return t.MaxENIs })))
 	}
 	if b := q.NetworkBandwidthGbps; b != nil {
-		errs = append(errs, between(r, "NetworkBandwidthGbps", b.Min, b.Max, func(t instancetype.Type) float64 { return float64(t.NetworkBaselineMbps) / 1000 }))
+		errs = append(errs, between(r, "NetworkBandwidthGbps", b.Min, b.Max,
+			func(t instancetype.Type) float64 { return float64(t.NetworkBaselineMbps) / 1000 }))
 	}
 	if b := q.BaselineEbsBandwidthMbps; b != nil {
-		errs = append(errs, between(r, "BaselineEbsBandwidthMbps", b.Min, b.Max, n32(func(t instancetype.Type) int { return t.EBSBandwidthMbps })))
+		errs = append(errs, between(r, "BaselineEbsBandwidthMbps", b.Min, b.Max,
+			n32(func(t instancetype.Type) int { return t.EBSBandwidthMbps })))
 	}
 	for _, err := range errs {
 		if err != nil {
@@ -110,7 +123,8 @@ func readRequirements(q *types.InstanceRequirementsRequest) (*requirements, erro
 	oneOfThem(r, q.CpuManufacturers, func(t instancetype.Type) string {
 		return map[string]string{"Intel": "intel", "AMD": "amd", "AWS": "amazon-web-services"}[t.Manufacturer]
 	})
-	oneOfThem(r, q.AcceleratorManufacturers, func(t instancetype.Type) string { return strings.ToLower(t.GPUManufacturer) })
+	oneOfThem(r, q.AcceleratorManufacturers,
+		func(t instancetype.Type) string { return strings.ToLower(t.GPUManufacturer) })
 	oneOfThem(r, q.AcceleratorNames, func(t instancetype.Type) string { return strings.ToLower(t.GPUName) })
 	oneOfThem(r, q.AcceleratorTypes, func(t instancetype.Type) string {
 		if t.GPUs > 0 {
@@ -148,11 +162,12 @@ func readRequirements(q *types.InstanceRequirementsRequest) (*requirements, erro
 	return r, nil
 }
 
-// types are the instance types of an architecture that meet the requirements and are not much dearer than the cheapest of
-// them: by 20 percent on demand and 100 percent on the spot market, unless the requirements say otherwise.
-func (r *requirements) types(architecture string, spot bool) []instancetype.Type {
+// matchingTypes are the instance types of an architecture that meet the requirements and are not much dearer than the
+// cheapest of them: by 20 percent on demand and 100 percent on the spot market, unless the requirements say otherwise.
+func (r *requirements) matchingTypes(architecture string, spot bool) []instancetype.Type {
 	fit := slices.DeleteFunc(instancetype.All(), func(t instancetype.Type) bool {
-		return t.Architecture != architecture || slices.ContainsFunc(r.tests, func(passes func(instancetype.Type) bool) bool { return !passes(t) })
+		return t.Architecture != architecture || slices.ContainsFunc(r.tests,
+			func(passes func(instancetype.Type) bool) bool { return !passes(t) })
 	})
 	price, over := instancetype.Type.SpotUSD, int32(100)
 	asked := r.asked.SpotMaxPricePercentageOverLowestPrice
@@ -184,7 +199,9 @@ func (s *Service) requirementsHandlers() []wire.Handler {
 }
 
 // GetInstanceTypesFromInstanceRequirements lists the instance types that meet requirements.
-func (s *Service) GetInstanceTypesFromInstanceRequirements(ctx context.Context, in *ec2.GetInstanceTypesFromInstanceRequirementsInput) (*ec2.GetInstanceTypesFromInstanceRequirementsOutput, error) {
+func (s *Service) GetInstanceTypesFromInstanceRequirements(ctx context.Context,
+	in *ec2.GetInstanceTypesFromInstanceRequirementsInput) (*ec2.GetInstanceTypesFromInstanceRequirementsOutput,
+	error) {
 	if in.InstanceRequirements == nil {
 		return nil, missing("InstanceRequirements")
 	}
@@ -196,24 +213,29 @@ func (s *Service) GetInstanceTypesFromInstanceRequirements(ctx context.Context, 
 		return nil, missing("ArchitectureType")
 	}
 	for _, v := range in.VirtualizationTypes {
-		if err := oneOf(v, "VirtualizationType"); err != nil {
+		if err := validateEnum(v, "VirtualizationType"); err != nil {
 			return nil, err
 		}
 	}
 	var items []item[types.InstanceTypeInfoFromInstanceRequirements]
 	for _, a := range in.ArchitectureTypes {
-		if err := oneOf(a, "ArchitectureType"); err != nil {
+		if err := validateEnum(a, "ArchitectureType"); err != nil {
 			return nil, err
 		}
 		if len(in.VirtualizationTypes) > 0 && !slices.Contains(in.VirtualizationTypes, types.VirtualizationTypeHvm) {
 			continue
 		}
-		for _, t := range r.types(string(a), false) {
-			items = append(items, item[types.InstanceTypeInfoFromInstanceRequirements]{t.Name, types.InstanceTypeInfoFromInstanceRequirements{InstanceType: aws.String(t.Name)}})
+		for _, t := range r.matchingTypes(string(a), false) {
+			items = append(items, item[types.InstanceTypeInfoFromInstanceRequirements]{t.Name,
+				types.InstanceTypeInfoFromInstanceRequirements{InstanceType: aws.String(t.Name)}})
 		}
 	}
-	slices.SortFunc(items, func(a, b item[types.InstanceTypeInfoFromInstanceRequirements]) int { return cmp.Compare(a.id, b.id) })
-	found, next, err := answer(ctx, query{DryRun: in.DryRun, Max: in.MaxResults, Token: in.NextToken}, "", items, nil, nil)
+	slices.SortFunc(items, func(a, b item[types.InstanceTypeInfoFromInstanceRequirements]) int {
+		return cmp.Compare(
+			a.id, b.id)
+	})
+	found, next, err := describeItems(ctx, query{DryRun: in.DryRun, Max: in.MaxResults, Token: in.NextToken}, "", items,
+		nil, nil)
 	if found == nil {
 		found = []types.InstanceTypeInfoFromInstanceRequirements{}
 	}

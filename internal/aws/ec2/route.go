@@ -31,23 +31,24 @@ func (s *Service) viewRoute(in scope, vpcID string, r record.Route) types.Route 
 	switch {
 	case strings.HasPrefix(r.Target, s.nats.prefix):
 		v.NatGatewayId = target
-		_, err := s.nats.value(in, target)
+		_, err := s.nats.getRecord(in, target)
 		there = err == nil
 	case strings.HasPrefix(r.Target, s.interfaces.prefix):
 		v.NetworkInterfaceId = target
-		ni, err := s.interfaces.value(in, target)
+		ni, err := s.interfaces.getRecord(in, target)
 		there = err == nil && ni.Attachment != nil
 		if err == nil && ni.Attachment != nil && ni.Attachment.InstanceID != "" {
-			v.InstanceId, v.InstanceOwnerId = aws.String(ni.Attachment.InstanceID), aws.String(ni.Attachment.InstanceOwnerID)
+			v.InstanceId, v.InstanceOwnerId = aws.String(ni.Attachment.InstanceID),
+				aws.String(ni.Attachment.InstanceOwnerID)
 		}
 	case strings.HasPrefix(r.Target, s.eigws.prefix):
 		v.EgressOnlyInternetGatewayId = target
-		_, err := s.eigws.value(in, target)
+		_, err := s.eigws.getRecord(in, target)
 		there = err == nil
 	default:
 		v.GatewayId = target
 		if strings.HasPrefix(r.Target, s.igws.prefix) {
-			g, err := s.igws.value(in, target)
+			g, err := s.igws.getRecord(in, target)
 			there = err == nil && g.VPCID == vpcID
 		}
 	}
@@ -80,7 +81,9 @@ func (q routeRequest) destination(in scope) (string, error) {
 	}
 	switch {
 	case given != 1:
-		return "", wire.Errorf("InvalidParameterCombination", "Exactly one of destinationCidrBlock, destinationIpv6CidrBlock and destinationPrefixListId must be specified.")
+		return "", wire.Errorf("InvalidParameterCombination",
+			"Exactly one of destinationCidrBlock, destinationIpv6CidrBlock and destinationPrefixListId must be "+
+				"specified.")
 	case q.cidr != nil:
 		block, err := ipv4Block(*q.cidr, "destinationCidrBlock")
 		return block.String(), err
@@ -97,16 +100,19 @@ func (q routeRequest) destination(in scope) (string, error) {
 
 // routeTarget is the target that a request names for a route of a VPC, which exists and is the VPC's.
 func (c *change) routeTarget(tableID, vpcID string, t routeTargets) (string, error) {
-	given := slices.DeleteFunc([]*string{t.gateway, t.egressOnly, t.nat, t.networkInterface, t.instance, t.endpoint, t.peering, t.transit, t.carrier, t.localGateway, t.coreNetwork, t.odb},
+	given := slices.DeleteFunc([]*string{t.gateway, t.egressOnly, t.nat, t.networkInterface, t.instance, t.endpoint,
+		t.peering, t.transit, t.carrier, t.localGateway, t.coreNetwork, t.odb},
 		func(p *string) bool { return p == nil })
 	if len(given) != 1 {
-		return "", wire.Errorf("InvalidParameterCombination", "The request must contain exactly one of gatewayId, natGatewayId, networkInterfaceId, egressOnlyInternetGatewayId, instanceId and vpcEndpointId.")
+		return "", wire.Errorf("InvalidParameterCombination",
+			"The request must contain exactly one of gatewayId, natGatewayId, networkInterfaceId, "+
+				"egressOnlyInternetGatewayId, instanceId and vpcEndpointId.")
 	}
 	id, s := *given[0], c.s
 	var owner string
 	switch {
 	case t.gateway != nil && strings.HasPrefix(id, s.igws.prefix):
-		gateway, err := s.igws.value(c.scope, &id)
+		gateway, err := s.igws.getRecord(c.scope, &id)
 		if err != nil {
 			return "", err
 		}
@@ -114,19 +120,19 @@ func (c *change) routeTarget(tableID, vpcID string, t routeTargets) (string, err
 	case t.gateway != nil:
 		return "", wire.Errorf("InvalidGatewayID.NotFound", "The gateway ID '%s' does not exist", id)
 	case t.egressOnly != nil:
-		gateway, err := s.eigws.value(c.scope, &id)
+		gateway, err := s.eigws.getRecord(c.scope, &id)
 		if err != nil {
 			return "", err
 		}
 		owner = gateway.VPCID
 	case t.nat != nil:
-		nat, err := s.nats.value(c.scope, &id)
+		nat, err := s.nats.getRecord(c.scope, &id)
 		if err != nil {
 			return "", wire.Errorf("InvalidNatGatewayID.NotFound", "The natGateway ID '%s' does not exist", id)
 		}
 		owner = nat.VPCID
 	case t.networkInterface != nil:
-		ni, err := s.interfaces.value(c.scope, &id)
+		ni, err := s.interfaces.getRecord(c.scope, &id)
 		if err != nil {
 			return "", err
 		}
@@ -136,43 +142,49 @@ func (c *change) routeTarget(tableID, vpcID string, t routeTargets) (string, err
 		if err != nil {
 			return "", err
 		}
-		through, err := s.interfaces.value(c.scope, ni)
+		through, err := s.interfaces.getRecord(c.scope, ni)
 		if err != nil {
 			return "", err
 		}
 		id, owner = through.ID, through.VPCID
 	case t.endpoint != nil:
-		return "", wire.Errorf("RouteNotSupported", "Route table contains unsupported route target: %s. VPC Endpoints of this type cannot be used as route targets.", id)
+		return "", wire.Errorf("RouteNotSupported",
+			"Route table contains unsupported route target: %s. VPC Endpoints of this type cannot be used as route "+
+				"targets.", id)
 	case t.peering != nil:
-		return "", wire.Errorf("InvalidVpcPeeringConnectionID.NotFound", "The vpcPeeringConnection ID '%s' does not exist", id)
+		return "", wire.Errorf("InvalidVpcPeeringConnectionID.NotFound",
+			"The vpcPeeringConnection ID '%s' does not exist", id)
 	case t.transit != nil:
 		return "", wire.Errorf("InvalidTransitGatewayID.NotFound", "The transitGateway ID '%s' does not exist", id)
 	default:
 		return "", wire.Errorf("InvalidGatewayID.NotFound", "The gateway ID '%s' does not exist", id)
 	}
 	if owner != vpcID {
-		return "", wire.Errorf("InvalidParameterValue", "route table %s and network gateway %s belong to different networks", tableID, id)
+		return "", wire.Errorf("InvalidParameterValue",
+			"route table %s and network gateway %s belong to different networks", tableID, id)
 	}
 	return id, nil
 }
 
 // editRoute changes the routes of a table; edit gets the destination, the place of its route or -1, and the VPC.
-func (c *change) editRoute(q routeRequest, edit func(r *record.RouteTable, vpc record.VPC, destination string, i int) error) error {
-	return c.s.routeTables.edit(c, aws.ToString(q.table), func(r *record.RouteTable) error {
+func (c *change) editRoute(q routeRequest, edit func(r *record.RouteTable, vpc record.VPC, destination string,
+	i int) error) error {
+	return c.s.routeTables.updateRecord(c, aws.ToString(q.table), func(r *record.RouteTable) error {
 		destination, err := q.destination(c.scope)
 		if err != nil {
 			return err
 		}
-		vpc, err := c.s.vpcs.value(c.scope, &r.VPCID)
+		vpc, err := c.s.vpcs.getRecord(c.scope, &r.VPCID)
 		if err != nil {
 			return err
 		}
-		return edit(r, vpc, destination, slices.IndexFunc(r.Routes, func(own record.Route) bool { return own.Destination == destination }))
+		return edit(r, vpc, destination,
+			slices.IndexFunc(r.Routes, func(own record.Route) bool { return own.Destination == destination }))
 	})
 }
 
-// local reports whether a destination is one of the VPC's own blocks, and whether it lies within one.
-func local(vpc record.VPC, destination string) (own, inside bool) {
+// matchVPCBlocks reports whether a destination is one of the VPC's own blocks, and whether it lies within one.
+func matchVPCBlocks(vpc record.VPC, destination string) (own, inside bool) {
 	block, err := netip.ParsePrefix(destination)
 	if err != nil {
 		return false, false
@@ -180,13 +192,15 @@ func local(vpc record.VPC, destination string) (own, inside bool) {
 	for _, a := range slices.Concat(vpc.CIDRs, vpc.IPv6CIDRs) {
 		own = own || a.CIDR == destination
 	}
-	return own, within(slices.Concat(vpc.CIDRs, vpc.IPv6CIDRs), block)
+	return own, containsBlock(slices.Concat(vpc.CIDRs, vpc.IPv6CIDRs), block)
 }
 
 // insideOnly refuses a route within the VPC to anything but a network interface.
 func insideOnly(inside bool, destination, target string) error {
 	if inside && !strings.HasPrefix(target, "eni-") {
-		return invalid("The destination CIDR block %s is equal to or more specific than one of this VPC's CIDR blocks. This route can target only an interface or an instance.", destination)
+		return invalid(
+			"The destination CIDR block %s is equal to or more specific than one of this VPC's CIDR blocks. This "+
+				"route can target only an interface or an instance.", destination)
 	}
 	return nil
 }
@@ -202,17 +216,21 @@ func (s *Service) routeHandlers() []wire.Handler {
 
 // CreateRoute adds a route.
 func (s *Service) CreateRoute(ctx context.Context, in *ec2.CreateRouteInput) (*ec2.CreateRouteOutput, error) {
-	err := s.write(ctx, in.DryRun, func(c *change) error {
-		q := routeRequest{in.RouteTableId, in.DestinationCidrBlock, in.DestinationIpv6CidrBlock, in.DestinationPrefixListId, routeTargets{
-			in.GatewayId, in.EgressOnlyInternetGatewayId, in.NatGatewayId, in.NetworkInterfaceId, in.InstanceId, in.VpcEndpointId,
-			in.VpcPeeringConnectionId, in.TransitGatewayId, in.CarrierGatewayId, in.LocalGatewayId, in.CoreNetworkArn, in.OdbNetworkArn,
-		}}
+	err := s.applyChange(ctx, in.DryRun, func(c *change) error {
+		q := routeRequest{in.RouteTableId, in.DestinationCidrBlock, in.DestinationIpv6CidrBlock,
+			in.DestinationPrefixListId, routeTargets{
+				in.GatewayId, in.EgressOnlyInternetGatewayId, in.NatGatewayId, in.NetworkInterfaceId, in.InstanceId,
+				in.VpcEndpointId,
+				in.VpcPeeringConnectionId, in.TransitGatewayId, in.CarrierGatewayId, in.LocalGatewayId,
+				in.CoreNetworkArn,
+				in.OdbNetworkArn,
+			}}
 		return c.editRoute(q, func(r *record.RouteTable, vpc record.VPC, destination string, i int) error {
 			target, err := c.routeTarget(r.ID, vpc.ID, q.targets)
 			if err != nil {
 				return err
 			}
-			own, inside := local(vpc, destination)
+			own, inside := matchVPCBlocks(vpc, destination)
 			if i >= 0 || own {
 				return wire.Errorf("RouteAlreadyExists", "The route identified by %s already exists.", destination)
 			}
@@ -222,7 +240,8 @@ func (s *Service) CreateRoute(ctx context.Context, in *ec2.CreateRouteInput) (*e
 			if len(r.Routes) >= maxRoutesPerTable {
 				return wire.Errorf("RouteLimitExceeded", "The maximum number of routes has been reached.")
 			}
-			r.Routes = append(r.Routes, record.Route{Destination: destination, Target: target, Origin: types.RouteOriginCreateRoute})
+			r.Routes = append(r.Routes, record.Route{Destination: destination, Target: target,
+				Origin: types.RouteOriginCreateRoute})
 			return nil
 		})
 	})
@@ -231,15 +250,20 @@ func (s *Service) CreateRoute(ctx context.Context, in *ec2.CreateRouteInput) (*e
 
 // ReplaceRoute gives a route another target. The local routes can point at an interface, and back.
 func (s *Service) ReplaceRoute(ctx context.Context, in *ec2.ReplaceRouteInput) (*ec2.ReplaceRouteOutput, error) {
-	return &ec2.ReplaceRouteOutput{}, s.write(ctx, in.DryRun, func(c *change) error {
-		q := routeRequest{in.RouteTableId, in.DestinationCidrBlock, in.DestinationIpv6CidrBlock, in.DestinationPrefixListId, routeTargets{
-			in.GatewayId, in.EgressOnlyInternetGatewayId, in.NatGatewayId, in.NetworkInterfaceId, in.InstanceId, in.VpcEndpointId,
-			in.VpcPeeringConnectionId, in.TransitGatewayId, in.CarrierGatewayId, in.LocalGatewayId, in.CoreNetworkArn, in.OdbNetworkArn,
-		}}
+	return &ec2.ReplaceRouteOutput{}, s.applyChange(ctx, in.DryRun, func(c *change) error {
+		q := routeRequest{in.RouteTableId, in.DestinationCidrBlock, in.DestinationIpv6CidrBlock,
+			in.DestinationPrefixListId, routeTargets{
+				in.GatewayId, in.EgressOnlyInternetGatewayId, in.NatGatewayId, in.NetworkInterfaceId, in.InstanceId,
+				in.VpcEndpointId,
+				in.VpcPeeringConnectionId, in.TransitGatewayId, in.CarrierGatewayId, in.LocalGatewayId,
+				in.CoreNetworkArn,
+				in.OdbNetworkArn,
+			}}
 		return c.editRoute(q, func(r *record.RouteTable, vpc record.VPC, destination string, i int) error {
-			own, inside := local(vpc, destination)
+			own, inside := matchVPCBlocks(vpc, destination)
 			if aws.ToBool(in.LocalTarget) && own {
-				r.Routes = slices.DeleteFunc(r.Routes, func(route record.Route) bool { return route.Destination == destination })
+				r.Routes = slices.DeleteFunc(r.Routes,
+					func(route record.Route) bool { return route.Destination == destination })
 				return nil
 			}
 			target, err := c.routeTarget(r.ID, vpc.ID, q.targets)
@@ -253,9 +277,11 @@ func (s *Service) ReplaceRoute(ctx context.Context, in *ec2.ReplaceRouteInput) (
 			case i >= 0:
 				r.Routes[i].Target = target
 			case own:
-				r.Routes = append(r.Routes, record.Route{Destination: destination, Target: target, Origin: types.RouteOriginCreateRouteTable})
+				r.Routes = append(r.Routes, record.Route{Destination: destination, Target: target,
+					Origin: types.RouteOriginCreateRouteTable})
 			default:
-				return wire.Errorf("InvalidParameterValue", "There is no route defined for '%s' in the route table. Use CreateRoute instead.", destination)
+				return wire.Errorf("InvalidParameterValue",
+					"There is no route defined for '%s' in the route table. Use CreateRoute instead.", destination)
 			}
 			return nil
 		})
@@ -264,14 +290,16 @@ func (s *Service) ReplaceRoute(ctx context.Context, in *ec2.ReplaceRouteInput) (
 
 // DeleteRoute removes a route.
 func (s *Service) DeleteRoute(ctx context.Context, in *ec2.DeleteRouteInput) (*ec2.DeleteRouteOutput, error) {
-	return &ec2.DeleteRouteOutput{}, s.write(ctx, in.DryRun, func(c *change) error {
-		q := routeRequest{table: in.RouteTableId, cidr: in.DestinationCidrBlock, ipv6: in.DestinationIpv6CidrBlock, prefixList: in.DestinationPrefixListId}
+	return &ec2.DeleteRouteOutput{}, s.applyChange(ctx, in.DryRun, func(c *change) error {
+		q := routeRequest{table: in.RouteTableId, cidr: in.DestinationCidrBlock, ipv6: in.DestinationIpv6CidrBlock,
+			prefixList: in.DestinationPrefixListId}
 		return c.editRoute(q, func(r *record.RouteTable, vpc record.VPC, destination string, i int) error {
-			if own, _ := local(vpc, destination); own {
+			if own, _ := matchVPCBlocks(vpc, destination); own {
 				return invalid("cannot remove local route %s in route table %s", destination, r.ID)
 			}
 			if i < 0 {
-				return wire.Errorf("InvalidRoute.NotFound", "no route with destination-cidr-block %s in route table %s", destination, r.ID)
+				return wire.Errorf("InvalidRoute.NotFound", "no route with destination-cidr-block %s in route table %s",
+					destination, r.ID)
 			}
 			if strings.HasPrefix(r.Routes[i].Target, s.endpoints.prefix) {
 				return invalid("cannot remove VPC endpoint route %s in route table %s", destination, r.ID)

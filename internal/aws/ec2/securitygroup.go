@@ -26,11 +26,11 @@ func (s *Service) securityGroupKind() kind[record.SecurityGroup, types.SecurityG
 		tagged: func(x v) []types.Tag { return x.Tags },
 		vpc:    func(r record.SecurityGroup) string { return r.VPCID },
 		filters: filters[v]{
-			"description": text(func(x v) *string { return x.Description }),
-			"group-id":    text(func(x v) *string { return x.GroupId }),
-			"group-name":  text(func(x v) *string { return x.GroupName }),
-			"owner-id":    text(func(x v) *string { return x.OwnerId }),
-			"vpc-id":      text(func(x v) *string { return x.VpcId }),
+			"description": stringFilter(func(x v) *string { return x.Description }),
+			"group-id":    stringFilter(func(x v) *string { return x.GroupId }),
+			"group-name":  stringFilter(func(x v) *string { return x.GroupName }),
+			"owner-id":    stringFilter(func(x v) *string { return x.OwnerId }),
+			"vpc-id":      stringFilter(func(x v) *string { return x.VpcId }),
 		},
 	}
 	permissions := map[string]func(v) []types.IpPermission{
@@ -40,26 +40,26 @@ func (s *Service) securityGroupKind() kind[record.SecurityGroup, types.SecurityG
 	for prefix, list := range permissions {
 		for name, values := range map[string]func(types.IpPermission) []string{
 			"cidr": func(p types.IpPermission) []string {
-				return each(p.IpRanges, func(r types.IpRange) *string { return r.CidrIp })
+				return collectValues(p.IpRanges, func(r types.IpRange) *string { return r.CidrIp })
 			},
 			"ipv6-cidr": func(p types.IpPermission) []string {
-				return each(p.Ipv6Ranges, func(r types.Ipv6Range) *string { return r.CidrIpv6 })
+				return collectValues(p.Ipv6Ranges, func(r types.Ipv6Range) *string { return r.CidrIpv6 })
 			},
 			"prefix-list-id": func(p types.IpPermission) []string {
-				return each(p.PrefixListIds, func(r types.PrefixListId) *string { return r.PrefixListId })
+				return collectValues(p.PrefixListIds, func(r types.PrefixListId) *string { return r.PrefixListId })
 			},
 			"group-id": func(p types.IpPermission) []string {
-				return each(p.UserIdGroupPairs, func(r types.UserIdGroupPair) *string { return r.GroupId })
+				return collectValues(p.UserIdGroupPairs, func(r types.UserIdGroupPair) *string { return r.GroupId })
 			},
 			"group-name": func(p types.IpPermission) []string {
-				return each(p.UserIdGroupPairs, func(r types.UserIdGroupPair) *string { return r.GroupName })
+				return collectValues(p.UserIdGroupPairs, func(r types.UserIdGroupPair) *string { return r.GroupName })
 			},
 			"user-id": func(p types.IpPermission) []string {
-				return each(p.UserIdGroupPairs, func(r types.UserIdGroupPair) *string { return r.UserId })
+				return collectValues(p.UserIdGroupPairs, func(r types.UserIdGroupPair) *string { return r.UserId })
 			},
-			"protocol":  text(func(p types.IpPermission) *string { return p.IpProtocol }),
-			"from-port": number(func(p types.IpPermission) *int32 { return p.FromPort }),
-			"to-port":   number(func(p types.IpPermission) *int32 { return p.ToPort }),
+			"protocol":  stringFilter(func(p types.IpPermission) *string { return p.IpProtocol }),
+			"from-port": intFilter(func(p types.IpPermission) *int32 { return p.FromPort }),
+			"to-port":   intFilter(func(p types.IpPermission) *int32 { return p.ToPort }),
 		} {
 			k.filters[prefix+name] = func(x v) []string {
 				var all []string
@@ -82,13 +82,13 @@ func (s *Service) viewGroup(in scope, r record.SecurityGroup) types.SecurityGrou
 		IpPermissionsEgress: permissions(r, true),
 		OwnerId:             aws.String(r.Account),
 		SecurityGroupArn:    aws.String(in.arn(types.ResourceTypeSecurityGroup, r.ID)),
-		Tags:                s.tagsOf(in, r.ID),
+		Tags:                s.listTags(in, r.ID),
 		VpcId:               aws.String(r.VPCID),
 	}
 }
 
-// number is the filter of a numeric member.
-func number[V any](member func(V) *int32) func(V) []string {
+// intFilter is the filter of a numeric member.
+func intFilter[V any](member func(V) *int32) func(V) []string {
 	return func(v V) []string {
 		if n := member(v); n != nil {
 			return []string{strconv.Itoa(int(*n))}
@@ -104,7 +104,8 @@ func (c *change) newGroup(id, vpcID, name, description string) record.SecurityGr
 		VPCID:       vpcID,
 		Name:        name,
 		Description: description,
-		Rules:       []record.SecurityGroupRule{{ID: newID(rulePrefix), Egress: true, Protocol: "-1", FromPort: -1, ToPort: -1, CIDRIPv4: "0.0.0.0/0"}},
+		Rules: []record.SecurityGroupRule{{ID: newID(rulePrefix), Egress: true, Protocol: "-1", FromPort: -1,
+			ToPort: -1, CIDRIPv4: "0.0.0.0/0"}},
 	}
 }
 
@@ -122,59 +123,70 @@ func (s *Service) securityGroupHandlers() []wire.Handler {
 }
 
 // CreateSecurityGroup makes a security group; in the default VPC unless the request names another.
-func (s *Service) CreateSecurityGroup(ctx context.Context, in *ec2.CreateSecurityGroupInput) (*ec2.CreateSecurityGroupOutput, error) {
-	group, err := create(ctx, s, s.groups, creation{dryRun: in.DryRun, tags: in.TagSpecifications}, func(c *change, id string) error {
-		name, description := aws.ToString(in.GroupName), aws.ToString(in.Description)
-		switch {
-		case name == "":
-			return missing("groupName")
-		case description == "":
-			return missing("groupDescription")
-		case len(name) > 3 && name[:3] == "sg-":
-			return invalidValue(name, "groupName", "Group names may not be in the format sg-*.")
-		case name == "default":
-			return wire.Errorf("InvalidParameterValue", "Cannot use reserved security group name: %s", name)
-		case !groupText.MatchString(name):
-			return invalidValue(name, "groupName", "Character sets beyond ASCII are not supported.")
-		case !groupText.MatchString(description):
-			return invalidValue(description, "groupDescription", "Character sets beyond ASCII are not supported.")
-		}
-		vpcID := aws.ToString(in.VpcId)
-		if in.VpcId == nil {
-			vpc, err := s.defaultVPC(c.scope)
+func (s *Service) CreateSecurityGroup(ctx context.Context, in *ec2.CreateSecurityGroupInput) (
+	*ec2.CreateSecurityGroupOutput, error) {
+	group, err := createResource(ctx, s, s.groups, creation{dryRun: in.DryRun, tags: in.TagSpecifications},
+		func(c *change, id string) error {
+			name, description := aws.ToString(in.GroupName), aws.ToString(in.Description)
+			switch {
+			case name == "":
+				return missing("groupName")
+			case description == "":
+				return missing("groupDescription")
+			case len(name) > 3 && name[:3] == "sg-":
+				return invalidValue(name, "groupName", "Group names may not be in the format sg-*.")
+			case name == "default":
+				return wire.Errorf("InvalidParameterValue", "Cannot use reserved security group name: %s", name)
+			case !groupText.MatchString(name):
+				return invalidValue(name, "groupName", "Character sets beyond ASCII are not supported.")
+			case !groupText.MatchString(description):
+				return invalidValue(description, "groupDescription", "Character sets beyond ASCII are not supported.")
+			}
+			vpcID := aws.ToString(in.VpcId)
+			if in.VpcId == nil {
+				vpc, err := s.defaultVPC(c.scope)
+				if err != nil {
+					return err
+				}
+				if vpc == nil {
+					return wire.Errorf("VPCIdNotSpecified",
+						"No default VPC for this user. GroupName is only supported for EC2-Classic and default VPC.")
+				}
+				vpcID = vpc.ID
+			}
+			if _, err := c.holdVPC(&vpcID); err != nil {
+				return err
+			}
+			all, err := s.groups.list(c.scope, nil)
 			if err != nil {
 				return err
 			}
-			if vpc == nil {
-				return wire.Errorf("VPCIdNotSpecified", "No default VPC for this user. GroupName is only supported for EC2-Classic and default VPC.")
+			if len(all) >= maxGroups {
+				return wire.Errorf("SecurityGroupLimitExceeded",
+					"The maximum number of security groups has been reached.")
 			}
-			vpcID = vpc.ID
-		}
-		if _, err := c.holdVPC(&vpcID); err != nil {
-			return err
-		}
-		all, err := s.groups.list(c.scope, nil)
-		if err != nil {
-			return err
-		}
-		if len(all) >= maxGroups {
-			return wire.Errorf("SecurityGroupLimitExceeded", "The maximum number of security groups has been reached.")
-		}
-		if slices.ContainsFunc(all, func(g record.SecurityGroup) bool { return g.VPCID == vpcID && g.Name == name }) {
-			return wire.Errorf("InvalidGroup.Duplicate", "The security group '%s' already exists for VPC '%s'", name, vpcID)
-		}
-		s.groups.create(c, c.newGroup(id, vpcID, name, description))
-		return nil
-	})
+			if slices.ContainsFunc(all, func(g record.SecurityGroup) bool {
+				return g.VPCID == vpcID &&
+					g.Name == name
+			}) {
+				return wire.Errorf("InvalidGroup.Duplicate", "The security group '%s' already exists for VPC '%s'",
+					name,
+					vpcID)
+			}
+			s.groups.createRecord(c, c.newGroup(id, vpcID, name, description))
+			return nil
+		})
 	if err != nil {
 		return nil, err
 	}
-	return &ec2.CreateSecurityGroupOutput{GroupId: group.GroupId, SecurityGroupArn: group.SecurityGroupArn, Tags: group.Tags}, nil
+	return &ec2.CreateSecurityGroupOutput{GroupId: group.GroupId, SecurityGroupArn: group.SecurityGroupArn,
+		Tags: group.Tags}, nil
 }
 
 // DescribeSecurityGroups lists security groups.
-func (s *Service) DescribeSecurityGroups(ctx context.Context, in *ec2.DescribeSecurityGroupsInput) (*ec2.DescribeSecurityGroupsOutput, error) {
-	sc, err := s.scope(ctx)
+func (s *Service) DescribeSecurityGroups(ctx context.Context, in *ec2.DescribeSecurityGroupsInput) (
+	*ec2.DescribeSecurityGroupsOutput, error) {
+	sc, err := s.requestScope(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +210,8 @@ func (s *Service) groupNamed(in scope, vpcID, name string) (record.SecurityGroup
 			return record.SecurityGroup{}, err
 		}
 		if vpc == nil {
-			return record.SecurityGroup{}, wire.Errorf("VPCIdNotSpecified", "No default VPC for this user. GroupName is only supported for EC2-Classic and default VPC.")
+			return record.SecurityGroup{}, wire.Errorf("VPCIdNotSpecified",
+				"No default VPC for this user. GroupName is only supported for EC2-Classic and default VPC.")
 		}
 		vpcID = vpc.ID
 	}
@@ -207,7 +220,8 @@ func (s *Service) groupNamed(in scope, vpcID, name string) (record.SecurityGroup
 		return record.SecurityGroup{}, err
 	}
 	if len(found) == 0 {
-		return record.SecurityGroup{}, wire.Errorf("InvalidGroup.NotFound", "The security group '%s' does not exist in VPC '%s'", name, vpcID)
+		return record.SecurityGroup{}, wire.Errorf("InvalidGroup.NotFound",
+			"The security group '%s' does not exist in VPC '%s'", name, vpcID)
 	}
 	return found[0], nil
 }
@@ -225,20 +239,22 @@ func (s *Service) groupAsked(in scope, id, name *string) (string, error) {
 }
 
 // DeleteSecurityGroup deletes a group that no interface, endpoint or rule of another group uses.
-func (s *Service) DeleteSecurityGroup(ctx context.Context, in *ec2.DeleteSecurityGroupInput) (*ec2.DeleteSecurityGroupOutput, error) {
+func (s *Service) DeleteSecurityGroup(ctx context.Context, in *ec2.DeleteSecurityGroupInput) (
+	*ec2.DeleteSecurityGroupOutput, error) {
 	var id string
-	err := s.write(ctx, in.DryRun, func(c *change) (err error) {
+	err := s.applyChange(ctx, in.DryRun, func(c *change) (err error) {
 		if id, err = s.groupAsked(c.scope, in.GroupId, in.GroupName); err != nil {
 			return err
 		}
-		group, err := s.groups.remove(c, id)
+		group, err := s.groups.deleteRecord(c, id)
 		if err != nil {
 			return err
 		}
 		if group.Name == "default" {
-			return wire.Errorf("CannotDelete", `the specified group: "%s" name: "default" cannot be deleted by a user`, group.ID)
+			return wire.Errorf("CannotDelete", `the specified group: "%s" name: "default" cannot be deleted by a user`,
+				group.ID)
 		}
-		if err := c.hold(group.VPCID); err != nil {
+		if err := c.requireUnchanged(group.VPCID); err != nil {
 			return err
 		}
 		if used, err := s.groupUsed(c.scope, group.ID); err != nil {
@@ -256,24 +272,28 @@ func (s *Service) DeleteSecurityGroup(ctx context.Context, in *ec2.DeleteSecurit
 }
 
 func (s *Service) groupUsed(in scope, id string) (bool, error) {
-	if used, err := s.interfaces.any(in, func(r record.NetworkInterface) bool { return slices.Contains(r.SecurityGroupIDs, id) }); used || err != nil {
+	if used, err := s.interfaces.hasMatch(in,
+		func(r record.NetworkInterface) bool { return slices.Contains(r.SecurityGroupIDs, id) }); used || err != nil {
 		return used, err
 	}
-	if used, err := s.endpoints.any(in, func(r record.VPCEndpoint) bool { return slices.Contains(r.SecurityGroupIDs, id) }); used || err != nil {
+	if used, err := s.endpoints.hasMatch(in,
+		func(r record.VPCEndpoint) bool { return slices.Contains(r.SecurityGroupIDs, id) }); used || err != nil {
 		return used, err
 	}
-	return s.groups.any(in, func(g record.SecurityGroup) bool {
-		return g.ID != id && slices.ContainsFunc(g.Rules, func(r record.SecurityGroupRule) bool { return r.GroupID == id })
+	return s.groups.hasMatch(in, func(g record.SecurityGroup) bool {
+		return g.ID != id && slices.ContainsFunc(g.Rules,
+			func(r record.SecurityGroupRule) bool { return r.GroupID == id })
 	})
 }
 
 // GetSecurityGroupsForVpc lists the security groups that interfaces of a VPC can have: its own.
-func (s *Service) GetSecurityGroupsForVpc(ctx context.Context, in *ec2.GetSecurityGroupsForVpcInput) (*ec2.GetSecurityGroupsForVpcOutput, error) {
-	sc, err := s.scope(ctx)
+func (s *Service) GetSecurityGroupsForVpc(ctx context.Context, in *ec2.GetSecurityGroupsForVpcInput) (
+	*ec2.GetSecurityGroupsForVpcOutput, error) {
+	sc, err := s.requestScope(ctx)
 	if err != nil {
 		return nil, err
 	}
-	vpc, err := s.vpcs.value(sc, in.VpcId)
+	vpc, err := s.vpcs.getRecord(sc, in.VpcId)
 	if err != nil {
 		return nil, err
 	}
@@ -285,16 +305,18 @@ func (s *Service) GetSecurityGroupsForVpc(ctx context.Context, in *ec2.GetSecuri
 	items := make([]item[v], len(groups))
 	for i, g := range groups {
 		items[i] = item[v]{g.ID, v{
-			Description: aws.String(g.Description), GroupId: aws.String(g.ID), GroupName: aws.String(g.Name), OwnerId: aws.String(g.Account),
-			PrimaryVpcId: aws.String(g.VPCID), Tags: s.tagSet(sc, g.ID),
+			Description: aws.String(g.Description), GroupId: aws.String(g.ID), GroupName: aws.String(g.Name),
+			OwnerId:      aws.String(g.Account),
+			PrimaryVpcId: aws.String(g.VPCID), Tags: s.listTagSet(sc, g.ID),
 		}}
 	}
-	found, next, err := answer(ctx, query{DryRun: in.DryRun, Filters: in.Filters, Max: in.MaxResults, Token: in.NextToken}, "", items, filters[v]{
-		"group-id":       text(func(x v) *string { return x.GroupId }),
-		"description":    text(func(x v) *string { return x.Description }),
-		"group-name":     text(func(x v) *string { return x.GroupName }),
-		"owner-id":       text(func(x v) *string { return x.OwnerId }),
-		"primary-vpc-id": text(func(x v) *string { return x.PrimaryVpcId }),
+	found, next, err := describeItems(ctx, query{DryRun: in.DryRun, Filters: in.Filters, Max: in.MaxResults,
+		Token: in.NextToken}, "", items, filters[v]{
+		"group-id":       stringFilter(func(x v) *string { return x.GroupId }),
+		"description":    stringFilter(func(x v) *string { return x.Description }),
+		"group-name":     stringFilter(func(x v) *string { return x.GroupName }),
+		"owner-id":       stringFilter(func(x v) *string { return x.OwnerId }),
+		"primary-vpc-id": stringFilter(func(x v) *string { return x.PrimaryVpcId }),
 	}, func(x v) []types.Tag { return x.Tags })
 	return &ec2.GetSecurityGroupsForVpcOutput{SecurityGroupForVpcs: found, NextToken: next}, err
 }

@@ -20,17 +20,18 @@ const rulePrefix = "sgr-"
 
 // ruleNames are the names of rules, which are resources of their own but live in the rows of their groups.
 var ruleNames = naming{
-	resource: types.ResourceTypeSecurityGroupRule, prefix: rulePrefix, noun: "security group rule ID", param: "securityGroupRuleId",
+	resource: types.ResourceTypeSecurityGroupRule, prefix: rulePrefix, noun: "security group rule ID",
+	param:    "securityGroupRuleId",
 	notFound: "InvalidSecurityGroupRuleId.NotFound", malformed: "InvalidSecurityGroupRuleId.Malformed",
 }
 
 // ruleKind is the kind of security group rules.
 type ruleKind struct{ s *Service }
 
-func (k ruleKind) names() naming { return ruleNames }
+func (k ruleKind) idFormat() naming { return ruleNames }
 
-func (k ruleKind) group(in scope, id string) (record.SecurityGroup, error) {
-	if err := ruleNames.valid(id); err != nil {
+func (k ruleKind) findGroup(in scope, id string) (record.SecurityGroup, error) {
+	if err := ruleNames.validate(id); err != nil {
 		return record.SecurityGroup{}, err
 	}
 	found, err := k.s.groups.list(in, func(g record.SecurityGroup) bool {
@@ -45,31 +46,31 @@ func (k ruleKind) group(in scope, id string) (record.SecurityGroup, error) {
 	return found[0], nil
 }
 
-func (k ruleKind) exists(in scope, id string) error {
-	_, err := k.group(in, id)
+func (k ruleKind) checkExists(in scope, id string) error {
+	_, err := k.findGroup(in, id)
 	return err
 }
 
 // present writes the group, so that who removes the rule sees the tags that it gets.
 func (k ruleKind) present(c *change, id string) error {
-	group, err := k.group(c.scope, id)
+	group, err := k.findGroup(c.scope, id)
 	if err != nil {
 		return err
 	}
-	return k.s.groups.claim(c, group.ID)
+	return k.s.groups.claimRecord(c, group.ID)
 }
 
 // untagRules removes the tags of rules that go.
 func (c *change) untagRules(rules ...record.SecurityGroupRule) {
 	for _, r := range rules {
-		if c.s.tagsOf(c.scope, r.ID) != nil {
-			c.untag(r.ID)
+		if c.s.listTags(c.scope, r.ID) != nil {
+			c.removeTags(r.ID)
 		}
 	}
 }
 
-func (k ruleKind) vpcOf(in scope, id string) string {
-	group, err := k.group(in, id)
+func (k ruleKind) resolveVPC(in scope, id string) string {
+	group, err := k.findGroup(in, id)
 	if err != nil {
 		return ""
 	}
@@ -93,7 +94,7 @@ func permissions(g record.SecurityGroup, egress bool) []types.IpPermission {
 				IpProtocol: aws.String(r.Protocol), IpRanges: []types.IpRange{}, Ipv6Ranges: []types.Ipv6Range{},
 				PrefixListIds: []types.PrefixListId{}, UserIdGroupPairs: []types.UserIdGroupPair{},
 			}
-			if ported(r.Protocol) {
+			if hasPorts(r.Protocol) {
 				p.FromPort, p.ToPort = aws.Int32(r.FromPort), aws.Int32(r.ToPort)
 			}
 			list = append(list, p)
@@ -103,11 +104,14 @@ func permissions(g record.SecurityGroup, egress bool) []types.IpPermission {
 		case r.CIDRIPv4 != "":
 			p.IpRanges = append(p.IpRanges, types.IpRange{CidrIp: aws.String(r.CIDRIPv4), Description: description})
 		case r.CIDRIPv6 != "":
-			p.Ipv6Ranges = append(p.Ipv6Ranges, types.Ipv6Range{CidrIpv6: aws.String(r.CIDRIPv6), Description: description})
+			p.Ipv6Ranges = append(p.Ipv6Ranges, types.Ipv6Range{CidrIpv6: aws.String(r.CIDRIPv6),
+				Description: description})
 		case r.PrefixListID != "":
-			p.PrefixListIds = append(p.PrefixListIds, types.PrefixListId{PrefixListId: aws.String(r.PrefixListID), Description: description})
+			p.PrefixListIds = append(p.PrefixListIds, types.PrefixListId{PrefixListId: aws.String(r.PrefixListID),
+				Description: description})
 		default:
-			p.UserIdGroupPairs = append(p.UserIdGroupPairs, types.UserIdGroupPair{GroupId: aws.String(r.GroupID), UserId: aws.String(g.Account), Description: description})
+			p.UserIdGroupPairs = append(p.UserIdGroupPairs, types.UserIdGroupPair{GroupId: aws.String(r.GroupID),
+				UserId: aws.String(g.Account), Description: description})
 		}
 	}
 	return list
@@ -121,8 +125,8 @@ func optional(s string) *string {
 	return &s
 }
 
-// ported reports whether rules of a protocol have ports, or ICMP types and codes.
-func ported(protocol string) bool {
+// hasPorts reports whether rules of a protocol have ports, or ICMP types and codes.
+func hasPorts(protocol string) bool {
 	return slices.Contains([]string{"tcp", "udp", "icmp", "icmpv6"}, protocol)
 }
 
@@ -139,11 +143,12 @@ func (s *Service) viewRule(in scope, g record.SecurityGroup, r record.SecurityGr
 		PrefixListId:         optional(r.PrefixListID),
 		SecurityGroupRuleArn: aws.String(in.arn(ruleNames.resource, r.ID)),
 		SecurityGroupRuleId:  aws.String(r.ID),
-		Tags:                 s.tagSet(in, r.ID),
+		Tags:                 s.listTagSet(in, r.ID),
 		ToPort:               aws.Int32(r.ToPort),
 	}
 	if r.GroupID != "" {
-		v.ReferencedGroupInfo = &types.ReferencedSecurityGroup{GroupId: aws.String(r.GroupID), UserId: aws.String(g.Account)}
+		v.ReferencedGroupInfo = &types.ReferencedSecurityGroup{GroupId: aws.String(r.GroupID),
+			UserId: aws.String(g.Account)}
 	}
 	return v
 }
@@ -161,9 +166,9 @@ func wantedRule(protocol string, from, to *int32) (record.SecurityGroupRule, err
 	switch {
 	case r.Protocol == "":
 		return r, missing("ipProtocol")
-	case !ported(r.Protocol) && (err != nil || n < -1 || n > 255):
+	case !hasPorts(r.Protocol) && (err != nil || n < -1 || n > 255):
 		return r, invalid("Invalid value '%s' for IP protocol. Unknown protocol.", protocol)
-	case !ported(r.Protocol):
+	case !hasPorts(r.Protocol):
 		return r, nil
 	case from == nil || to == nil:
 		if strings.HasPrefix(r.Protocol, "icmp") {
@@ -195,10 +200,13 @@ type peer struct {
 }
 
 // withPeer completes a rule of a group with its peer. A referenced group must exist, and stays as long as the rule.
-func (c *change) withPeer(g record.SecurityGroup, r record.SecurityGroupRule, p peer) (record.SecurityGroupRule, error) {
+func (c *change) withPeer(g record.SecurityGroup, r record.SecurityGroupRule, p peer) (record.SecurityGroupRule,
+	error) {
 	r.Description = aws.ToString(p.description)
 	if r.Description != "" && !groupText.MatchString(r.Description) {
-		return r, invalid("Invalid rule description. Valid descriptions are strings less than 256 characters from the following set: a-zA-Z0-9. _-:/()#,@[]+=&;{}!$*")
+		return r,
+			invalid("Invalid rule description. Valid descriptions are strings less than 256 characters from the " +
+				"following set: a-zA-Z0-9. _-:/()#,@[]+=&;{}!$*")
 	}
 	switch {
 	case p.cidrIPv4 != nil:
@@ -228,7 +236,7 @@ func (c *change) withPeer(g record.SecurityGroup, r record.SecurityGroupRule, p 
 			if err := c.s.groups.require(c, other.ID); err != nil {
 				return r, err
 			}
-			c.touch(g.VPCID)
+			c.touchVPC(g.VPCID)
 		}
 	}
 	return r, nil
@@ -241,15 +249,17 @@ func (c *change) peerGroup(g record.SecurityGroup, p peer) (record.SecurityGroup
 	if p.group == nil {
 		return c.s.groupNamed(c.scope, g.VPCID, *p.groupName)
 	}
-	other, err := c.s.groups.value(c.scope, p.group)
+	other, err := c.s.groups.getRecord(c.scope, p.group)
 	if err == nil && other.VPCID != g.VPCID {
-		err = wire.Errorf("InvalidGroup.NotFound", "You have specified two resources that belong to different networks.")
+		err = wire.Errorf("InvalidGroup.NotFound",
+			"You have specified two resources that belong to different networks.")
 	}
 	return other, err
 }
 
 // eachWanted calls each with every rule that permissions stand for.
-func (c *change) eachWanted(g record.SecurityGroup, egress bool, permissions []types.IpPermission, each func(record.SecurityGroupRule) error) error {
+func (c *change) eachWanted(g record.SecurityGroup, egress bool, permissions []types.IpPermission,
+	each func(record.SecurityGroupRule) error) error {
 	for _, p := range permissions {
 		shape, err := wantedRule(aws.ToString(p.IpProtocol), p.FromPort, p.ToPort)
 		if err != nil {
@@ -270,7 +280,8 @@ func (c *change) eachWanted(g record.SecurityGroup, egress bool, permissions []t
 			peers = append(peers, peer{group: r.GroupId, groupName: r.GroupName, description: r.Description})
 		}
 		if len(peers) == 0 {
-			return wire.Errorf("MissingParameter", "The request must contain a CIDR block, a prefix list or a security group for each rule.")
+			return wire.Errorf("MissingParameter",
+				"The request must contain a CIDR block, a prefix list or a security group for each rule.")
 		}
 		for _, p := range peers {
 			rule, err := c.withPeer(g, shape, p)
@@ -285,8 +296,8 @@ func (c *change) eachWanted(g record.SecurityGroup, egress bool, permissions []t
 	return nil
 }
 
-// same reports whether two rules allow the same.
-func same(a, b record.SecurityGroupRule) bool {
+// equalRules reports whether two rules allow the same.
+func equalRules(a, b record.SecurityGroupRule) bool {
 	a.ID, a.Description, b.ID, b.Description = "", "", "", ""
 	return a == b
 }
@@ -298,9 +309,11 @@ func sentence(r record.SecurityGroupRule) string {
 	case "-1":
 		parts = append(parts, "ALL")
 	case "tcp", "udp":
-		parts = append(parts, strings.ToUpper(r.Protocol), fmt.Sprintf("from port: %d", r.FromPort), fmt.Sprintf("to port: %d", r.ToPort))
+		parts = append(parts, strings.ToUpper(r.Protocol), fmt.Sprintf("from port: %d", r.FromPort),
+			fmt.Sprintf("to port: %d", r.ToPort))
 	case "icmp", "icmpv6":
-		parts = append(parts, strings.ToUpper(r.Protocol), fmt.Sprintf("type: %d", r.FromPort), fmt.Sprintf("code: %d", r.ToPort))
+		parts = append(parts, strings.ToUpper(r.Protocol), fmt.Sprintf("type: %d", r.FromPort),
+			fmt.Sprintf("code: %d", r.ToPort))
 	default:
 		parts = append(parts, "protocol: "+r.Protocol)
 	}
@@ -320,12 +333,14 @@ type ruleRequest struct {
 	from, to               *int32
 }
 
-func (q ruleRequest) wanted() ([]types.IpPermission, error) {
+func (q ruleRequest) requestedPermissions() ([]types.IpPermission, error) {
 	if q.cidr == nil && q.protocol == nil && q.source == nil {
 		return q.permissions, nil
 	}
 	if len(q.permissions) > 0 {
-		return nil, wire.Errorf("InvalidParameterCombination", "The parameter ipPermissions may not be used in combination with ipProtocol, fromPort, toPort, cidrIp and sourceSecurityGroupName")
+		return nil, wire.Errorf("InvalidParameterCombination",
+			"The parameter ipPermissions may not be used in combination with ipProtocol, fromPort, toPort, cidrIp "+
+				"and sourceSecurityGroupName")
 	}
 	p := types.IpPermission{IpProtocol: q.protocol, FromPort: q.from, ToPort: q.to}
 	if p.IpProtocol == nil && q.source != nil {
@@ -344,26 +359,27 @@ func (q ruleRequest) wanted() ([]types.IpPermission, error) {
 func (s *Service) authorize(ctx context.Context, q ruleRequest) ([]types.SecurityGroupRule, error) {
 	var id string
 	var added []record.SecurityGroupRule
-	err := s.write(ctx, q.dryRun, func(c *change) (err error) {
+	err := s.applyChange(ctx, q.dryRun, func(c *change) (err error) {
 		added = nil
 		if id, err = s.groupAsked(c.scope, q.group, q.name); err != nil {
 			return err
 		}
-		wanted, err := q.wanted()
+		wanted, err := q.requestedPermissions()
 		if err != nil {
 			return err
 		}
 		if len(wanted) == 0 {
 			return missing("ipPermissions")
 		}
-		return s.groups.edit(c, id, func(g *record.SecurityGroup) error {
+		return s.groups.updateRecord(c, id, func(g *record.SecurityGroup) error {
 			err := c.eachWanted(*g, q.egress, wanted, func(r record.SecurityGroupRule) error {
-				if slices.ContainsFunc(g.Rules, func(old record.SecurityGroupRule) bool { return same(old, r) }) {
-					return wire.Errorf("InvalidPermission.Duplicate", `the specified rule "%s" already exists`, sentence(r))
+				if slices.ContainsFunc(g.Rules, func(old record.SecurityGroupRule) bool { return equalRules(old, r) }) {
+					return wire.Errorf("InvalidPermission.Duplicate", `the specified rule "%s" already exists`,
+						sentence(r))
 				}
 				r.ID = newID(rulePrefix)
 				g.Rules, added = append(g.Rules, r), append(added, r)
-				return c.tag(ruleNames.resource, r.ID, q.tags)
+				return c.addTags(ruleNames.resource, r.ID, q.tags)
 			})
 			if err != nil {
 				return err
@@ -387,40 +403,44 @@ func withinRuleLimit(g record.SecurityGroup) error {
 		}
 	}
 	if max(count[0], count[1]) > maxRulesPerGroup {
-		return wire.Errorf("RulesPerSecurityGroupLimitExceeded", "The maximum number of rules per security group has been reached.")
+		return wire.Errorf("RulesPerSecurityGroupLimitExceeded",
+			"The maximum number of rules per security group has been reached.")
 	}
 	return nil
 }
 
-func (s *Service) viewRules(ctx context.Context, groupID string, rules []record.SecurityGroupRule) ([]types.SecurityGroupRule, error) {
+func (s *Service) viewRules(ctx context.Context, groupID string, rules []record.SecurityGroupRule) (
+	[]types.SecurityGroupRule, error) {
 	in, err := scopeOf(ctx)
 	if err != nil {
 		return nil, err
 	}
 	views := []types.SecurityGroupRule{}
 	for _, r := range rules {
-		views = append(views, s.viewRule(in, record.SecurityGroup{EC2Resource: record.EC2Resource{Account: in.account, ID: groupID}}, r))
+		views = append(views, s.viewRule(in, record.SecurityGroup{EC2Resource: record.EC2Resource{Account: in.account,
+			ID: groupID}}, r))
 	}
 	return views, nil
 }
 
-// revoke removes rules from a group: all that it names, or none.
-func (s *Service) revoke(ctx context.Context, q ruleRequest) ([]types.RevokedSecurityGroupRule, error) {
+// revokeRules removes rules from a group: all that it names, or none.
+func (s *Service) revokeRules(ctx context.Context, q ruleRequest) ([]types.RevokedSecurityGroupRule, error) {
 	var id string
 	var gone []record.SecurityGroupRule
-	err := s.write(ctx, q.dryRun, func(c *change) (err error) {
+	err := s.applyChange(ctx, q.dryRun, func(c *change) (err error) {
 		gone = nil
 		if id, err = s.groupAsked(c.scope, q.group, q.name); err != nil {
 			return err
 		}
-		wanted, err := q.wanted()
+		wanted, err := q.requestedPermissions()
 		if err != nil {
 			return err
 		}
 		if len(wanted)+len(q.ids) == 0 {
-			return wire.Errorf("MissingParameter", "Either 'ipPermissions' or 'securityGroupRuleIds' should be provided.")
+			return wire.Errorf("MissingParameter",
+				"Either 'ipPermissions' or 'securityGroupRuleIds' should be provided.")
 		}
-		return s.groups.edit(c, id, func(g *record.SecurityGroup) error {
+		return s.groups.updateRecord(c, id, func(g *record.SecurityGroup) error {
 			remove := func(fits func(record.SecurityGroupRule) bool, otherwise error) error {
 				i := slices.IndexFunc(g.Rules, fits)
 				if i < 0 {
@@ -432,7 +452,7 @@ func (s *Service) revoke(ctx context.Context, q ruleRequest) ([]types.RevokedSec
 				return nil
 			}
 			for _, ruleID := range q.ids {
-				if err := ruleNames.valid(ruleID); err != nil {
+				if err := ruleNames.validate(ruleID); err != nil {
 					return err
 				}
 				fits := func(r record.SecurityGroupRule) bool { return r.ID == ruleID && r.Egress == q.egress }
@@ -441,8 +461,9 @@ func (s *Service) revoke(ctx context.Context, q ruleRequest) ([]types.RevokedSec
 				}
 			}
 			return c.eachWanted(*g, q.egress, wanted, func(r record.SecurityGroupRule) error {
-				fits := func(old record.SecurityGroupRule) bool { return same(old, r) }
-				return remove(fits, wire.Errorf("InvalidPermission.NotFound", "The specified rule does not exist in this security group."))
+				fits := func(old record.SecurityGroupRule) bool { return equalRules(old, r) }
+				return remove(fits, wire.Errorf("InvalidPermission.NotFound",
+					"The specified rule does not exist in this security group."))
 			})
 		})
 	})
@@ -453,8 +474,10 @@ func (s *Service) revoke(ctx context.Context, q ruleRequest) ([]types.RevokedSec
 	for _, r := range gone {
 		views = append(views, types.RevokedSecurityGroupRule{
 			CidrIpv4: optional(r.CIDRIPv4), CidrIpv6: optional(r.CIDRIPv6), Description: optional(r.Description),
-			FromPort: aws.Int32(r.FromPort), GroupId: aws.String(id), IpProtocol: aws.String(r.Protocol), IsEgress: aws.Bool(r.Egress),
-			PrefixListId: optional(r.PrefixListID), ReferencedGroupId: optional(r.GroupID), SecurityGroupRuleId: aws.String(r.ID), ToPort: aws.Int32(r.ToPort),
+			FromPort: aws.Int32(r.FromPort), GroupId: aws.String(id), IpProtocol: aws.String(r.Protocol),
+			IsEgress:     aws.Bool(r.Egress),
+			PrefixListId: optional(r.PrefixListID), ReferencedGroupId: optional(r.GroupID),
+			SecurityGroupRuleId: aws.String(r.ID), ToPort: aws.Int32(r.ToPort),
 		})
 	}
 	return views, nil
@@ -463,28 +486,35 @@ func (s *Service) revoke(ctx context.Context, q ruleRequest) ([]types.RevokedSec
 // securityGroupRuleHandlers are the operations of this file, each with what its caller needs permission for.
 func (s *Service) securityGroupRuleHandlers() []wire.Handler {
 	return []wire.Handler{
-		wire.Handle(s.AuthorizeSecurityGroupIngress, creating[ec2.AuthorizeSecurityGroupIngressInput](s, types.ResourceTypeSecurityGroupRule)),
-		wire.Handle(s.AuthorizeSecurityGroupEgress, creating[ec2.AuthorizeSecurityGroupEgressInput](s, types.ResourceTypeSecurityGroupRule)),
+		wire.Handle(s.AuthorizeSecurityGroupIngress, creating[ec2.AuthorizeSecurityGroupIngressInput](s,
+			types.ResourceTypeSecurityGroupRule)),
+		wire.Handle(s.AuthorizeSecurityGroupEgress, creating[ec2.AuthorizeSecurityGroupEgressInput](s,
+			types.ResourceTypeSecurityGroupRule)),
 		wire.Handle(s.RevokeSecurityGroupIngress, touching[ec2.RevokeSecurityGroupIngressInput](s)),
 		wire.Handle(s.RevokeSecurityGroupEgress, touching[ec2.RevokeSecurityGroupEgressInput](s)),
 		wire.Handle(s.DescribeSecurityGroupRules, onRegion),
 		wire.Handle(s.ModifySecurityGroupRules, touching[ec2.ModifySecurityGroupRulesInput](s)),
-		wire.Handle(s.UpdateSecurityGroupRuleDescriptionsIngress, touching[ec2.UpdateSecurityGroupRuleDescriptionsIngressInput](s)),
-		wire.Handle(s.UpdateSecurityGroupRuleDescriptionsEgress, touching[ec2.UpdateSecurityGroupRuleDescriptionsEgressInput](s)),
+		wire.Handle(s.UpdateSecurityGroupRuleDescriptionsIngress,
+			touching[ec2.UpdateSecurityGroupRuleDescriptionsIngressInput](s)),
+		wire.Handle(s.UpdateSecurityGroupRuleDescriptionsEgress,
+			touching[ec2.UpdateSecurityGroupRuleDescriptionsEgressInput](s)),
 	}
 }
 
 // AuthorizeSecurityGroupIngress adds rules for traffic that comes in.
-func (s *Service) AuthorizeSecurityGroupIngress(ctx context.Context, in *ec2.AuthorizeSecurityGroupIngressInput) (*ec2.AuthorizeSecurityGroupIngressOutput, error) {
+func (s *Service) AuthorizeSecurityGroupIngress(ctx context.Context, in *ec2.AuthorizeSecurityGroupIngressInput) (
+	*ec2.AuthorizeSecurityGroupIngressOutput, error) {
 	added, err := s.authorize(ctx, ruleRequest{
-		dryRun: in.DryRun, group: in.GroupId, name: in.GroupName, permissions: in.IpPermissions, tags: in.TagSpecifications,
+		dryRun: in.DryRun, group: in.GroupId, name: in.GroupName, permissions: in.IpPermissions,
+		tags: in.TagSpecifications,
 		cidr: in.CidrIp, protocol: in.IpProtocol, source: in.SourceSecurityGroupName, from: in.FromPort, to: in.ToPort,
 	})
 	return &ec2.AuthorizeSecurityGroupIngressOutput{Return: aws.Bool(true), SecurityGroupRules: added}, err
 }
 
 // AuthorizeSecurityGroupEgress adds rules for traffic that goes out.
-func (s *Service) AuthorizeSecurityGroupEgress(ctx context.Context, in *ec2.AuthorizeSecurityGroupEgressInput) (*ec2.AuthorizeSecurityGroupEgressOutput, error) {
+func (s *Service) AuthorizeSecurityGroupEgress(ctx context.Context, in *ec2.AuthorizeSecurityGroupEgressInput) (
+	*ec2.AuthorizeSecurityGroupEgressOutput, error) {
 	added, err := s.authorize(ctx, ruleRequest{
 		dryRun: in.DryRun, group: in.GroupId, egress: true, permissions: in.IpPermissions, tags: in.TagSpecifications,
 		cidr: in.CidrIp, protocol: in.IpProtocol, source: in.SourceSecurityGroupName, from: in.FromPort, to: in.ToPort,
@@ -493,17 +523,20 @@ func (s *Service) AuthorizeSecurityGroupEgress(ctx context.Context, in *ec2.Auth
 }
 
 // RevokeSecurityGroupIngress removes rules for traffic that comes in.
-func (s *Service) RevokeSecurityGroupIngress(ctx context.Context, in *ec2.RevokeSecurityGroupIngressInput) (*ec2.RevokeSecurityGroupIngressOutput, error) {
-	gone, err := s.revoke(ctx, ruleRequest{
-		dryRun: in.DryRun, group: in.GroupId, name: in.GroupName, permissions: in.IpPermissions, ids: in.SecurityGroupRuleIds,
+func (s *Service) RevokeSecurityGroupIngress(ctx context.Context, in *ec2.RevokeSecurityGroupIngressInput) (
+	*ec2.RevokeSecurityGroupIngressOutput, error) {
+	gone, err := s.revokeRules(ctx, ruleRequest{
+		dryRun: in.DryRun, group: in.GroupId, name: in.GroupName, permissions: in.IpPermissions,
+		ids:  in.SecurityGroupRuleIds,
 		cidr: in.CidrIp, protocol: in.IpProtocol, source: in.SourceSecurityGroupName, from: in.FromPort, to: in.ToPort,
 	})
 	return &ec2.RevokeSecurityGroupIngressOutput{Return: aws.Bool(true), RevokedSecurityGroupRules: gone}, err
 }
 
 // RevokeSecurityGroupEgress removes rules for traffic that goes out.
-func (s *Service) RevokeSecurityGroupEgress(ctx context.Context, in *ec2.RevokeSecurityGroupEgressInput) (*ec2.RevokeSecurityGroupEgressOutput, error) {
-	gone, err := s.revoke(ctx, ruleRequest{
+func (s *Service) RevokeSecurityGroupEgress(ctx context.Context, in *ec2.RevokeSecurityGroupEgressInput) (
+	*ec2.RevokeSecurityGroupEgressOutput, error) {
+	gone, err := s.revokeRules(ctx, ruleRequest{
 		dryRun: in.DryRun, group: in.GroupId, egress: true, permissions: in.IpPermissions, ids: in.SecurityGroupRuleIds,
 		cidr: in.CidrIp, protocol: in.IpProtocol, source: in.SourceSecurityGroupName, from: in.FromPort, to: in.ToPort,
 	})
@@ -511,8 +544,9 @@ func (s *Service) RevokeSecurityGroupEgress(ctx context.Context, in *ec2.RevokeS
 }
 
 // DescribeSecurityGroupRules lists rules.
-func (s *Service) DescribeSecurityGroupRules(ctx context.Context, in *ec2.DescribeSecurityGroupRulesInput) (*ec2.DescribeSecurityGroupRulesOutput, error) {
-	sc, err := s.scope(ctx)
+func (s *Service) DescribeSecurityGroupRules(ctx context.Context, in *ec2.DescribeSecurityGroupRulesInput) (
+	*ec2.DescribeSecurityGroupRulesOutput, error) {
+	sc, err := s.requestScope(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -531,7 +565,7 @@ func (s *Service) DescribeSecurityGroupRules(ctx context.Context, in *ec2.Descri
 		}
 	}
 	for _, id := range unknown {
-		if err := ruleNames.valid(id); err != nil {
+		if err := ruleNames.validate(id); err != nil {
 			return nil, err
 		}
 	}
@@ -539,24 +573,27 @@ func (s *Service) DescribeSecurityGroupRules(ctx context.Context, in *ec2.Descri
 		return nil, ruleNames.missing(unknown...)
 	}
 	slices.SortFunc(all, func(a, b item[types.SecurityGroupRule]) int { return strings.Compare(a.id, b.id) })
-	found, next, err := answer(ctx, query{in.DryRun, in.SecurityGroupRuleIds, in.Filters, in.MaxResults, in.NextToken}, ruleNames.param+"s", all,
+	found, next, err := describeItems(ctx, query{in.DryRun, in.SecurityGroupRuleIds, in.Filters, in.MaxResults,
+		in.NextToken}, ruleNames.param+"s", all,
 		filters[types.SecurityGroupRule]{
-			"group-id":               text(func(r types.SecurityGroupRule) *string { return r.GroupId }),
-			"security-group-rule-id": text(func(r types.SecurityGroupRule) *string { return r.SecurityGroupRuleId }),
+			"group-id": stringFilter(func(r types.SecurityGroupRule) *string { return r.GroupId }),
+			"security-group-rule-id": stringFilter(
+				func(r types.SecurityGroupRule) *string { return r.SecurityGroupRuleId }),
 		}, func(r types.SecurityGroupRule) []types.Tag { return r.Tags })
 	return &ec2.DescribeSecurityGroupRulesOutput{SecurityGroupRules: found, NextToken: next}, err
 }
 
 // ModifySecurityGroupRules replaces rules by others of the same direction, under their ids.
-func (s *Service) ModifySecurityGroupRules(ctx context.Context, in *ec2.ModifySecurityGroupRulesInput) (*ec2.ModifySecurityGroupRulesOutput, error) {
-	err := s.write(ctx, in.DryRun, func(c *change) error {
+func (s *Service) ModifySecurityGroupRules(ctx context.Context, in *ec2.ModifySecurityGroupRulesInput) (
+	*ec2.ModifySecurityGroupRulesOutput, error) {
+	err := s.applyChange(ctx, in.DryRun, func(c *change) error {
 		if len(in.SecurityGroupRules) == 0 {
 			return missing("securityGroupRules")
 		}
-		return s.groups.edit(c, aws.ToString(in.GroupId), func(g *record.SecurityGroup) error {
+		return s.groups.updateRecord(c, aws.ToString(in.GroupId), func(g *record.SecurityGroup) error {
 			for _, update := range in.SecurityGroupRules {
 				id, want := aws.ToString(update.SecurityGroupRuleId), update.SecurityGroupRule
-				if err := ruleNames.valid(id); err != nil {
+				if err := ruleNames.validate(id); err != nil {
 					return err
 				}
 				i := slices.IndexFunc(g.Rules, func(r record.SecurityGroupRule) bool { return r.ID == id })
@@ -571,12 +608,17 @@ func (s *Service) ModifySecurityGroupRules(ctx context.Context, in *ec2.ModifySe
 					return err
 				}
 				rule.ID, rule.Egress = id, g.Rules[i].Egress
-				rule, err = c.withPeer(*g, rule, peer{cidrIPv4: want.CidrIpv4, cidrIPv6: want.CidrIpv6, prefixList: want.PrefixListId, group: want.ReferencedGroupId, description: want.Description})
+				rule, err = c.withPeer(*g, rule, peer{cidrIPv4: want.CidrIpv4, cidrIPv6: want.CidrIpv6,
+					prefixList: want.PrefixListId, group: want.ReferencedGroupId, description: want.Description})
 				if err != nil {
 					return err
 				}
-				if slices.ContainsFunc(g.Rules, func(r record.SecurityGroupRule) bool { return r.ID != id && same(r, rule) }) {
-					return wire.Errorf("InvalidPermission.Duplicate", `the specified rule "%s" already exists`, sentence(rule))
+				if slices.ContainsFunc(g.Rules, func(r record.SecurityGroupRule) bool {
+					return r.ID != id &&
+						equalRules(r, rule)
+				}) {
+					return wire.Errorf("InvalidPermission.Duplicate", `the specified rule "%s" already exists`,
+						sentence(rule))
 				}
 				g.Rules[i] = rule
 			}
@@ -587,8 +629,9 @@ func (s *Service) ModifySecurityGroupRules(ctx context.Context, in *ec2.ModifySe
 }
 
 // describeRules changes the descriptions of rules of one direction.
-func (s *Service) describeRules(ctx context.Context, q ruleRequest, descriptions []types.SecurityGroupRuleDescription) error {
-	return s.write(ctx, q.dryRun, func(c *change) error {
+func (s *Service) describeRules(ctx context.Context, q ruleRequest,
+	descriptions []types.SecurityGroupRuleDescription) error {
+	return s.applyChange(ctx, q.dryRun, func(c *change) error {
 		id, err := s.groupAsked(c.scope, q.group, q.name)
 		if err != nil {
 			return err
@@ -596,18 +639,20 @@ func (s *Service) describeRules(ctx context.Context, q ruleRequest, descriptions
 		if len(q.permissions)+len(descriptions) == 0 {
 			return missing("ipPermissions")
 		}
-		return s.groups.edit(c, id, func(g *record.SecurityGroup) error {
+		return s.groups.updateRecord(c, id, func(g *record.SecurityGroup) error {
 			for _, d := range descriptions {
-				i := slices.IndexFunc(g.Rules, func(r record.SecurityGroupRule) bool { return r.ID == aws.ToString(d.SecurityGroupRuleId) })
+				i := slices.IndexFunc(g.Rules,
+					func(r record.SecurityGroupRule) bool { return r.ID == aws.ToString(d.SecurityGroupRuleId) })
 				if i < 0 || g.Rules[i].Egress != q.egress {
 					return ruleNames.missing(aws.ToString(d.SecurityGroupRuleId))
 				}
 				g.Rules[i].Description = aws.ToString(d.Description)
 			}
 			return c.eachWanted(*g, q.egress, q.permissions, func(want record.SecurityGroupRule) error {
-				i := slices.IndexFunc(g.Rules, func(r record.SecurityGroupRule) bool { return same(r, want) })
+				i := slices.IndexFunc(g.Rules, func(r record.SecurityGroupRule) bool { return equalRules(r, want) })
 				if i < 0 {
-					return wire.Errorf("InvalidPermission.NotFound", "The specified rule does not exist in this security group.")
+					return wire.Errorf("InvalidPermission.NotFound",
+						"The specified rule does not exist in this security group.")
 				}
 				g.Rules[i].Description = want.Description
 				return nil
@@ -617,13 +662,19 @@ func (s *Service) describeRules(ctx context.Context, q ruleRequest, descriptions
 }
 
 // UpdateSecurityGroupRuleDescriptionsIngress changes the descriptions of rules for traffic that comes in.
-func (s *Service) UpdateSecurityGroupRuleDescriptionsIngress(ctx context.Context, in *ec2.UpdateSecurityGroupRuleDescriptionsIngressInput) (*ec2.UpdateSecurityGroupRuleDescriptionsIngressOutput, error) {
-	err := s.describeRules(ctx, ruleRequest{dryRun: in.DryRun, group: in.GroupId, name: in.GroupName, permissions: in.IpPermissions}, in.SecurityGroupRuleDescriptions)
+func (s *Service) UpdateSecurityGroupRuleDescriptionsIngress(ctx context.Context,
+	in *ec2.UpdateSecurityGroupRuleDescriptionsIngressInput) (*ec2.UpdateSecurityGroupRuleDescriptionsIngressOutput,
+	error) {
+	err := s.describeRules(ctx, ruleRequest{dryRun: in.DryRun, group: in.GroupId, name: in.GroupName,
+		permissions: in.IpPermissions}, in.SecurityGroupRuleDescriptions)
 	return &ec2.UpdateSecurityGroupRuleDescriptionsIngressOutput{Return: aws.Bool(err == nil)}, err
 }
 
 // UpdateSecurityGroupRuleDescriptionsEgress changes the descriptions of rules for traffic that goes out.
-func (s *Service) UpdateSecurityGroupRuleDescriptionsEgress(ctx context.Context, in *ec2.UpdateSecurityGroupRuleDescriptionsEgressInput) (*ec2.UpdateSecurityGroupRuleDescriptionsEgressOutput, error) {
-	err := s.describeRules(ctx, ruleRequest{dryRun: in.DryRun, group: in.GroupId, name: in.GroupName, egress: true, permissions: in.IpPermissions}, in.SecurityGroupRuleDescriptions)
+func (s *Service) UpdateSecurityGroupRuleDescriptionsEgress(ctx context.Context,
+	in *ec2.UpdateSecurityGroupRuleDescriptionsEgressInput) (*ec2.UpdateSecurityGroupRuleDescriptionsEgressOutput,
+	error) {
+	err := s.describeRules(ctx, ruleRequest{dryRun: in.DryRun, group: in.GroupId, name: in.GroupName, egress: true,
+		permissions: in.IpPermissions}, in.SecurityGroupRuleDescriptions)
 	return &ec2.UpdateSecurityGroupRuleDescriptionsEgressOutput{Return: aws.Bool(err == nil)}, err
 }

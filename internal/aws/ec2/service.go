@@ -63,8 +63,8 @@ type Service struct {
 // Options are what the service needs.
 type Options struct {
 	Store *store.Store
-	// PublicRange is where public addresses come from, all but its first 256; half of the range for benchmarks (RFC 2544), which nobody
-	// routes, when it is zero.
+	// PublicRange is where public addresses come from, all but its first 256; half of the range for benchmarks (RFC
+	// 2544), which nobody routes, when it is zero.
 	PublicRange netip.Prefix
 	// Now is the time; time.Now when nil.
 	Now func() time.Time
@@ -170,11 +170,12 @@ func (s *Service) Register(mux *wire.Mux) {
 	}
 }
 
-// kinds are all kinds of resources that exist on their own, for tags and targets.
-func (s *Service) kinds() []anyKind {
+// resourceKinds are all kinds of resources that exist on their own, for tags and targets.
+func (s *Service) resourceKinds() []anyKind {
 	return []anyKind{
 		s.vpcs, s.subnets, s.groups, s.routeTables, s.igws, s.eigws, s.nats, s.addresses, s.interfaces, s.acls,
-		s.dhcpOptions, s.endpoints, s.keyPairs, s.instances, s.volumes, s.placementGroups, s.templates, s.spotRequests, s.fleets, ruleKind{s},
+		s.dhcpOptions, s.endpoints, s.keyPairs, s.instances, s.volumes, s.placementGroups, s.templates, s.spotRequests,
+		s.fleets, ruleKind{s},
 	}
 }
 
@@ -186,26 +187,27 @@ type scope struct {
 	caller  wire.Caller
 }
 
-// scope is the scope of a request, in which the account's default resources exist.
-func (s *Service) scope(ctx context.Context) (scope, error) {
+// requestScope is the scope of a request, in which the account's default resources exist.
+func (s *Service) requestScope(ctx context.Context) (scope, error) {
 	in, err := scopeOf(ctx)
 	if err != nil {
 		return in, err
 	}
-	return in, s.settle(in)
+	return in, s.ensureDefaults(in)
 }
 
 func scopeOf(ctx context.Context) (scope, error) {
 	caller := wire.CallerFrom(ctx)
 	in := scope{Context: ctx, account: caller.Account, region: wire.RegionFrom(ctx), caller: caller}
 	if !region.Valid(in.region) {
-		return in, wire.Errorf("InvalidParameterValue", "Invalid region: '%s'. DescribeRegions lists the valid regions.", in.region)
+		return in, wire.Errorf("InvalidParameterValue",
+			"Invalid region: '%s'. DescribeRegions lists the valid regions.", in.region)
 	}
 	return in, nil
 }
 
-// prefix is the prefix of the keys of the account's resources in the region.
-func (in scope) prefix() string { return store.Prefix(in.account, in.region) }
+// keyPrefix is the prefix of the keys of the account's resources in the region.
+func (in scope) keyPrefix() string { return store.Prefix(in.account, in.region) }
 
 func (in scope) key(id string) string { return record.EC2Key(in.account, in.region, id) }
 

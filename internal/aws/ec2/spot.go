@@ -21,10 +21,10 @@ func spotPrice(usd float64) string { return strconv.FormatFloat(usd, 'f', 6, 64)
 
 // readSpot checks what a request wants of a spot instance.
 func readSpot(o *types.SpotMarketOptions, kind instancetype.Type) error {
-	if err := oneOf(o.SpotInstanceType, "spotInstanceType"); err != nil {
+	if err := validateEnum(o.SpotInstanceType, "spotInstanceType"); err != nil {
 		return err
 	}
-	if err := oneOf(o.InstanceInterruptionBehavior, "instanceInterruptionBehavior"); err != nil {
+	if err := validateEnum(o.InstanceInterruptionBehavior, "instanceInterruptionBehavior"); err != nil {
 		return err
 	}
 	switch {
@@ -32,8 +32,11 @@ func readSpot(o *types.SpotMarketOptions, kind instancetype.Type) error {
 		return unsupported("BlockDurationMinutes")
 	case o.SpotInstanceType == types.SpotInstanceTypePersistent:
 		return unsupported("SpotInstanceType=persistent")
-	case cmp.Or(o.InstanceInterruptionBehavior, types.InstanceInterruptionBehaviorTerminate) != types.InstanceInterruptionBehaviorTerminate:
-		return wire.Errorf("InvalidParameterCombination", "The instance interruption behavior '%s' requires a persistent Spot Instance request.", o.InstanceInterruptionBehavior)
+	case cmp.Or(o.InstanceInterruptionBehavior,
+		types.InstanceInterruptionBehaviorTerminate) != types.InstanceInterruptionBehaviorTerminate:
+		return wire.Errorf("InvalidParameterCombination",
+			"The instance interruption behavior '%s' requires a persistent Spot Instance request.",
+			o.InstanceInterruptionBehavior)
 	}
 	if max := aws.ToString(o.MaxPrice); max != "" {
 		usd, err := strconv.ParseFloat(max, 64)
@@ -41,7 +44,8 @@ func readSpot(o *types.SpotMarketOptions, kind instancetype.Type) error {
 			return invalidValue(max, "spotPrice", "Expecting a positive number.")
 		}
 		if usd < kind.SpotUSD() {
-			return wire.Errorf("SpotMaxPriceTooLow", "Your Spot request price of %s is lower than the minimum required Spot request fulfillment price of %s.", max, spotPrice(kind.SpotUSD()))
+			return wire.Errorf("SpotMaxPriceTooLow",
+				"Your Spot request price of %s is lower than the minimum required Spot request fulfillment price of %s.", max, spotPrice(kind.SpotUSD()))
 		}
 	}
 	return nil
@@ -51,13 +55,14 @@ func readSpot(o *types.SpotMarketOptions, kind instancetype.Type) error {
 func (c *change) newSpotRequest(r *record.Instance, l *launch) error {
 	request := record.SpotRequest{
 		EC2Resource: c.identity(newShortID(c.s.spotRequests.prefix), nil), InstanceID: r.ID,
-		MaxPrice: aws.ToString(l.spot.MaxPrice), Behavior: types.InstanceInterruptionBehaviorTerminate, ValidUntil: aws.ToTime(l.spot.ValidUntil),
+		MaxPrice: aws.ToString(l.spot.MaxPrice), Behavior: types.InstanceInterruptionBehaviorTerminate,
+		ValidUntil: aws.ToTime(l.spot.ValidUntil),
 	}
 	if request.MaxPrice == "" {
 		request.MaxPrice = spotPrice(l.kind.OnDemandUSD)
 	}
 	r.Lifecycle, r.SpotInstanceRequestID = types.InstanceLifecycleTypeSpot, request.ID
-	c.s.spotRequests.create(c, request)
+	c.s.spotRequests.createRecord(c, request)
 	return c.tagLaunched(types.ResourceTypeSpotInstancesRequest, request.ID, l, nil)
 }
 
@@ -69,7 +74,8 @@ func (s *Service) spotRequestKind() kind[record.SpotRequest, types.SpotInstanceR
 	none := func(v) []string { return nil }
 	return kind[record.SpotRequest, v]{
 		naming: naming{
-			resource: types.ResourceTypeSpotInstancesRequest, prefix: "sir-", noun: "spot instance request ID", param: "spotInstanceRequestId",
+			resource: types.ResourceTypeSpotInstancesRequest, prefix: "sir-", noun: "spot instance request ID",
+			param:    "spotInstanceRequestId",
 			notFound: "InvalidSpotInstanceRequestID.NotFound", malformed: "InvalidSpotInstanceRequestID.Malformed",
 		},
 		table:  record.SpotRequests(s.store),
@@ -77,55 +83,67 @@ func (s *Service) spotRequestKind() kind[record.SpotRequest, types.SpotInstanceR
 		tagged: func(x v) []types.Tag { return x.Tags },
 		filters: filters[v]{
 			"availability-zone-group": none,
-			"create-time":             at(func(x v) *time.Time { return x.CreateTime }),
+			"create-time":             timeFilter(func(x v) *time.Time { return x.CreateTime }),
 			"fault-code":              none, "fault-message": none,
-			"instance-id":          text(func(x v) *string { return x.InstanceId }),
-			"launch-group":         text(func(x v) *string { return x.LaunchGroup }),
-			"launch.image-id":      launched(text(func(l types.LaunchSpecification) *string { return l.ImageId })),
-			"launch.instance-type": launched(word(func(l types.LaunchSpecification) types.InstanceType { return l.InstanceType })),
-			"launch.key-name":      launched(text(func(l types.LaunchSpecification) *string { return l.KeyName })),
+			"instance-id":  stringFilter(func(x v) *string { return x.InstanceId }),
+			"launch-group": stringFilter(func(x v) *string { return x.LaunchGroup }),
+			"launch.image-id": launched(
+				stringFilter(func(l types.LaunchSpecification) *string { return l.ImageId })),
+			"launch.instance-type": launched(
+				enumFilter(func(l types.LaunchSpecification) types.InstanceType { return l.InstanceType })),
+			"launch.key-name": launched(
+				stringFilter(func(l types.LaunchSpecification) *string { return l.KeyName })),
 			"launch.group-id": launched(func(l types.LaunchSpecification) []string {
-				return each(l.SecurityGroups, func(g types.GroupIdentifier) *string { return g.GroupId })
+				return collectValues(l.SecurityGroups, func(g types.GroupIdentifier) *string { return g.GroupId })
 			}),
 			"launch.group-name": launched(func(l types.LaunchSpecification) []string {
-				return each(l.SecurityGroups, func(g types.GroupIdentifier) *string { return g.GroupName })
+				return collectValues(l.SecurityGroups, func(g types.GroupIdentifier) *string { return g.GroupName })
 			}),
-			"launch.monitoring-enabled":   launched(flag(func(l types.LaunchSpecification) *bool { return l.Monitoring.Enabled })),
-			"launched-availability-zone":  text(func(x v) *string { return x.LaunchedAvailabilityZone }),
-			"network-interface.subnet-id": launched(text(func(l types.LaunchSpecification) *string { return l.SubnetId })),
-			"product-description":         word(func(x v) types.RIProductDescription { return x.ProductDescription }),
-			"spot-instance-request-id":    text(func(x v) *string { return x.SpotInstanceRequestId }),
-			"spot-price":                  text(func(x v) *string { return x.SpotPrice }),
-			"state":                       word(func(x v) types.SpotInstanceState { return x.State }),
-			"status-code":                 text(func(x v) *string { return x.Status.Code }),
-			"status-message":              text(func(x v) *string { return x.Status.Message }),
-			"type":                        word(func(x v) types.SpotInstanceType { return x.Type }),
-			"valid-from":                  at(func(x v) *time.Time { return x.ValidFrom }),
-			"valid-until":                 at(func(x v) *time.Time { return x.ValidUntil }),
+			"launch.monitoring-enabled": launched(
+				boolFilter(func(l types.LaunchSpecification) *bool { return l.Monitoring.Enabled })),
+			"launched-availability-zone": stringFilter(func(x v) *string { return x.LaunchedAvailabilityZone }),
+			"network-interface.subnet-id": launched(
+				stringFilter(func(l types.LaunchSpecification) *string { return l.SubnetId })),
+			"product-description": enumFilter(
+				func(x v) types.RIProductDescription { return x.ProductDescription }),
+			"spot-instance-request-id": stringFilter(func(x v) *string { return x.SpotInstanceRequestId }),
+			"spot-price":               stringFilter(func(x v) *string { return x.SpotPrice }),
+			"state":                    enumFilter(func(x v) types.SpotInstanceState { return x.State }),
+			"status-code":              stringFilter(func(x v) *string { return x.Status.Code }),
+			"status-message":           stringFilter(func(x v) *string { return x.Status.Message }),
+			"type":                     enumFilter(func(x v) types.SpotInstanceType { return x.Type }),
+			"valid-from":               timeFilter(func(x v) *time.Time { return x.ValidFrom }),
+			"valid-until":              timeFilter(func(x v) *time.Time { return x.ValidUntil }),
 		},
 	}
 }
 
 // spotState is what became of a spot request.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-request-status.html
-func (s *Service) spotState(in scope, r record.SpotRequest, holder record.Instance) (types.SpotInstanceState, types.SpotInstanceStatus) {
+func (s *Service) spotState(in scope, r record.SpotRequest, holder record.Instance) (types.SpotInstanceState,
+	types.SpotInstanceStatus) {
 	status := func(code, message string, at time.Time) types.SpotInstanceStatus {
 		return types.SpotInstanceStatus{Code: aws.String(code), Message: aws.String(message), UpdateTime: aws.Time(at)}
 	}
 	ended := holder.Wanted == types.InstanceStateNameTerminated
 	switch {
 	case !r.Cancelled.IsZero() && !ended:
-		return types.SpotInstanceStateCancelled, status("request-canceled-and-instance-running", "Your Spot request is canceled, but your instance is still running.", r.Cancelled)
+		return types.SpotInstanceStateCancelled, status("request-canceled-and-instance-running",
+			"Your Spot request is canceled, but your instance is still running.", r.Cancelled)
 	case !r.Cancelled.IsZero():
-		return types.SpotInstanceStateCancelled, status("canceled-before-fulfillment", "Your Spot request is canceled.", r.Cancelled)
+		return types.SpotInstanceStateCancelled, status("canceled-before-fulfillment", "Your Spot request is canceled.",
+			r.Cancelled)
 	case ended && holder.StateReasonCode == spotTermination:
-		return types.SpotInstanceStateClosed, status("instance-terminated-no-capacity", "Your Spot instance was terminated because there is no Spot capacity available.", holder.WantedSince)
+		return types.SpotInstanceStateClosed, status("instance-terminated-no-capacity",
+			"Your Spot instance was terminated because there is no Spot capacity available.", holder.WantedSince)
 	case ended && holder.StateReasonCode == userInitiatedShutdown:
-		return types.SpotInstanceStateClosed, status("instance-terminated-by-user", "Spot Instance terminated due to user-initiated termination.", holder.WantedSince)
+		return types.SpotInstanceStateClosed, status("instance-terminated-by-user",
+			"Spot Instance terminated due to user-initiated termination.", holder.WantedSince)
 	case ended:
 		return types.SpotInstanceStateClosed, status("system-error", holder.StateReasonMessage, holder.WantedSince)
 	case !holder.SpotInterruption.IsZero():
-		return types.SpotInstanceStateActive, status("marked-for-termination", "Your Spot Instance is marked for termination.", holder.SpotInterruption)
+		return types.SpotInstanceStateActive, status("marked-for-termination",
+			"Your Spot Instance is marked for termination.", holder.SpotInterruption)
 	}
 	return types.SpotInstanceStateActive, status("fulfilled", "Your Spot request is fulfilled.", r.CreatedAt)
 }
@@ -134,16 +152,21 @@ func (s *Service) spotState(in scope, r record.SpotRequest, holder record.Instan
 const spotTermination = "Server.SpotInstanceTermination"
 
 func (s *Service) viewSpotRequest(in scope, r record.SpotRequest) types.SpotInstanceRequest {
-	holder := sound(s.instances.table.Get(in, in.key(r.InstanceID))).Value
+	holder := mustRead(s.instances.table.Get(in, in.key(r.InstanceID))).Value
 	state, status := s.spotState(in, r, holder)
-	z, _ := in.zone(holder.AvailabilityZone)
+	z, _ := in.findZone(holder.AvailabilityZone)
 	v := types.SpotInstanceRequest{
-		CreateTime: aws.Time(r.CreatedAt), InstanceId: aws.String(r.InstanceID), InstanceInterruptionBehavior: r.Behavior, LaunchGroup: optional(r.LaunchGroup),
-		LaunchedAvailabilityZone: aws.String(holder.AvailabilityZone), LaunchedAvailabilityZoneId: aws.String(z.ID), ProductDescription: types.RIProductDescriptionLinuxUnix,
-		SpotInstanceRequestId: aws.String(r.ID), SpotPrice: aws.String(r.MaxPrice), State: state, Status: &status, Tags: s.tagSet(in, r.ID), Type: types.SpotInstanceTypeOneTime,
+		CreateTime: aws.Time(r.CreatedAt), InstanceId: aws.String(r.InstanceID),
+		InstanceInterruptionBehavior: r.Behavior, LaunchGroup: optional(r.LaunchGroup),
+		LaunchedAvailabilityZone: aws.String(holder.AvailabilityZone), LaunchedAvailabilityZoneId: aws.String(z.ID),
+		ProductDescription:    types.RIProductDescriptionLinuxUnix,
+		SpotInstanceRequestId: aws.String(r.ID), SpotPrice: aws.String(r.MaxPrice), State: state, Status: &status,
+		Tags: s.listTagSet(in, r.ID), Type: types.SpotInstanceTypeOneTime,
 		LaunchSpecification: &types.LaunchSpecification{
-			EbsOptimized: aws.Bool(holder.EBSOptimized), ImageId: aws.String(holder.ImageID), InstanceType: holder.InstanceType, KeyName: optional(holder.KeyName),
-			Monitoring: &types.RunInstancesMonitoringEnabled{Enabled: aws.Bool(holder.DetailedMonitoring)}, Placement: &types.SpotPlacement{AvailabilityZone: aws.String(holder.AvailabilityZone)},
+			EbsOptimized: aws.Bool(holder.EBSOptimized), ImageId: aws.String(holder.ImageID),
+			InstanceType: holder.InstanceType, KeyName: optional(holder.KeyName),
+			Monitoring:     &types.RunInstancesMonitoringEnabled{Enabled: aws.Bool(holder.DetailedMonitoring)},
+			Placement:      &types.SpotPlacement{AvailabilityZone: aws.String(holder.AvailabilityZone)},
 			SecurityGroups: []types.GroupIdentifier{}, SubnetId: aws.String(holder.SubnetID),
 		},
 	}
@@ -151,9 +174,10 @@ func (s *Service) viewSpotRequest(in scope, r record.SpotRequest) types.SpotInst
 		v.ValidUntil = aws.Time(r.ValidUntil)
 	}
 	if holder.InstanceProfileARN != "" {
-		v.LaunchSpecification.IamInstanceProfile = &types.IamInstanceProfileSpecification{Arn: aws.String(holder.InstanceProfileARN)}
+		v.LaunchSpecification.IamInstanceProfile = &types.IamInstanceProfileSpecification{
+			Arn: aws.String(holder.InstanceProfileARN)}
 	}
-	if ports := sound(s.interfacesOf(in, r.InstanceID)); len(ports) > 0 {
+	if ports := mustRead(s.interfacesOf(in, r.InstanceID)); len(ports) > 0 {
 		v.LaunchSpecification.SecurityGroups = s.groupIdentifiers(in, ports[0].SecurityGroupIDs)
 	}
 	return v
@@ -185,8 +209,9 @@ func (s *Service) spotTargets(
 }
 
 // RequestSpotInstances launches spot instances, for which there is always room.
-func (s *Service) RequestSpotInstances(ctx context.Context, in *ec2.RequestSpotInstancesInput) (*ec2.RequestSpotInstancesOutput, error) {
-	sc, err := s.scope(ctx)
+func (s *Service) RequestSpotInstances(ctx context.Context, in *ec2.RequestSpotInstancesInput) (
+	*ec2.RequestSpotInstancesOutput, error) {
+	sc, err := s.requestScope(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -199,7 +224,7 @@ func (s *Service) RequestSpotInstances(ctx context.Context, in *ec2.RequestSpotI
 		return nil, err
 	}
 	l.asked = in
-	launched, err := s.launch(sc, l)
+	launched, err := s.launchInstances(sc, l)
 	if err != nil {
 		return nil, err
 	}
@@ -235,16 +260,22 @@ func spotLaunch(in *ec2.RequestSpotInstancesInput, now time.Time) (*ec2.RunInsta
 	}
 	request := &ec2.RunInstancesInput{
 		MinCount: count, MaxCount: count, ClientToken: in.ClientToken, DryRun: in.DryRun,
-		BlockDeviceMappings: spec.BlockDeviceMappings, EbsOptimized: spec.EbsOptimized, IamInstanceProfile: spec.IamInstanceProfile, ImageId: spec.ImageId,
-		InstanceType: spec.InstanceType, KernelId: spec.KernelId, KeyName: spec.KeyName, Monitoring: spec.Monitoring, NetworkInterfaces: spec.NetworkInterfaces,
-		RamdiskId: spec.RamdiskId, SecurityGroupIds: spec.SecurityGroupIds, SecurityGroups: spec.SecurityGroups, SubnetId: spec.SubnetId, UserData: spec.UserData,
-		InstanceMarketOptions: &types.InstanceMarketOptionsRequest{MarketType: types.MarketTypeSpot, SpotOptions: &types.SpotMarketOptions{
-			BlockDurationMinutes: in.BlockDurationMinutes, InstanceInterruptionBehavior: in.InstanceInterruptionBehavior, MaxPrice: in.SpotPrice,
-			SpotInstanceType: in.Type, ValidUntil: in.ValidUntil,
-		}},
+		BlockDeviceMappings: spec.BlockDeviceMappings, EbsOptimized: spec.EbsOptimized,
+		IamInstanceProfile: spec.IamInstanceProfile, ImageId: spec.ImageId,
+		InstanceType: spec.InstanceType, KernelId: spec.KernelId, KeyName: spec.KeyName, Monitoring: spec.Monitoring,
+		NetworkInterfaces: spec.NetworkInterfaces,
+		RamdiskId:         spec.RamdiskId, SecurityGroupIds: spec.SecurityGroupIds, SecurityGroups: spec.SecurityGroups,
+		SubnetId: spec.SubnetId, UserData: spec.UserData,
+		InstanceMarketOptions: &types.InstanceMarketOptionsRequest{MarketType: types.MarketTypeSpot,
+			SpotOptions: &types.SpotMarketOptions{
+				BlockDurationMinutes:         in.BlockDurationMinutes,
+				InstanceInterruptionBehavior: in.InstanceInterruptionBehavior, MaxPrice: in.SpotPrice,
+				SpotInstanceType: in.Type, ValidUntil: in.ValidUntil,
+			}},
 	}
 	if p := spec.Placement; p != nil {
-		request.Placement = &types.Placement{AvailabilityZone: p.AvailabilityZone, GroupName: p.GroupName, Tenancy: p.Tenancy}
+		request.Placement = &types.Placement{AvailabilityZone: p.AvailabilityZone, GroupName: p.GroupName,
+			Tenancy: p.Tenancy}
 	}
 	for _, tags := range in.TagSpecifications {
 		if tags.ResourceType != types.ResourceTypeSpotInstancesRequest {
@@ -256,8 +287,10 @@ func spotLaunch(in *ec2.RequestSpotInstancesInput, now time.Time) (*ec2.RunInsta
 }
 
 // DescribeSpotInstanceRequests lists spot requests.
-func (s *Service) DescribeSpotInstanceRequests(ctx context.Context, in *ec2.DescribeSpotInstanceRequestsInput) (*ec2.DescribeSpotInstanceRequestsOutput, error) {
-	found, next, err := describe(ctx, s, s.spotRequests, query{in.DryRun, in.SpotInstanceRequestIds, in.Filters, in.MaxResults, in.NextToken})
+func (s *Service) DescribeSpotInstanceRequests(ctx context.Context, in *ec2.DescribeSpotInstanceRequestsInput) (
+	*ec2.DescribeSpotInstanceRequestsOutput, error) {
+	found, next, err := describe(ctx, s, s.spotRequests, query{in.DryRun, in.SpotInstanceRequestIds, in.Filters,
+		in.MaxResults, in.NextToken})
 	if found == nil {
 		found = []types.SpotInstanceRequest{}
 	}
@@ -265,19 +298,20 @@ func (s *Service) DescribeSpotInstanceRequests(ctx context.Context, in *ec2.Desc
 }
 
 // CancelSpotInstanceRequests cancels spot requests. Their instances run on.
-func (s *Service) CancelSpotInstanceRequests(ctx context.Context, in *ec2.CancelSpotInstanceRequestsInput) (*ec2.CancelSpotInstanceRequestsOutput, error) {
+func (s *Service) CancelSpotInstanceRequests(ctx context.Context, in *ec2.CancelSpotInstanceRequestsInput) (
+	*ec2.CancelSpotInstanceRequestsOutput, error) {
 	var cancelled []types.CancelledSpotInstanceRequest
-	err := s.write(ctx, in.DryRun, func(c *change) error {
+	err := s.applyChange(ctx, in.DryRun, func(c *change) error {
 		cancelled = []types.CancelledSpotInstanceRequest{}
 		if len(in.SpotInstanceRequestIds) == 0 {
 			return missing("SpotInstanceRequestId")
 		}
-		rows, err := s.spotRequests.named(c.scope, in.SpotInstanceRequestIds)
+		rows, err := s.spotRequests.listByID(c.scope, in.SpotInstanceRequestIds)
 		if err != nil {
 			return err
 		}
 		for _, r := range rows {
-			if err := s.spotRequests.edit(c, r.ID, func(r *record.SpotRequest) error {
+			if err := s.spotRequests.updateRecord(c, r.ID, func(r *record.SpotRequest) error {
 				if r.Cancelled.IsZero() {
 					r.Cancelled = s.now().UTC()
 				}
@@ -285,7 +319,8 @@ func (s *Service) CancelSpotInstanceRequests(ctx context.Context, in *ec2.Cancel
 			}); err != nil {
 				return err
 			}
-			cancelled = append(cancelled, types.CancelledSpotInstanceRequest{SpotInstanceRequestId: aws.String(r.ID), State: types.CancelSpotInstanceRequestStateCancelled})
+			cancelled = append(cancelled, types.CancelledSpotInstanceRequest{SpotInstanceRequestId: aws.String(r.ID),
+				State: types.CancelSpotInstanceRequestStateCancelled})
 		}
 		return nil
 	})
@@ -293,13 +328,14 @@ func (s *Service) CancelSpotInstanceRequests(ctx context.Context, in *ec2.Cancel
 }
 
 // DescribeSpotPriceHistory lists the spot prices, of which there was never but one for a type.
-func (s *Service) DescribeSpotPriceHistory(ctx context.Context, in *ec2.DescribeSpotPriceHistoryInput) (*ec2.DescribeSpotPriceHistoryOutput, error) {
+func (s *Service) DescribeSpotPriceHistory(ctx context.Context, in *ec2.DescribeSpotPriceHistoryInput) (
+	*ec2.DescribeSpotPriceHistoryOutput, error) {
 	sc, err := scopeOf(ctx)
 	if err != nil {
 		return nil, err
 	}
 	wanted := cmp.Or(aws.ToString(in.AvailabilityZone), aws.ToString(in.AvailabilityZoneId))
-	if _, ok := sc.zone(wanted); wanted != "" && !ok {
+	if _, ok := sc.findZone(wanted); wanted != "" && !ok {
 		return nil, invalid("Invalid availability zone: [%s]", wanted)
 	}
 	// The price is shown as of the start of the day.
@@ -312,33 +348,39 @@ func (s *Service) DescribeSpotPriceHistory(ctx context.Context, in *ec2.Describe
 		if len(in.InstanceTypes) > 0 && !slices.Contains(in.InstanceTypes, types.InstanceType(t.Name)) {
 			continue
 		}
-		for _, z := range sc.zones() {
+		for _, z := range sc.listZones() {
 			if wanted != "" && wanted != z.Name && wanted != z.ID {
 				continue
 			}
-			for _, product := range []types.RIProductDescription{types.RIProductDescriptionLinuxUnix, types.RIProductDescriptionLinuxUnixAmazonVpc} {
+			for _, product := range []types.RIProductDescription{types.RIProductDescriptionLinuxUnix,
+				types.RIProductDescriptionLinuxUnixAmazonVpc} {
 				if len(in.ProductDescriptions) > 0 && !slices.Contains(in.ProductDescriptions, string(product)) {
 					continue
 				}
 				if len(in.ProductDescriptions) == 0 && product != types.RIProductDescriptionLinuxUnix {
 					continue
 				}
-				items = append(items, item[types.SpotPrice]{t.Name + " " + z.Name + " " + string(product), types.SpotPrice{
-					AvailabilityZone: aws.String(z.Name), AvailabilityZoneId: aws.String(z.ID), InstanceType: types.InstanceType(t.Name),
-					ProductDescription: types.RIProductDescriptionLinuxUnix, SpotPrice: aws.String(spotPrice(t.SpotUSD())), Timestamp: aws.Time(at),
-				}})
+				items = append(items, item[types.SpotPrice]{t.Name + " " + z.Name + " " + string(product),
+					types.SpotPrice{
+						AvailabilityZone: aws.String(z.Name), AvailabilityZoneId: aws.String(z.ID),
+						InstanceType:       types.InstanceType(t.Name),
+						ProductDescription: types.RIProductDescriptionLinuxUnix,
+						SpotPrice:          aws.String(spotPrice(t.SpotUSD())), Timestamp: aws.Time(at),
+					}})
 			}
 		}
 	}
 	slices.SortFunc(items, func(a, b item[types.SpotPrice]) int { return cmp.Compare(a.id, b.id) })
-	found, next, err := answer(ctx, query{in.DryRun, nil, in.Filters, in.MaxResults, in.NextToken}, "", items, filters[types.SpotPrice]{
-		"availability-zone":    text(func(x types.SpotPrice) *string { return x.AvailabilityZone }),
-		"availability-zone-id": text(func(x types.SpotPrice) *string { return x.AvailabilityZoneId }),
-		"instance-type":        word(func(x types.SpotPrice) types.InstanceType { return x.InstanceType }),
-		"product-description":  word(func(x types.SpotPrice) types.RIProductDescription { return x.ProductDescription }),
-		"spot-price":           text(func(x types.SpotPrice) *string { return x.SpotPrice }),
-		"timestamp":            func(x types.SpotPrice) []string { return []string{x.Timestamp.Format(time.RFC3339)} },
-	}, nil)
+	found, next, err := describeItems(ctx, query{in.DryRun, nil, in.Filters, in.MaxResults, in.NextToken}, "", items,
+		filters[types.SpotPrice]{
+			"availability-zone":    stringFilter(func(x types.SpotPrice) *string { return x.AvailabilityZone }),
+			"availability-zone-id": stringFilter(func(x types.SpotPrice) *string { return x.AvailabilityZoneId }),
+			"instance-type":        enumFilter(func(x types.SpotPrice) types.InstanceType { return x.InstanceType }),
+			"product-description": enumFilter(
+				func(x types.SpotPrice) types.RIProductDescription { return x.ProductDescription }),
+			"spot-price": stringFilter(func(x types.SpotPrice) *string { return x.SpotPrice }),
+			"timestamp":  func(x types.SpotPrice) []string { return []string{x.Timestamp.Format(time.RFC3339)} },
+		}, nil)
 	if found == nil {
 		found = []types.SpotPrice{}
 	}

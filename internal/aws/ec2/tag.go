@@ -20,14 +20,14 @@ import (
 // maxTags is how many tags a resource may have, beside those that AWS services put there.
 const maxTags = 50
 
-// tagsOf are the tags of a resource, by key; nil when it has none.
-func (s *Service) tagsOf(in scope, id string) []types.Tag {
-	return tagList(sound(s.tags.Get(in, in.key(id))).Value.Tags)
+// listTags are the tags of a resource, by key; nil when it has none.
+func (s *Service) listTags(in scope, id string) []types.Tag {
+	return tagList(mustRead(s.tags.Get(in, in.key(id))).Value.Tags)
 }
 
-// tagSet is tagsOf for the resources of which AWS shows an empty set too.
-func (s *Service) tagSet(in scope, id string) []types.Tag {
-	if tags := s.tagsOf(in, id); tags != nil {
+// listTagSet is tagsOf for the resources of which AWS shows an empty set too.
+func (s *Service) listTagSet(in scope, id string) []types.Tag {
+	if tags := s.listTags(in, id); tags != nil {
 		return tags
 	}
 	return []types.Tag{}
@@ -41,8 +41,8 @@ func tagList(tags map[string]string) []types.Tag {
 	return list
 }
 
-// tag gives a new resource the tags that the request specifies for its type.
-func (c *change) tag(resource types.ResourceType, id string, specifications []types.TagSpecification) error {
+// addTags gives a new resource the tags that the request specifies for its type.
+func (c *change) addTags(resource types.ResourceType, id string, specifications []types.TagSpecification) error {
 	var tags []types.Tag
 	for _, spec := range specifications {
 		if spec.ResourceType != resource {
@@ -105,8 +105,8 @@ func (c *change) editTags(resource types.ResourceType, id string, edit func(map[
 	return nil
 }
 
-// untag removes all tags of a resource that goes.
-func (c *change) untag(id string) {
+// removeTags removes all tags of a resource that goes.
+func (c *change) removeTags(id string) {
 	c.add("tags/"+id, &pending{op: func() store.Op { return c.s.tags.RemoveOp(c.key(id)) }})
 }
 
@@ -155,57 +155,60 @@ func (s *Service) CreateTags(ctx context.Context, in *ec2.CreateTagsInput) (*ec2
 	if len(in.Tags) == 0 {
 		return nil, missing("Tag")
 	}
-	return &ec2.CreateTagsOutput{}, s.eachResource(ctx, in.DryRun, in.Resources, func(c *change, k anyKind, id string) error {
-		return c.setTags(k.names().resource, id, in.Tags)
-	})
+	return &ec2.CreateTagsOutput{}, s.eachResource(ctx, in.DryRun, in.Resources,
+		func(c *change, k anyKind, id string) error {
+			return c.setTags(k.idFormat().resource, id, in.Tags)
+		})
 }
 
-// DeleteTags removes tags: those with the given key, and the given value if there is one. Without any it removes all but
-// those of AWS.
+// DeleteTags removes tags: those with the given key, and the given value if there is one. Without any it removes all
+// but those of AWS.
 func (s *Service) DeleteTags(ctx context.Context, in *ec2.DeleteTagsInput) (*ec2.DeleteTagsOutput, error) {
-	return &ec2.DeleteTagsOutput{}, s.eachResource(ctx, in.DryRun, in.Resources, func(c *change, k anyKind, id string) error {
-		for _, t := range in.Tags {
-			if reservedTag(t.Key) && !c.service() {
-				return invalid("Tag keys starting with 'aws:' are reserved for internal use")
-			}
-		}
-		return c.editTags(k.names().resource, id, func(tags map[string]string) error {
-			maps.DeleteFunc(tags, func(key, value string) bool {
-				if len(in.Tags) == 0 {
-					return !reservedTag(&key)
+	return &ec2.DeleteTagsOutput{}, s.eachResource(ctx, in.DryRun, in.Resources,
+		func(c *change, k anyKind, id string) error {
+			for _, t := range in.Tags {
+				if reservedTag(t.Key) && !c.service() {
+					return invalid("Tag keys starting with 'aws:' are reserved for internal use")
 				}
-				return slices.ContainsFunc(in.Tags, func(t types.Tag) bool {
-					return aws.ToString(t.Key) == key && (t.Value == nil || *t.Value == value)
+			}
+			return c.editTags(k.idFormat().resource, id, func(tags map[string]string) error {
+				maps.DeleteFunc(tags, func(key, value string) bool {
+					if len(in.Tags) == 0 {
+						return !reservedTag(&key)
+					}
+					return slices.ContainsFunc(in.Tags, func(t types.Tag) bool {
+						return aws.ToString(t.Key) == key && (t.Value == nil || *t.Value == value)
+					})
 				})
+				return nil
 			})
-			return nil
 		})
-	})
 }
 
 // resourcesPerChange is how many resources are tagged in one transaction, of which etcd limits the size.
 const resourcesPerChange = 50
 
 // eachResource changes something about each of the resources, all of which must exist.
-func (s *Service) eachResource(ctx context.Context, dryRun *bool, ids []string, do func(c *change, k anyKind, id string) error) error {
+func (s *Service) eachResource(ctx context.Context, dryRun *bool, ids []string,
+	do func(c *change, k anyKind, id string) error) error {
 	if len(ids) == 0 {
 		return missing("resourceIdSet")
 	}
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	for len(ids) > 0 {
 		now := ids[:min(len(ids), resourcesPerChange)]
-		if err := s.write(ctx, dryRun, func(c *change) error {
+		if err := s.applyChange(ctx, dryRun, func(c *change) error {
 			for _, id := range ids {
-				k, ok := s.kindOf(id)
+				k, ok := s.kindForID(id)
 				if !ok {
 					return wire.Errorf("InvalidID", "The ID '%s' is not valid", id)
 				}
-				if err := k.exists(c.scope, id); err != nil {
+				if err := k.checkExists(c.scope, id); err != nil {
 					return err
 				}
 			}
 			for _, id := range now {
-				k, _ := s.kindOf(id)
+				k, _ := s.kindForID(id)
 				if err := k.present(c, id); err != nil {
 					return err
 				}
@@ -229,11 +232,11 @@ func reservedTag(key *string) bool {
 
 // DescribeTags lists the tags of the account's resources.
 func (s *Service) DescribeTags(ctx context.Context, in *ec2.DescribeTagsInput) (*ec2.DescribeTagsOutput, error) {
-	sc, err := s.scope(ctx)
+	sc, err := s.requestScope(ctx)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.tags.List(ctx, sc.prefix())
+	rows, err := s.tags.List(ctx, sc.keyPrefix())
 	if err != nil {
 		return nil, err
 	}
@@ -241,17 +244,19 @@ func (s *Service) DescribeTags(ctx context.Context, in *ec2.DescribeTagsInput) (
 	for _, row := range rows {
 		for _, t := range tagList(row.Value.Tags) {
 			all = append(all, item[types.TagDescription]{row.Value.ResourceID + " " + *t.Key, types.TagDescription{
-				Key: t.Key, Value: t.Value, ResourceId: aws.String(row.Value.ResourceID), ResourceType: row.Value.ResourceType,
+				Key: t.Key, Value: t.Value, ResourceId: aws.String(row.Value.ResourceID),
+				ResourceType: row.Value.ResourceType,
 			}})
 		}
 	}
 	slices.SortFunc(all, func(a, b item[types.TagDescription]) int { return strings.Compare(a.id, b.id) })
-	tags, next, err := answer(ctx, query{DryRun: in.DryRun, Filters: in.Filters, Max: in.MaxResults, Token: in.NextToken}, "", all,
+	tags, next, err := describeItems(ctx, query{DryRun: in.DryRun, Filters: in.Filters, Max: in.MaxResults,
+		Token: in.NextToken}, "", all,
 		filters[types.TagDescription]{
-			"key":           text(func(t types.TagDescription) *string { return t.Key }),
-			"value":         text(func(t types.TagDescription) *string { return t.Value }),
-			"resource-id":   text(func(t types.TagDescription) *string { return t.ResourceId }),
-			"resource-type": word(func(t types.TagDescription) types.ResourceType { return t.ResourceType }),
+			"key":           stringFilter(func(t types.TagDescription) *string { return t.Key }),
+			"value":         stringFilter(func(t types.TagDescription) *string { return t.Value }),
+			"resource-id":   stringFilter(func(t types.TagDescription) *string { return t.ResourceId }),
+			"resource-type": enumFilter(func(t types.TagDescription) types.ResourceType { return t.ResourceType }),
 		},
 		func(t types.TagDescription) []types.Tag { return []types.Tag{{Key: t.Key, Value: t.Value}} })
 	if err != nil {

@@ -14,8 +14,9 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// idsBehind are the ids of resources that a request names by something else: a group's or a key's name, a public address, an association, an
-// attachment. A policy about the resource must hold however it is named. What does not exist has no id; the operation says so.
+// idsBehind are the ids of resources that a request names by something else: a group's or a key's name, a public
+// address, an association, an attachment. A policy about the resource must hold however it is named. What does not
+// exist has no id; the operation says so.
 func (s *Service) idsBehind(in scope, input any) ([]namedID, error) {
 	ids, err := s.lookUpNames(in, input)
 	var refused *wire.Error
@@ -76,7 +77,7 @@ func (s *Service) lookUpNames(in scope, input any) ([]namedID, error) {
 			return ids, err
 		}
 		found, err := s.interfacesOf(in, *request.InstanceId)
-		return append(ids, idsOf(found, func(r record.NetworkInterface) []namedID {
+		return append(ids, collectIDs(found, func(r record.NetworkInterface) []namedID {
 			return []namedID{{types.ResourceTypeNetworkInterface, r.ID}}
 		})...), err
 	case *ec2.DisassociateAddressInput:
@@ -84,15 +85,17 @@ func (s *Service) lookUpNames(in scope, input any) ([]namedID, error) {
 			return r.AssociationID != "" && (r.AssociationID == aws.ToString(request.AssociationId) ||
 				request.AssociationId == nil && r.PublicIP == aws.ToString(request.PublicIp))
 		})
-		return idsOf(found, func(r record.Address) []namedID {
-			return []namedID{{types.ResourceTypeElasticIp, r.ID}, {types.ResourceTypeNetworkInterface, r.NetworkInterfaceID}}
+		return collectIDs(found, func(r record.Address) []namedID {
+			return []namedID{{types.ResourceTypeElasticIp, r.ID}, {types.ResourceTypeNetworkInterface,
+				r.NetworkInterfaceID}}
 		}), err
 	case *ec2.DetachNetworkInterfaceInput:
 		found, err := s.interfaces.list(in, func(r record.NetworkInterface) bool {
 			return r.Attachment != nil && r.Attachment.ID == aws.ToString(request.AttachmentId)
 		})
-		return idsOf(found, func(r record.NetworkInterface) []namedID {
-			return []namedID{{types.ResourceTypeNetworkInterface, r.ID}, {types.ResourceTypeInstance, r.Attachment.InstanceID}}
+		return collectIDs(found, func(r record.NetworkInterface) []namedID {
+			return []namedID{{types.ResourceTypeNetworkInterface, r.ID},
+				{types.ResourceTypeInstance, r.Attachment.InstanceID}}
 		}), err
 	case *ec2.DisassociateIamInstanceProfileInput:
 		return profiled(request.AssociationId)
@@ -132,31 +135,35 @@ func (s *Service) lookUpNames(in scope, input any) ([]namedID, error) {
 		}
 		return nil, nil
 	case *ec2.DisassociateRouteTableInput:
-		return s.routed(in, aws.ToString(request.AssociationId))
+		return s.associationTargets(in, aws.ToString(request.AssociationId))
 	case *ec2.ReplaceRouteTableAssociationInput:
-		return s.routed(in, aws.ToString(request.AssociationId))
+		return s.associationTargets(in, aws.ToString(request.AssociationId))
 	case *ec2.ReplaceNetworkAclAssociationInput:
-		found, err := s.subnets.list(in, func(r record.Subnet) bool { return r.NetworkACLAssociationID == aws.ToString(request.AssociationId) })
-		return idsOf(found, func(r record.Subnet) []namedID {
+		found, err := s.subnets.list(in,
+			func(r record.Subnet) bool { return r.NetworkACLAssociationID == aws.ToString(request.AssociationId) })
+		return collectIDs(found, func(r record.Subnet) []namedID {
 			return []namedID{{types.ResourceTypeSubnet, r.ID}, {types.ResourceTypeNetworkAcl, r.NetworkACLID}}
 		}), err
 	case *ec2.DisassociateSubnetCidrBlockInput:
 		found, err := s.subnets.list(in, func(r record.Subnet) bool {
 			return r.IPv6 != nil && r.IPv6.AssociationID == aws.ToString(request.AssociationId)
 		})
-		return idsOf(found, func(r record.Subnet) []namedID { return []namedID{{types.ResourceTypeSubnet, r.ID}} }), err
+		return collectIDs(found, func(r record.Subnet) []namedID {
+			return []namedID{{types.ResourceTypeSubnet,
+				r.ID}}
+		}), err
 	case *ec2.DisassociateVpcCidrBlockInput:
 		has := func(a record.CIDRAssociation) bool { return a.AssociationID == aws.ToString(request.AssociationId) }
 		found, err := s.vpcs.list(in, func(r record.VPC) bool {
 			return slices.ContainsFunc(r.CIDRs, has) || slices.ContainsFunc(r.IPv6CIDRs, has)
 		})
-		return idsOf(found, func(r record.VPC) []namedID { return []namedID{{types.ResourceTypeVpc, r.ID}} }), err
+		return collectIDs(found, func(r record.VPC) []namedID { return []namedID{{types.ResourceTypeVpc, r.ID}} }), err
 	}
 	return nil, nil
 }
 
-// routed are the route table of an association and the subnet or gateway that it is for.
-func (s *Service) routed(in scope, association string) ([]namedID, error) {
+// associationTargets are the route table of an association and the subnet or gateway that it is for.
+func (s *Service) associationTargets(in scope, association string) ([]namedID, error) {
 	if association == "" {
 		return nil, nil
 	}
@@ -164,23 +171,29 @@ func (s *Service) routed(in scope, association string) ([]namedID, error) {
 	if err != nil {
 		return nil, err
 	}
-	gateways, err := s.igws.list(in, func(r record.InternetGateway) bool { return r.RouteTableAssociationID == association })
+	gateways, err := s.igws.list(in, func(
+		r record.InternetGateway) bool {
+		return r.RouteTableAssociationID == association
+	})
 	if err != nil {
 		return nil, err
 	}
 	vpcs, err := s.vpcs.list(in, func(r record.VPC) bool { return r.MainRouteTableAssociationID == association })
 	return slices.Concat(
-		idsOf(subnets, func(r record.Subnet) []namedID {
+		collectIDs(subnets, func(r record.Subnet) []namedID {
 			return []namedID{{types.ResourceTypeRouteTable, r.RouteTableID}, {types.ResourceTypeSubnet, r.ID}}
 		}),
-		idsOf(gateways, func(r record.InternetGateway) []namedID {
+		collectIDs(gateways, func(r record.InternetGateway) []namedID {
 			return []namedID{{types.ResourceTypeRouteTable, r.RouteTableID}, {types.ResourceTypeInternetGateway, r.ID}}
 		}),
-		idsOf(vpcs, func(r record.VPC) []namedID { return []namedID{{types.ResourceTypeRouteTable, r.MainRouteTableID}} }),
+		collectIDs(vpcs, func(r record.VPC) []namedID {
+			return []namedID{{types.ResourceTypeRouteTable,
+				r.MainRouteTableID}}
+		}),
 	), err
 }
 
-func idsOf[T any](rows []T, ids func(T) []namedID) []namedID {
+func collectIDs[T any](rows []T, ids func(T) []namedID) []namedID {
 	var all []namedID
 	for _, r := range rows {
 		all = append(all, ids(r)...)

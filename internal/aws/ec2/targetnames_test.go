@@ -16,7 +16,8 @@ func TestDeniedByWhateverName(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx, p := w.ctx(), aws.String
-	group := *must[*ec2.CreateSecurityGroupOutput](t)(w.CreateSecurityGroup(ctx, &ec2.CreateSecurityGroupInput{GroupName: p("g"), Description: p("g")})).GroupId
+	group := *must[*ec2.CreateSecurityGroupOutput](t)(w.CreateSecurityGroup(ctx,
+		&ec2.CreateSecurityGroupInput{GroupName: p("g"), Description: p("g")})).GroupId
 	key := *must[*ec2.CreateKeyPairOutput](t)(w.CreateKeyPair(ctx, &ec2.CreateKeyPairInput{KeyName: p("k")})).KeyPairId
 	address := w.address()
 	vpc := w.vpc("10.0.0.0/16")
@@ -24,11 +25,16 @@ func TestDeniedByWhateverName(t *testing.T) {
 	subnet := w.subnet(vpc, "10.0.0.0/24", "a")
 	ni := *w.networkInterface(subnet).NetworkInterfaceId
 	held := w.address()
-	association := must[*ec2.AssociateAddressOutput](t)(w.AssociateAddress(ctx, &ec2.AssociateAddressInput{AllocationId: held.AllocationId, NetworkInterfaceId: &ni})).AssociationId
-	table := *must[*ec2.CreateRouteTableOutput](t)(w.CreateRouteTable(ctx, &ec2.CreateRouteTableInput{VpcId: &vpc})).RouteTable.RouteTableId
-	routed := must[*ec2.AssociateRouteTableOutput](t)(w.AssociateRouteTable(ctx, &ec2.AssociateRouteTableInput{RouteTableId: &table, SubnetId: &subnet})).AssociationId
-	other := *must[*ec2.CreateRouteTableOutput](t)(w.CreateRouteTable(ctx, &ec2.CreateRouteTableInput{VpcId: &vpc})).RouteTable.RouteTableId
-	acls := must[*ec2.DescribeNetworkAclsOutput](t)(w.DescribeNetworkAcls(ctx, &ec2.DescribeNetworkAclsInput{})).NetworkAcls
+	association := must[*ec2.AssociateAddressOutput](t)(w.AssociateAddress(ctx,
+		&ec2.AssociateAddressInput{AllocationId: held.AllocationId, NetworkInterfaceId: &ni})).AssociationId
+	table := *must[*ec2.CreateRouteTableOutput](t)(w.CreateRouteTable(ctx,
+		&ec2.CreateRouteTableInput{VpcId: &vpc})).RouteTable.RouteTableId
+	routed := must[*ec2.AssociateRouteTableOutput](t)(w.AssociateRouteTable(ctx,
+		&ec2.AssociateRouteTableInput{RouteTableId: &table, SubnetId: &subnet})).AssociationId
+	other := *must[*ec2.CreateRouteTableOutput](t)(w.CreateRouteTable(ctx,
+		&ec2.CreateRouteTableInput{VpcId: &vpc})).RouteTable.RouteTableId
+	acls := must[*ec2.DescribeNetworkAclsOutput](t)(w.DescribeNetworkAcls(ctx,
+		&ec2.DescribeNetworkAclsInput{})).NetworkAcls
 	var acl, aclAssociation string
 	for _, a := range acls {
 		for _, s := range a.Associations {
@@ -37,8 +43,10 @@ func TestDeniedByWhateverName(t *testing.T) {
 			}
 		}
 	}
-	newACL := *must[*ec2.CreateNetworkAclOutput](t)(w.CreateNetworkAcl(ctx, &ec2.CreateNetworkAclInput{VpcId: &vpc})).NetworkAcl.NetworkAclId
-	block := must[*ec2.AssociateVpcCidrBlockOutput](t)(w.AssociateVpcCidrBlock(ctx, &ec2.AssociateVpcCidrBlockInput{VpcId: &vpc, CidrBlock: p("10.1.0.0/16")})).CidrBlockAssociation.AssociationId
+	newACL := *must[*ec2.CreateNetworkAclOutput](t)(w.CreateNetworkAcl(ctx,
+		&ec2.CreateNetworkAclInput{VpcId: &vpc})).NetworkAcl.NetworkAclId
+	block := must[*ec2.AssociateVpcCidrBlockOutput](t)(w.AssociateVpcCidrBlock(ctx,
+		&ec2.AssociateVpcCidrBlockInput{VpcId: &vpc, CidrBlock: p("10.1.0.0/16")})).CidrBlockAssociation.AssociationId
 	machine := w.run(ec2.RunInstancesInput{SubnetId: &subnet})
 	instance, primary := *machine.InstanceId, *machine.NetworkInterfaces[0].NetworkInterfaceId
 
@@ -49,7 +57,8 @@ func TestDeniedByWhateverName(t *testing.T) {
 		call     func() error
 	}{
 		{"ingress by group name", group, func() error {
-			_, err := w.AuthorizeSecurityGroupIngress(ctx, &ec2.AuthorizeSecurityGroupIngressInput{GroupName: p("g"), IpProtocol: p("tcp"), FromPort: aws.Int32(22), ToPort: aws.Int32(22), CidrIp: p("0.0.0.0/0")})
+			_, err := w.AuthorizeSecurityGroupIngress(ctx, &ec2.AuthorizeSecurityGroupIngressInput{GroupName: p("g"),
+				IpProtocol: p("tcp"), FromPort: aws.Int32(22), ToPort: aws.Int32(22), CidrIp: p("0.0.0.0/0")})
 			return err
 		}},
 		{"delete a group by name", group, func() error {
@@ -73,7 +82,8 @@ func TestDeniedByWhateverName(t *testing.T) {
 			return err
 		}},
 		{"associate an address by itself", *address.AllocationId, func() error {
-			_, err := w.AssociateAddress(ctx, &ec2.AssociateAddressInput{PublicIp: address.PublicIp, NetworkInterfaceId: &ni, AllowReassociation: aws.Bool(true)})
+			_, err := w.AssociateAddress(ctx, &ec2.AssociateAddressInput{PublicIp: address.PublicIp,
+				NetworkInterfaceId: &ni, AllowReassociation: aws.Bool(true)})
 			return err
 		}},
 		{"associate an address with the only interface of an instance", primary, func() error {
@@ -95,11 +105,13 @@ func TestDeniedByWhateverName(t *testing.T) {
 			return err
 		}},
 		{"replace the route table of a subnet", subnet, func() error {
-			_, err := w.ReplaceRouteTableAssociation(ctx, &ec2.ReplaceRouteTableAssociationInput{AssociationId: routed, RouteTableId: &other})
+			_, err := w.ReplaceRouteTableAssociation(ctx, &ec2.ReplaceRouteTableAssociationInput{AssociationId: routed,
+				RouteTableId: &other})
 			return err
 		}},
 		{"replace a network ACL", acl, func() error {
-			_, err := w.ReplaceNetworkAclAssociation(ctx, &ec2.ReplaceNetworkAclAssociationInput{AssociationId: &aclAssociation, NetworkAclId: &newACL})
+			_, err := w.ReplaceNetworkAclAssociation(ctx,
+				&ec2.ReplaceNetworkAclAssociationInput{AssociationId: &aclAssociation, NetworkAclId: &newACL})
 			return err
 		}},
 		{"take a block from a VPC", vpc, func() error {
@@ -146,7 +158,8 @@ func TestClientTokensDoNotReplacePermission(t *testing.T) {
 			return err
 		}},
 		{"ec2:CreateNetworkInterface", func() error {
-			_, err := w.CreateNetworkInterface(ctx, &ec2.CreateNetworkInterfaceInput{SubnetId: &subnet, ClientToken: token})
+			_, err := w.CreateNetworkInterface(ctx, &ec2.CreateNetworkInterfaceInput{SubnetId: &subnet,
+				ClientToken: token})
 			return err
 		}},
 		{"ec2:CreateNatGateway", func() error {

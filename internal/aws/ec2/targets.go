@@ -52,7 +52,8 @@ var named = map[string]types.ResourceType{
 // onRegion returns the action on "*" as the target: AWS authorizes most of what only reads on everything.
 func onRegion[In any](ctx context.Context, action string, _ *In) ([]wire.Target, error) {
 	in, err := scopeOf(ctx)
-	return []wire.Target{{Action: action, Resource: "*", Conditions: map[string][]string{"ec2:Region": {in.region}}}}, err
+	return []wire.Target{{Action: action, Resource: "*", Conditions: map[string][]string{"ec2:Region": {in.region}}}},
+		err
 }
 
 // touching returns every resource that a request names as the targets: by the members in named, and by what idsBehind
@@ -91,8 +92,8 @@ func (s *Service) touched(in scope, action string, request any) ([]wire.Target, 
 		return nil, err
 	}
 	var targets []wire.Target
-	for _, id := range append(idsIn(request), behind...) {
-		targets = append(targets, s.target(in, action, id.resource, id.id))
+	for _, id := range append(requestIDs(request), behind...) {
+		targets = append(targets, s.resourceTarget(in, action, id.resource, id.id))
 	}
 	return targets, nil
 }
@@ -103,8 +104,8 @@ type namedID struct {
 	id       string
 }
 
-// idsIn are the ids of resources in a request.
-func idsIn(input any) []namedID {
+// requestIDs are the ids of resources in a request.
+func requestIDs(input any) []namedID {
 	var ids []namedID
 	v := reflect.Indirect(reflect.ValueOf(input))
 	for i := range v.NumField() {
@@ -127,40 +128,40 @@ func idsIn(input any) []namedID {
 	return slices.Compact(ids)
 }
 
-// target is an action on an existing resource, with what policies can ask about it.
-func (s *Service) target(in scope, action string, resource types.ResourceType, id string) wire.Target {
+// resourceTarget is an action on an existing resource, with what policies can ask about it.
+func (s *Service) resourceTarget(in scope, action string, resource types.ResourceType, id string) wire.Target {
 	conditions := map[string][]string{"ec2:Region": {in.region}}
-	for _, t := range s.tagsOf(in, id) {
+	for _, t := range s.listTags(in, id) {
 		conditions["aws:ResourceTag/"+*t.Key] = []string{*t.Value}
 		conditions["ec2:ResourceTag/"+*t.Key] = []string{*t.Value}
 	}
-	if k, ok := s.kindOf(id); ok {
-		if vpc := k.vpcOf(in, id); vpc != "" {
+	if k, ok := s.kindForID(id); ok {
+		if vpc := k.resolveVPC(in, id); vpc != "" {
 			conditions["ec2:Vpc"] = []string{in.arn(types.ResourceTypeVpc, vpc)}
 		}
-		if names := k.names(); names.resource == resource {
+		if names := k.idFormat(); names.resource == resource {
 			if key := idKeys[resource]; key != "" {
 				conditions[key] = []string{id}
 			}
 		}
 	}
 	if resource == types.ResourceTypeSubnet {
-		if subnet, err := s.subnets.value(in, &id); err == nil {
+		if subnet, err := s.subnets.getRecord(in, &id); err == nil {
 			conditions["ec2:AvailabilityZone"] = []string{subnet.AvailabilityZone}
 		}
 	}
 	if resource == types.ResourceTypeInstance {
-		if r, err := s.instances.value(in, &id); err == nil {
+		if r, err := s.instances.getRecord(in, &id); err == nil {
 			s.instanceConditions(in, conditions, r)
 		}
 	}
 	if resource == types.ResourceTypePlacementGroup {
-		if group, err := s.placementGroups.value(in, &id); err == nil {
+		if group, err := s.placementGroups.getRecord(in, &id); err == nil {
 			id = group.Name
 		}
 	}
 	if resource == types.ResourceTypeKeyPair {
-		if key, err := s.keyPairs.value(in, &id); err == nil {
+		if key, err := s.keyPairs.getRecord(in, &id); err == nil {
 			id = key.Name // which is what AWS has in the ARN of a key pair
 		}
 	}
@@ -190,10 +191,10 @@ func (s *Service) onTagged(ctx context.Context, action string, ids []string, tag
 	var targets []wire.Target
 	for _, id := range ids {
 		resource := types.ResourceType("*")
-		if k, ok := s.kindOf(id); ok {
-			resource = k.names().resource
+		if k, ok := s.kindForID(id); ok {
+			resource = k.idFormat().resource
 		}
-		target := s.target(in, action, resource, id)
+		target := s.resourceTarget(in, action, resource, id)
 		requestTags(target.Conditions, tags)
 		targets = append(targets, target)
 	}
@@ -211,7 +212,8 @@ func requestTags(conditions map[string][]string, tags []types.Tag) {
 // createTargets are what a request creates: the new resource and, when it is tagged at once, ec2:CreateTags on it.
 func (s *Service) createTargets(in scope, action string, resource types.ResourceType, input any) []wire.Target {
 	var tags []types.Tag
-	if specifications := reflect.Indirect(reflect.ValueOf(input)).FieldByName("TagSpecifications"); specifications.IsValid() {
+	if specifications := reflect.Indirect(reflect.ValueOf(input)).FieldByName(
+		"TagSpecifications"); specifications.IsValid() {
 		for _, spec := range specifications.Interface().([]types.TagSpecification) {
 			if spec.ResourceType == resource {
 				tags = append(tags, spec.Tags...)
@@ -227,13 +229,14 @@ func (s *Service) createTargets(in scope, action string, resource types.Resource
 	case *ec2.CreatePlacementGroupInput:
 		id = aws.ToString(request.GroupName)
 	}
-	fresh := wire.Target{Action: action, Resource: in.arn(resource, id), Conditions: map[string][]string{"ec2:Region": {in.region}}}
-	for _, id := range idsIn(input) {
+	fresh := wire.Target{Action: action, Resource: in.arn(resource, id),
+		Conditions: map[string][]string{"ec2:Region": {in.region}}}
+	for _, id := range requestIDs(input) {
 		switch {
 		case id.resource == types.ResourceTypeVpc:
 			fresh.Conditions["ec2:Vpc"] = []string{in.arn(types.ResourceTypeVpc, id.id)}
 		case id.resource == types.ResourceTypeSubnet:
-			if subnet, err := s.subnets.value(in, &id.id); err == nil {
+			if subnet, err := s.subnets.getRecord(in, &id.id); err == nil {
 				fresh.Conditions["ec2:Vpc"] = []string{in.arn(types.ResourceTypeVpc, subnet.VPCID)}
 				fresh.Conditions["ec2:Subnet"] = []string{in.arn(types.ResourceTypeSubnet, subnet.ID)}
 				fresh.Conditions["ec2:AvailabilityZone"] = []string{subnet.AvailabilityZone}
@@ -243,8 +246,8 @@ func (s *Service) createTargets(in scope, action string, resource types.Resource
 	requestTags(fresh.Conditions, tags)
 	targets := []wire.Target{fresh}
 	if resource == types.ResourceTypeSecurityGroupRule {
-		// The service authorization reference calls the rule optional: policies such as AmazonEKSServiceRolePolicy allow
-		// these actions on the group alone.
+		// The service authorization reference calls the rule optional: policies such as AmazonEKSServiceRolePolicy
+		// allow these actions on the group alone.
 		targets = nil
 	}
 	if len(tags) > 0 {

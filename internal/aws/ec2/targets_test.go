@@ -18,10 +18,13 @@ func TestTargets(t *testing.T) {
 	w := newWorld(t)
 	ctx := w.ctx()
 	vpc := w.vpc("10.0.0.0/16")
-	must[*ec2.CreateTagsOutput](t)(w.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{vpc}, Tags: []types.Tag{{Key: aws.String("team"), Value: aws.String("a")}}}))
-	must[*ec2.CreateSubnetOutput](t)(w.CreateSubnet(ctx, &ec2.CreateSubnetInput{VpcId: &vpc, CidrBlock: aws.String("10.0.0.0/24"), TagSpecifications: []types.TagSpecification{
-		{ResourceType: types.ResourceTypeSubnet, Tags: []types.Tag{{Key: aws.String("Name"), Value: aws.String("x")}}},
-	}}))
+	must[*ec2.CreateTagsOutput](t)(w.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{vpc},
+		Tags: []types.Tag{{Key: aws.String("team"), Value: aws.String("a")}}}))
+	must[*ec2.CreateSubnetOutput](t)(w.CreateSubnet(ctx, &ec2.CreateSubnetInput{VpcId: &vpc,
+		CidrBlock: aws.String("10.0.0.0/24"), TagSpecifications: []types.TagSpecification{
+			{ResourceType: types.ResourceTypeSubnet,
+				Tags: []types.Tag{{Key: aws.String("Name"), Value: aws.String("x")}}},
+		}}))
 	find := func(action, resource string) wire.Target {
 		t.Helper()
 		all := w.targets(action)
@@ -63,9 +66,11 @@ func TestDeniedRequestChangesNothing(t *testing.T) {
 	vpc := w.vpc("10.0.0.0/16")
 	before := w.dump()
 	w.deny = func(t wire.Target) bool { return t.Action == "ec2:CreateTags" }
-	_, err := w.CreateSubnet(w.ctx(), &ec2.CreateSubnetInput{VpcId: &vpc, CidrBlock: aws.String("10.0.0.0/24"), TagSpecifications: []types.TagSpecification{
-		{ResourceType: types.ResourceTypeSubnet, Tags: []types.Tag{{Key: aws.String("Name"), Value: aws.String("x")}}},
-	}})
+	_, err := w.CreateSubnet(w.ctx(), &ec2.CreateSubnetInput{VpcId: &vpc, CidrBlock: aws.String("10.0.0.0/24"),
+		TagSpecifications: []types.TagSpecification{
+			{ResourceType: types.ResourceTypeSubnet,
+				Tags: []types.Tag{{Key: aws.String("Name"), Value: aws.String("x")}}},
+		}})
 	wantCode(t, err, "UnauthorizedOperation")
 	if w.dump() != before {
 		t.Error("a denied request changed the store")
@@ -80,18 +85,22 @@ func TestTags(t *testing.T) {
 	subnet := w.subnet(vpc, "10.0.0.0/24", "a")
 	of := func(id string) map[string]string {
 		all := map[string]string{}
-		for _, d := range must[*ec2.DescribeTagsOutput](t)(w.DescribeTags(ctx, &ec2.DescribeTagsInput{Filters: []types.Filter{filter("resource-id", id)}})).Tags {
+		for _, d := range must[*ec2.DescribeTagsOutput](t)(w.DescribeTags(ctx,
+			&ec2.DescribeTagsInput{Filters: []types.Filter{filter("resource-id", id)}})).Tags {
 			all[*d.Key] = *d.Value
 		}
 		return all
 	}
 	key := func(k string, v *string) types.Tag { return types.Tag{Key: &k, Value: v} }
-	must[*ec2.CreateTagsOutput](t)(w.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{vpc, subnet}, Tags: []types.Tag{key("a", aws.String("1")), key("b", aws.String("2")), key("c", aws.String(""))}}))
-	must[*ec2.CreateTagsOutput](t)(w.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{vpc}, Tags: []types.Tag{key("a", aws.String("3"))}}))
+	must[*ec2.CreateTagsOutput](t)(w.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{vpc, subnet},
+		Tags: []types.Tag{key("a", aws.String("1")), key("b", aws.String("2")), key("c", aws.String(""))}}))
+	must[*ec2.CreateTagsOutput](t)(w.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{vpc},
+		Tags: []types.Tag{key("a", aws.String("3"))}}))
 	if got := of(vpc); len(got) != 3 || got["a"] != "3" {
 		t.Errorf("tags %v", got)
 	}
-	must[*ec2.DeleteTagsOutput](t)(w.DeleteTags(ctx, &ec2.DeleteTagsInput{Resources: []string{vpc, subnet}, Tags: []types.Tag{key("a", aws.String("1")), key("b", nil)}}))
+	must[*ec2.DeleteTagsOutput](t)(w.DeleteTags(ctx, &ec2.DeleteTagsInput{Resources: []string{vpc, subnet},
+		Tags: []types.Tag{key("a", aws.String("1")), key("b", nil)}}))
 	if v, s := of(vpc), of(subnet); len(v) != 2 || len(s) != 1 {
 		t.Errorf("tags left: %v and %v; only the value 1 of a was to go", v, s)
 	}
@@ -111,19 +120,23 @@ func TestTagsOfManyResources(t *testing.T) {
 	w := newWorld(t)
 	var ids []string
 	for range 15 {
-		for _, r := range must[*ec2.AuthorizeSecurityGroupIngressOutput](t)(w.AuthorizeSecurityGroupIngress(w.ctx(), &ec2.AuthorizeSecurityGroupIngressInput{
-			GroupId: aws.String(w.group(w.vpc("10.0.0.0/16"), "web")),
-			IpPermissions: []types.IpPermission{{IpProtocol: aws.String("-1"), IpRanges: []types.IpRange{
-				{CidrIp: aws.String("10.0.0.0/8")}, {CidrIp: aws.String("11.0.0.0/8")}, {CidrIp: aws.String("12.0.0.0/8")}, {CidrIp: aws.String("13.0.0.0/8")},
-				{CidrIp: aws.String("14.0.0.0/8")}, {CidrIp: aws.String("15.0.0.0/8")}, {CidrIp: aws.String("16.0.0.0/8")}, {CidrIp: aws.String("17.0.0.0/8")},
-				{CidrIp: aws.String("18.0.0.0/8")}, {CidrIp: aws.String("19.0.0.0/8")},
-			}}},
-		})).SecurityGroupRules {
+		for _, r := range must[*ec2.AuthorizeSecurityGroupIngressOutput](t)(w.AuthorizeSecurityGroupIngress(w.ctx(),
+			&ec2.AuthorizeSecurityGroupIngressInput{
+				GroupId: aws.String(w.group(w.vpc("10.0.0.0/16"), "web")),
+				IpPermissions: []types.IpPermission{{IpProtocol: aws.String("-1"), IpRanges: []types.IpRange{
+					{CidrIp: aws.String("10.0.0.0/8")}, {CidrIp: aws.String("11.0.0.0/8")},
+					{CidrIp: aws.String("12.0.0.0/8")}, {CidrIp: aws.String("13.0.0.0/8")},
+					{CidrIp: aws.String("14.0.0.0/8")}, {CidrIp: aws.String("15.0.0.0/8")},
+					{CidrIp: aws.String("16.0.0.0/8")}, {CidrIp: aws.String("17.0.0.0/8")},
+					{CidrIp: aws.String("18.0.0.0/8")}, {CidrIp: aws.String("19.0.0.0/8")},
+				}}},
+			})).SecurityGroupRules {
 			ids = append(ids, *r.SecurityGroupRuleId)
 		}
 	}
 	team := []types.Tag{{Key: aws.String("team"), Value: aws.String("a")}}
-	_, err := w.CreateTags(w.ctx(), &ec2.CreateTagsInput{Resources: append(slices.Clone(ids), "sgr-fffffffffffffffff"), Tags: team})
+	_, err := w.CreateTags(w.ctx(), &ec2.CreateTagsInput{Resources: append(slices.Clone(ids), "sgr-fffffffffffffffff"),
+		Tags: team})
 	wantCode(t, err, "InvalidSecurityGroupRuleId.NotFound")
 	tagged := func() int {
 		return len(must[*ec2.DescribeTagsOutput](t)(w.DescribeTags(w.ctx(), &ec2.DescribeTagsInput{})).Tags)
@@ -142,13 +155,17 @@ func TestRegionsAndZones(t *testing.T) {
 	w := newWorld(t)
 	ctx := w.ctx()
 	open := must[*ec2.DescribeRegionsOutput](t)(w.DescribeRegions(ctx, &ec2.DescribeRegionsInput{})).Regions
-	all := must[*ec2.DescribeRegionsOutput](t)(w.DescribeRegions(ctx, &ec2.DescribeRegionsInput{AllRegions: aws.Bool(true)})).Regions
+	all := must[*ec2.DescribeRegionsOutput](t)(w.DescribeRegions(ctx,
+		&ec2.DescribeRegionsInput{AllRegions: aws.Bool(true)})).Regions
 	if len(open) != 17 || len(all) != 34 {
 		t.Errorf("%d regions open to all of %d, want 17 of 34", len(open), len(all))
 	}
-	for region, want := range map[string]string{"us-east-1": "use1-az1", "eu-west-1": "euw1-az1", "ap-northeast-1": "apne1-az4", "ap-southeast-2": "apse2-az1", "mx-central-1": "mxc1-az1"} {
-		zones := must[*ec2.DescribeAvailabilityZonesOutput](t)(w.client(w.url, region).DescribeAvailabilityZones(ctx, &ec2.DescribeAvailabilityZonesInput{})).AvailabilityZones
-		if len(zones) < 3 || *zones[0].ZoneName != region+"a" || *zones[0].ZoneId != want || zones[0].State != types.AvailabilityZoneStateAvailable {
+	for region, want := range map[string]string{"us-east-1": "use1-az1", "eu-west-1": "euw1-az1",
+		"ap-northeast-1": "apne1-az4", "ap-southeast-2": "apse2-az1", "mx-central-1": "mxc1-az1"} {
+		zones := must[*ec2.DescribeAvailabilityZonesOutput](t)(w.client(w.url, region).DescribeAvailabilityZones(ctx,
+			&ec2.DescribeAvailabilityZonesInput{})).AvailabilityZones
+		if len(zones) < 3 || *zones[0].ZoneName != region+"a" || *zones[0].ZoneId != want ||
+			zones[0].State != types.AvailabilityZoneStateAvailable {
 			t.Errorf("zones of %s: %+v", region, zones)
 		}
 	}

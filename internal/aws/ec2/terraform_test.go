@@ -170,7 +170,9 @@ output "zones" { value = length(data.aws_ec2_instance_type_offerings.zones.locat
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), binary, append(args, "-no-color")...)
 		cmd.Dir = dir
-		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TF_CLI_CONFIG_FILE=" + filepath.Join(dir, "terraformrc"), "CHECKPOINT_DISABLE=1", "TF_IN_AUTOMATION=1", "AWS_EC2_METADATA_DISABLED=true"}
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TF_CLI_CONFIG_FILE=" +
+			filepath.Join(dir, "terraformrc"), "CHECKPOINT_DISABLE=1", "TF_IN_AUTOMATION=1",
+			"AWS_EC2_METADATA_DISABLED=true"}
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
@@ -193,7 +195,9 @@ output "zones" { value = length(data.aws_ec2_instance_type_offerings.zones.locat
 	}
 	config("m5.xlarge") // stops the instance, changes its type and starts it again
 	must1("apply", "-auto-approve", "-input=false")
-	for _, r := range must[*ec2.DescribeInstancesOutput](t)(w.DescribeInstances(w.ctx(), &ec2.DescribeInstancesInput{Filters: []types.Filter{filter("tag:Name", "plain"), filter("instance-state-name", "running")}})).Reservations {
+	for _, r := range must[*ec2.DescribeInstancesOutput](t)(w.DescribeInstances(w.ctx(),
+		&ec2.DescribeInstancesInput{Filters: []types.Filter{filter("tag:Name", "plain"),
+			filter("instance-state-name", "running")}})).Reservations {
 		if r.Instances[0].InstanceType != "m5.xlarge" || len(r.Instances[0].NetworkInterfaces) != 2 {
 			t.Errorf("changed to %+v", r.Instances[0])
 		}

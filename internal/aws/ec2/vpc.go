@@ -47,36 +47,43 @@ func (s *Service) vpcKind() kind[record.VPC, types.Vpc] {
 		tagged: func(x v) []types.Tag { return x.Tags },
 		vpc:    func(r record.VPC) string { return r.ID },
 		filters: filters[v]{
-			"cidr": text(func(x v) *string { return x.CidrBlock }),
+			"cidr": stringFilter(func(x v) *string { return x.CidrBlock }),
 			"cidr-block-association.cidr-block": func(x v) []string {
-				return each(x.CidrBlockAssociationSet, func(a types.VpcCidrBlockAssociation) *string { return a.CidrBlock })
+				return collectValues(x.CidrBlockAssociationSet,
+					func(a types.VpcCidrBlockAssociation) *string { return a.CidrBlock })
 			},
 			"cidr-block-association.association-id": func(x v) []string {
-				return each(x.CidrBlockAssociationSet, func(a types.VpcCidrBlockAssociation) *string { return a.AssociationId })
+				return collectValues(x.CidrBlockAssociationSet,
+					func(a types.VpcCidrBlockAssociation) *string { return a.AssociationId })
 			},
 			"cidr-block-association.state": func(x v) []string {
-				return each(x.CidrBlockAssociationSet, func(a types.VpcCidrBlockAssociation) *types.VpcCidrBlockStateCode { return &a.CidrBlockState.State })
+				return collectValues(x.CidrBlockAssociationSet,
+					func(a types.VpcCidrBlockAssociation) *types.VpcCidrBlockStateCode { return &a.CidrBlockState.State })
 			},
-			"dhcp-options-id": text(func(x v) *string { return x.DhcpOptionsId }),
+			"dhcp-options-id": stringFilter(func(x v) *string { return x.DhcpOptionsId }),
 			"ipv6-cidr-block-association.ipv6-cidr-block": func(x v) []string {
-				return each(x.Ipv6CidrBlockAssociationSet, func(a types.VpcIpv6CidrBlockAssociation) *string { return a.Ipv6CidrBlock })
+				return collectValues(x.Ipv6CidrBlockAssociationSet,
+					func(a types.VpcIpv6CidrBlockAssociation) *string { return a.Ipv6CidrBlock })
 			},
 			"ipv6-cidr-block-association.ipv6-pool": func(x v) []string {
-				return each(x.Ipv6CidrBlockAssociationSet, func(a types.VpcIpv6CidrBlockAssociation) *string { return a.Ipv6Pool })
+				return collectValues(x.Ipv6CidrBlockAssociationSet,
+					func(a types.VpcIpv6CidrBlockAssociation) *string { return a.Ipv6Pool })
 			},
 			"ipv6-cidr-block-association.association-id": func(x v) []string {
-				return each(x.Ipv6CidrBlockAssociationSet, func(a types.VpcIpv6CidrBlockAssociation) *string { return a.AssociationId })
+				return collectValues(x.Ipv6CidrBlockAssociationSet,
+					func(a types.VpcIpv6CidrBlockAssociation) *string { return a.AssociationId })
 			},
 			"ipv6-cidr-block-association.state": func(x v) []string {
-				return each(x.Ipv6CidrBlockAssociationSet, func(a types.VpcIpv6CidrBlockAssociation) *types.VpcCidrBlockStateCode {
-					return &a.Ipv6CidrBlockState.State
-				})
+				return collectValues(x.Ipv6CidrBlockAssociationSet,
+					func(a types.VpcIpv6CidrBlockAssociation) *types.VpcCidrBlockStateCode {
+						return &a.Ipv6CidrBlockState.State
+					})
 			},
-			"is-default": flag(func(x v) *bool { return x.IsDefault }),
-			"isDefault":  flag(func(x v) *bool { return x.IsDefault }), // the older name, which tools still use
-			"owner-id":   text(func(x v) *string { return x.OwnerId }),
-			"state":      word(func(x v) types.VpcState { return x.State }),
-			"vpc-id":     text(func(x v) *string { return x.VpcId }),
+			"is-default": boolFilter(func(x v) *bool { return x.IsDefault }),
+			"isDefault":  boolFilter(func(x v) *bool { return x.IsDefault }), // the older name, which tools still use
+			"owner-id":   stringFilter(func(x v) *string { return x.OwnerId }),
+			"state":      enumFilter(func(x v) types.VpcState { return x.State }),
+			"vpc-id":     stringFilter(func(x v) *string { return x.VpcId }),
 		},
 	}
 }
@@ -90,15 +97,18 @@ func (s *Service) viewVPC(in scope, r record.VPC) types.Vpc {
 		IsDefault:               aws.Bool(r.Default),
 		OwnerId:                 aws.String(r.Account),
 		State:                   types.VpcStateAvailable,
-		Tags:                    s.tagsOf(in, r.ID),
+		Tags:                    s.listTags(in, r.ID),
 		VpcId:                   aws.String(r.ID),
-		BlockPublicAccessStates: &types.BlockPublicAccessStates{InternetGatewayBlockMode: types.BlockPublicAccessModeOff},
+		BlockPublicAccessStates: &types.BlockPublicAccessStates{
+			InternetGatewayBlockMode: types.BlockPublicAccessModeOff},
 	}
 	for _, a := range r.CIDRs {
-		v.CidrBlockAssociationSet = append(v.CidrBlockAssociationSet, *viewCIDR(a, types.VpcCidrBlockStateCodeAssociated))
+		v.CidrBlockAssociationSet = append(v.CidrBlockAssociationSet,
+			*viewCIDR(a, types.VpcCidrBlockStateCodeAssociated))
 	}
 	for _, a := range r.IPv6CIDRs {
-		v.Ipv6CidrBlockAssociationSet = append(v.Ipv6CidrBlockAssociationSet, *viewIPv6CIDR(in, a, types.VpcCidrBlockStateCodeAssociated))
+		v.Ipv6CidrBlockAssociationSet = append(v.Ipv6CidrBlockAssociationSet,
+			*viewIPv6CIDR(in, a, types.VpcCidrBlockStateCodeAssociated))
 	}
 	return v
 }
@@ -111,7 +121,8 @@ func viewCIDR(a record.CIDRAssociation, state types.VpcCidrBlockStateCode) *type
 	}
 }
 
-func viewIPv6CIDR(in scope, a record.CIDRAssociation, state types.VpcCidrBlockStateCode) *types.VpcIpv6CidrBlockAssociation {
+func viewIPv6CIDR(in scope, a record.CIDRAssociation,
+	state types.VpcCidrBlockStateCode) *types.VpcIpv6CidrBlockAssociation {
 	return &types.VpcIpv6CidrBlockAssociation{
 		AssociationId:        aws.String(a.AssociationID),
 		IpSource:             types.IpSourceAmazon,
@@ -123,12 +134,14 @@ func viewIPv6CIDR(in scope, a record.CIDRAssociation, state types.VpcCidrBlockSt
 	}
 }
 
-// newVPC adds what every VPC begins with: its contents row and default security group, and makes the VPC, its main route
-// table and its default network ACL (added too) for the caller to finish. The caller adds the first two.
-func (c *change) newVPC(id string, block netip.Prefix, dhcpOptionsID string) (record.VPC, record.RouteTable, record.NetworkACL) {
+// prepareVPC adds what every VPC begins with: its contents row and default security group, and makes the VPC, its main
+// route table and its default network ACL (added too) for the caller to finish. The caller adds the first two.
+func (c *change) prepareVPC(id string, block netip.Prefix, dhcpOptionsID string) (record.VPC, record.RouteTable,
+	record.NetworkACL) {
 	vpc := record.VPC{
-		EC2Resource:                 c.identity(id, nil),
-		CIDRs:                       []record.CIDRAssociation{{AssociationID: newID("vpc-cidr-assoc-"), CIDR: block.String()}},
+		EC2Resource: c.identity(id, nil),
+		CIDRs: []record.CIDRAssociation{{AssociationID: newID("vpc-cidr-assoc-"),
+			CIDR: block.String()}},
 		Tenancy:                     types.TenancyDefault,
 		DHCPOptionsID:               dhcpOptionsID,
 		MainRouteTableAssociationID: newID("rtbassoc-"),
@@ -136,14 +149,18 @@ func (c *change) newVPC(id string, block netip.Prefix, dhcpOptionsID string) (re
 	}
 	table := record.RouteTable{EC2Resource: c.identity(newID(c.s.routeTables.prefix), nil), VPCID: vpc.ID}
 	vpc.MainRouteTableID = table.ID
-	acl := record.NetworkACL{EC2Resource: c.identity(newID(c.s.acls.prefix), nil), VPCID: vpc.ID, Default: true, Entries: openEntries()}
-	c.s.acls.create(c, acl)
+	acl := record.NetworkACL{EC2Resource: c.identity(newID(c.s.acls.prefix), nil), VPCID: vpc.ID, Default: true,
+		Entries: openEntries()}
+	c.s.acls.createRecord(c, acl)
 	group := c.newGroup(newID(c.s.groups.prefix), vpc.ID, "default", "default VPC security group")
 	group.Rules = append(group.Rules, record.SecurityGroupRule{
 		ID: newID(rulePrefix), Protocol: "-1", FromPort: -1, ToPort: -1, GroupID: group.ID,
 	})
-	c.s.groups.create(c, group)
-	c.add("contents/"+vpc.ID, &pending{op: func() store.Op { return c.s.contents.CreateOp(vpc.Key(), record.VPCContents{}) }})
+	c.s.groups.createRecord(c, group)
+	c.add("contents/"+vpc.ID, &pending{op: func() store.Op {
+		return c.s.contents.CreateOp(vpc.Key(),
+			record.VPCContents{})
+	}})
 	return vpc, table, acl
 }
 
@@ -153,7 +170,8 @@ func vpcBlock(cidr string) (netip.Prefix, error) {
 	if err != nil {
 		return block, err
 	}
-	unusable := block.Addr().IsLoopback() || block.Addr().IsLinkLocalUnicast() || block.Addr().IsMulticast() || block.Addr().IsUnspecified()
+	unusable := block.Addr().IsLoopback() || block.Addr().IsLinkLocalUnicast() || block.Addr().IsMulticast() ||
+		block.Addr().IsUnspecified()
 	if block.Bits() < 16 || block.Bits() > 28 || unusable {
 		return block, wire.Errorf("InvalidVpc.Range", "The CIDR '%s' is invalid.", cidr)
 	}
@@ -169,15 +187,17 @@ func ipv4Block(cidr, parameter string) (netip.Prefix, error) {
 	return block.Masked(), nil
 }
 
-// newIPv6Block is a /56 of the documentation range, which is nobody's, so that nothing outside answers; and none of the account's other VPCs
-// has it.
+// newIPv6Block is a /56 of the documentation range, which is nobody's, so that nothing outside answers; and none of the
+// account's other VPCs has it.
 func (c *change) newIPv6Block() (record.CIDRAssociation, error) {
 	for {
 		a := [16]byte{0x20, 0x01, 0x0d, 0xb8}
 		rand.Read(a[4:7])
-		block := record.CIDRAssociation{AssociationID: newID("vpc-cidr-assoc-"), CIDR: netip.PrefixFrom(netip.AddrFrom16(a), 56).String()}
-		taken, err := c.s.vpcs.any(c.scope, func(r record.VPC) bool {
-			return slices.ContainsFunc(r.IPv6CIDRs, func(other record.CIDRAssociation) bool { return other.CIDR == block.CIDR })
+		block := record.CIDRAssociation{AssociationID: newID("vpc-cidr-assoc-"),
+			CIDR: netip.PrefixFrom(netip.AddrFrom16(a), 56).String()}
+		taken, err := c.s.vpcs.hasMatch(c.scope, func(r record.VPC) bool {
+			return slices.ContainsFunc(r.IPv6CIDRs,
+				func(other record.CIDRAssociation) bool { return other.CIDR == block.CIDR })
 		})
 		if err != nil || !taken {
 			return block, err
@@ -196,49 +216,50 @@ func (s *Service) vpcHandlers() []wire.Handler {
 
 // CreateVpc makes a VPC with its main route table, default network ACL and default security group.
 func (s *Service) CreateVpc(ctx context.Context, in *ec2.CreateVpcInput) (*ec2.CreateVpcOutput, error) {
-	out, err := create(ctx, s, s.vpcs, creation{dryRun: in.DryRun, tags: in.TagSpecifications}, func(c *change, id string) error {
-		switch {
-		case in.Ipv4IpamPoolId != nil || in.Ipv6IpamPoolId != nil:
-			return unsupported("IpamPoolId")
-		case in.Ipv6Pool != nil || in.Ipv6CidrBlock != nil:
-			return unsupported("Ipv6Pool")
-		case aws.ToString(in.CidrBlock) == "":
-			return missing("cidrBlock")
-		}
-		block, err := vpcBlock(*in.CidrBlock)
-		if err != nil {
-			return err
-		}
-		region, err := s.regions.Get(c, store.Key(c.account, c.region))
-		if err != nil {
-			return err
-		}
-		if err := s.vpcs.room(c.scope, maxVPCs, nil, "VpcLimitExceeded", "VPCs"); err != nil {
-			return err
-		}
-		options, err := c.firstDHCPOptions(region.Value)
-		if err != nil {
-			return err
-		}
-		vpc, table, _ := c.newVPC(id, block, options)
-		switch in.InstanceTenancy {
-		case "", types.TenancyDefault:
-		case types.TenancyDedicated:
-			vpc.Tenancy = in.InstanceTenancy
-		default:
-			return wire.Errorf("UnsupportedTenancy", "The tenancy value %s is not supported.", in.InstanceTenancy)
-		}
-		if aws.ToBool(in.AmazonProvidedIpv6CidrBlock) {
-			block, err := c.newIPv6Block()
+	out, err := createResource(ctx, s, s.vpcs, creation{dryRun: in.DryRun, tags: in.TagSpecifications},
+		func(c *change, id string) error {
+			switch {
+			case in.Ipv4IpamPoolId != nil || in.Ipv6IpamPoolId != nil:
+				return unsupported("IpamPoolId")
+			case in.Ipv6Pool != nil || in.Ipv6CidrBlock != nil:
+				return unsupported("Ipv6Pool")
+			case aws.ToString(in.CidrBlock) == "":
+				return missing("cidrBlock")
+			}
+			block, err := vpcBlock(*in.CidrBlock)
 			if err != nil {
 				return err
 			}
-			vpc.IPv6CIDRs = []record.CIDRAssociation{block}
-		}
-		s.vpcs.create(c, vpc)
-		s.routeTables.create(c, table)
-		return nil
-	})
+			region, err := s.regions.Get(c, store.Key(c.account, c.region))
+			if err != nil {
+				return err
+			}
+			if err := s.vpcs.checkQuota(c.scope, maxVPCs, nil, "VpcLimitExceeded", "VPCs"); err != nil {
+				return err
+			}
+			options, err := c.firstDHCPOptions(region.Value)
+			if err != nil {
+				return err
+			}
+			vpc, table, _ := c.prepareVPC(id, block, options)
+			switch in.InstanceTenancy {
+			case "", types.TenancyDefault:
+			case types.TenancyDedicated:
+				vpc.Tenancy = in.InstanceTenancy
+			default:
+				return wire.Errorf("UnsupportedTenancy", "The tenancy value %s is not supported.", in.InstanceTenancy)
+			}
+			if aws.ToBool(in.AmazonProvidedIpv6CidrBlock) {
+				block, err := c.newIPv6Block()
+				if err != nil {
+					return err
+				}
+				vpc.IPv6CIDRs = []record.CIDRAssociation{block}
+			}
+			s.vpcs.createRecord(c, vpc)
+			s.routeTables.createRecord(c, table)
+			return nil
+		})
 	if out != nil {
 		out.State = types.VpcStatePending
 	}
@@ -253,12 +274,12 @@ func (s *Service) DescribeVpcs(ctx context.Context, in *ec2.DescribeVpcsInput) (
 
 // DeleteVpc deletes a VPC in which nothing is left but what came with it.
 func (s *Service) DeleteVpc(ctx context.Context, in *ec2.DeleteVpcInput) (*ec2.DeleteVpcOutput, error) {
-	return &ec2.DeleteVpcOutput{}, s.write(ctx, in.DryRun, func(c *change) error {
-		vpc, err := s.vpcs.remove(c, aws.ToString(in.VpcId))
+	return &ec2.DeleteVpcOutput{}, s.applyChange(ctx, in.DryRun, func(c *change) error {
+		vpc, err := s.vpcs.deleteRecord(c, aws.ToString(in.VpcId))
 		if err != nil {
 			return err
 		}
-		if err := c.hold(vpc.ID); err != nil {
+		if err := c.requireUnchanged(vpc.ID); err != nil {
 			return err
 		}
 		if used, err := c.anyInVPC(vpc); err != nil {
@@ -271,7 +292,7 @@ func (s *Service) DeleteVpc(ctx context.Context, in *ec2.DeleteVpcInput) (*ec2.D
 			return err
 		}
 		for _, g := range groups {
-			if _, err := s.groups.remove(c, g.ID); err != nil {
+			if _, err := s.groups.deleteRecord(c, g.ID); err != nil {
 				return err
 			}
 			c.untagRules(g.Rules...)
@@ -280,10 +301,10 @@ func (s *Service) DeleteVpc(ctx context.Context, in *ec2.DeleteVpcInput) (*ec2.D
 		if err != nil {
 			return err
 		}
-		if _, err := s.acls.remove(c, acl); err != nil {
+		if _, err := s.acls.deleteRecord(c, acl); err != nil {
 			return err
 		}
-		if _, err := s.routeTables.remove(c, vpc.MainRouteTableID); err != nil {
+		if _, err := s.routeTables.deleteRecord(c, vpc.MainRouteTableID); err != nil {
 			return err
 		}
 		c.release(vpc.ID)
@@ -296,25 +317,31 @@ func (c *change) anyInVPC(vpc record.VPC) (bool, error) {
 	s, in := c.s, c.scope
 	for _, look := range []func() (bool, error){
 		func() (bool, error) {
-			return s.subnets.any(in, func(r record.Subnet) bool { return r.VPCID == vpc.ID })
+			return s.subnets.hasMatch(in, func(r record.Subnet) bool { return r.VPCID == vpc.ID })
 		},
 		func() (bool, error) {
-			return s.groups.any(in, func(r record.SecurityGroup) bool { return r.VPCID == vpc.ID && r.Name != "default" })
+			return s.groups.hasMatch(in, func(r record.SecurityGroup) bool {
+				return r.VPCID == vpc.ID &&
+					r.Name != "default"
+			})
 		},
 		func() (bool, error) {
-			return s.routeTables.any(in, func(r record.RouteTable) bool { return r.VPCID == vpc.ID && r.ID != vpc.MainRouteTableID })
+			return s.routeTables.hasMatch(in, func(r record.RouteTable) bool {
+				return r.VPCID == vpc.ID &&
+					r.ID != vpc.MainRouteTableID
+			})
 		},
 		func() (bool, error) {
-			return s.acls.any(in, func(r record.NetworkACL) bool { return r.VPCID == vpc.ID && !r.Default })
+			return s.acls.hasMatch(in, func(r record.NetworkACL) bool { return r.VPCID == vpc.ID && !r.Default })
 		},
 		func() (bool, error) {
-			return s.igws.any(in, func(r record.InternetGateway) bool { return r.VPCID == vpc.ID })
+			return s.igws.hasMatch(in, func(r record.InternetGateway) bool { return r.VPCID == vpc.ID })
 		},
 		func() (bool, error) {
-			return s.eigws.any(in, func(r record.EgressOnlyInternetGateway) bool { return r.VPCID == vpc.ID })
+			return s.eigws.hasMatch(in, func(r record.EgressOnlyInternetGateway) bool { return r.VPCID == vpc.ID })
 		},
 		func() (bool, error) {
-			return s.endpoints.any(in, func(r record.VPCEndpoint) bool { return r.VPCID == vpc.ID })
+			return s.endpoints.hasMatch(in, func(r record.VPCEndpoint) bool { return r.VPCID == vpc.ID })
 		},
 	} {
 		if used, err := look(); used || err != nil {

@@ -21,12 +21,13 @@ func (s *Service) vpcAttributeHandlers() []wire.Handler {
 }
 
 // DescribeVpcAttribute shows one attribute of a VPC.
-func (s *Service) DescribeVpcAttribute(ctx context.Context, in *ec2.DescribeVpcAttributeInput) (*ec2.DescribeVpcAttributeOutput, error) {
-	sc, err := s.scope(ctx)
+func (s *Service) DescribeVpcAttribute(ctx context.Context, in *ec2.DescribeVpcAttributeInput) (
+	*ec2.DescribeVpcAttributeOutput, error) {
+	sc, err := s.requestScope(ctx)
 	if err != nil {
 		return nil, err
 	}
-	vpc, err := s.vpcs.value(sc, in.VpcId)
+	vpc, err := s.vpcs.getRecord(sc, in.VpcId)
 	if err != nil {
 		return nil, err
 	}
@@ -54,10 +55,11 @@ func attribute(value bool) *types.AttributeBooleanValue {
 }
 
 // ModifyVpcAttribute changes one attribute of a VPC.
-func (s *Service) ModifyVpcAttribute(ctx context.Context, in *ec2.ModifyVpcAttributeInput) (*ec2.ModifyVpcAttributeOutput, error) {
-	return &ec2.ModifyVpcAttributeOutput{}, s.write(ctx, nil, func(c *change) error {
-		return s.vpcs.edit(c, aws.ToString(in.VpcId), func(vpc *record.VPC) error {
-			return setOne(
+func (s *Service) ModifyVpcAttribute(ctx context.Context, in *ec2.ModifyVpcAttributeInput) (
+	*ec2.ModifyVpcAttributeOutput, error) {
+	return &ec2.ModifyVpcAttributeOutput{}, s.applyChange(ctx, nil, func(c *change) error {
+		return s.vpcs.updateRecord(c, aws.ToString(in.VpcId), func(vpc *record.VPC) error {
+			return applySetting(
 				setting{in.EnableDnsSupport, &vpc.EnableDNSSupport},
 				setting{in.EnableDnsHostnames, &vpc.EnableDNSHostnames},
 				setting{in.EnableNetworkAddressUsageMetrics, &vpc.EnableNetworkAddressUsageMetrics},
@@ -72,8 +74,8 @@ type setting struct {
 	field  *bool
 }
 
-// setOne applies the one setting that the request has.
-func setOne(settings ...setting) error {
+// applySetting applies the one setting that the request has.
+func applySetting(settings ...setting) error {
 	n := 0
 	for _, s := range settings {
 		if s.wanted != nil {
@@ -87,18 +89,22 @@ func setOne(settings ...setting) error {
 	case 1:
 		return nil
 	}
-	return wire.Errorf("InvalidParameterCombination", "Fields for multiple attribute types specified. A request may modify one attribute.")
+	return wire.Errorf("InvalidParameterCombination",
+		"Fields for multiple attribute types specified. A request may modify one attribute.")
 }
 
 // ModifyVpcTenancy changes a VPC of dedicated tenancy to default, the one change that AWS allows.
-func (s *Service) ModifyVpcTenancy(ctx context.Context, in *ec2.ModifyVpcTenancyInput) (*ec2.ModifyVpcTenancyOutput, error) {
-	return &ec2.ModifyVpcTenancyOutput{ReturnValue: aws.Bool(true)}, s.write(ctx, in.DryRun, func(c *change) error {
-		if in.InstanceTenancy != types.VpcTenancyDefault {
-			return invalidValue(in.InstanceTenancy, "instanceTenancy", "The tenancy of a VPC can only be changed to default.")
-		}
-		return s.vpcs.edit(c, aws.ToString(in.VpcId), func(vpc *record.VPC) error {
-			vpc.Tenancy = types.TenancyDefault
-			return nil
+func (s *Service) ModifyVpcTenancy(ctx context.Context, in *ec2.ModifyVpcTenancyInput) (*ec2.ModifyVpcTenancyOutput,
+	error) {
+	return &ec2.ModifyVpcTenancyOutput{ReturnValue: aws.Bool(true)}, s.applyChange(ctx, in.DryRun,
+		func(c *change) error {
+			if in.InstanceTenancy != types.VpcTenancyDefault {
+				return invalidValue(in.InstanceTenancy, "instanceTenancy",
+					"The tenancy of a VPC can only be changed to default.")
+			}
+			return s.vpcs.updateRecord(c, aws.ToString(in.VpcId), func(vpc *record.VPC) error {
+				vpc.Tenancy = types.TenancyDefault
+				return nil
+			})
 		})
-	})
 }

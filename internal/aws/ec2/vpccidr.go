@@ -22,11 +22,12 @@ func (s *Service) vpcCIDRHandlers() []wire.Handler {
 }
 
 // AssociateVpcCidrBlock gives a VPC another IPv4 block, or an IPv6 block of Amazon's.
-func (s *Service) AssociateVpcCidrBlock(ctx context.Context, in *ec2.AssociateVpcCidrBlockInput) (*ec2.AssociateVpcCidrBlockOutput, error) {
+func (s *Service) AssociateVpcCidrBlock(ctx context.Context, in *ec2.AssociateVpcCidrBlockInput) (
+	*ec2.AssociateVpcCidrBlockOutput, error) {
 	six := aws.ToBool(in.AmazonProvidedIpv6CidrBlock)
 	var added record.CIDRAssociation
 	var region scope
-	err := s.write(ctx, nil, func(c *change) error {
+	err := s.applyChange(ctx, nil, func(c *change) error {
 		region = c.scope
 		switch {
 		case in.Ipv4IpamPoolId != nil || in.Ipv6IpamPoolId != nil:
@@ -34,14 +35,16 @@ func (s *Service) AssociateVpcCidrBlock(ctx context.Context, in *ec2.AssociateVp
 		case in.Ipv6CidrBlock != nil || in.Ipv6Pool != nil:
 			return unsupported("Ipv6CidrBlock")
 		case six == (in.CidrBlock != nil):
-			return wire.Errorf("InvalidParameterCombination", "Exactly one of cidrBlock and amazonProvidedIpv6CidrBlock must be specified.")
+			return wire.Errorf("InvalidParameterCombination",
+				"Exactly one of cidrBlock and amazonProvidedIpv6CidrBlock must be specified.")
 		}
-		return s.vpcs.edit(c, aws.ToString(in.VpcId), func(r *record.VPC) error {
-			if err := c.hold(r.ID); err != nil {
+		return s.vpcs.updateRecord(c, aws.ToString(in.VpcId), func(r *record.VPC) error {
+			if err := c.requireUnchanged(r.ID); err != nil {
 				return err
 			}
 			if len(r.CIDRs)+len(r.IPv6CIDRs) >= maxCIDRsPerVPC {
-				return wire.Errorf("CidrLimitExceeded", "This network '%s' has met its maximum number of allowed CIDRs: %d", r.ID, maxCIDRsPerVPC)
+				return wire.Errorf("CidrLimitExceeded",
+					"This network '%s' has met its maximum number of allowed CIDRs: %d", r.ID, maxCIDRsPerVPC)
 			}
 			if six {
 				var err error
@@ -55,7 +58,8 @@ func (s *Service) AssociateVpcCidrBlock(ctx context.Context, in *ec2.AssociateVp
 			}
 			for _, a := range r.CIDRs {
 				if netip.MustParsePrefix(a.CIDR).Overlaps(block) {
-					return wire.Errorf("InvalidVpc.Range", "The CIDR '%s' conflicts with another CIDR of network %s", block, r.ID)
+					return wire.Errorf("InvalidVpc.Range", "The CIDR '%s' conflicts with another CIDR of network %s",
+						block, r.ID)
 				}
 			}
 			added = record.CIDRAssociation{AssociationID: newID("vpc-cidr-assoc-"), CIDR: block.String()}
@@ -76,10 +80,11 @@ func (s *Service) AssociateVpcCidrBlock(ctx context.Context, in *ec2.AssociateVp
 }
 
 // DisassociateVpcCidrBlock takes a block other than the primary one from a VPC in which no subnet uses it.
-func (s *Service) DisassociateVpcCidrBlock(ctx context.Context, in *ec2.DisassociateVpcCidrBlockInput) (*ec2.DisassociateVpcCidrBlockOutput, error) {
+func (s *Service) DisassociateVpcCidrBlock(ctx context.Context, in *ec2.DisassociateVpcCidrBlockInput) (
+	*ec2.DisassociateVpcCidrBlockOutput, error) {
 	id := aws.ToString(in.AssociationId)
 	out := &ec2.DisassociateVpcCidrBlockOutput{}
-	return out, s.write(ctx, nil, func(c *change) error {
+	return out, s.applyChange(ctx, nil, func(c *change) error {
 		has := func(a record.CIDRAssociation) bool { return a.AssociationID == id }
 		found, err := s.vpcs.list(c.scope, func(r record.VPC) bool {
 			return slices.ContainsFunc(r.CIDRs, has) || slices.ContainsFunc(r.IPv6CIDRs, has)
@@ -88,13 +93,16 @@ func (s *Service) DisassociateVpcCidrBlock(ctx context.Context, in *ec2.Disassoc
 			return err
 		}
 		if len(found) == 0 {
-			return wire.Errorf("InvalidVpcCidrBlockAssociationID.NotFound", "The vpc CIDR block with association ID '%s' does not exist", id)
+			return wire.Errorf("InvalidVpcCidrBlockAssociationID.NotFound",
+				"The vpc CIDR block with association ID '%s' does not exist", id)
 		}
-		return s.vpcs.edit(c, found[0].ID, func(r *record.VPC) error {
+		return s.vpcs.updateRecord(c, found[0].ID, func(r *record.VPC) error {
 			if r.CIDRs[0].AssociationID == id {
-				return wire.Errorf("OperationNotPermitted", "The vpc CIDR block with association ID %s may not be disassociated. It is the primary IPv4 CIDR block of the VPC", id)
+				return wire.Errorf("OperationNotPermitted",
+					"The vpc CIDR block with association ID %s may not be disassociated. It is the primary IPv4 CIDR "+
+						"block of the VPC", id)
 			}
-			if err := c.hold(r.ID); err != nil {
+			if err := c.requireUnchanged(r.ID); err != nil {
 				return err
 			}
 			subnets, err := s.subnetsOf(c.scope, r.ID)
@@ -108,7 +116,8 @@ func (s *Service) DisassociateVpcCidrBlock(ctx context.Context, in *ec2.Disassoc
 			i := slices.IndexFunc(*blocks, has)
 			gone := (*blocks)[i]
 			if used := overlapping(subnets, netip.MustParsePrefix(gone.CIDR)); used != "" {
-				return wire.Errorf("InvalidCidrBlock.InUse", "The vpc CIDR block %s with association ID %s is in use by subnet %s.", gone.CIDR, id, used)
+				return wire.Errorf("InvalidCidrBlock.InUse",
+					"The vpc CIDR block %s with association ID %s is in use by subnet %s.", gone.CIDR, id, used)
 			}
 			*blocks = slices.Delete(*blocks, i, i+1)
 			out.VpcId = aws.String(r.ID)

@@ -27,7 +27,8 @@ const (
 
 // endpointServices are the services that have endpoints, those of them with interface endpoints only once.
 var endpointServices = []string{
-	"autoscaling", "cloudformation", "ec2", "ec2messages", "ecr.api", "ecr.dkr", "eks", "eks-auth", "elasticfilesystem", "elasticloadbalancing",
+	"autoscaling", "cloudformation", "ec2", "ec2messages", "ecr.api", "ecr.dkr", "eks", "eks-auth", "elasticfilesystem",
+	"elasticloadbalancing",
 	"kms", "logs", "monitoring", "sqs", "ssm", "ssmmessages", "sts", "xray",
 }
 
@@ -49,7 +50,8 @@ func (in scope) endpointServices() []endpointService {
 	for _, name := range slices.Concat(endpointServices, []string{"s3"}) {
 		labels := strings.Split(name, ".")
 		slices.Reverse(labels)
-		all = append(all, endpointService{prefix + name, types.VpcEndpointTypeInterface, strings.Join(labels, ".") + "." + in.region + ".amazonaws.com"})
+		all = append(all, endpointService{prefix + name, types.VpcEndpointTypeInterface, strings.Join(labels, ".") +
+			"." + in.region + ".amazonaws.com"})
 	}
 	slices.SortFunc(all, func(a, b endpointService) int {
 		return cmp.Or(strings.Compare(a.name, b.name), strings.Compare(string(a.kind), string(b.kind)))
@@ -69,13 +71,13 @@ func (s *Service) vpcEndpointKind() kind[record.VPCEndpoint, types.VpcEndpoint] 
 		tagged: func(x v) []types.Tag { return x.Tags },
 		vpc:    func(r record.VPCEndpoint) string { return r.VPCID },
 		filters: filters[v]{
-			"ip-address-type":    word(func(x v) types.IpAddressType { return x.IpAddressType }),
-			"service-name":       text(func(x v) *string { return x.ServiceName }),
-			"service-region":     text(func(x v) *string { return x.ServiceRegion }),
-			"vpc-id":             text(func(x v) *string { return x.VpcId }),
-			"vpc-endpoint-id":    text(func(x v) *string { return x.VpcEndpointId }),
-			"vpc-endpoint-state": word(func(x v) types.State { return x.State }),
-			"vpc-endpoint-type":  word(func(x v) types.VpcEndpointType { return x.VpcEndpointType }),
+			"ip-address-type":    enumFilter(func(x v) types.IpAddressType { return x.IpAddressType }),
+			"service-name":       stringFilter(func(x v) *string { return x.ServiceName }),
+			"service-region":     stringFilter(func(x v) *string { return x.ServiceRegion }),
+			"vpc-id":             stringFilter(func(x v) *string { return x.VpcId }),
+			"vpc-endpoint-id":    stringFilter(func(x v) *string { return x.VpcEndpointId }),
+			"vpc-endpoint-state": enumFilter(func(x v) types.State { return x.State }),
+			"vpc-endpoint-type":  enumFilter(func(x v) types.VpcEndpointType { return x.VpcEndpointType }),
 		},
 	}
 }
@@ -96,7 +98,7 @@ func (s *Service) viewEndpoint(in scope, r record.VPCEndpoint) types.VpcEndpoint
 		ServiceRegion:       aws.String(r.Region),
 		State:               endpointAvailable,
 		SubnetIds:           append([]string{}, r.SubnetIDs...),
-		Tags:                s.tagSet(in, r.ID),
+		Tags:                s.listTagSet(in, r.ID),
 		VpcEndpointId:       aws.String(r.ID),
 		VpcEndpointType:     r.Type,
 		VpcId:               aws.String(r.VPCID),
@@ -128,16 +130,19 @@ func (s *Service) vpcEndpointHandlers() []wire.Handler {
 }
 
 // CreateVpcEndpoint makes a way from a VPC to an AWS service: routes to a gateway, or network interfaces.
-func (s *Service) CreateVpcEndpoint(ctx context.Context, in *ec2.CreateVpcEndpointInput) (*ec2.CreateVpcEndpointOutput, error) {
-	out, err := create(ctx, s, s.endpoints, creation{dryRun: in.DryRun, tags: in.TagSpecifications, token: in.ClientToken, request: in}, func(c *change, id string) error {
+func (s *Service) CreateVpcEndpoint(ctx context.Context, in *ec2.CreateVpcEndpointInput) (*ec2.CreateVpcEndpointOutput,
+	error) {
+	out, err := createResource(ctx, s, s.endpoints, creation{dryRun: in.DryRun, tags: in.TagSpecifications,
+		token: in.ClientToken, request: in}, func(c *change, id string) error {
 		vpc, err := c.holdVPC(in.VpcId)
 		if err != nil {
 			return err
 		}
 		e := record.VPCEndpoint{
-			EC2Resource:    c.identity(id, in.ClientToken),
-			VPCID:          vpc.ID,
-			Type:           types.VpcEndpointType(cmp.Or(string(in.VpcEndpointType), string(types.VpcEndpointTypeGateway))),
+			EC2Resource: c.identity(id, in.ClientToken),
+			VPCID:       vpc.ID,
+			Type: types.VpcEndpointType(cmp.Or(string(in.VpcEndpointType),
+				string(types.VpcEndpointTypeGateway))),
 			ServiceName:    aws.ToString(in.ServiceName),
 			PolicyDocument: cmp.Or(aws.ToString(in.PolicyDocument), openPolicy),
 			IPAddressType:  types.IpAddressType(cmp.Or(string(in.IpAddressType), string(types.IpAddressTypeIpv4))),
@@ -145,7 +150,10 @@ func (s *Service) CreateVpcEndpoint(ctx context.Context, in *ec2.CreateVpcEndpoi
 		switch {
 		case in.ServiceName == nil:
 			return missing("serviceName")
-		case !slices.ContainsFunc(c.endpointServices(), func(s endpointService) bool { return s.name == e.ServiceName && s.kind == e.Type }):
+		case !slices.ContainsFunc(c.endpointServices(), func(s endpointService) bool {
+			return s.name == e.ServiceName &&
+				s.kind == e.Type
+		}):
 			return wire.Errorf("InvalidServiceName", "The Vpc Endpoint Service '%s' does not exist", e.ServiceName)
 		case in.ServiceRegion != nil && *in.ServiceRegion != c.region:
 			return unsupported("ServiceRegion")
@@ -160,7 +168,9 @@ func (s *Service) CreateVpcEndpoint(ctx context.Context, in *ec2.CreateVpcEndpoi
 			e.PrivateDNSEnabled = in.PrivateDnsEnabled == nil || *in.PrivateDnsEnabled
 			if e.PrivateDNSEnabled && (!vpc.EnableDNSHostnames || !vpc.EnableDNSSupport) {
 				if in.PrivateDnsEnabled != nil {
-					return wire.Errorf("InvalidParameter", "Enabling private DNS requires both enableDnsSupport and enableDnsHostnames VPC attributes set to true for %s", vpc.ID)
+					return wire.Errorf("InvalidParameter",
+						"Enabling private DNS requires both enableDnsSupport and enableDnsHostnames VPC attributes "+
+							"set to true for %s", vpc.ID)
 				}
 				e.PrivateDNSEnabled = false
 			}
@@ -172,7 +182,7 @@ func (s *Service) CreateVpcEndpoint(ctx context.Context, in *ec2.CreateVpcEndpoi
 		if err != nil {
 			return err
 		}
-		s.endpoints.create(c, e)
+		s.endpoints.createRecord(c, e)
 		return nil
 	})
 	if out != nil && out.VpcEndpointType == types.VpcEndpointTypeInterface {
@@ -192,14 +202,16 @@ func (in scope) servicePrefixList(e record.VPCEndpoint) string {
 func (c *change) addEndpointRoutes(e *record.VPCEndpoint, tables []string) error {
 	list := c.servicePrefixList(*e)
 	for _, id := range tables {
-		if err := c.s.routeTables.edit(c, id, func(r *record.RouteTable) error {
+		if err := c.s.routeTables.updateRecord(c, id, func(r *record.RouteTable) error {
 			if r.VPCID != e.VPCID {
 				return wire.Errorf("InvalidParameter", "Route table %s does not belong to vpc %s", id, e.VPCID)
 			}
 			if slices.ContainsFunc(r.Routes, func(own record.Route) bool { return own.Destination == list }) {
-				return wire.Errorf("RouteAlreadyExists", "route table %s already has a route with destination-prefix-list-id %s", id, list)
+				return wire.Errorf("RouteAlreadyExists",
+					"route table %s already has a route with destination-prefix-list-id %s", id, list)
 			}
-			r.Routes = append(r.Routes, record.Route{Destination: list, Target: e.ID, Origin: types.RouteOriginCreateRoute})
+			r.Routes = append(r.Routes, record.Route{Destination: list, Target: e.ID,
+				Origin: types.RouteOriginCreateRoute})
 			return nil
 		}); err != nil {
 			return err
@@ -214,7 +226,7 @@ func (c *change) removeEndpointRoutes(e *record.VPCEndpoint, tables []string) er
 		if !slices.Contains(e.RouteTableIDs, id) {
 			return wire.Errorf("InvalidParameter", "Route table %s is not associated with endpoint %s", id, e.ID)
 		}
-		if err := c.s.routeTables.edit(c, id, func(r *record.RouteTable) error {
+		if err := c.s.routeTables.updateRecord(c, id, func(r *record.RouteTable) error {
 			r.Routes = slices.DeleteFunc(r.Routes, func(own record.Route) bool { return own.Target == e.ID })
 			return nil
 		}); err != nil {
@@ -229,14 +241,14 @@ func (c *change) removeEndpointRoutes(e *record.VPCEndpoint, tables []string) er
 func (c *change) addEndpointSubnets(e *record.VPCEndpoint, subnets []string) error {
 	zones := map[string]string{}
 	for _, id := range e.SubnetIDs {
-		subnet, err := c.s.subnets.value(c.scope, &id)
+		subnet, err := c.s.subnets.getRecord(c.scope, &id)
 		if err != nil {
 			return err
 		}
 		zones[subnet.AvailabilityZone] = id
 	}
 	for _, id := range subnets {
-		subnet, err := c.s.subnets.value(c.scope, &id)
+		subnet, err := c.s.subnets.getRecord(c.scope, &id)
 		if err != nil {
 			return err
 		}
@@ -244,7 +256,8 @@ func (c *change) addEndpointSubnets(e *record.VPCEndpoint, subnets []string) err
 			return wire.Errorf("InvalidParameter", "Subnet %s does not belong to vpc %s", id, e.VPCID)
 		}
 		if other, taken := zones[subnet.AvailabilityZone]; taken {
-			return wire.Errorf("DuplicateSubnetsInSameZone", "Found another VPC endpoint subnet in the availability zone of %s: %s", id, other)
+			return wire.Errorf("DuplicateSubnetsInSameZone",
+				"Found another VPC endpoint subnet in the availability zone of %s: %s", id, other)
 		}
 		zones[subnet.AvailabilityZone] = id
 		if err := c.s.subnets.require(c, id); err != nil {
@@ -255,8 +268,8 @@ func (c *change) addEndpointSubnets(e *record.VPCEndpoint, subnets []string) err
 			return err
 		}
 		ni.InterfaceType, ni.SecurityGroupIDs = types.NetworkInterfaceTypeVpcEndpoint, e.SecurityGroupIDs
-		c.manage(&ni, "VPC Endpoint Interface "+e.ID, "amazon-aws")
-		c.s.interfaces.create(c, ni)
+		c.markManaged(&ni, "VPC Endpoint Interface "+e.ID, "amazon-aws")
+		c.s.interfaces.createRecord(c, ni)
 		e.SubnetIDs, e.NetworkInterfaceIDs = append(e.SubnetIDs, id), append(e.NetworkInterfaceIDs, ni.ID)
 	}
 	return nil
@@ -271,32 +284,39 @@ func (c *change) removeEndpointSubnets(e *record.VPCEndpoint, subnets []string) 
 		if _, err := c.removeInterface(e.NetworkInterfaceIDs[i]); err != nil {
 			return err
 		}
-		e.SubnetIDs, e.NetworkInterfaceIDs = slices.Delete(e.SubnetIDs, i, i+1), slices.Delete(e.NetworkInterfaceIDs, i, i+1)
+		e.SubnetIDs, e.NetworkInterfaceIDs = slices.Delete(e.SubnetIDs, i, i+1), slices.Delete(e.NetworkInterfaceIDs, i,
+			i+1)
 	}
 	return nil
 }
 
 // DescribeVpcEndpoints lists VPC endpoints.
-func (s *Service) DescribeVpcEndpoints(ctx context.Context, in *ec2.DescribeVpcEndpointsInput) (*ec2.DescribeVpcEndpointsOutput, error) {
-	found, next, err := describe(ctx, s, s.endpoints, query{in.DryRun, in.VpcEndpointIds, in.Filters, in.MaxResults, in.NextToken})
+func (s *Service) DescribeVpcEndpoints(ctx context.Context, in *ec2.DescribeVpcEndpointsInput) (
+	*ec2.DescribeVpcEndpointsOutput, error) {
+	found, next, err := describe(ctx, s, s.endpoints, query{in.DryRun, in.VpcEndpointIds, in.Filters, in.MaxResults,
+		in.NextToken})
 	return &ec2.DescribeVpcEndpointsOutput{VpcEndpoints: found, NextToken: next}, err
 }
 
 // ModifyVpcEndpoint changes what a VPC endpoint is associated with, its policy or its private DNS.
-func (s *Service) ModifyVpcEndpoint(ctx context.Context, in *ec2.ModifyVpcEndpointInput) (*ec2.ModifyVpcEndpointOutput, error) {
-	err := s.write(ctx, in.DryRun, func(c *change) error {
-		return s.endpoints.edit(c, aws.ToString(in.VpcEndpointId), func(e *record.VPCEndpoint) error {
-			if err := c.hold(e.VPCID); err != nil {
+func (s *Service) ModifyVpcEndpoint(ctx context.Context, in *ec2.ModifyVpcEndpointInput) (*ec2.ModifyVpcEndpointOutput,
+	error) {
+	err := s.applyChange(ctx, in.DryRun, func(c *change) error {
+		return s.endpoints.updateRecord(c, aws.ToString(in.VpcEndpointId), func(e *record.VPCEndpoint) error {
+			if err := c.requireUnchanged(e.VPCID); err != nil {
 				return err
 			}
 			gateway := e.Type == types.VpcEndpointTypeGateway
 			switch {
 			case len(in.SubnetConfigurations) > 0:
 				return unsupported("SubnetConfiguration")
-			case gateway && len(in.AddSubnetIds)+len(in.RemoveSubnetIds)+len(in.AddSecurityGroupIds)+len(in.RemoveSecurityGroupIds) > 0:
-				return wire.Errorf("InvalidParameter", "Subnets and security groups are for interface endpoints; %s is a gateway endpoint.", e.ID)
+			case gateway && len(in.AddSubnetIds)+len(in.RemoveSubnetIds)+len(in.AddSecurityGroupIds)+
+				len(in.RemoveSecurityGroupIds) > 0:
+				return wire.Errorf("InvalidParameter",
+					"Subnets and security groups are for interface endpoints; %s is a gateway endpoint.", e.ID)
 			case !gateway && len(in.AddRouteTableIds)+len(in.RemoveRouteTableIds) > 0:
-				return wire.Errorf("InvalidParameter", "Route tables are for gateway endpoints; %s is an interface endpoint.", e.ID)
+				return wire.Errorf("InvalidParameter",
+					"Route tables are for gateway endpoints; %s is an interface endpoint.", e.ID)
 			case in.PolicyDocument != nil && !json.Valid([]byte(*in.PolicyDocument)):
 				return wire.Errorf("MalformedPolicyDocument", "The policy document is not valid JSON.")
 			case in.PolicyDocument != nil:
@@ -335,7 +355,8 @@ func (s *Service) ModifyVpcEndpoint(ctx context.Context, in *ec2.ModifyVpcEndpoi
 
 // regroup changes the security groups of an interface endpoint and of its interfaces.
 func (c *change) regroup(e *record.VPCEndpoint, add, remove []string) error {
-	wanted := slices.DeleteFunc(slices.Clone(e.SecurityGroupIDs), func(id string) bool { return slices.Contains(remove, id) })
+	wanted := slices.DeleteFunc(slices.Clone(e.SecurityGroupIDs),
+		func(id string) bool { return slices.Contains(remove, id) })
 	for _, id := range add {
 		if !slices.Contains(wanted, id) {
 			wanted = append(wanted, id)
@@ -347,7 +368,7 @@ func (c *change) regroup(e *record.VPCEndpoint, add, remove []string) error {
 	}
 	e.SecurityGroupIDs = groups
 	for _, id := range e.NetworkInterfaceIDs {
-		if err := c.s.interfaces.edit(c, id, func(r *record.NetworkInterface) error {
+		if err := c.s.interfaces.updateRecord(c, id, func(r *record.NetworkInterface) error {
 			r.SecurityGroupIDs = groups
 			return nil
 		}); err != nil {
@@ -357,20 +378,23 @@ func (c *change) regroup(e *record.VPCEndpoint, add, remove []string) error {
 	return nil
 }
 
-// DeleteVpcEndpoints deletes VPC endpoints with their routes and interfaces. Those that it could not delete are in the answer.
-func (s *Service) DeleteVpcEndpoints(ctx context.Context, in *ec2.DeleteVpcEndpointsInput) (*ec2.DeleteVpcEndpointsOutput, error) {
+// DeleteVpcEndpoints deletes VPC endpoints with their routes and interfaces. Those that it could not delete are in the
+// answer.
+func (s *Service) DeleteVpcEndpoints(ctx context.Context, in *ec2.DeleteVpcEndpointsInput) (
+	*ec2.DeleteVpcEndpointsOutput, error) {
 	out := &ec2.DeleteVpcEndpointsOutput{Unsuccessful: []types.UnsuccessfulItem{}}
 	if len(in.VpcEndpointIds) == 0 {
 		return nil, missing("vpcEndpointId")
 	}
 	for _, id := range in.VpcEndpointIds {
-		err := s.write(ctx, in.DryRun, func(c *change) error {
-			e, err := s.endpoints.remove(c, id)
+		err := s.applyChange(ctx, in.DryRun, func(c *change) error {
+			e, err := s.endpoints.deleteRecord(c, id)
 			if err != nil {
 				return err
 			}
 			// Private copies: removal shortens the lists.
-			e.RouteTableIDs, e.SubnetIDs, e.NetworkInterfaceIDs = slices.Clone(e.RouteTableIDs), slices.Clone(e.SubnetIDs), slices.Clone(e.NetworkInterfaceIDs)
+			e.RouteTableIDs, e.SubnetIDs, e.NetworkInterfaceIDs = slices.Clone(e.RouteTableIDs),
+				slices.Clone(e.SubnetIDs), slices.Clone(e.NetworkInterfaceIDs)
 			if err := c.removeEndpointRoutes(&e, slices.Clone(e.RouteTableIDs)); err != nil {
 				return err
 			}
@@ -381,7 +405,8 @@ func (s *Service) DeleteVpcEndpoints(ctx context.Context, in *ec2.DeleteVpcEndpo
 		case err == nil:
 		case errors.As(err, &refused) && refused.Code == s.endpoints.notFound:
 			out.Unsuccessful = append(out.Unsuccessful, types.UnsuccessfulItem{
-				ResourceId: aws.String(id), Error: &types.UnsuccessfulItemError{Code: aws.String(refused.Code), Message: aws.String(refused.Message)},
+				ResourceId: aws.String(id), Error: &types.UnsuccessfulItemError{Code: aws.String(refused.Code),
+					Message: aws.String(refused.Message)},
 			})
 		default:
 			return nil, err
@@ -391,13 +416,14 @@ func (s *Service) DeleteVpcEndpoints(ctx context.Context, in *ec2.DeleteVpcEndpo
 }
 
 // DescribeVpcEndpointServices lists the services that have endpoints.
-func (s *Service) DescribeVpcEndpointServices(ctx context.Context, in *ec2.DescribeVpcEndpointServicesInput) (*ec2.DescribeVpcEndpointServicesOutput, error) {
-	sc, err := s.scope(ctx)
+func (s *Service) DescribeVpcEndpointServices(ctx context.Context, in *ec2.DescribeVpcEndpointServicesInput) (
+	*ec2.DescribeVpcEndpointServicesOutput, error) {
+	sc, err := s.requestScope(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var zones []string
-	for _, z := range sc.zones() {
+	for _, z := range sc.listZones() {
 		zones = append(zones, z.Name)
 	}
 	out := &ec2.DescribeVpcEndpointServicesOutput{ServiceNames: []string{}}
@@ -407,10 +433,13 @@ func (s *Service) DescribeVpcEndpointServices(ctx context.Context, in *ec2.Descr
 			continue
 		}
 		items = append(items, item[types.ServiceDetail]{service.name + " " + string(service.kind), types.ServiceDetail{
-			AcceptanceRequired: aws.Bool(false), AvailabilityZones: zones, BaseEndpointDnsNames: []string{}, ManagesVpcEndpoints: aws.Bool(false),
-			Owner: aws.String("amazon"), PrivateDnsName: optional(service.domain), ServiceName: aws.String(service.name), ServiceRegion: aws.String(sc.region),
-			ServiceType: []types.ServiceTypeDetail{{ServiceType: types.ServiceType(service.kind)}}, SupportedIpAddressTypes: []types.ServiceConnectivityType{types.ServiceConnectivityTypeIpv4},
-			Tags: []types.Tag{}, VpcEndpointPolicySupported: aws.Bool(true),
+			AcceptanceRequired: aws.Bool(false), AvailabilityZones: zones, BaseEndpointDnsNames: []string{},
+			ManagesVpcEndpoints: aws.Bool(false),
+			Owner:               aws.String("amazon"), PrivateDnsName: optional(service.domain),
+			ServiceName: aws.String(service.name), ServiceRegion: aws.String(sc.region),
+			ServiceType:             []types.ServiceTypeDetail{{ServiceType: types.ServiceType(service.kind)}},
+			SupportedIpAddressTypes: []types.ServiceConnectivityType{types.ServiceConnectivityTypeIpv4},
+			Tags:                    []types.Tag{}, VpcEndpointPolicySupported: aws.Bool(true),
 		}})
 	}
 	for _, name := range in.ServiceNames {
@@ -419,17 +448,20 @@ func (s *Service) DescribeVpcEndpointServices(ctx context.Context, in *ec2.Descr
 		}
 	}
 	type v = types.ServiceDetail
-	details, next, err := answer(ctx, query{in.DryRun, nil, in.Filters, in.MaxResults, in.NextToken}, "", items, filters[v]{
-		"owner":          text(func(x v) *string { return x.Owner }),
-		"service-name":   text(func(x v) *string { return x.ServiceName }),
-		"service-region": text(func(x v) *string { return x.ServiceRegion }),
-		"service-type": func(x v) []string {
-			return each(x.ServiceType, func(t types.ServiceTypeDetail) *types.ServiceType { return &t.ServiceType })
-		},
-		"supported-ip-address-types": func(x v) []string {
-			return each(x.SupportedIpAddressTypes, func(t types.ServiceConnectivityType) *types.ServiceConnectivityType { return &t })
-		},
-	}, func(x v) []types.Tag { return x.Tags })
+	details, next, err := describeItems(ctx, query{in.DryRun, nil, in.Filters, in.MaxResults, in.NextToken}, "", items,
+		filters[v]{
+			"owner":          stringFilter(func(x v) *string { return x.Owner }),
+			"service-name":   stringFilter(func(x v) *string { return x.ServiceName }),
+			"service-region": stringFilter(func(x v) *string { return x.ServiceRegion }),
+			"service-type": func(x v) []string {
+				return collectValues(x.ServiceType,
+					func(t types.ServiceTypeDetail) *types.ServiceType { return &t.ServiceType })
+			},
+			"supported-ip-address-types": func(x v) []string {
+				return collectValues(x.SupportedIpAddressTypes,
+					func(t types.ServiceConnectivityType) *types.ServiceConnectivityType { return &t })
+			},
+		}, func(x v) []types.Tag { return x.Tags })
 	for _, d := range details {
 		if !slices.Contains(out.ServiceNames, *d.ServiceName) {
 			out.ServiceNames = append(out.ServiceNames, *d.ServiceName)

@@ -28,7 +28,7 @@ func (a Access) Allow(ctx context.Context, r image.Request) error {
 	if r.RequestedRegion != "" && !region.Valid(r.RequestedRegion) {
 		return image.UnknownRepository(r.Account, r.Repository)
 	}
-	caller, err := s.bearer(ctx, at, r)
+	caller, err := s.resolveBearer(ctx, at, r)
 	if err != nil || r.Repository == "" {
 		return err
 	}
@@ -40,7 +40,7 @@ func (a Access) Allow(ctx context.Context, r image.Request) error {
 	}
 	var targets []wire.Target
 	for _, action := range r.Actions {
-		targets = append(targets, s.target(at, caller, action, r.Repository, row.Value))
+		targets = append(targets, s.repositoryTarget(at, caller, action, r.Repository, row.Value))
 	}
 	if err := authorize(ctx, targets); err != nil {
 		return err
@@ -66,7 +66,8 @@ func authorize(ctx context.Context, targets []wire.Target) error {
 	return err
 }
 
-// allowNew decides about a repository that is not there: it is made when it is a cache of a public registry's, for whoever may do that.
+// allowNew decides about a repository that is not there: it is made when it is a cache of a public registry's, for
+// whoever may do that.
 // https://docs.aws.amazon.com/AmazonECR/latest/userguide/pull-through-cache-iam.html
 func (s *Service) allowNew(ctx context.Context, at registry, r image.Request) error {
 	upstream, err := s.upstream(ctx, at, r.Repository)
@@ -78,13 +79,15 @@ func (s *Service) allowNew(ctx context.Context, at registry, r image.Request) er
 	}
 	var targets []wire.Target
 	for _, action := range []string{"ecr:CreateRepository", "ecr:BatchImportUpstreamImage"} {
-		targets = append(targets, s.target(at, wire.CallerFrom(ctx), action, r.Repository, record.Repository{}))
+		targets = append(targets, s.repositoryTarget(at, wire.CallerFrom(ctx), action, r.Repository,
+			record.Repository{}))
 	}
 	if err := authorize(ctx, targets); err != nil {
 		return err
 	}
 	_, err = s.repositories.Create(ctx, at.key(r.Repository), record.Repository{
-		Account: at.account, Region: at.region, Name: r.Repository, CreatedAt: s.timestamp(), TagMutability: types.ImageTagMutabilityMutable,
+		Account: at.account, Region: at.region, Name: r.Repository, CreatedAt: s.timestamp(),
+		TagMutability: types.ImageTagMutabilityMutable,
 	})
 	if errors.Is(err, store.ErrExists) {
 		return nil
@@ -94,7 +97,7 @@ func (s *Service) allowNew(ctx context.Context, at registry, r image.Request) er
 
 // Exists implements [image.Access].
 func (a Access) Exists(ctx context.Context, account, region, repository string) (bool, error) {
-	return a.service.exists(ctx, registry{account: account, region: region}, repository)
+	return a.service.repositoryExists(ctx, registry{account: account, region: region}, repository)
 }
 
 // Upstream implements [image.Access].
@@ -102,7 +105,7 @@ func (a Access) Upstream(ctx context.Context, account, region, repository string
 	return a.service.upstream(ctx, registry{account: account, region: region}, repository)
 }
 
-func (s *Service) exists(ctx context.Context, at registry, repository string) (bool, error) {
+func (s *Service) repositoryExists(ctx context.Context, at registry, repository string) (bool, error) {
 	_, err := s.repositories.Get(ctx, at.key(repository))
 	if errors.Is(err, store.ErrNotFound) {
 		return false, nil

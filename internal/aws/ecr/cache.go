@@ -54,40 +54,56 @@ func (s *Service) cacheHandlers() []wire.Handler {
 	}
 }
 
-// CreatePullThroughCacheRule makes the repositories below a prefix a cache of a public registry's. Images are fetched without a password.
-func (s *Service) CreatePullThroughCacheRule(ctx context.Context, in *ecr.CreatePullThroughCacheRuleInput) (*ecr.CreatePullThroughCacheRuleOutput, error) {
+// CreatePullThroughCacheRule makes the repositories below a prefix a cache of a public registry's. Images are fetched
+// without a password.
+func (s *Service) CreatePullThroughCacheRule(ctx context.Context, in *ecr.CreatePullThroughCacheRuleInput) (
+	*ecr.CreatePullThroughCacheRuleOutput, error) {
 	at, err := ownRegistry(ctx, in.RegistryId)
 	if err != nil {
 		return nil, err
 	}
 	prefix := strings.TrimSuffix(aws.ToString(in.EcrRepositoryPrefix), "/")
 	if prefix != anyPrefix && (len(prefix) < 2 || len(prefix) > 30 || !cachePrefix.MatchString(prefix)) {
-		return nil, invalidParameter("Invalid parameter at 'ecrRepositoryPrefix' failed to satisfy constraint: '2 to 30 lower-case letters, digits and ._-/, or ROOT': %s", prefix)
+		return nil,
+			invalidParameter(
+				"Invalid parameter at 'ecrRepositoryPrefix' failed to satisfy constraint: '2 to 30 lower-case "+
+					"letters, digits and ._-/, or ROOT': %s", prefix)
 	}
 	upstream := strings.TrimSuffix(strings.TrimPrefix(aws.ToString(in.UpstreamRegistryUrl), "https://"), "/")
 	kind, known := upstreams[upstream]
 	if !known || in.UpstreamRegistry != "" && in.UpstreamRegistry != kind {
-		return nil, &types.UnsupportedUpstreamRegistryException{Message: message("The upstream registry %s is not supported: use one of %s", aws.ToString(in.UpstreamRegistryUrl), strings.Join(upstreamNames(), ", "))}
+		return nil, &types.UnsupportedUpstreamRegistryException{
+			Message: message("The upstream registry %s is not supported: use one of %s",
+				aws.ToString(in.UpstreamRegistryUrl), strings.Join(upstreamNames(), ", "))}
 	}
 	if in.CredentialArn != nil || in.CustomRoleArn != nil {
-		return nil, &types.ValidationException{Message: message("coracle fetches images of public registries without a password: leave out credentialArn and customRoleArn")}
+		return nil, &types.ValidationException{
+			Message: message(
+				"coracle fetches images of public registries without a password: leave out credentialArn and " +
+					"customRoleArn")}
 	}
-	row := record.PullThroughCacheRule{Account: at.account, Region: at.region, Prefix: prefix, Upstream: upstream, CreatedAt: s.timestamp()}
+	row := record.PullThroughCacheRule{Account: at.account, Region: at.region, Prefix: prefix, Upstream: upstream,
+		CreatedAt: s.timestamp()}
 	row.UpdatedAt = row.CreatedAt
 	if p := aws.ToString(in.UpstreamRepositoryPrefix); p != "" && p != anyPrefix {
 		row.UpstreamPrefix = strings.TrimSuffix(p, "/")
 	}
 	_, err = s.rules.Create(ctx, record.PullThroughCacheRuleKey(at.account, at.region, prefix), row)
 	if errors.Is(err, store.ErrExists) {
-		return nil, &types.PullThroughCacheRuleAlreadyExistsException{Message: message("A pull through cache rule with repository prefix '%s' already exists in the registry with id '%s'", prefix, at.account)}
+		return nil, &types.PullThroughCacheRuleAlreadyExistsException{
+			Message: message(
+				"A pull through cache rule with repository prefix '%s' already exists in the registry with id '%s'",
+				prefix, at.account)}
 	}
 	if err != nil {
 		return nil, err
 	}
 	described := describedRule(row)
 	return &ecr.CreatePullThroughCacheRuleOutput{
-		RegistryId: described.RegistryId, EcrRepositoryPrefix: described.EcrRepositoryPrefix, UpstreamRegistry: described.UpstreamRegistry,
-		UpstreamRegistryUrl: described.UpstreamRegistryUrl, UpstreamRepositoryPrefix: described.UpstreamRepositoryPrefix, CreatedAt: described.CreatedAt,
+		RegistryId: described.RegistryId, EcrRepositoryPrefix: described.EcrRepositoryPrefix,
+		UpstreamRegistry:         described.UpstreamRegistry,
+		UpstreamRegistryUrl:      described.UpstreamRegistryUrl,
+		UpstreamRepositoryPrefix: described.UpstreamRepositoryPrefix, CreatedAt: described.CreatedAt,
 	}, nil
 }
 
@@ -105,17 +121,22 @@ func describedRule(r record.PullThroughCacheRule) types.PullThroughCacheRule {
 		upstreamPrefix = anyPrefix
 	}
 	return types.PullThroughCacheRule{
-		RegistryId: aws.String(r.Account), EcrRepositoryPrefix: aws.String(r.Prefix), UpstreamRegistry: upstreams[r.Upstream], UpstreamRegistryUrl: aws.String(r.Upstream),
-		UpstreamRepositoryPrefix: aws.String(upstreamPrefix), CreatedAt: aws.Time(r.CreatedAt), UpdatedAt: aws.Time(r.UpdatedAt),
+		RegistryId: aws.String(r.Account), EcrRepositoryPrefix: aws.String(r.Prefix),
+		UpstreamRegistry: upstreams[r.Upstream], UpstreamRegistryUrl: aws.String(r.Upstream),
+		UpstreamRepositoryPrefix: aws.String(upstreamPrefix), CreatedAt: aws.Time(r.CreatedAt),
+		UpdatedAt: aws.Time(r.UpdatedAt),
 	}
 }
 
 func ruleNotFound(at registry, prefix string) error {
-	return &types.PullThroughCacheRuleNotFoundException{Message: message("Pull through cache rule with repository prefix '%s' not found in the registry with id '%s'", prefix, at.account)}
+	return &types.PullThroughCacheRuleNotFoundException{
+		Message: message("Pull through cache rule with repository prefix '%s' not found in the registry with id '%s'",
+			prefix, at.account)}
 }
 
 // DescribePullThroughCacheRules describes the rules, by prefix.
-func (s *Service) DescribePullThroughCacheRules(ctx context.Context, in *ecr.DescribePullThroughCacheRulesInput) (*ecr.DescribePullThroughCacheRulesOutput, error) {
+func (s *Service) DescribePullThroughCacheRules(ctx context.Context, in *ecr.DescribePullThroughCacheRulesInput) (
+	*ecr.DescribePullThroughCacheRulesOutput, error) {
 	at, err := ownRegistry(ctx, in.RegistryId)
 	if err != nil {
 		return nil, err
@@ -136,7 +157,8 @@ func (s *Service) DescribePullThroughCacheRules(ctx context.Context, in *ecr.Des
 	if len(missing) > 0 {
 		return nil, ruleNotFound(at, missing[0])
 	}
-	page, next, err := wire.Page(ctx, rules, in.MaxResults, in.NextToken, func(r types.PullThroughCacheRule) string { return aws.ToString(r.EcrRepositoryPrefix) })
+	page, next, err := wire.Page(ctx, rules, in.MaxResults, in.NextToken,
+		func(r types.PullThroughCacheRule) string { return aws.ToString(r.EcrRepositoryPrefix) })
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +166,8 @@ func (s *Service) DescribePullThroughCacheRules(ctx context.Context, in *ecr.Des
 }
 
 // DeletePullThroughCacheRule deletes a rule; the repositories that it has made stay.
-func (s *Service) DeletePullThroughCacheRule(ctx context.Context, in *ecr.DeletePullThroughCacheRuleInput) (*ecr.DeletePullThroughCacheRuleOutput, error) {
+func (s *Service) DeletePullThroughCacheRule(ctx context.Context, in *ecr.DeletePullThroughCacheRuleInput) (
+	*ecr.DeletePullThroughCacheRuleOutput, error) {
 	at, err := ownRegistry(ctx, in.RegistryId)
 	if err != nil {
 		return nil, err
@@ -162,7 +185,8 @@ func (s *Service) DeletePullThroughCacheRule(ctx context.Context, in *ecr.Delete
 	}
 	described := describedRule(row.Value)
 	return &ecr.DeletePullThroughCacheRuleOutput{
-		RegistryId: described.RegistryId, EcrRepositoryPrefix: described.EcrRepositoryPrefix, UpstreamRegistryUrl: described.UpstreamRegistryUrl,
+		RegistryId: described.RegistryId, EcrRepositoryPrefix: described.EcrRepositoryPrefix,
+		UpstreamRegistryUrl:      described.UpstreamRegistryUrl,
 		UpstreamRepositoryPrefix: described.UpstreamRepositoryPrefix, CreatedAt: described.CreatedAt,
 	}, nil
 }
@@ -180,7 +204,8 @@ func (s *Service) upstream(ctx context.Context, at registry, repository string) 
 		if row.Value.Prefix == anyPrefix {
 			below, ok = repository, true
 		}
-		if ok && (best == nil || best.Prefix == anyPrefix || row.Value.Prefix != anyPrefix && len(row.Value.Prefix) > len(best.Prefix)) {
+		if ok && (best == nil || best.Prefix == anyPrefix || row.Value.Prefix != anyPrefix &&
+			len(row.Value.Prefix) > len(best.Prefix)) {
 			best, rest = &row.Value, below
 		}
 	}

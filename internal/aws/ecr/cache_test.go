@@ -96,7 +96,8 @@ func TestImportsTakeAPermission(t *testing.T) {
 	if _, err := w.pull(t, host+"/hub/pause:2", puller); err == nil ||
 		!strings.Contains(
 			err.Error(),
-			"is not authorized to perform: ecr:BatchImportUpstreamImage on resource: arn:aws:ecr:"+region+":"+account+":repository/hub/pause",
+			"is not authorized to perform: ecr:BatchImportUpstreamImage on resource: arn:aws:ecr:"+region+":"+account+
+				":repository/hub/pause",
 		) {
 		t.Errorf("import without the permission: %v", err)
 	}
@@ -108,8 +109,10 @@ func TestImportsTakeAPermission(t *testing.T) {
 	}
 	// The repository's policy may give it, too.
 	_, err = w.ecr(w.Root).
-		SetRepositoryPolicy(t.Context(), &ecr.SetRepositoryPolicyInput{RepositoryName: aws.String("hub/pause"), PolicyText: aws.String(
-			`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::` + account + `:user/puller"},"Action":"ecr:BatchImportUpstreamImage"}}`),
+		SetRepositoryPolicy(t.Context(), &ecr.SetRepositoryPolicyInput{RepositoryName: aws.String("hub/pause"),
+			PolicyText: aws.String(
+				`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::` + account +
+					`:user/puller"},"Action":"ecr:BatchImportUpstreamImage"}}`),
 		})
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +128,8 @@ func TestRepositoriesOfAnotherAccount(t *testing.T) {
 	w := newWorld(t, image.Options{})
 	owner := w.NewAccount(t, iamtest.Other)
 	theirs := strings.Replace(host, account, iamtest.Other, 1)
-	if _, err := w.ecr(owner).CreateRepository(t.Context(), &ecr.CreateRepositoryInput{RepositoryName: aws.String("app")}); err != nil {
+	if _, err := w.ecr(owner).CreateRepository(t.Context(),
+		&ecr.CreateRepositoryInput{RepositoryName: aws.String("app")}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.push(t, theirs+"/app:v1", w.login(t, owner)); err != nil {
@@ -144,17 +148,20 @@ func TestRepositoriesOfAnotherAccount(t *testing.T) {
 		},
 		"BatchGetImage": func() error {
 			_, err := w.ecr(administrator).
-				BatchGetImage(t.Context(), &ecr.BatchGetImageInput{RegistryId: aws.String(iamtest.Other), RepositoryName: aws.String("app"), ImageIds: id})
+				BatchGetImage(t.Context(), &ecr.BatchGetImageInput{RegistryId: aws.String(iamtest.Other),
+					RepositoryName: aws.String("app"), ImageIds: id})
 			return err
 		},
 		"DescribeImages": func() error {
 			_, err := w.ecr(administrator).
-				DescribeImages(t.Context(), &ecr.DescribeImagesInput{RegistryId: aws.String(iamtest.Other), RepositoryName: aws.String("app")})
+				DescribeImages(t.Context(), &ecr.DescribeImagesInput{RegistryId: aws.String(iamtest.Other),
+					RepositoryName: aws.String("app")})
 			return err
 		},
 		"DescribeRepositories": func() error {
 			_, err := w.ecr(administrator).
-				DescribeRepositories(t.Context(), &ecr.DescribeRepositoriesInput{RegistryId: aws.String(iamtest.Other), RepositoryNames: []string{"app"}})
+				DescribeRepositories(t.Context(), &ecr.DescribeRepositoriesInput{RegistryId: aws.String(iamtest.Other),
+					RepositoryNames: []string{"app"}})
 			return err
 		},
 	}
@@ -169,8 +176,10 @@ func TestRepositoriesOfAnotherAccount(t *testing.T) {
 		t.Errorf("push without a repository policy: %v", err)
 	}
 	_, err := w.ecr(owner).
-		SetRepositoryPolicy(t.Context(), &ecr.SetRepositoryPolicyInput{RepositoryName: aws.String("app"), PolicyText: aws.String(
-			`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"AWS":"` + account + `"},"Action":["ecr:BatchGetImage","ecr:GetDownloadUrlForLayer","ecr:DescribeImages","ecr:DescribeRepositories"]}}`),
+		SetRepositoryPolicy(t.Context(), &ecr.SetRepositoryPolicyInput{RepositoryName: aws.String("app"),
+			PolicyText: aws.String(
+				`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"AWS":"` + account +
+					`"},"Action":["ecr:BatchGetImage","ecr:GetDownloadUrlForLayer","ecr:DescribeImages","ecr:DescribeRepositories"]}}`),
 		})
 	if err != nil {
 		t.Fatal(err)

@@ -25,13 +25,16 @@ func TestRepositories(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, image.Options{})
 	c, ctx := w.ecr(w.Root), t.Context()
-	out, err := c.CreateRepository(ctx, &ecr.CreateRepositoryInput{RepositoryName: aws.String("team/app"), Tags: []types.Tag{{Key: aws.String("a"), Value: aws.String("b")}}})
+	out, err := c.CreateRepository(ctx, &ecr.CreateRepositoryInput{RepositoryName: aws.String("team/app"),
+		Tags: []types.Tag{{Key: aws.String("a"), Value: aws.String("b")}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := out.Repository
-	if *r.RepositoryUri != host+"/team/app" || *r.RepositoryArn != "arn:aws:ecr:us-east-1:111122223333:repository/team/app" || *r.RegistryId != account ||
-		r.ImageTagMutability != types.ImageTagMutabilityMutable || r.EncryptionConfiguration.EncryptionType != types.EncryptionTypeAes256 || r.CreatedAt == nil {
+	if *r.RepositoryUri != host+"/team/app" ||
+		*r.RepositoryArn != "arn:aws:ecr:us-east-1:111122223333:repository/team/app" || *r.RegistryId != account ||
+		r.ImageTagMutability != types.ImageTagMutabilityMutable ||
+		r.EncryptionConfiguration.EncryptionType != types.EncryptionTypeAes256 || r.CreatedAt == nil {
 		t.Errorf("the repository is %+v", r)
 	}
 	w.create(t, "other")
@@ -39,25 +42,35 @@ func TestRepositories(t *testing.T) {
 		in   ecr.CreateRepositoryInput
 		want string
 	}{
-		"twice":      {ecr.CreateRepositoryInput{RepositoryName: aws.String("other")}, "RepositoryAlreadyExistsException"},
+		"twice": {ecr.CreateRepositoryInput{RepositoryName: aws.String("other")},
+			"RepositoryAlreadyExistsException"},
 		"upper case": {ecr.CreateRepositoryInput{RepositoryName: aws.String("Other")}, "InvalidParameterException"},
-		"scanning":   {ecr.CreateRepositoryInput{RepositoryName: aws.String("scan"), ImageScanningConfiguration: &types.ImageScanningConfiguration{ScanOnPush: true}}, "ValidationException"},
-		"KMS":        {ecr.CreateRepositoryInput{RepositoryName: aws.String("kms"), EncryptionConfiguration: &types.EncryptionConfiguration{EncryptionType: types.EncryptionTypeKms}}, "KmsException"},
-		"aws: tag":   {ecr.CreateRepositoryInput{RepositoryName: aws.String("tag"), Tags: []types.Tag{{Key: aws.String("aws:x"), Value: aws.String("")}}}, "InvalidTagParameterException"},
+		"scanning": {ecr.CreateRepositoryInput{RepositoryName: aws.String("scan"),
+			ImageScanningConfiguration: &types.ImageScanningConfiguration{ScanOnPush: true}}, "ValidationException"},
+		"KMS": {ecr.CreateRepositoryInput{RepositoryName: aws.String("kms"),
+			EncryptionConfiguration: &types.EncryptionConfiguration{EncryptionType: types.EncryptionTypeKms}},
+			"KmsException"},
+		"aws: tag": {ecr.CreateRepositoryInput{RepositoryName: aws.String("tag"),
+			Tags: []types.Tag{{Key: aws.String("aws:x"), Value: aws.String("")}}}, "InvalidTagParameterException"},
 	} {
 		if _, err := c.CreateRepository(ctx, &test.in); code(err) != test.want {
 			t.Errorf("%s: %v, want %s", name, err, test.want)
 		}
 	}
 	all, err := c.DescribeRepositories(ctx, &ecr.DescribeRepositoriesInput{MaxResults: aws.Int32(1)})
-	if err != nil || len(all.Repositories) != 1 || *all.Repositories[0].RepositoryName != "other" || all.NextToken == nil {
+	if err != nil || len(all.Repositories) != 1 || *all.Repositories[0].RepositoryName != "other" ||
+		all.NextToken == nil {
 		t.Fatalf("the first page is %+v, %v", all, err)
 	}
-	if all, err = c.DescribeRepositories(ctx, &ecr.DescribeRepositoriesInput{MaxResults: aws.Int32(1), NextToken: all.NextToken}); err != nil || *all.Repositories[0].RepositoryName != "team/app" {
+	if all, err = c.DescribeRepositories(ctx, &ecr.DescribeRepositoriesInput{MaxResults: aws.Int32(1),
+		NextToken: all.NextToken}); err != nil || *all.Repositories[0].RepositoryName != "team/app" {
 		t.Errorf("the second page is %+v, %v", all, err)
 	}
-	if _, err := c.DescribeRepositories(ctx, &ecr.DescribeRepositoriesInput{RepositoryNames: []string{"missing"}}); code(err) != "RepositoryNotFoundException" ||
-		!strings.Contains(err.Error(), "The repository with name 'missing' does not exist in the registry with id '111122223333'") {
+	if _, err := c.DescribeRepositories(ctx,
+		&ecr.DescribeRepositoriesInput{RepositoryNames: []string{"missing"}}); code(
+		err) != "RepositoryNotFoundException" ||
+		!strings.Contains(err.Error(),
+			"The repository with name 'missing' does not exist in the registry with id '111122223333'") {
 		t.Errorf("one that is not there: %v", err)
 	}
 
@@ -65,23 +78,30 @@ func TestRepositories(t *testing.T) {
 	if err != nil || len(tags.Tags) != 1 || *tags.Tags[0].Value != "b" {
 		t.Errorf("its tags are %+v, %v", tags, err)
 	}
-	elsewhere := ecr.New(ecr.Options{Region: "eu-west-1", BaseEndpoint: aws.String(w.URL), Credentials: credentials.StaticCredentialsProvider{Value: w.Root}})
-	if _, err := elsewhere.TagResource(ctx, &ecr.TagResourceInput{ResourceArn: r.RepositoryArn, Tags: []types.Tag{{Key: aws.String("a"), Value: aws.String("c")}}}); code(err) != "InvalidParameterException" {
+	elsewhere := ecr.New(ecr.Options{Region: "eu-west-1", BaseEndpoint: aws.String(w.URL),
+		Credentials: credentials.StaticCredentialsProvider{Value: w.Root}})
+	if _, err := elsewhere.TagResource(ctx, &ecr.TagResourceInput{ResourceArn: r.RepositoryArn,
+		Tags: []types.Tag{{Key: aws.String("a"), Value: aws.String("c")}}}); code(err) != "InvalidParameterException" {
 		t.Errorf("tagged from another region: %v", err)
 	}
-	if _, err := c.UntagResource(ctx, &ecr.UntagResourceInput{ResourceArn: r.RepositoryArn, TagKeys: []string{"a"}}); err != nil {
+	if _, err := c.UntagResource(ctx, &ecr.UntagResourceInput{ResourceArn: r.RepositoryArn,
+		TagKeys: []string{"a"}}); err != nil {
 		t.Error(err)
 	}
-	if _, err := c.PutLifecyclePolicy(ctx, &ecr.PutLifecyclePolicyInput{RepositoryName: aws.String("other"), LifecyclePolicyText: aws.String(`{"rules":[{"rulePriority":1,"selection":{"tagStatus":"any","countType":"imageCountMoreThan","countNumber":3},"action":{"type":"expire"}}]}`)}); code(err) != "ValidationException" {
+	if _, err := c.PutLifecyclePolicy(ctx, &ecr.PutLifecyclePolicyInput{RepositoryName: aws.String("other"),
+		LifecyclePolicyText: aws.String(
+			`{"rules":[{"rulePriority":1,"selection":{"tagStatus":"any","countType":"imageCountMoreThan","countNumber":3},"action":{"type":"expire"}}]}`)}); code(err) != "ValidationException" {
 		t.Errorf("a lifecycle policy, which would never act: %v", err)
 	}
-	if _, err := c.GetLifecyclePolicy(ctx, &ecr.GetLifecyclePolicyInput{RepositoryName: aws.String("other")}); code(err) != "LifecyclePolicyNotFoundException" {
+	if _, err := c.GetLifecyclePolicy(ctx, &ecr.GetLifecyclePolicyInput{RepositoryName: aws.String("other")}); code(
+		err) != "LifecyclePolicyNotFoundException" {
 		t.Errorf("no lifecycle policy: %v", err)
 	}
 	if _, err := c.DeleteRepository(ctx, &ecr.DeleteRepositoryInput{RepositoryName: aws.String("other")}); err != nil {
 		t.Error(err)
 	}
-	if _, err := c.DeleteRepository(ctx, &ecr.DeleteRepositoryInput{RepositoryName: aws.String("other")}); code(err) != "RepositoryNotFoundException" {
+	if _, err := c.DeleteRepository(ctx, &ecr.DeleteRepositoryInput{RepositoryName: aws.String("other")}); code(
+		err) != "RepositoryNotFoundException" {
 		t.Errorf("deleted twice: %v", err)
 	}
 }
@@ -91,7 +111,9 @@ func TestPushAndPull(t *testing.T) {
 	w := newWorld(t, image.Options{})
 	c, ctx := w.ecr(w.Root), t.Context()
 	auth := w.login(t, w.Root)
-	if _, err := w.push(t, host+"/app:v1", auth); err == nil || !strings.Contains(err.Error(), "NAME_UNKNOWN") || !strings.Contains(err.Error(), "The repository with name 'app' does not exist in the registry with id '111122223333'") {
+	if _, err := w.push(t, host+"/app:v1", auth); err == nil || !strings.Contains(err.Error(), "NAME_UNKNOWN") ||
+		!strings.Contains(err.Error(),
+			"The repository with name 'app' does not exist in the registry with id '111122223333'") {
 		t.Errorf("a push to no repository: %v", err)
 	}
 	w.create(t, "app")
@@ -105,10 +127,12 @@ func TestPushAndPull(t *testing.T) {
 	if _, err := w.pull(t, host+"/app:v9", auth); err == nil || !strings.Contains(err.Error(), "MANIFEST_UNKNOWN") {
 		t.Errorf("a tag that is not there: %v", err)
 	}
-	if _, err := w.pull(t, host+"/app:v1", authn.Anonymous); err == nil || !strings.Contains(err.Error(), "UNAUTHORIZED: Not Authorized") {
+	if _, err := w.pull(t, host+"/app:v1", authn.Anonymous); err == nil || !strings.Contains(err.Error(),
+		"UNAUTHORIZED: Not Authorized") {
 		t.Errorf("without a token: %v", err)
 	}
-	if _, err := w.pull(t, host+"/app:v1", &authn.Basic{Username: "AWS", Password: "wrong"}); err == nil || !strings.Contains(err.Error(), "Your Authorization Token is invalid.") {
+	if _, err := w.pull(t, host+"/app:v1", &authn.Basic{Username: "AWS", Password: "wrong"}); err == nil ||
+		!strings.Contains(err.Error(), "Your Authorization Token is invalid.") {
 		t.Errorf("with a wrong token: %v", err)
 	}
 	index, err := random.Index(100, 1, 2)
@@ -151,43 +175,56 @@ func TestPushAndPull(t *testing.T) {
 	if err != nil || len(list.ImageIds) != 4 {
 		t.Errorf("the images are %+v, %v; want v1, multi and its two", list, err)
 	}
-	if list, err = c.ListImages(ctx, &ecr.ListImagesInput{RepositoryName: aws.String("app"), Filter: &types.ListImagesFilter{TagStatus: types.TagStatusUntagged}}); err != nil || len(list.ImageIds) != 2 {
+	if list, err = c.ListImages(ctx, &ecr.ListImagesInput{RepositoryName: aws.String("app"),
+		Filter: &types.ListImagesFilter{TagStatus: types.TagStatusUntagged}}); err != nil || len(list.ImageIds) != 2 {
 		t.Errorf("untagged are %+v, %v", list, err)
 	}
-	details, err := c.DescribeImages(ctx, &ecr.DescribeImagesInput{RepositoryName: aws.String("app"), ImageIds: []types.ImageIdentifier{{ImageTag: aws.String("v1")}}})
+	details, err := c.DescribeImages(ctx, &ecr.DescribeImagesInput{RepositoryName: aws.String("app"),
+		ImageIds: []types.ImageIdentifier{{ImageTag: aws.String("v1")}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := details.ImageDetails[0]; *d.ImageDigest != digest(t, img) || d.ImageTags[0] != "v1" || *d.ImageSizeInBytes < 2000 || time.Since(*d.ImagePushedAt) > time.Hour || *d.ImageManifestMediaType == "" {
+	if d := details.ImageDetails[0]; *d.ImageDigest != digest(t, img) || d.ImageTags[0] != "v1" ||
+		*d.ImageSizeInBytes < 2000 || time.Since(*d.ImagePushedAt) > time.Hour || *d.ImageManifestMediaType == "" {
 		t.Errorf("the image is %+v", d)
 	}
-	if _, err := c.DescribeImages(ctx, &ecr.DescribeImagesInput{RepositoryName: aws.String("app"), ImageIds: []types.ImageIdentifier{{ImageTag: aws.String("v9")}}}); code(err) != "ImageNotFoundException" {
+	if _, err := c.DescribeImages(ctx, &ecr.DescribeImagesInput{RepositoryName: aws.String("app"),
+		ImageIds: []types.ImageIdentifier{{ImageTag: aws.String("v9")}}}); code(err) != "ImageNotFoundException" {
 		t.Errorf("a tag that is not there: %v", err)
 	}
-	got, err := c.BatchGetImage(ctx, &ecr.BatchGetImageInput{RepositoryName: aws.String("app"), ImageIds: []types.ImageIdentifier{{ImageTag: aws.String("v1")}, {ImageTag: aws.String("v9")}, {}}})
-	if err != nil || len(got.Images) != 1 || len(got.Failures) != 2 || got.Failures[0].FailureCode != types.ImageFailureCodeImageNotFound {
+	got, err := c.BatchGetImage(ctx, &ecr.BatchGetImageInput{RepositoryName: aws.String("app"),
+		ImageIds: []types.ImageIdentifier{{ImageTag: aws.String("v1")}, {ImageTag: aws.String("v9")}, {}}})
+	if err != nil || len(got.Images) != 1 || len(got.Failures) != 2 ||
+		got.Failures[0].FailureCode != types.ImageFailureCodeImageNotFound {
 		t.Fatalf("got %+v, %v", got, err)
 	}
 	// To retag is to put the manifest again.
-	if _, err := c.PutImage(ctx, &ecr.PutImageInput{RepositoryName: aws.String("app"), ImageManifest: got.Images[0].ImageManifest, ImageTag: aws.String("v2")}); err != nil {
+	if _, err := c.PutImage(ctx, &ecr.PutImageInput{RepositoryName: aws.String("app"),
+		ImageManifest: got.Images[0].ImageManifest, ImageTag: aws.String("v2")}); err != nil {
 		t.Error(err)
 	}
-	if _, err := c.PutImage(ctx, &ecr.PutImageInput{RepositoryName: aws.String("app"), ImageManifest: got.Images[0].ImageManifest, ImageTag: aws.String("v2")}); code(err) != "ImageAlreadyExistsException" {
+	if _, err := c.PutImage(ctx, &ecr.PutImageInput{RepositoryName: aws.String("app"),
+		ImageManifest: got.Images[0].ImageManifest, ImageTag: aws.String("v2")}); code(
+		err) != "ImageAlreadyExistsException" {
 		t.Errorf("the same again: %v", err)
 	}
 
-	if _, err := c.DeleteRepository(ctx, &ecr.DeleteRepositoryInput{RepositoryName: aws.String("app")}); code(err) != "RepositoryNotEmptyException" {
+	if _, err := c.DeleteRepository(ctx, &ecr.DeleteRepositoryInput{RepositoryName: aws.String("app")}); code(
+		err) != "RepositoryNotEmptyException" {
 		t.Errorf("delete one with images: %v", err)
 	}
-	deleted, err := c.BatchDeleteImage(ctx, &ecr.BatchDeleteImageInput{RepositoryName: aws.String("app"), ImageIds: []types.ImageIdentifier{
-		{ImageTag: aws.String("v1")}, {ImageTag: aws.String("v9")}, {ImageDigest: list.ImageIds[0].ImageDigest}}})
-	if err != nil || len(deleted.ImageIds) != 1 || len(deleted.Failures) != 2 || deleted.Failures[1].FailureCode != types.ImageFailureCodeImageReferencedByManifestList {
+	deleted, err := c.BatchDeleteImage(ctx, &ecr.BatchDeleteImageInput{RepositoryName: aws.String("app"),
+		ImageIds: []types.ImageIdentifier{
+			{ImageTag: aws.String("v1")}, {ImageTag: aws.String("v9")}, {ImageDigest: list.ImageIds[0].ImageDigest}}})
+	if err != nil || len(deleted.ImageIds) != 1 || len(deleted.Failures) != 2 ||
+		deleted.Failures[1].FailureCode != types.ImageFailureCodeImageReferencedByManifestList {
 		t.Errorf("deleted %+v, %v", deleted, err)
 	}
 	if _, err := w.pull(t, host+"/app:v2", auth); err != nil {
 		t.Errorf("the other tag went as well: %v", err)
 	}
-	if _, err := c.DeleteRepository(ctx, &ecr.DeleteRepositoryInput{RepositoryName: aws.String("app"), Force: true}); err != nil {
+	if _, err := c.DeleteRepository(ctx, &ecr.DeleteRepositoryInput{RepositoryName: aws.String("app"),
+		Force: true}); err != nil {
 		t.Error(err)
 	}
 	w.create(t, "app")
@@ -200,8 +237,10 @@ func TestImmutableTags(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, image.Options{})
 	c, ctx, auth := w.ecr(w.Root), t.Context(), w.login(t, w.Root)
-	_, err := c.CreateRepository(ctx, &ecr.CreateRepositoryInput{RepositoryName: aws.String("app"), ImageTagMutability: types.ImageTagMutabilityImmutableWithExclusion,
-		ImageTagMutabilityExclusionFilters: []types.ImageTagMutabilityExclusionFilter{{Filter: aws.String("dev-*"), FilterType: types.ImageTagMutabilityExclusionFilterTypeWildcard}}})
+	_, err := c.CreateRepository(ctx, &ecr.CreateRepositoryInput{RepositoryName: aws.String("app"),
+		ImageTagMutability: types.ImageTagMutabilityImmutableWithExclusion,
+		ImageTagMutabilityExclusionFilters: []types.ImageTagMutabilityExclusionFilter{{Filter: aws.String("dev-*"),
+			FilterType: types.ImageTagMutabilityExclusionFilterTypeWildcard}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +252,8 @@ func TestImmutableTags(t *testing.T) {
 	if _, err := w.push(t, host+"/app:v1", auth); err == nil || !strings.Contains(err.Error(), "the tag is immutable") {
 		t.Errorf("push another v1: %v", err)
 	}
-	if _, err := c.PutImageTagMutability(ctx, &ecr.PutImageTagMutabilityInput{RepositoryName: aws.String("app"), ImageTagMutability: types.ImageTagMutabilityMutable}); err != nil {
+	if _, err := c.PutImageTagMutability(ctx, &ecr.PutImageTagMutabilityInput{RepositoryName: aws.String("app"),
+		ImageTagMutability: types.ImageTagMutabilityMutable}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.push(t, host+"/app:v1", auth); err != nil {
@@ -230,35 +270,43 @@ func TestWhoMayPushAndPull(t *testing.T) {
 		t.Fatal(err)
 	}
 	nobody := w.NewUser(t, "nobody", "")
-	if _, err := w.ecr(nobody).GetAuthorizationToken(ctx, &ecr.GetAuthorizationTokenInput{}); code(err) != "AccessDeniedException" {
+	if _, err := w.ecr(nobody).GetAuthorizationToken(ctx, &ecr.GetAuthorizationTokenInput{}); code(
+		err) != "AccessDeniedException" {
 		t.Errorf("a token for nobody: %v", err)
 	}
-	readerCredentials := w.NewUser(t, "reader", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":["ecr:GetAuthorizationToken","ecr:BatchGetImage","ecr:GetDownloadUrlForLayer"],"Resource":"*"}}`)
+	readerCredentials := w.NewUser(t, "reader",
+		`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":["ecr:GetAuthorizationToken","ecr:BatchGetImage","ecr:GetDownloadUrlForLayer"],"Resource":"*"}}`)
 	reader := w.login(t, readerCredentials)
 	if _, err := w.pull(t, host+"/app:v1", reader); err != nil {
 		t.Errorf("a reader pulls: %v", err)
 	}
-	if _, err := w.push(t, host+"/app:v2", reader); err == nil || !strings.Contains(err.Error(), "DENIED") || !strings.Contains(err.Error(), "User: arn:aws:iam::111122223333:user/reader is not authorized to perform: ecr:") {
+	if _, err := w.push(t, host+"/app:v2", reader); err == nil || !strings.Contains(err.Error(), "DENIED") ||
+		!strings.Contains(err.Error(),
+			"User: arn:aws:iam::111122223333:user/reader is not authorized to perform: ecr:") {
 		t.Errorf("a reader pushes: %v", err)
 	}
 
 	// The repository's own policy takes away,
 	set := func(policy string) {
 		t.Helper()
-		if _, err := c.SetRepositoryPolicy(ctx, &ecr.SetRepositoryPolicyInput{RepositoryName: aws.String("app"), PolicyText: &policy}); err != nil {
+		if _, err := c.SetRepositoryPolicy(ctx, &ecr.SetRepositoryPolicyInput{RepositoryName: aws.String("app"),
+			PolicyText: &policy}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	set(`{"Version":"2012-10-17","Statement":[{"Sid":"x","Effect":"Deny","Principal":{"AWS":"arn:aws:iam::111122223333:user/reader"},"Action":"ecr:BatchGetImage"}]}`)
-	if _, err := w.pull(t, host+"/app:v1", reader); err == nil || !strings.Contains(err.Error(), "explicit deny in a resource-based policy") {
+	if _, err := w.pull(t, host+"/app:v1", reader); err == nil || !strings.Contains(err.Error(),
+		"explicit deny in a resource-based policy") {
 		t.Errorf("a reader who is denied: %v", err)
 	}
-	if _, err := w.ecr(readerCredentials).BatchGetImage(ctx, &ecr.BatchGetImageInput{RepositoryName: aws.String("app"), ImageIds: []types.ImageIdentifier{{ImageTag: aws.String("v1")}}}); code(err) != "AccessDeniedException" {
+	if _, err := w.ecr(readerCredentials).BatchGetImage(ctx, &ecr.BatchGetImageInput{RepositoryName: aws.String("app"),
+		ImageIds: []types.ImageIdentifier{{ImageTag: aws.String("v1")}}}); code(err) != "AccessDeniedException" {
 		t.Errorf("by the API: %v", err)
 	}
 	// gives to users without permissions,
 	set(`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::111122223333:user/nobody"},"Action":["ecr:DescribeImages"]}}`)
-	if _, err := w.ecr(nobody).DescribeImages(ctx, &ecr.DescribeImagesInput{RepositoryName: aws.String("app")}); err != nil {
+	if _, err := w.ecr(nobody).DescribeImages(ctx,
+		&ecr.DescribeImagesInput{RepositoryName: aws.String("app")}); err != nil {
 		t.Errorf("a user whom the repository lets: %v", err)
 	}
 	// and to other accounts, which have nothing otherwise.
@@ -276,23 +324,29 @@ func TestWhoMayPushAndPull(t *testing.T) {
 		"a resource": `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":"*","Action":"ecr:*","Resource":"*"}}`,
 		"locked out": `{"Version":"2012-10-17","Statement":{"Effect":"Deny","Principal":"*","Action":"ecr:*"}}`,
 	} {
-		if _, err := c.SetRepositoryPolicy(ctx, &ecr.SetRepositoryPolicyInput{RepositoryName: aws.String("app"), PolicyText: &policy}); code(err) != "InvalidParameterException" {
+		if _, err := c.SetRepositoryPolicy(ctx, &ecr.SetRepositoryPolicyInput{RepositoryName: aws.String("app"),
+			PolicyText: &policy}); code(err) != "InvalidParameterException" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if got, err := c.GetRepositoryPolicy(ctx, &ecr.GetRepositoryPolicyInput{RepositoryName: aws.String("app")}); err != nil || !strings.Contains(*got.PolicyText, "444455556666") {
+	if got, err := c.GetRepositoryPolicy(ctx,
+		&ecr.GetRepositoryPolicyInput{RepositoryName: aws.String("app")}); err != nil ||
+		!strings.Contains(*got.PolicyText, "444455556666") {
 		t.Errorf("the policy is %+v, %v", got, err)
 	}
-	if _, err := c.DeleteRepositoryPolicy(ctx, &ecr.DeleteRepositoryPolicyInput{RepositoryName: aws.String("app")}); err != nil {
+	if _, err := c.DeleteRepositoryPolicy(ctx,
+		&ecr.DeleteRepositoryPolicyInput{RepositoryName: aws.String("app")}); err != nil {
 		t.Error(err)
 	}
-	if _, err := c.GetRepositoryPolicy(ctx, &ecr.GetRepositoryPolicyInput{RepositoryName: aws.String("app")}); code(err) != "RepositoryPolicyNotFoundException" {
+	if _, err := c.GetRepositoryPolicy(ctx, &ecr.GetRepositoryPolicyInput{RepositoryName: aws.String("app")}); code(
+		err) != "RepositoryPolicyNotFoundException" {
 		t.Errorf("without a policy: %v", err)
 	}
 
 	// A token ends after twelve hours.
 	w.SetNow(time.Now().Add(12*time.Hour + time.Minute))
-	if _, err := w.pull(t, host+"/app:v1", reader); err == nil || !strings.Contains(err.Error(), "Your authorization token has expired. Reauthenticate and try again.") {
+	if _, err := w.pull(t, host+"/app:v1", reader); err == nil || !strings.Contains(err.Error(),
+		"Your authorization token has expired. Reauthenticate and try again.") {
 		t.Errorf("after twelve hours: %v", err)
 	}
 }
@@ -314,10 +368,12 @@ func TestImagesOfEKS(t *testing.T) {
 	if _, err := w.pull(t, image.Host(region)+"/eks/pause:3.10", authn.Anonymous); err == nil {
 		t.Error("pulled without a token")
 	}
-	if _, err := w.push(t, image.Host(region)+"/eks/pause:3.10", auth); err == nil || !strings.Contains(err.Error(), "DENIED") {
+	if _, err := w.push(t, image.Host(region)+"/eks/pause:3.10", auth); err == nil || !strings.Contains(err.Error(),
+		"DENIED") {
 		t.Errorf("pushed: %v", err)
 	}
-	images, err := w.ecr(w.Root).DescribeImages(t.Context(), &ecr.DescribeImagesInput{RegistryId: aws.String(image.EKSAccount), RepositoryName: aws.String("eks/pause")})
+	images, err := w.ecr(w.Root).DescribeImages(t.Context(),
+		&ecr.DescribeImagesInput{RegistryId: aws.String(image.EKSAccount), RepositoryName: aws.String("eks/pause")})
 	if err != nil || len(images.ImageDetails) != 1 {
 		t.Errorf("described: %+v, %v", images, err)
 	}
@@ -358,7 +414,8 @@ func TestLayersThroughTheAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	put := func() error {
-		_, err := c.PutImage(ctx, &ecr.PutImageInput{RepositoryName: name, ImageTag: aws.String("v1"), ImageManifest: aws.String(string(manifest)), ImageManifestMediaType: aws.String(string(media))})
+		_, err := c.PutImage(ctx, &ecr.PutImageInput{RepositoryName: name, ImageTag: aws.String("v1"),
+			ImageManifest: aws.String(string(manifest)), ImageManifestMediaType: aws.String(string(media))})
 		return err
 	}
 	if err := put(); code(err) != "LayersNotFoundException" {
@@ -375,7 +432,8 @@ func TestLayersThroughTheAPI(t *testing.T) {
 		}
 		send := func(first, last int) error {
 			_, err := c.UploadLayerPart(ctx, &ecr.UploadLayerPartInput{RepositoryName: name, UploadId: upload.UploadId,
-				PartFirstByte: aws.Int64(int64(first)), PartLastByte: aws.Int64(int64(last) - 1), LayerPartBlob: content[first:last]})
+				PartFirstByte: aws.Int64(int64(first)), PartLastByte: aws.Int64(int64(last) - 1),
+				LayerPartBlob: content[first:last]})
 			return err
 		}
 		half := len(content) / 2
@@ -388,31 +446,42 @@ func TestLayersThroughTheAPI(t *testing.T) {
 		if err := send(half, len(content)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.CompleteLayerUpload(ctx, &ecr.CompleteLayerUploadInput{RepositoryName: name, UploadId: upload.UploadId, LayerDigests: []string{h.String()}}); err != nil {
+		if _, err := c.CompleteLayerUpload(ctx, &ecr.CompleteLayerUploadInput{RepositoryName: name,
+			UploadId: upload.UploadId, LayerDigests: []string{h.String()}}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.CompleteLayerUpload(ctx, &ecr.CompleteLayerUploadInput{RepositoryName: name, UploadId: upload.UploadId, LayerDigests: []string{h.String()}}); code(err) != "LayerAlreadyExistsException" {
+		if _, err := c.CompleteLayerUpload(ctx, &ecr.CompleteLayerUploadInput{RepositoryName: name,
+			UploadId: upload.UploadId, LayerDigests: []string{h.String()}}); code(
+			err) != "LayerAlreadyExistsException" {
 			t.Errorf("completed twice: %v", err)
 		}
-		there, err := c.BatchCheckLayerAvailability(ctx, &ecr.BatchCheckLayerAvailabilityInput{RepositoryName: name, LayerDigests: []string{h.String(), "sha256:" + strings.Repeat("0", 64)}})
-		if err != nil || there.Layers[0].LayerAvailability != types.LayerAvailabilityAvailable || there.Layers[1].LayerAvailability != types.LayerAvailabilityUnavailable {
+		there, err := c.BatchCheckLayerAvailability(ctx, &ecr.BatchCheckLayerAvailabilityInput{RepositoryName: name,
+			LayerDigests: []string{h.String(), "sha256:" + strings.Repeat("0", 64)}})
+		if err != nil || there.Layers[0].LayerAvailability != types.LayerAvailabilityAvailable ||
+			there.Layers[1].LayerAvailability != types.LayerAvailabilityUnavailable {
 			t.Errorf("the layers are %+v, %v", there, err)
 		}
-		for _, digest := range []string{"x", "sha256:", "sha256:abc", "sha256:" + strings.Repeat("z", 64), "sha256:../../x"} {
-			there, err := c.BatchCheckLayerAvailability(ctx, &ecr.BatchCheckLayerAvailabilityInput{RepositoryName: name, LayerDigests: []string{digest}})
-			if err != nil || len(there.Failures) != 1 || there.Failures[0].FailureCode != types.LayerFailureCodeInvalidLayerDigest {
+		for _, digest := range []string{"x", "sha256:", "sha256:abc", "sha256:" + strings.Repeat("z", 64),
+			"sha256:../../x"} {
+			there, err := c.BatchCheckLayerAvailability(ctx, &ecr.BatchCheckLayerAvailabilityInput{RepositoryName: name,
+				LayerDigests: []string{digest}})
+			if err != nil || len(there.Failures) != 1 ||
+				there.Failures[0].FailureCode != types.LayerFailureCodeInvalidLayerDigest {
 				t.Errorf("the layer %q is %+v, %v; want a failure entry", digest, there, err)
 			}
-			_, err = c.GetDownloadUrlForLayer(ctx, &ecr.GetDownloadUrlForLayerInput{RepositoryName: name, LayerDigest: aws.String(digest)})
+			_, err = c.GetDownloadUrlForLayer(ctx, &ecr.GetDownloadUrlForLayerInput{RepositoryName: name,
+				LayerDigest: aws.String(digest)})
 			if code(err) != "InvalidParameterException" {
 				t.Errorf("the URL of the layer %q: %v", digest, err)
 			}
-			_, err = c.CompleteLayerUpload(ctx, &ecr.CompleteLayerUploadInput{RepositoryName: name, UploadId: upload.UploadId, LayerDigests: []string{digest}})
+			_, err = c.CompleteLayerUpload(ctx, &ecr.CompleteLayerUploadInput{RepositoryName: name,
+				UploadId: upload.UploadId, LayerDigests: []string{digest}})
 			if code(err) != "InvalidParameterException" {
 				t.Errorf("an upload completed as %q: %v", digest, err)
 			}
 		}
-		url, err := c.GetDownloadUrlForLayer(ctx, &ecr.GetDownloadUrlForLayerInput{RepositoryName: name, LayerDigest: aws.String(h.String())})
+		url, err := c.GetDownloadUrlForLayer(ctx, &ecr.GetDownloadUrlForLayerInput{RepositoryName: name,
+			LayerDigest: aws.String(h.String())})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -432,7 +501,9 @@ func TestLayersThroughTheAPI(t *testing.T) {
 	if got, err := w.pull(t, host+"/app:v1", w.login(t, w.Root)); err != nil || got != digest(t, img) {
 		t.Errorf("pulled %s, %v", got, err)
 	}
-	if _, err := c.UploadLayerPart(ctx, &ecr.UploadLayerPartInput{RepositoryName: name, UploadId: aws.String("01234567-0123-0123-0123-012345678901"), PartFirstByte: aws.Int64(0), PartLastByte: aws.Int64(0), LayerPartBlob: []byte("x")}); code(err) != "UploadNotFoundException" {
+	if _, err := c.UploadLayerPart(ctx, &ecr.UploadLayerPartInput{RepositoryName: name,
+		UploadId: aws.String("01234567-0123-0123-0123-012345678901"), PartFirstByte: aws.Int64(0),
+		PartLastByte: aws.Int64(0), LayerPartBlob: []byte("x")}); code(err) != "UploadNotFoundException" {
 		t.Errorf("an upload that is not there: %v", err)
 	}
 }

@@ -17,7 +17,8 @@ func invalidParameter(format string, args ...any) error {
 }
 
 func repositoryNotFound(at registry, name string) error {
-	return &types.RepositoryNotFoundException{Message: message("The repository with name '%s' does not exist in the registry with id '%s'", name, at.account)}
+	return &types.RepositoryNotFoundException{
+		Message: message("The repository with name '%s' does not exist in the registry with id '%s'", name, at.account)}
 }
 
 // limitExceeded is the error of the registry that something cannot be stored now; other errors stay as they are.
@@ -30,5 +31,6 @@ func limitExceeded(err error) error {
 
 // notScanned refuses what would have to look for vulnerabilities.
 func notScanned() error {
-	return &types.ValidationException{Message: message("coracle does not scan images: leave scanOnPush false, and run a scanner such as Trivy against the registry")}
+	return &types.ValidationException{Message: message(
+		"coracle does not scan images: leave scanOnPush false, and run a scanner such as Trivy against the registry")}
 }

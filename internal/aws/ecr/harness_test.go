@@ -62,7 +62,8 @@ func newWorld(t testing.TB, o image.Options) *world {
 
 // ecr is a client of the API.
 func (w *world) ecr(with aws.Credentials) *ecr.Client {
-	return ecr.New(ecr.Options{Region: region, BaseEndpoint: aws.String(w.URL), Credentials: credentials.StaticCredentialsProvider{Value: with}, RetryMaxAttempts: 1})
+	return ecr.New(ecr.Options{Region: region, BaseEndpoint: aws.String(w.URL),
+		Credentials: credentials.StaticCredentialsProvider{Value: with}, RetryMaxAttempts: 1})
 }
 
 // login is what "docker login" does.
@@ -72,7 +73,8 @@ func (w *world) login(t *testing.T, with aws.Credentials) authn.Authenticator {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if endpoint := *out.AuthorizationData[0].ProxyEndpoint; endpoint != "https://"+with.AccountID+".dkr.ecr."+region+".amazonaws.com" && with.AccountID != "" {
+	if endpoint := *out.AuthorizationData[0].ProxyEndpoint; endpoint != "https://"+with.AccountID+".dkr.ecr."+region+
+		".amazonaws.com" && with.AccountID != "" {
 		t.Errorf("the token is for %s", endpoint)
 	}
 	return &authn.Basic{Username: "AWS", Password: passwordOf(t, *out.AuthorizationData[0].AuthorizationToken)}
@@ -140,7 +142,8 @@ func code(err error) string {
 
 func (w *world) create(t *testing.T, repository string) {
 	t.Helper()
-	if _, err := w.ecr(w.Root).CreateRepository(t.Context(), &ecr.CreateRepositoryInput{RepositoryName: &repository}); err != nil {
+	if _, err := w.ecr(w.Root).CreateRepository(t.Context(),
+		&ecr.CreateRepositoryInput{RepositoryName: &repository}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -26,7 +26,7 @@ func (s *Service) mayRetag(ctx context.Context, at registry, r record.Repository
 	if tag == "" || !immutable(r, tag) {
 		return nil
 	}
-	there, err := s.images.Manifest(ctx, at.full(r.Name)+":"+tag)
+	there, err := s.images.Manifest(ctx, at.fullName(r.Name)+":"+tag)
 	if errors.Is(err, image.ErrNotFound) {
 		return nil
 	}
@@ -37,15 +37,16 @@ func (s *Service) mayRetag(ctx context.Context, at registry, r record.Repository
 }
 
 func immutableTag(repository, tag string) string {
-	return "The image tag '" + tag + "' already exists in the '" + repository + "' repository and cannot be overwritten because the tag is immutable."
+	return "The image tag '" + tag + "' already exists in the '" + repository +
+		"' repository and cannot be overwritten because the tag is immutable."
 }
 
 // imagesOf are the images of a repository that exists.
 func (s *Service) imagesOf(ctx context.Context, at registry, name string) ([]image.Image, error) {
-	if _, err := s.find(ctx, at, name); err != nil {
+	if _, err := s.findRepository(ctx, at, name); err != nil {
 		return nil, err
 	}
-	return s.images.Images(ctx, at.full(name))
+	return s.images.Images(ctx, at.fullName(name))
 }
 
 // imageHandlers are the operations of this file, each with what its caller needs permission for.
@@ -116,26 +117,30 @@ func onlyActive(status types.ImageStatusFilter) error {
 	if status == "" || status == types.ImageStatusFilterActive || status == types.ImageStatusFilterAny {
 		return nil
 	}
-	return &types.ValidationException{Message: message("coracle archives no images: imageStatus must be ACTIVE or ANY, not %s", status)}
+	return &types.ValidationException{Message: message(
+		"coracle archives no images: imageStatus must be ACTIVE or ANY, not %s", status)}
 }
 
 func hasStatus(i image.Image, status types.TagStatus) bool {
 	return status == types.TagStatusAny || (status == types.TagStatusTagged) == (len(i.Tags) > 0)
 }
 
-// named finds an image by its identifier among those of a repository.
-func named(images []image.Image, id types.ImageIdentifier) (image.Image, types.ImageFailureCode, string) {
+// findImage finds an image by its identifier among those of a repository.
+func findImage(images []image.Image, id types.ImageIdentifier) (image.Image, types.ImageFailureCode, string) {
 	digest, tag := aws.ToString(id.ImageDigest), aws.ToString(id.ImageTag)
 	if digest == "" && tag == "" {
-		return image.Image{}, types.ImageFailureCodeMissingDigestAndTag, "Invalid request parameters: both tag and digest cannot be null"
+		return image.Image{}, types.ImageFailureCodeMissingDigestAndTag,
+			"Invalid request parameters: both tag and digest cannot be null"
 	}
 	if digest != "" && !strings.HasPrefix(digest, "sha256:") {
-		return image.Image{}, types.ImageFailureCodeInvalidImageDigest, "Invalid request parameters: image digest should satisfy the regex '[a-zA-Z0-9-_+.]+:[a-fA-F0-9]+'"
+		return image.Image{}, types.ImageFailureCodeInvalidImageDigest,
+			"Invalid request parameters: image digest should satisfy the regex '[a-zA-Z0-9-_+.]+:[a-fA-F0-9]+'"
 	}
 	for _, i := range images {
 		if tag != "" && slices.Contains(i.Tags, tag) {
 			if digest != "" && digest != i.Digest {
-				return image.Image{}, types.ImageFailureCodeImageTagDoesNotMatchDigest, "Requested image tag does not match the digest"
+				return image.Image{}, types.ImageFailureCodeImageTagDoesNotMatchDigest,
+					"Requested image tag does not match the digest"
 			}
 			return i, "", ""
 		}
@@ -163,14 +168,19 @@ func (s *Service) DescribeImages(ctx context.Context, in *ecr.DescribeImagesInpu
 	}
 	if len(in.ImageIds) > 0 {
 		if in.MaxResults != nil || in.NextToken != nil {
-			return nil, invalidParameter("Invalid parameter at 'maxResults' failed to satisfy constraint: 'cannot be used with imageIds'")
+			return nil, invalidParameter(
+				"Invalid parameter at 'maxResults' failed to satisfy constraint: 'cannot be used with imageIds'")
 		}
 		var chosen []image.Image
 		for _, id := range in.ImageIds {
-			i, failure, _ := named(images, id)
+			i, failure, _ := findImage(images, id)
 			if failure != "" {
-				return nil, &types.ImageNotFoundException{Message: message("The image with imageId {imageDigest:'%s', imageTag:'%s'} does not exist within the repository with name '%s' in the registry with id '%s'",
-					cmp.Or(aws.ToString(id.ImageDigest), "null"), cmp.Or(aws.ToString(id.ImageTag), "null"), name, at.account)}
+				return nil, &types.ImageNotFoundException{
+					Message: message(
+						"The image with imageId {imageDigest:'%s', imageTag:'%s'} does not exist within the "+
+							"repository with name '%s' in the registry with id '%s'",
+						cmp.Or(aws.ToString(id.ImageDigest), "null"), cmp.Or(aws.ToString(id.ImageTag), "null"), name,
+						at.account)}
 			}
 			chosen = append(chosen, i)
 		}
@@ -179,16 +189,19 @@ func (s *Service) DescribeImages(ctx context.Context, in *ecr.DescribeImagesInpu
 	details := []types.ImageDetail{}
 	for _, i := range images {
 		detail := types.ImageDetail{
-			RegistryId: aws.String(at.account), RepositoryName: aws.String(name), ImageDigest: aws.String(i.Digest), ImageTags: i.Tags,
-			ImageSizeInBytes: aws.Int64(i.Size), ImagePushedAt: aws.Time(i.Pushed), ImageManifestMediaType: aws.String(i.MediaType),
-			ImageStatus: types.ImageStatusActive,
+			RegistryId: aws.String(at.account), RepositoryName: aws.String(name), ImageDigest: aws.String(i.Digest),
+			ImageTags:        i.Tags,
+			ImageSizeInBytes: aws.Int64(i.Size), ImagePushedAt: aws.Time(i.Pushed),
+			ImageManifestMediaType: aws.String(i.MediaType),
+			ImageStatus:            types.ImageStatusActive,
 		}
 		if i.ConfigMediaType != "" {
 			detail.ArtifactMediaType = aws.String(i.ConfigMediaType)
 		}
 		details = append(details, detail)
 	}
-	page, next, err := wire.Page(ctx, details, in.MaxResults, in.NextToken, func(i types.ImageDetail) string { return aws.ToString(i.ImageDigest) })
+	page, next, err := wire.Page(ctx, details, in.MaxResults, in.NextToken,
+		func(i types.ImageDetail) string { return aws.ToString(i.ImageDigest) })
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +210,9 @@ func (s *Service) DescribeImages(ctx context.Context, in *ecr.DescribeImagesInpu
 
 func checkImageIDs(ids []types.ImageIdentifier) error {
 	if len(ids) == 0 || len(ids) > maxImageIDs {
-		return invalidParameter("Invalid parameter at 'imageIds' failed to satisfy constraint: 'must have 1 to %d members': %d", maxImageIDs, len(ids))
+		return invalidParameter(
+			"Invalid parameter at 'imageIds' failed to satisfy constraint: 'must have 1 to %d members': %d",
+			maxImageIDs, len(ids))
 	}
 	return nil
 }
@@ -214,20 +229,24 @@ func (s *Service) BatchGetImage(ctx context.Context, in *ecr.BatchGetImageInput)
 	}
 	out := &ecr.BatchGetImageOutput{Images: []types.Image{}, Failures: []types.ImageFailure{}}
 	for _, id := range in.ImageIds {
-		i, code, reason := named(images, id)
+		i, code, reason := findImage(images, id)
 		if code != "" {
-			out.Failures = append(out.Failures, types.ImageFailure{ImageId: &id, FailureCode: code, FailureReason: aws.String(reason)})
+			out.Failures = append(out.Failures, types.ImageFailure{ImageId: &id, FailureCode: code,
+				FailureReason: aws.String(reason)})
 			continue
 		}
 		if len(in.AcceptedMediaTypes) > 0 && !slices.Contains(in.AcceptedMediaTypes, i.MediaType) {
-			return nil, &types.UnsupportedImageTypeException{Message: message("The image %s has the media type %s, which acceptedMediaTypes does not have", i.Digest, i.MediaType)}
+			return nil, &types.UnsupportedImageTypeException{
+				Message: message("The image %s has the media type %s, which acceptedMediaTypes does not have", i.Digest,
+					i.MediaType)}
 		}
-		m, err := s.images.Manifest(ctx, at.full(name)+"@"+i.Digest)
+		m, err := s.images.Manifest(ctx, at.fullName(name)+"@"+i.Digest)
 		if err != nil {
 			return nil, err
 		}
 		out.Images = append(out.Images, types.Image{
-			RegistryId: aws.String(at.account), RepositoryName: aws.String(name), ImageManifest: aws.String(string(m.Payload)), ImageManifestMediaType: aws.String(m.MediaType),
+			RegistryId: aws.String(at.account), RepositoryName: aws.String(name),
+			ImageManifest: aws.String(string(m.Payload)), ImageManifestMediaType: aws.String(m.MediaType),
 			ImageId: &types.ImageIdentifier{ImageDigest: aws.String(i.Digest), ImageTag: id.ImageTag},
 		})
 	}
@@ -237,7 +256,7 @@ func (s *Service) BatchGetImage(ctx context.Context, in *ecr.BatchGetImageInput)
 // PutImage stores a manifest, whose layers have been uploaded, or puts a tag on one that is there.
 func (s *Service) PutImage(ctx context.Context, in *ecr.PutImageInput) (*ecr.PutImageOutput, error) {
 	at, name, tag := registryOf(ctx, in.RegistryId), aws.ToString(in.RepositoryName), aws.ToString(in.ImageTag)
-	row, err := s.find(ctx, at, name)
+	row, err := s.findRepository(ctx, at, name)
 	if err != nil {
 		return nil, err
 	}
@@ -245,27 +264,36 @@ func (s *Service) PutImage(ctx context.Context, in *ecr.PutImageInput) (*ecr.Put
 		return nil, invalidParameter("The images of Amazon EKS are read-only")
 	}
 	if in.ImageTag != nil && tag == "" {
-		return nil, invalidParameter("Invalid parameter at 'imageTag' failed to satisfy constraint: 'must have a length of 1 or more'")
+		return nil,
+			invalidParameter(
+				"Invalid parameter at 'imageTag' failed to satisfy constraint: 'must have a length of 1 or more'")
 	}
 	payload := []byte(aws.ToString(in.ImageManifest))
 	mediaType := aws.ToString(in.ImageManifestMediaType)
 	if mediaType == "" {
 		var manifest struct{ MediaType string }
 		if err := json.Unmarshal(payload, &manifest); err != nil || manifest.MediaType == "" {
-			return nil, invalidParameter("Invalid parameter at 'ImageManifest' failed to satisfy constraint: 'Invalid JSON syntax', or it names no mediaType: give imageManifestMediaType")
+			return nil, invalidParameter(
+				"Invalid parameter at 'ImageManifest' failed to satisfy constraint: 'Invalid JSON syntax', or it " +
+					"names no mediaType: give imageManifestMediaType")
 		}
 		mediaType = manifest.MediaType
 	}
 	digest := image.Digest(payload)
 	if want := aws.ToString(in.ImageDigest); want != "" && want != digest {
-		return nil, &types.ImageDigestDoesNotMatchException{Message: message("The provided digest '%s' does not match the calculated digest '%s'", want, digest)}
+		return nil, &types.ImageDigestDoesNotMatchException{
+			Message: message("The provided digest '%s' does not match the calculated digest '%s'", want, digest)}
 	}
-	images, err := s.images.Images(ctx, at.full(name))
+	images, err := s.images.Images(ctx, at.fullName(name))
 	if err != nil {
 		return nil, err
 	}
-	if there, code, _ := named(images, types.ImageIdentifier{ImageDigest: aws.String(digest)}); code == "" && (tag == "" || slices.Contains(there.Tags, tag)) {
-		return nil, &types.ImageAlreadyExistsException{Message: message("Image with digest '%s' and tag '%s' already exists in the repository with name '%s' in registry with id '%s'", digest, cmp.Or(tag, "null"), name, at.account)}
+	if there, code, _ := findImage(images, types.ImageIdentifier{ImageDigest: aws.String(digest)}); code == "" &&
+		(tag == "" || slices.Contains(there.Tags, tag)) {
+		return nil, &types.ImageAlreadyExistsException{
+			Message: message(
+				"Image with digest '%s' and tag '%s' already exists in the repository with name '%s' in registry "+
+					"with id '%s'", digest, cmp.Or(tag, "null"), name, at.account)}
 	}
 	if err := s.mayRetag(ctx, at, row, tag, digest); err != nil {
 		if errors.As(err, new(*image.Refusal)) {
@@ -273,13 +301,16 @@ func (s *Service) PutImage(ctx context.Context, in *ecr.PutImageInput) (*ecr.Put
 		}
 		return nil, err
 	}
-	m, err := s.images.PutManifest(ctx, at.full(name), tag, mediaType, payload)
+	m, err := s.images.PutManifest(ctx, at.fullName(name), tag, mediaType, payload)
 	if invalid := (*image.InvalidTag)(nil); errors.As(err, &invalid) {
 		return nil, invalidParameter("Invalid parameter at 'imageTag' failed to satisfy constraint: %v", invalid)
 	}
 	if invalid := (*image.InvalidManifest)(nil); errors.As(err, &invalid) {
 		if missing := invalid.Blobs(); len(missing) > 0 {
-			return nil, &types.LayersNotFoundException{Message: message("Layers with digests '%v' required for pushing image into repository with name '%s' in the registry with id '%s' do not exist", missing, name, at.account)}
+			return nil, &types.LayersNotFoundException{
+				Message: message(
+					"Layers with digests '%v' required for pushing image into repository with name '%s' in the "+
+						"registry with id '%s' do not exist", missing, name, at.account)}
 		}
 		return nil, invalidParameter("Invalid parameter at 'ImageManifest' failed to satisfy constraint: %v", invalid)
 	}
@@ -287,18 +318,20 @@ func (s *Service) PutImage(ctx context.Context, in *ecr.PutImageInput) (*ecr.Put
 		return nil, limitExceeded(err)
 	}
 	return &ecr.PutImageOutput{Image: &types.Image{
-		RegistryId: aws.String(at.account), RepositoryName: aws.String(name), ImageManifest: in.ImageManifest, ImageManifestMediaType: aws.String(m.MediaType),
-		ImageId: &types.ImageIdentifier{ImageDigest: aws.String(m.Digest), ImageTag: in.ImageTag},
+		RegistryId: aws.String(at.account), RepositoryName: aws.String(name), ImageManifest: in.ImageManifest,
+		ImageManifestMediaType: aws.String(m.MediaType),
+		ImageId:                &types.ImageIdentifier{ImageDigest: aws.String(m.Digest), ImageTag: in.ImageTag},
 	}}, nil
 }
 
 // BatchDeleteImage removes tags, and images: all of one that is named by its digest, and one whose last tag goes.
-func (s *Service) BatchDeleteImage(ctx context.Context, in *ecr.BatchDeleteImageInput) (*ecr.BatchDeleteImageOutput, error) {
+func (s *Service) BatchDeleteImage(ctx context.Context, in *ecr.BatchDeleteImageInput) (*ecr.BatchDeleteImageOutput,
+	error) {
 	at, name := registryOf(ctx, in.RegistryId), aws.ToString(in.RepositoryName)
 	if err := checkImageIDs(in.ImageIds); err != nil {
 		return nil, err
 	}
-	if _, err := s.find(ctx, at, name); err != nil {
+	if _, err := s.findRepository(ctx, at, name); err != nil {
 		return nil, err
 	}
 	if image.OfEKS(at.account) {
@@ -306,40 +339,44 @@ func (s *Service) BatchDeleteImage(ctx context.Context, in *ecr.BatchDeleteImage
 	}
 	out := &ecr.BatchDeleteImageOutput{ImageIds: []types.ImageIdentifier{}, Failures: []types.ImageFailure{}}
 	for _, id := range in.ImageIds {
-		images, err := s.images.Images(ctx, at.full(name))
+		images, err := s.images.Images(ctx, at.fullName(name))
 		if err != nil {
 			return nil, err
 		}
-		i, code, reason := named(images, id)
+		i, code, reason := findImage(images, id)
 		if code == "" && (id.ImageTag == nil || len(i.Tags) == 1) {
 			by, err := referrer(ctx, s.images, images, i.Digest)
 			if err != nil {
 				return nil, err
 			}
 			if by != "" {
-				code, reason = types.ImageFailureCodeImageReferencedByManifestList, "Requested image referenced by manifest list: ["+by+"]"
+				code, reason = types.ImageFailureCodeImageReferencedByManifestList,
+					"Requested image referenced by manifest list: ["+by+"]"
 			}
 		}
 		if code != "" {
-			out.Failures = append(out.Failures, types.ImageFailure{ImageId: &id, FailureCode: code, FailureReason: aws.String(reason)})
+			out.Failures = append(out.Failures, types.ImageFailure{ImageId: &id, FailureCode: code,
+				FailureReason: aws.String(reason)})
 			continue
 		}
 		if id.ImageTag != nil {
-			if err := s.images.DeleteTag(ctx, at.full(name), *id.ImageTag); err != nil {
+			if err := s.images.DeleteTag(ctx, at.fullName(name), *id.ImageTag); err != nil {
 				return nil, err
 			}
-			out.ImageIds = append(out.ImageIds, types.ImageIdentifier{ImageDigest: aws.String(i.Digest), ImageTag: id.ImageTag})
+			out.ImageIds = append(out.ImageIds, types.ImageIdentifier{ImageDigest: aws.String(i.Digest),
+				ImageTag: id.ImageTag})
 			if len(i.Tags) > 1 {
 				continue
 			}
 		}
-		if err := s.images.DeleteImage(ctx, at.full(name), i.Digest); err != nil {
+		if err := s.images.DeleteImage(ctx, at.fullName(name), i.Digest); err != nil {
 			return nil, err
 		}
 		if id.ImageTag == nil {
 			out.ImageIds = append(out.ImageIds, types.ImageIdentifier{ImageDigest: aws.String(i.Digest)})
 			for _, tag := range i.Tags {
-				out.ImageIds = append(out.ImageIds, types.ImageIdentifier{ImageDigest: aws.String(i.Digest), ImageTag: aws.String(tag)})
+				out.ImageIds = append(out.ImageIds, types.ImageIdentifier{ImageDigest: aws.String(i.Digest),
+					ImageTag: aws.String(tag)})
 			}
 		}
 	}

@@ -19,7 +19,8 @@ import (
 func TestTagsThatLeaveTheirRepository(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, image.Options{})
-	if _, err := w.images.Load(t.Context(), dockerArchive(t, image.Host(region)+"/eks/pause:3.10"), w.access); err != nil {
+	if _, err := w.images.Load(t.Context(), dockerArchive(t, image.Host(region)+"/eks/pause:3.10"),
+		w.access); err != nil {
 		t.Fatal(err)
 	}
 	w.create(t, "app")

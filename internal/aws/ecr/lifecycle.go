@@ -32,27 +32,36 @@ func (s *Service) lifecyclePolicyHandlers() []wire.Handler {
 }
 
 // PutLifecyclePolicy is refused: a policy that is taken and never expires an image would be worse than none.
-func (s *Service) PutLifecyclePolicy(ctx context.Context, in *ecr.PutLifecyclePolicyInput) (*ecr.PutLifecyclePolicyOutput, error) {
-	if _, err := s.find(ctx, registryOf(ctx, in.RegistryId), aws.ToString(in.RepositoryName)); err != nil {
+func (s *Service) PutLifecyclePolicy(ctx context.Context, in *ecr.PutLifecyclePolicyInput) (
+	*ecr.PutLifecyclePolicyOutput, error) {
+	if _, err := s.findRepository(ctx, registryOf(ctx, in.RegistryId), aws.ToString(in.RepositoryName)); err != nil {
 		return nil, err
 	}
-	return nil, &types.ValidationException{Message: message("coracle does not expire images: leave out the lifecycle policy of %s, and delete images with BatchDeleteImage", aws.ToString(in.RepositoryName))}
+	return nil, &types.ValidationException{
+		Message: message(
+			"coracle does not expire images: leave out the lifecycle policy of %s, and delete images with "+
+				"BatchDeleteImage", aws.ToString(in.RepositoryName))}
 }
 
 // GetLifecyclePolicy finds no policy.
-func (s *Service) GetLifecyclePolicy(ctx context.Context, in *ecr.GetLifecyclePolicyInput) (*ecr.GetLifecyclePolicyOutput, error) {
+func (s *Service) GetLifecyclePolicy(ctx context.Context, in *ecr.GetLifecyclePolicyInput) (
+	*ecr.GetLifecyclePolicyOutput, error) {
 	return nil, s.noLifecyclePolicy(ctx, in.RegistryId, in.RepositoryName)
 }
 
 // DeleteLifecyclePolicy finds no policy.
-func (s *Service) DeleteLifecyclePolicy(ctx context.Context, in *ecr.DeleteLifecyclePolicyInput) (*ecr.DeleteLifecyclePolicyOutput, error) {
+func (s *Service) DeleteLifecyclePolicy(ctx context.Context, in *ecr.DeleteLifecyclePolicyInput) (
+	*ecr.DeleteLifecyclePolicyOutput, error) {
 	return nil, s.noLifecyclePolicy(ctx, in.RegistryId, in.RepositoryName)
 }
 
 func (s *Service) noLifecyclePolicy(ctx context.Context, id, name *string) error {
 	at := registryOf(ctx, id)
-	if _, err := s.find(ctx, at, aws.ToString(name)); err != nil {
+	if _, err := s.findRepository(ctx, at, aws.ToString(name)); err != nil {
 		return err
 	}
-	return &types.LifecyclePolicyNotFoundException{Message: message("Lifecycle policy does not exist for the repository with name '%s' in the registry with id '%s'", aws.ToString(name), at.account)}
+	return &types.LifecyclePolicyNotFoundException{
+		Message: message(
+			"Lifecycle policy does not exist for the repository with name '%s' in the registry with id '%s'",
+			aws.ToString(name), at.account)}
 }

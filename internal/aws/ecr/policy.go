@@ -34,26 +34,33 @@ func (s *Service) repositoryPolicyHandlers() []wire.Handler {
 	}
 }
 
-// SetRepositoryPolicy sets the policy of a repository. One that would keep the caller from setting another is refused, unless force is given.
-func (s *Service) SetRepositoryPolicy(ctx context.Context, in *ecr.SetRepositoryPolicyInput) (*ecr.SetRepositoryPolicyOutput, error) {
+// SetRepositoryPolicy sets the policy of a repository. One that would keep the caller from setting another is refused,
+// unless force is given.
+func (s *Service) SetRepositoryPolicy(ctx context.Context, in *ecr.SetRepositoryPolicyInput) (
+	*ecr.SetRepositoryPolicyOutput, error) {
 	at, name, text := registryOf(ctx, in.RegistryId), aws.ToString(in.RepositoryName), aws.ToString(in.PolicyText)
 	if err := checkPolicy(text); err != nil {
 		return nil, err
 	}
-	row, err := s.find(ctx, at, name)
+	row, err := s.findRepository(ctx, at, name)
 	if err != nil {
 		return nil, err
 	}
 	if row.Policy = text; !in.Force {
-		err := s.identity.Authorize(ctx, wire.CallerFrom(ctx), []wire.Target{s.target(at, wire.CallerFrom(ctx), "ecr:SetRepositoryPolicy", name, row)})
+		err := s.identity.Authorize(ctx, wire.CallerFrom(ctx),
+			[]wire.Target{s.repositoryTarget(at, wire.CallerFrom(ctx), "ecr:SetRepositoryPolicy", name, row)})
 		if err != nil {
-			return nil, invalidParameter("Invalid parameter at 'PolicyText' failed to satisfy constraint: 'The repository policy would keep you from setting another one; use force': %v", err)
+			return nil, invalidParameter(
+				"Invalid parameter at 'PolicyText' failed to satisfy constraint: 'The repository policy would keep "+
+					"you from setting another one; use force': %v", err)
 		}
 	}
-	if _, err := s.modify(ctx, at, name, func(r *record.Repository) error { r.Policy = text; return nil }); err != nil {
+	if _, err := s.updateRepository(ctx, at, name,
+		func(r *record.Repository) error { r.Policy = text; return nil }); err != nil {
 		return nil, err
 	}
-	return &ecr.SetRepositoryPolicyOutput{RegistryId: aws.String(at.account), RepositoryName: in.RepositoryName, PolicyText: in.PolicyText}, nil
+	return &ecr.SetRepositoryPolicyOutput{RegistryId: aws.String(at.account), RepositoryName: in.RepositoryName,
+		PolicyText: in.PolicyText}, nil
 }
 
 func checkPolicy(text string) error {
@@ -61,48 +68,62 @@ func checkPolicy(text string) error {
 		Statement json.RawMessage
 	}
 	if err := json.Unmarshal([]byte(text), &shape); err != nil {
-		return invalidParameter("Invalid parameter at 'PolicyText' failed to satisfy constraint: 'Invalid repository policy provided': %v", err)
+		return invalidParameter(
+			"Invalid parameter at 'PolicyText' failed to satisfy constraint: 'Invalid repository policy provided': %v",
+			err)
 	}
 	var statements []map[string]any
 	if err := json.Unmarshal(shape.Statement, &statements); err != nil {
 		statements = make([]map[string]any, 1)
 		if err := json.Unmarshal(shape.Statement, &statements[0]); err != nil {
-			return invalidParameter("Invalid parameter at 'PolicyText' failed to satisfy constraint: 'Invalid repository policy provided': it has no statements")
+			return invalidParameter(
+				"Invalid parameter at 'PolicyText' failed to satisfy constraint: 'Invalid repository policy " +
+					"provided': it has no statements")
 		}
 	}
 	for _, statement := range statements {
 		if statement["Resource"] != nil || statement["NotResource"] != nil {
-			return invalidParameter("Invalid parameter at 'PolicyText' failed to satisfy constraint: 'Invalid repository policy provided': a statement has no Resource, it is about the repository")
+			return invalidParameter(
+				"Invalid parameter at 'PolicyText' failed to satisfy constraint: 'Invalid repository policy " +
+					"provided': a statement has no Resource, it is about the repository")
 		}
 	}
 	if _, err := policy.Parse(policy.Resource, withResources(text)); err != nil {
-		return invalidParameter("Invalid parameter at 'PolicyText' failed to satisfy constraint: 'Invalid repository policy provided': %v", err)
+		return invalidParameter(
+			"Invalid parameter at 'PolicyText' failed to satisfy constraint: 'Invalid repository policy provided': %v",
+			err)
 	}
 	return nil
 }
 
 func (s *Service) policyNotFound(at registry, name string) error {
-	return &types.RepositoryPolicyNotFoundException{Message: message("Repository policy does not exist for the repository with name '%s' in the registry with id '%s'", name, at.account)}
+	return &types.RepositoryPolicyNotFoundException{
+		Message: message(
+			"Repository policy does not exist for the repository with name '%s' in the registry with id '%s'", name,
+			at.account)}
 }
 
 // GetRepositoryPolicy returns the policy of a repository.
-func (s *Service) GetRepositoryPolicy(ctx context.Context, in *ecr.GetRepositoryPolicyInput) (*ecr.GetRepositoryPolicyOutput, error) {
+func (s *Service) GetRepositoryPolicy(ctx context.Context, in *ecr.GetRepositoryPolicyInput) (
+	*ecr.GetRepositoryPolicyOutput, error) {
 	at, name := registryOf(ctx, in.RegistryId), aws.ToString(in.RepositoryName)
-	row, err := s.find(ctx, at, name)
+	row, err := s.findRepository(ctx, at, name)
 	if err != nil {
 		return nil, err
 	}
 	if row.Policy == "" {
 		return nil, s.policyNotFound(at, name)
 	}
-	return &ecr.GetRepositoryPolicyOutput{RegistryId: aws.String(at.account), RepositoryName: in.RepositoryName, PolicyText: aws.String(row.Policy)}, nil
+	return &ecr.GetRepositoryPolicyOutput{RegistryId: aws.String(at.account), RepositoryName: in.RepositoryName,
+		PolicyText: aws.String(row.Policy)}, nil
 }
 
 // DeleteRepositoryPolicy removes the policy of a repository.
-func (s *Service) DeleteRepositoryPolicy(ctx context.Context, in *ecr.DeleteRepositoryPolicyInput) (*ecr.DeleteRepositoryPolicyOutput, error) {
+func (s *Service) DeleteRepositoryPolicy(ctx context.Context, in *ecr.DeleteRepositoryPolicyInput) (
+	*ecr.DeleteRepositoryPolicyOutput, error) {
 	at, name := registryOf(ctx, in.RegistryId), aws.ToString(in.RepositoryName)
 	var was string
-	_, err := s.modify(ctx, at, name, func(r *record.Repository) error {
+	_, err := s.updateRepository(ctx, at, name, func(r *record.Repository) error {
 		if r.Policy == "" {
 			return s.policyNotFound(at, name)
 		}
@@ -112,5 +133,6 @@ func (s *Service) DeleteRepositoryPolicy(ctx context.Context, in *ecr.DeleteRepo
 	if err != nil {
 		return nil, err
 	}
-	return &ecr.DeleteRepositoryPolicyOutput{RegistryId: aws.String(at.account), RepositoryName: in.RepositoryName, PolicyText: aws.String(was)}, nil
+	return &ecr.DeleteRepositoryPolicyOutput{RegistryId: aws.String(at.account), RepositoryName: in.RepositoryName,
+		PolicyText: aws.String(was)}, nil
 }

@@ -26,7 +26,9 @@ const maxExclusions = 5
 
 func checkName(name string) error {
 	if len(name) < 2 || len(name) > 256 || !repositoryName.MatchString(name) {
-		return invalidParameter("Invalid parameter at 'repositoryName' failed to satisfy constraint: 'must satisfy regular expression '(?:[a-z0-9]+(?:[._-][a-z0-9]+)*/)*[a-z0-9]+(?:[._-][a-z0-9]+)*'': %s", name)
+		return invalidParameter(
+			"Invalid parameter at 'repositoryName' failed to satisfy constraint: 'must satisfy regular expression "+
+				"'(?:[a-z0-9]+(?:[._-][a-z0-9]+)*/)*[a-z0-9]+(?:[._-][a-z0-9]+)*'': %s", name)
 	}
 	return nil
 }
@@ -34,7 +36,10 @@ func checkName(name string) error {
 func ownRegistry(ctx context.Context, id *string) (registry, error) {
 	at := registryOf(ctx, id)
 	if caller := wire.CallerFrom(ctx).Account; at.account != caller {
-		return at, invalidParameter("Invalid parameter at 'registryId' failed to satisfy constraint: 'must be the account of the caller, %s': %s", caller, at.account)
+		return at,
+			invalidParameter(
+				"Invalid parameter at 'registryId' failed to satisfy constraint: 'must be the account of the caller, "+
+					"%s': %s", caller, at.account)
 	}
 	return at, nil
 }
@@ -69,7 +74,7 @@ func (s *Service) createTargets(
 	ctx context.Context, action string, in *ecr.CreateRepositoryInput,
 ) ([]wire.Target, error) {
 	at, name := registryOf(ctx, in.RegistryId), aws.ToString(in.RepositoryName)
-	created := s.target(at, wire.CallerFrom(ctx), action, name, record.Repository{})
+	created := s.repositoryTarget(at, wire.CallerFrom(ctx), action, name, record.Repository{})
 	maps.Copy(created.Conditions, tagConditions(in.Tags))
 	if len(in.Tags) == 0 {
 		return []wire.Target{created}, nil
@@ -91,7 +96,8 @@ func (s *Service) describeTargets(
 }
 
 // CreateRepository creates a repository.
-func (s *Service) CreateRepository(ctx context.Context, in *ecr.CreateRepositoryInput) (*ecr.CreateRepositoryOutput, error) {
+func (s *Service) CreateRepository(ctx context.Context, in *ecr.CreateRepositoryInput) (*ecr.CreateRepositoryOutput,
+	error) {
 	at, err := ownRegistry(ctx, in.RegistryId)
 	if err != nil {
 		return nil, err
@@ -104,9 +110,12 @@ func (s *Service) CreateRepository(ctx context.Context, in *ecr.CreateRepository
 		return nil, notScanned()
 	}
 	if c := in.EncryptionConfiguration; c != nil && c.EncryptionType != types.EncryptionTypeAes256 {
-		return nil, &types.KmsException{Message: message("coracle has no KMS keys for images: encryptionType must be AES256, not %s", c.EncryptionType)}
+		return nil, &types.KmsException{
+			Message: message("coracle has no KMS keys for images: encryptionType must be AES256, not %s",
+				c.EncryptionType)}
 	}
-	row := record.Repository{Account: at.account, Region: at.region, Name: name, CreatedAt: s.timestamp(), TagMutability: types.ImageTagMutabilityMutable}
+	row := record.Repository{Account: at.account, Region: at.region, Name: name, CreatedAt: s.timestamp(),
+		TagMutability: types.ImageTagMutabilityMutable}
 	if err := setMutability(&row, in.ImageTagMutability, in.ImageTagMutabilityExclusionFilters); err != nil {
 		return nil, err
 	}
@@ -115,7 +124,9 @@ func (s *Service) CreateRepository(ctx context.Context, in *ecr.CreateRepository
 	}
 	_, err = s.repositories.Create(ctx, at.key(name), row)
 	if errors.Is(err, store.ErrExists) {
-		return nil, &types.RepositoryAlreadyExistsException{Message: message("The repository with name '%s' already exists in the registry with id '%s'", name, at.account)}
+		return nil, &types.RepositoryAlreadyExistsException{
+			Message: message("The repository with name '%s' already exists in the registry with id '%s'", name,
+				at.account)}
 	}
 	if err != nil {
 		return nil, err
@@ -124,25 +135,36 @@ func (s *Service) CreateRepository(ctx context.Context, in *ecr.CreateRepository
 }
 
 // setMutability checks and sets whether tags may move.
-func setMutability(r *record.Repository, mutability types.ImageTagMutability, exclusions []types.ImageTagMutabilityExclusionFilter) error {
+func setMutability(r *record.Repository, mutability types.ImageTagMutability,
+	exclusions []types.ImageTagMutabilityExclusionFilter) error {
 	if mutability == "" {
 		mutability = types.ImageTagMutabilityMutable
 	}
 	if !slices.Contains(mutability.Values(), mutability) {
-		return invalidParameter("Invalid parameter at 'imageTagMutability' failed to satisfy constraint: 'must be one of MUTABLE, IMMUTABLE, IMMUTABLE_WITH_EXCLUSION, MUTABLE_WITH_EXCLUSION': %s", mutability)
+		return invalidParameter(
+			"Invalid parameter at 'imageTagMutability' failed to satisfy constraint: 'must be one of MUTABLE, "+
+				"IMMUTABLE, IMMUTABLE_WITH_EXCLUSION, MUTABLE_WITH_EXCLUSION': %s", mutability)
 	}
 	with := strings.HasSuffix(string(mutability), "_WITH_EXCLUSION")
 	switch {
 	case with && len(exclusions) == 0:
-		return invalidParameter("Invalid parameter at 'imageTagMutabilityExclusionFilters' failed to satisfy constraint: 'must have a filter when imageTagMutability is %s'", mutability)
+		return invalidParameter(
+			"Invalid parameter at 'imageTagMutabilityExclusionFilters' failed to satisfy constraint: 'must have a "+
+				"filter when imageTagMutability is %s'", mutability)
 	case !with && len(exclusions) > 0:
-		return invalidParameter("Invalid parameter at 'imageTagMutabilityExclusionFilters' failed to satisfy constraint: 'must be empty when imageTagMutability is %s'", mutability)
+		return invalidParameter(
+			"Invalid parameter at 'imageTagMutabilityExclusionFilters' failed to satisfy constraint: 'must be empty "+
+				"when imageTagMutability is %s'", mutability)
 	case len(exclusions) > maxExclusions:
-		return invalidParameter("Invalid parameter at 'imageTagMutabilityExclusionFilters' failed to satisfy constraint: 'must have at most %d filters': %d", maxExclusions, len(exclusions))
+		return invalidParameter(
+			"Invalid parameter at 'imageTagMutabilityExclusionFilters' failed to satisfy constraint: 'must have at "+
+				"most %d filters': %d", maxExclusions, len(exclusions))
 	}
 	for _, f := range exclusions {
 		if strings.Count(aws.ToString(f.Filter), "*") > 2 || !exclusionFilter.MatchString(aws.ToString(f.Filter)) {
-			return invalidParameter("Invalid parameter at 'imageTagMutabilityExclusionFilters.filter' failed to satisfy constraint: 'letters, digits and ._-, and at most two *': %s", aws.ToString(f.Filter))
+			return invalidParameter(
+				"Invalid parameter at 'imageTagMutabilityExclusionFilters.filter' failed to satisfy constraint: "+
+					"'letters, digits and ._-, and at most two *': %s", aws.ToString(f.Filter))
 		}
 	}
 	r.TagMutability, r.Exclusions = mutability, exclusions
@@ -179,15 +201,17 @@ func described(r record.Repository) *types.Repository {
 }
 
 // DescribeRepositories describes repositories, by name.
-func (s *Service) DescribeRepositories(ctx context.Context, in *ecr.DescribeRepositoriesInput) (*ecr.DescribeRepositoriesOutput, error) {
+func (s *Service) DescribeRepositories(ctx context.Context, in *ecr.DescribeRepositoriesInput) (
+	*ecr.DescribeRepositoriesOutput, error) {
 	at := registryOf(ctx, in.RegistryId)
 	var found []types.Repository
 	if len(in.RepositoryNames) > 0 {
 		if in.MaxResults != nil || in.NextToken != nil {
-			return nil, invalidParameter("Invalid parameter at 'maxResults' failed to satisfy constraint: 'cannot be used with repositoryNames'")
+			return nil, invalidParameter(
+				"Invalid parameter at 'maxResults' failed to satisfy constraint: 'cannot be used with repositoryNames'")
 		}
 		for _, name := range in.RepositoryNames {
-			row, err := s.find(ctx, at, name)
+			row, err := s.findRepository(ctx, at, name)
 			if err != nil {
 				return nil, err
 			}
@@ -212,7 +236,8 @@ func (s *Service) DescribeRepositories(ctx context.Context, in *ecr.DescribeRepo
 }
 
 // DeleteRepository deletes a repository, with its images if it is forced to.
-func (s *Service) DeleteRepository(ctx context.Context, in *ecr.DeleteRepositoryInput) (*ecr.DeleteRepositoryOutput, error) {
+func (s *Service) DeleteRepository(ctx context.Context, in *ecr.DeleteRepositoryInput) (*ecr.DeleteRepositoryOutput,
+	error) {
 	at, name := registryOf(ctx, in.RegistryId), aws.ToString(in.RepositoryName)
 	row, err := s.repositories.Get(ctx, at.key(name))
 	if errors.Is(err, store.ErrNotFound) {
@@ -221,15 +246,17 @@ func (s *Service) DeleteRepository(ctx context.Context, in *ecr.DeleteRepository
 	if err != nil {
 		return nil, err
 	}
-	images, err := s.images.Images(ctx, at.full(name))
+	images, err := s.images.Images(ctx, at.fullName(name))
 	if err != nil {
 		return nil, err
 	}
 	if len(images) > 0 && !in.Force {
-		return nil, &types.RepositoryNotEmptyException{Message: message("The repository with name '%s' in registry with id '%s' cannot be deleted because it still contains images", name, at.account)}
+		return nil, &types.RepositoryNotEmptyException{
+			Message: message(
+				"The repository with name '%s' in registry with id '%s' cannot be deleted because it still contains images", name, at.account)}
 	}
 	// Images first: what is left of them after a failure would come back with a repository of the same name.
-	if err := s.images.DeleteRepository(ctx, at.full(name)); err != nil {
+	if err := s.images.DeleteRepository(ctx, at.fullName(name)); err != nil {
 		return nil, err
 	}
 	if err := s.repositories.Delete(ctx, row); err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -239,9 +266,10 @@ func (s *Service) DeleteRepository(ctx context.Context, in *ecr.DeleteRepository
 }
 
 // PutImageTagMutability changes whether tags may move.
-func (s *Service) PutImageTagMutability(ctx context.Context, in *ecr.PutImageTagMutabilityInput) (*ecr.PutImageTagMutabilityOutput, error) {
+func (s *Service) PutImageTagMutability(ctx context.Context, in *ecr.PutImageTagMutabilityInput) (
+	*ecr.PutImageTagMutabilityOutput, error) {
 	at := registryOf(ctx, in.RegistryId)
-	row, err := s.modify(ctx, at, aws.ToString(in.RepositoryName), func(r *record.Repository) error {
+	row, err := s.updateRepository(ctx, at, aws.ToString(in.RepositoryName), func(r *record.Repository) error {
 		return setMutability(r, in.ImageTagMutability, in.ImageTagMutabilityExclusionFilters)
 	})
 	if err != nil {
@@ -254,22 +282,26 @@ func (s *Service) PutImageTagMutability(ctx context.Context, in *ecr.PutImageTag
 }
 
 // PutImageScanningConfiguration refuses to switch scanning on.
-func (s *Service) PutImageScanningConfiguration(ctx context.Context, in *ecr.PutImageScanningConfigurationInput) (*ecr.PutImageScanningConfigurationOutput, error) {
+func (s *Service) PutImageScanningConfiguration(ctx context.Context, in *ecr.PutImageScanningConfigurationInput) (
+	*ecr.PutImageScanningConfigurationOutput, error) {
 	at := registryOf(ctx, in.RegistryId)
 	if in.ImageScanningConfiguration != nil && in.ImageScanningConfiguration.ScanOnPush {
 		return nil, notScanned()
 	}
-	if _, err := s.find(ctx, at, aws.ToString(in.RepositoryName)); err != nil {
+	if _, err := s.findRepository(ctx, at, aws.ToString(in.RepositoryName)); err != nil {
 		return nil, err
 	}
 	return &ecr.PutImageScanningConfigurationOutput{
-		RegistryId: aws.String(at.account), RepositoryName: in.RepositoryName, ImageScanningConfiguration: &types.ImageScanningConfiguration{},
+		RegistryId: aws.String(at.account), RepositoryName: in.RepositoryName,
+		ImageScanningConfiguration: &types.ImageScanningConfiguration{},
 	}, nil
 }
 
 // DescribeRegistry describes the caller's registry, of which nothing is replicated.
-func (s *Service) DescribeRegistry(ctx context.Context, _ *ecr.DescribeRegistryInput) (*ecr.DescribeRegistryOutput, error) {
+func (s *Service) DescribeRegistry(ctx context.Context, _ *ecr.DescribeRegistryInput) (*ecr.DescribeRegistryOutput,
+	error) {
 	return &ecr.DescribeRegistryOutput{
-		RegistryId: aws.String(wire.CallerFrom(ctx).Account), ReplicationConfiguration: &types.ReplicationConfiguration{Rules: []types.ReplicationRule{}},
+		RegistryId: aws.String(wire.CallerFrom(ctx).Account), ReplicationConfiguration: &types.ReplicationConfiguration{
+			Rules: []types.ReplicationRule{}},
 	}, nil
 }

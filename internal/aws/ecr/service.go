@@ -1,12 +1,12 @@
 // Package ecr serves the Amazon Elastic Container Registry API.
 //
-// Repositories are rows ([record.Repository]); their images and layers are in the daemon's registry (package image), which is the only
-// record of them. Clients that push and pull talk to that registry, under the name of an account's registry; it asks this package
-// whether they may ([Access]), so that one set of policies holds for both ways.
+// Repositories are rows ([record.Repository]); their images and layers are in the daemon's registry (package image),
+// which is the only record of them. Clients that push and pull talk to that registry, under the name of an account's
+// registry; it asks this package whether they may ([Access]), so that one set of policies holds for both ways.
 //
-// An authorization token is sealed: it says who the caller is for twelve hours, and what they may do is decided when they do it. The
-// URL of a layer has a sealed token of another purpose, with which that layer is read and nothing else. Repository policies count as
-// AWS's resource-based policies do.
+// An authorization token is sealed: it says who the caller is for twelve hours, and what they may do is decided when
+// they do it. The URL of a layer has a sealed token of another purpose, with which that layer is read and nothing else.
+// Repository policies count as AWS's resource-based policies do.
 //
 // https://docs.aws.amazon.com/AmazonECR/latest/APIReference/Welcome.html
 package ecr
@@ -27,7 +27,8 @@ import (
 
 // Identity makes and reads authorization tokens, and decides. *identity.Identity does.
 type Identity interface {
-	SealBearer(ctx context.Context, caller wire.Caller, purpose identity.Purpose, resource string, life time.Duration) (token string, expires time.Time, err error)
+	SealBearer(ctx context.Context, caller wire.Caller, purpose identity.Purpose, resource string,
+		life time.Duration) (token string, expires time.Time, err error)
 	OpenBearer(ctx context.Context, purpose identity.Purpose, resource, token string) (wire.Caller, error)
 	wire.Authorizer
 }
@@ -98,8 +99,8 @@ func registryOf(ctx context.Context, id *string) registry {
 	return at
 }
 
-// full is the name that a repository has in package image.
-func (r registry) full(repository string) string {
+// fullName is the name that a repository has in package image.
+func (r registry) fullName(repository string) string {
 	host := image.ECRHost(r.account, r.region)
 	if image.OfEKS(r.account) {
 		host = image.Host(r.region)
@@ -107,8 +108,8 @@ func (r registry) full(repository string) string {
 	return host + "/" + repository
 }
 
-// layer names a layer as the token in its URL does. EKS's own images are the same in all regions.
-func (r registry) layer(repository, digest string) string {
+// layerName names a layer as the token in its URL does. EKS's own images are the same in all regions.
+func (r registry) layerName(repository, digest string) string {
 	if image.OfEKS(r.account) {
 		r = registry{account: image.EKSAccount}
 	}
@@ -123,10 +124,11 @@ func (r registry) key(repository string) string {
 	return record.RepositoryKey(r.account, r.region, repository)
 }
 
-// find is a repository that exists, or a RepositoryNotFoundException. Those of EKS have no rows; they exist when they have images.
-func (s *Service) find(ctx context.Context, at registry, name string) (record.Repository, error) {
+// findRepository is a repository that exists, or a RepositoryNotFoundException. Those of EKS have no rows; they exist
+// when they have images.
+func (s *Service) findRepository(ctx context.Context, at registry, name string) (record.Repository, error) {
 	if image.OfEKS(at.account) {
-		images, err := s.images.Images(ctx, at.full(name))
+		images, err := s.images.Images(ctx, at.fullName(name))
 		if err == nil && len(images) == 0 {
 			err = repositoryNotFound(at, name)
 		}
@@ -139,8 +141,9 @@ func (s *Service) find(ctx context.Context, at registry, name string) (record.Re
 	return row.Value, err
 }
 
-// modify changes a repository's row.
-func (s *Service) modify(ctx context.Context, at registry, name string, change func(*record.Repository) error) (record.Repository, error) {
+// updateRepository changes a repository's row.
+func (s *Service) updateRepository(ctx context.Context, at registry, name string,
+	change func(*record.Repository) error) (record.Repository, error) {
 	row, err := s.repositories.Modify(ctx, at.key(name), change)
 	if errors.Is(err, store.ErrNotFound) {
 		return record.Repository{}, repositoryNotFound(at, name)

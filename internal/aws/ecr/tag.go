@@ -33,16 +33,20 @@ func addTags(r *record.Repository, tags []types.Tag) error {
 		key, value := aws.ToString(tag.Key), aws.ToString(tag.Value)
 		switch {
 		case key == "" || utf8.RuneCountInString(key) > longestTagKey:
-			return &types.InvalidTagParameterException{Message: message("A tag key must have 1 to %d characters: %q", longestTagKey, key)}
+			return &types.InvalidTagParameterException{Message: message("A tag key must have 1 to %d characters: %q",
+				longestTagKey, key)}
 		case utf8.RuneCountInString(value) > longestTagValue:
-			return &types.InvalidTagParameterException{Message: message("The value of tag %q must have at most %d characters", key, longestTagValue)}
+			return &types.InvalidTagParameterException{
+				Message: message("The value of tag %q must have at most %d characters", key, longestTagValue)}
 		case strings.HasPrefix(strings.ToLower(key), "aws:"):
-			return &types.InvalidTagParameterException{Message: message("Tag key %q is invalid: the prefix aws: is reserved for AWS use", key)}
+			return &types.InvalidTagParameterException{
+				Message: message("Tag key %q is invalid: the prefix aws: is reserved for AWS use", key)}
 		}
 		after[key] = value
 	}
 	if len(after) > maxTags {
-		return &types.TooManyTagsException{Message: message("A repository can have %d tags, not %d", maxTags, len(after))}
+		return &types.TooManyTagsException{Message: message("A repository can have %d tags, not %d", maxTags,
+			len(after))}
 	}
 	if len(after) > 0 {
 		r.Tags = after
@@ -50,11 +54,13 @@ func addTags(r *record.Repository, tags []types.Tag) error {
 	return nil
 }
 
-// tagged is the repository that an ARN of a tagging request names.
-func (s *Service) tagged(ctx context.Context, arn *string) (registry, string, error) {
+// repositoryFromARN is the repository that an ARN of a tagging request names.
+func (s *Service) repositoryFromARN(ctx context.Context, arn *string) (registry, string, error) {
 	at, name, ok := parseARN(ctx, aws.ToString(arn))
 	if !ok {
-		return at, "", invalidParameter("Invalid parameter at 'resourceArn' failed to satisfy constraint: 'Invalid ARN': %s; it must be that of a repository in %s", aws.ToString(arn), wire.RegionFrom(ctx))
+		return at, "", invalidParameter(
+			"Invalid parameter at 'resourceArn' failed to satisfy constraint: 'Invalid ARN': %s; it must be that of "+
+				"a repository in %s", aws.ToString(arn), wire.RegionFrom(ctx))
 	}
 	return at, name, nil
 }
@@ -65,28 +71,29 @@ func (s *Service) tagHandlers() []wire.Handler {
 		wire.Handle(s.TagResource, func(
 			ctx context.Context, action string, in *ecr.TagResourceInput,
 		) ([]wire.Target, error) {
-			return s.onARN(ctx, action, in.ResourceArn, tagConditions(in.Tags))
+			return s.targetsForARN(ctx, action, in.ResourceArn, tagConditions(in.Tags))
 		}),
 		wire.Handle(s.UntagResource, func(
 			ctx context.Context, action string, in *ecr.UntagResourceInput,
 		) ([]wire.Target, error) {
-			return s.onARN(ctx, action, in.ResourceArn, map[string][]string{"aws:TagKeys": in.TagKeys})
+			return s.targetsForARN(ctx, action, in.ResourceArn, map[string][]string{"aws:TagKeys": in.TagKeys})
 		}),
 		wire.Handle(s.ListTagsForResource, func(
 			ctx context.Context, action string, in *ecr.ListTagsForResourceInput,
 		) ([]wire.Target, error) {
-			return s.onARN(ctx, action, in.ResourceArn, nil)
+			return s.targetsForARN(ctx, action, in.ResourceArn, nil)
 		}),
 	}
 }
 
 // TagResource adds tags to a repository, or changes their values.
 func (s *Service) TagResource(ctx context.Context, in *ecr.TagResourceInput) (*ecr.TagResourceOutput, error) {
-	at, name, err := s.tagged(ctx, in.ResourceArn)
+	at, name, err := s.repositoryFromARN(ctx, in.ResourceArn)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.modify(ctx, at, name, func(r *record.Repository) error { return addTags(r, in.Tags) }); err != nil {
+	if _, err := s.updateRepository(ctx, at, name,
+		func(r *record.Repository) error { return addTags(r, in.Tags) }); err != nil {
 		return nil, err
 	}
 	return &ecr.TagResourceOutput{}, nil
@@ -94,11 +101,11 @@ func (s *Service) TagResource(ctx context.Context, in *ecr.TagResourceInput) (*e
 
 // UntagResource removes tags from a repository.
 func (s *Service) UntagResource(ctx context.Context, in *ecr.UntagResourceInput) (*ecr.UntagResourceOutput, error) {
-	at, name, err := s.tagged(ctx, in.ResourceArn)
+	at, name, err := s.repositoryFromARN(ctx, in.ResourceArn)
 	if err != nil {
 		return nil, err
 	}
-	_, err = s.modify(ctx, at, name, func(r *record.Repository) error {
+	_, err = s.updateRepository(ctx, at, name, func(r *record.Repository) error {
 		after := maps.Clone(r.Tags)
 		for _, key := range in.TagKeys {
 			delete(after, key)
@@ -113,12 +120,13 @@ func (s *Service) UntagResource(ctx context.Context, in *ecr.UntagResourceInput)
 }
 
 // ListTagsForResource lists the tags of a repository, by key.
-func (s *Service) ListTagsForResource(ctx context.Context, in *ecr.ListTagsForResourceInput) (*ecr.ListTagsForResourceOutput, error) {
-	at, name, err := s.tagged(ctx, in.ResourceArn)
+func (s *Service) ListTagsForResource(ctx context.Context, in *ecr.ListTagsForResourceInput) (
+	*ecr.ListTagsForResourceOutput, error) {
+	at, name, err := s.repositoryFromARN(ctx, in.ResourceArn)
 	if err != nil {
 		return nil, err
 	}
-	row, err := s.find(ctx, at, name)
+	row, err := s.findRepository(ctx, at, name)
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,8 @@ import (
 )
 
 // reading are the actions that EKS gives to everybody on its repositories.
-var reading = []string{"ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:DescribeImages", "ecr:DescribeRepositories", "ecr:GetDownloadUrlForLayer", "ecr:ListImages"}
+var reading = []string{"ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:DescribeImages",
+	"ecr:DescribeRepositories", "ecr:GetDownloadUrlForLayer", "ecr:ListImages"}
 
 // readable is the policy of EKS's repositories.
 var readable = func() string {
@@ -27,8 +28,9 @@ var readable = func() string {
 	return string(text)
 }()
 
-// target is an action on a repository, whose row may be the zero one.
-func (s *Service) target(at registry, caller wire.Caller, action, name string, row record.Repository) wire.Target {
+// repositoryTarget is an action on a repository, whose row may be the zero one.
+func (s *Service) repositoryTarget(at registry, caller wire.Caller, action, name string,
+	row record.Repository) wire.Target {
 	t := wire.Target{Action: action, Resource: at.arn(name), Conditions: map[string][]string{}}
 	if at.account != caller.Account {
 		t.Owner = at.account
@@ -45,7 +47,8 @@ func (s *Service) target(at registry, caller wire.Caller, action, name string, r
 	return t
 }
 
-// withResources gives the statements of a repository policy, which have none, a resource: the repository that they are attached to.
+// withResources gives the statements of a repository policy, which have none, a resource: the repository that they are
+// attached to.
 func withResources(text string) string {
 	var document map[string]any
 	if err := json.Unmarshal([]byte(text), &document); err != nil {
@@ -90,18 +93,18 @@ func (s *Service) onRepositories(
 ) ([]wire.Target, error) {
 	var targets []wire.Target
 	for _, name := range names {
-		row, err := s.row(ctx, at, name)
+		row, err := s.loadRepository(ctx, at, name)
 		if err != nil {
 			return nil, err
 		}
-		targets = append(targets, s.target(at, wire.CallerFrom(ctx), action, name, row))
+		targets = append(targets, s.repositoryTarget(at, wire.CallerFrom(ctx), action, name, row))
 	}
 	return targets, nil
 }
 
-// row is a repository's row, or the zero one: whether it is there may only be learnt by those who may ask.
-func (s *Service) row(ctx context.Context, at registry, name string) (record.Repository, error) {
-	there, err := s.exists(ctx, at, name)
+// loadRepository is a repository's row, or the zero one: whether it is there may only be learnt by those who may ask.
+func (s *Service) loadRepository(ctx context.Context, at registry, name string) (record.Repository, error) {
+	there, err := s.repositoryExists(ctx, at, name)
 	if err != nil || !there {
 		return record.Repository{}, err
 	}
@@ -109,19 +112,19 @@ func (s *Service) row(ctx context.Context, at registry, name string) (record.Rep
 	return row.Value, err
 }
 
-// onARN returns the repository of an ARN as the target.
-func (s *Service) onARN(
+// targetsForARN returns the repository of an ARN as the target.
+func (s *Service) targetsForARN(
 	ctx context.Context, action string, arn *string, conditions map[string][]string,
 ) ([]wire.Target, error) {
 	at, name, ok := parseARN(ctx, aws.ToString(arn))
 	if !ok {
 		return []wire.Target{{Action: action, Resource: aws.ToString(arn), Conditions: conditions}}, nil
 	}
-	row, err := s.row(ctx, at, name)
+	row, err := s.loadRepository(ctx, at, name)
 	if err != nil {
 		return nil, err
 	}
-	t := s.target(at, wire.CallerFrom(ctx), action, name, row)
+	t := s.repositoryTarget(at, wire.CallerFrom(ctx), action, name, row)
 	for k, v := range conditions {
 		t.Conditions[k] = v
 	}
@@ -131,7 +134,8 @@ func (s *Service) onARN(
 // parseARN takes the ARN of a repository apart, which must be in the request's region: policies may ask for that.
 func parseARN(ctx context.Context, arn string) (at registry, name string, ok bool) {
 	parts := strings.SplitN(arn, ":", 6)
-	if len(parts) != 6 || parts[0] != "arn" || parts[1] != "aws" || parts[2] != "ecr" || parts[3] != wire.RegionFrom(ctx) {
+	if len(parts) != 6 || parts[0] != "arn" || parts[1] != "aws" || parts[2] != "ecr" ||
+		parts[3] != wire.RegionFrom(ctx) {
 		return registry{}, "", false
 	}
 	name, ok = strings.CutPrefix(parts[5], "repository/")

@@ -28,9 +28,10 @@ func (s *Service) tokenHandlers() []wire.Handler {
 	}
 }
 
-// GetAuthorizationToken returns a token with which "docker login" opens every registry that the caller may use. As on AWS it outlives
-// the session and the access key that it was got with, but not the role or the user.
-func (s *Service) GetAuthorizationToken(ctx context.Context, in *ecr.GetAuthorizationTokenInput) (*ecr.GetAuthorizationTokenOutput, error) {
+// GetAuthorizationToken returns a token with which "docker login" opens every registry that the caller may use. As on
+// AWS it outlives the session and the access key that it was got with, but not the role or the user.
+func (s *Service) GetAuthorizationToken(ctx context.Context, in *ecr.GetAuthorizationTokenInput) (
+	*ecr.GetAuthorizationTokenOutput, error) {
 	token, expires, err := s.identity.SealBearer(ctx, wire.CallerFrom(ctx), identity.RegistryPassword, "", tokenLife)
 	if err != nil {
 		return nil, err
@@ -45,20 +46,20 @@ func (s *Service) GetAuthorizationToken(ctx context.Context, in *ecr.GetAuthoriz
 		data = append(data, types.AuthorizationData{
 			AuthorizationToken: aws.String(base64.StdEncoding.EncodeToString([]byte("AWS:" + token))),
 			ExpiresAt:          aws.Time(expires),
-			ProxyEndpoint:      aws.String("https://" + strings.TrimSuffix(at.full(""), "/")),
+			ProxyEndpoint:      aws.String("https://" + strings.TrimSuffix(at.fullName(""), "/")),
 		})
 	}
 	return &ecr.GetAuthorizationTokenOutput{AuthorizationData: data}, nil
 }
 
-// bearer returns whom the token in a request of the registry's protocol names.
-func (s *Service) bearer(ctx context.Context, at registry, r image.Request) (wire.Caller, error) {
+// resolveBearer returns whom the token in a request of the registry's protocol names.
+func (s *Service) resolveBearer(ctx context.Context, at registry, r image.Request) (wire.Caller, error) {
 	purpose, resource, token := identity.RegistryPassword, "", r.Password
 	if r.LayerToken != "" {
 		if !slices.Equal(r.Actions, layerActions) || r.Layer == "" {
 			return wire.Caller{}, invalidToken
 		}
-		purpose, resource, token = identity.LayerURL, at.layer(r.Repository, r.Layer), r.LayerToken
+		purpose, resource, token = identity.LayerURL, at.layerName(r.Repository, r.Layer), r.LayerToken
 	}
 	caller, err := s.identity.OpenBearer(ctx, purpose, resource, token)
 	switch {
@@ -73,6 +74,7 @@ func (s *Service) bearer(ctx context.Context, at registry, r image.Request) (wir
 // layerActions are all that the token in a layer's URL is good for.
 var layerActions = []string{"ecr:GetDownloadUrlForLayer"}
 
-var invalidToken = &image.Refusal{Status: http.StatusForbidden, Code: "DENIED", Message: "Your Authorization Token is invalid."}
+var invalidToken = &image.Refusal{Status: http.StatusForbidden, Code: "DENIED",
+	Message: "Your Authorization Token is invalid."}
 
 func (s *Service) timestamp() time.Time { return s.now().UTC().Truncate(time.Millisecond) }

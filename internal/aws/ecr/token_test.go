@@ -23,8 +23,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/host/image"
 )
 
-// call sends a request of the registry's protocol, with a password unless that is empty, and returns its status and what its
-// body begins with.
+// call sends a request of the registry's protocol, with a password unless that is empty, and returns its status and
+// what its body begins with.
 func (w *world) call(t *testing.T, method, path, password string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, w.server.URL+path, strings.NewReader(""))
@@ -64,7 +64,8 @@ func layersOf(t *testing.T, img v1.Image) []string {
 // layerURL returns the path and query of a layer's URL.
 func (w *world) layerURL(t *testing.T, with aws.Credentials, repository, digest string) *url.URL {
 	t.Helper()
-	out, err := w.ecr(with).GetDownloadUrlForLayer(t.Context(), &ecr.GetDownloadUrlForLayerInput{RepositoryName: &repository, LayerDigest: &digest})
+	out, err := w.ecr(with).GetDownloadUrlForLayer(t.Context(),
+		&ecr.GetDownloadUrlForLayerInput{RepositoryName: &repository, LayerDigest: &digest})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +77,8 @@ func (w *world) layerURL(t *testing.T, with aws.Credentials, repository, digest 
 	return u
 }
 
-// Nothing but an authorization token is a password: no part of an access key, and no session token, which are in every presigned URL.
+// Nothing but an authorization token is a password: no part of an access key, and no session token, which are in every
+// presigned URL.
 func TestWhatIsNoPassword(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, image.Options{})
@@ -89,12 +91,14 @@ func TestWhatIsNoPassword(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	alice := w.NewUser(t, "alice", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"ecr:*","Resource":"*"}}`)
+	alice := w.NewUser(t, "alice",
+		`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"ecr:*","Resource":"*"}}`)
 	own, err := w.STS(alice).GetSessionToken(t.Context(), &sts.GetSessionTokenInput{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	session := aws.Credentials{AccessKeyID: *own.Credentials.AccessKeyId, SecretAccessKey: *own.Credentials.SecretAccessKey, SessionToken: *own.Credentials.SessionToken}
+	session := aws.Credentials{AccessKeyID: *own.Credentials.AccessKeyId,
+		SecretAccessKey: *own.Credentials.SecretAccessKey, SessionToken: *own.Credentials.SessionToken}
 	encode := func(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 	for name, c := range map[string]aws.Credentials{"root": w.Root, "user": alice, "session": session} {
 		layer := w.layerURL(t, c, "app", layersOf(t, img)[0]).Query()
@@ -124,13 +128,16 @@ func TestWhatIsNoPassword(t *testing.T) {
 				{http.MethodGet, "/v2/"},
 				{http.MethodGet, "/v2/?ns=" + host},
 			} {
-				if status, body := w.call(t, request.method, request.path, password); status != http.StatusForbidden && status != http.StatusUnauthorized {
-					t.Errorf("%s, with %s as the password: %s %s: %d %s", name, what, request.method, request.path, status, body)
+				if status, body := w.call(t, request.method, request.path, password); status != http.StatusForbidden &&
+					status != http.StatusUnauthorized {
+					t.Errorf("%s, with %s as the password: %s %s: %d %s", name, what, request.method, request.path,
+						status, body)
 				}
 			}
 		}
 	}
-	if status, body := w.call(t, http.MethodGet, "/v2/"+host+"/app/tags/list", good.Password); status != http.StatusOK || !strings.Contains(body, `["v1"]`) {
+	if status, body := w.call(t, http.MethodGet, "/v2/"+host+"/app/tags/list",
+		good.Password); status != http.StatusOK || !strings.Contains(body, `["v1"]`) {
 		t.Errorf("with an authorization token: %d %s", status, body)
 	}
 }
@@ -151,7 +158,8 @@ func TestALayerURLIsForOneLayer(t *testing.T) {
 		t.Fatal(err)
 	}
 	layers, foreign := layersOf(t, img), layersOf(t, other)
-	puller := w.NewUser(t, "puller", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"ecr:*","Resource":"*"}}`)
+	puller := w.NewUser(t, "puller",
+		`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"ecr:*","Resource":"*"}}`)
 	for name, c := range map[string]aws.Credentials{"root": w.Root, "user": puller} {
 		u := w.layerURL(t, c, "app", layers[0])
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
@@ -160,14 +168,15 @@ func TestALayerURLIsForOneLayer(t *testing.T) {
 			}
 		}
 		for what, request := range map[string]struct{ method, path string }{
-			"replace":           {http.MethodPut, u.Path},
-			"delete":            {http.MethodDelete, u.Path},
-			"post":              {http.MethodPost, u.Path},
-			"another layer":     {http.MethodGet, "/v2/" + host + "/app/blobs/" + layers[1]},
-			"look for another":  {http.MethodHead, "/v2/" + host + "/app/blobs/" + layers[1]},
-			"another image's":   {http.MethodGet, "/v2/" + host + "/other/blobs/" + foreign[0]},
-			"another place":     {http.MethodGet, "/v2/" + host + "/other/blobs/" + layers[0]},
-			"another region":    {http.MethodGet, "/v2/" + strings.Replace(host, region, "eu-west-1", 1) + "/app/blobs/" + layers[0]},
+			"replace":          {http.MethodPut, u.Path},
+			"delete":           {http.MethodDelete, u.Path},
+			"post":             {http.MethodPost, u.Path},
+			"another layer":    {http.MethodGet, "/v2/" + host + "/app/blobs/" + layers[1]},
+			"look for another": {http.MethodHead, "/v2/" + host + "/app/blobs/" + layers[1]},
+			"another image's":  {http.MethodGet, "/v2/" + host + "/other/blobs/" + foreign[0]},
+			"another place":    {http.MethodGet, "/v2/" + host + "/other/blobs/" + layers[0]},
+			"another region": {http.MethodGet, "/v2/" + strings.Replace(host, region, "eu-west-1", 1) +
+				"/app/blobs/" + layers[0]},
 			"a manifest":        {http.MethodGet, "/v2/" + host + "/app/manifests/v1"},
 			"its own manifest":  {http.MethodGet, "/v2/" + host + "/app/manifests/" + layers[0]},
 			"replace manifests": {http.MethodPut, "/v2/" + host + "/app/manifests/v1"},
@@ -175,7 +184,9 @@ func TestALayerURLIsForOneLayer(t *testing.T) {
 			"an upload":         {http.MethodPost, "/v2/" + host + "/app/blobs/uploads/"},
 			"the base":          {http.MethodGet, "/v2/"},
 		} {
-			if status, body := w.call(t, request.method, request.path+"?"+u.RawQuery, ""); status != http.StatusForbidden && status != http.StatusUnauthorized && status != http.StatusMethodNotAllowed {
+			if status, body := w.call(t, request.method, request.path+"?"+u.RawQuery,
+				""); status != http.StatusForbidden && status != http.StatusUnauthorized &&
+				status != http.StatusMethodNotAllowed {
 				t.Errorf("%s, %s: %d %s", name, what, status, body)
 			}
 		}
@@ -184,29 +195,35 @@ func TestALayerURLIsForOneLayer(t *testing.T) {
 	u := w.layerURL(t, puller, "app", layers[0])
 	// Whatever a client of the registry may come to ask with such a token, it reads that layer only.
 	r := httptest.NewRequest(http.MethodGet, u.String(), nil)
-	for action, allowed := range map[string]bool{"ecr:GetDownloadUrlForLayer": true, "ecr:BatchGetImage": false, "ecr:PutImage": false} {
+	for action, allowed := range map[string]bool{"ecr:GetDownloadUrlForLayer": true, "ecr:BatchGetImage": false,
+		"ecr:PutImage": false} {
 		err := w.access.Allow(t.Context(), image.Request{
-			HTTP: r, LayerToken: u.Query().Get("layer-token"), Layer: layers[0], Account: account, Region: region, Repository: "app", Actions: []string{action},
+			HTTP: r, LayerToken: u.Query().Get("layer-token"), Layer: layers[0], Account: account, Region: region,
+			Repository: "app", Actions: []string{action},
 		})
 		if (err == nil) != allowed {
 			t.Errorf("%s with the token of a layer's URL: %v", action, err)
 		}
 	}
 	deny := `{"Version":"2012-10-17","Statement":{"Effect":"Deny","Action":"ecr:GetDownloadUrlForLayer","Resource":"*"}}`
-	if _, err := w.IAM(w.Root).PutUserPolicy(t.Context(), &iam.PutUserPolicyInput{UserName: aws.String("puller"), PolicyName: aws.String("deny"), PolicyDocument: &deny}); err != nil {
+	if _, err := w.IAM(w.Root).PutUserPolicy(t.Context(), &iam.PutUserPolicyInput{UserName: aws.String("puller"),
+		PolicyName: aws.String("deny"), PolicyDocument: &deny}); err != nil {
 		t.Fatal(err)
 	}
-	if status, body := w.call(t, http.MethodGet, u.String(), ""); status != http.StatusForbidden || !strings.Contains(body, "explicit deny") {
+	if status, body := w.call(t, http.MethodGet, u.String(), ""); status != http.StatusForbidden ||
+		!strings.Contains(body, "explicit deny") {
 		t.Errorf("after its maker lost the permission: %d %s", status, body)
 	}
-	if _, err := w.IAM(w.Root).DeleteUserPolicy(t.Context(), &iam.DeleteUserPolicyInput{UserName: aws.String("puller"), PolicyName: aws.String("deny")}); err != nil {
+	if _, err := w.IAM(w.Root).DeleteUserPolicy(t.Context(), &iam.DeleteUserPolicyInput{UserName: aws.String("puller"),
+		PolicyName: aws.String("deny")}); err != nil {
 		t.Fatal(err)
 	}
 	if status, body := w.call(t, http.MethodGet, u.String(), ""); status != http.StatusOK {
 		t.Errorf("after its maker got it back: %d %s", status, body)
 	}
 	w.SetNow(time.Now().Add(time.Hour + time.Minute))
-	if status, body := w.call(t, http.MethodGet, u.String(), ""); status != http.StatusForbidden || !strings.Contains(body, "expired") {
+	if status, body := w.call(t, http.MethodGet, u.String(), ""); status != http.StatusForbidden ||
+		!strings.Contains(body, "expired") {
 		t.Errorf("after an hour: %d %s", status, body)
 	}
 }
@@ -215,11 +232,13 @@ func TestALayerURLIsForOneLayer(t *testing.T) {
 func TestLayerURLsOfEKS(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, image.Options{})
-	if _, err := w.images.Load(t.Context(), dockerArchive(t, image.Host(region)+"/eks/pause:3.10"), w.access); err != nil {
+	if _, err := w.images.Load(t.Context(), dockerArchive(t, image.Host(region)+"/eks/pause:3.10"),
+		w.access); err != nil {
 		t.Fatal(err)
 	}
 	eks := image.EKSAccount
-	got, err := w.ecr(w.Root).BatchGetImage(t.Context(), &ecr.BatchGetImageInput{RegistryId: &eks, RepositoryName: aws.String("eks/pause"), ImageIds: []types.ImageIdentifier{{ImageTag: aws.String("3.10")}}})
+	got, err := w.ecr(w.Root).BatchGetImage(t.Context(), &ecr.BatchGetImageInput{RegistryId: &eks,
+		RepositoryName: aws.String("eks/pause"), ImageIds: []types.ImageIdentifier{{ImageTag: aws.String("3.10")}}})
 	if err != nil || len(got.Images) != 1 {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -229,8 +248,10 @@ func TestLayerURLsOfEKS(t *testing.T) {
 	}
 	layer := manifest.Layers[0].Digest.String()
 	for _, r := range []string{region, "eu-west-1"} {
-		c := ecr.New(ecr.Options{Region: r, BaseEndpoint: aws.String(w.URL), Credentials: credentials.StaticCredentialsProvider{Value: w.Root}})
-		out, err := c.GetDownloadUrlForLayer(t.Context(), &ecr.GetDownloadUrlForLayerInput{RegistryId: &eks, RepositoryName: aws.String("eks/pause"), LayerDigest: &layer})
+		c := ecr.New(ecr.Options{Region: r, BaseEndpoint: aws.String(w.URL),
+			Credentials: credentials.StaticCredentialsProvider{Value: w.Root}})
+		out, err := c.GetDownloadUrlForLayer(t.Context(), &ecr.GetDownloadUrlForLayerInput{RegistryId: &eks,
+			RepositoryName: aws.String("eks/pause"), LayerDigest: &layer})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -271,14 +292,16 @@ func TestTheRegistryEvaluatesGlobalConditionKeys(t *testing.T) {
 				t.Cleanup(w.server.Close)
 			}
 			w.create(t, "app")
-			user := w.NewUser(t, "reader", `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"ecr:*","Resource":"*"},
+			user := w.NewUser(t,
+				"reader", `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"ecr:*","Resource":"*"},
 				{"Effect":"Deny","Action":"ecr:ListImages","Resource":"*","Condition":{`+test.condition+`}}]}`)
 			password, err := w.login(t, user).Authorization()
 			if err != nil {
 				t.Fatal(err)
 			}
 			status, body := w.call(t, http.MethodGet, "/v2/"+host+"/app/tags/list", password.Password)
-			denied := status == http.StatusForbidden && strings.Contains(body, "explicit deny in an identity-based policy")
+			denied := status == http.StatusForbidden && strings.Contains(body,
+				"explicit deny in an identity-based policy")
 			if denied == test.allowed {
 				t.Errorf("%d %s", status, body)
 			}
@@ -293,12 +316,15 @@ func TestRegistriesOfRegionsThatDoNotExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.images.Load(t.Context(), dockerArchive(t, image.Host(region)+"/eks/pause:3.10"), w.access); err != nil {
+	if _, err := w.images.Load(t.Context(), dockerArchive(t, image.Host(region)+"/eks/pause:3.10"),
+		w.access); err != nil {
 		t.Fatal(err)
 	}
-	for in, want := range map[string]int{"eu-west-1": http.StatusOK, "mars-1": http.StatusNotFound, "us-east-1a": http.StatusNotFound} {
+	for in, want := range map[string]int{"eu-west-1": http.StatusOK, "mars-1": http.StatusNotFound,
+		"us-east-1a": http.StatusNotFound} {
 		registry := strings.Replace(image.Host(region), region, in, 1)
-		if status, body := w.call(t, http.MethodGet, "/v2/"+registry+"/eks/pause/tags/list", password.Password); status != want {
+		if status, body := w.call(t, http.MethodGet, "/v2/"+registry+"/eks/pause/tags/list",
+			password.Password); status != want {
 			t.Errorf("%s: %d %s", registry, status, body)
 		}
 	}

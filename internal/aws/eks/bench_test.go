@@ -21,7 +21,8 @@ func BenchmarkDescribeCluster(b *testing.B) {
 	// A cluster with a past must not cost more than one without.
 	for i := range 200 {
 		id := fmt.Sprint("u", i)
-		ekstest.Put(w.T, record.Updates(w.Store), record.UpdateKey(ekstest.Account, ekstest.Region, "c", id), record.Update{ID: id, ClusterID: w.Row("c").ID})
+		ekstest.Put(w.T, record.Updates(w.Store), record.UpdateKey(ekstest.Account, ekstest.Region, "c", id),
+			record.Update{ID: id, ClusterID: w.Row("c").ID})
 	}
 	service := coracle.New(coracle.Options{Store: w.Store})
 	in := &eks.DescribeClusterInput{Name: aws.String("c")}

@@ -38,20 +38,23 @@ func TestCLI(t *testing.T) {
 		return at
 	}
 
-	created := must("create-cluster", "--name", "ironman-2022", "--kubernetes-version", "1.35", "--role-arn", ekstest.RoleARN, "--resources-vpc-config", "subnetIds=subnet-a,subnet-b", "--tags", "team=a")
+	created := must("create-cluster", "--name", "ironman-2022", "--kubernetes-version", "1.35", "--role-arn",
+		ekstest.RoleARN, "--resources-vpc-config", "subnetIds=subnet-a,subnet-b", "--tags", "team=a")
 	if got := part(created, "cluster", "status"); got != "CREATING" {
 		t.Errorf("created in status %v", got)
 	}
 	w.Ready("ironman-2022")
 	must("wait", "cluster-active", "--name", "ironman-2022")
 	must("update-kubeconfig", "--name", "ironman-2022", "--kubeconfig", kubeconfig)
-	if text, err := os.ReadFile(kubeconfig); err != nil || !strings.Contains(string(text), "https://127.0.0.1:34567") || !strings.Contains(string(text), "UEVN") {
+	if text, err := os.ReadFile(kubeconfig); err != nil || !strings.Contains(string(text), "https://127.0.0.1:34567") ||
+		!strings.Contains(string(text), "UEVN") {
 		t.Errorf("kubeconfig: %v\n%s", err, text)
 	}
 
 	update := must("update-cluster-version", "--name", "ironman-2022", "--kubernetes-version", "1.36")
 	id, _ := part(update, "update", "id").(string)
-	cli.Refused("ResourceInUseException", ": Cannot EndpointAccessUpdate because cluster ironman-2022 currently has update "+id+" in progress",
+	cli.Refused("ResourceInUseException",
+		": Cannot EndpointAccessUpdate because cluster ironman-2022 currently has update "+id+" in progress",
 		"update-cluster-config", "--name", "ironman-2022", "--resources-vpc-config", "endpointPrivateAccess=true")
 	w.Finish("ironman-2022", id, types.UpdateStatusSuccessful)
 	if got := part(must("describe-cluster", "--name", "ironman-2022"), "cluster", "version"); got != "1.36" {
@@ -59,14 +62,18 @@ func TestCLI(t *testing.T) {
 	}
 
 	must("tag-resource", "--resource-arn", ekstest.ClusterARN+"ironman-2022", "--tags", "x=y")
-	if got := part(must("list-tags-for-resource", "--resource-arn", ekstest.ClusterARN+"ironman-2022"), "tags", "x"); got != "y" {
+	if got := part(must("list-tags-for-resource", "--resource-arn", ekstest.ClusterARN+"ironman-2022"), "tags",
+		"x"); got != "y" {
 		t.Errorf("tag %v", got)
 	}
 	if out, err := cli.Try("list-access-policies"); err == nil {
 		alice := "arn:aws:iam::" + ekstest.Account + ":user/alice"
-		must("create-access-entry", "--cluster-name", "ironman-2022", "--principal-arn", alice, "--kubernetes-groups", "dev")
-		must("associate-access-policy", "--cluster-name", "ironman-2022", "--principal-arn", alice, "--policy-arn", ekstest.PolicyPrefix+"AmazonEKSViewPolicy", "--access-scope", "type=namespace,namespaces=dev-*")
-		if got := part(must("describe-access-entry", "--cluster-name", "ironman-2022", "--principal-arn", alice), "accessEntry", "username"); got != alice {
+		must("create-access-entry", "--cluster-name", "ironman-2022", "--principal-arn", alice, "--kubernetes-groups",
+			"dev")
+		must("associate-access-policy", "--cluster-name", "ironman-2022", "--principal-arn", alice, "--policy-arn",
+			ekstest.PolicyPrefix+"AmazonEKSViewPolicy", "--access-scope", "type=namespace,namespaces=dev-*")
+		if got := part(must("describe-access-entry", "--cluster-name", "ironman-2022", "--principal-arn", alice),
+			"accessEntry", "username"); got != alice {
 			t.Errorf("user name %v", got)
 		}
 		if got, _ := part(must("describe-cluster-versions"), "clusterVersions").([]any); len(got) != 4 {
@@ -80,5 +87,6 @@ func TestCLI(t *testing.T) {
 	if got := w.Describe("ironman-2022").Status; got != types.ClusterStatusDeleting {
 		t.Errorf("deleted: %s", got)
 	}
-	cli.Refused("ResourceNotFoundException", ": No cluster found for name: nobody.", "describe-cluster", "--name", "nobody")
+	cli.Refused("ResourceNotFoundException", ": No cluster found for name: nobody.", "describe-cluster", "--name",
+		"nobody")
 }

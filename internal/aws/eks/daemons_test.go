@@ -37,7 +37,8 @@ func TestTwoDaemons(t *testing.T) {
 		}
 		t.Cleanup(s.Close)
 		w.Store = s
-		services = append(services, coracle.New(coracle.Options{Store: s, ServiceLinkedRoles: w.ServiceLinkedRoles(), Catalogue: addons}))
+		services = append(services, coracle.New(coracle.Options{Store: s, ServiceLinkedRoles: w.ServiceLinkedRoles(),
+			Catalogue: addons}))
 	}
 	w.Seed()
 	ctx := wire.WithAuthorizer(wire.WithRegion(wire.WithCaller(t.Context(), w.Caller), ekstest.Region), w.Authorizer())
@@ -83,7 +84,8 @@ func TestTwoDaemons(t *testing.T) {
 		})
 	}
 	if n := both("create an add-on", func(ctx context.Context, s *coracle.Service, i int) error {
-		_, err := s.Addons.CreateAddon(ctx, &eks.CreateAddonInput{ClusterName: aws.String("c"), AddonName: aws.String("coredns"), Tags: map[string]string{"by": string(rune('0' + i))}})
+		_, err := s.Addons.CreateAddon(ctx, &eks.CreateAddonInput{ClusterName: aws.String("c"),
+			AddonName: aws.String("coredns"), Tags: map[string]string{"by": string(rune('0' + i))}})
 		return err
 	}); n != 1 {
 		t.Errorf("%d daemons created the add-on", n)
@@ -94,7 +96,8 @@ func TestTwoDaemons(t *testing.T) {
 		n := both("update", func(ctx context.Context, s *coracle.Service, i int) error {
 			in := &eks.UpdateClusterConfigInput{Name: aws.String("c"), DeletionProtection: &on}
 			if i == 1 {
-				in = &eks.UpdateClusterConfigInput{Name: aws.String("c"), ZonalShiftConfig: &types.ZonalShiftConfigRequest{Enabled: &on}}
+				in = &eks.UpdateClusterConfigInput{Name: aws.String("c"),
+					ZonalShiftConfig: &types.ZonalShiftConfigRequest{Enabled: &on}}
 			}
 			out, err := s.Clusters.UpdateClusterConfig(ctx, in)
 			if err == nil {
@@ -115,13 +118,15 @@ func TestTwoDaemons(t *testing.T) {
 				continue
 			}
 			eventually.True(t, "the controller's daemon sees the update", func() bool {
-				_, err := record.Updates(w.Store).Get(ctx, record.UpdateKey(ekstest.Account, ekstest.Region, "c", *u.Id))
+				_, err := record.Updates(w.Store).Get(ctx, record.UpdateKey(ekstest.Account, ekstest.Region, "c",
+					*u.Id))
 				return err == nil
 			})
 			w.Finish("c", *u.Id, types.UpdateStatusSuccessful)
 			for _, s := range services {
 				eventually.True(t, "a daemon sees the end of the update", func() bool {
-					out, err := s.Updates.DescribeUpdate(ctx, &eks.DescribeUpdateInput{Name: aws.String("c"), UpdateId: u.Id})
+					out, err := s.Updates.DescribeUpdate(ctx, &eks.DescribeUpdateInput{Name: aws.String("c"),
+						UpdateId: u.Id})
 					return err == nil && out.Update.Status == types.UpdateStatusSuccessful
 				})
 			}
@@ -130,7 +135,8 @@ func TestTwoDaemons(t *testing.T) {
 	// Tags of both daemons are kept.
 	for round := range 10 {
 		n := both("tag", func(ctx context.Context, s *coracle.Service, i int) error {
-			_, err := s.Tags.TagResource(ctx, &eks.TagResourceInput{ResourceArn: aws.String(ekstest.ClusterARN + "c"), Tags: map[string]string{string(rune('a'+round)) + string(rune('0'+i)): ""}})
+			_, err := s.Tags.TagResource(ctx, &eks.TagResourceInput{ResourceArn: aws.String(ekstest.ClusterARN + "c"),
+				Tags: map[string]string{string(rune('a'+round)) + string(rune('0'+i)): ""}})
 			return err
 		})
 		if n != 2 {

@@ -52,9 +52,17 @@ func TestListsOfWhatIsNotThere(t *testing.T) {
 			_, err := w.Client.ListNodegroups(ctx, &eks.ListNodegroupsInput{ClusterName: c})
 			return err
 		},
-		"addons":   func() error { _, err := w.Client.ListAddons(ctx, &eks.ListAddonsInput{ClusterName: c}); return err },
-		"updates":  func() error { _, err := w.Client.ListUpdates(ctx, &eks.ListUpdatesInput{Name: c}); return err },
-		"insights": func() error { _, err := w.Client.ListInsights(ctx, &eks.ListInsightsInput{ClusterName: c}); return err },
+		"addons": func() error {
+			_, err := w.Client.ListAddons(ctx,
+				&eks.ListAddonsInput{ClusterName: c})
+			return err
+		},
+		"updates": func() error { _, err := w.Client.ListUpdates(ctx, &eks.ListUpdatesInput{Name: c}); return err },
+		"insights": func() error {
+			_, err := w.Client.ListInsights(ctx,
+				&eks.ListInsightsInput{ClusterName: c})
+			return err
+		},
 	} {
 		if f := ekstest.FailureOf(t, list()); f.Code != "ResourceNotFoundException" || f.Status != 404 {
 			t.Errorf("%s of no cluster: %v", what, f)

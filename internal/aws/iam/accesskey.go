@@ -24,8 +24,8 @@ type holder struct {
 	save func(keys []string) store.Op
 }
 
-func (s *Service) holder(ctx context.Context, name *string) (holder, error) {
-	if isRoot(ctx, name) {
+func (s *Service) keyHolder(ctx context.Context, name *string) (holder, error) {
+	if isRootUser(ctx, name) {
 		row, err := s.accounts.Get(ctx, record.AccountKey(account(ctx)))
 		return holder{id: row.Value.ID, keys: row.Value.RootAccessKeyIDs, save: func(keys []string) store.Op {
 			row.Value.RootAccessKeyIDs = keys
@@ -36,7 +36,7 @@ func (s *Service) holder(ctx context.Context, name *string) (holder, error) {
 	if err != nil {
 		return holder{}, err
 	}
-	row, err := s.users.find(ctx, name)
+	row, err := s.users.findEntity(ctx, name)
 	return holder{name: name, id: row.Value.ID, keys: row.Value.AccessKeyIDs, save: func(keys []string) store.Op {
 		row.Value.AccessKeyIDs = keys
 		return s.users.UpdateOp(row)
@@ -56,22 +56,22 @@ func (s *Service) accessKeyHandlers() []wire.Handler {
 		wire.Handle(s.CreateAccessKey, func(
 			ctx context.Context, action string, in *iam.CreateAccessKeyInput,
 		) ([]wire.Target, error) {
-			return s.onUser(ctx, action, in.UserName)
+			return s.targetUser(ctx, action, in.UserName)
 		}),
 		wire.Handle(s.ListAccessKeys, func(
 			ctx context.Context, action string, in *iam.ListAccessKeysInput,
 		) ([]wire.Target, error) {
-			return s.onUser(ctx, action, in.UserName)
+			return s.targetUser(ctx, action, in.UserName)
 		}),
 		wire.Handle(s.UpdateAccessKey, func(
 			ctx context.Context, action string, in *iam.UpdateAccessKeyInput,
 		) ([]wire.Target, error) {
-			return s.onUser(ctx, action, in.UserName)
+			return s.targetUser(ctx, action, in.UserName)
 		}),
 		wire.Handle(s.DeleteAccessKey, func(
 			ctx context.Context, action string, in *iam.DeleteAccessKeyInput,
 		) ([]wire.Target, error) {
-			return s.onUser(ctx, action, in.UserName)
+			return s.targetUser(ctx, action, in.UserName)
 		}),
 		wire.Handle(s.GetAccessKeyLastUsed, func(
 			ctx context.Context, action string, in *iam.GetAccessKeyLastUsedInput,
@@ -82,31 +82,35 @@ func (s *Service) accessKeyHandlers() []wire.Handler {
 }
 
 // CreateAccessKey makes a key; its secret is shown in this answer and never again.
-func (s *Service) CreateAccessKey(ctx context.Context, in *iam.CreateAccessKeyInput) (*iam.CreateAccessKeyOutput, error) {
+func (s *Service) CreateAccessKey(ctx context.Context, in *iam.CreateAccessKeyInput) (*iam.CreateAccessKeyOutput,
+	error) {
 	var k record.AccessKey
 	var who holder
-	err := s.write(ctx, func() (ops []store.Op, err error) {
-		if who, err = s.holder(ctx, in.UserName); err != nil {
+	err := s.retryWrite(ctx, func() (ops []store.Op, err error) {
+		if who, err = s.keyHolder(ctx, in.UserName); err != nil {
 			return nil, err
 		}
 		if len(who.keys) >= maxAccessKeys {
 			return nil, limitExceeded("Cannot exceed quota for AccessKeysPerUser: %d", maxAccessKeys)
 		}
-		k = record.AccessKey{Account: account(ctx), User: aws.ToString(who.name), UserID: who.id, CreatedAt: s.now().UTC()}
+		k = record.AccessKey{Account: account(ctx), User: aws.ToString(who.name), UserID: who.id,
+			CreatedAt: s.now().UTC()}
 		k.ID, k.Secret = identity.NewAccessKey(identity.LongTermKey, k.Account)
-		return []store.Op{who.save(append(slices.Clone(who.keys), k.ID)), s.keys.CreateOp(record.AccessKeyKey(k.ID), k)}, nil
+		return []store.Op{who.save(append(slices.Clone(who.keys), k.ID)), s.keys.CreateOp(record.AccessKeyKey(k.ID),
+			k)}, nil
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &iam.CreateAccessKeyOutput{AccessKey: &types.AccessKey{
-		AccessKeyId: aws.String(k.ID), SecretAccessKey: aws.String(k.Secret), Status: keyStatus(k), UserName: aws.String(k.User), CreateDate: aws.Time(k.CreatedAt),
+		AccessKeyId: aws.String(k.ID), SecretAccessKey: aws.String(k.Secret), Status: keyStatus(k),
+		UserName: aws.String(k.User), CreateDate: aws.Time(k.CreatedAt),
 	}}, nil
 }
 
 // ListAccessKeys lists the keys of a user without their secrets.
 func (s *Service) ListAccessKeys(ctx context.Context, in *iam.ListAccessKeysInput) (*iam.ListAccessKeysOutput, error) {
-	who, err := s.holder(ctx, in.UserName)
+	who, err := s.keyHolder(ctx, in.UserName)
 	if err != nil {
 		return nil, err
 	}
@@ -117,9 +121,11 @@ func (s *Service) ListAccessKeys(ctx context.Context, in *iam.ListAccessKeysInpu
 			return nil, err
 		}
 		k := row.Value
-		all = append(all, types.AccessKeyMetadata{AccessKeyId: aws.String(k.ID), CreateDate: aws.Time(k.CreatedAt), Status: keyStatus(k), UserName: optional(k.User)})
+		all = append(all, types.AccessKeyMetadata{AccessKeyId: aws.String(k.ID), CreateDate: aws.Time(k.CreatedAt),
+			Status: keyStatus(k), UserName: optional(k.User)})
 	}
-	some, marker, truncated, err := page(ctx, all, in.MaxItems, in.Marker, func(k types.AccessKeyMetadata) string { return *k.AccessKeyId })
+	some, marker, truncated, err := paginate(ctx, all, in.MaxItems, in.Marker,
+		func(k types.AccessKeyMetadata) string { return *k.AccessKeyId })
 	return &iam.ListAccessKeysOutput{AccessKeyMetadata: some, Marker: marker, IsTruncated: truncated}, err
 }
 
@@ -128,8 +134,9 @@ func noSuchKey(id string) error {
 }
 
 // UpdateAccessKey makes a key active or inactive.
-func (s *Service) UpdateAccessKey(ctx context.Context, in *iam.UpdateAccessKeyInput) (*iam.UpdateAccessKeyOutput, error) {
-	who, err := s.holder(ctx, in.UserName)
+func (s *Service) UpdateAccessKey(ctx context.Context, in *iam.UpdateAccessKeyInput) (*iam.UpdateAccessKeyOutput,
+	error) {
+	who, err := s.keyHolder(ctx, in.UserName)
 	if err != nil {
 		return nil, err
 	}
@@ -146,10 +153,12 @@ func (s *Service) UpdateAccessKey(ctx context.Context, in *iam.UpdateAccessKeyIn
 	return &iam.UpdateAccessKeyOutput{}, err
 }
 
-// DeleteAccessKey deletes a key of a user. The last key of a root user can go too: coracle makes another at the next start.
-func (s *Service) DeleteAccessKey(ctx context.Context, in *iam.DeleteAccessKeyInput) (*iam.DeleteAccessKeyOutput, error) {
-	err := s.write(ctx, func() ([]store.Op, error) {
-		who, err := s.holder(ctx, in.UserName)
+// DeleteAccessKey deletes a key of a user. The last key of a root user can go too: coracle makes another at the next
+// start.
+func (s *Service) DeleteAccessKey(ctx context.Context, in *iam.DeleteAccessKeyInput) (*iam.DeleteAccessKeyOutput,
+	error) {
+	err := s.retryWrite(ctx, func() ([]store.Op, error) {
+		who, err := s.keyHolder(ctx, in.UserName)
 		if err != nil {
 			return nil, err
 		}
@@ -158,13 +167,15 @@ func (s *Service) DeleteAccessKey(ctx context.Context, in *iam.DeleteAccessKeyIn
 			return nil, noSuchKey(*in.AccessKeyId)
 		}
 		key := record.AccessKeyKey(*in.AccessKeyId)
-		return []store.Op{who.save(slices.Delete(slices.Clone(who.keys), i, i+1)), s.keys.RemoveOp(key), s.keyUses.RemoveOp(key)}, nil
+		return []store.Op{who.save(slices.Delete(slices.Clone(who.keys), i, i+1)), s.keys.RemoveOp(key),
+			s.keyUses.RemoveOp(key)}, nil
 	})
 	return &iam.DeleteAccessKeyOutput{}, err
 }
 
 // GetAccessKeyLastUsed tells whose a key is and when, where and for what it was last used.
-func (s *Service) GetAccessKeyLastUsed(ctx context.Context, in *iam.GetAccessKeyLastUsedInput) (*iam.GetAccessKeyLastUsedOutput, error) {
+func (s *Service) GetAccessKeyLastUsed(ctx context.Context, in *iam.GetAccessKeyLastUsedInput) (
+	*iam.GetAccessKeyLastUsedOutput, error) {
 	key, err := s.keys.Get(ctx, record.AccessKeyKey(*in.AccessKeyId))
 	if errors.Is(err, store.ErrNotFound) || err == nil && key.Value.Account != account(ctx) {
 		return nil, noSuchKey(*in.AccessKeyId)
@@ -181,7 +192,8 @@ func (s *Service) GetAccessKeyLastUsed(ctx context.Context, in *iam.GetAccessKey
 		return out, nil
 	}
 	out.AccessKeyLastUsed = &types.AccessKeyLastUsed{
-		LastUsedDate: aws.Time(use.Value.At), Region: aws.String(use.Value.Region), ServiceName: aws.String(use.Value.Service),
+		LastUsedDate: aws.Time(use.Value.At), Region: aws.String(use.Value.Region),
+		ServiceName: aws.String(use.Value.Service),
 	}
 	return out, err
 }

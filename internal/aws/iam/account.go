@@ -23,8 +23,8 @@ import (
 // AccessKey is a key with its secret.
 type AccessKey struct{ Account, ID, Secret string }
 
-// Bootstrap makes sure that an account exists and that its root user has an active access key, and returns that key. It is how a first
-// start makes its account, and how further accounts are made. id is twelve digits.
+// Bootstrap makes sure that an account exists and that its root user has an active access key, and returns that key. It
+// is how a first start makes its account, and how further accounts are made. id is twelve digits.
 func Bootstrap(ctx context.Context, s *store.Store, id string) (AccessKey, error) {
 	if len(id) != 12 {
 		return AccessKey{}, fmt.Errorf("the account %q is not twelve digits", id)
@@ -55,7 +55,8 @@ func Bootstrap(ctx context.Context, s *store.Store, id string) (AccessKey, error
 		row.Value.RootAccessKeyIDs = append(row.Value.RootAccessKeyIDs, key.ID)
 		write := accounts.UpdateOp(row)
 		if missing {
-			write = accounts.CreateOp(record.AccountKey(id), record.Account{ID: id, CreatedAt: key.CreatedAt, RootAccessKeyIDs: row.Value.RootAccessKeyIDs})
+			write = accounts.CreateOp(record.AccountKey(id), record.Account{ID: id, CreatedAt: key.CreatedAt,
+				RootAccessKeyIDs: row.Value.RootAccessKeyIDs})
 		}
 		err = s.Txn(ctx, write, keys.CreateOp(record.AccessKeyKey(key.ID), key))
 		if errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrConflict) {
@@ -71,7 +72,7 @@ func Bootstrap(ctx context.Context, s *store.Store, id string) (AccessKey, error
 // Accounts lists the ids of all accounts.
 func Accounts(ctx context.Context, s *store.Store) ([]string, error) {
 	rows, err := record.Accounts(s).List(ctx, "")
-	return each(rows, func(r store.Row[record.Account]) string { return r.Value.ID }), err
+	return mapSlice(rows, func(r store.Row[record.Account]) string { return r.Value.ID }), err
 }
 
 // accountHandlers are the operations of this file, each with what its caller needs permission for.
@@ -86,8 +87,9 @@ func (s *Service) accountHandlers() []wire.Handler {
 }
 
 // CreateAccountAlias names the account; it replaces the name that it had.
-func (s *Service) CreateAccountAlias(ctx context.Context, in *iam.CreateAccountAliasInput) (*iam.CreateAccountAliasOutput, error) {
-	err := s.write(ctx, func() ([]store.Op, error) {
+func (s *Service) CreateAccountAlias(ctx context.Context, in *iam.CreateAccountAliasInput) (
+	*iam.CreateAccountAliasOutput, error) {
+	err := s.retryWrite(ctx, func() ([]store.Op, error) {
 		row, err := s.accounts.Get(ctx, record.AccountKey(account(ctx)))
 		if err != nil || row.Value.Alias == *in.AccountAlias {
 			return nil, err
@@ -106,8 +108,9 @@ func (s *Service) CreateAccountAlias(ctx context.Context, in *iam.CreateAccountA
 }
 
 // DeleteAccountAlias takes the account's name away.
-func (s *Service) DeleteAccountAlias(ctx context.Context, in *iam.DeleteAccountAliasInput) (*iam.DeleteAccountAliasOutput, error) {
-	err := s.write(ctx, func() ([]store.Op, error) {
+func (s *Service) DeleteAccountAlias(ctx context.Context, in *iam.DeleteAccountAliasInput) (
+	*iam.DeleteAccountAliasOutput, error) {
+	err := s.retryWrite(ctx, func() ([]store.Op, error) {
 		row, err := s.accounts.Get(ctx, record.AccountKey(account(ctx)))
 		if err != nil {
 			return nil, err
@@ -122,7 +125,8 @@ func (s *Service) DeleteAccountAlias(ctx context.Context, in *iam.DeleteAccountA
 }
 
 // ListAccountAliases lists the account's name, if it has one.
-func (s *Service) ListAccountAliases(ctx context.Context, _ *iam.ListAccountAliasesInput) (*iam.ListAccountAliasesOutput, error) {
+func (s *Service) ListAccountAliases(ctx context.Context, _ *iam.ListAccountAliasesInput) (
+	*iam.ListAccountAliasesOutput, error) {
 	row, err := s.accounts.Get(ctx, record.AccountKey(account(ctx)))
 	out := &iam.ListAccountAliasesOutput{AccountAliases: []string{}}
 	if row.Value.Alias != "" {
@@ -132,15 +136,16 @@ func (s *Service) ListAccountAliases(ctx context.Context, _ *iam.ListAccountAlia
 }
 
 // GetAccountSummary counts what the account has, beside its quotas.
-func (s *Service) GetAccountSummary(ctx context.Context, _ *iam.GetAccountSummaryInput) (*iam.GetAccountSummaryOutput, error) {
+func (s *Service) GetAccountSummary(ctx context.Context, _ *iam.GetAccountSummaryInput) (*iam.GetAccountSummaryOutput,
+	error) {
 	row, err := s.accounts.Get(ctx, record.AccountKey(account(ctx)))
 	if err != nil {
 		return nil, err
 	}
 	prefix := store.Prefix(account(ctx))
-	users, err1 := s.users.count(ctx)
-	groups, err2 := s.groups.count(ctx)
-	roles, err3 := s.roles.count(ctx)
+	users, err1 := s.users.countEntities(ctx)
+	groups, err2 := s.groups.countEntities(ctx)
+	roles, err3 := s.roles.countEntities(ctx)
 	policies, err4 := s.policies.List(ctx, prefix)
 	profiles, err5 := s.profiles.List(ctx, prefix)
 	providers, err6 := s.providers.List(ctx, prefix)
@@ -158,16 +163,25 @@ func (s *Service) GetAccountSummary(ctx context.Context, _ *iam.GetAccountSummar
 		types.SummaryKeyTypePolicies: len(policies), types.SummaryKeyTypePoliciesQuota: maxPolicies,
 		types.SummaryKeyTypePolicyVersionsInUse: versions, types.SummaryKeyTypePolicyVersionsInUseQuota: 10000,
 		types.SummaryKeyTypeInstanceProfiles: len(profiles), types.SummaryKeyTypeInstanceProfilesQuota: maxProfiles,
-		types.SummaryKeyTypeProviders: len(providers), types.SummaryKeyTypeServerCertificates: 0, types.SummaryKeyTypeServerCertificatesQuota: 20,
-		types.SummaryKeyTypeUserPolicySizeQuota: maxUserInline, types.SummaryKeyTypeGroupPolicySizeQuota: maxGroupInline,
-		types.SummaryKeyTypeRolePolicySizeQuota: maxRoleInline, types.SummaryKeyTypePolicySizeQuota: maxManaged,
-		types.SummaryKeyTypeAssumeRolePolicySizeQuota: maxTrust, types.SummaryKeyTypeVersionsPerPolicyQuota: maxVersions,
-		types.SummaryKeyTypeGroupsPerUserQuota: maxGroupsPerUser, types.SummaryKeyTypeAccessKeysPerUserQuota: maxAccessKeys,
-		types.SummaryKeyTypeSigningCertificatesPerUserQuota: 2, types.SummaryKeyTypeAttachedPoliciesPerUserQuota: maxAttached,
-		types.SummaryKeyTypeAttachedPoliciesPerGroupQuota: maxAttached, types.SummaryKeyTypeAttachedPoliciesPerRoleQuota: maxAttached,
-		types.SummaryKeyTypeAccountAccessKeysPresent: min(len(row.Value.RootAccessKeyIDs), 1), types.SummaryKeyTypeAccountMFAEnabled: 0,
-		types.SummaryKeyTypeAccountPasswordPresent: 0, types.SummaryKeyTypeAccountSigningCertificatesPresent: 0,
-		types.SummaryKeyTypeMFADevices: 0, types.SummaryKeyTypeMFADevicesInUse: 0, types.SummaryKeyTypeGlobalEndpointTokenVersion: 2,
+		types.SummaryKeyTypeProviders: len(providers), types.SummaryKeyTypeServerCertificates: 0,
+		types.SummaryKeyTypeServerCertificatesQuota: 20,
+		types.SummaryKeyTypeUserPolicySizeQuota:     maxUserInline,
+		types.SummaryKeyTypeGroupPolicySizeQuota:    maxGroupInline,
+		types.SummaryKeyTypeRolePolicySizeQuota:     maxRoleInline, types.SummaryKeyTypePolicySizeQuota: maxManaged,
+		types.SummaryKeyTypeAssumeRolePolicySizeQuota:         maxTrust,
+		types.SummaryKeyTypeVersionsPerPolicyQuota:            maxVersions,
+		types.SummaryKeyTypeGroupsPerUserQuota:                maxGroupsPerUser,
+		types.SummaryKeyTypeAccessKeysPerUserQuota:            maxAccessKeys,
+		types.SummaryKeyTypeSigningCertificatesPerUserQuota:   2,
+		types.SummaryKeyTypeAttachedPoliciesPerUserQuota:      maxAttached,
+		types.SummaryKeyTypeAttachedPoliciesPerGroupQuota:     maxAttached,
+		types.SummaryKeyTypeAttachedPoliciesPerRoleQuota:      maxAttached,
+		types.SummaryKeyTypeAccountAccessKeysPresent:          min(len(row.Value.RootAccessKeyIDs), 1),
+		types.SummaryKeyTypeAccountMFAEnabled:                 0,
+		types.SummaryKeyTypeAccountPasswordPresent:            0,
+		types.SummaryKeyTypeAccountSigningCertificatesPresent: 0,
+		types.SummaryKeyTypeMFADevices:                        0, types.SummaryKeyTypeMFADevicesInUse: 0,
+		types.SummaryKeyTypeGlobalEndpointTokenVersion: 2,
 	}
 	out := &iam.GetAccountSummaryOutput{SummaryMap: map[string]int32{}}
 	for key, n := range summary {
@@ -177,7 +191,8 @@ func (s *Service) GetAccountSummary(ctx context.Context, _ *iam.GetAccountSummar
 }
 
 // GetAccountAuthorizationDetails lists users, groups, roles and managed policies with all that hangs on them.
-func (s *Service) GetAccountAuthorizationDetails(ctx context.Context, in *iam.GetAccountAuthorizationDetailsInput) (*iam.GetAccountAuthorizationDetailsOutput, error) {
+func (s *Service) GetAccountAuthorizationDetails(ctx context.Context, in *iam.GetAccountAuthorizationDetailsInput) (
+	*iam.GetAccountAuthorizationDetailsOutput, error) {
 	wanted := func(t types.EntityType) bool { return len(in.Filter) == 0 || slices.Contains(in.Filter, t) }
 	// One list for all kinds, so that one marker pages through them.
 	type detail struct {
@@ -185,23 +200,25 @@ func (s *Service) GetAccountAuthorizationDetails(ctx context.Context, in *iam.Ge
 		add func(*iam.GetAccountAuthorizationDetailsOutput) error
 	}
 	var all []detail
-	users, err1 := s.users.all(ctx)
-	groups, err2 := s.groups.all(ctx)
-	roles, err3 := s.roles.all(ctx)
+	users, err1 := s.users.listAll(ctx)
+	groups, err2 := s.groups.listAll(ctx)
+	roles, err3 := s.roles.listAll(ctx)
 	policies, err4 := s.policies.List(ctx, store.Prefix(account(ctx)))
-	u, err5 := s.usage(ctx)
+	u, err5 := s.countUsage(ctx)
 	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
 		return nil, err
 	}
 	type out = iam.GetAccountAuthorizationDetailsOutput
 	if wanted(types.EntityTypeUser) {
 		for _, v := range users {
-			all = append(all, detail{"1" + s.users.sortKey(v), func(o *out) error { o.UserDetailList = append(o.UserDetailList, userDetail(v)); return nil }})
+			all = append(all, detail{"1" + s.users.sortKey(v),
+				func(o *out) error { o.UserDetailList = append(o.UserDetailList, userDetail(v)); return nil }})
 		}
 	}
 	if wanted(types.EntityTypeGroup) {
 		for _, v := range groups {
-			all = append(all, detail{"2" + s.groups.sortKey(v), func(o *out) error { o.GroupDetailList = append(o.GroupDetailList, groupDetail(v)); return nil }})
+			all = append(all, detail{"2" + s.groups.sortKey(v),
+				func(o *out) error { o.GroupDetailList = append(o.GroupDetailList, groupDetail(v)); return nil }})
 		}
 	}
 	if wanted(types.EntityTypeRole) {
@@ -216,7 +233,9 @@ func (s *Service) GetAccountAuthorizationDetails(ctx context.Context, in *iam.Ge
 	if wanted(types.EntityTypeLocalManagedPolicy) {
 		for _, row := range policies {
 			all = append(all, detail{"4" + row.Key, func(o *out) error {
-				o.Policies = append(o.Policies, policyDetail(u.policyType(row.Value), each(row.Value.Versions, func(v record.PolicyVersion) types.PolicyVersion { return versionType(row.Value, v) })))
+				o.Policies = append(o.Policies, policyDetail(u.policyType(row.Value),
+					mapSlice(row.Value.Versions,
+						func(v record.PolicyVersion) types.PolicyVersion { return versionType(row.Value, v) })))
 				return nil
 			}})
 		}
@@ -234,13 +253,14 @@ func (s *Service) GetAccountAuthorizationDetails(ctx context.Context, in *iam.Ge
 		}
 	}
 	slices.SortFunc(all, func(a, b detail) int { return strings.Compare(a.key, b.key) })
-	some, marker, truncated, err := page(ctx, all, in.MaxItems, in.Marker, func(d detail) string { return d.key })
+	some, marker, truncated, err := paginate(ctx, all, in.MaxItems, in.Marker, func(d detail) string { return d.key })
 	if err != nil {
 		return nil, err
 	}
 	// All four lists are in every answer: clients that merge pages look for each.
 	o := &iam.GetAccountAuthorizationDetailsOutput{Marker: marker, IsTruncated: truncated,
-		UserDetailList: []types.UserDetail{}, GroupDetailList: []types.GroupDetail{}, RoleDetailList: []types.RoleDetail{}, Policies: []types.ManagedPolicyDetail{}}
+		UserDetailList: []types.UserDetail{}, GroupDetailList: []types.GroupDetail{},
+		RoleDetailList: []types.RoleDetail{}, Policies: []types.ManagedPolicyDetail{}}
 	for _, d := range some {
 		if err := d.add(o); err != nil {
 			return nil, err
@@ -251,23 +271,28 @@ func (s *Service) GetAccountAuthorizationDetails(ctx context.Context, in *iam.Ge
 
 func userDetail(u record.User) types.UserDetail {
 	return types.UserDetail{
-		Arn: aws.String(u.ARN()), AttachedManagedPolicies: attached(u.Grants), CreateDate: aws.Time(u.CreatedAt), GroupList: u.Groups, Path: aws.String(u.Path),
-		PermissionsBoundary: boundaryOf(u.Boundary), Tags: tagList(u.Tags), UserId: aws.String(u.ID), UserName: aws.String(u.Name), UserPolicyList: inline(u.Grants),
+		Arn: aws.String(u.ARN()), AttachedManagedPolicies: attached(u.Grants), CreateDate: aws.Time(u.CreatedAt),
+		GroupList: u.Groups, Path: aws.String(u.Path),
+		PermissionsBoundary: boundaryOf(u.Boundary), Tags: tagList(u.Tags), UserId: aws.String(u.ID),
+		UserName: aws.String(u.Name), UserPolicyList: inlinePolicies(u.Grants),
 	}
 }
 
 func groupDetail(g record.Group) types.GroupDetail {
 	return types.GroupDetail{
-		Arn: aws.String(g.ARN()), AttachedManagedPolicies: attached(g.Grants), CreateDate: aws.Time(g.CreatedAt), GroupId: aws.String(g.ID),
-		GroupName: aws.String(g.Name), GroupPolicyList: inline(g.Grants), Path: aws.String(g.Path),
+		Arn: aws.String(g.ARN()), AttachedManagedPolicies: attached(g.Grants), CreateDate: aws.Time(g.CreatedAt),
+		GroupId:   aws.String(g.ID),
+		GroupName: aws.String(g.Name), GroupPolicyList: inlinePolicies(g.Grants), Path: aws.String(g.Path),
 	}
 }
 
 func (s *Service) roleDetail(ctx context.Context, r record.Role) (types.RoleDetail, error) {
 	d := types.RoleDetail{
-		Arn: aws.String(r.ARN()), AssumeRolePolicyDocument: escape(r.Trust), AttachedManagedPolicies: attached(r.Grants), CreateDate: aws.Time(r.CreatedAt),
-		Path: aws.String(r.Path), PermissionsBoundary: boundaryOf(r.Boundary), RoleId: aws.String(r.ID), RoleName: aws.String(r.Name),
-		RolePolicyList: inline(r.Grants), Tags: tagList(r.Tags),
+		Arn: aws.String(r.ARN()), AssumeRolePolicyDocument: escapeDocument(r.Trust),
+		AttachedManagedPolicies: attached(r.Grants), CreateDate: aws.Time(r.CreatedAt),
+		Path: aws.String(r.Path), PermissionsBoundary: boundaryOf(r.Boundary), RoleId: aws.String(r.ID),
+		RoleName:       aws.String(r.Name),
+		RolePolicyList: inlinePolicies(r.Grants), Tags: tagList(r.Tags),
 	}
 	used, err := s.roleLastUsed(ctx, r)
 	if err != nil {
@@ -284,8 +309,10 @@ func (s *Service) roleDetail(ctx context.Context, r record.Role) (types.RoleDeta
 
 func policyDetail(p types.Policy, versions []types.PolicyVersion) types.ManagedPolicyDetail {
 	return types.ManagedPolicyDetail{
-		Arn: p.Arn, AttachmentCount: p.AttachmentCount, CreateDate: p.CreateDate, DefaultVersionId: p.DefaultVersionId, Description: p.Description,
-		IsAttachable: p.IsAttachable, Path: p.Path, PermissionsBoundaryUsageCount: p.PermissionsBoundaryUsageCount, PolicyId: p.PolicyId,
+		Arn: p.Arn, AttachmentCount: p.AttachmentCount, CreateDate: p.CreateDate, DefaultVersionId: p.DefaultVersionId,
+		Description:  p.Description,
+		IsAttachable: p.IsAttachable, Path: p.Path, PermissionsBoundaryUsageCount: p.PermissionsBoundaryUsageCount,
+		PolicyId:   p.PolicyId,
 		PolicyName: p.PolicyName, PolicyVersionList: versions, UpdateDate: p.UpdateDate,
 	}
 }

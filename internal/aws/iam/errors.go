@@ -31,8 +31,8 @@ func validation(format string, args ...any) error {
 	return wire.Errorf("ValidationError", format, args...)
 }
 
-// parse reads a policy document that a user gave.
-func parse(kind policy.Kind, text string) (*policy.Document, error) {
+// parsePolicy reads a policy document that a user gave.
+func parsePolicy(kind policy.Kind, text string) (*policy.Document, error) {
 	d, err := policy.Parse(kind, text)
 	var m *policy.MalformedError
 	if errors.As(err, &m) {

@@ -11,7 +11,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/iam/iamtest"
 )
 
-// Who may change a user or group must be allowed to change what it becomes, too: nobody renames themselves into the reach of another's policies.
+// Who may change a user or group must be allowed to change what it becomes, too: nobody renames themselves into the
+// reach of another's policies.
 func TestRenamingNeedsBothNames(t *testing.T) {
 	t.Parallel()
 	a := iamtest.New(t)
@@ -25,13 +26,20 @@ func TestRenamingNeedsBothNames(t *testing.T) {
 		err  error
 		ok   bool
 	}{
-		{"another name", second(mallory.UpdateUser(ctx, &iam.UpdateUserInput{UserName: p("mallory"), NewUserName: p("admin")})), false},
-		{"another path", second(mallory.UpdateUser(ctx, &iam.UpdateUserInput{UserName: p("mallory"), NewPath: p("/admins/")})), false},
-		{"an allowed path", second(mallory.UpdateUser(ctx, &iam.UpdateUserInput{UserName: p("mallory"), NewPath: p("/crew/")})), true},
-		{"another name below it", second(mallory.UpdateUser(ctx, &iam.UpdateUserInput{UserName: p("mallory"), NewUserName: p("mal")})), true},
-		{"another name of a group", second(mallory.UpdateGroup(ctx, &iam.UpdateGroupInput{GroupName: p("crew"), NewGroupName: p("admins")})), false},
-		{"another path of a group", second(mallory.UpdateGroup(ctx, &iam.UpdateGroupInput{GroupName: p("crew"), NewPath: p("/admins/")})), false},
-		{"an allowed path of a group", second(mallory.UpdateGroup(ctx, &iam.UpdateGroupInput{GroupName: p("crew"), NewPath: p("/crew/")})), true},
+		{"another name", second(mallory.UpdateUser(ctx, &iam.UpdateUserInput{UserName: p("mallory"),
+			NewUserName: p("admin")})), false},
+		{"another path", second(mallory.UpdateUser(ctx, &iam.UpdateUserInput{UserName: p("mallory"),
+			NewPath: p("/admins/")})), false},
+		{"an allowed path", second(mallory.UpdateUser(ctx, &iam.UpdateUserInput{UserName: p("mallory"),
+			NewPath: p("/crew/")})), true},
+		{"another name below it", second(mallory.UpdateUser(ctx, &iam.UpdateUserInput{UserName: p("mallory"),
+			NewUserName: p("mal")})), true},
+		{"another name of a group", second(mallory.UpdateGroup(ctx, &iam.UpdateGroupInput{GroupName: p("crew"),
+			NewGroupName: p("admins")})), false},
+		{"another path of a group", second(mallory.UpdateGroup(ctx, &iam.UpdateGroupInput{GroupName: p("crew"),
+			NewPath: p("/admins/")})), false},
+		{"an allowed path of a group", second(mallory.UpdateGroup(ctx, &iam.UpdateGroupInput{GroupName: p("crew"),
+			NewPath: p("/crew/")})), true},
 	} {
 		if test.ok && test.err != nil || !test.ok && code(test.err) != "AccessDenied" {
 			t.Errorf("%s: %v", test.name, test.err)
@@ -44,10 +52,13 @@ func TestPolicyARNIsKnownWhateverThePath(t *testing.T) {
 	t.Parallel()
 	a := iamtest.New(t)
 	ctx, p := t.Context(), aws.String
-	must[*iam.CreateRoleOutput](t)(a.IAM(a.Root).CreateRole(ctx, &iam.CreateRoleInput{RoleName: p("odd"), Path: p("/x:policy/"), AssumeRolePolicyDocument: p(trustEKS)}))
-	delegate := a.IAM(a.NewUser(t, "delegate", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"iam:AttachRolePolicy","Resource":"*",
+	must[*iam.CreateRoleOutput](t)(a.IAM(a.Root).CreateRole(ctx, &iam.CreateRoleInput{RoleName: p("odd"),
+		Path: p("/x:policy/"), AssumeRolePolicyDocument: p(trustEKS)}))
+	delegate := a.IAM(a.NewUser(t,
+		"delegate", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"iam:AttachRolePolicy","Resource":"*",
 		"Condition":{"ArnNotEquals":{"iam:PolicyARN":"`+adminARN+`"}}}}`))
-	if _, err := delegate.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{RoleName: p("odd"), PolicyArn: p(adminARN)}); code(err) != "AccessDenied" {
+	if _, err := delegate.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{RoleName: p("odd"),
+		PolicyArn: p(adminARN)}); code(err) != "AccessDenied" {
 		t.Errorf("attached AdministratorAccess: %v", err)
 	}
 }
@@ -81,14 +92,18 @@ func TestWhatIsChangedIsWhatWasAuthorized(t *testing.T) {
 		request func(role string) error
 		code    string
 	}{
-		{"a boundary of a role that appears", false, func(role string) { create(role, &boundary, nil) }, func(role string) error {
-			return second(mallory.DeleteRolePermissionsBoundary(ctx, &iam.DeleteRolePermissionsBoundaryInput{RoleName: &role}))
-		}, "AccessDenied"},
+		{"a boundary of a role that appears", false, func(role string) { create(role, &boundary, nil) },
+			func(role string) error {
+				return second(mallory.DeleteRolePermissionsBoundary(ctx,
+					&iam.DeleteRolePermissionsBoundaryInput{RoleName: &role}))
+			}, "AccessDenied"},
 		{"a policy of a role that is made anew", true, replace, func(role string) error {
-			return second(mallory.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{RoleName: &role, PolicyArn: p(adminARN)}))
+			return second(mallory.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{RoleName: &role,
+				PolicyArn: p(adminARN)}))
 		}, "AccessDenied"},
 		{"the trust policy of a role that is made anew", true, replace, func(role string) error {
-			return second(mallory.UpdateAssumeRolePolicy(ctx, &iam.UpdateAssumeRolePolicyInput{RoleName: &role, PolicyDocument: p(trustEKS)}))
+			return second(mallory.UpdateAssumeRolePolicy(ctx, &iam.UpdateAssumeRolePolicyInput{RoleName: &role,
+				PolicyDocument: p(trustEKS)}))
 		}, "AccessDenied"},
 		{"a role that is tagged", true, func(role string) {
 			must[*iam.TagRoleOutput](t)(root.TagRole(ctx, &iam.TagRoleInput{RoleName: &role, Tags: tags}))
@@ -96,9 +111,11 @@ func TestWhatIsChangedIsWhatWasAuthorized(t *testing.T) {
 			return second(mallory.DeleteRole(ctx, &iam.DeleteRoleInput{RoleName: &role}))
 		}, "AccessDenied"},
 		{"a role that is tagged otherwise", true, func(role string) {
-			must[*iam.TagRoleOutput](t)(root.TagRole(ctx, &iam.TagRoleInput{RoleName: &role, Tags: []types.Tag{{Key: p("a"), Value: p("b")}}}))
+			must[*iam.TagRoleOutput](t)(root.TagRole(ctx, &iam.TagRoleInput{RoleName: &role,
+				Tags: []types.Tag{{Key: p("a"), Value: p("b")}}}))
 		}, func(role string) error {
-			return second(mallory.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{RoleName: &role, PolicyArn: p(adminARN)}))
+			return second(mallory.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{RoleName: &role,
+				PolicyArn: p(adminARN)}))
 		}, "<nil>"},
 	} {
 		role := "r" + strconv.Itoa(len(test.name))
@@ -120,30 +137,44 @@ func TestWhatIsCreatedIsAuthorizedAsAsked(t *testing.T) {
 	a := iamtest.New(t)
 	ctx, p := t.Context(), aws.String
 	boundary := "arn:aws:iam::aws:policy/ReadOnlyAccess"
-	bounded := a.IAM(a.NewUser(t, "bounded", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":["iam:CreateUser","iam:CreateRole"],"Resource":"*",
+	bounded := a.IAM(a.NewUser(t,
+		"bounded", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":["iam:CreateUser","iam:CreateRole"],"Resource":"*",
 		"Condition":{"StringEquals":{"iam:PermissionsBoundary":"`+boundary+`"}}}}`))
-	tagged := a.IAM(a.NewUser(t, "tagged", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":["iam:CreateUser","iam:CreateRole","iam:CreateInstanceProfile"],"Resource":"*",
+	tagged := a.IAM(a.NewUser(t,
+		"tagged", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":["iam:CreateUser","iam:CreateRole","iam:CreateInstanceProfile"],"Resource":"*",
 		"Condition":{"StringEquals":{"aws:ResourceTag/team":"crew"}}}}`))
-	below := a.IAM(a.NewUser(t, "below", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"iam:*","Resource":[
+	below := a.IAM(a.NewUser(t,
+		"below", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"iam:*","Resource":[
 		"arn:aws:iam::111122223333:user/crew/*","arn:aws:iam::111122223333:role/crew/*","arn:aws:iam::111122223333:group/crew/*","arn:aws:iam::111122223333:instance-profile/crew/*"]}}`))
 	root, crew, tags := a.IAM(a.Root), p("/crew/"), []types.Tag{{Key: p("team"), Value: p("crew")}}
-	must[*iam.CreateUserOutput](t)(root.CreateUser(ctx, &iam.CreateUserInput{UserName: p("x"), Path: crew, PermissionsBoundary: &boundary, Tags: tags}))
-	must[*iam.CreateRoleOutput](t)(root.CreateRole(ctx, &iam.CreateRoleInput{RoleName: p("x"), Path: crew, PermissionsBoundary: &boundary, Tags: tags, AssumeRolePolicyDocument: p(trustEKS)}))
+	must[*iam.CreateUserOutput](t)(root.CreateUser(ctx, &iam.CreateUserInput{UserName: p("x"), Path: crew,
+		PermissionsBoundary: &boundary, Tags: tags}))
+	must[*iam.CreateRoleOutput](t)(root.CreateRole(ctx, &iam.CreateRoleInput{RoleName: p("x"), Path: crew,
+		PermissionsBoundary: &boundary, Tags: tags, AssumeRolePolicyDocument: p(trustEKS)}))
 	must[*iam.CreateGroupOutput](t)(root.CreateGroup(ctx, &iam.CreateGroupInput{GroupName: p("x"), Path: crew}))
-	must[*iam.CreateInstanceProfileOutput](t)(root.CreateInstanceProfile(ctx, &iam.CreateInstanceProfileInput{InstanceProfileName: p("x"), Path: crew, Tags: tags}))
+	must[*iam.CreateInstanceProfileOutput](t)(root.CreateInstanceProfile(ctx,
+		&iam.CreateInstanceProfileInput{InstanceProfileName: p("x"), Path: crew, Tags: tags}))
 	for _, test := range []struct {
 		name string
 		err  error
 	}{
 		{"a user without a boundary", second(bounded.CreateUser(ctx, &iam.CreateUserInput{UserName: p("x")}))},
-		{"a role without a boundary", second(bounded.CreateRole(ctx, &iam.CreateRoleInput{RoleName: p("x"), AssumeRolePolicyDocument: p(trustEKS)}))},
+		{"a role without a boundary", second(bounded.CreateRole(ctx, &iam.CreateRoleInput{RoleName: p("x"),
+			AssumeRolePolicyDocument: p(trustEKS)}))},
 		{"a user without the tag", second(tagged.CreateUser(ctx, &iam.CreateUserInput{UserName: p("x")}))},
-		{"a role without the tag", second(tagged.CreateRole(ctx, &iam.CreateRoleInput{RoleName: p("x"), AssumeRolePolicyDocument: p(trustEKS)}))},
-		{"an instance profile without the tag", second(tagged.CreateInstanceProfile(ctx, &iam.CreateInstanceProfileInput{InstanceProfileName: p("x")}))},
-		{"a user elsewhere", second(below.CreateUser(ctx, &iam.CreateUserInput{UserName: p("x"), Path: p("/admins/")}))},
-		{"a role elsewhere", second(below.CreateRole(ctx, &iam.CreateRoleInput{RoleName: p("x"), Path: p("/admins/"), AssumeRolePolicyDocument: p(trustEKS)}))},
-		{"a group elsewhere", second(below.CreateGroup(ctx, &iam.CreateGroupInput{GroupName: p("x"), Path: p("/admins/")}))},
-		{"an instance profile elsewhere", second(below.CreateInstanceProfile(ctx, &iam.CreateInstanceProfileInput{InstanceProfileName: p("x"), Path: p("/admins/")}))},
+		{"a role without the tag", second(tagged.CreateRole(ctx, &iam.CreateRoleInput{RoleName: p("x"),
+			AssumeRolePolicyDocument: p(trustEKS)}))},
+		{"an instance profile without the tag",
+			second(tagged.CreateInstanceProfile(ctx, &iam.CreateInstanceProfileInput{InstanceProfileName: p("x")}))},
+		{"a user elsewhere", second(below.CreateUser(ctx, &iam.CreateUserInput{UserName: p("x"),
+			Path: p("/admins/")}))},
+		{"a role elsewhere", second(below.CreateRole(ctx, &iam.CreateRoleInput{RoleName: p("x"), Path: p("/admins/"),
+			AssumeRolePolicyDocument: p(trustEKS)}))},
+		{"a group elsewhere", second(below.CreateGroup(ctx, &iam.CreateGroupInput{GroupName: p("x"),
+			Path: p("/admins/")}))},
+		{"an instance profile elsewhere",
+			second(below.CreateInstanceProfile(ctx, &iam.CreateInstanceProfileInput{InstanceProfileName: p("x"),
+				Path: p("/admins/")}))},
 	} {
 		if code(test.err) != "AccessDenied" {
 			t.Errorf("%s: %v", test.name, test.err)

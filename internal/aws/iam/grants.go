@@ -58,12 +58,12 @@ const (
 	maxMembersToRename = 100
 )
 
-// find returns an entity of the caller's account by its exact name.
-func (k kind[T]) find(ctx context.Context, name *string) (store.Row[T], error) {
-	return k.findIn(ctx, account(ctx), aws.ToString(name))
+// findEntity returns an entity of the caller's account by its exact name.
+func (k kind[T]) findEntity(ctx context.Context, name *string) (store.Row[T], error) {
+	return k.findInAccount(ctx, account(ctx), aws.ToString(name))
 }
 
-func (k kind[T]) findIn(ctx context.Context, account, name string) (store.Row[T], error) {
+func (k kind[T]) findInAccount(ctx context.Context, account, name string) (store.Row[T], error) {
 	row, err := k.Get(ctx, k.key(account, name))
 	if errors.Is(err, store.ErrNotFound) || err == nil && k.nameOf(&row.Value) != name {
 		return row, noSuchEntity("The %s with name %s cannot be found.", k.name, name)
@@ -71,9 +71,9 @@ func (k kind[T]) findIn(ctx context.Context, account, name string) (store.Row[T]
 	return row, err
 }
 
-// change edits an entity.
-func (k kind[T]) change(ctx context.Context, name *string, edit func(*T) error) (store.Row[T], error) {
-	row, err := k.find(ctx, name)
+// updateEntity edits an entity.
+func (k kind[T]) updateEntity(ctx context.Context, name *string, edit func(*T) error) (store.Row[T], error) {
+	row, err := k.findEntity(ctx, name)
 	if err != nil {
 		return row, err
 	}
@@ -96,8 +96,8 @@ func (k kind[T]) protected(v *T) error {
 	return k.protect(v)
 }
 
-// all lists the entities of the caller's account below a path.
-func (k kind[T]) all(ctx context.Context) ([]T, error) {
+// listAll lists the entities of the caller's account below a path.
+func (k kind[T]) listAll(ctx context.Context) ([]T, error) {
 	rows, err := k.List(ctx, store.Prefix(account(ctx)))
 	values := make([]T, len(rows))
 	for i, row := range rows {
@@ -110,13 +110,13 @@ func (k kind[T]) sortKey(v T) string { return strings.ToLower(k.nameOf(&v)) }
 
 // putInline adds or replaces an inline policy.
 func (k kind[T]) putInline(ctx context.Context, name, policyName, document *string) error {
-	if _, err := k.find(ctx, name); err != nil {
+	if _, err := k.findEntity(ctx, name); err != nil {
 		return err
 	}
-	if _, err := parse(policy.Identity, *document); err != nil {
+	if _, err := parsePolicy(policy.Identity, *document); err != nil {
 		return err
 	}
-	_, err := k.change(ctx, name, func(v *T) error {
+	_, err := k.updateEntity(ctx, name, func(v *T) error {
 		g := k.grants(v)
 		if g.Inline == nil {
 			g.Inline = map[string]string{}
@@ -135,7 +135,7 @@ func (k kind[T]) putInline(ctx context.Context, name, policyName, document *stri
 }
 
 func (k kind[T]) getInline(ctx context.Context, name, policyName *string) (document *string, err error) {
-	row, err := k.find(ctx, name)
+	row, err := k.findEntity(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -143,11 +143,11 @@ func (k kind[T]) getInline(ctx context.Context, name, policyName *string) (docum
 	if !ok {
 		return nil, noSuchEntity("The %s policy with name %s cannot be found.", k.name, *policyName)
 	}
-	return escape(text), nil
+	return escapeDocument(text), nil
 }
 
 func (k kind[T]) deleteInline(ctx context.Context, name, policyName *string) error {
-	_, err := k.change(ctx, name, func(v *T) error {
+	_, err := k.updateEntity(ctx, name, func(v *T) error {
 		g := k.grants(v)
 		if _, ok := g.Inline[*policyName]; !ok {
 			return noSuchEntity("The %s policy with name %s cannot be found.", k.name, *policyName)
@@ -158,26 +158,32 @@ func (k kind[T]) deleteInline(ctx context.Context, name, policyName *string) err
 	return err
 }
 
-func (k kind[T]) listInline(ctx context.Context, name *string, max *int32, marker *string) ([]string, *string, bool, error) {
-	row, err := k.find(ctx, name)
+func (k kind[T]) listInline(ctx context.Context, name *string, max *int32, marker *string) ([]string, *string, bool,
+	error) {
+	row, err := k.findEntity(ctx, name)
 	if err != nil {
 		return nil, nil, false, err
 	}
-	return page(ctx, slices.Sorted(maps.Keys(k.grants(&row.Value).Inline)), max, marker, func(s string) string { return s })
+	return paginate(ctx, slices.Sorted(maps.Keys(k.grants(&row.Value).Inline)), max, marker,
+		func(s string) string { return s })
 }
 
-func (k kind[T]) listAttached(ctx context.Context, name, prefix *string, max *int32, marker *string) ([]types.AttachedPolicy, *string, bool, error) {
-	row, err := k.find(ctx, name)
+func (k kind[T]) listAttached(ctx context.Context, name, prefix *string, max *int32,
+	marker *string) ([]types.AttachedPolicy, *string, bool, error) {
+	row, err := k.findEntity(ctx, name)
 	if err != nil {
 		return nil, nil, false, err
 	}
 	var list []types.AttachedPolicy
 	for _, a := range attached(*k.grants(&row.Value)) {
-		if _, path, _ := cutPolicyARN(*a.PolicyArn); inPath(path, prefix) {
+		if _, path, _ := cutPolicyARN(*a.PolicyArn); isInPath(path, prefix) {
 			list = append(list, a)
 		}
 	}
-	return page(ctx, list, max, marker, func(a types.AttachedPolicy) string { return *a.PolicyName + " " + *a.PolicyArn })
+	return paginate(ctx, list, max, marker, func(a types.AttachedPolicy) string {
+		return *a.PolicyName + " " +
+			*a.PolicyArn
+	})
 }
 
 // attached lists managed policies by name.
@@ -193,18 +199,20 @@ func attached(g record.Grants) []types.AttachedPolicy {
 	return list
 }
 
-func inline(g record.Grants) []types.PolicyDetail {
+func inlinePolicies(g record.Grants) []types.PolicyDetail {
 	list := make([]types.PolicyDetail, 0, len(g.Inline))
 	for _, name := range slices.Sorted(maps.Keys(g.Inline)) {
-		list = append(list, types.PolicyDetail{PolicyName: aws.String(name), PolicyDocument: escape(g.Inline[name])})
+		list = append(list, types.PolicyDetail{PolicyName: aws.String(name),
+			PolicyDocument: escapeDocument(g.Inline[name])})
 	}
 	return list
 }
 
-// attach hangs a managed policy on an entity. The policy's row is written too, so that it cannot be deleted meanwhile.
-func attach[T any](ctx context.Context, s *Service, k kind[T], name, arn *string) error {
-	return s.write(ctx, func() ([]store.Op, error) {
-		row, err := k.find(ctx, name)
+// attachPolicy hangs a managed policy on an entity. The policy's row is written too, so that it cannot be deleted
+// meanwhile.
+func attachPolicy[T any](ctx context.Context, s *Service, k kind[T], name, arn *string) error {
+	return s.retryWrite(ctx, func() ([]store.Op, error) {
+		row, err := k.findEntity(ctx, name)
 		if err != nil {
 			return nil, err
 		}
@@ -230,8 +238,8 @@ func attach[T any](ctx context.Context, s *Service, k kind[T], name, arn *string
 	})
 }
 
-func detach[T any](ctx context.Context, k kind[T], name, arn *string) error {
-	_, err := k.change(ctx, name, func(v *T) error {
+func detachPolicy[T any](ctx context.Context, k kind[T], name, arn *string) error {
+	_, err := k.updateEntity(ctx, name, func(v *T) error {
 		g := k.grants(v)
 		i := slices.Index(g.Attached, *arn)
 		if i < 0 {
@@ -243,10 +251,10 @@ func detach[T any](ctx context.Context, k kind[T], name, arn *string) error {
 	return err
 }
 
-// bound makes a managed policy the permissions boundary.
-func bound[T any](ctx context.Context, s *Service, k kind[T], name, arn *string) error {
-	return s.write(ctx, func() ([]store.Op, error) {
-		row, err := k.find(ctx, name)
+// setBoundary makes a managed policy the permissions boundary.
+func setBoundary[T any](ctx context.Context, s *Service, k kind[T], name, arn *string) error {
+	return s.retryWrite(ctx, func() ([]store.Op, error) {
+		row, err := k.findEntity(ctx, name)
 		if err != nil {
 			return nil, err
 		}
@@ -263,7 +271,7 @@ func bound[T any](ctx context.Context, s *Service, k kind[T], name, arn *string)
 }
 
 func unbound[T any](ctx context.Context, k kind[T], name *string) error {
-	_, err := k.change(ctx, name, func(v *T) error {
+	_, err := k.updateEntity(ctx, name, func(v *T) error {
 		if *k.boundary(v) == "" {
 			return noSuchEntity("The %s with name %s has no permissions boundary.", k.name, *name)
 		}
@@ -277,11 +285,12 @@ func boundaryOf(arn string) *types.AttachedPermissionsBoundary {
 	if arn == "" {
 		return nil
 	}
-	return &types.AttachedPermissionsBoundary{PermissionsBoundaryArn: aws.String(arn), PermissionsBoundaryType: types.PermissionsBoundaryAttachmentTypePolicy}
+	return &types.AttachedPermissionsBoundary{PermissionsBoundaryArn: aws.String(arn),
+		PermissionsBoundaryType: types.PermissionsBoundaryAttachmentTypePolicy}
 }
 
-func (k kind[T]) tag(ctx context.Context, name *string, add []types.Tag) error {
-	_, err := k.change(ctx, name, func(v *T) (err error) {
+func (k kind[T]) tagEntity(ctx context.Context, name *string, add []types.Tag) error {
+	_, err := k.updateEntity(ctx, name, func(v *T) (err error) {
 		tags := k.tags(v)
 		*tags, err = mergeTags(*tags, add)
 		return err
@@ -289,8 +298,8 @@ func (k kind[T]) tag(ctx context.Context, name *string, add []types.Tag) error {
 	return err
 }
 
-func (k kind[T]) untag(ctx context.Context, name *string, keys []string) error {
-	_, err := k.change(ctx, name, func(v *T) error {
+func (k kind[T]) untagEntity(ctx context.Context, name *string, keys []string) error {
+	_, err := k.updateEntity(ctx, name, func(v *T) error {
 		tags := k.tags(v)
 		*tags = removeTags(*tags, keys)
 		return nil
@@ -298,12 +307,13 @@ func (k kind[T]) untag(ctx context.Context, name *string, keys []string) error {
 	return err
 }
 
-func (k kind[T]) listTags(ctx context.Context, name *string, max *int32, marker *string) ([]types.Tag, *string, bool, error) {
-	row, err := k.find(ctx, name)
+func (k kind[T]) listTags(ctx context.Context, name *string, max *int32, marker *string) ([]types.Tag, *string, bool,
+	error) {
+	row, err := k.findEntity(ctx, name)
 	if err != nil {
 		return nil, nil, false, err
 	}
-	return page(ctx, tagList(*k.tags(&row.Value)), max, marker, tagKey)
+	return paginate(ctx, tagList(*k.tags(&row.Value)), max, marker, tagKey)
 }
 
 // emptyGrants refuses the deletion of what still has policies.
@@ -320,9 +330,9 @@ func emptyGrants(g record.Grants) error {
 // serviceRolePolicies is where the ARNs of the policies of service-linked roles begin.
 const serviceRolePolicies = "arn:aws:iam::aws:policy/aws-service-role/"
 
-// holdPolicy checks that a managed policy exists and returns what a transaction needs to keep it so. It writes the row as it is:
-// a deletion that read it before then fails, and looks again who uses the policy.
-// The policies of service-linked roles are for those alone.
+// holdPolicy checks that a managed policy exists and returns what a transaction needs to keep it so. It writes the row
+// as it is: a deletion that read it before then fails, and looks again who uses the policy. The policies of
+// service-linked roles are for those alone.
 func (s *Service) holdPolicy(ctx context.Context, arn string) ([]store.Op, error) {
 	if strings.HasPrefix(arn, serviceRolePolicies) {
 		return nil, wire.Errorf("PolicyNotAttachable", "Cannot attach a Service Role Policy to a Customer Role.")
@@ -357,7 +367,7 @@ func cutPolicyARN(arn string) (name, path string, ok bool) {
 	return resource[i+1:], "/" + resource[:i+1], ok
 }
 
-// escape is a document as IAM returns it: URL-encoded as in RFC 3986.
-func escape(document string) *string {
+// escapeDocument is a document as IAM returns it: URL-encoded as in RFC 3986.
+func escapeDocument(document string) *string {
 	return aws.String(strings.ReplaceAll(url.QueryEscape(document), "+", "%20"))
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
-func groups(s *store.Store) kind[record.Group] {
+func groupKind(s *store.Store) kind[record.Group] {
 	return kind[record.Group]{
 		Table: record.Groups(s), name: "group", title: "Group", key: record.GroupKey, inlineLimit: maxGroupInline,
 		nameOf: func(g *record.Group) string { return g.Name },
@@ -26,7 +26,8 @@ func groups(s *store.Store) kind[record.Group] {
 
 func groupType(g record.Group) types.Group {
 	return types.Group{
-		Arn: aws.String(g.ARN()), CreateDate: aws.Time(g.CreatedAt), GroupId: aws.String(g.ID), GroupName: aws.String(g.Name), Path: aws.String(g.Path),
+		Arn: aws.String(g.ARN()), CreateDate: aws.Time(g.CreatedAt), GroupId: aws.String(g.ID),
+		GroupName: aws.String(g.Name), Path: aws.String(g.Path),
 	}
 }
 
@@ -36,16 +37,16 @@ func (s *Service) groupHandlers() []wire.Handler {
 		wire.Handle(s.CreateGroup, func(
 			ctx context.Context, action string, in *iam.CreateGroupInput,
 		) ([]wire.Target, error) {
-			return onNew(ctx, action, newARN(ctx, "group", in.Path, in.GroupName))
+			return targetNew(ctx, action, newARN(ctx, "group", in.Path, in.GroupName))
 		}),
 		wire.Handle(s.GetGroup, func(ctx context.Context, action string, in *iam.GetGroupInput) ([]wire.Target, error) {
 			return s.onGroup(ctx, action, in.GroupName)
 		}),
-		wire.Handle(s.ListGroups, onAny[iam.ListGroupsInput]("group/")),
+		wire.Handle(s.ListGroups, targetAny[iam.ListGroupsInput]("group/")),
 		wire.Handle(s.ListGroupsForUser, func(
 			ctx context.Context, action string, in *iam.ListGroupsForUserInput,
 		) ([]wire.Target, error) {
-			return s.onUser(ctx, action, in.UserName)
+			return s.targetUser(ctx, action, in.UserName)
 		}),
 		wire.Handle(s.UpdateGroup, func(
 			ctx context.Context, action string, in *iam.UpdateGroupInput,
@@ -91,12 +92,12 @@ func (s *Service) groupHandlers() []wire.Handler {
 		wire.Handle(s.AttachGroupPolicy, func(
 			ctx context.Context, action string, in *iam.AttachGroupPolicyInput,
 		) ([]wire.Target, error) {
-			return s.onGroup(ctx, action, in.GroupName, func(c conditions) { c.policy(in.PolicyArn) })
+			return s.onGroup(ctx, action, in.GroupName, func(c conditions) { c.setPolicyARN(in.PolicyArn) })
 		}),
 		wire.Handle(s.DetachGroupPolicy, func(
 			ctx context.Context, action string, in *iam.DetachGroupPolicyInput,
 		) ([]wire.Target, error) {
-			return s.onGroup(ctx, action, in.GroupName, func(c conditions) { c.policy(in.PolicyArn) })
+			return s.onGroup(ctx, action, in.GroupName, func(c conditions) { c.setPolicyARN(in.PolicyArn) })
 		}),
 		wire.Handle(s.ListAttachedGroupPolicies, func(
 			ctx context.Context, action string, in *iam.ListAttachedGroupPoliciesInput,
@@ -108,19 +109,20 @@ func (s *Service) groupHandlers() []wire.Handler {
 
 // CreateGroup makes a group without users and permissions.
 func (s *Service) CreateGroup(ctx context.Context, in *iam.CreateGroupInput) (*iam.CreateGroupOutput, error) {
-	g := record.Group{Account: account(ctx), Name: *in.GroupName, Path: pathOr(in.Path), ID: identity.NewID(identity.GroupID), CreatedAt: s.now().UTC()}
-	if err := s.room(ctx, s.groups.count, "Groups", maxGroups); err != nil {
+	g := record.Group{Account: account(ctx), Name: *in.GroupName, Path: pathOrDefault(in.Path),
+		ID: identity.NewID(identity.GroupID), CreatedAt: s.now().UTC()}
+	if err := s.checkQuota(ctx, s.groups.countEntities, "Groups", maxGroups); err != nil {
 		return nil, err
 	}
 	if _, err := s.groups.Create(ctx, record.GroupKey(g.Account, g.Name), g); err != nil {
-		return nil, taken(err, "Group with name %s already exists.", g.Name)
+		return nil, mapExistsError(err, "Group with name %s already exists.", g.Name)
 	}
 	t := groupType(g)
 	return &iam.CreateGroupOutput{Group: &t}, nil
 }
 
-// taken turns store.ErrExists into IAM's error.
-func taken(err error, format string, args ...any) error {
+// mapExistsError turns store.ErrExists into IAM's error.
+func mapExistsError(err error, format string, args ...any) error {
 	if errors.Is(err, store.ErrExists) {
 		return alreadyExists(format, args...)
 	}
@@ -129,13 +131,13 @@ func taken(err error, format string, args ...any) error {
 
 // members are the users in a group.
 func (s *Service) members(ctx context.Context, group string) ([]record.User, error) {
-	all, err := s.users.all(ctx)
+	all, err := s.users.listAll(ctx)
 	return slices.DeleteFunc(all, func(u record.User) bool { return !slices.Contains(u.Groups, group) }), err
 }
 
 // GetGroup describes a group and lists its users.
 func (s *Service) GetGroup(ctx context.Context, in *iam.GetGroupInput) (*iam.GetGroupOutput, error) {
-	row, err := s.groups.find(ctx, in.GroupName)
+	row, err := s.groups.findEntity(ctx, in.GroupName)
 	if err != nil {
 		return nil, err
 	}
@@ -143,50 +145,52 @@ func (s *Service) GetGroup(ctx context.Context, in *iam.GetGroupInput) (*iam.Get
 	if err != nil {
 		return nil, err
 	}
-	some, marker, truncated, err := page(ctx, members, in.MaxItems, in.Marker, s.users.sortKey)
+	some, marker, truncated, err := paginate(ctx, members, in.MaxItems, in.Marker, s.users.sortKey)
 	if err != nil {
 		return nil, err
 	}
 	t := groupType(row.Value)
-	return &iam.GetGroupOutput{Group: &t, Users: each(some, listedUser), Marker: marker, IsTruncated: truncated}, nil
+	return &iam.GetGroupOutput{Group: &t, Users: mapSlice(some, listedUser), Marker: marker, IsTruncated: truncated},
+		nil
 }
 
 // ListGroups lists the groups below a path.
 func (s *Service) ListGroups(ctx context.Context, in *iam.ListGroupsInput) (*iam.ListGroupsOutput, error) {
-	all, err := s.groups.all(ctx)
+	all, err := s.groups.listAll(ctx)
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(all, func(g record.Group) bool { return !inPath(g.Path, in.PathPrefix) })
-	some, marker, truncated, err := page(ctx, all, in.MaxItems, in.Marker, s.groups.sortKey)
+	all = slices.DeleteFunc(all, func(g record.Group) bool { return !isInPath(g.Path, in.PathPrefix) })
+	some, marker, truncated, err := paginate(ctx, all, in.MaxItems, in.Marker, s.groups.sortKey)
 	if err != nil {
 		return nil, err
 	}
-	return &iam.ListGroupsOutput{Groups: each(some, groupType), Marker: marker, IsTruncated: truncated}, nil
+	return &iam.ListGroupsOutput{Groups: mapSlice(some, groupType), Marker: marker, IsTruncated: truncated}, nil
 }
 
 // ListGroupsForUser lists the groups that a user is in.
-func (s *Service) ListGroupsForUser(ctx context.Context, in *iam.ListGroupsForUserInput) (*iam.ListGroupsForUserOutput, error) {
-	row, err := s.users.find(ctx, in.UserName)
+func (s *Service) ListGroupsForUser(ctx context.Context, in *iam.ListGroupsForUserInput) (*iam.ListGroupsForUserOutput,
+	error) {
+	row, err := s.users.findEntity(ctx, in.UserName)
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.groups.all(ctx)
+	all, err := s.groups.listAll(ctx)
 	if err != nil {
 		return nil, err
 	}
 	all = slices.DeleteFunc(all, func(g record.Group) bool { return !slices.Contains(row.Value.Groups, g.Name) })
-	some, marker, truncated, err := page(ctx, all, in.MaxItems, in.Marker, s.groups.sortKey)
+	some, marker, truncated, err := paginate(ctx, all, in.MaxItems, in.Marker, s.groups.sortKey)
 	if err != nil {
 		return nil, err
 	}
-	return &iam.ListGroupsForUserOutput{Groups: each(some, groupType), Marker: marker, IsTruncated: truncated}, nil
+	return &iam.ListGroupsForUserOutput{Groups: mapSlice(some, groupType), Marker: marker, IsTruncated: truncated}, nil
 }
 
 // UpdateGroup renames a group or moves it to another path.
 func (s *Service) UpdateGroup(ctx context.Context, in *iam.UpdateGroupInput) (*iam.UpdateGroupOutput, error) {
-	err := s.write(ctx, func() ([]store.Op, error) {
-		row, err := s.groups.find(ctx, in.GroupName)
+	err := s.retryWrite(ctx, func() ([]store.Op, error) {
+		row, err := s.groups.findEntity(ctx, in.GroupName)
 		if err != nil {
 			return nil, err
 		}
@@ -224,7 +228,8 @@ func (s *Service) renameMembership(ctx context.Context, from, to string) ([]stor
 		return nil, err
 	}
 	if len(members) > maxMembersToRename {
-		return nil, limitExceeded("Group %s has %d users; coracle renames a group of at most %d.", from, len(members), maxMembersToRename)
+		return nil, limitExceeded("Group %s has %d users; coracle renames a group of at most %d.", from, len(members),
+			maxMembersToRename)
 	}
 	var ops []store.Op
 	for _, u := range members {
@@ -243,8 +248,8 @@ func (s *Service) renameMembership(ctx context.Context, from, to string) ([]stor
 
 // DeleteGroup deletes a group that has neither users nor policies.
 func (s *Service) DeleteGroup(ctx context.Context, in *iam.DeleteGroupInput) (*iam.DeleteGroupOutput, error) {
-	err := s.write(ctx, func() ([]store.Op, error) {
-		row, err := s.groups.find(ctx, in.GroupName)
+	err := s.retryWrite(ctx, func() ([]store.Op, error) {
+		row, err := s.groups.findEntity(ctx, in.GroupName)
 		if err != nil {
 			return nil, err
 		}
@@ -265,12 +270,12 @@ func (s *Service) DeleteGroup(ctx context.Context, in *iam.DeleteGroupInput) (*i
 
 // AddUserToGroup puts a user into a group; one that is in it already stays.
 func (s *Service) AddUserToGroup(ctx context.Context, in *iam.AddUserToGroupInput) (*iam.AddUserToGroupOutput, error) {
-	err := s.write(ctx, func() ([]store.Op, error) {
-		group, err := s.groups.find(ctx, in.GroupName)
+	err := s.retryWrite(ctx, func() ([]store.Op, error) {
+		group, err := s.groups.findEntity(ctx, in.GroupName)
 		if err != nil {
 			return nil, err
 		}
-		user, err := s.users.find(ctx, in.UserName)
+		user, err := s.users.findEntity(ctx, in.UserName)
 		if err != nil {
 			return nil, err
 		}
@@ -281,18 +286,20 @@ func (s *Service) AddUserToGroup(ctx context.Context, in *iam.AddUserToGroupInpu
 			return nil, limitExceeded("Cannot exceed quota for GroupsPerUser: %d", maxGroupsPerUser)
 		}
 		user.Value.Groups = slices.Sorted(slices.Values(append(slices.Clone(user.Value.Groups), group.Value.Name)))
-		return []store.Op{s.groups.UpdateOp(group), s.users.UpdateOp(user)}, nil // the group's row is written to hold it
+		// the group's row is written to hold it
+		return []store.Op{s.groups.UpdateOp(group), s.users.UpdateOp(user)}, nil
 	})
 	return &iam.AddUserToGroupOutput{}, err
 }
 
 // RemoveUserFromGroup takes a user out of a group.
-func (s *Service) RemoveUserFromGroup(ctx context.Context, in *iam.RemoveUserFromGroupInput) (*iam.RemoveUserFromGroupOutput, error) {
-	group, err := s.groups.find(ctx, in.GroupName)
+func (s *Service) RemoveUserFromGroup(ctx context.Context, in *iam.RemoveUserFromGroupInput) (
+	*iam.RemoveUserFromGroupOutput, error) {
+	group, err := s.groups.findEntity(ctx, in.GroupName)
 	if err != nil {
 		return nil, err
 	}
-	_, err = s.users.change(ctx, in.UserName, func(u *record.User) error {
+	_, err = s.users.updateEntity(ctx, in.UserName, func(u *record.User) error {
 		u.Groups = slices.DeleteFunc(u.Groups, func(name string) bool { return name == group.Value.Name })
 		return nil
 	})
@@ -311,28 +318,33 @@ func (s *Service) GetGroupPolicy(ctx context.Context, in *iam.GetGroupPolicyInpu
 }
 
 // DeleteGroupPolicy removes an inline policy of a group.
-func (s *Service) DeleteGroupPolicy(ctx context.Context, in *iam.DeleteGroupPolicyInput) (*iam.DeleteGroupPolicyOutput, error) {
+func (s *Service) DeleteGroupPolicy(ctx context.Context, in *iam.DeleteGroupPolicyInput) (*iam.DeleteGroupPolicyOutput,
+	error) {
 	return &iam.DeleteGroupPolicyOutput{}, s.groups.deleteInline(ctx, in.GroupName, in.PolicyName)
 }
 
 // ListGroupPolicies names the inline policies of a group.
-func (s *Service) ListGroupPolicies(ctx context.Context, in *iam.ListGroupPoliciesInput) (*iam.ListGroupPoliciesOutput, error) {
+func (s *Service) ListGroupPolicies(ctx context.Context, in *iam.ListGroupPoliciesInput) (*iam.ListGroupPoliciesOutput,
+	error) {
 	names, marker, truncated, err := s.groups.listInline(ctx, in.GroupName, in.MaxItems, in.Marker)
 	return &iam.ListGroupPoliciesOutput{PolicyNames: names, Marker: marker, IsTruncated: truncated}, err
 }
 
 // AttachGroupPolicy attaches a managed policy to a group.
-func (s *Service) AttachGroupPolicy(ctx context.Context, in *iam.AttachGroupPolicyInput) (*iam.AttachGroupPolicyOutput, error) {
-	return &iam.AttachGroupPolicyOutput{}, attach(ctx, s, s.groups, in.GroupName, in.PolicyArn)
+func (s *Service) AttachGroupPolicy(ctx context.Context, in *iam.AttachGroupPolicyInput) (*iam.AttachGroupPolicyOutput,
+	error) {
+	return &iam.AttachGroupPolicyOutput{}, attachPolicy(ctx, s, s.groups, in.GroupName, in.PolicyArn)
 }
 
 // DetachGroupPolicy detaches a managed policy from a group.
-func (s *Service) DetachGroupPolicy(ctx context.Context, in *iam.DetachGroupPolicyInput) (*iam.DetachGroupPolicyOutput, error) {
-	return &iam.DetachGroupPolicyOutput{}, detach(ctx, s.groups, in.GroupName, in.PolicyArn)
+func (s *Service) DetachGroupPolicy(ctx context.Context, in *iam.DetachGroupPolicyInput) (*iam.DetachGroupPolicyOutput,
+	error) {
+	return &iam.DetachGroupPolicyOutput{}, detachPolicy(ctx, s.groups, in.GroupName, in.PolicyArn)
 }
 
 // ListAttachedGroupPolicies lists the managed policies of a group.
-func (s *Service) ListAttachedGroupPolicies(ctx context.Context, in *iam.ListAttachedGroupPoliciesInput) (*iam.ListAttachedGroupPoliciesOutput, error) {
+func (s *Service) ListAttachedGroupPolicies(ctx context.Context, in *iam.ListAttachedGroupPoliciesInput) (
+	*iam.ListAttachedGroupPoliciesOutput, error) {
 	list, marker, truncated, err := s.groups.listAttached(ctx, in.GroupName, in.PathPrefix, in.MaxItems, in.Marker)
 	return &iam.ListAttachedGroupPoliciesOutput{AttachedPolicies: list, Marker: marker, IsTruncated: truncated}, err
 }

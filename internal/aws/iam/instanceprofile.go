@@ -19,8 +19,9 @@ import (
 
 func (s *Service) profileType(ctx context.Context, p record.InstanceProfile) (types.InstanceProfile, error) {
 	t := types.InstanceProfile{
-		Arn: aws.String(p.ARN()), CreateDate: aws.Time(p.CreatedAt), InstanceProfileId: aws.String(p.ID), InstanceProfileName: aws.String(p.Name),
-		Path: aws.String(p.Path), Roles: []types.Role{}, Tags: tagList(p.Tags),
+		Arn: aws.String(p.ARN()), CreateDate: aws.Time(p.CreatedAt), InstanceProfileId: aws.String(p.ID),
+		InstanceProfileName: aws.String(p.Name),
+		Path:                aws.String(p.Path), Roles: []types.Role{}, Tags: tagList(p.Tags),
 	}
 	if p.Role != "" {
 		row, err := s.roles.Get(ctx, record.RoleKey(p.Account, p.Role))
@@ -42,7 +43,7 @@ func (s *Service) findProfile(ctx context.Context, name *string) (store.Row[reco
 
 func (s *Service) allProfiles(ctx context.Context) ([]record.InstanceProfile, error) {
 	rows, err := s.profiles.List(ctx, store.Prefix(account(ctx)))
-	return each(rows, func(r store.Row[record.InstanceProfile]) record.InstanceProfile { return r.Value }), err
+	return mapSlice(rows, func(r store.Row[record.InstanceProfile]) record.InstanceProfile { return r.Value }), err
 }
 
 // profilesOf are the instance profiles that hold a role.
@@ -60,7 +61,7 @@ func (s *Service) instanceProfileHandlers() []wire.Handler {
 			ctx context.Context, action string, in *iam.CreateInstanceProfileInput,
 		) ([]wire.Target, error) {
 			arn := newARN(ctx, "instance-profile", in.Path, in.InstanceProfileName)
-			return onNew(ctx, action, arn, func(c conditions) {
+			return targetNew(ctx, action, arn, func(c conditions) {
 				c.requestTags(in.Tags)
 			})
 		}),
@@ -74,11 +75,11 @@ func (s *Service) instanceProfileHandlers() []wire.Handler {
 		) ([]wire.Target, error) {
 			return s.onProfile(ctx, action, in.InstanceProfileName)
 		}),
-		wire.Handle(s.ListInstanceProfiles, onAny[iam.ListInstanceProfilesInput]("instance-profile/")),
+		wire.Handle(s.ListInstanceProfiles, targetAny[iam.ListInstanceProfilesInput]("instance-profile/")),
 		wire.Handle(s.ListInstanceProfilesForRole, func(
 			ctx context.Context, action string, in *iam.ListInstanceProfilesForRoleInput,
 		) ([]wire.Target, error) {
-			return s.onRole(ctx, action, in.RoleName)
+			return s.targetRole(ctx, action, in.RoleName)
 		}),
 		wire.Handle(s.AddRoleToInstanceProfile, s.addRoleTargets),
 		wire.Handle(s.RemoveRoleFromInstanceProfile, func(
@@ -107,7 +108,8 @@ func (s *Service) instanceProfileHandlers() []wire.Handler {
 }
 
 // CreateInstanceProfile makes an instance profile without a role.
-func (s *Service) CreateInstanceProfile(ctx context.Context, in *iam.CreateInstanceProfileInput) (*iam.CreateInstanceProfileOutput, error) {
+func (s *Service) CreateInstanceProfile(ctx context.Context, in *iam.CreateInstanceProfileInput) (
+	*iam.CreateInstanceProfileOutput, error) {
 	tags, err := mergeTags(nil, in.Tags)
 	if err != nil {
 		return nil, err
@@ -120,17 +122,19 @@ func (s *Service) CreateInstanceProfile(ctx context.Context, in *iam.CreateInsta
 		return nil, limitExceeded("Cannot exceed quota for InstanceProfilesPerAccount: %d", maxProfiles)
 	}
 	p := record.InstanceProfile{
-		Account: account(ctx), Name: *in.InstanceProfileName, Path: pathOr(in.Path), ID: identity.NewID(identity.InstanceProfileID), CreatedAt: s.now().UTC(), Tags: tags,
+		Account: account(ctx), Name: *in.InstanceProfileName, Path: pathOrDefault(in.Path),
+		ID: identity.NewID(identity.InstanceProfileID), CreatedAt: s.now().UTC(), Tags: tags,
 	}
 	if _, err := s.profiles.Create(ctx, record.InstanceProfileKey(p.Account, p.Name), p); err != nil {
-		return nil, taken(err, "Instance Profile %s already exists.", p.Name)
+		return nil, mapExistsError(err, "Instance Profile %s already exists.", p.Name)
 	}
 	t, err := s.profileType(ctx, p)
 	return &iam.CreateInstanceProfileOutput{InstanceProfile: &t}, err
 }
 
 // GetInstanceProfile describes an instance profile with its role.
-func (s *Service) GetInstanceProfile(ctx context.Context, in *iam.GetInstanceProfileInput) (*iam.GetInstanceProfileOutput, error) {
+func (s *Service) GetInstanceProfile(ctx context.Context, in *iam.GetInstanceProfileInput) (
+	*iam.GetInstanceProfileOutput, error) {
 	row, err := s.findProfile(ctx, in.InstanceProfileName)
 	if err != nil {
 		return nil, err
@@ -140,7 +144,8 @@ func (s *Service) GetInstanceProfile(ctx context.Context, in *iam.GetInstancePro
 }
 
 // DeleteInstanceProfile deletes an instance profile that holds no role.
-func (s *Service) DeleteInstanceProfile(ctx context.Context, in *iam.DeleteInstanceProfileInput) (*iam.DeleteInstanceProfileOutput, error) {
+func (s *Service) DeleteInstanceProfile(ctx context.Context, in *iam.DeleteInstanceProfileInput) (
+	*iam.DeleteInstanceProfileOutput, error) {
 	row, err := s.findProfile(ctx, in.InstanceProfileName)
 	if err != nil {
 		return nil, err
@@ -148,17 +153,19 @@ func (s *Service) DeleteInstanceProfile(ctx context.Context, in *iam.DeleteInsta
 	if row.Value.Role != "" {
 		return nil, deleteConflict("Cannot delete entity, must remove roles from instance profile first.")
 	}
-	return &iam.DeleteInstanceProfileOutput{}, deleted(s.profiles.Delete(ctx, row), "instance profile", *in.InstanceProfileName)
+	return &iam.DeleteInstanceProfileOutput{}, deleted(s.profiles.Delete(ctx, row), "instance profile",
+		*in.InstanceProfileName)
 }
 
 // ListInstanceProfiles lists the instance profiles below a path.
-func (s *Service) ListInstanceProfiles(ctx context.Context, in *iam.ListInstanceProfilesInput) (*iam.ListInstanceProfilesOutput, error) {
+func (s *Service) ListInstanceProfiles(ctx context.Context, in *iam.ListInstanceProfilesInput) (
+	*iam.ListInstanceProfilesOutput, error) {
 	all, err := s.allProfiles(ctx)
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(all, func(p record.InstanceProfile) bool { return !inPath(p.Path, in.PathPrefix) })
-	some, marker, truncated, err := page(ctx, all, in.MaxItems, in.Marker, profileKey)
+	all = slices.DeleteFunc(all, func(p record.InstanceProfile) bool { return !isInPath(p.Path, in.PathPrefix) })
+	some, marker, truncated, err := paginate(ctx, all, in.MaxItems, in.Marker, profileKey)
 	if err != nil {
 		return nil, err
 	}
@@ -167,8 +174,9 @@ func (s *Service) ListInstanceProfiles(ctx context.Context, in *iam.ListInstance
 }
 
 // ListInstanceProfilesForRole lists the instance profiles that hold a role.
-func (s *Service) ListInstanceProfilesForRole(ctx context.Context, in *iam.ListInstanceProfilesForRoleInput) (*iam.ListInstanceProfilesForRoleOutput, error) {
-	role, err := s.roles.find(ctx, in.RoleName)
+func (s *Service) ListInstanceProfilesForRole(ctx context.Context, in *iam.ListInstanceProfilesForRoleInput) (
+	*iam.ListInstanceProfilesForRoleOutput, error) {
+	role, err := s.roles.findEntity(ctx, in.RoleName)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +184,7 @@ func (s *Service) ListInstanceProfilesForRole(ctx context.Context, in *iam.ListI
 	if err != nil {
 		return nil, err
 	}
-	some, marker, truncated, err := page(ctx, all, in.MaxItems, in.Marker, profileKey)
+	some, marker, truncated, err := paginate(ctx, all, in.MaxItems, in.Marker, profileKey)
 	if err != nil {
 		return nil, err
 	}
@@ -206,20 +214,21 @@ func (s *Service) addRoleTargets(
 	if err != nil {
 		return nil, err
 	}
-	role, err := s.onRole(ctx, "iam:PassRole", in.RoleName, func(c conditions) {
+	role, err := s.targetRole(ctx, "iam:PassRole", in.RoleName, func(c conditions) {
 		c["iam:PassedToService"] = []string{"ec2.amazonaws.com"}
 	})
 	return append(profile, role...), err
 }
 
 // AddRoleToInstanceProfile puts a role into an instance profile, which holds one at most.
-func (s *Service) AddRoleToInstanceProfile(ctx context.Context, in *iam.AddRoleToInstanceProfileInput) (*iam.AddRoleToInstanceProfileOutput, error) {
-	err := s.write(ctx, func() ([]store.Op, error) {
+func (s *Service) AddRoleToInstanceProfile(ctx context.Context, in *iam.AddRoleToInstanceProfileInput) (
+	*iam.AddRoleToInstanceProfileOutput, error) {
+	err := s.retryWrite(ctx, func() ([]store.Op, error) {
 		profile, err := s.findProfile(ctx, in.InstanceProfileName)
 		if err != nil {
 			return nil, err
 		}
-		role, err := s.roles.find(ctx, in.RoleName)
+		role, err := s.roles.findEntity(ctx, in.RoleName)
 		if err != nil {
 			return nil, err
 		}
@@ -230,13 +239,15 @@ func (s *Service) AddRoleToInstanceProfile(ctx context.Context, in *iam.AddRoleT
 			return nil, limitExceeded("Cannot exceed quota for InstanceSessionsPerInstanceProfile: 1")
 		}
 		profile.Value.Role = role.Value.Name
-		return []store.Op{s.profiles.UpdateOp(profile), s.roles.UpdateOp(role)}, nil // the role's row is written to hold it
+		// the role's row is written to hold it
+		return []store.Op{s.profiles.UpdateOp(profile), s.roles.UpdateOp(role)}, nil
 	})
 	return &iam.AddRoleToInstanceProfileOutput{}, err
 }
 
 // RemoveRoleFromInstanceProfile takes the role out of an instance profile.
-func (s *Service) RemoveRoleFromInstanceProfile(ctx context.Context, in *iam.RemoveRoleFromInstanceProfileInput) (*iam.RemoveRoleFromInstanceProfileOutput, error) {
+func (s *Service) RemoveRoleFromInstanceProfile(ctx context.Context, in *iam.RemoveRoleFromInstanceProfileInput) (
+	*iam.RemoveRoleFromInstanceProfileOutput, error) {
 	row, err := s.findProfile(ctx, in.InstanceProfileName)
 	if err != nil {
 		return nil, err
@@ -252,7 +263,8 @@ func (s *Service) RemoveRoleFromInstanceProfile(ctx context.Context, in *iam.Rem
 }
 
 // TagInstanceProfile adds tags to an instance profile.
-func (s *Service) TagInstanceProfile(ctx context.Context, in *iam.TagInstanceProfileInput) (*iam.TagInstanceProfileOutput, error) {
+func (s *Service) TagInstanceProfile(ctx context.Context, in *iam.TagInstanceProfileInput) (
+	*iam.TagInstanceProfileOutput, error) {
 	row, err := s.findProfile(ctx, in.InstanceProfileName)
 	if err != nil {
 		return nil, err
@@ -265,7 +277,8 @@ func (s *Service) TagInstanceProfile(ctx context.Context, in *iam.TagInstancePro
 }
 
 // UntagInstanceProfile removes tags from an instance profile.
-func (s *Service) UntagInstanceProfile(ctx context.Context, in *iam.UntagInstanceProfileInput) (*iam.UntagInstanceProfileOutput, error) {
+func (s *Service) UntagInstanceProfile(ctx context.Context, in *iam.UntagInstanceProfileInput) (
+	*iam.UntagInstanceProfileOutput, error) {
 	row, err := s.findProfile(ctx, in.InstanceProfileName)
 	if err != nil {
 		return nil, err
@@ -278,11 +291,12 @@ func (s *Service) UntagInstanceProfile(ctx context.Context, in *iam.UntagInstanc
 }
 
 // ListInstanceProfileTags lists the tags of an instance profile.
-func (s *Service) ListInstanceProfileTags(ctx context.Context, in *iam.ListInstanceProfileTagsInput) (*iam.ListInstanceProfileTagsOutput, error) {
+func (s *Service) ListInstanceProfileTags(ctx context.Context, in *iam.ListInstanceProfileTagsInput) (
+	*iam.ListInstanceProfileTagsOutput, error) {
 	row, err := s.findProfile(ctx, in.InstanceProfileName)
 	if err != nil {
 		return nil, err
 	}
-	tags, marker, truncated, err := page(ctx, tagList(row.Value.Tags), in.MaxItems, in.Marker, tagKey)
+	tags, marker, truncated, err := paginate(ctx, tagList(row.Value.Tags), in.MaxItems, in.Marker, tagKey)
 	return &iam.ListInstanceProfileTagsOutput{Tags: tags, Marker: marker, IsTruncated: truncated}, err
 }

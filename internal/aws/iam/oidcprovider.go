@@ -36,15 +36,15 @@ func (s *Service) changeProvider(ctx context.Context, arn *string, edit func(*re
 	return err
 }
 
-// hostname is a DNS name in a top-level domain. Those begin with a letter, which tells names from addresses in any form that a
-// resolver reads, "127.1" and "0x7f.0.0.1" among them.
+// hostname is a DNS name in a top-level domain. Those begin with a letter, which tells names from addresses in any form
+// that a resolver reads, "127.1" and "0x7f.0.0.1" among them.
 var hostname = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?\.)+[A-Za-z]([A-Za-z0-9-]*[A-Za-z0-9])?$`)
 
-// issuer checks the URL of a provider and returns it as its ARN has it: without scheme, without the port that the
+// parseIssuer checks the URL of a provider and returns it as its ARN has it: without scheme, without the port that the
 // scheme implies (eksctl sends it, and looks for an ARN without it) and without a slash at the end. A URL with another
 // port, with an address for a name, or with a name that resolvers answer with loopback addresses, is refused: the
 // daemon would connect to it.
-func issuer(text string) (string, error) {
+func parseIssuer(text string) (string, error) {
 	const invalid = "Invalid Open ID Connect Provider URL"
 	u, err := url.Parse(text)
 	switch {
@@ -57,7 +57,8 @@ func issuer(text string) (string, error) {
 	case u.Port() != "" && u.Port() != "443" || strings.HasSuffix(u.Host, ":"):
 		return "", invalidInput(invalid+". The URL %q must not have a port number.", text)
 	case !hostname.MatchString(u.Hostname()) || strings.HasSuffix(strings.ToLower(u.Hostname()), ".localhost"):
-		return "", invalidInput(invalid+". The host of the URL %q must be a public DNS name, such as oidc.example.com.", text)
+		return "", invalidInput(invalid+". The host of the URL %q must be a public DNS name, such as oidc.example.com.",
+			text)
 	}
 	return strings.TrimSuffix(strings.TrimSuffix(u.Host, ":443")+u.EscapedPath(), "/"), nil
 }
@@ -82,7 +83,7 @@ func (s *Service) oidcProviderHandlers() []wire.Handler {
 		wire.Handle(s.CreateOpenIDConnectProvider, func(
 			ctx context.Context, action string, in *iam.CreateOpenIDConnectProviderInput,
 		) ([]wire.Target, error) {
-			return onNew(ctx, action, providerARN(ctx, in.Url), func(c conditions) { c.requestTags(in.Tags) })
+			return targetNew(ctx, action, providerARN(ctx, in.Url), func(c conditions) { c.requestTags(in.Tags) })
 		}),
 		wire.Handle(s.GetOpenIDConnectProvider, func(
 			ctx context.Context, action string, in *iam.GetOpenIDConnectProviderInput,
@@ -94,7 +95,7 @@ func (s *Service) oidcProviderHandlers() []wire.Handler {
 		) ([]wire.Target, error) {
 			return s.onProvider(ctx, action, in.OpenIDConnectProviderArn)
 		}),
-		wire.Handle(s.ListOpenIDConnectProviders, onAny[iam.ListOpenIDConnectProvidersInput]("oidc-provider/")),
+		wire.Handle(s.ListOpenIDConnectProviders, targetAny[iam.ListOpenIDConnectProvidersInput]("oidc-provider/")),
 		wire.Handle(s.AddClientIDToOpenIDConnectProvider, func(
 			ctx context.Context, action string, in *iam.AddClientIDToOpenIDConnectProviderInput,
 		) ([]wire.Target, error) {
@@ -132,10 +133,11 @@ func (s *Service) oidcProviderHandlers() []wire.Handler {
 	}
 }
 
-// CreateOpenIDConnectProvider makes an account accept the tokens of an issuer. Thumbprints may be left out, as on AWS: the
-// issuer's certificate is then checked against the host's certificate authorities.
-func (s *Service) CreateOpenIDConnectProvider(ctx context.Context, in *iam.CreateOpenIDConnectProviderInput) (*iam.CreateOpenIDConnectProviderOutput, error) {
-	at, err := issuer(*in.Url)
+// CreateOpenIDConnectProvider makes an account accept the tokens of an issuer. Thumbprints may be left out, as on AWS:
+// the issuer's certificate is then checked against the host's certificate authorities.
+func (s *Service) CreateOpenIDConnectProvider(ctx context.Context, in *iam.CreateOpenIDConnectProviderInput) (
+	*iam.CreateOpenIDConnectProviderOutput, error) {
+	at, err := parseIssuer(*in.Url)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +148,8 @@ func (s *Service) CreateOpenIDConnectProvider(ctx context.Context, in *iam.Creat
 	if err != nil {
 		return nil, err
 	}
-	p := record.OIDCProvider{Account: account(ctx), URL: at, Thumbprints: in.ThumbprintList, CreatedAt: s.now().UTC(), Tags: tags}
+	p := record.OIDCProvider{Account: account(ctx), URL: at, Thumbprints: in.ThumbprintList, CreatedAt: s.now().UTC(),
+		Tags: tags}
 	for _, id := range in.ClientIDList {
 		if !slices.Contains(p.ClientIDs, id) {
 			p.ClientIDs = append(p.ClientIDs, id)
@@ -163,44 +166,53 @@ func (s *Service) CreateOpenIDConnectProvider(ctx context.Context, in *iam.Creat
 		return nil, limitExceeded("Cannot exceed quota for OpenIdConnectProvidersPerAccount: %d", maxProviders)
 	}
 	if _, err := s.providers.Create(ctx, record.OIDCProviderKey(p.Account, p.URL), p); err != nil {
-		return nil, taken(err, "Provider with url %s already exists.", *in.Url)
+		return nil, mapExistsError(err, "Provider with url %s already exists.", *in.Url)
 	}
-	return &iam.CreateOpenIDConnectProviderOutput{OpenIDConnectProviderArn: aws.String(p.ARN()), Tags: tagList(p.Tags)}, nil
+	return &iam.CreateOpenIDConnectProviderOutput{OpenIDConnectProviderArn: aws.String(p.ARN()), Tags: tagList(p.Tags)},
+		nil
 }
 
 // GetOpenIDConnectProvider describes a provider.
-func (s *Service) GetOpenIDConnectProvider(ctx context.Context, in *iam.GetOpenIDConnectProviderInput) (*iam.GetOpenIDConnectProviderOutput, error) {
+func (s *Service) GetOpenIDConnectProvider(ctx context.Context, in *iam.GetOpenIDConnectProviderInput) (
+	*iam.GetOpenIDConnectProviderOutput, error) {
 	row, err := s.findProvider(ctx, in.OpenIDConnectProviderArn)
 	if err != nil {
 		return nil, err
 	}
 	p := row.Value
 	return &iam.GetOpenIDConnectProviderOutput{
-		ClientIDList: p.ClientIDs, CreateDate: aws.Time(p.CreatedAt), Tags: tagList(p.Tags), ThumbprintList: p.Thumbprints, Url: aws.String(p.URL),
+		ClientIDList: p.ClientIDs, CreateDate: aws.Time(p.CreatedAt), Tags: tagList(p.Tags),
+		ThumbprintList: p.Thumbprints, Url: aws.String(p.URL),
 	}, nil
 }
 
-// DeleteOpenIDConnectProvider deletes a provider. Roles that trust it stay, and can no longer be assumed with its tokens.
-func (s *Service) DeleteOpenIDConnectProvider(ctx context.Context, in *iam.DeleteOpenIDConnectProviderInput) (*iam.DeleteOpenIDConnectProviderOutput, error) {
+// DeleteOpenIDConnectProvider deletes a provider. Roles that trust it stay, and can no longer be assumed with its
+// tokens.
+func (s *Service) DeleteOpenIDConnectProvider(ctx context.Context, in *iam.DeleteOpenIDConnectProviderInput) (
+	*iam.DeleteOpenIDConnectProviderOutput, error) {
 	row, err := s.findProvider(ctx, in.OpenIDConnectProviderArn)
 	if err != nil {
 		return nil, err
 	}
-	return &iam.DeleteOpenIDConnectProviderOutput{}, deleted(s.providers.Delete(ctx, row), "OpenIDConnect provider", row.Value.URL)
+	return &iam.DeleteOpenIDConnectProviderOutput{}, deleted(s.providers.Delete(ctx, row), "OpenIDConnect provider",
+		row.Value.URL)
 }
 
 // ListOpenIDConnectProviders lists the ARNs of the account's providers.
-func (s *Service) ListOpenIDConnectProviders(ctx context.Context, _ *iam.ListOpenIDConnectProvidersInput) (*iam.ListOpenIDConnectProvidersOutput, error) {
+func (s *Service) ListOpenIDConnectProviders(ctx context.Context, _ *iam.ListOpenIDConnectProvidersInput) (
+	*iam.ListOpenIDConnectProvidersOutput, error) {
 	rows, err := s.providers.List(ctx, store.Prefix(account(ctx)))
 	return &iam.ListOpenIDConnectProvidersOutput{
-		OpenIDConnectProviderList: each(rows, func(r store.Row[record.OIDCProvider]) types.OpenIDConnectProviderListEntry {
-			return types.OpenIDConnectProviderListEntry{Arn: aws.String(r.Value.ARN())}
-		}),
+		OpenIDConnectProviderList: mapSlice(rows,
+			func(r store.Row[record.OIDCProvider]) types.OpenIDConnectProviderListEntry {
+				return types.OpenIDConnectProviderListEntry{Arn: aws.String(r.Value.ARN())}
+			}),
 	}, err
 }
 
 // AddClientIDToOpenIDConnectProvider accepts one more audience.
-func (s *Service) AddClientIDToOpenIDConnectProvider(ctx context.Context, in *iam.AddClientIDToOpenIDConnectProviderInput) (*iam.AddClientIDToOpenIDConnectProviderOutput, error) {
+func (s *Service) AddClientIDToOpenIDConnectProvider(ctx context.Context,
+	in *iam.AddClientIDToOpenIDConnectProviderInput) (*iam.AddClientIDToOpenIDConnectProviderOutput, error) {
 	err := s.changeProvider(ctx, in.OpenIDConnectProviderArn, func(p *record.OIDCProvider) error {
 		switch {
 		case slices.Contains(p.ClientIDs, *in.ClientID):
@@ -215,7 +227,8 @@ func (s *Service) AddClientIDToOpenIDConnectProvider(ctx context.Context, in *ia
 }
 
 // RemoveClientIDFromOpenIDConnectProvider no longer accepts an audience; one that was not accepted is no error.
-func (s *Service) RemoveClientIDFromOpenIDConnectProvider(ctx context.Context, in *iam.RemoveClientIDFromOpenIDConnectProviderInput) (*iam.RemoveClientIDFromOpenIDConnectProviderOutput, error) {
+func (s *Service) RemoveClientIDFromOpenIDConnectProvider(ctx context.Context,
+	in *iam.RemoveClientIDFromOpenIDConnectProviderInput) (*iam.RemoveClientIDFromOpenIDConnectProviderOutput, error) {
 	err := s.changeProvider(ctx, in.OpenIDConnectProviderArn, func(p *record.OIDCProvider) error {
 		p.ClientIDs = slices.DeleteFunc(p.ClientIDs, func(id string) bool { return id == *in.ClientID })
 		return nil
@@ -224,7 +237,8 @@ func (s *Service) RemoveClientIDFromOpenIDConnectProvider(ctx context.Context, i
 }
 
 // UpdateOpenIDConnectProviderThumbprint replaces the thumbprints.
-func (s *Service) UpdateOpenIDConnectProviderThumbprint(ctx context.Context, in *iam.UpdateOpenIDConnectProviderThumbprintInput) (*iam.UpdateOpenIDConnectProviderThumbprintOutput, error) {
+func (s *Service) UpdateOpenIDConnectProviderThumbprint(ctx context.Context,
+	in *iam.UpdateOpenIDConnectProviderThumbprintInput) (*iam.UpdateOpenIDConnectProviderThumbprintOutput, error) {
 	if err := checkThumbprints(in.ThumbprintList); err != nil {
 		return nil, err
 	}
@@ -236,7 +250,8 @@ func (s *Service) UpdateOpenIDConnectProviderThumbprint(ctx context.Context, in 
 }
 
 // TagOpenIDConnectProvider adds tags to a provider.
-func (s *Service) TagOpenIDConnectProvider(ctx context.Context, in *iam.TagOpenIDConnectProviderInput) (*iam.TagOpenIDConnectProviderOutput, error) {
+func (s *Service) TagOpenIDConnectProvider(ctx context.Context, in *iam.TagOpenIDConnectProviderInput) (
+	*iam.TagOpenIDConnectProviderOutput, error) {
 	err := s.changeProvider(ctx, in.OpenIDConnectProviderArn, func(p *record.OIDCProvider) (err error) {
 		p.Tags, err = mergeTags(p.Tags, in.Tags)
 		return err
@@ -245,7 +260,8 @@ func (s *Service) TagOpenIDConnectProvider(ctx context.Context, in *iam.TagOpenI
 }
 
 // UntagOpenIDConnectProvider removes tags from a provider.
-func (s *Service) UntagOpenIDConnectProvider(ctx context.Context, in *iam.UntagOpenIDConnectProviderInput) (*iam.UntagOpenIDConnectProviderOutput, error) {
+func (s *Service) UntagOpenIDConnectProvider(ctx context.Context, in *iam.UntagOpenIDConnectProviderInput) (
+	*iam.UntagOpenIDConnectProviderOutput, error) {
 	err := s.changeProvider(ctx, in.OpenIDConnectProviderArn, func(p *record.OIDCProvider) error {
 		p.Tags = removeTags(p.Tags, in.TagKeys)
 		return nil
@@ -254,11 +270,12 @@ func (s *Service) UntagOpenIDConnectProvider(ctx context.Context, in *iam.UntagO
 }
 
 // ListOpenIDConnectProviderTags lists the tags of a provider.
-func (s *Service) ListOpenIDConnectProviderTags(ctx context.Context, in *iam.ListOpenIDConnectProviderTagsInput) (*iam.ListOpenIDConnectProviderTagsOutput, error) {
+func (s *Service) ListOpenIDConnectProviderTags(ctx context.Context, in *iam.ListOpenIDConnectProviderTagsInput) (
+	*iam.ListOpenIDConnectProviderTagsOutput, error) {
 	row, err := s.findProvider(ctx, in.OpenIDConnectProviderArn)
 	if err != nil {
 		return nil, err
 	}
-	tags, marker, truncated, err := page(ctx, tagList(row.Value.Tags), in.MaxItems, in.Marker, tagKey)
+	tags, marker, truncated, err := paginate(ctx, tagList(row.Value.Tags), in.MaxItems, in.Marker, tagKey)
 	return &iam.ListOpenIDConnectProviderTagsOutput{Tags: tags, Marker: marker, IsTruncated: truncated}, err
 }

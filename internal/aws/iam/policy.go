@@ -21,7 +21,7 @@ import (
 // usage is how many users, groups and roles of the account have each managed policy.
 type usage struct{ attached, boundaries map[string]int }
 
-func (s *Service) usage(ctx context.Context) (usage, error) {
+func (s *Service) countUsage(ctx context.Context) (usage, error) {
 	u := usage{map[string]int{}, map[string]int{}}
 	count := func(g record.Grants, boundary string) {
 		for _, arn := range g.Attached {
@@ -31,21 +31,21 @@ func (s *Service) usage(ctx context.Context) (usage, error) {
 			u.boundaries[boundary]++
 		}
 	}
-	users, err := s.users.all(ctx)
+	users, err := s.users.listAll(ctx)
 	if err != nil {
 		return u, err
 	}
 	for _, v := range users {
 		count(v.Grants, v.Boundary)
 	}
-	groups, err := s.groups.all(ctx)
+	groups, err := s.groups.listAll(ctx)
 	if err != nil {
 		return u, err
 	}
 	for _, v := range groups {
 		count(v.Grants, "")
 	}
-	roles, err := s.roles.all(ctx)
+	roles, err := s.roles.listAll(ctx)
 	if err != nil {
 		return u, err
 	}
@@ -58,23 +58,28 @@ func (s *Service) usage(ctx context.Context) (usage, error) {
 func (u usage) policyType(p record.Policy) types.Policy {
 	arn := p.ARN()
 	return types.Policy{
-		Arn: aws.String(arn), PolicyName: aws.String(p.Name), PolicyId: aws.String(p.ID), Path: aws.String(p.Path), DefaultVersionId: aws.String(p.Default),
-		AttachmentCount: aws.Int32(int32(u.attached[arn])), PermissionsBoundaryUsageCount: aws.Int32(int32(u.boundaries[arn])), IsAttachable: true,
-		CreateDate: aws.Time(p.CreatedAt), UpdateDate: aws.Time(p.UpdatedAt), Description: optional(p.Description), Tags: tagList(p.Tags),
+		Arn: aws.String(arn), PolicyName: aws.String(p.Name), PolicyId: aws.String(p.ID), Path: aws.String(p.Path),
+		DefaultVersionId:              aws.String(p.Default),
+		AttachmentCount:               aws.Int32(int32(u.attached[arn])),
+		PermissionsBoundaryUsageCount: aws.Int32(int32(u.boundaries[arn])), IsAttachable: true,
+		CreateDate: aws.Time(p.CreatedAt), UpdateDate: aws.Time(p.UpdatedAt), Description: optional(p.Description),
+		Tags: tagList(p.Tags),
 	}
 }
 
 func (u usage) managedType(p *managed.Policy) types.Policy {
 	return types.Policy{
-		Arn: aws.String(p.ARN), PolicyName: aws.String(p.Name), PolicyId: aws.String(p.ID), Path: aws.String(p.Path), DefaultVersionId: aws.String(p.VersionID),
-		AttachmentCount: aws.Int32(int32(u.attached[p.ARN])), PermissionsBoundaryUsageCount: aws.Int32(int32(u.boundaries[p.ARN])), IsAttachable: true,
+		Arn: aws.String(p.ARN), PolicyName: aws.String(p.Name), PolicyId: aws.String(p.ID), Path: aws.String(p.Path),
+		DefaultVersionId:              aws.String(p.VersionID),
+		AttachmentCount:               aws.Int32(int32(u.attached[p.ARN])),
+		PermissionsBoundaryUsageCount: aws.Int32(int32(u.boundaries[p.ARN])), IsAttachable: true,
 		CreateDate: aws.Time(p.CreatedAt), UpdateDate: aws.Time(p.UpdatedAt), Description: aws.String(p.Description),
 	}
 }
 
 // checkManaged reads the document of a customer managed policy.
 func checkManaged(document string) error {
-	if _, err := parse(policy.Identity, document); err != nil {
+	if _, err := parsePolicy(policy.Identity, document); err != nil {
 		return err
 	}
 	if policy.Size(document) > maxManaged {
@@ -89,7 +94,7 @@ func (s *Service) policyHandlers() []wire.Handler {
 		wire.Handle(s.CreatePolicy, func(
 			ctx context.Context, action string, in *iam.CreatePolicyInput,
 		) ([]wire.Target, error) {
-			return onNew(ctx, action, newARN(ctx, "policy", in.Path, in.PolicyName), func(c conditions) {
+			return targetNew(ctx, action, newARN(ctx, "policy", in.Path, in.PolicyName), func(c conditions) {
 				c.requestTags(in.Tags)
 			})
 		}),
@@ -98,7 +103,7 @@ func (s *Service) policyHandlers() []wire.Handler {
 		) ([]wire.Target, error) {
 			return s.onPolicy(ctx, action, in.PolicyArn)
 		}),
-		wire.Handle(s.ListPolicies, onAny[iam.ListPoliciesInput]("policy/")),
+		wire.Handle(s.ListPolicies, targetAny[iam.ListPoliciesInput]("policy/")),
 		wire.Handle(s.DeletePolicy, func(
 			ctx context.Context, action string, in *iam.DeletePolicyInput,
 		) ([]wire.Target, error) {
@@ -163,9 +168,11 @@ func (s *Service) CreatePolicy(ctx context.Context, in *iam.CreatePolicyInput) (
 	}
 	now := s.now().UTC()
 	p := record.Policy{
-		Account: account(ctx), Name: *in.PolicyName, Path: pathOr(in.Path), ID: identity.NewID(identity.PolicyID), CreatedAt: now, UpdatedAt: now,
-		Description: aws.ToString(in.Description), Versions: []record.PolicyVersion{{ID: "v1", Document: *in.PolicyDocument, CreatedAt: now}},
-		Default: "v1", NextVersion: 2, Tags: tags,
+		Account: account(ctx), Name: *in.PolicyName, Path: pathOrDefault(in.Path),
+		ID: identity.NewID(identity.PolicyID), CreatedAt: now, UpdatedAt: now,
+		Description: aws.ToString(in.Description),
+		Versions:    []record.PolicyVersion{{ID: "v1", Document: *in.PolicyDocument, CreatedAt: now}},
+		Default:     "v1", NextVersion: 2, Tags: tags,
 	}
 	rows, err := s.policies.List(ctx, store.Prefix(p.Account))
 	if err != nil {
@@ -175,7 +182,7 @@ func (s *Service) CreatePolicy(ctx context.Context, in *iam.CreatePolicyInput) (
 		return nil, limitExceeded("Cannot exceed quota for PoliciesPerAccount: %d", maxPolicies)
 	}
 	if _, err := s.policies.Create(ctx, record.PolicyKey(p.Account, p.Name), p); err != nil {
-		return nil, taken(err, "A policy called %s already exists. Duplicate names are not allowed.", p.Name)
+		return nil, mapExistsError(err, "A policy called %s already exists. Duplicate names are not allowed.", p.Name)
 	}
 	t := usage{}.policyType(p)
 	return &iam.CreatePolicyOutput{Policy: &t}, nil
@@ -183,7 +190,7 @@ func (s *Service) CreatePolicy(ctx context.Context, in *iam.CreatePolicyInput) (
 
 // GetPolicy describes a managed policy.
 func (s *Service) GetPolicy(ctx context.Context, in *iam.GetPolicyInput) (*iam.GetPolicyOutput, error) {
-	u, err := s.usage(ctx)
+	u, err := s.countUsage(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -228,7 +235,7 @@ func awsManaged(ctx context.Context, arn string) error {
 
 // ListPolicies lists AWS's policies and the account's, as Scope says.
 func (s *Service) ListPolicies(ctx context.Context, in *iam.ListPoliciesInput) (*iam.ListPoliciesOutput, error) {
-	u, err := s.usage(ctx)
+	u, err := s.countUsage(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -248,12 +255,12 @@ func (s *Service) ListPolicies(ctx context.Context, in *iam.ListPoliciesInput) (
 		}
 	}
 	all = slices.DeleteFunc(all, func(p types.Policy) bool {
-		return !inPath(*p.Path, in.PathPrefix) || in.OnlyAttached && *p.AttachmentCount == 0 ||
+		return !isInPath(*p.Path, in.PathPrefix) || in.OnlyAttached && *p.AttachmentCount == 0 ||
 			in.PolicyUsageFilter == types.PolicyUsageTypePermissionsBoundary && *p.PermissionsBoundaryUsageCount == 0
 	})
 	key := func(p types.Policy) string { return *p.PolicyName + " " + *p.Arn }
 	slices.SortFunc(all, func(a, b types.Policy) int { return strings.Compare(key(a), key(b)) })
-	some, marker, truncated, err := page(ctx, all, in.MaxItems, in.Marker, key)
+	some, marker, truncated, err := paginate(ctx, all, in.MaxItems, in.Marker, key)
 	if err != nil {
 		return nil, err
 	}
@@ -268,12 +275,12 @@ func (s *Service) DeletePolicy(ctx context.Context, in *iam.DeletePolicyInput) (
 	if _, ok := managed.Get(*in.PolicyArn); ok {
 		return nil, awsManaged(ctx, *in.PolicyArn)
 	}
-	err := s.write(ctx, func() ([]store.Op, error) {
+	err := s.retryWrite(ctx, func() ([]store.Op, error) {
 		row, err := s.findPolicy(ctx, *in.PolicyArn)
 		if err != nil {
 			return nil, err
 		}
-		u, err := s.usage(ctx)
+		u, err := s.countUsage(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -281,7 +288,10 @@ func (s *Service) DeletePolicy(ctx context.Context, in *iam.DeletePolicyInput) (
 		case u.attached[*in.PolicyArn]+u.boundaries[*in.PolicyArn] > 0:
 			return nil, deleteConflict("Cannot delete a policy attached to entities.")
 		case len(row.Value.Versions) > 1:
-			return nil, deleteConflict("This policy has more than one version. Before you delete a policy, you must delete the policy's versions. The default version is deleted with the policy.")
+			return nil,
+				deleteConflict(
+					"This policy has more than one version. Before you delete a policy, you must delete the policy's " +
+						"versions. The default version is deleted with the policy.")
 		}
 		return []store.Op{s.policies.DeleteOp(row)}, nil
 	})
@@ -289,20 +299,25 @@ func (s *Service) DeletePolicy(ctx context.Context, in *iam.DeletePolicyInput) (
 }
 
 func versionType(p record.Policy, v record.PolicyVersion) types.PolicyVersion {
-	return types.PolicyVersion{CreateDate: aws.Time(v.CreatedAt), Document: escape(v.Document), IsDefaultVersion: v.ID == p.Default, VersionId: aws.String(v.ID)}
+	return types.PolicyVersion{CreateDate: aws.Time(v.CreatedAt), Document: escapeDocument(v.Document),
+		IsDefaultVersion: v.ID == p.Default, VersionId: aws.String(v.ID)}
 }
 
 // CreatePolicyVersion adds a version to a policy, of which it can have five.
-func (s *Service) CreatePolicyVersion(ctx context.Context, in *iam.CreatePolicyVersionInput) (*iam.CreatePolicyVersionOutput, error) {
+func (s *Service) CreatePolicyVersion(ctx context.Context, in *iam.CreatePolicyVersionInput) (
+	*iam.CreatePolicyVersionOutput, error) {
 	if err := checkManaged(*in.PolicyDocument); err != nil {
 		return nil, err
 	}
 	var t types.PolicyVersion
 	err := s.changePolicy(ctx, *in.PolicyArn, func(p *record.Policy) error {
 		if len(p.Versions) >= maxVersions {
-			return limitExceeded("A managed policy can have up to %d versions. Before you create a new version, you must delete an existing version.", maxVersions)
+			return limitExceeded(
+				"A managed policy can have up to %d versions. Before you create a new version, you must delete an "+
+					"existing version.", maxVersions)
 		}
-		v := record.PolicyVersion{ID: fmt.Sprintf("v%d", p.NextVersion), Document: *in.PolicyDocument, CreatedAt: s.now().UTC()}
+		v := record.PolicyVersion{ID: fmt.Sprintf("v%d", p.NextVersion), Document: *in.PolicyDocument,
+			CreatedAt: s.now().UTC()}
 		p.Versions = append(p.Versions, v)
 		p.NextVersion++
 		p.UpdatedAt = v.CreatedAt
@@ -319,19 +334,24 @@ func (s *Service) CreatePolicyVersion(ctx context.Context, in *iam.CreatePolicyV
 // versions are those of any managed policy, newest first.
 func (s *Service) versions(ctx context.Context, arn string) ([]types.PolicyVersion, error) {
 	if p, ok := managed.Get(arn); ok {
-		return []types.PolicyVersion{{CreateDate: aws.Time(p.UpdatedAt), Document: escape(p.Document), IsDefaultVersion: true, VersionId: aws.String(p.VersionID)}}, nil
+		return []types.PolicyVersion{{CreateDate: aws.Time(p.UpdatedAt), Document: escapeDocument(p.Document),
+			IsDefaultVersion: true, VersionId: aws.String(p.VersionID)}}, nil
 	}
 	row, err := s.findPolicy(ctx, arn)
 	if err != nil {
 		return nil, err
 	}
-	all := each(row.Value.Versions, func(v record.PolicyVersion) types.PolicyVersion { return versionType(row.Value, v) })
+	all := mapSlice(row.Value.Versions, func(v record.PolicyVersion) types.PolicyVersion {
+		return versionType(row.Value,
+			v)
+	})
 	slices.Reverse(all)
 	return all, nil
 }
 
 // GetPolicyVersion returns a version with its document.
-func (s *Service) GetPolicyVersion(ctx context.Context, in *iam.GetPolicyVersionInput) (*iam.GetPolicyVersionOutput, error) {
+func (s *Service) GetPolicyVersion(ctx context.Context, in *iam.GetPolicyVersionInput) (*iam.GetPolicyVersionOutput,
+	error) {
 	all, err := s.versions(ctx, *in.PolicyArn)
 	if err != nil {
 		return nil, err
@@ -349,7 +369,8 @@ func noSuchVersion(arn, version string) error {
 }
 
 // ListPolicyVersions lists the versions of a policy without their documents.
-func (s *Service) ListPolicyVersions(ctx context.Context, in *iam.ListPolicyVersionsInput) (*iam.ListPolicyVersionsOutput, error) {
+func (s *Service) ListPolicyVersions(ctx context.Context, in *iam.ListPolicyVersionsInput) (
+	*iam.ListPolicyVersionsOutput, error) {
 	all, err := s.versions(ctx, *in.PolicyArn)
 	if err != nil {
 		return nil, err
@@ -362,12 +383,14 @@ func (s *Service) ListPolicyVersions(ctx context.Context, in *iam.ListPolicyVers
 	for i, v := range all {
 		place[*v.VersionId] = fmt.Sprintf("%08d", i)
 	}
-	some, marker, truncated, err := page(ctx, all, in.MaxItems, in.Marker, func(v types.PolicyVersion) string { return place[*v.VersionId] })
+	some, marker, truncated, err := paginate(ctx, all, in.MaxItems, in.Marker,
+		func(v types.PolicyVersion) string { return place[*v.VersionId] })
 	return &iam.ListPolicyVersionsOutput{Versions: some, Marker: marker, IsTruncated: truncated}, err
 }
 
 // DeletePolicyVersion deletes a version other than the default.
-func (s *Service) DeletePolicyVersion(ctx context.Context, in *iam.DeletePolicyVersionInput) (*iam.DeletePolicyVersionOutput, error) {
+func (s *Service) DeletePolicyVersion(ctx context.Context, in *iam.DeletePolicyVersionInput) (
+	*iam.DeletePolicyVersionOutput, error) {
 	err := s.changePolicy(ctx, *in.PolicyArn, func(p *record.Policy) error {
 		if _, ok := p.Version(*in.VersionId); !ok {
 			return noSuchVersion(*in.PolicyArn, *in.VersionId)
@@ -382,7 +405,8 @@ func (s *Service) DeletePolicyVersion(ctx context.Context, in *iam.DeletePolicyV
 }
 
 // SetDefaultPolicyVersion puts a version in force, for everyone who has the policy.
-func (s *Service) SetDefaultPolicyVersion(ctx context.Context, in *iam.SetDefaultPolicyVersionInput) (*iam.SetDefaultPolicyVersionOutput, error) {
+func (s *Service) SetDefaultPolicyVersion(ctx context.Context, in *iam.SetDefaultPolicyVersionInput) (
+	*iam.SetDefaultPolicyVersionOutput, error) {
 	err := s.changePolicy(ctx, *in.PolicyArn, func(p *record.Policy) error {
 		if _, ok := p.Version(*in.VersionId); !ok {
 			return noSuchVersion(*in.PolicyArn, *in.VersionId)
@@ -420,28 +444,30 @@ func (s *Service) ListPolicyTags(ctx context.Context, in *iam.ListPolicyTagsInpu
 	if err != nil {
 		return nil, err
 	}
-	tags, marker, truncated, err := page(ctx, tagList(row.Value.Tags), in.MaxItems, in.Marker, tagKey)
+	tags, marker, truncated, err := paginate(ctx, tagList(row.Value.Tags), in.MaxItems, in.Marker, tagKey)
 	return &iam.ListPolicyTagsOutput{Tags: tags, Marker: marker, IsTruncated: truncated}, err
 }
 
 // ListEntitiesForPolicy lists who has a managed policy, attached or as a boundary.
-func (s *Service) ListEntitiesForPolicy(ctx context.Context, in *iam.ListEntitiesForPolicyInput) (*iam.ListEntitiesForPolicyOutput, error) {
+func (s *Service) ListEntitiesForPolicy(ctx context.Context, in *iam.ListEntitiesForPolicyInput) (
+	*iam.ListEntitiesForPolicyOutput, error) {
 	if _, ok := managed.Get(*in.PolicyArn); !ok {
 		if _, err := s.findPolicy(ctx, *in.PolicyArn); err != nil {
 			return nil, err
 		}
 	}
 	has := func(g record.Grants, boundary string) bool {
-		return in.PolicyUsageFilter != types.PolicyUsageTypePermissionsBoundary && slices.Contains(g.Attached, *in.PolicyArn) ||
+		return in.PolicyUsageFilter != types.PolicyUsageTypePermissionsBoundary && slices.Contains(g.Attached,
+			*in.PolicyArn) ||
 			in.PolicyUsageFilter != types.PolicyUsageTypePermissionsPolicy && boundary == *in.PolicyArn
 	}
 	wanted := func(t types.EntityType, path string) bool {
-		return (in.EntityFilter == "" || in.EntityFilter == t) && inPath(path, in.PathPrefix)
+		return (in.EntityFilter == "" || in.EntityFilter == t) && isInPath(path, in.PathPrefix)
 	}
 	// One list for all three kinds, so that one marker pages through them: the first letter of the key is the kind.
 	type entity struct{ key, name, id string }
 	var all []entity
-	users, err := s.users.all(ctx)
+	users, err := s.users.listAll(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -450,7 +476,7 @@ func (s *Service) ListEntitiesForPolicy(ctx context.Context, in *iam.ListEntitie
 			all = append(all, entity{"u" + u.Name, u.Name, u.ID})
 		}
 	}
-	groups, err := s.groups.all(ctx)
+	groups, err := s.groups.listAll(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -459,7 +485,7 @@ func (s *Service) ListEntitiesForPolicy(ctx context.Context, in *iam.ListEntitie
 			all = append(all, entity{"g" + g.Name, g.Name, g.ID})
 		}
 	}
-	roles, err := s.roles.all(ctx)
+	roles, err := s.roles.listAll(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -469,7 +495,7 @@ func (s *Service) ListEntitiesForPolicy(ctx context.Context, in *iam.ListEntitie
 		}
 	}
 	slices.SortFunc(all, func(a, b entity) int { return strings.Compare(a.key, b.key) })
-	some, marker, truncated, err := page(ctx, all, in.MaxItems, in.Marker, func(e entity) string { return e.key })
+	some, marker, truncated, err := paginate(ctx, all, in.MaxItems, in.Marker, func(e entity) string { return e.key })
 	if err != nil {
 		return nil, err
 	}
@@ -477,11 +503,14 @@ func (s *Service) ListEntitiesForPolicy(ctx context.Context, in *iam.ListEntitie
 	for _, e := range some {
 		switch e.key[0] {
 		case 'u':
-			out.PolicyUsers = append(out.PolicyUsers, types.PolicyUser{UserName: aws.String(e.name), UserId: aws.String(e.id)})
+			out.PolicyUsers = append(out.PolicyUsers, types.PolicyUser{UserName: aws.String(e.name),
+				UserId: aws.String(e.id)})
 		case 'g':
-			out.PolicyGroups = append(out.PolicyGroups, types.PolicyGroup{GroupName: aws.String(e.name), GroupId: aws.String(e.id)})
+			out.PolicyGroups = append(out.PolicyGroups, types.PolicyGroup{GroupName: aws.String(e.name),
+				GroupId: aws.String(e.id)})
 		case 'r':
-			out.PolicyRoles = append(out.PolicyRoles, types.PolicyRole{RoleName: aws.String(e.name), RoleId: aws.String(e.id)})
+			out.PolicyRoles = append(out.PolicyRoles, types.PolicyRole{RoleName: aws.String(e.name),
+				RoleId: aws.String(e.id)})
 		}
 	}
 	return out, nil

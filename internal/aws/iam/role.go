@@ -19,7 +19,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-func roles(s *store.Store) kind[record.Role] {
+func roleKind(s *store.Store) kind[record.Role] {
 	return kind[record.Role]{
 		Table: record.Roles(s), name: "role", title: "Role", key: record.RoleKey, inlineLimit: maxRoleInline,
 		nameOf:   func(r *record.Role) string { return r.Name },
@@ -35,13 +35,16 @@ func unlinked(r *record.Role) error {
 	if r.LinkedService == "" {
 		return nil
 	}
-	return wire.Errorf("UnmodifiableEntity", "Cannot perform the operation on the protected role '%s' - this role is only modifiable by AWS", r.Name)
+	return wire.Errorf("UnmodifiableEntity",
+		"Cannot perform the operation on the protected role '%s' - this role is only modifiable by AWS", r.Name)
 }
 
 func roleType(r record.Role) *types.Role {
 	return &types.Role{
-		Arn: aws.String(r.ARN()), CreateDate: aws.Time(r.CreatedAt), Path: aws.String(r.Path), RoleId: aws.String(r.ID), RoleName: aws.String(r.Name),
-		AssumeRolePolicyDocument: escape(r.Trust), Description: optional(r.Description), MaxSessionDuration: aws.Int32(int32(r.MaxSession / time.Second)),
+		Arn: aws.String(r.ARN()), CreateDate: aws.Time(r.CreatedAt), Path: aws.String(r.Path), RoleId: aws.String(r.ID),
+		RoleName:                 aws.String(r.Name),
+		AssumeRolePolicyDocument: escapeDocument(r.Trust), Description: optional(r.Description),
+		MaxSessionDuration:  aws.Int32(int32(r.MaxSession / time.Second)),
 		PermissionsBoundary: boundaryOf(r.Boundary), Tags: tagList(r.Tags),
 	}
 }
@@ -66,92 +69,92 @@ func (s *Service) roleHandlers() []wire.Handler {
 		wire.Handle(s.CreateRole, func(
 			ctx context.Context, action string, in *iam.CreateRoleInput,
 		) ([]wire.Target, error) {
-			return onNew(ctx, action, newARN(ctx, "role", in.Path, in.RoleName), func(c conditions) {
+			return targetNew(ctx, action, newARN(ctx, "role", in.Path, in.RoleName), func(c conditions) {
 				c.requestTags(in.Tags)
 				c.boundary(in.PermissionsBoundary)
 			})
 		}),
 		wire.Handle(s.GetRole, func(ctx context.Context, action string, in *iam.GetRoleInput) ([]wire.Target, error) {
-			return s.onRole(ctx, action, in.RoleName)
+			return s.targetRole(ctx, action, in.RoleName)
 		}),
-		wire.Handle(s.ListRoles, onAny[iam.ListRolesInput]("role/")),
+		wire.Handle(s.ListRoles, targetAny[iam.ListRolesInput]("role/")),
 		wire.Handle(s.UpdateRole, func(
 			ctx context.Context, action string, in *iam.UpdateRoleInput,
 		) ([]wire.Target, error) {
-			return s.onRole(ctx, action, in.RoleName)
+			return s.targetRole(ctx, action, in.RoleName)
 		}),
 		wire.Handle(s.UpdateRoleDescription, func(
 			ctx context.Context, action string, in *iam.UpdateRoleDescriptionInput,
 		) ([]wire.Target, error) {
-			return s.onRole(ctx, action, in.RoleName)
+			return s.targetRole(ctx, action, in.RoleName)
 		}),
 		wire.Handle(s.UpdateAssumeRolePolicy, func(
 			ctx context.Context, action string, in *iam.UpdateAssumeRolePolicyInput,
 		) ([]wire.Target, error) {
-			return s.onRole(ctx, action, in.RoleName)
+			return s.targetRole(ctx, action, in.RoleName)
 		}),
 		wire.Handle(s.DeleteRole, func(
 			ctx context.Context, action string, in *iam.DeleteRoleInput,
 		) ([]wire.Target, error) {
-			return s.onRole(ctx, action, in.RoleName)
+			return s.targetRole(ctx, action, in.RoleName)
 		}),
 		wire.Handle(s.TagRole, func(ctx context.Context, action string, in *iam.TagRoleInput) ([]wire.Target, error) {
-			return s.onRole(ctx, action, in.RoleName, func(c conditions) { c.requestTags(in.Tags) })
+			return s.targetRole(ctx, action, in.RoleName, func(c conditions) { c.requestTags(in.Tags) })
 		}),
 		wire.Handle(s.UntagRole, func(
 			ctx context.Context, action string, in *iam.UntagRoleInput,
 		) ([]wire.Target, error) {
-			return s.onRole(ctx, action, in.RoleName, func(c conditions) { c.tagKeys(in.TagKeys) })
+			return s.targetRole(ctx, action, in.RoleName, func(c conditions) { c.tagKeys(in.TagKeys) })
 		}),
 		wire.Handle(s.ListRoleTags, func(
 			ctx context.Context, action string, in *iam.ListRoleTagsInput,
 		) ([]wire.Target, error) {
-			return s.onRole(ctx, action, in.RoleName)
+			return s.targetRole(ctx, action, in.RoleName)
 		}),
 		wire.Handle(s.PutRolePolicy, func(
 			ctx context.Context, action string, in *iam.PutRolePolicyInput,
 		) ([]wire.Target, error) {
-			return s.onRole(ctx, action, in.RoleName)
+			return s.targetRole(ctx, action, in.RoleName)
 		}),
 		wire.Handle(s.GetRolePolicy, func(
 			ctx context.Context, action string, in *iam.GetRolePolicyInput,
 		) ([]wire.Target, error) {
-			return s.onRole(ctx, action, in.RoleName)
+			return s.targetRole(ctx, action, in.RoleName)
 		}),
 		wire.Handle(s.DeleteRolePolicy, func(
 			ctx context.Context, action string, in *iam.DeleteRolePolicyInput,
 		) ([]wire.Target, error) {
-			return s.onRole(ctx, action, in.RoleName)
+			return s.targetRole(ctx, action, in.RoleName)
 		}),
 		wire.Handle(s.ListRolePolicies, func(
 			ctx context.Context, action string, in *iam.ListRolePoliciesInput,
 		) ([]wire.Target, error) {
-			return s.onRole(ctx, action, in.RoleName)
+			return s.targetRole(ctx, action, in.RoleName)
 		}),
 		wire.Handle(s.AttachRolePolicy, func(
 			ctx context.Context, action string, in *iam.AttachRolePolicyInput,
 		) ([]wire.Target, error) {
-			return s.onRole(ctx, action, in.RoleName, func(c conditions) { c.policy(in.PolicyArn) })
+			return s.targetRole(ctx, action, in.RoleName, func(c conditions) { c.setPolicyARN(in.PolicyArn) })
 		}),
 		wire.Handle(s.DetachRolePolicy, func(
 			ctx context.Context, action string, in *iam.DetachRolePolicyInput,
 		) ([]wire.Target, error) {
-			return s.onRole(ctx, action, in.RoleName, func(c conditions) { c.policy(in.PolicyArn) })
+			return s.targetRole(ctx, action, in.RoleName, func(c conditions) { c.setPolicyARN(in.PolicyArn) })
 		}),
 		wire.Handle(s.ListAttachedRolePolicies, func(
 			ctx context.Context, action string, in *iam.ListAttachedRolePoliciesInput,
 		) ([]wire.Target, error) {
-			return s.onRole(ctx, action, in.RoleName)
+			return s.targetRole(ctx, action, in.RoleName)
 		}),
 		wire.Handle(s.PutRolePermissionsBoundary, func(
 			ctx context.Context, action string, in *iam.PutRolePermissionsBoundaryInput,
 		) ([]wire.Target, error) {
-			return s.onRole(ctx, action, in.RoleName, func(c conditions) { c.boundary(in.PermissionsBoundary) })
+			return s.targetRole(ctx, action, in.RoleName, func(c conditions) { c.boundary(in.PermissionsBoundary) })
 		}),
 		wire.Handle(s.DeleteRolePermissionsBoundary, func(
 			ctx context.Context, action string, in *iam.DeleteRolePermissionsBoundaryInput,
 		) ([]wire.Target, error) {
-			return s.onRole(ctx, action, in.RoleName)
+			return s.targetRole(ctx, action, in.RoleName)
 		}),
 	}
 }
@@ -163,8 +166,10 @@ func (s *Service) CreateRole(ctx context.Context, in *iam.CreateRoleInput) (*iam
 		return nil, err
 	}
 	r := record.Role{
-		Account: account(ctx), Name: *in.RoleName, Path: pathOr(in.Path), ID: identity.NewID(identity.RoleID), CreatedAt: s.now().UTC(),
-		Description: aws.ToString(in.Description), Trust: *in.AssumeRolePolicyDocument, Tags: tags, Boundary: aws.ToString(in.PermissionsBoundary),
+		Account: account(ctx), Name: *in.RoleName, Path: pathOrDefault(in.Path), ID: identity.NewID(identity.RoleID),
+		CreatedAt:   s.now().UTC(),
+		Description: aws.ToString(in.Description), Trust: *in.AssumeRolePolicyDocument, Tags: tags,
+		Boundary: aws.ToString(in.PermissionsBoundary),
 	}
 	if strings.HasPrefix(r.Path, "/aws-service-role/") {
 		return nil, invalidInput("Path %s is reserved for service-linked roles; use CreateServiceLinkedRole.", r.Path)
@@ -172,7 +177,7 @@ func (s *Service) CreateRole(ctx context.Context, in *iam.CreateRoleInput) (*iam
 	if r.MaxSession, err = maxSession(in.MaxSessionDuration); err != nil {
 		return nil, err
 	}
-	if r.TrustIDs, err = s.trust(ctx, r.Trust); err != nil {
+	if r.TrustIDs, err = s.resolveTrustPolicy(ctx, r.Trust); err != nil {
 		return nil, err
 	}
 	if err := s.createRole(ctx, r); err != nil {
@@ -182,8 +187,8 @@ func (s *Service) CreateRole(ctx context.Context, in *iam.CreateRoleInput) (*iam
 }
 
 func (s *Service) createRole(ctx context.Context, r record.Role) error {
-	return s.write(ctx, func() ([]store.Op, error) {
-		if err := s.room(ctx, s.roles.count, "Roles", maxRoles); err != nil {
+	return s.retryWrite(ctx, func() ([]store.Op, error) {
+		if err := s.checkQuota(ctx, s.roles.countEntities, "Roles", maxRoles); err != nil {
 			return nil, err
 		}
 		if _, err := s.roles.Get(ctx, record.RoleKey(r.Account, r.Name)); !errors.Is(err, store.ErrNotFound) {
@@ -206,16 +211,17 @@ func maxSession(seconds *int32) (time.Duration, error) {
 	case seconds == nil:
 		n = defaultMaxSession
 	case n < minMaxSession || n > maxMaxSession:
-		return 0, validation("The value %d of MaxSessionDuration is not between %d and %d seconds.", n, minMaxSession, maxMaxSession)
+		return 0, validation("The value %d of MaxSessionDuration is not between %d and %d seconds.", n, minMaxSession,
+			maxMaxSession)
 	}
 	return time.Duration(n) * time.Second, nil
 }
 
 var principalARN = regexp.MustCompile(`^arn:aws:iam::(\d{12}):(user|role)/(?:.+/)?([^/]+)$`)
 
-// trust checks a trust policy, and finds the unique ids of the users and roles that it names.
-func (s *Service) trust(ctx context.Context, document string) (map[string]string, error) {
-	d, err := parse(policy.Trust, document)
+// resolveTrustPolicy checks a trust policy, and finds the unique ids of the users and roles that it names.
+func (s *Service) resolveTrustPolicy(ctx context.Context, document string) (map[string]string, error) {
+	d, err := parsePolicy(policy.Trust, document)
 	if err != nil {
 		return nil, err
 	}
@@ -272,7 +278,7 @@ func ignoreMissing(err error) error {
 
 // GetRole describes a role.
 func (s *Service) GetRole(ctx context.Context, in *iam.GetRoleInput) (*iam.GetRoleOutput, error) {
-	row, err := s.roles.find(ctx, in.RoleName)
+	row, err := s.roles.findEntity(ctx, in.RoleName)
 	if err != nil {
 		return nil, err
 	}
@@ -296,16 +302,16 @@ func (s *Service) roleLastUsed(ctx context.Context, r record.Role) (*types.RoleL
 
 // ListRoles lists the roles below a path.
 func (s *Service) ListRoles(ctx context.Context, in *iam.ListRolesInput) (*iam.ListRolesOutput, error) {
-	all, err := s.roles.all(ctx)
+	all, err := s.roles.listAll(ctx)
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(all, func(r record.Role) bool { return !inPath(r.Path, in.PathPrefix) })
-	some, marker, truncated, err := page(ctx, all, in.MaxItems, in.Marker, s.roles.sortKey)
+	all = slices.DeleteFunc(all, func(r record.Role) bool { return !isInPath(r.Path, in.PathPrefix) })
+	some, marker, truncated, err := paginate(ctx, all, in.MaxItems, in.Marker, s.roles.sortKey)
 	if err != nil {
 		return nil, err
 	}
-	return &iam.ListRolesOutput{Roles: each(some, listedRole), Marker: marker, IsTruncated: truncated}, nil
+	return &iam.ListRolesOutput{Roles: mapSlice(some, listedRole), Marker: marker, IsTruncated: truncated}, nil
 }
 
 // UpdateRole changes the description or the longest session of a role.
@@ -314,7 +320,7 @@ func (s *Service) UpdateRole(ctx context.Context, in *iam.UpdateRoleInput) (*iam
 	if err != nil {
 		return nil, err
 	}
-	_, err = s.roles.change(ctx, in.RoleName, func(r *record.Role) error {
+	_, err = s.roles.updateEntity(ctx, in.RoleName, func(r *record.Role) error {
 		if in.Description != nil {
 			r.Description = *in.Description
 		}
@@ -327,8 +333,9 @@ func (s *Service) UpdateRole(ctx context.Context, in *iam.UpdateRoleInput) (*iam
 }
 
 // UpdateRoleDescription changes the description of a role.
-func (s *Service) UpdateRoleDescription(ctx context.Context, in *iam.UpdateRoleDescriptionInput) (*iam.UpdateRoleDescriptionOutput, error) {
-	row, err := s.roles.change(ctx, in.RoleName, func(r *record.Role) error {
+func (s *Service) UpdateRoleDescription(ctx context.Context, in *iam.UpdateRoleDescriptionInput) (
+	*iam.UpdateRoleDescriptionOutput, error) {
+	row, err := s.roles.updateEntity(ctx, in.RoleName, func(r *record.Role) error {
 		r.Description = *in.Description
 		return nil
 	})
@@ -339,15 +346,16 @@ func (s *Service) UpdateRoleDescription(ctx context.Context, in *iam.UpdateRoleD
 }
 
 // UpdateAssumeRolePolicy replaces the trust policy of a role. Sessions that began before go on.
-func (s *Service) UpdateAssumeRolePolicy(ctx context.Context, in *iam.UpdateAssumeRolePolicyInput) (*iam.UpdateAssumeRolePolicyOutput, error) {
-	if _, err := s.roles.find(ctx, in.RoleName); err != nil {
+func (s *Service) UpdateAssumeRolePolicy(ctx context.Context, in *iam.UpdateAssumeRolePolicyInput) (
+	*iam.UpdateAssumeRolePolicyOutput, error) {
+	if _, err := s.roles.findEntity(ctx, in.RoleName); err != nil {
 		return nil, err
 	}
-	ids, err := s.trust(ctx, *in.PolicyDocument)
+	ids, err := s.resolveTrustPolicy(ctx, *in.PolicyDocument)
 	if err != nil {
 		return nil, err
 	}
-	_, err = s.roles.change(ctx, in.RoleName, func(r *record.Role) error {
+	_, err = s.roles.updateEntity(ctx, in.RoleName, func(r *record.Role) error {
 		r.Trust, r.TrustIDs = *in.PolicyDocument, ids
 		return nil
 	})
@@ -356,8 +364,8 @@ func (s *Service) UpdateAssumeRolePolicy(ctx context.Context, in *iam.UpdateAssu
 
 // DeleteRole deletes a role that has neither policies nor an instance profile.
 func (s *Service) DeleteRole(ctx context.Context, in *iam.DeleteRoleInput) (*iam.DeleteRoleOutput, error) {
-	err := s.write(ctx, func() ([]store.Op, error) {
-		row, err := s.roles.find(ctx, in.RoleName)
+	err := s.retryWrite(ctx, func() ([]store.Op, error) {
+		row, err := s.roles.findEntity(ctx, in.RoleName)
 		if err != nil {
 			return nil, err
 		}
@@ -381,12 +389,12 @@ func (s *Service) DeleteRole(ctx context.Context, in *iam.DeleteRoleInput) (*iam
 
 // TagRole adds tags to a role.
 func (s *Service) TagRole(ctx context.Context, in *iam.TagRoleInput) (*iam.TagRoleOutput, error) {
-	return &iam.TagRoleOutput{}, s.roles.tag(ctx, in.RoleName, in.Tags)
+	return &iam.TagRoleOutput{}, s.roles.tagEntity(ctx, in.RoleName, in.Tags)
 }
 
 // UntagRole removes tags from a role.
 func (s *Service) UntagRole(ctx context.Context, in *iam.UntagRoleInput) (*iam.UntagRoleOutput, error) {
-	return &iam.UntagRoleOutput{}, s.roles.untag(ctx, in.RoleName, in.TagKeys)
+	return &iam.UntagRoleOutput{}, s.roles.untagEntity(ctx, in.RoleName, in.TagKeys)
 }
 
 // ListRoleTags lists the tags of a role.
@@ -407,38 +415,45 @@ func (s *Service) GetRolePolicy(ctx context.Context, in *iam.GetRolePolicyInput)
 }
 
 // DeleteRolePolicy removes an inline policy of a role.
-func (s *Service) DeleteRolePolicy(ctx context.Context, in *iam.DeleteRolePolicyInput) (*iam.DeleteRolePolicyOutput, error) {
+func (s *Service) DeleteRolePolicy(ctx context.Context, in *iam.DeleteRolePolicyInput) (*iam.DeleteRolePolicyOutput,
+	error) {
 	return &iam.DeleteRolePolicyOutput{}, s.roles.deleteInline(ctx, in.RoleName, in.PolicyName)
 }
 
 // ListRolePolicies names the inline policies of a role.
-func (s *Service) ListRolePolicies(ctx context.Context, in *iam.ListRolePoliciesInput) (*iam.ListRolePoliciesOutput, error) {
+func (s *Service) ListRolePolicies(ctx context.Context, in *iam.ListRolePoliciesInput) (*iam.ListRolePoliciesOutput,
+	error) {
 	names, marker, truncated, err := s.roles.listInline(ctx, in.RoleName, in.MaxItems, in.Marker)
 	return &iam.ListRolePoliciesOutput{PolicyNames: names, Marker: marker, IsTruncated: truncated}, err
 }
 
 // AttachRolePolicy attaches a managed policy to a role.
-func (s *Service) AttachRolePolicy(ctx context.Context, in *iam.AttachRolePolicyInput) (*iam.AttachRolePolicyOutput, error) {
-	return &iam.AttachRolePolicyOutput{}, attach(ctx, s, s.roles, in.RoleName, in.PolicyArn)
+func (s *Service) AttachRolePolicy(ctx context.Context, in *iam.AttachRolePolicyInput) (*iam.AttachRolePolicyOutput,
+	error) {
+	return &iam.AttachRolePolicyOutput{}, attachPolicy(ctx, s, s.roles, in.RoleName, in.PolicyArn)
 }
 
 // DetachRolePolicy detaches a managed policy from a role.
-func (s *Service) DetachRolePolicy(ctx context.Context, in *iam.DetachRolePolicyInput) (*iam.DetachRolePolicyOutput, error) {
-	return &iam.DetachRolePolicyOutput{}, detach(ctx, s.roles, in.RoleName, in.PolicyArn)
+func (s *Service) DetachRolePolicy(ctx context.Context, in *iam.DetachRolePolicyInput) (*iam.DetachRolePolicyOutput,
+	error) {
+	return &iam.DetachRolePolicyOutput{}, detachPolicy(ctx, s.roles, in.RoleName, in.PolicyArn)
 }
 
 // ListAttachedRolePolicies lists the managed policies of a role.
-func (s *Service) ListAttachedRolePolicies(ctx context.Context, in *iam.ListAttachedRolePoliciesInput) (*iam.ListAttachedRolePoliciesOutput, error) {
+func (s *Service) ListAttachedRolePolicies(ctx context.Context, in *iam.ListAttachedRolePoliciesInput) (
+	*iam.ListAttachedRolePoliciesOutput, error) {
 	list, marker, truncated, err := s.roles.listAttached(ctx, in.RoleName, in.PathPrefix, in.MaxItems, in.Marker)
 	return &iam.ListAttachedRolePoliciesOutput{AttachedPolicies: list, Marker: marker, IsTruncated: truncated}, err
 }
 
 // PutRolePermissionsBoundary limits what a role's policies can allow.
-func (s *Service) PutRolePermissionsBoundary(ctx context.Context, in *iam.PutRolePermissionsBoundaryInput) (*iam.PutRolePermissionsBoundaryOutput, error) {
-	return &iam.PutRolePermissionsBoundaryOutput{}, bound(ctx, s, s.roles, in.RoleName, in.PermissionsBoundary)
+func (s *Service) PutRolePermissionsBoundary(ctx context.Context, in *iam.PutRolePermissionsBoundaryInput) (
+	*iam.PutRolePermissionsBoundaryOutput, error) {
+	return &iam.PutRolePermissionsBoundaryOutput{}, setBoundary(ctx, s, s.roles, in.RoleName, in.PermissionsBoundary)
 }
 
 // DeleteRolePermissionsBoundary lifts the limit.
-func (s *Service) DeleteRolePermissionsBoundary(ctx context.Context, in *iam.DeleteRolePermissionsBoundaryInput) (*iam.DeleteRolePermissionsBoundaryOutput, error) {
+func (s *Service) DeleteRolePermissionsBoundary(ctx context.Context, in *iam.DeleteRolePermissionsBoundaryInput) (
+	*iam.DeleteRolePermissionsBoundaryOutput, error) {
 	return &iam.DeleteRolePermissionsBoundaryOutput{}, unbound(ctx, s.roles, in.RoleName)
 }

@@ -1,5 +1,5 @@
-// Package iam serves the AWS Identity and Access Management API: users, groups, roles, policies, access keys, instance profiles and
-// OpenID Connect providers, and the policy simulator.
+// Package iam serves the AWS Identity and Access Management API: users, groups, roles, policies, access keys, instance
+// profiles and OpenID Connect providers, and the policy simulator.
 //
 // The package writes rows and decides nothing: what the rows allow is decided by package identity, with package policy.
 // [Bootstrap] makes an account with its root access key; several accounts live in one store, and none sees another.
@@ -46,8 +46,10 @@ func New(s *store.Store, who *identity.Identity, now func() time.Time) *Service 
 		now = time.Now
 	}
 	return &Service{
-		store: s, accounts: record.Accounts(s), aliases: record.AccountAliases(s), users: users(s), groups: groups(s), roles: roles(s),
-		policies: record.Policies(s), keys: record.AccessKeys(s), keyUses: record.AccessKeyUses(s), roleUses: record.RoleUses(s),
+		store: s, accounts: record.Accounts(s), aliases: record.AccountAliases(s), users: userKind(s),
+		groups: groupKind(s), roles: roleKind(s),
+		policies: record.Policies(s), keys: record.AccessKeys(s), keyUses: record.AccessKeyUses(s),
+		roleUses: record.RoleUses(s),
 		profiles: record.InstanceProfiles(s), providers: record.OIDCProviders(s), deletions: record.RoleDeletions(s),
 		identity: who, now: now,
 	}
@@ -78,35 +80,39 @@ func account(ctx context.Context) string { return wire.CallerFrom(ctx).Account }
 // maxAttempts ends a write that always loses against others.
 const maxAttempts = 50
 
-// write carries out what attempt asks for, again as long as other writers come between what it read and its write. attempt
-// checks everything that it relies on each time, and returns ops that hold those rows.
-func (s *Service) write(ctx context.Context, attempt func() ([]store.Op, error)) error {
+// retryWrite carries out what attempt asks for, again as long as other writers come between what it read and its write.
+// attempt checks everything that it relies on each time, and returns ops that hold those rows.
+func (s *Service) retryWrite(ctx context.Context, attempt func() ([]store.Op, error)) error {
 	for range maxAttempts {
 		ops, err := attempt()
 		if err != nil || len(ops) == 0 {
 			return err
 		}
 		err = s.store.Txn(ctx, ops...)
-		if !errors.Is(err, store.ErrConflict) && !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrExists) {
+		if !errors.Is(err, store.ErrConflict) && !errors.Is(err, store.ErrNotFound) &&
+			!errors.Is(err, store.ErrExists) {
 			return err
 		}
 	}
-	return wire.Errorf("ConcurrentModification", "The request was rejected because multiple requests to change this object were submitted simultaneously. Wait a few minutes and submit your request again.")
+	return wire.Errorf("ConcurrentModification",
+		"The request was rejected because multiple requests to change this object were submitted simultaneously. "+
+			"Wait a few minutes and submit your request again.")
 }
 
-// page is wire.Page in the form of IAM's lists.
-func page[T any](ctx context.Context, items []T, max *int32, marker *string, key func(T) string) ([]T, *string, bool, error) {
+// paginate is wire.Page in the form of IAM's lists.
+func paginate[T any](ctx context.Context, items []T, max *int32, marker *string, key func(T) string) ([]T, *string,
+	bool, error) {
 	got, next, err := wire.Page(ctx, items, max, marker, key)
 	return got, next, next != nil, err
 }
 
-// inPath says whether a path, or an ARN's path, is below a prefix.
-func inPath(path string, prefix *string) bool {
+// isInPath says whether a path, or an ARN's path, is below a prefix.
+func isInPath(path string, prefix *string) bool {
 	return prefix == nil || strings.HasPrefix(path, *prefix)
 }
 
-// pathOr is the path of a new entity.
-func pathOr(path *string) string {
+// pathOrDefault is the path of a new entity.
+func pathOrDefault(path *string) string {
 	if path == nil || *path == "" {
 		return "/"
 	}

@@ -29,27 +29,41 @@ type linkedRole struct {
 }
 
 var linkedRoles = map[string]linkedRole{
-	"eks.amazonaws.com":                  {name: "AWSServiceRoleForAmazonEKS", policy: "AmazonEKSServiceRolePolicy", description: "Allows Amazon EKS to call AWS services on your behalf."},
-	"eks-nodegroup.amazonaws.com":        {name: "AWSServiceRoleForAmazonEKSNodegroup", policy: "AWSServiceRoleForAmazonEKSNodegroup", description: "This policy allows Amazon EKS to create and manage Nodegroups"},
-	"eks-fargate.amazonaws.com":          {name: "AWSServiceRoleForAmazonEKSForFargate", policy: "AmazonEKSForFargateServiceRolePolicy", description: "This policy grants necessary permissions to Amazon EKS to run fargate tasks"},
-	"eks-connector.amazonaws.com":        {name: "AWSServiceRoleForAmazonEKSConnector", policy: "AmazonEKSConnectorServiceRolePolicy", description: "Amazon EKS connector"},
-	"autoscaling.amazonaws.com":          {name: "AWSServiceRoleForAutoScaling", policy: "AutoScalingServiceRolePolicy", description: "Default Service-Linked Role enables access to AWS Services and Resources used or managed by Auto Scaling", suffix: true},
-	"elasticloadbalancing.amazonaws.com": {name: "AWSServiceRoleForElasticLoadBalancing", policy: "AWSElasticLoadBalancingServiceRolePolicy", description: "Allows ELB to call AWS services on your behalf."},
-	"spot.amazonaws.com":                 {name: "AWSServiceRoleForEC2Spot", policy: "AWSEC2SpotServiceRolePolicy", description: "Default EC2 Spot Service Linked Role"},
+	"eks.amazonaws.com": {name: "AWSServiceRoleForAmazonEKS", policy: "AmazonEKSServiceRolePolicy",
+		description: "Allows Amazon EKS to call AWS services on your behalf."},
+	"eks-nodegroup.amazonaws.com": {name: "AWSServiceRoleForAmazonEKSNodegroup",
+		policy:      "AWSServiceRoleForAmazonEKSNodegroup",
+		description: "This policy allows Amazon EKS to create and manage Nodegroups"},
+	"eks-fargate.amazonaws.com": {name: "AWSServiceRoleForAmazonEKSForFargate",
+		policy:      "AmazonEKSForFargateServiceRolePolicy",
+		description: "This policy grants necessary permissions to Amazon EKS to run fargate tasks"},
+	"eks-connector.amazonaws.com": {name: "AWSServiceRoleForAmazonEKSConnector",
+		policy: "AmazonEKSConnectorServiceRolePolicy", description: "Amazon EKS connector"},
+	"autoscaling.amazonaws.com": {name: "AWSServiceRoleForAutoScaling", policy: "AutoScalingServiceRolePolicy",
+		description: "Default Service-Linked Role enables access to AWS Services and Resources used or managed by " +
+			"Auto Scaling", suffix: true},
+	"elasticloadbalancing.amazonaws.com": {name: "AWSServiceRoleForElasticLoadBalancing",
+		policy:      "AWSElasticLoadBalancingServiceRolePolicy",
+		description: "Allows ELB to call AWS services on your behalf."},
+	"spot.amazonaws.com": {name: "AWSServiceRoleForEC2Spot", policy: "AWSEC2SpotServiceRolePolicy",
+		description: "Default EC2 Spot Service Linked Role"},
 }
 
 // newLinkedRole is the role of a service in an account; false for a service that has none here.
 func newLinkedRole(account, service string, now time.Time) (record.Role, bool) {
 	l, ok := linkedRoles[service]
 	return record.Role{
-		Account: account, Name: l.name, Path: "/aws-service-role/" + service + "/", ID: identity.NewID(identity.RoleID), CreatedAt: now.UTC(), Description: l.description,
-		Trust:      `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"` + service + `"},"Action":"sts:AssumeRole"}]}`,
+		Account: account, Name: l.name, Path: "/aws-service-role/" + service + "/", ID: identity.NewID(identity.RoleID),
+		CreatedAt: now.UTC(), Description: l.description,
+		Trust: `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"` + service +
+			`"},"Action":"sts:AssumeRole"}]}`,
 		MaxSession: defaultMaxSession * time.Second, LinkedService: service,
 		Grants: record.Grants{Attached: []string{"arn:aws:iam::aws:policy/aws-service-role/" + l.policy}},
 	}, ok
 }
 
-// ServiceLinkedRoles makes service-linked roles for the services themselves, which do so when they are first used in an account.
+// ServiceLinkedRoles makes service-linked roles for the services themselves, which do so when they are first used in an
+// account.
 type ServiceLinkedRoles struct {
 	roles store.Table[record.Role]
 	now   func() time.Time
@@ -80,8 +94,8 @@ func (s *ServiceLinkedRoles) Ensure(ctx context.Context, account, service string
 	return err
 }
 
-// LinkedRoleName is the name of the service-linked role of a service, such as AWSServiceRoleForAmazonEKS of "eks.amazonaws.com"; empty
-// for a service that has none here.
+// LinkedRoleName is the name of the service-linked role of a service, such as AWSServiceRoleForAmazonEKS of
+// "eks.amazonaws.com"; empty for a service that has none here.
 func LinkedRoleName(service string) string { return linkedRoles[service].name }
 
 // serviceLinkedRoleHandlers are the operations of this file, each with what its caller needs permission for.
@@ -91,30 +105,33 @@ func (s *Service) serviceLinkedRoleHandlers() []wire.Handler {
 		wire.Handle(s.DeleteServiceLinkedRole, func(
 			ctx context.Context, action string, in *iam.DeleteServiceLinkedRoleInput,
 		) ([]wire.Target, error) {
-			return s.onRole(ctx, action, in.RoleName)
+			return s.targetRole(ctx, action, in.RoleName)
 		}),
 		wire.Handle(s.GetServiceLinkedRoleDeletionStatus, wire.OnAll),
 	}
 }
 
 // linkedRoleTargets is the role that a request would create.
-func linkedRoleTargets(ctx context.Context, action string, in *iam.CreateServiceLinkedRoleInput) ([]wire.Target, error) {
+func linkedRoleTargets(ctx context.Context, action string, in *iam.CreateServiceLinkedRoleInput) ([]wire.Target,
+	error) {
 	service := *in.AWSServiceName
 	role := "role/aws-service-role/" + service + "/" + linkedRoles[service].name
 	if suffix := aws.ToString(in.CustomSuffix); suffix != "" {
 		role += "_" + suffix
 	}
-	t := newTarget(action, arnOf(ctx, role))
+	t := newTarget(action, resourceARN(ctx, role))
 	t.Conditions["iam:AWSServiceName"] = []string{service}
 	return []wire.Target{t}, nil
 }
 
 // CreateServiceLinkedRole makes the role through which an AWS service acts in the account.
-func (s *Service) CreateServiceLinkedRole(ctx context.Context, in *iam.CreateServiceLinkedRoleInput) (*iam.CreateServiceLinkedRoleOutput, error) {
+func (s *Service) CreateServiceLinkedRole(ctx context.Context, in *iam.CreateServiceLinkedRoleInput) (
+	*iam.CreateServiceLinkedRoleOutput, error) {
 	service := *in.AWSServiceName
 	r, ok := newLinkedRole(account(ctx), service, s.now())
 	if !ok {
-		return nil, invalidInput("Service role for %s is not supported. Services with a service-linked role: %s.", service, strings.Join(linkedServices(), ", "))
+		return nil, invalidInput("Service role for %s is not supported. Services with a service-linked role: %s.",
+			service, strings.Join(linkedServices(), ", "))
 	}
 	if in.CustomSuffix != nil {
 		if !linkedRoles[service].suffix {
@@ -128,7 +145,8 @@ func (s *Service) CreateServiceLinkedRole(ctx context.Context, in *iam.CreateSer
 	err := s.createRole(ctx, r)
 	var e *wire.Error
 	if errors.As(err, &e) && e.Code == "EntityAlreadyExists" {
-		return nil, invalidInput("Service role name %s has been taken in this account, please try a different suffix.", r.Name)
+		return nil, invalidInput("Service role name %s has been taken in this account, please try a different suffix.",
+			r.Name)
 	}
 	if err != nil {
 		return nil, err
@@ -145,11 +163,13 @@ func linkedServices() []string {
 	return names
 }
 
-// DeleteServiceLinkedRole deletes the role unless something still needs it. As on AWS the answer is a task that tells the outcome.
-func (s *Service) DeleteServiceLinkedRole(ctx context.Context, in *iam.DeleteServiceLinkedRoleInput) (*iam.DeleteServiceLinkedRoleOutput, error) {
+// DeleteServiceLinkedRole deletes the role unless something still needs it. As on AWS the answer is a task that tells
+// the outcome.
+func (s *Service) DeleteServiceLinkedRole(ctx context.Context, in *iam.DeleteServiceLinkedRoleInput) (
+	*iam.DeleteServiceLinkedRoleOutput, error) {
 	var id string
-	err := s.write(ctx, func() ([]store.Op, error) {
-		row, err := s.roles.find(ctx, in.RoleName)
+	err := s.retryWrite(ctx, func() ([]store.Op, error) {
+		row, err := s.roles.findEntity(ctx, in.RoleName)
 		if err != nil {
 			return nil, err
 		}
@@ -197,7 +217,8 @@ func (s *Service) dependents(ctx context.Context, r record.Role) ([]string, erro
 		rows, err = record.FargateProfiles(s.store).List(ctx, prefix)
 		for _, row := range rows {
 			if parts := store.Parts(row.Key); len(parts) >= 3 {
-				arns = append(arns, "arn:aws:eks:"+parts[1]+":"+parts[0]+":fargateprofile/"+strings.Join(parts[2:], "/"))
+				arns = append(arns, "arn:aws:eks:"+parts[1]+":"+parts[0]+":fargateprofile/"+strings.Join(parts[2:],
+					"/"))
 			}
 		}
 	case "autoscaling.amazonaws.com":
@@ -214,7 +235,8 @@ func (s *Service) dependents(ctx context.Context, r record.Role) ([]string, erro
 }
 
 // GetServiceLinkedRoleDeletionStatus tells the outcome of a deletion.
-func (s *Service) GetServiceLinkedRoleDeletionStatus(ctx context.Context, in *iam.GetServiceLinkedRoleDeletionStatusInput) (*iam.GetServiceLinkedRoleDeletionStatusOutput, error) {
+func (s *Service) GetServiceLinkedRoleDeletionStatus(ctx context.Context,
+	in *iam.GetServiceLinkedRoleDeletionStatusInput) (*iam.GetServiceLinkedRoleDeletionStatusOutput, error) {
 	row, err := s.deletions.Get(ctx, store.Key(account(ctx), *in.DeletionTaskId))
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, noSuchEntity("The deletion task with id %s cannot be found.", *in.DeletionTaskId)
@@ -226,7 +248,8 @@ func (s *Service) GetServiceLinkedRoleDeletionStatus(ctx context.Context, in *ia
 	if d := row.Value; len(d.InUse) > 0 {
 		out.Status = types.DeletionTaskStatusTypeFailed
 		out.Reason = &types.DeletionTaskFailureReasonType{
-			Reason:        aws.String("One or more resources are using the service-linked role. Delete them and try again."),
+			Reason: aws.String(
+				"One or more resources are using the service-linked role. Delete them and try again."),
 			RoleUsageList: []types.RoleUsageType{{Region: aws.String(d.Region), Resources: d.InUse}},
 		}
 	}

@@ -46,7 +46,8 @@ func (s *Service) simulateHandlers() []wire.Handler {
 }
 
 // SimulatePrincipalPolicy says what the policies of a user, group or role allow, together with those given.
-func (s *Service) SimulatePrincipalPolicy(ctx context.Context, in *iam.SimulatePrincipalPolicyInput) (*iam.SimulatePrincipalPolicyOutput, error) {
+func (s *Service) SimulatePrincipalPolicy(ctx context.Context, in *iam.SimulatePrincipalPolicyInput) (
+	*iam.SimulatePrincipalPolicyOutput, error) {
 	sim := simulation{actions: in.ActionNames, resources: in.ResourceArns}
 	var keys policy.Context
 	var err error
@@ -63,7 +64,8 @@ func (s *Service) SimulatePrincipalPolicy(ctx context.Context, in *iam.SimulateP
 	}
 	sim.policies.Identity = append(slices.Clone(sim.policies.Identity), given...)
 	if len(in.PermissionsBoundaryPolicyInputList) > 0 {
-		if sim.policies.Boundary, err = documents("PermissionsBoundaryPolicyInputList", policy.Identity, in.PermissionsBoundaryPolicyInputList); err != nil {
+		if sim.policies.Boundary, err = documents("PermissionsBoundaryPolicyInputList", policy.Identity,
+			in.PermissionsBoundaryPolicyInputList); err != nil {
 			return nil, err
 		}
 	}
@@ -75,14 +77,16 @@ func (s *Service) SimulatePrincipalPolicy(ctx context.Context, in *iam.SimulateP
 	if err := sim.addResourcePolicy(in.ResourcePolicy, in.ResourceOwner, caller, account(ctx)); err != nil {
 		return nil, err
 	}
-	results, marker, truncated, err := sim.run(ctx, in.MaxItems, in.Marker)
+	results, marker, truncated, err := sim.simulateAll(ctx, in.MaxItems, in.Marker)
 	return &iam.SimulatePrincipalPolicyOutput{EvaluationResults: results, Marker: marker, IsTruncated: truncated}, err
 }
 
 // SimulateCustomPolicy says what the given policies allow.
-func (s *Service) SimulateCustomPolicy(ctx context.Context, in *iam.SimulateCustomPolicyInput) (*iam.SimulateCustomPolicyOutput, error) {
+func (s *Service) SimulateCustomPolicy(ctx context.Context, in *iam.SimulateCustomPolicyInput) (
+	*iam.SimulateCustomPolicyOutput, error) {
 	if len(in.OrderedOrganizationPolicyInputList) > 0 {
-		return nil, invalidInput("OrderedOrganizationPolicyInputList is not supported by coracle, which has no organizations.")
+		return nil,
+			invalidInput("OrderedOrganizationPolicyInputList is not supported by coracle, which has no organizations.")
 	}
 	sim := simulation{
 		actions: in.ActionNames, resources: in.ResourceArns, keys: contextOf(in.ContextEntries),
@@ -92,13 +96,14 @@ func (s *Service) SimulateCustomPolicy(ctx context.Context, in *iam.SimulateCust
 	if sim.policies.Identity, err = documents("PolicyInputList", policy.Identity, in.PolicyInputList); err != nil {
 		return nil, err
 	}
-	if sim.policies.Boundary, err = documents("PermissionsBoundaryPolicyInputList", policy.Identity, in.PermissionsBoundaryPolicyInputList); err != nil {
+	if sim.policies.Boundary, err = documents("PermissionsBoundaryPolicyInputList", policy.Identity,
+		in.PermissionsBoundaryPolicyInputList); err != nil {
 		return nil, err
 	}
 	if err := sim.addResourcePolicy(in.ResourcePolicy, in.ResourceOwner, in.CallerArn, account(ctx)); err != nil {
 		return nil, err
 	}
-	results, marker, truncated, err := sim.run(ctx, in.MaxItems, in.Marker)
+	results, marker, truncated, err := sim.simulateAll(ctx, in.MaxItems, in.Marker)
 	return &iam.SimulateCustomPolicyOutput{EvaluationResults: results, Marker: marker, IsTruncated: truncated}, err
 }
 
@@ -158,7 +163,8 @@ func (sim *simulation) addResourcePolicy(document, owner, caller *string, accoun
 	if owner != nil {
 		parts := strings.Split(*owner, ":")
 		if len(parts) != 6 {
-			return invalidInput("ResourceOwner %s is not the ARN of an account, such as arn:aws:iam::%s:root.", *owner, account)
+			return invalidInput("ResourceOwner %s is not the ARN of an account, such as arn:aws:iam::%s:root.", *owner,
+				account)
 		}
 		sim.policies.ResourceAccount = parts[4]
 	}
@@ -180,14 +186,16 @@ type question struct {
 
 func questionKey(q question) string { return fmt.Sprintf("%08d", q.n) }
 
-// run asks for every action on every resource, as far as they are on the page.
-func (sim *simulation) run(ctx context.Context, maxItems *int32, marker *string) ([]types.EvaluationResult, *string, bool, error) {
+// simulateAll asks for every action on every resource, as far as they are on the page.
+func (sim *simulation) simulateAll(ctx context.Context, maxItems *int32, marker *string) ([]types.EvaluationResult,
+	*string, bool, error) {
 	resources := sim.resources
 	if len(resources) == 0 {
 		resources = []string{"*"}
 	}
 	if n := len(sim.actions) * len(resources); n > maxQuestions {
-		return nil, nil, false, invalidInput("%d ActionNames and %d ResourceArns are %d simulations, and a request can have at most %d: split it.",
+		return nil, nil, false, invalidInput(
+			"%d ActionNames and %d ResourceArns are %d simulations, and a request can have at most %d: split it.",
 			len(sim.actions), len(resources), n, maxQuestions)
 	}
 	var all []question
@@ -196,18 +204,20 @@ func (sim *simulation) run(ctx context.Context, maxItems *int32, marker *string)
 			all = append(all, question{len(all), action, resource})
 		}
 	}
-	questions, next, truncated, err := page(ctx, all, maxItems, marker, questionKey)
+	questions, next, truncated, err := paginate(ctx, all, maxItems, marker, questionKey)
 	if err != nil {
 		return nil, nil, false, err
 	}
 	budget := policy.NewBudget(ctx, maxSteps)
 	results := make([]types.EvaluationResult, 0, len(questions))
 	for _, q := range questions {
-		r, err := sim.ask(q, budget)
+		r, err := sim.evaluateQuestion(q, budget)
 		var tooLong *policy.TooLongError
 		switch {
 		case errors.Is(err, policy.ErrBudget):
-			return nil, nil, false, invalidInput("Simulating the request takes too much work: give fewer or shorter policies, ActionNames or ResourceArns, or a smaller MaxItems.")
+			return nil, nil, false, invalidInput(
+				"Simulating the request takes too much work: give fewer or shorter policies, ActionNames or " +
+					"ResourceArns, or a smaller MaxItems.")
 		case errors.As(err, &tooLong):
 			return nil, nil, false, invalidInput("%s cannot be simulated: %s.", q.action, tooLong)
 		case err != nil:
@@ -218,11 +228,13 @@ func (sim *simulation) run(ctx context.Context, maxItems *int32, marker *string)
 	return results, next, truncated, nil
 }
 
-func (sim *simulation) ask(q question, budget *policy.Budget) (types.EvaluationResult, error) {
-	request := &policy.Request{Action: q.action, Resource: q.resource, Principal: sim.who, Keys: sim.keys, Budget: budget}
+func (sim *simulation) evaluateQuestion(q question, budget *policy.Budget) (types.EvaluationResult, error) {
+	request := &policy.Request{Action: q.action, Resource: q.resource, Principal: sim.who, Keys: sim.keys,
+		Budget: budget}
 	d := policy.Evaluate(request, &sim.policies)
 	r := types.EvaluationResult{
-		EvalActionName: aws.String(q.action), EvalResourceName: aws.String(q.resource), EvalDecision: types.PolicyEvaluationDecisionType(d.Verdict),
+		EvalActionName: aws.String(q.action), EvalResourceName: aws.String(q.resource),
+		EvalDecision:      types.PolicyEvaluationDecisionType(d.Verdict),
 		MatchedStatements: []types.Statement{}, ResourceSpecificResults: []types.ResourceSpecificResult{},
 	}
 	if d.Err != nil {
@@ -257,7 +269,8 @@ func (sim *simulation) ask(q question, budget *policy.Budget) (types.EvaluationR
 		if err != nil {
 			return r, err
 		}
-		r.PermissionsBoundaryDecisionDetail = &types.PermissionsBoundaryDecisionDetail{AllowedByPermissionsBoundary: allows}
+		r.PermissionsBoundaryDecisionDetail = &types.PermissionsBoundaryDecisionDetail{
+			AllowedByPermissionsBoundary: allows}
 	}
 	return r, nil
 }
@@ -273,7 +286,8 @@ func statementType(m policy.Match) types.Statement {
 }
 
 // GetContextKeysForCustomPolicy lists the condition keys that the given policies read.
-func (s *Service) GetContextKeysForCustomPolicy(ctx context.Context, in *iam.GetContextKeysForCustomPolicyInput) (*iam.GetContextKeysForCustomPolicyOutput, error) {
+func (s *Service) GetContextKeysForCustomPolicy(ctx context.Context, in *iam.GetContextKeysForCustomPolicyInput) (
+	*iam.GetContextKeysForCustomPolicyOutput, error) {
 	sources, err := documents("PolicyInputList", policy.Identity, in.PolicyInputList)
 	if err != nil {
 		return nil, err
@@ -283,7 +297,8 @@ func (s *Service) GetContextKeysForCustomPolicy(ctx context.Context, in *iam.Get
 }
 
 // GetContextKeysForPrincipalPolicy lists the condition keys that the policies of a user, group or role read.
-func (s *Service) GetContextKeysForPrincipalPolicy(ctx context.Context, in *iam.GetContextKeysForPrincipalPolicyInput) (*iam.GetContextKeysForPrincipalPolicyOutput, error) {
+func (s *Service) GetContextKeysForPrincipalPolicy(ctx context.Context, in *iam.GetContextKeysForPrincipalPolicyInput) (
+	*iam.GetContextKeysForPrincipalPolicyOutput, error) {
 	_, policies, _, err := s.identity.PoliciesOf(ctx, account(ctx), *in.PolicySourceArn)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, noSuchEntity("The principal %s cannot be found.", *in.PolicySourceArn)

@@ -11,8 +11,8 @@ import (
 
 const maxTags = 50
 
-// mergeTags returns tags with those of a request over them. Keys differ by more than their case; a key that is set again takes the
-// new spelling.
+// mergeTags returns tags with those of a request over them. Keys differ by more than their case; a key that is set
+// again takes the new spelling.
 func mergeTags(old map[string]string, add []types.Tag) (map[string]string, error) {
 	tags := maps.Clone(old)
 	if tags == nil {

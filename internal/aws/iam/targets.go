@@ -28,41 +28,41 @@ func targetWith(t wire.Target, edits []func(conditions)) []wire.Target {
 	return []wire.Target{t}
 }
 
-// arnOf is the ARN of what an account has: a kind of entity with its path and name.
-func arnOf(ctx context.Context, resource string) string {
+// resourceARN is the ARN of what an account has: a kind of entity with its path and name.
+func resourceARN(ctx context.Context, resource string) string {
 	return "arn:aws:iam::" + account(ctx) + ":" + resource
 }
 
-// onAny returns the root of a kind as the target: what AWS names for operations that list.
-func onAny[In any](root string) wire.Targets[In] {
+// targetAny returns the root of a kind as the target: what AWS names for operations that list.
+func targetAny[In any](root string) wire.Targets[In] {
 	return func(ctx context.Context, action string, _ *In) ([]wire.Target, error) {
-		return []wire.Target{newTarget(action, arnOf(ctx, root))}, nil
+		return []wire.Target{newTarget(action, resourceARN(ctx, root))}, nil
 	}
 }
 
-// onNew returns what a request would create as the target. It comes from the request alone: what has the name now says
-// nothing of what will have it.
-func onNew(_ context.Context, action, arn string, edits ...func(conditions)) ([]wire.Target, error) {
+// targetNew returns what a request would create as the target. It comes from the request alone: what has the name now
+// says nothing of what will have it.
+func targetNew(_ context.Context, action, arn string, edits ...func(conditions)) ([]wire.Target, error) {
 	return targetWith(newTarget(action, arn), edits), nil
 }
 
 // newARN returns the ARN that an entity will have.
 func newARN(ctx context.Context, entity string, path, name *string) string {
-	return arnOf(ctx, entity+pathOr(path)+aws.ToString(name))
+	return resourceARN(ctx, entity+pathOrDefault(path)+aws.ToString(name))
 }
 
 // providerARN is the ARN that an OpenID Connect provider will have.
 func providerARN(ctx context.Context, url *string) string {
-	host, err := issuer(aws.ToString(url))
+	host, err := parseIssuer(aws.ToString(url))
 	if err != nil {
 		host = aws.ToString(url) // the operation says so, to those who may ask
 	}
-	return arnOf(ctx, "oidc-provider/"+host)
+	return resourceARN(ctx, "oidc-provider/"+host)
 }
 
-// onUser returns a user as the target, the caller's own without a name. One that does not exist (yet) has the ARN that it
-// would have without a path.
-func (s *Service) onUser(
+// targetUser returns a user as the target, the caller's own without a name. One that does not exist (yet) has the ARN
+// that it would have without a path.
+func (s *Service) targetUser(
 	ctx context.Context, action string, name *string, edits ...func(conditions),
 ) ([]wire.Target, error) {
 	t, err := s.userTarget(ctx, action, name)
@@ -88,7 +88,7 @@ func (s *Service) onKeyOwner(ctx context.Context, action string, accessKeyID *st
 	if err != nil || key.Value.Account != account(ctx) || key.Value.User == "" {
 		return nil, ignoreMissing(err)
 	}
-	return s.onUser(ctx, action, &key.Value.User)
+	return s.targetUser(ctx, action, &key.Value.User)
 }
 
 // onGroup returns a group as the target.
@@ -103,8 +103,8 @@ func (s *Service) groupTarget(ctx context.Context, action string, name *string) 
 	return targetOf(ctx, s.groups, record.Group.ARN, action, "group", name)
 }
 
-// onRole returns a role as the target.
-func (s *Service) onRole(
+// targetRole returns a role as the target.
+func (s *Service) targetRole(
 	ctx context.Context, action string, name *string, edits ...func(conditions),
 ) ([]wire.Target, error) {
 	t, err := targetOf(ctx, s.roles, record.Role.ARN, action, "role", name)
@@ -198,7 +198,7 @@ func renaming(t wire.Target, resource string, path, name *string) []wire.Target 
 // conditions are the condition keys of a request.
 type conditions map[string][]string
 
-func (c conditions) policy(arn *string) {
+func (c conditions) setPolicyARN(arn *string) {
 	if aws.ToString(arn) != "" {
 		c["iam:PolicyARN"] = []string{*arn}
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-func users(s *store.Store) kind[record.User] {
+func userKind(s *store.Store) kind[record.User] {
 	return kind[record.User]{
 		Table: record.Users(s), name: "user", title: "User", key: record.UserKey, inlineLimit: maxUserInline,
 		nameOf:   func(u *record.User) string { return u.Name },
@@ -28,7 +28,8 @@ func users(s *store.Store) kind[record.User] {
 
 func userType(u record.User) *types.User {
 	return &types.User{
-		Arn: aws.String(u.ARN()), CreateDate: aws.Time(u.CreatedAt), Path: aws.String(u.Path), UserId: aws.String(u.ID), UserName: aws.String(u.Name),
+		Arn: aws.String(u.ARN()), CreateDate: aws.Time(u.CreatedAt), Path: aws.String(u.Path), UserId: aws.String(u.ID),
+		UserName:            aws.String(u.Name),
 		PermissionsBoundary: boundaryOf(u.Boundary), Tags: tagList(u.Tags),
 	}
 }
@@ -46,15 +47,15 @@ func (s *Service) userHandlers() []wire.Handler {
 		wire.Handle(s.CreateUser, func(
 			ctx context.Context, action string, in *iam.CreateUserInput,
 		) ([]wire.Target, error) {
-			return onNew(ctx, action, newARN(ctx, "user", in.Path, in.UserName), func(c conditions) {
+			return targetNew(ctx, action, newARN(ctx, "user", in.Path, in.UserName), func(c conditions) {
 				c.requestTags(in.Tags)
 				c.boundary(in.PermissionsBoundary)
 			})
 		}),
 		wire.Handle(s.GetUser, func(ctx context.Context, action string, in *iam.GetUserInput) ([]wire.Target, error) {
-			return s.onUser(ctx, action, in.UserName)
+			return s.targetUser(ctx, action, in.UserName)
 		}),
-		wire.Handle(s.ListUsers, onAny[iam.ListUsersInput]("user/")),
+		wire.Handle(s.ListUsers, targetAny[iam.ListUsersInput]("user/")),
 		wire.Handle(s.UpdateUser, func(
 			ctx context.Context, action string, in *iam.UpdateUserInput,
 		) ([]wire.Target, error) {
@@ -64,65 +65,65 @@ func (s *Service) userHandlers() []wire.Handler {
 		wire.Handle(s.DeleteUser, func(
 			ctx context.Context, action string, in *iam.DeleteUserInput,
 		) ([]wire.Target, error) {
-			return s.onUser(ctx, action, in.UserName)
+			return s.targetUser(ctx, action, in.UserName)
 		}),
 		wire.Handle(s.TagUser, func(ctx context.Context, action string, in *iam.TagUserInput) ([]wire.Target, error) {
-			return s.onUser(ctx, action, in.UserName, func(c conditions) { c.requestTags(in.Tags) })
+			return s.targetUser(ctx, action, in.UserName, func(c conditions) { c.requestTags(in.Tags) })
 		}),
 		wire.Handle(s.UntagUser, func(
 			ctx context.Context, action string, in *iam.UntagUserInput,
 		) ([]wire.Target, error) {
-			return s.onUser(ctx, action, in.UserName, func(c conditions) { c.tagKeys(in.TagKeys) })
+			return s.targetUser(ctx, action, in.UserName, func(c conditions) { c.tagKeys(in.TagKeys) })
 		}),
 		wire.Handle(s.ListUserTags, func(
 			ctx context.Context, action string, in *iam.ListUserTagsInput,
 		) ([]wire.Target, error) {
-			return s.onUser(ctx, action, in.UserName)
+			return s.targetUser(ctx, action, in.UserName)
 		}),
 		wire.Handle(s.PutUserPolicy, func(
 			ctx context.Context, action string, in *iam.PutUserPolicyInput,
 		) ([]wire.Target, error) {
-			return s.onUser(ctx, action, in.UserName)
+			return s.targetUser(ctx, action, in.UserName)
 		}),
 		wire.Handle(s.GetUserPolicy, func(
 			ctx context.Context, action string, in *iam.GetUserPolicyInput,
 		) ([]wire.Target, error) {
-			return s.onUser(ctx, action, in.UserName)
+			return s.targetUser(ctx, action, in.UserName)
 		}),
 		wire.Handle(s.DeleteUserPolicy, func(
 			ctx context.Context, action string, in *iam.DeleteUserPolicyInput,
 		) ([]wire.Target, error) {
-			return s.onUser(ctx, action, in.UserName)
+			return s.targetUser(ctx, action, in.UserName)
 		}),
 		wire.Handle(s.ListUserPolicies, func(
 			ctx context.Context, action string, in *iam.ListUserPoliciesInput,
 		) ([]wire.Target, error) {
-			return s.onUser(ctx, action, in.UserName)
+			return s.targetUser(ctx, action, in.UserName)
 		}),
 		wire.Handle(s.AttachUserPolicy, func(
 			ctx context.Context, action string, in *iam.AttachUserPolicyInput,
 		) ([]wire.Target, error) {
-			return s.onUser(ctx, action, in.UserName, func(c conditions) { c.policy(in.PolicyArn) })
+			return s.targetUser(ctx, action, in.UserName, func(c conditions) { c.setPolicyARN(in.PolicyArn) })
 		}),
 		wire.Handle(s.DetachUserPolicy, func(
 			ctx context.Context, action string, in *iam.DetachUserPolicyInput,
 		) ([]wire.Target, error) {
-			return s.onUser(ctx, action, in.UserName, func(c conditions) { c.policy(in.PolicyArn) })
+			return s.targetUser(ctx, action, in.UserName, func(c conditions) { c.setPolicyARN(in.PolicyArn) })
 		}),
 		wire.Handle(s.ListAttachedUserPolicies, func(
 			ctx context.Context, action string, in *iam.ListAttachedUserPoliciesInput,
 		) ([]wire.Target, error) {
-			return s.onUser(ctx, action, in.UserName)
+			return s.targetUser(ctx, action, in.UserName)
 		}),
 		wire.Handle(s.PutUserPermissionsBoundary, func(
 			ctx context.Context, action string, in *iam.PutUserPermissionsBoundaryInput,
 		) ([]wire.Target, error) {
-			return s.onUser(ctx, action, in.UserName, func(c conditions) { c.boundary(in.PermissionsBoundary) })
+			return s.targetUser(ctx, action, in.UserName, func(c conditions) { c.boundary(in.PermissionsBoundary) })
 		}),
 		wire.Handle(s.DeleteUserPermissionsBoundary, func(
 			ctx context.Context, action string, in *iam.DeleteUserPermissionsBoundaryInput,
 		) ([]wire.Target, error) {
-			return s.onUser(ctx, action, in.UserName)
+			return s.targetUser(ctx, action, in.UserName)
 		}),
 	}
 }
@@ -134,11 +135,12 @@ func (s *Service) CreateUser(ctx context.Context, in *iam.CreateUserInput) (*iam
 		return nil, err
 	}
 	u := record.User{
-		Account: account(ctx), Name: *in.UserName, Path: pathOr(in.Path), ID: identity.NewID(identity.UserID), CreatedAt: s.now().UTC(),
-		Tags: tags, Boundary: aws.ToString(in.PermissionsBoundary),
+		Account: account(ctx), Name: *in.UserName, Path: pathOrDefault(in.Path), ID: identity.NewID(identity.UserID),
+		CreatedAt: s.now().UTC(),
+		Tags:      tags, Boundary: aws.ToString(in.PermissionsBoundary),
 	}
-	err = s.write(ctx, func() ([]store.Op, error) {
-		if err := s.room(ctx, s.users.count, "Users", maxUsers); err != nil {
+	err = s.retryWrite(ctx, func() ([]store.Op, error) {
+		if err := s.checkQuota(ctx, s.users.countEntities, "Users", maxUsers); err != nil {
 			return nil, err
 		}
 		if _, err := s.users.Get(ctx, record.UserKey(u.Account, u.Name)); !errors.Is(err, store.ErrNotFound) {
@@ -158,14 +160,15 @@ func (s *Service) CreateUser(ctx context.Context, in *iam.CreateUserInput) (*iam
 	return &iam.CreateUserOutput{User: userType(u)}, nil
 }
 
-// count is how many there are in the caller's account.
-func (k kind[T]) count(ctx context.Context) (int, error) {
+// countEntities is how many there are in the caller's account.
+func (k kind[T]) countEntities(ctx context.Context) (int, error) {
 	rows, err := k.List(ctx, store.Prefix(account(ctx)))
 	return len(rows), err
 }
 
-// room refuses one more of what has reached its quota.
-func (s *Service) room(ctx context.Context, count func(context.Context) (int, error), what string, quota int) error {
+// checkQuota refuses one more of what has reached its quota.
+func (s *Service) checkQuota(ctx context.Context, count func(context.Context) (int, error), what string,
+	quota int) error {
 	n, err := count(ctx)
 	if err == nil && n >= quota {
 		err = limitExceeded("Cannot exceed quota for %sPerAccount: %d", what, quota)
@@ -194,27 +197,28 @@ func (s *Service) userName(ctx context.Context, name *string) (*string, error) {
 	return aws.String(resource[strings.LastIndexByte(resource, '/')+1:]), nil
 }
 
-// isRoot says whether the caller is the root user of the account and names no other user.
-func isRoot(ctx context.Context, name *string) bool {
+// isRootUser says whether the caller is the root user of the account and names no other user.
+func isRootUser(ctx context.Context, name *string) bool {
 	return name == nil && strings.HasSuffix(wire.CallerFrom(ctx).ARN, ":root")
 }
 
 // GetUser describes a user, the caller unless named.
 func (s *Service) GetUser(ctx context.Context, in *iam.GetUserInput) (*iam.GetUserOutput, error) {
-	if isRoot(ctx, in.UserName) {
+	if isRootUser(ctx, in.UserName) {
 		a, err := s.accounts.Get(ctx, record.AccountKey(account(ctx)))
 		if err != nil {
 			return nil, err
 		}
 		return &iam.GetUserOutput{User: &types.User{
-			Arn: aws.String(a.Value.ARN()), CreateDate: aws.Time(a.Value.CreatedAt), UserId: aws.String(a.Value.ID), Path: aws.String("/"),
+			Arn: aws.String(a.Value.ARN()), CreateDate: aws.Time(a.Value.CreatedAt), UserId: aws.String(a.Value.ID),
+			Path: aws.String("/"),
 		}}, nil
 	}
 	name, err := s.userName(ctx, in.UserName)
 	if err != nil {
 		return nil, err
 	}
-	row, err := s.users.find(ctx, name)
+	row, err := s.users.findEntity(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -223,19 +227,19 @@ func (s *Service) GetUser(ctx context.Context, in *iam.GetUserInput) (*iam.GetUs
 
 // ListUsers lists the users below a path.
 func (s *Service) ListUsers(ctx context.Context, in *iam.ListUsersInput) (*iam.ListUsersOutput, error) {
-	all, err := s.users.all(ctx)
+	all, err := s.users.listAll(ctx)
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(all, func(u record.User) bool { return !inPath(u.Path, in.PathPrefix) })
-	some, marker, truncated, err := page(ctx, all, in.MaxItems, in.Marker, s.users.sortKey)
+	all = slices.DeleteFunc(all, func(u record.User) bool { return !isInPath(u.Path, in.PathPrefix) })
+	some, marker, truncated, err := paginate(ctx, all, in.MaxItems, in.Marker, s.users.sortKey)
 	if err != nil {
 		return nil, err
 	}
-	return &iam.ListUsersOutput{Users: each(some, listedUser), Marker: marker, IsTruncated: truncated}, nil
+	return &iam.ListUsersOutput{Users: mapSlice(some, listedUser), Marker: marker, IsTruncated: truncated}, nil
 }
 
-func each[A, B any](list []A, f func(A) B) []B {
+func mapSlice[A, B any](list []A, f func(A) B) []B {
 	out := make([]B, len(list))
 	for i, v := range list {
 		out[i] = f(v)
@@ -245,8 +249,8 @@ func each[A, B any](list []A, f func(A) B) []B {
 
 // UpdateUser renames a user or moves it to another path. Its ARN changes; its unique id, keys and policies stay.
 func (s *Service) UpdateUser(ctx context.Context, in *iam.UpdateUserInput) (*iam.UpdateUserOutput, error) {
-	err := s.write(ctx, func() ([]store.Op, error) {
-		row, err := s.users.find(ctx, in.UserName)
+	err := s.retryWrite(ctx, func() ([]store.Op, error) {
+		row, err := s.users.findEntity(ctx, in.UserName)
 		if err != nil {
 			return nil, err
 		}
@@ -272,7 +276,8 @@ func (s *Service) UpdateUser(ctx context.Context, in *iam.UpdateUserInput) (*iam
 	return &iam.UpdateUserOutput{}, err
 }
 
-// renameKeys writes the user's name into its access keys. They are written even when it is the same, so that who holds one is looked up again.
+// renameKeys writes the user's name into its access keys. They are written even when it is the same, so that who holds
+// one is looked up again.
 func (s *Service) renameKeys(ctx context.Context, u record.User) ([]store.Op, error) {
 	var ops []store.Op
 	for _, id := range u.AccessKeyIDs {
@@ -288,7 +293,7 @@ func (s *Service) renameKeys(ctx context.Context, u record.User) ([]store.Op, er
 
 // DeleteUser deletes a user that has nothing left.
 func (s *Service) DeleteUser(ctx context.Context, in *iam.DeleteUserInput) (*iam.DeleteUserOutput, error) {
-	row, err := s.users.find(ctx, in.UserName)
+	row, err := s.users.findEntity(ctx, in.UserName)
 	if err != nil {
 		return nil, err
 	}
@@ -311,19 +316,20 @@ func deleted(err error, kind, name string) error {
 	case errors.Is(err, store.ErrNotFound):
 		return noSuchEntity("The %s with name %s cannot be found.", kind, name)
 	case errors.Is(err, store.ErrConflict):
-		return deleteConflict("Cannot delete entity, the %s %s was changed while it was being deleted. Try again.", kind, name)
+		return deleteConflict("Cannot delete entity, the %s %s was changed while it was being deleted. Try again.",
+			kind, name)
 	}
 	return err
 }
 
 // TagUser adds tags to a user.
 func (s *Service) TagUser(ctx context.Context, in *iam.TagUserInput) (*iam.TagUserOutput, error) {
-	return &iam.TagUserOutput{}, s.users.tag(ctx, in.UserName, in.Tags)
+	return &iam.TagUserOutput{}, s.users.tagEntity(ctx, in.UserName, in.Tags)
 }
 
 // UntagUser removes tags from a user.
 func (s *Service) UntagUser(ctx context.Context, in *iam.UntagUserInput) (*iam.UntagUserOutput, error) {
-	return &iam.UntagUserOutput{}, s.users.untag(ctx, in.UserName, in.TagKeys)
+	return &iam.UntagUserOutput{}, s.users.untagEntity(ctx, in.UserName, in.TagKeys)
 }
 
 // ListUserTags lists the tags of a user.
@@ -344,38 +350,45 @@ func (s *Service) GetUserPolicy(ctx context.Context, in *iam.GetUserPolicyInput)
 }
 
 // DeleteUserPolicy removes an inline policy of a user.
-func (s *Service) DeleteUserPolicy(ctx context.Context, in *iam.DeleteUserPolicyInput) (*iam.DeleteUserPolicyOutput, error) {
+func (s *Service) DeleteUserPolicy(ctx context.Context, in *iam.DeleteUserPolicyInput) (*iam.DeleteUserPolicyOutput,
+	error) {
 	return &iam.DeleteUserPolicyOutput{}, s.users.deleteInline(ctx, in.UserName, in.PolicyName)
 }
 
 // ListUserPolicies names the inline policies of a user.
-func (s *Service) ListUserPolicies(ctx context.Context, in *iam.ListUserPoliciesInput) (*iam.ListUserPoliciesOutput, error) {
+func (s *Service) ListUserPolicies(ctx context.Context, in *iam.ListUserPoliciesInput) (*iam.ListUserPoliciesOutput,
+	error) {
 	names, marker, truncated, err := s.users.listInline(ctx, in.UserName, in.MaxItems, in.Marker)
 	return &iam.ListUserPoliciesOutput{PolicyNames: names, Marker: marker, IsTruncated: truncated}, err
 }
 
 // AttachUserPolicy attaches a managed policy to a user.
-func (s *Service) AttachUserPolicy(ctx context.Context, in *iam.AttachUserPolicyInput) (*iam.AttachUserPolicyOutput, error) {
-	return &iam.AttachUserPolicyOutput{}, attach(ctx, s, s.users, in.UserName, in.PolicyArn)
+func (s *Service) AttachUserPolicy(ctx context.Context, in *iam.AttachUserPolicyInput) (*iam.AttachUserPolicyOutput,
+	error) {
+	return &iam.AttachUserPolicyOutput{}, attachPolicy(ctx, s, s.users, in.UserName, in.PolicyArn)
 }
 
 // DetachUserPolicy detaches a managed policy from a user.
-func (s *Service) DetachUserPolicy(ctx context.Context, in *iam.DetachUserPolicyInput) (*iam.DetachUserPolicyOutput, error) {
-	return &iam.DetachUserPolicyOutput{}, detach(ctx, s.users, in.UserName, in.PolicyArn)
+func (s *Service) DetachUserPolicy(ctx context.Context, in *iam.DetachUserPolicyInput) (*iam.DetachUserPolicyOutput,
+	error) {
+	return &iam.DetachUserPolicyOutput{}, detachPolicy(ctx, s.users, in.UserName, in.PolicyArn)
 }
 
 // ListAttachedUserPolicies lists the managed policies of a user.
-func (s *Service) ListAttachedUserPolicies(ctx context.Context, in *iam.ListAttachedUserPoliciesInput) (*iam.ListAttachedUserPoliciesOutput, error) {
+func (s *Service) ListAttachedUserPolicies(ctx context.Context, in *iam.ListAttachedUserPoliciesInput) (
+	*iam.ListAttachedUserPoliciesOutput, error) {
 	list, marker, truncated, err := s.users.listAttached(ctx, in.UserName, in.PathPrefix, in.MaxItems, in.Marker)
 	return &iam.ListAttachedUserPoliciesOutput{AttachedPolicies: list, Marker: marker, IsTruncated: truncated}, err
 }
 
 // PutUserPermissionsBoundary limits what a user's policies can allow.
-func (s *Service) PutUserPermissionsBoundary(ctx context.Context, in *iam.PutUserPermissionsBoundaryInput) (*iam.PutUserPermissionsBoundaryOutput, error) {
-	return &iam.PutUserPermissionsBoundaryOutput{}, bound(ctx, s, s.users, in.UserName, in.PermissionsBoundary)
+func (s *Service) PutUserPermissionsBoundary(ctx context.Context, in *iam.PutUserPermissionsBoundaryInput) (
+	*iam.PutUserPermissionsBoundaryOutput, error) {
+	return &iam.PutUserPermissionsBoundaryOutput{}, setBoundary(ctx, s, s.users, in.UserName, in.PermissionsBoundary)
 }
 
 // DeleteUserPermissionsBoundary lifts the limit.
-func (s *Service) DeleteUserPermissionsBoundary(ctx context.Context, in *iam.DeleteUserPermissionsBoundaryInput) (*iam.DeleteUserPermissionsBoundaryOutput, error) {
+func (s *Service) DeleteUserPermissionsBoundary(ctx context.Context, in *iam.DeleteUserPermissionsBoundaryInput) (
+	*iam.DeleteUserPermissionsBoundaryOutput, error) {
 	return &iam.DeleteUserPermissionsBoundaryOutput{}, unbound(ctx, s.users, in.UserName)
 }

@@ -37,25 +37,31 @@ func (s *Service) definitionHandlers() []wire.Handler {
 }
 
 // PutQueryDefinition saves a query, or changes one that is saved. A name with "/" is one in a folder.
-func (s *Service) PutQueryDefinition(ctx context.Context, in *cloudwatchlogs.PutQueryDefinitionInput) (*cloudwatchlogs.PutQueryDefinitionOutput, error) {
+func (s *Service) PutQueryDefinition(ctx context.Context, in *cloudwatchlogs.PutQueryDefinitionInput) (
+	*cloudwatchlogs.PutQueryDefinitionOutput, error) {
 	at := placeOf(ctx)
 	if in.QueryLanguage != "" && in.QueryLanguage != types.QueryLanguageCwli {
-		return nil, invalidParameter("The query language %s is not implemented by Coracle: save queries in CWLI, the language of Logs Insights", in.QueryLanguage)
+		return nil,
+			invalidParameter(
+				"The query language %s is not implemented by Coracle: save queries in CWLI, the language of Logs "+
+					"Insights", in.QueryLanguage)
 	}
 	if err := checkDefinition(in); err != nil {
 		return nil, err
 	}
 	d := record.LogQueryDefinition{
 		Account: at.account, Region: at.region, ID: aws.ToString(in.QueryDefinitionId),
-		Name: *in.Name, Text: *in.QueryString, Language: types.QueryLanguageCwli, Groups: in.LogGroupNames, Parameters: in.Parameters,
+		Name: *in.Name, Text: *in.QueryString, Language: types.QueryLanguageCwli, Groups: in.LogGroupNames,
+		Parameters:   in.Parameters,
 		LastModified: s.timestamp(),
 	}
 	if d.ID != "" {
-		_, err := s.definitions.Modify(ctx, record.LogQueryKey(at.account, at.region, d.ID), func(old *record.LogQueryDefinition) error {
-			d.ClientToken, d.Request = old.ClientToken, old.Request
-			*old = d
-			return nil
-		})
+		_, err := s.definitions.Modify(ctx, record.LogQueryKey(at.account, at.region, d.ID),
+			func(old *record.LogQueryDefinition) error {
+				d.ClientToken, d.Request = old.ClientToken, old.Request
+				*old = d
+				return nil
+			})
 		if errors.Is(err, store.ErrNotFound) {
 			return nil, definitionNotFound()
 		}
@@ -81,7 +87,8 @@ func (s *Service) PutQueryDefinition(ctx context.Context, in *cloudwatchlogs.Put
 		}
 	}
 	if len(all) >= maxDefinitions {
-		return nil, limitExceeded("The account has %d query definitions, which is the limit: delete some first", len(all))
+		return nil, limitExceeded("The account has %d query definitions, which is the limit: delete some first",
+			len(all))
 	}
 	d.ID, d.ClientToken, d.Request = uuid.NewString(), aws.ToString(in.ClientToken), request
 	if _, err := s.definitions.Create(ctx, record.LogQueryKey(at.account, at.region, d.ID), d); err != nil {
@@ -93,11 +100,13 @@ func (s *Service) PutQueryDefinition(ctx context.Context, in *cloudwatchlogs.Put
 func checkDefinition(in *cloudwatchlogs.PutQueryDefinitionInput) error {
 	for _, folder := range strings.Split(*in.Name, "/") {
 		if strings.TrimSpace(folder) == "" {
-			return invalidParameter("The name %q of the query definition is invalid: between its slashes there must be the names of folders", *in.Name)
+			return invalidParameter(
+				"The name %q of the query definition is invalid: between its slashes there must be the names of folders", *in.Name)
 		}
 	}
 	if n := len(in.LogGroupNames); n > maxIdentifiers {
-		return invalidParameter("A query definition can have up to %d log groups, but the request names %d", maxIdentifiers, n)
+		return invalidParameter("A query definition can have up to %d log groups, but the request names %d",
+			maxIdentifiers, n)
 	}
 	for _, name := range in.LogGroupNames {
 		if !groupName.MatchString(name) {
@@ -105,13 +114,16 @@ func checkDefinition(in *cloudwatchlogs.PutQueryDefinitionInput) error {
 		}
 	}
 	if n := len(in.Parameters); n > maxParameters {
-		return invalidParameter("A query definition can have up to %d parameters, but the request has %d", maxParameters, n)
+		return invalidParameter("A query definition can have up to %d parameters, but the request has %d",
+			maxParameters, n)
 	}
 	var seen []string
 	for _, p := range in.Parameters {
 		name := aws.ToString(p.Name)
 		if !parameterName.MatchString(name) {
-			return invalidParameter("The parameter name %q is invalid: it must start with a letter or underscore, and contain only letters, digits, and underscores", name)
+			return invalidParameter(
+				"The parameter name %q is invalid: it must start with a letter or underscore, and contain only "+
+					"letters, digits, and underscores", name)
 		}
 		if slices.Contains(seen, name) {
 			return invalidParameter("The parameter %s is there twice", name)
@@ -131,18 +143,21 @@ func (s *Service) definitionsOf(ctx context.Context, at place) ([]record.LogQuer
 }
 
 // DescribeQueryDefinitions lists saved queries, by name.
-func (s *Service) DescribeQueryDefinitions(ctx context.Context, in *cloudwatchlogs.DescribeQueryDefinitionsInput) (*cloudwatchlogs.DescribeQueryDefinitionsOutput, error) {
+func (s *Service) DescribeQueryDefinitions(ctx context.Context, in *cloudwatchlogs.DescribeQueryDefinitionsInput) (
+	*cloudwatchlogs.DescribeQueryDefinitionsOutput, error) {
 	list, err := s.definitionsOf(ctx, placeOf(ctx))
 	if err != nil {
 		return nil, err
 	}
 	list = slices.DeleteFunc(list, func(d record.LogQueryDefinition) bool {
-		return !strings.HasPrefix(d.Name, aws.ToString(in.QueryDefinitionNamePrefix)) || in.QueryLanguage != "" && d.Language != in.QueryLanguage
+		return !strings.HasPrefix(d.Name, aws.ToString(in.QueryDefinitionNamePrefix)) || in.QueryLanguage != "" &&
+			d.Language != in.QueryLanguage
 	})
 	slices.SortFunc(list, func(a, b record.LogQueryDefinition) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.ID, b.ID))
 	})
-	page, next, err := wire.Page(ctx, list, cmp.Or(in.MaxResults, new(int32(1000))), in.NextToken, func(d record.LogQueryDefinition) string { return d.Name + "\x00" + d.ID })
+	page, next, err := wire.Page(ctx, list, cmp.Or(in.MaxResults, new(int32(1000))), in.NextToken,
+		func(d record.LogQueryDefinition) string { return d.Name + "\x00" + d.ID })
 	if err != nil {
 		return nil, err
 	}
@@ -150,17 +165,19 @@ func (s *Service) DescribeQueryDefinitions(ctx context.Context, in *cloudwatchlo
 	for _, d := range page {
 		out.QueryDefinitions = append(out.QueryDefinitions, types.QueryDefinition{
 			QueryDefinitionId: new(d.ID), Name: new(d.Name), QueryString: new(d.Text), QueryLanguage: d.Language,
-			LogGroupNames: d.Groups, Parameters: d.Parameters, LastModified: millis(d.LastModified),
+			LogGroupNames: d.Groups, Parameters: d.Parameters, LastModified: unixMillis(d.LastModified),
 		})
 	}
 	return out, nil
 }
 
 // DeleteQueryDefinition deletes a saved query.
-func (s *Service) DeleteQueryDefinition(ctx context.Context, in *cloudwatchlogs.DeleteQueryDefinitionInput) (*cloudwatchlogs.DeleteQueryDefinitionOutput, error) {
+func (s *Service) DeleteQueryDefinition(ctx context.Context, in *cloudwatchlogs.DeleteQueryDefinitionInput) (
+	*cloudwatchlogs.DeleteQueryDefinitionOutput, error) {
 	at := placeOf(ctx)
 	for {
-		row, err := s.definitions.Get(ctx, record.LogQueryKey(at.account, at.region, aws.ToString(in.QueryDefinitionId)))
+		row, err := s.definitions.Get(ctx, record.LogQueryKey(at.account, at.region,
+			aws.ToString(in.QueryDefinitionId)))
 		if err == nil {
 			err = s.definitions.Delete(ctx, row)
 		}

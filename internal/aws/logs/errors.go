@@ -24,7 +24,8 @@ func invalidParameter(format string, args ...any) error {
 
 // invalidValue says of one member what wire says of those whose constraints the model knows.
 func invalidValue(member string, value any, constraint string) error {
-	return invalidParameter("1 validation error detected: Value '%v' at '%s' failed to satisfy constraint: %s", value, member, constraint)
+	return invalidParameter("1 validation error detected: Value '%v' at '%s' failed to satisfy constraint: %s", value,
+		member, constraint)
 }
 
 func alreadyExists(format string, args ...any) error {
@@ -39,18 +40,20 @@ func limitExceeded(format string, args ...any) error {
 	return &types.LimitExceededException{Message: new(fmt.Sprintf(format, args...))}
 }
 
-// heldBack is an error of the store of log events, said of a log group. What passes by itself, or when somebody makes room on the disk, is a
-// ServiceUnavailableException, which the SDKs try again.
+// heldBack is an error of the store of log events, said of a log group. What passes by itself, or when somebody makes
+// room on the disk, is a ServiceUnavailableException, which the SDKs try again.
 func heldBack(err error, attempt, group string) error {
 	err = fmt.Errorf("%s log group %s: %w", attempt, group, err)
 	switch {
 	case errors.Is(err, events.ErrFull):
 		return &wire.Error{
 			Code: "ServiceUnavailableException", Status: http.StatusServiceUnavailable, Err: err,
-			Message: "The disk of the data directory is full, and nothing was stored: free some space, or shorten the retention of log groups.",
+			Message: "The disk of the data directory is full, and nothing was stored: free some space, or shorten " +
+				"the retention of log groups.",
 		}
 	case errors.Is(err, events.ErrClosed):
-		return &wire.Error{Code: "ServiceUnavailableException", Status: http.StatusServiceUnavailable, Err: err, Message: "Coracle is being stopped."}
+		return &wire.Error{Code: "ServiceUnavailableException", Status: http.StatusServiceUnavailable, Err: err,
+			Message: "Coracle is being stopped."}
 	}
 	return err
 }

@@ -80,7 +80,8 @@ func TestGetLogEvents(t *testing.T) {
 	w.put("g", "other", today, numbered("x", 50)...)
 	end := w.put("g", "s", today, all...)
 
-	if got, _ := w.forward(cloudwatchlogs.GetLogEventsInput{StartFromHead: aws.Bool(true), Limit: aws.Int32(7)}); !slices.Equal(got, all) {
+	if got, _ := w.forward(cloudwatchlogs.GetLogEventsInput{StartFromHead: aws.Bool(true),
+		Limit: aws.Int32(7)}); !slices.Equal(got, all) {
 		t.Errorf("forward: %q", got)
 	}
 	if got, _ := w.backward(cloudwatchlogs.GetLogEventsInput{Limit: aws.Int32(7)}); !slices.Equal(got, all) {
@@ -89,40 +90,48 @@ func TestGetLogEvents(t *testing.T) {
 	if got, _ := w.get(cloudwatchlogs.GetLogEventsInput{Limit: aws.Int32(3)}); !slices.Equal(got, all[97:]) {
 		t.Errorf("the last three: %q", got)
 	}
-	if got, _ := w.get(cloudwatchlogs.GetLogEventsInput{LogGroupIdentifier: aws.String(groupARN + "g"), StartFromHead: aws.Bool(true)}); !slices.Equal(got, all) {
+	if got, _ := w.get(cloudwatchlogs.GetLogEventsInput{LogGroupIdentifier: aws.String(groupARN + "g"),
+		StartFromHead: aws.Bool(true)}); !slices.Equal(got, all) {
 		t.Errorf("by ARN: %q", got)
 	}
 	// The start is inclusive, the end is not.
 	ms := func(i int64) *int64 { return aws.Int64(today.UnixMilli() + i) }
-	if got, _ := w.forward(cloudwatchlogs.GetLogEventsInput{StartFromHead: aws.Bool(true), StartTime: ms(10), EndTime: ms(20), Limit: aws.Int32(4)}); !slices.Equal(got, all[10:20]) {
+	if got, _ := w.forward(cloudwatchlogs.GetLogEventsInput{StartFromHead: aws.Bool(true), StartTime: ms(10),
+		EndTime: ms(20), Limit: aws.Int32(4)}); !slices.Equal(got, all[10:20]) {
 		t.Errorf("a range: %q", got)
 	}
-	if got, _ := w.backward(cloudwatchlogs.GetLogEventsInput{StartTime: ms(10), EndTime: ms(20), Limit: aws.Int32(4)}); !slices.Equal(got, all[10:20]) {
+	if got, _ := w.backward(cloudwatchlogs.GetLogEventsInput{StartTime: ms(10), EndTime: ms(20),
+		Limit: aws.Int32(4)}); !slices.Equal(got, all[10:20]) {
 		t.Errorf("a range backward: %q", got)
 	}
 
 	// Turning round in the middle repeats nothing of the page in hand.
 	first, page := w.get(cloudwatchlogs.GetLogEventsInput{StartFromHead: aws.Bool(true), Limit: aws.Int32(10)})
-	second, page := w.get(cloudwatchlogs.GetLogEventsInput{NextToken: page.NextForwardToken, Limit: aws.Int32(10), StartFromHead: aws.Bool(true)})
+	second, page := w.get(cloudwatchlogs.GetLogEventsInput{NextToken: page.NextForwardToken, Limit: aws.Int32(10),
+		StartFromHead: aws.Bool(true)})
 	again, page := w.get(cloudwatchlogs.GetLogEventsInput{NextToken: page.NextBackwardToken, Limit: aws.Int32(10)})
 	if !slices.Equal(second, all[10:20]) || !slices.Equal(again, first) {
 		t.Errorf("%q, then back %q", second, again)
 	}
-	if !strings.HasPrefix(*page.NextForwardToken, "f/") || !strings.HasPrefix(*page.NextBackwardToken, "b/") || !strings.HasSuffix(*page.NextForwardToken, "/s") || len(*page.NextForwardToken) != 60 {
+	if !strings.HasPrefix(*page.NextForwardToken, "f/") || !strings.HasPrefix(*page.NextBackwardToken, "b/") ||
+		!strings.HasSuffix(*page.NextForwardToken, "/s") || len(*page.NextForwardToken) != 60 {
 		t.Errorf("tokens %s and %s", *page.NextForwardToken, *page.NextBackwardToken)
 	}
 	// At either end one can turn round as well.
 	_, last := w.forward(cloudwatchlogs.GetLogEventsInput{StartFromHead: aws.Bool(true)})
-	if got, _ := w.get(cloudwatchlogs.GetLogEventsInput{NextToken: last.NextBackwardToken, Limit: aws.Int32(2)}); !slices.Equal(got, all[98:]) {
+	if got, _ := w.get(cloudwatchlogs.GetLogEventsInput{NextToken: last.NextBackwardToken,
+		Limit: aws.Int32(2)}); !slices.Equal(got, all[98:]) {
 		t.Errorf("back from the end: %q", got)
 	}
 	_, start := w.backward(cloudwatchlogs.GetLogEventsInput{})
-	if got, _ := w.get(cloudwatchlogs.GetLogEventsInput{NextToken: start.NextForwardToken, Limit: aws.Int32(2)}); !slices.Equal(got, all[:2]) {
+	if got, _ := w.get(cloudwatchlogs.GetLogEventsInput{NextToken: start.NextForwardToken,
+		Limit: aws.Int32(2)}); !slices.Equal(got, all[:2]) {
 		t.Errorf("forth from the beginning: %q", got)
 	}
 	// What arrives later is found with the token of the end.
 	w.put("g", "s", end, "late")
-	if got, _ := w.get(cloudwatchlogs.GetLogEventsInput{NextToken: last.NextForwardToken}); !slices.Equal(got, []string{"late"}) {
+	if got, _ := w.get(cloudwatchlogs.GetLogEventsInput{NextToken: last.NextForwardToken}); !slices.Equal(got,
+		[]string{"late"}) {
 		t.Errorf("after the end: %q", got)
 	}
 }
@@ -134,10 +143,12 @@ func TestAnEmptyStreamHasTokens(t *testing.T) {
 	w.group("g", "s")
 	_, page := w.get(cloudwatchlogs.GetLogEventsInput{})
 	w.put("g", "s", today, "first")
-	if got, _ := w.get(cloudwatchlogs.GetLogEventsInput{NextToken: page.NextForwardToken}); !slices.Equal(got, []string{"first"}) {
+	if got, _ := w.get(cloudwatchlogs.GetLogEventsInput{NextToken: page.NextForwardToken}); !slices.Equal(got,
+		[]string{"first"}) {
 		t.Errorf("forward %q", got)
 	}
-	if got, back := w.get(cloudwatchlogs.GetLogEventsInput{NextToken: page.NextBackwardToken}); len(got) != 0 || *back.NextBackwardToken != *page.NextBackwardToken {
+	if got, back := w.get(cloudwatchlogs.GetLogEventsInput{NextToken: page.NextBackwardToken}); len(got) != 0 ||
+		*back.NextBackwardToken != *page.NextBackwardToken {
 		t.Errorf("backward %q", got)
 	}
 }
@@ -165,7 +176,8 @@ func TestPagesEndAtAMegabyte(t *testing.T) {
 	if !slices.Equal(sizes, []int{1, 1, 2, 1}) {
 		t.Errorf("pages of %v", sizes)
 	}
-	pages := cloudwatchlogs.NewFilterLogEventsPaginator(w.client, &cloudwatchlogs.FilterLogEventsInput{LogGroupName: aws.String("g")})
+	pages := cloudwatchlogs.NewFilterLogEventsPaginator(w.client,
+		&cloudwatchlogs.FilterLogEventsInput{LogGroupName: aws.String("g")})
 	sizes = nil
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(t.Context())
@@ -220,16 +232,20 @@ func TestFilterLogEvents(t *testing.T) {
 		}
 	}
 	limit := aws.Int32(7)
-	if got, streams := w.filter(cloudwatchlogs.FilterLogEventsInput{Limit: limit}); !slices.Equal(got, want) || streams[1] != "a-2" {
+	if got, streams := w.filter(cloudwatchlogs.FilterLogEventsInput{Limit: limit}); !slices.Equal(got, want) ||
+		streams[1] != "a-2" {
 		t.Errorf("all: %q", got)
 	}
-	if got, _ := w.filter(cloudwatchlogs.FilterLogEventsInput{Limit: limit, LogStreamNamePrefix: aws.String("a-")}); !slices.Equal(got, wantA) {
+	if got, _ := w.filter(cloudwatchlogs.FilterLogEventsInput{Limit: limit,
+		LogStreamNamePrefix: aws.String("a-")}); !slices.Equal(got, wantA) {
 		t.Errorf("by prefix: %q", got)
 	}
-	if got, _ := w.filter(cloudwatchlogs.FilterLogEventsInput{Limit: limit, LogStreamNames: []string{"a-2", "a-1"}}); !slices.Equal(got, wantA) {
+	if got, _ := w.filter(cloudwatchlogs.FilterLogEventsInput{Limit: limit, LogStreamNames: []string{"a-2",
+		"a-1"}}); !slices.Equal(got, wantA) {
 		t.Errorf("by name: %q", got)
 	}
-	if got, _ := w.filter(cloudwatchlogs.FilterLogEventsInput{Limit: aws.Int32(2), FilterPattern: aws.String("ERROR")}); len(got) != 6 || got[5] != "n50 ERROR" {
+	if got, _ := w.filter(cloudwatchlogs.FilterLogEventsInput{Limit: aws.Int32(2),
+		FilterPattern: aws.String("ERROR")}); len(got) != 6 || got[5] != "n50 ERROR" {
 		t.Errorf("by pattern: %q", got)
 	}
 	if got, _ := w.filter(cloudwatchlogs.FilterLogEventsInput{LogStreamNamePrefix: aws.String("c")}); len(got) != 0 {
@@ -237,20 +253,24 @@ func TestFilterLogEvents(t *testing.T) {
 	}
 	// Both ends of the range are inclusive.
 	from, to := today.Add(5*time.Second).UnixMilli(), today.Add(9*time.Second).UnixMilli()
-	if got, _ := w.filter(cloudwatchlogs.FilterLogEventsInput{LogGroupIdentifier: aws.String(groupARN + "g"), StartTime: &from, EndTime: &to}); !slices.Equal(got, want[5:10]) {
+	if got, _ := w.filter(cloudwatchlogs.FilterLogEventsInput{LogGroupIdentifier: aws.String(groupARN + "g"),
+		StartTime: &from, EndTime: &to}); !slices.Equal(got, want[5:10]) {
 		t.Errorf("a range: %q", got)
 	}
 	down := slices.Clone(want)
 	slices.Reverse(down)
-	if got, _ := w.filter(cloudwatchlogs.FilterLogEventsInput{Limit: limit, StartFromHead: aws.Bool(false), StartTime: aws.Int64(today.UnixMilli())}); !slices.Equal(got, down) {
+	if got, _ := w.filter(cloudwatchlogs.FilterLogEventsInput{Limit: limit, StartFromHead: aws.Bool(false),
+		StartTime: aws.Int64(today.UnixMilli())}); !slices.Equal(got, down) {
 		t.Errorf("the latest first: %q", got)
 	}
 	// A token is for its own request.
-	out, err := w.client.FilterLogEvents(t.Context(), &cloudwatchlogs.FilterLogEventsInput{LogGroupName: aws.String("g"), Limit: limit})
+	out, err := w.client.FilterLogEvents(t.Context(),
+		&cloudwatchlogs.FilterLogEventsInput{LogGroupName: aws.String("g"), Limit: limit})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = w.client.FilterLogEvents(t.Context(), &cloudwatchlogs.FilterLogEventsInput{LogGroupName: aws.String("g"), NextToken: out.NextToken, FilterPattern: aws.String("ERROR")})
+	_, err = w.client.FilterLogEvents(t.Context(), &cloudwatchlogs.FilterLogEventsInput{LogGroupName: aws.String("g"),
+		NextToken: out.NextToken, FilterPattern: aws.String("ERROR")})
 	if f := failureOf(t, err); f.code != "InvalidParameterException" {
 		t.Errorf("another's token: %v", f)
 	}
@@ -270,7 +290,8 @@ func TestPagingWhileEventsArrive(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				w.put("g", []string{"s", "t"}[i%2], today.Add(time.Duration(rand.IntN(400))*time.Millisecond), fmt.Sprintf("new%06d", i))
+				w.put("g", []string{"s", "t"}[i%2], today.Add(time.Duration(rand.IntN(400))*time.Millisecond),
+					fmt.Sprintf("new%06d", i))
 			}
 		}
 	})
@@ -292,7 +313,8 @@ func TestPagingWhileEventsArrive(t *testing.T) {
 		}
 	}
 	ends := aws.Int64(today.UnixMilli() + 300) // else the reader may never catch up
-	forward, _ := w.forward(cloudwatchlogs.GetLogEventsInput{StartFromHead: aws.Bool(true), Limit: aws.Int32(11), EndTime: ends})
+	forward, _ := w.forward(cloudwatchlogs.GetLogEventsInput{StartFromHead: aws.Bool(true), Limit: aws.Int32(11),
+		EndTime: ends})
 	check("forward", forward)
 	backward, _ := w.backward(cloudwatchlogs.GetLogEventsInput{Limit: aws.Int32(11), EndTime: ends})
 	check("backward", backward)
@@ -311,31 +333,44 @@ func TestRejectedEvents(t *testing.T) {
 		want      types.RejectedLogEventsInfo
 		kept      int
 	}{
-		"too old":                     {ages: []time.Duration{360 * time.Hour, 337 * time.Hour, time.Hour}, want: types.RejectedLogEventsInfo{TooOldLogEventEndIndex: aws.Int32(2)}, kept: 1},
-		"too new":                     {ages: []time.Duration{time.Hour, -time.Hour, -3 * time.Hour, -4 * time.Hour}, want: types.RejectedLogEventsInfo{TooNewLogEventStartIndex: aws.Int32(2)}, kept: 2},
-		"expired":                     {retention: 3, ages: []time.Duration{80 * time.Hour, 73 * time.Hour, time.Hour}, want: types.RejectedLogEventsInfo{ExpiredLogEventEndIndex: aws.Int32(2)}, kept: 1},
-		"all of it":                   {retention: 3, ages: []time.Duration{400 * time.Hour, 100 * time.Hour, time.Hour, -3 * time.Hour}, want: types.RejectedLogEventsInfo{TooOldLogEventEndIndex: aws.Int32(1), ExpiredLogEventEndIndex: aws.Int32(2), TooNewLogEventStartIndex: aws.Int32(3)}, kept: 1},
-		"nothing is left":             {ages: []time.Duration{400 * time.Hour, -3 * time.Hour}, want: types.RejectedLogEventsInfo{TooOldLogEventEndIndex: aws.Int32(1), TooNewLogEventStartIndex: aws.Int32(1)}},
-		"a long retention is no help": {retention: 365, ages: []time.Duration{400 * time.Hour}, want: types.RejectedLogEventsInfo{TooOldLogEventEndIndex: aws.Int32(1)}},
+		"too old": {ages: []time.Duration{360 * time.Hour, 337 * time.Hour, time.Hour},
+			want: types.RejectedLogEventsInfo{TooOldLogEventEndIndex: aws.Int32(2)}, kept: 1},
+		"too new": {ages: []time.Duration{time.Hour, -time.Hour, -3 * time.Hour, -4 * time.Hour},
+			want: types.RejectedLogEventsInfo{TooNewLogEventStartIndex: aws.Int32(2)}, kept: 2},
+		"expired": {retention: 3, ages: []time.Duration{80 * time.Hour, 73 * time.Hour, time.Hour},
+			want: types.RejectedLogEventsInfo{ExpiredLogEventEndIndex: aws.Int32(2)}, kept: 1},
+		"all of it": {retention: 3, ages: []time.Duration{400 * time.Hour, 100 * time.Hour, time.Hour,
+			-3 * time.Hour}, want: types.RejectedLogEventsInfo{TooOldLogEventEndIndex: aws.Int32(1),
+			ExpiredLogEventEndIndex: aws.Int32(2), TooNewLogEventStartIndex: aws.Int32(3)}, kept: 1},
+		"nothing is left": {ages: []time.Duration{400 * time.Hour, -3 * time.Hour},
+			want: types.RejectedLogEventsInfo{TooOldLogEventEndIndex: aws.Int32(1),
+				TooNewLogEventStartIndex: aws.Int32(1)}},
+		"a long retention is no help": {retention: 365, ages: []time.Duration{400 * time.Hour},
+			want: types.RejectedLogEventsInfo{TooOldLogEventEndIndex: aws.Int32(1)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			w.group("g", "s")
 			if c.retention > 0 {
-				if _, err := w.client.PutRetentionPolicy(t.Context(), &cloudwatchlogs.PutRetentionPolicyInput{LogGroupName: aws.String("g"), RetentionInDays: &c.retention}); err != nil {
+				if _, err := w.client.PutRetentionPolicy(t.Context(),
+					&cloudwatchlogs.PutRetentionPolicyInput{LogGroupName: aws.String("g"),
+						RetentionInDays: &c.retention}); err != nil {
 					t.Fatal(err)
 				}
 			}
-			in := &cloudwatchlogs.PutLogEventsInput{LogGroupName: aws.String("g"), LogStreamName: aws.String("s"), SequenceToken: aws.String("whatever")}
+			in := &cloudwatchlogs.PutLogEventsInput{LogGroupName: aws.String("g"), LogStreamName: aws.String("s"),
+				SequenceToken: aws.String("whatever")}
 			for _, age := range c.ages {
-				in.LogEvents = append(in.LogEvents, types.InputLogEvent{Message: aws.String("m"), Timestamp: aws.Int64(today.Add(-age).UnixMilli())})
+				in.LogEvents = append(in.LogEvents, types.InputLogEvent{Message: aws.String("m"),
+					Timestamp: aws.Int64(today.Add(-age).UnixMilli())})
 			}
 			out, err := w.client.PutLogEvents(t.Context(), in)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d := cmp.Diff(&c.want, out.RejectedLogEventsInfo, cmpopts.IgnoreUnexported(types.RejectedLogEventsInfo{})); d != "" {
+			if d := cmp.Diff(&c.want, out.RejectedLogEventsInfo,
+				cmpopts.IgnoreUnexported(types.RejectedLogEventsInfo{})); d != "" {
 				t.Errorf("(-want +got):\n%s", d)
 			}
 			if len(aws.ToString(out.NextSequenceToken)) != 56 {
@@ -348,7 +383,8 @@ func TestRejectedEvents(t *testing.T) {
 	}
 }
 
-// What a retention has ended stays ended when the retention becomes longer: such events are refused, not taken and hidden.
+// What a retention has ended stays ended when the retention becomes longer: such events are refused, not taken and
+// hidden.
 func TestALongerRetentionBringsNothingBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -361,14 +397,17 @@ func TestALongerRetentionBringsNothingBack(t *testing.T) {
 	if err := w.events.Expire(events.GroupID(row.Value.ID), today.Add(-24*time.Hour).UnixMilli()); err != nil {
 		t.Fatal(err)
 	}
-	out, err := w.client.PutLogEvents(t.Context(), &cloudwatchlogs.PutLogEventsInput{LogGroupName: aws.String("g"), LogStreamName: aws.String("s"), LogEvents: []types.InputLogEvent{
-		{Message: aws.String("old"), Timestamp: aws.Int64(today.Add(-25 * time.Hour).UnixMilli())},
-		{Message: aws.String("new"), Timestamp: aws.Int64(today.Add(-23 * time.Hour).UnixMilli())},
-	}})
+	out, err := w.client.PutLogEvents(t.Context(), &cloudwatchlogs.PutLogEventsInput{LogGroupName: aws.String("g"),
+		LogStreamName: aws.String("s"), LogEvents: []types.InputLogEvent{
+			{Message: aws.String("old"), Timestamp: aws.Int64(today.Add(-25 * time.Hour).UnixMilli())},
+			{Message: aws.String("new"), Timestamp: aws.Int64(today.Add(-23 * time.Hour).UnixMilli())},
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, _ := w.get(cloudwatchlogs.GetLogEventsInput{}); out.RejectedLogEventsInfo == nil || aws.ToInt32(out.RejectedLogEventsInfo.ExpiredLogEventEndIndex) != 1 || !slices.Equal(got, []string{"new", "m"}) {
+	if got, _ := w.get(cloudwatchlogs.GetLogEventsInput{}); out.RejectedLogEventsInfo == nil ||
+		aws.ToInt32(out.RejectedLogEventsInfo.ExpiredLogEventEndIndex) != 1 ||
+		!slices.Equal(got, []string{"new", "m"}) {
 		t.Errorf("rejected %+v, kept %q", out.RejectedLogEventsInfo, got)
 	}
 }
@@ -381,23 +420,28 @@ func TestDeletedEventsStayAway(t *testing.T) {
 	w.group("g", "s", "kept")
 	w.put("g", "s", today, "one")
 	w.put("g", "kept", today, "two")
-	if _, err := w.client.DeleteLogStream(ctx, &cloudwatchlogs.DeleteLogStreamInput{LogGroupName: aws.String("g"), LogStreamName: aws.String("s")}); err != nil {
+	if _, err := w.client.DeleteLogStream(ctx, &cloudwatchlogs.DeleteLogStreamInput{LogGroupName: aws.String("g"),
+		LogStreamName: aws.String("s")}); err != nil {
 		t.Fatal(err)
 	}
 	if got, _ := w.filter(cloudwatchlogs.FilterLogEventsInput{}); !slices.Equal(got, []string{"two"}) {
 		t.Errorf("of the group: %q", got)
 	}
-	if _, err := w.client.CreateLogStream(ctx, &cloudwatchlogs.CreateLogStreamInput{LogGroupName: aws.String("g"), LogStreamName: aws.String("s")}); err != nil {
+	if _, err := w.client.CreateLogStream(ctx, &cloudwatchlogs.CreateLogStreamInput{LogGroupName: aws.String("g"),
+		LogStreamName: aws.String("s")}); err != nil {
 		t.Fatal(err)
 	}
 	if got, _ := w.get(cloudwatchlogs.GetLogEventsInput{}); len(got) != 0 {
 		t.Errorf("of the new stream: %q", got)
 	}
-	if _, err := w.client.DeleteLogGroup(ctx, &cloudwatchlogs.DeleteLogGroupInput{LogGroupName: aws.String("g")}); err != nil {
+	if _, err := w.client.DeleteLogGroup(ctx,
+		&cloudwatchlogs.DeleteLogGroupInput{LogGroupName: aws.String("g")}); err != nil {
 		t.Fatal(err)
 	}
 	w.group("g")
-	if out, err := w.client.DescribeLogStreams(ctx, &cloudwatchlogs.DescribeLogStreamsInput{LogGroupName: aws.String("g")}); err != nil || len(out.LogStreams) != 0 {
+	if out, err := w.client.DescribeLogStreams(ctx,
+		&cloudwatchlogs.DescribeLogStreamsInput{LogGroupName: aws.String("g")}); err != nil ||
+		len(out.LogStreams) != 0 {
 		t.Errorf("streams of the new group: %v %v", out, err)
 	}
 	if got, _ := w.filter(cloudwatchlogs.FilterLogEventsInput{}); len(got) != 0 {
@@ -433,28 +477,37 @@ func TestStreams(t *testing.T) {
 	if got := list(cloudwatchlogs.DescribeLogStreamsInput{}); !slices.Equal(got, names) {
 		t.Errorf("by name: %q", got)
 	}
-	if got := list(cloudwatchlogs.DescribeLogStreamsInput{Descending: aws.Bool(true), Limit: aws.Int32(7)}); !slices.Equal(got, down) {
+	if got := list(cloudwatchlogs.DescribeLogStreamsInput{Descending: aws.Bool(true),
+		Limit: aws.Int32(7)}); !slices.Equal(got, down) {
 		t.Errorf("by name, descending: %q", got)
 	}
-	if got := list(cloudwatchlogs.DescribeLogStreamsInput{LogStreamNamePrefix: aws.String("s001")}); !slices.Equal(got, names[10:20]) {
+	if got := list(cloudwatchlogs.DescribeLogStreamsInput{LogStreamNamePrefix: aws.String("s001")}); !slices.Equal(got,
+		names[10:20]) {
 		t.Errorf("by prefix: %q", got)
 	}
-	if got := list(cloudwatchlogs.DescribeLogStreamsInput{OrderBy: types.OrderByLastEventTime, Limit: aws.Int32(50)}); len(got) != 120 || !slices.Equal(got[117:], []string{"s0007", "s0003", "s0011"}) {
+	if got := list(cloudwatchlogs.DescribeLogStreamsInput{OrderBy: types.OrderByLastEventTime,
+		Limit: aws.Int32(50)}); len(got) != 120 || !slices.Equal(got[117:], []string{"s0007", "s0003", "s0011"}) {
 		t.Errorf("by time: %q", got)
 	}
-	if got := list(cloudwatchlogs.DescribeLogStreamsInput{OrderBy: types.OrderByLastEventTime, Descending: aws.Bool(true), Limit: aws.Int32(2)}); len(got) != 120 || !slices.Equal(got[:3], []string{"s0011", "s0003", "s0007"}) {
+	if got := list(cloudwatchlogs.DescribeLogStreamsInput{OrderBy: types.OrderByLastEventTime,
+		Descending: aws.Bool(true), Limit: aws.Int32(2)}); len(got) != 120 || !slices.Equal(got[:3],
+		[]string{"s0011", "s0003", "s0007"}) {
 		t.Errorf("by time, descending: %q", got)
 	}
-	out, err := w.client.DescribeLogStreams(t.Context(), &cloudwatchlogs.DescribeLogStreamsInput{LogGroupIdentifier: aws.String(groupARN + "g"), LogStreamNamePrefix: aws.String("s0003")})
+	out, err := w.client.DescribeLogStreams(t.Context(),
+		&cloudwatchlogs.DescribeLogStreamsInput{LogGroupIdentifier: aws.String(groupARN + "g"),
+			LogStreamNamePrefix: aws.String("s0003")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	last := today.Add(time.Second).UnixMilli()
 	want := []types.LogStream{{
-		Arn: aws.String(groupARN + "g:log-stream:s0003"), LogStreamName: aws.String("s0003"), CreationTime: aws.Int64(today.UnixMilli()), StoredBytes: aws.Int64(0),
+		Arn: aws.String(groupARN + "g:log-stream:s0003"), LogStreamName: aws.String("s0003"),
+		CreationTime: aws.Int64(today.UnixMilli()), StoredBytes: aws.Int64(0),
 		FirstEventTimestamp: &last, LastEventTimestamp: &last, LastIngestionTime: aws.Int64(today.UnixMilli()),
 	}}
-	if d := cmp.Diff(want, out.LogStreams, cmpopts.IgnoreUnexported(types.LogStream{}), cmpopts.IgnoreFields(types.LogStream{}, "UploadSequenceToken")); d != "" {
+	if d := cmp.Diff(want, out.LogStreams, cmpopts.IgnoreUnexported(types.LogStream{}),
+		cmpopts.IgnoreFields(types.LogStream{}, "UploadSequenceToken")); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 }

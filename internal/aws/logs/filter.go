@@ -18,7 +18,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// maxScan is how many bytes of messages one FilterLogEvents looks at before it answers with what it has, and a token to go on. On AWS, too, a page may be empty and yet not the last.
+// maxScan is how many bytes of messages one FilterLogEvents looks at before it answers with what it has, and a token to
+// go on. On AWS, too, a page may be empty and yet not the last.
 const maxScan = 256 << 20
 
 // descendingSince is the earliest startTime with which events can be read from the latest on.
@@ -36,9 +37,11 @@ func (s *Service) filterHandlers() []wire.Handler {
 }
 
 // FilterLogEvents reads the events of a group, or of some of its streams, that a filter pattern matches.
-func (s *Service) FilterLogEvents(ctx context.Context, in *cloudwatchlogs.FilterLogEventsInput) (*cloudwatchlogs.FilterLogEventsOutput, error) {
+func (s *Service) FilterLogEvents(ctx context.Context, in *cloudwatchlogs.FilterLogEventsInput) (
+	*cloudwatchlogs.FilterLogEventsOutput, error) {
 	if len(in.LogStreamNames) > 0 && in.LogStreamNamePrefix != nil {
-		return nil, invalidParameter("logStreamNames and logStreamNamePrefix are mutually exclusive: specify one of them")
+		return nil,
+			invalidParameter("logStreamNames and logStreamNamePrefix are mutually exclusive: specify one of them")
 	}
 	from, to, err := between(in.StartTime, in.EndTime, 1)
 	if err != nil {
@@ -48,9 +51,10 @@ func (s *Service) FilterLogEvents(ctx context.Context, in *cloudwatchlogs.Filter
 	if err != nil {
 		return nil, err
 	}
-	at := cursor{backward: !aws.ToBool(orTrue(in.StartFromHead))}
+	at := cursor{backward: !aws.ToBool(defaultTrue(in.StartFromHead))}
 	if at.backward && from < descendingSince.UnixMilli() {
-		return nil, invalidParameter("startFromHead can be false only with a startTime on or after %s", descendingSince.Format(time.RFC3339))
+		return nil, invalidParameter("startFromHead can be false only with a startTime on or after %s",
+			descendingSince.Format(time.RFC3339))
 	}
 	if in.NextToken != nil {
 		if at, err = openFilterToken(*in.NextToken, in); err != nil {
@@ -68,20 +72,22 @@ func (s *Service) FilterLogEvents(ctx context.Context, in *cloudwatchlogs.Filter
 	if err != nil {
 		return nil, err
 	}
-	out := &cloudwatchlogs.FilterLogEventsOutput{Events: []types.FilteredLogEvent{}, SearchedLogStreams: []types.SearchedLogStream{}}
+	out := &cloudwatchlogs.FilterLogEventsOutput{Events: []types.FilteredLogEvent{},
+		SearchedLogStreams: []types.SearchedLogStream{}}
 	if len(names) == 0 {
 		return out, nil
 	}
 	p, scanned := newPage(in.Limit), 0
 	var last events.Position
 	for e, err := range s.events.Events(ctx, events.GroupID(group.Value.ID), events.Range{
-		From: from, To: to, Streams: func(id events.StreamID) bool { return names[id] != "" }, Words: filter.Words(), After: at.position, Backward: at.backward,
+		From: from, To: to, Streams: func(id events.StreamID) bool { return names[id] != "" }, Words: filter.Words(),
+		After: at.position, Backward: at.backward,
 	}) {
 		if err != nil {
 			return nil, heldBack(err, "read", group.Value.Name)
 		}
 		scanned += len(e.Message)
-		if scanned > maxScan || filter.Match(e.Message) && !p.add(e) {
+		if scanned > maxScan || filter.Match(e.Message) && !p.addEvent(e) {
 			out.NextToken = new(filterToken(cursor{position: &last, backward: at.backward}, in))
 			break
 		}
@@ -90,14 +96,15 @@ func (s *Service) FilterLogEvents(ctx context.Context, in *cloudwatchlogs.Filter
 	for i := range p.list {
 		e := &p.list[i]
 		out.Events = append(out.Events, types.FilteredLogEvent{
-			EventId: new(eventID(events.Position{Timestamp: e.Timestamp, Seq: e.Seq})), LogStreamName: new(names[e.Stream]),
+			EventId:       new(eventID(events.Position{Timestamp: e.Timestamp, Seq: e.Seq})),
+			LogStreamName: new(names[e.Stream]),
 			IngestionTime: &e.Ingested, Timestamp: &e.Timestamp, Message: &e.Message,
 		})
 	}
 	return out, nil
 }
 
-func orTrue(b *bool) *bool {
+func defaultTrue(b *bool) *bool {
 	if b == nil {
 		return new(true)
 	}
@@ -112,8 +119,10 @@ func parsePattern(text string) (*pattern.Pattern, error) {
 	return p, nil
 }
 
-// namesOf are the names of a group's streams by their IDs: of those that are listed, each of which must be there, or else of all whose names begin with prefix.
-func (s *Service) namesOf(ctx context.Context, g record.LogGroup, prefix string, listed []string) (map[events.StreamID]string, error) {
+// namesOf are the names of a group's streams by their IDs: of those that are listed, each of which must be there, or
+// else of all whose names begin with prefix.
+func (s *Service) namesOf(ctx context.Context, g record.LogGroup, prefix string,
+	listed []string) (map[events.StreamID]string, error) {
 	names := map[events.StreamID]string{}
 	if len(listed) > 0 {
 		for _, name := range listed {

@@ -37,8 +37,8 @@ func newPage(limit *int32) *page {
 	return p
 }
 
-// add takes an event, unless the page is full. An empty page takes any.
-func (p *page) add(e events.Event) bool {
+// addEvent takes an event, unless the page is full. An empty page takes any.
+func (p *page) addEvent(e events.Event) bool {
 	size := len(e.Message) + eventOverhead
 	if len(p.list) > 0 && (len(p.list) == p.limit || p.bytes+size > maxPageBytes) {
 		return false
@@ -54,10 +54,12 @@ func readable(ctx context.Context, g record.LogGroup, operation string) error {
 	if g.Class == types.LogGroupClassStandard {
 		return nil
 	}
-	return invalidParameter("%s is not supported for log groups of the class %s, which is that of %s", operation, g.Class, g.Name)
+	return invalidParameter("%s is not supported for log groups of the class %s, which is that of %s", operation,
+		g.Class, g.Name)
 }
 
-// between is the range of two optional times in milliseconds, the end exclusive. beyond is 1 where the request's end is inclusive.
+// between is the range of two optional times in milliseconds, the end exclusive. beyond is 1 where the request's end is
+// inclusive.
 func between(start, end *int64, beyond int64) (from, to int64, err error) {
 	from, to = aws.ToInt64(start), math.MaxInt64
 	if end != nil && *end < from {
@@ -81,7 +83,8 @@ func (s *Service) getHandlers() []wire.Handler {
 }
 
 // GetLogEvents reads the events of one stream, a page at a time, in either direction.
-func (s *Service) GetLogEvents(ctx context.Context, in *cloudwatchlogs.GetLogEventsInput) (*cloudwatchlogs.GetLogEventsOutput, error) {
+func (s *Service) GetLogEvents(ctx context.Context, in *cloudwatchlogs.GetLogEventsInput) (
+	*cloudwatchlogs.GetLogEventsOutput, error) {
 	from, to, err := between(in.StartTime, in.EndTime, 0)
 	if err != nil {
 		return nil, err
@@ -99,19 +102,20 @@ func (s *Service) GetLogEvents(ctx context.Context, in *cloudwatchlogs.GetLogEve
 	if err := readable(ctx, group.Value, "GetLogEvents"); err != nil {
 		return nil, err
 	}
-	stream, err := s.stream(ctx, group.Value, aws.ToString(in.LogStreamName))
+	stream, err := s.getStream(ctx, group.Value, aws.ToString(in.LogStreamName))
 	if err != nil {
 		return nil, err
 	}
 	id := events.StreamID(stream.Value.ID)
 	p := newPage(in.Limit)
 	for e, err := range s.events.Events(ctx, events.GroupID(group.Value.ID), events.Range{
-		From: from, To: to, Streams: func(s events.StreamID) bool { return s == id }, After: at.position, Backward: at.backward,
+		From: from, To: to, Streams: func(s events.StreamID) bool { return s == id }, After: at.position,
+		Backward: at.backward,
 	}) {
 		if err != nil {
 			return nil, heldBack(err, "read", group.Value.Name)
 		}
-		if !p.add(e) {
+		if !p.addEvent(e) {
 			break
 		}
 	}
@@ -123,13 +127,14 @@ func (s *Service) GetLogEvents(ctx context.Context, in *cloudwatchlogs.GetLogEve
 		e := &p.list[i]
 		out.Events[i] = types.OutputLogEvent{IngestionTime: &e.Ingested, Timestamp: &e.Timestamp, Message: &e.Message}
 	}
-	back, forth := at.around(p.list, from)
+	back, forth := at.adjacentCursors(p.list, from)
 	out.NextBackwardToken, out.NextForwardToken = new(back.String()), new(forth.String())
 	return out, nil
 }
 
-// cursor is a place between two events of a stream, and the direction in which to read from there. Its text is what AWS's tokens look
-// like: f/<56 digits>/s to read what follows the event with this ID, b/<56 digits>/s for what is before it.
+// cursor is a place between two events of a stream, and the direction in which to read from there. Its text is what
+// AWS's tokens look like: f/<56 digits>/s to read what follows the event with this ID, b/<56 digits>/s for what is
+// before it.
 type cursor struct {
 	position *events.Position // nil: the beginning, or the end when backward
 	backward bool
@@ -153,9 +158,10 @@ func parseCursor(token string) (cursor, error) {
 	return cursor{position: &position, backward: direction == "b"}, nil
 }
 
-// around are the cursors before and behind a page, in ascending order, that was read from c. A page without events leaves c where it is, so that its own
-// token comes back, and the other one turns round on the spot: it finds again what c has passed.
-func (c cursor) around(page []events.Event, from int64) (back, forth cursor) {
+// adjacentCursors are the cursors before and behind a page, in ascending order, that was read from c. A page without
+// events leaves c where it is, so that its own token comes back, and the other one turns round on the spot: it finds
+// again what c has passed.
+func (c cursor) adjacentCursors(page []events.Event, from int64) (back, forth cursor) {
 	back, forth = cursor{backward: true}, cursor{}
 	if n := len(page); n > 0 {
 		back.position = &events.Position{Timestamp: page[0].Timestamp, Seq: page[0].Seq}

@@ -51,13 +51,14 @@ func (s *Service) groupHandlers() []wire.Handler {
 }
 
 // CreateLogGroup creates a log group.
-func (s *Service) CreateLogGroup(ctx context.Context, in *cloudwatchlogs.CreateLogGroupInput) (*cloudwatchlogs.CreateLogGroupOutput, error) {
+func (s *Service) CreateLogGroup(ctx context.Context, in *cloudwatchlogs.CreateLogGroupInput) (
+	*cloudwatchlogs.CreateLogGroupOutput, error) {
 	at, name := placeOf(ctx), aws.ToString(in.LogGroupName)
 	if strings.HasPrefix(strings.ToLower(name), "aws/") {
 		return nil, invalidParameter("Log groups starting with AWS/ are reserved for AWS.")
 	}
 	if in.KmsKeyId != nil {
-		return nil, noKMS(*in.KmsKeyId)
+		return nil, rejectKMSKey(*in.KmsKeyId)
 	}
 	if err := checkTags(in.Tags); err != nil {
 		return nil, err
@@ -69,7 +70,7 @@ func (s *Service) CreateLogGroup(ctx context.Context, in *cloudwatchlogs.CreateL
 	}
 	group := record.LogGroup{
 		Account: at.account, Region: at.region, Name: name,
-		ID:        newID(),
+		ID:        randomID(),
 		CreatedAt: s.timestamp(),
 		Class:     cmp.Or(in.LogGroupClass, types.LogGroupClassStandard),
 		Protected: aws.ToBool(in.DeletionProtectionEnabled),
@@ -89,9 +90,10 @@ func (s *Service) CreateLogGroup(ctx context.Context, in *cloudwatchlogs.CreateL
 }
 
 // DeleteLogGroup deletes a log group with its streams and events.
-func (s *Service) DeleteLogGroup(ctx context.Context, in *cloudwatchlogs.DeleteLogGroupInput) (*cloudwatchlogs.DeleteLogGroupOutput, error) {
+func (s *Service) DeleteLogGroup(ctx context.Context, in *cloudwatchlogs.DeleteLogGroupInput) (
+	*cloudwatchlogs.DeleteLogGroupOutput, error) {
 	for {
-		row, err := s.group(ctx, aws.ToString(in.LogGroupName))
+		row, err := s.getGroup(ctx, aws.ToString(in.LogGroupName))
 		if err != nil {
 			return nil, err
 		}
@@ -115,11 +117,15 @@ func unprotected(g record.LogGroup) error {
 	if !g.Protected {
 		return nil
 	}
-	return validation("Cannot delete from log group %s because deletion protection is enabled for it. Disable it with PutLogGroupDeletionProtection first.", g.Name)
+	return validation(
+		"Cannot delete from log group %s because deletion protection is enabled for it. Disable it with "+
+			"PutLogGroupDeletionProtection first.", g.Name)
 }
 
 // PutLogGroupDeletionProtection switches the deletion protection of a log group.
-func (s *Service) PutLogGroupDeletionProtection(ctx context.Context, in *cloudwatchlogs.PutLogGroupDeletionProtectionInput) (*cloudwatchlogs.PutLogGroupDeletionProtectionOutput, error) {
+func (s *Service) PutLogGroupDeletionProtection(ctx context.Context,
+	in *cloudwatchlogs.PutLogGroupDeletionProtectionInput) (*cloudwatchlogs.PutLogGroupDeletionProtectionOutput,
+	error) {
 	name, err := placeOf(ctx).identified("logGroupIdentifier", aws.ToString(in.LogGroupIdentifier))
 	if err != nil {
 		return nil, err
@@ -136,12 +142,13 @@ func (s *Service) PutLogGroupDeletionProtection(ctx context.Context, in *cloudwa
 
 // groupsOf are the log groups of a place whose names begin with prefix, by name.
 func (s *Service) groupsOf(ctx context.Context, at place, prefix string) ([]record.LogGroup, error) {
-	return byName(ctx, s.groups, store.Prefix(at.account, at.region), prefix, nameOfGroup)
+	return listByName(ctx, s.groups, store.Prefix(at.account, at.region), prefix, nameOfGroup)
 }
 
-// byName are the rows of a table below a key whose names begin with prefix, by name: keys are escaped, so that
+// listByName are the rows of a table below a key whose names begin with prefix, by name: keys are escaped, so that
 // their order is not quite that of the names.
-func byName[T any](ctx context.Context, table store.Table[T], below, prefix string, name func(T) string) ([]T, error) {
+func listByName[T any](ctx context.Context, table store.Table[T], below, prefix string, name func(T) string) ([]T,
+	error) {
 	rows, err := table.List(ctx, below)
 	if err != nil {
 		return nil, err
@@ -164,22 +171,28 @@ func elsewhere(at place, linked *bool, accounts []string) bool {
 }
 
 // DescribeLogGroups describes log groups, by name.
-func (s *Service) DescribeLogGroups(ctx context.Context, in *cloudwatchlogs.DescribeLogGroupsInput) (*cloudwatchlogs.DescribeLogGroupsOutput, error) {
+func (s *Service) DescribeLogGroups(ctx context.Context, in *cloudwatchlogs.DescribeLogGroupsInput) (
+	*cloudwatchlogs.DescribeLogGroupsOutput, error) {
 	at := placeOf(ctx)
 	pattern := aws.ToString(in.LogGroupNamePattern)
 	switch {
 	case in.LogGroupNamePrefix != nil && in.LogGroupNamePattern != nil:
-		return nil, invalidParameter("LogGroup name prefix and LogGroup name pattern are mutually exclusive parameters.")
+		return nil,
+			invalidParameter("LogGroup name prefix and LogGroup name pattern are mutually exclusive parameters.")
 	case len(in.AccountIdentifiers) > 0 && !aws.ToBool(in.IncludeLinkedAccounts):
 		return nil, invalidParameter("accountIdentifiers can only be specified when includeLinkedAccounts is true")
-	case len(in.LogGroupIdentifiers) > 0 && (in.LogGroupNamePrefix != nil || in.LogGroupNamePattern != nil || in.LogGroupClass != "" || len(in.AccountIdentifiers) > 0):
-		return nil, invalidParameter("logGroupIdentifiers can't be combined with other filters than includeLinkedAccounts")
+	case len(in.LogGroupIdentifiers) > 0 && (in.LogGroupNamePrefix != nil || in.LogGroupNamePattern != nil ||
+		in.LogGroupClass != "" || len(in.AccountIdentifiers) > 0):
+		return nil,
+			invalidParameter("logGroupIdentifiers can't be combined with other filters than includeLinkedAccounts")
 	case len(in.LogGroupIdentifiers) > maxIdentifiers:
-		return nil, invalidParameter("logGroupIdentifiers can have %d members, but has %d", maxIdentifiers, len(in.LogGroupIdentifiers))
+		return nil, invalidParameter("logGroupIdentifiers can have %d members, but has %d", maxIdentifiers,
+			len(in.LogGroupIdentifiers))
 	}
 	for _, a := range in.AccountIdentifiers {
 		if !accountID(a) {
-			return nil, invalidValue("accountIdentifiers", a, `Member must satisfy regular expression pattern: ^\d{12}$`)
+			return nil, invalidValue("accountIdentifiers", a,
+				`Member must satisfy regular expression pattern: ^\d{12}$`)
 		}
 	}
 	var wanted map[string]bool
@@ -210,7 +223,8 @@ func (s *Service) DescribeLogGroups(ctx context.Context, in *cloudwatchlogs.Desc
 	out := &cloudwatchlogs.DescribeLogGroupsOutput{LogGroups: []types.LogGroup{}, NextToken: next}
 	for _, g := range page {
 		if pattern != "" { // AWS shows no more of them
-			out.LogGroups = append(out.LogGroups, types.LogGroup{Arn: new(g.ARN() + ":*"), LogGroupArn: new(g.ARN()), LogGroupName: new(g.Name), CreationTime: millis(g.CreatedAt)})
+			out.LogGroups = append(out.LogGroups, types.LogGroup{Arn: new(g.ARN() + ":*"), LogGroupArn: new(g.ARN()),
+				LogGroupName: new(g.Name), CreationTime: unixMillis(g.CreatedAt)})
 			continue
 		}
 		out.LogGroups = append(out.LogGroups, s.describe(g))
@@ -231,7 +245,7 @@ func (s *Service) describe(g record.LogGroup) types.LogGroup {
 		LogGroupArn:               new(g.ARN()),
 		LogGroupName:              new(g.Name),
 		LogGroupClass:             g.Class,
-		CreationTime:              millis(g.CreatedAt),
+		CreationTime:              unixMillis(g.CreatedAt),
 		MetricFilterCount:         new(int32(0)),
 		StoredBytes:               new(s.events.GroupStat(events.GroupID(g.ID)).StoredBytes),
 		DeletionProtectionEnabled: new(g.Protected),
@@ -243,13 +257,15 @@ func (s *Service) describe(g record.LogGroup) types.LogGroup {
 }
 
 // ListLogGroups lists log groups, by name.
-func (s *Service) ListLogGroups(ctx context.Context, in *cloudwatchlogs.ListLogGroupsInput) (*cloudwatchlogs.ListLogGroupsOutput, error) {
+func (s *Service) ListLogGroups(ctx context.Context, in *cloudwatchlogs.ListLogGroupsInput) (
+	*cloudwatchlogs.ListLogGroupsOutput, error) {
 	at := placeOf(ctx)
 	if l := in.Limit; l != nil && (*l < 1 || *l > 1000) {
 		return nil, invalidValue("limit", *l, "Member must have value between 1 and 1000")
 	}
 	if len(in.DataSources) > 0 || len(in.FieldIndexNames) > 0 {
-		return nil, validation("dataSources and fieldIndexNames are not implemented by Coracle: no log group here has any")
+		return nil,
+			validation("dataSources and fieldIndexNames are not implemented by Coracle: no log group here has any")
 	}
 	match, err := namePattern(aws.ToString(in.LogGroupNamePattern))
 	if err != nil {
@@ -262,7 +278,7 @@ func (s *Service) ListLogGroups(ctx context.Context, in *cloudwatchlogs.ListLogG
 	groups = slices.DeleteFunc(groups, func(g record.LogGroup) bool {
 		return elsewhere(at, in.IncludeLinkedAccounts, in.AccountIdentifiers) || !match(g.Name) ||
 			in.LogGroupClass != "" && g.Class != in.LogGroupClass ||
-			slices.ContainsFunc(in.LogGroupTags, func(f types.TagFilter) bool { return !tagged(g.Tags, f) })
+			slices.ContainsFunc(in.LogGroupTags, func(f types.TagFilter) bool { return !matchesTags(g.Tags, f) })
 	})
 	page, next, err := wire.Page(ctx, groups, in.Limit, in.NextToken, nameOfGroup)
 	if err != nil {
@@ -270,7 +286,8 @@ func (s *Service) ListLogGroups(ctx context.Context, in *cloudwatchlogs.ListLogG
 	}
 	out := &cloudwatchlogs.ListLogGroupsOutput{LogGroups: []types.LogGroupSummary{}, NextToken: next}
 	for _, g := range page {
-		out.LogGroups = append(out.LogGroups, types.LogGroupSummary{LogGroupArn: new(g.ARN()), LogGroupName: new(g.Name), LogGroupClass: g.Class})
+		out.LogGroups = append(out.LogGroups, types.LogGroupSummary{LogGroupArn: new(g.ARN()),
+			LogGroupName: new(g.Name), LogGroupClass: g.Class})
 	}
 	return out, nil
 }
@@ -282,12 +299,15 @@ func namePattern(text string) (func(name string) bool, error) {
 	}
 	alternatives := strings.Split(text, "|")
 	if len(alternatives) > 5 {
-		return nil, invalidParameter("logGroupNamePattern can have five patterns divided by |, but has %d", len(alternatives))
+		return nil, invalidParameter("logGroupNamePattern can have five patterns divided by |, but has %d",
+			len(alternatives))
 	}
 	for _, a := range alternatives {
 		word := strings.TrimPrefix(a, "^")
 		if !groupName.MatchString(word) || len(word) < 3 || len(word) > 24 {
-			return nil, invalidParameter("The pattern %q in logGroupNamePattern is invalid: each has 3 to 24 characters that names of log groups may have, and may begin with ^", a)
+			return nil, invalidParameter(
+				"The pattern %q in logGroupNamePattern is invalid: each has 3 to 24 characters that names of log "+
+					"groups may have, and may begin with ^", a)
 		}
 	}
 	return func(name string) bool {

@@ -18,33 +18,44 @@ func TestGroups(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	_, err := w.client.CreateLogGroup(ctx, &cloudwatchlogs.CreateLogGroupInput{
-		LogGroupName: aws.String("/aws/eks/c/cluster"), Tags: map[string]string{"team": "a"}, DeletionProtectionEnabled: aws.Bool(true),
+		LogGroupName: aws.String("/aws/eks/c/cluster"), Tags: map[string]string{"team": "a"},
+		DeletionProtectionEnabled: aws.Bool(true),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.client.PutRetentionPolicy(ctx, &cloudwatchlogs.PutRetentionPolicyInput{LogGroupName: aws.String("/aws/eks/c/cluster"), RetentionInDays: aws.Int32(7)}); err != nil {
+	if _, err := w.client.PutRetentionPolicy(ctx,
+		&cloudwatchlogs.PutRetentionPolicyInput{LogGroupName: aws.String("/aws/eks/c/cluster"),
+			RetentionInDays: aws.Int32(7)}); err != nil {
 		t.Fatal(err)
 	}
-	out, err := w.client.DescribeLogGroups(ctx, &cloudwatchlogs.DescribeLogGroupsInput{LogGroupNamePrefix: aws.String("/aws/eks/")})
+	out, err := w.client.DescribeLogGroups(ctx,
+		&cloudwatchlogs.DescribeLogGroupsInput{LogGroupNamePrefix: aws.String("/aws/eks/")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []types.LogGroup{{
-		Arn: aws.String(groupARN + "/aws/eks/c/cluster:*"), LogGroupArn: aws.String(groupARN + "/aws/eks/c/cluster"), LogGroupName: aws.String("/aws/eks/c/cluster"),
-		LogGroupClass: types.LogGroupClassStandard, CreationTime: aws.Int64(today.UnixMilli()), MetricFilterCount: aws.Int32(0), StoredBytes: aws.Int64(0),
+		Arn: aws.String(groupARN + "/aws/eks/c/cluster:*"), LogGroupArn: aws.String(groupARN + "/aws/eks/c/cluster"),
+		LogGroupName:  aws.String("/aws/eks/c/cluster"),
+		LogGroupClass: types.LogGroupClassStandard, CreationTime: aws.Int64(today.UnixMilli()),
+		MetricFilterCount: aws.Int32(0), StoredBytes: aws.Int64(0),
 		RetentionInDays: aws.Int32(7), DeletionProtectionEnabled: aws.Bool(true),
 	}}
 	if d := cmp.Diff(want, out.LogGroups, cmpopts.IgnoreUnexported(types.LogGroup{})); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	if _, err := w.client.DeleteLogGroup(ctx, &cloudwatchlogs.DeleteLogGroupInput{LogGroupName: aws.String("/aws/eks/c/cluster")}); failureOf(t, err).code != "ValidationException" {
+	if _, err := w.client.DeleteLogGroup(ctx,
+		&cloudwatchlogs.DeleteLogGroupInput{LogGroupName: aws.String("/aws/eks/c/cluster")}); failureOf(t,
+		err).code != "ValidationException" {
 		t.Errorf("a protected group: %v", err)
 	}
-	if _, err := w.client.PutLogGroupDeletionProtection(ctx, &cloudwatchlogs.PutLogGroupDeletionProtectionInput{LogGroupIdentifier: aws.String(groupARN + "/aws/eks/c/cluster"), DeletionProtectionEnabled: aws.Bool(false)}); err != nil {
+	if _, err := w.client.PutLogGroupDeletionProtection(ctx,
+		&cloudwatchlogs.PutLogGroupDeletionProtectionInput{LogGroupIdentifier: aws.String(groupARN +
+			"/aws/eks/c/cluster"), DeletionProtectionEnabled: aws.Bool(false)}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.client.DeleteLogGroup(ctx, &cloudwatchlogs.DeleteLogGroupInput{LogGroupName: aws.String("/aws/eks/c/cluster")}); err != nil {
+	if _, err := w.client.DeleteLogGroup(ctx,
+		&cloudwatchlogs.DeleteLogGroupInput{LogGroupName: aws.String("/aws/eks/c/cluster")}); err != nil {
 		t.Fatal(err)
 	}
 

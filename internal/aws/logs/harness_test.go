@@ -52,7 +52,8 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{t: t, store: storetest.New(t), queries: &answers{}, clock: today, caller: wire.Caller{Account: account, ARN: rootARN, PrincipalARN: rootARN, UserID: account, AccessKeyID: "AKIAROOT"}}
+	w := &world{t: t, store: storetest.New(t), queries: &answers{}, clock: today, caller: wire.Caller{Account: account,
+		ARN: rootARN, PrincipalARN: rootARN, UserID: account, AccessKeyID: "AKIAROOT"}}
 	var err error
 	if w.events, err = events.Open(t.TempDir(), events.Options{}); err != nil {
 		t.Fatal(err)
@@ -100,7 +101,8 @@ func (j judge) Authorize(_ context.Context, _ wire.Caller, targets []wire.Target
 	j.asked = append(j.asked, targets...)
 	for _, t := range targets {
 		if j.deny != nil && j.deny(t) {
-			return &wire.Denied{Action: t.Action, Resource: t.Resource, Reason: "because no identity-based policy allows the " + t.Action + " action"}
+			return &wire.Denied{Action: t.Action, Resource: t.Resource,
+				Reason: "because no identity-based policy allows the " + t.Action + " action"}
 		}
 	}
 	return nil
@@ -114,7 +116,8 @@ func (w *world) group(name string, streams ...string) {
 		w.t.Fatalf("create log group %s: %v", name, err)
 	}
 	for _, s := range streams {
-		if _, err := w.client.CreateLogStream(ctx, &cloudwatchlogs.CreateLogStreamInput{LogGroupName: &name, LogStreamName: &s}); err != nil {
+		if _, err := w.client.CreateLogStream(ctx, &cloudwatchlogs.CreateLogStreamInput{LogGroupName: &name,
+			LogStreamName: &s}); err != nil {
 			w.t.Fatalf("create log stream %s: %v", s, err)
 		}
 	}
@@ -145,7 +148,8 @@ type answers struct {
 	most int // rows of an answer; 0: all that are wanted
 }
 
-func (a *answers) Results(_ context.Context, _ record.LogQuery, page func(int) (int, int, error)) (record.LogQueryRun, [][]types.ResultField, error) {
+func (a *answers) Results(_ context.Context, _ record.LogQuery, page func(int) (int, int, error)) (record.LogQueryRun,
+	[][]types.ResultField, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if page == nil {
@@ -166,7 +170,8 @@ func (w *world) put(group, stream string, from time.Time, messages ...string) ti
 	w.t.Helper()
 	in := &cloudwatchlogs.PutLogEventsInput{LogGroupName: &group, LogStreamName: &stream}
 	for i, m := range messages {
-		in.LogEvents = append(in.LogEvents, types.InputLogEvent{Message: &m, Timestamp: aws.Int64(from.UnixMilli() + int64(i))})
+		in.LogEvents = append(in.LogEvents, types.InputLogEvent{Message: &m,
+			Timestamp: aws.Int64(from.UnixMilli() + int64(i))})
 	}
 	out, err := w.client.PutLogEvents(w.t.Context(), in)
 	if err != nil {
@@ -179,7 +184,8 @@ func (w *world) put(group, stream string, from time.Time, messages ...string) ti
 }
 
 // call is a call of the client, for a table.
-func call[In, Out any](method func(context.Context, In, ...func(*cloudwatchlogs.Options)) (Out, error), ctx context.Context, in In) func() error {
+func call[In, Out any](method func(context.Context, In, ...func(*cloudwatchlogs.Options)) (Out, error),
+	ctx context.Context, in In) func() error {
 	return func() error {
 		_, err := method(ctx, in)
 		return err

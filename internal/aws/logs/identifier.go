@@ -17,8 +17,8 @@ var groupName = regexp.MustCompile(`^[\.\-_/#A-Za-z0-9]{1,512}$`)
 
 const groupNameConstraint = `Member must satisfy regular expression pattern: [\.\-_/#A-Za-z0-9]+`
 
-// identified is the name of the log group that an identifier means: a name, or the ARN of a group of the caller's without ":*". A group of another account or
-// region is one that isn't there, since nothing links accounts here.
+// identified is the name of the log group that an identifier means: a name, or the ARN of a group of the caller's
+// without ":*". A group of another account or region is one that isn't there, since nothing links accounts here.
 func (p place) identified(member, identifier string) (name string, err error) {
 	if !strings.HasPrefix(identifier, "arn:") {
 		if !groupName.MatchString(identifier) {
@@ -28,7 +28,10 @@ func (p place) identified(member, identifier string) (name string, err error) {
 	}
 	arn, ok := parseARN(identifier)
 	if !ok {
-		return "", invalidParameter("The value %s of %s is not the ARN of a log group: write arn:aws:logs:%s:%s:log-group:NAME, without :* at its end", identifier, member, p.region, p.account)
+		return "",
+			invalidParameter(
+				"The value %s of %s is not the ARN of a log group: write arn:aws:logs:%s:%s:log-group:NAME, without "+
+					":* at its end", identifier, member, p.region, p.account)
 	}
 	if arn.account != p.account || arn.region != p.region {
 		return "", groupNotFound()
@@ -41,7 +44,8 @@ type groupARN struct{ region, account, group string }
 
 func parseARN(text string) (groupARN, bool) {
 	parts := strings.SplitN(text, ":", 7)
-	if len(parts) != 7 || parts[0] != "arn" || parts[1] != "aws" || parts[2] != "logs" || parts[5] != "log-group" || !groupName.MatchString(parts[6]) {
+	if len(parts) != 7 || parts[0] != "arn" || parts[1] != "aws" || parts[2] != "logs" || parts[5] != "log-group" ||
+		!groupName.MatchString(parts[6]) {
 		return groupARN{}, false
 	}
 	return groupARN{region: parts[3], account: parts[4], group: parts[6]}, true
@@ -66,7 +70,7 @@ func (s *Service) groupBy(ctx context.Context, name, identifier *string) (store.
 	if err != nil {
 		return store.Row[record.LogGroup]{}, err
 	}
-	return s.group(ctx, text)
+	return s.getGroup(ctx, text)
 }
 
 // nameFor is the group's name for the purpose of authorisation: what cannot be a name is returned as it came.

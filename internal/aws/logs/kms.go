@@ -12,12 +12,15 @@ import (
 
 var kmsKeyARN = regexp.MustCompile(`^arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:(key|alias)/\S+$`)
 
-// noKMS refuses a key: one that AWS would refuse for AWS's reason, and the others because there is no KMS that could hold it.
-func noKMS(key string) error {
+// rejectKMSKey refuses a key: one that AWS would refuse for AWS's reason, and the others because there is no KMS that
+// could hold it.
+func rejectKMSKey(key string) error {
 	if !kmsKeyARN.MatchString(key) {
 		return invalidParameter("The specified KMS key %s is not the ARN of a KMS key", key)
 	}
-	return invalidParameter("The specified KMS key does not exist or is not allowed to be used: KMS is not implemented by Coracle, so there is no key %s; leave kmsKeyId out", key)
+	return invalidParameter(
+		"The specified KMS key does not exist or is not allowed to be used: KMS is not implemented by Coracle, so "+
+			"there is no key %s; leave kmsKeyId out", key)
 }
 
 // kmsHandlers are the operations of this file, each with what its caller needs permission for.
@@ -32,11 +35,12 @@ func (s *Service) kmsHandlers() []wire.Handler {
 }
 
 // AssociateKmsKey refuses to encrypt a log group, since there is no KMS.
-func (s *Service) AssociateKmsKey(ctx context.Context, in *cloudwatchlogs.AssociateKmsKeyInput) (*cloudwatchlogs.AssociateKmsKeyOutput, error) {
+func (s *Service) AssociateKmsKey(ctx context.Context, in *cloudwatchlogs.AssociateKmsKeyInput) (
+	*cloudwatchlogs.AssociateKmsKeyOutput, error) {
 	if in.LogGroupName != nil {
-		if _, err := s.group(ctx, *in.LogGroupName); err != nil {
+		if _, err := s.getGroup(ctx, *in.LogGroupName); err != nil {
 			return nil, err
 		}
 	}
-	return nil, noKMS(aws.ToString(in.KmsKeyId))
+	return nil, rejectKMSKey(aws.ToString(in.KmsKeyId))
 }

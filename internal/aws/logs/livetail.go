@@ -27,8 +27,8 @@ const (
 	tailTime     = 3 * time.Hour // after which a session ends
 	tailInterval = time.Second   // between updates
 	maxTailed    = 500           // events in an update
-	// maxTailedBytes bounds the messages of an update, unless it has only one: as JSON they may be six times as long, and the frame of an
-	// event has 16 MiB at most.
+	// maxTailedBytes bounds the messages of an update, unless it has only one: as JSON they may be six times as long,
+	// and the frame of an event has 16 MiB at most.
 	maxTailedBytes = 2 << 20
 )
 
@@ -38,12 +38,13 @@ type tails struct {
 	open map[place]int
 }
 
-// begin counts a session, unless there are too many, until ctx is done.
-func (t *tails) begin(ctx context.Context, at place) error {
+// beginSession counts a session, unless there are too many, until ctx is done.
+func (t *tails) beginSession(ctx context.Context, at place) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.open[at] >= maxTails {
-		return limitExceeded("There are already %d Live Tail sessions of account %s in %s, the most that may run at once: end one of them", maxTails, at.account, at.region)
+		return limitExceeded(
+			"There are already %d Live Tail sessions of account %s in %s, the most that may run at once: end one of them", maxTails, at.account, at.region)
 	}
 	if t.open == nil {
 		t.open = map[place]int{}
@@ -94,12 +95,14 @@ func (s *Service) StartLiveTail(ctx context.Context, in *cloudwatchlogs.StartLiv
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := s.tails.begin(ctx, t.at); err != nil {
+	if err := s.tails.beginSession(ctx, t.at); err != nil {
 		return nil, nil, err
 	}
 	start := &types.StartLiveTailResponseStreamMemberSessionStart{Value: types.LiveTailSessionStart{
-		RequestId: aws.String(wire.RequestIDFrom(ctx)), SessionId: aws.String(rand.Text()), LogGroupIdentifiers: in.LogGroupIdentifiers,
-		LogStreamNames: orNone(in.LogStreamNames), LogStreamNamePrefixes: orNone(in.LogStreamNamePrefixes), LogEventFilterPattern: aws.String(t.filter.String()),
+		RequestId: aws.String(wire.RequestIDFrom(ctx)), SessionId: aws.String(rand.Text()),
+		LogGroupIdentifiers: in.LogGroupIdentifiers,
+		LogStreamNames:      nonNilList(in.LogStreamNames), LogStreamNamePrefixes: nonNilList(in.LogStreamNamePrefixes),
+		LogEventFilterPattern: aws.String(t.filter.String()),
 	}}
 	return &cloudwatchlogs.StartLiveTailOutput{}, func(yield func(types.StartLiveTailResponseStream, error) bool) {
 		if !yield(start, nil) {
@@ -114,11 +117,12 @@ func (s *Service) StartLiveTail(ctx context.Context, in *cloudwatchlogs.StartLiv
 			case <-ctx.Done():
 				return
 			case <-end.C:
-				yield(nil, &types.SessionTimeoutException{Message: aws.String("The session has timed out: start another one.")})
+				yield(nil, &types.SessionTimeoutException{
+					Message: aws.String("The session has timed out: start another one.")})
 				return
 			case <-tick.C:
 			}
-			update, err := t.update(ctx)
+			update, err := t.nextUpdate(ctx)
 			if err != nil {
 				yield(nil, err)
 				return
@@ -130,7 +134,7 @@ func (s *Service) StartLiveTail(ctx context.Context, in *cloudwatchlogs.StartLiv
 	}, nil
 }
 
-func orNone(list []string) []string {
+func nonNilList(list []string) []string {
 	if list == nil {
 		return []string{}
 	}
@@ -146,9 +150,13 @@ func (s *Service) newTail(ctx context.Context, in *cloudwatchlogs.StartLiveTailI
 	}
 	switch names, prefixes := in.LogStreamNames, in.LogStreamNamePrefixes; {
 	case len(names) > 0 && len(prefixes) > 0:
-		return nil, invalidParameter("logStreamNames and logStreamNamePrefixes are mutually exclusive: specify one of them")
+		return nil,
+			invalidParameter("logStreamNames and logStreamNamePrefixes are mutually exclusive: specify one of them")
 	case len(names)+len(prefixes) > 0 && len(in.LogGroupIdentifiers) > 1:
-		return nil, invalidParameter("logStreamNames and logStreamNamePrefixes can be specified only with a single log group in logGroupIdentifiers, and there are %d", len(in.LogGroupIdentifiers))
+		return nil,
+			invalidParameter(
+				"logStreamNames and logStreamNamePrefixes can be specified only with a single log group in "+
+					"logGroupIdentifiers, and there are %d", len(in.LogGroupIdentifiers))
 	case len(names) > 0:
 		t.wanted = func(stream string) bool { return slices.Contains(names, stream) }
 	case len(prefixes) > 0:
@@ -158,7 +166,9 @@ func (s *Service) newTail(ctx context.Context, in *cloudwatchlogs.StartLiveTailI
 	}
 	for _, id := range in.LogGroupIdentifiers {
 		if _, ok := parseARN(id); !ok {
-			return nil, invalidParameter("The value %s of logGroupIdentifiers is not the ARN of a log group: write %s, without :* at its end", id, t.at.groupARN("NAME"))
+			return nil, invalidParameter(
+				"The value %s of logGroupIdentifiers is not the ARN of a log group: write %s, without :* at its end",
+				id, t.at.groupARN("NAME"))
 		}
 		row, err := s.groupBy(ctx, nil, &id)
 		if err != nil {
@@ -166,7 +176,9 @@ func (s *Service) newTail(ctx context.Context, in *cloudwatchlogs.StartLiveTailI
 		}
 		g := row.Value
 		if g.Class != types.LogGroupClassStandard {
-			return nil, &types.InvalidOperationException{Message: aws.String(fmt.Sprintf("Live Tail is not supported for log groups of the class %s, which is that of %s", g.Class, g.Name))}
+			return nil, &types.InvalidOperationException{
+				Message: aws.String(fmt.Sprintf(
+					"Live Tail is not supported for log groups of the class %s, which is that of %s", g.Class, g.Name))}
 		}
 		if _, err := s.namesOf(ctx, g, "", in.LogStreamNames); err != nil {
 			return nil, err
@@ -178,15 +190,18 @@ func (s *Service) newTail(ctx context.Context, in *cloudwatchlogs.StartLiveTailI
 	return t, nil
 }
 
-// update is what has arrived since the last one.
-func (t *tail) update(ctx context.Context) (types.StartLiveTailResponseStream, error) {
+// nextUpdate is what has arrived since the last one.
+func (t *tail) nextUpdate(ctx context.Context) (types.StartLiveTailResponseStream, error) {
 	sample := sample{kept: []types.LiveTailSessionLogEvent{}} // an empty list rather than none
 	for _, g := range t.groups {
 		if err := t.collect(ctx, g, &sample); err != nil {
 			return nil, fmt.Errorf("tail log group %s: %w", g.Name, err)
 		}
 	}
-	slices.SortStableFunc(sample.kept, func(a, b types.LiveTailSessionLogEvent) int { return int(*a.Timestamp - *b.Timestamp) })
+	slices.SortStableFunc(sample.kept, func(a,
+		b types.LiveTailSessionLogEvent) int {
+		return int(*a.Timestamp - *b.Timestamp)
+	})
 	return &types.StartLiveTailResponseStreamMemberSessionUpdate{Value: types.LiveTailSessionUpdate{
 		SessionMetadata: &types.LiveTailSessionMetadata{Sampled: sample.matched > len(sample.kept)},
 		SessionResults:  sample.kept,
@@ -209,8 +224,9 @@ func (t *tail) collect(ctx context.Context, g *tailed, into *sample) error {
 				return err
 			}
 			if name != "" && t.wanted(name) && t.filter.Match(e.Message) {
-				into.add(types.LiveTailSessionLogEvent{
-					LogGroupIdentifier: aws.String(t.at.account + ":" + g.Name), LogStreamName: &name, Message: &e.Message, Timestamp: &e.Timestamp, IngestionTime: &e.Ingested,
+				into.addEvent(types.LiveTailSessionLogEvent{
+					LogGroupIdentifier: aws.String(t.at.account + ":" + g.Name), LogStreamName: &name,
+					Message: &e.Message, Timestamp: &e.Timestamp, IngestionTime: &e.Ingested,
 				})
 			}
 		}
@@ -242,7 +258,7 @@ type sample struct {
 	matched int
 }
 
-func (s *sample) add(e types.LiveTailSessionLogEvent) {
+func (s *sample) addEvent(e types.LiveTailSessionLogEvent) {
 	s.matched++
 	size := len(*e.Message)
 	if len(s.kept) < maxTailed {

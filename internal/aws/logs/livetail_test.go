@@ -26,15 +26,17 @@ import (
 // noHostPrefix keeps the SDK from asking for stream-127.0.0.1.
 func noHostPrefix(o *cloudwatchlogs.Options) {
 	o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
-		return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("NoHostPrefix", func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (
-			middleware.InitializeOutput, middleware.Metadata, error,
-		) {
-			return next.HandleInitialize(smithyhttp.DisableEndpointHostPrefix(ctx, true), in)
-		}), middleware.Before)
+		return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("NoHostPrefix",
+			func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (
+				middleware.InitializeOutput, middleware.Metadata, error,
+			) {
+				return next.HandleInitialize(smithyhttp.DisableEndpointHostPrefix(ctx, true), in)
+			}), middleware.Before)
 	})
 }
 
-// plainBody hides from net/http that the SDK's request bodies have a WriteTo, which fails when the answer comes before net/http has looked for the body's end.
+// plainBody hides from net/http that the SDK's request bodies have a WriteTo, which fails when the answer comes before
+// net/http has looked for the body's end.
 type plainBody struct{ aws.HTTPClient }
 
 func (c plainBody) Do(r *http.Request) (*http.Response, error) {
@@ -111,15 +113,20 @@ func TestStartLiveTail(t *testing.T) {
 	app, other := groupARN+"app", groupARN+"other"
 
 	all, start := w.start(&cloudwatchlogs.StartLiveTailInput{LogGroupIdentifiers: []string{app, other, app}})
-	if aws.ToString(start.SessionId) == "" || aws.ToString(start.RequestId) == "" || !slices.Equal(start.LogGroupIdentifiers, []string{app, other, app}) ||
-		start.LogStreamNames == nil || start.LogStreamNamePrefixes == nil || aws.ToString(start.LogEventFilterPattern) != "" {
+	if aws.ToString(start.SessionId) == "" || aws.ToString(start.RequestId) == "" ||
+		!slices.Equal(start.LogGroupIdentifiers, []string{app, other, app}) ||
+		start.LogStreamNames == nil || start.LogStreamNamePrefixes == nil ||
+		aws.ToString(start.LogEventFilterPattern) != "" {
 		t.Errorf("the session starts with %+v", start)
 	}
-	filtered, start := w.start(&cloudwatchlogs.StartLiveTailInput{LogGroupIdentifiers: []string{app}, LogEventFilterPattern: aws.String("ERROR -disk"), LogStreamNamePrefixes: []string{"web-", "x"}})
-	if aws.ToString(start.LogEventFilterPattern) != "ERROR -disk" || !slices.Equal(start.LogStreamNamePrefixes, []string{"web-", "x"}) {
+	filtered, start := w.start(&cloudwatchlogs.StartLiveTailInput{LogGroupIdentifiers: []string{app},
+		LogEventFilterPattern: aws.String("ERROR -disk"), LogStreamNamePrefixes: []string{"web-", "x"}})
+	if aws.ToString(start.LogEventFilterPattern) != "ERROR -disk" || !slices.Equal(start.LogStreamNamePrefixes,
+		[]string{"web-", "x"}) {
 		t.Errorf("the session starts with %+v", start)
 	}
-	named, _ := w.start(&cloudwatchlogs.StartLiveTailInput{LogGroupIdentifiers: []string{app}, LogStreamNames: []string{"web-2", "db"}})
+	named, _ := w.start(&cloudwatchlogs.StartLiveTailInput{LogGroupIdentifiers: []string{app},
+		LogStreamNames: []string{"web-2", "db"}})
 	for _, target := range []string{app, other} {
 		if !slices.ContainsFunc(w.asked, func(t wire.Target) bool {
 			return t.Action == "logs:StartLiveTail" && strings.HasPrefix(t.Resource, target)
@@ -128,7 +135,8 @@ func TestStartLiveTail(t *testing.T) {
 		}
 	}
 
-	in := &cloudwatchlogs.PutLogEventsInput{LogGroupName: aws.String("app"), LogStreamName: aws.String("web-1"), LogEvents: batch("one", "ERROR disk", "ERROR net")}
+	in := &cloudwatchlogs.PutLogEventsInput{LogGroupName: aws.String("app"), LogStreamName: aws.String("web-1"),
+		LogEvents: batch("one", "ERROR disk", "ERROR net")}
 	if _, err := w.client.PutLogEvents(t.Context(), in); err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +144,8 @@ func TestStartLiveTail(t *testing.T) {
 	if m := messages(got); m != "web-1:one web-1:ERROR disk web-1:ERROR net" || got.SessionMetadata.Sampled {
 		t.Errorf("the update is %s, %+v", m, *got.SessionMetadata)
 	}
-	if e := got.SessionResults[0]; *e.LogGroupIdentifier != account+":app" || *e.Timestamp != today.UnixMilli() || *e.IngestionTime != today.UnixMilli() {
+	if e := got.SessionResults[0]; *e.LogGroupIdentifier != account+":app" || *e.Timestamp != today.UnixMilli() ||
+		*e.IngestionTime != today.UnixMilli() {
 		t.Errorf("the event is of %s at %d, ingested at %d", *e.LogGroupIdentifier, *e.Timestamp, *e.IngestionTime)
 	}
 	if m := messages(filtered.until()); m != "web-1:ERROR net" {
@@ -144,7 +153,9 @@ func TestStartLiveTail(t *testing.T) {
 	}
 
 	// A stream that comes later is tailed as well.
-	if _, err := w.client.CreateLogStream(t.Context(), &cloudwatchlogs.CreateLogStreamInput{LogGroupName: aws.String("other"), LogStreamName: aws.String("late")}); err != nil {
+	if _, err := w.client.CreateLogStream(t.Context(),
+		&cloudwatchlogs.CreateLogStreamInput{LogGroupName: aws.String("other"),
+			LogStreamName: aws.String("late")}); err != nil {
 		t.Fatal(err)
 	}
 	w.put("other", "late", today, "two")
@@ -172,11 +183,13 @@ func TestLiveTailSamples(t *testing.T) {
 	if n := len(update.SessionResults); n != 500 || !update.SessionMetadata.Sampled {
 		t.Errorf("an update for 600 events has %d, sampled: %v", n, update.SessionMetadata.Sampled)
 	}
-	if !slices.IsSortedFunc(update.SessionResults, func(a, b types.LiveTailSessionLogEvent) int { return int(*a.Timestamp - *b.Timestamp) }) {
+	if !slices.IsSortedFunc(update.SessionResults,
+		func(a, b types.LiveTailSessionLogEvent) int { return int(*a.Timestamp - *b.Timestamp) }) {
 		t.Error("the update is not in the order of time")
 	}
 
-	// Four events of 700 kB: two fit into an update, and the frame that carries the control characters six times as long.
+	// Four events of 700 kB: two fit into an update, and the frame that carries the control characters six times as
+	// long.
 	for range 4 {
 		w.put("app", "big", today, strings.Repeat("\x01", 700_000))
 	}
@@ -197,7 +210,9 @@ func TestStartLiveTailRefusals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.group("app", "web")
-	if _, err := w.client.CreateLogGroup(t.Context(), &cloudwatchlogs.CreateLogGroupInput{LogGroupName: aws.String("cold"), LogGroupClass: types.LogGroupClassInfrequentAccess}); err != nil {
+	if _, err := w.client.CreateLogGroup(t.Context(),
+		&cloudwatchlogs.CreateLogGroupInput{LogGroupName: aws.String("cold"),
+			LogGroupClass: types.LogGroupClassInfrequentAccess}); err != nil {
 		t.Fatal(err)
 	}
 	app := groupARN + "app"
@@ -205,15 +220,24 @@ func TestStartLiveTailRefusals(t *testing.T) {
 		in            cloudwatchlogs.StartLiveTailInput
 		code, message string
 	}{
-		{cloudwatchlogs.StartLiveTailInput{LogGroupIdentifiers: []string{"app"}}, "InvalidParameterException", "not the ARN of a log group"},
-		{cloudwatchlogs.StartLiveTailInput{LogGroupIdentifiers: []string{app + ":*"}}, "InvalidParameterException", "without :* at its end"},
-		{cloudwatchlogs.StartLiveTailInput{LogGroupIdentifiers: []string{groupARN + "absent"}}, "ResourceNotFoundException", "The specified log group does not exist."},
-		{cloudwatchlogs.StartLiveTailInput{LogGroupIdentifiers: []string{groupARN + "cold"}}, "InvalidOperationException", "INFREQUENT_ACCESS"},
-		{cloudwatchlogs.StartLiveTailInput{LogGroupIdentifiers: []string{app}, LogStreamNames: []string{"absent"}}, "ResourceNotFoundException", "The specified log stream does not exist."},
-		{cloudwatchlogs.StartLiveTailInput{LogGroupIdentifiers: []string{app}, LogStreamNames: []string{"web"}, LogStreamNamePrefixes: []string{"w"}}, "InvalidParameterException", "mutually exclusive"},
-		{cloudwatchlogs.StartLiveTailInput{LogGroupIdentifiers: []string{app, groupARN + "x"}, LogStreamNamePrefixes: []string{"w"}}, "InvalidParameterException", "single log group"},
-		{cloudwatchlogs.StartLiveTailInput{LogGroupIdentifiers: []string{app}, LogEventFilterPattern: aws.String("{ $.a = }")}, "InvalidParameterException", "(character 9)"},
-		{cloudwatchlogs.StartLiveTailInput{LogGroupIdentifiers: slices.Repeat([]string{app}, 11)}, "InvalidParameterException", "less than or equal to 10"},
+		{cloudwatchlogs.StartLiveTailInput{LogGroupIdentifiers: []string{"app"}}, "InvalidParameterException",
+			"not the ARN of a log group"},
+		{cloudwatchlogs.StartLiveTailInput{LogGroupIdentifiers: []string{app + ":*"}}, "InvalidParameterException",
+			"without :* at its end"},
+		{cloudwatchlogs.StartLiveTailInput{LogGroupIdentifiers: []string{groupARN + "absent"}},
+			"ResourceNotFoundException", "The specified log group does not exist."},
+		{cloudwatchlogs.StartLiveTailInput{LogGroupIdentifiers: []string{groupARN + "cold"}},
+			"InvalidOperationException", "INFREQUENT_ACCESS"},
+		{cloudwatchlogs.StartLiveTailInput{LogGroupIdentifiers: []string{app}, LogStreamNames: []string{"absent"}},
+			"ResourceNotFoundException", "The specified log stream does not exist."},
+		{cloudwatchlogs.StartLiveTailInput{LogGroupIdentifiers: []string{app}, LogStreamNames: []string{"web"},
+			LogStreamNamePrefixes: []string{"w"}}, "InvalidParameterException", "mutually exclusive"},
+		{cloudwatchlogs.StartLiveTailInput{LogGroupIdentifiers: []string{app, groupARN + "x"},
+			LogStreamNamePrefixes: []string{"w"}}, "InvalidParameterException", "single log group"},
+		{cloudwatchlogs.StartLiveTailInput{LogGroupIdentifiers: []string{app},
+			LogEventFilterPattern: aws.String("{ $.a = }")}, "InvalidParameterException", "(character 9)"},
+		{cloudwatchlogs.StartLiveTailInput{LogGroupIdentifiers: slices.Repeat([]string{app}, 11)},
+			"InvalidParameterException", "less than or equal to 10"},
 	} {
 		s, err := w.tail(&c.in)
 		if err == nil {
@@ -269,7 +293,8 @@ func TestLiveTailTimesOut(t *testing.T) {
 	service.Register(mux)
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
-	out, err := cloudwatchlogs.New(w.client.Options(), noHostPrefix, plainly, func(o *cloudwatchlogs.Options) { o.BaseEndpoint = &server.URL }).
+	out, err := cloudwatchlogs.New(w.client.Options(), noHostPrefix, plainly,
+		func(o *cloudwatchlogs.Options) { o.BaseEndpoint = &server.URL }).
 		StartLiveTail(t.Context(), &cloudwatchlogs.StartLiveTailInput{LogGroupIdentifiers: []string{groupARN + "app"}})
 	if err != nil {
 		t.Fatal(err)

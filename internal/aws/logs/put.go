@@ -36,34 +36,37 @@ func (s *Service) putHandlers() []wire.Handler {
 }
 
 // PutLogEvents adds events to a log stream. When it answers they are on the disk.
-func (s *Service) PutLogEvents(ctx context.Context, in *cloudwatchlogs.PutLogEventsInput) (*cloudwatchlogs.PutLogEventsOutput, error) {
+func (s *Service) PutLogEvents(ctx context.Context, in *cloudwatchlogs.PutLogEventsInput) (
+	*cloudwatchlogs.PutLogEventsOutput, error) {
 	if err := checkBatch(in.LogEvents); err != nil {
 		return nil, err
 	}
-	group, err := s.group(ctx, aws.ToString(in.LogGroupName))
+	group, err := s.getGroup(ctx, aws.ToString(in.LogGroupName))
 	if err != nil {
 		return nil, err
 	}
-	stream, err := s.stream(ctx, group.Value, aws.ToString(in.LogStreamName))
+	stream, err := s.getStream(ctx, group.Value, aws.ToString(in.LogStreamName))
 	if err != nil {
 		return nil, err
 	}
 	now := s.now()
 	expired := s.events.Expired(events.GroupID(group.Value.ID)) // by a retention that may have been shorter
 	if days := group.Value.RetentionDays; days > 0 {
-		expired = max(expired, expiry(now, days).UnixMilli())
+		expired = max(expired, expiryTime(now, days).UnixMilli())
 	}
-	rejected, first, end := judge(in.LogEvents, now, expired)
+	rejected, first, end := selectAccepted(in.LogEvents, now, expired)
 	accepted := in.LogEvents[first:end]
 	if n := len(accepted); n > 0 {
 		if span := *accepted[n-1].Timestamp - *accepted[0].Timestamp; span > maxSpan.Milliseconds() {
-			return nil, invalidParameter("The batch of log events in a single PutLogEvents request cannot span more than 24 hours.")
+			return nil, invalidParameter(
+				"The batch of log events in a single PutLogEvents request cannot span more than 24 hours.")
 		}
 	}
 	out := &cloudwatchlogs.PutLogEventsOutput{RejectedLogEventsInfo: rejected}
 	if in.Entity != nil {
 		// There is nothing here that would show which resource a log belongs to.
-		out.RejectedEntityInfo = &types.RejectedEntityInfo{ErrorType: types.EntityRejectionErrorTypeUnsupportedLogGroupType}
+		out.RejectedEntityInfo = &types.RejectedEntityInfo{
+			ErrorType: types.EntityRejectionErrorTypeUnsupportedLogGroupType}
 	}
 	ingested := now.UnixMilli()
 	if len(accepted) == 0 {
@@ -72,7 +75,8 @@ func (s *Service) PutLogEvents(ctx context.Context, in *cloudwatchlogs.PutLogEve
 	}
 	batch := make([]events.Event, len(accepted))
 	for i, e := range accepted {
-		batch[i] = events.Event{Stream: events.StreamID(stream.Value.ID), Timestamp: *e.Timestamp, Ingested: ingested, Message: *e.Message}
+		batch[i] = events.Event{Stream: events.StreamID(stream.Value.ID), Timestamp: *e.Timestamp, Ingested: ingested,
+			Message: *e.Message}
 	}
 	seq, err := s.events.Append(ctx, events.Batch{Group: events.GroupID(group.Value.ID), Events: batch})
 	if err != nil {
@@ -101,9 +105,10 @@ func checkBatch(batch []types.InputLogEvent) error {
 	return nil
 }
 
-// judge finds the events batch[first:end] of a batch in chronological order that are neither too old nor too new, and says which are not. expired is the time in
-// milliseconds before which the group keeps nothing.
-func judge(batch []types.InputLogEvent, now time.Time, expired int64) (rejected *types.RejectedLogEventsInfo, first, end int) {
+// selectAccepted finds the events batch[first:end] of a batch in chronological order that are neither too old nor too
+// new, and says which are not. expired is the time in milliseconds before which the group keeps nothing.
+func selectAccepted(batch []types.InputLogEvent, now time.Time, expired int64) (rejected *types.RejectedLogEventsInfo,
+	first, end int) {
 	// before is the number of events that are older than a time.
 	before := func(limit int64) int {
 		n := 0
@@ -130,7 +135,7 @@ func judge(batch []types.InputLogEvent, now time.Time, expired int64) (rejected 
 	return &info, first, end
 }
 
-// expiry is the time before which events have expired.
-func expiry(now time.Time, retentionDays int32) time.Time {
+// expiryTime is the time before which events have expired.
+func expiryTime(now time.Time, retentionDays int32) time.Time {
 	return now.Add(-time.Duration(retentionDays) * 24 * time.Hour)
 }

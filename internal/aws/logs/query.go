@@ -23,10 +23,12 @@ import (
 
 // Queries runs Logs Insights queries that StartQuery has recorded.
 type Queries interface {
-	// Results is how a query stands: while it is Scheduled or Running what it has found so far, then how it ended. rows are as GetQueryResults shows
-	// them: the columns in order, without those that a row lacks, and with @ptr last when rows are events. page is told how many there are and says
-	// which are wanted, from <= i < to, for only these are read, or the first of them if they are very long; nil wants none.
-	Results(ctx context.Context, q record.LogQuery, page func(rows int) (from, to int, err error)) (run record.LogQueryRun, rows [][]types.ResultField, err error)
+	// Results is how a query stands: while it is Scheduled or Running what it has found so far, then how it ended. rows
+	// are as GetQueryResults shows them: the columns in order, without those that a row lacks, and with @ptr last when
+	// rows are events. page is told how many there are and says which are wanted, from <= i < to, for only these are
+	// read, or the first of them if they are very long; nil wants none.
+	Results(ctx context.Context, q record.LogQuery, page func(rows int) (from, to int, err error)) (
+		run record.LogQueryRun, rows [][]types.ResultField, err error)
 }
 
 const (
@@ -35,7 +37,8 @@ const (
 	maxRows       = 10000 // on a page of results
 )
 
-// seconds is a time in seconds since 1970 in milliseconds. As on AWS, one that can't be meant so (it would be in the year 5138 or later) is in milliseconds already.
+// seconds is a time in seconds since 1970 in milliseconds. As on AWS, one that can't be meant so (it would be in the
+// year 5138 or later) is in milliseconds already.
 func seconds(t int64) int64 {
 	if t < 1e11 {
 		return t * 1000
@@ -50,8 +53,9 @@ func malformed(err error) error {
 		return err
 	}
 	return &types.MalformedQueryException{Message: new(syntax.Message), QueryCompileError: &types.QueryCompileError{
-		Message:  new(syntax.Message),
-		Location: &types.QueryCompileErrorLocation{StartCharOffset: new(int32(syntax.Start)), EndCharOffset: new(int32(syntax.End))},
+		Message: new(syntax.Message),
+		Location: &types.QueryCompileErrorLocation{StartCharOffset: new(int32(syntax.Start)),
+			EndCharOffset: new(int32(syntax.End))},
 	}}
 }
 
@@ -93,13 +97,18 @@ func (s *Service) queryTargets(
 }
 
 // StartQuery records a query; the results are those of GetQueryResults.
-func (s *Service) StartQuery(ctx context.Context, in *cloudwatchlogs.StartQueryInput) (*cloudwatchlogs.StartQueryOutput, error) {
+func (s *Service) StartQuery(ctx context.Context, in *cloudwatchlogs.StartQueryInput) (*cloudwatchlogs.StartQueryOutput,
+	error) {
 	if in.QueryLanguage != "" && in.QueryLanguage != types.QueryLanguageCwli {
-		return nil, invalidParameter("The query language %s is not implemented by Coracle: write the query in CWLI, the language of Logs Insights", in.QueryLanguage)
+		return nil,
+			invalidParameter(
+				"The query language %s is not implemented by Coracle: write the query in CWLI, the language of Logs "+
+					"Insights", in.QueryLanguage)
 	}
 	start, end := seconds(*in.StartTime), seconds(*in.EndTime)
 	if start > end {
-		return nil, invalidParameter("The startTime %d of the query is later than its endTime %d", *in.StartTime, *in.EndTime)
+		return nil, invalidParameter("The startTime %d of the query is later than its endTime %d", *in.StartTime,
+			*in.EndTime)
 	}
 	if end > math.MaxInt64/1000 {
 		return nil, invalidParameter("The endTime %d of the query is too late", *in.EndTime)
@@ -108,7 +117,8 @@ func (s *Service) StartQuery(ctx context.Context, in *cloudwatchlogs.StartQueryI
 	if err != nil {
 		return nil, malformed(err)
 	}
-	if _, err := insights.Compile(query, insights.Options{Start: start, End: end, Now: s.now().UnixMilli(), Limit: int(aws.ToInt32(in.Limit))}); err != nil {
+	if _, err := insights.Compile(query, insights.Options{Start: start, End: end, Now: s.now().UnixMilli(),
+		Limit: int(aws.ToInt32(in.Limit))}); err != nil {
 		return nil, malformed(err)
 	}
 	groups, err := s.queried(ctx, in, query)
@@ -158,24 +168,30 @@ func (s *Service) concurrent(ctx context.Context, at place) (int, error) {
 	return n, nil
 }
 
-// queryable refuses what can have no result: a time before everything that the groups keep, and groups of a class without Logs Insights.
+// queryable refuses what can have no result: a time before everything that the groups keep, and groups of a class
+// without Logs Insights.
 func (s *Service) queryable(groups []record.LogGroup, end int64) error {
 	expired := len(groups) > 0
 	for _, g := range groups {
 		if g.Class == types.LogGroupClassDelivery {
-			return invalidParameter("Logs Insights is not supported for log groups of the class %s, which is that of %s", g.Class, g.Name)
+			return invalidParameter(
+				"Logs Insights is not supported for log groups of the class %s, which is that of %s", g.Class, g.Name)
 		}
-		if g.RetentionDays == 0 || expiry(s.now(), g.RetentionDays).UnixMilli() <= end {
+		if g.RetentionDays == 0 || expiryTime(s.now(), g.RetentionDays).UnixMilli() <= end {
 			expired = false
 		}
 	}
 	if expired {
-		return &types.MalformedQueryException{Message: new("Query's end date and time is either before the log groups creation time or exceeds the log groups log retention settings")}
+		return &types.MalformedQueryException{
+			Message: new(
+				"Query's end date and time is either before the log groups creation time or exceeds the log groups " +
+					"log retention settings")}
 	}
 	return nil
 }
 
-// requested are the names of the groups that the members of a StartQuery name, and by which of them; none when it leaves that to SOURCE.
+// requested are the names of the groups that the members of a StartQuery name, and by which of them; none when it
+// leaves that to SOURCE.
 func (p place) requested(in *cloudwatchlogs.StartQueryInput) ([]string, error) {
 	given := 0
 	for _, is := range []bool{in.LogGroupName != nil, len(in.LogGroupNames) > 0, len(in.LogGroupIdentifiers) > 0} {
@@ -184,13 +200,17 @@ func (p place) requested(in *cloudwatchlogs.StartQueryInput) ([]string, error) {
 		}
 	}
 	if given > 1 {
-		return nil, invalidParameter("Exactly one of logGroupName, logGroupNames and logGroupIdentifiers can be specified, but the request has %d of them", given)
+		return nil,
+			invalidParameter(
+				"Exactly one of logGroupName, logGroupNames and logGroupIdentifiers can be specified, but the "+
+					"request has %d of them", given)
 	}
 	if in.LogGroupName != nil {
 		return []string{*in.LogGroupName}, nil
 	}
 	if n := max(len(in.LogGroupNames), len(in.LogGroupIdentifiers)); n > maxIdentifiers {
-		return nil, invalidParameter("A query can have up to %d log groups, but the request names %d", maxIdentifiers, n)
+		return nil, invalidParameter("A query can have up to %d log groups, but the request names %d", maxIdentifiers,
+			n)
 	}
 	var names []string
 	for _, name := range in.LogGroupNames {
@@ -211,7 +231,8 @@ func (p place) requested(in *cloudwatchlogs.StartQueryInput) ([]string, error) {
 }
 
 // queried are the groups that a query is about.
-func (s *Service) queried(ctx context.Context, in *cloudwatchlogs.StartQueryInput, query *insights.Query) ([]record.LogGroup, error) {
+func (s *Service) queried(ctx context.Context, in *cloudwatchlogs.StartQueryInput,
+	query *insights.Query) ([]record.LogGroup, error) {
 	at := placeOf(ctx)
 	names, err := at.requested(in)
 	if err != nil {
@@ -220,16 +241,21 @@ func (s *Service) queried(ctx context.Context, in *cloudwatchlogs.StartQueryInpu
 	source := query.Source()
 	switch {
 	case source == nil && len(names) == 0:
-		return nil, invalidParameter("The query names no log group: specify one of logGroupName, logGroupNames and logGroupIdentifiers, or begin the query with SOURCE")
+		return nil,
+			invalidParameter(
+				"The query names no log group: specify one of logGroupName, logGroupNames and logGroupIdentifiers, " +
+					"or begin the query with SOURCE")
 	case source != nil && len(names) > 0:
-		return nil, invalidParameter("The request names log groups and its query chooses others by SOURCE: do one of the two")
+		return nil,
+			invalidParameter("The request names log groups and its query chooses others by SOURCE: do one of the two")
 	case source != nil && source.All:
 		groups, err := s.sourced(ctx, source)
 		if err == nil && len(groups) == 0 {
 			err = notFound("No log group matches the SOURCE command of the query.")
 		}
 		if err == nil && len(groups) > maxSourced {
-			err = invalidParameter("The SOURCE command chooses %d log groups; a query can have %d", len(groups), maxSourced)
+			err = invalidParameter("The SOURCE command chooses %d log groups; a query can have %d", len(groups),
+				maxSourced)
 		}
 		return groups, err
 	case source != nil:
@@ -253,7 +279,8 @@ func (s *Service) queried(ctx context.Context, in *cloudwatchlogs.StartQueryInpu
 // sourceNames are the groups that SOURCE names one by one.
 func (p place) sourceNames(source *insights.Source) ([]string, error) {
 	if n := len(source.Names); n > maxIdentifiers {
-		return nil, invalidParameter("A query can have up to %d log groups, but its SOURCE command names %d", maxIdentifiers, n)
+		return nil, invalidParameter("A query can have up to %d log groups, but its SOURCE command names %d",
+			maxIdentifiers, n)
 	}
 	var names []string
 	for _, id := range source.Names {
@@ -281,12 +308,13 @@ func (s *Service) sourced(ctx context.Context, source *insights.Source) ([]recor
 	groups, err := s.groupsOf(ctx, at, "")
 	return slices.DeleteFunc(groups, func(g record.LogGroup) bool {
 		return !slices.Contains(classes, string(g.Class)) ||
-			len(source.Prefixes) > 0 && !slices.ContainsFunc(source.Prefixes, func(p string) bool { return strings.HasPrefix(g.Name, p) })
+			len(source.Prefixes) > 0 && !slices.ContainsFunc(source.Prefixes,
+				func(p string) bool { return strings.HasPrefix(g.Name, p) })
 	}), err
 }
 
-// query is the caller's query of that ID, or a ResourceNotFoundException.
-func (s *Service) query(ctx context.Context, id string) (store.Row[record.LogQuery], error) {
+// getQuery is the caller's query of that ID, or a ResourceNotFoundException.
+func (s *Service) getQuery(ctx context.Context, id string) (store.Row[record.LogQuery], error) {
 	at := placeOf(ctx)
 	row, err := s.queries.Get(ctx, record.LogQueryKey(at.account, at.region, id))
 	if errors.Is(err, store.ErrNotFound) {
@@ -296,11 +324,12 @@ func (s *Service) query(ctx context.Context, id string) (store.Row[record.LogQue
 }
 
 // GetQueryResults returns what a query has found.
-func (s *Service) GetQueryResults(ctx context.Context, in *cloudwatchlogs.GetQueryResultsInput) (*cloudwatchlogs.GetQueryResultsOutput, error) {
+func (s *Service) GetQueryResults(ctx context.Context, in *cloudwatchlogs.GetQueryResultsInput) (
+	*cloudwatchlogs.GetQueryResultsOutput, error) {
 	if n := in.MaxItems; n != nil && (*n < 1 || *n > maxRows) {
 		return nil, invalidValue("maxItems", *n, fmt.Sprintf("Member must have value between 1 and %d", maxRows))
 	}
-	row, err := s.query(ctx, aws.ToString(in.QueryId))
+	row, err := s.getQuery(ctx, aws.ToString(in.QueryId))
 	if err != nil {
 		return nil, err
 	}
@@ -311,7 +340,8 @@ func (s *Service) GetQueryResults(ctx context.Context, in *cloudwatchlogs.GetQue
 		for i := range numbers {
 			numbers[i] = i
 		}
-		page, next, err := wire.Page(ctx, numbers, &limit, in.NextToken, func(i int) string { return fmt.Sprintf("%09d", i) })
+		page, next, err := wire.Page(ctx, numbers, &limit, in.NextToken,
+			func(i int) string { return fmt.Sprintf("%09d", i) })
 		out.NextToken, asked = next, len(page)
 		return page, err
 	}
@@ -337,13 +367,15 @@ func (s *Service) GetQueryResults(ctx context.Context, in *cloudwatchlogs.GetQue
 }
 
 // StopQuery stops a query that has not ended.
-func (s *Service) StopQuery(ctx context.Context, in *cloudwatchlogs.StopQueryInput) (*cloudwatchlogs.StopQueryOutput, error) {
-	row, err := s.query(ctx, aws.ToString(in.QueryId))
+func (s *Service) StopQuery(ctx context.Context, in *cloudwatchlogs.StopQueryInput) (*cloudwatchlogs.StopQueryOutput,
+	error) {
+	row, err := s.getQuery(ctx, aws.ToString(in.QueryId))
 	if err != nil {
 		return nil, err
 	}
 	if run, err := s.queryRuns.Get(ctx, row.Key); err == nil {
-		return nil, invalidParameter("The specified query is not running: it has ended with the status %s", run.Value.Status)
+		return nil, invalidParameter("The specified query is not running: it has ended with the status %s",
+			run.Value.Status)
 	} else if !errors.Is(err, store.ErrNotFound) {
 		return nil, err
 	}
@@ -361,7 +393,8 @@ func (s *Service) StopQuery(ctx context.Context, in *cloudwatchlogs.StopQueryInp
 }
 
 // DescribeQueries lists the queries that run or have run lately, the latest first.
-func (s *Service) DescribeQueries(ctx context.Context, in *cloudwatchlogs.DescribeQueriesInput) (*cloudwatchlogs.DescribeQueriesOutput, error) {
+func (s *Service) DescribeQueries(ctx context.Context, in *cloudwatchlogs.DescribeQueriesInput) (
+	*cloudwatchlogs.DescribeQueriesOutput, error) {
 	at := placeOf(ctx)
 	rows, err := s.queries.List(ctx, store.Prefix(at.account, at.region))
 	if err != nil {
@@ -402,7 +435,8 @@ func (s *Service) DescribeQueries(ctx context.Context, in *cloudwatchlogs.Descri
 	out := &cloudwatchlogs.DescribeQueriesOutput{Queries: []types.QueryInfo{}, NextToken: next}
 	for _, d := range page {
 		info := types.QueryInfo{
-			QueryId: new(d.ID), QueryString: new(d.Text), QueryLanguage: d.Language, Status: d.run.Status, CreateTime: millis(d.CreatedAt),
+			QueryId: new(d.ID), QueryString: new(d.Text), QueryLanguage: d.Language, Status: d.run.Status,
+			CreateTime:   unixMillis(d.CreatedAt),
 			LogGroupName: new(strings.Join(d.Groups, ",")), UserIdentity: new(d.CallerARN),
 		}
 		if !d.run.EndedAt.IsZero() {
@@ -415,15 +449,17 @@ func (s *Service) DescribeQueries(ctx context.Context, in *cloudwatchlogs.Descri
 }
 
 // ListLogGroupsForQuery lists the log groups that a query is about, which SOURCE may have chosen.
-func (s *Service) ListLogGroupsForQuery(ctx context.Context, in *cloudwatchlogs.ListLogGroupsForQueryInput) (*cloudwatchlogs.ListLogGroupsForQueryOutput, error) {
+func (s *Service) ListLogGroupsForQuery(ctx context.Context, in *cloudwatchlogs.ListLogGroupsForQueryInput) (
+	*cloudwatchlogs.ListLogGroupsForQueryOutput, error) {
 	if n := in.MaxResults; n != nil && (*n < 50 || *n > 500) {
 		return nil, invalidValue("maxResults", strconv.Itoa(int(*n)), "Member must have value between 50 and 500")
 	}
-	row, err := s.query(ctx, aws.ToString(in.QueryId))
+	row, err := s.getQuery(ctx, aws.ToString(in.QueryId))
 	if err != nil {
 		return nil, err
 	}
-	page, next, err := wire.Page(ctx, row.Value.Groups, in.MaxResults, in.NextToken, func(name string) string { return name })
+	page, next, err := wire.Page(ctx, row.Value.Groups, in.MaxResults, in.NextToken,
+		func(name string) string { return name })
 	if err != nil {
 		return nil, err
 	}

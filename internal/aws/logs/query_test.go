@@ -15,7 +15,8 @@ import (
 )
 
 func (w *world) query(text string, groups ...string) (string, error) {
-	in := &cloudwatchlogs.StartQueryInput{QueryString: &text, StartTime: aws.Int64(today.Add(-time.Hour).Unix()), EndTime: aws.Int64(today.Unix()), LogGroupNames: groups}
+	in := &cloudwatchlogs.StartQueryInput{QueryString: &text, StartTime: aws.Int64(today.Add(-time.Hour).Unix()),
+		EndTime: aws.Int64(today.Unix()), LogGroupNames: groups}
 	out, err := w.client.StartQuery(w.t.Context(), in)
 	if err != nil {
 		return "", err
@@ -25,8 +26,10 @@ func (w *world) query(text string, groups ...string) (string, error) {
 
 func (w *world) end(id string, status types.QueryStatus) {
 	w.t.Helper()
-	run := record.LogQueryRun{Status: status, EndedAt: today.Add(time.Second), Statistics: types.QueryStatistics{BytesScanned: 7}}
-	if _, err := record.LogQueryRuns(w.store).Put(w.t.Context(), record.LogQueryKey(account, region, id), run); err != nil {
+	run := record.LogQueryRun{Status: status, EndedAt: today.Add(time.Second),
+		Statistics: types.QueryStatistics{BytesScanned: 7}}
+	if _, err := record.LogQueryRuns(w.store).Put(w.t.Context(), record.LogQueryKey(account, region, id),
+		run); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -48,18 +51,25 @@ func TestQueriesAreRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	q := row.Value
-	if !slices.Equal(q.Groups, []string{"/aws/eks/a/cluster", "/aws/eks/b/cluster"}) || len(q.GroupIDs) != 2 || q.Start != today.Unix()-3600 || q.End != today.Unix() || q.CallerARN != rootARN || q.Language != types.QueryLanguageCwli {
+	if !slices.Equal(q.Groups, []string{"/aws/eks/a/cluster", "/aws/eks/b/cluster"}) || len(q.GroupIDs) != 2 ||
+		q.Start != today.Unix()-3600 || q.End != today.Unix() || q.CallerARN != rootARN ||
+		q.Language != types.QueryLanguageCwli {
 		t.Errorf("%+v", q)
 	}
-	if out, err := w.client.ListLogGroupsForQuery(ctx, &cloudwatchlogs.ListLogGroupsForQueryInput{QueryId: &sourced}); err != nil || !slices.Equal(out.LogGroupIdentifiers, q.Groups) {
+	if out, err := w.client.ListLogGroupsForQuery(ctx,
+		&cloudwatchlogs.ListLogGroupsForQueryInput{QueryId: &sourced}); err != nil ||
+		!slices.Equal(out.LogGroupIdentifiers, q.Groups) {
 		t.Errorf("%v %v", out, err)
 	}
 	// Milliseconds are understood, too.
-	ms, err := w.client.StartQuery(ctx, &cloudwatchlogs.StartQueryInput{LogGroupName: aws.String("other"), QueryString: aws.String("fields a"), StartTime: aws.Int64(today.UnixMilli()), EndTime: aws.Int64(today.UnixMilli() + 1)})
+	ms, err := w.client.StartQuery(ctx, &cloudwatchlogs.StartQueryInput{LogGroupName: aws.String("other"),
+		QueryString: aws.String("fields a"), StartTime: aws.Int64(today.UnixMilli()),
+		EndTime: aws.Int64(today.UnixMilli() + 1)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if row, err := record.LogQueries(w.store).Get(ctx, record.LogQueryKey(account, region, *ms.QueryId)); err != nil || row.Value.Start != today.Unix() || row.Value.End != today.Unix()+1 {
+	if row, err := record.LogQueries(w.store).Get(ctx, record.LogQueryKey(account, region, *ms.QueryId)); err != nil ||
+		row.Value.Start != today.Unix() || row.Value.End != today.Unix()+1 {
 		t.Errorf("%+v %v", row.Value, err)
 	}
 
@@ -83,16 +93,19 @@ func TestQueriesAreRecorded(t *testing.T) {
 	if got := list(cloudwatchlogs.DescribeQueriesInput{MaxResults: aws.Int32(1)}); len(got) != 2 {
 		t.Errorf("all: %q", got)
 	}
-	if got := list(cloudwatchlogs.DescribeQueriesInput{Status: types.QueryStatusComplete}); !slices.Equal(got, []string{sourced}) {
+	if got := list(cloudwatchlogs.DescribeQueriesInput{Status: types.QueryStatusComplete}); !slices.Equal(got,
+		[]string{sourced}) {
 		t.Errorf("complete: %q", got)
 	}
 	w.queries.mu.Lock()
 	w.queries.run.Status = types.QueryStatusScheduled // the other one waits
 	w.queries.mu.Unlock()
-	if got := list(cloudwatchlogs.DescribeQueriesInput{Status: types.QueryStatusScheduled}); !slices.Equal(got, []string{*ms.QueryId}) {
+	if got := list(cloudwatchlogs.DescribeQueriesInput{Status: types.QueryStatusScheduled}); !slices.Equal(got,
+		[]string{*ms.QueryId}) {
 		t.Errorf("scheduled: %q", got)
 	}
-	if got := list(cloudwatchlogs.DescribeQueriesInput{LogGroupName: aws.String("other")}); !slices.Equal(got, []string{*ms.QueryId}) {
+	if got := list(cloudwatchlogs.DescribeQueriesInput{LogGroupName: aws.String("other")}); !slices.Equal(got,
+		[]string{*ms.QueryId}) {
 		t.Errorf("of a group: %q", got)
 	}
 }
@@ -115,10 +128,12 @@ func TestConcurrentQueries(t *testing.T) {
 	if f := failureOf(t, err); f.code != "LimitExceededException" {
 		t.Errorf("query 101: %v", f)
 	}
-	if out, err := w.client.StopQuery(ctx, &cloudwatchlogs.StopQueryInput{QueryId: &ids[0]}); err != nil || !out.Success {
+	if out, err := w.client.StopQuery(ctx, &cloudwatchlogs.StopQueryInput{QueryId: &ids[0]}); err != nil ||
+		!out.Success {
 		t.Errorf("stop: %v %v", out, err)
 	}
-	if row, err := record.LogQueries(w.store).Get(ctx, record.LogQueryKey(account, region, ids[0])); err != nil || !row.Value.Stop {
+	if row, err := record.LogQueries(w.store).Get(ctx, record.LogQueryKey(account, region, ids[0])); err != nil ||
+		!row.Value.Stop {
 		t.Errorf("%+v %v", row.Value, err)
 	}
 	w.end(ids[0], types.QueryStatusCancelled)
@@ -131,7 +146,8 @@ func TestConcurrentQueries(t *testing.T) {
 	}
 }
 
-// Results come in pages when they are asked for in pages, or when rows are so long that not all that were asked for are given.
+// Results come in pages when they are asked for in pages, or when rows are so long that not all that were asked for are
+// given.
 func TestResultsInPages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -148,7 +164,8 @@ func TestResultsInPages(t *testing.T) {
 		most  int
 		max   *int32
 		pages int
-	}{{0, nil, 1}, {0, aws.Int32(10), 3}, {4, nil, 7}, {4, aws.Int32(10), 7}, {4, aws.Int32(3), 9}, {25, aws.Int32(25), 1}} {
+	}{{0, nil, 1}, {0, aws.Int32(10), 3}, {4, nil, 7}, {4, aws.Int32(10), 7}, {4, aws.Int32(3), 9},
+		{25, aws.Int32(25), 1}} {
 		w.queries.most = c.most
 		in := &cloudwatchlogs.GetQueryResultsInput{QueryId: &id, MaxItems: c.max}
 		var got []string
@@ -183,7 +200,8 @@ func TestLongResults(t *testing.T) {
 	}
 	w.queries.run.Status = types.QueryStatusComplete
 	for i := range 300 {
-		w.queries.rows = append(w.queries.rows, []types.ResultField{{Field: new("n"), Value: new(fmt.Sprint(i, strings.Repeat(` "long" \n`, 2000)))}})
+		w.queries.rows = append(w.queries.rows,
+			[]types.ResultField{{Field: new("n"), Value: new(fmt.Sprint(i, strings.Repeat(` "long" \n`, 2000)))}})
 	}
 	out, err := w.client.GetQueryResults(t.Context(), &cloudwatchlogs.GetQueryResultsInput{QueryId: &id})
 	if err != nil {
@@ -205,7 +223,8 @@ func TestQueryDefinitions(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	in := &cloudwatchlogs.PutQueryDefinitionInput{
-		Name: aws.String("eks/who"), QueryString: aws.String("filter verb = '{{verb}}'"), ClientToken: aws.String("0123456789abcdef0123456789abcdef0123"), LogGroupNames: []string{"g"},
+		Name: aws.String("eks/who"), QueryString: aws.String("filter verb = '{{verb}}'"),
+		ClientToken: aws.String("0123456789abcdef0123456789abcdef0123"), LogGroupNames: []string{"g"},
 		Parameters: []types.QueryParameter{{Name: aws.String("verb"), DefaultValue: aws.String("patch")}},
 	}
 	first, err := w.client.PutQueryDefinition(ctx, in)
@@ -216,20 +235,27 @@ func TestQueryDefinitions(t *testing.T) {
 	if err != nil || *again.QueryDefinitionId != *first.QueryDefinitionId {
 		t.Errorf("sent twice: %v %v", again, err)
 	}
-	if _, err := w.client.PutQueryDefinition(ctx, &cloudwatchlogs.PutQueryDefinitionInput{Name: aws.String("other"), QueryString: aws.String("fields a")}); err != nil {
+	if _, err := w.client.PutQueryDefinition(ctx, &cloudwatchlogs.PutQueryDefinitionInput{Name: aws.String("other"),
+		QueryString: aws.String("fields a")}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.client.PutQueryDefinition(ctx, &cloudwatchlogs.PutQueryDefinitionInput{QueryDefinitionId: first.QueryDefinitionId, Name: aws.String("eks/what"), QueryString: aws.String("fields b")}); err != nil {
+	if _, err := w.client.PutQueryDefinition(ctx,
+		&cloudwatchlogs.PutQueryDefinitionInput{QueryDefinitionId: first.QueryDefinitionId,
+			Name: aws.String("eks/what"), QueryString: aws.String("fields b")}); err != nil {
 		t.Fatal(err)
 	}
-	out, err := w.client.DescribeQueryDefinitions(ctx, &cloudwatchlogs.DescribeQueryDefinitionsInput{QueryDefinitionNamePrefix: aws.String("eks/")})
+	out, err := w.client.DescribeQueryDefinitions(ctx,
+		&cloudwatchlogs.DescribeQueryDefinitionsInput{QueryDefinitionNamePrefix: aws.String("eks/")})
 	if err != nil || len(out.QueryDefinitions) != 1 {
 		t.Fatalf("%v %v", out, err)
 	}
-	if d := out.QueryDefinitions[0]; *d.Name != "eks/what" || *d.QueryString != "fields b" || len(d.LogGroupNames) != 0 || len(d.Parameters) != 0 || *d.LastModified != today.UnixMilli() {
+	if d := out.QueryDefinitions[0]; *d.Name != "eks/what" || *d.QueryString != "fields b" ||
+		len(d.LogGroupNames) != 0 || len(d.Parameters) != 0 || *d.LastModified != today.UnixMilli() {
 		t.Errorf("%+v", d)
 	}
-	if out, err := w.client.DeleteQueryDefinition(ctx, &cloudwatchlogs.DeleteQueryDefinitionInput{QueryDefinitionId: first.QueryDefinitionId}); err != nil || !out.Success {
+	if out, err := w.client.DeleteQueryDefinition(ctx,
+		&cloudwatchlogs.DeleteQueryDefinitionInput{QueryDefinitionId: first.QueryDefinitionId}); err != nil ||
+		!out.Success {
 		t.Errorf("%v %v", out, err)
 	}
 }
@@ -252,13 +278,15 @@ func TestDiscoveredFields(t *testing.T) {
 	}
 	for field, want := range map[string]string{
 		"verb": "get", "user.groups.0": "a", "@logStream": "s", "@log": account + ":g", "@ptr": ptr,
-		"@timestamp": fmt.Sprint(today.Add(-time.Minute).UnixMilli()), "@message": `{"verb":"get","user":{"groups":["a"]}}`,
+		"@timestamp": fmt.Sprint(today.Add(-time.Minute).UnixMilli()),
+		"@message":   `{"verb":"get","user":{"groups":["a"]}}`,
 	} {
 		if out.LogRecord[field] != want {
 			t.Errorf("%s is %q, want %q", field, out.LogRecord[field], want)
 		}
 	}
-	fields, err := w.client.GetLogGroupFields(ctx, &cloudwatchlogs.GetLogGroupFieldsInput{LogGroupName: aws.String("g")})
+	fields, err := w.client.GetLogGroupFields(ctx,
+		&cloudwatchlogs.GetLogGroupFieldsInput{LogGroupName: aws.String("g")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,11 +294,15 @@ func TestDiscoveredFields(t *testing.T) {
 	for _, f := range fields.LogGroupFields {
 		percent[*f.Name] = f.Percent
 	}
-	if percent["@message"] != 100 || percent["verb"] != 50 || percent["user.groups.0"] != 50 || *fields.LogGroupFields[len(fields.LogGroupFields)-1].Name != "verb" {
+	if percent["@message"] != 100 || percent["verb"] != 50 || percent["user.groups.0"] != 50 ||
+		*fields.LogGroupFields[len(fields.LogGroupFields)-1].Name != "verb" {
 		t.Errorf("%v", percent)
 	}
-	matches, err := w.client.TestMetricFilter(ctx, &cloudwatchlogs.TestMetricFilterInput{FilterPattern: aws.String("[client, status=404]"), LogEventMessages: []string{"10.0.0.1 200", "10.0.0.2 404"}})
-	if err != nil || len(matches.Matches) != 1 || matches.Matches[0].EventNumber != 2 || matches.Matches[0].ExtractedValues["$status"] != "404" {
+	matches, err := w.client.TestMetricFilter(ctx,
+		&cloudwatchlogs.TestMetricFilterInput{FilterPattern: aws.String("[client, status=404]"),
+			LogEventMessages: []string{"10.0.0.1 200", "10.0.0.2 404"}})
+	if err != nil || len(matches.Matches) != 1 || matches.Matches[0].EventNumber != 2 ||
+		matches.Matches[0].ExtractedValues["$status"] != "404" {
 		t.Errorf("%+v %v", matches, err)
 	}
 }

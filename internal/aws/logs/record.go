@@ -62,7 +62,8 @@ func (s *Service) recordTargets(
 }
 
 // GetLogRecord returns all fields of the event that a @ptr points at.
-func (s *Service) GetLogRecord(ctx context.Context, in *cloudwatchlogs.GetLogRecordInput) (*cloudwatchlogs.GetLogRecordOutput, error) {
+func (s *Service) GetLogRecord(ctx context.Context, in *cloudwatchlogs.GetLogRecordInput) (
+	*cloudwatchlogs.GetLogRecordOutput, error) {
 	text := aws.ToString(in.LogRecordPointer)
 	p, group, ok, err := s.pointedGroup(ctx, text)
 	if err != nil {
@@ -118,7 +119,8 @@ const (
 )
 
 // GetLogGroupFields says which fields the events of a group have, and in what part of them.
-func (s *Service) GetLogGroupFields(ctx context.Context, in *cloudwatchlogs.GetLogGroupFieldsInput) (*cloudwatchlogs.GetLogGroupFieldsOutput, error) {
+func (s *Service) GetLogGroupFields(ctx context.Context, in *cloudwatchlogs.GetLogGroupFieldsInput) (
+	*cloudwatchlogs.GetLogGroupFieldsOutput, error) {
 	group, err := s.groupBy(ctx, in.LogGroupName, in.LogGroupIdentifier)
 	if err != nil {
 		return nil, err
@@ -158,7 +160,8 @@ func (s *Service) GetLogGroupFields(ctx context.Context, in *cloudwatchlogs.GetL
 	}
 	fields := make([]types.LogGroupField, 0, len(counts))
 	for name, n := range counts {
-		fields = append(fields, types.LogGroupField{Name: new(name), Percent: int32(math.Round(float64(n) * 100 / float64(total)))})
+		fields = append(fields, types.LogGroupField{Name: new(name),
+			Percent: int32(math.Round(float64(n) * 100 / float64(total)))})
 	}
 	slices.SortFunc(fields, func(a, b types.LogGroupField) int {
 		if n := counts[*b.Name] - counts[*a.Name]; n != 0 {
@@ -170,7 +173,8 @@ func (s *Service) GetLogGroupFields(ctx context.Context, in *cloudwatchlogs.GetL
 }
 
 // TestMetricFilter says which of some messages a filter pattern matches.
-func (s *Service) TestMetricFilter(ctx context.Context, in *cloudwatchlogs.TestMetricFilterInput) (*cloudwatchlogs.TestMetricFilterOutput, error) {
+func (s *Service) TestMetricFilter(ctx context.Context, in *cloudwatchlogs.TestMetricFilterInput) (
+	*cloudwatchlogs.TestMetricFilterOutput, error) {
 	filter, err := parsePattern(aws.ToString(in.FilterPattern))
 	if err != nil {
 		return nil, err
@@ -178,7 +182,8 @@ func (s *Service) TestMetricFilter(ctx context.Context, in *cloudwatchlogs.TestM
 	out := &cloudwatchlogs.TestMetricFilterOutput{Matches: []types.MetricFilterMatchRecord{}}
 	for i, message := range in.LogEventMessages {
 		if filter.Match(message) {
-			out.Matches = append(out.Matches, types.MetricFilterMatchRecord{EventNumber: int64(i + 1), EventMessage: new(message), ExtractedValues: filter.Extract(message)})
+			out.Matches = append(out.Matches, types.MetricFilterMatchRecord{EventNumber: int64(i + 1),
+				EventMessage: new(message), ExtractedValues: filter.Extract(message)})
 		}
 	}
 	return out, nil

@@ -1,13 +1,13 @@
 // Package logs serves the Amazon CloudWatch Logs API.
 //
 // Log groups and streams are rows ([record.LogGroup], [record.LogStream]); their events are in the store of log events
-// (package events), under the IDs of the rows. PutLogEvents checks a batch and appends it; GetLogEvents and FilterLogEvents read
-// events in order, a page at a time. A Logs Insights query is a row as well ([record.LogQuery]): StartQuery writes it, and
-// whoever is behind [Queries] runs it.
+// (package events), under the IDs of the rows. PutLogEvents checks a batch and appends it; GetLogEvents and
+// FilterLogEvents read events in order, a page at a time. A Logs Insights query is a row as well ([record.LogQuery]):
+// StartQuery writes it, and whoever is behind [Queries] runs it.
 //
 // A group that is deleted is a row that is gone. Its streams' rows and its events are removed by the controller
-// internal/controller/logretention, which also removes an event that was appended to a group while it was being deleted: a group
-// created again under the same name has another ID and sees nothing of it.
+// internal/controller/logretention, which also removes an event that was appended to a group while it was being
+// deleted: a group created again under the same name has another ID and sees nothing of it.
 //
 // Each page token says where the page ended, not which page it was, so that events which arrive meanwhile neither
 // repeat an event nor hide one.
@@ -108,8 +108,8 @@ func (p place) groupARN(name string) string {
 	return record.LogGroup{Account: p.account, Region: p.region, Name: name}.ARN()
 }
 
-// group is the caller's log group of that name, or a ResourceNotFoundException.
-func (s *Service) group(ctx context.Context, name string) (store.Row[record.LogGroup], error) {
+// getGroup is the caller's log group of that name, or a ResourceNotFoundException.
+func (s *Service) getGroup(ctx context.Context, name string) (store.Row[record.LogGroup], error) {
 	row, err := s.groups.Get(ctx, placeOf(ctx).groupKey(name))
 	if errors.Is(err, store.ErrNotFound) {
 		return row, groupNotFound()
@@ -117,8 +117,8 @@ func (s *Service) group(ctx context.Context, name string) (store.Row[record.LogG
 	return row, err
 }
 
-// stream is a stream of the group, or a ResourceNotFoundException.
-func (s *Service) stream(ctx context.Context, g record.LogGroup, name string) (store.Row[record.LogStream], error) {
+// getStream is a stream of the group, or a ResourceNotFoundException.
+func (s *Service) getStream(ctx context.Context, g record.LogGroup, name string) (store.Row[record.LogStream], error) {
 	row, err := s.streams.Get(ctx, record.LogStreamKey(g.ID, name))
 	if errors.Is(err, store.ErrNotFound) {
 		return row, streamNotFound()
@@ -138,8 +138,8 @@ func (s *Service) modifyGroup(ctx context.Context, name string, change func(*rec
 // timestamp is now as the API shows it: in UTC, to the millisecond.
 func (s *Service) timestamp() time.Time { return s.now().UTC().Truncate(time.Millisecond) }
 
-// newID is a number that nothing else has: 63 random bits, never 0.
-func newID() uint64 {
+// randomID is a number that nothing else has: 63 random bits, never 0.
+func randomID() uint64 {
 	for {
 		var b [8]byte
 		rand.Read(b[:]) // never fails
@@ -149,4 +149,4 @@ func newID() uint64 {
 	}
 }
 
-func millis(t time.Time) *int64 { return new(t.UnixMilli()) }
+func unixMillis(t time.Time) *int64 { return new(t.UnixMilli()) }

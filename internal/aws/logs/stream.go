@@ -41,10 +41,11 @@ func (s *Service) streamHandlers() []wire.Handler {
 }
 
 // CreateLogStream creates a log stream in a log group.
-func (s *Service) CreateLogStream(ctx context.Context, in *cloudwatchlogs.CreateLogStreamInput) (*cloudwatchlogs.CreateLogStreamOutput, error) {
+func (s *Service) CreateLogStream(ctx context.Context, in *cloudwatchlogs.CreateLogStreamInput) (
+	*cloudwatchlogs.CreateLogStreamOutput, error) {
 	name := aws.ToString(in.LogStreamName)
 	for {
-		group, err := s.group(ctx, aws.ToString(in.LogGroupName))
+		group, err := s.getGroup(ctx, aws.ToString(in.LogGroupName))
 		if err != nil {
 			return nil, err
 		}
@@ -53,7 +54,7 @@ func (s *Service) CreateLogStream(ctx context.Context, in *cloudwatchlogs.Create
 			return nil, alreadyExists("The specified log stream already exists")
 		}
 		stream := record.LogStream{
-			Account: group.Value.Account, GroupID: group.Value.ID, Name: name, ID: newID(), CreatedAt: s.timestamp(),
+			Account: group.Value.Account, GroupID: group.Value.ID, Name: name, ID: randomID(), CreatedAt: s.timestamp(),
 		}
 		// The group is held, so that no stream is made in one that is deleted meanwhile.
 		err = s.store.Txn(ctx, s.groups.CheckOp(group), s.streams.CreateOp(key, stream))
@@ -68,15 +69,16 @@ func (s *Service) CreateLogStream(ctx context.Context, in *cloudwatchlogs.Create
 }
 
 // DeleteLogStream deletes a log stream with its events.
-func (s *Service) DeleteLogStream(ctx context.Context, in *cloudwatchlogs.DeleteLogStreamInput) (*cloudwatchlogs.DeleteLogStreamOutput, error) {
-	group, err := s.group(ctx, aws.ToString(in.LogGroupName))
+func (s *Service) DeleteLogStream(ctx context.Context, in *cloudwatchlogs.DeleteLogStreamInput) (
+	*cloudwatchlogs.DeleteLogStreamOutput, error) {
+	group, err := s.getGroup(ctx, aws.ToString(in.LogGroupName))
 	if err != nil {
 		return nil, err
 	}
 	if err := unprotected(group.Value); err != nil {
 		return nil, err
 	}
-	row, err := s.stream(ctx, group.Value, aws.ToString(in.LogStreamName))
+	row, err := s.getStream(ctx, group.Value, aws.ToString(in.LogStreamName))
 	if err != nil {
 		return nil, err
 	}
@@ -90,11 +92,13 @@ func (s *Service) DeleteLogStream(ctx context.Context, in *cloudwatchlogs.Delete
 
 // streamsOf are the streams of a group whose names begin with prefix, by name.
 func (s *Service) streamsOf(ctx context.Context, g record.LogGroup, prefix string) ([]record.LogStream, error) {
-	return byName(ctx, s.streams, record.LogStreamKey(g.ID, ""), prefix, func(l record.LogStream) string { return l.Name })
+	return listByName(ctx, s.streams, record.LogStreamKey(g.ID, ""), prefix,
+		func(l record.LogStream) string { return l.Name })
 }
 
 // DescribeLogStreams describes the streams of a log group, by name or by the time of their last event.
-func (s *Service) DescribeLogStreams(ctx context.Context, in *cloudwatchlogs.DescribeLogStreamsInput) (*cloudwatchlogs.DescribeLogStreamsOutput, error) {
+func (s *Service) DescribeLogStreams(ctx context.Context, in *cloudwatchlogs.DescribeLogStreamsInput) (
+	*cloudwatchlogs.DescribeLogStreamsOutput, error) {
 	if in.OrderBy == types.OrderByLastEventTime && in.LogStreamNamePrefix != nil {
 		return nil, invalidParameter("Cannot order by LastEventTime with a logStreamNamePrefix.")
 	}
@@ -123,7 +127,8 @@ func (s *Service) DescribeLogStreams(ctx context.Context, in *cloudwatchlogs.Des
 		ascending := key
 		key = func(stream record.LogStream) string { return inverse(ascending(stream)) }
 	}
-	// The key is a stream's place in the order, so that a page goes on there even when the stream is gone or has a new event.
+	// The key is a stream's place in the order, so that a page goes on there even when the stream is gone or has a new
+	// event.
 	page, next, err := wire.Page(ctx, streams, in.Limit, in.NextToken, key)
 	if err != nil {
 		return nil, err
@@ -148,11 +153,12 @@ func (s *Service) describeStream(g record.LogGroup, stream record.LogStream) typ
 	out := types.LogStream{
 		Arn:           new(g.ARN() + ":log-stream:" + stream.Name),
 		LogStreamName: new(stream.Name),
-		CreationTime:  millis(stream.CreatedAt),
+		CreationTime:  unixMillis(stream.CreatedAt),
 		StoredBytes:   new(int64(0)), // of a stream, AWS has said 0 since 2019
 	}
 	if stat, ok := s.events.StreamStat(events.GroupID(g.ID), events.StreamID(stream.ID)); ok {
-		out.FirstEventTimestamp, out.LastEventTimestamp, out.LastIngestionTime = new(stat.First), new(stat.Last), new(stat.LastIngested)
+		out.FirstEventTimestamp, out.LastEventTimestamp, out.LastIngestionTime = new(stat.First), new(stat.Last),
+			new(stat.LastIngested)
 		out.UploadSequenceToken = sequenceToken(stat.LastIngested, uint64(stat.Events))
 	}
 	return out

@@ -36,10 +36,12 @@ func checkTags(tags map[string]string) error {
 		}
 		v := tags[k]
 		if n := utf8.RuneCountInString(v); n > longestTagValue {
-			return invalidParameter("The value of tag %s can't be longer than %d characters, but has %d", k, longestTagValue, n)
+			return invalidParameter("The value of tag %s can't be longer than %d characters, but has %d", k,
+				longestTagValue, n)
 		}
 		if !tagText.MatchString(v) {
-			return invalidValue("tags."+k+".member", v, `Member must satisfy regular expression pattern: ^([\p{L}\p{Z}\p{N}_.:/=+\-@]*)$`)
+			return invalidValue("tags."+k+".member", v,
+				`Member must satisfy regular expression pattern: ^([\p{L}\p{Z}\p{N}_.:/=+\-@]*)$`)
 		}
 	}
 	return nil
@@ -54,7 +56,8 @@ func checkTagKey(k string) error {
 	case strings.HasPrefix(strings.ToLower(k), "aws:"):
 		return invalidParameter("Tag key %s is invalid: the prefix aws: is reserved for AWS use", k)
 	case !tagText.MatchString(k):
-		return invalidValue("tags", k, `Map keys must satisfy constraint: [Member must satisfy regular expression pattern: ^([\p{L}\p{Z}\p{N}_.:/=+\-@]+)$]`)
+		return invalidValue("tags", k,
+			`Map keys must satisfy constraint: [Member must satisfy regular expression pattern: ^([\p{L}\p{Z}\p{N}_.:/=+\-@]+)$]`)
 	}
 	return nil
 }
@@ -66,13 +69,16 @@ func mayTagNew(ctx context.Context, arn string, tags map[string]string) error {
 	c.requestTags(tags)
 	var denied *wire.Denied
 	for _, action := range []string{"logs:TagResource", "logs:TagLogGroup"} {
-		if err := wire.Authorize(ctx, wire.Target{Action: action, Resource: arn, Conditions: c}); !errors.As(err, &denied) {
+		if err := wire.Authorize(ctx, wire.Target{Action: action, Resource: arn, Conditions: c}); !errors.As(err,
+			&denied) {
 			return err
 		}
 	}
 	return &wire.Error{
 		Code: "AccessDeniedException", Status: http.StatusBadRequest,
-		Message: fmt.Sprintf("User with accountId: %s is not authorized to perform CreateLogGroup with Tags. An additional permission \"logs:TagResource\" is required.", wire.CallerFrom(ctx).Account),
+		Message: fmt.Sprintf(
+			"User with accountId: %s is not authorized to perform CreateLogGroup with Tags. An additional permission "+
+				"\"logs:TagResource\" is required.", wire.CallerFrom(ctx).Account),
 	}
 }
 
@@ -88,7 +94,7 @@ func (s *Service) taggedGroup(ctx context.Context, arn string) (string, error) {
 	return parsed.group, nil
 }
 
-func (s *Service) tag(ctx context.Context, group string, tags map[string]string) error {
+func (s *Service) addTags(ctx context.Context, group string, tags map[string]string) error {
 	if err := checkTags(tags); err != nil {
 		return err
 	}
@@ -100,7 +106,8 @@ func (s *Service) tag(ctx context.Context, group string, tags map[string]string)
 		maps.Copy(after, tags)
 		if len(after) > maxTags {
 			return &types.TooManyTagsException{
-				Message:      new(fmt.Sprintf("The number of tags exceeds the limit of %d: the log group would have %d", maxTags, len(after))),
+				Message: new(fmt.Sprintf("The number of tags exceeds the limit of %d: the log group would have %d",
+					maxTags, len(after))),
 				ResourceName: new(g.ARN()),
 			}
 		}
@@ -109,7 +116,7 @@ func (s *Service) tag(ctx context.Context, group string, tags map[string]string)
 	})
 }
 
-func (s *Service) untag(ctx context.Context, group string, keys []string) error {
+func (s *Service) removeTags(ctx context.Context, group string, keys []string) error {
 	return s.modifyGroup(ctx, group, func(g *record.LogGroup) error {
 		after := maps.Clone(g.Tags)
 		for _, k := range keys {
@@ -120,8 +127,8 @@ func (s *Service) untag(ctx context.Context, group string, keys []string) error 
 	})
 }
 
-func (s *Service) tags(ctx context.Context, group string) (map[string]string, error) {
-	row, err := s.group(ctx, group)
+func (s *Service) getTags(ctx context.Context, group string) (map[string]string, error) {
+	row, err := s.getGroup(ctx, group)
 	if err != nil || row.Value.Tags == nil {
 		return map[string]string{}, err
 	}
@@ -139,7 +146,8 @@ func (s *Service) tagHandlers() []wire.Handler {
 		wire.Handle(s.UntagResource, func(
 			ctx context.Context, action string, in *cloudwatchlogs.UntagResourceInput,
 		) ([]wire.Target, error) {
-			return s.onTagged(ctx, action, in.ResourceArn, func(c conditions) { c.list("aws:TagKeys", in.TagKeys) })
+			return s.onTagged(ctx, action, in.ResourceArn,
+				func(c conditions) { c.setValues("aws:TagKeys", in.TagKeys) })
 		}),
 		wire.Handle(s.ListTagsForResource, func(
 			ctx context.Context, action string, in *cloudwatchlogs.ListTagsForResourceInput,
@@ -154,7 +162,8 @@ func (s *Service) tagHandlers() []wire.Handler {
 		wire.Handle(s.UntagLogGroup, func(
 			ctx context.Context, action string, in *cloudwatchlogs.UntagLogGroupInput,
 		) ([]wire.Target, error) {
-			return s.onGroup(ctx, action, in.LogGroupName, nil, func(c conditions) { c.list("aws:TagKeys", in.Tags) })
+			return s.onGroup(ctx, action, in.LogGroupName, nil,
+				func(c conditions) { c.setValues("aws:TagKeys", in.Tags) })
 		}),
 		wire.Handle(s.ListTagsLogGroup, func(
 			ctx context.Context, action string, in *cloudwatchlogs.ListTagsLogGroupInput,
@@ -165,10 +174,11 @@ func (s *Service) tagHandlers() []wire.Handler {
 }
 
 // TagResource adds tags to a log group, or changes their values.
-func (s *Service) TagResource(ctx context.Context, in *cloudwatchlogs.TagResourceInput) (*cloudwatchlogs.TagResourceOutput, error) {
+func (s *Service) TagResource(ctx context.Context, in *cloudwatchlogs.TagResourceInput) (
+	*cloudwatchlogs.TagResourceOutput, error) {
 	group, err := s.taggedGroup(ctx, aws.ToString(in.ResourceArn))
 	if err == nil {
-		err = s.tag(ctx, group, in.Tags)
+		err = s.addTags(ctx, group, in.Tags)
 	}
 	if err != nil {
 		return nil, err
@@ -177,10 +187,11 @@ func (s *Service) TagResource(ctx context.Context, in *cloudwatchlogs.TagResourc
 }
 
 // UntagResource removes tags from a log group.
-func (s *Service) UntagResource(ctx context.Context, in *cloudwatchlogs.UntagResourceInput) (*cloudwatchlogs.UntagResourceOutput, error) {
+func (s *Service) UntagResource(ctx context.Context, in *cloudwatchlogs.UntagResourceInput) (
+	*cloudwatchlogs.UntagResourceOutput, error) {
 	group, err := s.taggedGroup(ctx, aws.ToString(in.ResourceArn))
 	if err == nil {
-		err = s.untag(ctx, group, in.TagKeys)
+		err = s.removeTags(ctx, group, in.TagKeys)
 	}
 	if err != nil {
 		return nil, err
@@ -189,12 +200,13 @@ func (s *Service) UntagResource(ctx context.Context, in *cloudwatchlogs.UntagRes
 }
 
 // ListTagsForResource lists the tags of a log group.
-func (s *Service) ListTagsForResource(ctx context.Context, in *cloudwatchlogs.ListTagsForResourceInput) (*cloudwatchlogs.ListTagsForResourceOutput, error) {
+func (s *Service) ListTagsForResource(ctx context.Context, in *cloudwatchlogs.ListTagsForResourceInput) (
+	*cloudwatchlogs.ListTagsForResourceOutput, error) {
 	group, err := s.taggedGroup(ctx, aws.ToString(in.ResourceArn))
 	if err != nil {
 		return nil, err
 	}
-	tags, err := s.tags(ctx, group)
+	tags, err := s.getTags(ctx, group)
 	if err != nil {
 		return nil, err
 	}
@@ -202,33 +214,36 @@ func (s *Service) ListTagsForResource(ctx context.Context, in *cloudwatchlogs.Li
 }
 
 // TagLogGroup is what TagResource was before, for a group by its name.
-func (s *Service) TagLogGroup(ctx context.Context, in *cloudwatchlogs.TagLogGroupInput) (*cloudwatchlogs.TagLogGroupOutput, error) {
-	if err := s.tag(ctx, aws.ToString(in.LogGroupName), in.Tags); err != nil {
+func (s *Service) TagLogGroup(ctx context.Context, in *cloudwatchlogs.TagLogGroupInput) (
+	*cloudwatchlogs.TagLogGroupOutput, error) {
+	if err := s.addTags(ctx, aws.ToString(in.LogGroupName), in.Tags); err != nil {
 		return nil, err
 	}
 	return &cloudwatchlogs.TagLogGroupOutput{}, nil
 }
 
 // UntagLogGroup is what UntagResource was before.
-func (s *Service) UntagLogGroup(ctx context.Context, in *cloudwatchlogs.UntagLogGroupInput) (*cloudwatchlogs.UntagLogGroupOutput, error) {
-	if err := s.untag(ctx, aws.ToString(in.LogGroupName), in.Tags); err != nil {
+func (s *Service) UntagLogGroup(ctx context.Context, in *cloudwatchlogs.UntagLogGroupInput) (
+	*cloudwatchlogs.UntagLogGroupOutput, error) {
+	if err := s.removeTags(ctx, aws.ToString(in.LogGroupName), in.Tags); err != nil {
 		return nil, err
 	}
 	return &cloudwatchlogs.UntagLogGroupOutput{}, nil
 }
 
 // ListTagsLogGroup is what ListTagsForResource was before.
-func (s *Service) ListTagsLogGroup(ctx context.Context, in *cloudwatchlogs.ListTagsLogGroupInput) (*cloudwatchlogs.ListTagsLogGroupOutput, error) {
-	tags, err := s.tags(ctx, aws.ToString(in.LogGroupName))
+func (s *Service) ListTagsLogGroup(ctx context.Context, in *cloudwatchlogs.ListTagsLogGroupInput) (
+	*cloudwatchlogs.ListTagsLogGroupOutput, error) {
+	tags, err := s.getTags(ctx, aws.ToString(in.LogGroupName))
 	if err != nil {
 		return nil, err
 	}
 	return &cloudwatchlogs.ListTagsLogGroupOutput{Tags: tags}, nil
 }
 
-// tagged reports whether tags satisfy a filter of ListLogGroups: the key is there, and its value is one of those given. A value may be
-// negated with "!" and may have "*" for anything, which also makes it indifferent to case.
-func tagged(tags map[string]string, f types.TagFilter) bool {
+// matchesTags reports whether tags satisfy a filter of ListLogGroups: the key is there, and its value is one of those
+// given. A value may be negated with "!" and may have "*" for anything, which also makes it indifferent to case.
+func matchesTags(tags map[string]string, f types.TagFilter) bool {
 	value, ok := tags[aws.ToString(f.Key)]
 	if !ok || len(f.Values) == 0 {
 		return ok

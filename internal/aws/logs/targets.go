@@ -12,8 +12,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// What AWS calls the resource of most actions is the group's ARN followed by ":log-stream:" and the name of the stream, if
-// there is one: policies on "...:log-group:NAME:*" and on "...:log-group:/aws/eks/*" match it, one on
+// What AWS calls the resource of most actions is the group's ARN followed by ":log-stream:" and the name of the stream,
+// if there is one: policies on "...:log-group:NAME:*" and on "...:log-group:/aws/eks/*" match it, one on
 // "...:log-group:NAME" does not. The three actions on tags are the exception, whose resource is the bare ARN.
 // https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/iam-access-control-overview-cwl.html
 
@@ -97,7 +97,7 @@ func (s *Service) resourceTags(ctx context.Context, t *wire.Target, group string
 // conditions are the condition keys of a request.
 type conditions map[string][]string
 
-func (c conditions) list(key string, values []string) {
+func (c conditions) setValues(key string, values []string) {
 	if len(values) > 0 {
 		c[key] = values
 	}
@@ -110,5 +110,5 @@ func (c conditions) requestTags(tags map[string]string) {
 		c["aws:RequestTag/"+k] = []string{v}
 	}
 	slices.Sort(keys)
-	c.list("aws:TagKeys", keys)
+	c.setValues("aws:TagKeys", keys)
 }

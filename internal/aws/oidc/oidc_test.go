@@ -44,12 +44,14 @@ func newCluster(t *testing.T) cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	jwks, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "k1", Algorithm: "RS256", Use: "sig"}}})
+	jwks, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "k1",
+		Algorithm: "RS256", Use: "sig"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := storetest.New(t)
-	_, err = record.Issuers(s).Create(t.Context(), store.Key(id), record.Issuer{Account: "111122223333", Region: region, Cluster: "c", JWKS: jwks})
+	_, err = record.Issuers(s).Create(t.Context(), store.Key(id), record.Issuer{Account: "111122223333", Region: region,
+		Cluster: "c", JWKS: jwks})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +61,8 @@ func newCluster(t *testing.T) cluster {
 // token is what an API server gives a service account.
 func (c cluster) token(t *testing.T, iss string) string {
 	t.Helper()
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: c.key}, (&jose.SignerOptions{}).WithHeader("kid", "k1"))
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: c.key},
+		(&jose.SignerOptions{}).WithHeader("kid", "k1"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,11 +92,16 @@ func TestDocuments(t *testing.T) {
 		status            int
 		jwksURI           string // of a discovery document
 	}{
-		{"by the endpoint", "GET", "http://127.0.0.1:4566/id/" + id + "/.well-known/openid-configuration", 200, "http://127.0.0.1:4566/id/" + id + "/keys"},
-		{"by the endpoint over TLS", "GET", "https://localhost:4566/id/" + id + "/.well-known/openid-configuration", 200, "https://localhost:4566/id/" + id + "/keys"},
+		{"by the endpoint", "GET", "http://127.0.0.1:4566/id/" + id + "/.well-known/openid-configuration", 200,
+			"http://127.0.0.1:4566/id/" + id + "/keys"},
+		{"by the endpoint over TLS", "GET", "https://localhost:4566/id/" + id + "/.well-known/openid-configuration",
+			200, "https://localhost:4566/id/" + id + "/keys"},
 		{"by EKS's name", "GET", issuer + "/.well-known/openid-configuration", 200, issuer + "/keys"},
-		{"by EKS's name and our port", "GET", "https://oidc.eks.eu-west-1.amazonaws.com:4566/id/" + id + "/.well-known/openid-configuration", 200, "https://oidc.eks.eu-west-1.amazonaws.com:4566/id/" + id + "/keys"},
-		{"by EKS's name of another region", "GET", strings.Replace(issuer, region, "eu-west-2", 1) + "/.well-known/openid-configuration", 404, ""},
+		{"by EKS's name and our port", "GET", "https://oidc.eks.eu-west-1.amazonaws.com:4566/id/" + id +
+			"/.well-known/openid-configuration", 200, "https://oidc.eks.eu-west-1.amazonaws.com:4566/id/" + id +
+			"/keys"},
+		{"by EKS's name of another region", "GET", strings.Replace(issuer, region, "eu-west-2", 1) +
+			"/.well-known/openid-configuration", 404, ""},
 		{"keys of another region", "GET", strings.Replace(issuer, region, "eu-west-2", 1) + "/keys", 404, ""},
 		{"another cluster", "GET", "http://127.0.0.1:4566/id/FFFF/.well-known/openid-configuration", 404, ""},
 		{"keys of another cluster", "GET", "http://127.0.0.1:4566/id/FFFF/keys", 404, ""},
@@ -111,7 +119,8 @@ func TestDocuments(t *testing.T) {
 				t.Fatalf("status is %d, want %d: %s", w.Code, test.status, w.Body)
 			}
 			cache := w.Header().Get("Cache-Control")
-			if w.Code == 200 && (cache != "public, max-age=3600" || w.Header().Get("Content-Type") != "application/json") {
+			if w.Code == 200 && (cache != "public, max-age=3600" ||
+				w.Header().Get("Content-Type") != "application/json") {
 				t.Errorf("headers are %v", w.Header())
 			}
 			if w.Code == 404 && strings.Contains(cache, "public") {
@@ -219,7 +228,8 @@ func verify(t *testing.T, ctx context.Context, c cluster, provider *gooidc.Provi
 
 func BenchmarkDocument(b *testing.B) {
 	s := storetest.New(b)
-	if _, err := record.Issuers(s).Create(b.Context(), store.Key(id), record.Issuer{Region: region, JWKS: []byte("{}")}); err != nil {
+	if _, err := record.Issuers(s).Create(b.Context(), store.Key(id),
+		record.Issuer{Region: region, JWKS: []byte("{}")}); err != nil {
 		b.Fatal(err)
 	}
 	handler := Handler(s, slog.New(slog.DiscardHandler))

@@ -30,7 +30,8 @@ func (s *Service) describeHandlers() []wire.Handler {
 }
 
 // DescribeParameters tells of the account's parameters, without their values.
-func (s *Service) DescribeParameters(ctx context.Context, in *ssm.DescribeParametersInput) (*ssm.DescribeParametersOutput, error) {
+func (s *Service) DescribeParameters(ctx context.Context, in *ssm.DescribeParametersInput) (
+	*ssm.DescribeParametersOutput, error) {
 	if len(in.Filters) > 0 && len(in.ParameterFilters) > 0 {
 		return nil, validation("You can use either Filters or ParameterFilters in a single request.")
 	}
@@ -40,7 +41,8 @@ func (s *Service) DescribeParameters(ctx context.Context, in *ssm.DescribeParame
 		if f.Key == types.ParametersFilterKeyName {
 			option = "BeginsWith"
 		}
-		filters = append(filters, types.ParameterStringFilter{Key: new(string(f.Key)), Option: &option, Values: f.Values})
+		filters = append(filters, types.ParameterStringFilter{Key: new(string(f.Key)), Option: &option,
+			Values: f.Values})
 	}
 	matches, err := filterOf(filters)
 	if err != nil {
@@ -64,7 +66,8 @@ func (s *Service) DescribeParameters(ctx context.Context, in *ssm.DescribeParame
 			found = append(found, d)
 		}
 	}
-	page, next, err := wire.Page(ctx, found, in.MaxResults, in.NextToken, func(d described) string { return at.key(d.Name) })
+	page, next, err := wire.Page(ctx, found, in.MaxResults, in.NextToken,
+		func(d described) string { return at.key(d.Name) })
 	if err != nil {
 		return nil, err
 	}
@@ -72,9 +75,11 @@ func (s *Service) DescribeParameters(ctx context.Context, in *ssm.DescribeParame
 	for _, d := range page {
 		v := d.latest
 		out.Parameters = append(out.Parameters, types.ParameterMetadata{
-			ARN: new(d.ARN()), AllowedPattern: optional(v.AllowedPattern), DataType: &v.DataType, Description: optional(v.Description),
-			LastModifiedDate: &v.ModifiedAt, LastModifiedUser: &v.ModifiedBy, Name: &d.Name, Policies: []types.ParameterInlinePolicy{},
-			Tier: v.Tier, Type: d.Type, Version: v.Version,
+			ARN: new(d.ARN()), AllowedPattern: optional(v.AllowedPattern), DataType: &v.DataType,
+			Description:      optional(v.Description),
+			LastModifiedDate: &v.ModifiedAt, LastModifiedUser: &v.ModifiedBy, Name: &d.Name,
+			Policies: []types.ParameterInlinePolicy{},
+			Tier:     v.Tier, Type: d.Type, Version: v.Version,
 		})
 	}
 	return out, nil
@@ -88,12 +93,15 @@ func filterOf(filters []types.ParameterStringFilter) (func(described) bool, erro
 	for _, f := range filters {
 		key, option := aws.ToString(f.Key), aws.ToString(f.Option)
 		if seen[key] {
-			return nil, invalidFilterKey("The following filter is duplicated in the request: %s. A request can contain only one occurrence of a specific filter.", key)
+			return nil, invalidFilterKey(
+				"The following filter is duplicated in the request: %s. A request can contain only one occurrence of "+
+					"a specific filter.", key)
 		}
 		seen[key] = true
 		tag, isTag := strings.CutPrefix(key, "tag:")
 		if len(f.Values) == 0 && !isTag {
-			return nil, &types.InvalidFilterValue{Message: new("The following filter values are missing for filter key " + key + ".")}
+			return nil, &types.InvalidFilterValue{
+				Message: new("The following filter values are missing for filter key " + key + ".")}
 		}
 		var one func(described, string) bool
 		options := []string{"Equals"}
@@ -126,7 +134,10 @@ func filterOf(filters []types.ParameterStringFilter) (func(described) bool, erro
 		case key == "Type":
 			for _, v := range f.Values {
 				if !slices.Contains(types.ParameterType("").Values(), types.ParameterType(v)) {
-					return nil, &types.InvalidFilterOption{Message: new(fmt.Sprintf("The following filter value is not valid: %s. Valid values include: [String, StringList, SecureString]", v))}
+					return nil, &types.InvalidFilterOption{
+						Message: new(fmt.Sprintf(
+							"The following filter value is not valid: %s. Valid values include: [String, StringList, "+
+								"SecureString]", v))}
 				}
 			}
 			one = func(d described, v string) bool { return string(d.Type) == v }
@@ -139,11 +150,14 @@ func filterOf(filters []types.ParameterStringFilter) (func(described) bool, erro
 		case key == "DataType":
 			one = func(d described, v string) bool { return d.latest.DataType == v }
 		default:
-			return nil, invalidFilterKey("The following filter key is not valid: %s. Valid filter keys include: [Path, Name, Type, KeyId, Tier, Label, DataType].", key)
+			return nil, invalidFilterKey(
+				"The following filter key is not valid: %s. Valid filter keys include: [Path, Name, Type, KeyId, "+
+					"Tier, Label, DataType].", key)
 		}
 		option = cmp.Or(option, options[0])
 		if !slices.Contains(options, option) {
-			return nil, &types.InvalidFilterOption{Message: new("The following filter option is not valid: " + option + ". Valid options include: [" + strings.Join(options, ", ") + "]")}
+			return nil, &types.InvalidFilterOption{Message: new("The following filter option is not valid: " + option +
+				". Valid options include: [" + strings.Join(options, ", ") + "]")}
 		}
 		all = append(all, func(d described) bool {
 			return slices.ContainsFunc(f.Values, func(v string) bool { return one(d, v) })

@@ -17,7 +17,9 @@ func notFound(name string) error {
 }
 
 func versionNotFound(name, selector string) error {
-	return &types.ParameterVersionNotFound{Message: new(fmt.Sprintf("Systems Manager could not find version %s of %s. Verify the version and try again.", selector, name))}
+	return &types.ParameterVersionNotFound{
+		Message: new(fmt.Sprintf("Systems Manager could not find version %s of %s. Verify the version and try again.",
+			selector, name))}
 }
 
 // invalidFilterKey and the two below have a message that the CLI shows, although the model gives these errors none.

@@ -86,7 +86,8 @@ func (s *Service) get(ctx context.Context, asked string) (types.Parameter, error
 
 func show(p record.Parameter, v record.ParameterVersion) types.Parameter {
 	return types.Parameter{
-		ARN: new(p.ARN()), DataType: &v.DataType, LastModifiedDate: &v.ModifiedAt, Name: &p.Name, Type: p.Type, Value: &v.Value, Version: v.Version,
+		ARN: new(p.ARN()), DataType: &v.DataType, LastModifiedDate: &v.ModifiedAt, Name: &p.Name, Type: p.Type,
+		Value: &v.Value, Version: v.Version,
 	}
 }
 
@@ -133,7 +134,8 @@ func (s *Service) GetParameters(ctx context.Context, in *ssm.GetParametersInput)
 		switch {
 		case err == nil:
 			out.Parameters = append(out.Parameters, p)
-		case errors.As(err, &api) && (api.ErrorCode() == "ParameterNotFound" || api.ErrorCode() == "ParameterVersionNotFound"):
+		case errors.As(err, &api) && (api.ErrorCode() == "ParameterNotFound" ||
+			api.ErrorCode() == "ParameterVersionNotFound"):
 			out.InvalidParameters = append(out.InvalidParameters, name)
 		default:
 			return nil, err
@@ -159,7 +161,8 @@ func pathTargets(ctx context.Context, action string, in *ssm.GetParametersByPath
 }
 
 // GetParametersByPath is the parameters of a hierarchy. It is how tools ask for all images of a version.
-func (s *Service) GetParametersByPath(ctx context.Context, in *ssm.GetParametersByPathInput) (*ssm.GetParametersByPathOutput, error) {
+func (s *Service) GetParametersByPath(ctx context.Context, in *ssm.GetParametersByPathInput) (
+	*ssm.GetParametersByPathOutput, error) {
 	path := placeOf(ctx).path(*in.Path)
 	if err := checkPath(path); err != nil {
 		return nil, err
@@ -181,7 +184,8 @@ func (s *Service) GetParametersByPath(ctx context.Context, in *ssm.GetParameters
 		if !ok {
 			return label != nil || kind != nil && !slices.Contains(kind, string(types.ParameterTypeString))
 		}
-		return label != nil && !slices.ContainsFunc(label, func(l string) bool { return p.Labels[l] != 0 }) || kind != nil && !slices.Contains(kind, string(p.Type))
+		return label != nil && !slices.ContainsFunc(label, func(l string) bool { return p.Labels[l] != 0 }) ||
+			kind != nil && !slices.Contains(kind, string(p.Type))
 	})
 	page, next, err := wire.Page(ctx, names, &size, in.NextToken, func(name string) string { return name })
 	if err != nil {
@@ -205,7 +209,8 @@ func (s *Service) GetParametersByPath(ctx context.Context, in *ssm.GetParameters
 }
 
 // namesBelow are the names of the parameters in a hierarchy in order, and the rows of those that have one.
-func (s *Service) namesBelow(ctx context.Context, path string, recursive bool) ([]string, map[string]record.Parameter, error) {
+func (s *Service) namesBelow(ctx context.Context, path string, recursive bool) ([]string, map[string]record.Parameter,
+	error) {
 	at := placeOf(ctx)
 	var names []string
 	if strings.HasPrefix(path+"/", "/aws/") {
@@ -236,10 +241,12 @@ func (s *Service) namesBelow(ctx context.Context, path string, recursive bool) (
 func pathFilters(filters []types.ParameterStringFilter) (label, kind []string, err error) {
 	for _, f := range filters {
 		if option := aws.ToString(f.Option); option != "" && option != "Equals" {
-			return nil, nil, &types.InvalidFilterOption{Message: new("The following filter option is not valid: " + option + ". Valid options include: [Equals]")}
+			return nil, nil, &types.InvalidFilterOption{Message: new("The following filter option is not valid: " +
+				option + ". Valid options include: [Equals]")}
 		}
 		if len(f.Values) == 0 {
-			return nil, nil, &types.InvalidFilterValue{Message: new("The following filter values are missing for filter key " + *f.Key)}
+			return nil, nil, &types.InvalidFilterValue{
+				Message: new("The following filter values are missing for filter key " + *f.Key)}
 		}
 		switch *f.Key {
 		case "Label":
@@ -247,16 +254,19 @@ func pathFilters(filters []types.ParameterStringFilter) (label, kind []string, e
 		case "Type":
 			kind = f.Values
 		case "KeyId":
-			return nil, nil, invalidFilterKey("Filter key KeyId is about SecureString parameters, which coracle does not support.")
+			return nil, nil, invalidFilterKey(
+				"Filter key KeyId is about SecureString parameters, which coracle does not support.")
 		default:
-			return nil, nil, invalidFilterKey("The following filter key is not valid: %s. Valid filter keys include: [Type, KeyId, Label]", *f.Key)
+			return nil, nil, invalidFilterKey(
+				"The following filter key is not valid: %s. Valid filter keys include: [Type, KeyId, Label]", *f.Key)
 		}
 	}
 	return label, kind, nil
 }
 
 // GetParameterHistory is all versions of a parameter, the oldest first.
-func (s *Service) GetParameterHistory(ctx context.Context, in *ssm.GetParameterHistoryInput) (*ssm.GetParameterHistoryOutput, error) {
+func (s *Service) GetParameterHistory(ctx context.Context, in *ssm.GetParameterHistoryInput) (
+	*ssm.GetParameterHistoryOutput, error) {
 	row, err := s.ownByName(ctx, in.Name)
 	if err != nil {
 		return nil, err
@@ -266,7 +276,8 @@ func (s *Service) GetParameterHistory(ctx context.Context, in *ssm.GetParameterH
 	if err != nil {
 		return nil, err
 	}
-	page, next, err := wire.Page(ctx, rows, in.MaxResults, in.NextToken, func(r store.Row[record.ParameterVersion]) string { return r.Key })
+	page, next, err := wire.Page(ctx, rows, in.MaxResults, in.NextToken,
+		func(r store.Row[record.ParameterVersion]) string { return r.Key })
 	if err != nil {
 		return nil, err
 	}
@@ -274,9 +285,11 @@ func (s *Service) GetParameterHistory(ctx context.Context, in *ssm.GetParameterH
 	for _, r := range page {
 		v := r.Value
 		out.Parameters = append(out.Parameters, types.ParameterHistory{
-			AllowedPattern: optional(v.AllowedPattern), DataType: &v.DataType, Description: optional(v.Description), Labels: labelsOf(p, v.Version),
-			LastModifiedDate: &v.ModifiedAt, LastModifiedUser: &v.ModifiedBy, Name: &p.Name, Policies: []types.ParameterInlinePolicy{},
-			Tier: v.Tier, Type: p.Type, Value: &v.Value, Version: v.Version,
+			AllowedPattern: optional(v.AllowedPattern), DataType: &v.DataType, Description: optional(v.Description),
+			Labels:           labelsOf(p, v.Version),
+			LastModifiedDate: &v.ModifiedAt, LastModifiedUser: &v.ModifiedBy, Name: &p.Name,
+			Policies: []types.ParameterInlinePolicy{},
+			Tier:     v.Tier, Type: p.Type, Value: &v.Value, Version: v.Version,
 		})
 	}
 	return out, nil

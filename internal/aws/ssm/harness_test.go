@@ -53,7 +53,8 @@ func newWorld(t testing.TB) *world {
 }
 
 func (w *world) Lookup(context.Context, string, string) (string, wire.Caller, error) {
-	return "secret", wire.Caller{Account: account, ARN: rootARN, PrincipalARN: rootARN, UserID: account, AccessKeyID: "AKIAROOT"}, nil
+	return "secret", wire.Caller{Account: account, ARN: rootARN, PrincipalARN: rootARN, UserID: account,
+		AccessKeyID: "AKIAROOT"}, nil
 }
 
 func (w *world) Authorize(_ context.Context, _ wire.Caller, targets []wire.Target) error {

@@ -41,8 +41,10 @@ func (s *Service) labelHandlers() []wire.Handler {
 	}
 }
 
-// LabelParameterVersion puts labels on a version, the latest if none is named; a label that is on another version moves.
-func (s *Service) LabelParameterVersion(ctx context.Context, in *ssm.LabelParameterVersionInput) (*ssm.LabelParameterVersionOutput, error) {
+// LabelParameterVersion puts labels on a version, the latest if none is named; a label that is on another version
+// moves.
+func (s *Service) LabelParameterVersion(ctx context.Context, in *ssm.LabelParameterVersionInput) (
+	*ssm.LabelParameterVersionOutput, error) {
 	row, err := s.ownByName(ctx, in.Name)
 	if err != nil {
 		return nil, err
@@ -69,7 +71,10 @@ func (s *Service) LabelParameterVersion(ctx context.Context, in *ssm.LabelParame
 		}
 		p.Labels = labels
 		if n := len(labelsOf(*p, out.ParameterVersion)); n > maxLabels {
-			return &types.ParameterVersionLabelLimitExceeded{Message: new(fmt.Sprintf("A parameter version can have maximum %d labels: version %d of %s would have %d. Move one or more labels to another version and try again.", maxLabels, out.ParameterVersion, p.Name, n))}
+			return &types.ParameterVersionLabelLimitExceeded{
+				Message: new(fmt.Sprintf(
+					"A parameter version can have maximum %d labels: version %d of %s would have %d. Move one or "+
+						"more labels to another version and try again.", maxLabels, out.ParameterVersion, p.Name, n))}
 		}
 		return nil
 	})
@@ -80,7 +85,8 @@ func (s *Service) LabelParameterVersion(ctx context.Context, in *ssm.LabelParame
 }
 
 // UnlabelParameterVersion takes labels off a version.
-func (s *Service) UnlabelParameterVersion(ctx context.Context, in *ssm.UnlabelParameterVersionInput) (*ssm.UnlabelParameterVersionOutput, error) {
+func (s *Service) UnlabelParameterVersion(ctx context.Context, in *ssm.UnlabelParameterVersionInput) (
+	*ssm.UnlabelParameterVersionOutput, error) {
 	row, err := s.ownByName(ctx, in.Name)
 	if err != nil {
 		return nil, err

@@ -26,17 +26,22 @@ func checkNewName(name string) error {
 	first = strings.ToLower(first)
 	switch {
 	case strings.HasPrefix(name, "/") && (first == "aws" || first == "ssm"):
-		return &wire.Error{Code: "AccessDeniedException", Message: "No access to reserved parameter name: " + name + "."}
+		return &wire.Error{Code: "AccessDeniedException", Message: "No access to reserved parameter name: " + name +
+			"."}
 	case strings.HasPrefix(first, "aws"), strings.HasPrefix(first, "ssm"):
-		return validation(`Parameter name: can't be prefixed with "aws" or "ssm" (case-insensitive). If formed as a path, it can consist of sub-paths divided by slash symbol; each sub-path can be formed as a mix of letters, numbers and the following 3 symbols .-_`)
+		return validation(
+			`Parameter name: can't be prefixed with "aws" or "ssm" (case-insensitive). If formed as a path, it can consist of sub-paths divided by slash symbol; each sub-path can be formed as a mix of letters, numbers and the following 3 symbols .-_`)
 	case strings.Contains(name, "/") && !strings.HasPrefix(name, "/"):
 		return validation("Parameter name must be a fully qualified name.")
 	case !nameForm.MatchString(name), strings.HasSuffix(name, "/"), strings.Contains(name, "//"):
-		return validation("Parameter name: can't be empty, and can only be formed as a mix of letters, numbers and the following 3 symbols .-_ , with sub-paths divided by slash symbols: %s", name)
+		return validation(
+			"Parameter name: can't be empty, and can only be formed as a mix of letters, numbers and the following 3 "+
+				"symbols .-_ , with sub-paths divided by slash symbols: %s", name)
 	case len(name) > longestName:
 		return validation("Parameter name: can't be longer than %d characters, but has %d", longestName, len(name))
 	case strings.Count(name, "/") > deepest:
-		return &types.HierarchyLevelLimitExceededException{Message: new("The hierarchy can have a maximum of 15 levels. Parameter name: " + name)}
+		return &types.HierarchyLevelLimitExceededException{
+			Message: new("The hierarchy can have a maximum of 15 levels. Parameter name: " + name)}
 	}
 	return nil
 }
@@ -46,7 +51,8 @@ func checkPath(path string) error {
 	if pathForm.MatchString(path) {
 		return nil
 	}
-	return validation(`The parameter doesn't meet the parameter name requirements. The parameter name must begin with a forward slash "/". It can't be prefixed with "aws" or "ssm" (case-insensitive). It must use only letters, numbers, or the following symbols: . (period), - (hyphen), _ (underscore). Special characters are not allowed. All sub-paths, if specified, must use the forward slash symbol "/". Valid example: /get/parameters2-/by1./path0_.`)
+	return validation(
+		`The parameter doesn't meet the parameter name requirements. The parameter name must begin with a forward slash "/". It can't be prefixed with "aws" or "ssm" (case-insensitive). It must use only letters, numbers, or the following symbols: . (period), - (hyphen), _ (underscore). Special characters are not allowed. All sub-paths, if specified, must use the forward slash symbol "/". Valid example: /get/parameters2-/by1./path0_.`)
 }
 
 // below reports whether a parameter is in the hierarchy under a path, directly or, recursively, anywhere.
@@ -90,7 +96,10 @@ func (at place) refer(asked string) (reference, error) {
 	}
 	r.name, r.selector, _ = strings.Cut(asked, ":")
 	if !nameForm.MatchString(r.name) || strings.HasSuffix(asked, ":") || strings.Contains(r.selector, ":") {
-		return r, validation("Invalid parameter name. Please use correct syntax for referencing a version/label: <name>:<version/label>: %s", asked)
+		return r,
+			validation(
+				"Invalid parameter name. Please use correct syntax for referencing a version/label: "+
+					"<name>:<version/label>: %s", asked)
 	}
 	return r, nil
 }

@@ -57,9 +57,11 @@ func public(in string) publicParameters {
 		}
 	}
 	for code, name := range map[string]string{
-		"autoscaling": "Amazon EC2 Auto Scaling", "ec2": "Amazon Elastic Compute Cloud (EC2)", "ecr": "Amazon Elastic Container Registry (ECR)",
-		"eks": "Amazon Elastic Kubernetes Service (EKS)", "iam": "AWS Identity and Access Management (IAM)", "logs": "Amazon CloudWatch Logs",
-		"ssm": "AWS Systems Manager", "sts": "AWS Security Token Service (STS)",
+		"autoscaling": "Amazon EC2 Auto Scaling", "ec2": "Amazon Elastic Compute Cloud (EC2)",
+		"ecr": "Amazon Elastic Container Registry (ECR)",
+		"eks": "Amazon Elastic Kubernetes Service (EKS)", "iam": "AWS Identity and Access Management (IAM)",
+		"logs": "Amazon CloudWatch Logs",
+		"ssm":  "AWS Systems Manager", "sts": "AWS Security Token Service (STS)",
 	} {
 		at := infrastructure + "/services/" + code
 		values[at], values[at+"/longName"] = code, name
@@ -78,7 +80,8 @@ func publicParameter(region string, r reference) (types.Parameter, error) {
 	value, ok := public(region).values[r.name]
 	switch {
 	case !ok && !strings.HasPrefix(r.name, "/aws/service/"):
-		return types.Parameter{}, &wire.Error{Code: "AccessDeniedException", Message: "No access to reserved parameter name: " + r.name + "."}
+		return types.Parameter{}, &wire.Error{Code: "AccessDeniedException",
+			Message: "No access to reserved parameter name: " + r.name + "."}
 	case !ok:
 		return types.Parameter{}, notFound(r.asked)
 	case r.selector != "" && r.selector != "1":

@@ -102,36 +102,52 @@ func (s *Service) PutParameter(ctx context.Context, in *ssm.PutParameterInput) (
 		if err == nil {
 			return &ssm.PutParameterOutput{Tier: v.Tier, Version: v.Version}, nil
 		}
-		if !errors.Is(err, store.ErrConflict) && !errors.Is(err, store.ErrExists) && !errors.Is(err, store.ErrNotFound) {
+		if !errors.Is(err, store.ErrConflict) && !errors.Is(err, store.ErrExists) &&
+			!errors.Is(err, store.ErrNotFound) {
 			return nil, err
 		}
 	}
 }
 
 // newVersion is the version that a request asks for, without its number.
-func (s *Service) newVersion(ctx context.Context, name string, in *ssm.PutParameterInput) (record.ParameterVersion, error) {
+func (s *Service) newVersion(ctx context.Context, name string, in *ssm.PutParameterInput) (record.ParameterVersion,
+	error) {
 	none := record.ParameterVersion{}
 	if err := checkNewName(name); err != nil {
 		return none, err
 	}
 	if in.Type == types.ParameterTypeSecureString || in.KeyId != nil {
-		return none, &types.UnsupportedParameterType{Message: new("The parameter type SecureString is not supported by coracle, which has no AWS KMS. Use String or StringList.")}
+		return none, &types.UnsupportedParameterType{
+			Message: new(
+				"The parameter type SecureString is not supported by coracle, which has no AWS KMS. Use String or " +
+					"StringList.")}
 	}
 	if in.Type != "" && !slices.Contains(types.ParameterType("").Values(), in.Type) {
-		return none, &types.UnsupportedParameterType{Message: new("The parameter type " + string(in.Type) + " is not supported. Valid values: [SecureString, String, StringList]")}
+		return none, &types.UnsupportedParameterType{Message: new("The parameter type " + string(in.Type) +
+			" is not supported. Valid values: [SecureString, String, StringList]")}
 	}
 	if len(in.Tags) > 0 && aws.ToBool(in.Overwrite) {
-		return none, validation("Invalid request: tags and overwrite can't be used together. To create a parameter with tags, please remove overwrite flag. To update tags for an existing parameter, please use AddTagsToResource or RemoveTagsFromResource.")
+		return none,
+			validation(
+				"Invalid request: tags and overwrite can't be used together. To create a parameter with tags, please " +
+					"remove overwrite flag. To update tags for an existing parameter, please use AddTagsToResource " +
+					"or RemoveTagsFromResource.")
 	}
-	if policies := strings.Join(strings.Fields(aws.ToString(in.Policies)), ""); policies != "" && policies != "[]" && policies != "{}" {
-		return none, &types.InvalidPolicyTypeException{Message: new("Parameter policies are not supported by coracle: put the parameter without them.")}
+	if policies := strings.Join(strings.Fields(aws.ToString(in.Policies)), ""); policies != "" && policies != "[]" &&
+		policies != "{}" {
+		return none, &types.InvalidPolicyTypeException{
+			Message: new("Parameter policies are not supported by coracle: put the parameter without them.")}
 	}
 	v := record.ParameterVersion{
-		Value: *in.Value, Description: aws.ToString(in.Description), AllowedPattern: aws.ToString(in.AllowedPattern), DataType: aws.ToString(in.DataType),
+		Value: *in.Value, Description: aws.ToString(in.Description), AllowedPattern: aws.ToString(in.AllowedPattern),
+		DataType:   aws.ToString(in.DataType),
 		ModifiedAt: s.now().UTC().Truncate(time.Millisecond), ModifiedBy: wire.CallerFrom(ctx).ARN,
 	}
 	if v.Value == "" {
-		return none, validation("1 validation error detected: Value '' at 'value' failed to satisfy constraint: Member must have length greater than or equal to 1.")
+		return none,
+			validation(
+				"1 validation error detected: Value '' at 'value' failed to satisfy constraint: Member must have " +
+					"length greater than or equal to 1.")
 	}
 	if strings.Contains(v.Value, "{{") && strings.Contains(v.Value, "}}") {
 		return none, validation("Parameter value can't nest another parameter. Do not use \"{{}}\" in the value.")
@@ -146,18 +162,24 @@ func (s *Service) newVersion(ctx context.Context, name string, in *ssm.PutParame
 	case "text":
 	case "aws:ec2:image":
 		if !imageID.MatchString(v.Value) {
-			return none, validation("The following parameter value does not meet the requirements of data type aws:ec2:image: %s", v.Value)
+			return none,
+				validation(
+					"The following parameter value does not meet the requirements of data type aws:ec2:image: %s",
+					v.Value)
 		}
 	default:
-		return none, validation("The following data type is not supported: %s (Data type names are all lowercase.)", v.DataType)
+		return none, validation("The following data type is not supported: %s (Data type names are all lowercase.)",
+			v.DataType)
 	}
 	if v.AllowedPattern != "" {
 		pattern, err := regexp.Compile(v.AllowedPattern)
 		if err != nil {
-			return none, &types.InvalidAllowedPatternException{Message: new("The request does not meet the regular expression requirement: " + v.AllowedPattern)}
+			return none, &types.InvalidAllowedPatternException{
+				Message: new("The request does not meet the regular expression requirement: " + v.AllowedPattern)}
 		}
 		if !pattern.MatchString(v.Value) {
-			return none, &types.ParameterPatternMismatchException{Message: new("Parameter value, cannot be validated against allowedPattern: " + v.AllowedPattern)}
+			return none, &types.ParameterPatternMismatchException{
+				Message: new("Parameter value, cannot be validated against allowedPattern: " + v.AllowedPattern)}
 		}
 	}
 	return v, nil
@@ -166,21 +188,30 @@ func (s *Service) newVersion(ctx context.Context, name string, in *ssm.PutParame
 // tierOf is the tier of a value for which a tier was asked, which may be none.
 func tierOf(asked types.ParameterTier, size int) (types.ParameterTier, error) {
 	if !slices.Contains(append(types.ParameterTier("").Values(), ""), asked) {
-		return "", validation("1 validation error detected: Value '%s' at 'tier' failed to satisfy constraint: Member must satisfy enum value set: [Standard, Advanced, Intelligent-Tiering]", asked)
+		return "",
+			validation(
+				"1 validation error detected: Value '%s' at 'tier' failed to satisfy constraint: Member must satisfy "+
+					"enum value set: [Standard, Advanced, Intelligent-Tiering]", asked)
 	}
-	const see = "For more information, see https://docs.aws.amazon.com/systems-manager/latest/userguide/parameter-store-advanced-parameters.html"
+	const see = "For more information, see " +
+		"https://docs.aws.amazon.com/systems-manager/latest/userguide/parameter-store-advanced-parameters.html"
 	switch {
 	case size > maxAdvanced:
-		return "", validation("Advanced tier parameters support a maximum parameter value of %d characters. %s", maxAdvanced, see)
+		return "", validation("Advanced tier parameters support a maximum parameter value of %d characters. %s",
+			maxAdvanced, see)
 	case asked == types.ParameterTierAdvanced, asked == types.ParameterTierIntelligentTiering && size > maxStandard:
 		return types.ParameterTierAdvanced, nil
 	case size > maxStandard:
-		return "", validation("Standard tier parameters support a maximum parameter value of %d characters. To create a larger parameter value, upgrade the parameter to use the advanced-parameter tier. %s", maxStandard, see)
+		return "",
+			validation(
+				"Standard tier parameters support a maximum parameter value of %d characters. To create a larger "+
+					"parameter value, upgrade the parameter to use the advanced-parameter tier. %s", maxStandard, see)
 	}
 	return types.ParameterTierStandard, nil
 }
 
-func (s *Service) create(ctx context.Context, at place, name string, kind types.ParameterType, tags map[string]string, v *record.ParameterVersion) ([]store.Op, error) {
+func (s *Service) create(ctx context.Context, at place, name string, kind types.ParameterType, tags map[string]string,
+	v *record.ParameterVersion) ([]store.Op, error) {
 	if kind == "" {
 		return nil, validation("A parameter type is required when you create a parameter.")
 	}
@@ -189,22 +220,31 @@ func (s *Service) create(ctx context.Context, at place, name string, kind types.
 		return nil, err
 	}
 	if len(all) >= maxCount {
-		return nil, &types.ParameterLimitExceeded{Message: new("You have exceeded the number of parameters for this AWS account. Delete one or more parameters and try again.")}
+		return nil, &types.ParameterLimitExceeded{
+			Message: new(
+				"You have exceeded the number of parameters for this AWS account. Delete one or more parameters and " +
+					"try again.")}
 	}
 	v.Version = 1
 	return []store.Op{
-		s.parameters.CreateOp(at.key(name), record.Parameter{Account: at.account, Region: at.region, Name: name, Type: kind, Latest: 1, Tags: tags}),
+		s.parameters.CreateOp(at.key(name), record.Parameter{Account: at.account, Region: at.region, Name: name,
+			Type: kind, Latest: 1, Tags: tags}),
 		s.versions.PutOp(record.ParameterVersionKey(at.account, at.region, name, 1), *v),
 	}, nil
 }
 
-func (s *Service) overwrite(ctx context.Context, row store.Row[record.Parameter], in *ssm.PutParameterInput, v *record.ParameterVersion) ([]store.Op, error) {
+func (s *Service) overwrite(ctx context.Context, row store.Row[record.Parameter], in *ssm.PutParameterInput,
+	v *record.ParameterVersion) ([]store.Op, error) {
 	p := &row.Value
 	if !aws.ToBool(in.Overwrite) {
-		return nil, &types.ParameterAlreadyExists{Message: new("The parameter already exists. To overwrite this value, set the overwrite option in the request to true.")}
+		return nil, &types.ParameterAlreadyExists{
+			Message: new(
+				"The parameter already exists. To overwrite this value, set the overwrite option in the request to true.")}
 	}
 	if in.Type != "" && in.Type != p.Type {
-		return nil, &types.HierarchyTypeMismatchException{Message: new("Parameter Store doesn't support changing a parameter type in a hierarchy: " + p.Name + " is a " + string(p.Type) + ", not a " + string(in.Type) + ". Create a new, unique parameter.")}
+		return nil, &types.HierarchyTypeMismatchException{
+			Message: new("Parameter Store doesn't support changing a parameter type in a hierarchy: " + p.Name +
+				" is a " + string(p.Type) + ", not a " + string(in.Type) + ". Create a new, unique parameter.")}
 	}
 	latest, err := s.version(ctx, *p, p.Latest)
 	if err != nil {
@@ -218,13 +258,18 @@ func (s *Service) overwrite(ctx context.Context, row store.Row[record.Parameter]
 	}
 	if latest.Tier == types.ParameterTierAdvanced && v.Tier == types.ParameterTierStandard {
 		if in.Tier == types.ParameterTierStandard {
-			return nil, validation("This parameter uses the advanced-parameter tier. You can't downgrade a parameter from the advanced-parameter tier to the standard-parameter tier. If necessary, you can delete the advanced parameter and recreate it as a standard parameter.")
+			return nil,
+				validation(
+					"This parameter uses the advanced-parameter tier. You can't downgrade a parameter from the " +
+						"advanced-parameter tier to the standard-parameter tier. If necessary, you can delete the " +
+						"advanced parameter and recreate it as a standard parameter.")
 		}
 		v.Tier = types.ParameterTierAdvanced
 	}
 	p.Latest++
 	v.Version = p.Latest
-	ops := []store.Op{s.parameters.UpdateOp(row), s.versions.PutOp(record.ParameterVersionKey(p.Account, p.Region, p.Name, v.Version), *v)}
+	ops := []store.Op{s.parameters.UpdateOp(row), s.versions.PutOp(record.ParameterVersionKey(p.Account, p.Region,
+		p.Name, v.Version), *v)}
 	versions, err := s.versions.List(ctx, store.Prefix(p.Account, p.Region, p.Name))
 	if err != nil {
 		return nil, err
@@ -232,7 +277,11 @@ func (s *Service) overwrite(ctx context.Context, row store.Row[record.Parameter]
 	if len(versions) >= maxVersions {
 		oldest := versions[0].Value.Version
 		if slices.Contains(slices.Collect(maps.Values(p.Labels)), oldest) {
-			return nil, &types.ParameterMaxVersionLimitExceeded{Message: new("You attempted to create a new version of " + p.Name + " by calling the PutParameter API with the overwrite flag. The oldest version can't be deleted because it has a label associated with it. Move the label to another version of the parameter, and try again.")}
+			return nil, &types.ParameterMaxVersionLimitExceeded{
+				Message: new("You attempted to create a new version of " + p.Name +
+					" by calling the PutParameter API with the overwrite flag. The oldest version can't be deleted " +
+					"because it has a label associated with it. Move the label to another version of the parameter, " +
+					"and try again.")}
 		}
 		ops = append(ops, s.versions.RemoveOp(versions[0].Key))
 	}
@@ -240,7 +289,8 @@ func (s *Service) overwrite(ctx context.Context, row store.Row[record.Parameter]
 }
 
 // DeleteParameter deletes a parameter with all its versions.
-func (s *Service) DeleteParameter(ctx context.Context, in *ssm.DeleteParameterInput) (*ssm.DeleteParameterOutput, error) {
+func (s *Service) DeleteParameter(ctx context.Context, in *ssm.DeleteParameterInput) (*ssm.DeleteParameterOutput,
+	error) {
 	if err := s.remove(ctx, in.Name); err != nil {
 		return nil, err
 	}
@@ -248,7 +298,8 @@ func (s *Service) DeleteParameter(ctx context.Context, in *ssm.DeleteParameterIn
 }
 
 // DeleteParameters deletes several parameters; the names of those that are not there come beside the others.
-func (s *Service) DeleteParameters(ctx context.Context, in *ssm.DeleteParametersInput) (*ssm.DeleteParametersOutput, error) {
+func (s *Service) DeleteParameters(ctx context.Context, in *ssm.DeleteParametersInput) (*ssm.DeleteParametersOutput,
+	error) {
 	out := &ssm.DeleteParametersOutput{DeletedParameters: []string{}, InvalidParameters: []string{}}
 	for _, name := range in.Names {
 		err := s.remove(ctx, &name)

@@ -1,10 +1,11 @@
 // Package ssm serves the part of AWS Systems Manager that EKS users rely on: Parameter Store.
 //
-// An account's own parameters are rows ([record.Parameter], with a [record.ParameterVersion] for each value they had). The public
-// parameters of AWS, through which eksctl, node groups, Terraform and Karpenter find the images of nodes, are not stored: they
-// follow from the catalogue of images (package ami) and from the table of regions.
+// An account's own parameters are rows ([record.Parameter], with a [record.ParameterVersion] for each value they had).
+// The public parameters of AWS, through which eksctl, node groups, Terraform and Karpenter find the images of nodes,
+// are not stored: they follow from the catalogue of images (package ami) and from the table of regions.
 //
-// Values are stored as they are, in an etcd that only the daemon may read. SecureString parameters, whose point is a key of AWS KMS, are refused.
+// Values are stored as they are, in an etcd that only the daemon may read. SecureString parameters, whose point is a
+// key of AWS KMS, are refused.
 //
 // https://docs.aws.amazon.com/systems-manager/latest/userguide/systems-manager-parameter-store.html
 package ssm
@@ -37,7 +38,8 @@ func New(o Options) *Service {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Service{store: o.Store, parameters: record.Parameters(o.Store), versions: record.ParameterVersions(o.Store), now: o.Now}
+	return &Service{store: o.Store, parameters: record.Parameters(o.Store), versions: record.ParameterVersions(o.Store),
+		now: o.Now}
 }
 
 // Register serves the operations.

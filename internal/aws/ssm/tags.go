@@ -35,7 +35,8 @@ func checkTags(tags, beside map[string]string) error {
 	after := maps.Clone(tags)
 	maps.Copy(after, beside)
 	if len(after) > maxTags {
-		return wire.Errorf("TooManyTagsError", "A parameter can have %d tags at most, and would have %d.", maxTags, len(after))
+		return wire.Errorf("TooManyTagsError", "A parameter can have %d tags at most, and would have %d.", maxTags,
+			len(after))
 	}
 	return nil
 }
@@ -53,7 +54,8 @@ func (s *Service) tagged(ctx context.Context, kind types.ResourceTypeForTagging,
 	return row.Key, err
 }
 
-func (s *Service) retag(ctx context.Context, kind types.ResourceTypeForTagging, id *string, change func(tags map[string]string) error) error {
+func (s *Service) retag(ctx context.Context, kind types.ResourceTypeForTagging, id *string,
+	change func(tags map[string]string) error) error {
 	key, err := s.tagged(ctx, kind, id)
 	if err != nil {
 		return err
@@ -96,7 +98,8 @@ func (s *Service) tagHandlers() []wire.Handler {
 }
 
 // AddTagsToResource gives a parameter tags, or other values to those it has.
-func (s *Service) AddTagsToResource(ctx context.Context, in *ssm.AddTagsToResourceInput) (*ssm.AddTagsToResourceOutput, error) {
+func (s *Service) AddTagsToResource(ctx context.Context, in *ssm.AddTagsToResourceInput) (*ssm.AddTagsToResourceOutput,
+	error) {
 	added := make(map[string]string)
 	for _, t := range in.Tags {
 		added[aws.ToString(t.Key)] = aws.ToString(t.Value)
@@ -115,7 +118,8 @@ func (s *Service) AddTagsToResource(ctx context.Context, in *ssm.AddTagsToResour
 }
 
 // RemoveTagsFromResource takes tags off a parameter.
-func (s *Service) RemoveTagsFromResource(ctx context.Context, in *ssm.RemoveTagsFromResourceInput) (*ssm.RemoveTagsFromResourceOutput, error) {
+func (s *Service) RemoveTagsFromResource(ctx context.Context, in *ssm.RemoveTagsFromResourceInput) (
+	*ssm.RemoveTagsFromResourceOutput, error) {
 	err := s.retag(ctx, in.ResourceType, in.ResourceId, func(tags map[string]string) error {
 		for _, key := range in.TagKeys {
 			delete(tags, key)
@@ -129,7 +133,8 @@ func (s *Service) RemoveTagsFromResource(ctx context.Context, in *ssm.RemoveTags
 }
 
 // ListTagsForResource lists the tags of a parameter.
-func (s *Service) ListTagsForResource(ctx context.Context, in *ssm.ListTagsForResourceInput) (*ssm.ListTagsForResourceOutput, error) {
+func (s *Service) ListTagsForResource(ctx context.Context, in *ssm.ListTagsForResourceInput) (
+	*ssm.ListTagsForResourceOutput, error) {
 	key, err := s.tagged(ctx, in.ResourceType, in.ResourceId)
 	if err != nil {
 		return nil, err

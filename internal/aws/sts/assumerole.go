@@ -32,7 +32,7 @@ func (s *Service) assumeRoleHandlers() []wire.Handler {
 
 // AssumeRole gives the caller credentials of a role, if the role's trust policy and the caller's own policies agree.
 func (s *Service) AssumeRole(ctx context.Context, in *sts.AssumeRoleInput) (*sts.AssumeRoleOutput, error) {
-	if err := noMFA(in.SerialNumber, in.TokenCode); err != nil {
+	if err := rejectMFA(in.SerialNumber, in.TokenCode); err != nil {
 		return nil, err
 	}
 	if len(in.ProvidedContexts) > 0 {
@@ -44,14 +44,16 @@ func (s *Service) AssumeRole(ctx context.Context, in *sts.AssumeRoleInput) (*sts
 	}
 	role, err := s.identity.RoleByARN(ctx, *in.RoleArn)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, &wire.Denied{Action: "sts:AssumeRole", Resource: *in.RoleArn} // as for a role that exists: strangers learn nothing
+		// as for a role that exists: strangers learn nothing
+		return nil, &wire.Denied{Action: "sts:AssumeRole", Resource: *in.RoleArn}
 	}
 	if err != nil {
 		return nil, err
 	}
 
 	now := s.now().UTC().Truncate(time.Second)
-	session := &identity.Session{Account: role.Account, Role: role.Name, PrincipalID: role.ID, Name: *in.RoleSessionName, Issued: now}
+	session := &identity.Session{Account: role.Account, Role: role.Name, PrincipalID: role.ID,
+		Name: *in.RoleSessionName, Issued: now}
 	inherit(session, identity.SessionOf(caller))
 	if in.SourceIdentity != nil {
 		if session.SourceIdentity != "" && session.SourceIdentity != *in.SourceIdentity {
@@ -67,7 +69,7 @@ func (s *Service) AssumeRole(ctx context.Context, in *sts.AssumeRoleInput) (*sts
 		return nil, err
 	}
 	session.Expires = now.Add(duration)
-	packed, err := s.limit(ctx, session, in.Policy, in.PolicyArns, in.Tags)
+	packed, err := s.restrictSession(ctx, session, in.Policy, in.PolicyArns, in.Tags)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +82,8 @@ func (s *Service) AssumeRole(ctx context.Context, in *sts.AssumeRoleInput) (*sts
 	}
 	s.identity.Used(ctx, caller)
 	return &sts.AssumeRoleOutput{
-		AssumedRoleUser: assumed(session), Credentials: credentials, PackedPolicySize: packed, SourceIdentity: nonEmpty(session.SourceIdentity),
+		AssumedRoleUser: assumed(session), Credentials: credentials, PackedPolicySize: packed,
+		SourceIdentity: nonEmpty(session.SourceIdentity),
 	}, nil
 }
 
@@ -102,7 +105,8 @@ func inherit(session, from *identity.Session) {
 func addTransitive(session *identity.Session, keys []string) error {
 	for _, key := range keys {
 		if _, ok := session.Tags[key]; !ok {
-			return wire.Errorf("InvalidParameterValue", "The specified transitive tag key %s must be included in the requested tags.", key)
+			return wire.Errorf("InvalidParameterValue",
+				"The specified transitive tag key %s must be included in the requested tags.", key)
 		}
 		if !slices.Contains(session.TransitiveTags, key) {
 			session.TransitiveTags = append(session.TransitiveTags, key)
@@ -111,8 +115,10 @@ func addTransitive(session *identity.Session, keys []string) error {
 	return nil
 }
 
-// mayAssume asks for the permission to assume the role and, where they are used, to tag the session and to set a source identity.
-func (s *Service) mayAssume(ctx context.Context, caller wire.Caller, role record.Role, session *identity.Session, in *sts.AssumeRoleInput) error {
+// mayAssume asks for the permission to assume the role and, where they are used, to tag the session and to set a source
+// identity.
+func (s *Service) mayAssume(ctx context.Context, caller wire.Caller, role record.Role, session *identity.Session,
+	in *sts.AssumeRoleInput) error {
 	keys := wire.GlobalConditions(ctx)
 	keys["sts:RoleSessionName"] = []string{*in.RoleSessionName}
 	if in.ExternalId != nil {
@@ -137,7 +143,8 @@ func (s *Service) mayAssume(ctx context.Context, caller wire.Caller, role record
 		actions = append(actions, "sts:SetSourceIdentity")
 	}
 	for _, action := range actions {
-		d, err := s.identity.AuthorizeAssume(ctx, caller, role, wire.Target{Action: action, Resource: role.ARN(), Conditions: keys})
+		d, err := s.identity.AuthorizeAssume(ctx, caller, role, wire.Target{Action: action, Resource: role.ARN(),
+			Conditions: keys})
 		if err != nil {
 			return err
 		}
@@ -155,16 +162,19 @@ func (s *Service) duration(seconds *int32, role record.Role, caller wire.Caller)
 	wanted := time.Duration(*seconds) * time.Second
 	switch from := identity.SessionOf(caller); {
 	case from != nil && from.Role != "" && wanted > maxChainedSession:
-		return 0, wire.Errorf("ValidationError", "The requested DurationSeconds exceeds the 1 hour session limit for roles assumed by role chaining")
+		return 0, wire.Errorf("ValidationError",
+			"The requested DurationSeconds exceeds the 1 hour session limit for roles assumed by role chaining")
 	case wanted > role.MaxSession:
-		return 0, wire.Errorf("ValidationError", "The requested DurationSeconds exceeds the MaxSessionDuration set for this role.")
+		return 0, wire.Errorf("ValidationError",
+			"The requested DurationSeconds exceeds the MaxSessionDuration set for this role.")
 	}
 	return wanted, nil
 }
 
 func assumed(session *identity.Session) *types.AssumedRoleUser {
 	return &types.AssumedRoleUser{
-		Arn:           aws.String("arn:aws:sts::" + session.Account + ":assumed-role/" + session.Role + "/" + session.Name),
+		Arn: aws.String("arn:aws:sts::" + session.Account + ":assumed-role/" + session.Role + "/" +
+			session.Name),
 		AssumedRoleId: aws.String(session.PrincipalID + ":" + session.Name),
 	}
 }

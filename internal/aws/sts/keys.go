@@ -28,13 +28,14 @@ import (
 
 // KeySource finds the public keys of a token issuer.
 type KeySource interface {
-	// Keys returns the key set of an issuer, such as "https://oidc.eks.us-east-1.amazonaws.com/id/0123...". thumbprints are those of the registered
-	// provider. fresh asks for keys that were not remembered from before. An issuer that does not answer is an *UnreachableError.
+	// Keys returns the key set of an issuer, such as "https://oidc.eks.us-east-1.amazonaws.com/id/0123...". thumbprints
+	// are those of the registered provider. fresh asks for keys that were not remembered from before. An issuer that
+	// does not answer is an *UnreachableError.
 	Keys(ctx context.Context, issuer string, thumbprints []string, fresh bool) (jose.JSONWebKeySet, error)
 }
 
-// UnreachableError reports that the keys of an issuer cannot be fetched. Its text is for the daemon's log: the callers of
-// AssumeRoleWithWebIdentity are nobody yet, and are not told what this host can reach.
+// UnreachableError reports that the keys of an issuer cannot be fetched. Its text is for the daemon's log: the callers
+// of AssumeRoleWithWebIdentity are nobody yet, and are not told what this host can reach.
 type UnreachableError struct {
 	Issuer string
 	Err    error
@@ -46,8 +47,9 @@ func (e *UnreachableError) Error() string {
 
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
-// Issuers is the KeySource of the daemon. The keys of its own clusters come from the store: their issuers bear names of AWS that do not lead here.
-// Those of others are fetched by OpenID Connect discovery, from public addresses only (package outbound).
+// Issuers is the KeySource of the daemon. The keys of its own clusters come from the store: their issuers bear names of
+// AWS that do not lead here. Those of others are fetched by OpenID Connect discovery, from public addresses only
+// (package outbound).
 type Issuers struct {
 	clusters store.Table[record.Issuer]
 	policy   outbound.Policy
@@ -75,29 +77,33 @@ const (
 	maxKnown    = 1024
 )
 
-// NewIssuers returns the key source of a store. Providers are fetched from addresses that policy admits. log is slog.Default() when nil.
+// NewIssuers returns the key source of a store. Providers are fetched from addresses that policy admits. log is
+// slog.Default() when nil.
 func NewIssuers(s *store.Store, policy outbound.Policy, log *slog.Logger) *Issuers {
 	if log == nil {
 		log = slog.Default()
 	}
-	return &Issuers{clusters: record.Issuers(s), policy: policy, log: log, now: time.Now, known: map[string]remembered{}}
+	return &Issuers{clusters: record.Issuers(s), policy: policy, log: log, now: time.Now,
+		known: map[string]remembered{}}
 }
 
 // Keys implements KeySource.
-func (i *Issuers) Keys(ctx context.Context, issuer string, thumbprints []string, fresh bool) (jose.JSONWebKeySet, error) {
+func (i *Issuers) Keys(ctx context.Context, issuer string, thumbprints []string, fresh bool) (jose.JSONWebKeySet,
+	error) {
 	if keys, ok, err := i.ofCluster(ctx, issuer); ok || err != nil {
 		return keys, err
 	}
-	// Keys are only for those who vouch for where they came from: another account, or this one later, may have other thumbprints.
+	// Keys are only for those who vouch for where they came from: another account, or this one later, may have other
+	// thumbprints.
 	source := strings.Join(append([]string{issuer}, thumbprints...), " ")
-	if known, ok := i.recall(source, fresh); ok {
+	if known, ok := i.cachedOutcome(source, fresh); ok {
 		return known.keys, known.err
 	}
 	outcome, _, _ := i.fetches.Do(source, func() (any, error) {
-		if known, ok := i.recall(source, fresh); ok { // who was first has just come back
+		if known, ok := i.cachedOutcome(source, fresh); ok { // who was first has just come back
 			return known, nil
 		}
-		keys, err := i.fetch(context.WithoutCancel(ctx), issuer, thumbprints)
+		keys, err := i.fetchKeys(context.WithoutCancel(ctx), issuer, thumbprints)
 		if err != nil {
 			err = &UnreachableError{issuer, err}
 			i.log.Warn("the tokens of an identity provider are refused", "error", err)
@@ -115,9 +121,9 @@ func (i *Issuers) Keys(ctx context.Context, issuer string, thumbprints []string,
 	return known.keys, known.err
 }
 
-// recall returns an outcome that is young enough. A failure is remembered for a moment only, which keeps callers from having the
-// daemon connect as often as they ask.
-func (i *Issuers) recall(source string, fresh bool) (remembered, bool) {
+// cachedOutcome returns an outcome that is young enough. A failure is remembered for a moment only, which keeps callers
+// from having the daemon connect as often as they ask.
+func (i *Issuers) cachedOutcome(source string, fresh bool) (remembered, bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	known, ok := i.known[source]
@@ -142,15 +148,16 @@ func (i *Issuers) ofCluster(ctx context.Context, issuer string) (jose.JSONWebKey
 	return keys, true, nil
 }
 
-// fetch reads the issuer's discovery document and the key set that it names.
+// fetchKeys reads the issuer's discovery document and the key set that it names.
 // https://openid.net/specs/openid-connect-discovery-1_0.html
-func (i *Issuers) fetch(ctx context.Context, issuer string, thumbprints []string) (jose.JSONWebKeySet, error) {
+func (i *Issuers) fetchKeys(ctx context.Context, issuer string, thumbprints []string) (jose.JSONWebKeySet, error) {
 	var keys jose.JSONWebKeySet
 	client := outbound.Client(outbound.Options{
 		Policy: i.policy, MaxBody: maxDocument, Timeout: fetchTime,
 		TLS: &tls.Config{
 			MinVersion: tls.VersionTLS12,
-			// Not unchecked: VerifyConnection does all that Go would, and takes the provider's thumbprints besides the host's authorities.
+			// Not unchecked: VerifyConnection does all that Go would, and takes the provider's thumbprints besides the
+			// host's authorities.
 			InsecureSkipVerify: true, //nolint:gosec // see above
 			VerifyConnection: func(state tls.ConnectionState) error {
 				return verifyChain(state, thumbprints, i.roots)
@@ -167,7 +174,8 @@ func (i *Issuers) fetch(ctx context.Context, issuer string, thumbprints []string
 		Issuer  string `json:"issuer"`
 		JWKSURI string `json:"jwks_uri"`
 	}
-	if err := get(ctx, client, strings.TrimSuffix(issuer, "/")+"/.well-known/openid-configuration", &discovery); err != nil {
+	if err := getJSON(ctx, client, strings.TrimSuffix(issuer, "/")+"/.well-known/openid-configuration",
+		&discovery); err != nil {
 		return keys, err
 	}
 	if discovery.Issuer != issuer {
@@ -176,10 +184,10 @@ func (i *Issuers) fetch(ctx context.Context, issuer string, thumbprints []string
 	if !strings.HasPrefix(discovery.JWKSURI, "https://") {
 		return keys, fmt.Errorf("its jwks_uri %q is not an https URL", discovery.JWKSURI)
 	}
-	if err := get(ctx, client, discovery.JWKSURI, &keys); err != nil {
+	if err := getJSON(ctx, client, discovery.JWKSURI, &keys); err != nil {
 		return jose.JSONWebKeySet{}, err
 	}
-	return usable(keys)
+	return usableKeys(keys)
 }
 
 // Bounds of what verifying a token costs, which an identity provider chooses and an unsigned request causes.
@@ -189,8 +197,8 @@ const (
 	maxRSABits = 8192
 )
 
-// usable returns the keys of a set that may verify a token: RSA of a common size, and the curves of NIST.
-func usable(keys jose.JSONWebKeySet) (jose.JSONWebKeySet, error) {
+// usableKeys returns the keys of a set that may verify a token: RSA of a common size, and the curves of NIST.
+func usableKeys(keys jose.JSONWebKeySet) (jose.JSONWebKeySet, error) {
 	if len(keys.Keys) > maxKeys {
 		return jose.JSONWebKeySet{}, fmt.Errorf("its key set has %d keys, and may have %d", len(keys.Keys), maxKeys)
 	}
@@ -205,12 +213,13 @@ func usable(keys jose.JSONWebKeySet) (jose.JSONWebKeySet, error) {
 		return true
 	})
 	if len(keys.Keys) == 0 {
-		return jose.JSONWebKeySet{}, fmt.Errorf("its key set has no RSA key of %d to %d bits and no ECDSA key", minRSABits, maxRSABits)
+		return jose.JSONWebKeySet{}, fmt.Errorf("its key set has no RSA key of %d to %d bits and no ECDSA key",
+			minRSABits, maxRSABits)
 	}
 	return keys, nil
 }
 
-func get(ctx context.Context, client *http.Client, url string, into any) error {
+func getJSON(ctx context.Context, client *http.Client, url string, into any) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
@@ -229,8 +238,8 @@ func get(ctx context.Context, client *http.Client, url string, into any) error {
 	return nil
 }
 
-// verifyChain accepts a server whose certificate leads to an authority of the host, or to a certificate in its chain that has one of the
-// provider's thumbprints.
+// verifyChain accepts a server whose certificate leads to an authority of the host, or to a certificate in its chain
+// that has one of the provider's thumbprints.
 func verifyChain(state tls.ConnectionState, thumbprints []string, roots *x509.CertPool) error {
 	leaf, intermediates := state.PeerCertificates[0], x509.NewCertPool()
 	for _, c := range state.PeerCertificates[1:] {
@@ -244,7 +253,8 @@ func verifyChain(state tls.ConnectionState, thumbprints []string, roots *x509.Ce
 	found := false
 	for _, c := range state.PeerCertificates {
 		sum := sha1.Sum(c.Raw) //nolint:gosec // IAM's thumbprints are SHA-1
-		if slices.ContainsFunc(thumbprints, func(t string) bool { return strings.EqualFold(t, hex.EncodeToString(sum[:])) }) {
+		if slices.ContainsFunc(thumbprints,
+			func(t string) bool { return strings.EqualFold(t, hex.EncodeToString(sum[:])) }) {
 			pinned.AddCert(c)
 			found = true
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// TestKeysThatCostTooMuchAreNotUsed shows key sets of a provider that wants to keep the daemon busy: one verification with an RSA
-// key of 112,000 bits takes ten seconds, and a key set of a megabyte holds dozens of them.
+// TestKeysThatCostTooMuchAreNotUsed shows key sets of a provider that wants to keep the daemon busy: one verification
+// with an RSA key of 112,000 bits takes ten seconds, and a key set of a megabyte holds dozens of them.
 func TestKeysThatCostTooMuchAreNotUsed(t *testing.T) {
 	t.Parallel()
 	modulus := func(bits uint) jose.JSONWebKey {
@@ -36,7 +36,8 @@ func TestKeysThatCostTooMuchAreNotUsed(t *testing.T) {
 		keys []jose.JSONWebKey
 		want int // 0 for a refused set
 	}{
-		"common keys":           {[]jose.JSONWebKey{modulus(2048), modulus(4096), modulus(8192), {Key: &curve.PublicKey}}, 4},
+		"common keys": {[]jose.JSONWebKey{modulus(2048), modulus(4096), modulus(8192),
+			{Key: &curve.PublicKey}}, 4},
 		"a huge key":            {[]jose.JSONWebKey{modulus(112000)}, 0},
 		"a weak key":            {[]jose.JSONWebKey{modulus(1024)}, 0},
 		"a huge key beside one": {[]jose.JSONWebKey{modulus(112000), modulus(2048)}, 1},
@@ -46,7 +47,7 @@ func TestKeysThatCostTooMuchAreNotUsed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := usable(jose.JSONWebKeySet{Keys: c.keys})
+			got, err := usableKeys(jose.JSONWebKeySet{Keys: c.keys})
 			if len(got.Keys) != c.want || (err != nil) != (c.want == 0) {
 				t.Errorf("%d keys, %v", len(got.Keys), err)
 			}

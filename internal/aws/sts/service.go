@@ -1,8 +1,9 @@
 // Package sts serves the AWS Security Token Service: who am I, and temporary credentials to be someone else.
 //
-// Nothing is written: what an assumed role may do is sealed in its session token (package identity). AssumeRole asks the role's trust
-// policy and the caller's own policies; AssumeRoleWithWebIdentity, which nobody signs, asks the token in the request: its issuer must be an
-// OpenID Connect provider of the role's account, and its signature must verify with that issuer's keys ([KeySource]).
+// Nothing is written: what an assumed role may do is sealed in its session token (package identity). AssumeRole asks
+// the role's trust policy and the caller's own policies; AssumeRoleWithWebIdentity, which nobody signs, asks the token
+// in the request: its issuer must be an OpenID Connect provider of the role's account, and its signature must verify
+// with that issuer's keys ([KeySource]).
 //
 // https://docs.aws.amazon.com/STS/latest/APIReference/
 package sts
@@ -59,14 +60,17 @@ func (s *Service) identityHandlers() []wire.Handler {
 }
 
 // GetCallerIdentity says who signed the request.
-func (s *Service) GetCallerIdentity(ctx context.Context, _ *sts.GetCallerIdentityInput) (*sts.GetCallerIdentityOutput, error) {
+func (s *Service) GetCallerIdentity(ctx context.Context, _ *sts.GetCallerIdentityInput) (*sts.GetCallerIdentityOutput,
+	error) {
 	caller := wire.CallerFrom(ctx)
 	s.identity.Used(ctx, caller)
-	return &sts.GetCallerIdentityOutput{Account: aws.String(caller.Account), Arn: aws.String(caller.ARN), UserId: aws.String(caller.UserID)}, nil
+	return &sts.GetCallerIdentityOutput{Account: aws.String(caller.Account), Arn: aws.String(caller.ARN),
+		UserId: aws.String(caller.UserID)}, nil
 }
 
 // GetAccessKeyInfo says to which account an access key belongs: its id tells, whether or not the key exists.
-func (s *Service) GetAccessKeyInfo(_ context.Context, in *sts.GetAccessKeyInfoInput) (*sts.GetAccessKeyInfoOutput, error) {
+func (s *Service) GetAccessKeyInfo(_ context.Context, in *sts.GetAccessKeyInfoInput) (*sts.GetAccessKeyInfoOutput,
+	error) {
 	account, ok := identity.AccountOf(*in.AccessKeyId)
 	if !ok {
 		return nil, wire.Errorf("ValidationError", "Invalid access key: %s", *in.AccessKeyId)
@@ -81,7 +85,8 @@ func (s *Service) credentials(ctx context.Context, session *identity.Session) (*
 		return nil, err
 	}
 	return &types.Credentials{
-		AccessKeyId: aws.String(session.AccessKeyID), SecretAccessKey: aws.String(session.Secret), SessionToken: aws.String(token),
-		Expiration: aws.Time(session.Expires),
+		AccessKeyId: aws.String(session.AccessKeyID), SecretAccessKey: aws.String(session.Secret),
+		SessionToken: aws.String(token),
+		Expiration:   aws.Time(session.Expires),
 	}, nil
 }

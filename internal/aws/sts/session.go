@@ -20,8 +20,8 @@ const (
 	defaultTokenSeconds = 43200
 	maxRootSeconds      = 3600
 	maxTags             = 50
-	// packedSize is what policies and tags of a session may take together; AWS packs them in a form of its own and tells the
-	// percentage. We count characters, and so refuse no session that AWS would take.
+	// packedSize is what policies and tags of a session may take together; AWS packs them in a form of its own and
+	// tells the percentage. We count characters, and so refuse no session that AWS would take.
 	packedSize = 8192
 )
 
@@ -34,8 +34,9 @@ func (s *Service) sessionHandlers() []wire.Handler {
 }
 
 // GetSessionToken gives a user or a root user temporary credentials of their own.
-func (s *Service) GetSessionToken(ctx context.Context, in *sts.GetSessionTokenInput) (*sts.GetSessionTokenOutput, error) {
-	if err := noMFA(in.SerialNumber, in.TokenCode); err != nil {
+func (s *Service) GetSessionToken(ctx context.Context, in *sts.GetSessionTokenInput) (*sts.GetSessionTokenOutput,
+	error) {
+	if err := rejectMFA(in.SerialNumber, in.TokenCode); err != nil {
 		return nil, err
 	}
 	session, err := s.ownSession(ctx, "GetSessionToken", in.DurationSeconds)
@@ -60,15 +61,16 @@ func federationTargets(ctx context.Context, action string, in *sts.GetFederation
 	return []wire.Target{t, {Action: "sts:TagSession", Resource: t.Resource, Conditions: t.Conditions}}, nil
 }
 
-// GetFederationToken gives a named user from elsewhere a part of the caller's permissions: what the session policies and the
-// caller's policies both allow. Without session policies that is nothing.
-func (s *Service) GetFederationToken(ctx context.Context, in *sts.GetFederationTokenInput) (*sts.GetFederationTokenOutput, error) {
+// GetFederationToken gives a named user from elsewhere a part of the caller's permissions: what the session policies
+// and the caller's policies both allow. Without session policies that is nothing.
+func (s *Service) GetFederationToken(ctx context.Context, in *sts.GetFederationTokenInput) (
+	*sts.GetFederationTokenOutput, error) {
 	session, err := s.ownSession(ctx, "GetFederationToken", in.DurationSeconds)
 	if err != nil {
 		return nil, err
 	}
 	session.Name, session.Federated = *in.Name, true
-	packed, err := s.limit(ctx, session, in.Policy, in.PolicyArns, in.Tags)
+	packed, err := s.restrictSession(ctx, session, in.Policy, in.PolicyArns, in.Tags)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +88,8 @@ func (s *Service) GetFederationToken(ctx context.Context, in *sts.GetFederationT
 func (s *Service) ownSession(ctx context.Context, operation string, seconds *int32) (*identity.Session, error) {
 	caller := wire.CallerFrom(ctx)
 	if identity.SessionOf(caller) != nil {
-		return nil, &wire.Error{Code: "AccessDenied", Message: "Cannot call " + operation + " with session credentials", Status: 403}
+		return nil, &wire.Error{Code: "AccessDenied", Message: "Cannot call " + operation + " with session credentials",
+			Status: 403}
 	}
 	now := s.now().UTC().Truncate(time.Second)
 	session := &identity.Session{Account: caller.Account, PrincipalID: caller.UserID, Issued: now}
@@ -103,16 +106,19 @@ func (s *Service) ownSession(ctx context.Context, operation string, seconds *int
 	return session, nil
 }
 
-// noMFA refuses one-time codes: no user has a device to make them.
-func noMFA(serial, code *string) error {
+// rejectMFA refuses one-time codes: no user has a device to make them.
+func rejectMFA(serial, code *string) error {
 	if serial == nil && code == nil {
 		return nil
 	}
-	return &wire.Error{Code: "AccessDenied", Message: "MultiFactorAuthentication failed with invalid MFA one time pass code.", Status: 403}
+	return &wire.Error{Code: "AccessDenied",
+		Message: "MultiFactorAuthentication failed with invalid MFA one time pass code.", Status: 403}
 }
 
-// limit adds session policies and tags to a session, and says how much of the room for them they take, in percent.
-func (s *Service) limit(ctx context.Context, session *identity.Session, document *string, arns []types.PolicyDescriptorType, tags []types.Tag) (*int32, error) {
+// restrictSession adds session policies and tags to a session, and says how much of the room for them they take, in
+// percent.
+func (s *Service) restrictSession(ctx context.Context, session *identity.Session, document *string,
+	arns []types.PolicyDescriptorType, tags []types.Tag) (*int32, error) {
 	size := 0
 	if document != nil {
 		if _, err := policy.Parse(policy.Identity, *document); err != nil {
@@ -128,7 +134,8 @@ func (s *Service) limit(ctx context.Context, session *identity.Session, document
 			return nil, err
 		}
 		if !ok {
-			return nil, &types.MalformedPolicyDocumentException{Message: aws.String("Policy " + arn + " does not exist or is not attachable.")}
+			return nil, &types.MalformedPolicyDocumentException{Message: aws.String("Policy " + arn +
+				" does not exist or is not attachable.")}
 		}
 		session.PolicyARNs = append(session.PolicyARNs, arn)
 		size += len(arn)
@@ -144,7 +151,8 @@ func (s *Service) limit(ctx context.Context, session *identity.Session, document
 	}
 	percent := int32((size*100 + packedSize - 1) / packedSize)
 	if percent > 100 {
-		return nil, wire.Errorf("PackedPolicyTooLarge", "Packed policy consumes %d%% of allotted space, please use smaller policy.", percent)
+		return nil, wire.Errorf("PackedPolicyTooLarge",
+			"Packed policy consumes %d%% of allotted space, please use smaller policy.", percent)
 	}
 	return aws.Int32(percent), nil
 }
@@ -167,17 +175,22 @@ func addSessionTags(session *identity.Session, tags []types.Tag) error {
 		folded := strings.ToLower(key)
 		switch {
 		case seen[folded]:
-			return wire.Errorf("InvalidParameterValue", "Duplicate tag keys found. Please note that Tag keys are case insensitive.")
+			return wire.Errorf("InvalidParameterValue",
+				"Duplicate tag keys found. Please note that Tag keys are case insensitive.")
 		case strings.HasPrefix(folded, "aws:"):
-			return wire.Errorf("InvalidParameterValue", "Tag keys beginning with aws: are reserved for system use. Got %q.", key)
+			return wire.Errorf("InvalidParameterValue",
+				"Tag keys beginning with aws: are reserved for system use. Got %q.", key)
 		case slices.ContainsFunc(session.TransitiveTags, func(k string) bool { return strings.EqualFold(k, key) }):
-			return wire.Errorf("InvalidParameterValue", "One of the specified transitive tag keys can't be set because it conflicts with a transitive tag key from the calling session.")
+			return wire.Errorf("InvalidParameterValue",
+				"One of the specified transitive tag keys can't be set because it conflicts with a transitive tag "+
+					"key from the calling session.")
 		}
 		seen[folded] = true
 		session.Tags[key] = aws.ToString(t.Value)
 	}
 	if len(session.Tags) > maxTags {
-		return wire.Errorf("InvalidParameterValue", "A session can have at most %d tags, got %d.", maxTags, len(session.Tags))
+		return wire.Errorf("InvalidParameterValue", "A session can have at most %d tags, got %d.", maxTags,
+			len(session.Tags))
 	}
 	return nil
 }

@@ -60,29 +60,35 @@ func code(err error) string {
 }
 
 func trust(principal, action string) string {
-	return `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":` + principal + `,"Action":` + action + `}]}`
+	return `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":` + principal + `,"Action":` + action +
+		`}]}`
 }
 
 func credentials(c *types.Credentials) aws.Credentials {
-	return aws.Credentials{AccessKeyID: *c.AccessKeyId, SecretAccessKey: *c.SecretAccessKey, SessionToken: *c.SessionToken}
+	return aws.Credentials{AccessKeyID: *c.AccessKeyId, SecretAccessKey: *c.SecretAccessKey,
+		SessionToken: *c.SessionToken}
 }
 
 func whoAmI(t *testing.T, a *iamtest.AWS, with aws.Credentials) *sts.GetCallerIdentityOutput {
 	t.Helper()
-	return must[*sts.GetCallerIdentityOutput](t)(a.STS(with).GetCallerIdentity(t.Context(), &sts.GetCallerIdentityInput{}))
+	return must[*sts.GetCallerIdentityOutput](t)(a.STS(with).GetCallerIdentity(t.Context(),
+		&sts.GetCallerIdentityInput{}))
 }
 
 func TestWhoAmI(t *testing.T) {
 	t.Parallel()
 	a := iamtest.New(t)
-	if who := whoAmI(t, a, a.Root); *who.Arn != "arn:aws:iam::111122223333:root" || *who.UserId != iamtest.Account || *who.Account != iamtest.Account {
+	if who := whoAmI(t, a, a.Root); *who.Arn != "arn:aws:iam::111122223333:root" || *who.UserId != iamtest.Account ||
+		*who.Account != iamtest.Account {
 		t.Errorf("root is %s %s", *who.Arn, *who.UserId)
 	}
 	alice := a.NewUser(t, "alice", "") // no permission is needed
-	if who := whoAmI(t, a, alice); *who.Arn != "arn:aws:iam::111122223333:user/alice" || !strings.HasPrefix(*who.UserId, "AIDA") {
+	if who := whoAmI(t, a, alice); *who.Arn != "arn:aws:iam::111122223333:user/alice" || !strings.HasPrefix(*who.UserId,
+		"AIDA") {
 		t.Errorf("alice is %s %s", *who.Arn, *who.UserId)
 	}
-	info := must[*sts.GetAccessKeyInfoOutput](t)(a.STS(a.Root).GetAccessKeyInfo(t.Context(), &sts.GetAccessKeyInfoInput{AccessKeyId: &alice.AccessKeyID}))
+	info := must[*sts.GetAccessKeyInfoOutput](t)(a.STS(a.Root).GetAccessKeyInfo(t.Context(),
+		&sts.GetAccessKeyInfoInput{AccessKeyId: &alice.AccessKeyID}))
 	if *info.Account != iamtest.Account {
 		t.Errorf("the key is of account %s", *info.Account)
 	}
@@ -94,31 +100,39 @@ func TestAssumeRole(t *testing.T) {
 	ctx, c, p := t.Context(), a.IAM(a.Root), aws.String
 	alice := a.NewUser(t, "alice", "")
 	role := a.NewRole(t, "reader", trust(`{"AWS":"arn:aws:iam::111122223333:user/alice"}`, `"sts:AssumeRole"`))
-	must[*iam.AttachRolePolicyOutput](t)(c.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{RoleName: p("reader"), PolicyArn: p("arn:aws:iam::aws:policy/IAMReadOnlyAccess")}))
+	must[*iam.AttachRolePolicyOutput](t)(c.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{RoleName: p("reader"),
+		PolicyArn: p("arn:aws:iam::aws:policy/IAMReadOnlyAccess")}))
 
-	out := must[*sts.AssumeRoleOutput](t)(a.STS(alice).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: &role, RoleSessionName: p("s1")}))
+	out := must[*sts.AssumeRoleOutput](t)(a.STS(alice).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: &role,
+		RoleSessionName: p("s1")}))
 	session := credentials(out.Credentials)
 	if left := time.Until(*out.Credentials.Expiration); left < 59*time.Minute || left > time.Hour {
 		t.Errorf("the session lasts %s", left)
 	}
 	who := whoAmI(t, a, session)
-	if *who.Arn != "arn:aws:sts::111122223333:assumed-role/reader/s1" || *who.UserId != *out.AssumedRoleUser.AssumedRoleId || *who.Arn != *out.AssumedRoleUser.Arn {
+	if *who.Arn != "arn:aws:sts::111122223333:assumed-role/reader/s1" ||
+		*who.UserId != *out.AssumedRoleUser.AssumedRoleId || *who.Arn != *out.AssumedRoleUser.Arn {
 		t.Errorf("the session is %s %s", *who.Arn, *who.UserId)
 	}
 	must[*iam.ListUsersOutput](t)(a.IAM(session).ListUsers(ctx, &iam.ListUsersInput{}))
-	if _, err := a.IAM(session).CreateUser(ctx, &iam.CreateUserInput{UserName: p("x")}); err == nil || !strings.Contains(err.Error(), "User: arn:aws:sts::111122223333:assumed-role/reader/s1 is not authorized to perform: iam:CreateUser") {
+	if _, err := a.IAM(session).CreateUser(ctx, &iam.CreateUserInput{UserName: p("x")}); err == nil ||
+		!strings.Contains(err.Error(),
+			"User: arn:aws:sts::111122223333:assumed-role/reader/s1 is not authorized to perform: iam:CreateUser") {
 		t.Errorf("more than the role may: %v", err)
 	}
-	if used := must[*iam.GetRoleOutput](t)(c.GetRole(ctx, &iam.GetRoleInput{RoleName: p("reader")})).Role.RoleLastUsed; used == nil || used.LastUsedDate == nil {
+	if used := must[*iam.GetRoleOutput](t)(c.GetRole(ctx,
+		&iam.GetRoleInput{RoleName: p("reader")})).Role.RoleLastUsed; used == nil || used.LastUsedDate == nil {
 		t.Error("the role's use was not noted")
 	}
 
 	// A session policy can only take away.
 	narrow := `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":["iam:GetUser","iam:CreateUser"],"Resource":"*"}}`
-	out = must[*sts.AssumeRoleOutput](t)(a.STS(alice).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: &role, RoleSessionName: p("s2"), Policy: &narrow}))
+	out = must[*sts.AssumeRoleOutput](t)(a.STS(alice).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: &role,
+		RoleSessionName: p("s2"), Policy: &narrow}))
 	limited := a.IAM(credentials(out.Credentials))
 	must[*iam.GetUserOutput](t)(limited.GetUser(ctx, &iam.GetUserInput{UserName: p("alice")}))
-	if _, err := limited.ListUsers(ctx, &iam.ListUsersInput{}); err == nil || !strings.Contains(err.Error(), "because no session policy allows the iam:ListUsers action") {
+	if _, err := limited.ListUsers(ctx, &iam.ListUsersInput{}); err == nil || !strings.Contains(err.Error(),
+		"because no session policy allows the iam:ListUsers action") {
 		t.Errorf("beyond the session policy: %v", err)
 	}
 	if _, err := limited.CreateUser(ctx, &iam.CreateUserInput{UserName: p("x")}); code(err) != "AccessDenied" {
@@ -130,10 +144,13 @@ func TestAssumeRole(t *testing.T) {
 
 	// Secrets and tokens go together, and only whole.
 	for name, bad := range map[string]aws.Credentials{
-		"another's secret": {AccessKeyID: session.AccessKeyID, SecretAccessKey: alice.SecretAccessKey, SessionToken: session.SessionToken},
-		"without token":    {AccessKeyID: session.AccessKeyID, SecretAccessKey: session.SecretAccessKey},
-		"altered token":    {AccessKeyID: session.AccessKeyID, SecretAccessKey: session.SecretAccessKey, SessionToken: altered(session.SessionToken)},
-		"user's key":       {AccessKeyID: alice.AccessKeyID, SecretAccessKey: alice.SecretAccessKey, SessionToken: session.SessionToken},
+		"another's secret": {AccessKeyID: session.AccessKeyID, SecretAccessKey: alice.SecretAccessKey,
+			SessionToken: session.SessionToken},
+		"without token": {AccessKeyID: session.AccessKeyID, SecretAccessKey: session.SecretAccessKey},
+		"altered token": {AccessKeyID: session.AccessKeyID, SecretAccessKey: session.SecretAccessKey,
+			SessionToken: altered(session.SessionToken)},
+		"user's key": {AccessKeyID: alice.AccessKeyID, SecretAccessKey: alice.SecretAccessKey,
+			SessionToken: session.SessionToken},
 	} {
 		_, err := a.STS(bad).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
 		want := "InvalidClientTokenId"
@@ -146,17 +163,21 @@ func TestAssumeRole(t *testing.T) {
 	}
 
 	// A role of the same name is another role.
-	must[*iam.DetachRolePolicyOutput](t)(c.DetachRolePolicy(ctx, &iam.DetachRolePolicyInput{RoleName: p("reader"), PolicyArn: p("arn:aws:iam::aws:policy/IAMReadOnlyAccess")}))
+	must[*iam.DetachRolePolicyOutput](t)(c.DetachRolePolicy(ctx, &iam.DetachRolePolicyInput{RoleName: p("reader"),
+		PolicyArn: p("arn:aws:iam::aws:policy/IAMReadOnlyAccess")}))
 	must[*iam.DeleteRoleOutput](t)(c.DeleteRole(ctx, &iam.DeleteRoleInput{RoleName: p("reader")}))
 	a.NewRole(t, "reader", trust(`{"AWS":"arn:aws:iam::111122223333:user/alice"}`, `"sts:AssumeRole"`))
-	if _, err := a.STS(session).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{}); code(err) != "InvalidClientTokenId" {
+	if _, err := a.STS(session).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{}); code(
+		err) != "InvalidClientTokenId" {
 		t.Errorf("a session of the role that was deleted: %v", err)
 	}
 	// So is a user.
-	must[*iam.DeleteAccessKeyOutput](t)(c.DeleteAccessKey(ctx, &iam.DeleteAccessKeyInput{UserName: p("alice"), AccessKeyId: &alice.AccessKeyID}))
+	must[*iam.DeleteAccessKeyOutput](t)(c.DeleteAccessKey(ctx, &iam.DeleteAccessKeyInput{UserName: p("alice"),
+		AccessKeyId: &alice.AccessKeyID}))
 	must[*iam.DeleteUserOutput](t)(c.DeleteUser(ctx, &iam.DeleteUserInput{UserName: p("alice")}))
 	impostor := a.NewUser(t, "alice", "")
-	if _, err := a.STS(impostor).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: &role, RoleSessionName: p("s3")}); code(err) != "AccessDenied" {
+	if _, err := a.STS(impostor).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: &role, RoleSessionName: p("s3")}); code(
+		err) != "AccessDenied" {
 		t.Errorf("a new user under a trusted name: %v", err)
 	}
 }
@@ -177,7 +198,8 @@ func TestSessionsEnd(t *testing.T) {
 	a := iamtest.New(t)
 	ctx, p := t.Context(), aws.String
 	role := a.NewRole(t, "app", trust(`{"AWS":"111122223333"}`, `"sts:AssumeRole"`))
-	out := must[*sts.AssumeRoleOutput](t)(a.STS(a.Root).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: &role, RoleSessionName: p("me"), DurationSeconds: aws.Int32(900)}))
+	out := must[*sts.AssumeRoleOutput](t)(a.STS(a.Root).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: &role,
+		RoleSessionName: p("me"), DurationSeconds: aws.Int32(900)}))
 	whoAmI(t, a, credentials(out.Credentials))
 	a.SetNow(time.Now().Add(14 * time.Minute)) // within the clock skew of the signature
 	whoAmI(t, a, credentials(out.Credentials))
@@ -193,15 +215,19 @@ func TestCrossAccountWithExternalID(t *testing.T) {
 	a := iamtest.New(t)
 	ctx, p := t.Context(), aws.String
 	other := a.NewAccount(t, iamtest.Other)
-	role := a.NewRole(t, "partner", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"AWS":"444455556666"},"Action":"sts:AssumeRole","Condition":{"StringEquals":{"sts:ExternalId":"secret"}}}}`)
-	if _, err := a.STS(other).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: &role, RoleSessionName: p("me")}); code(err) != "AccessDenied" {
+	role := a.NewRole(t, "partner",
+		`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"AWS":"444455556666"},"Action":"sts:AssumeRole","Condition":{"StringEquals":{"sts:ExternalId":"secret"}}}}`)
+	if _, err := a.STS(other).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: &role, RoleSessionName: p("me")}); code(
+		err) != "AccessDenied" {
 		t.Errorf("without the external id: %v", err)
 	}
-	out := must[*sts.AssumeRoleOutput](t)(a.STS(other).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: &role, RoleSessionName: p("me"), ExternalId: p("secret")}))
+	out := must[*sts.AssumeRoleOutput](t)(a.STS(other).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: &role,
+		RoleSessionName: p("me"), ExternalId: p("secret")}))
 	if who := whoAmI(t, a, credentials(out.Credentials)); *who.Account != iamtest.Account {
 		t.Errorf("the session is of account %s", *who.Account)
 	}
-	if _, err := a.STS(a.Root).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: &role, RoleSessionName: p("me"), ExternalId: p("secret")}); code(err) != "AccessDenied" {
+	if _, err := a.STS(a.Root).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: &role, RoleSessionName: p("me"),
+		ExternalId: p("secret")}); code(err) != "AccessDenied" {
 		t.Errorf("the account that is not trusted: %v", err)
 	}
 }
@@ -213,26 +239,31 @@ func TestChainsTagsAndSourceIdentity(t *testing.T) {
 	open := trust(`{"AWS":"111122223333"}`, `["sts:AssumeRole","sts:TagSession","sts:SetSourceIdentity"]`)
 	first, second := a.NewRole(t, "first", open), a.NewRole(t, "second", open)
 	for _, role := range []string{"first", "second"} {
-		must[*iam.PutRolePolicyOutput](t)(c.PutRolePolicy(ctx, &iam.PutRolePolicyInput{RoleName: &role, PolicyName: p("all"), PolicyDocument: p(`{"Version":"2012-10-17","Statement":[
+		must[*iam.PutRolePolicyOutput](t)(c.PutRolePolicy(ctx, &iam.PutRolePolicyInput{RoleName: &role,
+			PolicyName: p("all"), PolicyDocument: p(`{"Version":"2012-10-17","Statement":[
 			{"Effect":"Allow","Action":["sts:*"],"Resource":"*"},{"Effect":"Allow","Action":"iam:List*","Resource":"*","Condition":{"StringEquals":{"aws:PrincipalTag/team":"blue","aws:SourceIdentity":"ada"}}}]}`)}))
 	}
 	out := must[*sts.AssumeRoleOutput](t)(a.STS(a.Root).AssumeRole(ctx, &sts.AssumeRoleInput{
-		RoleArn: &first, RoleSessionName: p("one"), Tags: []types.Tag{{Key: p("team"), Value: p("blue")}}, TransitiveTagKeys: []string{"team"}, SourceIdentity: p("ada"),
+		RoleArn: &first, RoleSessionName: p("one"), Tags: []types.Tag{{Key: p("team"), Value: p("blue")}},
+		TransitiveTagKeys: []string{"team"}, SourceIdentity: p("ada"),
 	}))
-	chained := must[*sts.AssumeRoleOutput](t)(a.STS(credentials(out.Credentials)).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: &second, RoleSessionName: p("two")}))
+	chained := must[*sts.AssumeRoleOutput](t)(a.STS(credentials(out.Credentials)).AssumeRole(ctx,
+		&sts.AssumeRoleInput{RoleArn: &second, RoleSessionName: p("two")}))
 	must[*iam.ListUsersOutput](t)(a.IAM(credentials(chained.Credentials)).ListUsers(ctx, &iam.ListUsersInput{}))
 	if chained.SourceIdentity == nil || *chained.SourceIdentity != "ada" {
 		t.Errorf("the source identity was lost: %v", chained.SourceIdentity)
 	}
-	must[*iam.UpdateRoleOutput](t)(c.UpdateRole(ctx, &iam.UpdateRoleInput{RoleName: p("second"), MaxSessionDuration: aws.Int32(43200)}))
+	must[*iam.UpdateRoleOutput](t)(c.UpdateRole(ctx, &iam.UpdateRoleInput{RoleName: p("second"),
+		MaxSessionDuration: aws.Int32(43200)}))
 	for name, test := range map[string]struct {
 		in   sts.AssumeRoleInput
 		code string
 	}{
 		"longer than an hour":     {sts.AssumeRoleInput{DurationSeconds: aws.Int32(7200)}, "ValidationError"},
 		"another source identity": {sts.AssumeRoleInput{SourceIdentity: p("eve")}, "AccessDenied"},
-		"over a transitive tag":   {sts.AssumeRoleInput{Tags: []types.Tag{{Key: p("Team"), Value: p("red")}}}, "InvalidParameterValue"},
-		"transitive without tag":  {sts.AssumeRoleInput{TransitiveTagKeys: []string{"x"}}, "InvalidParameterValue"},
+		"over a transitive tag": {sts.AssumeRoleInput{Tags: []types.Tag{{Key: p("Team"), Value: p("red")}}},
+			"InvalidParameterValue"},
+		"transitive without tag": {sts.AssumeRoleInput{TransitiveTagKeys: []string{"x"}}, "InvalidParameterValue"},
 	} {
 		test.in.RoleArn, test.in.RoleSessionName = &second, p("two")
 		if _, err := a.STS(credentials(out.Credentials)).AssumeRole(ctx, &test.in); code(err) != test.code {
@@ -248,10 +279,12 @@ func TestSessionTagsReplaceRoleTags(t *testing.T) {
 	a := iamtest.New(t)
 	ctx, c, p := t.Context(), a.IAM(a.Root), aws.String
 	arn := a.NewRole(t, "app", trust(`{"AWS":"111122223333"}`, `["sts:AssumeRole","sts:TagSession"]`))
-	must[*iam.TagRoleOutput](t)(c.TagRole(ctx, &iam.TagRoleInput{RoleName: p("app"), Tags: []iamtypes.Tag{{Key: p("Dept"), Value: p("finance")}}}))
+	must[*iam.TagRoleOutput](t)(c.TagRole(ctx, &iam.TagRoleInput{RoleName: p("app"),
+		Tags: []iamtypes.Tag{{Key: p("Dept"), Value: p("finance")}}}))
 	for _, spelling := range []string{"Dept", "dept", "DEPT"} {
-		must[*iam.PutRolePolicyOutput](t)(c.PutRolePolicy(ctx, &iam.PutRolePolicyInput{RoleName: p("app"), PolicyName: p("list"), PolicyDocument: p(
-			`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"iam:ListUsers","Resource":"*","Condition":{"StringEquals":{"aws:PrincipalTag/` + spelling + `":"finance"}}}}`)}))
+		must[*iam.PutRolePolicyOutput](t)(c.PutRolePolicy(ctx, &iam.PutRolePolicyInput{RoleName: p("app"),
+			PolicyName: p("list"), PolicyDocument: p(
+				`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"iam:ListUsers","Resource":"*","Condition":{"StringEquals":{"aws:PrincipalTag/` + spelling + `":"finance"}}}}`)}))
 		for value, want := range map[string]string{"finance": "<nil>", "guests": "AccessDenied"} {
 			out := must[*sts.AssumeRoleOutput](t)(a.STS(a.Root).AssumeRole(ctx, &sts.AssumeRoleInput{
 				RoleArn: &arn, RoleSessionName: p("one"), Tags: []types.Tag{{Key: p("dept"), Value: &value}},
@@ -270,9 +303,11 @@ func TestAccessKeyIDAsSessionToken(t *testing.T) {
 	whoAmI(t, a, alice)
 	for _, with := range []aws.Credentials{
 		{AccessKeyID: alice.AccessKeyID, SecretAccessKey: alice.SecretAccessKey, SessionToken: alice.AccessKeyID},
-		{AccessKeyID: "ASIA" + alice.AccessKeyID[4:], SecretAccessKey: alice.SecretAccessKey, SessionToken: alice.AccessKeyID},
+		{AccessKeyID: "ASIA" + alice.AccessKeyID[4:], SecretAccessKey: alice.SecretAccessKey,
+			SessionToken: alice.AccessKeyID},
 	} {
-		if _, err := a.STS(with).GetCallerIdentity(t.Context(), &sts.GetCallerIdentityInput{}); code(err) != "InvalidClientTokenId" {
+		if _, err := a.STS(with).GetCallerIdentity(t.Context(), &sts.GetCallerIdentityInput{}); code(
+			err) != "InvalidClientTokenId" {
 			t.Errorf("%s: %v", with.AccessKeyID, err)
 		}
 	}
@@ -284,7 +319,11 @@ func TestSessionAndFederationTokens(t *testing.T) {
 	coraclessm.New(coraclessm.Options{Store: a.Store}).Register(a.Mux)
 	ctx, p := t.Context(), aws.String
 	parameters := func(with aws.Credentials) *ssm.Client {
-		return ssm.New(ssm.Options{Region: iamtest.Region, BaseEndpoint: &a.URL, RetryMaxAttempts: 1, Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return with, nil })})
+		return ssm.New(ssm.Options{Region: iamtest.Region, BaseEndpoint: &a.URL, RetryMaxAttempts: 1,
+			Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+				return with,
+					nil
+			})})
 	}
 	alice := a.NewUser(t, "alice", allowAll)
 	out := must[*sts.GetSessionTokenOutput](t)(a.STS(alice).GetSessionToken(ctx, &sts.GetSessionTokenInput{}))
@@ -296,47 +335,60 @@ func TestSessionAndFederationTokens(t *testing.T) {
 	if _, err := a.IAM(session).ListUsers(ctx, &iam.ListUsersInput{}); code(err) != "InvalidClientTokenId" {
 		t.Errorf("a session without MFA may use IAM: %v", err)
 	}
-	if _, err := a.STS(session).GetSessionToken(ctx, &sts.GetSessionTokenInput{}); err == nil || !strings.Contains(err.Error(), "Cannot call GetSessionToken with session credentials") {
+	if _, err := a.STS(session).GetSessionToken(ctx, &sts.GetSessionTokenInput{}); err == nil ||
+		!strings.Contains(err.Error(), "Cannot call GetSessionToken with session credentials") {
 		t.Errorf("a session of a session: %v", err)
 	}
-	if _, err := a.STS(session).GetFederationToken(ctx, &sts.GetFederationTokenInput{Name: p("guest")}); code(err) != "AccessDenied" {
+	if _, err := a.STS(session).GetFederationToken(ctx, &sts.GetFederationTokenInput{Name: p("guest")}); code(
+		err) != "AccessDenied" {
 		t.Errorf("a federated user of a session: %v", err)
 	}
-	if root := must[*sts.GetSessionTokenOutput](t)(a.STS(a.Root).GetSessionToken(ctx, &sts.GetSessionTokenInput{})); time.Until(*root.Credentials.Expiration) > time.Hour {
+	if root := must[*sts.GetSessionTokenOutput](t)(a.STS(a.Root).GetSessionToken(ctx,
+		&sts.GetSessionTokenInput{})); time.Until(*root.Credentials.Expiration) > time.Hour {
 		t.Errorf("root's session ends at %s", root.Credentials.Expiration)
 	}
 
-	federated := must[*sts.GetFederationTokenOutput](t)(a.STS(alice).GetFederationToken(ctx, &sts.GetFederationTokenInput{
-		Name: p("guest"), Policy: p(`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":["ssm:DescribeParameters","iam:*"],"Resource":"*"}}`),
-	}))
+	federated := must[*sts.GetFederationTokenOutput](t)(a.STS(alice).GetFederationToken(ctx,
+		&sts.GetFederationTokenInput{
+			Name: p("guest"),
+			Policy: p(
+				`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":["ssm:DescribeParameters","iam:*"],"Resource":"*"}}`),
+		}))
 	guest := credentials(federated.Credentials)
-	if who := whoAmI(t, a, guest); *who.Arn != "arn:aws:sts::111122223333:federated-user/guest" || *who.UserId != "111122223333:guest" {
+	if who := whoAmI(t, a, guest); *who.Arn != "arn:aws:sts::111122223333:federated-user/guest" ||
+		*who.UserId != "111122223333:guest" {
 		t.Errorf("the guest is %s %s", *who.Arn, *who.UserId)
 	}
 	must[*ssm.DescribeParametersOutput](t)(parameters(guest).DescribeParameters(ctx, &ssm.DescribeParametersInput{}))
-	if _, err := parameters(guest).GetParameter(ctx, &ssm.GetParameterInput{Name: p("secret")}); code(err) != "AccessDeniedException" {
+	if _, err := parameters(guest).GetParameter(ctx, &ssm.GetParameterInput{Name: p("secret")}); code(
+		err) != "AccessDeniedException" {
 		t.Errorf("the guest may more than the policy: %v", err)
 	}
 	if _, err := a.IAM(guest).ListUsers(ctx, &iam.ListUsersInput{}); code(err) != "InvalidClientTokenId" {
 		t.Errorf("the guest may use IAM: %v", err)
 	}
-	none := must[*sts.GetFederationTokenOutput](t)(a.STS(alice).GetFederationToken(ctx, &sts.GetFederationTokenInput{Name: p("nobody")}))
-	if _, err := parameters(credentials(none.Credentials)).DescribeParameters(ctx, &ssm.DescribeParametersInput{}); code(err) != "AccessDeniedException" {
+	none := must[*sts.GetFederationTokenOutput](t)(a.STS(alice).GetFederationToken(ctx,
+		&sts.GetFederationTokenInput{Name: p("nobody")}))
+	if _, err := parameters(credentials(none.Credentials)).DescribeParameters(ctx,
+		&ssm.DescribeParametersInput{}); code(err) != "AccessDeniedException" {
 		t.Errorf("without a session policy: %v", err)
 	}
 }
 
-// Tags of a session are principal tags, which policies go by: giving them to a federated user needs a permission of its own.
+// Tags of a session are principal tags, which policies go by: giving them to a federated user needs a permission of its
+// own.
 func TestFederationTagsNeedTagSession(t *testing.T) {
 	t.Parallel()
 	a := iamtest.New(t)
 	p := aws.String
 	in := &sts.GetFederationTokenInput{Name: p("guest"), Tags: []types.Tag{{Key: p("team"), Value: p("admins")}}}
-	alice := a.NewUser(t, "alice", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"sts:GetFederationToken","Resource":"*"}}`)
+	alice := a.NewUser(t, "alice",
+		`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"sts:GetFederationToken","Resource":"*"}}`)
 	if _, err := a.STS(alice).GetFederationToken(t.Context(), in); code(err) != "AccessDenied" {
 		t.Errorf("without sts:TagSession: %v", err)
 	}
-	bob := a.NewUser(t, "bob", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":["sts:GetFederationToken","sts:TagSession"],"Resource":"*","Condition":{"StringEquals":{"aws:RequestTag/team":"admins"}}}}`)
+	bob := a.NewUser(t, "bob",
+		`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":["sts:GetFederationToken","sts:TagSession"],"Resource":"*","Condition":{"StringEquals":{"aws:RequestTag/team":"admins"}}}}`)
 	must[*sts.GetFederationTokenOutput](t)(a.STS(bob).GetFederationToken(t.Context(), in))
 }
 
@@ -358,7 +410,8 @@ func newSigner(t *testing.T, issuer string) *signer {
 
 func (s *signer) keys(t *testing.T) []byte {
 	t.Helper()
-	text, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: s.key.Public(), KeyID: s.id, Algorithm: "ES256", Use: "sig"}}})
+	text, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: s.key.Public(), KeyID: s.id,
+		Algorithm: "ES256", Use: "sig"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -369,7 +422,8 @@ func (s *signer) token(t *testing.T, change func(map[string]any)) *string {
 	t.Helper()
 	now := time.Now()
 	claims := map[string]any{
-		"iss": s.issuer, "sub": "system:serviceaccount:ns:sa", "aud": []string{"sts.amazonaws.com"}, "iat": now.Unix(), "nbf": now.Unix(), "exp": now.Add(time.Hour).Unix(),
+		"iss": s.issuer, "sub": "system:serviceaccount:ns:sa", "aud": []string{"sts.amazonaws.com"}, "iat": now.Unix(),
+		"nbf": now.Unix(), "exp": now.Add(time.Hour).Unix(),
 	}
 	if change != nil {
 		change(claims)
@@ -393,26 +447,34 @@ func TestServiceAccountsAssumeRoles(t *testing.T) {
 	const id = "EXAMPLED539D4633E53DE1B716D3041E"
 	issuer := record.IssuerURL(iamtest.Region, id)
 	cluster := newSigner(t, issuer)
-	if _, err := record.Issuers(a.Store).Create(ctx, store.Key(id), record.Issuer{Account: iamtest.Account, Region: iamtest.Region, Cluster: "ironman-2022", JWKS: cluster.keys(t)}); err != nil {
+	if _, err := record.Issuers(a.Store).Create(ctx, store.Key(id), record.Issuer{Account: iamtest.Account,
+		Region: iamtest.Region, Cluster: "ironman-2022", JWKS: cluster.keys(t)}); err != nil {
 		t.Fatal(err)
 	}
 	host := strings.TrimPrefix(issuer, "https://")
 	provider := "arn:aws:iam::111122223333:oidc-provider/" + host
-	role := a.NewRole(t, "irsa", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"Federated":"`+provider+`"},"Action":"sts:AssumeRoleWithWebIdentity","Condition":{"StringEquals":{"`+host+`:sub":"system:serviceaccount:ns:sa","`+host+`:aud":"sts.amazonaws.com"}}}}`)
+	role := a.NewRole(t, "irsa", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"Federated":"`+
+		provider+`"},"Action":"sts:AssumeRoleWithWebIdentity","Condition":{"StringEquals":{"`+host+
+		`:sub":"system:serviceaccount:ns:sa","`+host+`:aud":"sts.amazonaws.com"}}}}`)
 	unsigned := a.STS(aws.Credentials{})
 	call := func(token *string) (*sts.AssumeRoleWithWebIdentityOutput, error) {
-		return unsigned.AssumeRoleWithWebIdentity(ctx, &sts.AssumeRoleWithWebIdentityInput{RoleArn: &role, RoleSessionName: p("pod"), WebIdentityToken: token})
+		return unsigned.AssumeRoleWithWebIdentity(ctx, &sts.AssumeRoleWithWebIdentityInput{RoleArn: &role,
+			RoleSessionName: p("pod"), WebIdentityToken: token})
 	}
-	if _, err := call(cluster.token(t, nil)); code(err) != "InvalidIdentityToken" || !strings.Contains(err.Error(), "No OpenIDConnect provider found in your account for "+issuer) {
+	if _, err := call(cluster.token(t, nil)); code(err) != "InvalidIdentityToken" || !strings.Contains(err.Error(),
+		"No OpenIDConnect provider found in your account for "+issuer) {
 		t.Errorf("without a provider: %v", err)
 	}
-	must[*iam.CreateOpenIDConnectProviderOutput](t)(a.IAM(a.Root).CreateOpenIDConnectProvider(ctx, &iam.CreateOpenIDConnectProviderInput{Url: &issuer, ClientIDList: []string{"sts.amazonaws.com"}}))
+	must[*iam.CreateOpenIDConnectProviderOutput](t)(a.IAM(a.Root).CreateOpenIDConnectProvider(ctx,
+		&iam.CreateOpenIDConnectProviderInput{Url: &issuer, ClientIDList: []string{"sts.amazonaws.com"}}))
 
 	out := must[*sts.AssumeRoleWithWebIdentityOutput](t)(call(cluster.token(t, nil)))
-	if *out.SubjectFromWebIdentityToken != "system:serviceaccount:ns:sa" || *out.Audience != "sts.amazonaws.com" || *out.Provider != provider {
+	if *out.SubjectFromWebIdentityToken != "system:serviceaccount:ns:sa" || *out.Audience != "sts.amazonaws.com" ||
+		*out.Provider != provider {
 		t.Errorf("answered %s %s %s", *out.SubjectFromWebIdentityToken, *out.Audience, *out.Provider)
 	}
-	if who := whoAmI(t, a, credentials(out.Credentials)); *who.Arn != "arn:aws:sts::111122223333:assumed-role/irsa/pod" {
+	if who := whoAmI(t, a,
+		credentials(out.Credentials)); *who.Arn != "arn:aws:sts::111122223333:assumed-role/irsa/pod" {
 		t.Errorf("the pod is %s", *who.Arn)
 	}
 
@@ -425,10 +487,14 @@ func TestServiceAccountsAssumeRoles(t *testing.T) {
 		code  string
 		says  string
 	}{
-		{"another service account", cluster.token(t, set("sub", "system:serviceaccount:ns:other")), "AccessDenied", "Not authorized to perform sts:AssumeRoleWithWebIdentity"},
-		{"another audience", cluster.token(t, set("aud", "kubernetes")), "InvalidIdentityToken", "Incorrect token audience"},
-		{"expired", cluster.token(t, set("exp", time.Now().Add(-time.Minute).Unix())), "ExpiredTokenException", "Token expired: current date/time"},
-		{"not valid yet", cluster.token(t, set("nbf", time.Now().Add(time.Hour).Unix())), "InvalidIdentityToken", "not valid yet"},
+		{"another service account", cluster.token(t, set("sub", "system:serviceaccount:ns:other")), "AccessDenied",
+			"Not authorized to perform sts:AssumeRoleWithWebIdentity"},
+		{"another audience", cluster.token(t, set("aud", "kubernetes")), "InvalidIdentityToken",
+			"Incorrect token audience"},
+		{"expired", cluster.token(t, set("exp", time.Now().Add(-time.Minute).Unix())), "ExpiredTokenException",
+			"Token expired: current date/time"},
+		{"not valid yet", cluster.token(t, set("nbf", time.Now().Add(time.Hour).Unix())), "InvalidIdentityToken",
+			"not valid yet"},
 		{"never expires", cluster.token(t, without("exp")), "InvalidIdentityToken", "Missing a required claim: exp"},
 		{"nobody's", cluster.token(t, without("sub")), "InvalidIdentityToken", "Missing a required claim: sub"},
 		{"no issuer", cluster.token(t, without("iss")), "InvalidIdentityToken", "Missing a required claim: iss"},
@@ -440,7 +506,8 @@ func TestServiceAccountsAssumeRoles(t *testing.T) {
 		}
 	}
 	forger.id = "key-2"
-	if _, err := call(forger.token(t, nil)); code(err) != "InvalidIdentityToken" || !strings.Contains(err.Error(), "Couldn't retrieve verification key") {
+	if _, err := call(forger.token(t, nil)); code(err) != "InvalidIdentityToken" || !strings.Contains(err.Error(),
+		"Couldn't retrieve verification key") {
 		t.Errorf("unknown key: %v", err)
 	}
 }
@@ -448,7 +515,8 @@ func TestServiceAccountsAssumeRoles(t *testing.T) {
 // unsignedToken claims everything and proves nothing.
 func unsignedToken(issuer string) *string {
 	// {"alg":"none"} . {"iss":...} .
-	return aws.String("eyJhbGciOiJub25lIn0." + base64.RawURLEncoding.EncodeToString([]byte(`{"iss":"`+issuer+`","sub":"system:serviceaccount:ns:sa","aud":"sts.amazonaws.com","iat":1,"exp":99999999999}`)) + ".")
+	return aws.String("eyJhbGciOiJub25lIn0." + base64.RawURLEncoding.EncodeToString([]byte(`{"iss":"`+issuer+
+		`","sub":"system:serviceaccount:ns:sa","aud":"sts.amazonaws.com","iat":1,"exp":99999999999}`)) + ".")
 }
 
 func TestForeignIssuers(t *testing.T) {
@@ -469,19 +537,23 @@ func TestForeignIssuers(t *testing.T) {
 		w.Write(issuer.keys(t)) //nolint:errcheck // the client's test fails then
 	})
 	host := strings.TrimPrefix(server.URL, "https://")
-	role := a.NewRole(t, "ci", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"Federated":"arn:aws:iam::111122223333:oidc-provider/`+host+`"},"Action":"sts:AssumeRoleWithWebIdentity"}}`)
+	role := a.NewRole(t, "ci",
+		`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"Federated":"arn:aws:iam::111122223333:oidc-provider/`+host+`"},"Action":"sts:AssumeRoleWithWebIdentity"}}`)
 	provider := registerProvider(t, a, host)
 	call := func() error {
-		_, err := a.STS(aws.Credentials{}).AssumeRoleWithWebIdentity(ctx, &sts.AssumeRoleWithWebIdentityInput{RoleArn: &role, RoleSessionName: p("job"), WebIdentityToken: issuer.token(t, nil)})
+		_, err := a.STS(aws.Credentials{}).AssumeRoleWithWebIdentity(ctx,
+			&sts.AssumeRoleWithWebIdentityInput{RoleArn: &role, RoleSessionName: p("job"),
+				WebIdentityToken: issuer.token(t, nil)})
 		return err
 	}
 	if err := call(); code(err) != "InvalidIdentityToken" || !strings.HasSuffix(err.Error(), noKey) {
 		t.Errorf("a certificate that nobody vouches for: %v", err)
 	}
 	sum := sha1.Sum(server.Certificate().Raw)
-	must[*iam.UpdateOpenIDConnectProviderThumbprintOutput](t)(a.IAM(a.Root).UpdateOpenIDConnectProviderThumbprint(ctx, &iam.UpdateOpenIDConnectProviderThumbprintInput{
-		OpenIDConnectProviderArn: &provider, ThumbprintList: []string{hex.EncodeToString(sum[:])},
-	}))
+	must[*iam.UpdateOpenIDConnectProviderThumbprintOutput](t)(a.IAM(a.Root).UpdateOpenIDConnectProviderThumbprint(ctx,
+		&iam.UpdateOpenIDConnectProviderThumbprintInput{
+			OpenIDConnectProviderArn: &provider, ThumbprintList: []string{hex.EncodeToString(sum[:])},
+		}))
 	for range 3 {
 		if err := call(); err != nil {
 			t.Fatalf("with the thumbprint: %v", err)
@@ -492,29 +564,32 @@ func TestForeignIssuers(t *testing.T) {
 	}
 
 	// What has been fetched is not for those who do not vouch for the server.
-	must[*iam.UpdateOpenIDConnectProviderThumbprintOutput](t)(a.IAM(a.Root).UpdateOpenIDConnectProviderThumbprint(ctx, &iam.UpdateOpenIDConnectProviderThumbprintInput{
-		OpenIDConnectProviderArn: &provider, ThumbprintList: []string{strings.Repeat("0", 40)},
-	}))
+	must[*iam.UpdateOpenIDConnectProviderThumbprintOutput](t)(a.IAM(a.Root).UpdateOpenIDConnectProviderThumbprint(ctx,
+		&iam.UpdateOpenIDConnectProviderThumbprintInput{
+			OpenIDConnectProviderArn: &provider, ThumbprintList: []string{strings.Repeat("0", 40)},
+		}))
 	if err := call(); code(err) != "InvalidIdentityToken" || !strings.HasSuffix(err.Error(), noKey) {
 		t.Errorf("with another thumbprint: %v", err)
 	}
 }
 
 // noKey is what AWS says of every provider whose keys it cannot have, and why not.
-const noKey = "Couldn't retrieve verification key from your identity provider,  please reference AssumeRoleWithWebIdentity documentation for requirements"
+const noKey = "Couldn't retrieve verification key from your identity provider,  please reference " +
+	"AssumeRoleWithWebIdentity documentation for requirements"
 
 // registerProvider registers a provider at an address of this host, which the API refuses, and returns its ARN.
 func registerProvider(t *testing.T, a *iamtest.AWS, host string) string {
 	t.Helper()
 	p := record.OIDCProvider{Account: iamtest.Account, URL: host, ClientIDs: []string{"sts.amazonaws.com"}}
-	if _, err := record.OIDCProviders(a.Store).Create(t.Context(), record.OIDCProviderKey(p.Account, p.URL), p); err != nil {
+	if _, err := record.OIDCProviders(a.Store).Create(t.Context(), record.OIDCProviderKey(p.Account, p.URL),
+		p); err != nil {
 		t.Fatal(err)
 	}
 	return p.ARN()
 }
 
-// Nobody learns from AssumeRoleWithWebIdentity, which nobody signs, what listens on this host: whatever is there, the answer is the
-// same, and nothing of this host is asked. The reason is in the daemon's log.
+// Nobody learns from AssumeRoleWithWebIdentity, which nobody signs, what listens on this host: whatever is there, the
+// answer is the same, and nothing of this host is asked. The reason is in the daemon's log.
 func TestProvidersAreNoWayIntoTheHost(t *testing.T) {
 	t.Parallel()
 	a := iamtest.New(t)
@@ -524,28 +599,33 @@ func TestProvidersAreNoWayIntoTheHost(t *testing.T) {
 	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	var log bytes.Buffer
 	keys := coraclests.NewIssuers(a.Store, outbound.Policy{}, slog.New(slog.NewTextHandler(&log, nil)))
-	mux := wire.NewMux(wire.Options{Credentials: a.Identity, Authorizer: a.Identity, Logger: slog.New(slog.DiscardHandler), Region: iamtest.Region})
+	mux := wire.NewMux(wire.Options{Credentials: a.Identity, Authorizer: a.Identity,
+		Logger: slog.New(slog.DiscardHandler), Region: iamtest.Region})
 	coraclests.New(a.Store, a.Identity, keys, nil).Register(mux)
 	endpoint := httptest.NewServer(mux)
 	defer endpoint.Close()
 	client := sts.New(sts.Options{Region: iamtest.Region, BaseEndpoint: &endpoint.URL, RetryMaxAttempts: 1})
 	sum := sha1.Sum(server.Certificate().Raw)
-	for _, host := range []string{strings.TrimPrefix(server.URL, "https://"), "127.0.0.1:1", "localhost", "169.254.169.254", "10.255.255.1", "[::1]:22"} {
+	for _, host := range []string{strings.TrimPrefix(server.URL, "https://"), "127.0.0.1:1", "localhost",
+		"169.254.169.254", "10.255.255.1", "[::1]:22"} {
 		registerProvider(t, a, host)
-		if _, err := record.OIDCProviders(a.Store).Modify(t.Context(), record.OIDCProviderKey(iamtest.Account, host), func(p *record.OIDCProvider) error {
-			p.Thumbprints = []string{hex.EncodeToString(sum[:])}
-			return nil
-		}); err != nil {
+		if _, err := record.OIDCProviders(a.Store).Modify(t.Context(), record.OIDCProviderKey(iamtest.Account, host),
+			func(p *record.OIDCProvider) error {
+				p.Thumbprints = []string{hex.EncodeToString(sum[:])}
+				return nil
+			}); err != nil {
 			t.Fatal(err)
 		}
 		role := "arn:aws:iam::" + iamtest.Account + ":role/any"
 		token := newSigner(t, "https://"+host).token(t, nil)
-		_, err := client.AssumeRoleWithWebIdentity(t.Context(), &sts.AssumeRoleWithWebIdentityInput{RoleArn: &role, RoleSessionName: aws.String("job"), WebIdentityToken: token})
+		_, err := client.AssumeRoleWithWebIdentity(t.Context(), &sts.AssumeRoleWithWebIdentityInput{RoleArn: &role,
+			RoleSessionName: aws.String("job"), WebIdentityToken: token})
 		var refused *types.InvalidIdentityTokenException
 		if !errors.As(err, &refused) || refused.ErrorMessage() != noKey {
 			t.Errorf("%s: %v", host, err)
 		}
-		if line := fmt.Sprintf("https://%s", host); !strings.Contains(log.String(), line) || !strings.Contains(log.String(), "not an address of the public internet") {
+		if line := fmt.Sprintf("https://%s", host); !strings.Contains(log.String(), line) ||
+			!strings.Contains(log.String(), "not an address of the public internet") {
 			t.Errorf("the log does not say why %s is refused:\n%s", host, log.String())
 		}
 		log.Reset()
@@ -564,7 +644,8 @@ func TestInheritedTagsNeedTagSession(t *testing.T) {
 	second := a.NewRole(t, "second", trust(`{"AWS":"111122223333"}`, `"sts:AssumeRole"`))
 	must[*iam.PutRolePolicyOutput](t)(a.IAM(a.Root).PutRolePolicy(ctx, &iam.PutRolePolicyInput{
 		RoleName: p("first"), PolicyName: p("all"),
-		PolicyDocument: p(`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"sts:AssumeRole","Resource":"*"}}`),
+		PolicyDocument: p(
+			`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"sts:AssumeRole","Resource":"*"}}`),
 	}))
 	for name, test := range map[string]struct {
 		transitive []string

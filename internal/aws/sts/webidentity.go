@@ -47,7 +47,8 @@ func invalidToken(format string, args ...any) error {
 
 const (
 	notAJWT = "The ID Token provided is not a valid JWT. (You may see this error if you sent an Access Token)"
-	noKey   = "Couldn't retrieve verification key from your identity provider,  please reference AssumeRoleWithWebIdentity documentation for requirements"
+	noKey   = "Couldn't retrieve verification key from your identity provider,  please reference " +
+		"AssumeRoleWithWebIdentity documentation for requirements"
 )
 
 // webIdentityHandlers are the operations of this file, each with what its caller needs permission for.
@@ -57,11 +58,15 @@ func (s *Service) webIdentityHandlers() []wire.Handler {
 	}
 }
 
-// AssumeRoleWithWebIdentity gives the bearer of an OpenID Connect token credentials of a role: IAM roles for service accounts. Nobody signs
-// the request.
-func (s *Service) AssumeRoleWithWebIdentity(ctx context.Context, in *sts.AssumeRoleWithWebIdentityInput) (*sts.AssumeRoleWithWebIdentityOutput, error) {
+// AssumeRoleWithWebIdentity gives the bearer of an OpenID Connect token credentials of a role: IAM roles for service
+// accounts. Nobody signs the request.
+func (s *Service) AssumeRoleWithWebIdentity(ctx context.Context, in *sts.AssumeRoleWithWebIdentityInput) (
+	*sts.AssumeRoleWithWebIdentityOutput, error) {
 	if in.ProviderId != nil {
-		return nil, wireValidation("ProviderId is for OAuth 2.0 access tokens, which coracle does not accept; leave it out for an OpenID Connect token.")
+		return nil,
+			wireValidation(
+				"ProviderId is for OAuth 2.0 access tokens, which coracle does not accept; leave it out for an " +
+					"OpenID Connect token.")
 	}
 	token, err := jwt.ParseSigned(*in.WebIdentityToken, algorithms)
 	if err != nil {
@@ -75,7 +80,7 @@ func (s *Service) AssumeRoleWithWebIdentity(ctx context.Context, in *sts.AssumeR
 	if err != nil {
 		return nil, err
 	}
-	if err := s.verify(ctx, token, provider, c.Issuer, &c); err != nil {
+	if err := s.verifyToken(ctx, token, provider, c.Issuer, &c); err != nil {
 		return nil, err
 	}
 	audience, err := s.checkClaims(&c, provider)
@@ -92,7 +97,8 @@ func (s *Service) AssumeRoleWithWebIdentity(ctx context.Context, in *sts.AssumeR
 	}
 	now := s.now().UTC().Truncate(time.Second)
 	session := &identity.Session{
-		Account: role.Account, Role: role.Name, PrincipalID: role.ID, Name: *in.RoleSessionName, Issued: now, Provider: provider.ARN(),
+		Account: role.Account, Role: role.Name, PrincipalID: role.ID, Name: *in.RoleSessionName, Issued: now,
+		Provider: provider.ARN(),
 	}
 	tags := c.sessionTags()
 	if err := s.trusted(ctx, role, provider, &c, audience, session, tags); err != nil {
@@ -106,7 +112,7 @@ func (s *Service) AssumeRoleWithWebIdentity(ctx context.Context, in *sts.AssumeR
 		return nil, wireValidation("The requested DurationSeconds exceeds the MaxSessionDuration set for this role.")
 	}
 	session.Expires = now.Add(duration)
-	packed, err := s.limit(ctx, session, in.Policy, in.PolicyArns, tags)
+	packed, err := s.restrictSession(ctx, session, in.Policy, in.PolicyArns, tags)
 	if err != nil {
 		return nil, err
 	}
@@ -115,8 +121,9 @@ func (s *Service) AssumeRoleWithWebIdentity(ctx context.Context, in *sts.AssumeR
 	}
 	credentials, err := s.credentials(ctx, session)
 	return &sts.AssumeRoleWithWebIdentityOutput{
-		AssumedRoleUser: assumed(session), Audience: aws.String(audience), Credentials: credentials, PackedPolicySize: packed,
-		Provider: aws.String(provider.ARN()), SubjectFromWebIdentityToken: aws.String(c.Subject),
+		AssumedRoleUser: assumed(session), Audience: aws.String(audience), Credentials: credentials,
+		PackedPolicySize: packed,
+		Provider:         aws.String(provider.ARN()), SubjectFromWebIdentityToken: aws.String(c.Subject),
 	}, err
 }
 
@@ -133,8 +140,9 @@ func (s *Service) provider(ctx context.Context, account, issuer string) (record.
 	return row.Value, err
 }
 
-// verify checks the signature of the token and reads its claims again, now trusted.
-func (s *Service) verify(ctx context.Context, token *jwt.JSONWebToken, provider record.OIDCProvider, issuer string, c *claims) error {
+// verifyToken checks the signature of the token and reads its claims again, now trusted.
+func (s *Service) verifyToken(ctx context.Context, token *jwt.JSONWebToken, provider record.OIDCProvider, issuer string,
+	c *claims) error {
 	id := token.Headers[0].KeyID
 	// An issuer that has changed its keys is asked again, once.
 	for _, again := range []bool{false, true} {
@@ -179,8 +187,10 @@ func (s *Service) checkClaims(c *claims, provider record.OIDCProvider) (audience
 		return "", invalidToken("Missing a required claim: iat")
 	case !now.Before(c.Expiry.Time()):
 		return "", &types.ExpiredTokenException{Message: aws.String(fmt.Sprintf(
-			"Token expired: current date/time %d must be before the expiration date/time %d", now.Unix(), c.Expiry.Time().Unix()))}
-	case c.NotBefore != nil && c.NotBefore.Time().After(now.Add(tokenSkew)), c.IssuedAt.Time().After(now.Add(tokenSkew)):
+			"Token expired: current date/time %d must be before the expiration date/time %d", now.Unix(),
+			c.Expiry.Time().Unix()))}
+	case c.NotBefore != nil && c.NotBefore.Time().After(now.Add(tokenSkew)),
+		c.IssuedAt.Time().After(now.Add(tokenSkew)):
 		return "", invalidToken("Token is not valid yet: current date/time %d", now.Unix())
 	}
 	for _, a := range c.Audience {
@@ -203,7 +213,8 @@ func (c *claims) sessionTags() []types.Tag {
 
 // trusted asks the role's trust policy, which may look into the token: "<issuer>:sub", "<issuer>:aud".
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_iam-condition-keys.html#condition-keys-wif
-func (s *Service) trusted(ctx context.Context, role record.Role, provider record.OIDCProvider, c *claims, audience string, session *identity.Session, tags []types.Tag) error {
+func (s *Service) trusted(ctx context.Context, role record.Role, provider record.OIDCProvider, c *claims,
+	audience string, session *identity.Session, tags []types.Tag) error {
 	keys := wire.GlobalConditions(ctx)
 	keys["sts:RoleSessionName"] = []string{session.Name}
 	keys["aws:FederatedProvider"] = []string{provider.ARN()}
@@ -224,7 +235,8 @@ func (s *Service) trusted(ctx context.Context, role record.Role, provider record
 		actions = append(actions, "sts:TagSession")
 	}
 	for _, action := range actions {
-		d, err := identity.TrustDecision(role, policy.Principal{Type: policy.WebIdentity, Name: provider.ARN()}, action, policy.Context(keys))
+		d, err := identity.TrustDecision(role, policy.Principal{Type: policy.WebIdentity, Name: provider.ARN()}, action,
+			policy.Context(keys))
 		if err != nil {
 			return err
 		}

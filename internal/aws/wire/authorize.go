@@ -9,24 +9,28 @@ import (
 
 // Target is one thing that a request wants to do to one resource.
 type Target struct {
-	Action     string              // iam:PassRole
-	Resource   string              // ARN, or "*"
-	Conditions map[string][]string // condition keys of this request beside the global ones, such as "iam:PassedToService"
+	Action   string // iam:PassRole
+	Resource string // ARN, or "*"
+	// condition keys of this request beside the global ones, such as "iam:PassedToService"
+	Conditions map[string][]string
 
-	// Owner is the account of the resource, when it may be another than the caller's; empty means theirs. Nobody reaches the resource
-	// of another account but by Policy, the policy attached to the resource (JSON; empty for none).
+	// Owner is the account of the resource, when it may be another than the caller's; empty means theirs. Nobody
+	// reaches the resource of another account but by Policy, the policy attached to the resource (JSON; empty for
+	// none).
 	Owner  string
 	Policy string
 }
 
-// Authorizer decides whether a caller may do all of targets. It returns nil, or a [*Denied] for the first target that is refused;
-// any other error is an internal failure and refuses too. Each target carries the global condition keys that wire knows (aws:SourceIp, aws:UserAgent, aws:CurrentTime,
-// aws:EpochTime, aws:SecureTransport, aws:RequestedRegion) among its Conditions; the keys of the principal are the authorizer's.
+// Authorizer decides whether a caller may do all of targets. It returns nil, or a [*Denied] for the first target that
+// is refused; any other error is an internal failure and refuses too. Each target carries the global condition keys
+// that wire knows (aws:SourceIp, aws:UserAgent, aws:CurrentTime, aws:EpochTime, aws:SecureTransport,
+// aws:RequestedRegion) among its Conditions; the keys of the principal are the authorizer's.
 type Authorizer interface {
 	Authorize(ctx context.Context, caller Caller, targets []Target) error
 }
 
-// Denied says that policies do not allow an action. It is rendered as AccessDenied, AccessDeniedException or UnauthorizedOperation.
+// Denied says that policies do not allow an action. It is rendered as AccessDenied, AccessDeniedException or
+// UnauthorizedOperation.
 type Denied struct {
 	Action   string
 	Resource string
@@ -48,8 +52,8 @@ func (d *Denied) message(caller Caller) string {
 	return m
 }
 
-// Authorize asks whether the caller in ctx may do target as well: the check inside an operation, such as iam:PassRole in
-// CreateCluster. The error is a [*Denied] that the handler returns as it is.
+// Authorize asks whether the caller in ctx may do target as well: the check inside an operation, such as iam:PassRole
+// in CreateCluster. The error is a [*Denied] that the handler returns as it is.
 func Authorize(ctx context.Context, targets ...Target) error {
 	c := callFrom(ctx)
 	if c.authorize == nil {
@@ -58,7 +62,8 @@ func Authorize(ctx context.Context, targets ...Target) error {
 	return c.authorize.Authorize(ctx, c.caller, c.withConditions(targets))
 }
 
-// withConditions returns targets with the condition keys that every request has. No service can put others in their place.
+// withConditions returns targets with the condition keys that every request has. No service can put others in their
+// place.
 func (c *call) withConditions(targets []Target) []Target {
 	global := c.conditions()
 	out := make([]Target, len(targets))

@@ -30,17 +30,27 @@ var at = time.Unix(1700000000, 0).UTC()
 
 // whole is a cluster with the members that DescribeCluster usually has.
 var whole = &eks.DescribeClusterOutput{Cluster: &ekstypes.Cluster{
-	Name: aws.String("ironman-2022"), Arn: aws.String("arn:aws:eks:us-west-2:111122223333:cluster/ironman-2022"), CreatedAt: &at,
-	Version: aws.String("1.35"), Endpoint: aws.String("https://127.0.0.1:6443"), RoleArn: aws.String("arn:aws:iam::111122223333:role/eks-service"),
+	Name: aws.String("ironman-2022"), Arn: aws.String("arn:aws:eks:us-west-2:111122223333:cluster/ironman-2022"),
+	CreatedAt: &at,
+	Version:   aws.String("1.35"), Endpoint: aws.String("https://127.0.0.1:6443"),
+	RoleArn: aws.String("arn:aws:iam::111122223333:role/eks-service"),
 	ResourcesVpcConfig: &ekstypes.VpcConfigResponse{
-		SubnetIds: []string{"subnet-0a1b2c3d4e5f60001", "subnet-0a1b2c3d4e5f60002"}, ClusterSecurityGroupId: aws.String("sg-0123456789abcdef0"),
-		VpcId: aws.String("vpc-0123456789abcdef0"), EndpointPublicAccess: true, PublicAccessCidrs: []string{"0.0.0.0/0"},
+		SubnetIds:              []string{"subnet-0a1b2c3d4e5f60001", "subnet-0a1b2c3d4e5f60002"},
+		ClusterSecurityGroupId: aws.String("sg-0123456789abcdef0"),
+		VpcId:                  aws.String("vpc-0123456789abcdef0"), EndpointPublicAccess: true,
+		PublicAccessCidrs: []string{"0.0.0.0/0"},
 	},
-	KubernetesNetworkConfig: &ekstypes.KubernetesNetworkConfigResponse{ServiceIpv4Cidr: aws.String("10.100.0.0/16"), IpFamily: ekstypes.IpFamilyIpv4},
-	Logging:                 &ekstypes.Logging{ClusterLogging: []ekstypes.LogSetup{{Enabled: aws.Bool(false), Types: []ekstypes.LogType{"api", "audit", "authenticator", "controllerManager", "scheduler"}}}},
-	Identity:                &ekstypes.Identity{Oidc: &ekstypes.OIDC{Issuer: aws.String("https://oidc.eks.us-west-2.amazonaws.com/id/EXAMPLED539D4633E53DE1B71EXAMPLE")}},
-	Status:                  ekstypes.ClusterStatusActive, CertificateAuthority: &ekstypes.Certificate{Data: aws.String(strings.Repeat("LS0tLS1CRUdJTi", 100))},
-	PlatformVersion: aws.String("eks.1"), Tags: map[string]string{"team": "platform", "env": "test"}, Health: &ekstypes.ClusterHealth{Issues: []ekstypes.ClusterIssue{}},
+	KubernetesNetworkConfig: &ekstypes.KubernetesNetworkConfigResponse{ServiceIpv4Cidr: aws.String("10.100.0.0/16"),
+		IpFamily: ekstypes.IpFamilyIpv4},
+	Logging: &ekstypes.Logging{ClusterLogging: []ekstypes.LogSetup{{Enabled: aws.Bool(false),
+		Types: []ekstypes.LogType{"api", "audit", "authenticator", "controllerManager", "scheduler"}}}},
+	Identity: &ekstypes.Identity{
+		Oidc: &ekstypes.OIDC{Issuer: aws.String(
+			"https://oidc.eks.us-west-2.amazonaws.com/id/EXAMPLED539D4633E53DE1B71EXAMPLE")}},
+	Status:               ekstypes.ClusterStatusActive,
+	CertificateAuthority: &ekstypes.Certificate{Data: aws.String(strings.Repeat("LS0tLS1CRUdJTi", 100))},
+	PlatformVersion:      aws.String("eks.1"), Tags: map[string]string{"team": "platform", "env": "test"},
+	Health:       &ekstypes.ClusterHealth{Issues: []ekstypes.ClusterIssue{}},
 	AccessConfig: &ekstypes.AccessConfigResponse{AuthenticationMode: ekstypes.AuthenticationModeApiAndConfigMap},
 }}
 
@@ -83,8 +93,9 @@ func BenchmarkServe(b *testing.B) {
 	}
 }
 
-// BenchmarkDescribeCluster is the number of the issue: signed, authorised, 32 connections over loopback, the client on the same cores. The
-// client signs every request. BenchmarkBareHandler is the same with a bare net/http handler that writes as many bytes.
+// BenchmarkDescribeCluster is the number of the issue: signed, authorised, 32 connections over loopback, the client on
+// the same cores. The client signs every request. BenchmarkBareHandler is the same with a bare net/http handler that
+// writes as many bytes.
 func BenchmarkDescribeCluster(b *testing.B) { overLoopback(b, benchMux(), true) }
 
 func BenchmarkBareHandler(b *testing.B) {

@@ -15,8 +15,9 @@ import (
 const (
 	// DefaultMaxBody is the largest request body that is read unless [Options] says otherwise: 10 MiB.
 	DefaultMaxBody = 10 << 20
-	// maxUnsigned is how much of a body is read before its signature names an access key that exists and a time that is now. It is also
-	// the largest body of a request without a signature, which carries a web identity token and a session policy.
+	// maxUnsigned is how much of a body is read before its signature names an access key that exists and a time that is
+	// now. It is also the largest body of a request without a signature, which carries a web identity token and a
+	// session policy.
 	maxUnsigned = 128 << 10
 	// DefaultMaxBodies is how much all bodies together may have, unless [Options] says otherwise, without the
 	// beginnings of freeBody. One source has at most an eighth of it.
@@ -44,8 +45,8 @@ func errTooLarge(limit int64) error {
 	}
 }
 
-// read reads the beginning of the body into the buffer: all of it, for most requests.
-func (m *Mux) read(b *buffer, r *request) error {
+// readBody reads the beginning of the body into the buffer: all of it, for most requests.
+func (m *Mux) readBody(b *buffer, r *request) error {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
 	}
@@ -95,7 +96,7 @@ func (m *Mux) readUpTo(b *buffer, r *request, limit int64, within time.Duration)
 			}
 			if r.expected != within {
 				r.expected = within
-				r.expect(within)
+				r.setReadTimeout(within)
 			}
 			b.held += bodyChunk
 			b.release = func() { m.bodies.release(sourceOf(r.RemoteAddr), b.held); b.held = 0 }
@@ -115,13 +116,13 @@ func (m *Mux) readUpTo(b *buffer, r *request, limit int64, within time.Duration)
 	r.body = b.in.Bytes()
 	if r.expected > 0 && !r.unread {
 		r.expected = 0
-		r.expect(0)
+		r.setReadTimeout(0)
 	}
 	return nil
 }
 
-// expect has reads of the request fail after a time; 0: never. A request of this process has no such time.
-func (r *request) expect(within time.Duration) {
+// setReadTimeout has reads of the request fail after a time; 0: never. A request of this process has no such time.
+func (r *request) setReadTimeout(within time.Duration) {
 	if r.reads == nil {
 		return
 	}
@@ -132,9 +133,9 @@ func (r *request) expect(within time.Duration) {
 	_ = r.reads.SetReadDeadline(deadline)
 }
 
-// drain reads and forgets the rest of a body that is refused, so that its sender gets to read why: many clients send all before
-// they look at the answer.
-func (m *Mux) drain(r *request) {
+// drainBody reads and forgets the rest of a body that is refused, so that its sender gets to read why: many clients
+// send all before they look at the answer.
+func (m *Mux) drainBody(r *request) {
 	if r.unread {
 		_, _ = io.CopyN(io.Discard, r.Body, m.options.MaxBody) // the connection is closed with what is left
 	}
@@ -150,8 +151,8 @@ type buffer struct {
 
 var buffers = sync.Pool{New: func() any { return &buffer{} }}
 
-// free gives the buffer back, unless one large request would make every later one hold its memory.
-func (b *buffer) free() {
+// recycle gives the buffer back, unless one large request would make every later one hold its memory.
+func (b *buffer) recycle() {
 	const keep = 1 << 20
 	b.giveBack()
 	if b.in.Cap() > keep || cap(b.out) > keep {

@@ -43,8 +43,8 @@ func (l *lookups) Lookup(ctx context.Context, id, token string) (string, wire.Ca
 	return keys{}.Lookup(ctx, id, token)
 }
 
-// TestBodiesAreNotKeptForStrangers shows that of a large body only the beginning is read into memory before somebody signs for it, and that the
-// sender is told why the rest is not wanted all the same.
+// TestBodiesAreNotKeptForStrangers shows that of a large body only the beginning is read into memory before somebody
+// signs for it, and that the sender is told why the rest is not wanted all the same.
 func TestBodiesAreNotKeptForStrangers(t *testing.T) {
 	t.Parallel()
 	const (
@@ -61,20 +61,25 @@ func TestBodiesAreNotKeptForStrangers(t *testing.T) {
 		says         string
 		handed, read int64 // of the body: at most before the look-up, and at least at the end
 	}{
-		"nobody":              {body: large, status: 403, says: "MissingAuthenticationToken", read: 512 << 10},
-		"a web identity":      {body: form + large, status: 413, says: "larger than 131072 bytes", read: 512 << 10},
-		"a small one":         {body: form, status: 200},
-		"an unknown key":      {service: "eks", id: "AKIAUNKNOWN", body: large, status: 403, says: "UnrecognizedClient", handed: beginning, read: 512 << 10},
-		"an old signature":    {service: "eks", id: "AKIA", age: time.Hour, body: large, status: 403, says: "Signature expired", handed: beginning, read: 512 << 10},
-		"a signature":         {service: "eks", id: "AKIA", body: large + "{}", status: 400, says: "InvalidParameterException", handed: beginning, read: 512 << 10},
-		"more than the limit": {service: "eks", id: "AKIA", body: strings.Repeat(" ", limit+1), status: 413, says: "larger than 1048576 bytes", handed: beginning, read: limit},
+		"nobody":         {body: large, status: 403, says: "MissingAuthenticationToken", read: 512 << 10},
+		"a web identity": {body: form + large, status: 413, says: "larger than 131072 bytes", read: 512 << 10},
+		"a small one":    {body: form, status: 200},
+		"an unknown key": {service: "eks", id: "AKIAUNKNOWN", body: large, status: 403, says: "UnrecognizedClient",
+			handed: beginning, read: 512 << 10},
+		"an old signature": {service: "eks", id: "AKIA", age: time.Hour, body: large, status: 403,
+			says: "Signature expired", handed: beginning, read: 512 << 10},
+		"a signature": {service: "eks", id: "AKIA", body: large + "{}", status: 400,
+			says: "InvalidParameterException", handed: beginning, read: 512 << 10},
+		"more than the limit": {service: "eks", id: "AKIA", body: strings.Repeat(" ", limit+1), status: 413,
+			says: "larger than 1048576 bytes", handed: beginning, read: limit},
 	} {
 		for _, length := range []int64{int64(len(test.body)), -1, 0} {
 			t.Run(fmt.Sprintf("%s, said to be %d", name, length), func(t *testing.T) {
 				t.Parallel()
 				body := &counted{Reader: strings.NewReader(test.body)}
 				l := &lookups{body: body}
-				m := wire.NewMux(wire.Options{Credentials: l, Authorizer: &policy{}, Logger: slog.New(slog.DiscardHandler), MaxBody: limit})
+				m := wire.NewMux(wire.Options{Credentials: l, Authorizer: &policy{},
+					Logger: slog.New(slog.DiscardHandler), MaxBody: limit})
 				m.Register(wire.EKS, eksService{}.handlers()...)
 				m.Register(wire.STS, stsService{}.handlers()...)
 				r := httptest.NewRequest(http.MethodPost, "http://coracle.test/clusters", body)
@@ -84,13 +89,15 @@ func TestBodiesAreNotKeptForStrangers(t *testing.T) {
 				r.ContentLength = length
 				if test.service != "" {
 					creds := aws.Credentials{AccessKeyID: test.id, SecretAccessKey: "secret"}
-					if err := v4.NewSigner().SignHTTP(t.Context(), creds, r, hash(test.body), test.service, "us-west-2", time.Now().Add(-test.age)); err != nil {
+					if err := v4.NewSigner().SignHTTP(t.Context(), creds, r, hash(test.body), test.service, "us-west-2",
+						time.Now().Add(-test.age)); err != nil {
 						t.Fatal(err)
 					}
 				}
 				w := httptest.NewRecorder()
 				m.ServeHTTP(w, r)
-				if text := w.Header().Get("X-Amzn-Errortype") + w.Body.String(); w.Code != test.status || !strings.Contains(text, test.says) {
+				if text := w.Header().Get("X-Amzn-Errortype") + w.Body.String(); w.Code != test.status ||
+					!strings.Contains(text, test.says) {
 					t.Errorf("%d %s, want %d %s", w.Code, text, test.status, test.says)
 				}
 				if l.read > test.handed {
@@ -104,18 +111,21 @@ func TestBodiesAreNotKeptForStrangers(t *testing.T) {
 	}
 }
 
-// TestLargeBodiesShareTheirMemory shows that a large request waits while others have all that bodies may have, and is told to come again.
+// TestLargeBodiesShareTheirMemory shows that a large request waits while others have all that bodies may have, and is
+// told to come again.
 func TestLargeBodiesShareTheirMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const size = 256 << 10
-		m := wire.NewMux(wire.Options{Credentials: keys{}, Authorizer: &policy{}, Logger: slog.New(slog.DiscardHandler), MaxBody: size, MaxBodies: 2*size - 1})
+		m := wire.NewMux(wire.Options{Credentials: keys{}, Authorizer: &policy{}, Logger: slog.New(slog.DiscardHandler),
+			MaxBody: size, MaxBodies: 2*size - 1})
 		m.Register(wire.EKS, eksService{}.handlers()...)
 		body := strings.Repeat(" ", size-2) + "{}"
 		send := func(in io.Reader) chan *httptest.ResponseRecorder {
 			r := httptest.NewRequest(http.MethodPost, "http://coracle.test/clusters", in)
 			r.ContentLength = size
-			if err := v4.NewSigner().SignHTTP(t.Context(), aws.Credentials{AccessKeyID: "AKIA", SecretAccessKey: "secret"}, r, hash(body), "eks", "us-west-2", time.Now()); err != nil {
+			if err := v4.NewSigner().SignHTTP(t.Context(), aws.Credentials{AccessKeyID: "AKIA",
+				SecretAccessKey: "secret"}, r, hash(body), "eks", "us-west-2", time.Now()); err != nil {
 				t.Fatal(err)
 			}
 			answered := make(chan *httptest.ResponseRecorder, 1)
@@ -132,7 +142,8 @@ func TestLargeBodiesShareTheirMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if w := <-send(strings.NewReader(body)); w.Code != http.StatusServiceUnavailable || w.Header().Get("X-Amzn-Errortype") != "ServiceUnavailable" {
+		if w := <-send(strings.NewReader(body)); w.Code != http.StatusServiceUnavailable ||
+			w.Header().Get("X-Amzn-Errortype") != "ServiceUnavailable" {
 			t.Errorf("beside a large request there is room for another: %d %s", w.Code, w.Body)
 		}
 		second := send(strings.NewReader(body)) // waits
@@ -142,7 +153,8 @@ func TestLargeBodiesShareTheirMemory(t *testing.T) {
 		}
 		sender.Close()
 		for _, answered := range []chan *httptest.ResponseRecorder{first, second, send(strings.NewReader(body))} {
-			if w := <-answered; w.Code != http.StatusBadRequest || w.Header().Get("X-Amzn-Errortype") != "InvalidParameterException" {
+			if w := <-answered; w.Code != http.StatusBadRequest ||
+				w.Header().Get("X-Amzn-Errortype") != "InvalidParameterException" {
 				t.Errorf("a large request was not served: %d %s", w.Code, w.Body)
 			}
 		}
@@ -155,7 +167,8 @@ func TestOneSourceDoesNotTakeTheMemoryOfBodies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := wire.NewMux(wire.Options{
-			Credentials: keys{}, Authorizer: &policy{}, Logger: slog.New(slog.DiscardHandler), MaxBody: 256 << 10, MaxBodies: 2 << 20,
+			Credentials: keys{}, Authorizer: &policy{}, Logger: slog.New(slog.DiscardHandler), MaxBody: 256 << 10,
+			MaxBodies: 2 << 20,
 		})
 		m.Register(wire.EKS, eksService{}.handlers()...)
 		body := strings.Repeat(" ", 100<<10) + "{}"
@@ -163,7 +176,8 @@ func TestOneSourceDoesNotTakeTheMemoryOfBodies(t *testing.T) {
 			r := httptest.NewRequest(http.MethodPost, "http://coracle.test/clusters", in)
 			r.RemoteAddr, r.ContentLength = source+":1234", int64(len(body))
 			creds := aws.Credentials{AccessKeyID: "AKIA", SecretAccessKey: "secret"}
-			if err := v4.NewSigner().SignHTTP(t.Context(), creds, r, hash(body), "eks", "us-west-2", time.Now()); err != nil {
+			if err := v4.NewSigner().SignHTTP(t.Context(), creds, r, hash(body), "eks", "us-west-2",
+				time.Now()); err != nil {
 				t.Fatal(err)
 			}
 			answered := make(chan int, 1)
@@ -202,11 +216,14 @@ func TestOneSourceDoesNotTakeTheMemoryOfBodies(t *testing.T) {
 	})
 }
 
-// TestManyValuesAreRefused shows that a body cannot become a multiple of its size before it is known what its sender may do.
+// TestManyValuesAreRefused shows that a body cannot become a multiple of its size before it is known what its sender
+// may do.
 func TestManyValuesAreRefused(t *testing.T) {
 	t.Parallel()
 	const many = 250_000
-	m := wire.NewMux(wire.Options{Credentials: keys{}, Authorizer: &policy{deny: []string{"eks:CreateCluster", "iam:ListRoles"}}, Logger: slog.New(slog.DiscardHandler)})
+	m := wire.NewMux(wire.Options{Credentials: keys{},
+		Authorizer: &policy{deny: []string{"eks:CreateCluster", "iam:ListRoles"}},
+		Logger:     slog.New(slog.DiscardHandler)})
 	m.Register(wire.EKS, eksService{}.handlers()...)
 	m.Register(wire.IAM, iamService{}.handlers()...)
 	var form strings.Builder
@@ -221,18 +238,25 @@ func TestManyValuesAreRefused(t *testing.T) {
 		service, path, body, says string
 		status                    int
 	}{
-		"structures":          {"eks", "/clusters", cluster(`"encryptionConfig":[` + strings.Repeat("{},", many) + `{}]`), "more than 200000 values", 400},
-		"lists":               {"eks", "/clusters", cluster(`"encryptionConfig":[{"resources":[` + strings.Repeat(`[[`, many) + `]}]`), "more than 200000 values", 400},
-		"commas in a string":  {"eks", "/clusters", cluster(`"x":"` + strings.Repeat(`,{[\",`, many) + `"`), "AccessDenied", 403},
-		"keys of a map":       {"eks", "/clusters", cluster(`"tags":{` + strings.Repeat(`"a":"b",`, many) + `"a":"b"}`), "more than 200000 values", 400},
-		"parameters":          {"iam", "/", form.String(), "MalformedQueryString", 404},
-		"indexes that differ": {"iam", "/", "Action=ListRoles&Version=2010-05-08&Tags.member.999999999.Key=a&Tags.member.99999999999999999999.Key=b", "AccessDenied", 403},
+		"structures": {"eks", "/clusters", cluster(`"encryptionConfig":[` + strings.Repeat("{},", many) +
+			`{}]`), "more than 200000 values", 400},
+		"lists": {"eks", "/clusters", cluster(`"encryptionConfig":[{"resources":[` + strings.Repeat(`[[`,
+			many) + `]}]`), "more than 200000 values", 400},
+		"commas in a string": {"eks", "/clusters", cluster(`"x":"` + strings.Repeat(`,{[\",`, many) + `"`),
+			"AccessDenied", 403},
+		"keys of a map": {"eks", "/clusters", cluster(`"tags":{` + strings.Repeat(`"a":"b",`, many) + `"a":"b"}`),
+			"more than 200000 values", 400},
+		"parameters": {"iam", "/", form.String(), "MalformedQueryString", 404},
+		"indexes that differ": {"iam", "/",
+			"Action=ListRoles&Version=2010-05-08&Tags.member.999999999.Key=a&Tags.member.99999999999999999999.Key=b",
+			"AccessDenied", 403},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := httptest.NewRequest(http.MethodPost, "http://coracle.test"+test.path, strings.NewReader(test.body))
 			status, header, text := send(t, m, test.service, "secret", time.Now(), r, test.body)
-			if text = header.Get("X-Amzn-Errortype") + text; status != test.status || !strings.Contains(text, test.says) {
+			if text = header.Get("X-Amzn-Errortype") + text; status != test.status || !strings.Contains(text,
+				test.says) {
 				t.Errorf("%d %.300s, want %d %s", status, text, test.status, test.says)
 			}
 		})

@@ -55,9 +55,16 @@ func TestSecureTransportIsNotTheClientsToSay(t *testing.T) {
 		"in process": {func(t *testing.T, m *wire.Mux) {
 			list(t, &http.Client{Transport: m.Transport()}, "http://coracle.test", m)
 		}, "true"},
-		"https as the target":    {func(t *testing.T, m *wire.Mux) { sendTarget(t, m, "https://%s/clusters", "") }, "false"},
-		"X-Forwarded-Proto":      {func(t *testing.T, m *wire.Mux) { sendTarget(t, m, "/clusters", "X-Forwarded-Proto: https\r\n") }, "false"},
-		"Forwarded with a proto": {func(t *testing.T, m *wire.Mux) { sendTarget(t, m, "/clusters", "Forwarded: proto=https\r\n") }, "false"},
+		"https as the target": {func(t *testing.T, m *wire.Mux) { sendTarget(t, m, "https://%s/clusters", "") },
+			"false"},
+		"X-Forwarded-Proto": {func(t *testing.T, m *wire.Mux) {
+			sendTarget(t, m, "/clusters",
+				"X-Forwarded-Proto: https\r\n")
+		}, "false"},
+		"Forwarded with a proto": {func(t *testing.T, m *wire.Mux) {
+			sendTarget(t, m, "/clusters",
+				"Forwarded: proto=https\r\n")
+		}, "false"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -70,7 +77,8 @@ func TestSecureTransportIsNotTheClientsToSay(t *testing.T) {
 	}
 }
 
-// sendTarget sends a signed GET /clusters over plain TCP with that request target, in which %s is the host, and more headers.
+// sendTarget sends a signed GET /clusters over plain TCP with that request target, in which %s is the host, and more
+// headers.
 func sendTarget(t *testing.T, m *wire.Mux, target, headers string) {
 	t.Helper()
 	server := httptest.NewServer(m)
@@ -80,7 +88,8 @@ func sendTarget(t *testing.T, m *wire.Mux, target, headers string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := v4.NewSigner().SignHTTP(t.Context(), aws.Credentials{AccessKeyID: "AKIA", SecretAccessKey: "secret"}, signed, hash(""), "eks", "us-west-2", time.Now()); err != nil {
+	if err := v4.NewSigner().SignHTTP(t.Context(), aws.Credentials{AccessKeyID: "AKIA", SecretAccessKey: "secret"},
+		signed, hash(""), "eks", "us-west-2", time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	conn, err := net.Dial("tcp", host)
@@ -88,7 +97,8 @@ func sendTarget(t *testing.T, m *wire.Mux, target, headers string) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	request := "GET " + strings.ReplaceAll(target, "%s", host) + " HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n" + headers
+	request := "GET " + strings.ReplaceAll(target, "%s", host) + " HTTP/1.1\r\nHost: " + host +
+		"\r\nConnection: close\r\n" + headers
 	for name, values := range signed.Header {
 		request += name + ": " + values[0] + "\r\n"
 	}
@@ -119,7 +129,8 @@ func TestNoServiceReplacesGlobalConditionKeys(t *testing.T) {
 	m.Register(wire.EKS, wire.Handle(eksService{}.ListClusters, claiming))
 	sendTarget(t, m, "/clusters", "")
 	got := conditionsOf(t, p)
-	if !slices.Equal(got["aws:SourceIp"], []string{"127.0.0.1"}) || !slices.Equal(got["aws:SecureTransport"], []string{"false"}) || !slices.Equal(got["aws:RequestTag/a"], []string{"b"}) {
+	if !slices.Equal(got["aws:SourceIp"], []string{"127.0.0.1"}) || !slices.Equal(got["aws:SecureTransport"],
+		[]string{"false"}) || !slices.Equal(got["aws:RequestTag/a"], []string{"b"}) {
 		t.Errorf("the condition keys are %v", got)
 	}
 }

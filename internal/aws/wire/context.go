@@ -10,13 +10,17 @@ import (
 
 // Caller is the principal that signed a request.
 type Caller struct {
-	Account      string // twelve digits
-	ARN          string // arn:aws:iam::111122223333:user/x, arn:aws:sts::111122223333:assumed-role/R/session, arn:aws:iam::111122223333:root
+	Account string // twelve digits
+	// arn:aws:iam::111122223333:user/x, arn:aws:sts::111122223333:assumed-role/R/session,
+	// arn:aws:iam::111122223333:root
+	ARN          string
 	UserID       string // AIDA..., AROA...:session, or the account number for root
 	AccessKeyID  string
 	SessionName  string // the session of an assumed role; else empty
 	PrincipalARN string // the IAM user or role whose policies apply (not the session)
-	Session      any    // what the Credentials implementation wants its Authorizer to know (session policies, session tags); wire does not look
+	// what the Credentials implementation wants its Authorizer to know (session policies, session tags); wire does not
+	// look
+	Session any
 }
 
 // call is what wire knows of the request in hand. It travels in the context and is never changed once there.
@@ -35,8 +39,8 @@ type call struct {
 	input     any
 }
 
-// describe adds what policies may ask about an HTTP request: where it comes from, by which program, and whether over TLS.
-// Every request that is authorized goes through it, whatever its protocol.
+// describe adds what policies may ask about an HTTP request: where it comes from, by which program, and whether over
+// TLS. Every request that is authorized goes through it, whatever its protocol.
 func (c *call) describe(r *http.Request) {
 	c.userAgent = r.UserAgent()
 	c.secure = r.TLS != nil || isInProcess(r.Context()) // never by the URL, which the client writes
@@ -78,23 +82,24 @@ func callFrom(ctx context.Context) *call {
 	return &call{}
 }
 
-// with returns ctx with a changed copy of its call.
-func with(ctx context.Context, change func(*call)) context.Context {
+// withCall returns ctx with a changed copy of its call.
+func withCall(ctx context.Context, change func(*call)) context.Context {
 	c := *callFrom(ctx)
 	change(&c)
 	return context.WithValue(ctx, callKey{}, &c)
 }
 
-// NewContext returns a context in which [Authorize] decides about an HTTP request that no [Mux] serves, such as one of the
-// registry's protocol, with the same condition keys. caller is whom the credential in the request names, region the one
-// that the request is for.
+// NewContext returns a context in which [Authorize] decides about an HTTP request that no [Mux] serves, such as one of
+// the registry's protocol, with the same condition keys. caller is whom the credential in the request names, region the
+// one that the request is for.
 func NewContext(r *http.Request, caller Caller, region string, authorizer Authorizer, now time.Time) context.Context {
 	c := &call{caller: caller, region: region, authorize: authorizer, time: now}
 	c.describe(r)
 	return context.WithValue(r.Context(), callKey{}, c)
 }
 
-// GlobalConditions returns the condition keys that every request has, for a decision that does not go through [Authorize].
+// GlobalConditions returns the condition keys that every request has, for a decision that does not go through
+// [Authorize].
 func GlobalConditions(ctx context.Context) map[string][]string { return callFrom(ctx).conditions() }
 
 // CallerFrom returns who signed the request; the zero Caller for an unsigned operation.
@@ -120,36 +125,36 @@ func OperationFrom(ctx context.Context) (*Service, string) {
 
 // WithCaller returns a context with that caller, for tests and for work done on someone's behalf.
 func WithCaller(ctx context.Context, caller Caller) context.Context {
-	return with(ctx, func(c *call) { c.caller = caller })
+	return withCall(ctx, func(c *call) { c.caller = caller })
 }
 
 // WithRegion returns a context with that region.
 func WithRegion(ctx context.Context, region string) context.Context {
-	return with(ctx, func(c *call) { c.region = region })
+	return withCall(ctx, func(c *call) { c.region = region })
 }
 
 // WithRequestID returns a context with that request id.
 func WithRequestID(ctx context.Context, id string) context.Context {
-	return with(ctx, func(c *call) { c.requestID = id })
+	return withCall(ctx, func(c *call) { c.requestID = id })
 }
 
 // WithSourceIP returns a context with that client address.
 func WithSourceIP(ctx context.Context, ip string) context.Context {
-	return with(ctx, func(c *call) { c.sourceIP = ip })
+	return withCall(ctx, func(c *call) { c.sourceIP = ip })
 }
 
 // WithUserAgent returns a context with that User-Agent.
 func WithUserAgent(ctx context.Context, agent string) context.Context {
-	return with(ctx, func(c *call) { c.userAgent = agent })
+	return withCall(ctx, func(c *call) { c.userAgent = agent })
 }
 
 // WithAuthorizer returns a context in which [Authorize] asks a.
 func WithAuthorizer(ctx context.Context, a Authorizer) context.Context {
-	return with(ctx, func(c *call) { c.authorize = a })
+	return withCall(ctx, func(c *call) { c.authorize = a })
 }
 
-// WithOperation returns a context as inside a request for that operation with that input, for tests of handlers that use
-// [Page] or [Idempotent].
+// WithOperation returns a context as inside a request for that operation with that input, for tests of handlers that
+// use [Page] or [Idempotent].
 func WithOperation(ctx context.Context, service *Service, operation string, input any) context.Context {
-	return with(ctx, func(c *call) { c.service, c.operation, c.input = service, operation, input })
+	return withCall(ctx, func(c *call) { c.service, c.operation, c.input = service, operation, input })
 }

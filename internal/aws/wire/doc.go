@@ -8,9 +8,10 @@
 // registered with [Mux.Register]. A request goes through these steps, each answering with the error that AWS gives:
 //
 //  1. The body is read, up to a limit.
-//  2. The signature is parsed; its credential scope names the service and the region. A request without one is refused unless
-//     [HandleUnsigned] serves the operation.
-//  3. The operation is found: by method and path (restJson1), by X-Amz-Target (awsJson), by the parameter Action (awsQuery, ec2Query).
+//  2. The signature is parsed; its credential scope names the service and the region. A request without one is refused
+//     unless [HandleUnsigned] serves the operation.
+//  3. The operation is found: by method and path (restJson1), by X-Amz-Target (awsJson), by the parameter Action
+//     (awsQuery, ec2Query).
 //  4. The credentials are looked up ([Credentials]) and the signature is verified.
 //  5. The request is decoded into the SDK's own input structure; required members and constraints are checked.
 //  6. The [Authorizer] is asked about the targets that the operation's [Targets] names, or about the action on "*".
@@ -21,13 +22,15 @@
 //	func (s *Service) StartLiveTail(ctx context.Context, in *cloudwatchlogs.StartLiveTailInput) (
 //		*cloudwatchlogs.StartLiveTailOutput, iter.Seq2[types.StartLiveTailResponseStream, error], error)
 //
-// Its own error is an ordinary answer. Otherwise wire ranges over the iterator, exactly once, and sends each event as it comes; an error among them is the
-// last that the client hears. ctx is done when the client has gone: an iterator that waits, waits for that as well.
+// Its own error is an ordinary answer. Otherwise wire ranges over the iterator, exactly once, and sends each event as
+// it comes; an error among them is the last that the client hears. ctx is done when the client has gone: an iterator
+// that waits, waits for that as well.
 //
 // # Schemas
 //
-// What a member is called on the wire comes from Smithy schemas. For its JSON services (eks, cloudwatchlogs, ssm, kms, ecr, sqs)
-// aws-sdk-go-v2 ships them as service/<name>/schemas. For its query services (ec2, iam, sts, cloudformation, autoscaling,
-// elasticloadbalancingv2) it does not yet; package model builds the same values from a compact wire model, generated from the
-// SDK's own serializers and deserializers by the version that go.mod pins (see hack/modelgen for why that source).
+// What a member is called on the wire comes from Smithy schemas. For its JSON services (eks, cloudwatchlogs, ssm, kms,
+// ecr, sqs) aws-sdk-go-v2 ships them as service/<name>/schemas. For its query services (ec2, iam, sts, cloudformation,
+// autoscaling, elasticloadbalancingv2) it does not yet; package model builds the same values from a compact wire model,
+// generated from the SDK's own serializers and deserializers by the version that go.mod pins (see hack/modelgen for why
+// that source).
 package wire

@@ -37,7 +37,7 @@ func (m *Mux) failureOf(service *Service, r *request, caller Caller, err error) 
 	case errors.As(err, &full):
 		return service.quotaExceeded(full)
 	case errors.As(err, &denied):
-		return service.denial(denied, caller)
+		return service.denialFailure(denied, caller)
 	case errors.As(err, &signature):
 		return service.badSignature(signature)
 	case errors.As(err, &wireErr):
@@ -84,8 +84,9 @@ func (s *Service) exception(api smithy.APIError) *failure {
 	if !ok {
 		return nil
 	}
-	f := &failure{code: e.GoType, message: api.ErrorMessage(), status: e.Status, modelled: e, plan: p.of(t, e.Schema), value: v.Elem()}
-	if !s.json() {
+	f := &failure{code: e.GoType, message: api.ErrorMessage(), status: e.Status, modelled: e,
+		plan: p.planFor(t, e.Schema), value: v.Elem()}
+	if !s.isJSONProtocol() {
 		f.code = e.Code
 	}
 	return f
@@ -124,19 +125,20 @@ func (s *Service) forbidden() int {
 func (s *Service) quotaExceeded(full *store.FullError) *failure {
 	f := &failure{code: "LimitExceeded", message: full.Error(), status: http.StatusBadRequest}
 	codes := []string{
-		"ParameterLimitExceeded", "ServiceQuotaExceededException", "ResourceLimitExceededException", "LimitExceededException",
+		"ParameterLimitExceeded", "ServiceQuotaExceededException", "ResourceLimitExceededException",
+		"LimitExceededException",
 	}
 	switch {
 	case full.Recent && s.Protocol == EC2Query:
 		f.code = "RequestLimitExceeded"
 		return f
-	case full.Recent && s.json():
+	case full.Recent && s.isJSONProtocol():
 		f.code = "ThrottlingException"
 		return f
 	case full.Recent:
 		f.code = "Throttling"
 		return f
-	case s.json():
+	case s.isJSONProtocol():
 		f.code = "LimitExceededException"
 	default:
 		codes = []string{f.code}
@@ -150,12 +152,12 @@ func (s *Service) quotaExceeded(full *store.FullError) *failure {
 	return f
 }
 
-func (s *Service) denial(d *Denied, caller Caller) *failure {
+func (s *Service) denialFailure(d *Denied, caller Caller) *failure {
 	f := &failure{code: "AccessDenied", message: d.message(caller), status: s.forbidden()}
 	switch {
 	case s.Protocol == EC2Query:
 		f.code, f.message = "UnauthorizedOperation", "You are not authorized to perform this operation. "+f.message
-	case s.json():
+	case s.isJSONProtocol():
 		f.code = "AccessDeniedException"
 	}
 	return f
@@ -165,20 +167,24 @@ func (s *Service) unknownKey() *failure {
 	switch {
 	case s.Protocol == EC2Query:
 		return s.authFailure()
-	case s.json():
-		return &failure{code: "UnrecognizedClientException", message: "The security token included in the request is invalid.", status: s.forbidden()}
+	case s.isJSONProtocol():
+		return &failure{code: "UnrecognizedClientException",
+			message: "The security token included in the request is invalid.", status: s.forbidden()}
 	}
-	return &failure{code: "InvalidClientTokenId", message: "The security token included in the request is invalid.", status: http.StatusForbidden}
+	return &failure{code: "InvalidClientTokenId", message: "The security token included in the request is invalid.",
+		status: http.StatusForbidden}
 }
 
 func (s *Service) expiredToken() *failure {
 	switch {
 	case s.Protocol == EC2Query:
 		return &failure{code: "RequestExpired", message: "Request has expired.", status: http.StatusBadRequest}
-	case s.json():
-		return &failure{code: "ExpiredTokenException", message: "The security token included in the request is expired", status: s.forbidden()}
+	case s.isJSONProtocol():
+		return &failure{code: "ExpiredTokenException", message: "The security token included in the request is expired",
+			status: s.forbidden()}
 	}
-	return &failure{code: "ExpiredToken", message: "The security token included in the request is expired", status: http.StatusForbidden}
+	return &failure{code: "ExpiredToken", message: "The security token included in the request is expired",
+		status: http.StatusForbidden}
 }
 
 // invalidRegion refuses a signature for a region that does not exist.
@@ -193,14 +199,15 @@ func (s *Service) invalidRegion(region string) error {
 
 // authFailure is all that EC2 tells of a signature that it does not accept, a skewed clock included.
 func (s *Service) authFailure() *failure {
-	return &failure{code: "AuthFailure", message: "AWS was not able to validate the provided access credentials", status: http.StatusUnauthorized}
+	return &failure{code: "AuthFailure", message: "AWS was not able to validate the provided access credentials",
+		status: http.StatusUnauthorized}
 }
 
 func (s *Service) badSignature(e *sigv4.Error) *failure {
 	switch {
 	case s.Protocol == EC2Query && e.Code == sigv4.SignatureDoesNotMatch:
 		return s.authFailure()
-	case s.json():
+	case s.isJSONProtocol():
 		f := &failure{code: e.JSONCode(), message: e.Message, status: e.Status}
 		if f.status < http.StatusInternalServerError && s.Protocol != RestJSON1 {
 			f.status = http.StatusBadRequest

@@ -14,8 +14,9 @@ type Targets[In any] func(ctx context.Context, action string, in *In) ([]Target,
 
 // Handler serves one operation. [Handle] and its siblings make one, none without saying who may call the operation.
 type Handler struct {
-	name         string        // of the operation
-	method       reflect.Value // func(ctx, *Input) (*Output, error), or with events (*Output, iter.Seq2[Event, error], error)
+	name string // of the operation
+	// func(ctx, *Input) (*Output, error), or with events (*Output, iter.Seq2[Event, error], error)
+	method       reflect.Value
 	targets      func(ctx context.Context, action string, input any) ([]Target, error)
 	unsigned     bool
 	unrestricted bool

@@ -30,7 +30,8 @@ func decodeJSONBody(pl *plan, body []byte, v reflect.Value) error {
 	}
 	value, err := p.ParseBytes(body)
 	if err == nil {
-		err = fastjson.ValidateBytes(body) // the parser bounds the depth but lets other mistakes pass, the validator does the reverse
+		// the parser bounds the depth but lets other mistakes pass, the validator does the reverse
+		err = fastjson.ValidateBytes(body)
 	}
 	if err != nil {
 		return serialization(malformedf("The request body is not JSON: %v", err))
@@ -38,9 +39,10 @@ func decodeJSONBody(pl *plan, body []byte, v reflect.Value) error {
 	return serialization(decodeJSON(pl, formatDefault, value, v))
 }
 
-// fewValues reports whether a JSON text has at most maxNodes values, by the separators outside of its strings. Each takes a hundred bytes to parse and
-// may become a structure of several hundred, so that a body of the largest size would become gigabytes, before it is known what its sender may
-// do. The largest honest request, a batch of log events, has some ten thousand.
+// fewValues reports whether a JSON text has at most maxNodes values, by the separators outside of its strings. Each
+// takes a hundred bytes to parse and may become a structure of several hundred, so that a body of the largest size
+// would become gigabytes, before it is known what its sender may do. The largest honest request, a batch of log events,
+// has some ten thousand.
 func fewValues(body []byte) bool {
 	if len(body) <= maxNodes {
 		return true
@@ -61,8 +63,8 @@ func fewValues(body []byte) bool {
 	return true
 }
 
-// decodeJSON sets v from a parsed JSON value, of which nothing is kept. Members that the schema does not know are ignored, as AWS does; of a member
-// that is there twice the last one counts.
+// decodeJSON sets v from a parsed JSON value, of which nothing is kept. Members that the schema does not know are
+// ignored, as AWS does; of a member that is there twice the last one counts.
 func decodeJSON(pl *plan, format timeFormat, value *fastjson.Value, v reflect.Value) error {
 	if value.Type() == fastjson.TypeNull {
 		return nil
@@ -178,7 +180,7 @@ func decodeJSON(pl *plan, format timeFormat, value *fastjson.Value, v reflect.Va
 			if err != nil {
 				return malformedf("Invalid timestamp %s", value)
 			}
-			t, err := epoch(f)
+			t, err := epochTime(f)
 			if err != nil {
 				return err
 			}
@@ -198,7 +200,8 @@ func decodeJSON(pl *plan, format timeFormat, value *fastjson.Value, v reflect.Va
 	return parseText(pl, format, jsonText(text), v)
 }
 
-// jsonText is a copy of a text. Bytes that are not UTF-8 become U+FFFD. (Half a pair of surrogate escapes, which is no character either, stays as it is written.)
+// jsonText is a copy of a text. Bytes that are not UTF-8 become U+FFFD. (Half a pair of surrogate escapes, which is no
+// character either, stays as it is written.)
 func jsonText(text []byte) string {
 	if utf8.Valid(text) {
 		return string(text)
@@ -296,9 +299,10 @@ func appendJSONList(b []byte, pl *plan, v reflect.Value, spill func([]byte) []by
 	return append(b, ']')
 }
 
-// appendJSONMembers writes the members of a structure that belong in the body, and reports whether there were any. With lists, nil lists are written as empty ones.
-// Long lists among them go to spill, as in appendJSONList.
-func appendJSONMembers(b []byte, pl *plan, v reflect.Value, lists bool, spill func([]byte) []byte) (_ []byte, some bool) {
+// appendJSONMembers writes the members of a structure that belong in the body, and reports whether there were any. With
+// lists, nil lists are written as empty ones. Long lists among them go to spill, as in appendJSONList.
+func appendJSONMembers(b []byte, pl *plan, v reflect.Value, lists bool, spill func([]byte) []byte) (_ []byte,
+	some bool) {
 	for _, f := range pl.fields {
 		if f.bind != inBody || f.plan.kind == kindEventStream {
 			continue

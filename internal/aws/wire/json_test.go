@@ -10,7 +10,8 @@ import (
 func TestTextsOfJSONAreReadWhole(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{
-		`""`, `"a"`, `"\"\\\/\b\f\n\r\t"`, `"\u0000\u001f\u007f"`, `"\u003cpod\u003e \u0026"`, `"é 漢 😀"`, `"\u00e9 \u6f22 \ud83d\ude00"`,
+		`""`, `"a"`, `"\"\\\/\b\f\n\r\t"`, `"\u0000\u001f\u007f"`, `"\u003cpod\u003e \u0026"`, `"é 漢 😀"`,
+		`"\u00e9 \u6f22 \ud83d\ude00"`,
 		"\"\xff\"", `"{\"kind\":\"Event\",\"message\":\"line\\nline\"}"`,
 	} {
 		var want string

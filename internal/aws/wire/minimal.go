@@ -82,19 +82,22 @@ func exampleText(pl *plan, limit *model.Constraint, least int) string {
 	if len(pl.values) > 0 {
 		return pl.values[0]
 	}
-	candidates := []string{"x", "a", "0", "1", "1234567890", "example", "arn:aws:iam::111122223333:role/example", "111122223333", "vpc-12345678", "https://example.com/", "/", "/x", "/x/", "{}"}
+	candidates := []string{"x", "a", "0", "1", "1234567890", "example", "arn:aws:iam::111122223333:role/example",
+		"111122223333", "vpc-12345678", "https://example.com/", "/", "/x", "/x/", "{}"}
 	for _, c := range candidates {
 		if len(c) < least {
 			c += strings.Repeat(c[len(c)-1:], least-len(c))
 		}
-		if limit == nil || (limit.Pattern == nil || limit.Pattern.MatchString(c)) && (limit.Max == nil || float64(len(c)) <= *limit.Max) {
+		if limit == nil || (limit.Pattern == nil || limit.Pattern.MatchString(c)) &&
+			(limit.Max == nil || float64(len(c)) <= *limit.Max) {
 			return c
 		}
 	}
 	return patternExample(limit.Source, least)
 }
 
-// patternExample makes a string of at least that length from a pattern: as little as each part allows, and more of what may repeat.
+// patternExample makes a string of at least that length from a pattern: as little as each part allows, and more of what
+// may repeat.
 func patternExample(pattern string, least int) string {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {

@@ -56,7 +56,8 @@ type served struct {
 	dryRun  int          // index of the input's DryRun, -1 without
 }
 
-// NewMux returns a Mux without services. It panics without credentials or an authorizer: a front door without a lock is a mistake.
+// NewMux returns a Mux without services. It panics without credentials or an authorizer: a front door without a lock is
+// a mistake.
 func NewMux(options Options) *Mux {
 	if options.Credentials == nil || options.Authorizer == nil {
 		panic("wire: NewMux needs Credentials and an Authorizer")
@@ -134,7 +135,8 @@ func (s *served) checkTypes(service *Service, name string) {
 }
 
 func isSDKType(t reflect.Type, service *Service, name string) bool {
-	return t.Kind() == reflect.Pointer && t.Elem().Name() == name && strings.HasSuffix(t.Elem().PkgPath(), "/service/"+service.Name)
+	return t.Kind() == reflect.Pointer && t.Elem().Name() == name && strings.HasSuffix(t.Elem().PkgPath(), "/service/"+
+		service.Name)
 }
 
 // ServeHTTP answers one request. It does not route by Host or path prefix: the credential scope names the service.
@@ -143,7 +145,7 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	header := w.Header()
 	header.Set("X-Amzn-Requestid", r.id)
 	buffer := buffers.Get().(*buffer)
-	defer buffer.free()
+	defer buffer.recycle()
 
 	var spilled bool
 	var gone error // the client
@@ -157,19 +159,19 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 
 	c := &call{time: m.options.Now()}
 	var service *Service
-	status, err := http.StatusOK, m.read(buffer, r)
+	status, err := http.StatusOK, m.readBody(buffer, r)
 	if err == nil {
 		var events *stream
-		if service, events, err = m.answer(c, buffer, r, header, &status); events != nil {
+		if service, events, err = m.dispatch(c, buffer, r, header, &status); events != nil {
 			buffer.giveBack()
 			buffer.in, r.body = bytes.Buffer{}, nil // for as long as the stream
-			m.send(events, w, r, c)
+			m.sendStream(events, w, r, c)
 			observe(service, c, http.StatusOK, m.options.Now().Sub(c.time))
 			return
 		}
 	}
 	if err != nil {
-		m.drain(r)
+		m.drainBody(r)
 		if service == nil {
 			service = protocolOf(r)
 		}
@@ -177,7 +179,8 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 		if canceled(hr.Context(), err) {
 			m.options.Logger.DebugContext(hr.Context(), "the client gave up", "request", r.id, "operation", c.operation)
 		} else if f.cause != nil {
-			m.options.Logger.ErrorContext(hr.Context(), "request failed", "request", r.id, "service", service.Name, "operation", c.operation, "error", f.cause)
+			m.options.Logger.ErrorContext(hr.Context(), "request failed", "request", r.id, "service", service.Name,
+				"operation", c.operation, "error", f.cause)
 		}
 		if spilled {
 			panic(http.ErrAbortHandler) // half a response must not look like a whole one
@@ -188,7 +191,8 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	}
 	observe(service, c, status, m.options.Now().Sub(c.time))
 	if log := m.options.Logger; log.Enabled(hr.Context(), slog.LevelDebug) {
-		log.DebugContext(hr.Context(), "request", "request", r.id, "operation", c.operation, "caller", c.caller.ARN, "status", status, "took", m.options.Now().Sub(c.time))
+		log.DebugContext(hr.Context(), "request", "request", r.id, "operation", c.operation, "caller", c.caller.ARN,
+			"status", status, "took", m.options.Now().Sub(c.time))
 	}
 	if !spilled {
 		header.Set("Content-Length", strconv.Itoa(len(buffer.out)))
@@ -201,13 +205,16 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 		_, gone = w.Write(buffer.out)
 	}
 	if gone != nil {
-		m.options.Logger.DebugContext(hr.Context(), "the client went away before it had its answer", "request", r.id, "error", gone)
+		m.options.Logger.DebugContext(hr.Context(), "the client went away before it had its answer", "request", r.id,
+			"error", gone)
 	}
 }
 
-// answer does what a request asks for and leaves the response in the buffer, or returns a stream that is still to be sent. The service is known even when
-// there is an error, unless the request names none. A panic is an internal failure of this request, not the end of the daemon.
-func (m *Mux) answer(c *call, b *buffer, r *request, header http.Header, status *int) (service *Service, events *stream, err error) {
+// dispatch does what a request asks for and leaves the response in the buffer, or returns a stream that is still to be
+// sent. The service is known even when there is an error, unless the request names none. A panic is an internal failure
+// of this request, not the end of the daemon.
+func (m *Mux) dispatch(c *call, b *buffer, r *request, header http.Header, status *int) (service *Service,
+	events *stream, err error) {
 	defer func() {
 		if p := recover(); p != nil && p != http.ErrAbortHandler {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
@@ -219,14 +226,14 @@ func (m *Mux) answer(c *call, b *buffer, r *request, header http.Header, status 
 	if err != nil {
 		return service, nil, err
 	}
-	in, err := op.decode(r)
+	in, err := op.decodeInput(r)
 	if err != nil {
 		return service, nil, err
 	}
 	if err := service.validate(op.input, in); err != nil {
 		return service, nil, err
 	}
-	c.fill(m, op, r, in.Interface())
+	c.complete(m, op, r, in.Interface())
 	ctx := context.WithValue(r.Context(), callKey{}, c)
 	if !isInProcess(ctx) { // controllers must get on in an account that is full
 		ctx = store.Limited(ctx)
@@ -240,14 +247,14 @@ func (m *Mux) answer(c *call, b *buffer, r *request, header http.Header, status 
 	}
 	defer decision.Release()
 	if op.served.events != nil {
-		events, err = m.begin(run, op, in)
+		events, err = m.beginStream(run, op, in)
 		return service, events, err
 	}
-	out, _, err := op.run(run, in)
+	out, _, err := op.callMethod(run, in)
 	if err != nil {
 		return service, nil, err
 	}
-	b.out, *status = service.protocol().encode(b.out[:0], op, r, out.Elem(), header)
+	b.out, *status = service.protocol().encodeResponse(b.out[:0], op, r, out.Elem(), header)
 	return service, nil, nil
 }
 
@@ -270,7 +277,8 @@ func (m *Mux) authenticate(c *call, b *buffer, r *request) (*Service, *operation
 		return service, nil, err
 	}
 	if service == nil {
-		return nil, nil, &Error{Code: "UnknownService", Message: fmt.Sprintf("The service %q is not served by coracle.", signature.Service), Status: http.StatusNotImplemented}
+		return nil, nil, &Error{Code: "UnknownService", Message: fmt.Sprintf("The service %q is not served by coracle.",
+			signature.Service), Status: http.StatusNotImplemented}
 	}
 	if !region.Valid(signature.Region) { // it becomes a part of ARNs and of host names
 		return service, nil, service.invalidRegion(signature.Region)
@@ -296,21 +304,21 @@ func (m *Mux) authenticate(c *call, b *buffer, r *request) (*Service, *operation
 	return service, op, err
 }
 
-// fill completes what the context of a handler says about its request.
-func (c *call) fill(m *Mux, op *operation, r *request, input any) {
+// complete completes what the context of a handler says about its request.
+func (c *call) complete(m *Mux, op *operation, r *request, input any) {
 	c.service, c.operation, c.input = op.service, op.name, input
 	c.requestID = r.id
 	c.authorize = m.options.Authorizer
 	c.describe(r.Request)
 }
 
-// Decode reads a request for a service as ServeHTTP does, without a look at its signature or at the constraints of its input, which
-// it returns as a pointer to the SDK's structure.
+// Decode reads a request for a service as ServeHTTP does, without a look at its signature or at the constraints of its
+// input, which it returns as a pointer to the SDK's structure.
 func (m *Mux) Decode(service *Service, hr *http.Request) (operation string, input any, err error) {
 	b := &buffer{}
 	r := &request{Request: hr}
 	defer b.giveBack()
-	if err := m.read(b, r); err != nil {
+	if err := m.readBody(b, r); err != nil {
 		return "", nil, err
 	}
 	if err := m.readRest(b, r); err != nil {
@@ -320,25 +328,26 @@ func (m *Mux) Decode(service *Service, hr *http.Request) (operation string, inpu
 	if err != nil {
 		return "", nil, err
 	}
-	in, err := op.decode(r)
+	in, err := op.decodeInput(r)
 	if err != nil {
 		return op.name, nil, err
 	}
 	return op.name, in.Interface(), nil
 }
 
-// decode makes the operation's input from a request.
-func (op *operation) decode(r *request) (reflect.Value, error) {
+// decodeInput makes the operation's input from a request.
+func (op *operation) decodeInput(r *request) (reflect.Value, error) {
 	if op.served == nil {
 		return reflect.Value{}, op.service.notServed(op.name)
 	}
 	op.prepare()
 	in := reflect.New(op.served.in)
-	return in, op.service.protocol().decode(op, r, in)
+	return in, op.service.protocol().decodeRequest(op, r, in)
 }
 
 // authorize asks about everything that the operation touches. The rows that the targets come from are read in a context
-// of their own, which records them; policies are read in ctx, since a change of them takes effect with the next request.
+// of their own, which records them; policies are read in ctx, since a change of them takes effect with the next
+// request.
 func (m *Mux) authorize(ctx, recorded context.Context, c *call, op *operation) error {
 	if op.served.unsigned || op.served.unrestricted {
 		return nil
@@ -364,11 +373,12 @@ func (op *operation) isDryRun(in reflect.Value) bool {
 	return ok && dry.Bool()
 }
 
-// run calls the method. Only operations with events have an iterator of them.
-func (op *operation) run(ctx context.Context, in reflect.Value) (out, events reflect.Value, err error) {
+// callMethod calls the method. Only operations with events have an iterator of them.
+func (op *operation) callMethod(ctx context.Context, in reflect.Value) (out, events reflect.Value, err error) {
 	dry := op.isDryRun(in)
 	if dry && !op.served.checksDryRun {
-		return out, events, &Error{Code: "DryRunOperation", Message: "Request would have succeeded, but DryRun flag is set.", Status: http.StatusPreconditionFailed}
+		return out, events, &Error{Code: "DryRunOperation",
+			Message: "Request would have succeeded, but DryRun flag is set.", Status: http.StatusPreconditionFailed}
 	}
 	results := op.served.method.Call([]reflect.Value{reflect.ValueOf(ctx), in})
 	if e := results[len(results)-1]; !e.IsNil() {
@@ -392,14 +402,16 @@ func isUnsigned(err error) bool {
 	return errors.As(err, &s) && s.Code == sigv4.MissingAuthenticationToken
 }
 
-// unsignedOperation finds the operation of a request without a signature among those that need none; nil when it is not one of them.
+// unsignedOperation finds the operation of a request without a signature among those that need none; nil when it is not
+// one of them.
 func (m *Mux) unsignedOperation(r *request) *operation {
 	for service, methods := range m.registered {
 		for _, s := range methods {
 			if !s.unsigned {
 				continue
 			}
-			if op, err := service.protocol().operation(m, service, r); err == nil && op.served != nil && op.served.unsigned {
+			if op, err := service.protocol().operation(m, service, r); err == nil && op.served != nil &&
+				op.served.unsigned {
 				return op
 			}
 			break

@@ -30,7 +30,8 @@ import (
 // keys knows two keys: AKIA for alice, and ASIA whose session is over.
 type keys struct{}
 
-var alice = wire.Caller{Account: "111122223333", ARN: "arn:aws:iam::111122223333:user/alice", UserID: "AIDAALICE", AccessKeyID: "AKIA", PrincipalARN: "arn:aws:iam::111122223333:user/alice"}
+var alice = wire.Caller{Account: "111122223333", ARN: "arn:aws:iam::111122223333:user/alice", UserID: "AIDAALICE",
+	AccessKeyID: "AKIA", PrincipalARN: "arn:aws:iam::111122223333:user/alice"}
 
 func (keys) Lookup(_ context.Context, id, _ string) (string, wire.Caller, error) {
 	switch id {
@@ -52,7 +53,8 @@ func (p *policy) Authorize(_ context.Context, _ wire.Caller, targets []wire.Targ
 	p.asked = append(p.asked, targets...)
 	for _, t := range targets {
 		if slices.Contains(p.deny, t.Action) {
-			return &wire.Denied{Action: t.Action, Resource: t.Resource, Reason: "because no identity-based policy allows the " + t.Action + " action"}
+			return &wire.Denied{Action: t.Action, Resource: t.Resource,
+				Reason: "because no identity-based policy allows the " + t.Action + " action"}
 		}
 	}
 	return nil
@@ -60,10 +62,12 @@ func (p *policy) Authorize(_ context.Context, _ wire.Caller, targets []wire.Targ
 
 type eksService struct{}
 
-func (eksService) DescribeCluster(ctx context.Context, in *eks.DescribeClusterInput) (*eks.DescribeClusterOutput, error) {
+func (eksService) DescribeCluster(ctx context.Context, in *eks.DescribeClusterInput) (*eks.DescribeClusterOutput,
+	error) {
 	switch *in.Name {
 	case "absent":
-		return nil, &ekstypes.ResourceNotFoundException{Message: aws.String("No cluster found for name: absent."), ClusterName: in.Name}
+		return nil, &ekstypes.ResourceNotFoundException{Message: aws.String("No cluster found for name: absent."),
+			ClusterName: in.Name}
 	case "broken":
 		return nil, errors.New("disk full")
 	case "panic":
@@ -73,23 +77,28 @@ func (eksService) DescribeCluster(ctx context.Context, in *eks.DescribeClusterIn
 			return nil, fmt.Errorf("write: %w", &store.FullError{Account: wire.CallerFrom(ctx).Account})
 		}
 	}
-	return &eks.DescribeClusterOutput{Cluster: &ekstypes.Cluster{Name: in.Name, Arn: aws.String(wire.CallerFrom(ctx).ARN), Version: aws.String(wire.RegionFrom(ctx))}}, nil
+	return &eks.DescribeClusterOutput{Cluster: &ekstypes.Cluster{Name: in.Name,
+		Arn: aws.String(wire.CallerFrom(ctx).ARN), Version: aws.String(wire.RegionFrom(ctx))}}, nil
 }
 
 func (eksService) ListClusters(ctx context.Context, in *eks.ListClustersInput) (*eks.ListClustersOutput, error) {
-	page, next, err := wire.Page(ctx, []string{"a", "b", "c"}, in.MaxResults, in.NextToken, func(s string) string { return s })
+	page, next, err := wire.Page(ctx, []string{"a", "b", "c"}, in.MaxResults, in.NextToken,
+		func(s string) string { return s })
 	return &eks.ListClustersOutput{Clusters: page, NextToken: next}, err
 }
 
 func (eksService) CreateCluster(ctx context.Context, in *eks.CreateClusterInput) (*eks.CreateClusterOutput, error) {
-	err := wire.Authorize(ctx, wire.Target{Action: "iam:PassRole", Resource: *in.RoleArn, Conditions: map[string][]string{"iam:PassedToService": {"eks.amazonaws.com"}}})
+	err := wire.Authorize(ctx, wire.Target{Action: "iam:PassRole", Resource: *in.RoleArn,
+		Conditions: map[string][]string{"iam:PassedToService": {"eks.amazonaws.com"}}})
 	return &eks.CreateClusterOutput{}, err
 }
 
 func (s eksService) handlers() []wire.Handler {
 	return []wire.Handler{
-		wire.Handle(s.DescribeCluster, func(_ context.Context, action string, in *eks.DescribeClusterInput) ([]wire.Target, error) {
-			return []wire.Target{{Action: action, Resource: "arn:aws:eks:us-west-2:111122223333:cluster/" + *in.Name}}, nil
+		wire.Handle(s.DescribeCluster, func(_ context.Context, action string, in *eks.DescribeClusterInput) (
+			[]wire.Target, error) {
+			return []wire.Target{{Action: action, Resource: "arn:aws:eks:us-west-2:111122223333:cluster/" + *in.Name}},
+				nil
 		}),
 		wire.Handle(s.ListClusters, wire.OnAll),
 		wire.Handle(s.CreateCluster, wire.OnAll),
@@ -99,7 +108,8 @@ func (s eksService) handlers() []wire.Handler {
 type iamService struct{}
 
 func (iamService) GetRole(_ context.Context, in *iam.GetRoleInput) (*iam.GetRoleOutput, error) {
-	return nil, &iamtypes.NoSuchEntityException{Message: aws.String("The role with name " + *in.RoleName + " cannot be found.")}
+	return nil, &iamtypes.NoSuchEntityException{Message: aws.String("The role with name " + *in.RoleName +
+		" cannot be found.")}
 }
 
 func (iamService) ListRoles(context.Context, *iam.ListRolesInput) (*iam.ListRolesOutput, error) {
@@ -112,21 +122,26 @@ func (s iamService) handlers() []wire.Handler {
 
 type stsService struct{}
 
-func (stsService) GetCallerIdentity(ctx context.Context, _ *sts.GetCallerIdentityInput) (*sts.GetCallerIdentityOutput, error) {
+func (stsService) GetCallerIdentity(ctx context.Context, _ *sts.GetCallerIdentityInput) (*sts.GetCallerIdentityOutput,
+	error) {
 	return &sts.GetCallerIdentityOutput{Arn: aws.String(wire.CallerFrom(ctx).ARN)}, nil
 }
 
-func (stsService) AssumeRoleWithWebIdentity(ctx context.Context, in *sts.AssumeRoleWithWebIdentityInput) (*sts.AssumeRoleWithWebIdentityOutput, error) {
-	return &sts.AssumeRoleWithWebIdentityOutput{Provider: aws.String(wire.RegionFrom(ctx) + wire.CallerFrom(ctx).ARN)}, nil
+func (stsService) AssumeRoleWithWebIdentity(ctx context.Context, in *sts.AssumeRoleWithWebIdentityInput) (
+	*sts.AssumeRoleWithWebIdentityOutput, error) {
+	return &sts.AssumeRoleWithWebIdentityOutput{Provider: aws.String(wire.RegionFrom(ctx) + wire.CallerFrom(ctx).ARN)},
+		nil
 }
 
 func (s stsService) handlers() []wire.Handler {
-	return []wire.Handler{wire.HandleUnrestricted(s.GetCallerIdentity), wire.HandleUnsigned(s.AssumeRoleWithWebIdentity)}
+	return []wire.Handler{wire.HandleUnrestricted(s.GetCallerIdentity),
+		wire.HandleUnsigned(s.AssumeRoleWithWebIdentity)}
 }
 
 func newMux(t testing.TB, p *policy) *wire.Mux {
 	t.Helper()
-	m := wire.NewMux(wire.Options{Credentials: keys{}, Authorizer: p, Region: "eu-north-1", Logger: slog.New(slog.DiscardHandler), MaxBody: 1 << 16})
+	m := wire.NewMux(wire.Options{Credentials: keys{}, Authorizer: p, Region: "eu-north-1",
+		Logger: slog.New(slog.DiscardHandler), MaxBody: 1 << 16})
 	m.Register(wire.EKS, eksService{}.handlers()...)
 	m.Register(wire.IAM, iamService{}.handlers()...)
 	m.Register(wire.STS, stsService{}.handlers()...)
@@ -135,7 +150,8 @@ func newMux(t testing.TB, p *policy) *wire.Mux {
 
 func config(m *wire.Mux) aws.Config {
 	return aws.Config{
-		Region: "us-west-2", BaseEndpoint: aws.String("http://coracle.test"), HTTPClient: &http.Client{Transport: m.Transport()},
+		Region: "us-west-2", BaseEndpoint: aws.String("http://coracle.test"),
+		HTTPClient: &http.Client{Transport: m.Transport()},
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 			return aws.Credentials{AccessKeyID: "AKIA", SecretAccessKey: "secret"}, nil
 		}),
@@ -145,14 +161,16 @@ func config(m *wire.Mux) aws.Config {
 
 func TestCallReachesHandlerWithCallerAndRegion(t *testing.T) {
 	p := &policy{}
-	out, err := eks.NewFromConfig(config(newMux(t, p))).DescribeCluster(t.Context(), &eks.DescribeClusterInput{Name: aws.String("dev")})
+	out, err := eks.NewFromConfig(config(newMux(t, p))).DescribeCluster(t.Context(),
+		&eks.DescribeClusterInput{Name: aws.String("dev")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if *out.Cluster.Name != "dev" || *out.Cluster.Arn != alice.ARN || *out.Cluster.Version != "us-west-2" {
 		t.Errorf("got %s, %s, %s", *out.Cluster.Name, *out.Cluster.Arn, *out.Cluster.Version)
 	}
-	if len(p.asked) != 1 || p.asked[0].Action != "eks:DescribeCluster" || p.asked[0].Resource != "arn:aws:eks:us-west-2:111122223333:cluster/dev" {
+	if len(p.asked) != 1 || p.asked[0].Action != "eks:DescribeCluster" ||
+		p.asked[0].Resource != "arn:aws:eks:us-west-2:111122223333:cluster/dev" {
 		t.Errorf("the authorizer was asked %+v", p.asked)
 	}
 	if got := p.asked[0].Conditions["aws:RequestedRegion"]; !slices.Equal(got, []string{"us-west-2"}) {
@@ -168,13 +186,15 @@ func TestTheQuotaIsOfUsersAndNotOfControllers(t *testing.T) {
 	if status != http.StatusBadRequest || !strings.Contains(body, "quota") {
 		t.Errorf("a user's write into a full account is answered with %d %s", status, body)
 	}
-	if _, err := eks.NewFromConfig(config(m)).DescribeCluster(t.Context(), &eks.DescribeClusterInput{Name: aws.String("full")}); err != nil {
+	if _, err := eks.NewFromConfig(config(m)).DescribeCluster(t.Context(),
+		&eks.DescribeClusterInput{Name: aws.String("full")}); err != nil {
 		t.Errorf("a controller's write into a full account: %v", err)
 	}
 }
 
 // send signs a request as AKIA with that secret and returns status, headers and body.
-func send(t *testing.T, m *wire.Mux, service, secret string, at time.Time, r *http.Request, body string) (int, http.Header, string) {
+func send(t *testing.T, m *wire.Mux, service, secret string, at time.Time, r *http.Request, body string) (int,
+	http.Header, string) {
 	t.Helper()
 	id := "AKIA"
 	if secret == "expired" {
@@ -205,42 +225,91 @@ func TestErrorsInTheFormOfEachProtocol(t *testing.T) {
 		errorType                  string
 		contains                   []string
 	}{
-		{name: "modelled exception, restJson1", service: "eks", secret: "secret", method: "GET", path: "/clusters/absent",
-			status: 404, errorType: "ResourceNotFoundException", contains: []string{`"message":"No cluster found for name: absent."`, `"clusterName":"absent"`}},
-		{name: "modelled exception, awsQuery", service: "iam", secret: "secret", method: "POST", path: "/", body: "Action=GetRole&RoleName=r&Version=2010-05-08",
-			status: 404, contains: []string{"<ErrorResponse xmlns=", "<Type>Sender</Type>", "<Code>NoSuchEntity</Code>", "<Message>The role with name r cannot be found.</Message>", "<RequestId>"}},
-		{name: "internal failure hides its cause", service: "eks", secret: "secret", method: "GET", path: "/clusters/broken", status: 500, errorType: "InternalFailure", contains: []string{"request id"}},
-		{name: "panic", service: "eks", secret: "secret", method: "GET", path: "/clusters/panic", status: 500, errorType: "InternalFailure"},
-		{name: "denied, restJson1", service: "eks", secret: "secret", method: "GET", path: "/clusters", status: 403, errorType: "AccessDeniedException",
-			contains: []string{"User: arn:aws:iam::111122223333:user/alice is not authorized to perform: eks:ListClusters on resource: * because no identity-based policy allows the eks:ListClusters action"}},
-		{name: "denied, awsQuery", service: "iam", secret: "secret", method: "POST", path: "/", body: "Action=ListRoles&Version=2010-05-08", status: 403, contains: []string{"<Code>AccessDenied</Code>"}},
-		{name: "PassRole denied inside the handler", service: "eks", secret: "secret", method: "POST", path: "/clusters",
-			body: `{"name":"x","roleArn":"arn:aws:iam::111122223333:role/r","resourcesVpcConfig":{}}`, status: 403, errorType: "AccessDeniedException", contains: []string{"iam:PassRole on resource: arn:aws:iam::111122223333:role/r"}},
-		{name: "unsigned, restJson1", method: "GET", path: "/clusters", status: 403, errorType: "MissingAuthenticationTokenException"},
-		{name: "unsigned, awsQuery", method: "POST", path: "/", body: "Action=ListRoles&Version=2010-05-08", status: 403, contains: []string{"<Code>MissingAuthenticationToken</Code>"}},
-		{name: "unsigned, ec2Query", method: "POST", path: "/", body: "Action=DescribeVpcs&Version=2016-11-15", status: 403, contains: []string{"<Response><Errors><Error><Code>MissingAuthenticationToken</Code>"}},
-		{name: "unsigned, awsJson1.1", method: "POST", path: "/", target: "TrentService.ListKeys", body: "{}", status: 400, contains: []string{`"__type":"MissingAuthenticationTokenException"`}},
-		{name: "wrong secret, restJson1", service: "eks", secret: "guess", method: "GET", path: "/clusters", status: 403, errorType: "InvalidSignatureException"},
-		{name: "wrong secret, awsQuery", service: "iam", secret: "guess", method: "POST", path: "/", body: "Action=ListRoles&Version=2010-05-08", status: 403, contains: []string{"<Code>SignatureDoesNotMatch</Code>"}},
-		{name: "wrong secret, ec2Query", service: "ec2", secret: "guess", method: "POST", path: "/", body: "Action=DescribeVpcs&Version=2016-11-15", status: 401, contains: []string{"<Code>AuthFailure</Code>"}},
-		{name: "unknown key, awsJson1.1", service: "kms", secret: "unknown", method: "POST", path: "/", target: "TrentService.ListKeys", body: "{}", status: 400, contains: []string{`"__type":"UnrecognizedClientException"`}},
-		{name: "unknown key, awsQuery", service: "sts", secret: "unknown", method: "POST", path: "/", body: "Action=GetCallerIdentity&Version=2011-06-15", status: 403, contains: []string{"<Code>InvalidClientTokenId</Code>"}},
-		{name: "expired session, restJson1", service: "eks", secret: "expired", method: "GET", path: "/clusters", status: 403, errorType: "ExpiredTokenException"},
-		{name: "expired session, ec2Query", service: "ec2", secret: "expired", method: "POST", path: "/", body: "Action=DescribeVpcs&Version=2016-11-15", status: 400, contains: []string{"<Code>RequestExpired</Code>"}},
-		{name: "old signature", service: "iam", secret: "secret", age: time.Hour, method: "POST", path: "/", body: "Action=ListRoles&Version=2010-05-08", status: 403, contains: []string{"<Code>SignatureDoesNotMatch</Code>", "Signature expired"}},
-		{name: "not served, restJson1", service: "eks", secret: "secret", method: "DELETE", path: "/clusters/x", status: 501, errorType: "NotImplemented", contains: []string{"DeleteCluster is not implemented by coracle"}},
-		{name: "not served, ec2Query", service: "ec2", secret: "secret", method: "POST", path: "/", body: "Action=DescribeVpcs&Version=2016-11-15", status: 501, contains: []string{"<Code>UnsupportedOperation</Code>", "DescribeVpcs is not implemented by coracle"}},
-		{name: "unknown path", service: "eks", secret: "secret", method: "GET", path: "/unicorns", status: 404, errorType: "UnknownOperationException"},
-		{name: "unknown action", service: "iam", secret: "secret", method: "POST", path: "/", body: "Action=GetUnicorn&Version=2010-05-08", status: 400, contains: []string{"<Code>InvalidAction</Code>", "Could not find operation GetUnicorn for version 2010-05-08"}},
-		{name: "unknown target", service: "kms", secret: "secret", method: "POST", path: "/", target: "TrentService.Unicorn", body: "{}", status: 400, contains: []string{"UnknownOperationException"}},
-		{name: "unknown service", service: "braket", secret: "secret", method: "GET", path: "/", status: 501, errorType: "UnknownService", contains: []string{"braket"}},
-		{name: "not JSON", service: "eks", secret: "secret", method: "POST", path: "/clusters", body: `{"name":`, status: 400, errorType: "SerializationException"},
-		{name: "wrong type", service: "eks", secret: "secret", method: "POST", path: "/clusters", body: `{"name":7}`, status: 400, errorType: "SerializationException"},
-		{name: "missing members", service: "eks", secret: "secret", method: "POST", path: "/clusters", body: `{"name":"x"}`, status: 400, errorType: "InvalidParameterException",
-			contains: []string{"2 validation errors detected: Value null at 'resourcesVpcConfig' failed to satisfy constraint: Member must not be null; Value null at 'roleArn'"}},
-		{name: "pattern", service: "iam", secret: "secret", method: "POST", path: "/", body: "Action=GetRole&RoleName=a%20b&Version=2010-05-08", status: 400,
-			contains: []string{"<Code>ValidationError</Code>", "1 validation error detected: Value &#39;a b&#39; at &#39;roleName&#39; failed to satisfy constraint: Member must satisfy regular expression pattern: [\\w+=,.@-]+"}},
-		{name: "body too large", service: "eks", secret: "secret", method: "POST", path: "/clusters", body: strings.Repeat(" ", 1<<16+1), status: 413, errorType: "RequestEntityTooLarge"},
+		{name: "modelled exception, restJson1", service: "eks", secret: "secret", method: "GET",
+			path:   "/clusters/absent",
+			status: 404, errorType: "ResourceNotFoundException",
+			contains: []string{`"message":"No cluster found for name: absent."`, `"clusterName":"absent"`}},
+		{name: "modelled exception, awsQuery", service: "iam", secret: "secret", method: "POST", path: "/",
+			body:   "Action=GetRole&RoleName=r&Version=2010-05-08",
+			status: 404, contains: []string{"<ErrorResponse xmlns=", "<Type>Sender</Type>", "<Code>NoSuchEntity</Code>",
+				"<Message>The role with name r cannot be found.</Message>", "<RequestId>"}},
+		{name: "internal failure hides its cause", service: "eks", secret: "secret", method: "GET",
+			path: "/clusters/broken", status: 500, errorType: "InternalFailure", contains: []string{"request id"}},
+		{name: "panic", service: "eks", secret: "secret", method: "GET", path: "/clusters/panic", status: 500,
+			errorType: "InternalFailure"},
+		{name: "denied, restJson1", service: "eks", secret: "secret", method: "GET", path: "/clusters", status: 403,
+			errorType: "AccessDeniedException",
+			contains: []string{
+				"User: arn:aws:iam::111122223333:user/alice is not authorized to perform: eks:ListClusters on " +
+					"resource: * because no identity-based policy allows the eks:ListClusters action"}},
+		{name: "denied, awsQuery", service: "iam", secret: "secret", method: "POST", path: "/",
+			body: "Action=ListRoles&Version=2010-05-08", status: 403, contains: []string{"<Code>AccessDenied</Code>"}},
+		{name: "PassRole denied inside the handler", service: "eks", secret: "secret", method: "POST",
+			path: "/clusters",
+			body: `{"name":"x","roleArn":"arn:aws:iam::111122223333:role/r","resourcesVpcConfig":{}}`, status: 403,
+			errorType: "AccessDeniedException",
+			contains:  []string{"iam:PassRole on resource: arn:aws:iam::111122223333:role/r"}},
+		{name: "unsigned, restJson1", method: "GET", path: "/clusters", status: 403,
+			errorType: "MissingAuthenticationTokenException"},
+		{name: "unsigned, awsQuery", method: "POST", path: "/", body: "Action=ListRoles&Version=2010-05-08",
+			status: 403, contains: []string{"<Code>MissingAuthenticationToken</Code>"}},
+		{name: "unsigned, ec2Query", method: "POST", path: "/", body: "Action=DescribeVpcs&Version=2016-11-15",
+			status: 403, contains: []string{"<Response><Errors><Error><Code>MissingAuthenticationToken</Code>"}},
+		{name: "unsigned, awsJson1.1", method: "POST", path: "/", target: "TrentService.ListKeys", body: "{}",
+			status: 400, contains: []string{`"__type":"MissingAuthenticationTokenException"`}},
+		{name: "wrong secret, restJson1", service: "eks", secret: "guess", method: "GET", path: "/clusters",
+			status: 403, errorType: "InvalidSignatureException"},
+		{name: "wrong secret, awsQuery", service: "iam", secret: "guess", method: "POST", path: "/",
+			body: "Action=ListRoles&Version=2010-05-08", status: 403,
+			contains: []string{"<Code>SignatureDoesNotMatch</Code>"}},
+		{name: "wrong secret, ec2Query", service: "ec2", secret: "guess", method: "POST", path: "/",
+			body: "Action=DescribeVpcs&Version=2016-11-15", status: 401,
+			contains: []string{"<Code>AuthFailure</Code>"}},
+		{name: "unknown key, awsJson1.1", service: "kms", secret: "unknown", method: "POST", path: "/",
+			target: "TrentService.ListKeys", body: "{}", status: 400,
+			contains: []string{`"__type":"UnrecognizedClientException"`}},
+		{name: "unknown key, awsQuery", service: "sts", secret: "unknown", method: "POST", path: "/",
+			body: "Action=GetCallerIdentity&Version=2011-06-15", status: 403,
+			contains: []string{"<Code>InvalidClientTokenId</Code>"}},
+		{name: "expired session, restJson1", service: "eks", secret: "expired", method: "GET", path: "/clusters",
+			status: 403, errorType: "ExpiredTokenException"},
+		{name: "expired session, ec2Query", service: "ec2", secret: "expired", method: "POST", path: "/",
+			body: "Action=DescribeVpcs&Version=2016-11-15", status: 400,
+			contains: []string{"<Code>RequestExpired</Code>"}},
+		{name: "old signature", service: "iam", secret: "secret", age: time.Hour, method: "POST", path: "/",
+			body: "Action=ListRoles&Version=2010-05-08", status: 403,
+			contains: []string{"<Code>SignatureDoesNotMatch</Code>", "Signature expired"}},
+		{name: "not served, restJson1", service: "eks", secret: "secret", method: "DELETE", path: "/clusters/x",
+			status: 501, errorType: "NotImplemented",
+			contains: []string{"DeleteCluster is not implemented by coracle"}},
+		{name: "not served, ec2Query", service: "ec2", secret: "secret", method: "POST", path: "/",
+			body: "Action=DescribeVpcs&Version=2016-11-15", status: 501,
+			contains: []string{"<Code>UnsupportedOperation</Code>", "DescribeVpcs is not implemented by coracle"}},
+		{name: "unknown path", service: "eks", secret: "secret", method: "GET", path: "/unicorns", status: 404,
+			errorType: "UnknownOperationException"},
+		{name: "unknown action", service: "iam", secret: "secret", method: "POST", path: "/",
+			body: "Action=GetUnicorn&Version=2010-05-08", status: 400, contains: []string{"<Code>InvalidAction</Code>",
+				"Could not find operation GetUnicorn for version 2010-05-08"}},
+		{name: "unknown target", service: "kms", secret: "secret", method: "POST", path: "/",
+			target: "TrentService.Unicorn", body: "{}", status: 400, contains: []string{"UnknownOperationException"}},
+		{name: "unknown service", service: "braket", secret: "secret", method: "GET", path: "/", status: 501,
+			errorType: "UnknownService", contains: []string{"braket"}},
+		{name: "not JSON", service: "eks", secret: "secret", method: "POST", path: "/clusters", body: `{"name":`,
+			status: 400, errorType: "SerializationException"},
+		{name: "wrong type", service: "eks", secret: "secret", method: "POST", path: "/clusters", body: `{"name":7}`,
+			status: 400, errorType: "SerializationException"},
+		{name: "missing members", service: "eks", secret: "secret", method: "POST", path: "/clusters",
+			body: `{"name":"x"}`, status: 400, errorType: "InvalidParameterException",
+			contains: []string{
+				"2 validation errors detected: Value null at 'resourcesVpcConfig' failed to satisfy constraint: " +
+					"Member must not be null; Value null at 'roleArn'"}},
+		{name: "pattern", service: "iam", secret: "secret", method: "POST", path: "/",
+			body: "Action=GetRole&RoleName=a%20b&Version=2010-05-08", status: 400,
+			contains: []string{"<Code>ValidationError</Code>",
+				"1 validation error detected: Value &#39;a b&#39; at &#39;roleName&#39; failed to satisfy " +
+					"constraint: Member must satisfy regular expression pattern: [\\w+=,.@-]+"}},
+		{name: "body too large", service: "eks", secret: "secret", method: "POST", path: "/clusters",
+			body: strings.Repeat(" ", 1<<16+1), status: 413, errorType: "RequestEntityTooLarge"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -254,7 +323,8 @@ func TestErrorsInTheFormOfEachProtocol(t *testing.T) {
 			}
 			status, header, body := send(t, m, tt.service, tt.secret, time.Now().Add(-tt.age), r, tt.body)
 			if status != tt.status || header.Get("X-Amzn-Errortype") != tt.errorType {
-				t.Errorf("status %d, error type %q; want %d, %q\n%s", status, header.Get("X-Amzn-Errortype"), tt.status, tt.errorType, body)
+				t.Errorf("status %d, error type %q; want %d, %q\n%s", status, header.Get("X-Amzn-Errortype"), tt.status,
+					tt.errorType, body)
 			}
 			for _, c := range tt.contains {
 				if !strings.Contains(body, c) {
@@ -278,7 +348,8 @@ func TestUnsignedAndUnrestrictedOperations(t *testing.T) {
 		t.Errorf("GetCallerIdentity needs no permission: %v", err)
 	}
 	out, err := client.AssumeRoleWithWebIdentity(t.Context(), &sts.AssumeRoleWithWebIdentityInput{
-		RoleArn: aws.String("arn:aws:iam::111122223333:role/pod"), RoleSessionName: aws.String("pod"), WebIdentityToken: aws.String("eyJhbGciOiJSUzI1NiJ9"),
+		RoleArn: aws.String("arn:aws:iam::111122223333:role/pod"), RoleSessionName: aws.String("pod"),
+		WebIdentityToken: aws.String("eyJhbGciOiJSUzI1NiJ9"),
 	})
 	if err != nil {
 		t.Fatalf("AssumeRoleWithWebIdentity needs no signature: %v", err)
@@ -303,7 +374,8 @@ func TestPagesToTheEnd(t *testing.T) {
 		t.Errorf("the pages hold %v", all)
 	}
 	var invalid *ekstypes.InvalidParameterException
-	if _, err := client.ListClusters(t.Context(), &eks.ListClustersInput{NextToken: aws.String("forged")}); !errors.As(err, &invalid) {
+	if _, err := client.ListClusters(t.Context(), &eks.ListClustersInput{NextToken: aws.String("forged")}); !errors.As(
+		err, &invalid) {
 		t.Errorf("a forged token gives %v", err)
 	}
 }
@@ -317,25 +389,30 @@ func TestEmptyListsAreSent(t *testing.T) {
 }
 
 func TestGenericErrorKeepsItsCode(t *testing.T) {
-	_, err := eks.NewFromConfig(config(newMux(t, &policy{}))).DeleteCluster(t.Context(), &eks.DeleteClusterInput{Name: aws.String("x")})
+	_, err := eks.NewFromConfig(config(newMux(t, &policy{}))).DeleteCluster(t.Context(),
+		&eks.DeleteClusterInput{Name: aws.String("x")})
 	var api smithy.APIError
 	if !errors.As(err, &api) || api.ErrorCode() != "NotImplemented" {
 		t.Errorf("got %v", err)
 	}
 }
 
-// A signature is of the path without empty segments, "." and "..": a request that was seen must not become another by adding some.
+// A signature is of the path without empty segments, "." and "..": a request that was seen must not become another by
+// adding some.
 func TestTheSignedPathIsTheOneThatIsServed(t *testing.T) {
 	t.Parallel()
 	m := newMux(t, &policy{})
-	for _, path := range []string{"/clusters/x/../addons", "/clusters/./addons", "/./clusters/addons", "//clusters/addons", "/clusters//addons"} {
+	for _, path := range []string{"/clusters/x/../addons", "/clusters/./addons", "/./clusters/addons",
+		"//clusters/addons", "/clusters//addons"} {
 		r := httptest.NewRequest(http.MethodGet, "http://coracle.test/clusters/addons", nil)
-		if err := v4.NewSigner().SignHTTP(t.Context(), aws.Credentials{AccessKeyID: "AKIA", SecretAccessKey: "secret"}, r, hash(""), "eks", "us-west-2", time.Now()); err != nil {
+		if err := v4.NewSigner().SignHTTP(t.Context(), aws.Credentials{AccessKeyID: "AKIA", SecretAccessKey: "secret"},
+			r, hash(""), "eks", "us-west-2", time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		r.URL.Path = path
 		w := httptest.NewRecorder()
-		if m.ServeHTTP(w, r); w.Code != http.StatusNotFound || w.Header().Get("X-Amzn-Errortype") != "UnknownOperationException" {
+		if m.ServeHTTP(w, r); w.Code != http.StatusNotFound ||
+			w.Header().Get("X-Amzn-Errortype") != "UnknownOperationException" {
 			t.Errorf("%s, signed as /clusters/addons: %d %s", path, w.Code, w.Body)
 		}
 	}
@@ -438,23 +515,29 @@ func TestPresignedGet(t *testing.T) {
 		r := httptest.NewRequest(http.MethodGet, url, nil)
 		w := httptest.NewRecorder()
 		m.ServeHTTP(w, r)
-		if good := w.Code == http.StatusOK && strings.Contains(w.Body.String(), alice.ARN); good != (name == "as it is") {
+		if good := w.Code == http.StatusOK && strings.Contains(w.Body.String(),
+			alice.ARN); good != (name == "as it is") {
 			t.Errorf("%s: %d %s", name, w.Code, w.Body)
 		}
 	}
 }
 
-// Whoever holds a presigned URL cannot make another operation of it, even if its signer left the body out of the signature.
+// Whoever holds a presigned URL cannot make another operation of it, even if its signer left the body out of the
+// signature.
 func TestTheBodyDoesNotReplaceSignedParameters(t *testing.T) {
 	m := newMux(t, &policy{})
-	r := httptest.NewRequest(http.MethodPost, "http://coracle.test/?Action=GetCallerIdentity&Version=2011-06-15&X-Amz-Content-Sha256=UNSIGNED-PAYLOAD", nil)
+	r := httptest.NewRequest(http.MethodPost,
+		"http://coracle.test/?Action=GetCallerIdentity&Version=2011-06-15&X-Amz-Content-Sha256=UNSIGNED-PAYLOAD", nil)
 	creds := aws.Credentials{AccessKeyID: "AKIA", SecretAccessKey: "secret"}
-	signed, _, err := v4.NewSigner().PresignHTTP(t.Context(), creds, r, "UNSIGNED-PAYLOAD", "sts", "us-west-2", time.Now())
+	signed, _, err := v4.NewSigner().PresignHTTP(t.Context(), creds, r, "UNSIGNED-PAYLOAD", "sts", "us-west-2",
+		time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := httptest.NewRecorder()
-	m.ServeHTTP(w, httptest.NewRequest(http.MethodPost, signed, strings.NewReader("Action=AssumeRoleWithWebIdentity&RoleArn=arn:aws:iam::111122223333:role/pod&RoleSessionName=pod&WebIdentityToken=eyJhbGciOiJSUzI1NiJ9")))
+	m.ServeHTTP(w, httptest.NewRequest(http.MethodPost, signed,
+		strings.NewReader(
+			"Action=AssumeRoleWithWebIdentity&RoleArn=arn:aws:iam::111122223333:role/pod&RoleSessionName=pod&WebIdentityToken=eyJhbGciOiJSUzI1NiJ9")))
 	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "<GetCallerIdentityResult>") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
@@ -476,13 +559,16 @@ func TestPageTokens(t *testing.T) {
 	if err != nil || !slices.Equal(second, []string{"d", "e"}) || next != nil {
 		t.Errorf("second page: %v, %v, %v", second, next, err)
 	}
-	for name, ctx := range map[string]context.Context{"another operation": at("ListUsers", "/"), "other filters": at("ListRoles", "/x")} {
+	for name, ctx := range map[string]context.Context{"another operation": at("ListUsers", "/"),
+		"other filters": at("ListRoles", "/x")} {
 		var invalid *wire.Error
-		if _, _, err := list(ctx, token, "a", "c", "e"); !errors.As(err, &invalid) || invalid.Code != "ValidationError" {
+		if _, _, err := list(ctx, token, "a", "c", "e"); !errors.As(err, &invalid) ||
+			invalid.Code != "ValidationError" {
 			t.Errorf("a token for %s gives %v", name, err)
 		}
 	}
-	if all, next, err := wire.Page(at("ListRoles", "/"), []string{"a"}, nil, nil, func(s string) string { return s }); err != nil || next != nil || len(all) != 1 {
+	if all, next, err := wire.Page(at("ListRoles", "/"), []string{"a"}, nil, nil,
+		func(s string) string { return s }); err != nil || next != nil || len(all) != 1 {
 		t.Errorf("without a maximum: %v, %v, %v", all, next, err)
 	}
 }
@@ -490,7 +576,8 @@ func TestPageTokens(t *testing.T) {
 func TestMethodsThatNoServiceHas(t *testing.T) {
 	m := newMux(t, &policy{})
 	for _, method := range []string{http.MethodHead, http.MethodOptions, http.MethodTrace} {
-		status, _, body := send(t, m, "eks", "secret", time.Now(), httptest.NewRequest(method, "http://coracle.test/clusters", nil), "")
+		status, _, body := send(t, m, "eks", "secret", time.Now(),
+			httptest.NewRequest(method, "http://coracle.test/clusters", nil), "")
 		if status != http.StatusNotFound || method == http.MethodHead && body != "" {
 			t.Errorf("%s: %d %s", method, status, body)
 		}
@@ -506,7 +593,8 @@ func TestOperationsListsWhatIsServed(t *testing.T) {
 			served = append(served, op.Service.ActionPrefix+":"+op.Name)
 		}
 	}
-	want := []string{"eks:CreateCluster", "eks:DescribeCluster", "eks:ListClusters", "iam:GetRole", "iam:ListRoles", "sts:AssumeRoleWithWebIdentity", "sts:GetCallerIdentity"}
+	want := []string{"eks:CreateCluster", "eks:DescribeCluster", "eks:ListClusters", "iam:GetRole", "iam:ListRoles",
+		"sts:AssumeRoleWithWebIdentity", "sts:GetCallerIdentity"}
 	if !slices.Equal(served, want) || total < 1600 {
 		t.Errorf("%d operations, of which are served %v", total, served)
 	}

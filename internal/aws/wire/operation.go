@@ -40,14 +40,14 @@ func newOperation(service *Service, name string, schema *smithy.OperationSchema,
 
 // prepare makes the plans, at the operation's first request.
 func (op *operation) prepare() {
-	op.once.Do(func() { op.plan(op.served.in, op.served.out) })
+	op.once.Do(func() { op.buildPlans(op.served.in, op.served.out) })
 }
 
-func (op *operation) plan(in, out reflect.Type) {
+func (op *operation) buildPlans(in, out reflect.Type) {
 	p := plannerOf(op.service)
-	op.input, op.output = p.of(in, op.schema.Input), p.of(out, op.schema.Output)
+	op.input, op.output = p.planFor(in, op.schema.Input), p.planFor(out, op.schema.Output)
 	if op.served.events != nil {
-		op.events = p.stream(op.served.events, streamSchema(op.schema))
+		op.events = p.planStream(op.served.events, streamSchema(op.schema))
 	}
 	for _, f := range op.input.fields {
 		if f.bind == inBody {
@@ -81,8 +81,8 @@ func (m *Mux) operation(service *Service, name string) *operation {
 	return op
 }
 
-// routes returns the tree of a restJson1 service.
-func (m *Mux) routes(service *Service) *routes {
+// routesFor returns the tree of a restJson1 service.
+func (m *Mux) routesFor(service *Service) *routes {
 	m.mu.RLock()
 	tree := m.routers[service]
 	m.mu.RUnlock()
@@ -134,25 +134,26 @@ func (m *Mux) Operations() []Operation {
 	return list
 }
 
-// MinimalInput returns a pointer to an input structure in which every required member has a value that satisfies its constraints. It panics for an operation that is not
-// served, whose Go types wire does not know.
+// MinimalInput returns a pointer to an input structure in which every required member has a value that satisfies its
+// constraints. It panics for an operation that is not served, whose Go types wire does not know.
 func (o Operation) MinimalInput() any {
 	if o.in == nil {
 		panic(fmt.Sprintf("wire: %s of %s is not served", o.Name, o.Service.Name))
 	}
 	in := reflect.New(o.in)
 	schema, _ := model.Load(o.Service.Name).Operation(o.Name)
-	fillRequired(plannerOf(o.Service).of(o.in, schema.Input), in.Elem(), 0)
+	fillRequired(plannerOf(o.Service).planFor(o.in, schema.Input), in.Elem(), 0)
 	return in.Interface()
 }
 
-// NewRequest encodes an input, such as a changed MinimalInput, as a client would, for a server at base ("http://127.0.0.1:4566"). It is not signed.
+// NewRequest encodes an input, such as a changed MinimalInput, as a client would, for a server at base
+// ("http://127.0.0.1:4566"). It is not signed.
 func (o Operation) NewRequest(base string, input any) (*http.Request, error) {
 	schema, _ := model.Load(o.Service.Name).Operation(o.Name)
 	op := newOperation(o.Service, o.Name, schema, nil)
 	in := reflect.ValueOf(input).Elem()
 	p := plannerOf(o.Service)
-	op.input = p.of(in.Type(), schema.Input)
+	op.input = p.planFor(in.Type(), schema.Input)
 	for _, f := range op.input.fields {
 		op.bodyMembers = op.bodyMembers || f.bind == inBody
 	}

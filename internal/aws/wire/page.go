@@ -12,7 +12,8 @@ import (
 	"strings"
 )
 
-// pageToken is what a page token says, in base64. It needs no seal: all that a forger wins is another place in a list that they may read anyway.
+// pageToken is what a page token says, in base64. It needs no seal: all that a forger wins is another place in a list
+// that they may read anyway.
 type pageToken struct {
 	Version   int    `json:"v"`
 	Operation string `json:"o"`
@@ -22,10 +23,12 @@ type pageToken struct {
 
 const pageTokenVersion = 1
 
-// Page returns the items that follow token, at most max of them (the service's page size when max is nil), and the token of the next
-// page or nil. items come in the same order each time, best sorted by key, which is unique among them. A token holds the operation, a hash of the other parameters and the last key: it survives a
-// restart and items that come and go, and is refused with the service's error for another operation or other filters.
-func Page[T any](ctx context.Context, items []T, max *int32, token *string, key func(T) string) (page []T, next *string, err error) {
+// Page returns the items that follow token, at most max of them (the service's page size when max is nil), and the
+// token of the next page or nil. items come in the same order each time, best sorted by key, which is unique among
+// them. A token holds the operation, a hash of the other parameters and the last key: it survives a restart and items
+// that come and go, and is refused with the service's error for another operation or other filters.
+func Page[T any](ctx context.Context, items []T, max *int32, token *string, key func(T) string) (page []T, next *string,
+	err error) {
 	c := callFrom(ctx)
 	limit, operation := 0, c.operation
 	if c.service != nil {
@@ -44,7 +47,7 @@ func Page[T any](ctx context.Context, items []T, max *int32, token *string, key 
 		if err != nil {
 			return nil, nil, err
 		}
-		items = items[after(items, last, key):]
+		items = items[indexAfter(items, last, key):]
 	}
 	if limit == 0 || len(items) <= limit {
 		return items, nil, nil
@@ -59,8 +62,9 @@ func Page[T any](ctx context.Context, items []T, max *int32, token *string, key 
 	return page, &sealed, nil
 }
 
-// after returns the index of the item that follows the one with key last, or if that is gone, the first with a greater key.
-func after[T any](items []T, last string, key func(T) string) int {
+// indexAfter returns the index of the item that follows the one with key last, or if that is gone, the first with a
+// greater key.
+func indexAfter[T any](items []T, last string, key func(T) string) int {
 	if i := slices.IndexFunc(items, func(item T) bool { return key(item) == last }); i >= 0 {
 		return i + 1
 	}
@@ -80,7 +84,8 @@ func openToken(service *Service, token string, want pageToken) (last string, err
 	if err == nil && got == want {
 		return last, nil
 	}
-	e := &Error{Code: "InvalidNextToken", Message: "The specified token is not valid for this request: " + token, Status: http.StatusBadRequest, Err: err}
+	e := &Error{Code: "InvalidNextToken", Message: "The specified token is not valid for this request: " + token,
+		Status: http.StatusBadRequest, Err: err}
 	if service != nil {
 		e.Code = service.badToken
 		e.Status = service.statusOf(e.Code)
@@ -96,13 +101,15 @@ func openToken(service *Service, token string, want pageToken) (last string, err
 
 // pageMembers are the members that say which page is wanted, in all services.
 var pageMembers = map[string]bool{
-	"NextToken": true, "Marker": true, "MaxResults": true, "MaxItems": true, "MaxRecords": true, "PageSize": true, "Limit": true,
+	"NextToken": true, "Marker": true, "MaxResults": true, "MaxItems": true, "MaxRecords": true, "PageSize": true,
+	"Limit": true,
 }
 
 // tokenMembers are the members that say which attempt it is, in all services.
 var tokenMembers = map[string]bool{"ClientToken": true, "ClientRequestToken": true, "IdempotencyToken": true}
 
-// fingerprint is a hash of an input: of what is asked, without the members that say which page of it (paging) or which attempt it is.
+// fingerprint is a hash of an input: of what is asked, without the members that say which page of it (paging) or which
+// attempt it is.
 func fingerprint(input any, paging bool) string {
 	if input == nil {
 		return ""

@@ -16,7 +16,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire/model"
 )
 
-// A plan is how values of one Go type travel: the Smithy schema and the Go type read once, side by side, so that a request costs neither.
+// A plan is how values of one Go type travel: the Smithy schema and the Go type read once, side by side, so that a
+// request costs neither.
 type plan struct {
 	kind   kind
 	typ    reflect.Type // the Go type without its pointer
@@ -111,15 +112,15 @@ type planner struct {
 	structs map[reflect.Type]*plan
 }
 
-// of returns the plan for a Go type that travels by schema. It panics when the two do not fit: the SDK's structure and
-// the model must be of one version.
-func (p *planner) of(t reflect.Type, schema *smithy.Schema) *plan {
+// planFor returns the plan for a Go type that travels by schema. It panics when the two do not fit: the SDK's structure
+// and the model must be of one version.
+func (p *planner) planFor(t reflect.Type, schema *smithy.Schema) *plan {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.plan(t, schema)
+	return p.buildPlan(t, schema)
 }
 
-func (p *planner) plan(t reflect.Type, schema *smithy.Schema) *plan {
+func (p *planner) buildPlan(t reflect.Type, schema *smithy.Schema) *plan {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -152,20 +153,20 @@ func (p *planner) plan(t reflect.Type, schema *smithy.Schema) *plan {
 		pl.kind = kindList
 		member := schema.ListMember()
 		pl.item = xmlName(member, "member")
-		pl.elem = p.plan(t.Elem(), member)
+		pl.elem = p.buildPlan(t.Elem(), member)
 		return pl
 	case reflect.Map:
 		pl.kind = kindMap
 		pl.item = "entry"
 		pl.key, pl.val = xmlName(schema.MapKey(), "key"), xmlName(schema.MapValue(), "value")
-		pl.elem = p.plan(t.Elem(), schema.MapValue())
+		pl.elem = p.buildPlan(t.Elem(), schema.MapValue())
 		return pl
 	case reflect.Interface:
 		if _, ok := smithy.SchemaTrait[*traits.Streaming](schema); ok {
 			pl.kind = kindEventStream
 			return pl
 		}
-		return p.union(pl, schema)
+		return p.planUnion(pl, schema)
 	case reflect.Struct:
 		if t == reflect.TypeFor[time.Time]() {
 			pl.kind = kindTime
@@ -211,7 +212,7 @@ func (p *planner) structure(t reflect.Type, schema *smithy.Schema) *plan {
 		fl := &field{
 			index: i, goName: f.Name, name: m.MemberName(), json: m.MemberName(), xml: xmlName(m, m.MemberName()),
 			pointer: f.Type.Kind() == reflect.Pointer,
-			plan:    p.plan(f.Type, m),
+			plan:    p.buildPlan(f.Type, m),
 		}
 		fl.display = string(unicode.ToLower(rune(fl.name[0]))) + fl.name[1:]
 		if n, ok := smithy.SchemaTrait[*traits.JSONName](m); ok {
@@ -223,7 +224,7 @@ func (p *planner) structure(t reflect.Type, schema *smithy.Schema) *plan {
 		}
 		_, fl.flat = smithy.SchemaTrait[*traits.XMLFlattened](m)
 		fl.format = formatOf(m)
-		p.bind(fl, m)
+		p.bindMember(fl, m)
 		if c, ok := constraints[f.Name]; ok {
 			fl.limit = &c
 		}
@@ -239,8 +240,8 @@ func (p *planner) structure(t reflect.Type, schema *smithy.Schema) *plan {
 	return pl
 }
 
-// bind finds the place that restJson1 gives a member.
-func (p *planner) bind(f *field, m *smithy.Schema) {
+// bindMember finds the place that restJson1 gives a member.
+func (p *planner) bindMember(f *field, m *smithy.Schema) {
 	if h, ok := smithy.SchemaTrait[*traits.HTTPHeader](m); ok {
 		f.bind, f.bindName = inHeader, http.CanonicalHeaderKey(h.Name)
 		if f.format == formatDefault {
@@ -264,7 +265,7 @@ func (p *planner) bind(f *field, m *smithy.Schema) {
 	}
 }
 
-func (p *planner) union(pl *plan, schema *smithy.Schema) *plan {
+func (p *planner) planUnion(pl *plan, schema *smithy.Schema) *plan {
 	variants := model.Variants(pl.typ)
 	if variants == nil {
 		panic(fmt.Sprintf("wire: %s: %v is not a union of the model", p.service.Name, pl.typ))
@@ -280,7 +281,7 @@ func (p *planner) union(pl *plan, schema *smithy.Schema) *plan {
 			panic(fmt.Sprintf("wire: %s: union %v has no Go type for member %s", p.service.Name, pl.typ, name))
 		}
 		value, _ := t.FieldByName("Value")
-		v := &variant{name: name, json: name, xml: xmlName(m, name), typ: t, plan: p.plan(value.Type, m)}
+		v := &variant{name: name, json: name, xml: xmlName(m, name), typ: t, plan: p.buildPlan(value.Type, m)}
 		if n, ok := smithy.SchemaTrait[*traits.JSONName](m); ok {
 			v.json = n.Name
 		}

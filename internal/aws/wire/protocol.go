@@ -13,9 +13,9 @@ type protocol interface {
 	// operation finds the operation that a request asks for. The error is what AWS says of one it does not know.
 	operation(m *Mux, service *Service, r *request) (*operation, error)
 	// decode sets the input structure from the request.
-	decode(op *operation, r *request, in reflect.Value) error
+	decodeRequest(op *operation, r *request, in reflect.Value) error
 	// encode appends the response body to b and returns its HTTP status; it may set headers.
-	encode(b []byte, op *operation, r *request, out reflect.Value, header http.Header) ([]byte, int)
+	encodeResponse(b []byte, op *operation, r *request, out reflect.Value, header http.Header) ([]byte, int)
 	// encodeError appends the body of an error response.
 	encodeError(b []byte, service *Service, r *request, f *failure, header http.Header) []byte
 }
@@ -44,8 +44,8 @@ type request struct {
 	id       string
 	labels   []string // of the path, in the order of the operation's URI
 
-	// spill sends what an encoder has written so far of a response that is large, with status 200, and gives the buffer back empty. Its memory is
-	// then not that of the whole response. Nil: none of it can be sent before the end.
+	// spill sends what an encoder has written so far of a response that is large, with status 200, and gives the buffer
+	// back empty. Its memory is then not that of the whole response. Nil: none of it can be sent before the end.
 	spill func(b []byte) []byte
 
 	form    url.Values // parameters of a query request, see parameters
@@ -53,8 +53,8 @@ type request struct {
 	formed  bool
 }
 
-// parameters returns the parameters of a query request: those of the URL, as in a presigned one, and those of the body that are
-// not in the URL.
+// parameters returns the parameters of a query request: those of the URL, as in a presigned one, and those of the body
+// that are not in the URL.
 func (r *request) parameters() (url.Values, error) {
 	if r.formed {
 		return r.form, r.formErr
@@ -62,13 +62,15 @@ func (r *request) parameters() (url.Values, error) {
 	r.formed = true
 	r.form, r.formErr = url.ParseQuery(r.URL.RawQuery)
 	if r.formErr != nil {
-		r.formErr = &Error{Code: "MalformedQueryString", Message: "The query string could not be read: " + r.formErr.Error(), Status: http.StatusNotFound}
+		r.formErr = &Error{Code: "MalformedQueryString", Message: "The query string could not be read: " +
+			r.formErr.Error(), Status: http.StatusNotFound}
 		return nil, r.formErr
 	}
 	if len(r.body) > 0 {
 		body, err := url.ParseQuery(string(r.body))
 		if err != nil {
-			r.formErr = &Error{Code: "MalformedQueryString", Message: "The form in the body could not be read: " + err.Error(), Status: http.StatusNotFound}
+			r.formErr = &Error{Code: "MalformedQueryString", Message: "The form in the body could not be read: " +
+				err.Error(), Status: http.StatusNotFound}
 			return nil, r.formErr
 		}
 		if len(r.form) == 0 {
@@ -95,7 +97,8 @@ func protocolOf(r *request) *Service {
 		}
 		return SSM
 	}
-	if form, err := r.parameters(); strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded") || err == nil && form.Get("Action") != "" {
+	if form, err := r.parameters(); strings.HasPrefix(r.Header.Get("Content-Type"),
+		"application/x-www-form-urlencoded") || err == nil && form.Get("Action") != "" {
 		if err == nil && form.Get("Version") == EC2.APIVersion {
 			return EC2
 		}

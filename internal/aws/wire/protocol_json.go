@@ -22,7 +22,7 @@ func (awsJSON) operation(m *Mux, service *Service, r *request) (*operation, erro
 	return nil, unknownOperation(service, target)
 }
 
-func (awsJSON) decode(op *operation, r *request, in reflect.Value) error {
+func (awsJSON) decodeRequest(op *operation, r *request, in reflect.Value) error {
 	if len(r.body) == 0 {
 		return nil
 	}
@@ -38,7 +38,8 @@ func serialization(err error) error {
 	return err
 }
 
-func (awsJSON) encode(b []byte, op *operation, r *request, out reflect.Value, header http.Header) ([]byte, int) {
+func (awsJSON) encodeResponse(b []byte, op *operation, r *request, out reflect.Value, header http.Header) ([]byte,
+	int) {
 	header.Set("Content-Type", contentTypeOf(op.service))
 	b = append(b, '{')
 	b, _ = appendJSONMembers(b, op.output, out, op.lists, r.spill)

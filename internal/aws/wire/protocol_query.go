@@ -23,22 +23,26 @@ func (q query) operation(m *Mux, service *Service, r *request) (*operation, erro
 	}
 	action := form.Get("Action")
 	if action == "" {
-		return nil, &Error{Code: "MissingAction", Message: "The request must contain the parameter Action", Status: http.StatusBadRequest}
+		return nil, &Error{Code: "MissingAction", Message: "The request must contain the parameter Action",
+			Status: http.StatusBadRequest}
 	}
 	if op := m.operation(service, action); op != nil {
 		return op, nil
 	}
 	if q.ec2 {
-		return nil, &Error{Code: "InvalidAction", Message: fmt.Sprintf("The action %s is not valid for this web service.", action), Status: http.StatusBadRequest}
+		return nil, &Error{Code: "InvalidAction",
+			Message: fmt.Sprintf("The action %s is not valid for this web service.", action),
+			Status:  http.StatusBadRequest}
 	}
 	version := form.Get("Version")
 	if version == "" {
 		version = service.APIVersion
 	}
-	return nil, &Error{Code: "InvalidAction", Message: fmt.Sprintf("Could not find operation %s for version %s", action, version), Status: http.StatusBadRequest}
+	return nil, &Error{Code: "InvalidAction", Message: fmt.Sprintf("Could not find operation %s for version %s", action,
+		version), Status: http.StatusBadRequest}
 }
 
-func (q query) decode(op *operation, r *request, in reflect.Value) error {
+func (q query) decodeRequest(op *operation, r *request, in reflect.Value) error {
 	form, err := r.parameters()
 	if err != nil {
 		return err
@@ -65,16 +69,18 @@ func (q query) decode(op *operation, r *request, in reflect.Value) error {
 				n.used = true
 			}
 		}
-		if name := root.unused(); name != "" {
-			return &Error{Code: "UnknownParameter", Message: fmt.Sprintf("The parameter %s is not recognized", name), Status: http.StatusBadRequest}
+		if name := root.firstUnused(); name != "" {
+			return &Error{Code: "UnknownParameter", Message: fmt.Sprintf("The parameter %s is not recognized", name),
+				Status: http.StatusBadRequest}
 		}
 	}
 	return nil
 }
 
-func (q query) encode(b []byte, op *operation, r *request, out reflect.Value, header http.Header) ([]byte, int) {
+func (q query) encodeResponse(b []byte, op *operation, r *request, out reflect.Value, header http.Header) ([]byte,
+	int) {
 	response := op.name + "Response"
-	b = q.begin(b, header, response, op.service.XMLNamespace)
+	b = q.appendPrologue(b, header, response, op.service.XMLNamespace)
 	if q.ec2 {
 		b = appendElement(b, "requestId", r.id)
 		if len(op.output.fields) == 0 {
@@ -95,7 +101,7 @@ func (q query) encode(b []byte, op *operation, r *request, out reflect.Value, he
 	return appendClose(b, response), http.StatusOK
 }
 
-func (q query) begin(b []byte, header http.Header, root, namespace string) []byte {
+func (q query) appendPrologue(b []byte, header http.Header, root, namespace string) []byte {
 	header.Set("Content-Type", "text/xml;charset=UTF-8")
 	if q.ec2 {
 		b = append(b, `<?xml version="1.0" encoding="UTF-8"?>`+"\n"...)
@@ -112,7 +118,7 @@ func (q query) begin(b []byte, header http.Header, root, namespace string) []byt
 
 func (q query) encodeError(b []byte, service *Service, r *request, f *failure, header http.Header) []byte {
 	if q.ec2 {
-		b = q.begin(b, header, "Response", "")
+		b = q.appendPrologue(b, header, "Response", "")
 		b = append(b, "<Errors><Error>"...)
 		b = appendElement(b, "Code", f.code)
 		b = appendElement(b, "Message", f.message)
@@ -120,7 +126,7 @@ func (q query) encodeError(b []byte, service *Service, r *request, f *failure, h
 		b = appendElement(b, "RequestID", r.id)
 		return append(b, "</Response>"...)
 	}
-	b = q.begin(b, header, "ErrorResponse", service.XMLNamespace)
+	b = q.appendPrologue(b, header, "ErrorResponse", service.XMLNamespace)
 	b = append(b, "<Error>"...)
 	b = appendElement(b, "Type", f.faultOf("Sender", "Receiver"))
 	b = appendElement(b, "Code", f.queryCode())

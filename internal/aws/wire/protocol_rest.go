@@ -11,7 +11,8 @@ import (
 	"github.com/aws/smithy-go/traits"
 )
 
-// restJSON is restJson1: the operation is a method and a path, and members travel in the path, the query, headers and the body.
+// restJSON is restJson1: the operation is a method and a path, and members travel in the path, the query, headers and
+// the body.
 // https://smithy.io/2.0/aws/protocols/aws-restjson1-protocol.html
 type restJSON struct{}
 
@@ -94,15 +95,16 @@ func (t *routes) find(method, rest string, labels []string) (*operation, []strin
 
 func (restJSON) operation(m *Mux, service *Service, r *request) (*operation, error) {
 	path := r.URL.EscapedPath()
-	// A signature is of the path without its "." and "..", which must not choose another operation than the one that was signed.
+	// A signature is of the path without its "." and "..", which must not choose another operation than the one that
+	// was signed.
 	for segment := range strings.SplitSeq(path, "/") {
 		if segment == "." || segment == ".." {
 			return nil, unknownOperation(service, r.Method+" "+path)
 		}
 	}
-	op, labels := m.routes(service).find(r.Method, strings.TrimPrefix(path, "/"), nil)
+	op, labels := m.routesFor(service).find(r.Method, strings.TrimPrefix(path, "/"), nil)
 	if op == nil && strings.HasSuffix(path, "/") {
-		op, labels = m.routes(service).find(r.Method, strings.Trim(path, "/"), nil)
+		op, labels = m.routesFor(service).find(r.Method, strings.Trim(path, "/"), nil)
 	}
 	if op == nil {
 		return nil, unknownOperation(service, r.Method+" "+path)
@@ -111,12 +113,13 @@ func (restJSON) operation(m *Mux, service *Service, r *request) (*operation, err
 	return op, nil
 }
 
-func (restJSON) decode(op *operation, r *request, in reflect.Value) error {
+func (restJSON) decodeRequest(op *operation, r *request, in reflect.Value) error {
 	var query url.Values
 	if r.URL.RawQuery != "" {
 		var err error
 		if query, err = url.ParseQuery(r.URL.RawQuery); err != nil {
-			return &Error{Code: "SerializationException", Message: "The query string could not be read: " + err.Error(), Status: http.StatusBadRequest}
+			return &Error{Code: "SerializationException", Message: "The query string could not be read: " + err.Error(),
+				Status: http.StatusBadRequest}
 		}
 	}
 	v := in.Elem()
@@ -202,7 +205,8 @@ func parseTexts(f *field, texts []string, v reflect.Value) error {
 	return nil
 }
 
-func (restJSON) encode(b []byte, op *operation, r *request, out reflect.Value, header http.Header) ([]byte, int) {
+func (restJSON) encodeResponse(b []byte, op *operation, r *request, out reflect.Value, header http.Header) ([]byte,
+	int) {
 	status := http.StatusOK
 	if op.http.Code != 0 {
 		status = op.http.Code

@@ -17,8 +17,8 @@ type node struct {
 	used     bool
 }
 
-// maxDepth bounds the dots in a parameter's name, and maxNodes the tree: a small form of long names must not become a large tree. maxNodes is also how
-// many values a body of JSON may have. AWS's own limits are far lower.
+// maxDepth bounds the dots in a parameter's name, and maxNodes the tree: a small form of long names must not become a
+// large tree. maxNodes is also how many values a body of JSON may have. AWS's own limits are far lower.
 const (
 	maxDepth = 64
 	maxNodes = 200_000
@@ -64,8 +64,8 @@ func parseQuery(values url.Values) (*node, error) {
 	return root, nil
 }
 
-// use returns the child with that name and notes that the schema knows it.
-func (n *node) use(name string) *node {
+// takeChild returns the child with that name and notes that the schema knows it.
+func (n *node) takeChild(name string) *node {
 	c := n.children[name]
 	if c != nil {
 		c.used = true
@@ -73,8 +73,9 @@ func (n *node) use(name string) *node {
 	return c
 }
 
-// unused returns the name of a parameter that no member of the schema took, the first in order; "" when there is none.
-func (n *node) unused() string {
+// firstUnused returns the name of a parameter that no member of the schema took, the first in order; "" when there is
+// none.
+func (n *node) firstUnused() string {
 	var names []string
 	for name := range n.children {
 		names = append(names, name)
@@ -94,7 +95,7 @@ func (n *node) unused() string {
 			}
 			return c.path
 		}
-		if p := c.unused(); p != "" {
+		if p := c.firstUnused(); p != "" {
 			return p
 		}
 	}
@@ -130,13 +131,14 @@ func isEmptyID(f *field, n *node) bool {
 	return f.pointer && strings.HasSuffix(f.goName, "Id") && n.hasValue && n.value == ""
 }
 
-// decodeQuery sets v from the parameters below n. With flat, lists and maps have no level for their elements' name, as everywhere in ec2Query.
+// decodeQuery sets v from the parameters below n. With flat, lists and maps have no level for their elements' name, as
+// everywhere in ec2Query.
 func decodeQuery(pl *plan, flat, ec2 bool, n *node, v reflect.Value) error {
 	switch pl.kind {
 	case kindStruct:
 		v = settable(v)
 		for _, f := range pl.fields {
-			c := n.use(f.query)
+			c := n.takeChild(f.query)
 			if c == nil || ec2 && isEmptyID(f, c) {
 				continue
 			}
@@ -145,12 +147,12 @@ func decodeQuery(pl *plan, flat, ec2 bool, n *node, v reflect.Value) error {
 			}
 		}
 		for _, name := range pl.hidden {
-			n.use(name)
+			n.takeChild(name)
 		}
 		return nil
 	case kindUnion:
 		for _, variant := range pl.variants {
-			c := n.use(variant.xml)
+			c := n.takeChild(variant.xml)
 			if c == nil {
 				continue
 			}
@@ -167,10 +169,10 @@ func decodeQuery(pl *plan, flat, ec2 bool, n *node, v reflect.Value) error {
 	case kindList:
 		holder := n
 		if !flat && !ec2 {
-			holder = n.use(pl.item)
+			holder = n.takeChild(pl.item)
 			if holder == nil {
 				// Some old clients say member whatever the element is called.
-				holder = n.use("member")
+				holder = n.takeChild("member")
 			}
 			if holder == nil {
 				holder = &node{}
@@ -191,19 +193,19 @@ func decodeQuery(pl *plan, flat, ec2 bool, n *node, v reflect.Value) error {
 	case kindMap:
 		holder := n
 		if !flat {
-			if holder = n.use(pl.item); holder == nil {
+			if holder = n.takeChild(pl.item); holder == nil {
 				return nil
 			}
 		}
 		entries := holder.numbered()
 		m := reflect.MakeMapWithSize(v.Type(), len(entries))
 		for _, e := range entries {
-			key := e.use(pl.key)
+			key := e.takeChild(pl.key)
 			if key == nil {
 				return malformedf("%s.%s is missing", e.path, pl.key)
 			}
 			value := reflect.New(v.Type().Elem()).Elem()
-			if c := e.use(pl.val); c != nil {
+			if c := e.takeChild(pl.val); c != nil {
 				if err := decodeQuery(pl.elem, false, ec2, c, value); err != nil {
 					return err
 				}

@@ -27,13 +27,13 @@ func TestNumberedClosesGapsAndSorts(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got string
-	for _, n := range root.use("L").numbered() {
+	for _, n := range root.takeChild("L").numbered() {
 		got += n.value
 	}
 	if got != "abc" {
 		t.Errorf("got %q, want abc", got)
 	}
-	if p := root.unused(); p != "L.x" {
+	if p := root.firstUnused(); p != "L.x" {
 		t.Errorf("the unused parameter is %q", p)
 	}
 }

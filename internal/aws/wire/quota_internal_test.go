@@ -25,13 +25,16 @@ func TestAFullAccountIsToldSo(t *testing.T) {
 			t.Parallel()
 			for _, recent := range []bool{false, true} {
 				full := &store.FullError{Account: "111122223333", Limit: 256 << 20, Recent: recent}
-				f := new(Mux).failureOf(&c.service, &request{id: "1"}, Caller{}, fmt.Errorf("write to the store: %w", full))
+				f := new(Mux).failureOf(&c.service, &request{id: "1"}, Caller{}, fmt.Errorf("write to the store: %w",
+					full))
 				want := c.code
 				if recent {
 					want = c.recent
 				}
-				if f.code != want || f.cause != nil || f.status < http.StatusBadRequest || f.status >= http.StatusInternalServerError {
-					t.Errorf("recent=%t is answered with %d %s, want %s and a status of the client's", recent, f.status, f.code, want)
+				if f.code != want || f.cause != nil || f.status < http.StatusBadRequest ||
+					f.status >= http.StatusInternalServerError {
+					t.Errorf("recent=%t is answered with %d %s, want %s and a status of the client's", recent, f.status,
+						f.code, want)
 				}
 				if !strings.Contains(f.message, "111122223333") || !strings.Contains(f.message, "256 MiB") ||
 					!strings.Contains(f.message, "try again") {

@@ -22,7 +22,8 @@ func serve(t *testing.T, timeout time.Duration) string {
 		t.Fatal(err)
 	}
 	s := wire.Server(l.Addr().String(), newMux(t, &policy{}))
-	for name, d := range map[string]*time.Duration{"ReadHeaderTimeout": &s.ReadHeaderTimeout, "ReadTimeout": &s.ReadTimeout, "WriteTimeout": &s.WriteTimeout, "IdleTimeout": &s.IdleTimeout} {
+	for name, d := range map[string]*time.Duration{"ReadHeaderTimeout": &s.ReadHeaderTimeout,
+		"ReadTimeout": &s.ReadTimeout, "WriteTimeout": &s.WriteTimeout, "IdleTimeout": &s.IdleTimeout} {
 		if *d == 0 {
 			t.Errorf("the server has no %s", name)
 		}
@@ -77,7 +78,9 @@ func TestExpectContinueAndTooLarge(t *testing.T) {
 	defer c.Close()
 	in := bufio.NewReader(c)
 	body := "Action=AssumeRoleWithWebIdentity&Version=2011-06-15&RoleArn=arn:aws:iam::111122223333:role/x&RoleSessionName=pod&WebIdentityToken=abcdef"
-	fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", len(body))
+	fmt.Fprintf(c,
+		"POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\nExpect: "+
+			"100-continue\r\nContent-Length: %d\r\n\r\n", len(body))
 	if line, err := in.ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 100") {
 		t.Fatalf("no invitation to send the body: %q, %v", line, err)
 	}
@@ -96,7 +99,9 @@ func TestExpectContinueAndTooLarge(t *testing.T) {
 	}
 
 	// More than the limit, without saying so in advance.
-	big, err := http.Post("http://"+addr+"/", "application/x-www-form-urlencoded", io.MultiReader(strings.NewReader("Action=ListRoles&Version=2010-05-08&x="), strings.NewReader(strings.Repeat("x", 1<<17))))
+	big, err := http.Post("http://"+addr+"/", "application/x-www-form-urlencoded",
+		io.MultiReader(strings.NewReader("Action=ListRoles&Version=2010-05-08&x="),
+			strings.NewReader(strings.Repeat("x", 1<<17))))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,12 +32,14 @@ type Service struct {
 // The services that wire knows.
 var (
 	AutoScaling = &Service{
-		Name: "autoscaling", SigningName: "autoscaling", ActionPrefix: "autoscaling", Protocol: AWSQuery, APIVersion: "2011-01-01",
+		Name: "autoscaling", SigningName: "autoscaling", ActionPrefix: "autoscaling", Protocol: AWSQuery,
+		APIVersion:   "2011-01-01",
 		XMLNamespace: "http://autoscaling.amazonaws.com/doc/2011-01-01/", PageSize: 50,
 		invalid: "ValidationError", mismatch: "IdempotentParameterMismatch", badToken: "InvalidNextToken",
 	}
 	CloudFormation = &Service{
-		Name: "cloudformation", SigningName: "cloudformation", ActionPrefix: "cloudformation", Protocol: AWSQuery, APIVersion: "2010-05-15",
+		Name: "cloudformation", SigningName: "cloudformation", ActionPrefix: "cloudformation", Protocol: AWSQuery,
+		APIVersion:   "2010-05-15",
 		XMLNamespace: "http://cloudformation.amazonaws.com/doc/2010-05-15/", PageSize: 100,
 		invalid: "ValidationError", mismatch: "TokenAlreadyExistsException", badToken: "ValidationError",
 	}
@@ -49,14 +51,18 @@ var (
 	ECR = &Service{
 		Name: "ecr", SigningName: "ecr", ActionPrefix: "ecr", Protocol: AWSJSON11, APIVersion: "2015-09-21",
 		TargetPrefix: "AmazonEC2ContainerRegistry_V20150921", PageSize: 100,
-		invalid: "InvalidParameterException", mismatch: "InvalidParameterException", badToken: "InvalidParameterException",
+		invalid: "InvalidParameterException", mismatch: "InvalidParameterException",
+		badToken: "InvalidParameterException",
 	}
 	EKS = &Service{
-		Name: "eks", SigningName: "eks", ActionPrefix: "eks", Protocol: RestJSON1, APIVersion: "2017-11-01", PageSize: 100,
-		invalid: "InvalidParameterException", mismatch: "InvalidParameterException", badToken: "InvalidParameterException",
+		Name: "eks", SigningName: "eks", ActionPrefix: "eks", Protocol: RestJSON1, APIVersion: "2017-11-01",
+		PageSize: 100,
+		invalid:  "InvalidParameterException", mismatch: "InvalidParameterException",
+		badToken: "InvalidParameterException",
 	}
 	ELBv2 = &Service{
-		Name: "elasticloadbalancingv2", SigningName: "elasticloadbalancing", ActionPrefix: "elasticloadbalancing", Protocol: AWSQuery, APIVersion: "2015-12-01",
+		Name: "elasticloadbalancingv2", SigningName: "elasticloadbalancing", ActionPrefix: "elasticloadbalancing",
+		Protocol: AWSQuery, APIVersion: "2015-12-01",
 		XMLNamespace: "http://elasticloadbalancing.amazonaws.com/doc/2015-12-01/", PageSize: 400,
 		invalid: "ValidationError", mismatch: "IdempotentParameterMismatch", badToken: "ValidationError",
 	}
@@ -66,19 +72,25 @@ var (
 		invalid: "ValidationError", mismatch: "IdempotentParameterMismatch", badToken: "ValidationError",
 	}
 	KMS = &Service{
-		Name: "kms", SigningName: "kms", ActionPrefix: "kms", Protocol: AWSJSON11, APIVersion: "2014-11-01", TargetPrefix: "TrentService", PageSize: 50,
+		Name: "kms", SigningName: "kms", ActionPrefix: "kms", Protocol: AWSJSON11, APIVersion: "2014-11-01",
+		TargetPrefix: "TrentService", PageSize: 50,
 		invalid: "ValidationException", mismatch: "ValidationException", badToken: "InvalidMarkerException",
 	}
 	Logs = &Service{
-		Name: "cloudwatchlogs", SigningName: "logs", ActionPrefix: "logs", Protocol: AWSJSON11, APIVersion: "2014-03-28", TargetPrefix: "Logs_20140328", PageSize: 50,
-		invalid: "InvalidParameterException", mismatch: "InvalidParameterException", badToken: "InvalidParameterException",
+		Name: "cloudwatchlogs", SigningName: "logs", ActionPrefix: "logs", Protocol: AWSJSON11,
+		APIVersion: "2014-03-28", TargetPrefix: "Logs_20140328", PageSize: 50,
+		invalid: "InvalidParameterException", mismatch: "InvalidParameterException",
+		badToken: "InvalidParameterException",
 	}
 	SQS = &Service{
-		Name: "sqs", SigningName: "sqs", ActionPrefix: "sqs", Protocol: AWSJSON10, APIVersion: "2012-11-05", TargetPrefix: "AmazonSQS", PageSize: 1000,
-		invalid: "InvalidParameterValueException", mismatch: "InvalidParameterValueException", badToken: "InvalidParameterValueException",
+		Name: "sqs", SigningName: "sqs", ActionPrefix: "sqs", Protocol: AWSJSON10, APIVersion: "2012-11-05",
+		TargetPrefix: "AmazonSQS", PageSize: 1000,
+		invalid: "InvalidParameterValueException", mismatch: "InvalidParameterValueException",
+		badToken: "InvalidParameterValueException",
 	}
 	SSM = &Service{
-		Name: "ssm", SigningName: "ssm", ActionPrefix: "ssm", Protocol: AWSJSON11, APIVersion: "2014-11-06", TargetPrefix: "AmazonSSM", PageSize: 50,
+		Name: "ssm", SigningName: "ssm", ActionPrefix: "ssm", Protocol: AWSJSON11, APIVersion: "2014-11-06",
+		TargetPrefix: "AmazonSSM", PageSize: 50,
 		invalid: "ValidationException", mismatch: "IdempotentParameterMismatch", badToken: "InvalidNextToken",
 	}
 	STS = &Service{
@@ -93,7 +105,7 @@ func Services() []*Service {
 	return []*Service{AutoScaling, CloudFormation, Logs, EC2, ECR, EKS, ELBv2, IAM, KMS, SQS, SSM, STS}
 }
 
-// json reports whether the service speaks a JSON protocol.
-func (s *Service) json() bool {
+// isJSONProtocol reports whether the service speaks a JSON protocol.
+func (s *Service) isJSONProtocol() bool {
 	return s.Protocol == RestJSON1 || s.Protocol == AWSJSON10 || s.Protocol == AWSJSON11
 }

@@ -40,7 +40,7 @@ func sourceOf(remote string) netip.Addr {
 // acquire takes bytes for a source, and waits for them until ctx ends.
 func (s *shares) acquire(ctx context.Context, source netip.Addr, n int64) error {
 	for {
-		freed, ok := s.try(source, n)
+		freed, ok := s.tryAcquire(source, n)
 		if ok {
 			return nil
 		}
@@ -52,7 +52,7 @@ func (s *shares) acquire(ctx context.Context, source netip.Addr, n int64) error 
 	}
 }
 
-func (s *shares) try(source netip.Addr, n int64) (freed chan struct{}, ok bool) {
+func (s *shares) tryAcquire(source netip.Addr, n int64) (freed chan struct{}, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.by[source]+n > s.each || source != host && s.others+n > s.total-s.each {

@@ -18,12 +18,14 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire/model"
 )
 
-// eventWriteTime is how long a client may take to receive one event. The server's limit for a whole answer is off for a stream.
+// eventWriteTime is how long a client may take to receive one event. The server's limit for a whole answer is off for a
+// stream.
 const eventWriteTime = time.Minute
 
-// headStart is what a client gets between its request and the answer. The SDK for Go closes the body of its request as soon as it has the header of the answer;
-// net/http, if it has not yet seen for itself that the body has ended, then takes what the SDK's wrapper says (io.EOF from WriteTo, smithy-go 1.28) for a failure and drops the
-// connection. With an answer that is there already nobody notices. A stream would be lost, on a host as near as this one.
+// headStart is what a client gets between its request and the answer. The SDK for Go closes the body of its request as
+// soon as it has the header of the answer; net/http, if it has not yet seen for itself that the body has ended, then
+// takes what the SDK's wrapper says (io.EOF from WriteTo, smithy-go 1.28) for a failure and drops the connection. With
+// an answer that is there already nobody notices. A stream would be lost, on a host as near as this one.
 const headStart = 20 * time.Millisecond
 
 // eventPlan is how the events of an operation travel.
@@ -32,7 +34,8 @@ type eventPlan struct {
 	events map[reflect.Type]*variant // by the Go type of the union's member
 }
 
-// checkStream panics unless the method's second result is an iter.Seq2[E, error], where E is the SDK's union of the operation's events.
+// checkStream panics unless the method's second result is an iter.Seq2[E, error], where E is the SDK's union of the
+// operation's events.
 func (s *served) checkStream(service *Service, name string, schema *smithy.OperationSchema) {
 	if service.Protocol != AWSJSON10 && service.Protocol != AWSJSON11 {
 		panic(fmt.Sprintf("wire: %s of %s is an event stream, which wire serves in awsJson only", name, service.Name))
@@ -43,14 +46,17 @@ func (s *served) checkStream(service *Service, name string, schema *smithy.Opera
 		seq := t.Out(1)
 		if seq.Kind() == reflect.Func && seq.NumIn() == 1 && seq.NumOut() == 0 {
 			yield := seq.In(0)
-			if yield.Kind() == reflect.Func && yield.NumIn() == 2 && yield.NumOut() == 1 && yield.Out(0).Kind() == reflect.Bool &&
-				yield.In(1) == reflect.TypeFor[error]() && yield.In(0).Name() == union.TargetID().Name && model.Variants(yield.In(0)) != nil {
+			if yield.Kind() == reflect.Func && yield.NumIn() == 2 && yield.NumOut() == 1 &&
+				yield.Out(0).Kind() == reflect.Bool &&
+				yield.In(1) == reflect.TypeFor[error]() && yield.In(0).Name() == union.TargetID().Name &&
+				model.Variants(yield.In(0)) != nil {
 				s.events = yield.In(0)
 				return
 			}
 		}
 	}
-	panic(fmt.Sprintf("wire: method %s is %v; its second result must be iter.Seq2[types.%s, error]", name, t, union.TargetID().Name))
+	panic(fmt.Sprintf("wire: method %s is %v; its second result must be iter.Seq2[types.%s, error]", name, t,
+		union.TargetID().Name))
 }
 
 // streamSchema is the schema of the member of an output that is a stream.
@@ -63,9 +69,9 @@ func streamSchema(schema *smithy.OperationSchema) *smithy.Schema {
 	panic(fmt.Sprintf("wire: %v has no stream", schema.Output.ID()))
 }
 
-// stream makes the plan of an operation's events. Every member of an event travels in its payload; no operation that wire knows has
-// members in headers.
-func (p *planner) stream(union reflect.Type, schema *smithy.Schema) *eventPlan {
+// planStream makes the plan of an operation's events. Every member of an event travels in its payload; no operation
+// that wire knows has members in headers.
+func (p *planner) planStream(union reflect.Type, schema *smithy.Schema) *eventPlan {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := &eventPlan{schema: schema, events: map[reflect.Type]*variant{}}
@@ -79,17 +85,18 @@ func (p *planner) stream(union reflect.Type, schema *smithy.Schema) *eventPlan {
 			_, header := smithy.SchemaTrait[*traits.EventHeader](inner)
 			_, payload := smithy.SchemaTrait[*traits.EventPayload](inner)
 			if header || payload {
-				panic(fmt.Sprintf("wire: %s: member %s of event %s is not in the payload like the others", p.service.Name, inner.MemberName(), name))
+				panic(fmt.Sprintf("wire: %s: member %s of event %s is not in the payload like the others",
+					p.service.Name, inner.MemberName(), name))
 			}
 		}
 		value, _ := t.FieldByName("Value")
-		e.events[t] = &variant{name: name, typ: t, plan: p.plan(value.Type, m)}
+		e.events[t] = &variant{name: name, typ: t, plan: p.buildPlan(value.Type, m)}
 	}
 	return e
 }
 
-// EndStreams ends the event streams under way, and those that begin later: their contexts are done. A server that shuts down calls it, for nothing else
-// would end them.
+// EndStreams ends the event streams under way, and those that begin later: their contexts are done. A server that shuts
+// down calls it, for nothing else would end them.
 func (m *Mux) EndStreams() { m.endStreams() }
 
 // stream is an answer that goes on: what the method returned.
@@ -101,9 +108,9 @@ type stream struct {
 	cancel context.CancelFunc
 }
 
-// begin calls the method of an operation that answers with events. The context that the method gets is done when the client has gone,
-// when the stream has ended and when EndStreams is called.
-func (m *Mux) begin(ctx context.Context, op *operation, in reflect.Value) (*stream, error) {
+// beginStream calls the method of an operation that answers with events. The context that the method gets is done when
+// the client has gone, when the stream has ended and when EndStreams is called.
+func (m *Mux) beginStream(ctx context.Context, op *operation, in reflect.Value) (*stream, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(m.streams, cancel)
 	s := &stream{op: op, ctx: ctx, cancel: func() { stop(); cancel() }}
@@ -114,16 +121,17 @@ func (m *Mux) begin(ctx context.Context, op *operation, in reflect.Value) (*stre
 		}
 	}()
 	var err error
-	if s.out, s.events, err = op.run(ctx, in); err != nil {
+	if s.out, s.events, err = op.callMethod(ctx, in); err != nil {
 		return nil, err
 	}
 	begun = true
 	return s, nil
 }
 
-// send writes the answer: the output as the initial response, then every event as it comes, and at the end the error, if there was one.
+// sendStream writes the answer: the output as the initial response, then every event as it comes, and at the end the
+// error, if there was one.
 // https://smithy.io/2.0/aws/amazon-eventstream.html
-func (m *Mux) send(s *stream, w http.ResponseWriter, r *request, c *call) {
+func (m *Mux) sendStream(s *stream, w http.ResponseWriter, r *request, c *call) {
 	defer s.cancel()
 	select {
 	case <-s.ctx.Done():
@@ -138,36 +146,38 @@ func (m *Mux) send(s *stream, w http.ResponseWriter, r *request, c *call) {
 	payload, _ := appendJSONMembers([]byte{'{'}, s.op.output, s.out.Elem(), false, nil)
 	gone := to.endless()
 	if gone == nil {
-		gone = to.write(append(payload, '}'), content, eventstream.MessageTypeHeader, eventstream.EventMessageType, eventstream.EventTypeHeader, "initial-response")
+		gone = to.writeEvent(append(payload, '}'), content, eventstream.MessageTypeHeader, eventstream.EventMessageType,
+			eventstream.EventTypeHeader, "initial-response")
 	}
 	if gone != nil {
 		s.cancel() // the iterator runs nevertheless, once, to clean up
 	}
-	err := s.each(func(e reflect.Value, err error) (more bool) {
+	err := s.iterate(func(e reflect.Value, err error) (more bool) {
 		if gone != nil {
 			return false
 		}
 		if err == nil {
 			var name string
 			if name, payload, err = s.op.events.appendEvent(payload[:0], e); err == nil {
-				gone = to.write(payload, content, eventstream.MessageTypeHeader, eventstream.EventMessageType, eventstream.EventTypeHeader, name)
+				gone = to.writeEvent(payload, content, eventstream.MessageTypeHeader, eventstream.EventMessageType,
+					eventstream.EventTypeHeader, name)
 				return gone == nil
 			}
 		}
 		if canceled(s.ctx, err) {
 			return false // the client has gone, or the server shuts down
 		}
-		gone = to.fail(s.op, m.failureOf(s.op.service, r, c.caller, err), content, log)
+		gone = to.writeError(s.op, m.failureOf(s.op.service, r, c.caller, err), content, log)
 		return false
 	})
 	if err != nil && gone == nil {
-		gone = to.fail(s.op, m.failureOf(s.op.service, r, c.caller, err), content, log)
+		gone = to.writeError(s.op, m.failureOf(s.op.service, r, c.caller, err), content, log)
 	}
 	log.Debug("stream ended", "caller", c.caller.ARN, "took", m.options.Now().Sub(c.time), "client", gone)
 }
 
-// each runs the iterator. A panic in it is the error.
-func (s *stream) each(yield func(event reflect.Value, err error) bool) (err error) {
+// iterate runs the iterator. A panic in it is the error.
+func (s *stream) iterate(yield func(event reflect.Value, err error) bool) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
@@ -212,7 +222,7 @@ func (w eventWriter) endless() error {
 	return supported(w.control.SetReadDeadline(time.Time{}))
 }
 
-func (w eventWriter) write(payload []byte, content string, headers ...string) error {
+func (w eventWriter) writeEvent(payload []byte, content string, headers ...string) error {
 	message := eventstream.Message{Payload: payload}
 	for i := 0; i < len(headers); i += 2 {
 		message.Headers.Set(headers[i], eventstream.StringValue(headers[i+1]))
@@ -229,8 +239,8 @@ func (w eventWriter) write(payload []byte, content string, headers ...string) er
 	return w.control.Flush()
 }
 
-// fail writes an error: one of the union's own as an exception, others by their code.
-func (w eventWriter) fail(op *operation, f *failure, content string, log *slog.Logger) error {
+// writeError writes an error: one of the union's own as an exception, others by their code.
+func (w eventWriter) writeError(op *operation, f *failure, content string, log *slog.Logger) error {
 	if f.cause != nil {
 		log.Error("stream failed", "error", f.cause)
 	}
@@ -238,11 +248,13 @@ func (w eventWriter) fail(op *operation, f *failure, content string, log *slog.L
 		for name, m := range op.events.schema.Members() {
 			if m.TargetID() == f.modelled.Schema.ID() {
 				payload := append(f.appendJSON([]byte{'{'}), '}')
-				return w.write(payload, content, eventstream.MessageTypeHeader, eventstream.ExceptionMessageType, eventstream.ExceptionTypeHeader, name)
+				return w.writeEvent(payload, content, eventstream.MessageTypeHeader, eventstream.ExceptionMessageType,
+					eventstream.ExceptionTypeHeader, name)
 			}
 		}
 	}
-	return w.write(nil, "", eventstream.MessageTypeHeader, eventstream.ErrorMessageType, eventstream.ErrorCodeHeader, f.code, eventstream.ErrorMessageHeader, f.message)
+	return w.writeEvent(nil, "", eventstream.MessageTypeHeader, eventstream.ErrorMessageType,
+		eventstream.ErrorCodeHeader, f.code, eventstream.ErrorMessageHeader, f.message)
 }
 
 // supported forgives a ResponseWriter, such as that of a test, which has no deadlines.

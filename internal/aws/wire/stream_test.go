@@ -28,15 +28,18 @@ type tail struct {
 	events func(ctx context.Context) iter.Seq2[logstypes.StartLiveTailResponseStream, error]
 }
 
-func (s tail) StartLiveTail(ctx context.Context, in *cloudwatchlogs.StartLiveTailInput) (*cloudwatchlogs.StartLiveTailOutput, iter.Seq2[logstypes.StartLiveTailResponseStream, error], error) {
+func (s tail) StartLiveTail(ctx context.Context, in *cloudwatchlogs.StartLiveTailInput) (
+	*cloudwatchlogs.StartLiveTailOutput, iter.Seq2[logstypes.StartLiveTailResponseStream, error], error) {
 	if in.LogGroupIdentifiers[0] == "absent" {
-		return nil, nil, &logstypes.ResourceNotFoundException{Message: aws.String("The specified log group does not exist.")}
+		return nil, nil, &logstypes.ResourceNotFoundException{
+			Message: aws.String("The specified log group does not exist.")}
 	}
 	return &cloudwatchlogs.StartLiveTailOutput{}, s.events(ctx), nil
 }
 
 func session(id string) logstypes.StartLiveTailResponseStream {
-	return &logstypes.StartLiveTailResponseStreamMemberSessionStart{Value: logstypes.LiveTailSessionStart{SessionId: &id}}
+	return &logstypes.StartLiveTailResponseStreamMemberSessionStart{Value: logstypes.LiveTailSessionStart{
+		SessionId: &id}}
 }
 
 func idOf(e logstypes.StartLiveTailResponseStream) string {
@@ -79,7 +82,8 @@ func clients(t *testing.T, m *wire.Mux, timeout time.Duration) map[string]*cloud
 	}
 }
 
-// plainBody hides from net/http that the SDK's request bodies have a WriteTo, for a machine that is too slow for the head start which wire gives (see headStart).
+// plainBody hides from net/http that the SDK's request bodies have a WriteTo, for a machine that is too slow for the
+// head start which wire gives (see headStart).
 type plainBody struct{ http.RoundTripper }
 
 func (t plainBody) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -90,7 +94,8 @@ func (t plainBody) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func start(t *testing.T, client *cloudwatchlogs.Client) *cloudwatchlogs.StartLiveTailEventStream {
 	t.Helper()
-	out, err := client.StartLiveTail(t.Context(), &cloudwatchlogs.StartLiveTailInput{LogGroupIdentifiers: []string{"group"}})
+	out, err := client.StartLiveTail(t.Context(),
+		&cloudwatchlogs.StartLiveTailInput{LogGroupIdentifiers: []string{"group"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +133,8 @@ func outlive(t *testing.T, limit time.Duration) error {
 		}
 	})
 	for name, client := range clients(t, m, limit) {
-		out, err := client.StartLiveTail(t.Context(), &cloudwatchlogs.StartLiveTailInput{LogGroupIdentifiers: []string{"group"}})
+		out, err := client.StartLiveTail(t.Context(),
+			&cloudwatchlogs.StartLiveTailInput{LogGroupIdentifiers: []string{"group"}})
 		if err != nil {
 			return err
 		}
@@ -211,7 +217,8 @@ func TestStreamFailures(t *testing.T) {
 		}
 		stream.Close() //nolint:errcheck // the same error
 
-		_, err := client.StartLiveTail(t.Context(), &cloudwatchlogs.StartLiveTailInput{LogGroupIdentifiers: []string{"absent"}})
+		_, err := client.StartLiveTail(t.Context(),
+			&cloudwatchlogs.StartLiveTailInput{LogGroupIdentifiers: []string{"absent"}})
 		var absent *logstypes.ResourceNotFoundException
 		if !errors.As(err, &absent) {
 			t.Errorf("%s: an error before the stream arrives as %v", name, err)
@@ -219,7 +226,8 @@ func TestStreamFailures(t *testing.T) {
 	}
 }
 
-// A client that goes away before it has read anything still lets the iterator run, which may have something to clean up.
+// A client that goes away before it has read anything still lets the iterator run, which may have something to clean
+// up.
 func TestIteratorAlwaysRuns(t *testing.T) {
 	t.Parallel()
 	ran := make(chan bool, 1)
@@ -238,7 +246,8 @@ func TestIteratorAlwaysRuns(t *testing.T) {
 
 type wrongStream struct{}
 
-func (wrongStream) StartLiveTail(context.Context, *cloudwatchlogs.StartLiveTailInput) (*cloudwatchlogs.StartLiveTailOutput, error) {
+func (wrongStream) StartLiveTail(context.Context, *cloudwatchlogs.StartLiveTailInput) (
+	*cloudwatchlogs.StartLiveTailOutput, error) {
 	return nil, io.EOF
 }
 
@@ -249,5 +258,6 @@ func TestRegisterWantsTheIteratorOfTheOperation(t *testing.T) {
 			t.Errorf("the panic says %q", p)
 		}
 	}()
-	wire.NewMux(wire.Options{Credentials: keys{}, Authorizer: &policy{}}).Register(wire.Logs, wire.Handle(wrongStream{}.StartLiveTail, wire.OnAll))
+	wire.NewMux(wire.Options{Credentials: keys{}, Authorizer: &policy{}}).Register(wire.Logs,
+		wire.Handle(wrongStream{}.StartLiveTail, wire.OnAll))
 }

@@ -8,8 +8,9 @@ import (
 	"net/http"
 )
 
-// Transport returns a RoundTripper that answers from m without a network: what controllers give to their SDK clients, so that their calls are
-// signed, verified and authorised like everybody's. The body of an answer that is flushed, an event stream, is read while it is written.
+// Transport returns a RoundTripper that answers from m without a network: what controllers give to their SDK clients,
+// so that their calls are signed, verified and authorised like everybody's. The body of an answer that is flushed, an
+// event stream, is read while it is written.
 func (m *Mux) Transport() http.RoundTripper { return inProcess{m} }
 
 type inProcess struct{ handler http.Handler }
@@ -40,7 +41,7 @@ func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 		defer close(done)
 		defer cancel()
 		defer in.Body.Close()
-		defer w.end()
+		defer w.closeBody()
 		defer func() { panicked = recover() }()
 		t.handler.ServeHTTP(w, in)
 	}()
@@ -56,7 +57,8 @@ func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 		response.Body, response.ContentLength = &streamed{w.reader, cancel, done}, -1
 		context.AfterFunc(ctx, func() { w.writer.CloseWithError(context.Cause(ctx)) })
 	}
-	response.Status, response.StatusCode, response.Header = fmt.Sprintf("%d %s", w.status, http.StatusText(w.status)), w.status, w.sent
+	response.Status, response.StatusCode, response.Header = fmt.Sprintf("%d %s", w.status, http.StatusText(w.status)),
+		w.status, w.sent
 	return response, nil
 }
 
@@ -98,8 +100,8 @@ func (w *recorded) Flush() {
 	w.writer.Write(w.body.Bytes()) //nolint:errcheck // a client that has gone away is told to the next Write
 }
 
-// end ends the body of an answer that was flushed.
-func (w *recorded) end() {
+// closeBody ends the body of an answer that was flushed.
+func (w *recorded) closeBody() {
 	if w.writer != nil {
 		w.writer.Close()
 	}

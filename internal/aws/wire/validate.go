@@ -21,30 +21,37 @@ type violation struct {
 	missing bool
 }
 
-// validate checks an input against the constraints of its members: required, length, range, pattern, and the values of enumerations. The error
-// is the one that the service gives. EC2 leaves enumerations and patterns to its handlers, each of which has codes of its own.
+// validate checks an input against the constraints of its members: required, length, range, pattern, and the values of
+// enumerations. The error is the one that the service gives. EC2 leaves enumerations and patterns to its handlers, each
+// of which has codes of its own.
 func (s *Service) validate(pl *plan, v reflect.Value) error {
 	c := checker{ec2: s.Protocol == EC2Query}
-	c.check(pl, nil, v, "", "")
+	c.checkValue(pl, nil, v, "", "")
 	if len(c.found) == 0 {
 		return nil
 	}
 	first := c.found[0]
 	switch {
 	case s == EC2 && first.missing:
-		return &Error{Code: "MissingParameter", Message: "The request must contain the parameter " + first.query, Status: http.StatusBadRequest}
+		return &Error{Code: "MissingParameter", Message: "The request must contain the parameter " + first.query,
+			Status: http.StatusBadRequest}
 	case s == EC2:
-		return &Error{Code: "InvalidParameterValue", Message: fmt.Sprintf("Value ( %s ) for parameter %s is invalid. It must %s.", first.text, first.path, first.must), Status: http.StatusBadRequest}
+		return &Error{Code: "InvalidParameterValue",
+			Message: fmt.Sprintf("Value ( %s ) for parameter %s is invalid. It must %s.", first.text, first.path,
+				first.must), Status: http.StatusBadRequest}
 	case s == ECR:
 		must := first.must
 		if pattern, ok := strings.CutPrefix(must, "satisfy regular expression pattern: "); ok {
 			must = "satisfy regular expression '" + pattern + "'"
 		}
-		return &Error{Code: s.invalid, Message: fmt.Sprintf("Invalid parameter at '%s' failed to satisfy constraint: 'must %s'", first.path, must), Status: http.StatusBadRequest}
+		return &Error{Code: s.invalid, Message: fmt.Sprintf(
+			"Invalid parameter at '%s' failed to satisfy constraint: 'must %s'", first.path, must),
+			Status: http.StatusBadRequest}
 	}
 	sentences := make([]string, len(c.found))
 	for i, f := range c.found {
-		sentences[i] = fmt.Sprintf("Value %s at '%s' failed to satisfy constraint: Member must %s", f.value, f.path, f.must)
+		sentences[i] = fmt.Sprintf("Value %s at '%s' failed to satisfy constraint: Member must %s", f.value, f.path,
+			f.must)
 	}
 	plural := ""
 	if len(c.found) > 1 {
@@ -71,7 +78,7 @@ func (c *checker) add(v violation) {
 	}
 }
 
-func (c *checker) check(pl *plan, limit *model.Constraint, v reflect.Value, path, query string) {
+func (c *checker) checkValue(pl *plan, limit *model.Constraint, v reflect.Value, path, query string) {
 	v, _ = indirect(v)
 	if limit != nil {
 		c.checkLimit(pl, limit, v, path, query)
@@ -79,7 +86,8 @@ func (c *checker) check(pl *plan, limit *model.Constraint, v reflect.Value, path
 	switch pl.kind {
 	case kindString:
 		if !c.ec2 && pl.enum != nil && v.Len() > 0 && !pl.enum[v.String()] {
-			c.add(violation{path: path, value: quoted(v.String()), text: v.String(), must: "satisfy enum value set: [" + strings.Join(pl.values, ", ") + "]"})
+			c.add(violation{path: path, value: quoteValue(v.String()), text: v.String(),
+				must: "satisfy enum value set: [" + strings.Join(pl.values, ", ") + "]"})
 		}
 	case kindStruct:
 		for _, f := range pl.fields {
@@ -94,7 +102,7 @@ func (c *checker) check(pl *plan, limit *model.Constraint, v reflect.Value, path
 				}
 				continue
 			}
-			c.check(f.plan, f.limit, m, p, q)
+			c.checkValue(f.plan, f.limit, m, p, q)
 		}
 	case kindList:
 		if !c.descends(pl.elem) {
@@ -102,18 +110,18 @@ func (c *checker) check(pl *plan, limit *model.Constraint, v reflect.Value, path
 		}
 		for i := range v.Len() {
 			n := strconv.Itoa(i + 1)
-			c.check(pl.elem, nil, v.Index(i), path+"."+n+".member", query+"."+n)
+			c.checkValue(pl.elem, nil, v.Index(i), path+"."+n+".member", query+"."+n)
 		}
 	case kindMap:
 		if !c.descends(pl.elem) {
 			return
 		}
 		for _, key := range sortedKeys(v) {
-			c.check(pl.elem, nil, v.MapIndex(key), path+"."+key.String()+".member", query)
+			c.checkValue(pl.elem, nil, v.MapIndex(key), path+"."+key.String()+".member", query)
 		}
 	case kindUnion:
 		if variant, value := pl.variantOf(v); variant != nil {
-			c.check(variant.plan, nil, value, path+"."+variant.name, query)
+			c.checkValue(variant.plan, nil, value, path+"."+variant.name, query)
 		}
 	}
 }
@@ -130,13 +138,14 @@ func (c *checker) descends(elem *plan) bool {
 func (c *checker) checkLimit(pl *plan, limit *model.Constraint, v reflect.Value, path, query string) {
 	fail := func(must string) {
 		text := describe(pl, v)
-		c.add(violation{path: path, query: query, value: quoted(text), text: text, must: must})
+		c.add(violation{path: path, query: query, value: quoteValue(text), text: text, must: must})
 	}
 	var size float64
 	what := "have length"
 	switch pl.kind {
 	case kindString:
-		// AWS counts as Java does, in UTF-16 units. A text has at most as many of them as bytes, and at least a third: long ones need no count.
+		// AWS counts as Java does, in UTF-16 units. A text has at most as many of them as bytes, and at least a third:
+		// long ones need no count.
 		size = float64(v.Len())
 		if limit.Max != nil && size > *limit.Max || limit.Min != nil && size < 3**limit.Min {
 			size = float64(utf16Len(v.String()))
@@ -178,7 +187,7 @@ func describe(pl *plan, v reflect.Value) string {
 	return text
 }
 
-func quoted(s string) string { return "'" + s + "'" }
+func quoteValue(s string) string { return "'" + s + "'" }
 
 func utf16Len(s string) int {
 	n := 0

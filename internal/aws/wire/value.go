@@ -120,13 +120,13 @@ func parseTime(text string, format timeFormat) (time.Time, error) {
 		return t, nil
 	}
 	if f, err := strconv.ParseFloat(text, 64); err == nil {
-		return epoch(f)
+		return epochTime(f)
 	}
 	return time.Time{}, malformedf("Invalid timestamp %s", text)
 }
 
-// epoch turns seconds into a time, to the millisecond as Smithy has it.
-func epoch(seconds float64) (time.Time, error) {
+// epochTime turns seconds into a time, to the millisecond as Smithy has it.
+func epochTime(seconds float64) (time.Time, error) {
 	const limit = 253402300800 // year 10000
 	if !(math.Abs(seconds) < limit) {
 		return time.Time{}, malformedf("Invalid timestamp %v", seconds)

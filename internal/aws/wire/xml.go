@@ -97,8 +97,8 @@ func appendElement(b []byte, name, text string) []byte {
 	return appendClose(b, name)
 }
 
-// appendXMLText escapes text. A carriage return is written as a reference, since a parser would turn it into a line feed; what XML cannot
-// hold at all becomes U+FFFD.
+// appendXMLText escapes text. A carriage return is written as a reference, since a parser would turn it into a line
+// feed; what XML cannot hold at all becomes U+FFFD.
 func appendXMLText(b []byte, s string) []byte {
 	start := 0
 	for i := 0; i < len(s); {

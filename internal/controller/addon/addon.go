@@ -1,5 +1,5 @@
-// Package addon reconciles EKS add-ons: it installs the self-managed default add-ons in new clusters (bootstrap.go), and
-// applies the add-ons that users create.
+// Package addon reconciles EKS add-ons: it installs the self-managed default add-ons in new clusters (bootstrap.go),
+// and applies the add-ons that users create.
 //
 // The versions and objects of add-ons are in the [catalogue].
 package addon
@@ -25,11 +25,12 @@ type Options struct {
 	Config func(ctx context.Context, cluster record.Cluster, user string, groups ...string) (*rest.Config, error)
 	// Catalogue has the add-ons.
 	Catalogue *catalogue.Catalogue
-	// Provide gets an image that pods of an add-on are to run into the registry, or says in plain words why it cannot be had. It may take minutes; when nil,
-	// nobody looks for images.
+	// Provide gets an image that pods of an add-on are to run into the registry, or says in plain words why it cannot
+	// be had. It may take minutes; when nil, nobody looks for images.
 	Provide func(ctx context.Context, image catalogue.Image) error
-	// Timeout is how long the pods of an add-on may take to become ready in a creation or an update; 15 minutes when 0. Patience is how long a problem that may
-	// well go by itself (an API server that is away, a webhook that cannot be called) has to last before it counts; 15 seconds when 0.
+	// Timeout is how long the pods of an add-on may take to become ready in a creation or an update; 15 minutes when 0.
+	// Patience is how long a problem that may well go by itself (an API server that is away, a webhook that cannot be
+	// called) has to last before it counts; 15 seconds when 0.
 	Timeout, Patience time.Duration
 	Log               *slog.Logger // slog.Default() when nil
 }

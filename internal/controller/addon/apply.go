@@ -15,12 +15,14 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// applyConfiguration makes the objects into what is wanted. Nothing is changed before all of them have passed their dry run; done is false while images are awaited.
+// applyConfiguration makes the objects into what is wanted. Nothing is changed before all of them have passed their dry
+// run; done is false while images are awaited.
 func (a *addon) applyConfiguration(ctx context.Context) (done bool, err error) {
 	want := a.row.Now(a.last)
-	m := modeOf(want.Conflicts)
+	m := conflictMode(want.Conflicts)
 	if m == preserve && !a.updating() {
-		m = none // https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateAddon.html: nothing of an add-on that isn't there is to be kept
+		// https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateAddon.html: nothing of an add-on that isn't there is to be kept
+		m = none
 	}
 	if a.returning() && a.state.AppliedChange > 0 {
 		m = enforce // it has been there
@@ -49,7 +51,7 @@ func (a *addon) applyConfiguration(ctx context.Context) (done bool, err error) {
 		return false, err
 	}
 	for _, s := range steps {
-		if err := a.applyObject(ctx, s, m, made.plain()); err != nil {
+		if err := a.applyObject(ctx, s, m, made.objectList()); err != nil {
 			return false, err
 		}
 		crashObject.Here()
@@ -90,7 +92,7 @@ func (a *addon) recordApplying(ctx context.Context, want record.AddonConfig, ste
 
 // indexOfObject is where the state has an object; -1 when it has not.
 func (a *addon) indexOfObject(o record.AddonObject) int {
-	return slices.IndexFunc(a.state.Objects, func(h record.AddonObject) bool { return named(h, o) })
+	return slices.IndexFunc(a.state.Objects, func(h record.AddonObject) bool { return sameName(h, o) })
 }
 
 // applyObject applies one object.
@@ -108,7 +110,7 @@ func (a *addon) applyObject(ctx context.Context, s *step, m mode, all []*unstruc
 		}
 		s.later = false
 	}
-	result, err := a.server.apply(ctx, s.ref, s.config, false, m != none || s.force)
+	result, err := a.server.applyObject(ctx, s.ref, s.config, false, m != none || s.force)
 	if err != nil {
 		return problemOf(s.ref, err)
 	}
@@ -138,8 +140,8 @@ func (a *addon) recordObject(s *step, result *unstructured.Unstructured) error {
 	return nil
 }
 
-// plain are the objects without what else is known of them.
-func (m made) plain() []*unstructured.Unstructured {
+// objectList are the objects without what else is known of them.
+func (m made) objectList() []*unstructured.Unstructured {
 	var all []*unstructured.Unstructured
 	for _, o := range m.Objects {
 		all = append(all, o.Unstructured)
@@ -154,14 +156,16 @@ const establishTime = 10 * time.Second
 func (r *requester) established(ctx context.Context, o record.AddonObject, all []*unstructured.Unstructured) error {
 	at := slices.IndexFunc(all, func(d *unstructured.Unstructured) bool {
 		group, _, kind, _, versions := defined(d)
-		return kind == o.Kind && slices.ContainsFunc(versions, func(v string) bool { return group+"/"+v == o.APIVersion })
+		return kind == o.Kind && slices.ContainsFunc(versions,
+			func(v string) bool { return group+"/"+v == o.APIVersion })
 	})
 	if at < 0 {
 		return nil
 	}
-	definition := refOf(all[at])
-	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, establishTime, true, func(ctx context.Context) (bool, error) {
-		live, err := r.get(ctx, definition)
+	definition := objectRef(all[at])
+	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, establishTime, true, func(ctx context.Context) (bool,
+		error) {
+		live, err := r.getObject(ctx, definition)
 		if err != nil {
 			return false, err
 		}
@@ -172,15 +176,17 @@ func (r *requester) established(ctx context.Context, o record.AddonObject, all [
 		}) {
 			return false, nil
 		}
-		_, err = r.get(ctx, o) // it may say so a moment before it is
+		_, err = r.getObject(ctx, o) // it may say so a moment before it is
 		var status apierrors.APIStatus
-		if apierrors.IsNotFound(err) && errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Name != "" || err == nil {
+		if apierrors.IsNotFound(err) && errors.As(err, &status) && status.Status().Details != nil &&
+			status.Status().Details.Name != "" || err == nil {
 			return true, nil
 		}
 		return false, nil
 	})
 	if wait.Interrupted(err) && ctx.Err() == nil {
-		return &problem{issueOf(ekstypes.AddonIssueCodeInternalFailure, fmt.Sprintf("%s is not established after %v.", resourceID(definition), establishTime), definition), true}
+		return &problem{issueOf(ekstypes.AddonIssueCodeInternalFailure, fmt.Sprintf("%s is not established after %v.",
+			resourceID(definition), establishTime), definition), true}
 	}
 	if err != nil {
 		return problemOf(definition, err)
@@ -191,14 +197,14 @@ func (r *requester) established(ctx context.Context, o record.AddonObject, all [
 // deleteRemovedObjects deletes what the add-on had and has no more.
 func (a *addon) deleteRemovedObjects(ctx context.Context, steps []*step) error {
 	for _, o := range slices.Backward(slices.Clone(a.state.Objects)) {
-		if slices.ContainsFunc(steps, func(s *step) bool { return named(o, s.ref) }) {
+		if slices.ContainsFunc(steps, func(s *step) bool { return sameName(o, s.ref) }) {
 			continue
 		}
 		if _, _, err := a.deleteObject(ctx, o); err != nil {
 			return err
 		}
 		crashPruned.Here()
-		a.state.Objects = slices.DeleteFunc(a.state.Objects, func(h record.AddonObject) bool { return named(h, o) })
+		a.state.Objects = slices.DeleteFunc(a.state.Objects, func(h record.AddonObject) bool { return sameName(h, o) })
 	}
 	return nil
 }

@@ -23,9 +23,10 @@ const (
 
 // bootstrap gives new clusters their self-managed add-ons.
 //
-// Once a cluster's API server is ready it applies them, in the way of kubectl, unless the cluster was created with bootstrapSelfManagedAddons
-// false. It does so once: from then on they are their users', and neither a change of theirs nor an upgrade of the cluster is undone or
-// followed, as on AWS (https://docs.aws.amazon.com/eks/latest/userguide/eks-add-ons.html, "self-managed"). That it was done stands in the
+// Once a cluster's API server is ready it applies them, in the way of kubectl, unless the cluster was created with
+// bootstrapSelfManagedAddons false. It does so once: from then on they are their users', and neither a change of theirs
+// nor an upgrade of the cluster is undone or followed, as on AWS
+// (https://docs.aws.amazon.com/eks/latest/userguide/eks-add-ons.html, "self-managed"). That it was done stands in the
 // [record.SelfManagedAddons] row of the cluster, which this controller alone writes.
 type bootstrap struct {
 	o        Options
@@ -42,7 +43,8 @@ var (
 
 func newBootstrap(o Options) *bootstrap {
 	return &bootstrap{
-		o: o, clusters: record.Clusters(o.Store), planes: record.ControlPlanes(o.Store), addons: record.SelfManagedAddonsTable(o.Store),
+		o: o, clusters: record.Clusters(o.Store), planes: record.ControlPlanes(o.Store),
+		addons: record.SelfManagedAddonsTable(o.Store),
 	}
 }
 
@@ -91,17 +93,19 @@ func (b *bootstrap) Reconcile(ctx context.Context, key string) (reconcile.Result
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if err := b.apply(ctx, cluster, plane.Value); err != nil {
+	if err := b.applyAddons(ctx, cluster, plane.Value); err != nil {
 		return reconcile.Result{}, fmt.Errorf("apply the add-ons of cluster %s: %w", cluster.Name, err)
 	}
 	crashBootstrapApplied.Here()
-	_, err = b.addons.Put(ctx, key, record.SelfManagedAddons{ClusterID: cluster.ID, Version: plane.Value.Version, AppliedAt: time.Now().UTC()})
+	_, err = b.addons.Put(ctx, key, record.SelfManagedAddons{ClusterID: cluster.ID, Version: plane.Value.Version,
+		AppliedAt: time.Now().UTC()})
 	crashBootstrapRecorded.Here()
 	return reconcile.Result{}, err
 }
 
 // selfManaged are the objects of the add-ons that a new cluster gets: the default versions of its Kubernetes version.
-func selfManaged(c *catalogue.Catalogue, cluster record.Cluster, plane record.ControlPlane) ([]catalogue.Object, error) {
+func selfManaged(c *catalogue.Catalogue, cluster record.Cluster, plane record.ControlPlane) ([]catalogue.Object,
+	error) {
 	var all []catalogue.Object
 	for _, name := range []string{"vpc-cni", "kube-proxy", "coredns"} {
 		addon, found := c.Addon(name)
@@ -118,8 +122,8 @@ func selfManaged(c *catalogue.Catalogue, cluster record.Cluster, plane record.Co
 	return all, nil
 }
 
-// apply puts the add-ons into the cluster, as "kubectl apply" of its version does.
-func (b *bootstrap) apply(ctx context.Context, cluster record.Cluster, plane record.ControlPlane) error {
+// applyAddons puts the add-ons into the cluster, as "kubectl apply" of its version does.
+func (b *bootstrap) applyAddons(ctx context.Context, cluster record.Cluster, plane record.ControlPlane) error {
 	objects, err := selfManaged(b.o.Catalogue, cluster, plane)
 	if err != nil {
 		return err
@@ -139,7 +143,7 @@ func (b *bootstrap) apply(ctx context.Context, cluster record.Cluster, plane rec
 		group.SetLimit(8)
 		for _, o := range objects {
 			if workloads == (o.GroupVersionKind().Group == "apps") {
-				group.Go(func() error { return k.apply(working, o.Unstructured) })
+				group.Go(func() error { return k.createIfMissing(working, o.Unstructured) })
 			}
 		}
 		if err := group.Wait(); err != nil {

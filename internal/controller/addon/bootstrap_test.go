@@ -40,12 +40,15 @@ func TestNewClusterGetsItsAddonsOnce(t *testing.T) {
 	// Not before the control plane is ready.
 	c := cluster()
 	create(t, record.Clusters(s), c.Key(), c)
-	create(t, record.ControlPlanes(s), c.Key(), record.ControlPlane{ClusterID: c.ID, Endpoint: server.Host, Version: "1.35"})
+	create(t, record.ControlPlanes(s), c.Key(), record.ControlPlane{ClusterID: c.ID, Endpoint: server.Host,
+		Version: "1.35"})
 	bare := cluster()
 	bare.Name, bare.ID, bare.BootstrapSelfManagedAddons = "bare", "FFFF", false
 	create(t, record.Clusters(s), bare.Key(), bare)
-	create(t, record.ControlPlanes(s), bare.Key(), record.ControlPlane{ClusterID: bare.ID, Endpoint: "https://127.0.0.1:1", Version: "1.35", Ready: true})
-	if _, err := record.ControlPlanes(s).Modify(t.Context(), c.Key(), func(p *record.ControlPlane) error { p.Ready = true; return nil }); err != nil {
+	create(t, record.ControlPlanes(s), bare.Key(), record.ControlPlane{ClusterID: bare.ID,
+		Endpoint: "https://127.0.0.1:1", Version: "1.35", Ready: true})
+	if _, err := record.ControlPlanes(s).Modify(t.Context(), c.Key(),
+		func(p *record.ControlPlane) error { p.Ready = true; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	eventually.True(t, "the add-ons are recorded", func() bool {
@@ -57,7 +60,8 @@ func TestNewClusterGetsItsAddonsOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m := ds.ManagedFields; len(m) != 1 || m[0].Manager != "kubectl-client-side-apply" || m[0].Operation != metav1.ManagedFieldsOperationUpdate {
+		if m := ds.ManagedFields; len(m) != 1 || m[0].Manager != "kubectl-client-side-apply" ||
+			m[0].Operation != metav1.ManagedFieldsOperationUpdate {
 			t.Errorf("%s is managed by %+v", name, m)
 		}
 		if ds.Annotations[client.LastApplied] == "" {
@@ -68,7 +72,9 @@ func TestNewClusterGetsItsAddonsOnce(t *testing.T) {
 		t.Error(err)
 	}
 	for _, resource := range []string{"eniconfigs", "cninodes", "securitygrouppolicies", "policyendpoints"} {
-		groups := map[string]string{"eniconfigs": "crd.k8s.amazonaws.com/v1alpha1", "cninodes": "vpcresources.k8s.aws/v1alpha1", "securitygrouppolicies": "vpcresources.k8s.aws/v1beta1", "policyendpoints": "networking.k8s.aws/v1alpha1"}
+		groups := map[string]string{"eniconfigs": "crd.k8s.amazonaws.com/v1alpha1",
+			"cninodes": "vpcresources.k8s.aws/v1alpha1", "securitygrouppolicies": "vpcresources.k8s.aws/v1beta1",
+			"policyendpoints": "networking.k8s.aws/v1alpha1"}
 		eventually.True(t, resource+" are served", func() bool { return serves(admin, groups[resource], resource) })
 	}
 
@@ -76,7 +82,8 @@ func TestNewClusterGetsItsAddonsOnce(t *testing.T) {
 	if err := system.Delete(t.Context(), "kube-proxy", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := record.ControlPlanes(s).Modify(t.Context(), c.Key(), func(p *record.ControlPlane) error { p.Version = "1.36"; return nil }); err != nil {
+	if _, err := record.ControlPlanes(s).Modify(t.Context(), c.Key(),
+		func(p *record.ControlPlane) error { p.Version = "1.36"; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	again := New(Options{Store: s, Config: server.ConfigFor, Catalogue: entries(t)})
@@ -110,7 +117,8 @@ func TestInterruptedApplyIsCompleted(t *testing.T) {
 	s := storetest.New(t)
 	c := cluster()
 	create(t, record.Clusters(s), c.Key(), c)
-	create(t, record.ControlPlanes(s), c.Key(), record.ControlPlane{ClusterID: c.ID, Endpoint: server.Host, Version: "1.35", Ready: true})
+	create(t, record.ControlPlanes(s), c.Key(), record.ControlPlane{ClusterID: c.ID, Endpoint: server.Host,
+		Version: "1.35", Ready: true})
 	controller := New(Options{Store: s, Config: server.ConfigFor, Catalogue: entries(t)})
 	interrupted, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -130,14 +138,16 @@ func TestInterruptedApplyIsCompleted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := server.Admin().AppsV1().Deployments("kube-system").Get(t.Context(), "coredns", metav1.GetOptions{}); err != nil {
+	if _, err := server.Admin().AppsV1().Deployments("kube-system").Get(t.Context(), "coredns",
+		metav1.GetOptions{}); err != nil {
 		t.Error(err)
 	}
 }
 
 func serves(client *kubernetes.Clientset, group, resource string) bool {
 	list, err := client.Discovery().ServerResourcesForGroupVersion(group)
-	return err == nil && slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == resource })
+	return err == nil && slices.ContainsFunc(list.APIResources,
+		func(r metav1.APIResource) bool { return r.Name == resource })
 }
 
 func run(t *testing.T, c *Controller) {
@@ -163,7 +173,8 @@ const endpoint = "https://0123456789ABCDEF0123456789ABCDEF.gr7.eu-west-1.eks.ama
 
 func cluster() record.Cluster {
 	return record.Cluster{
-		Account: "111122223333", Region: "eu-west-1", Name: "demo", ID: "0123456789ABCDEF0123456789ABCDEF", Version: "1.35", VPCID: "vpc-1",
+		Account: "111122223333", Region: "eu-west-1", Name: "demo", ID: "0123456789ABCDEF0123456789ABCDEF",
+		Version: "1.35", VPCID: "vpc-1",
 		IPFamily: ekstypes.IpFamilyIpv4, ServiceIPv4CIDR: "10.100.0.0/16", BootstrapSelfManagedAddons: true,
 	}
 }
@@ -197,10 +208,12 @@ func TestSelfManaged(t *testing.T) {
 		if got := get[corev1.Service](t, objects, "Service", "kube-dns").Spec.ClusterIP; got != c.dns {
 			t.Errorf("%s: DNS address %s, want %s", name, got, c.dns)
 		}
-		if got := get[corev1.ConfigMap](t, objects, "ConfigMap", "kube-proxy-config").Data["config"]; !strings.Contains(got, c.bind+"\n") {
+		if got := get[corev1.ConfigMap](t, objects, "ConfigMap", "kube-proxy-config").Data["config"]; !strings.Contains(
+			got, c.bind+"\n") {
 			t.Errorf("%s: kube-proxy's configuration is\n%s", name, got)
 		}
-		if got := get[corev1.ConfigMap](t, objects, "ConfigMap", "kube-proxy").Data["kubeconfig"]; !strings.Contains(got, "server: "+strings.ToLower(endpoint)+"\n") {
+		if got := get[corev1.ConfigMap](t, objects, "ConfigMap", "kube-proxy").Data["kubeconfig"]; !strings.Contains(
+			got, "server: "+strings.ToLower(endpoint)+"\n") {
 			t.Errorf("%s: kube-proxy's kubeconfig is\n%s", name, got)
 		}
 		node := get[appsv1.DaemonSet](t, objects, "DaemonSet", "aws-node").Spec.Template.Spec
@@ -209,8 +222,11 @@ func TestSelfManaged(t *testing.T) {
 			env[e.Name] = e.Value
 		}
 		for k, want := range map[string]string{
-			"ENABLE_IPv4": c.ipv4, "ENABLE_IPv6": c.ipv6, "ENABLE_PREFIX_DELEGATION": c.prefixes, "WARM_ENI_TARGET": "1",
-			"VPC_ID": "vpc-1", "CLUSTER_NAME": "demo", "VPC_CNI_VERSION": node.Containers[0].Image[strings.LastIndex(node.Containers[0].Image, ":")+1 : len(node.Containers[0].Image)-len("-eksbuild.1")],
+			"ENABLE_IPv4": c.ipv4, "ENABLE_IPv6": c.ipv6, "ENABLE_PREFIX_DELEGATION": c.prefixes,
+			"WARM_ENI_TARGET": "1",
+			"VPC_ID":          "vpc-1", "CLUSTER_NAME": "demo",
+			"VPC_CNI_VERSION": node.Containers[0].Image[strings.LastIndex(node.Containers[0].Image, ":")+
+				1 : len(node.Containers[0].Image)-len("-eksbuild.1")],
 			"ANNOTATE_POD_IP": "false",
 		} {
 			if env[k] != want {
@@ -221,15 +237,18 @@ func TestSelfManaged(t *testing.T) {
 		for _, c := range []struct{ what, got, want string }{
 			{"aws-vpc-cni-init", node.InitContainers[0].Image, images[image.VPCCNIInit]},
 			{"aws-node", node.Containers[0].Image, images[image.VPCCNI]},
-			{"kube-proxy", get[appsv1.DaemonSet](t, objects, "DaemonSet", "kube-proxy").Spec.Template.Spec.Containers[0].Image, images[image.KubeProxy]},
-			{"coredns", get[appsv1.Deployment](t, objects, "Deployment", "coredns").Spec.Template.Spec.Containers[0].Image, images[image.CoreDNS]},
+			{"kube-proxy", get[appsv1.DaemonSet](t, objects, "DaemonSet",
+				"kube-proxy").Spec.Template.Spec.Containers[0].Image, images[image.KubeProxy]},
+			{"coredns", get[appsv1.Deployment](t, objects, "Deployment",
+				"coredns").Spec.Template.Spec.Containers[0].Image, images[image.CoreDNS]},
 		} {
 			if c.got != c.want {
 				t.Errorf("%s: image of %s is %s, want %s", name, c.what, c.got, c.want)
 			}
 		}
 	}
-	if _, err := selfManaged(entries(t), cluster(), record.ControlPlane{Endpoint: endpoint, Version: "1.2"}); err == nil || !strings.Contains(err.Error(), "Kubernetes 1.2") {
+	if _, err := selfManaged(entries(t), cluster(), record.ControlPlane{Endpoint: endpoint,
+		Version: "1.2"}); err == nil || !strings.Contains(err.Error(), "Kubernetes 1.2") {
 		t.Errorf("of a version that nobody knows: %v", err)
 	}
 }
@@ -240,7 +259,8 @@ func get[T any](t *testing.T, objects []catalogue.Object, kind, name string) T {
 	var out T
 	for _, o := range objects {
 		if o.GetKind() == kind && o.GetName() == name {
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, &out, true); err != nil {
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, &out,
+				true); err != nil {
 				t.Fatalf("%s %s: %v", kind, name, err)
 			}
 			return out

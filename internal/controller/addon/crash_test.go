@@ -50,7 +50,8 @@ func TestMortalAddons(t *testing.T) {
 	}
 }
 
-// mortal gives back what starts the engine in a process of its own, again and again, to die at one point after the other.
+// mortal gives back what starts the engine in a process of its own, again and again, to die at one point after the
+// other.
 func (w *world) mortal(visited map[string]bool) (die func(points ...string)) {
 	w.Helper()
 	kubeconfig := filepath.Join(w.TempDir(), "kubeconfig")
@@ -62,7 +63,8 @@ func (w *world) mortal(visited map[string]bool) (die func(points ...string)) {
 			visited["addon/"+point] = true
 			ctx, cancel := context.WithTimeout(w.Context(), eventually.Limit)
 			mortal := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestMortalAddons$")
-			mortal.Env = append(os.Environ(), crash.Environment+"=addon/"+point, "MORTAL_ETCD="+etcd, "MORTAL_PREFIX="+w.prefix, "MORTAL_KUBECONFIG="+kubeconfig)
+			mortal.Env = append(os.Environ(), crash.Environment+"=addon/"+point, "MORTAL_ETCD="+etcd, "MORTAL_PREFIX="+
+				w.prefix, "MORTAL_KUBECONFIG="+kubeconfig)
 			out, err := mortal.CombinedOutput()
 			timedOut := ctx.Err() != nil
 			cancel()
@@ -74,8 +76,9 @@ func (w *world) mortal(visited map[string]bool) (die func(points ...string)) {
 	}
 }
 
-// TestTheEngineMayDieAnywhere kills the engine at every instruction at which it has just done something. What follows finishes what it began, and an add-on is
-// never called ACTIVE, nor its update Successful, while its objects are half old and half new.
+// TestTheEngineMayDieAnywhere kills the engine at every instruction at which it has just done something. What follows
+// finishes what it began, and an add-on is never called ACTIVE, nor its update Successful, while its objects are half
+// old and half new.
 func TestTheEngineMayDieAnywhere(t *testing.T) {
 	crash.Require(t)
 	t.Parallel()
@@ -96,7 +99,8 @@ func TestTheEngineMayDieAnywhere(t *testing.T) {
 		w.must(err)
 		_, old := w.kube.CoreV1().ConfigMaps("kube-system").Get(t.Context(), "agent-old", metav1.GetOptions{})
 		image := w.ds("agent").Spec.Template.Spec.Containers[0].Image
-		if new := version == "v2"; image != "registry/agent:"+version[1:] || slices.Contains(role.Rules[0].Verbs, "watch") != new || (old != nil) != new {
+		if new := version == "v2"; image != "registry/agent:"+version[1:] || slices.Contains(role.Rules[0].Verbs,
+			"watch") != new || (old != nil) != new {
 			t.Errorf("%s has image %s, rules %v, and %v", version, image, role.Rules, old)
 		}
 	}

@@ -13,14 +13,15 @@ import (
 	"github.com/coracle-eks/coracle/internal/catalogue"
 )
 
-// An object that somebody takes from EKS again and again is left to him for a while: two controllers that both know best would keep each other, and the
-// API server, busy for ever.
+// An object that somebody takes from EKS again and again is left to him for a while: two controllers that both know
+// best would keep each other, and the API server, busy for ever.
 const (
 	takenBackMost   = 10
 	takenBackWithin = time.Minute
 )
 
-// correctDrift takes back what others did to what EKS owns: fields that they changed, and objects that they deleted. Fields of others are never touched.
+// correctDrift takes back what others did to what EKS owns: fields that they changed, and objects that they deleted.
+// Fields of others are never touched.
 func (a *addon) correctDrift(ctx context.Context) error {
 	var astray []int
 	for i, o := range a.state.Objects {
@@ -45,7 +46,7 @@ func (a *addon) correctDrift(ctx context.Context) error {
 		return err
 	}
 	for _, o := range made.Objects { // in the order in which they need each other
-		ref := refOf(o.Unstructured)
+		ref := objectRef(o.Unstructured)
 		at := a.indexOfObject(ref)
 		if at >= 0 && !slices.Contains(astray, at) {
 			same, err := fingerprint(o.Object)
@@ -66,14 +67,14 @@ func (a *addon) correctDrift(ctx context.Context) error {
 
 // restoreObject makes an object again what it is to be.
 func (a *addon) restoreObject(ctx context.Context, o catalogue.Object, at int, made made) error {
-	s := &step{object: o, ref: refOf(o.Unstructured)}
+	s := &step{object: o, ref: objectRef(o.Unstructured)}
 	had := s.ref
 	if at >= 0 {
 		had = a.state.Objects[at]
 		s.kept = had.Kept
 	}
-	a.server.learn(made.plain())
-	if err := a.server.established(ctx, s.ref, made.plain()); err != nil {
+	a.server.learnKinds(made.objectList())
+	if err := a.server.established(ctx, s.ref, made.objectList()); err != nil {
 		return err
 	}
 	if err := a.server.prepareStep(ctx, s, enforce, true); err != nil {
@@ -89,12 +90,12 @@ func (a *addon) restoreObject(ctx context.Context, o catalogue.Object, at int, m
 			return a.recordObject(s, s.live) // somebody changed what is his
 		}
 		if mine != had.Owned {
-			if fighting, err := a.fights(ctx, s); fighting || err != nil {
+			if fighting, err := a.isContested(ctx, s); fighting || err != nil {
 				return err
 			}
 		}
 	}
-	result, err := a.server.apply(ctx, s.ref, s.config, false, true)
+	result, err := a.server.applyObject(ctx, s.ref, s.config, false, true)
 	if err != nil {
 		return problemOf(s.ref, err)
 	}
@@ -105,8 +106,8 @@ func (a *addon) restoreObject(ctx context.Context, o catalogue.Object, at int, m
 	return a.saveState(ctx)
 }
 
-// fights says whether somebody takes the object from EKS so often that it is left to him for now.
-func (a *addon) fights(ctx context.Context, s *step) (bool, error) {
+// isContested says whether somebody takes the object from EKS so often that it is left to him for now.
+func (a *addon) isContested(ctx context.Context, s *step) (bool, error) {
 	id, now := resourceID(s.ref), a.e.now()
 	recent := slices.DeleteFunc(a.taken[id], func(t time.Time) bool { return now.Sub(t) >= takenBackWithin })
 	if len(recent) < takenBackMost {
@@ -114,7 +115,7 @@ func (a *addon) fights(ctx context.Context, s *step) (bool, error) {
 		return false, nil
 	}
 	a.taken[id] = recent
-	_, err := a.server.apply(ctx, s.ref, s.config, true, false)
+	_, err := a.server.applyObject(ctx, s.ref, s.config, true, false)
 	if err == nil {
 		return false, nil // nobody minds
 	}
@@ -123,8 +124,9 @@ func (a *addon) fights(ctx context.Context, s *step) (bool, error) {
 	}
 	var status apierrors.APIStatus
 	errors.As(err, &status)
-	a.issues = add(a.issues, issueOf(ekstypes.AddonIssueCodeConfigurationConflict,
-		"Something in the cluster keeps changing fields that the add-on owns. "+oneLine(status.Status().Message), s.ref))
+	a.issues = appendIssue(a.issues, issueOf(ekstypes.AddonIssueCodeConfigurationConflict,
+		"Something in the cluster keeps changing fields that the add-on owns. "+oneLine(status.Status().Message),
+		s.ref))
 	a.requeueAfter(recent[0].Add(takenBackWithin).Sub(now))
 	return true, nil
 }

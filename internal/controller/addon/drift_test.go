@@ -40,7 +40,8 @@ func TestDrift(t *testing.T) {
 			d.Spec.Template.Spec.Containers[0].Env = append(env, corev1.EnvVar{Name: name, Value: value})
 		}
 	}
-	// like waits until the DaemonSet is as described, and is certain that the engine has seen all that was changed before.
+	// like waits until the DaemonSet is as described, and is certain that the engine has seen all that was changed
+	// before.
 	like := func(what string, is func(*appsv1.DaemonSet) bool) {
 		t.Helper()
 		w.edit("agent", "kubectl-edit", func(d *appsv1.DaemonSet) { d.Spec.Template.Spec.Containers[0].Image = "mark" })
@@ -68,7 +69,8 @@ func TestDrift(t *testing.T) {
 	w.edit("agent", "kubectl-edit", func(d *appsv1.DaemonSet) {
 		for i, e := range d.Spec.Template.Spec.Containers[0].Env {
 			if e.Name == "MTU" {
-				d.Spec.Template.Spec.Containers[0].Env[i] = corev1.EnvVar{Name: "MTU", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}
+				d.Spec.Template.Spec.Containers[0].Env[i] = corev1.EnvVar{Name: "MTU",
+					ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}
 			}
 		}
 	})
@@ -90,19 +92,23 @@ func TestDrift(t *testing.T) {
 	scale, err := w.kube.AppsV1().Deployments("kube-system").GetScale(t.Context(), "web", metav1.GetOptions{})
 	w.must(err)
 	scale.Spec.Replicas = 3
-	_, err = w.kube.AppsV1().Deployments("kube-system").UpdateScale(t.Context(), "web", scale, metav1.UpdateOptions{FieldManager: "kubectl"})
+	_, err = w.kube.AppsV1().Deployments("kube-system").UpdateScale(t.Context(), "web", scale,
+		metav1.UpdateOptions{FieldManager: "kubectl"})
 	w.must(err)
 	w.must(w.kube.CoreV1().ConfigMaps("kube-system").Delete(t.Context(), "agent-old", metav1.DeleteOptions{}))
 	w.must(w.kube.AppsV1().DaemonSets("kube-system").Delete(t.Context(), "agent", metav1.DeleteOptions{}))
 	w.must(w.kube.CoreV1().Namespaces().Delete(t.Context(), "home", metav1.DeleteOptions{}))
 	eventually.Nil(w, "what was deleted is back", func() error {
-		if _, err := w.kube.CoreV1().ConfigMaps("kube-system").Get(t.Context(), "agent-old", metav1.GetOptions{}); err != nil {
+		if _, err := w.kube.CoreV1().ConfigMaps("kube-system").Get(t.Context(), "agent-old",
+			metav1.GetOptions{}); err != nil {
 			return err
 		}
-		if d, err := w.kube.AppsV1().DaemonSets("kube-system").Get(t.Context(), "agent", metav1.GetOptions{}); err != nil || d.DeletionTimestamp != nil {
+		if d, err := w.kube.AppsV1().DaemonSets("kube-system").Get(t.Context(), "agent",
+			metav1.GetOptions{}); err != nil || d.DeletionTimestamp != nil {
 			return fmt.Errorf("agent: %w", err)
 		}
-		if n, err := w.kube.CoreV1().Namespaces().Get(t.Context(), "home", metav1.GetOptions{}); err != nil || n.DeletionTimestamp != nil {
+		if n, err := w.kube.CoreV1().Namespaces().Get(t.Context(), "home", metav1.GetOptions{}); err != nil ||
+			n.DeletionTimestamp != nil {
 			return fmt.Errorf("home: %w", err)
 		}
 		if _, err := w.kube.CoreV1().ConfigMaps("home").Get(t.Context(), "settings", metav1.GetOptions{}); err != nil {
@@ -120,7 +126,8 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// TestTwoControllersDoNotFight has another controller that always takes an owned field: EKS leaves it to it for a while, and says so.
+// TestTwoControllersDoNotFight has another controller that always takes an owned field: EKS leaves it to it for a
+// while, and says so.
 func TestTwoControllersDoNotFight(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Options{}, 1)
@@ -129,13 +136,15 @@ func TestTwoControllersDoNotFight(t *testing.T) {
 	n := 0
 	eventually.Nil(w, "it gives up", func() error {
 		if status, issues := w.status("agent"); status == ekstypes.AddonStatusDegraded {
-			w.says(issues, `Apply failed with 1 conflict: conflict with "gitops": .spec.template.spec.containers[name="agent"].image`, "daemonset.apps/agent")
+			w.says(issues,
+				`Apply failed with 1 conflict: conflict with "gitops": .spec.template.spec.containers[name="agent"].image`, "daemonset.apps/agent")
 			return nil
 		}
 		if w.ds("agent").Spec.Template.Spec.Containers[0].Image != "gitops" {
 			n++
 			patch := `{"apiVersion":"apps/v1","kind":"DaemonSet","spec":{"template":{"spec":{"containers":[{"name":"agent","image":"gitops"}]}}}}`
-			_, err := w.kube.AppsV1().DaemonSets("kube-system").Patch(t.Context(), "agent", types.ApplyPatchType, []byte(patch), metav1.PatchOptions{FieldManager: "gitops", Force: new(true)})
+			_, err := w.kube.AppsV1().DaemonSets("kube-system").Patch(t.Context(), "agent", types.ApplyPatchType,
+				[]byte(patch), metav1.PatchOptions{FieldManager: "gitops", Force: new(true)})
 			w.must(err)
 		}
 		return errors.New("they fight")
@@ -158,24 +167,31 @@ func TestDeletion(t *testing.T) {
 	for _, name := range []string{"agent", "web", "home", "crd"} {
 		w.becomes(name, ekstypes.AddonStatusActive)
 	}
-	_, err := w.kube.AppsV1().Deployments("kube-system").Patch(t.Context(), "web", types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/held"]}}`), metav1.PatchOptions{})
+	_, err := w.kube.AppsV1().Deployments("kube-system").Patch(t.Context(), "web", types.MergePatchType,
+		[]byte(`{"metadata":{"finalizers":["example.com/held"]}}`), metav1.PatchOptions{})
 	w.must(err)
-	association := record.PodIdentityAssociation{Account: w.cluster.Account, Region: w.cluster.Region, Cluster: w.cluster.Name, ClusterID: w.cluster.ID, ID: "a-1"}
+	association := record.PodIdentityAssociation{Account: w.cluster.Account, Region: w.cluster.Region,
+		Cluster: w.cluster.Name, ClusterID: w.cluster.ID, ID: "a-1"}
 	row, err := record.Addons(w.store).Get(t.Context(), w.key("agent"))
 	w.must(err)
 	association.AddonID = row.Value.ID
-	create(t, record.PodIdentityAssociations(w.store), record.PodIdentityAssociationKey(association.Account, association.Region, association.Cluster, association.ID), association)
+	create(t, record.PodIdentityAssociations(w.store), record.PodIdentityAssociationKey(association.Account,
+		association.Region, association.Cluster, association.ID), association)
 	for _, name := range []string{"agent", "web", "home", "crd"} {
 		w.delete(name, false)
 	}
 	w.gone("agent")
 	w.gone("home")
 	w.gone("crd")
-	w.says(w.becomes("web", ekstypes.AddonStatusDeleteFailed, ekstypes.AddonIssueCodeInternalFailure), "its finalizers example.com/held", "deployment.apps/web")
-	_, err = w.kube.AppsV1().Deployments("kube-system").Patch(t.Context(), "web", types.JSONPatchType, []byte(`[{"op":"replace","path":"/metadata/finalizers","value":[]}]`), metav1.PatchOptions{})
+	w.says(w.becomes("web", ekstypes.AddonStatusDeleteFailed, ekstypes.AddonIssueCodeInternalFailure),
+		"its finalizers example.com/held", "deployment.apps/web")
+	_, err = w.kube.AppsV1().Deployments("kube-system").Patch(t.Context(), "web", types.JSONPatchType,
+		[]byte(`[{"op":"replace","path":"/metadata/finalizers","value":[]}]`), metav1.PatchOptions{})
 	w.must(err)
 	w.gone("web")
-	if _, err := record.PodIdentityAssociations(w.store).Get(t.Context(), record.PodIdentityAssociationKey(association.Account, association.Region, association.Cluster, association.ID)); err == nil {
+	if _, err := record.PodIdentityAssociations(w.store).Get(t.Context(),
+		record.PodIdentityAssociationKey(association.Account, association.Region, association.Cluster,
+			association.ID)); err == nil {
 		t.Error("its association is there")
 	}
 	for what, get := range map[string]func() error{
@@ -218,7 +234,8 @@ func TestDeletion(t *testing.T) {
 	w.becomes("guest", ekstypes.AddonStatusActive)
 	w.delete("guest", false)
 	w.gone("guest")
-	if _, err := w.kube.CoreV1().Namespaces().Get(t.Context(), "home", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := w.kube.CoreV1().Namespaces().Get(t.Context(), "home", metav1.GetOptions{}); !apierrors.IsNotFound(
+		err) {
 		t.Errorf("the namespace of nobody is there: %v", err)
 	}
 

@@ -17,8 +17,9 @@ import (
 
 // engine keeps the add-ons that users create: it is to EKS's add-ons what EKS's own service is.
 //
-// The front (internal/aws/eks) writes what is wanted, a [record.Addon], and an update in progress, a [record.Update]. The engine makes it so at the
-// cluster's API server, as the user eks:addon-manager and with nothing but the API server's own server-side apply:
+// The front (internal/aws/eks) writes what is wanted, a [record.Addon], and an update in progress, a [record.Update].
+// The engine makes it so at the cluster's API server, as the user eks:addon-manager and with nothing but the API
+// server's own server-side apply:
 //
 //   - it dry-runs every object first, so that a conflict or a refusal changes nothing (plan.go, ownership.go),
 //   - sees to it that there are images for the pods (images.go),
@@ -28,11 +29,13 @@ import (
 //   - says what is wrong in EKS's words (problem.go), and tries on until it isn't,
 //   - and deletes the add-on, or gives up what it owns of it (remove.go).
 //
-// What it observed and how far it has come stands in [record.AddonState], which it alone writes; it also ends updates, and deletes the Addon row with
-// the PodIdentityAssociation rows that belong to it. It may be killed anywhere: while objects are changed the state says so, and an add-on is
-// only called ACTIVE once all of them are what one configuration makes of them.
+// What it observed and how far it has come stands in [record.AddonState], which it alone writes; it also ends updates,
+// and deletes the Addon row with the PodIdentityAssociation rows that belong to it. It may be killed anywhere: while
+// objects are changed the state says so, and an add-on is only called ACTIVE once all of them are what one
+// configuration makes of them.
 //
-// It wakes when rows change, or when one of its objects does (server.go). An add-on to which nothing happens costs nothing.
+// It wakes when rows change, or when one of its objects does (server.go). An add-on to which nothing happens costs
+// nothing.
 type engine struct {
 	o        Options
 	log      *slog.Logger
@@ -83,7 +86,8 @@ func newEngine(o Options) *engine {
 	e.ofCluster = reconcile.Below(e.addons, record.ClusterKeyParts)
 	e.servers = apiserver.New[*server](apiserver.Options{
 		Store: o.Store, Config: o.Config, User: User, Agent: agent, What: "watch the objects of add-ons", Log: o.Log,
-		Wanted: func(_ context.Context, key string) bool { return len(e.ofCluster(key)) > 0 }, Wakes: reconcile.Mapped(e.addons, "", reconcile.Above(record.ClusterKeyParts)),
+		Wanted: func(_ context.Context, key string) bool { return len(e.ofCluster(key)) > 0 },
+		Wakes:  reconcile.Mapped(e.addons, "", reconcile.Above(record.ClusterKeyParts)),
 	})
 	return e
 }
@@ -99,9 +103,9 @@ func (e *engine) controller() reconcile.Controller {
 			reconcile.Mapped(e.updates, "", e.ofUpdate),
 			reconcile.Mapped(e.clusters, "", e.ofCluster),
 			reconcile.Mapped(e.planes, "", e.ofCluster),
-			reconcile.Mapped(e.roles, "", e.ofRole),
-			e.images.run,
-			e.watch,
+			reconcile.Mapped(e.roles, "", e.addonsForRole),
+			e.images.watchImages,
+			e.watchClusters,
 		},
 		Workers:    16,
 		Resync:     30 * time.Minute,
@@ -109,10 +113,10 @@ func (e *engine) controller() reconcile.Controller {
 	}
 }
 
-// watch tells the add-ons whose objects changed, of all clusters that have add-ons, until ctx ends.
-func (e *engine) watch(ctx context.Context, changed func(key string)) {
+// watchClusters tells the add-ons whose objects changed, of all clusters that have add-ons, until ctx ends.
+func (e *engine) watchClusters(ctx context.Context, changed func(key string)) {
 	e.servers.Follow(ctx, func(ctx context.Context, k *apiserver.Connection, open func(*server)) error {
-		return e.serve(ctx, k, open, changed)
+		return e.serveCluster(ctx, k, open, changed)
 	})
 }
 
@@ -125,8 +129,8 @@ func (e *engine) ofUpdate(key string) []string {
 	return []string{record.AddonKey(at[0], at[1], at[2], row.Value.AddonName)}
 }
 
-// ofRole takes the key of an IAM role.
-func (e *engine) ofRole(key string) []string {
+// addonsForRole takes the key of an IAM role.
+func (e *engine) addonsForRole(key string) []string {
 	ctx := context.Background()
 	rows, err := e.addons.List(ctx, store.Prefix(store.Parts(key)[0]))
 	if err != nil {
@@ -163,15 +167,20 @@ func (e *engine) forgetAddon(key string) {
 }
 
 // fromCatalogue renders an add-on for a cluster.
-func (e *engine) fromCatalogue(cluster record.Cluster, plane record.ControlPlane, name string, config record.AddonConfig) (made, error) {
+func (e *engine) fromCatalogue(cluster record.Cluster, plane record.ControlPlane, name string,
+	config record.AddonConfig) (made, error) {
 	entry, _ := e.o.Catalogue.Addon(name)
 	version, ok := entry.Version(config.Version)
 	if !ok {
-		return made{}, &problem{issue: issueOf(ekstypes.AddonIssueCodeInternalFailure, "The catalogue has no version "+config.Version+" of add-on "+name+" any more. Put it back, or update the add-on to a version that is there.")}
+		return made{}, &problem{issue: issueOf(ekstypes.AddonIssueCodeInternalFailure, "The catalogue has no version "+
+			config.Version+" of add-on "+name+
+			" any more. Put it back, or update the add-on to a version that is there.")}
 	}
-	objects, err := version.Render(catalogue.Site{Cluster: cluster, Endpoint: plane.Endpoint, Minor: plane.Version, Config: config})
+	objects, err := version.Render(catalogue.Site{Cluster: cluster, Endpoint: plane.Endpoint, Minor: plane.Version,
+		Config: config})
 	if err != nil {
-		return made{}, &problem{issue: issueOf(ekstypes.AddonIssueCodeInternalFailure, "The objects of add-on "+name+" "+config.Version+" cannot be made: "+oneLine(err.Error()))}
+		return made{}, &problem{issue: issueOf(ekstypes.AddonIssueCodeInternalFailure, "The objects of add-on "+name+
+			" "+config.Version+" cannot be made: "+oneLine(err.Error()))}
 	}
 	return made{objects, version.ImagesIn(objects, cluster.Region, plane.Version)}, nil
 }

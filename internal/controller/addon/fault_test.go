@@ -41,8 +41,10 @@ func TestAnAddonRecoversByItselfWhenItsCauseGoes(t *testing.T) {
 		w := w.in(t)
 		hook.refuse.Store(true)
 		w.create("agent", record.AddonConfig{Version: "v1"})
-		w.says(w.becomes("agent", ekstypes.AddonStatusCreateFailed, ekstypes.AddonIssueCodeAdmissionRequestDenied), `admission webhook "hook.example.com" denied the request: not here`, "daemonset.apps/agent")
-		if _, err := w.kube.CoreV1().ConfigMaps("kube-system").Get(t.Context(), "agent-old", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		w.says(w.becomes("agent", ekstypes.AddonStatusCreateFailed, ekstypes.AddonIssueCodeAdmissionRequestDenied),
+			`admission webhook "hook.example.com" denied the request: not here`, "daemonset.apps/agent")
+		if _, err := w.kube.CoreV1().ConfigMaps("kube-system").Get(t.Context(), "agent-old",
+			metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			t.Errorf("an object was made although another was refused: %v", err)
 		}
 		hook.refuse.Store(false)
@@ -52,7 +54,8 @@ func TestAnAddonRecoversByItselfWhenItsCauseGoes(t *testing.T) {
 		w := w.in(t)
 		hook.dead.Store(true)
 		u := w.update("agent", ekstypes.ResolveConflictsNone, func(c *record.AddonConfig) { c.Version = "v2" })
-		w.says(w.becomes("agent", ekstypes.AddonStatusUpdating, ekstypes.AddonIssueCodeAdmissionRequestDenied), `failed calling webhook "hook.example.com"`, "daemonset.apps/agent")
+		w.says(w.becomes("agent", ekstypes.AddonStatusUpdating, ekstypes.AddonIssueCodeAdmissionRequestDenied),
+			`failed calling webhook "hook.example.com"`, "daemonset.apps/agent")
 		hook.dead.Store(false)
 		if u := w.ended(u); u.Status != ekstypes.UpdateStatusSuccessful {
 			t.Errorf("%+v", u)
@@ -63,7 +66,8 @@ func TestAnAddonRecoversByItselfWhenItsCauseGoes(t *testing.T) {
 		w := w.in(t)
 		w.policy("web", true)
 		w.create("web", record.AddonConfig{Version: "v1"})
-		w.says(w.becomes("web", ekstypes.AddonStatusCreateFailed, ekstypes.AddonIssueCodeAdmissionRequestDenied), "ValidatingAdmissionPolicy", "deployment.apps/web")
+		w.says(w.becomes("web", ekstypes.AddonStatusCreateFailed, ekstypes.AddonIssueCodeAdmissionRequestDenied),
+			"ValidatingAdmissionPolicy", "deployment.apps/web")
 		w.policy("web", false)
 		w.becomes("web", ekstypes.AddonStatusActive)
 	})
@@ -72,18 +76,22 @@ func TestAnAddonRecoversByItselfWhenItsCauseGoes(t *testing.T) {
 		namespaces := w.kube.CoreV1().Namespaces()
 		w.create("home", record.AddonConfig{Version: "v1"})
 		w.becomes("home", ekstypes.AddonStatusActive)
-		quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "none"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/configmaps": quantity.MustParse("0")}}}
+		quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "none"},
+			Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/configmaps": quantity.MustParse("0")}}}
 		_, err := w.kube.CoreV1().ResourceQuotas("home").Create(t.Context(), quota, metav1.CreateOptions{})
 		w.must(err)
 		eventually.Nil(w, "the quota is in force", func() error {
-			_, err := w.kube.CoreV1().ConfigMaps("home").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "x"}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			_, err := w.kube.CoreV1().ConfigMaps("home").Create(t.Context(),
+				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "x"}},
+				metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 			if err == nil {
 				return errors.New("it is not")
 			}
 			return nil
 		})
 		w.must(w.kube.CoreV1().ConfigMaps("home").Delete(t.Context(), "settings", metav1.DeleteOptions{}))
-		w.says(w.becomes("home", ekstypes.AddonStatusDegraded, ekstypes.AddonIssueCodeAdmissionRequestDenied), "exceeded quota: none", "configmap/settings")
+		w.says(w.becomes("home", ekstypes.AddonStatusDegraded, ekstypes.AddonIssueCodeAdmissionRequestDenied),
+			"exceeded quota: none", "configmap/settings")
 		w.must(w.kube.CoreV1().ResourceQuotas("home").Delete(t.Context(), "none", metav1.DeleteOptions{}))
 		w.becomes("home", ekstypes.AddonStatusActive)
 		_, err = namespaces.Get(t.Context(), "home", metav1.GetOptions{})
@@ -91,12 +99,15 @@ func TestAnAddonRecoversByItselfWhenItsCauseGoes(t *testing.T) {
 	})
 	t.Run("its namespace is being deleted", func(t *testing.T) {
 		w := w.in(t)
-		stuck := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "stuck", Finalizers: []string{"example.com/never"}}}
+		stuck := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "stuck",
+			Finalizers: []string{"example.com/never"}}}
 		_, err := w.kube.CoreV1().ConfigMaps("home").Create(t.Context(), stuck, metav1.CreateOptions{})
 		w.must(err)
 		w.must(w.kube.CoreV1().Namespaces().Delete(t.Context(), "home", metav1.DeleteOptions{}))
-		w.says(w.becomes("home", ekstypes.AddonStatusDegraded, ekstypes.AddonIssueCodeK8sResourceNotFound), "because it is being terminated", "")
-		_, err = w.kube.CoreV1().ConfigMaps("home").Patch(t.Context(), "stuck", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		w.says(w.becomes("home", ekstypes.AddonStatusDegraded, ekstypes.AddonIssueCodeK8sResourceNotFound),
+			"because it is being terminated", "")
+		_, err = w.kube.CoreV1().ConfigMaps("home").Patch(t.Context(), "stuck", types.MergePatchType,
+			[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 		w.must(err)
 		w.becomes("home", ekstypes.AddonStatusActive)
 		_, err = w.kube.AppsV1().Deployments("home").Get(t.Context(), "home", metav1.GetOptions{})
@@ -105,14 +116,16 @@ func TestAnAddonRecoversByItselfWhenItsCauseGoes(t *testing.T) {
 	t.Run("the API server is away", func(t *testing.T) {
 		w := w.in(t)
 		w.server.Stop()
-		w.says(w.becomes("agent", ekstypes.AddonStatusDegraded, ekstypes.AddonIssueCodeClusterUnreachable), "unable to communicate with your Kubernetes cluster API server", "demo")
+		w.says(w.becomes("agent", ekstypes.AddonStatusDegraded, ekstypes.AddonIssueCodeClusterUnreachable),
+			"unable to communicate with your Kubernetes cluster API server", "demo")
 		w.server.Restart()
 		w.becomes("agent", ekstypes.AddonStatusActive)
 	})
 	t.Run("a definition is missing", func(t *testing.T) {
 		w := w.in(t)
 		w.create("sailor", record.AddonConfig{Version: "v1"})
-		w.says(w.becomes("sailor", ekstypes.AddonStatusCreateFailed, ekstypes.AddonIssueCodeK8sResourceNotFound), `the server doesn't have a resource type "Boat"`, "boat.example.com/sailor")
+		w.says(w.becomes("sailor", ekstypes.AddonStatusCreateFailed, ekstypes.AddonIssueCodeK8sResourceNotFound),
+			`the server doesn't have a resource type "Boat"`, "boat.example.com/sailor")
 		w.create("crd", record.AddonConfig{Version: "v1", Configuration: "5"})
 		w.becomes("crd", ekstypes.AddonStatusActive)
 		w.becomes("sailor", ekstypes.AddonStatusActive)
@@ -124,7 +137,8 @@ func TestAnAddonRecoversByItselfWhenItsCauseGoes(t *testing.T) {
 			w.must(err)
 			gone[name] = boat.GetUID()
 		}
-		w.must(w.any.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}).Delete(t.Context(), "boats.example.com", metav1.DeleteOptions{}))
+		w.must(w.any.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
+			Resource: "customresourcedefinitions"}).Delete(t.Context(), "boats.example.com", metav1.DeleteOptions{}))
 		for name, was := range gone {
 			eventually.Nil(w, name+" is back", func() error {
 				boat, err := w.any.Resource(boats).Get(t.Context(), name, metav1.GetOptions{})
@@ -140,9 +154,11 @@ func TestAnAddonRecoversByItselfWhenItsCauseGoes(t *testing.T) {
 	t.Run("a configuration that the API server calls invalid", func(t *testing.T) {
 		w := w.in(t)
 		u := w.update("crd", ekstypes.ResolveConflictsNone, func(c *record.AddonConfig) { c.Configuration = "12" })
-		w.says(w.becomes("crd", ekstypes.AddonStatusUpdating, ekstypes.AddonIssueCodeUnsupportedAddonModification), "should be less than or equal to 9", "boat.example.com/coracle")
+		w.says(w.becomes("crd", ekstypes.AddonStatusUpdating, ekstypes.AddonIssueCodeUnsupportedAddonModification),
+			"should be less than or equal to 9", "boat.example.com/coracle")
 		w.overdue(u)
-		if u := w.ended(u); u.Status != ekstypes.UpdateStatusFailed || len(u.Errors) != 1 || u.Errors[0].ErrorCode != ekstypes.ErrorCodeUnsupportedAddonModification {
+		if u := w.ended(u); u.Status != ekstypes.UpdateStatusFailed || len(u.Errors) != 1 ||
+			u.Errors[0].ErrorCode != ekstypes.ErrorCodeUnsupportedAddonModification {
 			t.Errorf("%+v", u)
 		}
 		w.becomes("crd", ekstypes.AddonStatusUpdateFailed, ekstypes.AddonIssueCodeUnsupportedAddonModification)
@@ -160,22 +176,27 @@ func TestAnAddonRecoversByItselfWhenItsCauseGoes(t *testing.T) {
 		w.must(deployments.Delete(t.Context(), "web", metav1.DeleteOptions{PropagationPolicy: &foreground}))
 		labels := map[string]string{"app": "other"}
 		eventually.Nil(w, "the user's is there", func() error {
-			_, err := deployments.Create(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"user": "true"}}, Spec: appsv1.DeploymentSpec{
+			_, err := deployments.Create(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web",
+				Labels: map[string]string{"user": "true"}}, Spec: appsv1.DeploymentSpec{
 				Selector: &metav1.LabelSelector{MatchLabels: labels},
-				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "c"}}}},
+				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
+					Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "c"}}}},
 			}}, metav1.CreateOptions{})
 			return err
 		})
 		hook.refuse.Store(false)
-		w.says(w.becomes("web", ekstypes.AddonStatusDegraded, ekstypes.AddonIssueCodeUnsupportedAddonModification), "field is immutable", "deployment.apps/web")
+		w.says(w.becomes("web", ekstypes.AddonStatusDegraded, ekstypes.AddonIssueCodeUnsupportedAddonModification),
+			"field is immutable", "deployment.apps/web")
 		w.must(deployments.Delete(t.Context(), "web", metav1.DeleteOptions{}))
 		w.becomes("web", ekstypes.AddonStatusActive)
 	})
 	t.Run("its permissions are taken away", func(t *testing.T) {
 		w := w.in(t)
-		w.must(w.kube.RbacV1().ClusterRoleBindings().Delete(t.Context(), "eks:addon-cluster-admin", metav1.DeleteOptions{}))
+		w.must(w.kube.RbacV1().ClusterRoleBindings().Delete(t.Context(), "eks:addon-cluster-admin",
+			metav1.DeleteOptions{}))
 		w.edit("agent", "kubectl-edit", func(d *appsv1.DaemonSet) { d.Spec.Template.Spec.Containers[0].Image = "mine" })
-		w.says(w.becomes("agent", ekstypes.AddonStatusDegraded, ekstypes.AddonIssueCodeAccessDenied), `User "eks:addon-manager" cannot`, "daemonset.apps/agent")
+		w.says(w.becomes("agent", ekstypes.AddonStatusDegraded, ekstypes.AddonIssueCodeAccessDenied),
+			`User "eks:addon-manager" cannot`, "daemonset.apps/agent")
 		w.admit()
 		w.becomes("agent", ekstypes.AddonStatusActive)
 		if image := w.ds("agent").Spec.Template.Spec.Containers[0].Image; image != "registry/agent:2" {
@@ -184,10 +205,13 @@ func TestAnAddonRecoversByItselfWhenItsCauseGoes(t *testing.T) {
 	})
 	t.Run("its role is gone", func(t *testing.T) {
 		w := w.in(t)
-		role := record.Role{Account: w.cluster.Account, Name: "agent", Path: "/", Trust: `{"Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`}
+		role := record.Role{Account: w.cluster.Account, Name: "agent", Path: "/",
+			Trust: `{"Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`}
 		arn := role.ARN()
-		u := w.update("agent", ekstypes.ResolveConflictsNone, func(c *record.AddonConfig) { c.ServiceAccountRoleARN = arn })
-		w.says(w.becomes("agent", ekstypes.AddonStatusDegraded, ekstypes.AddonIssueCodeAddonPermissionFailure), arn+" does not exist", arn)
+		u := w.update("agent", ekstypes.ResolveConflictsNone,
+			func(c *record.AddonConfig) { c.ServiceAccountRoleARN = arn })
+		w.says(w.becomes("agent", ekstypes.AddonStatusDegraded, ekstypes.AddonIssueCodeAddonPermissionFailure),
+			arn+" does not exist", arn)
 		if u := w.ended(u); u.Status != ekstypes.UpdateStatusSuccessful {
 			t.Errorf("%+v", u)
 		}
@@ -199,12 +223,15 @@ func TestAnAddonRecoversByItselfWhenItsCauseGoes(t *testing.T) {
 		create(t, record.Roles(w.store), key, role)
 		change := func(change func(*record.Role)) {
 			t.Helper()
-			_, err := record.Roles(w.store).Modify(t.Context(), key, func(r *record.Role) error { change(r); return nil })
+			_, err := record.Roles(w.store).Modify(t.Context(), key,
+				func(r *record.Role) error { change(r); return nil })
 			w.must(err)
 		}
-		eventually.Nil(w, "it is not trusted", w.said("agent", "trust policy does not allow sts:AssumeRoleWithWebIdentity"))
+		eventually.Nil(w, "it is not trusted",
+			w.said("agent", "trust policy does not allow sts:AssumeRoleWithWebIdentity"))
 		change(func(r *record.Role) {
-			r.Trust = `{"Statement":[{"Effect":"Allow","Principal":{"Federated":"arn:aws:iam::1:oidc-provider/` + strings.TrimPrefix(w.cluster.Issuer(), "https://") + `"},"Action":"sts:AssumeRoleWithWebIdentity"}]}`
+			r.Trust = `{"Statement":[{"Effect":"Allow","Principal":{"Federated":"arn:aws:iam::1:oidc-provider/` +
+				strings.TrimPrefix(w.cluster.Issuer(), "https://") + `"},"Action":"sts:AssumeRoleWithWebIdentity"}]}`
 		})
 		eventually.Nil(w, "it has no permissions", w.said("agent", "has no permissions"))
 		change(func(r *record.Role) { r.Attached = []string{"arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy"} })
@@ -214,9 +241,11 @@ func TestAnAddonRecoversByItselfWhenItsCauseGoes(t *testing.T) {
 		w := w.in(t)
 		w.must(ignoreNotFound(w.kube.CoreV1().Nodes().Delete(t.Context(), "node-0", metav1.DeleteOptions{})))
 		eventually.Nil(w, "the scheduler knows of no node", w.unschedulable())
-		w.must(w.kube.AppsV1().Deployments("kube-system").DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "none"}))
+		w.must(w.kube.AppsV1().Deployments("kube-system").DeleteCollection(t.Context(), metav1.DeleteOptions{},
+			metav1.ListOptions{LabelSelector: "none"}))
 		w.create("lonely", record.AddonConfig{Version: "v1"})
-		w.says(w.becomes("lonely", ekstypes.AddonStatusDegraded, ekstypes.AddonIssueCodeInsufficientNumberOfReplicas), "cannot be scheduled: no nodes available", "deployment.apps/lonely")
+		w.says(w.becomes("lonely", ekstypes.AddonStatusDegraded, ekstypes.AddonIssueCodeInsufficientNumberOfReplicas),
+			"cannot be scheduled: no nodes available", "deployment.apps/lonely")
 		w.becomes("agent", ekstypes.AddonStatusActive) // a DaemonSet needs no nodes
 		w.kubelets.Node("node-1", "", nil)
 		w.becomes("lonely", ekstypes.AddonStatusActive)
@@ -255,11 +284,13 @@ func (w *world) unschedulable() func() error {
 	}
 }
 
-// TestMissingImages goes through the images that cannot be had: a new add-on says so, an update waits, and both go on when they come.
+// TestMissingImages goes through the images that cannot be had: a new add-on says so, an update waits, and both go on
+// when they come.
 func TestMissingImages(t *testing.T) {
 	t.Parallel()
 	var there atomic.Bool
-	w := newWorld(t, Options{Patience: 200 * time.Millisecond, Provide: func(_ context.Context, i catalogue.Image) error {
+	w := newWorld(t, Options{Patience: 200 * time.Millisecond, Provide: func(_ context.Context,
+		i catalogue.Image) error {
 		if there.Load() || i.Reference == "agent:1" {
 			return nil
 		}
@@ -268,7 +299,8 @@ func TestMissingImages(t *testing.T) {
 	w.create("agent", record.AddonConfig{Version: "v1"})
 	w.becomes("agent", ekstypes.AddonStatusActive)
 	u := w.update("agent", ekstypes.ResolveConflictsNone, func(c *record.AddonConfig) { c.Version = "v2" })
-	w.says(w.becomes("agent", ekstypes.AddonStatusUpdating, ekstypes.AddonIssueCodeInsufficientNumberOfReplicas), "image agent:2 cannot be had: no network", "")
+	w.says(w.becomes("agent", ekstypes.AddonStatusUpdating, ekstypes.AddonIssueCodeInsufficientNumberOfReplicas),
+		"image agent:2 cannot be had: no network", "")
 	if image := w.ds("agent").Spec.Template.Spec.Containers[0].Image; image != "registry/agent:1" {
 		t.Errorf("the pods were changed to %s", image)
 	}
@@ -312,26 +344,37 @@ func (w *world) said(name, words string) func() error {
 // policy forbids Deployments of a name, or allows them again.
 func (w *world) policy(name string, forbid bool) {
 	w.Helper()
-	policies, bindings := w.kube.AdmissionregistrationV1().ValidatingAdmissionPolicies(), w.kube.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
+	policies, bindings := w.kube.AdmissionregistrationV1().ValidatingAdmissionPolicies(),
+		w.kube.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
 	if !forbid {
 		w.must(bindings.Delete(w.Context(), "forbid", metav1.DeleteOptions{}))
 		w.must(policies.Delete(w.Context(), "forbid", metav1.DeleteOptions{}))
 		return
 	}
-	_, err := policies.Create(w.Context(), &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "forbid"}, Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-		MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: rule("apps", "deployments")}}},
-		Validations:      []admissionregistrationv1.Validation{{Expression: "object.metadata.name != '" + name + "'", Message: "no " + name}},
-	}}, metav1.CreateOptions{})
+	_, err := policies.Create(w.Context(),
+		&admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "forbid"},
+			Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+				MatchConstraints: &admissionregistrationv1.MatchResources{
+					ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{
+						{RuleWithOperations: rule("apps", "deployments")}}},
+				Validations: []admissionregistrationv1.Validation{{Expression: "object.metadata.name != '" + name + "'",
+					Message: "no " + name}},
+			}}, metav1.CreateOptions{})
 	w.must(err)
-	_, err = bindings.Create(w.Context(), &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "forbid"}, Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-		PolicyName: "forbid", ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
-	}}, metav1.CreateOptions{})
+	_, err = bindings.Create(w.Context(), &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "forbid"},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: "forbid", ValidationActions: []admissionregistrationv1.ValidationAction{
+				admissionregistrationv1.Deny},
+		}}, metav1.CreateOptions{})
 	w.must(err)
 	eventually.Nil(w, "the policy is in force", func() error {
-		_, err := w.kube.AppsV1().Deployments("default").Create(w.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: appsv1.DeploymentSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "c"}}}},
-		}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := w.kube.AppsV1().Deployments("default").Create(w.Context(),
+			&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: appsv1.DeploymentSpec{
+				Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}},
+				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}},
+					Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "c"}}}},
+			}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err == nil {
 			return errors.New("it is not")
 		}
@@ -341,8 +384,10 @@ func (w *world) policy(name string, forbid bool) {
 
 func rule(group, resource string) admissionregistrationv1.RuleWithOperations {
 	return admissionregistrationv1.RuleWithOperations{
-		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
-		Rule:       admissionregistrationv1.Rule{APIGroups: []string{group}, APIVersions: []string{"*"}, Resources: []string{resource}},
+		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create,
+			admissionregistrationv1.Update},
+		Rule: admissionregistrationv1.Rule{APIGroups: []string{group}, APIVersions: []string{"*"},
+			Resources: []string{resource}},
 	}
 }
 
@@ -376,21 +421,26 @@ func newWebhook(w *world) *webhook {
 	server.StartTLS()
 	w.Cleanup(server.Close)
 	fail, none, url := admissionregistrationv1.Fail, admissionregistrationv1.SideEffectClassNone, server.URL
-	_, err = w.kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(w.Context(), &admissionregistrationv1.ValidatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: "hook"},
-		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
-			Name: "hook.example.com", FailurePolicy: &fail, SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
-			ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: w.server.CA},
-			Rules:        []admissionregistrationv1.RuleWithOperations{rule("apps", "daemonsets"), rule("apps", "deployments")},
-		}},
-	}, metav1.CreateOptions{})
+	_, err = w.kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(w.Context(),
+		&admissionregistrationv1.ValidatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: "hook"},
+			Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+				Name: "hook.example.com", FailurePolicy: &fail, SideEffects: &none,
+				AdmissionReviewVersions: []string{"v1"},
+				ClientConfig:            admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: w.server.CA},
+				Rules: []admissionregistrationv1.RuleWithOperations{rule("apps", "daemonsets"),
+					rule("apps", "deployments")},
+			}},
+		}, metav1.CreateOptions{})
 	w.must(err)
 	h.refuse.Store(true)
 	eventually.Nil(w, "the webhook is called", func() error {
-		_, err := w.server.Client(User, "system:masters").AppsV1().Deployments("default").Create(w.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Spec: appsv1.DeploymentSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "c"}}}},
-		}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := w.server.Client(User, "system:masters").AppsV1().Deployments("default").Create(w.Context(),
+			&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Spec: appsv1.DeploymentSpec{
+				Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}},
+				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}},
+					Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "c"}}}},
+			}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err == nil {
 			return errors.New("it is not")
 		}

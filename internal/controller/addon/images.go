@@ -16,7 +16,8 @@ import (
 // goodFor is how long an image that was had is taken to be there.
 const goodFor = 10 * time.Second
 
-// images sees to it that the registry has the images that pods are to run. Getting one may take minutes, so nobody waits for it: who wants it is woken.
+// images sees to it that the registry has the images that pods are to run. Getting one may take minutes, so nobody
+// waits for it: who wants it is woken.
 type images struct {
 	provide func(context.Context, catalogue.Image) error // nil: nobody looks
 	again   time.Duration                                // how soon one that could not be had is tried again
@@ -41,8 +42,8 @@ func newImages(provide func(context.Context, catalogue.Image) error, again time.
 	return &images{provide: provide, again: again, jobs: map[string]*job{}}
 }
 
-// run is the source that wakes add-ons whose images have come, or cannot be had.
-func (i *images) run(ctx context.Context, changed func(string)) {
+// watchImages is the source that wakes add-ons whose images have come, or cannot be had.
+func (i *images) watchImages(ctx context.Context, changed func(string)) {
 	i.mu.Lock()
 	i.ctx, i.changed = ctx, changed
 	var waiting []string
@@ -61,8 +62,9 @@ func (i *images) run(ctx context.Context, changed func(string)) {
 	i.running.Wait()
 }
 
-// want asks for images on behalf of an add-on. pending are those that are on their way; missing are why others cannot be had, in plain words.
-func (i *images) want(key string, all []catalogue.Image) (pending bool, missing []string) {
+// requestImages asks for images on behalf of an add-on. pending are those that are on their way; missing are why others
+// cannot be had, in plain words.
+func (i *images) requestImages(key string, all []catalogue.Image) (pending bool, missing []string) {
 	if i.provide == nil {
 		return false, nil
 	}
@@ -71,13 +73,14 @@ func (i *images) want(key string, all []catalogue.Image) (pending bool, missing 
 	for _, image := range all {
 		j := i.jobs[image.Reference]
 		switch {
-		case j == nil, j.done && j.err == nil && time.Since(j.at) > goodFor, j.done && j.err != nil && time.Since(j.at) > i.again:
+		case j == nil, j.done && j.err == nil && time.Since(j.at) > goodFor, j.done && j.err != nil &&
+			time.Since(j.at) > i.again:
 			again := &job{image: image}
 			if j != nil && j.err != nil {
 				again.err, again.waiters = j.err, j.waiters // the reason stays until there is another
 			}
 			i.jobs[image.Reference], j = again, again
-			i.start(again)
+			i.startJob(again)
 		}
 		if !slices.Contains(j.waiters, key) {
 			j.waiters = append(j.waiters, key)
@@ -92,8 +95,8 @@ func (i *images) want(key string, all []catalogue.Image) (pending bool, missing 
 	return pending, missing
 }
 
-// start begins a job. It is called with mu held.
-func (i *images) start(j *job) {
+// startJob begins a job. It is called with mu held.
+func (i *images) startJob(j *job) {
 	ctx := i.ctx
 	if ctx == nil {
 		return // run begins it
@@ -112,8 +115,8 @@ func (i *images) start(j *job) {
 	})
 }
 
-// why says why images of an add-on cannot be had, as a further sentence; empty when there is nothing to say.
-func (i *images) why(key string) string {
+// missingReason says why images of an add-on cannot be had, as a further sentence; empty when there is nothing to say.
+func (i *images) missingReason(key string) string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	var all []string
@@ -126,13 +129,15 @@ func (i *images) why(key string) string {
 	return strings.Join(all, "")
 }
 
-// provideImages sees to the images before objects that use them are applied. A new add-on is applied even without them, and says why it has no pods; an update is not, since the
-// pods of the version before it run: it waits until they can be had, or its time is over.
+// provideImages sees to the images before objects that use them are applied. A new add-on is applied even without them,
+// and says why it has no pods; an update is not, since the pods of the version before it run: it waits until they can
+// be had, or its time is over.
 func (a *addon) provideImages(all []catalogue.Image, want record.AddonConfig) (ready bool, err error) {
-	pending, missing := a.e.images.want(a.row.Key(), all)
+	pending, missing := a.e.images.requestImages(a.row.Key(), all)
 	if len(missing) > 0 && a.updating() && a.state.AppliedChange > 0 && want.Version != a.state.Applied.Version {
 		a.requeueAfter(a.e.images.again)
-		return false, &problem{issue: issueOf(ekstypes.AddonIssueCodeInsufficientNumberOfReplicas, "The pods of version "+want.Version+" cannot run yet: "+oneLine(strings.Join(missing, "; ")))}
+		return false, &problem{issue: issueOf(ekstypes.AddonIssueCodeInsufficientNumberOfReplicas,
+			"The pods of version "+want.Version+" cannot run yet: "+oneLine(strings.Join(missing, "; ")))}
 	}
 	return !pending, nil
 }

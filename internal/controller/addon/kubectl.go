@@ -41,9 +41,9 @@ func kubectlAgent(config *rest.Config, cluster string) (string, error) {
 	return fmt.Sprintf("kubectl/%s (linux/amd64) kubernetes/%.7s", upstream, version.GitCommit), nil
 }
 
-// apply asks for the object and creates it when it is missing. One that exists is left as it is: it is from an attempt
-// that was interrupted, or its user's.
-func (k kubectl) apply(ctx context.Context, o *unstructured.Unstructured) error {
+// createIfMissing asks for the object and creates it when it is missing. One that exists is left as it is: it is from
+// an attempt that was interrupted, or its user's.
+func (k kubectl) createIfMissing(ctx context.Context, o *unstructured.Unstructured) error {
 	resource := client.BuiltIn(k.Objects, o)
 	_, err := resource.Get(ctx, o.GetName(), metav1.GetOptions{})
 	if err == nil {

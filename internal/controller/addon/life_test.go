@@ -16,8 +16,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// TestAnAddonAdoptsSelfManagedObjects is the story of an add-on over objects that kubectl created and that differ: refused, overwritten, updated, downgraded, and
-// given up.
+// TestAnAddonAdoptsSelfManagedObjects is the story of an add-on over objects that kubectl created and that differ:
+// refused, overwritten, updated, downgraded, and given up.
 func TestAnAddonAdoptsSelfManagedObjects(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Options{}, 2)
@@ -58,7 +58,8 @@ func TestAnAddonAdoptsSelfManagedObjects(t *testing.T) {
 	w.recreate("agent", func(c *record.AddonConfig) { c.Conflicts = ekstypes.ResolveConflictsOverwrite })
 	w.becomes("agent", ekstypes.AddonStatusActive)
 	d := w.ds("agent")
-	if d.Spec.Template.Spec.Containers[0].Image != "registry/agent:2" || d.Status.UpdatedNumberScheduled != 2 || d.Status.NumberAvailable != 2 {
+	if d.Spec.Template.Spec.Containers[0].Image != "registry/agent:2" || d.Status.UpdatedNumberScheduled != 2 ||
+		d.Status.NumberAvailable != 2 {
 		t.Errorf("active with image %s and status %+v", d.Spec.Template.Spec.Containers[0].Image, d.Status)
 	}
 	fields, _ := manager(d, "eks", metav1.ManagedFieldsOperationApply)
@@ -71,7 +72,8 @@ func TestAnAddonAdoptsSelfManagedObjects(t *testing.T) {
 		t.Error("nothing was forced")
 	}
 
-	// What the user gives another value stays his over an update; what eks lacks now goes, and comes back with the version that has it.
+	// What the user gives another value stays his over an update; what eks lacks now goes, and comes back with the
+	// version that has it.
 	set := func(mtu string) func(*appsv1.DaemonSet) {
 		return func(d *appsv1.DaemonSet) {
 			for i, e := range d.Spec.Template.Spec.Containers[0].Env {
@@ -83,13 +85,15 @@ func TestAnAddonAdoptsSelfManagedObjects(t *testing.T) {
 	}
 	w.edit("agent", "kubectl-set", set("1500"))
 	for _, version := range []string{"v3", "v2", "v1"} {
-		u := w.ended(w.update("agent", ekstypes.ResolveConflictsNone, func(c *record.AddonConfig) { c.Version = version }))
+		u := w.ended(w.update("agent", ekstypes.ResolveConflictsNone,
+			func(c *record.AddonConfig) { c.Version = version }))
 		if u.Status != ekstypes.UpdateStatusSuccessful {
 			t.Fatalf("to %s: %s %+v", version, u.Status, u.Errors)
 		}
 		w.becomes("agent", ekstypes.AddonStatusActive)
 		d = w.ds("agent")
-		if got := d.Spec.Template.Spec.Containers[0].Image; got != "registry/agent:"+version[1:] || env(d, "MTU") != "1500" {
+		if got := d.Spec.Template.Spec.Containers[0].Image; got != "registry/agent:"+version[1:] ||
+			env(d, "MTU") != "1500" {
 			t.Errorf("at %s the image is %s and MTU %s", version, got, env(d, "MTU"))
 		}
 		_, err := w.kube.CoreV1().ConfigMaps("kube-system").Get(t.Context(), "agent-old", metav1.GetOptions{})
@@ -99,13 +103,19 @@ func TestAnAddonAdoptsSelfManagedObjects(t *testing.T) {
 	}
 
 	// PRESERVE keeps what the user set in the way; OVERWRITE takes it, and what yields with it.
-	w.edit("agent", "kubectl-edit", func(d *appsv1.DaemonSet) { d.Spec.Template.Annotations = map[string]string{"mine": "1"} })
-	u := w.ended(w.update("agent", ekstypes.ResolveConflictsOverwrite, func(c *record.AddonConfig) { c.Configuration = "debug" }))
+	w.edit("agent", "kubectl-edit", func(d *appsv1.DaemonSet) {
+		d.Spec.Template.Annotations = map[string]string{
+			"mine": "1"}
+	})
+	u := w.ended(w.update("agent", ekstypes.ResolveConflictsOverwrite,
+		func(c *record.AddonConfig) { c.Configuration = "debug" }))
 	if u.Status != ekstypes.UpdateStatusSuccessful {
 		t.Fatalf("%+v", u)
 	}
-	if d = w.ds("agent"); env(d, "MTU") != "9001" || env(d, "LEVEL") != "debug" || d.Spec.Template.Annotations["mine"] != "1" {
-		t.Errorf("OVERWRITE left MTU %s, LEVEL %s, annotations %v", env(d, "MTU"), env(d, "LEVEL"), d.Spec.Template.Annotations)
+	if d = w.ds("agent"); env(d, "MTU") != "9001" || env(d, "LEVEL") != "debug" ||
+		d.Spec.Template.Annotations["mine"] != "1" {
+		t.Errorf("OVERWRITE left MTU %s, LEVEL %s, annotations %v", env(d, "MTU"), env(d, "LEVEL"),
+			d.Spec.Template.Annotations)
 	}
 
 	w.edit("agent", "kubectl-set", set("1400"))
@@ -115,7 +125,9 @@ func TestAnAddonAdoptsSelfManagedObjects(t *testing.T) {
 	if _, there := manager(after, "eks", metav1.ManagedFieldsOperationApply); there {
 		t.Error("eks still owns fields")
 	}
-	if env(after, "MTU") != "1400" || env(after, "LEVEL") != "debug" || after.Spec.Template.Spec.Containers[0].Image != "registry/agent:1" || after.Labels["app.kubernetes.io/name"] != "agent" {
+	if env(after, "MTU") != "1400" || env(after, "LEVEL") != "debug" ||
+		after.Spec.Template.Spec.Containers[0].Image != "registry/agent:1" ||
+		after.Labels["app.kubernetes.io/name"] != "agent" {
 		t.Errorf("preserving changed %+v", after.Spec.Template)
 	}
 }
@@ -134,21 +146,26 @@ func TestUpdatesThatFail(t *testing.T) {
 	w.create("agent", record.AddonConfig{Version: "v1"})
 	w.becomes("agent", ekstypes.AddonStatusActive)
 
-	// Somebody owns a field, too: with NONE the update fails, with PRESERVE the field stays his, and with OVERWRITE it becomes EKS's.
+	// Somebody owns a field, too: with NONE the update fails, with PRESERVE the field stays his, and with OVERWRITE it
+	// becomes EKS's.
 	patch := `{"apiVersion":"apps/v1","kind":"DaemonSet","spec":{"template":{"spec":{"containers":[{"name":"agent","image":"registry/agent:1"}]}}}}`
-	_, err := w.kube.AppsV1().DaemonSets("kube-system").Patch(t.Context(), "agent", types.ApplyPatchType, []byte(patch), metav1.PatchOptions{FieldManager: "gitops"})
+	_, err := w.kube.AppsV1().DaemonSets("kube-system").Patch(t.Context(), "agent", types.ApplyPatchType, []byte(patch),
+		metav1.PatchOptions{FieldManager: "gitops"})
 	w.must(err)
 	before := w.ds("agent")
 	u := w.ended(w.update("agent", ekstypes.ResolveConflictsNone, func(c *record.AddonConfig) { c.Version = "v2" }))
 	want := `Apply failed with 1 conflict: conflict with "gitops": .spec.template.spec.containers[name="agent"].image`
-	if u.Status != ekstypes.UpdateStatusFailed || len(u.Errors) != 1 || u.Errors[0].ErrorCode != ekstypes.ErrorCodeConfigurationConflict || *u.Errors[0].ErrorMessage != want {
+	if u.Status != ekstypes.UpdateStatusFailed || len(u.Errors) != 1 ||
+		u.Errors[0].ErrorCode != ekstypes.ErrorCodeConfigurationConflict || *u.Errors[0].ErrorMessage != want {
 		t.Errorf("%s %+v", u.Status, u.Errors)
 	}
-	w.says(w.becomes("agent", ekstypes.AddonStatusUpdateFailed, ekstypes.AddonIssueCodeConfigurationConflict), want, "daemonset.apps/agent")
+	w.says(w.becomes("agent", ekstypes.AddonStatusUpdateFailed, ekstypes.AddonIssueCodeConfigurationConflict), want,
+		"daemonset.apps/agent")
 	if d := w.ds("agent"); d.Generation != before.Generation {
 		t.Error("the update that failed has changed the DaemonSet")
 	}
-	u = w.ended(w.update("agent", ekstypes.ResolveConflictsPreserve, func(c *record.AddonConfig) { c.Version = "v2"; c.Configuration = "warn" }))
+	u = w.ended(w.update("agent", ekstypes.ResolveConflictsPreserve,
+		func(c *record.AddonConfig) { c.Version = "v2"; c.Configuration = "warn" }))
 	if u.Status != ekstypes.UpdateStatusSuccessful {
 		t.Errorf("%s %+v", u.Status, u.Errors)
 	}
@@ -159,29 +176,39 @@ func TestUpdatesThatFail(t *testing.T) {
 	state, err := record.AddonStates(w.store).Get(t.Context(), w.key("agent"))
 	w.must(err)
 	for _, o := range state.Value.Objects {
-		if o.Kind == "DaemonSet" && (len(o.Kept) != 1 || o.Kept[0] != `.spec.template.spec.containers[name="agent"].image`) {
+		if o.Kind == "DaemonSet" && (len(o.Kept) != 1 ||
+			o.Kept[0] != `.spec.template.spec.containers[name="agent"].image`) {
 			t.Errorf("kept are %v", o.Kept)
 		}
 	}
-	w.edit("agent", "kubectl-edit", func(d *appsv1.DaemonSet) { d.Spec.Template.Spec.Containers[0].Env[1].Value = "mine" })
+	w.edit("agent", "kubectl-edit", func(
+		d *appsv1.DaemonSet) {
+		d.Spec.Template.Spec.Containers[0].Env[1].Value = "mine"
+	})
 	eventually.Nil(w, "what is EKS's is taken back, and what was kept is not", func() error {
-		if d := w.ds("agent"); d.Spec.Template.Spec.Containers[0].Image != "registry/agent:1" || env(d, "LEVEL") != "warn" {
+		if d := w.ds("agent"); d.Spec.Template.Spec.Containers[0].Image != "registry/agent:1" ||
+			env(d, "LEVEL") != "warn" {
 			return errors.New(d.Spec.Template.String())
 		}
 		return nil
 	})
 	u = w.ended(w.update("agent", ekstypes.ResolveConflictsOverwrite, func(*record.AddonConfig) {}))
-	if d := w.ds("agent"); u.Status != ekstypes.UpdateStatusSuccessful || d.Spec.Template.Spec.Containers[0].Image != "registry/agent:2" {
+	if d := w.ds("agent"); u.Status != ekstypes.UpdateStatusSuccessful ||
+		d.Spec.Template.Spec.Containers[0].Image != "registry/agent:2" {
 		t.Errorf("OVERWRITE ended %s %+v, with image %s", u.Status, u.Errors, d.Spec.Template.Spec.Containers[0].Image)
 	}
 
 	// Pods that do not come up: what was before is applied again.
 	w.kubelets.Silence("node-0")
 	id := w.update("agent", ekstypes.ResolveConflictsNone, func(c *record.AddonConfig) { c.Version = "v3" })
-	eventually.True(w, "it is applied", func() bool { return w.ds("agent").Spec.Template.Spec.Containers[0].Image == "registry/agent:3" })
+	eventually.True(w, "it is applied", func() bool {
+		return w.ds(
+			"agent").Spec.Template.Spec.Containers[0].Image == "registry/agent:3"
+	})
 	w.overdue(id)
 	u = w.ended(id)
-	if u.Status != ekstypes.UpdateStatusFailed || len(u.Errors) != 1 || u.Errors[0].ErrorCode != ekstypes.ErrorCodeInsufficientNumberOfReplicas {
+	if u.Status != ekstypes.UpdateStatusFailed || len(u.Errors) != 1 ||
+		u.Errors[0].ErrorCode != ekstypes.ErrorCodeInsufficientNumberOfReplicas {
 		t.Errorf("%s %+v", u.Status, u.Errors)
 	}
 	eventually.Nil(w, "it is rolled back", func() error {
@@ -193,8 +220,8 @@ func TestUpdatesThatFail(t *testing.T) {
 	w.becomes("agent", ekstypes.AddonStatusUpdateFailed, ekstypes.AddonIssueCodeInsufficientNumberOfReplicas)
 }
 
-// TestAdoptedObjectsFollowTheirVersions adopts objects of the very same version, which kubectl then owns as well: an update with PRESERVE makes them those of its version all the same,
-// but for what somebody has set.
+// TestAdoptedObjectsFollowTheirVersions adopts objects of the very same version, which kubectl then owns as well: an
+// update with PRESERVE makes them those of its version all the same, but for what somebody has set.
 func TestAdoptedObjectsFollowTheirVersions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Options{}, 1)
@@ -205,9 +232,18 @@ func TestAdoptedObjectsFollowTheirVersions(t *testing.T) {
 	if !strings.Contains(fields, `"f:image"`) {
 		t.Fatalf("kubectl owns %s", fields)
 	}
-	w.edit("agent", "kubectl-set", func(d *appsv1.DaemonSet) { d.Spec.Template.Spec.Containers[0].Env[0].Value = "1500" })
-	u := w.ended(w.update("agent", ekstypes.ResolveConflictsPreserve, func(c *record.AddonConfig) { c.Version, c.Configuration = "v2", "warn" }))
-	if d := w.ds("agent"); u.Status != ekstypes.UpdateStatusSuccessful || d.Spec.Template.Spec.Containers[0].Image != "registry/agent:2" || env(d, "MTU") != "1500" || env(d, "LEVEL") != "warn" {
-		t.Errorf("%s %+v: image %s, MTU %s, LEVEL %s", u.Status, u.Errors, d.Spec.Template.Spec.Containers[0].Image, env(d, "MTU"), env(d, "LEVEL"))
+	w.edit("agent", "kubectl-set", func(
+		d *appsv1.DaemonSet) {
+		d.Spec.Template.Spec.Containers[0].Env[0].Value = "1500"
+	})
+	u := w.ended(w.update("agent", ekstypes.ResolveConflictsPreserve, func(c *record.AddonConfig) {
+		c.Version,
+			c.Configuration = "v2", "warn"
+	}))
+	if d := w.ds("agent"); u.Status != ekstypes.UpdateStatusSuccessful ||
+		d.Spec.Template.Spec.Containers[0].Image != "registry/agent:2" || env(d, "MTU") != "1500" ||
+		env(d, "LEVEL") != "warn" {
+		t.Errorf("%s %+v: image %s, MTU %s, LEVEL %s", u.Status, u.Errors, d.Spec.Template.Spec.Containers[0].Image,
+			env(d, "MTU"), env(d, "LEVEL"))
 	}
 }

@@ -87,7 +87,8 @@ func (e *engine) loadAddon(ctx context.Context, key string) (*addon, error) {
 	}
 	a.cluster, a.plane = cluster.Value, plane.Value
 	if a.row.LastUpdateID != "" {
-		last, err := e.updates.Get(ctx, record.UpdateKey(a.row.Account, a.row.Region, a.row.Cluster, a.row.LastUpdateID))
+		last, err := e.updates.Get(ctx, record.UpdateKey(a.row.Account, a.row.Region, a.row.Cluster,
+			a.row.LastUpdateID))
 		if ignoreNotFound(err) != nil {
 			return nil, err
 		}
@@ -109,8 +110,8 @@ func (e *engine) dropState(ctx context.Context, key string) error {
 	return ignoreNotFound(e.o.Store.Txn(ctx, e.states.RemoveOp(key)))
 }
 
-// saveState writes the observed state of the add-on if it has changed. It is called before each action that must be recorded first,
-// and at the end of a pass.
+// saveState writes the observed state of the add-on if it has changed. It is called before each action that must be
+// recorded first, and at the end of a pass.
 func (a *addon) saveState(ctx context.Context) error {
 	if a.saved.Revision != 0 && reflect.DeepEqual(a.saved.Value, a.state) {
 		return nil

@@ -23,22 +23,22 @@ const fieldManager = "eks"
 // claim is a field that somebody else than EKS owns.
 type claim struct {
 	path fieldpath.Path
-	// declared says that somebody applies it with server-side apply: he means it, even where his value is EKS's. Other owners may be so for having once
-	// written the object as a whole, as kubectl did with those of a new cluster.
+	// declared says that somebody applies it with server-side apply: he means it, even where his value is EKS's. Other
+	// owners may be so for having once written the object as a whole, as kubectl did with those of a new cluster.
 	declared bool
 }
 
-// ours says that an entry of managedFields is that of EKS.
-func ours(e metav1.ManagedFieldsEntry) bool {
+// isManagedByEKS says that an entry of managedFields is that of EKS.
+func isManagedByEKS(e metav1.ManagedFieldsEntry) bool {
 	return e.Manager == fieldManager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == ""
 }
 
 // manages says that EKS owns fields of an object.
-func manages(o metav1.Object) bool { return slices.ContainsFunc(o.GetManagedFields(), ours) }
+func manages(o metav1.Object) bool { return slices.ContainsFunc(o.GetManagedFields(), isManagedByEKS) }
 
-// owned returns the fields of an object that EKS owns.
-func owned(o metav1.Object) (*fieldpath.Set, error) {
-	entries, err := managedfields.Select(o, ours)
+// ownedFields returns the fields of an object that EKS owns.
+func ownedFields(o metav1.Object) (*fieldpath.Set, error) {
+	entries, err := managedfields.Select(o, isManagedByEKS)
 	if err != nil {
 		return nil, err
 	}
@@ -49,9 +49,13 @@ func owned(o metav1.Object) (*fieldpath.Set, error) {
 	return all, nil
 }
 
-// claims returns the fields of an object that others own, by their paths in the form of conflicts. Statuses do not count.
-func claims(o metav1.Object) (map[string]claim, error) {
-	entries, err := managedfields.Select(o, func(e metav1.ManagedFieldsEntry) bool { return !ours(e) && e.Subresource != "status" })
+// foreignClaims returns the fields of an object that others own, by their paths in the form of conflicts. Statuses do
+// not count.
+func foreignClaims(o metav1.Object) (map[string]claim, error) {
+	entries, err := managedfields.Select(o, func(e metav1.ManagedFieldsEntry) bool {
+		return !isManagedByEKS(e) &&
+			e.Subresource != "status"
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -65,8 +69,9 @@ func claims(o metav1.Object) (map[string]claim, error) {
 	return all, nil
 }
 
-// fingerprints tell whether the owners of an object's fields changed: of the fields of EKS, and of those of others. A change of a value always
-// changes its owner, unless the owner changes it itself. Neither times nor statuses count. eks is empty when EKS owns nothing.
+// fingerprints tell whether the owners of an object's fields changed: of the fields of EKS, and of those of others. A
+// change of a value always changes its owner, unless the owner changes it itself. Neither times nor statuses count. eks
+// is empty when EKS owns nothing.
 func fingerprints(o metav1.Object) (eks, others string) {
 	mine, theirs := sha256.New(), sha256.New()
 	none := true
@@ -75,7 +80,7 @@ func fingerprints(o metav1.Object) (eks, others string) {
 			continue
 		}
 		h := theirs
-		if ours(e) {
+		if isManagedByEKS(e) {
 			h, none = mine, false
 		}
 		fmt.Fprintf(h, "%s %s %s %s %d:", e.Manager, e.Operation, e.APIVersion, e.Subresource, len(e.FieldsV1.Raw))
@@ -97,8 +102,8 @@ func fingerprint(config map[string]any) (string, error) {
 	return hex.EncodeToString(sum[:12]), nil
 }
 
-// copied is a copy of an object with the numbers that the API server's JSON has.
-func copied(o map[string]any) (map[string]any, error) {
+// deepCopyJSON is a copy of an object with the numbers that the API server's JSON has.
+func deepCopyJSON(o map[string]any) (map[string]any, error) {
 	b, err := json.Marshal(o)
 	if err != nil {
 		return nil, err
@@ -107,9 +112,10 @@ func copied(o map[string]any) (map[string]any, error) {
 	return c, utiljson.Unmarshal(b, &c)
 }
 
-// yieldFields takes out of a configuration what is left to others: fields that yield and to which another gave another value, and fields that were kept
-// before and still are another's. It gives back the latter. A field that EKS owns as well has the value that EKS gave it: unless another declares it, nobody has
-// set it to something else. So it is with the objects of a new cluster once EKS has adopted them.
+// yieldFields takes out of a configuration what is left to others: fields that yield and to which another gave another
+// value, and fields that were kept before and still are another's. It gives back the latter. A field that EKS owns as
+// well has the value that EKS gave it: unless another declares it, nobody has set it to something else. So it is with
+// the objects of a new cluster once EKS has adopted them.
 //
 // What yields is in yields, what was kept in kept, as paths in the form of conflicts.
 func yieldFields(
@@ -118,42 +124,42 @@ func yieldFields(
 	if live == nil || len(yields)+len(kept) == 0 {
 		return nil, nil
 	}
-	theirs, err := claims(live)
+	theirs, err := foreignClaims(live)
 	if err != nil {
 		return nil, err
 	}
-	eks, err := owned(live)
+	eks, err := ownedFields(live)
 	if err != nil {
 		return nil, err
 	}
 	for text, c := range theirs {
 		if slices.Contains(kept, text) {
-			if remove(config, c.path) {
+			if removePath(config, c.path) {
 				still = append(still, text)
 			}
 			continue
 		}
-		yield := slices.IndexFunc(yields, func(y string) bool { return within(text, y) })
+		yield := slices.IndexFunc(yields, func(y string) bool { return isWithinPath(text, y) })
 		if yield >= 0 {
-			mine, _ := lookup(config, c.path)
-			value, _ := lookup(live.Object, c.path)
+			mine, _ := lookupPath(config, c.path)
+			value, _ := lookupPath(live.Object, c.path)
 			if (c.declared || !eks.Has(c.path)) && !reflect.DeepEqual(mine, value) {
-				remove(config, c.path)
+				removePath(config, c.path)
 			}
 			continue
 		}
 		// A variable's value that comes from elsewhere stands in the place of one that is written out.
 		if end, from := len(c.path)-1, "valueFrom"; end > 0 && isField(c.path[end], from) &&
 			slices.Contains(yields, strings.TrimSuffix(text, "."+from)+".value") {
-			remove(config, append(c.path[:end:end], fieldpath.FieldNameElement("value")))
+			removePath(config, append(c.path[:end:end], fieldpath.FieldNameElement("value")))
 		}
 	}
 	slices.Sort(still)
 	return still, nil
 }
 
-// within says that a path is another one, or below it.
-func within(path, other string) bool {
+// isWithinPath says that a path is another one, or below it.
+func isWithinPath(path, other string) bool {
 	rest, ok := strings.CutPrefix(path, other)
 	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
@@ -162,8 +168,8 @@ func isField(e fieldpath.PathElement, name string) bool {
 	return e.FieldName != nil && *e.FieldName == name
 }
 
-// lookup is what an object has at a path.
-func lookup(o any, p fieldpath.Path) (any, bool) {
+// lookupPath is what an object has at a path.
+func lookupPath(o any, p fieldpath.Path) (any, bool) {
 	for _, e := range p {
 		switch at := o.(type) {
 		case map[string]any:
@@ -176,7 +182,7 @@ func lookup(o any, p fieldpath.Path) (any, bool) {
 			}
 			o = next
 		case []any:
-			i := index(at, e)
+			i := indexOfElement(at, e)
 			if i < 0 {
 				return nil, false
 			}
@@ -188,8 +194,8 @@ func lookup(o any, p fieldpath.Path) (any, bool) {
 	return o, true
 }
 
-// index is where a list has the item that a path element names; -1 when it has none.
-func index(list []any, e fieldpath.PathElement) int {
+// indexOfElement is where a list has the item that a path element names; -1 when it has none.
+func indexOfElement(list []any, e fieldpath.PathElement) int {
 	switch {
 	case e.Index != nil:
 		if *e.Index < len(list) {
@@ -197,7 +203,7 @@ func index(list []any, e fieldpath.PathElement) int {
 		}
 	case e.Value != nil:
 		want := (*e.Value).Unstructured()
-		return slices.IndexFunc(list, func(item any) bool { return same(item, want) })
+		return slices.IndexFunc(list, func(item any) bool { return equalKeys(item, want) })
 	case e.Key != nil:
 		return slices.IndexFunc(list, func(item any) bool {
 			fields, ok := item.(map[string]any)
@@ -207,7 +213,7 @@ func index(list []any, e fieldpath.PathElement) int {
 			found := false
 			for _, k := range *e.Key {
 				value, set := fields[k.Name]
-				if set && !same(value, k.Value.Unstructured()) {
+				if set && !equalKeys(value, k.Value.Unstructured()) {
 					return false
 				}
 				found = found || set // what is not set has its default: protocol TCP
@@ -218,11 +224,11 @@ func index(list []any, e fieldpath.PathElement) int {
 	return -1
 }
 
-// same compares values of keys, of which numbers may be of several types.
-func same(a, b any) bool { return a == b || fmt.Sprint(a) == fmt.Sprint(b) }
+// equalKeys compares values of keys, of which numbers may be of several types.
+func equalKeys(a, b any) bool { return a == b || fmt.Sprint(a) == fmt.Sprint(b) }
 
-// remove takes what is at a path out of an object, with what is empty without it; false when there was nothing.
-func remove(o map[string]any, p fieldpath.Path) bool {
+// removePath takes what is at a path out of an object, with what is empty without it; false when there was nothing.
+func removePath(o map[string]any, p fieldpath.Path) bool {
 	_, found := removeFrom(o, p)
 	return found
 }
@@ -255,7 +261,7 @@ func removeFrom(o any, p fieldpath.Path) (left any, found bool) {
 		}
 		return at, true
 	case []any:
-		i := index(at, p[0])
+		i := indexOfElement(at, p[0])
 		if i < 0 {
 			return o, false
 		}

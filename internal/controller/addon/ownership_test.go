@@ -22,7 +22,8 @@ func TestLeave(t *testing.T) {
 	)
 	config := `{"metadata":{"finalizers":["f"]},"spec":{"limits":{"cpu":"1","memory":"2"},"containers":[{"name":"c","image":"i:1","env":[{"name":"A","value":"1"},{"name":"B","value":"2"}],"ports":[{"containerPort":80,"name":"http"}]}]}}`
 	env := func(a string) string {
-		return `{"spec":{"containers":[{"name":"c","image":"i:2","env":[{"name":"A","value":"` + a + `"}],"ports":[{"containerPort":80,"protocol":"TCP","name":"web"}]}],"limits":{"cpu":"3"}},"metadata":{"finalizers":["f"]}}`
+		return `{"spec":{"containers":[{"name":"c","image":"i:2","env":[{"name":"A","value":"` + a +
+			`"}],"ports":[{"containerPort":80,"protocol":"TCP","name":"web"}]}],"limits":{"cpu":"3"}},"metadata":{"finalizers":["f"]}}`
 	}
 	at := func(fields string) string { return `{"f:spec":{"f:containers":{"k:{\"name\":\"c\"}":` + fields + `}}}` }
 	envOf := func(fields string) string { return at(`{"f:env":{"k:{\"name\":\"A\"}":` + fields + `}}`) }
@@ -32,26 +33,36 @@ func TestLeave(t *testing.T) {
 		want         string
 		still        []string
 	}{
-		"nobody else owns it":                  {env("9"), ``, []string{value}, nil, config, nil},
-		"another value of a field that yields": {env("9"), envOf(`{"f:value":{}}`), []string{value}, nil, `{"metadata":{"finalizers":["f"]},"spec":{"limits":{"cpu":"1","memory":"2"},"containers":[{"name":"c","image":"i:1","env":[{"name":"A"},{"name":"B","value":"2"}],"ports":[{"containerPort":80,"name":"http"}]}]}}`, nil},
-		"another value that is EKS's":          {env("9"), envOf(`{"f:value":{}}`), []string{value}, nil, config, nil},
-		"the same value":                       {env("1"), envOf(`{"f:value":{}}`), []string{value}, nil, config, nil},
-		"a value from elsewhere":               {env(""), envOf(`{"f:valueFrom":{}}`), []string{value}, nil, `{"metadata":{"finalizers":["f"]},"spec":{"limits":{"cpu":"1","memory":"2"},"containers":[{"name":"c","image":"i:1","env":[{"name":"A"},{"name":"B","value":"2"}],"ports":[{"containerPort":80,"name":"http"}]}]}}`, nil},
-		"a field that does not yield":          {env("9"), at(`{"f:image":{}}`), []string{value}, nil, config, nil},
-		"one that was kept":                    {env("9"), at(`{"f:image":{}}`), nil, []string{image}, `{"metadata":{"finalizers":["f"]},"spec":{"limits":{"cpu":"1","memory":"2"},"containers":[{"name":"c","env":[{"name":"A","value":"1"},{"name":"B","value":"2"}],"ports":[{"containerPort":80,"name":"http"}]}]}}`, []string{image}},
-		"one that was kept and given up":       {env("9"), ``, nil, []string{image}, config, nil},
-		"a part of what yields":                {env("9"), `{"f:spec":{"f:limits":{"f:cpu":{}}}}`, []string{cpu}, nil, `{"metadata":{"finalizers":["f"]},"spec":{"limits":{"memory":"2"},"containers":[{"name":"c","image":"i:1","env":[{"name":"A","value":"1"},{"name":"B","value":"2"}],"ports":[{"containerPort":80,"name":"http"}]}]}}`, nil},
-		"a key of two fields, one by default":  {env("9"), at(`{"f:ports":{"k:{\"containerPort\":80,\"protocol\":\"TCP\"}":{"f:name":{}}}}`), []string{port}, nil, `{"metadata":{"finalizers":["f"]},"spec":{"limits":{"cpu":"1","memory":"2"},"containers":[{"name":"c","image":"i:1","env":[{"name":"A","value":"1"},{"name":"B","value":"2"}],"ports":[{"containerPort":80}]}]}}`, nil},
-		"an item of a set":                     {env("9"), `{"f:metadata":{"f:finalizers":{"v:\"f\"":{}}}}`, nil, []string{item}, `{"spec":{"limits":{"cpu":"1","memory":"2"},"containers":[{"name":"c","image":"i:1","env":[{"name":"A","value":"1"},{"name":"B","value":"2"}],"ports":[{"containerPort":80,"name":"http"}]}]}}`, []string{item}},
+		"nobody else owns it": {env("9"), ``, []string{value}, nil, config, nil},
+		"another value of a field that yields": {env("9"), envOf(`{"f:value":{}}`), []string{value}, nil,
+			`{"metadata":{"finalizers":["f"]},"spec":{"limits":{"cpu":"1","memory":"2"},"containers":[{"name":"c","image":"i:1","env":[{"name":"A"},{"name":"B","value":"2"}],"ports":[{"containerPort":80,"name":"http"}]}]}}`, nil},
+		"another value that is EKS's": {env("9"), envOf(`{"f:value":{}}`), []string{value}, nil, config, nil},
+		"the same value":              {env("1"), envOf(`{"f:value":{}}`), []string{value}, nil, config, nil},
+		"a value from elsewhere": {env(""), envOf(`{"f:valueFrom":{}}`), []string{value}, nil,
+			`{"metadata":{"finalizers":["f"]},"spec":{"limits":{"cpu":"1","memory":"2"},"containers":[{"name":"c","image":"i:1","env":[{"name":"A"},{"name":"B","value":"2"}],"ports":[{"containerPort":80,"name":"http"}]}]}}`, nil},
+		"a field that does not yield": {env("9"), at(`{"f:image":{}}`), []string{value}, nil, config, nil},
+		"one that was kept": {env("9"), at(`{"f:image":{}}`), nil, []string{image},
+			`{"metadata":{"finalizers":["f"]},"spec":{"limits":{"cpu":"1","memory":"2"},"containers":[{"name":"c","env":[{"name":"A","value":"1"},{"name":"B","value":"2"}],"ports":[{"containerPort":80,"name":"http"}]}]}}`, []string{image}},
+		"one that was kept and given up": {env("9"), ``, nil, []string{image}, config, nil},
+		"a part of what yields": {env("9"), `{"f:spec":{"f:limits":{"f:cpu":{}}}}`, []string{cpu}, nil,
+			`{"metadata":{"finalizers":["f"]},"spec":{"limits":{"memory":"2"},"containers":[{"name":"c","image":"i:1","env":[{"name":"A","value":"1"},{"name":"B","value":"2"}],"ports":[{"containerPort":80,"name":"http"}]}]}}`, nil},
+		"a key of two fields, one by default": {env("9"),
+			at(`{"f:ports":{"k:{\"containerPort\":80,\"protocol\":\"TCP\"}":{"f:name":{}}}}`), []string{port}, nil,
+			`{"metadata":{"finalizers":["f"]},"spec":{"limits":{"cpu":"1","memory":"2"},"containers":[{"name":"c","image":"i:1","env":[{"name":"A","value":"1"},{"name":"B","value":"2"}],"ports":[{"containerPort":80}]}]}}`, nil},
+		"an item of a set": {env("9"), `{"f:metadata":{"f:finalizers":{"v:\"f\"":{}}}}`, nil,
+			[]string{item},
+			`{"spec":{"limits":{"cpu":"1","memory":"2"},"containers":[{"name":"c","image":"i:1","env":[{"name":"A","value":"1"},{"name":"B","value":"2"}],"ports":[{"containerPort":80,"name":"http"}]}]}}`, []string{item}},
 	} {
 		mine, live := parsed(t, config), &unstructured.Unstructured{Object: parsed(t, c.live)}
 		eks := `{"f:image":{}}`
 		if name == "another value that is EKS's" {
 			eks = `{"f:env":{"k:{\"name\":\"A\"}":{"f:value":{}}}}`
 		}
-		managers := []metav1.ManagedFieldsEntry{{Manager: "eks", Operation: metav1.ManagedFieldsOperationApply, FieldsV1: &metav1.FieldsV1{Raw: []byte(at(eks))}}}
+		managers := []metav1.ManagedFieldsEntry{{Manager: "eks", Operation: metav1.ManagedFieldsOperationApply,
+			FieldsV1: &metav1.FieldsV1{Raw: []byte(at(eks))}}}
 		if c.theirs != "" {
-			managers = append(managers, metav1.ManagedFieldsEntry{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationUpdate, FieldsV1: &metav1.FieldsV1{Raw: []byte(c.theirs)}})
+			managers = append(managers, metav1.ManagedFieldsEntry{Manager: "kubectl",
+				Operation: metav1.ManagedFieldsOperationUpdate, FieldsV1: &metav1.FieldsV1{Raw: []byte(c.theirs)}})
 		}
 		live.SetManagedFields(managers)
 		still, err := yieldFields(mine, live, c.yields, c.kept)
@@ -68,24 +79,32 @@ func TestLeave(t *testing.T) {
 // TestFingerprints are the same as long as nobody's fields change.
 func TestFingerprints(t *testing.T) {
 	t.Parallel()
-	entry := func(manager, subresource, fields string, operation metav1.ManagedFieldsOperationType) metav1.ManagedFieldsEntry {
+	entry := func(manager, subresource, fields string,
+		operation metav1.ManagedFieldsOperationType) metav1.ManagedFieldsEntry {
 		now := metav1.Now()
-		return metav1.ManagedFieldsEntry{Manager: manager, Subresource: subresource, Operation: operation, Time: &now, FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}
+		return metav1.ManagedFieldsEntry{Manager: manager, Subresource: subresource, Operation: operation, Time: &now,
+			FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}
 	}
 	object := func(entries ...metav1.ManagedFieldsEntry) metav1.Object {
 		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{ManagedFields: entries}}
 	}
 	const apply, update = metav1.ManagedFieldsOperationApply, metav1.ManagedFieldsOperationUpdate
-	eks, others := fingerprints(object(entry("eks", "", `{"f:a":{}}`, apply), entry("kubectl", "", `{"f:b":{}}`, update)))
+	eks, others := fingerprints(object(entry("eks", "", `{"f:a":{}}`, apply), entry("kubectl", "", `{"f:b":{}}`,
+		update)))
 	for name, c := range map[string]struct {
 		object      metav1.Object
 		eks, others bool
 	}{
-		"the same":                {object(entry("eks", "", `{"f:a":{}}`, apply), entry("kubectl", "", `{"f:b":{}}`, update)), true, true},
-		"with a status":           {object(entry("eks", "", `{"f:a":{}}`, apply), entry("kubectl", "", `{"f:b":{}}`, update), entry("kubelet", "status", `{}`, update)), true, true},
-		"eks lost a field":        {object(entry("eks", "", `{}`, apply), entry("kubectl", "", `{"f:b":{}}`, update)), false, true},
-		"another has one more":    {object(entry("eks", "", `{"f:a":{}}`, apply), entry("kubectl", "", `{"f:b":{},"f:c":{}}`, update)), true, false},
-		"eks by another means":    {object(entry("eks", "", `{"f:a":{}}`, update), entry("kubectl", "", `{"f:b":{}}`, update)), false, false},
+		"the same": {object(entry("eks", "", `{"f:a":{}}`, apply), entry("kubectl", "", `{"f:b":{}}`,
+			update)), true, true},
+		"with a status": {object(entry("eks", "", `{"f:a":{}}`, apply), entry("kubectl", "", `{"f:b":{}}`,
+			update), entry("kubelet", "status", `{}`, update)), true, true},
+		"eks lost a field": {object(entry("eks", "", `{}`, apply), entry("kubectl", "", `{"f:b":{}}`, update)),
+			false, true},
+		"another has one more": {object(entry("eks", "", `{"f:a":{}}`, apply),
+			entry("kubectl", "", `{"f:b":{},"f:c":{}}`, update)), true, false},
+		"eks by another means": {object(entry("eks", "", `{"f:a":{}}`, update), entry("kubectl", "", `{"f:b":{}}`,
+			update)), false, false},
 		"eks has nothing, nobody": {object(), false, false},
 	} {
 		e, o := fingerprints(c.object)

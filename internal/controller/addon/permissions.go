@@ -9,8 +9,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// checkPermissions says which roles of an add-on its pods cannot have, or would have in vain. The objects are applied all the same: nothing that runs is
-// touched for want of a role.
+// checkPermissions says which roles of an add-on its pods cannot have, or would have in vain. The objects are applied
+// all the same: nothing that runs is touched for want of a role.
 func (a *addon) checkPermissions(ctx context.Context, want record.AddonConfig) (issues []ekstypes.AddonIssue) {
 	provider := strings.TrimPrefix(a.cluster.Issuer(), "https://")
 	for _, arn := range a.e.rolesOf(ctx, a.row, want) {
@@ -20,13 +20,15 @@ func (a *addon) checkPermissions(ctx context.Context, want record.AddonConfig) (
 		case err != nil:
 			text = "The IAM role " + arn + " does not exist. Create it again, or update the add-on to use another one."
 		case arn == want.ServiceAccountRoleARN && !strings.Contains(role.Trust, provider):
-			text = "The service account of the add-on cannot assume the IAM role " + arn + ": its trust policy does not allow sts:AssumeRoleWithWebIdentity to the OIDC provider of the cluster, " + provider + "."
+			text = "The service account of the add-on cannot assume the IAM role " + arn +
+				": its trust policy does not allow sts:AssumeRoleWithWebIdentity to the OIDC provider of the cluster, " + provider + "."
 		case len(role.Attached)+len(role.Inline) == 0:
 			text = "The IAM role " + arn + " has no permissions: attach a policy that allows what the add-on needs."
 		default:
 			continue
 		}
-		issues = append(issues, ekstypes.AddonIssue{Code: ekstypes.AddonIssueCodeAddonPermissionFailure, Message: &text, ResourceIds: []string{arn}})
+		issues = append(issues, ekstypes.AddonIssue{Code: ekstypes.AddonIssueCodeAddonPermissionFailure, Message: &text,
+			ResourceIds: []string{arn}})
 	}
 	return issues
 }
@@ -39,7 +41,8 @@ func (e *engine) rolesOf(ctx context.Context, row record.Addon, want record.Addo
 		all = append(all, want.ServiceAccountRoleARN)
 	}
 	for _, id := range want.PodIdentityAssociations {
-		association, err := e.identity.Get(ctx, record.PodIdentityAssociationKey(row.Account, row.Region, row.Cluster, id))
+		association, err := e.identity.Get(ctx, record.PodIdentityAssociationKey(row.Account, row.Region, row.Cluster,
+			id))
 		if err == nil && strings.HasPrefix(association.Value.RoleARN, own) {
 			all = append(all, association.Value.RoleARN)
 		}

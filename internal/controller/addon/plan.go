@@ -28,11 +28,12 @@ const (
 	overwrite
 	// preserve: they are left to others, and noted.
 	preserve
-	// enforce is for what EKS owns already, such as to take back what somebody changed: it takes all but what yields and what was left before.
+	// enforce is for what EKS owns already, such as to take back what somebody changed: it takes all but what yields
+	// and what was left before.
 	enforce
 )
 
-func modeOf(r ekstypes.ResolveConflicts) mode {
+func conflictMode(r ekstypes.ResolveConflicts) mode {
 	switch r {
 	case ekstypes.ResolveConflictsOverwrite:
 		return overwrite
@@ -42,8 +43,8 @@ func modeOf(r ekstypes.ResolveConflicts) mode {
 	return none
 }
 
-// force says that the fields of others are taken.
-func (m mode) force() bool { return m == overwrite || m == enforce }
+// isForced says that the fields of others are taken.
+func (m mode) isForced() bool { return m == overwrite || m == enforce }
 
 // step is one object of an add-on on its way into the cluster.
 type step struct {
@@ -54,7 +55,8 @@ type step struct {
 
 	live   *unstructured.Unstructured // as it was; nil when nobody looked, or it was not there
 	result *unstructured.Unstructured // as it would be
-	// conflicts are the fields of others that stand in the way, or that are taken; refusal is what the API server said about them.
+	// conflicts are the fields of others that stand in the way, or that are taken; refusal is what the API server said
+	// about them.
 	conflicts []metav1.StatusCause
 	refusal   error
 	problem   *problem // why it cannot be applied; nil when it can
@@ -62,32 +64,37 @@ type step struct {
 	later     bool     // only once other objects of the add-on are there can one say
 }
 
-// refOf names an object.
-func refOf(o *unstructured.Unstructured) record.AddonObject {
-	return record.AddonObject{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()}
+// objectRef names an object.
+func objectRef(o *unstructured.Unstructured) record.AddonObject {
+	return record.AddonObject{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(),
+		Name: o.GetName()}
 }
 
-// named compares the names of objects, and not their versions.
-func named(a, b record.AddonObject) bool {
+// sameName compares the names of objects, and not their versions.
+func sameName(a, b record.AddonObject) bool {
 	group := func(version string) string { g, _, _ := strings.Cut(version, "/"); return g }
 	return a.Kind == b.Kind && a.Namespace == b.Namespace && a.Name == b.Name &&
-		(a.APIVersion == b.APIVersion || strings.Contains(a.APIVersion, "/") && strings.Contains(b.APIVersion, "/") && group(a.APIVersion) == group(b.APIVersion))
+		(a.APIVersion == b.APIVersion || strings.Contains(a.APIVersion, "/") && strings.Contains(b.APIVersion, "/") &&
+			group(a.APIVersion) == group(b.APIVersion))
 }
 
-// dryRunAll dry-runs objects, all at once: nothing is changed. What stands in the way of one is in its step; the error is a [*problem] when the API server does not
-// answer. have are the objects that the add-on has. live says to look at the objects as they are even where that does not matter.
-func (r *requester) dryRunAll(ctx context.Context, objects []catalogue.Object, have []record.AddonObject, m mode, live bool) ([]*step, error) {
+// dryRunAll dry-runs objects, all at once: nothing is changed. What stands in the way of one is in its step; the error
+// is a [*problem] when the API server does not answer. have are the objects that the add-on has. live says to look at
+// the objects as they are even where that does not matter.
+func (r *requester) dryRunAll(ctx context.Context, objects []catalogue.Object, have []record.AddonObject, m mode,
+	live bool) ([]*step, error) {
 	var plain []*unstructured.Unstructured
 	for _, o := range objects {
 		plain = append(plain, o.Unstructured)
 	}
-	r.learn(plain)
+	r.learnKinds(plain)
 	steps := make([]*step, len(objects))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
 	for i, o := range objects {
-		s := &step{object: o, ref: refOf(o.Unstructured)}
-		if at := slices.IndexFunc(have, func(h record.AddonObject) bool { return named(h, s.ref) }); at >= 0 && m != overwrite {
+		s := &step{object: o, ref: objectRef(o.Unstructured)}
+		if at := slices.IndexFunc(have, func(h record.AddonObject) bool { return sameName(h, s.ref) }); at >= 0 &&
+			m != overwrite {
 			s.kept = have[at].Kept
 		}
 		steps[i] = s
@@ -104,12 +111,14 @@ func (r *requester) dryRunAll(ctx context.Context, objects []catalogue.Object, h
 // prepareStep leaves out of a step's configuration what is left to others.
 func (r *requester) prepareStep(ctx context.Context, s *step, m mode, live bool) error {
 	var err error
-	if s.config, err = copied(s.object.Object); err != nil {
+	if s.config, err = deepCopyJSON(s.object.Object); err != nil {
 		return err
 	}
 	if s.ref.Kind == "Namespace" && s.ref.APIVersion == "v1" {
-		// A label that every namespace has: who says nothing of an object owns nothing of it, and could not tell later whether it is his.
-		if err := unstructured.SetNestedField(s.config, s.ref.Name, "metadata", "labels", "kubernetes.io/metadata.name"); err != nil {
+		// A label that every namespace has: who says nothing of an object owns nothing of it, and could not tell later
+		// whether it is his.
+		if err := unstructured.SetNestedField(s.config, s.ref.Name, "metadata", "labels",
+			"kubernetes.io/metadata.name"); err != nil {
 			return err
 		}
 	}
@@ -120,7 +129,7 @@ func (r *requester) prepareStep(ctx context.Context, s *step, m mode, live bool)
 	if !live && len(yields)+len(s.kept) == 0 {
 		return nil
 	}
-	if s.live, err = r.get(ctx, s.ref); err != nil && !apierrors.IsNotFound(err) {
+	if s.live, err = r.getObject(ctx, s.ref); err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
 	s.kept, err = yieldFields(s.config, s.live, yields, s.kept)
@@ -130,27 +139,27 @@ func (r *requester) prepareStep(ctx context.Context, s *step, m mode, live bool)
 // dryRun dry-runs a step.
 func (r *requester) dryRun(ctx context.Context, s *step, m mode) (err error) {
 	for range 3 {
-		s.result, err = r.apply(ctx, s.ref, s.config, true, false)
+		s.result, err = r.applyObject(ctx, s.ref, s.config, true, false)
 		found := conflictsOf(err)
 		if found == nil {
 			return err
 		}
 		s.conflicts, s.refusal = found, err
-		if m.force() {
-			s.result, err = r.apply(ctx, s.ref, s.config, true, true)
+		if m.isForced() {
+			s.result, err = r.applyObject(ctx, s.ref, s.config, true, true)
 			return err
 		}
 		if m == none && len(s.object.Yields) == 0 {
 			return err
 		}
-		if s.live, err = r.get(ctx, s.ref); err != nil {
+		if s.live, err = r.getObject(ctx, s.ref); err != nil {
 			return err
 		}
-		eks, err := owned(s.live)
+		eks, err := ownedFields(s.live)
 		if err != nil {
 			return err
 		}
-		theirs, err := claims(s.live)
+		theirs, err := foreignClaims(s.live)
 		if err != nil {
 			return err
 		}
@@ -158,8 +167,8 @@ func (r *requester) dryRun(ctx context.Context, s *step, m mode) (err error) {
 		for _, c := range found {
 			claim, ok := theirs[c.Field]
 			switch {
-			case ok && eks.Has(claim.path) && !claim.declared && (m == preserve || s.yields(c.Field)):
-			case ok && m == preserve && remove(s.config, claim.path):
+			case ok && eks.Has(claim.path) && !claim.declared && (m == preserve || s.isYielding(c.Field)):
+			case ok && m == preserve && removePath(s.config, claim.path):
 				left = true
 				s.kept = append(s.kept, c.Field)
 			default:
@@ -171,7 +180,7 @@ func (r *requester) dryRun(ctx context.Context, s *step, m mode) (err error) {
 			return s.refusal
 		case !left: // only what EKS owns as well, so that its value is EKS's
 			s.force, s.conflicts, s.refusal = true, nil, nil
-			s.result, err = r.apply(ctx, s.ref, s.config, true, true)
+			s.result, err = r.applyObject(ctx, s.ref, s.config, true, true)
 			return err
 		}
 		s.conflicts, s.refusal = nil, nil
@@ -179,9 +188,9 @@ func (r *requester) dryRun(ctx context.Context, s *step, m mode) (err error) {
 	return s.refusal // somebody claims one field after the other
 }
 
-// yields says that a field is one that yields.
-func (s *step) yields(path string) bool {
-	return slices.ContainsFunc(s.object.Yields, func(y string) bool { return within(path, y) })
+// isYielding says that a field is one that yields.
+func (s *step) isYielding(path string) bool {
+	return slices.ContainsFunc(s.object.Yields, func(y string) bool { return isWithinPath(path, y) })
 }
 
 // recordProblem notes what stands in the way of a step, and gives back what concerns more than it.
@@ -203,7 +212,8 @@ func (s *step) recordProblem(err error, all []*unstructured.Unstructured) error 
 	return nil
 }
 
-// createdByAddon says that an object is refused only because its namespace, or the definition of its kind, is yet to be made: it is among the objects.
+// createdByAddon says that an object is refused only because its namespace, or the definition of its kind, is yet to be
+// made: it is among the objects.
 func createdByAddon(err error, o record.AddonObject, all []*unstructured.Unstructured) bool {
 	if !apierrors.IsNotFound(err) {
 		return false
@@ -233,10 +243,12 @@ const (
 type ObjectChange struct {
 	Object record.AddonObject
 	Action Action
-	// Live is the object as it is and Result as it would be, both with their managed fields; Wanted is what the add-on is rendered to. Each is nil when there
-	// is none: no object yet, a refusal, an object that the add-on no longer has.
+	// Live is the object as it is and Result as it would be, both with their managed fields; Wanted is what the add-on
+	// is rendered to. Each is nil when there is none: no object yet, a refusal, an object that the add-on no longer
+	// has.
 	Live, Result, Wanted *unstructured.Unstructured
-	// Conflicts are the fields that others own and that the add-on wants otherwise. With OVERWRITE they are taken; with NONE they are why nothing is changed at all.
+	// Conflicts are the fields that others own and that the add-on wants otherwise. With OVERWRITE they are taken; with
+	// NONE they are why nothing is changed at all.
 	Conflicts []Conflict
 	// Fields are those whose values would change, by path, of an object that is there.
 	Fields []FieldChange
@@ -246,7 +258,8 @@ type ObjectChange struct {
 	Refused *ekstypes.AddonIssue
 }
 
-// Conflict is a field that somebody else owns, by its path in the API server's form: `.spec.template.spec.containers[name="aws-node"].image`.
+// Conflict is a field that somebody else owns, by its path in the API server's form:
+// `.spec.template.spec.containers[name="aws-node"].image`.
 type Conflict struct{ Manager, Path string }
 
 // FieldChange is a value that would change; nil is for a field that is not there.
@@ -255,32 +268,35 @@ type FieldChange struct {
 	From, To any
 }
 
-// Plan says what CreateAddon or UpdateAddon with resolveConflicts would do to each object of an add-on, without doing it: it is the dry run with which the
-// controller begins, and a look at the objects as they are. config is how eks:addon-manager reaches the API server of the cluster of that name, objects are what the add-on is made of,
-// in order, and have what it has in the cluster: AddonState.Objects, or nil when there is no such add-on. The error is about the API server as a whole.
+// Plan says what CreateAddon or UpdateAddon with resolveConflicts would do to each object of an add-on, without doing
+// it: it is the dry run with which the controller begins, and a look at the objects as they are. config is how
+// eks:addon-manager reaches the API server of the cluster of that name, objects are what the add-on is made of, in
+// order, and have what it has in the cluster: AddonState.Objects, or nil when there is no such add-on. The error is
+// about the API server as a whole.
 func Plan(
-	ctx context.Context, config *rest.Config, cluster string, objects []catalogue.Object, have []record.AddonObject, conflicts ekstypes.ResolveConflicts,
+	ctx context.Context, config *rest.Config, cluster string, objects []catalogue.Object, have []record.AddonObject,
+	conflicts ekstypes.ResolveConflicts,
 ) ([]ObjectChange, error) {
 	r, err := newRequester(config, cluster)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	steps, err := r.dryRunAll(ctx, objects, have, modeOf(conflicts), true)
+	steps, err := r.dryRunAll(ctx, objects, have, conflictMode(conflicts), true)
 	if err != nil {
 		return nil, err
 	}
 	var all []ObjectChange
 	for _, s := range steps {
-		change, err := s.change()
+		change, err := s.describeChange()
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, change)
 	}
 	for _, o := range have {
-		if !slices.ContainsFunc(steps, func(s *step) bool { return named(o, s.ref) }) {
-			live, err := r.get(ctx, o)
+		if !slices.ContainsFunc(steps, func(s *step) bool { return sameName(o, s.ref) }) {
+			live, err := r.getObject(ctx, o)
 			if err != nil && !apierrors.IsNotFound(err) {
 				return nil, err
 			}
@@ -290,9 +306,10 @@ func Plan(
 	return all, nil
 }
 
-// change is what a step that was dry-run, with a look at the object, would do.
-func (s *step) change() (ObjectChange, error) {
-	c := ObjectChange{Object: s.ref, Action: Leave, Kept: s.kept, Live: s.live, Result: s.result, Wanted: s.object.Unstructured}
+// describeChange is what a step that was dry-run, with a look at the object, would do.
+func (s *step) describeChange() (ObjectChange, error) {
+	c := ObjectChange{Object: s.ref, Action: Leave, Kept: s.kept, Live: s.live, Result: s.result,
+		Wanted: s.object.Unstructured}
 	for _, cause := range s.conflicts {
 		c.Conflicts = append(c.Conflicts, Conflict{managerOf(cause.Message), cause.Field})
 	}
@@ -306,11 +323,11 @@ func (s *step) change() (ObjectChange, error) {
 	if s.result == nil {
 		return c, nil
 	}
-	before, err := owned(s.live)
+	before, err := ownedFields(s.live)
 	if err != nil {
 		return c, err
 	}
-	after, err := owned(s.result)
+	after, err := ownedFields(s.result)
 	if err != nil {
 		return c, err
 	}
@@ -318,8 +335,8 @@ func (s *step) change() (ObjectChange, error) {
 		c.Action = Adopt
 	}
 	for p := range before.Union(after).Leaves().All() {
-		from, had := lookup(s.live.Object, p)
-		to, has := lookup(s.result.Object, p)
+		from, had := lookupPath(s.live.Object, p)
+		to, has := lookupPath(s.result.Object, p)
 		if had != has || !reflect.DeepEqual(from, to) {
 			c.Fields = append(c.Fields, FieldChange{p.String(), from, to})
 			c.Action = Change
@@ -333,7 +350,7 @@ func (s *step) change() (ObjectChange, error) {
 func outermost(all []FieldChange) []FieldChange {
 	return slices.DeleteFunc(slices.Clone(all), func(f FieldChange) bool {
 		return slices.ContainsFunc(all, func(g FieldChange) bool {
-			return f.Path != g.Path && within(f.Path, g.Path) && (g.From == nil || g.To == nil)
+			return f.Path != g.Path && isWithinPath(f.Path, g.Path) && (g.From == nil || g.To == nil)
 		})
 	})
 }

@@ -8,12 +8,14 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// BenchmarkPlan is the dry run of the whole vpc-cni add-on over one connection after another: cold with a new connection each time, as when an add-on is created.
+// BenchmarkPlan is the dry run of the whole vpc-cni add-on over one connection after another: cold with a new
+// connection each time, as when an add-on is created.
 func BenchmarkPlan(b *testing.B) {
 	server := apiservertest.Start(b, apiservertest.Options{})
 	entry, _ := entries(b).Addon("vpc-cni")
 	version, _ := entry.Default("1.35")
-	objects, err := version.Render(catalogue.Site{Cluster: cluster(), Endpoint: endpoint, Minor: "1.35", Config: record.AddonConfig{Version: version.Version, Namespace: "kube-system"}})
+	objects, err := version.Render(catalogue.Site{Cluster: cluster(), Endpoint: endpoint, Minor: "1.35",
+		Config: record.AddonConfig{Version: version.Version, Namespace: "kube-system"}})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -49,7 +49,8 @@ func resourceID(o record.AddonObject) string {
 	return kind + "/" + o.Name
 }
 
-// conflictsOf are the fields that err, the answer to an apply without force, says others own; none when it is something else.
+// conflictsOf are the fields that err, the answer to an apply without force, says others own; none when it is something
+// else.
 func conflictsOf(err error) []metav1.StatusCause {
 	var status *apierrors.StatusError
 	if !errors.As(err, &status) || !apierrors.IsConflict(err) || status.ErrStatus.Details == nil {
@@ -61,17 +62,19 @@ func conflictsOf(err error) []metav1.StatusCause {
 }
 
 // What admission says, of whichever kind: it is told from what RBAC says by its words alone.
-var admission = regexp.MustCompile(`admission webhook ".*" denied the request|failed calling webhook|ValidatingAdmissionPolicy '.*' .*denied request|exceeded quota|violates PodSecurity`)
+var admission = regexp.MustCompile(
+	`admission webhook ".*" denied the request|failed calling webhook|ValidatingAdmissionPolicy '.*' .*denied request|exceeded quota|violates PodSecurity`)
 
 // problemOf makes a problem of what the API server answered about an object, and gives back any other error.
 //
-// The codes are those of EKS; its texts are the API server's own. A quota that is exceeded is refused by an admission plugin of the API server, so it is
-// AdmissionRequestDenied, not AccessDenied, which is about the permissions of eks:addon-manager; so is a webhook that cannot be called, as on EKS. What the API
-// server calls invalid is an object that somebody made so that it cannot be changed into EKS's: UnsupportedAddonModification.
+// The codes are those of EKS; its texts are the API server's own. A quota that is exceeded is refused by an admission
+// plugin of the API server, so it is AdmissionRequestDenied, not AccessDenied, which is about the permissions of
+// eks:addon-manager; so is a webhook that cannot be called, as on EKS. What the API server calls invalid is an object
+// that somebody made so that it cannot be changed into EKS's: UnsupportedAddonModification.
 func problemOf(o record.AddonObject, err error) error {
 	var away *client.Unreachable
 	if errors.As(err, &away) {
-		return cutOff("", err)
+		return unreachableProblem("", err)
 	}
 	if errors.Is(err, errNoKind) {
 		return refused(ekstypes.AddonIssueCodeK8sResourceNotFound, false, o, fmt.Sprintf("%s: %v", resourceID(o), err))
@@ -99,9 +102,10 @@ func problemOf(o record.AddonObject, err error) error {
 	}
 }
 
-// cutOff is the problem of an API server that does not answer.
-func cutOff(cluster string, err error) *problem {
-	p := &problem{issueOf(ekstypes.AddonIssueCodeClusterUnreachable, "Amazon EKS is unable to communicate with your Kubernetes cluster API server: "+oneLine(err.Error())), true}
+// unreachableProblem is the problem of an API server that does not answer.
+func unreachableProblem(cluster string, err error) *problem {
+	p := &problem{issueOf(ekstypes.AddonIssueCodeClusterUnreachable,
+		"Amazon EKS is unable to communicate with your Kubernetes cluster API server: "+oneLine(err.Error())), true}
 	if cluster != "" {
 		p.issue.ResourceIds = []string{cluster}
 	}
@@ -124,8 +128,8 @@ func details(issues []ekstypes.AddonIssue) []ekstypes.ErrorDetail {
 	return all
 }
 
-// causes are the errors of an update as issues.
-func causes(errs []ekstypes.ErrorDetail) []ekstypes.AddonIssue {
+// addonIssues are the errors of an update as issues.
+func addonIssues(errs []ekstypes.ErrorDetail) []ekstypes.AddonIssue {
 	var all []ekstypes.AddonIssue
 	for _, e := range errs {
 		code := ekstypes.AddonIssueCode(e.ErrorCode)

@@ -22,11 +22,14 @@ const (
 
 	// plainAfter is how long a pod has to be in trouble before that is worth telling: most of it passes.
 	plainAfter = 10 * time.Second
-	// unreadyMost is how long pods may be missing without a plain reason, once the add-on has come up: a roll-out of its user's takes its time.
+	// unreadyMost is how long pods may be missing without a plain reason, once the add-on has come up: a roll-out of
+	// its user's takes its time.
 	unreadyMost = time.Minute
-	// What is unready is looked at again though nothing is heard, since pods are not watched: at first soon, then as it drags on.
+	// What is unready is looked at again though nothing is heard, since pods are not watched: at first soon, then as it
+	// drags on.
 	unreadyFirst, unreadyLast = time.Second, time.Minute
-	// eventsLast is how old an event may be that is taken for what is wrong now: its controller repeats it, at ever longer intervals.
+	// eventsLast is how old an event may be that is taken for what is wrong now: its controller repeats it, at ever
+	// longer intervals.
 	eventsLast = 20 * time.Minute
 )
 
@@ -34,16 +37,18 @@ const (
 type shortfall struct {
 	object record.AddonObject
 	text   string // why, in plain words; empty as long as that isn't plain
-	// homeless says that it is only for want of nodes that have room: it is not the add-on's fault, nor that of its version.
+	// homeless says that it is only for want of nodes that have room: it is not the add-on's fault, nor that of its
+	// version.
 	homeless bool
 	// image says that it is for want of an image.
 	image bool
 }
 
-// waitForPods waits for the pods, and ends a creation or an update once they are there, or cannot be for reasons that it is not to blame for.
+// waitForPods waits for the pods, and ends a creation or an update once they are there, or cannot be for reasons that
+// it is not to blame for.
 //
-// An update whose pods do not come up within the time that they have is failed, and what was before it is applied again: that is what DescribeAddon then
-// shows. (EKS leaves the pods of the failed version in place.)
+// An update whose pods do not come up within the time that they have is failed, and what was before it is applied
+// again: that is what DescribeAddon then shows. (EKS leaves the pods of the failed version in place.)
 func (a *addon) waitForPods(ctx context.Context) error {
 	changing := a.changing()
 	short, err := a.shortfalls(ctx, changing)
@@ -60,16 +65,18 @@ func (a *addon) waitForPods(ctx context.Context) error {
 				if err := a.retryImages(); err != nil {
 					return err
 				}
-				text += a.e.images.why(a.row.Key())
+				text += a.e.images.missingReason(a.row.Key())
 			}
-			a.issues = add(a.issues, issueOf(ekstypes.AddonIssueCodeInsufficientNumberOfReplicas, text, s.object))
-		case !changing && a.e.now().Sub(a.unready) >= unreadyMost, changing && a.overdue(a.began()):
-			a.issues = add(a.issues, issueOf(ekstypes.AddonIssueCodeInsufficientNumberOfReplicas, insufficient, s.object))
+			a.issues = appendIssue(a.issues, issueOf(ekstypes.AddonIssueCodeInsufficientNumberOfReplicas, text,
+				s.object))
+		case !changing && a.e.now().Sub(a.unready) >= unreadyMost, changing && a.overdue(a.changeStart()):
+			a.issues = appendIssue(a.issues, issueOf(ekstypes.AddonIssueCodeInsufficientNumberOfReplicas, insufficient,
+				s.object))
 		}
 	}
 	if !a.updating() && a.last.Status == ekstypes.UpdateStatusFailed && a.state.Change == a.row.Change {
-		for _, i := range causes(a.last.Errors) {
-			a.issues = add(a.issues, i)
+		for _, i := range addonIssues(a.last.Errors) {
+			a.issues = appendIssue(a.issues, i)
 		}
 	}
 	switch {
@@ -81,10 +88,11 @@ func (a *addon) waitForPods(ctx context.Context) error {
 			return a.finishUpdate(ctx, ekstypes.UpdateStatusFailed, details(a.issues)...)
 		}
 		return nil
-	case len(short) > 0 && !plain && !a.overdue(a.began()):
+	case len(short) > 0 && !plain && !a.overdue(a.changeStart()):
 		return nil
 	}
-	// A creation comes to its end even without pods as soon as it is plain why there are none: the add-on is then DEGRADED until they come.
+	// A creation comes to its end even without pods as soon as it is plain why there are none: the add-on is then
+	// DEGRADED until they come.
 	a.state.Created, a.state.Failed, a.state.Change, a.state.Issues = true, false, a.row.Change, a.issues
 	return a.finishUpdate(ctx, ekstypes.UpdateStatusSuccessful)
 }
@@ -93,13 +101,13 @@ func (a *addon) waitForPods(ctx context.Context) error {
 func (a *addon) retryImages() error {
 	made, err := a.e.made(a.cluster, a.plane, a.row.Name, a.row.Now(a.last))
 	if err == nil {
-		a.e.images.want(a.row.Key(), made.Images)
+		a.e.images.requestImages(a.row.Key(), made.Images)
 	}
 	return err
 }
 
-// began is when the change under way did.
-func (a *addon) began() time.Time {
+// changeStart is when the change under way did.
+func (a *addon) changeStart() time.Time {
 	switch {
 	case a.updating():
 		return a.last.CreatedAt
@@ -121,11 +129,11 @@ func (a *addon) shortfalls(ctx context.Context, changing bool) ([]shortfall, err
 			if err != nil {
 				return nil, problemOf(o, err)
 			}
-			if !known || there && (is.workload == nil || is.workload.serves()) {
+			if !known || there && (is.workload == nil || is.workload.isServing()) {
 				continue
 			}
 		}
-		live, err := a.server.get(ctx, o)
+		live, err := a.server.getObject(ctx, o)
 		if apierrors.IsNotFound(err) {
 			continue // it comes back
 		}
@@ -133,7 +141,7 @@ func (a *addon) shortfalls(ctx context.Context, changing bool) ([]shortfall, err
 			return nil, problemOf(o, err)
 		}
 		w := workloadOf(live)
-		if w == nil || changing && w.rolled() || !changing && w.serves() {
+		if w == nil || changing && w.isRolledOut() || !changing && w.isServing() {
 			continue
 		}
 		if a.unready.IsZero() {
@@ -194,11 +202,12 @@ func (a *addon) explainShortfall(ctx context.Context, s *shortfall, w *workload)
 	return nil
 }
 
-// findCreateFailure returns why pods of a workload cannot be created, from the events about it: the status of a DaemonSet
-// does not say.
+// findCreateFailure returns why pods of a workload cannot be created, from the events about it: the status of a
+// DaemonSet does not say.
 func (a *addon) findCreateFailure(ctx context.Context, o record.AddonObject) (ailment, error) {
 	events, err := a.server.Core.Events(o.Namespace).List(ctx, metav1.ListOptions{
-		FieldSelector: "involvedObject.kind=" + o.Kind + ",involvedObject.name=" + o.Name + ",reason=FailedCreate", Limit: 100,
+		FieldSelector: "involvedObject.kind=" + o.Kind + ",involvedObject.name=" + o.Name + ",reason=FailedCreate",
+		Limit:         100,
 	})
 	if err != nil {
 		return ailment{}, problemOf(o, err)
@@ -212,7 +221,8 @@ func (a *addon) findCreateFailure(ctx context.Context, o record.AddonObject) (ai
 	if last.Message == "" || a.e.now().Sub(last.LastTimestamp.Time) > eventsLast {
 		return ailment{}, nil
 	}
-	return ailment{failing, "its pods cannot be created: " + oneLine(strings.TrimPrefix(last.Message, "Error creating: ")), last.FirstTimestamp.Time, true}, nil
+	return ailment{failing, "its pods cannot be created: " +
+		oneLine(strings.TrimPrefix(last.Message, "Error creating: ")), last.FirstTimestamp.Time, true}, nil
 }
 
 // ailment is what is wrong with a pod.
@@ -239,7 +249,8 @@ func podAilment(p *corev1.Pod) ailment {
 		case c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue:
 			return ailment{}
 		case c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse:
-			return ailment{homeless, fmt.Sprintf("pod %s cannot be scheduled: %s", p.Name, oneLine(c.Message)), c.LastTransitionTime.Time, false}
+			return ailment{homeless, fmt.Sprintf("pod %s cannot be scheduled: %s", p.Name, oneLine(c.Message)),
+				c.LastTransitionTime.Time, false}
 		case c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue:
 			since = c.LastTransitionTime.Time
 		}
@@ -253,8 +264,10 @@ func podAilment(p *corev1.Pod) ailment {
 			ill = waitingAilment(p, c, since)
 		case c.State.Terminated != nil && c.State.Terminated.ExitCode != 0:
 			ill = terminatedAilment(p, c, c.State.Terminated, since)
-		case c.State.Running != nil && !c.Ready && slices.ContainsFunc(p.Status.ContainerStatuses, func(m corev1.ContainerStatus) bool { return m.Name == c.Name }):
-			ill = ailment{unstarted, fmt.Sprintf("container %s of pod %s runs, but is not ready", c.Name, p.Name), c.State.Running.StartedAt.Add(unreadyMost - plainAfter), false}
+		case c.State.Running != nil && !c.Ready && slices.ContainsFunc(p.Status.ContainerStatuses,
+			func(m corev1.ContainerStatus) bool { return m.Name == c.Name }):
+			ill = ailment{unstarted, fmt.Sprintf("container %s of pod %s runs, but is not ready", c.Name, p.Name),
+				c.State.Running.StartedAt.Add(unreadyMost - plainAfter), false}
 		}
 		if ill.rank > worst.rank {
 			worst = ill
@@ -266,17 +279,21 @@ func podAilment(p *corev1.Pod) ailment {
 func waitingAilment(p *corev1.Pod, c corev1.ContainerStatus, since time.Time) ailment {
 	reason := c.State.Waiting.Reason
 	switch reason {
-	case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable", "ImageInspectError":
-		return ailment{imageless, fmt.Sprintf("pod %s cannot pull image %s: %s", p.Name, c.Image, cmp.Or(oneLine(c.State.Waiting.Message), reason)), since, false}
+	case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable",
+		"ImageInspectError":
+		return ailment{imageless, fmt.Sprintf("pod %s cannot pull image %s: %s", p.Name, c.Image,
+			cmp.Or(oneLine(c.State.Waiting.Message), reason)), since, false}
 	case "CrashLoopBackOff":
 		if last := c.LastTerminationState.Terminated; last != nil {
 			return terminatedAilment(p, c, last, since)
 		}
-		return ailment{failing, fmt.Sprintf("container %s of pod %s ends again and again", c.Name, p.Name), since, false}
+		return ailment{failing, fmt.Sprintf("container %s of pod %s ends again and again", c.Name, p.Name), since,
+			false}
 	case "", "ContainerCreating", "PodInitializing":
 		return ailment{}
 	}
-	return ailment{unstarted, fmt.Sprintf("container %s of pod %s does not start: %s", c.Name, p.Name, cmp.Or(oneLine(c.State.Waiting.Message), reason)), since, false}
+	return ailment{unstarted, fmt.Sprintf("container %s of pod %s does not start: %s", c.Name, p.Name,
+		cmp.Or(oneLine(c.State.Waiting.Message), reason)), since, false}
 }
 
 func terminatedAilment(

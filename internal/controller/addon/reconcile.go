@@ -29,7 +29,8 @@ var (
 )
 
 const (
-	// What failed is tried again after a while that grows from the one to the other, unless a change of something wakes the add-on before.
+	// What failed is tried again after a while that grows from the one to the other, unless a change of something wakes
+	// the add-on before.
 	tryAgainFirst = 500 * time.Millisecond
 	tryAgainMost  = 15 * time.Second
 )
@@ -42,7 +43,7 @@ func (a *addon) reconcile(ctx context.Context) error {
 	if a.cluster.Deleting || !a.plane.Ready || a.plane.ClusterID != a.cluster.ID {
 		return nil // its row changes
 	}
-	if a.final() {
+	if a.isCreateRefused() {
 		return nil
 	}
 	var err error
@@ -73,15 +74,19 @@ func (a *addon) disconnected() error {
 		a.requeueAfter(time.Second) // the first one is on its way
 		return nil
 	}
-	return cutOff(a.row.Cluster, why)
+	return unreachableProblem(a.row.Cluster, why)
 }
 
-// final reports whether the creation of the add-on was refused for good: only its owner can resolve conflicts, by another
-// request.
-func (a *addon) final() bool {
+// isCreateRefused reports whether the creation of the add-on was refused for good: only its owner can resolve
+// conflicts, by another request.
+func (a *addon) isCreateRefused() bool {
 	s := a.state
-	return !a.row.Deleting && !s.Created && s.Failed && s.Change == a.row.Change && !a.updating() && len(s.Issues) > 0 &&
-		!slices.ContainsFunc(s.Issues, func(i ekstypes.AddonIssue) bool { return i.Code != ekstypes.AddonIssueCodeConfigurationConflict })
+	return !a.row.Deleting && !s.Created && s.Failed && s.Change == a.row.Change && !a.updating() &&
+		len(s.Issues) > 0 &&
+		!slices.ContainsFunc(s.Issues, func(
+			i ekstypes.AddonIssue) bool {
+			return i.Code != ekstypes.AddonIssueCodeConfigurationConflict
+		})
 }
 
 // reconcileInstalled applies the desired configuration of an add-on, or corrects drift when it has been applied.
@@ -117,12 +122,12 @@ func (a *addon) returning() bool {
 
 // pending reports whether the objects differ, or may differ, from the desired configuration.
 func (a *addon) pending() bool {
-	return a.state.Applying != nil || !alike(a.state.Applied, a.row.Now(a.last)) ||
+	return a.state.Applying != nil || !equalConfigs(a.state.Applied, a.row.Now(a.last)) ||
 		!a.returning() && a.state.AppliedChange != a.row.Change
 }
 
-// alike reports whether two configurations render the same objects.
-func alike(a, b record.AddonConfig) bool {
+// equalConfigs reports whether two configurations render the same objects.
+func equalConfigs(a, b record.AddonConfig) bool {
 	a.Conflicts, b.Conflicts, a.PodIdentityAssociations, b.PodIdentityAssociations = "", "", nil, nil
 	return reflect.DeepEqual(a, b)
 }
@@ -138,8 +143,8 @@ func (t troubles) Error() string {
 	return strings.Join(all, "; ")
 }
 
-// recordIssues records the issues of an add-on, and ends an update that cannot succeed. A transient problem counts once it has
-// lasted for Options.Patience.
+// recordIssues records the issues of an add-on, and ends an update that cannot succeed. A transient problem counts once
+// it has lasted for Options.Patience.
 func (a *addon) recordIssues(ctx context.Context, all troubles) error {
 	if len(all) == 0 {
 		if a.server != nil {
@@ -150,12 +155,12 @@ func (a *addon) recordIssues(ctx context.Context, all troubles) error {
 	}
 	conflict, counts := true, false
 	for _, p := range all {
-		if p.passing && !a.lasted(p) {
+		if p.passing && !a.hasPersisted(p) {
 			continue
 		}
 		counts = true
 		conflict = conflict && p.issue.Code == ekstypes.AddonIssueCodeConfigurationConflict
-		a.issues = add(a.issues, p.issue)
+		a.issues = appendIssue(a.issues, p.issue)
 	}
 	a.tries++
 	a.requeueAfter(min(tryAgainFirst<<min(a.tries, 10), tryAgainMost))
@@ -175,8 +180,8 @@ func (a *addon) recordIssues(ctx context.Context, all troubles) error {
 	return nil
 }
 
-// lasted reports whether a problem has lasted long enough to count.
-func (a *addon) lasted(p *problem) bool {
+// hasPersisted reports whether a problem has lasted long enough to count.
+func (a *addon) hasPersisted(p *problem) bool {
 	key := string(p.issue.Code) + strings.Join(p.issue.ResourceIds, " ")
 	if _, known := a.since[key]; !known {
 		a.since[key] = a.e.now()
@@ -191,8 +196,8 @@ func (a *addon) lasted(p *problem) bool {
 // overdue reports whether what began at since has timed out.
 func (a *addon) overdue(since time.Time) bool { return a.e.now().Sub(since) >= a.e.o.Timeout }
 
-// add adds an issue, or adds its resources to an issue with the same code and message.
-func add(all []ekstypes.AddonIssue, issue ekstypes.AddonIssue) []ekstypes.AddonIssue {
+// appendIssue adds an issue, or adds its resources to an issue with the same code and message.
+func appendIssue(all []ekstypes.AddonIssue, issue ekstypes.AddonIssue) []ekstypes.AddonIssue {
 	for n, have := range all {
 		if have.Code == issue.Code && *have.Message == *issue.Message {
 			for _, id := range issue.ResourceIds {

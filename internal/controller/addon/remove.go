@@ -19,9 +19,10 @@ import (
 
 // removeObjects takes an add-on away, or gives up what EKS owns of it; then its rows go.
 //
-// The objects go in the order in which nothing misses another: what runs first, then what it ran with, definitions and namespaces last. With a definition (a
-// CRD) go all objects of its kind, as on EKS. Adopted objects go like those that EKS made. A namespace that somebody else manages too stays, since it has
-// more in it than the add-on; and so does an object that another add-on has as well.
+// The objects go in the order in which nothing misses another: what runs first, then what it ran with, definitions and
+// namespaces last. With a definition (a CRD) go all objects of its kind, as on EKS. Adopted objects go like those that
+// EKS made. A namespace that somebody else manages too stays, since it has more in it than the add-on; and so does an
+// object that another add-on has as well.
 func (a *addon) removeObjects(ctx context.Context) error {
 	if err := a.finishUpdate(ctx, ekstypes.UpdateStatusCancelled); err != nil {
 		return err
@@ -79,33 +80,34 @@ func lasting(o record.AddonObject) bool {
 	return true
 }
 
-// deleteObject deletes an object that EKS manages, and says whether it is gone, or since when it is going; one of others counts as gone.
+// deleteObject deletes an object that EKS manages, and says whether it is gone, or since when it is going; one of
+// others counts as gone.
 func (a *addon) deleteObject(ctx context.Context, o record.AddonObject) (gone bool, since time.Time, err error) {
-	live, err := a.server.get(ctx, o)
+	live, err := a.server.getObject(ctx, o)
 	if apierrors.IsNotFound(err) || errors.Is(err, errNoKind) {
 		return true, since, nil
 	}
 	if err != nil {
 		return false, since, problemOf(o, err)
 	}
-	others, err := a.others(ctx, o)
+	others, err := a.isSharedObject(ctx, o)
 	if err != nil {
 		return false, since, err
 	}
-	if others || !manages(live) || shared(live) {
+	if others || !manages(live) || isSharedNamespace(live) {
 		return true, since, a.releaseObject(ctx, o)
 	}
 	if at := live.GetDeletionTimestamp(); at != nil {
 		return false, at.Time, nil
 	}
-	err = a.server.delete(ctx, o, live)
+	err = a.server.deleteObject(ctx, o, live)
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // it is another one by now: the next look tells whose
 		return false, since, nil
 	}
 	if err != nil {
 		return false, since, problemOf(o, err)
 	}
-	_, err = a.server.get(ctx, o)
+	_, err = a.server.getObject(ctx, o)
 	if apierrors.IsNotFound(err) {
 		return true, since, nil
 	}
@@ -115,39 +117,42 @@ func (a *addon) deleteObject(ctx context.Context, o record.AddonObject) (gone bo
 	return false, since, nil
 }
 
-// others says whether another add-on of the cluster has the object too, such as a namespace.
-func (a *addon) others(ctx context.Context, o record.AddonObject) (bool, error) {
+// isSharedObject says whether another add-on of the cluster has the object too, such as a namespace.
+func (a *addon) isSharedObject(ctx context.Context, o record.AddonObject) (bool, error) {
 	rows, err := a.e.states.List(ctx, store.Prefix(a.row.Account, a.row.Region, a.row.Cluster))
 	if err != nil {
 		return false, err
 	}
 	return slices.ContainsFunc(rows, func(row store.Row[record.AddonState]) bool {
-		return row.Key != a.row.Key() && slices.ContainsFunc(row.Value.Objects, func(h record.AddonObject) bool { return named(h, o) })
+		return row.Key != a.row.Key() && slices.ContainsFunc(row.Value.Objects,
+			func(h record.AddonObject) bool { return sameName(h, o) })
 	}), nil
 }
 
-// shared says that an object is a namespace in which others than EKS have a hand.
-func shared(o *unstructured.Unstructured) bool {
+// isSharedNamespace says that an object is a namespace in which others than EKS have a hand.
+func isSharedNamespace(o *unstructured.Unstructured) bool {
 	if o.GetKind() != "Namespace" || o.GetAPIVersion() != "v1" {
 		return false
 	}
 	return slices.Contains([]string{"default", "kube-system", "kube-public", "kube-node-lease"}, o.GetName()) ||
 		slices.ContainsFunc(o.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
-			return !ours(e) && e.Subresource != "status" && e.Manager != "kube-controller-manager"
+			return !isManagedByEKS(e) && e.Subresource != "status" && e.Manager != "kube-controller-manager"
 		})
 }
 
 // stuckDeletion is the problem of an object that is being deleted for too long.
 func (a *addon) stuckDeletion(ctx context.Context, o record.AddonObject, since time.Time) error {
-	live, err := a.server.get(ctx, o)
+	live, err := a.server.getObject(ctx, o)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
 		return problemOf(o, err)
 	}
-	text := fmt.Sprintf("%s has been being deleted since %s and waits for ", resourceID(o), since.UTC().Format(time.RFC3339))
-	finalizers := slices.DeleteFunc(live.GetFinalizers(), func(f string) bool { return f == metav1.FinalizerDeleteDependents })
+	text := fmt.Sprintf("%s has been being deleted since %s and waits for ", resourceID(o),
+		since.UTC().Format(time.RFC3339))
+	finalizers := slices.DeleteFunc(live.GetFinalizers(),
+		func(f string) bool { return f == metav1.FinalizerDeleteDependents })
 	if len(finalizers) > 0 {
 		text += "its finalizers " + strings.Join(finalizers, ", ") + ": whatever put them there has to take them away."
 	} else {
@@ -158,10 +163,10 @@ func (a *addon) stuckDeletion(ctx context.Context, o record.AddonObject, since t
 
 // releaseObject makes EKS nobody to an object, which stays what it is, unless another add-on has it.
 func (a *addon) releaseObject(ctx context.Context, o record.AddonObject) error {
-	if others, err := a.others(ctx, o); others || err != nil {
+	if others, err := a.isSharedObject(ctx, o); others || err != nil {
 		return err
 	}
-	live, err := a.server.get(ctx, o)
+	live, err := a.server.getObject(ctx, o)
 	if apierrors.IsNotFound(err) || errors.Is(err, errNoKind) {
 		return nil
 	}
@@ -171,15 +176,15 @@ func (a *addon) releaseObject(ctx context.Context, o record.AddonObject) error {
 	if !manages(live) {
 		return nil
 	}
-	err = a.server.replaceManagers(ctx, o, live, slices.DeleteFunc(live.GetManagedFields(), ours))
+	err = a.server.replaceManagers(ctx, o, live, slices.DeleteFunc(live.GetManagedFields(), isManagedByEKS))
 	if err != nil && !apierrors.IsNotFound(err) {
 		return problemOf(o, err)
 	}
 	return nil
 }
 
-// removeRows removes the add-on from the store: its updates, and then itself with what was observed of it and the associations that it owns, which outlive it
-// with Preserve.
+// removeRows removes the add-on from the store: its updates, and then itself with what was observed of it and the
+// associations that it owns, which outlive it with Preserve.
 func (a *addon) removeRows(ctx context.Context) error {
 	e, key := a.e, a.row.Key()
 	below := store.Prefix(a.row.Account, a.row.Region, a.row.Cluster)
@@ -202,7 +207,11 @@ func (a *addon) removeRows(ctx context.Context) error {
 		switch {
 		case p.Value.AddonID != a.row.ID:
 		case a.row.Preserve && a.cluster.ID == a.row.ClusterID:
-			_, err = e.identity.Modify(ctx, p.Key, func(p *record.PodIdentityAssociation) error { p.AddonID, p.OwnerARN = "", ""; return nil })
+			_, err = e.identity.Modify(ctx, p.Key, func(p *record.PodIdentityAssociation) error {
+				p.AddonID,
+					p.OwnerARN = "", ""
+				return nil
+			})
 		default:
 			err = e.o.Store.Txn(ctx, e.identity.RemoveOp(p.Key))
 		}

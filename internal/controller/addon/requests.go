@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	// User is who EKS is to a cluster when it keeps add-ons; agent is its user agent in the audit log, that of Go's HTTP
-	// client over HTTP/1.1.
+	// User is who EKS is to a cluster when it keeps add-ons; agent is its user agent in the audit log, that of Go's
+	// HTTP client over HTTP/1.1.
 	User  = "eks:addon-manager"
 	agent = "Go-http-client/1.1"
 
@@ -79,8 +79,8 @@ func (t *writeTimeout) RoundTrip(request *http.Request) (*http.Response, error) 
 // errNoKind says that the API server does not know a kind.
 var errNoKind = errors.New("the server doesn't have a resource type")
 
-// learn remembers the kinds that CRDs among objects define: they may be used as soon as the CRDs are established.
-func (r *requester) learn(objects []*unstructured.Unstructured) {
+// learnKinds remembers the kinds that CRDs among objects define: they may be used as soon as the CRDs are established.
+func (r *requester) learnKinds(objects []*unstructured.Unstructured) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, o := range objects {
@@ -144,8 +144,8 @@ func (r *requester) resource(o record.AddonObject) (dynamic.ResourceInterface, e
 	return r.Objects.Resource(m.Resource), nil
 }
 
-// get returns an object as it is now; the error is NotFound when it isn't.
-func (r *requester) get(ctx context.Context, o record.AddonObject) (*unstructured.Unstructured, error) {
+// getObject returns an object as it is now; the error is NotFound when it isn't.
+func (r *requester) getObject(ctx context.Context, o record.AddonObject) (*unstructured.Unstructured, error) {
 	resource, err := r.resource(o)
 	if err != nil {
 		return nil, err
@@ -155,8 +155,8 @@ func (r *requester) get(ctx context.Context, o record.AddonObject) (*unstructure
 	return resource.Get(ctx, o.Name, metav1.GetOptions{})
 }
 
-// apply applies a configuration as EKS's and returns what the API server made of it.
-func (r *requester) apply(
+// applyObject applies a configuration as EKS's and returns what the API server made of it.
+func (r *requester) applyObject(
 	ctx context.Context, o record.AddonObject, config map[string]any, dry, force bool,
 ) (*unstructured.Unstructured, error) {
 	resource, err := r.resource(o)
@@ -197,8 +197,8 @@ func (r *requester) replaceManagers(
 	return err
 }
 
-// delete deletes the very object that live is, and what depends on it before it.
-func (r *requester) delete(ctx context.Context, o record.AddonObject, live *unstructured.Unstructured) error {
+// deleteObject deletes the very object that live is, and what depends on it before it.
+func (r *requester) deleteObject(ctx context.Context, o record.AddonObject, live *unstructured.Unstructured) error {
 	resource, err := r.resource(o)
 	if err != nil {
 		return err

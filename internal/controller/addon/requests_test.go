@@ -38,8 +38,9 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 	defer r.Close()
 	things := schema.GroupVersion{Group: "example.com", Version: "v1"}
-	r.defined.AddSpecific(things.WithKind("Thing"), things.WithResource("things"), things.WithResource("thing"), meta.RESTScopeRoot)
-	_, err = r.get(t.Context(), record.AddonObject{APIVersion: "example.com/v1", Kind: "Thing", Name: "x"})
+	r.defined.AddSpecific(things.WithKind("Thing"), things.WithResource("things"), things.WithResource("thing"),
+		meta.RESTScopeRoot)
+	_, err = r.getObject(t.Context(), record.AddonObject{APIVersion: "example.com/v1", Kind: "Thing", Name: "x"})
 	if err == nil || !strings.Contains(err.Error(), "larger than 32 MiB") {
 		t.Errorf("an answer without end: %v", err)
 	}

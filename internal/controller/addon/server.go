@@ -25,8 +25,9 @@ import (
 
 // server is a cluster's API server to eks:addon-manager, with what it says of the objects of the cluster's add-ons.
 //
-// What add-ons own is watched by kind and namespace, over one connection for all of them: of most objects only the metadata, which say whether the owner
-// of a field has changed; of those that run pods the status, too. Nothing is asked for again while nothing changes.
+// What add-ons own is watched by kind and namespace, over one connection for all of them: of most objects only the
+// metadata, which say whether the owner of a field has changed; of those that run pods the status, too. Nothing is
+// asked for again while nothing changes.
 type server struct {
 	*requester
 	meta    metadata.Interface
@@ -73,8 +74,9 @@ type seen struct {
 	workload    *workload // nil for what runs no pods
 }
 
-// serve watches until ctx ends or the API server goes away, and calls open once it serves.
-func (e *engine) serve(ctx context.Context, k *apiserver.Connection, open func(*server), changed func(string)) error {
+// serveCluster watches until ctx ends or the API server goes away, and calls open once it serves.
+func (e *engine) serveCluster(ctx context.Context, k *apiserver.Connection, open func(*server),
+	changed func(string)) error {
 	r, err := newRequester(k.Config, k.Cluster.Name)
 	if err != nil {
 		return err
@@ -83,7 +85,8 @@ func (e *engine) serve(ctx context.Context, k *apiserver.Connection, open func(*
 	if _, err := r.Discovery.ServerVersion(); err != nil {
 		return err
 	}
-	s := &server{requester: r, changed: changed, lost: make(chan error, 1), wants: map[string][]want{}, places: map[place]*watched{}}
+	s := &server{requester: r, changed: changed, lost: make(chan error, 1), wants: map[string][]want{},
+		places: map[place]*watched{}}
 	if s.meta, err = metadata.NewForConfigAndClient(metadata.ConfigFor(k.Config), k.HTTP); err != nil {
 		return err
 	}
@@ -104,9 +107,10 @@ func (e *engine) serve(ctx context.Context, k *apiserver.Connection, open func(*
 		all() // they are cut off
 	}()
 	s.ctx = within
-	// Namespaces come and go under add-ons; and that the API server goes away is noticed here if nothing else is watched.
+	// Namespaces come and go under add-ons; and that the API server goes away is noticed here if nothing else is
+	// watched.
 	s.mu.Lock()
-	s.watch(place{GroupVersionResource: namespaces})
+	s.startWatch(place{GroupVersionResource: namespaces})
 	s.mu.Unlock()
 	open(s)
 	all()
@@ -120,7 +124,8 @@ func (e *engine) serve(ctx context.Context, k *apiserver.Connection, open func(*
 
 var namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 
-// watchObjects says which objects an add-on has, so that they are watched and it is woken when one changes; none when it has gone.
+// watchObjects says which objects an add-on has, so that they are watched and it is woken when one changes; none when
+// it has gone.
 func (s *server) watchObjects(key string, objects []record.AddonObject) error {
 	var all []want
 	for _, o := range objects {
@@ -151,7 +156,7 @@ func (s *server) watchObjects(key string, objects []record.AddonObject) error {
 	for _, wants := range s.wants {
 		for _, w := range wants {
 			needed[w.place] = true
-			s.watch(w.place)
+			s.startWatch(w.place)
 		}
 	}
 	for at, w := range s.places {
@@ -163,8 +168,8 @@ func (s *server) watchObjects(key string, objects []record.AddonObject) error {
 	return nil
 }
 
-// findObject returns the observed state of an object. known is false until its place is watched; err tells why when there is
-// a reason.
+// findObject returns the observed state of an object. known is false until its place is watched; err tells why when
+// there is a reason.
 func (s *server) findObject(o record.AddonObject) (is seen, there, known bool, err error) {
 	m, err := s.mapping(schema.FromAPIVersionAndKind(o.APIVersion, o.Kind))
 	if err != nil {
@@ -187,8 +192,8 @@ func (s *server) findObject(o record.AddonObject) (is seen, there, known bool, e
 	return is, there, true, nil
 }
 
-// watch begins to watch a place, if nobody does. It is called with mu held.
-func (s *server) watch(at place) {
+// startWatch begins to watch a place, if nobody does. It is called with mu held.
+func (s *server) startWatch(at place) {
 	if s.places[at] != nil || s.ctx.Err() != nil {
 		return
 	}
@@ -249,35 +254,39 @@ func (s *server) listAndWatch(ctx context.Context, at place, w *watched, good fu
 	var next func() error
 	if at.Group == "apps" { // their status tells
 		client := s.full.Resource(at.GroupVersionResource).Namespace(at.namespace)
-		from, err = kubeclient.EachPage(ctx, metav1.ListOptions{}, client.List, func(page *unstructured.UnstructuredList) {
-			for i := range page.Items {
-				found[page.Items[i].GetName()] = summarize(&page.Items[i], workloadOf(&page.Items[i]))
-			}
-		})
+		from, err = kubeclient.EachPage(ctx, metav1.ListOptions{}, client.List,
+			func(page *unstructured.UnstructuredList) {
+				for i := range page.Items {
+					found[page.Items[i].GetName()] = summarize(&page.Items[i], workloadOf(&page.Items[i]))
+				}
+			})
 		if err != nil {
 			return err
 		}
 		next = func() error {
-			return apiserver.Watch(ctx, at.Resource, from, client.Watch, metav1.ListOptions{}, func(what kubewatch.EventType, o *unstructured.Unstructured) error {
-				s.handleEvent(at, w, what, o.GetName(), summarize(o, workloadOf(o)))
-				return nil
-			})
+			return apiserver.Watch(ctx, at.Resource, from, client.Watch, metav1.ListOptions{},
+				func(what kubewatch.EventType, o *unstructured.Unstructured) error {
+					s.handleEvent(at, w, what, o.GetName(), summarize(o, workloadOf(o)))
+					return nil
+				})
 		}
 	} else {
 		client := s.meta.Resource(at.GroupVersionResource).Namespace(at.namespace)
-		from, err = kubeclient.EachPage(ctx, metav1.ListOptions{}, client.List, func(page *metav1.PartialObjectMetadataList) {
-			for i := range page.Items {
-				found[page.Items[i].Name] = summarize(&page.Items[i], nil)
-			}
-		})
+		from, err = kubeclient.EachPage(ctx, metav1.ListOptions{}, client.List,
+			func(page *metav1.PartialObjectMetadataList) {
+				for i := range page.Items {
+					found[page.Items[i].Name] = summarize(&page.Items[i], nil)
+				}
+			})
 		if err != nil {
 			return err
 		}
 		next = func() error {
-			return apiserver.Watch(ctx, at.Resource, from, client.Watch, metav1.ListOptions{}, func(what kubewatch.EventType, o *metav1.PartialObjectMetadata) error {
-				s.handleEvent(at, w, what, o.Name, summarize(o, nil))
-				return nil
-			})
+			return apiserver.Watch(ctx, at.Resource, from, client.Watch, metav1.ListOptions{},
+				func(what kubewatch.EventType, o *metav1.PartialObjectMetadata) error {
+					s.handleEvent(at, w, what, o.Name, summarize(o, nil))
+					return nil
+				})
 		}
 	}
 	good()
@@ -297,7 +306,8 @@ func summarize(o metav1.Object, w *workload) seen {
 	return is
 }
 
-// handleEvent records a watch event of an object, and wakes the add-ons that have the object when the change concerns them.
+// handleEvent records a watch event of an object, and wakes the add-ons that have the object when the change concerns
+// them.
 func (s *server) handleEvent(at place, w *watched, what kubewatch.EventType, name string, is seen) {
 	s.mu.Lock()
 	was, there := w.objects[name]
@@ -320,13 +330,15 @@ func differs(a, b seen) bool {
 	return a.uid != b.uid || a.eks != b.eks || a.others != b.others || a.deleting != b.deleting
 }
 
-// wakeAddons wakes the add-ons that have an object of that name at a place, or any there when it is empty. What happens to a namespace concerns all in it.
+// wakeAddons wakes the add-ons that have an object of that name at a place, or any there when it is empty. What happens
+// to a namespace concerns all in it.
 func (s *server) wakeAddons(at place, name string) {
 	s.mu.Lock()
 	var keys []string
 	for key, wants := range s.wants {
 		if slices.ContainsFunc(wants, func(w want) bool {
-			return w.place == at && (name == "" || w.name == name) || at.GroupVersionResource == namespaces && w.namespace == name && name != ""
+			return w.place == at && (name == "" || w.name == name) || at.GroupVersionResource == namespaces &&
+				w.namespace == name && name != ""
 		}) {
 			keys = append(keys, key)
 		}

@@ -12,8 +12,8 @@ import (
 // workload is how far something that runs pods has come.
 type workload struct {
 	Kind string
-	// Wanted pods, those that are of the newest template, and those that are available; Total are all that there are, of
-	// whichever template.
+	// Wanted pods, those that are of the newest template, and those that are available; Total are all that there are,
+	// of whichever template.
 	Wanted, Updated, Available, Total int64
 	// Seen says that its controller knows of its newest template.
 	Seen bool
@@ -33,14 +33,16 @@ func workloadOf(o *unstructured.Unstructured) *workload {
 	w.OnDelete = kind == "OnDelete"
 	switch o.GetKind() {
 	case "DaemonSet":
-		w.Wanted, w.Updated, w.Available = number("status", "desiredNumberScheduled"), number("status", "updatedNumberScheduled"), number("status", "numberAvailable")
+		w.Wanted, w.Updated, w.Available = number("status", "desiredNumberScheduled"), number("status",
+			"updatedNumberScheduled"), number("status", "numberAvailable")
 		w.Total = w.Updated // a pod of another template is one that is wanted and not updated
 	case "Deployment", "StatefulSet":
 		replicas, set, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
 		if !set {
 			replicas = 1
 		}
-		w.Wanted, w.Updated, w.Available, w.Total = replicas, number("status", "updatedReplicas"), number("status", "availableReplicas"), number("status", "replicas")
+		w.Wanted, w.Updated, w.Available, w.Total = replicas, number("status", "updatedReplicas"), number("status",
+			"availableReplicas"), number("status", "replicas")
 	default:
 		return nil
 	}
@@ -59,12 +61,12 @@ func workloadOf(o *unstructured.Unstructured) *workload {
 	return w
 }
 
-// rolled reports whether all pods are of the newest template and available, and no others are left: what "kubectl
+// isRolledOut reports whether all pods are of the newest template and available, and no others are left: what "kubectl
 // rollout status" waits for. It is not cli-utils' kstatus because that never counts a DaemonSet with OnDelete or a
 // paused Deployment as current, and gives neither the numbers of pods nor what serves reports.
-func (w *workload) rolled() bool {
+func (w *workload) isRolledOut() bool {
 	return w.Seen && (w.OnDelete || w.Updated >= w.Wanted && w.Total <= w.Updated) && w.Available >= w.Wanted
 }
 
-// serves reports whether as many pods are available as are wanted, of whichever template.
-func (w *workload) serves() bool { return w.Available >= w.Wanted }
+// isServing reports whether as many pods are available as are wanted, of whichever template.
+func (w *workload) isServing() bool { return w.Available >= w.Wanted }

@@ -61,11 +61,13 @@ func newWorld(t *testing.T, o Options, nodes int) *world {
 	w := &world{T: t, cluster: cluster(), audit: audit}
 	w.server = apiservertest.Start(t, apiservertest.Options{
 		Controllers: []string{
-			"daemonset-controller", "deployment-controller", "replicaset-controller", "namespace-controller", "garbage-collector-controller", "serviceaccount-controller",
+			"daemonset-controller", "deployment-controller", "replicaset-controller", "namespace-controller",
+			"garbage-collector-controller", "serviceaccount-controller",
 			"resourcequota-controller",
 		},
 		Scheduler: true,
-		Flags:     []string{"--audit-policy-file=" + policy, "--audit-log-path=" + audit, "--disable-admission-plugins=ServiceAccount"},
+		Flags: []string{"--audit-policy-file=" + policy, "--audit-log-path=" + audit,
+			"--disable-admission-plugins=ServiceAccount"},
 	})
 	w.kube = w.server.Admin()
 	any, err := dynamic.NewForConfig(w.server.Config("admin", "system:masters"))
@@ -77,7 +79,8 @@ func newWorld(t *testing.T, o Options, nodes int) *world {
 		w.kubelets.Node(fmt.Sprintf("node-%d", i), "", nil)
 	}
 	w.prefix = storetest.Prefix(t)
-	opened, err := store.Open(t.Context(), storetest.Client(t), store.Options{Prefix: w.prefix, Log: slog.New(slog.DiscardHandler)})
+	opened, err := store.Open(t.Context(), storetest.Client(t), store.Options{Prefix: w.prefix,
+		Log: slog.New(slog.DiscardHandler)})
 	w.must(err)
 	t.Cleanup(opened.Close)
 	w.store = opened
@@ -85,7 +88,8 @@ func newWorld(t *testing.T, o Options, nodes int) *world {
 	o.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
 	w.options = o
 	create(t, record.Clusters(w.store), w.cluster.Key(), w.cluster)
-	create(t, record.ControlPlanes(w.store), w.cluster.Key(), record.ControlPlane{ClusterID: w.cluster.ID, Endpoint: w.server.Host, Version: "1.35", Ready: true})
+	create(t, record.ControlPlanes(w.store), w.cluster.Key(), record.ControlPlane{ClusterID: w.cluster.ID,
+		Endpoint: w.server.Host, Version: "1.35", Ready: true})
 	w.start()
 	return w
 }
@@ -123,13 +127,15 @@ func (w *world) must(err error) {
 	}
 }
 
-// versions are the add-ons of tests, as YAML, by name and version. What follows "yields:" in a comment of an object is its field that yields.
+// versions are the add-ons of tests, as YAML, by name and version. What follows "yields:" in a comment of an object is
+// its field that yields.
 var versions = map[string]map[string]string{
 	"agent":  {"v1": agent1, "v2": agent2, "v3": strings.ReplaceAll(agent1, "agent:1", "agent:3")},
 	"home":   {"v1": home1},
 	"crd":    {"v1": crd1},
 	"sailor": {"v1": "apiVersion: example.com/v1\nkind: Boat\nmetadata: {name: sailor}\nspec: {length: 7}\n"},
-	"guest":  {"v1": strings.ReplaceAll(strings.ReplaceAll(home1, "name: home,", "name: guest,"), "name: settings", "name: guests")},
+	"guest": {"v1": strings.ReplaceAll(strings.ReplaceAll(home1, "name: home,", "name: guest,"), "name: settings",
+		"name: guests")},
 	"lonely": {"v1": strings.ReplaceAll(web1, "web", "lonely")},
 	"web":    {"v1": web1, "v2": strings.ReplaceAll(web1, "web:1", "web:2")},
 }
@@ -138,11 +144,14 @@ var versions = map[string]map[string]string{
 func made1(_ record.Cluster, _ record.ControlPlane, name string, config record.AddonConfig) (made, error) {
 	text, ok := versions[name][config.Version]
 	if !ok {
-		return made{}, &problem{issue: issueOf(ekstypes.AddonIssueCodeInternalFailure, "there is no "+name+" "+config.Version)}
+		return made{}, &problem{issue: issueOf(ekstypes.AddonIssueCodeInternalFailure, "there is no "+name+" "+
+			config.Version)}
 	}
 	text = strings.ReplaceAll(text, "CONFIG", config.Configuration)
 	if config.ServiceAccountRoleARN != "" {
-		text = strings.ReplaceAll(text, "kind: ServiceAccount\nmetadata: {", "kind: ServiceAccount\nmetadata: {annotations: {eks.amazonaws.com/role-arn: \""+config.ServiceAccountRoleARN+"\"}, ")
+		text = strings.ReplaceAll(text, "kind: ServiceAccount\nmetadata: {",
+			"kind: ServiceAccount\nmetadata: {annotations: {eks.amazonaws.com/role-arn: \""+
+				config.ServiceAccountRoleARN+"\"}, ")
 	}
 	m, err := parse(text)
 	m.Images = []catalogue.Image{{Reference: name + ":" + strings.TrimPrefix(config.Version, "v")}}
@@ -277,7 +286,8 @@ func (w *world) create(name string, config record.AddonConfig) {
 	}
 	now := time.Now().UTC()
 	row := record.Addon{
-		Account: w.cluster.Account, Region: w.cluster.Region, Cluster: w.cluster.Name, ClusterID: w.cluster.ID, Name: name, ID: uuid.NewString(),
+		Account: w.cluster.Account, Region: w.cluster.Region, Cluster: w.cluster.Name, ClusterID: w.cluster.ID,
+		Name: name, ID: uuid.NewString(),
 		CreatedAt: now, ModifiedAt: now, Wanted: config, Change: 1,
 	}
 	create(w.T, record.Addons(w.store), w.key(name), row)
@@ -304,7 +314,8 @@ func (w *world) update(name string, conflicts ekstypes.ResolveConflicts, change 
 	w.must(ignoreNotFound(err))
 	before := a.Now(last.Value)
 	u := record.Update{
-		ID: uuid.NewString(), Cluster: w.cluster.Name, ClusterID: w.cluster.ID, AddonName: name, AddonID: a.ID, Type: ekstypes.UpdateTypeAddonUpdate,
+		ID: uuid.NewString(), Cluster: w.cluster.Name, ClusterID: w.cluster.ID, AddonName: name, AddonID: a.ID,
+		Type:   ekstypes.UpdateTypeAddonUpdate,
 		Status: ekstypes.UpdateStatusInProgress, CreatedAt: time.Now().UTC(), PreviousAddon: &before,
 	}
 	a.Wanted = before
@@ -312,7 +323,8 @@ func (w *world) update(name string, conflicts ekstypes.ResolveConflicts, change 
 	a.Wanted.Conflicts = conflicts
 	a.Change, a.LastUpdateID, a.ModifiedAt = a.Change+1, u.ID, u.CreatedAt
 	row.Value = a
-	w.must(w.store.Txn(w.Context(), record.Updates(w.store).CreateOp(w.updateKey(u.ID), u), record.Addons(w.store).UpdateOp(row)))
+	w.must(w.store.Txn(w.Context(), record.Updates(w.store).CreateOp(w.updateKey(u.ID), u),
+		record.Addons(w.store).UpdateOp(row)))
 	return u.ID
 }
 
@@ -337,14 +349,19 @@ func (w *world) ended(id string) record.Update {
 // overdue makes an update one that began long ago.
 func (w *world) overdue(id string) {
 	w.Helper()
-	_, err := record.Updates(w.store).Modify(w.Context(), w.updateKey(id), func(u *record.Update) error { u.CreatedAt = u.CreatedAt.Add(-time.Hour); return nil })
+	_, err := record.Updates(w.store).Modify(w.Context(), w.updateKey(id),
+		func(u *record.Update) error { u.CreatedAt = u.CreatedAt.Add(-time.Hour); return nil })
 	w.must(err)
 }
 
 // delete asks for a deletion.
 func (w *world) delete(name string, preserve bool) {
 	w.Helper()
-	_, err := record.Addons(w.store).Modify(w.Context(), w.key(name), func(a *record.Addon) error { a.Deleting, a.Preserve = true, preserve; return nil })
+	_, err := record.Addons(w.store).Modify(w.Context(), w.key(name), func(a *record.Addon) error {
+		a.Deleting,
+			a.Preserve = true, preserve
+		return nil
+	})
 	w.must(err)
 }
 
@@ -399,7 +416,8 @@ func (w *world) status(name string) (ekstypes.AddonStatus, []ekstypes.AddonIssue
 }
 
 // becomes waits until an add-on has a status, with an issue of each of the codes.
-func (w *world) becomes(name string, want ekstypes.AddonStatus, codes ...ekstypes.AddonIssueCode) []ekstypes.AddonIssue {
+func (w *world) becomes(name string, want ekstypes.AddonStatus,
+	codes ...ekstypes.AddonIssueCode) []ekstypes.AddonIssue {
 	w.Helper()
 	var issues []ekstypes.AddonIssue
 	eventually.Nil(w, fmt.Sprint(name, " is ", want, " ", codes), func() error {
@@ -450,7 +468,7 @@ func (w *world) kubectl(name, version string) {
 	w.must(err)
 	defer k.Close()
 	for _, o := range m.Objects {
-		w.must(k.apply(w.Context(), o.Unstructured))
+		w.must(k.createIfMissing(w.Context(), o.Unstructured))
 	}
 }
 
@@ -460,7 +478,8 @@ func (w *world) edit(name, manager string, change func(*appsv1.DaemonSet)) {
 	eventually.Nil(w, "the change is accepted", func() error {
 		d := w.ds(name)
 		change(d)
-		_, err := w.kube.AppsV1().DaemonSets("kube-system").Update(w.Context(), d, metav1.UpdateOptions{FieldManager: manager})
+		_, err := w.kube.AppsV1().DaemonSets("kube-system").Update(w.Context(), d,
+			metav1.UpdateOptions{FieldManager: manager})
 		return err
 	})
 }

@@ -1,16 +1,16 @@
-// Package autoscalinggroup reconciles Auto Scaling groups: it launches, replaces and terminates instances as a client of
-// EC2, under the service-linked role of Auto Scaling.
+// Package autoscalinggroup reconciles Auto Scaling groups: it launches, replaces and terminates instances as a client
+// of EC2, under the service-linked role of Auto Scaling.
 //
-// It reads the desired state of groups and of their instances ([record.AutoScalingGroup], [record.AutoScalingOrder]) and
-// the observed state of instances ([record.Instance], [record.Machine]). It is the only writer of the instances of a group
-// ([record.AutoScalingInstance]), of its scaling activities ([record.AutoScalingActivity]) and of its status
+// It reads the desired state of groups and of their instances ([record.AutoScalingGroup], [record.AutoScalingOrder])
+// and the observed state of instances ([record.Instance], [record.Machine]). It is the only writer of the instances of
+// a group ([record.AutoScalingInstance]), of its scaling activities ([record.AutoScalingActivity]) and of its status
 // ([record.AutoScalingGroupStatus]).
 //
-// An instance passes through Pending, InService and Terminating, and waits for lifecycle hooks before the second and after
-// the third (lifecycle.go). A warm pool holds instances that are ready to enter service (warmpool.go). pool.go and
-// launch.go choose the subnet and the type of new instances, terminate.go applies the termination policies, health.go
-// finds unhealthy instances, refresh.go replaces instances in an instance refresh, interruption.go replaces spot instances
-// before they are interrupted, and cause.go words the activities.
+// An instance passes through Pending, InService and Terminating, and waits for lifecycle hooks before the second and
+// after the third (lifecycle.go). A warm pool holds instances that are ready to enter service (warmpool.go). pool.go
+// and launch.go choose the subnet and the type of new instances, terminate.go applies the termination policies,
+// health.go finds unhealthy instances, refresh.go replaces instances in an instance refresh, interruption.go replaces
+// spot instances before they are interrupted, and cause.go words the activities.
 //
 // Each launch is recorded, with its client token, before EC2 is called. A controller that was killed in between repeats
 // the call and receives the same instances: no instance is launched twice, and none is lost.
@@ -39,19 +39,22 @@ var (
 
 // EC2 is the subset of the EC2 API that groups use. *ec2.Client implements it.
 type EC2 interface {
-	DescribeLaunchTemplateVersions(context.Context, *ec2.DescribeLaunchTemplateVersionsInput, ...func(*ec2.Options)) (*ec2.DescribeLaunchTemplateVersionsOutput, error)
+	DescribeLaunchTemplateVersions(context.Context, *ec2.DescribeLaunchTemplateVersionsInput,
+		...func(*ec2.Options)) (*ec2.DescribeLaunchTemplateVersionsOutput, error)
 	RunInstances(context.Context, *ec2.RunInstancesInput, ...func(*ec2.Options)) (*ec2.RunInstancesOutput, error)
 	StartInstances(context.Context, *ec2.StartInstancesInput, ...func(*ec2.Options)) (*ec2.StartInstancesOutput, error)
 	StopInstances(context.Context, *ec2.StopInstancesInput, ...func(*ec2.Options)) (*ec2.StopInstancesOutput, error)
-	TerminateInstances(context.Context, *ec2.TerminateInstancesInput, ...func(*ec2.Options)) (*ec2.TerminateInstancesOutput, error)
+	TerminateInstances(context.Context, *ec2.TerminateInstancesInput,
+		...func(*ec2.Options)) (*ec2.TerminateInstancesOutput, error)
 	CreateTags(context.Context, *ec2.CreateTagsInput, ...func(*ec2.Options)) (*ec2.CreateTagsOutput, error)
 	DeleteTags(context.Context, *ec2.DeleteTagsInput, ...func(*ec2.Options)) (*ec2.DeleteTagsOutput, error)
 }
 
-// Front is the part of the Auto Scaling API layer that the controller calls: only internal/aws/autoscaling writes the desired
-// state of groups.
+// Front is the part of the Auto Scaling API layer that the controller calls: only internal/aws/autoscaling writes the
+// desired state of groups.
 type Front interface {
-	// RunSchedule runs the scheduled actions of a group that are due, and returns the time of the next one; zero: never.
+	// RunSchedule runs the scheduled actions of a group that are due, and returns the time of the next one; zero:
+	// never.
 	RunSchedule(ctx context.Context, account, region, group string) (next time.Time, err error)
 	// Refreshed updates a group to the configuration that an instance refresh has rolled out.
 	Refreshed(ctx context.Context, account, region, group, refreshID string) error
@@ -99,9 +102,11 @@ func New(o Options) *Controller {
 	}
 	return &Controller{
 		o: o, store: o.Store, clock: o.Clock, log: o.Log,
-		groups: record.AutoScalingGroups(o.Store), statuses: record.AutoScalingGroupStatuses(o.Store), members: record.AutoScalingInstances(o.Store),
-		orders: record.AutoScalingOrders(o.Store), launches: record.AutoScalingLaunches(o.Store), activities: record.AutoScalingActivities(o.Store),
-		refreshes: record.AutoScalingRefreshes(o.Store), progress: record.AutoScalingRefreshProgresses(o.Store),
+		groups: record.AutoScalingGroups(o.Store), statuses: record.AutoScalingGroupStatuses(o.Store),
+		members: record.AutoScalingInstances(o.Store),
+		orders:  record.AutoScalingOrders(o.Store), launches: record.AutoScalingLaunches(o.Store),
+		activities: record.AutoScalingActivities(o.Store),
+		refreshes:  record.AutoScalingRefreshes(o.Store), progress: record.AutoScalingRefreshProgresses(o.Store),
 		policies: record.AutoScalingPolicies(o.Store), schedules: record.AutoScalingSchedules(o.Store),
 		ec2: record.Instances(o.Store), machines: record.Machines(o.Store),
 	}
@@ -213,7 +218,8 @@ func (c *Controller) schedule(ctx context.Context, v *view) error {
 	return nil
 }
 
-// forget removes what is left of a group that has no instances any more; its own row goes last, so that a crash in between finds the rest again.
+// forget removes what is left of a group that has no instances any more; its own row goes last, so that a crash in
+// between finds the rest again.
 func (c *Controller) forget(ctx context.Context, v *view) error {
 	prefix := store.Prefix(v.group.Account, v.group.Region, v.group.Name)
 	for _, remove := range []func() error{

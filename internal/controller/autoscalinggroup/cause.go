@@ -21,30 +21,37 @@ import (
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
 
-// because is the beginning of a cause: the change of the desired capacity that nothing was done about yet, if there is one.
+// because is the beginning of a cause: the change of the desired capacity that nothing was done about yet, if there is
+// one.
 func (v *view) because() string {
 	change := v.group.Change
 	if change.ID == "" || change.ID == v.status.Answered {
 		return ""
 	}
-	return fmt.Sprintf("At %s %s changing the desired capacity from %d to %d.  ", stamp(change.At), change.By, change.From, change.To)
+	return fmt.Sprintf("At %s %s changing the desired capacity from %d to %d.  ", stamp(change.At), change.By,
+		change.From, change.To)
 }
 
 // answer remembers that the newest change was given as a cause.
 func (v *view) answer() { v.status.Answered = v.group.Change.ID }
 
 func growing(now time.Time, from, to int32) string {
-	return fmt.Sprintf("At %s an instance was started in response to a difference between desired and actual capacity, increasing the capacity from %d to %d.", stamp(now), from, to)
+	return fmt.Sprintf(
+		"At %s an instance was started in response to a difference between desired and actual capacity, increasing "+
+			"the capacity from %d to %d.", stamp(now), from, to)
 }
 
 func replacing(now time.Time) string {
-	return fmt.Sprintf("At %s an instance was launched in response to an unhealthy instance needing to be replaced.", stamp(now))
+	return fmt.Sprintf("At %s an instance was launched in response to an unhealthy instance needing to be replaced.",
+		stamp(now))
 }
 
 // shrinking is why instances are terminated when there are more than are desired.
 func shrinking(now time.Time, from, to int32, chosen []*member) string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "At %s an instance was taken out of service in response to a difference between desired and actual capacity, shrinking the capacity from %d to %d.", stamp(now), from, to)
+	fmt.Fprintf(&text,
+		"At %s an instance was taken out of service in response to a difference between desired and actual capacity, "+
+			"shrinking the capacity from %d to %d.", stamp(now), from, to)
 	for _, m := range chosen {
 		fmt.Fprintf(&text, "  At %s instance %s was selected for termination.", stamp(now), m.row.ID)
 	}
@@ -56,7 +63,8 @@ func unhealthy(now time.Time, why string) string {
 }
 
 // newActivity is an activity that begins now.
-func (v *view) newActivity(now time.Time, id, instance, description, cause, zone, subnet string) record.AutoScalingActivity {
+func (v *view) newActivity(now time.Time, id, instance, description, cause, zone,
+	subnet string) record.AutoScalingActivity {
 	if id == "" {
 		id = uuid.NewString()
 	}
@@ -69,7 +77,8 @@ func (v *view) newActivity(now time.Time, id, instance, description, cause, zone
 		panic(err) // strings
 	}
 	return record.AutoScalingActivity{
-		ID: id, GroupName: v.group.Name, GroupID: v.group.ID, InstanceID: instance, Description: description, Cause: cause,
+		ID: id, GroupName: v.group.Name, GroupID: v.group.ID, InstanceID: instance, Description: description,
+		Cause:      cause,
 		StatusCode: types.ScalingActivityStatusCodeInProgress, StartTime: now, Details: string(text),
 	}
 }
@@ -79,14 +88,16 @@ func (v *view) activityKey(id string) string {
 }
 
 // end is the op that ends the activity under way with a member.
-func (c *Controller) end(ctx context.Context, v *view, m *member, code types.ScalingActivityStatusCode, message string) ([]store.Op, error) {
+func (c *Controller) end(ctx context.Context, v *view, m *member, code types.ScalingActivityStatusCode,
+	message string) ([]store.Op, error) {
 	return c.touch(ctx, v, m, func(a *record.AutoScalingActivity) {
 		a.StatusCode, a.StatusMessage, a.EndTime, a.Progress = code, message, c.now(), 100
 	})
 }
 
 // touch is the op that changes the activity under way with a member; none when there is none.
-func (c *Controller) touch(ctx context.Context, v *view, m *member, change func(*record.AutoScalingActivity)) ([]store.Op, error) {
+func (c *Controller) touch(ctx context.Context, v *view, m *member, change func(*record.AutoScalingActivity)) (
+	[]store.Op, error) {
 	if m.row.ActivityID == "" {
 		return nil, nil
 	}
@@ -112,8 +123,14 @@ func (c *Controller) prune(ctx context.Context, v *view) error {
 	if err != nil || len(rows) <= keptActivities+100 {
 		return err
 	}
-	rows = slices.DeleteFunc(rows, func(r store.Row[record.AutoScalingActivity]) bool { return r.Value.EndTime.IsZero() })
-	slices.SortFunc(rows, func(a, b store.Row[record.AutoScalingActivity]) int { return a.Value.EndTime.Compare(b.Value.EndTime) })
+	rows = slices.DeleteFunc(rows, func(
+		r store.Row[record.AutoScalingActivity]) bool {
+		return r.Value.EndTime.IsZero()
+	})
+	slices.SortFunc(rows, func(a, b store.Row[record.AutoScalingActivity]) int {
+		return a.Value.EndTime.Compare(
+			b.Value.EndTime)
+	})
 	if len(rows) <= keptActivities {
 		return nil
 	}

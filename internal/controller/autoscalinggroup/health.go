@@ -34,7 +34,8 @@ func (c *Controller) checkHealth(ctx context.Context, v *view) error {
 			continue
 		}
 		now := c.now()
-		if err := c.beginTermination(ctx, v, m, record.AutoScalingRequest{At: now, Cause: unhealthy(now, why)}); err != nil {
+		if err := c.beginTermination(ctx, v, m, record.AutoScalingRequest{At: now,
+			Cause: unhealthy(now, why)}); err != nil {
 			return err
 		}
 		v.replacing++
@@ -42,8 +43,8 @@ func (c *Controller) checkHealth(ctx context.Context, v *view) error {
 	return c.endLives(ctx, v)
 }
 
-// illness is what an instance has, or nothing. EC2's checks do not count while they are suspended, nor what may pass within the grace
-// period; that an instance is not there any more counts at once.
+// illness is what an instance has, or nothing. EC2's checks do not count while they are suspended, nor what may pass
+// within the grace period; that an instance is not there any more counts at once.
 func (c *Controller) illness(v *view, m *member) string {
 	now := c.now()
 	grace := m.row.InServiceAt.Add(time.Duration(v.group.HealthCheckGracePeriod) * time.Second)
@@ -63,7 +64,8 @@ func (c *Controller) illness(v *view, m *member) string {
 	if !m.alive() {
 		return terminatedOrStopped
 	}
-	if m.machine.SystemStatus == ec2types.SummaryStatusImpaired || m.machine.InstanceStatus == ec2types.SummaryStatusImpaired {
+	if m.machine.SystemStatus == ec2types.SummaryStatusImpaired ||
+		m.machine.InstanceStatus == ec2types.SummaryStatusImpaired {
 		if inGrace {
 			v.wakeAt(grace)
 			return ""
@@ -90,7 +92,8 @@ func (c *Controller) endLives(ctx context.Context, v *view) error {
 			continue
 		}
 		if m.inService() && v.settled() && !m.protected() && v.capacity() >= v.group.Desired {
-			return c.beginTermination(ctx, v, m, record.AutoScalingRequest{At: now, Cause: unhealthy(now, "MaxInstanceLifetime")})
+			return c.beginTermination(ctx, v, m, record.AutoScalingRequest{At: now,
+				Cause: unhealthy(now, "MaxInstanceLifetime")})
 		}
 	}
 	return nil

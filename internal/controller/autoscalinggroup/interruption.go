@@ -8,16 +8,19 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// A group with capacity rebalancing replaces a spot instance that EC2 is about to interrupt before it does: it launches another first, beyond what is
-// desired, and terminates the instance, through its lifecycle hooks, once that is in service. Without it, an instance is replaced when it is gone.
+// A group with capacity rebalancing replaces a spot instance that EC2 is about to interrupt before it does: it launches
+// another first, beyond what is desired, and terminates the instance, through its lifecycle hooks, once that is in
+// service. Without it, an instance is replaced when it is gone.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-capacity-rebalancing.html
 
-// atRisk reports whether an instance that serves is about to be interrupted. EC2 gives its recommendation to rebalance with the notice.
+// atRisk reports whether an instance that serves is about to be interrupted. EC2 gives its recommendation to rebalance
+// with the notice.
 func (v *view) atRisk(m *member) bool {
 	return v.group.CapacityRebalance && m.inService() && m.row.Spot && !m.instance.SpotInterruption.IsZero()
 }
 
-// replacements is the capacity that is launched ahead of interruptions. With it a group may exceed its maximum by a tenth of what is desired.
+// replacements is the capacity that is launched ahead of interruptions. With it a group may exceed its maximum by a
+// tenth of what is desired.
 func (v *view) replacements() int32 {
 	var sum int32
 	for _, m := range v.members {
@@ -49,7 +52,8 @@ func (c *Controller) replaceInterrupted(ctx context.Context, v *view) error {
 		}
 		now := c.now()
 		serving -= m.row.Weight
-		if err := c.beginTermination(ctx, v, m, record.AutoScalingRequest{At: now, Cause: unhealthy(now, "an EC2 instance rebalance recommendation")}); err != nil {
+		if err := c.beginTermination(ctx, v, m, record.AutoScalingRequest{At: now,
+			Cause: unhealthy(now, "an EC2 instance rebalance recommendation")}); err != nil {
 			return err
 		}
 	}
@@ -58,5 +62,6 @@ func (c *Controller) replaceInterrupted(ctx context.Context, v *view) error {
 
 // ahead is why an instance is launched before another is interrupted.
 func ahead(now time.Time) string {
-	return fmt.Sprintf("At %s an instance was launched in response to an EC2 instance rebalance recommendation.", stamp(now))
+	return fmt.Sprintf("At %s an instance was launched in response to an EC2 instance rebalance recommendation.",
+		stamp(now))
 }

@@ -24,8 +24,8 @@ import (
 const groupTag = "aws:autoscaling:groupName"
 
 const (
-	// launchesAtOnce is how many instances one request to EC2 asks for, and launchesInARow how many are asked for before the group is looked at
-	// again.
+	// launchesAtOnce is how many instances one request to EC2 asks for, and launchesInARow how many are asked for
+	// before the group is looked at again.
 	launchesAtOnce = 25
 	launchesInARow = 100
 
@@ -86,7 +86,8 @@ func (c *Controller) grow(ctx context.Context, v *view) error {
 	return nil
 }
 
-// launch launches instances of some capacity, into service or into the warm pool. false: there is nothing that could be launched now.
+// launch launches instances of some capacity, into service or into the warm pool. false: there is nothing that could be
+// launched now.
 func (c *Controller) launch(ctx context.Context, v *view, need int32, warm bool, cause func() string) (bool, error) {
 	p, err := c.newPlan(ctx, v, warm)
 	if err != nil {
@@ -104,7 +105,10 @@ func (c *Controller) launch(ctx context.Context, v *view, need int32, warm bool,
 		}
 		need -= chosen.weight
 		why := cause()
-		i := slices.IndexFunc(batches, func(b *batch) bool { return b.pool.same(chosen) && len(b.causes) < launchesAtOnce })
+		i := slices.IndexFunc(batches, func(b *batch) bool {
+			return b.pool.same(chosen) &&
+				len(b.causes) < launchesAtOnce
+		})
 		if i < 0 {
 			i = len(batches)
 			batches = append(batches, &batch{pool: chosen})
@@ -127,15 +131,17 @@ func (c *Controller) launch(ctx context.Context, v *view, need int32, warm bool,
 }
 
 func (p pool) same(other pool) bool {
-	return p.key() == other.key() && p.image == other.image && aws.ToString(p.template.LaunchTemplateId) == aws.ToString(other.template.LaunchTemplateId)
+	return p.key() == other.key() && p.image == other.image &&
+		aws.ToString(p.template.LaunchTemplateId) == aws.ToString(other.template.LaunchTemplateId)
 }
 
 // recordLaunch writes a launch down and carries it out.
 func (c *Controller) recordLaunch(ctx context.Context, v *view, p pool, causes []string, warm bool) error {
 	token := uuid.NewString()
 	launch := record.AutoScalingLaunch{
-		GroupID: v.group.ID, Token: token, Input: v.request(p, token, len(causes)), Zone: p.zone, LaunchTemplate: p.template,
-		Weight: p.weight, Weighted: p.weighted, Spot: p.spot, Causes: causes, Warm: warm, StartedAt: c.now(),
+		GroupID: v.group.ID, Token: token, Input: v.request(p, token, len(causes)), Zone: p.zone,
+		LaunchTemplate: p.template,
+		Weight:         p.weight, Weighted: p.weighted, Spot: p.spot, Causes: causes, Warm: warm, StartedAt: c.now(),
 	}
 	key := store.Key(v.group.Account, v.group.Region, v.group.Name, token)
 	row, err := c.launches.Create(ctx, key, launch)
@@ -151,8 +157,9 @@ func (c *Controller) recordLaunch(ctx context.Context, v *view, p pool, causes [
 func (v *view) request(p pool, token string, n int) ec2.RunInstancesInput {
 	in := ec2.RunInstancesInput{
 		MinCount: aws.Int32(1), MaxCount: new(int32(n)), ClientToken: &token,
-		LaunchTemplate: &ec2types.LaunchTemplateSpecification{LaunchTemplateId: p.template.LaunchTemplateId, Version: p.template.Version},
-		InstanceType:   ec2types.InstanceType(p.kind),
+		LaunchTemplate: &ec2types.LaunchTemplateSpecification{LaunchTemplateId: p.template.LaunchTemplateId,
+			Version: p.template.Version},
+		InstanceType: ec2types.InstanceType(p.kind),
 	}
 	if p.image != "" {
 		in.ImageId = &p.image
@@ -169,8 +176,10 @@ func (v *view) request(p pool, token string, n int) ec2.RunInstancesInput {
 		in.Placement.GroupName = &v.group.PlacementGroup
 	}
 	if p.spot {
-		in.InstanceMarketOptions = &ec2types.InstanceMarketOptionsRequest{MarketType: ec2types.MarketTypeSpot, SpotOptions: &ec2types.SpotMarketOptions{SpotInstanceType: ec2types.SpotInstanceTypeOneTime}}
-		if _, mixed := v.configuration(); mixed != nil && mixed.InstancesDistribution != nil && aws.ToString(mixed.InstancesDistribution.SpotMaxPrice) != "" {
+		in.InstanceMarketOptions = &ec2types.InstanceMarketOptionsRequest{MarketType: ec2types.MarketTypeSpot,
+			SpotOptions: &ec2types.SpotMarketOptions{SpotInstanceType: ec2types.SpotInstanceTypeOneTime}}
+		if _, mixed := v.configuration(); mixed != nil && mixed.InstancesDistribution != nil &&
+			aws.ToString(mixed.InstancesDistribution.SpotMaxPrice) != "" {
 			in.InstanceMarketOptions.SpotOptions.MaxPrice = mixed.InstancesDistribution.SpotMaxPrice
 		}
 	}
@@ -192,14 +201,16 @@ func (c *Controller) runLaunch(ctx context.Context, v *view, key string, l recor
 		err = errors.New("EC2 launched nothing")
 	}
 	done := func() {
-		v.launches = slices.DeleteFunc(v.launches, func(r store.Row[record.AutoScalingLaunch]) bool { return r.Key == key })
+		v.launches = slices.DeleteFunc(v.launches,
+			func(r store.Row[record.AutoScalingLaunch]) bool { return r.Key == key })
 	}
 	if err != nil {
 		switch code(err) {
 		case "", "InternalError", "InternalFailure", "ServiceUnavailable", "RequestLimitExceeded", "Throttling":
 			return fmt.Errorf("ask EC2: %w", err) // it may have launched something, or not: ask again
 		}
-		p := pool{option: option{template: l.LaunchTemplate, weight: l.Weight, typeOf: string(in.InstanceType)}, location: location{l.Zone, aws.ToString(in.SubnetId)}, spot: l.Spot}
+		p := pool{option: option{template: l.LaunchTemplate, weight: l.Weight, typeOf: string(in.InstanceType)},
+			location: location{l.Zone, aws.ToString(in.SubnetId)}, spot: l.Spot}
 		if p.typeOf == "" {
 			p.typeOf = c.templateType(ctx, v, l.LaunchTemplate)
 		}
@@ -219,12 +230,15 @@ func (c *Controller) runLaunch(ctx context.Context, v *view, key string, l recor
 		if l.Warm {
 			description, state = "Launching a new EC2 instance into warm pool: ", types.LifecycleStateWarmedPending
 		}
-		activity := v.newActivity(l.StartedAt, "", id, description+id, l.Causes[min(i, len(l.Causes)-1)], l.Zone, aws.ToString(instance.SubnetId))
+		activity := v.newActivity(l.StartedAt, "", id, description+id, l.Causes[min(i, len(l.Causes)-1)], l.Zone,
+			aws.ToString(instance.SubnetId))
 		activity.StatusCode, activity.Progress = types.ScalingActivityStatusCodePreInService, 30
 		m := &member{key: record.EC2Key(v.group.Account, v.group.Region, id), state: ec2types.InstanceStateNamePending}
 		m.row = record.AutoScalingInstance{
-			ID: id, GroupName: v.group.Name, GroupID: v.group.ID, InstanceType: string(instance.InstanceType), ImageID: aws.ToString(instance.ImageId),
-			Zone: l.Zone, State: state, LaunchTemplate: l.LaunchTemplate, Weight: l.Weight, Weighted: l.Weighted, Spot: l.Spot,
+			ID: id, GroupName: v.group.Name, GroupID: v.group.ID, InstanceType: string(instance.InstanceType),
+			ImageID: aws.ToString(instance.ImageId),
+			Zone:    l.Zone, State: state, LaunchTemplate: l.LaunchTemplate, Weight: l.Weight, Weighted: l.Weighted,
+			Spot:      l.Spot,
 			Protected: v.group.ProtectNew, LaunchedAt: now, ActivityID: activity.ID,
 		}
 		m.instance.SubnetID = aws.ToString(instance.SubnetId)
@@ -248,31 +262,39 @@ func (c *Controller) templateType(ctx context.Context, v *view, spec *types.Laun
 }
 
 // launchRefused records a launch that EC2 refused, as an activity that failed.
-func (c *Controller) launchRefused(ctx context.Context, v *view, p pool, cause string, err error, also ...store.Op) error {
+func (c *Controller) launchRefused(ctx context.Context, v *view, p pool, cause string, err error,
+	also ...store.Op) error {
 	if code(err) == "" && ctx.Err() != nil {
 		return err
 	}
 	what := strings.TrimSuffix(strings.TrimSpace(message(err)), ".") + ". "
 	switch code(err) {
-	case "InvalidLaunchTemplateId.NotFound", "InvalidLaunchTemplateId.VersionNotFound", "InvalidLaunchTemplateName.NotFoundException":
+	case "InvalidLaunchTemplateId.NotFound", "InvalidLaunchTemplateId.VersionNotFound",
+		"InvalidLaunchTemplateName.NotFoundException":
 		what = "You must use a valid fully-formed launch template. " + what
 	case "InsufficientFreeAddressesInSubnet":
-		what = fmt.Sprintf("There are not enough free addresses in subnet '%s' to satisfy the requested number of instances. ", p.subnet)
+		what = fmt.Sprintf(
+			"There are not enough free addresses in subnet '%s' to satisfy the requested number of instances. ",
+			p.subnet)
 	case "InsufficientInstanceCapacity", "UnauthorizedOperation":
 		what = code(err) + " - " + what
 	}
-	activity := v.newActivity(c.now(), "", "", "Launching a new EC2 instance.  Status Reason: "+what+"Launching EC2 instance failed.", cause, p.zone, p.subnet)
-	activity.StatusCode, activity.StatusMessage = types.ScalingActivityStatusCodeFailed, what+"Launching EC2 instance failed."
+	activity := v.newActivity(c.now(), "", "", "Launching a new EC2 instance.  Status Reason: "+what+
+		"Launching EC2 instance failed.", cause, p.zone, p.subnet)
+	activity.StatusCode, activity.StatusMessage = types.ScalingActivityStatusCodeFailed, what+
+		"Launching EC2 instance failed."
 	activity.EndTime, activity.Progress = c.now(), 100
 	switch code(err) {
 	case "InsufficientFreeAddressesInSubnet", "InvalidSubnetID.NotFound", "InvalidSubnet":
 		c.recordFailure(v, p.location.key())
-	case "InsufficientInstanceCapacity", "Unsupported", "UnsupportedOperation", "SpotMaxPriceTooLow", "MaxSpotInstanceCountExceeded":
+	case "InsufficientInstanceCapacity", "Unsupported", "UnsupportedOperation", "SpotMaxPriceTooLow",
+		"MaxSpotInstanceCountExceeded":
 		c.recordFailure(v, p.key())
 	default:
 		c.recordFailure(v, "")
 	}
-	return c.store.Txn(ctx, append(also, c.activities.PutOp(v.activityKey(activity.ID), activity), c.statuses.PutOp(v.key, v.status))...)
+	return c.store.Txn(ctx, append(also, c.activities.PutOp(v.activityKey(activity.ID), activity),
+		c.statuses.PutOp(v.key, v.status))...)
 }
 
 // recordFailure notes that a launch failed: in one place, which is left alone for some time, or anywhere.
@@ -303,7 +325,8 @@ func (c *Controller) launched(ctx context.Context, v *view) error {
 	return c.putStatus(ctx, v)
 }
 
-// resting reports whether it is too early to launch again after a failure. Whoever changes the group has it tried again at once.
+// resting reports whether it is too early to launch again after a failure. Whoever changes the group has it tried again
+// at once.
 func (c *Controller) resting(v *view) bool {
 	if v.status.FailedAt != v.groupRow.Revision {
 		v.status.RetryAt, v.status.Zones, v.status.Failures = time.Time{}, nil, 0

@@ -26,7 +26,8 @@ const (
 	abandon = "ABANDON"
 )
 
-// longestWait is how long a lifecycle action may take altogether, whatever heartbeats there are: 48 hours, or 100 heartbeat timeouts if that is less.
+// longestWait is how long a lifecycle action may take altogether, whatever heartbeats there are: 48 hours, or 100
+// heartbeat timeouts if that is less.
 const longestWait = 48 * time.Hour
 
 // attachInstances makes instances members that a user has said are to be.
@@ -46,19 +47,24 @@ func (c *Controller) attachInstances(ctx context.Context, v *view) error {
 		}
 		now := c.now()
 		m.row = record.AutoScalingInstance{
-			ID: id, GroupName: v.group.Name, GroupID: v.group.ID, InstanceType: string(m.instance.InstanceType), ImageID: m.instance.ImageID,
-			Zone: m.instance.AvailabilityZone, State: types.LifecycleStateInService, Weight: 1, Protected: v.group.ProtectNew,
-			Spot: m.instance.Lifecycle == ec2types.InstanceLifecycleTypeSpot, LaunchedAt: m.instance.CreatedAt, InServiceAt: now,
+			ID: id, GroupName: v.group.Name, GroupID: v.group.ID, InstanceType: string(m.instance.InstanceType),
+			ImageID: m.instance.ImageID,
+			Zone:    m.instance.AvailabilityZone, State: types.LifecycleStateInService, Weight: 1,
+			Protected: v.group.ProtectNew,
+			Spot:      m.instance.Lifecycle == ec2types.InstanceLifecycleTypeSpot, LaunchedAt: m.instance.CreatedAt,
+			InServiceAt: now,
 		}
 		if t := m.instance.LaunchTemplateID; t != "" {
-			m.row.LaunchTemplate = &types.LaunchTemplateSpecification{LaunchTemplateId: &t, Version: new(m.instance.LaunchTemplateVersion)}
+			m.row.LaunchTemplate = &types.LaunchTemplateSpecification{LaunchTemplateId: &t,
+				Version: new(m.instance.LaunchTemplateVersion)}
 		}
 		if _, err := v.client.CreateTags(ctx, &ec2.CreateTagsInput{
 			Resources: []string{id}, Tags: []ec2types.Tag{{Key: aws.String(groupTag), Value: &v.group.Name}},
 		}); err != nil {
 			return fmt.Errorf("tag instance %s: %w", id, err)
 		}
-		activity := v.newActivity(r.At, r.ActivityID, id, "Attaching an existing EC2 instance: "+id, r.Cause, m.row.Zone, m.instance.SubnetID)
+		activity := v.newActivity(r.At, r.ActivityID, id, "Attaching an existing EC2 instance: "+id, r.Cause,
+			m.row.Zone, m.instance.SubnetID)
 		activity.StatusCode, activity.EndTime, activity.Progress = types.ScalingActivityStatusCodeSuccessful, now, 100
 		if err := c.putInstance(ctx, m, c.activities.PutOp(v.activityKey(activity.ID), activity)); err != nil {
 			return err
@@ -92,13 +98,15 @@ func (c *Controller) advanceInstance(ctx context.Context, v *view, m *member) er
 		switch {
 		case m.order.Terminate != nil:
 			return c.cancelLaunch(ctx, v, m, "", *m.order.Terminate)
-		case m.row.FromPool && (m.state == ec2types.InstanceStateNameStopped || m.state == ec2types.InstanceStateNameStopping):
+		case m.row.FromPool && (m.state == ec2types.InstanceStateNameStopped ||
+			m.state == ec2types.InstanceStateNameStopping):
 			return c.startInstance(ctx, v, m)
 		case !m.alive():
 			return c.launchFailed(ctx, v, m)
 		}
 		return c.enterService(ctx, v, m)
-	case types.LifecycleStateWarmedPending, types.LifecycleStateWarmedPendingWait, types.LifecycleStateWarmedPendingProceed:
+	case types.LifecycleStateWarmedPending, types.LifecycleStateWarmedPendingWait,
+		types.LifecycleStateWarmedPendingProceed:
 		return c.enterWarmPool(ctx, v, m)
 	case types.LifecycleStateWarmedStopped, types.LifecycleStateWarmedRunning:
 		return c.keepWarm(ctx, v, m)
@@ -110,9 +118,11 @@ func (c *Controller) advanceInstance(ctx context.Context, v *view, m *member) er
 			return c.beginTermination(ctx, v, m, *m.order.Terminate)
 		case m.order.Detach != nil:
 			return c.detachInstance(ctx, v, m)
-		case m.row.State == types.LifecycleStateStandby && !m.alive() && m.state != ec2types.InstanceStateNameStopped && m.state != ec2types.InstanceStateNameStopping:
+		case m.row.State == types.LifecycleStateStandby && !m.alive() && m.state != ec2types.InstanceStateNameStopped &&
+			m.state != ec2types.InstanceStateNameStopping:
 			now := c.now()
-			return c.beginTermination(ctx, v, m, record.AutoScalingRequest{At: now, Cause: unhealthy(now, terminatedOrStopped)})
+			return c.beginTermination(ctx, v, m, record.AutoScalingRequest{At: now,
+				Cause: unhealthy(now, terminatedOrStopped)})
 		case m.order.StandbyBy != nil && m.order.Standby != (m.row.State == types.LifecycleStateStandby):
 			return c.moveStandby(ctx, v, m)
 		}
@@ -144,9 +154,12 @@ func (c *Controller) enterService(ctx context.Context, v *view, m *member) error
 		case "":
 			return nil
 		case abandon:
-			return c.cancelLaunch(ctx, v, m, "Lifecycle action was abandoned: the instance did not get CONTINUE of its lifecycle hook.", record.AutoScalingRequest{
-				At: c.now(), Cause: fmt.Sprintf("At %s instance %s was taken out of service in response to a lifecycle hook that was abandoned.", stamp(c.now()), m.row.ID),
-			})
+			return c.cancelLaunch(ctx, v, m,
+				"Lifecycle action was abandoned: the instance did not get CONTINUE of its lifecycle hook.",
+				record.AutoScalingRequest{
+					At: c.now(), Cause: fmt.Sprintf(
+						"At %s instance %s was taken out of service in response to a lifecycle hook that was abandoned.", stamp(c.now()), m.row.ID),
+				})
 		}
 		m.row.Actions = nil
 	}
@@ -169,15 +182,16 @@ func (c *Controller) actions(v *view, transition string) []record.AutoScalingAct
 		if h.Transition == transition {
 			now := c.now()
 			actions = append(actions, record.AutoScalingAction{
-				Hook: h.Name, Token: uuid.NewString(), StartedAt: now, Deadline: now.Add(time.Duration(h.HeartbeatTimeout) * time.Second), DefaultResult: h.DefaultResult,
+				Hook: h.Name, Token: uuid.NewString(), StartedAt: now,
+				Deadline: now.Add(time.Duration(h.HeartbeatTimeout) * time.Second), DefaultResult: h.DefaultResult,
 			})
 		}
 	}
 	return actions
 }
 
-// outcome is what an instance's actions came to: "CONTINUE" when all did, "ABANDON" when one did, "" while it waits. An action whose hook was
-// deleted comes to orphaned.
+// outcome is what an instance's actions came to: "CONTINUE" when all did, "ABANDON" when one did, "" while it waits. An
+// action whose hook was deleted comes to orphaned.
 func (c *Controller) outcome(v *view, m *member, orphaned string) string {
 	now := c.now()
 	waiting := false
@@ -225,7 +239,8 @@ func (c *Controller) launchFailed(ctx context.Context, v *view, m *member) error
 	if reason == "" {
 		reason = "the instance is " + string(m.state)
 	}
-	message := "Instance became unhealthy while waiting for instance to be in InService state. Termination Reason: " + reason
+	message := "Instance became unhealthy while waiting for instance to be in InService state. Termination Reason: " +
+		reason
 	ops, err := c.end(ctx, v, m, types.ScalingActivityStatusCodeFailed, message)
 	if err != nil {
 		return err
@@ -244,7 +259,8 @@ func (c *Controller) launchFailed(ctx context.Context, v *view, m *member) error
 }
 
 // cancelLaunch terminates an instance on its way into service.
-func (c *Controller) cancelLaunch(ctx context.Context, v *view, m *member, message string, why record.AutoScalingRequest) error {
+func (c *Controller) cancelLaunch(ctx context.Context, v *view, m *member, message string,
+	why record.AutoScalingRequest) error {
 	code := types.ScalingActivityStatusCodeCancelled
 	if message != "" {
 		code = types.ScalingActivityStatusCodeFailed
@@ -258,8 +274,10 @@ func (c *Controller) cancelLaunch(ctx context.Context, v *view, m *member, messa
 }
 
 // beginTermination takes an instance out of service: it waits for its hooks, if it has any, and is terminated then.
-func (c *Controller) beginTermination(ctx context.Context, v *view, m *member, why record.AutoScalingRequest, also ...store.Op) error {
-	activity := v.newActivity(why.At, why.ActivityID, m.row.ID, "Terminating EC2 instance: "+m.row.ID, why.Cause, m.row.Zone, m.instance.SubnetID)
+func (c *Controller) beginTermination(ctx context.Context, v *view, m *member, why record.AutoScalingRequest,
+	also ...store.Op) error {
+	activity := v.newActivity(why.At, why.ActivityID, m.row.ID, "Terminating EC2 instance: "+m.row.ID, why.Cause,
+		m.row.Zone, m.instance.SubnetID)
 	warm := m.row.Warm()
 	m.row.ActivityID, m.row.State = activity.ID, types.LifecycleStateTerminating
 	if warm {
@@ -270,7 +288,8 @@ func (c *Controller) beginTermination(ctx context.Context, v *view, m *member, w
 		m.row.Actions = c.actions(v, terminating)
 	}
 	if len(m.row.Actions) > 0 {
-		m.row.State, activity.StatusCode = types.LifecycleStateTerminatingWait, types.ScalingActivityStatusCodeMidLifecycleAction
+		m.row.State, activity.StatusCode = types.LifecycleStateTerminatingWait,
+			types.ScalingActivityStatusCodeMidLifecycleAction
 		if warm {
 			m.row.State = types.LifecycleStateWarmedTerminatingWait
 		}
@@ -289,7 +308,10 @@ func (c *Controller) leaveWait(ctx context.Context, v *view, m *member) error {
 	} else {
 		m.row.State = types.LifecycleStateTerminatingProceed
 	}
-	ops, err := c.touch(ctx, v, m, func(a *record.AutoScalingActivity) { a.StatusCode = types.ScalingActivityStatusCodeInProgress })
+	ops, err := c.touch(ctx, v, m, func(
+		a *record.AutoScalingActivity) {
+		a.StatusCode = types.ScalingActivityStatusCodeInProgress
+	})
 	if err != nil {
 		return err
 	}
@@ -301,7 +323,8 @@ func (c *Controller) takeDown(ctx context.Context, v *view) error {
 	var ids []string
 	for _, m := range slices.Clone(v.members) {
 		switch m.row.State {
-		case types.LifecycleStateTerminating, types.LifecycleStateTerminatingProceed, types.LifecycleStateWarmedTerminating, types.LifecycleStateWarmedTerminatingProceed:
+		case types.LifecycleStateTerminating, types.LifecycleStateTerminatingProceed,
+			types.LifecycleStateWarmedTerminating, types.LifecycleStateWarmedTerminatingProceed:
 		default:
 			continue
 		}
@@ -365,13 +388,15 @@ func (c *Controller) removeInstance(ctx context.Context, v *view, m *member, als
 // detachInstance lets an instance go on running without the group.
 func (c *Controller) detachInstance(ctx context.Context, v *view, m *member) error {
 	if m.alive() {
-		_, err := v.client.DeleteTags(ctx, &ec2.DeleteTagsInput{Resources: []string{m.row.ID}, Tags: []ec2types.Tag{{Key: aws.String(groupTag)}}})
+		_, err := v.client.DeleteTags(ctx, &ec2.DeleteTagsInput{Resources: []string{m.row.ID},
+			Tags: []ec2types.Tag{{Key: aws.String(groupTag)}}})
 		if err != nil && code(err) != "InvalidInstanceID.NotFound" {
 			return fmt.Errorf("untag it: %w", err)
 		}
 	}
 	r := m.order.Detach
-	activity := v.newActivity(r.At, r.ActivityID, m.row.ID, "Detaching EC2 instance: "+m.row.ID, r.Cause, m.row.Zone, m.instance.SubnetID)
+	activity := v.newActivity(r.At, r.ActivityID, m.row.ID, "Detaching EC2 instance: "+m.row.ID, r.Cause, m.row.Zone,
+		m.instance.SubnetID)
 	activity.StatusCode, activity.EndTime, activity.Progress = types.ScalingActivityStatusCodeSuccessful, c.now(), 100
 	return c.removeInstance(ctx, v, m, c.activities.PutOp(v.activityKey(activity.ID), activity))
 }
@@ -386,7 +411,8 @@ func (c *Controller) moveStandby(ctx context.Context, v *view, m *member) error 
 	} else {
 		m.row.InServiceAt = c.now()
 	}
-	activity := v.newActivity(r.At, r.ActivityID, m.row.ID, description+m.row.ID, r.Cause, m.row.Zone, m.instance.SubnetID)
+	activity := v.newActivity(r.At, r.ActivityID, m.row.ID, description+m.row.ID, r.Cause, m.row.Zone,
+		m.instance.SubnetID)
 	activity.StatusCode, activity.EndTime, activity.Progress = types.ScalingActivityStatusCodeSuccessful, c.now(), 100
 	return c.putInstance(ctx, m, c.activities.PutOp(v.activityKey(activity.ID), activity))
 }

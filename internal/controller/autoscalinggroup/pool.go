@@ -59,11 +59,13 @@ func (c *Controller) resolveVersion(
 		return option{}, err
 	}
 	if len(out.LaunchTemplateVersions) == 0 {
-		return option{}, fmt.Errorf("launch template %s has no version %s", aws.ToString(spec.LaunchTemplateId), aws.ToString(spec.Version))
+		return option{}, fmt.Errorf("launch template %s has no version %s", aws.ToString(spec.LaunchTemplateId),
+			aws.ToString(spec.Version))
 	}
 	version := out.LaunchTemplateVersions[0]
 	o := option{weight: 1, template: &types.LaunchTemplateSpecification{
-		LaunchTemplateId: spec.LaunchTemplateId, LaunchTemplateName: version.LaunchTemplateName, Version: new(strconv.FormatInt(aws.ToInt64(version.VersionNumber), 10)),
+		LaunchTemplateId: spec.LaunchTemplateId, LaunchTemplateName: version.LaunchTemplateName,
+		Version: new(strconv.FormatInt(aws.ToInt64(version.VersionNumber), 10)),
 	}}
 	if d := version.LaunchTemplateData; d != nil {
 		o.imageID, o.typeOf = aws.ToString(d.ImageId), string(d.InstanceType)
@@ -127,9 +129,11 @@ func (c *Controller) options(ctx context.Context, v *view) ([]option, *types.Ins
 }
 
 // kinds are the instance types that meet requirements, as EC2 says.
-func (c *Controller) kinds(ctx context.Context, v *view, o option, requirements *types.InstanceRequirements) ([]string, error) {
+func (c *Controller) kinds(ctx context.Context, v *view, o option, requirements *types.InstanceRequirements) ([]string,
+	error) {
 	finder, ok := v.client.(interface {
-		GetInstanceTypesFromInstanceRequirements(context.Context, *ec2.GetInstanceTypesFromInstanceRequirementsInput, ...func(*ec2.Options)) (*ec2.GetInstanceTypesFromInstanceRequirementsOutput, error)
+		GetInstanceTypesFromInstanceRequirements(context.Context, *ec2.GetInstanceTypesFromInstanceRequirementsInput,
+			...func(*ec2.Options)) (*ec2.GetInstanceTypesFromInstanceRequirementsOutput, error)
 	})
 	if !ok {
 		return nil, fmt.Errorf("this EC2 does not find instance types by requirements")
@@ -147,7 +151,9 @@ func (c *Controller) kinds(ctx context.Context, v *view, o option, requirements 
 		architecture = ec2types.ArchitectureTypeArm64
 	}
 	in := &ec2.GetInstanceTypesFromInstanceRequirementsInput{
-		ArchitectureTypes: []ec2types.ArchitectureType{architecture}, VirtualizationTypes: []ec2types.VirtualizationType{ec2types.VirtualizationTypeHvm}, InstanceRequirements: &asked,
+		ArchitectureTypes:    []ec2types.ArchitectureType{architecture},
+		VirtualizationTypes:  []ec2types.VirtualizationType{ec2types.VirtualizationTypeHvm},
+		InstanceRequirements: &asked,
 	}
 	var kinds []string
 	for {
@@ -218,7 +224,8 @@ type plan struct {
 
 // newPlan is a plan for instances that are to serve or, beside them, to wait in the warm pool.
 func (c *Controller) newPlan(ctx context.Context, v *view, warm bool) (*plan, error) {
-	p := &plan{failed: v.status.Zones, now: c.now(), desired: v.group.Desired, zones: make(map[string]int), subnets: make(map[string]int), kinds: make(map[string]int32)}
+	p := &plan{failed: v.status.Zones, now: c.now(), desired: v.group.Desired, zones: make(map[string]int),
+		subnets: make(map[string]int), kinds: make(map[string]int32)}
 	var err error
 	if p.options, p.distribution, err = c.options(ctx, v); err != nil {
 		return nil, err
@@ -249,7 +256,8 @@ func (p *plan) wantsSpot() bool {
 	}
 	base := aws.ToInt32(p.distribution.OnDemandBaseCapacity)
 	above := max(p.desired-base, 0)
-	share := int32(math.Ceil(float64(above) * float64(aws.ToInt32(p.distribution.OnDemandPercentageAboveBaseCapacity)) / 100))
+	share := int32(math.Ceil(float64(above) * float64(
+		aws.ToInt32(p.distribution.OnDemandPercentageAboveBaseCapacity)) / 100))
 	return p.onDemand >= min(base, p.desired)+share
 }
 
@@ -270,7 +278,10 @@ func (p *plan) ordered(spot bool) []option {
 		// The cheapest pools, evenly.
 		slices.SortFunc(options, byPrice)
 		n := min(int(max(aws.ToInt32(p.distribution.SpotInstancePools), 1)), len(options))
-		slices.SortStableFunc(options[:n], func(a, b option) int { return cmp.Compare(p.kinds[a.typeOf], p.kinds[b.typeOf]) })
+		slices.SortStableFunc(options[:n], func(a, b option) int {
+			return cmp.Compare(p.kinds[a.typeOf],
+				p.kinds[b.typeOf])
+		})
 	case spot && aws.ToString(p.distribution.SpotAllocationStrategy) != "capacity-optimized-prioritized":
 		// There is capacity in all pools alike, so what remains of the other strategies is the price.
 		slices.SortFunc(options, byPrice)
@@ -278,13 +289,14 @@ func (p *plan) ordered(spot bool) []option {
 	return options
 }
 
-// next chooses the pool of one more instance, and counts it. Zones with fewer instances go first; within one, subnets with fewer. false: there is
-// none in which a launch has not failed lately.
+// next chooses the pool of one more instance, and counts it. Zones with fewer instances go first; within one, subnets
+// with fewer. false: there is none in which a launch has not failed lately.
 func (p *plan) next(zone string) (pool, bool) {
 	spot := p.wantsSpot()
 	locations := slices.Clone(p.locations)
 	slices.SortStableFunc(locations, func(a, b location) int {
-		return cmp.Or(cmp.Compare(p.zones[a.zone], p.zones[b.zone]), cmp.Compare(p.subnets[a.subnet], p.subnets[b.subnet]))
+		return cmp.Or(cmp.Compare(p.zones[a.zone], p.zones[b.zone]), cmp.Compare(p.subnets[a.subnet],
+			p.subnets[b.subnet]))
 	})
 	for _, l := range locations {
 		if zone != "" && l.zone != zone || p.now.Before(p.failed[l.key()]) {

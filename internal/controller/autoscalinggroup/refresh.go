@@ -28,8 +28,8 @@ type refreshing struct {
 	surplus int32
 }
 
-// wanted is the capacity that the group is to have now: what is desired, and what an instance refresh, or the replacement of instances that are about
-// to be interrupted, takes beyond it.
+// wanted is the capacity that the group is to have now: what is desired, and what an instance refresh, or the
+// replacement of instances that are about to be interrupted, takes beyond it.
 func (v *view) wanted() int32 {
 	if v.group.Deleting {
 		return v.group.Desired
@@ -41,8 +41,8 @@ func (v *view) wanted() int32 {
 	return v.group.Desired + extra
 }
 
-// refresh replaces instances by an instance refresh: as many at a time as leaves enough of them healthy. It writes what it observes; which
-// instances are to go follows from when they were launched, and from what.
+// refresh replaces instances by an instance refresh: as many at a time as leaves enough of them healthy. It writes what
+// it observes; which instances are to go follows from when they were launched, and from what.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/instance-refresh-overview.html
 func (c *Controller) refresh(ctx context.Context, v *view) error {
 	if v.group.RefreshID == "" {
@@ -195,7 +195,10 @@ func (c *Controller) findRemnant(ctx context.Context, v *view, r *refreshing, ro
 			continue
 		case m.row.Warm():
 			if old { // nobody is served by it: others take its place in the pool at once
-				if err := c.leavePool(ctx, v, m, fmt.Sprintf("At %s instance %s was taken out of the warm pool in response to an instance refresh with an ID of %s.", stamp(now), m.row.ID, r.row.ID)); err != nil {
+				if err := c.leavePool(ctx, v, m,
+					fmt.Sprintf(
+						"At %s instance %s was taken out of the warm pool in response to an instance refresh with an "+
+							"ID of %s.", stamp(now), m.row.ID, r.row.ID)); err != nil {
 					return remnant{}, err
 				}
 			}
@@ -207,7 +210,8 @@ func (c *Controller) findRemnant(ctx context.Context, v *view, r *refreshing, ro
 					out.old = append(out.old, m)
 				case types.StandbyInstancesWait:
 					out.old = append(out.old, m)
-					out.waiting = fmt.Sprintf("Waiting for instances to exit standby before continuing. For example: %s", m.row.ID)
+					out.waiting = fmt.Sprintf(
+						"Waiting for instances to exit standby before continuing. For example: %s", m.row.ID)
 				}
 			}
 			continue
@@ -217,7 +221,9 @@ func (c *Controller) findRemnant(ctx context.Context, v *view, r *refreshing, ro
 				out.old = append(out.old, m)
 			case types.ScaleInProtectedInstancesWait:
 				out.old = append(out.old, m)
-				out.waiting = fmt.Sprintf("Waiting for scale in protection to be removed from instances before continuing. For example: %s", m.row.ID)
+				out.waiting = fmt.Sprintf(
+					"Waiting for scale in protection to be removed from instances before continuing. For example: %s",
+					m.row.ID)
 			}
 		case old:
 			out.old = append(out.old, m)
@@ -254,7 +260,8 @@ func (c *Controller) currentKinds(ctx context.Context, v *view) (func(*member) b
 func (c *Controller) replaceInstances(ctx context.Context, v *view, r *refreshing, left remnant, now time.Time) error {
 	desired := v.group.Desired
 	least := int32(math.Ceil(float64(desired) * float64(aws.ToInt32(r.row.Preferences.MinHealthyPercentage)) / 100))
-	extra := int32(math.Floor(float64(desired) * float64(aws.ToInt32(r.row.Preferences.MaxHealthyPercentage)-100) / 100))
+	extra := int32(math.Floor(float64(desired) * float64(
+		aws.ToInt32(r.row.Preferences.MaxHealthyPercentage)-100) / 100))
 	if aws.ToInt32(r.row.Preferences.MaxHealthyPercentage) > 100 {
 		extra = max(extra, 1)
 	}
@@ -289,7 +296,10 @@ func (c *Controller) replaceInstances(ctx context.Context, v *view, r *refreshin
 			}
 			spare -= m.row.Weight
 		}
-		why := record.AutoScalingRequest{At: now, Cause: fmt.Sprintf("At %s instance %s was taken out of service in response to an instance refresh with an ID of %s.", stamp(now), m.row.ID, r.row.ID)}
+		why := record.AutoScalingRequest{At: now,
+			Cause: fmt.Sprintf(
+				"At %s instance %s was taken out of service in response to an instance refresh with an ID of %s.",
+				stamp(now), m.row.ID, r.row.ID)}
 		if err := c.beginTermination(ctx, v, m, why, c.cancelled(ctx, v, m)...); err != nil {
 			return err
 		}
@@ -299,7 +309,8 @@ func (c *Controller) replaceInstances(ctx context.Context, v *view, r *refreshin
 	return nil
 }
 
-// checkpoint holds the refresh at its checkpoints: whether it waits at one, else how many instances may be replaced up to the next.
+// checkpoint holds the refresh at its checkpoints: whether it waits at one, else how many instances may be replaced up
+// to the next.
 func (c *Controller) checkpoint(v *view, r *refreshing, left remnant, now time.Time) (wait bool, limit int) {
 	delay := time.Duration(aws.ToInt32(r.row.Preferences.CheckpointDelay)) * time.Second
 	if !r.now.CheckpointAt.IsZero() {
@@ -328,8 +339,10 @@ func (c *Controller) checkpoint(v *view, r *refreshing, left remnant, now time.T
 	return false, 0
 }
 
-// refreshed ends a refresh that has nothing left to replace, once all that is new is in service and the bake time is over.
-func (c *Controller) refreshed(ctx context.Context, v *view, r *refreshing, rolling bool, remaining int32, now time.Time) error {
+// refreshed ends a refresh that has nothing left to replace, once all that is new is in service and the bake time is
+// over.
+func (c *Controller) refreshed(ctx context.Context, v *view, r *refreshing, rolling bool, remaining int32,
+	now time.Time) error {
 	if remaining > 0 || v.capacity() < v.group.Desired || !v.settled() {
 		return nil
 	}

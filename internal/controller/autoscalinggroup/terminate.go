@@ -44,7 +44,8 @@ func (c *Controller) terminateExcess(ctx context.Context, v *view) error {
 			room -= m.row.Weight
 			m.row.ToPool = true
 		}
-		if err := c.beginTermination(ctx, v, m, record.AutoScalingRequest{At: now, Cause: cause}, c.cancelled(ctx, v, m)...); err != nil {
+		if err := c.beginTermination(ctx, v, m, record.AutoScalingRequest{At: now, Cause: cause},
+			c.cancelled(ctx, v, m)...); err != nil {
 			return err
 		}
 	}
@@ -63,15 +64,17 @@ func (c *Controller) terminateAll(ctx context.Context, v *view, have int32) erro
 	now := c.now()
 	cause := v.because() + shrinking(now, have, 0, all)
 	for _, m := range all {
-		if err := c.beginTermination(ctx, v, m, record.AutoScalingRequest{At: now, Cause: cause}, c.cancelled(ctx, v, m)...); err != nil {
+		if err := c.beginTermination(ctx, v, m, record.AutoScalingRequest{At: now, Cause: cause},
+			c.cancelled(ctx, v, m)...); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// chooseInstances are instances to terminate, with the given capacity at most. Zones with the most instances go first; within them the termination
-// policies decide, in their order. Instances that are protected stay, those that are still on their way in go when no others are left.
+// chooseInstances are instances to terminate, with the given capacity at most. Zones with the most instances go first;
+// within them the termination policies decide, in their order. Instances that are protected stay, those that are still
+// on their way in go when no others are left.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-termination-policies.html
 func (c *Controller) chooseInstances(ctx context.Context, v *view, excess int32) ([]*member, error) {
 	var candidates []*member
@@ -92,7 +95,8 @@ func (c *Controller) chooseInstances(ctx context.Context, v *view, excess int32)
 	var chosen []*member
 	for excess > 0 {
 		fitting := slices.DeleteFunc(slices.Clone(candidates), func(m *member) bool { return m.row.Weight > excess })
-		if inService := slices.DeleteFunc(slices.Clone(fitting), func(m *member) bool { return !m.inService() }); len(inService) > 0 {
+		if inService := slices.DeleteFunc(slices.Clone(fitting), func(m *member) bool { return !m.inService() }); len(
+			inService) > 0 {
 			fitting = inService
 		}
 		if len(fitting) == 0 {
@@ -205,12 +209,14 @@ func least(members []*member, of func(*member) int64) []*member {
 	return found
 }
 
-// rebalance launches an instance in a zone that has too few, when the group is otherwise as it should be. That makes one too many, which is then
-// terminated where there are the most.
+// rebalance launches an instance in a zone that has too few, when the group is otherwise as it should be. That makes
+// one too many, which is then terminated where there are the most.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-benefits.html#AutoScalingBehavior.InstanceUsage
 func (c *Controller) rebalance(ctx context.Context, v *view) error {
-	if v.suspended("AZRebalance") || v.suspended("Launch") || v.suspended("Terminate") || v.group.Deleting || v.refresh != nil ||
-		v.capacity() != v.group.Desired || !v.settled() || slices.ContainsFunc(v.members, (*member).terminating) || c.resting(v) {
+	if v.suspended("AZRebalance") || v.suspended("Launch") || v.suspended("Terminate") || v.group.Deleting ||
+		v.refresh != nil ||
+		v.capacity() != v.group.Desired || !v.settled() || slices.ContainsFunc(v.members, (*member).terminating) ||
+		c.resting(v) {
 		return nil
 	}
 	zones := make(map[string]int)
@@ -262,7 +268,9 @@ func (c *Controller) rebalance(ctx context.Context, v *view) error {
 	if strays > 0 {
 		from = "which the group is not in any more"
 	}
-	cause := fmt.Sprintf("At %s an instance was launched to balance instances in zones %s with other zones resulting in more than desired number of instances in the group.", stamp(now), from)
+	cause := fmt.Sprintf(
+		"At %s an instance was launched to balance instances in zones %s with other zones resulting in more than "+
+			"desired number of instances in the group.", stamp(now), from)
 	v.status.Balancing = true
 	if err := c.putStatus(ctx, v); err != nil {
 		return err

@@ -59,8 +59,8 @@ func (c *Controller) loadView(ctx context.Context, key string) (*view, error) {
 		if err := c.read(ctx, v); err != nil {
 			return nil, err
 		}
-		// A request that changes an instance and the size of the group writes both at once: what was read is one moment only if the
-		// group is still the same.
+		// A request that changes an instance and the size of the group writes both at once: what was read is one moment
+		// only if the group is still the same.
 		again, err := c.groups.Get(ctx, key)
 		if err != nil {
 			return nil, err
@@ -170,7 +170,8 @@ func (m *member) protected() bool {
 // counts reports whether an instance is part of the group's capacity.
 func (m *member) counts() bool {
 	switch m.row.State {
-	case types.LifecycleStatePending, types.LifecycleStatePendingWait, types.LifecycleStatePendingProceed, types.LifecycleStateInService:
+	case types.LifecycleStatePending, types.LifecycleStatePendingWait, types.LifecycleStatePendingProceed,
+		types.LifecycleStateInService:
 		return true
 	}
 	return false
@@ -181,7 +182,8 @@ func (m *member) inService() bool { return m.row.State == types.LifecycleStateIn
 func (m *member) terminating() bool {
 	switch m.row.State {
 	case types.LifecycleStateTerminating, types.LifecycleStateTerminatingWait, types.LifecycleStateTerminatingProceed,
-		types.LifecycleStateWarmedTerminating, types.LifecycleStateWarmedTerminatingWait, types.LifecycleStateWarmedTerminatingProceed:
+		types.LifecycleStateWarmedTerminating, types.LifecycleStateWarmedTerminatingWait,
+		types.LifecycleStateWarmedTerminatingProceed:
 		return true
 	}
 	return false

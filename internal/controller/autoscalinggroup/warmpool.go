@@ -14,9 +14,10 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// The warm pool of a group has instances that were launched and then stopped, or left running, until the group grows: it starts those before it launches
-// others. An instance goes through Warmed:Pending, with a wait for lifecycle hooks, into Warmed:Stopped or Warmed:Running, and from there into Pending as
-// one that was launched; or through Warmed:Terminating, when the pool is too large.
+// The warm pool of a group has instances that were launched and then stopped, or left running, until the group grows:
+// it starts those before it launches others. An instance goes through Warmed:Pending, with a wait for lifecycle hooks,
+// into Warmed:Stopped or Warmed:Running, and from there into Pending as one that was launched; or through
+// Warmed:Terminating, when the pool is too large.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/warm-pool-instance-lifecycle.html
 
 // waitsInPool reports whether an instance is in the warm pool to stay, or on its way there.
@@ -38,7 +39,8 @@ func (v *view) poolCapacity() int32 {
 	return sum
 }
 
-// poolRoom is what the warm pool may take in. Launches that are decided upon are not in it yet, but none is when instances are chosen to go.
+// poolRoom is what the warm pool may take in. Launches that are decided upon are not in it yet, but none is when
+// instances are chosen to go.
 func (v *view) poolRoom() int32 { return max(v.group.Warm()-v.poolCapacity(), 0) }
 
 // drawFromWarmPool takes instances from the warm pool for as much as the group lacks.
@@ -58,11 +60,15 @@ func (c *Controller) drawFromWarmPool(ctx context.Context, v *view) error {
 		}
 	}
 	for need > 0 && len(ready) > 0 {
-		slices.SortStableFunc(ready, func(a, b *member) int { return cmp.Compare(zones[a.row.Zone], zones[b.row.Zone]) })
+		slices.SortStableFunc(ready, func(a, b *member) int {
+			return cmp.Compare(zones[a.row.Zone],
+				zones[b.row.Zone])
+		})
 		m := ready[0]
 		ready = ready[1:]
 		now := c.now()
-		activity := v.newActivity(now, "", m.row.ID, "Launching a new EC2 instance from warm pool: "+m.row.ID, v.because()+growing(now, v.capacity(), v.wanted()), m.row.Zone, m.instance.SubnetID)
+		activity := v.newActivity(now, "", m.row.ID, "Launching a new EC2 instance from warm pool: "+m.row.ID,
+			v.because()+growing(now, v.capacity(), v.wanted()), m.row.Zone, m.instance.SubnetID)
 		activity.StatusCode, activity.Progress = types.ScalingActivityStatusCodePreInService, 30
 		m.row.State, m.row.FromPool, m.row.ActivityID = types.LifecycleStatePending, true, activity.ID
 		if err := c.putInstance(ctx, m, c.activities.PutOp(v.activityKey(activity.ID), activity)); err != nil {
@@ -111,7 +117,8 @@ func (c *Controller) enterWarmPool(ctx context.Context, v *view, m *member) erro
 		m.row.State = types.LifecycleStateWarmedPendingProceed
 		progress := types.ScalingActivityStatusCodeInProgress
 		if m.row.Actions = c.actions(v, launching); len(m.row.Actions) > 0 {
-			m.row.State, progress = types.LifecycleStateWarmedPendingWait, types.ScalingActivityStatusCodeMidLifecycleAction
+			m.row.State, progress = types.LifecycleStateWarmedPendingWait,
+				types.ScalingActivityStatusCodeMidLifecycleAction
 		}
 		ops, err := c.touch(ctx, v, m, func(a *record.AutoScalingActivity) { a.StatusCode, a.Progress = progress, 30 })
 		if err != nil {
@@ -124,9 +131,13 @@ func (c *Controller) enterWarmPool(ctx context.Context, v *view, m *member) erro
 		case "":
 			return nil
 		case abandon:
-			return c.cancelLaunch(ctx, v, m, "Lifecycle action was abandoned: the instance did not get CONTINUE of its lifecycle hook.", record.AutoScalingRequest{
-				At: c.now(), Cause: fmt.Sprintf("At %s instance %s was taken out of the warm pool in response to a lifecycle hook that was abandoned.", stamp(c.now()), m.row.ID),
-			})
+			return c.cancelLaunch(ctx, v, m,
+				"Lifecycle action was abandoned: the instance did not get CONTINUE of its lifecycle hook.",
+				record.AutoScalingRequest{
+					At: c.now(), Cause: fmt.Sprintf(
+						"At %s instance %s was taken out of the warm pool in response to a lifecycle hook that was "+
+							"abandoned.", stamp(c.now()), m.row.ID),
+				})
 		}
 		m.row.State, m.row.Actions = types.LifecycleStateWarmedPendingProceed, nil
 		return c.putInstance(ctx, m)
@@ -171,7 +182,9 @@ func (c *Controller) keepWarm(ctx context.Context, v *view, m *member) error {
 		return nil
 	}
 	m.row.Unhealthy = true
-	return c.leavePool(ctx, v, m, fmt.Sprintf("At %s an instance was taken out of the warm pool in response to an EC2 health check indicating it is %s instead of %s.", stamp(c.now()), m.state, expected))
+	return c.leavePool(ctx, v, m, fmt.Sprintf(
+		"At %s an instance was taken out of the warm pool in response to an EC2 health check indicating it is %s "+
+			"instead of %s.", stamp(c.now()), m.state, expected))
 }
 
 // leavePool takes an instance out of the warm pool to have it terminated.
@@ -194,15 +207,19 @@ func (c *Controller) warmUp(ctx context.Context, v *view) error {
 	}
 	now, have := c.now(), v.poolCapacity()
 	_, err := c.launch(ctx, v, need, true, func() string {
-		return fmt.Sprintf("At %s an instance was started in response to a difference between desired and actual capacity of the warm pool, increasing its capacity from %d to %d.", stamp(now), have, v.group.Warm())
+		return fmt.Sprintf(
+			"At %s an instance was started in response to a difference between desired and actual capacity of the "+
+				"warm pool, increasing its capacity from %d to %d.", stamp(now), have, v.group.Warm())
 	})
 	return err
 }
 
-// coolDown terminates what the warm pool has beyond its size, and lets go of a pool that is being deleted when it is empty.
+// coolDown terminates what the warm pool has beyond its size, and lets go of a pool that is being deleted when it is
+// empty.
 func (c *Controller) coolDown(ctx context.Context, v *view) error {
 	pool := v.group.WarmPool
-	if pool != nil && pool.Deleting && !v.group.Deleting && len(v.launches) == 0 && !slices.ContainsFunc(v.members, func(m *member) bool { return m.row.Warm() }) {
+	if pool != nil && pool.Deleting && !v.group.Deleting && len(v.launches) == 0 && !slices.ContainsFunc(v.members,
+		func(m *member) bool { return m.row.Warm() }) {
 		return c.o.Front.WarmPoolGone(ctx, v.group.Account, v.group.Region, v.group.Name)
 	}
 	excess := v.poolCapacity() - v.group.Warm()
@@ -231,14 +248,19 @@ func (c *Controller) coolDown(ctx context.Context, v *view) error {
 			continue
 		}
 		excess -= m.row.Weight
-		if err := c.leavePool(ctx, v, m, fmt.Sprintf("At %s an instance was taken out of the warm pool in response to a difference between desired and actual capacity of the warm pool, shrinking its capacity from %d to %d.", stamp(now), have, v.group.Warm())); err != nil {
+		if err := c.leavePool(ctx, v, m,
+			fmt.Sprintf(
+				"At %s an instance was taken out of the warm pool in response to a difference between desired and "+
+					"actual capacity of the warm pool, shrinking its capacity from %d to %d.", stamp(now), have,
+				v.group.Warm())); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// returnToPool puts an instance that was scaled in into the warm pool instead of terminating it, unless there is no room for it any more.
+// returnToPool puts an instance that was scaled in into the warm pool instead of terminating it, unless there is no
+// room for it any more.
 func (c *Controller) returnToPool(ctx context.Context, v *view, m *member) (bool, error) {
 	pool := v.group.WarmPool
 	if pool == nil || pool.Deleting || v.group.Deleting || !m.alive() || v.poolCapacity() > v.group.Warm() {
@@ -246,7 +268,8 @@ func (c *Controller) returnToPool(ctx context.Context, v *view, m *member) (bool
 		return false, c.putInstance(ctx, m)
 	}
 	ops, err := c.touch(ctx, v, m, func(a *record.AutoScalingActivity) {
-		a.StatusCode, a.Description = types.ScalingActivityStatusCodeInProgress, "Moving EC2 instance into warm pool: "+m.row.ID
+		a.StatusCode, a.Description = types.ScalingActivityStatusCodeInProgress, "Moving EC2 instance into warm pool: "+
+			m.row.ID
 	})
 	if err != nil {
 		return false, err

@@ -94,7 +94,8 @@ func (c *Controller) generateStandbyKey() error {
 	return nil
 }
 
-func makeSecrets(clusterID string, now time.Time, serviceAccountKey func() (*rsa.PrivateKey, error)) (record.ControlPlaneSecrets, error) {
+func makeSecrets(clusterID string, now time.Time, serviceAccountKey func() (*rsa.PrivateKey, error)) (
+	record.ControlPlaneSecrets, error) {
 	s := record.ControlPlaneSecrets{ClusterID: clusterID}
 	var group errgroup.Group
 	group.Go(func() error {
@@ -212,7 +213,8 @@ func (c *Controller) leaves(p plane) ([]leaf, error) {
 	serving := pki.Leaf{
 		CommonName: "kube-apiserver", Server: true,
 		DNSNames: []string{
-			"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local", "localhost",
+			"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
+			"localhost",
 			endpointName(cluster),
 		},
 		IPs: append(append([]net.IP{net.IPv4(127, 0, 0, 1).To4()}, serviceIPs...), addresses...),

@@ -46,7 +46,8 @@ func TestCertificates(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := "172.31.9.9"
-	p := plane{cluster: cluster, minor: "1.35", port: 23456, keys: k, network: network{interfaces: []ec2types.NetworkInterface{{PrivateIpAddress: &address}}}}
+	p := plane{cluster: cluster, minor: "1.35", port: 23456, keys: k,
+		network: network{interfaces: []ec2types.NetworkInterface{{PrivateIpAddress: &address}}}}
 	if err := c.issueCertificates(p); err != nil {
 		t.Fatal(err)
 	}
@@ -67,9 +68,11 @@ func TestCertificates(t *testing.T) {
 
 	t.Run("users and groups", func(t *testing.T) {
 		for name, want := range map[string]string{
-			"kube-apiserver-kubelet-client": "kube-apiserver-kubelet-client", "front-proxy-client": "front-proxy-client",
-			"kube-controller-manager": "system:kube-controller-manager", "kube-scheduler": "system:kube-scheduler",
-			"cloud-controller-manager": "eks:cloud-controller-manager",
+			"kube-apiserver-kubelet-client": "kube-apiserver-kubelet-client",
+			"front-proxy-client":            "front-proxy-client",
+			"kube-controller-manager":       "system:kube-controller-manager",
+			"kube-scheduler":                "system:kube-scheduler",
+			"cloud-controller-manager":      "eks:cloud-controller-manager",
 		} {
 			cert := issued(t, c, p, name)
 			if cert.Subject.CommonName != want {
@@ -136,7 +139,8 @@ func TestCertificates(t *testing.T) {
 		if err := c.issueCertificates(p); err != nil {
 			t.Fatal(err)
 		}
-		if !slices.ContainsFunc(issued(t, c, p, "kube-apiserver").IPAddresses, func(ip net.IP) bool { return ip.String() == moved }) {
+		if !slices.ContainsFunc(issued(t, c, p, "kube-apiserver").IPAddresses,
+			func(ip net.IP) bool { return ip.String() == moved }) {
 			t.Error("the new address is missing")
 		}
 		if b, _ := os.ReadFile(c.dir(cluster.ID, "pki", "kube-scheduler.key")); string(b) == "garbage" {
@@ -150,7 +154,8 @@ func TestCertificates(t *testing.T) {
 			t.Fatal(err)
 		}
 		var set jose.JSONWebKeySet
-		if err := json.Unmarshal(jwks, &set); err != nil || len(set.Keys) != 1 || set.Keys[0].Use != "sig" || !set.Keys[0].IsPublic() {
+		if err := json.Unmarshal(jwks, &set); err != nil || len(set.Keys) != 1 || set.Keys[0].Use != "sig" ||
+			!set.Keys[0].IsPublic() {
 			t.Fatalf("%s: %v", jwks, err)
 		}
 		signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: k.serviceAccount}, nil)

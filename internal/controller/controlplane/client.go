@@ -25,7 +25,8 @@ const poll = 5 * time.Millisecond
 // Config is how a user, one of EKS's own such as eks:node-manager, reaches the cluster's API
 // server, with a certificate that is valid for a year from now. It is for the managed service's
 // other controllers, which are clients like any other.
-func (c *Controller) Config(ctx context.Context, cluster record.Cluster, user string, groups ...string) (*rest.Config, error) {
+func (c *Controller) Config(ctx context.Context, cluster record.Cluster, user string, groups ...string) (*rest.Config,
+	error) {
 	seen, err := c.planes.Get(ctx, cluster.Key())
 	if err != nil {
 		return nil, err
@@ -98,7 +99,8 @@ func firstLine(b []byte) string {
 
 // waitForAnswer calls ask until it succeeds. It gives up at the timeout, or before when the process
 // whose name is given keeps dying.
-func (c *Controller) waitForAnswer(ctx context.Context, name string, timeout time.Duration, ask func(context.Context) error) error {
+func (c *Controller) waitForAnswer(ctx context.Context, name string, timeout time.Duration,
+	ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errTimeout)
 	defer cancel()
 	// The more there are to ask, the less often, or the answers would cost what the starts need.
@@ -146,10 +148,12 @@ func (c *Controller) broken(s process.Status) error {
 	log := c.dir(clusterOf(s.Name), "log", component+".log")
 	last := lastError(log)
 	if strings.HasPrefix(last, fatal) && strings.Contains(last, "memory") {
-		last += fmt.Sprintf(" (it needs more than its bound of %d MiB: the cluster has too many or too large objects, or an APIService "+
-			"of the cluster answers with too much)", memoryLimit(component, hostmemory.Total())>>20)
+		last += fmt.Sprintf(
+			" (it needs more than its bound of %d MiB: the cluster has too many or too large objects, or an APIService "+
+				"of the cluster answers with too much)", memoryLimit(component, hostmemory.Total())>>20)
 	}
-	return fmt.Errorf("%s has died %d times in a row (%s); the last line of %s: %s", component, s.Deaths, s.LastExit, log, last)
+	return fmt.Errorf("%s has died %d times in a row (%s); the last line of %s: %s", component, s.Deaths, s.LastExit,
+		log, last)
 }
 
 // fatal is how the last words of a Go program begin, before its stacks.
@@ -182,7 +186,8 @@ func lastError(name string) string {
 		if strings.HasPrefix(l, fatal) && !logged {
 			return l
 		}
-		if strings.HasPrefix(l, "E") || strings.HasPrefix(l, "F") || strings.HasPrefix(l, "Error") || strings.HasPrefix(l, "panic") {
+		if strings.HasPrefix(l, "E") || strings.HasPrefix(l, "F") || strings.HasPrefix(l, "Error") ||
+			strings.HasPrefix(l, "panic") {
 			return l
 		}
 	}

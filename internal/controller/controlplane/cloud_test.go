@@ -18,7 +18,8 @@ func TestCloudControllerManager(t *testing.T) {
 	dir, owner := newWorld(t)
 	d := start(t, dir, owner, func(o *Options) {
 		o.CloudProvider = func(record.Cluster) (CloudProvider, error) {
-			return CloudProvider{Endpoint: aws.URL, Env: []string{"AWS_ACCESS_KEY_ID=AKIA", "AWS_SECRET_ACCESS_KEY=secret"}}, nil
+			return CloudProvider{Endpoint: aws.URL, Env: []string{"AWS_ACCESS_KEY_ID=AKIA",
+				"AWS_SECRET_ACCESS_KEY=secret"}}, nil
 		}
 	})
 	c := d.create(newCluster("cloudy", "1.35"))
@@ -27,7 +28,8 @@ func TestCloudControllerManager(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	clients, err := client.New(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: d.plane(c).CertificateAuthority}}, "", "")
+	clients, err := client.New(&rest.Config{TLSClientConfig: rest.TLSClientConfig{
+		CAData: d.plane(c).CertificateAuthority}}, "", "")
 	if err != nil {
 		t.Fatal(err)
 	}

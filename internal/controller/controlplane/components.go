@@ -123,7 +123,8 @@ func (c *Controller) specify(p plane) (components, error) {
 		kubeScheduler:          {"system:kube-scheduler", "kube-scheduler"},
 		cloudControllerManager: {userCloudController, "cloud-controller-manager"},
 	} {
-		if kubeconfigs[component+".kubeconfig"], err = c.kubeconfig(p.cluster.ID, p.url(), user.name, user.certificate); err != nil {
+		if kubeconfigs[component+".kubeconfig"], err = c.kubeconfig(p.cluster.ID, p.url(), user.name,
+			user.certificate); err != nil {
 			return out, err
 		}
 	}
@@ -237,7 +238,8 @@ func (c *Controller) apiServer(p plane, write func(files) (string, error)) ([]st
 			return nil, fmt.Errorf("the authenticator's webhooks: %w", err)
 		}
 	}
-	hookDir, err := write(files{"authentication.kubeconfig": hooks.Authentication, "authorization.kubeconfig": hooks.Authorization})
+	hookDir, err := write(files{"authentication.kubeconfig": hooks.Authentication,
+		"authorization.kubeconfig": hooks.Authorization})
 	if err != nil {
 		return nil, err
 	}
@@ -249,7 +251,8 @@ func (c *Controller) apiServer(p plane, write func(files) (string, error)) ([]st
 	if configuration["authentication.yaml"], err = authentication(p.minor); err != nil {
 		return nil, err
 	}
-	if configuration["authorization.yaml"], err = authenticator.AuthorizationConfiguration(authorizationHook); err != nil {
+	if configuration["authorization.yaml"], err = authenticator.AuthorizationConfiguration(
+		authorizationHook); err != nil {
 		return nil, err
 	}
 	if configuration["encryption.yaml"], err = encryption(p.keys.encryption); err != nil {
@@ -328,7 +331,8 @@ func (c *Controller) apiServer(p plane, write func(files) (string, error)) ([]st
 	if pair, err := c.etcdCertificate(cluster.ID); err != nil {
 		return nil, err
 	} else if pair {
-		args = append(args, "--etcd-certfile="+pki("apiserver-etcd-client.crt"), "--etcd-keyfile="+pki("apiserver-etcd-client.key"))
+		args = append(args, "--etcd-certfile="+pki("apiserver-etcd-client.crt"), "--etcd-keyfile="+
+			pki("apiserver-etcd-client.key"))
 	}
 	if len(hooks.Authentication) > 0 {
 		args = append(args, authenticator.TokenWebhookFlags(filepath.Join(hookDir, "authentication.kubeconfig"))...)
@@ -341,12 +345,14 @@ func (c *Controller) apiServer(p plane, write func(files) (string, error)) ([]st
 		args = append(args, "--egress-selector-config-file="+filepath.Join(dir, "egress.yaml"))
 	}
 	if k := cluster.KubeAPIServer; k != nil && k.ServiceNodePortRange != nil {
-		args = append(args, fmt.Sprintf("--service-node-port-range=%d-%d", k.ServiceNodePortRange.MinPort, k.ServiceNodePortRange.MaxPort))
+		args = append(args, fmt.Sprintf("--service-node-port-range=%d-%d", k.ServiceNodePortRange.MinPort,
+			k.ServiceNodePortRange.MaxPort))
 	}
 	return args, nil
 }
 
-// egressSockets are where the API server finds the way to what is in its VPC, and to the rest. They are empty where nobody serves them.
+// egressSockets are where the API server finds the way to what is in its VPC, and to the rest. They are empty where
+// nobody serves them.
 func (c *Controller) egressSockets(clusterID string) (cluster, managed string) {
 	if socket := c.o.Endpoints.EgressSocket(clusterID); socket != "" || c.o.EgressSockets == nil {
 		return socket, c.o.Endpoints.ManagedEgressSocket(clusterID)
@@ -396,7 +402,8 @@ func (c *Controller) controllerManager(p plane, kubeconfig string) []string {
 		// One instance runs at a time, and renewing a lease every two seconds in each of
 		// hundreds of idle clusters would be most of their work.
 		"--leader-elect=false",
-		// It takes the not-ready taint off a new node in these passes; upstream's five seconds are most of what a pod would wait for one.
+		// It takes the not-ready taint off a new node in these passes; upstream's five seconds are most of what a pod
+		// would wait for one.
 		"--node-monitor-period=1s",
 		"--profiling=false",
 		"--root-ca-file="+pki("ca.crt"),

@@ -73,7 +73,8 @@ func (c *Controller) kubeconfig(clusterID, endpoint, user, certificate string) (
 		"users": []any{map[string]any{"name": user, "user": map[string]any{
 			"client-certificate": pki(certificate + ".crt"), "client-key": pki(certificate + ".key"),
 		}}},
-		"contexts": []any{map[string]any{"name": user, "context": map[string]any{"cluster": "kubernetes", "user": user}}},
+		"contexts": []any{map[string]any{"name": user, "context": map[string]any{"cluster": "kubernetes",
+			"user": user}}},
 	})
 }
 
@@ -88,15 +89,16 @@ func authentication(minor string) ([]byte, error) {
 		"apiVersion": version,
 		"kind":       "AuthenticationConfiguration",
 		"anonymous": map[string]any{
-			"enabled":    true,
-			"conditions": []any{map[string]any{"path": "/healthz"}, map[string]any{"path": "/livez"}, map[string]any{"path": "/readyz"}},
+			"enabled": true,
+			"conditions": []any{map[string]any{"path": "/healthz"}, map[string]any{"path": "/livez"},
+				map[string]any{"path": "/readyz"}},
 		},
 	})
 }
 
-// egress sends what the API server asks of kubelets, and of webhooks and aggregated APIs that are Services, through the proxy into the
-// VPC, and what it asks of its authenticator and of webhooks given by URL through the other. Its etcd alone it reaches directly: users
-// have a say in all other addresses.
+// egress sends what the API server asks of kubelets, and of webhooks and aggregated APIs that are Services, through the
+// proxy into the VPC, and what it asks of its authenticator and of webhooks given by URL through the other. Its etcd
+// alone it reaches directly: users have a say in all other addresses.
 func egress(cluster, managed string) []byte {
 	return fmt.Appendf(nil, `apiVersion: apiserver.k8s.io/v1beta1
 kind: EgressSelectorConfiguration
@@ -115,7 +117,8 @@ func through(socket string) string {
 func encryption(all [][]byte) ([]byte, error) {
 	var list []any
 	for i, key := range all {
-		list = append(list, map[string]any{"name": fmt.Sprintf("key%d", len(all)-i), "secret": base64.StdEncoding.EncodeToString(key)})
+		list = append(list, map[string]any{"name": fmt.Sprintf("key%d", len(all)-i),
+			"secret": base64.StdEncoding.EncodeToString(key)})
 	}
 	return yaml.Marshal(map[string]any{
 		"apiVersion": "apiserver.config.k8s.io/v1",

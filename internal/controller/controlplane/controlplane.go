@@ -1,17 +1,17 @@
 // Package controlplane runs the Kubernetes control planes of EKS clusters.
 //
-// The [Controller] reads Clusters and Updates. It gives each cluster keys and certificates, a prefix and a user in etcd, a
-// security group and network interfaces in its VPC, an API server, a controller manager and a scheduler (and a cloud
-// controller manager, where the AWS APIs can be reached), and the objects that EKS creates in a new cluster. It is the only
-// writer of ControlPlanes, ControlPlaneSecrets and Issuers, and ends the Updates of clusters (package logshipper, which
-// ships the logs of the components, ends LoggingUpdates).
+// The [Controller] reads Clusters and Updates. It gives each cluster keys and certificates, a prefix and a user in
+// etcd, a security group and network interfaces in its VPC, an API server, a controller manager and a scheduler (and a
+// cloud controller manager, where the AWS APIs can be reached), and the objects that EKS creates in a new cluster. It
+// is the only writer of ControlPlanes, ControlPlaneSecrets and Issuers, and ends the Updates of clusters (package
+// logshipper, which ships the logs of the components, ends LoggingUpdates).
 //
 // Each step in the life of a cluster is idempotent:
 //
-//  1. converge.go: [Controller.Converge] creates the control plane and marks it Ready (create.go, place.go), maintains it
-//     (a changed VPC configuration or flag, a certificate that is about to expire), replaces its components with those of
-//     another minor version (upgrade.go, handover.go), and ends the updates that requested it. If the new version does not
-//     become healthy, the old one keeps serving.
+//  1. converge.go: [Controller.Converge] creates the control plane and marks it Ready (create.go, place.go), maintains
+//     it (a changed VPC configuration or flag, a certificate that is about to expire), replaces its components with
+//     those of another minor version (upgrade.go, handover.go), and ends the updates that requested it. If the new
+//     version does not become healthy, the old one keeps serving.
 //  2. delete.go: deletes everything that was created, the records last.
 //
 // The components are processes of a [Host] that outlive the daemon: a daemon that restarts computes the same
@@ -68,20 +68,23 @@ type Webhooks struct {
 	Authentication, Authorization []byte
 }
 
-// Endpoints leads to the API servers, as the rows of their clusters say, and leads those into the VPCs. *endpoint.Controller does.
+// Endpoints leads to the API servers, as the rows of their clusters say, and leads those into the VPCs.
+// *endpoint.Controller does.
 type Endpoints interface {
-	// Lead returns once the cluster's port on this host leads to the API server that serves. When another program has the
-	// port it fails with syscall.EADDRINUSE.
+	// Lead returns once the cluster's port on this host leads to the API server that serves. When another program has
+	// the port it fails with syscall.EADDRINUSE.
 	Lead(ctx context.Context, cluster record.Cluster) error
 	// Apply returns once the cluster's endpoints serve those whom its endpoint access lets in.
 	Apply(ctx context.Context, cluster record.Cluster) error
-	// PublicAddress chooses an address for a cluster's public endpoint that is not taken. It is empty where machines have no network.
+	// PublicAddress chooses an address for a cluster's public endpoint that is not taken. It is empty where machines
+	// have no network.
 	PublicAddress(taken []string) (string, error)
-	// EgressSocket is the unix socket at which a proxy connects to what is in the cluster's VPC. It stays the same. It is empty
-	// where machines have no network.
+	// EgressSocket is the unix socket at which a proxy connects to what is in the cluster's VPC. It stays the same. It
+	// is empty where machines have no network.
 	EgressSocket(clusterID string) string
-	// ManagedEgressSocket is that of a proxy which connects to the rest of what the API server asks: the authenticator's webhooks, and the
-	// public internet, but to nothing else of this host. It is what AWS calls controlPlaneEgressMode AWS_MANAGED.
+	// ManagedEgressSocket is that of a proxy which connects to the rest of what the API server asks: the
+	// authenticator's webhooks, and the public internet, but to nothing else of this host. It is what AWS calls
+	// controlPlaneEgressMode AWS_MANAGED.
 	ManagedEgressSocket(clusterID string) string
 }
 
@@ -117,8 +120,8 @@ type Options struct {
 	Stopped func(context.Context, record.Cluster) error
 	// CloudProvider is a cluster's way to AWS; without it no cloud controller manager runs (optional).
 	CloudProvider func(record.Cluster) (CloudProvider, error)
-	// EgressSockets are Endpoints' EgressSocket and ManagedEgressSocket where machines have no networks: the unix sockets at which
-	// simulated ones, and the rest, are found (optional).
+	// EgressSockets are Endpoints' EgressSocket and ManagedEgressSocket where machines have no networks: the unix
+	// sockets at which simulated ones, and the rest, are found (optional).
 	EgressSockets func(clusterID string) (cluster, managed string)
 
 	Log   *slog.Logger     // slog.Default() when nil
@@ -357,8 +360,8 @@ func (c *Controller) ensureObserved(ctx context.Context, cluster record.Cluster)
 	return row.Value, err
 }
 
-// observe writes what change makes of the cluster's observed row, if that is anything new. change replaces fields, and leaves
-// alone what they point to.
+// observe writes what change makes of the cluster's observed row, if that is anything new. change replaces fields, and
+// leaves alone what they point to.
 func (c *Controller) observe(ctx context.Context, cluster record.Cluster, change func(*record.ControlPlane)) error {
 	for {
 		row, err := c.planes.Get(ctx, cluster.Key())
@@ -388,7 +391,8 @@ func (c *Controller) lastUpdate(ctx context.Context, cluster record.Cluster) (re
 	if cluster.LastUpdateID == "" {
 		return record.Update{}, nil
 	}
-	row, err := c.updates.Get(ctx, record.UpdateKey(cluster.Account, cluster.Region, cluster.Name, cluster.LastUpdateID))
+	row, err := c.updates.Get(ctx, record.UpdateKey(cluster.Account, cluster.Region, cluster.Name,
+		cluster.LastUpdateID))
 	if errors.Is(err, store.ErrNotFound) {
 		return record.Update{}, nil
 	}
@@ -404,7 +408,8 @@ func (c *Controller) openUpdates(ctx context.Context, cluster record.Cluster) ([
 	}
 	return slices.DeleteFunc(rows, func(r store.Row[record.Update]) bool {
 		u := r.Value
-		return u.ClusterID != cluster.ID || u.NodegroupName != "" || u.AddonName != "" || u.Type == ekstypes.UpdateTypeLoggingUpdate || u.Status != ekstypes.UpdateStatusInProgress
+		return u.ClusterID != cluster.ID || u.NodegroupName != "" || u.AddonName != "" ||
+			u.Type == ekstypes.UpdateTypeLoggingUpdate || u.Status != ekstypes.UpdateStatusInProgress
 	}), nil
 }
 
@@ -420,7 +425,8 @@ func (c *Controller) endUpdates(ctx context.Context, rows []store.Row[record.Upd
 			if failure != nil {
 				message := failure.Error()
 				u.Status = ekstypes.UpdateStatusFailed
-				u.Errors = append(u.Errors, ekstypes.ErrorDetail{ErrorCode: ekstypes.ErrorCodeUnknown, ErrorMessage: &message})
+				u.Errors = append(u.Errors, ekstypes.ErrorDetail{ErrorCode: ekstypes.ErrorCodeUnknown,
+					ErrorMessage: &message})
 			}
 			return nil
 		})

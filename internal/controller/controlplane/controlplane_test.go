@@ -118,7 +118,8 @@ func open(dir, owner string, log *slog.Logger, work bool, adjust func(*Options))
 	}
 	var mu sync.Mutex
 	told := map[int]func(process.Event){}
-	d.processes, err = process.Open(process.Options{Identity: process.Identity{Owner: owner, Key: []byte("key of " + owner)}, Log: log, Events: func(e process.Event) {
+	d.processes, err = process.Open(process.Options{Identity: process.Identity{Owner: owner,
+		Key: []byte("key of " + owner)}, Log: log, Events: func(e process.Event) {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, f := range told {
@@ -129,8 +130,9 @@ func open(dir, owner string, log *slog.Logger, work bool, adjust func(*Options))
 		return nil, err
 	}
 	o := Options{
-		Store: d.store, Etcd: d.etcd, Dir: filepath.Join(dir, "clusters"), Host: d.processes, Bundles: absoluteBundles(),
-		EC2: func(string, string) EC2 { return d.ec2 },
+		Store: d.store, Etcd: d.etcd, Dir: filepath.Join(dir, "clusters"), Host: d.processes,
+		Bundles: absoluteBundles(),
+		EC2:     func(string, string) EC2 { return d.ec2 },
 		Subscribe: func(f func(process.Event)) func() {
 			mu.Lock()
 			defer mu.Unlock()
@@ -145,7 +147,8 @@ func open(dir, owner string, log *slog.Logger, work bool, adjust func(*Options))
 		Log: log,
 	}
 	o.Endpoints, err = endpoint.New(endpoint.Options{
-		Store: d.store, Host: d.processes, Owner: owner, Dir: filepath.Join(dir, "endpoint"), LogFile: filepath.Join(dir, "endpoint.log"), Program: os.Args[0], Log: log,
+		Store: d.store, Host: d.processes, Owner: owner, Dir: filepath.Join(dir, "endpoint"),
+		LogFile: filepath.Join(dir, "endpoint.log"), Program: os.Args[0], Log: log,
 	})
 	if err != nil {
 		return nil, err
@@ -181,7 +184,8 @@ func open(dir, owner string, log *slog.Logger, work bool, adjust func(*Options))
 
 func newCluster(name, version string) record.Cluster {
 	return record.Cluster{
-		Account: account, Region: region, Name: name, ID: strings.ToUpper(strings.ReplaceAll(uuid.NewString(), "-", "")),
+		Account: account, Region: region, Name: name, ID: strings.ToUpper(strings.ReplaceAll(uuid.NewString(), "-",
+			"")),
 		CreatedAt: time.Now(), Version: version, VPCID: "vpc-1", SubnetIDs: []string{"subnet-a", "subnet-b"},
 		EndpointPublicAccess: true, ServiceIPv4CIDR: "10.100.0.0/16", IPFamily: ekstypes.IpFamilyIpv4,
 		AuthenticationMode: ekstypes.AuthenticationModeApiAndConfigMap,
@@ -206,7 +210,8 @@ func (d *daemon) update(c record.Cluster, u record.Update, change func(*record.C
 	change(&row.Value)
 	u.ID, u.Cluster, u.ClusterID, u.Status = uuid.NewString(), c.Name, c.ID, ekstypes.UpdateStatusInProgress
 	row.Value.LastUpdateID = u.ID
-	if err := d.store.Txn(d.Context(), record.Clusters(d.store).UpdateOp(row), record.Updates(d.store).CreateOp(record.UpdateKey(c.Account, c.Region, c.Name, u.ID), u)); err != nil {
+	if err := d.store.Txn(d.Context(), record.Clusters(d.store).UpdateOp(row),
+		record.Updates(d.store).CreateOp(record.UpdateKey(c.Account, c.Region, c.Name, u.ID), u)); err != nil {
 		d.Fatal(err)
 	}
 	return u.ID
@@ -254,7 +259,8 @@ func (d *daemon) until(what string, done func() bool) time.Duration {
 
 func (d *daemon) remove(c record.Cluster) {
 	d.Helper()
-	if _, err := record.Clusters(d.store).Modify(d.Context(), c.Key(), func(c *record.Cluster) error { c.Deleting = true; return nil }); err != nil {
+	if _, err := record.Clusters(d.store).Modify(d.Context(), c.Key(),
+		func(c *record.Cluster) error { c.Deleting = true; return nil }); err != nil {
 		d.Fatal(err)
 	}
 	d.until("the row to go", func() bool {
@@ -292,7 +298,8 @@ func (d *daemon) client(c record.Cluster, user string, groups ...string) (*http.
 
 func anonymousClient(t *testing.T, seen record.ControlPlane) *http.Client {
 	t.Helper()
-	clients, err := client.New(&rest.Config{Host: seen.Endpoint, TLSClientConfig: rest.TLSClientConfig{CAData: seen.CertificateAuthority}}, "", "")
+	clients, err := client.New(&rest.Config{Host: seen.Endpoint,
+		TLSClientConfig: rest.TLSClientConfig{CAData: seen.CertificateAuthority}}, "", "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -129,8 +129,10 @@ func (m *mortal) through(t *testing.T, point, what string, done func() bool) {
 var (
 	dieCreating = []string{
 		"process/before-fork", "process/after-fork",
-		crashSeen.Name(), crashBeforeKeys.Name(), crashKeys.Name(), crashEtcdRole.Name(), crashSecurityGroup.Name(), crashInterface.Name(),
-		crashPrepared.Name(), crashAPIServerStarted.Name(), crashAPIServerReady.Name(), crashBootstrapped.Name(), crashBeforeReady.Name(), crashReady.Name(),
+		crashSeen.Name(), crashBeforeKeys.Name(), crashKeys.Name(), crashEtcdRole.Name(), crashSecurityGroup.Name(),
+		crashInterface.Name(),
+		crashPrepared.Name(), crashAPIServerStarted.Name(), crashAPIServerReady.Name(), crashBootstrapped.Name(),
+		crashBeforeReady.Name(), crashReady.Name(),
 	}
 	dieUpgrading = []string{
 		crashHandoverStarted.Name(), crashHandoverReady.Name(), crashHandoverDone.Name(),
@@ -138,7 +140,8 @@ var (
 	}
 	dieFailing  = []string{crashUpgradeFailing.Name()}
 	dieDeleting = []string{
-		"process/stopping", crashStopped.Name(), crashExpelled.Name(), crashInterfaceDeleted.Name(), crashDetached.Name(), crashDirectory.Name(), crashDeleted.Name(),
+		"process/stopping", crashStopped.Name(), crashExpelled.Name(), crashInterfaceDeleted.Name(),
+		crashDetached.Name(), crashDirectory.Name(), crashDeleted.Name(),
 	}
 )
 
@@ -177,7 +180,8 @@ func (m *mortal) settle(t *testing.T, what string, done func() bool) {
 
 func (m *mortal) markDeleting(t *testing.T, c record.Cluster) {
 	t.Helper()
-	if _, err := record.Clusters(m.store).Modify(t.Context(), c.Key(), func(c *record.Cluster) error { c.Deleting = true; return nil }); err != nil {
+	if _, err := record.Clusters(m.store).Modify(t.Context(), c.Key(),
+		func(c *record.Cluster) error { c.Deleting = true; return nil }); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -243,7 +247,8 @@ func TestADaemonKilledWhileItUpgrades(t *testing.T) {
 			break
 		}
 		t.Run(point, func(t *testing.T) {
-			id := m.update(c, record.Update{Type: ekstypes.UpdateTypeVersionUpdate, PreviousVersion: from}, func(c *record.Cluster) { c.Version = to })
+			id := m.update(c, record.Update{Type: ekstypes.UpdateTypeVersionUpdate, PreviousVersion: from},
+				func(c *record.Cluster) { c.Version = to })
 			m.through(t, point, "the update to end", m.ended(c, id))
 			if u := m.updated(c, id); u.Status != ekstypes.UpdateStatusSuccessful {
 				t.Errorf("update %+v", u)
@@ -258,7 +263,8 @@ func TestADaemonKilledWhileItUpgrades(t *testing.T) {
 				t.Fatal("the cluster is of the version that is to be broken")
 			}
 			m.environ = append(m.environ, "CORACLE_TEST_BROKEN=1")
-			id := m.update(c, record.Update{Type: ekstypes.UpdateTypeVersionUpdate, PreviousVersion: from}, func(c *record.Cluster) { c.Version = to })
+			id := m.update(c, record.Update{Type: ekstypes.UpdateTypeVersionUpdate, PreviousVersion: from},
+				func(c *record.Cluster) { c.Version = to })
 			m.through(t, point, "the update to end", m.ended(c, id))
 			if u := m.updated(c, id); u.Status != ekstypes.UpdateStatusFailed {
 				t.Errorf("update %+v", u)

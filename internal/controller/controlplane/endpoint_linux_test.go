@@ -34,7 +34,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// vpc is a VPC made by hand: the namespaces "internet", the cluster's leg and a node, and a router between them that has their addresses.
+// vpc is a VPC made by hand: the namespaces "internet", the cluster's leg and a node, and a router between them that
+// has their addresses.
 type vpc struct {
 	*daemon
 	path string
@@ -123,7 +124,8 @@ func (v *vpc) wire(a, b string, addressesA, addressesB []string) {
 	}
 	defer there.Close()
 	v.inside(a, func() error {
-		if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "eth0"}, PeerName: "eth0", PeerNamespace: netlink.NsFd(int(there.Fd()))}); err != nil {
+		if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "eth0"}, PeerName: "eth0",
+			PeerNamespace: netlink.NsFd(int(there.Fd()))}); err != nil {
 			return err
 		}
 		return up("eth0", addressesA...)
@@ -131,7 +133,8 @@ func (v *vpc) wire(a, b string, addressesA, addressesB []string) {
 	v.inside(b, func() error { return up("eth0", addressesB...) })
 }
 
-// client asks as an administrator, from a namespace, at whatever address that knows for the name of the cluster's endpoint.
+// client asks as an administrator, from a namespace, at whatever address that knows for the name of the cluster's
+// endpoint.
 func (v *vpc) client(c record.Cluster, namespace string, address func() string) *http.Client {
 	v.Helper()
 	config, err := v.controller.Config(v.Context(), c, "admin", "system:masters")
@@ -142,7 +145,8 @@ func (v *vpc) client(c record.Cluster, namespace string, address func() string) 
 	if err != nil {
 		v.Fatal(err)
 	}
-	return &http.Client{Timeout: eventually.Limit, Transport: &http.Transport{TLSClientConfig: tlsConfig, DisableKeepAlives: true,
+	return &http.Client{Timeout: eventually.Limit, Transport: &http.Transport{TLSClientConfig: tlsConfig,
+		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, network, _ string) (conn net.Conn, err error) {
 			failed := v.try(namespace, func() error {
 				conn, err = new(net.Dialer).DialContext(ctx, network, net.JoinHostPort(address(), "443"))
@@ -161,7 +165,8 @@ func (v *vpc) lookup(name string) string {
 		return err
 	})
 	defer conn.Close()
-	reply, _, err := (&dns.Client{Timeout: eventually.Limit}).ExchangeWithConn(new(dns.Msg).SetQuestion(dns.Fqdn(name), dns.TypeA), &dns.Conn{Conn: conn})
+	reply, _, err := (&dns.Client{Timeout: eventually.Limit}).ExchangeWithConn(new(dns.Msg).SetQuestion(dns.Fqdn(name),
+		dns.TypeA), &dns.Conn{Conn: conn})
 	if err != nil {
 		return err.Error()
 	}
@@ -187,8 +192,10 @@ func startInVPC(t *testing.T) *vpc {
 	v := &vpc{path: path}
 	v.daemon = start(t, dir, owner, func(o *Options) {
 		o.Endpoints, err = endpoint.New(endpoint.Options{
-			Store: o.Store, Host: o.Host.(endpoint.Host), Owner: owner, Dir: filepath.Join(path, "endpoint"), LogFile: filepath.Join(dir, "endpoint.log"),
-			Program: os.Args[0], Namespace: v.namespace, PublicRange: netip.MustParsePrefix("198.18.8.0/21"), API: netip.MustParseAddr("198.18.8.3"), Log: o.Log,
+			Store: o.Store, Host: o.Host.(endpoint.Host), Owner: owner, Dir: filepath.Join(path, "endpoint"),
+			LogFile: filepath.Join(dir, "endpoint.log"),
+			Program: os.Args[0], Namespace: v.namespace, PublicRange: netip.MustParsePrefix("198.18.8.0/21"),
+			API: netip.MustParseAddr("198.18.8.3"), Log: o.Log,
 			SetNames: func(_ context.Context, _ string, entries []names.Entry) error {
 				v.mu.Lock()
 				defer v.mu.Unlock()
@@ -223,7 +230,8 @@ func (v *vpc) settle(c record.Cluster) (addresses []string) {
 	v.until("network interfaces", func() bool { return len(v.ec2.state().Interfaces) == zones })
 	for _, i := range v.ec2.state().Interfaces {
 		addresses = append(addresses, *i.PrivateIpAddress)
-		row := record.NetworkInterface{EC2Resource: record.EC2Resource{Account: account, Region: region, ID: *i.NetworkInterfaceId}, VPCID: "vpc-1", PrivateIPs: []string{*i.PrivateIpAddress}}
+		row := record.NetworkInterface{EC2Resource: record.EC2Resource{Account: account, Region: region,
+			ID: *i.NetworkInterfaceId}, VPCID: "vpc-1", PrivateIPs: []string{*i.PrivateIpAddress}}
 		if _, err := record.NetworkInterfaces(v.store).Create(v.Context(), row.Key(), row); err != nil {
 			v.Fatal(err)
 		}
@@ -244,7 +252,8 @@ func TestEndpointAccess(t *testing.T) {
 	v.wire("internet", "client", []string{"198.18.8.16/24"}, []string{clientAddress + "/24"})
 	v.inside("vpc-1", func() error { return up("lo", "172.31.0.2/32", "169.254.169.253/32") })
 	row := record.VPC{
-		EC2Resource: record.EC2Resource{Account: account, Region: region, ID: "vpc-1"}, CIDRs: []record.CIDRAssociation{{CIDR: "172.31.0.0/16"}},
+		EC2Resource:      record.EC2Resource{Account: account, Region: region, ID: "vpc-1"},
+		CIDRs:            []record.CIDRAssociation{{CIDR: "172.31.0.0/16"}},
 		EnableDNSSupport: true, EnableDNSHostnames: true,
 	}
 	if _, err := record.VPCs(v.store).Create(t.Context(), row.Key(), row); err != nil {
@@ -272,7 +281,8 @@ func TestEndpointAccess(t *testing.T) {
 		impatient.Timeout = time.Second // what does not come at once never does
 		err := ask(&impatient)
 		var timeout net.Error
-		if err == nil || !errors.As(err, &timeout) || !timeout.Timeout() && !strings.Contains(err.Error(), "unreachable") {
+		if err == nil || !errors.As(err, &timeout) || !timeout.Timeout() && !strings.Contains(err.Error(),
+			"unreachable") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -367,7 +377,8 @@ func (v *vpc) egress(c record.Cluster) {
 			_, rest, _ := bytes.Cut(body, []byte(`"uid":"`))
 			uid, _, _ := bytes.Cut(rest, []byte(`"`))
 			w.Header().Set("Content-Type", "application/json")
-			fmt.Fprintf(w, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":%q,"allowed":false,"status":{"message":"the webhook says no"}}}`, uid)
+			fmt.Fprintf(w,
+				`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":%q,"allowed":false,"status":{"message":"the webhook says no"}}}`, uid)
 			return
 		}
 		fmt.Fprint(w, "this is the node")
@@ -377,12 +388,14 @@ func (v *vpc) egress(c record.Cluster) {
 		if err != nil {
 			return "", err
 		}
-		server := &http.Server{Handler: handler, TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}}, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
+		server := &http.Server{Handler: handler, TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}},
+			ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
 		go server.ServeTLS(l, "", "") //nolint:errcheck
 		v.Cleanup(func() { server.Close() })
 		return l.Addr().String(), nil
 	}
-	for address, namespace := range map[string]string{nodeAddress + ":10250": "node", nodeAddress + ":8443": "node", clientAddress + ":8443": "client"} {
+	for address, namespace := range map[string]string{nodeAddress + ":10250": "node", nodeAddress + ":8443": "node",
+		clientAddress + ":8443": "client"} {
 		v.inside(namespace, func() error { _, err := listen(address); return err })
 	}
 	ofHost, err := listen("127.0.0.1:0") // as many programs do that trust who is on their machine
@@ -409,30 +422,39 @@ func (v *vpc) egress(c record.Cluster) {
 			v.Fatalf("%s: %d %s", path, status, answer)
 		}
 	}
-	must("/api/v1/nodes", `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n"},"status":{"addresses":[{"type":"InternalIP","address":"`+nodeAddress+`"}],"daemonEndpoints":{"kubeletEndpoint":{"Port":10250}}}}`)
-	if answer, err := getHealth(v.Context(), client, host+"/api/v1/nodes/n/proxy/pods"); err != nil || string(answer) != "this is the node" {
+	must("/api/v1/nodes",
+		`{"apiVersion":"v1","kind":"Node","metadata":{"name":"n"},"status":{"addresses":[{"type":"InternalIP","address":"`+nodeAddress+`"}],"daemonEndpoints":{"kubeletEndpoint":{"Port":10250}}}}`)
+	if answer, err := getHealth(v.Context(), client, host+"/api/v1/nodes/n/proxy/pods"); err != nil ||
+		string(answer) != "this is the node" {
 		v.Errorf("through the API server to the kubelet: %q, %v", answer, err)
 	}
-	must("/api/v1/namespaces/default/services", `{"apiVersion":"v1","kind":"Service","metadata":{"name":"hook"},"spec":{"ports":[{"port":443,"targetPort":8443}]}}`)
+	must("/api/v1/namespaces/default/services",
+		`{"apiVersion":"v1","kind":"Service","metadata":{"name":"hook"},"spec":{"ports":[{"port":443,"targetPort":8443}]}}`)
 	must("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", `{"apiVersion":"discovery.k8s.io/v1","kind":"EndpointSlice","metadata":{"name":"hook","labels":{"kubernetes.io/service-name":"hook"}},
-		"addressType":"IPv4","endpoints":[{"addresses":["`+nodeAddress+`"],"conditions":{"ready":true}}],"ports":[{"port":8443,"protocol":"TCP","name":""}]}`)
+		"addressType":"IPv4","endpoints":[{"addresses":["`+nodeAddress+
+		`"],"conditions":{"ready":true}}],"ports":[{"port":8443,"protocol":"TCP","name":""}]}`)
 	must("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingWebhookConfiguration","metadata":{"name":"hook"},
 		"webhooks":[{"name":"hook.example.com","admissionReviewVersions":["v1"],"sideEffects":"None","failurePolicy":"Fail","timeoutSeconds":5,
-		"clientConfig":{"caBundle":"`+base64.StdEncoding.EncodeToString(k.ca.PEM)+`","service":{"name":"hook","namespace":"default","path":"/hook"}},
+		"clientConfig":{"caBundle":"`+base64.StdEncoding.EncodeToString(
+		k.ca.PEM)+`","service":{"name":"hook","namespace":"default","path":"/hook"}},
 		"rules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["configmaps"]}],"matchConditions":[{"name":"ours","expression":"object.metadata.name == 'refused'"}]}]}`)
 	v.until("the webhook's answer", func() bool {
-		status, answer := put("/api/v1/namespaces/default/configmaps?dryRun=All", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"refused"}}`)
+		status, answer := put("/api/v1/namespaces/default/configmaps?dryRun=All",
+			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"refused"}}`)
 		return status == http.StatusBadRequest && strings.Contains(answer, "the webhook says no")
 	})
 
 	// A webhook with a URL is on the internet, whoever may make one.
-	for name, url := range map[string]string{"internet": "https://" + clientAddress + ":8443/hook-internet", "host": "https://" + ofHost + "/hook-host", "node": "https://" + nodeAddress + ":8443/hook-node"} {
-		must("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingWebhookConfiguration","metadata":{"name":"`+name+`"},
+	for name, url := range map[string]string{"internet": "https://" + clientAddress + ":8443/hook-internet",
+		"host": "https://" + ofHost + "/hook-host", "node": "https://" + nodeAddress + ":8443/hook-node"} {
+		must("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
+			`{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingWebhookConfiguration","metadata":{"name":"`+name+`"},
 			"webhooks":[{"name":"`+name+`.example.com","admissionReviewVersions":["v1"],"sideEffects":"None","failurePolicy":"Fail","timeoutSeconds":5,
 			"clientConfig":{"caBundle":"`+base64.StdEncoding.EncodeToString(k.ca.PEM)+`","url":"`+url+`"},
 			"rules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["configmaps"]}],"matchConditions":[{"name":"ours","expression":"object.metadata.name == '`+name+`'"}]}]}`)
 		v.until("an answer about the webhook at "+url, func() bool {
-			status, answer := put("/api/v1/namespaces/default/configmaps?dryRun=All", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"`+name+`"}}`)
+			status, answer := put("/api/v1/namespaces/default/configmaps?dryRun=All",
+				`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"`+name+`"}}`)
 			if name == "internet" {
 				return status == http.StatusBadRequest && strings.Contains(answer, "the webhook says no")
 			}

@@ -33,11 +33,13 @@ func (c *Controller) ensureEtcdUser(ctx context.Context, cluster record.Cluster)
 	if _, err := client.RoleAdd(ctx, name); err != nil && !errors.Is(err, rpctypes.ErrRoleAlreadyExist) {
 		return fmt.Errorf("add etcd role %s: %w", name, err)
 	}
-	if _, err := client.RoleGrantPermission(ctx, name, from, clientv3.GetPrefixRangeEnd(from), clientv3.PermissionType(authpb.READWRITE)); err != nil {
+	if _, err := client.RoleGrantPermission(ctx, name, from, clientv3.GetPrefixRangeEnd(from),
+		clientv3.PermissionType(authpb.READWRITE)); err != nil {
 		return fmt.Errorf("grant etcd role %s its prefix: %w", name, err)
 	}
 	crashEtcdRole.Here()
-	if _, err := client.UserAddWithOptions(ctx, name, "", &clientv3.UserAddOptions{NoPassword: true}); err != nil && !errors.Is(err, rpctypes.ErrUserAlreadyExist) {
+	if _, err := client.UserAddWithOptions(ctx, name, "", &clientv3.UserAddOptions{NoPassword: true}); err != nil &&
+		!errors.Is(err, rpctypes.ErrUserAlreadyExist) {
 		return fmt.Errorf("add etcd user %s: %w", name, err)
 	}
 	if _, err := client.UserGrantRole(ctx, name, name); err != nil {

@@ -63,34 +63,43 @@ func (f fakeEC2) change(call string, do func(*fakeState)) {
 	}
 }
 
-func (f fakeEC2) DescribeSubnets(_ context.Context, in *ec2.DescribeSubnetsInput, _ ...func(*ec2.Options)) (*ec2.DescribeSubnetsOutput, error) {
+func (f fakeEC2) DescribeSubnets(_ context.Context, in *ec2.DescribeSubnetsInput, _ ...func(*ec2.Options)) (
+	*ec2.DescribeSubnetsOutput, error) {
 	out := &ec2.DescribeSubnetsOutput{}
 	for _, id := range in.SubnetIds {
-		out.Subnets = append(out.Subnets, ec2types.Subnet{SubnetId: &id, AvailabilityZone: aws.String("us-east-1" + id[len(id)-1:])})
+		out.Subnets = append(out.Subnets, ec2types.Subnet{SubnetId: &id, AvailabilityZone: aws.String("us-east-1" +
+			id[len(id)-1:])})
 	}
 	return out, nil
 }
 
-func (f fakeEC2) DescribeSecurityGroups(_ context.Context, in *ec2.DescribeSecurityGroupsInput, _ ...func(*ec2.Options)) (*ec2.DescribeSecurityGroupsOutput, error) {
+func (f fakeEC2) DescribeSecurityGroups(_ context.Context, in *ec2.DescribeSecurityGroupsInput,
+	_ ...func(*ec2.Options)) (*ec2.DescribeSecurityGroupsOutput, error) {
 	out := &ec2.DescribeSecurityGroupsOutput{}
 	for _, g := range f.state().Groups {
-		if slices.ContainsFunc(g.Tags, func(t ec2types.Tag) bool { return *t.Key == clusterTag && *t.Value == in.Filters[0].Values[0] }) {
+		if slices.ContainsFunc(g.Tags, func(t ec2types.Tag) bool {
+			return *t.Key == clusterTag &&
+				*t.Value == in.Filters[0].Values[0]
+		}) {
 			out.SecurityGroups = append(out.SecurityGroups, g)
 		}
 	}
 	return out, nil
 }
 
-func (f fakeEC2) CreateSecurityGroup(_ context.Context, in *ec2.CreateSecurityGroupInput, _ ...func(*ec2.Options)) (*ec2.CreateSecurityGroupOutput, error) {
+func (f fakeEC2) CreateSecurityGroup(_ context.Context, in *ec2.CreateSecurityGroupInput, _ ...func(*ec2.Options)) (
+	*ec2.CreateSecurityGroupOutput, error) {
 	var id string
 	f.change("CreateSecurityGroup", func(s *fakeState) {
 		id = fmt.Sprintf("sg-%017x", s.Next)
-		s.Groups = append(s.Groups, ec2types.SecurityGroup{GroupId: &id, GroupName: in.GroupName, VpcId: in.VpcId, Tags: in.TagSpecifications[0].Tags})
+		s.Groups = append(s.Groups, ec2types.SecurityGroup{GroupId: &id, GroupName: in.GroupName, VpcId: in.VpcId,
+			Tags: in.TagSpecifications[0].Tags})
 	})
 	return &ec2.CreateSecurityGroupOutput{GroupId: &id}, nil
 }
 
-func (f fakeEC2) AuthorizeSecurityGroupIngress(_ context.Context, in *ec2.AuthorizeSecurityGroupIngressInput, _ ...func(*ec2.Options)) (*ec2.AuthorizeSecurityGroupIngressOutput, error) {
+func (f fakeEC2) AuthorizeSecurityGroupIngress(_ context.Context, in *ec2.AuthorizeSecurityGroupIngressInput,
+	_ ...func(*ec2.Options)) (*ec2.AuthorizeSecurityGroupIngressOutput, error) {
 	f.change("AuthorizeSecurityGroupIngress", func(s *fakeState) {
 		for i := range s.Groups {
 			if *s.Groups[i].GroupId == *in.GroupId {
@@ -101,14 +110,16 @@ func (f fakeEC2) AuthorizeSecurityGroupIngress(_ context.Context, in *ec2.Author
 	return &ec2.AuthorizeSecurityGroupIngressOutput{}, nil
 }
 
-func (f fakeEC2) DeleteSecurityGroup(_ context.Context, in *ec2.DeleteSecurityGroupInput, _ ...func(*ec2.Options)) (*ec2.DeleteSecurityGroupOutput, error) {
+func (f fakeEC2) DeleteSecurityGroup(_ context.Context, in *ec2.DeleteSecurityGroupInput, _ ...func(*ec2.Options)) (
+	*ec2.DeleteSecurityGroupOutput, error) {
 	f.change("DeleteSecurityGroup", func(s *fakeState) {
 		s.Groups = slices.DeleteFunc(s.Groups, func(g ec2types.SecurityGroup) bool { return *g.GroupId == *in.GroupId })
 	})
 	return &ec2.DeleteSecurityGroupOutput{}, nil
 }
 
-func (f fakeEC2) DescribeNetworkInterfaces(_ context.Context, in *ec2.DescribeNetworkInterfacesInput, _ ...func(*ec2.Options)) (*ec2.DescribeNetworkInterfacesOutput, error) {
+func (f fakeEC2) DescribeNetworkInterfaces(_ context.Context, in *ec2.DescribeNetworkInterfacesInput,
+	_ ...func(*ec2.Options)) (*ec2.DescribeNetworkInterfacesOutput, error) {
 	out := &ec2.DescribeNetworkInterfacesOutput{}
 	for _, i := range f.state().Interfaces {
 		if *i.Description == in.Filters[0].Values[0] {
@@ -118,11 +129,13 @@ func (f fakeEC2) DescribeNetworkInterfaces(_ context.Context, in *ec2.DescribeNe
 	return out, nil
 }
 
-func (f fakeEC2) CreateNetworkInterface(_ context.Context, in *ec2.CreateNetworkInterfaceInput, _ ...func(*ec2.Options)) (*ec2.CreateNetworkInterfaceOutput, error) {
+func (f fakeEC2) CreateNetworkInterface(_ context.Context, in *ec2.CreateNetworkInterfaceInput,
+	_ ...func(*ec2.Options)) (*ec2.CreateNetworkInterfaceOutput, error) {
 	var made ec2types.NetworkInterface
 	f.change("CreateNetworkInterface", func(s *fakeState) {
 		made = ec2types.NetworkInterface{
-			NetworkInterfaceId: aws.String(fmt.Sprintf("eni-%017x", s.Next)), SubnetId: in.SubnetId, Description: in.Description,
+			NetworkInterfaceId: aws.String(fmt.Sprintf("eni-%017x", s.Next)), SubnetId: in.SubnetId,
+			Description:      in.Description,
 			PrivateIpAddress: aws.String(fmt.Sprintf("172.31.0.%d", s.Next)),
 		}
 		for _, g := range in.Groups {
@@ -133,7 +146,8 @@ func (f fakeEC2) CreateNetworkInterface(_ context.Context, in *ec2.CreateNetwork
 	return &ec2.CreateNetworkInterfaceOutput{NetworkInterface: &made}, nil
 }
 
-func (f fakeEC2) ModifyNetworkInterfaceAttribute(_ context.Context, in *ec2.ModifyNetworkInterfaceAttributeInput, _ ...func(*ec2.Options)) (*ec2.ModifyNetworkInterfaceAttributeOutput, error) {
+func (f fakeEC2) ModifyNetworkInterfaceAttribute(_ context.Context, in *ec2.ModifyNetworkInterfaceAttributeInput,
+	_ ...func(*ec2.Options)) (*ec2.ModifyNetworkInterfaceAttributeOutput, error) {
 	f.change("ModifyNetworkInterfaceAttribute", func(s *fakeState) {
 		for i := range s.Interfaces {
 			if *s.Interfaces[i].NetworkInterfaceId == *in.NetworkInterfaceId {
@@ -147,7 +161,8 @@ func (f fakeEC2) ModifyNetworkInterfaceAttribute(_ context.Context, in *ec2.Modi
 	return &ec2.ModifyNetworkInterfaceAttributeOutput{}, nil
 }
 
-func (f fakeEC2) DeleteNetworkInterface(_ context.Context, in *ec2.DeleteNetworkInterfaceInput, _ ...func(*ec2.Options)) (*ec2.DeleteNetworkInterfaceOutput, error) {
+func (f fakeEC2) DeleteNetworkInterface(_ context.Context, in *ec2.DeleteNetworkInterfaceInput,
+	_ ...func(*ec2.Options)) (*ec2.DeleteNetworkInterfaceOutput, error) {
 	f.change("DeleteNetworkInterface", func(s *fakeState) {
 		s.Interfaces = slices.DeleteFunc(s.Interfaces, func(i ec2types.NetworkInterface) bool {
 			return *i.NetworkInterfaceId == *in.NetworkInterfaceId

@@ -9,17 +9,19 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// An API server is replaced without an outage. The new one listens on the spare port, and as long as both run they are two
-// API servers of one highly available cluster, which Kubernetes supports for neighbouring minor versions. Once the new one is
-// ready the two ports change places in the cluster's row: that is the moment at which it takes over. New connections
-// are led to it, and the old one finishes what it has and is stopped.
+// An API server is replaced without an outage. The new one listens on the spare port, and as long as both run they are
+// two API servers of one highly available cluster, which Kubernetes supports for neighbouring minor versions. Once the
+// new one is ready the two ports change places in the cluster's row: that is the moment at which it takes over. New
+// connections are led to it, and the old one finishes what it has and is stopped.
 //
-// Which of them is to run follows from the row at any moment: the wanted one at the port of the one that serves, if that
-// runs, or else the wanted one at the spare port.
+// Which of them is to run follows from the row at any moment: the wanted one at the port of the one that serves, if
+// that runs, or else the wanted one at the spare port.
 
-// runAPIServer makes the wanted API server the cluster's only one, and tells which of the two specifications it runs by. It returns
-// once that is ready and any other is gone; when it does not get ready within timeout, the other still serves.
-func (c *Controller) runAPIServer(ctx context.Context, p plane, specs components, timeout time.Duration) (process.Spec, error) {
+// runAPIServer makes the wanted API server the cluster's only one, and tells which of the two specifications it runs
+// by. It returns once that is ready and any other is gone; when it does not get ready within timeout, the other still
+// serves.
+func (c *Controller) runAPIServer(ctx context.Context, p plane, specs components, timeout time.Duration) (process.Spec,
+	error) {
 	spec, port := specs.apiServer, p.server
 	all := c.o.Host.List(apiServers(p.cluster.ID))
 	handover := len(all) > 0 && !slices.ContainsFunc(all, func(s process.Status) bool { return s.Name == spec.Name })
@@ -42,7 +44,10 @@ func (c *Controller) runAPIServer(ctx context.Context, p plane, specs components
 	}
 	if handover {
 		crashHandoverReady.Here()
-		if err := c.observe(ctx, p.cluster, func(o *record.ControlPlane) { o.ServerPort, o.SparePort = p.spare, p.server }); err != nil {
+		if err := c.observe(ctx, p.cluster, func(o *record.ControlPlane) {
+			o.ServerPort, o.SparePort = p.spare,
+				p.server
+		}); err != nil {
 			return spec, err
 		}
 		if err := c.o.Endpoints.Lead(ctx, p.cluster); err != nil {
@@ -53,7 +58,8 @@ func (c *Controller) runAPIServer(ctx context.Context, p plane, specs components
 		if old.Name == spec.Name {
 			continue
 		}
-		c.log.Info("the API server is ready; stopping the other one", "cluster", p.cluster.Name, "serves", spec.Name, "stops", old.Name)
+		c.log.Info("the API server is ready; stopping the other one", "cluster", p.cluster.Name, "serves", spec.Name,
+			"stops", old.Name)
 		if err := c.o.Host.Stop(ctx, old.Name); err != nil {
 			return spec, err
 		}

@@ -17,7 +17,8 @@ func TestAComponentThatKeepsDyingIsAHealthIssue(t *testing.T) {
 	c := d.create(newCluster("ill", "1.35"))
 	d.until("a health issue", func() bool { return len(d.plane(c).Health) > 0 })
 	issue := d.plane(c).Health[0]
-	if !strings.Contains(*issue.Message, "kube-apiserver has died") || !strings.Contains(*issue.Message, "no such flag") {
+	if !strings.Contains(*issue.Message, "kube-apiserver has died") || !strings.Contains(*issue.Message,
+		"no such flag") {
 		t.Errorf("issue %q", *issue.Message)
 	}
 	if p := d.plane(c); p.Ready || p.Failed != "" {

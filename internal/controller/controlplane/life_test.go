@@ -45,7 +45,8 @@ func TestClusterLife(t *testing.T) {
 
 	t.Run("what EKS creates is there", func(t *testing.T) {
 		roles := list(t, admin, host+"/apis/rbac.authorization.k8s.io/v1/clusterroles")
-		for _, name := range []string{"eks:addon-manager", "eks:node-manager", "eks:node-bootstrapper", "eks:fargate-manager", "eks:service-operations"} {
+		for _, name := range []string{"eks:addon-manager", "eks:node-manager", "eks:node-bootstrapper",
+			"eks:fargate-manager", "eks:service-operations"} {
 			if !slices.Contains(roles, name) {
 				t.Errorf("no ClusterRole %s", name)
 			}
@@ -89,7 +90,8 @@ func TestClusterLife(t *testing.T) {
 
 	t.Run("the network is the cluster's", func(t *testing.T) {
 		s := d.ec2.state()
-		if len(s.Groups) != 1 || !strings.HasPrefix(*s.Groups[0].GroupName, "eks-cluster-sg-ironman-") || seen.ClusterSecurityGroupID != *s.Groups[0].GroupId {
+		if len(s.Groups) != 1 || !strings.HasPrefix(*s.Groups[0].GroupName, "eks-cluster-sg-ironman-") ||
+			seen.ClusterSecurityGroupID != *s.Groups[0].GroupId {
 			t.Errorf("security groups %+v", s.Groups)
 		}
 		if len(s.Interfaces) != 2 || len(seen.NetworkInterfaceIDs) != 2 {
@@ -98,12 +100,14 @@ func TestClusterLife(t *testing.T) {
 	})
 
 	t.Run("secrets are encrypted in etcd, below the cluster's prefix", func(t *testing.T) {
-		post(t, admin, host+"/api/v1/namespaces/default/secrets", `{"metadata":{"name":"s"},"stringData":{"password":"correct horse"}}`)
+		post(t, admin, host+"/api/v1/namespaces/default/secrets",
+			`{"metadata":{"name":"s"},"stringData":{"password":"correct horse"}}`)
 		resp, err := d.etcd.Client.Get(t.Context(), etcdPrefix(c.ID)+"/secrets/default/s")
 		if err != nil || len(resp.Kvs) != 1 {
 			t.Fatalf("%v, %d keys", err, len(resp.Kvs))
 		}
-		if v := string(resp.Kvs[0].Value); !strings.HasPrefix(v, "k8s:enc:secretbox:v1:key1:") || strings.Contains(v, "correct horse") {
+		if v := string(resp.Kvs[0].Value); !strings.HasPrefix(v, "k8s:enc:secretbox:v1:key1:") ||
+			strings.Contains(v, "correct horse") {
 			t.Errorf("stored as %.40q", v)
 		}
 	})
@@ -111,12 +115,14 @@ func TestClusterLife(t *testing.T) {
 	t.Run("its etcd certificate opens nothing but its own prefix", func(t *testing.T) {
 		pki := func(name string) string { return filepath.Join(dir, "clusters", c.ID, "pki", name) }
 		own, err := transport.TLSInfo{
-			CertFile: pki("apiserver-etcd-client.crt"), KeyFile: pki("apiserver-etcd-client.key"), TrustedCAFile: d.etcd.CAFile,
+			CertFile: pki("apiserver-etcd-client.crt"), KeyFile: pki("apiserver-etcd-client.key"),
+			TrustedCAFile: d.etcd.CAFile,
 		}.ClientConfig()
 		if err != nil {
 			t.Fatal(err)
 		}
-		client, err := clientv3.New(clientv3.Config{Endpoints: d.etcd.Endpoints, TLS: own, DialTimeout: eventually.Limit})
+		client, err := clientv3.New(clientv3.Config{Endpoints: d.etcd.Endpoints, TLS: own,
+			DialTimeout: eventually.Limit})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +130,8 @@ func TestClusterLife(t *testing.T) {
 		if r, err := client.Get(t.Context(), etcdPrefix(c.ID)+"/namespaces/default"); err != nil || len(r.Kvs) != 1 {
 			t.Errorf("its own key: %v", err)
 		}
-		for _, key := range []string{"/clusters/", "/clusters/OTHER/secrets/default/s", etcdPrefix(c.ID) + "0", "/coracle/t/controlplanesecrets/" + c.Key()} {
+		for _, key := range []string{"/clusters/", "/clusters/OTHER/secrets/default/s", etcdPrefix(c.ID) + "0",
+			"/coracle/t/controlplanesecrets/" + c.Key()} {
 			if _, err := client.Get(t.Context(), key); !errors.Is(err, rpctypes.ErrPermissionDenied) {
 				t.Errorf("get %s: %v", key, err)
 			}
@@ -132,7 +139,8 @@ func TestClusterLife(t *testing.T) {
 				t.Errorf("put %s: %v", key, err)
 			}
 		}
-		if _, err := client.Get(t.Context(), "/clusters/", clientv3.WithPrefix()); !errors.Is(err, rpctypes.ErrPermissionDenied) {
+		if _, err := client.Get(t.Context(), "/clusters/", clientv3.WithPrefix()); !errors.Is(err,
+			rpctypes.ErrPermissionDenied) {
 			t.Errorf("list: %v", err)
 		}
 		if _, err := client.UserAdd(t.Context(), "intruder", "x"); err == nil {
@@ -141,7 +149,8 @@ func TestClusterLife(t *testing.T) {
 	})
 
 	t.Run("service-account tokens verify against the published key set", func(t *testing.T) {
-		body := post(t, admin, host+"/api/v1/namespaces/default/serviceaccounts/default/token", `{"spec":{"audiences":["sts.amazonaws.com"]}}`)
+		body := post(t, admin, host+"/api/v1/namespaces/default/serviceaccounts/default/token",
+			`{"spec":{"audiences":["sts.amazonaws.com"]}}`)
 		var request struct{ Status struct{ Token string } }
 		if err := json.Unmarshal(body, &request); err != nil {
 			t.Fatal(err)
@@ -166,7 +175,8 @@ func TestClusterLife(t *testing.T) {
 		if err := token.Claims(keys[0].Key, &claims); err != nil {
 			t.Fatal(err)
 		}
-		if err := claims.Validate(jwt.Expected{Issuer: c.Issuer(), AnyAudience: jwt.Audience{"sts.amazonaws.com"}, Subject: "system:serviceaccount:default:default"}); err != nil {
+		if err := claims.Validate(jwt.Expected{Issuer: c.Issuer(), AnyAudience: jwt.Audience{"sts.amazonaws.com"},
+			Subject: "system:serviceaccount:default:default"}); err != nil {
 			t.Errorf("%+v: %v", claims, err)
 		}
 	})
@@ -176,7 +186,8 @@ func TestClusterLife(t *testing.T) {
 		if _, err := getHealth(t.Context(), anonymous, host+"/readyz"); err != nil {
 			t.Error(err)
 		}
-		if _, err := getHealth(t.Context(), anonymous, host+"/version"); err == nil || !strings.Contains(err.Error(), "401") {
+		if _, err := getHealth(t.Context(), anonymous, host+"/version"); err == nil || !strings.Contains(err.Error(),
+			"401") {
 			t.Errorf("/version: %v", err)
 		}
 	})
@@ -241,7 +252,11 @@ func TestClusterLife(t *testing.T) {
 				return len(now) == 1 && now[0].Running && now[0].PID != s.PID
 			})
 		}
-		d.until("the API server", func() bool { _, err := getHealth(t.Context(), admin, host+"/readyz"); return err == nil })
+		d.until("the API server", func() bool {
+			_, err := getHealth(t.Context(), admin,
+				host+"/readyz")
+			return err == nil
+		})
 	})
 
 	t.Run("another VPC configuration moves the interfaces", func(t *testing.T) {
@@ -267,7 +282,8 @@ func TestClusterLife(t *testing.T) {
 	})
 
 	t.Run("deletion leaves nothing", func(t *testing.T) {
-		if _, err := record.Clusters(d.store).Modify(t.Context(), c.Key(), func(c *record.Cluster) error { c.Deleting = true; return nil }); err != nil {
+		if _, err := record.Clusters(d.store).Modify(t.Context(), c.Key(),
+			func(c *record.Cluster) error { c.Deleting = true; return nil }); err != nil {
 			t.Fatal(err)
 		}
 		t.Logf("gone after %v", d.until("the row to go", func() bool {
@@ -293,7 +309,8 @@ func assertNothingLeft(t *testing.T, d *daemon, c record.Cluster) {
 	if _, err := os.Stat(filepath.Join(d.dir, "clusters", c.ID)); !os.IsNotExist(err) {
 		t.Errorf("directory: %v", err)
 	}
-	if r, err := d.etcd.Client.Get(t.Context(), "/clusters/", clientv3.WithPrefix(), clientv3.WithKeysOnly()); err != nil || len(r.Kvs) != 0 {
+	if r, err := d.etcd.Client.Get(t.Context(), "/clusters/", clientv3.WithPrefix(),
+		clientv3.WithKeysOnly()); err != nil || len(r.Kvs) != 0 {
 		t.Errorf("etcd keys: %v %v", r, err)
 	}
 	if _, err := d.etcd.Client.UserGet(t.Context(), etcdUser(c.ID)); err == nil {
@@ -322,7 +339,8 @@ func TestDeletionDuringCreation(t *testing.T) {
 	d := start(t, dir, owner, nil)
 	c := d.create(newCluster("short-lived", "1.35"))
 	d.until("a process", func() bool { return len(d.processes.List(c.ID)) > 0 })
-	if _, err := record.Clusters(d.store).Modify(t.Context(), c.Key(), func(c *record.Cluster) error { c.Deleting = true; return nil }); err != nil {
+	if _, err := record.Clusters(d.store).Modify(t.Context(), c.Key(),
+		func(c *record.Cluster) error { c.Deleting = true; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	d.until("the row to go", func() bool {

@@ -49,8 +49,11 @@ func TestLastErrorOfAComponentWithoutMemory(t *testing.T) {
 	t.Parallel()
 	trace := "\ngoroutine 1 [running]:\n" + strings.Repeat("main.main()\n", 10_000)
 	for name, test := range map[string]struct{ log, want string }{
-		"out of memory":           {"I1122 10:00:00.0 one.go:1] started\nfatal error: runtime: out of memory\n" + trace, "fatal error: runtime: out of memory"},
-		"and another cause since": {"fatal error: runtime: out of memory\n" + trace + "I1122 10:00:00.0 one.go:1] started\nE1122 10:00:00.0 one.go:1] no such flag\n", "E1122 10:00:00.0 one.go:1] no such flag"},
+		"out of memory": {"I1122 10:00:00.0 one.go:1] started\nfatal error: runtime: out of memory\n" + trace,
+			"fatal error: runtime: out of memory"},
+		"and another cause since": {"fatal error: runtime: out of memory\n" + trace +
+			"I1122 10:00:00.0 one.go:1] started\nE1122 10:00:00.0 one.go:1] no such flag\n",
+			"E1122 10:00:00.0 one.go:1] no such flag"},
 	} {
 		file := filepath.Join(t.TempDir(), "log")
 		if err := os.WriteFile(file, []byte(test.log), 0o600); err != nil {

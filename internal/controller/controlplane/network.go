@@ -18,17 +18,26 @@ import (
 
 // EC2 is what of Amazon EC2 a control plane needs; *ec2.Client has it.
 type EC2 interface {
-	DescribeSubnets(context.Context, *ec2.DescribeSubnetsInput, ...func(*ec2.Options)) (*ec2.DescribeSubnetsOutput, error)
+	DescribeSubnets(context.Context, *ec2.DescribeSubnetsInput, ...func(*ec2.Options)) (*ec2.DescribeSubnetsOutput,
+		error)
 
-	DescribeSecurityGroups(context.Context, *ec2.DescribeSecurityGroupsInput, ...func(*ec2.Options)) (*ec2.DescribeSecurityGroupsOutput, error)
-	CreateSecurityGroup(context.Context, *ec2.CreateSecurityGroupInput, ...func(*ec2.Options)) (*ec2.CreateSecurityGroupOutput, error)
-	AuthorizeSecurityGroupIngress(context.Context, *ec2.AuthorizeSecurityGroupIngressInput, ...func(*ec2.Options)) (*ec2.AuthorizeSecurityGroupIngressOutput, error)
-	DeleteSecurityGroup(context.Context, *ec2.DeleteSecurityGroupInput, ...func(*ec2.Options)) (*ec2.DeleteSecurityGroupOutput, error)
+	DescribeSecurityGroups(context.Context, *ec2.DescribeSecurityGroupsInput,
+		...func(*ec2.Options)) (*ec2.DescribeSecurityGroupsOutput, error)
+	CreateSecurityGroup(context.Context, *ec2.CreateSecurityGroupInput,
+		...func(*ec2.Options)) (*ec2.CreateSecurityGroupOutput, error)
+	AuthorizeSecurityGroupIngress(context.Context, *ec2.AuthorizeSecurityGroupIngressInput,
+		...func(*ec2.Options)) (*ec2.AuthorizeSecurityGroupIngressOutput, error)
+	DeleteSecurityGroup(context.Context, *ec2.DeleteSecurityGroupInput,
+		...func(*ec2.Options)) (*ec2.DeleteSecurityGroupOutput, error)
 
-	DescribeNetworkInterfaces(context.Context, *ec2.DescribeNetworkInterfacesInput, ...func(*ec2.Options)) (*ec2.DescribeNetworkInterfacesOutput, error)
-	CreateNetworkInterface(context.Context, *ec2.CreateNetworkInterfaceInput, ...func(*ec2.Options)) (*ec2.CreateNetworkInterfaceOutput, error)
-	ModifyNetworkInterfaceAttribute(context.Context, *ec2.ModifyNetworkInterfaceAttributeInput, ...func(*ec2.Options)) (*ec2.ModifyNetworkInterfaceAttributeOutput, error)
-	DeleteNetworkInterface(context.Context, *ec2.DeleteNetworkInterfaceInput, ...func(*ec2.Options)) (*ec2.DeleteNetworkInterfaceOutput, error)
+	DescribeNetworkInterfaces(context.Context, *ec2.DescribeNetworkInterfacesInput,
+		...func(*ec2.Options)) (*ec2.DescribeNetworkInterfacesOutput, error)
+	CreateNetworkInterface(context.Context, *ec2.CreateNetworkInterfaceInput,
+		...func(*ec2.Options)) (*ec2.CreateNetworkInterfaceOutput, error)
+	ModifyNetworkInterfaceAttribute(context.Context, *ec2.ModifyNetworkInterfaceAttributeInput,
+		...func(*ec2.Options)) (*ec2.ModifyNetworkInterfaceAttributeOutput, error)
+	DeleteNetworkInterface(context.Context, *ec2.DeleteNetworkInterfaceInput,
+		...func(*ec2.Options)) (*ec2.DeleteNetworkInterfaceOutput, error)
 }
 
 // zones is in how many availability zones the control plane has a network interface.
@@ -87,9 +96,11 @@ func (c *Controller) securityGroup(ctx context.Context, client EC2, cluster reco
 	if group == nil {
 		name := fmt.Sprintf("eks-cluster-sg-%s-%d", cluster.Name, rand.Uint32())
 		made, err := client.CreateSecurityGroup(ctx, &ec2.CreateSecurityGroupInput{
-			GroupName:   &name,
-			Description: aws.String("EKS created security group applied to ENI that is attached to EKS Control Plane master nodes, as well as any managed workloads."),
-			VpcId:       &cluster.VPCID,
+			GroupName: &name,
+			Description: aws.String(
+				"EKS created security group applied to ENI that is attached to EKS Control Plane master nodes, as " +
+					"well as any managed workloads."),
+			VpcId: &cluster.VPCID,
 			TagSpecifications: []ec2types.TagSpecification{{
 				ResourceType: ec2types.ResourceTypeSecurityGroup,
 				Tags: []ec2types.Tag{
@@ -106,7 +117,8 @@ func (c *Controller) securityGroup(ctx context.Context, client EC2, cluster reco
 		group = &ec2types.SecurityGroup{GroupId: made.GroupId}
 	}
 	itself := slices.ContainsFunc(group.IpPermissions, func(p ec2types.IpPermission) bool {
-		return slices.ContainsFunc(p.UserIdGroupPairs, func(g ec2types.UserIdGroupPair) bool { return aws.ToString(g.GroupId) == *group.GroupId })
+		return slices.ContainsFunc(p.UserIdGroupPairs,
+			func(g ec2types.UserIdGroupPair) bool { return aws.ToString(g.GroupId) == *group.GroupId })
 	})
 	if !itself {
 		_, err := client.AuthorizeSecurityGroupIngress(ctx, &ec2.AuthorizeSecurityGroupIngressInput{
@@ -137,7 +149,8 @@ func findSecurityGroup(ctx context.Context, client EC2, cluster record.Cluster) 
 	return &out.SecurityGroups[0], nil
 }
 
-func (c *Controller) interfaces(ctx context.Context, client EC2, cluster record.Cluster, securityGroup string) ([]ec2types.NetworkInterface, error) {
+func (c *Controller) interfaces(ctx context.Context, client EC2, cluster record.Cluster,
+	securityGroup string) ([]ec2types.NetworkInterface, error) {
 	existing, err := findInterfaces(ctx, client, cluster)
 	if err != nil {
 		return nil, err
@@ -149,7 +162,10 @@ func (c *Controller) interfaces(ctx context.Context, client EC2, cluster record.
 	groups := append([]string{securityGroup}, cluster.SecurityGroupIDs...)
 	var wanted []ec2types.NetworkInterface
 	for _, subnet := range subnets {
-		i := slices.IndexFunc(existing, func(e ec2types.NetworkInterface) bool { return aws.ToString(e.SubnetId) == subnet })
+		i := slices.IndexFunc(existing, func(e ec2types.NetworkInterface) bool {
+			return aws.ToString(
+				e.SubnetId) == subnet
+		})
 		if i < 0 {
 			made, err := client.CreateNetworkInterface(ctx, &ec2.CreateNetworkInterfaceInput{
 				SubnetId:    &subnet,
@@ -210,7 +226,8 @@ func findInterfaces(ctx context.Context, client EC2, cluster record.Cluster) ([]
 
 // pickSubnets chooses one subnet in each of the first zones, and stays with those that have an
 // interface already.
-func pickSubnets(ctx context.Context, client EC2, cluster record.Cluster, existing []ec2types.NetworkInterface) ([]string, error) {
+func pickSubnets(ctx context.Context, client EC2, cluster record.Cluster, existing []ec2types.NetworkInterface) (
+	[]string, error) {
 	out, err := client.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{SubnetIds: cluster.SubnetIDs})
 	if err != nil {
 		return nil, fmt.Errorf("describe the cluster's subnets: %w", err)
@@ -267,7 +284,8 @@ func (c *Controller) removeNetwork(ctx context.Context, cluster record.Cluster) 
 }
 
 func deleteInterface(ctx context.Context, client EC2, i ec2types.NetworkInterface) error {
-	_, err := client.DeleteNetworkInterface(ctx, &ec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: i.NetworkInterfaceId})
+	_, err := client.DeleteNetworkInterface(ctx,
+		&ec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: i.NetworkInterfaceId})
 	if err != nil && code(err) != "InvalidNetworkInterfaceID.NotFound" {
 		return fmt.Errorf("delete the cluster's network interface %s: %w", aws.ToString(i.NetworkInterfaceId), err)
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// choosePorts chooses the ports and the public address of a cluster, records them, and leads the first of the ports to the
-// API server. They stay the same, unless another program took a port while its owner was down.
+// choosePorts chooses the ports and the public address of a cluster, records them, and leads the first of the ports to
+// the API server. They stay the same, unless another program took a port while its owner was down.
 func (c *Controller) choosePorts(ctx context.Context, p *plane) error {
 	c.ports.Lock()
 	defer c.ports.Unlock()
@@ -103,7 +103,8 @@ func (c *Controller) choosePort(cluster record.Cluster, own int, usable bool, ta
 		return 0, fmt.Errorf("choose a port for the API server: %w", err)
 	}
 	if own != 0 {
-		c.log.Warn("another program has taken a port of the API server", "cluster", cluster.Name, "old", own, "new", chosen)
+		c.log.Warn("another program has taken a port of the API server", "cluster", cluster.Name, "old", own, "new",
+			chosen)
 	}
 	taken.ports = append(taken.ports, chosen)
 	return chosen, nil

@@ -83,7 +83,8 @@ func TestUpgrade(t *testing.T) {
 	post(t, admin, host+"/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"kept"},"data":{"a":"b"}}`)
 
 	out := watchOutage(t, d.forgetful(c), host+"/api/v1/namespaces/default/configmaps/kept")
-	id := d.update(c, record.Update{Type: ekstypes.UpdateTypeVersionUpdate, PreviousVersion: "1.35"}, func(c *record.Cluster) { c.Version = "1.36" })
+	id := d.update(c, record.Update{Type: ekstypes.UpdateTypeVersionUpdate, PreviousVersion: "1.35"},
+		func(c *record.Cluster) { c.Version = "1.36" })
 	took := d.until("the upgrade", func() bool { return d.updated(c, id).Status != ekstypes.UpdateStatusInProgress })
 	out.end()
 	if u := d.updated(c, id); u.Status != ekstypes.UpdateStatusSuccessful {
@@ -154,9 +155,12 @@ func TestUpgradeToAVersionThatDoesNotWork(t *testing.T) {
 			d.create(c)
 			d.until("ready", func() bool { return d.plane(c).Ready })
 			before := d.processes.List(c.ID + "/")
-			out := watchOutage(t, d.forgetful(c), d.plane(c).Endpoint+"/api/v1/namespaces/default/serviceaccounts/default")
-			id := d.update(c, record.Update{Type: ekstypes.UpdateTypeVersionUpdate, PreviousVersion: "1.35"}, func(c *record.Cluster) { c.Version = "1.36" })
-			d.until("the upgrade to fail", func() bool { return d.updated(c, id).Status == ekstypes.UpdateStatusFailed })
+			out := watchOutage(t, d.forgetful(c), d.plane(c).Endpoint+
+				"/api/v1/namespaces/default/serviceaccounts/default")
+			id := d.update(c, record.Update{Type: ekstypes.UpdateTypeVersionUpdate, PreviousVersion: "1.35"},
+				func(c *record.Cluster) { c.Version = "1.36" })
+			d.until("the upgrade to fail",
+				func() bool { return d.updated(c, id).Status == ekstypes.UpdateStatusFailed })
 			d.until("the old processes alone", func() bool { return len(d.processes.List(c.ID+"/")) == len(before) })
 			out.end()
 			if out.failed != 0 {
@@ -176,7 +180,8 @@ func TestUpgradeToAVersionThatDoesNotWork(t *testing.T) {
 					t.Errorf("%s was restarted", s.Name)
 				}
 			}
-			if _, err := record.Clusters(d.store).Modify(t.Context(), c.Key(), func(c *record.Cluster) error { c.Deleting = true; return nil }); err != nil {
+			if _, err := record.Clusters(d.store).Modify(t.Context(), c.Key(),
+				func(c *record.Cluster) error { c.Deleting = true; return nil }); err != nil {
 				t.Fatal(err)
 			}
 			d.until("the row to go", func() bool {

@@ -33,7 +33,8 @@ func TestVersions(t *testing.T) {
 					t.Fatal(err)
 				}
 				for line := range strings.SplitSeq(string(log), "\n") {
-					if strings.Contains(line, "unknown flag") || strings.Contains(line, "deprecated") && strings.Contains(line, "Flag --") {
+					if strings.Contains(line, "unknown flag") || strings.Contains(line, "deprecated") &&
+						strings.Contains(line, "Flag --") {
 						t.Errorf("%s: %s", componentOf(s.Name), line)
 					}
 				}

@@ -31,10 +31,10 @@ type claim struct {
 	addresses []netip.Addr
 }
 
-// parse reads a request. It gives neither a claim nor a reason for one that is not a node's.
+// parseRequest reads a request. It gives neither a claim nor a reason for one that is not a node's.
 // What it must look like is what the signer demands:
 // https://kubernetes.io/docs/reference/access-authn-authz/certificate-signing-requests/#kubernetes-signers
-func parse(request *certificatesv1.CertificateSigningRequest) (c *claim, refused string) {
+func parseRequest(request *certificatesv1.CertificateSigningRequest) (c *claim, refused string) {
 	spec := request.Spec
 	node, isNode := strings.CutPrefix(spec.Username, nodePrefix)
 	if !isNode || !slices.Contains(spec.Groups, nodesGroup) {
@@ -53,10 +53,12 @@ func parse(request *certificatesv1.CertificateSigningRequest) (c *claim, refused
 	}
 	usages := slices.Sorted(slices.Values(spec.Usages))
 	withoutRSA := []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth}
-	withRSA := []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment, certificatesv1.UsageServerAuth}
+	withRSA := []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment,
+		certificatesv1.UsageServerAuth}
 	switch {
 	case r.Subject.CommonName != spec.Username:
-		return nil, fmt.Sprintf("the subject's common name is %q; %s can only ask for its own certificate", r.Subject.CommonName, spec.Username)
+		return nil, fmt.Sprintf("the subject's common name is %q; %s can only ask for its own certificate",
+			r.Subject.CommonName, spec.Username)
 	case !slices.Equal(r.Subject.Organization, []string{nodesGroup}):
 		return nil, fmt.Sprintf("the subject's organization is %q, not %s alone", r.Subject.Organization, nodesGroup)
 	case len(r.EmailAddresses) > 0 || len(r.URIs) > 0:
@@ -64,7 +66,10 @@ func parse(request *certificatesv1.CertificateSigningRequest) (c *claim, refused
 	case len(r.DNSNames) == 0 && len(r.IPAddresses) == 0:
 		return nil, "the request has no subject alternative name"
 	case !slices.Equal(usages, withoutRSA) && !slices.Equal(usages, withRSA):
-		return nil, fmt.Sprintf("the usages are %q; a kubelet serves with digital signature, server auth and, for an RSA key, key encipherment", spec.Usages)
+		return nil,
+			fmt.Sprintf(
+				"the usages are %q; a kubelet serves with digital signature, server auth and, for an RSA key, key "+
+					"encipherment", spec.Usages)
 	}
 	c = &claim{node: node, names: r.DNSNames}
 	if s := spec.Extra["sessionName"]; len(s) == 1 && strings.HasPrefix(s[0], "i-") {
@@ -84,21 +89,24 @@ type instance struct {
 	addresses []netip.Addr
 }
 
-// instances are those in the cluster's VPC that bear the node's name, or that it authenticated as. At most one does, but
-// for a moment in which an address changes hands.
+// instances are those in the cluster's VPC that bear the node's name, or that it authenticated as. At most one does,
+// but for a moment in which an address changes hands.
 func (c *Controller) instances(ctx context.Context, cluster record.Cluster, claim *claim) ([]instance, error) {
 	in := &ec2.DescribeInstancesInput{Filters: []ec2types.Filter{
 		{Name: aws.String("vpc-id"), Values: []string{cluster.VPCID}},
-		{Name: aws.String("instance-state-name"), Values: []string{string(ec2types.InstanceStateNamePending), string(ec2types.InstanceStateNameRunning)}},
+		{Name: aws.String("instance-state-name"), Values: []string{string(ec2types.InstanceStateNamePending),
+			string(ec2types.InstanceStateNameRunning)}},
 	}}
 	host, _, _ := strings.Cut(claim.node, ".")
 	switch {
 	case claim.session != "":
-		in.Filters = append(in.Filters, ec2types.Filter{Name: aws.String("instance-id"), Values: []string{claim.session}})
+		in.Filters = append(in.Filters, ec2types.Filter{Name: aws.String("instance-id"),
+			Values: []string{claim.session}})
 	case strings.HasPrefix(host, "i-"): // a node that is named by its instance
 		in.Filters = append(in.Filters, ec2types.Filter{Name: aws.String("instance-id"), Values: []string{host}})
 	default:
-		in.Filters = append(in.Filters, ec2types.Filter{Name: aws.String("private-dns-name"), Values: []string{claim.node}})
+		in.Filters = append(in.Filters, ec2types.Filter{Name: aws.String("private-dns-name"),
+			Values: []string{claim.node}})
 	}
 	out, err := c.o.EC2(cluster.Account, cluster.Region).DescribeInstances(ctx, in)
 	if err != nil {
@@ -152,7 +160,8 @@ func (c *claim) verifyAny(instances []instance) (refused string) {
 
 func (c *claim) verify(i instance) string {
 	if !slices.Contains(i.names, strings.ToLower(c.node)) {
-		return fmt.Sprintf("node %s authenticated as instance %s, whose names are %s", c.node, i.id, strings.Join(i.names, ", "))
+		return fmt.Sprintf("node %s authenticated as instance %s, whose names are %s", c.node, i.id,
+			strings.Join(i.names, ", "))
 	}
 	for _, n := range c.names {
 		if !slices.Contains(i.names, strings.ToLower(n)) {

@@ -24,7 +24,7 @@ func FuzzParse(f *testing.F) {
 		}
 		spec := good.Spec
 		spec.Request = request
-		c, refused := parse(&certificatesv1.CertificateSigningRequest{Spec: spec})
+		c, refused := parseRequest(&certificatesv1.CertificateSigningRequest{Spec: spec})
 		switch {
 		case (c == nil) == (refused == ""):
 			t.Fatalf("%x is %+v, and refused as %q", request, c, refused)

@@ -1,14 +1,14 @@
 // Package kubeletcsr approves or denies the certificate signing requests of kubelets for their serving certificates.
 //
-// The controller acts as the user eks:certificate-controller. It watches the certificate signing requests of every ready
-// cluster for the signer kubernetes.io/kubelet-serving (watch.go) and validates each one (decide.go). It approves a request
-// that a node creates for itself, if DescribeInstances reports the requested names and addresses for the EC2 instance of
-// the node, with the message that EKS uses. It denies a node that claims anything else, and records the reason in the
-// condition of the request. Requests of other users are left to the administrator of the cluster.
+// The controller acts as the user eks:certificate-controller. It watches the certificate signing requests of every
+// ready cluster for the signer kubernetes.io/kubelet-serving (watch.go) and validates each one (decide.go). It approves
+// a request that a node creates for itself, if DescribeInstances reports the requested names and addresses for the EC2
+// instance of the node, with the message that EKS uses. It denies a node that claims anything else, and records the
+// reason in the condition of the request. Requests of other users are left to the administrator of the cluster.
 // kube-controller-manager signs approved requests.
 //
-// The package reads the tables of clusters and control planes and writes nothing to the store: the decision is recorded in
-// the request itself, so that nothing is lost when a daemon or an API server dies.
+// The package reads the tables of clusters and control planes and writes nothing to the store: the decision is recorded
+// in the request itself, so that nothing is lost when a daemon or an API server dies.
 //
 // https://docs.aws.amazon.com/eks/latest/userguide/cert-signing.html
 package kubeletcsr
@@ -42,7 +42,8 @@ const (
 
 // EC2 is the subset of the EC2 API that the controller uses. *ec2.Client implements it.
 type EC2 interface {
-	DescribeInstances(context.Context, *ec2.DescribeInstancesInput, ...func(*ec2.Options)) (*ec2.DescribeInstancesOutput, error)
+	DescribeInstances(context.Context, *ec2.DescribeInstancesInput,
+		...func(*ec2.Options)) (*ec2.DescribeInstancesOutput, error)
 }
 
 // Options are what a Controller needs. All but those marked optional must be set.
@@ -68,7 +69,8 @@ func New(o Options) *Controller {
 		o.Log = slog.Default()
 	}
 	return &Controller{o: o, log: o.Log, servers: apiserver.New[*client](apiserver.Options{
-		Store: o.Store, Config: o.Config, User: user, Agent: userAgent, What: "watch certificate signing requests", Log: o.Log,
+		Store: o.Store, Config: o.Config, User: user, Agent: userAgent, What: "watch certificate signing requests",
+		Log: o.Log,
 	})}
 }
 
@@ -77,7 +79,7 @@ func (c *Controller) Controllers() []reconcile.Controller {
 	return []reconcile.Controller{{
 		Name:       "certificates",
 		Reconcile:  c.Reconcile,
-		Sources:    []reconcile.Source{c.watch},
+		Sources:    []reconcile.Source{c.watchRequests},
 		Workers:    8,
 		MaxBackoff: 10 * time.Second,
 	}}
@@ -105,7 +107,7 @@ func (c *Controller) Reconcile(ctx context.Context, key string) (reconcile.Resul
 	if len(request.Status.Conditions) > 0 || request.Spec.SignerName != certificatesv1.KubeletServingSignerName {
 		return done, nil // decided before
 	}
-	claim, refused := parse(request)
+	claim, refused := parseRequest(request)
 	if claim == nil && refused == "" {
 		return done, nil // not a node's
 	}
@@ -115,7 +117,9 @@ func (c *Controller) Reconcile(ctx context.Context, key string) (reconcile.Resul
 			return reconcile.Result{}, err
 		}
 		if len(instances) == 0 && time.Since(request.CreationTimestamp.Time) < patience {
-			return reconcile.Result{}, fmt.Errorf("certificate signing request %s of cluster %s: EC2 knows no running instance that is %s", name, k.cluster.Name, claim.node)
+			return reconcile.Result{}, fmt.Errorf(
+				"certificate signing request %s of cluster %s: EC2 knows no running instance that is %s", name,
+				k.cluster.Name, claim.node)
 		}
 		refused = claim.verifyAny(instances)
 	}
@@ -129,8 +133,10 @@ func (c *Controller) Reconcile(ctx context.Context, key string) (reconcile.Resul
 		Reason: "AutoApproved", Message: "Auto approving self kubelet server certificate after SubjectAccessReview.",
 	}
 	if refused != "" {
-		condition.Type, condition.Reason, condition.Message = certificatesv1.CertificateDenied, "InvalidKubeletServingRequest", refused
-		c.log.Warn("a node is refused a serving certificate", "cluster", k.cluster.Name, "request", name, "user", request.Spec.Username, "reason", refused)
+		condition.Type, condition.Reason, condition.Message = certificatesv1.CertificateDenied,
+			"InvalidKubeletServingRequest", refused
+		c.log.Warn("a node is refused a serving certificate", "cluster", k.cluster.Name, "request", name, "user",
+			request.Spec.Username, "reason", refused)
 	}
 	request.Status.Conditions = append(request.Status.Conditions, condition)
 	_, err = k.certificates.CertificateSigningRequests().UpdateApproval(ctx, name, request, metav1.UpdateOptions{})
@@ -141,17 +147,20 @@ func (c *Controller) Reconcile(ctx context.Context, key string) (reconcile.Resul
 }
 
 // reviewAccess asks whether the node may have a certificate of its own at all, as RBAC says (eks:node-bootstrapper).
-func (k *client) reviewAccess(ctx context.Context, request *certificatesv1.CertificateSigningRequest) (refused string, err error) {
+func (k *client) reviewAccess(ctx context.Context, request *certificatesv1.CertificateSigningRequest) (refused string,
+	err error) {
 	extra := map[string]authorizationv1.ExtraValue{}
 	for name, value := range request.Spec.Extra {
 		extra[name] = authorizationv1.ExtraValue(value)
 	}
-	review, err := k.authorization.SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: request.Spec.Username, UID: request.Spec.UID, Groups: request.Spec.Groups, Extra: extra,
-		ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Group: certificatesv1.GroupName, Resource: "certificatesigningrequests", Subresource: "selfnodeserver", Verb: "create", Version: "*",
-		},
-	}}, metav1.CreateOptions{})
+	review, err := k.authorization.SubjectAccessReviews().Create(ctx,
+		&authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: request.Spec.Username, UID: request.Spec.UID, Groups: request.Spec.Groups, Extra: extra,
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Group: certificatesv1.GroupName, Resource: "certificatesigningrequests", Subresource: "selfnodeserver",
+				Verb: "create", Version: "*",
+			},
+		}}, metav1.CreateOptions{})
 	if err != nil {
 		return "", err
 	}

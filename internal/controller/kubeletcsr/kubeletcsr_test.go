@@ -34,7 +34,8 @@ type fakeEC2 struct {
 	asked     []*ec2.DescribeInstancesInput
 }
 
-func (f *fakeEC2) DescribeInstances(_ context.Context, in *ec2.DescribeInstancesInput, _ ...func(*ec2.Options)) (*ec2.DescribeInstancesOutput, error) {
+func (f *fakeEC2) DescribeInstances(_ context.Context, in *ec2.DescribeInstancesInput, _ ...func(*ec2.Options)) (
+	*ec2.DescribeInstancesOutput, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked = append(f.asked, in)
@@ -55,7 +56,8 @@ func TestKubeletsGetTheirCertificates(t *testing.T) {
 	if _, err := record.Clusters(s).Create(t.Context(), c.Key(), c); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := record.ControlPlanes(s).Create(t.Context(), c.Key(), record.ControlPlane{ClusterID: c.ID, Endpoint: server.Host, Ready: true}); err != nil {
+	if _, err := record.ControlPlanes(s).Create(t.Context(), c.Key(), record.ControlPlane{ClusterID: c.ID,
+		Endpoint: server.Host, Ready: true}); err != nil {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
@@ -70,7 +72,8 @@ func TestKubeletsGetTheirCertificates(t *testing.T) {
 		}
 	}()
 
-	kubelet := server.Client("system:node:"+nodeName, "system:bootstrappers", "system:nodes").CertificatesV1().CertificateSigningRequests()
+	kubelet := server.Client("system:node:"+nodeName, "system:bootstrappers",
+		"system:nodes").CertificatesV1().CertificateSigningRequests()
 	ask := func(change func(*x509.CertificateRequest)) string {
 		t.Helper()
 		r, err := kubelet.Create(t.Context(), asked(t, change, nil), metav1.CreateOptions{})
@@ -85,7 +88,8 @@ func TestKubeletsGetTheirCertificates(t *testing.T) {
 		var r *certificatesv1.CertificateSigningRequest
 		eventually.Nil(t, name+" is answered", func() (err error) {
 			r, err = admin.Get(t.Context(), name, metav1.GetOptions{})
-			if err == nil && (len(r.Status.Conditions) == 0 || r.Status.Conditions[0].Type != certificatesv1.CertificateDenied && len(r.Status.Certificate) == 0) {
+			if err == nil && (len(r.Status.Conditions) == 0 ||
+				r.Status.Conditions[0].Type != certificatesv1.CertificateDenied && len(r.Status.Certificate) == 0) {
 				err = fmt.Errorf("it is %+v", r.Status)
 			}
 			return err
@@ -109,7 +113,8 @@ func TestKubeletsGetTheirCertificates(t *testing.T) {
 	f.instances = []ec2types.Instance{node()}
 	f.mu.Unlock()
 	r := answer(first)
-	if got := r.Status.Conditions[0]; got.Type != certificatesv1.CertificateApproved || got.Reason != "AutoApproved" || got.Message != "Auto approving self kubelet server certificate after SubjectAccessReview." {
+	if got := r.Status.Conditions[0]; got.Type != certificatesv1.CertificateApproved || got.Reason != "AutoApproved" ||
+		got.Message != "Auto approving self kubelet server certificate after SubjectAccessReview." {
 		t.Errorf("approved with %+v", got)
 	}
 	block, _ := pem.Decode(r.Status.Certificate)
@@ -128,8 +133,12 @@ func TestKubeletsGetTheirCertificates(t *testing.T) {
 		t.Errorf("managers are %v", managers)
 	}
 
-	denied := answer(ask(func(r *x509.CertificateRequest) { r.DNSNames = append(r.DNSNames, "kubernetes") })).Status.Conditions[0]
-	if denied.Type != certificatesv1.CertificateDenied || !strings.Contains(denied.Message, `"kubernetes" is not a name of instance`) {
+	denied := answer(ask(func(r *x509.CertificateRequest) {
+		r.DNSNames = append(r.DNSNames,
+			"kubernetes")
+	})).Status.Conditions[0]
+	if denied.Type != certificatesv1.CertificateDenied || !strings.Contains(denied.Message,
+		`"kubernetes" is not a name of instance`) {
 		t.Errorf("denied with %+v", denied)
 	}
 
@@ -143,7 +152,8 @@ func TestKubeletsGetTheirCertificates(t *testing.T) {
 	}
 
 	// Who may not have one at all, as RBAC says.
-	if err := server.Admin().RbacV1().ClusterRoleBindings().Delete(t.Context(), "eks:node-bootstrapper", metav1.DeleteOptions{}); err != nil {
+	if err := server.Admin().RbacV1().ClusterRoleBindings().Delete(t.Context(), "eks:node-bootstrapper",
+		metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually.Nil(t, "nobody without permission has one", func() error { // the authorizer learns of it a moment later

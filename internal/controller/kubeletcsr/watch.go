@@ -38,35 +38,40 @@ func newClient(k *apiserver.Connection) (*client, error) {
 	return &client{k.Cluster, certificates, authorization}, nil
 }
 
-// watch tells the requests of all clusters until ctx ends: those that there are, then each that comes.
-func (c *Controller) watch(ctx context.Context, changed func(key string)) {
+// watchRequests tells the requests of all clusters until ctx ends: those that there are, then each that comes.
+func (c *Controller) watchRequests(ctx context.Context, changed func(key string)) {
 	c.servers.Follow(ctx, func(ctx context.Context, connection *apiserver.Connection, open func(*client)) error {
 		k, err := newClient(connection)
 		if err != nil {
 			return err
 		}
-		return k.watchRequests(ctx, func(name string) { changed(store.Key(append(store.Parts(connection.Key), name)...)) }, func() { open(k) })
+		return k.watchRequests(ctx, func(name string) {
+			changed(store.Key(append(store.Parts(connection.Key),
+				name)...))
+		}, func() { open(k) })
 	})
 }
 
-// watchRequests tells the names of the requests that there are and of those that come, until the API server goes away. It calls
-// working once the watch stands.
+// watchRequests tells the names of the requests that there are and of those that come, until the API server goes away.
+// It calls working once the watch stands.
 func (k *client) watchRequests(ctx context.Context, tell func(name string), working func()) error {
 	only := fields.OneTermEqualSelector("spec.signerName", certificatesv1.KubeletServingSignerName).String()
 	requests := k.certificates.CertificateSigningRequests()
 	var undecided []string
-	from, err := kubeclient.EachPage(ctx, metav1.ListOptions{FieldSelector: only}, requests.List, func(page *certificatesv1.CertificateSigningRequestList) {
-		for _, r := range page.Items {
-			if len(r.Status.Conditions) == 0 {
-				undecided = append(undecided, r.Name)
+	from, err := kubeclient.EachPage(ctx, metav1.ListOptions{FieldSelector: only}, requests.List,
+		func(page *certificatesv1.CertificateSigningRequestList) {
+			for _, r := range page.Items {
+				if len(r.Status.Conditions) == 0 {
+					undecided = append(undecided, r.Name)
+				}
 			}
-		}
-	})
+		})
 	if err != nil {
 		return err
 	}
 	for first := true; ; first = false {
-		w, err := requests.Watch(ctx, metav1.ListOptions{FieldSelector: only, ResourceVersion: from, AllowWatchBookmarks: true})
+		w, err := requests.Watch(ctx, metav1.ListOptions{FieldSelector: only, ResourceVersion: from,
+			AllowWatchBookmarks: true})
 		if err != nil {
 			return err
 		}

@@ -43,7 +43,8 @@ type column struct {
 }
 
 func newScan(e *execution, plan *insights.Plan) *scan {
-	s := &scan{e: e, plan: plan, fields: plan.Fields(), where: plan.Where(), windows: plan.Windows(), worker: plan.NewWorker()}
+	s := &scan{e: e, plan: plan, fields: plan.Fields(), where: plan.Where(), windows: plan.Windows(),
+		worker: plan.NewWorker()}
 	for _, f := range s.fields {
 		s.kinds = append(s.kinds, systemFields[f])
 	}
@@ -62,8 +63,8 @@ const pause = 16
 // long is from how many bytes on one message is reason enough to pause.
 const long = 64 << 10
 
-// scan looks at one block.
-func (s *scan) scan(ctx context.Context, number int, src *source, b *events.Block) (err error) {
+// scanBlock looks at one block.
+func (s *scan) scanBlock(ctx context.Context, number int, src *source, b *events.Block) (err error) {
 	inside := s.overlap(b)
 	if inside == 0 {
 		return nil
@@ -72,7 +73,7 @@ func (s *scan) scan(ctx context.Context, number int, src *source, b *events.Bloc
 	for i := range s.columns {
 		s.columns[i].looked, s.columns[i].kept = false, nil
 	}
-	defer s.event.done()
+	defer s.event.releaseBlock()
 	p := &s.e.progress
 	if s.where != nil {
 		none, err := s.rulesOut(s.where)
@@ -88,31 +89,31 @@ func (s *scan) scan(ctx context.Context, number int, src *source, b *events.Bloc
 	if s.rows, err = b.Rows(); err != nil {
 		return err
 	}
-	selected := s.bitmap(b.Len())
+	selected := s.acquireBitmap(b.Len())
 	defer s.release(selected)
 	s.present(selected)
 	if s.where != nil {
-		if err := s.narrow(s.where, selected); err != nil {
+		if err := s.narrowSelection(s.where, selected); err != nil {
 			return err
 		}
-		if s.wordsHelp(s.where) && selected.any() {
-			if err := s.event.open(); err != nil {
+		if s.wordsHelp(s.where) && selected.hasAnyBit() {
+			if err := s.event.openMessages(); err != nil {
 				return err
 			}
-			if err := s.narrow(s.where, selected); err != nil {
+			if err := s.narrowSelection(s.where, selected); err != nil {
 				return err
 			}
 		}
 	}
-	return s.push(ctx, selected)
+	return s.pushRows(ctx, selected)
 }
 
-// push gives the selected rows to the worker.
-func (s *scan) push(ctx context.Context, selected bitmap) error {
+// pushRows gives the selected rows to the worker.
+func (s *scan) pushRows(ctx context.Context, selected bitmap) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before, n := s.worker.Matched(), 0
-	for i := range selected.all {
+	for i := range selected.allRows {
 		if n++; n%pause == 0 || s.rows.Size[i] >= long {
 			if err := ctx.Err(); err != nil {
 				return err
@@ -120,7 +121,7 @@ func (s *scan) push(ctx context.Context, selected bitmap) error {
 			s.mu.Unlock() // whoever wants partial results
 			s.mu.Lock()
 		}
-		s.event.at(i)
+		s.event.moveToRow(i)
 		if err := s.worker.Push(&s.event); err != nil {
 			return err
 		}
@@ -214,12 +215,12 @@ func (s *scan) rulesOut(c *insights.Condition) (bool, error) {
 	if s.kinds[c.Field] != fromJSON {
 		return false, nil
 	}
-	col, err := s.column(c.Field)
+	col, err := s.loadColumn(c.Field)
 	if err != nil || col.kept == nil {
 		return false, err
 	}
 	for code := range col.kept.Values {
-		if c.Test(col.value(uint16(code))) {
+		if c.Test(col.decodeValue(uint16(code))) {
 			return false, nil
 		}
 	}
@@ -227,26 +228,26 @@ func (s *scan) rulesOut(c *insights.Condition) (bool, error) {
 	return !c.Test(value.Value{}), nil
 }
 
-// narrow takes out of selected the rows that certainly don't satisfy c. What only messages tell is looked at
+// narrowSelection takes out of selected the rows that certainly don't satisfy c. What only messages tell is looked at
 // once they are open.
-func (s *scan) narrow(c *insights.Condition, selected bitmap) error {
+func (s *scan) narrowSelection(c *insights.Condition, selected bitmap) error {
 	switch {
 	case c.All != nil:
 		for _, each := range c.All {
-			if err := s.narrow(each, selected); err != nil {
+			if err := s.narrowSelection(each, selected); err != nil {
 				return err
 			}
 		}
 		return nil
 	case c.Any != nil:
-		either, one := s.bitmap(s.block.Len()), s.bitmap(s.block.Len())
+		either, one := s.acquireBitmap(s.block.Len()), s.acquireBitmap(s.block.Len())
 		defer s.release(either, one)
 		for _, each := range c.Any {
 			copy(one, selected)
-			if err := s.narrow(each, one); err != nil {
+			if err := s.narrowSelection(each, one); err != nil {
 				return err
 			}
-			either.or(one)
+			either.unionWith(one)
 		}
 		copy(selected, either)
 		return nil
@@ -256,7 +257,7 @@ func (s *scan) narrow(c *insights.Condition, selected bitmap) error {
 		passes := map[events.StreamID]bool{}
 		var last events.StreamID
 		var pass, any bool
-		for i := range selected.all {
+		for i := range selected.allRows {
 			if st := s.rows.Stream[i]; st != last || !any {
 				var known bool
 				if pass, known = passes[st]; !known {
@@ -276,7 +277,7 @@ func (s *scan) narrow(c *insights.Condition, selected bitmap) error {
 	case message:
 		s.narrowWords(c, selected)
 	case fromJSON:
-		col, err := s.column(c.Field)
+		col, err := s.loadColumn(c.Field)
 		if err != nil {
 			return err
 		}
@@ -286,11 +287,11 @@ func (s *scan) narrow(c *insights.Condition, selected bitmap) error {
 		}
 		passes := make([]bool, len(col.kept.Values))
 		for code := range passes {
-			passes[code] = c.Test(col.value(uint16(code)))
+			passes[code] = c.Test(col.decodeValue(uint16(code)))
 		}
 		absent := c.Test(value.Value{})
 		codes := col.kept.Codes
-		for i := range selected.all {
+		for i := range selected.allRows {
 			pass := absent
 			if code := codes[i]; code != events.NoValue {
 				pass = passes[code]
@@ -316,7 +317,7 @@ func (s *scan) narrowWords(c *insights.Condition, selected bitmap) {
 		}
 	}
 	word := []byte(longest)
-	for i := range selected.all {
+	for i := range selected.allRows {
 		message := s.event.messages.At(i)
 		if !bytes.Contains(message, word) && bytes.IndexByte(message, '\\') < 0 {
 			selected.clear(i)
@@ -330,11 +331,12 @@ func (s *scan) wordsHelp(c *insights.Condition) bool {
 	if c.Test == nil {
 		return slices.ContainsFunc(c.All, s.wordsHelp) || slices.ContainsFunc(c.Any, s.wordsHelp)
 	}
-	return len(c.Words) > 0 && (s.kinds[c.Field] == message || s.kinds[c.Field] == fromJSON && s.columns[c.Field].kept == nil)
+	return len(c.Words) > 0 && (s.kinds[c.Field] == message || s.kinds[c.Field] == fromJSON &&
+		s.columns[c.Field].kept == nil)
 }
 
-// column is what the block has of a field, which is not one of the system's.
-func (s *scan) column(field int) (*column, error) {
+// loadColumn is what the block has of a field, which is not one of the system's.
+func (s *scan) loadColumn(field int) (*column, error) {
 	c := &s.columns[field]
 	if c.looked || s.e.noColumns {
 		return c, nil
@@ -355,8 +357,8 @@ func (s *scan) column(field int) (*column, error) {
 	return c, nil
 }
 
-// value is the value of a code, which is read from JSON once in a block.
-func (c *column) value(code uint16) value.Value {
+// decodeValue is the value of a code, which is read from JSON once in a block.
+func (c *column) decodeValue(code uint16) value.Value {
 	if code == events.NoValue {
 		return value.Value{}
 	}
@@ -370,7 +372,7 @@ func (c *column) value(code uint16) value.Value {
 // bitmap is a set of rows.
 type bitmap []uint64
 
-func (s *scan) bitmap(rows int) bitmap {
+func (s *scan) acquireBitmap(rows int) bitmap {
 	words := (rows + 63) / 64
 	if n := len(s.free); n > 0 && cap(s.free[n-1]) >= words {
 		b := s.free[n-1][:words]
@@ -386,13 +388,13 @@ func (s *scan) release(b ...bitmap) { s.free = append(s.free, b...) }
 func (b bitmap) set(i int)   { b[i>>6] |= 1 << (i & 63) }
 func (b bitmap) clear(i int) { b[i>>6] &^= 1 << (i & 63) }
 
-func (b bitmap) or(other bitmap) {
+func (b bitmap) unionWith(other bitmap) {
 	for i, w := range other {
 		b[i] |= w
 	}
 }
 
-func (b bitmap) any() bool {
+func (b bitmap) hasAnyBit() bool {
 	for _, w := range b {
 		if w != 0 {
 			return true
@@ -401,8 +403,8 @@ func (b bitmap) any() bool {
 	return false
 }
 
-// all yields the rows in order. The row at hand may be cleared meanwhile.
-func (b bitmap) all(yield func(int) bool) {
+// allRows yields the rows in order. The row at hand may be cleared meanwhile.
+func (b bitmap) allRows(yield func(int) bool) {
 	for i, w := range b {
 		for ; w != 0; w &= w - 1 {
 			if !yield(i<<6 + bits.TrailingZeros64(w)) {

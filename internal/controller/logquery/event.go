@@ -12,7 +12,8 @@ import (
 type event struct {
 	s        *scan
 	messages *events.Messages // of the block; nil until a row needs its message
-	// document finds the fields of the messages that the block at hand doesn't keep in columns; index is their place in it, by field.
+	// document finds the fields of the messages that the block at hand doesn't keep in columns; index is their place in
+	// it, by field.
 	document *value.Document
 	index    []int
 	made     []documentOf // for the combinations of fields that came up
@@ -38,7 +39,8 @@ const (
 )
 
 var systemFields = map[string]kind{
-	"@timestamp": timestamp, "@ingestionTime": ingestionTime, "@message": message, "@logStream": logStream, "@log": logGroup, "@ptr": pointer,
+	"@timestamp": timestamp, "@ingestionTime": ingestionTime, "@message": message, "@logStream": logStream,
+	"@log": logGroup, "@ptr": pointer,
 }
 
 // documentOf is a document for a combination of fields.
@@ -48,11 +50,11 @@ type documentOf struct {
 	index    []int
 }
 
-// at makes the event that of row i.
-func (e *event) at(i int) { e.row, e.parsed = i, false }
+// moveToRow makes the event that of row i.
+func (e *event) moveToRow(i int) { e.row, e.parsed = i, false }
 
-// done ends the use of the block at hand.
-func (e *event) done() {
+// releaseBlock ends the use of the block at hand.
+func (e *event) releaseBlock() {
 	if e.messages != nil {
 		e.messages.Release()
 		e.messages = nil
@@ -60,8 +62,8 @@ func (e *event) done() {
 	e.document, e.err = nil, nil
 }
 
-// open decompresses the messages of the block at hand.
-func (e *event) open() (err error) {
+// openMessages decompresses the messages of the block at hand.
+func (e *event) openMessages() (err error) {
 	if e.messages == nil {
 		e.messages, err = e.s.block.Messages()
 	}
@@ -81,35 +83,37 @@ func (e *event) Value(field int) value.Value {
 	case logGroup:
 		return value.String(s.source.log)
 	case pointer:
-		return value.String(record.LogPointer{GroupID: uint64(s.source.id), Timestamp: s.rows.Timestamp[e.row], Seq: s.rows.Seq[e.row]}.String())
+		return value.String(record.LogPointer{GroupID: uint64(s.source.id), Timestamp: s.rows.Timestamp[e.row],
+			Seq: s.rows.Seq[e.row]}.String())
 	case toMessage:
 		return s.reference(e.row)
 	case message:
-		if e.err = e.open(); e.err != nil {
+		if e.err = e.openMessages(); e.err != nil {
 			return value.Value{}
 		}
 		text := e.s.event.messages.At(e.row)
-		return value.String(unsafe.String(unsafe.SliceData(text), len(text))) // valid until Push returns, as Event promises
+		// valid until Push returns, as Event promises
+		return value.String(unsafe.String(unsafe.SliceData(text), len(text)))
 	}
-	col, err := s.column(field)
+	col, err := s.loadColumn(field)
 	if err != nil {
 		e.err = err
 		return value.Value{}
 	}
 	if col.kept != nil {
-		return col.value(col.kept.Codes[e.row])
+		return col.decodeValue(col.kept.Codes[e.row])
 	}
-	return e.read(field)
+	return e.readField(field)
 }
 
-// read reads a field from the message.
-func (e *event) read(field int) value.Value {
+// readField reads a field from the message.
+func (e *event) readField(field int) value.Value {
 	if !e.parsed {
-		if e.err = e.open(); e.err != nil {
+		if e.err = e.openMessages(); e.err != nil {
 			return value.Value{}
 		}
 		if e.document == nil {
-			if e.err = e.choose(); e.err != nil {
+			if e.err = e.chooseDocument(); e.err != nil {
 				return value.Value{}
 			}
 		}
@@ -121,14 +125,14 @@ func (e *event) read(field int) value.Value {
 	return e.document.At(e.index[field])
 }
 
-// choose sets the document that finds all fields which the block at hand keeps in no column.
-func (e *event) choose() error {
+// chooseDocument sets the document that finds all fields which the block at hand keeps in no column.
+func (e *event) chooseDocument() error {
 	key := make([]byte, len(e.s.kinds))
 	for i, k := range e.s.kinds {
 		if k != fromJSON {
 			continue
 		}
-		col, err := e.s.column(i)
+		col, err := e.s.loadColumn(i)
 		if err != nil {
 			return err
 		}

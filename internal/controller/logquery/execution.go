@@ -65,8 +65,8 @@ type source struct {
 	blocks  []*events.Block
 }
 
-// run computes the result and gives it to end, while the snapshots that it refers to are there.
-func (e *execution) run(ctx context.Context, end func(*found) error) error {
+// runQuery computes the result and gives it to end, while the snapshots that it refers to are there.
+func (e *execution) runQuery(ctx context.Context, end func(*found) error) error {
 	q, err := insights.Parse(e.query.Text)
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func (e *execution) run(ctx context.Context, end func(*found) error) error {
 	// Snapshots of the groups.
 	var sources []*source
 	for i, id := range e.query.GroupIDs {
-		view, src, err := e.open(ctx, plan, e.query.Groups[i], id)
+		view, src, err := e.openSnapshot(ctx, plan, e.query.Groups[i], id)
 		if err != nil {
 			return err
 		}
@@ -129,7 +129,8 @@ func (e *execution) run(ctx context.Context, end func(*found) error) error {
 		group.Go(func() (err error) {
 			defer func() {
 				if p := recover(); p != nil {
-					e.r.o.Log.Error("a Logs Insights query panicked", "query", e.query.ID, "text", e.query.Text, "panic", p, "stack", string(debug.Stack()))
+					e.r.o.Log.Error("a Logs Insights query panicked", "query", e.query.ID, "text", e.query.Text,
+						"panic", p, "stack", string(debug.Stack()))
 					err = fmt.Errorf("an error inside the query engine: %v", p)
 				}
 			}()
@@ -141,7 +142,7 @@ func (e *execution) run(ctx context.Context, end func(*found) error) error {
 				if err := scanning.Err(); err != nil {
 					return err
 				}
-				if err := s.scan(scanning, i, jobs[i].source, jobs[i].block); err != nil {
+				if err := s.scanBlock(scanning, i, jobs[i].source, jobs[i].block); err != nil {
 					return err
 				}
 			}
@@ -169,8 +170,9 @@ func (e *execution) run(ctx context.Context, end func(*found) error) error {
 	return end(&found{result, blocks})
 }
 
-// open takes the snapshot of one group; nil when the group is gone.
-func (e *execution) open(ctx context.Context, plan *insights.Plan, name string, id uint64) (*events.View, *source, error) {
+// openSnapshot takes the snapshot of one group; nil when the group is gone.
+func (e *execution) openSnapshot(ctx context.Context, plan *insights.Plan, name string, id uint64) (*events.View,
+	*source, error) {
 	row, err := e.r.groups.Get(ctx, record.LogGroupKey(e.query.Account, e.query.Region, name))
 	if errors.Is(err, store.ErrNotFound) || err == nil && row.Value.ID != id {
 		return nil, nil, nil
@@ -223,7 +225,7 @@ func (e *execution) partial() ([][]logstypes.ResultField, error) {
 		s.mu.Unlock()
 	}
 	if ok { // otherwise those before will do
-		rows, err := (&found{result, e.blocks}).first()
+		rows, err := (&found{result, e.blocks}).firstRows()
 		if err != nil {
 			return nil, err
 		}

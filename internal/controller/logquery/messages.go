@@ -36,8 +36,8 @@ func referenceOf(v value.Value) reference {
 	return reference(n)
 }
 
-func (r reference) block() int { return int(r >> rowBits) }
-func (r reference) row() int   { return int(r & (1<<rowBits - 1)) }
+func (r reference) blockIndex() int { return int(r >> rowBits) }
+func (r reference) rowIndex() int   { return int(r & (1<<rowBits - 1)) }
 
 // found is a result, and where the messages are that it refers to.
 type found struct {
@@ -65,7 +65,7 @@ type messages struct {
 	chunks []chunk
 }
 
-func (m *messages) place(r reference) place {
+func (m *messages) findPlace(r reference) place {
 	i, _ := slices.BinarySearch(m.references, r)
 	return m.places[i]
 }
@@ -85,7 +85,7 @@ func (f *found) writeMessages(ctx context.Context, file *os.File) (*messages, er
 
 	var starts []int // of the references to a block
 	for i, r := range m.references {
-		if i == 0 || r.block() != m.references[i-1].block() {
+		if i == 0 || r.blockIndex() != m.references[i-1].blockIndex() {
 			starts = append(starts, i)
 		}
 	}
@@ -93,7 +93,8 @@ func (f *found) writeMessages(ctx context.Context, file *os.File) (*messages, er
 	if workers == 0 {
 		return m, nil
 	}
-	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(workers), zstd.WithWindowSize(chunkBytes))
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(workers),
+		zstd.WithWindowSize(chunkBytes))
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +107,7 @@ func (f *found) writeMessages(ctx context.Context, file *os.File) (*messages, er
 			for {
 				i := int(next.Add(1)) - 1
 				if i >= len(starts) {
-					return c.flush()
+					return c.flushChunk()
 				}
 				if err := ctx.Err(); err != nil {
 					return err
@@ -115,7 +116,7 @@ func (f *found) writeMessages(ctx context.Context, file *os.File) (*messages, er
 				if i+1 < len(starts) {
 					end = starts[i+1]
 				}
-				if err := c.block(f.blocks[m.references[starts[i]].block()], starts[i], end); err != nil {
+				if err := c.writeBlock(f.blocks[m.references[starts[i]].blockIndex()], starts[i], end); err != nil {
 					return err
 				}
 			}
@@ -132,17 +133,17 @@ type chunkWriter struct {
 	pending         []int // the messages in raw: indexes of places
 }
 
-// block writes the messages that the references from start to end are to, all of one block.
-func (c *chunkWriter) block(b *events.Block, start, end int) error {
+// writeBlock writes the messages that the references from start to end are to, all of one block.
+func (c *chunkWriter) writeBlock(b *events.Block, start, end int) error {
 	texts, err := b.Messages()
 	if err != nil {
 		return err
 	}
 	defer texts.Release()
 	for i := start; i < end; i++ {
-		text := texts.At(c.references[i].row())
+		text := texts.At(c.references[i].rowIndex())
 		if len(c.raw) > 0 && len(c.raw)+len(text) > chunkBytes {
-			if err := c.flush(); err != nil {
+			if err := c.flushChunk(); err != nil {
 				return err
 			}
 		}
@@ -153,8 +154,8 @@ func (c *chunkWriter) block(b *events.Block, start, end int) error {
 	return nil
 }
 
-// flush writes the chunk at hand.
-func (c *chunkWriter) flush() error {
+// flushChunk writes the chunk at hand.
+func (c *chunkWriter) flushChunk() error {
 	if len(c.pending) == 0 {
 		return nil
 	}
@@ -175,9 +176,9 @@ const (
 	partialBlocks = 32      // that it decompresses for them
 )
 
-// first are the first rows of a result as GetQueryResults shows them: all, unless they are long or their
+// firstRows are the first rows of a result as GetQueryResults shows them: all, unless they are long or their
 // messages far apart. It is for a query that still runs, and is asked for its results again and again.
-func (f *found) first() ([][]logstypes.ResultField, error) {
+func (f *found) firstRows() ([][]logstypes.ResultField, error) {
 	type opened struct {
 		block int
 		texts *events.Messages
@@ -192,12 +193,12 @@ func (f *found) first() ([][]logstypes.ResultField, error) {
 	}()
 	reads, bytes := 0, 0
 	message := func(r reference) (value.Value, bool, error) {
-		at := slices.IndexFunc(last[:], func(o opened) bool { return o.texts != nil && o.block == r.block() })
+		at := slices.IndexFunc(last[:], func(o opened) bool { return o.texts != nil && o.block == r.blockIndex() })
 		if at < 0 {
 			if reads == partialBlocks {
 				return value.Value{}, false, nil
 			}
-			texts, err := f.blocks[r.block()].Messages()
+			texts, err := f.blocks[r.blockIndex()].Messages()
 			if err != nil {
 				return value.Value{}, false, fmt.Errorf("read the messages of the rows so far: %w", err)
 			}
@@ -205,10 +206,10 @@ func (f *found) first() ([][]logstypes.ResultField, error) {
 			if last[at].texts != nil {
 				last[at].texts.Release()
 			}
-			last[at] = opened{r.block(), texts}
+			last[at] = opened{r.blockIndex(), texts}
 			reads++
 		}
-		return value.String(string(last[at].texts.At(r.row()))), true, nil
+		return value.String(string(last[at].texts.At(r.rowIndex()))), true, nil
 	}
 	var rows [][]logstypes.ResultField
 	for _, row := range f.Rows {

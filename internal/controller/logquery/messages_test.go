@@ -33,7 +33,8 @@ var padding = func() string {
 // podEvent is an audit event of 20 KB, as those of pods are.
 func podEvent(i int) string {
 	at := i * 7919 % (len(padding) - 20_000)
-	return fmt.Sprintf(`{"verb":"patch","objectRef":{"resource":"pods","name":"pod-%d"},"requestObject":"%s"}`, i, padding[at:at+20_000])
+	return fmt.Sprintf(`{"verb":"patch","objectRef":{"resource":"pods","name":"pod-%d"},"requestObject":"%s"}`, i,
+		padding[at:at+20_000])
 }
 
 // rowOf gives the number of the event that a row shows, -1 if its message is not just that of one.
@@ -58,7 +59,8 @@ func TestTenThousandLongMessages(t *testing.T) {
 	t.Parallel()
 	l := newLogs(t)
 	a, b := l.group("a"), l.group("b")
-	streams := map[uint64]events.StreamID{a.ID: l.stream(a, "kube-apiserver-audit-1"), b.ID: l.stream(b, "kube-apiserver-audit-1")}
+	streams := map[uint64]events.StreamID{a.ID: l.stream(a, "kube-apiserver-audit-1"),
+		b.ID: l.stream(b, "kube-apiserver-audit-1")}
 	// Event n is at n milliseconds; each tenth is of group b.
 	const total = 10_500
 	const most = 10_000
@@ -69,7 +71,8 @@ func TestTenThousandLongMessages(t *testing.T) {
 			if n%10 == 0 {
 				g = b.ID
 			}
-			batches[g].Events = append(batches[g].Events, events.Event{Stream: streams[g], Timestamp: int64(n), Message: podEvent(n)})
+			batches[g].Events = append(batches[g].Events, events.Event{Stream: streams[g], Timestamp: int64(n),
+				Message: podEvent(n)})
 		}
 		for _, b := range batches {
 			if _, err := l.events.Append(t.Context(), *b); err != nil {
@@ -99,7 +102,8 @@ func TestTenThousandLongMessages(t *testing.T) {
 	first := l.start(asked, both)
 	check("in the order of time", first, ascending)
 	check("newest first", l.start(`fields @timestamp, @message | sort @timestamp desc | limit 10000`, both), descending)
-	check("with a limit in the middle", l.start(`fields @timestamp, @message | limit 10000 | filter objectRef.resource == 'pods'`, both), descending)
+	check("with a limit in the middle", l.start(
+		`fields @timestamp, @message | limit 10000 | filter objectRef.resource == 'pods'`, both), descending)
 	check("in the default order of one group", l.start(`filter objectRef.resource == 'pods'`, both[:1]),
 		slices.DeleteFunc(slices.Collect(func(yield func(int) bool) {
 			for n := total - 1; n >= 0 && yield(n); n-- {
@@ -107,7 +111,10 @@ func TestTenThousandLongMessages(t *testing.T) {
 		}), func(n int) bool { return n%10 == 0 }))
 
 	// A page costs what it shows.
-	_, rows, err := l.runner.Results(t.Context(), first, func(rows int) (int, int, error) { return rows - 3, rows, nil })
+	_, rows, err := l.runner.Results(t.Context(), first, func(rows int) (int, int, error) {
+		return rows - 3, rows,
+			nil
+	})
 	if err != nil || len(rows) != 3 || rowOf(rows[0]) != most-3 || rowOf(rows[2]) != most-1 {
 		t.Errorf("the last page has %d rows, %v", len(rows), err)
 	}
@@ -116,7 +123,8 @@ func TestTenThousandLongMessages(t *testing.T) {
 	for _, g := range both {
 		row, err := record.LogGroups(l.store).Get(t.Context(), record.LogGroupKey(account, region, g.Name))
 		if err == nil {
-			err = errors.Join(record.LogGroups(l.store).Delete(t.Context(), row), l.events.DeleteGroup(events.GroupID(g.ID)))
+			err = errors.Join(record.LogGroups(l.store).Delete(t.Context(), row),
+				l.events.DeleteGroup(events.GroupID(g.ID)))
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -144,11 +152,15 @@ func TestLongRowsArePaged(t *testing.T) {
 			got = append(got, rowOf(row))
 		}
 		var err error
-		if _, rows, err = l.runner.Results(t.Context(), q, func(all int) (int, int, error) { return len(got), all, nil }); err != nil {
+		if _, rows, err = l.runner.Results(t.Context(), q, func(all int) (int, int, error) {
+			return len(got), all,
+				nil
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if !slices.Equal(sizes, []int{10, 10, 5}) || !slices.IsSorted(got) || len(got) != 25 || got[0] != 0 || got[24] != 24 {
+	if !slices.Equal(sizes, []int{10, 10, 5}) || !slices.IsSorted(got) || len(got) != 25 || got[0] != 0 ||
+		got[24] != 24 {
 		t.Errorf("pages of %v rows: %v", sizes, got)
 	}
 }
@@ -167,7 +179,8 @@ func TestMessagesThatAreHeldCount(t *testing.T) {
 	if run.Status != logstypes.QueryStatusFailed || !strings.Contains(run.Reason, "limit holds more than the 1.0 MiB") {
 		t.Errorf("the query is %s: %s", run.Status, run.Reason)
 	}
-	if _, got := l.results(`fields @message | limit 20 | filter @message like 'pod-9' | display @timestamp`, g); len(got) != 10 {
+	if _, got := l.results(`fields @message | limit 20 | filter @message like 'pod-9' | display @timestamp`,
+		g); len(got) != 10 {
 		t.Errorf("%d rows", len(got))
 	}
 }
@@ -179,8 +192,10 @@ func TestOneMessageSeveralTimes(t *testing.T) {
 	g := l.group("g")
 	l.put(g, l.stream(g, "s"), 1000, "", `{"list":["a","b"]}`)
 	l.serve()
-	_, got := l.results(`fields @message as m, jsonParse(@message) as j, m as again | unnest j.list into e | display m, e, again`, g)
-	want := []string{`m={"list":["a","b"]} | e=a | again={"list":["a","b"]}`, `m={"list":["a","b"]} | e=b | again={"list":["a","b"]}`}
+	_, got := l.results(
+		`fields @message as m, jsonParse(@message) as j, m as again | unnest j.list into e | display m, e, again`, g)
+	want := []string{`m={"list":["a","b"]} | e=a | again={"list":["a","b"]}`,
+		`m={"list":["a","b"]} | e=b | again={"list":["a","b"]}`}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -208,7 +223,8 @@ func TestDamagedResultsAreMadeAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	random := rand.New(rand.NewPCG(1, 2))
-	broken := [][]byte{nil, good[:len(good)-1], good[:len(good)/2], good[:len(resultsFormat)], append(slices.Clone(good), 0), []byte(strings.Replace(string(good), "results 2", "results 1", 1))}
+	broken := [][]byte{nil, good[:len(good)-1], good[:len(good)/2], good[:len(resultsFormat)],
+		append(slices.Clone(good), 0), []byte(strings.Replace(string(good), "results 2", "results 1", 1))}
 	for range 200 {
 		bad := slices.Clone(good)
 		bad[random.IntN(len(bad))] ^= byte(1 + random.IntN(255))
@@ -225,9 +241,10 @@ func TestDamagedResultsAreMadeAgain(t *testing.T) {
 				return nil, err
 			}
 			defer r.close()
-			return r.read(0, r.rows, 1<<30)
+			return r.readRows(0, r.rows, 1<<30)
 		}()
-		// A byte that means nothing may change: that of a frame's header which only a decoder with less memory would mind.
+		// A byte that means nothing may change: that of a frame's header which only a decoder with less memory would
+		// mind.
 		if err == nil && cmp.Equal(lines(want), lines(rows)) {
 			continue
 		}
@@ -257,8 +274,8 @@ func TestFirstRowsAreBounded(t *testing.T) {
 	}
 	l.serve()
 	e := newExecution(l.runner, l.start("fields @message | sort @timestamp asc", []record.LogGroup{g}))
-	err := e.run(t.Context(), func(f *found) error {
-		rows, err := f.first()
+	err := e.runQuery(t.Context(), func(f *found) error {
+		rows, err := f.firstRows()
 		if err != nil {
 			return err
 		}
@@ -286,7 +303,7 @@ func TestResultsThatCannotBeWritten(t *testing.T) {
 	l.serve()
 	e := newExecution(l.runner, l.start("fields @message", []record.LogGroup{g}))
 	dir := t.TempDir()
-	err := e.run(t.Context(), func(f *found) error {
+	err := e.runQuery(t.Context(), func(f *found) error {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		return writeResults(ctx, dir+"/results", f)
@@ -300,7 +317,8 @@ func TestResultsThatCannotBeWritten(t *testing.T) {
 	if _, err := openResults(dir + "/results"); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
-	if err := writeResults(t.Context(), dir+"/empty", &found{Result: &insights.Result{Columns: []string{"a"}, Rows: [][]value.Value{{{}}}}}); err != nil {
+	if err := writeResults(t.Context(), dir+"/empty",
+		&found{Result: &insights.Result{Columns: []string{"a"}, Rows: [][]value.Value{{{}}}}}); err != nil {
 		t.Fatal(err)
 	}
 }

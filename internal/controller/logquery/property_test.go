@@ -53,7 +53,8 @@ func (l *logs) plain(q record.LogQuery, groups []record.LogGroup) ([][]logstypes
 	if err != nil {
 		l.t.Fatalf("%s: %v", q.Text, err)
 	}
-	plan, err := insights.Compile(parsed, insights.Options{Start: q.Start * 1000, End: q.End * 1000, Now: q.CreatedAt.UnixMilli(), Limit: int(q.Limit)})
+	plan, err := insights.Compile(parsed, insights.Options{Start: q.Start * 1000, End: q.End * 1000,
+		Now: q.CreatedAt.UnixMilli(), Limit: int(q.Limit)})
 	if err != nil {
 		l.t.Fatalf("%s: %v", q.Text, err)
 	}
@@ -100,9 +101,11 @@ func randomMessage(random *rand.Rand) string {
 	verb := pick("get", "get", "list", "watch", "patch", "update")
 	switch random.IntN(20) {
 	case 0:
-		return fmt.Sprintf("I1121 10:00:00.%06d 1 trace.go:236] %s %s took=%dms", random.IntN(1e6), verb, name, random.IntN(100))
+		return fmt.Sprintf("I1121 10:00:00.%06d 1 trace.go:236] %s %s took=%dms", random.IntN(1e6), verb, name,
+			random.IntN(100))
 	case 1:
-		return fmt.Sprintf(`{"verb":%q,"objectRef":{"name":"\u0061ws-node"},"note":"line\naws-auth","objectRef.name":"x"}`, verb)
+		return fmt.Sprintf(
+			`{"verb":%q,"objectRef":{"name":"\u0061ws-node"},"note":"line\naws-auth","objectRef.name":"x"}`, verb)
 	case 2:
 		return fmt.Sprintf(`{"verb":%d,"code":"200","objectRef":null,"user":{"username":true}}`, random.IntN(3))
 	case 3:
@@ -110,12 +113,17 @@ func randomMessage(random *rand.Rand) string {
 	case 4:
 		return fmt.Sprintf(`{"verb":%q,"verb":"twice"}`, verb)
 	case 5:
-		return fmt.Sprintf(`{"a.b":{"c":%d},"a":{"b.c":%d,"b":{"c":%d}},"user":{"groups":[]}}`, random.IntN(3), random.IntN(3), random.IntN(3))
+		return fmt.Sprintf(`{"a.b":{"c":%d},"a":{"b.c":%d,"b":{"c":%d}},"user":{"groups":[]}}`, random.IntN(3),
+			random.IntN(3), random.IntN(3))
 	case 6:
-		return pick("", "{}", "[]", "null", " {\"verb\":\"get\"} ", "aws-node", `{"verb":"get"} trailing`, `prefix {"verb":"get"}`)
+		return pick("", "{}", "[]", "null", " {\"verb\":\"get\"} ", "aws-node", `{"verb":"get"} trailing`,
+			`prefix {"verb":"get"}`)
 	}
-	return fmt.Sprintf(`{"kind":"Event","verb":%q,"user":{"username":%q,"groups":["system:%s","system:authenticated"]},"objectRef":{"resource":%q,"namespace":"kube-system","name":%q},"responseStatus":{"code":%d,"ratio":%.2f},"annotations":{"authorization.k8s.io/decision":%q},"n":%d}`,
-		verb, pick("alice", "bob", "eks:addon-manager"), pick("masters", "nodes"), pick("daemonsets", "configmaps", "pods"), name, []int{200, 200, 201, 404}[random.IntN(4)], random.Float64()*4, pick("allow", "forbid"), random.IntN(100000))
+	return fmt.Sprintf(
+		`{"kind":"Event","verb":%q,"user":{"username":%q,"groups":["system:%s","system:authenticated"]},"objectRef":{"resource":%q,"namespace":"kube-system","name":%q},"responseStatus":{"code":%d,"ratio":%.2f},"annotations":{"authorization.k8s.io/decision":%q},"n":%d}`,
+		verb, pick("alice", "bob", "eks:addon-manager"), pick("masters", "nodes"), pick("daemonsets", "configmaps",
+			"pods"), name, []int{200, 200, 201, 404}[random.IntN(4)], random.Float64()*4, pick("allow", "forbid"),
+		random.IntN(100000))
 }
 
 var propertyQueries = []string{
@@ -225,7 +233,7 @@ func TestSkippingChangesNothing(t *testing.T) {
 			}
 			e := newExecution(l.runner, q)
 			e.noColumns = true
-			err = e.run(t.Context(), func(f *found) error {
+			err = e.runQuery(t.Context(), func(f *found) error {
 				return writeResults(t.Context(), l.runner.resultsPath(q.ID), f)
 			})
 			if err != nil {

@@ -62,7 +62,8 @@ func newLogsOf(t *testing.T, o events.Options) *logs {
 // serve runs the controller of a new runner, as a daemon that has just started does.
 func (l *logs) serve(change ...func(*Options)) {
 	l.t.Helper()
-	o := Options{Store: l.store, Events: l.events, Dir: filepath.Join(l.dir, "results"), Clock: l.clock, Log: slog.New(slog.DiscardHandler)}
+	o := Options{Store: l.store, Events: l.events, Dir: filepath.Join(l.dir, "results"), Clock: l.clock,
+		Log: slog.New(slog.DiscardHandler)}
 	for _, c := range change {
 		c(&o)
 	}
@@ -89,7 +90,8 @@ func (l *logs) group(name string) record.LogGroup {
 	l.t.Helper()
 	l.seq++
 	g := record.LogGroup{Account: account, Region: region, Name: name, ID: l.seq, CreatedAt: time.Now()}
-	if _, err := record.LogGroups(l.store).Create(l.t.Context(), record.LogGroupKey(account, region, name), g); err != nil {
+	if _, err := record.LogGroups(l.store).Create(l.t.Context(), record.LogGroupKey(account, region, name),
+		g); err != nil {
 		l.t.Fatal(err)
 	}
 	return g
@@ -110,7 +112,8 @@ func (l *logs) put(g record.LogGroup, st events.StreamID, from int64, messages .
 	l.t.Helper()
 	b := events.Batch{Group: events.GroupID(g.ID)}
 	for i, m := range messages {
-		b.Events = append(b.Events, events.Event{Stream: st, Timestamp: from + int64(i), Ingested: from + 5000, Message: m})
+		b.Events = append(b.Events, events.Event{Stream: st, Timestamp: from + int64(i), Ingested: from + 5000,
+			Message: m})
 	}
 	if _, err := l.events.Append(l.t.Context(), b); err != nil {
 		l.t.Fatal(err)
@@ -121,7 +124,8 @@ func (l *logs) put(g record.LogGroup, st events.StreamID, from int64, messages .
 func (l *logs) start(text string, groups []record.LogGroup, change ...func(*record.LogQuery)) record.LogQuery {
 	l.t.Helper()
 	l.seq++
-	q := record.LogQuery{Account: account, Region: region, ID: fmt.Sprintf("00000000-0000-0000-0000-%012d", l.seq), Text: text,
+	q := record.LogQuery{Account: account, Region: region, ID: fmt.Sprintf("00000000-0000-0000-0000-%012d", l.seq),
+		Text:     text,
 		Language: logstypes.QueryLanguageCwli, End: 1 << 32, CreatedAt: time.UnixMilli(1_700_000_000_000)}
 	for _, g := range groups {
 		q.Groups, q.GroupIDs = append(q.Groups, g.Name), append(q.GroupIDs, g.ID)
@@ -129,14 +133,16 @@ func (l *logs) start(text string, groups []record.LogGroup, change ...func(*reco
 	for _, c := range change {
 		c(&q)
 	}
-	if _, err := record.LogQueries(l.store).Create(l.t.Context(), record.LogQueryKey(account, region, q.ID), q); err != nil {
+	if _, err := record.LogQueries(l.store).Create(l.t.Context(), record.LogQueryKey(account, region, q.ID),
+		q); err != nil {
 		l.t.Fatal(err)
 	}
 	return q
 }
 
 // await waits until the query satisfies what.
-func (l *logs) await(q record.LogQuery, what func(record.LogQueryRun) bool) (record.LogQueryRun, [][]logstypes.ResultField) {
+func (l *logs) await(q record.LogQuery, what func(record.LogQueryRun) bool) (record.LogQueryRun,
+	[][]logstypes.ResultField) {
 	l.t.Helper()
 	var run record.LogQueryRun
 	var rows [][]logstypes.ResultField

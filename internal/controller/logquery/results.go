@@ -32,9 +32,9 @@ import (
 //		row by row, a cell for each column
 //	the end, of fixed length: where the table begins, the number of rows (8 bytes each, little endian), and the CRC-32C of these
 //
-// Numbers are varints; a text is its length and its bytes. A cell is 0 when the row lacks the field,
-// otherwise 1 more than the length of its text, and the text; that of a message is its chunk, and its place and
-// length in the chunk when that is decompressed.
+// Numbers are varints; a text is its length and its bytes. A cell is 0 when the row lacks the field, otherwise 1 more
+// than the length of its text, and the text; that of a message is its chunk, and its place and length in the chunk when
+// that is decompressed.
 const (
 	resultsFormat = "coracle logs results 2\n"
 	resultsEnd    = 8 + 8 + 4
@@ -82,7 +82,8 @@ func writeResults(ctx context.Context, path string, f *found) (err error) {
 }
 
 func (f *found) writeTable(to io.Writer, m *messages) error {
-	encoder, err := zstd.NewWriter(to, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20))
+	encoder, err := zstd.NewWriter(to, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+		zstd.WithWindowSize(1<<20))
 	if err != nil {
 		return err
 	}
@@ -112,7 +113,7 @@ func (f *found) writeTable(to io.Writer, m *messages) error {
 		for i, v := range row {
 			switch {
 			case shown[i]:
-				p := m.place(referenceOf(v))
+				p := m.findPlace(referenceOf(v))
 				number(p.chunk)
 				number(p.at)
 				number(p.size)
@@ -177,8 +178,10 @@ func (r *results) readEnd() error {
 	if _, err := r.file.ReadAt(end, length); err != nil {
 		return err
 	}
-	at, rows, sum := binary.LittleEndian.Uint64(end), binary.LittleEndian.Uint64(end[8:]), binary.LittleEndian.Uint32(end[16:])
-	if string(format) != resultsFormat || crc32.Checksum(end[:16], castagnoli) != sum || at > uint64(length) || rows > math.MaxInt32 {
+	at, rows, sum := binary.LittleEndian.Uint64(end), binary.LittleEndian.Uint64(end[8:]),
+		binary.LittleEndian.Uint32(end[16:])
+	if string(format) != resultsFormat || crc32.Checksum(end[:16], castagnoli) != sum || at > uint64(length) ||
+		rows > math.MaxInt32 {
 		return errResults
 	}
 	r.at, r.size, r.rows = int64(at), length-int64(at), int(rows)
@@ -200,9 +203,11 @@ type cell struct {
 	text *string
 }
 
-// read gives the rows from <= i < to, up to the one that brings their texts to most bytes, as GetQueryResults shows them, and holds no others.
-func (r *results) read(from, to, most int) ([][]logstypes.ResultField, error) {
-	decoder, err := zstd.NewReader(io.NewSectionReader(r.file, r.at, r.size), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+// readRows gives the rows from <= i < to, up to the one that brings their texts to most bytes, as GetQueryResults shows
+// them, and holds no others.
+func (r *results) readRows(from, to, most int) ([][]logstypes.ResultField, error) {
+	decoder, err := zstd.NewReader(io.NewSectionReader(r.file, r.at, r.size), zstd.WithDecoderConcurrency(1),
+		zstd.WithDecoderLowmem(true))
 	if err != nil {
 		return nil, err
 	}
@@ -214,7 +219,8 @@ func (r *results) read(from, to, most int) ([][]logstypes.ResultField, error) {
 	return rows, damaged(err)
 }
 
-func (r *results) readTable(in *bufio.Reader, from, to, most int) (rows [][]logstypes.ResultField, cells []cell, err error) {
+func (r *results) readTable(in *bufio.Reader, from, to, most int) (rows [][]logstypes.ResultField, cells []cell,
+	err error) {
 	// After an error of number or text the others do nothing.
 	number := func() int {
 		if err != nil {
@@ -262,7 +268,8 @@ func (r *results) readTable(in *bufio.Reader, from, to, most int) (rows [][]logs
 				if wanted {
 					size += p.size
 					value := new(string)
-					row, cells = append(row, logstypes.ResultField{Field: columns[c], Value: value}), append(cells, cell{p, value})
+					row, cells = append(row, logstypes.ResultField{Field: columns[c], Value: value}), append(cells,
+						cell{p, value})
 				}
 				continue
 			}

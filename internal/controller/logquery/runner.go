@@ -33,7 +33,8 @@ type Options struct {
 	Concurrent int64
 	// Memory is what one query may hold, in bytes; 0 is DefaultMemory.
 	Memory int64
-	// Page is how much text one answer of Results has, in bytes; the row that goes beyond is its last. 0 is DefaultPage.
+	// Page is how much text one answer of Results has, in bytes; the row that goes beyond is its last. 0 is
+	// DefaultPage.
 	Page int
 	// Timeout is how long a query may run; 0 is 60 minutes, as on AWS.
 	// https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/cloudwatch_limits_cwl.html
@@ -47,8 +48,8 @@ const (
 	DefaultConcurrent = 2
 	// DefaultMemory keeps a daemon with DefaultConcurrent queries below 300 MiB.
 	DefaultMemory = 80 << 20
-	// DefaultPage has room for 10,000 events of 25 KB: clients made before results had pages get all of them. The rows of an answer are in memory
-	// as a whole, once; encoded they are sent as they are written.
+	// DefaultPage has room for 10,000 events of 25 KB: clients made before results had pages get all of them. The rows
+	// of an answer are in memory as a whole, once; encoded they are sent as they are written.
 	DefaultPage = 256 << 20
 	// kept is how long results are available after a query has ended.
 	// https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_GetQueryResults.html
@@ -248,7 +249,8 @@ func (r *Runner) runQuery(ctx context.Context, query store.Row[record.LogQuery])
 func (r *Runner) execute(ctx context.Context, end context.CancelCauseFunc, e *execution) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.o.Log.Error("a Logs Insights query panicked", "query", e.query.ID, "text", e.query.Text, "panic", p, "stack", string(debug.Stack()))
+			r.o.Log.Error("a Logs Insights query panicked", "query", e.query.ID, "text", e.query.Text, "panic", p,
+				"stack", string(debug.Stack()))
 			err = fmt.Errorf("an error inside the query engine: %v", p)
 		}
 	}()
@@ -265,7 +267,7 @@ func (r *Runner) execute(ctx context.Context, end context.CancelCauseFunc, e *ex
 		case <-ended:
 		}
 	})
-	return e.run(ctx, func(f *found) error {
+	return e.runQuery(ctx, func(f *found) error {
 		if err := writeResults(ctx, r.resultsPath(e.query.ID), f); err != nil {
 			return fmt.Errorf("could not write the results: %w", err)
 		}
@@ -283,7 +285,8 @@ func (r *Runner) resultsPath(id string) string { return filepath.Join(r.o.Dir, i
 //
 // A Complete query whose file of results is gone (a restored backup has none), damaged, or of an earlier
 // version, is run again.
-func (r *Runner) Results(ctx context.Context, q record.LogQuery, page func(rows int) (from, to int, err error)) (record.LogQueryRun, [][]logstypes.ResultField, error) {
+func (r *Runner) Results(ctx context.Context, q record.LogQuery, page func(rows int) (from, to int, err error)) (
+	record.LogQueryRun, [][]logstypes.ResultField, error) {
 	key := record.LogQueryKey(q.Account, q.Region, q.ID)
 	for {
 		run, err := r.runs.Get(ctx, key)
@@ -344,5 +347,5 @@ func (r *Runner) readResults(
 	if err != nil {
 		return nil, err
 	}
-	return file.read(from, to, r.o.Page)
+	return file.readRows(from, to, r.o.Page)
 }

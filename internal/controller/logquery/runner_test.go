@@ -23,7 +23,8 @@ import (
 )
 
 func audit(name, resource, verb, user string) string {
-	return fmt.Sprintf(`{"kind":"Event","verb":%q,"user":{"username":%q,"groups":["system:masters"]},"objectRef":{"resource":%q,"name":%q}}`, verb, user, resource, name)
+	return fmt.Sprintf(
+		`{"kind":"Event","verb":%q,"user":{"username":%q,"groups":["system:masters"]},"objectRef":{"resource":%q,"name":%q}}`, verb, user, resource, name)
 }
 
 // The two queries of everybody who debugs EKS, and the broken third, which the front refuses before it comes here.
@@ -31,7 +32,8 @@ func TestWhoChangedThis(t *testing.T) {
 	t.Parallel()
 	l := newLogs(t)
 	g := l.group("/aws/eks/demo/cluster")
-	auditLog, other := l.stream(g, "kube-apiserver-audit-0123456789abcdef0123456789abcdef"), l.stream(g, "kube-apiserver-0123456789abcdef0123456789abcdef")
+	auditLog, other := l.stream(g, "kube-apiserver-audit-0123456789abcdef0123456789abcdef"), l.stream(g,
+		"kube-apiserver-0123456789abcdef0123456789abcdef")
 	l.put(g, auditLog, 1000,
 		audit("aws-node", "daemonsets", "get", "bob"),
 		audit("aws-node", "daemonsets", "patch", "eks:addon-manager"),
@@ -51,7 +53,8 @@ func TestWhoChangedThis(t *testing.T) {
  | filter objectRef.name == 'aws-node' AND objectRef.resource == 'daemonsets' AND verb == 'patch'
  | limit 10000`, g)
 	want := []string{
-		"@timestamp=1970-01-01 00:00:01.001 | @message=" + audit("aws-node", "daemonsets", "patch", "eks:addon-manager"),
+		"@timestamp=1970-01-01 00:00:01.001 | @message=" + audit("aws-node", "daemonsets", "patch",
+			"eks:addon-manager"),
 		"@timestamp=1970-01-01 00:00:01.006 | @message=" + audit("aws-node", "daemonsets", "patch", "alice"),
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -69,7 +72,8 @@ func TestWhoChangedThis(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("aws-auth (-want +got):\n%s", diff)
 	}
-	if s := run.Statistics; s.RecordsMatched != 2 || s.RecordsScanned != 10 || s.BytesScanned < 900 || s.LogGroupsScanned != 1 {
+	if s := run.Statistics; s.RecordsMatched != 2 || s.RecordsScanned != 10 || s.BytesScanned < 900 ||
+		s.LogGroupsScanned != 1 {
 		t.Errorf("statistics are %+v", s)
 	}
 }
@@ -104,8 +108,10 @@ func TestTimeRangeIsInclusive(t *testing.T) {
 		l.put(g, st, ms, fmt.Sprint(ms))
 	}
 	l.serve()
-	run, rows := l.end(l.start("fields @message | sort @timestamp asc", []record.LogGroup{g}, func(q *record.LogQuery) { q.Start, q.End = 10, 20 }))
-	if got := lines(rows); !slices.Equal(got, []string{"@message=10000", "@message=15000", "@message=20000"}) || run.Statistics.RecordsScanned != 3 {
+	run, rows := l.end(l.start("fields @message | sort @timestamp asc", []record.LogGroup{g},
+		func(q *record.LogQuery) { q.Start, q.End = 10, 20 }))
+	if got := lines(rows); !slices.Equal(got, []string{"@message=10000", "@message=15000", "@message=20000"}) ||
+		run.Statistics.RecordsScanned != 3 {
 		t.Errorf("rows are %v, statistics %+v", got, run.Statistics)
 	}
 }
@@ -193,14 +199,16 @@ func TestStop(t *testing.T) {
 	first, second := l.start(endless, []record.LogGroup{g}), record.LogQuery{}
 	l.await(first, running)
 	second = l.start(endless, []record.LogGroup{g})
-	if run, _, err := l.runner.Results(t.Context(), second, all); err != nil || run.Status != logstypes.QueryStatusScheduled {
+	if run, _, err := l.runner.Results(t.Context(), second, all); err != nil ||
+		run.Status != logstypes.QueryStatusScheduled {
 		t.Errorf("the second query is %s, %v", run.Status, err)
 	}
 	for _, q := range []record.LogQuery{second, first} {
-		_, err := record.LogQueries(l.store).Modify(t.Context(), record.LogQueryKey(account, region, q.ID), func(q *record.LogQuery) error {
-			q.Stop = true
-			return nil
-		})
+		_, err := record.LogQueries(l.store).Modify(t.Context(), record.LogQueryKey(account, region, q.ID),
+			func(q *record.LogQuery) error {
+				q.Stop = true
+				return nil
+			})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -254,7 +262,8 @@ func TestQueryThatDoesNotCompileFails(t *testing.T) {
 	t.Parallel()
 	l := newLogs(t)
 	l.serve()
-	if run, _ := l.end(l.start("fields (", []record.LogGroup{l.group("g")})); run.Status != logstypes.QueryStatusFailed || run.Reason == "" {
+	if run, _ := l.end(l.start("fields (",
+		[]record.LogGroup{l.group("g")})); run.Status != logstypes.QueryStatusFailed || run.Reason == "" {
 		t.Errorf("the query is %s: %s", run.Status, run.Reason)
 	}
 }
@@ -279,7 +288,8 @@ func TestUnfinishedQueriesRunAgain(t *testing.T) {
 	q := l.start(slow, []record.LogGroup{g})
 	l.await(q, running)
 	l.kill()
-	if _, err := record.LogQueryRuns(l.store).Get(t.Context(), record.LogQueryKey(account, region, q.ID)); !errors.Is(err, store.ErrNotFound) {
+	if _, err := record.LogQueryRuns(l.store).Get(t.Context(), record.LogQueryKey(account, region, q.ID)); !errors.Is(
+		err, store.ErrNotFound) {
 		t.Fatalf("the query has a run: %v", err)
 	}
 	half := filepath.Join(l.dir, "results", "writing-1")
@@ -341,7 +351,8 @@ func TestResultsOutliveTheDaemonAndExpire(t *testing.T) {
 	if files, err := os.ReadDir(filepath.Join(l.dir, "results")); err != nil || len(files) > 0 {
 		t.Errorf("left over: %v, %v", files, err)
 	}
-	if _, err := record.LogQueryRuns(l.store).Get(t.Context(), record.LogQueryKey(account, region, q.ID)); !errors.Is(err, store.ErrNotFound) {
+	if _, err := record.LogQueryRuns(l.store).Get(t.Context(), record.LogQueryKey(account, region, q.ID)); !errors.Is(
+		err, store.ErrNotFound) {
 		t.Errorf("its run is left: %v", err)
 	}
 }
@@ -390,7 +401,7 @@ func TestBitmap(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 50 {
 		n := random.IntN(500)
-		b, want := s.bitmap(n), []int(nil)
+		b, want := s.acquireBitmap(n), []int(nil)
 		for i := range n {
 			if random.IntN(3) == 0 {
 				b.set(i)
@@ -401,7 +412,7 @@ func TestBitmap(t *testing.T) {
 				}
 			}
 		}
-		if got := slices.Collect(b.all); !slices.Equal(got, want) || b.any() != (len(want) > 0) {
+		if got := slices.Collect(b.allRows); !slices.Equal(got, want) || b.hasAnyBit() != (len(want) > 0) {
 			t.Fatalf("%d rows: %v, not %v", n, got, want)
 		}
 		s.release(b)

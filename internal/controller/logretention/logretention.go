@@ -1,13 +1,13 @@
-// Package logretention deletes log events that have passed the retention of their log group, and those of deleted groups
-// and streams.
+// Package logretention deletes log events that have passed the retention of their log group, and those of deleted
+// groups and streams.
 //
-// It reads the records of log groups and streams, which internal/aws/logs writes. It deletes events from the store of log
-// events, and the records of streams whose group was deleted.
-// It writes the account into records of streams that have none, and nothing else.
+// It reads the records of log groups and streams, which internal/aws/logs writes. It deletes events from the store of
+// log events, and the records of streams whose group was deleted. It writes the account into records of streams that
+// have none, and nothing else.
 //
-// A deleted record does not tell what it held. The controller therefore compares the contents of the store of log events
-// with the existing records: when a record was deleted, at start, and once an hour. The hourly pass also finds events that
-// were appended to a group while it was being deleted.
+// A deleted record does not tell what it held. The controller therefore compares the contents of the store of log
+// events with the existing records: when a record was deleted, at start, and once an hour. The hourly pass also finds
+// events that were appended to a group while it was being deleted.
 package logretention
 
 import (
@@ -56,10 +56,12 @@ func New(o Options) *Controller {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	return &Controller{groups: record.LogGroups(o.Store), streams: record.LogStreams(o.Store), store: o.Store, events: o.Events, clock: o.Clock, log: o.Log}
+	return &Controller{groups: record.LogGroups(o.Store), streams: record.LogStreams(o.Store), store: o.Store,
+		events: o.Events, clock: o.Clock, log: o.Log}
 }
 
-// Controllers returns what reconcile.Run runs. Log events are local to a machine, so every daemon runs them, leader or not.
+// Controllers returns what reconcile.Run runs. Log events are local to a machine, so every daemon runs them, leader or
+// not.
 func (c *Controller) Controllers() []reconcile.Controller {
 	return []reconcile.Controller{
 		{
@@ -73,9 +75,10 @@ func (c *Controller) Controllers() []reconcile.Controller {
 			Name:      "log-leftovers",
 			Reconcile: c.clean,
 			Sources: []reconcile.Source{
-				once(all),
+				singleKeySource(all),
 				replaced(c.groups, func(g record.LogGroup) uint64 { return g.ID }, func(string) string { return all }),
-				replaced(c.streams, func(s record.LogStream) uint64 { return s.ID }, func(key string) string { return store.Parts(key)[0] }),
+				replaced(c.streams, func(s record.LogStream) uint64 { return s.ID },
+					func(key string) string { return store.Parts(key)[0] }),
 			},
 			Resync: interval,
 			Clock:  c.clock,
@@ -100,7 +103,8 @@ func (c *Controller) retain(ctx context.Context, key string) (reconcile.Result, 
 	return reconcile.Result{}, nil
 }
 
-// all is the key of everything; the other keys of clean are the IDs of groups, as the keys of their streams' rows begin.
+// all is the key of everything; the other keys of clean are the IDs of groups, as the keys of their streams' rows
+// begin.
 const all = "*"
 
 // clean deletes what belongs to no row.
@@ -118,7 +122,8 @@ func (c *Controller) clean(ctx context.Context, key string) (reconcile.Result, e
 // cleanGroups deletes the events and the streams of groups that are gone, and what streams that are gone have left in
 // the others, whose streams it charges to their account.
 func (c *Controller) cleanGroups(ctx context.Context) error {
-	// What is held is listed before the rows: whatever is written under a row that comes in between is not in the first list.
+	// What is held is listed before the rows: whatever is written under a row that comes in between is not in the first
+	// list.
 	held := c.events.Groups()
 	streams, err := c.streams.List(ctx, "")
 	if err != nil {
@@ -175,23 +180,24 @@ func (c *Controller) cleanStreams(ctx context.Context, group events.GroupID) err
 	for _, id := range held {
 		if !live[id] {
 			if err := c.events.DeleteStream(group, id); err != nil {
-				failed = append(failed, fmt.Errorf("delete the events of stream %d of log group %d: %w", id, group, err))
+				failed = append(failed, fmt.Errorf("delete the events of stream %d of log group %d: %w", id, group,
+					err))
 			}
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// once is a source that tells one key at start.
-func once(key string) reconcile.Source {
+// singleKeySource is a source that tells one key at start.
+func singleKeySource(key string) reconcile.Source {
 	return func(ctx context.Context, changed func(string)) {
 		changed(key)
 		<-ctx.Done()
 	}
 }
 
-// replaced is a source of the keys that of makes of the keys of rows which have gone, or which have another ID than before: new rows and
-// other changes leave nothing behind.
+// replaced is a source of the keys that of makes of the keys of rows which have gone, or which have another ID than
+// before: new rows and other changes leave nothing behind.
 func replaced[T any](t store.Table[T], id func(T) uint64, of func(key string) string) reconcile.Source {
 	return func(ctx context.Context, changed func(string)) {
 		ids := map[string]uint64{}

@@ -37,7 +37,8 @@ type world struct {
 func newWorld(t *testing.T, prepare func(*world)) *world {
 	t.Helper()
 	s := storetest.New(t)
-	w := &world{t: t, store: s, groups: record.LogGroups(s), streams: record.LogStreams(s), clock: clocktesting.NewFakeClock(today)}
+	w := &world{t: t, store: s, groups: record.LogGroups(s), streams: record.LogStreams(s),
+		clock: clocktesting.NewFakeClock(today)}
 	var err error
 	if w.events, err = events.Open(t.TempDir(), events.Options{}); err != nil {
 		t.Fatal(err)
@@ -74,7 +75,8 @@ func (w *world) group(id uint64, name string, edit func(*record.LogGroup)) {
 
 func (w *world) stream(group, id uint64, name string) {
 	w.t.Helper()
-	if _, err := w.streams.Put(w.t.Context(), record.LogStreamKey(group, name), record.LogStream{GroupID: group, Name: name, ID: id}); err != nil {
+	if _, err := w.streams.Put(w.t.Context(), record.LogStreamKey(group, name), record.LogStream{GroupID: group,
+		Name: name, ID: id}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -95,7 +97,8 @@ func (w *world) put(group, stream uint64, at time.Time, n int) {
 		if _, err := rand.Read(random); err != nil {
 			w.t.Fatal(err)
 		}
-		b.Events = append(b.Events, events.Event{Stream: events.StreamID(stream), Timestamp: at.UnixMilli(), Ingested: at.UnixMilli(), Message: hex.EncodeToString(random)})
+		b.Events = append(b.Events, events.Event{Stream: events.StreamID(stream), Timestamp: at.UnixMilli(),
+			Ingested: at.UnixMilli(), Message: hex.EncodeToString(random)})
 	}
 	if _, err := w.events.Append(w.t.Context(), b); err != nil {
 		w.t.Fatal(err)
@@ -104,7 +107,8 @@ func (w *world) put(group, stream uint64, at time.Time, n int) {
 
 func (w *world) count(group uint64) int64 { return w.events.GroupStat(events.GroupID(group)).Events }
 
-// What a deleted group, or one created again under its name, leaves behind goes: its streams' rows, its events, and their bytes on the disk.
+// What a deleted group, or one created again under its name, leaves behind goes: its streams' rows, its events, and
+// their bytes on the disk.
 func TestWhatAGroupLeavesGoes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -165,7 +169,8 @@ func TestWhatAStreamLeavesGoes(t *testing.T) {
 	w.remove(w.streams.RemoveOp(record.LogStreamKey(1, "gone")))
 	w.stream(1, 15, "again")
 	w.put(1, 15, today, 1)
-	eventually.True(t, "only 13 and 15 are left", func() bool { return slices.Equal(w.events.Streams(1), []events.StreamID{13, 15}) })
+	eventually.True(t, "only 13 and 15 are left",
+		func() bool { return slices.Equal(w.events.Streams(1), []events.StreamID{13, 15}) })
 }
 
 // An event that was appended to a group which was gone by then is found within the hour.

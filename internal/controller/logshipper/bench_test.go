@@ -18,7 +18,8 @@ import (
 
 // auditLine is an audit event of about 1.5 KB.
 func auditLine(n int) string {
-	return fmt.Sprintf(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"RequestResponse","auditID":"%036d","stage":"ResponseComplete","requestURI":"/api/v1/namespaces/default/pods/web-%d","verb":"patch","user":{"username":"kubernetes-admin","groups":["system:masters","system:authenticated"]},"sourceIPs":["127.0.0.1"],"userAgent":"kubectl/v1.35.4","objectRef":{"resource":"pods","namespace":"default","name":"web-%d","apiVersion":"v1"},"responseStatus":{"metadata":{},"code":200},"responseObject":{"kind":"Pod","text":%q},"requestReceivedTimestamp":"2026-11-21T10:36:40.123456Z","stageTimestamp":"2026-11-21T10:36:40.133456Z","annotations":{"authorization.k8s.io/decision":"allow","authorization.k8s.io/reason":""}}`, n, n, n, strings.Repeat("lorem ipsum ", 60)) + "\n"
+	return fmt.Sprintf(
+		`{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"RequestResponse","auditID":"%036d","stage":"ResponseComplete","requestURI":"/api/v1/namespaces/default/pods/web-%d","verb":"patch","user":{"username":"kubernetes-admin","groups":["system:masters","system:authenticated"]},"sourceIPs":["127.0.0.1"],"userAgent":"kubectl/v1.35.4","objectRef":{"resource":"pods","namespace":"default","name":"web-%d","apiVersion":"v1"},"responseStatus":{"metadata":{},"code":200},"responseObject":{"kind":"Pod","text":%q},"requestReceivedTimestamp":"2026-11-21T10:36:40.123456Z","stageTimestamp":"2026-11-21T10:36:40.133456Z","annotations":{"authorization.k8s.io/decision":"allow","authorization.k8s.io/reason":""}}`, n, n, n, strings.Repeat("lorem ipsum ", 60)) + "\n"
 }
 
 // discard is a store of log events without a disk, so that shipping alone is measured.
@@ -38,7 +39,8 @@ func (d *discard) Append(_ context.Context, b events.Batch) (uint64, error) {
 func BenchmarkShip(b *testing.B) {
 	const lines = 40_000
 	s := storetest.New(b)
-	c := record.Cluster{Account: account, Region: region, Name: cluster, ID: id, LoggingTypes: []ekstypes.LogType{audits}}
+	c := record.Cluster{Account: account, Region: region, Name: cluster, ID: id,
+		LoggingTypes: []ekstypes.LogType{audits}}
 	if _, err := record.Clusters(s).Create(b.Context(), c.Key(), c); err != nil {
 		b.Fatal(err)
 	}

@@ -30,7 +30,8 @@ func TestMain(m *testing.M) {
 	if os.Getenv("CORACLE_TEST_SHIPPER") == "" {
 		os.Exit(m.Run())
 	}
-	if err := mortal(context.Background(), os.Getenv("CORACLE_TEST_ETCD"), os.Getenv("CORACLE_TEST_PREFIX"), os.Getenv("CORACLE_TEST_SHIPPER")); err != nil {
+	if err := mortal(context.Background(), os.Getenv("CORACLE_TEST_ETCD"), os.Getenv("CORACLE_TEST_PREFIX"),
+		os.Getenv("CORACLE_TEST_SHIPPER")); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -64,7 +65,8 @@ func TestEachLineIsShippedOnceHoweverOftenTheDaemonIsKilled(t *testing.T) {
 	f := newFixture(t, scheduler, audits)
 	client, prefix := storetest.Client(t), storetest.Prefix(t)
 	var err error
-	if f.store, err = store.Open(t.Context(), client, store.Options{Prefix: prefix, Log: slog.New(slog.DiscardHandler)}); err != nil {
+	if f.store, err = store.Open(t.Context(), client,
+		store.Options{Prefix: prefix, Log: slog.New(slog.DiscardHandler)}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(f.store.Close)
@@ -92,7 +94,8 @@ func TestEachLineIsShippedOnceHoweverOftenTheDaemonIsKilled(t *testing.T) {
 	for i := range 4 * 2 * len(points) {
 		point := points[i%len(points)]
 		daemon := exec.Command(os.Args[0])
-		daemon.Env = append(os.Environ(), "CORACLE_TEST_SHIPPER="+f.root, "CORACLE_TEST_ETCD="+client.Endpoints()[0], "CORACLE_TEST_PREFIX="+prefix, crash.Environment+"="+point)
+		daemon.Env = append(os.Environ(), "CORACLE_TEST_SHIPPER="+f.root, "CORACLE_TEST_ETCD="+client.Endpoints()[0],
+			"CORACLE_TEST_PREFIX="+prefix, crash.Environment+"="+point)
 		daemon.Stderr = t.Output()
 		out, err := daemon.StdoutPipe()
 		if err == nil {
@@ -116,7 +119,8 @@ func TestEachLineIsShippedOnceHoweverOftenTheDaemonIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	c := New(Options{Store: f.store, Events: e, Dir: f.root, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Logs: func(account, region string) Logs { return logs{f.store, account, region} }})
+	c := New(Options{Store: f.store, Events: e, Dir: f.root, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Logs: func(account, region string) Logs { return logs{f.store, account, region} }})
 	defer c.Close()
 	row, err := record.Clusters(f.store).Get(t.Context(), record.ClusterKey(account, region, cluster))
 	if err == nil {
@@ -131,7 +135,8 @@ func TestEachLineIsShippedOnceHoweverOftenTheDaemonIsKilled(t *testing.T) {
 	}
 	names := map[events.StreamID]string{}
 	for component := range written {
-		stream, err := record.LogStreams(f.store).Get(t.Context(), record.LogStreamKey(group.Value.ID, streamName(component, id)))
+		stream, err := record.LogStreams(f.store).Get(t.Context(), record.LogStreamKey(group.Value.ID,
+			streamName(component, id)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,8 +17,10 @@ import (
 
 // Logs is the part of CloudWatch Logs with which groups and streams are made. *cloudwatchlogs.Client has it.
 type Logs interface {
-	CreateLogGroup(context.Context, *cloudwatchlogs.CreateLogGroupInput, ...func(*cloudwatchlogs.Options)) (*cloudwatchlogs.CreateLogGroupOutput, error)
-	CreateLogStream(context.Context, *cloudwatchlogs.CreateLogStreamInput, ...func(*cloudwatchlogs.Options)) (*cloudwatchlogs.CreateLogStreamOutput, error)
+	CreateLogGroup(context.Context, *cloudwatchlogs.CreateLogGroupInput, ...func(*cloudwatchlogs.Options)) (
+		*cloudwatchlogs.CreateLogGroupOutput, error)
+	CreateLogStream(context.Context, *cloudwatchlogs.CreateLogStreamInput, ...func(*cloudwatchlogs.Options)) (
+		*cloudwatchlogs.CreateLogStreamOutput, error)
 }
 
 // destination is where a shipment's events go.
@@ -45,7 +47,8 @@ func (s *shipment) ensureGroup(ctx context.Context) error {
 	name := GroupName(s.cluster.Name)
 	row, err := s.findGroup(ctx)
 	if errors.Is(err, store.ErrNotFound) {
-		_, err = s.c.o.Logs(s.cluster.Account, s.cluster.Region).CreateLogGroup(ctx, &cloudwatchlogs.CreateLogGroupInput{LogGroupName: &name})
+		_, err = s.c.o.Logs(s.cluster.Account, s.cluster.Region).CreateLogGroup(ctx,
+			&cloudwatchlogs.CreateLogGroupInput{LogGroupName: &name})
 		if err := unlessThere(err); err != nil {
 			return fmt.Errorf("create log group %s: %w", name, err)
 		}
@@ -74,9 +77,10 @@ func (s *shipment) ensureStream(ctx context.Context, component string) (events.S
 	key := record.LogStreamKey(uint64(s.destination.group), name)
 	row, err := s.c.streams.Get(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
-		_, err = s.c.o.Logs(s.cluster.Account, s.cluster.Region).CreateLogStream(ctx, &cloudwatchlogs.CreateLogStreamInput{
-			LogGroupName: aws.String(GroupName(s.cluster.Name)), LogStreamName: &name,
-		})
+		_, err = s.c.o.Logs(s.cluster.Account, s.cluster.Region).CreateLogStream(ctx,
+			&cloudwatchlogs.CreateLogStreamInput{
+				LogGroupName: aws.String(GroupName(s.cluster.Name)), LogStreamName: &name,
+			})
 		if err := unlessThere(err); err != nil {
 			return 0, fmt.Errorf("create log stream %s: %w", name, err)
 		}

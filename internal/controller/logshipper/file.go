@@ -27,9 +27,11 @@ type source struct {
 
 // sources are the components' logs by the names of their files.
 var sources = map[string]source{
-	"kube-apiserver":               {ekstypes.LogTypeApi, "kube-apiserver", klogTime, 0},
-	componentlog.Audit:             {ekstypes.LogTypeAudit, componentlog.Audit, auditTime, componentlog.AuditMaxSize << 20},
-	"authenticator":                {ekstypes.LogTypeAuthenticator, "authenticator", logfmtTime, componentlog.AuthenticatorMaxSize},
+	"kube-apiserver": {ekstypes.LogTypeApi, "kube-apiserver", klogTime, 0},
+	componentlog.Audit: {ekstypes.LogTypeAudit, componentlog.Audit, auditTime,
+		componentlog.AuditMaxSize << 20},
+	"authenticator": {ekstypes.LogTypeAuthenticator, "authenticator", logfmtTime,
+		componentlog.AuthenticatorMaxSize},
 	"kube-controller-manager":      {ekstypes.LogTypeControllerManager, "kube-controller-manager", klogTime, 0},
 	"aws-cloud-controller-manager": {ekstypes.LogTypeControllerManager, "cloud-controller-manager", klogTime, 0},
 	"kube-scheduler":               {ekstypes.LogTypeScheduler, "kube-scheduler", klogTime, 0},
@@ -61,7 +63,7 @@ type file struct {
 	aside bool
 }
 
-func open(dir, name string) (*file, error) {
+func openFile(dir, name string) (*file, error) {
 	source, aside, _ := sourceOf(name)
 	f, err := os.Open(filepath.Join(dir, name))
 	if err != nil {
@@ -96,7 +98,7 @@ func openAll(dir string) (files []*file, err error) {
 			if _, aside, ok := sourceOf(e.Name()); !ok || aside != wantAside {
 				continue
 			}
-			f, err := open(dir, e.Name())
+			f, err := openFile(dir, e.Name())
 			if errors.Is(err, fs.ErrNotExist) {
 				continue
 			}
@@ -128,8 +130,8 @@ func closeAll(files []*file) {
 	}
 }
 
-// size is the file's length now.
-func (f *file) size() (int64, error) {
+// fileSize is the file's length now.
+func (f *file) fileSize() (int64, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return 0, err

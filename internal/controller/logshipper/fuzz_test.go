@@ -22,7 +22,7 @@ func FuzzLine(f *testing.F) {
 		if at, ok := klogTime(line, now); ok && (at > now.Add(24*time.Hour).UnixMilli() || at < now.AddDate(-2, 0, 0).UnixMilli()) {
 			t.Fatalf("%q is of %s", line, time.UnixMilli(at))
 		}
-		if n := whole([]byte(line)); n < 0 || n > len(line) || utf8.ValidString(line) && n != len(line) {
+		if n := completeLength([]byte(line)); n < 0 || n > len(line) || utf8.ValidString(line) && n != len(line) {
 			t.Fatalf("%q is cut at %d", line, n)
 		}
 	})

@@ -3,9 +3,9 @@
 // https://docs.aws.amazon.com/eks/latest/userguide/control-plane-logs.html
 //
 // The components always append to files in <data directory>/clusters/<ID>/log, so that no component restarts when
-// logging is enabled or disabled. The [Controller] reads the new lines of the files, creates an event for each line, and
-// appends the events to the store of log events together with its offsets in the files. Both are in one atomic write:
-// each line becomes an event exactly once, at whichever instruction the daemon is killed.
+// logging is enabled or disabled. The [Controller] reads the new lines of the files, creates an event for each line,
+// and appends the events to the store of log events together with its offsets in the files. Both are in one atomic
+// write: each line becomes an event exactly once, at whichever instruction the daemon is killed.
 //
 // The controller reads Clusters, LogGroups, LogStreams and LoggingUpdates. It creates groups and streams by calling
 // CloudWatch Logs under the service-linked role of EKS. It is the only writer of the end of LoggingUpdates, and stores
@@ -181,7 +181,7 @@ func (c *Controller) Drain(ctx context.Context, cluster record.Cluster) error {
 // shipCluster takes the five steps for a cluster, and says whether there is more to read. When the components have
 // ended, no line that lacks its end is going to get it.
 func (c *Controller) shipCluster(ctx context.Context, cluster record.Cluster, ended bool) (more bool, err error) {
-	p := c.plane(cluster.ID)
+	p := c.getPlane(cluster.ID)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
@@ -204,14 +204,14 @@ func (c *Controller) shipCluster(ctx context.Context, cluster record.Cluster, en
 		}
 	}
 
-	s := &shipment{c: c, cluster: cluster, plane: p, place: p.place.clone(), ended: ended}
+	s := &shipment{c: c, cluster: cluster, plane: p, place: p.place.deepCopy(), ended: ended}
 	// The watch comes first: whatever is written from here on leads to another look.
 	if !cluster.Deleting {
-		if err := c.watch.watchDirectory(cluster.Key(), c.logDir(cluster.ID), cluster.LoggingTypes); err != nil {
+		if err := c.watch.watchDirectory(cluster.Key(), c.logDirectory(cluster.ID), cluster.LoggingTypes); err != nil {
 			return false, err
 		}
 	}
-	more, err = s.run(ctx)
+	more, err = s.runSteps(ctx)
 	if err != nil {
 		p.place = nil // a failed write may have happened
 		return false, err
@@ -222,7 +222,7 @@ func (c *Controller) shipCluster(ctx context.Context, cluster record.Cluster, en
 	return false, c.endUpdate(ctx, update)
 }
 
-func (c *Controller) plane(id string) *plane {
+func (c *Controller) getPlane(id string) *plane {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.planes[id]
@@ -238,11 +238,13 @@ func (c *Controller) openUpdate(ctx context.Context, cluster record.Cluster) (st
 	if cluster.LastUpdateID == "" {
 		return "", nil
 	}
-	row, err := c.updates.Get(ctx, record.UpdateKey(cluster.Account, cluster.Region, cluster.Name, cluster.LastUpdateID))
+	row, err := c.updates.Get(ctx, record.UpdateKey(cluster.Account, cluster.Region, cluster.Name,
+		cluster.LastUpdateID))
 	if errors.Is(err, store.ErrNotFound) {
 		return "", nil
 	}
-	if err != nil || row.Value.Type != ekstypes.UpdateTypeLoggingUpdate || row.Value.Status != ekstypes.UpdateStatusInProgress {
+	if err != nil || row.Value.Type != ekstypes.UpdateTypeLoggingUpdate ||
+		row.Value.Status != ekstypes.UpdateStatusInProgress {
 		return "", err
 	}
 	return row.Key, nil
@@ -266,4 +268,6 @@ func (c *Controller) endUpdate(ctx context.Context, key string) error {
 	return nil
 }
 
-func (c *Controller) logDir(clusterID string) string { return filepath.Join(c.o.Dir, clusterID, "log") }
+func (c *Controller) logDirectory(clusterID string) string {
+	return filepath.Join(c.o.Dir, clusterID, "log")
+}

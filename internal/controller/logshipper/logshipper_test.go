@@ -50,7 +50,8 @@ type fixture struct {
 func newFixture(t *testing.T, types ...ekstypes.LogType) *fixture {
 	t.Helper()
 	t.Parallel()
-	f := &fixture{T: t, store: storetest.New(t), events: &memory{marks: map[string][]byte{}}, root: t.TempDir(), log: &journal{}}
+	f := &fixture{T: t, store: storetest.New(t), events: &memory{marks: map[string][]byte{}}, root: t.TempDir(),
+		log: &journal{}}
 	f.dir = filepath.Join(f.root, id, "log")
 	if err := os.MkdirAll(f.dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -106,10 +107,12 @@ func (f *fixture) ask(types ...ekstypes.LogType) string {
 	if err != nil {
 		f.Fatal(err)
 	}
-	u := record.Update{ID: fmt.Sprint(row.Revision), Cluster: cluster, ClusterID: id, Type: ekstypes.UpdateTypeLoggingUpdate, Status: ekstypes.UpdateStatusInProgress}
+	u := record.Update{ID: fmt.Sprint(row.Revision), Cluster: cluster, ClusterID: id,
+		Type: ekstypes.UpdateTypeLoggingUpdate, Status: ekstypes.UpdateStatusInProgress}
 	row.Value.LoggingTypes, row.Value.LastUpdateID = types, u.ID
 	key := record.UpdateKey(account, region, cluster, u.ID)
-	if err := f.store.Txn(f.Context(), record.Clusters(f.store).UpdateOp(row), record.Updates(f.store).CreateOp(key, u)); err != nil {
+	if err := f.store.Txn(f.Context(), record.Clusters(f.store).UpdateOp(row), record.Updates(f.store).CreateOp(key,
+		u)); err != nil {
 		f.Fatal(err)
 	}
 	return key
@@ -170,7 +173,8 @@ func (f *fixture) shipped(component string) (all []events.Event) {
 	if err != nil {
 		return nil
 	}
-	stream, err := record.LogStreams(f.store).Get(f.Context(), record.LogStreamKey(group.Value.ID, streamName(component, id)))
+	stream, err := record.LogStreams(f.store).Get(f.Context(), record.LogStreamKey(group.Value.ID,
+		streamName(component, id)))
 	if err != nil {
 		return nil
 	}
@@ -279,16 +283,19 @@ type logs struct {
 	account, region string
 }
 
-func (l logs) CreateLogGroup(ctx context.Context, in *cloudwatchlogs.CreateLogGroupInput, _ ...func(*cloudwatchlogs.Options)) (*cloudwatchlogs.CreateLogGroupOutput, error) {
+func (l logs) CreateLogGroup(ctx context.Context, in *cloudwatchlogs.CreateLogGroupInput,
+	_ ...func(*cloudwatchlogs.Options)) (*cloudwatchlogs.CreateLogGroupOutput, error) {
 	_, err := record.LogGroups(l.store).Create(ctx, record.LogGroupKey(l.account, l.region, *in.LogGroupName),
-		record.LogGroup{Account: l.account, Region: l.region, Name: *in.LogGroupName, ID: uint64(time.Now().UnixNano())})
+		record.LogGroup{Account: l.account, Region: l.region, Name: *in.LogGroupName,
+			ID: uint64(time.Now().UnixNano())})
 	if errors.Is(err, store.ErrExists) {
 		err = &logstypes.ResourceAlreadyExistsException{}
 	}
 	return &cloudwatchlogs.CreateLogGroupOutput{}, err
 }
 
-func (l logs) CreateLogStream(ctx context.Context, in *cloudwatchlogs.CreateLogStreamInput, _ ...func(*cloudwatchlogs.Options)) (*cloudwatchlogs.CreateLogStreamOutput, error) {
+func (l logs) CreateLogStream(ctx context.Context, in *cloudwatchlogs.CreateLogStreamInput,
+	_ ...func(*cloudwatchlogs.Options)) (*cloudwatchlogs.CreateLogStreamOutput, error) {
 	group, err := record.LogGroups(l.store).Get(ctx, record.LogGroupKey(l.account, l.region, *in.LogGroupName))
 	if err != nil {
 		return nil, err
@@ -317,7 +324,8 @@ const (
 
 func TestEachTypeHasItsStreams(t *testing.T) {
 	f := newFixture(t, api, audits, authenticator, controllerManager, scheduler)
-	f.append("kube-apiserver.log", "I1121 10:36:40.123456    4242 a.go:1] one\nI1121 10:36:41.000000    4242 a.go:1] two\n\npanic: at the disco\n")
+	f.append("kube-apiserver.log",
+		"I1121 10:36:40.123456    4242 a.go:1] one\nI1121 10:36:41.000000    4242 a.go:1] two\n\npanic: at the disco\n")
 	f.append(auditFile, `{"kind":"Event","stageTimestamp":"2026-11-21T10:36:42.654321Z","annotations":{"a":"b"}}`+"\n")
 	f.append("authenticator.log", `time="2026-11-21T10:36:43Z" level=info msg=hello`+"\n")
 	f.append("kube-controller-manager.log", "W1121 10:36:44.5\n")
@@ -325,8 +333,10 @@ func TestEachTypeHasItsStreams(t *testing.T) {
 	f.append("kube-scheduler.log", "schedule\n")
 	f.append("somebody.log", "else\n")
 	f.run()
-	f.expect("kube-apiserver", "I1121 10:36:40.123456    4242 a.go:1] one", "I1121 10:36:41.000000    4242 a.go:1] two", "panic: at the disco")
-	f.expect("kube-apiserver-audit", `{"kind":"Event","stageTimestamp":"2026-11-21T10:36:42.654321Z","annotations":{"a":"b"}}`)
+	f.expect("kube-apiserver", "I1121 10:36:40.123456    4242 a.go:1] one", "I1121 10:36:41.000000    4242 a.go:1] two",
+		"panic: at the disco")
+	f.expect("kube-apiserver-audit",
+		`{"kind":"Event","stageTimestamp":"2026-11-21T10:36:42.654321Z","annotations":{"a":"b"}}`)
 	f.expect("authenticator", `time="2026-11-21T10:36:43Z" level=info msg=hello`)
 	f.expect("kube-controller-manager", "W1121 10:36:44.5")
 	f.expect("cloud-controller-manager", "cloud")
@@ -343,10 +353,12 @@ func TestEachTypeHasItsStreams(t *testing.T) {
 	if len(rows) != 6 {
 		t.Errorf("%d streams", len(rows))
 	}
-	if at := f.shipped("kube-apiserver-audit")[0].Timestamp; at != time.Date(2026, 11, 21, 10, 36, 42, 654e6, time.UTC).UnixMilli() {
+	if at := f.shipped("kube-apiserver-audit")[0].Timestamp; at != time.Date(2026, 11, 21, 10, 36, 42, 654e6,
+		time.UTC).UnixMilli() {
 		t.Errorf("an audit event of %v", time.UnixMilli(at))
 	}
-	if at := f.shipped("authenticator")[0].Timestamp; at != time.Date(2026, 11, 21, 10, 36, 43, 0, time.UTC).UnixMilli() {
+	if at := f.shipped("authenticator")[0].Timestamp; at != time.Date(2026, 11, 21, 10, 36, 43, 0,
+		time.UTC).UnixMilli() {
 		t.Errorf("an authenticator line of %v", time.UnixMilli(at))
 	}
 }
@@ -361,7 +373,8 @@ func TestALineWaitsForItsEnd(t *testing.T) {
 	f.run()
 	f.append("kube-scheduler.log", "\nthree")
 	f.expect("kube-scheduler", "one", "two")
-	if err := f.controller().Drain(t.Context(), record.Cluster{Account: account, Region: region, Name: cluster, ID: id}); err != nil {
+	if err := f.controller().Drain(t.Context(), record.Cluster{Account: account, Region: region, Name: cluster,
+		ID: id}); err != nil {
 		t.Fatal(err)
 	}
 	f.expect("kube-scheduler", "one", "two", "three")
@@ -408,7 +421,8 @@ func TestWhatWasWrittenBeforeIsNotShippedEvenWhenTheDaemonWasAway(t *testing.T) 
 	f.append(auditFile, "two\n")
 	f.expect("kube-scheduler", "one")
 	f.expect("kube-apiserver-audit", "two")
-	eventually.True(f, "the old file to go", func() bool { return slices.Equal(f.files(), []string{auditFile, "kube-scheduler.log"}) })
+	eventually.True(f, "the old file to go",
+		func() bool { return slices.Equal(f.files(), []string{auditFile, "kube-scheduler.log"}) })
 }
 
 func TestRotation(t *testing.T) {
@@ -503,7 +517,7 @@ func TestAFileThatThePowerCutIsNotShippedTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Boot = "another"
-	f.events.marks[marks+id] = p.encode()
+	f.events.marks[marks+id] = p.encodeJSON()
 	f.run()
 	eventually.True(f, "the first look", func() bool {
 		var p place
@@ -610,7 +624,8 @@ func TestTheDiskIsGivenBack(t *testing.T) {
 	f.append(auditAside, "not wanted\n")
 	f.run()
 	for _, name := range []string{"kube-scheduler.log", "kube-apiserver.log"} {
-		eventually.True(f, "the disk space of "+name, func() bool { return taken(f.T, filepath.Join(f.dir, name)) <= 21<<20 })
+		eventually.True(f, "the disk space of "+name,
+			func() bool { return taken(f.T, filepath.Join(f.dir, name)) <= 21<<20 })
 	}
 	eventually.True(f, "files that nobody wants to go", func() bool { return !slices.Contains(f.files(), auditAside) })
 	f.append("kube-scheduler.log", "more\n")

@@ -56,7 +56,7 @@ func (c *Controller) loadPlace(cluster record.Cluster) (p *place, stored bool, e
 	return p, true, nil
 }
 
-func (p *place) encode() []byte {
+func (p *place) encodeJSON() []byte {
 	b, err := json.Marshal(p)
 	if err != nil {
 		panic(err) // numbers and strings always marshal
@@ -64,7 +64,7 @@ func (p *place) encode() []byte {
 	return b
 }
 
-func (p *place) clone() *place {
+func (p *place) deepCopy() *place {
 	q := *p
 	q.On, q.Files = slices.Clone(p.On), slices.Clone(p.Files)
 	return &q
@@ -74,9 +74,9 @@ func (p *place) equal(q *place) bool {
 	return p.Dir == q.Dir && slices.Equal(p.On, q.On) && slices.Equal(p.Files, q.Files)
 }
 
-// of is the place in a file, made at the beginning when there is none.
-func (p *place) of(f *file) *filePlace {
-	i := slices.IndexFunc(p.Files, func(g filePlace) bool { return g.is(f) })
+// ensureFilePlace is the place in a file, made at the beginning when there is none.
+func (p *place) ensureFilePlace(f *file) *filePlace {
+	i := slices.IndexFunc(p.Files, func(g filePlace) bool { return g.matches(f) })
 	if i < 0 {
 		i = len(p.Files)
 		p.Files = append(p.Files, filePlace{fileID: f.fileID, Name: f.name})
@@ -85,9 +85,9 @@ func (p *place) of(f *file) *filePlace {
 	return &p.Files[i]
 }
 
-// is reports whether it is the place in that file. Where births are not known, a file that was deleted and another
+// matches reports whether it is the place in that file. Where births are not known, a file that was deleted and another
 // that has got its inode must not be taken for one another.
-func (g filePlace) is(f *file) bool {
+func (g filePlace) matches(f *file) bool {
 	return g.fileID == f.fileID && (f.Born != 0 || !g.Done || g.Name == f.name)
 }
 
@@ -111,7 +111,7 @@ func (c *Controller) removeOffsets(ctx context.Context) error {
 	for key := range all {
 		all[key] = nil
 		id := strings.TrimPrefix(key, marks)
-		c.watch.unwatchDirectory(c.logDir(id))
+		c.watch.unwatchDirectory(c.logDirectory(id))
 		c.mu.Lock()
 		delete(c.planes, id)
 		c.mu.Unlock()

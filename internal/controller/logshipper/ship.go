@@ -40,9 +40,9 @@ type shipment struct {
 	bytes       int // of their messages
 }
 
-// run takes the steps 1 to 4 of a look.
-func (s *shipment) run(ctx context.Context) (more bool, err error) {
-	dir := s.c.logDir(s.cluster.ID)
+// runSteps takes the steps 1 to 4 of a look.
+func (s *shipment) runSteps(ctx context.Context) (more bool, err error) {
+	dir := s.c.logDirectory(s.cluster.ID)
 	switch id, err := identify(unix.AT_FDCWD, dir); {
 	case errors.Is(err, fs.ErrNotExist): // no component has been started yet, or all is gone
 	case err != nil:
@@ -81,7 +81,8 @@ func (s *shipment) run(ctx context.Context) (more bool, err error) {
 
 // switchOn takes over the types that were switched on: what is written from now on is shipped.
 func (s *shipment) switchOn(ctx context.Context, files []*file) error {
-	added := slices.DeleteFunc(slices.Clone(s.cluster.LoggingTypes), func(t ekstypes.LogType) bool { return slices.Contains(s.place.On, t) })
+	added := slices.DeleteFunc(slices.Clone(s.cluster.LoggingTypes),
+		func(t ekstypes.LogType) bool { return slices.Contains(s.place.On, t) })
 	if len(added) == 0 || s.cluster.Deleting {
 		return nil
 	}
@@ -92,11 +93,11 @@ func (s *shipment) switchOn(ctx context.Context, files []*file) error {
 		if !slices.Contains(added, f.kind) {
 			continue
 		}
-		size, err := f.size()
+		size, err := f.fileSize()
 		if err != nil {
 			return err
 		}
-		p := s.place.of(f)
+		p := s.place.ensureFilePlace(f)
 		p.Offset, p.Done = size, f.aside
 	}
 	s.place.On = append(s.place.On, added...)
@@ -117,11 +118,11 @@ func (s *shipment) switchOff() {
 // checkPlaces compares the places with the files that are there.
 func (s *shipment) checkPlaces(files []*file) error {
 	for _, f := range files {
-		i := slices.IndexFunc(s.place.Files, func(p filePlace) bool { return p.is(f) })
+		i := slices.IndexFunc(s.place.Files, func(p filePlace) bool { return p.matches(f) })
 		if i < 0 || f.aside && s.place.Files[i].Done {
 			continue
 		}
-		size, err := f.size()
+		size, err := f.fileSize()
 		if err != nil {
 			return err
 		}
@@ -131,18 +132,22 @@ func (s *shipment) checkPlaces(files []*file) error {
 				p.Offset = size
 				continue
 			}
-			s.c.log.Warn("a log of a control plane was cut; it is shipped from its beginning", "cluster", s.cluster.Name, "file", f.Name(), "shipped", p.Offset)
+			s.c.log.Warn("a log of a control plane was cut; it is shipped from its beginning", "cluster",
+				s.cluster.Name, "file", f.Name(), "shipped", p.Offset)
 			p.Offset = 0
 		}
 	}
 	s.place.Files = slices.DeleteFunc(s.place.Files, func(p filePlace) bool {
-		if slices.ContainsFunc(files, func(f *file) bool { return p.is(f) }) {
+		if slices.ContainsFunc(files, func(f *file) bool { return p.matches(f) }) {
 			return false
 		}
 		if !p.Done && !s.cluster.Deleting {
 			source, _, _ := sourceOf(p.Name)
-			s.c.log.Error("a log of a control plane is gone before it was shipped to its end: these lines, and those of files that were put aside and removed after it, are lost",
-				"cluster", s.cluster.Name, "file", p.Name, "shipped", p.Offset, "bytesLost", max(0, source.full-p.Offset))
+			s.c.log.Error(
+				"a log of a control plane is gone before it was shipped to its end: these lines, and those of files "+
+					"that were put aside and removed after it, are lost",
+				"cluster", s.cluster.Name, "file", p.Name, "shipped", p.Offset, "bytesLost",
+				max(0, source.full-p.Offset))
 		}
 		return true
 	})
@@ -152,7 +157,7 @@ func (s *shipment) checkPlaces(files []*file) error {
 // shipFile adds what a file holds behind its place to the batch, and appends full batches. It stops when
 // the shipment has read enough.
 func (s *shipment) shipFile(ctx context.Context, f *file) error {
-	p := s.place.of(f)
+	p := s.place.ensureFilePlace(f)
 	if p.Done {
 		return nil
 	}
@@ -174,7 +179,7 @@ func (s *shipment) shipFile(ctx context.Context, f *file) error {
 		switch {
 		case end > 0:
 		case n == len(*pooled):
-			end = whole(b)
+			end = completeLength(b)
 		case f.aside || s.ended:
 			end = n // a last line whose newline nobody is going to write
 		}
@@ -222,8 +227,8 @@ func beginning(f *file) (int64, error) {
 	}
 }
 
-// whole is the length of b without the beginning of a character at its end.
-func whole(b []byte) int {
+// completeLength is the length of b without the beginning of a character at its end.
+func completeLength(b []byte) int {
 	for i := len(b) - 1; i >= max(0, len(b)-utf8.UTFMax); i-- {
 		if utf8.RuneStart(b[i]) {
 			if !utf8.FullRune(b[i:]) {
@@ -252,7 +257,8 @@ func (s *shipment) appendLines(ctx context.Context, f *file, text string) error 
 		if !ok {
 			written = now.UnixMilli()
 		}
-		s.events = append(s.events, events.Event{Stream: stream, Timestamp: written, Ingested: now.UnixMilli(), Message: line})
+		s.events = append(s.events, events.Event{Stream: stream, Timestamp: written, Ingested: now.UnixMilli(),
+			Message: line})
 		s.bytes += len(line)
 	}
 	return nil
@@ -264,7 +270,7 @@ func (s *shipment) writeBatch(ctx context.Context) error {
 		return nil
 	}
 	s.place.Boot = bootID
-	moved := map[string][]byte{marks + s.cluster.ID: s.place.encode()}
+	moved := map[string][]byte{marks + s.cluster.ID: s.place.encodeJSON()}
 	crashRead.Here()
 	if len(s.events) == 0 {
 		if err := s.c.o.Events.SetMarks(moved); err != nil {
@@ -274,13 +280,14 @@ func (s *shipment) writeBatch(ctx context.Context) error {
 		if err := s.stillThere(ctx); err != nil {
 			return err
 		}
-		if _, err := s.c.o.Events.Append(ctx, events.Batch{Group: s.destination.group, Events: s.events, Marks: moved}); err != nil {
+		if _, err := s.c.o.Events.Append(ctx, events.Batch{Group: s.destination.group, Events: s.events,
+			Marks: moved}); err != nil {
 			return err
 		}
 	}
 	crashAppended.Here()
 	clear(s.events)
 	s.events, s.bytes = s.events[:0], 0
-	s.plane.place, s.plane.stored = s.place.clone(), true
+	s.plane.place, s.plane.stored = s.place.deepCopy(), true
 	return nil
 }

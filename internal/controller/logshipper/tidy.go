@@ -18,7 +18,7 @@ func (s *shipment) removeShipped(files []*file) error {
 	for _, f := range files {
 		on := slices.Contains(s.place.On, f.kind)
 		switch {
-		case f.aside && (!on || s.place.of(f).Done):
+		case f.aside && (!on || s.place.ensureFilePlace(f).Done):
 			crashDeleting.Here()
 			if err := os.Remove(f.Name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
@@ -40,13 +40,13 @@ func (s *shipment) trimFile(f *file, on bool) error {
 	}
 	before := process.Excess(info, keep)
 	if on {
-		before = min(before, s.place.of(f).Offset)
+		before = min(before, s.place.ensureFilePlace(f).Offset)
 	}
 	if before == 0 {
 		return nil
 	}
 	err = process.Trim(f.Name(), before)
-	if errors.Is(err, errors.ErrUnsupported) && (!on || s.place.of(f).Offset == info.Size()) {
+	if errors.Is(err, errors.ErrUnsupported) && (!on || s.place.ensureFilePlace(f).Offset == info.Size()) {
 		// Then the whole file is cut. What is written since its length was asked for is lost.
 		return os.Truncate(f.Name(), 0)
 	}

@@ -23,12 +23,15 @@ func auditTime(line string, _ time.Time) (int64, bool) {
 // is not in it, is the latest that does not put it into the future.
 func klogTime(line string, now time.Time) (int64, bool) {
 	const header = "I0102 15:04:05.000000"
-	if len(line) < len(header) || !strings.ContainsRune("IWEF", rune(line[0])) || line[5] != ' ' || line[8] != ':' || line[11] != ':' || line[14] != '.' {
+	if len(line) < len(header) || !strings.ContainsRune("IWEF", rune(line[0])) || line[5] != ' ' || line[8] != ':' ||
+		line[11] != ':' || line[14] != '.' {
 		return 0, false
 	}
-	month, day := digits(line[1:3]), digits(line[3:5])
-	hour, minute, second, micros := digits(line[6:8]), digits(line[9:11]), digits(line[12:14]), digits(line[15:21])
-	if month < 1 || month > 12 || day < 1 || day > 31 || hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 60 || micros < 0 {
+	month, day := parseDigits(line[1:3]), parseDigits(line[3:5])
+	hour, minute, second, micros := parseDigits(line[6:8]), parseDigits(line[9:11]), parseDigits(line[12:14]),
+		parseDigits(line[15:21])
+	if month < 1 || month > 12 || day < 1 || day > 31 || hour < 0 || hour > 23 || minute < 0 || minute > 59 ||
+		second < 0 || second > 60 || micros < 0 {
 		return 0, false
 	}
 	// A line is not from the future, but the next year may just have begun.
@@ -40,8 +43,8 @@ func klogTime(line string, now time.Time) (int64, bool) {
 	}
 }
 
-// digits is a number, -1 for what is none.
-func digits(s string) int {
+// parseDigits is a number, -1 for what is none.
+func parseDigits(s string) int {
 	n := 0
 	for i := range len(s) {
 		if s[i] < '0' || s[i] > '9' {

@@ -40,7 +40,9 @@ const poll = time.Second
 func newWatch(log *slog.Logger) *watch {
 	notify, err := fsnotify.NewBufferedWatcher(pending)
 	if err != nil {
-		log.Warn("the logs of control planes can't be watched and are looked at each second; raise sysctl fs.inotify.max_user_instances and restart the daemon", "error", err)
+		log.Warn(
+			"the logs of control planes can't be watched and are looked at each second; raise sysctl "+
+				"fs.inotify.max_user_instances and restart the daemon", "error", err)
 		notify = nil
 	}
 	return &watch{notify: notify, dirs: map[string]watched{}}

@@ -18,7 +18,8 @@ func (g *group) siblings() string { return store.Prefix(g.row.Account, g.row.Reg
 // ensureAccessEntry lets the node role in by an access entry, unless it has one, of whatever type.
 // https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html
 func (g *group) ensureAccessEntry(ctx context.Context) error {
-	entry, err := record.AccessEntries(g.c.o.Store).Get(ctx, record.AccessEntryKey(g.row.Account, g.row.Region, g.row.Cluster, g.row.NodeRoleARN))
+	entry, err := record.AccessEntries(g.c.o.Store).Get(ctx, record.AccessEntryKey(g.row.Account, g.row.Region,
+		g.row.Cluster, g.row.NodeRoleARN))
 	if ignoreNotFound(err) != nil {
 		return err
 	}
@@ -46,9 +47,10 @@ func (g *group) ensureAccessEntry(ctx context.Context) error {
 		return nil
 	}
 	_, err = g.eks.CreateAccessEntry(ctx, &eks.CreateAccessEntryInput{
-		ClusterName: &g.row.Cluster, PrincipalArn: &g.row.NodeRoleARN, Type: aws.String("EC2_LINUX"), ClientRequestToken: ptr(g.entryToken()),
+		ClusterName: &g.row.Cluster, PrincipalArn: &g.row.NodeRoleARN, Type: aws.String("EC2_LINUX"),
+		ClientRequestToken: ptr(g.entryToken()),
 	})
-	if err != nil && code(err) != "ResourceInUseException" {
+	if err != nil && errorCode(err) != "ResourceInUseException" {
 		return fmt.Errorf("create an access entry for %s: %w", g.row.NodeRoleARN, err)
 	}
 	crashEntry.Here()
@@ -62,8 +64,10 @@ func (g *group) ensureAccessEntry(ctx context.Context) error {
 func (g *group) entryToken() string { return "nodegroup-" + g.row.ID }
 
 func (g *group) removeAccessEntry(ctx context.Context) error {
-	_, err := g.eks.DeleteAccessEntry(ctx, &eks.DeleteAccessEntryInput{ClusterName: &g.row.Cluster, PrincipalArn: &g.row.NodeRoleARN})
-	if err != nil && code(err) != "ResourceNotFoundException" && code(err) != "InvalidRequestException" { // the mode may have changed
+	_, err := g.eks.DeleteAccessEntry(ctx, &eks.DeleteAccessEntryInput{ClusterName: &g.row.Cluster,
+		PrincipalArn: &g.row.NodeRoleARN})
+	if err != nil && errorCode(err) != "ResourceNotFoundException" && errorCode(err) != "InvalidRequestException" {
+		// the mode may have changed
 		return fmt.Errorf("delete the access entry of %s: %w", g.row.NodeRoleARN, err)
 	}
 	return nil

@@ -36,7 +36,8 @@ func (g *group) usesMap() bool {
 }
 
 func (g *group) usesEntries() bool {
-	return g.cluster.AuthenticationMode == ekstypes.AuthenticationModeApi || g.cluster.AuthenticationMode == ekstypes.AuthenticationModeApiAndConfigMap
+	return g.cluster.AuthenticationMode == ekstypes.AuthenticationModeApi ||
+		g.cluster.AuthenticationMode == ekstypes.AuthenticationModeApiAndConfigMap
 }
 
 // grantAccess lets the node role into the cluster.
@@ -74,7 +75,8 @@ func (g *group) recordAccess(how string) {
 
 // malformed is what is wrong with aws-auth; nothing in it is touched.
 func (g *group) malformed(err error) error {
-	return &problem{ekstypes.Issue{Code: ekstypes.NodegroupIssueCodeAccessDenied, Message: ptr(err.Error()), ResourceIds: []string{authNamespace + "/" + authName}}}
+	return &problem{ekstypes.Issue{Code: ekstypes.NodegroupIssueCodeAccessDenied, Message: ptr(err.Error()),
+		ResourceIds: []string{authNamespace + "/" + authName}}}
 }
 
 // attempts is how often an edit of aws-auth is tried again at once when somebody edits it at the same time.
@@ -166,7 +168,8 @@ func (g *group) revokeAccess(ctx context.Context) error {
 // errUnreachable says that something waits for the cluster's API server.
 var errUnreachable = errors.New("the cluster's API server cannot be reached")
 
-// followAuth keeps the text of mapRoles until the API server goes away. It calls known once it is, and changed whenever it changes.
+// followAuth keeps the text of mapRoles until the API server goes away. It calls known once it is, and changed whenever
+// it changes.
 func (s *server) followAuth(ctx context.Context, known, changed func()) error {
 	only := fields.OneTermEqualSelector("metadata.name", authName).String()
 	maps := s.kube.CoreV1().ConfigMaps(authNamespace)
@@ -180,18 +183,19 @@ func (s *server) followAuth(ctx context.Context, known, changed func()) error {
 	}
 	s.auth.Store(&text)
 	known()
-	return apiserver.Watch(ctx, "aws-auth", list.ResourceVersion, maps.Watch, metav1.ListOptions{FieldSelector: only}, func(what kubewatch.EventType, m *corev1.ConfigMap) error {
-		text := m.Data[mapRoles]
-		if what == kubewatch.Deleted {
-			text = ""
-		}
-		if s.mapRoles() != text {
-			s.auth.Store(&text)
-			changed()
-		}
-		return nil
-	})
+	return apiserver.Watch(ctx, "aws-auth", list.ResourceVersion, maps.Watch, metav1.ListOptions{FieldSelector: only},
+		func(what kubewatch.EventType, m *corev1.ConfigMap) error {
+			text := m.Data[mapRoles]
+			if what == kubewatch.Deleted {
+				text = ""
+			}
+			if s.mapRoles() != text {
+				s.auth.Store(&text)
+				changed()
+			}
+			return nil
+		})
 }
 
 // mapRoles is the text of mapRoles in aws-auth, as it was last heard of; empty without any.
-func (s *server) mapRoles() string { return value(s.auth.Load()) }
+func (s *server) mapRoles() string { return stringValue(s.auth.Load()) }

@@ -16,8 +16,9 @@ import (
 	"github.com/coracle-eks/coracle/internal/crash"
 )
 
-// TestTheControllerMayDieAnywhereInAnUpdate kills the controller at every instruction at which it has just done something: in all phases of an update, of
-// one that fails, in scaling in and in a repair. What follows finishes what it began, and drains nothing twice.
+// TestTheControllerMayDieAnywhereInAnUpdate kills the controller at every instruction at which it has just done
+// something: in all phases of an update, of one that fails, in scaling in and in a repair. What follows finishes what
+// it began, and drains nothing twice.
 func TestTheControllerMayDieAnywhereInAnUpdate(t *testing.T) {
 	crash.Require(t)
 	t.Parallel()
@@ -36,7 +37,8 @@ func TestTheControllerMayDieAnywhereInAnUpdate(t *testing.T) {
 	least := w.least("web")
 	w.halt()
 	id := w.update("ng", "1.36", false)
-	dies(time.Minute, "update-begun", "update-phase-begun", "scaled-up", "cordons-recorded", "suspension-recorded", "leaving-recorded", "node-drained", "termination-recorded", "leaving-recorded",
+	dies(time.Minute, "update-begun", "update-phase-begun", "scaled-up", "cordons-recorded", "suspension-recorded",
+		"leaving-recorded", "node-drained", "termination-recorded", "leaving-recorded",
 		"node-drained", "termination-recorded", "update-phase-begun", "scaled-down", "update-ended")
 	w.start()
 	w.succeeded(w.ended(id))
@@ -53,7 +55,8 @@ func TestTheControllerMayDieAnywhereInAnUpdate(t *testing.T) {
 	w.pod("stuck", "ng", "example.com/never")
 	w.halt()
 	id = w.update("ng", "1.35", false)
-	dies(2*time.Second, "cordons-recorded", "leaving-recorded", "update-failing", "update-phase-begun", "scaled-down", "update-ended")
+	dies(2*time.Second, "cordons-recorded", "leaving-recorded", "update-failing", "update-phase-begun", "scaled-down",
+		"update-ended")
 	w.start()
 	w.failed(w.ended(id), ekstypes.ErrorCodePodEvictionFailure, "default/stuck")
 	w.until("it is over", func() error {
@@ -66,7 +69,8 @@ func TestTheControllerMayDieAnywhereInAnUpdate(t *testing.T) {
 		t.Errorf("cordoned: %v", cordoned)
 	}
 
-	must(w.kube.CoreV1().Pods("default").Patch(t.Context(), "stuck", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}))(t)
+	must(w.kube.CoreV1().Pods("default").Patch(t.Context(), "stuck", types.MergePatchType,
+		[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}))(t)
 
 	// Scaling in, and a repair.
 	w.halt()
@@ -96,7 +100,10 @@ func TestTheControllerMayDieAnywhereInAnUpdate(t *testing.T) {
 
 // elsewhere are the points that TestTheControllerMayDieAfterEachThingItMakes visits.
 var elsewhere = []string{
-	"nodegroup/access-entry-created", "nodegroup/role-mapped", "nodegroup/instance-profile-created", "nodegroup/remote-access-created",
-	"nodegroup/launch-template-created", "nodegroup/launch-template-version-created", "nodegroup/scaling-group-created", "nodegroup/launch-template-used",
-	"nodegroup/resized", "nodegroup/nodes-marked", "nodegroup/scaling-group-emptied", "nodegroup/scaling-group-deleted", "nodegroup/something-removed", "nodegroup/rows-left",
+	"nodegroup/access-entry-created", "nodegroup/role-mapped", "nodegroup/instance-profile-created",
+	"nodegroup/remote-access-created",
+	"nodegroup/launch-template-created", "nodegroup/launch-template-version-created", "nodegroup/scaling-group-created",
+	"nodegroup/launch-template-used",
+	"nodegroup/resized", "nodegroup/nodes-marked", "nodegroup/scaling-group-emptied", "nodegroup/scaling-group-deleted",
+	"nodegroup/something-removed", "nodegroup/rows-left",
 }

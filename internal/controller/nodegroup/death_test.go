@@ -46,7 +46,8 @@ func TestMortalGroups(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := aws.Config{Region: worldRegion, BaseEndpoint: &url, Credentials: credentials.NewStaticCredentialsProvider("AKIAROOT", "secret", "")}
+	config := aws.Config{Region: worldRegion, BaseEndpoint: &url,
+		Credentials: credentials.NewStaticCredentialsProvider("AKIAROOT", "secret", "")}
 	drain, err := time.ParseDuration(os.Getenv("MORTAL_DRAIN"))
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +67,8 @@ func TestMortalGroups(t *testing.T) {
 	}
 }
 
-// mortal gives back what starts the controller in a process of its own, again and again, to die at one point after the other. drain is its drain timeout.
+// mortal gives back what starts the controller in a process of its own, again and again, to die at one point after the
+// other. drain is its drain timeout.
 func (w *world) mortal() (die func(drain time.Duration, points ...string)) {
 	w.t.Helper()
 	server := httptest.NewServer(w.mux)
@@ -80,7 +82,8 @@ func (w *world) mortal() (die func(drain time.Duration, points ...string)) {
 		for _, point := range points {
 			ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Minute)
 			mortal := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestMortalGroups$")
-			mortal.Env = append(os.Environ(), crash.Environment+"=nodegroup/"+point, "MORTAL_ETCD="+w.etcd.Endpoints()[0], "MORTAL_PREFIX="+w.prefix, "MORTAL_URL="+server.URL,
+			mortal.Env = append(os.Environ(), crash.Environment+"=nodegroup/"+point, "MORTAL_ETCD="+
+				w.etcd.Endpoints()[0], "MORTAL_PREFIX="+w.prefix, "MORTAL_URL="+server.URL,
 				"MORTAL_KUBECONFIG="+kubeconfig, "MORTAL_DRAIN="+drain.String())
 			out, err := mortal.CombinedOutput()
 			timedOut := ctx.Err() != nil
@@ -107,11 +110,14 @@ func TestTheControllerMayDieAfterEachThingItMakes(t *testing.T) {
 	}))(t)
 	w.sshKey()
 	w.put("ng", func(n *record.Nodegroup) {
-		n.RemoteAccess, n.Labels = &ekstypes.RemoteAccessConfig{Ec2SshKey: aws.String("key")}, map[string]string{"a": "1"}
+		n.RemoteAccess, n.Labels = &ekstypes.RemoteAccessConfig{Ec2SshKey: aws.String("key")},
+			map[string]string{"a": "1"}
 	})
-	die("access-entry-created", "instance-profile-created", "remote-access-created", "launch-template-created", "launch-template-version-created", "scaling-group-created")
+	die("access-entry-created", "instance-profile-created", "remote-access-created", "launch-template-created",
+		"launch-template-version-created", "scaling-group-created")
 	// The API server may be reached at any time in between: the role is mapped then, or has been.
-	if err := w.kube.CoreV1().ConfigMaps("kube-system").Delete(t.Context(), "aws-auth", metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+	if err := w.kube.CoreV1().ConfigMaps("kube-system").Delete(t.Context(), "aws-auth",
+		metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		t.Fatal(err)
 	}
 	die("role-mapped")
@@ -121,11 +127,14 @@ func TestTheControllerMayDieAfterEachThingItMakes(t *testing.T) {
 	w.halt()
 
 	update := record.Update{
-		ID: uuid.NewString(), Cluster: w.cluster.Name, ClusterID: w.cluster.ID, NodegroupName: "ng", Type: ekstypes.UpdateTypeConfigUpdate, Status: ekstypes.UpdateStatusInProgress, CreatedAt: time.Now().UTC(),
+		ID: uuid.NewString(), Cluster: w.cluster.Name, ClusterID: w.cluster.ID, NodegroupName: "ng",
+		Type: ekstypes.UpdateTypeConfigUpdate, Status: ekstypes.UpdateStatusInProgress, CreatedAt: time.Now().UTC(),
 	}
-	must(record.Updates(w.store).Create(t.Context(), record.UpdateKey(worldAccount, worldRegion, w.cluster.Name, update.ID), update))(t)
+	must(record.Updates(w.store).Create(t.Context(), record.UpdateKey(worldAccount, worldRegion, w.cluster.Name,
+		update.ID), update))(t)
 	must(record.Nodegroups(w.store).Modify(t.Context(), w.key("ng"), func(n *record.Nodegroup) error {
-		n.Labels, n.Scaling.DesiredSize, n.ScalingChange, n.LastUpdateID = map[string]string{"a": "2"}, aws.Int32(2), 2, update.ID
+		n.Labels, n.Scaling.DesiredSize, n.ScalingChange, n.LastUpdateID = map[string]string{"a": "2"}, aws.Int32(2), 2,
+			update.ID
 		return nil
 	}))(t)
 	die("launch-template-used", "resized", "nodes-marked")
@@ -135,7 +144,8 @@ func TestTheControllerMayDieAfterEachThingItMakes(t *testing.T) {
 	}
 	w.serve("ng", 2)
 	w.well("ng")
-	versions := must(w.ec2.DescribeLaunchTemplateVersions(t.Context(), &ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: aws.String(w.state("ng").LaunchTemplateID)}))(t)
+	versions := must(w.ec2.DescribeLaunchTemplateVersions(t.Context(),
+		&ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: aws.String(w.state("ng").LaunchTemplateID)}))(t)
 	if n := len(versions.LaunchTemplateVersions); n != 3 {
 		t.Errorf("the launch template has %d versions, want 3", n)
 	}

@@ -18,8 +18,9 @@ import (
 // afterwards is how soon a deletion that something holds up is tried again.
 const afterwards = 2 * time.Second
 
-// deleteGroup takes a group away: its nodes, drained; what EKS made for it; the role's way in; and, last, its rows. Each step passes over what is gone
-// already, so that a group of which half was made, or half is gone, is deleted like any other.
+// deleteGroup takes a group away: its nodes, drained; what EKS made for it; the role's way in; and, last, its rows.
+// Each step passes over what is gone already, so that a group of which half was made, or half is gone, is deleted like
+// any other.
 func (g *group) deleteGroup(ctx context.Context) (time.Duration, error) {
 	if g.updating() {
 		if err := g.finishUpdate(ctx, ekstypes.UpdateStatusCancelled); err != nil {
@@ -31,13 +32,14 @@ func (g *group) deleteGroup(ctx context.Context) (time.Duration, error) {
 	if err != nil || !gone {
 		return wait, g.recordDeleteIssue(err)
 	}
-	for _, step := range []func(context.Context) error{g.removeTemplate, g.removeRemoteAccess, g.removeProfile, g.revokeAccess} {
+	for _, step := range []func(context.Context) error{g.removeTemplate, g.removeRemoteAccess, g.removeProfile,
+		g.revokeAccess} {
 		if err := step(ctx); err != nil {
 			if errors.Is(err, errUnreachable) {
 				if err := g.checkHealth(ctx); err != nil {
 					return 0, err
 				}
-				return sooner(g.soon, afterwards), g.recordDeleteIssue(nil)
+				return earlierWait(g.soon, afterwards), g.recordDeleteIssue(nil)
 			}
 			return lookAgain, g.recordDeleteIssue(err)
 		}
@@ -62,14 +64,17 @@ func (g *group) removeScalingGroup(ctx context.Context) (wait time.Duration, gon
 	name := g.scalingName()
 	if aws.ToInt32(g.asg.MaxSize) > 0 {
 		zero := aws.Int32(0)
-		_, err := g.scaling.UpdateAutoScalingGroup(ctx, &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: &name, MinSize: zero, MaxSize: zero, DesiredCapacity: zero})
-		if err != nil && code(err) != "ScalingActivityInProgress" {
+		_, err := g.scaling.UpdateAutoScalingGroup(ctx,
+			&autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: &name, MinSize: zero, MaxSize: zero,
+				DesiredCapacity: zero})
+		if err != nil && errorCode(err) != "ScalingActivityInProgress" {
 			return 0, false, fmt.Errorf("empty Auto Scaling group %s: %w", name, err)
 		}
 		crashEmptied.Here()
 	}
 	if pool := g.asg.WarmPoolConfiguration; pool != nil && pool.Status != astypes.WarmPoolStatusPendingDelete {
-		if _, err := g.scaling.DeleteWarmPool(ctx, &autoscaling.DeleteWarmPoolInput{AutoScalingGroupName: &name, ForceDelete: aws.Bool(true)}); err != nil {
+		if _, err := g.scaling.DeleteWarmPool(ctx, &autoscaling.DeleteWarmPoolInput{AutoScalingGroupName: &name,
+			ForceDelete: aws.Bool(true)}); err != nil {
 			return 0, false, fmt.Errorf("delete the warm pool of %s: %w", name, err)
 		}
 	}
@@ -80,10 +85,11 @@ func (g *group) removeScalingGroup(ctx context.Context) (wait time.Duration, gon
 		return wait, false, nil // their rows change when they go
 	}
 	if g.asg.Status == nil { // not on its way already
-		_, err = g.scaling.DeleteAutoScalingGroup(ctx, &autoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: &name})
-		switch code(err) {
+		_, err = g.scaling.DeleteAutoScalingGroup(ctx,
+			&autoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: &name})
+		switch errorCode(err) {
 		case "ResourceInUse", "ScalingActivityInProgress":
-			return sooner(wait, afterwards), false, nil
+			return earlierWait(wait, afterwards), false, nil
 		}
 		if err != nil {
 			return 0, false, fmt.Errorf("delete Auto Scaling group %s: %w", name, err)
@@ -102,9 +108,11 @@ func (g *group) removeTemplate(ctx context.Context) error {
 		return err
 	}
 	_, err = g.ec2.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{LaunchTemplateId: found.LaunchTemplateId})
-	if err != nil && code(err) != "InvalidLaunchTemplateId.NotFound" {
+	if err != nil && errorCode(err) != "InvalidLaunchTemplateId.NotFound" {
 		return &problem{ekstypes.Issue{
-			Code: ekstypes.NodegroupIssueCodeEc2LaunchTemplateDeletionFailure, Message: ptr("We could not delete the EC2 launch template for your managed node group. " + message(err)),
+			Code: ekstypes.NodegroupIssueCodeEc2LaunchTemplateDeletionFailure,
+			Message: ptr("We could not delete the EC2 launch template for your managed node group. " +
+				message(err)),
 			ResourceIds: []string{aws.ToString(found.LaunchTemplateId)},
 		}}
 	}
@@ -134,7 +142,8 @@ func (g *group) removeRows(ctx context.Context) error {
 	if row.Value.ID != g.row.ID {
 		return errGone
 	}
-	if err := s.Txn(ctx, g.c.groups.DeleteOp(row), g.c.states.RemoveOp(key)); err != nil && !errors.Is(err, store.ErrNotFound) {
+	if err := s.Txn(ctx, g.c.groups.DeleteOp(row), g.c.states.RemoveOp(key)); err != nil &&
+		!errors.Is(err, store.ErrNotFound) {
 		return err
 	}
 	g.c.log.Info("node group is deleted", "cluster", g.row.Cluster, "nodegroup", g.row.Name)

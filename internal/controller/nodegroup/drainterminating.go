@@ -17,14 +17,16 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// reserve is what of the two minutes' notice of a spot instance is kept for draining: then it begins, whether a replacement is Ready or not.
+// reserve is what of the two minutes' notice of a spot instance is kept for draining: then it begins, whether a
+// replacement is Ready or not.
 const reserve = time.Minute
 
 var crashDeparted = crash.At("nodegroup/departure-drained")
 
-// drainTerminating lets instances into service once their nodes are Ready, and drains those that leave for another reason than an update: because the Auto
-// Scaling group scales in, balances its zones or is told to by somebody, because EC2 takes a spot instance back, or because the node group is
-// deleted. All of them are cordoned before the first is drained. PodDisruptionBudgets are honoured for the drain timeout and not longer.
+// drainTerminating lets instances into service once their nodes are Ready, and drains those that leave for another
+// reason than an update: because the Auto Scaling group scales in, balances its zones or is told to by somebody,
+// because EC2 takes a spot instance back, or because the node group is deleted. All of them are cordoned before the
+// first is drained. PodDisruptionBudgets are honoured for the drain timeout and not longer.
 // https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html
 func (g *group) drainTerminating(ctx context.Context) (wait time.Duration, err error) {
 	if g.asg == nil {
@@ -39,7 +41,7 @@ func (g *group) drainTerminating(ctx context.Context) (wait time.Duration, err e
 	if err != nil {
 		return 0, err
 	}
-	wait = sooner(wait, again)
+	wait = earlierWait(wait, again)
 
 	var leaving []member
 	began := false
@@ -94,7 +96,7 @@ func (g *group) drainTerminating(ctx context.Context) (wait time.Duration, err e
 	var errs []error
 	for _, m := range leaving {
 		again, err := g.drainMember(ctx, m)
-		wait, errs = sooner(wait, again), append(errs, err)
+		wait, errs = earlierWait(wait, again), append(errs, err)
 	}
 	return wait, errors.Join(errs...)
 }
@@ -121,7 +123,8 @@ func (g *group) drainMember(ctx context.Context, m member) (time.Duration, error
 			return e.again, err
 		}
 		if !e.done {
-			g.c.log.Warn("a node goes with pods that do not end", "cluster", g.row.Cluster, "nodegroup", g.row.Name, "node", l.Node, "pods", e.left, "endpoints", e.to, "after", g.c.now().Sub(l.Since).Round(time.Second))
+			g.c.log.Warn("a node goes with pods that do not end", "cluster", g.row.Cluster, "nodegroup", g.row.Name,
+				"node", l.Node, "pods", e.left, "endpoints", e.to, "after", g.c.now().Sub(l.Since).Round(time.Second))
 		}
 		crashDeparted.Here()
 	}
@@ -141,31 +144,33 @@ func (g *group) interrupted(ctx context.Context, m member) (time.Time, error) {
 func (g *group) replaced() bool {
 	var n int32
 	for _, m := range g.members {
-		if g.counts(m) {
+		if g.isAvailable(m) {
 			n++
 		}
 	}
 	return n >= aws.ToInt32(g.asg.DesiredCapacity)
 }
 
-// completeLaunches lets instances into service whose nodes are Ready, and those that have had the time to be: the Auto Scaling group, which takes old instances away
-// only when new ones are in service, waits for nodes and not just for machines.
+// completeLaunches lets instances into service whose nodes are Ready, and those that have had the time to be: the Auto
+// Scaling group, which takes old instances away only when new ones are in service, waits for nodes and not just for
+// machines.
 func (g *group) completeLaunches(ctx context.Context) (wait time.Duration, err error) {
 	now := g.c.now()
 	for _, m := range g.members {
 		if m.Instance.LifecycleState != astypes.LifecycleStatePendingWait {
 			continue
 		}
-		if !ready(m.Node) {
+		if !isNodeReady(m.Node) {
 			row, err := g.c.members.Get(ctx, record.EC2Key(g.row.Account, g.row.Region, m.ID()))
 			if ignoreNotFound(err) != nil {
 				return 0, err
 			}
 			if rest := waiting(row.Value).Add(g.c.o.JoinTimeout).Sub(now); err == nil && rest > 0 && !g.row.Deleting {
-				wait = sooner(wait, rest)
+				wait = earlierWait(wait, rest)
 				continue
 			}
-		} else if _, leaving := g.leaving(m); g.kube != nil && !leaving && g.state.Roll == nil && drain.Cordoned(m.Node) {
+		} else if _, leaving := g.leaving(m); g.kube != nil && !leaving && g.state.Roll == nil &&
+			drain.Cordoned(m.Node) {
 			// It left for the warm pool, and is back.
 			if err := drain.Uncordon(ctx, g.kube, m.Node, agent); err != nil {
 				return 0, err
@@ -179,13 +184,13 @@ func (g *group) completeLaunches(ctx context.Context) (wait time.Duration, err e
 		return wait, nil
 	}
 	again, err := g.completeWarmPool(ctx)
-	return sooner(wait, again), err
+	return earlierWait(wait, again), err
 }
 
 // cancelReturned takes back that nodes leave that left for the warm pool and were back before anybody saw them there.
 func (g *group) cancelReturned(ctx context.Context) error {
 	for _, m := range g.members {
-		if l, leaving := g.leaving(m); leaving && l.Why == whyScaleIn && serves(m) {
+		if l, leaving := g.leaving(m); leaving && l.Why == whyScaleIn && isServing(m) {
 			if err := g.cancelLeaving(ctx, m); err != nil {
 				return err
 			}
@@ -194,7 +199,8 @@ func (g *group) cancelReturned(ctx context.Context) error {
 	return nil
 }
 
-// waiting is since when an instance waits for the launch hook: one that comes from the warm pool was launched long before.
+// waiting is since when an instance waits for the launch hook: one that comes from the warm pool was launched long
+// before.
 func waiting(i record.AutoScalingInstance) time.Time {
 	for _, a := range i.Actions {
 		if a.Hook == launchHook {
@@ -207,25 +213,28 @@ func waiting(i record.AutoScalingInstance) time.Time {
 // bootPause is between two looks at an instance that boots for the warm pool.
 const bootPause = time.Second
 
-// completeWarmPool lets instances into the warm pool once they have booted and run their user data, and out of it when it shrinks: they have no pods. Their
-// kubelets do not start before they leave the pool for the group (internal/guest/warmpool).
+// completeWarmPool lets instances into the warm pool once they have booted and run their user data, and out of it when
+// it shrinks: they have no pods. Their kubelets do not start before they leave the pool for the group
+// (internal/guest/warmpool).
 // https://docs.aws.amazon.com/eks/latest/userguide/warm-pools-managed-node-groups.html
 func (g *group) completeWarmPool(ctx context.Context) (wait time.Duration, err error) {
-	out, err := g.scaling.DescribeWarmPool(ctx, &autoscaling.DescribeWarmPoolInput{AutoScalingGroupName: g.asg.AutoScalingGroupName})
+	out, err := g.scaling.DescribeWarmPool(ctx,
+		&autoscaling.DescribeWarmPoolInput{AutoScalingGroupName: g.asg.AutoScalingGroupName})
 	if err != nil {
-		return 0, fmt.Errorf("describe the warm pool of Auto Scaling group %s: %w", aws.ToString(g.asg.AutoScalingGroupName), err)
+		return 0, fmt.Errorf("describe the warm pool of Auto Scaling group %s: %w",
+			aws.ToString(g.asg.AutoScalingGroupName), err)
 	}
 	for _, i := range out.Instances {
 		id, hook := aws.ToString(i.InstanceId), terminateHook
 		switch i.LifecycleState {
 		case astypes.LifecycleStateWarmedPendingWait:
 			hook = launchHook
-			booted, err := g.booted(ctx, id)
+			booted, err := g.hasBooted(ctx, id)
 			if err != nil {
 				return 0, err
 			}
 			if !booted {
-				wait = sooner(wait, bootPause)
+				wait = earlierWait(wait, bootPause)
 				continue
 			}
 		case astypes.LifecycleStateWarmedTerminatingWait:
@@ -239,8 +248,8 @@ func (g *group) completeWarmPool(ctx context.Context) (wait time.Duration, err e
 	return wait, nil
 }
 
-// booted says that an instance has come up and run its user data, or has had as long as a node for it.
-func (g *group) booted(ctx context.Context, id string) (bool, error) {
+// hasBooted says that an instance has come up and run its user data, or has had as long as a node for it.
+func (g *group) hasBooted(ctx context.Context, id string) (bool, error) {
 	key := record.EC2Key(g.row.Account, g.row.Region, id)
 	row, err := g.c.members.Get(ctx, key)
 	if ignoreNotFound(err) != nil {
@@ -250,13 +259,15 @@ func (g *group) booted(ctx context.Context, id string) (bool, error) {
 		return true, nil
 	}
 	machine, err := g.c.machines.Get(ctx, key)
-	return err == nil && machine.Value.InstanceStatus == ec2types.SummaryStatusOk && machine.Value.UserData != "running", ignoreNotFound(err)
+	return err == nil && machine.Value.InstanceStatus == ec2types.SummaryStatusOk &&
+		machine.Value.UserData != "running", ignoreNotFound(err)
 }
 
 // completeHook lets an instance that waits for a hook go on. One that does not wait any more is no error.
 func (g *group) completeHook(ctx context.Context, instance, hook string) error {
 	_, err := g.scaling.CompleteLifecycleAction(ctx, &autoscaling.CompleteLifecycleActionInput{
-		AutoScalingGroupName: g.asg.AutoScalingGroupName, LifecycleHookName: &hook, InstanceId: &instance, LifecycleActionResult: aws.String("CONTINUE"),
+		AutoScalingGroupName: g.asg.AutoScalingGroupName, LifecycleHookName: &hook, InstanceId: &instance,
+		LifecycleActionResult: aws.String("CONTINUE"),
 	})
 	var api smithy.APIError
 	if err == nil || errors.As(err, &api) && api.ErrorCode() == "ValidationError" { // another's hook holds it

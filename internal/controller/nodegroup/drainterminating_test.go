@@ -21,16 +21,19 @@ import (
 
 func (w *world) desire(name string, n int32) {
 	w.t.Helper()
-	must(w.scaling.SetDesiredCapacity(w.t.Context(), &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: aws.String(w.state(name).AutoScalingGroup), DesiredCapacity: &n}))(w.t)
+	must(w.scaling.SetDesiredCapacity(w.t.Context(),
+		&autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: aws.String(w.state(name).AutoScalingGroup),
+			DesiredCapacity: &n}))(w.t)
 }
 
 // interrupt gives notice of when a spot instance is taken away.
 func (w *world) interrupt(id string, at time.Time) {
 	w.t.Helper()
-	must(record.Instances(w.store).Modify(w.t.Context(), record.EC2Key(worldAccount, worldRegion, id), func(i *record.Instance) error {
-		i.SpotInterruption = at.UTC()
-		return nil
-	}))(w.t)
+	must(record.Instances(w.store).Modify(w.t.Context(), record.EC2Key(worldAccount, worldRegion, id),
+		func(i *record.Instance) error {
+			i.SpotInterruption = at.UTC()
+			return nil
+		}))(w.t)
 }
 
 // left waits until a node of a group has begun to leave, for a reason, and is drained or cannot be.
@@ -49,14 +52,17 @@ func spot(n *record.Nodegroup) { n.CapacityType = ekstypes.CapacityTypesSpot }
 
 // reused gives a group of two a warm pool, into which nodes go that it scales in.
 func reused(n *record.Nodegroup) {
-	n.WarmPool = &ekstypes.WarmPoolConfig{Enabled: aws.Bool(true), PoolState: ekstypes.WarmPoolStateStopped, MinSize: aws.Int32(0), MaxGroupPreparedCapacity: aws.Int32(2), ReuseOnScaleIn: aws.Bool(true)}
+	n.WarmPool = &ekstypes.WarmPoolConfig{Enabled: aws.Bool(true), PoolState: ekstypes.WarmPoolStateStopped,
+		MinSize: aws.Int32(0), MaxGroupPreparedCapacity: aws.Int32(2), ReuseOnScaleIn: aws.Bool(true)}
 }
 
 // pooled waits until an instance is stopped in the warm pool.
 func (w *world) pooled(name string) {
 	w.t.Helper()
 	w.until("one waits in the pool", func() error {
-		pool := must(w.scaling.DescribeWarmPool(w.t.Context(), &autoscaling.DescribeWarmPoolInput{AutoScalingGroupName: aws.String(w.state(name).AutoScalingGroup)}))(w.t).Instances
+		pool := must(w.scaling.DescribeWarmPool(w.t.Context(),
+			&autoscaling.DescribeWarmPoolInput{AutoScalingGroupName: aws.String(w.state(name).AutoScalingGroup)}))(
+			w.t).Instances
 		if len(pool) != 1 || pool[0].LifecycleState != astypes.LifecycleStateWarmedStopped {
 			return fmt.Errorf("there are %v", pool)
 		}
@@ -107,7 +113,8 @@ func TestDepartures(t *testing.T) {
 			w.create("killed", 2)
 			w.web("killed", "killed", 2, 1)
 			lost := w.members("killed")[0]
-			must(w.ec2.TerminateInstances(w.t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{lost}}))(w.t)
+			must(w.ec2.TerminateInstances(w.t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{lost}}))(
+				w.t)
 			w.until("it has gone", func() error {
 				if slices.Contains(w.members("killed"), lost) {
 					return errors.New("it is there")
@@ -185,7 +192,8 @@ func TestDepartures(t *testing.T) {
 		"a group that is deleted drains its nodes, budgets or not": func(w *world) {
 			w.create("deleted", 2)
 			w.web("deleted", "deleted", 2, 0)
-			must(record.Nodegroups(w.store).Modify(w.t.Context(), w.key("deleted"), func(n *record.Nodegroup) error { n.Deleting = true; return nil }))(w.t)
+			must(record.Nodegroups(w.store).Modify(w.t.Context(), w.key("deleted"),
+				func(n *record.Nodegroup) error { n.Deleting = true; return nil }))(w.t)
 			w.until("nothing is left of it", func() error {
 				_, err := record.Nodegroups(w.store).Get(w.t.Context(), w.key("deleted"))
 				if errors.Is(err, store.ErrNotFound) {
@@ -202,7 +210,8 @@ func TestDepartures(t *testing.T) {
 	}
 }
 
-// TestANodeIsBackBeforeItWasSeenInTheWarmPool has the controller away while a node that it drained goes into the warm pool and comes back.
+// TestANodeIsBackBeforeItWasSeenInTheWarmPool has the controller away while a node that it drained goes into the warm
+// pool and comes back.
 func TestANodeIsBackBeforeItWasSeenInTheWarmPool(t *testing.T) {
 	crash.Require(t)
 	t.Parallel()
@@ -214,7 +223,9 @@ func TestANodeIsBackBeforeItWasSeenInTheWarmPool(t *testing.T) {
 	die(time.Minute, "departure-drained")
 	for id := range w.state("warm").Leaving {
 		must(w.scaling.CompleteLifecycleAction(t.Context(), &autoscaling.CompleteLifecycleActionInput{
-			AutoScalingGroupName: aws.String(w.state("warm").AutoScalingGroup), LifecycleHookName: aws.String("Terminate-LC-Hook"), InstanceId: &id, LifecycleActionResult: aws.String("CONTINUE"),
+			AutoScalingGroupName: aws.String(w.state("warm").AutoScalingGroup),
+			LifecycleHookName:    aws.String("Terminate-LC-Hook"), InstanceId: &id,
+			LifecycleActionResult: aws.String("CONTINUE"),
 		}))(t)
 	}
 	w.pooled("warm")

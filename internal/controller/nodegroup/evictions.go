@@ -15,8 +15,8 @@ import (
 // attention is how long the pods of a node are watched after somebody asked for it. Who drains asks again and again.
 const attention = time.Minute
 
-// evictions tell groups what happens to the pods of the nodes that they drain, and to the traffic of these: as long as nobody drains
-// nothing is watched.
+// evictions tell groups what happens to the pods of the nodes that they drain, and to the traffic of these: as long as
+// nobody drains nothing is watched.
 type evictions struct {
 	ctx     context.Context // of the connection
 	kube    kubernetes.Interface
@@ -28,13 +28,13 @@ type evictions struct {
 	slices bool              // EndpointSlices are watched
 }
 
-// listen tells a group, for a minute, whenever a pod has left a node, and once as soon as it does so.
-func (e *evictions) listen(node, group string) {
+// watchNode tells a group, for a minute, whenever a pod has left a node, and once as soon as it does so.
+func (e *evictions) watchNode(node, group string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.nodes[node] == "" {
 		e.nodes[node] = group
-		e.running.Go(func() { e.pods(node, group) })
+		e.running.Go(func() { e.watchPods(node, group) })
 	}
 	if !e.slices {
 		e.slices = true
@@ -42,13 +42,13 @@ func (e *evictions) listen(node, group string) {
 	}
 }
 
-func (e *evictions) pods(node, group string) {
+func (e *evictions) watchPods(node, group string) {
 	defer func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		delete(e.nodes, node)
 	}()
-	e.watch(func(ctx context.Context, o metav1.ListOptions) (kubewatch.Interface, error) {
+	e.runWatch(func(ctx context.Context, o metav1.ListOptions) (kubewatch.Interface, error) {
 		o.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", node).String()
 		return e.kube.CoreV1().Pods(metav1.NamespaceAll).Watch(ctx, o)
 	}, func(what kubewatch.EventType) {
@@ -58,7 +58,8 @@ func (e *evictions) pods(node, group string) {
 	}, func() { e.changed(group) })
 }
 
-// traffic tells the groups that drain of changes of EndpointSlices: a pod that is ready elsewhere may let another go, and traffic that has gone a node.
+// traffic tells the groups that drain of changes of EndpointSlices: a pod that is ready elsewhere may let another go,
+// and traffic that has gone a node.
 func (e *evictions) traffic() {
 	defer func() {
 		e.mu.Lock()
@@ -76,7 +77,7 @@ func (e *evictions) traffic() {
 			e.changed(group)
 		}
 	}
-	e.watch(func(ctx context.Context, o metav1.ListOptions) (kubewatch.Interface, error) {
+	e.runWatch(func(ctx context.Context, o metav1.ListOptions) (kubewatch.Interface, error) {
 		o.LabelSelector = discoveryv1.LabelManagedBy + "=endpointslice-controller.k8s.io"
 		return e.kube.DiscoveryV1().EndpointSlices(metav1.NamespaceAll).Watch(ctx, o)
 	}, func(what kubewatch.EventType) {
@@ -86,9 +87,10 @@ func (e *evictions) traffic() {
 	}, all)
 }
 
-// watch tells what a watch says for a minute, and calls begun once it stands: what was missed before is found then. It may end early; who
-// drains looks again in any case when its time is up.
-func (e *evictions) watch(start func(context.Context, metav1.ListOptions) (kubewatch.Interface, error), tell func(kubewatch.EventType), begun func()) {
+// runWatch tells what a watch says for a minute, and calls begun once it stands: what was missed before is found then.
+// It may end early; who drains looks again in any case when its time is up.
+func (e *evictions) runWatch(start func(context.Context, metav1.ListOptions) (kubewatch.Interface, error),
+	tell func(kubewatch.EventType), begun func()) {
 	ctx, cancel := context.WithTimeout(e.ctx, attention)
 	defer cancel()
 	w, err := start(ctx, metav1.ListOptions{})

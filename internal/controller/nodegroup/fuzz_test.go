@@ -25,7 +25,7 @@ func FuzzUserData(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for family, own := range map[ami.Family]string{ami.AL2: string(booted.script()), ami.AL2023: string(config), ami.Bottlerocket: booted.Endpoint} {
+		for family, own := range map[ami.Family]string{ami.AL2: string(booted.bootstrapScript()), ami.AL2023: string(config), ami.Bottlerocket: booted.Endpoint} {
 			got, err := booted.userData(family, users)
 			if err == nil && !strings.Contains(string(got), own) {
 				t.Fatalf("%v: the user data\n%s\nhave no\n%s", family, got, own)

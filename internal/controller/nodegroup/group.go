@@ -104,7 +104,8 @@ func (c *Controller) loadGroup(ctx context.Context, key string) (*group, error) 
 	}
 	g.cluster = cluster.Value
 	if g.row.LastUpdateID != "" {
-		last, err := c.updates.Get(ctx, record.UpdateKey(g.row.Account, g.row.Region, g.row.Cluster, g.row.LastUpdateID))
+		last, err := c.updates.Get(ctx, record.UpdateKey(g.row.Account, g.row.Region, g.row.Cluster,
+			g.row.LastUpdateID))
 		if ignoreNotFound(err) != nil {
 			return nil, err
 		}
@@ -118,8 +119,8 @@ func (c *Controller) loadGroup(ctx context.Context, key string) (*group, error) 
 	return g, nil
 }
 
-// saveState writes the observed state of the group if it has changed. It is called before each action that must be recorded first,
-// and at the end of a pass.
+// saveState writes the observed state of the group if it has changed. It is called before each action that must be
+// recorded first, and at the end of a pass.
 func (g *group) saveState(ctx context.Context) error {
 	if g.saved.Revision != 0 && reflect.DeepEqual(g.saved.Value, g.state) {
 		return nil
@@ -161,7 +162,8 @@ func (g *group) updating() bool {
 // describeScalingGroup loads the Auto Scaling group and its instances.
 func (g *group) describeScalingGroup(ctx context.Context) error {
 	name := g.scalingName()
-	out, err := g.scaling.DescribeAutoScalingGroups(ctx, &autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{name}})
+	out, err := g.scaling.DescribeAutoScalingGroups(ctx,
+		&autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{name}})
 	if err != nil {
 		return fmt.Errorf("describe Auto Scaling group %s: %w", name, err)
 	}
@@ -175,7 +177,8 @@ func (g *group) describeScalingGroup(ctx context.Context) error {
 		if m.Node, err = g.findNode(ctx, m.ID()); err != nil {
 			return err
 		}
-		m.Old = i.LaunchTemplate == nil || aws.ToString(i.LaunchTemplate.LaunchTemplateId) != g.state.LaunchTemplateID ||
+		m.Old = i.LaunchTemplate == nil ||
+			aws.ToString(i.LaunchTemplate.LaunchTemplateId) != g.state.LaunchTemplateID ||
 			aws.ToString(i.LaunchTemplate.Version) != g.state.LaunchTemplateVersion
 		g.members = append(g.members, m)
 	}
@@ -185,22 +188,22 @@ func (g *group) describeScalingGroup(ctx context.Context) error {
 // scalingName is the name of the group's Auto Scaling group.
 func (g *group) scalingName() string { return "eks-" + g.row.Name + "-" + g.row.ID }
 
-// sooner is the sooner of two waits, where 0 is none.
-func sooner(a, b time.Duration) time.Duration {
+// earlierWait is the sooner of two waits, where 0 is none.
+func earlierWait(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
 		return b
 	}
 	return a
 }
 
-// findNode returns the node of an instance, nil before it has registered. EC2 is asked for the names of the instance only when a node
-// says it is that.
+// findNode returns the node of an instance, nil before it has registered. EC2 is asked for the names of the instance
+// only when a node says it is that.
 func (g *group) findNode(ctx context.Context, instance string) (*corev1.Node, error) {
 	if g.server == nil || !g.server.claimed(instance) {
 		return nil, nil
 	}
 	if known, ok := g.server.names.Load(instance); ok {
-		if n := g.server.node(instance, known.([]string)); n != nil {
+		if n := g.server.nodeOfInstance(instance, known.([]string)); n != nil {
 			return n, nil
 		}
 	}
@@ -214,7 +217,7 @@ func (g *group) findNode(ctx context.Context, instance string) (*corev1.Node, er
 		for _, i := range r.Instances {
 			names := nodename.Allowed(i)
 			g.server.names.Store(instance, names)
-			return g.server.node(instance, names), nil
+			return g.server.nodeOfInstance(instance, names), nil
 		}
 	}
 	return nil, nil

@@ -30,15 +30,19 @@ func (g *group) checkHealth(ctx context.Context) error {
 		return err
 	} else if err != nil {
 		g.issues.add(ekstypes.Issue{
-			Code:        ekstypes.NodegroupIssueCodeIamNodeRoleNotFound,
-			Message:     ptr("We couldn't find the IAM role for your managed node group. You may be able to recreate an IAM role with the same settings to recover."),
+			Code: ekstypes.NodegroupIssueCodeIamNodeRoleNotFound,
+			Message: ptr(
+				"We couldn't find the IAM role for your managed node group. You may be able to recreate an IAM role " +
+					"with the same settings to recover."),
 			ResourceIds: []string{g.row.NodeRoleARN},
 		})
 		g.blocked = true
 	}
 	if ids := g.missingSubnets(ctx); len(ids) > 0 {
 		g.issues.add(ekstypes.Issue{
-			Code: ekstypes.NodegroupIssueCodeEc2SubnetNotFound, Message: ptr("We couldn't find one or more of the subnets specified for your managed node group."), ResourceIds: ids,
+			Code:        ekstypes.NodegroupIssueCodeEc2SubnetNotFound,
+			Message:     ptr("We couldn't find one or more of the subnets specified for your managed node group."),
+			ResourceIds: ids,
 		})
 		g.blocked = true
 	}
@@ -47,11 +51,15 @@ func (g *group) checkHealth(ctx context.Context) error {
 		return err
 	}
 	if id := plane.Value.ClusterSecurityGroupID; id != "" {
-		if _, err := record.SecurityGroups(s).Get(ctx, record.EC2Key(g.row.Account, g.row.Region, id)); ignoreNotFound(err) != nil {
+		if _, err := record.SecurityGroups(s).Get(ctx, record.EC2Key(g.row.Account, g.row.Region, id)); ignoreNotFound(
+			err) != nil {
 			return err
 		} else if err != nil {
 			g.issues.add(ekstypes.Issue{
-				Code: ekstypes.NodegroupIssueCodeEc2SecurityGroupNotFound, Message: ptr("We couldn't find the cluster security group for the cluster. You must recreate your cluster."), ResourceIds: []string{id},
+				Code: ekstypes.NodegroupIssueCodeEc2SecurityGroupNotFound,
+				Message: ptr(
+					"We couldn't find the cluster security group for the cluster. You must recreate your cluster."),
+				ResourceIds: []string{id},
 			})
 			g.blocked = true
 		}
@@ -68,7 +76,7 @@ func (g *group) checkHealth(ctx context.Context) error {
 			Message: ptr("Amazon EKS is unable to communicate with your Kubernetes cluster API server: " + why.Error()),
 		})
 	default:
-		g.soon = sooner(g.soon, since.Add(unreachableAfter).Sub(g.c.now()))
+		g.soon = earlierWait(g.soon, since.Add(unreachableAfter).Sub(g.c.now()))
 	}
 	return nil
 }
@@ -77,14 +85,16 @@ func (g *group) checkHealth(ctx context.Context) error {
 func (g *group) checkLaunches(ctx context.Context) error {
 	serving := int32(0)
 	for _, m := range g.members {
-		if serves(m) {
+		if isServing(m) {
 			serving++
 		}
 	}
 	if serving >= aws.ToInt32(g.asg.DesiredCapacity) {
 		return nil
 	}
-	out, err := g.scaling.DescribeScalingActivities(ctx, &autoscaling.DescribeScalingActivitiesInput{AutoScalingGroupName: ptr(g.scalingName()), MaxRecords: aws.Int32(20)})
+	out, err := g.scaling.DescribeScalingActivities(ctx,
+		&autoscaling.DescribeScalingActivitiesInput{AutoScalingGroupName: ptr(g.scalingName()),
+			MaxRecords: aws.Int32(20)})
 	if err != nil {
 		return err
 	}
@@ -111,8 +121,9 @@ func (g *group) checkLaunches(ctx context.Context) error {
 
 // launchIssue is the issue that a failed launch is; passing says that waiting may help.
 func (g *group) launchIssue(text string) (issue ekstypes.Issue, passing bool) {
-	issue = ekstypes.Issue{Code: ekstypes.NodegroupIssueCodeAsgInstanceLaunchFailures, Message: ptr("Could not launch On-Demand Instances. " + text), ResourceIds: []string{g.scalingName()}}
-	if g.spot() {
+	issue = ekstypes.Issue{Code: ekstypes.NodegroupIssueCodeAsgInstanceLaunchFailures,
+		Message: ptr("Could not launch On-Demand Instances. " + text), ResourceIds: []string{g.scalingName()}}
+	if g.isSpotCapacity() {
 		issue.Message = ptr("Could not launch Spot Instances. " + text)
 	}
 	lower := strings.ToLower(text)
@@ -126,7 +137,9 @@ func (g *group) launchIssue(text string) (issue ekstypes.Issue, passing bool) {
 	}
 	switch {
 	case has("not enough free addresses"), has("insufficient", "address"):
-		issue.Code, issue.Message, passing = ekstypes.NodegroupIssueCodeInsufficientFreeAddresses, ptr("One or more of the subnets associated with your managed node group does not have enough available IP addresses for new nodes. "+text), true
+		issue.Code, issue.Message, passing = ekstypes.NodegroupIssueCodeInsufficientFreeAddresses,
+			ptr("One or more of the subnets associated with your managed node group does not have enough available "+
+				"IP addresses for new nodes. "+text), true
 		issue.ResourceIds = nil
 		for _, id := range g.row.SubnetIDs {
 			if strings.Contains(text, id) {
@@ -151,7 +164,8 @@ func (g *group) launchIssue(text string) (issue ekstypes.Issue, passing bool) {
 	case has("instance profile"):
 		issue.Code, issue.ResourceIds = ekstypes.NodegroupIssueCodeIamInstanceProfileNotFound, []string{g.madeName()}
 	case has("launch template"):
-		issue.Code, issue.ResourceIds = ekstypes.NodegroupIssueCodeEc2LaunchTemplateNotFound, []string{g.state.LaunchTemplateID}
+		issue.Code, issue.ResourceIds = ekstypes.NodegroupIssueCodeEc2LaunchTemplateNotFound,
+			[]string{g.state.LaunchTemplateID}
 	}
 	return issue, passing
 }
@@ -159,7 +173,8 @@ func (g *group) launchIssue(text string) (issue ekstypes.Issue, passing bool) {
 // recordHealth records the health issues of a pass. A creation that failed keeps its issues.
 func (g *group) recordHealth() {
 	if g.blocked && g.asg == nil && !g.row.Deleting {
-		g.failCreation() // nothing comes of it as long as its owner does nothing, and a group that failed is only deleted
+		// nothing comes of it as long as its owner does nothing, and a group that failed is only deleted
+		g.failCreation()
 	}
 	if len(g.issues) == 0 && g.state.Failed && !g.row.Deleting {
 		return
@@ -168,6 +183,6 @@ func (g *group) recordHealth() {
 		g.state.Issues = is
 	}
 	if len(g.issues) > 0 {
-		g.soon = sooner(g.soon, lookAgain)
+		g.soon = earlierWait(g.soon, lookAgain)
 	}
 }

@@ -17,8 +17,8 @@ type imageKind struct {
 	variant      string
 }
 
-// kindOf is what an AMI type stands for; false for CUSTOM and for types of which there are no images.
-func kindOf(t ekstypes.AMITypes) (imageKind, bool) {
+// resolveImageKind is what an AMI type stands for; false for CUSTOM and for types of which there are no images.
+func resolveImageKind(t ekstypes.AMITypes) (imageKind, bool) {
 	name := string(t)
 	k := imageKind{architecture: "x86_64", variant: ami.Standard}
 	switch {
@@ -40,19 +40,21 @@ func kindOf(t ekstypes.AMITypes) (imageKind, bool) {
 	return k, !strings.HasSuffix(name, "_NEURON")
 }
 
-// image is the EKS-optimized image of a template.
-func (g *group) image(want record.NodegroupTemplate) (ami.Image, error) {
-	kind, ok := kindOf(g.row.AMIType)
+// findImage is the EKS-optimized image of a template.
+func (g *group) findImage(want record.NodegroupTemplate) (ami.Image, error) {
+	kind, ok := resolveImageKind(g.row.AMIType)
 	if ok {
 		for _, i := range ami.All(g.row.Region) {
-			if i.Family == kind.family && i.Architecture == kind.architecture && i.Variant == kind.variant && i.KubernetesVersion == want.Version && i.Release == want.ReleaseVersion {
+			if i.Family == kind.family && i.Architecture == kind.architecture && i.Variant == kind.variant &&
+				i.KubernetesVersion == want.Version && i.Release == want.ReleaseVersion {
 				return i, nil
 			}
 		}
 	}
 	return ami.Image{}, &problem{ekstypes.Issue{
-		Code:        ekstypes.NodegroupIssueCodeAmiIdNotFound,
-		Message:     ptr(fmt.Sprintf("There is no AMI of the type %s with the release version %s for Kubernetes %s.", g.row.AMIType, want.ReleaseVersion, want.Version)),
+		Code: ekstypes.NodegroupIssueCodeAmiIdNotFound,
+		Message: ptr(fmt.Sprintf("There is no AMI of the type %s with the release version %s for Kubernetes %s.",
+			g.row.AMIType, want.ReleaseVersion, want.Version)),
 		ResourceIds: []string{g.row.Name},
 	}}
 }
@@ -65,8 +67,8 @@ func rootDevice(i ami.Image) string {
 	return i.RootDeviceName
 }
 
-// custom says that the nodes' image is the user's own.
-func (g *group) custom() bool { return g.row.AMIType == ekstypes.AMITypesCustom }
+// isCustomAMI says that the nodes' image is the user's own.
+func (g *group) isCustomAMI() bool { return g.row.AMIType == ekstypes.AMITypesCustom }
 
-// spot says that the nodes are spot instances.
-func (g *group) spot() bool { return g.row.CapacityType == ekstypes.CapacityTypesSpot }
+// isSpotCapacity says that the nodes are spot instances.
+func (g *group) isSpotCapacity() bool { return g.row.CapacityType == ekstypes.CapacityTypesSpot }

@@ -11,17 +11,18 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 )
 
-// waitForNodes sees instances become Ready nodes, and says which have not in time. A group is created once as many nodes are Ready as are desired.
+// waitForNodes sees instances become Ready nodes, and says which have not in time. A group is created once as many
+// nodes are Ready as are desired.
 func (g *group) waitForNodes(context.Context) (after time.Duration, err error) {
 	now := g.c.now()
 	joining := map[string]time.Time{}
 	readyNodes := int32(0)
 	var silent, ill []string // that are late: no node at all, and nodes that are not Ready
 	for _, m := range g.members {
-		if !serves(m) {
+		if !isServing(m) {
 			continue
 		}
-		if ready(m.Node) {
+		if isNodeReady(m.Node) {
 			readyNodes++
 			continue
 		}
@@ -34,7 +35,7 @@ func (g *group) waitForNodes(context.Context) (after time.Duration, err error) {
 		}
 		joining[m.ID()] = since
 		if rest := since.Add(g.c.o.JoinTimeout).Sub(now); rest > 0 {
-			after = sooner(after, rest)
+			after = earlierWait(after, rest)
 		} else if m.Node == nil {
 			silent = append(silent, m.ID())
 		} else {
@@ -50,7 +51,8 @@ func (g *group) waitForNodes(context.Context) (after time.Duration, err error) {
 	late := func(message string, ids []string) {
 		if len(ids) > 0 {
 			slices.Sort(ids)
-			g.issues.add(ekstypes.Issue{Code: ekstypes.NodegroupIssueCodeNodeCreationFailure, Message: &message, ResourceIds: ids})
+			g.issues.add(ekstypes.Issue{Code: ekstypes.NodegroupIssueCodeNodeCreationFailure, Message: &message,
+				ResourceIds: ids})
 		}
 	}
 	late("Instances failed to join the kubernetes cluster", silent)
@@ -61,7 +63,8 @@ func (g *group) waitForNodes(context.Context) (after time.Duration, err error) {
 		g.failCreation()
 	case readyNodes >= aws.ToInt32(g.asg.DesiredCapacity) && g.server != nil && !g.blocked:
 		g.state.Created = true
-		g.c.log.Info("node group is active", "cluster", g.row.Cluster, "nodegroup", g.row.Name, "nodes", readyNodes, "after", now.Sub(g.row.CreatedAt).Round(time.Millisecond))
+		g.c.log.Info("node group is active", "cluster", g.row.Cluster, "nodegroup", g.row.Name, "nodes", readyNodes,
+			"after", now.Sub(g.row.CreatedAt).Round(time.Millisecond))
 	}
 	return after, nil
 }
@@ -70,6 +73,7 @@ func (g *group) waitForNodes(context.Context) (after time.Duration, err error) {
 func (g *group) failCreation() {
 	if !g.state.Created && !g.state.Failed {
 		g.state.Failed = true
-		g.c.log.Warn("node group could not be created", "cluster", g.row.Cluster, "nodegroup", g.row.Name, "issues", len(g.issues))
+		g.c.log.Warn("node group could not be created", "cluster", g.row.Cluster, "nodegroup", g.row.Name, "issues",
+			len(g.issues))
 	}
 }

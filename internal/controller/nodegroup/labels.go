@@ -14,10 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func sorted(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
 
-// reconcileLabels gives live nodes the labels and taints that are wanted now, when those that they were given are others. Nodes that come later have
-// them from the launch template. What others put on a node stays.
+// reconcileLabels gives live nodes the labels and taints that are wanted now, when those that they were given are
+// others. Nodes that come later have them from the launch template. What others put on a node stays.
 func (g *group) reconcileLabels(ctx context.Context) error {
 	if maps.Equal(g.state.Labels, g.row.Labels) && sameTaints(g.state.Taints, g.row.Taints) {
 		return nil
@@ -74,7 +74,8 @@ func (g *group) labelNode(ctx context.Context, n *corev1.Node) error {
 	if err != nil {
 		return err
 	}
-	_, err = g.kube.CoreV1().Nodes().Patch(ctx, n.Name, types.MergePatchType, text, metav1.PatchOptions{FieldManager: agent})
+	_, err = g.kube.CoreV1().Nodes().Patch(ctx, n.Name, types.MergePatchType, text,
+		metav1.PatchOptions{FieldManager: agent})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -87,12 +88,12 @@ func (g *group) labelNode(ctx context.Context, n *corev1.Node) error {
 // retaint is a node's taints with those that were wanted and are no more taken out, and those that are wanted put in.
 func retaint(have []corev1.Taint, before, now []ekstypes.Taint) (all []corev1.Taint, differ bool) {
 	for _, t := range have {
-		kube := func(w ekstypes.Taint) bool { return *w.Key == t.Key && effect(w.Effect) == string(t.Effect) }
+		kube := func(w ekstypes.Taint) bool { return *w.Key == t.Key && taintEffect(w.Effect) == string(t.Effect) }
 		switch {
 		case slices.ContainsFunc(now, kube):
 			want := now[slices.IndexFunc(now, kube)]
-			differ = differ || t.Value != value(want.Value)
-			t.Value = value(want.Value)
+			differ = differ || t.Value != stringValue(want.Value)
+			t.Value = stringValue(want.Value)
 		case slices.ContainsFunc(before, kube):
 			differ = true
 			continue
@@ -100,8 +101,12 @@ func retaint(have []corev1.Taint, before, now []ekstypes.Taint) (all []corev1.Ta
 		all = append(all, t)
 	}
 	for _, w := range now {
-		if !slices.ContainsFunc(have, func(t corev1.Taint) bool { return *w.Key == t.Key && effect(w.Effect) == string(t.Effect) }) {
-			all, differ = append(all, corev1.Taint{Key: *w.Key, Value: value(w.Value), Effect: corev1.TaintEffect(effect(w.Effect))}), true
+		if !slices.ContainsFunc(have, func(t corev1.Taint) bool {
+			return *w.Key == t.Key &&
+				taintEffect(w.Effect) == string(t.Effect)
+		}) {
+			all, differ = append(all, corev1.Taint{Key: *w.Key, Value: stringValue(w.Value),
+				Effect: corev1.TaintEffect(taintEffect(w.Effect))}), true
 		}
 	}
 	return all, differ
@@ -109,6 +114,6 @@ func retaint(have []corev1.Taint, before, now []ekstypes.Taint) (all []corev1.Ta
 
 func sameTaints(a, b []ekstypes.Taint) bool {
 	return slices.EqualFunc(a, b, func(x, y ekstypes.Taint) bool {
-		return *x.Key == *y.Key && value(x.Value) == value(y.Value) && x.Effect == y.Effect
+		return *x.Key == *y.Key && stringValue(x.Value) == stringValue(y.Value) && x.Effect == y.Effect
 	})
 }

@@ -17,8 +17,9 @@ import (
 
 // Why a node leaves, in record.NodegroupLeaving.
 const (
-	whyUpdate  = "update"
-	whyScaleIn = "scale-in" // by scaling in, balancing zones, an instance refresh, or a user: the Auto Scaling group's affair
+	whyUpdate = "update"
+	// by scaling in, balancing zones, an instance refresh, or a user: the Auto Scaling group's affair
+	whyScaleIn = "scale-in"
 	whySpot    = "spot"
 	whyRepair  = "repair"
 	whyDelete  = "delete"
@@ -45,7 +46,8 @@ func (g *group) startLeaving(m member, why string) {
 	}
 	l := record.NodegroupLeaving{Why: why, Since: g.c.now()}
 	if m.Node != nil {
-		l.Node, l.Cordoned = m.Node.Name, !m.Node.Spec.Unschedulable || g.state.Roll != nil && slices.Contains(g.state.Roll.Cordoned, m.ID())
+		l.Node, l.Cordoned = m.Node.Name, !m.Node.Spec.Unschedulable || g.state.Roll != nil &&
+			slices.Contains(g.state.Roll.Cordoned, m.ID())
 	}
 	g.state.Leaving[m.ID()] = l
 }
@@ -87,7 +89,7 @@ func (g *group) continueDrain(ctx context.Context, m member, force bool) (emptyi
 	if err := drain.Cordon(ctx, g.kube, m.Node, agent); err != nil {
 		return e, err
 	}
-	g.server.evictions.listen(m.Node.Name, g.row.Key())
+	g.server.evictions.watchNode(m.Node.Name, g.row.Key())
 	p, err := drain.Step(ctx, g.kube, m.Node, drain.Options{Force: force, Since: l.Since, Now: g.c.now})
 	if err != nil {
 		return e, err
@@ -98,15 +100,15 @@ func (g *group) continueDrain(ctx context.Context, m member, force bool) (emptyi
 	}
 	e.done, e.left, e.to = p.Done(), p.Left, p.Serving
 	// Budgets are met by pods elsewhere, and the last nodes of a cluster have no elsewhere.
-	e.late = e.late || g.row.Deleting && len(p.Left) > 0 && len(l.Blocked) == len(p.Left) && !g.refuge()
-	e.again = sooner(sooner(rest, p.Again), attention/2) // who listens has to say so
+	e.late = e.late || g.row.Deleting && len(p.Left) > 0 && len(l.Blocked) == len(p.Left) && !g.hasEvictionTarget()
+	e.again = earlierWait(earlierWait(rest, p.Again), attention/2) // who listens has to say so
 	if p.Evicted() {
 		if l.Drained.IsZero() {
 			l.Drained = g.c.now()
 		}
 		rest = l.Drained.Add(forgetting).Sub(g.c.now())
 		e.done = e.done || rest <= 0
-		e.again = sooner(rest, e.again)
+		e.again = earlierWait(rest, e.again)
 	} else {
 		l.Drained = time.Time{} // another came, that tolerates a cordoned node
 	}
@@ -117,11 +119,12 @@ func (g *group) continueDrain(ctx context.Context, m member, force bool) (emptyi
 	return e, nil
 }
 
-// refuge says that the cluster has a node outside of the group that takes pods.
-func (g *group) refuge() bool {
+// hasEvictionTarget says that the cluster has a node outside of the group that takes pods.
+func (g *group) hasEvictionTarget() bool {
 	return slices.ContainsFunc(g.server.nodes.List(), func(o any) bool {
 		n := o.(*corev1.Node)
-		return ready(n) && !n.Spec.Unschedulable && !slices.ContainsFunc(g.members, func(m member) bool { return m.ID() == instanceOf(n) })
+		return isNodeReady(n) && !n.Spec.Unschedulable && !slices.ContainsFunc(g.members,
+			func(m member) bool { return m.ID() == instanceOf(n) })
 	})
 }
 
@@ -136,8 +139,8 @@ func (g *group) cancelLeaving(ctx context.Context, m member) error {
 	return nil
 }
 
-// terminate has the Auto Scaling group terminate a member that was drained, with one less desired or another in its place. It may be repeated: an
-// instance is terminated once.
+// terminate has the Auto Scaling group terminate a member that was drained, with one less desired or another in its
+// place. It may be repeated: an instance is terminated once.
 func (g *group) terminate(ctx context.Context, m member, decrement bool) error {
 	l := g.state.Leaving[m.ID()]
 	if l.Terminated.IsZero() {
@@ -147,7 +150,8 @@ func (g *group) terminate(ctx context.Context, m member, decrement bool) error {
 			return err
 		}
 		crashTerminated.Here()
-		g.c.log.Info("node is drained", "cluster", g.row.Cluster, "nodegroup", g.row.Name, "node", l.Node, "instance", m.ID(), "why", l.Why, "after", l.Terminated.Sub(l.Since).Round(time.Millisecond))
+		g.c.log.Info("node is drained", "cluster", g.row.Cluster, "nodegroup", g.row.Name, "node", l.Node, "instance",
+			m.ID(), "why", l.Why, "after", l.Terminated.Sub(l.Since).Round(time.Millisecond))
 	}
 	_, err := g.scaling.TerminateInstanceInAutoScalingGroup(ctx, &autoscaling.TerminateInstanceInAutoScalingGroupInput{
 		InstanceId: m.Instance.InstanceId, ShouldDecrementDesiredCapacity: &decrement,
@@ -158,24 +162,24 @@ func (g *group) terminate(ctx context.Context, m member, decrement bool) error {
 	return g.describeScalingGroup(ctx)
 }
 
-// serves says that a member is in service or on its way there.
-func serves(m member) bool {
+// isServing says that a member is in service or on its way there.
+func isServing(m member) bool {
 	return slices.Contains([]astypes.LifecycleState{
 		astypes.LifecycleStatePending, astypes.LifecycleStatePendingWait, astypes.LifecycleStatePendingProceed,
 		astypes.LifecycleStateInService, astypes.LifecycleStateEnteringStandby, astypes.LifecycleStateStandby,
 	}, m.Instance.LifecycleState)
 }
 
-// stays says that a member serves and was not told to go: the Auto Scaling group may take a moment to act on that.
-func (g *group) stays(m member) bool {
+// isStaying says that a member serves and was not told to go: the Auto Scaling group may take a moment to act on that.
+func (g *group) isStaying(m member) bool {
 	l, _ := g.leaving(m)
-	return serves(m) && l.Terminated.IsZero()
+	return isServing(m) && l.Terminated.IsZero()
 }
 
-// counts says that a member serves, with a Ready node, and is to stay.
-func (g *group) counts(m member) bool {
+// isAvailable says that a member serves, with a Ready node, and is to stay.
+func (g *group) isAvailable(m member) bool {
 	_, leaving := g.leaving(m)
-	return !leaving && serves(m) && ready(m.Node)
+	return !leaving && isServing(m) && isNodeReady(m.Node)
 }
 
 // forgetTerminated forgets nodes that were terminated.

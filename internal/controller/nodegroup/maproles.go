@@ -8,7 +8,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The text of mapRoles in aws-auth is its users': a role is put in and taken out with as little of it touched as can be.
+// The text of mapRoles in aws-auth is its users': a role is put in and taken out with as little of it touched as can
+// be.
 
 // mapping is an entry of mapRoles as EKS writes it for a node role.
 type mapping struct {
@@ -26,7 +27,8 @@ var (
 func parseRoles(text string) (*yaml.Node, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
-		return nil, fmt.Errorf("mapRoles of the aws-auth ConfigMap is not valid YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
+		return nil, fmt.Errorf("mapRoles of the aws-auth ConfigMap is not valid YAML: %s",
+			strings.TrimPrefix(err.Error(), "yaml: "))
 	}
 	if len(document.Content) == 0 || document.Content[0].Tag == "!!null" {
 		return nil, nil
@@ -37,14 +39,15 @@ func parseRoles(text string) (*yaml.Node, error) {
 	}
 	for _, item := range list.Content {
 		if item.Kind != yaml.MappingNode {
-			return nil, fmt.Errorf("mapRoles of the aws-auth ConfigMap has an entry that is not a mapping: line %d", item.Line)
+			return nil, fmt.Errorf("mapRoles of the aws-auth ConfigMap has an entry that is not a mapping: line %d",
+				item.Line)
 		}
 	}
 	return list, nil
 }
 
-// roleOf is the role of an entry.
-func roleOf(item *yaml.Node) string {
+// mappedRole is the role of an entry.
+func mappedRole(item *yaml.Node) string {
 	for i := 0; i+1 < len(item.Content); i += 2 {
 		if strings.EqualFold(item.Content[i].Value, "rolearn") {
 			return strings.TrimSpace(item.Content[i+1].Value)
@@ -59,7 +62,10 @@ func hasRole(text, role string) (bool, error) {
 	if err != nil || list == nil {
 		return false, err
 	}
-	return slices.ContainsFunc(list.Content, func(item *yaml.Node) bool { return strings.EqualFold(roleOf(item), role) }), nil
+	return slices.ContainsFunc(list.Content, func(item *yaml.Node) bool {
+		return strings.EqualFold(mappedRole(item),
+			role)
+	}), nil
 }
 
 // addRole is the text with a node role mapped, unless it is.
@@ -68,10 +74,12 @@ func addRole(text, role string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if list != nil && slices.ContainsFunc(list.Content, func(item *yaml.Node) bool { return strings.EqualFold(roleOf(item), role) }) {
+	if list != nil && slices.ContainsFunc(list.Content,
+		func(item *yaml.Node) bool { return strings.EqualFold(mappedRole(item), role) }) {
 		return text, nil
 	}
-	entry := fmt.Sprintf("- groups:\n  - %s\n  rolearn: %s\n  username: %s\n", strings.Join(nodeGroups, "\n  - "), role, nodeUsername)
+	entry := fmt.Sprintf("- groups:\n  - %s\n  rolearn: %s\n  username: %s\n", strings.Join(nodeGroups, "\n  - "), role,
+		nodeUsername)
 	switch {
 	case slices.Contains([]string{"", "[]", "null", "~"}, strings.TrimSpace(text)):
 		return entry, nil
@@ -88,21 +96,26 @@ func addRole(text, role string) (string, error) {
 	}
 	result := b.String()
 	if again, err := parseRoles(result); err != nil || again == nil || len(again.Content) != len(list.Content)+1 {
-		return "", fmt.Errorf("mapRoles of the aws-auth ConfigMap cannot be added to: an entry after its last line is not part of the list")
+		return "",
+			fmt.Errorf(
+				"mapRoles of the aws-auth ConfigMap cannot be added to: an entry after its last line is not part of " +
+					"the list")
 	}
 	return result, nil
 }
 
 // addToFlow adds to a list in brackets. Its last bracket is the list's own, as nothing but comments can follow it.
 func addToFlow(text string, list *yaml.Node, role string) (string, error) {
-	entry := fmt.Sprintf(`{"groups": ["%s"], "rolearn": %q, "username": %q}`, strings.Join(nodeGroups, `", "`), role, nodeUsername)
+	entry := fmt.Sprintf(`{"groups": ["%s"], "rolearn": %q, "username": %q}`, strings.Join(nodeGroups, `", "`), role,
+		nodeUsername)
 	if len(list.Content) > 0 {
 		entry = ", " + entry
 	}
 	// A comment may have a bracket as well: the one is taken with which the list has one entry more.
 	for at := strings.LastIndexByte(text, ']'); at >= 0; at = strings.LastIndexByte(text[:at], ']') {
 		result := strings.TrimRight(text[:at], " \t\n") + entry + text[at:]
-		if again, err := parseRoles(result); err == nil && again != nil && len(again.Content) == len(list.Content)+1 && strings.EqualFold(roleOf(again.Content[len(list.Content)]), role) {
+		if again, err := parseRoles(result); err == nil && again != nil && len(again.Content) == len(list.Content)+1 &&
+			strings.EqualFold(mappedRole(again.Content[len(list.Content)]), role) {
 			return result, nil
 		}
 	}
@@ -115,12 +128,16 @@ func removeRole(text, role string) (string, error) {
 	if err != nil || list == nil {
 		return text, err
 	}
-	at := slices.IndexFunc(list.Content, func(item *yaml.Node) bool { return strings.EqualFold(roleOf(item), role) })
+	at := slices.IndexFunc(list.Content, func(item *yaml.Node) bool {
+		return strings.EqualFold(mappedRole(item),
+			role)
+	})
 	if at < 0 {
 		return text, nil
 	}
 	var is mapping
-	if err := list.Content[at].Decode(&is); err != nil || len(list.Content[at].Content) != 6 || is.Username != nodeUsername {
+	if err := list.Content[at].Decode(&is); err != nil || len(list.Content[at].Content) != 6 ||
+		is.Username != nodeUsername {
 		return text, nil
 	}
 	slices.Sort(is.Groups)

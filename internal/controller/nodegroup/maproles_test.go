@@ -40,19 +40,26 @@ func TestARoleIsPutInAndTakenOutAgain(t *testing.T) {
   rolearn: arn:aws:iam::111122223333:role/build
 `
 	for name, c := range map[string]struct{ before, added, removed string }{
-		"nothing":               {"", entry, "[]\n"},
-		"an empty list":         {"[]\n", entry, "[]\n"},
-		"only a comment":        {"# none yet\n", "# none yet\n" + entry, "# none yet\n"},
-		"others":                {others, others + entry, others},
-		"indented":              {indented(others, "  "), indented(others, "  ") + indented(entry, "  "), indented(others, "  ")},
+		"nothing":        {"", entry, "[]\n"},
+		"an empty list":  {"[]\n", entry, "[]\n"},
+		"only a comment": {"# none yet\n", "# none yet\n" + entry, "# none yet\n"},
+		"others":         {others, others + entry, others},
+		"indented": {indented(others, "  "), indented(others, "  ") + indented(entry, "  "),
+			indented(others, "  ")},
 		"no newline at the end": {strings.TrimSuffix(others, "\n"), others + entry, others},
 		"a comment at the end":  {others + "# the end\n", others + "# the end\n" + entry, others + "# the end\n"},
 		"null":                  {"null\n", entry, "[]\n"},
-		"a list in brackets":    {`[{"rolearn": "arn:aws:iam::1:role/a", "username": "a"}] # ok]`, `[{"rolearn": "arn:aws:iam::1:role/a", "username": "a"}, {"groups": ["system:bootstrappers", "system:nodes"], "rolearn": "arn:aws:iam::111122223333:role/eks-node", "username": "system:node:{{EC2PrivateDNSName}}"}] # ok]`, ""},
-		"mapped by somebody":    {"- {rolearn: " + ours + ", username: mine}\n", "- {rolearn: " + ours + ", username: mine}\n", "- {rolearn: " + ours + ", username: mine}\n"},
-		"with a group more":     {strings.Replace(entry, "- system:nodes\n", "- system:nodes\n  - extra\n", 1), strings.Replace(entry, "- system:nodes\n", "- system:nodes\n  - extra\n", 1), strings.Replace(entry, "- system:nodes\n", "- system:nodes\n  - extra\n", 1)},
-		"in capitals":           {strings.Replace(entry, "rolearn", "roleARN", 1), strings.Replace(entry, "rolearn", "roleARN", 1), ""},
-		"between others":        {others + entry + "# after\n" + others, others + entry + "# after\n" + others, others + "# after\n" + others},
+		"a list in brackets": {`[{"rolearn": "arn:aws:iam::1:role/a", "username": "a"}] # ok]`,
+			`[{"rolearn": "arn:aws:iam::1:role/a", "username": "a"}, {"groups": ["system:bootstrappers", "system:nodes"], "rolearn": "arn:aws:iam::111122223333:role/eks-node", "username": "system:node:{{EC2PrivateDNSName}}"}] # ok]`, ""},
+		"mapped by somebody": {"- {rolearn: " + ours + ", username: mine}\n", "- {rolearn: " + ours +
+			", username: mine}\n", "- {rolearn: " + ours + ", username: mine}\n"},
+		"with a group more": {strings.Replace(entry, "- system:nodes\n", "- system:nodes\n  - extra\n", 1),
+			strings.Replace(entry, "- system:nodes\n", "- system:nodes\n  - extra\n", 1),
+			strings.Replace(entry, "- system:nodes\n", "- system:nodes\n  - extra\n", 1)},
+		"in capitals": {strings.Replace(entry, "rolearn", "roleARN", 1), strings.Replace(entry, "rolearn",
+			"roleARN", 1), ""},
+		"between others": {others + entry + "# after\n" + others, others + entry + "# after\n" + others,
+			others + "# after\n" + others},
 	} {
 		added, err := addRole(c.before, ours)
 		if err != nil {

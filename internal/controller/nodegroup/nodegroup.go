@@ -1,8 +1,8 @@
 // Package nodegroup reconciles EKS managed node groups.
 //
 // The API layer (internal/aws/eks) records the desired state, a [record.Nodegroup], and an update in progress, a
-// [record.Update]. The [Controller] calls the AWS APIs under AWSServiceRoleForAmazonEKSNodegroup and the API server of the
-// cluster as the user eks:node-manager. It
+// [record.Update]. The [Controller] calls the AWS APIs under AWSServiceRoleForAmazonEKSNodegroup and the API server of
+// the cluster as the user eks:node-manager. It
 //
 //   - grants the node role access to the cluster (awsauth.go, accessentry.go),
 //   - creates an instance profile, a launch template and an Auto Scaling group (profile.go, template.go, userdata.go,
@@ -14,11 +14,11 @@
 //   - reports health issues (health.go), and deletes all that it created with the group (delete.go).
 //
 // It records its observations and its progress in [record.NodegroupState], of which it is the only writer; it also ends
-// updates and deletes the Nodegroup record. It finds resources by name and tag before it creates them, so that it may be
-// killed at any instruction.
+// updates and deletes the Nodegroup record. It finds resources by name and tag before it creates them, so that it may
+// be killed at any instruction.
 //
-// A change of a record (of a group, of its Auto Scaling group or instances, of an update) or of a node (nodes.go) starts a
-// reconcile pass: an idle group costs nothing.
+// A change of a record (of a group, of its Auto Scaling group or instances, of an update) or of a node (nodes.go)
+// starts a reconcile pass: an idle group costs nothing.
 //
 // https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html
 package nodegroup
@@ -42,7 +42,8 @@ import (
 )
 
 const (
-	// user is who EKS is to a cluster when it keeps node groups, and agent what it calls itself: in the audit log, and as field manager.
+	// user is who EKS is to a cluster when it keeps node groups, and agent what it calls itself: in the audit log, and
+	// as field manager.
 	user  = "eks:node-manager"
 	agent = "vpcLambda"
 )
@@ -59,58 +60,94 @@ const (
 
 // EC2 is the subset of the EC2 API that node groups use. *ec2.Client implements it.
 type EC2 interface {
-	DescribeLaunchTemplates(context.Context, *ec2.DescribeLaunchTemplatesInput, ...func(*ec2.Options)) (*ec2.DescribeLaunchTemplatesOutput, error)
-	DescribeLaunchTemplateVersions(context.Context, *ec2.DescribeLaunchTemplateVersionsInput, ...func(*ec2.Options)) (*ec2.DescribeLaunchTemplateVersionsOutput, error)
-	CreateLaunchTemplate(context.Context, *ec2.CreateLaunchTemplateInput, ...func(*ec2.Options)) (*ec2.CreateLaunchTemplateOutput, error)
-	CreateLaunchTemplateVersion(context.Context, *ec2.CreateLaunchTemplateVersionInput, ...func(*ec2.Options)) (*ec2.CreateLaunchTemplateVersionOutput, error)
-	DeleteLaunchTemplate(context.Context, *ec2.DeleteLaunchTemplateInput, ...func(*ec2.Options)) (*ec2.DeleteLaunchTemplateOutput, error)
+	DescribeLaunchTemplates(context.Context, *ec2.DescribeLaunchTemplatesInput,
+		...func(*ec2.Options)) (*ec2.DescribeLaunchTemplatesOutput, error)
+	DescribeLaunchTemplateVersions(context.Context, *ec2.DescribeLaunchTemplateVersionsInput,
+		...func(*ec2.Options)) (*ec2.DescribeLaunchTemplateVersionsOutput, error)
+	CreateLaunchTemplate(context.Context, *ec2.CreateLaunchTemplateInput,
+		...func(*ec2.Options)) (*ec2.CreateLaunchTemplateOutput, error)
+	CreateLaunchTemplateVersion(context.Context, *ec2.CreateLaunchTemplateVersionInput,
+		...func(*ec2.Options)) (*ec2.CreateLaunchTemplateVersionOutput, error)
+	DeleteLaunchTemplate(context.Context, *ec2.DeleteLaunchTemplateInput,
+		...func(*ec2.Options)) (*ec2.DeleteLaunchTemplateOutput, error)
 
-	DescribeSubnets(context.Context, *ec2.DescribeSubnetsInput, ...func(*ec2.Options)) (*ec2.DescribeSubnetsOutput, error)
+	DescribeSubnets(context.Context, *ec2.DescribeSubnetsInput, ...func(*ec2.Options)) (*ec2.DescribeSubnetsOutput,
+		error)
 	DescribeImages(context.Context, *ec2.DescribeImagesInput, ...func(*ec2.Options)) (*ec2.DescribeImagesOutput, error)
-	DescribeInstances(context.Context, *ec2.DescribeInstancesInput, ...func(*ec2.Options)) (*ec2.DescribeInstancesOutput, error)
-	RebootInstances(context.Context, *ec2.RebootInstancesInput, ...func(*ec2.Options)) (*ec2.RebootInstancesOutput, error)
+	DescribeInstances(context.Context, *ec2.DescribeInstancesInput,
+		...func(*ec2.Options)) (*ec2.DescribeInstancesOutput, error)
+	RebootInstances(context.Context, *ec2.RebootInstancesInput, ...func(*ec2.Options)) (*ec2.RebootInstancesOutput,
+		error)
 
-	DescribeSecurityGroups(context.Context, *ec2.DescribeSecurityGroupsInput, ...func(*ec2.Options)) (*ec2.DescribeSecurityGroupsOutput, error)
-	CreateSecurityGroup(context.Context, *ec2.CreateSecurityGroupInput, ...func(*ec2.Options)) (*ec2.CreateSecurityGroupOutput, error)
-	AuthorizeSecurityGroupIngress(context.Context, *ec2.AuthorizeSecurityGroupIngressInput, ...func(*ec2.Options)) (*ec2.AuthorizeSecurityGroupIngressOutput, error)
-	DeleteSecurityGroup(context.Context, *ec2.DeleteSecurityGroupInput, ...func(*ec2.Options)) (*ec2.DeleteSecurityGroupOutput, error)
+	DescribeSecurityGroups(context.Context, *ec2.DescribeSecurityGroupsInput,
+		...func(*ec2.Options)) (*ec2.DescribeSecurityGroupsOutput, error)
+	CreateSecurityGroup(context.Context, *ec2.CreateSecurityGroupInput,
+		...func(*ec2.Options)) (*ec2.CreateSecurityGroupOutput, error)
+	AuthorizeSecurityGroupIngress(context.Context, *ec2.AuthorizeSecurityGroupIngressInput,
+		...func(*ec2.Options)) (*ec2.AuthorizeSecurityGroupIngressOutput, error)
+	DeleteSecurityGroup(context.Context, *ec2.DeleteSecurityGroupInput,
+		...func(*ec2.Options)) (*ec2.DeleteSecurityGroupOutput, error)
 }
 
 // AutoScaling is what of Amazon EC2 Auto Scaling a node group needs; *autoscaling.Client has it.
 type AutoScaling interface {
-	DescribeAutoScalingGroups(context.Context, *autoscaling.DescribeAutoScalingGroupsInput, ...func(*autoscaling.Options)) (*autoscaling.DescribeAutoScalingGroupsOutput, error)
-	CreateAutoScalingGroup(context.Context, *autoscaling.CreateAutoScalingGroupInput, ...func(*autoscaling.Options)) (*autoscaling.CreateAutoScalingGroupOutput, error)
-	UpdateAutoScalingGroup(context.Context, *autoscaling.UpdateAutoScalingGroupInput, ...func(*autoscaling.Options)) (*autoscaling.UpdateAutoScalingGroupOutput, error)
-	DeleteAutoScalingGroup(context.Context, *autoscaling.DeleteAutoScalingGroupInput, ...func(*autoscaling.Options)) (*autoscaling.DeleteAutoScalingGroupOutput, error)
-	CreateOrUpdateTags(context.Context, *autoscaling.CreateOrUpdateTagsInput, ...func(*autoscaling.Options)) (*autoscaling.CreateOrUpdateTagsOutput, error)
-	DeleteTags(context.Context, *autoscaling.DeleteTagsInput, ...func(*autoscaling.Options)) (*autoscaling.DeleteTagsOutput, error)
-	DescribeScalingActivities(context.Context, *autoscaling.DescribeScalingActivitiesInput, ...func(*autoscaling.Options)) (*autoscaling.DescribeScalingActivitiesOutput, error)
-	TerminateInstanceInAutoScalingGroup(context.Context, *autoscaling.TerminateInstanceInAutoScalingGroupInput, ...func(*autoscaling.Options)) (*autoscaling.TerminateInstanceInAutoScalingGroupOutput, error)
-	CompleteLifecycleAction(context.Context, *autoscaling.CompleteLifecycleActionInput, ...func(*autoscaling.Options)) (*autoscaling.CompleteLifecycleActionOutput, error)
-	PutLifecycleHook(context.Context, *autoscaling.PutLifecycleHookInput, ...func(*autoscaling.Options)) (*autoscaling.PutLifecycleHookOutput, error)
-	DescribeLifecycleHooks(context.Context, *autoscaling.DescribeLifecycleHooksInput, ...func(*autoscaling.Options)) (*autoscaling.DescribeLifecycleHooksOutput, error)
-	SuspendProcesses(context.Context, *autoscaling.SuspendProcessesInput, ...func(*autoscaling.Options)) (*autoscaling.SuspendProcessesOutput, error)
-	ResumeProcesses(context.Context, *autoscaling.ResumeProcessesInput, ...func(*autoscaling.Options)) (*autoscaling.ResumeProcessesOutput, error)
-	PutWarmPool(context.Context, *autoscaling.PutWarmPoolInput, ...func(*autoscaling.Options)) (*autoscaling.PutWarmPoolOutput, error)
-	DescribeWarmPool(context.Context, *autoscaling.DescribeWarmPoolInput, ...func(*autoscaling.Options)) (*autoscaling.DescribeWarmPoolOutput, error)
-	DeleteWarmPool(context.Context, *autoscaling.DeleteWarmPoolInput, ...func(*autoscaling.Options)) (*autoscaling.DeleteWarmPoolOutput, error)
+	DescribeAutoScalingGroups(context.Context, *autoscaling.DescribeAutoScalingGroupsInput,
+		...func(*autoscaling.Options)) (*autoscaling.DescribeAutoScalingGroupsOutput, error)
+	CreateAutoScalingGroup(context.Context, *autoscaling.CreateAutoScalingGroupInput, ...func(*autoscaling.Options)) (
+		*autoscaling.CreateAutoScalingGroupOutput, error)
+	UpdateAutoScalingGroup(context.Context, *autoscaling.UpdateAutoScalingGroupInput, ...func(*autoscaling.Options)) (
+		*autoscaling.UpdateAutoScalingGroupOutput, error)
+	DeleteAutoScalingGroup(context.Context, *autoscaling.DeleteAutoScalingGroupInput, ...func(*autoscaling.Options)) (
+		*autoscaling.DeleteAutoScalingGroupOutput, error)
+	CreateOrUpdateTags(context.Context, *autoscaling.CreateOrUpdateTagsInput, ...func(*autoscaling.Options)) (
+		*autoscaling.CreateOrUpdateTagsOutput, error)
+	DeleteTags(context.Context, *autoscaling.DeleteTagsInput, ...func(*autoscaling.Options)) (
+		*autoscaling.DeleteTagsOutput, error)
+	DescribeScalingActivities(context.Context, *autoscaling.DescribeScalingActivitiesInput,
+		...func(*autoscaling.Options)) (*autoscaling.DescribeScalingActivitiesOutput, error)
+	TerminateInstanceInAutoScalingGroup(context.Context, *autoscaling.TerminateInstanceInAutoScalingGroupInput,
+		...func(*autoscaling.Options)) (*autoscaling.TerminateInstanceInAutoScalingGroupOutput, error)
+	CompleteLifecycleAction(context.Context, *autoscaling.CompleteLifecycleActionInput, ...func(*autoscaling.Options)) (
+		*autoscaling.CompleteLifecycleActionOutput, error)
+	PutLifecycleHook(context.Context, *autoscaling.PutLifecycleHookInput, ...func(*autoscaling.Options)) (
+		*autoscaling.PutLifecycleHookOutput, error)
+	DescribeLifecycleHooks(context.Context, *autoscaling.DescribeLifecycleHooksInput, ...func(*autoscaling.Options)) (
+		*autoscaling.DescribeLifecycleHooksOutput, error)
+	SuspendProcesses(context.Context, *autoscaling.SuspendProcessesInput, ...func(*autoscaling.Options)) (
+		*autoscaling.SuspendProcessesOutput, error)
+	ResumeProcesses(context.Context, *autoscaling.ResumeProcessesInput, ...func(*autoscaling.Options)) (
+		*autoscaling.ResumeProcessesOutput, error)
+	PutWarmPool(context.Context, *autoscaling.PutWarmPoolInput, ...func(*autoscaling.Options)) (
+		*autoscaling.PutWarmPoolOutput, error)
+	DescribeWarmPool(context.Context, *autoscaling.DescribeWarmPoolInput, ...func(*autoscaling.Options)) (
+		*autoscaling.DescribeWarmPoolOutput, error)
+	DeleteWarmPool(context.Context, *autoscaling.DeleteWarmPoolInput, ...func(*autoscaling.Options)) (
+		*autoscaling.DeleteWarmPoolOutput, error)
 }
 
 // IAM is what of IAM a node group needs; *iam.Client has it.
 type IAM interface {
 	GetRole(context.Context, *iam.GetRoleInput, ...func(*iam.Options)) (*iam.GetRoleOutput, error)
-	GetInstanceProfile(context.Context, *iam.GetInstanceProfileInput, ...func(*iam.Options)) (*iam.GetInstanceProfileOutput, error)
-	CreateInstanceProfile(context.Context, *iam.CreateInstanceProfileInput, ...func(*iam.Options)) (*iam.CreateInstanceProfileOutput, error)
-	AddRoleToInstanceProfile(context.Context, *iam.AddRoleToInstanceProfileInput, ...func(*iam.Options)) (*iam.AddRoleToInstanceProfileOutput, error)
-	RemoveRoleFromInstanceProfile(context.Context, *iam.RemoveRoleFromInstanceProfileInput, ...func(*iam.Options)) (*iam.RemoveRoleFromInstanceProfileOutput, error)
-	DeleteInstanceProfile(context.Context, *iam.DeleteInstanceProfileInput, ...func(*iam.Options)) (*iam.DeleteInstanceProfileOutput, error)
+	GetInstanceProfile(context.Context, *iam.GetInstanceProfileInput,
+		...func(*iam.Options)) (*iam.GetInstanceProfileOutput, error)
+	CreateInstanceProfile(context.Context, *iam.CreateInstanceProfileInput,
+		...func(*iam.Options)) (*iam.CreateInstanceProfileOutput, error)
+	AddRoleToInstanceProfile(context.Context, *iam.AddRoleToInstanceProfileInput,
+		...func(*iam.Options)) (*iam.AddRoleToInstanceProfileOutput, error)
+	RemoveRoleFromInstanceProfile(context.Context, *iam.RemoveRoleFromInstanceProfileInput,
+		...func(*iam.Options)) (*iam.RemoveRoleFromInstanceProfileOutput, error)
+	DeleteInstanceProfile(context.Context, *iam.DeleteInstanceProfileInput,
+		...func(*iam.Options)) (*iam.DeleteInstanceProfileOutput, error)
 }
 
 // EKS is what of Amazon EKS itself a node group needs, to let its role in; *eks.Client has it.
 type EKS interface {
-	DescribeAccessEntry(context.Context, *eks.DescribeAccessEntryInput, ...func(*eks.Options)) (*eks.DescribeAccessEntryOutput, error)
-	CreateAccessEntry(context.Context, *eks.CreateAccessEntryInput, ...func(*eks.Options)) (*eks.CreateAccessEntryOutput, error)
-	DeleteAccessEntry(context.Context, *eks.DeleteAccessEntryInput, ...func(*eks.Options)) (*eks.DeleteAccessEntryOutput, error)
+	DescribeAccessEntry(context.Context, *eks.DescribeAccessEntryInput,
+		...func(*eks.Options)) (*eks.DescribeAccessEntryOutput, error)
+	CreateAccessEntry(context.Context, *eks.CreateAccessEntryInput,
+		...func(*eks.Options)) (*eks.CreateAccessEntryOutput, error)
+	DeleteAccessEntry(context.Context, *eks.DeleteAccessEntryInput,
+		...func(*eks.Options)) (*eks.DeleteAccessEntryOutput, error)
 }
 
 // Options are what a Controller needs. All but those marked optional must be set.
@@ -123,8 +160,8 @@ type Options struct {
 	AutoScaling func(account, region string) AutoScaling
 	IAM         func(account string) IAM
 	EKS         func(account, region string) EKS
-	// JoinTimeout is how long an instance may take to become a Ready node; 20 minutes when 0. DrainTimeout is how long pods may stay on a
-	// node that is drained; 15 minutes when 0.
+	// JoinTimeout is how long an instance may take to become a Ready node; 20 minutes when 0. DrainTimeout is how long
+	// pods may stay on a node that is drained; 15 minutes when 0.
 	JoinTimeout, DrainTimeout time.Duration
 	Now                       func() time.Time // time.Now when nil
 	Log                       *slog.Logger     // slog.Default() when nil
@@ -204,7 +241,7 @@ func (c *Controller) Controllers() []reconcile.Controller {
 			reconcile.Mapped(c.activities, "", c.ofScalingGroup),
 			reconcile.Mapped(c.members, "", c.ofMember),
 			reconcile.Mapped(c.instances, "", c.ofInterrupted),
-			c.watch,
+			c.watchNodes,
 		},
 		Workers:    8,
 		Resync:     10 * time.Minute,

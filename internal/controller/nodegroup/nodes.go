@@ -57,10 +57,9 @@ func (s *server) claimed(instance string) bool {
 	return err == nil && len(found) > 0
 }
 
-// node returns the node of an instance that has these names, nil before it has registered. A node's name is that of its
-// identity,
-// which it cannot choose. Those that only say they are the instance, with another name, are not.
-func (s *server) node(instance string, names []string) *corev1.Node {
+// nodeOfInstance returns the node of an instance that has these names, nil before it has registered. A node's name is
+// that of its identity, which it cannot choose. Those that only say they are the instance, with another name, are not.
+func (s *server) nodeOfInstance(instance string, names []string) *corev1.Node {
 	found, err := s.nodes.ByIndex(byInstance, instance)
 	if err != nil {
 		return nil
@@ -73,8 +72,8 @@ func (s *server) node(instance string, names []string) *corev1.Node {
 	return nil
 }
 
-// watch tells the groups whose nodes changed, of all clusters that have groups, until ctx ends.
-func (c *Controller) watch(ctx context.Context, changed func(key string)) {
+// watchNodes tells the groups whose nodes changed, of all clusters that have groups, until ctx ends.
+func (c *Controller) watchNodes(ctx context.Context, changed func(key string)) {
 	c.servers.Follow(ctx, func(ctx context.Context, k *apiserver.Connection, open func(*server)) error {
 		clients, err := kubernetes.NewForConfigAndClient(k.Config, k.HTTP)
 		if err != nil {
@@ -105,7 +104,7 @@ func (c *Controller) watch(ctx context.Context, changed func(key string)) {
 		group.Go(func() error { return s.followAuth(ctx, one, all) })
 		group.Go(func() error {
 			return s.followNodes(ctx, one, func(n *corev1.Node) {
-				for _, key := range c.ofNode(k.Key, n) {
+				for _, key := range c.groupsOfNode(k.Key, n) {
 					changed(key)
 				}
 			})
@@ -114,8 +113,8 @@ func (c *Controller) watch(ctx context.Context, changed func(key string)) {
 	})
 }
 
-// ofNode are the groups of a node: by its label, which a user may have given it, and by its instance.
-func (c *Controller) ofNode(cluster string, n *corev1.Node) []string {
+// groupsOfNode are the groups of a node: by its label, which a user may have given it, and by its instance.
+func (c *Controller) groupsOfNode(cluster string, n *corev1.Node) []string {
 	at := store.Parts(cluster)
 	if name := n.Labels[groupLabel]; name != "" {
 		return []string{record.NodegroupKey(at[0], at[1], at[2], name)}
@@ -134,7 +133,7 @@ func (s *server) followNodes(ctx context.Context, known func(), tell func(*corev
 	from, err := client.EachPage(ctx, metav1.ListOptions{}, nodes.List, func(page *corev1.NodeList) {
 		for i := range page.Items {
 			n := page.Items[i] // copied: one must not hold a page of them
-			all = append(all, slim(&n))
+			all = append(all, trimNode(&n))
 		}
 	})
 	if err != nil {
@@ -151,12 +150,12 @@ func (s *server) followNodes(ctx context.Context, known func(), tell func(*corev
 		nodes.Watch,
 		metav1.ListOptions{},
 		func(what kubewatch.EventType, n *corev1.Node) error {
-			return s.take(what, slim(n), tell)
+			return s.applyEvent(what, trimNode(n), tell)
 		},
 	)
 }
 
-func (s *server) take(what kubewatch.EventType, n *corev1.Node, tell func(*corev1.Node)) error {
+func (s *server) applyEvent(what kubewatch.EventType, n *corev1.Node, tell func(*corev1.Node)) error {
 	var was *corev1.Node
 	if old, found, err := s.nodes.Get(n); err != nil {
 		return err
@@ -179,8 +178,9 @@ func (s *server) take(what kubewatch.EventType, n *corev1.Node, tell func(*corev
 	return nil
 }
 
-// slim takes from a node what nobody here reads, which is most of it. A node's annotations alone have up to 256 KiB.
-func slim(n *corev1.Node) *corev1.Node {
+// trimNode takes from a node what nobody here reads, which is most of it. A node's annotations alone have up to 256
+// KiB.
+func trimNode(n *corev1.Node) *corev1.Node {
 	n.ManagedFields = nil
 	n.Status.Images = nil
 	n.Status.VolumesAttached, n.Status.VolumesInUse = nil, nil
@@ -207,8 +207,8 @@ func differs(a, b *corev1.Node) bool {
 		!slices.Equal(conditions(a), conditions(b))
 }
 
-// ready says that a node's kubelet reports it Ready.
-func ready(n *corev1.Node) bool {
+// isNodeReady says that a node's kubelet reports it Ready.
+func isNodeReady(n *corev1.Node) bool {
 	return n != nil && slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 	})

@@ -17,11 +17,13 @@ func TestNodesAreFoundByTheirNames(t *testing.T) {
 		nodes []string // that say they are the instance
 		want  string
 	}{
-		"none has registered":           {nil, ""},
-		"its own, by its address":       {[]string{"ip-10-0-0-7.eu-west-1.compute.internal"}, "ip-10-0-0-7.eu-west-1.compute.internal"},
-		"its own, by its ID":            {[]string{instance}, instance},
-		"another's alone":               {[]string{"ip-10-0-0-8.eu-west-1.compute.internal"}, ""},
-		"its own and others of a thief": {[]string{"a", "ip-10-0-0-8.eu-west-1.compute.internal", instance, "z"}, instance},
+		"none has registered": {nil, ""},
+		"its own, by its address": {[]string{"ip-10-0-0-7.eu-west-1.compute.internal"},
+			"ip-10-0-0-7.eu-west-1.compute.internal"},
+		"its own, by its ID": {[]string{instance}, instance},
+		"another's alone":    {[]string{"ip-10-0-0-8.eu-west-1.compute.internal"}, ""},
+		"its own and others of a thief": {[]string{"a", "ip-10-0-0-8.eu-west-1.compute.internal", instance, "z"},
+			instance},
 	} {
 		s := &server{nodes: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{byInstance: indexByInstance})}
 		for _, node := range test.nodes {
@@ -34,7 +36,7 @@ func TestNodesAreFoundByTheirNames(t *testing.T) {
 			}
 		}
 		got := ""
-		if n := s.node(instance, names); n != nil {
+		if n := s.nodeOfInstance(instance, names); n != nil {
 			got = n.Name
 		}
 		if got != test.want || s.claimed(instance) != (len(test.nodes) > 0) {

@@ -13,8 +13,8 @@ type problem struct{ issue ekstypes.Issue }
 
 func (p *problem) Error() string { return string(p.issue.Code) + ": " + *p.issue.Message }
 
-// code is the AWS error code of err, "" when it has none.
-func code(err error) string {
+// errorCode is the AWS error code of err, "" when it has none.
+func errorCode(err error) string {
 	var api smithy.APIError
 	if errors.As(err, &api) {
 		return api.ErrorCode()
@@ -61,7 +61,7 @@ func (g *group) recordIssue(err error) error {
 		return nil
 	}
 	issue := ekstypes.Issue{Message: ptr(message(err)), ResourceIds: []string{g.row.Name}}
-	switch code(err) {
+	switch errorCode(err) {
 	case "UnauthorizedOperation", "AccessDenied", "AccessDeniedException", "OptInRequired":
 		issue.Code = ekstypes.NodegroupIssueCodeAccessDenied
 	case "LaunchTemplateLimitExceeded":

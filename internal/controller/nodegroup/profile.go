@@ -25,31 +25,38 @@ func (g *group) madeName() string { return "eks-" + g.row.ID }
 func (g *group) ensureInstanceProfile(ctx context.Context) error {
 	name, role := g.madeName(), g.roleName()
 	if g.state.InstanceProfile != "" {
-		if _, err := record.InstanceProfiles(g.c.o.Store).Get(ctx, record.InstanceProfileKey(g.row.Account, name)); err != nil {
+		if _, err := record.InstanceProfiles(g.c.o.Store).Get(ctx, record.InstanceProfileKey(g.row.Account,
+			name)); err != nil {
 			if ignoreNotFound(err) != nil {
 				return err
 			}
 			return &problem{ekstypes.Issue{
-				Code:        ekstypes.NodegroupIssueCodeIamInstanceProfileNotFound,
-				Message:     ptr("We couldn't find the IAM instance profile for your managed node group. You may be able to recreate an instance profile with the same settings to recover."),
+				Code: ekstypes.NodegroupIssueCodeIamInstanceProfileNotFound,
+				Message: ptr(
+					"We couldn't find the IAM instance profile for your managed node group. You may be able to " +
+						"recreate an instance profile with the same settings to recover."),
 				ResourceIds: []string{name},
 			}}
 		}
 		return nil
 	}
-	_, err := g.iam.CreateInstanceProfile(ctx, &iam.CreateInstanceProfileInput{InstanceProfileName: &name, Tags: []iamtypes.Tag{
-		{Key: aws.String(clusterTag), Value: &g.row.Cluster}, {Key: aws.String(groupTag), Value: &g.row.Name},
-	}})
-	if err != nil && code(err) != "EntityAlreadyExists" {
+	_, err := g.iam.CreateInstanceProfile(ctx, &iam.CreateInstanceProfileInput{InstanceProfileName: &name,
+		Tags: []iamtypes.Tag{
+			{Key: aws.String(clusterTag), Value: &g.row.Cluster}, {Key: aws.String(groupTag), Value: &g.row.Name},
+		}})
+	if err != nil && errorCode(err) != "EntityAlreadyExists" {
 		return fmt.Errorf("create instance profile %s: %w", name, err)
 	}
 	crashProfile.Here()
-	_, err = g.iam.AddRoleToInstanceProfile(ctx, &iam.AddRoleToInstanceProfileInput{InstanceProfileName: &name, RoleName: &role})
-	switch code(err) {
+	_, err = g.iam.AddRoleToInstanceProfile(ctx, &iam.AddRoleToInstanceProfileInput{InstanceProfileName: &name,
+		RoleName: &role})
+	switch errorCode(err) {
 	case "NoSuchEntity":
 		return &problem{ekstypes.Issue{
-			Code:        ekstypes.NodegroupIssueCodeIamNodeRoleNotFound,
-			Message:     ptr("We couldn't find the IAM role for your managed node group. You may be able to recreate an IAM role with the same settings to recover."),
+			Code: ekstypes.NodegroupIssueCodeIamNodeRoleNotFound,
+			Message: ptr(
+				"We couldn't find the IAM role for your managed node group. You may be able to recreate an IAM role " +
+					"with the same settings to recover."),
 			ResourceIds: []string{g.row.NodeRoleARN},
 		}}
 	case "LimitExceeded": // it has one: this one, from before
@@ -72,12 +79,13 @@ func (g *group) ensureInstanceProfile(ctx context.Context) error {
 // removeProfile takes the instance profile away.
 func (g *group) removeProfile(ctx context.Context) error {
 	name, role := g.madeName(), g.roleName()
-	_, err := g.iam.RemoveRoleFromInstanceProfile(ctx, &iam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: &name, RoleName: &role})
-	if err != nil && code(err) != "NoSuchEntity" {
+	_, err := g.iam.RemoveRoleFromInstanceProfile(ctx,
+		&iam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: &name, RoleName: &role})
+	if err != nil && errorCode(err) != "NoSuchEntity" {
 		return fmt.Errorf("take role %s from instance profile %s: %w", role, name, err)
 	}
 	_, err = g.iam.DeleteInstanceProfile(ctx, &iam.DeleteInstanceProfileInput{InstanceProfileName: &name})
-	if err != nil && code(err) != "NoSuchEntity" {
+	if err != nil && errorCode(err) != "NoSuchEntity" {
 		return fmt.Errorf("delete instance profile %s: %w", name, err)
 	}
 	return nil

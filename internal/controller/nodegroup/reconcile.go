@@ -27,8 +27,8 @@ var (
 	crashRowsLeft            = crash.At("nodegroup/rows-left")
 )
 
-// reconcile reconciles a node group. Each step creates what is missing, and finds what an earlier pass created. What the owner of
-// the group has to fix is reported as a health issue, and the steps that depend on it wait.
+// reconcile reconciles a node group. Each step creates what is missing, and finds what an earlier pass created. What
+// the owner of the group has to fix is reported as a health issue, and the steps that depend on it wait.
 func (g *group) reconcile(ctx context.Context) (time.Duration, error) {
 	if err := g.describeScalingGroup(ctx); err != nil {
 		return 0, err
@@ -51,17 +51,17 @@ func (g *group) reconcile(ctx context.Context) (time.Duration, error) {
 		if err != nil {
 			return 0, err
 		}
-		after = sooner(after, wait)
+		after = earlierWait(after, wait)
 	}
 	if err := g.finishConfigUpdate(ctx); err != nil {
 		return 0, err
 	}
 	g.recordHealth()
-	return sooner(after, g.soon), nil
+	return earlierWait(after, g.soon), nil
 }
 
-// ensureResources grants access to the node role, and creates the instance profile, the launch template and the Auto Scaling group
-// once their dependencies exist.
+// ensureResources grants access to the node role, and creates the instance profile, the launch template and the Auto
+// Scaling group once their dependencies exist.
 func (g *group) ensureResources(ctx context.Context) error {
 	blocked := g.blocked
 	if err := g.recordIssue(g.grantAccess(ctx)); err != nil {
@@ -71,7 +71,8 @@ func (g *group) ensureResources(ctx context.Context) error {
 	if g.state.Failed && g.asg == nil {
 		return nil // for good
 	}
-	for _, step := range []func(context.Context) error{g.checkPublicAddresses, g.ensureInstanceProfile, g.ensureRemoteAccess, g.ensureTemplate, g.ensureScalingGroup} {
+	for _, step := range []func(context.Context) error{g.checkPublicAddresses, g.ensureInstanceProfile,
+		g.ensureRemoteAccess, g.ensureTemplate, g.ensureScalingGroup} {
 		if g.blocked {
 			return nil
 		}
@@ -105,7 +106,7 @@ func (g *group) reconcileInstances(ctx context.Context) (after time.Duration, er
 		if err != nil {
 			return 0, err
 		}
-		after = sooner(after, wait)
+		after = earlierWait(after, wait)
 	}
 	return after, g.checkLaunches(ctx)
 }
@@ -118,13 +119,15 @@ func (g *group) finishConfigUpdate(ctx context.Context) error {
 	if len(g.issues) > 0 {
 		var errs []ekstypes.ErrorDetail
 		for _, i := range g.issues {
-			errs = append(errs, ekstypes.ErrorDetail{ErrorCode: ekstypes.ErrorCode(i.Code), ErrorMessage: i.Message, ResourceIds: i.ResourceIds})
+			errs = append(errs, ekstypes.ErrorDetail{ErrorCode: ekstypes.ErrorCode(i.Code), ErrorMessage: i.Message,
+				ResourceIds: i.ResourceIds})
 		}
 		if g.blocked {
 			return g.finishUpdate(ctx, ekstypes.UpdateStatusFailed, errs...)
 		}
 	}
-	if g.asg == nil || g.kube == nil || g.state.ScalingChange != g.row.ScalingChange || g.state.ScalingTemplate != g.state.LaunchTemplateVersion {
+	if g.asg == nil || g.kube == nil || g.state.ScalingChange != g.row.ScalingChange ||
+		g.state.ScalingTemplate != g.state.LaunchTemplateVersion {
 		return nil
 	}
 	if err := g.saveState(ctx); err != nil {

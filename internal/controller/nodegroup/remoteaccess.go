@@ -13,7 +13,8 @@ import (
 
 func (g *group) remoteName() string { return "eks-remoteAccess-" + g.row.ID }
 
-// ensureRemoteAccess makes the security group through which nodes are reached by SSH: from the given groups, or from everywhere.
+// ensureRemoteAccess makes the security group through which nodes are reached by SSH: from the given groups, or from
+// everywhere.
 func (g *group) ensureRemoteAccess(ctx context.Context) error {
 	access := g.row.RemoteAccess
 	if access == nil || aws.ToString(access.Ec2SshKey) == "" || g.state.RemoteAccessGroup != "" {
@@ -25,9 +26,12 @@ func (g *group) ensureRemoteAccess(ctx context.Context) error {
 	}
 	if found == nil {
 		made, err := g.ec2.CreateSecurityGroup(ctx, &ec2.CreateSecurityGroupInput{
-			GroupName: ptr(g.remoteName()), Description: aws.String("Security group for all nodes in the nodeGroup to allow SSH access"), VpcId: &g.cluster.VPCID,
+			GroupName:   ptr(g.remoteName()),
+			Description: aws.String("Security group for all nodes in the nodeGroup to allow SSH access"),
+			VpcId:       &g.cluster.VPCID,
 			TagSpecifications: []ec2types.TagSpecification{{
-				ResourceType: ec2types.ResourceTypeSecurityGroup, Tags: append(g.tags(), ec2types.Tag{Key: aws.String("eks"), Value: ptr(g.remoteName())}),
+				ResourceType: ec2types.ResourceTypeSecurityGroup, Tags: append(g.resourceTags(),
+					ec2types.Tag{Key: aws.String("eks"), Value: ptr(g.remoteName())}),
 			}},
 		})
 		if err != nil {
@@ -37,15 +41,20 @@ func (g *group) ensureRemoteAccess(ctx context.Context) error {
 		found = &ec2types.SecurityGroup{GroupId: made.GroupId}
 	}
 	if len(found.IpPermissions) == 0 {
-		permission := ec2types.IpPermission{IpProtocol: aws.String("tcp"), FromPort: aws.Int32(22), ToPort: aws.Int32(22)}
+		permission := ec2types.IpPermission{IpProtocol: aws.String("tcp"), FromPort: aws.Int32(22),
+			ToPort: aws.Int32(22)}
 		for _, source := range access.SourceSecurityGroups {
-			permission.UserIdGroupPairs = append(permission.UserIdGroupPairs, ec2types.UserIdGroupPair{GroupId: &source, Description: aws.String("Allows SSH access from this security group to the nodes in the nodeGroup")})
+			permission.UserIdGroupPairs = append(permission.UserIdGroupPairs, ec2types.UserIdGroupPair{GroupId: &source,
+				Description: aws.String("Allows SSH access from this security group to the nodes in the nodeGroup")})
 		}
 		if len(access.SourceSecurityGroups) == 0 {
-			permission.IpRanges = []ec2types.IpRange{{CidrIp: aws.String("0.0.0.0/0"), Description: aws.String("Allows SSH access to the nodes in the nodeGroup")}}
+			permission.IpRanges = []ec2types.IpRange{{CidrIp: aws.String("0.0.0.0/0"),
+				Description: aws.String("Allows SSH access to the nodes in the nodeGroup")}}
 		}
-		_, err := g.ec2.AuthorizeSecurityGroupIngress(ctx, &ec2.AuthorizeSecurityGroupIngressInput{GroupId: found.GroupId, IpPermissions: []ec2types.IpPermission{permission}})
-		if err != nil && code(err) != "InvalidPermission.Duplicate" {
+		_, err := g.ec2.AuthorizeSecurityGroupIngress(ctx,
+			&ec2.AuthorizeSecurityGroupIngressInput{GroupId: found.GroupId,
+				IpPermissions: []ec2types.IpPermission{permission}})
+		if err != nil && errorCode(err) != "InvalidPermission.Duplicate" {
 			return fmt.Errorf("let SSH into security group %s: %w", aws.ToString(found.GroupId), err)
 		}
 	}
@@ -55,7 +64,8 @@ func (g *group) ensureRemoteAccess(ctx context.Context) error {
 
 func (g *group) findRemoteAccess(ctx context.Context) (*ec2types.SecurityGroup, error) {
 	out, err := g.ec2.DescribeSecurityGroups(ctx, &ec2.DescribeSecurityGroupsInput{Filters: []ec2types.Filter{
-		{Name: aws.String("group-name"), Values: []string{g.remoteName()}}, {Name: aws.String("vpc-id"), Values: []string{g.cluster.VPCID}},
+		{Name: aws.String("group-name"), Values: []string{g.remoteName()}},
+		{Name: aws.String("vpc-id"), Values: []string{g.cluster.VPCID}},
 	}})
 	if err != nil {
 		return nil, fmt.Errorf("find security group %s: %w", g.remoteName(), err)
@@ -77,12 +87,14 @@ func (g *group) removeRemoteAccess(ctx context.Context) error {
 	}
 	_, err = g.ec2.DeleteSecurityGroup(ctx, &ec2.DeleteSecurityGroupInput{GroupId: found.GroupId})
 	switch {
-	case err == nil, code(err) == "InvalidGroup.NotFound":
+	case err == nil, errorCode(err) == "InvalidGroup.NotFound":
 		return nil
-	case slices.Contains([]string{"DependencyViolation", "CannotDelete", "InvalidGroup.InUse"}, code(err)):
+	case slices.Contains([]string{"DependencyViolation", "CannotDelete", "InvalidGroup.InUse"}, errorCode(err)):
 		return &problem{ekstypes.Issue{
-			Code:        ekstypes.NodegroupIssueCodeEc2SecurityGroupDeletionFailure,
-			Message:     ptr("We could not delete the remote access security group for your managed node group. Remove any dependencies from the security group. " + message(err)),
+			Code: ekstypes.NodegroupIssueCodeEc2SecurityGroupDeletionFailure,
+			Message: ptr(
+				"We could not delete the remote access security group for your managed node group. Remove any " +
+					"dependencies from the security group. " + message(err)),
 			ResourceIds: []string{aws.ToString(found.GroupId)},
 		}}
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// The conditions of nodes that are repaired, and how long each is waited for: the kubelet's own, and those that the node monitoring agent gives.
-// Pressure on disk, memory or process IDs is nothing that a new node would cure.
+// The conditions of nodes that are repaired, and how long each is waited for: the kubelet's own, and those that the
+// node monitoring agent gives. Pressure on disk, memory or process IDs is nothing that a new node would cure.
 // https://docs.aws.amazon.com/eks/latest/userguide/node-health.html#node-auto-repair
 var ailments = map[corev1.NodeConditionType]time.Duration{
 	corev1.NodeReady:           30 * time.Minute,
@@ -34,7 +34,8 @@ var ailments = map[corev1.NodeConditionType]time.Duration{
 // rebooted are the reasons for which a reboot is enough.
 // https://docs.aws.amazon.com/eks/latest/userguide/node-health.html#node-health-nvidia
 var rebooted = []string{
-	"NvidiaXID13Error", "NvidiaXID31Error", "NvidiaXID48Error", "NvidiaXID63Error", "NvidiaXID64Error", "NvidiaXID94Error", "NvidiaXID95Error",
+	"NvidiaXID13Error", "NvidiaXID31Error", "NvidiaXID48Error", "NvidiaXID63Error", "NvidiaXID64Error",
+	"NvidiaXID94Error", "NvidiaXID95Error",
 }
 
 // nodeDeleted is the reason for which an instance in service without a node is unhealthy: somebody deleted the node.
@@ -42,8 +43,9 @@ const nodeDeleted = "NodeDeleted"
 
 var crashReboot = crash.At("nodegroup/reboot-recorded")
 
-// repairNodes reboots or replaces nodes that have been unhealthy for too long, if the group has node auto repair. While too many are unhealthy it begins
-// nothing new: the cause is then hardly the nodes'. Nor does it during an update, which replaces them all. What it has begun it brings to an end.
+// repairNodes reboots or replaces nodes that have been unhealthy for too long, if the group has node auto repair. While
+// too many are unhealthy it begins nothing new: the cause is then hardly the nodes'. Nor does it during an update,
+// which replaces them all. What it has begun it brings to an end.
 func (g *group) repairNodes(ctx context.Context) (wait time.Duration, err error) {
 	if g.asg == nil || g.kube == nil {
 		return 0, nil
@@ -53,16 +55,16 @@ func (g *group) repairNodes(ctx context.Context) (wait time.Duration, err error)
 	if err := g.recordUnhealthy(ctx, enabled); err != nil {
 		return 0, err
 	}
-	if enabled && g.state.Roll == nil && !halted(config, len(g.state.Unhealthy), len(g.members)) {
+	if enabled && g.state.Roll == nil && !isRepairHalted(config, len(g.state.Unhealthy), len(g.members)) {
 		again, err := g.startRepairs(ctx, config)
 		if err != nil {
 			return 0, err
 		}
-		wait = sooner(wait, again)
+		wait = earlierWait(wait, again)
 	}
 	for _, m := range g.members {
 		l, leaving := g.leaving(m)
-		if !leaving || l.Why != whyRepair || !serves(m) {
+		if !leaving || l.Why != whyRepair || !isServing(m) {
 			continue
 		}
 		if l.Terminated.IsZero() {
@@ -71,7 +73,7 @@ func (g *group) repairNodes(ctx context.Context) (wait time.Duration, err error)
 				return 0, err
 			}
 			if !e.done && !e.late {
-				wait = sooner(wait, e.again)
+				wait = earlierWait(wait, e.again)
 				continue
 			}
 		}
@@ -119,20 +121,23 @@ func (g *group) recordUnhealthy(ctx context.Context, enabled bool) error {
 }
 
 // ailment is what a node suffers from: of several conditions the one that is acted on first.
-func ailment(n *corev1.Node, config *ekstypes.NodeRepairConfig, now time.Time) (worst record.NodegroupUnhealthy, ill bool) {
+func ailment(n *corev1.Node, config *ekstypes.NodeRepairConfig, now time.Time) (worst record.NodegroupUnhealthy,
+	ill bool) {
 	if n == nil {
 		return record.NodegroupUnhealthy{Condition: string(corev1.NodeReady), Reason: nodeDeleted, Since: now}, true
 	}
 	var due time.Time
 	for _, c := range n.Status.Conditions {
-		if _, ours := ailments[c.Type]; !ours || c.Status == corev1.ConditionTrue || c.Status == corev1.ConditionUnknown && c.Type != corev1.NodeReady {
+		if _, ours := ailments[c.Type]; !ours || c.Status == corev1.ConditionTrue ||
+			c.Status == corev1.ConditionUnknown && c.Type != corev1.NodeReady {
 			continue
 		}
-		u := record.NodegroupUnhealthy{Node: n.Name, Condition: string(c.Type), Reason: c.Reason, Since: c.LastTransitionTime.UTC()}
+		u := record.NodegroupUnhealthy{Node: n.Name, Condition: string(c.Type), Reason: c.Reason,
+			Since: c.LastTransitionTime.UTC()}
 		if u.Since.IsZero() || u.Since.After(now) {
 			u.Since = now
 		}
-		_, patience := remedy(u, config)
+		_, patience := repairAction(u, config)
 		if at := u.Since.Add(patience); !ill || at.Before(due) {
 			worst, due, ill = u, at, true
 		}
@@ -140,11 +145,13 @@ func ailment(n *corev1.Node, config *ekstypes.NodeRepairConfig, now time.Time) (
 	return worst, ill
 }
 
-// remedy is what is done about a node, and how long after it fell ill.
-func remedy(u record.NodegroupUnhealthy, config *ekstypes.NodeRepairConfig) (ekstypes.RepairAction, time.Duration) {
+// repairAction is what is done about a node, and how long after it fell ill.
+func repairAction(u record.NodegroupUnhealthy, config *ekstypes.NodeRepairConfig) (ekstypes.RepairAction,
+	time.Duration) {
 	if config != nil {
 		for _, o := range config.NodeRepairConfigOverrides {
-			if aws.ToString(o.NodeMonitoringCondition) == u.Condition && aws.ToString(o.NodeUnhealthyReason) == u.Reason {
+			if aws.ToString(o.NodeMonitoringCondition) == u.Condition &&
+				aws.ToString(o.NodeUnhealthyReason) == u.Reason {
 				return o.RepairAction, time.Duration(aws.ToInt32(o.MinRepairWaitTimeMins)) * time.Minute
 			}
 		}
@@ -156,8 +163,9 @@ func remedy(u record.NodegroupUnhealthy, config *ekstypes.NodeRepairConfig) (eks
 	return action, ailments[corev1.NodeConditionType(u.Condition)]
 }
 
-// halted says that too many nodes are unhealthy: more than the threshold that was given, or, in a group of more than five, more than a fifth.
-func halted(config *ekstypes.NodeRepairConfig, unhealthy, nodes int) bool {
+// isRepairHalted says that too many nodes are unhealthy: more than the threshold that was given, or, in a group of more
+// than five, more than a fifth.
+func isRepairHalted(config *ekstypes.NodeRepairConfig, unhealthy, nodes int) bool {
 	switch {
 	case config.MaxUnhealthyNodeThresholdCount != nil:
 		return unhealthy > int(*config.MaxUnhealthyNodeThresholdCount)
@@ -167,7 +175,8 @@ func halted(config *ekstypes.NodeRepairConfig, unhealthy, nodes int) bool {
 	return nodes > 5 && unhealthy*100 > 20*nodes
 }
 
-// parallelRepairs is how many nodes are repaired at once: as many as are unhealthy, unless the group says how many or which percentage of them.
+// parallelRepairs is how many nodes are repaired at once: as many as are unhealthy, unless the group says how many or
+// which percentage of them.
 func parallelRepairs(config *ekstypes.NodeRepairConfig, unhealthy int) int {
 	switch {
 	case config.MaxParallelNodesRepairedCount != nil:
@@ -178,7 +187,8 @@ func parallelRepairs(config *ekstypes.NodeRepairConfig, unhealthy int) int {
 	return math.MaxInt
 }
 
-// startRepairs begins the repairs that are due, those first that have been ill longest. A node that a reboot did not cure is replaced.
+// startRepairs begins the repairs that are due, those first that have been ill longest. A node that a reboot did not
+// cure is replaced.
 func (g *group) startRepairs(ctx context.Context, config *ekstypes.NodeRepairConfig) (wait time.Duration, err error) {
 	now := g.c.now()
 	under := 0 // repair
@@ -194,7 +204,7 @@ func (g *group) startRepairs(ctx context.Context, config *ekstypes.NodeRepairCon
 		if !ill {
 			continue
 		}
-		action, patience := remedy(u, config)
+		action, patience := repairAction(u, config)
 		if action == ekstypes.RepairActionNoAction {
 			continue
 		}
@@ -206,7 +216,7 @@ func (g *group) startRepairs(ctx context.Context, config *ekstypes.NodeRepairCon
 			}
 		}
 		if rest := since.Add(patience).Sub(now); rest > 0 {
-			wait = sooner(wait, rest)
+			wait = earlierWait(wait, rest)
 			continue
 		}
 		due = append(due, m)
@@ -223,14 +233,15 @@ func (g *group) startRepairs(ctx context.Context, config *ekstypes.NodeRepairCon
 		}
 		under++
 		u := g.state.Unhealthy[m.ID()]
-		action, patience := remedy(u, config)
-		g.c.log.Info("node auto repair", "cluster", g.row.Cluster, "nodegroup", g.row.Name, "instance", m.ID(), "node", u.Node, "condition", u.Condition, "reason", u.Reason, "action", action)
+		action, patience := repairAction(u, config)
+		g.c.log.Info("node auto repair", "cluster", g.row.Cluster, "nodegroup", g.row.Name, "instance", m.ID(), "node",
+			u.Node, "condition", u.Condition, "reason", u.Reason, "action", action)
 		began = true
 		if action == ekstypes.RepairActionReboot && u.Repaired.IsZero() && m.Node != nil {
 			u.Repaired, u.Cordoned = now, !m.Node.Spec.Unschedulable
 			g.state.Unhealthy[m.ID()] = u
 			reboot = append(reboot, m)
-			wait = sooner(wait, patience)
+			wait = earlierWait(wait, patience)
 			continue
 		}
 		g.startLeaving(m, whyRepair)

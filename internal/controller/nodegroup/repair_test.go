@@ -19,15 +19,18 @@ import (
 func repaired(n *record.Nodegroup) { n.Repair = &ekstypes.NodeRepairConfig{Enabled: aws.Bool(true)} }
 
 // condition gives a node a condition that it has had for a while.
-func (w *world) condition(node string, kind corev1.NodeConditionType, status corev1.ConditionStatus, reason string, since time.Duration) {
+func (w *world) condition(node string, kind corev1.NodeConditionType, status corev1.ConditionStatus, reason string,
+	since time.Duration) {
 	w.t.Helper()
 	w.until("the condition is written", func() error {
 		n, err := w.kube.CoreV1().Nodes().Get(w.t.Context(), node, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
-		n.Status.Conditions = slices.DeleteFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == kind })
-		n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: kind, Status: status, Reason: reason, LastTransitionTime: metav1.NewTime(time.Now().Add(-since))})
+		n.Status.Conditions = slices.DeleteFunc(n.Status.Conditions,
+			func(c corev1.NodeCondition) bool { return c.Type == kind })
+		n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: kind, Status: status,
+			Reason: reason, LastTransitionTime: metav1.NewTime(time.Now().Add(-since))})
 		_, err = w.kube.CoreV1().Nodes().UpdateStatus(w.t.Context(), n, metav1.UpdateOptions{})
 		return err
 	})
@@ -88,9 +91,11 @@ func TestRepair(t *testing.T) {
 		"a reboot cures, and the node takes pods again": func(w *world) {
 			w.create("reboot", 2, repaired)
 			members := w.members("reboot")
-			w.condition(members[0], "AcceleratedHardwareReady", corev1.ConditionFalse, "NvidiaXID13Error", 11*time.Minute)
+			w.condition(members[0], "AcceleratedHardwareReady", corev1.ConditionFalse, "NvidiaXID13Error",
+				11*time.Minute)
 			w.until("it is rebooted, and cordoned", func() error {
-				row, err := record.Instances(w.store).Get(w.t.Context(), record.EC2Key(worldAccount, worldRegion, members[0]))
+				row, err := record.Instances(w.store).Get(w.t.Context(), record.EC2Key(worldAccount, worldRegion,
+					members[0]))
 				_, cordoned := w.nodes("reboot")
 				if err == nil && (row.Value.Boot != 2 || !slices.Contains(cordoned, members[0])) {
 					return fmt.Errorf("it booted %d times, cordoned: %v", row.Value.Boot, cordoned)
@@ -106,8 +111,10 @@ func TestRepair(t *testing.T) {
 		"overrides say what is done, and when": func(w *world) {
 			w.create("override", 2, repaired, func(n *record.Nodegroup) {
 				n.Repair.NodeRepairConfigOverrides = []ekstypes.NodeRepairConfigOverrides{
-					{NodeMonitoringCondition: aws.String("StorageReady"), NodeUnhealthyReason: aws.String("Slow"), MinRepairWaitTimeMins: aws.Int32(1), RepairAction: ekstypes.RepairActionReplace},
-					{NodeMonitoringCondition: aws.String("KernelReady"), NodeUnhealthyReason: aws.String("Old"), MinRepairWaitTimeMins: aws.Int32(1), RepairAction: ekstypes.RepairActionNoAction},
+					{NodeMonitoringCondition: aws.String("StorageReady"), NodeUnhealthyReason: aws.String("Slow"),
+						MinRepairWaitTimeMins: aws.Int32(1), RepairAction: ekstypes.RepairActionReplace},
+					{NodeMonitoringCondition: aws.String("KernelReady"), NodeUnhealthyReason: aws.String("Old"),
+						MinRepairWaitTimeMins: aws.Int32(1), RepairAction: ekstypes.RepairActionNoAction},
 				}
 			})
 			members := w.members("override")
@@ -150,7 +157,8 @@ func TestRepair(t *testing.T) {
 			w.create("alone", 1)
 			ill := w.members("alone")[0]
 			w.condition(ill, "KernelReady", corev1.ConditionFalse, "ForkFailedOutOfPID", time.Hour)
-			must(record.Nodegroups(w.store).Modify(w.t.Context(), w.key("alone"), func(n *record.Nodegroup) error { repaired(n); return nil }))(w.t)
+			must(record.Nodegroups(w.store).Modify(w.t.Context(), w.key("alone"),
+				func(n *record.Nodegroup) error { repaired(n); return nil }))(w.t)
 			w.replaced("alone", ill)
 		},
 	} {
@@ -174,7 +182,8 @@ func TestDeletedNodesAreReplaced(t *testing.T) {
 	w.site.mu.Lock()
 	w.shift = 31 * time.Minute
 	w.site.mu.Unlock()
-	must(record.Nodegroups(w.store).Modify(t.Context(), w.key("ng"), func(n *record.Nodegroup) error { n.ModifiedAt = time.Now().UTC(); return nil }))(t)
+	must(record.Nodegroups(w.store).Modify(t.Context(), w.key("ng"),
+		func(n *record.Nodegroup) error { n.ModifiedAt = time.Now().UTC(); return nil }))(t)
 	w.replaced("ng", lost)
 	w.until("there are two nodes again", func() error {
 		if versions, _ := w.nodes("ng"); versions["1.35"] != 2 {

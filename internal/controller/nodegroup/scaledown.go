@@ -15,8 +15,8 @@ import (
 
 var crashScaledDown = crash.At("nodegroup/scaled-down")
 
-// scaleDown is the last phase: the Auto Scaling group shrinks, node by node, to the sizes that it had. The update has succeeded once every
-// node is new and Ready.
+// scaleDown is the last phase: the Auto Scaling group shrinks, node by node, to the sizes that it had. The update has
+// succeeded once every node is new and Ready.
 func (g *group) scaleDown(ctx context.Context) (time.Duration, error) {
 	r := g.state.Roll
 	if r.Desired > 0 && aws.ToInt32(g.asg.DesiredCapacity) > r.Desired {
@@ -40,10 +40,10 @@ func (g *group) scaleDown(ctx context.Context) (time.Duration, error) {
 	}
 	var serving, staying int32
 	for _, m := range g.members {
-		if g.counts(m) {
+		if g.isAvailable(m) {
 			serving++
 		}
-		if g.stays(m) {
+		if g.isStaying(m) {
 			staying++
 		}
 	}
@@ -59,13 +59,14 @@ func (g *group) scaleDown(ctx context.Context) (time.Duration, error) {
 	return 0, g.endUpdate(ctx, ekstypes.UpdateStatusSuccessful)
 }
 
-// terminateSurplus takes away the nodes that the Auto Scaling group has more than before the update, as many at once as may be unavailable, and gives it back its
-// sizes. done says that it has them, and that the nodes are gone.
+// terminateSurplus takes away the nodes that the Auto Scaling group has more than before the update, as many at once as
+// may be unavailable, and gives it back its sizes. done says that it has them, and that the nodes are gone.
 func (g *group) terminateSurplus(ctx context.Context) (wait time.Duration, done bool, err error) {
 	r := g.state.Roll
-	nodes := g.wanted()
+	nodes := g.targetSize()
 	defer func() { r.Desired = aws.ToInt32(g.asg.DesiredCapacity) }()
-	if free := min(g.unlaunched(), aws.ToInt32(g.asg.DesiredCapacity)-nodes); free > 0 { // nothing has to be terminated for what was not launched
+	if free := min(g.unlaunched(), aws.ToInt32(g.asg.DesiredCapacity)-nodes); free > 0 {
+		// nothing has to be terminated for what was not launched
 		if err := g.setSizes(ctx, aws.ToInt32(g.asg.MaxSize), aws.ToInt32(g.asg.DesiredCapacity)-free); err != nil {
 			return 0, false, err
 		}
@@ -80,7 +81,7 @@ func (g *group) terminateSurplus(ctx context.Context) (wait time.Duration, done 
 			continue
 		}
 		leaving++
-		if !serves(m) {
+		if !isServing(m) {
 			continue // it goes
 		}
 		if l.Terminated.IsZero() {
@@ -95,7 +96,7 @@ func (g *group) terminateSurplus(ctx context.Context) (wait time.Duration, done 
 				return 0, false, err
 			}
 			if !e.done && !e.late { // scaling in takes that long, and not longer
-				wait = sooner(wait, e.again)
+				wait = earlierWait(wait, e.again)
 				continue
 			}
 		}
@@ -116,7 +117,7 @@ func (g *group) terminateSurplus(ctx context.Context) (wait time.Duration, done 
 func (g *group) pickSurplus(ctx context.Context, most, nodes int32) error {
 	var going int32
 	for _, m := range g.members {
-		if l, ok := g.leaving(m); ok && l.Why == whyUpdate && g.stays(m) {
+		if l, ok := g.leaving(m); ok && l.Why == whyUpdate && g.isStaying(m) {
 			going++
 		}
 	}
@@ -144,7 +145,7 @@ func (g *group) pickSurplus(ctx context.Context, most, nodes int32) error {
 func (g *group) unlaunched() int32 {
 	n := aws.ToInt32(g.asg.DesiredCapacity)
 	for _, m := range g.members {
-		if g.stays(m) {
+		if g.isStaying(m) {
 			n--
 		}
 	}
@@ -153,13 +154,14 @@ func (g *group) unlaunched() int32 {
 
 var errNobody = errors.New("no node is to go")
 
-// leastMissed is the node to go next of those that are too many: one that serves nobody, before one in the zone that has most, before one with few pods. In
-// an update that fails new ones go before old ones; in one that succeeds there are no others.
+// leastMissed is the node to go next of those that are too many: one that serves nobody, before one in the zone that
+// has most, before one with few pods. In an update that fails new ones go before old ones; in one that succeeds there
+// are no others.
 func (g *group) leastMissed(ctx context.Context) (member, error) {
 	zones := map[string]int{}
 	var stay []member
 	for _, m := range g.members {
-		if _, leaving := g.leaving(m); !leaving && serves(m) {
+		if _, leaving := g.leaving(m); !leaving && isServing(m) {
 			zones[m.zone()]++
 			stay = append(stay, m)
 		}
@@ -174,7 +176,8 @@ func (g *group) leastMissed(ctx context.Context) (member, error) {
 				return member{}, err
 			}
 		}
-		if missed := []int{rank(m.Old), rank(ready(m.Node)), -zones[m.zone()], pods}; least == nil || slices.Compare(missed, least) < 0 {
+		if missed := []int{boolToInt(m.Old), boolToInt(isNodeReady(m.Node)), -zones[m.zone()], pods}; least == nil ||
+			slices.Compare(missed, least) < 0 {
 			best, least = m, missed
 		}
 	}

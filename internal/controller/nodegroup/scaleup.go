@@ -17,33 +17,35 @@ var (
 	crashCordoned = crash.At("nodegroup/cordons-recorded")
 )
 
-// scaleUp is the second phase: the Auto Scaling group grows, until a new node is Ready in every zone in which there is an old one, and no new one is
-// not. The old ones are cordoned then.
+// scaleUp is the second phase: the Auto Scaling group grows, until a new node is Ready in every zone in which there is
+// an old one, and no new one is not. The old ones are cordoned then.
 func (g *group) scaleUp(ctx context.Context) (time.Duration, error) {
 	r := g.state.Roll
 	largest, desired := *r.Before.MaxSize+r.Added, *r.Before.DesiredSize+r.Added
-	if err := g.setSizes(ctx, max(largest, aws.ToInt32(g.asg.MaxSize)), max(desired, aws.ToInt32(g.asg.DesiredCapacity))); err != nil {
+	if err := g.setSizes(ctx, max(largest, aws.ToInt32(g.asg.MaxSize)),
+		max(desired, aws.ToInt32(g.asg.DesiredCapacity))); err != nil {
 		return 0, err
 	}
 	crashScaledUp.Here()
 	missing := map[string]bool{} // zones
 	for _, m := range g.members {
-		if m.Old && serves(m) {
+		if m.Old && isServing(m) {
 			missing[m.zone()] = true
 		}
 	}
 	fresh, unready := 0, false
 	for _, m := range g.members {
 		switch {
-		case m.Old || !serves(m):
-		case g.counts(m) && g.labelled(m):
+		case m.Old || !isServing(m):
+		case g.isAvailable(m) && g.labelled(m):
 			delete(missing, m.zone())
 			fresh++
 		default:
 			unready = true
 		}
 	}
-	// A group that has all that it is to have launches no more: zones that old nodes were crowded in get theirs when those go.
+	// A group that has all that it is to have launches no more: zones that old nodes were crowded in get theirs when
+	// those go.
 	if unready || fresh == 0 || len(missing) > 0 && g.unlaunched() > 0 {
 		if rest := g.waitForReady(); rest > 0 {
 			return rest, nil
@@ -56,17 +58,20 @@ func (g *group) scaleUp(ctx context.Context) (time.Duration, error) {
 	return 0, g.startPhase(ctx, record.NodegroupUpgrade)
 }
 
-// labelled says that a node has the labels by which EKS knows its own. Those of the user's own images have what their user data gives them.
+// labelled says that a node has the labels by which EKS knows its own. Those of the user's own images have what their
+// user data gives them.
 func (g *group) labelled(m member) bool {
-	return g.custom() || m.Node.Labels[groupLabel] == g.row.Name && m.Node.Labels["eks.amazonaws.com/nodegroup-image"] != ""
+	return g.isCustomAMI() || m.Node.Labels[groupLabel] == g.row.Name &&
+		m.Node.Labels["eks.amazonaws.com/nodegroup-image"] != ""
 }
 
-// cordonOld makes the old nodes unschedulable and takes them out of load balancers, and remembers those that it did so to.
+// cordonOld makes the old nodes unschedulable and takes them out of load balancers, and remembers those that it did so
+// to.
 func (g *group) cordonOld(ctx context.Context) error {
 	r := g.state.Roll
 	var cordon []member
 	for _, m := range g.members {
-		if !m.Old || m.Node == nil || !serves(m) {
+		if !m.Old || m.Node == nil || !isServing(m) {
 			continue
 		}
 		if !m.Node.Spec.Unschedulable && !slices.Contains(r.Cordoned, m.ID()) {

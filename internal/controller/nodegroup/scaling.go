@@ -13,7 +13,8 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 )
 
-// The lifecycle hooks by which EKS holds an instance until it is a Ready node, and a node that goes until it is drained.
+// The lifecycle hooks by which EKS holds an instance until it is a Ready node, and a node that goes until it is
+// drained.
 const (
 	launchHook      = "Launch-LC-Hook"
 	terminateHook   = "Terminate-LC-Hook"
@@ -29,23 +30,30 @@ func (g *group) ensureScalingGroup(ctx context.Context) error {
 	name := g.scalingName()
 	if g.asg == nil && g.state.AutoScalingGroup != "" {
 		return &problem{ekstypes.Issue{
-			Code:        ekstypes.NodegroupIssueCodeAutoScalingGroupNotFound,
-			Message:     ptr("We couldn't find the Auto Scaling group associated with the managed node group. You may be able to recreate an Auto Scaling group with the same settings to recover."),
+			Code: ekstypes.NodegroupIssueCodeAutoScalingGroupNotFound,
+			Message: ptr(
+				"We couldn't find the Auto Scaling group associated with the managed node group. You may be able to " +
+					"recreate an Auto Scaling group with the same settings to recover."),
 			ResourceIds: []string{name},
 		}}
 	}
 	if g.asg == nil {
 		_, err := g.scaling.CreateAutoScalingGroup(ctx, &autoscaling.CreateAutoScalingGroupInput{
-			AutoScalingGroupName: &name, MinSize: g.row.Scaling.MinSize, MaxSize: g.row.Scaling.MaxSize, DesiredCapacity: g.row.Scaling.DesiredSize,
-			VPCZoneIdentifier: ptr(strings.Join(g.row.SubnetIDs, ",")), MixedInstancesPolicy: g.instancesPolicy(), CapacityRebalance: aws.Bool(true),
-			HealthCheckType: aws.String("EC2"), HealthCheckGracePeriod: aws.Int32(15), TerminationPolicies: []string{"AllocationStrategy", "OldestLaunchTemplate", "OldestInstance"},
-			Tags: g.scalingTags(),
+			AutoScalingGroupName: &name, MinSize: g.row.Scaling.MinSize, MaxSize: g.row.Scaling.MaxSize,
+			DesiredCapacity:   g.row.Scaling.DesiredSize,
+			VPCZoneIdentifier: ptr(strings.Join(g.row.SubnetIDs, ",")), MixedInstancesPolicy: g.instancesPolicy(),
+			CapacityRebalance: aws.Bool(true),
+			HealthCheckType:   aws.String("EC2"), HealthCheckGracePeriod: aws.Int32(15),
+			TerminationPolicies: []string{"AllocationStrategy", "OldestLaunchTemplate", "OldestInstance"},
+			Tags:                g.scalingTags(),
 			LifecycleHookSpecificationList: []astypes.LifecycleHookSpecification{
-				{LifecycleHookName: aws.String(launchHook), LifecycleTransition: aws.String(launching), DefaultResult: aws.String(hookDefault), HeartbeatTimeout: aws.Int32(hookHeartbeat)},
-				{LifecycleHookName: aws.String(terminateHook), LifecycleTransition: aws.String(terminating), DefaultResult: aws.String(hookDefault), HeartbeatTimeout: aws.Int32(hookHeartbeat)},
+				{LifecycleHookName: aws.String(launchHook), LifecycleTransition: aws.String(launching),
+					DefaultResult: aws.String(hookDefault), HeartbeatTimeout: aws.Int32(hookHeartbeat)},
+				{LifecycleHookName: aws.String(terminateHook), LifecycleTransition: aws.String(terminating),
+					DefaultResult: aws.String(hookDefault), HeartbeatTimeout: aws.Int32(hookHeartbeat)},
 			},
 		})
-		if err != nil && code(err) != "AlreadyExists" {
+		if err != nil && errorCode(err) != "AlreadyExists" {
 			return g.scalingRefused(ctx, err)
 		}
 		crashScalingGroup.Here()
@@ -54,7 +62,8 @@ func (g *group) ensureScalingGroup(ctx context.Context) error {
 		}
 	}
 	if g.state.AutoScalingGroup == "" {
-		g.state.AutoScalingGroup, g.state.ScalingTemplate, g.state.ScalingChange = name, g.templateInUse(), g.row.ScalingChange
+		g.state.AutoScalingGroup, g.state.ScalingTemplate, g.state.ScalingChange = name, g.templateInUse(),
+			g.row.ScalingChange
 		g.state.Labels, g.state.Taints = maps.Clone(g.row.Labels), slices.Clone(g.row.Taints)
 		return g.saveState(ctx)
 	}
@@ -64,9 +73,10 @@ func (g *group) ensureScalingGroup(ctx context.Context) error {
 // scalingRefused says in EKS's words why Auto Scaling refuses the group.
 func (g *group) scalingRefused(ctx context.Context, err error) error {
 	text := message(err)
-	issue := ekstypes.Issue{Code: ekstypes.NodegroupIssueCodeAutoScalingGroupInvalidConfiguration, Message: &text, ResourceIds: []string{g.scalingName()}}
+	issue := ekstypes.Issue{Code: ekstypes.NodegroupIssueCodeAutoScalingGroupInvalidConfiguration, Message: &text,
+		ResourceIds: []string{g.scalingName()}}
 	switch {
-	case code(err) != "ValidationError":
+	case errorCode(err) != "ValidationError":
 		return fmt.Errorf("make Auto Scaling group %s: %w", g.scalingName(), err)
 	case strings.Contains(text, "subnet ID") && strings.Contains(text, "does not exist"):
 		issue.Code, issue.ResourceIds = ekstypes.NodegroupIssueCodeEc2SubnetNotFound, g.missingSubnets(ctx)
@@ -76,35 +86,42 @@ func (g *group) scalingRefused(ctx context.Context, err error) error {
 	return &problem{issue}
 }
 
-// instancesPolicy is how instances are chosen: on demand by the order of the types, of spot instances where there is most room.
+// instancesPolicy is how instances are chosen: on demand by the order of the types, of spot instances where there is
+// most room.
 // https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html#managed-node-group-capacity-types
 func (g *group) instancesPolicy() *astypes.MixedInstancesPolicy {
 	policy := &astypes.MixedInstancesPolicy{
 		LaunchTemplate: &astypes.LaunchTemplate{LaunchTemplateSpecification: g.templateSpecification()},
 		InstancesDistribution: &astypes.InstancesDistribution{
-			OnDemandAllocationStrategy: aws.String("prioritized"), OnDemandBaseCapacity: aws.Int32(0), OnDemandPercentageAboveBaseCapacity: aws.Int32(100),
-			SpotAllocationStrategy: aws.String("price-capacity-optimized"),
+			OnDemandAllocationStrategy: aws.String("prioritized"), OnDemandBaseCapacity: aws.Int32(0),
+			OnDemandPercentageAboveBaseCapacity: aws.Int32(100),
+			SpotAllocationStrategy:              aws.String("price-capacity-optimized"),
 		},
 	}
-	if g.spot() {
+	if g.isSpotCapacity() {
 		policy.InstancesDistribution.OnDemandPercentageAboveBaseCapacity = aws.Int32(0)
 	}
 	for _, t := range g.row.InstanceTypes {
-		policy.LaunchTemplate.Overrides = append(policy.LaunchTemplate.Overrides, astypes.LaunchTemplateOverrides{InstanceType: aws.String(t)})
+		policy.LaunchTemplate.Overrides = append(policy.LaunchTemplate.Overrides,
+			astypes.LaunchTemplateOverrides{InstanceType: aws.String(t)})
 	}
 	return policy
 }
 
 func (g *group) templateSpecification() *astypes.LaunchTemplateSpecification {
-	return &astypes.LaunchTemplateSpecification{LaunchTemplateId: ptr(g.state.LaunchTemplateID), Version: ptr(g.state.LaunchTemplateVersion)}
+	return &astypes.LaunchTemplateSpecification{LaunchTemplateId: ptr(g.state.LaunchTemplateID),
+		Version: ptr(g.state.LaunchTemplateVersion)}
 }
 
 // launchFromTemplate makes the Auto Scaling group launch from the version that was made last.
 func (g *group) launchFromTemplate(ctx context.Context) error {
-	if g.asg == nil || g.state.ScalingTemplate == g.state.LaunchTemplateVersion && g.templateInUse() == g.state.LaunchTemplateVersion {
+	if g.asg == nil || g.state.ScalingTemplate == g.state.LaunchTemplateVersion &&
+		g.templateInUse() == g.state.LaunchTemplateVersion {
 		return nil
 	}
-	_, err := g.scaling.UpdateAutoScalingGroup(ctx, &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: ptr(g.scalingName()), MixedInstancesPolicy: g.instancesPolicy()})
+	_, err := g.scaling.UpdateAutoScalingGroup(ctx,
+		&autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: ptr(g.scalingName()),
+			MixedInstancesPolicy: g.instancesPolicy()})
 	if err != nil {
 		return g.scalingRefused(ctx, err)
 	}
@@ -128,13 +145,15 @@ func (g *group) templateInUse() string {
 	return aws.ToString(spec.Version)
 }
 
-// reconcileTemplateInUse sees to it that the Auto Scaling group launches from the version that was made last, unless somebody else made it launch from
-// something else: that is theirs to take back.
+// reconcileTemplateInUse sees to it that the Auto Scaling group launches from the version that was made last, unless
+// somebody else made it launch from something else: that is theirs to take back.
 func (g *group) reconcileTemplateInUse(ctx context.Context) error {
 	if used := g.templateInUse(); used != g.state.LaunchTemplateVersion && used != g.state.ScalingTemplate {
 		return &problem{ekstypes.Issue{
-			Code:        ekstypes.NodegroupIssueCodeEc2LaunchTemplateVersionMismatch,
-			Message:     ptr("The EC2 launch template version for your managed node group does not match the version that Amazon EKS created. You may be able to revert to the version that Amazon EKS created to recover."),
+			Code: ekstypes.NodegroupIssueCodeEc2LaunchTemplateVersionMismatch,
+			Message: ptr(
+				"The EC2 launch template version for your managed node group does not match the version that Amazon " +
+					"EKS created. You may be able to revert to the version that Amazon EKS created to recover."),
 			ResourceIds: []string{g.state.LaunchTemplateID},
 		}}
 	}
@@ -145,7 +164,8 @@ func (g *group) reconcileTemplateInUse(ctx context.Context) error {
 func (g *group) applyScaling(ctx context.Context) error {
 	if g.state.ScalingChange != g.row.ScalingChange {
 		_, err := g.scaling.UpdateAutoScalingGroup(ctx, &autoscaling.UpdateAutoScalingGroupInput{
-			AutoScalingGroupName: ptr(g.scalingName()), MinSize: g.row.Scaling.MinSize, MaxSize: g.row.Scaling.MaxSize, DesiredCapacity: g.row.Scaling.DesiredSize,
+			AutoScalingGroupName: ptr(g.scalingName()), MinSize: g.row.Scaling.MinSize, MaxSize: g.row.Scaling.MaxSize,
+			DesiredCapacity: g.row.Scaling.DesiredSize,
 		})
 		if err != nil {
 			return g.scalingRefused(ctx, err)
@@ -157,13 +177,14 @@ func (g *group) applyScaling(ctx context.Context) error {
 		}
 	}
 	if g.state.Roll == nil { // which has a size of its own in mind
-		g.state.Scaling = ekstypes.NodegroupScalingConfig{MinSize: g.asg.MinSize, MaxSize: g.asg.MaxSize, DesiredSize: g.asg.DesiredCapacity}
+		g.state.Scaling = ekstypes.NodegroupScalingConfig{MinSize: g.asg.MinSize, MaxSize: g.asg.MaxSize,
+			DesiredSize: g.asg.DesiredCapacity}
 	}
 	return nil
 }
 
-// scalingTags are the tags of the Auto Scaling group: those by which it is known, those by which Cluster Autoscaler finds it, and those that tell
-// it what a node would be like while there is none.
+// scalingTags are the tags of the Auto Scaling group: those by which it is known, those by which Cluster Autoscaler
+// finds it, and those that tell it what a node would be like while there is none.
 func (g *group) scalingTags() []astypes.Tag {
 	all := [][2]string{
 		{clusterTag, g.row.Cluster}, {groupTag, g.row.Name}, {ownedTagPrefix + g.row.Cluster, "owned"},
@@ -173,27 +194,32 @@ func (g *group) scalingTags() []astypes.Tag {
 	add := func(key, value string, propagate bool) {
 		if len(key) <= 128 && len(tags) < 50 {
 			tags = append(tags, astypes.Tag{
-				ResourceId: ptr(g.scalingName()), ResourceType: aws.String("auto-scaling-group"), Key: &key, Value: &value, PropagateAtLaunch: &propagate,
+				ResourceId: ptr(g.scalingName()), ResourceType: aws.String("auto-scaling-group"), Key: &key,
+				Value: &value, PropagateAtLaunch: &propagate,
 			})
 		}
 	}
 	for _, t := range all {
 		add(t[0], t[1], true)
 	}
-	for _, key := range sorted(g.row.Labels) {
+	for _, key := range sortedKeys(g.row.Labels) {
 		add(nodeTemplateTag+"label/"+key, g.row.Labels[key], false)
 	}
 	for _, t := range g.row.Taints {
-		add(nodeTemplateTag+"taint/"+*t.Key, value(t.Value)+":"+effect(t.Effect), false)
+		add(nodeTemplateTag+"taint/"+*t.Key, stringValue(t.Value)+":"+taintEffect(t.Effect), false)
 	}
 	return tags
 }
 
-// reconcileTags gives the Auto Scaling group the tags that labels and taints want now, and takes away those that they wanted before.
+// reconcileTags gives the Auto Scaling group the tags that labels and taints want now, and takes away those that they
+// wanted before.
 func (g *group) reconcileTags(ctx context.Context) error {
 	want := g.scalingTags()
 	has := func(tags []astypes.TagDescription, t astypes.Tag) bool {
-		return slices.ContainsFunc(tags, func(d astypes.TagDescription) bool { return *d.Key == *t.Key && aws.ToString(d.Value) == *t.Value })
+		return slices.ContainsFunc(tags, func(d astypes.TagDescription) bool {
+			return *d.Key == *t.Key &&
+				aws.ToString(d.Value) == *t.Value
+		})
 	}
 	var give, take []astypes.Tag
 	for _, t := range want {
@@ -204,7 +230,8 @@ func (g *group) reconcileTags(ctx context.Context) error {
 	before := *g
 	before.row.Labels, before.row.Taints = g.state.Labels, g.state.Taints
 	for _, t := range before.scalingTags() {
-		if strings.HasPrefix(*t.Key, nodeTemplateTag) && has(g.asg.Tags, t) && !slices.ContainsFunc(want, func(w astypes.Tag) bool { return *w.Key == *t.Key }) {
+		if strings.HasPrefix(*t.Key, nodeTemplateTag) && has(g.asg.Tags, t) && !slices.ContainsFunc(want,
+			func(w astypes.Tag) bool { return *w.Key == *t.Key }) {
 			take = append(take, t)
 		}
 	}

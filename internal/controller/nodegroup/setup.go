@@ -10,16 +10,18 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// setUp is the first phase: once the Auto Scaling group launches from the new version of the launch template (template.go makes it, scaling.go gives
-// it), its sizes are remembered, and how far it has to grow. An update that changes nothing that nodes are made from, and one of a group without
-// nodes, ends here.
-func (g *group) setUp(ctx context.Context) (time.Duration, error) {
+// prepareUpdate is the first phase: once the Auto Scaling group launches from the new version of the launch template
+// (template.go makes it, scaling.go gives it), its sizes are remembered, and how far it has to grow. An update that
+// changes nothing that nodes are made from, and one of a group without nodes, ends here.
+func (g *group) prepareUpdate(ctx context.Context) (time.Duration, error) {
 	if !g.current() {
 		return 0, nil // the row of the Auto Scaling group changes when it is
 	}
 	if g.state.Roll == nil {
-		before := ekstypes.NodegroupScalingConfig{MinSize: g.asg.MinSize, MaxSize: g.asg.MaxSize, DesiredSize: g.asg.DesiredCapacity}
-		g.state.Roll = &record.NodegroupRoll{UpdateID: g.last.ID, Phase: record.NodegroupSetUp, Since: g.c.now(), Before: before}
+		before := ekstypes.NodegroupScalingConfig{MinSize: g.asg.MinSize, MaxSize: g.asg.MaxSize,
+			DesiredSize: g.asg.DesiredCapacity}
+		g.state.Roll = &record.NodegroupRoll{UpdateID: g.last.ID, Phase: record.NodegroupSetUp, Since: g.c.now(),
+			Before: before}
 		if err := g.saveState(ctx); err != nil {
 			return 0, err
 		}

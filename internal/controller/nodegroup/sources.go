@@ -30,11 +30,11 @@ func (c *Controller) ofScalingGroup(key string) []string {
 	if len(at) < 3 {
 		return nil
 	}
-	return c.named(at[2])
+	return c.keyByScalingGroup(at[2])
 }
 
-// depends is the source of the groups that something of a table may concern that its users take away, or put back: all of the account when it
-// is gone, otherwise those with which something is wrong.
+// depends is the source of the groups that something of a table may concern that its users take away, or put back: all
+// of the account when it is gone, otherwise those with which something is wrong.
 func depends[T any](c *Controller, t store.Table[T]) reconcile.Source {
 	return reconcile.Mapped(t, "", func(key string) []string {
 		ctx := context.Background()
@@ -59,7 +59,7 @@ func (c *Controller) ofMember(key string) []string {
 	if err != nil {
 		return nil // it left: the group's activity tells
 	}
-	return c.named(row.Value.GroupName)
+	return c.keyByScalingGroup(row.Value.GroupName)
 }
 
 func (c *Controller) ofInterrupted(key string) []string {
@@ -70,8 +70,8 @@ func (c *Controller) ofInterrupted(key string) []string {
 	return c.ofMember(key)
 }
 
-// named is the key of the group whose Auto Scaling group has that name: "eks-<name>-<UUID>".
-func (c *Controller) named(scaling string) []string {
+// keyByScalingGroup is the key of the group whose Auto Scaling group has that name: "eks-<name>-<UUID>".
+func (c *Controller) keyByScalingGroup(scaling string) []string {
 	const uuid = 36
 	if !strings.HasPrefix(scaling, "eks-") || len(scaling) < uuid {
 		return nil

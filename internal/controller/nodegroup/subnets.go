@@ -16,15 +16,16 @@ import (
 func (g *group) missingSubnets(ctx context.Context) []string {
 	var ids []string
 	for _, id := range g.row.SubnetIDs {
-		if _, err := record.Subnets(g.c.o.Store).Get(ctx, record.EC2Key(g.row.Account, g.row.Region, id)); err != nil && ignoreNotFound(err) == nil {
+		if _, err := record.Subnets(g.c.o.Store).Get(ctx, record.EC2Key(g.row.Account, g.row.Region, id)); err != nil &&
+			ignoreNotFound(err) == nil {
 			ids = append(ids, id)
 		}
 	}
 	return ids
 }
 
-// checkPublicAddresses refuses to launch nodes without a public address into public subnets: they would reach nothing. A launch template of the user's
-// may have its own mind about addresses.
+// checkPublicAddresses refuses to launch nodes without a public address into public subnets: they would reach nothing.
+// A launch template of the user's may have its own mind about addresses.
 // https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html#managed-node-group-concepts
 func (g *group) checkPublicAddresses(ctx context.Context) error {
 	if g.asg != nil || g.cluster.IPFamily == ekstypes.IpFamilyIpv6 {
@@ -47,7 +48,7 @@ func (g *group) checkPublicAddresses(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		public, err := g.public(ctx, subnet.Value)
+		public, err := g.isPublicSubnet(ctx, subnet.Value)
 		if err != nil {
 			return err
 		}
@@ -60,14 +61,17 @@ func (g *group) checkPublicAddresses(ctx context.Context) error {
 	}
 	return &problem{ekstypes.Issue{
 		Code: ekstypes.NodegroupIssueCodeEc2SubnetInvalidConfiguration, ResourceIds: ids,
-		Message: ptr("One or more Amazon EC2 Subnets of [" + strings.Join(ids, ", ") + "] for node group " + g.row.Name + " does not automatically assign public IP addresses to instances launched into it. " +
-			"If you want your instances to be assigned a public IP address, then you need to enable auto-assign public IP address for the subnet. " +
-			"See IP addressing in VPC guide: https://docs.aws.amazon.com/vpc/latest/userguide/vpc-ip-addressing.html#subnet-public-ip"),
+		Message: ptr("One or more Amazon EC2 Subnets of [" + strings.Join(ids, ", ") + "] for node group " +
+			g.row.Name + " does not automatically assign public IP addresses to instances launched into it. " +
+			"If you want your instances to be assigned a public IP address, then you need to enable auto-assign " +
+			"public IP address for the subnet. " +
+			"See IP addressing in VPC guide: " +
+			"https://docs.aws.amazon.com/vpc/latest/userguide/vpc-ip-addressing.html#subnet-public-ip"),
 	}}
 }
 
-// public says that a subnet's packets for everywhere go through an internet gateway.
-func (g *group) public(ctx context.Context, s record.Subnet) (bool, error) {
+// isPublicSubnet says that a subnet's packets for everywhere go through an internet gateway.
+func (g *group) isPublicSubnet(ctx context.Context, s record.Subnet) (bool, error) {
 	id := s.RouteTableID
 	if id == "" {
 		vpc, err := record.VPCs(g.c.o.Store).Get(ctx, record.EC2Key(g.row.Account, g.row.Region, s.VPCID))

@@ -21,8 +21,9 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// ensureTemplateVersion makes the version of EKS's own launch template from which nodes as wanted are launched, or finds the one that there is, and
-// writes down which. The description of a version says what went into it: none is made twice.
+// ensureTemplateVersion makes the version of EKS's own launch template from which nodes as wanted are launched, or
+// finds the one that there is, and writes down which. The description of a version says what went into it: none is made
+// twice.
 func (g *group) ensureTemplateVersion(ctx context.Context, want record.NodegroupTemplate) error {
 	hash, err := g.templateHash(want)
 	if err != nil {
@@ -44,8 +45,10 @@ func (g *group) ensureTemplateVersion(ctx context.Context, want record.Nodegroup
 			return err
 		}
 		made, err := g.ec2.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{
-			LaunchTemplateName: ptr(g.madeName()), LaunchTemplateData: data, VersionDescription: ptr(g.firstDescription(want, hash)),
-			TagSpecifications: []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeLaunchTemplate, Tags: g.tags()}},
+			LaunchTemplateName: ptr(g.madeName()), LaunchTemplateData: data,
+			VersionDescription: ptr(g.firstDescription(want, hash)),
+			TagSpecifications: []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeLaunchTemplate,
+				Tags: g.resourceTags()}},
 		})
 		if err != nil {
 			return fmt.Errorf("create launch template %s: %w", g.madeName(), err)
@@ -63,7 +66,8 @@ func (g *group) ensureTemplateVersion(ctx context.Context, want record.Nodegroup
 		if err != nil {
 			return err
 		}
-		made, err := g.ec2.CreateLaunchTemplateVersion(ctx, &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: &id, LaunchTemplateData: data, VersionDescription: &hash})
+		made, err := g.ec2.CreateLaunchTemplateVersion(ctx, &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: &id,
+			LaunchTemplateData: data, VersionDescription: &hash})
 		if err != nil {
 			return fmt.Errorf("create a version of launch template %s: %w", id, err)
 		}
@@ -75,8 +79,8 @@ func (g *group) ensureTemplateVersion(ctx context.Context, want record.Nodegroup
 	return g.saveState(ctx)
 }
 
-// firstDescription is of the version with which the template is made. Without a launch template of the user's the nodes are to carry the
-// template's own ID as a label, which is not known yet: another version follows.
+// firstDescription is of the version with which the template is made. Without a launch template of the user's the nodes
+// are to carry the template's own ID as a label, which is not known yet: another version follows.
 func (g *group) firstDescription(want record.NodegroupTemplate, hash string) string {
 	if want.LaunchTemplate == nil {
 		return "initial"
@@ -103,8 +107,10 @@ func (g *group) checkTemplate(ctx context.Context) error {
 			return err
 		}
 		return &problem{ekstypes.Issue{
-			Code:        ekstypes.NodegroupIssueCodeEc2LaunchTemplateNotFound,
-			Message:     ptr("We couldn't find the EC2 launch template for your managed node group. You may be able to recreate a launch template with the same settings to recover."),
+			Code: ekstypes.NodegroupIssueCodeEc2LaunchTemplateNotFound,
+			Message: ptr(
+				"We couldn't find the EC2 launch template for your managed node group. You may be able to recreate a " +
+					"launch template with the same settings to recover."),
 			ResourceIds: []string{g.state.LaunchTemplateID},
 		}}
 	}
@@ -128,7 +134,8 @@ func (g *group) findTemplate(ctx context.Context) (*ec2types.LaunchTemplate, err
 // findVersion is the newest version with a description, "" without one.
 func (g *group) findVersion(ctx context.Context, id, description string) (string, error) {
 	newest := int64(0)
-	pages := ec2.NewDescribeLaunchTemplateVersionsPaginator(g.ec2, &ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: &id})
+	pages := ec2.NewDescribeLaunchTemplateVersionsPaginator(g.ec2,
+		&ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: &id})
 	for pages.HasMorePages() {
 		out, err := pages.NextPage(ctx)
 		if err != nil {
@@ -146,8 +153,10 @@ func (g *group) findVersion(ctx context.Context, id, description string) (string
 	return strconv.FormatInt(newest, 10), nil
 }
 
-// templateData is what nodes as wanted are launched from. id and number are of the version of EKS's template that it is to become.
-func (g *group) templateData(ctx context.Context, want record.NodegroupTemplate, id string, number int64) (*ec2types.RequestLaunchTemplateData, error) {
+// templateData is what nodes as wanted are launched from. id and number are of the version of EKS's template that it is
+// to become.
+func (g *group) templateData(ctx context.Context, want record.NodegroupTemplate, id string,
+	number int64) (*ec2types.RequestLaunchTemplateData, error) {
 	data := &ec2types.RequestLaunchTemplateData{}
 	if want.LaunchTemplate != nil {
 		users, err := g.usersTemplate(ctx, *want.LaunchTemplate)
@@ -168,10 +177,10 @@ func (g *group) templateData(ctx context.Context, want record.NodegroupTemplate,
 	if g.row.RemoteAccess != nil {
 		data.KeyName = g.row.RemoteAccess.Ec2SshKey
 	}
-	if g.custom() {
+	if g.isCustomAMI() {
 		return data, nil // the user's image, and the user's user data
 	}
-	image, err := g.image(want)
+	image, err := g.findImage(want)
 	if err != nil {
 		return nil, err
 	}
@@ -186,15 +195,17 @@ func (g *group) templateData(ctx context.Context, want record.NodegroupTemplate,
 	labels[groupLabel], labels["eks.amazonaws.com/nodegroup-image"] = g.row.Name, image.ID
 	labels["eks.amazonaws.com/capacityType"] = string(g.row.CapacityType)
 	if id != "" {
-		labels["eks.amazonaws.com/sourceLaunchTemplateId"], labels["eks.amazonaws.com/sourceLaunchTemplateVersion"] = id, strconv.FormatInt(number, 10)
+		labels["eks.amazonaws.com/sourceLaunchTemplateId"],
+			labels["eks.amazonaws.com/sourceLaunchTemplateVersion"] = id, strconv.FormatInt(number, 10)
 	}
 	users, err := base64.StdEncoding.DecodeString(aws.ToString(data.UserData))
 	if err != nil {
 		return nil, g.invalidTemplate(want, "User data is not valid base64.")
 	}
 	b := boot{
-		Cluster: g.row.Cluster, Endpoint: plane.Value.Endpoint, Authority: plane.Value.CertificateAuthority, ServiceCIDR: g.cluster.ServiceIPv4CIDR,
-		MaxPods: g.maxPods(string(data.InstanceType)), Labels: labels, Taints: g.row.Taints,
+		Cluster: g.row.Cluster, Endpoint: plane.Value.Endpoint, Authority: plane.Value.CertificateAuthority,
+		ServiceCIDR: g.cluster.ServiceIPv4CIDR,
+		MaxPods:     g.maxPods(string(data.InstanceType)), Labels: labels, Taints: g.row.Taints,
 	}
 	if g.cluster.IPFamily == ekstypes.IpFamilyIpv6 {
 		b.IPv6, b.ServiceCIDR, b.MaxPods = true, g.cluster.ServiceIPv6CIDR, 110
@@ -213,14 +224,19 @@ func (g *group) invalidTemplate(want record.NodegroupTemplate, message string) e
 	if want.LaunchTemplate != nil {
 		id = aws.ToString(want.LaunchTemplate.Id)
 	}
-	return &problem{ekstypes.Issue{Code: ekstypes.NodegroupIssueCodeEc2LaunchTemplateInvalidConfiguration, Message: &message, ResourceIds: []string{id}}}
+	return &problem{ekstypes.Issue{Code: ekstypes.NodegroupIssueCodeEc2LaunchTemplateInvalidConfiguration,
+		Message: &message, ResourceIds: []string{id}}}
 }
 
 // usersTemplate is the data of a version of the user's launch template, all of it.
-func (g *group) usersTemplate(ctx context.Context, spec ekstypes.LaunchTemplateSpecification) (*ec2types.RequestLaunchTemplateData, error) {
-	out, err := g.ec2.DescribeLaunchTemplateVersions(ctx, &ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: spec.Id, Versions: []string{aws.ToString(spec.Version)}})
-	switch code(err) {
-	case "InvalidLaunchTemplateId.NotFound", "InvalidLaunchTemplateId.VersionNotFound", "InvalidLaunchTemplateName.NotFoundException":
+func (g *group) usersTemplate(ctx context.Context, spec ekstypes.LaunchTemplateSpecification) (
+	*ec2types.RequestLaunchTemplateData, error) {
+	out, err := g.ec2.DescribeLaunchTemplateVersions(ctx,
+		&ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: spec.Id,
+			Versions: []string{aws.ToString(spec.Version)}})
+	switch errorCode(err) {
+	case "InvalidLaunchTemplateId.NotFound", "InvalidLaunchTemplateId.VersionNotFound",
+		"InvalidLaunchTemplateName.NotFoundException":
 		return nil, g.usersTemplateGone(spec)
 	}
 	if err != nil {
@@ -240,8 +256,10 @@ func (g *group) usersTemplate(ctx context.Context, spec ekstypes.LaunchTemplateS
 
 func (g *group) usersTemplateGone(spec ekstypes.LaunchTemplateSpecification) error {
 	return &problem{ekstypes.Issue{
-		Code:        ekstypes.NodegroupIssueCodeSourceEc2LaunchTemplateNotFound,
-		Message:     ptr(fmt.Sprintf("We couldn't find version %s of the source EC2 launch template for your managed node group.", aws.ToString(spec.Version))),
+		Code: ekstypes.NodegroupIssueCodeSourceEc2LaunchTemplateNotFound,
+		Message: ptr(
+			fmt.Sprintf("We couldn't find version %s of the source EC2 launch template for your managed node group.",
+				aws.ToString(spec.Version))),
 		ResourceIds: []string{aws.ToString(spec.Id)},
 	}}
 }
@@ -250,15 +268,18 @@ func (g *group) usersTemplateGone(spec ekstypes.LaunchTemplateSpecification) err
 func (g *group) setDefaults(data *ec2types.RequestLaunchTemplateData, image ami.Image) {
 	data.BlockDeviceMappings = []ec2types.LaunchTemplateBlockDeviceMappingRequest{{
 		DeviceName: ptr(rootDevice(image)),
-		Ebs:        &ec2types.LaunchTemplateEbsBlockDeviceRequest{VolumeSize: &g.row.DiskSize, VolumeType: ec2types.VolumeTypeGp3, DeleteOnTermination: ptr(true)},
+		Ebs: &ec2types.LaunchTemplateEbsBlockDeviceRequest{VolumeSize: &g.row.DiskSize,
+			VolumeType: ec2types.VolumeTypeGp3, DeleteOnTermination: ptr(true)},
 	}}
-	data.MetadataOptions = &ec2types.LaunchTemplateInstanceMetadataOptionsRequest{HttpPutResponseHopLimit: ptr(int32(2)), HttpTokens: ec2types.LaunchTemplateHttpTokensStateOptional}
+	data.MetadataOptions = &ec2types.LaunchTemplateInstanceMetadataOptionsRequest{
+		HttpPutResponseHopLimit: ptr(int32(2)), HttpTokens: ec2types.LaunchTemplateHttpTokensStateOptional}
 	if image.Family != ami.AL2 {
 		data.MetadataOptions.HttpTokens = ec2types.LaunchTemplateHttpTokensStateRequired
 	}
 }
 
-// setSecurityGroups sets the cluster's security group and that of remote access, unless the user's template has security groups.
+// setSecurityGroups sets the cluster's security group and that of remote access, unless the user's template has
+// security groups.
 func (g *group) setSecurityGroups(data *ec2types.RequestLaunchTemplateData, cluster string) {
 	groups := []string{cluster}
 	if g.state.RemoteAccessGroup != "" {
@@ -277,19 +298,24 @@ func (g *group) setSecurityGroups(data *ec2types.RequestLaunchTemplateData, clus
 	}
 }
 
-// tags are those of all that EKS makes for the group.
-func (g *group) tags() []ec2types.Tag {
-	return []ec2types.Tag{{Key: aws.String(clusterTag), Value: &g.row.Cluster}, {Key: aws.String(groupTag), Value: &g.row.Name}}
+// resourceTags are those of all that EKS makes for the group.
+func (g *group) resourceTags() []ec2types.Tag {
+	return []ec2types.Tag{{Key: aws.String(clusterTag), Value: &g.row.Cluster},
+		{Key: aws.String(groupTag), Value: &g.row.Name}}
 }
 
 // tagSpecifications adds EKS's tags of instances and volumes to the user's.
-func (g *group) tagSpecifications(users []ec2types.LaunchTemplateTagSpecificationRequest) []ec2types.LaunchTemplateTagSpecificationRequest {
+func (g *group) tagSpecifications(
+	users []ec2types.LaunchTemplateTagSpecificationRequest) []ec2types.LaunchTemplateTagSpecificationRequest {
 	for _, kind := range []ec2types.ResourceType{ec2types.ResourceTypeInstance, ec2types.ResourceTypeVolume} {
-		i := slices.IndexFunc(users, func(s ec2types.LaunchTemplateTagSpecificationRequest) bool { return s.ResourceType == kind })
+		i := slices.IndexFunc(users, func(
+			s ec2types.LaunchTemplateTagSpecificationRequest) bool {
+			return s.ResourceType == kind
+		})
 		if i < 0 {
 			i, users = len(users), append(users, ec2types.LaunchTemplateTagSpecificationRequest{ResourceType: kind})
 		}
-		for _, tag := range g.tags() {
+		for _, tag := range g.resourceTags() {
 			users[i].Tags = slices.DeleteFunc(users[i].Tags, func(t ec2types.Tag) bool { return *t.Key == *tag.Key })
 			users[i].Tags = append(users[i].Tags, tag)
 		}

@@ -30,8 +30,9 @@ var (
 	crashRollEnded  = crash.At("nodegroup/update-ended")
 )
 
-// reconcileUpdate carries on the version update under way, in the four phases that EKS has. How far it has come is in state.Roll; each phase looks at what there is
-// and does what is missing, so that it does not matter how often it is interrupted.
+// reconcileUpdate carries on the version update under way, in the four phases that EKS has. How far it has come is in
+// state.Roll; each phase looks at what there is and does what is missing, so that it does not matter how often it is
+// interrupted.
 //
 //   - set-up (setup.go): the Auto Scaling group has the new version of the launch template; its sizes are remembered.
 //   - scale-up (scaleup.go): it grows, until there are new nodes wherever there are old ones.
@@ -55,21 +56,23 @@ func (g *group) reconcileUpdate(ctx context.Context) (time.Duration, error) {
 	case r == nil && g.blocked: // what nodes are to be made from is not there, or may not be used
 		var why []ekstypes.ErrorDetail
 		for _, i := range g.issues {
-			why = append(why, ekstypes.ErrorDetail{ErrorCode: ekstypes.ErrorCode(i.Code), ErrorMessage: i.Message, ResourceIds: i.ResourceIds})
+			why = append(why, ekstypes.ErrorDetail{ErrorCode: ekstypes.ErrorCode(i.Code), ErrorMessage: i.Message,
+				ResourceIds: i.ResourceIds})
 		}
 		return 0, g.endUpdate(ctx, ekstypes.UpdateStatusFailed, why...)
 	case r == nil:
-		return g.setUp(ctx)
+		return g.prepareUpdate(ctx)
 	case r.Failing != nil || !g.updating():
 		return g.rollBack(ctx)
 	}
 	var wait time.Duration
 	var err error
-	for phase := record.NodegroupPhase(""); err == nil && g.state.Roll != nil && g.state.Roll.Phase != phase && g.state.Roll.Failing == nil; {
+	for phase := record.NodegroupPhase(""); err == nil && g.state.Roll != nil && g.state.Roll.Phase != phase &&
+		g.state.Roll.Failing == nil; {
 		phase = g.state.Roll.Phase
 		switch phase {
 		case record.NodegroupSetUp:
-			wait, err = g.setUp(ctx)
+			wait, err = g.prepareUpdate(ctx)
 		case record.NodegroupScaleUp:
 			wait, err = g.scaleUp(ctx)
 		case record.NodegroupUpgrade:
@@ -87,7 +90,8 @@ func (g *group) reconcileUpdate(ctx context.Context) (time.Duration, error) {
 // startPhase begins the next phase.
 func (g *group) startPhase(ctx context.Context, next record.NodegroupPhase) error {
 	g.state.Roll.Phase, g.state.Roll.Since, g.state.Roll.Waiting = next, g.c.now(), time.Time{}
-	g.c.log.Info("node group update: "+string(next), "cluster", g.row.Cluster, "nodegroup", g.row.Name, "update", g.last.ID)
+	g.c.log.Info("node group update: "+string(next), "cluster", g.row.Cluster, "nodegroup", g.row.Name, "update",
+		g.last.ID)
 	err := g.saveState(ctx)
 	crashRollPhase.Here()
 	return err
@@ -108,7 +112,8 @@ func (g *group) endUpdate(ctx context.Context, status ekstypes.UpdateStatus, err
 
 // failUpdate says why the update will fail, once the group is as it was before.
 func (g *group) failUpdate(ctx context.Context, code ekstypes.ErrorCode, message string, resources ...string) error {
-	g.c.log.Warn("node group update fails", "cluster", g.row.Cluster, "nodegroup", g.row.Name, "update", g.last.ID, "code", code, "reason", message)
+	g.c.log.Warn("node group update fails", "cluster", g.row.Cluster, "nodegroup", g.row.Name, "update", g.last.ID,
+		"code", code, "reason", message)
 	g.state.Roll.Failing = &ekstypes.ErrorDetail{ErrorCode: code, ErrorMessage: &message, ResourceIds: resources}
 	err := g.saveState(ctx)
 	crashRollFailed.Here()
@@ -119,11 +124,12 @@ func (g *group) failUpdate(ctx context.Context, code ekstypes.ErrorCode, message
 func (g *group) failJoin(ctx context.Context) error {
 	var missing []string
 	for _, m := range g.members {
-		if !m.Old && !g.counts(m) {
+		if !m.Old && !g.isAvailable(m) {
 			missing = append(missing, m.ID())
 		}
 	}
-	return g.failUpdate(ctx, ekstypes.ErrorCodeNodeCreationFailure, "Couldn't proceed with upgrade process as new nodes are not joining node group "+g.row.Name, missing...)
+	return g.failUpdate(ctx, ekstypes.ErrorCodeNodeCreationFailure,
+		"Couldn't proceed with upgrade process as new nodes are not joining node group "+g.row.Name, missing...)
 }
 
 // failEviction is for nodes that do not get empty, with what is left on them.
@@ -151,7 +157,8 @@ func (g *group) failEviction(ctx context.Context, nodes []string, left []drain.P
 	return g.failUpdate(ctx, ekstypes.ErrorCodePodEvictionFailure, message, nodes...)
 }
 
-// waitForReady notes that nothing can go on before nodes become Ready, and says how much longer that may take; never more than the join timeout.
+// waitForReady notes that nothing can go on before nodes become Ready, and says how much longer that may take; never
+// more than the join timeout.
 func (g *group) waitForReady() time.Duration {
 	if g.state.Roll.Waiting.IsZero() {
 		g.state.Roll.Waiting = g.c.now()
@@ -159,8 +166,8 @@ func (g *group) waitForReady() time.Duration {
 	return g.state.Roll.Waiting.Add(g.c.o.JoinTimeout).Sub(g.c.now())
 }
 
-// unavailable is how many of the group's nodes may be unavailable at once: a number, or a percentage of those that there were, rounded down, and at
-// least one.
+// unavailable is how many of the group's nodes may be unavailable at once: a number, or a percentage of those that
+// there were, rounded down, and at least one.
 func unavailable(c ekstypes.NodegroupUpdateConfig, nodes int32) int32 {
 	n := aws.ToInt32(c.MaxUnavailable)
 	if p := aws.ToInt32(c.MaxUnavailablePercentage); p > 0 {
@@ -169,7 +176,8 @@ func unavailable(c ekstypes.NodegroupUpdateConfig, nodes int32) int32 {
 	return min(max(n, 1), maxParallel)
 }
 
-// setSizes changes the sizes of the Auto Scaling group, where they are not as they should be. The minimum is its owner's.
+// setSizes changes the sizes of the Auto Scaling group, where they are not as they should be. The minimum is its
+// owner's.
 func (g *group) setSizes(ctx context.Context, largest, desired int32) error {
 	if aws.ToInt32(g.asg.MaxSize) == largest && aws.ToInt32(g.asg.DesiredCapacity) == desired {
 		return nil
@@ -187,11 +195,13 @@ func (g *group) setSizes(ctx context.Context, largest, desired int32) error {
 // zone is the availability zone of a member.
 func (m member) zone() string { return aws.ToString(m.Instance.AvailabilityZone) }
 
-// balancing is the process of an Auto Scaling group that evens out its zones: it would take nodes away whose turn has not come.
+// balancing is the process of an Auto Scaling group that evens out its zones: it would take nodes away whose turn has
+// not come.
 const balancing = "AZRebalance"
 
 func (g *group) balances() bool {
-	return !slices.ContainsFunc(g.asg.SuspendedProcesses, func(p astypes.SuspendedProcess) bool { return aws.ToString(p.ProcessName) == balancing })
+	return !slices.ContainsFunc(g.asg.SuspendedProcesses,
+		func(p astypes.SuspendedProcess) bool { return aws.ToString(p.ProcessName) == balancing })
 }
 
 // suspendBalancing lets nobody but the update take nodes away to even out zones, until it ends.
@@ -206,9 +216,12 @@ func (g *group) suspendBalancing(ctx context.Context) error {
 		}
 		crashSuspended.Here()
 	}
-	_, err := g.scaling.SuspendProcesses(ctx, &autoscaling.SuspendProcessesInput{AutoScalingGroupName: g.asg.AutoScalingGroupName, ScalingProcesses: []string{balancing}})
+	_, err := g.scaling.SuspendProcesses(ctx,
+		&autoscaling.SuspendProcessesInput{AutoScalingGroupName: g.asg.AutoScalingGroupName,
+			ScalingProcesses: []string{balancing}})
 	if err != nil {
-		return fmt.Errorf("suspend %s of Auto Scaling group %s: %w", balancing, aws.ToString(g.asg.AutoScalingGroupName), err)
+		return fmt.Errorf("suspend %s of Auto Scaling group %s: %w", balancing,
+			aws.ToString(g.asg.AutoScalingGroupName), err)
 	}
 	return nil
 }
@@ -218,15 +231,19 @@ func (g *group) resumeBalancing(ctx context.Context) error {
 	if g.asg == nil || g.state.Roll == nil || !g.state.Roll.Suspended {
 		return nil
 	}
-	_, err := g.scaling.ResumeProcesses(ctx, &autoscaling.ResumeProcessesInput{AutoScalingGroupName: g.asg.AutoScalingGroupName, ScalingProcesses: []string{balancing}})
+	_, err := g.scaling.ResumeProcesses(ctx,
+		&autoscaling.ResumeProcessesInput{AutoScalingGroupName: g.asg.AutoScalingGroupName,
+			ScalingProcesses: []string{balancing}})
 	if err != nil {
-		return fmt.Errorf("resume %s of Auto Scaling group %s: %w", balancing, aws.ToString(g.asg.AutoScalingGroupName), err)
+		return fmt.Errorf("resume %s of Auto Scaling group %s: %w", balancing, aws.ToString(g.asg.AutoScalingGroupName),
+			err)
 	}
 	return nil
 }
 
-// wanted is how many nodes there are to be in the end: as many as before, unless somebody has raised the minimum meanwhile.
-func (g *group) wanted() int32 {
+// targetSize is how many nodes there are to be in the end: as many as before, unless somebody has raised the minimum
+// meanwhile.
+func (g *group) targetSize() int32 {
 	return max(*g.state.Roll.Before.DesiredSize, aws.ToInt32(g.asg.MinSize))
 }
 
@@ -237,8 +254,8 @@ func shuffled(members []member) []member {
 	return members
 }
 
-// rollBack brings the group back to what serves, and fails the update then: old nodes take pods again, and what is more than there was goes, new nodes
-// first. Nodes that were replaced already stay as they are.
+// rollBack brings the group back to what serves, and fails the update then: old nodes take pods again, and what is more
+// than there was goes, new nodes first. Nodes that were replaced already stay as they are.
 func (g *group) rollBack(ctx context.Context) (time.Duration, error) {
 	r := g.state.Roll
 	if r.Phase != record.NodegroupScaleDown {
@@ -272,5 +289,6 @@ func (g *group) rollBack(ctx context.Context) (time.Duration, error) {
 
 // current says that the Auto Scaling group launches from the version of the launch template that is wanted.
 func (g *group) current() bool {
-	return reflect.DeepEqual(g.state.Template, g.row.Wanted(g.last)) && g.templateInUse() == g.state.LaunchTemplateVersion
+	return reflect.DeepEqual(g.state.Template, g.row.Wanted(g.last)) &&
+		g.templateInUse() == g.state.LaunchTemplateVersion
 }

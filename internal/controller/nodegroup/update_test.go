@@ -21,7 +21,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// settled sees that a group is as it was before an update, with nodes of these versions: none cordoned, none too many, nothing under way.
+// settled sees that a group is as it was before an update, with nodes of these versions: none cordoned, none too many,
+// nothing under way.
 func (w *world) settled(name string, most int32, versions map[string]int) {
 	w.t.Helper()
 	var desired int
@@ -44,7 +45,8 @@ func (w *world) settled(name string, most int32, versions map[string]int) {
 	if g := w.asg(name); len(g.SuspendedProcesses) > 0 {
 		w.t.Errorf("suspended: %v", *g.SuspendedProcesses[0].ProcessName)
 	}
-	if g := w.asg(name); aws.ToInt32(g.DesiredCapacity) != int32(desired) || aws.ToInt32(g.MaxSize) != most || aws.ToInt32(g.MinSize) != 0 {
+	if g := w.asg(name); aws.ToInt32(g.DesiredCapacity) != int32(desired) || aws.ToInt32(g.MaxSize) != most ||
+		aws.ToInt32(g.MinSize) != 0 {
 		w.t.Errorf("the group is of %d, %d at most, want %d and %d", *g.DesiredCapacity, *g.MaxSize, desired, most)
 	}
 }
@@ -59,7 +61,8 @@ func (w *world) succeeded(u record.Update) {
 // failed sees that an update failed for a reason, told with these words.
 func (w *world) failed(u record.Update, code ekstypes.ErrorCode, words ...string) {
 	w.t.Helper()
-	if u.Status != ekstypes.UpdateStatusFailed || len(u.Errors) != 1 || u.Errors[0].ErrorCode != code || len(u.Errors[0].ResourceIds) == 0 {
+	if u.Status != ekstypes.UpdateStatusFailed || len(u.Errors) != 1 || u.Errors[0].ErrorCode != code ||
+		len(u.Errors[0].ResourceIds) == 0 {
 		w.t.Fatalf("the update is %s: %+v, want %s", u.Status, u.Errors, code)
 	}
 	for _, word := range words {
@@ -108,7 +111,10 @@ func TestUpdates(t *testing.T) {
 			}
 		},
 		"the minimal strategy launches nothing before something has gone": func(w *world) {
-			w.create("minimal", 2, func(n *record.Nodegroup) { n.UpdateConfig.UpdateStrategy = ekstypes.NodegroupUpdateStrategiesMinimal })
+			w.create("minimal", 2, func(
+				n *record.Nodegroup) {
+				n.UpdateConfig.UpdateStrategy = ekstypes.NodegroupUpdateStrategiesMinimal
+			})
 			w.web("small", "minimal", 2, 1)
 			w.succeeded(w.ended(w.update("minimal", "1.36", false)))
 			w.available("small", 2)
@@ -139,9 +145,11 @@ func TestUpdates(t *testing.T) {
 			w.create("labels", 2)
 			before := w.members("labels")
 			u := record.Update{
-				ID: uuid.NewString(), Cluster: w.cluster.Name, ClusterID: w.cluster.ID, NodegroupName: "labels", Type: ekstypes.UpdateTypeConfigUpdate, Status: ekstypes.UpdateStatusInProgress,
+				ID: uuid.NewString(), Cluster: w.cluster.Name, ClusterID: w.cluster.ID, NodegroupName: "labels",
+				Type: ekstypes.UpdateTypeConfigUpdate, Status: ekstypes.UpdateStatusInProgress,
 			}
-			must(record.Updates(w.store).Create(w.t.Context(), record.UpdateKey(worldAccount, worldRegion, w.cluster.Name, u.ID), u))(w.t)
+			must(record.Updates(w.store).Create(w.t.Context(), record.UpdateKey(worldAccount, worldRegion,
+				w.cluster.Name, u.ID), u))(w.t)
 			must(record.Nodegroups(w.store).Modify(w.t.Context(), w.key("labels"), func(n *record.Nodegroup) error {
 				n.Labels, n.LastUpdateID = map[string]string{"team": "blue"}, u.ID
 				return nil
@@ -154,7 +162,9 @@ func TestUpdates(t *testing.T) {
 		"zones are evened out after it, unless its owner does not want that": func(w *world) {
 			w.create("uneven", 2)
 			name := aws.String(w.state("uneven").AutoScalingGroup)
-			must(w.scaling.SuspendProcesses(w.t.Context(), &autoscaling.SuspendProcessesInput{AutoScalingGroupName: name, ScalingProcesses: []string{"AZRebalance"}}))(w.t)
+			must(w.scaling.SuspendProcesses(w.t.Context(),
+				&autoscaling.SuspendProcessesInput{AutoScalingGroupName: name,
+					ScalingProcesses: []string{"AZRebalance"}}))(w.t)
 			w.succeeded(w.ended(w.update("uneven", "1.36", false)))
 			if g := w.asg("uneven"); len(g.SuspendedProcesses) != 1 {
 				w.t.Errorf("suspended: %v", g.SuspendedProcesses)
@@ -185,7 +195,9 @@ func TestUpdatesThatFail(t *testing.T) {
 			w.create("kept", 2)
 			w.web("never", "kept", 2, 0)
 			u := w.ended(w.update("kept", "1.36", false))
-			w.failed(u, ekstypes.ErrorCodePodEvictionFailure, "Reached max retries while trying to evict pods from nodes in node group kept", "default/never-", "disruption budget")
+			w.failed(u, ekstypes.ErrorCodePodEvictionFailure,
+				"Reached max retries while trying to evict pods from nodes in node group kept", "default/never-",
+				"disruption budget")
 			w.settled("kept", 3, map[string]int{"1.35": 2})
 			w.until("later nodes are made as before", func() error {
 				if got := w.state("kept").Template.Version; got != "1.35" {
@@ -201,7 +213,8 @@ func TestUpdatesThatFail(t *testing.T) {
 		"a finalizer that never ends fails it, unless it is forced": func(w *world) {
 			w.create("bound", 1)
 			w.pod("bound", "bound", "example.com/never")
-			w.failed(w.ended(w.update("bound", "1.36", false)), ekstypes.ErrorCodePodEvictionFailure, "default/bound: it is still terminating, with a grace period until ")
+			w.failed(w.ended(w.update("bound", "1.36", false)), ekstypes.ErrorCodePodEvictionFailure,
+				"default/bound: it is still terminating, with a grace period until ")
 			w.settled("bound", 2, map[string]int{"1.35": 1})
 			w.succeeded(w.ended(w.update("bound", "1.36", true)))
 			w.settled("bound", 2, map[string]int{"1.36": 1})
@@ -210,7 +223,8 @@ func TestUpdatesThatFail(t *testing.T) {
 			w.create("dumb", 2)
 			w.web("alive", "dumb", 2, 1)
 			before := w.members("dumb")
-			w.failed(w.ended(w.update("dumb", "1.36", false)), ekstypes.ErrorCodeNodeCreationFailure, "Couldn't proceed with upgrade process as new nodes are not joining node group dumb")
+			w.failed(w.ended(w.update("dumb", "1.36", false)), ekstypes.ErrorCodeNodeCreationFailure,
+				"Couldn't proceed with upgrade process as new nodes are not joining node group dumb")
 			w.settled("dumb", 3, map[string]int{"1.35": 2})
 			if now := w.members("dumb"); !slices.Equal(now, before) {
 				w.t.Errorf("there were %v, there are %v", before, now)
@@ -258,7 +272,9 @@ func TestTheClusterAutoscalerIsLeftAlone(t *testing.T) {
 		}
 		return nil
 	})
-	must(w.scaling.SetDesiredCapacity(t.Context(), &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: aws.String(w.state("ng").AutoScalingGroup), DesiredCapacity: aws.Int32(8)}))(t)
+	must(w.scaling.SetDesiredCapacity(t.Context(),
+		&autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: aws.String(w.state("ng").AutoScalingGroup),
+			DesiredCapacity: aws.Int32(8)}))(t)
 	w.succeeded(w.ended(id))
 	w.settled("ng", 9, map[string]int{"1.36": 8})
 }
@@ -274,7 +290,8 @@ func (w *world) members(name string) []string {
 
 func (w *world) cordon(node string) {
 	w.t.Helper()
-	must(w.kube.CoreV1().Nodes().Patch(w.t.Context(), node, types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{}))(w.t)
+	must(w.kube.CoreV1().Nodes().Patch(w.t.Context(), node, types.MergePatchType,
+		[]byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{}))(w.t)
 }
 
 // pod runs one that no controller knows, and that a finalizer keeps, on a node of the group.
@@ -287,8 +304,9 @@ func (w *world) pod(name, group string, finalizers ...string) {
 	must(w.kube.CoreV1().Pods("default").Create(w.t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: finalizers},
 		Spec: corev1.PodSpec{
-			NodeSelector: map[string]string{"eks.amazonaws.com/nodegroup": group}, TerminationGracePeriodSeconds: new(int64(1)),
-			Containers: []corev1.Container{{Name: "app", Image: "app"}},
+			NodeSelector:                  map[string]string{"eks.amazonaws.com/nodegroup": group},
+			TerminationGracePeriodSeconds: new(int64(1)),
+			Containers:                    []corev1.Container{{Name: "app", Image: "app"}},
 		},
 	}, metav1.CreateOptions{}))(w.t)
 	w.until("it runs", func() error {

@@ -12,14 +12,14 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// upgrade is the third phase: old nodes are picked at random, drained, and terminated through the Auto Scaling group, until there are none. At no time are
-// more being drained than may be unavailable, and no node that serves is picked while too many are missing for another reason: a node that
-// was terminated counts until another has come for it.
+// upgrade is the third phase: old nodes are picked at random, drained, and terminated through the Auto Scaling group,
+// until there are none. At no time are more being drained than may be unavailable, and no node that serves is picked
+// while too many are missing for another reason: a node that was terminated counts until another has come for it.
 func (g *group) upgrade(ctx context.Context) (time.Duration, error) {
 	if err := g.suspendBalancing(ctx); err != nil {
 		return 0, err
 	}
-	nodes := g.wanted()
+	nodes := g.targetSize()
 	if g.row.UpdateConfig.UpdateStrategy != ekstypes.NodegroupUpdateStrategiesMinimal {
 		if err := g.cordonOld(ctx); err != nil {
 			return 0, err
@@ -39,7 +39,7 @@ func (g *group) upgrade(ctx context.Context) (time.Duration, error) {
 		}
 		old++
 		l, leaving := g.leaving(m)
-		if !leaving || l.Why != whyUpdate || !serves(m) {
+		if !leaving || l.Why != whyUpdate || !isServing(m) {
 			continue
 		}
 		if l.Terminated.IsZero() {
@@ -52,7 +52,7 @@ func (g *group) upgrade(ctx context.Context) (time.Duration, error) {
 			}
 			if !e.done && !(e.late && g.last.Force) {
 				draining++
-				again = sooner(again, e.again)
+				again = earlierWait(again, e.again)
 				continue
 			}
 		}
@@ -75,30 +75,33 @@ func (g *group) upgrade(ctx context.Context) (time.Duration, error) {
 	return 0, g.failJoin(ctx)
 }
 
-// pickNodes lets old nodes leave, as many as may be unavailable beside those that are, in a random order but for those that serve nobody, which go first. It
-// gives back how many are left to be picked.
+// pickNodes lets old nodes leave, as many as may be unavailable beside those that are, in a random order but for those
+// that serve nobody, which go first. It gives back how many are left to be picked.
 func (g *group) pickNodes(ctx context.Context, most, nodes int32) (left int, err error) {
 	var old []member
 	var draining, available int32
 	for _, m := range shuffled(g.members) {
 		l, leaving := g.leaving(m)
-		if g.counts(m) {
+		if g.isAvailable(m) {
 			available++
 		}
-		if leaving && l.Why == whyUpdate && g.stays(m) {
+		if leaving && l.Why == whyUpdate && g.isStaying(m) {
 			draining++
 		}
-		if m.Old && g.stays(m) && (!leaving || l.Why == whyRepair) {
+		if m.Old && g.isStaying(m) && (!leaving || l.Why == whyRepair) {
 			old = append(old, m)
 		}
 	}
-	slices.SortStableFunc(old, func(a, b member) int { return rank(ready(a.Node)) - rank(ready(b.Node)) })
+	slices.SortStableFunc(old, func(a, b member) int {
+		return boolToInt(isNodeReady(a.Node)) - boolToInt(
+			isNodeReady(b.Node))
+	})
 	left = len(old)
 	for _, m := range old {
-		if draining >= most || ready(m.Node) && available-1 < nodes-most {
+		if draining >= most || isNodeReady(m.Node) && available-1 < nodes-most {
 			break
 		}
-		if g.counts(m) {
+		if g.isAvailable(m) {
 			available--
 		}
 		g.startLeaving(m, whyUpdate)
@@ -117,14 +120,14 @@ func (g *group) pickNodes(ctx context.Context, most, nodes int32) (left int, err
 func (g *group) surplus(nodes int32) bool {
 	fresh := g.unlaunched()
 	for _, m := range g.members {
-		if !m.Old && g.stays(m) {
+		if !m.Old && g.isStaying(m) {
 			fresh++
 		}
 	}
 	return fresh >= nodes && aws.ToInt32(g.asg.DesiredCapacity) > nodes
 }
 
-func rank(last bool) int {
+func boolToInt(last bool) int {
 	if last {
 		return 1
 	}

@@ -45,7 +45,7 @@ var errNotMIME = errors.New("User data was not in the MIME multipart format.")
 func (b boot) userData(family ami.Family, users []byte) ([]byte, error) {
 	switch family {
 	case ami.Bottlerocket:
-		return b.toml(users)
+		return b.bottlerocketTOML(users)
 	case ami.AL2023:
 		config, err := b.nodeConfig()
 		if err != nil {
@@ -53,13 +53,13 @@ func (b boot) userData(family ami.Family, users []byte) ([]byte, error) {
 		}
 		return archive(users, "application/node.eks.aws", config)
 	}
-	return archive(users, `text/x-shellscript; charset="us-ascii"`, b.script())
+	return archive(users, `text/x-shellscript; charset="us-ascii"`, b.bootstrapScript())
 }
 
-// script calls bootstrap.sh of Amazon Linux 2.
-func (b boot) script() []byte {
+// bootstrapScript calls bootstrap.sh of Amazon Linux 2.
+func (b boot) bootstrapScript() []byte {
 	var extra []string
-	extra = append(extra, "--node-labels="+joined(b.Labels))
+	extra = append(extra, "--node-labels="+joinPairs(b.Labels))
 	if len(b.Taints) > 0 {
 		extra = append(extra, "--register-with-taints="+taintList(b.Taints))
 	}
@@ -68,8 +68,10 @@ func (b boot) script() []byte {
 	}
 	var s strings.Builder
 	fmt.Fprintf(&s, "#!/bin/bash\nset -ex\nB64_CLUSTER_CA=%s\nAPI_SERVER_URL=%s\nK8S_CLUSTER_DNS_IP=%s\n",
-		base64.StdEncoding.EncodeToString(b.Authority), b.Endpoint, b.dns())
-	fmt.Fprintf(&s, "/etc/eks/bootstrap.sh %s --kubelet-extra-args '%s' --b64-cluster-ca $B64_CLUSTER_CA --apiserver-endpoint $API_SERVER_URL --dns-cluster-ip $K8S_CLUSTER_DNS_IP",
+		base64.StdEncoding.EncodeToString(b.Authority), b.Endpoint, b.clusterDNSIP())
+	fmt.Fprintf(&s,
+		"/etc/eks/bootstrap.sh %s --kubelet-extra-args '%s' --b64-cluster-ca $B64_CLUSTER_CA --apiserver-endpoint "+
+			"$API_SERVER_URL --dns-cluster-ip $K8S_CLUSTER_DNS_IP",
 		b.Cluster, strings.Join(extra, " "))
 	if b.MaxPods > 0 {
 		s.WriteString(" --use-max-pods false")
@@ -83,11 +85,11 @@ func (b boot) script() []byte {
 
 // nodeConfig is the document of nodeadm on Amazon Linux 2023.
 func (b boot) nodeConfig() ([]byte, error) {
-	flags := []string{"--node-labels=" + joined(b.Labels)}
+	flags := []string{"--node-labels=" + joinPairs(b.Labels)}
 	if len(b.Taints) > 0 {
 		flags = append(flags, "--register-with-taints="+taintList(b.Taints))
 	}
-	config := map[string]any{"clusterDNS": []string{b.dns()}}
+	config := map[string]any{"clusterDNS": []string{b.clusterDNSIP()}}
 	if b.MaxPods > 0 {
 		config["maxPods"] = b.MaxPods
 	}
@@ -95,7 +97,8 @@ func (b boot) nodeConfig() ([]byte, error) {
 		"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig",
 		"spec": map[string]any{
 			"cluster": map[string]any{
-				"name": b.Cluster, "apiServerEndpoint": b.Endpoint, "certificateAuthority": base64.StdEncoding.EncodeToString(b.Authority), "cidr": b.ServiceCIDR,
+				"name": b.Cluster, "apiServerEndpoint": b.Endpoint,
+				"certificateAuthority": base64.StdEncoding.EncodeToString(b.Authority), "cidr": b.ServiceCIDR,
 			},
 			"kubelet": map[string]any{"config": config, "flags": flags},
 		},
@@ -103,8 +106,8 @@ func (b boot) nodeConfig() ([]byte, error) {
 	return append([]byte("---\n"), text...), err
 }
 
-// toml merges EKS's settings over the user's, for Bottlerocket.
-func (b boot) toml(users []byte) ([]byte, error) {
+// bottlerocketTOML merges EKS's settings over the user's, for Bottlerocket.
+func (b boot) bottlerocketTOML(users []byte) ([]byte, error) {
 	err := document.CheckTOML(users)
 	tables := map[string]any{}
 	if err == nil {
@@ -135,7 +138,7 @@ func (b boot) toml(users []byte) ([]byte, error) {
 	}
 	kubernetes["api-server"], kubernetes["cluster-name"] = b.Endpoint, b.Cluster
 	kubernetes["cluster-certificate"] = base64.StdEncoding.EncodeToString(b.Authority)
-	kubernetes["cluster-dns-ip"] = b.dns()
+	kubernetes["cluster-dns-ip"] = b.clusterDNSIP()
 	if _, chosen := kubernetes["max-pods"]; b.MaxPods > 0 && !chosen {
 		kubernetes["max-pods"] = b.MaxPods
 	}
@@ -153,7 +156,7 @@ func (b boot) toml(users []byte) ([]byte, error) {
 		}
 		byKey := map[string][]string{}
 		for _, t := range b.Taints {
-			byKey[*t.Key] = append(byKey[*t.Key], value(t.Value)+":"+effect(t.Effect))
+			byKey[*t.Key] = append(byKey[*t.Key], stringValue(t.Value)+":"+taintEffect(t.Effect))
 		}
 		for k, v := range byKey {
 			taints[k] = v
@@ -213,8 +216,8 @@ func archive(users []byte, kind string, content []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// dns is the address of kube-dns: the tenth of the range of Services.
-func (b boot) dns() string {
+// clusterDNSIP is the address of kube-dns: the tenth of the range of Services.
+func (b boot) clusterDNSIP() string {
 	prefix, err := netip.ParsePrefix(b.ServiceCIDR)
 	if err != nil {
 		return ""
@@ -226,8 +229,8 @@ func (b boot) dns() string {
 	return a.String()
 }
 
-// joined is a map as the kubelet takes it, "a=1,b=2".
-func joined(m map[string]string) string {
+// joinPairs is a map as the kubelet takes it, "a=1,b=2".
+func joinPairs(m map[string]string) string {
 	var all []string
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		all = append(all, k+"="+m[k])
@@ -239,13 +242,13 @@ func joined(m map[string]string) string {
 func taintList(taints []ekstypes.Taint) string {
 	var all []string
 	for _, t := range taints {
-		all = append(all, *t.Key+"="+value(t.Value)+":"+effect(t.Effect))
+		all = append(all, *t.Key+"="+stringValue(t.Value)+":"+taintEffect(t.Effect))
 	}
 	return strings.Join(all, ",")
 }
 
-// effect is an effect as Kubernetes writes it.
-func effect(e ekstypes.TaintEffect) string {
+// taintEffect is an effect as Kubernetes writes it.
+func taintEffect(e ekstypes.TaintEffect) string {
 	switch e {
 	case ekstypes.TaintEffectNoExecute:
 		return "NoExecute"
@@ -255,7 +258,7 @@ func effect(e ekstypes.TaintEffect) string {
 	return "NoSchedule"
 }
 
-func value(s *string) string {
+func stringValue(s *string) string {
 	if s == nil {
 		return ""
 	}

@@ -37,7 +37,8 @@ func (g *group) reconcileWarmPool(ctx context.Context) error {
 		return nil
 	}
 	in := &autoscaling.PutWarmPoolInput{
-		AutoScalingGroupName: &name, MinSize: want.MinSize, MaxGroupPreparedCapacity: want.MaxGroupPreparedCapacity, PoolState: poolStates[want.PoolState],
+		AutoScalingGroupName: &name, MinSize: want.MinSize, MaxGroupPreparedCapacity: want.MaxGroupPreparedCapacity,
+		PoolState: poolStates[want.PoolState],
 	}
 	if in.MaxGroupPreparedCapacity == nil && have != nil && have.MaxGroupPreparedCapacity != nil {
 		in.MaxGroupPreparedCapacity = aws.Int32(-1) // which takes it away
@@ -46,8 +47,10 @@ func (g *group) reconcileWarmPool(ctx context.Context) error {
 		in.InstanceReusePolicy = &astypes.InstanceReusePolicy{ReuseOnScaleIn: want.ReuseOnScaleIn}
 	}
 	if have != nil && aws.ToInt32(have.MinSize) == aws.ToInt32(in.MinSize) && have.PoolState == in.PoolState &&
-		(in.MaxGroupPreparedCapacity == nil || aws.ToInt32(have.MaxGroupPreparedCapacity) == *in.MaxGroupPreparedCapacity) &&
-		(have.InstanceReusePolicy != nil && aws.ToBool(have.InstanceReusePolicy.ReuseOnScaleIn)) == aws.ToBool(want.ReuseOnScaleIn) {
+		(in.MaxGroupPreparedCapacity == nil ||
+			aws.ToInt32(have.MaxGroupPreparedCapacity) == *in.MaxGroupPreparedCapacity) &&
+		(have.InstanceReusePolicy != nil && aws.ToBool(have.InstanceReusePolicy.ReuseOnScaleIn)) == aws.ToBool(
+			want.ReuseOnScaleIn) {
 		return nil
 	}
 	if _, err := g.scaling.PutWarmPool(ctx, in); err != nil {

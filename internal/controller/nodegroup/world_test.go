@@ -52,11 +52,12 @@ const (
 	worldAccount = "111122223333"
 	worldRegion  = "eu-west-1"
 	worldRoot    = "arn:aws:iam::" + worldAccount + ":root"
-	worldAS      = "arn:aws:iam::" + worldAccount + ":role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
+	worldAS      = "arn:aws:iam::" + worldAccount +
+		":role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
 )
 
-// world is a cluster with a real API server, and EC2, Auto Scaling and IAM behind the real wire, with their controllers. Only machines and kubelets are
-// make-believe: an instance that runs is a Ready node a moment later.
+// world is a cluster with a real API server, and EC2, Auto Scaling and IAM behind the real wire, with their
+// controllers. Only machines and kubelets are make-believe: an instance that runs is a Ready node a moment later.
 type world struct {
 	t *testing.T
 	*site
@@ -95,7 +96,8 @@ func newWorld(t *testing.T, options nodegroup.Options) *world {
 	server := apiservertest.Start(t, apiservertest.Options{Scheduler: true, Controllers: []string{
 		"deployment", "replicaset", "disruption", "endpointslice", "serviceaccount", "pod-garbage-collector-controller",
 	}})
-	w := &world{t, &site{server: server, kubelet: server.Kubelets(), kube: server.Admin(), etcd: storetest.Client(t), prefix: storetest.Prefix(t), most: map[string]int{}, sizes: map[string]int32{}}}
+	w := &world{t, &site{server: server, kubelet: server.Kubelets(), kube: server.Admin(), etcd: storetest.Client(t),
+		prefix: storetest.Prefix(t), most: map[string]int{}, sizes: map[string]int32{}}}
 	w.log = slog.New(slog.NewTextHandler(t.Output(), nil))
 	quiet := slog.New(slog.DiscardHandler)
 	var err error
@@ -108,7 +110,8 @@ func newWorld(t *testing.T, options nodegroup.Options) *world {
 	w.mux = wire.NewMux(wire.Options{Credentials: w, Authorizer: w, Region: worldRegion})
 	front := ec2service.New(ec2service.Options{Store: w.store})
 	front.Register(w.mux)
-	autoscalingservice.New(autoscalingservice.Options{Store: w.store, EC2: front, ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(w.store, nil)}).Register(w.mux)
+	autoscalingservice.New(autoscalingservice.Options{Store: w.store, EC2: front,
+		ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(w.store, nil)}).Register(w.mux)
 	iamservice.New(w.store, nil, nil).Register(w.mux)
 	w.scaling, w.ec2 = autoscaling.NewFromConfig(w.aws("AKIAROOT")), ec2.NewFromConfig(w.aws("AKIAROOT"))
 
@@ -128,27 +131,36 @@ func newWorld(t *testing.T, options nodegroup.Options) *world {
 		EC2: func(string, string, string) autoscalinggroup.EC2 { return ec2.NewFromConfig(w.aws("ASIAROLE")) },
 	}).Controllers()...)
 	run(
-		reconcile.Controller{Name: "hardware", Reconcile: w.hardware, Workers: 4, Sources: []reconcile.Source{reconcile.Table(record.Instances(w.store), "")}},
-		reconcile.Controller{Name: "census", Reconcile: w.census, Sources: []reconcile.Source{reconcile.Table(record.NodegroupStates(w.store), "")}},
-		reconcile.Controller{Name: "sizes", Reconcile: w.largest, Sources: []reconcile.Source{reconcile.Table(record.AutoScalingGroups(w.store), "")}},
+		reconcile.Controller{Name: "hardware", Reconcile: w.hardware, Workers: 4,
+			Sources: []reconcile.Source{reconcile.Table(record.Instances(w.store), "")}},
+		reconcile.Controller{Name: "census", Reconcile: w.census,
+			Sources: []reconcile.Source{reconcile.Table(record.NodegroupStates(w.store), "")}},
+		reconcile.Controller{Name: "sizes", Reconcile: w.largest,
+			Sources: []reconcile.Source{reconcile.Table(record.AutoScalingGroups(w.store), "")}},
 	)
 
 	vpc := must(w.ec2.CreateVpc(t.Context(), &ec2.CreateVpcInput{CidrBlock: aws.String("10.0.0.0/16")}))(t).Vpc.VpcId
 	for i, zone := range []string{"a", "b"} {
 		w.subnets = append(w.subnets, *must(w.ec2.CreateSubnet(t.Context(), &ec2.CreateSubnetInput{
-			VpcId: vpc, CidrBlock: aws.String(fmt.Sprintf("10.0.%d.0/24", i)), AvailabilityZone: aws.String(worldRegion + zone),
+			VpcId: vpc, CidrBlock: aws.String(fmt.Sprintf("10.0.%d.0/24", i)),
+			AvailabilityZone: aws.String(worldRegion + zone),
 		}))(t).Subnet.SubnetId)
 	}
-	security := must(w.ec2.CreateSecurityGroup(t.Context(), &ec2.CreateSecurityGroupInput{VpcId: vpc, GroupName: aws.String("eks-cluster-sg-demo"), Description: aws.String("cluster")}))(t).GroupId
-	must(iam.NewFromConfig(w.aws("AKIAROOT")).CreateRole(t.Context(), &iam.CreateRoleInput{RoleName: aws.String("node"), AssumeRolePolicyDocument: aws.String(
-		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`)}))(t)
+	security := must(w.ec2.CreateSecurityGroup(t.Context(), &ec2.CreateSecurityGroupInput{VpcId: vpc,
+		GroupName: aws.String("eks-cluster-sg-demo"), Description: aws.String("cluster")}))(t).GroupId
+	must(iam.NewFromConfig(w.aws("AKIAROOT")).CreateRole(t.Context(), &iam.CreateRoleInput{RoleName: aws.String("node"),
+		AssumeRolePolicyDocument: aws.String(
+			`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`)}))(t)
 	w.cluster = record.Cluster{
-		Account: worldAccount, Region: worldRegion, Name: "demo", ID: strings.Repeat("0", 32), VPCID: *vpc, SubnetIDs: w.subnets, Version: "1.36",
-		AuthenticationMode: ekstypes.AuthenticationModeConfigMap, ServiceIPv4CIDR: "10.100.0.0/16", IPFamily: ekstypes.IpFamilyIpv4,
+		Account: worldAccount, Region: worldRegion, Name: "demo", ID: strings.Repeat("0", 32), VPCID: *vpc,
+		SubnetIDs: w.subnets, Version: "1.36",
+		AuthenticationMode: ekstypes.AuthenticationModeConfigMap, ServiceIPv4CIDR: "10.100.0.0/16",
+		IPFamily: ekstypes.IpFamilyIpv4,
 	}
 	must(record.Clusters(w.store).Create(t.Context(), w.cluster.Key(), w.cluster))(t)
 	must(record.ControlPlanes(w.store).Create(t.Context(), w.cluster.Key(), record.ControlPlane{
-		ClusterID: w.cluster.ID, Endpoint: server.Host, CertificateAuthority: server.CA, Ready: true, Version: "1.36", ClusterSecurityGroupID: *security,
+		ClusterID: w.cluster.ID, Endpoint: server.Host, CertificateAuthority: server.CA, Ready: true, Version: "1.36",
+		ClusterSecurityGroupID: *security,
 	}))(t)
 
 	options.Store, options.Config, options.Log = w.store, server.ConfigFor, w.log
@@ -170,7 +182,8 @@ func newWorld(t *testing.T, options nodegroup.Options) *world {
 
 func (w *world) aws(key string) aws.Config {
 	return aws.Config{
-		Region: worldRegion, BaseEndpoint: aws.String("http://coracle.internal"), RetryMaxAttempts: 1, HTTPClient: &http.Client{Transport: w.mux.Transport()},
+		Region: worldRegion, BaseEndpoint: aws.String("http://coracle.internal"), RetryMaxAttempts: 1,
+		HTTPClient:  &http.Client{Transport: w.mux.Transport()},
 		Credentials: credentials.NewStaticCredentialsProvider(key, "secret", ""),
 	}
 }
@@ -178,10 +191,13 @@ func (w *world) aws(key string) aws.Config {
 func (w *world) Lookup(_ context.Context, key, _ string) (string, wire.Caller, error) {
 	if key == "ASIAROLE" {
 		return "secret", wire.Caller{
-			Account: worldAccount, ARN: "arn:aws:sts::" + worldAccount + ":assumed-role/AWSServiceRoleForAutoScaling/AutoScaling", PrincipalARN: worldAS, UserID: "AROAX:AutoScaling", SessionName: "AutoScaling",
+			Account: worldAccount, ARN: "arn:aws:sts::" + worldAccount +
+				":assumed-role/AWSServiceRoleForAutoScaling/AutoScaling", PrincipalARN: worldAS,
+			UserID: "AROAX:AutoScaling", SessionName: "AutoScaling",
 		}, nil
 	}
-	return "secret", wire.Caller{Account: worldAccount, ARN: worldRoot, PrincipalARN: worldRoot, UserID: worldAccount, AccessKeyID: key}, nil
+	return "secret", wire.Caller{Account: worldAccount, ARN: worldRoot, PrincipalARN: worldRoot, UserID: worldAccount,
+		AccessKeyID: key}, nil
 }
 
 func (w *world) Authorize(context.Context, wire.Caller, []wire.Target) error { return nil }
@@ -222,14 +238,16 @@ func (w *world) hardware(ctx context.Context, key string) (reconcile.Result, err
 		w.mu.Unlock()
 		if !dumb && now.Value.Boot == 0 {
 			_, err := w.kubelet.Join(ctx, i.ID, "aws:///"+i.AvailabilityZone+"/"+i.ID, map[string]string{
-				"eks.amazonaws.com/nodegroup": group, "eks.amazonaws.com/nodegroup-image": i.ImageID, "topology.kubernetes.io/zone": i.AvailabilityZone,
+				"eks.amazonaws.com/nodegroup": group, "eks.amazonaws.com/nodegroup-image": i.ImageID,
+				"topology.kubernetes.io/zone": i.AvailabilityZone,
 			})
 			if err != nil && !apierrors.IsAlreadyExists(err) {
 				return reconcile.Result{}, err
 			}
 		}
 	case ec2types.InstanceStateNameTerminated:
-		if err := w.kube.CoreV1().Nodes().Delete(ctx, i.ID, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		if err := w.kube.CoreV1().Nodes().Delete(ctx, i.ID, metav1.DeleteOptions{}); err != nil &&
+			!apierrors.IsNotFound(err) {
 			return reconcile.Result{}, err
 		}
 	}
@@ -237,7 +255,8 @@ func (w *world) hardware(ctx context.Context, key string) (reconcile.Result, err
 		return reconcile.Result{}, nil
 	}
 	_, err = record.Machines(w.store).Put(ctx, key, record.Machine{
-		InstanceID: i.ID, State: i.Wanted, Boot: i.Boot, SystemStatus: ec2types.SummaryStatusOk, InstanceStatus: ec2types.SummaryStatusOk,
+		InstanceID: i.ID, State: i.Wanted, Boot: i.Boot, SystemStatus: ec2types.SummaryStatusOk,
+		InstanceStatus: ec2types.SummaryStatusOk,
 	})
 	return reconcile.Result{}, err
 }
@@ -245,7 +264,8 @@ func (w *world) hardware(ctx context.Context, key string) (reconcile.Result, err
 // groupOf is the node group that an instance is launched for.
 func (w *world) groupOf(ctx context.Context, key string) string {
 	tags, err := w.ec2.DescribeTags(ctx, &ec2.DescribeTagsInput{Filters: []ec2types.Filter{
-		{Name: aws.String("resource-id"), Values: []string{store.Parts(key)[2]}}, {Name: aws.String("key"), Values: []string{"eks:nodegroup-name"}},
+		{Name: aws.String("resource-id"), Values: []string{store.Parts(key)[2]}},
+		{Name: aws.String("key"), Values: []string{"eks:nodegroup-name"}},
 	}})
 	if err != nil || len(tags.Tags) == 0 {
 		return ""
@@ -318,7 +338,8 @@ func (w *world) allow() {
 	}
 }
 
-func create[T any](t *testing.T, document string, with func(context.Context, *T, metav1.CreateOptions) (*T, error)) error {
+func create[T any](t *testing.T, document string, with func(context.Context, *T, metav1.CreateOptions) (*T,
+	error)) error {
 	var o T
 	if err := yaml.Unmarshal([]byte(document), &o); err != nil {
 		return err
@@ -340,7 +361,8 @@ func must[T any](v T, err error) func(testing.TB) T {
 // template is what nodes of a version are made from.
 func template(t testing.TB, version string) record.NodegroupTemplate {
 	t.Helper()
-	i, ok := ami.ByParameter(worldRegion, "/aws/service/eks/optimized-ami/"+version+"/amazon-linux-2023/x86_64/standard/recommended/image_id")
+	i, ok := ami.ByParameter(worldRegion, "/aws/service/eks/optimized-ami/"+version+
+		"/amazon-linux-2023/x86_64/standard/recommended/image_id")
 	if !ok {
 		t.Fatalf("no image for %s", version)
 	}
@@ -350,7 +372,8 @@ func template(t testing.TB, version string) record.NodegroupTemplate {
 // imageID is the image of nodes of a version.
 func imageID(t testing.TB, version string) string {
 	t.Helper()
-	i, _ := ami.ByParameter(worldRegion, "/aws/service/eks/optimized-ami/"+version+"/amazon-linux-2023/x86_64/standard/recommended/image_id")
+	i, _ := ami.ByParameter(worldRegion, "/aws/service/eks/optimized-ami/"+version+
+		"/amazon-linux-2023/x86_64/standard/recommended/image_id")
 	return i.ID
 }
 
@@ -359,11 +382,15 @@ func (w *world) create(name string, n int32, change ...func(*record.Nodegroup)) 
 	w.t.Helper()
 	now := time.Now().UTC()
 	row := record.Nodegroup{
-		Account: worldAccount, Region: worldRegion, Cluster: w.cluster.Name, ClusterID: w.cluster.ID, Name: name, ID: uuid.NewString(), CreatedAt: now, ModifiedAt: now,
-		NodeRoleARN: "arn:aws:iam::" + worldAccount + ":role/node", SubnetIDs: w.subnets, AMIType: ekstypes.AMITypesAl2023X8664Standard,
+		Account: worldAccount, Region: worldRegion, Cluster: w.cluster.Name, ClusterID: w.cluster.ID, Name: name,
+		ID: uuid.NewString(), CreatedAt: now, ModifiedAt: now,
+		NodeRoleARN: "arn:aws:iam::" + worldAccount + ":role/node", SubnetIDs: w.subnets,
+		AMIType:      ekstypes.AMITypesAl2023X8664Standard,
 		CapacityType: ekstypes.CapacityTypesOnDemand, InstanceTypes: []string{"t3.medium"}, DiskSize: 20,
-		Scaling: ekstypes.NodegroupScalingConfig{MinSize: aws.Int32(0), MaxSize: aws.Int32(n + 1), DesiredSize: &n}, ScalingChange: 1,
-		UpdateConfig: ekstypes.NodegroupUpdateConfig{MaxUnavailable: aws.Int32(1)}, Template: template(w.t, "1.35"),
+		Scaling: ekstypes.NodegroupScalingConfig{MinSize: aws.Int32(0), MaxSize: aws.Int32(n + 1),
+			DesiredSize: &n},
+		ScalingChange: 1,
+		UpdateConfig:  ekstypes.NodegroupUpdateConfig{MaxUnavailable: aws.Int32(1)}, Template: template(w.t, "1.35"),
 	}
 	for _, c := range change {
 		c(&row)
@@ -411,7 +438,9 @@ func (w *world) state(name string) record.NodegroupState {
 
 func (w *world) asg(name string) astypes.AutoScalingGroup {
 	w.t.Helper()
-	out := must(w.scaling.DescribeAutoScalingGroups(context.Background(), &autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{"eks-" + name + "-" + w.row(name).ID}}))(w.t)
+	out := must(w.scaling.DescribeAutoScalingGroups(context.Background(),
+		&autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{"eks-" + name + "-" +
+			w.row(name).ID}}))(w.t)
 	if len(out.AutoScalingGroups) != 1 {
 		return astypes.AutoScalingGroup{}
 	}
@@ -425,11 +454,13 @@ func (w *world) update(name, version string, force bool) string {
 	before := w.row(name)
 	wanted := before.Template
 	if before.LastUpdateID != "" {
-		last := must(tables.Get(ctx, record.UpdateKey(worldAccount, worldRegion, w.cluster.Name, before.LastUpdateID)))(w.t).Value
+		last := must(tables.Get(ctx, record.UpdateKey(worldAccount, worldRegion, w.cluster.Name, before.LastUpdateID)))(
+			w.t).Value
 		wanted = before.Wanted(last)
 	}
 	u := record.Update{
-		ID: uuid.NewString(), Cluster: w.cluster.Name, ClusterID: w.cluster.ID, NodegroupName: name, Type: ekstypes.UpdateTypeVersionUpdate,
+		ID: uuid.NewString(), Cluster: w.cluster.Name, ClusterID: w.cluster.ID, NodegroupName: name,
+		Type:   ekstypes.UpdateTypeVersionUpdate,
 		Status: ekstypes.UpdateStatusInProgress, CreatedAt: time.Now().UTC(), PreviousTemplate: &wanted, Force: force,
 	}
 	must(tables.Create(ctx, record.UpdateKey(worldAccount, worldRegion, w.cluster.Name, u.ID), u))(w.t)
@@ -445,7 +476,8 @@ func (w *world) ended(id string) record.Update {
 	w.t.Helper()
 	var u record.Update
 	w.until("the update ends", func() error {
-		u = must(record.Updates(w.store).Get(w.t.Context(), record.UpdateKey(worldAccount, worldRegion, w.cluster.Name, id)))(w.t).Value
+		u = must(record.Updates(w.store).Get(w.t.Context(), record.UpdateKey(worldAccount, worldRegion, w.cluster.Name,
+			id)))(w.t).Value
 		if u.Status == ekstypes.UpdateStatusInProgress {
 			return errors.New("it is in progress")
 		}
@@ -457,7 +489,8 @@ func (w *world) ended(id string) record.Update {
 // images are the images of a group's nodes, by version; all must be Ready and take pods.
 func (w *world) nodes(name string) (versions map[string]int, cordoned []string) {
 	w.t.Helper()
-	list := must(w.kube.CoreV1().Nodes().List(w.t.Context(), metav1.ListOptions{LabelSelector: "eks.amazonaws.com/nodegroup=" + name}))(w.t)
+	list := must(w.kube.CoreV1().Nodes().List(w.t.Context(),
+		metav1.ListOptions{LabelSelector: "eks.amazonaws.com/nodegroup=" + name}))(w.t)
 	versions = map[string]int{}
 	for _, n := range list.Items {
 		i, _ := ami.Get(worldRegion, n.Labels["eks.amazonaws.com/nodegroup-image"])
@@ -478,18 +511,22 @@ func (w *world) web(name, nodes string, n, spare int32) {
 		return err
 	})
 	must(w.kube.CoreV1().Services("default").Create(ctx, &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Port: 80}}},
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{Selector: labels,
+			Ports: []corev1.ServicePort{{Port: 80}}},
 	}, metav1.CreateOptions{}))(w.t)
-	must(w.kube.AppsV1().Deployments("default").Create(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: appsv1.DeploymentSpec{
-		Replicas: &n, Selector: &metav1.LabelSelector{MatchLabels: labels},
-		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
-			NodeSelector: map[string]string{"eks.amazonaws.com/nodegroup": nodes}, TerminationGracePeriodSeconds: new(int64(1)),
-			Containers: []corev1.Container{{Name: "app", Image: "app"}},
-		}},
-	}}, metav1.CreateOptions{}))(w.t)
+	must(w.kube.AppsV1().Deployments("default").Create(ctx,
+		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: appsv1.DeploymentSpec{
+			Replicas: &n, Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+				NodeSelector:                  map[string]string{"eks.amazonaws.com/nodegroup": nodes},
+				TerminationGracePeriodSeconds: new(int64(1)),
+				Containers:                    []corev1.Container{{Name: "app", Image: "app"}},
+			}},
+		}}, metav1.CreateOptions{}))(w.t)
 	must(w.kube.PolicyV1().PodDisruptionBudgets("default").Create(ctx, &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       policyv1.PodDisruptionBudgetSpec{MaxUnavailable: new(intstr.FromInt32(spare)), Selector: &metav1.LabelSelector{MatchLabels: labels}},
+		Spec: policyv1.PodDisruptionBudgetSpec{MaxUnavailable: new(intstr.FromInt32(spare)),
+			Selector: &metav1.LabelSelector{MatchLabels: labels}},
 	}, metav1.CreateOptions{}))(w.t)
 	w.available(name, n)
 	w.until("the budget is counted", func() error {
@@ -513,14 +550,16 @@ func (w *world) available(name string, n int32) {
 	})
 }
 
-// least follows how many pods of a Deployment are ready, until the function that it gives back is called: it tells the least.
+// least follows how many pods of a Deployment are ready, until the function that it gives back is called: it tells the
+// least.
 func (w *world) least(name string) func() int {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	least, ended := 1<<30, make(chan struct{})
 	ready := map[string]bool{}
 	list := must(w.kube.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: "app=" + name}))(w.t)
 	serves := func(p *corev1.Pod) bool {
-		return p.DeletionTimestamp == nil && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue })
+		return p.DeletionTimestamp == nil && slices.ContainsFunc(p.Status.Conditions,
+			func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue })
 	}
 	count := func(p *corev1.Pod, there bool) {
 		if ready[p.Name] = there && serves(p); !ready[p.Name] {
@@ -530,7 +569,8 @@ func (w *world) least(name string) func() int {
 	for i := range list.Items {
 		count(&list.Items[i], true)
 	}
-	watch := must(w.kube.CoreV1().Pods("default").Watch(ctx, metav1.ListOptions{LabelSelector: "app=" + name, ResourceVersion: list.ResourceVersion}))(w.t)
+	watch := must(w.kube.CoreV1().Pods("default").Watch(ctx, metav1.ListOptions{LabelSelector: "app=" + name,
+		ResourceVersion: list.ResourceVersion}))(w.t)
 	go func() {
 		defer close(ended)
 		for event := range watch.ResultChan() {

@@ -48,7 +48,8 @@ func Main(args []string, stdout, stderr io.Writer) int {
 }
 
 func (s *Script) log(format string, args ...any) {
-	fmt.Fprintf(s.Stderr, "%s [eks-bootstrap] %s\n", time.Now().Format("2006-01-02T15:04:05-0700"), fmt.Sprintf(format, args...))
+	fmt.Fprintf(s.Stderr, "%s [eks-bootstrap] %s\n", time.Now().Format("2006-01-02T15:04:05-0700"),
+		fmt.Sprintf(format, args...))
 }
 
 // Run does it all; the result is the exit status.
@@ -60,11 +61,11 @@ func (s *Script) Run(ctx context.Context, args []string) int {
 	}
 	for _, a := range args {
 		if a == "-h" || a == "--help" {
-			help(s.Stdout)
+			printHelp(s.Stdout)
 			return 1
 		}
 	}
-	o, err := parse(args, s.log)
+	o, err := parseArgs(args, s.log)
 	if err == nil {
 		err = s.bootstrap(ctx, o)
 	}
@@ -76,7 +77,7 @@ func (s *Script) Run(ctx context.Context, args []string) int {
 	return 0
 }
 
-func (s *Script) path(name string) string { return filepath.Join("/", s.Root, name) }
+func (s *Script) rootPath(name string) string { return filepath.Join("/", s.Root, name) }
 
 func (s *Script) systemctl(args ...string) error {
 	if s.Systemctl != nil {
@@ -145,16 +146,18 @@ func (s *Script) bootstrap(ctx context.Context, o options) error {
 		if name = o.values["--cluster-id"]; name == "" {
 			return errors.New("Cluster ID is required when local outpost support is enabled")
 		}
-		if err := s.hosts(ctx, o.values["--apiserver-endpoint"]); err != nil {
+		if err := s.writeHosts(ctx, o.values["--apiserver-endpoint"]); err != nil {
 			return err
 		}
 		kubeconfig = "/var/lib/kubelet/bootstrap-kubeconfig"
-		o.values["--kubelet-extra-args"] = strings.TrimSpace("--bootstrap-kubeconfig " + kubeconfig + " " + o.values["--kubelet-extra-args"])
-		if err := os.Remove(s.path("/var/lib/kubelet/kubeconfig")); err != nil && !os.IsNotExist(err) {
+		o.values["--kubelet-extra-args"] = strings.TrimSpace("--bootstrap-kubeconfig " + kubeconfig + " " +
+			o.values["--kubelet-extra-args"])
+		if err := os.Remove(s.rootPath("/var/lib/kubelet/kubeconfig")); err != nil && !os.IsNotExist(err) {
 			return err
 		}
 	}
-	if err := node.WriteFile(s.Root, kubeconfig, node.Kubeconfig(o.values["--apiserver-endpoint"], name, instance.Region), 0o644); err != nil {
+	if err := node.WriteFile(s.Root, kubeconfig, node.Kubeconfig(o.values["--apiserver-endpoint"], name,
+		instance.Region), 0o644); err != nil {
 		return err
 	}
 
@@ -177,7 +180,7 @@ func (s *Script) bootstrap(ctx context.Context, o options) error {
 	if err != nil {
 		return fmt.Errorf("failed to retrieve PrivateDnsName: %w", err)
 	}
-	pause := s.pause(o, instance.Region, domain, image.SandboxImage)
+	pause := s.pauseImage(o, instance.Region, domain, image.SandboxImage)
 	kubeletArgs := "--node-ip=" + ip
 	if !node.AtLeast(version, "1.35") { // removed from the kubelet then
 		kubeletArgs += " --pod-infra-container-image=" + pause
@@ -186,7 +189,7 @@ func (s *Script) bootstrap(ctx context.Context, o options) error {
 	if o.values["--use-max-pods"] != "false" {
 		kubeletArgs += " --max-pods=" + strconv.Itoa(maxPods)
 	}
-	if err := s.units(kubeletArgs, o.values["--kubelet-extra-args"]); err != nil {
+	if err := s.writeUnits(kubeletArgs, o.values["--kubelet-extra-args"]); err != nil {
 		return err
 	}
 	if err := s.containerd(o, pause); err != nil {
@@ -230,7 +233,8 @@ func (s *Script) cluster(ctx context.Context, o *options, api API) error {
 		}
 	}
 	o.values["--b64-cluster-ca"], o.values["--apiserver-endpoint"] = c.CertificateAuthority.Data, c.Endpoint
-	o.values["--service-ipv4-cidr"], o.values["--service-ipv6-cidr"] = c.KubernetesNetwork.ServiceIpv4Cidr, c.KubernetesNetwork.ServiceIpv6Cidr
+	o.values["--service-ipv4-cidr"], o.values["--service-ipv6-cidr"] = c.KubernetesNetwork.ServiceIpv4Cidr,
+		c.KubernetesNetwork.ServiceIpv6Cidr
 	if o.values["--ip-family"] == "" {
 		o.values["--ip-family"] = c.KubernetesNetwork.IPFamily
 	}
@@ -243,8 +247,8 @@ func (s *Script) cluster(ctx context.Context, o *options, api API) error {
 	return nil
 }
 
-// hosts keeps the addresses of the endpoint, for when the Outpost is disconnected.
-func (s *Script) hosts(ctx context.Context, endpoint string) error {
+// writeHosts keeps the addresses of the endpoint, for when the Outpost is disconnected.
+func (s *Script) writeHosts(ctx context.Context, endpoint string) error {
 	u, err := url.Parse(endpoint)
 	if err != nil {
 		return err
@@ -257,7 +261,7 @@ func (s *Script) hosts(ctx context.Context, endpoint string) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(s.path("/etc/hosts"), os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o644)
+	f, err := os.OpenFile(s.rootPath("/etc/hosts"), os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o644)
 	if err != nil {
 		return err
 	}
@@ -278,7 +282,8 @@ func (s *Script) clusterDNS(ctx context.Context, o options, family, mac string) 
 	if family == "ipv6" {
 		cidr := o.values["--service-ipv6-cidr"]
 		if cidr == "" {
-			return nil, errors.New("One of --service-ipv6-cidr or --dns-cluster-ip must be provided when --ip-family is ipv6")
+			return nil,
+				errors.New("One of --service-ipv6-cidr or --dns-cluster-ip must be provided when --ip-family is ipv6")
 		}
 		dns, err := node.ClusterDNS(cidr)
 		return []string{dns}, err
@@ -309,7 +314,7 @@ func (s *Script) clusterDNS(ctx context.Context, o options, family, mac string) 
 // maxPods is what /etc/eks/eni-max-pods.txt says.
 func (s *Script) maxPods(instanceType string) (int, error) {
 	const file = "/etc/eks/eni-max-pods.txt"
-	data, err := os.ReadFile(s.path(file))
+	data, err := os.ReadFile(s.rootPath(file))
 	if err != nil {
 		return 0, err
 	}
@@ -328,7 +333,7 @@ func (s *Script) maxPods(instanceType string) (int, error) {
 // kubeletConfig completes /etc/kubernetes/kubelet/kubelet-config.json, with what the user has changed in it.
 func (s *Script) kubeletConfig(o options, instance node.Instance, dns []string, maxPods int) error {
 	const file = "/etc/kubernetes/kubelet/kubelet-config.json"
-	data, err := os.ReadFile(s.path(file))
+	data, err := os.ReadFile(s.rootPath(file))
 	if err != nil {
 		return err
 	}
@@ -337,8 +342,10 @@ func (s *Script) kubeletConfig(o options, instance node.Instance, dns []string, 
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	config["clusterDNS"] = dns
-	config["evictionHard"] = map[string]string{"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%"}
-	config["kubeReserved"] = map[string]string{"cpu": fmt.Sprintf("%dm", node.ReservedCPU(node.CPUs())), "ephemeral-storage": "1Gi", "memory": fmt.Sprintf("%dMi", node.ReservedMemory(maxPods))}
+	config["evictionHard"] = map[string]string{"memory.available": "100Mi", "nodefs.available": "10%",
+		"nodefs.inodesFree": "5%"}
+	config["kubeReserved"] = map[string]string{"cpu": fmt.Sprintf("%dm", node.ReservedCPU(node.CPUs())),
+		"ephemeral-storage": "1Gi", "memory": fmt.Sprintf("%dMi", node.ReservedMemory(maxPods))}
 	config["providerID"] = instance.ProviderID()
 	if o.values["--use-max-pods"] != "false" {
 		config["maxPods"] = maxPods
@@ -356,8 +363,8 @@ func (s *Script) kubeletConfig(o options, instance node.Instance, dns []string, 
 	return node.WriteFile(s.Root, file, string(text)+"\n", 0o644)
 }
 
-// pause is the image of the sandbox.
-func (s *Script) pause(o options, region, domain, image string) string {
+// pauseImage is the image of the sandbox.
+func (s *Script) pauseImage(o options, region, domain, image string) string {
 	account, tag := o.values["--pause-container-account"], o.values["--pause-container-version"]
 	if account == "" && tag == "" && image != "" {
 		return image
@@ -370,9 +377,9 @@ func (s *Script) pause(o options, region, domain, image string) string {
 	return registry(region, domain, account) + "/eks/pause:" + tag
 }
 
-// units writes the kubelet's unit with its flags.
-func (s *Script) units(kubeletArgs, extra string) error {
-	unit, err := os.ReadFile(s.path("/etc/eks/containerd/kubelet-containerd.service"))
+// writeUnits writes the kubelet's unit with its flags.
+func (s *Script) writeUnits(kubeletArgs, extra string) error {
+	unit, err := os.ReadFile(s.rootPath("/etc/eks/containerd/kubelet-containerd.service"))
 	if err != nil {
 		return err
 	}
@@ -380,13 +387,15 @@ func (s *Script) units(kubeletArgs, extra string) error {
 		return err
 	}
 	const dir = "/etc/systemd/system/kubelet.service.d/"
-	if err := node.WriteFile(s.Root, dir+"10-kubelet-args.conf", "[Service]\nEnvironment='KUBELET_ARGS="+kubeletArgs+"'\n", 0o644); err != nil {
+	if err := node.WriteFile(s.Root, dir+"10-kubelet-args.conf", "[Service]\nEnvironment='KUBELET_ARGS="+kubeletArgs+
+		"'\n", 0o644); err != nil {
 		return err
 	}
 	if extra == "" {
 		return nil
 	}
-	return node.WriteFile(s.Root, dir+"30-kubelet-extra-args.conf", "[Service]\nEnvironment='KUBELET_EXTRA_ARGS="+extra+"'\n", 0o644)
+	return node.WriteFile(s.Root, dir+"30-kubelet-extra-args.conf", "[Service]\nEnvironment='KUBELET_EXTRA_ARGS="+extra+
+		"'\n", 0o644)
 }
 
 // containerd writes containerd's configuration and starts it with that, unless it has it already.
@@ -402,7 +411,7 @@ func (s *Script) containerd(o options, pause string) error {
 	if given := o.values["--containerd-config-file"]; given != "" {
 		source = given
 	}
-	config, err := os.ReadFile(s.path(source))
+	config, err := os.ReadFile(s.rootPath(source))
 	if err != nil {
 		return fmt.Errorf("--containerd-config-file: %w", err)
 	}
@@ -410,11 +419,11 @@ func (s *Script) containerd(o options, pause string) error {
 	if err := node.WriteFile(s.Root, template, string(config), 0o644); err != nil {
 		return err
 	}
-	unit, err := os.ReadFile(s.path("/etc/eks/containerd/sandbox-image.service"))
+	unit, err := os.ReadFile(s.rootPath("/etc/eks/containerd/sandbox-image.service"))
 	if err != nil {
 		return err
 	}
-	if current, err := os.ReadFile(s.path(file)); err == nil && bytes.Equal(current, config) {
+	if current, err := os.ReadFile(s.rootPath(file)); err == nil && bytes.Equal(current, config) {
 		return nil
 	}
 	if err := node.WriteFile(s.Root, file, string(config), 0o644); err != nil {
@@ -423,7 +432,8 @@ func (s *Script) containerd(o options, pause string) error {
 	if err := node.WriteFile(s.Root, "/etc/systemd/system/sandbox-image.service", string(unit), 0o644); err != nil {
 		return err
 	}
-	for _, args := range [][]string{{"daemon-reload"}, {"enable", "containerd", "sandbox-image"}, {"restart", "containerd"}, {"start", "sandbox-image"}} {
+	for _, args := range [][]string{{"daemon-reload"}, {"enable", "containerd", "sandbox-image"},
+		{"restart", "containerd"}, {"start", "sandbox-image"}} {
 		if err := s.systemctl(args...); err != nil {
 			return err
 		}

@@ -30,7 +30,8 @@ func PrivateDNSName(stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, err)
 		return 1
 	}
-	name, err := (node.AWS{Region: instance.Region, IMDS: &imds.Client{}}).PrivateDNSName(context.Background(), instance.ID)
+	name, err := (node.AWS{Region: instance.Region, IMDS: &imds.Client{}}).PrivateDNSName(context.Background(),
+		instance.ID)
 	if err != nil {
 		fmt.Fprintln(stderr, err)
 		return 1

@@ -21,7 +21,7 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		args := strings.Split(text, "\n")
-		o, err := parse(args, func(string, ...any) {})
+		o, err := parseArgs(args, func(string, ...any) {})
 		if err != nil {
 			return
 		}

@@ -15,8 +15,8 @@ import (
 
 var sandbox = regexp.MustCompile(`(?m)^\s*sandbox(?:_image)?\s*=\s*["']([^"']+)["']`)
 
-// PullSandboxImage is the program pull-sandbox-image.sh, the unit sandbox-image.service: the kubelet's first pod is not to wait
-// for, or fail by, an image that the kubelet itself does not pull.
+// PullSandboxImage is the program pull-sandbox-image.sh, the unit sandbox-image.service: the kubelet's first pod is not
+// to wait for, or fail by, an image that the kubelet itself does not pull.
 func PullSandboxImage(stdout, stderr io.Writer) int {
 	const file = "/etc/containerd/config.toml"
 	config, err := os.ReadFile(file)
@@ -32,7 +32,8 @@ func PullSandboxImage(stdout, stderr io.Writer) int {
 	image := string(m[1])
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	if out, err := exec.CommandContext(ctx, "ctr", "--namespace", "k8s.io", "images", "ls", "-q", "name=="+image).Output(); err == nil && strings.TrimSpace(string(out)) == image {
+	if out, err := exec.CommandContext(ctx, "ctr", "--namespace", "k8s.io", "images", "ls", "-q",
+		"name=="+image).Output(); err == nil && strings.TrimSpace(string(out)) == image {
 		fmt.Fprintf(stderr, "Skipping ... sandbox image '%s' is already present\n", image)
 		return 0
 	}
@@ -52,7 +53,8 @@ func PullSandboxImage(stdout, stderr io.Writer) int {
 		if password, err := ecrPassword(ctx, image); err == nil {
 			args = append(args[:5:5], "--user", "AWS:"+password)
 		} else {
-			fmt.Fprintf(stderr, "Unable to retrieve the ECR password. Image pull may not be properly authenticated. %v\n", err)
+			fmt.Fprintf(stderr,
+				"Unable to retrieve the ECR password. Image pull may not be properly authenticated. %v\n", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -65,7 +67,8 @@ func PullSandboxImage(stdout, stderr io.Writer) int {
 // ecrPassword asks the kubelet's credential provider.
 func ecrPassword(ctx context.Context, image string) (string, error) {
 	const provider = "/etc/eks/image-credential-provider/ecr-credential-provider"
-	request, err := json.Marshal(map[string]string{"apiVersion": "credentialprovider.kubelet.k8s.io/v1", "kind": "CredentialProviderRequest", "image": image})
+	request, err := json.Marshal(map[string]string{"apiVersion": "credentialprovider.kubelet.k8s.io/v1",
+		"kind": "CredentialProviderRequest", "image": image})
 	if err != nil {
 		return "", err
 	}

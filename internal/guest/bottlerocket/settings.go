@@ -1,8 +1,8 @@
-// Package bottlerocket applies the settings of Bottlerocket images: TOML user data, of which those of Kubernetes make the
-// instance a node.
+// Package bottlerocket applies the settings of Bottlerocket images: TOML user data, of which those of Kubernetes make
+// the instance a node.
 //
-// The real thing keeps settings behind an API and renders files from them at boot; here they are rendered from the user data, at
-// every boot. https://bottlerocket.dev/en/os/latest/#/api/settings/kubernetes/
+// The real thing keeps settings behind an API and renders files from them at boot; here they are rendered from the user
+// data, at every boot. https://bottlerocket.dev/en/os/latest/#/api/settings/kubernetes/
 package bottlerocket
 
 import (
@@ -174,21 +174,32 @@ func (b *Boot) systemctl(args ...string) error {
 
 // direct are the settings that are the kubelet's own, by another name.
 var direct = map[string]string{
-	"cluster-domain": "clusterDomain", "registry-qps": "registryPullQPS", "registry-burst": "registryBurst", "event-qps": "eventRecordQPS", "event-burst": "eventBurst",
-	"kube-api-qps": "kubeAPIQPS", "kube-api-burst": "kubeAPIBurst", "container-log-max-size": "containerLogMaxSize", "container-log-max-files": "containerLogMaxFiles",
-	"cpu-manager-policy": "cpuManagerPolicy", "cpu-manager-reconcile-period": "cpuManagerReconcilePeriod", "cpu-manager-policy-options": "cpuManagerPolicyOptions",
-	"topology-manager-scope": "topologyManagerScope", "topology-manager-policy": "topologyManagerPolicy", "pod-pids-limit": "podPidsLimit", "allowed-unsafe-sysctls": "allowedUnsafeSysctls",
-	"image-gc-high-threshold-percent": "imageGCHighThresholdPercent", "image-gc-low-threshold-percent": "imageGCLowThresholdPercent", "server-tls-bootstrap": "serverTLSBootstrap",
-	"eviction-hard": "evictionHard", "eviction-soft": "evictionSoft", "eviction-soft-grace-period": "evictionSoftGracePeriod", "eviction-max-pod-grace-period": "evictionMaxPodGracePeriod",
-	"system-reserved": "systemReserved", "memory-manager-policy": "memoryManagerPolicy", "shutdown-grace-period": "shutdownGracePeriod",
-	"shutdown-grace-period-for-critical-pods": "shutdownGracePeriodCriticalPods", "single-process-oom-kill": "singleProcessOOMKill", "cpu-cfs-quota-enforced": "cpuCFSQuota",
+	"cluster-domain": "clusterDomain", "registry-qps": "registryPullQPS", "registry-burst": "registryBurst",
+	"event-qps": "eventRecordQPS", "event-burst": "eventBurst",
+	"kube-api-qps": "kubeAPIQPS", "kube-api-burst": "kubeAPIBurst", "container-log-max-size": "containerLogMaxSize",
+	"container-log-max-files": "containerLogMaxFiles",
+	"cpu-manager-policy":      "cpuManagerPolicy", "cpu-manager-reconcile-period": "cpuManagerReconcilePeriod",
+	"cpu-manager-policy-options": "cpuManagerPolicyOptions",
+	"topology-manager-scope":     "topologyManagerScope", "topology-manager-policy": "topologyManagerPolicy",
+	"pod-pids-limit": "podPidsLimit", "allowed-unsafe-sysctls": "allowedUnsafeSysctls",
+	"image-gc-high-threshold-percent": "imageGCHighThresholdPercent",
+	"image-gc-low-threshold-percent":  "imageGCLowThresholdPercent", "server-tls-bootstrap": "serverTLSBootstrap",
+	"eviction-hard": "evictionHard", "eviction-soft": "evictionSoft",
+	"eviction-soft-grace-period":    "evictionSoftGracePeriod",
+	"eviction-max-pod-grace-period": "evictionMaxPodGracePeriod",
+	"system-reserved":               "systemReserved", "memory-manager-policy": "memoryManagerPolicy",
+	"shutdown-grace-period":                   "shutdownGracePeriod",
+	"shutdown-grace-period-for-critical-pods": "shutdownGracePeriodCriticalPods",
+	"single-process-oom-kill":                 "singleProcessOOMKill", "cpu-cfs-quota-enforced": "cpuCFSQuota",
 	"reserved-cpus": "reservedSystemCPUs",
 }
 
 // read are the settings that are used in other ways.
 var read = []string{
-	"api-server", "cluster-name", "cluster-certificate", "cluster-dns-ip", "max-pods", "node-labels", "node-taints", "hostname-override", "hostname-override-source", "kube-reserved",
-	"log-level", "node-ip", "provider-id", "authentication-mode", "cloud-provider", "standalone-mode", "pod-infra-container-image",
+	"api-server", "cluster-name", "cluster-certificate", "cluster-dns-ip", "max-pods", "node-labels", "node-taints",
+	"hostname-override", "hostname-override-source", "kube-reserved",
+	"log-level", "node-ip", "provider-id", "authentication-mode", "cloud-provider", "standalone-mode",
+	"pod-infra-container-image",
 }
 
 func text(k map[string]any, key string) string {
@@ -233,20 +244,28 @@ func (b *Boot) kubernetes(ctx context.Context, k map[string]any) error {
 	if cpus == 0 {
 		cpus = node.CPUs()
 	}
-	reserved := map[string]any{"cpu": fmt.Sprintf("%dm", node.ReservedCPU(cpus)), "memory": fmt.Sprintf("%dMi", node.ReservedMemory(maxPods)), "ephemeral-storage": "1Gi"}
+	reserved := map[string]any{"cpu": fmt.Sprintf("%dm", node.ReservedCPU(cpus)),
+		"memory": fmt.Sprintf("%dMi", node.ReservedMemory(maxPods)), "ephemeral-storage": "1Gi"}
 	if more, ok := k["kube-reserved"].(map[string]any); ok {
 		maps.Copy(reserved, more)
 	}
 	config := map[string]any{
 		"kind": "KubeletConfiguration", "apiVersion": "kubelet.config.k8s.io/v1beta1", "address": "0.0.0.0",
 		"authentication": map[string]any{
-			"anonymous": map[string]any{"enabled": false}, "webhook": map[string]any{"enabled": true, "cacheTTL": "2m0s"}, "x509": map[string]any{"clientCAFile": caFile},
+			"anonymous": map[string]any{"enabled": false}, "webhook": map[string]any{"enabled": true,
+				"cacheTTL": "2m0s"}, "x509": map[string]any{"clientCAFile": caFile},
 		},
-		"authorization": map[string]any{"mode": "Webhook", "webhook": map[string]any{"cacheAuthorizedTTL": "5m0s", "cacheUnauthorizedTTL": "30s"}},
-		"clusterDomain": "cluster.local", "clusterDNS": dns, "cgroupDriver": "systemd", "cgroupRoot": "/", "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
-		"featureGates": map[string]bool{"RotateKubeletServerCertificate": true}, "hairpinMode": "hairpin-veth", "readOnlyPort": 0, "serializeImagePulls": false, "serverTLSBootstrap": true,
-		"maxPods": maxPods, "providerID": instance.ProviderID(), "protectKernelDefaults": true, "kubeReserved": reserved, "kubeReservedCgroup": "/runtime", "systemReservedCgroup": "/system",
-		"evictionHard": map[string]any{"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%"}, "logging": map[string]any{"verbosity": 2},
+		"authorization": map[string]any{"mode": "Webhook", "webhook": map[string]any{"cacheAuthorizedTTL": "5m0s",
+			"cacheUnauthorizedTTL": "30s"}},
+		"clusterDomain": "cluster.local", "clusterDNS": dns, "cgroupDriver": "systemd", "cgroupRoot": "/",
+		"containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
+		"featureGates":             map[string]bool{"RotateKubeletServerCertificate": true},
+		"hairpinMode":              "hairpin-veth",
+		"readOnlyPort":             0, "serializeImagePulls": false, "serverTLSBootstrap": true,
+		"maxPods": maxPods, "providerID": instance.ProviderID(), "protectKernelDefaults": true,
+		"kubeReserved": reserved, "kubeReservedCgroup": "/runtime", "systemReservedCgroup": "/system",
+		"evictionHard": map[string]any{"memory.available": "100Mi", "nodefs.available": "10%",
+			"nodefs.inodesFree": "5%"}, "logging": map[string]any{"verbosity": 2},
 	}
 	for _, name := range slices.Sorted(maps.Keys(k)) {
 		if key, ok := direct[name]; ok {
@@ -285,7 +304,8 @@ func (b *Boot) kubernetes(ctx context.Context, k map[string]any) error {
 			labels = append(labels, fmt.Sprintf("%s=%v", key, l[key]))
 		}
 	}
-	env := fmt.Sprintf("NODE_IP=%s\nNODE_LABELS=%s\nNODE_TAINTS=%s\nHOSTNAME_OVERRIDE=%s\n", ip, strings.Join(labels, ","), strings.Join(taints, ","), hostname)
+	env := fmt.Sprintf("NODE_IP=%s\nNODE_LABELS=%s\nNODE_TAINTS=%s\nHOSTNAME_OVERRIDE=%s\n", ip,
+		strings.Join(labels, ","), strings.Join(taints, ","), hostname)
 
 	configText, err := json.MarshalIndent(config, "", "  ")
 	if err != nil {
@@ -296,8 +316,10 @@ func (b *Boot) kubernetes(ctx context.Context, k map[string]any) error {
 		pause = given
 	}
 	for name, content := range map[string]string{
-		caFile: string(ca), kubeletConfig: string(configText) + "\n", kubeletEnv: env, kubeconfig: node.Kubeconfig(text(k, "api-server"), text(k, "cluster-name"), instance.Region),
-		providerConfig: rootfs.CredentialProviderConfig("public.ecr.aws"), containerdConfig: rootfs.ContainerdConfig(rootfs.ContainerdOptions{SandboxImage: pause}),
+		caFile: string(ca), kubeletConfig: string(configText) + "\n", kubeletEnv: env,
+		kubeconfig:       node.Kubeconfig(text(k, "api-server"), text(k, "cluster-name"), instance.Region),
+		providerConfig:   rootfs.CredentialProviderConfig("public.ecr.aws"),
+		containerdConfig: rootfs.ContainerdConfig(rootfs.ContainerdOptions{SandboxImage: pause}),
 	} {
 		if err := b.write(name, content); err != nil {
 			return err
@@ -313,7 +335,9 @@ func (b *Boot) nodeName(ctx context.Context, source string, instance node.Instan
 		return instance.ID, nil
 	case "", "private-dns-name":
 	default:
-		return "", fmt.Errorf("settings.kubernetes.hostname-override-source %q is none of private-dns-name, instance-id", source)
+		return "",
+			fmt.Errorf("settings.kubernetes.hostname-override-source %q is none of private-dns-name, instance-id",
+				source)
 	}
 	api := API(node.AWS{Region: instance.Region, IMDS: b.IMDS})
 	if b.AWS != nil {
@@ -365,7 +389,9 @@ func taints(v any) ([]string, error) {
 		for _, v := range values {
 			value, ok := v.(string)
 			if !ok || !strings.Contains(value, ":") {
-				return nil, fmt.Errorf("settings.kubernetes.node-taints.%s is %s, which is not of the form value:Effect", strconv.Quote(key), fmt.Sprint(v))
+				return nil,
+					fmt.Errorf("settings.kubernetes.node-taints.%s is %s, which is not of the form value:Effect",
+						strconv.Quote(key), fmt.Sprint(v))
 			}
 			all = append(all, key+"="+value)
 		}

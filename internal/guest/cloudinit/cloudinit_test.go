@@ -24,7 +24,8 @@ func zipped(text string) string {
 
 // bomb is an archive of parts that are 4 MiB each when they are decompressed.
 func bomb(parts int) string {
-	part := "--x\nContent-Type: text/plain\nContent-Transfer-Encoding: base64\n\n" + base64.StdEncoding.EncodeToString([]byte(zipped("#!"+strings.Repeat("x", 4<<20)))) + "\n"
+	part := "--x\nContent-Type: text/plain\nContent-Transfer-Encoding: base64\n\n" +
+		base64.StdEncoding.EncodeToString([]byte(zipped("#!"+strings.Repeat("x", 4<<20)))) + "\n"
 	return "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=x\n\n" + strings.Repeat(part, parts) + "--x--\n"
 }
 
@@ -64,20 +65,30 @@ func TestParse(t *testing.T) {
 		{"nothing", "", "", ""},
 		{"a script", "#!/bin/sh\necho\n", "text/x-shellscript part-001", ""},
 		{"a compressed script", zipped("#!/bin/sh\necho\n"), "text/x-shellscript part-001", ""},
-		{"a script in base64", base64.StdEncoding.EncodeToString([]byte("#!/bin/sh\necho\n")), "text/x-shellscript part-001", ""},
+		{"a script in base64", base64.StdEncoding.EncodeToString([]byte("#!/bin/sh\necho\n")),
+			"text/x-shellscript part-001", ""},
 		{"cloud-config", "#cloud-config\nruncmd: []\n", "text/cloud-config part-001", ""},
-		{"an archive", archive, "text/x-shellscript first.sh, text/cloud-config part-002, application/node.eks.aws part-003, text/x-shellscript part-004", ""},
-		{"a compressed archive", zipped(archive), "text/x-shellscript first.sh, text/cloud-config part-002, application/node.eks.aws part-003, text/x-shellscript part-004", ""},
-		{"a NodeConfig", "---\napiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n", "application/node.eks.aws part-001", ""},
+		{"an archive", archive,
+			"text/x-shellscript first.sh, text/cloud-config part-002, application/node.eks.aws part-003, " +
+				"text/x-shellscript part-004", ""},
+		{"a compressed archive", zipped(archive),
+			"text/x-shellscript first.sh, text/cloud-config part-002, application/node.eks.aws part-003, " +
+				"text/x-shellscript part-004", ""},
+		{"a NodeConfig", "---\napiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n",
+			"application/node.eks.aws part-001", ""},
 		{"an include", "#include\nhttp://example.com/\n", "text/x-include-url part-001", ""},
 		{"a boothook", "#cloud-boothook\n#!/bin/sh\n", "text/cloud-boothook part-001", ""},
 		{"something else", "hello", " part-001", ""},
-		{"an archive without a boundary", "MIME-Version: 1.0\nContent-Type: multipart/mixed\n\n--x\n", "", "no boundary"},
-		{"an archive that is cut off", "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=x\n\nnothing\n", "", "MIME archive"},
+		{"an archive without a boundary", "MIME-Version: 1.0\nContent-Type: multipart/mixed\n\n--x\n", "",
+			"no boundary"},
+		{"an archive that is cut off", "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=x\n\nnothing\n", "",
+			"MIME archive"},
 		{"broken compression", "\x1f\x8bnot", "", "decompress user data"},
-		{"more than is decompressed", zipped(strings.Repeat("x", maxUserData+1)), "", "decompress user data: it is more than 10 MiB"},
+		{"more than is decompressed", zipped(strings.Repeat("x", maxUserData+1)), "",
+			"decompress user data: it is more than 10 MiB"},
 		{"compressed parts that are too much together", bomb(3), "", "the parts of the user data are more than 10 MiB"},
-		{"too many parts", "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=x\n\n" + strings.Repeat("--x\n\n#!/bin/sh\n", maxParts+1) + "--x--\n", "", "more than 1000 parts"},
+		{"too many parts", "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=x\n\n" +
+			strings.Repeat("--x\n\n#!/bin/sh\n", maxParts+1) + "--x--\n", "", "more than 1000 parts"},
 	} {
 		parts, err := Parse([]byte(test.data))
 		var got []string
@@ -107,7 +118,8 @@ func bootOver(t *testing.T, root, userData string) (console string, errs []strin
 			}
 		}
 	}
-	answers := map[string]string{"meta-data/instance-id": "i-1", "meta-data/local-hostname": "ip-10-0-0-4.ec2.internal", "meta-data/public-keys/0/openssh-key": "ssh-ed25519 AAAA user"}
+	answers := map[string]string{"meta-data/instance-id": "i-1", "meta-data/local-hostname": "ip-10-0-0-4.ec2.internal",
+		"meta-data/public-keys/0/openssh-key": "ssh-ed25519 AAAA user"}
 	if userData != "" {
 		answers["user-data"] = strings.ReplaceAll(userData, "ROOT", root)
 	}
@@ -134,8 +146,10 @@ func read(t *testing.T, root, name string) string {
 func TestScriptsRunOnceInOrder(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	userData := strings.NewReplacer("echo first", "echo first >> ROOT/order; echo to the console", "[echo run]", "['echo run >> ROOT/order']").Replace(archive)
-	userData = strings.Replace(userData, "IyEvYmluL3NoCmVjaG8gc2Vjb25kCg==", base64.StdEncoding.EncodeToString([]byte("#!/bin/sh\necho second >> "+root+"/order\n")), 1)
+	userData := strings.NewReplacer("echo first", "echo first >> ROOT/order; echo to the console", "[echo run]",
+		"['echo run >> ROOT/order']").Replace(archive)
+	userData = strings.Replace(userData, "IyEvYmluL3NoCmVjaG8gc2Vjb25kCg==",
+		base64.StdEncoding.EncodeToString([]byte("#!/bin/sh\necho second >> "+root+"/order\n")), 1)
 	console, errs := bootOver(t, root, userData)
 	if len(errs) != 0 || !strings.Contains(console, "to the console\n") {
 		t.Errorf("console %q, errors %q", console, errs)
@@ -143,7 +157,8 @@ func TestScriptsRunOnceInOrder(t *testing.T) {
 	if got := read(t, root, "order"); got != "first\nsecond\nrun\n" {
 		t.Errorf("the order is %q", got)
 	}
-	if log := read(t, root, "var/log/cloud-init-output.log"); !strings.Contains(log, "to the console\n") || !strings.Contains(log, "Cloud-init v. 22.2.2 finished") {
+	if log := read(t, root, "var/log/cloud-init-output.log"); !strings.Contains(log, "to the console\n") ||
+		!strings.Contains(log, "Cloud-init v. 22.2.2 finished") {
 		t.Errorf("the log is %q", log)
 	}
 	bootOver(t, root, userData) // a reboot
@@ -186,7 +201,8 @@ users:
 - default
 - {name: alice, ssh_authorized_keys: [ssh-rsa BBBB]}
 `)
-	if got := read(t, root, "etc/app/plain") + read(t, root, "etc/app/encoded") + read(t, root, "etc/app/compressed"); got != "hello\nmorehellohello" {
+	if got := read(t, root, "etc/app/plain") + read(t, root, "etc/app/encoded") +
+		read(t, root, "etc/app/compressed"); got != "hello\nmorehellohello" {
 		t.Errorf("the files are %q", got)
 	}
 	if info, err := os.Stat(filepath.Join(root, "etc/app/encoded")); err != nil || info.Mode().Perm() != 0o644 {
@@ -221,22 +237,28 @@ users:
 func TestWhatGoesWrongIsSaid(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ userData, want string }{
-		"a script that fails":              {"#!/bin/sh\nexit 7\n", "Failed running /var/lib/cloud/instance/scripts/part-001 [exit status 7]"},
-		"an interpreter that is not there": {"#!/usr/bin/nothing\n", `does its first line name a program that exists? "#!/usr/bin/nothing"`},
-		"cloud-config that is no YAML":     {"#cloud-config\na: [b\n", "Failed loading yaml blob"},
-		"cloud-config that is no map":      {"#cloud-config\n- a\n", "allows dict root types"},
-		"a broken archive":                 {"MIME-Version: 1.0\nContent-Type: multipart/mixed\n\n--x\n", "has no boundary"},
-		"an include":                       {"#include\nhttp://example.com/x\n", "#include is refused"},
-		"a jinja template":                 {"## template: jinja\n#!/bin/sh\n", "Unhandled non-multipart (text/jinja2) userdata"},
+		"a script that fails": {"#!/bin/sh\nexit 7\n",
+			"Failed running /var/lib/cloud/instance/scripts/part-001 [exit status 7]"},
+		"an interpreter that is not there": {"#!/usr/bin/nothing\n",
+			`does its first line name a program that exists? "#!/usr/bin/nothing"`},
+		"cloud-config that is no YAML": {"#cloud-config\na: [b\n", "Failed loading yaml blob"},
+		"cloud-config that is no map":  {"#cloud-config\n- a\n", "allows dict root types"},
+		"a broken archive": {"MIME-Version: 1.0\nContent-Type: multipart/mixed\n\n--x\n",
+			"has no boundary"},
+		"an include": {"#include\nhttp://example.com/x\n", "#include is refused"},
+		"a jinja template": {"## template: jinja\n#!/bin/sh\n",
+			"Unhandled non-multipart (text/jinja2) userdata"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			root := t.TempDir()
 			console, errs := bootOver(t, root, test.userData)
-			if len(errs) == 0 || !strings.Contains(console, test.want) || !strings.Contains(strings.Join(errs, "\n"), test.want) {
+			if len(errs) == 0 || !strings.Contains(console, test.want) || !strings.Contains(strings.Join(errs, "\n"),
+				test.want) {
 				t.Errorf("console %q, errors %q, want %q in both", console, errs, test.want)
 			}
-			if result := read(t, root, "run/cloud-init/result.json"); !strings.Contains(result, `"errors": [`) || strings.Contains(result, `"errors": []`) {
+			if result := read(t, root, "run/cloud-init/result.json"); !strings.Contains(result, `"errors": [`) ||
+				strings.Contains(result, `"errors": []`) {
 				t.Errorf("result.json is %s", result)
 			}
 		})
@@ -244,7 +266,8 @@ func TestWhatGoesWrongIsSaid(t *testing.T) {
 	for name, test := range map[string]struct{ userData, want string }{
 		"something else": {"hello world", "Unhandled non-multipart (text/x-not-multipart) userdata: 'hello world...'"},
 	} {
-		if console, errs := bootOver(t, t.TempDir(), test.userData); len(errs) != 0 || !strings.Contains(console, test.want) {
+		if console, errs := bootOver(t, t.TempDir(), test.userData); len(errs) != 0 || !strings.Contains(console,
+			test.want) {
 			t.Errorf("%s: console %q, errors %q", name, console, errs)
 		}
 	}

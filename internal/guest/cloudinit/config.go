@@ -60,8 +60,8 @@ func (c *command) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// shell is the command as a line of a script.
-func (c command) shell() string {
+// shellLine is the command as a line of a script.
+func (c command) shellLine() string {
 	if c.argv == nil {
 		return c.line
 	}
@@ -74,12 +74,14 @@ func (c command) shell() string {
 
 // applied are the keys that config has; harmless those that change nothing on a machine like this.
 var (
-	applied  = []string{"hostname", "fqdn", "write_files", "bootcmd", "runcmd", "ssh_authorized_keys", "users", "groups", "disable_root"}
-	harmless = []string{"preserve_hostname", "manage_etc_hosts", "output", "final_message", "repo_update", "repo_upgrade", "ssh_pwauth", "locale", "timezone", "growpart", "merge_how", "merge_type"}
+	applied = []string{"hostname", "fqdn", "write_files", "bootcmd", "runcmd", "ssh_authorized_keys", "users",
+		"groups", "disable_root"}
+	harmless = []string{"preserve_hostname", "manage_etc_hosts", "output", "final_message", "repo_update",
+		"repo_upgrade", "ssh_pwauth", "locale", "timezone", "growpart", "merge_how", "merge_type"}
 )
 
-// merge puts cloud-config documents together; a later one's key takes the place of an earlier one's.
-func merge(documents [][]byte) (config, error) {
+// mergeConfigs puts cloud-config documents together; a later one's key takes the place of an earlier one's.
+func mergeConfigs(documents [][]byte) (config, error) {
 	merged := map[string]json.RawMessage{}
 	var c config
 	for _, d := range documents {
@@ -92,7 +94,9 @@ func merge(documents [][]byte) (config, error) {
 		}
 		var keys map[string]json.RawMessage
 		if err := json.Unmarshal(asJSON, &keys); err != nil {
-			return c, fmt.Errorf("Failed loading yaml blob. Yaml load allows dict root types, but got something else: %w", err)
+			return c,
+				fmt.Errorf("Failed loading yaml blob. Yaml load allows dict root types, but got something else: %w",
+					err)
 		}
 		for k, v := range keys {
 			merged[k] = v
@@ -114,8 +118,8 @@ func merge(documents [][]byte) (config, error) {
 	return c, nil
 }
 
-// write writes a file of write_files below root.
-func (f file) write(root string) error {
+// writeFile writes a file of write_files below root.
+func (f file) writeFile(root string) error {
 	content := []byte(f.Content)
 	encoding := strings.ToLower(f.Encoding)
 	if strings.Contains(encoding, "b64") || strings.Contains(encoding, "base64") {

@@ -44,17 +44,17 @@ func FuzzConfig(f *testing.F) {
 		f.Add([]byte(text), []byte("runcmd: [b]"))
 	}
 	f.Fuzz(func(t *testing.T, first, second []byte) {
-		alone, err := merge([][]byte{first})
+		alone, err := mergeConfigs([][]byte{first})
 		if err != nil {
 			return
 		}
 		for _, c := range slices.Concat(alone.Bootcmd, alone.Runcmd) {
-			if c.argv != nil && !slices.Equal(words(c.shell()), c.argv) {
-				t.Fatalf("%q is the line %s", c.argv, c.shell())
+			if c.argv != nil && !slices.Equal(words(c.shellLine()), c.argv) {
+				t.Fatalf("%q is the line %s", c.argv, c.shellLine())
 			}
 		}
-		if _, err := merge([][]byte{first, second}); err != nil {
-			if _, err := merge([][]byte{second}); err == nil {
+		if _, err := mergeConfigs([][]byte{first, second}); err != nil {
+			if _, err := mergeConfigs([][]byte{second}); err == nil {
 				t.Fatalf("%q and %q can be read, but not together", first, second)
 			}
 		}
@@ -92,7 +92,7 @@ func words(line string) []string {
 func TestCommandsOfWordsAreNotReadByTheShell(t *testing.T) {
 	t.Parallel()
 	c := command{argv: []string{"printf", "%s|", "it's", "$HOME", "a b", "`id`", "", "\\'", "x\ny"}}
-	out, err := exec.Command("sh", "-c", c.shell()).Output()
+	out, err := exec.Command("sh", "-c", c.shellLine()).Output()
 	if want := "it's|$HOME|a b|`id`||\\'|x\ny|"; err != nil || string(out) != want {
 		t.Errorf("%q, %v, want %q", out, err, want)
 	}

@@ -21,9 +21,10 @@ import (
 // networkTimeout is how long a machine waits for its network before it boots without.
 const networkTimeout = 2 * time.Minute
 
-// Local waits until eth0 has its address and the metadata service answers, and sets up the name service as the DHCP lease says.
+// Local waits until eth0 has its address and the metadata service answers, and sets up the name service as the DHCP
+// lease says.
 func (s *Stage) Local(ctx context.Context) error {
-	closeLog, err := s.open("init-local")
+	closeLog, err := s.openLog("init-local")
 	if err != nil {
 		return err
 	}
@@ -36,11 +37,11 @@ func (s *Stage) Local(ctx context.Context) error {
 	if err := s.IMDS.Wait(ctx); err != nil && !errors.Is(err, imds.ErrDisabled) {
 		return fmt.Errorf("the instance metadata service is not reachable: %w", err)
 	}
-	lease, err := s.lease(ctx)
+	lease, err := s.loadLease(ctx)
 	if err != nil {
 		return fmt.Errorf("find the name servers of the VPC: %w", err)
 	}
-	return os.WriteFile(s.path("/etc/resolv.conf"), resolvConf(lease), 0o644)
+	return os.WriteFile(s.rootPath("/etc/resolv.conf"), resolvConf(lease), 0o644)
 }
 
 // waitForAddress waits until a link has an IPv4 or a global IPv6 address.
@@ -60,16 +61,17 @@ func waitForAddress(ctx context.Context, link string) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s has no address after %s: is the network interface of the instance attached?", link, networkTimeout)
+			return fmt.Errorf("%s has no address after %s: is the network interface of the instance attached?", link,
+				networkTimeout)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
-// lease is what DHCP would have answered: the host's, or what follows from metadata.
-func (s *Stage) lease(ctx context.Context) (boot.Lease, error) {
+// loadLease is what DHCP would have answered: the host's, or what follows from metadata.
+func (s *Stage) loadLease(ctx context.Context) (boot.Lease, error) {
 	var lease boot.Lease
-	data, err := os.ReadFile(s.path(boot.HostDir + "/" + boot.DHCPFile))
+	data, err := os.ReadFile(s.rootPath(boot.HostDir + "/" + boot.DHCPFile))
 	if err == nil {
 		if err := json.Unmarshal(data, &lease); err != nil {
 			return lease, fmt.Errorf("%s: %w", boot.DHCPFile, err)
@@ -114,16 +116,18 @@ func resolvConf(l boot.Lease) []byte {
 func (s *Stage) setHostname(ctx context.Context, name string) error {
 	if name == "" {
 		var err error
-		if name, err = s.IMDS.Meta(ctx, "local-hostname"); errors.Is(err, imds.ErrDisabled) || errors.Is(err, imds.ErrNotFound) {
+		if name, err = s.IMDS.Meta(ctx, "local-hostname"); errors.Is(err, imds.ErrDisabled) ||
+			errors.Is(err, imds.ErrNotFound) {
 			return nil // it keeps the one that the host gave it
 		} else if err != nil {
 			return err
 		}
-		if kept := strings.TrimSpace(readAll(s.path("/etc/hostname"))); kept != "" && exists(s.path(cloudDir+"/instance/sem/config_init")) {
+		if kept := strings.TrimSpace(readAll(s.rootPath("/etc/hostname"))); kept != "" &&
+			fileExists(s.rootPath(cloudDir+"/instance/sem/config_init")) {
 			name = kept // given by cloud-config at the first boot, or by hand since
 		}
 	}
-	if err := os.WriteFile(s.path("/etc/hostname"), []byte(name+"\n"), 0o644); err != nil {
+	if err := os.WriteFile(s.rootPath("/etc/hostname"), []byte(name+"\n"), 0o644); err != nil {
 		return err
 	}
 	if s.Root != "" {
@@ -143,8 +147,8 @@ type userEntry struct {
 	HomeDir           string   `json:"homedir"`
 }
 
-// users makes the users of cloud-config and gives them, and the default user, their keys.
-func (s *Stage) users(ctx context.Context, c config) {
+// createUsers makes the users of cloud-config and gives them, and the default user, their keys.
+func (s *Stage) createUsers(ctx context.Context, c config) {
 	s.authorizedKeys(ctx, "ec2-user", c.SSHAuthorizedKeys)
 	for _, raw := range c.Users {
 		var u userEntry
@@ -152,7 +156,7 @@ func (s *Stage) users(ctx context.Context, c config) {
 			continue // "default"
 		}
 		if err := s.addUser(u); err != nil {
-			s.warn(true, "cc_users_groups", "%v", err)
+			s.recordWarning(true, "cc_users_groups", "%v", err)
 			continue
 		}
 		s.authorizedKeys(ctx, u.Name, u.SSHAuthorizedKeys)
@@ -165,7 +169,7 @@ func (s *Stage) addUser(u userEntry) error {
 		return fmt.Errorf("users: %q is no user name", u.Name)
 	}
 	id := 1001
-	for _, line := range strings.Split(readAll(s.path("/etc/passwd")), "\n") {
+	for _, line := range strings.Split(readAll(s.rootPath("/etc/passwd")), "\n") {
 		fields := strings.Split(line, ":")
 		if fields[0] == u.Name {
 			return nil
@@ -183,9 +187,10 @@ func (s *Stage) addUser(u userEntry) error {
 		u.Shell = "/bin/bash"
 	}
 	for file, line := range map[string]string{
-		"/etc/passwd": fmt.Sprintf("%s:x:%d:%d::%s:%s\n", u.Name, id, id, u.HomeDir, u.Shell), "/etc/group": fmt.Sprintf("%s:x:%d:\n", u.Name, id), "/etc/shadow": u.Name + ":!!:19000:0:99999:7:::\n",
+		"/etc/passwd": fmt.Sprintf("%s:x:%d:%d::%s:%s\n", u.Name, id, id, u.HomeDir, u.Shell),
+		"/etc/group":  fmt.Sprintf("%s:x:%d:\n", u.Name, id), "/etc/shadow": u.Name + ":!!:19000:0:99999:7:::\n",
 	} {
-		f, err := os.OpenFile(s.path(file), os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o644)
+		f, err := os.OpenFile(s.rootPath(file), os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o644)
 		if err != nil {
 			return err
 		}
@@ -197,14 +202,14 @@ func (s *Stage) addUser(u userEntry) error {
 			return err
 		}
 	}
-	if err := os.MkdirAll(s.path(u.HomeDir), 0o700); err != nil {
+	if err := os.MkdirAll(s.rootPath(u.HomeDir), 0o700); err != nil {
 		return err
 	}
-	return os.Chown(s.path(u.HomeDir), id, id)
+	return os.Chown(s.rootPath(u.HomeDir), id, id)
 }
 
-// authorizedKeys records the SSH keys of a user, for the default user with the instance's key pair. Nothing listens for SSH:
-// "coracle exec" is the way in.
+// authorizedKeys records the SSH keys of a user, for the default user with the instance's key pair. Nothing listens for
+// SSH: "coracle exec" is the way in.
 func (s *Stage) authorizedKeys(ctx context.Context, name string, keys []string) {
 	if name == "ec2-user" {
 		if key, err := s.IMDS.Meta(ctx, "public-keys/0/openssh-key"); err == nil && key != "" {
@@ -215,7 +220,7 @@ func (s *Stage) authorizedKeys(ctx context.Context, name string, keys []string) 
 		return
 	}
 	home, uid := "", 0
-	for _, line := range strings.Split(readAll(s.path("/etc/passwd")), "\n") {
+	for _, line := range strings.Split(readAll(s.rootPath("/etc/passwd")), "\n") {
 		if f := strings.Split(line, ":"); len(f) > 5 && f[0] == name {
 			home = f[5]
 			uid, _ = strconv.Atoi(f[2])
@@ -224,13 +229,13 @@ func (s *Stage) authorizedKeys(ctx context.Context, name string, keys []string) 
 	if home == "" {
 		return
 	}
-	dir := s.path(home + "/.ssh")
+	dir := s.rootPath(home + "/.ssh")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		s.warn(false, "cc_ssh", "%v", err)
+		s.recordWarning(false, "cc_ssh", "%v", err)
 		return
 	}
 	if err := os.WriteFile(dir+"/authorized_keys", []byte(strings.Join(keys, "\n")+"\n"), 0o600); err != nil {
-		s.warn(false, "cc_ssh", "%v", err)
+		s.recordWarning(false, "cc_ssh", "%v", err)
 	}
 	_ = os.Chown(dir, uid, uid)
 	_ = os.Chown(dir+"/authorized_keys", uid, uid)

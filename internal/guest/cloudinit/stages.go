@@ -43,9 +43,10 @@ type Stage struct {
 	now func() time.Time
 }
 
-func (s *Stage) path(p string) string { return filepath.Join("/", s.Root, p) }
+func (s *Stage) rootPath(p string) string { return filepath.Join("/", s.Root, p) }
 
-// Main is the program "cloud-init"; the units call "cloud-init local|init|final", users "cloud-init status [--wait] [--long]".
+// Main is the program "cloud-init"; the units call "cloud-init local|init|final", users "cloud-init status [--wait]
+// [--long]".
 func Main(args []string, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
 		fmt.Fprintln(stderr, "usage: cloud-init status|init|modules|query ...")
@@ -62,13 +63,13 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	case "final":
 		err = s.Final(ctx)
 	case "status":
-		return s.status(ctx, args[1:], stdout)
+		return s.printStatus(ctx, args[1:], stdout)
 	case "--version", "-v":
 		fmt.Fprintln(stdout, "/usr/bin/cloud-init "+version)
 		return 0
 	case "query":
 		if len(args) == 2 && args[1] == "userdata" {
-			data, err := os.ReadFile(s.path(cloudDir + "/instance/user-data.txt"))
+			data, err := os.ReadFile(s.rootPath(cloudDir + "/instance/user-data.txt"))
 			if err != nil {
 				fmt.Fprintln(stderr, err)
 				return 1
@@ -78,7 +79,8 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		}
 		fallthrough
 	default:
-		fmt.Fprintf(stderr, "cloud-init: %s is not served on this machine; there are: status, query userdata\n", strings.Join(args, " "))
+		fmt.Fprintf(stderr, "cloud-init: %s is not served on this machine; there are: status, query userdata\n",
+			strings.Join(args, " "))
 		return 2
 	}
 	if err != nil {
@@ -88,39 +90,40 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// open begins to write to the log as well; every stage says its name first.
-func (s *Stage) open(stage string) (func(), error) {
+// openLog begins to write to the log as well; every stage says its name first.
+func (s *Stage) openLog(stage string) (func(), error) {
 	if s.now == nil {
 		s.now = time.Now
 	}
 	if s.Console == nil {
 		s.Console = io.Discard
 	}
-	if err := os.MkdirAll(s.path("/var/log"), 0o755); err != nil {
+	if err := os.MkdirAll(s.rootPath("/var/log"), 0o755); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(s.path(outputLog), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o640)
+	f, err := os.OpenFile(s.rootPath(outputLog), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o640)
 	if err != nil {
 		return nil, err
 	}
 	s.out = io.MultiWriter(f, s.Console)
-	fmt.Fprintf(s.out, "Cloud-init v. %s running '%s' at %s. Up %.2f seconds.\n", version, stage, s.now().UTC().Format(time.RFC1123Z), uptime())
+	fmt.Fprintf(s.out, "Cloud-init v. %s running '%s' at %s. Up %.2f seconds.\n", version, stage,
+		s.now().UTC().Format(time.RFC1123Z), readUptime())
 	return func() { f.Close() }, nil
 }
 
-func uptime() float64 {
+func readUptime() float64 {
 	var seconds float64
 	data, _ := os.ReadFile("/proc/uptime")
 	_, _ = fmt.Sscan(string(data), &seconds)
 	return seconds
 }
 
-// warn says what is not as the user wanted it and goes on; the boot has failed by it when fatal.
-func (s *Stage) warn(fatal bool, module, format string, args ...any) {
+// recordWarning says what is not as the user wanted it and goes on; the boot has failed by it when fatal.
+func (s *Stage) recordWarning(fatal bool, module, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	line := fmt.Sprintf("%s - %s[WARNING]: %s", s.now().UTC().Format("2006-01-02 15:04:05,000"), module, text)
 	fmt.Fprintln(s.out, line)
-	if f, err := os.OpenFile(s.path(debugLog), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o640); err == nil {
+	if f, err := os.OpenFile(s.rootPath(debugLog), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o640); err == nil {
 		fmt.Fprintln(f, line)
 		f.Close()
 	}
@@ -129,20 +132,20 @@ func (s *Stage) warn(fatal bool, module, format string, args ...any) {
 	}
 }
 
-// Init reads the user data and applies what is to be there before scripts run. What is done once is done once per instance,
-// however often it boots; boothooks and bootcmd run at every boot.
+// Init reads the user data and applies what is to be there before scripts run. What is done once is done once per
+// instance, however often it boots; boothooks and bootcmd run at every boot.
 func (s *Stage) Init(ctx context.Context) error {
-	closeLog, err := s.open("init")
+	closeLog, err := s.openLog("init")
 	if err != nil {
 		return err
 	}
 	defer closeLog()
 	if err := s.setHostname(ctx, ""); err != nil {
-		s.warn(false, "cc_set_hostname", "%v", err)
+		s.recordWarning(false, "cc_set_hostname", "%v", err)
 	}
 	id, err := s.IMDS.Meta(ctx, "instance-id")
 	if errors.Is(err, imds.ErrDisabled) {
-		s.warn(false, "DataSourceEc2", "%v: user data cannot be read and is not run", err)
+		s.recordWarning(false, "DataSourceEc2", "%v: user data cannot be read and is not run", err)
 		return nil
 	}
 	if err != nil {
@@ -153,17 +156,17 @@ func (s *Stage) Init(ctx context.Context) error {
 		return fmt.Errorf("read the user data: %w", err)
 	}
 	instance := cloudDir + "/instances/" + id
-	fresh := !exists(s.path(instance + "/sem/config_init"))
+	fresh := !fileExists(s.rootPath(instance + "/sem/config_init"))
 	for _, dir := range []string{instance + "/scripts", instance + "/sem", instance + "/boothooks", "/run/cloud-init"} {
-		if err := os.MkdirAll(s.path(dir), 0o755); err != nil {
+		if err := os.MkdirAll(s.rootPath(dir), 0o755); err != nil {
 			return err
 		}
 	}
-	_ = os.Remove(s.path(cloudDir + "/instance"))
-	if err := os.Symlink("instances/"+id, s.path(cloudDir+"/instance")); err != nil {
+	_ = os.Remove(s.rootPath(cloudDir + "/instance"))
+	if err := os.Symlink("instances/"+id, s.rootPath(cloudDir+"/instance")); err != nil {
 		return err
 	}
-	if err := os.WriteFile(s.path(instance+"/user-data.txt"), data, 0o600); err != nil {
+	if err := os.WriteFile(s.rootPath(instance+"/user-data.txt"), data, 0o600); err != nil {
 		return err
 	}
 	if fresh {
@@ -171,48 +174,51 @@ func (s *Stage) Init(ctx context.Context) error {
 	}
 	parts, err := Parse(data)
 	if err != nil {
-		s.warn(true, "user_data.py", "%v", err)
+		s.recordWarning(true, "user_data.py", "%v", err)
 	}
-	configs := s.sort(parts, instance)
-	merged, err := merge(configs)
+	configs := s.sortParts(parts, instance)
+	merged, err := mergeConfigs(configs)
 	if err != nil {
-		s.warn(true, "util.py", "%v", err)
+		s.recordWarning(true, "util.py", "%v", err)
 	}
 	s.boothooks(parts, instance)
 	s.bootcmd(merged)
 	if fresh {
-		s.once(ctx, merged, instance)
-		if err := os.WriteFile(s.path(instance+"/sem/config_init"), nil, 0o644); err != nil {
+		s.applyOnce(ctx, merged, instance)
+		if err := os.WriteFile(s.rootPath(instance+"/sem/config_init"), nil, 0o644); err != nil {
 			return err
 		}
 	}
 	return s.keepErrors()
 }
 
-// sort writes the scripts where Final finds them and returns the cloud-config documents.
-func (s *Stage) sort(parts []Part, instance string) (configs [][]byte) {
+// sortParts writes the scripts where Final finds them and returns the cloud-config documents.
+func (s *Stage) sortParts(parts []Part, instance string) (configs [][]byte) {
 	for i, p := range parts {
 		content := p.Content
 		switch p.Type {
 		case ShellScript:
 			name := fmt.Sprintf("part-%03d", i+1)
-			if err := os.WriteFile(s.path(instance+"/scripts/"+name), content, 0o700); err != nil {
-				s.warn(true, "shell_script.py", "%v", err)
+			if err := os.WriteFile(s.rootPath(instance+"/scripts/"+name), content, 0o700); err != nil {
+				s.recordWarning(true, "shell_script.py", "%v", err)
 			}
 		case CloudConfig:
 			configs = append(configs, content)
 		case Boothook, NodeConfig:
 		case "text/x-include-url", "text/x-include-once-url":
-			s.warn(true, "user_data.py", "#include is refused: a machine's user data is all of its user data; put the content of the included URLs (%s) into a MIME part", firstWords(content))
+			s.recordWarning(true, "user_data.py",
+				"#include is refused: a machine's user data is all of its user data; put the content of the included "+
+					"URLs (%s) into a MIME part", firstWords(content))
 		default:
 			preview := firstWords(content)
-			s.warn(p.Type == "text/jinja2" || p.Type == "text/part-handler", "__init__.py", "Unhandled non-multipart (%s) userdata: '%s...'", orNot(p.Type), preview)
+			s.recordWarning(p.Type == "text/jinja2" || p.Type == "text/part-handler", "__init__.py",
+				"Unhandled non-multipart (%s) userdata: '%s...'", kindOrDefault(p.Type), preview)
 		}
 	}
 	return configs
 }
 
-func orNot(kind string) string {
+func kindOrDefault(kind string) string {
 	if kind == "" {
 		return "text/x-not-multipart"
 	}
@@ -237,12 +243,12 @@ func (s *Stage) boothooks(parts []Part, instance string) {
 			content = append([]byte("#!/bin/sh\n"), content...)
 		}
 		name := instance + fmt.Sprintf("/boothooks/part-%03d", i+1)
-		if err := os.WriteFile(s.path(name), content, 0o700); err != nil {
-			s.warn(true, "boot_hook.py", "%v", err)
+		if err := os.WriteFile(s.rootPath(name), content, 0o700); err != nil {
+			s.recordWarning(true, "boot_hook.py", "%v", err)
 			continue
 		}
-		if err := s.run(name); err != nil {
-			s.warn(true, "boot_hook.py", "Boothooks script %s execution error: %v", name, err)
+		if err := s.runScript(name); err != nil {
+			s.recordWarning(true, "boot_hook.py", "Boothooks script %s execution error: %v", name, err)
 		}
 	}
 }
@@ -252,89 +258,94 @@ func (s *Stage) bootcmd(c config) {
 		return
 	}
 	name := cloudDir + "/instance/boothooks/bootcmd"
-	if err := os.WriteFile(s.path(name), script(c.Bootcmd), 0o700); err != nil {
-		s.warn(true, "cc_bootcmd.py", "%v", err)
+	if err := os.WriteFile(s.rootPath(name), shellScript(c.Bootcmd), 0o700); err != nil {
+		s.recordWarning(true, "cc_bootcmd.py", "%v", err)
 		return
 	}
-	if err := s.run(name); err != nil {
-		s.warn(true, "cc_bootcmd.py", "Failed to run bootcmd module bootcmd: %v", err)
+	if err := s.runScript(name); err != nil {
+		s.recordWarning(true, "cc_bootcmd.py", "Failed to run bootcmd module bootcmd: %v", err)
 	}
 }
 
-func script(commands []command) []byte {
+func shellScript(commands []command) []byte {
 	var b bytes.Buffer
 	b.WriteString("#!/bin/sh\n")
 	for _, c := range commands {
-		b.WriteString(c.shell() + "\n")
+		b.WriteString(c.shellLine() + "\n")
 	}
 	return b.Bytes()
 }
 
-// once applies what is applied once per instance.
-func (s *Stage) once(ctx context.Context, c config, instance string) {
+// applyOnce applies what is applied once per instance.
+func (s *Stage) applyOnce(ctx context.Context, c config, instance string) {
 	name := c.FQDN
 	if name == "" {
 		name = c.Hostname
 	}
 	if name != "" {
 		if err := s.setHostname(ctx, name); err != nil {
-			s.warn(true, "cc_set_hostname", "%v", err)
+			s.recordWarning(true, "cc_set_hostname", "%v", err)
 		}
 	}
 	for _, f := range c.WriteFiles {
-		if err := f.write("/" + s.Root); err != nil {
-			s.warn(true, "cc_write_files", "%v", err)
+		if err := f.writeFile("/" + s.Root); err != nil {
+			s.recordWarning(true, "cc_write_files", "%v", err)
 		}
 	}
-	s.users(ctx, c)
+	s.createUsers(ctx, c)
 	if len(c.Runcmd) > 0 {
-		if err := os.WriteFile(s.path(instance+"/scripts/runcmd"), script(c.Runcmd), 0o700); err != nil {
-			s.warn(true, "cc_runcmd", "%v", err)
+		if err := os.WriteFile(s.rootPath(instance+"/scripts/runcmd"), shellScript(c.Runcmd), 0o700); err != nil {
+			s.recordWarning(true, "cc_runcmd", "%v", err)
 		}
 	}
 	for _, key := range c.others {
 		switch key {
 		case "packages", "package_update", "package_upgrade", "package_reboot_if_required", "yum_repos", "apt":
-			s.warn(false, "cc_package_update_upgrade_install", "%s: nothing is installed: a machine's programs are those of its host, install them there", key)
+			s.recordWarning(false, "cc_package_update_upgrade_install",
+				"%s: nothing is installed: a machine's programs are those of its host, install them there", key)
 		default:
-			s.warn(false, "stages.py", "cloud-config key %s is not applied on this machine", key)
+			s.recordWarning(false, "stages.py", "cloud-config key %s is not applied on this machine", key)
 		}
 	}
 }
 
 // Final runs the scripts, once per instance, in the order of their names: parts first, then runcmd.
 func (s *Stage) Final(ctx context.Context) error {
-	closeLog, err := s.open("modules:final")
+	closeLog, err := s.openLog("modules:final")
 	if err != nil {
 		return err
 	}
 	defer closeLog()
 	s.Errors = append(s.Errors, s.keptErrors()...)
 	instance := cloudDir + "/instance"
-	done := s.path(instance + "/sem/config_scripts_user")
-	if exists(s.path(instance)) && !exists(done) {
+	done := s.rootPath(instance + "/sem/config_scripts_user")
+	if fileExists(s.rootPath(instance)) && !fileExists(done) {
 		// The mark comes first, as cloud-init's does: a script that takes the machine down is not run again.
 		if err := os.WriteFile(done, []byte(fmt.Sprintf("%d: %s\n", os.Getpid(), s.now())), 0o644); err != nil {
 			return err
 		}
-		entries, err := os.ReadDir(s.path(instance + "/scripts"))
+		entries, err := os.ReadDir(s.rootPath(instance + "/scripts"))
 		if err != nil {
 			return err
 		}
 		var failed []string
 		for _, e := range entries {
 			name := instance + "/scripts/" + e.Name()
-			if err := s.run(name); err != nil {
+			if err := s.runScript(name); err != nil {
 				failed = append(failed, e.Name())
-				s.warn(true, "subp.py", "Failed running %s [%v]", name, err)
+				s.recordWarning(true, "subp.py", "Failed running %s [%v]", name, err)
 			}
 		}
 		if len(failed) > 0 {
-			s.warn(false, "cc_scripts_user.py", "Failed to run module scripts_user (scripts in %s/scripts)", instance)
-			s.warn(true, "util.py", "Running module scripts_user failed: Runparts: %d failures (%s) in %d attempted commands", len(failed), strings.Join(failed, ","), len(entries))
+			s.recordWarning(false, "cc_scripts_user.py", "Failed to run module scripts_user (scripts in %s/scripts)",
+				instance)
+			s.recordWarning(true, "util.py",
+				"Running module scripts_user failed: Runparts: %d failures (%s) in %d attempted commands", len(failed),
+				strings.Join(failed, ","), len(entries))
 		}
 	}
-	fmt.Fprintf(s.out, "Cloud-init v. %s finished at %s. Datasource DataSourceEc2Local.  Up %.2f seconds\n", version, s.now().UTC().Format(time.RFC1123Z), uptime())
+	fmt.Fprintf(s.out, "Cloud-init v. %s finished at %s. Datasource DataSourceEc2Local.  Up %.2f seconds\n", version,
+		s.now().UTC().Format(time.RFC1123Z), readUptime())
 	if err := s.writeResult(); err != nil {
 		return err
 	}
@@ -344,9 +355,9 @@ func (s *Stage) Final(ctx context.Context) error {
 	return nil
 }
 
-// run runs a script with its output to the log and the console.
-func (s *Stage) run(name string) error {
-	path := s.path(name)
+// runScript runs a script with its output to the log and the console.
+func (s *Stage) runScript(name string) error {
+	path := s.rootPath(name)
 	cmd := exec.Command(path)
 	cmd.Dir = "/"
 	cmd.Env = os.Environ()
@@ -364,7 +375,7 @@ func (s *Stage) run(name string) error {
 		r.Close()
 		w.Close()
 		var pathError *os.PathError
-		if errors.As(err, &pathError) && exists(path) {
+		if errors.As(err, &pathError) && fileExists(path) {
 			first, _, _ := strings.Cut(readAll(path), "\n")
 			return fmt.Errorf("%w: does its first line name a program that exists? %q", pathError.Err, first)
 		}
@@ -394,7 +405,7 @@ func readAll(path string) string {
 	return string(data)
 }
 
-func exists(path string) bool {
+func fileExists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
@@ -405,11 +416,11 @@ func (s *Stage) keepErrors() error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(s.path("/run/cloud-init/init-errors.json"), data, 0o600)
+	return os.WriteFile(s.rootPath("/run/cloud-init/init-errors.json"), data, 0o600)
 }
 
 func (s *Stage) keptErrors() (errs []string) {
-	_ = json.Unmarshal([]byte(readAll(s.path("/run/cloud-init/init-errors.json"))), &errs)
+	_ = json.Unmarshal([]byte(readAll(s.rootPath("/run/cloud-init/init-errors.json"))), &errs)
 	return errs
 }
 
@@ -430,21 +441,22 @@ func (s *Stage) writeResult() error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(s.path("/run/cloud-init"), 0o755); err != nil {
+	if err := os.MkdirAll(s.rootPath("/run/cloud-init"), 0o755); err != nil {
 		return err
 	}
 	for _, name := range []string{cloudDir + "/instance/boot-finished", statusFile} {
-		if exists(filepath.Dir(s.path(name))) {
-			_ = os.WriteFile(s.path(name), data, 0o644)
+		if fileExists(filepath.Dir(s.rootPath(name))) {
+			_ = os.WriteFile(s.rootPath(name), data, 0o644)
 		}
 	}
-	return os.WriteFile(s.path(ResultFile), data, 0o644)
+	return os.WriteFile(s.rootPath(ResultFile), data, 0o644)
 }
 
-// status is "cloud-init status".
-func (s *Stage) status(ctx context.Context, args []string, stdout io.Writer) int {
-	wait, long := slices.Contains(args, "--wait") || slices.Contains(args, "-w"), slices.Contains(args, "--long") || slices.Contains(args, "-l")
-	for wait && !exists(s.path(ResultFile)) {
+// printStatus is "cloud-init status".
+func (s *Stage) printStatus(ctx context.Context, args []string, stdout io.Writer) int {
+	wait, long := slices.Contains(args, "--wait") || slices.Contains(args, "-w"), slices.Contains(args, "--long") ||
+		slices.Contains(args, "-l")
+	for wait && !fileExists(s.rootPath(ResultFile)) {
 		fmt.Fprint(stdout, ".")
 		time.Sleep(250 * time.Millisecond)
 		if ctx.Err() != nil {
@@ -453,7 +465,7 @@ func (s *Stage) status(ctx context.Context, args []string, stdout io.Writer) int
 	}
 	var r result
 	state, code := "running", 0
-	if data, err := os.ReadFile(s.path(ResultFile)); err == nil {
+	if data, err := os.ReadFile(s.rootPath(ResultFile)); err == nil {
 		if _ = json.Unmarshal(data, &r); len(r.V1.Errors) > 0 {
 			state, code = "error", 1
 		} else {

@@ -1,10 +1,11 @@
-// Package cloudinit is the part of cloud-init that EC2 users rely on: it reads the instance's user data and runs it once.
+// Package cloudinit is the part of cloud-init that EC2 users rely on: it reads the instance's user data and runs it
+// once.
 //
-// User data are shell scripts, cloud-config documents, boothooks, or MIME multipart archives of such, each of them compressed
-// or not. What of cloud-init is not here says so in the log instead of being passed over.
+// User data are shell scripts, cloud-config documents, boothooks, or MIME multipart archives of such, each of them
+// compressed or not. What of cloud-init is not here says so in the log instead of being passed over.
 //
-// Its three programs are units as on Amazon Linux: "local" waits for the network, "init" applies what has to be there before
-// anything runs, "final" runs the scripts. https://cloudinit.readthedocs.io/en/latest/explanation/format.html
+// Its three programs are units as on Amazon Linux: "local" waits for the network, "init" applies what has to be there
+// before anything runs, "final" runs the scripts. https://cloudinit.readthedocs.io/en/latest/explanation/format.html
 package cloudinit
 
 import (
@@ -52,7 +53,7 @@ func Parse(data []byte) ([]Part, error) {
 		return nil, nil
 	}
 	var p parser
-	if err := p.parse(data, "", "", 0); err != nil {
+	if err := p.parsePart(data, "", "", 0); err != nil {
 		return nil, err
 	}
 	for i := range p.parts {
@@ -69,9 +70,9 @@ type parser struct {
 	size  int // of what the parts hold
 }
 
-// add appends a part. The parts together are bounded like one document: otherwise an archive of a few kilobytes with many parts,
-// each of which is compressed a thousandfold, would fill the memory of whoever reads it.
-func (p *parser) add(part Part) error {
+// addPart appends a part. The parts together are bounded like one document: otherwise an archive of a few kilobytes
+// with many parts, each of which is compressed a thousandfold, would fill the memory of whoever reads it.
+func (p *parser) addPart(part Part) error {
 	if p.size += len(part.Content); p.size > maxUserData {
 		return fmt.Errorf("the parts of the user data are more than %d MiB", maxUserData>>20)
 	}
@@ -116,7 +117,7 @@ func decompress(data []byte) ([]byte, error) {
 	return plain, nil
 }
 
-func (p *parser) parse(data []byte, declared, filename string, depth int) error {
+func (p *parser) parsePart(data []byte, declared, filename string, depth int) error {
 	if depth > 5 {
 		return fmt.Errorf("MIME archives are nested more than 5 deep")
 	}
@@ -128,24 +129,25 @@ func (p *parser) parse(data []byte, declared, filename string, depth int) error 
 		}
 	}
 	body := data
-	if declared == "" || kind == "text/plain" || kind == "application/octet-stream" || kind == "application/x-gzip" || kind == "application/gzip" {
+	if declared == "" || kind == "text/plain" || kind == "application/octet-stream" || kind == "application/x-gzip" ||
+		kind == "application/gzip" {
 		var err error
 		if body, err = Decode(data); err != nil {
 			return err
 		}
-		if sniffed := sniff(body); sniffed != "" {
+		if sniffed := detectType(body); sniffed != "" {
 			kind = sniffed
 		}
-		if message, err := mail.ReadMessage(bytes.NewReader(body)); err == nil && isMIME(message.Header) {
+		if message, err := mail.ReadMessage(bytes.NewReader(body)); err == nil && hasMIMEHeader(message.Header) {
 			content, err := io.ReadAll(message.Body)
 			if err != nil {
 				return err
 			}
-			return p.parse(content, message.Header.Get("Content-Type"), filename, depth+1)
+			return p.parsePart(content, message.Header.Get("Content-Type"), filename, depth+1)
 		}
 	}
 	if !strings.HasPrefix(kind, "multipart/") {
-		return p.add(Part{kind, filename, body})
+		return p.addPart(Part{kind, filename, body})
 	}
 	if params["boundary"] == "" {
 		return fmt.Errorf("the MIME archive has no boundary in its Content-Type: %s", declared)
@@ -170,13 +172,13 @@ func (p *parser) parse(data []byte, declared, filename string, depth int) error 
 		if declared == "" {
 			declared = "text/plain"
 		}
-		if err := p.parse(content, declared, part.FileName(), depth+1); err != nil {
+		if err := p.parsePart(content, declared, part.FileName(), depth+1); err != nil {
 			return err
 		}
 	}
 }
 
-func isMIME(h mail.Header) bool {
+func hasMIMEHeader(h mail.Header) bool {
 	return h.Get("Mime-Version") != "" || strings.HasPrefix(strings.ToLower(h.Get("Content-Type")), "multipart/")
 }
 
@@ -191,13 +193,15 @@ func transferDecoded(p *multipart.Part) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(r, maxUserData))
 }
 
-// sniff is the type that a document's first line says, "" when it says none.
-func sniff(data []byte) string {
+// detectType is the type that a document's first line says, "" when it says none.
+func detectType(data []byte) string {
 	first, _, _ := bytes.Cut(data, []byte("\n"))
 	line := strings.TrimSpace(string(first))
 	for prefix, kind := range map[string]string{
-		"#!": ShellScript, "#cloud-config-archive": "text/cloud-config-archive", "#cloud-boothook": Boothook, "#include": "text/x-include-url",
-		"#include-once": "text/x-include-once-url", "#part-handler": "text/part-handler", "## template: jinja": "text/jinja2", "#cloud-config-jsonp": "text/cloud-config-jsonp",
+		"#!": ShellScript, "#cloud-config-archive": "text/cloud-config-archive", "#cloud-boothook": Boothook,
+		"#include":      "text/x-include-url",
+		"#include-once": "text/x-include-once-url", "#part-handler": "text/part-handler",
+		"## template: jinja": "text/jinja2", "#cloud-config-jsonp": "text/cloud-config-jsonp",
 	} {
 		if strings.HasPrefix(line, prefix) {
 			return kind
@@ -206,7 +210,8 @@ func sniff(data []byte) string {
 	if line == "#cloud-config" || strings.HasPrefix(line, "#cloud-config ") {
 		return CloudConfig
 	}
-	if strings.HasPrefix(line, "apiVersion: node.eks.aws/") || bytes.Contains(data, []byte("node.eks.aws/v1")) && bytes.Contains(data, []byte("NodeConfig")) {
+	if strings.HasPrefix(line, "apiVersion: node.eks.aws/") || bytes.Contains(data, []byte("node.eks.aws/v1")) &&
+		bytes.Contains(data, []byte("NodeConfig")) {
 		return NodeConfig
 	}
 	return ""

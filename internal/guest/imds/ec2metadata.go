@@ -51,9 +51,13 @@ func EC2Metadata(args []string, stdout, stderr io.Writer) int {
 }
 
 var ec2Metadata = []struct{ name, short, label, path string }{
-	{"ami-id", "-a", "ami-id", "ami-id"}, {"ami-launch-index", "-l", "ami-launch-index", "ami-launch-index"}, {"instance-id", "-i", "instance-id", "instance-id"},
-	{"instance-type", "-t", "instance-type", "instance-type"}, {"local-hostname", "-h", "local-hostname", "local-hostname"}, {"local-ipv4", "-o", "local-ipv4", "local-ipv4"},
-	{"availability-zone", "-z", "placement", "placement/availability-zone"}, {"region", "-R", "region", "placement/region"}, {"public-hostname", "-p", "public-hostname", "public-hostname"},
-	{"public-ipv4", "-v", "public-ipv4", "public-ipv4"}, {"security-groups", "-s", "security-groups", "security-groups"}, {"reservation-id", "-r", "reservation-id", "reservation-id"},
+	{"ami-id", "-a", "ami-id", "ami-id"}, {"ami-launch-index", "-l", "ami-launch-index", "ami-launch-index"},
+	{"instance-id", "-i", "instance-id", "instance-id"},
+	{"instance-type", "-t", "instance-type", "instance-type"}, {"local-hostname", "-h", "local-hostname",
+		"local-hostname"}, {"local-ipv4", "-o", "local-ipv4", "local-ipv4"},
+	{"availability-zone", "-z", "placement", "placement/availability-zone"},
+	{"region", "-R", "region", "placement/region"}, {"public-hostname", "-p", "public-hostname", "public-hostname"},
+	{"public-ipv4", "-v", "public-ipv4", "public-ipv4"}, {"security-groups", "-s", "security-groups",
+		"security-groups"}, {"reservation-id", "-r", "reservation-id", "reservation-id"},
 	{"user-data", "-d", "user-data", ""},
 }

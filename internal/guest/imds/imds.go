@@ -3,8 +3,9 @@
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html
 //
 // The client is not feature/ec2/imds of the AWS SDK (v1.20.7, which would add 0.4 MB to coracle-node): without its
-// fallback to version 1, that hides the status of a token that was refused, by which an instance whose metadata is turned
-// off is known; and it takes no token from IMDS_TOKEN and reads no paths but its own, as the program "imds" must.
+// fallback to version 1, that hides the status of a token that was refused, by which an instance whose metadata is
+// turned off is known; and it takes no token from IMDS_TOKEN and reads no paths but its own, as the program "imds"
+// must.
 package imds
 
 import (
@@ -57,7 +58,8 @@ func (c *Client) Token(ctx context.Context) (string, error) {
 	if c.token != "" {
 		return c.token, nil
 	}
-	body, err := c.do(ctx, http.MethodPut, "/latest/api/token", http.Header{"X-Aws-Ec2-Metadata-Token-Ttl-Seconds": {"900"}})
+	body, err := c.sendRequest(ctx, http.MethodPut, "/latest/api/token",
+		http.Header{"X-Aws-Ec2-Metadata-Token-Ttl-Seconds": {"900"}})
 	if err != nil {
 		return "", err
 	}
@@ -72,7 +74,8 @@ func (c *Client) Get(ctx context.Context, path string) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		body, err := c.do(ctx, http.MethodGet, "/"+strings.TrimPrefix(path, "/"), http.Header{"X-Aws-Ec2-Metadata-Token": {token}})
+		body, err := c.sendRequest(ctx, http.MethodGet, "/"+strings.TrimPrefix(path, "/"),
+			http.Header{"X-Aws-Ec2-Metadata-Token": {token}})
 		var status statusError
 		if errors.As(err, &status) && status == http.StatusUnauthorized && attempt == 0 {
 			c.mu.Lock()
@@ -96,7 +99,7 @@ func (s statusError) Error() string {
 	return fmt.Sprintf("the instance metadata service answered %d %s", int(s), http.StatusText(int(s)))
 }
 
-func (c *Client) do(ctx context.Context, method, path string, header http.Header) ([]byte, error) {
+func (c *Client) sendRequest(ctx context.Context, method, path string, header http.Header) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, method, c.endpoint()+path, nil)
 	if err != nil {
 		return nil, err
@@ -179,7 +182,9 @@ func (c *Client) RoleCredentials(ctx context.Context) (Credentials, error) {
 	var credentials Credentials
 	role, err := c.Meta(ctx, "iam/security-credentials/")
 	if errors.Is(err, ErrNotFound) || (err == nil && role == "") {
-		return credentials, errors.New("this instance has no role: give it an instance profile whose role may be assumed by ec2.amazonaws.com")
+		return credentials,
+			errors.New(
+				"this instance has no role: give it an instance profile whose role may be assumed by ec2.amazonaws.com")
 	}
 	if err != nil {
 		return credentials, err
@@ -193,7 +198,8 @@ func (c *Client) RoleCredentials(ctx context.Context) (Credentials, error) {
 		return credentials, fmt.Errorf("credentials of the instance's role %s: %w", role, err)
 	}
 	if credentials.Code != "Success" {
-		return credentials, fmt.Errorf("credentials of the instance's role %s: %s: %s", role, credentials.Code, credentials.Message)
+		return credentials, fmt.Errorf("credentials of the instance's role %s: %s: %s", role, credentials.Code,
+			credentials.Message)
 	}
 	return credentials, nil
 }

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// cgroups are the control groups of services below the machine's own: SLICE/UNIT in every hierarchy of version 1, or in the one
-// of version 2. The kubelet's are beside them (/kubepods).
+// cgroups are the control groups of services below the machine's own: SLICE/UNIT in every hierarchy of version 1, or in
+// the one of version 2. The kubelet's are beside them (/kubepods).
 type cgroups struct {
 	roots []string // the mounted hierarchies; none: there are no cgroups, and services run without
 	v2    bool
@@ -38,7 +38,7 @@ func findCgroups(root string) cgroups {
 }
 
 // path of a unit's group below a hierarchy: "a-b.slice" is within "a.slice".
-func (u *service) cgroup() string {
+func (u *service) cgroupPath() string {
 	slice := u.def.Last("Service", "Slice")
 	if slice == "" {
 		slice = "system.slice"
@@ -53,8 +53,8 @@ func (u *service) cgroup() string {
 	return filepath.Join(path, u.name)
 }
 
-// make makes a group with its parents and returns the files that take processes.
-func (c cgroups) make(path string) ([]string, error) {
+// createGroup makes a group with its parents and returns the files that take processes.
+func (c cgroups) createGroup(path string) ([]string, error) {
 	var procs []string
 	for _, root := range c.roots {
 		dir := root
@@ -76,8 +76,8 @@ func (c cgroups) make(path string) ([]string, error) {
 	return procs, nil
 }
 
-// delegate has the groups below dir controlled by all that dir has. A controller that cannot be (it has processes in the
-// parent, or the host keeps it) is left out.
+// delegate has the groups below dir controlled by all that dir has. A controller that cannot be (it has processes in
+// the parent, or the host keeps it) is left out.
 func (c cgroups) delegate(dir string) {
 	for _, controller := range strings.Fields(readFile(filepath.Join(dir, "cgroup.controllers"))) {
 		_ = os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+controller), 0)
@@ -93,8 +93,8 @@ func inherit(parent, dir string) {
 	}
 }
 
-// pids are the processes of a group and of those below it.
-func (c cgroups) pids(path string) []int {
+// listPIDs are the processes of a group and of those below it.
+func (c cgroups) listPIDs(path string) []int {
 	seen := map[int]bool{}
 	for _, root := range c.roots {
 		_ = filepath.WalkDir(filepath.Join(root, path), func(dir string, e os.DirEntry, err error) error {
@@ -116,15 +116,15 @@ func (c cgroups) pids(path string) []int {
 	return pids
 }
 
-// signal sends a signal to all processes of a group.
-func (c cgroups) signal(path string, s syscall.Signal) {
-	for _, pid := range c.pids(path) {
+// signalAll sends a signal to all processes of a group.
+func (c cgroups) signalAll(path string, s syscall.Signal) {
+	for _, pid := range c.listPIDs(path) {
 		_ = syscall.Kill(pid, s)
 	}
 }
 
-// remove removes a group with those below it; one with processes stays.
-func (c cgroups) remove(path string) {
+// removeGroup removes a group with those below it; one with processes stays.
+func (c cgroups) removeGroup(path string) {
 	for _, root := range c.roots {
 		var dirs []string
 		_ = filepath.WalkDir(filepath.Join(root, path), func(dir string, e os.DirEntry, err error) error {
@@ -140,19 +140,21 @@ func (c cgroups) remove(path string) {
 }
 
 // memory and cpu are what a group has used: bytes and time; ok is false when they are not counted.
-func (c cgroups) usage(path string) (memory uint64, cpu time.Duration, tasks int) {
+func (c cgroups) readUsage(path string) (memory uint64, cpu time.Duration, tasks int) {
 	read := func(controller, file string) uint64 {
 		for _, root := range c.roots {
 			name := filepath.Base(root)
-			if c.v2 || name == controller || strings.HasPrefix(name, controller+",") || strings.HasSuffix(name, ","+controller) {
-				if n, err := strconv.ParseUint(strings.TrimSpace(readFile(filepath.Join(root, path, file))), 10, 64); err == nil {
+			if c.v2 || name == controller || strings.HasPrefix(name, controller+",") || strings.HasSuffix(name,
+				","+controller) {
+				if n, err := strconv.ParseUint(strings.TrimSpace(readFile(filepath.Join(root, path, file))), 10,
+					64); err == nil {
 					return n
 				}
 			}
 		}
 		return 0
 	}
-	tasks = len(c.pids(path))
+	tasks = len(c.listPIDs(path))
 	if !c.v2 {
 		return read("memory", "memory.usage_in_bytes"), time.Duration(read("cpuacct", "cpuacct.usage")), tasks
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/guest/unit"
 )
 
-func (m *manager) serve(l net.Listener) {
+func (m *manager) serveControl(l net.Listener) {
 	for {
 		conn, err := l.Accept()
 		if errors.Is(err, net.ErrClosed) {
@@ -34,12 +34,12 @@ func (m *manager) serve(l net.Listener) {
 			if err := json.NewDecoder(conn).Decode(&request); err != nil {
 				return
 			}
-			_ = json.NewEncoder(conn).Encode(m.answer(request))
+			_ = json.NewEncoder(conn).Encode(m.dispatch(request))
 		}()
 	}
 }
 
-func (m *manager) answer(r Request) Response {
+func (m *manager) dispatch(r Request) Response {
 	var response Response
 	failed := func(name string, err error) {
 		var missing unit.NotFoundError
@@ -47,9 +47,10 @@ func (m *manager) answer(r Request) Response {
 	}
 	switch r.Verb {
 	case "daemon-reload":
-		m.reload()
+		m.reloadUnits()
 	case "poweroff", "reboot", "halt":
-		m.later(map[string]int{"poweroff": unix.LINUX_REBOOT_CMD_POWER_OFF, "reboot": unix.LINUX_REBOOT_CMD_RESTART, "halt": unix.LINUX_REBOOT_CMD_HALT}[r.Verb], r.Delay)
+		m.scheduleShutdown(map[string]int{"poweroff": unix.LINUX_REBOOT_CMD_POWER_OFF,
+			"reboot": unix.LINUX_REBOOT_CMD_RESTART, "halt": unix.LINUX_REBOOT_CMD_HALT}[r.Verb], r.Delay)
 	case "cancel-shutdown":
 		m.mu.Lock()
 		if m.schedule != nil {
@@ -67,10 +68,11 @@ func (m *manager) answer(r Request) Response {
 		}
 		m.mu.Unlock()
 	case "start":
-		// All are of one transaction, so that they wait for one another; those that cannot be loaded do not keep back the others.
+		// All are of one transaction, so that they wait for one another; those that cannot be loaded do not keep back
+		// the others.
 		var jobs []*job
 		for _, name := range r.Units {
-			js, err := m.start([]string{name})
+			js, err := m.startUnits([]string{name})
 			if err != nil {
 				failed(name, err)
 			}
@@ -89,7 +91,7 @@ func (m *manager) answer(r Request) Response {
 		}
 	case "stop":
 		for _, name := range r.Units {
-			jobs, _, err := m.stop([]string{name})
+			jobs, _, err := m.stopUnits([]string{name})
 			if err != nil {
 				failed(name, err)
 				continue
@@ -121,7 +123,7 @@ func (m *manager) answer(r Request) Response {
 		}
 	case "kill":
 		for _, name := range r.Units {
-			if err := m.kill(name, r.Signal); err != nil {
+			if err := m.signalUnit(name, r.Signal); err != nil {
 				failed(name, err)
 			}
 		}
@@ -131,8 +133,8 @@ func (m *manager) answer(r Request) Response {
 	return response
 }
 
-// later ends the machine after a delay; systemctl has its answer before.
-func (m *manager) later(cmd int, delay time.Duration) {
+// scheduleShutdown ends the machine after a delay; systemctl has its answer before.
+func (m *manager) scheduleShutdown(cmd int, delay time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.schedule != nil {
@@ -149,7 +151,7 @@ func (m *manager) statuses(names []string) []UnitStatus {
 	var all []UnitStatus
 	for _, name := range names {
 		m.mu.Lock()
-		u, err := m.unit(name)
+		u, err := m.loadUnit(name)
 		if err != nil {
 			m.mu.Unlock()
 			load := "error"
@@ -157,14 +159,15 @@ func (m *manager) statuses(names []string) []UnitStatus {
 			if errors.As(err, &missing) {
 				load = "not-found"
 			}
-			all = append(all, UnitStatus{Name: name, Description: name, Load: load, LoadError: err.Error(), Active: "inactive", Sub: "dead", Result: "success"})
+			all = append(all, UnitStatus{Name: name, Description: name, Load: load, LoadError: err.Error(),
+				Active: "inactive", Sub: "dead", Result: "success"})
 			continue
 		}
-		s := u.status()
+		s := u.unitStatus()
 		m.mu.Unlock()
 		if s.Cgroup != "" {
-			s.Memory, s.CPU, s.Tasks = m.cgroups.usage(s.Cgroup)
-			s.PIDs = m.cgroups.pids(s.Cgroup)
+			s.Memory, s.CPU, s.Tasks = m.cgroups.readUsage(s.Cgroup)
+			s.PIDs = m.cgroups.listPIDs(s.Cgroup)
 		}
 		all = append(all, s)
 	}
@@ -174,7 +177,7 @@ func (m *manager) statuses(names []string) []UnitStatus {
 // reloadUnit runs ExecReload.
 func (m *manager) reloadUnit(name string) error {
 	m.mu.Lock()
-	u, err := m.unit(name)
+	u, err := m.loadUnit(name)
 	if err != nil {
 		m.mu.Unlock()
 		return err
@@ -201,8 +204,8 @@ func (m *manager) reloadUnit(name string) error {
 	return u.control(timed, def, "ExecReload", env)
 }
 
-// kill sends a signal to all processes of a unit.
-func (m *manager) kill(name, signal string) error {
+// signalUnit sends a signal to all processes of a unit.
+func (m *manager) signalUnit(name, signal string) error {
 	sig := syscall.SIGTERM
 	if signal != "" {
 		if n, err := strconv.Atoi(signal); err == nil {
@@ -214,17 +217,17 @@ func (m *manager) kill(name, signal string) error {
 		}
 	}
 	m.mu.Lock()
-	u, err := m.unit(name)
+	u, err := m.loadUnit(name)
 	if err != nil {
 		m.mu.Unlock()
 		return err
 	}
-	path, r := u.cgroup(), u.run
+	path, r := u.cgroupPath(), u.run
 	m.mu.Unlock()
 	if r != nil {
 		_ = syscall.Kill(r.mainPID, sig)
 	}
-	for _, pid := range m.cgroups.pids(path) {
+	for _, pid := range m.cgroups.listPIDs(path) {
 		if r == nil || pid != r.mainPID {
 			_ = syscall.Kill(pid, sig)
 		}

@@ -24,15 +24,16 @@ import (
 
 // Options say where an init finds its machine; the zero value of a field is the place that it has in one.
 type Options struct {
-	UnitPath []string      // unit.Path
-	Config   string        // /etc/systemd
-	Run      string        // /run/systemd: sockets
-	Journal  string        // JournalDir
-	Cgroup   string        // /sys/fs/cgroup
-	Report   string        // boot.Dir
-	Console  io.Writer     // standard output
-	Stub     []string      // the program that becomes a service: this one, as "exec-unit"
-	Grace    time.Duration // for stopping everything at the end; 15 seconds, less than the host has before it cuts the power
+	UnitPath []string  // unit.Path
+	Config   string    // /etc/systemd
+	Run      string    // /run/systemd: sockets
+	Journal  string    // JournalDir
+	Cgroup   string    // /sys/fs/cgroup
+	Report   string    // boot.Dir
+	Console  io.Writer // standard output
+	Stub     []string  // the program that becomes a service: this one, as "exec-unit"
+	// for stopping everything at the end; 15 seconds, less than the host has before it cuts the power
+	Grace time.Duration
 }
 
 func (o Options) withDefaults() Options {
@@ -48,7 +49,8 @@ func (o Options) withDefaults() Options {
 	if o.Grace == 0 {
 		o.Grace = 15 * time.Second
 	}
-	for field, value := range map[*string]string{&o.Config: "/etc/systemd", &o.Run: "/run/systemd", &o.Journal: JournalDir, &o.Cgroup: "/sys/fs/cgroup", &o.Report: boot.Dir} {
+	for field, value := range map[*string]string{&o.Config: "/etc/systemd", &o.Run: "/run/systemd",
+		&o.Journal: JournalDir, &o.Cgroup: "/sys/fs/cgroup", &o.Report: boot.Dir} {
 		if *field == "" {
 			*field = value
 		}
@@ -59,7 +61,8 @@ func (o Options) withDefaults() Options {
 // Main runs the machine until its end, which it does not survive: reboot(2) ends process 1 of a pid namespace.
 func Main(o Options) int {
 	if os.Getpid() != 1 {
-		fmt.Fprintln(os.Stderr, "init: this is process", os.Getpid(), "and init is process 1 of a machine; a running machine is controlled by systemctl")
+		fmt.Fprintln(os.Stderr, "init: this is process", os.Getpid(),
+			"and init is process 1 of a machine; a running machine is controlled by systemctl")
 		return 1
 	}
 	// There is an init on every machine of a host, which does next to nothing once it has booted.
@@ -70,20 +73,20 @@ func Main(o Options) int {
 	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGPWR, unix.SIGHUP)
 	signal.Ignore(unix.SIGPIPE)
 	// Both need to be there before the first process: who ends, and who tells that it is ready.
-	go m.reap()
-	m.reload()
-	if err := m.listen(); err != nil {
+	go m.reapChildren()
+	m.reloadUnits()
+	if err := m.openSockets(); err != nil {
 		fmt.Fprintln(m.o.Console, "init:", err)
-		m.end(unix.LINUX_REBOOT_CMD_POWER_OFF)
+		m.rebootNow(unix.LINUX_REBOOT_CMD_POWER_OFF)
 	}
-	m.banner()
-	m.report(func(r *boot.Report) { *r = boot.Report{StartedAt: time.Now()} })
+	m.printBanner()
+	m.updateReport(func(r *boot.Report) { *r = boot.Report{StartedAt: time.Now()} })
 	m.tmpfiles()
-	go m.boot()
+	go m.startDefaultTarget()
 	for s := range signals {
 		switch s {
 		case unix.SIGHUP:
-			m.reload()
+			m.reloadUnits()
 		case unix.SIGINT: // ctrl-alt-del
 			go m.shutdown(unix.LINUX_REBOOT_CMD_RESTART)
 		default:
@@ -93,8 +96,8 @@ func Main(o Options) int {
 	return 0
 }
 
-// banner is the first line of a console.
-func (m *manager) banner() {
+// printBanner is the first line of a console.
+func (m *manager) printBanner() {
 	name := "Linux"
 	for _, line := range strings.Split(readFile("/etc/os-release"), "\n") {
 		if v, ok := strings.CutPrefix(line, "PRETTY_NAME="); ok {
@@ -104,13 +107,13 @@ func (m *manager) banner() {
 	fmt.Fprintf(m.o.Console, "\nWelcome to %s!\n\n", name)
 }
 
-// boot starts the default target and reports how that goes.
-func (m *manager) boot() {
+// startDefaultTarget starts the default target and reports how that goes.
+func (m *manager) startDefaultTarget() {
 	started := time.Now()
-	jobs, err := m.start([]string{"default.target"})
+	jobs, err := m.startUnits([]string{"default.target"})
 	if err != nil {
-		m.status("FAILED", "Failed to start default.target: "+err.Error())
-		m.report(func(r *boot.Report) { r.FinishedAt, r.Failure = time.Now(), err.Error() })
+		m.printStatus("FAILED", "Failed to start default.target: "+err.Error())
+		m.updateReport(func(r *boot.Report) { r.FinishedAt, r.Failure = time.Now(), err.Error() })
 		return
 	}
 	for _, j := range jobs {
@@ -123,9 +126,9 @@ func (m *manager) boot() {
 		}
 	}
 	slices.Sort(failed)
-	m.report(func(r *boot.Report) { r.FinishedAt, r.FailedUnits = time.Now(), failed })
+	m.updateReport(func(r *boot.Report) { r.FinishedAt, r.FailedUnits = time.Now(), failed })
 	debug.FreeOSMemory()
-	m.log("", fmt.Sprintf("Startup finished in %s.", time.Since(started).Round(time.Millisecond)))
+	m.logMessage("", fmt.Sprintf("Startup finished in %s.", time.Since(started).Round(time.Millisecond)))
 }
 
 // The units whose end the host is told about.
@@ -140,13 +143,14 @@ const (
 func (m *manager) observe(name, active string) {
 	switch {
 	case name == networkUnit && active == "active":
-		m.report(func(r *boot.Report) { r.Network = true })
+		m.updateReport(func(r *boot.Report) { r.Network = true })
 	case name == userDataUnit:
-		state := map[string]string{"activating": boot.Running, "active": boot.Succeeded, "inactive": boot.Succeeded, "failed": boot.Failed}[active]
+		state := map[string]string{"activating": boot.Running, "active": boot.Succeeded, "inactive": boot.Succeeded,
+			"failed": boot.Failed}[active]
 		if state == "" {
 			return
 		}
-		m.report(func(r *boot.Report) {
+		m.updateReport(func(r *boot.Report) {
 			if r.UserData == boot.Failed && active == "inactive" {
 				return
 			}
@@ -158,8 +162,8 @@ func (m *manager) observe(name, active string) {
 	}
 }
 
-// report changes the report; a machine whose host cannot be told runs on.
-func (m *manager) report(change func(*boot.Report)) {
+// updateReport changes the report; a machine whose host cannot be told runs on.
+func (m *manager) updateReport(change func(*boot.Report)) {
 	m.reportMu.Lock()
 	defer m.reportMu.Unlock()
 	change(&m.bootReport)
@@ -173,13 +177,14 @@ func (m *manager) tmpfiles() {
 	if m.o.Run != "/run/systemd" {
 		return // a test
 	}
-	for _, dir := range []string{"/run/lock", "/run/user", "/run/containerd", "/var/log/journal", "/var/log/containers", "/var/log/pods", "/var/lib/cloud", "/var/tmp"} {
+	for _, dir := range []string{"/run/lock", "/run/user", "/run/containerd", "/var/log/journal", "/var/log/containers",
+		"/var/log/pods", "/var/lib/cloud", "/var/tmp"} {
 		_ = os.MkdirAll(dir, 0o755)
 	}
 	for _, dir := range []string{"/tmp", "/var/tmp"} {
 		_ = os.Chmod(dir, 0o777|os.ModeSticky)
 	}
-	m.sysctl()
+	m.applySysctls()
 }
 
 func readFile(name string) string {
@@ -200,7 +205,7 @@ func (m *manager) environment() map[string]string {
 		options, err := unit.Parse(f)
 		f.Close()
 		if err != nil {
-			m.log("", fmt.Sprintf("%s: %v", file, err))
+			m.logMessage("", fmt.Sprintf("%s: %v", file, err))
 			continue
 		}
 		for _, o := range options {
@@ -209,7 +214,7 @@ func (m *manager) environment() map[string]string {
 			}
 			assignments, err := unit.Assignments(o.Value)
 			if err != nil {
-				m.log("", fmt.Sprintf("%s: DefaultEnvironment=%s: %v", file, o.Value, err))
+				m.logMessage("", fmt.Sprintf("%s: DefaultEnvironment=%s: %v", file, o.Value, err))
 			}
 			for k, v := range assignments {
 				env[k] = v
@@ -219,8 +224,8 @@ func (m *manager) environment() map[string]string {
 	return env
 }
 
-// status writes a line as systemd has it on the console while a machine boots or ends; in between it is quiet.
-func (m *manager) status(word, text string) {
+// printStatus writes a line as systemd has it on the console while a machine boots or ends; in between it is quiet.
+func (m *manager) printStatus(word, text string) {
 	m.reportMu.Lock()
 	booted := !m.bootReport.FinishedAt.IsZero()
 	m.reportMu.Unlock()
@@ -232,8 +237,8 @@ func (m *manager) status(word, text string) {
 	}
 }
 
-// sleep waits, or returns false when ctx ends first.
-func sleep(ctx context.Context, d time.Duration) bool {
+// sleepContext waits, or returns false when ctx ends first.
+func sleepContext(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -41,7 +41,8 @@ func TestMain(m *testing.M) {
 		}
 		grace, _ := time.ParseDuration(os.Getenv("CORACLE_TEST_GRACE"))
 		os.Exit(initd.Main(initd.Options{
-			UnitPath: []string{dir + "/etc", dir + "/lib"}, Config: dir + "/config", Run: dir + "/run", Journal: dir + "/journal", Cgroup: dir + "/cgroup",
+			UnitPath: []string{dir + "/etc", dir + "/lib"}, Config: dir + "/config", Run: dir + "/run", Journal: dir +
+				"/journal", Cgroup: dir + "/cgroup",
 			Report: dir + "/report", Stub: []string{"/proc/self/exe", "exec-unit"}, Grace: grace,
 		}))
 	}
@@ -99,9 +100,12 @@ func bootMachine(t *testing.T, units map[string]string, cgroups ...string) *mach
 		m.write(name, text)
 	}
 	m.cmd = exec.Command("/proc/self/exe")
-	m.cmd.Env = []string{"CORACLE_TEST_INIT=" + dir, "CORACLE_TEST_GRACE=" + eventually.Limit.String(), "CORACLE_TEST_CGROUPS=" + strings.ReplaceAll(strings.Join(cgroups, " "), "DIR", dir), "PATH=" + os.Getenv("PATH")}
+	m.cmd.Env = []string{"CORACLE_TEST_INIT=" + dir, "CORACLE_TEST_GRACE=" + eventually.Limit.String(),
+		"CORACLE_TEST_CGROUPS=" + strings.ReplaceAll(strings.Join(cgroups, " "), "DIR", dir),
+		"PATH=" + os.Getenv("PATH")}
 	m.cmd.Stdout, m.cmd.Stderr = m, m
-	m.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	m.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS,
+		Pdeathsig: syscall.SIGKILL}
 	if err := m.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +117,11 @@ func bootMachine(t *testing.T, units map[string]string, cgroups ...string) *mach
 			t.Logf("console:\n%s", m.output())
 		}
 	})
-	eventually.True(t, "it answers", func() bool { _, err := initd.Call(dir+"/run", initd.Request{Verb: "status"}); return err == nil })
+	eventually.True(t, "it answers", func() bool {
+		_,
+			err := initd.Call(dir+"/run", initd.Request{Verb: "status"})
+		return err == nil
+	})
 	return m
 }
 
@@ -153,19 +161,26 @@ func (m *machine) unit(name string) initd.UnitStatus {
 
 func (m *machine) untilState(name, active, sub string) {
 	m.t.Helper()
-	eventually.True(m.t, name+" is "+active+" ("+sub+")", func() bool { u := m.unit(name); return u.Active == active && (sub == "" || u.Sub == sub) })
+	eventually.True(m.t, name+" is "+active+" ("+sub+")", func() bool {
+		u := m.unit(name)
+		return u.Active == active &&
+			(sub == "" || u.Sub == sub)
+	})
 }
 
 func TestBootOrderAndReport(t *testing.T) {
 	t.Parallel()
 	m := bootMachine(t, map[string]string{
-		"default.target":        "[Unit]\nWants=third.service\nRequires=first.service\n",
-		"first.service":         "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/sh -c 'sleep 0.1; echo first >> DIR/order'\n",
-		"second.service":        "[Unit]\nAfter=first.service\nBefore=third.service\n[Service]\nType=oneshot\nExecStart=/bin/sh -c 'echo second >> DIR/order; echo said this'\nExecStart=-/bin/false\n",
-		"third.service":         "[Unit]\nRequires=second.service\nWants=missing.service bad.service\n[Service]\nType=oneshot\nEnvironment=A=x 'B=y z'\nEnvironmentFile=-DIR/nothing\nExecStart=/bin/sh -c 'echo $0 $1 $2 >> DIR/order' third ${A} $B\n",
-		"bad.service":           "[Service]\nType=oneshot\nExecStart=/bin/sh -c 'exit 3'\n",
-		"cloud-final.service":   "[Service]\nType=oneshot\nExecStart=/bin/true\n",
-		"network-online.target": "[Unit]\n",
+		"default.target": "[Unit]\nWants=third.service\nRequires=first.service\n",
+		"first.service": "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/sh -c 'sleep 0.1; " +
+			"echo first >> DIR/order'\n",
+		"second.service": "[Unit]\nAfter=first.service\nBefore=third.service\n[Service]\nType=oneshot\nExecStart=/bin/sh -c 'echo second >> DIR/order; echo said this'\nExecStart=-/bin/false\n",
+		"third.service": "[Unit]\nRequires=second.service\nWants=missing.service " +
+			"bad.service\n[Service]\nType=oneshot\nEnvironment=A=x 'B=y " +
+			"z'\nEnvironmentFile=-DIR/nothing\nExecStart=/bin/sh -c 'echo $0 $1 $2 >> DIR/order' third ${A} $B\n",
+		"bad.service":                                "[Service]\nType=oneshot\nExecStart=/bin/sh -c 'exit 3'\n",
+		"cloud-final.service":                        "[Service]\nType=oneshot\nExecStart=/bin/true\n",
+		"network-online.target":                      "[Unit]\n",
 		"default.target.wants/network-online.target": "[Unit]\n",
 		"default.target.wants/cloud-final.service":   "[Unit]\n",
 	})
@@ -184,26 +199,34 @@ func TestBootOrderAndReport(t *testing.T) {
 	if err != nil || !r.Network || r.UserData != boot.Succeeded || fmt.Sprint(r.FailedUnits) != "[bad.service]" {
 		t.Errorf("the report is %+v, %v", r, err)
 	}
-	if u := m.unit("bad.service"); u.Active != "failed" || u.Result != "exit-code" || u.MainStatus != "code=exited, status=3/NOTIMPLEMENTED" {
+	if u := m.unit("bad.service"); u.Active != "failed" || u.Result != "exit-code" ||
+		u.MainStatus != "code=exited, status=3/NOTIMPLEMENTED" {
 		t.Errorf("bad.service is %+v", u)
 	}
-	eventually.True(t, "the journal of second.service is there", func() bool { // what a process writes comes through a pipe
+	eventually.True(t, "the journal of second.service is there", func() bool {
+		// what a process writes comes through a pipe
 		log := m.read("journal/second.service.log")
 		return strings.Contains(log, " sh[") && strings.Contains(log, "]: said this\n")
 	})
-	eventually.True(t, "the console tells of bad.service", func() bool { return strings.Contains(m.output(), "[FAILED] Failed to start bad.service.") })
+	eventually.True(t, "the console tells of bad.service",
+		func() bool { return strings.Contains(m.output(), "[FAILED] Failed to start bad.service.") })
 }
 
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	m := bootMachine(t, map[string]string{
-		"always.service":  "[Service]\nExecStart=/bin/sh -c 'echo run >> DIR/runs; exec sleep 100'\nRestart=always\nRestartSec=10ms\n",
-		"failure.service": "[Service]\nExecStart=/bin/sh -c 'test -e DIR/go || exit 1'\nRestart=on-failure\nRestartSec=20ms\n[Unit]\nStartLimitIntervalSec=0\n",
+		"always.service": "[Service]\nExecStart=/bin/sh -c 'echo run >> DIR/runs; exec sleep " +
+			"100'\nRestart=always\nRestartSec=10ms\n",
+		"failure.service": "[Service]\nExecStart=/bin/sh -c 'test -e DIR/go || exit " +
+			"1'\nRestart=on-failure\nRestartSec=20ms\n[Unit]\nStartLimitIntervalSec=0\n",
 		"limited.service": "[Service]\nExecStart=/bin/false\nRestart=always\nRestartSec=1ms\n[Unit]\nStartLimitBurst=3\nStartLimitIntervalSec=1h\n",
-		"forced.service":  "[Service]\nExecStart=/bin/sh -c 'echo run >> DIR/forced; kill -PIPE $$$$'\nRestart=on-failure\nRestartForceExitStatus=SIGPIPE\nRestartSec=1ms\n[Unit]\nStartLimitIntervalSec=1h\n",
-		"needs.service":   "[Unit]\nRequires=always.service\nAfter=always.service\n[Service]\nExecStart=/bin/sh -c 'echo up >> DIR/needs; exec sleep 100'\n",
+		"forced.service": "[Service]\nExecStart=/bin/sh -c 'echo run >> DIR/forced; kill -PIPE " +
+			"$$$$'\nRestart=on-failure\nRestartForceExitStatus=SIGPIPE\nRestartSec=1ms\n[Unit]\nStartLimitIntervalSec=1h\n",
+		"needs.service": "[Unit]\nRequires=always.service\nAfter=always.service\n[Service]\nExecStart=/bin/sh -c " +
+			"'echo up >> DIR/needs; exec sleep 100'\n",
 	})
-	if r := m.call("start", "needs.service", "failure.service", "limited.service", "forced.service"); len(r.Errors) != 0 {
+	if r := m.call("start", "needs.service", "failure.service", "limited.service",
+		"forced.service"); len(r.Errors) != 0 {
 		t.Fatalf("start: %+v", r.Errors)
 	}
 	eventually.True(t, "both have run", func() bool { return m.read("runs") == "run\n" && m.read("needs") == "up\n" })
@@ -211,7 +234,8 @@ func TestRestart(t *testing.T) {
 	m.call("kill", "always.service")
 	eventually.True(t, "it runs again, and what requires it", func() bool {
 		u := m.unit("always.service")
-		return u.Active == "active" && u.MainPID != pid && u.Restarts == 1 && m.unit("needs.service").Active == "active" && strings.Count(m.read("needs"), "up") == 2
+		return u.Active == "active" && u.MainPID != pid && u.Restarts == 1 &&
+			m.unit("needs.service").Active == "active" && strings.Count(m.read("needs"), "up") == 2
 	})
 	m.write("go", "")
 	m.untilState("failure.service", "inactive", "dead")
@@ -219,7 +243,8 @@ func TestRestart(t *testing.T) {
 	if u := m.unit("limited.service"); u.Result != "start-limit-hit" {
 		t.Errorf("limited.service: %+v", u)
 	}
-	eventually.True(t, "forced.service is run until the limit", func() bool { return strings.Count(m.read("forced"), "run") == 5 })
+	eventually.True(t, "forced.service is run until the limit",
+		func() bool { return strings.Count(m.read("forced"), "run") == 5 })
 
 	if r := m.call("stop", "always.service"); len(r.Errors) != 0 {
 		t.Fatalf("stop: %+v", r.Errors)
@@ -244,30 +269,39 @@ time.sleep(100)'`
 		"masked.service":  "",
 	})
 	m.write("slow.sh", notify)
-	if _, err := initd.Call(m.dir+"/run", initd.Request{Verb: "start", Units: []string{"slow.service"}, NoBlock: true}); err != nil {
+	if _, err := initd.Call(m.dir+"/run", initd.Request{Verb: "start", Units: []string{"slow.service"},
+		NoBlock: true}); err != nil {
 		t.Fatal(err)
 	}
 	m.untilState("slow.service", "activating", "start")
 	m.write("ready", "")
-	eventually.True(t, "it is ready", func() bool { u := m.unit("slow.service"); return u.Active == "active" && u.StatusText == "at work" })
-	for name, want := range map[string]string{"never.service": "a timeout was exceeded", "leaves.service": "before it was ready", "masked.service": "is masked", "unknown.service": "not found"} {
+	eventually.True(t, "it is ready", func() bool {
+		u := m.unit("slow.service")
+		return u.Active == "active" &&
+			u.StatusText == "at work"
+	})
+	for name, want := range map[string]string{"never.service": "a timeout was exceeded",
+		"leaves.service": "before it was ready", "masked.service": "is masked", "unknown.service": "not found"} {
 		if r := m.call("start", name); len(r.Errors) != 1 || !strings.Contains(r.Errors[0].Message, want) {
 			t.Errorf("start %s: %+v, want %q", name, r.Errors, want)
 		}
 	}
 	m.call("start", "missing.service")
 	m.untilState("missing.service", "failed", "failed")
-	eventually.True(t, "the journal says why missing.service failed", func() bool { // what a process writes comes through a pipe
+	eventually.True(t, "the journal says why missing.service failed", func() bool {
+		// what a process writes comes through a pipe
 		log := m.read("journal/missing.service.log")
-		return strings.Contains(log, "Failed at step EXEC spawning /nonexistent/program: no such file or directory") && strings.Contains(log, "status=203/EXEC")
+		return strings.Contains(log, "Failed at step EXEC spawning /nonexistent/program: no such file or directory") &&
+			strings.Contains(log, "status=203/EXEC")
 	})
 }
 
 func TestCondition(t *testing.T) {
 	t.Parallel()
 	m := bootMachine(t, map[string]string{
-		"met.service":    "[Service]\nExecCondition=/bin/true\nExecStart=/bin/sleep 100\n",
-		"unmet.service":  "[Service]\nExecCondition=/bin/sh -c 'test -e DIR/go'\nExecStart=/bin/sleep 100\nRestart=always\nRestartSec=1ms\n",
+		"met.service": "[Service]\nExecCondition=/bin/true\nExecStart=/bin/sleep 100\n",
+		"unmet.service": "[Service]\nExecCondition=/bin/sh -c 'test -e DIR/go'\nExecStart=/bin/sleep " +
+			"100\nRestart=always\nRestartSec=1ms\n",
 		"broken.service": "[Service]\nExecCondition=/bin/sh -c 'exit 255'\nExecStart=/bin/sleep 100\n",
 	})
 	if r := m.call("start", "met.service", "unmet.service"); len(r.Errors) != 0 {
@@ -295,7 +329,8 @@ func TestReloadChangesUnits(t *testing.T) {
 		"config/system.conf.d/10.conf": "[Manager]\nDefaultEnvironment=\"X=from the manager\"\n",
 	})
 	m.call("start", "a.service")
-	m.write("etc/a.service.d/10.conf", "[Service]\nExecStart=\nExecStart=/bin/sh -c 'echo $0 $X >> DIR/out' two\nEnvironment=X=unit\n")
+	m.write("etc/a.service.d/10.conf",
+		"[Service]\nExecStart=\nExecStart=/bin/sh -c 'echo $0 $X >> DIR/out' two\nEnvironment=X=unit\n")
 	m.call("daemon-reload")
 	m.call("start", "a.service")
 	if got := m.read("out"); got != "one from the manager\ntwo unit\n" {
@@ -305,7 +340,8 @@ func TestReloadChangesUnits(t *testing.T) {
 
 func TestShutdown(t *testing.T) {
 	t.Parallel()
-	trap := "[Service]\nExecStart=/bin/sh -c 'trap \"echo NAME >> DIR/stopped; exit 0\" TERM; echo NAME >> DIR/up; while :; do sleep 0.01; done'\n"
+	trap := "[Service]\nExecStart=/bin/sh -c 'trap \"echo NAME >> DIR/stopped; exit 0\" TERM; echo NAME >> DIR/up; " +
+		"while :; do sleep 0.01; done'\n"
 	for _, how := range []struct {
 		name   string
 		end    func(m *machine)
@@ -318,10 +354,11 @@ func TestShutdown(t *testing.T) {
 		t.Run(how.name, func(t *testing.T) {
 			t.Parallel()
 			m := bootMachine(t, map[string]string{
-				"default.target":   "[Unit]\nWants=base.service top.service stubborn.service\n",
-				"base.service":     strings.ReplaceAll(trap, "NAME", "base"),
-				"top.service":      "[Unit]\nAfter=base.service\n" + strings.ReplaceAll(trap, "NAME", "top"),
-				"stubborn.service": "[Service]\nExecStart=/bin/sh -c 'trap \"\" TERM; while :; do sleep 0.01; done'\nTimeoutStopSec=100ms\n",
+				"default.target": "[Unit]\nWants=base.service top.service stubborn.service\n",
+				"base.service":   strings.ReplaceAll(trap, "NAME", "base"),
+				"top.service":    "[Unit]\nAfter=base.service\n" + strings.ReplaceAll(trap, "NAME", "top"),
+				"stubborn.service": "[Service]\nExecStart=/bin/sh -c 'trap \"\" TERM; while :; do sleep 0.01; " +
+					"done'\nTimeoutStopSec=100ms\n",
 			})
 			m.untilState("top.service", "active", "running")
 			m.untilState("stubborn.service", "active", "running")
@@ -344,7 +381,8 @@ func TestControlGroups(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("control groups need root")
 	}
-	// What the host has: a hierarchy for each controller (version 1), and one of version 2, which may be without controllers.
+	// What the host has: a hierarchy for each controller (version 1), and one of version 2, which may be without
+	// controllers.
 	var v1, v2 []string
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
@@ -367,7 +405,8 @@ func TestControlGroups(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			for _, g := range []string{"runtime.slice/kind.service", "system.slice/whole.service", "runtime.slice", "system.slice", "."} {
+			for _, g := range []string{"runtime.slice/kind.service", "system.slice/whole.service", "runtime.slice",
+				"system.slice", "."} {
 				_ = syscall.Rmdir(filepath.Join(dir, g))
 			}
 			if _, err := os.Stat(dir); err == nil {
@@ -381,9 +420,13 @@ func TestControlGroups(t *testing.T) {
 				t.Skip("this host has none")
 			}
 			family := "[Service]\nExecStart=/bin/sh -c 'sleep 1000 & sleep 1000 & wait'\n"
-			m := bootMachine(t, map[string]string{"whole.service": family, "kind.service": family + "KillMode=process\nSlice=runtime.slice\n"}, binds...)
+			m := bootMachine(t, map[string]string{"whole.service": family, "kind.service": family +
+				"KillMode=process\nSlice=runtime.slice\n"}, binds...)
 			m.call("start", "whole.service", "kind.service")
-			eventually.True(t, "all run", func() bool { return m.unit("whole.service").Tasks == 3 && m.unit("kind.service").Tasks == 3 })
+			eventually.True(t, "all run", func() bool {
+				return m.unit("whole.service").Tasks == 3 &&
+					m.unit("kind.service").Tasks == 3
+			})
 			if got := m.unit("kind.service").Cgroup; got != "/runtime.slice/kind.service" {
 				t.Errorf("the group of kind.service is %s", got)
 			}
@@ -416,7 +459,9 @@ func TestControlGroups(t *testing.T) {
 
 func TestOrphansAreReaped(t *testing.T) {
 	t.Parallel()
-	m := bootMachine(t, map[string]string{"orphans.service": "[Service]\nType=oneshot\nKillMode=process\nExecStart=/bin/sh -c '(sleep 0.05; echo late > DIR/late) & echo left'\n"})
+	m := bootMachine(t, map[string]string{
+		"orphans.service": "[Service]\nType=oneshot\nKillMode=process\nExecStart=/bin/sh -c '(sleep 0.05; echo late " +
+			"> DIR/late) & echo left'\n"})
 	m.call("start", "orphans.service")
 	eventually.True(t, "the orphan has run", func() bool { return m.read("late") == "late\n" })
 	eventually.True(t, "no process is left but init", func() bool {

@@ -37,8 +37,8 @@ type journalLog struct {
 	size int64
 }
 
-// write adds a line to a unit's file. A journal that cannot be written loses the line: what runs goes on.
-func (j *journal) write(name, identifier string, pid int, message []byte) {
+// appendLine adds a line to a unit's file. A journal that cannot be written loses the line: what runs goes on.
+func (j *journal) appendLine(name, identifier string, pid int, message []byte) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	log := j.files[name]
@@ -89,7 +89,7 @@ func (j *journal) copyLines(r io.Reader, name string, source func() (identifier 
 		if len(long) > 0 {
 			message := bytes.TrimRight(long, "\r\n")
 			identifier, pid := source()
-			j.write(name, identifier, pid, message)
+			j.appendLine(name, identifier, pid, message)
 			if console != nil {
 				fmt.Fprintf(console, "%s[%d]: %s\n", identifier, pid, message)
 			}
@@ -103,21 +103,21 @@ func (j *journal) copyLines(r io.Reader, name string, source func() (identifier 
 	}
 }
 
-// log says something as init, about a unit or, with an empty name, in general.
-func (m *manager) log(name, message string) {
+// logMessage says something as init, about a unit or, with an empty name, in general.
+func (m *manager) logMessage(name, message string) {
 	if name == "" {
 		name = SystemLog
 	}
-	m.journal.write(name, "systemd", 1, []byte(message))
+	m.journal.appendLine(name, "systemd", 1, []byte(message))
 }
 
 // logUnit says something about a unit that is its own whole sentence: "kubelet.service: Main process exited, ...".
 func (m *manager) logUnit(name, format string, args ...any) {
-	m.log(name, name+": "+fmt.Sprintf(format, args...))
+	m.logMessage(name, name+": "+fmt.Sprintf(format, args...))
 }
 
-// syslog takes one message of /dev/log: "<13>Nov 21 14:00:00 name[1]: text".
-func (m *manager) syslog(data []byte) {
+// logSyslog takes one message of /dev/log: "<13>Nov 21 14:00:00 name[1]: text".
+func (m *manager) logSyslog(data []byte) {
 	text := strings.TrimRight(string(data), "\n\x00")
 	if i := strings.IndexByte(text, '>'); strings.HasPrefix(text, "<") && i > 0 && i < 5 {
 		text = text[i+1:]
@@ -136,5 +136,5 @@ func (m *manager) syslog(data []byte) {
 		_, _ = fmt.Sscanf(rest, "%d]", &pid)
 		identifier = name
 	}
-	m.journal.write(SystemLog, identifier, pid, []byte(message))
+	m.journal.appendLine(SystemLog, identifier, pid, []byte(message))
 }

@@ -63,8 +63,8 @@ func newManager(o Options) *manager {
 	return m
 }
 
-// unit is a unit by its name, loaded when it was not yet. m.mu is held.
-func (m *manager) unit(name string) (*service, error) {
+// loadUnit is a unit by its name, loaded when it was not yet. m.mu is held.
+func (m *manager) loadUnit(name string) (*service, error) {
 	if u := m.units[name]; u != nil {
 		return u, nil
 	}
@@ -78,13 +78,14 @@ func (m *manager) unit(name string) (*service, error) {
 	if kind := filepath.Ext(def.Name); kind != ".service" && kind != ".target" && kind != ".slice" {
 		return nil, fmt.Errorf("Unit %s is a %s, which this machine's init does not run.", name, kind[1:])
 	}
-	u := &service{m: m, name: def.Name, def: def, active: "inactive", sub: "dead", op: make(chan struct{}, 1), result: "success"}
+	u := &service{m: m, name: def.Name, def: def, active: "inactive", sub: "dead", op: make(chan struct{}, 1),
+		result: "success"}
 	m.units[def.Name] = u
 	return u, nil
 }
 
-// reload reads the files of all units again, and the environment; what runs goes on as it was started.
-func (m *manager) reload() {
+// reloadUnits reads the files of all units again, and the environment; what runs goes on as it was started.
+func (m *manager) reloadUnits() {
 	env := m.environment()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -104,23 +105,25 @@ func (m *manager) reload() {
 }
 
 // Dependencies, by the setting that says them. Wants and Requires include the directories.
-func wants(d *unit.Unit) []string    { return append(d.Names("Unit", "Wants"), d.WantsLinks...) }
-func requires(d *unit.Unit) []string { return append(requiresHard(d), d.RequiresLinks...) }
+func wantedUnits(d *unit.Unit) []string { return append(d.Names("Unit", "Wants"), d.WantsLinks...) }
+func requires(d *unit.Unit) []string    { return append(requiresHard(d), d.RequiresLinks...) }
 func requiresHard(d *unit.Unit) []string {
 	return append(append(d.Names("Unit", "Requires"), d.Names("Unit", "BindsTo")...), d.Names("Unit", "Requisite")...)
 }
 
-// after reports whether unit a is ordered after unit b, by what either says; a target is after all that it pulls in.
-func after(a, b *service) bool {
+// isOrderedAfter reports whether unit a is ordered after unit b, by what either says; a target is after all that it
+// pulls in.
+func isOrderedAfter(a, b *service) bool {
 	if slices.Contains(a.def.Names("Unit", "After"), b.name) || slices.Contains(b.def.Names("Unit", "Before"), a.name) {
 		return true
 	}
 	return filepath.Ext(a.name) == ".target" && !slices.Contains(b.def.Names("Unit", "After"), a.name) &&
-		(slices.Contains(wants(a.def), b.name) || slices.Contains(requires(a.def), b.name))
+		(slices.Contains(wantedUnits(a.def), b.name) || slices.Contains(requires(a.def), b.name))
 }
 
-// start begins to start units with all that they need, and returns their jobs. A unit that is active already has none.
-func (m *manager) start(names []string) ([]*job, error) {
+// startUnits begins to start units with all that they need, and returns their jobs. A unit that is active already has
+// none.
+func (m *manager) startUnits(names []string) ([]*job, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.ending {
@@ -130,7 +133,7 @@ func (m *manager) start(names []string) ([]*job, error) {
 	visited := map[*service]bool{}
 	var visit func(name string, hard bool) error
 	visit = func(name string, hard bool) error {
-		u, err := m.unit(name)
+		u, err := m.loadUnit(name)
 		if err == nil && u.def.Masked {
 			err = fmt.Errorf("Unit %s is masked.", name)
 		}
@@ -140,7 +143,7 @@ func (m *manager) start(names []string) ([]*job, error) {
 		if err != nil {
 			var missing unit.NotFoundError
 			if !hard && !errors.As(err, &missing) {
-				m.log("", err.Error())
+				m.logMessage("", err.Error())
 			}
 			if hard {
 				return err
@@ -163,12 +166,12 @@ func (m *manager) start(names []string) ([]*job, error) {
 				return fmt.Errorf("Failed to start %s: %w", u.name, err)
 			}
 		}
-		for _, wish := range wants(u.def) {
+		for _, wish := range wantedUnits(u.def) {
 			if err := visit(wish, false); err != nil {
 				return err
 			}
 		}
-		fresh = append(fresh, m.job(u, false))
+		fresh = append(fresh, m.registerJob(u, false))
 		return nil
 	}
 	for _, name := range names {
@@ -180,15 +183,15 @@ func (m *manager) start(names []string) ([]*job, error) {
 			return nil, err
 		}
 	}
-	m.order(fresh)
+	m.orderJobs(fresh)
 	for _, j := range fresh {
-		go m.run(j)
+		go m.executeJob(j)
 	}
 	return append(asked, fresh...), nil
 }
 
-// job registers a job; it replaces an opposite one, which it waits for. m.mu is held.
-func (m *manager) job(u *service, stop bool) *job {
+// registerJob registers a job; it replaces an opposite one, which it waits for. m.mu is held.
+func (m *manager) registerJob(u *service, stop bool) *job {
 	j := &job{unit: u, stop: stop, done: make(chan struct{})}
 	j.ctx, j.cancel = context.WithCancel(context.Background())
 	if before := m.jobs[u]; before != nil {
@@ -201,17 +204,18 @@ func (m *manager) job(u *service, stop bool) *job {
 	return j
 }
 
-// order makes fresh jobs wait for the jobs that come before them. m.mu is held.
-func (m *manager) order(fresh []*job) {
+// orderJobs makes fresh jobs wait for the jobs that come before them. m.mu is held.
+func (m *manager) orderJobs(fresh []*job) {
 	for _, j := range fresh {
 		for _, k := range m.jobs {
 			if k == j {
 				continue
 			}
 			// Starting: what I am after, first. Stopping: what is after me, first.
-			if (!j.stop && after(j.unit, k.unit)) || (j.stop && k.stop && after(k.unit, j.unit)) {
+			if (!j.stop && isOrderedAfter(j.unit, k.unit)) || (j.stop && k.stop && isOrderedAfter(k.unit, j.unit)) {
 				if k.waitsFor(j, nil) {
-					m.log("", fmt.Sprintf("Found ordering cycle: %s is after %s, which is after it; ignored", j.unit.name, k.unit.name))
+					m.logMessage("", fmt.Sprintf("Found ordering cycle: %s is after %s, which is after it; ignored",
+						j.unit.name, k.unit.name))
 					continue
 				}
 				j.after = append(j.after, k)
@@ -236,8 +240,8 @@ func (j *job) waitsFor(other *job, seen map[*job]bool) bool {
 // errCanceled is the end of a start that a stop took the place of.
 var errCanceled = errors.New("Job canceled.")
 
-// run does a job when all that comes before it has ended.
-func (m *manager) run(j *job) {
+// executeJob does a job when all that comes before it has ended.
+func (m *manager) executeJob(j *job) {
 	u := j.unit
 	for _, k := range j.after {
 		select {
@@ -250,8 +254,8 @@ func (m *manager) run(j *job) {
 		for _, k := range j.after {
 			if k.err != nil && !k.stop && slices.Contains(requires(u.def), k.unit.name) {
 				j.err = fmt.Errorf("A dependency job for %s failed. See 'journalctl -xe' for details.", u.name)
-				m.log(u.name, fmt.Sprintf("Dependency failed for %s.", u.title()))
-				m.status("DEPEND", fmt.Sprintf("Dependency failed for %s.", u.title()))
+				m.logMessage(u.name, fmt.Sprintf("Dependency failed for %s.", u.displayName()))
+				m.printStatus("DEPEND", fmt.Sprintf("Dependency failed for %s.", u.displayName()))
 				break
 			}
 		}
@@ -276,8 +280,9 @@ func (m *manager) run(j *job) {
 	close(j.done)
 }
 
-// stop begins to stop units and all active ones that require them, and returns their jobs and all of the units' names.
-func (m *manager) stop(names []string) ([]*job, []string, error) {
+// stopUnits begins to stop units and all active ones that require them, and returns their jobs and all of the units'
+// names.
+func (m *manager) stopUnits(names []string) ([]*job, []string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var fresh []*job
@@ -291,7 +296,8 @@ func (m *manager) stop(names []string) ([]*job, []string, error) {
 		visited[u] = true
 		for _, other := range m.units {
 			if other.active != "inactive" && other.active != "failed" &&
-				(slices.Contains(requires(other.def), u.name) || slices.Contains(other.def.Names("Unit", "PartOf"), u.name)) {
+				(slices.Contains(requires(other.def), u.name) || slices.Contains(other.def.Names("Unit", "PartOf"),
+					u.name)) {
 				visit(other)
 			}
 		}
@@ -303,10 +309,10 @@ func (m *manager) stop(names []string) ([]*job, []string, error) {
 			return
 		}
 		stopped = append(stopped, u.name)
-		fresh = append(fresh, m.job(u, true))
+		fresh = append(fresh, m.registerJob(u, true))
 	}
 	for _, name := range names {
-		u, err := m.unit(name)
+		u, err := m.loadUnit(name)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -318,9 +324,9 @@ func (m *manager) stop(names []string) ([]*job, []string, error) {
 			own = append(own, j)
 		}
 	}
-	m.order(own)
+	m.orderJobs(own)
 	for _, j := range own {
-		go m.run(j)
+		go m.executeJob(j)
 	}
 	return fresh, stopped, nil
 }
@@ -329,7 +335,7 @@ func (m *manager) stop(names []string) ([]*job, []string, error) {
 func (m *manager) restart(names []string, onlyActive bool) error {
 	m.mu.Lock()
 	for i := 0; i < len(names); i++ {
-		u, err := m.unit(names[i])
+		u, err := m.loadUnit(names[i])
 		if err == nil && u.def.Masked {
 			err = fmt.Errorf("Unit %s is masked.", names[i])
 		}
@@ -343,7 +349,7 @@ func (m *manager) restart(names []string, onlyActive bool) error {
 		}
 	}
 	m.mu.Unlock()
-	jobs, stopped, err := m.stop(names)
+	jobs, stopped, err := m.stopUnits(names)
 	if err != nil {
 		return err
 	}
@@ -358,7 +364,7 @@ func (m *manager) restart(names []string, onlyActive bool) error {
 	if len(names) == 0 {
 		return nil
 	}
-	if jobs, err = m.start(names); err != nil {
+	if jobs, err = m.startUnits(names); err != nil {
 		return err
 	}
 	var failed error
@@ -371,8 +377,8 @@ func (m *manager) restart(names []string, onlyActive bool) error {
 	return failed
 }
 
-// set changes what a unit is seen as.
-func (m *manager) set(u *service, active, sub string) {
+// setState changes what a unit is seen as.
+func (m *manager) setState(u *service, active, sub string) {
 	m.mu.Lock()
 	if u.active != active {
 		u.since = time.Now()
@@ -391,8 +397,8 @@ func (m *manager) set(u *service, active, sub string) {
 	}
 }
 
-// listen opens the sockets: systemctl's, and /dev/log.
-func (m *manager) listen() error {
+// openSockets opens the sockets: systemctl's, and /dev/log.
+func (m *manager) openSockets() error {
 	if err := os.MkdirAll(filepath.Join(m.o.Run, "notify.d"), 0o755); err != nil {
 		return err
 	}
@@ -405,7 +411,7 @@ func (m *manager) listen() error {
 	if err := os.Chmod(path, 0o600); err != nil {
 		return err
 	}
-	go m.serve(l)
+	go m.serveControl(l)
 	if m.o.Run == "/run/systemd" {
 		log := "/run/systemd/dev-log"
 		_ = os.Remove(log)
@@ -420,7 +426,7 @@ func (m *manager) listen() error {
 					if err != nil {
 						return
 					}
-					m.syslog(buf[:n])
+					m.logSyslog(buf[:n])
 				}
 			}()
 		}
@@ -433,7 +439,7 @@ func (m *manager) snapshot() []UnitStatus {
 	defer m.mu.Unlock()
 	var all []UnitStatus
 	for _, u := range m.units {
-		all = append(all, u.status())
+		all = append(all, u.unitStatus())
 	}
 	slices.SortFunc(all, func(a, b UnitStatus) int { return strings.Compare(a.Name, b.Name) })
 	return all

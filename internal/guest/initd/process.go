@@ -37,10 +37,10 @@ type spawn struct {
 	Limits   map[string]string // LimitNOFILE= and the like, by name ("NOFILE")
 }
 
-// fork starts the stub that becomes the service. Descriptors 0, 1 and 2 are those of files.
+// startStub starts the stub that becomes the service. Descriptors 0, 1 and 2 are those of files.
 //
 // The reaper is kept out until the process is known, so that the end of a process that is faster than us is not lost.
-func (m *manager) fork(s spawn, stdin, stdout, stderr *os.File) (*child, error) {
+func (m *manager) startStub(s spawn, stdin, stdout, stderr *os.File) (*child, error) {
 	data, err := json.Marshal(s)
 	if err != nil {
 		return nil, err
@@ -49,8 +49,9 @@ func (m *manager) fork(s spawn, stdin, stdout, stderr *os.File) (*child, error) 
 	defer m.childMu.Unlock()
 	argv := append(m.o.Stub[:len(m.o.Stub):len(m.o.Stub)], string(data))
 	pid, err := syscall.ForkExec(m.o.Stub[0], argv, &syscall.ProcAttr{
-		Dir: "/", Env: append(s.Env[:len(s.Env):len(s.Env)], "GOMAXPROCS=1", "GOGC=off"), Files: []uintptr{stdin.Fd(), stdout.Fd(), stderr.Fd()},
-		Sys: &syscall.SysProcAttr{Setsid: true},
+		Dir: "/", Env: append(s.Env[:len(s.Env):len(s.Env)], "GOMAXPROCS=1", "GOGC=off"),
+		Files: []uintptr{stdin.Fd(), stdout.Fd(), stderr.Fd()},
+		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
 	runtime.KeepAlive(stdin)
 	runtime.KeepAlive(stdout)
@@ -67,8 +68,8 @@ func (m *manager) fork(s spawn, stdin, stdout, stderr *os.File) (*child, error) 
 	return c, nil
 }
 
-// reap waits for every process that ends: our own, and those whose parents ended before them.
-func (m *manager) reap() {
+// reapChildren waits for every process that ends: our own, and those whose parents ended before them.
+func (m *manager) reapChildren() {
 	for {
 		var status syscall.WaitStatus
 		// WNOWAIT first: the number of a process stays taken until we hold the lock.
@@ -102,18 +103,19 @@ func (m *manager) reap() {
 	}
 }
 
-// waitForChild returns when there may be a child again: fork tells of our own, and the signal of orphans that have ended.
+// waitForChild returns when there may be a child again: fork tells of our own, and the signal of orphans that have
+// ended.
 func (m *manager) waitForChild() { <-m.sigchld }
 
-// ExecUnit is the program "exec-unit": it makes itself what its argument says and becomes the service's program. It returns
-// only when that cannot be done, with systemd's exit status for the step.
+// ExecUnit is the program "exec-unit": it makes itself what its argument says and becomes the service's program. It
+// returns only when that cannot be done, with systemd's exit status for the step.
 func ExecUnit(args []string) int {
 	var s spawn
 	if len(args) != 1 || json.Unmarshal([]byte(args[0]), &s) != nil {
 		fmt.Fprintln(os.Stderr, "exec-unit: only init calls this")
 		return 2
 	}
-	step, err := s.become()
+	step, err := s.becomeService()
 	fmt.Fprintf(os.Stderr, "Failed at step %s spawning %s: %v\n", step.name, s.Path, err)
 	return step.status
 }
@@ -124,7 +126,7 @@ type step struct {
 	status int
 }
 
-func (s spawn) become() (step, error) {
+func (s spawn) becomeService() (step, error) {
 	for _, file := range s.Cgroups {
 		if err := os.WriteFile(file, []byte("0"), 0); err != nil {
 			return step{"CGROUP", 219}, err
@@ -135,7 +137,7 @@ func (s spawn) become() (step, error) {
 		_ = os.WriteFile("/proc/self/oom_score_adj", []byte(strconv.Itoa(*s.OOMScore)), 0)
 	}
 	for name, value := range s.Limits {
-		if err := limit(name, value); err != nil && !errors.Is(err, unix.EPERM) {
+		if err := setResourceLimit(name, value); err != nil && !errors.Is(err, unix.EPERM) {
 			return step{"LIMITS", 205}, fmt.Errorf("Limit%s=%s: %w", name, value, err)
 		}
 	}
@@ -211,13 +213,17 @@ func (s spawn) identity() (step, error) {
 }
 
 var limits = map[string]int{
-	"CPU": unix.RLIMIT_CPU, "FSIZE": unix.RLIMIT_FSIZE, "DATA": unix.RLIMIT_DATA, "STACK": unix.RLIMIT_STACK, "CORE": unix.RLIMIT_CORE,
-	"RSS": unix.RLIMIT_RSS, "NOFILE": unix.RLIMIT_NOFILE, "AS": unix.RLIMIT_AS, "NPROC": unix.RLIMIT_NPROC, "MEMLOCK": unix.RLIMIT_MEMLOCK,
-	"LOCKS": unix.RLIMIT_LOCKS, "SIGPENDING": unix.RLIMIT_SIGPENDING, "MSGQUEUE": unix.RLIMIT_MSGQUEUE, "NICE": unix.RLIMIT_NICE, "RTPRIO": unix.RLIMIT_RTPRIO,
+	"CPU": unix.RLIMIT_CPU, "FSIZE": unix.RLIMIT_FSIZE, "DATA": unix.RLIMIT_DATA, "STACK": unix.RLIMIT_STACK,
+	"CORE": unix.RLIMIT_CORE,
+	"RSS":  unix.RLIMIT_RSS, "NOFILE": unix.RLIMIT_NOFILE, "AS": unix.RLIMIT_AS, "NPROC": unix.RLIMIT_NPROC,
+	"MEMLOCK": unix.RLIMIT_MEMLOCK,
+	"LOCKS":   unix.RLIMIT_LOCKS, "SIGPENDING": unix.RLIMIT_SIGPENDING, "MSGQUEUE": unix.RLIMIT_MSGQUEUE,
+	"NICE": unix.RLIMIT_NICE, "RTPRIO": unix.RLIMIT_RTPRIO,
 }
 
-// limit sets a resource limit: "1024", "1024:4096", "infinity". What the machine itself may not exceed is the most that is set.
-func limit(name, value string) error {
+// setResourceLimit sets a resource limit: "1024", "1024:4096", "infinity". What the machine itself may not exceed is
+// the most that is set.
+func setResourceLimit(name, value string) error {
 	resource, ok := limits[name]
 	if !ok {
 		return nil
@@ -226,11 +232,11 @@ func limit(name, value string) error {
 	if !both {
 		hard = soft
 	}
-	cur, err := number(soft)
+	cur, err := parseLimit(soft)
 	if err != nil {
 		return err
 	}
-	most, err := number(hard)
+	most, err := parseLimit(hard)
 	if err != nil {
 		return err
 	}
@@ -247,7 +253,7 @@ func limit(name, value string) error {
 	return syscall.Setrlimit(resource, &syscall.Rlimit{Cur: min(cur, most), Max: most})
 }
 
-func number(s string) (uint64, error) {
+func parseLimit(s string) (uint64, error) {
 	if s == "infinity" {
 		return unix.RLIM_INFINITY, nil
 	}

@@ -56,14 +56,14 @@ type run struct {
 	notify  *net.UnixConn
 }
 
-func (u *service) title() string {
+func (u *service) displayName() string {
 	if d := u.def.Last("Unit", "Description"); d != "" {
 		return u.name + " - " + d
 	}
 	return u.name
 }
 
-func (u *service) kind() string {
+func (u *service) serviceType() string {
 	if filepath.Ext(u.name) != ".service" {
 		return strings.TrimPrefix(filepath.Ext(u.name), ".")
 	}
@@ -98,29 +98,30 @@ func (u *service) start(ctx context.Context) error {
 	def := u.def
 	m.mu.Unlock()
 	if unmet := condition(def); unmet != "" {
-		m.logUnit(u.name, "%s was skipped because of an unmet condition check (%s).", u.title(), unmet)
-		m.set(u, "inactive", "dead")
+		m.logUnit(u.name, "%s was skipped because of an unmet condition check (%s).", u.displayName(), unmet)
+		m.setState(u, "inactive", "dead")
 		return nil
 	}
-	if u.kind() == "target" || u.kind() == "slice" {
-		m.set(u, "active", "active")
-		if u.kind() == "target" {
-			m.status("  OK  ", "Reached target "+u.title()+".")
+	if u.serviceType() == "target" || u.serviceType() == "slice" {
+		m.setState(u, "active", "active")
+		if u.serviceType() == "target" {
+			m.printStatus("  OK  ", "Reached target "+u.displayName()+".")
 		}
 		return nil
 	}
 	if !u.withinStartLimit() {
 		m.logUnit(u.name, "Start request repeated too quickly.")
-		u.fail("start-limit-hit", fmt.Errorf("Start request repeated too quickly."))
+		u.markFailed("start-limit-hit", fmt.Errorf("Start request repeated too quickly."))
 		return fmt.Errorf("Job for %s failed because start of the service was attempted too often.", u.name)
 	}
 	m.mu.Lock()
 	u.commands, u.exited, u.text, u.result = nil, false, "", "success"
 	m.mu.Unlock()
-	m.set(u, "activating", "start-pre")
-	m.log(u.name, "Starting "+u.title()+"...")
+	m.setState(u, "activating", "start-pre")
+	m.logMessage(u.name, "Starting "+u.displayName()+"...")
 
-	limit := def.Duration("Service", "TimeoutStartSec", def.Duration("Service", "TimeoutSec", m.startTimeout(u.kind())))
+	limit := def.Duration("Service", "TimeoutStartSec", def.Duration("Service", "TimeoutSec",
+		m.startTimeout(u.serviceType())))
 	timed, cancel := ctx, context.CancelFunc(func() {})
 	if limit > 0 {
 		timed, cancel = context.WithTimeout(ctx, limit)
@@ -136,7 +137,7 @@ func (u *service) start(ctx context.Context) error {
 	}
 	u.takeDown(context.WithoutCancel(ctx), def)
 	if ctx.Err() != nil { // a stop takes over
-		m.set(u, "inactive", "dead")
+		m.setState(u, "inactive", "dead")
 		return ctx.Err()
 	}
 	var f failure
@@ -149,16 +150,18 @@ func (u *service) start(ctx context.Context) error {
 		m.mu.Unlock()
 		u.closeOutputs()
 		m.logUnit(u.name, "Skipped due to 'exec-condition'.")
-		m.set(u, "inactive", "dead")
+		m.setState(u, "inactive", "dead")
 		return nil
 	}
 	if u.willRestart(def, f.result) {
-		u.fail(f.result, f.err)
+		u.markFailed(f.result, f.err)
 		u.restartLater(def)
 	} else {
-		u.fail(f.result, f.err)
+		u.markFailed(f.result, f.err)
 	}
-	return fmt.Errorf("Job for %s failed because %w.\nSee \"systemctl status %s\" and \"journalctl -xeu %s\" for details.", u.name, f.err, u.name, u.name)
+	return fmt.Errorf(
+		"Job for %s failed because %w.\nSee \"systemctl status %s\" and \"journalctl -xeu %s\" for details.", u.name,
+		f.err, u.name, u.name)
 }
 
 func (m *manager) startTimeout(kind string) time.Duration {
@@ -168,8 +171,8 @@ func (m *manager) startTimeout(kind string) time.Duration {
 	return 90 * time.Second
 }
 
-// fail is the end of a unit that did not go well.
-func (u *service) fail(result string, err error) {
+// markFailed is the end of a unit that did not go well.
+func (u *service) markFailed(result string, err error) {
 	m := u.m
 	m.mu.Lock()
 	u.result = result
@@ -178,15 +181,16 @@ func (u *service) fail(result string, err error) {
 	u.closeOutputs()
 	m.logUnit(u.name, "Failed with result '%s'.", result)
 	if err != nil {
-		m.log(u.name, "Failed to start "+u.title()+".")
-		m.status("FAILED", "Failed to start "+u.title()+". See 'systemctl status "+u.name+"' for details.")
+		m.logMessage(u.name, "Failed to start "+u.displayName()+".")
+		m.printStatus("FAILED", "Failed to start "+u.displayName()+". See 'systemctl status "+u.name+"' for details.")
 	}
-	m.set(u, "failed", "failed")
+	m.setState(u, "failed", "failed")
 }
 
 // withinStartLimit counts a start; false when there were too many of late.
 func (u *service) withinStartLimit() bool {
-	interval := u.def.Duration("Unit", "StartLimitIntervalSec", u.def.Duration("Service", "StartLimitInterval", 10*time.Second))
+	interval := u.def.Duration("Unit", "StartLimitIntervalSec", u.def.Duration("Service", "StartLimitInterval",
+		10*time.Second))
 	burst := 5
 	for _, s := range []string{u.def.Last("Service", "StartLimitBurst"), u.def.Last("Unit", "StartLimitBurst")} {
 		if n, err := strconv.Atoi(s); err == nil {
@@ -241,7 +245,8 @@ func (u *service) bringUp(ctx context.Context, def *unit.Unit) error {
 		m.logUnit(u.name, "%v", err)
 		return failure{"resources", errors.New("of unavailable resources or another system error")}
 	}
-	for setting, parent := range map[string]string{"RuntimeDirectory": "/run", "StateDirectory": "/var/lib", "LogsDirectory": "/var/log", "CacheDirectory": "/var/cache", "ConfigurationDirectory": "/etc"} {
+	for setting, parent := range map[string]string{"RuntimeDirectory": "/run", "StateDirectory": "/var/lib",
+		"LogsDirectory": "/var/log", "CacheDirectory": "/var/cache", "ConfigurationDirectory": "/etc"} {
 		for _, dir := range def.Names("Service", setting) {
 			if err := os.MkdirAll(filepath.Join(parent, dir), 0o755); err != nil {
 				return failure{"resources", err}
@@ -258,16 +263,17 @@ func (u *service) bringUp(ctx context.Context, def *unit.Unit) error {
 		m.logUnit(u.name, "%v", err)
 		return failure{"resources", errors.New("of an invalid command line")}
 	}
-	kind := u.kind()
+	kind := u.serviceType()
 	if len(commands) == 0 && kind != "oneshot" {
 		m.logUnit(u.name, "Service has no ExecStart= setting. Refusing.")
 		return failure{"resources", errors.New("its unit file has no ExecStart=")}
 	}
 	if len(commands) > 1 && kind != "oneshot" {
-		m.logUnit(u.name, "Service has more than one ExecStart= setting, which is only allowed for Type=oneshot services. Refusing.")
+		m.logUnit(u.name,
+			"Service has more than one ExecStart= setting, which is only allowed for Type=oneshot services. Refusing.")
 		return failure{"resources", errors.New("its unit file has more than one ExecStart=")}
 	}
-	m.set(u, "activating", "start")
+	m.setState(u, "activating", "start")
 	r := &run{ready: make(chan struct{})}
 	switch kind {
 	case "oneshot":
@@ -286,7 +292,7 @@ func (u *service) bringUp(ctx context.Context, def *unit.Unit) error {
 				return failure{"resources", err}
 			}
 		}
-		if r.main, err = u.exec(def, commands[0], env); err != nil {
+		if r.main, err = u.startCommand(def, commands[0], env); err != nil {
 			return failure{"resources", err}
 		}
 		m.mu.Lock()
@@ -302,7 +308,7 @@ func (u *service) bringUp(ctx context.Context, def *unit.Unit) error {
 				select {
 				case <-r.ready:
 				default:
-					u.ended(r.main)
+					u.recordExit(r.main)
 					return failure{"protocol", errors.New("the control process exited before it was ready")}
 				}
 			}
@@ -314,7 +320,7 @@ func (u *service) bringUp(ctx context.Context, def *unit.Unit) error {
 	}
 	m.mu.Unlock()
 	if len(def.All("Service", "ExecStartPost")) > 0 {
-		m.set(u, "activating", "start-post")
+		m.setState(u, "activating", "start-post")
 		if r.main != nil {
 			env["MAINPID"] = strconv.Itoa(r.main.pid)
 		}
@@ -323,23 +329,23 @@ func (u *service) bringUp(ctx context.Context, def *unit.Unit) error {
 		}
 	}
 	if r.main == nil {
-		m.log(u.name, "Finished "+u.title()+".")
-		m.status("  OK  ", "Finished "+u.title()+".")
+		m.logMessage(u.name, "Finished "+u.displayName()+".")
+		m.printStatus("  OK  ", "Finished "+u.displayName()+".")
 		if def.Bool("Service", "RemainAfterExit", false) {
-			m.set(u, "active", "exited")
+			m.setState(u, "active", "exited")
 			return nil
 		}
 		u.killRest(context.WithoutCancel(ctx), def)
 		u.closeOutputs()
-		m.cgroups.remove(u.cgroup())
+		m.cgroups.removeGroup(u.cgroupPath())
 		m.logUnit(u.name, "Deactivated successfully.")
-		m.set(u, "inactive", "dead")
+		m.setState(u, "inactive", "dead")
 		return nil
 	}
-	m.set(u, "active", "running")
-	m.log(u.name, "Started "+u.title()+".")
-	m.status("  OK  ", "Started "+u.title()+".")
-	go u.watch(r)
+	m.setState(u, "active", "running")
+	m.logMessage(u.name, "Started "+u.displayName()+".")
+	m.printStatus("  OK  ", "Started "+u.displayName()+".")
+	go u.watchMain(r)
 	return nil
 }
 
@@ -359,11 +365,11 @@ func (u *service) control(ctx context.Context, def *unit.Unit, setting string, e
 		return failure{"resources", err}
 	}
 	for _, c := range commands {
-		child, err := u.exec(def, c, env)
+		child, err := u.startCommand(def, c, env)
 		if err != nil {
 			return failure{"resources", err}
 		}
-		if err := u.await(ctx, child, setting, c); err != nil && !c.IgnoreFailure {
+		if err := u.waitForControl(ctx, child, setting, c); err != nil && !c.IgnoreFailure {
 			return err
 		}
 	}
@@ -372,24 +378,24 @@ func (u *service) control(ctx context.Context, def *unit.Unit, setting string, e
 
 // oneshot runs one ExecStart= of a service of that type.
 func (u *service) oneshot(ctx context.Context, def *unit.Unit, c unit.Command, env map[string]string) error {
-	child, err := u.exec(def, c, env)
+	child, err := u.startCommand(def, c, env)
 	if err != nil {
 		return failure{"resources", err}
 	}
-	err = u.await(ctx, child, "ExecStart", c)
+	err = u.waitForControl(ctx, child, "ExecStart", c)
 	u.m.mu.Lock()
 	if ctx.Err() == nil {
 		u.exit, u.exited = child.status, true
 	}
 	u.m.mu.Unlock()
-	if err != nil && !c.IgnoreFailure && (ctx.Err() != nil || !u.clean(def, child.status, false)) {
+	if err != nil && !c.IgnoreFailure && (ctx.Err() != nil || !u.isCleanExit(def, child.status, false)) {
 		return err
 	}
 	return nil
 }
 
-// await waits for a control process.
-func (u *service) await(ctx context.Context, c *child, setting string, command unit.Command) error {
+// waitForControl waits for a control process.
+func (u *service) waitForControl(ctx context.Context, c *child, setting string, command unit.Command) error {
 	m := u.m
 	m.mu.Lock()
 	u.controlPID, u.lastPID = c.pid, c.pid
@@ -407,7 +413,8 @@ func (u *service) await(ctx context.Context, c *child, setting string, command u
 	}
 	code, status := describe(c.status)
 	m.mu.Lock()
-	u.commands = append(u.commands, fmt.Sprintf("Process: %d %s=%s (code=%s, status=%s)", c.pid, setting, command, code, status))
+	u.commands = append(u.commands, fmt.Sprintf("Process: %d %s=%s (code=%s, status=%s)", c.pid, setting, command, code,
+		status))
 	m.mu.Unlock()
 	if c.status.Exited() && c.status.ExitStatus() == 0 {
 		return nil
@@ -425,11 +432,11 @@ func (u *service) await(ctx context.Context, c *child, setting string, command u
 
 // forking starts a service that leaves its main process behind.
 func (u *service) forking(ctx context.Context, def *unit.Unit, c unit.Command, env map[string]string) (*child, error) {
-	starter, err := u.exec(def, c, env)
+	starter, err := u.startCommand(def, c, env)
 	if err != nil {
 		return nil, failure{"resources", err}
 	}
-	if err := u.await(ctx, starter, "ExecStart", c); err != nil {
+	if err := u.waitForControl(ctx, starter, "ExecStart", c); err != nil {
 		return nil, err
 	}
 	pid := 0
@@ -439,11 +446,11 @@ func (u *service) forking(ctx context.Context, def *unit.Unit, c unit.Command, e
 		}
 		for pid == 0 {
 			pid, _ = strconv.Atoi(strings.TrimSpace(readFile(file)))
-			if pid == 0 && !sleep(ctx, 10*time.Millisecond) {
+			if pid == 0 && !sleepContext(ctx, 10*time.Millisecond) {
 				return nil, ctx.Err()
 			}
 		}
-	} else if pids := u.m.cgroups.pids(u.cgroup()); len(pids) > 0 {
+	} else if pids := u.m.cgroups.listPIDs(u.cgroupPath()); len(pids) > 0 {
 		pid = slices.Min(pids)
 	}
 	if pid == 0 {
@@ -460,16 +467,17 @@ func (u *service) forking(ctx context.Context, def *unit.Unit, c unit.Command, e
 	return main, nil
 }
 
-// exec starts one command of the service, in its control group.
-func (u *service) exec(def *unit.Unit, c unit.Command, env map[string]string) (*child, error) {
+// startCommand starts one command of the service, in its control group.
+func (u *service) startCommand(def *unit.Unit, c unit.Command, env map[string]string) (*child, error) {
 	m := u.m
-	procs, err := m.cgroups.make(u.cgroup())
+	procs, err := m.cgroups.createGroup(u.cgroupPath())
 	if err != nil {
-		return nil, fmt.Errorf("make the control group %s: %w", u.cgroup(), err)
+		return nil, fmt.Errorf("make the control group %s: %w", u.cgroupPath(), err)
 	}
 	s := spawn{
 		Path: c.Path, Argv: c.Argv(env), Cgroups: procs, Dir: def.Last("Service", "WorkingDirectory"),
-		User: def.Last("Service", "User"), Group: def.Last("Service", "Group"), Umask: 0o022, Limits: map[string]string{},
+		User: def.Last("Service", "User"), Group: def.Last("Service", "Group"), Umask: 0o022,
+		Limits: map[string]string{},
 	}
 	if s.User == "root" {
 		s.User = ""
@@ -495,21 +503,21 @@ func (u *service) exec(def *unit.Unit, c unit.Command, env map[string]string) (*
 	}
 	defer stdin.Close()
 	out := def.Last("Service", "StandardOutput")
-	stdout, err := u.output(out)
+	stdout, err := u.openOutput(out)
 	if err != nil {
 		return nil, err
 	}
 	stderr := stdout
 	if setting := def.Last("Service", "StandardError"); setting != "" && setting != "inherit" {
-		if stderr, err = u.output(setting); err != nil {
+		if stderr, err = u.openOutput(setting); err != nil {
 			return nil, err
 		}
 	}
-	return m.fork(s, stdin, stdout, stderr)
+	return m.startStub(s, stdin, stdout, stderr)
 }
 
-// output is where a command's output goes, by the setting; the journal unless it says otherwise.
-func (u *service) output(setting string) (*os.File, error) {
+// openOutput is where a command's output goes, by the setting; the journal unless it says otherwise.
+func (u *service) openOutput(setting string) (*os.File, error) {
 	setting = strings.Replace(setting, "syslog", "journal", 1)
 	switch setting {
 	case "", "inherit", "socket", "kmsg":
@@ -541,7 +549,7 @@ func (u *service) output(setting string) (*os.File, error) {
 		if r, f, err = os.Pipe(); err == nil {
 			// It ends with the last process that has the other end, which may be after the service's own.
 			go func() {
-				u.m.journal.copyLines(r, u.name, u.source, console)
+				u.m.journal.copyLines(r, u.name, u.logSource, console)
 				r.Close()
 			}()
 		}
@@ -563,8 +571,8 @@ func (u *service) closeOutputs() {
 	u.outputs = nil
 }
 
-// source is who writes, as the journal names it.
-func (u *service) source() (identifier string, pid int) {
+// logSource is who writes, as the journal names it.
+func (u *service) logSource() (identifier string, pid int) {
 	u.m.mu.Lock()
 	defer u.m.mu.Unlock()
 	identifier = u.def.Last("Service", "SyslogIdentifier")
@@ -625,8 +633,8 @@ func (u *service) listenNotify(r *run, env map[string]string) error {
 	return nil
 }
 
-// watch sees a running service end by itself.
-func (u *service) watch(r *run) {
+// watchMain sees a running service end by itself.
+func (u *service) watchMain(r *run) {
 	<-r.main.done
 	u.op <- struct{}{}
 	defer func() { <-u.op }()
@@ -637,16 +645,16 @@ func (u *service) watch(r *run) {
 	if !current {
 		return // it was stopped
 	}
-	u.ended(r.main)
+	u.recordExit(r.main)
 	result := "success"
-	if !u.clean(def, r.main.status, true) {
+	if !u.isCleanExit(def, r.main.status, true) {
 		result = resultOf(r.main.status)
 	}
 	if result == "success" && def.Bool("Service", "RemainAfterExit", false) {
-		m.set(u, "active", "exited")
+		m.setState(u, "active", "exited")
 		return
 	}
-	m.set(u, "deactivating", "stop-post")
+	m.setState(u, "deactivating", "stop-post")
 	u.takeDown(context.Background(), def)
 	switch {
 	case u.willRestart(def, result):
@@ -659,14 +667,14 @@ func (u *service) watch(r *run) {
 		u.closeOutputs()
 		u.restartLater(def)
 	case result != "success":
-		u.fail(result, nil)
+		u.markFailed(result, nil)
 	default:
-		u.rest()
+		u.markInactive()
 	}
 }
 
-// ended notes how the main process ended.
-func (u *service) ended(c *child) {
+// recordExit notes how the main process ended.
+func (u *service) recordExit(c *child) {
 	u.m.mu.Lock()
 	u.exit, u.exited = c.status, true
 	u.m.mu.Unlock()
@@ -677,18 +685,18 @@ func (u *service) ended(c *child) {
 	u.m.logUnit(u.name, "Main process exited, code=%s, status=%s", code, status)
 }
 
-// rest is the end of a unit that went well.
-func (u *service) rest() {
+// markInactive is the end of a unit that went well.
+func (u *service) markInactive() {
 	u.m.mu.Lock()
 	u.run, u.result = nil, "success"
 	u.m.mu.Unlock()
 	u.closeOutputs()
 	u.m.logUnit(u.name, "Deactivated successfully.")
-	u.m.set(u, "inactive", "dead")
+	u.m.setState(u, "inactive", "dead")
 }
 
-// clean reports whether a main process ended as it should; being ended by a polite signal is clean for a daemon.
-func (u *service) clean(def *unit.Unit, s syscall.WaitStatus, daemon bool) bool {
+// isCleanExit reports whether a main process ended as it should; being ended by a polite signal is clean for a daemon.
+func (u *service) isCleanExit(def *unit.Unit, s syscall.WaitStatus, daemon bool) bool {
 	for _, word := range strings.Fields(strings.Join(def.All("Service", "SuccessExitStatus"), " ")) {
 		if matches(word, s) {
 			return true
@@ -740,7 +748,8 @@ func describe(s syscall.WaitStatus) (code, status string) {
 }
 
 var exitNames = map[int]string{
-	0: "SUCCESS", 1: "FAILURE", 2: "INVALIDARGUMENT", 3: "NOTIMPLEMENTED", 4: "NOPERMISSION", 5: "NOTINSTALLED", 6: "NOTCONFIGURED", 7: "NOTRUNNING",
+	0: "SUCCESS", 1: "FAILURE", 2: "INVALIDARGUMENT", 3: "NOTIMPLEMENTED", 4: "NOPERMISSION", 5: "NOTINSTALLED",
+	6: "NOTCONFIGURED", 7: "NOTRUNNING",
 	200: "CHDIR", 203: "EXEC", 205: "LIMITS", 216: "GROUP", 217: "USER", 219: "CGROUP",
 }
 
@@ -764,7 +773,8 @@ func (u *service) willRestart(def *unit.Unit, result string) bool {
 			}
 		}
 	}
-	abnormal := result == "signal" || result == "core-dump" || result == "timeout" || result == "watchdog" || result == "protocol"
+	abnormal := result == "signal" || result == "core-dump" || result == "timeout" || result == "watchdog" ||
+		result == "protocol"
 	switch def.Last("Service", "Restart") {
 	case "always":
 		return true
@@ -789,10 +799,10 @@ func (u *service) restartLater(def *unit.Unit) {
 	u.restarts++
 	count := u.restarts
 	m.mu.Unlock()
-	m.set(u, "activating", "auto-restart")
+	m.setState(u, "activating", "auto-restart")
 	wait := def.Duration("Service", "RestartSec", 100*time.Millisecond)
 	go func() {
-		if !sleep(ctx, wait) {
+		if !sleepContext(ctx, wait) {
 			return
 		}
 		m.logUnit(u.name, "Scheduled restart job, restart counter is at %d.", count)
@@ -805,7 +815,7 @@ func (u *service) restartLater(def *unit.Unit) {
 		}
 		m.mu.Unlock()
 		if len(dependents) > 0 {
-			jobs, stopped, err := m.stop(dependents)
+			jobs, stopped, err := m.stopUnits(dependents)
 			if err == nil {
 				for _, j := range jobs {
 					<-j.done
@@ -816,7 +826,7 @@ func (u *service) restartLater(def *unit.Unit) {
 		if ctx.Err() != nil {
 			return
 		}
-		if _, err := m.start(append([]string{u.name}, dependents...)); err != nil {
+		if _, err := m.startUnits(append([]string{u.name}, dependents...)); err != nil {
 			m.logUnit(u.name, "Failed to schedule restart job: %v", err)
 		}
 	}()
@@ -836,12 +846,12 @@ func (u *service) stop(ctx context.Context) error {
 	if active == "inactive" || active == "failed" {
 		return nil
 	}
-	if kind := u.kind(); kind == "target" || kind == "slice" {
-		m.set(u, "inactive", "dead")
+	if kind := u.serviceType(); kind == "target" || kind == "slice" {
+		m.setState(u, "inactive", "dead")
 		return nil
 	}
-	m.set(u, "deactivating", "stop")
-	m.log(u.name, "Stopping "+u.title()+"...")
+	m.setState(u, "deactivating", "stop")
+	m.logMessage(u.name, "Stopping "+u.displayName()+"...")
 	limit := def.Duration("Service", "TimeoutStopSec", def.Duration("Service", "TimeoutSec", 90*time.Second))
 	timed, cancel := ctx, context.CancelFunc(func() {})
 	if limit > 0 {
@@ -857,23 +867,23 @@ func (u *service) stop(ctx context.Context) error {
 		}
 	}
 	u.takeDown(timed, def)
-	m.cgroups.remove(u.cgroup())
-	if r != nil && r.main != nil && !u.clean(def, r.main.status, true) && timed.Err() == nil {
+	m.cgroups.removeGroup(u.cgroupPath())
+	if r != nil && r.main != nil && !u.isCleanExit(def, r.main.status, true) && timed.Err() == nil {
 		m.mu.Lock()
 		u.run, u.exit, u.exited = nil, r.main.status, true
 		m.mu.Unlock()
-		u.fail(resultOf(r.main.status), nil)
-		m.log(u.name, "Stopped "+u.title()+".")
+		u.markFailed(resultOf(r.main.status), nil)
+		m.logMessage(u.name, "Stopped "+u.displayName()+".")
 		return nil
 	}
-	u.rest()
-	m.log(u.name, "Stopped "+u.title()+".")
-	m.status("  OK  ", "Stopped "+u.title()+".")
+	u.markInactive()
+	m.logMessage(u.name, "Stopped "+u.displayName()+".")
+	m.printStatus("  OK  ", "Stopped "+u.displayName()+".")
 	return nil
 }
 
-// takeDown ends what is left of a service as KillMode= says, and runs ExecStopPost. It returns when the processes are gone, at
-// the latest a moment after ctx, when they are killed.
+// takeDown ends what is left of a service as KillMode= says, and runs ExecStopPost. It returns when the processes are
+// gone, at the latest a moment after ctx, when they are killed.
 func (u *service) takeDown(ctx context.Context, def *unit.Unit) {
 	m := u.m
 	m.mu.Lock()
@@ -893,7 +903,7 @@ func (u *service) takeDown(ctx context.Context, def *unit.Unit) {
 			}
 			_ = syscall.Kill(r.main.pid, sig)
 			if mode == "" || mode == "control-group" {
-				m.cgroups.signal(u.cgroup(), sig)
+				m.cgroups.signalAll(u.cgroupPath(), sig)
 			}
 			if def.Bool("Service", "SendSIGHUP", false) {
 				_ = syscall.Kill(r.main.pid, syscall.SIGHUP)
@@ -930,20 +940,20 @@ func (u *service) killRest(ctx context.Context, def *unit.Unit) {
 	if mode == "process" || mode == "none" || len(m.cgroups.roots) == 0 {
 		return
 	}
-	path := u.cgroup()
-	if len(m.cgroups.pids(path)) == 0 {
+	path := u.cgroupPath()
+	if len(m.cgroups.listPIDs(path)) == 0 {
 		return
 	}
 	if mode == "mixed" {
-		m.cgroups.signal(path, syscall.SIGKILL)
+		m.cgroups.signalAll(path, syscall.SIGKILL)
 	} else {
-		m.cgroups.signal(path, syscall.SIGTERM)
+		m.cgroups.signalAll(path, syscall.SIGTERM)
 	}
-	for wait := 5 * time.Millisecond; len(m.cgroups.pids(path)) > 0; wait = min(2*wait, 100*time.Millisecond) {
-		if !sleep(ctx, wait) {
-			m.cgroups.signal(path, syscall.SIGKILL)
+	for wait := 5 * time.Millisecond; len(m.cgroups.listPIDs(path)) > 0; wait = min(2*wait, 100*time.Millisecond) {
+		if !sleepContext(ctx, wait) {
+			m.cgroups.signalAll(path, syscall.SIGKILL)
 			for range 100 {
-				if len(m.cgroups.pids(path)) == 0 {
+				if len(m.cgroups.listPIDs(path)) == 0 {
 					return
 				}
 				time.Sleep(10 * time.Millisecond)
@@ -953,11 +963,13 @@ func (u *service) killRest(ctx context.Context, def *unit.Unit) {
 	}
 }
 
-// status is the unit as systemctl shows it; m.mu is held.
-func (u *service) status() UnitStatus {
+// unitStatus is the unit as systemctl shows it; m.mu is held.
+func (u *service) unitStatus() UnitStatus {
 	s := UnitStatus{
-		Name: u.name, Description: u.def.Last("Unit", "Description"), Fragment: u.def.Fragment, DropIns: u.def.DropIns, Load: "loaded",
-		Active: u.active, Sub: u.sub, Result: u.result, Type: u.kind(), Since: u.since, ActiveSince: u.activeSince, Inactive: u.inactiveSince,
+		Name: u.name, Description: u.def.Last("Unit", "Description"), Fragment: u.def.Fragment, DropIns: u.def.DropIns,
+		Load:   "loaded",
+		Active: u.active, Sub: u.sub, Result: u.result, Type: u.serviceType(), Since: u.since,
+		ActiveSince: u.activeSince, Inactive: u.inactiveSince,
 		Restarts: u.restarts, Processes: u.commands, StatusText: u.text, ControlPID: u.controlPID,
 	}
 	if s.Description == "" {
@@ -990,7 +1002,7 @@ func (u *service) status() UnitStatus {
 		}
 	}
 	if filepath.Ext(u.name) == ".service" {
-		s.Cgroup = "/" + u.cgroup()
+		s.Cgroup = "/" + u.cgroupPath()
 	}
 	return s
 }

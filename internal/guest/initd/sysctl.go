@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// sysctl sets the kernel parameters of /etc/sysctl.d as far as they are this machine's own: those of its network namespace. The
-// rest are the host's and of every machine on it; the host shows us those that the kubelet wants.
-func (m *manager) sysctl() {
+// applySysctls sets the kernel parameters of /etc/sysctl.d as far as they are this machine's own: those of its network
+// namespace. The rest are the host's and of every machine on it; the host shows us those that the kubelet wants.
+func (m *manager) applySysctls() {
 	files, _ := filepath.Glob("/etc/sysctl.d/*.conf")
 	files = append(files, "/etc/sysctl.conf")
 	slices.Sort(files)
@@ -24,7 +24,7 @@ func (m *manager) sysctl() {
 				continue // net.bridge is a module's, and the host's
 			}
 			if err := os.WriteFile("/proc/sys/"+strings.ReplaceAll(name, ".", "/"), []byte(value), 0); err != nil {
-				m.log("", fmt.Sprintf("Couldn't write '%s' to '%s': %v", value, name, err))
+				m.logMessage("", fmt.Sprintf("Couldn't write '%s' to '%s': %v", value, name, err))
 			}
 		}
 	}

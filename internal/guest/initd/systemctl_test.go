@@ -19,7 +19,8 @@ import (
 func (m *machine) control(args ...string) (output string, code int) {
 	m.t.Helper()
 	var out bytes.Buffer
-	c := systemctl.Command{Stdout: &out, Stderr: &out, Run: m.dir + "/run", UnitPath: []string{m.dir + "/etc", m.dir + "/lib"}, Journal: m.dir + "/journal"}
+	c := systemctl.Command{Stdout: &out, Stderr: &out, Run: m.dir + "/run", UnitPath: []string{m.dir + "/etc",
+		m.dir + "/lib"}, Journal: m.dir + "/journal"}
 	switch args[0] {
 	case "journalctl":
 		code = c.Journalctl(args[1:])
@@ -34,7 +35,9 @@ func (m *machine) control(args ...string) (output string, code int) {
 func TestSystemctl(t *testing.T) {
 	t.Parallel()
 	m := bootMachine(t, map[string]string{
-		"app.service":           "[Unit]\nDescription=An application\n[Service]\nExecStart=/bin/sh -c 'echo hello; echo oops >&2; exec sleep 1000'\nExecReload=/bin/sh -c 'echo reloaded $MAINPID'\n[Install]\nWantedBy=default.target\n",
+		"app.service": "[Unit]\nDescription=An application\n[Service]\nExecStart=/bin/sh -c 'echo hello; " +
+			"echo oops >&2; exec sleep 1000'\nExecReload=/bin/sh -c 'echo reloaded " +
+			"$MAINPID'\n[Install]\nWantedBy=default.target\n",
 		"app.service.d/10.conf": "[Service]\nEnvironment=A=b\n",
 		"failing.service":       "[Service]\nExecStart=/bin/sh -c 'echo why >&2; exit 4'\nType=oneshot\n",
 		"static.service":        "[Service]\nExecStart=/bin/true\nType=oneshot\n",
@@ -50,20 +53,29 @@ func TestSystemctl(t *testing.T) {
 		{"is-active nothing", 4, []string{"inactive\n"}},
 		{"is-enabled app", 1, []string{"disabled\n"}},
 		{"is-enabled static", 0, []string{"static\n"}},
-		{"is-enabled nothing", 1, []string{"Failed to get unit file state for nothing.service: No such file or directory"}},
-		{"enable --now app", 0, []string{"Created symlink DIR/etc/default.target.wants/app.service → DIR/etc/app.service."}},
+		{"is-enabled nothing", 1, []string{
+			"Failed to get unit file state for nothing.service: No such file or directory"}},
+		{"enable --now app", 0, []string{
+			"Created symlink DIR/etc/default.target.wants/app.service → DIR/etc/app.service."}},
 		{"is-enabled app.service", 0, []string{"enabled\n"}},
 		{"is-active --quiet app", 0, nil},
-		{"status app --no-pager", 0, []string{"● app.service - An application", "Loaded: loaded (DIR/etc/app.service; enabled)", "Drop-In: DIR/etc/app.service.d\n             └─10.conf", "Active: active (running) since", "Main PID: "}},
-		{"show app -p Environment -p ActiveState,SubState", 0, []string{"Environment=A=b\n", "ActiveState=active\n", "SubState=running\n"}},
+		{"status app --no-pager", 0, []string{"● app.service - An application",
+			"Loaded: loaded (DIR/etc/app.service; enabled)", "Drop-In: DIR/etc/app.service.d\n             └─10.conf",
+			"Active: active (running) since", "Main PID: "}},
+		{"show app -p Environment -p ActiveState,SubState", 0, []string{"Environment=A=b\n", "ActiveState=active\n",
+			"SubState=running\n"}},
 		{"show app -P MainPID", 0, nil},
 		{"cat app", 0, []string{"# DIR/etc/app.service\n[Unit]", "# DIR/etc/app.service.d/10.conf\n[Service]"}},
 		{"reload app", 0, nil},
 		{"list-units --type=service", 0, []string{"UNIT", "app.service", "loaded active   running", "An application"}},
 		{"list-unit-files app.service", 0, []string{"app.service", "enabled", "1 unit files listed."}},
 		{"list-dependencies", 0, []string{"default.target", "├─app.service"}},
-		{"start failing", 1, []string{"Job for failing.service failed because the control process exited with error code.\nSee \"systemctl status failing.service\" and \"journalctl -xeu failing.service\" for details."}},
-		{"status failing", 3, []string{"× failing.service", "Active: failed (Result: exit-code)", "status=4/NOPERMISSION", "]: why"}},
+		{"start failing", 1,
+			[]string{
+				"Job for failing.service failed because the control process exited with error code.\nSee \"systemctl " +
+					"status failing.service\" and \"journalctl -xeu failing.service\" for details."}},
+		{"status failing", 3, []string{"× failing.service", "Active: failed (Result: exit-code)",
+			"status=4/NOPERMISSION", "]: why"}},
 		{"is-failed failing", 0, []string{"failed\n"}},
 		{"list-units --failed", 0, []string{"● failing.service", "1 loaded units listed."}},
 		{"is-system-running", 1, nil},
@@ -80,9 +92,11 @@ func TestSystemctl(t *testing.T) {
 		{"start", 1, []string{"Too few arguments."}},
 		{"nonsense", 1, []string{"Unknown command verb 'nonsense'."}},
 		{"start --nonsense app", 1, []string{"unrecognized option '--nonsense'"}},
-		{"journalctl -u app --no-pager", 0, []string{"systemd[1]: Started app.service - An application.", "sh[", "]: hello\n", "]: oops\n", "]: reloaded "}},
+		{"journalctl -u app --no-pager", 0, []string{"systemd[1]: Started app.service - An application.", "sh[",
+			"]: hello\n", "]: oops\n", "]: reloaded "}},
 		{"journalctl -u app -o cat -g hello", 0, []string{"hello\n"}},
-		{"journalctl -xeu failing --no-pager", 0, []string{"failing.service: Main process exited, code=exited, status=4/NOPERMISSION"}},
+		{"journalctl -xeu failing --no-pager", 0,
+			[]string{"failing.service: Main process exited, code=exited, status=4/NOPERMISSION"}},
 		{"journalctl -u nothing", 0, []string{"-- No entries --"}},
 		{"journalctl -u app --since -1h --until now -n 1 -o json", 0, []string{`"_SYSTEMD_UNIT":"app.service"`}},
 		{"journalctl --since tomorrowish", 1, []string{"Failed to parse timestamp"}},
@@ -123,11 +137,13 @@ func TestUpWaitsForWhatComesUpLater(t *testing.T) {
 		"never.service": "[Service]\nType=oneshot\nExecStart=/bin/false\n",
 	})
 	var out bytes.Buffer
-	c := systemctl.Command{Stdout: &out, Stderr: &out, Run: m.dir + "/run", UnitPath: []string{m.dir + "/etc"}, Journal: m.dir + "/journal"}
+	c := systemctl.Command{Stdout: &out, Stderr: &out, Run: m.dir + "/run", UnitPath: []string{m.dir + "/etc"},
+		Journal: m.dir + "/journal"}
 	if err := c.Up("restart", "later", eventually.Limit); err != nil || m.unit("later.service").Active != "active" {
 		t.Errorf("later: %v\n%s", err, &out)
 	}
-	if err := c.Up("start", "never", eventually.Limit); err == nil || !strings.Contains(err.Error(), "start never.service: it does not run") {
+	if err := c.Up("start", "never", eventually.Limit); err == nil || !strings.Contains(err.Error(),
+		"start never.service: it does not run") {
 		t.Errorf("never: %v", err)
 	}
 }

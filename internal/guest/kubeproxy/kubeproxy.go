@@ -16,7 +16,8 @@ import (
 // Program is where the real kube-proxy is in its image.
 const Program = "/usr/libexec/kubernetes/kube-proxy"
 
-// buckets is the size of the table as everybody may read it: in a user namespace, the second of sizes is the host's root's alone.
+// buckets is the size of the table as everybody may read it: in a user namespace, the second of sizes is the host's
+// root's alone.
 const buckets = "/proc/sys/net/netfilter/nf_conntrack_buckets"
 
 // sizes are the files that kube-proxy writes: the most connections, and the buckets of their table.
@@ -25,7 +26,7 @@ var sizes = []string{"/proc/sys/net/netfilter/nf_conntrack_max", "/sys/module/nf
 // Main replaces this process by the real kube-proxy; it returns an exit status when it cannot.
 func Main(args []string) int {
 	runtime.LockOSThread()
-	host, err := isHost()
+	host, err := canSetConntrack()
 	for _, name := range sizes {
 		if err == nil && !host {
 			err = private(name)
@@ -33,7 +34,8 @@ func Main(args []string) int {
 	}
 	if err != nil {
 		// Without the right to mount, kube-proxy itself says what it cannot set.
-		fmt.Fprintln(os.Stderr, "kube-proxy: keep the size of the connection tracking table apart from the host's:", err)
+		fmt.Fprintln(os.Stderr, "kube-proxy: keep the size of the connection tracking table apart from the host's:",
+			err)
 	}
 	err = unix.Exec(Program, append([]string{"kube-proxy"}, args...), os.Environ())
 	fmt.Fprintf(os.Stderr, "kube-proxy: run %s: %v\n", Program, err)
@@ -68,9 +70,9 @@ func private(name string) error {
 	return unix.Mount(copied, name, "", unix.MS_BIND, "")
 }
 
-// isHost reports whether the connection tracking table's size can be set from here: the kernel makes the file read-only for
-// everybody in all network namespaces but the first.
-func isHost() (bool, error) {
+// canSetConntrack reports whether the connection tracking table's size can be set from here: the kernel makes the file
+// read-only for everybody in all network namespaces but the first.
+func canSetConntrack() (bool, error) {
 	var stat unix.Stat_t
 	err := unix.Stat(sizes[0], &stat)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -28,7 +28,8 @@ func TestMain(m *testing.M) {
 
 // setSizes sets the sizes in the mount namespace of this process.
 func setSizes() error {
-	if err := unix.Mount("tmpfs", "/run", "tmpfs", 0, ""); err != nil { // of which it is root, as of that of a container
+	if err := unix.Mount("tmpfs", "/run", "tmpfs", 0, ""); err != nil {
+		// of which it is root, as of that of a container
 		return err
 	}
 	for _, name := range sizes {
@@ -57,7 +58,8 @@ func TestSizesCanBeSetInAUserNamespace(t *testing.T) {
 	cmd := exec.Command("/proc/self/exe", "sizes")
 	cmd.Env = []string{"TMPDIR=/tmp"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNET | unix.CLONE_NEWNS, UidMappings: ids, GidMappings: ids, Credential: &syscall.Credential{},
+		Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNET | unix.CLONE_NEWNS, UidMappings: ids, GidMappings: ids,
+		Credential: &syscall.Credential{},
 	}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
@@ -86,7 +88,7 @@ func TestSizesCanBeSetInANamespace(t *testing.T) {
 			if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 				return err
 			}
-			if host, err := isHost(); err != nil || host {
+			if host, err := canSetConntrack(); err != nil || host {
 				t.Errorf("a new network namespace is taken for the host's: %v, %v", host, err)
 			}
 			for _, name := range sizes {

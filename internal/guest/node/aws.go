@@ -21,8 +21,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/guest/imds"
 )
 
-// AWS makes the two calls that a node makes before it joins, with the instance's role. The SDK's clients for them would be a
-// multiple of init itself, in the one binary that stays in memory on every machine.
+// AWS makes the two calls that a node makes before it joins, with the instance's role. The SDK's clients for them would
+// be a multiple of init itself, in the one binary that stays in memory on every machine.
 type AWS struct {
 	Region string
 	IMDS   *imds.Client
@@ -68,7 +68,8 @@ func (a AWS) call(ctx context.Context, service, operation, method, path, body st
 	}
 	request.Header.Set("User-Agent", "coracle-node")
 	hash := sha256.Sum256([]byte(body))
-	if err := v4.NewSigner().SignHTTP(ctx, aws.Credentials{AccessKeyID: credentials.AccessKeyID, SecretAccessKey: credentials.SecretAccessKey, SessionToken: credentials.Token},
+	if err := v4.NewSigner().SignHTTP(ctx, aws.Credentials{AccessKeyID: credentials.AccessKeyID,
+		SecretAccessKey: credentials.SecretAccessKey, SessionToken: credentials.Token},
 		request, hex.EncodeToString(hash[:]), service, a.Region, time.Now()); err != nil {
 		return nil, err
 	}
@@ -143,7 +144,10 @@ func (a AWS) WaitActive(ctx context.Context, name string) (Cluster, error) {
 		case c.Status == "ACTIVE" || c.Status == "UPDATING":
 			return c, nil
 		case c.Status != "CREATING" && c.Status != "PENDING":
-			return c, fmt.Errorf("Waiter ClusterActive failed: Waiter encountered a terminal failure state: the cluster is %s", c.Status)
+			return c,
+				fmt.Errorf(
+					"Waiter ClusterActive failed: Waiter encountered a terminal failure state: the cluster is %s",
+					c.Status)
 		}
 		select {
 		case <-ctx.Done():
@@ -153,17 +157,19 @@ func (a AWS) WaitActive(ctx context.Context, name string) (Cluster, error) {
 	}
 }
 
-// PrivateDNSName is the name that EC2 says the instance has (ec2:DescribeInstances), which is the node's. It is waited for:
-// after a launch it may come later than the instance.
+// PrivateDNSName is the name that EC2 says the instance has (ec2:DescribeInstances), which is the node's. It is waited
+// for: after a launch it may come later than the instance.
 func (a AWS) PrivateDNSName(ctx context.Context, instanceID string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	form := url.Values{"Action": {"DescribeInstances"}, "Version": {"2016-11-15"}, "InstanceId.1": {instanceID}}.Encode()
+	form := url.Values{"Action": {"DescribeInstances"}, "Version": {"2016-11-15"},
+		"InstanceId.1": {instanceID}}.Encode()
 	warned := false
 	for {
 		data, err := a.call(ctx, "ec2", "DescribeInstances", http.MethodPost, "/", form)
 		var refused APIError
-		if errors.As(err, &refused) && refused.Status < 500 && refused.Code != "InvalidInstanceID.NotFound" && refused.Code != "RequestLimitExceeded" {
+		if errors.As(err, &refused) && refused.Status < 500 && refused.Code != "InvalidInstanceID.NotFound" &&
+			refused.Code != "RequestLimitExceeded" {
 			return "", err
 		}
 		if err == nil {

@@ -2,14 +2,15 @@ package node
 
 // FitKubelet changes in a kubelet's configuration what is different on a machine of namespaces.
 //
-// Its control groups are made through the file system, because there is no systemd to ask; version 1 of them is accepted where
-// the host has it; and kernel defaults are protected only where the machine shows them.
+// Its control groups are made through the file system, because there is no systemd to ask; version 1 of them is
+// accepted where the host has it; and kernel defaults are protected only where the machine shows them.
 //
 // In a user namespace of its own it cannot change settings of the whole kernel, and is told to go on without.
 // https://kubernetes.io/docs/tasks/administer-cluster/kubelet-in-userns/
 //
-// Its disk is the host's, which is large and may be nearly full without being short of space: what EKS keeps free, a tenth of a
-// root volume, is said in bytes, and cached images are not deleted because the host's disk has become 85% full.
+// Its disk is the host's, which is large and may be nearly full without being short of space: what EKS keeps free, a
+// tenth of a root volume, is said in bytes, and cached images are not deleted because the host's disk has become 85%
+// full.
 func FitKubelet(config map[string]any, root string) {
 	config["cgroupDriver"] = "cgroupfs"
 	if CgroupV1(root) {

@@ -33,7 +33,8 @@ func TestTheKubeletIsToldOfItsUserNamespace(t *testing.T) {
 			FitKubelet(map[string]any{"featureGates": read}, root)
 			FitKubelet(none, root)
 			gates, _ := none["featureGates"].(map[string]any)
-			if typed[gate] != c.want || (read[gate] == true) != c.want || (gates[gate] == true) != c.want || !typed["Other"] {
+			if typed[gate] != c.want || (read[gate] == true) != c.want || (gates[gate] == true) != c.want ||
+				!typed["Other"] {
 				t.Errorf("gates are %v, %v and %v", typed, read, none)
 			}
 		})

@@ -1,5 +1,5 @@
-// Package node is what bootstrap.sh, nodeadm and Bottlerocket's settings have in common: what an instance knows about itself,
-// what it asks AWS, and what EKS reserves on a node.
+// Package node is what bootstrap.sh, nodeadm and Bottlerocket's settings have in common: what an instance knows about
+// itself, what it asks AWS, and what EKS reserves on a node.
 package node
 
 import (
@@ -36,7 +36,8 @@ func Describe(ctx context.Context, c *imds.Client) (Instance, error) {
 		return Instance{}, err
 	}
 	mac, err := c.Meta(ctx, "mac")
-	return Instance{ID: d.InstanceID, Region: d.Region, Type: d.InstanceType, AvailabilityZone: d.AvailabilityZone, MAC: mac}, err
+	return Instance{ID: d.InstanceID, Region: d.Region, Type: d.InstanceType, AvailabilityZone: d.AvailabilityZone,
+		MAC: mac}, err
 }
 
 // ProviderID is how the cloud controller manager knows the instance.
@@ -54,7 +55,8 @@ func ReadImage(root string) (rootfs.Image, error) {
 
 // KubeletVersion is the version of an image's kubelet: "v1.35.4", or "v1.35.0" when the release does not say the patch.
 func KubeletVersion(image rootfs.Image) string {
-	if version, _, ok := strings.Cut(image.Release, "-"); ok && strings.HasPrefix(version, image.KubernetesVersion+".") {
+	if version, _, ok := strings.Cut(image.Release, "-"); ok && strings.HasPrefix(version, image.KubernetesVersion+
+		".") {
 		return "v" + version
 	}
 	return "v" + image.KubernetesVersion + ".0"
@@ -80,8 +82,8 @@ func MaxPods(instanceType string) (int, bool) {
 	return t.MaxPods(), ok
 }
 
-// ReservedCPU is what EKS reserves of a number of CPUs, in millicores: 6% of the first, 1% of the second, 0.5% of the next two,
-// 0.25% of the rest.
+// ReservedCPU is what EKS reserves of a number of CPUs, in millicores: 6% of the first, 1% of the second, 0.5% of the
+// next two, 0.25% of the rest.
 func ReservedCPU(cpus int) int {
 	total := cpus * 1000
 	bounds, share := []int{0, 1000, 2000, 4000, total}, []int{600, 100, 50, 25}
@@ -115,7 +117,8 @@ func InUserNamespace(root string) bool {
 	return err == nil && strings.Join(strings.Fields(string(data)), " ") != "0 0 4294967295"
 }
 
-// CgroupV1 reports whether the machine's control groups are of version 1, which the kubelet refuses unless it is told otherwise.
+// CgroupV1 reports whether the machine's control groups are of version 1, which the kubelet refuses unless it is told
+// otherwise.
 func CgroupV1(root string) bool {
 	_, err := os.Stat(filepath.Join("/", root, "sys/fs/cgroup/cgroup.controllers"))
 	return err != nil
@@ -123,7 +126,8 @@ func CgroupV1(root string) bool {
 
 // KernelDefaults are what the kubelet wants of a kernel (protectKernelDefaults), by their files below /proc/sys.
 var KernelDefaults = map[string]string{
-	"vm/overcommit_memory": "1", "vm/panic_on_oom": "0", "kernel/panic": "10", "kernel/panic_on_oops": "1", "kernel/keys/root_maxkeys": "1000000", "kernel/keys/root_maxbytes": "25000000",
+	"vm/overcommit_memory": "1", "vm/panic_on_oom": "0", "kernel/panic": "10", "kernel/panic_on_oops": "1",
+	"kernel/keys/root_maxkeys": "1000000", "kernel/keys/root_maxbytes": "25000000",
 }
 
 // HasKernelDefaults reports whether the machine shows KernelDefaults, as its host has it do.

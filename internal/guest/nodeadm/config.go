@@ -1,5 +1,6 @@
-// Package nodeadm makes an Amazon Linux 2023 instance a node of a cluster, as nodeadm of the EKS-optimized images does: from
-// NodeConfig documents in the user data and in files, to the configuration of containerd and the kubelet, which it starts.
+// Package nodeadm makes an Amazon Linux 2023 instance a node of a cluster, as nodeadm of the EKS-optimized images does:
+// from NodeConfig documents in the user data and in files, to the configuration of containerd and the kubelet, which it
+// starts.
 //
 // https://awslabs.github.io/amazon-eks-ami/nodeadm/
 package nodeadm
@@ -119,8 +120,8 @@ var (
 	errDecoding            = errors.New("failed to decode node config")
 )
 
-// decode reads one document, in YAML or JSON.
-func decode(data []byte) (*NodeConfig, error) {
+// decodeConfig reads one document, in YAML or JSON.
+func decodeConfig(data []byte) (*NodeConfig, error) {
 	if err := document.CheckYAML(data); err != nil {
 		return nil, fmt.Errorf("%w, couldn't get version/kind; %w", errDecoding, err)
 	}
@@ -139,7 +140,8 @@ func decode(data []byte) (*NodeConfig, error) {
 	case meta.APIVersion == "":
 		return nil, fmt.Errorf("%w, Object 'apiVersion' is missing in '%s'", errDecoding, preview(data))
 	case meta.APIVersion != apiVersion || meta.Kind != kind:
-		return nil, fmt.Errorf("%w, no kind %q is registered for version %q in scheme: it is %s of %s", errDecoding, meta.Kind, meta.APIVersion, kind, apiVersion)
+		return nil, fmt.Errorf("%w, no kind %q is registered for version %q in scheme: it is %s of %s", errDecoding,
+			meta.Kind, meta.APIVersion, kind, apiVersion)
 	}
 	if err := json.Unmarshal(asJSON, &c); err != nil {
 		return nil, fmt.Errorf("%w, %w", errDecoding, err)
@@ -152,19 +154,19 @@ func preview(data []byte) string {
 	return text[:min(len(text), 200)]
 }
 
-// parse reads user data or a file: a MIME archive with NodeConfig parts among others, or one document.
-func parse(data []byte) (*NodeConfig, error) {
+// parseConfig reads user data or a file: a MIME archive with NodeConfig parts among others, or one document.
+func parseConfig(data []byte) (*NodeConfig, error) {
 	data, err := cloudinit.Decode(data)
 	if err != nil {
 		return nil, err
 	}
 	message, err := mail.ReadMessage(bytes.NewReader(data))
 	if err != nil {
-		return decode(data)
+		return decodeConfig(data)
 	}
 	mediaType, params, err := mime.ParseMediaType(message.Header.Get("Content-Type"))
 	if err != nil || !strings.HasPrefix(mediaType, "multipart/") {
-		return decode(data)
+		return decodeConfig(data)
 	}
 	var configs []*NodeConfig
 	parts := multipart.NewReader(message.Body, params["boundary"])
@@ -193,7 +195,7 @@ func parse(data []byte) (*NodeConfig, error) {
 		if err != nil {
 			return nil, err
 		}
-		c, err := decode(content)
+		c, err := decodeConfig(content)
 		if err != nil {
 			return nil, err
 		}
@@ -202,12 +204,12 @@ func parse(data []byte) (*NodeConfig, error) {
 	if len(configs) == 0 {
 		return nil, errNoConfigInUserData
 	}
-	return merge(configs)
+	return mergeConfigs(configs)
 }
 
-// merge puts documents together: a later one's settings take the place of an earlier one's, but flags come after flags, and
-// the kubelet's configuration, containerd's and the base specification are merged within.
-func merge(configs []*NodeConfig) (*NodeConfig, error) {
+// mergeConfigs puts documents together: a later one's settings take the place of an earlier one's, but flags come after
+// flags, and the kubelet's configuration, containerd's and the base specification are merged within.
+func mergeConfigs(configs []*NodeConfig) (*NodeConfig, error) {
 	merged := *configs[0]
 	for _, c := range configs[1:] {
 		if err := merged.Spec.merge(c.Spec); err != nil {
@@ -234,7 +236,8 @@ func (s *Spec) merge(with Spec) error {
 	if err := mergo.Merge(s, with, mergo.WithOverride); err != nil {
 		return err
 	}
-	s.Kubelet.Flags, s.Kubelet.Config, s.Containerd.BaseRuntimeSpec, s.Containerd.Config = flags, kubelet, spec, containerd
+	s.Kubelet.Flags, s.Kubelet.Config, s.Containerd.BaseRuntimeSpec, s.Containerd.Config = flags, kubelet, spec,
+		containerd
 	return nil
 }
 
@@ -246,19 +249,19 @@ func mergeMaps(dst, src map[string]any) (map[string]any, error) {
 		}
 		return dst, nil
 	}
-	merged := clone(dst)
-	if err := mergo.Merge(&merged, clone(src), mergo.WithOverride); err != nil {
+	merged := deepCopyMap(dst)
+	if err := mergo.Merge(&merged, deepCopyMap(src), mergo.WithOverride); err != nil {
 		return nil, err
 	}
 	return merged, nil
 }
 
-// clone copies a map with the maps in it.
-func clone(m map[string]any) map[string]any {
+// deepCopyMap copies a map with the maps in it.
+func deepCopyMap(m map[string]any) map[string]any {
 	c := maps.Clone(m)
 	for k, v := range c {
 		if inner, ok := v.(map[string]any); ok {
-			c[k] = clone(inner)
+			c[k] = deepCopyMap(inner)
 		}
 	}
 	return c
@@ -314,7 +317,7 @@ func (c *NodeConfig) validate() error {
 	return nil
 }
 
-func equal(a, b Spec) bool {
+func equalSpecs(a, b Spec) bool {
 	x, _ := json.Marshal(a)
 	y, _ := json.Marshal(b)
 	var m, n any

@@ -28,28 +28,29 @@ func (r *run) containerd(c *NodeConfig) error {
 	user := c.Spec.Containerd.Config
 	r.log("info", "Writing containerd config to file..", "path", containerdConfig)
 	if user == "" {
-		return r.write(containerdConfig, rootfs.ContainerdConfig(options))
+		return r.writeFile(containerdConfig, rootfs.ContainerdConfig(options))
 	}
-	if !strings.Contains(user, "io.containerd.cri.v1.images") && !strings.Contains(user, "io.containerd.cri.v1.runtime") {
+	if !strings.Contains(user, "io.containerd.cri.v1.images") && !strings.Contains(user,
+		"io.containerd.cri.v1.runtime") {
 		options.Version = 2
 	}
 	merged, err := mergeTOML(rootfs.ContainerdConfig(options), user)
 	if err != nil {
 		return err
 	}
-	if err := r.write(containerdConfig, merged); err != nil || options.Version != 2 {
+	if err := r.writeFile(containerdConfig, merged); err != nil || options.Version != 2 {
 		return err
 	}
 	// What the user has in the form of version 2 moves to where version 3 has it; that is containerd's own work.
 	r.log("info", "Migrate containerd config to V3..", "path", containerdConfig)
-	migrate := exec.Command(r.Containerd, "--config", r.path(containerdConfig), "config", "migrate")
+	migrate := exec.Command(r.Containerd, "--config", r.rootPath(containerdConfig), "config", "migrate")
 	var stderr bytes.Buffer
 	migrate.Stderr = &stderr
 	out, err := migrate.Output()
 	if err != nil {
 		return fmt.Errorf("containerd config migrate: %w: %s", err, bytes.TrimSpace(stderr.Bytes()))
 	}
-	return r.write(containerdConfig, string(out))
+	return r.writeFile(containerdConfig, string(out))
 }
 
 // baseSpec writes the specification on which containers are based: the image's, with the user's over it.
@@ -72,11 +73,11 @@ func (r *run) baseSpec(user map[string]any) error {
 	if err != nil {
 		return err
 	}
-	return r.write(baseRuntimeSpec, string(data)+"\n")
+	return r.writeFile(baseRuntimeSpec, string(data)+"\n")
 }
 
-// limitFiles lowers the limits of open files in a specification to what the machine has itself: where its host may not raise them, no container
-// could start.
+// limitFiles lowers the limits of open files in a specification to what the machine has itself: where its host may not
+// raise them, no container could start.
 func limitFiles(spec map[string]any, most uint64) {
 	process, _ := spec["process"].(map[string]any)
 	limits, _ := process["rlimits"].([]any)

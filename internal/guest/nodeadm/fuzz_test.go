@@ -16,7 +16,7 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c, err := parse(data)
+		c, err := parseConfig(data)
 		if err != nil {
 			return
 		}
@@ -25,11 +25,11 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%q cannot be cached: %v", data, err)
 		}
 		var again NodeConfig
-		if err := json.Unmarshal(text, &again); err != nil || !equal(c.Spec, again.Spec) {
+		if err := json.Unmarshal(text, &again); err != nil || !equalSpecs(c.Spec, again.Spec) {
 			t.Fatalf("%q is %s in the cache, and then something else: %v", data, text, err)
 		}
 		_ = c.validate()
-		if _, err := merge([]*NodeConfig{c, &again}); err != nil && c.Spec.Containerd.Config == "" {
+		if _, err := mergeConfigs([]*NodeConfig{c, &again}); err != nil && c.Spec.Containerd.Config == "" {
 			t.Fatalf("%q cannot be merged with itself: %v", data, err)
 		}
 	})

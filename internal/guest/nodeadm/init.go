@@ -62,13 +62,13 @@ func (c *Command) log(level, message string, fields ...string) {
 	fmt.Fprintln(c.Stderr, text)
 }
 
-func (c *Command) path(name string) string { return filepath.Join("/", c.Root, name) }
+func (c *Command) rootPath(name string) string { return filepath.Join("/", c.Root, name) }
 
-func (c *Command) write(name, content string) error {
+func (c *Command) writeFile(name, content string) error {
 	return node.WriteFile(c.Root, name, content, 0o644)
 }
 
-func (c *Command) cpus() int {
+func (c *Command) cpuCount() int {
 	if c.CPUs > 0 {
 		return c.CPUs
 	}
@@ -96,7 +96,8 @@ func (c *Command) Run(ctx context.Context, args []string) int {
 	var words []string
 	for i := 0; i < len(args); i++ {
 		name, value, hasValue := strings.Cut(args[i], "=")
-		lists := map[string]*[]string{"-c": &r.sources, "--config-source": &r.sources, "-s": &r.skip, "--skip": &r.skip, "-d": &r.daemons, "--daemon": &r.daemons}
+		lists := map[string]*[]string{"-c": &r.sources, "--config-source": &r.sources, "-s": &r.skip, "--skip": &r.skip,
+			"-d": &r.daemons, "--daemon": &r.daemons}
 		single := map[string]*string{"--config-cache": &r.cache, "-o": &r.output, "--config-output": &r.output}
 		switch {
 		case name == "-h" || name == "--help":
@@ -141,7 +142,7 @@ func (c *Command) Run(ctx context.Context, args []string) int {
 			r.log("info", "Configuration is valid")
 		}
 	case "config dump":
-		err = r.dump(ctx)
+		err = r.dumpConfig(ctx)
 	default:
 		fmt.Fprint(c.Stderr, usage)
 		return 2
@@ -153,7 +154,7 @@ func (c *Command) Run(ctx context.Context, args []string) int {
 	return 0
 }
 
-func (r *run) dump(ctx context.Context) error {
+func (r *run) dumpConfig(ctx context.Context) error {
 	config, _, err := r.resolve(ctx)
 	if err != nil {
 		return err
@@ -165,7 +166,7 @@ func (r *run) dump(ctx context.Context) error {
 		return err
 	}
 	if r.output != "" {
-		return r.write(r.output, string(data)+"\n")
+		return r.writeFile(r.output, string(data)+"\n")
 	}
 	_, err = fmt.Fprintf(r.Stdout, "%s\n", data)
 	return err
@@ -194,7 +195,7 @@ func (r *run) init(ctx context.Context) error {
 			return err
 		}
 		r.log("info", "Enriching configuration..")
-		if err := r.enrich(ctx, config); err != nil {
+		if err := r.completeConfig(ctx, config); err != nil {
 			return err
 		}
 	}
@@ -208,7 +209,7 @@ func (r *run) init(ctx context.Context) error {
 		}
 	}
 	if !slices.Contains(r.skip, "run") {
-		if err := r.start(config); err != nil {
+		if err := r.startDaemons(config); err != nil {
 			return err
 		}
 	}
@@ -216,12 +217,12 @@ func (r *run) init(ctx context.Context) error {
 	return nil
 }
 
-// resolve is the configuration of the sources, or the cached one when that says the same or the sources have none; changed says
-// that there was a cached one which says something else.
+// resolve is the configuration of the sources, or the cached one when that says the same or the sources have none;
+// changed says that there was a cached one which says something else.
 func (r *run) resolve(ctx context.Context) (config *NodeConfig, changed bool, err error) {
 	var cached *NodeConfig
 	if r.cache != "" {
-		data, err := os.ReadFile(r.path(r.cache))
+		data, err := os.ReadFile(r.rootPath(r.cache))
 		if err == nil {
 			cached = &NodeConfig{}
 			if err = json.Unmarshal(data, cached); err != nil || cached.Status == nil {
@@ -239,7 +240,7 @@ func (r *run) resolve(ctx context.Context) (config *NodeConfig, changed bool, er
 		return cached, false, nil
 	case err != nil:
 		return nil, false, err
-	case cached != nil && equal(config.Spec, cached.Spec):
+	case cached != nil && equalSpecs(config.Spec, cached.Spec):
 		return cached, false, nil
 	}
 	return config, cached != nil, nil
@@ -266,13 +267,14 @@ func (r *run) provide(ctx context.Context) (*NodeConfig, error) {
 				err = errNoConfigInUserData
 			}
 			if err == nil {
-				config, err = parse(data)
+				config, err = parseConfig(data)
 			}
 		case "file":
 			tolerated = []error{errNoConfigInDirectory}
 			config, err = r.fromFile(u.Host + u.Path)
 		default:
-			return nil, fmt.Errorf("failed to build provider from config source %q: unsupported scheme: %s", source, u.Scheme)
+			return nil, fmt.Errorf("failed to build provider from config source %q: unsupported scheme: %s", source,
+				u.Scheme)
 		}
 		if err == nil {
 			configs = append(configs, config)
@@ -286,14 +288,14 @@ func (r *run) provide(ctx context.Context) (*NodeConfig, error) {
 	if len(configs) == 0 {
 		return nil, errNoConfigInChain
 	}
-	return merge(configs)
+	return mergeConfigs(configs)
 }
 
 // fromFile reads a file, or all configuration files of a directory by their names.
 func (r *run) fromFile(name string) (*NodeConfig, error) {
 	path := name
 	if filepath.IsAbs(name) {
-		path = r.path(name)
+		path = r.rootPath(name)
 	}
 	info, err := os.Stat(path)
 	if err != nil {
@@ -304,7 +306,7 @@ func (r *run) fromFile(name string) (*NodeConfig, error) {
 		if err != nil {
 			return nil, err
 		}
-		return parse(data)
+		return parseConfig(data)
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -312,14 +314,15 @@ func (r *run) fromFile(name string) (*NodeConfig, error) {
 	}
 	var configs []*NodeConfig
 	for _, e := range entries {
-		if ext := strings.ToLower(filepath.Ext(e.Name())); e.IsDir() || (ext != ".yaml" && ext != ".yml" && ext != ".json") {
+		if ext := strings.ToLower(filepath.Ext(e.Name())); e.IsDir() || (ext != ".yaml" && ext != ".yml" &&
+			ext != ".json") {
 			continue
 		}
 		data, err := os.ReadFile(filepath.Join(path, e.Name()))
 		if err != nil {
 			return nil, err
 		}
-		config, err := parse(data)
+		config, err := parseConfig(data)
 		if err != nil {
 			return nil, fmt.Errorf("failed to parse config file %s: %w", e.Name(), err)
 		}
@@ -328,11 +331,11 @@ func (r *run) fromFile(name string) (*NodeConfig, error) {
 	if len(configs) == 0 {
 		return nil, errNoConfigInDirectory
 	}
-	return merge(configs)
+	return mergeConfigs(configs)
 }
 
-// enrich finds out what the configuration leaves to the instance.
-func (r *run) enrich(ctx context.Context, c *NodeConfig) error {
+// completeConfig finds out what the configuration leaves to the instance.
+func (r *run) completeConfig(ctx context.Context, c *NodeConfig) error {
 	image, err := node.ReadImage(r.Root)
 	if err != nil {
 		return err
@@ -344,7 +347,8 @@ func (r *run) enrich(ctx context.Context, c *NodeConfig) error {
 		return err
 	}
 	if !c.Spec.FeatureGates[instanceIDNodeName] {
-		api := API(node.AWS{Region: status.Instance.Region, IMDS: r.IMDS, Warn: func(format string, args ...any) { r.log("warn", fmt.Sprintf(format, args...)) }})
+		api := API(node.AWS{Region: status.Instance.Region, IMDS: r.IMDS,
+			Warn: func(format string, args ...any) { r.log("warn", fmt.Sprintf(format, args...)) }})
 		if r.AWS != nil {
 			api = r.AWS(status.Instance.Region)
 		}
@@ -358,7 +362,7 @@ func (r *run) enrich(ctx context.Context, c *NodeConfig) error {
 	return nil
 }
 
-func (r *run) wants(daemon string) bool {
+func (r *run) isRequested(daemon string) bool {
 	return len(r.daemons) == 0 || slices.Contains(r.daemons, daemon)
 }
 
@@ -372,12 +376,12 @@ func (r *run) configure(ctx context.Context, c *NodeConfig) error {
 		return err
 	}
 	r.log("info", "Configuring daemons...")
-	if r.wants("containerd") {
+	if r.isRequested("containerd") {
 		if err := r.containerd(c); err != nil {
 			return err
 		}
 	}
-	if r.wants("kubelet") {
+	if r.isRequested("kubelet") {
 		if err := r.kubelet(ctx, c); err != nil {
 			return err
 		}
@@ -389,7 +393,7 @@ func (r *run) configure(ctx context.Context, c *NodeConfig) error {
 	if err != nil {
 		return err
 	}
-	return r.write(r.cache, string(data)+"\n")
+	return r.writeFile(r.cache, string(data)+"\n")
 }
 
 // environment makes variables of all services, or of one, drop-ins of the init.
@@ -402,7 +406,8 @@ func (r *run) environment(services map[string]map[string]string) error {
 		}
 		name, section, setting := "/etc/systemd/system.conf.d/environment.conf", "Manager", "DefaultEnvironment"
 		if service != "default" {
-			name, section, setting = "/etc/systemd/system/"+service+".service.d/environment.conf", "Service", "Environment"
+			name, section, setting = "/etc/systemd/system/"+service+".service.d/environment.conf", "Service",
+				"Environment"
 		}
 		var b strings.Builder
 		fmt.Fprintf(&b, "[%s]\n", section)
@@ -410,7 +415,7 @@ func (r *run) environment(services map[string]map[string]string) error {
 			quoted := strings.ReplaceAll(strconv.Quote(variables[k]), "%", "%%")
 			fmt.Fprintf(&b, "%s=\"%s=%s\"\n", setting, k, quoted[1:len(quoted)-1])
 		}
-		if err := r.write(name, b.String()); err != nil {
+		if err := r.writeFile(name, b.String()); err != nil {
 			return err
 		}
 		written = true
@@ -427,7 +432,7 @@ func (r *run) resolver(n Network) error {
 		return nil
 	}
 	const file = "/etc/resolv.conf"
-	data, err := os.ReadFile(r.path(file))
+	data, err := os.ReadFile(r.rootPath(file))
 	if err != nil && !os.IsNotExist(err) {
 		return err
 	}
@@ -441,21 +446,24 @@ func (r *run) resolver(n Network) error {
 	}
 	for _, line := range strings.Split(strings.TrimSpace(string(data)), "\n") {
 		word, rest, _ := strings.Cut(line, " ")
-		if (word == "search" && len(n.Domains) > 0) || strings.HasPrefix(word, ";") || (word == "nameserver" && slices.Contains(n.Nameservers, rest)) || line == "" {
+		if (word == "search" && len(n.Domains) > 0) || strings.HasPrefix(word, ";") ||
+			(word == "nameserver" && slices.Contains(n.Nameservers, rest)) || line == "" {
 			continue
 		}
 		b.WriteString(line + "\n")
 	}
-	return r.write(file, b.String())
+	return r.writeFile(file, b.String())
 }
 
-// start is the phase "run".
-func (r *run) start(c *NodeConfig) error {
+// startDaemons is the phase "run".
+func (r *run) startDaemons(c *NodeConfig) error {
 	r.log("info", "Setting up system run aspects...")
-	if _, err := os.Stat(r.path("/run/cloud-init/result.json")); err != nil {
-		r.log("warn", "cloud-init result file /run/cloud-init/result.json does not exist. Do not manually call nodeadm from user data")
+	if _, err := os.Stat(r.rootPath("/run/cloud-init/result.json")); err != nil {
+		r.log("warn",
+			"cloud-init result file /run/cloud-init/result.json does not exist. Do not manually call nodeadm from "+
+				"user data")
 	}
-	if err := r.write("/run/nodeadm/init", ""); err != nil {
+	if err := r.writeFile("/run/nodeadm/init", ""); err != nil {
 		return err
 	}
 	if s := c.Spec.Instance.LocalStorage.Strategy; s != "" {
@@ -466,7 +474,7 @@ func (r *run) start(c *NodeConfig) error {
 	}
 	r.log("info", "Running daemons...")
 	for _, daemon := range []string{"containerd", "kubelet"} {
-		if !r.wants(daemon) {
+		if !r.isRequested(daemon) {
 			continue
 		}
 		r.log("info", "Ensuring daemon is running..", "name", daemon)

@@ -32,12 +32,14 @@ const (
 
 // ciphers are those that EKS allows.
 var ciphers = []string{
-	"TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
-	"TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305", "TLS_RSA_WITH_AES_128_GCM_SHA256", "TLS_RSA_WITH_AES_256_GCM_SHA384",
+	"TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+	"TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+	"TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305", "TLS_RSA_WITH_AES_128_GCM_SHA256",
+	"TLS_RSA_WITH_AES_256_GCM_SHA384",
 }
 
-// kubelet configures the kubelet: its configuration file with the user's as a drop-in, its kubeconfig, credential provider and
-// flags.
+// kubelet configures the kubelet: its configuration file with the user's as a drop-in, its kubeconfig, credential
+// provider and flags.
 func (r *run) kubelet(ctx context.Context, c *NodeConfig) error {
 	version := c.Status.KubeletVersion
 	cluster := c.Spec.Cluster
@@ -47,7 +49,7 @@ func (r *run) kubelet(ctx context.Context, c *NodeConfig) error {
 		return err
 	}
 	if outpost {
-		if err := r.hosts(ctx, cluster.APIServerEndpoint); err != nil {
+		if err := r.writeHosts(ctx, cluster.APIServerEndpoint); err != nil {
 			return err
 		}
 	}
@@ -66,14 +68,21 @@ func (r *run) kubelet(ctx context.Context, c *NodeConfig) error {
 	config := map[string]any{
 		"kind": "KubeletConfiguration", "apiVersion": "kubelet.config.k8s.io/v1beta1", "address": "0.0.0.0",
 		"authentication": map[string]any{
-			"anonymous": map[string]any{"enabled": false}, "webhook": map[string]any{"enabled": true, "cacheTTL": "2m0s"}, "x509": map[string]any{"clientCAFile": caFile},
+			"anonymous": map[string]any{"enabled": false}, "webhook": map[string]any{"enabled": true,
+				"cacheTTL": "2m0s"}, "x509": map[string]any{"clientCAFile": caFile},
 		},
-		"authorization": map[string]any{"mode": "Webhook", "webhook": map[string]any{"cacheAuthorizedTTL": "5m0s", "cacheUnauthorizedTTL": "30s"}},
-		"cgroupDriver":  "systemd", "cgroupRoot": "/", "clusterDNS": []string{dns}, "clusterDomain": "cluster.local", "containerRuntimeEndpoint": runtimeSocket,
-		"evictionHard": map[string]string{"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%"},
-		"featureGates": gates, "hairpinMode": "hairpin-veth", "logging": map[string]int{"verbosity": 2}, "maxPods": maxPods, "protectKernelDefaults": true,
-		"kubeReserved":       map[string]string{"cpu": fmt.Sprintf("%dm", node.ReservedCPU(r.cpus())), "ephemeral-storage": "1Gi", "memory": fmt.Sprintf("%dMi", node.ReservedMemory(maxPods))},
-		"kubeReservedCgroup": "/runtime", "systemReservedCgroup": "/system", "providerID": c.Status.Instance.ProviderID(), "readOnlyPort": 0, "serializeImagePulls": false,
+		"authorization": map[string]any{"mode": "Webhook", "webhook": map[string]any{"cacheAuthorizedTTL": "5m0s",
+			"cacheUnauthorizedTTL": "30s"}},
+		"cgroupDriver": "systemd", "cgroupRoot": "/", "clusterDNS": []string{dns}, "clusterDomain": "cluster.local",
+		"containerRuntimeEndpoint": runtimeSocket,
+		"evictionHard": map[string]string{"memory.available": "100Mi", "nodefs.available": "10%",
+			"nodefs.inodesFree": "5%"},
+		"featureGates": gates, "hairpinMode": "hairpin-veth", "logging": map[string]int{"verbosity": 2},
+		"maxPods": maxPods, "protectKernelDefaults": true,
+		"kubeReserved": map[string]string{"cpu": fmt.Sprintf("%dm", node.ReservedCPU(r.cpuCount())),
+			"ephemeral-storage": "1Gi", "memory": fmt.Sprintf("%dMi", node.ReservedMemory(maxPods))},
+		"kubeReservedCgroup": "/runtime", "systemReservedCgroup": "/system",
+		"providerID": c.Status.Instance.ProviderID(), "readOnlyPort": 0, "serializeImagePulls": false,
 		"serverTLSBootstrap": true, "tlsCipherSuites": ciphers,
 	}
 	if node.AtLeast(version, "1.33") && !node.AtLeast(version, "1.35") { // always on from 1.35
@@ -88,13 +97,15 @@ func (r *run) kubelet(ctx context.Context, c *NodeConfig) error {
 		return err
 	}
 	flags := map[string]string{
-		"cloud-provider": "external", "hostname-override": name, "node-ip": ip, "config": kubeletConfig, "kubeconfig": kubeconfig, "runtime-cgroups": "/runtime.slice/containerd.service",
-		"image-credential-provider-bin-dir": providerDir, "image-credential-provider-config": providerDir + "/config.json", "max-pods": strconv.Itoa(maxPods),
+		"cloud-provider": "external", "hostname-override": name, "node-ip": ip, "config": kubeletConfig,
+		"kubeconfig": kubeconfig, "runtime-cgroups": "/runtime.slice/containerd.service",
+		"image-credential-provider-bin-dir": providerDir, "image-credential-provider-config": providerDir +
+			"/config.json", "max-pods": strconv.Itoa(maxPods),
 	}
 	if !node.AtLeast(version, "1.35") {
 		flags["pod-infra-container-image"] = c.Status.Defaults.SandboxImage
 	}
-	if err := os.RemoveAll(r.path(kubeletDropIns + "/40-nodeadm.conf")); err != nil {
+	if err := os.RemoveAll(r.rootPath(kubeletDropIns + "/40-nodeadm.conf")); err != nil {
 		return err
 	}
 	if len(c.Spec.Kubelet.Config) > 0 {
@@ -103,7 +114,8 @@ func (r *run) kubelet(ctx context.Context, c *NodeConfig) error {
 		if pods, ok := c.Spec.Kubelet.Config["maxPods"].(float64); ok && pods > 0 {
 			flags["max-pods"] = strconv.Itoa(int(pods))
 		}
-		user, err := mergeMaps(map[string]any{"kind": "KubeletConfiguration", "apiVersion": "kubelet.config.k8s.io/v1beta1"}, c.Spec.Kubelet.Config)
+		user, err := mergeMaps(map[string]any{"kind": "KubeletConfiguration",
+			"apiVersion": "kubelet.config.k8s.io/v1beta1"}, c.Spec.Kubelet.Config)
 		if err != nil {
 			return err
 		}
@@ -117,27 +129,30 @@ func (r *run) kubelet(ctx context.Context, c *NodeConfig) error {
 		clusterName, target = cluster.ID, "/var/lib/kubelet/bootstrap-kubeconfig"
 		flags["bootstrap-kubeconfig"] = target
 	}
-	if err := r.write(target, node.Kubeconfig(cluster.APIServerEndpoint, clusterName, c.Status.Instance.Region)); err != nil {
+	if err := r.writeFile(target, node.Kubeconfig(cluster.APIServerEndpoint, clusterName,
+		c.Status.Instance.Region)); err != nil {
 		return err
 	}
-	if _, err := os.Stat(r.path(providerDir + "/ecr-credential-provider")); err != nil {
-		return fmt.Errorf("image credential provider binary was not found on path %s. error: %w", providerDir+"/ecr-credential-provider", err)
+	if _, err := os.Stat(r.rootPath(providerDir + "/ecr-credential-provider")); err != nil {
+		return fmt.Errorf("image credential provider binary was not found on path %s. error: %w", providerDir+
+			"/ecr-credential-provider", err)
 	}
 	images := []string{"public.ecr.aws"}
 	if node.AtLeast(version, "1.32") {
 		images = append(images, "ecr-public.aws.com")
 	}
-	if err := r.write(providerDir+"/config.json", rootfs.CredentialProviderConfig(images...)); err != nil {
+	if err := r.writeFile(providerDir+"/config.json", rootfs.CredentialProviderConfig(images...)); err != nil {
 		return err
 	}
-	if err := r.write(caFile, string(cluster.CertificateAuthority)); err != nil {
+	if err := r.writeFile(caFile, string(cluster.CertificateAuthority)); err != nil {
 		return err
 	}
 	var words []string
 	for _, flag := range slices.Sorted(maps.Keys(flags)) {
 		words = append(words, "--"+flag+"="+flags[flag])
 	}
-	return r.write(kubeletEnv, "NODEADM_KUBELET_ARGS="+strings.Join(append(words, c.Spec.Kubelet.Flags...), " ")+"\n")
+	return r.writeFile(kubeletEnv, "NODEADM_KUBELET_ARGS="+strings.Join(append(words, c.Spec.Kubelet.Flags...), " ")+
+		"\n")
 }
 
 const caFile = "/etc/kubernetes/pki/ca.crt"
@@ -148,11 +163,11 @@ func (r *run) writeJSON(name string, value any) error {
 		return err
 	}
 	r.log("info", "Writing file..", "path", name)
-	return r.write(name, string(data)+"\n")
+	return r.writeFile(name, string(data)+"\n")
 }
 
-// hosts keeps the addresses of the endpoint, for when the Outpost is disconnected.
-func (r *run) hosts(ctx context.Context, endpoint string) error {
+// writeHosts keeps the addresses of the endpoint, for when the Outpost is disconnected.
+func (r *run) writeHosts(ctx context.Context, endpoint string) error {
 	u, err := url.Parse(endpoint)
 	if err != nil {
 		return err
@@ -161,7 +176,7 @@ func (r *run) hosts(ctx context.Context, endpoint string) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(r.path("/etc/hosts"), os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o644)
+	f, err := os.OpenFile(r.rootPath("/etc/hosts"), os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o644)
 	if err != nil {
 		return err
 	}
@@ -178,7 +193,8 @@ func (r *run) hosts(ctx context.Context, endpoint string) error {
 func (r *run) maxPods(c *NodeConfig) int {
 	t, ok := instancetype.Get(c.Status.Instance.Type)
 	if !ok {
-		r.log("warn", "Failed to retrieve instance info, falling back to default", "instanceType", c.Status.Instance.Type)
+		r.log("warn", "Failed to retrieve instance info, falling back to default", "instanceType",
+			c.Status.Instance.Type)
 		return 110
 	}
 	expression := c.Spec.Kubelet.MaxPodsExpression
@@ -186,7 +202,8 @@ func (r *run) maxPods(c *NodeConfig) int {
 		return t.MaxPods()
 	}
 	r.log("info", "Applying custom max pods expression", "expression", expression)
-	n, err := evaluate(expression, map[string]any{"default_enis": t.MaxENIs, "ips_per_eni": t.IPv4PerENI, "max_pods": t.MaxPods()})
+	n, err := evaluate(expression, map[string]any{"default_enis": t.MaxENIs, "ips_per_eni": t.IPv4PerENI,
+		"max_pods": t.MaxPods()})
 	if err != nil {
 		r.log("warn", "Failed to evaluate custom expression, using standard max pods value", "error", err.Error())
 		return t.MaxPods()
@@ -218,10 +235,15 @@ func evaluate(expression string, variables map[string]any) (int, error) {
 	}
 	n, ok := value.ConvertToType(types.IntType).Value().(int64)
 	if !ok {
-		return 0, fmt.Errorf("could not interpret result %q from evaluation of custom max pods expression as an integer", fmt.Sprint(value.Value()))
+		return 0,
+			fmt.Errorf("could not interpret result %q from evaluation of custom max pods expression as an integer",
+				fmt.Sprint(value.Value()))
 	}
 	if n <= 0 || n > math.MaxInt32 {
-		return 0, fmt.Errorf("max pods value %d from custom expression evaluation is invalid: value must be a positive integer less than %d", n, math.MaxInt32)
+		return 0,
+			fmt.Errorf(
+				"max pods value %d from custom expression evaluation is invalid: value must be a positive integer "+
+					"less than %d", n, math.MaxInt32)
 	}
 	return int(n), nil
 }

@@ -25,9 +25,9 @@ type ContainerdOptions struct {
 	Imports         bool   // of /etc/containerd/config.d
 }
 
-// ContainerdConfig is the configuration of containerd 2 as EKS AMIs have it, but for what a machine of namespaces needs: control
-// groups are made through the file system, because there is no systemd to ask, and no process is made less likely to be killed
-// than its parent, which a host that is itself a container does not allow.
+// ContainerdConfig is the configuration of containerd 2 as EKS AMIs have it, but for what a machine of namespaces
+// needs: control groups are made through the file system, because there is no systemd to ask, and no process is made
+// less likely to be killed than its parent, which a host that is itself a container does not allow.
 func ContainerdConfig(o ContainerdOptions) string {
 	// What version 3 has in two plugins was one in version 2.
 	images, runtime := "io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime"
@@ -95,8 +95,10 @@ func CredentialProviderConfig(more ...string) string {
 		Providers  []provider `json:"providers"`
 	}{"kubelet.config.k8s.io/v1", "CredentialProviderConfig", []provider{{
 		"ecr-credential-provider", append([]string{
-			"*.dkr.ecr.*.amazonaws.com", "*.dkr-ecr.*.on.aws", "*.dkr.ecr.*.amazonaws.com.cn", "*.dkr-ecr.*.on.amazonwebservices.com.cn", "*.dkr.ecr-fips.*.amazonaws.com",
-			"*.dkr-ecr-fips.*.on.aws", "*.dkr.ecr.*.c2s.ic.gov", "*.dkr.ecr.*.sc2s.sgov.gov", "*.dkr.ecr.*.cloud.adc-e.uk", "*.dkr.ecr.*.csp.hci.ic.gov", "*.dkr.ecr.*.amazonaws.eu",
+			"*.dkr.ecr.*.amazonaws.com", "*.dkr-ecr.*.on.aws", "*.dkr.ecr.*.amazonaws.com.cn",
+			"*.dkr-ecr.*.on.amazonwebservices.com.cn", "*.dkr.ecr-fips.*.amazonaws.com",
+			"*.dkr-ecr-fips.*.on.aws", "*.dkr.ecr.*.c2s.ic.gov", "*.dkr.ecr.*.sc2s.sgov.gov",
+			"*.dkr.ecr.*.cloud.adc-e.uk", "*.dkr.ecr.*.csp.hci.ic.gov", "*.dkr.ecr.*.amazonaws.eu",
 		}, more...), "12h", "credentialprovider.kubelet.k8s.io/v1",
 	}}}, "", "  ")
 	if err != nil {

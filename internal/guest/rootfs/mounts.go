@@ -31,8 +31,8 @@ var programs = map[string]string{
 // hidden are directories of the host's /usr that are not a machine's: it has those of its skeleton.
 var hidden = []string{"usr/local", "usr/lib/systemd/system"}
 
-// Mounts are the bind mounts of a machine with the skeleton in dir, in the order in which they are to be made. Every Target
-// exists in the skeleton.
+// Mounts are the bind mounts of a machine with the skeleton in dir, in the order in which they are to be made. Every
+// Target exists in the skeleton.
 func Mounts(dir string, o Options) ([]Mount, error) {
 	o = o.withDefaults()
 	var mounts []Mount

@@ -1,8 +1,9 @@
-// Package rootfs writes the skeleton of a machine's root file system: what an EKS-optimized AMI of a family has beside the
-// operating system's own files.
+// Package rootfs writes the skeleton of a machine's root file system: what an EKS-optimized AMI of a family has beside
+// the operating system's own files.
 //
-// A skeleton is made once for a family, a Kubernetes version and a region, and is the lower layer of every machine of that kind;
-// below its /usr lies the host's. [Mounts] lists the programs and directories that are bind-mounted over that.
+// A skeleton is made once for a family, a Kubernetes version and a region, and is the lower layer of every machine of
+// that kind; below its /usr lies the host's. [Mounts] lists the programs and directories that are bind-mounted over
+// that.
 package rootfs
 
 // Families of images, as internal/ami names them.
@@ -24,8 +25,8 @@ type Options struct {
 	CABundle []byte
 	// SandboxImage is the pause image, as the kubelet and containerd name it.
 	SandboxImage string
-	// RegistryMirror is the base URL (with scheme) of the daemon's registry, asked first for every image of any registry;
-	// empty means api.ecr.REGION.amazonaws.com, which the VPC's DNS resolves to the daemon.
+	// RegistryMirror is the base URL (with scheme) of the daemon's registry, asked first for every image of any
+	// registry; empty means api.ecr.REGION.amazonaws.com, which the VPC's DNS resolves to the daemon.
 	RegistryMirror string
 	// Program finds a program of the machine on the host: coracle-node, containerd, ... ([upstream.NodePrograms.Path]).
 	Program func(name string) (string, error)
@@ -33,7 +34,8 @@ type Options struct {
 	Kubernetes string
 }
 
-// Mount is a bind mount into a machine: a file or a directory of the host that is seen at Target, read-only. Both exist.
+// Mount is a bind mount into a machine: a file or a directory of the host that is seen at Target, read-only. Both
+// exist.
 type Mount struct {
 	Source string // on the host
 	Target string // in the machine, absolute

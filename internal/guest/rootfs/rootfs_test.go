@@ -18,7 +18,8 @@ func options(t *testing.T, family, version string) Options {
 		t.Fatal(err)
 	}
 	return Options{
-		Family: family, KubernetesVersion: version, Release: "1.35.4-20261105", Architecture: "x86_64", Region: "eu-west-1", CABundle: []byte("-----BEGIN CERTIFICATE-----\nthe daemon's\n"),
+		Family: family, KubernetesVersion: version, Release: "1.35.4-20261105", Architecture: "x86_64",
+		Region: "eu-west-1", CABundle: []byte("-----BEGIN CERTIFICATE-----\nthe daemon's\n"),
 		SandboxImage: "pause:3.10", Kubernetes: plugin, Program: func(string) (string, error) { return plugin, nil },
 	}
 }
@@ -33,23 +34,37 @@ func TestWrite(t *testing.T) {
 	}{
 		{
 			"Amazon Linux 2", AL2, "1.35",
-			[]string{"etc/eks/bootstrap.sh", "etc/eks/max-pods-calculator.sh", "etc/kubernetes/kubelet/kubelet-config.json", "etc/containerd/certs.d/_default/hosts.toml", "opt/cni/bin/loopback", "usr/bin/private-dns-name", "usr/lib/systemd/system/network.service", "etc/systemd/system/containerd.service.d/00-runtime-slice.conf"},
-			[]string{"opt/cni/bin/aws-cni", "etc/cni/net.d/10-aws.conflist", "usr/bin/nodeadm", "etc/systemd/system/multi-user.target.wants/nodeadm-run.service"},
-			map[string]string{"etc/os-release": `PRETTY_NAME="Amazon Linux 2"`, "etc/eks/eni-max-pods.txt": "\nm5.large 29\n", "etc/eks/containerd/containerd-config.toml": "SANDBOX_IMAGE", "etc/containerd/certs.d/_default/hosts.toml": "https://api.ecr.eu-west-1.amazonaws.com"},
+			[]string{"etc/eks/bootstrap.sh", "etc/eks/max-pods-calculator.sh",
+				"etc/kubernetes/kubelet/kubelet-config.json", "etc/containerd/certs.d/_default/hosts.toml",
+				"opt/cni/bin/loopback", "usr/bin/private-dns-name", "usr/lib/systemd/system/network.service",
+				"etc/systemd/system/containerd.service.d/00-runtime-slice.conf"},
+			[]string{"opt/cni/bin/aws-cni", "etc/cni/net.d/10-aws.conflist", "usr/bin/nodeadm",
+				"etc/systemd/system/multi-user.target.wants/nodeadm-run.service"},
+			map[string]string{"etc/os-release": `PRETTY_NAME="Amazon Linux 2"`,
+				"etc/eks/eni-max-pods.txt":                   "\nm5.large 29\n",
+				"etc/eks/containerd/containerd-config.toml":  "SANDBOX_IMAGE",
+				"etc/containerd/certs.d/_default/hosts.toml": "https://api.ecr.eu-west-1.amazonaws.com"},
 		},
 		{
 			"Amazon Linux 2023", AL2023, "1.35",
-			[]string{"usr/bin/nodeadm", "etc/systemd/system/multi-user.target.wants/nodeadm-run.service", "etc/eks/nodeadm.d", "opt/cni/bin/portmap", "etc/cni/net.d"},
+			[]string{"usr/bin/nodeadm", "etc/systemd/system/multi-user.target.wants/nodeadm-run.service",
+				"etc/eks/nodeadm.d", "opt/cni/bin/portmap", "etc/cni/net.d"},
 			[]string{"etc/kubernetes/kubelet/kubelet-config.json", "usr/bin/private-dns-name"},
-			map[string]string{"etc/os-release": `PRETTY_NAME="Amazon Linux 2023.20261105"`, "etc/eks/bootstrap.sh": "has been removed from AL2023", "etc/sysctl.d/67-eks-reserved-ports.conf": "61679"},
+			map[string]string{"etc/os-release": `PRETTY_NAME="Amazon Linux 2023.20261105"`,
+				"etc/eks/bootstrap.sh":                    "has been removed from AL2023",
+				"etc/sysctl.d/67-eks-reserved-ports.conf": "61679"},
 		},
 		{
-			"Bottlerocket", Bottlerocket, "1.35", []string{"etc/systemd/system/multi-user.target.wants/apply-settings.service"}, []string{"usr/bin/yum", "usr/lib/systemd/system/cloud-init.target.wants"},
+			"Bottlerocket", Bottlerocket, "1.35",
+			[]string{"etc/systemd/system/multi-user.target.wants/apply-settings.service"},
+			[]string{"usr/bin/yum", "usr/lib/systemd/system/cloud-init.target.wants"},
 			map[string]string{"etc/os-release": "VARIANT_ID=aws-k8s-1.35"},
 		},
 		{
-			"Amazon Linux 2023 without Kubernetes", AL2023, "", []string{"usr/bin/cloud-init", "usr/lib/systemd/system/cloud-init.target.wants/cloud-final.service"},
-			[]string{"etc/eks", "usr/bin/kubelet", "opt/cni", "etc/systemd/system/kubelet.service", "usr/bin/nodeadm"}, nil,
+			"Amazon Linux 2023 without Kubernetes", AL2023, "", []string{"usr/bin/cloud-init",
+				"usr/lib/systemd/system/cloud-init.target.wants/cloud-final.service"},
+			[]string{"etc/eks", "usr/bin/kubelet", "opt/cni", "etc/systemd/system/kubelet.service", "usr/bin/nodeadm"},
+			nil,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -59,7 +74,8 @@ func TestWrite(t *testing.T) {
 			if err := Write(dir, o); err != nil {
 				t.Fatal(err)
 			}
-			for _, name := range append(test.has, "usr/sbin/init", "usr/bin/systemctl", "etc/passwd", "etc/ssl/certs/ca-certificates.crt", "bin", "usr/local/bin") {
+			for _, name := range append(test.has, "usr/sbin/init", "usr/bin/systemctl", "etc/passwd",
+				"etc/ssl/certs/ca-certificates.crt", "bin", "usr/local/bin") {
 				if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
 					t.Error(err)
 				}
@@ -70,12 +86,16 @@ func TestWrite(t *testing.T) {
 				}
 			}
 			for name, part := range test.parts {
-				if data, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !strings.Contains(string(data), part) {
+				if data, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !strings.Contains(string(data),
+					part) {
 					t.Errorf("%s has no %q: %v\n%s", name, part, err, data)
 				}
 			}
-			for _, name := range []string{"etc/ssl/certs/ca-bundle.crt", "etc/ssl/certs/ca-certificates.crt", "etc/pki/tls/certs/ca-bundle.crt", "etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "etc/ssl/cert.pem"} {
-				if data, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !strings.HasSuffix(string(data), string(o.CABundle)) {
+			for _, name := range []string{"etc/ssl/certs/ca-bundle.crt", "etc/ssl/certs/ca-certificates.crt",
+				"etc/pki/tls/certs/ca-bundle.crt", "etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+				"etc/ssl/cert.pem"} {
+				if data, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !strings.HasSuffix(string(data),
+					string(o.CABundle)) {
 					t.Errorf("%s does not end with the daemon's certificate: %v", name, err)
 				}
 			}
@@ -133,7 +153,8 @@ func TestNothingOfTheHostIsInIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, line := range strings.Split(strings.TrimSpace(string(host)), "\n") {
-			if user, rest, _ := strings.Cut(line, ":"); len(rest) > 20 && strings.Contains(string(ours), line) && user != "nobody" && name == "etc/shadow" {
+			if user, rest, _ := strings.Cut(line, ":"); len(rest) > 20 && strings.Contains(string(ours), line) &&
+				user != "nobody" && name == "etc/shadow" {
 				t.Errorf("%s has the host's line of %s", name, user)
 			}
 		}
@@ -151,7 +172,8 @@ func TestNothingOfTheHostIsInIt(t *testing.T) {
 func TestWriteRefuses(t *testing.T) {
 	t.Parallel()
 	o := options(t, "al3", "1.35")
-	if err := Write(filepath.Join(t.TempDir(), "ami"), o); err == nil || !strings.Contains(err.Error(), `"al3" is no image family`) {
+	if err := Write(filepath.Join(t.TempDir(), "ami"), o); err == nil || !strings.Contains(err.Error(),
+		`"al3" is no image family`) {
 		t.Errorf("a family that is none: %v", err)
 	}
 	o = options(t, AL2, "1.35")
@@ -172,8 +194,10 @@ func TestPrivateFilesOfTheHostAreConcealed(t *testing.T) {
 	t.Parallel()
 	usr, dir := t.TempDir(), t.TempDir()
 	for name, mode := range map[string]fs.FileMode{
-		"share/public": 0o644, "share/secret": 0o640, "lib/private/file": 0o644, "bin/sudo": 0o4111, "local/etc/secret": 0o600, "bin/own": 0o600,
-		"lib/both/secret": 0o644, "lib/both/sub/secret": 0o644, "lib/both/sub/own": 0o644, "lib/both/other/secret": 0o644, "lib/bothers": 0o644, "lib/names/file": 0o644,
+		"share/public": 0o644, "share/secret": 0o640, "lib/private/file": 0o644, "bin/sudo": 0o4111,
+		"local/etc/secret": 0o600, "bin/own": 0o600,
+		"lib/both/secret": 0o644, "lib/both/sub/secret": 0o644, "lib/both/sub/own": 0o644,
+		"lib/both/other/secret": 0o644, "lib/bothers": 0o644, "lib/names/file": 0o644,
 		"share/replaced/secret": 0o644,
 	} {
 		path := filepath.Join(usr, name)
@@ -182,10 +206,14 @@ func TestPrivateFilesOfTheHostAreConcealed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	err := errors.Join(os.Chmod(filepath.Join(usr, "lib/private"), 0o700), os.Symlink("secret", filepath.Join(usr, "share/link")),
-		os.Chmod(filepath.Join(usr, "lib/both"), 0o700), os.Chmod(filepath.Join(usr, "lib/names"), 0o711), os.Chmod(filepath.Join(usr, "share/replaced"), 0o700),
-		os.Symlink("secret", filepath.Join(usr, "lib/both/link")), os.MkdirAll(filepath.Join(dir, "usr/share"), 0o755), os.Symlink("other", filepath.Join(dir, "usr/share/replaced")),
-		os.MkdirAll(filepath.Join(dir, "usr/lib/both/sub"), 0o755), os.WriteFile(filepath.Join(dir, "usr/lib/both/sub/own"), nil, 0o644),
+	err := errors.Join(os.Chmod(filepath.Join(usr, "lib/private"), 0o700),
+		os.Symlink("secret", filepath.Join(usr, "share/link")),
+		os.Chmod(filepath.Join(usr, "lib/both"), 0o700), os.Chmod(filepath.Join(usr, "lib/names"), 0o711),
+		os.Chmod(filepath.Join(usr, "share/replaced"), 0o700),
+		os.Symlink("secret", filepath.Join(usr, "lib/both/link")), os.MkdirAll(filepath.Join(dir, "usr/share"), 0o755),
+		os.Symlink("other", filepath.Join(dir, "usr/share/replaced")),
+		os.MkdirAll(filepath.Join(dir, "usr/lib/both/sub"), 0o755),
+		os.WriteFile(filepath.Join(dir, "usr/lib/both/sub/own"), nil, 0o644),
 		os.MkdirAll(filepath.Join(dir, "usr/bin"), 0o755), os.WriteFile(filepath.Join(dir, "usr/bin/own"), nil, 0o755))
 	if err != nil {
 		t.Fatal(err)
@@ -202,7 +230,8 @@ func TestPrivateFilesOfTheHostAreConcealed(t *testing.T) {
 		}
 		return err
 	})
-	if got := strings.Join(concealed, " "); err != nil || got != "lib/both/link lib/both/other lib/both/secret lib/both/sub/secret lib/private share/secret" {
+	if got := strings.Join(concealed, " "); err != nil ||
+		got != "lib/both/link lib/both/other lib/both/secret lib/both/sub/secret lib/private share/secret" {
 		t.Errorf("concealed are %s, %v", got, err)
 	}
 }

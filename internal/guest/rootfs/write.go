@@ -21,14 +21,15 @@ import (
 //go:embed all:files
 var files embed.FS
 
-// Write makes dir the skeleton that o asks for. Everything below dir is replaced; dir is complete when Write returns nil,
-// and is made aside and renamed, so that it is never seen in part.
+// Write makes dir the skeleton that o asks for. Everything below dir is replaced; dir is complete when Write returns
+// nil, and is made aside and renamed, so that it is never seen in part.
 func Write(dir string, o Options) error {
 	o = o.withDefaults()
 	switch o.Family {
 	case AL2, AL2023, Bottlerocket:
 	default:
-		return fmt.Errorf("write a root file system: %q is no image family (it is one of %s, %s, %s)", o.Family, AL2, AL2023, Bottlerocket)
+		return fmt.Errorf("write a root file system: %q is no image family (it is one of %s, %s, %s)", o.Family, AL2,
+			AL2023, Bottlerocket)
 	}
 	next := dir + ".next"
 	if err := os.RemoveAll(next); err != nil {
@@ -72,7 +73,8 @@ func (w *writer) all() error {
 	}
 	w.tree("common")
 	w.tree(w.o.Family)
-	image, err := json.MarshalIndent(Image{w.o.Family, w.o.KubernetesVersion, w.o.Release, w.o.Region, w.o.SandboxImage}, "", "  ")
+	image, err := json.MarshalIndent(Image{w.o.Family, w.o.KubernetesVersion, w.o.Release, w.o.Region,
+		w.o.SandboxImage}, "", "  ")
 	if err != nil {
 		return err
 	}
@@ -95,13 +97,15 @@ func (w *writer) all() error {
 
 // directories are there on every Linux machine; launch mounts over some of them.
 var directories = []string{
-	"boot", "dev", "etc", "home", "media", "mnt", "opt", "proc", "root", "run", "srv", "sys", "tmp", "var/log", "var/lib", "var/tmp", "var/cache", "var/spool", "usr/lib/coracle",
+	"boot", "dev", "etc", "home", "media", "mnt", "opt", "proc", "root", "run", "srv", "sys", "tmp", "var/log",
+	"var/lib", "var/tmp", "var/cache", "var/spool", "usr/lib/coracle",
 	"usr/local/bin", "usr/local/sbin", "usr/local/lib", "usr/local/share", "usr/local/etc",
 }
 
 // links are those of a merged /usr.
 var links = map[string]string{
-	"bin": "usr/bin", "sbin": "usr/sbin", "lib": "usr/lib", "lib64": "usr/lib64", "var/run": "../run", "var/lock": "../run/lock", "etc/mtab": "../proc/self/mounts",
+	"bin": "usr/bin", "sbin": "usr/sbin", "lib": "usr/lib", "lib64": "usr/lib64", "var/run": "../run",
+	"var/lock": "../run/lock", "etc/mtab": "../proc/self/mounts",
 	"etc/localtime": "../usr/share/zoneinfo/UTC", "etc/os-release": "../usr/lib/os-release",
 }
 
@@ -184,17 +188,28 @@ ec2-user:x:1000:
 `, 0o644)
 	w.file("etc/shadow", "root:*LOCK*:14600::::::\nec2-user:!!:19000:0:99999:7:::\n", 0o600)
 	w.file("etc/gshadow", "root:::\nwheel:::ec2-user\nec2-user:!::\n", 0o600)
-	w.file("etc/sudoers", "Defaults !requiretty\nroot ALL=(ALL) NOPASSWD: ALL\n%wheel ALL=(ALL) NOPASSWD: ALL\nec2-user ALL=(ALL) NOPASSWD: ALL\n", 0o440)
+	w.file("etc/sudoers",
+		"Defaults !requiretty\nroot ALL=(ALL) NOPASSWD: ALL\n%wheel ALL=(ALL) NOPASSWD: ALL\nec2-user ALL=(ALL) "+
+			"NOPASSWD: ALL\n", 0o440)
 	for _, service := range []string{"sudo", "su", "su-l", "other", "login"} {
-		w.file("etc/pam.d/"+service, "auth sufficient pam_permit.so\naccount sufficient pam_permit.so\npassword required pam_deny.so\nsession optional pam_permit.so\n", 0o644)
+		w.file("etc/pam.d/"+service,
+			"auth sufficient pam_permit.so\naccount sufficient pam_permit.so\npassword required pam_deny.so\nsession "+
+				"optional pam_permit.so\n", 0o644)
 	}
 	w.file("etc/shells", "/bin/sh\n/bin/bash\n/usr/bin/sh\n/usr/bin/bash\n", 0o644)
-	w.file("etc/nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\nethers: files\nrpc: files\n", 0o644)
-	w.file("etc/hosts", "127.0.0.1   localhost localhost.localdomain localhost4 localhost4.localdomain4\n::1         localhost6 localhost6.localdomain6\n", 0o644)
+	w.file("etc/nsswitch.conf",
+		"passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: "+
+			"files\nethers: files\nrpc: files\n", 0o644)
+	w.file("etc/hosts",
+		"127.0.0.1   localhost localhost.localdomain localhost4 localhost4.localdomain4\n::1         localhost6 "+
+			"localhost6.localdomain6\n", 0o644)
 	w.file("etc/host.conf", "multi on\n", 0o644)
 	w.file("etc/resolv.conf", "", 0o644)
 	w.file("etc/fstab", "#\n", 0o644)
-	w.file("etc/profile", "export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n[ -f /etc/bashrc ] && [ -n \"$BASH_VERSION\" ] && . /etc/bashrc\nfor f in /etc/profile.d/*.sh; do [ -r \"$f\" ] && . \"$f\"; done; unset f\n", 0o644)
+	w.file("etc/profile",
+		"export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n[ -f /etc/bashrc ] && [ -n "+
+			"\"$BASH_VERSION\" ] && . /etc/bashrc\nfor f in /etc/profile.d/*.sh; do [ -r \"$f\" ] && . \"$f\"; done; "+
+			"unset f\n", 0o644)
 	w.file("etc/bashrc", `[ -n "$PS1" ] && PS1="[\u@\h \W]\\$ "`+"\n", 0o644)
 	w.file("etc/bash.bashrc", ". /etc/bashrc\n", 0o644)
 	w.file("root/.bashrc", "[ -f /etc/bashrc ] && . /etc/bashrc\n", 0o644)
@@ -203,7 +218,8 @@ ec2-user:x:1000:
 	if w.err == nil && os.Geteuid() == 0 {
 		w.err = os.Chown(filepath.Join(w.dir, "home/ec2-user"), 1000, 1000)
 	}
-	for dir, mode := range map[string]os.FileMode{"root": 0o700, "home/ec2-user": 0o700, "tmp": 0o777 | os.ModeSticky, "var/tmp": 0o777 | os.ModeSticky} {
+	for dir, mode := range map[string]os.FileMode{"root": 0o700, "home/ec2-user": 0o700, "tmp": 0o777 | os.ModeSticky,
+		"var/tmp": 0o777 | os.ModeSticky} {
 		if w.err == nil {
 			w.err = os.Chmod(filepath.Join(w.dir, dir), mode)
 		}
@@ -270,7 +286,8 @@ BUG_REPORT_URL="https://github.com/bottlerocket-os/bottlerocket/issues"
 
 // fromHost copies the few files of the host's /etc that programs of its /usr need and that say nothing about it.
 func (w *writer) fromHost() {
-	for _, name := range []string{"ld.so.cache", "ld.so.conf", "protocols", "services", "ethertypes", "rpc", "mime.types", "login.defs", "ssl/openssl.cnf", "debian_version"} {
+	for _, name := range []string{"ld.so.cache", "ld.so.conf", "protocols", "services", "ethertypes", "rpc",
+		"mime.types", "login.defs", "ssl/openssl.cnf", "debian_version"} {
 		if data, err := os.ReadFile("/etc/" + name); err == nil {
 			w.file("etc/"+name, string(data), 0o644)
 		}
@@ -280,7 +297,8 @@ func (w *writer) fromHost() {
 		for _, e := range entries {
 			name := dir + "/" + e.Name()
 			if target, err := os.Readlink("/etc/" + name); err == nil {
-				if strings.HasPrefix(target, "/usr/") || strings.HasPrefix(target, "/bin/") || strings.HasPrefix(target, "/sbin/") || !strings.HasPrefix(target, "/") {
+				if strings.HasPrefix(target, "/usr/") || strings.HasPrefix(target, "/bin/") || strings.HasPrefix(target,
+					"/sbin/") || !strings.HasPrefix(target, "/") {
 					w.symlink("etc/"+name, target)
 				}
 			} else if data, err := os.ReadFile("/etc/" + name); err == nil {
@@ -341,12 +359,14 @@ func (w *writer) concealPrivate(usr string) {
 }
 
 // hostRoots are where distributions keep their certificate authorities in one file.
-var hostRoots = []string{"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"}
+var hostRoots = []string{"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+	"/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"}
 
-// trust are the files where programs look for certificate authorities, on Amazon Linux and on the distributions whose /usr may
-// be below. They are files and not links, so that pods can mount each.
+// trust are the files where programs look for certificate authorities, on Amazon Linux and on the distributions whose
+// /usr may be below. They are files and not links, so that pods can mount each.
 var trust = []string{
-	"etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "etc/pki/tls/certs/ca-bundle.crt", "etc/pki/tls/certs/ca-certificates.crt", "etc/pki/tls/certs/ca-bundle.trust.crt",
+	"etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "etc/pki/tls/certs/ca-bundle.crt",
+	"etc/pki/tls/certs/ca-certificates.crt", "etc/pki/tls/certs/ca-bundle.trust.crt",
 	"etc/pki/tls/cert.pem", "etc/ssl/ca-bundle.pem", "etc/ssl/cert.pem",
 }
 
@@ -388,7 +408,8 @@ func (w *writer) certificates() {
 
 // commands makes the names by which coracle-node is called.
 func (w *writer) commands() {
-	names := []string{"bin/systemctl", "bin/journalctl", "bin/hostnamectl", "bin/imds", "sbin/init", "sbin/reboot", "sbin/poweroff", "sbin/halt", "sbin/shutdown"}
+	names := []string{"bin/systemctl", "bin/journalctl", "bin/hostnamectl", "bin/imds", "sbin/init", "sbin/reboot",
+		"sbin/poweroff", "sbin/halt", "sbin/shutdown"}
 	if w.o.Family != Bottlerocket {
 		names = append(names, "bin/cloud-init", "bin/ec2-metadata")
 	}
@@ -412,7 +433,9 @@ func (w *writer) commands() {
 		return
 	}
 	for _, name := range []string{"yum", "dnf", "amazon-linux-extras"} {
-		w.file("usr/bin/"+name, "#!/bin/sh\necho \""+name+": nothing is installed on this machine: its programs are those of its host; install what you need there\" >&2\nexit 1\n", 0o755)
+		w.file("usr/bin/"+name, "#!/bin/sh\necho \""+name+
+			": nothing is installed on this machine: its programs are those of its host; install what you need "+
+			"there\" >&2\nexit 1\n", 0o755)
 	}
 }
 
@@ -432,7 +455,8 @@ func (w *writer) units() {
 			w.symlink(lib+"cloud-init.target.wants/"+name, "../"+name)
 		}
 	}
-	enabled := map[string][]string{AL2023: {"nodeadm-config.service", "nodeadm-run.service"}, Bottlerocket: {"apply-settings.service"}}
+	enabled := map[string][]string{AL2023: {"nodeadm-config.service", "nodeadm-run.service"},
+		Bottlerocket: {"apply-settings.service"}}
 	if w.o.KubernetesVersion != "" {
 		for _, name := range enabled[w.o.Family] {
 			w.symlink(etc+"multi-user.target.wants/"+name, "/etc/systemd/system/"+name)
@@ -447,20 +471,31 @@ var Plugins = []string{"bandwidth", "bridge", "host-local", "loopback", "portmap
 func (w *writer) kubernetes() {
 	w.tree("kubernetes")
 	w.tree(w.o.Family + "-kubernetes")
-	for _, dir := range []string{"etc/cni/net.d", "opt/cni/bin", "etc/kubernetes/manifests", "etc/kubernetes/pki", "var/lib/kubelet", "var/lib/kubernetes", "var/lib/containerd", "etc/containerd/config.d", "etc/eks/image-credential-provider", "etc/eks/containerd"} {
+	for _, dir := range []string{"etc/cni/net.d", "opt/cni/bin", "etc/kubernetes/manifests", "etc/kubernetes/pki",
+		"var/lib/kubelet", "var/lib/kubernetes", "var/lib/containerd", "etc/containerd/config.d",
+		"etc/eks/image-credential-provider", "etc/eks/containerd"} {
 		w.mkdir(dir)
 	}
 	var maxPods strings.Builder
-	maxPods.WriteString("# Mapping is calculated from AWS EC2 API using the following formula:\n# * First IP on each ENI is not used for pods\n# * +2 for the pods that use host-networking (AWS CNI and kube-proxy)\n#\n#   # of ENI * (# of IPv4 per ENI - 1) + 2\n#\n# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/using-eni.html#AvailableIpPerENI\n#\n# If f1.16xlarge, g3.16xlarge, h1.16xlarge, i3.16xlarge, and r4.16xlarge\n# instances use more than 31 IPv4 or IPv6 addresses per interface,\n# they cannot access the instance metadata, VPC DNS, and Time Sync services.\n")
+	maxPods.WriteString(
+		"# Mapping is calculated from AWS EC2 API using the following formula:\n# * First IP on each ENI is not used " +
+			"for pods\n# * +2 for the pods that use host-networking (AWS CNI and kube-proxy)\n#\n#   # of ENI * (# " +
+			"of IPv4 per ENI - 1) + 2\n#\n# " +
+			"https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/using-eni.html#AvailableIpPerENI\n#\n# If " +
+			"f1.16xlarge, g3.16xlarge, h1.16xlarge, i3.16xlarge, and r4.16xlarge\n# instances use more than 31 IPv4 " +
+			"or IPv6 addresses per interface,\n# they cannot access the instance metadata, VPC DNS, and Time Sync " +
+			"services.\n")
 	for _, t := range instancetype.All() {
 		fmt.Fprintf(&maxPods, "%s %d\n", t.Name, t.MaxPods())
 	}
 	w.file("etc/eks/eni-max-pods.txt", maxPods.String(), 0o644)
 	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
-	w.file("etc/eks/release", fmt.Sprintf("BASE_AMI_ID=\"%s\"\nBUILD_TIME=\"%s\"\nBUILD_KERNEL=\"%s\"\nARCH=\"%s\"\n", w.o.ImageID, w.o.Release, strings.TrimSpace(string(kernel)), w.o.Architecture), 0o644)
+	w.file("etc/eks/release", fmt.Sprintf("BASE_AMI_ID=\"%s\"\nBUILD_TIME=\"%s\"\nBUILD_KERNEL=\"%s\"\nARCH=\"%s\"\n",
+		w.o.ImageID, w.o.Release, strings.TrimSpace(string(kernel)), w.o.Architecture), 0o644)
 	switch w.o.Family {
 	case AL2:
-		w.file("etc/eks/containerd/containerd-config.toml", ContainerdConfig(ContainerdOptions{SandboxImage: "SANDBOX_IMAGE", Imports: true}), 0o644)
+		w.file("etc/eks/containerd/containerd-config.toml",
+			ContainerdConfig(ContainerdOptions{SandboxImage: "SANDBOX_IMAGE", Imports: true}), 0o644)
 		w.file("etc/eks/image-credential-provider/config.json", CredentialProviderConfig(), 0o644)
 	case AL2023:
 		w.mkdir("etc/eks/nodeadm.d")
@@ -469,7 +504,9 @@ func (w *writer) kubernetes() {
 	if mirror == "" {
 		mirror = "https://api.ecr." + w.o.Region + ".amazonaws.com"
 	}
-	w.file("etc/containerd/certs.d/_default/hosts.toml", "# The registry of the host is asked for the images of every registry, and there is none to ask after it.\nserver = \""+mirror+"\"\n\n[host.\""+mirror+"\"]\n  capabilities = [\"pull\", \"resolve\"]\n", 0o644)
+	w.file("etc/containerd/certs.d/_default/hosts.toml",
+		"# The registry of the host is asked for the images of every registry, and there is none to ask after "+
+			"it.\nserver = \""+mirror+"\"\n\n[host.\""+mirror+"\"]\n  capabilities = [\"pull\", \"resolve\"]\n", 0o644)
 	for _, name := range Plugins {
 		if w.err != nil || w.o.Program == nil {
 			return

@@ -27,15 +27,20 @@ func (c Command) Hostnamectl(args []string) int {
 		fmt.Fprintln(c.Stdout, name)
 	case len(words) == 0 || words[0] == "status":
 		release := ""
-		for _, line := range strings.Split(read("/etc/os-release"), "\n") {
+		for _, line := range strings.Split(readFile("/etc/os-release"), "\n") {
 			if v, ok := strings.CutPrefix(line, "PRETTY_NAME="); ok {
 				release = strings.Trim(v, `"`)
 			}
 		}
-		fmt.Fprintf(c.Stdout, " Static hostname: %s\n      Machine ID: %s\n  Virtualization: amazon\nOperating System: %s\n          Kernel: Linux %s\n",
-			name, strings.TrimSpace(read("/etc/machine-id")), release, strings.TrimSpace(read("/proc/sys/kernel/osrelease")))
+		fmt.Fprintf(c.Stdout,
+			" Static hostname: %s\n      Machine ID: %s\n  Virtualization: amazon\nOperating System: %s\n          "+
+				"Kernel: Linux %s\n",
+			name, strings.TrimSpace(readFile("/etc/machine-id")), release,
+			strings.TrimSpace(readFile("/proc/sys/kernel/osrelease")))
 	default:
-		fmt.Fprintf(c.Stderr, "hostnamectl: %s is not served by this machine; there are: status, hostname, set-hostname\n", strings.Join(words, " "))
+		fmt.Fprintf(c.Stderr,
+			"hostnamectl: %s is not served by this machine; there are: status, hostname, set-hostname\n",
+			strings.Join(words, " "))
 		return 1
 	}
 	if err != nil {

@@ -51,7 +51,8 @@ func (c Command) Journalctl(args []string) int {
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
 		name, value, hasValue := strings.Cut(arg, "=")
-		if !strings.HasPrefix(arg, "--") && len(arg) > 2 && arg[0] == '-' && strings.ContainsRune("unopStUgb", rune(arg[1])) {
+		if !strings.HasPrefix(arg, "--") && len(arg) > 2 && arg[0] == '-' && strings.ContainsRune("unopStUgb",
+			rune(arg[1])) {
 			name, value, hasValue = arg[:2], arg[2:], true // -n20, -ukubelet
 		} else if !strings.HasPrefix(arg, "--") && len(arg) > 2 && arg[0] == '-' {
 			// -xeu kubelet: the last letter may have a value
@@ -82,7 +83,7 @@ func (c Command) Journalctl(args []string) int {
 			q.identifiers = append(q.identifiers, next())
 		case "-n", "--lines":
 			q.lines = 10
-			if hasValue || (i+1 < len(args) && (args[i+1] == "all" || digits(args[i+1]))) {
+			if hasValue || (i+1 < len(args) && (args[i+1] == "all" || isNumeric(args[i+1]))) {
 				if v := next(); v == "all" {
 					q.lines = -1
 				} else if q.lines, err = strconv.Atoi(strings.TrimPrefix(v, "+")); err != nil {
@@ -97,12 +98,12 @@ func (c Command) Journalctl(args []string) int {
 		case "-o", "--output":
 			q.output = next()
 		case "-S", "--since":
-			if q.since, err = when(next(), time.Now()); err != nil {
+			if q.since, err = parseTime(next(), time.Now()); err != nil {
 				fmt.Fprintln(c.Stderr, err)
 				return 1
 			}
 		case "-U", "--until":
-			if q.until, err = when(next(), time.Now()); err != nil {
+			if q.until, err = parseTime(next(), time.Now()); err != nil {
 				fmt.Fprintln(c.Stderr, err)
 				return 1
 			}
@@ -112,7 +113,7 @@ func (c Command) Journalctl(args []string) int {
 				return 1
 			}
 		case "-b", "--boot":
-			if hasValue || (i+1 < len(args) && digits(strings.TrimPrefix(args[i+1], "-"))) {
+			if hasValue || (i+1 < len(args) && isNumeric(strings.TrimPrefix(args[i+1], "-"))) {
 				next() // every boot is in one journal; which is not told apart
 			}
 			q.boot = bootTime()
@@ -128,7 +129,8 @@ func (c Command) Journalctl(args []string) int {
 			q.noHost = true
 		case "--utc":
 			q.useUTC = true
-		case "-x", "--catalog", "--no-pager", "-a", "--all", "-m", "--merge", "--no-full", "-l", "--full", "--system", "--no-tail":
+		case "-x", "--catalog", "--no-pager", "-a", "--all", "-m", "--merge", "--no-full", "-l", "--full", "--system",
+			"--no-tail":
 		case "-p", "--priority", "--facility", "-D", "--directory", "--cursor", "--case-sensitive":
 			next()
 		case "--disk-usage":
@@ -157,13 +159,13 @@ func (c Command) Journalctl(args []string) int {
 	return c.journal(q)
 }
 
-func digits(s string) bool {
+func isNumeric(s string) bool {
 	_, err := strconv.Atoi(s)
 	return err == nil
 }
 
-// when reads a time as systemd.time(7) has it, as far as people type it.
-func when(s string, now time.Time) (time.Time, error) {
+// parseTime reads a time as systemd.time(7) has it, as far as people type it.
+func parseTime(s string, now time.Time) (time.Time, error) {
 	s = strings.TrimSpace(s)
 	midnight := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location())
 	switch s {
@@ -189,14 +191,16 @@ func when(s string, now time.Time) (time.Time, error) {
 			return time.Unix(seconds, 0), nil
 		}
 	}
-	for _, layout := range []string{"2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02", time.RFC3339, "2006-01-02 15:04:05 MST"} {
+	for _, layout := range []string{"2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02", time.RFC3339,
+		"2006-01-02 15:04:05 MST"} {
 		if t, err := time.ParseInLocation(layout, s, now.Location()); err == nil {
 			return t, nil
 		}
 	}
 	for _, layout := range []string{"15:04:05", "15:04"} {
 		if t, err := time.Parse(layout, s); err == nil {
-			return midnight.Add(time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute + time.Duration(t.Second())*time.Second), nil
+			return midnight.Add(time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute +
+				time.Duration(t.Second())*time.Second), nil
 		}
 	}
 	return time.Time{}, fmt.Errorf("Failed to parse timestamp: %s", s)
@@ -218,20 +222,21 @@ func (c Command) journalDir() string {
 	return initd.JournalDir
 }
 
-// logs are the files that a query reads, with the older halves first.
-func (c Command) logs(q query) []string {
+// logFiles are the files that a query reads, with the older halves first.
+func (c Command) logFiles(q query) []string {
 	found, _ := filepath.Glob(filepath.Join(c.journalDir(), "*.log"))
 	older, _ := filepath.Glob(filepath.Join(c.journalDir(), "*.log.1"))
 	var files []string
 	for _, f := range append(older, found...) {
-		if len(q.units) == 0 || slices.ContainsFunc(q.units, func(p string) bool { ok, _ := filepath.Match(p, unitOf(f)); return ok }) {
+		if len(q.units) == 0 || slices.ContainsFunc(q.units,
+			func(p string) bool { ok, _ := filepath.Match(p, unitName(f)); return ok }) {
 			files = append(files, f)
 		}
 	}
 	return files
 }
 
-func unitOf(file string) string {
+func unitName(file string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(filepath.Base(file), ".1"), ".log")
 }
 
@@ -249,16 +254,17 @@ func parseEntry(file string, line []byte) (entry, bool) {
 	if open < 0 {
 		return entry{}, false
 	}
-	return entry{at, unitOf(file), head[:open], head[open+1:], message}, true
+	return entry{at, unitName(file), head[:open], head[open+1:], message}, true
 }
 
-func (q query) has(e entry) bool {
+func (q query) matches(e entry) bool {
 	return !e.at.Before(q.since) && (q.until.IsZero() || !e.at.After(q.until)) && !e.at.Before(q.boot) &&
-		(len(q.identifiers) == 0 || slices.Contains(q.identifiers, e.identifier)) && (q.grep == nil || q.grep.MatchString(e.message))
+		(len(q.identifiers) == 0 || slices.Contains(q.identifiers, e.identifier)) &&
+		(q.grep == nil || q.grep.MatchString(e.message))
 }
 
-// tail writes the last lines of a unit, as systemctl status ends.
-func (c Command) tail(name string, lines int) {
+// printTail writes the last lines of a unit, as systemctl status ends.
+func (c Command) printTail(name string, lines int) {
 	q := query{units: []string{name}, lines: lines, output: "short", quiet: true}
 	q.host, _ = os.Hostname()
 	q.host, _, _ = strings.Cut(q.host, ".")
@@ -268,13 +274,13 @@ func (c Command) tail(name string, lines int) {
 func (c Command) journal(q query) int {
 	var entries []entry
 	offsets := map[string]int64{}
-	for _, file := range c.logs(q) {
+	for _, file := range c.logFiles(q) {
 		f, err := os.Open(file)
 		if err != nil {
 			fmt.Fprintln(c.Stderr, "journalctl:", err)
 			continue
 		}
-		read, n := scan(f, file, q)
+		read, n := scanEntries(f, file, q)
 		f.Close()
 		offsets[file] = n
 		entries = append(entries, read...)
@@ -291,12 +297,12 @@ func (c Command) journal(q query) int {
 		return 0
 	}
 	for _, e := range entries {
-		q.write(c.Stdout, e)
+		q.writeEntry(c.Stdout, e)
 	}
 	for q.follow {
 		// The files are written by init alone; there is nothing that tells of them where inotify may be exhausted.
 		time.Sleep(200 * time.Millisecond)
-		for _, file := range c.logs(q) {
+		for _, file := range c.logFiles(q) {
 			info, err := os.Stat(file)
 			if err != nil || strings.HasSuffix(file, ".1") || info.Size() == offsets[file] {
 				continue
@@ -309,10 +315,10 @@ func (c Command) journal(q query) int {
 				continue
 			}
 			if _, err := f.Seek(offsets[file], io.SeekStart); err == nil {
-				read, n := scan(f, file, q)
+				read, n := scanEntries(f, file, q)
 				offsets[file] += n
 				for _, e := range read {
-					q.write(c.Stdout, e)
+					q.writeEntry(c.Stdout, e)
 				}
 			}
 			f.Close()
@@ -321,8 +327,8 @@ func (c Command) journal(q query) int {
 	return 0
 }
 
-// scan reads the whole lines of a file, and how many bytes they are.
-func scan(r io.Reader, file string, q query) (entries []entry, n int64) {
+// scanEntries reads the whole lines of a file, and how many bytes they are.
+func scanEntries(r io.Reader, file string, q query) (entries []entry, n int64) {
 	lines := bufio.NewReaderSize(r, 64<<10)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -330,7 +336,7 @@ func scan(r io.Reader, file string, q query) (entries []entry, n int64) {
 			return entries, n
 		}
 		n += int64(len(line))
-		if e, ok := parseEntry(file, bytes.TrimSuffix(line, []byte("\n"))); ok && q.has(e) {
+		if e, ok := parseEntry(file, bytes.TrimSuffix(line, []byte("\n"))); ok && q.matches(e) {
 			entries = append(entries, e)
 			if q.lines >= 0 && len(entries) > 2*q.lines+1000 {
 				entries = slices.Delete(entries, 0, len(entries)-q.lines)
@@ -339,7 +345,7 @@ func scan(r io.Reader, file string, q query) (entries []entry, n int64) {
 	}
 }
 
-func (q query) write(w io.Writer, e entry) {
+func (q query) writeEntry(w io.Writer, e entry) {
 	host := q.host + " "
 	if q.noHost {
 		host = ""
@@ -357,7 +363,8 @@ func (q query) write(w io.Writer, e entry) {
 		fmt.Fprintln(w, e.message)
 	case "json", "json-pretty", "json-sse":
 		data, _ := json.Marshal(map[string]string{
-			"__REALTIME_TIMESTAMP": strconv.FormatInt(e.at.UnixMicro(), 10), "_SYSTEMD_UNIT": e.unit, "SYSLOG_IDENTIFIER": e.identifier, "_PID": e.pid, "_HOSTNAME": q.host, "MESSAGE": e.message,
+			"__REALTIME_TIMESTAMP": strconv.FormatInt(e.at.UnixMicro(), 10), "_SYSTEMD_UNIT": e.unit,
+			"SYSLOG_IDENTIFIER": e.identifier, "_PID": e.pid, "_HOSTNAME": q.host, "MESSAGE": e.message,
 		})
 		fmt.Fprintf(w, "%s\n", data)
 	case "short-iso":

@@ -28,7 +28,7 @@ func (c Command) Power(verb string, args []string) int {
 	if verb == "kexec" {
 		verb = "reboot"
 	}
-	_, code := c.call(initd.Request{Verb: verb})
+	_, code := c.callInit(initd.Request{Verb: verb})
 	return code
 }
 
@@ -44,7 +44,7 @@ func (c Command) Shutdown(args []string) int {
 		case "-r", "--reboot":
 			verb = "reboot"
 		case "-c":
-			_, code := c.call(initd.Request{Verb: "cancel-shutdown"})
+			_, code := c.callInit(initd.Request{Verb: "cancel-shutdown"})
 			return code
 		case "-k", "--no-wall", "-f", "-F", "-n", "-t":
 		default:
@@ -82,8 +82,9 @@ func (c Command) Shutdown(args []string) int {
 		delay = time.Duration(minutes) * time.Minute
 	}
 	if delay > 0 {
-		fmt.Fprintf(c.Stderr, "Shutdown scheduled for %s, use 'shutdown -c' to cancel.\n", time.Now().Add(delay).Format("Mon 2006-01-02 15:04:05 MST"))
+		fmt.Fprintf(c.Stderr, "Shutdown scheduled for %s, use 'shutdown -c' to cancel.\n",
+			time.Now().Add(delay).Format("Mon 2006-01-02 15:04:05 MST"))
 	}
-	_, code := c.call(initd.Request{Verb: verb, Delay: delay})
+	_, code := c.callInit(initd.Request{Verb: verb, Delay: delay})
 	return code
 }

@@ -1,5 +1,5 @@
-// Package systemctl is what people and scripts type on a machine to control it: systemctl, journalctl, reboot and its like.
-// They speak systemd's language to package initd.
+// Package systemctl is what people and scripts type on a machine to control it: systemctl, journalctl, reboot and its
+// like. They speak systemd's language to package initd.
 package systemctl
 
 import (
@@ -24,7 +24,7 @@ type Command struct {
 	Journal        string   // empty: initd.JournalDir
 }
 
-func (c Command) path() []string {
+func (c Command) unitPath() []string {
 	if c.UnitPath != nil {
 		return c.UnitPath
 	}
@@ -88,7 +88,8 @@ func (c Command) Systemctl(args []string) int {
 			next()
 		case "--failed":
 			o.states = append(o.states, "failed")
-		case "--no-pager", "--system", "--no-ask-password", "--no-wall", "--no-reload", "--plain", "-i", "--show-types", "-r", "--no-warn", "--wait", "--user", "--global":
+		case "--no-pager", "--system", "--no-ask-password", "--no-wall", "--no-reload", "--plain", "-i", "--show-types",
+			"-r", "--no-warn", "--wait", "--user", "--global":
 		case "--version":
 			fmt.Fprintln(c.Stdout, "systemd 252 (coracle)")
 			return 0
@@ -115,24 +116,25 @@ func (c Command) Systemctl(args []string) int {
 		return 1
 	}
 	switch verb {
-	case "start", "stop", "restart", "reload", "kill", "try-restart", "reset-failed", "condrestart", "reload-or-restart", "force-reload":
-		return c.change(verb, names, o)
+	case "start", "stop", "restart", "reload", "kill", "try-restart", "reset-failed", "condrestart",
+		"reload-or-restart", "force-reload":
+		return c.controlUnits(verb, names, o)
 	case "daemon-reload", "daemon-reexec":
-		return c.change("daemon-reload", nil, o)
+		return c.controlUnits("daemon-reload", nil, o)
 	case "enable", "disable", "reenable", "mask", "unmask":
 		return c.install(verb, names, o)
 	case "is-active", "is-failed":
-		return c.is(verb, names, o)
+		return c.checkState(verb, names, o)
 	case "is-enabled":
 		return c.isEnabled(names, o)
 	case "is-system-running":
 		return c.systemRunning()
 	case "status":
-		return c.status(names, o)
+		return c.printStatus(names, o)
 	case "show":
-		return c.show(names, o)
+		return c.printProperties(names, o)
 	case "cat":
-		return c.cat(names)
+		return c.catUnits(names)
 	case "list-units":
 		return c.listUnits(names, o)
 	case "list-unit-files":
@@ -142,7 +144,8 @@ func (c Command) Systemctl(args []string) int {
 	case "get-default":
 		fmt.Fprintln(c.Stdout, "multi-user.target")
 		return 0
-	case "set-default", "isolate", "set-property", "edit", "link", "preset", "add-wants", "import-environment", "set-environment", "show-environment", "unset-environment":
+	case "set-default", "isolate", "set-property", "edit", "link", "preset", "add-wants", "import-environment",
+		"set-environment", "show-environment", "unset-environment":
 		fmt.Fprintf(c.Stderr, "systemctl: %s is not served by this machine's init.\n", verb)
 		return 1
 	case "poweroff", "reboot", "halt", "kexec":
@@ -153,13 +156,17 @@ func (c Command) Systemctl(args []string) int {
 }
 
 var (
-	verbs = []string{"start", "stop", "restart", "try-restart", "reload", "kill", "enable", "disable", "mask", "unmask", "daemon-reload", "reset-failed", "status", "show", "cat",
-		"is-active", "is-enabled", "is-failed", "is-system-running", "list-units", "list-unit-files", "list-dependencies", "get-default", "poweroff", "reboot", "halt"}
-	needUnits = []string{"start", "stop", "restart", "try-restart", "condrestart", "reload", "reload-or-restart", "force-reload", "kill", "enable", "disable", "reenable", "mask", "unmask", "is-active", "is-enabled", "is-failed", "cat"}
+	verbs = []string{"start", "stop", "restart", "try-restart", "reload", "kill", "enable", "disable", "mask", "unmask",
+		"daemon-reload", "reset-failed", "status", "show", "cat",
+		"is-active", "is-enabled", "is-failed", "is-system-running", "list-units", "list-unit-files",
+		"list-dependencies", "get-default", "poweroff", "reboot", "halt"}
+	needUnits = []string{"start", "stop", "restart", "try-restart", "condrestart", "reload", "reload-or-restart",
+		"force-reload", "kill", "enable", "disable", "reenable", "mask", "unmask", "is-active", "is-enabled",
+		"is-failed", "cat"}
 )
 
-// call asks init and writes what went wrong; the result is systemctl's exit status for it.
-func (c Command) call(request initd.Request) (initd.Response, int) {
+// callInit asks init and writes what went wrong; the result is systemctl's exit status for it.
+func (c Command) callInit(request initd.Request) (initd.Response, int) {
 	response, err := initd.Call(c.Run, request)
 	if err != nil {
 		fmt.Fprintln(c.Stderr, err)
@@ -177,26 +184,27 @@ func (c Command) call(request initd.Request) (initd.Response, int) {
 	return response, code
 }
 
-func (c Command) change(verb string, names []string, o options) int {
+func (c Command) controlUnits(verb string, names []string, o options) int {
 	switch verb {
 	case "condrestart":
 		verb = "try-restart"
 	case "reload-or-restart", "force-reload":
 		verb = "restart"
 	}
-	_, code := c.call(initd.Request{Verb: verb, Units: names, NoBlock: o.noBlock, Signal: o.signal})
+	_, code := c.callInit(initd.Request{Verb: verb, Units: names, NoBlock: o.noBlock, Signal: o.signal})
 	return code
 }
 
-// Up has the unit done to as the verb says ("start", "restart"), and waits until it runs. A unit that does not come up at once is
-// given the time in which its own Restart= may bring it up: what it lacked (a resource of the host) may come back.
+// Up has the unit done to as the verb says ("start", "restart"), and waits until it runs. A unit that does not come up
+// at once is given the time in which its own Restart= may bring it up: what it lacked (a resource of the host) may come
+// back.
 func (c Command) Up(verb, name string, patience time.Duration) error {
 	name = unit.WithType(name)
 	if code := c.Systemctl([]string{verb, name}); code == 0 {
 		return nil
 	}
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
-		units, code := c.states([]string{name})
+		units, code := c.unitStates([]string{name})
 		if code != 0 || len(units) != 1 || units[0].Active == "failed" || units[0].Active == "inactive" {
 			break
 		}
@@ -204,17 +212,18 @@ func (c Command) Up(verb, name string, patience time.Duration) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s %s: it does not run; see \"systemctl status %s\" and \"journalctl -xeu %s\"", verb, name, name, name)
+	return fmt.Errorf("%s %s: it does not run; see \"systemctl status %s\" and \"journalctl -xeu %s\"", verb, name,
+		name, name)
 }
 
-// states of the units asked for, one for each name.
-func (c Command) states(names []string) ([]initd.UnitStatus, int) {
-	response, code := c.call(initd.Request{Verb: "status", Units: names})
+// unitStates of the units asked for, one for each name.
+func (c Command) unitStates(names []string) ([]initd.UnitStatus, int) {
+	response, code := c.callInit(initd.Request{Verb: "status", Units: names})
 	return response.Units, code
 }
 
-func (c Command) is(verb string, names []string, o options) int {
-	units, code := c.states(names)
+func (c Command) checkState(verb string, names []string, o options) int {
+	units, code := c.unitStates(names)
 	if code != 0 {
 		return code
 	}
@@ -235,7 +244,7 @@ func (c Command) is(verb string, names []string, o options) int {
 
 // fileState is what is-enabled says of a unit; "" when there is none.
 func (c Command) fileState(name string) string {
-	def, err := unit.Load(c.path(), name)
+	def, err := unit.Load(c.unitPath(), name)
 	if err != nil {
 		return ""
 	}
@@ -245,14 +254,15 @@ func (c Command) fileState(name string) string {
 	if c.enabled(def) {
 		return "enabled"
 	}
-	if len(def.Names("Install", "WantedBy"))+len(def.Names("Install", "RequiredBy"))+len(def.Names("Install", "Alias"))+len(def.Names("Install", "Also")) > 0 {
+	if len(def.Names("Install", "WantedBy"))+len(def.Names("Install", "RequiredBy"))+len(def.Names("Install", "Alias"))+
+		len(def.Names("Install", "Also")) > 0 {
 		return "disabled"
 	}
 	return "static"
 }
 
 func (c Command) enabled(def *unit.Unit) bool {
-	for _, dir := range c.path() {
+	for _, dir := range c.unitPath() {
 		for _, suffix := range []string{".wants", ".requires"} {
 			found, _ := filepath.Glob(filepath.Join(dir, "*"+suffix, def.Name))
 			if len(found) > 0 {
@@ -282,7 +292,7 @@ func (c Command) isEnabled(names []string, o options) int {
 }
 
 func (c Command) systemRunning() int {
-	units, code := c.states(nil)
+	units, code := c.unitStates(nil)
 	if code != 0 {
 		fmt.Fprintln(c.Stdout, "offline")
 		return 1
@@ -305,7 +315,7 @@ func (c Command) systemRunning() int {
 
 // install is enable and its like: links in the first directory of the unit path.
 func (c Command) install(verb string, names []string, o options) int {
-	dir, code := c.path()[0], 0
+	dir, code := c.unitPath()[0], 0
 	for _, name := range names {
 		if err := c.installOne(verb, dir, name); err != nil {
 			fmt.Fprintln(c.Stderr, err)
@@ -321,7 +331,8 @@ func (c Command) install(verb string, names []string, o options) int {
 		return 1
 	}
 	if o.now {
-		return c.change(map[string]string{"enable": "start", "reenable": "start", "disable": "stop", "mask": "stop"}[verb], names, o)
+		return c.controlUnits(map[string]string{"enable": "start", "reenable": "start", "disable": "stop",
+			"mask": "stop"}[verb], names, o)
 	}
 	return 0
 }
@@ -347,7 +358,7 @@ func (c Command) installOne(verb, dir, name string) error {
 		}
 		return nil
 	}
-	def, err := unit.Load(c.path(), name)
+	def, err := unit.Load(c.unitPath(), name)
 	if err != nil {
 		var missing unit.NotFoundError
 		if errors.As(err, &missing) {
@@ -397,17 +408,20 @@ func (c Command) installOne(verb, dir, name string) error {
 		}
 	}
 	if !linked {
-		fmt.Fprintf(c.Stderr, "The unit files have no installation config (WantedBy=, RequiredBy=, Also=,\nAlias= settings in the [Install] section, and DefaultInstance= for template\nunits). This means they are not meant to be enabled using systemctl.\n")
+		fmt.Fprintf(c.Stderr,
+			"The unit files have no installation config (WantedBy=, RequiredBy=, Also=,\nAlias= settings in the "+
+				"[Install] section, and DefaultInstance= for template\nunits). This means they are not meant to be "+
+				"enabled using systemctl.\n")
 	}
 	return nil
 }
 
 func (c Command) enabledName(name string) bool { return c.fileState(name) == "enabled" }
 
-func (c Command) cat(names []string) int {
+func (c Command) catUnits(names []string) int {
 	code := 0
 	for i, name := range names {
-		def, err := unit.Load(c.path(), name)
+		def, err := unit.Load(c.unitPath(), name)
 		if err != nil {
 			fmt.Fprintf(c.Stderr, "No files found for %s.\n", name)
 			code = 1
@@ -450,7 +464,7 @@ func matching(name string, patterns []string) bool {
 }
 
 func (c Command) listUnits(patterns []string, o options) int {
-	units, code := c.states(nil)
+	units, code := c.unitStates(nil)
 	if code != 0 {
 		return code
 	}
@@ -462,7 +476,8 @@ func (c Command) listUnits(patterns []string, o options) int {
 			continue
 		}
 		if len(o.states) > 0 {
-			if !slices.Contains(o.states, u.Active) && !slices.Contains(o.states, u.Sub) && !slices.Contains(o.states, u.Load) {
+			if !slices.Contains(o.states, u.Active) && !slices.Contains(o.states, u.Sub) && !slices.Contains(o.states,
+				u.Load) {
 				continue
 			}
 		} else if u.Active == "inactive" && !o.all {
@@ -479,17 +494,21 @@ func (c Command) listUnits(patterns []string, o options) int {
 		if u.Active == "failed" {
 			dot = "●"
 		}
-		fmt.Fprintf(c.Stdout, "%s %-*s %-6s %-8s %-12s %s\n", dot, wide[0], u.Name, u.Load, u.Active, u.Sub, u.Description)
+		fmt.Fprintf(c.Stdout, "%s %-*s %-6s %-8s %-12s %s\n", dot, wide[0], u.Name, u.Load, u.Active, u.Sub,
+			u.Description)
 	}
 	if !o.noLegend {
-		fmt.Fprintf(c.Stdout, "\nLOAD   = Reflects whether the unit definition was properly loaded.\nACTIVE = The high-level unit activation state, i.e. generalization of SUB.\nSUB    = The low-level unit activation state, values depend on unit type.\n%d loaded units listed.\n", len(shown))
+		fmt.Fprintf(c.Stdout,
+			"\nLOAD   = Reflects whether the unit definition was properly loaded.\nACTIVE = The high-level unit "+
+				"activation state, i.e. generalization of SUB.\nSUB    = The low-level unit activation state, values "+
+				"depend on unit type.\n%d loaded units listed.\n", len(shown))
 	}
 	return 0
 }
 
 func (c Command) listUnitFiles(patterns []string, o options) int {
 	width, count := 9, 0
-	names := unit.All(c.path())
+	names := unit.All(c.unitPath())
 	for _, n := range names {
 		width = max(width, len(n))
 	}
@@ -499,7 +518,8 @@ func (c Command) listUnitFiles(patterns []string, o options) int {
 	for _, n := range names {
 		state := c.fileState(n)
 		kind := strings.TrimPrefix(filepath.Ext(n), ".")
-		if !matching(n, patterns) || (len(o.types) > 0 && !slices.Contains(o.types, kind)) || (len(o.states) > 0 && !slices.Contains(o.states, state)) {
+		if !matching(n, patterns) || (len(o.types) > 0 && !slices.Contains(o.types, kind)) ||
+			(len(o.states) > 0 && !slices.Contains(o.states, state)) {
 			continue
 		}
 		count++
@@ -526,7 +546,7 @@ func (c Command) listDependencies(names []string) int {
 }
 
 func (c Command) dependencies(name, indent string, seen map[string]bool) {
-	def, err := unit.Load(c.path(), name)
+	def, err := unit.Load(c.unitPath(), name)
 	if err != nil || seen[name] {
 		return
 	}
@@ -539,19 +559,20 @@ func (c Command) dependencies(name, indent string, seen map[string]bool) {
 	}
 }
 
-// since is how systemctl writes the time of a state.
-func since(t time.Time) string {
+// formatSince is how systemctl writes the time of a state.
+func formatSince(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return fmt.Sprintf(" since %s; %s ago", t.UTC().Format("Mon 2006-01-02 15:04:05 UTC"), time.Since(t).Round(time.Second))
+	return fmt.Sprintf(" since %s; %s ago", t.UTC().Format("Mon 2006-01-02 15:04:05 UTC"),
+		time.Since(t).Round(time.Second))
 }
 
-func (c Command) status(names []string, o options) int {
+func (c Command) printStatus(names []string, o options) int {
 	if len(names) == 0 {
 		return c.machineStatus()
 	}
-	units, code := c.states(names)
+	units, code := c.unitStates(names)
 	if code != 0 {
 		return code
 	}
@@ -579,7 +600,8 @@ func (c Command) unitStatus(u initd.UnitStatus) {
 	}
 	out := c.Stdout
 	fmt.Fprintf(out, "%s %s - %s\n", dot, u.Name, u.Description)
-	fmt.Fprintf(out, "     Loaded: %s (%s; %s)\n", u.Load, orWord(u.Fragment, "static"), orWord(c.fileState(u.Name), "bad"))
+	fmt.Fprintf(out, "     Loaded: %s (%s; %s)\n", u.Load, orDefault(u.Fragment, "static"),
+		orDefault(c.fileState(u.Name), "bad"))
 	if u.LoadError != "" {
 		fmt.Fprintf(out, "             %s\n", u.LoadError)
 	}
@@ -598,12 +620,13 @@ func (c Command) unitStatus(u initd.UnitStatus) {
 			state = "failed (Result: " + u.Result + ")"
 		}
 	}
-	fmt.Fprintf(out, "     Active: %s%s\n", state, since(u.Since))
+	fmt.Fprintf(out, "     Active: %s%s\n", state, formatSince(u.Since))
 	for _, p := range u.Processes {
 		fmt.Fprintf(out, "    %s\n", p)
 	}
 	if u.MainPID > 0 {
-		fmt.Fprintf(out, "   Main PID: %d (%s)\n", u.MainPID, strings.TrimSpace(read(fmt.Sprintf("/proc/%d/comm", u.MainPID))))
+		fmt.Fprintf(out, "   Main PID: %d (%s)\n", u.MainPID,
+			strings.TrimSpace(readFile(fmt.Sprintf("/proc/%d/comm", u.MainPID))))
 	} else if u.MainStatus != "" {
 		fmt.Fprintf(out, "   Main PID: (%s)\n", u.MainStatus)
 	}
@@ -611,7 +634,8 @@ func (c Command) unitStatus(u initd.UnitStatus) {
 		fmt.Fprintf(out, "     Status: %q\n", u.StatusText)
 	}
 	if u.Tasks > 0 {
-		fmt.Fprintf(out, "      Tasks: %d\n     Memory: %.1fM\n        CPU: %s\n", u.Tasks, float64(u.Memory)/(1<<20), u.CPU.Round(time.Millisecond))
+		fmt.Fprintf(out, "      Tasks: %d\n     Memory: %.1fM\n        CPU: %s\n", u.Tasks, float64(u.Memory)/(1<<20),
+			u.CPU.Round(time.Millisecond))
 		fmt.Fprintf(out, "     CGroup: %s\n", u.Cgroup)
 		slices.Sort(u.PIDs)
 		for i, pid := range u.PIDs {
@@ -619,15 +643,16 @@ func (c Command) unitStatus(u initd.UnitStatus) {
 			if i == len(u.PIDs)-1 {
 				tree = "└─"
 			}
-			fmt.Fprintf(out, "             %s%d %s\n", tree, pid, strings.TrimSpace(strings.ReplaceAll(read(fmt.Sprintf("/proc/%d/cmdline", pid)), "\x00", " ")))
+			fmt.Fprintf(out, "             %s%d %s\n", tree, pid,
+				strings.TrimSpace(strings.ReplaceAll(readFile(fmt.Sprintf("/proc/%d/cmdline", pid)), "\x00", " ")))
 		}
 	}
 	fmt.Fprintln(out)
-	c.tail(u.Name, 10)
+	c.printTail(u.Name, 10)
 }
 
 func (c Command) machineStatus() int {
-	units, code := c.states(nil)
+	units, code := c.unitStates(nil)
 	if code != 0 {
 		return code
 	}
@@ -642,25 +667,25 @@ func (c Command) machineStatus() int {
 	return 0
 }
 
-func orWord(s, otherwise string) string {
+func orDefault(s, otherwise string) string {
 	if s == "" {
 		return otherwise
 	}
 	return s
 }
 
-func read(file string) string {
+func readFile(file string) string {
 	data, _ := os.ReadFile(file)
 	return string(data)
 }
 
-// show writes properties as NAME=VALUE.
-func (c Command) show(names []string, o options) int {
+// printProperties writes properties as NAME=VALUE.
+func (c Command) printProperties(names []string, o options) int {
 	if len(names) == 0 {
 		fmt.Fprintln(c.Stdout, "Version=252\nVirtualization=container-other")
 		return 0
 	}
-	units, code := c.states(names)
+	units, code := c.unitStates(names)
 	if code != 0 {
 		return code
 	}
@@ -675,16 +700,23 @@ func (c Command) show(names []string, o options) int {
 			return t.UTC().Format("Mon 2006-01-02 15:04:05 UTC")
 		}
 		all := [][2]string{
-			{"Id", u.Name}, {"Names", u.Name}, {"Description", u.Description}, {"LoadState", u.Load}, {"ActiveState", u.Active}, {"SubState", u.Sub},
-			{"FragmentPath", u.Fragment}, {"DropInPaths", strings.Join(u.DropIns, " ")}, {"UnitFileState", c.fileState(u.Name)}, {"Type", u.Type}, {"Result", u.Result},
-			{"MainPID", fmt.Sprint(u.MainPID)}, {"ControlPID", fmt.Sprint(u.ControlPID)}, {"ExecMainPID", fmt.Sprint(u.MainPID)}, {"ExecMainCode", fmt.Sprint(u.ExitCode)},
-			{"ExecMainStatus", fmt.Sprint(u.ExitStatus)}, {"NRestarts", fmt.Sprint(u.Restarts)}, {"ControlGroup", u.Cgroup}, {"MemoryCurrent", fmt.Sprint(u.Memory)},
-			{"TasksCurrent", fmt.Sprint(u.Tasks)}, {"CPUUsageNSec", fmt.Sprint(u.CPU.Nanoseconds())}, {"StatusText", u.StatusText}, {"StateChangeTimestamp", stamp(u.Since)},
-			{"ActiveEnterTimestamp", stamp(u.ActiveSince)}, {"InactiveEnterTimestamp", stamp(u.Inactive)}, {"CanStart", "yes"}, {"CanStop", "yes"},
+			{"Id", u.Name}, {"Names", u.Name}, {"Description", u.Description}, {"LoadState", u.Load},
+			{"ActiveState", u.Active}, {"SubState", u.Sub},
+			{"FragmentPath", u.Fragment}, {"DropInPaths", strings.Join(u.DropIns, " ")},
+			{"UnitFileState", c.fileState(u.Name)}, {"Type", u.Type}, {"Result", u.Result},
+			{"MainPID", fmt.Sprint(u.MainPID)}, {"ControlPID", fmt.Sprint(u.ControlPID)},
+			{"ExecMainPID", fmt.Sprint(u.MainPID)}, {"ExecMainCode", fmt.Sprint(u.ExitCode)},
+			{"ExecMainStatus", fmt.Sprint(u.ExitStatus)}, {"NRestarts", fmt.Sprint(u.Restarts)},
+			{"ControlGroup", u.Cgroup}, {"MemoryCurrent", fmt.Sprint(u.Memory)},
+			{"TasksCurrent", fmt.Sprint(u.Tasks)}, {"CPUUsageNSec", fmt.Sprint(u.CPU.Nanoseconds())},
+			{"StatusText", u.StatusText}, {"StateChangeTimestamp", stamp(u.Since)},
+			{"ActiveEnterTimestamp", stamp(u.ActiveSince)}, {"InactiveEnterTimestamp", stamp(u.Inactive)},
+			{"CanStart", "yes"}, {"CanStop", "yes"},
 		}
-		def, _ := unit.Load(c.path(), u.Name)
+		def, _ := unit.Load(c.unitPath(), u.Name)
 		if def != nil {
-			for _, s := range []string{"Environment", "EnvironmentFile", "ExecStart", "ExecStartPre", "Restart", "RestartSec", "User", "KillMode", "Slice"} {
+			for _, s := range []string{"Environment", "EnvironmentFile", "ExecStart", "ExecStartPre", "Restart",
+				"RestartSec", "User", "KillMode", "Slice"} {
 				all = append(all, [2]string{s, strings.Join(def.All("Service", s), " ")})
 			}
 			for _, s := range []string{"After", "Before", "Requires", "Wants"} {

@@ -24,7 +24,7 @@ func (c Command) String() string { return strings.Join(append([]string{c.Path}, 
 func (u *Unit) Commands(name string) ([]Command, error) {
 	var commands []Command
 	for _, line := range u.All("Service", name) {
-		words, err := split(line)
+		words, err := splitWords(line)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s=%s: %w", u.Name, name, line, err)
 		}
@@ -72,7 +72,7 @@ prefixes:
 	}
 	c.Path = u.Expand(first)
 	if !strings.HasPrefix(c.Path, "/") {
-		c.Path = lookup(c.Path)
+		c.Path = findProgram(c.Path)
 	}
 	words = words[1:]
 	c.Args = []string{c.Path}
@@ -88,26 +88,27 @@ prefixes:
 	return c, nil
 }
 
-// lookup finds a program by name; one that is not there is left for exec to say so.
-func lookup(name string) string {
+// findProgram finds a program by name; one that is not there is left for exec to say so.
+func findProgram(name string) string {
 	for _, dir := range []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"} {
-		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.Mode().IsRegular() &&
+			info.Mode()&0o111 != 0 {
 			return filepath.Join(dir, name)
 		}
 	}
 	return "/usr/bin/" + name
 }
 
-// Argv is the command's arguments with the variables of env put in: ${NAME} within a word, $NAME as a word of its own, which
-// is split at blanks into none or more.
+// Argv is the command's arguments with the variables of env put in: ${NAME} within a word, $NAME as a word of its own,
+// which is split at blanks into none or more.
 func (c Command) Argv(env map[string]string) []string {
 	if c.NoEnvironment {
 		return c.Args
 	}
 	argv := []string{c.Args[0]}
 	for _, arg := range c.Args[1:] {
-		if name, ok := strings.CutPrefix(arg, "$"); ok && isName(name) {
-			words, err := split(env[name])
+		if name, ok := strings.CutPrefix(arg, "$"); ok && isVariableName(name) {
+			words, err := splitWords(env[name])
 			if err != nil { // an unbalanced quote: as it is, at blanks
 				argv = append(argv, strings.Fields(env[name])...)
 				continue
@@ -122,7 +123,7 @@ func (c Command) Argv(env map[string]string) []string {
 	return argv
 }
 
-func isName(s string) bool {
+func isVariableName(s string) bool {
 	for i, r := range s {
 		if r != '_' && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && (i == 0 || r < '0' || r > '9') {
 			return false
@@ -145,7 +146,7 @@ func substitute(s string, env map[string]string) string {
 		case s[0] == '$':
 			b.WriteByte('$')
 			s = s[1:]
-		case s[0] == '{' && strings.Contains(s, "}") && isName(s[1:strings.IndexByte(s, '}')]):
+		case s[0] == '{' && strings.Contains(s, "}") && isVariableName(s[1:strings.IndexByte(s, '}')]):
 			end := strings.IndexByte(s, '}')
 			b.WriteString(env[s[1:end]])
 			s = s[end+1:]
@@ -155,15 +156,15 @@ func substitute(s string, env map[string]string) string {
 	}
 }
 
-// Environment are the variables of the unit's Environment= and EnvironmentFile=, over those of base. A missing file is an error
-// unless its name begins with "-".
+// Environment are the variables of the unit's Environment= and EnvironmentFile=, over those of base. A missing file is
+// an error unless its name begins with "-".
 func (u *Unit) Environment(base map[string]string) (map[string]string, error) {
 	env := map[string]string{}
 	for k, v := range base {
 		env[k] = v
 	}
 	for _, line := range u.All("Service", "Environment") {
-		words, err := split(line)
+		words, err := splitWords(line)
 		if err != nil {
 			return nil, fmt.Errorf("%s: Environment=%s: %w", u.Name, line, err)
 		}
@@ -189,7 +190,7 @@ func (u *Unit) Environment(base map[string]string) (map[string]string, error) {
 
 // Assignments are the words NAME=VALUE of a line such as DefaultEnvironment=.
 func Assignments(line string) (map[string]string, error) {
-	words, err := split(line)
+	words, err := splitWords(line)
 	if err != nil {
 		return nil, err
 	}
@@ -229,7 +230,7 @@ func readEnvironment(file string, env map[string]string) error {
 		}
 		value = strings.TrimSpace(value)
 		if len(value) >= 2 && (value[0] == '"' || value[0] == '\'') && value[len(value)-1] == value[0] {
-			if words, err := split(value); err == nil && len(words) == 1 {
+			if words, err := splitWords(value); err == nil && len(words) == 1 {
 				value = words[0].text
 			}
 		}
@@ -243,8 +244,8 @@ type word struct {
 	quoted bool
 }
 
-// split cuts a line into words at blanks, with quotes and C escapes.
-func split(s string) ([]word, error) {
+// splitWords cuts a line into words at blanks, with quotes and C escapes.
+func splitWords(s string) ([]word, error) {
 	var words []word
 	var b strings.Builder
 	var quote byte
@@ -253,7 +254,7 @@ func split(s string) ([]word, error) {
 		c := s[i]
 		switch {
 		case c == '\\' && i+1 < len(s) && quote != '\'':
-			text, n := escape(s[i+1:])
+			text, n := decodeEscape(s[i+1:])
 			b.WriteString(text)
 			in, quoted = true, true
 			i += n
@@ -285,8 +286,8 @@ func split(s string) ([]word, error) {
 	return words, nil
 }
 
-// escape is the text of a C escape after its backslash, and its length.
-func escape(s string) (text string, length int) {
+// decodeEscape is the text of a C escape after its backslash, and its length.
+func decodeEscape(s string) (text string, length int) {
 	switch s[0] {
 	case 'a':
 		return "\a", 1

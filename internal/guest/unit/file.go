@@ -15,7 +15,8 @@ import (
 )
 
 // Path is where units are looked for, the first that has one wins.
-var Path = []string{"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system"}
+var Path = []string{"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system",
+	"/usr/lib/systemd/system"}
 
 // Option is one assignment.
 type Option struct{ Section, Name, Value string }
@@ -36,8 +37,8 @@ type NotFoundError struct{ Name string }
 
 func (e NotFoundError) Error() string { return fmt.Sprintf("Unit %s not found.", e.Name) }
 
-// maxLine is systemd's limit of a line, continuations included (LONG_LINE_MAX). go-systemd's parser stops at 2,048 bytes,
-// which the labels of a node can exceed.
+// maxLine is systemd's limit of a line, continuations included (LONG_LINE_MAX). go-systemd's parser stops at 2,048
+// bytes, which the labels of a node can exceed.
 const maxLine = 1 << 20
 
 // Parse reads the assignments of one file. A line that is none is an error with its number.
@@ -115,7 +116,7 @@ func Load(path []string, name string) (*Unit, error) {
 	if err := u.dropIns(path, names); err != nil {
 		return nil, err
 	}
-	u.WantsLinks, u.RequiresLinks = links(path, names, ".wants"), links(path, names, ".requires")
+	u.WantsLinks, u.RequiresLinks = listLinks(path, names, ".wants"), listLinks(path, names, ".requires")
 	if kind := filepath.Ext(name); u.Fragment == "" && kind != ".target" && kind != ".slice" {
 		return nil, NotFoundError{name}
 	}
@@ -148,12 +149,12 @@ func (u *Unit) fragment(path []string, name string) error {
 			}
 		}
 		u.Fragment = resolved
-		return u.read(resolved)
+		return u.readFile(resolved)
 	}
 	return nil
 }
 
-func (u *Unit) read(file string) error {
+func (u *Unit) readFile(file string) error {
 	f, err := os.Open(file)
 	if err != nil {
 		return err
@@ -190,14 +191,14 @@ func (u *Unit) dropIns(path, names []string) error {
 			continue
 		}
 		u.DropIns = append(u.DropIns, files[base])
-		if err := u.read(files[base]); err != nil {
+		if err := u.readFile(files[base]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func links(path, names []string, suffix string) []string {
+func listLinks(path, names []string, suffix string) []string {
 	var found []string
 	for _, dir := range path {
 		for _, n := range names {
@@ -232,7 +233,8 @@ var kinds = []string{".service", ".target", ".slice", ".socket", ".mount", ".tim
 
 // Valid reports whether name is that of a unit, with its type.
 func Valid(name string) bool {
-	return len(name) < 256 && !strings.ContainsAny(name, "/ \t\n") && slices.Contains(kinds, filepath.Ext(name)) && name[0] != '.'
+	return len(name) < 256 && !strings.ContainsAny(name, "/ \t\n") && slices.Contains(kinds, filepath.Ext(name)) &&
+		name[0] != '.'
 }
 
 // WithType is name with ".service" when it has no type, as systemctl takes names.
@@ -243,7 +245,8 @@ func WithType(name string) string {
 	return name + ".service"
 }
 
-// Template splits the name of an instance, "a@b.service": its template "a@.service" and the instance "b"; empty when it is none.
+// Template splits the name of an instance, "a@b.service": its template "a@.service" and the instance "b"; empty when it
+// is none.
 func Template(name string) (template, instance string) {
 	kind := filepath.Ext(name)
 	prefix, instance, ok := strings.Cut(strings.TrimSuffix(name, kind), "@")

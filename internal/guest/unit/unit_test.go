@@ -18,11 +18,15 @@ func TestParse(t *testing.T) {
 		want       []Option
 		err        string
 	}{
-		{"sections and comments", "# c\n; d\n[Unit]\nDescription = a b \n\n[Service]\nExecStart=/bin/x", []Option{{"Unit", "Description", "a b"}, {"Service", "ExecStart", "/bin/x"}}, ""},
-		{"continued lines, with a comment between", "[Service]\nExecStart=/bin/x \\\n  # not this\n  --a \\\n\t--b\nType=simple\n", []Option{{"Service", "ExecStart", "/bin/x  --a  --b"}, {"Service", "Type", "simple"}}, ""},
+		{"sections and comments", "# c\n; d\n[Unit]\nDescription = a b \n\n[Service]\nExecStart=/bin/x",
+			[]Option{{"Unit", "Description", "a b"}, {"Service", "ExecStart", "/bin/x"}}, ""},
+		{"continued lines, with a comment between",
+			"[Service]\nExecStart=/bin/x \\\n  # not this\n  --a \\\n\t--b\nType=simple\n",
+			[]Option{{"Service", "ExecStart", "/bin/x  --a  --b"}, {"Service", "Type", "simple"}}, ""},
 		{"a value with =", "[Service]\nEnvironment='A=b=c'", []Option{{"Service", "Environment", "'A=b=c'"}}, ""},
 		{"carriage returns", "[Service]\r\nType=oneshot\r\n", []Option{{"Service", "Type", "oneshot"}}, ""},
-		{"a line as long as the labels of a node", "[Service]\nEnvironment=" + strings.Repeat("x", 9000), []Option{{"Service", "Environment", strings.Repeat("x", 9000)}}, ""},
+		{"a line as long as the labels of a node", "[Service]\nEnvironment=" + strings.Repeat("x", 9000),
+			[]Option{{"Service", "Environment", strings.Repeat("x", 9000)}}, ""},
 		{"no section", "Type=simple", nil, "line 1: assignment outside of section"},
 		{"no assignment", "[Unit]\nnonsense", nil, `line 2: missing '=' in "nonsense"`},
 		{"a broken section", "[Unit\n", nil, "line 1: invalid section header"},
@@ -113,7 +117,8 @@ func TestLoad(t *testing.T) {
 	}
 	i := load("t@dev-disk.service")
 	commands, err = i.Commands("ExecStart")
-	if err != nil || i.Name != "t@dev-disk.service" || commands[0].String() != "/bin/echo dev-disk t dev/disk /dev/disk" || i.Last("Service", "User") != "u" {
+	if err != nil || i.Name != "t@dev-disk.service" ||
+		commands[0].String() != "/bin/echo dev-disk t dev/disk /dev/disk" || i.Last("Service", "User") != "u" {
 		t.Errorf("t@dev-disk.service: %+v, %v, %v", i, commands, err)
 	}
 	if _, err := Load(path, "runtime.slice"); err != nil {
@@ -123,7 +128,8 @@ func TestLoad(t *testing.T) {
 	if _, err := Load(path, "nothing.service"); !errors.As(err, &missing) {
 		t.Errorf("nothing.service: %v", err)
 	}
-	for name, want := range map[string]string{"broken.service": "line 1: missing '='", "a/b.service": "Invalid unit name", "a": "Invalid unit name"} {
+	for name, want := range map[string]string{"broken.service": "line 1: missing '='",
+		"a/b.service": "Invalid unit name", "a": "Invalid unit name"} {
 		if _, err := Load(path, name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
@@ -132,15 +138,18 @@ func TestLoad(t *testing.T) {
 
 func TestCommands(t *testing.T) {
 	t.Parallel()
-	env := map[string]string{"A": "one", "B": "two  three 'four five'", "EMPTY": "", "ARGS": "--node-labels=a=b,c=d --v=2"}
+	env := map[string]string{"A": "one", "B": "two  three 'four five'", "EMPTY": "",
+		"ARGS": "--node-labels=a=b,c=d --v=2"}
 	for _, test := range []struct {
 		line string
 		want []string // each command with its arguments, "|" between
 		err  string
 	}{
 		{`/bin/x a "b c" 'd "e"' f\x20g`, []string{`/bin/x|a|b c|d "e"|f g`}, ""},
-		{`-/bin/x $A ${A} $B ${B} x$A y${A}z $EMPTY ${EMPTY} $$A`, []string{"-/bin/x|one|one|two|three|four five|two  three 'four five'|x$A|yonez||$A"}, ""},
-		{`/usr/bin/kubelet --config=c $ARGS $MORE`, []string{"/usr/bin/kubelet|--config=c|--node-labels=a=b,c=d|--v=2"}, ""},
+		{`-/bin/x $A ${A} $B ${B} x$A y${A}z $EMPTY ${EMPTY} $$A`,
+			[]string{"-/bin/x|one|one|two|three|four five|two  three 'four five'|x$A|yonez||$A"}, ""},
+		{`/usr/bin/kubelet --config=c $ARGS $MORE`, []string{"/usr/bin/kubelet|--config=c|--node-labels=a=b,c=d|--v=2"},
+			""},
 		{`@/bin/x name arg`, []string{"name|arg"}, ""},
 		{`:/bin/x $A ${B}`, []string{"/bin/x|$A|${B}"}, ""},
 		{`/bin/a 1 ; /bin/b "2" ';' \;`, []string{"/bin/a|1", "/bin/b|2|;|;"}, ""},
@@ -173,12 +182,16 @@ func TestCommands(t *testing.T) {
 func TestEnvironmentFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "environment")
-	if err := os.WriteFile(file, []byte("# c\nNODEADM_KUBELET_ARGS=--node-ip=10.0.0.4 --node-labels=a=b,c=\"d\"\nB='quoted value'\n\nC=\n"), 0o644); err != nil {
+	if err := os.WriteFile(file, []byte(
+		"# c\nNODEADM_KUBELET_ARGS=--node-ip=10.0.0.4 --node-labels=a=b,c=\"d\"\nB='quoted value'\n\nC=\n"),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
-	u := &Unit{Name: "x.service", Options: []Option{{"Service", "EnvironmentFile", file}, {"Service", "EnvironmentFile", "-/nonexistent"}, {"Service", "Environment", `"D=50%% of it" E='x'`}}}
+	u := &Unit{Name: "x.service", Options: []Option{{"Service", "EnvironmentFile", file}, {"Service", "EnvironmentFile",
+		"-/nonexistent"}, {"Service", "Environment", `"D=50%% of it" E='x'`}}}
 	env, err := u.Environment(nil)
-	want := map[string]string{"NODEADM_KUBELET_ARGS": `--node-ip=10.0.0.4 --node-labels=a=b,c="d"`, "B": "quoted value", "C": "", "D": "50% of it", "E": "x"}
+	want := map[string]string{"NODEADM_KUBELET_ARGS": `--node-ip=10.0.0.4 --node-labels=a=b,c="d"`, "B": "quoted value",
+		"C": "", "D": "50% of it", "E": "x"}
 	if err != nil || !reflect.DeepEqual(env, want) {
 		t.Errorf("%q, %v, want %q", env, err, want)
 	}
@@ -190,7 +203,9 @@ func TestEnvironmentFile(t *testing.T) {
 
 func TestDuration(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]time.Duration{"5": 5 * time.Second, "2min 30s": 150 * time.Second, "100ms": 100 * time.Millisecond, "1h30min": 90 * time.Minute, "infinity": 0, "0.5s": 500 * time.Millisecond, "5 minutes": 5 * time.Minute} {
+	for text, want := range map[string]time.Duration{"5": 5 * time.Second, "2min 30s": 150 * time.Second,
+		"100ms": 100 * time.Millisecond, "1h30min": 90 * time.Minute, "infinity": 0, "0.5s": 500 * time.Millisecond,
+		"5 minutes": 5 * time.Minute} {
 		if got, ok := Duration(text); !ok || got != want {
 			t.Errorf("%q is %v, %v, want %v", text, got, ok, want)
 		}

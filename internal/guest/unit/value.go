@@ -20,8 +20,8 @@ func (u *Unit) Last(section, name string) string {
 	return u.Expand(value)
 }
 
-// All are the values of a setting that is a list; an empty assignment empties it. Specifiers are not expanded, because in
-// command lines and environments that comes after splitting.
+// All are the values of a setting that is a list; an empty assignment empties it. Specifiers are not expanded, because
+// in command lines and environments that comes after splitting.
 func (u *Unit) All(section, name string) []string {
 	var values []string
 	for _, o := range u.Options {
@@ -72,11 +72,13 @@ func (u *Unit) Duration(section, name string, otherwise time.Duration) time.Dura
 }
 
 var spans = map[string]time.Duration{
-	"us": time.Microsecond, "usec": time.Microsecond, "µs": time.Microsecond, "ms": time.Millisecond, "msec": time.Millisecond,
-	"": time.Second, "s": time.Second, "sec": time.Second, "second": time.Second, "seconds": time.Second,
+	"us": time.Microsecond, "usec": time.Microsecond, "µs": time.Microsecond, "ms": time.Millisecond,
+	"msec": time.Millisecond,
+	"":     time.Second, "s": time.Second, "sec": time.Second, "second": time.Second, "seconds": time.Second,
 	"m": time.Minute, "min": time.Minute, "minute": time.Minute, "minutes": time.Minute,
 	"h": time.Hour, "hr": time.Hour, "hour": time.Hour, "hours": time.Hour,
-	"d": 24 * time.Hour, "day": 24 * time.Hour, "days": 24 * time.Hour, "w": 7 * 24 * time.Hour, "week": 7 * 24 * time.Hour, "weeks": 7 * 24 * time.Hour,
+	"d": 24 * time.Hour, "day": 24 * time.Hour, "days": 24 * time.Hour, "w": 7 * 24 * time.Hour,
+	"week": 7 * 24 * time.Hour, "weeks": 7 * 24 * time.Hour,
 }
 
 // Duration reads a time span as systemd.time(7) has it; infinity is 0.

@@ -1,9 +1,9 @@
 // Package warmpool keeps the kubelet of an instance from joining the cluster while the instance waits in a warm pool.
 //
-// An instance in a warm pool boots as every other and runs its user data, but becomes a node only when it leaves the pool for its Auto Scaling
-// group. kubelet.service therefore asks "eks-warm-pool check" as a condition; one that is not to start yet is started by
-// eks-warm-pool.service once the metadata says that the instance is going into service. A pool that keeps its instances stopped needs no
-// service: the next boot asks again.
+// An instance in a warm pool boots as every other and runs its user data, but becomes a node only when it leaves the
+// pool for its Auto Scaling group. kubelet.service therefore asks "eks-warm-pool check" as a condition; one that is not
+// to start yet is started by eks-warm-pool.service once the metadata says that the instance is going into service. A
+// pool that keeps its instances stopped needs no service: the next boot asks again.
 //
 // https://docs.aws.amazon.com/eks/latest/userguide/warm-pools-managed-node-groups.html
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/retrieving-target-lifecycle-state-through-imds.html
@@ -33,12 +33,12 @@ type Command struct {
 
 const usage = "usage: eks-warm-pool check|wait"
 
-// Run is the program "eks-warm-pool"; the result is its exit status. "check" succeeds unless the instance is in a warm pool; "wait" waits until it is
-// not, and starts the kubelet.
+// Run is the program "eks-warm-pool"; the result is its exit status. "check" succeeds unless the instance is in a warm
+// pool; "wait" waits until it is not, and starts the kubelet.
 func (c *Command) Run(ctx context.Context, args []string) int {
 	switch strings.Join(args, " ") {
 	case "check":
-		if warm, err := c.warm(ctx); !warm {
+		if warm, err := c.isInWarmPool(ctx); !warm {
 			if err != nil { // a node whose kubelet starts again while the metadata is away stays one
 				fmt.Fprintf(c.Stderr, "whether this instance is in a warm pool is not known: %v\n", err)
 			}
@@ -57,7 +57,7 @@ func (c *Command) Run(ctx context.Context, args []string) int {
 		again := time.NewTicker(interval)
 		defer again.Stop()
 		for {
-			if warm, err := c.warm(ctx); !warm && err == nil {
+			if warm, err := c.isInWarmPool(ctx); !warm && err == nil {
 				return c.Systemctl([]string{"start", "--no-block", "kubelet.service"})
 			}
 			select {
@@ -71,8 +71,9 @@ func (c *Command) Run(ctx context.Context, args []string) int {
 	return 2
 }
 
-// warm says whether the instance is in a warm pool, or on its way into one. An instance of no group is not, and one whose metadata is off cannot know.
-func (c *Command) warm(ctx context.Context) (bool, error) {
+// isInWarmPool says whether the instance is in a warm pool, or on its way into one. An instance of no group is not, and
+// one whose metadata is off cannot know.
+func (c *Command) isInWarmPool(ctx context.Context) (bool, error) {
 	target, err := c.IMDS.Meta(ctx, "autoscaling/target-lifecycle-state")
 	if errors.Is(err, imds.ErrNotFound) || errors.Is(err, imds.ErrDisabled) {
 		err = nil

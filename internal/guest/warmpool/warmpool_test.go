@@ -30,15 +30,18 @@ func TestCheck(t *testing.T) {
 	} {
 		var said bytes.Buffer
 		var asked []string
-		command := Command{IMDS: imdstest.Fake(t, c.metadata), Stderr: &said, Systemctl: func(args []string) int { asked = append(asked, args...); return 0 }}
-		if status := command.Run(t.Context(), []string{"check"}); status != c.status || !strings.Contains(said.String(), c.says) {
+		command := Command{IMDS: imdstest.Fake(t, c.metadata), Stderr: &said,
+			Systemctl: func(args []string) int { asked = append(asked, args...); return 0 }}
+		if status := command.Run(t.Context(), []string{"check"}); status != c.status || !strings.Contains(said.String(),
+			c.says) {
 			t.Errorf("%s: status %d, says %q", name, status, &said)
 		}
 		if waits := strings.Join(asked, " ") == "start --no-block "+Waiter; waits != (c.status == 1) {
 			t.Errorf("%s: systemctl %v", name, asked)
 		}
 	}
-	command := Command{IMDS: imdstest.Fake(t, map[string]string{path: "Warmed:Running"}), Stderr: &bytes.Buffer{}, Systemctl: func([]string) int { return 1 }}
+	command := Command{IMDS: imdstest.Fake(t, map[string]string{path: "Warmed:Running"}), Stderr: &bytes.Buffer{},
+		Systemctl: func([]string) int { return 1 }}
 	if status := command.Run(t.Context(), []string{"check"}); status != 255 {
 		t.Errorf("without a waiter the condition ends with %d", status)
 	}
@@ -74,13 +77,14 @@ func TestWait(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	started := 0
-	c := Command{IMDS: &imds.Client{Endpoint: server.URL}, Stderr: &bytes.Buffer{}, Interval: time.Millisecond, Systemctl: func(args []string) int {
-		if asked != len(answers) || strings.Join(args, " ") != "start --no-block kubelet.service" {
-			t.Errorf("systemctl %v after %d answers", args, asked)
-		}
-		started++
-		return 0
-	}}
+	c := Command{IMDS: &imds.Client{Endpoint: server.URL}, Stderr: &bytes.Buffer{}, Interval: time.Millisecond,
+		Systemctl: func(args []string) int {
+			if asked != len(answers) || strings.Join(args, " ") != "start --no-block kubelet.service" {
+				t.Errorf("systemctl %v after %d answers", args, asked)
+			}
+			started++
+			return 0
+		}}
 	if status := c.Run(t.Context(), []string{"wait"}); status != 0 || started != 1 {
 		t.Errorf("status %d, started %d times", status, started)
 	}

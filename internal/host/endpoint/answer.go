@@ -14,8 +14,9 @@ const (
 	recordTTL = 5
 )
 
-// answer is what a resolver knows of a question, as far as it is its business; nil when somebody else has to be asked.
-func answer(r *Resolver, names map[string][]netip.Addr, q dns.Question) *dns.Msg {
+// answerQuestion is what a resolver knows of a question, as far as it is its business; nil when somebody else has to be
+// asked.
+func answerQuestion(r *Resolver, names map[string][]netip.Addr, q dns.Question) *dns.Msg {
 	name := strings.ToLower(strings.TrimSuffix(q.Name, "."))
 	if q.Qclass != dns.ClassINET && q.Qclass != dns.ClassANY {
 		return refused()
@@ -32,27 +33,27 @@ func answer(r *Resolver, names map[string][]netip.Addr, q dns.Question) *dns.Msg
 	if strings.HasSuffix(name, ".in-addr.arpa") {
 		return reverse(r, name, q)
 	}
-	if slices.ContainsFunc(privateIPv6, func(zone string) bool { return isIn(name, zone) }) {
+	if slices.ContainsFunc(privateIPv6, func(zone string) bool { return isInDomain(name, zone) }) {
 		return missing(name)
 	}
 	switch {
 	case name == "instance-data.ec2.internal" || name == "instance-data":
 		return addresses(q, nameTTL, netip.AddrFrom4([4]byte{169, 254, 169, 254}))
-	case isIn(name, "ec2.internal"), isIn(name, "compute.internal"):
-		if a, ok := ipOf(name, "ip-", privateDomain(r.Region)); ok && inVPC(r, a) {
+	case isInDomain(name, "ec2.internal"), isInDomain(name, "compute.internal"):
+		if a, ok := parseAddressName(name, "ip-", privateDomain(r.Region)); ok && isVPCAddress(r, a) {
 			return addresses(q, nameTTL, a)
 		}
 		return missing(name)
-	case strings.HasPrefix(name, "ec2-") && isIn(name, "amazonaws.com"):
-		if a, ok := ipOf(name, "ec2-", publicDomain(r.Region)); ok {
+	case strings.HasPrefix(name, "ec2-") && isInDomain(name, "amazonaws.com"):
+		if a, ok := parseAddressName(name, "ec2-", publicDomain(r.Region)); ok {
 			if private, here := r.Public[a]; here {
 				a = private
 			}
 			return addresses(q, nameTTL, a)
 		}
-	case isAPI(name):
+	case isAPIName(name):
 		return addresses(q, nameTTL, r.API)
-	case isIn(name, "eks.amazonaws.com") && strings.Contains(name, ".gr7."):
+	case isInDomain(name, "eks.amazonaws.com") && strings.Contains(name, ".gr7."):
 		return missing(name) // the endpoint of a cluster that is no more
 	}
 	return nil
@@ -74,13 +75,13 @@ func publicDomain(region string) string {
 	return region + ".compute.amazonaws.com"
 }
 
-// isIn reports whether the name is the domain or below it.
-func isIn(name, domain string) bool {
+// isInDomain reports whether the name is the domain or below it.
+func isInDomain(name, domain string) bool {
 	return name == domain || strings.HasSuffix(name, "."+domain)
 }
 
-// ipOf is the address in a name such as ip-10-0-1-5.eu-west-1.compute.internal.
-func ipOf(name, prefix, domain string) (netip.Addr, bool) {
+// parseAddressName is the address in a name such as ip-10-0-1-5.eu-west-1.compute.internal.
+func parseAddressName(name, prefix, domain string) (netip.Addr, bool) {
 	label, ok := strings.CutSuffix(name, "."+domain)
 	if !ok {
 		return netip.Addr{}, false
@@ -93,11 +94,11 @@ func ipOf(name, prefix, domain string) (netip.Addr, bool) {
 	return a, err == nil && a.Is4()
 }
 
-func nameOf(a netip.Addr, prefix, domain string) string {
+func formatAddressName(a netip.Addr, prefix, domain string) string {
 	return prefix + strings.ReplaceAll(a.String(), ".", "-") + "." + domain + "."
 }
 
-func inVPC(r *Resolver, a netip.Addr) bool {
+func isVPCAddress(r *Resolver, a netip.Addr) bool {
 	for _, p := range r.CIDRs {
 		if p.Contains(a) {
 			return true
@@ -124,10 +125,10 @@ func reverse(r *Resolver, name string, q dns.Question) *dns.Msg {
 	}
 	var target string
 	switch {
-	case inVPC(r, a):
-		target = nameOf(a, "ip-", privateDomain(r.Region))
+	case isVPCAddress(r, a):
+		target = formatAddressName(a, "ip-", privateDomain(r.Region))
 	case r.Public[a].IsValid():
-		target = nameOf(a, "ec2-", publicDomain(r.Region))
+		target = formatAddressName(a, "ec2-", publicDomain(r.Region))
 	case a.IsPrivate(), a.IsLinkLocalUnicast(), a.IsLoopback():
 		return missing(name)
 	default:
@@ -135,14 +136,14 @@ func reverse(r *Resolver, name string, q dns.Question) *dns.Msg {
 	}
 	m := new(dns.Msg)
 	if q.Qtype == dns.TypePTR || q.Qtype == dns.TypeANY {
-		m.Answer = append(m.Answer, &dns.PTR{Hdr: header(q, dns.TypePTR, nameTTL), Ptr: target})
+		m.Answer = append(m.Answer, &dns.PTR{Hdr: answerHeader(q, dns.TypePTR, nameTTL), Ptr: target})
 	} else {
 		m.Ns = append(m.Ns, authority(name))
 	}
 	return m
 }
 
-func header(q dns.Question, kind uint16, ttl uint32) dns.RR_Header {
+func answerHeader(q dns.Question, kind uint16, ttl uint32) dns.RR_Header {
 	return dns.RR_Header{Name: q.Name, Rrtype: kind, Class: dns.ClassINET, Ttl: ttl}
 }
 
@@ -152,9 +153,9 @@ func addresses(q dns.Question, ttl uint32, all ...netip.Addr) *dns.Msg {
 	for _, a := range all {
 		switch {
 		case a.Is4() && (q.Qtype == dns.TypeA || q.Qtype == dns.TypeANY):
-			m.Answer = append(m.Answer, &dns.A{Hdr: header(q, dns.TypeA, ttl), A: a.AsSlice()})
+			m.Answer = append(m.Answer, &dns.A{Hdr: answerHeader(q, dns.TypeA, ttl), A: a.AsSlice()})
 		case a.Is6() && (q.Qtype == dns.TypeAAAA || q.Qtype == dns.TypeANY):
-			m.Answer = append(m.Answer, &dns.AAAA{Hdr: header(q, dns.TypeAAAA, ttl), AAAA: a.AsSlice()})
+			m.Answer = append(m.Answer, &dns.AAAA{Hdr: answerHeader(q, dns.TypeAAAA, ttl), AAAA: a.AsSlice()})
 		}
 	}
 	if len(m.Answer) == 0 {

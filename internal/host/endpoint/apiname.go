@@ -27,11 +27,11 @@ var inFront = map[string][]string{
 	"elasticloadbalancing": {"fips"},
 }
 
-// isAPI reports whether a name (lower case, no dot at the end) is that of an AWS API: SERVICE.REGION.amazonaws.com,
-// SERVICE-fips.REGION.amazonaws.com, SERVICE.REGION.api.aws, SERVICE.amazonaws.com for the global ones, and those with something
-// before the service. S3 is not among them, because so much else is downloaded from there, nor are names of what
-// belongs to a customer, such as load balancers, databases and instances.
-func isAPI(name string) bool {
+// isAPIName reports whether a name (lower case, no dot at the end) is that of an AWS API: SERVICE.REGION.amazonaws.com,
+// SERVICE-fips.REGION.amazonaws.com, SERVICE.REGION.api.aws, SERVICE.amazonaws.com for the global ones, and those with
+// something before the service. S3 is not among them, because so much else is downloaded from there, nor are names of
+// what belongs to a customer, such as load balancers, databases and instances.
+func isAPIName(name string) bool {
 	for _, domain := range apiDomains {
 		rest, ok := strings.CutSuffix(name, "."+domain)
 		if !ok {
@@ -49,7 +49,8 @@ func isAPI(name string) bool {
 		}
 		service, front := labels[len(labels)-1], strings.Join(labels[:len(labels)-1], ".")
 		switch {
-		case service == "" || service == "s3" || strings.HasPrefix(service, "s3-") || service == "compute" || service == "elb":
+		case service == "" || service == "s3" || strings.HasPrefix(service, "s3-") || service == "compute" ||
+			service == "elb":
 			return false
 		case front == "":
 			return domain != "on.aws"

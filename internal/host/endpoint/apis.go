@@ -18,12 +18,12 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// apiPorts are those of the AWS APIs inside VPCs: of their usual names with and without TLS, and of the endpoint that the
-// daemon has on the host, so that an AWS_ENDPOINT_URL may look the same on both sides.
+// apiPorts are those of the AWS APIs inside VPCs: of their usual names with and without TLS, and of the endpoint that
+// the daemon has on the host, so that an AWS_ENDPOINT_URL may look the same on both sides.
 var apiPorts = []uint16{443, 80, 4566}
 
-// How many connections to an address of the AWS APIs a source may have open, and all sources of a VPC. All pods of a node may have
-// one source. All addresses of a VPC have one share of what the daemon may have open.
+// How many connections to an address of the AWS APIs a source may have open, and all sources of a VPC. All pods of a
+// node may have one source. All addresses of a VPC have one share of what the daemon may have open.
 const (
 	apiPerSource  = 1024
 	apiPerAddress = 8192
@@ -36,14 +36,15 @@ type APIOptions struct {
 	Address netip.Addr
 	// Namespace is the path of a network namespace by its name: "internet", or a VPC's ID.
 	Namespace func(name string) string
-	// Routers tells the VPCs (EC2Key) whose namespace has come, gone, or been made anew (optional: then they are looked at every second).
+	// Routers tells the VPCs (EC2Key) whose namespace has come, gone, or been made anew (optional: then they are looked
+	// at every second).
 	Routers reconcile.Source
 	Log     *slog.Logger // slog.Default() when nil
 }
 
 // APIs is a [net.Listener] for the AWS APIs inside VPCs: what it accepts has come to the address of the APIs in any VPC
-// that has a router, or in the namespace "internet", or to a network interface of an interface endpoint. Its controller opens and closes
-// the sockets as VPCs come and go. The remote address of a connection is the caller's in its VPC.
+// that has a router, or in the namespace "internet", or to a network interface of an interface endpoint. Its controller
+// opens and closes the sockets as VPCs come and go. The remote address of a connection is the caller's in its VPC.
 type APIs struct {
 	o         APIOptions
 	vpcs      store.Table[record.VPC]
@@ -84,7 +85,7 @@ func (a *APIs) Controller() reconcile.Controller {
 		Sources: []reconcile.Source{
 			func(ctx context.Context, changed func(string)) { changed(network.InternetNamespace); <-ctx.Done() },
 			reconcile.Table(a.vpcs, ""),
-			reconcile.Mapped(a.endpoints, "", func(string) []string { return a.keys() }),
+			reconcile.Mapped(a.endpoints, "", func(string) []string { return a.listKeys() }),
 		},
 		Workers:    4,
 		Resync:     10 * time.Second,
@@ -96,7 +97,7 @@ func (a *APIs) Controller() reconcile.Controller {
 	return c
 }
 
-func (a *APIs) keys() (all []string) {
+func (a *APIs) listKeys() (all []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for key := range a.places {
@@ -106,7 +107,7 @@ func (a *APIs) keys() (all []string) {
 }
 
 func (a *APIs) reconcile(ctx context.Context, key string) (reconcile.Result, error) {
-	namespace, addresses, err := a.wanted(ctx, key)
+	namespace, addresses, err := a.wantedListeners(ctx, key)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -116,7 +117,7 @@ func (a *APIs) reconcile(ctx context.Context, key string) (reconcile.Result, err
 	} else if err != nil {
 		return reconcile.Result{}, err
 	}
-	if err := a.open(ctx, key, namespace, id, addresses); err != nil {
+	if err := a.openSockets(ctx, key, namespace, id, addresses); err != nil {
 		return reconcile.Result{}, fmt.Errorf("listen for the AWS APIs: %w", err)
 	}
 	if len(addresses) == 0 && (a.o.Routers == nil || key == network.InternetNamespace) {
@@ -125,8 +126,8 @@ func (a *APIs) reconcile(ctx context.Context, key string) (reconcile.Result, err
 	return reconcile.Result{Gone: namespace == ""}, nil
 }
 
-// wanted is where to listen for a key. Nowhere for a VPC that is gone.
-func (a *APIs) wanted(ctx context.Context, key string) (namespace string, addresses []netip.Addr, err error) {
+// wantedListeners is where to listen for a key. Nowhere for a VPC that is gone.
+func (a *APIs) wantedListeners(ctx context.Context, key string) (namespace string, addresses []netip.Addr, err error) {
 	addresses = []netip.Addr{a.o.Address}
 	if key == network.InternetNamespace {
 		return a.o.Namespace(network.InternetNamespace), addresses, nil
@@ -155,8 +156,8 @@ func (a *APIs) wanted(ctx context.Context, key string) (namespace string, addres
 	return a.o.Namespace(network.VPCNamespace(vpc.ID)), addresses, nil
 }
 
-// open makes the sockets of a place those that are wanted.
-func (a *APIs) open(ctx context.Context, key, namespace string, id uint64, addresses []netip.Addr) error {
+// openSockets makes the sockets of a place those that are wanted.
+func (a *APIs) openSockets(ctx context.Context, key, namespace string, id uint64, addresses []netip.Addr) error {
 	wanted := map[netip.AddrPort]bool{}
 	for _, address := range addresses {
 		for _, port := range apiPorts {
@@ -198,12 +199,12 @@ func (a *APIs) open(ctx context.Context, key, namespace string, id uint64, addre
 			Share: "APIs in " + key, PerSource: apiPerSource, Total: apiPerAddress,
 		})
 		place.listeners[at] = limited
-		a.running.Go(func() { a.accept(limited) })
+		a.running.Go(func() { a.acceptConnections(limited) })
 	}
 	return nil
 }
 
-func (a *APIs) accept(l net.Listener) {
+func (a *APIs) acceptConnections(l net.Listener) {
 	for {
 		conn, err := l.Accept()
 		if errors.Is(err, net.ErrClosed) {

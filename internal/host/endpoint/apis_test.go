@@ -44,7 +44,8 @@ func TestAPIsAreInEveryVPC(t *testing.T) {
 	vpcs, endpoints, interfaces := record.VPCs(s), record.VPCEndpoints(s), record.NetworkInterfaces(s)
 	path := func(name string) string { return filepath.Join(dir, name) }
 	routers := make(chan string, 10)
-	a := NewAPIs(APIOptions{Store: s, Address: netip.MustParseAddr("198.18.8.3"), Namespace: path, Routers: reconcile.Channel(routers), Log: slog.New(slog.DiscardHandler)})
+	a := NewAPIs(APIOptions{Store: s, Address: netip.MustParseAddr("198.18.8.3"), Namespace: path,
+		Routers: reconcile.Channel(routers), Log: slog.New(slog.DiscardHandler)})
 	run(t, a.Controller())
 	t.Cleanup(func() { a.Close() })
 	go func() { // the daemon: it says who calls
@@ -95,11 +96,14 @@ func TestAPIsAreInEveryVPC(t *testing.T) {
 	}
 
 	// An interface endpoint is another address in its VPC alone.
-	if _, err := interfaces.Create(t.Context(), resource("eni-1").Key(), record.NetworkInterface{EC2Resource: resource("eni-1"), VPCID: "vpc-1", PrivateIPs: []string{"10.0.3.9"}}); err != nil {
+	if _, err := interfaces.Create(t.Context(), resource("eni-1").Key(),
+		record.NetworkInterface{EC2Resource: resource("eni-1"), VPCID: "vpc-1",
+			PrivateIPs: []string{"10.0.3.9"}}); err != nil {
 		t.Fatal(err)
 	}
 	endpoint, err := endpoints.Create(t.Context(), resource("vpce-1").Key(), record.VPCEndpoint{
-		EC2Resource: resource("vpce-1"), VPCID: "vpc-1", Type: ec2types.VpcEndpointTypeInterface, ServiceName: "com.amazonaws.eu-west-1.sts", NetworkInterfaceIDs: []string{"eni-1"},
+		EC2Resource: resource("vpce-1"), VPCID: "vpc-1", Type: ec2types.VpcEndpointTypeInterface,
+		ServiceName: "com.amazonaws.eu-west-1.sts", NetworkInterfaceIDs: []string{"eni-1"},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// What the way through the process costs: an answer to a small question on an open connection, a new connection, and a MiB.
+// What the way through the process costs: an answer to a small question on an open connection, a new connection, and a
+// MiB.
 func BenchmarkForward(b *testing.B) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -28,13 +29,15 @@ func BenchmarkForward(b *testing.B) {
 			}()
 		}
 	}()
-	f, err := openForward(Forward{Listen: netip.MustParseAddrPort("127.0.0.1:0"), Target: l.Addr().String()}, slog.New(slog.DiscardHandler))
+	f, err := openForward(Forward{Listen: netip.MustParseAddrPort("127.0.0.1:0"), Target: l.Addr().String()},
+		slog.New(slog.DiscardHandler))
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer f.done.Wait()
 	defer f.close()
-	for _, way := range []struct{ name, address string }{{"direct", l.Addr().String()}, {"forwarded", f.listener.Addr().String()}} {
+	for _, way := range []struct{ name, address string }{{"direct", l.Addr().String()},
+		{"forwarded", f.listener.Addr().String()}} {
 		open := func() net.Conn {
 			conn, err := net.Dial("tcp", way.address)
 			if err != nil {

@@ -37,14 +37,15 @@ type Options struct {
 	Host  Host
 	// Owner is the mark of the daemon, for its block in /etc/hosts.
 	Owner string
-	// Dir is the process's directory, on a short path because there are unix sockets in it: /run/coracle/<owner>/endpoint.
+	// Dir is the process's directory, on a short path because there are unix sockets in it:
+	// /run/coracle/<owner>/endpoint.
 	Dir string
 	// LogFile is for what the process has to say.
 	LogFile string
 	// Program is this program; the process is its command "endpoint".
 	Program string
-	// What follows is about the network of machines. Without Namespace there is none, and a cluster has its port on the host
-	// alone.
+	// What follows is about the network of machines. Without Namespace there is none, and a cluster has its port on the
+	// host alone.
 
 	// Namespace is the path of a network namespace by its name: "internet", a VPC's or a cluster's ID.
 	Namespace func(name string) string
@@ -90,7 +91,7 @@ func (c *Controller) Controllers() []reconcile.Controller {
 	return []reconcile.Controller{{
 		Name: "endpoint",
 		Reconcile: func(ctx context.Context, _ string) (reconcile.Result, error) {
-			_, err := c.sync(ctx, false) // what the process could not do it tries again by itself
+			_, err := c.reconcileAll(ctx, false) // what the process could not do it tries again by itself
 			return reconcile.Result{}, err
 		},
 		Sources: []reconcile.Source{
@@ -108,16 +109,16 @@ func (c *Controller) Controllers() []reconcile.Controller {
 	}}
 }
 
-// Lead returns once the cluster's port on this host leads to the API server that serves. It fails with syscall.EADDRINUSE when
-// another program has the port.
+// Lead returns once the cluster's port on this host leads to the API server that serves. It fails with
+// syscall.EADDRINUSE when another program has the port.
 func (c *Controller) Lead(ctx context.Context, cluster record.Cluster) error {
-	return c.await(ctx, cluster, portTime, func(f Forward) bool { return f.Namespace == "" })
+	return c.waitForEndpoints(ctx, cluster, portTime, func(f Forward) bool { return f.Namespace == "" })
 }
 
-// Apply returns once the cluster's endpoints serve those whom its endpoint access lets in. It fails when they cannot: the
-// network of the cluster may not be there yet.
+// Apply returns once the cluster's endpoints serve those whom its endpoint access lets in. It fails when they cannot:
+// the network of the cluster may not be there yet.
 func (c *Controller) Apply(ctx context.Context, cluster record.Cluster) error {
-	return c.await(ctx, cluster, applyTime, nil)
+	return c.waitForEndpoints(ctx, cluster, applyTime, nil)
 }
 
 const (
@@ -127,15 +128,17 @@ const (
 	applyTime = 15 * time.Second
 )
 
-// await brings everything about until the cluster's endpoints serve, or those forwards alone for which only is true.
-func (c *Controller) await(ctx context.Context, cluster record.Cluster, limit time.Duration, only func(Forward) bool) error {
+// waitForEndpoints brings everything about until the cluster's endpoints serve, or those forwards alone for which only
+// is true.
+func (c *Controller) waitForEndpoints(ctx context.Context, cluster record.Cluster, limit time.Duration,
+	only func(Forward) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	wait := time.NewTicker(20 * time.Millisecond)
 	defer wait.Stop()
 	var failure error
 	for again := false; ; again = true {
-		problems, err := c.sync(ctx, again)
+		problems, err := c.reconcileAll(ctx, again)
 		if err != nil && failure != nil && ctx.Err() != nil {
 			return failure // says more than that the time ran out while the process was asked once more
 		}
@@ -163,7 +166,7 @@ func (c *Controller) problemOf(cluster record.Cluster, problems map[string]strin
 		return err
 	}
 	for _, f := range config.Forwards {
-		why := problems[f.key()]
+		why := problems[f.listenerKey()]
 		if why == "" || only != nil && !only(f) {
 			continue
 		}
@@ -174,7 +177,7 @@ func (c *Controller) problemOf(cluster record.Cluster, problems map[string]strin
 		return err
 	}
 	for _, e := range config.Egresses {
-		if why := problems[e.key()]; why != "" && only == nil {
+		if why := problems[e.listenerKey()]; why != "" && only == nil {
 			return fmt.Errorf("the API server's way into the VPC: %s", why)
 		}
 	}
@@ -186,7 +189,8 @@ type inUseError struct{ error }
 
 func (inUseError) Unwrap() error { return syscall.EADDRINUSE }
 
-// EgressSocket is the unix socket of the proxy through which the cluster's API server reaches its VPC, empty without a network.
+// EgressSocket is the unix socket of the proxy through which the cluster's API server reaches its VPC, empty without a
+// network.
 func (c *Controller) EgressSocket(clusterID string) string {
 	if c.o.Namespace == nil {
 		return ""
@@ -194,8 +198,8 @@ func (c *Controller) EgressSocket(clusterID string) string {
 	return filepath.Join(c.o.Dir, clusterID+".sock")
 }
 
-// ManagedEgressSocket is the unix socket of the proxy through which the cluster's API server reaches what is not in its VPC, empty without
-// a network.
+// ManagedEgressSocket is the unix socket of the proxy through which the cluster's API server reaches what is not in its
+// VPC, empty without a network.
 func (c *Controller) ManagedEgressSocket(clusterID string) string {
 	if c.o.Namespace == nil {
 		return ""
@@ -223,15 +227,18 @@ func (c *Controller) PublicAddress(taken []string) (string, error) {
 			return a, nil
 		}
 	}
-	return "", fmt.Errorf("all %d addresses for public endpoints of clusters (%s) are taken: delete a cluster, or run another coracle with --data-dir", lastPublic-firstPublic+1, c.o.PublicRange)
+	return "",
+		fmt.Errorf(
+			"all %d addresses for public endpoints of clusters (%s) are taken: delete a cluster, or run another "+
+				"coracle with --data-dir", lastPublic-firstPublic+1, c.o.PublicRange)
 }
 
-// sync brings file, process and names to what the rows say, and tells what the process could not do. It asks the process when
-// there is something new for it, or if it is told to ask again.
-func (c *Controller) sync(ctx context.Context, again bool) (problems map[string]string, err error) {
+// reconcileAll brings file, process and names to what the rows say, and tells what the process could not do. It asks
+// the process when there is something new for it, or if it is told to ask again.
+func (c *Controller) reconcileAll(ctx context.Context, again bool) (problems map[string]string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	config, hosts, err := c.rows.config(ctx, c)
+	config, hosts, err := c.rows.buildConfig(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -241,9 +248,10 @@ func (c *Controller) sync(ctx context.Context, again bool) (problems map[string]
 	}
 	if err := c.o.SetNames(ctx, c.o.Owner, hosts); err != nil {
 		// The clusters work all the same, for everybody who finds them.
-		c.o.Log.Warn("cannot enter the names of cluster endpoints into "+names.File+": kubectl on this host will not find them", "error", err)
+		c.o.Log.Warn("cannot enter the names of cluster endpoints into "+names.File+
+			": kubectl on this host will not find them", "error", err)
 	}
-	started, err := c.o.Host.Ensure(ctx, c.spec())
+	started, err := c.o.Host.Ensure(ctx, c.processSpec())
 	if err != nil {
 		return nil, fmt.Errorf("start the process that serves cluster endpoints and DNS: %w", err)
 	}
@@ -254,7 +262,7 @@ func (c *Controller) sync(ctx context.Context, again bool) (problems map[string]
 	if err := writeConfig(c.o.Dir, text); err != nil {
 		return nil, fmt.Errorf("tell the endpoint process what to do: %w", err)
 	}
-	answer, err := c.tell(ctx)
+	answer, err := c.notifyProcess(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("the endpoint process does not answer (its log is %s): %w", c.o.LogFile, err)
 	}
@@ -262,8 +270,8 @@ func (c *Controller) sync(ctx context.Context, again bool) (problems map[string]
 	return c.problems, nil
 }
 
-// spec is the process. Its arguments stay the same, or it would be replaced, and with it every connection.
-func (c *Controller) spec() process.Spec {
+// processSpec is the process. Its arguments stay the same, or it would be replaced, and with it every connection.
+func (c *Controller) processSpec() process.Spec {
 	return process.Spec{
 		Name: ProcessName,
 		Path: c.o.Program,
@@ -281,8 +289,8 @@ func (c *Controller) spec() process.Spec {
 	}
 }
 
-// tell has the process read its file and returns what it says. One that is just starting gets a moment.
-func (c *Controller) tell(ctx context.Context) (r report, err error) {
+// notifyProcess has the process read its file and returns what it says. One that is just starting gets a moment.
+func (c *Controller) notifyProcess(ctx context.Context) (r report, err error) {
 	ctx, cancel := context.WithTimeout(ctx, controlTime)
 	defer cancel()
 	wait := time.NewTicker(10 * time.Millisecond)

@@ -57,7 +57,8 @@ func newController(t *testing.T, adjust func(*Options)) *Controller {
 		os.RemoveAll(dir)
 	})
 	o := Options{
-		Store: storetest.New(t), Host: host, Owner: "0123456789abcdef", Dir: dir, LogFile: "log", Program: "none", Log: slog.New(slog.DiscardHandler),
+		Store: storetest.New(t), Host: host, Owner: "0123456789abcdef", Dir: dir, LogFile: "log", Program: "none",
+		Log:      slog.New(slog.DiscardHandler),
 		SetNames: func(context.Context, string, []names.Entry) error { return nil },
 	}
 	if adjust != nil {
@@ -84,7 +85,8 @@ func freePort(t *testing.T) int {
 func TestAClusterWithoutNetwork(t *testing.T) {
 	t.Parallel()
 	c := newController(t, nil)
-	cluster := record.Cluster{Account: "111122223333", Region: "eu-west-1", Name: "c", ID: strings.Repeat("0123", 8), EndpointPublicAccess: true}
+	cluster := record.Cluster{Account: "111122223333", Region: "eu-west-1", Name: "c", ID: strings.Repeat("0123", 8),
+		EndpointPublicAccess: true}
 	if _, err := c.rows.clusters.Create(t.Context(), cluster.Key(), cluster); err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +143,8 @@ func TestAClusterWithoutNetwork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Lead(t.Context(), cluster); !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), l.Addr().String()) {
+	if err := c.Lead(t.Context(), cluster); !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(),
+		l.Addr().String()) {
 		t.Errorf("with a port that another program has: %v", err)
 	}
 }
@@ -149,7 +152,8 @@ func TestAClusterWithoutNetwork(t *testing.T) {
 func TestPublicAddresses(t *testing.T) {
 	t.Parallel()
 	c := newController(t, func(o *Options) {
-		o.Namespace, o.PublicRange, o.API = filepath.Base, netip.MustParsePrefix("198.18.8.0/21"), netip.MustParseAddr("198.18.8.3")
+		o.Namespace, o.PublicRange, o.API = filepath.Base, netip.MustParsePrefix("198.18.8.0/21"),
+			netip.MustParseAddr("198.18.8.3")
 	})
 	var taken []string
 	for range 239 {
@@ -186,16 +190,19 @@ func TestConfigFollowsFromRows(t *testing.T) {
 	}
 	for n, id := range []string{"vpc-1", "vpc-2"} {
 		must(c.rows.vpcs.Create(t.Context(), resource(id).Key(), record.VPC{
-			EC2Resource: resource(id), CIDRs: []record.CIDRAssociation{{CIDR: "10.0.0.0/16"}}, EnableDNSSupport: true, EnableDNSHostnames: n == 0,
+			EC2Resource: resource(id), CIDRs: []record.CIDRAssociation{{CIDR: "10.0.0.0/16"}}, EnableDNSSupport: true,
+			EnableDNSHostnames: n == 0,
 		}))
 	}
-	must(c.rows.vpcs.Create(t.Context(), resource("vpc-3").Key(), record.VPC{EC2Resource: resource("vpc-3"), CIDRs: []record.CIDRAssociation{{CIDR: "10.0.0.0/16"}}}))
+	must(c.rows.vpcs.Create(t.Context(), resource("vpc-3").Key(), record.VPC{EC2Resource: resource("vpc-3"),
+		CIDRs: []record.CIDRAssociation{{CIDR: "10.0.0.0/16"}}}))
 	eni := func(id, vpc string, ips ...string) record.NetworkInterface {
 		return record.NetworkInterface{EC2Resource: resource(id), VPCID: vpc, PrivateIPs: ips}
 	}
 	instance := eni("eni-5", "vpc-1", "10.0.5.5", "10.0.5.6")
 	instance.Attachment = &record.NetworkInterfaceAttachment{InstanceID: "i-5"}
-	for _, row := range []record.NetworkInterface{eni("eni-1", "vpc-1", "10.0.1.4"), eni("eni-2", "vpc-1", "10.0.2.4"), eni("eni-3", "vpc-2", "10.0.1.4"), eni("eni-4", "vpc-1", "10.0.3.9"), instance} {
+	for _, row := range []record.NetworkInterface{eni("eni-1", "vpc-1", "10.0.1.4"), eni("eni-2", "vpc-1", "10.0.2.4"),
+		eni("eni-3", "vpc-2", "10.0.1.4"), eni("eni-4", "vpc-1", "10.0.3.9"), instance} {
 		must(c.rows.interfaces.Create(t.Context(), row.Key(), row))
 	}
 	for n, access := range []struct {
@@ -204,23 +211,31 @@ func TestConfigFollowsFromRows(t *testing.T) {
 		interfaces      []string
 	}{{"vpc-1", true, true, []string{"eni-1", "eni-2"}}, {"vpc-2", false, true, []string{"eni-3"}}} {
 		cluster := record.Cluster{
-			Account: "111122223333", Region: "eu-west-1", Name: "c" + strconv.Itoa(n), ID: "C" + strconv.Itoa(n), VPCID: access.vpc,
-			EndpointPublicAccess: access.public, EndpointPrivateAccess: access.private, PublicAccessCIDRs: []string{"203.0.113.0/24"},
+			Account: "111122223333", Region: "eu-west-1", Name: "c" + strconv.Itoa(n), ID: "C" + strconv.Itoa(n),
+			VPCID:                access.vpc,
+			EndpointPublicAccess: access.public, EndpointPrivateAccess: access.private,
+			PublicAccessCIDRs: []string{"203.0.113.0/24"},
 		}
 		must(c.rows.clusters.Create(t.Context(), cluster.Key(), cluster))
 		must(c.rows.planes.Create(t.Context(), cluster.Key(), record.ControlPlane{
-			ClusterID: cluster.ID, Port: 20000 + 10*n, ServerPort: 20001 + 10*n, PublicAddress: "198.18.8." + strconv.Itoa(16+n), NetworkInterfaceIDs: access.interfaces,
+			ClusterID: cluster.ID, Port: 20000 + 10*n, ServerPort: 20001 + 10*n, PublicAddress: "198.18.8." +
+				strconv.Itoa(16+n), NetworkInterfaceIDs: access.interfaces,
 		}))
 	}
 	must(c.rows.endpoints.Create(t.Context(), resource("vpce-1").Key(), record.VPCEndpoint{
-		EC2Resource: resource("vpce-1"), VPCID: "vpc-1", Type: ec2types.VpcEndpointTypeInterface, ServiceName: "com.amazonaws.eu-west-1.ecr.dkr",
+		EC2Resource: resource("vpce-1"), VPCID: "vpc-1", Type: ec2types.VpcEndpointTypeInterface,
+		ServiceName:         "com.amazonaws.eu-west-1.ecr.dkr",
 		NetworkInterfaceIDs: []string{"eni-4"}, PrivateDNSEnabled: true,
 	}))
-	must(c.rows.addresses.Create(t.Context(), resource("eipalloc-1").Key(), record.Address{EC2Resource: resource("eipalloc-1"), PublicIP: "198.18.9.1", NetworkInterfaceID: "eni-5", PrivateIPAddress: "10.0.5.6"}))
-	must(c.rows.publicIPs.Create(t.Context(), "198.18.9.2", record.PublicIP{Account: "111122223333", Region: "eu-west-1", OwnerID: "eni-5"}))
-	must(c.rows.instances.Create(t.Context(), resource("i-5").Key(), record.Instance{EC2Resource: resource("i-5"), VPCID: "vpc-1", EnableResourceNameDNSARecord: true}))
+	must(c.rows.addresses.Create(t.Context(), resource("eipalloc-1").Key(),
+		record.Address{EC2Resource: resource("eipalloc-1"), PublicIP: "198.18.9.1", NetworkInterfaceID: "eni-5",
+			PrivateIPAddress: "10.0.5.6"}))
+	must(c.rows.publicIPs.Create(t.Context(), "198.18.9.2", record.PublicIP{Account: "111122223333",
+		Region: "eu-west-1", OwnerID: "eni-5"}))
+	must(c.rows.instances.Create(t.Context(), resource("i-5").Key(), record.Instance{EC2Resource: resource("i-5"),
+		VPCID: "vpc-1", EnableResourceNameDNSARecord: true}))
 
-	got, hosts, err := c.rows.config(t.Context(), c)
+	got, hosts, err := c.rows.buildConfig(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +246,8 @@ func TestConfigFollowsFromRows(t *testing.T) {
 			{Listen: at("127.0.0.1:20000"), Target: "127.0.0.1:20001"},
 			{Namespace: "/ns/C0", Listen: at("10.0.1.4:443"), Target: "127.0.0.1:20001"},
 			{Namespace: "/ns/C0", Listen: at("10.0.2.4:443"), Target: "127.0.0.1:20001"},
-			{Namespace: "/ns/internet", Listen: at("198.18.8.16:443"), Target: "127.0.0.1:20001", Allow: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}},
+			{Namespace: "/ns/internet", Listen: at("198.18.8.16:443"), Target: "127.0.0.1:20001",
+				Allow: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}},
 			{Listen: at("127.0.0.1:20010"), Target: "127.0.0.1:20011"},
 			{Namespace: "/ns/C1", Listen: at("10.0.1.4:443"), Target: "127.0.0.1:20011"},
 		},
@@ -247,8 +263,10 @@ func TestConfigFollowsFromRows(t *testing.T) {
 		},
 		Resolvers: []Resolver{
 			{
-				Namespace: "/ns/vpc-1", Addresses: dns, Region: "eu-west-1", CIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/16")}, API: netip.MustParseAddr("198.18.8.3"),
-				Public: map[netip.Addr]netip.Addr{netip.MustParseAddr("198.18.9.1"): netip.MustParseAddr("10.0.5.6"), netip.MustParseAddr("198.18.9.2"): netip.MustParseAddr("10.0.5.5")},
+				Namespace: "/ns/vpc-1", Addresses: dns, Region: "eu-west-1",
+				CIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/16")}, API: netip.MustParseAddr("198.18.8.3"),
+				Public: map[netip.Addr]netip.Addr{netip.MustParseAddr("198.18.9.1"): netip.MustParseAddr("10.0.5.6"),
+					netip.MustParseAddr("198.18.9.2"): netip.MustParseAddr("10.0.5.5")},
 				Records: map[string][]netip.Addr{
 					"c0.gr7.eu-west-1.eks.amazonaws.com":          addrs("10.0.1.4", "10.0.2.4"),
 					"*.dkr.ecr.eu-west-1.amazonaws.com":           addrs("10.0.3.9"),
@@ -257,19 +275,27 @@ func TestConfigFollowsFromRows(t *testing.T) {
 				},
 			},
 			// Without DNS hostnames there is no private hosted zone.
-			{Namespace: "/ns/vpc-2", Addresses: dns, Region: "eu-west-1", CIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/16")}, API: netip.MustParseAddr("198.18.8.3"), Records: map[string][]netip.Addr{}},
+			{Namespace: "/ns/vpc-2", Addresses: dns, Region: "eu-west-1",
+				CIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/16")}, API: netip.MustParseAddr("198.18.8.3"),
+				Records: map[string][]netip.Addr{}},
 		},
 	}
-	if d := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b }), cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b }), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); d != "" {
+	if d := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
+		cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b }),
+		cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); d != "" {
 		t.Error(d)
 	}
-	wantHosts := []names.Entry{{Address: netip.MustParseAddr("198.18.8.16"), Name: "C0.gr7.eu-west-1.eks.amazonaws.com"}, {Address: netip.MustParseAddr("10.0.1.4"), Name: "C1.gr7.eu-west-1.eks.amazonaws.com"}}
+	wantHosts := []names.Entry{{Address: netip.MustParseAddr("198.18.8.16"),
+		Name: "C0.gr7.eu-west-1.eks.amazonaws.com"}, {Address: netip.MustParseAddr("10.0.1.4"),
+		Name: "C1.gr7.eu-west-1.eks.amazonaws.com"}}
 	if d := cmp.Diff(wantHosts, hosts, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); d != "" {
 		t.Error(d)
 	}
 
 	// A cluster whose network is not there yet is not said to serve.
-	if problem := c.problemOf(record.Cluster{Account: "111122223333", Region: "eu-west-1", Name: "c1", ID: "C1"}, map[string]string{want.Forwards[5].key(): "no such namespace"}, nil); problem == nil || !strings.Contains(problem.Error(), "10.0.1.4:443") {
+	if problem := c.problemOf(record.Cluster{Account: "111122223333", Region: "eu-west-1", Name: "c1", ID: "C1"},
+		map[string]string{want.Forwards[5].listenerKey(): "no such namespace"}, nil); problem == nil ||
+		!strings.Contains(problem.Error(), "10.0.1.4:443") {
 		t.Errorf("problem %v", problem)
 	}
 }

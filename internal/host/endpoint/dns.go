@@ -14,7 +14,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/connlimit"
 )
 
-// How many connections a source may have open to a resolver, and all of a VPC. The library ends one that is idle after seconds.
+// How many connections a source may have open to a resolver, and all of a VPC. The library ends one that is idle after
+// seconds.
 const (
 	dnsPerSource   = 64
 	dnsPerResolver = 1024
@@ -37,7 +38,8 @@ type resolver struct {
 	done     sync.WaitGroup
 }
 
-func openResolver(spec Resolver, names *atomic.Pointer[map[string][]netip.Addr], up *upstream, log *slog.Logger) (r *resolver, err error) {
+func openResolver(spec Resolver, names *atomic.Pointer[map[string][]netip.Addr], up *upstream,
+	log *slog.Logger) (r *resolver, err error) {
 	r = &resolver{names: names, upstream: up}
 	r.spec.Store(&spec)
 	defer func() {
@@ -52,19 +54,19 @@ func openResolver(spec Resolver, names *atomic.Pointer[map[string][]netip.Addr],
 		if err != nil {
 			return r, err
 		}
-		r.serve(&dns.Server{PacketConn: packets, Handler: r}, log)
+		r.serveDNS(&dns.Server{PacketConn: packets, Handler: r}, log)
 		streams, err := Listen(context.Background(), spec.Namespace, "tcp", at)
 		if err != nil {
 			return r, err
 		}
-		r.serve(&dns.Server{Listener: connlimit.New(streams, connlimit.Limits{
-			Share: spec.key(), PerSource: dnsPerSource, Total: dnsPerResolver,
+		r.serveDNS(&dns.Server{Listener: connlimit.New(streams, connlimit.Limits{
+			Share: spec.listenerKey(), PerSource: dnsPerSource, Total: dnsPerResolver,
 		}), Handler: r}, log)
 	}
 	return r, nil
 }
 
-func (r *resolver) serve(s *dns.Server, log *slog.Logger) {
+func (r *resolver) serveDNS(s *dns.Server, log *slog.Logger) {
 	started := make(chan struct{})
 	s.NotifyStartedFunc = func() { close(started) }
 	r.servers = append(r.servers, s)
@@ -91,7 +93,7 @@ func (r *resolver) close() {
 
 // ServeDNS answers one query.
 func (r *resolver) ServeDNS(w dns.ResponseWriter, query *dns.Msg) {
-	reply := r.reply(w, query)
+	reply := r.resolveQuery(w, query)
 	if udp, ok := w.RemoteAddr().(*net.UDPAddr); ok && udp != nil {
 		size := dns.MinMsgSize
 		if opt := query.IsEdns0(); opt != nil {
@@ -102,7 +104,7 @@ func (r *resolver) ServeDNS(w dns.ResponseWriter, query *dns.Msg) {
 	w.WriteMsg(reply) //nolint:errcheck // who asked has gone
 }
 
-func (r *resolver) reply(w dns.ResponseWriter, query *dns.Msg) *dns.Msg {
+func (r *resolver) resolveQuery(w dns.ResponseWriter, query *dns.Msg) *dns.Msg {
 	failure := func(code int) *dns.Msg { return new(dns.Msg).SetRcode(query, code) }
 	switch {
 	case query.Opcode != dns.OpcodeQuery:
@@ -114,7 +116,7 @@ func (r *resolver) reply(w dns.ResponseWriter, query *dns.Msg) *dns.Msg {
 	if known := r.names.Load(); known != nil {
 		names = *known
 	}
-	if own := answer(r.spec.Load(), names, query.Question[0]); own != nil {
+	if own := answerQuestion(r.spec.Load(), names, query.Question[0]); own != nil {
 		code := own.Rcode
 		own.SetRcode(query, code)
 		own.Authoritative = false // it is a resolver
@@ -125,7 +127,7 @@ func (r *resolver) reply(w dns.ResponseWriter, query *dns.Msg) *dns.Msg {
 		return own
 	}
 	if r.asking.Add(1) <= maxAskingPerResolver {
-		if reply := r.upstream.ask(query); reply != nil {
+		if reply := r.upstream.forwardQuery(query); reply != nil {
 			r.asking.Add(-1)
 			return reply
 		}

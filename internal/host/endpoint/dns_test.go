@@ -92,7 +92,8 @@ func TestAnswers(t *testing.T) {
 		{r, "example.com.", "A", elsewhere},
 		{r, "bucket.s3.eu-west-1.amazonaws.com.", "A", elsewhere},
 	} {
-		m := answer(&c.r, testNames, dns.Question{Name: c.name, Qtype: dns.StringToType[c.kind], Qclass: dns.ClassINET})
+		m := answerQuestion(&c.r, testNames, dns.Question{Name: c.name, Qtype: dns.StringToType[c.kind],
+			Qclass: dns.ClassINET})
 		got := elsewhere
 		if m != nil {
 			var all []string
@@ -116,17 +117,26 @@ func TestAnswers(t *testing.T) {
 func TestNamesOfAPIs(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]bool{
-		"sts.amazonaws.com": true, "iam.amazonaws.com": true, "sts.eu-west-1.amazonaws.com": true, "ec2.us-gov-west-1.amazonaws.com": true,
-		"eks.cn-north-1.amazonaws.com.cn": true, "ec2.eu-west-1.api.aws": true, "eks-auth.eu-west-1.api.aws": true, "iam.global.api.aws": true,
-		"sts-fips.us-east-1.amazonaws.com": true, "fips.eks.us-east-1.amazonaws.com": true, "api.ecr.eu-west-1.amazonaws.com": true,
-		"111122223333.dkr.ecr.eu-west-1.amazonaws.com": true, "111122223333.dkr.ecr-fips.us-east-1.amazonaws.com": true, "dkr.ecr.eu-west-1.amazonaws.com": true,
-		"111122223333.dkr-ecr.eu-west-1.on.aws": true, "oidc.eks.eu-west-1.amazonaws.com": true, "api.pricing.us-east-1.amazonaws.com": true,
-		"amazonaws.com": false, "eu-west-1.amazonaws.com": false, "s3.amazonaws.com": false, "s3.eu-west-1.amazonaws.com": false, "bucket.s3.amazonaws.com": false,
-		"s3-us-west-2.amazonaws.com": false, "bucket.s3.dualstack.eu-west-1.amazonaws.com": false, "x.elb.eu-west-1.amazonaws.com": false,
-		"db.abc.eu-west-1.rds.amazonaws.com": false, "fs-1.efs.eu-west-1.amazonaws.com": false, "11.dkr.ecr.eu-west-1.amazonaws.com": false,
-		"function.lambda-url.eu-west-1.on.aws": false, "sts.eu-west-1.amazonaws.com.evil.com": false, "notamazonaws.com": false, "": false,
+		"sts.amazonaws.com": true, "iam.amazonaws.com": true, "sts.eu-west-1.amazonaws.com": true,
+		"ec2.us-gov-west-1.amazonaws.com": true,
+		"eks.cn-north-1.amazonaws.com.cn": true, "ec2.eu-west-1.api.aws": true, "eks-auth.eu-west-1.api.aws": true,
+		"iam.global.api.aws":               true,
+		"sts-fips.us-east-1.amazonaws.com": true, "fips.eks.us-east-1.amazonaws.com": true,
+		"api.ecr.eu-west-1.amazonaws.com":              true,
+		"111122223333.dkr.ecr.eu-west-1.amazonaws.com": true, "111122223333.dkr.ecr-fips.us-east-1.amazonaws.com": true,
+		"dkr.ecr.eu-west-1.amazonaws.com":       true,
+		"111122223333.dkr-ecr.eu-west-1.on.aws": true, "oidc.eks.eu-west-1.amazonaws.com": true,
+		"api.pricing.us-east-1.amazonaws.com": true,
+		"amazonaws.com":                       false, "eu-west-1.amazonaws.com": false, "s3.amazonaws.com": false,
+		"s3.eu-west-1.amazonaws.com": false, "bucket.s3.amazonaws.com": false,
+		"s3-us-west-2.amazonaws.com": false, "bucket.s3.dualstack.eu-west-1.amazonaws.com": false,
+		"x.elb.eu-west-1.amazonaws.com":      false,
+		"db.abc.eu-west-1.rds.amazonaws.com": false, "fs-1.efs.eu-west-1.amazonaws.com": false,
+		"11.dkr.ecr.eu-west-1.amazonaws.com":   false,
+		"function.lambda-url.eu-west-1.on.aws": false, "sts.eu-west-1.amazonaws.com.evil.com": false,
+		"notamazonaws.com": false, "": false,
 	} {
-		if got := isAPI(name); got != want {
+		if got := isAPIName(name); got != want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
@@ -178,7 +188,8 @@ func TestResolverOnTheWire(t *testing.T) {
 	config.Names = map[string][]netip.Addr{"0123.gr7.eu-west-1.eks.amazonaws.com": addrs("10.9.9.9")}
 	config.Resolvers[0].Records = nil
 	p.done(config)
-	for name, want := range map[string]string{"0123.gr7.eu-west-1.eks.amazonaws.com.": "10.9.9.9", "4567.gr7.eu-west-1.eks.amazonaws.com.": "NXDOMAIN"} {
+	for name, want := range map[string]string{"0123.gr7.eu-west-1.eks.amazonaws.com.": "10.9.9.9",
+		"4567.gr7.eu-west-1.eks.amazonaws.com.": "NXDOMAIN"} {
 		if got := ask("udp", "10.0.0.2", name); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
@@ -195,7 +206,8 @@ func upstreamServer(t *testing.T, answers bool) string {
 	s := &dns.Server{PacketConn: packets, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
 		if answers {
 			m := new(dns.Msg).SetReply(q)
-			m.Answer = append(m.Answer, &dns.A{Hdr: header(q.Question[0], dns.TypeA, 1), A: net.IPv4(93, 184, 216, 34)})
+			m.Answer = append(m.Answer, &dns.A{Hdr: answerHeader(q.Question[0], dns.TypeA, 1),
+				A: net.IPv4(93, 184, 216, 34)})
 			w.WriteMsg(m) //nolint:errcheck
 		}
 	})}
@@ -209,13 +221,13 @@ func TestOtherNamesAreTheHostsBusiness(t *testing.T) {
 	query := new(dns.Msg).SetQuestion("example.com.", dns.TypeA)
 	file := filepath.Join(t.TempDir(), "resolv.conf")
 	u := &upstream{file: file}
-	if reply := u.ask(query); reply != nil {
+	if reply := u.forwardQuery(query); reply != nil {
 		t.Errorf("without resolvers: %v", reply)
 	}
 	if err := os.WriteFile(file, []byte("nameserver 127.0.0.1\nnameserver 127.0.0.2\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if got := u.up(); fmt.Sprint(got) != "[127.0.0.1:53 127.0.0.2:53]" {
+	if got := u.availableServers(); fmt.Sprint(got) != "[127.0.0.1:53 127.0.0.2:53]" {
 		t.Errorf("servers %v", got)
 	}
 	// A silent one is left alone for a while, and the next is asked.
@@ -224,24 +236,24 @@ func TestOtherNamesAreTheHostsBusiness(t *testing.T) {
 	for range 2 {
 		eventually.Nil(t, "the next is asked", func() error {
 			delete(u.down, good) // a busy machine may not answer in time
-			if reply := u.ask(query); reply == nil || len(reply.Answer) != 1 {
+			if reply := u.forwardQuery(query); reply == nil || len(reply.Answer) != 1 {
 				return fmt.Errorf("reply %v", reply)
 			}
 			return nil
 		})
-		if got := u.up(); fmt.Sprint(got) != fmt.Sprint([]string{good}) {
+		if got := u.availableServers(); fmt.Sprint(got) != fmt.Sprint([]string{good}) {
 			t.Errorf("after a silence: %v", got)
 		}
 	}
 	// But not one that answers, when the servers of some name are silent.
-	before := u.up()
-	u.heard(good, false)
-	if got := u.up(); !slices.Equal(got, before) {
+	before := u.availableServers()
+	u.recordResult(good, false)
+	if got := u.availableServers(); !slices.Equal(got, before) {
 		t.Errorf("after a name that nobody knows: %v, not %v", got, before)
 	}
 	// Who asks for too much gets nothing, at once: sockets are everybody's.
 	u.asking.Store(maxAsking)
-	if reply := u.ask(query); reply != nil {
+	if reply := u.forwardQuery(query); reply != nil {
 		t.Errorf("one query too many is answered: %v", reply)
 	}
 	u.asking.Store(0)
@@ -250,19 +262,20 @@ func TestOtherNamesAreTheHostsBusiness(t *testing.T) {
 	r := &resolver{upstream: u, names: new(atomic.Pointer[map[string][]netip.Addr])}
 	r.spec.Store(&Resolver{})
 	r.asking.Store(maxAskingPerResolver)
-	if reply := r.reply(nil, query); reply.Rcode != dns.RcodeServerFailure || r.asking.Load() != maxAskingPerResolver {
+	if reply := r.resolveQuery(nil, query); reply.Rcode != dns.RcodeServerFailure ||
+		r.asking.Load() != maxAskingPerResolver {
 		t.Errorf("a query too many of one VPC is answered, or counted: %v", reply)
 	}
 	r.asking.Store(0)
 	eventually.Nil(t, "a VPC below its part is answered", func() error {
 		delete(u.down, good)
-		if reply := r.reply(nil, query); reply.Rcode != dns.RcodeSuccess || r.asking.Load() != 0 {
+		if reply := r.resolveQuery(nil, query); reply.Rcode != dns.RcodeSuccess || r.asking.Load() != 0 {
 			return fmt.Errorf("reply %v", reply)
 		}
 		return nil
 	})
 	u.servers = []string{silent}
-	if got := u.up(); len(got) != 0 || u.ask(query) != nil {
+	if got := u.availableServers(); len(got) != 0 || u.forwardQuery(query) != nil {
 		t.Errorf("all silent: %v", got)
 	}
 }

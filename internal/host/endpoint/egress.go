@@ -18,7 +18,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/outbound"
 )
 
-// maxConnect is how long a request to connect may be, in bytes, with what is sent behind it without waiting for the answer.
+// maxConnect is how long a request to connect may be, in bytes, with what is sent behind it without waiting for the
+// answer.
 const maxConnect = 64 << 10
 
 // connectTime bounds the wait for what is in the VPC: kube-apiserver itself gives up after 30 seconds.
@@ -45,7 +46,7 @@ func openEgress(spec Egress, log *slog.Logger) (*egress, error) {
 	}
 	e := &egress{listener: l, log: log, spec: spec, joined: map[net.Conn]bool{}}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
-	e.done.Go(func() { e.accept(spec.key()) })
+	e.done.Go(func() { e.acceptConnections(spec.listenerKey()) })
 	return e, nil
 }
 
@@ -66,7 +67,7 @@ func (e *egress) close() {
 	e.cancel()
 }
 
-func (e *egress) accept(share string) {
+func (e *egress) acceptConnections(share string) {
 	for {
 		conn, err := e.listener.AcceptUnix()
 		if errors.Is(err, net.ErrClosed) {
@@ -90,7 +91,7 @@ func (e *egress) accept(share string) {
 		spec := e.spec
 		e.mu.Unlock()
 		e.done.Go(func() {
-			e.serve(spec, conn)
+			e.serveConnection(spec, conn)
 			e.mu.Lock()
 			delete(e.joined, conn)
 			e.mu.Unlock()
@@ -99,8 +100,8 @@ func (e *egress) accept(share string) {
 	}
 }
 
-// serve is one connection of kube-apiserver: it names where it wants to go, and is there.
-func (e *egress) serve(spec Egress, client *net.UnixConn) {
+// serveConnection is one connection of kube-apiserver: it names where it wants to go, and is there.
+func (e *egress) serveConnection(spec Egress, client *net.UnixConn) {
 	defer client.Close()
 	client.SetReadDeadline(time.Now().Add(connectTime)) //nolint:errcheck // a socket has deadlines
 	reader := bufio.NewReader(io.LimitReader(client, maxConnect))
@@ -111,7 +112,8 @@ func (e *egress) serve(spec Egress, client *net.UnixConn) {
 	client.SetReadDeadline(time.Time{}) //nolint:errcheck
 	// What went wrong goes into the status line, which is what kube-apiserver shows of it.
 	refuse := func(status int, why string) {
-		fmt.Fprintf(client, "HTTP/1.1 %d %s\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", status, strings.Join(strings.Fields(why), " "))
+		fmt.Fprintf(client, "HTTP/1.1 %d %s\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", status,
+			strings.Join(strings.Fields(why), " "))
 	}
 	if request.Method != http.MethodConnect {
 		refuse(http.StatusMethodNotAllowed, "only CONNECT is served here")
@@ -138,7 +140,7 @@ func (e *egress) serve(spec Egress, client *net.UnixConn) {
 			return
 		}
 	}
-	join(client, server)
+	relayStreams(client, server)
 }
 
 // connect connects from the namespace, or to what may be reached on this host.
@@ -172,7 +174,7 @@ func connect(ctx context.Context, spec Egress, address string) (*net.TCPConn, er
 	var conn net.Conn
 	for _, a := range addresses {
 		// One address at a time: with several Go would make goroutines, on threads that are elsewhere.
-		err = within(spec.Namespace, func() error {
+		err = runInNamespace(spec.Namespace, func() error {
 			conn, err = far.DialContext(ctx, "tcp", net.JoinHostPort(a, port))
 			return err
 		})
@@ -186,7 +188,7 @@ func connect(ctx context.Context, spec Egress, address string) (*net.TCPConn, er
 // resolverIn looks names up in the namespace.
 func resolverIn(spec Egress) *net.Resolver {
 	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (conn net.Conn, err error) {
-		err = within(spec.Namespace, func() error {
+		err = runInNamespace(spec.Namespace, func() error {
 			conn, err = new(net.Dialer).DialContext(ctx, network, spec.DNS.String())
 			return err
 		})

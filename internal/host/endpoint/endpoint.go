@@ -1,19 +1,22 @@
-// Package endpoint is the doorway of VPCs: the endpoints of clusters, the way of their API servers into the VPC, and DNS.
+// Package endpoint is the doorway of VPCs: the endpoints of clusters, the way of their API servers into the VPC, and
+// DNS.
 //
-// The work is done by a process of its own, "coracle endpoint" ([Serve]), which outlives the daemon, so that neither kubectl
-// nor a pod notices when the daemon restarts. It does what one file says, its [Config]:
+// The work is done by a process of its own, "coracle endpoint" ([Serve]), which outlives the daemon, so that neither
+// kubectl nor a pod notices when the daemon restarts. It does what one file says, its [Config]:
 //
-//   - [Forward]: TCP connections to an address in a network namespace lead to an API server, which listens on
-//     127.0.0.1 of the host. The public endpoint of a cluster is one in the namespace "internet", for those whom its
+//   - [Forward]: TCP connections to an address in a network namespace lead to an API server, which listens on 127.0.0.1
+//     of the host. The public endpoint of a cluster is one in the namespace "internet", for those whom its
 //     publicAccessCidrs allow; the private one is on the cluster's network interfaces, behind their security groups.
 //   - [Egress]: a kube-apiserver that wants to reach a kubelet, a webhook or an aggregated API asks for the connection
-//     here (HTTP CONNECT on a unix socket, as its egress selector does), and it starts at the cluster's network interfaces, or,
-//     for a webhook that has a URL, in the namespace "internet". So nobody gets to this host by an API server.
+//     here (HTTP CONNECT on a unix socket, as its egress selector does), and it starts at the cluster's network
+//     interfaces, or, for a webhook that has a URL, in the namespace "internet". So nobody gets to this host by an API
+//     server.
 //   - [Resolver]: the DNS server of a VPC, on the second address of its range and on 169.254.169.253.
 //
-// The [Controller] runs in the daemon. It reads Clusters, ControlPlanes, NetworkInterfaces, VPCs, Addresses, VPCEndpoints
-// and Instances, writes the file, has the process read it, and enters the names of clusters into the host's /etc/hosts.
-// It writes no rows. Everything follows from the store: kill either of the two at any instruction, and the next look repairs it.
+// The [Controller] runs in the daemon. It reads Clusters, ControlPlanes, NetworkInterfaces, VPCs, Addresses,
+// VPCEndpoints and Instances, writes the file, has the process read it, and enters the names of clusters into the
+// host's /etc/hosts. It writes no rows. Everything follows from the store: kill either of the two at any instruction,
+// and the next look repairs it.
 package endpoint
 
 import (
@@ -49,7 +52,9 @@ type Forward struct {
 	Allow []netip.Prefix `json:",omitempty"`
 }
 
-func (f Forward) key() string { return "forward " + f.Listen.String() + " in " + place(f.Namespace) }
+func (f Forward) listenerKey() string {
+	return "forward " + f.Listen.String() + " in " + namespaceName(f.Namespace)
+}
 
 // Egress is a proxy through which an API server connects to what is in a VPC, or on the internet.
 type Egress struct {
@@ -63,7 +68,7 @@ type Egress struct {
 	Host []string `json:",omitempty"`
 }
 
-func (e Egress) key() string { return "egress at " + filepath.Base(e.Socket) }
+func (e Egress) listenerKey() string { return "egress at " + filepath.Base(e.Socket) }
 
 // Resolver is the DNS server of a VPC.
 // https://docs.aws.amazon.com/vpc/latest/userguide/AmazonDNS-concepts.html
@@ -78,14 +83,14 @@ type Resolver struct {
 	API netip.Addr
 	// Public are the private addresses in this VPC by their public ones, for the public DNS names.
 	Public map[netip.Addr]netip.Addr `json:",omitempty"`
-	// Records are addresses by name, in lower case and without the dot at the end: private endpoints of clusters, interface
-	// endpoints, resource names of instances, and private hosted zones once there are any.
+	// Records are addresses by name, in lower case and without the dot at the end: private endpoints of clusters,
+	// interface endpoints, resource names of instances, and private hosted zones once there are any.
 	Records map[string][]netip.Addr `json:",omitempty"`
 }
 
-func (r Resolver) key() string { return "DNS in " + place(r.Namespace) }
+func (r Resolver) listenerKey() string { return "DNS in " + namespaceName(r.Namespace) }
 
-func place(namespace string) string {
+func namespaceName(namespace string) string {
 	if namespace == "" {
 		return "the host's namespace"
 	}

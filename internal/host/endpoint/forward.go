@@ -59,12 +59,12 @@ func openForward(spec Forward, log *slog.Logger) (*forwarder, error) {
 		return nil, err
 	}
 	limited := connlimit.New(l, connlimit.Limits{
-		Share: spec.key(), PerSource: forwardPerSource, Total: forwardPerListen, Descriptors: joinDescriptors,
+		Share: spec.listenerKey(), PerSource: forwardPerSource, Total: forwardPerListen, Descriptors: joinDescriptors,
 	})
 	f := &forwarder{listener: limited, log: log, joined: map[net.Conn]netip.Addr{}}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	f.update(spec)
-	f.done.Go(f.accept)
+	f.done.Go(f.acceptConnections)
 	return f, nil
 }
 
@@ -78,7 +78,7 @@ func (f *forwarder) update(spec Forward) {
 	if !refilter {
 		return
 	}
-	if err := filter(f.listener.TCPListener, spec.Allow); err != nil {
+	if err := attachSourceFilter(f.listener.TCPListener, spec.Allow); err != nil {
 		f.log.Debug("connections that are not allowed are closed instead of ignored", "because", err)
 	}
 	for conn, source := range f.joined {
@@ -99,7 +99,7 @@ func (f *forwarder) close() {
 	f.cancel()
 }
 
-func (f *forwarder) accept() {
+func (f *forwarder) acceptConnections() {
 	for {
 		conn, err := f.listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
@@ -110,13 +110,13 @@ func (f *forwarder) accept() {
 			time.Sleep(100 * time.Millisecond)
 			continue
 		}
-		f.done.Go(func() { f.serve(conn.(*connlimit.Conn)) })
+		f.done.Go(func() { f.serveConnection(conn.(*connlimit.Conn)) })
 	}
 }
 
-func (f *forwarder) serve(client *connlimit.Conn) {
+func (f *forwarder) serveConnection(client *connlimit.Conn) {
 	defer client.Close()
-	if !f.enter(client) {
+	if !f.admitClient(client) {
 		return
 	}
 	defer func() {
@@ -130,7 +130,7 @@ func (f *forwarder) serve(client *connlimit.Conn) {
 		return
 	}
 	defer server.Close()
-	join(client, server.(*net.TCPConn))
+	relayStreams(client, server.(*net.TCPConn))
 }
 
 // connect connects to the server. One that is just being started again, or replaced by another, is waited for: there is
@@ -155,8 +155,8 @@ func (f *forwarder) connect() (net.Conn, error) {
 	}
 }
 
-// enter notes the connection, if it may come in.
-func (f *forwarder) enter(client *connlimit.Conn) bool {
+// admitClient notes the connection, if it may come in.
+func (f *forwarder) admitClient(client *connlimit.Conn) bool {
 	source := client.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -177,8 +177,8 @@ type stream interface {
 	CloseWrite() error
 }
 
-// join copies both ways until both have ended, or one has failed. Between sockets the kernel moves the bytes.
-func join(a, b stream) {
+// relayStreams copies both ways until both have ended, or one has failed. Between sockets the kernel moves the bytes.
+func relayStreams(a, b stream) {
 	var other sync.WaitGroup
 	copyTo := func(to, from stream) {
 		if _, err := io.Copy(to, from); err != nil {

@@ -5,9 +5,10 @@ import (
 	"net"
 )
 
-// Listen listens in the network namespace with that path, as [net.Listen] does, also on addresses that it does not have yet.
+// Listen listens in the network namespace with that path, as [net.Listen] does, also on addresses that it does not have
+// yet.
 func Listen(ctx context.Context, namespace, network, address string) (l net.Listener, err error) {
-	err = within(namespace, func() error {
+	err = runInNamespace(namespace, func() error {
 		l, err = listening.Listen(ctx, network, address)
 		return err
 	})
@@ -16,7 +17,7 @@ func Listen(ctx context.Context, namespace, network, address string) (l net.List
 
 // ListenPacket is to Listen what [net.ListenPacket] is to [net.Listen].
 func ListenPacket(ctx context.Context, namespace, network, address string) (p net.PacketConn, err error) {
-	err = within(namespace, func() error {
+	err = runInNamespace(namespace, func() error {
 		p, err = listening.ListenPacket(ctx, network, address)
 		return err
 	})

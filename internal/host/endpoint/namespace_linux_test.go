@@ -51,7 +51,7 @@ func dropNamespace(path string) {
 
 func inside(t *testing.T, namespace string, f func() error) {
 	t.Helper()
-	if err := within(namespace, f); err != nil {
+	if err := runInNamespace(namespace, f); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -69,7 +69,8 @@ func wire(t *testing.T, a, b string, addressA, addressB string) {
 	}
 	inside(t, a, func() error {
 		return netlink.LinkAdd(&netlink.Veth{
-			LinkAttrs: netlink.LinkAttrs{Name: name(addressA)}, PeerName: name(addressB), PeerNamespace: netlink.NsFd(int(there.Fd())),
+			LinkAttrs: netlink.LinkAttrs{Name: name(addressA)}, PeerName: name(addressB),
+			PeerNamespace: netlink.NsFd(int(there.Fd())),
 		})
 	})
 	for ns, address := range map[string]string{a: addressA, b: addressB} {
@@ -93,7 +94,7 @@ func wire(t *testing.T, a, b string, addressA, addressB string) {
 // dial connects from a namespace.
 func dial(t *testing.T, namespace string, d net.Dialer, address string) (conn net.Conn, err error) {
 	t.Helper()
-	err = within(namespace, func() error {
+	err = runInNamespace(namespace, func() error {
 		conn, err = d.Dial("tcp", address)
 		return err
 	})

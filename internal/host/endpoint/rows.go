@@ -30,8 +30,10 @@ type rows struct {
 
 func openRows(s *store.Store) rows {
 	return rows{
-		clusters: record.Clusters(s), planes: record.ControlPlanes(s), interfaces: record.NetworkInterfaces(s), vpcs: record.VPCs(s),
-		addresses: record.Addresses(s), publicIPs: record.PublicIPs(s), endpoints: record.VPCEndpoints(s), instances: record.Instances(s),
+		clusters: record.Clusters(s), planes: record.ControlPlanes(s), interfaces: record.NetworkInterfaces(s),
+		vpcs:      record.VPCs(s),
+		addresses: record.Addresses(s), publicIPs: record.PublicIPs(s), endpoints: record.VPCEndpoints(s),
+		instances: record.Instances(s),
 	}
 }
 
@@ -45,8 +47,8 @@ var (
 // httpsPort is where the world finds an API server.
 const httpsPort = 443
 
-// config is what the process is to do, and the names that the host is to know.
-func (t rows) config(ctx context.Context, c *Controller) (config Config, hosts []names.Entry, err error) {
+// buildConfig is what the process is to do, and the names that the host is to know.
+func (t rows) buildConfig(ctx context.Context, c *Controller) (config Config, hosts []names.Entry, err error) {
 	clusters, err := t.clusters.List(ctx, "")
 	if err != nil {
 		return config, nil, err
@@ -98,13 +100,15 @@ type clusterConfig struct {
 // ofCluster is the cluster's part of the Config, as its endpoint access says.
 // https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html
 //
-// Whatever the access is, the cluster's network interfaces take connections, because the service "kubernetes" leads there. What
-// differs is whether there is a public address as well, and where the name leads whom: with private access the VPC has
-// a private hosted zone with the private addresses; without public access the internet's DNS says those, too.
+// Whatever the access is, the cluster's network interfaces take connections, because the service "kubernetes" leads
+// there. What differs is whether there is a public address as well, and where the name leads whom: with private access
+// the VPC has a private hosted zone with the private addresses; without public access the internet's DNS says those,
+// too.
 func (t rows) ofCluster(c *Controller, cluster record.Cluster) (out clusterConfig, err error) {
 	ctx := context.Background()
 	row, err := t.planes.Get(ctx, cluster.Key())
-	if errors.Is(err, store.ErrNotFound) || err == nil && (row.Value.ClusterID != cluster.ID || row.Value.ServerPort == 0) {
+	if errors.Is(err, store.ErrNotFound) || err == nil && (row.Value.ClusterID != cluster.ID ||
+		row.Value.ServerPort == 0) {
 		return out, nil
 	}
 	if err != nil {
@@ -128,18 +132,21 @@ func (t rows) ofCluster(c *Controller, cluster record.Cluster) (out clusterConfi
 		} else if err != nil {
 			return out, err
 		}
-		for _, text := range slices.Concat(eni.Value.PrivateIPs[:min(1, len(eni.Value.PrivateIPs))], eni.Value.IPv6IPs) {
+		for _, text := range slices.Concat(eni.Value.PrivateIPs[:min(1, len(eni.Value.PrivateIPs))],
+			eni.Value.IPv6IPs) {
 			a, err := netip.ParseAddr(text)
 			if err != nil {
 				return out, fmt.Errorf("address of %s: %w", id, err)
 			}
 			out.private = append(out.private, a)
-			out.Forwards = append(out.Forwards, Forward{Namespace: leg, Listen: netip.AddrPortFrom(a, httpsPort), Target: target})
+			out.Forwards = append(out.Forwards, Forward{Namespace: leg, Listen: netip.AddrPortFrom(a, httpsPort),
+				Target: target})
 		}
 	}
 	out.Egresses = []Egress{
 		{Socket: c.EgressSocket(cluster.ID), Namespace: leg, DNS: netip.AddrPortFrom(linkLocalResolver, 53)},
-		{Socket: c.ManagedEgressSocket(cluster.ID), Namespace: c.o.Namespace(network.InternetNamespace), Host: c.o.Webhooks},
+		{Socket: c.ManagedEgressSocket(cluster.ID), Namespace: c.o.Namespace(network.InternetNamespace),
+			Host: c.o.Webhooks},
 	}
 	known := out.private
 	if cluster.EndpointPublicAccess {
@@ -149,7 +156,8 @@ func (t rows) ofCluster(c *Controller, cluster record.Cluster) (out clusterConfi
 			return out, fmt.Errorf("publicAccessCidrs of cluster %s: %w", cluster.Name, err)
 		}
 		out.Forwards = append(out.Forwards, Forward{
-			Namespace: c.o.Namespace(network.InternetNamespace), Listen: netip.AddrPortFrom(public, httpsPort), Target: target, Allow: allow,
+			Namespace: c.o.Namespace(network.InternetNamespace), Listen: netip.AddrPortFrom(public, httpsPort),
+			Target: target, Allow: allow,
 		})
 	}
 	out.Names = map[string][]netip.Addr{strings.ToLower(Name(cluster)): known}
@@ -168,12 +176,13 @@ func prefixes(cidrs []string) (all []netip.Prefix, err error) {
 }
 
 // resolvers are the DNS servers of the VPCs that have one.
-func (t rows) resolvers(ctx context.Context, c *Controller, private map[string]map[string][]netip.Addr) (all []Resolver, err error) {
+func (t rows) resolvers(ctx context.Context, c *Controller, private map[string]map[string][]netip.Addr) (all []Resolver,
+	err error) {
 	vpcs, err := t.vpcs.List(ctx, "")
 	if err != nil {
 		return nil, err
 	}
-	public, err := t.public(ctx)
+	public, err := t.publicAddresses(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -222,8 +231,8 @@ func (t rows) resolvers(ctx context.Context, c *Controller, private map[string]m
 	return all, nil
 }
 
-// public are the private addresses by their public ones, by VPC.
-func (t rows) public(ctx context.Context) (map[string]map[netip.Addr]netip.Addr, error) {
+// publicAddresses are the private addresses by their public ones, by VPC.
+func (t rows) publicAddresses(ctx context.Context) (map[string]map[netip.Addr]netip.Addr, error) {
 	all := map[string]map[netip.Addr]netip.Addr{}
 	add := func(account, region, eni, public, private string) error {
 		row, err := t.interfaces.Get(ctx, record.EC2Key(account, region, eni))
@@ -308,7 +317,8 @@ func (t rows) interfaceEndpoints(ctx context.Context) (map[string]map[string][]n
 	return all, nil
 }
 
-func (t rows) addressesOf(ctx context.Context, of record.EC2Resource, interfaces []string) (all []netip.Addr, err error) {
+func (t rows) addressesOf(ctx context.Context, of record.EC2Resource, interfaces []string) (all []netip.Addr,
+	err error) {
 	for _, id := range interfaces {
 		row, err := t.interfaces.Get(ctx, record.EC2Key(of.Account, of.Region, id))
 		if errors.Is(err, store.ErrNotFound) {

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// Serve is the process: it does what the file in dir says until ctx ends. Whoever connects to the control socket makes it read
-// the file again, and is told what of it could not be done.
+// Serve is the process: it does what the file in dir says until ctx ends. Whoever connects to the control socket makes
+// it read the file again, and is told what of it could not be done.
 func Serve(ctx context.Context, dir string, log *slog.Logger) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -30,7 +30,7 @@ func Serve(ctx context.Context, dir string, log *slog.Logger) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer context.AfterFunc(ctx, func() { control.Close() })()
-	running.Go(func() { s.look(ctx) })
+	running.Go(func() { s.runRepairs(ctx) })
 	for {
 		conn, err := control.Accept()
 		if ctx.Err() != nil {
@@ -41,8 +41,8 @@ func Serve(ctx context.Context, dir string, log *slog.Logger) error {
 		}
 		running.Go(func() {
 			defer conn.Close()
-			conn.SetDeadline(time.Now().Add(controlTime)) //nolint:errcheck // a socket has deadlines
-			json.NewEncoder(conn).Encode(s.reload())      //nolint:errcheck // the daemon has gone
+			conn.SetDeadline(time.Now().Add(controlTime))  //nolint:errcheck // a socket has deadlines
+			json.NewEncoder(conn).Encode(s.reloadConfig()) //nolint:errcheck // the daemon has gone
 		})
 	}
 }
@@ -95,12 +95,13 @@ type opened struct {
 }
 
 func newServer(dir string, log *slog.Logger) *server {
-	return &server{dir: dir, log: log, upstream: &upstream{file: "/etc/resolv.conf"}, open: map[string]*opened{}, problems: map[string]string{}}
+	return &server{dir: dir, log: log, upstream: &upstream{file: "/etc/resolv.conf"}, open: map[string]*opened{},
+		problems: map[string]string{}}
 }
 
-// look reads the file at the start, and after that repairs what is not as the file says.
-func (s *server) look(ctx context.Context) {
-	s.reload()
+// runRepairs reads the file at the start, and after that repairs what is not as the file says.
+func (s *server) runRepairs(ctx context.Context) {
+	s.reloadConfig()
 	tick := time.NewTicker(lookAgain)
 	defer tick.Stop()
 	for {
@@ -109,17 +110,17 @@ func (s *server) look(ctx context.Context) {
 			return
 		case <-tick.C:
 			s.mu.Lock()
-			if s.failed || s.moved() {
-				s.apply()
+			if s.failed || s.hasMovedNamespace() {
+				s.applyConfig()
 			}
 			s.mu.Unlock()
 		}
 	}
 }
 
-// moved reports whether a namespace in which something is open is no longer the one that has its path, or one that was
-// not there has come. mu is held.
-func (s *server) moved() bool {
+// hasMovedNamespace reports whether a namespace in which something is open is no longer the one that has its path, or
+// one that was not there has come. mu is held.
+func (s *server) hasMovedNamespace() bool {
 	for namespace := range s.absent {
 		if _, err := identity(namespace); err == nil {
 			return true
@@ -139,8 +140,8 @@ func (s *server) moved() bool {
 	return false
 }
 
-// reload reads the file again and does what it says. A file that cannot be read changes nothing.
-func (s *server) reload() report {
+// reloadConfig reads the file again and does what it says. A file that cannot be read changes nothing.
+func (s *server) reloadConfig() report {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	config, err := readConfig(s.dir)
@@ -150,7 +151,7 @@ func (s *server) reload() report {
 	}
 	s.config = config
 	s.names.Store(&config.Names)
-	s.apply()
+	s.applyConfig()
 	problems := make(map[string]string, len(s.problems))
 	for key, why := range s.problems {
 		problems[key] = why
@@ -158,8 +159,8 @@ func (s *server) reload() report {
 	return report{Problems: problems}
 }
 
-// apply opens, changes and closes, so that what is open is what the Config says. mu is held.
-func (s *server) apply() {
+// applyConfig opens, changes and closes, so that what is open is what the Config says. mu is held.
+func (s *server) applyConfig() {
 	wanted := make(map[string]bool, len(s.open))
 	before := s.problems
 	s.problems, s.absent, s.failed = map[string]string{}, map[string]bool{}, false
@@ -168,7 +169,7 @@ func (s *server) apply() {
 		id, err := identity(namespace)
 		have := s.open[key]
 		if have != nil && (err != nil || have.identity != id || have.shape != shape) {
-			s.end(key)
+			s.closeListener(key)
 			have = nil
 		}
 		if err == nil && have == nil {
@@ -193,7 +194,7 @@ func (s *server) apply() {
 		have.update(spec)
 	}
 	for _, spec := range s.config.Forwards {
-		ensure(spec.key(), spec.Namespace, "", spec, func() (*opened, error) {
+		ensure(spec.listenerKey(), spec.Namespace, "", spec, func() (*opened, error) {
 			f, err := openForward(spec, s.log)
 			if err != nil {
 				return nil, err
@@ -203,7 +204,7 @@ func (s *server) apply() {
 	}
 	for _, spec := range s.config.Egresses {
 		// It has no socket in the namespace, and enters whichever is there.
-		ensure(spec.key(), "", spec.Socket, spec, func() (*opened, error) {
+		ensure(spec.listenerKey(), "", spec.Socket, spec, func() (*opened, error) {
 			e, err := openEgress(spec, s.log)
 			if err != nil {
 				return nil, err
@@ -212,7 +213,7 @@ func (s *server) apply() {
 		})
 	}
 	for _, spec := range s.config.Resolvers {
-		ensure(spec.key(), spec.Namespace, fmt.Sprint(spec.Addresses), spec, func() (*opened, error) {
+		ensure(spec.listenerKey(), spec.Namespace, fmt.Sprint(spec.Addresses), spec, func() (*opened, error) {
 			r, err := openResolver(spec, &s.names, s.upstream, s.log)
 			if err != nil {
 				return nil, err
@@ -222,12 +223,12 @@ func (s *server) apply() {
 	}
 	for key := range s.open {
 		if !wanted[key] {
-			s.end(key)
+			s.closeListener(key)
 		}
 	}
 }
 
-func (s *server) end(key string) {
+func (s *server) closeListener(key string) {
 	o := s.open[key]
 	delete(s.open, key)
 	o.close()
@@ -237,7 +238,7 @@ func (s *server) end(key string) {
 func (s *server) closeAll() {
 	s.mu.Lock()
 	s.config = Config{}
-	s.apply()
+	s.applyConfig()
 	s.mu.Unlock()
 	s.ending.Wait()
 }

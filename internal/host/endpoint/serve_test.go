@@ -58,7 +58,7 @@ func (p running) tell(c Config) map[string]string {
 	}
 	ctx, cancel := context.WithTimeout(p.t.Context(), eventually.Limit)
 	defer cancel()
-	r, err := (&Controller{o: Options{Dir: p.dir}}).tell(ctx)
+	r, err := (&Controller{o: Options{Dir: p.dir}}).notifyProcess(ctx)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -154,7 +154,8 @@ func TestForwards(t *testing.T) {
 		t.Errorf("a connection that is no longer allowed lives on: %d bytes, %v", n, err)
 	}
 	var timeout net.Error
-	if _, err := dial(t, client, net.Dialer{Timeout: 300 * time.Millisecond}, "198.18.8.16:443"); !errors.As(err, &timeout) || !timeout.Timeout() {
+	if _, err := dial(t, client, net.Dialer{Timeout: 300 * time.Millisecond}, "198.18.8.16:443"); !errors.As(err,
+		&timeout) || !timeout.Timeout() {
 		t.Errorf("a source that is not allowed: %v; want no answer at all", err)
 	}
 	p.done(forward(two, "0.0.0.0/0"))
@@ -180,7 +181,8 @@ func TestForwards(t *testing.T) {
 		defer early.Close()
 		p.done(forward(one))
 		early.SetReadDeadline(time.Now().Add(eventually.Limit))
-		_, err = io.ReadFull(early, make([]byte, len("one\n"))) // fails on a machine that takes longer to get here than connections wait
+		// fails on a machine that takes longer to get here than connections wait
+		_, err = io.ReadFull(early, make([]byte, len("one\n")))
 		return err
 	})
 	p.done(forward("127.0.0.1:1"))
@@ -195,7 +197,8 @@ func TestForwards(t *testing.T) {
 
 	// What is no longer wanted is closed, and the address is free.
 	p.done(Config{})
-	if _, err := dial(t, client, net.Dialer{Timeout: eventually.Limit}, "198.18.8.16:443"); err == nil || !strings.Contains(err.Error(), "refused") {
+	if _, err := dial(t, client, net.Dialer{Timeout: eventually.Limit}, "198.18.8.16:443"); err == nil ||
+		!strings.Contains(err.Error(), "refused") {
 		t.Errorf("after the forward is gone: %v", err)
 	}
 }
@@ -207,7 +210,7 @@ func TestNamespacesMayComeLateAndBeMadeAnew(t *testing.T) {
 	p := startProcess(t)
 	f := Forward{Namespace: path, Listen: netip.MustParseAddrPort("127.0.0.1:443"), Target: server}
 	problems := p.tell(Config{Forwards: []Forward{f}})
-	if why := problems[f.key()]; !strings.Contains(why, "does not exist") {
+	if why := problems[f.listenerKey()]; !strings.Contains(why, "does not exist") {
 		t.Fatalf("without a namespace: %v", problems)
 	}
 	for range 2 {
@@ -233,7 +236,8 @@ func TestEgress(t *testing.T) {
 	p := startProcess(t)
 	e := Egress{Socket: filepath.Join(p.dir, "c.sock"), Namespace: leg, DNS: netip.MustParseAddrPort("10.0.1.2:53")}
 	// In the VPC there is a resolver as well.
-	r := Resolver{Namespace: leg, Addresses: []netip.Addr{netip.MustParseAddr("10.0.1.2")}, Region: "eu-west-1", CIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/16")}}
+	r := Resolver{Namespace: leg, Addresses: []netip.Addr{netip.MustParseAddr("10.0.1.2")}, Region: "eu-west-1",
+		CIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/16")}}
 	inside(t, leg, func() error { return addAddress("lo", "10.0.1.2/32") })
 	p.done(Config{Egresses: []Egress{e}, Resolvers: []Resolver{r}})
 	ask := func(address string) (*http.Response, *bufio.Reader, net.Conn) {
@@ -277,7 +281,8 @@ func TestEgress(t *testing.T) {
 		"ip-10-9-1-5.eu-west-1.compute.internal:1": "no such host",
 		"nonsense": "missing port",
 	} {
-		if response, _, _ := ask(address); response.StatusCode != http.StatusServiceUnavailable || !strings.Contains(response.Status, want) {
+		if response, _, _ := ask(address); response.StatusCode != http.StatusServiceUnavailable ||
+			!strings.Contains(response.Status, want) {
 			t.Errorf("%s: %s; want %q", address, response.Status, want)
 		}
 	}

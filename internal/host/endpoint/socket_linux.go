@@ -12,9 +12,9 @@ import (
 	"github.com/coracle-eks/coracle/internal/host/network"
 )
 
-// within runs f on a thread that is in the network namespace with that path, the host's when it is empty; see
+// runInNamespace runs f on a thread that is in the network namespace with that path, the host's when it is empty; see
 // [network.In].
-func within(namespace string, f func() error) error {
+func runInNamespace(namespace string, f func() error) error {
 	if namespace == "" {
 		return f()
 	}
@@ -47,9 +47,9 @@ var listening = func() net.ListenConfig {
 	return c
 }()
 
-// filter makes the kernel drop what sources that are not allowed send to the listener: to them, as to those whom a
-// security group refuses, nobody is there.
-func filter(l *net.TCPListener, allow []netip.Prefix) error {
+// attachSourceFilter makes the kernel drop what sources that are not allowed send to the listener: to them, as to those
+// whom a security group refuses, nobody is there.
+func attachSourceFilter(l *net.TCPListener, allow []netip.Prefix) error {
 	raw, err := l.SyscallConn()
 	if err != nil {
 		return err

@@ -13,8 +13,8 @@ var (
 	errFilters    = errors.New("socket filters need Linux")
 )
 
-// within runs f in the host's network, the only one.
-func within(namespace string, f func() error) error {
+// runInNamespace runs f in the host's network, the only one.
+func runInNamespace(namespace string, f func() error) error {
 	if namespace != "" {
 		return errNamespaces
 	}
@@ -31,8 +31,9 @@ func identity(namespace string) (uint64, error) {
 
 var listening net.ListenConfig
 
-// filter returns an error if not all sources are allowed: a forwarder then closes the connections of others itself.
-func filter(_ *net.TCPListener, allow []netip.Prefix) error {
+// attachSourceFilter returns an error if not all sources are allowed: a forwarder then closes the connections of others
+// itself.
+func attachSourceFilter(_ *net.TCPListener, allow []netip.Prefix) error {
 	if allow == nil {
 		return nil
 	}

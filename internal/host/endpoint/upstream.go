@@ -24,25 +24,25 @@ type upstream struct {
 	asking atomic.Int32 // queries under way
 }
 
-// maxAsking is how many queries wait for the host's resolvers at a time. Each takes a socket of this process, which also serves the
-// endpoints of clusters: further ones fail at once.
+// maxAsking is how many queries wait for the host's resolvers at a time. Each takes a socket of this process, which
+// also serves the endpoints of clusters: further ones fail at once.
 const maxAsking = 512
 
 const (
 	upstreamTime = 1500 * time.Millisecond // for an answer
-	// downTime is how long a server that did not answer is left alone. Meanwhile queries fail at once: on a host without a
-	// network every wait would be in vain.
+	// downTime is how long a server that did not answer is left alone. Meanwhile queries fail at once: on a host
+	// without a network every wait would be in vain.
 	downTime = 15 * time.Second
 )
 
-// ask passes a query on, and is nil when nobody answers.
-func (u *upstream) ask(query *dns.Msg) *dns.Msg {
+// forwardQuery passes a query on, and is nil when nobody answers.
+func (u *upstream) forwardQuery(query *dns.Msg) *dns.Msg {
 	if u.asking.Add(1) > maxAsking {
 		u.asking.Add(-1)
 		return nil
 	}
 	defer u.asking.Add(-1)
-	for _, server := range u.up() {
+	for _, server := range u.availableServers() {
 		udp := dns.Client{Net: "udp", Timeout: upstreamTime, UDPSize: 4096}
 		reply, _, err := udp.Exchange(query, server)
 		if err == nil && reply.Truncated {
@@ -51,7 +51,7 @@ func (u *upstream) ask(query *dns.Msg) *dns.Msg {
 				reply = whole
 			}
 		}
-		u.heard(server, err == nil)
+		u.recordResult(server, err == nil)
 		if err == nil && reply.Rcode != dns.RcodeServerFailure && reply.Rcode != dns.RcodeRefused {
 			return reply
 		}
@@ -59,11 +59,11 @@ func (u *upstream) ask(query *dns.Msg) *dns.Msg {
 	return nil
 }
 
-// up are the servers to ask. One that was down is asked by one query alone until it has answered.
-func (u *upstream) up() (servers []string) {
+// availableServers are the servers to ask. One that was down is asked by one query alone until it has answered.
+func (u *upstream) availableServers() (servers []string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.reread()
+	u.reloadServers()
 	now := time.Now()
 	for _, s := range u.servers {
 		until, down := u.down[s]
@@ -78,7 +78,7 @@ func (u *upstream) up() (servers []string) {
 	return servers
 }
 
-func (u *upstream) heard(server string, answered bool) {
+func (u *upstream) recordResult(server string, answered bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	now := time.Now()
@@ -93,8 +93,8 @@ func (u *upstream) heard(server string, answered bool) {
 	}
 }
 
-// reread reads the host's resolv.conf when it has changed, as it does when a laptop changes networks.
-func (u *upstream) reread() {
+// reloadServers reads the host's resolv.conf when it has changed, as it does when a laptop changes networks.
+func (u *upstream) reloadServers() {
 	info, err := os.Stat(u.file)
 	if err != nil {
 		u.servers = nil

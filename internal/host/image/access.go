@@ -15,8 +15,8 @@ type Access interface {
 	Allow(ctx context.Context, r Request) error
 	// Exists reports whether an account has a repository.
 	Exists(ctx context.Context, account, region, repository string) (bool, error)
-	// Upstream is the repository of another registry ("docker.io/library/nginx") of which a repository is a cache; empty
-	// for one that is not.
+	// Upstream is the repository of another registry ("docker.io/library/nginx") of which a repository is a cache;
+	// empty for one that is not.
 	Upstream(ctx context.Context, account, region, repository string) (string, error)
 }
 
@@ -28,7 +28,8 @@ type Request struct {
 	Password string
 	// LayerToken is instead of a Password in the URL of Layer, when that is read.
 	LayerToken string
-	// Account and Region are whose registry it is, RequestedRegion is the one in the name under which the client reached it.
+	// Account and Region are whose registry it is, RequestedRegion is the one in the name under which the client
+	// reached it.
 	Account, Region, RequestedRegion string
 	// Repository is empty when the client only wants to know whether its token is good.
 	Repository string
@@ -56,7 +57,8 @@ var (
 	// Unauthenticated is for a request without a token, or with one that is none.
 	Unauthenticated = &Refusal{http.StatusUnauthorized, "UNAUTHORIZED", "Not Authorized"}
 	// Expired is for a token that was good once.
-	Expired = &Refusal{http.StatusForbidden, "DENIED", "Your authorization token has expired. Reauthenticate and try again."}
+	Expired = &Refusal{http.StatusForbidden, "DENIED",
+		"Your authorization token has expired. Reauthenticate and try again."}
 )
 
 // UnknownRepository says that a repository is not there.
@@ -68,15 +70,16 @@ func UnknownRepository(account, repository string) *Refusal {
 // Denied says that the caller may not do something.
 func Denied(message string) *Refusal { return &Refusal{http.StatusForbidden, "DENIED", message} }
 
-// write answers with the refusal.
-func (r *Refusal) write(w http.ResponseWriter, request *http.Request) {
+// writeResponse answers with the refusal.
+func (r *Refusal) writeResponse(w http.ResponseWriter, request *http.Request) {
 	w.Header().Set("Docker-Distribution-API-Version", "registry/2.0")
 	if r.Status == http.StatusUnauthorized {
 		scheme := "https"
 		if request.TLS == nil {
 			scheme = "http"
 		}
-		w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Basic realm="%s://%s/",service="ecr.amazonaws.com"`, scheme, request.Host))
+		w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Basic realm="%s://%s/",service="ecr.amazonaws.com"`, scheme,
+			request.Host))
 	}
 	type failure struct {
 		Code    string `json:"code"`

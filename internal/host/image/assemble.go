@@ -81,15 +81,15 @@ func (r *Registry) assemble(ctx context.Context, minor string) error {
 	defer os.RemoveAll(work)
 	layers := make(map[string]*layer) // by their fingerprint
 	for _, recipe := range recipes {
-		image, err := recipe.make(work, layers)
+		image, err := recipe.assembleImage(work, layers)
 		if err != nil {
 			return err
 		}
-		if err := r.put(ctx, recipe.reference, image); err != nil {
+		if err := r.storeImage(ctx, recipe.reference, image); err != nil {
 			return fmt.Errorf("store %s: %w", recipe.reference, err)
 		}
 		storedOne.Here()
-		repository, _, err := split(recipe.reference)
+		repository, _, err := splitReference(recipe.reference)
 		if err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func (r *Registry) assemble(ctx context.Context, minor string) error {
 	return nil
 }
 
-func (r recipe) make(work string, layers map[string]*layer) (v1.Image, error) {
+func (r recipe) assembleImage(work string, layers map[string]*layer) (v1.Image, error) {
 	image := mutate.MediaType(empty.Image, types.OCIManifestSchema1)
 	image = mutate.ConfigMediaType(image, types.OCIConfigJSON)
 	image, err := mutate.ConfigFile(image, &v1.ConfigFile{
@@ -220,9 +220,10 @@ func (r *Registry) recipes(minor string) ([]recipe, error) {
 		{names[Pause], [][]entry{inDir("", "pause")}, v1.Config{
 			Env: []string{pathEnv}, Entrypoint: []string{"/pause"}, User: "65535:65535",
 		}},
-		// What runs as kube-proxy is coracle-node, which gives the real one a size of the connection tracking table to set (package
-		// kubeproxy in internal/guest).
-		{names[KubeProxy], [][]entry{base, iptables, {{Path: "usr/libexec/kubernetes/kube-proxy", Source: kube, Mode: 0o755}},
+		// What runs as kube-proxy is coracle-node, which gives the real one a size of the connection tracking table to
+		// set (package kubeproxy in internal/guest).
+		{names[KubeProxy], [][]entry{base, iptables,
+			{{Path: "usr/libexec/kubernetes/kube-proxy", Source: kube, Mode: 0o755}},
 			{program(upstream.MachineProgram, "usr/local/bin/kube-proxy")}}, v1.Config{
 			Env: []string{pathEnv}, Entrypoint: []string{"kube-proxy"},
 		}},
@@ -231,7 +232,7 @@ func (r *Registry) recipes(minor string) ([]recipe, error) {
 		}},
 	}
 	for _, name := range slices.Sorted(maps.Keys(shaped)) {
-		recipe, err := shape(name, names[name], base, iptables, r.options.Programs.Path)
+		recipe, err := buildRecipe(name, names[name], base, iptables, r.options.Programs.Path)
 		missing = errors.Join(missing, err)
 		recipes = append(recipes, recipe)
 	}
@@ -246,7 +247,8 @@ func baseLayer(ca []byte) ([]entry, error) {
 		return nil, err
 	}
 	return []entry{
-		{Path: "etc/passwd", Content: []byte("root:x:0:0:root:/root:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/home/nonroot:/sbin/nologin\nnobody:x:65534:65534:nobody:/:/sbin/nologin\n")},
+		{Path: "etc/passwd", Content: []byte(
+			"root:x:0:0:root:/root:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/home/nonroot:/sbin/nologin\nnobody:x:65534:65534:nobody:/:/sbin/nologin\n")},
 		{Path: "etc/group", Content: []byte("root:x:0:\nnonroot:x:65532:\nnobody:x:65534:\n")},
 		{Path: "etc/nsswitch.conf", Content: []byte("hosts: files dns\n")},
 		{Path: "etc/ssl/certs/ca-certificates.crt", Content: roots},
@@ -306,7 +308,8 @@ func iptablesLayer() ([]entry, error) {
 	}
 	linked := []string{xtables, nft}
 	var extensions []string
-	for _, pattern := range []string{"/usr/lib/*/xtables/lib*.so", "/usr/lib64/xtables/lib*.so", "/usr/lib/xtables/lib*.so"} {
+	for _, pattern := range []string{"/usr/lib/*/xtables/lib*.so", "/usr/lib64/xtables/lib*.so",
+		"/usr/lib/xtables/lib*.so"} {
 		if extensions, err = filepath.Glob(pattern); err != nil || len(extensions) > 0 {
 			break
 		}
@@ -347,5 +350,8 @@ func hostProgram(name, pkg string) (string, error) {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("this host has no %s, which nodes set up the addresses of services with: install it (Debian and Ubuntu: sudo apt-get install -y %s)", name, pkg)
+	return "",
+		fmt.Errorf(
+			"this host has no %s, which nodes set up the addresses of services with: install it (Debian and Ubuntu: "+
+				"sudo apt-get install -y %s)", name, pkg)
 }

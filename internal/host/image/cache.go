@@ -38,14 +38,14 @@ type cache struct {
 	storing map[string]int // by repository as it is stored: how many images are being stored there
 }
 
-// begin announces that an image is going to be stored in a repository, where nothing is removed until it ended.
-func (c *cache) begin(stored string) (end func()) {
+// beginStoring announces that an image is going to be stored in a repository, where nothing is removed until it ended.
+func (c *cache) beginStoring(stored string) (end func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.enter(stored)
+	return c.addStoring(stored)
 }
 
-func (c *cache) enter(stored string) (end func()) {
+func (c *cache) addStoring(stored string) (end func()) {
 	if c.storing == nil {
 		c.storing = make(map[string]int)
 	}
@@ -63,7 +63,7 @@ func (c *cache) enter(stored string) (end func()) {
 func (r *Registry) marksDir() string { return filepath.Join(r.options.Dir, "pulled") }
 
 func (r *Registry) pulledMark(repository, identifier string) string {
-	return filepath.Join(r.marksDir(), r.stored(repository), ":"+identifier)
+	return filepath.Join(r.marksDir(), r.storedName(repository), ":"+identifier)
 }
 
 // mark marks a tag or digest as fetched; one that is marked stays as it is.
@@ -144,7 +144,7 @@ func (r *Registry) makeRoom(ctx context.Context, repository string, blobs []v1.D
 	c := &r.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	images, err := r.cached(ctx)
+	images, err := r.listCached(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -162,10 +162,10 @@ func (r *Registry) makeRoom(ctx context.Context, repository string, blobs []v1.D
 		if short <= 0 {
 			break
 		}
-		if c.storing[r.stored(image.repository)] > 0 {
+		if c.storing[r.storedName(image.repository)] > 0 {
 			continue
 		}
-		if err := r.forget(ctx, image); err != nil {
+		if err := r.removeCached(ctx, image); err != nil {
 			return nil, err
 		}
 		gone[image.repository] = append(gone[image.repository], digest.Digest(image.digest))
@@ -177,7 +177,7 @@ func (r *Registry) makeRoom(ctx context.Context, repository string, blobs []v1.D
 		r.options.Log.Info(
 			"removed an image of a public registry to make room",
 			"image",
-			join(image.repository, image.digest),
+			joinReference(image.repository, image.digest),
 			"used",
 			image.used,
 		)
@@ -194,7 +194,7 @@ func (r *Registry) makeRoom(ctx context.Context, repository string, blobs []v1.D
 		)
 	}
 	c.pending += need
-	end := c.enter(r.stored(repository))
+	end := c.addStoring(r.storedName(repository))
 	return func() {
 		c.mu.Lock()
 		c.pending -= need
@@ -203,8 +203,8 @@ func (r *Registry) makeRoom(ctx context.Context, repository string, blobs []v1.D
 	}, nil
 }
 
-// cached lists the images of the cache, those first that were not asked for the longest.
-func (r *Registry) cached(ctx context.Context) (all []cachedImage, err error) {
+// listCached lists the images of the cache, those first that were not asked for the longest.
+func (r *Registry) listCached(ctx context.Context) (all []cachedImage, err error) {
 	marks := make(map[string]map[string]time.Time) // when each was used, by repository and identifier
 	err = filepath.WalkDir(r.marksDir(), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -229,7 +229,7 @@ func (r *Registry) cached(ctx context.Context) (all []cachedImage, err error) {
 		return nil, fmt.Errorf("list the images of public registries: %w", err)
 	}
 	for repository, used := range marks {
-		if host, _, _ := strings.Cut(repository, "/"); isECR(host) {
+		if host, _, _ := strings.Cut(repository, "/"); isECRHost(host) {
 			continue // an account's own
 		}
 		images, err := r.cachedOf(ctx, repository, used)
@@ -242,7 +242,7 @@ func (r *Registry) cached(ctx context.Context) (all []cachedImage, err error) {
 	return all, nil
 }
 
-func isECR(host string) bool {
+func isECRHost(host string) bool {
 	_, _, ok := ECR(host)
 	return ok
 }
@@ -256,7 +256,7 @@ func (r *Registry) cachedOf(ctx context.Context, repository string, used map[str
 	loaded, found := make(map[string]bool), make(map[string]bool)
 	var all []cachedImage
 	for _, image := range images {
-		size, parts, err := r.parts(ctx, repository, image.Digest)
+		size, parts, err := r.manifestParts(ctx, repository, image.Digest)
 		if err != nil {
 			return nil, err
 		}
@@ -291,7 +291,7 @@ func (r *Registry) cachedOf(ctx context.Context, repository string, used map[str
 		all = append(all, one)
 	}
 	for identifier := range used { // of what could not be stored, or was deleted
-		if !found[identifier] && r.cache.storing[r.stored(repository)] == 0 {
+		if !found[identifier] && r.cache.storing[r.storedName(repository)] == 0 {
 			if err := os.Remove(r.pulledMark(repository, identifier)); err != nil {
 				return nil, err
 			}
@@ -300,12 +300,12 @@ func (r *Registry) cachedOf(ctx context.Context, repository string, used map[str
 	return slices.DeleteFunc(all, func(image cachedImage) bool { return loaded[image.digest] }), nil
 }
 
-// parts are what the manifest of an image or an index names. size is that of the manifest.
-func (r *Registry) parts(
+// manifestParts are what the manifest of an image or an index names. size is that of the manifest.
+func (r *Registry) manifestParts(
 	ctx context.Context,
 	repository, digestOf string,
 ) (size int64, parts []v1.Descriptor, err error) {
-	m, err := r.Manifest(ctx, join(repository, digestOf))
+	m, err := r.Manifest(ctx, joinReference(repository, digestOf))
 	if err != nil {
 		return 0, nil, err
 	}
@@ -324,8 +324,8 @@ func (r *Registry) parts(
 	return int64(len(m.Payload)), parts, nil
 }
 
-// forget removes the names of an image. Its layers go with dropUnnamed.
-func (r *Registry) forget(ctx context.Context, image cachedImage) error {
+// removeCached removes the names of an image. Its layers go with dropUnnamed.
+func (r *Registry) removeCached(ctx context.Context, image cachedImage) error {
 	if err := r.DeleteImage(ctx, image.repository, image.digest); err != nil {
 		return err
 	}
@@ -346,7 +346,7 @@ func (r *Registry) dropUnnamed(ctx context.Context, repository string, manifests
 	}
 	named := make(map[string]bool)
 	for _, image := range images {
-		_, parts, err := r.parts(ctx, repository, image.Digest)
+		_, parts, err := r.manifestParts(ctx, repository, image.Digest)
 		if err != nil {
 			return err
 		}
@@ -355,7 +355,7 @@ func (r *Registry) dropUnnamed(ctx context.Context, repository string, manifests
 		}
 	}
 	unnamed := manifests
-	layers := filepath.Join(r.repositoryDir(r.stored(repository)), "_layers")
+	layers := filepath.Join(r.repositoryDir(r.storedName(repository)), "_layers")
 	links, err := filepath.Glob(filepath.Join(layers, "*", "*"))
 	if err != nil {
 		return err
@@ -374,8 +374,8 @@ func (r *Registry) dropUnnamed(ctx context.Context, repository string, manifests
 		if err := r.DeleteRepository(ctx, repository); err != nil {
 			return err
 		}
-		removeEmpty(r.repositoryDir(r.stored(repository)), r.repositoryDir(""))
-		removeEmpty(filepath.Join(r.marksDir(), r.stored(repository)), r.marksDir())
+		removeEmpty(r.repositoryDir(r.storedName(repository)), r.repositoryDir(""))
+		removeEmpty(filepath.Join(r.marksDir(), r.storedName(repository)), r.marksDir())
 	}
 	return r.dropBlobs(unnamed)
 }
@@ -453,11 +453,11 @@ func (r *Registry) dropBlobs(blobs []digest.Digest) error {
 func (r *Registry) dropFailed(ctx context.Context, repository string, marks []string) error {
 	r.cache.mu.Lock()
 	defer r.cache.mu.Unlock()
-	if r.cache.storing[r.stored(repository)] > 1 {
+	if r.cache.storing[r.storedName(repository)] > 1 {
 		return r.leaveGarbage() // of another one
 	}
 	for _, identifier := range marks {
-		if there, err := r.has(ctx, join(repository, identifier)); err != nil {
+		if there, err := r.hasReference(ctx, joinReference(repository, identifier)); err != nil {
 			return err
 		} else if there {
 			continue

@@ -42,7 +42,7 @@ func bytesOfBlobs(t *testing.T, r *Registry) (total int64) {
 // used says when an image was last asked for.
 func used(t *testing.T, r *Registry, reference string, ago time.Duration) {
 	t.Helper()
-	repository, tag, err := split(reference)
+	repository, tag, err := splitReference(reference)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func used(t *testing.T, r *Registry, reference string, ago time.Duration) {
 
 func has(t *testing.T, r *Registry, reference string) bool {
 	t.Helper()
-	there, err := r.has(t.Context(), reference)
+	there, err := r.hasReference(t.Context(), reference)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,8 +93,9 @@ func TestTheCacheIsBounded(t *testing.T) {
 	}
 	// The account has pushed the same image, and somebody loaded one beside it.
 	loaded := randomImage(t)
-	for reference, img := range map[string]v1.Image{secretRepository + ":v1": shared, "docker.io/library/a:loaded": loaded, "docker.io/library/b:loaded": shared} {
-		if err := r.put(t.Context(), reference, img); err != nil {
+	for reference, img := range map[string]v1.Image{secretRepository + ":v1": shared,
+		"docker.io/library/a:loaded": loaded, "docker.io/library/b:loaded": shared} {
+		if err := r.storeImage(t.Context(), reference, img); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -121,8 +122,10 @@ func TestTheCacheIsBounded(t *testing.T) {
 		}
 	}
 	for reference, want := range map[string]bool{
-		"docker.io/library/a:1": false, "docker.io/library/a/b:3": false, "docker.io/library/a:2": true, "docker.io/library/a:loaded": true, "docker.io/library/b:loaded": true,
-		secretRepository + ":v1": true, "quay.io/team/app:0": false, "quay.io/team/app:1": true, "quay.io/team/app:2": true,
+		"docker.io/library/a:1": false, "docker.io/library/a/b:3": false, "docker.io/library/a:2": true,
+		"docker.io/library/a:loaded": true, "docker.io/library/b:loaded": true,
+		secretRepository + ":v1": true, "quay.io/team/app:0": false, "quay.io/team/app:1": true,
+		"quay.io/team/app:2": true,
 	} {
 		if want != has(t, r, reference) {
 			t.Errorf("%s is there: %v", reference, !want)
@@ -133,7 +136,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 		t.Errorf("the blobs have %d bytes, want %d at most", got, most)
 	}
 	for _, reference := range []string{secretRepository + ":v1", "docker.io/library/b:loaded"} {
-		img, err := r.get(t.Context(), reference)
+		img, err := r.loadImage(t.Context(), reference)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,7 +192,8 @@ func TestIndexesOfTheCacheAreRemoved(t *testing.T) {
 			empty.Index,
 			mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{Platform: &platform}},
 		)
-		if err := remote.WriteIndex(name.MustParseReference("registry.k8s.io/pause:3.10"), index, remote.WithTransport(n)); err != nil {
+		if err := remote.WriteIndex(name.MustParseReference("registry.k8s.io/pause:3.10"), index,
+			remote.WithTransport(n)); err != nil {
 			t.Fatal(err)
 		}
 		if i > 0 {
@@ -266,7 +270,7 @@ func TestASourceHasAFewPullsAtATime(t *testing.T) {
 	ended := make(chan error)
 	for i := range maxPulls + 3 {
 		repository := fmt.Sprintf("host%d.example.com/a", i)
-		go func() { ended <- r.fetch(ctx, "10.0.0.1", repository, repository, "v1") }()
+		go func() { ended <- r.ensurePulled(ctx, "10.0.0.1", repository, repository, "v1") }()
 	}
 	reached := func(want int32) {
 		t.Helper()
@@ -278,7 +282,7 @@ func TestASourceHasAFewPullsAtATime(t *testing.T) {
 		})
 	}
 	reached(maxPulls)
-	go func() { ended <- r.fetch(ctx, "10.0.0.2", "other.example.com/a", "other.example.com/a", "v1") }()
+	go func() { ended <- r.ensurePulled(ctx, "10.0.0.2", "other.example.com/a", "other.example.com/a", "v1") }()
 	reached(maxPulls + 1)
 	cancel() // who asked has gone, and the pulls go on
 	for range maxPulls + 4 {
@@ -288,7 +292,7 @@ func TestASourceHasAFewPullsAtATime(t *testing.T) {
 	}
 	late, stop := context.WithCancel(t.Context())
 	stop()
-	if _, err := r.turns.take(late, "10.0.0.1"); !errors.Is(err, context.Canceled) {
+	if _, err := r.turns.acquire(late, "10.0.0.1"); !errors.Is(err, context.Canceled) {
 		t.Errorf("a source whose pulls go on gets another turn: %v", err)
 	}
 	close(answer)

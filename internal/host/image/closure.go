@@ -18,7 +18,7 @@ func libraries(programs ...string) ([]entry, error) {
 	found := make(map[string]entry) // by path
 	var visit func(file string) error
 	visit = func(file string) error {
-		needs, interpreter, err := needed(file)
+		needs, interpreter, err := linkedLibraries(file)
 		if err != nil {
 			return err
 		}
@@ -53,7 +53,7 @@ func libraries(programs ...string) ([]entry, error) {
 	return slices.Collect(maps.Values(found)), nil
 }
 
-func needed(file string) (libraries []string, interpreter string, err error) {
+func linkedLibraries(file string) (libraries []string, interpreter string, err error) {
 	f, err := elf.Open(file)
 	if err != nil {
 		return nil, "", fmt.Errorf("read what %s is linked with: %w", file, err)

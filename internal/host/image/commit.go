@@ -13,7 +13,7 @@ func (r *Registry) serveStorage(w http.ResponseWriter, request *http.Request) {
 	switch request.Method {
 	case http.MethodPut:
 		body := &committing{ReadCloser: request.Body, commits: &r.commits}
-		defer body.end()
+		defer body.endCommit()
 		request = request.WithContext(request.Context())
 		request.Body = body
 	case http.MethodPost: // may mount a blob; it has no body
@@ -39,7 +39,7 @@ func (c *committing) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (c *committing) end() {
+func (c *committing) endCommit() {
 	if c.held {
 		c.commits.RUnlock()
 	}

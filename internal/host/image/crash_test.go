@@ -59,7 +59,8 @@ func TestADaemonMayDieAnywhere(t *testing.T) {
 		child := exec.Command(os.Args[0], "-test.run=^TestMortal$")
 		child.Env = append(os.Environ(), mortal+"="+dir, crash.Environment+"="+point)
 		output, err := child.CombinedOutput()
-		if status, ok := child.ProcessState.Sys().(syscall.WaitStatus); !ok || !status.Signaled() || status.Signal() != syscall.SIGKILL {
+		if status, ok := child.ProcessState.Sys().(syscall.WaitStatus); !ok || !status.Signaled() ||
+			status.Signal() != syscall.SIGKILL {
 			t.Fatalf("it did not die at %s: %v\n%s", point, err, output)
 		}
 		if made, err := filepath.Glob(filepath.Join(dir, "golden", "*")); err != nil || len(made) > 0 {
@@ -68,7 +69,8 @@ func TestADaemonMayDieAnywhere(t *testing.T) {
 	}
 	r := open(t, Options{Dir: dir})
 	golden := prepare(t, r)
-	if found, err := filepath.Glob(filepath.Join(golden, "io.containerd.snapshotter.v1.overlayfs/snapshots/*/fs/coredns")); err != nil || len(found) != 1 {
+	if found, err := filepath.Glob(filepath.Join(golden,
+		"io.containerd.snapshotter.v1.overlayfs/snapshots/*/fs/coredns")); err != nil || len(found) != 1 {
 		t.Errorf("coredns is unpacked at %v, %v", found, err)
 	}
 	if left, err := os.ReadDir(r.scratchDir()); err != nil || len(left) > 0 {

@@ -36,7 +36,7 @@ func offline(f *testing.F) (r *Registry, secret, public v1.Image) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		if err := r.put(f.Context(), reference, img); err != nil {
+		if err := r.storeImage(f.Context(), reference, img); err != nil {
 			f.Fatal(err)
 		}
 		images[reference] = img
@@ -201,14 +201,14 @@ func FuzzReference(f *testing.F) {
 	}
 	r := &Registry{options: Options{Dir: "/var/lib/coracle/images", Region: region}}
 	f.Fuzz(func(t *testing.T, reference string) {
-		repository, identifier, err := split(reference)
+		repository, identifier, err := splitReference(reference)
 		if err != nil {
 			return
 		}
 		if mark := r.pulledMark(repository, identifier); !strings.HasPrefix(mark, "/var/lib/coracle/images/pulled/") || strings.Count(mark, "/") != strings.Count("/var/lib/coracle/images/pulled/"+repository+"/"+identifier, "/") {
 			t.Fatalf("%q is the file %s", reference, mark)
 		}
-		if again := fullName(r.stored(repository)); !strings.EqualFold(again, repository) && !strings.Contains(r.canonical(strings.SplitN(repository, "/", 2)[0]), "docker.io") && !strings.Contains(repository, "dkr") {
+		if again := fullName(r.storedName(repository)); !strings.EqualFold(again, repository) && !strings.Contains(r.canonical(strings.SplitN(repository, "/", 2)[0]), "docker.io") && !strings.Contains(repository, "dkr") {
 			t.Fatalf("%q is stored as the repository %s", repository, again)
 		}
 	})

@@ -31,8 +31,8 @@ func (r *Registry) leaveGarbage() error {
 	return f.Close()
 }
 
-// sweep removes layers and manifests that belong to no image.
-func (r *Registry) sweep(ctx context.Context) error {
+// collectGarbage removes layers and manifests that belong to no image.
+func (r *Registry) collectGarbage(ctx context.Context) error {
 	if _, err := os.Stat(r.garbageMark()); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {
@@ -45,7 +45,8 @@ func (r *Registry) sweep(ctx context.Context) error {
 	return os.Remove(r.garbageMark())
 }
 
-// dropUntagged deletes the images of an assembled repository that newer ones have replaced. Those that an index names, which somebody has loaded, stay.
+// dropUntagged deletes the images of an assembled repository that newer ones have replaced. Those that an index names,
+// which somebody has loaded, stay.
 func (r *Registry) dropUntagged(ctx context.Context, repository string) error {
 	images, err := r.Images(ctx, repository)
 	if err != nil {
@@ -56,7 +57,7 @@ func (r *Registry) dropUntagged(ctx context.Context, repository string) error {
 		if image.ConfigMediaType != "" {
 			continue
 		}
-		m, err := r.Manifest(ctx, join(repository, image.Digest))
+		m, err := r.Manifest(ctx, joinReference(repository, image.Digest))
 		if err != nil {
 			return err
 		}

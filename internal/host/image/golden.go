@@ -39,7 +39,7 @@ func (r *Registry) Golden(ctx context.Context, images []string) (dir string, err
 	key := sha256.New()
 	fmt.Fprintln(key, goldenLayout)
 	for _, reference := range images {
-		image, err := r.get(ctx, reference)
+		image, err := r.loadImage(ctx, reference)
 		if err != nil {
 			return "", fmt.Errorf("unpack %s for machines: %w", reference, err)
 		}
@@ -59,7 +59,7 @@ func (r *Registry) Golden(ctx context.Context, images []string) (dir string, err
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
-	if err := r.unpack(ctx, dir, found); err != nil {
+	if err := r.unpackImages(ctx, dir, found); err != nil {
 		return "", fmt.Errorf("unpack images for machines: %w", err)
 	}
 	return dir, nil
@@ -68,8 +68,8 @@ func (r *Registry) Golden(ctx context.Context, images []string) (dir string, err
 // unpackingPattern is how the run directories of containerds that unpack begin.
 const unpackingPattern = "unpacking-"
 
-// runDir is the daemon's directory for what ends with the host.
-func (r *Registry) runDir() string { return rundir.Path(r.options.Owner) }
+// runtimeDir is the daemon's directory for what ends with the host.
+func (r *Registry) runtimeDir() string { return rundir.Path(r.options.Owner) }
 
 // writeLayout writes the images as a tar file in the OCI layout, each blob once.
 // https://github.com/opencontainers/image-spec/blob/main/image-layout.md
@@ -130,7 +130,8 @@ func writeLayout(w io.Writer, images map[string]v1.Image) error {
 		if err != nil {
 			return err
 		}
-		if err := blob(descriptor.Digest, descriptor.Size, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(manifest)), nil }); err != nil {
+		if err := blob(descriptor.Digest, descriptor.Size,
+			func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(manifest)), nil }); err != nil {
 			return err
 		}
 		descriptor.Platform = &platform

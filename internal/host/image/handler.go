@@ -29,13 +29,15 @@ import (
 func (r *Registry) Handler(access Access) http.Handler {
 	h := &handler{r, access}
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		if err := h.serve(w, request); err != nil {
+		if err := h.dispatch(w, request); err != nil {
 			var refusal *Refusal
 			if !errors.As(err, &refusal) {
-				r.options.Log.Error("the registry could not answer", "method", request.Method, "path", request.URL.Path, "error", err)
-				refusal = &Refusal{http.StatusInternalServerError, "UNKNOWN", "The registry could not answer because of an internal error. Its log says more."}
+				r.options.Log.Error("the registry could not answer", "method", request.Method, "path", request.URL.Path,
+					"error", err)
+				refusal = &Refusal{http.StatusInternalServerError, "UNKNOWN",
+					"The registry could not answer because of an internal error. Its log says more."}
 			}
-			refusal.write(w, request)
+			refusal.writeResponse(w, request)
 		}
 	})
 }
@@ -46,15 +48,17 @@ type handler struct {
 	access Access
 }
 
-// route is what a path below /v2/ says. Its parts become parts of file names, so that nothing is taken for a name or a reference that is none.
+// route is what a path below /v2/ says. Its parts become parts of file names, so that nothing is taken for a name or a
+// reference that is none.
 // https://github.com/opencontainers/distribution-spec/blob/main/spec.md#endpoints
-var route = regexp.MustCompile(`^/v2/(.+)/(manifests/(?:` + reference.TagRegexp.String() + `|` + reference.DigestRegexp.String() +
+var route = regexp.MustCompile(`^/v2/(.+)/(manifests/(?:` + reference.TagRegexp.String() + `|` +
+	reference.DigestRegexp.String() +
 	`)|blobs/[a-z0-9]+:[a-f0-9]+|blobs/uploads/?|blobs/uploads/[A-Za-z0-9_-]+|tags/list)$`)
 
 // maxManifest is ECR's limit, in bytes, of which distribution takes as many.
 const maxManifest = 4 << 20
 
-func (r *handler) serve(w http.ResponseWriter, request *http.Request) error {
+func (r *handler) dispatch(w http.ResponseWriter, request *http.Request) error {
 	query := request.URL.Query()
 	if strings.TrimSuffix(request.URL.Path, "/") == "/v2" {
 		return r.serveBase(w, request)
@@ -75,8 +79,10 @@ func (r *handler) serve(w http.ResponseWriter, request *http.Request) error {
 	}
 	if host == "" {
 		var ok bool
-		if host, repository, ok = strings.Cut(repository, "/"); !ok || !strings.ContainsAny(host, ".:") && host != "localhost" {
-			return &Refusal{http.StatusNotFound, "NAME_UNKNOWN", "name the registry: " + request.Host + "/111122223333.dkr.ecr.REGION.amazonaws.com/" + match[1]}
+		if host, repository, ok = strings.Cut(repository, "/"); !ok || !strings.ContainsAny(host, ".:") &&
+			host != "localhost" {
+			return &Refusal{http.StatusNotFound, "NAME_UNKNOWN", "name the registry: " + request.Host +
+				"/111122223333.dkr.ecr.REGION.amazonaws.com/" + match[1]}
 		}
 		named = host + "/"
 	}
@@ -86,7 +92,7 @@ func (r *handler) serve(w http.ResponseWriter, request *http.Request) error {
 	} else if reference.Domain(full) != host || reference.Path(full) != repository {
 		return &Refusal{http.StatusBadRequest, "NAME_INVALID", host + " is not the name of a registry"}
 	}
-	if _, err := reference.WithName(r.stored(host + "/" + repository)); err != nil { // such as an address of IPv6
+	if _, err := reference.WithName(r.storedName(host + "/" + repository)); err != nil { // such as an address of IPv6
 		return &Refusal{http.StatusBadRequest, "NAME_INVALID", fmt.Sprintf("%s/%s: %v", host, repository, err)}
 	}
 	if _, identifier, _ := strings.Cut(what, "/"); strings.Contains(identifier, ":") {
@@ -97,18 +103,21 @@ func (r *handler) serve(w http.ResponseWriter, request *http.Request) error {
 	query.Del("ns")
 
 	if account, region, ok := ECR(r.canonical(host)); ok {
-		want := Request{Account: account, Region: region, RequestedRegion: requestedRegion(host), Repository: repository}
-		if err := r.allow(request, want, what); err != nil {
+		want := Request{Account: account, Region: region, RequestedRegion: requestedRegion(host),
+			Repository: repository}
+		if err := r.authorizeAction(request, want, what); err != nil {
 			return err
 		}
 		if err := r.fillCache(request, want, what); err != nil {
 			return err
 		}
 	} else if request.Method != http.MethodGet && request.Method != http.MethodHead {
-		return Denied("images of " + host + " cannot be pushed here: put them in with \"coracle images load FILE\", or push to a repository of Amazon ECR")
+		return Denied("images of " + host +
+			" cannot be pushed here: put them in with \"coracle images load FILE\", or push to a repository of " +
+			"Amazon ECR")
 	} else if reference, ok := strings.CutPrefix(what, "manifests/"); ok {
 		full := r.canonical(host) + "/" + repository
-		if err := r.fetch(request.Context(), sourceOf(request), full, full, reference); err != nil {
+		if err := r.ensurePulled(request.Context(), sourceOf(request), full, full, reference); err != nil {
 			return err
 		}
 	}
@@ -122,18 +131,19 @@ func (r *handler) serve(w http.ResponseWriter, request *http.Request) error {
 		if err != nil {
 			return refuseUpload(err)
 		}
-		defer body.free()
+		defer body.releaseSpace()
 	}
 
 	// What follows is the library's, on the repository's name in the storage.
-	stored := r.stored(host + "/" + repository)
+	stored := r.storedName(host + "/" + repository)
 	query.Del("mount") // as ECR, which takes every layer by upload
 	query.Del("from")
 	query.Del(layerParameter)
 	inner := request.Clone(request.Context())
 	inner.URL = &url.URL{Path: "/v2/" + stored + "/" + what, RawQuery: query.Encode()}
 	inner.RequestURI = inner.URL.RequestURI()
-	r.serveStorage(&relocated{ResponseWriter: w, from: "/v2/" + stored + "/", to: "/v2/" + named + repository + "/"}, inner)
+	r.serveStorage(&relocated{ResponseWriter: w, from: "/v2/" + stored + "/", to: "/v2/" + named + repository + "/"},
+		inner)
 	return nil
 }
 
@@ -165,7 +175,7 @@ func (r *handler) fillCache(request *http.Request, want Request, what string) er
 		return err
 	}
 	to := ECRHost(want.Account, want.Region) + "/" + want.Repository
-	there, stale, err := r.lookup(ctx, to, reference)
+	there, stale, err := r.findStored(ctx, to, reference)
 	if err != nil || there && !stale {
 		return err
 	}
@@ -176,7 +186,7 @@ func (r *handler) fillCache(request *http.Request, want Request, what string) er
 		}
 		return err
 	}
-	return r.fetch(ctx, sourceOf(request), upstream, to, reference)
+	return r.ensurePulled(ctx, sourceOf(request), upstream, to, reference)
 }
 
 // sourceOf is where a request comes from. Networks of VPCs may have the same addresses; those of the daemon there
@@ -200,7 +210,8 @@ func (r *handler) serveBase(w http.ResponseWriter, request *http.Request) error 
 	}
 	account, region, ok := ECR(r.canonical(host))
 	if ok || host == "" { // clients that name the registry in the path need a token if it is ECR's
-		if err := r.authorize(request, Request{Account: account, Region: region, RequestedRegion: requestedRegion(host)}); err != nil {
+		if err := r.authorize(request, Request{Account: account, Region: region,
+			RequestedRegion: requestedRegion(host)}); err != nil {
 			return err
 		}
 	}
@@ -223,7 +234,8 @@ func registryOf(hostport string) string {
 	return ""
 }
 
-// requestedRegion is the region in the name of one of ECR's registries, which for EKS's own images is not that of the registry.
+// requestedRegion is the region in the name of one of ECR's registries, which for EKS's own images is not that of the
+// registry.
 func requestedRegion(host string) string {
 	_, region, _ := ECR(strings.ToLower(host))
 	return region
@@ -240,9 +252,9 @@ func (r *handler) authorize(request *http.Request, want Request) error {
 	return r.access.Allow(request.Context(), want)
 }
 
-// allow checks a request to a repository of ECR against the permissions that ECR's API has for the same.
+// authorizeAction checks a request to a repository of ECR against the permissions that ECR's API has for the same.
 // https://docs.aws.amazon.com/AmazonECR/latest/userguide/image-push-iam.html
-func (r *handler) allow(request *http.Request, want Request, what string) error {
+func (r *handler) authorizeAction(request *http.Request, want Request, what string) error {
 	kind, reference, _ := strings.Cut(what, "/")
 	switch read := request.Method == http.MethodGet || request.Method == http.MethodHead; {
 	case kind == "tags":
@@ -272,7 +284,8 @@ func (r *handler) allow(request *http.Request, want Request, what string) error 
 		return &Refusal{http.StatusMethodNotAllowed, "UNSUPPORTED", "The operation is unsupported."}
 	case reference == "uploads" || strings.HasPrefix(reference, "uploads/"):
 		want.Actions = []string{map[string]string{
-			http.MethodPost: "ecr:InitiateLayerUpload", http.MethodPatch: "ecr:UploadLayerPart", http.MethodPut: "ecr:CompleteLayerUpload",
+			http.MethodPost: "ecr:InitiateLayerUpload", http.MethodPatch: "ecr:UploadLayerPart",
+			http.MethodPut: "ecr:CompleteLayerUpload",
 			http.MethodGet: "ecr:UploadLayerPart", http.MethodDelete: "ecr:InitiateLayerUpload",
 		}[request.Method]}
 	case request.Method == http.MethodHead:

@@ -75,7 +75,8 @@ func TestNamesThatAreNone(t *testing.T) {
 		if strings.Contains(test.reference, ":") {
 			paths = append(paths, "/v2/"+test.repository+"/blobs/"+test.reference)
 		} else {
-			paths = append(paths, "/v2/"+test.repository+"/tags/list", "/v2/"+test.repository+"/blobs/sha256:"+strings.Repeat("a", 64))
+			paths = append(paths, "/v2/"+test.repository+"/tags/list", "/v2/"+test.repository+"/blobs/sha256:"+
+				strings.Repeat("a", 64))
 		}
 		for _, path := range paths {
 			if status, code, message := ask(t, r, path, test.ns); status != test.status || code != test.code ||
@@ -84,7 +85,8 @@ func TestNamesThatAreNone(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"/v2/library/nginx/manifests/.", "/v2/library/nginx/manifests/..", "/v2/library/nginx/manifests/.v1", "/v2/library/nginx/x"} {
+	for _, path := range []string{"/v2/library/nginx/manifests/.", "/v2/library/nginx/manifests/..",
+		"/v2/library/nginx/manifests/.v1", "/v2/library/nginx/x"} {
 		if status, code, message := ask(t, r, path, "docker.io"); status != 404 || code != "UNSUPPORTED" ||
 			message == "" {
 			t.Errorf("%s: %d %s %q", path, status, code, message)

@@ -98,7 +98,8 @@ func Open(o Options) (*Registry, error) {
 	if o.Transport == nil {
 		o.Transport = outbound.Transport(outbound.Options{Policy: o.Outbound, MaxBody: maxLayer})
 	}
-	r := &Registry{options: o, assembled: make(map[string]bool), provisions: make(map[string]*provision), making: make(chan struct{}, 1), metadata: semaphore.NewWeighted(maxPullMetadata)}
+	r := &Registry{options: o, assembled: make(map[string]bool), provisions: make(map[string]*provision),
+		making: make(chan struct{}, 1), metadata: semaphore.NewWeighted(maxPullMetadata)}
 	r.background, r.stop = context.WithCancel(context.Background())
 	root := filepath.Join(o.Dir, "registry")
 	for _, dir := range []string{root, r.scratchDir()} {
@@ -106,7 +107,7 @@ func Open(o Options) (*Registry, error) {
 			return nil, fmt.Errorf("open the registry of images: %w", err)
 		}
 	}
-	if err := errors.Join(r.clean(), r.renameMarks()); err != nil {
+	if err := errors.Join(r.cleanScratch(), r.renameMarks()); err != nil {
 		return nil, fmt.Errorf("open the registry of images: %w", err)
 	}
 	secret := make([]byte, 32)
@@ -123,7 +124,8 @@ func Open(o Options) (*Registry, error) {
 			}},
 		},
 		// An index may name images of platforms that were not fetched.
-		Validation: configuration.Validation{Manifests: configuration.ValidationManifests{Indexes: configuration.ValidationIndexes{Platforms: "none"}}},
+		Validation: configuration.Validation{Manifests: configuration.ValidationManifests{
+			Indexes: configuration.ValidationIndexes{Platforms: "none"}}},
 	}
 	config.HTTP.RelativeURLs = true
 	config.HTTP.Secret = hex.EncodeToString(secret) // of uploads that are under way
@@ -133,8 +135,9 @@ func Open(o Options) (*Registry, error) {
 	if r.storage, err = storage.NewRegistry(ctx, r.driver, storage.EnableDelete); err != nil {
 		return nil, fmt.Errorf("open the registry of images: %w", err)
 	}
-	if err := errors.Join(r.sweep(ctx), r.dropGolden()); err != nil {
-		o.Log.Warn("images that nobody needs take space: it is tried again at the next start", "error", err) // no reason not to serve the others
+	if err := errors.Join(r.collectGarbage(ctx), r.dropGolden()); err != nil {
+		// no reason not to serve the others
+		o.Log.Warn("images that nobody needs take space: it is tried again at the next start", "error", err)
 	}
 	r.app = handlers.NewApp(ctx, config)
 	return r, nil
@@ -157,8 +160,8 @@ func (r *Registry) scratch(pattern string) (string, error) {
 	return os.MkdirTemp(r.scratchDir(), pattern)
 }
 
-// clean removes what a daemon that was killed has left. The directory has one daemon at a time.
-func (r *Registry) clean() error {
+// cleanScratch removes what a daemon that was killed has left. The directory has one daemon at a time.
+func (r *Registry) cleanScratch() error {
 	left, err := os.ReadDir(r.scratchDir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -168,7 +171,7 @@ func (r *Registry) clean() error {
 			return err
 		}
 	}
-	states, err := filepath.Glob(filepath.Join(r.runDir(), unpackingPattern+"*"))
+	states, err := filepath.Glob(filepath.Join(r.runtimeDir(), unpackingPattern+"*"))
 	if err != nil {
 		return err
 	}

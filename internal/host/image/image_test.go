@@ -94,7 +94,8 @@ func TestImagesOfEKSAreAssembledAndUnpacked(t *testing.T) {
 			t.Errorf("there is no %s among %v", reference, first)
 		}
 	}
-	if v, _ := kubernetes.Lookup(kubernetes.Default); !slices.Contains(references, Host(region)+"/eks/kube-proxy:v"+v.Patch()+"-minimal-eksbuild.1") {
+	if v, _ := kubernetes.Lookup(kubernetes.Default); !slices.Contains(references, Host(region)+"/eks/kube-proxy:v"+
+		v.Patch()+"-minimal-eksbuild.1") {
 		t.Errorf("kube-proxy is not of the version of the cluster: %v", references)
 	}
 
@@ -125,8 +126,11 @@ func TestImagesOfEKSAreAssembledAndUnpacked(t *testing.T) {
 		if err != nil || again != dir {
 			t.Errorf("again it is %s, %v; want %s", again, err, dir)
 		}
-		for _, file := range []string{"app/aws-k8s-agent", "app/10-aws.conflist", "init/aws-vpc-cni-init", "pause", "coredns", "usr/local/bin/kube-proxy", "usr/libexec/kubernetes/kube-proxy", "usr/sbin/xtables-nft-multi", "etc/ssl/certs/ca-certificates.crt"} {
-			found, err := filepath.Glob(filepath.Join(dir, "io.containerd.snapshotter.v1.overlayfs/snapshots/*/fs", file))
+		for _, file := range []string{"app/aws-k8s-agent", "app/10-aws.conflist", "init/aws-vpc-cni-init", "pause",
+			"coredns", "usr/local/bin/kube-proxy", "usr/libexec/kubernetes/kube-proxy", "usr/sbin/xtables-nft-multi",
+			"etc/ssl/certs/ca-certificates.crt"} {
+			found, err := filepath.Glob(filepath.Join(dir, "io.containerd.snapshotter.v1.overlayfs/snapshots/*/fs",
+				file))
 			if err != nil || len(found) != 1 {
 				t.Errorf("%s is unpacked at %v, %v", file, found, err)
 			}
@@ -151,7 +155,8 @@ func TestImagesOfEKSAreAssembledAndUnpacked(t *testing.T) {
 		if err != nil || strings.Contains(string(mounts), r.options.Dir) {
 			t.Errorf("something is still mounted, or %v", err)
 		}
-		if _, err := r.Golden(t.Context(), []string{Host(region) + "/eks/missing:v1"}); err == nil || !strings.Contains(err.Error(), "eks/missing:v1") {
+		if _, err := r.Golden(t.Context(), []string{Host(region) + "/eks/missing:v1"}); err == nil ||
+			!strings.Contains(err.Error(), "eks/missing:v1") {
 			t.Errorf("an image that is not there: %v", err)
 		}
 	})
@@ -175,7 +180,8 @@ func TestWhatIsDeletedGivesItsSpaceBack(t *testing.T) {
 	r := open(t, Options{Dir: dir})
 	var archive bytes.Buffer
 	keep, drop := randomImage(t), randomImage(t)
-	if err := writeLayout(&archive, map[string]v1.Image{"quay.io/team/keep:v1": keep, "quay.io/team/drop:v1": drop}); err != nil {
+	if err := writeLayout(&archive, map[string]v1.Image{"quay.io/team/keep:v1": keep,
+		"quay.io/team/drop:v1": drop}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.Load(t.Context(), &archive, nobody{}); err != nil {
@@ -205,7 +211,8 @@ func TestWhatIsDeletedGivesItsSpaceBack(t *testing.T) {
 	if after := blobs(); after != before/2 {
 		t.Errorf("%d blobs of %d are left, want half", after, before)
 	}
-	if image, err := again.get(t.Context(), "quay.io/team/keep:v1"); err != nil || hash(t, image) != hash(t, keep) {
+	if image, err := again.loadImage(t.Context(), "quay.io/team/keep:v1"); err != nil || hash(t, image) != hash(t,
+		keep) {
 		t.Errorf("the other image: %v", err)
 	}
 	if _, err := os.Stat(old); !errors.Is(err, os.ErrNotExist) {

@@ -80,7 +80,8 @@ func writeLayer(dir string, entries []entry) (_ *layer, err error) {
 		}
 	}()
 	compressed := sha256.New()
-	z, err := zstd.NewWriter(io.MultiWriter(f, compressed), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+	z, err := zstd.NewWriter(io.MultiWriter(f, compressed), zstd.WithEncoderLevel(zstd.SpeedFastest),
+		zstd.WithEncoderConcurrency(1))
 	if err != nil {
 		return nil, err
 	}

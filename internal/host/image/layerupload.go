@@ -41,12 +41,14 @@ const maxUploads = 1000
 const uploadLife = 24 * time.Hour
 
 // ErrTooManyUploads is the error of an upload that is not begun before others have ended.
-var ErrTooManyUploads = fmt.Errorf("the registry has %d unfinished layer uploads: complete some, or wait until they expire %s after they began", maxUploads, uploadLife)
+var ErrTooManyUploads = fmt.Errorf(
+	"the registry has %d unfinished layer uploads: complete some, or wait until they expire %s after they began",
+	maxUploads, uploadLife)
 
 // checkUploads refuses another upload to the registry of a repository when it has too many that are unfinished, or
 // when the disk is nearly full.
 func (r *Registry) checkUploads(repository string) error {
-	host, _, _ := strings.Cut(r.stored(repository), "/")
+	host, _, _ := strings.Cut(r.storedName(repository), "/")
 	uploads := 0
 	err := filepath.WalkDir(r.repositoryDir(host), func(path string, d fs.DirEntry, err error) error {
 		switch {
@@ -98,8 +100,9 @@ func (r *Registry) StartUpload(ctx context.Context, repository string) (id strin
 
 // AppendUpload adds a part, which begins at offset, and returns how much there is then. When it begins elsewhere than
 // the upload ends, nothing is added and size says where that is.
-func (r *Registry) AppendUpload(ctx context.Context, repository, id string, offset int64, part []byte) (size int64, added bool, err error) {
-	upload, err := r.upload(ctx, repository, id)
+func (r *Registry) AppendUpload(ctx context.Context, repository, id string, offset int64, part []byte) (size int64,
+	added bool, err error) {
+	upload, err := r.resumeUpload(ctx, repository, id)
 	if err != nil {
 		return 0, false, err
 	}
@@ -121,7 +124,7 @@ var ErrDigest = errors.New("the content has another digest")
 
 // FinishUpload makes a layer of what was uploaded.
 func (r *Registry) FinishUpload(ctx context.Context, repository, id, digestOf string) error {
-	upload, err := r.upload(ctx, repository, id)
+	upload, err := r.resumeUpload(ctx, repository, id)
 	if err != nil {
 		return err
 	}
@@ -138,7 +141,7 @@ func (r *Registry) FinishUpload(ctx context.Context, repository, id, digestOf st
 	return err
 }
 
-func (r *Registry) upload(ctx context.Context, repository, id string) (distribution.BlobWriter, error) {
+func (r *Registry) resumeUpload(ctx context.Context, repository, id string) (distribution.BlobWriter, error) {
 	repo, err := r.repository(ctx, repository)
 	if err != nil {
 		return nil, err
@@ -152,7 +155,8 @@ func (r *Registry) upload(ctx context.Context, repository, id string) (distribut
 
 // PutManifest stores a manifest in a repository, under a tag if there is one. The error is an [InvalidTag] or an
 // [InvalidManifest], and nothing is stored, for what cannot be.
-func (r *Registry) PutManifest(ctx context.Context, repository, tag, mediaType string, payload []byte) (Manifest, error) {
+func (r *Registry) PutManifest(ctx context.Context, repository, tag, mediaType string, payload []byte) (Manifest,
+	error) {
 	repo, err := r.repository(ctx, repository)
 	if err != nil {
 		return Manifest{}, err

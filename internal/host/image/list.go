@@ -85,7 +85,7 @@ func (r *Registry) Images(ctx context.Context, repository string) ([]Image, erro
 	if err != nil {
 		return fail(err)
 	}
-	tags, err := r.tags(ctx, repo)
+	tags, err := r.tagsByManifest(ctx, repo)
 	if err != nil {
 		return fail(err)
 	}
@@ -99,7 +99,8 @@ func (r *Registry) Images(ctx context.Context, repository string) ([]Image, erro
 		if image.Size, image.MediaType, image.ConfigMediaType, err = describe(m); err != nil {
 			return err
 		}
-		info, err := r.driver.Stat(ctx, path.Join(manifestsDir(repo), "revisions", d.Algorithm().String(), d.Encoded(), "link"))
+		info, err := r.driver.Stat(ctx, path.Join(manifestsDir(repo), "revisions", d.Algorithm().String(), d.Encoded(),
+			"link"))
 		if err != nil {
 			return err
 		}
@@ -118,8 +119,9 @@ func manifestsDir(repo distribution.Repository) string {
 	return "/docker/registry/v2/repositories/" + repo.Named().Name() + "/_manifests"
 }
 
-// tags are all of a repository, by the manifest that they are on.
-func (r *Registry) tags(ctx context.Context, repo distribution.Repository) (map[digest.Digest][]string, error) {
+// tagsByManifest are all of a repository, by the manifest that they are on.
+func (r *Registry) tagsByManifest(ctx context.Context, repo distribution.Repository) (map[digest.Digest][]string,
+	error) {
 	service := repo.Tags(ctx)
 	names, err := service.All(ctx)
 	if isUnknown(err) {
@@ -168,7 +170,7 @@ func describe(m distribution.Manifest) (size int64, mediaType, configType string
 
 // Manifest is the manifest behind a full reference with a tag or a digest; ErrNotFound when there is none.
 func (r *Registry) Manifest(ctx context.Context, full string) (Manifest, error) {
-	repository, identifier, err := split(full)
+	repository, identifier, err := splitReference(full)
 	if err != nil {
 		return Manifest{}, err
 	}
@@ -231,7 +233,7 @@ func (r *Registry) DeleteImage(ctx context.Context, repository, digestOf string)
 	if err != nil {
 		return fail(err)
 	}
-	tags, err := r.tags(ctx, repo)
+	tags, err := r.tagsByManifest(ctx, repo)
 	if err != nil {
 		return fail(err)
 	}
@@ -255,8 +257,9 @@ func (r *Registry) DeleteRepository(ctx context.Context, repository string) erro
 	if err := r.leaveGarbage(); err != nil {
 		return err
 	}
-	for _, dir := range []string{"_manifests", "_layers", "_uploads"} { // another repository may be below it: "app" and "app/web"
-		err := os.RemoveAll(filepath.Join(r.repositoryDir(r.stored(repository)), dir))
+	for _, dir := range []string{"_manifests", "_layers", "_uploads"} {
+		// another repository may be below it: "app" and "app/web"
+		err := os.RemoveAll(filepath.Join(r.repositoryDir(r.storedName(repository)), dir))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("delete the images of %s: %w", repository, err)
 		}
@@ -266,7 +269,7 @@ func (r *Registry) DeleteRepository(ctx context.Context, repository string) erro
 
 // repository opens one by its full name.
 func (r *Registry) repository(ctx context.Context, full string) (distribution.Repository, error) {
-	named, err := reference.WithName(r.stored(full))
+	named, err := reference.WithName(r.storedName(full))
 	if err != nil {
 		return nil, fmt.Errorf("%q is no repository: %w", full, err)
 	}

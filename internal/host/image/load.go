@@ -36,7 +36,7 @@ func (r *Registry) Load(ctx context.Context, archive io.Reader, access Access) (
 	if err != nil {
 		return nil, err
 	}
-	if err := unpack(root, archive, bounds); err != nil {
+	if err := extractArchive(root, archive, bounds); err != nil {
 		return nil, fmt.Errorf("read the archive: %w", err)
 	}
 	images, err := archived(root)
@@ -46,7 +46,7 @@ func (r *Registry) Load(ctx context.Context, archive io.Reader, access Access) (
 	var loaded []string
 	for _, image := range images {
 		for _, full := range image.names {
-			repository, tag, err := split(full)
+			repository, tag, err := splitReference(full)
 			if err != nil {
 				return loaded, err
 			}
@@ -56,7 +56,7 @@ func (r *Registry) Load(ctx context.Context, archive io.Reader, access Access) (
 			if image.index != nil {
 				err = r.putIndex(ctx, full, image.index)
 			} else {
-				err = r.put(ctx, full, image.image)
+				err = r.storeImage(ctx, full, image.image)
 			}
 			if err != nil {
 				return loaded, fmt.Errorf("load %s: %w", full, err)
@@ -64,11 +64,13 @@ func (r *Registry) Load(ctx context.Context, archive io.Reader, access Access) (
 			if err := os.Remove(r.pulledMark(repository, tag)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return loaded, err
 			}
-			loaded = append(loaded, join(repository, tag))
+			loaded = append(loaded, joinReference(repository, tag))
 		}
 	}
 	if len(loaded) == 0 {
-		return nil, errors.New("the archive names no image: save it by its name (docker save nginx:1.27, not docker save 0a1b2c3d)")
+		return nil,
+			errors.New(
+				"the archive names no image: save it by its name (docker save nginx:1.27, not docker save 0a1b2c3d)")
 	}
 	return loaded, nil
 }
@@ -84,7 +86,9 @@ func (r *Registry) mayLoad(ctx context.Context, full string, access Access) erro
 	if err != nil || there {
 		return err
 	}
-	return fmt.Errorf("account %s has no repository %s in %s: create it with \"aws ecr create-repository --repository-name %s --region %s\"",
+	return fmt.Errorf(
+		"account %s has no repository %s in %s: create it with \"aws ecr create-repository --repository-name %s "+
+			"--region %s\"",
 		account, repository, region, repository, region)
 }
 
@@ -101,7 +105,8 @@ const (
 	dockerManifest = "manifest.json"
 )
 
-// archived lists the images of an unpacked archive. It has plain files only, which is why the libraries may read it by path.
+// archived lists the images of an unpacked archive. It has plain files only, which is why the libraries may read it by
+// path.
 func archived(root *os.Root) ([]archivedImage, error) {
 	_, err := root.Stat(ociIndex)
 	inOCI := err == nil
@@ -128,7 +133,7 @@ func dockerImages(root *os.Root) ([]archivedImage, error) {
 		return nil, fmt.Errorf("manifest.json: %w", err)
 	}
 	// The library reads docker's form as a tar file. It gets one that is written while it reads.
-	opener := func() (io.ReadCloser, error) { return asTar(root), nil }
+	opener := func() (io.ReadCloser, error) { return streamTar(root), nil }
 	var images []archivedImage
 	for _, m := range manifest {
 		if len(m.RepoTags) == 0 {
@@ -150,8 +155,8 @@ func dockerImages(root *os.Root) ([]archivedImage, error) {
 	return images, nil
 }
 
-// ociImages lists the images of an OCI layout that have a name: in the annotation of containerd and docker, or a full name in
-// the one of the specification.
+// ociImages lists the images of an OCI layout that have a name: in the annotation of containerd and docker, or a full
+// name in the one of the specification.
 func ociImages(root *os.Root) ([]archivedImage, error) {
 	if err := checkMetadata(root, ociIndex); err != nil {
 		return nil, err
@@ -191,8 +196,8 @@ func ociImages(root *os.Root) ([]archivedImage, error) {
 	return images, nil
 }
 
-// asTar returns the unpacked archive as a tar file.
-func asTar(root *os.Root) io.ReadCloser {
+// streamTar returns the unpacked archive as a tar file.
+func streamTar(root *os.Root) io.ReadCloser {
 	reader, writer := io.Pipe()
 	go func() {
 		t := tar.NewWriter(writer)

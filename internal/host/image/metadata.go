@@ -31,7 +31,7 @@ func (t boundedMetadata) RoundTrip(request *http.Request) (*http.Response, error
 	for asked.Response != nil && asked.Response.Request != nil {
 		asked = asked.Response.Request
 	}
-	if isBlob(asked.URL.Path) {
+	if isBlobPath(asked.URL.Path) {
 		return t.RoundTripper.RoundTrip(request)
 	}
 	ctx, cancel := context.WithTimeout(request.Context(), metadataTime)
@@ -45,8 +45,8 @@ func (t boundedMetadata) RoundTrip(request *http.Request) (*http.Response, error
 	return response, nil
 }
 
-// isBlob reports whether a path is that of a blob: /v2/<repository>/blobs/<digest>. A repository may have any name.
-func isBlob(path string) bool {
+// isBlobPath reports whether a path is that of a blob: /v2/<repository>/blobs/<digest>. A repository may have any name.
+func isBlobPath(path string) bool {
 	parent, digest := filepath.Split(path)
 	return strings.HasSuffix(parent, "/blobs/") && strings.Contains(digest, ":")
 }

@@ -14,7 +14,7 @@ func TestOnlyBlobsAreUnbounded(t *testing.T) {
 		"/v2/blobs/tags/list":                      false,
 		"/v2/attacker/blobs/uploads":               false,
 	} {
-		if got := isBlob(path); got != want {
+		if got := isBlobPath(path); got != want {
 			t.Errorf("%s is a blob: %v", path, got)
 		}
 	}

@@ -48,9 +48,9 @@ func (r *Registry) canonical(host string) string {
 	return host
 }
 
-// stored is the name of a repository in the storage, whose names have no colon: "localhost:5000/app" is
+// storedName is the name of a repository in the storage, whose names have no colon: "localhost:5000/app" is
 // localhost__5000/app.
-func (r *Registry) stored(full string) string {
+func (r *Registry) storedName(full string) string {
 	host, repository, _ := strings.Cut(full, "/")
 	return strings.Replace(r.canonical(host), ":", "__", 1) + "/" + repository
 }
@@ -67,15 +67,16 @@ const inside = "registry.coracle.invalid"
 // insideReference is the name of a reference ("docker.io/library/nginx:1.27") for clients that use the in-process
 // transport.
 func (r *Registry) insideReference(reference string) (name.Reference, error) {
-	repository, identifier, err := split(reference)
+	repository, identifier, err := splitReference(reference)
 	if err != nil {
 		return nil, err
 	}
-	return name.ParseReference(join(inside+"/"+r.stored(repository), identifier))
+	return name.ParseReference(joinReference(inside+"/"+r.storedName(repository), identifier))
 }
 
-// split takes a reference apart: "nginx" is docker.io/library/nginx and latest. The parts can be parts of file names: none is "..".
-func split(text string) (repository, identifier string, err error) {
+// splitReference takes a reference apart: "nginx" is docker.io/library/nginx and latest. The parts can be parts of file
+// names: none is "..".
+func splitReference(text string) (repository, identifier string, err error) {
 	named, err := reference.ParseNormalizedNamed(text)
 	if err != nil {
 		return "", "", fmt.Errorf("%q is no image reference: %w", text, err)
@@ -86,8 +87,8 @@ func split(text string) (repository, identifier string, err error) {
 	return named.Name(), reference.TagNameOnly(named).(reference.Tagged).Tag(), nil
 }
 
-// join is the reference of a tag or a digest in a repository.
-func join(repository, identifier string) string {
+// joinReference is the reference of a tag or a digest in a repository.
+func joinReference(repository, identifier string) string {
 	if strings.Contains(identifier, ":") {
 		return repository + "@" + identifier
 	}

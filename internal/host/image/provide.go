@@ -22,7 +22,8 @@ import (
 	"github.com/coracle-eks/coracle/kubernetes"
 )
 
-// ErrUnavailable is returned by [Registry.Provide] for an image that cannot be had now, with a reason that its user understands.
+// ErrUnavailable is returned by [Registry.Provide] for an image that cannot be had now, with a reason that its user
+// understands.
 var ErrUnavailable = errors.New("the image is not available")
 
 // unavailable is an ErrUnavailable with its reason.
@@ -31,9 +32,10 @@ type unavailable struct{ reason string }
 func (u unavailable) Error() string        { return u.reason }
 func (u unavailable) Is(target error) bool { return target == ErrUnavailable }
 
-// Provide makes sure that the registry has an image of an add-on: one that is built here is built and assembled, others are fetched from where upstream
-// publishes them. It returns at once when the image is there. A build takes minutes on a cold Go cache; it goes on when ctx ends, and who asks again
-// waits for the same. Programs are built one after the other, because a build uses all processors; what is built already does not wait for them.
+// Provide makes sure that the registry has an image of an add-on: one that is built here is built and assembled, others
+// are fetched from where upstream publishes them. It returns at once when the image is there. A build takes minutes on
+// a cold Go cache; it goes on when ctx ends, and who asks again waits for the same. Programs are built one after the
+// other, because a build uses all processors; what is built already does not wait for them.
 //
 // The error is ErrUnavailable when the image cannot be had here and now.
 func (r *Registry) Provide(ctx context.Context, image catalogue.Image) error {
@@ -71,7 +73,7 @@ type provision struct {
 
 func (r *Registry) provide(ctx context.Context, image catalogue.Image) error {
 	minor, own := r.assembledFor(image.Reference)
-	switch there, err := r.has(ctx, image.Reference); {
+	switch there, err := r.hasReference(ctx, image.Reference); {
 	case err != nil:
 		return err
 	case there && image.Build == nil:
@@ -87,7 +89,7 @@ func (r *Registry) provide(ctx context.Context, image catalogue.Image) error {
 	case own:
 		err = r.provideOwn(ctx, minor)
 	case image.Build != nil:
-		err = r.make(ctx, image)
+		err = r.buildImage(ctx, image)
 	}
 	if (own || image.Build != nil) && err == nil {
 		return nil
@@ -99,7 +101,7 @@ func (r *Registry) provide(ctx context.Context, image catalogue.Image) error {
 		reasons = append(reasons, err.Error())
 	}
 	if image.Public != "" {
-		if err = r.adopt(ctx, image); err == nil {
+		if err = r.importUpstream(ctx, image); err == nil {
 			return nil
 		}
 		var refusal *Refusal
@@ -109,13 +111,15 @@ func (r *Registry) provide(ctx context.Context, image catalogue.Image) error {
 		reasons = append(reasons, refusal.Message)
 	}
 	if len(reasons) == 0 {
-		reasons = append(reasons, fmt.Sprintf("%s is not in Coracle's registry, and upstream publishes no image that could be fetched: \"docker save %[1]s -o FILE\" where it is, \"coracle images load FILE\" here", image.Reference))
+		reasons = append(reasons, fmt.Sprintf(
+			"%s is not in Coracle's registry, and upstream publishes no image that could be fetched: \"docker save "+
+				"%[1]s -o FILE\" where it is, \"coracle images load FILE\" here", image.Reference))
 	}
 	return unavailable{strings.Join(reasons, "; ")}
 }
 
-// has reports whether the storage has a reference.
-func (r *Registry) has(ctx context.Context, reference string) (bool, error) {
+// hasReference reports whether the storage has a reference.
+func (r *Registry) hasReference(ctx context.Context, reference string) (bool, error) {
 	_, err := r.Manifest(ctx, reference)
 	if errors.Is(err, ErrNotFound) {
 		return false, nil
@@ -123,15 +127,16 @@ func (r *Registry) has(ctx context.Context, reference string) (bool, error) {
 	return err == nil, err
 }
 
-// assembledFor is the Kubernetes version for whose nodes an image is assembled; ok is false for one that nodes do not have anyway.
+// assembledFor is the Kubernetes version for whose nodes an image is assembled; ok is false for one that nodes do not
+// have anyway.
 func (r *Registry) assembledFor(reference string) (minor string, ok bool) {
-	repository, tag, err := split(reference)
+	repository, tag, err := splitReference(reference)
 	if err != nil {
 		return "", false
 	}
 	for _, v := range kubernetes.Versions() {
 		for _, own := range References(r.options.Region, v.Minor) {
-			if own == join(r.stored(repository), tag) {
+			if own == joinReference(r.storedName(repository), tag) {
 				return v.Minor, true
 			}
 		}
@@ -169,8 +174,8 @@ func (r *Registry) oneAtATime(ctx context.Context, do func() error) error {
 	}
 }
 
-// make builds an image from its component.
-func (r *Registry) make(ctx context.Context, image catalogue.Image) error {
+// buildImage builds an image from its component.
+func (r *Registry) buildImage(ctx context.Context, image catalogue.Image) error {
 	if r.options.Components == nil {
 		return fmt.Errorf("%s is built from %s, and nothing is built here", image.Reference, image.Build.Module)
 	}
@@ -198,7 +203,7 @@ func (r *Registry) make(ctx context.Context, image catalogue.Image) error {
 		return err
 	}
 	defer os.RemoveAll(work)
-	assembled, err := recipe.make(work, make(map[string]*layer))
+	assembled, err := recipe.assembleImage(work, make(map[string]*layer))
 	if err != nil {
 		return err
 	}
@@ -207,23 +212,24 @@ func (r *Registry) make(ctx context.Context, image catalogue.Image) error {
 		return err
 	}
 	// Until it is stored nobody can say what the image that is there was made of.
-	if err := r.mark(image.Reference, "under way"); err != nil {
+	if err := r.writeMarker(image.Reference, "under way"); err != nil {
 		return err
 	}
-	if err := r.put(ctx, image.Reference, assembled); err != nil {
+	if err := r.storeImage(ctx, image.Reference, assembled); err != nil {
 		return fmt.Errorf("store %s: %w", image.Reference, err)
 	}
-	if err := r.mark(image.Reference, made); err != nil {
+	if err := r.writeMarker(image.Reference, made); err != nil {
 		return err
 	}
-	repository, _, err := split(image.Reference)
+	repository, _, err := splitReference(image.Reference)
 	if err != nil {
 		return err
 	}
 	if err := r.dropUntagged(ctx, repository); err != nil {
 		return err
 	}
-	r.options.Log.Info("made an image", "image", image.Reference, "of", image.Build.Module+"@"+image.Build.Version, "took", time.Since(started).Round(time.Millisecond))
+	r.options.Log.Info("made an image", "image", image.Reference, "of", image.Build.Module+"@"+image.Build.Version,
+		"took", time.Since(started).Round(time.Millisecond))
 	return nil
 }
 
@@ -253,7 +259,7 @@ func (r *Registry) recipeOf(ctx context.Context, image catalogue.Image) (recipe,
 		}
 	}
 	if image.Recipe.Like != "" {
-		return shape(image.Recipe.Like, image.Reference, base, iptables, find)
+		return buildRecipe(image.Recipe.Like, image.Reference, base, iptables, find)
 	}
 	layers := [][]entry{base}
 	if iptables != nil {
@@ -272,14 +278,16 @@ func (r *Registry) recipeOf(ctx context.Context, image catalogue.Image) (recipe,
 		ports[port] = struct{}{}
 	}
 	return recipe{image.Reference, append(layers, files), v1.Config{
-		Env: append([]string{pathEnv}, image.Recipe.Env...), Entrypoint: image.Recipe.Entrypoint, Cmd: image.Recipe.Command,
+		Env: append([]string{pathEnv}, image.Recipe.Env...), Entrypoint: image.Recipe.Entrypoint,
+		Cmd:  image.Recipe.Command,
 		User: image.Recipe.User, WorkingDir: image.Recipe.WorkingDir, ExposedPorts: ports,
 	}}, nil
 }
 
-// marker is the file that says of what an image was made.
-func (r *Registry) marker(reference string) string {
-	return filepath.Join(r.options.Dir, "assembled", "components", strings.NewReplacer("/", "_", ":", "_").Replace(reference))
+// markerPath is the file that says of what an image was made.
+func (r *Registry) markerPath(reference string) string {
+	return filepath.Join(r.options.Dir, "assembled", "components", strings.NewReplacer("/", "_", ":",
+		"_").Replace(reference))
 }
 
 // ingredients name what an image is made of: equal ones make equal images.
@@ -288,8 +296,8 @@ func (r *Registry) ingredients(image catalogue.Image) (string, error) {
 	return fmt.Sprintf("%s %x", r.options.Components.Version(*image.Build), sha256.Sum256(content)), err
 }
 
-func (r *Registry) mark(reference, made string) error {
-	marker := r.marker(reference)
+func (r *Registry) writeMarker(reference, made string) error {
+	marker := r.markerPath(reference)
 	if err := os.MkdirAll(filepath.Dir(marker), 0o700); err != nil {
 		return err
 	}
@@ -298,7 +306,7 @@ func (r *Registry) mark(reference, made string) error {
 
 // isCurrent reports whether an image that is there need not be made again: it was loaded, or made of the same.
 func (r *Registry) isCurrent(image catalogue.Image) (bool, error) {
-	made, err := os.ReadFile(r.marker(image.Reference))
+	made, err := os.ReadFile(r.markerPath(image.Reference))
 	if errors.Is(err, fs.ErrNotExist) || r.options.Components == nil {
 		return true, nil
 	}
@@ -309,21 +317,21 @@ func (r *Registry) isCurrent(image catalogue.Image) (bool, error) {
 	return string(made) == now, err
 }
 
-// adopt takes an image from where upstream publishes it, or from the storage, where the user has loaded it under upstream's name. Of an index it
-// takes the image for machines.
-func (r *Registry) adopt(ctx context.Context, image catalogue.Image) error {
-	repository, tag, err := split(image.Public)
+// importUpstream takes an image from where upstream publishes it, or from the storage, where the user has loaded it
+// under upstream's name. Of an index it takes the image for machines.
+func (r *Registry) importUpstream(ctx context.Context, image catalogue.Image) error {
+	repository, tag, err := splitReference(image.Public)
 	if err != nil {
 		return err
 	}
-	if err := r.fetch(ctx, "", repository, repository, tag); err != nil {
+	if err := r.ensurePulled(ctx, "", repository, repository, tag); err != nil {
 		return err
 	}
-	published, err := r.get(ctx, image.Public)
+	published, err := r.loadImage(ctx, image.Public)
 	if err != nil {
 		return err
 	}
-	return r.put(ctx, image.Reference, published)
+	return r.storeImage(ctx, image.Reference, published)
 }
 
 // progress puts the milestones of builds into the log.

@@ -21,12 +21,15 @@ func beacon() catalogue.Image {
 	return catalogue.Image{
 		Reference: Host(region) + "/eks/beacon:v0.7.0-eksbuild.1",
 		Build: &catalogue.Build{
-			Component: "beacon", Module: "github.com/google/go-cmp", Version: "v0.7.0", Sum: "h1:wk8382ETsv4JYUZwIsn6YpYiWiBsYLSJiTsyBybVuN8=",
+			Component: "beacon", Module: "github.com/google/go-cmp", Version: "v0.7.0",
+			Sum:      "h1:wk8382ETsv4JYUZwIsn6YpYiWiBsYLSJiTsyBybVuN8=",
 			Programs: map[string]string{"beacon": "./cmd/beacon"},
-			Files:    map[string][]byte{"cmd/beacon/main.go": []byte("package main\n\nfunc main() { println(\"light\") }\n")},
+			Files: map[string][]byte{
+				"cmd/beacon/main.go": []byte("package main\n\nfunc main() { println(\"light\") }\n")},
 		},
 		Recipe: catalogue.Recipe{
-			Files: map[string]string{"/bin/beacon": "beacon", "/bin/pause": "node:pause"}, Entrypoint: []string{"/bin/beacon"}, User: "65532", Ports: []string{"8080/tcp"},
+			Files:      map[string]string{"/bin/beacon": "beacon", "/bin/pause": "node:pause"},
+			Entrypoint: []string{"/bin/beacon"}, User: "65532", Ports: []string{"8080/tcp"},
 		},
 	}
 }
@@ -49,13 +52,13 @@ func TestProvideBuildsAnImage(t *testing.T) {
 	}
 	digest := func(reference string) string {
 		t.Helper()
-		image, err := r.get(t.Context(), reference)
+		image, err := r.loadImage(t.Context(), reference)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return hash(t, image)
 	}
-	image, err := r.get(t.Context(), beacon().Reference)
+	image, err := r.loadImage(t.Context(), beacon().Reference)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +66,8 @@ func TestProvideBuildsAnImage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := config.Config; strings.Join(got.Entrypoint, " ") != "/bin/beacon" || got.User != "65532" || len(got.ExposedPorts) != 1 {
+	if got := config.Config; strings.Join(got.Entrypoint, " ") != "/bin/beacon" || got.User != "65532" ||
+		len(got.ExposedPorts) != 1 {
 		t.Errorf("its configuration is %+v", got)
 	}
 	first := digest(beacon().Reference)
@@ -86,7 +90,8 @@ func TestProvideBuildsAnImage(t *testing.T) {
 
 	t.Run("what it is made of has changed", func(t *testing.T) {
 		changed := beacon()
-		changed.Build.Files = map[string][]byte{"cmd/beacon/main.go": []byte("package main\n\nfunc main() { println(\"dark\") }\n")}
+		changed.Build.Files = map[string][]byte{
+			"cmd/beacon/main.go": []byte("package main\n\nfunc main() { println(\"dark\") }\n")}
 		if err := r.Provide(t.Context(), changed); err != nil || digest(changed.Reference) == first {
 			t.Errorf("%v, it is still %s", err, first)
 		}
@@ -96,8 +101,10 @@ func TestProvideBuildsAnImage(t *testing.T) {
 		broken := beacon()
 		broken.Reference += "1"
 		broken.Build.Component = "broken"
-		broken.Build.Files = map[string][]byte{"cmd/beacon/main.go": []byte("package main\n\nfunc main() { undefined() }\n")}
-		if err := r.Provide(t.Context(), broken); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "undefined: undefined") {
+		broken.Build.Files = map[string][]byte{
+			"cmd/beacon/main.go": []byte("package main\n\nfunc main() { undefined() }\n")}
+		if err := r.Provide(t.Context(), broken); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(),
+			"undefined: undefined") {
 			t.Errorf("%v", err)
 		}
 		broken.Public = "docker.io/library/beacon:v1"
@@ -123,7 +130,7 @@ func TestABuildOutlivesWhoAskedForIt(t *testing.T) {
 		t.Fatal("the build has ended")
 	}
 	<-p.done
-	if there, err := r.has(t.Context(), beacon().Reference); err != nil || !there {
+	if there, err := r.hasReference(t.Context(), beacon().Reference); err != nil || !there {
 		t.Errorf("%v, %v", there, err)
 	}
 }
@@ -132,15 +139,17 @@ func TestProvideFetchesAnImage(t *testing.T) {
 	t.Parallel()
 	n := newInternet()
 	r := open(t, Options{Transport: n})
-	image := catalogue.Image{Reference: Host(region) + "/eks/buoy:v1.2.3-eksbuild.1", Public: "registry.k8s.io/buoy/buoy:v1.2.3"}
+	image := catalogue.Image{Reference: Host(region) + "/eks/buoy:v1.2.3-eksbuild.1",
+		Public: "registry.k8s.io/buoy/buoy:v1.2.3"}
 	want := hash(t, n.push(t, image.Public))
 	n.cut.Store(true)
 	err := r.Provide(t.Context(), image)
-	if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "registry.k8s.io cannot be reached from here") || !strings.Contains(err.Error(), "coracle images load FILE") {
+	if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(),
+		"registry.k8s.io cannot be reached from here") || !strings.Contains(err.Error(), "coracle images load FILE") {
 		t.Fatalf("without a network: %v", err)
 	}
 	n.cut.Store(false)
-	r.unreached.set("registry.k8s.io", nil) // forgotten
+	r.unreached.recordError("registry.k8s.io", nil) // forgotten
 	if err := r.Provide(t.Context(), image); err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +157,8 @@ func TestProvideFetchesAnImage(t *testing.T) {
 		t.Errorf("under upstream's name: %d %s", status, body)
 	}
 	// In every region it is the same.
-	if got, err := r.get(t.Context(), strings.Replace(image.Reference, region, "us-east-1", 1)); err != nil || hash(t, got) != want {
+	if got, err := r.loadImage(t.Context(), strings.Replace(image.Reference, region, "us-east-1", 1)); err != nil ||
+		hash(t, got) != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 	n.cut.Store(true)
@@ -157,7 +167,8 @@ func TestProvideFetchesAnImage(t *testing.T) {
 	}
 
 	image.Reference, image.Public = Host(region)+"/eks/none:v1", ""
-	if err := r.Provide(t.Context(), image); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "/eks/none:v1 is not in Coracle's registry") {
+	if err := r.Provide(t.Context(), image); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(),
+		"/eks/none:v1 is not in Coracle's registry") {
 		t.Errorf("an image that is nowhere: %v", err)
 	}
 }
@@ -167,15 +178,16 @@ func TestProvideTakesWhatWasLoadedUnderUpstreamsName(t *testing.T) {
 	n := newInternet()
 	n.cut.Store(true)
 	r := open(t, Options{Transport: n})
-	image := catalogue.Image{Reference: Host(region) + "/eks/buoy:v1.2.3-eksbuild.1", Public: "registry.k8s.io/buoy/buoy:v1.2.3"}
+	image := catalogue.Image{Reference: Host(region) + "/eks/buoy:v1.2.3-eksbuild.1",
+		Public: "registry.k8s.io/buoy/buoy:v1.2.3"}
 	loaded := randomImage(t)
-	if err := r.put(t.Context(), image.Public, loaded); err != nil {
+	if err := r.storeImage(t.Context(), image.Public, loaded); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Provide(t.Context(), image); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := r.get(t.Context(), image.Reference); err != nil || hash(t, got) != hash(t, loaded) {
+	if got, err := r.loadImage(t.Context(), image.Reference); err != nil || hash(t, got) != hash(t, loaded) {
 		t.Errorf("%v", err)
 	}
 }
@@ -184,24 +196,25 @@ func TestImagesOfALoadedIndexStay(t *testing.T) {
 	t.Parallel()
 	r := open(t, Options{})
 	image := randomImage(t)
-	index := mutate.AppendManifests(empty.Index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: &platform}})
+	index := mutate.AppendManifests(empty.Index, mutate.IndexAddendum{Add: image,
+		Descriptor: v1.Descriptor{Platform: &platform}})
 	repository := Host(region) + "/eks/buoy"
 	if err := r.putIndex(t.Context(), repository+":v1", index); err != nil {
 		t.Fatal(err)
 	}
 	replaced := randomImage(t)
 	for _, image := range []v1.Image{replaced, randomImage(t)} {
-		if err := r.put(t.Context(), repository+":v2", image); err != nil {
+		if err := r.storeImage(t.Context(), repository+":v2", image); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := r.dropUntagged(t.Context(), repository); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := r.get(t.Context(), repository+":v1"); err != nil || hash(t, got) != hash(t, image) {
+	if got, err := r.loadImage(t.Context(), repository+":v1"); err != nil || hash(t, got) != hash(t, image) {
 		t.Errorf("the image of the index: %v", err)
 	}
-	if there, err := r.has(t.Context(), repository+"@"+hash(t, replaced)); err != nil || there {
+	if there, err := r.hasReference(t.Context(), repository+"@"+hash(t, replaced)); err != nil || there {
 		t.Errorf("what was replaced is there still: %t, %v", there, err)
 	}
 }
@@ -210,10 +223,11 @@ func TestProvideAssemblesWhatNodesHaveAnyway(t *testing.T) {
 	t.Parallel()
 	r := open(t, Options{})
 	reference := References(region, kubernetes.Default)[KubeProxy]
-	if err := r.Provide(t.Context(), catalogue.Image{Reference: strings.Replace(reference, region, "us-east-1", 1)}); err != nil {
+	if err := r.Provide(t.Context(), catalogue.Image{Reference: strings.Replace(reference, region, "us-east-1",
+		1)}); err != nil {
 		t.Fatal(err)
 	}
-	if there, err := r.has(t.Context(), reference); err != nil || !there {
+	if there, err := r.hasReference(t.Context(), reference); err != nil || !there {
 		t.Errorf("%v, %v", there, err)
 	}
 }

@@ -26,7 +26,8 @@ import (
 var platform = v1.Platform{OS: "linux", Architecture: runtime.GOARCH}
 
 const (
-	// unreachedFor is how long a registry that could not be reached is not asked again: a cluster asks for many images at once.
+	// unreachedFor is how long a registry that could not be reached is not asked again: a cluster asks for many images
+	// at once.
 	unreachedFor = 10 * time.Second
 	// freshFor is how long a tag of a public registry is believed to be what it was.
 	freshFor = 5 * time.Minute
@@ -37,9 +38,10 @@ const (
 	maxLayer = 52_000 << 20
 )
 
-// lookup finds a reference in the storage. It is stale when it is a tag of which its registry should be asked again.
-func (r *Registry) lookup(ctx context.Context, repository, reference string) (there, stale bool, err error) {
-	if _, err := r.Manifest(ctx, join(repository, reference)); errors.Is(err, ErrNotFound) {
+// findStored finds a reference in the storage. It is stale when it is a tag of which its registry should be asked
+// again.
+func (r *Registry) findStored(ctx context.Context, repository, reference string) (there, stale bool, err error) {
+	if _, err := r.Manifest(ctx, joinReference(repository, reference)); errors.Is(err, ErrNotFound) {
 		return false, false, nil
 	} else if err != nil {
 		return false, false, err
@@ -61,7 +63,7 @@ type unreached struct {
 	why   map[string]error
 }
 
-func (u *unreached) error(host string) error {
+func (u *unreached) lastError(host string) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if time.Now().Before(u.until[host]) {
@@ -73,7 +75,7 @@ func (u *unreached) error(host string) error {
 // maxUnreached bounds how many registries are remembered: everybody in a VPC may make up names.
 const maxUnreached = 1000
 
-func (u *unreached) set(host string, why error) {
+func (u *unreached) recordError(host string, why error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.until == nil || len(u.until) >= maxUnreached {
@@ -88,11 +90,11 @@ func (u *unreached) set(host string, why error) {
 	u.until[host], u.why[host] = time.Now().Add(unreachedFor), why
 }
 
-// fetch brings an image of a repository of a public registry into one of the storage, which has its name or is a
+// ensurePulled brings an image of a repository of a public registry into one of the storage, which has its name or is a
 // cache of it, unless it is there. Tags are compared with the registry's now and then while it can be reached; those
 // that were loaded from an archive are what they are. A source has a few turns at a time; see [turns].
-func (r *Registry) fetch(ctx context.Context, source, from, to, reference string) error {
-	there, stale, err := r.lookup(ctx, to, reference)
+func (r *Registry) ensurePulled(ctx context.Context, source, from, to, reference string) error {
+	there, stale, err := r.findStored(ctx, to, reference)
 	if err != nil {
 		return err
 	}
@@ -101,13 +103,13 @@ func (r *Registry) fetch(ctx context.Context, source, from, to, reference string
 			return err
 		}
 	}
-	end, err := r.turns.take(ctx, source)
+	end, err := r.turns.acquire(ctx, source)
 	if err != nil {
 		return err
 	}
 	// Those who ask for the same wait for one.
-	result := r.pulls.DoChan(join(to, reference), func() (any, error) {
-		return nil, r.pull(context.WithoutCancel(ctx), from, to, reference)
+	result := r.pulls.DoChan(joinReference(to, reference), func() (any, error) {
+		return nil, r.pullImage(context.WithoutCancel(ctx), from, to, reference)
 	})
 	select {
 	case <-ctx.Done():
@@ -125,21 +127,22 @@ func (r *Registry) fetch(ctx context.Context, source, from, to, reference string
 	}
 }
 
-// pull fetches an image: the one of this platform, and the index that names it.
-func (r *Registry) pull(ctx context.Context, from, to, reference string) error {
+// pullImage fetches an image: the one of this platform, and the index that names it.
+func (r *Registry) pullImage(ctx context.Context, from, to, reference string) error {
 	ctx, cancel := context.WithTimeout(ctx, pullTime)
 	defer cancel()
-	source := join(from, reference)
+	source := joinReference(from, reference)
 	ref, err := name.ParseReference(source)
 	if err != nil {
 		return &Refusal{http.StatusBadRequest, "NAME_INVALID", err.Error()}
 	}
 	host, _, _ := strings.Cut(from, "/")
-	if err := r.unreached.error(host); err != nil {
-		return r.refuse(source, host, err)
+	if err := r.unreached.lastError(host); err != nil {
+		return r.refusalFor(source, host, err)
 	}
 	options := []remote.Option{remote.WithContext(ctx), remote.WithTransport(boundedMetadata{r.options.Transport}),
-		remote.WithAuth(authn.Anonymous), remote.WithPlatform(platform), remote.WithRetryPredicate(func(error) bool { return false })}
+		remote.WithAuth(authn.Anonymous), remote.WithPlatform(platform),
+		remote.WithRetryPredicate(func(error) bool { return false })}
 	if err := r.metadata.Acquire(ctx, pullMetadata); err != nil {
 		return Denied(fmt.Sprintf("fetch %s: too many images are being fetched: try again later", source))
 	}
@@ -153,17 +156,18 @@ func (r *Registry) pull(ctx context.Context, from, to, reference string) error {
 	started := time.Now()
 	descriptor, err := remote.Get(ref, options...)
 	if err != nil {
-		return r.refuse(source, host, err)
+		return r.refusalFor(source, host, err)
 	}
 	if err := r.storePulled(ctx, to, reference, descriptor, hold); err != nil {
-		return r.refuse(source, host, err)
+		return r.refusalFor(source, host, err)
 	}
 	r.options.Log.Info("fetched an image", "image", source, "took", time.Since(started).Round(time.Millisecond))
 	return nil
 }
 
 // storePulled stores what a registry has under a reference. It calls hold with how much memory it needs for that.
-func (r *Registry) storePulled(ctx context.Context, repository, reference string, descriptor *remote.Descriptor, hold func(size int64)) (err error) {
+func (r *Registry) storePulled(ctx context.Context, repository, reference string, descriptor *remote.Descriptor,
+	hold func(size int64)) (err error) {
 	var index v1.ImageIndex
 	var image v1.Image
 	if descriptor.MediaType.IsIndex() {
@@ -199,7 +203,7 @@ func (r *Registry) storePulled(ctx context.Context, repository, reference string
 	}
 	hold(size)
 	marks := []string{reference}
-	if host, _, _ := strings.Cut(repository, "/"); isECR(host) {
+	if host, _, _ := strings.Cut(repository, "/"); isECRHost(host) {
 		if strings.Contains(reference, ":") {
 			marks = nil
 		}
@@ -226,9 +230,9 @@ func (r *Registry) storePulled(ctx context.Context, repository, reference string
 		}
 	}
 	if index != nil {
-		err = r.putIndexed(ctx, join(repository, reference), index, image)
+		err = r.putIndexed(ctx, joinReference(repository, reference), index, image)
 	} else {
-		err = r.put(ctx, join(repository, reference), image)
+		err = r.storeImage(ctx, joinReference(repository, reference), image)
 	}
 	if err != nil || strings.Contains(reference, ":") {
 		return err
@@ -236,24 +240,31 @@ func (r *Registry) storePulled(ctx context.Context, repository, reference string
 	return r.markCompared(repository, reference)
 }
 
-// refuse says why there is no such image, in words that reach the user of a pod that wants it: containerd shows the
+// refusalFor says why there is no such image, in words that reach the user of a pod that wants it: containerd shows the
 // message of a 403, and of no other.
-func (r *Registry) refuse(full, host string, err error) error {
+func (r *Registry) refusalFor(full, host string, err error) error {
 	var answered *transport.Error
 	if errors.As(err, &answered) {
 		switch answered.StatusCode {
 		case http.StatusNotFound:
 			return Denied(fmt.Sprintf("%s does not exist: %s says so", full, host))
 		case http.StatusUnauthorized, http.StatusForbidden:
-			return Denied(fmt.Sprintf("%s refuses to give %s to anybody: either it does not exist, or it wants a password; an image that you have elsewhere goes in with \"docker save IMAGE -o FILE; coracle images load FILE\"", host, full))
+			return Denied(
+				fmt.Sprintf(
+					"%s refuses to give %s to anybody: either it does not exist, or it wants a password; an image "+
+						"that you have elsewhere goes in with \"docker save IMAGE -o FILE; coracle images load FILE\"",
+					host, full))
 		}
 		return Denied(fmt.Sprintf("%s could not give %s: %v", host, full, answered))
 	}
 	var network net.Error
 	var refused *outbound.RefusedError
 	if errors.As(err, &network) || errors.As(err, &refused) {
-		r.unreached.set(host, err)
-		return Denied(fmt.Sprintf("%s is not in Coracle's registry, and %s cannot be reached from here (%s): \"docker save %[1]s -o FILE\" where it is, \"coracle images load FILE\" here", full, host, outbound.Reason(err)))
+		r.unreached.recordError(host, err)
+		return Denied(
+			fmt.Sprintf(
+				"%s is not in Coracle's registry, and %s cannot be reached from here (%s): \"docker save %[1]s -o "+
+					"FILE\" where it is, \"coracle images load FILE\" here", full, host, outbound.Reason(err)))
 	}
 	return Denied(fmt.Sprintf("fetch %s: %s", full, outbound.Reason(err)))
 }

@@ -44,7 +44,8 @@ func newInternet() *internet {
 func (n *internet) RoundTrip(r *http.Request) (*http.Response, error) {
 	n.asked.Add(1)
 	if n.cut.Load() {
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: r.URL.Hostname(), IsNotFound: true}}
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: r.URL.Hostname(),
+			IsNotFound: true}}
 	}
 	return within{handler: n.handler}.RoundTrip(r)
 }
@@ -69,7 +70,8 @@ func (n *internet) push(t *testing.T, reference string) v1.Image {
 // get asks the registry as a mirror.
 func get(t *testing.T, r *Registry, repository, reference, ns string) (status int, digest, body string) {
 	t.Helper()
-	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "https://api.ecr.eu-west-1.amazonaws.com/v2/"+repository+"/manifests/"+reference+"?ns="+ns, nil)
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet,
+		"https://api.ecr.eu-west-1.amazonaws.com/v2/"+repository+"/manifests/"+reference+"?ns="+ns, nil)
 	w := httptest.NewRecorder()
 	r.Handler(nobody{}).ServeHTTP(w, request)
 	return w.Code, w.Header().Get("Docker-Content-Digest"), w.Body.String()
@@ -118,7 +120,8 @@ func TestPublicImagesAreFetchedWhileThereIsANetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	index := mutate.AppendManifests(empty.Index,
-		mutate.IndexAddendum{Add: foreign, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "s390x"}}},
+		mutate.IndexAddendum{Add: foreign, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux",
+			Architecture: "s390x"}}},
 		mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{Platform: &platform}})
 	ref, err := name.ParseReference("registry.k8s.io/pause:3.10")
 	if err != nil {
@@ -198,7 +201,8 @@ func TestManifestsOfPublicImagesAreBounded(t *testing.T) {
 	indexOf := func(images []v1.Image, size int64) v1.ImageIndex {
 		index := v1.ImageIndex(empty.Index)
 		for _, img := range images {
-			index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{Platform: &platform, Size: size}})
+			index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: img,
+				Descriptor: v1.Descriptor{Platform: &platform, Size: size}})
 		}
 		return index
 	}
@@ -233,7 +237,8 @@ func TestManifestsOfPublicImagesAreBounded(t *testing.T) {
 			counted := &reading{RoundTripper: n}
 			r := open(t, Options{Transport: counted})
 			status, _, body := get(t, r, "team/app", "v1", "docker.io")
-			if want := map[bool]int{true: 200, false: 403}[test.want == ""]; status != want || !strings.Contains(body, test.want) {
+			if want := map[bool]int{true: 200, false: 403}[test.want == ""]; status != want || !strings.Contains(body,
+				test.want) {
 				t.Errorf("%d %s", status, body)
 			}
 			if got := counted.manifests.Load(); got != test.manifests {
@@ -246,7 +251,8 @@ func TestManifestsOfPublicImagesAreBounded(t *testing.T) {
 				t.Fatal("memory is held after the pull")
 			}
 			r.metadata.Release(maxPullMetadata)
-			if status, _, _ := get(t, r, "team/other", "v1", "docker.io"); status != 403 || r.unreached.error("index.docker.io") != nil || r.unreached.error("docker.io") != nil {
+			if status, _, _ := get(t, r, "team/other", "v1", "docker.io"); status != 403 ||
+				r.unreached.lastError("index.docker.io") != nil || r.unreached.lastError("docker.io") != nil {
 				t.Errorf("the registry counts as unreachable: %d", status)
 			}
 		})
@@ -265,11 +271,12 @@ func TestPullsShareMemory(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	asked := n.asked.Load()
-	if err := r.pull(ctx, "docker.io/library/nginx", "docker.io/library/nginx", "1.27"); err == nil || !strings.Contains(err.Error(), "try again later") || n.asked.Load() != asked {
+	if err := r.pullImage(ctx, "docker.io/library/nginx", "docker.io/library/nginx", "1.27"); err == nil ||
+		!strings.Contains(err.Error(), "try again later") || n.asked.Load() != asked {
 		t.Errorf("a pull does not wait for memory: %v", err)
 	}
 	r.metadata.Release(1)
-	if err := r.pull(t.Context(), "docker.io/library/nginx", "docker.io/library/nginx", "1.27"); err != nil {
+	if err := r.pullImage(t.Context(), "docker.io/library/nginx", "docker.io/library/nginx", "1.27"); err != nil {
 		t.Error(err)
 	}
 }
@@ -279,12 +286,15 @@ func TestAMissingImageSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	n := newInternet()
 	r := open(t, Options{Transport: n})
-	if status, _, body := get(t, r, "library/nothing", "v1", "docker.io"); status != http.StatusForbidden || !strings.Contains(body, "docker.io/library/nothing:v1 does not exist") {
+	if status, _, body := get(t, r, "library/nothing", "v1", "docker.io"); status != http.StatusForbidden ||
+		!strings.Contains(body, "docker.io/library/nothing:v1 does not exist") {
 		t.Errorf("an image that does not exist: %d %s", status, body)
 	}
 	n.cut.Store(true)
 	status, _, body := get(t, r, "library/nginx", "1.27", "docker.io")
-	if status != http.StatusForbidden || !strings.Contains(body, "docker.io/library/nginx:1.27 is not in Coracle's registry") || !strings.Contains(body, "coracle images load") || !strings.Contains(body, "no such host") {
+	if status != http.StatusForbidden || !strings.Contains(body,
+		"docker.io/library/nginx:1.27 is not in Coracle's registry") || !strings.Contains(body,
+		"coracle images load") || !strings.Contains(body, "no such host") {
 		t.Errorf("without a network: %d %s", status, body)
 	}
 	asked := n.asked.Load()
@@ -315,7 +325,8 @@ func TestLoad(t *testing.T) {
 		return archive.Bytes()
 	}
 	var oci bytes.Buffer
-	if err := writeLayout(&oci, map[string]v1.Image{"quay.io/team/app:v1": img, "docker.io/library/busybox:1": img}); err != nil {
+	if err := writeLayout(&oci, map[string]v1.Image{"quay.io/team/app:v1": img,
+		"docker.io/library/busybox:1": img}); err != nil {
 		t.Fatal(err)
 	}
 	zipped := func(b []byte) []byte {
@@ -331,7 +342,8 @@ func TestLoad(t *testing.T) {
 	}
 	var escaping bytes.Buffer
 	w := tar.NewWriter(&escaping)
-	if err := errors.Join(w.WriteHeader(&tar.Header{Name: "../../escaped", Size: 1, Mode: 0o644}), func() error { _, err := w.Write([]byte("x")); return err }(), w.Close()); err != nil {
+	if err := errors.Join(w.WriteHeader(&tar.Header{Name: "../../escaped", Size: 1, Mode: 0o644}),
+		func() error { _, err := w.Write([]byte("x")); return err }(), w.Close()); err != nil {
 		t.Fatal(err)
 	}
 	for name, test := range map[string]struct {
@@ -339,14 +351,16 @@ func TestLoad(t *testing.T) {
 		want    []string
 		err     string
 	}{
-		"docker with two tags": {docker("nginx:1.27", "nginx:latest"), []string{"docker.io/library/nginx:1.27", "docker.io/library/nginx:latest"}, ""},
+		"docker with two tags": {docker("nginx:1.27", "nginx:latest"), []string{"docker.io/library/nginx:1.27",
+			"docker.io/library/nginx:latest"}, ""},
 		"docker, compressed":   {zipped(docker("ghcr.io/x/y:z")), []string{"ghcr.io/x/y:z"}, ""},
 		"a registry with port": {docker("localhost:5000/app:v1"), []string{"localhost:5000/app:v1"}, ""},
 		"OCI":                  {oci.Bytes(), []string{"quay.io/team/app:v1", "docker.io/library/busybox:1"}, ""},
 		"no tar file":          {[]byte("what is this?"), nil, "no tar file"},
 		"empty":                {nil, nil, "no beginning"},
 		"out of the directory": {escaping.Bytes(), nil, "escapes"},
-		"no repository":        {docker("111122223333.dkr.ecr.eu-west-1.amazonaws.com/app:v1"), nil, "aws ecr create-repository --repository-name app --region eu-west-1"},
+		"no repository": {docker("111122223333.dkr.ecr.eu-west-1.amazonaws.com/app:v1"), nil,
+			"aws ecr create-repository --repository-name app --region eu-west-1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -364,7 +378,7 @@ func TestLoad(t *testing.T) {
 				t.Fatalf("loaded %v, %v; want %v", loaded, err, test.want)
 			}
 			for _, reference := range test.want {
-				repository, tag, err := split(reference)
+				repository, tag, err := splitReference(reference)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -384,11 +398,13 @@ func TestOnlyLoadAndECRPutImages(t *testing.T) {
 	t.Parallel()
 	r := open(t, Options{})
 	w := httptest.NewRecorder()
-	r.Handler(nobody{}).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v2/docker.io/library/nginx/blobs/uploads/", nil))
+	r.Handler(nobody{}).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost,
+		"/v2/docker.io/library/nginx/blobs/uploads/", nil))
 	if w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "coracle images load") {
 		t.Errorf("a push to Docker Hub: %d %s", w.Code, w.Body)
 	}
-	for path, want := range map[string]int{"/v2/": 401, "/v2/nothing": 404, "/v2/app/manifests/v1": 404, "/v2/_catalog": 404} {
+	for path, want := range map[string]int{"/v2/": 401, "/v2/nothing": 404, "/v2/app/manifests/v1": 404,
+		"/v2/_catalog": 404} {
 		w := httptest.NewRecorder()
 		r.Handler(nobody{}).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
 		if w.Code != want {
@@ -420,7 +436,7 @@ func TestTheMirrorIsNoWayAroundPermissions(t *testing.T) {
 		t.Fatal(err)
 	}
 	const host = "111122223333.dkr.ecr.eu-west-1.amazonaws.com"
-	if err := r.put(t.Context(), host+"/team/app:v1", img); err != nil {
+	if err := r.storeImage(t.Context(), host+"/team/app:v1", img); err != nil {
 		t.Fatal(err)
 	}
 	layers, err := img.Layers()
@@ -428,9 +444,15 @@ func TestTheMirrorIsNoWayAroundPermissions(t *testing.T) {
 		t.Fatal(err)
 	}
 	layer := hash(t, layers[0])
-	for _, ns := range []string{host, host + "/team", host + "/team/", strings.ToUpper(host), strings.ToUpper(host) + "/team", "x@" + host, host + ":443", host + ".", "docker.io/../" + host, host + "?x=", host + "#", "/" + host, ""} {
-		for _, path := range []string{"app/manifests/v1", "team/app/manifests/v1", "app/blobs/" + layer, "team/app/blobs/" + layer, "x/../team/app/manifests/v1", host + "/team/app/manifests/v1", strings.ToUpper(host) + "/team/app/manifests/v1", "docker.io/../" + host + "/team/app/manifests/v1", "/" + host + "/team/app/manifests/v1"} {
-			request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "https://api.ecr.eu-west-1.amazonaws.com/v2/"+path, nil)
+	for _, ns := range []string{host, host + "/team", host + "/team/", strings.ToUpper(host), strings.ToUpper(host) +
+		"/team", "x@" + host, host + ":443", host + ".", "docker.io/../" + host, host + "?x=", host + "#", "/" + host,
+		""} {
+		for _, path := range []string{"app/manifests/v1", "team/app/manifests/v1", "app/blobs/" + layer,
+			"team/app/blobs/" + layer, "x/../team/app/manifests/v1", host + "/team/app/manifests/v1",
+			strings.ToUpper(host) + "/team/app/manifests/v1", "docker.io/../" + host + "/team/app/manifests/v1",
+			"/" + host + "/team/app/manifests/v1"} {
+			request := httptest.NewRequestWithContext(t.Context(), http.MethodGet,
+				"https://api.ecr.eu-west-1.amazonaws.com/v2/"+path, nil)
 			request.URL.RawQuery = url.Values{"ns": {ns}}.Encode()
 			w := httptest.NewRecorder()
 			r.Handler(nobody{}).ServeHTTP(w, request)
@@ -451,9 +473,11 @@ func TestTheMirrorLeadsToPublicAddressesAlone(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	r := open(t, Options{})
-	for _, ns := range []string{strings.TrimPrefix(server.URL, "http://"), strings.Replace(strings.TrimPrefix(server.URL, "http://"), "127.0.0.1", "localhost", 1)} {
+	for _, ns := range []string{strings.TrimPrefix(server.URL, "http://"),
+		strings.Replace(strings.TrimPrefix(server.URL, "http://"), "127.0.0.1", "localhost", 1)} {
 		status, _, body := get(t, r, "app", "v1", ns)
-		if status != http.StatusForbidden || !strings.Contains(body, "is not an address of the public internet") || strings.Contains(body, "secret") {
+		if status != http.StatusForbidden || !strings.Contains(body, "is not an address of the public internet") ||
+			strings.Contains(body, "secret") {
 			t.Errorf("%s: %d %s", ns, status, body)
 		}
 	}
@@ -469,11 +493,14 @@ func TestOnlyNamesOfRepositoriesAreLookedUp(t *testing.T) {
 	r := open(t, Options{Transport: n})
 	before := filesBelow(t, r.options.Dir)
 	for _, path := range []string{
-		"docker.io/../x/manifests/v1", "docker.io/../../../x/manifests/v1", "docker.io/a/./b/manifests/v1", "docker.io/a//b/manifests/v1", "docker.io/A/manifests/v1", "docker.io/a%5cb/manifests/v1",
-		"docker.io/a/manifests/..", "docker.io/a/manifests/.", "docker.io/a/manifests/v1%00", "docker.io/a/manifests/sha256:..", "docker.io/" + strings.Repeat("a", 300) + "/manifests/v1",
+		"docker.io/../x/manifests/v1", "docker.io/../../../x/manifests/v1", "docker.io/a/./b/manifests/v1",
+		"docker.io/a//b/manifests/v1", "docker.io/A/manifests/v1", "docker.io/a%5cb/manifests/v1",
+		"docker.io/a/manifests/..", "docker.io/a/manifests/.", "docker.io/a/manifests/v1%00",
+		"docker.io/a/manifests/sha256:..", "docker.io/" + strings.Repeat("a", 300) + "/manifests/v1",
 	} {
 		w := httptest.NewRecorder()
-		r.Handler(nobody{}).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:4566/v2/"+path, nil))
+		r.Handler(nobody{}).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet,
+			"http://127.0.0.1:4566/v2/"+path, nil))
 		if w.Code != http.StatusBadRequest && w.Code != http.StatusNotFound || n.asked.Load() > 0 {
 			t.Errorf("%s: %d %s; %d requests went out", path, w.Code, w.Body, n.asked.Load())
 		}
@@ -494,7 +521,8 @@ func (u unread) Read([]byte) (int, error) {
 func TestManifestsOfStrangersAreNotRead(t *testing.T) {
 	t.Parallel()
 	r := open(t, Options{})
-	request := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "http://127.0.0.1:4566/v2/"+secretRepository+"/manifests/v1", unread{t})
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "http://127.0.0.1:4566/v2/"+secretRepository+
+		"/manifests/v1", unread{t})
 	request.SetBasicAuth("AWS", "a guess")
 	w := httptest.NewRecorder()
 	if r.Handler(nobody{}).ServeHTTP(w, request); w.Code != http.StatusUnauthorized {
@@ -506,12 +534,12 @@ func TestUnreachedRegistriesAreForgotten(t *testing.T) {
 	t.Parallel()
 	var u unreached
 	for i := range 3 * maxUnreached {
-		u.set(fmt.Sprintf("registry-%d.example.com", i), errors.New("no route"))
+		u.recordError(fmt.Sprintf("registry-%d.example.com", i), errors.New("no route"))
 	}
 	if len(u.until) > maxUnreached || len(u.why) > maxUnreached {
 		t.Errorf("%d registries are remembered", len(u.until))
 	}
-	if u.error(fmt.Sprintf("registry-%d.example.com", 3*maxUnreached-1)) == nil {
+	if u.lastError(fmt.Sprintf("registry-%d.example.com", 3*maxUnreached-1)) == nil {
 		t.Error("the last one is forgotten")
 	}
 }

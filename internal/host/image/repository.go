@@ -29,7 +29,8 @@ func (r checkedRepository) Blobs(ctx context.Context) distribution.BlobStore {
 type InvalidTag struct{ Tag string }
 
 func (e *InvalidTag) Error() string {
-	return fmt.Sprintf("%.150q is no tag: a tag has 1 to 128 letters, digits, '_', '-' and '.', and does not begin with '-' or '.'",
+	return fmt.Sprintf(
+		"%.150q is no tag: a tag has 1 to 128 letters, digits, '_', '-' and '.', and does not begin with '-' or '.'",
 		e.Tag)
 }
 

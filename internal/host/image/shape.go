@@ -20,23 +20,27 @@ type form struct {
 // shaped are the images that other versions of an add-on have in the same form, by component.
 var shaped = map[string]form{
 	VPCCNIInit: {
-		dir: "/init", programs: []string{"aws-vpc-cni-init", "loopback", "portmap", "bandwidth", "host-local", "ptp", "bridge"},
+		dir: "/init", programs: []string{"aws-vpc-cni-init", "loopback", "portmap", "bandwidth", "host-local", "ptp",
+			"bridge"},
 		config: v1.Config{WorkingDir: "/init", Cmd: []string{"/init/aws-vpc-cni-init"}},
 	},
 	VPCCNI: {
 		iptables: true,
-		dir:      "/app", programs: []string{"aws-vpc-cni", "aws-k8s-agent", "aws-cni", "egress-cni", "grpc-health-probe"},
+		dir:      "/app", programs: []string{"aws-vpc-cni", "aws-k8s-agent", "aws-cni", "egress-cni",
+			"grpc-health-probe"},
 		data:   []string{"10-aws.conflist", "eni-max-pods.txt"},
 		config: v1.Config{WorkingDir: "/app", Entrypoint: []string{"/app/aws-vpc-cni"}},
 	},
 	CoreDNS: {
 		dir: "/", programs: []string{"coredns"},
-		config: v1.Config{Entrypoint: []string{"/coredns"}, User: "nonroot:nonroot", ExposedPorts: map[string]struct{}{"53": {}, "53/udp": {}}},
+		config: v1.Config{Entrypoint: []string{"/coredns"}, User: "nonroot:nonroot",
+			ExposedPorts: map[string]struct{}{"53": {}, "53/udp": {}}},
 	},
 }
 
-// shape is the recipe of an image of such a form, with the programs that are found by find.
-func shape(name, reference string, base, iptables []entry, find func(name string) (string, error)) (recipe, error) {
+// buildRecipe is the recipe of an image of such a form, with the programs that are found by find.
+func buildRecipe(name, reference string, base, iptables []entry, find func(name string) (string, error)) (recipe,
+	error) {
 	f, ok := shaped[name]
 	if !ok {
 		return recipe{}, fmt.Errorf("no image is made like %q", name)

@@ -32,8 +32,8 @@ func (s *space) measure(dir string) (int64, error) {
 	return diskspace.Free(dir)
 }
 
-// reserve reserves the space of blobs, as their descriptors state it, on the disk of dir. release gives it back once the blobs
-// are stored, or are not.
+// reserve reserves the space of blobs, as their descriptors state it, on the disk of dir. release gives it back once
+// the blobs are stored, or are not.
 func (s *space) reserve(dir string, blobs []v1.Descriptor) (release func(), err error) {
 	var need int64
 	for _, b := range blobs {
@@ -78,20 +78,21 @@ type spaced struct {
 // beginning.
 func (s *space) reserveBody(dir string, request *http.Request) (body *spaced, err error) {
 	if request.ContentLength > maxLayer {
-		return nil, &Refusal{http.StatusRequestEntityTooLarge, "SIZE_INVALID", fmt.Sprintf("a layer may have %s", humanize.IBytes(maxLayer))}
+		return nil, &Refusal{http.StatusRequestEntityTooLarge, "SIZE_INVALID", fmt.Sprintf("a layer may have %s",
+			humanize.IBytes(maxLayer))}
 	}
 	body = &spaced{ReadCloser: request.Body, space: s, dir: dir}
 	if err := body.reserve(max(request.ContentLength, 0)); err != nil {
 		return nil, err
 	}
-	body.free() // a client that sends nothing takes no space from others
+	body.releaseSpace() // a client that sends nothing takes no space from others
 	body.left = 0
 	request.Body = body
 	return body, nil
 }
 
 func (b *spaced) reserve(size int64) error {
-	b.free()
+	b.releaseSpace()
 	release, err := b.space.reserve(b.dir, []v1.Descriptor{{Size: size}})
 	if err == nil {
 		b.left, b.release = size, release
@@ -99,7 +100,7 @@ func (b *spaced) reserve(size int64) error {
 	return err
 }
 
-func (b *spaced) free() {
+func (b *spaced) releaseSpace() {
 	if b.release != nil {
 		b.release()
 		b.release = nil

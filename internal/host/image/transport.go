@@ -34,7 +34,7 @@ func (t within) RoundTrip(request *http.Request) (*http.Response, error) {
 	serve := func() {
 		t.handler.ServeHTTP(answer, request)
 		request.Body.Close()
-		answer.begin()
+		answer.startResponse()
 		writer.Close()
 	}
 	if t.running != nil {
@@ -78,30 +78,32 @@ func (a *answer) WriteHeader(status int) {
 	}
 }
 
-func (a *answer) begin() {
+func (a *answer) startResponse() {
 	a.WriteHeader(http.StatusOK)
 	a.once.Do(func() { close(a.began) })
 }
 
 func (a *answer) Write(p []byte) (int, error) {
-	a.begin()
+	a.startResponse()
 	return a.body.Write(p)
 }
 
-// direct are the options of clients of the storage.
-func (r *Registry) direct(ctx context.Context) []remote.Option { return r.directly(ctx, nil) }
+// storageOptions are the options of clients of the storage.
+func (r *Registry) storageOptions(ctx context.Context) []remote.Option { return r.directly(ctx, nil) }
 
 func (r *Registry) directly(ctx context.Context, running *sync.WaitGroup) []remote.Option {
 	return []remote.Option{
-		remote.WithContext(ctx), remote.WithTransport(within{http.HandlerFunc(r.serveStorage), running}), remote.WithJobs(2),
-		// What the storage refuses once, such as a layer with another digest, it refuses again; each try would leave its bytes.
+		remote.WithContext(ctx), remote.WithTransport(within{http.HandlerFunc(r.serveStorage), running}),
+		remote.WithJobs(2),
+		// What the storage refuses once, such as a layer with another digest, it refuses again; each try would leave
+		// its bytes.
 		remote.WithRetryPredicate(func(error) bool { return false }),
 	}
 }
 
-// put stores an image under a reference. Its configuration, which the library reads into memory, must not be larger than
-// maxMetadata, whoever made it.
-func (r *Registry) put(ctx context.Context, reference string, image v1.Image) error {
+// storeImage stores an image under a reference. Its configuration, which the library reads into memory, must not be
+// larger than maxMetadata, whoever made it.
+func (r *Registry) storeImage(ctx context.Context, reference string, image v1.Image) error {
 	manifest, err := image.Manifest()
 	if err != nil {
 		return err
@@ -113,7 +115,7 @@ func (r *Registry) put(ctx context.Context, reference string, image v1.Image) er
 	if err != nil {
 		return err
 	}
-	defer r.cache.begin(strings.TrimPrefix(ref.Context().RepositoryStr(), "/"))()
+	defer r.cache.beginStoring(strings.TrimPrefix(ref.Context().RepositoryStr(), "/"))()
 	release, err := r.space.reserve(r.options.Dir, append(manifest.Layers, manifest.Config))
 	if err != nil {
 		return fmt.Errorf("store %s: %w", reference, err)
@@ -149,17 +151,17 @@ func (r *Registry) putIndex(ctx context.Context, reference string, index v1.Imag
 
 // putIndexed stores an index and the image of it that is given; nil for none.
 func (r *Registry) putIndexed(ctx context.Context, reference string, index v1.ImageIndex, image v1.Image) error {
-	repository, _, err := split(reference)
+	repository, _, err := splitReference(reference)
 	if err != nil {
 		return err
 	}
-	defer r.cache.begin(r.stored(repository))()
+	defer r.cache.beginStoring(r.storedName(repository))()
 	if image != nil {
 		digest, err := image.Digest()
 		if err != nil {
 			return err
 		}
-		if err := r.put(ctx, join(repository, digest.String()), image); err != nil {
+		if err := r.storeImage(ctx, joinReference(repository, digest.String()), image); err != nil {
 			return err
 		}
 	}
@@ -167,7 +169,7 @@ func (r *Registry) putIndexed(ctx context.Context, reference string, index v1.Im
 	if err != nil {
 		return err
 	}
-	return remote.Put(ref, index, r.direct(ctx)...)
+	return remote.Put(ref, index, r.storageOptions(ctx)...)
 }
 
 // imageForMachines is the image of an index that machines run; nil when it has none. An index may name any number of
@@ -180,7 +182,8 @@ func imageForMachines(index v1.ImageIndex) (v1.Image, error) {
 	var found *v1.Descriptor
 	for i := range manifest.Manifests {
 		m := &manifest.Manifests[i]
-		if m.MediaType.IsImage() && fitness(m.Platform) > 0 && (found == nil || fitness(m.Platform) > fitness(found.Platform)) {
+		if m.MediaType.IsImage() && fitness(m.Platform) > 0 &&
+			(found == nil || fitness(m.Platform) > fitness(found.Platform)) {
 			found = m
 		}
 	}
@@ -207,11 +210,11 @@ func fitness(p *v1.Platform) int {
 	return 2
 }
 
-// get finds an image in the storage.
-func (r *Registry) get(ctx context.Context, reference string) (v1.Image, error) {
+// loadImage finds an image in the storage.
+func (r *Registry) loadImage(ctx context.Context, reference string) (v1.Image, error) {
 	ref, err := r.insideReference(reference)
 	if err != nil {
 		return nil, err
 	}
-	return remote.Image(ref, append(r.direct(ctx), remote.WithPlatform(platform))...)
+	return remote.Image(ref, append(r.storageOptions(ctx), remote.WithPlatform(platform))...)
 }

@@ -19,8 +19,8 @@ type turn struct {
 	requests int
 }
 
-// take waits for a turn of a source. The daemon's own requests have no source, and do not wait.
-func (t *turns) take(ctx context.Context, source string) (end func(), err error) {
+// acquire waits for a turn of a source. The daemon's own requests have no source, and do not wait.
+func (t *turns) acquire(ctx context.Context, source string) (end func(), err error) {
 	if source == "" {
 		return func() {}, nil
 	}

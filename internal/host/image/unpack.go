@@ -40,8 +40,8 @@ const (
 	maxWindow = 128 << 20
 )
 
-// boundsOf returns the bounds of an archive that is unpacked into dir. It may take half of the disk's free space, because the
-// registry stores the images beside it.
+// boundsOf returns the bounds of an archive that is unpacked into dir. It may take half of the disk's free space,
+// because the registry stores the images beside it.
 func boundsOf(dir string) (bounds, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
@@ -52,13 +52,15 @@ func boundsOf(dir string) (bounds, error) {
 
 // tooLarge is the error of an archive that unpacks to more than it may.
 func (b bounds) tooLarge() error {
-	return fmt.Errorf("it unpacks to more than %s, half of the free space of the data directory's disk and at most %s: "+
-		"free some space, or save fewer images at once", humanize.IBytes(uint64(b.bytes)), humanize.IBytes(maxUnpacked))
+	return fmt.Errorf(
+		"it unpacks to more than %s, half of the free space of the data directory's disk and at most %s: "+
+			"free some space, or save fewer images at once", humanize.IBytes(uint64(b.bytes)),
+		humanize.IBytes(maxUnpacked))
 }
 
-// unpack writes the files of an archive below root. Nothing but directories and regular files is there afterwards: a link
-// becomes another name of the file that it leads to, which must be in the archive.
-func unpack(root *os.Root, archive io.Reader, b bounds) error {
+// extractArchive writes the files of an archive below root. Nothing but directories and regular files is there
+// afterwards: a link becomes another name of the file that it leads to, which must be in the archive.
+func extractArchive(root *os.Root, archive io.Reader, b bounds) error {
 	plain, err := decompress(archive)
 	if err != nil {
 		return err
@@ -104,11 +106,14 @@ func unpack(root *os.Root, archive io.Reader, b bounds) error {
 			links[name] = path.Clean(header.Linkname)
 		case tar.TypeDir, tar.TypeXGlobalHeader:
 		default:
-			return fmt.Errorf("%q is neither a file, a directory nor a link: archives of images have no devices or pipes", name)
+			return fmt.Errorf(
+				"%q is neither a file, a directory nor a link: archives of images have no devices or pipes", name)
 		}
 	}
 	if !isArchiveOfImages(root, links) {
-		return errors.New("it has neither index.json nor manifest.json: it is no archive of images, of \"docker save\" or in the OCI layout")
+		return errors.New(
+			"it has neither index.json nor manifest.json: it is no archive of images, of \"docker save\" or in the " +
+				"OCI layout")
 	}
 	return resolveLinks(root, links)
 }
@@ -201,14 +206,16 @@ func resolveLinks(root *os.Root, links map[string]string) error {
 	return nil
 }
 
-// checkMetadata refuses a file that is too large to be read into memory. A file that is missing is none of its business.
+// checkMetadata refuses a file that is too large to be read into memory. A file that is missing is none of its
+// business.
 func checkMetadata(root *os.Root, name string) error {
 	info, err := root.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err == nil && info.Size() > maxMetadata {
-		err = fmt.Errorf("%s has %s, and indexes, manifests and configurations may have %s", name, humanize.IBytes(uint64(info.Size())), humanize.IBytes(maxMetadata))
+		err = fmt.Errorf("%s has %s, and indexes, manifests and configurations may have %s", name,
+			humanize.IBytes(uint64(info.Size())), humanize.IBytes(maxMetadata))
 	}
 	return err
 }

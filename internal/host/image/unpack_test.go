@@ -93,28 +93,50 @@ func TestUnpack(t *testing.T) {
 			want:    map[string]string{"manifest.json": "[]", "a/layer.tar": "x"},
 		},
 		"a layer that images share": {
-			archive: tarOf(t, symlink("b/layer.tar", "../a/layer.tar"), file("a/layer.tar", "x"), hardLink("c/layer.tar", "a/layer.tar"),
+			archive: tarOf(t, symlink("b/layer.tar", "../a/layer.tar"), file("a/layer.tar", "x"),
+				hardLink("c/layer.tar", "a/layer.tar"),
 				symlink("d/layer.tar", "../b/layer.tar"), file("manifest.json", "[]")),
-			want: map[string]string{"manifest.json": "[]", "a/layer.tar": "x", "b/layer.tar": "x", "c/layer.tar": "x", "d/layer.tar": "x"},
+			want: map[string]string{"manifest.json": "[]", "a/layer.tar": "x", "b/layer.tar": "x", "c/layer.tar": "x",
+				"d/layer.tar": "x"},
 		},
-		"index.json leads to a device of the host":      {archive: tarOf(t, symlink("index.json", "/dev/zero")), err: `the link "index.json" leads out of the archive, to "/dev/zero"`},
-		"manifest.json leads to a file of the host":     {archive: tarOf(t, symlink("manifest.json", "../../../../etc/passwd")), err: `the link "manifest.json" leads out of the archive`},
-		"a link through a link":                         {archive: tarOf(t, file("index.json", "{}"), symlink("up", ".."), symlink("b", "up/x")), err: "no file of the archive"},
-		"a hard link that leads out":                    {archive: tarOf(t, file("index.json", "{}"), hardLink("b", "../b")), err: `the link "b" leads out of the archive`},
-		"a link to a directory":                         {archive: tarOf(t, file("index.json", "{}"), file("dir/a", ""), symlink("b", "dir")), err: "no file of the archive"},
-		"links that lead to each other":                 {archive: tarOf(t, loop...), err: "no file of the archive"},
-		"a file through a link":                         {archive: tarOf(t, file("index.json", "{}"), symlink("blobs", "/etc"), file("blobs/x", "")), err: `the link "blobs" leads out of the archive`},
-		"a name that leads out":                         {archive: tarOf(t, file("../index.json", "{}")), err: "escapes"},
-		"a device":                                      {archive: tarOf(t, tarEntry{header: tar.Header{Name: "index.json", Typeflag: tar.TypeChar, Devmajor: 1, Devminor: 5}}), err: "neither a file, a directory nor a link"},
-		"a pipe":                                        {archive: tarOf(t, tarEntry{header: tar.Header{Name: "index.json", Typeflag: tar.TypeFifo}}), err: "neither a file, a directory nor a link"},
-		"a long name":                                   {archive: tarOf(t, file(strings.Repeat("a/", maxEntryName)+"x", "")), err: "longer than"},
-		"too many entries":                              {archive: tarOf(t, many...), err: "more than 8 entries"},
-		"a file that is too large":                      {archive: tarOf(t, file("index.json", zeros)), err: "unpacks to more than 512 KiB"},
-		"files that are too large together":             {archive: tarOf(t, file("index.json", zeros[:300<<10]), file("b", zeros[:300<<10])), err: "unpacks to more than 512 KiB"},
-		"a gzip bomb":                                   {archive: gzipped(tarOf(t, file("index.json", zeros))), err: "unpacks to more than 512 KiB"},
-		"a zstd bomb":                                   {archive: zstandard(tarOf(t, file("index.json", zeros))), err: "unpacks to more than 512 KiB"},
-		"a bomb of headers, which no entry comes after": {archive: gzipped(bytes.Repeat(tarOf(t, tarEntry{header: tar.Header{Typeflag: tar.TypeXGlobalHeader, Name: "x", PAXRecords: map[string]string{"a": "b"}}})[:1024], 1024)), err: "more than 8 entries"},
-		"the files of a container":                      {archive: tarOf(t, file("etc/passwd", "root"), symlink("bin", "/usr/bin")), err: "neither index.json nor manifest.json"},
+		"index.json leads to a device of the host": {archive: tarOf(t, symlink("index.json", "/dev/zero")),
+			err: `the link "index.json" leads out of the archive, to "/dev/zero"`},
+		"manifest.json leads to a file of the host": {archive: tarOf(t,
+			symlink("manifest.json", "../../../../etc/passwd")),
+			err: `the link "manifest.json" leads out of the archive`},
+		"a link through a link": {archive: tarOf(t, file("index.json", "{}"),
+			symlink("up", ".."), symlink("b", "up/x")), err: "no file of the archive"},
+		"a hard link that leads out": {archive: tarOf(t, file("index.json", "{}"),
+			hardLink("b", "../b")), err: `the link "b" leads out of the archive`},
+		"a link to a directory": {archive: tarOf(t, file("index.json", "{}"), file("dir/a", ""),
+			symlink("b", "dir")), err: "no file of the archive"},
+		"links that lead to each other": {archive: tarOf(t, loop...), err: "no file of the archive"},
+		"a file through a link": {archive: tarOf(t, file("index.json", "{}"),
+			symlink("blobs", "/etc"), file("blobs/x", "")), err: `the link "blobs" leads out of the archive`},
+		"a name that leads out": {archive: tarOf(t, file("../index.json", "{}")),
+			err: "escapes"},
+		"a device": {archive: tarOf(t,
+			tarEntry{header: tar.Header{Name: "index.json", Typeflag: tar.TypeChar, Devmajor: 1, Devminor: 5}}),
+			err: "neither a file, a directory nor a link"},
+		"a pipe": {archive: tarOf(t,
+			tarEntry{header: tar.Header{Name: "index.json", Typeflag: tar.TypeFifo}}),
+			err: "neither a file, a directory nor a link"},
+		"a long name": {archive: tarOf(t, file(strings.Repeat("a/", maxEntryName)+"x",
+			"")), err: "longer than"},
+		"too many entries": {archive: tarOf(t, many...), err: "more than 8 entries"},
+		"a file that is too large": {archive: tarOf(t, file("index.json", zeros)),
+			err: "unpacks to more than 512 KiB"},
+		"files that are too large together": {archive: tarOf(t, file("index.json", zeros[:300<<10]),
+			file("b", zeros[:300<<10])), err: "unpacks to more than 512 KiB"},
+		"a gzip bomb": {archive: gzipped(tarOf(t, file("index.json", zeros))),
+			err: "unpacks to more than 512 KiB"},
+		"a zstd bomb": {archive: zstandard(tarOf(t, file("index.json", zeros))),
+			err: "unpacks to more than 512 KiB"},
+		"a bomb of headers, which no entry comes after": {
+			archive: gzipped(bytes.Repeat(tarOf(t, tarEntry{header: tar.Header{Typeflag: tar.TypeXGlobalHeader,
+				Name: "x", PAXRecords: map[string]string{"a": "b"}}})[:1024], 1024)), err: "more than 8 entries"},
+		"the files of a container": {archive: tarOf(t, file("etc/passwd", "root"),
+			symlink("bin", "/usr/bin")), err: "neither index.json nor manifest.json"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -123,7 +145,7 @@ func TestUnpack(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer root.Close()
-			err = unpack(root, bytes.NewReader(test.archive), small)
+			err = extractArchive(root, bytes.NewReader(test.archive), small)
 			if test.err != "" {
 				if err == nil || !strings.Contains(err.Error(), test.err) {
 					t.Errorf("error is %v, want one with %q", err, test.err)
@@ -218,16 +240,19 @@ func TestLoadBoundsMetadata(t *testing.T) {
 		return file(path.Join("blobs", "sha256", strings.TrimPrefix(digest(content), "sha256:")), content)
 	}
 	index := func(mediaType, manifest string) tarEntry {
-		return file("index.json", fmt.Sprintf(`{"schemaVersion":2,"manifests":[{"mediaType":%q,"size":9,"digest":%q,"annotations":{"io.containerd.image.name":"a.example/b:c"}}]}`, mediaType, digest(manifest)))
+		return file("index.json", fmt.Sprintf(
+			`{"schemaVersion":2,"manifests":[{"mediaType":%q,"size":9,"digest":%q,"annotations":{"io.containerd.image.name":"a.example/b:c"}}]}`, mediaType, digest(manifest)))
 	}
 	const (
 		imageType = "application/vnd.oci.image.manifest.v1+json"
 		indexType = "application/vnd.oci.image.index.v1+json"
 	)
 	manifestOf := func(config string) string {
-		return fmt.Sprintf(`{"schemaVersion":2,"config":{"mediaType":"application/vnd.oci.image.config.v1+json","size":9,"digest":%q},"layers":[]}`, digest(config))
+		return fmt.Sprintf(
+			`{"schemaVersion":2,"config":{"mediaType":"application/vnd.oci.image.config.v1+json","size":9,"digest":%q},"layers":[]}`, digest(config))
 	}
-	nested := fmt.Sprintf(`{"schemaVersion":2,"manifests":[{"mediaType":%q,"size":9,"digest":%q}]}`, imageType, digest(manifestOf(large)))
+	nested := fmt.Sprintf(`{"schemaVersion":2,"manifests":[{"mediaType":%q,"size":9,"digest":%q}]}`, imageType,
+		digest(manifestOf(large)))
 	for name, entries := range map[string][]tarEntry{
 		"index.json":                  {file("index.json", "{}"+large)},
 		"manifest.json":               {file("manifest.json", "[]"+large)},
@@ -235,7 +260,8 @@ func TestLoadBoundsMetadata(t *testing.T) {
 		"an index":                    {index(indexType, large), blob(large)},
 		"a configuration":             {index(imageType, manifestOf(large)), blob(manifestOf(large)), blob(large)},
 		"a configuration in an index": {index(indexType, nested), blob(nested), blob(manifestOf(large)), blob(large)},
-		"docker's configuration":      {file("manifest.json", `[{"Config":"./c.json","RepoTags":["a.example/b:c"],"Layers":[]}]`), file("c.json", large)},
+		"docker's configuration": {file("manifest.json",
+			`[{"Config":"./c.json","RepoTags":["a.example/b:c"],"Layers":[]}]`), file("c.json", large)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

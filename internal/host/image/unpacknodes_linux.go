@@ -24,9 +24,9 @@ import (
 // goldenUnpacked comes when everything is unpacked, before it gets its name.
 var goldenUnpacked = crash.At("image/unpacked")
 
-// unpack makes dir with a containerd of its own, in namespaces of its own: whatever it mounts or starts is gone
+// unpackImages makes dir with a containerd of its own, in namespaces of its own: whatever it mounts or starts is gone
 // when it is.
-func (r *Registry) unpack(ctx context.Context, dir string, images map[string]v1.Image) (err error) {
+func (r *Registry) unpackImages(ctx context.Context, dir string, images map[string]v1.Image) (err error) {
 	work, err := r.scratch("golden-*")
 	if err != nil {
 		return err
@@ -93,7 +93,7 @@ disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.cri.v1.images", 
 	if err := waitForSocket(ctx, socket, exited); err != nil {
 		return fail(err)
 	}
-	if err := r.fill(ctx, ctr, socket, images); err != nil {
+	if err := r.importImages(ctx, ctr, socket, images); err != nil {
 		return fail(err)
 	}
 	// A clean end closes the databases.
@@ -144,8 +144,8 @@ func waitForSocket(ctx context.Context, socket string, exited chan error) error 
 	}
 }
 
-// fill imports the images through containerd's own client.
-func (r *Registry) fill(ctx context.Context, ctr, socket string, images map[string]v1.Image) error {
+// importImages imports the images through containerd's own client.
+func (r *Registry) importImages(ctx context.Context, ctr, socket string, images map[string]v1.Image) error {
 	run := func(stdin io.Reader, args ...string) error {
 		global := []string{"--address", socket, "--namespace", "k8s.io", "--connect-timeout", "30s"}
 		cmd := exec.CommandContext(ctx, ctr, append(global, args...)...)

@@ -117,13 +117,17 @@ func TestPushesNeedSpace(t *testing.T) {
 		status int
 		most   int64 // bytes that are read
 	}{
-		"space":                           {diskspace.Reserve + 2*size, size, 2 * size, http.StatusAccepted, size},
-		"space, of unknown length":        {diskspace.Reserve + 2*size, -1, 2 * size, http.StatusAccepted, size},
-		"no space":                        {diskspace.Reserve + size - 1, size, 2 * size, http.StatusInsufficientStorage, 0},
-		"full meanwhile":                  {diskspace.Reserve + 2*size, size, bytesPerReservation / 2, http.StatusInternalServerError, bytesPerReservation},
-		"full, of unknown length":         {diskspace.Reserve - 1, -1, 2 * size, http.StatusInsufficientStorage, 0},
-		"full meanwhile, unknown length":  {diskspace.Reserve + 2*size, -1, bytesPerReservation / 2, http.StatusInternalServerError, bytesPerReservation},
-		"longer than a layer may be long": {diskspace.Reserve + 2*size, maxLayer + 1, 2 * size, http.StatusRequestEntityTooLarge, 0},
+		"space":                    {diskspace.Reserve + 2*size, size, 2 * size, http.StatusAccepted, size},
+		"space, of unknown length": {diskspace.Reserve + 2*size, -1, 2 * size, http.StatusAccepted, size},
+		"no space": {diskspace.Reserve + size - 1, size, 2 * size,
+			http.StatusInsufficientStorage, 0},
+		"full meanwhile": {diskspace.Reserve + 2*size, size, bytesPerReservation / 2,
+			http.StatusInternalServerError, bytesPerReservation},
+		"full, of unknown length": {diskspace.Reserve - 1, -1, 2 * size, http.StatusInsufficientStorage, 0},
+		"full meanwhile, unknown length": {diskspace.Reserve + 2*size, -1, bytesPerReservation / 2,
+			http.StatusInternalServerError, bytesPerReservation},
+		"longer than a layer may be long": {diskspace.Reserve + 2*size, maxLayer + 1, 2 * size,
+			http.StatusRequestEntityTooLarge, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -229,8 +229,10 @@ func TestACommandOpensNoDevicesOfTheMachine(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
 	if err := errors.Join(
-		unix.Mkfifo(in("fifo"), 0o600), os.Symlink("fifo", in("link")), os.WriteFile(in("file"), []byte("A=1\n"), 0o600), os.Symlink("/file", in("absolute")),
-		os.Mkdir(in("dir"), 0o700), os.WriteFile(in("long"), bytes.Repeat([]byte("x"), 1<<20), 0o600), os.Symlink("/proc/self/status", in("kernel")),
+		unix.Mkfifo(in("fifo"), 0o600), os.Symlink("fifo", in("link")), os.WriteFile(in("file"), []byte("A=1\n"),
+			0o600), os.Symlink("/file", in("absolute")),
+		os.Mkdir(in("dir"), 0o700), os.WriteFile(in("long"), bytes.Repeat([]byte("x"), 1<<20), 0o600),
+		os.Symlink("/proc/self/status", in("kernel")),
 	); err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +246,8 @@ func TestACommandOpensNoDevicesOfTheMachine(t *testing.T) {
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	for name, want := range map[string]string{"fifo": "", "link": "", "file": "A=1\n", "absolute": "A=1\n", "none": "", "dir": "", "kernel": "", "long": strings.Repeat("x", 64<<10)} {
+	for name, want := range map[string]string{"fifo": "", "link": "", "file": "A=1\n", "absolute": "A=1\n", "none": "",
+		"dir": "", "kernel": "", "long": strings.Repeat("x", 64<<10)} {
 		if got := string(readSettings(proc, dir, name)); got != want {
 			t.Errorf("%s is %.20q, want %.20q", name, got, want)
 		}

@@ -36,11 +36,11 @@ const (
 	notFound      = 127
 )
 
-// Exec runs a command in the machine of an instance, beside its init and with its limits, in the environment of a login shell of root, and
-// returns its exit status (128 and the signal's number when one ended it). It needs to be root, and no daemon: machines are
-// found in the kernel's process table, by marks that only the daemon of id can sign. The error is a *NotRunningError, or a
-// *process.AmbiguousError. It is for programs that end soon after: a thread that was in a machine cannot come back, and the
-// first one of a program does not end before it.
+// Exec runs a command in the machine of an instance, beside its init and with its limits, in the environment of a login
+// shell of root, and returns its exit status (128 and the signal's number when one ended it). It needs to be root, and
+// no daemon: machines are found in the kernel's process table, by marks that only the daemon of id can sign. The error
+// is a *NotRunningError, or a *process.AmbiguousError. It is for programs that end soon after: a thread that was in a
+// machine cannot come back, and the first one of a program does not end before it.
 func Exec(ctx context.Context, id process.Identity, instanceID string, c Command) (exit int, err error) {
 	if os.Geteuid() != 0 {
 		return 0, errors.New("only root can enter a machine: run this command as root, as the daemon does")
@@ -69,8 +69,8 @@ func Exec(ctx context.Context, id process.Identity, instanceID string, c Command
 	return r.exit, r.err
 }
 
-// Named is the instance whose private DNS name, the whole or its first part, is name, among those whose disks are in dir (Options.Dir); a
-// name that is none's is itself.
+// Named is the instance whose private DNS name, the whole or its first part, is name, among those whose disks are in
+// dir (Options.Dir); a name that is none's is itself.
 func Named(dir, name string) string {
 	specs, _ := filepath.Glob(filepath.Join(dir, "i-*", launch.SpecFile))
 	for _, file := range specs {
@@ -85,7 +85,8 @@ func Named(dir, name string) string {
 	return name
 }
 
-// PIDs are the process IDs, on the host, of everything in the machine of an instance, the containers of its pods included.
+// PIDs are the process IDs, on the host, of everything in the machine of an instance, the containers of its pods
+// included.
 func PIDs(owner, instanceID string) ([]int, error) {
 	host, err := cgroup.Open()
 	if err != nil {
@@ -209,7 +210,8 @@ func execIn(ctx context.Context, init *machineInit, group cgroup.Group, c Comman
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return 0, err
 	}
-	if err := unix.Setns(int(init.pidfd.Fd()), unix.CLONE_NEWNS|unix.CLONE_NEWPID|unix.CLONE_NEWNET|unix.CLONE_NEWUTS|unix.CLONE_NEWIPC); err != nil {
+	if err := unix.Setns(int(init.pidfd.Fd()),
+		unix.CLONE_NEWNS|unix.CLONE_NEWPID|unix.CLONE_NEWNET|unix.CLONE_NEWUTS|unix.CLONE_NEWIPC); err != nil {
 		return 0, fmt.Errorf("enter the machine: %w", err)
 	}
 	env := environment(in.proc)
@@ -230,7 +232,8 @@ func execIn(ctx context.Context, init *machineInit, group cgroup.Group, c Comman
 	}
 	start := func(files []*os.File) (*os.Process, error) {
 		return usernamespace.Start(usernamespace.Command{
-			Namespace: in.users, Groups: in.groups, GroupNamespace: in.groupNamespace, Path: path, Dir: dir, Args: c.Args, Env: env, Files: files, Terminal: c.TTY,
+			Namespace: in.users, Groups: in.groups, GroupNamespace: in.groupNamespace, Path: path, Dir: dir,
+			Args: c.Args, Env: env, Files: files, Terminal: c.TTY,
 		})
 	}
 	if c.TTY {
@@ -245,7 +248,8 @@ type inside struct {
 	userID         int      // root of the machine, on the host
 	groups         []*os.File
 	groupNamespace *os.File
-	proc           *os.File // the host's /proc, by which the calling thread finds its own files: that of the machine does not show the thread
+	// the host's /proc, by which the calling thread finds its own files: that of the machine does not show the thread
+	proc *os.File
 }
 
 // openInside opens them, while the calling thread is on the host.
@@ -463,7 +467,8 @@ func readSettings(proc *os.File, root, path string) []byte {
 	}
 	defer dir.Close()
 	seen, err := unix.Openat2(int(dir.Fd()), path, &unix.OpenHow{
-		Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_XDEV | unix.RESOLVE_NO_MAGICLINKS,
+		Flags:   unix.O_PATH | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_XDEV | unix.RESOLVE_NO_MAGICLINKS,
 	})
 	if err != nil {
 		return nil
@@ -473,7 +478,8 @@ func readSettings(proc *os.File, root, path string) []byte {
 	if err := unix.Fstat(seen, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil
 	}
-	f, err := reopen(proc, seen, os.O_RDONLY|unix.O_NONBLOCK, path) // without waiting for a lease that the machine has on it
+	// without waiting for a lease that the machine has on it
+	f, err := reopen(proc, seen, os.O_RDONLY|unix.O_NONBLOCK, path)
 	if err != nil {
 		return nil
 	}
@@ -485,7 +491,8 @@ func readSettings(proc *os.File, root, path string) []byte {
 // reopen opens for use what was opened to see what it is (O_PATH): to open a device is to use it, and the rules for
 // devices of the machine do not hold for the calling thread. proc is the host's /proc.
 func reopen(proc *os.File, seen, flags int, name string) (*os.File, error) {
-	fd, err := unix.Openat(int(proc.Fd()), fmt.Sprintf("thread-self/fd/%d", seen), flags|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(int(proc.Fd()), fmt.Sprintf("thread-self/fd/%d", seen), flags|unix.O_NOCTTY|unix.O_CLOEXEC,
+		0)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: name, Err: err}
 	}
@@ -603,7 +610,8 @@ func openTerminal(proc *os.File, path string) (master, slave *os.File, err error
 		if failed = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0); failed != nil {
 			return
 		}
-		peer, _, errno := unix.Syscall(unix.SYS_IOCTL, fd, unix.TIOCGPTPEER, uintptr(unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC))
+		peer, _, errno := unix.Syscall(unix.SYS_IOCTL, fd, unix.TIOCGPTPEER,
+			uintptr(unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC))
 		if errno != 0 {
 			failed = os.NewSyscallError("TIOCGPTPEER", errno)
 			return

@@ -21,11 +21,12 @@ type Sources struct {
 	// version (upstream.Bundles.Find).
 	Program    func(name string) (string, error)
 	Kubernetes func(minor string) (string, error)
-	// Sandbox is the pause image of a version in a region, and Golden a directory of containerd in which the images that nodes of a
-	// version need are unpacked. Golden may be nil.
+	// Sandbox is the pause image of a version in a region, and Golden a directory of containerd in which the images
+	// that nodes of a version need are unpacked. Golden may be nil.
 	Sandbox func(region, minor string) string
 	Golden  func(ctx context.Context, region, minor string) (dir string, err error)
-	// CABundle is PEM that machines trust; RegistryMirror is the base URL of the daemon's registry as machines reach it, if not by EKS's names.
+	// CABundle is PEM that machines trust; RegistryMirror is the base URL of the daemon's registry as machines reach
+	// it, if not by EKS's names.
 	CABundle       []byte
 	RegistryMirror string
 }
@@ -41,7 +42,8 @@ func (s Sources) Image(_ context.Context, i record.Instance) (Image, error) {
 		return Image{}, err
 	}
 	o := rootfs.Options{
-		Family: string(image.Family), KubernetesVersion: image.KubernetesVersion, Release: image.Release, Architecture: image.Architecture, Region: i.Region,
+		Family: string(image.Family), KubernetesVersion: image.KubernetesVersion, Release: image.Release,
+		Architecture: image.Architecture, Region: i.Region,
 		CABundle: s.CABundle, RegistryMirror: s.RegistryMirror, Program: s.Program,
 	}
 	made := Image{
@@ -55,7 +57,10 @@ func (s Sources) Image(_ context.Context, i record.Instance) (Image, error) {
 			return Image{}, fmt.Errorf("the kubelet of Kubernetes %s: %w", image.KubernetesVersion, err)
 		}
 		if s.Golden != nil {
-			made.Containerd = func(ctx context.Context) (string, error) { return s.Golden(ctx, i.Region, image.KubernetesVersion) }
+			made.Containerd = func(ctx context.Context) (string, error) {
+				return s.Golden(ctx, i.Region,
+					image.KubernetesVersion)
+			}
 		}
 	}
 	// What a skeleton is made of names it, the program that writes it included.

@@ -127,7 +127,8 @@ func marksOf(t *testing.T, pid int) (marks []string) {
 
 func running(pid int) bool { return syscall.Kill(pid, 0) == nil }
 
-// A user of this host, or a pod, that knows the marks of a machine's process is nobody to the daemon and to "coracle exec".
+// A user of this host, or a pod, that knows the marks of a machine's process is nobody to the daemon and to "coracle
+// exec".
 func TestImpostorsOfAMachine(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
@@ -160,7 +161,8 @@ func TestImpostorsOfAMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", init.pid)); err != nil || strings.Contains(string(environ), "CORACLE_PROCESS") {
+	if environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", init.pid)); err != nil ||
+		strings.Contains(string(environ), "CORACLE_PROCESS") {
 		t.Errorf("the environment of init is %q, %v", environ, err)
 	}
 	init.Close()
@@ -189,7 +191,8 @@ func TestImpostorsOfAMachine(t *testing.T) {
 	// Root can copy everything. Nobody can tell the two apart then.
 	twin := pretend(t, marks, 0, root)
 	var ambiguous *process.AmbiguousError
-	if _, err := Exec(t.Context(), machinetest.Identity(h.owner), one, Command{Args: []string{"true"}}); !errors.As(err, &ambiguous) ||
+	if _, err := Exec(t.Context(), machinetest.Identity(h.owner), one, Command{Args: []string{"true"}}); !errors.As(err,
+		&ambiguous) ||
 		!strings.Contains(err.Error(), strconv.Itoa(twin)) || !strings.Contains(err.Error(), strconv.Itoa(launched)) {
 		t.Errorf("with a twin: %v", err)
 	}

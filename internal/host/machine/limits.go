@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// kernelLimits are what machines need of the kernel: each has a kubelet, containerd and pods that watch files. A machine
-// has the share of one user, and all machines without user namespaces share that of the host's root. No limit that is
-// higher already is changed.
+// kernelLimits are what machines need of the kernel: each has a kubelet, containerd and pods that watch files. A
+// machine has the share of one user, and all machines without user namespaces share that of the host's root. No limit
+// that is higher already is changed.
 var kernelLimits = map[string]int{
 	"/proc/sys/fs/inotify/max_user_instances": 8192,
 	"/proc/sys/fs/inotify/max_user_watches":   1 << 20,
@@ -20,7 +20,8 @@ var kernelLimits = map[string]int{
 	"/proc/sys/kernel/keys/root_maxbytes":     25 << 20,
 }
 
-// RaiseKernelLimits raises the limits of the kernel that a host with many machines reaches. It logs what it cannot raise.
+// RaiseKernelLimits raises the limits of the kernel that a host with many machines reaches. It logs what it cannot
+// raise.
 func RaiseKernelLimits(log *slog.Logger) {
 	for file, want := range kernelLimits {
 		if err := raiseKernelLimit(file, want, log); err != nil {

@@ -43,7 +43,8 @@ type Options struct {
 	Processes Processes
 	Subscribe func(func(process.Event)) (cancel func())
 	Network   Network
-	// Images is what the machine of an instance is made of. Its errors are the user's: they become the instance's state reason.
+	// Images is what the machine of an instance is made of. Its errors are the user's: they become the instance's state
+	// reason.
 	Images func(ctx context.Context, instance record.Instance) (Image, error)
 	Log    *slog.Logger // slog.Default() when nil
 }
@@ -61,8 +62,8 @@ type Network interface {
 	Plugged(instanceID string) (bool, error)
 	// Namespace is the path of a network namespace; a machine's is named by its instance ID.
 	Namespace(name string) string
-	// UserID is the first of the host's user and group IDs that an instance's machine has, whose user namespace owns its network namespace;
-	// 0 when that is the host's own.
+	// UserID is the first of the host's user and group IDs that an instance's machine has, whose user namespace owns
+	// its network namespace; 0 when that is the host's own.
 	UserID(instanceID string) (uint32, error)
 	// Source tells the EC2Keys of instances for which Plugged may have changed.
 	Source() reconcile.Source
@@ -72,7 +73,8 @@ type Network interface {
 type Image struct {
 	// Name names a version of the skeleton: what has the same name has the same content.
 	Name string
-	// Write makes dir the skeleton: the lower layer of root file systems (rootfs.Write). dir is complete when it is there.
+	// Write makes dir the skeleton: the lower layer of root file systems (rootfs.Write). dir is complete when it is
+	// there.
 	Write func(dir string) error
 	// Mounts are the programs and directories that are bind-mounted over a skeleton in dir (rootfs.Mounts).
 	Mounts func(dir string) ([]rootfs.Mount, error)
@@ -111,7 +113,8 @@ func New(o Options) *Controller {
 	}
 	return &Controller{
 		o: o, log: o.Log, files: newWatcher(o.Log),
-		instances: record.Instances(o.Store), machines: record.Machines(o.Store), consoles: record.MachineConsoles(o.Store),
+		instances: record.Instances(o.Store), machines: record.Machines(o.Store),
+		consoles: record.MachineConsoles(o.Store),
 	}
 }
 
@@ -122,7 +125,8 @@ func (c *Controller) Controllers() []reconcile.Controller {
 		Reconcile: c.reconcile,
 		Sources: []reconcile.Source{
 			reconcile.Table(c.instances, ""), c.o.Network.Source(), c.leftovers, c.events, c.files.run,
-			reconcile.Mapped(record.DHCPOptionsTable(c.o.Store), "", c.ofRegion), reconcile.Mapped(record.VPCs(c.o.Store), "", c.ofRegion),
+			reconcile.Mapped(record.DHCPOptionsTable(c.o.Store), "", c.ofRegion),
+			reconcile.Mapped(record.VPCs(c.o.Store), "", c.ofRegion),
 		},
 		Workers: 4,
 		Resync:  30 * time.Second,
@@ -225,10 +229,12 @@ func (c *Controller) write(ctx context.Context, key string, m record.Machine) er
 }
 
 // run makes the machine run the boot that is wanted, and observes it.
-func (c *Controller) run(ctx context.Context, key string, i record.Instance, m record.Machine) (reconcile.Result, error) {
+func (c *Controller) run(ctx context.Context, key string, i record.Instance, m record.Machine) (reconcile.Result,
+	error) {
 	dir := c.dir(i.ID)
 	alive := c.alive(i.ID)
-	if prepared, err := launch.Read(filepath.Join(dir, launch.SpecFile)); alive && err == nil && prepared.Boot == i.Boot {
+	if prepared, err := launch.Read(filepath.Join(dir, launch.SpecFile)); alive && err == nil &&
+		prepared.Boot == i.Boot {
 		// Keep it, whatever became of the programs that it was started from.
 		if err := c.lease(ctx, i); err != nil {
 			return reconcile.Result{}, err
@@ -263,7 +269,8 @@ func (c *Controller) run(ctx context.Context, key string, i record.Instance, m r
 	return c.observe(ctx, key, i, m, status)
 }
 
-// spec is the process of a machine. Only another boot makes it another: a new version of coracle must not restart machines.
+// spec is the process of a machine. Only another boot makes it another: a new version of coracle must not restart
+// machines.
 func (c *Controller) spec(i record.Instance) process.Spec {
 	dir := c.dir(i.ID)
 	return process.Spec{
@@ -287,8 +294,10 @@ func (c *Controller) alive(id string) bool {
 	return false
 }
 
-// failed records why a boot could not be prepared. A new instance is terminated, as on EC2; one that has run before is tried again.
-func (c *Controller) failed(ctx context.Context, key string, i record.Instance, m record.Machine, err error) (reconcile.Result, error) {
+// failed records why a boot could not be prepared. A new instance is terminated, as on EC2; one that has run before is
+// tried again.
+func (c *Controller) failed(ctx context.Context, key string, i record.Instance, m record.Machine,
+	err error) (reconcile.Result, error) {
 	if ctx.Err() != nil || errors.Is(err, store.ErrUnavailable) {
 		return reconcile.Result{}, err
 	}
@@ -346,7 +355,8 @@ func (c *Controller) terminate(ctx context.Context, key string, m record.Machine
 	if err := c.discard(ctx, m.InstanceID); err != nil {
 		return err
 	}
-	m.State, m.SystemStatus, m.InstanceStatus, m.ImpairedSince = ec2types.InstanceStateNameTerminated, "", "", time.Time{}
+	m.State, m.SystemStatus, m.InstanceStatus, m.ImpairedSince = ec2types.InstanceStateNameTerminated, "", "",
+		time.Time{}
 	return c.write(ctx, key, m)
 }
 
@@ -388,9 +398,9 @@ func (c *Controller) discard(ctx context.Context, id string) error {
 	return filetree.RemoveAll(dir)
 }
 
-// Remove removes the control groups of an owner's machines, and kills what runs in them, for "coracle reset": the processes that stand for
-// machines are found by their marks (process.Kill) and take their namespaces and mounts with them. It needs neither a daemon nor a
-// store, and returns the directories that it removed.
+// Remove removes the control groups of an owner's machines, and kills what runs in them, for "coracle reset": the
+// processes that stand for machines are found by their marks (process.Kill) and take their namespaces and mounts with
+// them. It needs neither a daemon nor a store, and returns the directories that it removed.
 func Remove(owner string) (removed []string, err error) {
 	host, err := cgroup.Open()
 	if err != nil {

@@ -80,7 +80,8 @@ const account, region = "111122223333", "eu-west-1"
 
 func newHost(t testing.TB) *host {
 	h := &host{t: t, owner: machinetest.Owner(t), dir: t.TempDir(), store: storetest.New(t)}
-	h.network = &plugs{dir: filepath.Join(h.dir, "netns"), changed: make(chan string, 16), plugged: map[string]bool{}, users: map[string]uint32{}}
+	h.network = &plugs{dir: filepath.Join(h.dir, "netns"), changed: make(chan string, 16), plugged: map[string]bool{},
+		users: map[string]uint32{}}
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -89,18 +90,21 @@ func newHost(t testing.TB) *host {
 		return Image{
 			Name: "test", Write: machinetest.Skeleton, Node: self,
 			Mounts: func(dir string) ([]rootfs.Mount, error) {
-				return []rootfs.Mount{{Source: filepath.Join(dir, "usr/local"), Target: "/usr/local"}, {Source: self, Target: rootfs.Init}}, nil
+				return []rootfs.Mount{{Source: filepath.Join(dir, "usr/local"), Target: "/usr/local"},
+					{Source: self, Target: rootfs.Init}}, nil
 			},
 		}, nil
 	}
 	ctx := context.Background()
-	vpc := record.VPC{EC2Resource: record.EC2Resource{Account: account, Region: region, ID: "vpc-1"}, CIDRs: []record.CIDRAssociation{{CIDR: "10.0.0.0/16"}}, DHCPOptionsID: "dopt-1"}
+	vpc := record.VPC{EC2Resource: record.EC2Resource{Account: account, Region: region, ID: "vpc-1"},
+		CIDRs: []record.CIDRAssociation{{CIDR: "10.0.0.0/16"}}, DHCPOptionsID: "dopt-1"}
 	if _, err := record.VPCs(h.store).Create(ctx, vpc.Key(), vpc); err != nil {
 		t.Fatal(err)
 	}
-	dhcp := record.DHCPOptions{EC2Resource: record.EC2Resource{Account: account, Region: region, ID: "dopt-1"}, Options: map[string][]string{
-		"domain-name-servers": {"AmazonProvidedDNS"}, "domain-name": {"eu-west-1.compute.internal"},
-	}}
+	dhcp := record.DHCPOptions{EC2Resource: record.EC2Resource{Account: account, Region: region, ID: "dopt-1"},
+		Options: map[string][]string{
+			"domain-name-servers": {"AmazonProvidedDNS"}, "domain-name": {"eu-west-1.compute.internal"},
+		}}
 	if _, err := record.DHCPOptionsTable(h.store).Create(ctx, dhcp.Key(), dhcp); err != nil {
 		t.Fatal(err)
 	}
@@ -123,18 +127,20 @@ func (h *host) up() {
 	var mu sync.Mutex
 	var subscribers []func(process.Event)
 	var err error
-	h.processes, err = process.Open(process.Options{Identity: machinetest.Identity(h.owner), Log: slog.New(slog.DiscardHandler), Events: func(e process.Event) {
-		mu.Lock()
-		defer mu.Unlock()
-		for _, s := range subscribers {
-			s(e)
-		}
-	}})
+	h.processes, err = process.Open(process.Options{Identity: machinetest.Identity(h.owner),
+		Log: slog.New(slog.DiscardHandler), Events: func(e process.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, s := range subscribers {
+				s(e)
+			}
+		}})
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	c := New(Options{
-		Store: h.store, Owner: h.owner, Dir: filepath.Join(h.dir, "machines"), Processes: h.processes, Network: h.network,
+		Store: h.store, Owner: h.owner, Dir: filepath.Join(h.dir, "machines"), Processes: h.processes,
+		Network: h.network,
 		Subscribe: func(f func(process.Event)) func() {
 			mu.Lock()
 			defer mu.Unlock()
@@ -170,14 +176,16 @@ func (h *host) launch(id, kind string, edit ...func(*record.Instance)) {
 	h.t.Helper()
 	ctx := context.Background()
 	eni := record.NetworkInterface{
-		EC2Resource: record.EC2Resource{Account: account, Region: region, ID: "eni-" + id}, VPCID: "vpc-1", PrivateIPs: []string{"10.0.0.4"},
+		EC2Resource: record.EC2Resource{Account: account, Region: region, ID: "eni-" + id}, VPCID: "vpc-1",
+		PrivateIPs: []string{"10.0.0.4"},
 		Attachment: &record.NetworkInterfaceAttachment{InstanceID: id},
 	}
 	if _, err := record.NetworkInterfaces(h.store).Create(ctx, eni.Key(), eni); err != nil {
 		h.t.Fatal(err)
 	}
 	i := record.Instance{
-		EC2Resource: record.EC2Resource{Account: account, Region: region, ID: id}, InstanceType: ec2types.InstanceType(kind), VPCID: "vpc-1",
+		EC2Resource:  record.EC2Resource{Account: account, Region: region, ID: id},
+		InstanceType: ec2types.InstanceType(kind), VPCID: "vpc-1",
 		Wanted: ec2types.InstanceStateNameRunning, Boot: 1,
 	}
 	for _, e := range edit {
@@ -205,7 +213,8 @@ func (h *host) plug(id string) {
 
 func (h *host) change(id string, change func(*record.Instance)) {
 	h.t.Helper()
-	if _, err := record.Instances(h.store).Modify(context.Background(), key(id), func(i *record.Instance) error { change(i); return nil }); err != nil {
+	if _, err := record.Instances(h.store).Modify(context.Background(), key(id),
+		func(i *record.Instance) error { change(i); return nil }); err != nil {
 		h.t.Fatal(err)
 	}
 }
@@ -239,7 +248,8 @@ func inState(s ec2types.InstanceStateName) func(record.Machine) bool {
 func (h *host) run(id, command string) string {
 	h.t.Helper()
 	var out bytes.Buffer
-	exit, err := Exec(h.t.Context(), machinetest.Identity(h.owner), id, Command{Args: []string{"sh", "-c", command}, Stdout: &out, Stderr: &out})
+	exit, err := Exec(h.t.Context(), machinetest.Identity(h.owner), id, Command{Args: []string{"sh", "-c", command},
+		Stdout: &out, Stderr: &out})
 	if err != nil || exit != 0 {
 		h.t.Fatalf("%s in %s: exit status %d, %v\n%s", command, id, exit, err, out.String())
 	}
@@ -272,11 +282,13 @@ func TestTheLifeOfAMachine(t *testing.T) {
 	}
 	report(`{"network":true,"userData":"running"}`)
 	h.until(one, "reachable", func(m record.Machine) bool {
-		return m.InstanceStatus == ec2types.SummaryStatusOk && m.SystemStatus == ec2types.SummaryStatusOk && m.UserData == boot.Running
+		return m.InstanceStatus == ec2types.SummaryStatusOk && m.SystemStatus == ec2types.SummaryStatusOk &&
+			m.UserData == boot.Running
 	})
 	report(`{"network":true,"userData":"failed","failure":"/var/lib/cloud/scripts/part-001: exit status 3"}`)
 	h.until(one, "one with failed user data", func(m record.Machine) bool {
-		return m.InstanceStatus == ec2types.SummaryStatusOk && m.UserData == "failed: /var/lib/cloud/scripts/part-001: exit status 3"
+		return m.InstanceStatus == ec2types.SummaryStatusOk &&
+			m.UserData == "failed: /var/lib/cloud/scripts/part-001: exit status 3"
 	})
 	const lease = `{"nameservers":["10.0.0.2"],"domainName":"eu-west-1.compute.internal"}`
 	if got := h.run(one, "cat "+boot.HostDir+"/"+boot.DHCPFile); got != lease {
@@ -307,18 +319,26 @@ func TestTheLifeOfAMachine(t *testing.T) {
 
 	// Reboot.
 	h.change(one, func(i *record.Instance) { i.Boot = 2 })
-	h.until(one, "rebooted", func(m record.Machine) bool { return m.Boot == 2 && m.State == ec2types.InstanceStateNameRunning })
-	if got := h.run(one, "cat /root/file; ls /run/coracle"); !strings.HasPrefix(got, "kept") || strings.Contains(got, boot.File) {
+	h.until(one, "rebooted", func(m record.Machine) bool {
+		return m.Boot == 2 &&
+			m.State == ec2types.InstanceStateNameRunning
+	})
+	if got := h.run(one, "cat /root/file; ls /run/coracle"); !strings.HasPrefix(got, "kept") || strings.Contains(got,
+		boot.File) {
 		t.Errorf("after a reboot: %s", got)
 	}
 
 	// Shut down from inside, until it is wanted again.
 	h.run(one, "while ! test -e /run/up; do sleep 0.01; done")
 	// It takes the command with it.
-	if _, err := Exec(t.Context(), machinetest.Identity(h.owner), one, Command{Args: []string{"sh", "-c", "kill -USR2 1"}}); err != nil {
+	if _, err := Exec(t.Context(), machinetest.Identity(h.owner), one,
+		Command{Args: []string{"sh", "-c", "kill -USR2 1"}}); err != nil {
 		t.Fatal(err)
 	}
-	m = h.until(one, "off", func(m record.Machine) bool { return m.State == ec2types.InstanceStateNameStopped && m.PoweredOff })
+	m = h.until(one, "off", func(m record.Machine) bool {
+		return m.State == ec2types.InstanceStateNameStopped &&
+			m.PoweredOff
+	})
 	h.change(one, func(i *record.Instance) { i.Wanted = ec2types.InstanceStateNameStopped })
 	h.change(one, func(i *record.Instance) { i.Wanted, i.Boot = ec2types.InstanceStateNameRunning, 3 })
 	m = h.until(one, "started", inState(ec2types.InstanceStateNameRunning))
@@ -329,7 +349,8 @@ func TestTheLifeOfAMachine(t *testing.T) {
 	// Stop and start.
 	h.change(one, func(i *record.Instance) { i.Wanted = ec2types.InstanceStateNameStopped })
 	h.until(one, "stopped", inState(ec2types.InstanceStateNameStopped))
-	if _, err := Exec(t.Context(), machinetest.Identity(h.owner), one, Command{Args: []string{"true"}}); err == nil || !strings.Contains(err.Error(), "does not run; none does") {
+	if _, err := Exec(t.Context(), machinetest.Identity(h.owner), one, Command{Args: []string{"true"}}); err == nil ||
+		!strings.Contains(err.Error(), "does not run; none does") {
 		t.Errorf("exec in a stopped machine: %v", err)
 	}
 	h.change(one, func(i *record.Instance) { i.Wanted, i.Boot = ec2types.InstanceStateNameRunning, 4 })
@@ -377,7 +398,8 @@ func TestAMachineComesBack(t *testing.T) {
 		var out bytes.Buffer
 		eventually.Nil(t, "a way into the machine", func() error {
 			out.Reset()
-			exit, err := Exec(t.Context(), machinetest.Identity(h.owner), one, Command{Args: []string{"cat", "/proc/sys/kernel/random/boot_id", "/root/file"}, Stdout: &out})
+			exit, err := Exec(t.Context(), machinetest.Identity(h.owner), one,
+				Command{Args: []string{"cat", "/proc/sys/kernel/random/boot_id", "/root/file"}, Stdout: &out})
 			if err == nil && exit != 0 {
 				err = fmt.Errorf("exit status %d", exit)
 			}
@@ -424,7 +446,8 @@ func TestAMachineComesBack(t *testing.T) {
 
 	// A daemon that has lost its store removes what nobody knows.
 	h.down()
-	if err := h.store.Txn(t.Context(), record.Instances(h.store).RemoveOp(key(one)), record.Machines(h.store).RemoveOp(key(one))); err != nil {
+	if err := h.store.Txn(t.Context(), record.Instances(h.store).RemoveOp(key(one)),
+		record.Machines(h.store).RemoveOp(key(one))); err != nil {
 		t.Fatal(err)
 	}
 	h.up()
@@ -444,12 +467,16 @@ func TestWhatCannotBeLaunchedIsTerminatedWithTheReason(t *testing.T) {
 		code  string
 		want  string
 	}{
-		"another architecture": {kind: "t4g.medium", code: "Server.InternalError", want: "t4g.medium is a type of arm64 machines"},
+		"another architecture": {kind: "t4g.medium", code: "Server.InternalError",
+			want: "t4g.medium is a type of arm64 machines"},
 		"no program": {kind: "m5.large", image: func(context.Context, record.Instance) (Image, error) {
 			return Image{}, errors.New("runc is not installed: apt-get install runc")
 		}, code: "Server.InternalError", want: "apt-get install runc"},
 		"no space": {kind: "m5.large", image: func(context.Context, record.Instance) (Image, error) {
-			return Image{Name: "x", Node: self, Write: func(string) error { return &os.PathError{Op: "write", Path: "/x", Err: syscall.ENOSPC} }}, nil
+			return Image{Name: "x", Node: self, Write: func(string) error {
+				return &os.PathError{Op: "write",
+					Path: "/x", Err: syscall.ENOSPC}
+			}}, nil
 		}, code: "Server.InsufficientInstanceCapacity", want: "no space left on device: free some space"},
 		"no init": {kind: "m5.large", image: func(context.Context, record.Instance) (Image, error) {
 			return Image{
@@ -513,20 +540,23 @@ func testCommands(t *testing.T, h *host) {
 		exit int
 		err  string
 	}{
-		"output":                {args: []string{"echo", "hello"}, out: "hello\n"},
-		"input":                 {in: "hello", args: []string{"cat"}, out: "hello"},
-		"exit status":           {args: []string{"sh", "-c", "exit 7"}, exit: 7},
-		"a signal":              {args: []string{"sh", "-c", "kill -TERM $$"}, exit: 143},
-		"no such command":       {args: []string{"no-such-command"}, exit: 127, err: "no-such-command: command not found"},
-		"not executable":        {args: []string{"/etc/machine-id"}, exit: 126, err: "not executable"},
-		"its own processes":     {args: []string{"sh", "-c", "cat /proc/1/comm"}, out: "coracle-node\n"},
-		"root":                  {args: []string{"sh", "-c", "id -u; id -g; touch /root/mine && stat -c %u:%g /root/mine"}, out: "0\n0\n0:0\n"},
+		"output":      {args: []string{"echo", "hello"}, out: "hello\n"},
+		"input":       {in: "hello", args: []string{"cat"}, out: "hello"},
+		"exit status": {args: []string{"sh", "-c", "exit 7"}, exit: 7},
+		"a signal":    {args: []string{"sh", "-c", "kill -TERM $$"}, exit: 143},
+		"no such command": {args: []string{"no-such-command"}, exit: 127,
+			err: "no-such-command: command not found"},
+		"not executable":    {args: []string{"/etc/machine-id"}, exit: 126, err: "not executable"},
+		"its own processes": {args: []string{"sh", "-c", "cat /proc/1/comm"}, out: "coracle-node\n"},
+		"root": {args: []string{"sh", "-c",
+			"id -u; id -g; touch /root/mine && stat -c %u:%g /root/mine"}, out: "0\n0\n0:0\n"},
 		"its own host name":     {args: []string{"hostname"}, out: "ip-10-0-0-4.eu-west-1.compute.internal\n"},
 		"a login's environment": {args: []string{"sh", "-c", "echo $HOME $USER; pwd"}, out: "/root root\n/root\n"},
 		"its settings":          {args: []string{"sh", "-c", "echo $ADDED"}, out: "yes\n"},
 		"a terminal":            {tty: true, args: []string{"sh", "-c", "tty; stty size"}, out: "/dev/pts/"},
 		"input of a terminal":   {tty: true, in: "exit 5\n", args: []string{"sh"}, exit: 5, out: "exit 5"},
-		"its control group":     {args: []string{"sh", "-c", "cut -d: -f3 /proc/self/cgroup | sort -u | sed 's,/exec.scope,/,'"}, out: "/\n"},
+		"its control group": {args: []string{"sh", "-c",
+			"cut -d: -f3 /proc/self/cgroup | sort -u | sed 's,/exec.scope,/,'"}, out: "/\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, exit, err := do(c.tty, c.in, c.args...)
@@ -560,7 +590,8 @@ func testCommands(t *testing.T, h *host) {
 		}
 	}
 	var none *NotRunningError
-	if _, err := Exec(t.Context(), machinetest.Identity(h.owner), "i-nowhere", Command{Args: []string{"true"}}); !errors.As(err, &none) || len(none.Running) != 1 || none.Running[0] != one {
+	if _, err := Exec(t.Context(), machinetest.Identity(h.owner), "i-nowhere",
+		Command{Args: []string{"true"}}); !errors.As(err, &none) || len(none.Running) != 1 || none.Running[0] != one {
 		t.Errorf("error is %v", err)
 	}
 }

@@ -28,7 +28,8 @@ const consoleLimit = 64 << 10
 const impairedAfter = 3
 
 // observe writes down how a machine is whose process was ensured.
-func (c *Controller) observe(ctx context.Context, key string, i record.Instance, m record.Machine, p process.Status) (reconcile.Result, error) {
+func (c *Controller) observe(ctx context.Context, key string, i record.Instance, m record.Machine,
+	p process.Status) (reconcile.Result, error) {
 	dir := c.dir(i.ID)
 	s, err := launch.ReadStatus(dir)
 	if err != nil {
@@ -86,10 +87,12 @@ func (e errText) Error() string { return string(e) }
 
 // settled reports whether nothing is expected to change soon.
 func settled(m record.Machine) bool {
-	return m.State == ec2types.InstanceStateNameRunning && m.InstanceStatus == ec2types.SummaryStatusOk && m.UserData != boot.Running
+	return m.State == ec2types.InstanceStateNameRunning && m.InstanceStatus == ec2types.SummaryStatusOk &&
+		m.UserData != boot.Running
 }
 
-// judge makes the two status checks, and what became of the user data. A machine whose user data failed is in good health, as on EC2.
+// judge makes the two status checks, and what became of the user data. A machine whose user data failed is in good
+// health, as on EC2.
 func judge(m record.Machine, s launch.Status, p process.Status, report boot.Report) record.Machine {
 	m.SystemStatus, m.InstanceStatus = ec2types.SummaryStatusInitializing, ec2types.SummaryStatusInitializing
 	broken := s.State == launch.Failed && m.Failure != "" || p.Deaths >= impairedAfter
@@ -118,7 +121,8 @@ func judge(m record.Machine, s launch.Status, p process.Status, report boot.Repo
 		m.UserData = report.UserData + ": " + report.Failure
 	}
 	if len(report.FailedUnits) > 0 {
-		m.UserData = strings.TrimPrefix(m.UserData+"; units that did not start: "+strings.Join(report.FailedUnits, ", "), "; ")
+		m.UserData = strings.TrimPrefix(m.UserData+"; units that did not start: "+strings.Join(report.FailedUnits,
+			", "), "; ")
 	}
 	return m
 }
@@ -131,7 +135,8 @@ type consoleMark struct {
 	at   time.Time
 }
 
-// consoleSoon writes the console if it has grown, at once when a boot has settled, otherwise not too often; after is when to look again.
+// consoleSoon writes the console if it has grown, at once when a boot has settled, otherwise not too often; after is
+// when to look again.
 func (c *Controller) consoleSoon(ctx context.Context, key, id string, done bool) (after time.Duration, err error) {
 	info, err := os.Lstat(filepath.Join(c.dir(id), consoleFile))
 	if err != nil {

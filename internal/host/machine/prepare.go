@@ -54,7 +54,10 @@ func (c *Controller) prepare(ctx context.Context, i record.Instance) (ready bool
 		return false, fmt.Errorf("there is no instance type %s", i.InstanceType)
 	}
 	if own := architecture(); kind.Architecture != own {
-		return false, fmt.Errorf("%s is a type of %s machines, and this host has %s processors: choose another type, or simulate machines (--machines simulated)", i.InstanceType, kind.Architecture, own)
+		return false,
+			fmt.Errorf(
+				"%s is a type of %s machines, and this host has %s processors: choose another type, or simulate "+
+					"machines (--machines simulated)", i.InstanceType, kind.Architecture, own)
 	}
 	if plugged, err := c.o.Network.Plugged(i.ID); err != nil || !plugged {
 		return false, err
@@ -109,8 +112,9 @@ func (c *Controller) capacity(id string, kind instancetype.Type) error {
 	}
 	used := func(id string) int64 { return host.Group(c.o.Owner, id).MemoryUsed() }
 	if left, ok := c.memory.reserve(id, available, used, time.Now()); !ok {
-		return fmt.Errorf("there is no capacity for %s: the host has %s of memory left beside what machines need that are "+
-			"starting, and a machine needs %s; end other machines, or use a larger host",
+		return fmt.Errorf(
+			"there is no capacity for %s: the host has %s of memory left beside what machines need that are "+
+				"starting, and a machine needs %s; end other machines, or use a larger host",
 			kind.Name, humanize.IBytes(uint64(max(left, 0))), humanize.IBytes(leastMemory))
 	}
 	if err := os.MkdirAll(c.o.Dir, 0o700); err != nil {
@@ -121,7 +125,9 @@ func (c *Controller) capacity(id string, kind instancetype.Type) error {
 		return err
 	}
 	if left := int64(st.Bavail) * st.Bsize; left < leastDisk {
-		return fmt.Errorf("there is no capacity for %s: %s has %s of disk left, and a machine needs %s: free some space", kind.Name, c.o.Dir, humanize.IBytes(uint64(left)), humanize.IBytes(leastDisk))
+		return fmt.Errorf(
+			"there is no capacity for %s: %s has %s of disk left, and a machine needs %s: free some space", kind.Name,
+			c.o.Dir, humanize.IBytes(uint64(left)), humanize.IBytes(leastDisk))
 	}
 	return nil
 }
@@ -148,8 +154,8 @@ func (c *Controller) explain(err error) error {
 	return err
 }
 
-// disk makes what a new machine starts with, and returns the skeleton that its disk lies over. That stays the same as long as the
-// machine lives, since what was written over one layer cannot lie over another.
+// disk makes what a new machine starts with, and returns the skeleton that its disk lies over. That stays the same as
+// long as the machine lives, since what was written over one layer cannot lie over another.
 func (c *Controller) disk(ctx context.Context, id string, image Image) (skeleton string, err error) {
 	dir := c.dir(id)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -254,7 +260,8 @@ func link(target, name string) error {
 }
 
 // launchSpec is what launch is to make.
-func (c *Controller) launchSpec(ctx context.Context, i record.Instance, kind instancetype.Type, skeleton string, programs []rootfs.Mount) (launch.Spec, error) {
+func (c *Controller) launchSpec(ctx context.Context, i record.Instance, kind instancetype.Type, skeleton string,
+	programs []rootfs.Mount) (launch.Spec, error) {
 	dir := c.dir(i.ID)
 	hostname, err := c.hostname(ctx, i)
 	if err != nil {
@@ -284,7 +291,8 @@ func (c *Controller) launchSpec(ctx context.Context, i record.Instance, kind ins
 		Network: c.o.Network.Namespace(i.ID), UserID: user, Hostname: hostname,
 		Size: cgroup.Limits{CPUs: kind.VCPU, MemoryBytes: memory << 10},
 		Hardware: launch.Hardware{
-			InstanceID: i.ID, InstanceType: kind.Name, CPUs: kind.VCPU, ThreadsPerCore: kind.ThreadsPerCore, ClockMHz: kind.ClockGHz * 1000,
+			InstanceID: i.ID, InstanceType: kind.Name, CPUs: kind.VCPU, ThreadsPerCore: kind.ThreadsPerCore,
+			ClockMHz:  kind.ClockGHz * 1000,
 			MemoryKiB: memory, MachineID: launch.MachineID(i.ID),
 		},
 		Init: []string{rootfs.Init, "init"},
@@ -300,8 +308,8 @@ func exists(path string) bool {
 // https://docs.kernel.org/filesystems/overlayfs.html#whiteouts-and-opaque-directories
 const opaque = "trusted.overlay.opaque"
 
-// conceal takes the mounts away that only put a directory of the skeleton's /usr over the host's: where it can be opaque instead, the machine
-// may write to it, as to the rest of its disk.
+// conceal takes the mounts away that only put a directory of the skeleton's /usr over the host's: where it can be
+// opaque instead, the machine may write to it, as to the rest of its disk.
 func conceal(skeleton string, mounts *[]launch.Mount) error {
 	var kept []launch.Mount
 	for _, m := range *mounts {
@@ -350,7 +358,8 @@ func (c *Controller) primary(ctx context.Context, i record.Instance) (record.Net
 	}
 	at := slices.IndexFunc(all, func(r storeRow) bool {
 		a := r.Value.Attachment
-		return a != nil && a.InstanceID == i.ID && a.DeviceIndex == 0 && a.NetworkCardIndex == 0 && len(r.Value.PrivateIPs) > 0
+		return a != nil && a.InstanceID == i.ID && a.DeviceIndex == 0 && a.NetworkCardIndex == 0 &&
+			len(r.Value.PrivateIPs) > 0
 	})
 	if at < 0 {
 		return record.NetworkInterface{}, fmt.Errorf("instance %s has no primary network interface", i.ID)

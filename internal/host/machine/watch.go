@@ -18,8 +18,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/host/machine/launch"
 )
 
-// watcher tells the machines whose files of status have changed. It is a convenience: where the kernel has no notices left,
-// machines that boot are looked at every second.
+// watcher tells the machines whose files of status have changed. It is a convenience: where the kernel has no notices
+// left, machines that boot are looked at every second.
 type watcher struct {
 	log *slog.Logger
 

@@ -18,7 +18,8 @@ import (
 // renew is how long before their end credentials are replaced: EC2 has new ones five minutes before, at least.
 const renew = 15 * time.Minute
 
-// cache is the credentials that instances were given, by instance. It is a saving, not a fact: a daemon that starts gives new ones.
+// cache is the credentials that instances were given, by instance. It is a saving, not a fact: a daemon that starts
+// gives new ones.
 type cache struct {
 	mu  sync.Mutex
 	all map[string]*issued
@@ -45,7 +46,8 @@ func (c *cache) of(instanceID string) *issued {
 	return i
 }
 
-// profile is the instance profile of an instance, or store.ErrNotFound: it may have been deleted, and made again under its name.
+// profile is the instance profile of an instance, or store.ErrNotFound: it may have been deleted, and made again under
+// its name.
 func (s *Service) profile(ctx context.Context, i record.Instance) (record.InstanceProfile, error) {
 	name := i.InstanceProfileARN[strings.LastIndexByte(i.InstanceProfileARN, '/')+1:]
 	row, err := record.InstanceProfiles(s.o.Store).Get(ctx, record.InstanceProfileKey(i.Account, name))
@@ -76,13 +78,15 @@ func (d says) at(t time.Time) ([]byte, error) {
 	return json.MarshalIndent(d, "", "  ")
 }
 
-const manual = " Please see documentation at https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_iam-ec2.html#troubleshoot_iam-ec2_errors-info-doc."
+const manual = " Please see documentation at " +
+	"https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_iam-ec2.html#troubleshoot_iam-ec2_errors-info-doc."
 
 // profileInfo is iam/info.
 func (s *Service) profileInfo(ctx context.Context, i record.Instance) ([]byte, error) {
 	p, err := s.profile(ctx, i)
 	if errors.Is(err, store.ErrNotFound) {
-		return says{Code: "InstanceProfileNotFound", Message: "Instance Profile not found." + manual}.at(s.o.Clock.Now())
+		return says{Code: "InstanceProfileNotFound", Message: "Instance Profile not found." +
+			manual}.at(s.o.Clock.Now())
 	}
 	if err != nil {
 		return nil, err
@@ -90,7 +94,8 @@ func (s *Service) profileInfo(ctx context.Context, i record.Instance) ([]byte, e
 	return says{Code: "Success", InstanceProfileARN: p.ARN(), InstanceProfileID: p.ID}.at(s.o.Clock.Now())
 }
 
-// roleCredentials is iam/security-credentials/<role>. That EC2 may not assume the role is said in the document, as on EC2.
+// roleCredentials is iam/security-credentials/<role>. That EC2 may not assume the role is said in the document, as on
+// EC2.
 func (s *Service) roleCredentials(ctx context.Context, i record.Instance, role string) ([]byte, error) {
 	given := s.credentials.of(i.ID)
 	given.mu.Lock()
@@ -104,15 +109,18 @@ func (s *Service) roleCredentials(ctx context.Context, i record.Instance, role s
 		case ctx.Err() != nil:
 			return nil, err
 		case given.role == role && now.Before(given.credentials.Expires):
-			s.log.Warn("could not renew an instance's credentials; it keeps those it has", "instance", i.ID, "role", role, "error", err)
+			s.log.Warn("could not renew an instance's credentials; it keeps those it has", "instance", i.ID, "role",
+				role, "error", err)
 		default:
 			s.log.Warn("an instance gets no credentials", "instance", i.ID, "role", role, "error", err)
-			return says{Code: "AssumeRoleUnauthorizedAccess", Message: "EC2 cannot assume the role " + role + "." + manual}.at(now)
+			return says{Code: "AssumeRoleUnauthorizedAccess", Message: "EC2 cannot assume the role " + role + "." +
+				manual}.at(now)
 		}
 	}
 	c := given.credentials
 	return says{
-		Code: "Success", Type: "AWS-HMAC", AccessKeyID: c.AccessKeyID, SecretAccessKey: c.SecretAccessKey, Token: c.SessionToken,
+		Code: "Success", Type: "AWS-HMAC", AccessKeyID: c.AccessKeyID, SecretAccessKey: c.SecretAccessKey,
+		Token:      c.SessionToken,
 		Expiration: c.Expires.UTC().Format(time.RFC3339),
 	}.at(given.at)
 }

@@ -40,8 +40,10 @@ func document(i record.Instance, privateIP string) ([]byte, error) {
 		Region                  string    `json:"region"`
 		Version                 string    `json:"version"`
 	}{
-		AccountID: i.Account, Architecture: kind.Architecture, AvailabilityZone: i.AvailabilityZone, ImageID: i.ImageID, InstanceID: i.ID, InstanceType: string(i.InstanceType),
-		PendingTime: i.LaunchTime.UTC().Truncate(time.Second), PrivateIP: privateIP, Region: i.Region, Version: "2017-09-30",
+		AccountID: i.Account, Architecture: kind.Architecture, AvailabilityZone: i.AvailabilityZone, ImageID: i.ImageID,
+		InstanceID: i.ID, InstanceType: string(i.InstanceType),
+		PendingTime: i.LaunchTime.UTC().Truncate(time.Second), PrivateIP: privateIP, Region: i.Region,
+		Version: "2017-09-30",
 	})
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }

@@ -1,12 +1,13 @@
 // Package metadata is the instance metadata service (IMDS): what an instance is told about itself at 169.254.169.254.
 //
-// The address belongs to the router of each VPC ([network.Network]), and the service listens there, inside the router's network
-// namespace; so who asks is known by the address that the request comes from, which the network does not let anybody else use.
-// Nothing is kept: each answer is made of the store's rows as they are. A session token says in itself whose it is and until when, under a key that
-// is kept in the daemon's directory, so that tokens outlive the daemon.
+// The address belongs to the router of each VPC ([network.Network]), and the service listens there, inside the router's
+// network namespace; so who asks is known by the address that the request comes from, which the network does not let
+// anybody else use. Nothing is kept: each answer is made of the store's rows as they are. A session token says in
+// itself whose it is and until when, under a key that is kept in the daemon's directory, so that tokens outlive the
+// daemon.
 //
-// Its parts: serve.go listens, request.go judges a request (versions, tokens, hop limit), tree.go makes what there is to be read,
-// credentials.go and identity.go the parts of it that are secret or signed.
+// Its parts: serve.go listens, request.go judges a request (versions, tokens, hop limit), tree.go makes what there is
+// to be read, credentials.go and identity.go the parts of it that are secret or signed.
 //
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-instance-metadata.html
 package metadata
@@ -35,7 +36,8 @@ type Options struct {
 	Network Network
 	// Dir holds the keys that tokens and identity documents are signed with: <data-dir>/metadata.
 	Dir string
-	// Credentials are those of a role, the one that the profile of the instance holds now, in a session named after the instance.
+	// Credentials are those of a role, the one that the profile of the instance holds now, in a session named after the
+	// instance.
 	Credentials func(ctx context.Context, instance record.Instance, role string) (aws.Credentials, error)
 	// ZoneID is the ID of an availability zone: "euw1-az1" of eu-west-1a. Optional.
 	ZoneID func(region, zone string) string

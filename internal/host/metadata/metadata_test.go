@@ -40,7 +40,8 @@ import (
 
 const account, region = "111122223333", "eu-west-1"
 
-// world is a VPC as far as metadata goes: a router that has the address of the service, a machine, and a pod behind the machine.
+// world is a VPC as far as metadata goes: a router that has the address of the service, a machine, and a pod behind the
+// machine.
 //
 //	router 169.254.169.254, 10.0.0.1 ── 10.0.0.4 machine ── pod 10.0.0.20
 type world struct {
@@ -113,7 +114,8 @@ func (w *world) cable(a, aName, b, bName string) {
 	}
 	defer other.Close()
 	if err := machinetest.In(a, func() error {
-		return netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: aName}, PeerName: bName, PeerNamespace: netlink.NsFd(int(other))})
+		return netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: aName}, PeerName: bName,
+			PeerNamespace: netlink.NsFd(int(other))})
 	}); err != nil {
 		w.t.Fatal(err)
 	}
@@ -147,7 +149,8 @@ func (w *world) configure(path, link, address string, routes ...string) {
 			}
 			route := &netlink.Route{LinkIndex: l.Attrs().Index, Dst: dst, Scope: netlink.SCOPE_LINK}
 			if via {
-				route.Gw, route.Scope, route.Flags = net.ParseIP(gateway), netlink.SCOPE_UNIVERSE, int(netlink.FLAG_ONLINK)
+				route.Gw, route.Scope, route.Flags = net.ParseIP(gateway), netlink.SCOPE_UNIVERSE,
+					int(netlink.FLAG_ONLINK)
 			}
 			if err := netlink.RouteAdd(route); err != nil {
 				return fmt.Errorf("route %s: %w", r, err)
@@ -175,20 +178,27 @@ const machineID = "i-0123456789abcdef0"
 
 // newRows is a world of which there are only the rows.
 func newRows(t testing.TB) *world {
-	w := &world{t: t, dir: t.TempDir(), store: storetest.New(t), changed: make(chan string, 1), clock: clocktesting.NewFakePassiveClock(time.Date(2026, 11, 21, 14, 0, 0, 0, time.UTC))}
+	w := &world{t: t, dir: t.TempDir(), store: storetest.New(t), changed: make(chan string, 1),
+		clock: clocktesting.NewFakePassiveClock(time.Date(2026, 11, 21, 14, 0, 0, 0, time.UTC))}
 	s := w.store
 	key := func(id string) string { return record.EC2Key(account, region, id) }
-	put(t, record.VPCs(s), key("vpc-1"), record.VPC{EC2Resource: resource("vpc-1"), CIDRs: []record.CIDRAssociation{{CIDR: "10.0.0.0/16"}, {CIDR: "100.64.0.0/16"}}, EnableDNSHostnames: true})
-	put(t, record.Subnets(s), key("subnet-1"), record.Subnet{EC2Resource: resource("subnet-1"), VPCID: "vpc-1", CIDR: "10.0.0.0/24"})
+	put(t, record.VPCs(s), key("vpc-1"), record.VPC{EC2Resource: resource("vpc-1"),
+		CIDRs: []record.CIDRAssociation{{CIDR: "10.0.0.0/16"}, {CIDR: "100.64.0.0/16"}}, EnableDNSHostnames: true})
+	put(t, record.Subnets(s), key("subnet-1"), record.Subnet{EC2Resource: resource("subnet-1"), VPCID: "vpc-1",
+		CIDR: "10.0.0.0/24"})
 	put(t, record.SecurityGroups(s), key("sg-1"), record.SecurityGroup{EC2Resource: resource("sg-1"), Name: "nodes"})
 	put(t, record.SecurityGroups(s), key("sg-2"), record.SecurityGroup{EC2Resource: resource("sg-2"), Name: "extra"})
 	put(t, record.NetworkInterfaces(s), key("eni-1"), record.NetworkInterface{
-		EC2Resource: resource("eni-1"), VPCID: "vpc-1", SubnetID: "subnet-1", MACAddress: "0a:00:00:00:00:01", SecurityGroupIDs: []string{"sg-1", "sg-2"},
-		PrivateIPs: []string{"10.0.0.4", "10.0.0.20"}, PublicIP: "198.18.1.7", Attachment: &record.NetworkInterfaceAttachment{InstanceID: machineID},
+		EC2Resource: resource("eni-1"), VPCID: "vpc-1", SubnetID: "subnet-1", MACAddress: "0a:00:00:00:00:01",
+		SecurityGroupIDs: []string{"sg-1", "sg-2"},
+		PrivateIPs:       []string{"10.0.0.4", "10.0.0.20"}, PublicIP: "198.18.1.7",
+		Attachment: &record.NetworkInterfaceAttachment{InstanceID: machineID},
 	})
 	put(t, record.NetworkInterfaces(s), key("eni-2"), record.NetworkInterface{
-		EC2Resource: resource("eni-2"), VPCID: "vpc-1", SubnetID: "subnet-1", MACAddress: "0a:00:00:00:00:02", SecurityGroupIDs: []string{"sg-1"},
-		PrivateIPs: []string{"10.0.0.5"}, IPv4Prefixes: []string{"10.0.0.32/28"}, Attachment: &record.NetworkInterfaceAttachment{InstanceID: machineID, DeviceIndex: 1},
+		EC2Resource: resource("eni-2"), VPCID: "vpc-1", SubnetID: "subnet-1", MACAddress: "0a:00:00:00:00:02",
+		SecurityGroupIDs: []string{"sg-1"},
+		PrivateIPs:       []string{"10.0.0.5"}, IPv4Prefixes: []string{"10.0.0.32/28"},
+		Attachment: &record.NetworkInterfaceAttachment{InstanceID: machineID, DeviceIndex: 1},
 	})
 	block := func(first string, b record.AddressBlock) {
 		put(t, record.AddressBlocks(s), record.AddressBlockKey(account, region, "subnet-1", first), b)
@@ -196,21 +206,29 @@ func newRows(t testing.TB) *world {
 	block("10.0.0.0", record.AddressBlock{Addresses: map[string]string{"10.0.0.4": "eni-1", "10.0.0.5": "eni-2"}})
 	block("10.0.0.16", record.AddressBlock{Addresses: map[string]string{"10.0.0.20": "eni-1"}})
 	block("10.0.0.32", record.AddressBlock{PrefixOf: "eni-2"})
-	put(t, record.EC2TagsTable(s), key(machineID), record.EC2Tags{ResourceID: machineID, Tags: map[string]string{"Name": "node", "team": "a"}})
-	put(t, record.InstanceProfiles(s), record.InstanceProfileKey(account, "nodes"), record.InstanceProfile{Account: account, Name: "nodes", Path: "/", ID: "AIPA1", Role: "NodeRole"})
+	put(t, record.EC2TagsTable(s), key(machineID), record.EC2Tags{ResourceID: machineID,
+		Tags: map[string]string{"Name": "node", "team": "a"}})
+	put(t, record.InstanceProfiles(s), record.InstanceProfileKey(account, "nodes"),
+		record.InstanceProfile{Account: account, Name: "nodes", Path: "/", ID: "AIPA1", Role: "NodeRole"})
 	put(t, record.KeyPairNames(s), key("mine"), record.KeyPairName{KeyPairID: "key-1"})
-	put(t, record.KeyPairs(s), key("key-1"), record.KeyPair{EC2Resource: resource("key-1"), Name: "mine", PublicKey: "ssh-ed25519 AAAA"})
+	put(t, record.KeyPairs(s), key("key-1"), record.KeyPair{EC2Resource: resource("key-1"), Name: "mine",
+		PublicKey: "ssh-ed25519 AAAA"})
 	put(t, record.Instances(s), key(machineID), record.Instance{
-		EC2Resource: resource(machineID), ReservationID: "r-1", ImageID: "ami-1", InstanceType: "m5.large", AvailabilityZone: "eu-west-1a", VPCID: "vpc-1", SubnetID: "subnet-1",
-		KeyName: "mine", UserData: []byte("#!/bin/sh\n\x00"), InstanceProfileARN: "arn:aws:iam::111122223333:instance-profile/nodes", InstanceProfileID: "AIPA1",
+		EC2Resource: resource(machineID), ReservationID: "r-1", ImageID: "ami-1", InstanceType: "m5.large",
+		AvailabilityZone: "eu-west-1a", VPCID: "vpc-1", SubnetID: "subnet-1",
+		KeyName: "mine", UserData: []byte("#!/bin/sh\n\x00"),
+		InstanceProfileARN: "arn:aws:iam::111122223333:instance-profile/nodes", InstanceProfileID: "AIPA1",
 		Metadata: record.InstanceMetadataOptions{
-			HTTPEndpoint: ec2types.InstanceMetadataEndpointStateEnabled, HTTPTokens: ec2types.HttpTokensStateOptional, HTTPPutResponseHopLimit: 1,
-			InstanceMetadataTags: ec2types.InstanceMetadataTagsStateDisabled,
+			HTTPEndpoint: ec2types.InstanceMetadataEndpointStateEnabled, HTTPTokens: ec2types.HttpTokensStateOptional,
+			HTTPPutResponseHopLimit: 1,
+			InstanceMetadataTags:    ec2types.InstanceMetadataTagsStateDisabled,
 		},
-		LaunchTime: time.Date(2026, 11, 21, 13, 59, 58, 7, time.UTC), Wanted: ec2types.InstanceStateNameRunning, Boot: 1,
+		LaunchTime: time.Date(2026, 11, 21, 13, 59, 58, 7, time.UTC), Wanted: ec2types.InstanceStateNameRunning,
+		Boot: 1,
 	})
 	w.credentials = func(role string) (aws.Credentials, error) {
-		return aws.Credentials{AccessKeyID: "ASIA" + role, SecretAccessKey: "secret", SessionToken: "token", CanExpire: true, Expires: w.clock.Now().Add(time.Hour)}, nil
+		return aws.Credentials{AccessKeyID: "ASIA" + role, SecretAccessKey: "secret", SessionToken: "token",
+			CanExpire: true, Expires: w.clock.Now().Add(time.Hour)}, nil
 	}
 	return w
 }
@@ -226,7 +244,10 @@ func newWorld(t testing.TB) *world {
 	w.configure(machine, "eth0", "10.0.0.4/24", "169.254.169.254/32 via 10.0.0.1")
 	w.configure(router, "r0", "", "10.0.0.20/32 via 10.0.0.4", "10.0.0.33/32 via 10.0.0.4", "10.0.0.99/32 via 10.0.0.4")
 	w.configure(machine, "p0", "", "10.0.0.20/32")
-	if err := machinetest.In(machine, func() error { return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0) }); err != nil {
+	if err := machinetest.In(machine, func() error {
+		return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"),
+			0)
+	}); err != nil {
 		t.Fatal(err)
 	}
 	w.configure(machine, "p0", "169.254.1.1/32")
@@ -251,7 +272,8 @@ func newWorld(t testing.TB) *world {
 
 func (w *world) service() *Service {
 	return New(Options{
-		Store: w.store, Network: w, Dir: filepath.Join(w.dir, "metadata"), Log: slog.New(slog.DiscardHandler), Clock: w.clock,
+		Store: w.store, Network: w, Dir: filepath.Join(w.dir, "metadata"), Log: slog.New(slog.DiscardHandler),
+		Clock: w.clock,
 		Credentials: func(_ context.Context, i record.Instance, role string) (aws.Credentials, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -264,7 +286,8 @@ func (w *world) service() *Service {
 
 func (w *world) change(change func(*record.Instance)) {
 	w.t.Helper()
-	if _, err := record.Instances(w.store).Modify(context.Background(), record.EC2Key(account, region, machineID), func(i *record.Instance) error { change(i); return nil }); err != nil {
+	if _, err := record.Instances(w.store).Modify(context.Background(), record.EC2Key(account, region, machineID),
+		func(i *record.Instance) error { change(i); return nil }); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -290,7 +313,8 @@ func (w *world) client(namespace, from string) *http.Client {
 	}
 }
 
-// pipelined writes requests at once, and gives back what comes in the time in which the kernel repeats itself several times.
+// pipelined writes requests at once, and gives back what comes in the time in which the kernel repeats itself several
+// times.
 func (w *world) pipelined(namespace, requests string) string {
 	w.t.Helper()
 	c, err := w.client(namespace, "").Transport.(*http.Transport).DialContext(w.t.Context(), "tcp", Address)
@@ -379,22 +403,28 @@ func TestWhatAnInstanceReads(t *testing.T) {
 		}
 	}
 	for _, path := range []string{
-		"/latest/meta-data/nothing", "/latest/meta-data/instance-id/", "/latest/meta-data/instance-id/x", "/1999-01-01/meta-data/", "/latest/meta-data/tags/", "/latest/meta-data/spot/instance-action",
-		"/latest/meta-data/autoscaling/", "/latest/meta-data/network/interfaces/macs/0a:00:00:00:00:01/ipv6s", "/latest/meta-data/public-keys/0=mine",
+		"/latest/meta-data/nothing", "/latest/meta-data/instance-id/", "/latest/meta-data/instance-id/x",
+		"/1999-01-01/meta-data/", "/latest/meta-data/tags/", "/latest/meta-data/spot/instance-action",
+		"/latest/meta-data/autoscaling/", "/latest/meta-data/network/interfaces/macs/0a:00:00:00:00:01/ipv6s",
+		"/latest/meta-data/public-keys/0=mine",
 	} {
-		if r := w.do(http.MethodGet, path); r.status != 404 || !strings.Contains(r.body, "<h1>404 - Not Found</h1>") || r.header.Get("Content-Type") != "text/html" {
+		if r := w.do(http.MethodGet, path); r.status != 404 || !strings.Contains(r.body, "<h1>404 - Not Found</h1>") ||
+			r.header.Get("Content-Type") != "text/html" {
 			t.Errorf("%s: %d %s", path, r.status, r.body)
 		}
 	}
-	if r := w.do(http.MethodGet, "/"); !strings.HasPrefix(r.body, "1.0\n2007-01-19\n") || !strings.HasSuffix(r.body, "\nlatest") {
+	if r := w.do(http.MethodGet, "/"); !strings.HasPrefix(r.body, "1.0\n2007-01-19\n") || !strings.HasSuffix(r.body,
+		"\nlatest") {
 		t.Errorf("versions are %s", r.body)
 	}
 
 	w.change(func(i *record.Instance) {
 		i.Metadata.InstanceMetadataTags = ec2types.InstanceMetadataTagsStateEnabled
-		i.Lifecycle, i.SpotInstanceRequestID, i.SpotInterruption = ec2types.InstanceLifecycleTypeSpot, "sir-1", time.Date(2026, 11, 21, 14, 2, 0, 0, time.UTC)
+		i.Lifecycle, i.SpotInstanceRequestID, i.SpotInterruption = ec2types.InstanceLifecycleTypeSpot, "sir-1",
+			time.Date(2026, 11, 21, 14, 2, 0, 0, time.UTC)
 	})
-	put(t, record.SpotRequests(w.store), record.EC2Key(account, region, "sir-1"), record.SpotRequest{EC2Resource: resource("sir-1"), Behavior: "terminate"})
+	put(t, record.SpotRequests(w.store), record.EC2Key(account, region, "sir-1"),
+		record.SpotRequest{EC2Resource: resource("sir-1"), Behavior: "terminate"})
 	for path, want := range map[string]string{
 		"/latest/meta-data/tags/instance/":                   "Name\nteam",
 		"/latest/meta-data/tags/instance/team":               "a",
@@ -412,12 +442,14 @@ func TestWhatAnInstanceReads(t *testing.T) {
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	const ttl, name, id = "X-aws-ec2-metadata-token-ttl-seconds", "X-aws-ec2-metadata-token", "/latest/meta-data/instance-id"
+	const ttl, name, id = "X-aws-ec2-metadata-token-ttl-seconds", "X-aws-ec2-metadata-token",
+		"/latest/meta-data/instance-id"
 	token := w.do(http.MethodPut, tokenPath, ttl, "60")
 	if token.status != 200 || len(token.body) != 56 || token.header.Get(ttl) != "60" {
 		t.Fatalf("token: %+v", token)
 	}
-	if r := w.do(http.MethodGet, id, name, token.body); r.status != 200 || r.body != machineID || r.header.Get(ttl) != "60" {
+	if r := w.do(http.MethodGet, id, name, token.body); r.status != 200 || r.body != machineID ||
+		r.header.Get(ttl) != "60" {
 		t.Errorf("with a token: %+v", r)
 	}
 	for what, c := range map[string]struct {
@@ -452,7 +484,8 @@ func TestTokens(t *testing.T) {
 		t.Error("another instance may use the token")
 	}
 	w.clock.SetTime(w.clock.Now().Add(time.Minute))
-	if r := w.do(http.MethodGet, id, name, token.body); r.status != 401 || !strings.Contains(r.body, "401 - Unauthorized") {
+	if r := w.do(http.MethodGet, id, name, token.body); r.status != 401 || !strings.Contains(r.body,
+		"401 - Unauthorized") {
 		t.Errorf("with an expired token: %+v", r)
 	}
 
@@ -487,7 +520,8 @@ func TestTheHopLimitKeepsTokensFromPods(t *testing.T) {
 		t.Errorf("a token has crossed two hops: %+v", r)
 	}
 	// A request behind it on the connection must not lift the limit: what is not acknowledged is sent again.
-	if got := w.pipelined("pod", "PUT "+tokenPath+" HTTP/1.1\r\nHost: x\r\nX-aws-ec2-metadata-token-ttl-seconds: 60\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n"); got != "" {
+	if got := w.pipelined("pod", "PUT "+tokenPath+
+		" HTTP/1.1\r\nHost: x\r\nX-aws-ec2-metadata-token-ttl-seconds: 60\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n"); got != "" {
 		t.Errorf("with another request behind its own, a token has crossed two hops: %q", got)
 	}
 	if r := w.do(http.MethodPut, tokenPath, header...); r.status != 200 {
@@ -504,10 +538,12 @@ func TestWhoAsksIsKnownByItsAddress(t *testing.T) {
 	w := newWorld(t)
 	w.configure(filepath.Join(w.dir, "machine"), "lo", "10.0.0.33/32") // out of the delegated prefix
 	w.configure(filepath.Join(w.dir, "machine"), "lo", "10.0.0.99/32") // nobody's
-	if r, err := w.ask(w.client("machine", "10.0.0.33"), http.MethodGet, "/latest/meta-data/instance-id"); err != nil || r.body != machineID {
+	if r, err := w.ask(w.client("machine", "10.0.0.33"), http.MethodGet, "/latest/meta-data/instance-id"); err != nil ||
+		r.body != machineID {
 		t.Errorf("from an address of a prefix: %+v, %v", r, err)
 	}
-	if r, err := w.ask(w.client("machine", "10.0.0.99"), http.MethodGet, "/latest/meta-data/instance-id"); err != nil || r.status != 404 {
+	if r, err := w.ask(w.client("machine", "10.0.0.99"), http.MethodGet, "/latest/meta-data/instance-id"); err != nil ||
+		r.status != 404 {
 		t.Errorf("from an address of nobody: %+v, %v", r, err)
 	}
 }
@@ -524,7 +560,9 @@ func TestCredentialsOfTheRole(t *testing.T) {
 		}
 		return d
 	}
-	if d := read(path); d.Code != "Success" || d.Type != "AWS-HMAC" || d.AccessKeyID != "ASIANodeRole" || d.SecretAccessKey != "secret" || d.Token != "token" || d.Expiration != "2026-11-21T15:00:00Z" || d.LastUpdated != "2026-11-21T14:00:00Z" {
+	if d := read(path); d.Code != "Success" || d.Type != "AWS-HMAC" || d.AccessKeyID != "ASIANodeRole" ||
+		d.SecretAccessKey != "secret" || d.Token != "token" || d.Expiration != "2026-11-21T15:00:00Z" ||
+		d.LastUpdated != "2026-11-21T14:00:00Z" {
 		t.Errorf("credentials are %+v", d)
 	}
 	read(path)
@@ -546,7 +584,8 @@ func TestCredentialsOfTheRole(t *testing.T) {
 	if d := read(path); d.Expiration != "2026-11-21T15:46:00Z" {
 		t.Errorf("credentials are %+v", d)
 	}
-	if d := read("/latest/meta-data/iam/info"); d.Code != "Success" || d.InstanceProfileARN != "arn:aws:iam::111122223333:instance-profile/nodes" || d.InstanceProfileID != "AIPA1" {
+	if d := read("/latest/meta-data/iam/info"); d.Code != "Success" ||
+		d.InstanceProfileARN != "arn:aws:iam::111122223333:instance-profile/nodes" || d.InstanceProfileID != "AIPA1" {
 		t.Errorf("info is %+v", d)
 	}
 
@@ -555,7 +594,8 @@ func TestCredentialsOfTheRole(t *testing.T) {
 	w.mu.Lock()
 	w.credentials = func(string) (aws.Credentials, error) { return aws.Credentials{}, errors.New("no") }
 	w.mu.Unlock()
-	if d := read(path); d.Code != "AssumeRoleUnauthorizedAccess" || !strings.HasPrefix(d.Message, "EC2 cannot assume the role NodeRole.") || d.AccessKeyID != "" {
+	if d := read(path); d.Code != "AssumeRoleUnauthorizedAccess" || !strings.HasPrefix(d.Message,
+		"EC2 cannot assume the role NodeRole.") || d.AccessKeyID != "" {
 		t.Errorf("credentials are %+v", d)
 	}
 
@@ -565,7 +605,8 @@ func TestCredentialsOfTheRole(t *testing.T) {
 	if r := w.do(http.MethodGet, path); r.status != 404 {
 		t.Errorf("without a role: %+v", r)
 	}
-	put(t, profiles, key, record.InstanceProfile{Account: account, Name: "nodes", Path: "/", ID: "AIPA2", Role: "NodeRole"})
+	put(t, profiles, key, record.InstanceProfile{Account: account, Name: "nodes", Path: "/", ID: "AIPA2",
+		Role: "NodeRole"})
 	if d := read("/latest/meta-data/iam/info"); d.Code != "InstanceProfileNotFound" {
 		t.Errorf("info is %+v", d)
 	}
@@ -628,15 +669,19 @@ func TestTheIdentityDocumentIsSigned(t *testing.T) {
 		}
 		return string(out)
 	}
-	signature, err := base64.StdEncoding.DecodeString(strings.ReplaceAll(w.do(http.MethodGet, "/latest/dynamic/instance-identity/signature").body, "\n", ""))
+	signature, err := base64.StdEncoding.DecodeString(strings.ReplaceAll(w.do(http.MethodGet,
+		"/latest/dynamic/instance-identity/signature").body, "\n", ""))
 	if err != nil {
 		t.Fatal(err)
 	}
 	public := file("public", []byte(run("x509", "-pubkey", "-noout", "-in", certificate)))
-	run("dgst", "-sha256", "-verify", public, "-signature", file("signature", signature), file("document", []byte(document)))
+	run("dgst", "-sha256", "-verify", public, "-signature", file("signature", signature),
+		file("document", []byte(document)))
 	// As AWS says how to do it.
-	message := "-----BEGIN PKCS7-----\n" + w.do(http.MethodGet, "/latest/dynamic/instance-identity/rsa2048").body + "\n-----END PKCS7-----\n"
-	if out := run("smime", "-verify", "-inform", "PEM", "-in", file("rsa2048", []byte(message)), "-certfile", certificate, "-noverify"); !strings.Contains(out, machineID) {
+	message := "-----BEGIN PKCS7-----\n" + w.do(http.MethodGet, "/latest/dynamic/instance-identity/rsa2048").body +
+		"\n-----END PKCS7-----\n"
+	if out := run("smime", "-verify", "-inform", "PEM", "-in", file("rsa2048", []byte(message)), "-certfile",
+		certificate, "-noverify"); !strings.Contains(out, machineID) {
 		t.Errorf("openssl says %s", out)
 	}
 }
@@ -644,7 +689,8 @@ func TestTheIdentityDocumentIsSigned(t *testing.T) {
 func TestTheStateThatAnAutoScalingGroupIsAbout(t *testing.T) {
 	t.Parallel()
 	for state, want := range map[string]string{
-		"Pending": "InService", "Pending:Wait": "InService", "InService": "InService", "Terminating:Wait": "Terminated", "Terminating": "Terminated", "Standby": "Standby",
+		"Pending": "InService", "Pending:Wait": "InService", "InService": "InService", "Terminating:Wait": "Terminated",
+		"Terminating": "Terminated", "Standby": "Standby",
 		"EnteringStandby": "Standby", "Detaching": "Detached",
 	} {
 		if got := targetState(state); got != want {

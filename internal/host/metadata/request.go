@@ -30,8 +30,10 @@ const longest = 21600
 
 // versions are those of the tree of metadata. All are served alike.
 var versions = []string{
-	"1.0", "2007-01-19", "2007-03-01", "2007-08-29", "2007-10-10", "2007-12-15", "2008-02-01", "2008-09-01", "2009-04-04", "2011-01-01", "2011-05-01", "2012-01-12",
-	"2014-02-25", "2014-11-05", "2015-10-20", "2016-04-19", "2016-06-30", "2016-09-02", "2018-03-28", "2018-08-17", "2018-09-24", "2019-10-01", "2020-10-27", "2021-01-03",
+	"1.0", "2007-01-19", "2007-03-01", "2007-08-29", "2007-10-10", "2007-12-15", "2008-02-01", "2008-09-01",
+	"2009-04-04", "2011-01-01", "2011-05-01", "2012-01-12",
+	"2014-02-25", "2014-11-05", "2015-10-20", "2016-04-19", "2016-06-30", "2016-09-02", "2018-03-28", "2018-08-17",
+	"2018-09-24", "2019-10-01", "2020-10-27", "2021-01-03",
 	"2021-03-23", "2021-07-15", "2022-09-24", "2024-04-11", "latest",
 }
 
@@ -62,9 +64,9 @@ func (s *Service) answer(w http.ResponseWriter, r *http.Request, vpcKey string) 
 	}
 }
 
-// token makes a session token. Its answer may cross no more routers than the instance's hop limit says, so that it does not get
-// to those for whom the instance only forwards. It is the last on its connection: the kernel sends what is not acknowledged again,
-// and would do so with whatever limit the connection has by then.
+// token makes a session token. Its answer may cross no more routers than the instance's hop limit says, so that it does
+// not get to those for whom the instance only forwards. It is the last on its connection: the kernel sends what is not
+// acknowledged again, and would do so with whatever limit the connection has by then.
 func (s *Service) token(w http.ResponseWriter, r *http.Request, instance record.Instance) {
 	if r.URL.Path != tokenPath {
 		refuse(w, http.StatusMethodNotAllowed)
@@ -174,14 +176,17 @@ func limitHops(r *http.Request, hops int) error {
 		return err
 	}
 	var failed error
-	if err := raw.Control(func(fd uintptr) { failed = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_TTL, hops) }); err != nil {
+	if err := raw.Control(func(fd uintptr) {
+		failed = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_TTL,
+			hops)
+	}); err != nil {
 		return err
 	}
 	return failed
 }
 
-// asker is the instance that a request comes from, by its source address: one of a network interface that is attached to it, or in
-// a prefix that is delegated to one. It is store.ErrNotFound when there is none.
+// asker is the instance that a request comes from, by its source address: one of a network interface that is attached
+// to it, or in a prefix that is delegated to one. It is store.ErrNotFound when there is none.
 func (s *Service) asker(r *http.Request, vpcKey string) (record.Instance, error) {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -222,7 +227,8 @@ func (s *Service) interfaceAt(ctx context.Context, vpcKey string, address netip.
 		if err != nil {
 			continue
 		}
-		used, err := record.AddressBlocks(s.o.Store).Get(ctx, record.AddressBlockKey(subnet.Account, subnet.Region, subnet.ID, block.Addr().String()))
+		used, err := record.AddressBlocks(s.o.Store).Get(ctx, record.AddressBlockKey(subnet.Account, subnet.Region,
+			subnet.ID, block.Addr().String()))
 		if err != nil {
 			return record.NetworkInterface{}, err
 		}

@@ -19,7 +19,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/durable"
 )
 
-// secret is what the service signs with. It is made at the first use and kept, so that what was signed outlives the daemon.
+// secret is what the service signs with. It is made at the first use and kept, so that what was signed outlives the
+// daemon.
 type secret struct {
 	dir string
 
@@ -92,7 +93,8 @@ func (s *secret) verify(token, instanceID string, now int64) (left int64, err er
 	}
 	expires := int64(binary.BigEndian.Uint64(raw[2:10]))
 	// The texts are compared: the decoder passes over line ends, and a token has one form.
-	if !hmac.Equal([]byte(token), []byte(base64.URLEncoding.EncodeToString(seal(key, instanceID, expires)))) || expires <= now {
+	if !hmac.Equal([]byte(token), []byte(base64.URLEncoding.EncodeToString(seal(key, instanceID, expires)))) ||
+		expires <= now {
 		return 0, errToken
 	}
 	return expires - now, nil
@@ -123,7 +125,9 @@ func (s *secret) signer() (*rsa.PrivateKey, *x509.Certificate, error) {
 		template := x509.Certificate{
 			SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(100, 0, 0),
 			// As EC2's own certificates say.
-			Subject: pkix.Name{Country: []string{"US"}, Province: []string{"Washington State"}, Locality: []string{"Seattle"}, Organization: []string{"Amazon Web Services LLC"}, CommonName: "coracle"},
+			Subject: pkix.Name{Country: []string{"US"}, Province: []string{"Washington State"},
+				Locality: []string{"Seattle"}, Organization: []string{"Amazon Web Services LLC"},
+				CommonName: "coracle"},
 		}
 		return x509.CreateCertificate(rand.Reader, &template, &template, key.Public(), key)
 	})

@@ -87,8 +87,11 @@ const (
 func (s *Service) serve(key string, namespace uint64, l net.Listener) {
 	serving := &listening{namespace: namespace, ended: make(chan struct{})}
 	serving.server = &http.Server{
-		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, key) }),
-		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connection{}, c) },
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, key) }),
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx,
+				connection{}, c)
+		},
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       10 * time.Second, // no request has a body
 		WriteTimeout:      30 * time.Second,

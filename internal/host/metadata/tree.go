@@ -21,13 +21,14 @@ import (
 // errNoEntry says that there is nothing at a path.
 var errNoEntry = errors.New("no such metadata")
 
-// A directory holds entries by name: a string, a directory, or a function that makes the content when it is read. A name that ends in
-// "/" leads to a directory that is shown without a slash, as some are on EC2.
+// A directory holds entries by name: a string, a directory, or a function that makes the content when it is read. A
+// name that ends in "/" leads to a directory that is shown without a slash, as some are on EC2.
 type directory map[string]any
 
 type content func(context.Context) ([]byte, error)
 
-// raw is content that is not text; a label is listed and cannot be read; a hidden directory can be read and is not listed.
+// raw is content that is not text; a label is listed and cannot be read; a hidden directory can be read and is not
+// listed.
 type (
 	raw    []byte
 	label  struct{}
@@ -103,7 +104,8 @@ type about struct {
 }
 
 func (s *Service) gather(ctx context.Context, i record.Instance) (about, error) {
-	a := about{instance: i, elastic: map[string][]record.Address{}, groups: map[string]string{}, subnets: map[string]record.Subnet{}}
+	a := about{instance: i, elastic: map[string][]record.Address{}, groups: map[string]string{},
+		subnets: map[string]record.Subnet{}}
 	prefix := record.EC2Key(i.Account, i.Region, "")
 	vpc, err := record.VPCs(s.o.Store).Get(ctx, prefix+i.VPCID)
 	if err != nil {
@@ -120,7 +122,8 @@ func (s *Service) gather(ctx context.Context, i record.Instance) (about, error) 
 		}
 	}
 	slices.SortFunc(a.interfaces, func(x, y record.NetworkInterface) int {
-		return cmp.Or(cmp.Compare(x.Attachment.NetworkCardIndex, y.Attachment.NetworkCardIndex), cmp.Compare(x.Attachment.DeviceIndex, y.Attachment.DeviceIndex))
+		return cmp.Or(cmp.Compare(x.Attachment.NetworkCardIndex, y.Attachment.NetworkCardIndex),
+			cmp.Compare(x.Attachment.DeviceIndex, y.Attachment.DeviceIndex))
 	})
 	for _, eni := range a.interfaces {
 		for _, id := range eni.SecurityGroupIDs {
@@ -310,7 +313,8 @@ func (s *Service) meta(ctx context.Context, a about) (directory, error) {
 		}
 		meta["tags"] = directory{"instance": tags}
 	}
-	for _, add := range []func(context.Context, about, directory) error{s.addProfile, s.addKey, s.addSpot, s.addAutoScaling} {
+	for _, add := range []func(context.Context, about, directory) error{s.addProfile, s.addKey, s.addSpot,
+		s.addAutoScaling} {
 		if err := add(ctx, a, meta); err != nil {
 			return nil, err
 		}
@@ -382,7 +386,8 @@ func (a about) networkInterface(eni record.NetworkInterface) directory {
 			d["public-hostname"] = name
 		}
 	}
-	for _, name := range []string{"vpc-ipv6-cidr-blocks", "ipv4-prefix", "ipv6s", "ipv6-prefix", "subnet-ipv6-cidr-blocks"} {
+	for _, name := range []string{"vpc-ipv6-cidr-blocks", "ipv4-prefix", "ipv6s", "ipv6-prefix",
+		"subnet-ipv6-cidr-blocks"} {
 		if d[name] == "" {
 			delete(d, name)
 		}
@@ -395,7 +400,10 @@ func (s *Service) addProfile(ctx context.Context, a about, meta directory) error
 	if a.instance.InstanceProfileARN == "" {
 		return nil
 	}
-	iam := directory{"info": content(func(ctx context.Context) ([]byte, error) { return s.profileInfo(ctx, a.instance) })}
+	iam := directory{"info": content(func(ctx context.Context) ([]byte, error) {
+		return s.profileInfo(ctx,
+			a.instance)
+	})}
 	meta["iam"] = iam
 	profile, err := s.profile(ctx, a.instance)
 	if errors.Is(err, store.ErrNotFound) || err == nil && profile.Role == "" {
@@ -419,7 +427,8 @@ func (s *Service) addKey(ctx context.Context, a about, meta directory) error {
 	name, err := record.KeyPairNames(s.o.Store).Get(ctx, record.EC2Key(i.Account, i.Region, i.KeyName))
 	if err == nil {
 		var pair store.Row[record.KeyPair]
-		if pair, err = record.KeyPairs(s.o.Store).Get(ctx, record.EC2Key(i.Account, i.Region, name.Value.KeyPairID)); err == nil {
+		if pair, err = record.KeyPairs(s.o.Store).Get(ctx, record.EC2Key(i.Account, i.Region,
+			name.Value.KeyPairID)); err == nil {
 			key := strings.TrimSpace(pair.Value.PublicKey)
 			if strings.Count(key, " ") < 2 {
 				key += " " + i.KeyName
@@ -443,7 +452,8 @@ func (s *Service) addSpot(ctx context.Context, a about, meta directory) error {
 	}
 	behavior := ec2types.InstanceInterruptionBehaviorTerminate
 	if i.SpotInstanceRequestID != "" {
-		request, err := record.SpotRequests(s.o.Store).Get(ctx, record.EC2Key(i.Account, i.Region, i.SpotInstanceRequestID))
+		request, err := record.SpotRequests(s.o.Store).Get(ctx, record.EC2Key(i.Account, i.Region,
+			i.SpotInstanceRequestID))
 		if err == nil && request.Value.Behavior != "" {
 			behavior = request.Value.Behavior
 		} else if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -485,7 +495,8 @@ func (s *Service) addAutoScaling(ctx context.Context, a about, meta directory) e
 		return err
 	}
 	pool := "Stopped"
-	group, err := record.AutoScalingGroups(s.o.Store).Get(ctx, record.AutoScalingGroupKey(a.instance.Account, a.instance.Region, row.Value.GroupName))
+	group, err := record.AutoScalingGroups(s.o.Store).Get(ctx, record.AutoScalingGroupKey(a.instance.Account,
+		a.instance.Region, row.Value.GroupName))
 	if err == nil && group.Value.WarmPool != nil {
 		pool = string(group.Value.WarmPool.State)
 	} else if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -499,7 +510,8 @@ func (s *Service) addAutoScaling(ctx context.Context, a about, meta directory) e
 	return nil
 }
 
-// warmTarget is where an instance is going that is in a warm pool, or on its way into one, that keeps instances in the state pool.
+// warmTarget is where an instance is going that is in a warm pool, or on its way into one, that keeps instances in the
+// state pool.
 func warmTarget(i record.AutoScalingInstance, pool string) string {
 	switch _, state, _ := strings.Cut(string(i.State), ":"); {
 	case i.ToPool, strings.HasPrefix(state, "Pending"):

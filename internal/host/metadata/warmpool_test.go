@@ -14,13 +14,15 @@ import (
 func TestTheStateThatAWarmPoolIsAbout(t *testing.T) {
 	t.Parallel()
 	for state, want := range map[types.LifecycleState]string{
-		"Warmed:Pending": "Warmed:Running", "Warmed:Pending:Wait": "Warmed:Running", "Warmed:Stopped": "Warmed:Stopped", "Warmed:Terminating:Wait": "Warmed:Terminated",
+		"Warmed:Pending": "Warmed:Running", "Warmed:Pending:Wait": "Warmed:Running", "Warmed:Stopped": "Warmed:Stopped",
+		"Warmed:Terminating:Wait": "Warmed:Terminated",
 	} {
 		if got := warmTarget(record.AutoScalingInstance{State: state}, "Running"); got != want {
 			t.Errorf("%s leads to %s, want %s", state, got, want)
 		}
 	}
-	if got := warmTarget(record.AutoScalingInstance{State: types.LifecycleStateTerminatingWait, ToPool: true}, "Stopped"); got != "Warmed:Stopped" {
+	if got := warmTarget(record.AutoScalingInstance{State: types.LifecycleStateTerminatingWait, ToPool: true},
+		"Stopped"); got != "Warmed:Stopped" {
 		t.Errorf("an instance that returns to its pool goes to %s", got)
 	}
 }

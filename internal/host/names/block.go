@@ -23,7 +23,7 @@ func opening(owner string) string {
 
 func closing(owner string) string { return "# end of coracle " + owner }
 
-func set(ctx context.Context, file, owner string, entries []Entry) error {
+func setEntries(ctx context.Context, file, owner string, entries []Entry) error {
 	var block strings.Builder
 	if len(entries) > 0 {
 		block.WriteString(opening(owner) + "\n")
@@ -32,23 +32,24 @@ func set(ctx context.Context, file, owner string, entries []Entry) error {
 		}
 		block.WriteString(closing(owner) + "\n")
 	}
-	_, err := change(ctx, file, owner, block.String())
+	_, err := replaceBlock(ctx, file, owner, block.String())
 	return err
 }
 
-func remove(ctx context.Context, file, owner string) (bool, error) {
-	return change(ctx, file, owner, "")
+func removeBlock(ctx context.Context, file, owner string) (bool, error) {
+	return replaceBlock(ctx, file, owner, "")
 }
 
-// change puts the block in place of the owner's, or at the end, and says whether there was one. It writes nothing when it is there.
-func change(ctx context.Context, file, owner, block string) (had bool, err error) {
+// replaceBlock puts the block in place of the owner's, or at the end, and says whether there was one. It writes nothing
+// when it is there.
+func replaceBlock(ctx context.Context, file, owner, block string) (had bool, err error) {
 	// Most calls find everything as it should be, and need no lock to see it.
 	text, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) && block == "" {
 		return false, nil
 	}
 	if err == nil {
-		if _, own, _ := split(string(text), owner); own == block {
+		if _, own, _ := splitBlock(string(text), owner); own == block {
 			return own != "", nil
 		}
 	}
@@ -66,15 +67,15 @@ func change(ctx context.Context, file, owner, block string) (had bool, err error
 	if err != nil {
 		return false, err
 	}
-	before, own, after := split(string(old), owner)
+	before, own, after := splitBlock(string(old), owner)
 	if own == "" && before != "" && !strings.HasSuffix(before, "\n") {
 		before += "\n"
 	}
 	return own != "", rewrite(f, string(old), before+block+after)
 }
 
-// split finds the owner's block, whole or torn. Without one everything is before it.
-func split(text, owner string) (before, own, after string) {
+// splitBlock finds the owner's block, whole or torn. Without one everything is before it.
+func splitBlock(text, owner string) (before, own, after string) {
 	start := -1
 	if strings.HasPrefix(text, opening(owner)+"\n") {
 		start = 0

@@ -12,7 +12,8 @@ import (
 
 func entries(n int) (all []Entry) {
 	for i := range n {
-		all = append(all, Entry{netip.AddrFrom4([4]byte{198, 18, 8, byte(16 + i)}), fmt.Sprintf("%032X.gr7.eu-west-1.eks.amazonaws.com", i)})
+		all = append(all, Entry{netip.AddrFrom4([4]byte{198, 18, 8, byte(16 + i)}),
+			fmt.Sprintf("%032X.gr7.eu-west-1.eks.amazonaws.com", i)})
 	}
 	return all
 }
@@ -43,30 +44,31 @@ func TestABlockComesChangesAndGoes(t *testing.T) {
 	first := inode()
 	for _, n := range []int{1, 3, 2, 2} {
 		for _, owner := range []string{"aaaa", "bbbb"} {
-			if err := set(t.Context(), file, owner, entries(n)); err != nil {
+			if err := setEntries(t.Context(), file, owner, entries(n)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		got := read()
-		if !strings.HasPrefix(got, theirs+"\n") || strings.Count(got, domain) != 2*n || strings.Count(got, "# end") != 2 {
+		if !strings.HasPrefix(got, theirs+"\n") || strings.Count(got, domain) != 2*n ||
+			strings.Count(got, "# end") != 2 {
 			t.Fatalf("with %d entries each:\n%s", n, got)
 		}
 	}
 	// One that finds its block leaves the file alone, wherever in it the block is.
 	before := inode().ModTime()
-	if err := set(t.Context(), file, "aaaa", entries(2)); err != nil || inode().ModTime() != before {
+	if err := setEntries(t.Context(), file, "aaaa", entries(2)); err != nil || inode().ModTime() != before {
 		t.Errorf("an unchanged block was written again (%v)", err)
 	}
-	if had, err := remove(t.Context(), file, "aaaa"); !had || err != nil {
+	if had, err := removeBlock(t.Context(), file, "aaaa"); !had || err != nil {
 		t.Errorf("remove: %v, %v", had, err)
 	}
 	if got := read(); strings.Contains(got, "aaaa") || strings.Count(got, domain) != 2 {
 		t.Errorf("after one was removed:\n%s", got)
 	}
-	if had, err := remove(t.Context(), file, "aaaa"); had || err != nil {
+	if had, err := removeBlock(t.Context(), file, "aaaa"); had || err != nil {
 		t.Errorf("remove again: %v, %v", had, err)
 	}
-	if err := set(t.Context(), file, "bbbb", nil); err != nil {
+	if err := setEntries(t.Context(), file, "bbbb", nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := read(); got != theirs+"\n" {
@@ -84,7 +86,7 @@ func TestATornBlockIsRepairedAndTakesNothingWithIt(t *testing.T) {
 	if err := os.WriteFile(file, []byte(torn), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := remove(t.Context(), file, "aaaa"); err != nil {
+	if _, err := removeBlock(t.Context(), file, "aaaa"); err != nil {
 		t.Fatal(err)
 	}
 	if got, _ := os.ReadFile(file); string(got) != "127.0.0.1 localhost\n10.0.0.1 db\n" {
@@ -99,7 +101,7 @@ func TestDaemonsDoNotOverwriteEachOther(t *testing.T) {
 	for i := range 8 {
 		all.Go(func() {
 			for n := 1; n < 10; n++ {
-				if err := set(t.Context(), file, fmt.Sprintf("owner%d", i), entries(n)); err != nil {
+				if err := setEntries(t.Context(), file, fmt.Sprintf("owner%d", i), entries(n)); err != nil {
 					t.Error(err)
 				}
 			}
@@ -109,7 +111,7 @@ func TestDaemonsDoNotOverwriteEachOther(t *testing.T) {
 	if got, _ := os.ReadFile(file); strings.Count(string(got), domain) != 8*9 {
 		t.Errorf("%s", got)
 	}
-	if had, err := remove(t.Context(), filepath.Join(t.TempDir(), "none"), "x"); had || err != nil {
+	if had, err := removeBlock(t.Context(), filepath.Join(t.TempDir(), "none"), "x"); had || err != nil {
 		t.Errorf("without a file: %v, %v", had, err)
 	}
 }

@@ -1,7 +1,7 @@
 // Package names keeps the names of cluster endpoints in the host's /etc/hosts.
 //
-// Each daemon has a block of its own there, between two lines that carry its owner's mark, and touches nothing else. The
-// file is changed in place, because in a container it is a mount that cannot be replaced, and under a lock that all
+// Each daemon has a block of its own there, between two lines that carry its owner's mark, and touches nothing else.
+// The file is changed in place, because in a container it is a mount that cannot be replaced, and under a lock that all
 // daemons of the host share.
 package names
 
@@ -21,8 +21,8 @@ type Entry struct {
 
 // Set makes the entries the owner's only ones. None removes the owner's block.
 func Set(ctx context.Context, owner string, entries []Entry) error {
-	return set(ctx, File, owner, entries)
+	return setEntries(ctx, File, owner, entries)
 }
 
 // Remove takes the owner's block away and says whether there was one. It needs no daemon.
-func Remove(ctx context.Context, owner string) (bool, error) { return remove(ctx, File, owner) }
+func Remove(ctx context.Context, owner string) (bool, error) { return removeBlock(ctx, File, owner) }

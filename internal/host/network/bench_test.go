@@ -18,9 +18,9 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// BenchmarkPodToPod compares the throughput of TCP between two ENIs in different subnets of a VPC, with security groups, a network ACL and many
-// other ENIs in place, with that of two namespaces with one router between them and nothing else. Both are measured in turns, so that
-// whatever else the machine does meets both.
+// BenchmarkPodToPod compares the throughput of TCP between two ENIs in different subnets of a VPC, with security
+// groups, a network ACL and many other ENIs in place, with that of two namespaces with one router between them and
+// nothing else. Both are measured in turns, so that whatever else the machine does meets both.
 func BenchmarkPodToPod(b *testing.B) {
 	w := newWorld(b)
 	v := w.newVPC("10.0.0.0/16")
@@ -28,7 +28,8 @@ func BenchmarkPodToPod(b *testing.B) {
 	nodes := w.newGroup(v, everything(true))
 	change(w, record.SecurityGroups, nodes, func(g *record.SecurityGroup) {
 		for port := range int32(50) {
-			g.Rules = append(g.Rules, record.SecurityGroupRule{Protocol: "tcp", FromPort: 1000 + port, ToPort: 1000 + port, CIDRIPv4: "10.9.0.0/16"})
+			g.Rules = append(g.Rules, record.SecurityGroupRule{Protocol: "tcp", FromPort: 1000 + port, ToPort: 1000 +
+				port, CIDRIPv4: "10.9.0.0/16"})
 		}
 		g.Rules = append(g.Rules, record.SecurityGroupRule{Protocol: "-1", FromPort: -1, ToPort: -1, GroupID: nodes.ID})
 	})
@@ -130,11 +131,13 @@ func (w *world) plainPair() (client, server string) {
 		}
 		for i, name := range []string{client, server} {
 			name, link := name, fmt.Sprintf("p%d", i)
-			near, far := netip.MustParsePrefix(fmt.Sprintf("10.2.%d.1/24", i+1)), netip.MustParsePrefix(fmt.Sprintf("10.2.%d.2/24", i+1))
+			near, far := netip.MustParsePrefix(fmt.Sprintf("10.2.%d.1/24", i+1)),
+				netip.MustParsePrefix(fmt.Sprintf("10.2.%d.2/24", i+1))
 			w.inside(name, func(s *namespace) error {
 				attrs := netlink.NewLinkAttrs()
 				attrs.Name, attrs.MTU = link, MTU
-				if err := r.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "eth0", PeerNamespace: s.fd(), PeerMTU: MTU}); err != nil {
+				if err := r.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "eth0", PeerNamespace: s.fd(),
+					PeerMTU: MTU}); err != nil {
 					return err
 				}
 				inner, err := s.LinkByName("eth0")
@@ -147,7 +150,8 @@ func (w *world) plainPair() (client, server string) {
 				if err := s.LinkSetUp(inner); err != nil {
 					return err
 				}
-				return s.RouteAdd(&netlink.Route{LinkIndex: inner.Attrs().Index, Dst: ipNet(netip.MustParsePrefix("0.0.0.0/0")), Gw: near.Addr().AsSlice()})
+				return s.RouteAdd(&netlink.Route{LinkIndex: inner.Attrs().Index,
+					Dst: ipNet(netip.MustParsePrefix("0.0.0.0/0")), Gw: near.Addr().AsSlice()})
 			})
 			outer, err := r.LinkByName(link)
 			if err != nil {
@@ -165,7 +169,8 @@ func (w *world) plainPair() (client, server string) {
 	return client, server
 }
 
-// BenchmarkReconcile is how long a VPC with 40 nodes and 3,000 addresses takes until an address that was assigned is routed.
+// BenchmarkReconcile is how long a VPC with 40 nodes and 3,000 addresses takes until an address that was assigned is
+// routed.
 func BenchmarkReconcile(b *testing.B) {
 	w := newWorld(b)
 	v := w.newVPC("10.0.0.0/16")

@@ -34,10 +34,14 @@ func TestConnectionsToTheInternetAreBounded(t *testing.T) {
 		first, second [2]int // the least and the most connections of the first address, and of two
 		all           [2]int // and of twenty
 	}{
-		{"rate of an address", connectionBounds{list: sent, rate: sent, burst: 40 * sent, rateOf: 1, most: 100}, [2]int{100, 1000}, [2]int{200, 2000}, [2]int{2000, 20000}},
-		{"rate of all", connectionBounds{list: sent, rate: 1, burst: 100, rateOf: sent, most: 4 * sent}, [2]int{100, 1000}, [2]int{100, 1000}, [2]int{100, 2000}},
-		{"connections of an address", connectionBounds{list: 10, rate: sent, burst: 40 * sent, rateOf: sent, most: 4 * sent}, [2]int{640, 640}, [2]int{1280, 1280}, [2]int{9000, 10 * totalLists}},
-		{"a kernel that cannot bound them", connectionBounds{}, [2]int{sent, 2 * sent}, [2]int{2 * sent, 3 * sent}, [2]int{10 * sent, 22 * sent}},
+		{"rate of an address", connectionBounds{list: sent, rate: sent, burst: 40 * sent, rateOf: 1, most: 100},
+			[2]int{100, 1000}, [2]int{200, 2000}, [2]int{2000, 20000}},
+		{"rate of all", connectionBounds{list: sent, rate: 1, burst: 100, rateOf: sent, most: 4 * sent},
+			[2]int{100, 1000}, [2]int{100, 1000}, [2]int{100, 2000}},
+		{"connections of an address", connectionBounds{list: 10, rate: sent, burst: 40 * sent, rateOf: sent,
+			most: 4 * sent}, [2]int{640, 640}, [2]int{1280, 1280}, [2]int{9000, 10 * totalLists}},
+		{"a kernel that cannot bound them", connectionBounds{}, [2]int{sent, 2 * sent}, [2]int{2 * sent, 3 * sent},
+			[2]int{10 * sent, 22 * sent}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

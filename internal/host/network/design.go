@@ -35,16 +35,16 @@ type design struct {
 	local    []netip.Addr
 	services []netip.Addr
 	ports    []port // by ENI
-	// endpoints are the ENIs of interface endpoints. Nothing is plugged in there: the AWS APIs answer at their addresses, which are the
-	// router's own.
+	// endpoints are the ENIs of interface endpoints. Nothing is plugged in there: the AWS APIs answer at their
+	// addresses, which are the router's own.
 	endpoints []port
 	// internet says that a gateway to the internet is attached; public are the public addresses by private one.
 	internet bool
 	public   map[netip.Addr]netip.Addr
 	subnets  []subnet
 	routes   []route
-	// edge is the kernel's number of the route table of traffic that enters through the internet gateway, 0 without one. egressOnly are the
-	// tables whose IPv6 way out is no way in.
+	// edge is the kernel's number of the route table of traffic that enters through the internet gateway, 0 without
+	// one. egressOnly are the tables whose IPv6 way out is no way in.
 	edge       uint32
 	egressOnly map[uint32]bool
 	// groups are the VPC's security groups, acls its network ACLs, by ID.
@@ -154,7 +154,8 @@ type route struct {
 	link  string // of via
 }
 
-// number derives a number for the kernel from an ID: of a routing table, a mark, a link group. It is never one that the kernel uses itself.
+// number derives a number for the kernel from an ID: of a routing table, a mark, a link group. It is never one that the
+// kernel uses itself.
 func number(what, id string) uint32 {
 	h := fnv.New32a()
 	h.Write([]byte(what + id))
@@ -173,7 +174,9 @@ func (n *Network) design(ctx context.Context, key string) (*design, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &design{vpc: vpc.Value, public: map[netip.Addr]netip.Addr{}, egressOnly: map[uint32]bool{}, groups: map[string]record.SecurityGroup{}, acls: map[string]record.NetworkACL{}, lists: prefixLists(vpc.Value.Region)}
+	d := &design{vpc: vpc.Value, public: map[netip.Addr]netip.Addr{}, egressOnly: map[uint32]bool{},
+		groups: map[string]record.SecurityGroup{}, acls: map[string]record.NetworkACL{},
+		lists: prefixLists(vpc.Value.Region)}
 	region := store.Prefix(vpc.Value.Account, vpc.Value.Region)
 	for _, a := range slices.Concat(d.vpc.CIDRs, d.vpc.IPv6CIDRs) {
 		if p, err := netip.ParsePrefix(a.CIDR); err == nil {
@@ -334,12 +337,14 @@ func (d *design) readPublic(ctx context.Context, s *store.Store, region string) 
 	if err != nil {
 		return err
 	}
-	d.internet = slices.ContainsFunc(gateways, func(g store.Row[record.InternetGateway]) bool { return g.Value.VPCID == d.vpc.ID })
+	d.internet = slices.ContainsFunc(gateways,
+		func(g store.Row[record.InternetGateway]) bool { return g.Value.VPCID == d.vpc.ID })
 	egress, err := record.EgressOnlyInternetGateways(s).List(ctx, region)
 	if err != nil {
 		return err
 	}
-	d.internet = d.internet || slices.ContainsFunc(egress, func(g store.Row[record.EgressOnlyInternetGateway]) bool { return g.Value.VPCID == d.vpc.ID })
+	d.internet = d.internet || slices.ContainsFunc(egress,
+		func(g store.Row[record.EgressOnlyInternetGateway]) bool { return g.Value.VPCID == d.vpc.ID })
 	if !d.internet {
 		return nil
 	}

@@ -112,14 +112,18 @@ func (s *namespace) configure(p port, mac net.HardwareAddr) error {
 	if p.kind == clusterHolder && link.Attrs().Name != "eth0" && links["eth0"] != nil {
 		return nil // the default is that of eth0
 	}
-	if err := s.ensureRoute(netlink.Route{LinkIndex: link.Attrs().Index, Dst: ipNet(host(metadataAddress)), Scope: netlink.SCOPE_LINK, Protocol: dhcp}); err != nil {
+	if err := s.ensureRoute(netlink.Route{LinkIndex: link.Attrs().Index, Dst: ipNet(host(metadataAddress)),
+		Scope: netlink.SCOPE_LINK, Protocol: dhcp}); err != nil {
 		return err
 	}
-	err = s.ensureRoute(netlink.Route{LinkIndex: link.Attrs().Index, Dst: ipNet(netip.PrefixFrom(netip.IPv4Unspecified(), 0)), Gw: p.subnet.gateway().AsSlice(), Src: primary.AsSlice(), Protocol: dhcp})
+	err = s.ensureRoute(netlink.Route{LinkIndex: link.Attrs().Index,
+		Dst: ipNet(netip.PrefixFrom(netip.IPv4Unspecified(), 0)), Gw: p.subnet.gateway().AsSlice(),
+		Src: primary.AsSlice(), Protocol: dhcp})
 	if err != nil || len(p.eni.IPv6IPs) == 0 {
 		return err
 	}
-	return s.ensureRoute(netlink.Route{LinkIndex: link.Attrs().Index, Dst: ipNet(netip.PrefixFrom(netip.IPv6Unspecified(), 0)), Gw: routerLinkLocal.AsSlice(), Protocol: dhcp})
+	return s.ensureRoute(netlink.Route{LinkIndex: link.Attrs().Index,
+		Dst: ipNet(netip.PrefixFrom(netip.IPv6Unspecified(), 0)), Gw: routerLinkLocal.AsSlice(), Protocol: dhcp})
 }
 
 // ensureRoute adds a route unless the destination has one: a guest may have its own ideas.
@@ -133,7 +137,9 @@ func (s *namespace) ensureRoute(r netlink.Route) error {
 // bySource sends what comes from an ENI's address out of that ENI.
 func (s *namespace) bySource(link netlink.Link, p port) error {
 	table := 0x1000 + link.Attrs().Index
-	err := s.RouteReplace(&netlink.Route{Table: table, LinkIndex: link.Attrs().Index, Dst: ipNet(netip.PrefixFrom(netip.IPv4Unspecified(), 0)), Gw: p.subnet.gateway().AsSlice(), Flags: int(netlink.FLAG_ONLINK), Protocol: dhcp})
+	err := s.RouteReplace(&netlink.Route{Table: table, LinkIndex: link.Attrs().Index,
+		Dst: ipNet(netip.PrefixFrom(netip.IPv4Unspecified(), 0)), Gw: p.subnet.gateway().AsSlice(),
+		Flags: int(netlink.FLAG_ONLINK), Protocol: dhcp})
 	if err != nil {
 		return fmt.Errorf("route by source in %s: %w", s.name, err)
 	}

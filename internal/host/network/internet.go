@@ -32,13 +32,16 @@ func vpcLink(vpcID string) string { return "v" + strings.TrimPrefix(vpcID, "vpc-
 // unreachable are the blocks that the internet does not route: private networks, of VPCs and of the host's neighbours
 // alike, and the address at which Azure gives a host its configuration and certificates.
 var unreachable = []netip.Prefix{
-	netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("192.168.0.0/16"),
-	netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("198.18.0.0/15"),
+	netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"),
+	netip.MustParsePrefix("192.168.0.0/16"),
+	netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("169.254.0.0/16"),
+	netip.MustParsePrefix("198.18.0.0/15"),
 	netip.MustParsePrefix("168.63.129.16/32"),
 	netip.MustParsePrefix("::/0"),
 }
 
-// infrastructure is the first /24 of the public range: all but its first two addresses are local to the internet's namespace.
+// infrastructure is the first /24 of the public range: all but its first two addresses are local to the internet's
+// namespace.
 func infrastructure(r netip.Prefix) (blocks []netip.Prefix) {
 	for bits, first := 31, 2; bits >= 25; bits, first = bits-1, first*2 {
 		blocks = append(blocks, netip.PrefixFrom(nth(r, first), bits))
@@ -149,7 +152,8 @@ func (n *Network) makeHost(s *namespace) error {
 		}
 		attrs := netlink.NewLinkAttrs()
 		attrs.Name, attrs.MTU = name, gatewayMTU
-		pair := &netlink.Veth{LinkAttrs: attrs, PeerName: hostSide, PeerNamespace: s.fd(), PeerMTU: gatewayMTU, PeerHardwareAddr: routerMAC}
+		pair := &netlink.Veth{LinkAttrs: attrs, PeerName: hostSide, PeerNamespace: s.fd(), PeerMTU: gatewayMTU,
+			PeerHardwareAddr: routerMAC}
 		if err := here.LinkAdd(pair); err != nil {
 			return fmt.Errorf("make link %s: %w", name, err)
 		}
@@ -169,14 +173,16 @@ func (n *Network) makeHost(s *namespace) error {
 	if err := s.neighbours(inner, link.Attrs().HardwareAddr); err != nil {
 		return err
 	}
-	if err := here.NeighSet(&netlink.Neigh{LinkIndex: link.Attrs().Index, Family: netlink.FAMILY_V4, State: netlink.NUD_PERMANENT, IP: gateway.AsSlice(), HardwareAddr: routerMAC}); err != nil {
+	if err := here.NeighSet(&netlink.Neigh{LinkIndex: link.Attrs().Index, Family: netlink.FAMILY_V4,
+		State: netlink.NUD_PERMANENT, IP: gateway.AsSlice(), HardwareAddr: routerMAC}); err != nil {
 		return err
 	}
 	if err := here.onlyAddress(link, address); err != nil {
 		return err
 	}
 	err = here.setRoutes(map[destination]kernelRoute{
-		{mainTable, n.o.PublicRange.Masked()}: {kind: unix.RTN_UNICAST, link: link.Attrs().Index, gateway: gateway, source: address},
+		{mainTable, n.o.PublicRange.Masked()}: {kind: unix.RTN_UNICAST, link: link.Attrs().Index, gateway: gateway,
+			source: address},
 	}, func(r netlink.Route) bool { return r.LinkIndex == link.Attrs().Index })
 	if err != nil {
 		return err
@@ -213,8 +219,10 @@ func (n *Network) internetRoutes(s *namespace, inner netlink.Link) error {
 		return err
 	}
 	routes := map[destination]kernelRoute{
-		{mainTable, netip.MustParsePrefix("0.0.0.0/0")}: {kind: unix.RTN_UNICAST, link: inner.Attrs().Index, gateway: farEnd},
-		{mainTable, host(HostAddress(n.o.PublicRange))}: {kind: unix.RTN_UNICAST, link: inner.Attrs().Index, gateway: farEnd},
+		{mainTable, netip.MustParsePrefix("0.0.0.0/0")}: {kind: unix.RTN_UNICAST, link: inner.Attrs().Index,
+			gateway: farEnd},
+		{mainTable, host(HostAddress(n.o.PublicRange))}: {kind: unix.RTN_UNICAST, link: inner.Attrs().Index,
+			gateway: farEnd},
 	}
 	for _, block := range unreachable {
 		routes[destination{mainTable, block}] = kernelRoute{kind: unix.RTN_BLACKHOLE}
@@ -257,18 +265,20 @@ func (n *Network) publicRoutes(d *design) error {
 	}
 	routes := map[destination]kernelRoute{}
 	for _, public := range d.public {
-		routes[destination{mainTable, host(public)}] = kernelRoute{kind: unix.RTN_UNICAST, link: link.Attrs().Index, gateway: farEnd}
+		routes[destination{mainTable, host(public)}] = kernelRoute{kind: unix.RTN_UNICAST, link: link.Attrs().Index,
+			gateway: farEnd}
 	}
 	for _, block := range d.cidrs {
 		if block.Addr().Is6() { // public by nature
-			routes[destination{mainTable, block}] = kernelRoute{kind: unix.RTN_UNICAST, link: link.Attrs().Index, gateway: farEndIPv6}
+			routes[destination{mainTable, block}] = kernelRoute{kind: unix.RTN_UNICAST, link: link.Attrs().Index,
+				gateway: farEndIPv6}
 		}
 	}
 	return s.setRoutes(routes, func(r netlink.Route) bool { return r.LinkIndex == link.Attrs().Index })
 }
 
-// forwardOnHost lets the host forward between the internet's link and the links of its default routes. Where it does not forward at all,
-// what was changed is written down for [Remove].
+// forwardOnHost lets the host forward between the internet's link and the links of its default routes. Where it does
+// not forward at all, what was changed is written down for [Remove].
 func (n *Network) forwardOnHost(here *namespace, name string) error {
 	if on, err := os.ReadFile("/proc/sys/net/ipv4/ip_forward"); err == nil && strings.TrimSpace(string(on)) == "1" {
 		return nil
@@ -320,8 +330,8 @@ func noteForwarding(owner, link string) error {
 func hostTable(owner string) string { return "coracle-" + owner }
 
 // hostRules are what the host does with the internet's packets: those for others leave with the host's address, and
-// neither the host's own services nor its neighbours, which are in on-link blocks where their addresses are public, are open to
-// what runs inside. Without bounds, VPCs may have any number of connections.
+// neither the host's own services nor its neighbours, which are in on-link blocks where their addresses are public, are
+// open to what runs inside. Without bounds, VPCs may have any number of connections.
 func hostRules(owner string, public netip.Prefix, neighbours []netip.Prefix, bounds connectionBounds) *ruleset {
 	r := &ruleset{name: hostTable(owner)}
 	link := HostLink(owner)
@@ -331,33 +341,39 @@ func hostRules(owner string, public netip.Prefix, neighbours []netip.Prefix, bou
 		bounds.rules(r)
 	}
 	known := stateIs(expr.CtStateBitESTABLISHED | expr.CtStateBitRELATED)
-	c := r.chain("input", &hook{kind: nftables.ChainTypeFilter, at: nftables.ChainHookInput, priority: *nftables.ChainPriorityFilter})
+	c := r.chain("input", &hook{kind: nftables.ChainTypeFilter, at: nftables.ChainHookInput,
+		priority: *nftables.ChainPriorityFilter})
 	c.rule(from(link), known, accept())
 	c.rule(from(link), unconfirmed(), jump("new-connections"))
 	c.rule(from(link), protocolIs(unix.IPPROTO_ICMP), accept())
 	c.rule(from(link), drop())
-	c = r.chain("forward", &hook{kind: nftables.ChainTypeFilter, at: nftables.ChainHookForward, priority: *nftables.ChainPriorityFilter})
+	c = r.chain("forward", &hook{kind: nftables.ChainTypeFilter, at: nftables.ChainHookForward,
+		priority: *nftables.ChainPriorityFilter})
 	for _, block := range neighbours {
 		c.rule(from(link), addressIn(false, block), drop())
 	}
 	c.rule(from(link), unconfirmed(), jump("new-connections"))
 	c.rule(to(link), known, accept())
 	c.rule(to(link), drop())
-	c = r.chain("source", &hook{kind: nftables.ChainTypeNAT, at: nftables.ChainHookPostrouting, priority: *nftables.ChainPriorityNATSource})
-	c.rule(addressIn(true, public.Masked()), []expr.Any{meta(expr.MetaKeyOIFNAME), differs(linkName(link)), meta(expr.MetaKeyOIFNAME), differs(linkName("lo"))}, masquerade())
+	c = r.chain("source", &hook{kind: nftables.ChainTypeNAT, at: nftables.ChainHookPostrouting,
+		priority: *nftables.ChainPriorityNATSource})
+	c.rule(addressIn(true, public.Masked()), []expr.Any{meta(expr.MetaKeyOIFNAME), differs(linkName(link)),
+		meta(expr.MetaKeyOIFNAME), differs(linkName("lo"))}, masquerade())
 	return r
 }
 
-// widestOnLink is how many bits a block has at least to be the network of a link. Wider ones are routes to everything, as those of
-// tunnels are: 0.0.0.0/1.
+// widestOnLink is how many bits a block has at least to be the network of a link. Wider ones are routes to everything,
+// as those of tunnels are: 0.0.0.0/1.
 const widestOnLink = 8
 
-// onLink returns the blocks whose addresses are on links of the host, but for those of our public range: what is there is its
-// neighbour. The gateway of the host is one, and remains the way to the internet, whose packets are not addressed to it.
+// onLink returns the blocks whose addresses are on links of the host, but for those of our public range: what is there
+// is its neighbour. The gateway of the host is one, and remains the way to the internet, whose packets are not
+// addressed to it.
 func (s *namespace) onLink(public netip.Prefix) (blocks []netip.Prefix, err error) {
 	routes, err := again(func() ([]netlink.Route, error) {
 		filter := &netlink.Route{Table: mainTable, Scope: netlink.SCOPE_LINK, Type: unix.RTN_UNICAST}
-		return s.RouteListFiltered(netlink.FAMILY_V4, filter, netlink.RT_FILTER_TABLE|netlink.RT_FILTER_SCOPE|netlink.RT_FILTER_TYPE)
+		return s.RouteListFiltered(netlink.FAMILY_V4, filter,
+			netlink.RT_FILTER_TABLE|netlink.RT_FILTER_SCOPE|netlink.RT_FILTER_TYPE)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list the routes of %s: %w", s.name, err)

@@ -34,11 +34,14 @@ func (w *world) somewhere() (path string, hostEnd, neighbour, farEnd netip.Addr)
 	defer s.close()
 	name := fmt.Sprintf("cortest%08x", rand.Uint32())
 	fourth := byte(rand.IntN(64) * 4)
-	hostEnd, neighbour = netip.AddrFrom4([4]byte{192, 88, 99, fourth + 1}), netip.AddrFrom4([4]byte{192, 88, 99, fourth + 2})
-	farEnd = netip.AddrFrom4([4]byte{198, 51, 100, fourth + 2}) // behind the neighbour, as the internet is behind the gateway
+	hostEnd, neighbour = netip.AddrFrom4([4]byte{192, 88, 99, fourth + 1}), netip.AddrFrom4([4]byte{192, 88, 99,
+		fourth + 2})
+	// behind the neighbour, as the internet is behind the gateway
+	farEnd = netip.AddrFrom4([4]byte{198, 51, 100, fourth + 2})
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.MTU = name, 1400 // as of many links in clouds and tunnels
-	if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "eth0", PeerNamespace: s.fd(), PeerMTU: 1500}); err != nil {
+	if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "eth0", PeerNamespace: s.fd(),
+		PeerMTU: 1500}); err != nil {
 		w.Fatal(err)
 	}
 	link, err := netlink.LinkByName(name)
@@ -52,8 +55,10 @@ func (w *world) somewhere() (path string, hostEnd, neighbour, farEnd netip.Addr)
 	}
 	for _, err := range []error{
 		netlink.AddrAdd(link, &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(hostEnd, 30))}), netlink.LinkSetUp(link),
-		s.AddrAdd(inner, &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(neighbour, 30))}), s.LinkSetUp(inner), s.localAddresses([]netip.Addr{farEnd}),
-		netlink.RouteAdd(&netlink.Route{LinkIndex: link.Attrs().Index, Dst: ipNet(host(farEnd)), Gw: neighbour.AsSlice()}),
+		s.AddrAdd(inner, &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(neighbour, 30))}), s.LinkSetUp(inner),
+		s.localAddresses([]netip.Addr{farEnd}),
+		netlink.RouteAdd(&netlink.Route{LinkIndex: link.Attrs().Index, Dst: ipNet(host(farEnd)),
+			Gw: neighbour.AsSlice()}),
 		// What the network does to the link of a default route.
 		setSysctl(map[string]string{"ipv4/conf/" + name + "/forwarding": "1"}),
 		// It has a way to the public addresses: nobody is kept out by accident.

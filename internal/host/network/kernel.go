@@ -137,7 +137,8 @@ var routerLinkLocal = netip.MustParseAddr("fe80::cc0:4aff:fec1:e001")
 // neighbours makes the far ends of a link.
 func (s *namespace) neighbours(link netlink.Link, mac net.HardwareAddr) error {
 	for _, a := range []netip.Addr{farEnd, farEndIPv6} {
-		err := s.NeighSet(&netlink.Neigh{LinkIndex: link.Attrs().Index, Family: family(a), State: netlink.NUD_PERMANENT, IP: a.AsSlice(), HardwareAddr: mac})
+		err := s.NeighSet(&netlink.Neigh{LinkIndex: link.Attrs().Index, Family: family(a), State: netlink.NUD_PERMANENT,
+			IP: a.AsSlice(), HardwareAddr: mac})
 		if err != nil {
 			return fmt.Errorf("set the neighbour of %s: %w", link.Attrs().Name, err)
 		}
@@ -182,7 +183,8 @@ func (s *namespace) localAddresses(wanted []netip.Addr) error {
 	}
 	for a := range has {
 		if !keep[a] {
-			if err := s.AddrDel(lo, &netlink.Addr{IPNet: ipNet(host(a))}); err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
+			if err := s.AddrDel(lo, &netlink.Addr{IPNet: ipNet(host(a))}); err != nil &&
+				!errors.Is(err, unix.EADDRNOTAVAIL) {
 				return fmt.Errorf("take the address %s from %s: %w", a, s.name, err)
 			}
 		}
@@ -207,7 +209,8 @@ type destination struct {
 func (s *namespace) setRoutes(wanted map[destination]kernelRoute, mine func(netlink.Route) bool) error {
 	for _, f := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
 		has, err := again(func() ([]netlink.Route, error) {
-			return s.RouteListFiltered(f, &netlink.Route{Table: unix.RT_TABLE_UNSPEC, Protocol: protocol}, netlink.RT_FILTER_TABLE|netlink.RT_FILTER_PROTOCOL)
+			return s.RouteListFiltered(f, &netlink.Route{Table: unix.RT_TABLE_UNSPEC, Protocol: protocol},
+				netlink.RT_FILTER_TABLE|netlink.RT_FILTER_PROTOCOL)
 		})
 		if err != nil {
 			return fmt.Errorf("list routes of %s: %w", s.name, err)
@@ -220,7 +223,8 @@ func (s *namespace) setRoutes(wanted map[destination]kernelRoute, mine func(netl
 			}
 			to, ok := prefixOf(r.Dst)
 			if !ok {
-				to = netip.PrefixFrom(map[int]netip.Addr{netlink.FAMILY_V4: netip.IPv4Unspecified(), netlink.FAMILY_V6: netip.IPv6Unspecified()}[f], 0)
+				to = netip.PrefixFrom(map[int]netip.Addr{netlink.FAMILY_V4: netip.IPv4Unspecified(),
+					netlink.FAMILY_V6: netip.IPv6Unspecified()}[f], 0)
 			}
 			at := destination{r.Table, to}
 			want, ok := wanted[at]
@@ -240,7 +244,8 @@ func (s *namespace) setRoutes(wanted map[destination]kernelRoute, mine func(netl
 			if family(at.to.Addr()) != f || fine[at] {
 				continue
 			}
-			r := netlink.Route{Table: at.table, Dst: ipNet(at.to), Type: want.kind, LinkIndex: want.link, Protocol: protocol, Family: f}
+			r := netlink.Route{Table: at.table, Dst: ipNet(at.to), Type: want.kind, LinkIndex: want.link,
+				Protocol: protocol, Family: f}
 			if want.gateway.IsValid() {
 				r.Gw, r.Flags = want.gateway.AsSlice(), int(netlink.FLAG_ONLINK)
 			}
@@ -255,7 +260,8 @@ func (s *namespace) setRoutes(wanted map[destination]kernelRoute, mine func(netl
 			}
 			if _, there := fine[at]; there && f == netlink.FAMILY_V6 {
 				// IPv6 would put a route of another kind beside the old one.
-				if err := s.RouteDel(&netlink.Route{Table: at.table, Dst: ipNet(at.to), Protocol: protocol, Family: f}); err != nil && !errors.Is(err, unix.ESRCH) {
+				if err := s.RouteDel(&netlink.Route{Table: at.table, Dst: ipNet(at.to), Protocol: protocol,
+					Family: f}); err != nil && !errors.Is(err, unix.ESRCH) {
 					return fmt.Errorf("replace the route %s in table %d of %s: %w", at.to, at.table, s.name, err)
 				}
 			}
@@ -272,7 +278,8 @@ func (s *namespace) setRoutes(wanted map[destination]kernelRoute, mine func(netl
 	return nil
 }
 
-// rulePriority is where marked packets are sent to their route table: after the namespace's own addresses, before the main table.
+// rulePriority is where marked packets are sent to their route table: after the namespace's own addresses, before the
+// main table.
 const rulePriority = 1000
 
 // setRules sends each mark to the table of the same number, and to no other.

@@ -63,7 +63,8 @@ func makeNamespace(path string) (made bool, err error) {
 	}
 	failed := make(chan error)
 	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine, and with it its place in the namespace
+		// never unlocked: the thread ends with the goroutine, and with it its place in the namespace
+		runtime.LockOSThread()
 		failed <- func() error {
 			if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 				return err
@@ -77,7 +78,8 @@ func makeNamespace(path string) (made bool, err error) {
 	return true, nil
 }
 
-// makeMountPoint makes the file on which a namespace is mounted. It may be left from before the host booted, or from a crash before the mount.
+// makeMountPoint makes the file on which a namespace is mounted. It may be left from before the host booted, or from a
+// crash before the mount.
 func makeMountPoint(path string) error {
 	if err := shareDirectory(filepath.Dir(path)); err != nil {
 		return err
@@ -91,8 +93,8 @@ func makeMountPoint(path string) error {
 
 var sharing sync.Mutex
 
-// shareDirectory makes the directory of namespaces a shared mount, so that unmounting one also frees it from the mount namespaces
-// that were made since.
+// shareDirectory makes the directory of namespaces a shared mount, so that unmounting one also frees it from the mount
+// namespaces that were made since.
 func shareDirectory(dir string) error {
 	// Two at once would mount one over the other, and hide what is mounted below.
 	sharing.Lock()
@@ -113,8 +115,8 @@ func shareDirectory(dir string) error {
 	return nil
 }
 
-// removeNamespace unmounts the namespace at path, or the directory of namespaces, and removes the file. A namespace lives on while a process or
-// socket is inside.
+// removeNamespace unmounts the namespace at path, or the directory of namespaces, and removes the file. A namespace
+// lives on while a process or socket is inside.
 func removeNamespace(path string) error {
 	for {
 		switch err := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); {
@@ -130,8 +132,8 @@ func removeNamespace(path string) error {
 	}
 }
 
-// In runs f on a thread inside the namespace at path; sockets that f makes stay there. f must not start goroutines that make sockets.
-// The error wraps fs.ErrNotExist while there is no such namespace.
+// In runs f on a thread inside the namespace at path; sockets that f makes stay there. f must not start goroutines that
+// make sockets. The error wraps fs.ErrNotExist while there is no such namespace.
 func In(path string, f func() error) error {
 	inside, err := openNamespace(path)
 	if err != nil {

@@ -34,8 +34,8 @@ type Options struct {
 	// Real says whether an instance has a machine with a network. Without one no port is made for its ENIs, of
 	// which there may be thousands. All have when it is nil.
 	Real func(record.Instance) bool
-	// UserNamespaces gives the namespace of each instance to a user namespace of its own, in which its machine is to run ([Network.UserID]).
-	// Namespaces that are there already stay as they are.
+	// UserNamespaces gives the namespace of each instance to a user namespace of its own, in which its machine is to
+	// run ([Network.UserID]). Namespaces that are there already stay as they are.
 	UserNamespaces bool
 }
 
@@ -70,12 +70,14 @@ func New(o Options) (*Network, error) {
 		return nil, errors.New("network: there is no store")
 	}
 	if o.PublicRange.IsValid() && (!o.PublicRange.Addr().Is4() || o.PublicRange.Bits() > 23) {
-		return nil, fmt.Errorf("network: the range of public addresses %s must be an IPv4 block of at least a /23", o.PublicRange)
+		return nil, fmt.Errorf("network: the range of public addresses %s must be an IPv4 block of at least a /23",
+			o.PublicRange)
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Network{o: o, applied: applied{has: map[string]appliedState{}}, locks: map[string]*sync.Mutex{}, held: map[string]map[string]held{}}, nil
+	return &Network{o: o, applied: applied{has: map[string]appliedState{}}, locks: map[string]*sync.Mutex{},
+		held: map[string]map[string]held{}}, nil
 }
 
 // validOwner refuses what would name other things than an owner's.
@@ -86,17 +88,19 @@ func validOwner(owner string) error {
 	return nil
 }
 
-// resync is how often everything is looked at although the store says nothing: somebody may have removed a link by hand.
+// resync is how often everything is looked at although the store says nothing: somebody may have removed a link by
+// hand.
 const resync = 30 * time.Second
 
 // Controllers make the VPCs (key: EC2Key of the VPC) and the internet.
 func (n *Network) Controllers() []reconcile.Controller {
 	return []reconcile.Controller{
 		{Name: "network", Reconcile: n.reconcileVPC, Sources: n.sources(), Workers: 4, Resync: resync},
-		{Name: "internet", Reconcile: n.reconcileInternet, Resync: resync, Sources: []reconcile.Source{func(ctx context.Context, changed func(string)) {
-			changed(InternetNamespace)
-			<-ctx.Done()
-		}}},
+		{Name: "internet", Reconcile: n.reconcileInternet, Resync: resync,
+			Sources: []reconcile.Source{func(ctx context.Context, changed func(string)) {
+				changed(InternetNamespace)
+				<-ctx.Done()
+			}}},
 	}
 }
 
@@ -110,8 +114,8 @@ func (n *Network) ClusterSource() reconcile.Source { return n.clusters.source }
 // must be opened again when [Network.Identity] says that it is another.
 func (n *Network) RouterSource() reconcile.Source { return n.routers.source }
 
-// Plugged reports whether all ENIs attached to the holder (an instance ID or a cluster ID) are in its namespace and routed, with eth0
-// configured. It is false for a holder without ENIs, and until this process has looked.
+// Plugged reports whether all ENIs attached to the holder (an instance ID or a cluster ID) are in its namespace and
+// routed, with eth0 configured. It is false for a holder without ENIs, and until this process has looked.
 func (n *Network) Plugged(holder string) (bool, error) {
 	key, enis, err := n.attached(context.Background(), holder)
 	if err != nil || len(enis) == 0 {
@@ -157,8 +161,8 @@ func (n *Network) attached(ctx context.Context, holder string) (vpc string, enis
 	return vpc, enis, nil
 }
 
-// Renew gives a holder a new, empty namespace with its ENIs, as a machine that boots finds it. It returns when that is ready. Processes
-// still in the old one lose their network.
+// Renew gives a holder a new, empty namespace with its ENIs, as a machine that boots finds it. It returns when that is
+// ready. Processes still in the old one lose their network.
 func (n *Network) Renew(ctx context.Context, holder string) error {
 	key, _, err := n.attached(ctx, holder)
 	if err != nil || key == "" {
@@ -324,15 +328,31 @@ func (n *Network) sources() []reconcile.Source {
 	sources := []reconcile.Source{
 		reconcile.Table(record.VPCs(s), ""),
 		remembering(record.Subnets(s), func(_ string, r record.Subnet) []string { return of(r.EC2Resource, r.VPCID) }),
-		remembering(record.NetworkInterfaces(s), func(_ string, r record.NetworkInterface) []string { return of(r.EC2Resource, r.VPCID) }),
-		remembering(record.RouteTables(s), func(_ string, r record.RouteTable) []string { return of(r.EC2Resource, r.VPCID) }),
-		remembering(record.SecurityGroups(s), func(_ string, r record.SecurityGroup) []string { return of(r.EC2Resource, r.VPCID) }),
-		remembering(record.NetworkACLs(s), func(_ string, r record.NetworkACL) []string { return of(r.EC2Resource, r.VPCID) }),
-		remembering(record.InternetGateways(s), func(_ string, r record.InternetGateway) []string { return of(r.EC2Resource, r.VPCID) }),
-		remembering(record.EgressOnlyInternetGateways(s), func(_ string, r record.EgressOnlyInternetGateway) []string { return of(r.EC2Resource, r.VPCID) }),
-		remembering(record.NATGateways(s), func(_ string, r record.NATGateway) []string { return of(r.EC2Resource, r.VPCID) }),
+		remembering(record.NetworkInterfaces(s),
+			func(_ string, r record.NetworkInterface) []string { return of(r.EC2Resource, r.VPCID) }),
+		remembering(record.RouteTables(s), func(_ string, r record.RouteTable) []string {
+			return of(r.EC2Resource,
+				r.VPCID)
+		}),
+		remembering(record.SecurityGroups(s), func(_ string, r record.SecurityGroup) []string {
+			return of(r.EC2Resource,
+				r.VPCID)
+		}),
+		remembering(record.NetworkACLs(s), func(_ string, r record.NetworkACL) []string {
+			return of(r.EC2Resource,
+				r.VPCID)
+		}),
+		remembering(record.InternetGateways(s),
+			func(_ string, r record.InternetGateway) []string { return of(r.EC2Resource, r.VPCID) }),
+		remembering(record.EgressOnlyInternetGateways(s),
+			func(_ string, r record.EgressOnlyInternetGateway) []string { return of(r.EC2Resource, r.VPCID) }),
+		remembering(record.NATGateways(s), func(_ string, r record.NATGateway) []string {
+			return of(r.EC2Resource,
+				r.VPCID)
+		}),
 		remembering(record.Addresses(s), func(_ string, r record.Address) []string {
-			eni, err := record.NetworkInterfaces(s).Get(context.Background(), record.EC2Key(r.Account, r.Region, r.NetworkInterfaceID))
+			eni, err := record.NetworkInterfaces(s).Get(context.Background(), record.EC2Key(r.Account, r.Region,
+				r.NetworkInterfaceID))
 			if err != nil {
 				return nil // not associated
 			}
@@ -343,16 +363,19 @@ func (n *Network) sources() []reconcile.Source {
 			if err != nil {
 				return nil // deleted a moment ago; what was remembered is told
 			}
-			return of(record.EC2Resource{Account: cluster.Value.Account, Region: cluster.Value.Region}, cluster.Value.VPCID)
+			return of(record.EC2Resource{Account: cluster.Value.Account, Region: cluster.Value.Region},
+				cluster.Value.VPCID)
 		}),
 	}
 	if n.o.Real != nil {
-		sources = append(sources, remembering(record.Instances(s), func(_ string, r record.Instance) []string { return of(r.EC2Resource, r.VPCID) }))
+		sources = append(sources, remembering(record.Instances(s),
+			func(_ string, r record.Instance) []string { return of(r.EC2Resource, r.VPCID) }))
 	}
 	return sources
 }
 
-// remembering is the source of the VPCs that a table's rows concern, or concerned when they were last seen: a deleted row says nothing.
+// remembering is the source of the VPCs that a table's rows concern, or concerned when they were last seen: a deleted
+// row says nothing.
 func remembering[T any](t store.Table[T], vpcs func(key string, row T) []string) reconcile.Source {
 	var mu sync.Mutex
 	seen := map[string][]string{}
@@ -383,8 +406,8 @@ func (n *Network) Namespace(name string) string { return NamespacePath(n.o.Owner
 // Identity tells one namespace of that name from a later one; it is fs.ErrNotExist while there is none.
 func (n *Network) Identity(name string) (uint64, error) { return Identity(n.Namespace(name)) }
 
-// In runs f on a thread inside the namespace; sockets that f makes stay there. f must not start goroutines that make sockets.
-// The error wraps fs.ErrNotExist while there is no such namespace.
+// In runs f on a thread inside the namespace; sockets that f makes stay there. f must not start goroutines that make
+// sockets. The error wraps fs.ErrNotExist while there is no such namespace.
 func (n *Network) In(name string, f func() error) error { return In(n.Namespace(name), f) }
 
 // Listen is net.Listen inside the namespace.

@@ -17,20 +17,24 @@ func TestNetworkACLs(t *testing.T) {
 	v := w.newVPC("10.0.0.0/16")
 	s1, s2 := w.newSubnet(v, "10.0.1.0/24"), w.newSubnet(v, "10.0.2.0/24")
 	g := w.open(v)
-	client, server, neighbour := w.newENI(s1, "", 0, g, "10.0.1.10"), w.newENI(s2, "", 0, g, "10.0.2.10"), w.newENI(s2, "", 0, g, "10.0.2.11")
+	client, server, neighbour := w.newENI(s1, "", 0, g, "10.0.1.10"), w.newENI(s2, "", 0, g, "10.0.2.10"), w.newENI(s2,
+		"", 0, g, "10.0.2.11")
 	w.plugged(client, server, neighbour)
 	w.serve(instanceOf(server), "10.0.2.10:80")
 	w.serve(instanceOf(server), "10.0.2.10:81")
 
 	allow, deny := ec2types.RuleActionAllow, ec2types.RuleActionDeny
-	tcp := func(number int32, egress bool, action ec2types.RuleAction, block string, first, last int32) record.NetworkACLEntry {
-		return record.NetworkACLEntry{Number: number, Egress: egress, Protocol: "6", Action: action, CIDR: block, Ports: &ec2types.PortRange{From: aws.Int32(first), To: aws.Int32(last)}}
+	tcp := func(number int32, egress bool, action ec2types.RuleAction, block string, first,
+		last int32) record.NetworkACLEntry {
+		return record.NetworkACLEntry{Number: number, Egress: egress, Protocol: "6", Action: action, CIDR: block,
+			Ports: &ec2types.PortRange{From: aws.Int32(first), To: aws.Int32(last)}}
 	}
 	all := func(number int32, egress bool, action ec2types.RuleAction, block string) record.NetworkACLEntry {
 		return record.NetworkACLEntry{Number: number, Egress: egress, Protocol: "-1", Action: action, CIDR: block}
 	}
 	ping := func(number int32, egress bool, kind int32) record.NetworkACLEntry {
-		return record.NetworkACLEntry{Number: number, Egress: egress, Protocol: "1", Action: allow, CIDR: "0.0.0.0/0", ICMP: &ec2types.IcmpTypeCode{Type: aws.Int32(kind), Code: aws.Int32(-1)}}
+		return record.NetworkACLEntry{Number: number, Egress: egress, Protocol: "1", Action: allow, CIDR: "0.0.0.0/0",
+			ICMP: &ec2types.IcmpTypeCode{Type: aws.Int32(kind), Code: aws.Int32(-1)}}
 	}
 	for _, c := range []struct {
 		what    string
@@ -39,18 +43,26 @@ func TestNetworkACLs(t *testing.T) {
 		port81  bool
 		ping    bool
 	}{
-		{"everything allowed", []record.NetworkACLEntry{all(100, false, allow, "0.0.0.0/0"), all(100, true, allow, "0.0.0.0/0")}, true, true, true},
+		{"everything allowed", []record.NetworkACLEntry{all(100, false, allow, "0.0.0.0/0"),
+			all(100, true, allow, "0.0.0.0/0")}, true, true, true},
 		{"nothing allowed", nil, false, false, false},
-		{"stateless: the way back must be allowed, too", []record.NetworkACLEntry{all(100, false, allow, "0.0.0.0/0")}, false, false, false},
-		{"a port, and ephemeral ports back", []record.NetworkACLEntry{tcp(100, false, allow, "10.0.1.0/24", 80, 80), tcp(100, true, allow, "0.0.0.0/0", 1024, 65535)}, true, false, false},
-		{"a port, but too few ephemeral ports back", []record.NetworkACLEntry{tcp(100, false, allow, "10.0.1.0/24", 80, 80), tcp(100, true, allow, "0.0.0.0/0", 1024, 1025)}, false, false, false},
-		{"the lower number decides: deny first", []record.NetworkACLEntry{all(200, false, allow, "0.0.0.0/0"), tcp(100, false, deny, "10.0.1.0/24", 80, 80), all(100, true, allow, "0.0.0.0/0")}, false, true, true},
-		{"the lower number decides: allow first", []record.NetworkACLEntry{all(100, false, allow, "0.0.0.0/0"), tcp(200, false, deny, "10.0.1.0/24", 80, 80), all(100, true, allow, "0.0.0.0/0")}, true, true, true},
-		{"another block", []record.NetworkACLEntry{all(100, false, allow, "10.0.9.0/24"), all(100, true, allow, "0.0.0.0/0")}, false, false, false},
+		{"stateless: the way back must be allowed, too", []record.NetworkACLEntry{all(100, false, allow, "0.0.0.0/0")},
+			false, false, false},
+		{"a port, and ephemeral ports back", []record.NetworkACLEntry{tcp(100, false, allow, "10.0.1.0/24", 80, 80),
+			tcp(100, true, allow, "0.0.0.0/0", 1024, 65535)}, true, false, false},
+		{"a port, but too few ephemeral ports back", []record.NetworkACLEntry{tcp(100, false, allow, "10.0.1.0/24", 80,
+			80), tcp(100, true, allow, "0.0.0.0/0", 1024, 1025)}, false, false, false},
+		{"the lower number decides: deny first", []record.NetworkACLEntry{all(200, false, allow, "0.0.0.0/0"),
+			tcp(100, false, deny, "10.0.1.0/24", 80, 80), all(100, true, allow, "0.0.0.0/0")}, false, true, true},
+		{"the lower number decides: allow first", []record.NetworkACLEntry{all(100, false, allow, "0.0.0.0/0"),
+			tcp(200, false, deny, "10.0.1.0/24", 80, 80), all(100, true, allow, "0.0.0.0/0")}, true, true, true},
+		{"another block", []record.NetworkACLEntry{all(100, false, allow, "10.0.9.0/24"),
+			all(100, true, allow, "0.0.0.0/0")}, false, false, false},
 		{"ICMP by type", []record.NetworkACLEntry{ping(100, false, 8), ping(100, true, 0)}, false, false, true},
 	} {
 		t.Run(c.what, func(t *testing.T) {
-			acl := put(w, record.NetworkACLs, record.NetworkACL{EC2Resource: resource("acl-"), VPCID: v.ID, Entries: c.entries})
+			acl := put(w, record.NetworkACLs, record.NetworkACL{EC2Resource: resource("acl-"), VPCID: v.ID,
+				Entries: c.entries})
 			change(w, record.Subnets, s2, func(s *record.Subnet) { s.NetworkACLID = acl.ID })
 			w.settle(v)
 			for port, allowed := range map[int]bool{80: c.port80, 81: c.port81} {

@@ -18,16 +18,16 @@ import (
 	"github.com/coracle-eks/coracle/internal/host/rundir"
 )
 
-// benchmark is the range that public addresses come from: half of the one for benchmarks (RFC 2544), which nobody routes, so that an
-// address of ours is never somebody's.
+// benchmark is the range that public addresses come from: half of the one for benchmarks (RFC 2544), which nobody
+// routes, so that an address of ours is never somebody's.
 var benchmark = netip.MustParsePrefix("198.18.0.0/16")
 
 // claims is the run directory that has a file for each range that was chosen: its owner, and the directory as long as
 // which it is the owner's.
 const claims = "ranges"
 
-// ChoosePublicRange is a /21 of 198.18.0.0/16 that no address and no route of this host uses, and that no other owner has chosen. It is the
-// owner's as long as dir, the data directory, exists, or until [Remove].
+// ChoosePublicRange is a /21 of 198.18.0.0/16 that no address and no route of this host uses, and that no other owner
+// has chosen. It is the owner's as long as dir, the data directory, exists, or until [Remove].
 func ChoosePublicRange(ctx context.Context, owner, dir string) (netip.Prefix, error) {
 	unlock, err := rundir.Lock(ctx, "lock")
 	if err != nil {
@@ -56,7 +56,8 @@ func ChoosePublicRange(ctx context.Context, owner, dir string) (netip.Prefix, er
 		}
 		return candidate, os.WriteFile(claim, []byte(owner+"\n"+dir), 0o600)
 	}
-	return netip.Prefix{}, errors.New("choose a range for public addresses: all of " + benchmark.String() + " is in use on this host: `coracle reset` frees the range of a data directory")
+	return netip.Prefix{}, errors.New("choose a range for public addresses: all of " + benchmark.String() +
+		" is in use on this host: `coracle reset` frees the range of a data directory")
 }
 
 // unclaim gives back the ranges that an owner has chosen.
@@ -91,7 +92,8 @@ func claimOf(r netip.Prefix) string { return rundir.Path(claims, r.Addr().String
 // usedRanges are the parts of the range that this host has addresses or routes in.
 func usedRanges() (used []netip.Prefix, err error) {
 	routes, err := again(func() ([]netlink.Route, error) {
-		return netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
+		return netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: unix.RT_TABLE_UNSPEC},
+			netlink.RT_FILTER_TABLE)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list routes: %w", err)

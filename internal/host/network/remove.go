@@ -14,8 +14,9 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// Remove removes every namespace, link, route and nftables table of an owner, and says which. It needs neither daemon nor store,
-// and may be called again after it failed. The owner's directory below /run goes with what processes have left there: they must have ended.
+// Remove removes every namespace, link, route and nftables table of an owner, and says which. It needs neither daemon
+// nor store, and may be called again after it failed. The owner's directory below /run goes with what processes have
+// left there: they must have ended.
 func Remove(owner string) (removed []string, err error) {
 	if err := validOwner(owner); err != nil {
 		return nil, err

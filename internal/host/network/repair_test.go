@@ -123,7 +123,8 @@ func TestWhatSomebodyRemovesComesBack(t *testing.T) {
 					return err
 				}
 				policy := nftables.ChainPolicyDrop
-				conn.AddChain(&nftables.Chain{Name: "mine", Table: &nftables.Table{Name: tableName, Family: nftables.TableFamilyINet}, Type: nftables.ChainTypeFilter,
+				conn.AddChain(&nftables.Chain{Name: "mine", Table: &nftables.Table{Name: tableName,
+					Family: nftables.TableFamilyINet}, Type: nftables.ChainTypeFilter,
 					Hooknum: nftables.ChainHookForward, Priority: nftables.ChainPriorityFilter, Policy: &policy})
 				return conn.Flush()
 			})
@@ -177,7 +178,8 @@ func TestADaemonThatStartsAgainDisturbsNothing(t *testing.T) {
 	w := newWorld(t)
 	v, client, server := w.pair()
 	w.serve(instanceOf(server), "10.0.1.11:81")
-	inside, outside := w.connect(instanceOf(client), "10.0.1.11:81"), w.connect(InternetNamespace, w.publicAddress(1)+":81")
+	inside, outside := w.connect(instanceOf(client), "10.0.1.11:81"), w.connect(InternetNamespace, w.publicAddress(1)+
+		":81")
 	identity, err := w.Identity(instanceOf(client))
 	if err != nil {
 		t.Fatal(err)
@@ -227,7 +229,8 @@ func TestWhatIsDetachedOrDeletedGoes(t *testing.T) {
 	v, client, server := w.pair()
 	second := w.newENI(w.subnetOf(client), instanceOf(client), 1, nil, "10.0.1.20")
 	w.plugged(second)
-	if out := w.run(instanceOf(client), "ip", "-br", "link", "show", "eth1"); !strings.Contains(out, second.MACAddress) || !strings.Contains(out, "DOWN") {
+	if out := w.run(instanceOf(client), "ip", "-br", "link", "show", "eth1"); !strings.Contains(out,
+		second.MACAddress) || !strings.Contains(out, "DOWN") {
 		t.Errorf("a hot-plugged interface: %s", out)
 	}
 	remove(w, record.NetworkInterfaces, second)
@@ -343,7 +346,8 @@ func TestPublicRangesDiffer(t *testing.T) {
 	}
 }
 
-// TestChangesDropNothing changes what has nothing to do with a client while it connects, out through the gateway and inside the VPC.
+// TestChangesDropNothing changes what has nothing to do with a client while it connects, out through the gateway and
+// inside the VPC.
 func TestChangesDropNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -359,7 +363,8 @@ func TestChangesDropNothing(t *testing.T) {
 		defer changes.Store(enough)
 		for changes := range enough {
 			change(w, record.SecurityGroups, other, func(g *record.SecurityGroup) {
-				g.Rules = []record.SecurityGroupRule{{Protocol: "tcp", FromPort: int32(changes % 1000), ToPort: 1000, CIDRIPv4: "10.0.0.0/8"}}
+				g.Rules = []record.SecurityGroupRule{{Protocol: "tcp", FromPort: int32(changes % 1000), ToPort: 1000,
+					CIDRIPv4: "10.0.0.0/8"}}
 			})
 			change(w, record.NetworkInterfaces, client, func(e *record.NetworkInterface) {
 				e.PrivateIPs = []string{"10.0.1.10", fmt.Sprintf("10.0.1.%d", 20+changes%200)}

@@ -33,7 +33,8 @@ const gatewayMTU = 1500
 // routerSysctl are the settings of a router. Ports inherit them when they are made.
 var routerSysctl = map[string]string{
 	"ipv4/ip_forward": "1",
-	// A source that is not mapped to the port it comes from is dropped; [Network.port] relaxes that for ENIs without source/destination check.
+	// A source that is not mapped to the port it comes from is dropped; [Network.port] relaxes that for ENIs without
+	// source/destination check.
 	"ipv4/conf/all/rp_filter": "0", "ipv4/conf/default/rp_filter": "1",
 	// ARP for whatever is mapped elsewhere is answered with the router's own address.
 	"ipv4/conf/default/proxy_arp":      "1",
@@ -229,7 +230,8 @@ func (r *router) connect(p port, mac net.HardwareAddr, inside *namespace) (netli
 	}
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.MTU, attrs.HardwareAddr, attrs.Group = p.link(), MTU, routerMAC, p.subnet.group()
-	pair := &netlink.Veth{LinkAttrs: attrs, PeerName: name, PeerHardwareAddr: mac, PeerNamespace: inside.fd(), PeerMTU: MTU}
+	pair := &netlink.Veth{LinkAttrs: attrs, PeerName: name, PeerHardwareAddr: mac, PeerNamespace: inside.fd(),
+		PeerMTU: MTU}
 	if err := r.LinkAdd(pair); err != nil {
 		return nil, fmt.Errorf("make %s: %w", name, err)
 	}
@@ -283,7 +285,8 @@ func (r *router) gateway() error {
 		}
 		attrs := netlink.NewLinkAttrs()
 		attrs.Name, attrs.MTU, attrs.HardwareAddr = gatewayLink, gatewayMTU, routerMAC
-		pair := &netlink.Veth{LinkAttrs: attrs, PeerName: name, PeerHardwareAddr: routerMAC, PeerNamespace: far.fd(), PeerMTU: gatewayMTU}
+		pair := &netlink.Veth{LinkAttrs: attrs, PeerName: name, PeerHardwareAddr: routerMAC, PeerNamespace: far.fd(),
+			PeerMTU: gatewayMTU}
 		if err := r.LinkAdd(pair); err != nil {
 			return fmt.Errorf("connect with the internet: %w", err)
 		}
@@ -292,7 +295,8 @@ func (r *router) gateway() error {
 		}
 		r.links[gatewayLink] = link
 	}
-	if err := r.sysctl(map[string]string{"ipv4/conf/" + gatewayLink + "/rp_filter": "0", "ipv4/conf/" + gatewayLink + "/proxy_arp": "0"}); err != nil {
+	if err := r.sysctl(map[string]string{"ipv4/conf/" + gatewayLink + "/rp_filter": "0", "ipv4/conf/" + gatewayLink +
+		"/proxy_arp": "0"}); err != nil {
 		return err
 	}
 	if err := r.up(link, 0); err != nil {

@@ -44,11 +44,13 @@ func TestInternetGateway(t *testing.T) {
 	sa, sb := w.newSubnet(a, "10.0.1.0/24"), w.newSubnet(b, "10.0.1.0/24")
 	for _, v := range []vpc{a, b} {
 		gateway := w.newInternetGateway(v)
-		change(w, record.RouteTables, record.RouteTable{EC2Resource: record.EC2Resource{Account: account, Region: region, ID: v.MainRouteTableID}}, func(r *record.RouteTable) {
+		change(w, record.RouteTables, record.RouteTable{EC2Resource: record.EC2Resource{Account: account,
+			Region: region, ID: v.MainRouteTableID}}, func(r *record.RouteTable) {
 			r.Routes = []record.Route{defaultRoute(gateway.ID)}
 		})
 	}
-	guarded := []record.SecurityGroup{w.newGroup(b, everything(true), record.SecurityGroupRule{Protocol: "tcp", FromPort: 80, ToPort: 80, CIDRIPv4: w.publicAddress(1) + "/32"})}
+	guarded := []record.SecurityGroup{w.newGroup(b, everything(true), record.SecurityGroupRule{Protocol: "tcp",
+		FromPort: 80, ToPort: 80, CIDRIPv4: w.publicAddress(1) + "/32"})}
 	ga := w.open(a)
 	elastic := w.newENI(sa, "", 0, ga, "10.0.1.10", "10.0.1.110")
 	address := w.newAddress(w.publicAddress(1), elastic)
@@ -84,7 +86,8 @@ func TestInternetGateway(t *testing.T) {
 	})
 	t.Run("a secondary address has none", func(t *testing.T) {
 		w.addAddress(elastic, "10.0.1.110")
-		if _, err := callFrom(t.Context(), w.Namespace(instanceOf(elastic)), "10.0.1.110", public(3), false); err == nil {
+		if _, err := callFrom(t.Context(), w.Namespace(instanceOf(elastic)), "10.0.1.110", public(3),
+			false); err == nil {
 			t.Error("got out without a public address")
 		}
 	})
@@ -106,7 +109,10 @@ func TestInternetGateway(t *testing.T) {
 		w.reaches(instanceOf(elastic), l, false)
 	})
 	t.Run("an address that moves takes its connections along", func(t *testing.T) {
-		change(w, record.Addresses, address, func(r *record.Address) { r.NetworkInterfaceID, r.PrivateIPAddress = private.ID, "10.0.1.12" })
+		change(w, record.Addresses, address, func(r *record.Address) {
+			r.NetworkInterfaceID,
+				r.PrivateIPAddress = private.ID, "10.0.1.12"
+		})
 		w.settle(a)
 		seen, err := w.call(instanceOf(private), "", public(3))
 		if err != nil || seen != w.publicAddress(1) {
@@ -121,14 +127,16 @@ func TestRouteTables(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	v := w.newVPC("10.0.0.0/16")
-	publicSubnet, privateSubnet, isolated := w.newSubnet(v, "10.0.1.0/24"), w.newSubnet(v, "10.0.2.0/24"), w.newSubnet(v, "10.0.3.0/24")
+	publicSubnet, privateSubnet, isolated := w.newSubnet(v, "10.0.1.0/24"), w.newSubnet(v, "10.0.2.0/24"),
+		w.newSubnet(v, "10.0.3.0/24")
 	g := w.open(v)
 	gateway := w.newInternetGateway(v)
 	nat := w.newENI(publicSubnet, "-", 1, nil, "10.0.1.5")
 	change(w, record.NetworkInterfaces, nat, func(e *record.NetworkInterface) {
 		e.Attachment.InstanceID, e.SourceDestCheck, e.InterfaceType = "", false, ec2types.NetworkInterfaceTypeNatGateway
 	})
-	natGateway := put(w, record.NATGateways, record.NATGateway{EC2Resource: resource("nat-"), VPCID: v.ID, SubnetID: publicSubnet.ID, NetworkInterfaceID: nat.ID, ConnectivityType: ec2types.ConnectivityTypePublic})
+	natGateway := put(w, record.NATGateways, record.NATGateway{EC2Resource: resource("nat-"), VPCID: v.ID,
+		SubnetID: publicSubnet.ID, NetworkInterfaceID: nat.ID, ConnectivityType: ec2types.ConnectivityTypePublic})
 	w.newAddress(w.publicAddress(1), nat)
 	appliance := w.newENI(publicSubnet, "", 0, g, "10.0.1.6")
 	w.newAddress(w.publicAddress(2), appliance)
@@ -169,20 +177,23 @@ func TestRouteTables(t *testing.T) {
 		change(w, record.RouteTables, private, func(r *record.RouteTable) { r.Routes = nil })
 		w.settle(v)
 		expect(t, instanceOf(client), "")
-		change(w, record.RouteTables, private, func(r *record.RouteTable) { r.Routes = []record.Route{defaultRoute(natGateway.ID)} })
+		change(w, record.RouteTables, private,
+			func(r *record.RouteTable) { r.Routes = []record.Route{defaultRoute(natGateway.ID)} })
 		w.settle(v)
 		expect(t, instanceOf(client), w.publicAddress(1))
 	})
 	t.Run("the longest prefix wins", func(t *testing.T) {
 		change(w, record.RouteTables, private, func(r *record.RouteTable) {
-			r.Routes = append(r.Routes, record.Route{Destination: hostOf(outside) + "/32", Target: "nat-0123456789abcdef0"})
+			r.Routes = append(r.Routes, record.Route{Destination: hostOf(outside) + "/32",
+				Target: "nat-0123456789abcdef0"})
 		})
 		w.settle(v)
 		expect(t, instanceOf(client), "") // a black hole: the target is gone
 		change(w, record.RouteTables, private, func(r *record.RouteTable) { r.Routes = r.Routes[:1] })
 	})
 	t.Run("an instance is a target", func(t *testing.T) {
-		change(w, record.RouteTables, private, func(r *record.RouteTable) { r.Routes = []record.Route{defaultRoute(appliance.ID)} })
+		change(w, record.RouteTables, private,
+			func(r *record.RouteTable) { r.Routes = []record.Route{defaultRoute(appliance.ID)} })
 		w.settle(v)
 		expect(t, instanceOf(client), "") // it checks the destination
 		change(w, record.NetworkInterfaces, appliance, func(e *record.NetworkInterface) { e.SourceDestCheck = false })
@@ -196,7 +207,8 @@ func TestRouteTables(t *testing.T) {
 		expect(t, instanceOf(client), "")
 	})
 	t.Run("an explicit table replaces the main one", func(t *testing.T) {
-		change(w, record.RouteTables, private, func(r *record.RouteTable) { r.Routes = []record.Route{defaultRoute(natGateway.ID)} })
+		change(w, record.RouteTables, private,
+			func(r *record.RouteTable) { r.Routes = []record.Route{defaultRoute(natGateway.ID)} })
 		use(isolated, private.ID)
 		w.settle(v)
 		expect(t, instanceOf(alone), w.publicAddress(1))
@@ -214,7 +226,8 @@ func TestARouteInsideTheVPCGoesThroughAnAppliance(t *testing.T) {
 	v := w.newVPC("10.0.0.0/16")
 	left, right, middle := w.newSubnet(v, "10.0.1.0/24"), w.newSubnet(v, "10.0.2.0/24"), w.newSubnet(v, "10.0.3.0/24")
 	g := w.open(v)
-	a, b, m := w.newENI(left, "", 0, g, "10.0.1.10"), w.newENI(right, "", 0, g, "10.0.2.10"), w.newENI(middle, "", 0, g, "10.0.3.10")
+	a, b, m := w.newENI(left, "", 0, g, "10.0.1.10"), w.newENI(right, "", 0, g, "10.0.2.10"), w.newENI(middle, "", 0, g,
+		"10.0.3.10")
 	change(w, record.NetworkInterfaces, m, func(e *record.NetworkInterface) { e.SourceDestCheck = false })
 	table := w.newRouteTable(v, record.Route{Destination: "10.0.2.0/24", Target: m.ID})
 	change(w, record.Subnets, left, func(s *record.Subnet) { s.RouteTableID = table.ID })

@@ -34,15 +34,16 @@ func (r *router) rules() error {
 	return r.forgetTranslations(stale)
 }
 
-// ruleset is the table of a router. A packet between two ENIs passes, in this order: the mark of its subnet's route table, the network ACLs if it
-// changes subnets, and unless its connection is known the egress rules of the one's and the ingress rules of the other's security groups. Each
-// step is one lookup by port or subnet.
+// ruleset is the table of a router. A packet between two ENIs passes, in this order: the mark of its subnet's route
+// table, the network ACLs if it changes subnets, and unless its connection is known the egress rules of the one's and
+// the ingress rules of the other's security groups. Each step is one lookup by port or subnet.
 func (d *design) ruleset() *ruleset {
 	r := &ruleset{name: tableName}
 	d.markRules(r)
 	d.translationRules(r)
 	d.inputRules(r)
-	forward := r.chain("forward", &hook{kind: nftables.ChainTypeFilter, at: nftables.ChainHookForward, priority: *nftables.ChainPriorityFilter, drop: true})
+	forward := r.chain("forward", &hook{kind: nftables.ChainTypeFilter, at: nftables.ChainHookForward,
+		priority: *nftables.ChainPriorityFilter, drop: true})
 	d.networkACLRules(r, forward)
 	d.gatewayRules(r, forward)
 	forward.rule(stateIs(expr.CtStateBitESTABLISHED|expr.CtStateBitRELATED), accept())
@@ -69,12 +70,16 @@ func (d *design) markRules(r *ruleset) {
 		}
 	}
 	r.add(unchecked)
-	c := r.chain("prerouting", &hook{kind: nftables.ChainTypeFilter, at: nftables.ChainHookPrerouting, priority: *nftables.ChainPriorityMangle})
+	c := r.chain("prerouting", &hook{kind: nftables.ChainTypeFilter, at: nftables.ChainHookPrerouting,
+		priority: *nftables.ChainPriorityMangle})
 	// IPv4 has the kernel's reverse-path filter for that.
-	c.rule(ipv6(), []expr.Any{meta(expr.MetaKeyIIFGROUP), differs(native(0)), meta(expr.MetaKeyIIFNAME), notIn("unchecked")},
-		[]expr.Any{load(sourceIPv6), &expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 16, Mask: ipNet(linkLocal).Mask, Xor: make([]byte, 16)}, differs(linkLocal.Addr().AsSlice())},
+	c.rule(ipv6(), []expr.Any{meta(expr.MetaKeyIIFGROUP), differs(native(0)), meta(expr.MetaKeyIIFNAME),
+		notIn("unchecked")},
+		[]expr.Any{load(sourceIPv6), &expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 16,
+			Mask: ipNet(linkLocal).Mask, Xor: make([]byte, 16)}, differs(linkLocal.Addr().AsSlice())},
 		unrouted(), drop())
-	c.rule([]expr.Any{meta(expr.MetaKeyIIFGROUP), translate("route-tables"), &expr.Meta{Key: expr.MetaKeyMARK, SourceRegister: true, Register: 1}})
+	c.rule([]expr.Any{meta(expr.MetaKeyIIFGROUP), translate("route-tables"), &expr.Meta{Key: expr.MetaKeyMARK,
+		SourceRegister: true, Register: 1}})
 }
 
 var linkLocal = netip.MustParsePrefix("fe80::/10")
@@ -92,10 +97,14 @@ func (d *design) translationRules(r *ruleset) {
 	r.add(out)
 	r.add(back)
 	r.add(addressSet("with-public-address", false, private))
-	c := r.chain("destination", &hook{kind: nftables.ChainTypeNAT, at: nftables.ChainHookPrerouting, priority: *nftables.ChainPriorityNATDest})
-	c.rule(from(gatewayLink), ipv4(), []expr.Any{load(destinationIPv4), translate("private-addresses"), &expr.NAT{Type: expr.NATTypeDestNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: 1}})
-	c = r.chain("source", &hook{kind: nftables.ChainTypeNAT, at: nftables.ChainHookPostrouting, priority: *nftables.ChainPriorityNATSource})
-	c.rule(to(gatewayLink), ipv4(), []expr.Any{load(sourceIPv4), translate("public-addresses"), &expr.NAT{Type: expr.NATTypeSourceNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: 1}})
+	c := r.chain("destination", &hook{kind: nftables.ChainTypeNAT, at: nftables.ChainHookPrerouting,
+		priority: *nftables.ChainPriorityNATDest})
+	c.rule(from(gatewayLink), ipv4(), []expr.Any{load(destinationIPv4), translate("private-addresses"),
+		&expr.NAT{Type: expr.NATTypeDestNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: 1}})
+	c = r.chain("source", &hook{kind: nftables.ChainTypeNAT, at: nftables.ChainHookPostrouting,
+		priority: *nftables.ChainPriorityNATSource})
+	c.rule(to(gatewayLink), ipv4(), []expr.Any{load(sourceIPv4), translate("public-addresses"),
+		&expr.NAT{Type: expr.NATTypeSourceNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: 1}})
 }
 
 // gatewayRules drop what crosses the internet gateway without a public address, also of known connections.
@@ -136,8 +145,8 @@ func clamp(size uint16) []expr.Any {
 	}
 }
 
-// inputRules guard what the router answers itself: the services of AWS, to those whose source is their own, and the ENIs of interface
-// endpoints, to those whom in addition the security groups at both ends let through.
+// inputRules guard what the router answers itself: the services of AWS, to those whose source is their own, and the
+// ENIs of interface endpoints, to those whom in addition the security groups at both ends let through.
 func (d *design) inputRules(r *ruleset) {
 	var all []netip.Prefix
 	for _, a := range d.services {
@@ -145,9 +154,12 @@ func (d *design) inputRules(r *ruleset) {
 	}
 	r.add(addressSet("services", false, all))
 	r.add(addressSet("services6", true, all))
-	c := r.chain("input", &hook{kind: nftables.ChainTypeFilter, at: nftables.ChainHookInput, priority: *nftables.ChainPriorityFilter, drop: true})
+	c := r.chain("input", &hook{kind: nftables.ChainTypeFilter, at: nftables.ChainHookInput,
+		priority: *nftables.ChainPriorityFilter, drop: true})
 	c.rule(from("lo"), accept())
-	c.rule(ipv6(), protocolIs(unix.IPPROTO_ICMPV6), []expr.Any{load(icmpType), &expr.Range{Op: expr.CmpOpEq, Register: 1, FromData: []byte{133}, ToData: []byte{137}}}, accept())
+	c.rule(ipv6(), protocolIs(unix.IPPROTO_ICMPV6),
+		[]expr.Any{load(icmpType), &expr.Range{Op: expr.CmpOpEq, Register: 1, FromData: []byte{133},
+			ToData: []byte{137}}}, accept())
 	c.rule(from(gatewayLink), drop())
 	c.rule(unrouted(), drop())
 	c.rule(addressInSet(false, false, "services"), accept())
@@ -158,7 +170,8 @@ func (d *design) inputRules(r *ruleset) {
 	}
 }
 
-// securityGroupRules filter new connections by the groups of the ENIs at both ends. ENIs with the same groups share chains.
+// securityGroupRules filter new connections by the groups of the ENIs at both ends. ENIs with the same groups share
+// chains.
 func (d *design) securityGroupRules(r *ruleset, forward *chain) {
 	egress := &set{name: "egress", key: nftables.TypeIFName, data: nftables.TypeVerdict}
 	ingress := &set{name: "ingress", key: nftables.TypeIFName, data: nftables.TypeVerdict}
@@ -270,7 +283,8 @@ func rulePeers(rule record.SecurityGroupRule) [][]expr.Any {
 	source := !rule.Egress
 	switch {
 	case rule.GroupID != "":
-		return [][]expr.Any{addressInSet(source, false, "members-"+rule.GroupID), addressInSet(source, true, "members6-"+rule.GroupID)}
+		return [][]expr.Any{addressInSet(source, false, "members-"+rule.GroupID),
+			addressInSet(source, true, "members6-"+rule.GroupID)}
 	case rule.PrefixListID != "":
 		return [][]expr.Any{addressInSet(source, false, "list-"+rule.PrefixListID)}
 	}
@@ -365,7 +379,8 @@ func open4All(acl record.NetworkACL) bool {
 	}
 	out, hasOut := first[true]
 	in, hasIn := first[false]
-	return allows(out, hasOut) && allows(in, hasIn) && !slices.ContainsFunc(acl.Entries, func(e record.NetworkACLEntry) bool { return e.IPv6CIDR != "" })
+	return allows(out, hasOut) && allows(in, hasIn) && !slices.ContainsFunc(acl.Entries,
+		func(e record.NetworkACLEntry) bool { return e.IPv6CIDR != "" })
 }
 
 // aclChain is one direction of a network ACL: the first rule by number decides, what none decides is denied.
@@ -385,7 +400,8 @@ func aclChain(c *chain, acl record.NetworkACL, egress bool) {
 		if !all {
 			match = append(match, protocolIs(number)...)
 		}
-		if e.Ports != nil && (number == unix.IPPROTO_TCP || number == unix.IPPROTO_UDP) && e.Ports.From != nil && e.Ports.To != nil {
+		if e.Ports != nil && (number == unix.IPPROTO_TCP || number == unix.IPPROTO_UDP) && e.Ports.From != nil &&
+			e.Ports.To != nil {
 			match = append(match, portsIn(*e.Ports.From, *e.Ports.To)...)
 		}
 		if e.ICMP != nil && (number == unix.IPPROTO_ICMP || number == unix.IPPROTO_ICMPV6) && e.ICMP.Type != nil {

@@ -21,8 +21,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ruleset is an nftables table as it is to be. It replaces the one of its name in one transaction: no packet sees half of it,
-// and base chains stay hooked throughout.
+// ruleset is an nftables table as it is to be. It replaces the one of its name in one transaction: no packet sees half
+// of it, and base chains stay hooked throughout.
 type ruleset struct {
 	name   string
 	chains []*chain
@@ -94,7 +94,8 @@ func (r *ruleset) digest() uint64 {
 	return h.Sum64()
 }
 
-// applied remembers what a namespace has, so that the same is not written again: the digest and the kernel's generation after it.
+// applied remembers what a namespace has, so that the same is not written again: the digest and the kernel's generation
+// after it.
 type applied struct {
 	mu  sync.Mutex
 	has map[string]appliedState
@@ -119,10 +120,11 @@ func (r *ruleset) apply(s *os.File, memory *applied) error {
 	}
 	key := fmt.Sprintf("%d/%s", stat.Ino, r.name)
 	digest := r.digest()
-	conn, err := nftables.New(nftables.WithNetNSFd(int(s.Fd())), nftables.WithSockOptions(func(c *mdnetlink.Conn) error {
-		// A transaction is one message, and its answers come at once.
-		return c.SetWriteBuffer(16 << 20)
-	}, func(c *mdnetlink.Conn) error { return c.SetReadBuffer(16 << 20) }))
+	conn, err := nftables.New(nftables.WithNetNSFd(int(s.Fd())),
+		nftables.WithSockOptions(func(c *mdnetlink.Conn) error {
+			// A transaction is one message, and its answers come at once.
+			return c.SetWriteBuffer(16 << 20)
+		}, func(c *mdnetlink.Conn) error { return c.SetReadBuffer(16 << 20) }))
 	if err != nil {
 		return fmt.Errorf("nftables: %w", err)
 	}
@@ -366,7 +368,8 @@ func addressIn(source bool, block netip.Prefix) []expr.Any {
 	match = append(match, load(field))
 	if !block.IsSingleIP() {
 		n := ipNet(block)
-		match = append(match, &expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: field.Len, Mask: n.Mask, Xor: make([]byte, field.Len)})
+		match = append(match, &expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: field.Len, Mask: n.Mask,
+			Xor: make([]byte, field.Len)})
 	}
 	return append(match, equals(block.Masked().Addr().AsSlice()))
 }
@@ -394,7 +397,8 @@ func portsIn(first, last int32) []expr.Any {
 	case first == last:
 		return []expr.Any{load(destinationPort), equals(port16(first))}
 	}
-	return []expr.Any{load(destinationPort), &expr.Range{Op: expr.CmpOpEq, Register: 1, FromData: port16(first), ToData: port16(last)}}
+	return []expr.Any{load(destinationPort), &expr.Range{Op: expr.CmpOpEq, Register: 1, FromData: port16(first),
+		ToData: port16(last)}}
 }
 
 // icmpIs matches an ICMP type and code; -1 is any.
@@ -438,7 +442,8 @@ func sendTo(key []byte, kind expr.VerdictKind, chain string) nftables.SetElement
 	return nftables.SetElement{Key: key, VerdictData: &expr.Verdict{Kind: kind, Chain: chain}}
 }
 
-// addressSet is a set of IPv4 or IPv6 blocks; blocks of the other family are left out. Single addresses make a hash, others an interval set.
+// addressSet is a set of IPv4 or IPv6 blocks; blocks of the other family are left out. Single addresses make a hash,
+// others an interval set.
 func addressSet(name string, six bool, blocks []netip.Prefix) *set {
 	s := &set{name: name, key: nftables.TypeIPAddr}
 	if six {
@@ -456,7 +461,8 @@ func addressSet(name string, six bool, blocks []netip.Prefix) *set {
 	slices.SortFunc(spans, func(a, b span) int { return bytes.Compare(a.first.AsSlice(), b.first.AsSlice()) })
 	var merged []span
 	for _, x := range spans {
-		if n := len(merged); n > 0 && (x.first.Compare(merged[n-1].last) <= 0 || s.interval && x.first == merged[n-1].last.Next()) {
+		if n := len(merged); n > 0 && (x.first.Compare(merged[n-1].last) <= 0 || s.interval &&
+			x.first == merged[n-1].last.Next()) {
 			if merged[n-1].last.Less(x.last) {
 				merged[n-1].last = x.last
 			}

@@ -119,10 +119,12 @@ func TestSecurityGroups(t *testing.T) {
 		record.SecurityGroupRule{Protocol: "icmp", FromPort: 8, ToPort: -1, CIDRIPv4: "10.0.1.0/24"},
 		record.SecurityGroupRule{Protocol: "6", FromPort: -1, ToPort: -1, CIDRIPv4: "10.0.2.11/32"},
 	)
-	jail := w.newGroup(v, record.SecurityGroupRule{Egress: true, Protocol: "tcp", FromPort: 80, ToPort: 80, CIDRIPv4: "10.0.2.0/24"})
+	jail := w.newGroup(v, record.SecurityGroupRule{Egress: true, Protocol: "tcp", FromPort: 80, ToPort: 80,
+		CIDRIPv4: "10.0.2.0/24"})
 	itself := w.newGroup(v, out)
 	change(w, record.SecurityGroups, itself, func(g *record.SecurityGroup) {
-		g.Rules = append(g.Rules, record.SecurityGroupRule{Protocol: "-1", FromPort: -1, ToPort: -1, GroupID: itself.ID})
+		g.Rules = append(g.Rules, record.SecurityGroupRule{Protocol: "-1", FromPort: -1, ToPort: -1,
+			GroupID: itself.ID})
 	})
 	dead := w.newGroup(v)
 
@@ -180,7 +182,8 @@ func TestSecurityGroups(t *testing.T) {
 		t.Run(c.what, func(t *testing.T) {
 			err := w.attempt(c.protocol, instanceOf(c.from), c.to, c.port, c.allowed)
 			if (err == nil) != c.allowed {
-				t.Errorf("%s from %s to %s port %d: got %v, want allowed %v", c.protocol, c.from.PrivateIPs[0], c.to, c.port, err, c.allowed)
+				t.Errorf("%s from %s to %s port %d: got %v, want allowed %v", c.protocol, c.from.PrivateIPs[0], c.to,
+					c.port, err, c.allowed)
 			}
 		})
 	}
@@ -197,7 +200,8 @@ func TestSecurityGroups(t *testing.T) {
 		w.reaches(instanceOf(client), "10.0.2.20:8005", false)
 		w.reaches(instanceOf(client), "10.0.2.20:80", true)
 		old.alive()
-		change(w, record.NetworkInterfaces, client, func(e *record.NetworkInterface) { e.SecurityGroupIDs = []string{dead.ID} })
+		change(w, record.NetworkInterfaces, client,
+			func(e *record.NetworkInterface) { e.SecurityGroupIDs = []string{dead.ID} })
 		w.settle(v)
 		w.reaches(instanceOf(client), "10.0.2.20:80", false)
 	})
@@ -220,7 +224,8 @@ func (w *world) connect(holder, address string) connection {
 	var c net.Conn
 	eventually.Nil(w, "connect to "+address, func() (err error) {
 		c, err = w.Dial(w.Context(), holder, "tcp", address)
-		if err != nil && !errors.Is(err, unix.EINVAL) { // a black hole, until the controller of the internet knows the address
+		if err != nil && !errors.Is(err, unix.EINVAL) {
+			// a black hole, until the controller of the internet knows the address
 			return eventually.Never(err)
 		}
 		return err

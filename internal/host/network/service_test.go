@@ -23,13 +23,15 @@ func TestServicesOfAWSAreReachedInEveryCase(t *testing.T) {
 	v := w.newVPC("10.0.0.0/16", "100.64.0.0/16")
 	closed := put(w, record.NetworkACLs, record.NetworkACL{EC2Resource: resource("acl-"), VPCID: v.ID})
 	s := w.newSubnet(v, "100.64.1.0/24")
-	table := w.newRouteTable(v, record.Route{Destination: "169.254.0.0/16", Target: "eni-gone"}, defaultRoute("nat-gone"))
+	table := w.newRouteTable(v, record.Route{Destination: "169.254.0.0/16", Target: "eni-gone"},
+		defaultRoute("nat-gone"))
 	change(w, record.Subnets, s, func(s *record.Subnet) { s.NetworkACLID, s.RouteTableID = closed.ID, table.ID })
 	client := w.newENI(s, "", 0, []record.SecurityGroup{w.newGroup(v)}, "100.64.1.10")
 	w.plugged(client)
 	w.settle(v)
 	router := VPCNamespace(v.ID)
-	for _, address := range []string{"169.254.169.254:80", "10.0.0.2:53", "169.254.169.253:53", netip.AddrPortFrom(APIAddress(w.o.PublicRange), 443).String()} {
+	for _, address := range []string{"169.254.169.254:80", "10.0.0.2:53", "169.254.169.253:53",
+		netip.AddrPortFrom(APIAddress(w.o.PublicRange), 443).String()} {
 		w.serve(router, address)
 		w.echo(router, address)
 		if seen, err := w.call(instanceOf(client), "", address); err != nil || seen != "100.64.1.10" {
@@ -50,7 +52,8 @@ func TestInterfaceEndpointsHaveSecurityGroups(t *testing.T) {
 	s, other := w.newSubnet(v, "10.0.1.0/24"), w.newSubnet(v, "10.0.2.0/24")
 	clients := w.newGroup(v, everything(true))
 	door := w.newGroup(v, record.SecurityGroupRule{Protocol: "tcp", FromPort: 443, ToPort: 443, GroupID: clients.ID})
-	toDoor := w.newGroup(v, record.SecurityGroupRule{Egress: true, Protocol: "tcp", FromPort: 443, ToPort: 443, GroupID: door.ID})
+	toDoor := w.newGroup(v, record.SecurityGroupRule{Egress: true, Protocol: "tcp", FromPort: 443, ToPort: 443,
+		GroupID: door.ID})
 	endpoint := w.newENI(s, "", 0, []record.SecurityGroup{door}, "10.0.1.50")
 	change(w, record.NetworkInterfaces, endpoint, func(e *record.NetworkInterface) {
 		e.InterfaceType, e.Attachment.InstanceID, e.RequesterManaged = "vpc_endpoint", "", true
@@ -75,7 +78,8 @@ func TestInterfaceEndpointsHaveSecurityGroups(t *testing.T) {
 	w.reaches(instanceOf(narrow), "10.0.1.50:443", false)   // let out to it, and not in
 
 	change(w, record.SecurityGroups, door, func(g *record.SecurityGroup) {
-		g.Rules = append(g.Rules, record.SecurityGroupRule{Protocol: "tcp", FromPort: 443, ToPort: 443, CIDRIPv4: "10.0.1.0/24"})
+		g.Rules = append(g.Rules, record.SecurityGroupRule{Protocol: "tcp", FromPort: 443, ToPort: 443,
+			CIDRIPv4: "10.0.1.0/24"})
 	})
 	w.settle(v)
 	w.reaches(instanceOf(stranger), "10.0.1.50:443", true)
@@ -90,7 +94,8 @@ func TestForgedSourcesAreDropped(t *testing.T) {
 	v := w.newVPC("10.0.0.0/16")
 	s := w.newSubnet(v, "10.0.1.0/24")
 	g := w.open(v)
-	forger, victim, server := w.newENI(s, "", 0, g, "10.0.1.10"), w.newENI(s, "", 0, g, "10.0.1.11"), w.newENI(s, "", 0, g, "10.0.1.12")
+	forger, victim, server := w.newENI(s, "", 0, g, "10.0.1.10"), w.newENI(s, "", 0, g, "10.0.1.11"), w.newENI(s, "", 0,
+		g, "10.0.1.12")
 	w.plugged(forger, victim, server)
 	w.addAddress(forger, "10.0.1.11")
 	w.addAddress(forger, "10.7.7.7")
@@ -109,7 +114,8 @@ func TestForgedSourcesAreDropped(t *testing.T) {
 			{"10.7.7.7", VPCNamespace(v.ID), "169.254.169.254:53", false},
 		} {
 			if got := w.arrives(instanceOf(forger), c.source, c.namespace, c.to, c.arrives); got != c.arrives {
-				t.Errorf("source/destination check %v: from %s to %s: arrives is %v, want %v", check, c.source, c.to, got, c.arrives)
+				t.Errorf("source/destination check %v: from %s to %s: arrives is %v, want %v", check, c.source, c.to,
+					got, c.arrives)
 			}
 		}
 	}
@@ -124,7 +130,8 @@ func (w *world) arrives(from, source, namespace, to string, wanted bool) bool {
 	}
 	defer there.Close()
 	err = w.In(from, func() error {
-		c, err := net.DialUDP("udp", &net.UDPAddr{IP: net.ParseIP(source)}, net.UDPAddrFromAddrPort(netip.MustParseAddrPort(to)))
+		c, err := net.DialUDP("udp", &net.UDPAddr{IP: net.ParseIP(source)},
+			net.UDPAddrFromAddrPort(netip.MustParseAddrPort(to)))
 		if err != nil {
 			return err
 		}
@@ -141,8 +148,8 @@ func (w *world) arrives(from, source, namespace, to string, wanted bool) bool {
 	return err == nil
 }
 
-// node is an instance as the VPC CNI sets it up: pods have addresses of its ENIs, each with a veth of its own, and what comes from an address
-// of a secondary ENI leaves by it.
+// node is an instance as the VPC CNI sets it up: pods have addresses of its ENIs, each with a veth of its own, and what
+// comes from an address of a secondary ENI leaves by it.
 type node struct {
 	w           *world
 	first, eth1 record.NetworkInterface
@@ -192,7 +199,8 @@ func (n node) pod(address, table string) string {
 	in("ip", "route", "add", "169.254.1.1", "dev", "eth0", "scope", "link")
 	in("ip", "route", "add", "default", "via", "169.254.1.1", "dev", "eth0")
 	w.run(holder, "ip", "link", "set", link, "up")
-	w.run(holder, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/conf/"+link+"/proxy_arp; echo 0 > /proc/sys/net/ipv4/neigh/"+link+"/proxy_delay")
+	w.run(holder, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/conf/"+link+"/proxy_arp; echo 0 > /proc/sys/net/ipv4/neigh/"+
+		link+"/proxy_delay")
 	w.run(holder, "ip", "route", "add", address+"/32", "dev", link, "scope", "link")
 	w.run(holder, "ip", "rule", "add", "to", address, "table", "main", "pref", "512")
 	w.run(holder, "ip", "rule", "add", "from", address, "table", table, "pref", "1536")
@@ -208,9 +216,12 @@ func TestPodsWithAddressesOfENIs(t *testing.T) {
 	change(w, record.SecurityGroups, g[0], func(r *record.SecurityGroup) {
 		r.Rules = append(r.Rules, record.SecurityGroupRule{Protocol: "-1", FromPort: -1, ToPort: -1, GroupID: r.ID})
 	})
-	one, two := w.newNode(s1, g, "10.0.1.10", "10.0.1.20", "10.0.1.121"), w.newNode(s2, g, "10.0.2.10", "10.0.2.20", "10.0.2.121")
-	change(w, record.NetworkInterfaces, one.first, func(e *record.NetworkInterface) { e.PrivateIPs = append(e.PrivateIPs, "10.0.1.111") })
-	change(w, record.NetworkInterfaces, two.eth1, func(e *record.NetworkInterface) { e.IPv4Prefixes = []string{"10.0.2.128/28"} })
+	one, two := w.newNode(s1, g, "10.0.1.10", "10.0.1.20", "10.0.1.121"), w.newNode(s2, g, "10.0.2.10", "10.0.2.20",
+		"10.0.2.121")
+	change(w, record.NetworkInterfaces, one.first,
+		func(e *record.NetworkInterface) { e.PrivateIPs = append(e.PrivateIPs, "10.0.1.111") })
+	change(w, record.NetworkInterfaces, two.eth1,
+		func(e *record.NetworkInterface) { e.IPv4Prefixes = []string{"10.0.2.128/28"} })
 	w.settle(v)
 	pods := map[string]string{
 		"10.0.1.111": one.pod("10.0.1.111", "main"), // on the node's first ENI
@@ -234,7 +245,8 @@ func TestPodsWithAddressesOfENIs(t *testing.T) {
 	}
 	w.serve(VPCNamespace(v.ID), "169.254.169.254:80")
 	for from, path := range pods {
-		for _, to := range []string{"10.0.1.111:80", "10.0.1.121:80", "10.0.2.121:80", "10.0.2.130:80", "10.0.1.10:10250", "10.0.2.10:10250"} {
+		for _, to := range []string{"10.0.1.111:80", "10.0.1.121:80", "10.0.2.121:80", "10.0.2.130:80",
+			"10.0.1.10:10250", "10.0.2.10:10250"} {
 			if seen, err := callFrom(t.Context(), path, "", to, true); err != nil || seen != from {
 				t.Errorf("pod %s to %s: seen as %q, %v", from, to, seen, err)
 			}
@@ -276,7 +288,8 @@ func TestTheLegOfACluster(t *testing.T) {
 	}
 	told := make(chan string, 10)
 	go w.ClusterSource()(t.Context(), func(key string) { told <- key })
-	if _, err := record.ControlPlanes(w.store).Put(t.Context(), cluster.Key(), record.ControlPlane{ClusterID: id, NetworkInterfaceIDs: []string{first.ID, second.ID}}); err != nil {
+	if _, err := record.ControlPlanes(w.store).Put(t.Context(), cluster.Key(), record.ControlPlane{ClusterID: id,
+		NetworkInterfaceIDs: []string{first.ID, second.ID}}); err != nil {
 		t.Fatal(err)
 	}
 	eventually.Nil(w, "plug the cluster", func() error {
@@ -302,7 +315,8 @@ func TestTheLegOfACluster(t *testing.T) {
 			w.reaches(instanceOf(e), address+":443", true)
 		}
 	}
-	if err := w.store.Txn(t.Context(), record.ControlPlanes(w.store).RemoveOp(cluster.Key()), record.Clusters(w.store).RemoveOp(cluster.Key())); err != nil {
+	if err := w.store.Txn(t.Context(), record.ControlPlanes(w.store).RemoveOp(cluster.Key()),
+		record.Clusters(w.store).RemoveOp(cluster.Key())); err != nil {
 		t.Fatal(err)
 	}
 	eventually.Nil(w, "unplug the cluster", func() error {
@@ -317,15 +331,22 @@ func TestIPv6(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	v := w.newVPC("10.0.0.0/16")
-	change(w, record.VPCs, v.VPC, func(v *record.VPC) { v.IPv6CIDRs = []record.CIDRAssociation{{CIDR: "2001:db8:1::/56"}} })
+	change(w, record.VPCs, v.VPC, func(v *record.VPC) {
+		v.IPv6CIDRs = []record.CIDRAssociation{
+			{CIDR: "2001:db8:1::/56"}}
+	})
 	s1, s2 := w.newSubnet(v, "10.0.1.0/24"), w.newSubnet(v, "10.0.2.0/24")
 	for i, s := range []record.Subnet{s1, s2} {
-		change(w, record.Subnets, s, func(s *record.Subnet) { s.IPv6 = &record.CIDRAssociation{CIDR: fmt.Sprintf("2001:db8:1:%d::/64", i)} })
+		change(w, record.Subnets, s, func(s *record.Subnet) {
+			s.IPv6 = &record.CIDRAssociation{
+				CIDR: fmt.Sprintf("2001:db8:1:%d::/64", i)}
+		})
 	}
 	everywhere := everything(true)
 	everywhere.CIDRIPv4, everywhere.CIDRIPv6 = "", "::/0"
 	clients := w.newGroup(v, everywhere)
-	servers := w.newGroup(v, everywhere, record.SecurityGroupRule{Protocol: "tcp", FromPort: 80, ToPort: 80, GroupID: clients.ID},
+	servers := w.newGroup(v, everywhere, record.SecurityGroupRule{Protocol: "tcp", FromPort: 80, ToPort: 80,
+		GroupID: clients.ID},
 		record.SecurityGroupRule{Protocol: "tcp", FromPort: 81, ToPort: 81, CIDRIPv6: "2001:db8:1:1::/64"})
 	eni := func(s record.Subnet, g record.SecurityGroup, v4, v6 string) record.NetworkInterface {
 		e := w.newENI(s, "", 0, []record.SecurityGroup{g}, v4)
@@ -352,7 +373,8 @@ func TestIPv6(t *testing.T) {
 		w.reaches(instanceOf(c.from), c.address, c.allowed)
 	}
 	w.run(instanceOf(near), "ip", "addr", "add", "2001:db8:1:1::10/128", "dev", "eth0", "nodad")
-	if _, err := callFrom(t.Context(), w.Namespace(instanceOf(near)), "2001:db8:1:1::10", "[2001:db8:1::20]:81", false); err == nil {
+	if _, err := callFrom(t.Context(), w.Namespace(instanceOf(near)), "2001:db8:1:1::10", "[2001:db8:1::20]:81",
+		false); err == nil {
 		t.Error("a forged source got through")
 	}
 }

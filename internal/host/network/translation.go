@@ -14,7 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// staleTranslations are the public addresses that the router translates now, but is not to translate to the same private address any more.
+// staleTranslations are the public addresses that the router translates now, but is not to translate to the same
+// private address any more.
 func (r *router) staleTranslations() (stale map[netip.Addr]bool, err error) {
 	conn, err := nftables.New(nftables.WithNetNSFd(int(r.file.Fd())))
 	if err != nil {
@@ -53,7 +54,8 @@ func (r *router) forgetTranslations(stale map[netip.Addr]bool) error {
 		return err
 	}
 	defer handle.Close()
-	if _, err := handle.ConntrackDeleteFilters(netlink.ConntrackTable, netlink.FAMILY_V4, translated(stale)); err != nil {
+	if _, err := handle.ConntrackDeleteFilters(netlink.ConntrackTable, netlink.FAMILY_V4,
+		translated(stale)); err != nil {
 		return fmt.Errorf("end connections of addresses that moved: %w", err)
 	}
 	return nil
@@ -69,12 +71,15 @@ func (t translated) MatchConntrackFlow(f *netlink.ConntrackFlow) bool {
 	return t[to.Unmap()] || t[as.Unmap()]
 }
 
-// natRules make a namespace a NAT gateway: what it forwards leaves with its own address, and what nobody inside asked for is dropped.
+// natRules make a namespace a NAT gateway: what it forwards leaves with its own address, and what nobody inside asked
+// for is dropped.
 func (s *namespace) natRules() error {
 	r := &ruleset{name: tableName}
-	c := r.chain("input", &hook{kind: nftables.ChainTypeFilter, at: nftables.ChainHookInput, priority: *nftables.ChainPriorityFilter, drop: true})
+	c := r.chain("input", &hook{kind: nftables.ChainTypeFilter, at: nftables.ChainHookInput,
+		priority: *nftables.ChainPriorityFilter, drop: true})
 	c.rule(from("lo"), accept())
-	c = r.chain("source", &hook{kind: nftables.ChainTypeNAT, at: nftables.ChainHookPostrouting, priority: *nftables.ChainPriorityNATSource})
+	c = r.chain("source", &hook{kind: nftables.ChainTypeNAT, at: nftables.ChainHookPostrouting,
+		priority: *nftables.ChainPriorityNATSource})
 	c.rule(to("eth0"), ipv4(), masquerade())
 	return r.apply(s.file, &applied{has: map[string]appliedState{}})
 }

@@ -19,14 +19,14 @@ import (
 	"github.com/coracle-eks/coracle/internal/host/usernamespace"
 )
 
-// userIDFile says which range of the host's user and group IDs a holder has: the first of them. It lives as long as the holder's namespace, which
-// belongs to the user namespace with that range.
+// userIDFile says which range of the host's user and group IDs a holder has: the first of them. It lives as long as the
+// holder's namespace, which belongs to the user namespace with that range.
 func userIDFile(owner, holder string) string {
 	return filepath.Join(runDirectory(owner), "userids", holder)
 }
 
-// UserID is the first of the 65536 user and group IDs of the host that an instance's machine has, those of the user namespace that owns
-// its network namespace; 0 when that is the host's own.
+// UserID is the first of the 65536 user and group IDs of the host that an instance's machine has, those of the user
+// namespace that owns its network namespace; 0 when that is the host's own.
 func (n *Network) UserID(instanceID string) (uint32, error) {
 	return readUserID(userIDFile(n.o.Owner, instanceID))
 }
@@ -87,7 +87,10 @@ func claimUserID(ctx context.Context, owner, holder string) (uint32, error) {
 			return id, os.Rename(next, own)
 		}
 	}
-	return 0, fmt.Errorf("all %d ranges of user IDs of this host are in use: terminate instances, or `coracle reset` a data directory", ranges)
+	return 0,
+		fmt.Errorf(
+			"all %d ranges of user IDs of this host are in use: terminate instances, or `coracle reset` a data "+
+				"directory", ranges)
 }
 
 // delegated are the ranges of which users of the host have IDs. https://man7.org/linux/man-pages/man5/subuid.5.html
@@ -118,7 +121,8 @@ func delegated(files ...string) (map[uint32]bool, error) {
 	return used, nil
 }
 
-// makeHolder makes the namespace of a holder, with a user namespace of its own if it is to have one, unless there is one.
+// makeHolder makes the namespace of a holder, with a user namespace of its own if it is to have one, unless there is
+// one.
 func makeHolder(ctx context.Context, owner, holder string, userNamespace bool) error {
 	path := NamespacePath(owner, holder)
 	if there, err := isNamespace(path); there || err != nil {

@@ -54,7 +54,8 @@ func newWorld(t testing.TB) *world {
 	client := storetest.Client(t)
 	w.endpoints = client.Endpoints()
 	var err error
-	if w.store, err = store.Open(t.Context(), client, store.Options{Prefix: w.prefix, Log: slog.New(slog.DiscardHandler)}); err != nil {
+	if w.store, err = store.Open(t.Context(), client, store.Options{Prefix: w.prefix,
+		Log: slog.New(slog.DiscardHandler)}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.store.Close)
@@ -63,7 +64,8 @@ func newWorld(t testing.TB) *world {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
-	w.Network, err = New(Options{Store: w.store, Owner: w.owner, PublicRange: public, Region: region, Log: log, UserNamespaces: usernamespace.Check(w.TempDir()) == nil})
+	w.Network, err = New(Options{Store: w.store, Owner: w.owner, PublicRange: public, Region: region, Log: log,
+		UserNamespaces: usernamespace.Check(w.TempDir()) == nil})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,16 +138,18 @@ func (w *world) newVPC(cidrs ...string) vpc {
 	}
 	main := put(w, record.RouteTables, record.RouteTable{EC2Resource: resource("rtb-"), VPCID: row.ID})
 	row.MainRouteTableID = main.ID
-	acl := put(w, record.NetworkACLs, record.NetworkACL{EC2Resource: resource("acl-"), VPCID: row.ID, Default: true, Entries: []record.NetworkACLEntry{
-		{Number: 100, Egress: true, Protocol: "-1", Action: ec2types.RuleActionAllow, CIDR: "0.0.0.0/0"},
-		{Number: 100, Protocol: "-1", Action: ec2types.RuleActionAllow, CIDR: "0.0.0.0/0"},
-	}})
+	acl := put(w, record.NetworkACLs, record.NetworkACL{EC2Resource: resource("acl-"), VPCID: row.ID, Default: true,
+		Entries: []record.NetworkACLEntry{
+			{Number: 100, Egress: true, Protocol: "-1", Action: ec2types.RuleActionAllow, CIDR: "0.0.0.0/0"},
+			{Number: 100, Protocol: "-1", Action: ec2types.RuleActionAllow, CIDR: "0.0.0.0/0"},
+		}})
 	return vpc{put(w, record.VPCs, row), acl}
 }
 
 func (w *world) newSubnet(v vpc, cidr string) record.Subnet {
 	w.Helper()
-	return put(w, record.Subnets, record.Subnet{EC2Resource: resource("subnet-"), VPCID: v.ID, CIDR: cidr, AvailabilityZone: "eu-west-1a", NetworkACLID: v.acl.ID})
+	return put(w, record.Subnets, record.Subnet{EC2Resource: resource("subnet-"), VPCID: v.ID, CIDR: cidr,
+		AvailabilityZone: "eu-west-1a", NetworkACLID: v.acl.ID})
 }
 
 func (w *world) newGroup(v vpc, rules ...record.SecurityGroupRule) record.SecurityGroup {
@@ -164,15 +168,18 @@ func (w *world) newRouteTable(v vpc, routes ...record.Route) record.RouteTable {
 }
 
 // newENI is an ENI attached to a holder: "" makes a new instance.
-func (w *world) newENI(s record.Subnet, holder string, index int32, groups []record.SecurityGroup, addresses ...string) record.NetworkInterface {
+func (w *world) newENI(s record.Subnet, holder string, index int32, groups []record.SecurityGroup,
+	addresses ...string) record.NetworkInterface {
 	w.Helper()
 	if holder == "" {
 		holder = newID("i-")
 	}
 	row := record.NetworkInterface{
 		EC2Resource: resource("eni-"), VPCID: s.VPCID, SubnetID: s.ID, SourceDestCheck: true, PrivateIPs: addresses,
-		MACAddress: net.HardwareAddr{0x06, byte(rand.IntN(256)), byte(rand.IntN(256)), byte(rand.IntN(256)), byte(rand.IntN(256)), byte(rand.IntN(256))}.String(),
-		Attachment: &record.NetworkInterfaceAttachment{ID: newID("eni-attach-"), InstanceID: holder, InstanceOwnerID: account, DeviceIndex: index},
+		MACAddress: net.HardwareAddr{0x06, byte(rand.IntN(256)), byte(rand.IntN(256)), byte(rand.IntN(256)),
+			byte(rand.IntN(256)), byte(rand.IntN(256))}.String(),
+		Attachment: &record.NetworkInterfaceAttachment{ID: newID("eni-attach-"), InstanceID: holder,
+			InstanceOwnerID: account, DeviceIndex: index},
 	}
 	for _, g := range groups {
 		row.SecurityGroupIDs = append(row.SecurityGroupIDs, g.ID)
@@ -191,7 +198,8 @@ func (w *world) publicAddress(n int) string { return nth(w.o.PublicRange, 256+n)
 
 func (w *world) newAddress(public string, eni record.NetworkInterface) record.Address {
 	w.Helper()
-	return put(w, record.Addresses, record.Address{EC2Resource: resource("eipalloc-"), PublicIP: public, AssociationID: newID("eipassoc-"), NetworkInterfaceID: eni.ID, PrivateIPAddress: eni.PrivateIPs[0]})
+	return put(w, record.Addresses, record.Address{EC2Resource: resource("eipalloc-"), PublicIP: public,
+		AssociationID: newID("eipassoc-"), NetworkInterfaceID: eni.ID, PrivateIPAddress: eni.PrivateIPs[0]})
 }
 
 func defaultRoute(target string) record.Route {
@@ -220,7 +228,8 @@ func (w *world) settle(v vpc) {
 	}
 }
 
-// patience is how long to wait for what is to come, and for what is not to come. A link that has just come up may lose its first packet.
+// patience is how long to wait for what is to come, and for what is not to come. A link that has just come up may lose
+// its first packet.
 func patience(wanted bool) time.Duration {
 	if wanted {
 		return eventually.Limit

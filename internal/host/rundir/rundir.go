@@ -6,8 +6,8 @@
 //	ranges/       which data directory has chosen which range
 //	<owner>/      network namespaces and sockets of one daemon
 //
-// It is closed to everybody else (mode 0700), and so are its directories: nobody else can hold a lock in it, connect to a
-// socket in it, or enter a namespace by it.
+// It is closed to everybody else (mode 0700), and so are its directories: nobody else can hold a lock in it, connect to
+// a socket in it, or enter a namespace by it.
 package rundir
 
 import (
@@ -32,8 +32,8 @@ const lockTime = 10 * time.Second
 func Path(elements ...string) string { return filepath.Join(append([]string{root}, elements...)...) }
 
 // Create creates a directory in the directory, and what of the path to it is missing, and returns its path. What is
-// there and open to others, as earlier versions made it, is closed. The error says what to do where a directory is a symbolic
-// link or belongs to another user.
+// there and open to others, as earlier versions made it, is closed. The error says what to do where a directory is a
+// symbolic link or belongs to another user.
 func Create(elements ...string) (string, error) { return create(root, elements...) }
 
 func create(root string, elements ...string) (string, error) {
@@ -83,7 +83,8 @@ func Lock(ctx context.Context, name string) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, lockTime, errors.New("it was not free within "+lockTime.String()+": end that process, or try again"))
+	ctx, cancel := context.WithTimeoutCause(ctx, lockTime, errors.New("it was not free within "+lockTime.String()+
+		": end that process, or try again"))
 	defer cancel()
 	return filelock.Lock(ctx, filepath.Join(dir, name), nil)
 }

@@ -19,17 +19,26 @@ func TestCreate(t *testing.T) {
 		err     string
 	}{
 		{"nothing is there", nil, ""},
-		{"open to others, as an earlier version made it", map[string]func(string) error{"run": mkdir(0o755), "run/owner": mkdir(0o777)}, ""},
-		{"a symbolic link", map[string]func(string) error{"run": func(name string) error { return os.Symlink("/tmp", name) }}, "symbolic link"},
+		{"open to others, as an earlier version made it", map[string]func(string) error{"run": mkdir(0o755),
+			"run/owner": mkdir(0o777)}, ""},
+		{"a symbolic link", map[string]func(string) error{"run": func(name string) error {
+			return os.Symlink("/tmp",
+				name)
+		}}, "symbolic link"},
 		{"a symbolic link below", map[string]func(string) error{
-			"run": mkdir(0o700), "run/owner": func(name string) error { return os.Symlink("/tmp", name) }}, "symbolic link"},
-		{"a file", map[string]func(string) error{"run": func(name string) error { return os.WriteFile(name, nil, 0o600) }}, "file"},
+			"run": mkdir(0o700), "run/owner": func(name string) error { return os.Symlink("/tmp", name) }},
+			"symbolic link"},
+		{"a file", map[string]func(string) error{"run": func(name string) error {
+			return os.WriteFile(name, nil,
+				0o600)
+		}}, "file"},
 		{"somebody else's", map[string]func(string) error{"run": func(name string) error {
 			return errors.Join(os.Mkdir(name, 0o700), os.Chown(name, 65534, -1))
 		}}, "belongs to user 65534"},
-		{"somebody else's below", map[string]func(string) error{"run": mkdir(0o700), "run/owner": func(name string) error {
-			return errors.Join(os.Mkdir(name, 0o700), os.Chown(name, 65534, -1))
-		}}, "belongs to user 65534"},
+		{"somebody else's below", map[string]func(string) error{"run": mkdir(0o700),
+			"run/owner": func(name string) error {
+				return errors.Join(os.Mkdir(name, 0o700), os.Chown(name, 65534, -1))
+			}}, "belongs to user 65534"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -18,8 +18,9 @@ import (
 )
 
 // pool is the addresses of a node's pods: secondary addresses of its network interfaces, as the VPC CNI plugin's ipamd
-// has them, or in a cluster of IPv6 those of a prefix. It asks EC2 for a few more when it has none left (as with WARM_IP_TARGET;
-// the plugin's default, a whole interface ahead, would take half of a subnet away from a thousand nodes), and keeps them until the instance goes.
+// has them, or in a cluster of IPv6 those of a prefix. It asks EC2 for a few more when it has none left (as with
+// WARM_IP_TARGET; the plugin's default, a whole interface ahead, would take half of a subnet away from a thousand
+// nodes), and keeps them until the instance goes.
 type pool struct {
 	c *Controller
 	k *kubelet
@@ -120,7 +121,8 @@ func (p *pool) add(addresses []string) {
 	}
 }
 
-// load takes note of what the node has had before this daemon: the addresses of its interfaces, and which pods have them.
+// load takes note of what the node has had before this daemon: the addresses of its interfaces, and which pods have
+// them.
 func (p *pool) load(interfaces map[int32]record.NetworkInterface) {
 	p.mu.Lock()
 	loaded := p.loaded
@@ -174,33 +176,39 @@ func (p *pool) fromEC2(ctx context.Context, interfaces map[int32]record.NetworkI
 		}
 		return got, nil
 	}
-	return nil, fmt.Errorf("no available IP addresses: all %d network interfaces of %s are full", p.k.kind.MaxENIs, p.k.instance.ID)
+	return nil, fmt.Errorf("no available IP addresses: all %d network interfaces of %s are full", p.k.kind.MaxENIs,
+		p.k.instance.ID)
 }
 
 // fromNewInterface attaches another interface, like the first one, with so many secondary addresses.
-func (p *pool) fromNewInterface(ctx context.Context, client EC2, like record.NetworkInterface, device int32, count int) ([]string, error) {
+func (p *pool) fromNewInterface(ctx context.Context, client EC2, like record.NetworkInterface, device int32,
+	count int) ([]string, error) {
 	id := p.k.instance.ID
 	made, err := client.CreateNetworkInterface(ctx, &ec2.CreateNetworkInterfaceInput{
 		SubnetId: &like.SubnetID, Groups: like.SecurityGroupIDs, Description: aws.String("aws-K8S-" + id),
 		SecondaryPrivateIpAddressCount: aws.Int32(int32(count)),
 		// A daemon that dies before it attaches the interface finds it again.
 		ClientToken: aws.String(fmt.Sprintf("%s-%d-%d", id, p.k.instance.Boot, device)),
-		TagSpecifications: []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeNetworkInterface, Tags: []ec2types.Tag{
-			{Key: aws.String("cluster.k8s.amazonaws.com/name"), Value: &p.k.fleet.cluster.Name},
-			{Key: aws.String("node.k8s.amazonaws.com/instance_id"), Value: &id},
-		}}},
+		TagSpecifications: []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeNetworkInterface,
+			Tags: []ec2types.Tag{
+				{Key: aws.String("cluster.k8s.amazonaws.com/name"), Value: &p.k.fleet.cluster.Name},
+				{Key: aws.String("node.k8s.amazonaws.com/instance_id"), Value: &id},
+			}}},
 	})
 	if err != nil {
 		return nil, err
 	}
 	n := made.NetworkInterface
-	attached, err := client.AttachNetworkInterface(ctx, &ec2.AttachNetworkInterfaceInput{NetworkInterfaceId: n.NetworkInterfaceId, InstanceId: &id, DeviceIndex: &device})
+	attached, err := client.AttachNetworkInterface(ctx,
+		&ec2.AttachNetworkInterfaceInput{NetworkInterfaceId: n.NetworkInterfaceId, InstanceId: &id,
+			DeviceIndex: &device})
 	if err != nil {
 		return nil, err
 	}
 	_, err = client.ModifyNetworkInterfaceAttribute(ctx, &ec2.ModifyNetworkInterfaceAttributeInput{
 		NetworkInterfaceId: n.NetworkInterfaceId,
-		Attachment:         &ec2types.NetworkInterfaceAttachmentChanges{AttachmentId: attached.AttachmentId, DeleteOnTermination: aws.Bool(true)},
+		Attachment: &ec2types.NetworkInterfaceAttachmentChanges{AttachmentId: attached.AttachmentId,
+			DeleteOnTermination: aws.Bool(true)},
 	})
 	if err != nil {
 		return nil, err
@@ -222,9 +230,10 @@ func (p *pool) fromPrefix(ctx context.Context, interfaces map[int32]record.Netwo
 	}
 	prefixes := first.IPv6Prefixes
 	if len(prefixes) == 0 {
-		out, err := p.c.o.EC2(p.k.instance.Region, p.k.credentials(p.c)).AssignIpv6Addresses(ctx, &ec2.AssignIpv6AddressesInput{
-			NetworkInterfaceId: &first.ID, Ipv6PrefixCount: aws.Int32(1),
-		})
+		out, err := p.c.o.EC2(p.k.instance.Region, p.k.credentials(p.c)).AssignIpv6Addresses(ctx,
+			&ec2.AssignIpv6AddressesInput{
+				NetworkInterfaceId: &first.ID, Ipv6PrefixCount: aws.Int32(1),
+			})
 		if err != nil {
 			return nil, err
 		}

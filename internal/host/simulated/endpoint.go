@@ -36,12 +36,13 @@ import (
 // kubeletPort is where kubelets serve.
 const kubeletPort = 10250
 
-// Socket is the path of a unix socket in dir (of [Options]) at which an API server's egress selector finds the kubelets of a cluster, by
-// HTTP CONNECT to their private addresses, which are nowhere else.
+// Socket is the path of a unix socket in dir (of [Options]) at which an API server's egress selector finds the kubelets
+// of a cluster, by HTTP CONNECT to their private addresses, which are nowhere else.
 func Socket(dir, clusterID string) string { return socketPath(dir, clusterID, ".sock") }
 
-// ManagedSocket is the path of the socket for the rest of what the API server asks: the daemon's webhooks, and those that users give
-// by URL. Behind both sockets, other addresses must be public, or be allowed by the operator ([Options].Egress).
+// ManagedSocket is the path of the socket for the rest of what the API server asks: the daemon's webhooks, and those
+// that users give by URL. Behind both sockets, other addresses must be public, or be allowed by the operator
+// ([Options].Egress).
 func ManagedSocket(dir, clusterID string) string { return socketPath(dir, clusterID, "-managed.sock") }
 
 func socketPath(dir, clusterID, suffix string) string {
@@ -90,7 +91,8 @@ func (c *Controller) serveCluster(ctx context.Context, key, clusterID string) {
 	var serving sync.WaitGroup
 	defer serving.Wait()
 	serving.Go(func() {
-		c.serveSocket(ctx, key, Socket(c.o.Dir, clusterID), func(conn net.Conn) { c.connectTo(ctx, key, clusterID, conn) })
+		c.serveSocket(ctx, key, Socket(c.o.Dir, clusterID),
+			func(conn net.Conn) { c.connectTo(ctx, key, clusterID, conn) })
 	})
 	c.serveSocket(ctx, key, ManagedSocket(c.o.Dir, clusterID), func(conn net.Conn) { c.connectOut(ctx, conn) })
 }
@@ -165,7 +167,10 @@ func accept(conn net.Conn) (*request, bool) {
 }
 
 func (r *request) refuse(text string) {
-	_, _ = fmt.Fprintf(r, "HTTP/1.1 502 Bad Gateway\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", len(text), text) // who asked is gone
+	// who asked is gone
+	_, _ = fmt.Fprintf(r,
+		"HTTP/1.1 502 Bad Gateway\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
+		len(text), text)
 }
 
 // grant answers that the connection is there, and returns it.
@@ -233,7 +238,10 @@ func (c *Controller) connectTo(ctx context.Context, key, clusterID string, conn 
 	}
 	server := &http.Server{
 		Handler: k.handler(), ReadHeaderTimeout: 30 * time.Second, IdleTimeout: time.Minute,
-		TLSConfig: &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return k.certificate(ctx) }, ClientAuth: tls.RequestClientCert, MinVersion: tls.VersionTLS12},
+		TLSConfig: &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate,
+			error) {
+			return k.certificate(ctx)
+		}, ClientAuth: tls.RequestClientCert, MinVersion: tls.VersionTLS12},
 	}
 	one := &oneListener{conn: granted, done: make(chan struct{})}
 	stop := context.AfterFunc(ctx, func() { server.Close() })
@@ -266,7 +274,8 @@ func (c *Controller) inVPC(ctx context.Context, key, host string) bool {
 	if err != nil {
 		return false
 	}
-	vpc, err := record.VPCs(c.o.Store).Get(ctx, record.EC2Key(cluster.Value.Account, cluster.Value.Region, cluster.Value.VPCID))
+	vpc, err := record.VPCs(c.o.Store).Get(ctx, record.EC2Key(cluster.Value.Account, cluster.Value.Region,
+		cluster.Value.VPCID))
 	if err != nil {
 		return false
 	}
@@ -298,7 +307,8 @@ func (f *fleet) at(host string) *kubelet {
 func (k *kubelet) handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		what, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-		thing := map[string]string{"containerLogs": "there are no logs", "exec": "there is nothing to execute a command in", "run": "there is nothing to execute a command in",
+		thing := map[string]string{"containerLogs": "there are no logs",
+			"exec": "there is nothing to execute a command in", "run": "there is nothing to execute a command in",
 			"attach": "there is nothing to attach to", "portForward": "nothing listens on any port"}[what]
 		switch {
 		case what == "healthz":
@@ -308,14 +318,16 @@ func (k *kubelet) handler() http.Handler {
 			thing = "there is no /" + what
 		}
 		// No colon: an API server takes "a: b" for a Status in YAML, which says nothing.
-		text := fmt.Sprintf("machine %s is simulated and nothing runs in its pods, so %s (coracle serve --machines namespace runs real ones)", k.instance.ID, thing)
+		text := fmt.Sprintf(
+			"machine %s is simulated and nothing runs in its pods, so %s (coracle serve --machines namespace runs "+
+				"real ones)", k.instance.ID, thing)
 		// An API server passes on the words of a 400, and of few others.
 		http.Error(w, text, http.StatusBadRequest)
 	})
 }
 
-// certificate is what the node serves with. It asks for one as a kubelet does that rotates its certificates, but only when
-// somebody wants to see it: most simulated nodes are never asked.
+// certificate is what the node serves with. It asks for one as a kubelet does that rotates its certificates, but only
+// when somebody wants to see it: most simulated nodes are never asked.
 func (k *kubelet) certificate(ctx context.Context) (*tls.Certificate, error) {
 	k.serving.Lock()
 	defer k.serving.Unlock()
@@ -339,8 +351,9 @@ func (k *kubelet) certificate(ctx context.Context) (*tls.Certificate, error) {
 		TypeMeta:   metav1.TypeMeta{APIVersion: "certificates.k8s.io/v1", Kind: "CertificateSigningRequest"},
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "csr-"},
 		Spec: certificatesv1.CertificateSigningRequestSpec{
-			Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), SignerName: certificatesv1.KubeletServingSignerName,
-			Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth},
+			Request:    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
+			SignerName: certificatesv1.KubeletServingSignerName,
+			Usages:     []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth},
 		},
 	})
 	if err != nil {

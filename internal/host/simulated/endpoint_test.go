@@ -19,8 +19,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/store/storetest"
 )
 
-// Users of a cluster say where its API server connects to: by webhooks, Nodes, Services and APIServices. It runs in this host's
-// network, of which they reach nothing but what the operator allows.
+// Users of a cluster say where its API server connects to: by webhooks, Nodes, Services and APIServices. It runs in
+// this host's network, of which they reach nothing but what the operator allows.
 func TestEgress(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32
@@ -50,7 +50,8 @@ func TestEgress(t *testing.T) {
 		{"the daemon's webhook as a node", outbound.Policy{}, Socket, webhook, refused},
 		{"a webhook on this host", outbound.Policy{}, ManagedSocket, other, refused},
 		{"a webhook on this host by name", outbound.Policy{}, ManagedSocket, "localhost:" + port, refused},
-		{"a webhook on this host as IPv6 writes it", outbound.Policy{}, ManagedSocket, "[::ffff:127.0.0.1]:" + port, refused},
+		{"a webhook on this host as IPv6 writes it", outbound.Policy{}, ManagedSocket, "[::ffff:127.0.0.1]:" + port,
+			refused},
 		{"a webhook on this host, which the operator allows", loopback, ManagedSocket, other, "here I am"},
 		{"a node on this host", outbound.Policy{}, Socket, other, refused},
 		{"a node on this host, which the operator allows", loopback, Socket, other, "here I am"},
@@ -73,7 +74,8 @@ func TestEgress(t *testing.T) {
 }
 
 // through returns what comes back from a target through a socket of a cluster in 10.0.0.0/8.
-func through(t *testing.T, egress outbound.Policy, webhooks []string, socket func(dir, clusterID string) string, target string) string {
+func through(t *testing.T, egress outbound.Policy, webhooks []string, socket func(dir, clusterID string) string,
+	target string) string {
 	t.Helper()
 	s := storetest.New(t)
 	dir, err := os.MkdirTemp("", "sim") // a short path, for sockets
@@ -81,8 +83,10 @@ func through(t *testing.T, egress outbound.Policy, webhooks []string, socket fun
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	cluster := record.Cluster{Account: account, Region: region, Name: "demo", ID: "0123456789ABCDEF0123456789ABCDEF", VPCID: "vpc-1"}
-	create(t, record.VPCs(s), record.EC2Key(account, region, "vpc-1"), record.VPC{CIDRs: []record.CIDRAssociation{{CIDR: "10.0.0.0/8"}}})
+	cluster := record.Cluster{Account: account, Region: region, Name: "demo", ID: "0123456789ABCDEF0123456789ABCDEF",
+		VPCID: "vpc-1"}
+	create(t, record.VPCs(s), record.EC2Key(account, region, "vpc-1"),
+		record.VPC{CIDRs: []record.CIDRAssociation{{CIDR: "10.0.0.0/8"}}})
 	create(t, record.Clusters(s), cluster.Key(), cluster)
 	create(t, record.ControlPlanes(s), cluster.Key(), record.ControlPlane{ClusterID: cluster.ID})
 	c := New(Options{Store: s, Dir: dir, Egress: egress, Webhooks: webhooks})
@@ -99,7 +103,9 @@ func through(t *testing.T, egress outbound.Policy, webhooks []string, socket fun
 		return err
 	})
 	defer conn.Close()
-	if _, err := fmt.Fprintf(conn, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", target, target); err != nil {
+	if _, err := fmt.Fprintf(conn,
+		"CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", target,
+		target); err != nil {
 		t.Fatal(err)
 	}
 	b, err := io.ReadAll(conn)

@@ -45,8 +45,8 @@ type fleet struct {
 // podName is a pod's namespace and name.
 type podName struct{ namespace, name string }
 
-// atOnce is how many nodes, and as many pods, are worked on at a time. Each waits for an answer nearly all the time, and an etcd
-// on a busy disk writes a hundred things as fast as one.
+// atOnce is how many nodes, and as many pods, are worked on at a time. Each waits for an answer nearly all the time,
+// and an etcd on a busy disk writes a hundred things as fast as one.
 const atOnce = 100
 
 // The queues wait so long after failures at least and at most.
@@ -60,8 +60,10 @@ func (c *Controller) newFleet(cluster record.Cluster) *fleet {
 	ctx, stop := context.WithCancel(c.living)
 	f := &fleet{
 		c: c, cluster: cluster, stop: stop,
-		nodes:    workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](againFirst, againMost)),
-		work:     workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[podName](againFirst, againMost)),
+		nodes: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](
+			againFirst, againMost)),
+		work: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[podName](
+			againFirst, againMost)),
 		kubelets: map[string]*kubelet{}, pods: map[podName]*pod{},
 	}
 	f.play = newPlayer(f)
@@ -93,7 +95,8 @@ func (f *fleet) run(ctx context.Context) {
 }
 
 // next works on one key of a queue; it is false once there is nothing more to come.
-func next[K comparable](ctx context.Context, queue workqueue.TypedRateLimitingInterface[K], step func(context.Context, K) (time.Duration, error)) bool {
+func next[K comparable](ctx context.Context, queue workqueue.TypedRateLimitingInterface[K],
+	step func(context.Context, K) (time.Duration, error)) bool {
 	key, down := queue.Get()
 	if down {
 		return false
@@ -220,7 +223,8 @@ func (f *fleet) follow(ctx context.Context) {
 			return
 		}
 		if wait >= againMost {
-			f.c.log.Warn("cannot watch pods for the simulated nodes; trying on", "cluster", f.cluster.Name, "error", err)
+			f.c.log.Warn("cannot watch pods for the simulated nodes; trying on", "cluster", f.cluster.Name, "error",
+				err)
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -238,13 +242,14 @@ const scheduled = "spec.nodeName!="
 // watch lists the pods and follows their changes until the API server goes away.
 func (f *fleet) watch(ctx context.Context, pods corev1client.PodInterface, working func()) error {
 	seen := map[podName]struct{}{}
-	from, err := client.EachPage(ctx, metav1.ListOptions{FieldSelector: scheduled}, pods.List, func(page *corev1.PodList) {
-		for i := range page.Items {
-			p := page.Items[i] // copied, so that a page of them is not held by one
-			f.see(&p)
-			seen[podName{p.Namespace, p.Name}] = struct{}{}
-		}
-	})
+	from, err := client.EachPage(ctx, metav1.ListOptions{FieldSelector: scheduled}, pods.List,
+		func(page *corev1.PodList) {
+			for i := range page.Items {
+				p := page.Items[i] // copied, so that a page of them is not held by one
+				f.see(&p)
+				seen[podName{p.Namespace, p.Name}] = struct{}{}
+			}
+		})
 	if err != nil {
 		return err
 	}
@@ -262,7 +267,8 @@ func (f *fleet) watch(ctx context.Context, pods corev1client.PodInterface, worki
 	}
 	seen = nil
 	for {
-		w, err := pods.Watch(ctx, metav1.ListOptions{FieldSelector: scheduled, ResourceVersion: from, AllowWatchBookmarks: true})
+		w, err := pods.Watch(ctx, metav1.ListOptions{FieldSelector: scheduled, ResourceVersion: from,
+			AllowWatchBookmarks: true})
 		if err != nil {
 			return err
 		}

@@ -62,7 +62,8 @@ type kubelet struct {
 // statusEvery is how often a kubelet reports a status that has not changed (nodeStatusReportFrequency).
 const statusEvery = 5 * time.Minute
 
-func (c *Controller) newKubelet(key string, instance record.Instance, primary record.NetworkInterface, boot *node) (*kubelet, error) {
+func (c *Controller) newKubelet(key string, instance record.Instance, primary record.NetworkInterface,
+	boot *node) (*kubelet, error) {
 	kind, ok := instancetype.Get(string(instance.InstanceType))
 	if !ok {
 		return nil, fmt.Errorf("the capacity of instance type %s is unknown", instance.InstanceType)
@@ -105,8 +106,8 @@ func (k *kubelet) credentials(c *Controller) aws.CredentialsProvider {
 	})
 }
 
-// bearer is a token for the cluster as `aws eks get-token` makes it of the instance role's credentials. Kubelets use one until
-// shortly before it ends.
+// bearer is a token for the cluster as `aws eks get-token` makes it of the instance role's credentials. Kubelets use
+// one until shortly before it ends.
 // https://github.com/kubernetes-sigs/aws-iam-authenticator#api-authorization-from-outside-a-cluster
 func (k *kubelet) bearer(ctx context.Context) (string, error) {
 	const life, early = 15 * time.Minute, time.Minute
@@ -121,7 +122,8 @@ func (k *kubelet) bearer(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("no credentials of the instance role: %w", err)
 	}
 	region := k.instance.Region
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://sts."+region+".amazonaws.com/?Action=GetCallerIdentity&Version=2011-06-15&X-Amz-Expires=60", nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://sts."+region+
+		".amazonaws.com/?Action=GetCallerIdentity&Version=2011-06-15&X-Amz-Expires=60", nil)
 	if err != nil {
 		return "", err
 	}
@@ -183,7 +185,8 @@ func (k *kubelet) send(ctx context.Context, method, path, contentType string, bo
 	}
 	defer response.Body.Close()
 	if response.StatusCode >= 300 {
-		text, _ := io.ReadAll(io.LimitReader(response.Body, 4<<10)) // an answer without a body says enough by its status
+		// an answer without a body says enough by its status
+		text, _ := io.ReadAll(io.LimitReader(response.Body, 4<<10))
 		if response.StatusCode == http.StatusUnauthorized {
 			k.forgetToken()
 		}
@@ -272,7 +275,8 @@ func (k *kubelet) register(ctx context.Context) error {
 	var have corev1.Node
 	err = k.send(ctx, http.MethodPost, "/api/v1/nodes", jsonType, body, &have)
 	if isStatus(err, http.StatusConflict) {
-		if err = k.send(ctx, http.MethodGet, "/api/v1/nodes/"+k.name, jsonType, nil, &have); err == nil && have.Spec.ProviderID != "" && have.Spec.ProviderID != n.Spec.ProviderID {
+		if err = k.send(ctx, http.MethodGet, "/api/v1/nodes/"+k.name, jsonType, nil, &have); err == nil &&
+			have.Spec.ProviderID != "" && have.Spec.ProviderID != n.Spec.ProviderID {
 			err = fmt.Errorf("node %s is %s still", k.name, have.Spec.ProviderID)
 		}
 		if err == nil {
@@ -295,7 +299,8 @@ func (k *kubelet) renew(ctx context.Context) error {
 			Name: k.name, Namespace: "kube-node-lease", ResourceVersion: k.lease,
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: k.name, UID: k.uid}},
 		},
-		Spec: coordinationv1.LeaseSpec{HolderIdentity: &k.name, LeaseDurationSeconds: new(int32(40)), RenewTime: &metav1.MicroTime{Time: time.Now()}},
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: &k.name, LeaseDurationSeconds: new(int32(40)),
+			RenewTime: &metav1.MicroTime{Time: time.Now()}},
 	}
 	body, err := json.Marshal(lease)
 	if err != nil {
@@ -324,7 +329,8 @@ func (k *kubelet) renew(ctx context.Context) error {
 func (k *kubelet) reportStatus(ctx context.Context) error {
 	status := k.status()
 	body, err := json.Marshal(map[string]any{"status": map[string]any{
-		"conditions": status.Conditions, "nodeInfo": status.NodeInfo, "capacity": status.Capacity, "allocatable": status.Allocatable,
+		"conditions": status.Conditions, "nodeInfo": status.NodeInfo, "capacity": status.Capacity,
+		"allocatable":     status.Allocatable,
 		"daemonEndpoints": status.DaemonEndpoints,
 	}})
 	if err != nil {
@@ -337,8 +343,8 @@ func (k *kubelet) reportStatus(ctx context.Context) error {
 	return err
 }
 
-// node is the Node as a kubelet of an EKS image registers it; the cloud controller manager adds to it what it knows of the
-// instance, and takes the first taint away.
+// node is the Node as a kubelet of an EKS image registers it; the cloud controller manager adds to it what it knows of
+// the instance, and takes the first taint away.
 func (k *kubelet) node() *corev1.Node {
 	labels := map[string]string{
 		"beta.kubernetes.io/arch": k.arch(), "beta.kubernetes.io/os": "linux",
@@ -355,7 +361,8 @@ func (k *kubelet) node() *corev1.Node {
 		}},
 		Spec: corev1.NodeSpec{
 			ProviderID: "aws:///" + k.instance.AvailabilityZone + "/" + k.instance.ID,
-			Taints:     append([]corev1.Taint{{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: corev1.TaintEffectNoSchedule}}, k.boot.taints...),
+			Taints: append([]corev1.Taint{{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true",
+				Effect: corev1.TaintEffectNoSchedule}}, k.boot.taints...),
 		},
 		Status: k.status(),
 	}
@@ -364,23 +371,30 @@ func (k *kubelet) node() *corev1.Node {
 func (k *kubelet) status() corev1.NodeStatus {
 	capacity, allocatable := k.resources()
 	now := metav1.Now()
-	condition := func(kind corev1.NodeConditionType, status corev1.ConditionStatus, reason, message string) corev1.NodeCondition {
-		return corev1.NodeCondition{Type: kind, Status: status, LastHeartbeatTime: now, LastTransitionTime: metav1.Time{Time: k.instance.WantedSince}, Reason: reason, Message: message}
+	condition := func(kind corev1.NodeConditionType, status corev1.ConditionStatus, reason,
+		message string) corev1.NodeCondition {
+		return corev1.NodeCondition{Type: kind, Status: status, LastHeartbeatTime: now,
+			LastTransitionTime: metav1.Time{Time: k.instance.WantedSince}, Reason: reason, Message: message}
 	}
 	return corev1.NodeStatus{
 		Capacity: capacity, Allocatable: allocatable,
 		Conditions: []corev1.NodeCondition{
-			condition(corev1.NodeMemoryPressure, corev1.ConditionFalse, "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
-			condition(corev1.NodeDiskPressure, corev1.ConditionFalse, "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-			condition(corev1.NodePIDPressure, corev1.ConditionFalse, "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+			condition(corev1.NodeMemoryPressure, corev1.ConditionFalse, "KubeletHasSufficientMemory",
+				"kubelet has sufficient memory available"),
+			condition(corev1.NodeDiskPressure, corev1.ConditionFalse, "KubeletHasNoDiskPressure",
+				"kubelet has no disk pressure"),
+			condition(corev1.NodePIDPressure, corev1.ConditionFalse, "KubeletHasSufficientPID",
+				"kubelet has sufficient PID available"),
 			condition(corev1.NodeReady, corev1.ConditionTrue, "KubeletReady", "kubelet is posting ready status"),
 		},
-		Addresses:       []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: k.ip.String()}, {Type: corev1.NodeHostName, Address: k.name}},
+		Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: k.ip.String()},
+			{Type: corev1.NodeHostName, Address: k.name}},
 		DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: kubeletPort}},
 		NodeInfo: corev1.NodeSystemInfo{
 			Architecture: k.arch(), OperatingSystem: "linux", OSImage: k.osImage(), KernelVersion: "simulated",
 			ContainerRuntimeVersion: "simulated://kwok", KubeletVersion: k.version(), KubeProxyVersion: k.version(),
-			MachineID: "ec2" + strings.TrimPrefix(k.instance.ID, "i-"), SystemUUID: "ec2" + strings.TrimPrefix(k.instance.ID, "i-"), BootID: fmt.Sprintf("%s-%d", k.instance.ID, k.instance.Boot),
+			MachineID: "ec2" + strings.TrimPrefix(k.instance.ID, "i-"), SystemUUID: "ec2" +
+				strings.TrimPrefix(k.instance.ID, "i-"), BootID: fmt.Sprintf("%s-%d", k.instance.ID, k.instance.Boot),
 		},
 	}
 }
@@ -404,15 +418,19 @@ func (k *kubelet) resources() (capacity, allocatable corev1.ResourceList) {
 	memory := int64(k.kind.MemoryMiB) * mebi
 	disk := int64(cmp.Or(k.image.RootVolumeGiB, 20)) << 30
 	capacity = corev1.ResourceList{
-		corev1.ResourceCPU: quantity(cpu, resource.DecimalSI), corev1.ResourceMemory: quantity(memory, resource.BinarySI),
-		corev1.ResourceEphemeralStorage: quantity(disk, resource.BinarySI), corev1.ResourcePods: quantity(int64(k.maxPods), resource.DecimalSI),
-		"hugepages-1Gi": quantity(0, resource.DecimalSI), "hugepages-2Mi": quantity(0, resource.DecimalSI),
+		corev1.ResourceCPU: quantity(cpu, resource.DecimalSI), corev1.ResourceMemory: quantity(memory,
+			resource.BinarySI),
+		corev1.ResourceEphemeralStorage: quantity(disk, resource.BinarySI),
+		corev1.ResourcePods:             quantity(int64(k.maxPods), resource.DecimalSI),
+		"hugepages-1Gi":                 quantity(0, resource.DecimalSI),
+		"hugepages-2Mi":                 quantity(0, resource.DecimalSI),
 	}
 	if k.kind.GPUs > 0 && k.kind.GPUManufacturer == "NVIDIA" {
 		capacity["nvidia.com/gpu"] = quantity(int64(k.kind.GPUs), resource.DecimalSI)
 	}
 	allocatable = capacity.DeepCopy()
-	// A thousandth of a core: 6 % of the first, 1 % of the second, half a per cent of the next two, a quarter of the rest.
+	// A thousandth of a core: 6 % of the first, 1 % of the second, half a per cent of the next two, a quarter of the
+	// rest.
 	reserved := int64(0)
 	for core := range cpu {
 		switch {

@@ -141,7 +141,10 @@ func newPlayer(f *fleet) *player {
 		"ConditionsOfRunning": func() []string {
 			return []string{"PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady"}
 		},
-		"ConditionsOfCompleted": func() []string { return []string{"PodReadyToStartContainers", "Ready", "ContainersReady"} },
+		"ConditionsOfCompleted": func() []string {
+			return []string{"PodReadyToStartContainers", "Ready",
+				"ContainersReady"}
+		},
 	})}
 }
 
@@ -219,7 +222,9 @@ func (f *fleet) stepPod(ctx context.Context, name podName) (time.Duration, error
 	_, err = stage.DoSteps(0, due.Finalizers, due, f.play.renderer,
 		func(e *internalversion.StageEvent) error { return f.event(ctx, k, due, e.Type, e.Reason, e.Message) },
 		func() error {
-			body, err := json.Marshal(metav1.DeleteOptions{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"}, GracePeriodSeconds: new(int64(0)), Preconditions: &metav1.Preconditions{UID: &due.UID}})
+			body, err := json.Marshal(metav1.DeleteOptions{TypeMeta: metav1.TypeMeta{APIVersion: "v1",
+				Kind: "DeleteOptions"}, GracePeriodSeconds: new(int64(0)),
+				Preconditions: &metav1.Preconditions{UID: &due.UID}})
 			if err != nil {
 				return err
 			}
@@ -284,9 +289,13 @@ func (p *player) match(ctx context.Context, due *corev1.Pod) (*lifecycle.Stage, 
 
 // complain tells the user of the pod why it does not start, where a kubelet tells it.
 func (f *fleet) complain(ctx context.Context, k *kubelet, p *corev1.Pod, err error) {
-	message := fmt.Sprintf("Failed to create pod sandbox: plugin type=\"aws-cni\" name=\"aws-cni\" failed (add): add cmd: failed to assign an IP address to container: %v", err)
-	if err := f.event(ctx, k, p, corev1.EventTypeWarning, "FailedCreatePodSandBox", message); err != nil && ctx.Err() == nil {
-		f.c.log.Warn("cannot tell why a pod does not start", "cluster", f.cluster.Name, "pod", p.Namespace+"/"+p.Name, "error", err, "reason", message)
+	message := fmt.Sprintf(
+		"Failed to create pod sandbox: plugin type=\"aws-cni\" name=\"aws-cni\" failed (add): add cmd: failed to "+
+			"assign an IP address to container: %v", err)
+	if err := f.event(ctx, k, p, corev1.EventTypeWarning, "FailedCreatePodSandBox", message); err != nil &&
+		ctx.Err() == nil {
+		f.c.log.Warn("cannot tell why a pod does not start", "cluster", f.cluster.Name, "pod", p.Namespace+"/"+p.Name,
+			"error", err, "reason", message)
 	}
 }
 
@@ -295,11 +304,13 @@ func (f *fleet) event(ctx context.Context, k *kubelet, p *corev1.Pod, kind, reas
 	sum := sha256.Sum256([]byte(string(p.UID) + reason + message))
 	now := metav1.Now()
 	e := corev1.Event{
-		TypeMeta:       metav1.TypeMeta{APIVersion: "v1", Kind: "Event"},
-		ObjectMeta:     metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name + "." + hex.EncodeToString(sum[:8])},
-		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: p.UID},
-		Reason:         reason, Message: message, Type: kind, Count: 1, FirstTimestamp: now, LastTimestamp: now,
-		Source: corev1.EventSource{Component: "kubelet", Host: k.name}, ReportingController: "kubelet", ReportingInstance: k.name,
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Event"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name + "." + hex.EncodeToString(sum[:8])},
+		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name,
+			UID: p.UID},
+		Reason: reason, Message: message, Type: kind, Count: 1, FirstTimestamp: now, LastTimestamp: now,
+		Source: corev1.EventSource{Component: "kubelet", Host: k.name}, ReportingController: "kubelet",
+		ReportingInstance: k.name,
 	}
 	body, err := json.Marshal(e)
 	if err != nil {
@@ -310,5 +321,6 @@ func (f *fleet) event(ctx context.Context, k *kubelet, p *corev1.Pod, kind, reas
 	if !isStatus(err, http.StatusConflict) {
 		return err
 	}
-	return k.send(ctx, http.MethodPatch, path+"/"+e.Name, mergeType, fmt.Appendf(nil, `{"lastTimestamp":%q}`, now.UTC().Format(time.RFC3339)), nil)
+	return k.send(ctx, http.MethodPatch, path+"/"+e.Name, mergeType, fmt.Appendf(nil, `{"lastTimestamp":%q}`,
+		now.UTC().Format(time.RFC3339)), nil)
 }

@@ -1,20 +1,22 @@
 // Package simulated stands in for machines on hosts without root, and for thousands of them.
 //
-// The [Controller] reads Instances and writes their Machines and MachineConsoles, as internal/host/machine does for real
-// ones. What is simulated begins below that line:
+// The [Controller] reads Instances and writes their Machines and MachineConsoles, as internal/host/machine does for
+// real ones. What is simulated begins below that line:
 //
 //   - userdata.go reads what the boot scripts of EKS's images would make of the user data: the cluster to join, labels,
 //     taints, how many pods.
-//   - kubelet.go is a node. It authenticates with a token of its instance role, which STS and the cluster's authenticator verify,
-//     so that a role that is not mapped keeps it out as on AWS; it registers its Node as a kubelet does and renews its lease, each
-//     as itself, under the eyes of the Node authorizer and NodeRestriction.
-//   - fleet.go has the nodes of one cluster: one connection, one watch of pods, and the queues that bring nodes and pods about.
+//   - kubelet.go is a node. It authenticates with a token of its instance role, which STS and the cluster's
+//     authenticator verify, so that a role that is not mapped keeps it out as on AWS; it registers its Node as a
+//     kubelet does and renews its lease, each as itself, under the eyes of the Node authorizer and NodeRestriction.
+//   - fleet.go has the nodes of one cluster: one connection, one watch of pods, and the queues that bring nodes and
+//     pods about.
 //   - pods.go plays the stages of pods (stages.yaml) by kwok's library: they run, get ready, complete when a Job owns
 //     them, go when they are deleted. Nothing runs in them. kwok's own controllers are not used: they are one user with
 //     one client for all nodes, and here each node acts as itself.
-//   - addresses.go gives pods addresses of the subnet as the VPC CNI plugin does, by asking EC2 under the node's role, several at a time.
-//   - endpoint.go is where an API server finds the kubelets: logs and exec answer that there is nothing to see. It is also the
-//     API server's way to everything else, which keeps users of a cluster out of this host's network.
+//   - addresses.go gives pods addresses of the subnet as the VPC CNI plugin does, by asking EC2 under the node's role,
+//     several at a time.
+//   - endpoint.go is where an API server finds the kubelets: logs and exec answer that there is nothing to see. It is
+//     also the API server's way to everything else, which keeps users of a cluster out of this host's network.
 //
 // A daemon that starts again finds everything in the store, in EC2 and in the API servers, and goes on.
 package simulated
@@ -40,11 +42,16 @@ import (
 
 // EC2 is what the CNI plugin of a node asks. *ec2.Client does it.
 type EC2 interface {
-	AssignPrivateIpAddresses(context.Context, *ec2.AssignPrivateIpAddressesInput, ...func(*ec2.Options)) (*ec2.AssignPrivateIpAddressesOutput, error)
-	AssignIpv6Addresses(context.Context, *ec2.AssignIpv6AddressesInput, ...func(*ec2.Options)) (*ec2.AssignIpv6AddressesOutput, error)
-	CreateNetworkInterface(context.Context, *ec2.CreateNetworkInterfaceInput, ...func(*ec2.Options)) (*ec2.CreateNetworkInterfaceOutput, error)
-	AttachNetworkInterface(context.Context, *ec2.AttachNetworkInterfaceInput, ...func(*ec2.Options)) (*ec2.AttachNetworkInterfaceOutput, error)
-	ModifyNetworkInterfaceAttribute(context.Context, *ec2.ModifyNetworkInterfaceAttributeInput, ...func(*ec2.Options)) (*ec2.ModifyNetworkInterfaceAttributeOutput, error)
+	AssignPrivateIpAddresses(context.Context, *ec2.AssignPrivateIpAddressesInput,
+		...func(*ec2.Options)) (*ec2.AssignPrivateIpAddressesOutput, error)
+	AssignIpv6Addresses(context.Context, *ec2.AssignIpv6AddressesInput,
+		...func(*ec2.Options)) (*ec2.AssignIpv6AddressesOutput, error)
+	CreateNetworkInterface(context.Context, *ec2.CreateNetworkInterfaceInput,
+		...func(*ec2.Options)) (*ec2.CreateNetworkInterfaceOutput, error)
+	AttachNetworkInterface(context.Context, *ec2.AttachNetworkInterfaceInput,
+		...func(*ec2.Options)) (*ec2.AttachNetworkInterfaceOutput, error)
+	ModifyNetworkInterfaceAttribute(context.Context, *ec2.ModifyNetworkInterfaceAttributeInput,
+		...func(*ec2.Options)) (*ec2.ModifyNetworkInterfaceAttributeOutput, error)
 }
 
 // Options are what a Controller needs. All but those marked optional must be set.
@@ -52,16 +59,18 @@ type Options struct {
 	Store *store.Store
 	// Dir holds the sockets at which API servers find kubelets and the rest; without it there are none (optional).
 	Dir string
-	// Egress admits the addresses outside of the VPC that API servers connect to for users: of webhooks, nodes and Services.
+	// Egress admits the addresses outside of the VPC that API servers connect to for users: of webhooks, nodes and
+	// Services.
 	Egress outbound.Policy
 	// Webhooks are the addresses at which API servers find the daemon's own, on this host: "127.0.0.1:20001".
 	Webhooks []string
-	// Credentials are those of the role of an instance's profile, as its metadata would give them. An error says why there are none.
+	// Credentials are those of the role of an instance's profile, as its metadata would give them. An error says why
+	// there are none.
 	Credentials func(ctx context.Context, instance record.Instance) (aws.Credentials, error)
 	// EC2 is a client with such credentials.
 	EC2 func(region string, credentials aws.CredentialsProvider) EC2
-	// Config is how a user reaches a cluster's API server. It is asked for a user of system:masters that watches pods for all
-	// nodes; without credentials of its own it would be how nodes reach it.
+	// Config is how a user reaches a cluster's API server. It is asked for a user of system:masters that watches pods
+	// for all nodes; without credentials of its own it would be how nodes reach it.
 	Config func(ctx context.Context, cluster record.Cluster, user string, groups ...string) (*rest.Config, error)
 	Log    *slog.Logger // slog.Default() when nil
 	// Heartbeat is how often a node renews its lease; 10 s when 0, as kubelets do.
@@ -101,10 +110,12 @@ func New(o Options) *Controller {
 	}
 	return &Controller{
 		o: o, log: o.Log,
-		instances: record.Instances(o.Store), machines: record.Machines(o.Store), consoles: record.MachineConsoles(o.Store),
-		clusters: record.Clusters(o.Store), planes: record.ControlPlanes(o.Store), interfaces: record.NetworkInterfaces(o.Store),
-		begun:  make(chan struct{}),
-		fleets: map[string]*fleet{}, kubelets: map[string]*kubelet{},
+		instances: record.Instances(o.Store), machines: record.Machines(o.Store),
+		consoles: record.MachineConsoles(o.Store),
+		clusters: record.Clusters(o.Store), planes: record.ControlPlanes(o.Store),
+		interfaces: record.NetworkInterfaces(o.Store),
+		begun:      make(chan struct{}),
+		fleets:     map[string]*fleet{}, kubelets: map[string]*kubelet{},
 		attached: map[string]map[string]struct{}{}, owner: map[string]string{},
 	}
 }
@@ -211,7 +222,8 @@ func (c *Controller) Reconcile(ctx context.Context, key string) (reconcile.Resul
 	case ec2types.InstanceStateNameTerminated, ec2types.InstanceStateNameStopped:
 		c.leave(key)
 		return reconcile.Result{}, c.observe(ctx, key, instance, func(m *record.Machine) {
-			*m = record.Machine{InstanceID: instance.ID, State: instance.Wanted, Boot: instance.Boot, LaunchedAt: m.LaunchedAt}
+			*m = record.Machine{InstanceID: instance.ID, State: instance.Wanted, Boot: instance.Boot,
+				LaunchedAt: m.LaunchedAt}
 		})
 	}
 	if !known || machine.Value.State != ec2types.InstanceStateNameRunning || machine.Value.Boot < instance.Boot {
@@ -227,7 +239,8 @@ func (c *Controller) Reconcile(ctx context.Context, key string) (reconcile.Resul
 func (c *Controller) boot(ctx context.Context, key string, instance record.Instance) error {
 	return c.observe(ctx, key, instance, func(m *record.Machine) {
 		*m = record.Machine{
-			InstanceID: instance.ID, State: ec2types.InstanceStateNameRunning, Boot: instance.Boot, LaunchedAt: time.Now().UTC(),
+			InstanceID: instance.ID, State: ec2types.InstanceStateNameRunning, Boot: instance.Boot,
+			LaunchedAt:   time.Now().UTC(),
 			SystemStatus: ec2types.SummaryStatusOk, InstanceStatus: ec2types.SummaryStatusOk,
 		}
 	})
@@ -273,7 +286,8 @@ func (c *Controller) join(ctx context.Context, key string, instance record.Insta
 	if k, err = c.newKubelet(key, instance, primary, wanted); err != nil {
 		return reconcile.Result{}, c.report(ctx, key, instance, "failed: "+err.Error(), err.Error())
 	}
-	if err := c.report(ctx, key, instance, succeeded, fmt.Sprintf("kubelet: node %s joins cluster %s", k.name, wanted.cluster)); err != nil {
+	if err := c.report(ctx, key, instance, succeeded, fmt.Sprintf("kubelet: node %s joins cluster %s", k.name,
+		wanted.cluster)); err != nil {
 		return reconcile.Result{}, err
 	}
 	c.mu.Lock()
@@ -330,12 +344,14 @@ func (c *Controller) console(ctx context.Context, key, line string) error {
 		return nil
 	}
 	text += time.Now().UTC().Format("2006-01-02T15:04:05Z ") + last
-	_, err = c.consoles.Put(ctx, key, record.MachineConsole{Output: []byte(text[max(0, len(text)-most):]), UpdatedAt: time.Now().UTC()})
+	_, err = c.consoles.Put(ctx, key, record.MachineConsole{Output: []byte(text[max(0, len(text)-most):]),
+		UpdatedAt: time.Now().UTC()})
 	return err
 }
 
 // observe writes what change makes of the machine's row, if that is anything new.
-func (c *Controller) observe(ctx context.Context, key string, instance record.Instance, change func(*record.Machine)) error {
+func (c *Controller) observe(ctx context.Context, key string, instance record.Instance,
+	change func(*record.Machine)) error {
 	for {
 		row, err := c.machines.Copy(ctx, key)
 		if errors.Is(err, store.ErrNotFound) {

@@ -70,12 +70,15 @@ func newWorld(t testing.TB, o apiservertest.Options) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(w.dir) })
-	w.cluster = record.Cluster{Account: account, Region: region, Name: "demo", ID: "0123456789ABCDEF0123456789ABCDEF", Version: "1.35", VPCID: "vpc-1", IPFamily: ekstypes.IpFamilyIpv4}
+	w.cluster = record.Cluster{Account: account, Region: region, Name: "demo", ID: "0123456789ABCDEF0123456789ABCDEF",
+		Version: "1.35", VPCID: "vpc-1", IPFamily: ekstypes.IpFamilyIpv4}
 
 	webhook := httptest.NewServer(http.HandlerFunc(w.authenticate))
 	t.Cleanup(webhook.Close)
 	hook := filepath.Join(w.dir, "webhook")
-	if err := os.WriteFile(hook, fmt.Appendf(nil, "apiVersion: v1\nkind: Config\nclusters: [{name: x, cluster: {server: %q}}]\nusers: [{name: x}]\ncontexts: [{name: x, context: {cluster: x, user: x}}]\ncurrent-context: x\n", webhook.URL), 0o600); err != nil {
+	if err := os.WriteFile(hook, fmt.Appendf(nil,
+		"apiVersion: v1\nkind: Config\nclusters: [{name: x, cluster: {server: %q}}]\nusers: [{name: x}]\ncontexts: "+
+			"[{name: x, context: {cluster: x, user: x}}]\ncurrent-context: x\n", webhook.URL), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	egress := filepath.Join(w.dir, "egress")
@@ -91,28 +94,35 @@ func newWorld(t testing.TB, o apiservertest.Options) *world {
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
 	socket := Socket(w.dir, w.cluster.ID)
-	if err := os.WriteFile(egress, fmt.Appendf(nil, "apiVersion: apiserver.k8s.io/v1beta1\nkind: EgressSelectorConfiguration\negressSelections:\n- name: cluster\n  connection: {proxyProtocol: HTTPConnect, transport: {uds: {udsName: %q}}}\n", socket), 0o600); err != nil {
+	if err := os.WriteFile(egress, fmt.Appendf(nil,
+		"apiVersion: apiserver.k8s.io/v1beta1\nkind: EgressSelectorConfiguration\negressSelections:\n- name: "+
+			"cluster\n  connection: {proxyProtocol: HTTPConnect, transport: {uds: {udsName: %q}}}\n", socket),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
-	o.Flags = append(o.Flags, "--authentication-token-webhook-config-file="+hook, "--authentication-token-webhook-version=v1", "--egress-selector-config-file="+egress)
+	o.Flags = append(o.Flags, "--authentication-token-webhook-config-file="+hook,
+		"--authentication-token-webhook-version=v1", "--egress-selector-config-file="+egress)
 	w.server = apiservertest.Start(t, o)
 	w.options.Config = w.server.ConfigFor
 	// What EKS lets nodes do beyond the Node authorizer.
 	meta := metav1.ObjectMeta{Name: "eks:node-bootstrapper"}
 	admin := w.server.Admin().RbacV1()
 	_, err = admin.ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:node-bootstrapper"},
+		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole",
+			Name: "system:node-bootstrapper"},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "system:nodes"}},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	create(t, record.Clusters(w.store), w.cluster.Key(), w.cluster)
-	create(t, record.ControlPlanes(w.store), w.cluster.Key(), record.ControlPlane{ClusterID: w.cluster.ID, Endpoint: w.server.Host, CertificateAuthority: w.server.CA, Ready: true, Version: "1.35"})
+	create(t, record.ControlPlanes(w.store), w.cluster.Key(), record.ControlPlane{ClusterID: w.cluster.ID,
+		Endpoint: w.server.Host, CertificateAuthority: w.server.CA, Ready: true, Version: "1.35"})
 	return w
 }
 
-// authenticate stands in for the authenticator: a token is good if it was made by an instance's credentials, for this cluster.
+// authenticate stands in for the authenticator: a token is good if it was made by an instance's credentials, for this
+// cluster.
 func (w *world) authenticate(out http.ResponseWriter, r *http.Request) {
 	var review authenticationv1.TokenReview
 	if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
@@ -123,7 +133,8 @@ func (w *world) authenticate(out http.ResponseWriter, r *http.Request) {
 	text, err := base64.RawURLEncoding.DecodeString(encoded)
 	u, err2 := url.Parse(string(text))
 	review.Status = authenticationv1.TokenReviewStatus{Error: "access denied"}
-	if err == nil && err2 == nil && u.Host == "sts."+region+".amazonaws.com" && strings.Contains(u.Query().Get("X-Amz-SignedHeaders"), "x-k8s-aws-id") {
+	if err == nil && err2 == nil && u.Host == "sts."+region+".amazonaws.com" &&
+		strings.Contains(u.Query().Get("X-Amz-SignedHeaders"), "x-k8s-aws-id") {
 		id, _, _ := strings.Cut(strings.TrimPrefix(u.Query().Get("X-Amz-Credential"), "ASIA"), "/")
 		row, err := record.Instances(w.store).Get(r.Context(), record.EC2Key(account, region, id))
 		w.mu.Lock()
@@ -131,7 +142,8 @@ func (w *world) authenticate(out http.ResponseWriter, r *http.Request) {
 		w.mu.Unlock()
 		if known {
 			review.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{
-				Username: "system:node:" + w.nodeName(row.Value), Groups: []string{"system:bootstrappers", "system:nodes"},
+				Username: "system:node:" + w.nodeName(row.Value), Groups: []string{"system:bootstrappers",
+					"system:nodes"},
 			}}
 		}
 	}
@@ -139,7 +151,8 @@ func (w *world) authenticate(out http.ResponseWriter, r *http.Request) {
 }
 
 func (w *world) nodeName(i record.Instance) string {
-	ni, err := record.NetworkInterfaces(w.store).Get(context.Background(), record.EC2Key(account, region, "eni-"+strings.TrimPrefix(i.ID, "i-")))
+	ni, err := record.NetworkInterfaces(w.store).Get(context.Background(), record.EC2Key(account, region,
+		"eni-"+strings.TrimPrefix(i.ID, "i-")))
 	if err != nil {
 		return "unknown"
 	}
@@ -151,13 +164,16 @@ func (w *world) launch(n int, userData string, change func(*record.Instance)) re
 	w.Helper()
 	id := fmt.Sprintf("%017x", n)
 	i := record.Instance{
-		EC2Resource: record.EC2Resource{Account: account, Region: region, ID: "i-" + id, CreatedAt: time.Now()}, InstanceType: "m5.large",
-		AvailabilityZone: region + "a", VPCID: "vpc-1", SubnetID: "subnet-1", UserData: []byte(userData), InstanceProfileARN: "arn", Wanted: ec2types.InstanceStateNameRunning, Boot: 1, WantedSince: time.Now(),
+		EC2Resource:      record.EC2Resource{Account: account, Region: region, ID: "i-" + id, CreatedAt: time.Now()},
+		InstanceType:     "m5.large",
+		AvailabilityZone: region + "a", VPCID: "vpc-1", SubnetID: "subnet-1", UserData: []byte(userData),
+		InstanceProfileARN: "arn", Wanted: ec2types.InstanceStateNameRunning, Boot: 1, WantedSince: time.Now(),
 	}
 	if change != nil {
 		change(&i)
 	}
-	w.attach(record.NetworkInterface{EC2Resource: record.EC2Resource{Account: account, Region: region, ID: "eni-" + id}, PrivateIPs: w.addresses(1)}, i.ID, 0)
+	w.attach(record.NetworkInterface{EC2Resource: record.EC2Resource{Account: account, Region: region, ID: "eni-" + id},
+		PrivateIPs: w.addresses(1)}, i.ID, 0)
 	create(w, record.Instances(w.store), i.Key(), i)
 	return i
 }
@@ -189,50 +205,59 @@ func (w *world) called(name string) error {
 	return w.full
 }
 
-func (w *world) AssignPrivateIpAddresses(ctx context.Context, in *ec2.AssignPrivateIpAddressesInput, _ ...func(*ec2.Options)) (*ec2.AssignPrivateIpAddressesOutput, error) {
+func (w *world) AssignPrivateIpAddresses(ctx context.Context, in *ec2.AssignPrivateIpAddressesInput,
+	_ ...func(*ec2.Options)) (*ec2.AssignPrivateIpAddressesOutput, error) {
 	if err := w.called("AssignPrivateIpAddresses"); err != nil {
 		return nil, err
 	}
 	out := &ec2.AssignPrivateIpAddressesOutput{}
 	got := w.addresses(int(*in.SecondaryPrivateIpAddressCount))
 	for _, a := range got {
-		out.AssignedPrivateIpAddresses = append(out.AssignedPrivateIpAddresses, ec2types.AssignedPrivateIpAddress{PrivateIpAddress: &a})
+		out.AssignedPrivateIpAddresses = append(out.AssignedPrivateIpAddresses,
+			ec2types.AssignedPrivateIpAddress{PrivateIpAddress: &a})
 	}
-	_, err := record.NetworkInterfaces(w.store).Modify(ctx, record.EC2Key(account, region, *in.NetworkInterfaceId), func(n *record.NetworkInterface) error {
-		n.PrivateIPs = append(slices.Clone(n.PrivateIPs), got...)
-		return nil
-	})
+	_, err := record.NetworkInterfaces(w.store).Modify(ctx, record.EC2Key(account, region, *in.NetworkInterfaceId),
+		func(n *record.NetworkInterface) error {
+			n.PrivateIPs = append(slices.Clone(n.PrivateIPs), got...)
+			return nil
+		})
 	return out, err
 }
 
-func (w *world) AssignIpv6Addresses(ctx context.Context, in *ec2.AssignIpv6AddressesInput, _ ...func(*ec2.Options)) (*ec2.AssignIpv6AddressesOutput, error) {
+func (w *world) AssignIpv6Addresses(ctx context.Context, in *ec2.AssignIpv6AddressesInput, _ ...func(*ec2.Options)) (
+	*ec2.AssignIpv6AddressesOutput, error) {
 	if err := w.called("AssignIpv6Addresses"); err != nil {
 		return nil, err
 	}
 	prefixes := []string{"2600:1f18:0:1::/80"}
-	_, err := record.NetworkInterfaces(w.store).Modify(ctx, record.EC2Key(account, region, *in.NetworkInterfaceId), func(n *record.NetworkInterface) error {
-		n.IPv6Prefixes = prefixes
-		return nil
-	})
+	_, err := record.NetworkInterfaces(w.store).Modify(ctx, record.EC2Key(account, region, *in.NetworkInterfaceId),
+		func(n *record.NetworkInterface) error {
+			n.IPv6Prefixes = prefixes
+			return nil
+		})
 	return &ec2.AssignIpv6AddressesOutput{AssignedIpv6Prefixes: prefixes}, err
 }
 
-func (w *world) CreateNetworkInterface(ctx context.Context, in *ec2.CreateNetworkInterfaceInput, _ ...func(*ec2.Options)) (*ec2.CreateNetworkInterfaceOutput, error) {
+func (w *world) CreateNetworkInterface(ctx context.Context, in *ec2.CreateNetworkInterfaceInput,
+	_ ...func(*ec2.Options)) (*ec2.CreateNetworkInterfaceOutput, error) {
 	if err := w.called("CreateNetworkInterface"); err != nil {
 		return nil, err
 	}
 	id := "eni-" + *in.ClientToken
 	got := w.addresses(1 + int(*in.SecondaryPrivateIpAddressCount))
-	n := record.NetworkInterface{EC2Resource: record.EC2Resource{Account: account, Region: region, ID: id}, PrivateIPs: got}
+	n := record.NetworkInterface{EC2Resource: record.EC2Resource{Account: account, Region: region, ID: id},
+		PrivateIPs: got}
 	create(w, record.NetworkInterfaces(w.store), n.Key(), n)
 	out := &ec2types.NetworkInterface{NetworkInterfaceId: &id}
 	for i, a := range got {
-		out.PrivateIpAddresses = append(out.PrivateIpAddresses, ec2types.NetworkInterfacePrivateIpAddress{Primary: aws.Bool(i == 0), PrivateIpAddress: &a})
+		out.PrivateIpAddresses = append(out.PrivateIpAddresses,
+			ec2types.NetworkInterfacePrivateIpAddress{Primary: aws.Bool(i == 0), PrivateIpAddress: &a})
 	}
 	return &ec2.CreateNetworkInterfaceOutput{NetworkInterface: out}, nil
 }
 
-func (w *world) AttachNetworkInterface(ctx context.Context, in *ec2.AttachNetworkInterfaceInput, _ ...func(*ec2.Options)) (*ec2.AttachNetworkInterfaceOutput, error) {
+func (w *world) AttachNetworkInterface(ctx context.Context, in *ec2.AttachNetworkInterfaceInput,
+	_ ...func(*ec2.Options)) (*ec2.AttachNetworkInterfaceOutput, error) {
 	if err := w.called("AttachNetworkInterface"); err != nil {
 		return nil, err
 	}
@@ -244,7 +269,8 @@ func (w *world) AttachNetworkInterface(ctx context.Context, in *ec2.AttachNetwor
 	return &ec2.AttachNetworkInterfaceOutput{AttachmentId: aws.String("eni-attach-1")}, nil
 }
 
-func (w *world) ModifyNetworkInterfaceAttribute(context.Context, *ec2.ModifyNetworkInterfaceAttributeInput, ...func(*ec2.Options)) (*ec2.ModifyNetworkInterfaceAttributeOutput, error) {
+func (w *world) ModifyNetworkInterfaceAttribute(context.Context, *ec2.ModifyNetworkInterfaceAttributeInput,
+	...func(*ec2.Options)) (*ec2.ModifyNetworkInterfaceAttributeOutput, error) {
 	return &ec2.ModifyNetworkInterfaceAttributeOutput{}, w.called("ModifyNetworkInterfaceAttribute")
 }
 
@@ -284,7 +310,8 @@ func (w *world) console(i record.Instance) string {
 
 func (w *world) want(i record.Instance, change func(*record.Instance)) {
 	w.Helper()
-	if _, err := record.Instances(w.store).Modify(w.Context(), i.Key(), func(i *record.Instance) error { change(i); return nil }); err != nil {
+	if _, err := record.Instances(w.store).Modify(w.Context(), i.Key(),
+		func(i *record.Instance) error { change(i); return nil }); err != nil {
 		w.Fatal(err)
 	}
 }
@@ -296,7 +323,8 @@ func create[T any](t testing.TB, table store.Table[T], key string, v T) {
 	}
 }
 
-const joins = "#!/bin/bash\n/etc/eks/bootstrap.sh demo --kubelet-extra-args '--node-labels=team=a --register-with-taints=k=v:PreferNoSchedule'\n"
+const joins = "#!/bin/bash\n/etc/eks/bootstrap.sh demo --kubelet-extra-args '--node-labels=team=a " +
+	"--register-with-taints=k=v:PreferNoSchedule'\n"
 
 func TestMachinesBecomeNodesAndRunPods(t *testing.T) {
 	t.Parallel()
@@ -317,14 +345,17 @@ func TestMachinesBecomeNodesAndRunPods(t *testing.T) {
 	for _, i := range []record.Instance{good, alone, wrong, stranger, bare} {
 		eventually.True(t, "machine "+i.ID+" runs", func() bool {
 			m := w.machine(i)
-			return m.State == ec2types.InstanceStateNameRunning && m.Boot == 1 && m.InstanceStatus == ec2types.SummaryStatusOk && m.UserData != ""
+			return m.State == ec2types.InstanceStateNameRunning && m.Boot == 1 &&
+				m.InstanceStatus == ec2types.SummaryStatusOk && m.UserData != ""
 		})
 	}
 	if got := w.machine(wrong).UserData; got != "failed: No cluster found for name: nobody." {
 		t.Errorf("user data that name no cluster: %q", got)
 	}
-	for i, want := range map[*record.Instance]string{&stranger: "401 Unauthorized", &bare: "the instance has no profile", &alone: "join no cluster"} {
-		eventually.True(t, "the console of "+i.ID+" says "+want, func() bool { return strings.Contains(w.console(*i), want) })
+	for i, want := range map[*record.Instance]string{&stranger: "401 Unauthorized",
+		&bare: "the instance has no profile", &alone: "join no cluster"} {
+		eventually.True(t, "the console of "+i.ID+" says "+want,
+			func() bool { return strings.Contains(w.console(*i), want) })
 	}
 
 	name := w.nodeName(good)
@@ -336,10 +367,12 @@ func TestMachinesBecomeNodesAndRunPods(t *testing.T) {
 			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 		})
 	})
-	if node.Spec.ProviderID != "aws:///eu-west-1a/"+good.ID || node.Labels["team"] != "a" || node.Labels["kubernetes.io/hostname"] != name {
+	if node.Spec.ProviderID != "aws:///eu-west-1a/"+good.ID || node.Labels["team"] != "a" ||
+		node.Labels["kubernetes.io/hostname"] != name {
 		t.Errorf("node %s has labels %v", node.Spec.ProviderID, node.Labels)
 	}
-	if cpu, memory, pods := node.Status.Capacity.Cpu().String(), node.Status.Capacity.Memory().String(), node.Status.Capacity.Pods().String(); cpu != "2" || memory != "8Gi" || pods != "29" {
+	if cpu, memory, pods := node.Status.Capacity.Cpu().String(), node.Status.Capacity.Memory().String(),
+		node.Status.Capacity.Pods().String(); cpu != "2" || memory != "8Gi" || pods != "29" {
 		t.Errorf("an m5.large has %s CPUs, %s, %s pods", cpu, memory, pods)
 	}
 	if got := node.Status.Allocatable.Cpu().String(); got != "1930m" {
@@ -350,7 +383,8 @@ func TestMachinesBecomeNodesAndRunPods(t *testing.T) {
 	}
 
 	// What the cloud controller manager would take away.
-	if _, err := admin.CoreV1().Nodes().Patch(ctx, name, "application/json-patch+json", []byte(`[{"op":"replace","path":"/spec/taints","value":[]}]`), metav1.PatchOptions{}); err != nil {
+	if _, err := admin.CoreV1().Nodes().Patch(ctx, name, "application/json-patch+json",
+		[]byte(`[{"op":"replace","path":"/spec/taints","value":[]}]`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	deploy(t, admin, "web", 12) // more than one network interface has addresses for
@@ -402,15 +436,19 @@ func TestMachinesBecomeNodesAndRunPods(t *testing.T) {
 
 	// What the node lifecycle controller does while a node cannot be heard of.
 	lame := runningPods(t, admin, "app=more")[0].Name
-	if _, err := admin.CoreV1().Pods("default").Patch(ctx, lame, types.StrategicMergePatchType, []byte(`{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`), metav1.PatchOptions{}, "status"); err != nil {
+	if _, err := admin.CoreV1().Pods("default").Patch(ctx, lame, types.StrategicMergePatchType,
+		[]byte(`{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`), metav1.PatchOptions{},
+		"status"); err != nil {
 		t.Fatal(err)
 	}
 	eventually.True(t, "the pod is ready again", func() bool {
 		p, err := admin.CoreV1().Pods("default").Get(ctx, lame, metav1.GetOptions{})
-		return err == nil && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue })
+		return err == nil && slices.ContainsFunc(p.Status.Conditions,
+			func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue })
 	})
 
-	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "once"}, Spec: batchv1.JobSpec{Template: template("once", corev1.RestartPolicyNever)}}
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "once"},
+		Spec: batchv1.JobSpec{Template: template("once", corev1.RestartPolicyNever)}}
 	if _, err := admin.BatchV1().Jobs("default").Create(ctx, job, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -421,12 +459,15 @@ func TestMachinesBecomeNodesAndRunPods(t *testing.T) {
 
 	// No address: the pod says why.
 	w.mu.Lock()
-	w.full = errors.New("api error InsufficientFreeAddressesInSubnet: The specified subnet does not have enough free addresses")
+	w.full = errors.New(
+		"api error InsufficientFreeAddressesInSubnet: The specified subnet does not have enough free addresses")
 	w.mu.Unlock()
 	deploy(t, admin, "crowd", 8)
 	eventually.True(t, "an event tells of the lack", func() bool {
-		events, err := admin.CoreV1().Events("default").List(ctx, metav1.ListOptions{FieldSelector: "reason=FailedCreatePodSandBox"})
-		return err == nil && len(events.Items) > 0 && strings.Contains(events.Items[0].Message, "InsufficientFreeAddressesInSubnet")
+		events, err := admin.CoreV1().Events("default").List(ctx,
+			metav1.ListOptions{FieldSelector: "reason=FailedCreatePodSandBox"})
+		return err == nil && len(events.Items) > 0 && strings.Contains(events.Items[0].Message,
+			"InsufficientFreeAddressesInSubnet")
 	})
 	w.mu.Lock()
 	w.full = nil
@@ -450,7 +491,10 @@ func TestMachinesBecomeNodesAndRunPods(t *testing.T) {
 		return l.Spec.RenewTime.Time
 	}
 	w.want(good, func(i *record.Instance) { i.Wanted = ec2types.InstanceStateNameStopped })
-	eventually.True(t, "it is stopped", func() bool { return w.machine(good).State == ec2types.InstanceStateNameStopped })
+	eventually.True(t, "it is stopped", func() bool {
+		return w.machine(
+			good).State == ec2types.InstanceStateNameStopped
+	})
 	before := lease()
 	w.want(good, func(i *record.Instance) { i.Wanted, i.Boot = ec2types.InstanceStateNameRunning, 2 })
 	eventually.True(t, "it runs again", func() bool {
@@ -458,7 +502,8 @@ func TestMachinesBecomeNodesAndRunPods(t *testing.T) {
 	})
 	eventually.True(t, "its lease is renewed", func() bool { return lease().After(before) })
 	w.want(good, func(i *record.Instance) { i.Wanted = ec2types.InstanceStateNameTerminated })
-	eventually.True(t, "it is terminated", func() bool { return w.machine(good).State == ec2types.InstanceStateNameTerminated })
+	eventually.True(t, "it is terminated",
+		func() bool { return w.machine(good).State == ec2types.InstanceStateNameTerminated })
 	row, err := record.Instances(w.store).Get(ctx, good.Key())
 	if err != nil {
 		t.Fatal(err)
@@ -466,7 +511,10 @@ func TestMachinesBecomeNodesAndRunPods(t *testing.T) {
 	if err := record.Instances(w.store).Delete(ctx, row); err != nil {
 		t.Fatal(err)
 	}
-	eventually.True(t, "nothing is left of it", func() bool { return w.machine(good).InstanceID == "" && w.console(good) == "" })
+	eventually.True(t, "nothing is left of it", func() bool {
+		return w.machine(good).InstanceID == "" &&
+			w.console(good) == ""
+	})
 }
 
 // allowSigning approves what nodes ask for: package certificates does it in a daemon.
@@ -483,7 +531,8 @@ func allowSigning(t *testing.T, w *world) {
 				for _, r := range list.Items {
 					if len(r.Status.Conditions) == 0 {
 						r.Status.Conditions = append(r.Status.Conditions, certificateApproved)
-						_, _ = requests.UpdateApproval(ctx, r.Name, &r, metav1.UpdateOptions{}) // the next look tries again
+						// the next look tries again
+						_, _ = requests.UpdateApproval(ctx, r.Name, &r, metav1.UpdateOptions{})
 					}
 				}
 			}
@@ -495,7 +544,8 @@ func allowSigning(t *testing.T, w *world) {
 func template(app string, restart corev1.RestartPolicy) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": app}},
-		Spec:       corev1.PodSpec{RestartPolicy: restart, Containers: []corev1.Container{{Name: "main", Image: "nginx"}}},
+		Spec: corev1.PodSpec{RestartPolicy: restart,
+			Containers: []corev1.Container{{Name: "main", Image: "nginx"}}},
 	}
 }
 
@@ -503,7 +553,9 @@ func deploy(t testing.TB, client kubernetes.Interface, name string, replicas int
 	t.Helper()
 	_, err := client.AppsV1().Deployments("default").Create(t.Context(), &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       appsv1.DeploymentSpec{Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}, Template: template(name, corev1.RestartPolicyAlways)},
+		Spec: appsv1.DeploymentSpec{Replicas: &replicas,
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}},
+			Template: template(name, corev1.RestartPolicyAlways)},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -512,7 +564,8 @@ func deploy(t testing.TB, client kubernetes.Interface, name string, replicas int
 
 func runningPods(t testing.TB, client kubernetes.Interface, selector string) []corev1.Pod {
 	t.Helper()
-	list, err := client.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{LabelSelector: selector, FieldSelector: "status.phase=Running"})
+	list, err := client.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{LabelSelector: selector,
+		FieldSelector: "status.phase=Running"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -523,4 +576,5 @@ func running(t testing.TB, client kubernetes.Interface, selector string) int {
 	return len(runningPods(t, client, selector))
 }
 
-var certificateApproved = certificatesv1.CertificateSigningRequestCondition{Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "Test"}
+var certificateApproved = certificatesv1.CertificateSigningRequestCondition{Type: certificatesv1.CertificateApproved,
+	Status: corev1.ConditionTrue, Reason: "Test"}

@@ -28,8 +28,8 @@ type node struct {
 	maxPods   int // 0 when the instance type decides
 }
 
-// parseUserData reads what the boot scripts of EKS's images act on: a call of /etc/eks/bootstrap.sh in a shell script (Amazon
-// Linux 2), NodeConfigs (Amazon Linux 2023), or Bottlerocket's settings. It is nil for user data without any.
+// parseUserData reads what the boot scripts of EKS's images act on: a call of /etc/eks/bootstrap.sh in a shell script
+// (Amazon Linux 2), NodeConfigs (Amazon Linux 2023), or Bottlerocket's settings. It is nil for user data without any.
 func parseUserData(data []byte) (*node, error) {
 	if settings, err := parseBottlerocket(data); settings != nil || err != nil {
 		return settings, err
@@ -70,8 +70,8 @@ func (n *node) against(plane record.ControlPlane) string {
 // assignment is a line of a script that sets a variable to a word.
 var assignment = regexp.MustCompile(`^(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(.*)$`)
 
-// maxLine is how long a line may become when its variables are replaced, in bytes: what Linux lets a command line have. A
-// variable may hold others, and so each line of a script could otherwise double what the one before it made.
+// maxLine is how long a line may become when its variables are replaced, in bytes: what Linux lets a command line have.
+// A variable may hold others, and so each line of a script could otherwise double what the one before it made.
 const maxLine = 128 << 10
 
 // script looks for a call of bootstrap.sh. Variables that the script sets before it to plain words are known.
@@ -319,8 +319,8 @@ func parseBottlerocket(data []byte) (*node, error) {
 	return n, nil
 }
 
-// split divides a command line into words as a shell does that knows quotes and variables, and nothing else. It refuses a line
-// that becomes longer than maxLine.
+// split divides a command line into words as a shell does that knows quotes and variables, and nothing else. It refuses
+// a line that becomes longer than maxLine.
 func split(line string, variables map[string]string) ([]string, error) {
 	if len(line) > maxLine {
 		return nil, errLine
@@ -388,4 +388,5 @@ func split(line string, variables map[string]string) ([]string, error) {
 	return words, nil
 }
 
-var errLine = fmt.Errorf("a line of the user data's script is longer than %d KiB once its variables are replaced", maxLine>>10)
+var errLine = fmt.Errorf("a line of the user data's script is longer than %d KiB once its variables are replaced",
+	maxLine>>10)

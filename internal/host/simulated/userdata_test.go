@@ -22,46 +22,70 @@ func TestUserData(t *testing.T) {
 	}{
 		"nothing":        {data: ""},
 		"another script": {data: "#!/bin/bash\nyum install -y nginx\n"},
-		"bootstrap.sh":   {data: "#!/bin/bash\n/etc/eks/bootstrap.sh demo\n", want: &node{cluster: "demo", labels: labels{}}},
+		"bootstrap.sh": {data: "#!/bin/bash\n/etc/eks/bootstrap.sh demo\n",
+			want: &node{cluster: "demo", labels: labels{}}},
 		"with everything": {
-			data: "#!/bin/bash\nset -ex\nB64_CLUSTER_CA=" + ca + "\nAPI_SERVER_URL=https://ABC.gr7.eu-west-1.eks.amazonaws.com\nK8S_CLUSTER_DNS_IP=10.100.0.10\n" +
-				"/etc/eks/bootstrap.sh demo --kubelet-extra-args '--node-labels=a=b,eks.amazonaws.com/nodegroup=ng --register-with-taints=dedicated=gpu:NoSchedule,x:NoExecute --max-pods=29' \\\n" +
-				"  --b64-cluster-ca $B64_CLUSTER_CA --apiserver-endpoint \"${API_SERVER_URL}\" --dns-cluster-ip $K8S_CLUSTER_DNS_IP --use-max-pods false\n",
+			data: "#!/bin/bash\nset -ex\nB64_CLUSTER_CA=" + ca +
+				"\nAPI_SERVER_URL=https://ABC.gr7.eu-west-1.eks.amazonaws.com\nK8S_CLUSTER_DNS_IP=10.100.0.10\n" +
+				"/etc/eks/bootstrap.sh demo --kubelet-extra-args '--node-labels=a=b,eks.amazonaws.com/nodegroup=ng " +
+				"--register-with-taints=dedicated=gpu:NoSchedule,x:NoExecute --max-pods=29' \\\n" +
+				"  --b64-cluster-ca $B64_CLUSTER_CA --apiserver-endpoint \"${API_SERVER_URL}\" --dns-cluster-ip " +
+				"$K8S_CLUSTER_DNS_IP --use-max-pods false\n",
 			want: &node{
-				cluster: "demo", endpoint: "https://ABC.gr7.eu-west-1.eks.amazonaws.com", authority: []byte("PEM"), maxPods: 29,
-				labels: labels{"a": "b", "eks.amazonaws.com/nodegroup": "ng"},
-				taints: []corev1.Taint{{Key: "dedicated", Value: "gpu", Effect: "NoSchedule"}, {Key: "x", Effect: "NoExecute"}},
+				cluster: "demo", endpoint: "https://ABC.gr7.eu-west-1.eks.amazonaws.com", authority: []byte("PEM"),
+				maxPods: 29,
+				labels:  labels{"a": "b", "eks.amazonaws.com/nodegroup": "ng"},
+				taints: []corev1.Taint{{Key: "dedicated", Value: "gpu", Effect: "NoSchedule"},
+					{Key: "x", Effect: "NoExecute"}},
 			},
 		},
 		"as eksctl and Terraform quote it": {
-			data: "#!/bin/bash -xe\nexport CLUSTER='my-cluster'\nsudo /etc/eks/bootstrap.sh \"$CLUSTER\" --kubelet-extra-args=\"--node-labels 'a=b' --max-pods 110\" && echo done\n",
+			data: "#!/bin/bash -xe\nexport CLUSTER='my-cluster'\nsudo /etc/eks/bootstrap.sh \"$CLUSTER\" " +
+				"--kubelet-extra-args=\"--node-labels 'a=b' --max-pods 110\" && echo done\n",
 			want: &node{cluster: "my-cluster", maxPods: 110, labels: labels{"a": "b"}},
 		},
 		"MIME with a NodeConfig": {
-			data: "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"//\"\n\n--//\nContent-Type: application/node.eks.aws\n\n---\napiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec:\n  cluster:\n" +
-				"    name: demo\n    apiServerEndpoint: https://x\n    certificateAuthority: " + ca + "\n    cidr: 10.100.0.0/16\n  kubelet:\n    config:\n      maxPods: 17\n" +
-				"      registerWithTaints: [{key: k, value: v, effect: NoSchedule}]\n    flags: [\"--node-labels=a=b,c=d\"]\n--//--\n",
-			want: &node{cluster: "demo", endpoint: "https://x", authority: []byte("PEM"), maxPods: 17, labels: labels{"a": "b", "c": "d"}, taints: []corev1.Taint{{Key: "k", Value: "v", Effect: "NoSchedule"}}},
+			data: "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"//\"\n\n--//\nContent-Type: " +
+				"application/node.eks.aws\n\n---\napiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec:\n  " +
+				"cluster:\n" +
+				"    name: demo\n    apiServerEndpoint: https://x\n    certificateAuthority: " + ca +
+				"\n    cidr: 10.100.0.0/16\n  kubelet:\n    config:\n      maxPods: 17\n" +
+				"      registerWithTaints: [{key: k, value: v, effect: NoSchedule}]\n    flags: " +
+				"[\"--node-labels=a=b,c=d\"]\n--//--\n",
+			want: &node{cluster: "demo", endpoint: "https://x", authority: []byte("PEM"), maxPods: 17,
+				labels: labels{"a": "b", "c": "d"},
+				taints: []corev1.Taint{{Key: "k", Value: "v", Effect: "NoSchedule"}}},
 		},
 		"Bottlerocket": {
 			data: "[settings.kubernetes]\ncluster-name = \"demo\"\napi-server = \"https://x\"\ncluster-certificate = \"" + ca + "\"\nmax-pods = 29\n[settings.kubernetes.node-labels]\n\"a\" = \"b\"\n[settings.kubernetes.node-taints]\n\"k\" = [\"v:NoSchedule\"]\n\"l\" = \"w:NoExecute\"\n",
-			want: &node{cluster: "demo", endpoint: "https://x", authority: []byte("PEM"), maxPods: 29, labels: labels{"a": "b"}, taints: []corev1.Taint{{Key: "k", Value: "v", Effect: "NoSchedule"}, {Key: "l", Value: "w", Effect: "NoExecute"}}},
+			want: &node{cluster: "demo", endpoint: "https://x", authority: []byte("PEM"), maxPods: 29,
+				labels: labels{"a": "b"}, taints: []corev1.Taint{{Key: "k", Value: "v", Effect: "NoSchedule"},
+					{Key: "l", Value: "w", Effect: "NoExecute"}}},
 		},
-		"no cluster":         {data: "#!/bin/bash\n/etc/eks/bootstrap.sh --use-max-pods false\n", err: "CLUSTER_NAME is not defined"},
-		"no value":           {data: "#!/bin/bash\n/etc/eks/bootstrap.sh demo --b64-cluster-ca\n", err: "needs a value"},
-		"a broken authority": {data: "#!/bin/bash\n/etc/eks/bootstrap.sh demo --b64-cluster-ca '*'\n", err: "no base64"},
-		"a broken taint":     {data: "#!/bin/bash\n/etc/eks/bootstrap.sh demo --kubelet-extra-args --register-with-taints=x=y\n", err: "is no taint"},
+		"no cluster": {data: "#!/bin/bash\n/etc/eks/bootstrap.sh --use-max-pods false\n",
+			err: "CLUSTER_NAME is not defined"},
+		"no value": {data: "#!/bin/bash\n/etc/eks/bootstrap.sh demo --b64-cluster-ca\n",
+			err: "needs a value"},
+		"a broken authority": {data: "#!/bin/bash\n/etc/eks/bootstrap.sh demo --b64-cluster-ca '*'\n",
+			err: "no base64"},
+		"a broken taint": {
+			data: "#!/bin/bash\n/etc/eks/bootstrap.sh demo --kubelet-extra-args --register-with-taints=x=y\n",
+			err:  "is no taint"},
 		"variables that double": {
-			data: "#!/bin/bash\na=" + strings.Repeat("x", 64) + "\n" + strings.Repeat("a=$a$a\n", 20) + "/etc/eks/bootstrap.sh $a\n", err: "longer than 128 KiB",
+			data: "#!/bin/bash\na=" + strings.Repeat("x", 64) + "\n" + strings.Repeat("a=$a$a\n", 20) +
+				"/etc/eks/bootstrap.sh $a\n", err: "longer than 128 KiB",
 		},
 		"a variable in a long line": {
-			data: "#!/bin/bash\na=" + strings.Repeat("x", 64) + "\n/etc/eks/bootstrap.sh demo " + strings.Repeat("$a", 4096) + "\n", err: "longer than 128 KiB",
+			data: "#!/bin/bash\na=" + strings.Repeat("x", 64) + "\n/etc/eks/bootstrap.sh demo " + strings.Repeat("$a",
+				4096) + "\n", err: "longer than 128 KiB",
 		},
 		"a NodeConfig of aliases": {
-			data: "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nx: &a " + strings.Repeat("x", 1<<20) + "\ny: [" + strings.Repeat("*a,", 100) + "]\n", err: "aliases",
+			data: "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nx: &a " + strings.Repeat("x", 1<<20) +
+				"\ny: [" + strings.Repeat("*a,", 100) + "]\n", err: "aliases",
 		},
 		"Bottlerocket's settings, nested": {
-			data: "[settings.kubernetes]\ncluster-name = \"demo\"\n[settings.kubernetes.node-taints." + strings.Repeat("a.", 1000) + "a]\n",
+			data: "[settings.kubernetes]\ncluster-name = \"demo\"\n[settings.kubernetes.node-taints." +
+				strings.Repeat("a.", 1000) + "a]\n",
 		},
 		"a broken archive": {data: "MIME-Version: 1.0\nContent-Type: multipart/mixed\n\nx", err: "boundary"},
 	} {

@@ -14,9 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Check reports why this host cannot give machines user namespaces; nil when it can. It tries what a machine needs, with files in a
-// temporary directory below dir, where machines have theirs: an overlay over ID-mapped layers of dir and of /usr, and
-// the kernel's own file systems mounted in a user namespace. It needs to be root, and leaves nothing behind.
+// Check reports why this host cannot give machines user namespaces; nil when it can. It tries what a machine needs,
+// with files in a temporary directory below dir, where machines have theirs: an overlay over ID-mapped layers of dir
+// and of /usr, and the kernel's own file systems mounted in a user namespace. It needs to be root, and leaves nothing
+// behind.
 func Check(dir string) error {
 	if os.Geteuid() != 0 {
 		return errors.New("only root can map ranges of IDs")
@@ -50,7 +51,8 @@ func Check(dir string) error {
 // tryDisk mounts what a machine's disk consists of.
 func tryDisk(at string, namespace *os.File) error {
 	for _, d := range []string{"upper", "work", "mnt"} {
-		if err := os.Mkdir(filepath.Join(at, d), 0o755); err != nil { // open to others: root of a machine, whom the host's user is not
+		if err := os.Mkdir(filepath.Join(at, d), 0o755); err != nil {
+			// open to others: root of a machine, whom the host's user is not
 			return err
 		}
 	}
@@ -69,12 +71,14 @@ func tryDisk(at string, namespace *os.File) error {
 		return err
 	}
 	if st.Uid != First {
-		return fmt.Errorf("the kernel does not map the IDs of an overlay's layers: its root belongs to %d, not %d", st.Uid, First)
+		return fmt.Errorf("the kernel does not map the IDs of an overlay's layers: its root belongs to %d, not %d",
+			st.Uid, First)
 	}
 	return nil
 }
 
-// tryKernel mounts proc and sysfs in new namespaces, which the kernel refuses where the host's own are covered in part, as in most containers.
+// tryKernel mounts proc and sysfs in new namespaces, which the kernel refuses where the host's own are covered in part,
+// as in most containers.
 func tryKernel() error {
 	proc, sys := []byte("proc\x00/proc\x00"), []byte("sysfs\x00/sys\x00")
 	var status syscall.WaitStatus
@@ -86,7 +90,9 @@ func tryKernel() error {
 		return err
 	}
 	if e := syscall.Errno(status.ExitStatus()); !status.Exited() || e != 0 {
-		return fmt.Errorf("proc and sysfs cannot be mounted in a user namespace, as in a container where parts of the host's are masked: %w", e)
+		return fmt.Errorf(
+			"proc and sysfs cannot be mounted in a user namespace, as in a container where parts of the host's are "+
+				"masked: %w", e)
 	}
 	return nil
 }
@@ -102,18 +108,22 @@ func tryMounts(proc, onProc, sys, onSys *byte) (child int, errno syscall.Errno) 
 	defer runtime.UnlockOSThread()
 	mask, all := uint64(0), ^uint64(0)
 	syscall.ForkLock.Lock()
-	_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&all)), uintptr(unsafe.Pointer(&mask)), 8, 0, 0)
+	_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&all)),
+		uintptr(unsafe.Pointer(&mask)), 8, 0, 0)
 	pid, _, errno := syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD)|namespaces, 0, 0, 0, 0, 0)
 	if errno == 0 && pid == 0 {
-		_, _, errno = syscall.RawSyscall6(syscall.SYS_MOUNT, uintptr(unsafe.Pointer(proc)), uintptr(unsafe.Pointer(onProc)), uintptr(unsafe.Pointer(proc)), 0, 0, 0)
+		_, _, errno = syscall.RawSyscall6(syscall.SYS_MOUNT, uintptr(unsafe.Pointer(proc)),
+			uintptr(unsafe.Pointer(onProc)), uintptr(unsafe.Pointer(proc)), 0, 0, 0)
 		if errno == 0 {
-			_, _, errno = syscall.RawSyscall6(syscall.SYS_MOUNT, uintptr(unsafe.Pointer(sys)), uintptr(unsafe.Pointer(onSys)), uintptr(unsafe.Pointer(sys)), 0, 0, 0)
+			_, _, errno = syscall.RawSyscall6(syscall.SYS_MOUNT, uintptr(unsafe.Pointer(sys)),
+				uintptr(unsafe.Pointer(onSys)), uintptr(unsafe.Pointer(sys)), 0, 0, 0)
 		}
 		for {
 			_, _, _ = syscall.RawSyscall6(syscall.SYS_EXIT_GROUP, uintptr(errno), 0, 0, 0, 0, 0)
 		}
 	}
-	_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&mask)), 0, 8, 0, 0)
+	_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&mask)), 0, 8, 0,
+		0)
 	syscall.ForkLock.Unlock()
 	return int(pid), errno
 }

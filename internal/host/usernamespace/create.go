@@ -147,14 +147,16 @@ func forkOwner(c *owner) (pid uintptr, errno syscall.Errno) {
 	if _, _, errno = syscall.RawSyscall6(syscall.SYS_SETRESUID, keep, c.id, keep, 0, 0, 0); errno != 0 {
 		goto answer
 	}
-	if _, _, errno = syscall.RawSyscall6(syscall.SYS_CAPSET, uintptr(unsafe.Pointer(&c.header)), uintptr(unsafe.Pointer(&c.rights[0])),
+	if _, _, errno = syscall.RawSyscall6(syscall.SYS_CAPSET, uintptr(unsafe.Pointer(&c.header)),
+		uintptr(unsafe.Pointer(&c.rights[0])),
 		0, 0, 0, 0); errno != 0 {
 		goto answer
 	}
 	if _, _, errno = syscall.RawSyscall6(syscall.SYS_UNSHARE, c.namespaces, 0, 0, 0, 0, 0); errno != 0 {
 		goto answer
 	}
-	if _, _, errno = syscall.RawSyscall6(syscall.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0, 0); errno != 0 {
+	if _, _, errno = syscall.RawSyscall6(syscall.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0,
+		0); errno != 0 {
 		goto answer
 	}
 	if pid, _, _ = syscall.RawSyscall6(syscall.SYS_GETPPID, 0, 0, 0, 0, 0, 0); pid != c.parent { // it has ended before

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MapMount mounts the directory over itself so that the IDs of its files are those of the user namespace: what root of the host owns belongs to
-// root inside. What is mounted below stays behind. The calling thread needs a mount namespace of its own. Once the mount
-// is there, only who acts as a user of the namespace can make files in it.
+// MapMount mounts the directory over itself so that the IDs of its files are those of the user namespace: what root of
+// the host owns belongs to root inside. What is mounted below stays behind. The calling thread needs a mount namespace
+// of its own. Once the mount is there, only who acts as a user of the namespace can make files in it.
 func MapMount(dir string, namespace *os.File) error {
 	fd, err := unix.OpenTree(unix.AT_FDCWD, dir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
@@ -30,8 +30,8 @@ func MapMount(dir string, namespace *os.File) error {
 	return nil
 }
 
-// InMountNamespace calls f with the calling thread in a mount namespace of its own, of which nothing is seen by others. The goroutine must be locked to its
-// thread, and stay so.
+// InMountNamespace calls f with the calling thread in a mount namespace of its own, of which nothing is seen by others.
+// The goroutine must be locked to its thread, and stay so.
 func InMountNamespace(f func() error) error {
 	before, err := os.Open("/proc/thread-self/ns/mnt")
 	if err != nil {

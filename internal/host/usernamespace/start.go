@@ -18,13 +18,14 @@ import (
 // Command is a program to start as root of a user namespace.
 type Command struct {
 	Namespace *os.File // the user namespace; nil: the calling thread's
-	// Groups are the files of control groups to enter first (cgroup.procs), open for writing, and GroupNamespace, unless nil, the namespace of
-	// control groups to enter then.
+	// Groups are the files of control groups to enter first (cgroup.procs), open for writing, and GroupNamespace,
+	// unless nil, the namespace of control groups to enter then.
 	Groups         []*os.File
 	GroupNamespace *os.File
 	// Cloneflags are further namespaces to make, which the user namespace owns.
 	Cloneflags uintptr
-	// Path and Dir are looked up where the calling thread is. A relative Path begins at Dir, and Dir, when empty, is the thread's own.
+	// Path and Dir are looked up where the calling thread is. A relative Path begins at Dir, and Dir, when empty, is
+	// the thread's own.
 	Path, Dir string
 	Args, Env []string
 	// Files are the file descriptors 0, 1, ... of the program.
@@ -47,8 +48,10 @@ const (
 
 var steps = map[int]string{
 	stepGroups: "enter the control groups",
-	stepEnter:  "enter the user namespace", stepIdentity: "become root of the user namespace", stepNamespaces: "make the machine's namespaces",
-	stepFiles: "pass files on", stepTerminal: "take the terminal", stepDirectory: "enter the directory", stepExec: "start the program",
+	stepEnter:  "enter the user namespace", stepIdentity: "become root of the user namespace",
+	stepNamespaces: "make the machine's namespaces",
+	stepFiles:      "pass files on", stepTerminal: "take the terminal", stepDirectory: "enter the directory",
+	stepExec: "start the program",
 }
 
 // child is all that the child needs: after a fork there is no memory to be had.
@@ -64,11 +67,11 @@ type child struct {
 	mask                  uint64  // of the signals of the calling thread
 }
 
-// Start starts a program in an existing user namespace, as a child of the calling thread, in the other namespaces of that thread. The program runs when Start
-// returns.
+// Start starts a program in an existing user namespace, as a child of the calling thread, in the other namespaces of
+// that thread. The program runs when Start returns.
 //
-// The kernel lets only a process with a single thread enter a user namespace, which a Go program never is: this is a fork whose child makes system
-// calls alone. See syscall.forkAndExecInChild1 for the rules of such a function.
+// The kernel lets only a process with a single thread enter a user namespace, which a Go program never is: this is a
+// fork whose child makes system calls alone. See syscall.forkAndExecInChild1 for the rules of such a function.
 func Start(c Command) (*os.Process, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -84,11 +87,13 @@ func Start(c Command) (*os.Process, error) {
 	}
 	syscall.ForkLock.Lock()
 	all := ^uint64(0)
-	_, _, errno := syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&all)), uintptr(unsafe.Pointer(&raw.mask)), 8, 0, 0)
+	_, _, errno := syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&all)),
+		uintptr(unsafe.Pointer(&raw.mask)), 8, 0, 0)
 	var pid uintptr
 	if errno == 0 {
 		pid, errno = fork(raw)
-		_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&raw.mask)), 0, 8, 0, 0)
+		_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&raw.mask)),
+			0, 8, 0, 0)
 	}
 	syscall.ForkLock.Unlock()
 	w.Close()
@@ -183,12 +188,14 @@ func fork(c *child) (pid uintptr, errno syscall.Errno) {
 	}
 	step = stepGroups
 	for i = range c.groups {
-		if _, _, errno = syscall.RawSyscall6(syscall.SYS_WRITE, c.groups[i], uintptr(unsafe.Pointer(&zero)), 1, 0, 0, 0); errno != 0 {
+		if _, _, errno = syscall.RawSyscall6(syscall.SYS_WRITE, c.groups[i], uintptr(unsafe.Pointer(&zero)), 1, 0, 0,
+			0); errno != 0 {
 			goto failed
 		}
 	}
 	if c.groupNamespace != 0 {
-		if _, _, errno = syscall.RawSyscall6(unix.SYS_SETNS, c.groupNamespace, unix.CLONE_NEWCGROUP, 0, 0, 0, 0); errno != 0 {
+		if _, _, errno = syscall.RawSyscall6(unix.SYS_SETNS, c.groupNamespace, unix.CLONE_NEWCGROUP, 0, 0, 0,
+			0); errno != 0 {
 			goto failed
 		}
 	}
@@ -210,7 +217,8 @@ func fork(c *child) (pid uintptr, errno syscall.Errno) {
 	}
 	if c.cloneflags != 0 {
 		step = stepNamespaces
-		pid, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD)|syscall.CLONE_PARENT|c.cloneflags, 0, 0, 0, 0, 0)
+		pid, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE,
+			uintptr(syscall.SIGCHLD)|syscall.CLONE_PARENT|c.cloneflags, 0, 0, 0, 0, 0)
 		if errno != 0 {
 			goto failed
 		}
@@ -224,7 +232,8 @@ func fork(c *child) (pid uintptr, errno syscall.Errno) {
 	}
 	step = stepFiles
 	for i = range c.files {
-		fd, _, errno = syscall.RawSyscall6(syscall.SYS_FCNTL, c.files[i], unix.F_DUPFD_CLOEXEC, uintptr(len(c.files)), 0, 0, 0)
+		fd, _, errno = syscall.RawSyscall6(syscall.SYS_FCNTL, c.files[i], unix.F_DUPFD_CLOEXEC, uintptr(len(c.files)),
+			0, 0, 0)
 		if errno != 0 {
 			goto failed
 		}
@@ -246,15 +255,18 @@ func fork(c *child) (pid uintptr, errno syscall.Errno) {
 	}
 	if c.dir != nil {
 		step = stepDirectory
-		if _, _, errno = syscall.RawSyscall6(syscall.SYS_CHDIR, uintptr(unsafe.Pointer(c.dir)), 0, 0, 0, 0, 0); errno != 0 {
+		if _, _, errno = syscall.RawSyscall6(syscall.SYS_CHDIR, uintptr(unsafe.Pointer(c.dir)), 0, 0, 0, 0,
+			0); errno != 0 {
 			goto failed
 		}
 	}
 	// The keys of the caller's session are not the command's to use. Without keyrings in the kernel there are none.
 	_, _, _ = syscall.RawSyscall6(syscall.SYS_KEYCTL, unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0, 0)
 	step = stepExec
-	_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&c.mask)), 0, 8, 0, 0)
-	_, _, errno = syscall.RawSyscall6(syscall.SYS_EXECVE, uintptr(unsafe.Pointer(c.path)), uintptr(unsafe.Pointer(c.argv)), uintptr(unsafe.Pointer(c.envp)), 0, 0, 0)
+	_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&c.mask)), 0, 8,
+		0, 0)
+	_, _, errno = syscall.RawSyscall6(syscall.SYS_EXECVE, uintptr(unsafe.Pointer(c.path)),
+		uintptr(unsafe.Pointer(c.argv)), uintptr(unsafe.Pointer(c.envp)), 0, 0, 0)
 failed:
 	value = -(step<<32 | int64(errno))
 	_, _, _ = syscall.RawSyscall6(syscall.SYS_WRITE, c.status, uintptr(unsafe.Pointer(&value)), 8, 0, 0, 0)

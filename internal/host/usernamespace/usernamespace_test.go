@@ -48,7 +48,8 @@ func TestACommandIsRootInsideAndNobodyOutside(t *testing.T) {
 	needSupport(t)
 	const first = First + 7*Size
 	user, _ := newNamespace(t, first)
-	for name, flags := range map[string]uintptr{"in the namespaces of the thread": 0, "in namespaces of its own": unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWUTS} {
+	for name, flags := range map[string]uintptr{"in the namespaces of the thread": 0,
+		"in namespaces of its own": unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWUTS} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, w, err := os.Pipe()
@@ -62,8 +63,10 @@ func TestACommandIsRootInsideAndNobodyOutside(t *testing.T) {
 			}
 			defer null.Close()
 			p, err := Start(Command{
-				Namespace: user, Cloneflags: flags, Path: "/bin/sh", Dir: "/usr", Env: []string{"A=b"}, Files: []*os.File{null, w, w},
-				Args: []string{"sh", "-c", `echo $(id -u) $(id -G) $PWD $A; cat /proc/self/uid_map /proc/self/gid_map; echo $$; echo x >/proc/sys/kernel/core_pattern; exit 3`},
+				Namespace: user, Cloneflags: flags, Path: "/bin/sh", Dir: "/usr", Env: []string{"A=b"},
+				Files: []*os.File{null, w, w},
+				Args: []string{"sh", "-c",
+					`echo $(id -u) $(id -G) $PWD $A; cat /proc/self/uid_map /proc/self/gid_map; echo $$; echo x >/proc/sys/kernel/core_pattern; exit 3`},
 			})
 			w.Close()
 			if err != nil {
@@ -103,12 +106,18 @@ func TestWhatCannotBeStartedSaysWhy(t *testing.T) {
 		command Command
 		want    string
 	}{
-		"no program":          {Command{Namespace: user, Path: "/nowhere", Args: []string{"x"}}, "start /nowhere: start the program: no such file or directory"},
-		"no program, cloned":  {Command{Namespace: user, Path: "/nowhere", Args: []string{"x"}, Cloneflags: unix.CLONE_NEWPID}, "start /nowhere: start the program: no such file or directory"},
-		"no directory":        {Command{Namespace: user, Path: "/bin/true", Dir: "/nowhere", Args: []string{"x"}}, "enter the directory"},
-		"no user namespace":   {Command{Namespace: network, Path: "/bin/true", Args: []string{"x"}}, "enter the user namespace: invalid argument"},
-		"no terminal":         {Command{Namespace: user, Path: "/bin/true", Args: []string{"x"}, Terminal: true, Files: []*os.File{network}}, "take the terminal"},
-		"a directory of root": {Command{Namespace: user, Path: "/bin/true", Dir: privateDirectory(t), Args: []string{"x"}}, "enter the directory: permission denied"},
+		"no program": {Command{Namespace: user, Path: "/nowhere", Args: []string{"x"}},
+			"start /nowhere: start the program: no such file or directory"},
+		"no program, cloned": {Command{Namespace: user, Path: "/nowhere", Args: []string{"x"},
+			Cloneflags: unix.CLONE_NEWPID}, "start /nowhere: start the program: no such file or directory"},
+		"no directory": {Command{Namespace: user, Path: "/bin/true", Dir: "/nowhere", Args: []string{"x"}},
+			"enter the directory"},
+		"no user namespace": {Command{Namespace: network, Path: "/bin/true", Args: []string{"x"}},
+			"enter the user namespace: invalid argument"},
+		"no terminal": {Command{Namespace: user, Path: "/bin/true", Args: []string{"x"}, Terminal: true,
+			Files: []*os.File{network}}, "take the terminal"},
+		"a directory of root": {Command{Namespace: user, Path: "/bin/true", Dir: privateDirectory(t),
+			Args: []string{"x"}}, "enter the directory: permission denied"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -172,7 +181,8 @@ func TestANamespaceBelongsToItsOwnRange(t *testing.T) {
 	const first = First + 9*Size
 	user, network := newNamespace(t, first)
 	owner := ^uint32(0)
-	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, user.Fd(), unix.NS_GET_OWNER_UID, uintptr(unsafe.Pointer(&owner))); errno != 0 {
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, user.Fd(), unix.NS_GET_OWNER_UID,
+		uintptr(unsafe.Pointer(&owner))); errno != 0 {
 		t.Fatal(errno)
 	}
 	if owner != first {

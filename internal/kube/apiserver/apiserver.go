@@ -1,9 +1,10 @@
 // Package apiserver keeps connections to the API servers of clusters open for controllers.
 //
-// [Connections] belong to one user of EKS, such as eks:node-manager. While [Connections.Follow] runs, every cluster whose
-// control plane is ready, and in which the user has something to do, has one [Connection], with a watch that its owner runs
-// on it; [Connections.Get] returns it. A connection that fails is opened again, after a delay that grows to two seconds: an
-// API server that restarts is available by then. An idle connection costs a socket and one bookmark per minute.
+// [Connections] belong to one user of EKS, such as eks:node-manager. While [Connections.Follow] runs, every cluster
+// whose control plane is ready, and in which the user has something to do, has one [Connection], with a watch that its
+// owner runs on it; [Connections.Get] returns it. A connection that fails is opened again, after a delay that grows to
+// two seconds: an API server that restarts is available by then. An idle connection costs a socket and one bookmark per
+// minute.
 //
 // The package reads the tables of clusters and control planes and writes nothing.
 package apiserver
@@ -35,8 +36,8 @@ type Options struct {
 	User, Agent string
 	// What names the work, for logs: "watch nodes".
 	What string
-	// Wanted reports whether there is something to do in the cluster with the given key; always when nil. It is called again
-	// for each key from Wakes, a source of keys of clusters. Both are optional.
+	// Wanted reports whether there is something to do in the cluster with the given key; always when nil. It is called
+	// again for each key from Wakes, a source of keys of clusters. Both are optional.
 	Wanted func(ctx context.Context, key string) bool
 	Wakes  reconcile.Source
 	Log    *slog.Logger // slog.Default() when nil
@@ -46,8 +47,8 @@ type Options struct {
 type Connection struct {
 	Key     string // of the cluster
 	Cluster record.Cluster
-	// Config and HTTP create clients of client-go. They share one network connection, which is closed with this Connection:
-	// client-go's own transport cache would keep it, and its certificate, forever.
+	// Config and HTTP create clients of client-go. They share one network connection, which is closed with this
+	// Connection: client-go's own transport cache would keep it, and its certificate, forever.
 	Config *rest.Config
 	HTTP   *http.Client
 }
@@ -74,7 +75,8 @@ func New[T any](o Options) *Connections[T] {
 		o.Log = slog.Default()
 	}
 	return &Connections[T]{
-		o: o, clusters: record.Clusters(o.Store), planes: record.ControlPlanes(o.Store), open: map[string]T{}, since: map[string]failure{},
+		o: o, clusters: record.Clusters(o.Store), planes: record.ControlPlanes(o.Store), open: map[string]T{},
+		since: map[string]failure{},
 	}
 }
 
@@ -86,16 +88,16 @@ func (c *Connections[T]) Get(key string) (T, bool) {
 	return t, ok
 }
 
-// Failing returns since when, and why, the connection to a cluster has failed; zero when it is open, or is opened for the first
-// time.
+// Failing returns since when, and why, the connection to a cluster has failed; zero when it is open, or is opened for
+// the first time.
 func (c *Connections[T]) Failing(key string) (time.Time, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.since[key].at, c.since[key].err
 }
 
-// Work is what the owner of Connections does with one until ctx ends or the API server goes away. It calls open, once, with what Get is to
-// give to others, as soon as the connection serves.
+// Work is what the owner of Connections does with one until ctx ends or the API server goes away. It calls open, once,
+// with what Get is to give to others, as soon as the connection serves.
 type Work[T any] func(ctx context.Context, k *Connection, open func(T)) error
 
 // worker is what works on one cluster.

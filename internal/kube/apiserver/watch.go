@@ -11,12 +11,13 @@ import (
 	kubewatch "k8s.io/apimachinery/pkg/watch"
 )
 
-// Watch goes on with a watch, whenever it ends, from a resource version until the API server goes away, and calls each for every change. what names the
-// objects, for errors.
+// Watch goes on with a watch, whenever it ends, from a resource version until the API server goes away, and calls each
+// for every change. what names the objects, for errors.
 func Watch[T interface {
 	runtime.Object
 	metav1.Object
-}](ctx context.Context, what, from string, watch func(context.Context, metav1.ListOptions) (kubewatch.Interface, error), o metav1.ListOptions, each func(kubewatch.EventType, T) error) error {
+}](ctx context.Context, what, from string, watch func(context.Context, metav1.ListOptions) (kubewatch.Interface, error),
+	o metav1.ListOptions, each func(kubewatch.EventType, T) error) error {
 	for ctx.Err() == nil {
 		o.ResourceVersion, o.AllowWatchBookmarks = from, true
 		w, err := watch(ctx, o)
@@ -24,7 +25,7 @@ func Watch[T interface {
 			return err
 		}
 		was, began := from, time.Now()
-		if from, err = drain(ctx, what, w, from, each); err != nil {
+		if from, err = receiveEvents(ctx, what, w, from, each); err != nil {
 			return err
 		}
 		if from == was && time.Since(began) < time.Second { // nothing that the API server ends so soon is in order
@@ -34,11 +35,12 @@ func Watch[T interface {
 	return ctx.Err()
 }
 
-// drain takes what a watch says until it ends, and gives back from where to go on.
-func drain[T interface {
+// receiveEvents takes what a watch says until it ends, and gives back from where to go on.
+func receiveEvents[T interface {
 	runtime.Object
 	metav1.Object
-}](ctx context.Context, what string, w kubewatch.Interface, from string, each func(kubewatch.EventType, T) error) (string, error) {
+}](ctx context.Context, what string, w kubewatch.Interface, from string, each func(kubewatch.EventType, T) error) (
+	string, error) {
 	defer w.Stop()
 	for {
 		select {

@@ -1,8 +1,8 @@
-// Package apiservertest runs a real API server of a bundle for tests, with those controllers of the controller manager that
-// they request.
+// Package apiservertest runs a real API server of a bundle for tests, with those controllers of the controller manager
+// that they request.
 //
-// It authorizes requests as the API server of a cluster does (Node and RBAC, with the admission plugin NodeRestriction).
-// [Server.Config] issues client certificates for its users.
+// It authorizes requests as the API server of a cluster does (Node and RBAC, with the admission plugin
+// NodeRestriction). [Server.Config] issues client certificates for its users.
 package apiservertest
 
 import (
@@ -91,7 +91,7 @@ func Start(t testing.TB, o Options) *Server {
 		"--allow-privileged=true",
 		"--authorization-mode=Node,RBAC",
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", p),
-		"--client-ca-file=" + s.file("ca.crt", s.CA),
+		"--client-ca-file=" + s.writeFile("ca.crt", s.CA),
 		"--enable-admission-plugins=NodeRestriction",
 		"--endpoint-reconciler-type=none",
 		"--etcd-servers=" + storetest.Client(t).Endpoints()[0],
@@ -100,26 +100,29 @@ func Start(t testing.TB, o Options) *Server {
 		"--kubelet-preferred-address-types=InternalIP",
 		"--profiling=false",
 		"--service-account-issuer=https://test",
-		"--service-account-key-file=" + s.file("sa.key", serviceKey),
+		"--service-account-key-file=" + s.writeFile("sa.key", serviceKey),
 		"--service-account-signing-key-file=" + filepath.Join(s.Dir, "sa.key"),
 		"--service-cluster-ip-range=10.100.0.0/16",
-		"--tls-cert-file=" + s.file("serving.crt", serving),
-		"--tls-private-key-file=" + s.file("serving.key", servingKey),
+		"--tls-cert-file=" + s.writeFile("serving.crt", serving),
+		"--tls-private-key-file=" + s.writeFile("serving.key", servingKey),
 	}, o.Flags...)
-	s.start()
+	s.startProcess()
 	t.Cleanup(s.Stop)
-	kubeconfig := s.file("kubeconfig", s.Kubeconfig("admin", "system:masters"))
+	kubeconfig := s.writeFile("kubeconfig", s.Kubeconfig("admin", "system:masters"))
 	if len(o.Controllers) > 0 {
-		s.run("kube-controller-manager", []string{
+		s.runComponent("kube-controller-manager", []string{
 			"--kubeconfig=" + kubeconfig, "--leader-elect=false", "--profiling=false", "--secure-port=0",
 			"--controllers=" + strings.Join(o.Controllers, ","),
 			"--allocate-node-cidrs=false", "--kube-api-qps=300", "--kube-api-burst=600",
-			"--cluster-signing-cert-file=" + filepath.Join(s.Dir, "ca.crt"), "--cluster-signing-key-file=" + filepath.Join(s.Dir, "ca.key"),
-			"--root-ca-file=" + filepath.Join(s.Dir, "ca.crt"), "--service-account-private-key-file=" + filepath.Join(s.Dir, "sa.key"),
+			"--cluster-signing-cert-file=" + filepath.Join(s.Dir, "ca.crt"), "--cluster-signing-key-file=" +
+				filepath.Join(s.Dir, "ca.key"),
+			"--root-ca-file=" + filepath.Join(s.Dir, "ca.crt"), "--service-account-private-key-file=" +
+				filepath.Join(s.Dir, "sa.key"),
 		})
 	}
 	if o.Scheduler {
-		s.run("kube-scheduler", []string{"--kubeconfig=" + kubeconfig, "--leader-elect=false", "--profiling=false", "--secure-port=0", "--kube-api-qps=300", "--kube-api-burst=600"})
+		s.runComponent("kube-scheduler", []string{"--kubeconfig=" + kubeconfig, "--leader-elect=false",
+			"--profiling=false", "--secure-port=0", "--kube-api-qps=300", "--kube-api-burst=600"})
 	}
 	return s
 }
@@ -137,7 +140,7 @@ func (s *Server) Stop() {
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.Stop()
-	s.start()
+	s.startProcess()
 }
 
 // PID is the process ID of the API server.
@@ -146,7 +149,8 @@ func (s *Server) PID() int { return s.process.Process.Pid }
 // Config is how a user reaches the API server.
 func (s *Server) Config(user string, groups ...string) *rest.Config {
 	certificate, key := s.Issue(user, groups)
-	return &rest.Config{Host: s.Host, TLSClientConfig: rest.TLSClientConfig{CAData: s.CA, CertData: certificate, KeyData: key}, QPS: -1}
+	return &rest.Config{Host: s.Host, TLSClientConfig: rest.TLSClientConfig{CAData: s.CA, CertData: certificate,
+		KeyData: key}, QPS: -1}
 }
 
 // ConfigFor is Config in the form that controllers ask for.
@@ -197,9 +201,9 @@ func program(t testing.TB, minor string) string {
 	return path
 }
 
-func (s *Server) start() {
+func (s *Server) startProcess() {
 	s.t.Helper()
-	s.process = s.spawn(s.args, s.o.Environment)
+	s.process = s.spawnProcess(s.args, s.o.Environment)
 	admin := s.Admin()
 	eventually.Nil(s.t, "the API server is ready", func() error {
 		_, err := admin.RESTClient().Get().AbsPath("/readyz").DoRaw(s.t.Context())
@@ -210,17 +214,17 @@ func (s *Server) start() {
 	})
 }
 
-// run runs another component until the test ends.
-func (s *Server) run(component string, args []string) {
+// runComponent runs another component until the test ends.
+func (s *Server) runComponent(component string, args []string) {
 	s.t.Helper()
-	cmd := s.spawn(append([]string{component}, args...), nil)
+	cmd := s.spawnProcess(append([]string{component}, args...), nil)
 	s.t.Cleanup(func() {
 		_ = cmd.Process.Kill() // it may have ended by itself
 		_ = cmd.Wait()
 	})
 }
 
-func (s *Server) spawn(args, env []string) *exec.Cmd {
+func (s *Server) spawnProcess(args, env []string) *exec.Cmd {
 	s.t.Helper()
 	cmd := exec.Command(s.program, args...)
 	cmd.Dir = s.Dir
@@ -247,7 +251,7 @@ func (s *Server) spawn(args, env []string) *exec.Cmd {
 	return cmd
 }
 
-func (s *Server) file(name string, content []byte) string {
+func (s *Server) writeFile(name string, content []byte) string {
 	s.t.Helper()
 	path := filepath.Join(s.Dir, name)
 	if err := os.WriteFile(path, content, 0o600); err != nil {
@@ -263,7 +267,8 @@ func (s *Server) makeAuthority() {
 		s.t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "kubernetes"}, NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(24 * time.Hour),
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "kubernetes"},
+		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(24 * time.Hour),
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature, BasicConstraintsValid: true, IsCA: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
@@ -275,10 +280,11 @@ func (s *Server) makeAuthority() {
 	}
 	s.key = key
 	s.CA = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	s.file("ca.key", keyPEM(s.t, key))
+	s.writeFile("ca.key", encodeKeyPEM(s.t, key))
 }
 
-// Issue is a certificate of the cluster's authority for a user, good for clients and servers on loopback, and its key, in PEM.
+// Issue is a certificate of the cluster's authority for a user, good for clients and servers on loopback, and its key,
+// in PEM.
 func (s *Server) Issue(user string, groups []string) (certificate, key []byte) {
 	s.t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -287,7 +293,8 @@ func (s *Server) Issue(user string, groups []string) (certificate, key []byte) {
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: user, Organization: groups},
-		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(24 * time.Hour), KeyUsage: x509.KeyUsageDigitalSignature,
+		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(24 * time.Hour),
+		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
 		DNSNames:    []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1).To4()},
 	}
@@ -295,10 +302,10 @@ func (s *Server) Issue(user string, groups []string) (certificate, key []byte) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), keyPEM(s.t, k)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), encodeKeyPEM(s.t, k)
 }
 
-func keyPEM(t testing.TB, key *ecdsa.PrivateKey) []byte {
+func encodeKeyPEM(t testing.TB, key *ecdsa.PrivateKey) []byte {
 	der, err := x509.MarshalECPrivateKey(key)
 	if err != nil {
 		t.Fatal(err)

@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Kubelets stand in for the kubelets of all nodes of a server: pods run, with an address each, as soon as they are bound, and are gone as
-// soon as they are deleted, finalizers aside. They go with the test.
+// Kubelets stand in for the kubelets of all nodes of a server: pods run, with an address each, as soon as they are
+// bound, and are gone as soon as they are deleted, finalizers aside. They go with the test.
 type Kubelets struct {
 	server  *Server
 	client  *kubernetes.Clientset
@@ -49,7 +49,8 @@ func (k *Kubelets) Node(name, providerID string, labels map[string]string) *core
 // Join is Node for others than the test itself.
 func (k *Kubelets) Join(ctx context.Context, name, providerID string, labels map[string]string) (*corev1.Node, error) {
 	capacity := corev1.ResourceList{
-		corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi"), corev1.ResourcePods: resource.MustParse("50"),
+		corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi"),
+		corev1.ResourcePods: resource.MustParse("50"),
 	}
 	node, err := k.client.CoreV1().Nodes().Create(ctx, &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Spec: corev1.NodeSpec{ProviderID: providerID},
@@ -62,7 +63,8 @@ func (k *Kubelets) Join(ctx context.Context, name, providerID string, labels map
 		return nil, err
 	}
 	node.Status = corev1.NodeStatus{Capacity: capacity, Allocatable: capacity, Conditions: []corev1.NodeCondition{
-		{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now()},
+		{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: metav1.Now(),
+			LastTransitionTime: metav1.Now()},
 	}}
 	return k.client.CoreV1().Nodes().UpdateStatus(ctx, node, metav1.UpdateOptions{})
 }
@@ -81,21 +83,22 @@ func (k *Kubelets) run(ctx context.Context) {
 			continue // the test stopped the API server, or is over
 		}
 		for i := range list.Items {
-			k.look(ctx, &list.Items[i])
+			k.reconcilePod(ctx, &list.Items[i])
 		}
-		w, err := k.client.CoreV1().Pods(metav1.NamespaceAll).Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+		w, err := k.client.CoreV1().Pods(metav1.NamespaceAll).Watch(ctx,
+			metav1.ListOptions{ResourceVersion: list.ResourceVersion})
 		if err != nil {
 			continue
 		}
 		for event := range w.ResultChan() {
 			if pod, ok := event.Object.(*corev1.Pod); ok && event.Type != watch.Deleted {
-				k.look(ctx, pod)
+				k.reconcilePod(ctx, pod)
 			}
 		}
 	}
 }
 
-func (k *Kubelets) look(ctx context.Context, pod *corev1.Pod) {
+func (k *Kubelets) reconcilePod(ctx context.Context, pod *corev1.Pod) {
 	k.mu.Lock()
 	silent := k.slow[pod.Spec.NodeName]
 	k.mu.Unlock()
@@ -116,7 +119,8 @@ func (k *Kubelets) look(ctx context.Context, pod *corev1.Pod) {
 		pod.Status.PodIPs = []corev1.PodIP{{IP: pod.Status.PodIP}}
 		pod.Status.Conditions = append(pod.Status.Conditions,
 			corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()},
-			corev1.PodCondition{Type: corev1.ContainersReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()})
+			corev1.PodCondition{Type: corev1.ContainersReady, Status: corev1.ConditionTrue,
+				LastTransitionTime: metav1.Now()})
 		_, err = k.client.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
 	}
 	if err != nil && ctx.Err() == nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {

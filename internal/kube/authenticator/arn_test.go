@@ -6,8 +6,9 @@ func TestRoleOfAnARN(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, arn, withoutPath, username string }{
 		{
-			name: "a role", arn: "arn:aws:iam::111122223333:role/admin", withoutPath: "arn:aws:iam::111122223333:role/admin",
-			username: "arn:aws:sts::111122223333:assumed-role/admin/{{SessionName}}",
+			name: "a role", arn: "arn:aws:iam::111122223333:role/admin",
+			withoutPath: "arn:aws:iam::111122223333:role/admin",
+			username:    "arn:aws:sts::111122223333:assumed-role/admin/{{SessionName}}",
 		},
 		{
 			name: "a role with a path", arn: "arn:aws-cn:iam::111122223333:role/a/b/admin",
@@ -26,11 +27,13 @@ func TestRoleOfAnARN(t *testing.T) {
 		},
 		{
 			name: "a user whose path looks like a role", arn: "arn:aws:iam::111122223333:user/x:role/y/admin",
-			withoutPath: "arn:aws:iam::111122223333:user/x:role/y/admin", username: "arn:aws:iam::111122223333:user/x:role/y/admin",
+			withoutPath: "arn:aws:iam::111122223333:user/x:role/y/admin",
+			username:    "arn:aws:iam::111122223333:user/x:role/y/admin",
 		},
 		{
 			name: "a user whose path is role", arn: "arn:aws:iam::111122223333:user/role/admin",
-			withoutPath: "arn:aws:iam::111122223333:user/role/admin", username: "arn:aws:iam::111122223333:user/role/admin",
+			withoutPath: "arn:aws:iam::111122223333:user/role/admin",
+			username:    "arn:aws:iam::111122223333:user/role/admin",
 		},
 		{
 			name: "a root user", arn: "arn:aws:iam::111122223333:root",

@@ -24,17 +24,17 @@ const (
 // authenticate serves the token webhook of one cluster.
 // https://kubernetes.io/docs/reference/access-authn-authz/authentication/#webhook-token-authentication
 func (a *Authenticator) authenticate(w http.ResponseWriter, r *http.Request, c record.Cluster) {
-	log := a.logOf(c.ID).WithTime(a.now().UTC()).WithFields(logrus.Fields{
+	log := a.clusterLogger(c.ID).WithTime(a.now().UTC()).WithFields(logrus.Fields{
 		"client": r.RemoteAddr, "method": r.Method, "path": "/authenticate",
 	})
 	var review authenticationv1.TokenReview
-	if !decode(w, r, &review) {
+	if !decodeReview(w, r, &review) {
 		log.Error("could not parse request body")
 		return
 	}
 	deny := func(err error) {
 		log.WithError(err).Warn("access denied")
-		answer(w, tokenReview(authenticationv1.TokenReviewStatus{Error: err.Error()}))
+		writeReview(w, tokenReview(authenticationv1.TokenReviewStatus{Error: err.Error()}))
 	}
 	token, err := ParseToken(review.Spec.Token, a.now(), a.own)
 	if err != nil {
@@ -64,11 +64,11 @@ func (a *Authenticator) authenticate(w http.ResponseWriter, r *http.Request, c r
 		deny(err)
 		return
 	}
-	uid := uidOf(id)
+	uid := userUID(id)
 	log.WithFields(logrus.Fields{
 		"username": user.Username, "uid": uid, "groups": user.Groups, "stsendpoint": id.STSEndpoint,
 	}).Info("access granted")
-	answer(w, tokenReview(authenticationv1.TokenReviewStatus{
+	writeReview(w, tokenReview(authenticationv1.TokenReviewStatus{
 		Authenticated: true,
 		User: authenticationv1.UserInfo{
 			Username: user.Username,
@@ -86,8 +86,10 @@ func (a *Authenticator) authenticate(w http.ResponseWriter, r *http.Request, c r
 	}))
 }
 
-// uidOf is the UID of an identity's user.
-func uidOf(id Identity) string { return "aws-iam-authenticator:" + id.AccountID + ":" + id.PrincipalID }
+// userUID is the UID of an identity's user.
+func userUID(id Identity) string {
+	return "aws-iam-authenticator:" + id.AccountID + ":" + id.PrincipalID
+}
 
 func tokenReview(status authenticationv1.TokenReviewStatus) *authenticationv1.TokenReview {
 	review := &authenticationv1.TokenReview{Status: status}

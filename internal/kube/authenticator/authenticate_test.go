@@ -29,7 +29,8 @@ func TestAuthenticatedUser(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, both)
 	f.kube.set(map[string]string{
-		"mapUsers": "- userarn: arn:aws:iam::111122223333:user/cli\n  username: kubernetes-admin\n  groups: [system:masters]\n",
+		"mapUsers": "- userarn: arn:aws:iam::111122223333:user/cli\n  username: kubernetes-admin\n  groups: " +
+			"[system:masters]\n",
 	})
 	f.entry(record.AccessEntry{
 		PrincipalARN: "arn:aws:iam::111122223333:role/teams/Admin",
@@ -91,7 +92,8 @@ func TestTokenIsForOneCluster(t *testing.T) {
 	}{{name, true}, {clusterID, true}, {"another", false}, {otherID, false}, {"", false}} {
 		got := f.authenticate(f.token("AKIAROOT", who, test.cluster))
 		if got.Authenticated != test.good {
-			t.Errorf("token for cluster %q: authenticated is %t (%s), want %t", test.cluster, got.Authenticated, got.Error, test.good)
+			t.Errorf("token for cluster %q: authenticated is %t (%s), want %t", test.cluster, got.Authenticated,
+				got.Error, test.good)
 		}
 		if !test.good && !strings.Contains(got.Error, "SignatureDoesNotMatch") {
 			t.Errorf("token for cluster %q: error %q does not say why", test.cluster, got.Error)
@@ -103,7 +105,8 @@ func TestMapping(t *testing.T) {
 	t.Parallel()
 	const arn = "arn:aws:iam::111122223333:"
 	inConfigMap := func(section, field, principal, username, groups string) map[string]string {
-		return map[string]string{section: "- " + field + ": " + principal + "\n  username: " + username + "\n  groups: [" + groups + "]\n"}
+		return map[string]string{section: "- " + field + ": " + principal + "\n  username: " + username +
+			"\n  groups: [" + groups + "]\n"}
 	}
 	for _, test := range []struct {
 		name      string
@@ -118,8 +121,9 @@ func TestMapping(t *testing.T) {
 		// Access entries.
 		{
 			name: "user with an entry", mode: onlyAPI,
-			token:    func(f *fixture) string { return f.user("/ops/", "bob") },
-			entries:  []record.AccessEntry{{PrincipalARN: arn + "user/ops/bob", Username: arn + "user/ops/bob", Groups: []string{"viewers", "editors"}}},
+			token: func(f *fixture) string { return f.user("/ops/", "bob") },
+			entries: []record.AccessEntry{{PrincipalARN: arn + "user/ops/bob", Username: arn + "user/ops/bob",
+				Groups: []string{"viewers", "editors"}}},
 			username: arn + "user/ops/bob", groups: []string{"viewers", "editors"},
 		},
 		{
@@ -146,22 +150,28 @@ func TestMapping(t *testing.T) {
 		},
 		{
 			name: "every template", mode: onlyAPI,
-			token:    func(f *fixture) string { return f.role("/", "Ops", "a@b") },
-			entries:  []record.AccessEntry{{PrincipalARN: arn + "role/Ops", Username: "x:{{AccountID}}:{{SessionName}}:{{SessionNameRaw}}:{{AccessKeyID}}:{{Other}}", Groups: []string{"g-{{SessionName}}"}}},
-			username: "x:111122223333:a-b:a@b:ASIAOPS:{{Other}}", groups: []string{"g-{{SessionName}}"}, // no templates in groups
+			token: func(f *fixture) string { return f.role("/", "Ops", "a@b") },
+			entries: []record.AccessEntry{{PrincipalARN: arn + "role/Ops",
+				Username: "x:{{AccountID}}:{{SessionName}}:{{SessionNameRaw}}:{{AccessKeyID}}:{{Other}}",
+				Groups:   []string{"g-{{SessionName}}"}}},
+			// no templates in groups
+			username: "x:111122223333:a-b:a@b:ASIAOPS:{{Other}}", groups: []string{"g-{{SessionName}}"},
 		},
 		{
 			// An entry that was made while groups were templates gives nothing more than its text.
 			name: "template in a group of an entry", mode: onlyAPI,
-			token:    func(f *fixture) string { return f.user("/", "bob") },
-			entries:  []record.AccessEntry{{PrincipalARN: arn + "user/bob", Groups: []string{"{{SessionName}}system:masters"}}},
+			token: func(f *fixture) string { return f.user("/", "bob") },
+			entries: []record.AccessEntry{{PrincipalARN: arn + "user/bob",
+				Groups: []string{"{{SessionName}}system:masters"}}},
 			username: arn + "user/bob", groups: []string{"{{SessionName}}system:masters"},
 		},
 		{
 			name: "session that completes a group of Kubernetes", mode: onlyAPI,
-			token:    func(f *fixture) string { return f.role("/", "Ops", "system") },
-			entries:  []record.AccessEntry{{PrincipalARN: arn + "role/Ops", Groups: []string{"{{SessionNameRaw}}:masters"}}},
-			username: "arn:aws:sts::111122223333:assumed-role/Ops/system", groups: []string{"{{SessionNameRaw}}:masters"},
+			token: func(f *fixture) string { return f.role("/", "Ops", "system") },
+			entries: []record.AccessEntry{{PrincipalARN: arn + "role/Ops",
+				Groups: []string{"{{SessionNameRaw}}:masters"}}},
+			username: "arn:aws:sts::111122223333:assumed-role/Ops/system",
+			groups:   []string{"{{SessionNameRaw}}:masters"},
 		},
 		{
 			name: "reserved group", mode: onlyAPI, token: (*fixture).root,
@@ -175,8 +185,9 @@ func TestMapping(t *testing.T) {
 		},
 		{
 			name: "system:masters", mode: onlyAPI, token: (*fixture).root,
-			entries: []record.AccessEntry{{PrincipalARN: arn + "root", Type: "STANDARD", Groups: []string{"system:masters"}}},
-			denied:  `invalid group "system:masters": group must not begin with system:`,
+			entries: []record.AccessEntry{{PrincipalARN: arn + "root", Type: "STANDARD",
+				Groups: []string{"system:masters"}}},
+			denied: `invalid group "system:masters": group must not begin with system:`,
 		},
 		{
 			name: "user name that is nothing but a session name, of a user", mode: onlyAPI,
@@ -198,25 +209,32 @@ func TestMapping(t *testing.T) {
 		},
 		{
 			name: "EC2_LINUX", mode: onlyAPI,
-			token:    func(f *fixture) string { return f.role("/", "Node", "i-0123456789abcdef0") },
-			entries:  []record.AccessEntry{{PrincipalARN: arn + "role/Node", Type: "EC2_LINUX", Groups: []string{"system:nodes"}}},
-			username: "system:node:ip-10-0-1-7.eu-west-1.compute.internal", groups: []string{"system:bootstrappers", "system:nodes"},
+			token: func(f *fixture) string { return f.role("/", "Node", "i-0123456789abcdef0") },
+			entries: []record.AccessEntry{{PrincipalARN: arn + "role/Node", Type: "EC2_LINUX",
+				Groups: []string{"system:nodes"}}},
+			username: "system:node:ip-10-0-1-7.eu-west-1.compute.internal", groups: []string{"system:bootstrappers",
+				"system:nodes"},
 		},
 		{
 			name: "EC2_WINDOWS", mode: onlyAPI,
 			token:    func(f *fixture) string { return f.role("/", "Node", "i-0123456789abcdef0") },
 			entries:  []record.AccessEntry{{PrincipalARN: arn + "role/Node", Type: "EC2_WINDOWS"}},
-			username: "system:node:ip-10-0-1-7.eu-west-1.compute.internal", groups: []string{"system:bootstrappers", "system:nodes", "eks:kube-proxy-windows"},
+			username: "system:node:ip-10-0-1-7.eu-west-1.compute.internal", groups: []string{"system:bootstrappers",
+				"system:nodes", "eks:kube-proxy-windows"},
 		},
 		{
 			name: "EC2", mode: onlyAPI,
 			token:    func(f *fixture) string { return f.role("/", "Node", "i-0123456789abcdef0") },
 			entries:  []record.AccessEntry{{PrincipalARN: arn + "role/Node", Type: "EC2"}},
-			username: "system:node:ip-10-0-1-7.eu-west-1.compute.internal", groups: []string{"system:bootstrappers", "system:nodes"},
+			username: "system:node:ip-10-0-1-7.eu-west-1.compute.internal", groups: []string{"system:bootstrappers",
+				"system:nodes"},
 		},
 		{
 			name: "FARGATE_LINUX", mode: onlyAPI,
-			token:    func(f *fixture) string { return f.role("/", "Pods", "fargate-ip-10-0-1-9.eu-west-1.compute.internal") },
+			token: func(f *fixture) string {
+				return f.role("/", "Pods",
+					"fargate-ip-10-0-1-9.eu-west-1.compute.internal")
+			},
 			entries:  []record.AccessEntry{{PrincipalARN: arn + "role/Pods", Type: "FARGATE_LINUX"}},
 			username: "system:node:fargate-ip-10-0-1-9.eu-west-1.compute.internal",
 			groups:   []string{"system:bootstrappers", "system:nodes", "system:node-proxier"},
@@ -247,7 +265,8 @@ func TestMapping(t *testing.T) {
 		},
 		{
 			name: "entry of an earlier cluster of that name", mode: onlyAPI, token: (*fixture).root,
-			entries: []record.AccessEntry{{PrincipalARN: arn + "root", ClusterID: otherID}}, denied: "identity is not mapped",
+			entries: []record.AccessEntry{{PrincipalARN: arn + "root", ClusterID: otherID}},
+			denied:  "identity is not mapped",
 		},
 		{
 			name: "role created again after its entry", mode: onlyAPI,
@@ -271,14 +290,16 @@ func TestMapping(t *testing.T) {
 			name: "session of a role that was deleted and created again", mode: onlyAPI,
 			token: func(f *fixture) string {
 				f.role("/", "Ops", "s1")
-				return f.token("ASIAOLD", caller{"arn:aws:sts::111122223333:assumed-role/Ops/s1", "AROAOLD:s1", account}, name)
+				return f.token("ASIAOLD", caller{"arn:aws:sts::111122223333:assumed-role/Ops/s1", "AROAOLD:s1",
+					account}, name)
 			},
 			entries: []record.AccessEntry{{PrincipalARN: arn + "role/Ops"}}, denied: "identity is not mapped",
 		},
 		{
 			name: "session of a role that is gone", mode: onlyAPI,
 			token: func(f *fixture) string {
-				return f.token("ASIAOLD", caller{"arn:aws:sts::111122223333:assumed-role/Gone/s1", "AROAOLD:s1", account}, name)
+				return f.token("ASIAOLD", caller{"arn:aws:sts::111122223333:assumed-role/Gone/s1", "AROAOLD:s1",
+					account}, name)
 			},
 			entries: []record.AccessEntry{{PrincipalARN: arn + "role/Gone"}}, denied: "identity is not mapped",
 		},
@@ -311,9 +332,11 @@ func TestMapping(t *testing.T) {
 		},
 		{
 			name: "node role", mode: onlyConfigMap,
-			token:     func(f *fixture) string { return f.role("/", "Node", "i-0123456789abcdef0") },
-			configMap: inConfigMap("mapRoles", "rolearn", arn+"role/Node", "system:node:{{EC2PrivateDNSName}}", "system:bootstrappers, system:nodes"),
-			username:  "system:node:ip-10-0-1-7.eu-west-1.compute.internal", groups: []string{"system:bootstrappers", "system:nodes"},
+			token: func(f *fixture) string { return f.role("/", "Node", "i-0123456789abcdef0") },
+			configMap: inConfigMap("mapRoles", "rolearn", arn+"role/Node", "system:node:{{EC2PrivateDNSName}}",
+				"system:bootstrappers, system:nodes"),
+			username: "system:node:ip-10-0-1-7.eu-west-1.compute.internal", groups: []string{"system:bootstrappers",
+				"system:nodes"},
 		},
 		{
 			name: "account", mode: onlyConfigMap,
@@ -324,16 +347,19 @@ func TestMapping(t *testing.T) {
 		{
 			name: "federated user", mode: onlyConfigMap,
 			token: func(f *fixture) string {
-				return f.token("ASIAFED", caller{"arn:aws:sts::111122223333:federated-user/carol", account + ":carol", account}, name)
+				return f.token("ASIAFED", caller{"arn:aws:sts::111122223333:federated-user/carol", account + ":carol",
+					account}, name)
 			},
-			configMap: inConfigMap("mapUsers", "userarn", "arn:aws:sts::111122223333:federated-user/carol", "carol", ""),
-			username:  "carol",
+			configMap: inConfigMap("mapUsers", "userarn", "arn:aws:sts::111122223333:federated-user/carol", "carol",
+				""),
+			username: "carol",
 		},
 		{
 			name: "templates in aws-auth", mode: onlyConfigMap,
-			token:     func(f *fixture) string { return f.role("/", "Ops", "masters") },
-			configMap: inConfigMap("mapRoles", "rolearn", arn+"role/Ops", "system:{{AccountID}}:{{SessionName}}", "'system:{{SessionName}}', '{{AccountID}}'"),
-			username:  "system:111122223333:masters", groups: []string{"system:masters", account},
+			token: func(f *fixture) string { return f.role("/", "Ops", "masters") },
+			configMap: inConfigMap("mapRoles", "rolearn", arn+"role/Ops", "system:{{AccountID}}:{{SessionName}}",
+				"'system:{{SessionName}}', '{{AccountID}}'"),
+			username: "system:111122223333:masters", groups: []string{"system:masters", account},
 		},
 		{name: "no aws-auth", mode: onlyConfigMap, token: (*fixture).root, denied: "identity is not mapped"},
 
@@ -455,7 +481,8 @@ func TestClusterThatComesAndGoes(t *testing.T) {
 	key := record.ClusterKey(account, region, name)
 	f.put(f.store.Txn(t.Context(),
 		record.ControlPlanes(f.store).RemoveOp(key),
-		record.Clusters(f.store).PutOp(key, record.Cluster{Account: account, Region: region, Name: name, ID: otherID, AuthenticationMode: both}),
+		record.Clusters(f.store).PutOp(key, record.Cluster{Account: account, Region: region, Name: name, ID: otherID,
+			AuthenticationMode: both}),
 	))
 	status, body := f.post("/clusters/"+clusterID+"/authenticate", &authenticationv1.TokenReview{}, nil)
 	if status != http.StatusNotFound {
@@ -470,7 +497,8 @@ func TestClusterThatComesAndGoes(t *testing.T) {
 		return nil
 	})
 	f.put(f.store.Txn(t.Context(), record.Issuers(f.store).RemoveOp(store.Key(clusterID))))
-	if status, body = f.post("/clusters/"+clusterID+"/authenticate", &authenticationv1.TokenReview{}, nil); status != http.StatusNotFound {
+	if status, body = f.post("/clusters/"+clusterID+"/authenticate", &authenticationv1.TokenReview{},
+		nil); status != http.StatusNotFound {
 		t.Errorf("the old cluster: %d %s", status, body)
 	}
 }
@@ -479,7 +507,8 @@ func TestClusterThatComesAndGoes(t *testing.T) {
 func TestLog(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, onlyAPI)
-	f.entry(record.AccessEntry{PrincipalARN: "arn:aws:iam::111122223333:role/Admin", Username: "ops", Groups: []string{"a", "b"}})
+	f.entry(record.AccessEntry{PrincipalARN: "arn:aws:iam::111122223333:role/Admin", Username: "ops",
+		Groups: []string{"a", "b"}})
 	f.authenticate(f.role("/", "Admin", "alice"))
 	f.authenticate(f.user("/", "bob"))
 	f.authenticate("k8s-aws-v2.x")
@@ -504,7 +533,8 @@ func TestSTSTrouble(t *testing.T) {
 		f.sts.mu.Lock()
 		f.sts.fail = status
 		f.sts.mu.Unlock()
-		got, body := f.post("/clusters/"+clusterID+"/authenticate", &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, nil)
+		got, body := f.post("/clusters/"+clusterID+"/authenticate",
+			&authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, nil)
 		if got != http.StatusServiceUnavailable { // the API server asks again
 			t.Errorf("STS answers %d: got %d %s", status, got, body)
 		}
@@ -525,7 +555,8 @@ func TestOnlyTheClustersAPIServerMayAsk(t *testing.T) {
 		name, id, path, method string
 		want                   int
 	}{
-		{"its own", clusterID, "/clusters/" + clusterID + "/authenticate", "POST", 400}, // admitted: the empty body is what is wrong
+		// admitted: the empty body is what is wrong
+		{"its own", clusterID, "/clusters/" + clusterID + "/authenticate", "POST", 400},
 		{"its own, authorisation", clusterID, "/clusters/" + clusterID + "/authorize", "POST", 400},
 		{"another's", otherID, "/clusters/" + clusterID + "/authenticate", "POST", 403},
 		{"another's, authorisation", otherID, "/clusters/" + clusterID + "/authorize", "POST", 403},
@@ -544,7 +575,8 @@ func TestOnlyTheClustersAPIServerMayAsk(t *testing.T) {
 	}
 	without := f.client(clusterID)
 	without.Transport.(*http.Transport).TLSClientConfig.Certificates = nil
-	if resp, err := without.Post(f.server.URL+"/clusters/"+clusterID+"/authenticate", "application/json", nil); err == nil {
+	if resp, err := without.Post(f.server.URL+"/clusters/"+clusterID+"/authenticate", "application/json",
+		nil); err == nil {
 		resp.Body.Close()
 		t.Errorf("without a client certificate: got %d, want a failed handshake", resp.StatusCode)
 	}

@@ -90,8 +90,8 @@ func New(o Options) *Authenticator {
 		a.now = time.Now
 	}
 	a.mux = http.NewServeMux()
-	a.mux.HandleFunc("POST /clusters/{id}/authenticate", a.of(a.authenticate))
-	a.mux.HandleFunc("POST /clusters/{id}/authorize", a.of(a.authorize))
+	a.mux.HandleFunc("POST /clusters/{id}/authenticate", a.withCluster(a.authenticate))
+	a.mux.HandleFunc("POST /clusters/{id}/authorize", a.withCluster(a.authorize))
 	return a
 }
 
@@ -102,8 +102,8 @@ func (a *Authenticator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mux.ServeHTTP(w, r)
 }
 
-// of admits the API server of the cluster that the path names.
-func (a *Authenticator) of(serve func(http.ResponseWriter, *http.Request, record.Cluster)) http.HandlerFunc {
+// withCluster admits the API server of the cluster that the path names.
+func (a *Authenticator) withCluster(serve func(http.ResponseWriter, *http.Request, record.Cluster)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		id := r.PathValue("id")
 		if !admitted(r.TLS, id) {
@@ -138,8 +138,8 @@ func (a *Authenticator) cluster(ctx context.Context, id string) (record.Cluster,
 	return row.Value, nil
 }
 
-// decode reads a review, or answers that there is none.
-func decode(w http.ResponseWriter, r *http.Request, review any) bool {
+// decodeReview reads a review, or answers that there is none.
+func decodeReview(w http.ResponseWriter, r *http.Request, review any) bool {
 	if err := json.NewDecoder(io.LimitReader(r.Body, 1<<20)).Decode(review); err != nil {
 		http.Error(w, "the request body is not a review: "+err.Error(), http.StatusBadRequest)
 		return false
@@ -147,7 +147,7 @@ func decode(w http.ResponseWriter, r *http.Request, review any) bool {
 	return true
 }
 
-func answer(w http.ResponseWriter, review any) {
+func writeReview(w http.ResponseWriter, review any) {
 	w.Header().Set("Content-Type", "application/json")
 	// A write fails only when the API server has gone; it asks again.
 	_ = json.NewEncoder(w).Encode(review)

@@ -19,10 +19,10 @@ import (
 // https://kubernetes.io/docs/reference/access-authn-authz/webhook/
 func (a *Authenticator) authorize(w http.ResponseWriter, r *http.Request, c record.Cluster) {
 	var review authorizationv1.SubjectAccessReview
-	if !decode(w, r, &review) {
+	if !decodeReview(w, r, &review) {
 		return
 	}
-	reason, err := a.allows(r.Context(), c, review.Spec)
+	reason, err := a.evaluatePolicies(r.Context(), c, review.Spec)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -31,12 +31,13 @@ func (a *Authenticator) authorize(w http.ResponseWriter, r *http.Request, c reco
 		Status: authorizationv1.SubjectAccessReviewStatus{Allowed: reason != "", Reason: reason},
 	}
 	out.SetGroupVersionKind(authorizationv1.SchemeGroupVersion.WithKind("SubjectAccessReview"))
-	answer(w, out)
+	writeReview(w, out)
 }
 
-// allows is why access policies allow a request, in the words of EKS's audit log; empty when
+// evaluatePolicies is why access policies allow a request, in the words of EKS's audit log; empty when
 // they do not.
-func (a *Authenticator) allows(ctx context.Context, c record.Cluster, spec authorizationv1.SubjectAccessReviewSpec) (string, error) {
+func (a *Authenticator) evaluatePolicies(ctx context.Context, c record.Cluster,
+	spec authorizationv1.SubjectAccessReviewSpec) (string, error) {
 	if !usesEntries(c) {
 		return "", nil
 	}
@@ -73,7 +74,8 @@ func (a *Authenticator) allows(ctx context.Context, c record.Cluster, spec autho
 // The extra fields prove nothing alone: who may impersonate some user can send any of them, in any
 // case, with a letter of the key percent-encoded. So the user name and the UID must be those that
 // authenticate gives this principal, too: who may impersonate these may be this user.
-func (a *Authenticator) entryOfCaller(ctx context.Context, c record.Cluster, spec authorizationv1.SubjectAccessReviewSpec) (record.AccessEntry, string, error) {
+func (a *Authenticator) entryOfCaller(ctx context.Context, c record.Cluster,
+	spec authorizationv1.SubjectAccessReviewSpec) (record.AccessEntry, string, error) {
 	one := func(key string) string {
 		v, ok := spec.Extra[key]
 		if !ok {
@@ -84,7 +86,8 @@ func (a *Authenticator) entryOfCaller(ctx context.Context, c record.Cluster, spe
 		}
 		return ""
 	}
-	id := Identity{ARN: one(extraARN), PrincipalID: one(extraPrincipal), SessionName: one(extraSessionName), AccessKeyID: one(extraAccessKeyID)}
+	id := Identity{ARN: one(extraARN), PrincipalID: one(extraPrincipal), SessionName: one(extraSessionName),
+		AccessKeyID: one(extraAccessKeyID)}
 	if id.ARN == "" || id.PrincipalID == "" {
 		return record.AccessEntry{}, "", errNotMapped
 	}
@@ -94,7 +97,7 @@ func (a *Authenticator) entryOfCaller(ctx context.Context, c record.Cluster, spe
 		return record.AccessEntry{}, "", errNotMapped // not an identity that we made
 	}
 	id.AccountID = strings.Split(id.CanonicalARN, ":")[4]
-	if spec.UID != uidOf(id) {
+	if spec.UID != userUID(id) {
 		return record.AccessEntry{}, "", errNotMapped
 	}
 	entry, err := a.entryOf(ctx, c, id)

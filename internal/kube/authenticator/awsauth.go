@@ -62,7 +62,7 @@ func parseAWSAuth(data map[string]string) (parsed *awsAuth, errs []error) {
 		{"mapUsers", "userarn", parsed.users, func(e awsAuthEntry) string { return e.UserARN }},
 		{"mapRoles", "rolearn", parsed.roles, func(e awsAuthEntry) string { return e.RoleARN }},
 	} {
-		entries, err := listOf(data[section.key])
+		entries, err := parseList(data[section.key])
 		if err != nil {
 			report(section.key, err)
 		}
@@ -84,7 +84,7 @@ func parseAWSAuth(data map[string]string) (parsed *awsAuth, errs []error) {
 			section.into[strings.ToLower(arn)] = mapping{Username: e.Username, Groups: e.Groups}
 		}
 	}
-	if accounts := data["mapAccounts"]; !blank(accounts) {
+	if accounts := data["mapAccounts"]; !isBlank(accounts) {
 		var list []string
 		err := document.CheckYAML([]byte(accounts))
 		if err == nil {
@@ -101,8 +101,8 @@ func parseAWSAuth(data map[string]string) (parsed *awsAuth, errs []error) {
 	return parsed, errs
 }
 
-func listOf(text string) ([]json.RawMessage, error) {
-	if blank(text) {
+func parseList(text string) ([]json.RawMessage, error) {
+	if isBlank(text) {
 		return nil, nil
 	}
 	if err := document.CheckYAML([]byte(text)); err != nil {
@@ -119,8 +119,8 @@ func listOf(text string) ([]json.RawMessage, error) {
 	return entries, nil
 }
 
-// blank reports whether the value is one of those that people leave behind for an empty list.
-func blank(text string) bool {
+// isBlank reports whether the value is one of those that people leave behind for an empty list.
+func isBlank(text string) bool {
 	switch strings.TrimSpace(text) {
 	case "", "``", `""`, "''":
 		return true
@@ -128,9 +128,9 @@ func blank(text string) bool {
 	return false
 }
 
-// find is the mapping of an identity. An account in mapAccounts lets in everyone of it under
+// findMapping is the mapping of an identity. An account in mapAccounts lets in everyone of it under
 // the name of their ARN, without groups.
-func (m *awsAuth) find(id Identity) (mapping, bool) {
+func (m *awsAuth) findMapping(id Identity) (mapping, bool) {
 	key := strings.ToLower(id.CanonicalARN)
 	if found, ok := m.roles[key]; ok {
 		return found, true

@@ -18,7 +18,8 @@ import (
 
 // as is the state of a connection of that cluster's API server.
 func as(clusterID string) *tls.ConnectionState {
-	return &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{{Subject: pkix.Name{CommonName: clientName(clusterID)}}}}}
+	return &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{
+		{{Subject: pkix.Name{CommonName: clientName(clusterID)}}}}}
 }
 
 func (f *fixture) serve(b *testing.B, path string, review any) {
@@ -40,12 +41,14 @@ func (f *fixture) serve(b *testing.B, path string, review any) {
 func BenchmarkAuthenticate(b *testing.B) {
 	f := newFixture(b, onlyAPI)
 	f.entry(record.AccessEntry{PrincipalARN: "arn:aws:iam::111122223333:role/Ops"})
-	f.serve(b, "authenticate", &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: f.role("/", "Ops", "alice")}})
+	f.serve(b, "authenticate", &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: f.role("/",
+		"Ops", "alice")}})
 }
 
 func BenchmarkAuthorize(b *testing.B) {
 	f := newFixture(b, onlyAPI)
-	f.entry(record.AccessEntry{PrincipalARN: "arn:aws:iam::111122223333:role/Ops", Policies: []record.AccessPolicyAssociation{everywhere("AmazonEKSAdminPolicy")}})
+	f.entry(record.AccessEntry{PrincipalARN: "arn:aws:iam::111122223333:role/Ops",
+		Policies: []record.AccessPolicyAssociation{everywhere("AmazonEKSAdminPolicy")}})
 	user := f.authenticate(f.role("/", "Ops", "alice")).User
 	spec := on("delete", "apps", "deployments", "default", "x")
 	spec.User, spec.Extra = user.Username, map[string]authorizationv1.ExtraValue{}

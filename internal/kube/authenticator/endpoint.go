@@ -78,7 +78,8 @@ func (e Endpoint) Kubeconfig(webhook string) ([]byte, error) {
 		Server:                   e.URL + "/clusters/" + e.ClusterID + "/" + webhook,
 		CertificateAuthorityData: e.CA,
 	}
-	config.AuthInfos["kube-apiserver"] = &clientcmdapi.AuthInfo{ClientCertificate: e.CertificateFile, ClientKey: e.KeyFile}
+	config.AuthInfos["kube-apiserver"] = &clientcmdapi.AuthInfo{ClientCertificate: e.CertificateFile,
+		ClientKey: e.KeyFile}
 	config.Contexts["webhook"] = &clientcmdapi.Context{Cluster: "authenticator", AuthInfo: "kube-apiserver"}
 	config.CurrentContext = "webhook"
 	return clientcmd.Write(*config)
@@ -116,7 +117,8 @@ func AuthorizationConfiguration(webhookKubeconfig string) ([]byte, error) {
 			"failurePolicy":  "Deny",
 			"connectionInfo": object{"type": "KubeConfigFile", "kubeConfigFile": webhookKubeconfig},
 			"matchConditions": []object{
-				{"expression": "has(request.extra) && ('" + extraPrincipal + "' in request.extra || '" + strings.ToLower(extraPrincipal) + "' in request.extra)"},
+				{"expression": "has(request.extra) && ('" + extraPrincipal + "' in request.extra || '" +
+					strings.ToLower(extraPrincipal) + "' in request.extra)"},
 			},
 		}})
 	}

@@ -51,13 +51,15 @@ func newAPIServer(t *testing.T, f *fixture) asAPIServer {
 	once := wait.Backoff{Steps: 1}
 	var s asAPIServer
 	var err error
-	s.tokens, err = authenticatorwebhook.New(config(value("authentication-token-webhook-config-file")), value("authentication-token-webhook-version"), nil, once)
+	s.tokens, err = authenticatorwebhook.New(config(value("authentication-token-webhook-config-file")),
+		value("authentication-token-webhook-version"), nil, once)
 	f.put(err)
 
 	c, err := load.LoadFromFile(value("authorization-config"))
 	f.put(err)
 	compiler := authorizationcel.NewDefaultCompiler()
-	if errs := validation.ValidateAuthorizationConfiguration(compiler, nil, c, sets.New("Node", "RBAC", "Webhook"), sets.New("Webhook")); len(errs) > 0 {
+	if errs := validation.ValidateAuthorizationConfiguration(compiler, nil, c, sets.New("Node", "RBAC", "Webhook"),
+		sets.New("Webhook")); len(errs) > 0 {
 		t.Fatalf("authorization configuration: %v", errs.ToAggregate())
 	}
 	var types []string
@@ -68,10 +70,12 @@ func newAPIServer(t *testing.T, f *fixture) asAPIServer {
 		t.Errorf("authorizers are %v", types)
 	}
 	hook := c.Authorizers[2].Webhook
-	if hook.FailurePolicy != "Deny" || hook.AuthorizedTTL.Duration > time.Second || hook.UnauthorizedTTL.Duration > time.Second {
+	if hook.FailurePolicy != "Deny" || hook.AuthorizedTTL.Duration > time.Second ||
+		hook.UnauthorizedTTL.Duration > time.Second {
 		t.Errorf("webhook is %+v", hook)
 	}
-	s.authorizer, err = authorizerwebhook.New(config(*hook.ConnectionInfo.KubeConfigFile), hook.SubjectAccessReviewVersion,
+	s.authorizer, err = authorizerwebhook.New(config(*hook.ConnectionInfo.KubeConfigFile),
+		hook.SubjectAccessReviewVersion,
 		hook.AuthorizedTTL.Duration, hook.UnauthorizedTTL.Duration, once, authorizer.DecisionDeny, hook.MatchConditions,
 		c.Authorizers[2].Name, authorizermetrics.NoopAuthorizerMetrics{}, compiler)
 	f.put(err)
@@ -81,7 +85,8 @@ func newAPIServer(t *testing.T, f *fixture) asAPIServer {
 func TestAPIServerUsesTheFiles(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, onlyAPI)
-	f.entry(record.AccessEntry{PrincipalARN: "arn:aws:iam::111122223333:role/Ops", Policies: []record.AccessPolicyAssociation{everywhere("AmazonEKSClusterAdminPolicy")}})
+	f.entry(record.AccessEntry{PrincipalARN: "arn:aws:iam::111122223333:role/Ops",
+		Policies: []record.AccessPolicyAssociation{everywhere("AmazonEKSClusterAdminPolicy")}})
 	api := newAPIServer(t, f)
 
 	got, ok, err := api.tokens.AuthenticateToken(t.Context(), f.role("/", "Ops", "alice"))
@@ -91,14 +96,16 @@ func TestAPIServerUsesTheFiles(t *testing.T) {
 	if got.User.GetName() != "arn:aws:sts::111122223333:assumed-role/Ops/alice" {
 		t.Errorf("user is %q", got.User.GetName())
 	}
-	if _, ok, err := api.tokens.AuthenticateToken(t.Context(), f.user("/", "bob")); ok || err == nil || !strings.Contains(err.Error(), "identity is not mapped") {
+	if _, ok, err := api.tokens.AuthenticateToken(t.Context(), f.user("/", "bob")); ok || err == nil ||
+		!strings.Contains(err.Error(), "identity is not mapped") {
 		t.Errorf("a user without an entry: authenticated is %t: %v", ok, err)
 	}
 
 	decide := func(ctx context.Context, u kubeuser.Info, verb string) authorizer.Decision {
 		t.Helper()
 		d, _, _ := api.authorizer.Authorize(ctx, authorizer.AttributesRecord{
-			User: u, Verb: verb, APIGroup: "rbac.authorization.k8s.io", Resource: "clusterroles", Name: "x", ResourceRequest: true,
+			User: u, Verb: verb, APIGroup: "rbac.authorization.k8s.io", Resource: "clusterroles", Name: "x",
+			ResourceRequest: true,
 		})
 		return d
 	}
@@ -112,7 +119,8 @@ func TestAPIServerUsesTheFiles(t *testing.T) {
 	// Users who cannot have an access entry do not depend on the webhook.
 	for _, u := range []kubeuser.Info{
 		&kubeuser.DefaultInfo{Name: "system:kube-controller-manager", Groups: []string{"system:authenticated"}},
-		&kubeuser.DefaultInfo{Name: "system:serviceaccount:kube-system:x", Extra: map[string][]string{"authentication.kubernetes.io/pod-name": {"p"}}},
+		&kubeuser.DefaultInfo{Name: "system:serviceaccount:kube-system:x",
+			Extra: map[string][]string{"authentication.kubernetes.io/pod-name": {"p"}}},
 		&kubeuser.DefaultInfo{Name: "system:anonymous"},
 	} {
 		if d := decide(t.Context(), u, "get"); d != authorizer.DecisionNoOpinion {
@@ -155,7 +163,8 @@ func TestAuthorizationWithoutWebhook(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if errs := validation.ValidateAuthorizationConfiguration(authorizationcel.NewDefaultCompiler(), nil, c, sets.New("Node", "RBAC", "Webhook"), sets.New("Webhook")); len(errs) > 0 {
+	if errs := validation.ValidateAuthorizationConfiguration(authorizationcel.NewDefaultCompiler(), nil, c,
+		sets.New("Node", "RBAC", "Webhook"), sets.New("Webhook")); len(errs) > 0 {
 		t.Fatal(errs.ToAggregate())
 	}
 	if len(c.Authorizers) != 2 {

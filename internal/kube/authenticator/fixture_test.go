@@ -70,14 +70,16 @@ func newFixtureFor(t testing.TB, mode ekstypes.AuthenticationMode, apiServer *re
 }
 
 // newFixtureOver is a fixture over a store with rows in it, and with other options.
-func newFixtureOver(t testing.TB, s *store.Store, mode ekstypes.AuthenticationMode, apiServer *rest.Config, change func(*Options)) *fixture {
+func newFixtureOver(t testing.TB, s *store.Store, mode ekstypes.AuthenticationMode, apiServer *rest.Config,
+	change func(*Options)) *fixture {
 	t.Helper()
 	f := &fixture{t: t, store: s, sts: &fakeSTS{callers: map[string]caller{}}, dir: t.TempDir()}
 	f.put(f.store.Txn(t.Context(),
 		record.Clusters(f.store).CreateOp(record.ClusterKey(account, region, name), record.Cluster{
 			Account: account, Region: region, Name: name, ID: clusterID, AuthenticationMode: mode,
 		}),
-		record.Issuers(f.store).CreateOp(store.Key(clusterID), record.Issuer{Account: account, Region: region, Cluster: name}),
+		record.Issuers(f.store).CreateOp(store.Key(clusterID), record.Issuer{Account: account, Region: region,
+			Cluster: name}),
 		record.ControlPlanes(f.store).CreateOp(record.ClusterKey(account, region, name), record.ControlPlane{
 			ClusterID: clusterID, Endpoint: apiServer.Host,
 		}),
@@ -160,7 +162,8 @@ func (f *fixture) post(path string, in, out any) (status int, body string) {
 func (f *fixture) authenticate(token string) authenticationv1.TokenReviewStatus {
 	f.t.Helper()
 	var out authenticationv1.TokenReview
-	status, body := f.post("/clusters/"+clusterID+"/authenticate", &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, &out)
+	status, body := f.post("/clusters/"+clusterID+"/authenticate",
+		&authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, &out)
 	if status != http.StatusOK {
 		f.t.Fatalf("authenticate: %d %s", status, body)
 	}
@@ -168,7 +171,8 @@ func (f *fixture) authenticate(token string) authenticationv1.TokenReviewStatus 
 }
 
 // authorize asks about a request of an authenticated user.
-func (f *fixture) authorize(user authenticationv1.UserInfo, spec authorizationv1.SubjectAccessReviewSpec) authorizationv1.SubjectAccessReviewStatus {
+func (f *fixture) authorize(user authenticationv1.UserInfo,
+	spec authorizationv1.SubjectAccessReviewSpec) authorizationv1.SubjectAccessReviewStatus {
 	f.t.Helper()
 	spec.User, spec.Groups, spec.UID = user.Username, user.Groups, user.UID
 	spec.Extra = map[string]authorizationv1.ExtraValue{}
@@ -194,13 +198,15 @@ func (f *fixture) entry(e record.AccessEntry) {
 	if e.Type == "" {
 		e.Type = "STANDARD"
 	}
-	_, err := record.AccessEntries(f.store).Put(f.t.Context(), record.AccessEntryKey(account, region, name, e.PrincipalARN), e)
+	_, err := record.AccessEntries(f.store).Put(f.t.Context(), record.AccessEntryKey(account, region, name,
+		e.PrincipalARN), e)
 	f.put(err)
 }
 
 func (f *fixture) removeEntry(principalARN string) {
 	f.t.Helper()
-	f.put(f.store.Txn(f.t.Context(), record.AccessEntries(f.store).RemoveOp(record.AccessEntryKey(account, region, name, principalARN))))
+	f.put(f.store.Txn(f.t.Context(), record.AccessEntries(f.store).RemoveOp(record.AccessEntryKey(account, region, name,
+		principalARN))))
 }
 
 // log is what the authenticator log says.
@@ -219,13 +225,15 @@ func (f *fixture) role(path, roleName, session string) (token string) {
 		Account: account, Path: path, Name: roleName, ID: id, CreatedAt: testNow.Add(-time.Hour),
 	})
 	f.put(err)
-	return f.token("ASIA"+strings.ToUpper(roleName), caller{"arn:aws:sts::" + account + ":assumed-role/" + roleName + "/" + session, id + ":" + session, account}, name)
+	return f.token("ASIA"+strings.ToUpper(roleName), caller{"arn:aws:sts::" + account + ":assumed-role/" + roleName +
+		"/" + session, id + ":" + session, account}, name)
 }
 
 // user makes a user and gives a token of it.
 func (f *fixture) user(path, userName string) (token string) {
 	f.t.Helper()
-	u := record.User{Account: account, Path: path, Name: userName, ID: "AIDA" + strings.ToUpper(userName), CreatedAt: testNow.Add(-time.Hour)}
+	u := record.User{Account: account, Path: path, Name: userName, ID: "AIDA" + strings.ToUpper(userName),
+		CreatedAt: testNow.Add(-time.Hour)}
 	_, err := record.Users(f.store).Put(f.t.Context(), record.UserKey(account, userName), u)
 	f.put(err)
 	return f.token("AKIA"+strings.ToUpper(userName), caller{u.ARN(), u.ID, account}, name)
@@ -270,7 +278,10 @@ func (s *fakeSTS) RoundTrip(r *http.Request) (*http.Response, error) {
 			fmt.Fprintf(w, `{"Error":{"Code":%q,"Message":"m","Type":"Sender"},"RequestId":"r"}`, code)
 			return
 		}
-		fmt.Fprintf(w, "<ErrorResponse xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\">\n  <Error>\n    <Type>Sender</Type>\n    <Code>%s</Code>\n    <Message>m</Message>\n  </Error>\n  <RequestId>r</RequestId>\n</ErrorResponse>", code)
+		fmt.Fprintf(w,
+			"<ErrorResponse xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\">\n  <Error>\n    "+
+				"<Type>Sender</Type>\n    <Code>%s</Code>\n    <Message>m</Message>\n  </Error>\n  "+
+				"<RequestId>r</RequestId>\n</ErrorResponse>", code)
 	}
 	switch {
 	case s.fail != 0:
@@ -282,16 +293,23 @@ func (s *fakeSTS) RoundTrip(r *http.Request) (*http.Response, error) {
 	case r.URL.Query().Get("X-Amz-Signature") != "signed-by-"+key+"-for-"+r.Header.Get("x-k8s-aws-id"):
 		refuse(403, "SignatureDoesNotMatch")
 	case s.json:
-		fmt.Fprintf(w, `{"GetCallerIdentityResponse":{"GetCallerIdentityResult":{"Account":%q,"Arn":%q,"UserId":%q},"ResponseMetadata":{"RequestId":"r"}}}`, who.account, who.arn, who.userID)
+		fmt.Fprintf(w,
+			`{"GetCallerIdentityResponse":{"GetCallerIdentityResult":{"Account":%q,"Arn":%q,"UserId":%q},"ResponseMetadata":{"RequestId":"r"}}}`, who.account, who.arn, who.userID)
 	default:
-		fmt.Fprintf(w, "<GetCallerIdentityResponse xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\">\n  <GetCallerIdentityResult>\n    <Arn>%s</Arn>\n    <UserId>%s</UserId>\n    <Account>%s</Account>\n  </GetCallerIdentityResult>\n  <ResponseMetadata><RequestId>r</RequestId></ResponseMetadata>\n</GetCallerIdentityResponse>", who.arn, who.userID, who.account)
+		fmt.Fprintf(w,
+			"<GetCallerIdentityResponse xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\">\n  "+
+				"<GetCallerIdentityResult>\n    <Arn>%s</Arn>\n    <UserId>%s</UserId>\n    <Account>%s</Account>\n  "+
+				"</GetCallerIdentityResult>\n  "+
+				"<ResponseMetadata><RequestId>r</RequestId></ResponseMetadata>\n</GetCallerIdentityResponse>", who.arn,
+			who.userID, who.account)
 	}
 	return w.Result(), nil
 }
 
 type fakeInstances struct{}
 
-func (fakeInstances) DescribeInstances(_ context.Context, in *ec2.DescribeInstancesInput, _ ...func(*ec2.Options)) (*ec2.DescribeInstancesOutput, error) {
+func (fakeInstances) DescribeInstances(_ context.Context, in *ec2.DescribeInstancesInput, _ ...func(*ec2.Options)) (
+	*ec2.DescribeInstancesOutput, error) {
 	id := in.InstanceIds[0]
 	if id != "i-0123456789abcdef0" {
 		return nil, fmt.Errorf("InvalidInstanceID.NotFound: The instance ID '%s' does not exist", id)
@@ -339,7 +357,8 @@ func (k *fakeKube) bump(change func()) {
 func (k *fakeKube) set(data map[string]string) {
 	k.bump(func() {
 		if k.current = nil; data != nil {
-			k.current = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "aws-auth"}, Data: data}
+			k.current = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "aws-auth"},
+				Data: data}
 		}
 	})
 }
@@ -350,7 +369,9 @@ func (k *fakeKube) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if r.URL.Path != "/api/v1/namespaces/kube-system/configmaps" || q.Get("fieldSelector") != "metadata.name=aws-auth" || !strings.HasPrefix(r.UserAgent(), "aws-iam-authenticator") {
+	if r.URL.Path != "/api/v1/namespaces/kube-system/configmaps" ||
+		q.Get("fieldSelector") != "metadata.name=aws-auth" || !strings.HasPrefix(r.UserAgent(),
+		"aws-iam-authenticator") {
 		k.broken = append(k.broken, fmt.Sprintf("asked %s as %s", r.URL, r.UserAgent()))
 	}
 	switch {
@@ -360,7 +381,8 @@ func (k *fakeKube) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case q.Get("sendInitialEvents") == "true":
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusUnprocessableEntity)
-		fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422,"message":"sendInitialEvents is forbidden"}`)
+		fmt.Fprint(w,
+			`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422,"message":"sendInitialEvents is forbidden"}`)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -371,7 +393,8 @@ func (k *fakeKube) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	encode := json.NewEncoder(w)
 	if q.Get("watch") == "" {
-		list := corev1.ConfigMapList{TypeMeta: metav1.TypeMeta{Kind: "ConfigMapList", APIVersion: "v1"}, ListMeta: metav1.ListMeta{ResourceVersion: fmt.Sprint(k.version)}}
+		list := corev1.ConfigMapList{TypeMeta: metav1.TypeMeta{Kind: "ConfigMapList", APIVersion: "v1"},
+			ListMeta: metav1.ListMeta{ResourceVersion: fmt.Sprint(k.version)}}
 		if k.current != nil {
 			list.Items = append(list.Items, *object(k.current, k.version))
 		}

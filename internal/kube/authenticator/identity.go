@@ -33,12 +33,14 @@ type stsError struct {
 }
 
 func (e *stsError) Error() string {
-	return fmt.Sprintf("sts getCallerIdentity failed: error from AWS (expected 200, got %d). Body: %s", e.status, e.text)
+	return fmt.Sprintf("sts getCallerIdentity failed: error from AWS (expected 200, got %d). Body: %s", e.status,
+		e.text)
 }
 
 // transient reports whether the same token may be good in a moment.
 func (e *stsError) transient() bool {
-	return e.status >= http.StatusInternalServerError || e.status == http.StatusTooManyRequests || e.code == "Throttling"
+	return e.status >= http.StatusInternalServerError || e.status == http.StatusTooManyRequests ||
+		e.code == "Throttling"
 }
 
 // callerIdentity is the part of STS's answer that matters, in either of its two formats.
@@ -55,7 +57,7 @@ func (a *Authenticator) identify(ctx context.Context, token Token, clusterNames 
 	var identity Identity
 	err := errors.New("the cluster has no name")
 	for _, name := range clusterNames {
-		identity, err = a.ask(ctx, token, name)
+		identity, err = a.fetchIdentity(ctx, token, name)
 		var refused *stsError
 		if !errors.As(err, &refused) || refused.code != "SignatureDoesNotMatch" {
 			break
@@ -64,7 +66,7 @@ func (a *Authenticator) identify(ctx context.Context, token Token, clusterNames 
 	return identity, err
 }
 
-func (a *Authenticator) ask(ctx context.Context, token Token, clusterName string) (Identity, error) {
+func (a *Authenticator) fetchIdentity(ctx context.Context, token Token, clusterName string) (Identity, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, token.URL, nil)
 	if err != nil {
 		return Identity{}, malformed("the pre-signed URL makes no request")

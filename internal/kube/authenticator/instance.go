@@ -12,7 +12,8 @@ import (
 
 // Instances is the part of the EC2 client that the authenticator uses.
 type Instances interface {
-	DescribeInstances(context.Context, *ec2.DescribeInstancesInput, ...func(*ec2.Options)) (*ec2.DescribeInstancesOutput, error)
+	DescribeInstances(context.Context, *ec2.DescribeInstancesInput,
+		...func(*ec2.Options)) (*ec2.DescribeInstancesOutput, error)
 }
 
 // maxNames bounds the names that are remembered. An instance never changes its name.

@@ -14,10 +14,10 @@ import (
 	"github.com/coracle-eks/coracle/internal/kube/componentlog"
 )
 
-// logOf is the authenticator log of a cluster, in aws-iam-authenticator's own format: the one
+// clusterLogger is the authenticator log of a cluster, in aws-iam-authenticator's own format: the one
 // that its library writes.
-func (a *Authenticator) logOf(clusterID string) *logrus.Logger {
-	return a.state(clusterID).log.logger
+func (a *Authenticator) clusterLogger(clusterID string) *logrus.Logger {
+	return a.clusterState(clusterID).log.logger
 }
 
 // logFile is an append-only file that is opened at the first line, and put aside when it is full.
@@ -45,7 +45,7 @@ func newLogFile(path string, daemon *slog.Logger) *logFile {
 func (f *logFile) Write(line []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.write(line); err != nil {
+	if err := f.writeLine(line); err != nil {
 		if !f.failed {
 			f.daemon.Error("the authenticator log cannot be written", "file", f.path, "error", err)
 		}
@@ -56,7 +56,7 @@ func (f *logFile) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-func (f *logFile) write(line []byte) error {
+func (f *logFile) writeLine(line []byte) error {
 	if f.file != nil && f.size+int64(len(line)) > componentlog.AuthenticatorMaxSize {
 		if err := os.Rename(f.path, componentlog.Rotated(f.path, time.Now())); err != nil {
 			return fmt.Errorf("put the full log aside: %w", err)

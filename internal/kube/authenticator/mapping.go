@@ -37,8 +37,8 @@ func (a *Authenticator) resolve(ctx context.Context, c record.Cluster, id Identi
 		if err != nil {
 			return mapping{}, err
 		}
-		if found, ok := auth.find(id); ok {
-			return a.render(ctx, c, found, id)
+		if found, ok := auth.findMapping(id); ok {
+			return a.renderMapping(ctx, c, found, id)
 		}
 	}
 	return mapping{}, errNotMapped
@@ -81,7 +81,8 @@ func (a *Authenticator) entryOf(ctx context.Context, c record.Cluster, id Identi
 		// Entries for principals of other accounts may be made before the principals are.
 		entry := row.Value
 		stranger := id.AccountID == c.Account &&
-			(since.Truncate(time.Millisecond).After(entry.CreatedAt) || entry.PrincipalID != "" && entry.PrincipalID != id.PrincipalID)
+			(since.Truncate(time.Millisecond).After(entry.CreatedAt) || entry.PrincipalID != "" &&
+				entry.PrincipalID != id.PrincipalID)
 		if entry.ClusterID == c.ID && !stranger {
 			return entry, nil
 		}
@@ -122,9 +123,10 @@ type nodeEntry struct {
 var (
 	nodeGroups  = []string{"system:bootstrappers", "system:nodes"}
 	nodeEntries = map[string]nodeEntry{
-		"EC2":            {"system:node:{{EC2PrivateDNSName}}", nodeGroups},
-		"EC2_LINUX":      {"system:node:{{EC2PrivateDNSName}}", nodeGroups},
-		"EC2_WINDOWS":    {"system:node:{{EC2PrivateDNSName}}", append(slices.Clone(nodeGroups), "eks:kube-proxy-windows")},
+		"EC2":       {"system:node:{{EC2PrivateDNSName}}", nodeGroups},
+		"EC2_LINUX": {"system:node:{{EC2PrivateDNSName}}", nodeGroups},
+		"EC2_WINDOWS": {"system:node:{{EC2PrivateDNSName}}", append(slices.Clone(nodeGroups),
+			"eks:kube-proxy-windows")},
 		"FARGATE_LINUX":  {"system:node:{{SessionName}}", append(slices.Clone(nodeGroups), "system:node-proxier")},
 		"HYBRID_LINUX":   {"system:node:{{SessionName}}", nodeGroups},
 		"HYPERPOD_LINUX": {"system:node:{{SessionName}}", nodeGroups},
@@ -134,9 +136,10 @@ var (
 // masters is the group whose members pass every authorizer. An access entry never gives it; aws-auth may.
 const masters = "system:masters"
 
-// resolveEntry returns the Kubernetes user of an access entry. Only the username is a template. The reserved prefixes are
-// checked again on what Kubernetes will see, whatever the API accepted when the entry was made.
-func (a *Authenticator) resolveEntry(ctx context.Context, c record.Cluster, entry record.AccessEntry, id Identity) (mapping, error) {
+// resolveEntry returns the Kubernetes user of an access entry. Only the username is a template. The reserved prefixes
+// are checked again on what Kubernetes will see, whatever the API accepted when the entry was made.
+func (a *Authenticator) resolveEntry(ctx context.Context, c record.Cluster, entry record.AccessEntry,
+	id Identity) (mapping, error) {
 	refuse := func(format string, args ...any) (mapping, error) {
 		return mapping{}, fmt.Errorf("access entry %s: "+format, append([]any{entry.PrincipalARN}, args...)...)
 	}
@@ -186,8 +189,8 @@ func defaultUsername(principalARN string) string {
 
 var instanceID = regexp.MustCompile(`^i-[0-9a-f]{8,17}$`)
 
-// render fills in the templates of an entry of aws-auth, in its username and its groups.
-func (a *Authenticator) render(ctx context.Context, c record.Cluster, m mapping, id Identity) (mapping, error) {
+// renderMapping fills in the templates of an entry of aws-auth, in its username and its groups.
+func (a *Authenticator) renderMapping(ctx context.Context, c record.Cluster, m mapping, id Identity) (mapping, error) {
 	username, err := a.renderOne(ctx, c, m.Username, id)
 	if err != nil {
 		return mapping{}, fmt.Errorf("error rendering username template %q: %w", m.Username, err)

@@ -17,7 +17,8 @@ func anyRuleAllows(rules []accesspolicy.Rule, spec authorizationv1.SubjectAccess
 		case spec.ResourceAttributes != nil:
 			return resourceAllowed(rule, spec.ResourceAttributes)
 		case spec.NonResourceAttributes != nil:
-			return has(rule.Verbs, spec.NonResourceAttributes.Verb) && pathAllowed(rule, spec.NonResourceAttributes.Path)
+			return hasValue(rule.Verbs, spec.NonResourceAttributes.Verb) &&
+				pathAllowed(rule, spec.NonResourceAttributes.Path)
 		}
 		return false
 	})
@@ -28,9 +29,10 @@ func resourceAllowed(rule accesspolicy.Rule, request *authorizationv1.ResourceAt
 	if request.Subresource != "" {
 		resource += "/" + request.Subresource
 	}
-	return has(rule.Verbs, request.Verb) &&
-		has(rule.APIGroups, request.Group) &&
-		(has(rule.Resources, resource) || request.Subresource != "" && slices.Contains(rule.Resources, "*/"+request.Subresource)) &&
+	return hasValue(rule.Verbs, request.Verb) &&
+		hasValue(rule.APIGroups, request.Group) &&
+		(hasValue(rule.Resources, resource) || request.Subresource != "" && slices.Contains(rule.Resources,
+			"*/"+request.Subresource)) &&
 		(len(rule.ResourceNames) == 0 || slices.Contains(rule.ResourceNames, request.Name))
 }
 
@@ -42,6 +44,6 @@ func pathAllowed(rule accesspolicy.Rule, path string) bool {
 	})
 }
 
-func has(list []string, value string) bool {
+func hasValue(list []string, value string) bool {
 	return slices.Contains(list, "*") || slices.Contains(list, value)
 }

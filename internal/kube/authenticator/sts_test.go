@@ -41,7 +41,8 @@ func newRealSTS(t testing.TB) realSTS {
 }
 
 func (r realSTS) config(c aws.Credentials) aws.Config {
-	return aws.Config{Region: iamtest.Region, BaseEndpoint: aws.String(r.aws.URL), Credentials: credentials.StaticCredentialsProvider{Value: c}}
+	return aws.Config{Region: iamtest.Region, BaseEndpoint: aws.String(r.aws.URL),
+		Credentials: credentials.StaticCredentialsProvider{Value: c}}
 }
 
 func (r realSTS) token(c aws.Credentials, cluster string, at time.Time) string {
@@ -54,20 +55,26 @@ func (r realSTS) token(c aws.Credentials, cluster string, at time.Time) string {
 // session is a session of a new role with that path.
 func (r realSTS) session(path, roleName, session string) aws.Credentials {
 	r.t.Helper()
-	trust := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"AWS":"` + account + `"},"Action":"sts:AssumeRole"}]}`
-	role, err := r.aws.IAM(r.aws.Root).CreateRole(r.t.Context(), &iam.CreateRoleInput{RoleName: &roleName, Path: &path, AssumeRolePolicyDocument: &trust})
+	trust := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"AWS":"` + account +
+		`"},"Action":"sts:AssumeRole"}]}`
+	role, err := r.aws.IAM(r.aws.Root).CreateRole(r.t.Context(), &iam.CreateRoleInput{RoleName: &roleName, Path: &path,
+		AssumeRolePolicyDocument: &trust})
 	r.put(err)
-	caller := r.aws.NewUser(r.t, "caller-of-"+roleName, `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"sts:AssumeRole","Resource":"*"}]}`)
-	out, err := r.aws.STS(caller).AssumeRole(r.t.Context(), &sts.AssumeRoleInput{RoleArn: role.Role.Arn, RoleSessionName: &session})
+	caller := r.aws.NewUser(r.t, "caller-of-"+roleName,
+		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"sts:AssumeRole","Resource":"*"}]}`)
+	out, err := r.aws.STS(caller).AssumeRole(r.t.Context(), &sts.AssumeRoleInput{RoleArn: role.Role.Arn,
+		RoleSessionName: &session})
 	r.put(err)
-	return aws.Credentials{AccessKeyID: *out.Credentials.AccessKeyId, SecretAccessKey: *out.Credentials.SecretAccessKey, SessionToken: *out.Credentials.SessionToken}
+	return aws.Credentials{AccessKeyID: *out.Credentials.AccessKeyId, SecretAccessKey: *out.Credentials.SecretAccessKey,
+		SessionToken: *out.Credentials.SessionToken}
 }
 
 func TestOurSTSVerifiesTokens(t *testing.T) {
 	t.Parallel()
 	r := newRealSTS(t)
 	for _, arn := range []string{"root", "user/bob", "role/teams/Ops"} {
-		r.entry(record.AccessEntry{PrincipalARN: "arn:aws:iam::" + account + ":" + arn, CreatedAt: time.Now().Add(time.Hour)})
+		r.entry(record.AccessEntry{PrincipalARN: "arn:aws:iam::" + account + ":" + arn,
+			CreatedAt: time.Now().Add(time.Hour)})
 	}
 	bob := r.aws.NewUser(t, "bob", "")
 	ops := r.session("/teams/", "Ops", "alice@example.com")
@@ -78,14 +85,20 @@ func TestOurSTSVerifiesTokens(t *testing.T) {
 	}{
 		{name: "root", token: r.token(r.aws.Root, name, now), username: "arn:aws:iam::111122223333:root"},
 		{name: "user", token: r.token(bob, name, now), username: "arn:aws:iam::111122223333:user/bob"},
-		{name: "session of a role", token: r.token(ops, name, now), username: "arn:aws:sts::111122223333:assumed-role/Ops/alice-example.com"},
-		{name: "by the cluster's ID", token: r.token(bob, clusterID, now), username: "arn:aws:iam::111122223333:user/bob"},
-		{name: "14 minutes old, although it asks for one", token: r.token(bob, name, now.Add(-14*time.Minute)), username: "arn:aws:iam::111122223333:user/bob"},
+		{name: "session of a role", token: r.token(ops, name, now),
+			username: "arn:aws:sts::111122223333:assumed-role/Ops/alice-example.com"},
+		{name: "by the cluster's ID", token: r.token(bob, clusterID, now),
+			username: "arn:aws:iam::111122223333:user/bob"},
+		{name: "14 minutes old, although it asks for one", token: r.token(bob, name, now.Add(-14*time.Minute)),
+			username: "arn:aws:iam::111122223333:user/bob"},
 		{name: "16 minutes old", token: r.token(bob, name, now.Add(-16*time.Minute)), denied: "expired"},
 		{name: "for another cluster", token: r.token(bob, "another", now), denied: "SignatureDoesNotMatch"},
-		{name: "with a wrong secret", token: r.token(aws.Credentials{AccessKeyID: bob.AccessKeyID, SecretAccessKey: "x"}, name, now), denied: "SignatureDoesNotMatch"},
-		{name: "with a key that nobody has", token: r.token(aws.Credentials{AccessKeyID: "AKIAIOSFODNN7EXAMPLE", SecretAccessKey: "x"}, name, now), denied: "InvalidClientTokenId"},
-		{name: "of a session without its session token", token: r.token(aws.Credentials{AccessKeyID: ops.AccessKeyID, SecretAccessKey: ops.SecretAccessKey}, name, now), denied: "InvalidClientTokenId"},
+		{name: "with a wrong secret", token: r.token(aws.Credentials{AccessKeyID: bob.AccessKeyID,
+			SecretAccessKey: "x"}, name, now), denied: "SignatureDoesNotMatch"},
+		{name: "with a key that nobody has", token: r.token(aws.Credentials{AccessKeyID: "AKIAIOSFODNN7EXAMPLE",
+			SecretAccessKey: "x"}, name, now), denied: "InvalidClientTokenId"},
+		{name: "of a session without its session token", token: r.token(aws.Credentials{AccessKeyID: ops.AccessKeyID,
+			SecretAccessKey: ops.SecretAccessKey}, name, now), denied: "InvalidClientTokenId"},
 		{name: "without its prefix", token: elsewhere, denied: "missing expected"},
 	} {
 		got := r.authenticate(test.token)
@@ -104,12 +117,14 @@ func TestOurSTSVerifiesTokens(t *testing.T) {
 	client := sts.NewPresignClient(sts.NewFromConfig(r.config(bob)))
 	plain, err := client.PresignGetCallerIdentity(t.Context(), &sts.GetCallerIdentityInput{})
 	r.put(err)
-	if got := r.authenticate(asToken(plain.URL)); got.Authenticated || !strings.Contains(got.Error, "did not sign the x-k8s-aws-id header") {
+	if got := r.authenticate(asToken(plain.URL)); got.Authenticated || !strings.Contains(got.Error,
+		"did not sign the x-k8s-aws-id header") {
 		t.Errorf("presigned for itself: %+v", got)
 	}
 
 	// A key that was taken away counts no more.
-	_, err = r.aws.IAM(r.aws.Root).DeleteAccessKey(t.Context(), &iam.DeleteAccessKeyInput{UserName: aws.String("bob"), AccessKeyId: &bob.AccessKeyID})
+	_, err = r.aws.IAM(r.aws.Root).DeleteAccessKey(t.Context(), &iam.DeleteAccessKeyInput{UserName: aws.String("bob"),
+		AccessKeyId: &bob.AccessKeyID})
 	r.put(err)
 	if got := r.authenticate(r.token(bob, name, now)); got.Authenticated {
 		t.Errorf("with a deleted key: %+v", got)
@@ -125,9 +140,11 @@ func TestAWSCommandLineMakesTokens(t *testing.T) {
 	r := newRealSTS(t)
 	r.entry(record.AccessEntry{PrincipalARN: "arn:aws:iam::" + account + ":root"})
 	for _, args := range [][]string{{"--cluster-name", name}, {"--cluster-id", clusterID}} {
-		cmd := exec.CommandContext(t.Context(), command, append([]string{"eks", "get-token", "--output", "json"}, args...)...)
+		cmd := exec.CommandContext(t.Context(), command, append([]string{"eks", "get-token", "--output", "json"},
+			args...)...)
 		cmd.Env = append(os.Environ(),
-			"AWS_ENDPOINT_URL="+r.aws.URL, "AWS_DEFAULT_REGION="+iamtest.Region, "HOME="+t.TempDir(), "AWS_EC2_METADATA_DISABLED=true",
+			"AWS_ENDPOINT_URL="+r.aws.URL, "AWS_DEFAULT_REGION="+iamtest.Region, "HOME="+t.TempDir(),
+			"AWS_EC2_METADATA_DISABLED=true",
 			"AWS_ACCESS_KEY_ID="+r.aws.Root.AccessKeyID, "AWS_SECRET_ACCESS_KEY="+r.aws.Root.SecretAccessKey)
 		var stderr bytes.Buffer
 		cmd.Stderr = &stderr
@@ -137,7 +154,8 @@ func TestAWSCommandLineMakesTokens(t *testing.T) {
 		}
 		var credential struct{ Status struct{ Token string } }
 		r.put(json.Unmarshal(out, &credential))
-		if got := r.authenticate(credential.Status.Token); !got.Authenticated || got.User.Username != "arn:aws:iam::111122223333:root" {
+		if got := r.authenticate(credential.Status.Token); !got.Authenticated ||
+			got.User.Username != "arn:aws:iam::111122223333:root" {
 			t.Errorf("aws eks get-token %v: got %+v", args, got)
 		}
 	}

@@ -90,7 +90,7 @@ func ParseToken(text string, now time.Time, own func(host string) bool) (Token, 
 	if action := values["action"]; action != "GetCallerIdentity" {
 		return Token{}, malformed("unexpected action parameter in pre-signed URL: %q", action)
 	}
-	if !signs(values["x-amz-signedheaders"], clusterHeader) {
+	if !isSignedHeader(values["x-amz-signedheaders"], clusterHeader) {
 		return Token{}, malformed("client did not sign the %s header in the pre-signed URL", clusterHeader)
 	}
 	expires, err := strconv.Atoi(values["x-amz-expires"])
@@ -106,7 +106,8 @@ func ParseToken(text string, now time.Time, own func(host string) bool) (Token, 
 		return Token{}, malformed("error parsing X-Amz-Date parameter %q into format %s", date, amzDate)
 	}
 	if now.After(signedAt.Add(tokenLife)) {
-		return Token{}, malformed("X-Amz-Date parameter is expired (%.f minute expiration) %s", tokenLife.Minutes(), signedAt)
+		return Token{}, malformed("X-Amz-Date parameter is expired (%.f minute expiration) %s", tokenLife.Minutes(),
+			signedAt)
 	}
 	if signedAt.After(now.Add(clockSkew)) {
 		return Token{}, malformed("X-Amz-Date parameter is in the future: %s", signedAt)
@@ -122,7 +123,7 @@ func ParseToken(text string, now time.Time, own func(host string) bool) (Token, 
 // the process, so a foreign host could not answer it; it is refused because it shows that the
 // token was made for something else.
 func checkEndpoint(u *url.URL, own func(string) bool) error {
-	sts := isSTS(u.Host)
+	sts := isSTSHost(u.Host)
 	switch {
 	case u.Host == "" || u.Opaque != "":
 		return malformed("the pre-signed URL has no host")
@@ -141,9 +142,9 @@ func checkEndpoint(u *url.URL, own func(string) bool) error {
 	return nil
 }
 
-// isSTS reports whether host is a name of AWS's STS: global, regional, FIPS or dual-stack.
+// isSTSHost reports whether host is a name of AWS's STS: global, regional, FIPS or dual-stack.
 // https://docs.aws.amazon.com/general/latest/gr/sts.html
-func isSTS(host string) bool {
+func isSTSHost(host string) bool {
 	if host == "sts.amazonaws.com" {
 		return true
 	}
@@ -174,7 +175,7 @@ func isRegion(s string) bool {
 	return true
 }
 
-func signs(signedHeaders, header string) bool {
+func isSignedHeader(signedHeaders, header string) bool {
 	for h := range strings.SplitSeq(signedHeaders, ";") {
 		if strings.EqualFold(h, header) {
 			return true

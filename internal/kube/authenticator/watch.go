@@ -30,7 +30,8 @@ const firstLook = 3 * time.Second
 
 // retry bounds the wait between attempts to reach an API server. It is short, so that a change
 // of aws-auth counts within two seconds even right after an API server came back.
-var retry = wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 0.1, Cap: 500 * time.Millisecond, Steps: math.MaxInt32}
+var retry = wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 0.1, Cap: 500 * time.Millisecond,
+	Steps: math.MaxInt32}
 
 // served is what is kept in memory of a cluster.
 type served struct {
@@ -41,8 +42,8 @@ type served struct {
 	looked  chan struct{} // closed once awsAuth is known
 }
 
-// state is what is kept of a cluster, made at its first use.
-func (a *Authenticator) state(clusterID string) *served {
+// clusterState is what is kept of a cluster, made at its first use.
+func (a *Authenticator) clusterState(clusterID string) *served {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s, ok := a.served[clusterID]
@@ -53,8 +54,8 @@ func (a *Authenticator) state(clusterID string) *served {
 	return s
 }
 
-// forget drops what is kept of a cluster that is gone.
-func (a *Authenticator) forget(clusterID string) {
+// forgetCluster drops what is kept of a cluster that is gone.
+func (a *Authenticator) forgetCluster(clusterID string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if s, ok := a.served[clusterID]; ok {
@@ -65,7 +66,7 @@ func (a *Authenticator) forget(clusterID string) {
 
 // awsAuth is the content of a cluster's aws-auth as it was last seen.
 func (a *Authenticator) awsAuth(ctx context.Context, clusterID string) (*awsAuth, error) {
-	s := a.state(clusterID)
+	s := a.clusterState(clusterID)
 	timer := time.NewTimer(firstLook)
 	defer timer.Stop()
 	select {
@@ -80,8 +81,8 @@ func (a *Authenticator) awsAuth(ctx context.Context, clusterID string) (*awsAuth
 	return s.awsAuth, nil
 }
 
-// set takes over new data of aws-auth, nil for none, and reports what is malformed in it.
-func (s *served) set(data map[string]string) {
+// setAWSAuth takes over new data of aws-auth, nil for none, and reports what is malformed in it.
+func (s *served) setAWSAuth(data map[string]string) {
 	parsed, errs := parseAWSAuth(data)
 	for _, err := range errs {
 		s.log.logger.WithTime(time.Now().UTC()).WithError(err).Warn("error parsing aws-auth; the entry is skipped")
@@ -116,7 +117,7 @@ func (a *Authenticator) Run(ctx context.Context) error {
 	defer func() {
 		for key, w := range running {
 			end(key)
-			a.forget(w.clusterID)
+			a.forgetCluster(w.clusterID)
 		}
 	}()
 	a.controlPlanes.Notify(ctx, "", func(key string) {
@@ -132,7 +133,7 @@ func (a *Authenticator) Run(ctx context.Context) error {
 		}
 		end(key)
 		if ran && id != was.clusterID {
-			a.forget(was.clusterID)
+			a.forgetCluster(was.clusterID)
 		}
 		if id == "" || endpoint == "" {
 			return
@@ -151,7 +152,7 @@ func (a *Authenticator) Run(ctx context.Context) error {
 
 // watchAWSAuth keeps what is known of a cluster's aws-auth up to date until ctx ends.
 func (a *Authenticator) watchAWSAuth(ctx context.Context, key, clusterID string) {
-	s := a.state(clusterID)
+	s := a.clusterState(clusterID)
 	maps := a.configMaps(ctx, key, clusterID)
 	if maps == nil {
 		return
@@ -203,7 +204,7 @@ const awsAuthName = "aws-auth"
 func (a *Authenticator) configMaps(ctx context.Context, key, clusterID string) typedcorev1.ConfigMapInterface {
 	backoff := retry
 	for attempt := 0; ; attempt++ {
-		core, err := a.client(ctx, key, clusterID)
+		core, err := a.clusterClient(ctx, key, clusterID)
 		if err == nil {
 			return core.ConfigMaps(metav1.NamespaceSystem)
 		}
@@ -223,7 +224,7 @@ func (a *Authenticator) configMaps(ctx context.Context, key, clusterID string) t
 	}
 }
 
-func (a *Authenticator) client(ctx context.Context, key, clusterID string) (*typedcorev1.CoreV1Client, error) {
+func (a *Authenticator) clusterClient(ctx context.Context, key, clusterID string) (*typedcorev1.CoreV1Client, error) {
 	row, err := a.clusters.Get(ctx, key)
 	if err != nil {
 		return nil, err
@@ -248,9 +249,9 @@ func (a *Authenticator) client(ctx context.Context, key, clusterID string) (*typ
 type sink struct{ *served }
 
 func (s sink) Add(obj any) error    { return s.Update(obj) }
-func (s sink) Delete(any) error     { s.set(nil); return nil }
+func (s sink) Delete(any) error     { s.setAWSAuth(nil); return nil }
 func (s sink) Resync() error        { return nil }
-func (s sink) Update(obj any) error { s.set(obj.(*corev1.ConfigMap).Data); return nil }
+func (s sink) Update(obj any) error { s.setAWSAuth(obj.(*corev1.ConfigMap).Data); return nil }
 
 func (s sink) Replace(list []any, _ string) error {
 	if len(list) == 0 {

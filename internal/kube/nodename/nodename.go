@@ -8,8 +8,8 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// Allowed returns the names that the node of an instance may have, in lower case. They come from EC2, because a node can claim any
-// other fact about itself.
+// Allowed returns the names that the node of an instance may have, in lower case. They come from EC2, because a node
+// can claim any other fact about itself.
 func Allowed(i ec2types.Instance) (names []string) {
 	add := func(name *string) {
 		if aws.ToString(name) != "" {

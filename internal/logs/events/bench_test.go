@@ -33,7 +33,8 @@ func BenchmarkIngest(b *testing.B) {
 			at := int64(1_700_000_000_000 + (i+j)*864)
 			events = append(events, Event{Stream: 1, Timestamp: at, Ingested: at + 1500, Message: m})
 		}
-		if _, err := s.Append(context.Background(), Batch{Group: 1, Events: events, Marks: map[string][]byte{"offset": []byte(strconv.Itoa(i))}}); err != nil {
+		if _, err := s.Append(context.Background(), Batch{Group: 1, Events: events,
+			Marks: map[string][]byte{"offset": []byte(strconv.Itoa(i))}}); err != nil {
 			b.Fatal(err)
 		}
 	}

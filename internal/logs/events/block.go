@@ -270,7 +270,8 @@ func readDirectory(b []byte) (*directory, error) {
 
 // column finds the section of a path. When there is none, absent says that no message has the path.
 func (d *directory) column(path string) (s section, found, absent bool) {
-	i, found := slices.BinarySearchFunc(d.columns, path, func(c columnSection, path string) int { return strings.Compare(c.path, path) })
+	i, found := slices.BinarySearchFunc(d.columns, path,
+		func(c columnSection, path string) int { return strings.Compare(c.path, path) })
 	if found {
 		return d.columns[i].section, true, false
 	}

@@ -50,7 +50,8 @@ func (s *Store) commit(b *pebble.Batch) error {
 // fail notes that the catalogue cannot be written any more. What was acknowledged is safe: it is read
 // back when the store is opened the next time.
 func (s *Store) fail(err error) {
-	err = fmt.Errorf("the catalogue of log events in %s failed, and takes no more until the daemon is started again: %w", s.dir, err)
+	err = fmt.Errorf(
+		"the catalogue of log events in %s failed, and takes no more until the daemon is started again: %w", s.dir, err)
 	if s.failure.CompareAndSwap(nil, &err) {
 		s.log.Error("log events can't be stored", "error", err)
 	}

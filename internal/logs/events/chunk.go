@@ -85,7 +85,8 @@ func readChunk(first uint64, value []byte) (chunk, error) {
 	if version := c.count(chunkVersion); version != chunkVersion {
 		c.fail(errShort)
 	}
-	k := chunk{first: first, rows: c.count(chunkRows), raw: int64(c.count(maxBlockBytes)), minTime: c.varint(), maxTime: c.varint()}
+	k := chunk{first: first, rows: c.count(chunkRows), raw: int64(c.count(maxBlockBytes)), minTime: c.varint(),
+		maxTime: c.varint()}
 	k.streams = make([]StreamID, c.count(min(k.rows, len(c.b))))
 	for i := range k.streams {
 		k.streams[i] = StreamID(c.uvarint())

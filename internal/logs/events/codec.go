@@ -104,7 +104,8 @@ var decoder = sync.OnceValue(func() *zstd.Decoder {
 })
 
 func newEncoder(level zstd.EncoderLevel) *zstd.Encoder {
-	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(level), zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false),
+	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(level), zstd.WithEncoderConcurrency(1),
+		zstd.WithEncoderCRC(false),
 		zstd.WithWindowSize(2<<20), zstd.WithLowerEncoderMem(true), zstd.WithSingleSegment(true))
 	if err != nil {
 		panic(err) // the options are constants

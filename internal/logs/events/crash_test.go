@@ -78,14 +78,16 @@ func child(dir string) error {
 			fmt.Println("deleted", stream-1)
 		}
 		if n%50 == 0 {
-			if _, err := s.Append(context.Background(), Batch{Group: 2, Events: []Event{{Stream: 1, Message: strings.Repeat("x", 2000)}}}); err != nil {
+			if _, err := s.Append(context.Background(),
+				Batch{Group: 2, Events: []Event{{Stream: 1, Message: strings.Repeat("x", 2000)}}}); err != nil {
 				return err
 			}
 			if err := s.DeleteGroup(2); err != nil {
 				return err
 			}
 		}
-		if _, err := s.Append(context.Background(), Batch{Group: childGroup, Events: childEvents(n), Marks: map[string][]byte{"batches": []byte(strconv.Itoa(n + 1))}}); err != nil {
+		if _, err := s.Append(context.Background(), Batch{Group: childGroup, Events: childEvents(n),
+			Marks: map[string][]byte{"batches": []byte(strconv.Itoa(n + 1))}}); err != nil {
 			return err
 		}
 		fmt.Println("appended", n+1)
@@ -108,7 +110,8 @@ func childEvents(n int) []Event {
 func TestKilledAtAnyTimeNothingIsLostOrDoubled(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(uint64(os.Getpid()), 1))
-	points := []string{"appended:37", "part written:1", "part named:1", "part catalogued:1", "part written:4", "part named:7", "part catalogued:9", "group deleted:1", ""}
+	points := []string{"appended:37", "part written:1", "part named:1", "part catalogued:1", "part written:4",
+		"part named:7", "part catalogued:9", "group deleted:1", ""}
 	if testing.Short() {
 		points = points[:5]
 	}
@@ -220,7 +223,8 @@ func verifyChild(t *testing.T, dir string, appended, deleted int) {
 			case seen[batch] == 0 && batch < n:
 			case seen[batch] == 0 && batch < n+childPerStream && maybe > 0: // the next to be deleted
 			default:
-				t.Fatalf("batch %d of %d is there %d/%d times; all before %d are deleted", batch, batches, seen[batch], childBatch, n)
+				t.Fatalf("batch %d of %d is there %d/%d times; all before %d are deleted", batch, batches, seen[batch],
+					childBatch, n)
 			}
 		}
 		entries, err := os.ReadDir(s.parts)

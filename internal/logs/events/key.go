@@ -85,7 +85,8 @@ func (s StreamStat) encode() []byte {
 
 func readStreamStat(b []byte) (StreamStat, error) {
 	c := &cursor{b: b}
-	s := StreamStat{First: c.varint(), Last: c.varint(), LastIngested: c.varint(), Events: c.varint(), StoredBytes: c.varint()}
+	s := StreamStat{First: c.varint(), Last: c.varint(), LastIngested: c.varint(), Events: c.varint(),
+		StoredBytes: c.varint()}
 	return s, c.end()
 }
 

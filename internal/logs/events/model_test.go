@@ -249,13 +249,15 @@ func compareView(t *testing.T, s *Store, g GroupID, m *model) {
 				t.Errorf("size %d of a message of %d", rows.Size[i], len(message))
 			}
 			if rows.Timestamp[i] < b.MinTime() || rows.Timestamp[i] > b.MaxTime() {
-				t.Errorf("time %d is not in the block's time from %d to %d", rows.Timestamp[i], b.MinTime(), b.MaxTime())
+				t.Errorf("time %d is not in the block's time from %d to %d", rows.Timestamp[i], b.MinTime(),
+					b.MaxTime())
 			}
 			want, there := left[rows.Seq[i]]
 			delete(left, rows.Seq[i])
 			if live := rows.Live == nil || rows.Live(i); live != there {
 				t.Errorf("row with Seq %d: live is %v", rows.Seq[i], live)
-			} else if got := (Event{rows.Stream[i], rows.Timestamp[i], rows.Ingested[i], rows.Seq[i], string(message)}); live && got != want {
+			} else if got := (Event{rows.Stream[i], rows.Timestamp[i], rows.Ingested[i], rows.Seq[i],
+				string(message)}); live && got != want {
 				t.Errorf("got %+v, want %+v", got, want)
 			}
 			word.Each(message, func(w []byte) bool {
@@ -284,7 +286,8 @@ func compareView(t *testing.T, s *Store, g GroupID, m *model) {
 // is offered with every reading of the path that any reader may come to.
 func checkColumns(t testing.TB, messages [][]byte, column func(string) (*Column, bool, error)) (offered int) {
 	t.Helper()
-	paths := map[string]bool{"a": true, "a.b": true, "a.b.c": true, "verb": true, "requestObject.x": true, "x.9": true, "x.00": true, "": true, "nothing.here": true}
+	paths := map[string]bool{"a": true, "a.b": true, "a.b.c": true, "verb": true, "requestObject.x": true, "x.9": true,
+		"x.00": true, "": true, "nothing.here": true}
 	trees := make([]any, len(messages))
 	for i, m := range messages {
 		if tree, ok := parse(m); ok {
@@ -315,7 +318,8 @@ func checkColumns(t testing.TB, messages [][]byte, column func(string) (*Column,
 				readings["absent"] = true
 			}
 			if len(readings) != 1 || !readings[got] {
-				t.Errorf("column %q says %s of %q, where a reader sees %q", path, got, messages[i], slices.Collect(maps.Keys(readings)))
+				t.Errorf("column %q says %s of %q, where a reader sees %q", path, got, messages[i],
+					slices.Collect(maps.Keys(readings)))
 			}
 		}
 	}
@@ -433,15 +437,19 @@ func randomMessage(r *rand.Rand) string {
 	case 1:
 		return "plain text with words " + strconv.Itoa(r.IntN(1000))
 	case 2:
-		return []string{"", `{`, `{"a":1} x`, `[1,2]`, `{"a":01}`, "I {\"a\":1}", `{"a":"\x"}`, "{\"a\":\"\x01\"}", `{"a":1,}`}[r.IntN(9)]
+		return []string{"", `{`, `{"a":1} x`, `[1,2]`, `{"a":01}`, "I {\"a\":1}", `{"a":"\x"}`, "{\"a\":\"\x01\"}",
+			`{"a":1,}`}[r.IntN(9)]
 	}
 	pick := func(all ...string) string { return all[r.IntN(len(all))] }
-	return fmt.Sprintf(`{"verb":"%s","user":{"username":"u%d","groups":["g%d","g"]},"objectRef":{"name":"n-%d"},"code":%d%s}`,
-		pick("get", "list"), r.IntN(4), r.IntN(3), r.IntN(50), 200+r.IntN(3), pick("", `,"annotations":{"a.b/c":"x"}`, `,"requestObject":{"x":{"y":1}}`))
+	return fmt.Sprintf(
+		`{"verb":"%s","user":{"username":"u%d","groups":["g%d","g"]},"objectRef":{"name":"n-%d"},"code":%d%s}`,
+		pick("get", "list"), r.IntN(4), r.IntN(3), r.IntN(50), 200+r.IntN(3), pick("", `,"annotations":{"a.b/c":"x"}`,
+			`,"requestObject":{"x":{"y":1}}`))
 }
 
 func randomJSON(r *rand.Rand, depth int) string {
-	keys := []string{"a", "b", "a.b", "b.c", "a.b.c", "", ".", "a.", "0", "1", "00", "verb", "requestObject", `\u0061`, "é", "c", "x", "-1"}
+	keys := []string{"a", "b", "a.b", "b.c", "a.b.c", "", ".", "a.", "0", "1", "00", "verb", "requestObject", `\u0061`,
+		"é", "c", "x", "-1"}
 	space := []string{"", "", " ", "\n\t"}[r.IntN(4)]
 	n := r.IntN(5)
 	if r.IntN(20) == 0 {
@@ -464,7 +472,8 @@ func randomJSON(r *rand.Rand, depth int) string {
 		}
 		return "[" + space + strings.Join(parts, ","+space) + space + "]"
 	}
-	return []string{"1", "-0.5e+3", "true", "false", "null", `"s"`, `"\"quoted\" \\ \u00e9"`, `"é"`, `""`, "12345678901234567890"}[r.IntN(10)]
+	return []string{"1", "-0.5e+3", "true", "false", "null", `"s"`, `"\"quoted\" \\ \u00e9"`, `"é"`, `""`,
+		"12345678901234567890"}[r.IntN(10)]
 }
 
 func TestColumnsEqualSlowReader(t *testing.T) {
@@ -528,10 +537,13 @@ func TestAuditEventsHaveTheColumnsThatQueriesAsk(t *testing.T) {
 	}
 	column := extracted(messages)
 	for _, path := range []string{
-		"level", "stage", "verb", "user.username", "user.groups.0", "sourceIPs.0", "userAgent", "objectRef.resource", "objectRef.namespace", "objectRef.name",
-		"objectRef.apiGroup", "objectRef.subresource", "responseStatus.code", "annotations.authorization.k8s.io/decision", "requestObject.data.mapRoles",
+		"level", "stage", "verb", "user.username", "user.groups.0", "sourceIPs.0", "userAgent", "objectRef.resource",
+		"objectRef.namespace", "objectRef.name",
+		"objectRef.apiGroup", "objectRef.subresource", "responseStatus.code",
+		"annotations.authorization.k8s.io/decision", "requestObject.data.mapRoles",
 	} {
-		if _, ok, _ := column(path); ok == (path == "requestObject.data.mapRoles") && bytes.Contains(bytes.Join(messages, nil), []byte("requestObject")) {
+		if _, ok, _ := column(path); ok == (path == "requestObject.data.mapRoles") &&
+			bytes.Contains(bytes.Join(messages, nil), []byte("requestObject")) {
 			t.Errorf("column %s: %v", path, ok)
 		} else if !ok && path != "requestObject.data.mapRoles" {
 			t.Errorf("column %s is not kept", path)

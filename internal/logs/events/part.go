@@ -113,7 +113,8 @@ func (p *part) remove() {
 	p.store.files.RLock()
 	defer p.store.files.RUnlock()
 	if err := os.Remove(p.path()); err != nil && !errors.Is(err, os.ErrNotExist) {
-		p.store.log.Error("cannot remove a file of log events that is no longer needed; the next start tries again", "error", err)
+		p.store.log.Error("cannot remove a file of log events that is no longer needed; the next start tries again",
+			"error", err)
 	}
 }
 

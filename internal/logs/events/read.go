@@ -149,7 +149,8 @@ func (m *merge) run(ctx context.Context, yield func(Event, error) bool) error {
 		}
 	}()
 	for n := 0; ; n++ {
-		for len(m.waiting) > 0 && (len(m.open) == 0 || m.direction(cmp.Compare(m.waiting[0].edge, m.open[0].at().Timestamp)) <= 0) {
+		for len(m.waiting) > 0 && (len(m.open) == 0 ||
+			m.direction(cmp.Compare(m.waiting[0].edge, m.open[0].at().Timestamp)) <= 0) {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -199,7 +200,8 @@ func (m *merge) openNext() error {
 	for i, t := range rows.Timestamp {
 		row := int32(i)
 		if t >= m.From && t < m.To && (m.Streams == nil || m.Streams(rows.Stream[i])) &&
-			(m.After == nil || m.direction(o.position(row).Compare(*m.After)) > 0) && (rows.Live == nil || rows.Live(i)) {
+			(m.After == nil || m.direction(o.position(row).Compare(*m.After)) > 0) &&
+			(rows.Live == nil || rows.Live(i)) {
 			o.order = append(o.order, row)
 		}
 	}

@@ -140,7 +140,8 @@ func (w *worker) keepUp(g *group) {
 	}
 	if err == nil && !did {
 		if did, err = w.clean(g); err != nil {
-			s.log.Error("log events can't be cleaned up; the disk space of deleted ones stays taken", "group", g.id, "error", err)
+			s.log.Error("log events can't be cleaned up; the disk space of deleted ones stays taken", "group", g.id,
+				"error", err)
 		}
 	}
 	if did {
@@ -485,7 +486,8 @@ func (w *worker) rewriteBlock(pw *partWriter, v *View, p *part, m *blockMeta) er
 	w.buffer, w.rows = w.buffer[:0], w.rows[:0]
 	for i := range b.rows {
 		if r.Live == nil || r.Live(i) {
-			w.rows = append(w.rows, row{r.Stream[i], r.Timestamp[i], r.Ingested[i], r.Seq[i], len(w.buffer), int(r.Size[i])})
+			w.rows = append(w.rows, row{r.Stream[i], r.Timestamp[i], r.Ingested[i], r.Seq[i], len(w.buffer),
+				int(r.Size[i])})
 			w.buffer = append(w.buffer, messages.At(i)...)
 		}
 	}

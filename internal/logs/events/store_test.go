@@ -52,7 +52,8 @@ func TestLargeBatchesAndMessages(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir(), Options{SealBytes: 4 << 20})
 	b := noise(1, 20_000_000)
-	b.Events = append(b.Events, Event{Stream: 2, Timestamp: 1, Message: strings.Repeat("large ", maxMessage/6)}, Event{Stream: 2, Timestamp: 2})
+	b.Events = append(b.Events, Event{Stream: 2, Timestamp: 1, Message: strings.Repeat("large ", maxMessage/6)},
+		Event{Stream: 2, Timestamp: 2})
 	first, err := s.Append(t.Context(), b)
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +73,8 @@ func TestLargeBatchesAndMessages(t *testing.T) {
 	if n := int(seq - first); n != len(b.Events) {
 		t.Errorf("%d events are there of %d", n, len(b.Events))
 	}
-	if _, err := s.Append(t.Context(), Batch{Group: 1, Events: []Event{{Stream: 1, Message: strings.Repeat("x", maxMessage+1)}}}); err == nil {
+	if _, err := s.Append(t.Context(), Batch{Group: 1,
+		Events: []Event{{Stream: 1, Message: strings.Repeat("x", maxMessage+1)}}}); err == nil {
 		t.Error("a message that is too long is taken")
 	}
 	if got := s.LastSeq(1); got != seq-1 {

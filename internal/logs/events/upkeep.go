@@ -180,8 +180,8 @@ func (s *Store) Expire(id GroupID, before int64) error {
 	return nil
 }
 
-// Expired is the time before which Expire has ended the group: an event with an earlier Timestamp is shown to nobody. It never becomes
-// earlier. It is 0, or less, when there was no Expire.
+// Expired is the time before which Expire has ended the group: an event with an earlier Timestamp is shown to nobody.
+// It never becomes earlier. It is 0, or less, when there was no Expire.
 func (s *Store) Expired(id GroupID) int64 {
 	g := s.find(id)
 	if g == nil {
@@ -241,7 +241,8 @@ func stored(streams map[StreamID]StreamStat) (n int64) {
 // that end before it or begin after it are not read. The group is locked.
 func (s *Store) countExpired(g *group, before int64) (map[StreamID]StreamStat, error) {
 	streams := maps.Clone(g.streams)
-	if !slices.ContainsFunc(slices.Collect(maps.Values(streams)), func(st StreamStat) bool { return st.First < before }) {
+	if !slices.ContainsFunc(slices.Collect(maps.Values(streams)),
+		func(st StreamStat) bool { return st.First < before }) {
 		return streams, nil
 	}
 	firsts := map[StreamID]int64{} // of what is left

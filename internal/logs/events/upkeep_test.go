@@ -190,7 +190,8 @@ func TestWaitAndSinceFollowAGroup(t *testing.T) {
 				b := Batch{Group: 1}
 				for j := range 10 {
 					n := int64(w*events + i*10 + j)
-					b.Events = append(b.Events, Event{Stream: StreamID(1 + w), Timestamp: n, Message: fmt.Sprint("message ", n)})
+					b.Events = append(b.Events, Event{Stream: StreamID(1 + w), Timestamp: n,
+						Message: fmt.Sprint("message ", n)})
 				}
 				if _, err := s.Append(t.Context(), b); err != nil {
 					t.Error(err)
@@ -209,7 +210,8 @@ func TestWaitIsNotWokenByWhatIsDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	appendOne := func(timestamp int64) uint64 {
-		seq, err := s.Append(t.Context(), Batch{Group: 1, Events: []Event{{Stream: 1, Timestamp: timestamp, Message: "m"}}})
+		seq, err := s.Append(t.Context(),
+			Batch{Group: 1, Events: []Event{{Stream: 1, Timestamp: timestamp, Message: "m"}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -249,10 +251,12 @@ func TestMarks(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := open(t, dir, Options{})
-	if err := s.SetMarks(map[string][]byte{"a/1": []byte("x"), "a/2": {}, "b": []byte("y"), "a\xff": []byte("z")}); err != nil {
+	if err := s.SetMarks(map[string][]byte{"a/1": []byte("x"), "a/2": {}, "b": []byte("y"),
+		"a\xff": []byte("z")}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Append(t.Context(), Batch{Group: 1, Events: []Event{{Stream: 1, Message: "m"}}, Marks: map[string][]byte{"a/1": []byte("new"), "b": nil}}); err != nil {
+	if _, err := s.Append(t.Context(), Batch{Group: 1, Events: []Event{{Stream: 1, Message: "m"}},
+		Marks: map[string][]byte{"a/1": []byte("new"), "b": nil}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {

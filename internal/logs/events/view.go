@@ -76,7 +76,8 @@ func (s *Store) snapshot(id GroupID, from, to int64, after uint64, atMost int) (
 		held := false
 		for i := range p.blocks {
 			if m := &p.blocks[i]; m.maxSeq > after && m.overlaps(v.live, from, to) {
-				v.blocks = append(v.blocks, &Block{view: v, part: p, meta: m, rows: m.rows, raw: m.raw, minTime: m.minTime(), maxTime: m.maxTime()})
+				v.blocks = append(v.blocks, &Block{view: v, part: p, meta: m, rows: m.rows, raw: m.raw,
+					minTime: m.minTime(), maxTime: m.maxTime()})
 				held = true
 			}
 		}
@@ -279,7 +280,8 @@ func (b *Block) readRows() (*Rows, error) {
 	}
 	for i := range b.chunks {
 		if _, err := b.chunks[i].each(func(x row) {
-			r.Timestamp, r.Ingested, r.Seq = append(r.Timestamp, x.timestamp), append(r.Ingested, x.ingested), append(r.Seq, x.seq)
+			r.Timestamp, r.Ingested, r.Seq = append(r.Timestamp, x.timestamp), append(r.Ingested, x.ingested),
+				append(r.Seq, x.seq)
 			r.Stream, r.Size = append(r.Stream, x.stream), append(r.Size, int32(x.size))
 		}); err != nil {
 			return nil, b.damagedChunk(i, err)
@@ -371,7 +373,8 @@ func (v *View) tail(b *Block) (*tail, error) {
 	}
 	encoded := bytes[m.tail-m.directory:]
 	if sum := checksum(encoded); sum != m.checksum {
-		return nil, b.part.damaged(m.offset, fmt.Errorf("the directory's checksum is %08x where %08x was written", sum, m.checksum))
+		return nil, b.part.damaged(m.offset, fmt.Errorf("the directory's checksum is %08x where %08x was written", sum,
+			m.checksum))
 	}
 	d, err := readDirectory(encoded)
 	if err != nil {

@@ -19,7 +19,8 @@ func BenchmarkPush(b *testing.B) {
 	for _, query := range []string{
 		"stats count(*) by verb, user.username, bin(5m)",
 		"stats count(*), avg(responseStatus.code), max(@timestamp) by verb",
-		"filter objectRef.name == 'aws-node' AND objectRef.resource == 'daemonsets' AND verb == 'patch' | fields @timestamp, @message | sort @timestamp asc",
+		"filter objectRef.name == 'aws-node' AND objectRef.resource == 'daemonsets' AND verb == 'patch' | fields " +
+			"@timestamp, @message | sort @timestamp asc",
 		"filter @logStream like /^kube-apiserver-audit/ | stats count(*) by verb",
 		"filter @message like /aws-auth/ | stats count(*)",
 		"fields @timestamp, @message | limit 20",
@@ -35,12 +36,14 @@ func BenchmarkPush(b *testing.B) {
 			rows := make([]insights.Event, 4096)
 			for i := range rows {
 				values := map[string]value.Value{
-					"@timestamp":          value.Time(start + int64(len(rows)-i)*800),
-					"@message":            value.String(audit("get", "alice", "pods", "default", "web", "")),
-					"@ptr":                value.String(fmt.Sprintf("ptr-%08d", i)),
-					"@logStream":          value.String("kube-apiserver-audit-0a1b2c3d4e5f60718293a4b5c6d7e8f9"),
-					"verb":                value.String([]string{"get", "list", "watch", "patch", "create", "delete"}[r.IntN(6)]),
-					"user.username":       value.String(fmt.Sprintf("system:node:ip-10-0-1-%d.ec2.internal", r.IntN(50))),
+					"@timestamp": value.Time(start + int64(len(rows)-i)*800),
+					"@message":   value.String(audit("get", "alice", "pods", "default", "web", "")),
+					"@ptr":       value.String(fmt.Sprintf("ptr-%08d", i)),
+					"@logStream": value.String("kube-apiserver-audit-0a1b2c3d4e5f60718293a4b5c6d7e8f9"),
+					"verb": value.String([]string{"get", "list", "watch", "patch", "create",
+						"delete"}[r.IntN(6)]),
+					"user.username": value.String(fmt.Sprintf("system:node:ip-10-0-1-%d.ec2.internal",
+						r.IntN(50))),
 					"userAgent":           value.String("kubectl/v1.36.2 (linux/amd64) kubernetes/a1b2c3d"),
 					"objectRef.name":      value.String([]string{"aws-node", "coredns", "web"}[r.IntN(3)]),
 					"objectRef.resource":  value.String([]string{"daemonsets", "pods"}[r.IntN(2)]),

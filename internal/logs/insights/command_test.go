@@ -4,7 +4,8 @@ import (
 	"testing"
 )
 
-// Each query over the events of its group gives the table: columns, then rows. The result is the same with one worker and with three.
+// Each query over the events of its group gives the table: columns, then rows. The result is the same with one worker
+// and with three.
 func TestCommands(t *testing.T) {
 	t.Parallel()
 	requests := log(
@@ -74,12 +75,14 @@ func TestCommands(t *testing.T) {
 			`filter @logStream = 'kube-apiserver-audit-1' and @log like 'demo' | stats count(*) as n`: "n\n5",
 
 			// sort and limit
-			`sort ms | display ms`:                                        "ms\n3\n7\n12.5\n40\n88",
-			`sort ms desc | limit 2 | display ms`:                         "ms\n88\n40",
-			`sort verb asc, ms desc | display verb, ms`:                   "verb | ms\ndelete | 7\nget | 12.5\nget | 3\nlist | 40\npatch | 88",
-			`sort code asc | display code`:                                "code\n-\n200\n200\n404\n409",
-			`sort code desc | display code`:                               "code\n409\n404\n200\n200\n-",
-			`sort ms desc | sort verb asc | display verb, ms`:             "verb | ms\ndelete | 7\nget | 12.5\nget | 3\nlist | 40\npatch | 88",
+			`sort ms | display ms`:                "ms\n3\n7\n12.5\n40\n88",
+			`sort ms desc | limit 2 | display ms`: "ms\n88\n40",
+			`sort verb asc, ms desc | display verb, ms`: "verb | ms\ndelete | 7\nget | 12.5\nget | " +
+				"3\nlist | 40\npatch | 88",
+			`sort code asc | display code`:  "code\n-\n200\n200\n404\n409",
+			`sort code desc | display code`: "code\n409\n404\n200\n200\n-",
+			`sort ms desc | sort verb asc | display verb, ms`: "verb | ms\ndelete | 7\nget | 12.5\nget | " +
+				"3\nlist | 40\npatch | 88",
 			`sort -ms | limit 1 | display verb`:                           "verb\npatch",
 			`sort @timestamp asc | limit 1 | display verb`:                "verb\nget",
 			`limit 3 | filter verb = 'get' | display code`:                "code\n404",
@@ -121,11 +124,15 @@ func TestCommands(t *testing.T) {
 			`fields verb as v, ms | limit 3 | filter ms > 5 | limit 2 | filter v != 'patch' | display v, code`: "v | code\ndelete | -",
 
 			// dedup
-			`display verb, ms | dedup verb`:                                  "verb | ms\ndelete | 7\npatch | 88\nget | 3\nlist | 40",
-			`display verb, ms | sort @timestamp asc | dedup verb`:            "verb | ms\nget | 12.5\nlist | 40\npatch | 88\ndelete | 7",
-			`display verb, code | sort ms desc | dedup verb, code | limit 3`: "verb | code\npatch | 409\nlist | 200\nget | 200",
-			`display verb, code | dedup code`:                                "verb | code\ndelete | -\npatch | 409\nget | 404\nlist | 200",
-			`display verb | dedup gone`:                                      "verb\ndelete\npatch\nget\nlist\nget",
+			`display verb, ms | dedup verb`: "verb | ms\ndelete | 7\npatch | " +
+				"88\nget | 3\nlist | 40",
+			`display verb, ms | sort @timestamp asc | dedup verb`: "verb | ms\nget | 12.5\nlist | " +
+				"40\npatch | 88\ndelete | 7",
+			`display verb, code | sort ms desc | dedup verb, code | limit 3`: "verb | code\npatch | 409\nlist | " +
+				"200\nget | 200",
+			`display verb, code | dedup code`: "verb | code\ndelete | -\npatch | " +
+				"409\nget | 404\nlist | 200",
+			`display verb | dedup gone`: "verb\ndelete\npatch\nget\nlist\nget",
 
 			// unnest
 			`filter verb = 'get' | unnest user.groups into g | display verb, g`:                          "verb | g\nget | system:masters\nget | dev",

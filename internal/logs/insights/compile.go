@@ -18,7 +18,8 @@ func Compile(q *Query, o Options) (p *Plan, err error) {
 	c := &planner{
 		compiler: compiler{text: q.text, segment: first},
 		options:  o,
-		plan:     &Plan{segments: []*segment{first}, reference: -1, windows: []Window{{o.Start, o.End}}, budget: &budget{limit: o.Memory}},
+		plan: &Plan{segments: []*segment{first}, reference: -1, windows: []Window{{o.Start, o.End}},
+			budget: &budget{limit: o.Memory}},
 	}
 	defer func() {
 		switch failed := recover().(type) {
@@ -32,7 +33,7 @@ func Compile(q *Query, o Options) (p *Plan, err error) {
 	for i, s := range q.statements {
 		c.statement(s, q.statements[:i], q.statements[i+1:])
 	}
-	c.end()
+	c.completePlan()
 	return c.plan, nil
 }
 
@@ -53,8 +54,8 @@ type column struct {
 // rowsAreEvents says whether rows are still log events, not what stats or pattern made of them.
 func (c *planner) rowsAreEvents() bool { return !c.segment.hasColumns() }
 
-// next begins a new segment. The sink of the one before is complete.
-func (c *planner) next(sinkOf string) *segment {
+// beginSegment begins a new segment. The sink of the one before is complete.
+func (c *planner) beginSegment(sinkOf string) *segment {
 	before := c.segment
 	c.plan.places = append(c.plan.places, sinkOf)
 	s := newSegment(before, before.env)
@@ -67,7 +68,7 @@ func (c *planner) next(sinkOf string) *segment {
 	c.plan.segments = append(c.plan.segments, s)
 	c.segment = s
 	for i, column := range c.columns {
-		c.columns[i].of = fieldCode(s.carry(column.of))
+		c.columns[i].of = fieldCode(s.carryField(column.of))
 	}
 	return s
 }
@@ -75,50 +76,51 @@ func (c *planner) next(sinkOf string) *segment {
 // needOrder makes the fields that order events available.
 func (c *planner) needOrder(s *segment) {
 	if s.previous == nil {
-		s.field("@timestamp")
-		s.field("@ptr")
+		s.fieldIndex("@timestamp")
+		s.fieldIndex("@ptr")
 	}
 }
 
-// open gives the segment for a command that looks at rows after the limit or dedup before it, if there was one.
-func (c *planner) open() *segment {
+// ensureOpenSegment gives the segment for a command that looks at rows after the limit or dedup before it, if there was
+// one.
+func (c *planner) ensureOpenSegment() *segment {
 	switch {
 	case c.segment.dedup != nil:
-		return c.next("dedup")
+		return c.beginSegment("dedup")
 	case c.segment.limit > 0:
-		return c.next("limit")
+		return c.beginSegment("limit")
 	}
 	return c.segment
 }
 
 func (c *planner) statement(at statement, before, after []statement) {
-	if count[dedupCommand](before) > 0 {
+	if countCommands[dedupCommand](before) > 0 {
 		if _, isLimit := at.command.(limitCommand); !isLimit {
-			c.fail(at, "%s stands after dedup\x00only limit can follow dedup; write it before", at.name())
+			c.panicAt(at, "%s stands after dedup\x00only limit can follow dedup; write it before", at.commandName())
 		}
 	}
 	switch e := at.command.(type) {
 	case fieldsCommand:
-		c.fields(e)
+		c.compileFields(e)
 	case filterCommand:
-		c.filter(e)
+		c.compileFilter(e)
 	case statsCommand:
-		c.stat(at, e, before)
+		c.compileStats(at, e, before)
 	case sortCommand:
-		c.sort(e)
+		c.compileSort(e)
 	case limitCommand:
 		s := c.segment
 		if s.limit > 0 {
-			s = c.open()
+			s = c.ensureOpenSegment()
 		}
 		s.limit = e.count
 	case parseCommand:
-		c.parse(at, e)
+		c.compileParse(at, e)
 	case dedupCommand:
-		s := c.open()
+		s := c.ensureOpenSegment()
 		s.dedup = []code{}
 		for _, field := range e.fields {
-			s.dedup = append(s.dedup, c.name(field))
+			s.dedup = append(s.dedup, c.compileName(field))
 		}
 	case patternCommand:
 		var diff diffCommand
@@ -134,20 +136,22 @@ func (c *planner) statement(at statement, before, after []statement) {
 		}
 		c.pattern(at, nameExpression{at.span, "@message"}, e, before)
 	case anomalyCommand:
-		c.fail(at, "Coracle doesn't serve the anomaly command\x00it is a trained model on AWS; pattern, or pattern and diff, show what is new or frequent")
+		c.panicAt(at,
+			"Coracle doesn't serve the anomaly command\x00it is a trained model on AWS; pattern, or pattern and "+
+				"diff, show what is new or frequent")
 	case unnestCommand:
-		c.unnest(e)
+		c.compileUnnest(e)
 	case unmaskCommand:
 		for _, field := range e.fields {
-			c.show(field.text, c.name(field))
+			c.setColumn(field.text, c.compileName(field))
 		}
 	default:
 		panic(fmt.Sprintf("insights: command %T has no plan", e))
 	}
 }
 
-// show adds a column to those of the result, or lets one of that name show something else.
-func (c *planner) show(name string, of code) {
+// setColumn adds a column to those of the result, or lets one of that name show something else.
+func (c *planner) setColumn(name string, of code) {
 	if c.shown {
 		return
 	}
@@ -158,41 +162,41 @@ func (c *planner) show(name string, of code) {
 	c.columns = append(c.columns, column{name, of})
 }
 
-func (c *planner) fields(e fieldsCommand) {
+func (c *planner) compileFields(e fieldsCommand) {
 	var shown []column
 	for _, i := range e.items {
 		of := c.expression(i.of)
 		if i.as != nil {
-			c.segment.define(i.as.text, of)
+			c.segment.defineAlias(i.as.text, of)
 			of = c.segment.names[i.as.text]
 		} else if i.text != "" {
 			// It may be referred to by its text, and is computed once though it is shown and perhaps carried on.
-			c.segment.define(i.text, of)
+			c.segment.defineAlias(i.text, of)
 			of = c.segment.names[i.text]
 		}
 		if !e.display {
-			c.show(i.name(), of)
+			c.setColumn(i.columnName(), of)
 		}
-		shown = append(shown, column{i.name(), of})
+		shown = append(shown, column{i.columnName(), of})
 	}
 	if e.display {
 		c.columns, c.shown = nil, false
 		for _, col := range shown {
-			c.show(col.name, col.of)
+			c.setColumn(col.name, col.of)
 		}
 		c.shown = true
 	}
 }
 
-func (c *planner) filter(e filterCommand) {
+func (c *planner) compileFilter(e filterCommand) {
 	if e.index {
 		c.indexable(e.condition)
 	}
-	s := c.open()
+	s := c.ensureOpenSegment()
 	holds, from := c.condition(e.condition)
 	s.steps = append(s.steps, step{filter: holds, reads: from.reads})
 	if s.previous == nil {
-		c.plan.where = combine(true, c.plan.where, c.where(e.condition, false))
+		c.plan.where = combine(true, c.plan.where, c.compileCondition(e.condition, false))
 	}
 }
 
@@ -214,20 +218,21 @@ func (c *planner) indexable(e expression) {
 		}
 	case inExpression:
 		_, isName := e.of.(nameExpression)
-		if isName && !e.not && !slices.ContainsFunc(e.list, func(v expression) bool { _, ok := literal(v); return !ok }) {
+		if isName && !e.not && !slices.ContainsFunc(e.list,
+			func(v expression) bool { _, ok := literal(v); return !ok }) {
 			return
 		}
 	}
-	c.fail(e, "this condition can't be answered by a field index\x00%s", expected)
+	c.panicAt(e, "this condition can't be answered by a field index\x00%s", expected)
 }
 
-func (c *planner) sort(e sortCommand) {
-	s := c.open()
+func (c *planner) compileSort(e sortCommand) {
+	s := c.ensureOpenSegment()
 	var order []orderKey
 	for _, k := range e.keys {
 		of := c.expression(k.of)
 		if k.as != nil {
-			s.define(k.as.text, of)
+			s.defineAlias(k.as.text, of)
 			of = s.names[k.as.text]
 		}
 		key := orderKey{of: of, descending: k.descending}
@@ -239,46 +244,47 @@ func (c *planner) sort(e sortCommand) {
 	s.order = append(order, s.order...) // an earlier sort orders what this one leaves equal
 }
 
-func (c *planner) unnest(e unnestCommand) {
-	s := c.open()
-	list := c.name(e.list)
+func (c *planner) compileUnnest(e unnestCommand) {
+	s := c.ensureOpenSegment()
+	list := c.compileName(e.list)
 	i := len(s.variables)
-	s.variables = append(s.variables, func(f *frame) { f.set(i, value.Value{}) })
+	s.variables = append(s.variables, func(f *frame) { f.setVariable(i, value.Value{}) })
 	s.steps = append(s.steps, step{list: list.eval, into: i, reads: list.reads})
 	into := variableCode(i, list)
 	into.perRow = true
 	s.names[e.into.text] = into
-	c.show(e.into.text, into)
+	c.setColumn(e.into.text, into)
 }
 
-func (c *planner) stat(at statement, e statsCommand, before []statement) {
-	if n := count[statsCommand](before); n == 2 {
-		c.fail(at, "a third stats command\x00a query has at most two")
+func (c *planner) compileStats(at statement, e statsCommand, before []statement) {
+	if n := countCommands[statsCommand](before); n == 2 {
+		c.panicAt(at, "a third stats command\x00a query has at most two")
 	} else if n == 1 {
 		first := slices.IndexFunc(before, func(b statement) bool { _, ok := b.command.(statsCommand); return ok })
 		for _, between := range before[first:] {
 			switch between.command.(type) {
 			case sortCommand, limitCommand:
-				c.fail(between, "%s stands between two stats commands\x00write it behind the second one", between.name())
+				c.panicAt(between, "%s stands between two stats commands\x00write it behind the second one",
+					between.commandName())
 			}
 		}
 	}
-	s := c.open()
+	s := c.ensureOpenSegment()
 	sink := &statsSink{named: make(map[string]code)}
 	names := make([]string, 0, len(e.by)+len(e.items))
 	texts := make(map[string]int)
 	name := func(i item) {
-		if slices.Contains(names, i.name()) {
+		if slices.Contains(names, i.columnName()) {
 			where := expressionPlace(i.of)
 			if i.as != nil {
 				where = *i.as
 			}
-			c.fail(where, "stats has two columns called %s\x00give one of them another name with as", i.name())
+			c.panicAt(where, "stats has two columns called %s\x00give one of them another name with as", i.columnName())
 		}
 		if _, isName := i.of.(nameExpression); !isName {
 			texts[i.of.String()] = len(names)
 		}
-		names = append(names, i.name())
+		names = append(names, i.columnName())
 	}
 	for _, i := range e.by {
 		name(i)
@@ -289,7 +295,8 @@ func (c *planner) stat(at statement, e statsCommand, before []statement) {
 		name(i)
 		of := c.expression(i.of)
 		if !of.perRow {
-			c.fail(i.of, "%s is no aggregate\x00stats takes %s; fields to group by stand behind by", i.of.String(), strings.Join(value.AggregateNames(), ", "))
+			c.panicAt(i.of, "%s is no aggregate\x00stats takes %s; fields to group by stand behind by", i.of.String(),
+				strings.Join(value.AggregateNames(), ", "))
 		}
 		sink.items = append(sink.items, of)
 		if i.as != nil {
@@ -297,17 +304,17 @@ func (c *planner) stat(at statement, e statsCommand, before []statement) {
 		}
 	}
 	c.stats = nil
-	if t, ok := s.lookup("@timestamp"); ok {
+	if t, ok := s.lookupName("@timestamp"); ok {
 		sink.time = t
 	}
 	s.sink = sink
-	c.made(e.String(), names, texts)
+	c.beginDerivedSegment(e.String(), names, texts)
 }
 
-// made begins the segment behind stats or pattern, whose rows have just these fields.
-func (c *planner) made(by string, names []string, texts map[string]int) {
+// beginDerivedSegment begins the segment behind stats or pattern, whose rows have just these fields.
+func (c *planner) beginDerivedSegment(by string, names []string, texts map[string]int) {
 	c.columns, c.shown = nil, false
-	s := c.next(by)
+	s := c.beginSegment(by)
 	s.fixed, s.texts = true, texts
 	s.fields = slices.Clone(names)
 	for i, name := range names {
@@ -315,7 +322,7 @@ func (c *planner) made(by string, names []string, texts map[string]int) {
 	}
 }
 
-func count[T command](statements []statement) int {
+func countCommands[T command](statements []statement) int {
 	n := 0
 	for _, s := range statements {
 		if _, ok := s.command.(T); ok {
@@ -327,33 +334,36 @@ func count[T command](statements []statement) int {
 
 func (c *planner) pattern(at statement, of expression, diff diffCommand, before []statement) {
 	if !c.rowsAreEvents() {
-		c.fail(at, "%s stands behind stats or pattern\x00it is about log events: write diff right behind pattern, and pattern before stats", at.name())
+		c.panicAt(at,
+			"%s stands behind stats or pattern\x00it is about log events: write diff right behind pattern, and "+
+				"pattern before stats", at.commandName())
 	}
 	isDiff := diff.with != ""
 	if isDiff {
 		for _, b := range before {
 			switch b.command.(type) {
 			case limitCommand, dedupCommand:
-				c.fail(b, "%s stands before diff\x00diff compares all events of two periods; write %s behind it", b.name(), b.name())
+				c.panicAt(b, "%s stands before diff\x00diff compares all events of two periods; write %s behind it",
+					b.commandName(), b.commandName())
 			}
 		}
 	}
-	s := c.open()
+	s := c.ensureOpenSegment()
 	sink := &patternSink{of: c.expression(of)}
 	names := slices.Clone(value.PatternColumns)
 	if isDiff {
 		asked := Window{c.options.Start, c.options.End}
 		sink.windows = []Window{asked, compared(asked, diff.with)}
-		sink.time, _ = s.lookup("@timestamp")
+		sink.time, _ = s.lookupName("@timestamp")
 		c.plan.windows = sink.windows
 		names = append(names, diffColumns...)
 	}
 	s.sink = sink
-	c.made(at.String(), names, nil)
+	c.beginDerivedSegment(at.String(), names, nil)
 }
 
-// end completes the last segment and decides about the columns.
-func (c *planner) end() {
+// completePlan completes the last segment and decides about the columns.
+func (c *planner) completePlan() {
 	s := c.segment
 	asked := MaxLimit
 	if c.options.Limit > 0 {
@@ -367,20 +377,20 @@ func (c *planner) end() {
 		c.columns = c.defaults()
 	}
 	if c.rowsAreEvents() {
-		ptr, _ := s.lookup("@ptr")
+		ptr, _ := s.lookupName("@ptr")
 		c.columns = slices.DeleteFunc(c.columns, func(col column) bool { return col.name == "@ptr" })
 		c.columns = append(c.columns, column{"@ptr", ptr})
 	}
 	for _, col := range c.columns {
 		c.plan.columns = append(c.plan.columns, col.name)
-		c.plan.puts = append(c.plan.puts, s.put(col.of))
+		c.plan.puts = append(c.plan.puts, s.addOutput(col.of))
 	}
 	c.plan.places = append(c.plan.places, "the result")
 	if c.options.References {
-		c.refer()
+		c.useReferences()
 	}
 	if first := c.plan.segments[0]; first.sink == nil && first.dedup == nil {
-		c.plan.shared = newTop(first, c.plan.budget, c.plan.places[0])
+		c.plan.shared = newTopSink(first, c.plan.budget, c.plan.places[0])
 	}
 }
 
@@ -395,7 +405,7 @@ func (c *planner) defaults() []column {
 	}
 	var columns []column
 	for _, name := range names {
-		of, _ := c.segment.lookup(name)
+		of, _ := c.segment.lookupName(name)
 		columns = append(columns, column{name, of})
 	}
 	return columns

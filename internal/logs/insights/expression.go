@@ -16,11 +16,12 @@ type code struct {
 	isConstant bool        // it is constant...
 	constant   value.Value // ...and this
 	reads      []int       // fields of the segment that it depends on, sorted
-	perRow     bool        // it depends on more than those: on an element that unnest took from a list, or on what stats has aggregated
+	// it depends on more than those: on an element that unnest took from a list, or on what stats has aggregated
+	perRow bool
 }
 
 func fieldCode(i int) code {
-	return code{eval: func(f *frame) value.Value { return f.field(i) }, field: i, variable: -1, reads: []int{i}}
+	return code{eval: func(f *frame) value.Value { return f.fieldValue(i) }, field: i, variable: -1, reads: []int{i}}
 }
 
 // variableCode is the variable of an index, computed from what others are.
@@ -50,27 +51,29 @@ func reading(e eval, of ...code) code {
 type compiler struct {
 	text    string
 	segment *segment
-	stats   *statsSink // set while the items of stats are compiled: aggregates and the names of items before are allowed, and nothing but aggregates reads rows
+	// set while the items of stats are compiled: aggregates and the names of items before are allowed, and nothing but
+	// aggregates reads rows
+	stats *statsSink
 }
 
-func (c *compiler) fail(at expressionPlace, format string, args ...any) {
-	panic(failure(c.text, at.place(), format, args...))
+func (c *compiler) panicAt(at expressionPlace, format string, args ...any) {
+	panic(failure(c.text, at.sourceSpan(), format, args...))
 }
 
 // expressionPlace is whatever has a place in the query.
-type expressionPlace interface{ place() span }
+type expressionPlace interface{ sourceSpan() span }
 
-// name compiles the name of a field or an alias.
-func (c *compiler) name(n nameExpression) code {
+// compileName compiles the name of a field or an alias.
+func (c *compiler) compileName(n nameExpression) code {
 	if c.stats != nil {
 		if column, ok := c.stats.named[n.text]; ok {
 			return column
 		}
-		c.fail(n, "%s stands outside of an aggregate function\x00write it within one, or behind by", n.text)
+		c.panicAt(n, "%s stands outside of an aggregate function\x00write it within one, or behind by", n.text)
 	}
-	found, ok := c.segment.lookup(n.text)
+	found, ok := c.segment.lookupName(n.text)
 	if !ok {
-		c.fail(n, "Unknown symbols found in or after stats: %s\x00%s", n.text, c.available())
+		c.panicAt(n, "Unknown symbols found in or after stats: %s\x00%s", n.text, c.available())
 	}
 	return found
 }
@@ -91,10 +94,11 @@ func (c *compiler) available() string {
 	return "the rows have only " + strings.Join(slices.Compact(names), ", ")
 }
 
-// expression compiles any expression to a value. After stats, an expression that is one of its columns is that column: sort count(*).
+// expression compiles any expression to a value. After stats, an expression that is one of its columns is that column:
+// sort count(*).
 func (c *compiler) expression(e expression) code {
 	if c.stats == nil && c.segment.hasColumns() {
-		if column, ok := c.segment.column(e.String()); ok {
+		if column, ok := c.segment.findColumn(e.String()); ok {
 			return column
 		}
 	}
@@ -105,22 +109,24 @@ func (c *compiler) expression(e expression) code {
 func (c *compiler) compute(e expression) code {
 	switch e := e.(type) {
 	case nameExpression:
-		return c.name(e)
+		return c.compileName(e)
 	case numberExpression, stringExpression, boolExpression:
 		v, ok := literal(e)
 		if !ok {
-			c.fail(e, "the number %s is too large\x00numbers go up to 1.79e308", e.String())
+			c.panicAt(e, "the number %s is too large\x00numbers go up to 1.79e308", e.String())
 		}
 		return constantCode(v)
 	case periodExpression:
-		c.fail(e, "unexpected symbol found %s\x00a period stands only in the parentheses of a function such as bin(5m); a field whose name begins with a digit needs backticks", e.text)
+		c.panicAt(e,
+			"unexpected symbol found %s\x00a period stands only in the parentheses of a function such as bin(5m); a "+
+				"field whose name begins with a digit needs backticks", e.text)
 	case callExpression:
 		if c.stats == nil && c.segment.hasColumns() {
-			if column, ok := c.segment.column(e.String()); ok {
+			if column, ok := c.segment.findColumn(e.String()); ok {
 				return column
 			}
 		}
-		return c.call(e)
+		return c.compileCall(e)
 	case accessExpression:
 		of, path := c.expression(e.of), value.ParsePath(e.path)
 		return reading(func(f *frame) value.Value { return of.eval(f).Get(path) }, of)
@@ -146,8 +152,8 @@ var arithmetic = map[string]func(a, b value.Value) value.Value{
 	"+": value.Add, "-": value.Sub, "*": value.Mul, "/": value.Div, "%": value.Mod, "^": value.Pow,
 }
 
-// call compiles a function; in the items of stats also an aggregate.
-func (c *compiler) call(e callExpression) code {
+// compileCall compiles a function; in the items of stats also an aggregate.
+func (c *compiler) compileCall(e callExpression) code {
 	aggregate, isAggregate := value.LookupAggregate(e.function)
 	if isAggregate && c.stats != nil {
 		return c.aggregate(e, aggregate)
@@ -158,34 +164,38 @@ func (c *compiler) call(e callExpression) code {
 	}
 	switch {
 	case !ok && isAggregate:
-		c.fail(e, "the aggregate function %s stands outside of stats\x00aggregates are for the stats command, and not within each other", e.function)
+		c.panicAt(e,
+			"the aggregate function %s stands outside of stats\x00aggregates are for the stats command, and not "+
+				"within each other", e.function)
 	case !ok:
 		hint := "see the functions of CloudWatch Logs Insights"
 		if near := nearest(e.function, append(value.FunctionNames(), value.AggregateNames()...)); near != "" {
 			hint = "did you mean " + near + "?"
 		}
-		c.fail(e.name, "unknown function %s\x00%s", e.function, hint)
+		c.panicAt(e.name, "unknown function %s\x00%s", e.function, hint)
 	case e.star:
-		c.fail(e, "%s(*) has no meaning\x00only count takes a *", e.function)
+		c.panicAt(e, "%s(*) has no meaning\x00only count takes a *", e.function)
 	}
 	c.arguments(e, function.Min, function.Max)
 	args := make([]code, len(e.args))
 	takesPeriod := false
 	for i, a := range e.args {
 		if p, ok := a.(periodExpression); ok {
-			args[i] = c.period(p)
+			args[i] = c.compilePeriod(p)
 			takesPeriod = true
 			continue
 		}
 		args[i] = c.expression(a)
 		if slices.Contains(function.Patterns, i) && args[i].isConstant {
-			c.regex(a, args[i].constant.String())
+			c.compileRegex(a, args[i].constant.String())
 		}
 	}
-	if last := len(args) - 1; periodFunctions[strings.ToLower(function.Name)] && (!takesPeriod || args[last].constant.Kind() != value.PeriodKind) {
-		c.fail(e.args[last], "%s needs a period as its last argument\x00a whole number and a unit, such as 30s, 5m, 1h, 1d", e.function)
+	if last := len(args) - 1; periodFunctions[strings.ToLower(function.Name)] &&
+		(!takesPeriod || args[last].constant.Kind() != value.PeriodKind) {
+		c.panicAt(e.args[last],
+			"%s needs a period as its last argument\x00a whole number and a unit, such as 30s, 5m, 1h, 1d", e.function)
 	} else if takesPeriod && !periodFunctions[strings.ToLower(function.Name)] {
-		c.fail(e, "%s takes no period\x00bin, datefloor and dateceil do", e.function)
+		c.panicAt(e, "%s takes no period\x00bin, datefloor and dateceil do", e.function)
 	}
 	first := c.segment.scratch
 	c.segment.scratch += len(args)
@@ -198,9 +208,9 @@ func (c *compiler) call(e callExpression) code {
 			return function.Call(&f.env, values)
 		}, args...)
 	}
-	timestamp, ok := c.segment.lookup("@timestamp")
+	timestamp, ok := c.segment.lookupName("@timestamp")
 	if !ok {
-		c.fail(e, "%s needs @timestamp, which the rows don't have any more\x00%s", e.function, c.available())
+		c.panicAt(e, "%s needs @timestamp, which the rows don't have any more\x00%s", e.function, c.available())
 	}
 	return reading(func(f *frame) value.Value {
 		values := f.scratch[first : first+len(args)]
@@ -215,15 +225,17 @@ func (c *compiler) call(e callExpression) code {
 // unmask shows what a data protection policy masks. There are no such policies here, so nothing is masked.
 //
 // https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/CWL_QuerySyntax-Unmask.html
-var unmask = &value.Function{Name: "unmask", Min: 1, Max: 1, Call: func(_ *value.Env, args []value.Value) value.Value { return args[0] }}
+var unmask = &value.Function{Name: "unmask", Min: 1, Max: 1,
+	Call: func(_ *value.Env, args []value.Value) value.Value { return args[0] }}
 
 // periodFunctions are those whose last argument is a period.
 var periodFunctions = map[string]bool{"bin": true, "datefloor": true, "dateceil": true}
 
-func (c *compiler) period(e periodExpression) code {
+func (c *compiler) compilePeriod(e periodExpression) code {
 	p, ok := value.ParsePeriod(e.text)
 	if !ok {
-		c.fail(e, "unknown period %s\x00a whole number and ms, s, m, h, d, w, mo, q or y, such as 30s, 5m, 1h", e.text)
+		c.panicAt(e, "unknown period %s\x00a whole number and ms, s, m, h, d, w, mo, q or y, such as 30s, 5m, 1h",
+			e.text)
 	}
 	return constantCode(p)
 }
@@ -240,10 +252,11 @@ func (c *compiler) arguments(e callExpression, least, most int) {
 	case most > least:
 		expected += " to " + strconv.Itoa(most)
 	}
-	c.fail(e, "%s has %s\x00it takes %s", e.function, plural(n, "argument"), expected)
+	c.panicAt(e, "%s has %s\x00it takes %s", e.function, formatCount(n, "argument"), expected)
 }
 
-// condition compiles an expression to a decision. The code that it returns, too, says what it depends on; it has no eval.
+// condition compiles an expression to a decision. The code that it returns, too, says what it depends on; it has no
+// eval.
 func (c *compiler) condition(e expression) (test, code) {
 	switch e := e.(type) {
 	case unaryExpression:
@@ -272,7 +285,8 @@ func (c *compiler) condition(e expression) (test, code) {
 		}
 	case likeExpression:
 		of, matches := c.expression(e.of), c.matcher(e)
-		if s := c.segment; of.field >= 0 && s.previous == nil && (s.fields[of.field] == "@logStream" || s.fields[of.field] == "@log") {
+		if s := c.segment; of.field >= 0 && s.previous == nil && (s.fields[of.field] == "@logStream" ||
+			s.fields[of.field] == "@log") {
 			// One event after the other has the same.
 			i := s.memos
 			s.memos++
@@ -304,7 +318,8 @@ func (c *compiler) condition(e expression) (test, code) {
 }
 
 // relations say which results of a comparison (less, equal, greater) an operator allows.
-var relations = map[string][3]bool{"<": {true, false, false}, "<=": {true, true, false}, ">": {false, false, true}, ">=": {false, true, true}}
+var relations = map[string][3]bool{"<": {true, false, false}, "<=": {true, true, false}, ">": {false, false, true},
+	">=": {false, true, true}}
 
 func (c *compiler) equality(e binaryExpression) (test, code) {
 	left, right := c.expression(e.left), c.expression(e.right)
@@ -339,15 +354,15 @@ func (c *compiler) matcher(e likeExpression) func(value.Value) bool {
 	case stringExpression:
 		matches = func(s string) bool { return strings.Contains(s, m.text) }
 	case regexExpression:
-		matches = c.regex(m, m.pattern).Match
+		matches = c.compileRegex(m, m.pattern).Match
 	}
 	return func(v value.Value) bool { return (!v.IsNull() && matches(v.String())) != e.not }
 }
 
-func (c *compiler) regex(at expressionPlace, pattern string) *value.Regex {
+func (c *compiler) compileRegex(at expressionPlace, pattern string) *value.Regex {
 	r, err := value.CompileRegex(pattern)
 	if err != nil {
-		c.fail(at, "%s", err.Error())
+		c.panicAt(at, "%s", err.Error())
 	}
 	return r
 }
@@ -368,7 +383,8 @@ func (c *compiler) membership(e inExpression) func(value.Value) bool {
 		}
 	}
 	return func(v value.Value) bool {
-		if len(texts) > 0 && !v.IsNull() && v.Kind() != value.ListKind && v.Kind() != value.MapKind && texts[v.String()] {
+		if len(texts) > 0 && !v.IsNull() && v.Kind() != value.ListKind && v.Kind() != value.MapKind &&
+			texts[v.String()] {
 			return !e.not
 		}
 		return e.not != slices.ContainsFunc(others, func(o value.Value) bool { return value.Equal(v, o) })

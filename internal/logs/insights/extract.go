@@ -7,13 +7,14 @@ import (
 	"github.com/coracle-eks/coracle/internal/logs/insights/value"
 )
 
-// parse compiles the parse command: it takes texts out of a field and makes fields of them. Where the pattern doesn't match, they are absent.
-func (c *planner) parse(at statement, e parseCommand) {
+// compileParse compiles the parse command: it takes texts out of a field and makes fields of them. Where the pattern
+// doesn't match, they are absent.
+func (c *planner) compileParse(at statement, e parseCommand) {
 	from := nameExpression{at.span, "@message"}
 	if e.from != nil {
 		from = *e.from
 	}
-	source := c.name(from)
+	source := c.compileName(from)
 	var names []string
 	var find func(dst []value.Value, s string) ([]value.Value, bool)
 	switch pattern := e.pattern.(type) {
@@ -22,24 +23,28 @@ func (c *planner) parse(at statement, e parseCommand) {
 		stars := len(pieces) - 1
 		switch {
 		case stars == 0:
-			c.fail(pattern, "the pattern of parse has no *\x00write a * for each text to take out")
+			c.panicAt(pattern, "the pattern of parse has no *\x00write a * for each text to take out")
 		case len(e.as) == 0:
-			c.fail(pattern, "parse gives no names to what it takes out\x00write as and %s behind the pattern", plural(stars, "name"))
+			c.panicAt(pattern, "parse gives no names to what it takes out\x00write as and %s behind the pattern",
+				formatCount(stars, "name"))
 		case len(e.as) != stars:
-			c.fail(e.as[min(len(e.as)-1, stars)], "parse has %s for %d *\x00write as many as there are *", plural(len(e.as), "name"), stars)
+			c.panicAt(e.as[min(len(e.as)-1, stars)], "parse has %s for %d *\x00write as many as there are *",
+				formatCount(len(e.as), "name"), stars)
 		}
 		for _, as := range e.as {
 			names = append(names, as.text)
 		}
-		find = glob(pieces)
+		find = globExtractor(pieces)
 	case regexExpression:
-		regex := c.regex(pattern, pattern.pattern)
+		regex := c.compileRegex(pattern, pattern.pattern)
 		names = regex.Groups()
 		switch {
 		case len(names) == 0:
-			c.fail(pattern, "the regular expression of parse has no groups\x00write (?<name>...) for each text to take out")
+			c.panicAt(pattern,
+				"the regular expression of parse has no groups\x00write (?<name>...) for each text to take out")
 		case len(e.as) > 0 && len(e.as) != len(names):
-			c.fail(e.as[0], "parse has %s for %s\x00write as many as there are", plural(len(e.as), "name"), plural(len(names), "group"))
+			c.panicAt(e.as[0], "parse has %s for %s\x00write as many as there are", formatCount(len(e.as), "name"),
+				formatCount(len(names), "group"))
 		}
 		named := false
 		for i := range names {
@@ -49,7 +54,8 @@ func (c *planner) parse(at statement, e parseCommand) {
 			named = named || names[i] != ""
 		}
 		if !named {
-			c.fail(pattern, "no group of the regular expression has a name\x00write (?<name>...), or as and the names behind it")
+			c.panicAt(pattern,
+				"no group of the regular expression has a name\x00write (?<name>...), or as and the names behind it")
 		}
 		find = regex.Find
 	}
@@ -67,7 +73,7 @@ func (c *planner) parse(at statement, e parseCommand) {
 			if ok {
 				v = found[i]
 			}
-			f.set(first+i, v)
+			f.setVariable(first+i, v)
 		}
 	}
 	if c.columns == nil && !c.rowsAreEvents() {
@@ -80,20 +86,20 @@ func (c *planner) parse(at statement, e parseCommand) {
 		}
 		of := variableCode(first+i, source)
 		s.names[name] = of
-		c.show(name, of)
+		c.setColumn(name, of)
 	}
 }
 
-func plural(n int, what string) string {
+func formatCount(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// glob takes out what the stars between pieces stand for. As on AWS a star takes as little as it can, the last one, with nothing behind it, all the rest; and the text may go on
-// before the first piece and behind the last.
-func glob(pieces []string) func([]value.Value, string) ([]value.Value, bool) {
+// globExtractor takes out what the stars between pieces stand for. As on AWS a star takes as little as it can, the last
+// one, with nothing behind it, all the rest; and the text may go on before the first piece and behind the last.
+func globExtractor(pieces []string) func([]value.Value, string) ([]value.Value, bool) {
 	return func(dst []value.Value, s string) ([]value.Value, bool) {
 		at := strings.Index(s, pieces[0])
 		if at < 0 {

@@ -2,8 +2,9 @@ package insights
 
 import "github.com/coracle-eks/coracle/internal/logs/insights/value"
 
-// Expressions are compiled to functions of a frame. A frame holds the row at hand: fields come from the row when they are first asked for,
-// and variables (aliases, fields of parse) are computed then, too, so that what a filter drops costs nothing more than the filter.
+// Expressions are compiled to functions of a frame. A frame holds the row at hand: fields come from the row when they
+// are first asked for, and variables (aliases, fields of parse) are computed then, too, so that what a filter drops
+// costs nothing more than the filter.
 
 // eval computes an expression for the row at hand.
 type eval func(f *frame) value.Value
@@ -51,12 +52,12 @@ func (s *segment) newFrame() *frame {
 	}
 }
 
-func (f *frame) reset(row rowValues) {
+func (f *frame) resetRow(row rowValues) {
 	f.row, f.elements = row, 0
 	clear(f.has)
 }
 
-func (f *frame) field(i int) value.Value {
+func (f *frame) fieldValue(i int) value.Value {
 	if !f.has[i] {
 		f.has[i] = true
 		f.fields[i] = f.row.Value(i)
@@ -71,13 +72,13 @@ func (f *frame) variable(i int) value.Value {
 	return f.vars[i]
 }
 
-func (f *frame) set(i int, v value.Value) {
+func (f *frame) setVariable(i int, v value.Value) {
 	f.vars[i] = v
 	f.has[len(f.fields)+i] = true
 }
 
-// forget drops the variables from i on: what they are computed from has changed.
-func (f *frame) forget(i int) { clear(f.has[len(f.fields)+i:]) }
+// clearVariables drops the variables from i on: what they are computed from has changed.
+func (f *frame) clearVariables(i int) { clear(f.has[len(f.fields)+i:]) }
 
 // keptRow is a row that a segment hands to the next one.
 type keptRow []value.Value

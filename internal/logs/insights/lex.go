@@ -21,8 +21,8 @@ const (
 	tokenSymbol
 )
 
-// token is one token of a query. Its text is what it means (a string without its quotes, a name without backticks); symbols and
-// words are as written.
+// token is one token of a query. Its text is what it means (a string without its quotes, a name without backticks);
+// symbols and words are as written.
 type token struct {
 	kind   kind
 	text   string
@@ -33,39 +33,43 @@ type token struct {
 // span is a part of a query's text, in bytes.
 type span struct{ start, end int }
 
-func (s span) to(end span) span { return span{s.start, end.end} }
+func (s span) extendTo(end span) span { return span{s.start, end.end} }
 
-// lexer cuts a query into tokens, one at a time: whether "/" divides or begins a regular expression only the parser knows.
+// lexer cuts a query into tokens, one at a time: whether "/" divides or begins a regular expression only the parser
+// knows.
 type lexer struct {
 	text string
 	at   int
 }
 
 // keywords are words that stand for themselves wherever an operand may be.
-var keywords = map[string]bool{"and": true, "or": true, "not": true, "in": true, "like": true, "as": true, "by": true, "true": true, "false": true}
+var keywords = map[string]bool{"and": true, "or": true, "not": true, "in": true, "like": true, "as": true, "by": true,
+	"true": true, "false": true}
 
 // symbols of more than one character come first.
-var symbols = []string{"==", "!=", "<=", ">=", "=~", "=", "<", ">", "+", "-", "*", "/", "%", "^", "(", ")", "[", "]", ",", "|", ":"}
+var symbols = []string{"==", "!=", "<=", ">=", "=~", "=", "<", ">", "+", "-", "*", "/", "%", "^", "(", ")", "[", "]",
+	",", "|", ":"}
 
-// next gives the next token.
-func (l *lexer) next() (token, error) {
-	l.skip()
+// nextToken gives the next token.
+func (l *lexer) nextToken() (token, error) {
+	l.skipSpace()
 	start := l.at
 	if start >= len(l.text) {
 		return token{kind: tokenEnd, span: span{start, start}}, nil
 	}
-	switch c := l.rune(start); {
+	switch c := l.runeAtOffset(start); {
 	case c == '`' || isLetter(c):
-		return l.name()
-	case c == '.' && start+1 < len(l.text) && (l.text[start+1] == '`' || isLetter(l.rune(start+1)) || isDigit(l.rune(start+1))):
+		return l.scanName()
+	case c == '.' && start+1 < len(l.text) && (l.text[start+1] == '`' || isLetter(l.runeAtOffset(start+1)) ||
+		isDigit(l.runeAtOffset(start+1))):
 		l.at++
-		t, err := l.name()
+		t, err := l.scanName()
 		t.kind, t.span.start = tokenPath, start
 		return t, err
 	case isDigit(c):
-		return l.number()
+		return l.scanNumber()
 	case c == '\'' || c == '"':
-		return l.string(byte(c))
+		return l.scanString(byte(c))
 	}
 	for _, s := range symbols {
 		if strings.HasPrefix(l.text[start:], s) {
@@ -75,11 +79,11 @@ func (l *lexer) next() (token, error) {
 	}
 	_, size := utf8.DecodeRuneInString(l.text[start:])
 	where := span{start, start + size}
-	return token{}, l.fail(where, "unexpected symbol found %s", l.text[start:where.end])
+	return token{}, l.syntaxErrorAt(where, "unexpected symbol found %s", l.text[start:where.end])
 }
 
-// skip passes white space and comments.
-func (l *lexer) skip() {
+// skipSpace passes white space and comments.
+func (l *lexer) skipSpace() {
 	for l.at < len(l.text) {
 		c, size := utf8.DecodeRuneInString(l.text[l.at:])
 		switch {
@@ -97,19 +101,21 @@ func (l *lexer) skip() {
 	}
 }
 
-func (l *lexer) rune(at int) rune {
+func (l *lexer) runeAtOffset(at int) rune {
 	c, _ := utf8.DecodeRuneInString(l.text[at:])
 	return c
 }
 
 func isLetter(c rune) bool {
-	return c == '_' || c == '@' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c > utf8.RuneSelf && c != utf8.RuneError && unicode.IsLetter(c)
+	return c == '_' || c == '@' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c > utf8.RuneSelf &&
+		c != utf8.RuneError && unicode.IsLetter(c)
 }
 
 func isDigit(c rune) bool { return '0' <= c && c <= '9' }
 
-// name reads a name: parts joined by dots, quoted ones among them, and indexes in brackets, which mean the same as a part.
-func (l *lexer) name() (token, error) {
+// scanName reads a name: parts joined by dots, quoted ones among them, and indexes in brackets, which mean the same as
+// a part.
+func (l *lexer) scanName() (token, error) {
 	start := l.at
 	var text strings.Builder
 	quoted := false
@@ -117,10 +123,10 @@ func (l *lexer) name() (token, error) {
 		if l.at < len(l.text) && l.text[l.at] == '`' {
 			end := strings.IndexByte(l.text[l.at+1:], '`')
 			if end < 0 {
-				return token{}, l.fail(span{l.at, len(l.text)}, "the name that begins with ` has no closing `")
+				return token{}, l.syntaxErrorAt(span{l.at, len(l.text)}, "the name that begins with ` has no closing `")
 			}
 			if end == 0 {
-				return token{}, l.fail(span{l.at, l.at + 2}, "the name between the backticks is empty")
+				return token{}, l.syntaxErrorAt(span{l.at, l.at + 2}, "the name between the backticks is empty")
 			}
 			text.WriteString(l.text[l.at+1 : l.at+1+end])
 			l.at += end + 2
@@ -135,7 +141,7 @@ func (l *lexer) name() (token, error) {
 				l.at += size
 			}
 			if l.at == from {
-				return token{}, l.fail(span{start, l.at}, "the name %s ends with a dot", l.text[start:l.at])
+				return token{}, l.syntaxErrorAt(span{start, l.at}, "the name %s ends with a dot", l.text[start:l.at])
 			}
 			text.WriteString(l.text[from:l.at])
 		}
@@ -162,8 +168,8 @@ func (l *lexer) name() (token, error) {
 	}
 }
 
-// number reads a number or a period.
-func (l *lexer) number() (token, error) {
+// scanNumber reads a number or a period.
+func (l *lexer) scanNumber() (token, error) {
 	start := l.at
 	digits := func() {
 		for l.at < len(l.text) && isDigit(rune(l.text[l.at])) {
@@ -200,11 +206,12 @@ func (l *lexer) number() (token, error) {
 	case isPeriod:
 		return token{kind: tokenPeriod, text: l.text[start:l.at], span: where}, nil
 	}
-	return token{}, l.fail(where, "unexpected symbol found %s\x00a field whose name begins with a digit needs backticks", l.text[start:l.at])
+	return token{}, l.syntaxErrorAt(where,
+		"unexpected symbol found %s\x00a field whose name begins with a digit needs backticks", l.text[start:l.at])
 }
 
-// string reads a text in quotes.
-func (l *lexer) string(quote byte) (token, error) {
+// scanString reads a text in quotes.
+func (l *lexer) scanString(quote byte) (token, error) {
 	start := l.at
 	var text strings.Builder
 	for i := start + 1; i < len(l.text); i++ {
@@ -231,30 +238,31 @@ func (l *lexer) string(quote byte) (token, error) {
 			text.WriteByte(c)
 		}
 	}
-	return token{}, l.fail(span{start, len(l.text)}, "the text that begins with %c has no closing %c", quote, quote)
+	return token{}, l.syntaxErrorAt(span{start, len(l.text)}, "the text that begins with %c has no closing %c", quote,
+		quote)
 }
 
-// regex reads a regular expression whose opening slash is at an offset.
-func (l *lexer) regex(start int) (token, error) {
+// scanRegex reads a regular expression whose opening slash is at an offset.
+func (l *lexer) scanRegex(start int) (token, error) {
 	for i := start + 1; i < len(l.text); i++ {
 		switch l.text[i] {
 		case '\\':
 			i++
 		case '\n':
-			return token{}, l.fail(span{start, i}, "the regular expression has no closing / on its line")
+			return token{}, l.syntaxErrorAt(span{start, i}, "the regular expression has no closing / on its line")
 		case '/':
 			if i == start+1 {
-				return token{}, l.fail(span{start, i + 1}, "the regular expression is empty")
+				return token{}, l.syntaxErrorAt(span{start, i + 1}, "the regular expression is empty")
 			}
 			l.at = i + 1
 			return token{kind: tokenRegex, text: l.text[start+1 : i], span: span{start, l.at}}, nil
 		}
 	}
-	return token{}, l.fail(span{start, len(l.text)}, "the regular expression has no closing /")
+	return token{}, l.syntaxErrorAt(span{start, len(l.text)}, "the regular expression has no closing /")
 }
 
-// fail makes the error for a place in the query. The message is completed with the place, as AWS writes it.
-func (l *lexer) fail(where span, format string, args ...any) *SyntaxError {
+// syntaxErrorAt makes the error for a place in the query. The message is completed with the place, as AWS writes it.
+func (l *lexer) syntaxErrorAt(where span, format string, args ...any) *SyntaxError {
 	return failure(l.text, where, format, args...)
 }
 
@@ -274,5 +282,6 @@ func failure(text string, where span, format string, args ...any) *SyntaxError {
 	return e
 }
 
-// hintMark parts what is wrong from what would be right in the formats given to fail: the place is said between the two.
+// hintMark parts what is wrong from what would be right in the formats given to fail: the place is said between the
+// two.
 const hintMark = "\x00"

@@ -69,7 +69,8 @@ func TestMalformedLines(t *testing.T) {
 	} {
 		e := refuse(t, c.query)
 		if got := string([]rune(c.query)[e.Start:e.End]); got != c.at || e.Line != c.line || e.Column != c.column {
-			t.Errorf("%s\nis refused at %q, line %d, column %d; want %q, line %d, column %d: %s", c.query, got, e.Line, e.Column, c.at, c.line, c.column, e.Message)
+			t.Errorf("%s\nis refused at %q, line %d, column %d; want %q, line %d, column %d: %s", c.query, got, e.Line,
+				e.Column, c.at, c.line, c.column, e.Message)
 		}
 	}
 }
@@ -129,7 +130,8 @@ func TestSource(t *testing.T) {
 	t.Parallel()
 	for query, want := range map[string]string{
 		"fields a": "",
-		"SOURCE logGroups(namePrefix: ['/aws/eks/', 'b'], class: ['STANDARD'], accountIdentifiers:['111122223333']) | fields a": "true [] [/aws/eks/ b] [STANDARD] [111122223333]",
+		"SOURCE logGroups(namePrefix: ['/aws/eks/', 'b'], class: ['STANDARD'], accountIdentifiers:['111122223333']) " +
+			"| fields a": "true [] [/aws/eks/ b] [STANDARD] [111122223333]",
 		"source logGroups()":                             "true [] [] [] []",
 		"SOURCE '/aws/eks/a' | SOURCE \"b\"\n| fields a": "false [/aws/eks/a b] [] [] []",
 	} {
@@ -139,7 +141,8 @@ func TestSource(t *testing.T) {
 		}
 		got := ""
 		if s := q.Source(); s != nil {
-			got = strings.TrimSpace(strings.Join([]string{map[bool]string{true: "true", false: "false"}[s.All], sprint(s.Names), sprint(s.Prefixes), sprint(s.Classes), sprint(s.Accounts)}, " "))
+			got = strings.TrimSpace(strings.Join([]string{map[bool]string{true: "true", false: "false"}[s.All],
+				sprint(s.Names), sprint(s.Prefixes), sprint(s.Classes), sprint(s.Accounts)}, " "))
 		}
 		if got != want {
 			t.Errorf("%s: source is %s, want %s", query, got, want)

@@ -11,8 +11,8 @@ import (
 // DefaultMemory is what the workers of a plan may hold together unless Options.Memory says otherwise, in bytes.
 const DefaultMemory = 128 << 20
 
-// ErrMemory is what the errors of Push and Finish wrap when a query would hold more than Options.Memory. Their text says which
-// command holds it and what to do.
+// ErrMemory is what the errors of Push and Finish wrap when a query would hold more than Options.Memory. Their text
+// says which command holds it and what to do.
 var ErrMemory = errors.New("the query needs too much memory")
 
 // budget is the memory that all workers of a plan share.
@@ -21,7 +21,8 @@ type budget struct {
 	used  atomic.Int64
 }
 
-// account is one holder's part of a budget. It tells the budget only about changes that matter, so that workers don't meet at every row.
+// account is one holder's part of a budget. It tells the budget only about changes that matter, so that workers don't
+// meet at every row.
 type account struct {
 	budget  *budget
 	pending int64
@@ -30,8 +31,8 @@ type account struct {
 	advice  string
 }
 
-// take adds bytes to the account, or with a negative number gives them back.
-func (a *account) take(bytes int) error {
+// reserve adds bytes to the account, or with a negative number gives them back.
+func (a *account) reserve(bytes int) error {
 	a.pending += int64(bytes)
 	if step := min(a.budget.limit/64, 64<<10); -step < a.pending && a.pending < step {
 		return nil
@@ -41,7 +42,8 @@ func (a *account) take(bytes int) error {
 	more := a.pending > 0
 	a.pending = 0
 	if more && used > a.budget.limit {
-		return fmt.Errorf("%s holds more than the %s that a query may take: %s: %w", a.command, humanize.IBytes(uint64(a.budget.limit)), a.advice, ErrMemory)
+		return fmt.Errorf("%s holds more than the %s that a query may take: %s: %w", a.command,
+			humanize.IBytes(uint64(a.budget.limit)), a.advice, ErrMemory)
 	}
 	return nil
 }

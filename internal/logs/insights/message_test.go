@@ -72,13 +72,15 @@ func TestReferences(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if is := strings.Trim(fmt.Sprint(got.References), "[]"); is != columns || (p.Reference() >= 0) != (columns != "") {
+		if is := strings.Trim(fmt.Sprint(got.References), "[]"); is != columns ||
+			(p.Reference() >= 0) != (columns != "") {
 			t.Errorf("%s: references in columns %q, want %q", query, is, columns)
 		}
 		for _, row := range got.Rows {
 			for _, c := range got.References {
 				n, _ := row[c].AsNumber()
-				row[c] = value.String(events[slices.IndexFunc(events, func(e event) bool { return e.n == int(n) })].message)
+				row[c] = value.String(events[slices.IndexFunc(events,
+					func(e event) bool { return e.n == int(n) })].message)
 			}
 		}
 		if diff := cmp.Diff(strings.Split(everything(want), "\n"), strings.Split(everything(got), "\n")); diff != "" {

@@ -15,10 +15,13 @@ func TestQueriesOfThePage(t *testing.T) {
 	}
 	events := log(
 		audit("patch", "kubernetes-admin", "daemonsets", "kube-system", "aws-node", ""),
-		audit("update", "kubernetes-admin", "configmaps", "kube-system", "aws-auth", `,"requestObject":{"data":{"mapRoles":"- rolearn: x"}}`),
-		strings.NewReplacer(`"code":200`, `"code":403,"message":"no"`, `decision":"allow"`, `decision":"forbid"`).Replace(audit("create", "bob", "pods", "default", "web", "")),
+		audit("update", "kubernetes-admin", "configmaps", "kube-system", "aws-auth",
+			`,"requestObject":{"data":{"mapRoles":"- rolearn: x"}}`),
+		strings.NewReplacer(`"code":200`, `"code":403,"message":"no"`, `decision":"allow"`,
+			`decision":"forbid"`).Replace(audit("create", "bob", "pods", "default", "web", "")),
 	)
-	events = append(events, event{at: 5000, n: 5, stream: "kube-scheduler-1", message: "I0701 12:00:05.000000 1 scheduler.go:1] started"})
+	events = append(events, event{at: 5000, n: 5, stream: "kube-scheduler-1",
+		message: "I0701 12:00:05.000000 1 scheduler.go:1] started"})
 	parts := strings.Split(string(page), "```insights\n")
 	if len(parts) < 10 {
 		t.Fatalf("the page has %d queries", len(parts)-1)

@@ -15,8 +15,8 @@ const MaxLimit = 10_000
 // maxDepth is how deep conditions may be nested.
 const maxDepth = 200
 
-// parser is a recursive descent: a method per rule of the grammar in the package's documentation, in its order. The first error ends it: from then on
-// the current token is tokenEnd, so that every rule returns.
+// parser is a recursive descent: a method per rule of the grammar in the package's documentation, in its order. The
+// first error ends it: from then on the current token is tokenEnd, so that every rule returns.
 type parser struct {
 	lexer
 	token    token
@@ -26,7 +26,7 @@ type parser struct {
 	depth    int
 }
 
-func (p *parser) fail(where span, format string, args ...any) {
+func (p *parser) recordError(where span, format string, args ...any) {
 	if p.failed == nil {
 		p.failed = failure(p.text, where, format, args...)
 	}
@@ -36,10 +36,11 @@ func (p *parser) fail(where span, format string, args ...any) {
 // unexpected refuses the current token, naming what would be right.
 func (p *parser) unexpected(expected string) {
 	if p.token.kind == tokenEnd {
-		p.fail(p.token.span, "unexpected end of the query\x00expected %s", expected)
+		p.recordError(p.token.span, "unexpected end of the query\x00expected %s", expected)
 		return
 	}
-	p.fail(p.token.span, "unexpected symbol found %s\x00expected %s", p.text[p.token.span.start:p.token.span.end], expected)
+	p.recordError(p.token.span, "unexpected symbol found %s\x00expected %s",
+		p.text[p.token.span.start:p.token.span.end], expected)
 }
 
 func (p *parser) advance() {
@@ -48,7 +49,7 @@ func (p *parser) advance() {
 		return
 	}
 	p.passed = append(p.passed, p.previous)
-	t, err := p.lexer.next()
+	t, err := p.lexer.nextToken()
 	if err != nil {
 		p.failed = err.(*SyntaxError)
 		t = token{kind: tokenEnd, span: span{len(p.text), len(p.text)}}
@@ -56,8 +57,8 @@ func (p *parser) advance() {
 	p.token = t
 }
 
-// symbol passes a symbol if it is next.
-func (p *parser) symbol(text string) bool {
+// acceptSymbol passes a symbol if it is next.
+func (p *parser) acceptSymbol(text string) bool {
 	if p.token.kind != tokenSymbol || p.token.text != text {
 		return false
 	}
@@ -65,20 +66,20 @@ func (p *parser) symbol(text string) bool {
 	return true
 }
 
-func (p *parser) need(symbol, expected string) {
-	if !p.symbol(symbol) {
+func (p *parser) expectSymbol(symbol, expected string) {
+	if !p.acceptSymbol(symbol) {
 		p.unexpected(expected)
 	}
 }
 
-// isWord says whether a keyword or command is next.
-func (p *parser) isWord(word string) bool {
+// isNextWord says whether a keyword or command is next.
+func (p *parser) isNextWord(word string) bool {
 	return p.token.kind == tokenName && !p.token.quoted && strings.EqualFold(p.token.text, word)
 }
 
-// word passes a keyword if it is next.
-func (p *parser) word(word string) bool {
-	if !p.isWord(word) {
+// acceptWord passes a keyword if it is next.
+func (p *parser) acceptWord(word string) bool {
+	if !p.isNextWord(word) {
 		return false
 	}
 	p.advance()
@@ -88,8 +89,8 @@ func (p *parser) word(word string) bool {
 func (p *parser) parseQuery() *Query {
 	p.advance()
 	q := &Query{text: p.text}
-	leading := p.symbol("|")
-	if p.isWord("source") && !leading {
+	leading := p.acceptSymbol("|")
+	if p.isNextWord("source") && !leading {
 		q.source = p.parseSource()
 		if p.token.kind == tokenEnd && p.text[p.previous.start] != '|' {
 			return q
@@ -102,7 +103,7 @@ func (p *parser) parseQuery() *Query {
 		if p.failed != nil || p.token.kind == tokenEnd {
 			return q
 		}
-		if !p.symbol("|") {
+		if !p.acceptSymbol("|") {
 			p.unexpected(continuation(q.statements[len(q.statements)-1].command))
 		}
 	}
@@ -113,7 +114,8 @@ func (p *parser) parseQuery() *Query {
 func continuation(c command) string {
 	switch c.(type) {
 	case filterCommand:
-		return "and, or, an operator (=, !=, <, <=, >, >=, like, not like, =~, in, not in, +, -, *, /, %, ^), | or the end of the query"
+		return "and, or, an operator (=, !=, <, <=, >, >=, like, not like, =~, in, not in, +, -, *, /, %, ^), | or " +
+			"the end of the query"
 	case fieldsCommand, statsCommand, sortCommand:
 		return "an operator, a comma, | or the end of the query"
 	}
@@ -122,22 +124,23 @@ func continuation(c command) string {
 
 func (p *parser) parseSource() *Source {
 	s := new(Source)
-	for p.failed == nil && p.word("source") {
-		if s.All && p.token.kind == tokenString || s.Names != nil && p.isWord("logGroups") {
-			p.fail(p.token.span, "SOURCE names log groups and chooses others by logGroups(...)\x00do one of the two")
+	for p.failed == nil && p.acceptWord("source") {
+		if s.All && p.token.kind == tokenString || s.Names != nil && p.isNextWord("logGroups") {
+			p.recordError(p.token.span,
+				"SOURCE names log groups and chooses others by logGroups(...)\x00do one of the two")
 			return s
 		}
 		switch {
 		case p.token.kind == tokenString:
 			s.Names = append(s.Names, p.token.text)
 			p.advance()
-		case p.isWord("logGroups") && !s.All:
+		case p.isNextWord("logGroups") && !s.All:
 			p.parseLogGroups(s)
 		default:
 			p.unexpected("logGroups(...) or the name of a log group in quotes")
 		}
 		if p.token.kind != tokenEnd {
-			p.need("|", "| and a command")
+			p.expectSymbol("|", "| and a command")
 		}
 	}
 	return s
@@ -146,8 +149,8 @@ func (p *parser) parseSource() *Source {
 func (p *parser) parseLogGroups(s *Source) {
 	p.advance()
 	s.All = true
-	p.need("(", "(")
-	if p.symbol(")") {
+	p.expectSymbol("(", "(")
+	if p.acceptSymbol(")") {
 		return
 	}
 	for p.failed == nil {
@@ -155,11 +158,11 @@ func (p *parser) parseLogGroups(s *Source) {
 		var values *[]string
 		most := 0
 		switch {
-		case p.isWord("namePrefix"):
+		case p.isNextWord("namePrefix"):
 			values, most = &s.Prefixes, 5
-		case p.isWord("class"):
+		case p.isNextWord("class"):
 			values, most = &s.Classes, 2
-		case p.isWord("accountIdentifiers"), p.isWord("accountIdentifier"):
+		case p.isNextWord("accountIdentifiers"), p.isNextWord("accountIdentifier"):
 			values, most = &s.Accounts, 20
 		default:
 			p.unexpected("namePrefix, class or accountIdentifiers")
@@ -167,40 +170,42 @@ func (p *parser) parseLogGroups(s *Source) {
 		}
 		selector := p.token.text
 		if len(*values) > 0 {
-			p.fail(where, "%s is given twice", selector)
+			p.recordError(where, "%s is given twice", selector)
 			return
 		}
 		p.advance()
-		p.need(":", ":")
-		p.need("[", "[ and a list of texts in quotes")
+		p.expectSymbol(":", ":")
+		p.expectSymbol("[", "[ and a list of texts in quotes")
 		for p.failed == nil {
 			if p.token.kind != tokenString {
 				p.unexpected("a text in quotes")
 				return
 			}
 			if values == &s.Classes && p.token.text != "STANDARD" && p.token.text != "INFREQUENT_ACCESS" {
-				p.fail(p.token.span, "unknown log class %s\x00expected 'STANDARD' or 'INFREQUENT_ACCESS'", p.token.text)
+				p.recordError(p.token.span, "unknown log class %s\x00expected 'STANDARD' or 'INFREQUENT_ACCESS'",
+					p.token.text)
 				return
 			}
 			if len(*values) == most {
-				p.fail(p.token.span, "%s has more than %d values", selector, most)
+				p.recordError(p.token.span, "%s has more than %d values", selector, most)
 				return
 			}
 			*values = append(*values, p.token.text)
 			p.advance()
-			if p.symbol("]") {
+			if p.acceptSymbol("]") {
 				break
 			}
-			p.need(",", ", or ]")
+			p.expectSymbol(",", ", or ]")
 		}
-		if p.symbol(")") {
+		if p.acceptSymbol(")") {
 			return
 		}
-		p.need(",", ", or )")
+		p.expectSymbol(",", ", or )")
 	}
 }
 
-// commands are the commands of the language by their names in lower case, and how each is parsed. Filled in by init: the rules refer to it.
+// commands are the commands of the language by their names in lower case, and how each is parsed. Filled in by init:
+// the rules refer to it.
 var commands map[string]commandSyntax
 
 type commandSyntax struct {
@@ -268,12 +273,12 @@ func (p *parser) parseCommand() statement {
 		} else if near := nearest(start.text, commandNames()); near != "" {
 			hint = "did you mean " + near + "?"
 		}
-		p.fail(start.span, "unknown command %s\x00%s", start.text, hint)
+		p.recordError(start.span, "unknown command %s\x00%s", start.text, hint)
 		return statement{}
 	}
 	p.advance()
 	c := syntax.parse(p)
-	return statement{start.span.to(p.previous), c}
+	return statement{start.span.extendTo(p.previous), c}
 }
 
 func (p *parser) parseFields(display bool) command {
@@ -286,7 +291,7 @@ func (p *parser) parseFilter(index bool) command {
 
 func (p *parser) parseStats() command {
 	c := statsCommand{items: p.parseItems()}
-	if p.word("by") {
+	if p.acceptWord("by") {
 		c.by = p.parseItems()
 	}
 	return c
@@ -296,13 +301,13 @@ func (p *parser) parseSort() command {
 	var c sortCommand
 	for p.failed == nil {
 		key := sortKey{item: p.parseItem()}
-		if p.word("desc") {
+		if p.acceptWord("desc") {
 			key.descending = true
 		} else {
-			p.word("asc")
+			p.acceptWord("asc")
 		}
 		c.keys = append(c.keys, key)
-		if !p.symbol(",") {
+		if !p.acceptSymbol(",") {
 			break
 		}
 	}
@@ -315,7 +320,8 @@ func (p *parser) parseLimit() command {
 	case p.token.kind != tokenNumber:
 		p.unexpected(fmt.Sprintf("a whole number from 1 to %d", MaxLimit))
 	case err != nil || count < 1 || count > MaxLimit:
-		p.fail(p.token.span, "limit %s is out of range\x00expected a whole number from 1 to %d", p.token.text, MaxLimit)
+		p.recordError(p.token.span, "limit %s is out of range\x00expected a whole number from 1 to %d", p.token.text,
+			MaxLimit)
 	}
 	p.advance()
 	return limitCommand{count: count}
@@ -336,7 +342,7 @@ func (p *parser) parseParse() command {
 	default:
 		p.unexpected("a text with * in quotes or a /regular expression/")
 	}
-	if p.word("as") {
+	if p.acceptWord("as") {
 		c.as = p.parseNames()
 	}
 	return c
@@ -353,7 +359,7 @@ func (p *parser) parseDiff() command {
 		return diffCommand{with: diffs[0]}
 	}
 	for _, with := range diffs {
-		if p.word(with) {
+		if p.acceptWord(with) {
 			return diffCommand{with: with}
 		}
 	}
@@ -363,7 +369,7 @@ func (p *parser) parseDiff() command {
 
 func (p *parser) parseUnnest() command {
 	c := unnestCommand{list: p.parseName()}
-	if !p.word("into") {
+	if !p.acceptWord("into") {
 		p.unexpected("into and a name")
 	}
 	c.into = p.parseName()
@@ -376,7 +382,7 @@ func (p *parser) parseItems() []item {
 	var items []item
 	for p.failed == nil {
 		items = append(items, p.parseItem())
-		if !p.symbol(",") {
+		if !p.acceptSymbol(",") {
 			break
 		}
 	}
@@ -387,7 +393,7 @@ func (p *parser) parseItem() item {
 	first := len(p.passed)
 	i := item{of: p.parseCondition()}
 	passed := p.passed[first:]
-	if p.word("as") {
+	if p.acceptWord("as") {
 		as := p.parseName()
 		i.as = &as
 	} else if _, isName := i.of.(nameExpression); !isName && p.failed == nil {
@@ -396,7 +402,8 @@ func (p *parser) parseItem() item {
 	return i
 }
 
-// oneLine is the text of some tokens, with what the query has between them (newlines and comments included) joined to one space.
+// oneLine is the text of some tokens, with what the query has between them (newlines and comments included) joined to
+// one space.
 func (p *parser) oneLine(tokens []span) string {
 	var b strings.Builder
 	for i, t := range tokens {
@@ -412,7 +419,7 @@ func (p *parser) parseNames() []nameExpression {
 	var names []nameExpression
 	for p.failed == nil {
 		names = append(names, p.parseName())
-		if !p.symbol(",") {
+		if !p.acceptSymbol(",") {
 			break
 		}
 	}
@@ -448,7 +455,7 @@ func (p *parser) parseLeft(operators []string, operand func() expression) expres
 	left := operand()
 	for p.failed == nil {
 		at := slices.IndexFunc(operators, func(o string) bool {
-			return p.token.kind == tokenSymbol && p.token.text == o || p.isWord(o)
+			return p.token.kind == tokenSymbol && p.token.text == o || p.isNextWord(o)
 		})
 		if at < 0 {
 			break
@@ -458,28 +465,28 @@ func (p *parser) parseLeft(operators []string, operand func() expression) expres
 		if p.failed != nil {
 			break
 		}
-		left = binaryExpression{left.place().to(right.place()), operators[at], left, right}
+		left = binaryExpression{left.sourceSpan().extendTo(right.sourceSpan()), operators[at], left, right}
 	}
 	return left
 }
 
-// nest guards against conditions so deep that the stack would suffer.
-func (p *parser) nest() func() {
+// enterNested guards against conditions so deep that the stack would suffer.
+func (p *parser) enterNested() func() {
 	p.depth++
 	if p.depth > maxDepth {
-		p.fail(p.token.span, "the condition is nested more than %d deep", maxDepth)
+		p.recordError(p.token.span, "the condition is nested more than %d deep", maxDepth)
 	}
 	return func() { p.depth-- }
 }
 
 func (p *parser) parseNegation() expression {
-	defer p.nest()()
+	defer p.enterNested()()
 	start := p.token.span
-	if !p.word("not") {
+	if !p.acceptWord("not") {
 		return p.parseComparison()
 	}
 	of := p.parseNegation()
-	return unaryExpression{start.to(p.previous), "not", of}
+	return unaryExpression{start.extendTo(p.previous), "not", of}
 }
 
 func (p *parser) parseComparison() expression {
@@ -487,7 +494,7 @@ func (p *parser) parseComparison() expression {
 	if p.failed != nil {
 		return left
 	}
-	whole := func() span { return left.place().to(p.previous) }
+	whole := func() span { return left.sourceSpan().extendTo(p.previous) }
 	if p.token.kind == tokenSymbol {
 		switch operator := p.token.text; operator {
 		case "=", "==", "!=", "<", "<=", ">", ">=":
@@ -504,21 +511,21 @@ func (p *parser) parseComparison() expression {
 		}
 		return left
 	}
-	not := p.word("not")
+	not := p.acceptWord("not")
 	switch {
-	case p.word("like"):
+	case p.acceptWord("like"):
 		match := p.parseMatch()
 		return likeExpression{span: whole(), of: left, match: match, not: not}
-	case p.isWord("in"):
+	case p.isNextWord("in"):
 		p.advance()
-		p.need("[", "[ and a list of values")
+		p.expectSymbol("[", "[ and a list of values")
 		var list []expression
 		for p.failed == nil {
 			list = append(list, p.parseSum())
-			if p.symbol("]") {
+			if p.acceptSymbol("]") {
 				break
 			}
-			p.need(",", ", or ]")
+			p.expectSymbol(",", ", or ]")
 		}
 		return inExpression{whole(), left, list, not}
 	case not:
@@ -541,32 +548,32 @@ func (p *parser) parseMatch() expression {
 }
 
 func (p *parser) parseSign() expression {
-	defer p.nest()()
+	defer p.enterNested()()
 	start := p.token.span
-	if !p.symbol("-") {
+	if !p.acceptSymbol("-") {
 		return p.parsePower()
 	}
 	of := p.parseSign()
-	return unaryExpression{start.to(p.previous), "-", of}
+	return unaryExpression{start.extendTo(p.previous), "-", of}
 }
 
 func (p *parser) parsePower() expression {
 	left := p.parseOperand()
-	if p.failed != nil || !p.symbol("^") {
+	if p.failed != nil || !p.acceptSymbol("^") {
 		return left
 	}
 	right := p.parseSign()
-	return binaryExpression{left.place().to(p.previous), "^", left, right}
+	return binaryExpression{left.sourceSpan().extendTo(p.previous), "^", left, right}
 }
 
 func (p *parser) isSlash() bool { return p.token.kind == tokenSymbol && p.token.text == "/" }
 
 // parseRegex reads again, as a regular expression, what begins with the current slash.
 func (p *parser) parseRegex() expression {
-	t, err := p.lexer.regex(p.token.span.start)
+	t, err := p.lexer.scanRegex(p.token.span.start)
 	if err != nil {
 		p.failed = err.(*SyntaxError)
-		p.fail(span{}, "")
+		p.recordError(span{}, "")
 		return regexExpression{}
 	}
 	p.token = t
@@ -587,7 +594,7 @@ func (p *parser) parseOperand() expression {
 	case t.kind == tokenString:
 		p.advance()
 		return stringExpression{t.span, t.text}
-	case p.isWord("true"), p.isWord("false"):
+	case p.isNextWord("true"), p.isNextWord("false"):
 		p.advance()
 		return boolExpression{t.span, strings.EqualFold(t.text, "true")}
 	case t.kind == tokenName && (t.quoted || !keywords[strings.ToLower(t.text)]):
@@ -596,9 +603,9 @@ func (p *parser) parseOperand() expression {
 			return p.parseCall(t)
 		}
 		return nameExpression{t.span, t.text}
-	case p.symbol("("):
+	case p.acceptSymbol("("):
 		of := p.parseCondition()
-		p.need(")", "an operator or )")
+		p.expectSymbol(")", "an operator or )")
 		return of
 	}
 	p.unexpected(expected)
@@ -606,7 +613,7 @@ func (p *parser) parseOperand() expression {
 }
 
 func (p *parser) parseCall(name token) expression {
-	defer p.nest()()
+	defer p.enterNested()()
 	p.advance()
 	c := callExpression{function: name.text, name: name.span}
 	if f, ok := value.LookupFunction(name.text); ok {
@@ -615,38 +622,38 @@ func (p *parser) parseCall(name token) expression {
 		c.function = a.Name
 	}
 	switch {
-	case p.symbol(")"):
-	case p.symbol("*"):
+	case p.acceptSymbol(")"):
+	case p.acceptSymbol("*"):
 		c.star = true
-		p.need(")", ")")
+		p.expectSymbol(")", ")")
 	default:
 		for p.failed == nil {
 			c.args = append(c.args, p.parseCondition())
-			if p.symbol(")") {
+			if p.acceptSymbol(")") {
 				break
 			}
-			p.need(",", "an operator, a comma or )")
+			p.expectSymbol(",", "an operator, a comma or )")
 		}
 	}
-	c.span = name.span.to(p.previous)
+	c.span = name.span.extendTo(p.previous)
 	var path []string
 	for p.failed == nil && p.token.span.start == p.previous.end {
 		if p.token.kind == tokenPath {
 			path = append(path, p.token.text)
 			p.advance()
-		} else if p.symbol("[") {
+		} else if p.acceptSymbol("[") {
 			if p.token.kind != tokenNumber || strings.Trim(p.token.text, "0123456789") != "" {
 				p.unexpected("the index of an element")
 			}
 			path = append(path, p.token.text)
 			p.advance()
-			p.need("]", "]")
+			p.expectSymbol("]", "]")
 		} else {
 			break
 		}
 	}
 	if path != nil {
-		return accessExpression{c.span.to(p.previous), c, strings.Join(path, ".")}
+		return accessExpression{c.span.extendTo(p.previous), c, strings.Join(path, ".")}
 	}
 	return c
 }

@@ -17,8 +17,9 @@ type patternSink struct {
 	time    code     // diff: @timestamp
 }
 
-// diffColumns are what diff adds to the columns of pattern: how many events more (or, negative, fewer) there are than in the window compared
-// with, and the same in words. AWS shows both in its console; how it calls them in results is not documented.
+// diffColumns are what diff adds to the columns of pattern: how many events more (or, negative, fewer) there are than
+// in the window compared with, and the same in words. AWS shows both in its console; how it calls them in results is
+// not documented.
 var diffColumns = []string{"@diffEventCount", "@diffDescription"}
 
 type patternState struct {
@@ -52,7 +53,7 @@ func (s *patternState) add(f *frame) error {
 	}
 	before := s.bytes
 	if s.bytes = s.patterns.Bytes(); s.bytes != before {
-		return s.account.take(s.bytes - before)
+		return s.account.reserve(s.bytes - before)
 	}
 	return nil
 }
@@ -79,7 +80,8 @@ func (s *patternState) rows() []keptRow {
 	}
 	for _, p := range patterns {
 		rows = append(rows, keptRow{
-			value.String(p.Text), value.Div(value.Int(p.Count), value.Int(max(total, 1))), value.Int(p.Count), value.String(p.Severity),
+			value.String(p.Text), value.Div(value.Int(p.Count), value.Int(max(total, 1))), value.Int(p.Count),
+			value.String(p.Severity),
 			value.Int(p.Count - p.Earlier), value.String(difference(p.Earlier, p.Count)),
 		})
 	}

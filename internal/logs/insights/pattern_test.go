@@ -17,7 +17,8 @@ func TestPattern(t *testing.T) {
 	)
 	for query, want := range map[string]string{
 		"pattern @message": "@pattern | @ratio | @sampleCount | @severityLabel\n" +
-			"<Date-1> <Time-2> ERROR connection to <IP-3> refused | 0.75 | 3 | ERROR\n<Date-1> <Time-2> INFO request took <Number-3> ms | 0.25 | 1 | INFO",
+			"<Date-1> <Time-2> ERROR connection to <IP-3> refused | 0.75 | 3 | ERROR\n<Date-1> <Time-2> INFO request " +
+			"took <Number-3> ms | 0.25 | 1 | INFO",
 		"fields @message | filter @message like 'ERROR' | pattern @message | display @sampleCount, @severityLabel": "@sampleCount | @severityLabel\n3 | ERROR",
 		"pattern @message | filter @severityLabel = 'INFO' | display @ratio":                                       "@ratio\n0.25",
 		"pattern @message | sort @sampleCount asc | limit 1 | display @sampleCount":                                "@sampleCount\n1",
@@ -50,11 +51,13 @@ func TestDiff(t *testing.T) {
 		"diff previousTime":                       at(-1000, "took 5 ms", "took 6 ms", "gone away"),
 		"pattern @message | diff previousDay":     at(-day, "took 5 ms", "took 6 ms", "gone away"),
 		"sort @timestamp asc | diff previousWeek": at(-7*day, "took 5 ms", "took 6 ms", "gone away"),
-		"diff previousMonth":                      at(-30*day, "took 5 ms", "took 6 ms", "gone away"), // June has 30 days
+		// June has 30 days
+		"diff previousMonth": at(-30*day, "took 5 ms", "took 6 ms", "gone away"),
 	} {
 		p := compile(t, query, options())
 		other := p.Windows()[1]
-		if w := p.Windows()[0]; len(p.Windows()) != 2 || w != (insights.Window{Start: start, End: start + hour}) || other.End-other.Start != hour {
+		if w := p.Windows()[0]; len(p.Windows()) != 2 || w != (insights.Window{Start: start, End: start + hour}) ||
+			other.End-other.Start != hour {
 			t.Errorf("%s: windows %v", query, p.Windows())
 		}
 		for _, e := range before {
@@ -64,7 +67,8 @@ func TestDiff(t *testing.T) {
 		}
 		outside := at(-90*day, "took 9 ms")
 		const want = "@pattern | @ratio | @sampleCount | @severityLabel | @diffEventCount | @diffDescription\n" +
-			"took <Number-1> ms | 0.75 | 3 | NONE | 1 | 50.0% more\nrefused by <IP-1> | 0.25 | 1 | NONE | 1 | New\ngone away | 0 | 0 | NONE | -1 | Disappeared"
+			"took <Number-1> ms | 0.75 | 3 | NONE | 1 | 50.0% more\nrefused by <IP-1> | 0.25 | 1 | NONE | 1 | " +
+			"New\ngone away | 0 | 0 | NONE | -1 | Disappeared"
 		if got := table(run(t, p, 2, slices.Concat(now, before, outside))); got != want {
 			t.Errorf("%s gives\n%s\nwant\n%s", query, got, want)
 		}

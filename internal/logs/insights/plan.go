@@ -10,8 +10,9 @@ type Options struct {
 	Now        int64 // what now() answers, milliseconds since 1970 UTC
 	Limit      int   // StartQuery's limit, 1 to 10,000; 0: none given
 	Memory     int64 // bytes that all workers of a plan may hold together; 0: DefaultMemory
-	// References lets rows hold, where the result shows @message and nothing reads it any more, what Event.Value gives for the field Plan.Reference
-	// instead. So 10,000 long messages cost no memory; who asks for it reads those of the result (Result.References) himself.
+	// References lets rows hold, where the result shows @message and nothing reads it any more, what Event.Value gives
+	// for the field Plan.Reference instead. So 10,000 long messages cost no memory; who asks for it reads those of the
+	// result (Result.References) himself.
 	References bool
 }
 
@@ -32,31 +33,34 @@ type Plan struct {
 	shared     *top // the sink of the first segment, if the workers share it
 }
 
-// Fields names what the plan reads from events; Event.Value's argument is an index of it. Names are as in the language: discovered
-// fields (objectRef.name, user.groups.0), keys with dots inside unresolved, and the system fields
+// Fields names what the plan reads from events; Event.Value's argument is an index of it. Names are as in the language:
+// discovered fields (objectRef.name, user.groups.0), keys with dots inside unresolved, and the system fields
 //
 //	@timestamp, @ingestionTime  value.Time
 //	@message, @logStream, @log  value.String
 //	@ptr                        value.String; among events of equal @timestamp its byte order is their order in the log
 //
-// An event that lacks a field gives value.Null. A plan reads a field of an event when it needs it, not before, and once: many
-// events are dropped after one or two reads, so make Value lazy for what is expensive (@message, @ptr).
+// An event that lacks a field gives value.Null. A plan reads a field of an event when it needs it, not before, and
+// once: many events are dropped after one or two reads, so make Value lazy for what is expensive (@message, @ptr).
 func (p *Plan) Fields() []string { return p.segments[0].fields }
 
-// Reference is the index of Fields (its name there is "") for which Event.Value gives what stands for the event's @message in the rows: a number by
-// which the executor finds it again. It is -1 when the rows hold their messages: with Options.References, when a command behind a limit or dedup reads them.
+// Reference is the index of Fields (its name there is "") for which Event.Value gives what stands for the event's
+// @message in the rows: a number by which the executor finds it again. It is -1 when the rows hold their messages: with
+// Options.References, when a command behind a limit or dedup reads them.
 func (p *Plan) Reference() int { return p.reference }
 
-// Where is what an event must satisfy to matter; nil when any may. It is for skipping only: the plan checks again itself.
+// Where is what an event must satisfy to matter; nil when any may. It is for skipping only: the plan checks again
+// itself.
 func (p *Plan) Where() *Condition { return p.where }
 
-// Windows are the time ranges whose events the plan wants: the one of the options, and with diff the one compared with, which may overlap the first. An
-// event in both is pushed once.
+// Windows are the time ranges whose events the plan wants: the one of the options, and with diff the one compared with,
+// which may overlap the first. An event in both is pushed once.
 func (p *Plan) Windows() []Window { return p.windows }
 
 // Event is a log event as the executor holds it.
 type Event interface {
-	// Value gives the field of this index of Plan.Fields. What it returns may share memory that is reused after Push has returned.
+	// Value gives the field of this index of Plan.Fields. What it returns may share memory that is reused after Push
+	// has returned.
 	Value(field int) value.Value
 }
 
@@ -69,8 +73,8 @@ type Worker struct {
 	passed  bool
 }
 
-// NewWorker makes a worker. Any number may run in parallel; which event goes to which, and in which order, doesn't change the result. Newest events
-// first is fastest for queries that are not sorted otherwise.
+// NewWorker makes a worker. Any number may run in parallel; which event goes to which, and in which order, doesn't
+// change the result. Newest events first is fastest for queries that are not sorted otherwise.
 func (p *Plan) NewWorker() *Worker {
 	w := &Worker{frame: p.segments[0].newFrame(), state: p.newState(0)}
 	w.sink = func(f *frame) error {
@@ -88,25 +92,26 @@ func (p *Plan) newState(segment int) state {
 		return s.sink.newState(s, p.budget, p.places[segment])
 	}
 	if segment == 0 && p.shared != nil {
-		return p.shared.state()
+		return p.shared.newTopState()
 	}
-	return newTop(s, p.budget, p.places[segment]).state()
+	return newTopSink(s, p.budget, p.places[segment]).newTopState()
 }
 
-// Push takes one event in one of the plan's windows. It fails when the query takes too much of something (of memory: the error wraps ErrMemory), and
-// says which command it was and what to do; the worker is then of no further use.
+// Push takes one event in one of the plan's windows. It fails when the query takes too much of something (of memory:
+// the error wraps ErrMemory), and says which command it was and what to do; the worker is then of no further use.
 func (w *Worker) Push(e Event) error {
-	w.frame.reset(e)
+	w.frame.resetRow(e)
 	w.frame.sequence = 0
 	w.passed = false
-	err := w.frame.segment.run(w.frame, 0, w.sink)
+	err := w.frame.segment.runSteps(w.frame, 0, w.sink)
 	if w.passed {
 		w.matched++
 	}
 	return err
 }
 
-// Matched is the number of events so far that passed the query's filters (those before a limit, dedup, stats or pattern).
+// Matched is the number of events so far that passed the query's filters (those before a limit, dedup, stats or
+// pattern).
 func (w *Worker) Matched() int64 { return w.matched }
 
 // Result is a table in its final order.
@@ -118,7 +123,8 @@ type Result struct {
 	Matched    int64 // events that passed the filters (recordsMatched)
 }
 
-// Finish merges what the workers hold and computes the result. The workers are of no further use. It fails with an error that wraps ErrMemory.
+// Finish merges what the workers hold and computes the result. The workers are of no further use. It fails with an
+// error that wraps ErrMemory.
 func (p *Plan) Finish(workers []*Worker) (*Result, error) {
 	if len(workers) == 0 {
 		workers = []*Worker{p.NewWorker()}
@@ -137,11 +143,11 @@ func (p *Plan) Finish(workers []*Worker) (*Result, error) {
 	for _, w := range workers {
 		defer w.state.release()
 	}
-	return p.finish(r, rows)
+	return p.finishSegments(r, rows)
 }
 
-// finish runs the later segments.
-func (p *Plan) finish(r *Result, rows []keptRow) (*Result, error) {
+// finishSegments runs the later segments.
+func (p *Plan) finishSegments(r *Result, rows []keptRow) (*Result, error) {
 	for i, s := range p.segments[1:] {
 		f, st := s.newFrame(), p.newState(i+1)
 		defer st.release()
@@ -151,8 +157,8 @@ func (p *Plan) finish(r *Result, rows []keptRow) (*Result, error) {
 			return err
 		}
 		for _, row := range rows {
-			f.reset(row)
-			if err := s.run(f, 0, add); err != nil {
+			f.resetRow(row)
+			if err := s.runSteps(f, 0, add); err != nil {
 				return nil, err
 			}
 		}
@@ -169,8 +175,9 @@ func (p *Plan) finish(r *Result, rows []keptRow) (*Result, error) {
 	return r, nil
 }
 
-// Partial is the result of what has been pushed so far; the workers go on as they were. No Push may run meanwhile. It is false for queries
-// whose workers' states can't be read before the end (stats, pattern), and where memory doesn't suffice for a second state.
+// Partial is the result of what has been pushed so far; the workers go on as they were. No Push may run meanwhile. It
+// is false for queries whose workers' states can't be read before the end (stats, pattern), and where memory doesn't
+// suffice for a second state.
 func (p *Plan) Partial(workers []*Worker) (*Result, bool) {
 	s := p.segments[0]
 	if s.sink != nil || len(workers) == 0 {
@@ -181,19 +188,19 @@ func (p *Plan) Partial(workers []*Worker) (*Result, bool) {
 		r.Matched += w.matched
 	}
 	if all != nil {
-		r, err := p.finish(r, all.rows())
+		r, err := p.finishSegments(r, all.rows())
 		return r, err == nil
 	}
-	all = newTop(s, p.budget, p.places[0])
+	all = newTopSink(s, p.budget, p.places[0])
 	defer all.release()
 	for _, w := range workers {
 		for _, row := range w.state.(*topState).heap.rows {
 			own := *row
-			if err := all.offer(&own); err != nil {
+			if err := all.offerRow(&own); err != nil {
 				return nil, false
 			}
 		}
 	}
-	r, err := p.finish(r, all.rows())
+	r, err := p.finishSegments(r, all.rows())
 	return r, err == nil
 }

@@ -34,7 +34,8 @@ func TestRequestLimit(t *testing.T) {
 		o.Limit = c.limit
 		r := run(t, compile(t, c.query, o), 2, events)
 		if len(r.Rows) != c.rows || r.Matched != 12_000 {
-			t.Errorf("%s with limit %d in the request: %d rows of %d matched, want %d of 12000", c.query, c.limit, len(r.Rows), r.Matched, c.rows)
+			t.Errorf("%s with limit %d in the request: %d rows of %d matched, want %d of 12000", c.query, c.limit,
+				len(r.Rows), r.Matched, c.rows)
 		}
 	}
 }
@@ -101,8 +102,10 @@ func TestFields(t *testing.T) {
 func TestNoEvents(t *testing.T) {
 	t.Parallel()
 	for query, want := range map[string]string{
-		"fields a": "a,@ptr", "filter a = 1": "@timestamp,@message,@ptr", "stats count(*) as n by a": "a,n", "fields @ptr, a": "a,@ptr",
-		"stats count(*) | stats max(`count(*)`) as m": "m", "diff": "@pattern,@ratio,@sampleCount,@severityLabel,@diffEventCount,@diffDescription",
+		"fields a": "a,@ptr", "filter a = 1": "@timestamp,@message,@ptr", "stats count(*) as n by a": "a,n",
+		"fields @ptr, a": "a,@ptr",
+		"stats count(*) | stats max(`count(*)`) as m": "m",
+		"diff": "@pattern,@ratio,@sampleCount,@severityLabel,@diffEventCount,@diffDescription",
 	} {
 		r, err := compile(t, query, options()).Finish(nil)
 		if err != nil || len(r.Rows) != 0 || strings.Join(r.Columns, ",") != want {
@@ -115,9 +118,11 @@ func TestNoEvents(t *testing.T) {
 func TestTimesOfTheQuery(t *testing.T) {
 	t.Parallel()
 	o := insights.Options{Start: start, End: start + 999, Now: start + 5000}
-	p := compile(t, "fields now() as n, queryStartTime() as s, queryEndTime() as e, bin(1h) as b, @ingestionTime as i", o)
+	p := compile(t, "fields now() as n, queryStartTime() as s, queryEndTime() as e, bin(1h) as b, @ingestionTime as i",
+		o)
 	got := table(run(t, p, 1, []event{{at: 61_000}}))
-	if want := "n | s | e | b | i\n1782907205 | 1782907200000 | 1782907200999 | 2026-07-01 12:00:00.000 | 2026-07-01 12:01:01.500"; got != want {
+	if want := "n | s | e | b | i\n1782907205 | 1782907200000 | 1782907200999 | 2026-07-01 12:00:00.000 | 2026-07-01 " +
+		"12:01:01.500"; got != want {
 		t.Errorf("gives\n%s\nwant\n%s", got, want)
 	}
 }

@@ -15,11 +15,16 @@ import (
 	"github.com/coracle-eks/coracle/internal/logs/word"
 )
 
-// texts are values and literals that meet in random queries and events: words, and everything that could glue a word to another or tear it apart.
+// texts are values and literals that meet in random queries and events: words, and everything that could glue a word to
+// another or tear it apart.
 var texts = []string{
-	"get", "patch", "aws-node", "aws-auth", "kube-system", "system:serviceaccount:kube-system:aws-node", "a", "", " ", "201", "201.0", "2.01e2", "0x10", "true", "null",
-	"caf\u00e9 noir", "na\u00efve", "x<y and y>z", "Tom & Jerry", `say "get" now`, `back\slash`, "line\nfeed get", "tab\tget", "it's get", "a/b/c", "/apis/apps/v1", "\u65e5\u672c get", "GET", "Get it",
-	"a=b get", "1.22.3", "-22.5 C", "[1, 22, 3]", `{"get":"patch"}`, "get\u0000patch", "\u2028get", strings.Repeat("long", 20), strings.Repeat("long", 20) + " get " + strings.Repeat("x", 64), "12e3", "12000", "a+b get",
+	"get", "patch", "aws-node", "aws-auth", "kube-system", "system:serviceaccount:kube-system:aws-node", "a", "", " ",
+	"201", "201.0", "2.01e2", "0x10", "true", "null",
+	"caf\u00e9 noir", "na\u00efve", "x<y and y>z", "Tom & Jerry", `say "get" now`, `back\slash`, "line\nfeed get",
+	"tab\tget", "it's get", "a/b/c", "/apis/apps/v1", "\u65e5\u672c get", "GET", "Get it",
+	"a=b get", "1.22.3", "-22.5 C", "[1, 22, 3]", `{"get":"patch"}`, "get\u0000patch", "\u2028get",
+	strings.Repeat("long", 20), strings.Repeat("long", 20) + " get " + strings.Repeat("x", 64), "12e3", "12000",
+	"a+b get",
 }
 
 var random = func(r *rand.Rand, from []string) string { return from[r.IntN(len(from))] }
@@ -49,7 +54,8 @@ func encode(r *rand.Rand, s string) string {
 		return out.String()
 	default: // PHP, .NET, Gson: slashes, and all that HTML minds
 		b, _ := json.Marshal(s)
-		return strings.NewReplacer("/", `\/`, "'", `\u0027`, "+", `\u002B`, "=", `\u003d`, "`", `\u0060`).Replace(string(b))
+		return strings.NewReplacer("/", `\/`, "'", `\u0027`, "+", `\u002B`, "=", `\u003d`, "`",
+			`\u0060`).Replace(string(b))
 	}
 }
 
@@ -60,7 +66,8 @@ func randomMessage(r *rand.Rand) string {
 	scalar := func() string {
 		switch r.IntN(8) {
 		case 0:
-			return []string{"201", "201.0", "2.01e2", "-22.5", "true", "false", "null", "12000", "1.2e4", "0.5"}[r.IntN(10)]
+			return []string{"201", "201.0", "2.01e2", "-22.5", "true", "false", "null", "12000", "1.2e4",
+				"0.5"}[r.IntN(10)]
 		case 1:
 			return "[" + encode(r, random(r, texts)) + ", 22, " + encode(r, random(r, texts)) + "]"
 		case 2:
@@ -75,12 +82,14 @@ func randomMessage(r *rand.Rand) string {
 func randomEvents(r *rand.Rand, n int) []event {
 	var events []event
 	for i := range n {
-		events = append(events, event{at: int64(r.IntN(n)) * 1000, message: randomMessage(r), stream: random(r, []string{"kube-apiserver-audit-1", "authenticator-2"}), n: i})
+		events = append(events, event{at: int64(r.IntN(n)) * 1000, message: randomMessage(r),
+			stream: random(r, []string{"kube-apiserver-audit-1", "authenticator-2"}), n: i})
 	}
 	return events
 }
 
-var names = []string{"verb", "user.name", "user.groups.0", "user.groups.1", "user.groups", "code", "dotted.key", "ms", "@message", "@logStream", "user", "absent"}
+var names = []string{"verb", "user.name", "user.groups.0", "user.groups.1", "user.groups", "code", "dotted.key", "ms",
+	"@message", "@logStream", "user", "absent"}
 
 func quoted(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s) + `"`
@@ -104,7 +113,8 @@ func randomRegex(r *rand.Rand) string {
 	if quoted == "" {
 		quoted = "."
 	}
-	return []string{"/" + quoted + "/", "/^" + quoted + "/", "/" + quoted + "$/", "/(?i)" + quoted + "/", "/(" + quoted + "|get)/", "/x?" + quoted + ".*/", "/a (get )?" + quoted + "/"}[r.IntN(7)]
+	return []string{"/" + quoted + "/", "/^" + quoted + "/", "/" + quoted + "$/", "/(?i)" + quoted + "/",
+		"/(" + quoted + "|get)/", "/x?" + quoted + ".*/", "/a (get )?" + quoted + "/"}[r.IntN(7)]
 }
 
 func randomCondition(r *rand.Rand, depth int) string {
@@ -182,7 +192,8 @@ func TestWhereNeverLosesAnEvent(t *testing.T) {
 		case 0:
 			query += " | sort ms | filter " + randomCondition(r, 1)
 		case 1:
-			query = "fields verb as v, tolower(user.name) as who, strcontains(@message, 'get') as has | filter v = " + quoted(random(r, texts)) + " or who like " +
+			query = "fields verb as v, tolower(user.name) as who, strcontains(@message, 'get') as has | filter v = " +
+				quoted(random(r, texts)) + " or who like " +
 				quoted(random(r, texts)) + " and not has | " + query
 		case 2:
 			query = "parse @message '\"name\":\"*\"' as verb | " + query
@@ -311,7 +322,8 @@ func TestWorkersDontChangeTheResult(t *testing.T) {
 		"sort verb, code desc | limit 9 | display verb, code",
 		"sort @timestamp asc | limit 11",
 		"sort ms desc, @timestamp asc | limit 11 | fields ms * 2 as m | filter m > 20 | sort m | limit 3",
-		"stats count(*) as n, sum(ms), avg(ms), min(code), max(code), stddev(ms), pct(ms, 90), earliest(verb), latest(verb), sortsFirst(verb), sortsLast(verb) by user.name",
+		"stats count(*) as n, sum(ms), avg(ms), min(code), max(code), stddev(ms), pct(ms, 90), earliest(verb), " +
+			"latest(verb), sortsFirst(verb), sortsLast(verb) by user.name",
 		"stats count(*), count_distinct(verb) by bin(10s), verb",
 		"stats sum(ms) / count(*) as mean by verb | filter mean > 10 | stats max(mean), count(*)",
 		"dedup verb",
@@ -332,7 +344,8 @@ func TestWorkersDontChangeTheResult(t *testing.T) {
 		for range 2 {
 			r.Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
 			if four := everything(run(t, compile(t, query, options()), 4, events)); four != one {
-				t.Fatalf("%s: with one worker (-) and with four (+):\n%s", query, cmp.Diff(strings.Split(one, "\n"), strings.Split(four, "\n")))
+				t.Fatalf("%s: with one worker (-) and with four (+):\n%s", query, cmp.Diff(strings.Split(one, "\n"),
+					strings.Split(four, "\n")))
 			}
 		}
 	}
@@ -365,7 +378,8 @@ func TestMemoryIsBounded(t *testing.T) {
 		workers := []*insights.Worker{p.NewWorker(), p.NewWorker()}
 		var err error
 		for i := 0; err == nil && i < 20_000; i++ {
-			e := event{at: int64(i), n: i, message: fmt.Sprintf(`{"verb":"v%d","text":"%s %d"}`, i%3, strings.Repeat("text ", 200), i)}
+			e := event{at: int64(i), n: i, message: fmt.Sprintf(`{"verb":"v%d","text":"%s %d"}`, i%3,
+				strings.Repeat("text ", 200), i)}
 			err = workers[i%2].Push(reader{e, p.Fields()})
 		}
 		switch {
@@ -387,7 +401,8 @@ func TestWorkersShareWhatALimitKeeps(t *testing.T) {
 	for i := range 40_000 {
 		events = append(events, event{at: int64(i / 3), n: i, message: strings.Repeat("message ", 500)})
 	}
-	if r := run(t, p, 16, events); len(r.Rows) != 1000 || r.Rows[0][1].String() != "ptr-039999" || r.Rows[999][1].String() != "ptr-039000" {
+	if r := run(t, p, 16, events); len(r.Rows) != 1000 || r.Rows[0][1].String() != "ptr-039999" ||
+		r.Rows[999][1].String() != "ptr-039000" {
 		t.Errorf("%d rows", len(r.Rows))
 	}
 }
@@ -397,13 +412,15 @@ func TestPartial(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(5, 6))
 	events := randomEvents(r, 100)
-	for _, query := range []string{"fields verb | sort ms | limit 5", "dedup verb", "sort ms | limit 9 | filter code = 201"} {
+	for _, query := range []string{"fields verb | sort ms | limit 5", "dedup verb",
+		"sort ms | limit 9 | filter code = 201"} {
 		p := compile(t, query, options())
 		workers := []*insights.Worker{p.NewWorker(), p.NewWorker()}
 		for i, e := range events {
 			if i == 50 {
 				partial, ok := p.Partial(workers)
-				if half := run(t, compile(t, query, options()), 1, events[:50]); !ok || everything(partial) != everything(half) {
+				if half := run(t, compile(t, query, options()), 1, events[:50]); !ok ||
+					everything(partial) != everything(half) {
 					t.Errorf("%s: partial result\n%s\nwant\n%s", query, everything(partial), everything(half))
 				}
 			}

@@ -11,8 +11,9 @@ import (
 	"github.com/coracle-eks/coracle/internal/logs/insights/value"
 )
 
-// The reference runs a query as it is written: one command after the other, each over all rows in their order. The plan moves filters before
-// sorts, computes what it needs only when it needs it, and keeps no more rows than it must; the result is the same.
+// The reference runs a query as it is written: one command after the other, each over all rows in their order. The plan
+// moves filters before sorts, computes what it needs only when it needs it, and keeps no more rows than it must; the
+// result is the same.
 
 // named is a row of the reference: an event, and the names that commands have given.
 type named struct {
@@ -90,7 +91,8 @@ func reference(t *testing.T, commands []string, events []event) []named {
 				if name == "parse" {
 					of = "x"
 				}
-				values, _ := row.evaluate(t, map[string]string{"fields": "fields " + of + " as x", "parse": "parse " + rest + " | display " + as}[name])
+				values, _ := row.evaluate(t, map[string]string{"fields": "fields " + of + " as x", "parse": "parse " +
+					rest + " | display " + as}[name])
 				next = append(next, row.with(as, values[0]))
 			}
 		case "sort":
@@ -99,7 +101,8 @@ func reference(t *testing.T, commands []string, events []event) []named {
 			for _, row := range rows {
 				var of []value.Value
 				for _, k := range keys {
-					values, _ := row.evaluate(t, "fields "+strings.TrimSuffix(strings.TrimSuffix(k, " desc"), " asc")+" as x")
+					values, _ := row.evaluate(t, "fields "+strings.TrimSuffix(strings.TrimSuffix(k, " desc"), " asc")+
+						" as x")
 					of = append(of, values[0])
 				}
 				at[fmt.Sprintf("%p", row.names)+fmt.Sprint(row.n)] = of
@@ -163,24 +166,28 @@ func TestPlansDoWhatIsWritten(t *testing.T) {
 	steps := []func() string{
 		func() string {
 			return "filter " + random(r, []string{
-				"ms > 10", "x like 'a'", "y >= 20", "e = 'get' or verb = 'patch'", "not (code = 201)", "ispresent(x)", "verb != 'get'", "js.user.name = 'get'", "y",
+				"ms > 10", "x like 'a'", "y >= 20", "e = 'get' or verb = 'patch'", "not (code = 201)", "ispresent(x)",
+				"verb != 'get'", "js.user.name = 'get'", "y",
 				"user.groups.0 = e", "strlen(x) > 3",
 			})
 		},
 		func() string {
 			return "fields " + random(r, []string{
-				"tolower(verb) as x", "ms * 2 as y", "x as y", "concat(y, verb) as x", "strlen(@message) as verb", "jsonParse(@message) as js", "user as js", "js.verb as x", "ms % 7 as ms", "5 as y",
+				"tolower(verb) as x", "ms * 2 as y", "x as y", "concat(y, verb) as x", "strlen(@message) as verb",
+				"jsonParse(@message) as js", "user as js", "js.verb as x", "ms % 7 as ms", "5 as y",
 			})
 		},
 		func() string {
 			return "parse " + random(r, []string{`@message '"code" : *,' as x`, `verb 'a*' as y`, `x /(.)$/ as verb`})
 		},
 		func() string {
-			return "sort " + random(r, []string{"ms desc", "x, code", "@timestamp asc", "verb", "y desc, ms asc", "e, verb desc", "ms % 3, @timestamp asc", "strlen(@message) desc"})
+			return "sort " + random(r, []string{"ms desc", "x, code", "@timestamp asc", "verb", "y desc, ms asc",
+				"e, verb desc", "ms % 3, @timestamp asc", "strlen(@message) desc"})
 		},
 		func() string { return fmt.Sprintf("limit %d", 1+r.IntN(25)) },
 		func() string {
-			return "unnest " + random(r, []string{"user.groups into e", "verb into e", "code into x", "js.code into y", "e into e"})
+			return "unnest " + random(r, []string{"user.groups into e", "verb into e", "code into x", "js.code into y",
+				"e into e"})
 		},
 	}
 	full := 0

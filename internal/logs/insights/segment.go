@@ -8,10 +8,12 @@ import (
 	"github.com/coracle-eks/coracle/internal/logs/insights/value"
 )
 
-// segment is a stretch of a query: steps that look at one row at a time, in any order, and then one thing that looks at all rows (a sink). The first
-// segment's rows are log events, and it runs in all workers at once; the rows of each later one are what the one before has put out.
+// segment is a stretch of a query: steps that look at one row at a time, in any order, and then one thing that looks at
+// all rows (a sink). The first segment's rows are log events, and it runs in all workers at once; the rows of each
+// later one are what the one before has put out.
 //
-// Sorting by itself is no step: a sink keeps the order that its rows were sorted by. So a filter after sort is a step before the sink.
+// Sorting by itself is no step: a sink keeps the order that its rows were sorted by. So a filter after sort is a step
+// before the sink.
 type segment struct {
 	previous *segment
 	env      value.Env
@@ -23,8 +25,9 @@ type segment struct {
 	scratch   int // how many values calls need for their arguments
 	memos     int // how many conditions remember what they came to
 
-	names map[string]code // aliases and other names that the query defines, as they are at the end of the segment so far
-	texts map[string]int  // fixed: the fields that are expressions, by what the expression prints
+	// aliases and other names that the query defines, as they are at the end of the segment so far
+	names map[string]code
+	texts map[string]int // fixed: the fields that are expressions, by what the expression prints
 
 	steps []step
 	order []orderKey
@@ -55,8 +58,8 @@ func newSegment(previous *segment, env value.Env) *segment {
 	return &segment{previous: previous, env: env, fieldAt: make(map[string]int), names: make(map[string]code)}
 }
 
-// field is the index of a field of the segment's rows; false if they have no such field.
-func (s *segment) field(name string) (int, bool) {
+// fieldIndex is the index of a field of the segment's rows; false if they have no such field.
+func (s *segment) fieldIndex(name string) (int, bool) {
 	if i, ok := s.fieldAt[name]; ok {
 		return i, true
 	}
@@ -67,29 +70,32 @@ func (s *segment) field(name string) (int, bool) {
 	if s.previous == nil {
 		s.fields = append(s.fields, name)
 	} else {
-		c, ok := s.previous.lookup(name)
+		c, ok := s.previous.lookupName(name)
 		if !ok {
 			return 0, false
 		}
-		i = s.carry(c)
+		i = s.carryField(c)
 	}
 	s.fieldAt[name] = i
 	return i, true
 }
 
-// carry makes what the segment before computes a field of this one's rows; it says which.
-func (s *segment) carry(of code) int {
-	i := s.previous.put(of)
+// carryField makes what the segment before computes a field of this one's rows; it says which.
+func (s *segment) carryField(of code) int {
+	i := s.previous.addOutput(of)
 	for len(s.fields) <= i {
 		s.fields = append(s.fields, "")
 	}
 	return i
 }
 
-// put adds to what the segment puts out; it says at which index.
-func (s *segment) put(c code) int {
+// addOutput adds to what the segment puts out; it says at which index.
+func (s *segment) addOutput(c code) int {
 	if c.field >= 0 || c.variable >= 0 {
-		if i := slices.IndexFunc(s.puts, func(p code) bool { return p.field == c.field && p.variable == c.variable }); i >= 0 {
+		if i := slices.IndexFunc(s.puts, func(p code) bool {
+			return p.field == c.field &&
+				p.variable == c.variable
+		}); i >= 0 {
 			return i
 		}
 	}
@@ -97,8 +103,8 @@ func (s *segment) put(c code) int {
 	return len(s.puts) - 1
 }
 
-// lookup finds what a name means at the end of the segment so far: an alias, something inside one, or a field.
-func (s *segment) lookup(name string) (code, bool) {
+// lookupName finds what a name means at the end of the segment so far: an alias, something inside one, or a field.
+func (s *segment) lookupName(name string) (code, bool) {
 	if c, ok := s.names[name]; ok {
 		return c, true
 	}
@@ -120,7 +126,7 @@ func (s *segment) lookup(name string) (code, bool) {
 			return reading(func(f *frame) value.Value { return outer.eval(f).Get(path) }, outer), true
 		}
 	}
-	i, ok := s.field(name)
+	i, ok := s.fieldIndex(name)
 	if !ok {
 		return code{}, false
 	}
@@ -130,36 +136,37 @@ func (s *segment) lookup(name string) (code, bool) {
 // hasColumns says whether the rows are of stats or pattern, with fixed columns.
 func (s *segment) hasColumns() bool { return s.fixed || s.previous != nil && s.previous.hasColumns() }
 
-// column finds a column of stats by the expression that it shows.
-func (s *segment) column(expression string) (code, bool) {
+// findColumn finds a column of stats by the expression that it shows.
+func (s *segment) findColumn(expression string) (code, bool) {
 	if i, ok := s.texts[expression]; ok {
 		return fieldCode(i), true
 	}
 	if s.previous == nil || s.fixed {
 		return code{}, false
 	}
-	c, ok := s.previous.column(expression)
+	c, ok := s.previous.findColumn(expression)
 	if !ok {
 		return code{}, false
 	}
-	return fieldCode(s.carry(c)), true
+	return fieldCode(s.carryField(c)), true
 }
 
-// define makes a name stand for an expression that is computed once a row, when first needed.
-func (s *segment) define(name string, c code) {
+// defineAlias makes a name stand for an expression that is computed once a row, when first needed.
+func (s *segment) defineAlias(name string, c code) {
 	if c.field < 0 && c.variable < 0 && !c.isConstant {
 		i, of := len(s.variables), c.eval
-		s.variables = append(s.variables, func(f *frame) { f.set(i, of(f)) })
+		s.variables = append(s.variables, func(f *frame) { f.setVariable(i, of(f)) })
 		c = variableCode(i, c)
 	}
 	s.names[name] = c
 }
 
-// maxElements is how many rows unnest makes of one row at most, also when lists of lists are unnested one after the other: their numbers multiply.
+// maxElements is how many rows unnest makes of one row at most, also when lists of lists are unnested one after the
+// other: their numbers multiply.
 const maxElements = 1_000_000
 
-// run takes a row through the steps from the given one on, and gives it to the sink if it passes.
-func (s *segment) run(f *frame, from int, to func(f *frame) error) error {
+// runSteps takes a row through the steps from the given one on, and gives it to the sink if it passes.
+func (s *segment) runSteps(f *frame, from int, to func(f *frame) error) error {
 	for i := from; i < len(s.steps); i++ {
 		step := &s.steps[i]
 		if step.filter != nil {
@@ -173,19 +180,21 @@ func (s *segment) run(f *frame, from int, to func(f *frame) error) error {
 			return nil
 		}
 		if list.Kind() != value.ListKind {
-			f.forget(step.into)
-			f.set(step.into, list)
+			f.clearVariables(step.into)
+			f.setVariable(step.into, list)
 			continue
 		}
 		var err error
 		list.Elements(func(_ string, element value.Value) bool {
 			if f.elements++; f.elements > maxElements {
-				err = fmt.Errorf("unnest makes more than %d rows of one event: unnest shorter lists, or fewer of them in one query", maxElements)
+				err = fmt.Errorf(
+					"unnest makes more than %d rows of one event: unnest shorter lists, or fewer of them in one query",
+					maxElements)
 				return false
 			}
-			f.forget(step.into)
-			f.set(step.into, element)
-			err = s.run(f, i+1, to)
+			f.clearVariables(step.into)
+			f.setVariable(step.into, element)
+			err = s.runSteps(f, i+1, to)
 			return err == nil
 		})
 		return err

@@ -28,13 +28,13 @@ func (c *compiler) aggregate(e callExpression, a *value.Aggregate) code {
 	c.stats = nil // what it aggregates is about rows again
 	defer func() { c.stats = s }()
 	if e.star && (a.Min > 0 || a.Name != "count") {
-		c.fail(e, "%s(*) has no meaning\x00only count takes a *", e.function)
+		c.panicAt(e, "%s(*) has no meaning\x00only count takes a *", e.function)
 	}
 	c.arguments(e, a.Min, a.Max)
 	use := aggregateUse{of: a}
 	for i, arg := range e.args {
 		if p, ok := arg.(periodExpression); ok && slices.Contains(a.Constants, i) {
-			use.args = append(use.args, c.period(p))
+			use.args = append(use.args, c.compilePeriod(p))
 			continue
 		}
 		use.args = append(use.args, c.expression(arg))
@@ -44,7 +44,8 @@ func (c *compiler) aggregate(e callExpression, a *value.Aggregate) code {
 			continue
 		}
 		if !use.args[i].isConstant {
-			c.fail(e.args[i], "%s needs a constant here\x00write the value itself, such as 95 or 5m, not a field", e.function)
+			c.panicAt(e.args[i], "%s needs a constant here\x00write the value itself, such as 95 or 5m, not a field",
+				e.function)
 		}
 		use.consts = append(use.consts, use.args[i].constant)
 	}
@@ -54,7 +55,7 @@ func (c *compiler) aggregate(e callExpression, a *value.Aggregate) code {
 			if len(a.Constants) > 0 && a.Constants[0] < len(e.args) {
 				at = e.args[a.Constants[0]]
 			}
-			c.fail(at, "%s can't be computed\x00%s", e.function, err.Error())
+			c.panicAt(at, "%s can't be computed\x00%s", e.function, err.Error())
 		}
 	}
 	i := len(s.aggregates)
@@ -85,9 +86,11 @@ func (s *statsSink) newState(in *segment, b *budget, command string) state {
 	for _, a := range s.aggregates {
 		most = max(most, len(a.args))
 	}
-	return &statsState{sink: s, segment: in, groups: make(map[string]*group), args: make([]value.Value, most), account: account{
-		budget: b, command: command, advice: "group by fewer or coarser fields, filter more, or shorten the time range",
-	}}
+	return &statsState{sink: s, segment: in, groups: make(map[string]*group), args: make([]value.Value, most),
+		account: account{
+			budget: b, command: command,
+			advice: "group by fewer or coarser fields, filter more, or shorten the time range",
+		}}
 }
 
 func (s *statsState) add(f *frame) error {
@@ -120,16 +123,17 @@ func (s *statsState) add(f *frame) error {
 	if bytes != g.bytes {
 		more := bytes - g.bytes
 		g.bytes = bytes
-		return s.account.take(more)
+		return s.account.reserve(more)
 	}
 	return nil
 }
 
 func (s *statsState) newGroup(f *frame) (*group, error) {
-	g := &group{by: make([]value.Value, len(s.sink.by)), accumulators: make([]value.Accumulator, len(s.sink.aggregates))}
+	g := &group{by: make([]value.Value, len(s.sink.by)), accumulators: make([]value.Accumulator,
+		len(s.sink.aggregates))}
 	bytes := 160 + len(s.key)
 	for i := range s.sink.by {
-		g.by[i] = shown(s.sink.by[i].eval(f)).Clone()
+		g.by[i] = canonicalValue(s.sink.by[i].eval(f)).Clone()
 		bytes += g.by[i].Bytes()
 	}
 	for i, use := range s.sink.aggregates {
@@ -137,11 +141,12 @@ func (s *statsState) newGroup(f *frame) (*group, error) {
 		bytes += 16
 	}
 	s.groups[string(s.key)] = g
-	return g, s.account.take(bytes)
+	return g, s.account.reserve(bytes)
 }
 
-// shown is the value that stands for its group: of a number that events write in different ways (1 and 1.0) always the same one.
-func shown(v value.Value) value.Value {
+// canonicalValue is the value that stands for its group: of a number that events write in different ways (1 and 1.0)
+// always the same one.
+func canonicalValue(v value.Value) value.Value {
 	if v.Kind() != value.NumberKind {
 		return v
 	}

@@ -26,13 +26,16 @@ type state interface {
 	release()
 }
 
-// top keeps the first rows in the segment's order, as many as its limit; with dedup the first of each key. Of the first segment's rows,
-// events, those that the keys leave equal are ordered by @timestamp (newest first) and @ptr; later segments' rows as they came.
+// top keeps the first rows in the segment's order, as many as its limit; with dedup the first of each key. Of the first
+// segment's rows, events, those that the keys leave equal are ordered by @timestamp (newest first) and @ptr; later
+// segments' rows as they came.
 //
-// Without dedup all workers share one, so that a limit of 10,000 costs the memory of 10,000 rows, whatever the number of workers.
+// Without dedup all workers share one, so that a limit of 10,000 costs the memory of 10,000 rows, whatever the number
+// of workers.
 type top struct {
 	segment *segment
-	bound   atomic.Pointer[topRow] // the last row kept, once there are as many as the limit: what comes behind it is of no interest
+	// the last row kept, once there are as many as the limit: what comes behind it is of no interest
+	bound atomic.Pointer[topRow]
 
 	mu      sync.Mutex // guards what follows
 	heap    topHeap
@@ -52,7 +55,7 @@ type topRow struct {
 	at       int // index in the heap
 }
 
-func newTop(s *segment, b *budget, command string) *top {
+func newTopSink(s *segment, b *budget, command string) *top {
 	t := &top{
 		segment: s, heap: topHeap{segment: s},
 		account: account{budget: b, command: command, advice: "set a lower limit, or ask for fewer and shorter fields"},
@@ -72,7 +75,7 @@ type topState struct {
 	key       []byte
 }
 
-func (t *top) state() *topState {
+func (t *top) newTopState() *topState {
 	s := &topState{top: t, candidate: topRow{keys: make([]value.Value, len(t.segment.order))}}
 	if t.segment.previous == nil {
 		s.time, s.ptr = t.segment.fieldAt["@timestamp"], t.segment.fieldAt["@ptr"]
@@ -89,13 +92,13 @@ func (t *topState) add(f *frame) error {
 	}
 	c.sequence = f.sequence
 	if s.previous == nil {
-		c.time, _ = f.field(t.time).AsNumber()
+		c.time, _ = f.fieldValue(t.time).AsNumber()
 		t.hasPtr = false
 	}
 	// The pointer is read only if nothing else decides: it may be expensive to make.
 	load := func() string {
 		if !t.hasPtr && s.previous == nil {
-			c.ptr, t.hasPtr = f.field(t.ptr).String(), true
+			c.ptr, t.hasPtr = f.fieldValue(t.ptr).String(), true
 		}
 		return c.ptr
 	}
@@ -137,11 +140,11 @@ func (t *topState) add(f *frame) error {
 	for i, p := range s.puts {
 		row.values[i] = keep(p.eval(f), p)
 	}
-	return t.offer(row)
+	return t.offerRow(row)
 }
 
-// offer keeps a row if it is among the first.
-func (t *top) offer(row *topRow) error {
+// offerRow keeps a row if it is among the first.
+func (t *top) offerRow(row *topRow) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	bytes := row.bytes
@@ -155,7 +158,7 @@ func (t *top) offer(row *topRow) error {
 			t.byKey[row.key] = row
 			heap.Fix(&t.heap, row.at)
 			t.tighten()
-			return t.account.take(bytes - mine.bytes)
+			return t.account.reserve(bytes - mine.bytes)
 		}
 	}
 	if len(t.heap.rows) == t.segment.limit {
@@ -174,7 +177,7 @@ func (t *top) offer(row *topRow) error {
 		t.byKey[row.key] = row
 	}
 	t.tighten()
-	return t.account.take(bytes)
+	return t.account.reserve(bytes)
 }
 
 // tighten sets the bound, once there is one.
@@ -191,7 +194,7 @@ func (t *topState) merge(other state) error {
 	}
 	from.release() // the rows are counted again
 	for _, row := range from.heap.rows {
-		if err := t.offer(row); err != nil {
+		if err := t.offerRow(row); err != nil {
 			return err
 		}
 	}
@@ -233,7 +236,8 @@ func (h *topHeap) Pop() any {
 	return last
 }
 
-// compare says whether a row comes before another (negative) or behind it. loadA gives a's pointer if it isn't there yet.
+// compare says whether a row comes before another (negative) or behind it. loadA gives a's pointer if it isn't there
+// yet.
 func (h *topHeap) compare(a, b *topRow, loadA func() string) int {
 	newest, timed := true, false
 	for i, k := range h.segment.order {

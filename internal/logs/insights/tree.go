@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// The syntax tree. Every node prints itself (String) so that parsing what it prints gives an equal node; spans are of the
-// query's text and don't count.
+// The syntax tree. Every node prints itself (String) so that parsing what it prints gives an equal node; spans are of
+// the query's text and don't count.
 
 // statement is a command at its place in the query.
 type statement struct {
@@ -17,8 +17,8 @@ type statement struct {
 
 func (s statement) String() string { return s.command.String() }
 
-// name is the command's own name.
-func (s statement) name() string {
+// commandName is the command's own name.
+func (s statement) commandName() string {
 	name, _, _ := strings.Cut(s.String(), " ")
 	return name
 }
@@ -58,8 +58,8 @@ type item struct {
 	text string          // of what has no other name: as the query has it, white space and comments joined to one space
 }
 
-// name is how the item's column is called.
-func (i item) name() string {
+// columnName is how the item's column is called.
+func (i item) columnName() string {
 	if i.as != nil {
 		return i.as.text
 	}
@@ -74,12 +74,12 @@ type sortKey struct {
 	descending bool
 }
 
-func (s span) place() span { return s }
+func (s span) sourceSpan() span { return s }
 
 // expression is a node of an expression.
 type expression interface {
 	String() string
-	place() span
+	sourceSpan() span
 }
 
 type (
@@ -181,12 +181,12 @@ func (s stringExpression) String() string {
 	return b.String()
 }
 
-func (c callExpression) String() string   { return within(c, 0) }
-func (a accessExpression) String() string { return within(a, 0) }
-func (u unaryExpression) String() string  { return within(u, 0) }
-func (b binaryExpression) String() string { return within(b, 0) }
-func (l likeExpression) String() string   { return within(l, 0) }
-func (i inExpression) String() string     { return within(i, 0) }
+func (c callExpression) String() string   { return printWithin(c, 0) }
+func (a accessExpression) String() string { return printWithin(a, 0) }
+func (u unaryExpression) String() string  { return printWithin(u, 0) }
+func (b binaryExpression) String() string { return printWithin(b, 0) }
+func (l likeExpression) String() string   { return printWithin(l, 0) }
+func (i inExpression) String() string     { return printWithin(i, 0) }
 
 // How tightly the parts of an expression hold, in the order of the grammar's rules.
 const (
@@ -201,7 +201,7 @@ const (
 	operandLevel
 )
 
-func level(operator string) int {
+func operatorLevel(operator string) int {
 	switch operator {
 	case "or":
 		return conditionLevel
@@ -217,28 +217,29 @@ func level(operator string) int {
 	return comparisonLevel
 }
 
-// within prints an expression for a place where the grammar has the rule of the level least, in parentheses only where they are needed.
-func within(e expression, least int) string {
+// printWithin prints an expression for a place where the grammar has the rule of the level least, in parentheses only
+// where they are needed.
+func printWithin(e expression, least int) string {
 	text, own := "", operandLevel
 	switch e := e.(type) {
 	case callExpression:
 		if e.star {
 			return e.function + "(*)"
 		}
-		return e.function + "(" + join(e.args) + ")"
+		return e.function + "(" + joinStrings(e.args) + ")"
 	case accessExpression:
 		if plainPath.MatchString(e.path) {
-			return within(e.of, operandLevel) + "." + e.path
+			return printWithin(e.of, operandLevel) + "." + e.path
 		}
-		return within(e.of, operandLevel) + ".`" + e.path + "`"
+		return printWithin(e.of, operandLevel) + ".`" + e.path + "`"
 	case unaryExpression:
 		own, text = signLevel, "-"
 		if e.operator == "not" {
 			own, text = negationLevel, "not "
 		}
-		text += within(e.of, own)
+		text += printWithin(e.of, own)
 	case binaryExpression:
-		own = level(e.operator)
+		own = operatorLevel(e.operator)
 		left, right := own, own+1
 		switch own {
 		case comparisonLevel:
@@ -246,7 +247,7 @@ func within(e expression, least int) string {
 		case powerLevel:
 			left, right = operandLevel, signLevel
 		}
-		text = within(e.left, left) + " " + e.operator + " " + within(e.right, right)
+		text = printWithin(e.left, left) + " " + e.operator + " " + printWithin(e.right, right)
 	case likeExpression:
 		own = comparisonLevel
 		operator := " like "
@@ -256,7 +257,7 @@ func within(e expression, least int) string {
 		case e.not:
 			operator = " not like "
 		}
-		text = within(e.of, sumLevel) + operator + within(e.match, sumLevel)
+		text = printWithin(e.of, sumLevel) + operator + printWithin(e.match, sumLevel)
 	case inExpression:
 		own = comparisonLevel
 		operator := " in ["
@@ -265,9 +266,9 @@ func within(e expression, least int) string {
 		}
 		var list []string
 		for _, v := range e.list {
-			list = append(list, within(v, sumLevel))
+			list = append(list, printWithin(v, sumLevel))
 		}
-		text = within(e.of, sumLevel) + operator + strings.Join(list, ", ") + "]"
+		text = printWithin(e.of, sumLevel) + operator + strings.Join(list, ", ") + "]"
 	default:
 		return e.String()
 	}
@@ -277,7 +278,7 @@ func within(e expression, least int) string {
 	return text
 }
 
-func join[T interface{ String() string }](of []T) string {
+func joinStrings[T interface{ String() string }](of []T) string {
 	var texts []string
 	for _, e := range of {
 		texts = append(texts, e.String())
@@ -305,9 +306,9 @@ func (k sortKey) String() string {
 
 func (c fieldsCommand) String() string {
 	if c.display {
-		return "display " + join(c.items)
+		return "display " + joinStrings(c.items)
 	}
-	return "fields " + join(c.items)
+	return "fields " + joinStrings(c.items)
 }
 
 func (c filterCommand) String() string {
@@ -319,12 +320,12 @@ func (c filterCommand) String() string {
 
 func (c statsCommand) String() string {
 	if len(c.by) == 0 {
-		return "stats " + join(c.items)
+		return "stats " + joinStrings(c.items)
 	}
-	return "stats " + join(c.items) + " by " + join(c.by)
+	return "stats " + joinStrings(c.items) + " by " + joinStrings(c.by)
 }
 
-func (c sortCommand) String() string  { return "sort " + join(c.keys) }
+func (c sortCommand) String() string  { return "sort " + joinStrings(c.keys) }
 func (c limitCommand) String() string { return "limit " + strconv.Itoa(c.count) }
 
 func (c parseCommand) String() string {
@@ -334,19 +335,19 @@ func (c parseCommand) String() string {
 	}
 	text += c.pattern.String()
 	if len(c.as) > 0 {
-		text += " as " + join(c.as)
+		text += " as " + joinStrings(c.as)
 	}
 	return text
 }
 
-func (c dedupCommand) String() string   { return "dedup " + join(c.fields) }
-func (c patternCommand) String() string { return "pattern " + within(c.of, sumLevel) }
+func (c dedupCommand) String() string   { return "dedup " + joinStrings(c.fields) }
+func (c patternCommand) String() string { return "pattern " + printWithin(c.of, sumLevel) }
 func (c diffCommand) String() string    { return "diff " + c.with }
 func (c anomalyCommand) String() string { return "anomaly" }
 func (c unnestCommand) String() string {
 	return "unnest " + c.list.String() + " into " + c.into.String()
 }
-func (c unmaskCommand) String() string { return "unmask " + join(c.fields) }
+func (c unmaskCommand) String() string { return "unmask " + joinStrings(c.fields) }
 
 // String writes the query so that Parse gives the same one again, one command a line.
 func (q *Query) String() string {
@@ -368,7 +369,7 @@ func (q *Query) String() string {
 				for _, v := range selector.values {
 					texts = append(texts, stringExpression{text: v})
 				}
-				selectors = append(selectors, selector.name+": ["+join(texts)+"]")
+				selectors = append(selectors, selector.name+": ["+joinStrings(texts)+"]")
 			}
 			parts = append(parts, "SOURCE logGroups("+strings.Join(selectors, ", ")+")")
 		}

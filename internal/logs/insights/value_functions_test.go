@@ -8,7 +8,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/logs/insights"
 )
 
-// The edges of every function (package value's table) hold for queries, too. What can't have a result may also be refused before it runs.
+// The edges of every function (package value's table) hold for queries, too. What can't have a result may also be
+// refused before it runs.
 func TestEdgesOfFunctions(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile("value/testdata/functions.txt")

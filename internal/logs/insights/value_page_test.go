@@ -10,8 +10,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/logs/insights/value"
 )
 
-// The examples of docs/logs-insights-functions.md are expressions of the language, and mean there what the page says. (Package
-// value runs them with an evaluator of its own.)
+// The examples of docs/logs-insights-functions.md are expressions of the language, and mean there what the page says.
+// (Package value runs them with an evaluator of its own.)
 func TestFunctionsOfThePage(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../docs/logs-insights-functions.md")
@@ -34,7 +34,8 @@ func TestFunctionsOfThePage(t *testing.T) {
 				query = "stats " + expression + " as result"
 				events = log(`{"x":4}`, `{"x":"1"}`, `{"x":2}`, `{"x":3}`, `{"x":"-"}`)
 			}
-			r := run(t, compile(t, query, insights.Options{Start: now - 123 - 3_600_000, End: now - 123, Now: now}), 1, events)
+			r := run(t, compile(t, query, insights.Options{Start: now - 123 - 3_600_000, End: now - 123, Now: now}), 1,
+				events)
 			if len(r.Rows) != 1 {
 				t.Fatalf("%s gives %d rows", query, len(r.Rows))
 			}

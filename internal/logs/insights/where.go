@@ -9,31 +9,36 @@ import (
 	"github.com/coracle-eks/coracle/internal/logs/word"
 )
 
-// Condition is what events must satisfy, as a tree without negations: exactly one of All, Any and Test is set. It is weaker than the
-// query's filters (what can't be said by looking at one field is left out), never stronger.
+// Condition is what events must satisfy, as a tree without negations: exactly one of All, Any and Test is set. It is
+// weaker than the query's filters (what can't be said by looking at one field is left out), never stronger.
 type Condition struct {
 	All, Any []*Condition
-	Field    int                    // a leaf's field, an index of Plan.Fields
-	Test     func(value.Value) bool // a leaf: whether a value of the field passes; pure, safe for concurrent use. Absent fields are value.Null, and may pass.
-	Words    []string               // a leaf: whole words, in the sense of package word, of the raw message of any event that passes it
+	Field    int // a leaf's field, an index of Plan.Fields
+	// a leaf: whether a value of the field passes; pure, safe for concurrent use. Absent fields are value.Null, and may
+	// pass.
+	Test func(value.Value) bool
+	// a leaf: whole words, in the sense of package word, of the raw message of any event that passes it
+	Words []string
 }
 
 // maxWords is how many values of a list get leaves with words of their own.
 const maxWords = 64
 
-// where makes the condition for a filter of the first segment, at the place where the filter stands: names mean what they mean there. Nil: nothing can be said.
-func (c *compiler) where(e expression, not bool) *Condition {
+// compileCondition makes the condition for a filter of the first segment, at the place where the filter stands: names
+// mean what they mean there. Nil: nothing can be said.
+func (c *compiler) compileCondition(e expression, not bool) *Condition {
 	switch e := e.(type) {
 	case unaryExpression:
 		if e.operator == "not" {
-			return c.where(e.of, !not)
+			return c.compileCondition(e.of, !not)
 		}
 	case binaryExpression:
 		switch e.operator {
 		case "and", "or":
-			return combine((e.operator == "and") != not, c.where(e.left, not), c.where(e.right, not))
+			return combine((e.operator == "and") != not, c.compileCondition(e.left, not),
+				c.compileCondition(e.right, not))
 		case "=", "!=":
-			return c.leaf(e, not, func(field string, ofLeft bool) []string {
+			return c.leafCondition(e, not, func(field string, ofLeft bool) []string {
 				if (e.operator == "=") == not {
 					return nil
 				}
@@ -48,7 +53,7 @@ func (c *compiler) where(e expression, not bool) *Condition {
 			})
 		}
 	case likeExpression:
-		return c.leaf(e, not, func(field string, _ bool) []string {
+		return c.leafCondition(e, not, func(field string, _ bool) []string {
 			if e.not != not {
 				return nil
 			}
@@ -57,7 +62,7 @@ func (c *compiler) where(e expression, not bool) *Condition {
 				return interiorWords(field, m.text)
 			case regexExpression:
 				var words []string
-				for _, l := range c.regex(m, m.pattern).Literals() {
+				for _, l := range c.compileRegex(m, m.pattern).Literals() {
 					words = append(words, interiorWords(field, l)...)
 				}
 				return words
@@ -68,7 +73,7 @@ func (c *compiler) where(e expression, not bool) *Condition {
 		if e.not == not && len(e.list) <= maxWords {
 			var any *Condition
 			for i, v := range e.list {
-				one := c.where(binaryExpression{e.span, "=", e.of, v}, false)
+				one := c.compileCondition(binaryExpression{e.span, "=", e.of, v}, false)
 				if i == 0 {
 					any = one
 				} else {
@@ -78,7 +83,7 @@ func (c *compiler) where(e expression, not bool) *Condition {
 			return any
 		}
 	}
-	return c.leaf(e, not, func(string, bool) []string { return nil })
+	return c.leafCondition(e, not, func(string, bool) []string { return nil })
 }
 
 // combine joins conditions by and (all) or or. What is nil may be anything.
@@ -95,22 +100,22 @@ func combine(all bool, a, b *Condition) *Condition {
 		}
 		return a
 	case all:
-		return &Condition{All: append(parts(a, a.All), parts(b, b.All)...)}
+		return &Condition{All: append(conditionParts(a, a.All), conditionParts(b, b.All)...)}
 	}
-	return &Condition{Any: append(parts(a, a.Any), parts(b, b.Any)...)}
+	return &Condition{Any: append(conditionParts(a, a.Any), conditionParts(b, b.Any)...)}
 }
 
-// parts are those of a condition of the same kind as the one that it becomes a part of, or else the condition.
-func parts(c *Condition, same []*Condition) []*Condition {
+// conditionParts are those of a condition of the same kind as the one that it becomes a part of, or else the condition.
+func conditionParts(c *Condition, same []*Condition) []*Condition {
 	if same != nil {
 		return same
 	}
 	return []*Condition{c}
 }
 
-// leaf makes a condition of an expression that depends on one field only. words gives the words that the message then has if the expression
-// is about the field itself, by name, on its left side or its right.
-func (c *compiler) leaf(e expression, not bool, words func(field string, ofLeft bool) []string) *Condition {
+// leafCondition makes a condition of an expression that depends on one field only. words gives the words that the
+// message then has if the expression is about the field itself, by name, on its left side or its right.
+func (c *compiler) leafCondition(e expression, not bool, words func(field string, ofLeft bool) []string) *Condition {
 	holds, from := c.condition(e)
 	if len(from.reads) != 1 || from.perRow {
 		return nil
@@ -136,7 +141,7 @@ func (c *compiler) leaf(e expression, not bool, words func(field string, ofLeft 
 		leaf.Test = func(v value.Value) bool { return matches(v) != not }
 	}
 	direct := false
-	if n, ok := name.(nameExpression); ok && c.name(n).field == field {
+	if n, ok := name.(nameExpression); ok && c.compileName(n).field == field {
 		direct = true
 		leaf.Words = words(s.fields[field], ofLeft)
 	}
@@ -152,7 +157,7 @@ func (s *segment) onlyField(holds test, field int, not bool) func(value.Value) b
 	return func(v value.Value) bool {
 		f := frames.Get().(*frame)
 		defer frames.Put(f)
-		f.reset(nil)
+		f.resetRow(nil)
 		f.fields[field], f.has[field] = v, true
 		result := holds(f) != not
 		f.fields[field] = value.Value{}
@@ -183,7 +188,8 @@ func equalWords(field, text string) []string {
 	return safeWords(text, raw, true)
 }
 
-// interiorWords are words of the message of any event in which a field contains a text. A word at an end of the text may be part of a longer one.
+// interiorWords are words of the message of any event in which a field contains a text. A word at an end of the text
+// may be part of a longer one.
 func interiorWords(field, text string) []string {
 	raw, json := inMessage(field)
 	if !raw && !json {
@@ -198,9 +204,10 @@ func interiorWords(field, text string) []string {
 	})
 }
 
-// safeWords are the words of a text that stand as whole words in a message with that text: raw, or in a JSON text. JSON encoders may write
-// many a character as \u003c, \n or \/, whose letters then run into the next word; so words count only between characters that none
-// of them touches. With ends, nothing stands before and behind the text but what separates words.
+// safeWords are the words of a text that stand as whole words in a message with that text: raw, or in a JSON text. JSON
+// encoders may write many a character as \u003c, \n or \/, whose letters then run into the next word; so words count
+// only between characters that none of them touches. With ends, nothing stands before and behind the text but what
+// separates words.
 func safeWords(text string, raw, ends bool) []string {
 	var words []string
 	for start := 0; start < len(text); start++ {

@@ -28,7 +28,7 @@ var operators = []string{"!=", "<=", ">=", "=", "<", ">"}
 func (s *scanner) condition(closing string) (condition, error) {
 	c := condition{}
 	for _, operator := range operators {
-		if s.take(operator) {
+		if s.consume(operator) {
 			c.operator = operator
 			break
 		}
@@ -36,39 +36,45 @@ func (s *scanner) condition(closing string) (condition, error) {
 	if c.operator == "" {
 		return c, s.invalid("one of the operators = != < <= > >=")
 	}
-	s.space()
+	s.skipSpace()
 	start := s.pos
-	switch s.peek() {
+	switch s.peekByte() {
 	case '"':
-		text, err := s.quoted()
+		text, err := s.scanQuoted()
 		if err != nil {
 			return c, err
 		}
-		c.glob(text)
+		c.setGlob(text)
 	case '%':
 		var err error
-		if c.regex, err = s.regex(); err != nil {
+		if c.regex, err = s.scanRegex(); err != nil {
 			return c, err
 		}
 	default:
-		text := s.while(func(b byte) bool { return isName(b) || strings.IndexByte("*.+-", b) >= 0 })
+		text := s.consumeWhile(func(b byte) bool { return isNameByte(b) || strings.IndexByte("*.+-", b) >= 0 })
 		if text == "" {
-			return c, s.invalid("a number, a string (in double quotes, if it has others than letters, digits and underscores) or a %regular expression%")
+			return c,
+				s.invalid(
+					"a number, a string (in double quotes, if it has others than letters, digits and underscores) or " +
+						"a %regular expression%")
 		}
-		c.glob(text)
+		c.setGlob(text)
 		c.number, c.numeric = parseNumber(text)
 	}
 	if !c.numeric && c.operator != "=" && c.operator != "!=" {
-		return c, s.fail(start, "the operator %s compares numbers, and %s is none", c.operator, s.text[start:s.pos])
+		return c, s.errorAt(start, "the operator %s compares numbers, and %s is none", c.operator, s.text[start:s.pos])
 	}
-	if rest := s.rest(); rest != "" && !isSpace(rest[0]) && strings.IndexByte(closing, rest[0]) < 0 && !strings.HasPrefix(rest, "&&") && !strings.HasPrefix(rest, "||") {
-		return c, s.invalid("the end of the value (put it in double quotes, if it has others than letters, digits and underscores)")
+	if rest := s.remaining(); rest != "" && !isSpace(rest[0]) && strings.IndexByte(closing, rest[0]) < 0 &&
+		!strings.HasPrefix(rest, "&&") && !strings.HasPrefix(rest, "||") {
+		return c,
+			s.invalid(
+				"the end of the value (put it in double quotes, if it has others than letters, digits and underscores)")
 	}
 	return c, nil
 }
 
-// glob sets the text, whose asterisks at either end stand for anything. One between other characters is itself.
-func (c *condition) glob(text string) {
+// setGlob sets the text, whose asterisks at either end stand for anything. One between other characters is itself.
+func (c *condition) setGlob(text string) {
 	c.text, c.anyBefore = strings.CutPrefix(text, "*")
 	c.text, c.anyAfter = strings.CutSuffix(c.text, "*")
 	if text == "*" {
@@ -76,13 +82,13 @@ func (c *condition) glob(text string) {
 	}
 }
 
-// holds reports whether a value, as text, fulfils the condition.
-func (c *condition) holds(value string) bool {
+// matchesValue reports whether a value, as text, fulfils the condition.
+func (c *condition) matchesValue(value string) bool {
 	switch c.operator {
 	case "=":
-		return c.equals(value)
+		return c.isEqual(value)
 	case "!=":
-		return !c.equals(value)
+		return !c.isEqual(value)
 	}
 	n, ok := parseNumber(value)
 	if !ok {
@@ -100,7 +106,7 @@ func (c *condition) holds(value string) bool {
 	return order >= 0
 }
 
-func (c *condition) equals(value string) bool {
+func (c *condition) isEqual(value string) bool {
 	if c.regex != nil {
 		return c.regex.MatchString(value)
 	}
@@ -129,9 +135,9 @@ func (c *condition) literal() string {
 	return c.text
 }
 
-// words are whole words of every message that has, between characters which are no letters or digits, a value that fulfils the condition;
-// escaped says that the message may have the value as JSON writes it.
-func (c *condition) words(escaped bool) []string {
+// requiredWords are whole words of every message that has, between characters which are no letters or digits, a value
+// that fulfils the condition; escaped says that the message may have the value as JSON writes it.
+func (c *condition) requiredWords(escaped bool) []string {
 	return wholeWords(c.literal(), !c.anyBefore, !c.anyAfter, escaped)
 }
 
@@ -192,8 +198,8 @@ func (n number) compare(m number) int {
 	return 0
 }
 
-// wholeWords cuts text as package word does, without a word that touches an end behind which more of it may follow, or when escaped a
-// character that JSON may write as \n or \u00fc, with letters that become part of the word.
+// wholeWords cuts text as package word does, without a word that touches an end behind which more of it may follow, or
+// when escaped a character that JSON may write as \n or \u00fc, with letters that become part of the word.
 func wholeWords(text string, beginning, ending, escaped bool) []string {
 	apart := func(c byte) bool { return !escaped || ' ' <= c && c < 0x7f && c != '"' && c != '\\' }
 	var words []string
@@ -202,7 +208,8 @@ func wholeWords(text string, beginning, ending, escaped bool) []string {
 		for i < len(text) && word.Is(text[i]) {
 			i++
 		}
-		if i-start >= word.Min && (start == 0 && beginning || start > 0 && apart(text[start-1])) && (i == len(text) && ending || i < len(text) && apart(text[i])) {
+		if i-start >= word.Min && (start == 0 && beginning || start > 0 && apart(text[start-1])) &&
+			(i == len(text) && ending || i < len(text) && apart(text[i])) {
 			words = append(words, text[start:min(i, start+word.Max)])
 		}
 		i++

@@ -23,41 +23,41 @@ type field struct {
 func parseDelimited(s *scanner) (*delimited, error) {
 	open := s.pos
 	if !strings.HasSuffix(strings.TrimRight(s.text, " \t\r\n"), "]") {
-		return nil, s.fail(open, "If a filter pattern starts with '[' it must end with ']'")
+		return nil, s.errorAt(open, "If a filter pattern starts with '[' it must end with ']'")
 	}
 	s.pos++
 	d := &delimited{}
 	var names []string
-	if s.space(); s.peek() == ']' {
+	if s.skipSpace(); s.peekByte() == ']' {
 		d.ellipsis = true // [] is any fields
 	}
-	for s.peek() != ']' {
-		s.space()
+	for s.peekByte() != ']' {
+		s.skipSpace()
 		at := s.pos
-		f, err := s.field()
+		f, err := s.scanField()
 		switch {
 		case err != nil:
 			return nil, err
 		case f.name == "...":
 			if d.ellipsis {
-				return nil, s.fail(at, "a pattern has one ellipsis at most")
+				return nil, s.errorAt(at, "a pattern has one ellipsis at most")
 			}
 			d.ellipsis = true
 		case f.name != "" && slices.Contains(names, f.name):
-			return nil, s.fail(at, "there are two fields named %s", f.name)
+			return nil, s.errorAt(at, "there are two fields named %s", f.name)
 		case d.ellipsis:
 			d.after = append(d.after, f)
 		default:
 			d.before = append(d.before, f)
 		}
 		names = append(names, f.name)
-		if s.space(); s.peek() == ']' {
+		if s.skipSpace(); s.peekByte() == ']' {
 			break
 		}
-		if !s.take(",") {
+		if !s.consume(",") {
 			return nil, s.invalid("a comma or ]")
 		}
-		if s.space(); s.peek() == ']' { // a last field without a name
+		if s.skipSpace(); s.peekByte() == ']' { // a last field without a name
 			if d.ellipsis {
 				d.after = append(d.after, field{})
 			} else {
@@ -66,48 +66,48 @@ func parseDelimited(s *scanner) (*delimited, error) {
 		}
 	}
 	s.pos++
-	if s.space(); !s.end() {
+	if s.skipSpace(); !s.isAtEnd() {
 		return nil, s.invalid("the end of the pattern")
 	}
 	return d, nil
 }
 
-// field reads one, whose name is "..." when it is the ellipsis.
-func (s *scanner) field() (field, error) {
-	if s.take("...") {
+// scanField reads one, whose name is "..." when it is the ellipsis.
+func (s *scanner) scanField() (field, error) {
+	if s.consume("...") {
 		return field{name: "..."}, nil
 	}
-	if c := s.peek(); c == ',' || c == ']' {
+	if c := s.peekByte(); c == ',' || c == ']' {
 		return field{}, nil
 	}
 	f := field{}
 	start := s.pos
-	for s.peek() == '(' || isSpace(s.peek()) {
+	for s.peekByte() == '(' || isSpace(s.peekByte()) {
 		s.pos++
 	}
 	at := s.pos
-	f.name = s.while(func(c byte) bool { return isName(c) || c == '-' })
+	f.name = s.consumeWhile(func(c byte) bool { return isNameByte(c) || c == '-' })
 	if f.name == "" || isDigit(f.name[0]) || f.name[0] == '-' {
 		s.pos = at
 		return f, s.invalid("the name of a field, of letters, digits, _ and -,")
 	}
-	if s.space(); start == at && (s.peek() == ',' || s.peek() == ']') {
+	if s.skipSpace(); start == at && (s.peekByte() == ',' || s.peekByte() == ']') {
 		return f, nil
 	}
 	s.pos = start
 	var err error
 	f.where, err = parseExpression(s, func() (*expression[string], error) {
 		at := s.pos
-		if name := s.while(func(c byte) bool { return isName(c) || c == '-' }); name != f.name {
+		if name := s.consumeWhile(func(c byte) bool { return isNameByte(c) || c == '-' }); name != f.name {
 			s.pos = at
 			return nil, s.invalid("a condition on the field " + f.name)
 		}
-		s.space()
+		s.skipSpace()
 		c, err := s.condition(",])")
 		if err != nil {
 			return nil, err
 		}
-		return &expression[string]{holds: c.holds, words: c.words(false)}, nil
+		return &expression[string]{holds: c.matchesValue, words: c.requiredWords(false)}, nil
 	})
 	return f, err
 }
@@ -124,8 +124,8 @@ type span struct {
 	value      string
 }
 
-// split cuts a message into its fields.
-func split(message string) values {
+// splitFields cuts a message into its fields.
+func splitFields(message string) values {
 	v := values{message: message}
 	for i := 0; i < len(message); {
 		if isSpace(message[i]) {
@@ -167,9 +167,10 @@ func fieldEnd(message string, start int) int {
 	return i
 }
 
-// each calls yield with the position of every field of the message, its value, and the pattern's field for it (an empty one for those of
-// the ellipsis), until yield returns false. It returns false without a call when the message has too few fields.
-func (d *delimited) each(v values, yield func(position int, value string, f field) bool) bool {
+// forEachField calls yield with the position of every field of the message, its value, and the pattern's field for it
+// (an empty one for those of the ellipsis), until yield returns false. It returns false without a call when the message
+// has too few fields.
+func (d *delimited) forEachField(v values, yield func(position int, value string, f field) bool) bool {
 	total, before, after := len(v.fields), len(d.before), len(d.after)
 	if total < before+after {
 		return false
@@ -198,12 +199,15 @@ func (d *delimited) each(v values, yield func(position int, value string, f fiel
 }
 
 func (d *delimited) match(message string) bool {
-	return d.each(split(message), func(_ int, value string, f field) bool { return f.where == nil || f.where.eval(value) })
+	return d.forEachField(splitFields(message), func(_ int, value string, f field) bool {
+		return f.where == nil ||
+			f.where.evaluate(value)
+	})
 }
 
 func (d *delimited) extract(message string) map[string]string {
 	extracted := map[string]string{}
-	d.each(split(message), func(position int, value string, f field) bool {
+	d.forEachField(splitFields(message), func(position int, value string, f field) bool {
 		name := f.name
 		if name == "" {
 			name = strconv.Itoa(position)
@@ -219,7 +223,8 @@ func (d *delimited) words() []string {
 	var words []string
 	for _, f := range slices.Concat(d.before, d.after) {
 		if f.where != nil {
-			words = append(words, f.where.must(func(leaf *expression[string]) []string { return leaf.words })...)
+			words = append(words, f.where.collectRequired(
+				func(leaf *expression[string]) []string { return leaf.words })...)
 		}
 	}
 	return words

@@ -12,18 +12,18 @@ type expression[T any] struct {
 func parseExpression[T any](s *scanner, leaf func() (*expression[T], error)) (*expression[T], error) {
 	return parseJoined(s, "||", func() (*expression[T], error) {
 		return parseJoined(s, "&&", func() (*expression[T], error) {
-			s.space()
+			s.skipSpace()
 			open := s.pos
-			if !s.take("(") {
+			if !s.consume("(") {
 				return leaf()
 			}
 			inner, err := parseExpression(s, leaf)
 			if err != nil {
 				return nil, err
 			}
-			if s.space(); !s.take(")") {
-				if s.end() {
-					return nil, s.fail(open, "this parenthesis is never closed")
+			if s.skipSpace(); !s.consume(")") {
+				if s.isAtEnd() {
+					return nil, s.errorAt(open, "this parenthesis is never closed")
 				}
 				return nil, s.invalid("&&, || or )")
 			}
@@ -40,7 +40,7 @@ func parseJoined[T any](s *scanner, operator string, operand func() (*expression
 			return nil, err
 		}
 		operands = append(operands, e)
-		if s.space(); !s.take(operator) {
+		if s.skipSpace(); !s.consume(operator) {
 			break
 		}
 	}
@@ -53,37 +53,37 @@ func parseJoined[T any](s *scanner, operator string, operand func() (*expression
 	return &expression[T]{any: operands}, nil
 }
 
-func (e *expression[T]) eval(t T) bool {
+func (e *expression[T]) evaluate(t T) bool {
 	if e.holds != nil {
 		return e.holds(t)
 	}
 	for _, one := range e.all {
-		if !one.eval(t) {
+		if !one.evaluate(t) {
 			return false
 		}
 	}
 	for _, one := range e.any {
-		if one.eval(t) {
+		if one.evaluate(t) {
 			return true
 		}
 	}
 	return e.any == nil
 }
 
-// must collects what every text that fulfils the expression has, from what of says about leaves.
-func (e *expression[T]) must(of func(leaf *expression[T]) []string) []string {
+// collectRequired collects what every text that fulfils the expression has, from what of says about leaves.
+func (e *expression[T]) collectRequired(of func(leaf *expression[T]) []string) []string {
 	if e.holds != nil {
 		return of(e)
 	}
 	var list []string
 	for _, one := range e.all {
-		list = append(list, one.must(of)...)
+		list = append(list, one.collectRequired(of)...)
 	}
 	for i, one := range e.any {
 		if i == 0 {
-			list = one.must(of)
+			list = one.collectRequired(of)
 		} else {
-			list = intersection(list, one.must(of))
+			list = intersection(list, one.collectRequired(of))
 		}
 	}
 	return list

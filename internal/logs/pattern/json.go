@@ -16,21 +16,22 @@ type jsonPattern struct {
 func parseJSON(s *scanner) (*jsonPattern, error) {
 	open := s.pos
 	if !strings.HasSuffix(strings.TrimRight(s.text, " \t\r\n"), "}") {
-		return nil, s.fail(open, "If a filter pattern starts with '{' it must end with '}'")
+		return nil, s.errorAt(open, "If a filter pattern starts with '{' it must end with '}'")
 	}
 	s.pos++
 	where, err := parseExpression(s, s.jsonCondition)
 	if err != nil {
 		return nil, err
 	}
-	if s.space(); !s.take("}") {
+	if s.skipSpace(); !s.consume("}") {
 		return nil, s.invalid("&&, || or }")
 	}
-	if s.space(); !s.end() {
+	if s.skipSpace(); !s.isAtEnd() {
 		return nil, s.invalid("the end of the pattern")
 	}
 	p := &jsonPattern{where: where}
-	for _, text := range where.must(func(leaf *expression[*fastjson.Value]) []string { return leaf.literals }) {
+	for _, text := range where.collectRequired(
+		func(leaf *expression[*fastjson.Value]) []string { return leaf.literals }) {
 		if plainInJSON(text) {
 			p.literals = append(p.literals, text)
 		}
@@ -44,24 +45,25 @@ func (s *scanner) jsonCondition() (*expression[*fastjson.Value], error) {
 	if err != nil {
 		return nil, err
 	}
-	s.space()
+	s.skipSpace()
 	at := s.pos
-	if isName(s.peek()) {
-		keyword := func() string { s.space(); return s.while(isName) }
+	if isNameByte(s.peekByte()) {
+		keyword := func() string { s.skipSpace(); return s.consumeWhile(isNameByte) }
 		first, second := keyword(), keyword()
 		var holds func(*fastjson.Value) bool
 		switch first + " " + second {
 		case "IS NULL":
-			holds = path.any(func(v *fastjson.Value) bool { return v.Type() == fastjson.TypeNull })
+			holds = path.matchAny(func(v *fastjson.Value) bool { return v.Type() == fastjson.TypeNull })
 		case "IS TRUE":
-			holds = path.any(func(v *fastjson.Value) bool { return v.Type() == fastjson.TypeTrue })
+			holds = path.matchAny(func(v *fastjson.Value) bool { return v.Type() == fastjson.TypeTrue })
 		case "IS FALSE":
-			holds = path.any(func(v *fastjson.Value) bool { return v.Type() == fastjson.TypeFalse })
+			holds = path.matchAny(func(v *fastjson.Value) bool { return v.Type() == fastjson.TypeFalse })
 		case "NOT EXISTS":
-			exists := path.any(func(*fastjson.Value) bool { return true })
+			exists := path.matchAny(func(*fastjson.Value) bool { return true })
 			holds = func(v *fastjson.Value) bool { return !exists(v) }
 		default:
-			return nil, s.fail(at, "behind a selector comes an operator (= != < <= > >=), IS NULL, IS TRUE, IS FALSE or NOT EXISTS")
+			return nil, s.errorAt(at,
+				"behind a selector comes an operator (= != < <= > >=), IS NULL, IS TRUE, IS FALSE or NOT EXISTS")
 		}
 		return &expression[*fastjson.Value]{holds: holds}, nil
 	}
@@ -69,16 +71,18 @@ func (s *scanner) jsonCondition() (*expression[*fastjson.Value], error) {
 	if err != nil {
 		return nil, err
 	}
-	leaf := &expression[*fastjson.Value]{words: c.words(true), holds: path.any(func(v *fastjson.Value) bool {
-		// Only strings and numbers are compared; a selector that finds nothing else doesn't match, whatever the operator.
-		switch v.Type() {
-		case fastjson.TypeString:
-			return c.holds(string(v.GetStringBytes()))
-		case fastjson.TypeNumber:
-			return c.holds(v.String())
-		}
-		return false
-	})}
+	leaf := &expression[*fastjson.Value]{words: c.requiredWords(true),
+		holds: path.matchAny(func(v *fastjson.Value) bool {
+			// Only strings and numbers are compared; a selector that finds nothing else doesn't match, whatever the
+			// operator.
+			switch v.Type() {
+			case fastjson.TypeString:
+				return c.matchesValue(string(v.GetStringBytes()))
+			case fastjson.TypeNumber:
+				return c.matchesValue(v.String())
+			}
+			return false
+		})}
 	if literal := c.literal(); literal != "" {
 		leaf.literals = []string{literal}
 	}
@@ -97,27 +101,28 @@ type step struct {
 
 func (s *scanner) selector() (selector, error) {
 	start := s.pos
-	if !s.take("$") {
+	if !s.consume("$") {
 		return nil, s.invalid("a selector, which begins with $.,")
 	}
 	var path selector
 	wildcards := 0
-	for !s.end() {
+	for !s.isAtEnd() {
 		bracket := s.pos
 		var next step
 		switch {
-		case s.take(".["), s.take("["):
+		case s.consume(".["), s.consume("["):
 			inside, err := s.bracket(bracket)
 			if err != nil {
 				return nil, err
 			}
 			next = inside
-		case s.take("."):
-			name := s.while(func(c byte) bool { return isName(c) || c == '-' })
+		case s.consume("."):
+			name := s.consumeWhile(func(c byte) bool { return isNameByte(c) || c == '-' })
 			next = step{name: name, index: -1}
 			if name == "" {
-				if !s.take("*") {
-					return nil, s.invalid("the name of a property (write $.['a.b'] for one that has others than letters, digits, _ and -)")
+				if !s.consume("*") {
+					return nil, s.invalid(
+						"the name of a property (write $.['a.b'] for one that has others than letters, digits, _ and -)")
 				}
 				next = step{each: true, index: -1}
 			}
@@ -131,13 +136,13 @@ func (s *scanner) selector() (selector, error) {
 	}
 done:
 	if len(path) == 0 {
-		return nil, s.fail(start, "a selector names a property behind the dollar sign, as in $.eventName")
+		return nil, s.errorAt(start, "a selector names a property behind the dollar sign, as in $.eventName")
 	}
 	if wildcards > 1 {
-		return nil, s.fail(start, "a selector has one wildcard at most")
+		return nil, s.errorAt(start, "a selector has one wildcard at most")
 	}
 	if s.wildcards += wildcards; s.wildcards > MaxWildcards {
-		return nil, s.fail(start, "a filter pattern has at most %d selectors with a wildcard", MaxWildcards)
+		return nil, s.errorAt(start, "a filter pattern has at most %d selectors with a wildcard", MaxWildcards)
 	}
 	return path, nil
 }
@@ -146,11 +151,11 @@ done:
 func (s *scanner) bracket(open int) (step, error) {
 	next := step{index: -1}
 	at := s.pos
-	switch c := s.peek(); {
-	case s.take("*"):
+	switch c := s.peekByte(); {
+	case s.consume("*"):
 		next.each = true
 	case c == '"':
-		name, err := s.quoted()
+		name, err := s.scanQuoted()
 		if err != nil {
 			return next, err
 		}
@@ -158,33 +163,33 @@ func (s *scanner) bracket(open int) (step, error) {
 	case c == '\'':
 		name, _, closed := strings.Cut(s.text[s.pos+1:], "'")
 		if !closed {
-			return next, s.fail(at, "this quotation mark is never closed")
+			return next, s.errorAt(at, "this quotation mark is never closed")
 		}
 		s.pos += len(name) + 2
 		next.name = name
 	default:
-		n, err := strconv.ParseUint(s.while(isDigit), 10, 31)
+		n, err := strconv.ParseUint(s.consumeWhile(isDigit), 10, 31)
 		if err != nil {
 			s.pos = at
 			return next, s.invalid("the number of an element, * or a property's name in quotation marks")
 		}
 		next.index = int(n)
 	}
-	if !s.take("]") {
-		if s.end() {
-			return next, s.fail(open, "this bracket is never closed")
+	if !s.consume("]") {
+		if s.isAtEnd() {
+			return next, s.errorAt(open, "this bracket is never closed")
 		}
 		return next, s.invalid("]")
 	}
 	return next, nil
 }
 
-// any returns a function that reports whether test is true of one of the values that the selector finds.
-func (path selector) any(test func(*fastjson.Value) bool) func(*fastjson.Value) bool {
+// matchAny returns a function that reports whether test is true of one of the values that the selector finds.
+func (path selector) matchAny(test func(*fastjson.Value) bool) func(*fastjson.Value) bool {
 	if len(path) == 0 {
 		return test
 	}
-	first, rest := path[0], path[1:].any(test)
+	first, rest := path[0], path[1:].matchAny(test)
 	return func(v *fastjson.Value) bool {
 		switch {
 		case first.each:
@@ -232,15 +237,16 @@ func (p *jsonPattern) match(message string) bool {
 	parser := parsers.Get()
 	defer parsers.Put(parser)
 	v, err := parser.Parse(message)
-	return err == nil && p.where.eval(v)
+	return err == nil && p.where.evaluate(v)
 }
 
-// plainInJSON reports whether a JSON text that has the string s has its characters in this form, if it has no \u escapes.
+// plainInJSON reports whether a JSON text that has the string s has its characters in this form, if it has no \u
+// escapes.
 func plainInJSON(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' || r == '/' }) < 0
 }
 
 // words are those of the values that must be there.
 func (p *jsonPattern) words() []string {
-	return p.where.must(func(leaf *expression[*fastjson.Value]) []string { return leaf.words })
+	return p.where.collectRequired(func(leaf *expression[*fastjson.Value]) []string { return leaf.words })
 }

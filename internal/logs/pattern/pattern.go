@@ -57,19 +57,20 @@ func (e *SyntaxError) Error() string {
 func Parse(text string) (*Pattern, error) {
 	s := &scanner{text: text}
 	if n := utf8.RuneCountInString(text); n > MaxLength {
-		return nil, &SyntaxError{fmt.Sprintf("a pattern has at most %d characters, this one has %d", MaxLength, n), MaxLength}
+		return nil, &SyntaxError{fmt.Sprintf("a pattern has at most %d characters, this one has %d", MaxLength, n),
+			MaxLength}
 	}
 	if !utf8.ValidString(text) {
 		return nil, &SyntaxError{"the pattern is not UTF-8", 0}
 	}
 	p := &Pattern{text: text, kind: everything{}}
-	s.space()
+	s.skipSpace()
 	var err error
 	switch {
-	case s.end():
-	case s.peek() == '{':
+	case s.isAtEnd():
+	case s.peekByte() == '{':
 		p.kind, err = parseJSON(s)
-	case s.peek() == '[':
+	case s.peekByte() == '[':
 		p.kind, err = parseDelimited(s)
 	default:
 		p.kind, err = parseTerms(s)
@@ -96,8 +97,8 @@ func (p *Pattern) Extract(message string) map[string]string {
 	return map[string]string{}
 }
 
-// Words returns words (as package word cuts them) every one of which is, as a whole word, in every message that
-// the pattern matches, as it is written or after word.Unescaped. Blocks of events that lack one of them need not be read.
+// Words returns words (as package word cuts them) every one of which is, as a whole word, in every message that the
+// pattern matches, as it is written or after word.Unescaped. Blocks of events that lack one of them need not be read.
 func (p *Pattern) Words() []string {
 	words := slices.Clone(p.kind.words())
 	slices.Sort(words)
@@ -118,79 +119,79 @@ type scanner struct {
 	wildcards int // selectors with one, seen so far
 }
 
-func (s *scanner) end() bool { return s.pos >= len(s.text) }
+func (s *scanner) isAtEnd() bool { return s.pos >= len(s.text) }
 
-// peek is the next byte, 0 at the end.
-func (s *scanner) peek() byte {
-	if s.end() {
+// peekByte is the next byte, 0 at the end.
+func (s *scanner) peekByte() byte {
+	if s.isAtEnd() {
 		return 0
 	}
 	return s.text[s.pos]
 }
 
-func (s *scanner) rest() string { return s.text[s.pos:] }
+func (s *scanner) remaining() string { return s.text[s.pos:] }
 
-func (s *scanner) space() {
-	for !s.end() && isSpace(s.text[s.pos]) {
+func (s *scanner) skipSpace() {
+	for !s.isAtEnd() && isSpace(s.text[s.pos]) {
 		s.pos++
 	}
 }
 
-// take consumes prefix, if it is next.
-func (s *scanner) take(prefix string) bool {
-	if !strings.HasPrefix(s.rest(), prefix) {
+// consume consumes prefix, if it is next.
+func (s *scanner) consume(prefix string) bool {
+	if !strings.HasPrefix(s.remaining(), prefix) {
 		return false
 	}
 	s.pos += len(prefix)
 	return true
 }
 
-func (s *scanner) while(accept func(byte) bool) string {
+func (s *scanner) consumeWhile(accept func(byte) bool) string {
 	start := s.pos
-	for !s.end() && accept(s.text[s.pos]) {
+	for !s.isAtEnd() && accept(s.text[s.pos]) {
 		s.pos++
 	}
 	return s.text[start:s.pos]
 }
 
-// fail is an error at a byte of the pattern.
-func (s *scanner) fail(at int, format string, args ...any) error {
+// errorAt is an error at a byte of the pattern.
+func (s *scanner) errorAt(at int, format string, args ...any) error {
 	return &SyntaxError{fmt.Sprintf(format, args...), utf8.RuneCountInString(s.text[:at])}
 }
 
 // invalid is AWS's error for a character at the scanner's place which needs quotes.
 func (s *scanner) invalid(what string) error {
-	if s.end() {
-		return s.fail(s.pos, "the pattern ends where %s is expected", what)
+	if s.isAtEnd() {
+		return s.errorAt(s.pos, "the pattern ends where %s is expected", what)
 	}
-	_, size := utf8.DecodeRuneInString(s.rest())
-	return s.fail(s.pos, "Invalid character(s) in term '%s': %s is expected here", s.text[s.pos:s.pos+size], what)
+	_, size := utf8.DecodeRuneInString(s.remaining())
+	return s.errorAt(s.pos, "Invalid character(s) in term '%s': %s is expected here", s.text[s.pos:s.pos+size], what)
 }
 
-// quoted reads a string in double quotes. \" is a quotation mark in it and \\ a backslash.
-func (s *scanner) quoted() (string, error) {
+// scanQuoted reads a string in double quotes. \" is a quotation mark in it and \\ a backslash.
+func (s *scanner) scanQuoted() (string, error) {
 	open := s.pos
 	s.pos++
 	var b strings.Builder
-	for !s.end() {
+	for !s.isAtEnd() {
 		c := s.text[s.pos]
 		s.pos++
 		switch {
 		case c == '"':
 			return b.String(), nil
-		case c == '\\' && (s.peek() == '"' || s.peek() == '\\'):
-			c = s.peek()
+		case c == '\\' && (s.peekByte() == '"' || s.peekByte() == '\\'):
+			c = s.peekByte()
 			s.pos++
 		}
 		b.WriteByte(c)
 	}
-	return "", s.fail(open, "this quotation mark is never closed")
+	return "", s.errorAt(open, "this quotation mark is never closed")
 }
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
 
-// isName accepts what a term without quotes may have.
-func isName(c byte) bool { return isAlphanumeric(c) || c == '_' }
+// isNameByte accepts what a term without quotes may have.
+func isNameByte(c byte) bool { return isAlphanumeric(c) || c == '_' }
 
 func isAlphanumeric(c byte) bool { return isDigit(c) || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' }
 

@@ -18,22 +18,22 @@ const (
 	regexOperators = `^$?[]{}|\*+.`
 )
 
-// regex reads a regular expression between percent signs. Filter patterns have only a part of what others do, so it is
-// translated piece by piece for package regexp, whose time is linear.
+// scanRegex reads a regular expression between percent signs. Filter patterns have only a part of what others do, so it
+// is translated piece by piece for package regexp, whose time is linear.
 //
 // https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/FilterAndPatternSyntax.html#regex-expressions
-func (s *scanner) regex() (*regexp.Regexp, error) {
+func (s *scanner) scanRegex() (*regexp.Regexp, error) {
 	start := s.pos
 	s.pos++
-	length := strings.IndexByte(s.rest(), '%')
+	length := strings.IndexByte(s.remaining(), '%')
 	switch {
 	case length < 0:
-		return nil, s.fail(start, "the regular expression that begins with this %% has no %% at its end")
+		return nil, s.errorAt(start, "the regular expression that begins with this %% has no %% at its end")
 	case length == 0:
-		return nil, s.fail(start, "the regular expression is empty")
+		return nil, s.errorAt(start, "the regular expression is empty")
 	}
 	if s.regexes++; s.regexes > MaxRegexes {
-		return nil, s.fail(start, "a filter pattern has at most %d regular expressions", MaxRegexes)
+		return nil, s.errorAt(start, "a filter pattern has at most %d regular expressions", MaxRegexes)
 	}
 	t := translation{scanner: &scanner{text: s.text[:s.pos+length], pos: s.pos}}
 	if err := t.translate(); err != nil {
@@ -44,9 +44,9 @@ func (s *scanner) regex() (*regexp.Regexp, error) {
 	if err != nil {
 		var bad *syntax.Error
 		if errors.As(err, &bad) {
-			return nil, s.fail(start, "the regular expression is malformed: %s", bad.Code)
+			return nil, s.errorAt(start, "the regular expression is malformed: %s", bad.Code)
 		}
-		return nil, s.fail(start, "the regular expression is malformed: %v", err)
+		return nil, s.errorAt(start, "the regular expression is malformed: %v", err)
 	}
 	return compiled, nil
 }
@@ -59,12 +59,12 @@ type translation struct {
 }
 
 func (t *translation) translate() error {
-	for !t.end() {
+	for !t.isAtEnd() {
 		at := t.pos
-		c := t.peek()
+		c := t.peekByte()
 		switch {
 		case c == '[':
-			if err := t.class(); err != nil {
+			if err := t.scanClass(); err != nil {
 				return err
 			}
 			continue
@@ -74,7 +74,7 @@ func (t *translation) translate() error {
 			}
 			continue
 		case c == '\\':
-			set, literal, err := t.escape()
+			set, literal, err := t.scanEscape()
 			if err != nil {
 				return err
 			}
@@ -98,29 +98,30 @@ func (t *translation) translate() error {
 // unsupported is the error for a character that a regular expression can't have.
 func (t *translation) unsupported(at int) error {
 	t.pos = at
-	hint := "letters, digits, " + strings.Join(strings.Split(regexSymbols, ""), " ") + " or one of the operators " + regexOperators
-	if c := t.peek(); c < 0x80 {
+	hint := "letters, digits, " + strings.Join(strings.Split(regexSymbols, ""), " ") + " or one of the operators " +
+		regexOperators
+	if c := t.peekByte(); c < 0x80 {
 		hint += fmt.Sprintf(` (write \x%02X for this character)`, c)
 	}
 	return t.invalid(hint)
 }
 
-// escape reads a backslash and what follows: a set of characters, in Go's syntax, or a literal one.
-func (t *translation) escape() (set string, literal byte, err error) {
+// scanEscape reads a backslash and what follows: a set of characters, in Go's syntax, or a literal one.
+func (t *translation) scanEscape() (set string, literal byte, err error) {
 	at := t.pos
 	t.pos++
-	c := t.peek()
+	c := t.peekByte()
 	t.pos++
 	switch {
 	case c == 0:
-		return "", 0, t.fail(at, "the regular expression ends with a backslash")
+		return "", 0, t.errorAt(at, "the regular expression ends with a backslash")
 	case strings.IndexByte("dDsSwW", c) >= 0:
 		return `\` + string(c), 0, nil
 	case c == 'x':
-		if len(t.rest()) < 2 {
+		if len(t.remaining()) < 2 {
 			break
 		}
-		n, err := strconv.ParseUint(t.rest()[:2], 16, 8)
+		n, err := strconv.ParseUint(t.remaining()[:2], 16, 8)
 		if err != nil || n > 0x7f {
 			break
 		}
@@ -130,26 +131,27 @@ func (t *translation) escape() (set string, literal byte, err error) {
 		return "", c, nil
 	}
 	t.pos = min(t.pos, len(t.text))
-	return "", 0, t.fail(at, `Invalid character(s) in term '\%s': after a backslash comes an operator, d, D, s, S, w, W, or x with the two hexadecimal digits of an ASCII character`, string(c))
+	return "", 0, t.errorAt(at,
+		`Invalid character(s) in term '\%s': after a backslash comes an operator, d, D, s, S, w, W, or x with the two hexadecimal digits of an ASCII character`, string(c))
 }
 
 // repetition reads {m}, {m,}, {,n} or {m,n}.
 func (t *translation) repetition() error {
 	at := t.pos
 	t.pos++
-	least := t.while(isDigit)
+	least := t.consumeWhile(isDigit)
 	most := least
-	if t.take(",") {
-		t.while(func(c byte) bool { return c == ' ' })
-		most = t.while(isDigit)
+	if t.consume(",") {
+		t.consumeWhile(func(c byte) bool { return c == ' ' })
+		most = t.consumeWhile(isDigit)
 	}
-	if !t.take("}") || least == "" && most == "" {
-		return t.fail(at, `a repetition is {m}, {m,}, {,n} or {m,n}; write \{ for the character`)
+	if !t.consume("}") || least == "" && most == "" {
+		return t.errorAt(at, `a repetition is {m}, {m,}, {,n} or {m,n}; write \{ for the character`)
 	}
-	low, lowErr := count(least)
-	high, highErr := count(most)
+	low, lowErr := parseCount(least)
+	high, highErr := parseCount(most)
 	if t.repeated += max(low, high); lowErr != nil || highErr != nil || t.repeated > maxRepeated {
-		return t.fail(at, "the repetitions of a regular expression ask for %d characters at most", maxRepeated)
+		return t.errorAt(at, "the repetitions of a regular expression ask for %d characters at most", maxRepeated)
 	}
 	fmt.Fprintf(&t.out, "{%d", low)
 	if strings.Contains(t.text[at:t.pos], ",") {
@@ -162,7 +164,7 @@ func (t *translation) repetition() error {
 	return nil
 }
 
-func count(digits string) (int, error) {
+func parseCount(digits string) (int, error) {
 	if digits == "" {
 		return 0, nil
 	}
@@ -170,28 +172,28 @@ func count(digits string) (int, error) {
 	return int(n), err
 }
 
-// class reads a list of characters and ranges in brackets.
-func (t *translation) class() error {
+// scanClass reads a list of characters and ranges in brackets.
+func (t *translation) scanClass() error {
 	open := t.pos
 	t.pos++
 	t.out.WriteByte('[')
-	if t.take("^") {
+	if t.consume("^") {
 		t.out.WriteByte('^')
 	}
 	for empty := true; ; empty = false {
-		if t.end() {
-			return t.fail(open, "this bracket is never closed; write \\[ for the character")
+		if t.isAtEnd() {
+			return t.errorAt(open, "this bracket is never closed; write \\[ for the character")
 		}
-		if t.peek() == ']' {
+		if t.peekByte() == ']' {
 			if empty {
-				return t.fail(open, "the brackets are empty")
+				return t.errorAt(open, "the brackets are empty")
 			}
 			t.pos++
 			t.out.WriteByte(']')
 			return nil
 		}
 		at := t.pos
-		set, from, err := t.member()
+		set, from, err := t.scanClassMember()
 		if err != nil {
 			return err
 		}
@@ -200,24 +202,25 @@ func (t *translation) class() error {
 			continue
 		}
 		to := from
-		if rest := t.rest(); len(rest) >= 2 && rest[0] == '-' && rest[1] != ']' {
+		if rest := t.remaining(); len(rest) >= 2 && rest[0] == '-' && rest[1] != ']' {
 			t.pos++
-			if set, to, err = t.member(); err != nil {
+			if set, to, err = t.scanClassMember(); err != nil {
 				return err
 			}
 			if set != "" || to < from {
-				return t.fail(at, "the range of characters %s has no beginning and end in that order", t.text[at:t.pos])
+				return t.errorAt(at, "the range of characters %s has no beginning and end in that order",
+					t.text[at:t.pos])
 			}
 		}
 		fmt.Fprintf(&t.out, `\x%02x-\x%02x`, from, to)
 	}
 }
 
-// member reads one member of a class.
-func (t *translation) member() (set string, literal byte, err error) {
-	c := t.peek()
+// scanClassMember reads one member of a class.
+func (t *translation) scanClassMember() (set string, literal byte, err error) {
+	c := t.peekByte()
 	if c == '\\' {
-		return t.escape()
+		return t.scanEscape()
 	}
 	if c != ' ' && !isAlphanumeric(c) && strings.IndexByte(regexSymbols+regexOperators, c) < 0 {
 		return "", 0, t.unsupported(t.pos)

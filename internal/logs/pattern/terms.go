@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// terms is a pattern of words, phrases and regular expressions that are somewhere in the message. A term is found inside
-// of longer words, too: Exception is in IllegalArgumentException.
+// terms is a pattern of words, phrases and regular expressions that are somewhere in the message. A term is found
+// inside of longer words, too: Exception is in IllegalArgumentException.
 type terms struct {
 	include  []term
 	exclude  []term
@@ -21,9 +21,9 @@ type term struct {
 
 func parseTerms(s *scanner) (*terms, error) {
 	t := &terms{}
-	for s.space(); !s.end(); s.space() {
+	for s.skipSpace(); !s.isAtEnd(); s.skipSpace() {
 		list := &t.include
-		switch s.peek() {
+		switch s.peekByte() {
 		case '-':
 			list = &t.exclude
 			s.pos++
@@ -31,13 +31,16 @@ func parseTerms(s *scanner) (*terms, error) {
 			list = &t.optional
 			s.pos++
 		}
-		one, err := s.term()
+		one, err := s.scanTerm()
 		if err != nil {
 			return nil, err
 		}
 		*list = append(*list, one)
-		if !s.end() && !isSpace(s.peek()) {
-			return nil, s.invalid("a space between terms (put a term in double quotes if it has others than letters, digits and underscores)")
+		if !s.isAtEnd() && !isSpace(s.peekByte()) {
+			return nil,
+				s.invalid(
+					"a space between terms (put a term in double quotes if it has others than letters, digits and " +
+						"underscores)")
 		}
 	}
 	if len(t.include)+len(t.exclude) > 0 {
@@ -46,23 +49,23 @@ func parseTerms(s *scanner) (*terms, error) {
 	return t, nil
 }
 
-func (s *scanner) term() (term, error) {
+func (s *scanner) scanTerm() (term, error) {
 	start := s.pos
-	switch s.peek() {
+	switch s.peekByte() {
 	case '"':
-		text, err := s.quoted()
+		text, err := s.scanQuoted()
 		if err == nil && text == "" {
-			err = s.fail(start, `Invalid character(s) in term '""': a phrase is not empty (" " matches everything)`)
+			err = s.errorAt(start, `Invalid character(s) in term '""': a phrase is not empty (" " matches everything)`)
 		}
 		if strings.TrimSpace(text) == "" {
 			text = ""
 		}
 		return term{text: text}, err
 	case '%':
-		regex, err := s.regex()
+		regex, err := s.scanRegex()
 		return term{regex: regex}, err
 	}
-	text := s.while(isName)
+	text := s.consumeWhile(isNameByte)
 	if text == "" {
 		return term{}, s.invalid("a term of letters, digits and underscores, or one in double quotes,")
 	}
@@ -71,24 +74,24 @@ func (s *scanner) term() (term, error) {
 
 func (t *terms) match(message string) bool {
 	for _, one := range t.include {
-		if !one.in(message) {
+		if !one.matches(message) {
 			return false
 		}
 	}
 	for _, one := range t.exclude {
-		if one.in(message) {
+		if one.matches(message) {
 			return false
 		}
 	}
 	for _, one := range t.optional {
-		if one.in(message) {
+		if one.matches(message) {
 			return true
 		}
 	}
 	return len(t.optional) == 0
 }
 
-func (t term) in(message string) bool {
+func (t term) matches(message string) bool {
 	if t.regex != nil {
 		return t.regex.MatchString(message)
 	}

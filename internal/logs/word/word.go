@@ -50,11 +50,11 @@ var inWord = func() (table [256]bool) {
 	return table
 }()
 
-// Unescaped reads the \u escapes of ASCII characters in a JSON text: x\u003caws becomes x<aws. It is false, without
-// a copy, when there are none. Other escapes stay: none of them is a letter or a digit.
+// Unescaped reads the \u escapes of ASCII characters in a JSON text: x\u003caws becomes x<aws. It is false, without a
+// copy, when there are none. Other escapes stay: none of them is a letter or a digit.
 //
-// An encoder may write any character so. Whoever keeps words of messages keeps those of both forms, because whoever looks for
-// the words of a JSON value knows only what the value is, not how the message writes it.
+// An encoder may write any character so. Whoever keeps words of messages keeps those of both forms, because whoever
+// looks for the words of a JSON value knows only what the value is, not how the message writes it.
 func Unescaped(text []byte) ([]byte, bool) {
 	if !bytes.Contains(text, []byte(`\u00`)) {
 		return nil, false
@@ -63,7 +63,7 @@ func Unescaped(text []byte) ([]byte, bool) {
 	found := false
 	for i := 0; i < len(text); i++ {
 		if text[i] == '\\' && i+1 < len(text) {
-			if c, ok := escape(text[i+1:]); ok {
+			if c, ok := decodeEscape(text[i+1:]); ok {
 				out, found = append(out, c), true
 				i += len("u0000")
 				continue
@@ -76,8 +76,8 @@ func Unescaped(text []byte) ([]byte, bool) {
 	return out, found
 }
 
-// escape reads u00XX.
-func escape(text []byte) (byte, bool) {
+// decodeEscape reads u00XX.
+func decodeEscape(text []byte) (byte, bool) {
 	if len(text) < len("u0000") || text[0] != 'u' {
 		return 0, false
 	}

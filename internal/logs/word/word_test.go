@@ -12,12 +12,13 @@ func TestEach(t *testing.T) {
 		text string
 		want []string
 	}{
-		"nothing":                     {"", nil},
-		"only separators":             {` "{},:. `, nil},
-		"one":                         {"get", []string{"get"}},
-		"case is kept":                {"DaemonSet daemonset", []string{"DaemonSet", "daemonset"}},
-		"a single byte is none":       {"a bb c 9 10", []string{"bb", "10"}},
-		"dashes and colons separate":  {"system:serviceaccount:kube-system", []string{"system", "serviceaccount", "kube", "system"}},
+		"nothing":               {"", nil},
+		"only separators":       {` "{},:. `, nil},
+		"one":                   {"get", []string{"get"}},
+		"case is kept":          {"DaemonSet daemonset", []string{"DaemonSet", "daemonset"}},
+		"a single byte is none": {"a bb c 9 10", []string{"bb", "10"}},
+		"dashes and colons separate": {"system:serviceaccount:kube-system", []string{"system", "serviceaccount",
+			"kube", "system"}},
 		"underscores separate":        {"a_b aa_bb", []string{"aa", "bb"}},
 		"other alphabets separate":    {"naïve größe", []string{"na", "ve", "gr"}},
 		"at both ends":                {"first last", []string{"first", "last"}},

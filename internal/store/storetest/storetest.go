@@ -30,7 +30,8 @@ func New(t testing.TB) *store.Store {
 // NewAt is New under a prefix that the test knows.
 func NewAt(t testing.TB, prefix string) *store.Store {
 	t.Helper()
-	s, err := store.Open(t.Context(), Client(t), store.Options{Prefix: prefix, Log: slog.New(slog.DiscardHandler), WriteTimeout: eventually.Limit})
+	s, err := store.Open(t.Context(), Client(t), store.Options{Prefix: prefix, Log: slog.New(slog.DiscardHandler),
+		WriteTimeout: eventually.Limit})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +89,7 @@ func (s *server) acquire(t testing.TB) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		etcd, err := start(filepath.Join(dir, "etcd"))
+		etcd, err := startEtcd(filepath.Join(dir, "etcd"))
 		if err != nil {
 			os.RemoveAll(dir)
 			t.Fatalf("start etcd: %v", err)
@@ -111,7 +112,7 @@ func (s *server) release() {
 	s.etcd = nil
 }
 
-func start(data string) (*embed.Etcd, error) {
+func startEtcd(data string) (*embed.Etcd, error) {
 	c := embed.NewConfig()
 	c.Dir = data
 	c.LogLevel = "panic"

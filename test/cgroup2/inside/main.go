@@ -1,7 +1,8 @@
 //go:build linux
 
-// Command inside is what a virtual machine with control groups of version 2 runs: it starts a daemon, has it make a cluster with a node group, and
-// looks at the control groups of the node and of a pod. Each fact is a line "fact NAME VALUE"; the last line is "end", or "failed: WHY".
+// Command inside is what a virtual machine with control groups of version 2 runs: it starts a daemon, has it make a
+// cluster with a node group, and looks at the control groups of the node and of a pod. Each fact is a line "fact NAME
+// VALUE"; the last line is "end", or "failed: WHY".
 //
 // It is patient, because a virtual machine without KVM is some thirty times slower than its host.
 package main
@@ -79,15 +80,18 @@ func run(ctx context.Context) error {
 func build(ctx context.Context) error {
 	config := aws.Config{
 		Region: os.Getenv("AWS_REGION"), BaseEndpoint: aws.String(os.Getenv("AWS_ENDPOINT_URL")),
-		Credentials: credentials.NewStaticCredentialsProvider(os.Getenv("AWS_ACCESS_KEY_ID"), os.Getenv("AWS_SECRET_ACCESS_KEY"), ""),
+		Credentials: credentials.NewStaticCredentialsProvider(os.Getenv("AWS_ACCESS_KEY_ID"),
+			os.Getenv("AWS_SECRET_ACCESS_KEY"), ""),
 	}
 	roles, machines, clusters := iam.NewFromConfig(config), ec2.NewFromConfig(config), eks.NewFromConfig(config)
 	role := func(name, service string, policies ...string) (string, error) {
 		out, err := roles.CreateRole(ctx, &iam.CreateRoleInput{RoleName: &name, AssumeRolePolicyDocument: aws.String(
-			`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"` + service + `"},"Action":"sts:AssumeRole"}]}`)})
+			`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"` + service +
+				`"},"Action":"sts:AssumeRole"}]}`)})
 		for _, p := range policies {
 			if err == nil {
-				_, err = roles.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{RoleName: &name, PolicyArn: aws.String("arn:aws:iam::aws:policy/" + p)})
+				_, err = roles.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{RoleName: &name,
+					PolicyArn: aws.String("arn:aws:iam::aws:policy/" + p)})
 			}
 		}
 		if err != nil {
@@ -99,7 +103,8 @@ func build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	nodeRole, err := role("node", "ec2.amazonaws.com", "AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryReadOnly")
+	nodeRole, err := role("node", "ec2.amazonaws.com", "AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy",
+		"AmazonEC2ContainerRegistryReadOnly")
 	if err != nil {
 		return err
 	}
@@ -108,7 +113,8 @@ func build(ctx context.Context) error {
 		return err
 	}
 	subnets := []string{*out.Subnets[0].SubnetId, *out.Subnets[1].SubnetId}
-	if _, err := clusters.CreateCluster(ctx, &eks.CreateClusterInput{Name: aws.String(cluster), RoleArn: &clusterRole, ResourcesVpcConfig: &ekstypes.VpcConfigRequest{SubnetIds: subnets}}); err != nil {
+	if _, err := clusters.CreateCluster(ctx, &eks.CreateClusterInput{Name: aws.String(cluster), RoleArn: &clusterRole,
+		ResourcesVpcConfig: &ekstypes.VpcConfigRequest{SubnetIds: subnets}}); err != nil {
 		return err
 	}
 	var made *ekstypes.Cluster
@@ -133,8 +139,10 @@ users: [{name: two, user: {exec: {apiVersion: client.authentication.k8s.io/v1bet
 	}
 	os.Setenv("KUBECONFIG", "/root/kubeconfig")
 	if _, err := clusters.CreateNodegroup(ctx, &eks.CreateNodegroupInput{
-		ClusterName: aws.String(cluster), NodegroupName: aws.String("nodes"), NodeRole: &nodeRole, Subnets: subnets, InstanceTypes: []string{"t3.medium"},
-		ScalingConfig: &ekstypes.NodegroupScalingConfig{MinSize: aws.Int32(1), MaxSize: aws.Int32(1), DesiredSize: aws.Int32(1)},
+		ClusterName: aws.String(cluster), NodegroupName: aws.String("nodes"), NodeRole: &nodeRole, Subnets: subnets,
+		InstanceTypes: []string{"t3.medium"},
+		ScalingConfig: &ekstypes.NodegroupScalingConfig{MinSize: aws.Int32(1), MaxSize: aws.Int32(1),
+			DesiredSize: aws.Int32(1)},
 	}); err != nil {
 		return err
 	}
@@ -143,7 +151,8 @@ users: [{name: two, user: {exec: {apiVersion: client.authentication.k8s.io/v1bet
 	defer explained()
 	go explain(explaining)
 	if err := until(ctx, func() (bool, error) {
-		out, err := clusters.DescribeNodegroup(ctx, &eks.DescribeNodegroupInput{ClusterName: aws.String(cluster), NodegroupName: aws.String("nodes")})
+		out, err := clusters.DescribeNodegroup(ctx, &eks.DescribeNodegroupInput{ClusterName: aws.String(cluster),
+			NodegroupName: aws.String("nodes")})
 		if err == nil {
 			group = out.Nodegroup
 		}
@@ -244,7 +253,9 @@ func explain(ctx context.Context) {
 		status, _ := output(ctx, "coracle", "status", "--data-dir", data)
 		for line := range strings.Lines(status) {
 			if words := strings.Fields(line); len(words) > 1 && words[0] == "instance" {
-				_, _ = output(ctx, "coracle", "exec", "--data-dir", data, words[1], "--", "sh", "-c", "systemctl --failed; uptime; ps -eo pid,etimes,time,args | tail -n 30 | cut -c1-150; journalctl --no-pager -n 40 | cut -c1-300")
+				_, _ = output(ctx, "coracle", "exec", "--data-dir", data, words[1], "--", "sh", "-c",
+					"systemctl --failed; uptime; ps -eo pid,etimes,time,args | tail -n 30 | cut -c1-150; journalctl "+
+						"--no-pager -n 40 | cut -c1-300")
 			}
 		}
 		_, _ = output(ctx, "kubectl", "get", "nodes,pods,events", "-A", "-o", "wide")

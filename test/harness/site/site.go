@@ -24,7 +24,8 @@ type Site struct {
 	Config  string // the path of a kubeconfig
 	// SubnetIDs are the cluster's, in two zones.
 	SubnetIDs []string
-	// Endpoint (a URL), Authority (PEM in base64) and Group (a security group) are what user data and instances are told of the cluster.
+	// Endpoint (a URL), Authority (PEM in base64) and Group (a security group) are what user data and instances are
+	// told of the cluster.
 	Endpoint, Authority, Group string
 }
 
@@ -34,7 +35,8 @@ const NodeRole = "eks-node"
 // RoleARN is the ARN of a role.
 func RoleARN(name string) string { return "arn:aws:iam::111122223333:role/" + name }
 
-// New makes a cluster of that version, and the role of its nodes, which it lets in, of a daemon with that added to its environment (KEY=value).
+// New makes a cluster of that version, and the role of its nodes, which it lets in, of a daemon with that added to its
+// environment (KEY=value).
 func New(t testing.TB, cluster, version string, extraEnv ...string) *Site {
 	t.Helper()
 	s := Empty(t, cluster, version, extraEnv...)
@@ -42,7 +44,8 @@ func New(t testing.TB, cluster, version string, extraEnv ...string) *Site {
 	return s
 }
 
-// Empty makes a cluster of that version that no role of nodes is let into yet, of a daemon with that added to its environment (KEY=value).
+// Empty makes a cluster of that version that no role of nodes is let into yet, of a daemon with that added to its
+// environment (KEY=value).
 func Empty(t testing.TB, cluster, version string, extraEnv ...string) *Site {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -54,7 +57,8 @@ func Empty(t testing.TB, cluster, version string, extraEnv ...string) *Site {
 	d.CreateCluster(cluster, version, d.ClusterRole(), s.SubnetIDs)
 	s.Role(NodeRole, "AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryReadOnly")
 	c := d.AwaitStatus(cluster, "ACTIVE")
-	s.Endpoint, s.Authority, s.Group = *c.Endpoint, *c.CertificateAuthority.Data, *c.ResourcesVpcConfig.ClusterSecurityGroupId
+	s.Endpoint, s.Authority, s.Group = *c.Endpoint, *c.CertificateAuthority.Data,
+		*c.ResourcesVpcConfig.ClusterSecurityGroupId
 	s.Config = d.Login(cluster)
 	d.Run("", "coracle", "images", "load", "--data-dir", d.Dir, harness.AgnhostArchive(t))
 	return s
@@ -99,7 +103,8 @@ func (s *Site) write(path, text string) {
 // Parameter is the value of a public SSM parameter.
 func (s *Site) Parameter(name string) string {
 	s.t.Helper()
-	return strings.TrimSpace(s.Run("", "aws", "ssm", "get-parameter", "--name", name, "--query", "Parameter.Value", "--output", "text"))
+	return strings.TrimSpace(s.Run("", "aws", "ssm", "get-parameter", "--name", name, "--query", "Parameter.Value",
+		"--output", "text"))
 }
 
 // AL2 is the image for Amazon Linux 2 and al2023 the one for Amazon Linux 2023, of a Kubernetes version.
@@ -109,12 +114,15 @@ func (s *Site) AL2(version string) string {
 
 // AL2023 is the image for Amazon Linux 2023, of a Kubernetes version.
 func (s *Site) AL2023(version string) string {
-	return s.Parameter("/aws/service/eks/optimized-ami/" + version + "/amazon-linux-2023/x86_64/standard/recommended/image_id")
+	return s.Parameter("/aws/service/eks/optimized-ami/" + version +
+		"/amazon-linux-2023/x86_64/standard/recommended/image_id")
 }
 
 // Bootstrap is the user data of an AL2 node.
 func (s *Site) Bootstrap(extra string) string {
-	return fmt.Sprintf("#!/bin/bash\nset -ex\n/etc/eks/bootstrap.sh %s --b64-cluster-ca %s --apiserver-endpoint %s --kubelet-extra-args '%s'\n",
+	return fmt.Sprintf(
+		"#!/bin/bash\nset -ex\n/etc/eks/bootstrap.sh %s --b64-cluster-ca %s --apiserver-endpoint %s "+
+			"--kubelet-extra-args '%s'\n",
 		s.Cluster, s.Authority, s.Endpoint, extra)
 }
 
@@ -149,9 +157,11 @@ func (s *Site) RunInstances(count int, ami, subnet, userData string, more ...str
 	file := filepath.Join(s.t.TempDir(), "user-data")
 	s.write(file, userData)
 	var out struct{ Instances []struct{ InstanceId string } }
-	s.AWS(&out, append([]string{"ec2", "run-instances", "--image-id", ami, "--instance-type", "m5.large", "--count", fmt.Sprint(count), "--subnet-id", subnet,
+	s.AWS(&out, append([]string{"ec2", "run-instances", "--image-id", ami, "--instance-type", "m5.large", "--count",
+		fmt.Sprint(count), "--subnet-id", subnet,
 		"--security-group-ids", s.Group, "--iam-instance-profile", "Name=" + NodeRole, "--user-data", "file://" + file,
-		"--tag-specifications", "ResourceType=instance,Tags=[{Key=kubernetes.io/cluster/" + s.Cluster + ",Value=owned}]"}, more...)...)
+		"--tag-specifications", "ResourceType=instance,Tags=[{Key=kubernetes.io/cluster/" + s.Cluster +
+			",Value=owned}]"}, more...)...)
 	var ids []string
 	for _, i := range out.Instances {
 		ids = append(ids, i.InstanceId)
@@ -230,7 +240,8 @@ func (s *Site) json(into any, args ...string) error {
 	return nil
 }
 
-// AwaitNodes waits until the instances are Ready nodes without taints, and gives them back in their order. The API server may be on its way up.
+// AwaitNodes waits until the instances are Ready nodes without taints, and gives them back in their order. The API
+// server may be on its way up.
 func (s *Site) AwaitNodes(instances ...string) []Node {
 	s.t.Helper()
 	found := make([]Node, len(instances))
@@ -245,7 +256,8 @@ func (s *Site) AwaitNodes(instances ...string) []Node {
 				return fmt.Errorf("instance %s is no node", id)
 			}
 			if found[i] = all[at]; !found[i].Ready() {
-				return fmt.Errorf("node %s of %s is not ready: %s", found[i].Metadata.Name, id, harness.Text(found[i].Status.Conditions))
+				return fmt.Errorf("node %s of %s is not ready: %s", found[i].Metadata.Name, id,
+					harness.Text(found[i].Status.Conditions))
 			}
 		}
 		return nil
@@ -265,7 +277,8 @@ func (s *Site) AwaitNodes(instances ...string) []Node {
 func (s *Site) Explain(id string) {
 	s.t.Helper()
 	for _, command := range [][]string{
-		{"aws", "ec2", "describe-instances", "--instance-ids", id, "--query", "Reservations[0].Instances[0].[State,StateReason]"},
+		{"aws", "ec2", "describe-instances", "--instance-ids", id, "--query",
+			"Reservations[0].Instances[0].[State,StateReason]"},
 		{"aws", "ec2", "get-console-output", "--instance-id", id, "--output", "text"},
 		{"coracle", "exec", "--data-dir", s.Dir, id, "--", "journalctl", "--no-pager", "-n", "60"},
 	} {
@@ -293,7 +306,8 @@ func (s *Site) Apply(manifest string) {
 // Await waits until kubectl's condition holds.
 func (s *Site) Await(condition string, what ...string) {
 	s.t.Helper()
-	out, errs, err := s.Try(s.Config, "kubectl", append([]string{"wait", "--timeout=" + eventually.Limit.String(), "--for=" + condition}, what...)...)
+	out, errs, err := s.Try(s.Config, "kubectl", append([]string{"wait", "--timeout=" + eventually.Limit.String(),
+		"--for=" + condition}, what...)...)
 	if err != nil {
 		state, _, _ := s.Try(s.Config, "kubectl", "get", "pods,events", "-A", "-o", "wide")
 		s.t.Fatalf("kubectl wait --for=%s %s: %v\n%s%s\n%s", condition, strings.Join(what, " "), err, out, errs, state)

@@ -9,7 +9,8 @@ import (
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
-// workload are two replicas behind a Service with a budget, and ten pods more with another, on the nodes of a group. The replicas wait before they end until nobody is sent to them any more, as the guides say.
+// workload are two replicas behind a Service with a budget, and ten pods more with another, on the nodes of a group.
+// The replicas wait before they end until nobody is sent to them any more, as the guides say.
 const workload = `apiVersion: v1
 kind: Namespace
 metadata: {name: demo}
@@ -76,13 +77,14 @@ spec:
   - {name: client, image: ` + harness.Agnhost + `, command: [fetch, -t, "5", -every, 50ms, "http://%s/hostname"]}
 `
 
-// Workload starts a Service of two replicas and ten pods more on the nodes of a managed node group, and on a node with the label role=client somebody who
-// never stops asking it: see [Site.Refused].
+// Workload starts a Service of two replicas and ten pods more on the nodes of a managed node group, and on a node with
+// the label role=client somebody who never stops asking it: see [Site.Refused].
 func (s *Site) Workload(nodegroup string) {
 	s.t.Helper()
 	s.Apply(strings.ReplaceAll(workload, "GROUP", nodegroup))
 	s.Await("condition=Available", "deployment/web", "deployment/batch", "-n", "demo")
-	s.Apply(fmt.Sprintf(client, strings.TrimSpace(s.Run(s.Config, "kubectl", "get", "service", "web", "-n", "demo", "-o", "jsonpath={.spec.clusterIP}"))))
+	s.Apply(fmt.Sprintf(client, strings.TrimSpace(s.Run(s.Config, "kubectl", "get", "service", "web", "-n", "demo",
+		"-o", "jsonpath={.spec.clusterIP}"))))
 	s.Await("condition=Ready", "pod/client", "-n", "demo")
 	if err := eventually.Try(200*time.Millisecond, func() error {
 		if out := s.Run(s.Config, "kubectl", "logs", "-n", "demo", "client"); !strings.Contains(out, "answered") {

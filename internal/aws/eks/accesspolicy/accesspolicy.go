@@ -1,13 +1,14 @@
 // Package accesspolicy holds the EKS access policies: what each lets an access entry do in Kubernetes.
 //
-// It is data. The EKS API lists the policies and associates them with access entries, and the authorisation webhook of a
-// cluster looks up here what an association allows. A rule reads as a rule of Kubernetes RBAC does: empty lists match nothing,
-// "*" matches everything, and an association in namespace scope grants its rules in those namespaces only, where
-// NonResourceURLs and cluster-wide resources have no place.
+// It is data. The EKS API lists the policies and associates them with access entries, and the authorisation webhook of
+// a cluster looks up here what an association allows. A rule reads as a rule of Kubernetes RBAC does: empty lists match
+// nothing, "*" matches everything, and an association in namespace scope grants its rules in those namespaces only,
+// where NonResourceURLs and cluster-wide resources have no place.
 //
-// The rules are the published ones, but for two kinds of policies. Those of EKS Auto Mode are published in prose and follow
-// it; the names of the leases that they speak of are not published, and ours. Policies of AWS services whose rules are not
-// published at all (EMR jobs, SageMaker HyperPod, EKS capabilities) are left out, for they could only be listed and grant nothing.
+// The rules are the published ones, but for two kinds of policies. Those of EKS Auto Mode are published in prose and
+// follow it; the names of the leases that they speak of are not published, and ours. Policies of AWS services whose
+// rules are not published at all (EMR jobs, SageMaker HyperPod, EKS capabilities) are left out, for they could only be
+// listed and grant nothing.
 //
 // https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html
 package accesspolicy
@@ -34,8 +35,8 @@ type Policy struct {
 // ARN is the policy's Amazon Resource Name.
 func (p Policy) ARN() string { return arnPrefix + p.Name }
 
-// Rule allows the verbs on the resources (subresources as in "pods/log") of the API groups, or on the URLs. ResourceNames,
-// when there are any, limit it to objects of those names.
+// Rule allows the verbs on the resources (subresources as in "pods/log") of the API groups, or on the URLs.
+// ResourceNames, when there are any, limit it to objects of those names.
 type Rule struct {
 	APIGroups       []string
 	Resources       []string
@@ -53,7 +54,10 @@ func Lookup(arn string) (Policy, bool) {
 	if !ok {
 		return Policy{}, false
 	}
-	i, found := slices.BinarySearchFunc(policies, name, func(p Policy, name string) int { return strings.Compare(p.Name, name) })
+	i, found := slices.BinarySearchFunc(policies, name, func(p Policy, name string) int {
+		return strings.Compare(p.Name,
+			name)
+	})
 	if !found {
 		return Policy{}, false
 	}

@@ -13,7 +13,8 @@ func TestLookup(t *testing.T) {
 			t.Errorf("Lookup(%s) = %s, %t", p.ARN(), got.Name, ok)
 		}
 	}
-	for _, arn := range []string{"", "AmazonEKSViewPolicy", "arn:aws:iam::aws:policy/AmazonEKSViewPolicy", arnPrefix, arnPrefix + "AmazonEKSNoPolicy"} {
+	for _, arn := range []string{"", "AmazonEKSViewPolicy", "arn:aws:iam::aws:policy/AmazonEKSViewPolicy", arnPrefix,
+		arnPrefix + "AmazonEKSNoPolicy"} {
 		if p, ok := Lookup(arn); ok {
 			t.Errorf("Lookup(%q) found %s", arn, p.Name)
 		}
@@ -27,7 +28,8 @@ func TestLookup(t *testing.T) {
 
 func TestRulesAreWellFormed(t *testing.T) {
 	t.Parallel()
-	verbs := []string{"*", "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "impersonate"}
+	verbs := []string{"*", "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection",
+		"impersonate"}
 	seen := map[string]bool{}
 	for _, p := range All() {
 		if seen[p.Name] || !strings.HasPrefix(p.Name, "Amazon") || len(p.Rules) == 0 {
@@ -35,7 +37,8 @@ func TestRulesAreWellFormed(t *testing.T) {
 		}
 		seen[p.Name] = true
 		for _, r := range p.Rules {
-			if len(r.Verbs) == 0 || (len(r.NonResourceURLs) == 0) == (len(r.Resources) == 0) || (len(r.Resources) == 0) != (len(r.APIGroups) == 0) {
+			if len(r.Verbs) == 0 || (len(r.NonResourceURLs) == 0) == (len(r.Resources) == 0) ||
+				(len(r.Resources) == 0) != (len(r.APIGroups) == 0) {
 				t.Errorf("%s: rule %+v must have verbs, and either resources of API groups or URLs", p.Name, r)
 			}
 			for _, v := range r.Verbs {

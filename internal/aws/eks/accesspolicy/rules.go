@@ -24,30 +24,42 @@ func (r Rule) named(names ...string) Rule {
 
 // viewRules are those of AmazonEKSViewPolicy.
 var viewRules = []Rule{
-	on("apps", "controllerrevisions daemonsets daemonsets/status deployments deployments/scale deployments/status replicasets replicasets/scale replicasets/status statefulsets statefulsets/scale statefulsets/status", read...),
+	on("apps",
+		"controllerrevisions daemonsets daemonsets/status deployments deployments/scale deployments/status "+
+			"replicasets replicasets/scale replicasets/status statefulsets statefulsets/scale statefulsets/status",
+		read...),
 	on("autoscaling", "horizontalpodautoscalers horizontalpodautoscalers/status", read...),
 	on("batch", "cronjobs cronjobs/status jobs jobs/status", read...),
 	on("discovery.k8s.io", "endpointslices", read...),
-	on("extensions", "daemonsets daemonsets/status deployments deployments/scale deployments/status ingresses ingresses/status networkpolicies replicasets replicasets/scale replicasets/status replicationcontrollers/scale", read...),
+	on("extensions",
+		"daemonsets daemonsets/status deployments deployments/scale deployments/status ingresses ingresses/status "+
+			"networkpolicies replicasets replicasets/scale replicasets/status replicationcontrollers/scale", read...),
 	on("networking.k8s.io", "ingresses ingresses/status networkpolicies", read...),
 	on("policy", "poddisruptionbudgets poddisruptionbudgets/status", read...),
-	on("", "configmaps endpoints persistentvolumeclaims persistentvolumeclaims/status pods replicationcontrollers replicationcontrollers/scale serviceaccounts services services/status", read...),
-	on("", "bindings events limitranges namespaces/status pods/log pods/status replicationcontrollers/status resourcequotas resourcequotas/status", read...),
+	on("", "configmaps endpoints persistentvolumeclaims persistentvolumeclaims/status pods replicationcontrollers "+
+		"replicationcontrollers/scale serviceaccounts services services/status", read...),
+	on("", "bindings events limitranges namespaces/status pods/log pods/status replicationcontrollers/status "+
+		"resourcequotas resourcequotas/status", read...),
 	on("", "namespaces", read...),
 }
 
 // editRules are those of AmazonEKSEditPolicy.
 var editRules = slices.Concat(viewRules, []Rule{
-	on("apps", "daemonsets deployments deployments/rollback deployments/scale replicasets replicasets/scale statefulsets statefulsets/scale", write...),
+	on("apps",
+		"daemonsets deployments deployments/rollback deployments/scale replicasets replicasets/scale statefulsets "+
+			"statefulsets/scale", write...),
 	on("autoscaling", "horizontalpodautoscalers", write...),
 	on("batch", "cronjobs jobs", write...),
-	on("extensions", "daemonsets deployments deployments/rollback deployments/scale ingresses networkpolicies replicasets replicasets/scale replicationcontrollers/scale", write...),
+	on("extensions",
+		"daemonsets deployments deployments/rollback deployments/scale ingresses networkpolicies replicasets "+
+			"replicasets/scale replicationcontrollers/scale", write...),
 	on("networking.k8s.io", "ingresses networkpolicies", write...),
 	on("policy", "poddisruptionbudgets", write...),
 	on("", "pods/attach pods/exec pods/portforward pods/proxy secrets services/proxy", read...),
 	on("", "serviceaccounts", "impersonate"),
 	on("", "pods pods/attach pods/exec pods/portforward pods/proxy", write...),
-	on("", "configmaps events persistentvolumeclaims replicationcontrollers replicationcontrollers/scale secrets serviceaccounts services services/proxy", write...),
+	on("", "configmaps events persistentvolumeclaims replicationcontrollers replicationcontrollers/scale secrets "+
+		"serviceaccounts services services/proxy", write...),
 })
 
 // adminRules are those of AmazonEKSAdminPolicy.
@@ -69,7 +81,8 @@ var events = []Rule{on("", "events", "create", "patch"), on("events.k8s.io", "ev
 // policies by name.
 var policies = []Policy{
 	{"AmazonAIOpsAssistantPolicy", []Rule{
-		on("", "pods pods/log services nodes namespaces events persistentvolumes persistentvolumeclaims configmaps", "get", "list"),
+		on("", "pods pods/log services nodes namespaces events persistentvolumes persistentvolumeclaims configmaps",
+			"get", "list"),
 		on("apps", "deployments replicasets statefulsets daemonsets", "get", "list"),
 		on("batch", "jobs cronjobs", "get", "list"),
 		on("events.k8s.io", "events", "get", "list"),
@@ -106,12 +119,17 @@ var policies = []Policy{
 		on("storage.k8s.io", "storageclasses csinodes volumeattributesclasses", read...),
 		on("storage.k8s.io", "volumeattachments", "list", "watch", "create", "update", "patch", "delete"),
 		on("storage.k8s.io", "volumeattachments/status", "patch"),
-		on("snapshot.storage.k8s.io", "volumesnapshots volumesnapshotcontents volumesnapshotclasses", "get", "list", "watch", "create", "update", "patch", "delete"),
+		on("snapshot.storage.k8s.io", "volumesnapshots volumesnapshotcontents volumesnapshotclasses", "get", "list",
+			"watch", "create", "update", "patch", "delete"),
 		on("snapshot.storage.k8s.io", "volumesnapshots/status volumesnapshotcontents/status", "update", "patch"),
-		on("groupsnapshot.storage.k8s.io", "volumegroupsnapshots volumegroupsnapshotcontents volumegroupsnapshotclasses", "get", "list", "watch", "update", "patch"),
+		on("groupsnapshot.storage.k8s.io",
+			"volumegroupsnapshots volumegroupsnapshotcontents volumegroupsnapshotclasses", "get", "list", "watch",
+			"update", "patch"),
 		on("groupsnapshot.storage.k8s.io", "volumegroupsnapshotcontents/status", "update", "patch"),
 	})},
-	{"AmazonEKSBlockStoragePolicy", leases("ebs-csi-eks-amazonaws-com", "external-attacher-leader-ebs-csi-eks-amazonaws-com", "external-resizer-ebs-csi-eks-amazonaws-com", "external-snapshotter-leader-ebs-csi-eks-amazonaws-com")},
+	{"AmazonEKSBlockStoragePolicy", leases("ebs-csi-eks-amazonaws-com",
+		"external-attacher-leader-ebs-csi-eks-amazonaws-com", "external-resizer-ebs-csi-eks-amazonaws-com",
+		"external-snapshotter-leader-ebs-csi-eks-amazonaws-com")},
 	{"AmazonEKSClusterAdminPolicy", []Rule{
 		{APIGroups: all, Resources: all, Verbs: all},
 		{NonResourceURLs: all, Verbs: all},
@@ -130,9 +148,12 @@ var policies = []Policy{
 		on("", "pods/eviction", "create"),
 		on("", "pods", "delete"),
 		on("apiextensions.k8s.io", "customresourcedefinitions", "create"),
-		on("apiextensions.k8s.io", "customresourcedefinitions", "get", "update", "patch", "delete").named("nodeclasses.eks.amazonaws.com", "nodepools.karpenter.sh", "nodeclaims.karpenter.sh", "nodediagnostics.eks.amazonaws.com"),
+		on("apiextensions.k8s.io", "customresourcedefinitions", "get", "update", "patch",
+			"delete").named("nodeclasses.eks.amazonaws.com", "nodepools.karpenter.sh", "nodeclaims.karpenter.sh",
+			"nodediagnostics.eks.amazonaws.com"),
 	})},
-	{"AmazonEKSComputePolicy", append(leases("eks-compute", "karpenter-leader-election"), on("coordination.k8s.io", "leases", "get", "watch"))},
+	{"AmazonEKSComputePolicy", append(leases("eks-compute", "karpenter-leader-election"),
+		on("coordination.k8s.io", "leases", "get", "watch"))},
 	{"AmazonEKSEditPolicy", editRules},
 	{"AmazonEKSHybridPolicy", []Rule{on("*", "nodes", "list")}},
 	{"AmazonEKSLoadBalancingClusterPolicy", slices.Concat(events, []Rule{
@@ -148,18 +169,23 @@ var policies = []Policy{
 		on("eks.amazonaws.com", "targetgroupbindings/status", "update", "patch"),
 		on("eks.amazonaws.com", "ingressclassparams", read...),
 		on("apiextensions.k8s.io", "customresourcedefinitions", "create", "get", "list", "watch"),
-		on("apiextensions.k8s.io", "customresourcedefinitions", "update", "patch", "delete").named("targetgroupbindings.eks.amazonaws.com", "ingressclassparams.eks.amazonaws.com"),
-		on("admissionregistration.k8s.io", "mutatingwebhookconfigurations validatingwebhookconfigurations", "create", "get", "list", "watch"),
-		on("admissionregistration.k8s.io", "mutatingwebhookconfigurations validatingwebhookconfigurations", "update", "patch", "delete").named("eks-load-balancing-webhook"),
+		on("apiextensions.k8s.io", "customresourcedefinitions", "update", "patch",
+			"delete").named("targetgroupbindings.eks.amazonaws.com", "ingressclassparams.eks.amazonaws.com"),
+		on("admissionregistration.k8s.io", "mutatingwebhookconfigurations validatingwebhookconfigurations", "create",
+			"get", "list", "watch"),
+		on("admissionregistration.k8s.io", "mutatingwebhookconfigurations validatingwebhookconfigurations", "update",
+			"patch", "delete").named("eks-load-balancing-webhook"),
 	})},
 	{"AmazonEKSLoadBalancingPolicy", leases("eks-load-balancing")},
 	{"AmazonEKSNetworkingClusterPolicy", slices.Concat(events, []Rule{
 		on("eks.amazonaws.com", "nodeclasses nodeclasses/status", read...),
 		on("karpenter.sh", "nodeclaims nodeclaims/status", read...),
 		on("", "pods", read...),
-		on("eks.amazonaws.com", "cninodes cninodes/status", "create", "get", "list", "watch", "update", "delete", "patch"),
+		on("eks.amazonaws.com", "cninodes cninodes/status", "create", "get", "list", "watch", "update", "delete",
+			"patch"),
 		on("apiextensions.k8s.io", "customresourcedefinitions", "create", "get", "list", "watch"),
-		on("apiextensions.k8s.io", "customresourcedefinitions", "update", "patch", "delete").named("cninodes.eks.amazonaws.com"),
+		on("apiextensions.k8s.io", "customresourcedefinitions", "update", "patch",
+			"delete").named("cninodes.eks.amazonaws.com"),
 	})},
 	{"AmazonEKSNetworkingPolicy", leases("eks-networking")},
 	{"AmazonEKSSecretReaderPolicy", []Rule{on("", "secrets", read...)}},

@@ -20,14 +20,16 @@ import (
 func (w fixture) associations(cluster string) (ids, roles map[string]string) {
 	w.T.Helper()
 	ids, roles = map[string]string{}, map[string]string{}
-	pages := eks.NewListPodIdentityAssociationsPaginator(w.Client, &eks.ListPodIdentityAssociationsInput{ClusterName: &cluster, MaxResults: aws.Int32(1)})
+	pages := eks.NewListPodIdentityAssociationsPaginator(w.Client,
+		&eks.ListPodIdentityAssociationsInput{ClusterName: &cluster, MaxResults: aws.Int32(1)})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(w.T.Context())
 		if err != nil {
 			w.T.Fatal(err)
 		}
 		for _, a := range page.Associations {
-			out, err := w.Client.DescribePodIdentityAssociation(w.T.Context(), &eks.DescribePodIdentityAssociationInput{ClusterName: &cluster, AssociationId: a.AssociationId})
+			out, err := w.Client.DescribePodIdentityAssociation(w.T.Context(),
+				&eks.DescribePodIdentityAssociationInput{ClusterName: &cluster, AssociationId: a.AssociationId})
 			if err != nil {
 				w.T.Fatal(err)
 			}
@@ -51,13 +53,18 @@ func TestAddonPodIdentity(t *testing.T) {
 	if len(first) != 2 || len(a.PodIdentityAssociations) != 2 {
 		t.Fatalf("associations %v, %v", first, a.PodIdentityAssociations)
 	}
-	out, err := w.Client.DescribePodIdentityAssociation(t.Context(), &eks.DescribePodIdentityAssociationInput{ClusterName: aws.String("c"), AssociationId: aws.String(first["node"])})
+	out, err := w.Client.DescribePodIdentityAssociation(t.Context(),
+		&eks.DescribePodIdentityAssociationInput{ClusterName: aws.String("c"),
+			AssociationId: aws.String(first["node"])})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := &types.PodIdentityAssociation{
-		ClusterName: aws.String("c"), Namespace: aws.String("acme"), ServiceAccount: aws.String("node"), RoleArn: aws.String(ekstest.PodRole), OwnerArn: a.AddonArn, AssociationId: aws.String(first["node"]),
-		AssociationArn: aws.String("arn:aws:eks:" + ekstest.Region + ":" + ekstest.Account + ":podidentityassociation/c/" + first["node"]), CreatedAt: &ekstest.Today, ModifiedAt: &ekstest.Today, DisableSessionTags: aws.Bool(false), Tags: map[string]string{},
+		ClusterName: aws.String("c"), Namespace: aws.String("acme"), ServiceAccount: aws.String("node"),
+		RoleArn: aws.String(ekstest.PodRole), OwnerArn: a.AddonArn, AssociationId: aws.String(first["node"]),
+		AssociationArn: aws.String("arn:aws:eks:" + ekstest.Region + ":" + ekstest.Account +
+			":podidentityassociation/c/" + first["node"]), CreatedAt: &ekstest.Today, ModifiedAt: &ekstest.Today,
+		DisableSessionTags: aws.Bool(false), Tags: map[string]string{},
 	}
 	if d := cmp.Diff(want, out.Association, unexportedOfAddons); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
@@ -72,7 +79,9 @@ func TestAddonPodIdentity(t *testing.T) {
 	}
 	// One keeps its ID with another role, one goes.
 	u := update(eks.UpdateAddonInput{PodIdentityAssociations: pairs("node", other)}, types.UpdateStatusSuccessful)
-	if d := cmp.Diff(map[types.UpdateParamType]string{"PodIdentityAssociations": `[{"serviceAccount":"node","roleArn":"` + other + `"}]`}, ekstest.Params(u)); d != "" {
+	if d := cmp.Diff(map[types.UpdateParamType]string{
+		"PodIdentityAssociations": `[{"serviceAccount":"node","roleArn":"` + other + `"}]`},
+		ekstest.Params(u)); d != "" {
 		t.Errorf("params (-want +got):\n%s", d)
 	}
 	ids, roles := w.associations("c")
@@ -84,9 +93,11 @@ func TestAddonPodIdentity(t *testing.T) {
 		t.Errorf("after an update of something else: %v", again)
 	}
 	// What an update that fails said of associations is done all the same.
-	update(eks.UpdateAddonInput{PodIdentityAssociations: pairs("node", other, "controller", ekstest.PodRole)}, types.UpdateStatusFailed)
+	update(eks.UpdateAddonInput{PodIdentityAssociations: pairs("node", other, "controller", ekstest.PodRole)},
+		types.UpdateStatusFailed)
 	ids, _ = w.associations("c")
-	if got := w.describeAddon("c", "acme_storage"); len(ids) != 2 || ids["controller"] == first["controller"] || len(got.PodIdentityAssociations) != 2 {
+	if got := w.describeAddon("c", "acme_storage"); len(ids) != 2 || ids["controller"] == first["controller"] ||
+		len(got.PodIdentityAssociations) != 2 {
 		t.Errorf("after an update that failed: %v, %v", ids, got.PodIdentityAssociations)
 	}
 	update(eks.UpdateAddonInput{PodIdentityAssociations: pairs()}, types.UpdateStatusSuccessful)
@@ -102,10 +113,15 @@ func TestListPodIdentityAssociations(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
 	w.Create("c")
-	w.createAddon("c", "acme_storage", func(in *eks.CreateAddonInput) { in.PodIdentityAssociations = pairs("node", ekstest.PodRole) })
-	own := record.PodIdentityAssociation{Account: ekstest.Account, Region: ekstest.Region, Cluster: "c", ClusterID: w.Row("c").ID, ID: "a-own", Namespace: "default", ServiceAccount: "node", RoleARN: ekstest.PodRole}
+	w.createAddon("c", "acme_storage", func(in *eks.CreateAddonInput) {
+		in.PodIdentityAssociations = pairs("node",
+			ekstest.PodRole)
+	})
+	own := record.PodIdentityAssociation{Account: ekstest.Account, Region: ekstest.Region, Cluster: "c",
+		ClusterID: w.Row("c").ID, ID: "a-own", Namespace: "default", ServiceAccount: "node", RoleARN: ekstest.PodRole}
 	ekstest.Put(w.T, record.PodIdentityAssociations(w.Store), own.Key(), own)
-	old := record.PodIdentityAssociation{Account: ekstest.Account, Region: ekstest.Region, Cluster: "c", ClusterID: "OLD", ID: "a-old", Namespace: "default", ServiceAccount: "node"}
+	old := record.PodIdentityAssociation{Account: ekstest.Account, Region: ekstest.Region, Cluster: "c",
+		ClusterID: "OLD", ID: "a-old", Namespace: "default", ServiceAccount: "node"}
 	ekstest.Put(w.T, record.PodIdentityAssociations(w.Store), old.Key(), old)
 	for _, c := range []struct {
 		in   eks.ListPodIdentityAssociationsInput
@@ -137,18 +153,22 @@ func TestDeleteAddonWithPodIdentity(t *testing.T) {
 	w := newFixture(t)
 	for _, cluster := range []string{"c", "d"} {
 		w.Create(cluster)
-		w.createAddon(cluster, "acme_storage", func(in *eks.CreateAddonInput) { in.PodIdentityAssociations = pairs("node", ekstest.PodRole) })
-		out, err := w.Client.DeleteAddon(t.Context(), &eks.DeleteAddonInput{ClusterName: &cluster, AddonName: aws.String("acme_storage"), Preserve: cluster == "c"})
+		w.createAddon(cluster, "acme_storage",
+			func(in *eks.CreateAddonInput) { in.PodIdentityAssociations = pairs("node", ekstest.PodRole) })
+		out, err := w.Client.DeleteAddon(t.Context(), &eks.DeleteAddonInput{ClusterName: &cluster,
+			AddonName: aws.String("acme_storage"), Preserve: cluster == "c"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		listed, err := w.Client.ListPodIdentityAssociations(t.Context(), &eks.ListPodIdentityAssociationsInput{ClusterName: &cluster})
+		listed, err := w.Client.ListPodIdentityAssociations(t.Context(),
+			&eks.ListPodIdentityAssociationsInput{ClusterName: &cluster})
 		if err != nil || len(listed.Associations) != 1 {
 			t.Fatalf("%+v, %v", listed, err)
 		}
 		kept := listed.Associations[0].OwnerArn == nil
 		if kept != (cluster == "c") || kept != (len(out.Addon.PodIdentityAssociations) == 0) {
-			t.Errorf("%s: owner %v, described %v", cluster, listed.Associations[0].OwnerArn, out.Addon.PodIdentityAssociations)
+			t.Errorf("%s: owner %v, described %v", cluster, listed.Associations[0].OwnerArn,
+				out.Addon.PodIdentityAssociations)
 		}
 	}
 }
@@ -160,26 +180,33 @@ func TestAddonRolesDenied(t *testing.T) {
 	w.Create("c")
 	create := func() error {
 		_, err := w.Client.CreateAddon(t.Context(), &eks.CreateAddonInput{
-			ClusterName: aws.String("c"), AddonName: aws.String("acme_storage"), ServiceAccountRoleArn: aws.String(ekstest.IRSARole), PodIdentityAssociations: pairs("node", ekstest.PodRole, "controller", ekstest.PodRole),
+			ClusterName: aws.String("c"), AddonName: aws.String("acme_storage"),
+			ServiceAccountRoleArn: aws.String(ekstest.IRSARole), PodIdentityAssociations: pairs("node", ekstest.PodRole,
+				"controller", ekstest.PodRole),
 		})
 		return err
 	}
 	update := func() error {
 		_, err := w.Client.UpdateAddon(t.Context(), &eks.UpdateAddonInput{
-			ClusterName: aws.String("c"), AddonName: aws.String("acme_storage"), PodIdentityAssociations: pairs("node", "arn:aws:iam::"+ekstest.Account+":role/other-pods"),
+			ClusterName: aws.String("c"), AddonName: aws.String("acme_storage"), PodIdentityAssociations: pairs("node",
+				"arn:aws:iam::"+ekstest.Account+":role/other-pods"),
 		})
 		return err
 	}
 	remove := func() error {
-		_, err := w.Client.DeleteAddon(t.Context(), &eks.DeleteAddonInput{ClusterName: aws.String("c"), AddonName: aws.String("acme_storage")})
+		_, err := w.Client.DeleteAddon(t.Context(), &eks.DeleteAddonInput{ClusterName: aws.String("c"),
+			AddonName: aws.String("acme_storage")})
 		return err
 	}
 	for _, stage := range []struct {
 		do     func() error
 		needed []wire.Target // the beginning of the resource
 	}{
-		{create, []wire.Target{{Action: "iam:PassRole", Resource: ekstest.IRSARole}, {Action: "iam:PassRole", Resource: ekstest.PodRole}, {Action: "iam:GetRole", Resource: ekstest.PodRole}, {Action: "eks:CreatePodIdentityAssociation", Resource: ekstest.ClusterARN + "c"}}},
-		{update, []wire.Target{{Action: "eks:UpdatePodIdentityAssociation", Resource: "arn:aws:eks:"}, {Action: "eks:DeletePodIdentityAssociation", Resource: "arn:aws:eks:"}}},
+		{create, []wire.Target{{Action: "iam:PassRole", Resource: ekstest.IRSARole},
+			{Action: "iam:PassRole", Resource: ekstest.PodRole}, {Action: "iam:GetRole", Resource: ekstest.PodRole},
+			{Action: "eks:CreatePodIdentityAssociation", Resource: ekstest.ClusterARN + "c"}}},
+		{update, []wire.Target{{Action: "eks:UpdatePodIdentityAssociation", Resource: "arn:aws:eks:"},
+			{Action: "eks:DeletePodIdentityAssociation", Resource: "arn:aws:eks:"}}},
 		{remove, []wire.Target{{Action: "eks:DeletePodIdentityAssociation", Resource: "arn:aws:eks:"}}},
 	} {
 		for _, needed := range stage.needed {
@@ -192,7 +219,8 @@ func TestAddonRolesDenied(t *testing.T) {
 			if err == nil {
 				t.Fatalf("not asked for %s", needed.Action)
 			}
-			if f := ekstest.FailureOf(t, err); f.Code != "AccessDeniedException" || !strings.Contains(f.Message, "is not authorized to perform: "+needed.Action+" on resource: "+needed.Resource) {
+			if f := ekstest.FailureOf(t, err); f.Code != "AccessDeniedException" || !strings.Contains(f.Message,
+				"is not authorized to perform: "+needed.Action+" on resource: "+needed.Resource) {
 				t.Errorf("without %s: %v", needed.Action, f)
 			}
 			if d := cmp.Diff(before, w.Contents()); d != "" {
@@ -207,7 +235,8 @@ func TestAddonRolesDenied(t *testing.T) {
 			w.endAddonUpdate("c", "acme_storage", types.UpdateStatusSuccessful)
 		}
 	}
-	if pass := w.Target("iam:PassRole"); pass.Resource == ekstest.PodRole && !slices.Equal(pass.Conditions["iam:PassedToService"], []string{"pods.eks.amazonaws.com"}) {
+	if pass := w.Target("iam:PassRole"); pass.Resource == ekstest.PodRole &&
+		!slices.Equal(pass.Conditions["iam:PassedToService"], []string{"pods.eks.amazonaws.com"}) {
 		t.Errorf("passed by %+v", pass)
 	}
 }

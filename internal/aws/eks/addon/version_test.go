@@ -36,16 +36,22 @@ func TestDescribeAddonVersionsFilters(t *testing.T) {
 		want string // "…" before it: among others
 	}{
 		{"all", eks.DescribeAddonVersionsInput{}, "…acme_old acme_storage acme_strict coredns kube-proxy vpc-cni"},
-		{"all, by page", eks.DescribeAddonVersionsInput{MaxResults: aws.Int32(1)}, "…acme_old acme_storage acme_strict coredns kube-proxy vpc-cni"},
+		{"all, by page", eks.DescribeAddonVersionsInput{MaxResults: aws.Int32(1)},
+			"…acme_old acme_storage acme_strict coredns kube-proxy vpc-cni"},
 		{"by name", eks.DescribeAddonVersionsInput{AddonName: aws.String("coredns")}, "coredns"},
 		{"by unknown name", eks.DescribeAddonVersionsInput{AddonName: aws.String("nobody")}, ""},
-		{"by Kubernetes version", eks.DescribeAddonVersionsInput{KubernetesVersion: aws.String("1.35"), Publishers: []string{"acme"}}, "acme_storage acme_strict"},
-		{"by name and Kubernetes version that don't go together", eks.DescribeAddonVersionsInput{KubernetesVersion: aws.String("1.35"), AddonName: aws.String("acme_old")}, ""},
+		{"by Kubernetes version", eks.DescribeAddonVersionsInput{KubernetesVersion: aws.String("1.35"),
+			Publishers: []string{"acme"}}, "acme_storage acme_strict"},
+		{"by name and Kubernetes version that don't go together",
+			eks.DescribeAddonVersionsInput{KubernetesVersion: aws.String("1.35"), AddonName: aws.String("acme_old")},
+			""},
 		{"by unknown Kubernetes version", eks.DescribeAddonVersionsInput{KubernetesVersion: aws.String("1.2")}, ""},
 		{"by publisher", eks.DescribeAddonVersionsInput{Publishers: []string{"acme", "nobody"}}, acme},
 		{"by owner", eks.DescribeAddonVersionsInput{Owners: []string{"aws-marketplace"}}, acme},
-		{"by type", eks.DescribeAddonVersionsInput{Types: []string{"storage"}, Owners: []string{"aws-marketplace"}}, acme},
-		{"by what nothing has together", eks.DescribeAddonVersionsInput{Types: []string{"storage"}, Owners: []string{"aws"}, Publishers: []string{"acme"}}, ""},
+		{"by type", eks.DescribeAddonVersionsInput{Types: []string{"storage"}, Owners: []string{"aws-marketplace"}},
+			acme},
+		{"by what nothing has together", eks.DescribeAddonVersionsInput{Types: []string{"storage"},
+			Owners: []string{"aws"}, Publishers: []string{"acme"}}, ""},
 	} {
 		var names []string
 		for _, a := range w.addonVersions(c.in) {
@@ -64,20 +70,25 @@ func TestDescribeAddonVersionsFilters(t *testing.T) {
 func TestDescribeAddonVersions(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
-	got := w.addonVersions(eks.DescribeAddonVersionsInput{KubernetesVersion: aws.String("1.35"), AddonName: aws.String("acme_storage")})
+	got := w.addonVersions(eks.DescribeAddonVersionsInput{KubernetesVersion: aws.String("1.35"),
+		AddonName: aws.String("acme_storage")})
 	if len(got) != 1 {
 		t.Fatalf("%+v", got)
 	}
 	want := types.AddonInfo{
-		AddonName: aws.String("acme_storage"), Type: aws.String("storage"), Publisher: aws.String("acme"), Owner: aws.String("aws-marketplace"), DefaultNamespace: aws.String("acme"),
-		MarketplaceInformation: &types.MarketplaceInformation{ProductId: aws.String("prod-1"), ProductUrl: aws.String("https://acme.example/storage")},
+		AddonName: aws.String("acme_storage"), Type: aws.String("storage"), Publisher: aws.String("acme"),
+		Owner: aws.String("aws-marketplace"), DefaultNamespace: aws.String("acme"),
+		MarketplaceInformation: &types.MarketplaceInformation{ProductId: aws.String("prod-1"),
+			ProductUrl: aws.String("https://acme.example/storage")},
 	}
 	entry, _ := w.Catalogue.Addon("acme_storage")
 	for _, v := range entry.Versions {
 		if v.Serves("1.35") {
 			want.AddonVersions = append(want.AddonVersions, types.AddonVersionInfo{
-				AddonVersion: aws.String(v.Version), Architecture: v.Architectures, ComputeTypes: v.ComputeTypes, RequiresIamPermissions: true,
-				Compatibilities: []types.Compatibility{{ClusterVersion: aws.String("1.35"), PlatformVersions: []string{"*"}, DefaultVersion: v.Version == w.defaultVersion("acme_storage")}},
+				AddonVersion: aws.String(v.Version), Architecture: v.Architectures, ComputeTypes: v.ComputeTypes,
+				RequiresIamPermissions: true,
+				Compatibilities: []types.Compatibility{{ClusterVersion: aws.String("1.35"),
+					PlatformVersions: []string{"*"}, DefaultVersion: v.Version == w.defaultVersion("acme_storage")}},
 			})
 		}
 	}
@@ -85,7 +96,8 @@ func TestDescribeAddonVersions(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 	// Without a Kubernetes version each says all that it is for.
-	for _, v := range w.addonVersions(eks.DescribeAddonVersionsInput{AddonName: aws.String("vpc-cni")})[0].AddonVersions {
+	for _, v := range w.addonVersions(eks.DescribeAddonVersionsInput{
+		AddonName: aws.String("vpc-cni")})[0].AddonVersions {
 		if len(v.Compatibilities) < 2 || !slices.Contains(v.Architecture, "amd64") || !v.RequiresIamPermissions {
 			t.Errorf("%s: %+v", *v.AddonVersion, v)
 		}
@@ -96,18 +108,22 @@ func TestDescribeAddonConfiguration(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
 	version := w.defaultVersion("acme_storage")
-	out, err := w.Client.DescribeAddonConfiguration(t.Context(), &eks.DescribeAddonConfigurationInput{AddonName: aws.String("acme_storage"), AddonVersion: &version})
+	out, err := w.Client.DescribeAddonConfiguration(t.Context(),
+		&eks.DescribeAddonConfigurationInput{AddonName: aws.String("acme_storage"), AddonVersion: &version})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var schema struct {
 		Properties map[string]any `json:"properties"`
 	}
-	if err := json.Unmarshal([]byte(*out.ConfigurationSchema), &schema); err != nil || !strings.Contains(*out.ConfigurationSchema, "replicaCount") || *out.AddonVersion != version {
+	if err := json.Unmarshal([]byte(*out.ConfigurationSchema), &schema); err != nil ||
+		!strings.Contains(*out.ConfigurationSchema, "replicaCount") || *out.AddonVersion != version {
 		t.Errorf("%s: %v\n%s", *out.AddonVersion, err, *out.ConfigurationSchema)
 	}
 	want := []types.AddonPodIdentityConfiguration{
-		{ServiceAccount: aws.String("controller"), RecommendedManagedPolicies: []string{"arn:aws:iam::aws:policy/service-role/AmazonEBSCSIDriverPolicy"}}, {ServiceAccount: aws.String("node")},
+		{ServiceAccount: aws.String("controller"),
+			RecommendedManagedPolicies: []string{"arn:aws:iam::aws:policy/service-role/AmazonEBSCSIDriverPolicy"}},
+		{ServiceAccount: aws.String("node")},
 	}
 	if d := cmp.Diff(want, out.PodIdentityConfiguration, unexportedOfAddons); d != "" {
 		t.Errorf("(-want +got):\n%s", d)

@@ -34,15 +34,21 @@ func TestCreateCluster(t *testing.T) {
 		RoleArn:         aws.String(ekstest.RoleARN),
 		Status:          types.ClusterStatusCreating,
 		ResourcesVpcConfig: &types.VpcConfigResponse{
-			VpcId: aws.String("vpc-1"), SubnetIds: []string{"subnet-a", "subnet-b"}, SecurityGroupIds: []string{}, EndpointPublicAccess: true,
-			PublicAccessCidrs: []string{"0.0.0.0/0"}, ControlPlaneEgressMode: types.ControlPlaneEgressModeTypeAwsManaged,
+			VpcId: aws.String("vpc-1"), SubnetIds: []string{"subnet-a", "subnet-b"}, SecurityGroupIds: []string{},
+			EndpointPublicAccess:   true,
+			PublicAccessCidrs:      []string{"0.0.0.0/0"},
+			ControlPlaneEgressMode: types.ControlPlaneEgressModeTypeAwsManaged,
 		},
-		KubernetesNetworkConfig: &types.KubernetesNetworkConfigResponse{IpFamily: types.IpFamilyIpv4, ServiceIpv4Cidr: aws.String("172.20.0.0/16")},
+		KubernetesNetworkConfig: &types.KubernetesNetworkConfigResponse{IpFamily: types.IpFamilyIpv4,
+			ServiceIpv4Cidr: aws.String("172.20.0.0/16")},
 		Logging: &types.Logging{ClusterLogging: []types.LogSetup{{
-			Types: []types.LogType{"api", "audit", "authenticator", "controllerManager", "scheduler"}, Enabled: aws.Bool(false),
+			Types:   []types.LogType{"api", "audit", "authenticator", "controllerManager", "scheduler"},
+			Enabled: aws.Bool(false),
 		}}},
-		CertificateAuthority:      &types.Certificate{},
-		AccessConfig:              &types.AccessConfigResponse{AuthenticationMode: types.AuthenticationModeApiAndConfigMap, BootstrapClusterCreatorAdminPermissions: aws.Bool(true)},
+		CertificateAuthority: &types.Certificate{},
+		AccessConfig: &types.AccessConfigResponse{
+			AuthenticationMode:                      types.AuthenticationModeApiAndConfigMap,
+			BootstrapClusterCreatorAdminPermissions: aws.Bool(true)},
 		UpgradePolicy:             &types.UpgradePolicyResponse{SupportType: types.SupportTypeExtended},
 		DeletionProtection:        aws.Bool(false),
 		ZonalShiftConfig:          &types.ZonalShiftConfigResponse{Enabled: aws.Bool(false)},
@@ -67,7 +73,8 @@ func TestCreateCluster(t *testing.T) {
 	want.Endpoint = aws.String("https://127.0.0.1:34567")
 	want.ResourcesVpcConfig.ClusterSecurityGroupId = aws.String("sg-cluster")
 	want.CertificateAuthority.Data = aws.String(base64.StdEncoding.EncodeToString([]byte("PEM")))
-	want.Identity = &types.Identity{Oidc: &types.OIDC{Issuer: aws.String("https://oidc.eks." + ekstest.Region + ".amazonaws.com/id/" + id)}}
+	want.Identity = &types.Identity{Oidc: &types.OIDC{Issuer: aws.String("https://oidc.eks." + ekstest.Region +
+		".amazonaws.com/id/" + id)}}
 	if d := cmp.Diff(want, w.Describe("ironman-2022"), ekstest.IgnoreUnexported()); d != "" {
 		t.Errorf("described when active (-want +got):\n%s", d)
 	}
@@ -75,10 +82,13 @@ func TestCreateCluster(t *testing.T) {
 	if got := w.Linked; len(got) != 1 || got[0] != ekstest.Account+"/eks.amazonaws.com" {
 		t.Errorf("service-linked roles ensured: %v", got)
 	}
-	if got := w.Target("iam:PassRole"); got.Resource != ekstest.RoleARN || got.Conditions["iam:PassedToService"][0] != "eks.amazonaws.com" {
+	if got := w.Target("iam:PassRole"); got.Resource != ekstest.RoleARN ||
+		got.Conditions["iam:PassedToService"][0] != "eks.amazonaws.com" {
 		t.Errorf("PassRole was asked as %+v", got)
 	}
-	entries, err := w.Client.ListAccessEntries(t.Context(), &eks.ListAccessEntriesInput{ClusterName: aws.String("ironman-2022"), AssociatedPolicyArn: aws.String(accesspolicy.ClusterAdmin)})
+	entries, err := w.Client.ListAccessEntries(t.Context(),
+		&eks.ListAccessEntriesInput{ClusterName: aws.String("ironman-2022"),
+			AssociatedPolicyArn: aws.String(accesspolicy.ClusterAdmin)})
 	if err != nil || len(entries.AccessEntries) != 1 || entries.AccessEntries[0] != ekstest.RootARN {
 		t.Errorf("the creator is let in: %v, %v", entries, err)
 	}
@@ -95,50 +105,69 @@ func TestCreateClusterAsAsked(t *testing.T) {
 			SubnetIds: []string{"subnet-a", "subnet-b", "subnet-a2"}, SecurityGroupIds: []string{"sg-1", "sg-2"},
 			EndpointPrivateAccess: aws.Bool(true), PublicAccessCidrs: []string{"203.0.113.0/24", "198.51.100.7/32"},
 		}
-		in.KubernetesNetworkConfig = &types.KubernetesNetworkConfigRequest{ServiceIpv4Cidr: aws.String("10.200.0.0/20"), IpFamily: types.IpFamilyIpv4}
-		in.Logging = &types.Logging{ClusterLogging: []types.LogSetup{{Types: []types.LogType{"scheduler", "audit"}, Enabled: aws.Bool(true)}}}
-		in.AccessConfig = &types.CreateAccessConfigRequest{AuthenticationMode: types.AuthenticationModeApi, BootstrapClusterCreatorAdminPermissions: aws.Bool(false)}
+		in.KubernetesNetworkConfig = &types.KubernetesNetworkConfigRequest{ServiceIpv4Cidr: aws.String("10.200.0.0/20"),
+			IpFamily: types.IpFamilyIpv4}
+		in.Logging = &types.Logging{ClusterLogging: []types.LogSetup{{Types: []types.LogType{"scheduler", "audit"},
+			Enabled: aws.Bool(true)}}}
+		in.AccessConfig = &types.CreateAccessConfigRequest{AuthenticationMode: types.AuthenticationModeApi,
+			BootstrapClusterCreatorAdminPermissions: aws.Bool(false)}
 		in.UpgradePolicy = &types.UpgradePolicyRequest{SupportType: types.SupportTypeStandard}
 		in.DeletionProtection = aws.Bool(true)
 		in.ZonalShiftConfig = &types.ZonalShiftConfigRequest{Enabled: aws.Bool(true)}
 		in.BootstrapSelfManagedAddons = aws.Bool(false)
 		in.ComputeConfig = &types.ComputeConfigRequest{Enabled: aws.Bool(false)}
-		in.RemoteNetworkConfig = &types.RemoteNetworkConfigRequest{RemoteNodeNetworks: []types.RemoteNodeNetwork{{Cidrs: []string{"172.16.0.0/16"}}}}
-		in.KubeApiServerConfig = &types.KubeApiServerConfigRequest{EventTtl: aws.String("30m"), ServiceNodePortRange: &types.ServiceNodePortRange{MinPort: 30000, MaxPort: 31000}}
-		in.KubeControllerManagerConfig = &types.KubeControllerManagerConfigRequest{PodGcControllerConfig: &types.PodGcControllerConfigRequest{TerminatedPodGcThreshold: aws.Int32(100)}}
-		in.KubeSchedulerConfig = &types.KubeSchedulerConfigRequest{NodeResourcesFit: &types.NodeResourcesFitConfig{ScoringStrategy: &types.ScoringStrategy{Type: types.ScoringStrategyTypeMostAllocated}}}
+		in.RemoteNetworkConfig = &types.RemoteNetworkConfigRequest{RemoteNodeNetworks: []types.RemoteNodeNetwork{
+			{Cidrs: []string{"172.16.0.0/16"}}}}
+		in.KubeApiServerConfig = &types.KubeApiServerConfigRequest{EventTtl: aws.String("30m"),
+			ServiceNodePortRange: &types.ServiceNodePortRange{MinPort: 30000, MaxPort: 31000}}
+		in.KubeControllerManagerConfig = &types.KubeControllerManagerConfigRequest{
+			PodGcControllerConfig: &types.PodGcControllerConfigRequest{TerminatedPodGcThreshold: aws.Int32(100)}}
+		in.KubeSchedulerConfig = &types.KubeSchedulerConfigRequest{NodeResourcesFit: &types.NodeResourcesFitConfig{
+			ScoringStrategy: &types.ScoringStrategy{Type: types.ScoringStrategyTypeMostAllocated}}}
 	})
 	want := &types.Cluster{
 		Version: aws.String("1.34"),
 		Tags:    map[string]string{"team": "a"},
 		ResourcesVpcConfig: &types.VpcConfigResponse{
-			VpcId: aws.String("vpc-1"), SubnetIds: []string{"subnet-a", "subnet-b", "subnet-a2"}, SecurityGroupIds: []string{"sg-1", "sg-2"}, EndpointPublicAccess: true, EndpointPrivateAccess: true,
-			PublicAccessCidrs: []string{"203.0.113.0/24", "198.51.100.7/32"}, ControlPlaneEgressMode: types.ControlPlaneEgressModeTypeAwsManaged, ClusterSecurityGroupId: aws.String("sg-cluster"),
+			VpcId: aws.String("vpc-1"), SubnetIds: []string{"subnet-a", "subnet-b", "subnet-a2"},
+			SecurityGroupIds: []string{"sg-1", "sg-2"}, EndpointPublicAccess: true, EndpointPrivateAccess: true,
+			PublicAccessCidrs:      []string{"203.0.113.0/24", "198.51.100.7/32"},
+			ControlPlaneEgressMode: types.ControlPlaneEgressModeTypeAwsManaged,
+			ClusterSecurityGroupId: aws.String("sg-cluster"),
 		},
-		KubernetesNetworkConfig: &types.KubernetesNetworkConfigResponse{IpFamily: types.IpFamilyIpv4, ServiceIpv4Cidr: aws.String("10.200.0.0/20"), ElasticLoadBalancing: &types.ElasticLoadBalancing{Enabled: aws.Bool(false)}},
+		KubernetesNetworkConfig: &types.KubernetesNetworkConfigResponse{IpFamily: types.IpFamilyIpv4,
+			ServiceIpv4Cidr:      aws.String("10.200.0.0/20"),
+			ElasticLoadBalancing: &types.ElasticLoadBalancing{Enabled: aws.Bool(false)}},
 		Logging: &types.Logging{ClusterLogging: []types.LogSetup{
 			{Types: []types.LogType{"audit", "scheduler"}, Enabled: aws.Bool(true)},
 			{Types: []types.LogType{"api", "authenticator", "controllerManager"}, Enabled: aws.Bool(false)},
 		}},
-		AccessConfig:                &types.AccessConfigResponse{AuthenticationMode: types.AuthenticationModeApi},
-		UpgradePolicy:               &types.UpgradePolicyResponse{SupportType: types.SupportTypeStandard},
-		DeletionProtection:          aws.Bool(true),
-		ZonalShiftConfig:            &types.ZonalShiftConfigResponse{Enabled: aws.Bool(true)},
-		ComputeConfig:               &types.ComputeConfigResponse{Enabled: aws.Bool(false), NodePools: []string{}},
-		StorageConfig:               &types.StorageConfigResponse{BlockStorage: &types.BlockStorage{Enabled: aws.Bool(false)}},
-		RemoteNetworkConfig:         &types.RemoteNetworkConfigResponse{RemoteNodeNetworks: []types.RemoteNodeNetwork{{Cidrs: []string{"172.16.0.0/16"}}}},
-		KubeApiServerConfig:         &types.KubeApiServerConfigResponse{EventTtl: aws.String("30m"), ServiceNodePortRange: &types.ServiceNodePortRange{MinPort: 30000, MaxPort: 31000}},
-		KubeControllerManagerConfig: &types.KubeControllerManagerConfigResponse{PodGcControllerConfig: &types.PodGcControllerConfigResponse{TerminatedPodGcThreshold: aws.Int32(100)}},
-		KubeSchedulerConfig:         &types.KubeSchedulerConfigResponse{NodeResourcesFit: &types.NodeResourcesFitConfig{ScoringStrategy: &types.ScoringStrategy{Type: types.ScoringStrategyTypeMostAllocated}}},
+		AccessConfig:       &types.AccessConfigResponse{AuthenticationMode: types.AuthenticationModeApi},
+		UpgradePolicy:      &types.UpgradePolicyResponse{SupportType: types.SupportTypeStandard},
+		DeletionProtection: aws.Bool(true),
+		ZonalShiftConfig:   &types.ZonalShiftConfigResponse{Enabled: aws.Bool(true)},
+		ComputeConfig:      &types.ComputeConfigResponse{Enabled: aws.Bool(false), NodePools: []string{}},
+		StorageConfig: &types.StorageConfigResponse{BlockStorage: &types.BlockStorage{
+			Enabled: aws.Bool(false)}},
+		RemoteNetworkConfig: &types.RemoteNetworkConfigResponse{RemoteNodeNetworks: []types.RemoteNodeNetwork{
+			{Cidrs: []string{"172.16.0.0/16"}}}},
+		KubeApiServerConfig: &types.KubeApiServerConfigResponse{EventTtl: aws.String("30m"),
+			ServiceNodePortRange: &types.ServiceNodePortRange{MinPort: 30000, MaxPort: 31000}},
+		KubeControllerManagerConfig: &types.KubeControllerManagerConfigResponse{
+			PodGcControllerConfig: &types.PodGcControllerConfigResponse{TerminatedPodGcThreshold: aws.Int32(100)}},
+		KubeSchedulerConfig: &types.KubeSchedulerConfigResponse{NodeResourcesFit: &types.NodeResourcesFitConfig{
+			ScoringStrategy: &types.ScoringStrategy{Type: types.ScoringStrategyTypeMostAllocated}}},
 	}
 	if d := cmp.Diff(want, got, ekstest.IgnoreUnexported(), cmpopts.IgnoreFields(types.Cluster{},
-		"Name", "Arn", "CreatedAt", "PlatformVersion", "RoleArn", "Status", "CertificateAuthority", "Endpoint", "Health", "Identity", "ControlPlaneScalingConfig")); d != "" {
+		"Name", "Arn", "CreatedAt", "PlatformVersion", "RoleArn", "Status", "CertificateAuthority", "Endpoint",
+		"Health", "Identity", "ControlPlaneScalingConfig")); d != "" {
 		t.Errorf("described (-want +got):\n%s", d)
 	}
 	if w.Row("full").BootstrapSelfManagedAddons {
 		t.Error("bootstrapSelfManagedAddons was turned off and is on")
 	}
-	entries, err := w.Client.ListAccessEntries(t.Context(), &eks.ListAccessEntriesInput{ClusterName: aws.String("full")})
+	entries, err := w.Client.ListAccessEntries(t.Context(),
+		&eks.ListAccessEntriesInput{ClusterName: aws.String("full")})
 	if err != nil || len(entries.AccessEntries) != 0 {
 		t.Errorf("nobody is let in: %v, %v", entries, err)
 	}
@@ -150,14 +179,19 @@ func TestServiceAddresses(t *testing.T) {
 	if got := w.Create("in10"); aws.ToString(got.KubernetesNetworkConfig.ServiceIpv4Cidr) != "172.20.0.0/16" {
 		t.Errorf("services beside a VPC in 10.0.0.0/16: %s", *got.KubernetesNetworkConfig.ServiceIpv4Cidr)
 	}
-	elsewhere := func(in *eks.CreateClusterInput) { in.ResourcesVpcConfig.SubnetIds = []string{"subnet-2a", "subnet-2b"} }
-	if got := w.Create("in192", elsewhere); aws.ToString(got.KubernetesNetworkConfig.ServiceIpv4Cidr) != "10.100.0.0/16" {
+	elsewhere := func(in *eks.CreateClusterInput) {
+		in.ResourcesVpcConfig.SubnetIds = []string{"subnet-2a",
+			"subnet-2b"}
+	}
+	if got := w.Create("in192", elsewhere); aws.ToString(
+		got.KubernetesNetworkConfig.ServiceIpv4Cidr) != "10.100.0.0/16" {
 		t.Errorf("services beside a VPC in 192.168.0.0/16: %s", *got.KubernetesNetworkConfig.ServiceIpv4Cidr)
 	}
 	six := w.Create("six", elsewhere, func(in *eks.CreateClusterInput) {
 		in.KubernetesNetworkConfig = &types.KubernetesNetworkConfigRequest{IpFamily: types.IpFamilyIpv6}
 	})
-	if n := six.KubernetesNetworkConfig; n.ServiceIpv4Cidr != nil || !regexp.MustCompile(`^fd[0-9a-f:]+::/108$`).MatchString(aws.ToString(n.ServiceIpv6Cidr)) {
+	if n := six.KubernetesNetworkConfig; n.ServiceIpv4Cidr != nil ||
+		!regexp.MustCompile(`^fd[0-9a-f:]+::/108$`).MatchString(aws.ToString(n.ServiceIpv6Cidr)) {
 		t.Errorf("services of an IPv6 cluster: %s", aws.ToString(n.ServiceIpv6Cidr))
 	}
 	if d := cmp.Diff([]string{"0.0.0.0/0", "::/0"}, six.ResourcesVpcConfig.PublicAccessCidrs); d != "" {
@@ -183,12 +217,14 @@ func TestCreateClusterAgain(t *testing.T) {
 		t.Errorf("answered otherwise (-first +second):\n%s", d)
 	}
 	in.Version = aws.String("1.34")
-	if _, err := w.Client.CreateCluster(t.Context(), in); ekstest.FailureOf(t, err).Code != "InvalidParameterException" {
+	if _, err := w.Client.CreateCluster(t.Context(), in); ekstest.FailureOf(t,
+		err).Code != "InvalidParameterException" {
 		t.Errorf("another request with the same token: %v", err)
 	}
 	in.ClientRequestToken = aws.String("token-2")
 	_, err = w.Client.CreateCluster(t.Context(), in)
-	if got, want := ekstest.FailureOf(t, err), (ekstest.Failure{Code: "ResourceInUseException", Status: 409, Message: "Cluster already exists with name: twice"}); got != want {
+	if got, want := ekstest.FailureOf(t, err), (ekstest.Failure{Code: "ResourceInUseException", Status: 409,
+		Message: "Cluster already exists with name: twice"}); got != want {
 		t.Errorf("another token: got %v, want %v", got, want)
 	}
 }
@@ -234,8 +270,10 @@ func TestListClusters(t *testing.T) {
 	for _, n := range []string{"c", "a", "b-2", "b_1", "B"} {
 		w.Create(n)
 	}
-	ekstest.Put(w.T, record.Clusters(w.Store), record.ClusterKey("444455556666", ekstest.Region, "x"), record.Cluster{Account: "444455556666", Region: ekstest.Region, Name: "x"})
-	ekstest.Put(w.T, record.Clusters(w.Store), record.ClusterKey(ekstest.Account, "us-east-1", "y"), record.Cluster{Account: ekstest.Account, Region: "us-east-1", Name: "y"})
+	ekstest.Put(w.T, record.Clusters(w.Store), record.ClusterKey("444455556666", ekstest.Region, "x"),
+		record.Cluster{Account: "444455556666", Region: ekstest.Region, Name: "x"})
+	ekstest.Put(w.T, record.Clusters(w.Store), record.ClusterKey(ekstest.Account, "us-east-1", "y"),
+		record.Cluster{Account: ekstest.Account, Region: "us-east-1", Name: "y"})
 	var got []string
 	pages := eks.NewListClustersPaginator(w.Client, &eks.ListClustersInput{MaxResults: aws.Int32(2)})
 	for pages.HasMorePages() {
@@ -253,7 +291,8 @@ func TestListClusters(t *testing.T) {
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	w := ekstest.New(t)
-	issue := types.ClusterIssue{Code: types.ClusterIssueCodeEc2SubnetNotFound, Message: aws.String("subnet-a is gone"), ResourceIds: []string{"subnet-a"}}
+	issue := types.ClusterIssue{Code: types.ClusterIssueCodeEc2SubnetNotFound, Message: aws.String("subnet-a is gone"),
+		ResourceIds: []string{"subnet-a"}}
 	for name, c := range map[string]struct {
 		cp       *record.ControlPlane
 		update   types.UpdateStatus
@@ -261,24 +300,37 @@ func TestStatus(t *testing.T) {
 		want     types.ClusterStatus
 		issues   int
 	}{
-		"nobody looked yet":                       {nil, "", false, types.ClusterStatusCreating, 0},
-		"seen, not ready":                         {&record.ControlPlane{}, "", false, types.ClusterStatusCreating, 0},
-		"creation was given up":                   {&record.ControlPlane{Failed: "no bundle"}, "", false, types.ClusterStatusFailed, 1},
-		"ready":                                   {&record.ControlPlane{Ready: true}, "", false, types.ClusterStatusActive, 0},
-		"ready, unwell":                           {&record.ControlPlane{Ready: true, Health: []types.ClusterIssue{issue}}, "", false, types.ClusterStatusActive, 1},
-		"ready, update in progress":               {&record.ControlPlane{Ready: true}, types.UpdateStatusInProgress, false, types.ClusterStatusUpdating, 0},
-		"ready, update successful":                {&record.ControlPlane{Ready: true}, types.UpdateStatusSuccessful, false, types.ClusterStatusActive, 0},
-		"ready, update failed":                    {&record.ControlPlane{Ready: true}, types.UpdateStatusFailed, false, types.ClusterStatusActive, 0},
-		"being deleted":                           {&record.ControlPlane{Ready: true}, "", true, types.ClusterStatusDeleting, 0},
-		"being deleted before anybody looked":     {nil, "", true, types.ClusterStatusDeleting, 0},
-		"being deleted with an update on its way": {&record.ControlPlane{Ready: true}, types.UpdateStatusInProgress, true, types.ClusterStatusDeleting, 0},
-		"deletion does not get on":                {&record.ControlPlane{Ready: true, DeleteFailed: "eni in use"}, "", true, types.ClusterStatusFailed, 1},
-		"of an earlier cluster":                   {&record.ControlPlane{Ready: true, ClusterID: "OTHER"}, "", false, types.ClusterStatusCreating, 0},
+		"nobody looked yet": {nil, "", false, types.ClusterStatusCreating, 0},
+		"seen, not ready":   {&record.ControlPlane{}, "", false, types.ClusterStatusCreating, 0},
+		"creation was given up": {&record.ControlPlane{Failed: "no bundle"}, "", false,
+			types.ClusterStatusFailed, 1},
+		"ready": {&record.ControlPlane{Ready: true}, "", false,
+			types.ClusterStatusActive, 0},
+		"ready, unwell": {&record.ControlPlane{Ready: true,
+			Health: []types.ClusterIssue{issue}}, "", false, types.ClusterStatusActive, 1},
+		"ready, update in progress": {&record.ControlPlane{Ready: true}, types.UpdateStatusInProgress,
+			false, types.ClusterStatusUpdating, 0},
+		"ready, update successful": {&record.ControlPlane{Ready: true}, types.UpdateStatusSuccessful,
+			false, types.ClusterStatusActive, 0},
+		"ready, update failed": {&record.ControlPlane{Ready: true}, types.UpdateStatusFailed, false,
+			types.ClusterStatusActive, 0},
+		"being deleted": {&record.ControlPlane{Ready: true}, "", true,
+			types.ClusterStatusDeleting, 0},
+		"being deleted before anybody looked": {nil, "", true, types.ClusterStatusDeleting, 0},
+		"being deleted with an update on its way": {&record.ControlPlane{Ready: true}, types.UpdateStatusInProgress,
+			true, types.ClusterStatusDeleting, 0},
+		"deletion does not get on": {&record.ControlPlane{Ready: true, DeleteFailed: "eni in use"}, "",
+			true, types.ClusterStatusFailed, 1},
+		"of an earlier cluster": {&record.ControlPlane{Ready: true, ClusterID: "OTHER"}, "", false,
+			types.ClusterStatusCreating, 0},
 	} {
-		cluster := record.Cluster{Account: ekstest.Account, Region: ekstest.Region, Name: strings.ReplaceAll(strings.ReplaceAll(name, " ", "-"), ",", ""), ID: "ID", Version: "1.35", Deleting: c.deleting}
+		cluster := record.Cluster{Account: ekstest.Account, Region: ekstest.Region,
+			Name: strings.ReplaceAll(strings.ReplaceAll(name, " ", "-"), ",", ""), ID: "ID", Version: "1.35",
+			Deleting: c.deleting}
 		if c.update != "" {
 			cluster.LastUpdateID = "u"
-			ekstest.Put(w.T, record.Updates(w.Store), record.UpdateKey(ekstest.Account, ekstest.Region, cluster.Name, "u"), record.Update{ID: "u", ClusterID: "ID", Type: types.UpdateTypeLoggingUpdate, Status: c.update})
+			ekstest.Put(w.T, record.Updates(w.Store), record.UpdateKey(ekstest.Account, ekstest.Region, cluster.Name,
+				"u"), record.Update{ID: "u", ClusterID: "ID", Type: types.UpdateTypeLoggingUpdate, Status: c.update})
 		}
 		ekstest.Put(w.T, record.Clusters(w.Store), cluster.Key(), cluster)
 		if c.cp != nil {
@@ -289,7 +341,8 @@ func TestStatus(t *testing.T) {
 		}
 		got := w.Describe(cluster.Name)
 		if got.Status != c.want || len(got.Health.Issues) != c.issues {
-			t.Errorf("%s: status %s with %d issues, want %s with %d", name, got.Status, len(got.Health.Issues), c.want, c.issues)
+			t.Errorf("%s: status %s with %d issues, want %s with %d", name, got.Status, len(got.Health.Issues), c.want,
+				c.issues)
 		}
 	}
 }
@@ -303,7 +356,8 @@ func TestDeleteCluster(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if out.Cluster.Status != types.ClusterStatusDeleting || aws.ToString(out.Cluster.Arn) != ekstest.ClusterARN+"gone" {
+		if out.Cluster.Status != types.ClusterStatusDeleting || aws.ToString(out.Cluster.Arn) != ekstest.ClusterARN+
+			"gone" {
 			t.Errorf("deleted: %s %s", aws.ToString(out.Cluster.Arn), out.Cluster.Status)
 		}
 	}
@@ -317,7 +371,8 @@ func TestDeleteCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = w.Client.DescribeCluster(t.Context(), &eks.DescribeClusterInput{Name: aws.String("gone")})
-	if got, want := ekstest.FailureOf(t, err), (ekstest.Failure{Code: "ResourceNotFoundException", Status: 404, Message: "No cluster found for name: gone."}); got != want {
+	if got, want := ekstest.FailureOf(t, err), (ekstest.Failure{Code: "ResourceNotFoundException", Status: 404,
+		Message: "No cluster found for name: gone."}); got != want {
 		t.Errorf("described after: %v, want %v", got, want)
 	}
 	if w.Create("gone"); w.Row("gone").ID == old.ID {

@@ -29,53 +29,69 @@ func TestUpdateClusterConfig(t *testing.T) {
 		shown  func(*types.Cluster) bool
 	}{
 		{
-			eks.UpdateClusterConfigInput{ResourcesVpcConfig: &types.VpcConfigRequest{EndpointPrivateAccess: aws.Bool(true), PublicAccessCidrs: []string{"203.0.113.0/24"}}},
+			eks.UpdateClusterConfigInput{ResourcesVpcConfig: &types.VpcConfigRequest{EndpointPrivateAccess: aws.Bool(
+				true), PublicAccessCidrs: []string{"203.0.113.0/24"}}},
 			types.UpdateTypeEndpointAccessUpdate,
-			map[types.UpdateParamType]string{"EndpointPublicAccess": "true", "EndpointPrivateAccess": "true", "PublicAccessCidrs": `["203.0.113.0/24"]`},
+			map[types.UpdateParamType]string{"EndpointPublicAccess": "true", "EndpointPrivateAccess": "true",
+				"PublicAccessCidrs": `["203.0.113.0/24"]`},
 			func(c *types.Cluster) bool {
-				return c.ResourcesVpcConfig.EndpointPrivateAccess && slices.Equal(c.ResourcesVpcConfig.PublicAccessCidrs, []string{"203.0.113.0/24"})
+				return c.ResourcesVpcConfig.EndpointPrivateAccess &&
+					slices.Equal(c.ResourcesVpcConfig.PublicAccessCidrs, []string{"203.0.113.0/24"})
 			},
 		},
 		{
-			eks.UpdateClusterConfigInput{ResourcesVpcConfig: &types.VpcConfigRequest{EndpointPublicAccess: aws.Bool(false)}},
+			eks.UpdateClusterConfigInput{ResourcesVpcConfig: &types.VpcConfigRequest{EndpointPublicAccess: aws.Bool(
+				false)}},
 			types.UpdateTypeEndpointAccessUpdate,
-			map[types.UpdateParamType]string{"EndpointPublicAccess": "false", "EndpointPrivateAccess": "true", "PublicAccessCidrs": `[]`},
+			map[types.UpdateParamType]string{"EndpointPublicAccess": "false", "EndpointPrivateAccess": "true",
+				"PublicAccessCidrs": `[]`},
 			func(c *types.Cluster) bool {
 				return !c.ResourcesVpcConfig.EndpointPublicAccess && len(c.ResourcesVpcConfig.PublicAccessCidrs) == 0
 			},
 		},
 		{
-			eks.UpdateClusterConfigInput{ResourcesVpcConfig: &types.VpcConfigRequest{SubnetIds: []string{"subnet-b", "subnet-c"}, SecurityGroupIds: []string{"sg-1"}}},
+			eks.UpdateClusterConfigInput{ResourcesVpcConfig: &types.VpcConfigRequest{SubnetIds: []string{"subnet-b",
+				"subnet-c"}, SecurityGroupIds: []string{"sg-1"}}},
 			types.UpdateTypeVpcConfigUpdate,
 			map[types.UpdateParamType]string{"Subnets": `["subnet-b","subnet-c"]`, "SecurityGroups": `["sg-1"]`},
 			func(c *types.Cluster) bool {
-				return slices.Equal(c.ResourcesVpcConfig.SubnetIds, []string{"subnet-b", "subnet-c"}) && slices.Equal(c.ResourcesVpcConfig.SecurityGroupIds, []string{"sg-1"})
+				return slices.Equal(c.ResourcesVpcConfig.SubnetIds, []string{"subnet-b", "subnet-c"}) &&
+					slices.Equal(c.ResourcesVpcConfig.SecurityGroupIds, []string{"sg-1"})
 			},
 		},
 		{
-			eks.UpdateClusterConfigInput{Logging: &types.Logging{ClusterLogging: []types.LogSetup{{Types: []types.LogType{"api", "audit"}, Enabled: aws.Bool(true)}}}},
+			eks.UpdateClusterConfigInput{
+				Logging: &types.Logging{ClusterLogging: []types.LogSetup{{Types: []types.LogType{"api", "audit"},
+					Enabled: aws.Bool(true)}}}},
 			types.UpdateTypeLoggingUpdate,
-			map[types.UpdateParamType]string{"ClusterLogging": `{"clusterLogging":[{"types":["api","audit"],"enabled":true}]}`},
+			map[types.UpdateParamType]string{
+				"ClusterLogging": `{"clusterLogging":[{"types":["api","audit"],"enabled":true}]}`},
 			func(c *types.Cluster) bool {
-				return slices.Equal(c.Logging.ClusterLogging[0].Types, []types.LogType{"api", "audit"}) && *c.Logging.ClusterLogging[0].Enabled
+				return slices.Equal(c.Logging.ClusterLogging[0].Types, []types.LogType{"api", "audit"}) &&
+					*c.Logging.ClusterLogging[0].Enabled
 			},
 		},
 		{
-			eks.UpdateClusterConfigInput{Logging: &types.Logging{ClusterLogging: []types.LogSetup{{Types: []types.LogType{"api"}, Enabled: aws.Bool(false)}}}},
+			eks.UpdateClusterConfigInput{
+				Logging: &types.Logging{ClusterLogging: []types.LogSetup{{Types: []types.LogType{"api"},
+					Enabled: aws.Bool(false)}}}},
 			types.UpdateTypeLoggingUpdate,
-			map[types.UpdateParamType]string{"ClusterLogging": `{"clusterLogging":[{"types":["api"],"enabled":false}]}`},
+			map[types.UpdateParamType]string{
+				"ClusterLogging": `{"clusterLogging":[{"types":["api"],"enabled":false}]}`},
 			func(c *types.Cluster) bool {
 				return slices.Equal(c.Logging.ClusterLogging[0].Types, []types.LogType{"audit"})
 			},
 		},
 		{
-			eks.UpdateClusterConfigInput{AccessConfig: &types.UpdateAccessConfigRequest{AuthenticationMode: types.AuthenticationModeApi}},
+			eks.UpdateClusterConfigInput{AccessConfig: &types.UpdateAccessConfigRequest{
+				AuthenticationMode: types.AuthenticationModeApi}},
 			types.UpdateTypeAccessConfigUpdate,
 			map[types.UpdateParamType]string{"AuthenticationMode": "API"},
 			func(c *types.Cluster) bool { return c.AccessConfig.AuthenticationMode == types.AuthenticationModeApi },
 		},
 		{
-			eks.UpdateClusterConfigInput{UpgradePolicy: &types.UpgradePolicyRequest{SupportType: types.SupportTypeStandard}},
+			eks.UpdateClusterConfigInput{UpgradePolicy: &types.UpgradePolicyRequest{
+				SupportType: types.SupportTypeStandard}},
 			types.UpdateTypeUpgradePolicyUpdate,
 			map[types.UpdateParamType]string{"UpgradePolicy": `{"supportType":"STANDARD"}`},
 			func(c *types.Cluster) bool { return c.UpgradePolicy.SupportType == types.SupportTypeStandard },
@@ -95,35 +111,44 @@ func TestUpdateClusterConfig(t *testing.T) {
 		{
 			eks.UpdateClusterConfigInput{ComputeConfig: &types.ComputeConfigRequest{Enabled: aws.Bool(false)}},
 			types.UpdateTypeAutoModeUpdate,
-			map[types.UpdateParamType]string{"ComputeConfig": `{"enabled":false}`, "StorageConfig": `{"blockStorage":{"enabled":false}}`, "KubernetesNetworkConfig": `{"elasticLoadBalancing":{"enabled":false}}`},
+			map[types.UpdateParamType]string{"ComputeConfig": `{"enabled":false}`,
+				"StorageConfig":           `{"blockStorage":{"enabled":false}}`,
+				"KubernetesNetworkConfig": `{"elasticLoadBalancing":{"enabled":false}}`},
 			func(c *types.Cluster) bool { return !*c.ComputeConfig.Enabled },
 		},
 		{
 			eks.UpdateClusterConfigInput{RemoteNetworkConfig: &types.RemoteNetworkConfigRequest{
-				RemoteNodeNetworks: []types.RemoteNodeNetwork{{Cidrs: []string{"10.1.0.0/16"}}}, RemotePodNetworks: []types.RemotePodNetwork{{Cidrs: []string{"10.2.0.0/16"}}},
+				RemoteNodeNetworks: []types.RemoteNodeNetwork{{Cidrs: []string{"10.1.0.0/16"}}},
+				RemotePodNetworks:  []types.RemotePodNetwork{{Cidrs: []string{"10.2.0.0/16"}}},
 			}},
 			types.UpdateTypeRemoteNetworkConfigUpdate,
-			map[types.UpdateParamType]string{"RemoteNetworkConfig": `{"remoteNodeNetworks":[{"cidrs":["10.1.0.0/16"]}],"remotePodNetworks":[{"cidrs":["10.2.0.0/16"]}]}`},
+			map[types.UpdateParamType]string{
+				"RemoteNetworkConfig": `{"remoteNodeNetworks":[{"cidrs":["10.1.0.0/16"]}],"remotePodNetworks":[{"cidrs":["10.2.0.0/16"]}]}`},
 			func(c *types.Cluster) bool {
 				return c.RemoteNetworkConfig.RemotePodNetworks[0].Cidrs[0] == "10.2.0.0/16"
 			},
 		},
 		{
-			eks.UpdateClusterConfigInput{RemoteNetworkConfig: &types.RemoteNetworkConfigRequest{RemoteNodeNetworks: []types.RemoteNodeNetwork{}, RemotePodNetworks: []types.RemotePodNetwork{}}},
+			eks.UpdateClusterConfigInput{RemoteNetworkConfig: &types.RemoteNetworkConfigRequest{
+				RemoteNodeNetworks: []types.RemoteNodeNetwork{}, RemotePodNetworks: []types.RemotePodNetwork{}}},
 			types.UpdateTypeRemoteNetworkConfigUpdate,
 			map[types.UpdateParamType]string{"RemoteNetworkConfig": `{"remoteNodeNetworks":[],"remotePodNetworks":[]}`},
 			func(c *types.Cluster) bool { return c.RemoteNetworkConfig == nil },
 		},
 		{
-			eks.UpdateClusterConfigInput{KubeApiServerConfig: &types.KubeApiServerConfigRequest{EventTtl: aws.String("2h")}},
+			eks.UpdateClusterConfigInput{KubeApiServerConfig: &types.KubeApiServerConfigRequest{
+				EventTtl: aws.String("2h")}},
 			types.UpdateTypeControlPlaneComponentConfigUpdate,
 			map[types.UpdateParamType]string{"KubeApiServerConfig": `{"eventTtl":"2h"}`},
 			func(c *types.Cluster) bool { return *c.KubeApiServerConfig.EventTtl == "2h" },
 		},
 		{
 			eks.UpdateClusterConfigInput{
-				KubeApiServerConfig:         &types.KubeApiServerConfigRequest{ServiceNodePortRange: &types.ServiceNodePortRange{MinPort: 30000, MaxPort: 30100}},
-				KubeControllerManagerConfig: &types.KubeControllerManagerConfigRequest{HorizontalPodAutoscalerControllerConfig: &types.HorizontalPodAutoscalerControllerConfigRequest{HorizontalPodAutoscalerSyncPeriod: aws.String("30s")}},
+				KubeApiServerConfig: &types.KubeApiServerConfigRequest{
+					ServiceNodePortRange: &types.ServiceNodePortRange{MinPort: 30000, MaxPort: 30100}},
+				KubeControllerManagerConfig: &types.KubeControllerManagerConfigRequest{
+					HorizontalPodAutoscalerControllerConfig: &types.HorizontalPodAutoscalerControllerConfigRequest{
+						HorizontalPodAutoscalerSyncPeriod: aws.String("30s")}},
 			},
 			types.UpdateTypeControlPlaneComponentConfigUpdate,
 			map[types.UpdateParamType]string{
@@ -131,13 +156,15 @@ func TestUpdateClusterConfig(t *testing.T) {
 				"KubeControllerManagerConfig": `{"horizontalPodAutoscalerControllerConfig":{"horizontalPodAutoscalerSyncPeriod":"30s"}}`,
 			},
 			func(c *types.Cluster) bool {
-				return *c.KubeApiServerConfig.EventTtl == "2h" && c.KubeApiServerConfig.ServiceNodePortRange.MaxPort == 30100
+				return *c.KubeApiServerConfig.EventTtl == "2h" &&
+					c.KubeApiServerConfig.ServiceNodePortRange.MaxPort == 30100
 			},
 		},
 	} {
 		step.in.Name = aws.String("c")
 		update := w.Config(&step.in)
-		if update.Type != step.kind || update.Status != types.UpdateStatusInProgress || !update.CreatedAt.Equal(ekstest.Today) {
+		if update.Type != step.kind || update.Status != types.UpdateStatusInProgress ||
+			!update.CreatedAt.Equal(ekstest.Today) {
 			t.Errorf("%s: update of type %s in status %s", step.kind, update.Type, update.Status)
 		}
 		if d := cmp.Diff(step.params, ekstest.Params(update)); d != "" {
@@ -146,7 +173,8 @@ func TestUpdateClusterConfig(t *testing.T) {
 		if !step.shown(w.Describe("c")) {
 			t.Errorf("%s %v: not shown by DescribeCluster", step.kind, step.params)
 		}
-		described, err := w.Client.DescribeUpdate(t.Context(), &eks.DescribeUpdateInput{Name: aws.String("c"), UpdateId: update.Id})
+		described, err := w.Client.DescribeUpdate(t.Context(), &eks.DescribeUpdateInput{Name: aws.String("c"),
+			UpdateId: update.Id})
 		if err != nil || described.Update.Status != types.UpdateStatusSuccessful || len(described.Update.Errors) != 0 {
 			t.Errorf("%s: described when done as %+v, %v", step.kind, described, err)
 		}
@@ -171,7 +199,8 @@ func TestUpdateTwoAtOnce(t *testing.T) {
 		}()
 	}
 	go func() {
-		_, err := w.Client.UpdateClusterVersion(t.Context(), &eks.UpdateClusterVersionInput{Name: aws.String("c"), Version: aws.String("1.36")})
+		_, err := w.Client.UpdateClusterVersion(t.Context(), &eks.UpdateClusterVersionInput{Name: aws.String("c"),
+			Version: aws.String("1.36")})
 		errs <- err
 	}()
 	started := 0
@@ -181,7 +210,8 @@ func TestUpdateTwoAtOnce(t *testing.T) {
 			started++
 			continue
 		}
-		if f := ekstest.FailureOf(t, err); f.Code != "ResourceInUseException" || f.Status != 409 || !strings.Contains(f.Message, "because cluster c currently has update ") {
+		if f := ekstest.FailureOf(t, err); f.Code != "ResourceInUseException" || f.Status != 409 ||
+			!strings.Contains(f.Message, "because cluster c currently has update ") {
 			t.Errorf("refused with %v", f)
 		}
 	}
@@ -201,7 +231,8 @@ func TestUpdateAgain(t *testing.T) {
 	t.Parallel()
 	w := ekstest.New(t)
 	w.Create("c")
-	in := &eks.UpdateClusterConfigInput{Name: aws.String("c"), DeletionProtection: aws.Bool(true), ClientRequestToken: aws.String("t")}
+	in := &eks.UpdateClusterConfigInput{Name: aws.String("c"), DeletionProtection: aws.Bool(true),
+		ClientRequestToken: aws.String("t")}
 	first, err := w.Client.UpdateClusterConfig(t.Context(), in)
 	if err != nil {
 		t.Fatal(err)
@@ -214,7 +245,8 @@ func TestUpdateAgain(t *testing.T) {
 		}
 	}
 	in.DeletionProtection = aws.Bool(false)
-	if _, err := w.Client.UpdateClusterConfig(t.Context(), in); ekstest.FailureOf(t, err).Code != "InvalidParameterException" {
+	if _, err := w.Client.UpdateClusterConfig(t.Context(), in); ekstest.FailureOf(t,
+		err).Code != "InvalidParameterException" {
 		t.Errorf("the same token for another request: %v", err)
 	}
 }
@@ -224,7 +256,8 @@ func TestUpdateClusterVersion(t *testing.T) {
 	w := ekstest.New(t)
 	w.Create("c")
 	start := func() *types.Update {
-		out, err := w.Client.UpdateClusterVersion(t.Context(), &eks.UpdateClusterVersionInput{Name: aws.String("c"), Version: aws.String("1.36")})
+		out, err := w.Client.UpdateClusterVersion(t.Context(), &eks.UpdateClusterVersionInput{Name: aws.String("c"),
+			Version: aws.String("1.36")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -233,22 +266,26 @@ func TestUpdateClusterVersion(t *testing.T) {
 	shows := func(when string, status types.ClusterStatus, version, platform string) {
 		t.Helper()
 		if c := w.Describe("c"); c.Status != status || *c.Version != version || *c.PlatformVersion != platform {
-			t.Errorf("%s: %s %s %s, want %s %s %s", when, c.Status, *c.Version, *c.PlatformVersion, status, version, platform)
+			t.Errorf("%s: %s %s %s, want %s %s %s", when, c.Status, *c.Version, *c.PlatformVersion, status, version,
+				platform)
 		}
 	}
 	u := start()
-	if d := cmp.Diff(map[types.UpdateParamType]string{"Version": "1.36", "PlatformVersion": "eks.13"}, ekstest.Params(u)); d != "" || u.Type != types.UpdateTypeVersionUpdate {
+	if d := cmp.Diff(map[types.UpdateParamType]string{"Version": "1.36", "PlatformVersion": "eks.13"},
+		ekstest.Params(u)); d != "" || u.Type != types.UpdateTypeVersionUpdate {
 		t.Errorf("%s params (-want +got):\n%s", u.Type, d)
 	}
 	shows("on its way", types.ClusterStatusUpdating, "1.35", "eks.9")
 
 	w.Finish("c", *u.Id, types.UpdateStatusFailed)
 	shows("after it failed", types.ClusterStatusActive, "1.35", "eks.9")
-	described, err := w.Client.DescribeUpdate(t.Context(), &eks.DescribeUpdateInput{Name: aws.String("c"), UpdateId: u.Id})
+	described, err := w.Client.DescribeUpdate(t.Context(), &eks.DescribeUpdateInput{Name: aws.String("c"),
+		UpdateId: u.Id})
 	if err != nil || described.Update.Status != types.UpdateStatusFailed || len(described.Update.Errors) != 1 {
 		t.Errorf("the failed update: %+v, %v", described, err)
 	}
-	if got := w.Row("c").WantedVersion(record.Update{ID: *u.Id, Type: u.Type, Status: types.UpdateStatusFailed, PreviousVersion: "1.35"}); got != "1.35" {
+	if got := w.Row("c").WantedVersion(record.Update{ID: *u.Id, Type: u.Type, Status: types.UpdateStatusFailed,
+		PreviousVersion: "1.35"}); got != "1.35" {
 		t.Errorf("wanted after the failure: %s", got)
 	}
 	// What comes after a failed upgrade doesn't bring it back.
@@ -276,15 +313,21 @@ func TestUpgradeInsight(t *testing.T) {
 		return out.Insights
 	}
 	got := list(nil)
-	if len(got) != 1 || got[0].InsightStatus.Status != types.InsightStatusValuePassing || *got[0].KubernetesVersion != "1.36" {
+	if len(got) != 1 || got[0].InsightStatus.Status != types.InsightStatusValuePassing ||
+		*got[0].KubernetesVersion != "1.36" {
 		t.Fatalf("a healthy cluster: %+v", got)
 	}
-	if n := len(list(&types.InsightsFilter{Statuses: []types.InsightStatusValue{types.InsightStatusValueError}})); n != 0 {
+	if n := len(list(&types.InsightsFilter{Statuses: []types.InsightStatusValue{
+		types.InsightStatusValueError}})); n != 0 {
 		t.Errorf("%d insights with errors", n)
 	}
-	w.Observe("c", record.ControlPlane{Ready: true, Version: "1.35", Health: []types.ClusterIssue{{Code: types.ClusterIssueCodeEc2SubnetNotFound, Message: aws.String("subnet-a is gone")}}})
-	described, err := w.Client.DescribeInsight(t.Context(), &eks.DescribeInsightInput{ClusterName: aws.String("c"), Id: got[0].Id})
-	if err != nil || described.Insight.InsightStatus.Status != types.InsightStatusValueError || !strings.Contains(*described.Insight.InsightStatus.Reason, "subnet-a is gone") {
+	w.Observe("c", record.ControlPlane{Ready: true, Version: "1.35",
+		Health: []types.ClusterIssue{{Code: types.ClusterIssueCodeEc2SubnetNotFound,
+			Message: aws.String("subnet-a is gone")}}})
+	described, err := w.Client.DescribeInsight(t.Context(), &eks.DescribeInsightInput{ClusterName: aws.String("c"),
+		Id: got[0].Id})
+	if err != nil || described.Insight.InsightStatus.Status != types.InsightStatusValueError ||
+		!strings.Contains(*described.Insight.InsightStatus.Reason, "subnet-a is gone") {
 		t.Errorf("an unwell cluster: %+v, %v", described, err)
 	}
 	in := &eks.UpdateClusterVersionInput{Name: aws.String("c"), Version: aws.String("1.36")}
@@ -296,7 +339,8 @@ func TestUpgradeInsight(t *testing.T) {
 	if _, err := w.Client.UpdateClusterVersion(t.Context(), in); err != nil {
 		t.Errorf("upgraded by force: %v", err)
 	}
-	_, err = w.Client.DescribeInsight(t.Context(), &eks.DescribeInsightInput{ClusterName: aws.String("c"), Id: aws.String("nope")})
+	_, err = w.Client.DescribeInsight(t.Context(), &eks.DescribeInsightInput{ClusterName: aws.String("c"),
+		Id: aws.String("nope")})
 	if f := ekstest.FailureOf(t, err); f.Code != "ResourceNotFoundException" {
 		t.Errorf("an unknown insight: %v", f)
 	}
@@ -309,9 +353,12 @@ func TestLeaveConfigMap(t *testing.T) {
 	w.Create("c", func(in *eks.CreateClusterInput) {
 		in.AccessConfig = &types.CreateAccessConfigRequest{AuthenticationMode: types.AuthenticationModeConfigMap}
 	})
-	w.Config(&eks.UpdateClusterConfigInput{Name: aws.String("c"), AccessConfig: &types.UpdateAccessConfigRequest{AuthenticationMode: types.AuthenticationModeApiAndConfigMap}})
-	out, err := w.Client.ListAssociatedAccessPolicies(t.Context(), &eks.ListAssociatedAccessPoliciesInput{ClusterName: aws.String("c"), PrincipalArn: aws.String(ekstest.RootARN)})
-	if err != nil || len(out.AssociatedAccessPolicies) != 1 || *out.AssociatedAccessPolicies[0].PolicyArn != accesspolicy.ClusterAdmin {
+	w.Config(&eks.UpdateClusterConfigInput{Name: aws.String("c"),
+		AccessConfig: &types.UpdateAccessConfigRequest{AuthenticationMode: types.AuthenticationModeApiAndConfigMap}})
+	out, err := w.Client.ListAssociatedAccessPolicies(t.Context(),
+		&eks.ListAssociatedAccessPoliciesInput{ClusterName: aws.String("c"), PrincipalArn: aws.String(ekstest.RootARN)})
+	if err != nil || len(out.AssociatedAccessPolicies) != 1 ||
+		*out.AssociatedAccessPolicies[0].PolicyArn != accesspolicy.ClusterAdmin {
 		t.Errorf("the creator's entry: %+v, %v", out, err)
 	}
 }
@@ -321,21 +368,24 @@ func TestLeaveConfigMapWithAnotherCreator(t *testing.T) {
 	t.Parallel()
 	w := ekstest.New(t)
 	admin := "arn:aws:iam::" + ekstest.Account + ":role/teams/tooling/Admin"
-	w.Caller = wire.Caller{Account: ekstest.Account, ARN: "arn:aws:sts::" + ekstest.Account + ":assumed-role/Admin/me", PrincipalARN: admin}
+	w.Caller = wire.Caller{Account: ekstest.Account, ARN: "arn:aws:sts::" + ekstest.Account + ":assumed-role/Admin/me",
+		PrincipalARN: admin}
 	w.Create("c", func(in *eks.CreateClusterInput) {
 		in.AccessConfig = &types.CreateAccessConfigRequest{AuthenticationMode: types.AuthenticationModeConfigMap}
 	})
 	if got := w.Row("c").CreatorARN; got != admin {
 		t.Errorf("the creator is %s", got)
 	}
-	_, err := record.Roles(w.Store).Modify(t.Context(), record.RoleKey(ekstest.Account, "Admin"), func(r *record.Role) error {
-		r.CreatedAt = ekstest.Today.Add(time.Hour)
-		return nil
-	})
+	_, err := record.Roles(w.Store).Modify(t.Context(), record.RoleKey(ekstest.Account, "Admin"),
+		func(r *record.Role) error {
+			r.CreatedAt = ekstest.Today.Add(time.Hour)
+			return nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Config(&eks.UpdateClusterConfigInput{Name: aws.String("c"), AccessConfig: &types.UpdateAccessConfigRequest{AuthenticationMode: types.AuthenticationModeApiAndConfigMap}})
+	w.Config(&eks.UpdateClusterConfigInput{Name: aws.String("c"),
+		AccessConfig: &types.UpdateAccessConfigRequest{AuthenticationMode: types.AuthenticationModeApiAndConfigMap}})
 	out, err := w.Client.ListAccessEntries(t.Context(), &eks.ListAccessEntriesInput{ClusterName: aws.String("c")})
 	if err != nil || len(out.AccessEntries) != 0 {
 		t.Errorf("let in: %v, %v", out, err)
@@ -348,15 +398,22 @@ func TestUpdatesAreListedByPage(t *testing.T) {
 	w.Create("c")
 	var want []string
 	for i := range 5 {
-		want = append(want, *w.Config(&eks.UpdateClusterConfigInput{Name: aws.String("c"), DeletionProtection: aws.Bool(i%2 == 0)}).Id)
+		want = append(want, *w.Config(&eks.UpdateClusterConfigInput{Name: aws.String("c"),
+			DeletionProtection: aws.Bool(i%2 == 0)}).Id)
 	}
-	ekstest.Put(w.T, record.Updates(w.Store), record.UpdateKey(ekstest.Account, ekstest.Region, "c", "of-a-nodegroup"), record.Update{ID: "of-a-nodegroup", ClusterID: w.Row("c").ID, NodegroupName: "ng", NodegroupID: "1"})
-	ekstest.Put(w.T, record.Updates(w.Store), record.UpdateKey(ekstest.Account, ekstest.Region, "c", "of-an-earlier-nodegroup"), record.Update{ID: "of-an-earlier-nodegroup", ClusterID: w.Row("c").ID, NodegroupName: "ng", NodegroupID: "0"})
-	ekstest.Put(w.T, record.Nodegroups(w.Store), record.NodegroupKey(ekstest.Account, ekstest.Region, "c", "ng"), record.Nodegroup{ClusterID: w.Row("c").ID, Name: "ng", ID: "1"})
-	ekstest.Put(w.T, record.Updates(w.Store), record.UpdateKey(ekstest.Account, ekstest.Region, "c", "of-an-earlier-cluster"), record.Update{ID: "of-an-earlier-cluster", ClusterID: "OLD"})
+	ekstest.Put(w.T, record.Updates(w.Store), record.UpdateKey(ekstest.Account, ekstest.Region, "c", "of-a-nodegroup"),
+		record.Update{ID: "of-a-nodegroup", ClusterID: w.Row("c").ID, NodegroupName: "ng", NodegroupID: "1"})
+	ekstest.Put(w.T, record.Updates(w.Store), record.UpdateKey(ekstest.Account, ekstest.Region, "c",
+		"of-an-earlier-nodegroup"), record.Update{ID: "of-an-earlier-nodegroup", ClusterID: w.Row("c").ID,
+		NodegroupName: "ng", NodegroupID: "0"})
+	ekstest.Put(w.T, record.Nodegroups(w.Store), record.NodegroupKey(ekstest.Account, ekstest.Region, "c", "ng"),
+		record.Nodegroup{ClusterID: w.Row("c").ID, Name: "ng", ID: "1"})
+	ekstest.Put(w.T, record.Updates(w.Store), record.UpdateKey(ekstest.Account, ekstest.Region, "c",
+		"of-an-earlier-cluster"), record.Update{ID: "of-an-earlier-cluster", ClusterID: "OLD"})
 	slices.Sort(want)
 	var got []string
-	pages := eks.NewListUpdatesPaginator(w.Client, &eks.ListUpdatesInput{Name: aws.String("c"), MaxResults: aws.Int32(2)})
+	pages := eks.NewListUpdatesPaginator(w.Client, &eks.ListUpdatesInput{Name: aws.String("c"),
+		MaxResults: aws.Int32(2)})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(t.Context())
 		if err != nil {
@@ -367,7 +424,8 @@ func TestUpdatesAreListedByPage(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	ng, err := w.Client.ListUpdates(t.Context(), &eks.ListUpdatesInput{Name: aws.String("c"), NodegroupName: aws.String("ng")})
+	ng, err := w.Client.ListUpdates(t.Context(), &eks.ListUpdatesInput{Name: aws.String("c"),
+		NodegroupName: aws.String("ng")})
 	if err != nil || !slices.Equal(ng.UpdateIds, []string{"of-a-nodegroup"}) {
 		t.Errorf("updates of a node group: %v, %v", ng, err)
 	}
@@ -382,7 +440,8 @@ func TestDescribeClusterVersions(t *testing.T) {
 	}{
 		{eks.DescribeClusterVersionsInput{}, "1.36 1.35 1.34 1.33"},
 		{eks.DescribeClusterVersionsInput{DefaultOnly: aws.Bool(true)}, "1.35"},
-		{eks.DescribeClusterVersionsInput{IncludeAll: aws.Bool(true), ClusterType: aws.String("eks")}, "1.36 1.35 1.34 1.33"},
+		{eks.DescribeClusterVersionsInput{IncludeAll: aws.Bool(true), ClusterType: aws.String("eks")},
+			"1.36 1.35 1.34 1.33"},
 		{eks.DescribeClusterVersionsInput{ClusterVersions: []string{"1.33", "1.36"}}, "1.36 1.33"},
 		{eks.DescribeClusterVersionsInput{VersionStatus: types.VersionStatusExtendedSupport}, "1.33"},
 		{eks.DescribeClusterVersionsInput{Status: types.ClusterVersionStatusStandardSupport}, "1.36 1.35 1.34"},
@@ -398,7 +457,8 @@ func TestDescribeClusterVersions(t *testing.T) {
 			}
 			for _, v := range page.ClusterVersions {
 				got = append(got, *v.ClusterVersion)
-				if (*v.ClusterVersion == "1.35") != v.DefaultVersion || v.KubernetesPatchVersion == nil || v.EndOfExtendedSupportDate == nil {
+				if (*v.ClusterVersion == "1.35") != v.DefaultVersion || v.KubernetesPatchVersion == nil ||
+					v.EndOfExtendedSupportDate == nil {
 					t.Errorf("%+v", v)
 				}
 			}

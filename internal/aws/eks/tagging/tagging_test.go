@@ -14,7 +14,8 @@ func TestTags(t *testing.T) {
 	t.Parallel()
 	w := ekstest.New(t)
 	w.Create("c", func(in *eks.CreateClusterInput) { in.Tags = map[string]string{"a": "1"} })
-	entry, err := w.Client.DescribeAccessEntry(t.Context(), &eks.DescribeAccessEntryInput{ClusterName: aws.String("c"), PrincipalArn: aws.String(ekstest.RootARN)})
+	entry, err := w.Client.DescribeAccessEntry(t.Context(), &eks.DescribeAccessEntryInput{ClusterName: aws.String("c"),
+		PrincipalArn: aws.String(ekstest.RootARN)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,13 +24,15 @@ func TestTags(t *testing.T) {
 		*entry.AccessEntry.AccessEntryArn: {"b": "3"},
 	} {
 		tag := func(tags map[string]string) {
-			if _, err := w.Client.TagResource(t.Context(), &eks.TagResourceInput{ResourceArn: &arn, Tags: tags}); err != nil {
+			if _, err := w.Client.TagResource(t.Context(), &eks.TagResourceInput{ResourceArn: &arn,
+				Tags: tags}); err != nil {
 				t.Fatalf("tag %s: %v", arn, err)
 			}
 		}
 		tag(map[string]string{"b": "2", "c": ""})
 		tag(map[string]string{"b": "3"})
-		if _, err := w.Client.UntagResource(t.Context(), &eks.UntagResourceInput{ResourceArn: &arn, TagKeys: []string{"c", "not-there"}}); err != nil {
+		if _, err := w.Client.UntagResource(t.Context(), &eks.UntagResourceInput{ResourceArn: &arn,
+			TagKeys: []string{"c", "not-there"}}); err != nil {
 			t.Fatal(err)
 		}
 		got, err := w.Client.ListTagsForResource(t.Context(), &eks.ListTagsForResourceInput{ResourceArn: &arn})

@@ -58,9 +58,11 @@ func New(tb testing.TB) *AWS {
 	if a.Identity, err = identity.New(tb.Context(), a.Store, identity.Options{Now: a.Now, Log: quiet}); err != nil {
 		tb.Fatal(err)
 	}
-	loopback := outbound.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}} // where tests have identity providers
+	// where tests have identity providers
+	loopback := outbound.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}
 	a.Issuers = sts.NewIssuers(a.Store, loopback, quiet)
-	a.Mux = wire.NewMux(wire.Options{Credentials: a.Identity, Authorizer: authorizer{a}, Now: a.Now, Logger: quiet, Region: Region})
+	a.Mux = wire.NewMux(wire.Options{Credentials: a.Identity, Authorizer: authorizer{a}, Now: a.Now, Logger: quiet,
+		Region: Region})
 	iam.New(a.Store, a.Identity, a.Now).Register(a.Mux)
 	sts.New(a.Store, a.Identity, a.Issuers, a.Now).Register(a.Mux)
 	server := httptest.NewServer(a.Mux)
@@ -121,12 +123,14 @@ func (a *AWS) NewAccount(tb testing.TB, id string) aws.Credentials {
 
 // IAM is a client of IAM with those credentials.
 func (a *AWS) IAM(with aws.Credentials) *awsiam.Client {
-	return awsiam.New(awsiam.Options{Region: Region, BaseEndpoint: aws.String(a.URL), Credentials: provider(with), RetryMaxAttempts: 1})
+	return awsiam.New(awsiam.Options{Region: Region, BaseEndpoint: aws.String(a.URL), Credentials: provider(with),
+		RetryMaxAttempts: 1})
 }
 
 // STS is a client of STS with those credentials.
 func (a *AWS) STS(with aws.Credentials) *awssts.Client {
-	return awssts.New(awssts.Options{Region: Region, BaseEndpoint: aws.String(a.URL), Credentials: provider(with), RetryMaxAttempts: 1})
+	return awssts.New(awssts.Options{Region: Region, BaseEndpoint: aws.String(a.URL), Credentials: provider(with),
+		RetryMaxAttempts: 1})
 }
 
 func provider(c aws.Credentials) aws.CredentialsProvider {
@@ -141,7 +145,8 @@ func (a *AWS) NewUser(tb testing.TB, name, policy string) aws.Credentials {
 		tb.Fatal(err)
 	}
 	if policy != "" {
-		if _, err := client.PutUserPolicy(ctx, &awsiam.PutUserPolicyInput{UserName: &name, PolicyName: aws.String("inline"), PolicyDocument: &policy}); err != nil {
+		if _, err := client.PutUserPolicy(ctx, &awsiam.PutUserPolicyInput{UserName: &name,
+			PolicyName: aws.String("inline"), PolicyDocument: &policy}); err != nil {
 			tb.Fatal(err)
 		}
 	}
@@ -155,7 +160,8 @@ func (a *AWS) NewUser(tb testing.TB, name, policy string) aws.Credentials {
 // NewRole makes a role.
 func (a *AWS) NewRole(tb testing.TB, name, trust string) string {
 	tb.Helper()
-	out, err := a.IAM(a.Root).CreateRole(context.Background(), &awsiam.CreateRoleInput{RoleName: &name, AssumeRolePolicyDocument: &trust})
+	out, err := a.IAM(a.Root).CreateRole(context.Background(), &awsiam.CreateRoleInput{RoleName: &name,
+		AssumeRolePolicyDocument: &trust})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -57,7 +57,8 @@ func checkSession(ctx context.Context, caller wire.Caller) error {
 	case wire.IAM:
 		return wire.ErrUnknownAccessKey
 	case wire.STS:
-		return &wire.Error{Code: "AccessDenied", Message: "Cannot call " + operation + " with session credentials", Status: http.StatusForbidden}
+		return &wire.Error{Code: "AccessDenied", Message: "Cannot call " + operation + " with session credentials",
+			Status: http.StatusForbidden}
 	}
 	return nil
 }
@@ -84,7 +85,8 @@ func (p *principal) request(t wire.Target, budget *policy.Budget) *policy.Reques
 }
 
 // AuthorizeAssume decides whether the caller may act on a role by its trust policy and by their own policies.
-func (i *Identity) AuthorizeAssume(ctx context.Context, caller wire.Caller, role record.Role, t wire.Target) (policy.Decision, error) {
+func (i *Identity) AuthorizeAssume(ctx context.Context, caller wire.Caller, role record.Role,
+	t wire.Target) (policy.Decision, error) {
 	p, err := i.principalOf(ctx, caller)
 	if err != nil {
 		return policy.Decision{}, err
@@ -104,27 +106,33 @@ func (i *Identity) AuthorizeAssume(ctx context.Context, caller wire.Caller, role
 	return policy.Evaluate(request, &policies), nil
 }
 
-// Trusts says whether a role lets an AWS service, such as "eks.amazonaws.com", assume it. A role that does not exist is store.ErrNotFound.
+// Trusts says whether a role lets an AWS service, such as "eks.amazonaws.com", assume it. A role that does not exist is
+// store.ErrNotFound.
 func (i *Identity) Trusts(ctx context.Context, roleARN, service string) (bool, error) {
 	role, err := i.RoleByARN(ctx, roleARN)
 	if err != nil {
 		return false, err
 	}
-	d, err := TrustDecision(role, policy.Principal{Type: policy.Service, Name: service}, "sts:AssumeRole", policy.Context{
-		"aws:PrincipalIsAWSService": {"true"}, "aws:PrincipalServiceName": {service}, "aws:SourceAccount": {role.Account},
-	})
+	d, err := TrustDecision(role, policy.Principal{Type: policy.Service, Name: service}, "sts:AssumeRole",
+		policy.Context{
+			"aws:PrincipalIsAWSService": {"true"}, "aws:PrincipalServiceName": {service},
+			"aws:SourceAccount": {role.Account},
+		})
 	return d.Allowed(), err
 }
 
-// TrustDecision evaluates a role's trust policy for a principal without policies of their own: a service, or the bearer of a token.
+// TrustDecision evaluates a role's trust policy for a principal without policies of their own: a service, or the bearer
+// of a token.
 func TrustDecision(role record.Role, who policy.Principal, action string, keys policy.Keys) (policy.Decision, error) {
 	trust, err := policy.Compile(policy.Trust, role.Trust)
 	if err != nil {
 		return policy.Decision{}, fmt.Errorf("the trust policy of the role %s: %w", role.Name, err)
 	}
-	return policy.Evaluate(&policy.Request{Action: action, Resource: role.ARN(), Principal: who, Keys: keys}, &policy.Policies{
-		Resource: []policy.Source{{Document: trust}}, ResourceAccount: role.Account, ResourceMust: true, Trust: true,
-	}), nil
+	return policy.Evaluate(&policy.Request{Action: action, Resource: role.ARN(), Principal: who, Keys: keys},
+		&policy.Policies{
+			Resource: []policy.Source{{Document: trust}}, ResourceAccount: role.Account, ResourceMust: true,
+			Trust: true,
+		}), nil
 }
 
 // RoleByARN finds a role, of any account; store.ErrNotFound when the ARN is not exactly that of a role.
@@ -153,7 +161,7 @@ func (i *Identity) Used(ctx context.Context, caller wire.Caller) {
 		return // GetSessionToken: the key that it was called with is the one in use
 	}
 	now := i.now()
-	if !i.uses.begin(id, now) {
+	if !i.uses.shouldWrite(id, now) {
 		return
 	}
 	region := wire.RegionFrom(ctx)

@@ -29,11 +29,13 @@ func callerOf(t *testing.T, a *iamtest.AWS, c aws.Credentials) wire.Caller {
 // session returns temporary credentials of a role that the root user assumes.
 func session(t *testing.T, a *iamtest.AWS, role string) aws.Credentials {
 	t.Helper()
-	out, err := a.STS(a.Root).AssumeRole(t.Context(), &sts.AssumeRoleInput{RoleArn: &role, RoleSessionName: aws.String("session"), DurationSeconds: aws.Int32(900)})
+	out, err := a.STS(a.Root).AssumeRole(t.Context(), &sts.AssumeRoleInput{RoleArn: &role,
+		RoleSessionName: aws.String("session"), DurationSeconds: aws.Int32(900)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return aws.Credentials{AccessKeyID: *out.Credentials.AccessKeyId, SecretAccessKey: *out.Credentials.SecretAccessKey, SessionToken: *out.Credentials.SessionToken}
+	return aws.Credentials{AccessKeyID: *out.Credentials.AccessKeyId, SecretAccessKey: *out.Credentials.SecretAccessKey,
+		SessionToken: *out.Credentials.SessionToken}
 }
 
 const trustRoot = `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"AWS":"111122223333"},"Action":"sts:AssumeRole"}}`
@@ -52,8 +54,8 @@ var uses = []use{
 	{identity.LayerURL, ""},
 }
 
-// A sealed token opens for the purpose and resource that it was sealed for, and for nothing else: neither the first time nor when the
-// daemon remembers it.
+// A sealed token opens for the purpose and resource that it was sealed for, and for nothing else: neither the first
+// time nor when the daemon remembers it.
 func TestATokenHasOnePurpose(t *testing.T) {
 	t.Parallel()
 	a := iamtest.New(t)
@@ -77,7 +79,8 @@ func TestATokenHasOnePurpose(t *testing.T) {
 			for made, token := range tokens {
 				for _, asked := range uses {
 					got, err := a.Identity.OpenBearer(ctx, asked.purpose, asked.resource, token)
-					if asked == made && (err != nil || got.ARN != caller.ARN || got.PrincipalARN != caller.PrincipalARN || got.UserID != caller.UserID) {
+					if asked == made && (err != nil || got.ARN != caller.ARN ||
+						got.PrincipalARN != caller.PrincipalARN || got.UserID != caller.UserID) {
 						t.Errorf("%s: %v opens as %+v, %v", name, made, got, err)
 					}
 					if asked != made && !errors.Is(err, wire.ErrUnknownAccessKey) {
@@ -93,9 +96,11 @@ func TestATokenHasOnePurpose(t *testing.T) {
 					t.Errorf("%s: a token for %v is an access key: %+v, %v", name, made, got, err)
 				}
 			}
-			for _, shown := range []string{credentials.AccessKeyID, credentials.SecretAccessKey, credentials.SessionToken, credentials.AccessKeyID + ":" + credentials.SessionToken, ""} {
+			for _, shown := range []string{credentials.AccessKeyID, credentials.SecretAccessKey,
+				credentials.SessionToken, credentials.AccessKeyID + ":" + credentials.SessionToken, ""} {
 				for _, asked := range uses {
-					if got, err := a.Identity.OpenBearer(ctx, asked.purpose, asked.resource, shown); !errors.Is(err, wire.ErrUnknownAccessKey) {
+					if got, err := a.Identity.OpenBearer(ctx, asked.purpose, asked.resource, shown); !errors.Is(err,
+						wire.ErrUnknownAccessKey) {
 						t.Errorf("%s: a part of the credentials opens for %v: %+v, %v", name, asked, got, err)
 					}
 				}
@@ -110,12 +115,14 @@ func TestWhenBearerTokensEnd(t *testing.T) {
 	user := aws.String("alice")
 	type change func(t *testing.T, a *iamtest.AWS, accessKeyID string)
 	inactive := func(t *testing.T, a *iamtest.AWS, key string) {
-		if _, err := a.IAM(a.Root).UpdateAccessKey(t.Context(), &iam.UpdateAccessKeyInput{UserName: user, AccessKeyId: &key, Status: iamtypes.StatusTypeInactive}); err != nil {
+		if _, err := a.IAM(a.Root).UpdateAccessKey(t.Context(), &iam.UpdateAccessKeyInput{UserName: user,
+			AccessKeyId: &key, Status: iamtypes.StatusTypeInactive}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	deleteKey := func(t *testing.T, a *iamtest.AWS, key string) {
-		if _, err := a.IAM(a.Root).DeleteAccessKey(t.Context(), &iam.DeleteAccessKeyInput{UserName: user, AccessKeyId: &key}); err != nil {
+		if _, err := a.IAM(a.Root).DeleteAccessKey(t.Context(), &iam.DeleteAccessKeyInput{UserName: user,
+			AccessKeyId: &key}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -126,7 +133,8 @@ func TestWhenBearerTokensEnd(t *testing.T) {
 		}
 	}
 	deleteRole := func(t *testing.T, a *iamtest.AWS, _ string) {
-		if _, err := a.IAM(a.Root).DeleteRole(t.Context(), &iam.DeleteRoleInput{RoleName: aws.String("app")}); err != nil {
+		if _, err := a.IAM(a.Root).DeleteRole(t.Context(),
+			&iam.DeleteRoleInput{RoleName: aws.String("app")}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -138,17 +146,25 @@ func TestWhenBearerTokensEnd(t *testing.T) {
 		change         change
 		password, link error
 	}{
-		"nothing happens":                   {false, after(0), nil, nil},
-		"nothing happens to the session":    {true, after(0), nil, nil},
-		"the life of the URL ends":          {false, after(time.Hour), nil, wire.ErrExpiredToken},
-		"the session ends":                  {true, after(15 * time.Minute), nil, wire.ErrExpiredToken},
-		"the life of the password ends":     {false, after(12 * time.Hour), wire.ErrExpiredToken, wire.ErrExpiredToken},
-		"the access key is deactivated":     {false, inactive, nil, wire.ErrUnknownAccessKey},
-		"the access key is deleted":         {false, deleteKey, nil, wire.ErrUnknownAccessKey},
-		"the user is deleted":               {false, deleteUser, wire.ErrUnknownAccessKey, wire.ErrUnknownAccessKey},
-		"the role is deleted":               {true, deleteRole, wire.ErrUnknownAccessKey, wire.ErrUnknownAccessKey},
-		"the user is deleted and made anew": {false, func(t *testing.T, a *iamtest.AWS, key string) { deleteUser(t, a, key); a.NewUser(t, *user, "") }, wire.ErrUnknownAccessKey, wire.ErrUnknownAccessKey},
-		"the role is deleted and made anew": {true, func(t *testing.T, a *iamtest.AWS, key string) { deleteRole(t, a, key); a.NewRole(t, "app", trustRoot) }, wire.ErrUnknownAccessKey, wire.ErrUnknownAccessKey},
+		"nothing happens":                {false, after(0), nil, nil},
+		"nothing happens to the session": {true, after(0), nil, nil},
+		"the life of the URL ends":       {false, after(time.Hour), nil, wire.ErrExpiredToken},
+		"the session ends":               {true, after(15 * time.Minute), nil, wire.ErrExpiredToken},
+		"the life of the password ends":  {false, after(12 * time.Hour), wire.ErrExpiredToken, wire.ErrExpiredToken},
+		"the access key is deactivated":  {false, inactive, nil, wire.ErrUnknownAccessKey},
+		"the access key is deleted":      {false, deleteKey, nil, wire.ErrUnknownAccessKey},
+		"the user is deleted":            {false, deleteUser, wire.ErrUnknownAccessKey, wire.ErrUnknownAccessKey},
+		"the role is deleted":            {true, deleteRole, wire.ErrUnknownAccessKey, wire.ErrUnknownAccessKey},
+		"the user is deleted and made anew": {false, func(t *testing.T, a *iamtest.AWS, key string) {
+			deleteUser(t, a,
+				key)
+			a.NewUser(t, *user, "")
+		}, wire.ErrUnknownAccessKey, wire.ErrUnknownAccessKey},
+		"the role is deleted and made anew": {true, func(t *testing.T, a *iamtest.AWS, key string) {
+			deleteRole(t, a,
+				key)
+			a.NewRole(t, "app", trustRoot)
+		}, wire.ErrUnknownAccessKey, wire.ErrUnknownAccessKey},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -161,7 +177,8 @@ func TestWhenBearerTokensEnd(t *testing.T) {
 				credentials = a.NewUser(t, *user, "")
 			}
 			caller := callerOf(t, a, credentials)
-			password, ends, err := a.Identity.SealBearer(t.Context(), caller, identity.RegistryPassword, "", 12*time.Hour)
+			password, ends, err := a.Identity.SealBearer(t.Context(), caller, identity.RegistryPassword, "",
+				12*time.Hour)
 			if err != nil || !ends.Equal(start.Add(12*time.Hour)) {
 				t.Errorf("the password ends at %v, %v", ends, err)
 			}
@@ -192,14 +209,18 @@ func TestBearersAreLimitedAsTheirSessionIs(t *testing.T) {
 	ctx := t.Context()
 	role := a.NewRole(t, "app", trustRoot)
 	all := `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"ecr:*","Resource":"*"}}`
-	if _, err := a.IAM(a.Root).PutRolePolicy(ctx, &iam.PutRolePolicyInput{RoleName: aws.String("app"), PolicyName: aws.String("all"), PolicyDocument: &all}); err != nil {
+	if _, err := a.IAM(a.Root).PutRolePolicy(ctx, &iam.PutRolePolicyInput{RoleName: aws.String("app"),
+		PolicyName: aws.String("all"), PolicyDocument: &all}); err != nil {
 		t.Fatal(err)
 	}
-	out, err := a.STS(a.Root).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: &role, RoleSessionName: aws.String("session"), Policy: aws.String(strings.Replace(all, "ecr:*", "ecr:BatchGetImage", 1))})
+	out, err := a.STS(a.Root).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: &role,
+		RoleSessionName: aws.String("session"), Policy: aws.String(strings.Replace(all, "ecr:*", "ecr:BatchGetImage",
+			1))})
 	if err != nil {
 		t.Fatal(err)
 	}
-	caller := callerOf(t, a, aws.Credentials{AccessKeyID: *out.Credentials.AccessKeyId, SessionToken: *out.Credentials.SessionToken})
+	caller := callerOf(t, a, aws.Credentials{AccessKeyID: *out.Credentials.AccessKeyId,
+		SessionToken: *out.Credentials.SessionToken})
 	began := time.Now()
 	a.SetNow(began.Add(10 * time.Minute))
 	token, _, err := a.Identity.SealBearer(ctx, caller, identity.RegistryPassword, "", time.Hour)
@@ -219,11 +240,13 @@ func TestBearersAreLimitedAsTheirSessionIs(t *testing.T) {
 	}
 	// A policy that revokes older sessions goes by when the session began, not by when the token was got.
 	revoke := `{"Version":"2012-10-17","Statement":{"Effect":"Deny","Action":"*","Resource":"*","Condition":{"DateLessThan":{"aws:TokenIssueTime":"` + began.Add(5*time.Minute).UTC().Format(time.RFC3339) + `"}}}}`
-	if _, err := a.IAM(a.Root).PutRolePolicy(ctx, &iam.PutRolePolicyInput{RoleName: aws.String("app"), PolicyName: aws.String("AWSRevokeOlderSessions"), PolicyDocument: &revoke}); err != nil {
+	if _, err := a.IAM(a.Root).PutRolePolicy(ctx, &iam.PutRolePolicyInput{RoleName: aws.String("app"),
+		PolicyName: aws.String("AWSRevokeOlderSessions"), PolicyDocument: &revoke}); err != nil {
 		t.Fatal(err)
 	}
 	var denied *wire.Denied
-	if err := a.Identity.Authorize(ctx, bearer, []wire.Target{{Action: "ecr:BatchGetImage", Resource: "*"}}); !errors.As(err, &denied) {
+	if err := a.Identity.Authorize(ctx, bearer,
+		[]wire.Target{{Action: "ecr:BatchGetImage", Resource: "*"}}); !errors.As(err, &denied) {
 		t.Errorf("after older sessions were revoked: %v", err)
 	}
 }

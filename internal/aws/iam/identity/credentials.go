@@ -47,7 +47,7 @@ func (b *bearers) get(c credential) *bearer {
 	return b.known[c]
 }
 
-func (b *bearers) put(c credential, who *bearer) {
+func (b *bearers) remember(c credential, who *bearer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.known) >= maxBearers {
@@ -56,8 +56,8 @@ func (b *bearers) put(c credential, who *bearer) {
 	b.known[c] = who
 }
 
-// Lookup implements wire.Credentials. It identifies nobody: whoever calls it must verify a signature with the secret that it
-// returns. What proves itself is opened with OpenBearer.
+// Lookup implements wire.Credentials. It identifies nobody: whoever calls it must verify a signature with the secret
+// that it returns. What proves itself is opened with OpenBearer.
 func (i *Identity) Lookup(ctx context.Context, accessKeyID, sessionToken string) (string, wire.Caller, error) {
 	var who *bearer
 	var err error
@@ -102,25 +102,25 @@ func (i *Identity) longTerm(ctx context.Context, accessKeyID string) (*bearer, e
 		who.caller.ARN = user.Value.ARN()
 	}
 	who.caller.PrincipalARN = who.caller.ARN
-	i.bearers.put(shown, who)
+	i.bearers.remember(shown, who)
 	return who, nil
 }
 
 func (i *Identity) temporary(ctx context.Context, accessKeyID, token string) (*bearer, error) {
 	shown := credential{purpose: sessionToken, text: token}
-	who, err := i.open(ctx, shown)
+	who, err := i.resolveBearer(ctx, shown)
 	if err != nil {
 		return nil, err
 	}
 	if who.session.AccessKeyID != accessKeyID {
 		return nil, wire.ErrUnknownAccessKey
 	}
-	return i.live(ctx, shown, who)
+	return i.refreshBearer(ctx, shown, who)
 }
 
-// open returns the bearer of a sealed token, who may have ceased to be one. A token that does not open for its purpose is
-// ErrUnknownAccessKey.
-func (i *Identity) open(ctx context.Context, shown credential) (*bearer, error) {
+// resolveBearer returns the bearer of a sealed token, who may have ceased to be one. A token that does not open for its
+// purpose is ErrUnknownAccessKey.
+func (i *Identity) resolveBearer(ctx context.Context, shown credential) (*bearer, error) {
 	if who := i.bearers.get(shown); who != nil {
 		return who, nil
 	}
@@ -133,13 +133,13 @@ func (i *Identity) open(ctx context.Context, shown credential) (*bearer, error) 
 		return nil, err
 	}
 	who := newBearer(session)
-	i.bearers.put(shown, who)
+	i.bearers.remember(shown, who)
 	return who, nil
 }
 
-// live returns the bearer of a sealed token as it is now: ErrExpiredToken after its time, ErrUnknownAccessKey when its user or
-// role is gone.
-func (i *Identity) live(ctx context.Context, shown credential, who *bearer) (*bearer, error) {
+// refreshBearer returns the bearer of a sealed token as it is now: ErrExpiredToken after its time, ErrUnknownAccessKey
+// when its user or role is gone.
+func (i *Identity) refreshBearer(ctx context.Context, shown credential, who *bearer) (*bearer, error) {
 	s := who.session
 	if !i.now().Before(s.Expires) {
 		return nil, wire.ErrExpiredToken
@@ -152,8 +152,8 @@ func (i *Identity) live(ctx context.Context, shown credential, who *bearer) (*be
 		fresh := newBearer(s)
 		fresh.caller.PrincipalARN = arn
 		path := strings.TrimSuffix(strings.TrimPrefix(arn, "arn:aws:iam::"+s.Account+":user"), s.User)
-		fresh.caller.ARN = s.arn(path)
-		i.bearers.put(shown, fresh)
+		fresh.caller.ARN = s.sessionARN(path)
+		i.bearers.remember(shown, fresh)
 		return fresh, nil
 	}
 	return who, nil
@@ -167,7 +167,8 @@ func newBearer(s *Session) *bearer {
 	case s.User != "":
 		who.user = record.UserKey(s.Account, s.User)
 	}
-	who.caller = wire.Caller{Account: s.Account, UserID: s.userID(), AccessKeyID: s.AccessKeyID, SessionName: s.Name, Session: who}
+	who.caller = wire.Caller{Account: s.Account, UserID: s.sessionUserID(), AccessKeyID: s.AccessKeyID,
+		SessionName: s.Name, Session: who}
 	return who
 }
 

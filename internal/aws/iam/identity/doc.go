@@ -1,15 +1,17 @@
 // Package identity knows who signs a request and what they may do.
 //
-// It is what the AWS front asks at its door: [Identity] implements wire.Credentials (whose access key is this?) and wire.Authorizer
-// (may they do that?). Package iam changes users, roles and policies; this package reads them, and compiles the policies of a
-// principal once for as long as none of their rows changes. A decision takes a few microseconds.
+// It is what the AWS front asks at its door: [Identity] implements wire.Credentials (whose access key is this?) and
+// wire.Authorizer (may they do that?). Package iam changes users, roles and policies; this package reads them, and
+// compiles the policies of a principal once for as long as none of their rows changes. A decision takes a few
+// microseconds.
 //
-// Temporary credentials have no row. Their session token is a sealed [Session]: whoever opens it knows the principal, the secret, the session
-// policies and tags, and the time it ends. Tokens survive a restart; they end when their role or user is deleted, because they hold its unique id.
+// Temporary credentials have no row. Their session token is a sealed [Session]: whoever opens it knows the principal,
+// the secret, the session policies and tags, and the time it ends. Tokens survive a restart; they end when their role
+// or user is deleted, because they hold its unique id.
 //
-// A caller is established in two ways, which never mix. [Identity.Lookup] finds the secret of an access key, with which a signature must
-// verify. [Identity.OpenBearer] opens a token that is a credential by itself, such as a password for a registry. Each sealed token has one
-// [Purpose] and opens for no other.
+// A caller is established in two ways, which never mix. [Identity.Lookup] finds the secret of an access key, with which
+// a signature must verify. [Identity.OpenBearer] opens a token that is a credential by itself, such as a password for a
+// registry. Each sealed token has one [Purpose] and opens for no other.
 //
 // It writes SessionKeys, RoleUses and AccessKeyUses.
 package identity
@@ -65,8 +67,9 @@ func New(ctx context.Context, s *store.Store, o Options) (*Identity, error) {
 		return nil, err
 	}
 	return &Identity{
-		accounts: record.Accounts(s), users: record.Users(s), groups: record.Groups(s), roles: record.Roles(s), policies: record.Policies(s),
-		keys: record.AccessKeys(s), keyUses: record.AccessKeyUses(s), roleUses: record.RoleUses(s),
+		accounts: record.Accounts(s), users: record.Users(s), groups: record.Groups(s), roles: record.Roles(s),
+		policies: record.Policies(s),
+		keys:     record.AccessKeys(s), keyUses: record.AccessKeyUses(s), roleUses: record.RoleUses(s),
 		sealer: sealer, now: o.Now, log: o.Log, bearers: bearers{known: map[credential]*bearer{}},
 	}, nil
 }

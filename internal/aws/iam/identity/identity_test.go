@@ -34,7 +34,8 @@ func TestAccessKeysTellTheirAccount(t *testing.T) {
 	if got, _ := identity.AccountOf("ASIAQNZGKIQY56JQ7WML"); got != "029608264753" {
 		t.Errorf("a key of AWS is of %s", got)
 	}
-	for _, bad := range []string{"", "AKIA", "XXIAQNZGKIQY56JQ7WML", "AKIAQNZGKIQY56JQ7W1L", "AKIA" + strings.Repeat("\n", 16)} {
+	for _, bad := range []string{"", "AKIA", "XXIAQNZGKIQY56JQ7WML", "AKIAQNZGKIQY56JQ7W1L",
+		"AKIA" + strings.Repeat("\n", 16)} {
 		if got, ok := identity.AccountOf(bad); ok {
 			t.Errorf("%q is of %s", bad, got)
 		}
@@ -45,7 +46,8 @@ func TestSessionsSurviveARestart(t *testing.T) {
 	t.Parallel()
 	a := iamtest.New(t)
 	ctx := t.Context()
-	a.NewRole(t, "app", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"Service":"eks.amazonaws.com"},"Action":"sts:AssumeRole"}}`)
+	a.NewRole(t, "app",
+		`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"Service":"eks.amazonaws.com"},"Action":"sts:AssumeRole"}}`)
 	creds, err := a.Identity.ServiceRoleCredentials(iamtest.Account, "app", "EKS").Retrieve(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -55,14 +57,16 @@ func TestSessionsSurviveARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	secret, caller, err := again.Lookup(ctx, creds.AccessKeyID, creds.SessionToken)
-	if err != nil || secret != creds.SecretAccessKey || caller.ARN != "arn:aws:sts::111122223333:assumed-role/app/EKS" ||
+	if err != nil || secret != creds.SecretAccessKey ||
+		caller.ARN != "arn:aws:sts::111122223333:assumed-role/app/EKS" ||
 		caller.SessionName != "EKS" || caller.PrincipalARN != "arn:aws:iam::111122223333:role/app" {
 		t.Errorf("%+v %v", caller, err)
 	}
 	if rows, err := record.SessionKeys(a.Store).List(ctx, ""); err != nil || len(rows) != 1 {
 		t.Errorf("%d sealing keys, %v", len(rows), err)
 	}
-	if _, err := a.Identity.ServiceRoleCredentials(iamtest.Account, "none", "EKS").Retrieve(ctx); !errors.Is(err, store.ErrNotFound) {
+	if _, err := a.Identity.ServiceRoleCredentials(iamtest.Account, "none", "EKS").Retrieve(ctx); !errors.Is(err,
+		store.ErrNotFound) {
 		t.Errorf("credentials of no role: %v", err)
 	}
 }
@@ -70,7 +74,8 @@ func TestSessionsSurviveARestart(t *testing.T) {
 func TestTrusts(t *testing.T) {
 	t.Parallel()
 	a := iamtest.New(t)
-	arn := a.NewRole(t, "app", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"Service":"eks.amazonaws.com"},"Action":"sts:AssumeRole"}}`)
+	arn := a.NewRole(t, "app",
+		`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"Service":"eks.amazonaws.com"},"Action":"sts:AssumeRole"}}`)
 	for service, want := range map[string]bool{"eks.amazonaws.com": true, "ec2.amazonaws.com": false} {
 		if got, err := a.Identity.Trusts(t.Context(), arn, service); err != nil || got != want {
 			t.Errorf("%s: %v %v", service, got, err)
@@ -87,14 +92,17 @@ func TestTrusts(t *testing.T) {
 func TestCallersWithoutCredentials(t *testing.T) {
 	t.Parallel()
 	a := iamtest.New(t)
-	a.NewUser(t, "alice", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"eks:ListClusters","Resource":"*"}}`)
+	a.NewUser(t, "alice",
+		`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"eks:ListClusters","Resource":"*"}}`)
 	caller := wire.Caller{Account: iamtest.Account, ARN: "arn:aws:iam::111122223333:user/alice"}
-	list, remove := wire.Target{Action: "eks:ListClusters", Resource: "*"}, wire.Target{Action: "eks:DeleteCluster", Resource: "*"}
+	list, remove := wire.Target{Action: "eks:ListClusters", Resource: "*"}, wire.Target{Action: "eks:DeleteCluster",
+		Resource: "*"}
 	if err := a.Identity.Authorize(t.Context(), caller, []wire.Target{list}); err != nil {
 		t.Error(err)
 	}
 	var denied *wire.Denied
-	if err := a.Identity.Authorize(t.Context(), caller, []wire.Target{list, remove}); !errors.As(err, &denied) || denied.Action != "eks:DeleteCluster" {
+	if err := a.Identity.Authorize(t.Context(), caller, []wire.Target{list, remove}); !errors.As(err, &denied) ||
+		denied.Action != "eks:DeleteCluster" {
 		t.Errorf("got %v", err)
 	}
 	caller.ARN = "arn:aws:iam::111122223333:user/carol"
@@ -106,12 +114,14 @@ func TestCallersWithoutCredentials(t *testing.T) {
 func TestWhatARequestSaysOfItselfDoesNotCount(t *testing.T) {
 	t.Parallel()
 	a := iamtest.New(t)
-	key := a.NewUser(t, "alice", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"*","Resource":"*","Condition":{"StringEquals":{"aws:username":"admin"}}}}`)
+	key := a.NewUser(t, "alice",
+		`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"*","Resource":"*","Condition":{"StringEquals":{"aws:username":"admin"}}}}`)
 	_, caller, err := a.Identity.Lookup(t.Context(), key.AccessKeyID, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	forged := wire.Target{Action: "eks:DeleteCluster", Resource: "*", Conditions: map[string][]string{"aws:username": {"admin"}}}
+	forged := wire.Target{Action: "eks:DeleteCluster", Resource: "*",
+		Conditions: map[string][]string{"aws:username": {"admin"}}}
 	if err := a.Identity.Authorize(t.Context(), caller, []wire.Target{forged}); err == nil {
 		t.Error("a condition key of the request hides that of the caller")
 	}
@@ -129,7 +139,8 @@ func TestLongValuesAndGoneClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	targets := func(agent string) []wire.Target {
-		return []wire.Target{{Action: "ec2:CreateTags", Resource: "*", Conditions: map[string][]string{"aws:UserAgent": {agent}}}}
+		return []wire.Target{{Action: "ec2:CreateTags", Resource: "*",
+			Conditions: map[string][]string{"aws:UserAgent": {agent}}}}
 	}
 	if err := a.Identity.Authorize(t.Context(), caller, targets("aws-cli/2")); err != nil {
 		t.Error(err)
@@ -149,15 +160,19 @@ func TestLongValuesAndGoneClients(t *testing.T) {
 func BenchmarkLookupAndAuthorize(b *testing.B) {
 	a := iamtest.New(b)
 	ctx := context.Background()
-	key := a.NewUser(b, "alice", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"eks:*","Resource":"arn:aws:eks:*:*:cluster/${aws:username}-*","Condition":{"IpAddress":{"aws:SourceIp":"10.0.0.0/8"}}}}`)
+	key := a.NewUser(b, "alice",
+		`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"eks:*","Resource":"arn:aws:eks:*:*:cluster/${aws:username}-*","Condition":{"IpAddress":{"aws:SourceIp":"10.0.0.0/8"}}}}`)
 	for _, policy := range []string{"ReadOnlyAccess", "AmazonEKSClusterPolicy"} {
-		if _, err := a.IAM(a.Root).AttachUserPolicy(ctx, &iam.AttachUserPolicyInput{UserName: aws.String("alice"), PolicyArn: aws.String("arn:aws:iam::aws:policy/" + policy)}); err != nil {
+		if _, err := a.IAM(a.Root).AttachUserPolicy(ctx, &iam.AttachUserPolicyInput{UserName: aws.String("alice"),
+			PolicyArn: aws.String("arn:aws:iam::aws:policy/" + policy)}); err != nil {
 			b.Fatal(err)
 		}
 	}
-	target := []wire.Target{{Action: "eks:DescribeCluster", Resource: "arn:aws:eks:us-east-1:111122223333:cluster/hulk", Conditions: map[string][]string{
-		"aws:SourceIp": {"10.1.2.3"}, "aws:CurrentTime": {time.Now().Format(time.RFC3339)}, "aws:SecureTransport": {"false"},
-	}}}
+	target := []wire.Target{{Action: "eks:DescribeCluster", Resource: "arn:aws:eks:us-east-1:111122223333:cluster/hulk",
+		Conditions: map[string][]string{
+			"aws:SourceIp": {"10.1.2.3"}, "aws:CurrentTime": {time.Now().Format(time.RFC3339)},
+			"aws:SecureTransport": {"false"},
+		}}}
 	b.ReportAllocs()
 	for b.Loop() {
 		_, caller, err := a.Identity.Lookup(ctx, key.AccessKeyID, "")

@@ -16,8 +16,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// principal is a caller as the policy engine sees them: who they are, their policies compiled, and their condition keys. It is good for as long as the
-// rows that it was made from have not changed.
+// principal is a caller as the policy engine sees them: who they are, their policies compiled, and their condition
+// keys. It is good for as long as the rows that it was made from have not changed.
 type principal struct {
 	policy.Principal
 	policies policy.Policies
@@ -31,7 +31,7 @@ type dependency struct {
 	was int64
 }
 
-func (p *principal) fresh() bool {
+func (p *principal) isFresh() bool {
 	for i := range p.made {
 		if p.made[i].now() != p.made[i].was {
 			return false
@@ -40,8 +40,8 @@ func (p *principal) fresh() bool {
 	return true
 }
 
-// read gets a row and remembers that the principal depends on it. A missing row is the zero value.
-func read[T any](ctx context.Context, p *principal, table store.Table[T], key string) (T, error) {
+// readDependency gets a row and remembers that the principal depends on it. A missing row is the zero value.
+func readDependency[T any](ctx context.Context, p *principal, table store.Table[T], key string) (T, error) {
 	row, err := table.Get(ctx, key)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return row.Value, err
@@ -65,7 +65,7 @@ func (i *Identity) principalOf(ctx context.Context, caller wire.Caller) (*princi
 			return nil, err
 		}
 	}
-	if p := who.compiled.Load(); p != nil && p.fresh() {
+	if p := who.compiled.Load(); p != nil && p.isFresh() {
 		return p, nil
 	}
 	p, err := i.compile(context.WithoutCancel(ctx), who)
@@ -105,11 +105,12 @@ func bearerOf(caller wire.Caller) (*bearer, error) {
 
 func (i *Identity) compile(ctx context.Context, who *bearer) (*principal, error) {
 	p := &principal{keys: policy.Context{}}
-	p.Principal = policy.Principal{Account: who.account, ARN: who.caller.ARN, IAMARN: who.caller.PrincipalARN, ID: who.id}
+	p.Principal = policy.Principal{Account: who.account, ARN: who.caller.ARN, IAMARN: who.caller.PrincipalARN,
+		ID: who.id}
 	tags := map[string]string{}
 	switch {
 	case who.role != "":
-		role, err := read(ctx, p, i.roles, who.role)
+		role, err := readDependency(ctx, p, i.roles, who.role)
 		if err != nil {
 			return nil, err
 		}
@@ -126,7 +127,7 @@ func (i *Identity) compile(ctx context.Context, who *bearer) (*principal, error)
 			return nil, err
 		}
 	case who.user != "":
-		user, err := read(ctx, p, i.users, who.user)
+		user, err := readDependency(ctx, p, i.users, who.user)
 		if err != nil {
 			return nil, err
 		}
@@ -174,7 +175,7 @@ func (i *Identity) addUser(ctx context.Context, p *principal, user record.User) 
 		return err
 	}
 	for _, name := range user.Groups {
-		group, err := read(ctx, p, i.groups, record.GroupKey(user.Account, name))
+		group, err := readDependency(ctx, p, i.groups, record.GroupKey(user.Account, name))
 		if err != nil {
 			return err
 		}
@@ -186,13 +187,15 @@ func (i *Identity) addUser(ctx context.Context, p *principal, user record.User) 
 }
 
 // addGrants adds inline policies by name and then managed ones.
-func (i *Identity) addGrants(ctx context.Context, p *principal, kind, owner, account string, grants record.Grants) error {
+func (i *Identity) addGrants(ctx context.Context, p *principal, kind, owner, account string,
+	grants record.Grants) error {
 	for _, name := range slices.Sorted(maps.Keys(grants.Inline)) {
 		d, err := policy.Compile(policy.Identity, grants.Inline[name])
 		if err != nil {
 			return fmt.Errorf("the policy %s of the %s %s: %w", name, kind, owner, err)
 		}
-		p.policies.Identity = append(p.policies.Identity, policy.Source{Document: d, Name: kind + "_" + owner + "_" + name, Type: kind})
+		p.policies.Identity = append(p.policies.Identity, policy.Source{Document: d, Name: kind + "_" + owner + "_" +
+			name, Type: kind})
 	}
 	for _, arn := range grants.Attached {
 		source, ok, err := i.managedPolicy(ctx, p, account, arn)
@@ -224,7 +227,7 @@ func (i *Identity) addBoundary(ctx context.Context, p *principal, account, arn s
 func (i *Identity) addSession(ctx context.Context, p *principal, s *Session) error {
 	if s.Federated {
 		p.Type = policy.FederatedUser
-		p.IAMARN = s.arn("")
+		p.IAMARN = s.sessionARN("")
 		p.ID = ""
 		delete(p.keys, "aws:username")
 		if s.User == "" { // of the root user: all that the session policies allow
@@ -267,7 +270,7 @@ func (i *Identity) managedPolicy(ctx context.Context, p *principal, account, arn
 	if m, ok := managed.Get(arn); ok {
 		return policy.Source{Document: m.Compiled(), ARN: arn, Name: m.Name, Type: "aws-managed"}, true, nil
 	}
-	row, err := read(ctx, p, i.policies, record.PolicyKey(account, arn[strings.LastIndexByte(arn, '/')+1:]))
+	row, err := readDependency(ctx, p, i.policies, record.PolicyKey(account, arn[strings.LastIndexByte(arn, '/')+1:]))
 	if err != nil || row.ID == "" || row.ARN() != arn {
 		return policy.Source{}, false, err
 	}
@@ -282,9 +285,10 @@ func (i *Identity) managedPolicy(ctx context.Context, p *principal, account, arn
 	return policy.Source{Document: d, ARN: arn, Name: row.Name, Type: "user-managed"}, true, nil
 }
 
-// PoliciesOf collects what a policy simulation needs of a user, group or role of an account: who it is, its policies and its condition keys.
-// An ARN that is none of them is store.ErrNotFound.
-func (i *Identity) PoliciesOf(ctx context.Context, account, arn string) (policy.Principal, policy.Policies, policy.Context, error) {
+// PoliciesOf collects what a policy simulation needs of a user, group or role of an account: who it is, its policies
+// and its condition keys. An ARN that is none of them is store.ErrNotFound.
+func (i *Identity) PoliciesOf(ctx context.Context, account, arn string) (policy.Principal, policy.Policies,
+	policy.Context, error) {
 	missing := fmt.Errorf("principal %q: %w", arn, store.ErrNotFound)
 	_, resource, ok := strings.Cut(arn, "arn:aws:iam::"+account+":")
 	kind, _, _ := strings.Cut(resource, "/")

@@ -15,7 +15,8 @@ import (
 const serviceSession = time.Hour
 
 // ServiceRoleCredentials are the credentials of an AWS service that acts in an account under a role, as EKS does under
-// AWSServiceRoleForAmazonEKS with the session name "EKS". A role that does not exist fails when the credentials are asked for, not here.
+// AWSServiceRoleForAmazonEKS with the session name "EKS". A role that does not exist fails when the credentials are
+// asked for, not here.
 func (i *Identity) ServiceRoleCredentials(account, roleName, sessionName string) aws.CredentialsProvider {
 	return aws.NewCredentialsCache(aws.CredentialsProviderFunc(func(ctx context.Context) (aws.Credentials, error) {
 		row, err := i.roles.Get(ctx, record.RoleKey(account, roleName))
@@ -23,7 +24,8 @@ func (i *Identity) ServiceRoleCredentials(account, roleName, sessionName string)
 			return aws.Credentials{}, fmt.Errorf("credentials of the role %s in account %s: %w", roleName, account, err)
 		}
 		now := i.now()
-		session := &Session{Account: account, Role: row.Value.Name, PrincipalID: row.Value.ID, Name: sessionName, Issued: now, Expires: now.Add(serviceSession)}
+		session := &Session{Account: account, Role: row.Value.Name, PrincipalID: row.Value.ID, Name: sessionName,
+			Issued: now, Expires: now.Add(serviceSession)}
 		token, err := i.Seal(ctx, session)
 		if err != nil {
 			return aws.Credentials{}, fmt.Errorf("credentials of the role %s in account %s: %w", roleName, account, err)

@@ -19,15 +19,16 @@ import (
 
 // Session is what a sealed token says: temporary credentials of a role, a user, a root user or a federated user.
 type Session struct {
-	// AccessKeyID is of the credentials themselves; of a bearer token, which has no Secret, the one that it was got with.
+	// AccessKeyID is of the credentials themselves; of a bearer token, which has no Secret, the one that it was got
+	// with.
 	AccessKeyID string    `json:"k"`
 	Secret      string    `json:"s,omitempty"`
 	Account     string    `json:"a"`
 	Issued      time.Time `json:"i"`
 	Expires     time.Time `json:"e"`
 
-	// Role or User is the name of the principal whose policies apply, PrincipalID its unique id. Neither is set for a root user, whose
-	// PrincipalID is the account.
+	// Role or User is the name of the principal whose policies apply, PrincipalID its unique id. Neither is set for a
+	// root user, whose PrincipalID is the account.
 	Role        string `json:"r,omitempty"`
 	User        string `json:"u,omitempty"`
 	PrincipalID string `json:"p"`
@@ -47,8 +48,8 @@ type Session struct {
 // limited reports whether session policies limit the session.
 func (s *Session) limited() bool { return len(s.Policies)+len(s.PolicyARNs) > 0 || s.Federated }
 
-// arn and userID are what GetCallerIdentity answers.
-func (s *Session) arn(path string) string {
+// sessionARN and userID are what GetCallerIdentity answers.
+func (s *Session) sessionARN(path string) string {
 	switch {
 	case s.Federated:
 		return "arn:aws:sts::" + s.Account + ":federated-user/" + s.Name
@@ -60,7 +61,7 @@ func (s *Session) arn(path string) string {
 	return "arn:aws:iam::" + s.Account + ":root"
 }
 
-func (s *Session) userID() string {
+func (s *Session) sessionUserID() string {
 	switch {
 	case s.Federated:
 		return s.Account + ":" + s.Name
@@ -70,15 +71,15 @@ func (s *Session) userID() string {
 	return s.PrincipalID
 }
 
-// Purpose is the one thing that a sealed token is good for. It is sealed with the token as additional data, so that a token of
-// one purpose does not open as one of another.
+// Purpose is the one thing that a sealed token is good for. It is sealed with the token as additional data, so that a
+// token of one purpose does not open as one of another.
 type Purpose string
 
 // The purposes of tokens, and of the ids of access keys, which are no tokens.
 const (
 	accessKey Purpose = "iam: access key"
-	// sessionToken belongs to temporary credentials. It proves nothing without their secret, and is no secret itself: it
-	// is in every presigned URL.
+	// sessionToken belongs to temporary credentials. It proves nothing without their secret, and is no secret itself:
+	// it is in every presigned URL.
 	sessionToken Purpose = "sts: session token"
 	// RegistryPassword is what ecr:GetAuthorizationToken gives. Its holder pushes and pulls as the caller.
 	RegistryPassword Purpose = "ecr: authorization token"
@@ -112,10 +113,12 @@ func newSealer(ctx context.Context, table store.Table[record.SessionKey], now ti
 		secret, id := make([]byte, 32), make([]byte, keyIDSize)
 		rand.Read(secret)
 		rand.Read(id)
-		if _, err := table.Create(ctx, store.Key(hex.EncodeToString(id)), record.SessionKey{Secret: secret, CreatedAt: now}); err != nil {
+		if _, err := table.Create(ctx, store.Key(hex.EncodeToString(id)), record.SessionKey{Secret: secret,
+			CreatedAt: now}); err != nil {
 			return nil, fmt.Errorf("make the key of session tokens: %w", err)
 		}
-		// Another daemon may have done the same at the same moment. Both keys open; every daemon seals with the first in order.
+		// Another daemon may have done the same at the same moment. Both keys open; every daemon seals with the first
+		// in order.
 		if rows, err = table.List(ctx, ""); err != nil {
 			return nil, fmt.Errorf("read the keys of session tokens: %w", err)
 		}
@@ -124,7 +127,7 @@ func newSealer(ctx context.Context, table store.Table[record.SessionKey], now ti
 	return s, nil
 }
 
-func (s *sealer) aead(ctx context.Context, id string) (cipher.AEAD, error) {
+func (s *sealer) loadAEAD(ctx context.Context, id string) (cipher.AEAD, error) {
 	s.mu.RLock()
 	a := s.aeads[id]
 	s.mu.RUnlock()
@@ -148,8 +151,8 @@ func (s *sealer) aead(ctx context.Context, id string) (cipher.AEAD, error) {
 	return a, nil
 }
 
-// bound is the additional data of a token: its purpose, and the only thing that it opens if not empty.
-func bound(purpose Purpose, resource string) []byte {
+// additionalData is the additional data of a token: its purpose, and the only thing that it opens if not empty.
+func additionalData(purpose Purpose, resource string) []byte {
 	return []byte(string(purpose) + "\x00" + resource)
 }
 
@@ -159,7 +162,7 @@ func (s *sealer) seal(ctx context.Context, purpose Purpose, resource string, ses
 	if err != nil {
 		return "", err
 	}
-	a, err := s.aead(ctx, s.current)
+	a, err := s.loadAEAD(ctx, s.current)
 	if err != nil {
 		return "", fmt.Errorf("read the key of session tokens: %w", err)
 	}
@@ -171,16 +174,17 @@ func (s *sealer) seal(ctx context.Context, purpose Purpose, resource string, ses
 	nonce := make([]byte, a.NonceSize())
 	rand.Read(nonce)
 	token = append(token, nonce...)
-	return base64.StdEncoding.EncodeToString(a.Seal(token, nonce, text, bound(purpose, resource))), nil
+	return base64.StdEncoding.EncodeToString(a.Seal(token, nonce, text, additionalData(purpose, resource))), nil
 }
 
 // open undoes seal. Whatever is not of our making, or was made for another purpose or resource, is errBadToken.
 func (s *sealer) open(ctx context.Context, purpose Purpose, resource, token string, session *Session) error {
 	raw, err := base64.StdEncoding.DecodeString(token)
-	if err != nil || len(raw) < 1+keyIDSize || raw[0] != tokenVersion || base64.StdEncoding.EncodeToString(raw) != token {
+	if err != nil || len(raw) < 1+keyIDSize || raw[0] != tokenVersion ||
+		base64.StdEncoding.EncodeToString(raw) != token {
 		return errBadToken // the decoder passes over line ends and unused bits: one session has one token
 	}
-	a, err := s.aead(ctx, hex.EncodeToString(raw[1:1+keyIDSize]))
+	a, err := s.loadAEAD(ctx, hex.EncodeToString(raw[1:1+keyIDSize]))
 	if errors.Is(err, store.ErrNotFound) {
 		return errBadToken
 	}
@@ -191,7 +195,7 @@ func (s *sealer) open(ctx context.Context, purpose Purpose, resource, token stri
 	if len(raw) < a.NonceSize() {
 		return errBadToken
 	}
-	text, err := a.Open(nil, raw[:a.NonceSize()], raw[a.NonceSize():], bound(purpose, resource))
+	text, err := a.Open(nil, raw[:a.NonceSize()], raw[a.NonceSize():], additionalData(purpose, resource))
 	if err != nil {
 		return errBadToken
 	}

@@ -17,8 +17,8 @@ type uses struct {
 	next    time.Time            // when old ones are forgotten again
 }
 
-// begin reports whether the use of an ID at a time is to be written.
-func (u *uses) begin(id string, now time.Time) bool {
+// shouldWrite reports whether the use of an ID at a time is to be written.
+func (u *uses) shouldWrite(id string, now time.Time) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if last, ok := u.written[id]; ok && now.Sub(last) < useInterval {

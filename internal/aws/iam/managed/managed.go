@@ -1,9 +1,10 @@
-// Package managed holds the policies that AWS manages and that users of EKS attach: AmazonEKSClusterPolicy and its like, under
-// their ARNs (arn:aws:iam::aws:policy/...), and those of the service-linked roles.
+// Package managed holds the policies that AWS manages and that users of EKS attach: AmazonEKSClusterPolicy and its
+// like, under their ARNs (arn:aws:iam::aws:policy/...), and those of the service-linked roles.
 //
-// Each is a file under documents/, at the path that its ARN has. The documents are Coracle's own, written by what each policy is for; they
-// are not AWS's text. They name the services that Coracle and its clusters know, so that a statement, its Sid, or an action of some other service may
-// differ from what AWS returns for the same ARN. All are version v1, of one date. AWS's documents are at
+// Each is a file under documents/, at the path that its ARN has. The documents are Coracle's own, written by what each
+// policy is for; they are not AWS's text. They name the services that Coracle and its clusters know, so that a
+// statement, its Sid, or an action of some other service may differ from what AWS returns for the same ARN. All are
+// version v1, of one date. AWS's documents are at
 // https://docs.aws.amazon.com/aws-managed-policy/latest/reference/policy-list.html.
 package managed
 
@@ -97,7 +98,8 @@ func read(path string) (*Policy, error) {
 	name := strings.TrimSuffix(strings.TrimPrefix(path, "documents/"), ".json")
 	p := &Policy{
 		ARN: "arn:aws:iam::aws:policy/" + name, Path: "/", Name: name,
-		Description: file.Description, VersionID: "v1", CreatedAt: written, UpdatedAt: written, Document: string(file.Document),
+		Description: file.Description, VersionID: "v1", CreatedAt: written, UpdatedAt: written,
+		Document: string(file.Document),
 	}
 	if i := strings.LastIndexByte(name, '/'); i >= 0 {
 		p.Path, p.Name = "/"+name[:i+1], name[i+1:]

@@ -21,14 +21,14 @@ func compileActions(list []string) actions {
 	return a
 }
 
-// match takes both parts in lower case.
-func (a *actions) match(service, name string, e *evaluation) bool {
+// matchesAction takes both parts in lower case.
+func (a *actions) matchesAction(service, name string, e *evaluation) bool {
 	if a.all {
 		return true
 	}
 	patterns := a.service[service]
 	for i := range patterns {
-		if patterns[i].match(name, e) {
+		if patterns[i].matches(name, e) {
 			return true
 		}
 	}

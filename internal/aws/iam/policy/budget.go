@@ -50,7 +50,7 @@ const (
 	statementSteps = 32
 )
 
-func (b *Budget) spend(steps int) error {
+func (b *Budget) consume(steps int) error {
 	if b.left -= steps; b.left < 0 {
 		return ErrBudget
 	}
@@ -72,24 +72,24 @@ type evaluation struct {
 	err    error
 }
 
-// spend reports whether the evaluation goes on.
-func (e *evaluation) spend(steps int) bool {
+// tryConsume reports whether the evaluation goes on.
+func (e *evaluation) tryConsume(steps int) bool {
 	if e.err == nil && e.budget != nil {
-		e.err = e.budget.spend(steps)
+		e.err = e.budget.consume(steps)
 	}
 	return e.err == nil
 }
 
-// takes reports whether a value is short enough to compare.
-func (e *evaluation) takes(key, value string) bool {
+// canCompare reports whether a value is short enough to compare.
+func (e *evaluation) canCompare(key, value string) bool {
 	if len(value) > MaxValue && e.err == nil {
 		e.err = &TooLongError{Key: key, Length: len(value)}
 	}
 	return e.err == nil
 }
 
-func (e *evaluation) lookUp(key string) ([]string, bool) {
-	if e.keys == nil || !e.spend(countKeys(e.keys)) {
+func (e *evaluation) lookupKey(key string) ([]string, bool) {
+	if e.keys == nil || !e.tryConsume(countKeys(e.keys)) {
 		return nil, false
 	}
 	return e.keys.Lookup(key)

@@ -27,7 +27,7 @@ func TestGlobIsLinear(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := compilePattern(test.pattern, syntax{wildcards: true})
-			matched, steps := glob(p.text, text)
+			matched, steps := matchGlob(p.text, text)
 			if bound := test.most * (len(p.text) + len(text)); matched || steps > bound {
 				t.Errorf("matched: %t, in %d steps, want at most %d", matched, steps, bound)
 			}
@@ -60,7 +60,7 @@ func TestGlob(t *testing.T) {
 		{"*\uFFFD?*", "a\xffb", false}, // an invalid byte is not the character that stands for it
 	} {
 		p := compilePattern(test.pattern, syntax{wildcards: true})
-		if got := p.match(test.text, &evaluation{}); got != test.want {
+		if got := p.matches(test.text, &evaluation{}); got != test.want {
 			t.Errorf("%q and %q: %t", test.pattern, test.text, got)
 		}
 	}
@@ -74,7 +74,8 @@ func TestWhatCannotBeDecidedIsRefused(t *testing.T) {
 	cancel()
 	const allow = `{"Effect": "Allow", "Action": "*", "Resource": "*"}`
 	agents := func(operator, pattern string) string {
-		return `[` + allow + `, {"Effect": "Deny", "Action": "*", "Resource": "*", "Condition": {"` + operator + `": {"aws:UserAgent": "` + pattern + `"}}}]`
+		return `[` + allow + `, {"Effect": "Deny", "Action": "*", "Resource": "*", "Condition": {"` + operator +
+			`": {"aws:UserAgent": "` + pattern + `"}}}]`
 	}
 	long := Context{"aws:UserAgent": {strings.Repeat("a", MaxValue+1)}}
 	allowed := Context{"aws:UserAgent": {strings.Repeat("a", MaxValue)}}
@@ -86,16 +87,22 @@ func TestWhatCannotBeDecidedIsRefused(t *testing.T) {
 		budget     *Budget
 		err        func(error) bool // nil: the request is allowed
 	}{
-		"the longest value":             {statements: agents("StringLike", "*b"), keys: allowed},
-		"a longer value":                {statements: agents("StringLike", "*b"), keys: long, err: func(err error) bool { return errors.As(err, &tooLong) }},
-		"a longer value, negated":       {statements: agents("StringNotLike", "a*"), keys: long, err: func(err error) bool { return errors.As(err, &tooLong) }},
-		"a longer value in a variable":  {statements: agents("StringLike", "${aws:UserAgent}b"), keys: long, err: func(err error) bool { return errors.As(err, &tooLong) }},
+		"the longest value": {statements: agents("StringLike", "*b"), keys: allowed},
+		"a longer value": {statements: agents("StringLike", "*b"), keys: long,
+			err: func(err error) bool { return errors.As(err, &tooLong) }},
+		"a longer value, negated": {statements: agents("StringNotLike", "a*"), keys: long,
+			err: func(err error) bool { return errors.As(err, &tooLong) }},
+		"a longer value in a variable": {statements: agents("StringLike", "${aws:UserAgent}b"), keys: long,
+			err: func(err error) bool { return errors.As(err, &tooLong) }},
 		"a longer value nobody asks":    {statements: allow, keys: long},
 		"only whether there is a value": {statements: agents("Null", "true"), keys: long},
-		"a longer resource": {statements: `[` + allow + `, {"Effect": "Deny", "Action": "*", "Resource": "arn:aws:s3:::*b"}]`,
-			resource: "arn:aws:s3:::" + strings.Repeat("a", MaxValue), err: func(err error) bool { return errors.As(err, &tooLong) }},
-		"budget":       {statements: agents("StringLike", "*b"), keys: allowed, budget: NewBudget(t.Context(), 1<<20)},
-		"spent budget": {statements: agents("StringLike", "*b"), keys: allowed, budget: NewBudget(t.Context(), 100), err: func(err error) bool { return errors.Is(err, ErrBudget) }},
+		"a longer resource": {statements: `[` + allow +
+			`, {"Effect": "Deny", "Action": "*", "Resource": "arn:aws:s3:::*b"}]`,
+			resource: "arn:aws:s3:::" + strings.Repeat("a", MaxValue),
+			err:      func(err error) bool { return errors.As(err, &tooLong) }},
+		"budget": {statements: agents("StringLike", "*b"), keys: allowed, budget: NewBudget(t.Context(), 1<<20)},
+		"spent budget": {statements: agents("StringLike", "*b"), keys: allowed, budget: NewBudget(t.Context(), 100),
+			err: func(err error) bool { return errors.Is(err, ErrBudget) }},
 		"the client left": {statements: agents("StringLike", "*b"), keys: allowed, budget: NewBudget(canceled, 1<<20),
 			err: func(err error) bool { return errors.Is(err, context.Canceled) }},
 	} {

@@ -20,8 +20,8 @@ type Keys interface {
 // Context is a plain set of condition keys.
 type Context map[string][]string
 
-// Lookup finds a key however it is spelled. Of several spellings that none of is the asked one, as tags may have, it is always
-// the same.
+// Lookup finds a key however it is spelled. Of several spellings that none of is the asked one, as tags may have, it is
+// always the same.
 func (c Context) Lookup(key string) ([]string, bool) {
 	if values, ok := c[key]; ok {
 		return values, true
@@ -84,7 +84,8 @@ type condition struct {
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_condition_operators.html
 var operators = map[string]struct {
 	negated bool
-	compile func(c *condition, values []string, variables bool) bool // false for a value that is not of the operator's type
+	// false for a value that is not of the operator's type
+	compile func(c *condition, values []string, variables bool) bool
 }{
 	"StringEquals":              {false, compileStrings(false)},
 	"StringNotEquals":           {true, compileStrings(false)},
@@ -132,18 +133,22 @@ func compileCondition(operator, key string, values []string, variables bool) (co
 		return c, malformed("Invalid Condition type : %s.", operator)
 	}
 	if prefix, _, ok := strings.Cut(key, ":"); !ok || prefix == "" {
-		return c, malformed("Actions/Conditions must be prefaced by a vendor, e.g., iam, sdb, ec2, etc. Got the condition key %q.", key)
+		return c,
+			malformed(
+				"Actions/Conditions must be prefaced by a vendor, e.g., iam, sdb, ec2, etc. Got the condition key %q.",
+				key)
 	}
 	c.negated = op.negated
 	if !op.compile(&c, values, variables) {
-		return c, malformed("The value %q of the condition key %s is not valid for the operator %s.", strings.Join(values, `", "`), key, operator)
+		return c, malformed("The value %q of the condition key %s is not valid for the operator %s.",
+			strings.Join(values, `", "`), key, operator)
 	}
 	return c, nil
 }
 
-// holds decides the condition for a request.
-func (c *condition) holds(e *evaluation) bool {
-	values, present := e.lookUp(c.key)
+// isSatisfied decides the condition for a request.
+func (c *condition) isSatisfied(e *evaluation) bool {
+	values, present := e.lookupKey(c.key)
 	if c.null {
 		return (!present || len(values) == 0) == c.want
 	}
@@ -162,7 +167,7 @@ func (c *condition) holds(e *evaluation) bool {
 		return c.negated
 	}
 	for _, v := range values {
-		if !e.takes(c.key, v) {
+		if !e.canCompare(c.key, v) {
 			return false
 		}
 	}
@@ -213,7 +218,7 @@ func compileFolded(c *condition, values []string, variables bool) bool {
 	compileStrings(false)(c, values, variables)
 	c.match = func(c *condition, value string, e *evaluation) bool {
 		for i := range c.patterns {
-			if p := c.patterns[i].fill(e); p.matchable && equalFold(p.literal, value) {
+			if p := c.patterns[i].substitute(e); p.matchable && equalFold(p.literal, value) {
 				return true
 			}
 		}
@@ -222,8 +227,8 @@ func compileFolded(c *condition, values []string, variables bool) bool {
 	return true
 }
 
-// equalFold compares without regard to case. An ASCII letter equals nothing but itself in the other case: to Unicode, the Kelvin
-// sign is a K and the long s an S.
+// equalFold compares without regard to case. An ASCII letter equals nothing but itself in the other case: to Unicode,
+// the Kelvin sign is a K and the long s an S.
 func equalFold(a, b string) bool {
 	if !strings.EqualFold(a, b) {
 		return false
@@ -245,7 +250,8 @@ func compileDates(compare func(int) bool) func(*condition, []string, bool) bool 
 	return func(c *condition, values []string, _ bool) bool { return c.setNumbers(values, compare, parseDate) }
 }
 
-// setNumbers compiles an ordered operator. A value of the request that is not of the operator's type matches no value of the policy.
+// setNumbers compiles an ordered operator. A value of the request that is not of the operator's type matches no value
+// of the policy.
 func (c *condition) setNumbers(values []string, compare func(int) bool, parse func(string) (*big.Rat, bool)) bool {
 	for _, v := range values {
 		number, ok := parse(v)
@@ -261,7 +267,8 @@ func (c *condition) setNumbers(values []string, compare func(int) bool, parse fu
 	return true
 }
 
-// decimal is what IAM calls a number: an integer or a decimal value. It has no exponent, no base, no infinity and no NaN.
+// decimal is what IAM calls a number: an integer or a decimal value. It has no exponent, no base, no infinity and no
+// NaN.
 var decimal = regexp.MustCompile(`^-?[0-9]{1,40}(\.[0-9]{1,40})?$`)
 
 // parseNumber reads a number without rounding it.
@@ -272,8 +279,8 @@ func parseNumber(s string) (*big.Rat, bool) {
 	return new(big.Rat).SetString(s)
 }
 
-// dates are the W3C profile of ISO 8601, and the form without separators of signatures. time.Parse alone takes more: hours
-// of one digit, commas and fractions where the format has none.
+// dates are the W3C profile of ISO 8601, and the form without separators of signatures. time.Parse alone takes more:
+// hours of one digit, commas and fractions where the format has none.
 // https://www.w3.org/TR/NOTE-datetime
 var dates = []struct {
 	form   *regexp.Regexp
@@ -306,7 +313,8 @@ func parseDate(s string) (*big.Rat, bool) {
 	return seconds, ok && seconds.Sign() >= 0 && seconds.Cmp(latest) <= 0
 }
 
-// compileBools compiles Bool. Its values are compared as the words that they are: no other letter folds to one of theirs.
+// compileBools compiles Bool. Its values are compared as the words that they are: no other letter folds to one of
+// theirs.
 func compileBools(c *condition, values []string, variables bool) bool {
 	for _, v := range values {
 		if _, ok := parseBool(v); !ok && !strings.Contains(v, "${") {
@@ -317,7 +325,7 @@ func compileBools(c *condition, values []string, variables bool) bool {
 	c.match = func(c *condition, value string, e *evaluation) bool {
 		got, ok := parseBool(value)
 		return ok && slices.ContainsFunc(c.patterns, func(p pattern) bool {
-			filled := p.fill(e)
+			filled := p.substitute(e)
 			want, ok := parseBool(filled.literal)
 			return ok && filled.matchable && got == want
 		})
@@ -380,7 +388,8 @@ func compileAddresses(c *condition, values []string, _ bool) bool {
 	return true
 }
 
-// parsePrefix reads an address or a CIDR block, without a zone. A block of IPv4 addresses as IPv6 has them is one of IPv4.
+// parsePrefix reads an address or a CIDR block, without a zone. A block of IPv4 addresses as IPv6 has them is one of
+// IPv4.
 func parsePrefix(s string) (netip.Prefix, bool) {
 	prefix, err := netip.ParsePrefix(s)
 	if err != nil {
@@ -401,7 +410,7 @@ func compileARNs(c *condition, values []string, variables bool) bool {
 		c.arns = append(c.arns, compileARN(v, syntax{wildcards: true, variables: variables}))
 	}
 	c.match = func(c *condition, value string, e *evaluation) bool {
-		return slices.ContainsFunc(c.arns, func(a arnPattern) bool { return a.match(value, e) })
+		return slices.ContainsFunc(c.arns, func(a arnPattern) bool { return a.matches(value, e) })
 	}
 	return true
 }

@@ -60,7 +60,7 @@ func Parse(kind Kind, text string) (*Document, error) {
 		return nil, malformed("Syntax errors in policy: %v.", err)
 	}
 	d := &Document{Version: "2008-10-17", Text: text}
-	if err := d.read(kind, root); err != nil {
+	if err := d.decodeNode(kind, root); err != nil {
 		return nil, err
 	}
 	slices.Sort(d.keys)
@@ -103,7 +103,7 @@ func Compile(kind Kind, text string) (*Document, error) {
 	return d, nil
 }
 
-func (d *Document) read(kind Kind, root node) error {
+func (d *Document) decodeNode(kind Kind, root node) error {
 	fields, ok := root.value.(members)
 	if !ok {
 		return malformed("Syntax errors in policy: the document is not a JSON object.")
@@ -114,7 +114,8 @@ func (d *Document) read(kind Kind, root node) error {
 		case "Version":
 			version, ok := field.value.(string)
 			if !ok || (version != "2012-10-17" && version != "2008-10-17") {
-				return malformed("The policy's Version must be \"2012-10-17\" or \"2008-10-17\", got %s.", d.Text[field.start:field.end])
+				return malformed("The policy's Version must be \"2012-10-17\" or \"2008-10-17\", got %s.",
+					d.Text[field.start:field.end])
 			}
 			d.Version = version
 		case "Id":
@@ -124,7 +125,8 @@ func (d *Document) read(kind Kind, root node) error {
 		case "Statement":
 			statements = &fields[i].node
 		default:
-			return malformed("Syntax errors in policy: unknown field %q; a policy has Version, Id and Statement.", field.name)
+			return malformed("Syntax errors in policy: unknown field %q; a policy has Version, Id and Statement.",
+				field.name)
 		}
 	}
 	if statements == nil {
@@ -155,12 +157,13 @@ func (d *Document) read(kind Kind, root node) error {
 	return nil
 }
 
-// readStatement reads one statement. Version comes first in nearly every document; where it does not, the fields have all been
-// seen before the first statement is read.
+// readStatement reads one statement. Version comes first in nearly every document; where it does not, the fields have
+// all been seen before the first statement is read.
 func (d *Document) readStatement(kind Kind, n node, lines lines) (*Statement, error) {
 	fields, ok := n.value.(members)
 	if !ok {
-		return nil, malformed("Syntax errors in policy: a statement must be a JSON object, got %s.", excerpt(d.Text[n.start:n.end]))
+		return nil, malformed("Syntax errors in policy: a statement must be a JSON object, got %s.",
+			excerpt(d.Text[n.start:n.end]))
 	}
 	s := &Statement{Start: lines.position(n.start), End: lines.position(n.end)}
 	given := map[string]bool{}
@@ -172,12 +175,15 @@ func (d *Document) readStatement(kind Kind, n node, lines lines) (*Statement, er
 		case "Sid":
 			s.SID, ok = field.value.(string)
 			if !ok || kind == Identity && !isAlphanumeric(s.SID) {
-				err = malformed("Statement IDs (SID) must be alpha-numeric. Check that your input satisfies the regular expression [0-9A-Za-z]*")
+				err = malformed(
+					"Statement IDs (SID) must be alpha-numeric. Check that your input satisfies the regular " +
+						"expression [0-9A-Za-z]*")
 			}
 		case "Effect":
 			effect, _ := field.value.(string)
 			if s.Effect = Effect(effect); s.Effect != Allow && s.Effect != Deny {
-				err = malformed("Invalid effect: %s. Effect must be \"Allow\" or \"Deny\".", excerpt(d.Text[field.start:field.end]))
+				err = malformed("Invalid effect: %s. Effect must be \"Allow\" or \"Deny\".",
+					excerpt(d.Text[field.start:field.end]))
 			}
 		case "Action", "NotAction":
 			s.notAction = field.name == "NotAction"
@@ -234,7 +240,8 @@ func (d *Document) strings(field member) ([]string, error) {
 	for _, n := range list {
 		s, ok := n.value.(string)
 		if !ok {
-			return nil, malformed("Syntax errors in policy: %s must be a string or a list of strings, got %s.", field.name, excerpt(d.Text[n.start:n.end]))
+			return nil, malformed("Syntax errors in policy: %s must be a string or a list of strings, got %s.",
+				field.name, excerpt(d.Text[n.start:n.end]))
 		}
 		values = append(values, s)
 	}
@@ -285,13 +292,16 @@ func (d *Document) readResources(kind Kind, field member, variables bool) ([]arn
 func (d *Document) readConditions(field member, variables bool) ([]condition, error) {
 	operators, ok := field.value.(members)
 	if !ok {
-		return nil, malformed("Syntax errors in policy: Condition must be an object of operators, got %s.", excerpt(d.Text[field.start:field.end]))
+		return nil, malformed("Syntax errors in policy: Condition must be an object of operators, got %s.",
+			excerpt(d.Text[field.start:field.end]))
 	}
 	var all []condition
 	for _, operator := range operators {
 		keys, ok := operator.value.(members)
 		if !ok {
-			return nil, malformed("Syntax errors in policy: the condition operator %s must hold an object of condition keys.", operator.name)
+			return nil,
+				malformed("Syntax errors in policy: the condition operator %s must hold an object of condition keys.",
+					operator.name)
 		}
 		for _, key := range keys {
 			values, err := d.conditionValues(key)
@@ -337,7 +347,10 @@ func (d *Document) conditionValues(key member) ([]string, error) {
 				values = append(values, "false")
 			}
 		default:
-			return nil, malformed("Syntax errors in policy: the values of the condition key %s must be strings, numbers or booleans, got %s.", key.name, excerpt(d.Text[n.start:n.end]))
+			return nil,
+				malformed(
+					"Syntax errors in policy: the values of the condition key %s must be strings, numbers or "+
+						"booleans, got %s.", key.name, excerpt(d.Text[n.start:n.end]))
 		}
 	}
 	return values, nil

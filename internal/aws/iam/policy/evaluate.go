@@ -30,7 +30,8 @@ type Policies struct {
 
 	Resource        []Source // attached to the resource; a role's trust policy
 	ResourceAccount string   // owner of the resource; empty when it is the caller's
-	// ResourceMust is set where nothing works without the resource's own consent even within the account: trust policies, key policies.
+	// ResourceMust is set where nothing works without the resource's own consent even within the account: trust
+	// policies, key policies.
 	ResourceMust bool
 	// Trust is set when Resource is a role's trust policy; the reasons then call it so.
 	Trust bool
@@ -80,7 +81,8 @@ func (d Decision) Reason() string {
 	switch d.Verdict {
 	case ExplicitDeny:
 		reason := "with an explicit deny in " + [...]string{
-			"an identity-based policy", "a permissions boundary", "a session policy", "a resource-based policy", "the role trust policy",
+			"an identity-based policy", "a permissions boundary", "a session policy", "a resource-based policy",
+			"the role trust policy",
 		}[d.kind]
 		if d.Policy != nil && d.Policy.ARN != "" {
 			reason += ": " + d.Policy.ARN
@@ -88,7 +90,8 @@ func (d Decision) Reason() string {
 		return reason
 	case ImplicitDeny:
 		return "because no " + [...]string{
-			"identity-based policy", "permissions boundary", "session policy", "resource-based policy", "role trust policy",
+			"identity-based policy", "permissions boundary", "session policy", "resource-based policy",
+			"role trust policy",
 		}[d.kind] + " allows the " + d.action + " action"
 	}
 	return ""
@@ -106,7 +109,8 @@ func newAsk(r *Request) ask {
 	return ask{r, service, name, evaluation{keys: r.Keys, budget: r.Budget}}
 }
 
-// Evaluate decides. Its order is AWS's: denies first, then what the resource grants directly, then identity, boundary and session.
+// Evaluate decides. Its order is AWS's: denies first, then what the resource grants directly, then identity, boundary
+// and session.
 func Evaluate(r *Request, p *Policies) Decision {
 	a := newAsk(r)
 	d := a.evaluate(p)
@@ -125,13 +129,14 @@ func (a *ask) evaluate(p *Policies) Decision {
 	for _, in := range [...]struct {
 		sources []Source
 		kind    policyKind
-	}{{p.Identity, identityBased}, {p.Boundary, permissionsBoundary}, {p.Session, sessionPolicy}, {p.Resource, resourceKind}} {
-		if s, policy, _ := a.find(in.sources, Deny); s != nil {
+	}{{p.Identity, identityBased}, {p.Boundary, permissionsBoundary}, {p.Session, sessionPolicy},
+		{p.Resource, resourceKind}} {
+		if s, policy, _ := a.findStatement(in.sources, Deny); s != nil {
 			return Decision{Verdict: ExplicitDeny, Statement: s, Policy: policy, kind: in.kind, action: r.Action}
 		}
 	}
 
-	granted, grantedIn, closeness := a.find(p.Resource, Allow)
+	granted, grantedIn, closeness := a.findStatement(p.Resource, Allow)
 	sameAccount := p.ResourceAccount == "" || p.ResourceAccount == r.Principal.Account
 	refuse := func(kind policyKind) Decision {
 		return Decision{Verdict: ImplicitDeny, kind: kind, action: r.Action}
@@ -149,7 +154,7 @@ func (a *ask) evaluate(p *Policies) Decision {
 	}
 	if closeness == noGrant && (p.ResourceMust || !sameAccount) {
 		// The caller's own policies are the first to look at when they refuse as well.
-		if s, _, _ := a.find(p.Identity, Allow); s == nil && r.Principal.Type != Account && !p.ResourceMust {
+		if s, _, _ := a.findStatement(p.Identity, Allow); s == nil && r.Principal.Type != Account && !p.ResourceMust {
 			return refuse(identityBased)
 		}
 		return refuse(resourceKind)
@@ -162,26 +167,26 @@ func (a *ask) evaluate(p *Policies) Decision {
 	}
 	by, in := granted, grantedIn
 	if closeness != roleGrant && r.Principal.Type != Account {
-		if by, in, _ = a.find(p.Identity, Allow); by == nil {
+		if by, in, _ = a.findStatement(p.Identity, Allow); by == nil {
 			return refuse(identityBased)
 		}
 	}
 	if len(p.Boundary) > 0 && r.Principal.Type != Account {
-		if s, _, _ := a.find(p.Boundary, Allow); s == nil {
+		if s, _, _ := a.findStatement(p.Boundary, Allow); s == nil {
 			return refuse(permissionsBoundary)
 		}
 	}
 	if p.HasSession || len(p.Session) > 0 {
-		if s, _, _ := a.find(p.Session, Allow); s == nil {
+		if s, _, _ := a.findStatement(p.Session, Allow); s == nil {
 			return refuse(sessionPolicy)
 		}
 	}
 	return allow(by, in)
 }
 
-// find returns the first statement with that effect that matches, or among allows of resource policies the one that names the
-// caller most closely.
-func (a *ask) find(sources []Source, effect Effect) (found *Statement, in *Source, closeness grant) {
+// findStatement returns the first statement with that effect that matches, or among allows of resource policies the one
+// that names the caller most closely.
+func (a *ask) findStatement(sources []Source, effect Effect) (found *Statement, in *Source, closeness grant) {
 	for i := range sources {
 		for _, s := range sources[i].Statements {
 			if s.Effect != effect {
@@ -200,10 +205,11 @@ func (a *ask) find(sources []Source, effect Effect) (found *Statement, in *Sourc
 	return found, in, closeness
 }
 
-// matches says whether the statement speaks about the request, and how closely it names the principal. A statement without a
-// principal is about whomever its policy hangs on.
+// matches says whether the statement speaks about the request, and how closely it names the principal. A statement
+// without a principal is about whomever its policy hangs on.
 func (a *ask) matches(s *Statement) grant {
-	if !a.evaluation.spend(statementSteps) || s.actions.match(a.service, a.name, &a.evaluation) == s.notAction {
+	if !a.evaluation.tryConsume(statementSteps) || s.actions.matchesAction(a.service, a.name,
+		&a.evaluation) == s.notAction {
 		return noGrant
 	}
 	closeness := directGrant
@@ -212,15 +218,15 @@ func (a *ask) matches(s *Statement) grant {
 			if s.principals.exempts(&a.Principal, s.Effect) {
 				return noGrant
 			}
-		} else if closeness = s.principals.match(&a.Principal); closeness == noGrant {
+		} else if closeness = s.principals.matchPrincipal(&a.Principal); closeness == noGrant {
 			return noGrant
 		}
 	}
-	if s.resources != nil && (!a.evaluation.takes("", a.Resource) || a.matchesResource(s) == s.notRes) {
+	if s.resources != nil && (!a.evaluation.canCompare("", a.Resource) || a.matchesResource(s) == s.notRes) {
 		return noGrant
 	}
 	for i := range s.conditions {
-		if !s.conditions[i].holds(&a.evaluation) {
+		if !s.conditions[i].isSatisfied(&a.evaluation) {
 			return noGrant
 		}
 	}
@@ -229,7 +235,7 @@ func (a *ask) matches(s *Statement) grant {
 
 func (a *ask) matchesResource(s *Statement) bool {
 	for i := range s.resources {
-		if s.resources[i].match(a.Resource, &a.evaluation) {
+		if s.resources[i].matches(a.Resource, &a.evaluation) {
 			return true
 		}
 	}
@@ -257,15 +263,15 @@ func Matches(r *Request, sources []Source) ([]Match, error) {
 	return all, a.evaluation.err
 }
 
-// Allows says whether the policies, taken alone, allow the request: what the simulator reports of a permissions boundary.
-// The error is as of [Decision].
+// Allows says whether the policies, taken alone, allow the request: what the simulator reports of a permissions
+// boundary. The error is as of [Decision].
 func Allows(r *Request, sources []Source) (bool, error) {
 	a := newAsk(r)
-	denied, _, _ := a.find(sources, Deny)
+	denied, _, _ := a.findStatement(sources, Deny)
 	if denied != nil {
 		return false, a.evaluation.err
 	}
-	allowed, _, _ := a.find(sources, Allow)
+	allowed, _, _ := a.findStatement(sources, Allow)
 	return allowed != nil && a.evaluation.err == nil, a.evaluation.err
 }
 
@@ -276,11 +282,11 @@ func MissingKeys(sources []Source, keys Keys, budget *Budget) ([]string, error) 
 	e := evaluation{keys: keys, budget: budget}
 	for _, source := range sources {
 		for _, key := range source.keys {
-			if seen[key] || !e.spend(1) {
+			if seen[key] || !e.tryConsume(1) {
 				continue
 			}
 			seen[key] = true
-			if _, ok := e.lookUp(key); !ok {
+			if _, ok := e.lookupKey(key); !ok {
 				missing = append(missing, key)
 			}
 		}

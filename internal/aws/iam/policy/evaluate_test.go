@@ -7,13 +7,20 @@ import (
 )
 
 var (
-	alice    = Principal{Type: User, Account: "111122223333", ARN: "arn:aws:iam::111122223333:user/alice", IAMARN: "arn:aws:iam::111122223333:user/alice", ID: "AIDAALICE000000000001"}
-	nodeRole = Principal{Type: AssumedRole, Account: "111122223333", ARN: "arn:aws:sts::111122223333:assumed-role/node/i-1", IAMARN: "arn:aws:iam::111122223333:role/path/node", ID: "AROANODE0000000000001"}
-	root     = Principal{Type: Account, Account: "111122223333", ARN: "arn:aws:iam::111122223333:root", IAMARN: "arn:aws:iam::111122223333:root", ID: "111122223333"}
-	eks      = Principal{Type: Service, Name: "eks.amazonaws.com"}
-	pod      = Principal{Type: WebIdentity, Name: "arn:aws:iam::111122223333:oidc-provider/oidc.eks.us-east-1.amazonaws.com/id/X"}
-	bob      = Principal{Type: User, Account: "444455556666", ARN: "arn:aws:iam::444455556666:user/bob", IAMARN: "arn:aws:iam::444455556666:user/bob", ID: "AIDABOB00000000000001"}
-	bobs     = Principal{Type: Account, Account: "444455556666", ARN: "arn:aws:iam::444455556666:root", IAMARN: "arn:aws:iam::444455556666:root", ID: "444455556666"}
+	alice = Principal{Type: User, Account: "111122223333", ARN: "arn:aws:iam::111122223333:user/alice",
+		IAMARN: "arn:aws:iam::111122223333:user/alice", ID: "AIDAALICE000000000001"}
+	nodeRole = Principal{Type: AssumedRole, Account: "111122223333",
+		ARN: "arn:aws:sts::111122223333:assumed-role/node/i-1", IAMARN: "arn:aws:iam::111122223333:role/path/node",
+		ID: "AROANODE0000000000001"}
+	root = Principal{Type: Account, Account: "111122223333", ARN: "arn:aws:iam::111122223333:root",
+		IAMARN: "arn:aws:iam::111122223333:root", ID: "111122223333"}
+	eks = Principal{Type: Service, Name: "eks.amazonaws.com"}
+	pod = Principal{Type: WebIdentity,
+		Name: "arn:aws:iam::111122223333:oidc-provider/oidc.eks.us-east-1.amazonaws.com/id/X"}
+	bob = Principal{Type: User, Account: "444455556666", ARN: "arn:aws:iam::444455556666:user/bob",
+		IAMARN: "arn:aws:iam::444455556666:user/bob", ID: "AIDABOB00000000000001"}
+	bobs = Principal{Type: Account, Account: "444455556666", ARN: "arn:aws:iam::444455556666:root",
+		IAMARN: "arn:aws:iam::444455556666:root", ID: "444455556666"}
 )
 
 const cluster = "arn:aws:eks:us-east-1:111122223333:cluster/ironman-2022"
@@ -50,54 +57,109 @@ func TestIdentityPolicies(t *testing.T) {
 		keys       Context
 		want       Verdict
 	}{
-		{name: "nothing allows", statements: `{"Effect": "Allow", "Action": "eks:ListClusters", "Resource": "*"}`, want: ImplicitDeny},
-		{name: "exact action", statements: `{"Effect": "Allow", "Action": "eks:DescribeCluster", "Resource": "*"}`, want: Allowed},
-		{name: "actions ignore case", statements: `{"Effect": "Allow", "Action": "EKS:describecluster", "Resource": "*"}`, want: Allowed},
-		{name: "action with star", statements: `{"Effect": "Allow", "Action": "eks:Describe*", "Resource": "*"}`, want: Allowed},
-		{name: "action with star in the middle", statements: `{"Effect": "Allow", "Action": "eks:*Clust*r", "Resource": "*"}`, want: Allowed},
-		{name: "action with question mark", statements: `{"Effect": "Allow", "Action": "eks:?escribeCluster", "Resource": "*"}`, want: Allowed},
-		{name: "question mark is one character", statements: `{"Effect": "Allow", "Action": "eks:?DescribeCluster", "Resource": "*"}`, want: ImplicitDeny},
-		{name: "list of actions", statements: `{"Effect": "Allow", "Action": ["s3:*", "eks:*"], "Resource": ["*"]}`, want: Allowed},
+		{name: "nothing allows", statements: `{"Effect": "Allow", "Action": "eks:ListClusters", "Resource": "*"}`,
+			want: ImplicitDeny},
+		{name: "exact action", statements: `{"Effect": "Allow", "Action": "eks:DescribeCluster", "Resource": "*"}`,
+			want: Allowed},
+		{name: "actions ignore case",
+			statements: `{"Effect": "Allow", "Action": "EKS:describecluster", "Resource": "*"}`, want: Allowed},
+		{name: "action with star", statements: `{"Effect": "Allow", "Action": "eks:Describe*", "Resource": "*"}`,
+			want: Allowed},
+		{name: "action with star in the middle",
+			statements: `{"Effect": "Allow", "Action": "eks:*Clust*r", "Resource": "*"}`, want: Allowed},
+		{name: "action with question mark",
+			statements: `{"Effect": "Allow", "Action": "eks:?escribeCluster", "Resource": "*"}`, want: Allowed},
+		{name: "question mark is one character",
+			statements: `{"Effect": "Allow", "Action": "eks:?DescribeCluster", "Resource": "*"}`, want: ImplicitDeny},
+		{name: "list of actions", statements: `{"Effect": "Allow", "Action": ["s3:*", "eks:*"], "Resource": ["*"]}`,
+			want: Allowed},
 		{name: "all actions", statements: allowAll, want: Allowed},
-		{name: "prefix of the action is not the action", statements: `{"Effect": "Allow", "Action": "eks:Describe", "Resource": "*"}`, want: ImplicitDeny},
-		{name: "other service", statements: `{"Effect": "Allow", "Action": "ec2:*", "Resource": "*"}`, want: ImplicitDeny},
-		{name: "NotAction leaves out", statements: `{"Effect": "Allow", "NotAction": "eks:*", "Resource": "*"}`, want: ImplicitDeny},
-		{name: "NotAction lets in", statements: `{"Effect": "Allow", "NotAction": ["iam:*", "sts:*"], "Resource": "*"}`, want: Allowed},
-		{name: "deny wins over allow", statements: `[` + allowAll + `, {"Effect": "Deny", "Action": "eks:*", "Resource": "*"}]`, want: ExplicitDeny},
-		{name: "deny wins in any order", statements: `[{"Effect": "Deny", "Action": "eks:*", "Resource": "*"}, ` + allowAll + `]`, want: ExplicitDeny},
-		{name: "deny of something else", statements: `[` + allowAll + `, {"Effect": "Deny", "Action": "eks:DeleteCluster", "Resource": "*"}]`, want: Allowed},
-		{name: "deny with NotAction", statements: `[` + allowAll + `, {"Effect": "Deny", "NotAction": "iam:*", "Resource": "*"}]`, want: ExplicitDeny},
+		{name: "prefix of the action is not the action",
+			statements: `{"Effect": "Allow", "Action": "eks:Describe", "Resource": "*"}`, want: ImplicitDeny},
+		{name: "other service", statements: `{"Effect": "Allow", "Action": "ec2:*", "Resource": "*"}`,
+			want: ImplicitDeny},
+		{name: "NotAction leaves out", statements: `{"Effect": "Allow", "NotAction": "eks:*", "Resource": "*"}`,
+			want: ImplicitDeny},
+		{name: "NotAction lets in", statements: `{"Effect": "Allow", "NotAction": ["iam:*", "sts:*"], "Resource": "*"}`,
+			want: Allowed},
+		{name: "deny wins over allow", statements: `[` + allowAll +
+			`, {"Effect": "Deny", "Action": "eks:*", "Resource": "*"}]`, want: ExplicitDeny},
+		{name: "deny wins in any order", statements: `[{"Effect": "Deny", "Action": "eks:*", "Resource": "*"}, ` +
+			allowAll + `]`, want: ExplicitDeny},
+		{name: "deny of something else", statements: `[` + allowAll +
+			`, {"Effect": "Deny", "Action": "eks:DeleteCluster", "Resource": "*"}]`, want: Allowed},
+		{name: "deny with NotAction", statements: `[` + allowAll +
+			`, {"Effect": "Deny", "NotAction": "iam:*", "Resource": "*"}]`, want: ExplicitDeny},
 
-		{name: "exact resource", statements: `{"Effect": "Allow", "Action": "eks:*", "Resource": "` + cluster + `"}`, want: Allowed},
-		{name: "resources heed case", statements: `{"Effect": "Allow", "Action": "eks:*", "Resource": "arn:aws:eks:us-east-1:111122223333:cluster/Ironman-2022"}`, want: ImplicitDeny},
-		{name: "resource with star", statements: `{"Effect": "Allow", "Action": "eks:*", "Resource": "arn:aws:eks:*:*:cluster/ironman-*"}`, want: Allowed},
-		{name: "star in one part stays there", statements: `{"Effect": "Allow", "Action": "eks:*", "Resource": "arn:aws:eks:*:cluster/ironman-2022:x:y"}`, want: ImplicitDeny},
-		{name: "region part", statements: `{"Effect": "Allow", "Action": "eks:*", "Resource": "arn:aws:eks:us-*-1:111122223333:*"}`, want: Allowed},
-		{name: "other region", statements: `{"Effect": "Allow", "Action": "eks:*", "Resource": "arn:aws:eks:eu-west-1:111122223333:*"}`, want: ImplicitDeny},
-		{name: "question marks in a resource", statements: `{"Effect": "Allow", "Action": "eks:*", "Resource": "arn:aws:eks:us-east-1:111122223333:cluster/ironman-????"}`, want: Allowed},
-		{name: "star in the resource part reaches over colons", statements: `{"Effect": "Allow", "Action": "logs:*", "Resource": "arn:aws:logs:us-east-1:111122223333:log-group:*"}`,
-			action: "logs:GetLogEvents", resource: "arn:aws:logs:us-east-1:111122223333:log-group:/aws/eks/x:log-stream:y", want: Allowed},
-		{name: "shortened ARN", statements: `{"Effect": "Allow", "Action": "eks:*", "Resource": "arn:aws:eks:*"}`, want: Allowed},
-		{name: "action without resource needs a star", statements: `{"Effect": "Allow", "Action": "eks:*", "Resource": "` + cluster + `"}`, action: "eks:ListClusters", resource: "*", want: ImplicitDeny},
-		{name: "action without resource", statements: allowAll, action: "eks:ListClusters", resource: "*", want: Allowed},
-		{name: "NotResource leaves out", statements: `{"Effect": "Allow", "Action": "*", "NotResource": "arn:aws:eks:*:*:cluster/ironman-2022"}`, want: ImplicitDeny},
-		{name: "NotResource lets in", statements: `{"Effect": "Allow", "Action": "*", "NotResource": ["arn:aws:eks:*:*:cluster/a", "arn:aws:eks:*:*:cluster/b"]}`, want: Allowed},
-		{name: "deny all but", statements: `[` + allowAll + `, {"Effect": "Deny", "Action": "eks:*", "NotResource": "` + cluster + `"}]`, want: Allowed},
+		{name: "exact resource", statements: `{"Effect": "Allow", "Action": "eks:*", "Resource": "` + cluster + `"}`,
+			want: Allowed},
+		{name: "resources heed case",
+			statements: `{"Effect": "Allow", "Action": "eks:*", "Resource": "arn:aws:eks:us-east-1:111122223333:cluster/Ironman-2022"}`, want: ImplicitDeny},
+		{name: "resource with star",
+			statements: `{"Effect": "Allow", "Action": "eks:*", "Resource": "arn:aws:eks:*:*:cluster/ironman-*"}`,
+			want:       Allowed},
+		{name: "star in one part stays there",
+			statements: `{"Effect": "Allow", "Action": "eks:*", "Resource": "arn:aws:eks:*:cluster/ironman-2022:x:y"}`,
+			want:       ImplicitDeny},
+		{name: "region part",
+			statements: `{"Effect": "Allow", "Action": "eks:*", "Resource": "arn:aws:eks:us-*-1:111122223333:*"}`,
+			want:       Allowed},
+		{name: "other region",
+			statements: `{"Effect": "Allow", "Action": "eks:*", "Resource": "arn:aws:eks:eu-west-1:111122223333:*"}`,
+			want:       ImplicitDeny},
+		{name: "question marks in a resource",
+			statements: `{"Effect": "Allow", "Action": "eks:*", "Resource": "arn:aws:eks:us-east-1:111122223333:cluster/ironman-????"}`, want: Allowed},
+		{name: "star in the resource part reaches over colons",
+			statements: `{"Effect": "Allow", "Action": "logs:*", "Resource": "arn:aws:logs:us-east-1:111122223333:log-group:*"}`,
+			action:     "logs:GetLogEvents",
+			resource:   "arn:aws:logs:us-east-1:111122223333:log-group:/aws/eks/x:log-stream:y", want: Allowed},
+		{name: "shortened ARN", statements: `{"Effect": "Allow", "Action": "eks:*", "Resource": "arn:aws:eks:*"}`,
+			want: Allowed},
+		{name: "action without resource needs a star",
+			statements: `{"Effect": "Allow", "Action": "eks:*", "Resource": "` + cluster + `"}`,
+			action:     "eks:ListClusters", resource: "*", want: ImplicitDeny},
+		{name: "action without resource", statements: allowAll, action: "eks:ListClusters", resource: "*",
+			want: Allowed},
+		{name: "NotResource leaves out",
+			statements: `{"Effect": "Allow", "Action": "*", "NotResource": "arn:aws:eks:*:*:cluster/ironman-2022"}`,
+			want:       ImplicitDeny},
+		{name: "NotResource lets in",
+			statements: `{"Effect": "Allow", "Action": "*", "NotResource": ["arn:aws:eks:*:*:cluster/a", "arn:aws:eks:*:*:cluster/b"]}`, want: Allowed},
+		{name: "deny all but", statements: `[` + allowAll + `, {"Effect": "Deny", "Action": "eks:*", "NotResource": "` +
+			cluster + `"}]`, want: Allowed},
 
-		{name: "variable in a resource", statements: `{"Effect": "Allow", "Action": "*", "Resource": "arn:aws:eks:*:*:cluster/${aws:username}-*"}`, keys: Context{"aws:username": {"ironman"}}, want: Allowed},
-		{name: "variable of another user", statements: `{"Effect": "Allow", "Action": "*", "Resource": "arn:aws:eks:*:*:cluster/${aws:username}-*"}`, keys: Context{"aws:username": {"hulk"}}, want: ImplicitDeny},
-		{name: "variable without a value", statements: `{"Effect": "Allow", "Action": "*", "Resource": "arn:aws:eks:*:*:cluster/${aws:username}*"}`, want: ImplicitDeny},
-		{name: "variable with a default", statements: `{"Effect": "Allow", "Action": "*", "Resource": "arn:aws:eks:*:*:cluster/${aws:PrincipalTag/team, 'ironman'}-2022"}`, want: Allowed},
-		{name: "default not used", statements: `{"Effect": "Allow", "Action": "*", "Resource": "arn:aws:eks:*:*:cluster/${aws:PrincipalTag/team, 'ironman'}-2022"}`, keys: Context{"aws:PrincipalTag/team": {"hulk"}}, want: ImplicitDeny},
-		{name: "variable in the account part", statements: `{"Effect": "Allow", "Action": "*", "Resource": "arn:aws:eks:*:${aws:PrincipalAccount}:cluster/*"}`, keys: Context{"aws:principalaccount": {"111122223333"}}, want: Allowed},
-		{name: "wildcards in a value are text", statements: `{"Effect": "Allow", "Action": "*", "Resource": "arn:aws:eks:*:*:cluster/${aws:username}"}`, keys: Context{"aws:username": {"*"}}, want: ImplicitDeny},
-		{name: "bytes that stand for wildcards are text", statements: `{"Effect": "Allow", "Action": "*", "Resource": "arn:aws:eks:*:*:cluster/${aws:username}"}`, keys: Context{"aws:username": {"\xff"}}, want: ImplicitDeny},
-		{name: "escaped star", statements: `{"Effect": "Allow", "Action": "*", "Resource": "arn:aws:eks:*:*:cluster/${*}"}`, want: ImplicitDeny},
-		{name: "escaped star matches a star", statements: `{"Effect": "Allow", "Action": "*", "Resource": "arn:aws:s3:::b/${*}${?}${$}"}`, resource: "arn:aws:s3:::b/*?$", want: Allowed},
+		{name: "variable in a resource",
+			statements: `{"Effect": "Allow", "Action": "*", "Resource": "arn:aws:eks:*:*:cluster/${aws:username}-*"}`,
+			keys:       Context{"aws:username": {"ironman"}}, want: Allowed},
+		{name: "variable of another user",
+			statements: `{"Effect": "Allow", "Action": "*", "Resource": "arn:aws:eks:*:*:cluster/${aws:username}-*"}`,
+			keys:       Context{"aws:username": {"hulk"}}, want: ImplicitDeny},
+		{name: "variable without a value",
+			statements: `{"Effect": "Allow", "Action": "*", "Resource": "arn:aws:eks:*:*:cluster/${aws:username}*"}`,
+			want:       ImplicitDeny},
+		{name: "variable with a default",
+			statements: `{"Effect": "Allow", "Action": "*", "Resource": "arn:aws:eks:*:*:cluster/${aws:PrincipalTag/team, 'ironman'}-2022"}`, want: Allowed},
+		{name: "default not used",
+			statements: `{"Effect": "Allow", "Action": "*", "Resource": "arn:aws:eks:*:*:cluster/${aws:PrincipalTag/team, 'ironman'}-2022"}`, keys: Context{"aws:PrincipalTag/team": {"hulk"}}, want: ImplicitDeny},
+		{name: "variable in the account part",
+			statements: `{"Effect": "Allow", "Action": "*", "Resource": "arn:aws:eks:*:${aws:PrincipalAccount}:cluster/*"}`, keys: Context{"aws:principalaccount": {"111122223333"}}, want: Allowed},
+		{name: "wildcards in a value are text",
+			statements: `{"Effect": "Allow", "Action": "*", "Resource": "arn:aws:eks:*:*:cluster/${aws:username}"}`,
+			keys:       Context{"aws:username": {"*"}}, want: ImplicitDeny},
+		{name: "bytes that stand for wildcards are text",
+			statements: `{"Effect": "Allow", "Action": "*", "Resource": "arn:aws:eks:*:*:cluster/${aws:username}"}`,
+			keys:       Context{"aws:username": {"\xff"}}, want: ImplicitDeny},
+		{name: "escaped star",
+			statements: `{"Effect": "Allow", "Action": "*", "Resource": "arn:aws:eks:*:*:cluster/${*}"}`,
+			want:       ImplicitDeny},
+		{name: "escaped star matches a star",
+			statements: `{"Effect": "Allow", "Action": "*", "Resource": "arn:aws:s3:::b/${*}${?}${$}"}`,
+			resource:   "arn:aws:s3:::b/*?$", want: Allowed},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			r := &Request{Action: or(test.action, "eks:DescribeCluster"), Resource: or(test.resource, cluster), Principal: alice, Keys: test.keys}
+			r := &Request{Action: or(test.action, "eks:DescribeCluster"), Resource: or(test.resource, cluster),
+				Principal: alice, Keys: test.keys}
 			d := Evaluate(r, &Policies{Identity: sources(t, Identity, statement(test.statements))})
 			if d.Verdict != test.want {
 				t.Errorf("got %s %s, want %s", d.Verdict, d.Reason(), test.want)
@@ -114,10 +176,12 @@ func TestVariablesNeedTheNewVersion(t *testing.T) {
 	const old = `{"Statement": {"Effect": "Allow", "Action": "*", "Resource": "arn:aws:s3:::${aws:username}"}}`
 	p := &Policies{Identity: sources(t, Identity, old)}
 	keys := Context{"aws:username": {"alice"}}
-	if d := Evaluate(&Request{Action: "s3:GetObject", Resource: "arn:aws:s3:::alice", Principal: alice, Keys: keys}, p); d.Allowed() {
+	if d := Evaluate(&Request{Action: "s3:GetObject", Resource: "arn:aws:s3:::alice", Principal: alice, Keys: keys},
+		p); d.Allowed() {
 		t.Error("a variable works without \"Version\": \"2012-10-17\"")
 	}
-	if d := Evaluate(&Request{Action: "s3:GetObject", Resource: "arn:aws:s3:::${aws:username}", Principal: alice, Keys: keys}, p); !d.Allowed() {
+	if d := Evaluate(&Request{Action: "s3:GetObject", Resource: "arn:aws:s3:::${aws:username}", Principal: alice,
+		Keys: keys}, p); !d.Allowed() {
 		t.Error("in the old version a variable is not literal text")
 	}
 }
@@ -147,56 +211,96 @@ func TestHowPoliciesCombine(t *testing.T) {
 		reason                                string
 	}{
 		{name: "identity alone", who: alice, identity: allow, want: Allowed},
-		{name: "nothing", who: alice, want: ImplicitDeny, reason: "because no identity-based policy allows the eks:DescribeCluster action"},
-		{name: "denied by identity", who: alice, identity: deny, want: ExplicitDeny, reason: "with an explicit deny in an identity-based policy"},
+		{name: "nothing", who: alice, want: ImplicitDeny,
+			reason: "because no identity-based policy allows the eks:DescribeCluster action"},
+		{name: "denied by identity", who: alice, identity: deny, want: ExplicitDeny,
+			reason: "with an explicit deny in an identity-based policy"},
 		{name: "boundary agrees", who: alice, identity: allow, boundary: allow, want: Allowed},
-		{name: "boundary silent", who: alice, identity: allow, boundary: allowOther, want: ImplicitDeny, reason: "because no permissions boundary allows the eks:DescribeCluster action"},
-		{name: "boundary denies", who: alice, identity: allow, boundary: deny, want: ExplicitDeny, reason: "with an explicit deny in a permissions boundary"},
-		{name: "boundary grants nothing", who: alice, boundary: allow, want: ImplicitDeny, reason: "because no identity-based policy allows the eks:DescribeCluster action"},
+		{name: "boundary silent", who: alice, identity: allow, boundary: allowOther, want: ImplicitDeny,
+			reason: "because no permissions boundary allows the eks:DescribeCluster action"},
+		{name: "boundary denies", who: alice, identity: allow, boundary: deny, want: ExplicitDeny,
+			reason: "with an explicit deny in a permissions boundary"},
+		{name: "boundary grants nothing", who: alice, boundary: allow, want: ImplicitDeny,
+			reason: "because no identity-based policy allows the eks:DescribeCluster action"},
 		{name: "session agrees", who: nodeRole, identity: allow, session: allow, want: Allowed},
-		{name: "session silent", who: nodeRole, identity: allow, session: allowOther, want: ImplicitDeny, reason: "because no session policy allows the eks:DescribeCluster action"},
-		{name: "session denies", who: nodeRole, identity: allow, session: deny, want: ExplicitDeny, reason: "with an explicit deny in a session policy"},
-		{name: "session grants nothing", who: nodeRole, session: allow, want: ImplicitDeny, reason: "because no identity-based policy allows the eks:DescribeCluster action"},
-		{name: "boundary and session agree", who: nodeRole, identity: allow, boundary: allow, session: allow, want: Allowed},
+		{name: "session silent", who: nodeRole, identity: allow, session: allowOther, want: ImplicitDeny,
+			reason: "because no session policy allows the eks:DescribeCluster action"},
+		{name: "session denies", who: nodeRole, identity: allow, session: deny, want: ExplicitDeny,
+			reason: "with an explicit deny in a session policy"},
+		{name: "session grants nothing", who: nodeRole, session: allow, want: ImplicitDeny,
+			reason: "because no identity-based policy allows the eks:DescribeCluster action"},
+		{name: "boundary and session agree", who: nodeRole, identity: allow, boundary: allow, session: allow,
+			want: Allowed},
 
 		{name: "resource names the user", who: alice, resource: names(user, "Allow"), want: Allowed},
-		{name: "resource names the user past the boundary", who: alice, boundary: allowOther, resource: names(user, "Allow"), want: Allowed},
+		{name: "resource names the user past the boundary", who: alice, boundary: allowOther,
+			resource: names(user, "Allow"), want: Allowed},
 		{name: "resource names the role", who: nodeRole, resource: names(role, "Allow"), want: Allowed},
-		{name: "resource names the role, boundary silent", who: nodeRole, boundary: allowOther, resource: names(role, "Allow"), want: ImplicitDeny, reason: "because no permissions boundary allows the eks:DescribeCluster action"},
-		{name: "resource names the role, session silent", who: nodeRole, session: allowOther, resource: names(role, "Allow"), want: ImplicitDeny, reason: "because no session policy allows the eks:DescribeCluster action"},
-		{name: "resource names the session past both", who: nodeRole, boundary: allowOther, session: allowOther, resource: names(session, "Allow"), want: Allowed},
-		{name: "resource names the account", who: alice, resource: names(account, "Allow"), want: ImplicitDeny, reason: "because no identity-based policy allows the eks:DescribeCluster action"},
-		{name: "resource names the account, identity allows", who: alice, identity: allow, resource: names(account, "Allow"), want: Allowed},
+		{name: "resource names the role, boundary silent", who: nodeRole, boundary: allowOther,
+			resource: names(role, "Allow"), want: ImplicitDeny,
+			reason: "because no permissions boundary allows the eks:DescribeCluster action"},
+		{name: "resource names the role, session silent", who: nodeRole, session: allowOther,
+			resource: names(role, "Allow"), want: ImplicitDeny,
+			reason: "because no session policy allows the eks:DescribeCluster action"},
+		{name: "resource names the session past both", who: nodeRole, boundary: allowOther, session: allowOther,
+			resource: names(session, "Allow"), want: Allowed},
+		{name: "resource names the account", who: alice, resource: names(account, "Allow"), want: ImplicitDeny,
+			reason: "because no identity-based policy allows the eks:DescribeCluster action"},
+		{name: "resource names the account, identity allows", who: alice, identity: allow,
+			resource: names(account, "Allow"), want: Allowed},
 		{name: "resource names everyone", who: alice, resource: names(`"*"`, "Allow"), want: Allowed},
-		{name: "resource denies", who: alice, identity: allow, resource: names(user, "Deny"), want: ExplicitDeny, reason: "with an explicit deny in a resource-based policy"},
-		{name: "resource denies the account", who: nodeRole, identity: allow, resource: names(account, "Deny"), want: ExplicitDeny, reason: "with an explicit deny in a resource-based policy"},
-		{name: "resource names someone else", who: alice, identity: allow, resource: names(role, "Allow"), want: Allowed},
-		{name: "identity denies what the resource grants", who: alice, identity: deny, resource: names(user, "Allow"), want: ExplicitDeny, reason: "with an explicit deny in an identity-based policy"},
-		{name: "consent needed and not given", who: alice, identity: allow, resource: names(role, "Allow"), must: true, want: ImplicitDeny, reason: "because no resource-based policy allows the eks:DescribeCluster action"},
-		{name: "consent needed and given", who: alice, identity: allow, resource: names(account, "Allow"), must: true, want: Allowed},
+		{name: "resource denies", who: alice, identity: allow, resource: names(user, "Deny"), want: ExplicitDeny,
+			reason: "with an explicit deny in a resource-based policy"},
+		{name: "resource denies the account", who: nodeRole, identity: allow, resource: names(account, "Deny"),
+			want: ExplicitDeny, reason: "with an explicit deny in a resource-based policy"},
+		{name: "resource names someone else", who: alice, identity: allow, resource: names(role, "Allow"),
+			want: Allowed},
+		{name: "identity denies what the resource grants", who: alice, identity: deny, resource: names(user, "Allow"),
+			want: ExplicitDeny, reason: "with an explicit deny in an identity-based policy"},
+		{name: "consent needed and not given", who: alice, identity: allow, resource: names(role, "Allow"), must: true,
+			want: ImplicitDeny, reason: "because no resource-based policy allows the eks:DescribeCluster action"},
+		{name: "consent needed and given", who: alice, identity: allow, resource: names(account, "Allow"), must: true,
+			want: Allowed},
 
-		{name: "other account, both agree", who: bob, identity: allow, resource: names(other, "Allow"), elsewhere: true, want: Allowed},
-		{name: "other account, identity only", who: bob, identity: allow, resource: names(account, "Allow"), elsewhere: true, want: ImplicitDeny, reason: "because no resource-based policy allows the eks:DescribeCluster action"},
-		{name: "other account, resource only", who: bob, resource: names(`{"AWS": "arn:aws:iam::444455556666:user/bob"}`, "Allow"), elsewhere: true, want: ImplicitDeny, reason: "because no identity-based policy allows the eks:DescribeCluster action"},
-		{name: "other account, boundary silent", who: bob, identity: allow, boundary: allowOther, resource: names(`"*"`, "Allow"), elsewhere: true, want: ImplicitDeny, reason: "because no permissions boundary allows the eks:DescribeCluster action"},
+		{name: "other account, both agree", who: bob, identity: allow, resource: names(other, "Allow"), elsewhere: true,
+			want: Allowed},
+		{name: "other account, identity only", who: bob, identity: allow, resource: names(account, "Allow"),
+			elsewhere: true, want: ImplicitDeny,
+			reason: "because no resource-based policy allows the eks:DescribeCluster action"},
+		{name: "other account, resource only", who: bob,
+			resource: names(`{"AWS": "arn:aws:iam::444455556666:user/bob"}`, "Allow"), elsewhere: true,
+			want: ImplicitDeny, reason: "because no identity-based policy allows the eks:DescribeCluster action"},
+		{name: "other account, boundary silent", who: bob, identity: allow, boundary: allowOther,
+			resource: names(`"*"`, "Allow"), elsewhere: true, want: ImplicitDeny,
+			reason: "because no permissions boundary allows the eks:DescribeCluster action"},
 		{name: "root of another account", who: bobs, resource: names(other, "Allow"), elsewhere: true, want: Allowed},
-		{name: "root of another account, not named", who: bobs, resource: names(account, "Allow"), elsewhere: true, want: ImplicitDeny, reason: "because no resource-based policy allows the eks:DescribeCluster action"},
+		{name: "root of another account, not named", who: bobs, resource: names(account, "Allow"), elsewhere: true,
+			want: ImplicitDeny, reason: "because no resource-based policy allows the eks:DescribeCluster action"},
 
 		{name: "root needs no policy", who: root, want: Allowed},
-		{name: "root heeds denies of resources", who: root, resource: names(account, "Deny"), want: ExplicitDeny, reason: "with an explicit deny in a resource-based policy"},
-		{name: "root heeds session policies", who: root, session: allowOther, want: ImplicitDeny, reason: "because no session policy allows the eks:DescribeCluster action"},
-		{name: "a service is named", who: eks, resource: names(`{"Service": ["ec2.amazonaws.com", "eks.amazonaws.com"]}`, "Allow"), want: Allowed},
-		{name: "a service is not named", who: eks, resource: names(`{"Service": "ec2.amazonaws.com"}`, "Allow"), want: ImplicitDeny, reason: "because no resource-based policy allows the eks:DescribeCluster action"},
-		{name: "a token's provider is named", who: pod, resource: names(`{"Federated": "`+pod.Name+`"}`, "Allow"), want: Allowed},
-		{name: "a token is not everyone", who: pod, resource: names(`"*"`, "Allow"), want: ImplicitDeny, reason: "because no resource-based policy allows the eks:DescribeCluster action"},
-		{name: "named by unique id", who: alice, resource: names(`{"AWS": "AIDAALICE000000000001"}`, "Allow"), want: Allowed},
-		{name: "role named by unique id", who: nodeRole, resource: names(`{"AWS": "AROANODE0000000000001"}`, "Allow"), want: Allowed},
+		{name: "root heeds denies of resources", who: root, resource: names(account, "Deny"), want: ExplicitDeny,
+			reason: "with an explicit deny in a resource-based policy"},
+		{name: "root heeds session policies", who: root, session: allowOther, want: ImplicitDeny,
+			reason: "because no session policy allows the eks:DescribeCluster action"},
+		{name: "a service is named", who: eks,
+			resource: names(`{"Service": ["ec2.amazonaws.com", "eks.amazonaws.com"]}`, "Allow"), want: Allowed},
+		{name: "a service is not named", who: eks, resource: names(`{"Service": "ec2.amazonaws.com"}`, "Allow"),
+			want: ImplicitDeny, reason: "because no resource-based policy allows the eks:DescribeCluster action"},
+		{name: "a token's provider is named", who: pod, resource: names(`{"Federated": "`+pod.Name+`"}`, "Allow"),
+			want: Allowed},
+		{name: "a token is not everyone", who: pod, resource: names(`"*"`, "Allow"), want: ImplicitDeny,
+			reason: "because no resource-based policy allows the eks:DescribeCluster action"},
+		{name: "named by unique id", who: alice, resource: names(`{"AWS": "AIDAALICE000000000001"}`, "Allow"),
+			want: Allowed},
+		{name: "role named by unique id", who: nodeRole, resource: names(`{"AWS": "AROANODE0000000000001"}`, "Allow"),
+			want: Allowed},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			p := &Policies{
 				Identity: sources(t, Identity, test.identity), Boundary: sources(t, Identity, test.boundary),
-				Session: sources(t, Identity, test.session), Resource: sources(t, Resource, test.resource), ResourceMust: test.must,
+				Session: sources(t, Identity, test.session), Resource: sources(t, Resource, test.resource),
+				ResourceMust: test.must,
 			}
 			if test.elsewhere {
 				p.ResourceAccount = "111122223333"
@@ -232,27 +336,50 @@ func TestTrustPolicies(t *testing.T) {
 		want     Verdict
 		reason   string
 	}{
-		{name: "service", who: eks, trust: `{"Effect": "Allow", "Principal": {"Service": "eks.amazonaws.com"}, "Action": "sts:AssumeRole"}`, want: Allowed},
-		{name: "user named", who: alice, trust: `{"Effect": "Allow", "Principal": {"AWS": "arn:aws:iam::111122223333:user/alice"}, "Action": "sts:AssumeRole"}`, want: Allowed},
-		{name: "account named, user not allowed", who: alice, trust: `{"Effect": "Allow", "Principal": {"AWS": "111122223333"}, "Action": "sts:AssumeRole"}`, want: ImplicitDeny, reason: "because no identity-based policy allows the sts:AssumeRole action"},
-		{name: "account named, user allowed", who: alice, identity: assume, trust: `{"Effect": "Allow", "Principal": {"AWS": "111122223333"}, "Action": "sts:AssumeRole"}`, want: Allowed},
-		{name: "not named, user allowed", who: alice, identity: assume, trust: `{"Effect": "Allow", "Principal": {"Service": "eks.amazonaws.com"}, "Action": "sts:AssumeRole"}`, want: ImplicitDeny, reason: "because no role trust policy allows the sts:AssumeRole action"},
-		{name: "denied by trust", who: alice, identity: assume, trust: `[{"Effect": "Allow", "Principal": "*", "Action": "sts:*"}, {"Effect": "Deny", "Principal": {"AWS": "111122223333"}, "Action": "sts:AssumeRole"}]`, want: ExplicitDeny, reason: "with an explicit deny in the role trust policy"},
-		{name: "other account", who: bob, identity: assume, trust: `{"Effect": "Allow", "Principal": {"AWS": "arn:aws:iam::444455556666:root"}, "Action": "sts:AssumeRole"}`, want: Allowed},
-		{name: "other account without the external id", who: bob, identity: assume, trust: `{"Effect": "Allow", "Principal": {"AWS": "arn:aws:iam::444455556666:root"}, "Action": "sts:AssumeRole", "Condition": {"StringEquals": {"sts:ExternalId": "x"}}}`, want: ImplicitDeny, reason: "because no role trust policy allows the sts:AssumeRole action"},
-		{name: "other account with the external id", who: bob, identity: assume, trust: `{"Effect": "Allow", "Principal": {"AWS": "arn:aws:iam::444455556666:root"}, "Action": "sts:AssumeRole", "Condition": {"StringEquals": {"sts:ExternalId": "x"}}}`, keys: Context{"sts:ExternalId": {"x"}}, want: Allowed},
+		{name: "service", who: eks,
+			trust: `{"Effect": "Allow", "Principal": {"Service": "eks.amazonaws.com"}, "Action": "sts:AssumeRole"}`,
+			want:  Allowed},
+		{name: "user named", who: alice,
+			trust: `{"Effect": "Allow", "Principal": {"AWS": "arn:aws:iam::111122223333:user/alice"}, "Action": "sts:AssumeRole"}`, want: Allowed},
+		{name: "account named, user not allowed", who: alice,
+			trust: `{"Effect": "Allow", "Principal": {"AWS": "111122223333"}, "Action": "sts:AssumeRole"}`,
+			want:  ImplicitDeny, reason: "because no identity-based policy allows the sts:AssumeRole action"},
+		{name: "account named, user allowed", who: alice, identity: assume,
+			trust: `{"Effect": "Allow", "Principal": {"AWS": "111122223333"}, "Action": "sts:AssumeRole"}`,
+			want:  Allowed},
+		{name: "not named, user allowed", who: alice, identity: assume,
+			trust: `{"Effect": "Allow", "Principal": {"Service": "eks.amazonaws.com"}, "Action": "sts:AssumeRole"}`,
+			want:  ImplicitDeny, reason: "because no role trust policy allows the sts:AssumeRole action"},
+		{name: "denied by trust", who: alice, identity: assume,
+			trust: `[{"Effect": "Allow", "Principal": "*", "Action": "sts:*"}, {"Effect": "Deny", "Principal": {"AWS": "111122223333"}, "Action": "sts:AssumeRole"}]`, want: ExplicitDeny, reason: "with an explicit deny in the role trust policy"},
+		{name: "other account", who: bob, identity: assume,
+			trust: `{"Effect": "Allow", "Principal": {"AWS": "arn:aws:iam::444455556666:root"}, "Action": "sts:AssumeRole"}`, want: Allowed},
+		{name: "other account without the external id", who: bob, identity: assume,
+			trust: `{"Effect": "Allow", "Principal": {"AWS": "arn:aws:iam::444455556666:root"}, "Action": "sts:AssumeRole", "Condition": {"StringEquals": {"sts:ExternalId": "x"}}}`, want: ImplicitDeny, reason: "because no role trust policy allows the sts:AssumeRole action"},
+		{name: "other account with the external id", who: bob, identity: assume,
+			trust: `{"Effect": "Allow", "Principal": {"AWS": "arn:aws:iam::444455556666:root"}, "Action": "sts:AssumeRole", "Condition": {"StringEquals": {"sts:ExternalId": "x"}}}`, keys: Context{"sts:ExternalId": {"x"}}, want: Allowed},
 		{name: "service account", who: pod, action: "sts:AssumeRoleWithWebIdentity",
-			trust: `{"Effect": "Allow", "Principal": {"Federated": "` + pod.Name + `"}, "Action": "sts:AssumeRoleWithWebIdentity", "Condition": {"StringEquals": {"oidc.eks.us-east-1.amazonaws.com/id/X:sub": "system:serviceaccount:ns:sa", "oidc.eks.us-east-1.amazonaws.com/id/X:aud": "sts.amazonaws.com"}}}`,
-			keys:  Context{"oidc.eks.us-east-1.amazonaws.com/id/X:sub": {"system:serviceaccount:ns:sa"}, "oidc.eks.us-east-1.amazonaws.com/id/X:aud": {"sts.amazonaws.com"}}, want: Allowed},
+			trust: `{"Effect": "Allow", "Principal": {"Federated": "` + pod.Name +
+				`"}, "Action": "sts:AssumeRoleWithWebIdentity", "Condition": {"StringEquals": {"oidc.eks.us-east-1.amazonaws.com/id/X:sub": "system:serviceaccount:ns:sa", "oidc.eks.us-east-1.amazonaws.com/id/X:aud": "sts.amazonaws.com"}}}`,
+			keys: Context{"oidc.eks.us-east-1.amazonaws.com/id/X:sub": {"system:serviceaccount:ns:sa"},
+				"oidc.eks.us-east-1.amazonaws.com/id/X:aud": {"sts.amazonaws.com"}}, want: Allowed},
 		{name: "other service account", who: pod, action: "sts:AssumeRoleWithWebIdentity",
-			trust: `{"Effect": "Allow", "Principal": {"Federated": "` + pod.Name + `"}, "Action": "sts:AssumeRoleWithWebIdentity", "Condition": {"StringLike": {"oidc.eks.us-east-1.amazonaws.com/id/X:sub": "system:serviceaccount:kube-*:*"}}}`,
-			keys:  Context{"oidc.eks.us-east-1.amazonaws.com/id/X:sub": {"system:serviceaccount:ns:sa"}}, want: ImplicitDeny, reason: "because no role trust policy allows the sts:AssumeRoleWithWebIdentity action"},
-		{name: "other action", who: pod, action: "sts:AssumeRoleWithWebIdentity", trust: `{"Effect": "Allow", "Principal": {"Federated": "` + pod.Name + `"}, "Action": "sts:AssumeRole"}`, want: ImplicitDeny, reason: "because no role trust policy allows the sts:AssumeRoleWithWebIdentity action"},
+			trust: `{"Effect": "Allow", "Principal": {"Federated": "` + pod.Name +
+				`"}, "Action": "sts:AssumeRoleWithWebIdentity", "Condition": {"StringLike": {"oidc.eks.us-east-1.amazonaws.com/id/X:sub": "system:serviceaccount:kube-*:*"}}}`,
+			keys: Context{"oidc.eks.us-east-1.amazonaws.com/id/X:sub": {"system:serviceaccount:ns:sa"}},
+			want: ImplicitDeny, reason: "because no role trust policy allows the sts:AssumeRoleWithWebIdentity action"},
+		{name: "other action", who: pod, action: "sts:AssumeRoleWithWebIdentity",
+			trust:  `{"Effect": "Allow", "Principal": {"Federated": "` + pod.Name + `"}, "Action": "sts:AssumeRole"}`,
+			want:   ImplicitDeny,
+			reason: "because no role trust policy allows the sts:AssumeRoleWithWebIdentity action"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			p := &Policies{Identity: sources(t, Identity, test.identity), Resource: sources(t, Trust, statement(test.trust)), ResourceAccount: "111122223333", ResourceMust: true, Trust: true}
-			d := Evaluate(&Request{Action: or(test.action, "sts:AssumeRole"), Resource: nodeRole.IAMARN, Principal: test.who, Keys: test.keys}, p)
+			p := &Policies{Identity: sources(t, Identity, test.identity),
+				Resource: sources(t, Trust, statement(test.trust)), ResourceAccount: "111122223333", ResourceMust: true,
+				Trust: true}
+			d := Evaluate(&Request{Action: or(test.action, "sts:AssumeRole"), Resource: nodeRole.IAMARN,
+				Principal: test.who, Keys: test.keys}, p)
 			if d.Verdict != test.want || d.Reason() != test.reason {
 				t.Errorf("got %s %q, want %s %q", d.Verdict, d.Reason(), test.want, test.reason)
 			}
@@ -269,11 +396,14 @@ func TestNotPrincipal(t *testing.T) {
 		not    string
 		speaks bool
 	}{
-		{"deny: user and account listed", alice, "Deny", `["arn:aws:iam::111122223333:user/alice", "111122223333"]`, false},
+		{"deny: user and account listed", alice, "Deny", `["arn:aws:iam::111122223333:user/alice", "111122223333"]`,
+			false},
 		{"deny: user listed without the account", alice, "Deny", `"arn:aws:iam::111122223333:user/alice"`, true},
 		{"deny: someone else listed", bob, "Deny", `["arn:aws:iam::111122223333:user/alice", "111122223333"]`, true},
-		{"deny: role without the session", nodeRole, "Deny", `["arn:aws:iam::111122223333:role/path/node", "111122223333"]`, true},
-		{"deny: role, session and account", nodeRole, "Deny", `["arn:aws:iam::111122223333:role/path/node", "arn:aws:sts::111122223333:assumed-role/node/i-1", "111122223333"]`, false},
+		{"deny: role without the session", nodeRole, "Deny",
+			`["arn:aws:iam::111122223333:role/path/node", "111122223333"]`, true},
+		{"deny: role, session and account", nodeRole, "Deny",
+			`["arn:aws:iam::111122223333:role/path/node", "arn:aws:sts::111122223333:assumed-role/node/i-1", "111122223333"]`, false},
 		{"deny: root listed", root, "Deny", `"111122223333"`, false},
 		{"allow: user listed", alice, "Allow", `"arn:aws:iam::111122223333:user/alice"`, false},
 		{"allow: account listed", alice, "Allow", `"111122223333"`, false},
@@ -282,7 +412,8 @@ func TestNotPrincipal(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			p := sources(t, Resource, statement(`{"Effect": "`+test.effect+`", "NotPrincipal": {"AWS": `+test.not+`}, "Action": "*", "Resource": "*"}`))
+			p := sources(t, Resource, statement(`{"Effect": "`+test.effect+`", "NotPrincipal": {"AWS": `+test.not+
+				`}, "Action": "*", "Resource": "*"}`))
 			matches, err := Matches(&Request{Action: "kms:Decrypt", Resource: "*", Principal: test.who}, p)
 			if got := len(matches) == 1; err != nil || got != test.speaks {
 				t.Errorf("the statement speaks about the caller: %v, want %v", got, test.speaks)
@@ -293,18 +424,22 @@ func TestNotPrincipal(t *testing.T) {
 
 func TestMissingKeys(t *testing.T) {
 	t.Parallel()
-	p := sources(t, Identity, statement(`{"Effect": "Allow", "Action": "*", "Resource": "arn:aws:s3:::${aws:username}/*", "Condition": {"StringEquals": {"aws:RequestTag/team": "${aws:PrincipalTag/team}", "aws:SourceIp": "1.2.3.4"}, "ArnLike": {"aws:SourceArn": "arn:aws:s3:::${s3:prefix}"}}}`))
+	p := sources(t, Identity, statement(
+		`{"Effect": "Allow", "Action": "*", "Resource": "arn:aws:s3:::${aws:username}/*", "Condition": {"StringEquals": {"aws:RequestTag/team": "${aws:PrincipalTag/team}", "aws:SourceIp": "1.2.3.4"}, "ArnLike": {"aws:SourceArn": "arn:aws:s3:::${s3:prefix}"}}}`))
 	missing, err := MissingKeys(p, Context{"AWS:sourceip": {"1.2.3.4"}}, nil)
 	got := fmt.Sprint(missing)
-	if want := "[aws:PrincipalTag/team aws:RequestTag/team aws:SourceArn aws:username s3:prefix]"; err != nil || got != want {
+	if want := "[aws:PrincipalTag/team aws:RequestTag/team aws:SourceArn aws:username s3:prefix]"; err != nil ||
+		got != want {
 		t.Errorf("got %s, want %s: %v", got, want, err)
 	}
 }
 
 func TestMatchesPointAtTheText(t *testing.T) {
 	t.Parallel()
-	text := "{\n  \"Version\": \"2012-10-17\",\n  \"Statement\": [\n    {\"Effect\": \"Allow\", \"Action\": \"s3:*\", \"Resource\": \"*\"},\n    {\"Effect\": \"Deny\", \"Action\": \"*\", \"Resource\": \"*\"}\n  ]\n}"
-	matches, err := Matches(&Request{Action: "eks:ListClusters", Resource: "*", Principal: alice}, sources(t, Identity, text))
+	text := "{\n  \"Version\": \"2012-10-17\",\n  \"Statement\": [\n    {\"Effect\": \"Allow\", \"Action\": " +
+		"\"s3:*\", \"Resource\": \"*\"},\n    {\"Effect\": \"Deny\", \"Action\": \"*\", \"Resource\": \"*\"}\n  ]\n}"
+	matches, err := Matches(&Request{Action: "eks:ListClusters", Resource: "*", Principal: alice},
+		sources(t, Identity, text))
 	if err != nil || len(matches) != 1 {
 		t.Fatalf("%d statements match, want 1: %v", len(matches), err)
 	}
@@ -340,10 +475,13 @@ func BenchmarkEvaluate(b *testing.B) {
 	for i := range 500 {
 		fmt.Fprintf(&actions, `"svc%d:Describe*", `, i)
 	}
-	large := statement(`[{"Effect": "Allow", "Action": [` + actions.String() + `"eks:Describe*"], "Resource": "*"}, {"Effect": "Deny", "Action": "iam:*", "Resource": "*"}]`)
-	own := statement(`{"Effect": "Allow", "Action": "eks:*", "Resource": "arn:aws:eks:*:*:cluster/${aws:username}-*", "Condition": {"IpAddress": {"aws:SourceIp": "10.0.0.0/8"}}}`)
+	large := statement(`[{"Effect": "Allow", "Action": [` + actions.String() +
+		`"eks:Describe*"], "Resource": "*"}, {"Effect": "Deny", "Action": "iam:*", "Resource": "*"}]`)
+	own := statement(
+		`{"Effect": "Allow", "Action": "eks:*", "Resource": "arn:aws:eks:*:*:cluster/${aws:username}-*", "Condition": {"IpAddress": {"aws:SourceIp": "10.0.0.0/8"}}}`)
 	p := &Policies{Identity: sources(b, Identity, own, large)}
-	r := &Request{Action: "eks:DescribeCluster", Resource: cluster, Principal: alice, Keys: Context{"aws:username": {"hulk"}, "aws:SourceIp": {"10.1.2.3"}}}
+	r := &Request{Action: "eks:DescribeCluster", Resource: cluster, Principal: alice,
+		Keys: Context{"aws:username": {"hulk"}, "aws:SourceIp": {"10.1.2.3"}}}
 	b.ReportAllocs()
 	for b.Loop() {
 		if d := Evaluate(r, p); !d.Allowed() {

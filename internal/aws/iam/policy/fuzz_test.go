@@ -36,7 +36,7 @@ func FuzzPattern(f *testing.F) {
 		if err != nil {
 			return // too long
 		}
-		if got := p.match(value, &evaluation{}); got != want.MatchString(value) {
+		if got := p.matches(value, &evaluation{}); got != want.MatchString(value) {
 			t.Fatalf("%q and %q: %t", text, value, got)
 		}
 	})
@@ -56,7 +56,7 @@ func FuzzCondition(f *testing.F) {
 			return
 		}
 		keys := &evaluation{keys: Context{"aws:key": {value}, "aws:username": {"alice"}}}
-		holds := c.holds(keys)
+		holds := c.isSatisfied(keys)
 		opposite, ok := map[string]string{
 			"StringEquals": "StringNotEquals", "StringLike": "StringNotLike", "NumericEquals": "NumericNotEquals", "DateEquals": "DateNotEquals", "IpAddress": "NotIpAddress", "ArnLike": "ArnNotLike", "ArnEquals": "ArnNotEquals",
 		}[operator]
@@ -67,7 +67,7 @@ func FuzzCondition(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%s takes %q and %s does not: %v", operator, wanted, opposite, err)
 		}
-		if holds && n.holds(keys) {
+		if holds && n.isSatisfied(keys) {
 			t.Fatalf("%q is %s and %s to %q", value, operator, opposite, wanted)
 		}
 	})

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// In a compiled pattern these bytes stand for the wildcards. They occur in no valid UTF-8 text, so that an asterisk that came from ${*} or
-// from the value of a variable stays an asterisk.
+// In a compiled pattern these bytes stand for the wildcards. They occur in no valid UTF-8 text, so that an asterisk
+// that came from ${*} or from the value of a variable stays an asterisk.
 const (
 	anyText = '\xff' // *
 	anyRune = '\xfe' // ?
@@ -107,9 +107,9 @@ func indexWildcard(text string) int {
 	return -1
 }
 
-// fill puts the values of the variables in. A variable without a value and without a default makes a pattern that
+// substitute puts the values of the variables in. A variable without a value and without a default makes a pattern that
 // matches nothing.
-func (p pattern) fill(e *evaluation) pattern {
+func (p pattern) substitute(e *evaluation) pattern {
 	if p.parts == nil {
 		return p
 	}
@@ -119,9 +119,9 @@ func (p pattern) fill(e *evaluation) pattern {
 			text.WriteString(part.text)
 			continue
 		}
-		values, _ := e.lookUp(part.key)
+		values, _ := e.lookupKey(part.key)
 		switch {
-		case len(values) == 1 && e.takes(part.key, values[0]): // a key with several values cannot be a variable
+		case len(values) == 1 && e.canCompare(part.key, values[0]): // a key with several values cannot be a variable
 			text.WriteString(strings.ToValidUTF8(values[0], "\uFFFD"))
 		case part.fallback != nil:
 			text.WriteString(*part.fallback)
@@ -129,21 +129,21 @@ func (p pattern) fill(e *evaluation) pattern {
 			return pattern{}
 		}
 	}
-	e.spend(text.Len())
+	e.tryConsume(text.Len())
 	return literalPattern(text.String())
 }
 
 func (p *pattern) matchFilled(s string, e *evaluation) bool {
 	if p.parts == nil {
-		return p.match(s, e)
+		return p.matches(s, e)
 	}
-	filled := p.fill(e)
-	return filled.match(s, e)
+	filled := p.substitute(e)
+	return filled.matches(s, e)
 }
 
-// match compares case-sensitively. The pattern's variables must have been filled.
-func (p *pattern) match(s string, e *evaluation) bool {
-	if !e.spend(1 + len(p.literal)) {
+// matches compares case-sensitively. The pattern's variables must have been filled.
+func (p *pattern) matches(s string, e *evaluation) bool {
+	if !e.tryConsume(1 + len(p.literal)) {
 		return false
 	}
 	switch {
@@ -156,14 +156,14 @@ func (p *pattern) match(s string, e *evaluation) bool {
 	case !strings.HasPrefix(s, p.literal):
 		return false
 	}
-	matched, steps := glob(p.text[len(p.literal):], s[len(p.literal):])
-	return e.spend(steps) && matched
+	matched, steps := matchGlob(p.text[len(p.literal):], s[len(p.literal):])
+	return e.tryConsume(steps) && matched
 }
 
-// glob matches a pattern whose wildcards are anyText and anyRune, and returns how many steps that took: about as many
-// as both have bytes. The text before the first * must begin s, the text behind the last * must end it, and of each
-// text between two of them the first occurrence is as good as any, so that no byte is visited again.
-func glob(pattern, s string) (matched bool, steps int) {
+// matchGlob matches a pattern whose wildcards are anyText and anyRune, and returns how many steps that took: about as
+// many as both have bytes. The text before the first * must begin s, the text behind the last * must end it, and of
+// each text between two of them the first occurrence is as good as any, so that no byte is visited again.
+func matchGlob(pattern, s string) (matched bool, steps int) {
 	steps = len(pattern) + len(s)
 	first, pattern, more := strings.Cut(pattern, string([]byte{anyText}))
 	n, ok := matchPrefix(first, s)
@@ -314,7 +314,7 @@ func splitARN(s string) []string {
 	return append(parts, s[start:])
 }
 
-func (a *arnPattern) match(s string, e *evaluation) bool {
+func (a *arnPattern) matches(s string, e *evaluation) bool {
 	if a.all {
 		return true
 	}

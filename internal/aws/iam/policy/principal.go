@@ -51,10 +51,11 @@ const (
 )
 
 var (
-	principalARN = regexp.MustCompile(`^arn:aws[a-z-]*:(iam|sts)::\d{12}:(root|user/.+|role/.+|assumed-role/[^/]+/.+|federated-user/.+)$`)
-	principalID  = regexp.MustCompile(`^A(IDA|ROA)[A-Z0-9]{10,}$`)
-	rootARN      = regexp.MustCompile(`^arn:aws[a-z-]*:iam::(\d{12}):root$`)
-	serviceName  = regexp.MustCompile(`^[a-z0-9.-]+\.(amazonaws\.com(\.cn)?|amazon\.com|aws\.internal|aws\.com)$`)
+	principalARN = regexp.MustCompile(
+		`^arn:aws[a-z-]*:(iam|sts)::\d{12}:(root|user/.+|role/.+|assumed-role/[^/]+/.+|federated-user/.+)$`)
+	principalID = regexp.MustCompile(`^A(IDA|ROA)[A-Z0-9]{10,}$`)
+	rootARN     = regexp.MustCompile(`^arn:aws[a-z-]*:iam::(\d{12}):root$`)
+	serviceName = regexp.MustCompile(`^[a-z0-9.-]+\.(amazonaws\.com(\.cn)?|amazon\.com|aws\.internal|aws\.com)$`)
 )
 
 func (d *Document) readPrincipals(kind Kind, field member) (*principals, error) {
@@ -85,7 +86,7 @@ func (d *Document) readPrincipals(kind Kind, field member) (*principals, error) 
 			return nil, malformed("Missing required field Principal cannot be empty!")
 		}
 		for _, name := range names {
-			if !p.add(t.name, name) {
+			if !p.addPrincipal(t.name, name) {
 				return nil, malformed("Invalid principal in policy: %q:%q", strings.ToUpper(t.name), name)
 			}
 		}
@@ -93,7 +94,7 @@ func (d *Document) readPrincipals(kind Kind, field member) (*principals, error) 
 	return p, nil
 }
 
-func (p *principals) add(kind, name string) bool {
+func (p *principals) addPrincipal(kind, name string) bool {
 	switch kind {
 	case "AWS":
 		root := rootARN.FindStringSubmatch(name)
@@ -124,8 +125,8 @@ func (p *principals) add(kind, name string) bool {
 	return true
 }
 
-// match says how closely the caller is named.
-func (p *principals) match(who *Principal) grant {
+// matchPrincipal says how closely the caller is named.
+func (p *principals) matchPrincipal(who *Principal) grant {
 	switch who.Type {
 	case Service:
 		if slices.Contains(p.services, who.Name) {
@@ -158,8 +159,8 @@ func (p *principals) match(who *Principal) grant {
 	return noGrant
 }
 
-// exempts says whether a NotPrincipal leaves the caller alone. A Deny leaves alone only a caller whose every name is listed: its account, its
-// role and its session. An Allow leaves out a caller of whom any name is listed.
+// exempts says whether a NotPrincipal leaves the caller alone. A Deny leaves alone only a caller whose every name is
+// listed: its account, its role and its session. An Allow leaves out a caller of whom any name is listed.
 func (p *principals) exempts(who *Principal, effect Effect) bool {
 	if p.anyone {
 		return true
@@ -187,7 +188,8 @@ func (p *principals) exempts(who *Principal, effect Effect) bool {
 	return slices.Contains(names, true)
 }
 
-// PrincipalNames lists the principals of type "AWS", "Service" or "Federated" that the statement names, as written; "*" is not among them.
+// PrincipalNames lists the principals of type "AWS", "Service" or "Federated" that the statement names, as written; "*"
+// is not among them.
 func (s *Statement) PrincipalNames(kind string) []string {
 	types, ok := s.principal.value.(members)
 	if !ok {

@@ -23,7 +23,8 @@ var (
 
 // trustActions are what a role's trust policy may speak of.
 var trustActions = map[string]bool{
-	"sts:assumerole": true, "sts:assumerolewithwebidentity": true, "sts:assumerolewithsaml": true, "sts:tagsession": true,
+	"sts:assumerole": true, "sts:assumerolewithwebidentity": true, "sts:assumerolewithsaml": true,
+	"sts:tagsession":        true,
 	"sts:setsourceidentity": true, "sts:setcontext": true, "sts:*": true, "*": true,
 }
 
@@ -32,7 +33,8 @@ func checkAction(kind Kind, action string) error {
 		service, name, ok := strings.Cut(action, ":")
 		switch {
 		case !ok:
-			return malformed("Actions/Conditions must be prefaced by a vendor, e.g., iam, sdb, ec2, etc. Got %q.", action)
+			return malformed("Actions/Conditions must be prefaced by a vendor, e.g., iam, sdb, ec2, etc. Got %q.",
+				action)
 		case strings.ContainsAny(service, "*?"):
 			return malformed("Action vendors must be fully qualified and cannot contain regexes. Got %q.", action)
 		case !vendor.MatchString(service):
@@ -50,7 +52,8 @@ func checkAction(kind Kind, action string) error {
 	}
 	if wild := compileActions([]string{action}); strings.HasPrefix(lower, "sts:") {
 		for known := range trustActions {
-			if _, name, ok := strings.Cut(known, ":"); ok && name != "*" && wild.match("sts", name, &evaluation{}) {
+			if _, name, ok := strings.Cut(known, ":"); ok && name != "*" && wild.matchesAction("sts", name,
+				&evaluation{}) {
 				return nil
 			}
 		}
@@ -70,7 +73,8 @@ func checkResource(resource string) error {
 	if parts[0] != "arn" || len(parts) < arnParts && !wildTail {
 		return malformed("Resource %s must be in ARN format or \"*\".", resource)
 	}
-	if partition := parts[1]; partition != "*" && partition != "${aws:Partition}" && partition != "aws" && !strings.HasPrefix(partition, "aws-") {
+	if partition := parts[1]; partition != "*" && partition != "${aws:Partition}" && partition != "aws" &&
+		!strings.HasPrefix(partition, "aws-") {
 		return malformed("Partition %q is not valid for resource %q.", partition, resource)
 	}
 	if len(parts) < arnParts {
@@ -84,8 +88,10 @@ func checkResource(resource string) error {
 		return malformed("Resource %s must be in ARN format or \"*\".", resource)
 	case service == "iam" && region != "" && region != "*":
 		return malformed("IAM resource %s cannot contain region information.", resource)
-	case service == "iam" && account != "aws" && !accountID.MatchString(account) && !strings.ContainsAny(account, "*?$"):
-		return malformed("The policy failed legacy parsing: %q has the account %q, which is not a twelve-digit number.", resource, account)
+	case service == "iam" && account != "aws" && !accountID.MatchString(account) && !strings.ContainsAny(account,
+		"*?$"):
+		return malformed("The policy failed legacy parsing: %q has the account %q, which is not a twelve-digit number.",
+			resource, account)
 	}
 	return nil
 }

@@ -1,5 +1,5 @@
-// Package model holds what package wire knows about each AWS service: its operations and errors with their Smithy schemas, required
-// members and constraints, and the Go types of unions.
+// Package model holds what package wire knows about each AWS service: its operations and errors with their Smithy
+// schemas, required members and constraints, and the Go types of unions.
 //
 // The data directory holds one generated text per service, one line per fact:
 //
@@ -10,12 +10,13 @@
 //	Tags []{Tag} len=:50
 //	union PolicyIdentifier                              its variants follow
 //
-// A type is s string, e enumeration, b boolean, i int32, l int64, f float32, d float64, B blob, t timestamp, {X} the structure or union X,
-// [item]T a list of T with the name of its elements ("member" unless given), <key,value>T a map with the names of its parts, or "-" where the SDK
-// ships schemas. q=N is the name in an EC2 request, x=N the name in XML, "flat" a flattened list or map.
+// A type is s string, e enumeration, b boolean, i int32, l int64, f float32, d float64, B blob, t timestamp, {X} the
+// structure or union X, [item]T a list of T with the name of its elements ("member" unless given), <key,value>T a map
+// with the names of its parts, or "-" where the SDK ships schemas. q=N is the name in an EC2 request, x=N the name in
+// XML, "flat" a flattened list or map.
 //
-// A text is read at the first use of its service, and a schema is built at the first use of its operation, so that a daemon that serves ten
-// of EC2's eight hundred operations pays for ten.
+// A text is read at the first use of its service, and a schema is built at the first use of its operation, so that a
+// daemon that serves ten of EC2's eight hundred operations pays for ten.
 package model
 
 import (
@@ -93,8 +94,8 @@ var (
 	loaded = map[string]*Service{}
 )
 
-// Load returns the model of the service whose SDK package has that name. It panics for a service that is not there: the names
-// are constants.
+// Load returns the model of the service whose SDK package has that name. It panics for a service that is not there: the
+// names are constants.
 func Load(name string) *Service {
 	loadMu.Lock()
 	defer loadMu.Unlock()
@@ -109,7 +110,8 @@ func Load(name string) *Service {
 		name: name, namespace: "com.amazonaws." + name, ec2: name == "ec2",
 		errors: map[string]*Error{}, codes: map[string]*Error{},
 		blocks: map[string][]string{}, isUnion: map[string]bool{}, void: map[string]bool{},
-		built: map[string]*smithy.OperationSchema{}, shapes: map[string]*smithy.Schema{}, lists: map[string]*smithy.Schema{},
+		built: map[string]*smithy.OperationSchema{}, shapes: map[string]*smithy.Schema{},
+		lists: map[string]*smithy.Schema{},
 	}
 	var block string
 	for line := range strings.Lines(string(text)) {
@@ -164,7 +166,8 @@ func (s *Service) Operation(name string) (*smithy.OperationSchema, bool) {
 		if s.void[name] {
 			output = smithy.NewSchema(output.ID(), smithy.ShapeTypeStructure, 0, &traits.UnitShape{})
 		}
-		op = smithy.NewOperationSchema(smithy.NewSchema(s.id(name), smithy.ShapeTypeOperation, 0), s.structure(name+"Input"), output)
+		op = smithy.NewOperationSchema(smithy.NewSchema(s.shapeID(name), smithy.ShapeTypeOperation, 0),
+			s.structure(name+"Input"), output)
 	}
 	s.built[name] = op
 	return op, true
@@ -228,7 +231,7 @@ func (s *Service) Constraints(goType string) map[string]Constraint {
 				kind, bounds, _ := strings.Cut(f, "=")
 				if kind == "len" || kind == "range" {
 					low, high, _ := strings.Cut(bounds, ":")
-					c.Min, c.Max = bound(low), bound(high)
+					c.Min, c.Max = parseBound(low), parseBound(high)
 				}
 			}
 		}
@@ -242,7 +245,7 @@ func (s *Service) Constraints(goType string) map[string]Constraint {
 	return out
 }
 
-func bound(text string) *float64 {
+func parseBound(text string) *float64 {
 	if text == "" {
 		return nil
 	}
@@ -253,11 +256,12 @@ func bound(text string) *float64 {
 	return &f
 }
 
-func (s *Service) id(name string) smithy.ShapeID {
+func (s *Service) shapeID(name string) smithy.ShapeID {
 	return smithy.ShapeID{Namespace: s.namespace, Name: name}
 }
 
-// structure builds the schema of a structure or union, once. A structure that contains itself finds its own schema, whose members come later.
+// structure builds the schema of a structure or union, once. A structure that contains itself finds its own schema,
+// whose members come later.
 func (s *Service) structure(name string) *smithy.Schema {
 	if sc := s.shapes[name]; sc != nil {
 		return sc
@@ -270,7 +274,7 @@ func (s *Service) structure(name string) *smithy.Schema {
 	if s.isUnion[name] {
 		typ = smithy.ShapeTypeUnion
 	}
-	sc := smithy.NewSchema(s.id(name), typ, len(lines))
+	sc := smithy.NewSchema(s.shapeID(name), typ, len(lines))
 	s.shapes[name] = sc
 	for _, line := range lines {
 		f := strings.Fields(line)
@@ -294,29 +298,29 @@ func (s *Service) structure(name string) *smithy.Schema {
 		if s.ec2 {
 			ts = append(ts, &traits.EC2QueryName{Name: query})
 		}
-		sc.AddMember(member, s.shape(f[1]), ts...)
+		sc.AddMember(member, s.buildShape(f[1]), ts...)
 	}
 	return sc
 }
 
 var scalars = map[string]*smithy.Schema{
-	"s": scalar("String", smithy.ShapeTypeString),
-	"e": scalar("Enum", smithy.ShapeTypeEnum),
-	"b": scalar("Boolean", smithy.ShapeTypeBoolean),
-	"i": scalar("Integer", smithy.ShapeTypeInteger),
-	"l": scalar("Long", smithy.ShapeTypeLong),
-	"f": scalar("Float", smithy.ShapeTypeFloat),
-	"d": scalar("Double", smithy.ShapeTypeDouble),
-	"B": scalar("Blob", smithy.ShapeTypeBlob),
-	"t": scalar("Timestamp", smithy.ShapeTypeTimestamp),
+	"s": scalarSchema("String", smithy.ShapeTypeString),
+	"e": scalarSchema("Enum", smithy.ShapeTypeEnum),
+	"b": scalarSchema("Boolean", smithy.ShapeTypeBoolean),
+	"i": scalarSchema("Integer", smithy.ShapeTypeInteger),
+	"l": scalarSchema("Long", smithy.ShapeTypeLong),
+	"f": scalarSchema("Float", smithy.ShapeTypeFloat),
+	"d": scalarSchema("Double", smithy.ShapeTypeDouble),
+	"B": scalarSchema("Blob", smithy.ShapeTypeBlob),
+	"t": scalarSchema("Timestamp", smithy.ShapeTypeTimestamp),
 }
 
-func scalar(name string, typ smithy.ShapeType) *smithy.Schema {
+func scalarSchema(name string, typ smithy.ShapeType) *smithy.Schema {
 	return smithy.NewSchema(smithy.ShapeID{Namespace: "smithy.api", Name: name}, typ, 0)
 }
 
-// shape builds the schema of a type text.
-func (s *Service) shape(text string) *smithy.Schema {
+// buildShape builds the schema of a type text.
+func (s *Service) buildShape(text string) *smithy.Schema {
 	if sc := scalars[text]; sc != nil {
 		return sc
 	}
@@ -330,23 +334,23 @@ func (s *Service) shape(text string) *smithy.Schema {
 	switch text[0] {
 	case '[':
 		item, elem, _ := strings.Cut(text[1:], "]")
-		sc = smithy.NewSchema(s.id(text), smithy.ShapeTypeList, 1)
+		sc = smithy.NewSchema(s.shapeID(text), smithy.ShapeTypeList, 1)
 		s.lists[text] = sc
-		sc.AddMember("member", s.shape(elem), named(item, "")...)
+		sc.AddMember("member", s.buildShape(elem), xmlNameTraits(item, "")...)
 	case '<':
 		names, elem, _ := strings.Cut(text[1:], ">")
 		key, value, _ := strings.Cut(names, ",")
-		sc = smithy.NewSchema(s.id(text), smithy.ShapeTypeMap, 2)
+		sc = smithy.NewSchema(s.shapeID(text), smithy.ShapeTypeMap, 2)
 		s.lists[text] = sc
-		sc.AddMember("key", scalars["s"], named(key, "key")...)
-		sc.AddMember("value", s.shape(elem), named(value, "value")...)
+		sc.AddMember("key", scalars["s"], xmlNameTraits(key, "key")...)
+		sc.AddMember("value", s.buildShape(elem), xmlNameTraits(value, "value")...)
 	default:
 		panic(fmt.Sprintf("model: %s: unknown type %q", s.name, text))
 	}
 	return sc
 }
 
-func named(name, usual string) []smithy.Trait {
+func xmlNameTraits(name, usual string) []smithy.Trait {
 	if name == usual {
 		return nil
 	}

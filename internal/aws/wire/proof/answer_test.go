@@ -47,7 +47,8 @@ func TestModelledErrors(t *testing.T) {
 		total[e.service]++
 		want := reflect.New(e.typ)
 		newFiller(e.typ.Name()).fill(want.Elem())
-		if known, _ := model.Load(e.service).Error(e.typ.Name()); known.Schema.Member("message") == nil && known.Schema.Member("Message") == nil {
+		if known, _ := model.Load(e.service).Error(e.typ.Name()); known.Schema.Member("message") == nil &&
+			known.Schema.Member("Message") == nil {
 			want.Elem().FieldByName("Message").SetZero() // has no message in the model, and the SDK reads none
 		}
 		op := r.ops[e.service+"."+e.operation]
@@ -72,7 +73,8 @@ func TestModelledErrors(t *testing.T) {
 // An error that no model knows keeps its code and message in every protocol.
 func TestOtherErrors(t *testing.T) {
 	r := theRig()
-	for _, name := range []string{"eks.ListClusters", "kms.ListKeys", "sqs.ListQueues", "iam.ListUsers", "ec2.DescribeVpcs"} {
+	for _, name := range []string{"eks.ListClusters", "kms.ListKeys", "sqs.ListQueues", "iam.ListUsers",
+		"ec2.DescribeVpcs"} {
 		op := r.ops[name]
 		want := wire.Errorf("InvalidThing.NotFound", "The thing <'%s'> & more does not exist", name)
 		r.answers.Store(name, func(any) (any, error) { return nil, want })

@@ -38,12 +38,14 @@ func TestEC2Habits(t *testing.T) {
 		if c, s := code(err); c != "DryRunOperation" || s != http.StatusPreconditionFailed {
 			t.Errorf("got %s, %d", c, s)
 		}
-		if _, err := client.DeleteVpc(t.Context(), &ec2.DeleteVpcInput{VpcId: aws.String("vpc-1"), DryRun: aws.Bool(false)}); err != nil {
+		if _, err := client.DeleteVpc(t.Context(), &ec2.DeleteVpcInput{VpcId: aws.String("vpc-1"),
+			DryRun: aws.Bool(false)}); err != nil {
 			t.Errorf("DryRun=false: %v", err)
 		}
 	})
 	t.Run("a service may look at DryRun itself", func(t *testing.T) {
-		mux := wire.NewMux(wire.Options{Credentials: anyone{}, Authorizer: anything{}, Logger: slog.New(slog.DiscardHandler)})
+		mux := wire.NewMux(wire.Options{Credentials: anyone{}, Authorizer: anything{},
+			Logger: slog.New(slog.DiscardHandler)})
 		mux.Register(
 			wire.EC2,
 			wire.Handle(checking{}.DeleteVpc, wire.OnAll).CheckingDryRun(),
@@ -54,14 +56,16 @@ func TestEC2Habits(t *testing.T) {
 		if c, _ := code(err); c != "InvalidVpcID.NotFound" {
 			t.Errorf("DeleteVpc: %v", err)
 		}
-		_, err = client.DeleteSubnet(t.Context(), &ec2.DeleteSubnetInput{SubnetId: aws.String("subnet-1"), DryRun: aws.Bool(true)})
+		_, err = client.DeleteSubnet(t.Context(), &ec2.DeleteSubnetInput{SubnetId: aws.String("subnet-1"),
+			DryRun: aws.Bool(true)})
 		if c, _ := code(err); c != "InternalError" {
 			t.Errorf("DeleteSubnet, which forgets to look: %v", err)
 		}
 	})
 	t.Run("a missing parameter has its own code", func(t *testing.T) {
 		_, err := client.DeleteVpc(t.Context(), &ec2.DeleteVpcInput{})
-		if c, s := code(err); c != "MissingParameter" || s != 400 || !strings.Contains(err.Error(), "The request must contain the parameter VpcId") {
+		if c, s := code(err); c != "MissingParameter" || s != 400 || !strings.Contains(err.Error(),
+			"The request must contain the parameter VpcId") {
 			t.Errorf("got %s, %d: %v", c, s, err)
 		}
 	})
@@ -83,7 +87,8 @@ func TestEC2Habits(t *testing.T) {
 			}
 			_, _, err = r.mux.Decode(wire.EC2, req)
 			var e *wire.Error
-			if !errors.As(err, &e) || e.Code != "UnknownParameter" || e.Message != "The parameter "+want+" is not recognized" {
+			if !errors.As(err, &e) || e.Code != "UnknownParameter" || e.Message != "The parameter "+want+
+				" is not recognized" {
 				t.Errorf("%s: %v", body, err)
 			}
 		}
@@ -95,7 +100,8 @@ func TestEC2Habits(t *testing.T) {
 			t.Fatal(err)
 		}
 		body, err := io.ReadAll(res.Body)
-		if err != nil || !strings.Contains(string(body), "<return>true</return>") || !strings.Contains(string(body), "<requestId>"+res.Header.Get("X-Amzn-Requestid")) {
+		if err != nil || !strings.Contains(string(body), "<return>true</return>") || !strings.Contains(string(body),
+			"<requestId>"+res.Header.Get("X-Amzn-Requestid")) {
 			t.Errorf("%s, %v", body, err)
 		}
 	})

@@ -16,9 +16,11 @@ import (
 var exported = cmp.Options{
 	cmp.FilterPath(func(p cmp.Path) bool {
 		f, ok := p.Last().(cmp.StructField)
-		return ok && (f.Name() == "ResultMetadata" || f.Name() == "ErrorCodeOverride" || f.Name() == "noSmithyDocumentSerde" || f.Name()[0] >= 'a' && f.Name()[0] <= 'z')
+		return ok && (f.Name() == "ResultMetadata" || f.Name() == "ErrorCodeOverride" ||
+			f.Name() == "noSmithyDocumentSerde" || f.Name()[0] >= 'a' && f.Name()[0] <= 'z')
 	}, cmp.Ignore()),
-	// In JSON a time is a number of seconds, and the SDK cuts the third decimal off its binary form: 51.363 arrives as 51.362.
+	// In JSON a time is a number of seconds, and the SDK cuts the third decimal off its binary form: 51.363 arrives as
+	// 51.362.
 	cmp.Comparer(func(a, b time.Time) bool { return a.Sub(b).Abs() <= time.Millisecond }),
 }
 
@@ -35,7 +37,8 @@ func newFiller(seed string) *filler {
 }
 
 // texts hold what an encoder can get wrong.
-var texts = []string{"plain", "a & b < c > d \"e\" 'f'", "tab\tnewline\nreturn\rend", "naïve ☃ \U0001F6F6", "back\\slash /slash", "{\"json\": [1]}", "<xml/>", "a=b&c=%20+"}
+var texts = []string{"plain", "a & b < c > d \"e\" 'f'", "tab\tnewline\nreturn\rend", "naïve ☃ \U0001F6F6",
+	"back\\slash /slash", "{\"json\": [1]}", "<xml/>", "a=b&c=%20+"}
 
 func (f *filler) fill(v reflect.Value) {
 	switch v.Kind() {
@@ -114,7 +117,8 @@ func (f *filler) fill(v reflect.Value) {
 		}
 		f.stack = append(f.stack, v.Type())
 		for i := range v.NumField() {
-			if name := v.Type().Field(i).Name; v.Type().Field(i).IsExported() && name != "ResultMetadata" && name != "ErrorCodeOverride" {
+			if name := v.Type().Field(i).Name; v.Type().Field(i).IsExported() && name != "ResultMetadata" &&
+				name != "ErrorCodeOverride" {
 				f.fill(v.Field(i))
 			}
 		}

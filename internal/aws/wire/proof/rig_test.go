@@ -45,7 +45,8 @@ var theRig = sync.OnceValue(newRig)
 
 func newRig() *rig {
 	r := &rig{ops: map[string]wire.Operation{}}
-	r.mux = wire.NewMux(wire.Options{Credentials: anyone{}, Authorizer: anything{}, Logger: slog.New(slog.DiscardHandler)})
+	r.mux = wire.NewMux(wire.Options{Credentials: anyone{}, Authorizer: anything{},
+		Logger: slog.New(slog.DiscardHandler)})
 	cfg := aws.Config{
 		Region: "us-east-1", BaseEndpoint: aws.String("http://coracle.test"), HTTPClient: transport{r.mux.Transport()},
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
@@ -70,13 +71,15 @@ func newRig() *rig {
 		wire.IAM:            reflect.ValueOf(iam.NewFromConfig(cfg)),
 		wire.KMS:            reflect.ValueOf(kms.NewFromConfig(cfg)),
 		// SQS clients compare checksums of messages with those in the answer; generated ones do not fit.
-		wire.SQS: reflect.ValueOf(sqs.NewFromConfig(cfg, func(o *sqs.Options) { o.DisableMessageChecksumValidation = true })),
+		wire.SQS: reflect.ValueOf(sqs.NewFromConfig(cfg,
+			func(o *sqs.Options) { o.DisableMessageChecksumValidation = true })),
 		wire.SSM: reflect.ValueOf(ssm.NewFromConfig(cfg)),
 		wire.STS: reflect.ValueOf(sts.NewFromConfig(cfg)),
 	}
 	r.mux.Register(
 		wire.STS,
-		wire.HandleUnsigned(func(_ context.Context, in *sts.AssumeRoleWithSAMLInput) (*sts.AssumeRoleWithSAMLOutput, error) {
+		wire.HandleUnsigned(func(_ context.Context, in *sts.AssumeRoleWithSAMLInput) (*sts.AssumeRoleWithSAMLOutput,
+			error) {
 			return answerOf[*sts.AssumeRoleWithSAMLOutput](r, "sts.AssumeRoleWithSAML", in)
 		}),
 		wire.HandleUnsigned(func(
@@ -95,7 +98,8 @@ func newRig() *rig {
 			r.mux.Register(op.Service, wire.HandleFunc(op.Name, r.streamHandler(key, call)))
 			continue
 		}
-		handler := reflect.FuncOf([]reflect.Type{call.In(0), call.In(1)}, []reflect.Type{call.Out(0), call.Out(1)}, false)
+		handler := reflect.FuncOf([]reflect.Type{call.In(0), call.In(1)}, []reflect.Type{call.Out(0), call.Out(1)},
+			false)
 		function := reflect.MakeFunc(handler, func(args []reflect.Value) []reflect.Value {
 			out, err := answerOf[any](r, key, args[1].Interface())
 			if err != nil {
@@ -126,7 +130,8 @@ func answerOf[Out any](r *rig, key string, input any) (out Out, err error) {
 
 // call lets the SDK client call an operation.
 func (r *rig) call(ctx context.Context, op wire.Operation, input any) (any, error) {
-	results := r.clients[op.Service].MethodByName(op.Name).Call([]reflect.Value{reflect.ValueOf(ctx), reflect.ValueOf(input)})
+	results := r.clients[op.Service].MethodByName(op.Name).Call([]reflect.Value{reflect.ValueOf(ctx),
+		reflect.ValueOf(input)})
 	if err := results[1]; !err.IsNil() {
 		return nil, err.Interface().(error)
 	}
@@ -199,7 +204,8 @@ func (t transport) Do(r *http.Request) (*http.Response, error) {
 type replyKey struct{}
 
 func reply(status int, header http.Header, body []byte) *http.Response {
-	return &http.Response{StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: header, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body))}
+	return &http.Response{StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: header,
+		Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body))}
 }
 
 type anyone struct{}
@@ -215,14 +221,16 @@ func (anything) Authorize(context.Context, wire.Caller, []wire.Target) error { r
 // sdkDir returns the directory of a service's SDK module.
 func sdkDir(t testing.TB, service *wire.Service) string {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/aws/aws-sdk-go-v2/service/"+service.Name).Output()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}",
+		"github.com/aws/aws-sdk-go-v2/service/"+service.Name).Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}
 	return strings.TrimSpace(string(out))
 }
 
-// snapshots lists the files of a snapshot directory by operation or error name; none when the module has no such directory.
+// snapshots lists the files of a snapshot directory by operation or error name; none when the module has no such
+// directory.
 func snapshots(t testing.TB, service *wire.Service, dir, suffix string) map[string]string {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(sdkDir(t, service), dir, "*"+suffix))

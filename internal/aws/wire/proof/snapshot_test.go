@@ -19,7 +19,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
-// snapshot is a request or response as the SDK's snapshot files have it: a first line, headers and body, with empty lines between.
+// snapshot is a request or response as the SDK's snapshot files have it: a first line, headers and body, with empty
+// lines between.
 type snapshot struct {
 	first  string
 	header http.Header
@@ -47,9 +48,11 @@ func readSnapshot(path string) (*snapshot, error) {
 	return s, nil
 }
 
-// notInInput are parameters that the SDK sends and keeps in an unexported field: what the handler gets cannot hold them.
+// notInInput are parameters that the SDK sends and keeps in an unexported field: what the handler gets cannot hold
+// them.
 var notInInput = map[string]string{
-	"ec2.CopySnapshot": "DestinationRegion", // for the presigned URL; the region of the request's signature says the same
+	// for the presigned URL; the region of the request's signature says the same
+	"ec2.CopySnapshot": "DestinationRegion",
 }
 
 func TestRequestSnapshots(t *testing.T) {
@@ -85,7 +88,8 @@ func (r *rig) sent(t *testing.T, op wire.Operation) *snapshot {
 	input := reflect.New(in)
 	newFiller(op.Name).fill(input.Elem())
 	var c capture
-	if _, err := r.call(context.WithValue(t.Context(), captureKey{}, &c), op, input.Interface()); !errors.Is(err, errCaptured) {
+	if _, err := r.call(context.WithValue(t.Context(), captureKey{}, &c), op, input.Interface()); !errors.Is(err,
+		errCaptured) {
 		t.Fatalf("%s: the SDK did not send it: %v", op.Name, err)
 	}
 	snap := &snapshot{first: c.request.Method + " " + c.request.URL.RequestURI(), header: http.Header{}, body: c.body}
@@ -177,7 +181,8 @@ func canonical(header http.Header, body []byte) (any, error) {
 	return v, nil
 }
 
-// The services with schemas ship response snapshots too: decoded by the SDK and encoded by us, they come out as they were.
+// The services with schemas ship response snapshots too: decoded by the SDK and encoded by us, they come out as they
+// were.
 func TestResponseSnapshots(t *testing.T) {
 	r := theRig()
 	for _, service := range wire.Services() {
@@ -252,7 +257,8 @@ func (r *rig) answerAgain(t *testing.T, op wire.Operation, path string) error {
 // raw sends a minimal request through the SDK's signer and returns our response as it is on the wire.
 func (r *rig) raw(t *testing.T, op wire.Operation) (*http.Response, error) {
 	var c capture
-	if _, err := r.call(context.WithValue(t.Context(), captureKey{}, &c), op, op.MinimalInput()); !errors.Is(err, errCaptured) {
+	if _, err := r.call(context.WithValue(t.Context(), captureKey{}, &c), op, op.MinimalInput()); !errors.Is(err,
+		errCaptured) {
 		return nil, err
 	}
 	req := c.request.Clone(t.Context())
@@ -263,7 +269,8 @@ func (r *rig) raw(t *testing.T, op wire.Operation) (*http.Response, error) {
 	return r.mux.Transport().RoundTrip(req)
 }
 
-// The error snapshots of the services that ship them: read by the SDK, rendered by us, they come out with the same status and members.
+// The error snapshots of the services that ship them: read by the SDK, rendered by us, they come out with the same
+// status and members.
 func TestErrorSnapshots(t *testing.T) {
 	r := theRig()
 	passed, total := map[string]int{}, map[string]int{}
@@ -304,7 +311,8 @@ func (r *rig) errorAgain(t *testing.T, op wire.Operation, typ reflect.Type, path
 		return err
 	}
 	in, _ := r.types(op)
-	_, err = r.call(context.WithValue(t.Context(), replyKey{}, reply(status, snap.header, snap.body)), op, reflect.New(in).Interface())
+	_, err = r.call(context.WithValue(t.Context(), replyKey{}, reply(status, snap.header, snap.body)), op,
+		reflect.New(in).Interface())
 	read := reflect.New(reflect.PointerTo(typ))
 	if !errors.As(err, read.Interface()) {
 		return fmt.Errorf("the SDK does not read its own snapshot: %w", err)

@@ -28,7 +28,8 @@ func unionOf(out reflect.Type) reflect.Type {
 	return events.Type.Out(0).Elem()
 }
 
-// streamHandler makes the method of an operation that answers with events. Until a test has an answer for it, it sends nothing but an empty output.
+// streamHandler makes the method of an operation that answers with events. Until a test has an answer for it, it sends
+// nothing but an empty output.
 func (r *rig) streamHandler(key string, call reflect.Type) any {
 	union, fault := unionOf(call.Out(0)), reflect.TypeFor[error]()
 	yield := reflect.FuncOf([]reflect.Type{union, fault}, []reflect.Type{reflect.TypeFor[bool]()}, false)
@@ -170,7 +171,8 @@ func TestStreamErrors(t *testing.T) {
 				if d := cmp.Diff(want.Interface(), got.Elem().Interface(), exported); d != "" {
 					t.Errorf("%s: %s (-sent +received):\n%s", op.Name, e.typ.Name(), d)
 				}
-			case !errors.As(err, &api) || api.ErrorCode() != e.typ.Name() || api.ErrorMessage() != want.Interface().(smithy.APIError).ErrorMessage():
+			case !errors.As(err, &api) || api.ErrorCode() != e.typ.Name() ||
+				api.ErrorMessage() != want.Interface().(smithy.APIError).ErrorMessage():
 				t.Errorf("%s: %s arrives as %v", op.Name, e.typ.Name(), err)
 			}
 		}

@@ -33,8 +33,8 @@ func (s *Signature) canonicalRequest(payloadHash string) []byte {
 	return append(b, payloadHash...)
 }
 
-// appendPath writes the canonical URI: for most services the path as sent, normalised as in RFC 3986 section 6 and encoded once
-// more; for Amazon S3, whose object keys may hold "..", the path with each segment encoded once.
+// appendPath writes the canonical URI: for most services the path as sent, normalised as in RFC 3986 section 6 and
+// encoded once more; for Amazon S3, whose object keys may hold "..", the path with each segment encoded once.
 func (s *Signature) appendPath(b []byte) []byte {
 	if s.path == "" {
 		return append(b, '/')
@@ -189,8 +189,9 @@ func appendEncoded(b []byte, s string, keep byte) []byte {
 	return b
 }
 
-// decode undoes percent-encoding, leaving a malformed escape as it is: it then cannot match what a signer computed unless the
-// signer treated it as literal text too. In a query, plus is a space, because that is how the service behind us will read it.
+// decode undoes percent-encoding, leaving a malformed escape as it is: it then cannot match what a signer computed
+// unless the signer treated it as literal text too. In a query, plus is a space, because that is how the service behind
+// us will read it.
 func decode(s string, query bool) string {
 	if !strings.Contains(s, "%") && !(query && strings.Contains(s, "+")) {
 		return s

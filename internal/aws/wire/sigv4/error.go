@@ -10,8 +10,9 @@ import (
 // The codes that an Error carries, as the query protocols spell them.
 const (
 	MissingAuthenticationToken = "MissingAuthenticationToken" // 403: nothing says who signed the request
-	IncompleteSignature        = "IncompleteSignature"        // 400: a part is missing or malformed; the message names it
-	SignatureDoesNotMatch      = "SignatureDoesNotMatch"      // 403: wrong secret, altered request, or out of its time
+	// 400: a part is missing or malformed; the message names it
+	IncompleteSignature   = "IncompleteSignature"
+	SignatureDoesNotMatch = "SignatureDoesNotMatch" // 403: wrong secret, altered request, or out of its time
 
 	// Amazon S3 has codes of its own.
 	AuthorizationQueryParametersError = "AuthorizationQueryParametersError" // 400

@@ -6,11 +6,11 @@
 //	secret := lookUp(sig.AccessKeyID)         // the caller's business
 //	err = sig.Verify(body, secret, now)       // is the claim true, and is it in time?
 //
-// Both forms are understood: the Authorization header, and the presigned query string. ParseURL takes a presigned
-// URL that was not sent to us as a request, such as the one inside a k8s-aws-v1 token.
+// Both forms are understood: the Authorization header, and the presigned query string. ParseURL takes a presigned URL
+// that was not sent to us as a request, such as the one inside a k8s-aws-v1 token.
 //
-// Every error is an *Error with AWS's own code and wording. The package reads the request and nothing else: which access
-// keys exist, which regions and services are right, and what session tokens mean is decided by its callers.
+// Every error is an *Error with AWS's own code and wording. The package reads the request and nothing else: which
+// access keys exist, which regions and services are right, and what session tokens mean is decided by its callers.
 //
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
 package sigv4
@@ -37,7 +37,8 @@ const (
 	// MaxExpires is the longest life that a presigned URL may ask for.
 	MaxExpires = 7 * 24 * time.Hour
 
-	// maxSignedHeaders bounds the work that a stranger's request makes: each signed header is looked for among all that it has.
+	// maxSignedHeaders bounds the work that a stranger's request makes: each signed header is looked for among all that
+	// it has.
 	maxSignedHeaders = 256
 
 	terminator  = "aws4_request"
@@ -90,7 +91,8 @@ func Parse(r *http.Request) (*Signature, error) {
 // ParseURL reads the signature of a presigned GET that travels detached from a request. The header set holds what the
 // holder of the URL says was signed beside it, for example x-k8s-aws-id; Host comes from the URL.
 func ParseURL(u *url.URL, header http.Header) (*Signature, error) {
-	s := &Signature{method: http.MethodGet, path: u.EscapedPath(), query: u.RawQuery, host: u.Host, header: header, contentLength: -1}
+	s := &Signature{method: http.MethodGet, path: u.EscapedPath(), query: u.RawQuery, host: u.Host, header: header,
+		contentLength: -1}
 	return s, s.parseQuery()
 }
 
@@ -117,7 +119,9 @@ func (s *Signature) parseHeader(authorization string) error {
 		}
 		key, value, ok := strings.Cut(part, "=")
 		if !ok {
-			return incomplete("Invalid key=value pair (missing equal-sign) in Authorization header (hashed with SHA-256 and encoded with Base64): '%s'.", digest(authorization))
+			return incomplete(
+				"Invalid key=value pair (missing equal-sign) in Authorization header (hashed with SHA-256 and "+
+					"encoded with Base64): '%s'.", digest(authorization))
 		}
 		switch key {
 		case "Credential":
@@ -129,7 +133,8 @@ func (s *Signature) parseHeader(authorization string) error {
 		}
 	}
 	var missing []string
-	for _, p := range []struct{ name, value string }{{"Credential", credential}, {"Signature", s.signature}, {"SignedHeaders", signedHeaders}} {
+	for _, p := range []struct{ name, value string }{{"Credential", credential}, {"Signature", s.signature},
+		{"SignedHeaders", signedHeaders}} {
 		if p.value == "" {
 			missing = append(missing, "Authorization header requires '"+p.name+"' parameter.")
 		}
@@ -139,10 +144,12 @@ func (s *Signature) parseHeader(authorization string) error {
 		date = s.header.Get("Date")
 	}
 	if date == "" {
-		missing = append(missing, "Authorization header requires existence of either a 'X-Amz-Date' or a 'Date' header.")
+		missing = append(missing,
+			"Authorization header requires existence of either a 'X-Amz-Date' or a 'Date' header.")
 	}
 	if len(missing) > 0 {
-		return incomplete("%s (Hashed with SHA-256 and encoded with Base64) Authorization=%s", strings.Join(missing, " "), digest(authorization))
+		return incomplete("%s (Hashed with SHA-256 and encoded with Base64) Authorization=%s",
+			strings.Join(missing, " "), digest(authorization))
 	}
 	s.SessionToken = s.header.Get("X-Amz-Security-Token")
 	return s.parseParts(credential, signedHeaders, date)
@@ -152,7 +159,8 @@ func (s *Signature) parseQuery() error {
 	get := s.queryValue
 	algorithm, credential, signature := get("X-Amz-Algorithm"), get("X-Amz-Credential"), get("X-Amz-Signature")
 	if algorithm == "" && credential == "" && signature == "" {
-		return &Error{Code: MissingAuthenticationToken, Message: "Request is missing Authentication Token", Status: http.StatusForbidden}
+		return &Error{Code: MissingAuthenticationToken, Message: "Request is missing Authentication Token",
+			Status: http.StatusForbidden}
 	}
 	s.Presigned = true
 	s.signature = signature
@@ -162,7 +170,8 @@ func (s *Signature) parseQuery() error {
 	}
 	var missing []string
 	for _, p := range []struct{ name, value string }{
-		{"Algorithm", algorithm}, {"Credential", credential}, {"Signature", signature}, {"SignedHeaders", signedHeaders}, {"Date", date},
+		{"Algorithm", algorithm}, {"Credential", credential}, {"Signature", signature},
+		{"SignedHeaders", signedHeaders}, {"Date", date},
 	} {
 		if p.value == "" {
 			missing = append(missing, "AWS query-string parameters must include 'X-Amz-"+p.name+"'.")
@@ -183,7 +192,9 @@ func (s *Signature) parseQuery() error {
 	}
 	if expires == "" {
 		if s.Service == "s3" {
-			return queryError(s.Service, "Query-string authentication version 4 requires the X-Amz-Algorithm, X-Amz-Credential, X-Amz-Signature, X-Amz-Date, X-Amz-SignedHeaders, and X-Amz-Expires parameters.")
+			return queryError(s.Service,
+				"Query-string authentication version 4 requires the X-Amz-Algorithm, X-Amz-Credential, "+
+					"X-Amz-Signature, X-Amz-Date, X-Amz-SignedHeaders, and X-Amz-Expires parameters.")
 		}
 		s.Expires = ClockSkew
 		return nil
@@ -195,7 +206,9 @@ func (s *Signature) parseQuery() error {
 	case seconds < 0:
 		return queryError(s.Service, "X-Amz-Expires must be non-negative")
 	case seconds > int64(MaxExpires/time.Second):
-		return queryError(s.Service, "X-Amz-Expires must be less than a week (in seconds); that is, the given X-Amz-Expires must be less than 604800 seconds")
+		return queryError(s.Service,
+			"X-Amz-Expires must be less than a week (in seconds); that is, the given X-Amz-Expires must be less than "+
+				"604800 seconds")
 	}
 	s.Expires = time.Duration(seconds) * time.Second
 	return nil
@@ -205,7 +218,9 @@ func (s *Signature) parseQuery() error {
 func (s *Signature) parseParts(credential, signedHeaders, date string) error {
 	scope := strings.Split(credential, "/")
 	if len(scope) != 5 || scope[0] == "" {
-		return incomplete("Credential must have exactly 5 slash-delimited elements, e.g. keyid/date/region/service/term, got '%s'", credential)
+		return incomplete(
+			"Credential must have exactly 5 slash-delimited elements, e.g. keyid/date/region/service/term, got '%s'",
+			credential)
 	}
 	s.AccessKeyID, s.scopeDate, s.Region, s.Service = scope[0], scope[1], scope[2], scope[3]
 	if scope[4] != terminator {
@@ -213,11 +228,14 @@ func (s *Signature) parseParts(credential, signedHeaders, date string) error {
 	}
 	t, err := parseDate(date)
 	if err != nil {
-		return incomplete("Date must be in ISO-8601 'basic format'. Got '%s'. See http://en.wikipedia.org/wiki/ISO_8601", date)
+		return incomplete(
+			"Date must be in ISO-8601 'basic format'. Got '%s'. See http://en.wikipedia.org/wiki/ISO_8601", date)
 	}
 	s.Date = t
 	if day := t.Format(shortFormat); day != s.scopeDate {
-		return mismatch("Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date from HTTP: '%s' != '%s', from '%s'.",
+		return mismatch(
+			"Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date from HTTP: '%s' != '%s', "+
+				"from '%s'.",
 			s.scopeDate, day, t.Format(DateFormat))
 	}
 	s.SignedHeaders = strings.SplitN(strings.ToLower(signedHeaders), ";", maxSignedHeaders+1)
@@ -227,8 +245,8 @@ func (s *Signature) parseParts(credential, signedHeaders, date string) error {
 	return s.checkCoverage()
 }
 
-// checkCoverage refuses a signature that leaves out a header which changes what the request means: an attacker who saw one
-// request could otherwise add, say, another X-Amz-Target to it.
+// checkCoverage refuses a signature that leaves out a header which changes what the request means: an attacker who saw
+// one request could otherwise add, say, another X-Amz-Target to it.
 func (s *Signature) checkCoverage() error {
 	if !s.Signs("host") && !s.Signs(":authority") {
 		return mismatch("'Host' or ':authority' must be a 'SignedHeader' in the AWS Authorization.")

@@ -40,7 +40,8 @@ func sign(tb testing.TB, method, target, body, service string, with aws.Credenti
 	}
 	hash := sha256.Sum256([]byte(body))
 	disableEscaping := func(o *v4.SignerOptions) { o.DisableURIPathEscaping = service == "s3" }
-	if err := v4.NewSigner(disableEscaping).SignHTTP(context.Background(), with, r, hex.EncodeToString(hash[:]), service, "us-east-1", signedAt); err != nil {
+	if err := v4.NewSigner(disableEscaping).SignHTTP(context.Background(), with, r, hex.EncodeToString(hash[:]),
+		service, "us-east-1", signedAt); err != nil {
 		tb.Fatal(err)
 	}
 	return r
@@ -116,7 +117,8 @@ func TestRequestsOfTheSDKVerify(t *testing.T) {
 		if i%3 == 0 {
 			with.SessionToken = "token/+" + word(names) + "=="
 		}
-		header := http.Header{"Content-Type": {"application/json"}, "X-Amz-Target": {"  a   b  " + word(printable)}, "X-Twice": {"one", " two  2 "}}
+		header := http.Header{"Content-Type": {"application/json"}, "X-Amz-Target": {"  a   b  " + word(printable)},
+			"X-Twice": {"one", " two  2 "}}
 		method := []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete}[i%4]
 		body := ""
 		if method == http.MethodPost || method == http.MethodPut {
@@ -128,7 +130,8 @@ func TestRequestsOfTheSDKVerify(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%d: parse %s %s: %v", i, method, target, err)
 			}
-			if s.AccessKeyID != keys.AccessKeyID || s.SessionToken != with.SessionToken || s.Region != "us-east-1" || s.Service != service ||
+			if s.AccessKeyID != keys.AccessKeyID || s.SessionToken != with.SessionToken || s.Region != "us-east-1" ||
+				s.Service != service ||
 				!s.Date.Equal(signedAt) || s.Presigned || !s.Signs("Host") {
 				t.Errorf("%d: parsed %+v", i, s)
 			}
@@ -147,8 +150,11 @@ func TestRequestsOfTheSDKVerify(t *testing.T) {
 
 func TestPresignedURLsOfTheSDKVerify(t *testing.T) {
 	t.Parallel()
-	for _, with := range []aws.Credentials{keys, {AccessKeyID: "ASIAEXAMPLE", SecretAccessKey: "s", SessionToken: "IQoJ/b3+J=="}} {
-		u := presign(t, "https://sts.us-east-1.amazonaws.com/?Action=GetCallerIdentity&Version=2011-06-15&X-Amz-Expires=60", "sts", with, http.Header{"X-K8s-Aws-Id": {"ironman-2022"}})
+	for _, with := range []aws.Credentials{keys, {AccessKeyID: "ASIAEXAMPLE", SecretAccessKey: "s",
+		SessionToken: "IQoJ/b3+J=="}} {
+		u := presign(t,
+			"https://sts.us-east-1.amazonaws.com/?Action=GetCallerIdentity&Version=2011-06-15&X-Amz-Expires=60", "sts",
+			with, http.Header{"X-K8s-Aws-Id": {"ironman-2022"}})
 		r, err := http.NewRequest(http.MethodGet, u.String(), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -191,7 +197,8 @@ func presign(tb testing.TB, target, service string, with aws.Credentials, header
 	}
 	r.Header = header.Clone()
 	empty := sha256.Sum256(nil)
-	signed, _, err := v4.NewSigner().PresignHTTP(context.Background(), with, r, hex.EncodeToString(empty[:]), service, "us-east-1", signedAt)
+	signed, _, err := v4.NewSigner().PresignHTTP(context.Background(), with, r, hex.EncodeToString(empty[:]), service,
+		"us-east-1", signedAt)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -211,7 +218,8 @@ func TestCanonicalForm(t *testing.T) {
 		path, query           string // canonical
 	}{
 		{"root", "sts", "/", "/", ""},
-		{"escaped slash is escaped again", "eks", "/tags/arn%3Aaws%3Aeks%3Acluster%2Fx", "/tags/arn%253Aaws%253Aeks%253Acluster%252Fx", ""},
+		{"escaped slash is escaped again", "eks", "/tags/arn%3Aaws%3Aeks%3Acluster%2Fx",
+			"/tags/arn%253Aaws%253Aeks%253Acluster%252Fx", ""},
 		{"colon sent bare", "eks", "/tags/arn:aws:eks", "/tags/arn%3Aaws%3Aeks", ""},
 		{"space", "eks", "/a%20b", "/a%2520b", ""},
 		{"plus in a path is a plus", "eks", "/a+b", "/a%2Bb", ""},
@@ -234,12 +242,14 @@ func TestCanonicalForm(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			canonical := "GET\n" + test.path + "\n" + test.query + "\nhost:example.amazonaws.com\nx-amz-date:20261121T083000Z\n\nhost;x-amz-date\n" + emptyHash
+			canonical := "GET\n" + test.path + "\n" + test.query +
+				"\nhost:example.amazonaws.com\nx-amz-date:20261121T083000Z\n\nhost;x-amz-date\n" + emptyHash
 			r := httptest.NewRequest(http.MethodGet, "http://example.amazonaws.com/", nil)
 			r.RequestURI = test.target
 			_, r.URL.RawQuery, _ = strings.Cut(test.target, "?")
 			r.Header.Set("X-Amz-Date", "20261121T083000Z")
-			r.Header.Set("Authorization", authorization(test.service, "host;x-amz-date", signText(canonical, test.service)))
+			r.Header.Set("Authorization", authorization(test.service, "host;x-amz-date",
+				signText(canonical, test.service)))
 			if err := verify(r, nil, keys.SecretAccessKey, signedAt); err != nil {
 				t.Error(err)
 			}
@@ -249,11 +259,15 @@ func TestCanonicalForm(t *testing.T) {
 
 func TestHeadersAreTrimmed(t *testing.T) {
 	t.Parallel()
-	canonical := "POST\n/\n\ncontent-length:2\nhost:example.amazonaws.com\nmy-header1:a b c,x\nmy-header2:\"a b c\"\nmissing:\nx-amz-date:20261121T083000Z\n\n" +
-		"content-length;host;my-header1;my-header2;missing;x-amz-date\n" + fmt.Sprintf("%x", sha256.Sum256([]byte("hi")))
+	canonical := "POST\n/\n\ncontent-length:2\nhost:example.amazonaws.com\nmy-header1:a b c,x\nmy-header2:\"a b " +
+		"c\"\nmissing:\nx-amz-date:20261121T083000Z\n\n" +
+		"content-length;host;my-header1;my-header2;missing;x-amz-date\n" +
+		fmt.Sprintf("%x", sha256.Sum256([]byte("hi")))
 	r := httptest.NewRequest(http.MethodPost, "http://example.amazonaws.com/", strings.NewReader("hi"))
-	r.Header = http.Header{"My-Header1": {"  a   b   c ", "x"}, "My-Header2": {`"a   b   c"`}, "X-Amz-Date": {"20261121T083000Z"}}
-	r.Header.Set("Authorization", authorization("iam", "content-length;host;my-header1;my-header2;missing;x-amz-date", signText(canonical, "iam")))
+	r.Header = http.Header{"My-Header1": {"  a   b   c ", "x"}, "My-Header2": {`"a   b   c"`},
+		"X-Amz-Date": {"20261121T083000Z"}}
+	r.Header.Set("Authorization", authorization("iam", "content-length;host;my-header1;my-header2;missing;x-amz-date",
+		signText(canonical, "iam")))
 	if err := verify(r, []byte("hi"), keys.SecretAccessKey, signedAt); err != nil {
 		t.Error(err)
 	}
@@ -271,11 +285,13 @@ func signText(canonical, service string) string {
 		key = mac(key, part)
 	}
 	hash := sha256.Sum256([]byte(canonical))
-	return hex.EncodeToString(mac(key, "AWS4-HMAC-SHA256\n20261121T083000Z\n20261121/us-east-1/"+service+"/aws4_request\n"+hex.EncodeToString(hash[:])))
+	return hex.EncodeToString(mac(key, "AWS4-HMAC-SHA256\n20261121T083000Z\n20261121/us-east-1/"+service+
+		"/aws4_request\n"+hex.EncodeToString(hash[:])))
 }
 
 func authorization(service, signedHeaders, signature string) string {
-	return "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20261121/us-east-1/" + service + "/aws4_request, SignedHeaders=" + signedHeaders + ", Signature=" + signature
+	return "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20261121/us-east-1/" + service + "/aws4_request, SignedHeaders=" +
+		signedHeaders + ", Signature=" + signature
 }
 
 func TestBadHeaders(t *testing.T) {
@@ -287,47 +303,78 @@ func TestBadHeaders(t *testing.T) {
 		code   string
 		says   string
 	}{
-		{name: "no signature", change: func(r *http.Request) { r.Header.Del("Authorization") }, code: sigv4.MissingAuthenticationToken, says: "Request is missing Authentication Token"},
-		{name: "basic authentication", change: func(r *http.Request) { r.Header.Set("Authorization", "Basic dXNlcjpwYXNz") }, code: sigv4.IncompleteSignature, says: "missing equal-sign"},
-		{name: "scheme only", change: func(r *http.Request) { r.Header.Set("Authorization", "AWS4-HMAC-SHA256") }, code: sigv4.IncompleteSignature,
-			says: "Authorization header requires 'Credential' parameter. Authorization header requires 'Signature' parameter. Authorization header requires 'SignedHeaders' parameter. (Hashed"},
-		{name: "no date", change: func(r *http.Request) { r.Header.Del("X-Amz-Date") }, code: sigv4.IncompleteSignature, says: "requires existence of either a 'X-Amz-Date' or a 'Date' header."},
-		{name: "other algorithm", change: replace("AWS4-HMAC-SHA256", "AWS4-ECDSA-P256-SHA256"), code: sigv4.IncompleteSignature, says: "Unsupported AWS 'algorithm': 'AWS4-ECDSA-P256-SHA256'"},
-		{name: "no SignedHeaders", change: replace("SignedHeaders", "Headers"), code: sigv4.IncompleteSignature, says: "requires 'SignedHeaders' parameter."},
-		{name: "no Signature", change: replace("Signature=", "Sig="), code: sigv4.IncompleteSignature, says: "requires 'Signature' parameter."},
-		{name: "short scope", change: replace("/aws4_request", ""), code: sigv4.IncompleteSignature, says: "exactly 5 slash-delimited elements, e.g. keyid/date/region/service/term, got 'AKIDEXAMPLE/20261121/us-east-1/eks'"},
-		{name: "long scope", change: replace("AKIDEXAMPLE", "AKID/EXAMPLE"), code: sigv4.IncompleteSignature, says: "exactly 5"},
-		{name: "terminator", change: replace("aws4_request", "aws5_request"), code: sigv4.SignatureDoesNotMatch, says: "valid terminator: 'aws4_request', not 'aws5_request'."},
-		{name: "malformed date", change: func(r *http.Request) { r.Header.Set("X-Amz-Date", "2026-11-21") }, code: sigv4.IncompleteSignature, says: "Date must be in ISO-8601 'basic format'. Got '2026-11-21'."},
-		{name: "scope of another day", change: replace("/20261121/", "/20261120/"), code: sigv4.SignatureDoesNotMatch, says: "Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date from HTTP: '20261120' != '20261121', from '20261121T083000Z'."},
-		{name: "host unsigned", change: replace("host;", ""), code: sigv4.SignatureDoesNotMatch, says: "'Host' or ':authority' must be a 'SignedHeader'"},
-		{name: "added x-amz header", change: func(r *http.Request) { r.Header.Set("X-Amz-Acl", "public") }, code: sigv4.SignatureDoesNotMatch, says: "'X-Amz-Acl' must be a 'SignedHeader'"},
-		{name: "other region", change: replace("us-east-1", "eu-west-1"), code: sigv4.SignatureDoesNotMatch, says: "does not match the signature you provided"},
-		{name: "other service", change: replace("/eks/", "/iam/"), code: sigv4.SignatureDoesNotMatch, says: "does not match the signature you provided"},
-		{name: "other method", change: func(r *http.Request) { r.Method = http.MethodPut }, code: sigv4.SignatureDoesNotMatch, says: "does not match"},
-		{name: "other path", change: func(r *http.Request) { r.URL.Path = "/clusters/other" }, code: sigv4.SignatureDoesNotMatch, says: "does not match"},
-		{name: "added parameter", change: func(r *http.Request) { r.URL.RawQuery += "&x=1" }, code: sigv4.SignatureDoesNotMatch, says: "does not match"},
-		{name: "other host", change: func(r *http.Request) { r.Host = "evil.example" }, code: sigv4.SignatureDoesNotMatch, says: "does not match"},
-		{name: "other signed header", change: func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }, code: sigv4.SignatureDoesNotMatch, says: "does not match"},
+		{name: "no signature", change: func(r *http.Request) { r.Header.Del("Authorization") },
+			code: sigv4.MissingAuthenticationToken, says: "Request is missing Authentication Token"},
+		{name: "basic authentication", change: func(r *http.Request) {
+			r.Header.Set("Authorization",
+				"Basic dXNlcjpwYXNz")
+		}, code: sigv4.IncompleteSignature, says: "missing equal-sign"},
+		{name: "scheme only", change: func(r *http.Request) { r.Header.Set("Authorization", "AWS4-HMAC-SHA256") },
+			code: sigv4.IncompleteSignature,
+			says: "Authorization header requires 'Credential' parameter. Authorization header requires 'Signature' " +
+				"parameter. Authorization header requires 'SignedHeaders' parameter. (Hashed"},
+		{name: "no date", change: func(r *http.Request) { r.Header.Del("X-Amz-Date") }, code: sigv4.IncompleteSignature,
+			says: "requires existence of either a 'X-Amz-Date' or a 'Date' header."},
+		{name: "other algorithm", change: replace("AWS4-HMAC-SHA256", "AWS4-ECDSA-P256-SHA256"),
+			code: sigv4.IncompleteSignature, says: "Unsupported AWS 'algorithm': 'AWS4-ECDSA-P256-SHA256'"},
+		{name: "no SignedHeaders", change: replace("SignedHeaders", "Headers"), code: sigv4.IncompleteSignature,
+			says: "requires 'SignedHeaders' parameter."},
+		{name: "no Signature", change: replace("Signature=", "Sig="), code: sigv4.IncompleteSignature,
+			says: "requires 'Signature' parameter."},
+		{name: "short scope", change: replace("/aws4_request", ""), code: sigv4.IncompleteSignature,
+			says: "exactly 5 slash-delimited elements, e.g. keyid/date/region/service/term, got " +
+				"'AKIDEXAMPLE/20261121/us-east-1/eks'"},
+		{name: "long scope", change: replace("AKIDEXAMPLE", "AKID/EXAMPLE"), code: sigv4.IncompleteSignature,
+			says: "exactly 5"},
+		{name: "terminator", change: replace("aws4_request", "aws5_request"), code: sigv4.SignatureDoesNotMatch,
+			says: "valid terminator: 'aws4_request', not 'aws5_request'."},
+		{name: "malformed date", change: func(r *http.Request) { r.Header.Set("X-Amz-Date", "2026-11-21") },
+			code: sigv4.IncompleteSignature, says: "Date must be in ISO-8601 'basic format'. Got '2026-11-21'."},
+		{name: "scope of another day", change: replace("/20261121/", "/20261120/"), code: sigv4.SignatureDoesNotMatch,
+			says: "Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date from HTTP: " +
+				"'20261120' != '20261121', from '20261121T083000Z'."},
+		{name: "host unsigned", change: replace("host;", ""), code: sigv4.SignatureDoesNotMatch,
+			says: "'Host' or ':authority' must be a 'SignedHeader'"},
+		{name: "added x-amz header", change: func(r *http.Request) { r.Header.Set("X-Amz-Acl", "public") },
+			code: sigv4.SignatureDoesNotMatch, says: "'X-Amz-Acl' must be a 'SignedHeader'"},
+		{name: "other region", change: replace("us-east-1", "eu-west-1"), code: sigv4.SignatureDoesNotMatch,
+			says: "does not match the signature you provided"},
+		{name: "other service", change: replace("/eks/", "/iam/"), code: sigv4.SignatureDoesNotMatch,
+			says: "does not match the signature you provided"},
+		{name: "other method", change: func(r *http.Request) { r.Method = http.MethodPut },
+			code: sigv4.SignatureDoesNotMatch, says: "does not match"},
+		{name: "other path", change: func(r *http.Request) { r.URL.Path = "/clusters/other" },
+			code: sigv4.SignatureDoesNotMatch, says: "does not match"},
+		{name: "added parameter", change: func(r *http.Request) { r.URL.RawQuery += "&x=1" },
+			code: sigv4.SignatureDoesNotMatch, says: "does not match"},
+		{name: "other host", change: func(r *http.Request) { r.Host = "evil.example" },
+			code: sigv4.SignatureDoesNotMatch, says: "does not match"},
+		{name: "other signed header", change: func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") },
+			code: sigv4.SignatureDoesNotMatch, says: "does not match"},
 		{name: "upper-case signature", change: func(r *http.Request) {
 			a, s, _ := strings.Cut(r.Header.Get("Authorization"), "Signature=")
 			r.Header.Set("Authorization", a+"Signature="+strings.ToUpper(s))
 		}, code: sigv4.SignatureDoesNotMatch, says: "does not match"},
-		{name: "declared unsigned after the fact", change: func(r *http.Request) { r.Header.Set("X-Amz-Content-Sha256", "UNSIGNED-PAYLOAD") }, code: sigv4.SignatureDoesNotMatch, says: "does not match"},
+		{name: "declared unsigned after the fact", change: func(r *http.Request) {
+			r.Header.Set("X-Amz-Content-Sha256",
+				"UNSIGNED-PAYLOAD")
+		}, code: sigv4.SignatureDoesNotMatch, says: "does not match"},
 		{name: "streamed", change: func(r *http.Request) {
 			r.Header.Set("X-Amz-Content-Sha256", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD")
 		}, code: sigv4.NotImplemented, says: "not implemented"},
 		{name: "too old", now: signedAt.Add(15*time.Minute + time.Second), code: sigv4.SignatureDoesNotMatch,
 			says: "Signature expired: 20261121T083000Z is now earlier than 20261121T083001Z (20261121T084501Z - 15 min.)"},
 		{name: "from the future", now: signedAt.Add(-15*time.Minute - time.Second), code: sigv4.SignatureDoesNotMatch,
-			says: "Signature not yet current: 20261121T083000Z is still later than 20261121T082959Z (20261121T081459Z + 15 min.)"},
+			says: "Signature not yet current: 20261121T083000Z is still later than 20261121T082959Z " +
+				"(20261121T081459Z + 15 min.)"},
 		{name: "just young enough", now: signedAt.Add(15 * time.Minute)},
 		{name: "just not too early", now: signedAt.Add(-15 * time.Minute)},
 		{name: "untouched"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			r := sign(t, http.MethodPost, "https://eks.us-east-1.amazonaws.com/clusters?a=b", "{}", "eks", keys, http.Header{"Content-Type": {"application/json"}})
+			r := sign(t, http.MethodPost, "https://eks.us-east-1.amazonaws.com/clusters?a=b", "{}", "eks", keys,
+				http.Header{"Content-Type": {"application/json"}})
 			if test.change != nil {
 				test.change(r)
 			}
@@ -353,33 +400,49 @@ func TestBadPresignedURLs(t *testing.T) {
 		says    string
 	}{
 		{name: "untouched", service: "eks"},
-		{name: "no date", service: "sts", change: func(q url.Values) { q.Del("X-Amz-Date") }, code: sigv4.IncompleteSignature,
+		{name: "no date", service: "sts", change: func(q url.Values) { q.Del("X-Amz-Date") },
+			code: sigv4.IncompleteSignature,
 			says: "AWS query-string parameters must include 'X-Amz-Date'. Re-examine the query-string parameters."},
 		{name: "signature only", service: "sts", change: func(q url.Values) {
 			for _, p := range []string{"Algorithm", "Credential", "SignedHeaders"} {
 				q.Del("X-Amz-" + p)
 			}
-		}, code: sigv4.IncompleteSignature, says: "include 'X-Amz-Algorithm'. AWS query-string parameters must include 'X-Amz-Credential'. AWS query-string parameters must include 'X-Amz-SignedHeaders'."},
-		{name: "nothing", service: "sts", change: func(q url.Values) { clear(q) }, code: sigv4.MissingAuthenticationToken, says: "missing"},
-		{name: "algorithm", service: "sts", change: set("X-Amz-Algorithm", "MD5"), code: sigv4.IncompleteSignature, says: "Unsupported"},
-		{name: "credential", service: "sts", change: set("X-Amz-Credential", "x"), code: sigv4.IncompleteSignature, says: "got 'x'"},
-		{name: "altered action", service: "sts", change: set("Action", "AssumeRole"), code: sigv4.SignatureDoesNotMatch, says: "does not match"},
-		{name: "longer life", service: "eks", change: set("X-Amz-Expires", "600"), code: sigv4.SignatureDoesNotMatch, says: "does not match"},
-		{name: "life is a word", service: "eks", change: set("X-Amz-Expires", "soon"), code: sigv4.IncompleteSignature, says: "should be a number"},
-		{name: "negative life", service: "eks", change: set("X-Amz-Expires", "-1"), code: sigv4.IncompleteSignature, says: "non-negative"},
-		{name: "eight days", service: "eks", change: set("X-Amz-Expires", "691200"), code: sigv4.IncompleteSignature, says: "less than a week"},
-		{name: "eight days in S3", service: "s3", change: set("X-Amz-Expires", "691200"), code: sigv4.AuthorizationQueryParametersError, says: "less than a week"},
-		{name: "no life in S3", service: "s3", change: func(q url.Values) { q.Del("X-Amz-Expires") }, code: sigv4.AuthorizationQueryParametersError, says: "X-Amz-Expires"},
+		}, code: sigv4.IncompleteSignature,
+			says: "include 'X-Amz-Algorithm'. AWS query-string parameters must include 'X-Amz-Credential'. AWS " +
+				"query-string parameters must include 'X-Amz-SignedHeaders'."},
+		{name: "nothing", service: "sts", change: func(q url.Values) { clear(q) },
+			code: sigv4.MissingAuthenticationToken, says: "missing"},
+		{name: "algorithm", service: "sts", change: set("X-Amz-Algorithm", "MD5"), code: sigv4.IncompleteSignature,
+			says: "Unsupported"},
+		{name: "credential", service: "sts", change: set("X-Amz-Credential", "x"), code: sigv4.IncompleteSignature,
+			says: "got 'x'"},
+		{name: "altered action", service: "sts", change: set("Action", "AssumeRole"), code: sigv4.SignatureDoesNotMatch,
+			says: "does not match"},
+		{name: "longer life", service: "eks", change: set("X-Amz-Expires", "600"), code: sigv4.SignatureDoesNotMatch,
+			says: "does not match"},
+		{name: "life is a word", service: "eks", change: set("X-Amz-Expires", "soon"), code: sigv4.IncompleteSignature,
+			says: "should be a number"},
+		{name: "negative life", service: "eks", change: set("X-Amz-Expires", "-1"), code: sigv4.IncompleteSignature,
+			says: "non-negative"},
+		{name: "eight days", service: "eks", change: set("X-Amz-Expires", "691200"), code: sigv4.IncompleteSignature,
+			says: "less than a week"},
+		{name: "eight days in S3", service: "s3", change: set("X-Amz-Expires", "691200"),
+			code: sigv4.AuthorizationQueryParametersError, says: "less than a week"},
+		{name: "no life in S3", service: "s3", change: func(q url.Values) { q.Del("X-Amz-Expires") },
+			code: sigv4.AuthorizationQueryParametersError, says: "X-Amz-Expires"},
 		{name: "expired", service: "eks", now: signedAt.Add(61 * time.Second), code: sigv4.SignatureDoesNotMatch,
 			says: "Signature expired: 20261121T083000Z is now earlier than 20261121T083001Z (20261121T083101Z - 1 min.)"},
 		{name: "at the end of its life", service: "eks", now: signedAt.Add(60 * time.Second)},
 		{name: "STS gives fifteen minutes", service: "sts", now: signedAt.Add(15 * time.Minute)},
-		{name: "and no more", service: "sts", now: signedAt.Add(15*time.Minute + time.Second), code: sigv4.SignatureDoesNotMatch, says: "Signature expired"},
-		{name: "from the future", service: "eks", now: signedAt.Add(-16 * time.Minute), code: sigv4.SignatureDoesNotMatch, says: "not yet current"},
+		{name: "and no more", service: "sts", now: signedAt.Add(15*time.Minute + time.Second),
+			code: sigv4.SignatureDoesNotMatch, says: "Signature expired"},
+		{name: "from the future", service: "eks", now: signedAt.Add(-16 * time.Minute),
+			code: sigv4.SignatureDoesNotMatch, says: "not yet current"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			u := presign(t, "https://sts.us-east-1.amazonaws.com/?Action=GetCallerIdentity&X-Amz-Expires=60", test.service, keys, http.Header{})
+			u := presign(t, "https://sts.us-east-1.amazonaws.com/?Action=GetCallerIdentity&X-Amz-Expires=60",
+				test.service, keys, http.Header{})
 			if test.change != nil {
 				q := u.Query()
 				test.change(q)
@@ -405,7 +468,8 @@ func TestUnsignedPayload(t *testing.T) {
 	r := httptest.NewRequest(http.MethodPost, "http://example.amazonaws.com/", nil)
 	r.Header.Set("X-Amz-Date", "20261121T083000Z")
 	r.Header.Set("X-Amz-Content-Sha256", "UNSIGNED-PAYLOAD")
-	r.Header.Set("Authorization", authorization("logs", "host;x-amz-content-sha256;x-amz-date", signText(canonical, "logs")))
+	r.Header.Set("Authorization", authorization("logs", "host;x-amz-content-sha256;x-amz-date",
+		signText(canonical, "logs")))
 	if err := verify(r, []byte("anything"), keys.SecretAccessKey, signedAt); err != nil {
 		t.Error(err)
 	}
@@ -413,7 +477,8 @@ func TestUnsignedPayload(t *testing.T) {
 
 func TestDateHeader(t *testing.T) {
 	t.Parallel()
-	canonical := "GET\n/\n\ndate:Sat, 21 Nov 2026 08:30:00 GMT\nhost:example.amazonaws.com\n\ndate;host\ne3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+	canonical := "GET\n/\n\ndate:Sat, 21 Nov 2026 08:30:00 " +
+		"GMT\nhost:example.amazonaws.com\n\ndate;host\ne3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 	r := httptest.NewRequest(http.MethodGet, "http://example.amazonaws.com/", nil)
 	r.Header.Set("Date", "Sat, 21 Nov 2026 08:30:00 GMT")
 	r.Header.Set("Authorization", authorization("iam", "date;host", signText(canonical, "iam")))
@@ -462,10 +527,12 @@ func FuzzParse(f *testing.F) {
 	good := sign(f, http.MethodPost, "https://eks.us-east-1.amazonaws.com/clusters?a=b", "{}", "eks", keys, nil)
 	f.Add("POST", "/clusters?a=b", good.Header.Get("Authorization"), good.Header.Get("X-Amz-Date"))
 	f.Add("GET", "/a/../%zz?X-Amz-Signature=1&%=&+", "", "")
-	f.Add("GET", "/?"+presign(f, "https://sts.us-east-1.amazonaws.com/?X-Amz-Expires=60", "sts", keys, http.Header{}).RawQuery, "", "")
+	f.Add("GET", "/?"+presign(f, "https://sts.us-east-1.amazonaws.com/?X-Amz-Expires=60", "sts", keys,
+		http.Header{}).RawQuery, "", "")
 	f.Fuzz(func(t *testing.T, method, target, authorization, date string) {
 		path, query, _ := strings.Cut(target, "?")
-		r := &http.Request{Method: method, Host: "eks.us-east-1.amazonaws.com", RequestURI: target, URL: &url.URL{Path: path, RawQuery: query},
+		r := &http.Request{Method: method, Host: "eks.us-east-1.amazonaws.com", RequestURI: target,
+			URL:    &url.URL{Path: path, RawQuery: query},
 			Header: http.Header{"Authorization": {authorization}, "X-Amz-Date": {date}}, ContentLength: 2}
 		s, err := sigv4.Parse(r)
 		if err != nil {
@@ -479,7 +546,8 @@ func FuzzParse(f *testing.F) {
 
 func BenchmarkVerify(b *testing.B) {
 	body := bytes.Repeat([]byte("x"), 200)
-	r := sign(b, http.MethodPost, "https://eks.us-east-1.amazonaws.com/clusters?a=b", string(body), "eks", keys, http.Header{"Content-Type": {"application/json"}})
+	r := sign(b, http.MethodPost, "https://eks.us-east-1.amazonaws.com/clusters?a=b", string(body), "eks", keys,
+		http.Header{"Content-Type": {"application/json"}})
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := verify(r, body, keys.SecretAccessKey, signedAt); err != nil {
@@ -491,7 +559,8 @@ func BenchmarkVerify(b *testing.B) {
 // A credential without a secret, such as a bearer token, signs nothing: anybody could.
 func TestAnEmptySecretSignsNothing(t *testing.T) {
 	t.Parallel()
-	r := sign(t, http.MethodGet, "https://eks.us-east-1.amazonaws.com/clusters", "", "eks", aws.Credentials{AccessKeyID: "ASIAEXAMPLE", SessionToken: "token"}, http.Header{})
+	r := sign(t, http.MethodGet, "https://eks.us-east-1.amazonaws.com/clusters", "", "eks",
+		aws.Credentials{AccessKeyID: "ASIAEXAMPLE", SessionToken: "token"}, http.Header{})
 	s, err := sigv4.Parse(r)
 	if err != nil {
 		t.Fatal(err)

@@ -45,8 +45,8 @@ func (s *Signature) Verify(body []byte, secret string, now time.Time) error {
 	return nil
 }
 
-// CheckTime refuses what was signed too long ago, or lies ahead of our clock by more than clocks may differ. Verify does so, too: this is for
-// those who want to know before they have the body.
+// CheckTime refuses what was signed too long ago, or lies ahead of our clock by more than clocks may differ. Verify
+// does so, too: this is for those who want to know before they have the body.
 func (s *Signature) CheckTime(now time.Time) error {
 	now = now.UTC()
 	if s.Date.After(now.Add(ClockSkew)) {
@@ -54,8 +54,8 @@ func (s *Signature) CheckTime(now time.Time) error {
 			s.Date.Format(DateFormat), now.Add(ClockSkew).Format(DateFormat), now.Format(DateFormat))
 	}
 	life := ClockSkew
-	// STS lets a presigned GetCallerIdentity live for fifteen minutes even when it asks for less: aws eks get-token asks for
-	// sixty seconds, and its users keep the token for fourteen minutes.
+	// STS lets a presigned GetCallerIdentity live for fifteen minutes even when it asks for less: aws eks get-token
+	// asks for sixty seconds, and its users keep the token for fourteen minutes.
 	if s.Presigned && (s.Service != "sts" || s.Expires > ClockSkew) {
 		life = s.Expires
 	}
@@ -74,7 +74,8 @@ func minutes(d time.Duration) string {
 }
 
 // payloadHash is the last line of the canonical request. We hash the body ourselves; what the client says in
-// X-Amz-Content-Sha256 counts only where it leaves the body out of the signature, which no one but the signer can decide.
+// X-Amz-Content-Sha256 counts only where it leaves the body out of the signature, which no one but the signer can
+// decide.
 func (s *Signature) payloadHash(body []byte) (string, error) {
 	declared := s.header.Get("X-Amz-Content-Sha256")
 	if declared == "" && s.Presigned {
@@ -88,7 +89,8 @@ func (s *Signature) payloadHash(body []byte) (string, error) {
 		return UnsignedPayload, nil
 	case strings.HasPrefix(declared, "STREAMING-"):
 		return "", &Error{Code: NotImplemented, Status: http.StatusNotImplemented,
-			Message: "A header you provided implies functionality that is not implemented: x-amz-content-sha256: " + declared}
+			Message: "A header you provided implies functionality that is not implemented: x-amz-content-sha256: " +
+				declared}
 	}
 	sum := sha256.Sum256(body)
 	computed := hex.EncodeToString(sum[:])

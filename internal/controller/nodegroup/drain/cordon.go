@@ -18,8 +18,8 @@ func Cordoned(node *corev1.Node) bool {
 	return node.Spec.Unschedulable && excluded
 }
 
-// Cordon makes a node unschedulable and labels it node.kubernetes.io/exclude-from-external-load-balancers=true, so that load balancers forget it
-// before it goes. manager is the field manager. A node that is gone is no error.
+// Cordon makes a node unschedulable and labels it node.kubernetes.io/exclude-from-external-load-balancers=true, so that
+// load balancers forget it before it goes. manager is the field manager. A node that is gone is no error.
 func Cordon(ctx context.Context, kube kubernetes.Interface, node *corev1.Node, manager string) error {
 	if Cordoned(node) {
 		return nil

@@ -1,15 +1,15 @@
 // Package drain drains nodes before they are terminated, as EKS and "kubectl drain" do.
 //
-// A drain is a sequence of steps: [Cordon] makes a node unschedulable and excludes it from external load balancers, [Step]
-// evicts the pods that may be evicted now and returns what is left, [Uncordon] reverts Cordon. A step never waits: the
-// caller keeps the state between steps in the store (when the drain started, and who cordoned the node), calls Step again
-// when a pod or an EndpointSlice changes or after [Progress.Again], and applies its own timeout. A drain therefore
-// continues after the daemon was killed.
+// A drain is a sequence of steps: [Cordon] makes a node unschedulable and excludes it from external load balancers,
+// [Step] evicts the pods that may be evicted now and returns what is left, [Uncordon] reverts Cordon. A step never
+// waits: the caller keeps the state between steps in the store (when the drain started, and who cordoned the node),
+// calls Step again when a pod or an EndpointSlice changes or after [Progress.Again], and applies its own timeout. A
+// drain therefore continues after the daemon was killed.
 //
-// A drain is complete when all evictable pods are gone and no EndpointSlice sends traffic to them. Pods of DaemonSets and
-// static pods are ignored: they end with the node. Pods without a controller and pods with an emptyDir are evicted like all
-// others, as EKS does (kubectl asks for flags first). The package is not k8s.io/kubectl/pkg/drain because that waits, and
-// reads DaemonSets, which eks:node-manager may not.
+// A drain is complete when all evictable pods are gone and no EndpointSlice sends traffic to them. Pods of DaemonSets
+// and static pods are ignored: they end with the node. Pods without a controller and pods with an emptyDir are evicted
+// like all others, as EKS does (kubectl asks for flags first). The package is not k8s.io/kubectl/pkg/drain because that
+// waits, and reads DaemonSets, which eks:node-manager may not.
 //
 // https://kubernetes.io/docs/tasks/administer-cluster/safely-drain-node/
 package drain
@@ -35,13 +35,13 @@ import (
 )
 
 const (
-	// An eviction that was refused is tried again after an eighth of the time that the drain has taken, within these bounds: what a
-	// budget allows can only be found out by trying, and each try is an event in the audit log.
+	// An eviction that was refused is tried again after an eighth of the time that the drain has taken, within these
+	// bounds: what a budget allows can only be found out by trying, and each try is an event in the audit log.
 	againFirst, againMost = 250 * time.Millisecond, 5 * time.Second
 	// parallel bounds the evictions of one step that are under way at once.
 	parallel = 8
-	// finalizing is how long after its grace period a pod on a node that is not Ready may still be there: nobody is left to say
-	// that its containers have ended.
+	// finalizing is how long after its grace period a pod on a node that is not Ready may still be there: nobody is
+	// left to say that its containers have ended.
 	finalizing = 5 * time.Second
 )
 
@@ -60,7 +60,8 @@ type Pod struct {
 	Namespace, Name string
 	// Refused is why it could not be evicted, in the API server's words; empty when it is on its way out.
 	Refused string
-	// Deadline is when the grace period of a pod that is on its way out ends; zero when its eviction was refused or is new.
+	// Deadline is when the grace period of a pod that is on its way out ends; zero when its eviction was refused or is
+	// new.
 	Deadline time.Time
 }
 
@@ -171,7 +172,8 @@ func Load(ctx context.Context, kube kubernetes.Interface, node string) (int, err
 
 // eachPod calls each with the pods of a node.
 func eachPod(ctx context.Context, kube kubernetes.Interface, node string, each func(*corev1.Pod)) error {
-	_, err := client.EachPage(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String()},
+	_, err := client.EachPage(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName",
+		node).String()},
 		kube.CoreV1().Pods(metav1.NamespaceAll).List, func(page *corev1.PodList) {
 			for i := range page.Items {
 				each(&page.Items[i])
@@ -208,7 +210,8 @@ func evict(ctx context.Context, kube kubernetes.Interface, pod *corev1.Pod, o Op
 	left := &Pod{Namespace: pod.Namespace, Name: pod.Name}
 	precondition := &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}
 	// The client of kubernetes.Interface would wait here, for ten seconds, when the API server asks to try again later.
-	err := kube.CoreV1().RESTClient().Post().Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("eviction").MaxRetries(0).
+	err := kube.CoreV1().RESTClient().Post().Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource(
+		"eviction").MaxRetries(0).
 		Body(&policyv1.Eviction{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "policy/v1", Kind: "Eviction"},
 			ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}, DeleteOptions: precondition,
@@ -217,7 +220,8 @@ func evict(ctx context.Context, kube kubernetes.Interface, pod *corev1.Pod, o Op
 	switch {
 	case err == nil:
 		return left, nil
-	case apierrors.IsNotFound(err) || apierrors.IsConflict(err): // gone, or another of its name: the next step sees which
+	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
+		// gone, or another of its name: the next step sees which
 		return nil, nil
 	case !errors.As(err, &status): // not an answer
 		return left, fmt.Errorf("evict pod %s: %w", left, err)
@@ -257,14 +261,17 @@ func said(err error) string {
 	return text
 }
 
-// serving are the EndpointSlices of Services that still have endpoints on the node. Those that users write are theirs to clear.
+// serving are the EndpointSlices of Services that still have endpoints on the node. Those that users write are theirs
+// to clear.
 func serving(ctx context.Context, kube kubernetes.Interface, node string, staying map[string]bool) ([]string, error) {
 	var names []string
-	_, err := client.EachPage(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelManagedBy + "=endpointslice-controller.k8s.io"},
+	_, err := client.EachPage(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelManagedBy +
+		"=endpointslice-controller.k8s.io"},
 		kube.DiscoveryV1().EndpointSlices(metav1.NamespaceAll).List, func(page *discoveryv1.EndpointSliceList) {
 			for _, slice := range page.Items {
 				if slices.ContainsFunc(slice.Endpoints, func(e discoveryv1.Endpoint) bool {
-					return e.NodeName != nil && *e.NodeName == node && e.TargetRef != nil && e.TargetRef.Kind == "Pod" && !staying[slice.Namespace+"/"+e.TargetRef.Name]
+					return e.NodeName != nil && *e.NodeName == node && e.TargetRef != nil &&
+						e.TargetRef.Kind == "Pod" && !staying[slice.Namespace+"/"+e.TargetRef.Name]
 				}) {
 					names = append(names, slice.Namespace+"/"+slice.Name)
 				}
@@ -277,7 +284,8 @@ func serving(ctx context.Context, kube kubernetes.Interface, node string, stayin
 }
 
 // patch changes a node as its field manager, if it is still the one that was seen.
-func patch(ctx context.Context, kube kubernetes.Interface, node *corev1.Node, manager string, change map[string]any) error {
+func patch(ctx context.Context, kube kubernetes.Interface, node *corev1.Node, manager string,
+	change map[string]any) error {
 	metadata, _ := change["metadata"].(map[string]any)
 	if metadata == nil {
 		metadata = map[string]any{}

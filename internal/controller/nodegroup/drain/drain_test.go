@@ -33,7 +33,8 @@ type cluster struct {
 
 func newCluster(t *testing.T) *cluster {
 	server := apiservertest.Start(t, apiservertest.Options{
-		Controllers: []string{"deployment", "replicaset", "disruption", "endpointslice", "serviceaccount"}, Scheduler: true,
+		Controllers: []string{"deployment", "replicaset", "disruption", "endpointslice", "serviceaccount"},
+		Scheduler:   true,
 	})
 	return &cluster{t, server, server.Kubelets(), server.Admin()}
 }
@@ -41,7 +42,8 @@ func newCluster(t *testing.T) *cluster {
 // namespace is one in which pods can be made.
 func (c *cluster) namespace(t *testing.T, name string) {
 	t.Helper()
-	if _, err := c.kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+	if _, err := c.kube.CoreV1().Namespaces().Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually.Nil(t, "the default service account", func() error {
@@ -80,7 +82,8 @@ func (c *cluster) pod(t *testing.T, namespace, name, node string, change func(*c
 }
 
 func podSpec() corev1.PodSpec {
-	return corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app"}}, TerminationGracePeriodSeconds: new(int64(1))}
+	return corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app"}},
+		TerminationGracePeriodSeconds: new(int64(1))}
 }
 
 // budget lets none of the pods with the label be disrupted.
@@ -88,7 +91,8 @@ func (c *cluster) budget(t *testing.T, namespace, name, app string) {
 	t.Helper()
 	_, err := c.kube.PolicyV1().PodDisruptionBudgets(namespace).Create(t.Context(), &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       policyv1.PodDisruptionBudgetSpec{MaxUnavailable: new(intstr.FromInt32(0)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}},
+		Spec: policyv1.PodDisruptionBudgetSpec{MaxUnavailable: new(intstr.FromInt32(0)),
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -152,7 +156,8 @@ func TestDrain(t *testing.T) {
 			pods: func(t *testing.T, namespace, node string) {
 				c.pod(t, namespace, "bare", node, nil)
 				c.pod(t, namespace, "local", node, func(p *corev1.Pod) {
-					p.Spec.Volumes = []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+					p.Spec.Volumes = []corev1.Volume{{Name: "scratch",
+						VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 				})
 				c.pod(t, namespace, "ended", node, nil)
 				eventually.Nil(t, "its end", func() error {
@@ -169,9 +174,11 @@ func TestDrain(t *testing.T) {
 		{
 			name: "pods of DaemonSets and static pods stay",
 			pods: func(t *testing.T, namespace, node string) {
-				c.pod(t, namespace, "static", node, func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "hash"} })
+				c.pod(t, namespace, "static", node,
+					func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "hash"} })
 				c.pod(t, namespace, "daemon", node, func(p *corev1.Pod) {
-					p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "daemon", UID: c.daemonSet(t, namespace), Controller: new(true)}}
+					p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet",
+						Name: "daemon", UID: c.daemonSet(t, namespace), Controller: new(true)}}
 				})
 				c.pod(t, namespace, "bare", node, nil)
 			},
@@ -184,7 +191,9 @@ func TestDrain(t *testing.T) {
 				c.budget(t, namespace, "never", "kept")
 				c.pod(t, namespace, "bare", node, nil)
 			},
-			stays: "kept", refused: "Cannot evict pod as it would violate the pod's disruption budget. The disruption budget never", survives: "kept",
+			stays:    "kept",
+			refused:  "Cannot evict pod as it would violate the pod's disruption budget. The disruption budget never",
+			survives: "kept",
 		},
 		{
 			name: "two budgets on one pod keep it",
@@ -193,7 +202,9 @@ func TestDrain(t *testing.T) {
 				c.budget(t, namespace, "one", "kept")
 				c.budget(t, namespace, "two", "kept")
 			},
-			stays: "kept", refused: "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support", survives: "kept",
+			stays:    "kept",
+			refused:  "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support",
+			survives: "kept",
 		},
 		{
 			name: "force deletes what budgets keep",
@@ -211,7 +222,9 @@ func TestDrain(t *testing.T) {
 			pods: func(t *testing.T, namespace, node string) {
 				c.pod(t, namespace, "bound", node, func(p *corev1.Pod) { p.Finalizers = []string{"example.com/never"} })
 				t.Cleanup(func() {
-					_, _ = c.kube.CoreV1().Pods(namespace).Patch(t.Context(), "bound", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}) // the server ends with the test
+					// the server ends with the test
+					_, _ = c.kube.CoreV1().Pods(namespace).Patch(t.Context(), "bound", types.MergePatchType,
+						[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 				})
 			},
 			force: true, stays: "bound", survives: "bound",
@@ -278,10 +291,12 @@ func (c *cluster) daemonSet(t *testing.T, namespace string) types.UID {
 	t.Helper()
 	spec := podSpec()
 	spec.NodeSelector = map[string]string{"there-is": "none"}
-	d, err := c.kube.AppsV1().DaemonSets(namespace).Create(t.Context(), &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "daemon"}, Spec: appsv1.DaemonSetSpec{
-		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "none"}},
-		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "none"}}, Spec: spec},
-	}}, metav1.CreateOptions{})
+	d, err := c.kube.AppsV1().DaemonSets(namespace).Create(t.Context(),
+		&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "daemon"}, Spec: appsv1.DaemonSetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "none"}},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "none"}},
+				Spec: spec},
+		}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -297,18 +312,22 @@ func TestTrafficForgetsTheNode(t *testing.T) {
 	c.kubelet.Node("to", "", nil)
 	labels := map[string]string{"app": "web"}
 	if _, err := c.kube.CoreV1().Services("web").Create(t.Context(), &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Port: 80}}},
+		ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{Selector: labels,
+			Ports: []corev1.ServicePort{{Port: 80}}},
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.kube.AppsV1().Deployments("web").Create(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.DeploymentSpec{
-		Replicas: new(int32(4)), Selector: &metav1.LabelSelector{MatchLabels: labels},
-		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: podSpec()},
-	}}, metav1.CreateOptions{}); err != nil {
+	if _, err := c.kube.AppsV1().Deployments("web").Create(t.Context(),
+		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.DeploymentSpec{
+			Replicas: new(int32(4)), Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: podSpec()},
+		}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.kube.PolicyV1().PodDisruptionBudgets("web").Create(t.Context(), &policyv1.PodDisruptionBudget{
-		ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: new(intstr.FromInt32(3)), Selector: &metav1.LabelSelector{MatchLabels: labels}},
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: new(intstr.FromInt32(3)),
+			Selector: &metav1.LabelSelector{MatchLabels: labels}},
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -349,7 +368,8 @@ func TestCordon(t *testing.T) {
 		}
 	}
 	n = c.node(t, "one")
-	if !drain.Cordoned(n) || !n.Spec.Unschedulable || n.Labels["node.kubernetes.io/exclude-from-external-load-balancers"] != "true" {
+	if !drain.Cordoned(n) || !n.Spec.Unschedulable ||
+		n.Labels["node.kubernetes.io/exclude-from-external-load-balancers"] != "true" {
 		t.Errorf("a cordoned node is %+v %+v", n.Labels, n.Spec)
 	}
 	fields, err := json.Marshal(n.ManagedFields)

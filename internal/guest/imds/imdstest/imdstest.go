@@ -17,7 +17,8 @@ func Fake(t testing.TB, answers map[string]string) *imds.Client {
 		path := strings.TrimPrefix(r.URL.Path, "/latest/")
 		answer, ok := answers[path]
 		switch {
-		case r.Method == http.MethodPut && path == "api/token" && r.Header.Get("X-aws-ec2-metadata-token-ttl-seconds") != "":
+		case r.Method == http.MethodPut && path == "api/token" &&
+			r.Header.Get("X-aws-ec2-metadata-token-ttl-seconds") != "":
 			fmt.Fprint(w, "the token")
 		case r.Header.Get("X-aws-ec2-metadata-token") != "the token":
 			w.WriteHeader(http.StatusUnauthorized)

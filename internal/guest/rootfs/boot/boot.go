@@ -40,7 +40,8 @@ const (
 	Failed    = "failed"
 )
 
-// Report is how far a boot has come. Writer: init (Initialized, StartedAt, Failed units) and the cloud-init stage (UserData).
+// Report is how far a boot has come. Writer: init (Initialized, StartedAt, Failed units) and the cloud-init stage
+// (UserData).
 type Report struct {
 	// StartedAt is when init began; FinishedAt when everything that boots had ended, well or not: zero before.
 	StartedAt  time.Time `json:"startedAt"`

@@ -26,13 +26,15 @@ const (
 // Hierarchy is a mounted hierarchy of the host.
 type Hierarchy struct {
 	Mount string // "/sys/fs/cgroup/memory"
-	// Controllers are the controllers of a version 1 hierarchy ("cpu", "cpuacct"), or its name ("name=systemd"). Those of the version 2
-	// hierarchy are in its own files.
+	// Controllers are the controllers of a version 1 hierarchy ("cpu", "cpuacct"), or its name ("name=systemd"). Those
+	// of the version 2 hierarchy are in its own files.
 	Controllers []string
 	V2          bool
 }
 
-func (h Hierarchy) has(controller string) bool { return slices.Contains(h.Controllers, controller) }
+func (h Hierarchy) hasController(controller string) bool {
+	return slices.Contains(h.Controllers, controller)
+}
 
 // Host is all hierarchies of a host.
 type Host []Hierarchy
@@ -44,11 +46,11 @@ func Open() (Host, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return parse(bufio.NewScanner(f))
+	return parseMountinfo(bufio.NewScanner(f))
 }
 
-// parse reads proc_pid_mountinfo(5).
-func parse(lines *bufio.Scanner) (Host, error) {
+// parseMountinfo reads proc_pid_mountinfo(5).
+func parseMountinfo(lines *bufio.Scanner) (Host, error) {
 	var host Host
 	seen := map[string]bool{}
 	for lines.Scan() {
@@ -79,24 +81,28 @@ func parse(lines *bufio.Scanner) (Host, error) {
 	if err := lines.Err(); err != nil {
 		return nil, err
 	}
-	if !host.has("memory") && !host.V2() {
-		return nil, errors.New("this host has no memory control groups: mount cgroup2 on /sys/fs/cgroup, or start the kernel with cgroup_enable=memory")
+	if !host.hasController("memory") && !host.V2() {
+		return nil,
+			errors.New(
+				"this host has no memory control groups: mount cgroup2 on /sys/fs/cgroup, or start the kernel with " +
+					"cgroup_enable=memory")
 	}
 	return host, nil
 }
 
 // isController tells the controllers of version 1 from the other options of a mount.
 func isController(option string) bool {
-	return slices.Contains([]string{"cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids", "net_cls", "net_prio", "perf_event", "hugetlb", "rdma", "misc"}, option)
+	return slices.Contains([]string{"cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids",
+		"net_cls", "net_prio", "perf_event", "hugetlb", "rdma", "misc"}, option)
 }
 
-func (host Host) has(controller string) bool {
-	return slices.ContainsFunc(host, func(h Hierarchy) bool { return h.has(controller) })
+func (host Host) hasController(controller string) bool {
+	return slices.ContainsFunc(host, func(h Hierarchy) bool { return h.hasController(controller) })
 }
 
 // V2 reports whether the controllers are those of version 2; beside those of version 1, the unified hierarchy has none.
 func (host Host) V2() bool {
-	return !host.has("memory") && slices.ContainsFunc(host, func(h Hierarchy) bool { return h.V2 })
+	return !host.hasController("memory") && slices.ContainsFunc(host, func(h Hierarchy) bool { return h.V2 })
 }
 
 // Group is a machine's group in all hierarchies.
@@ -110,15 +116,15 @@ func (host Host) Group(owner, instanceID string) Group {
 	return Group{host, filepath.Join(top, owner, instanceID)}
 }
 
-// outer is the group's directory in a hierarchy, and dir that of the child which the machine sees.
-func (g Group) outer(h Hierarchy) string { return filepath.Join(h.Mount, g.Path) }
-func (g Group) dir(h Hierarchy) string   { return filepath.Join(h.Mount, g.Path, inner) }
+// groupDir is the group's directory in a hierarchy, and dir that of the child which the machine sees.
+func (g Group) groupDir(h Hierarchy) string   { return filepath.Join(h.Mount, g.Path) }
+func (g Group) machineDir(h Hierarchy) string { return filepath.Join(h.Mount, g.Path, inner) }
 
 // Dir is what the machine sees of its group in the hierarchy of a controller ("memory"), or in the only one.
 func (g Group) Dir(controller string) string {
 	for _, h := range g.Host {
-		if h.has(controller) || h.V2 && g.Host.V2() {
-			return g.dir(h)
+		if h.hasController(controller) || h.V2 && g.Host.V2() {
+			return g.machineDir(h)
 		}
 	}
 	return ""
@@ -143,7 +149,7 @@ func (g Group) MemoryUsed() int64 {
 	if dir == "" {
 		return 0
 	}
-	text, err := read(filepath.Dir(dir), file)
+	text, err := readFile(filepath.Dir(dir), file)
 	if err != nil {
 		return 0
 	}
@@ -171,7 +177,7 @@ func (l Limits) processes(host int64) int64 {
 func hostProcesses() (int64, error) {
 	least := int64(math.MaxInt64)
 	for _, file := range []string{"pid_max", "threads-max"} {
-		text, err := read("/proc/sys/kernel", file)
+		text, err := readFile("/proc/sys/kernel", file)
 		if err != nil {
 			return 0, err
 		}
@@ -192,13 +198,13 @@ func (g Group) limitProcesses(l Limits) error {
 		return err
 	}
 	for _, dir := range g.limited("pids") {
-		if err := write(dir, "pids.max", strconv.FormatInt(l.processes(host), 10)); err != nil {
+		if err := writeFile(dir, "pids.max", strconv.FormatInt(l.processes(host), 10)); err != nil {
 			return err
 		}
 	}
 	if dir := g.Dir("pids"); dir != "" {
 		all := strings.TrimSuffix(dir, filepath.Join("/", strings.TrimPrefix(g.Path, top), inner))
-		return write(all, "pids.max", strconv.FormatInt(host/4*3, 10))
+		return writeFile(all, "pids.max", strconv.FormatInt(host/4*3, 10))
 	}
 	return nil
 }
@@ -216,8 +222,10 @@ func (g Group) limitGroups() error {
 		if !h.V2 {
 			continue
 		}
-		for file, limit := range map[string]int{"cgroup.max.descendants": mostGroups, "cgroup.max.depth": deepestGroups} {
-			if err := write(g.outer(h), file, strconv.Itoa(limit)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		for file, limit := range map[string]int{"cgroup.max.descendants": mostGroups,
+			"cgroup.max.depth": deepestGroups} {
+			if err := writeFile(g.groupDir(h), file, strconv.Itoa(limit)); err != nil &&
+				!errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
 		}
@@ -231,12 +239,12 @@ func (g Group) Create(l Limits) error {
 		return err
 	}
 	for _, h := range g.Host {
-		err := g.create(h)
+		err := g.createIn(h)
 		for range 10 {
 			if !errors.Is(err, fs.ErrNotExist) {
 				break
 			}
-			err = g.create(h) // another daemon has just removed what both have in common
+			err = g.createIn(h) // another daemon has just removed what both have in common
 		}
 		if err != nil {
 			return err
@@ -254,8 +262,8 @@ func (g Group) Create(l Limits) error {
 	return g.limitV1(l)
 }
 
-// create makes the group and those above it in one hierarchy.
-func (g Group) create(h Hierarchy) error {
+// createIn makes the group and those above it in one hierarchy.
+func (g Group) createIn(h Hierarchy) error {
 	at := h.Mount
 	for name := range strings.SplitSeq(filepath.Join(g.Path, inner), "/") {
 		if h.V2 && g.Host.V2() {
@@ -268,16 +276,16 @@ func (g Group) create(h Hierarchy) error {
 		if err := os.Mkdir(at, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("make a control group: %w", err)
 		}
-		if h.has("cpuset") { // a new one has no CPU and takes no process
+		if h.hasController("cpuset") { // a new one has no CPU and takes no process
 			for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
-				if now, err := read(at, file); err != nil || now != "" {
+				if now, err := readFile(at, file); err != nil || now != "" {
 					continue
 				}
-				all, err := read(parent, file)
+				all, err := readFile(parent, file)
 				if err != nil {
 					return err
 				}
-				if err := write(at, file, all); err != nil {
+				if err := writeFile(at, file, all); err != nil {
 					return err
 				}
 			}
@@ -288,11 +296,11 @@ func (g Group) create(h Hierarchy) error {
 
 // delegate enables all controllers of version 2 for the children of a group.
 func delegate(dir string) error {
-	available, err := read(dir, "cgroup.controllers")
+	available, err := readFile(dir, "cgroup.controllers")
 	if err != nil {
 		return err
 	}
-	enabled, err := read(dir, "cgroup.subtree_control")
+	enabled, err := readFile(dir, "cgroup.subtree_control")
 	if err != nil {
 		return err
 	}
@@ -301,11 +309,14 @@ func delegate(dir string) error {
 		if slices.Contains(on, controller) {
 			continue
 		}
-		err := write(dir, "cgroup.subtree_control", "+"+controller)
+		err := writeFile(dir, "cgroup.subtree_control", "+"+controller)
 		switch {
 		case err == nil:
 		case errors.Is(err, syscall.EBUSY):
-			return fmt.Errorf("%w: processes run in the root of this control group namespace; move them into a child (mkdir %s/init; xargs -n1 < %s/cgroup.procs > %s/init/cgroup.procs), or start the container with --cgroupns=host", err, dir, dir, dir)
+			return fmt.Errorf(
+				"%w: processes run in the root of this control group namespace; move them into a child (mkdir "+
+					"%s/init; xargs -n1 < %s/cgroup.procs > %s/init/cgroup.procs), or start the container with "+
+					"--cgroupns=host", err, dir, dir, dir)
 		case slices.Contains([]string{"cpu", "memory", "pids", "io", "cpuset"}, controller):
 			return err // the kubelet needs them
 		}
@@ -313,11 +324,12 @@ func delegate(dir string) error {
 	return nil
 }
 
-// limitV1 bounds CPU time by the number of CPUs that may be used rather than by a quota: version 1 refuses a quota above that of any group
-// around it, so that a container whose limit is more than the machine has, which Kubernetes allows, could not start.
+// limitV1 bounds CPU time by the number of CPUs that may be used rather than by a quota: version 1 refuses a quota
+// above that of any group around it, so that a container whose limit is more than the machine has, which Kubernetes
+// allows, could not start.
 func (g Group) limitV1(l Limits) error {
 	for _, dir := range g.limited("cpuset") {
-		all, err := read(dir, "cpuset.cpus")
+		all, err := readFile(dir, "cpuset.cpus")
 		if err != nil {
 			return err
 		}
@@ -326,23 +338,23 @@ func (g Group) limitV1(l Limits) error {
 			return err
 		}
 		if l.CPUs < len(cpus) {
-			if err := write(dir, "cpuset.cpus", formatCPUs(pick(cpus, l.CPUs, g.Path))); err != nil {
+			if err := writeFile(dir, "cpuset.cpus", formatCPUs(pickCPUs(cpus, l.CPUs, g.Path))); err != nil {
 				return err
 			}
 		}
 	}
 	for _, dir := range g.limited("cpu") {
-		if err := write(dir, "cpu.shares", strconv.Itoa(1024*l.CPUs)); err != nil {
+		if err := writeFile(dir, "cpu.shares", strconv.Itoa(1024*l.CPUs)); err != nil {
 			return err
 		}
 	}
 	bytes := strconv.FormatInt(l.MemoryBytes, 10)
 	for _, dir := range g.limited("memory") {
-		if err := write(dir, "memory.limit_in_bytes", bytes); err != nil {
+		if err := writeFile(dir, "memory.limit_in_bytes", bytes); err != nil {
 			return err
 		}
 		// Where swap is accounted for, it is not to be used.
-		if err := write(dir, "memory.memsw.limit_in_bytes", bytes); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := writeFile(dir, "memory.memsw.limit_in_bytes", bytes); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
@@ -356,19 +368,19 @@ func (g Group) limitV2(l Limits) error {
 			{"cpu.weight", strconv.Itoa(min(100*l.CPUs, 10000))},
 			{"memory.max", strconv.FormatInt(l.MemoryBytes, 10)},
 		} {
-			if err := write(dir, w[0], w[1]); err != nil {
+			if err := writeFile(dir, w[0], w[1]); err != nil {
 				return err
 			}
 		}
-		if err := write(dir, "memory.swap.max", "0"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := writeFile(dir, "memory.swap.max", "0"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
 	return nil
 }
 
-// pick chooses n of the CPUs, which ones depends on the seed, so that machines spread.
-func pick(cpus []int, n int, seed string) []int {
+// pickCPUs chooses n of the CPUs, which ones depends on the seed, so that machines spread.
+func pickCPUs(cpus []int, n int, seed string) []int {
 	start := 0
 	for _, b := range []byte(seed) {
 		start = (start*31 + int(b)) % len(cpus)
@@ -411,14 +423,15 @@ func formatCPUs(cpus []int) string {
 // Add puts a process into the group.
 func (g Group) Add(pid int) error {
 	for _, h := range g.Host {
-		if err := write(g.dir(h), "cgroup.procs", strconv.Itoa(pid)); err != nil {
+		if err := writeFile(g.machineDir(h), "cgroup.procs", strconv.Itoa(pid)); err != nil {
 			return fmt.Errorf("enter the machine's control group: %w", err)
 		}
 	}
 	return nil
 }
 
-// Delegate lets a user of the host make groups below this one and move processes between them. The group's own limits stay out of reach.
+// Delegate lets a user of the host make groups below this one and move processes between them. The group's own limits
+// stay out of reach.
 // https://docs.kernel.org/admin-guide/cgroup-v2.html#delegation
 func (g Group) Delegate(uid int) error {
 	for _, h := range g.Host {
@@ -427,7 +440,7 @@ func (g Group) Delegate(uid int) error {
 			files = []string{"", "cgroup.procs", "cgroup.threads", "cgroup.subtree_control"}
 		}
 		for _, file := range files {
-			if err := os.Chown(filepath.Join(g.dir(h), file), uid, uid); err != nil {
+			if err := os.Chown(filepath.Join(g.machineDir(h), file), uid, uid); err != nil {
 				return fmt.Errorf("delegate the machine's control group: %w", err)
 			}
 		}
@@ -435,11 +448,12 @@ func (g Group) Delegate(uid int) error {
 	return nil
 }
 
-// OpenProcesses opens the files through which a process enters the group, by writing "0" to each. With version 2 it is a child of the group, leaf,
-// which is made if there is none: where controllers are enabled for children there may be no processes.
+// OpenProcesses opens the files through which a process enters the group, by writing "0" to each. With version 2 it is
+// a child of the group, leaf, which is made if there is none: where controllers are enabled for children there may be
+// no processes.
 func (g Group) OpenProcesses(leaf string) (files []*os.File, err error) {
 	for _, h := range g.Host {
-		dir := g.dir(h)
+		dir := g.machineDir(h)
 		if h.V2 && g.Host.V2() {
 			dir = filepath.Join(dir, leaf)
 			if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -455,8 +469,8 @@ func (g Group) OpenProcesses(leaf string) (files []*os.File, err error) {
 	return files, nil
 }
 
-// Settle makes a machine's group one that may have children with controllers: with version 2, the calling process, which is in it, moves
-// into the child init.scope.
+// Settle makes a machine's group one that may have children with controllers: with version 2, the calling process,
+// which is in it, moves into the child init.scope.
 func (g Group) Settle() error {
 	if !g.Host.V2() {
 		return nil
@@ -465,7 +479,7 @@ func (g Group) Settle() error {
 	if err := os.MkdirAll(leaf, 0o755); err != nil {
 		return err
 	}
-	if err := write(leaf, "cgroup.procs", "0"); err != nil {
+	if err := writeFile(leaf, "cgroup.procs", "0"); err != nil {
 		return err
 	}
 	return delegate(g.Dir(""))
@@ -492,7 +506,7 @@ func eachGroup(dir string, f func(group string)) error {
 
 // processesIn are the processes of one group that the caller can see; none when the group is gone.
 func processesIn(group string) (pids []int) {
-	procs, _ := read(group, "cgroup.procs")
+	procs, _ := readFile(group, "cgroup.procs")
 	for text := range strings.FieldsSeq(procs) {
 		if pid, err := strconv.Atoi(text); err == nil && pid > 0 {
 			pids = append(pids, pid)
@@ -501,12 +515,12 @@ func processesIn(group string) (pids []int) {
 	return pids
 }
 
-func read(dir, file string) (string, error) {
+func readFile(dir, file string) (string, error) {
 	b, err := os.ReadFile(filepath.Join(dir, file))
 	return strings.TrimSpace(string(b)), err
 }
 
-func write(dir, file, value string) error {
+func writeFile(dir, file, value string) error {
 	f, err := os.OpenFile(filepath.Join(dir, file), os.O_WRONLY, 0)
 	if err != nil {
 		return err

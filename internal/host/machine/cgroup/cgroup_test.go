@@ -24,18 +24,20 @@ func TestHierarchiesAreFound(t *testing.T) {
 		memory    string // Dir of the memory controller of a group
 		err       string
 	}{
-		"version 2": {"30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n", true, "/sys/fs/cgroup/coracle/o/i-1/machine", ""},
+		"version 2": {"30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n", true,
+			"/sys/fs/cgroup/coracle/o/i-1/machine", ""},
 		"version 1": {`31 30 0:27 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,xattr,name=systemd
 32 30 0:28 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
 33 30 0:29 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct
 34 30 0:30 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw
 35 30 0:28 / /other/memory rw - cgroup cgroup rw,memory
 `, false, "/sys/fs/cgroup/memory/coracle/o/i-1/machine", ""},
-		"no memory controller": {"33 30 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n", false, "", "no memory control groups"},
+		"no memory controller": {"33 30 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n", false, "",
+			"no memory control groups"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			host, err := parse(bufio.NewScanner(strings.NewReader(c.mountinfo)))
+			host, err := parseMountinfo(bufio.NewScanner(strings.NewReader(c.mountinfo)))
 			if c.err != "" {
 				if err == nil || !strings.Contains(err.Error(), c.err) {
 					t.Fatalf("error is %v, want %s", err, c.err)
@@ -66,7 +68,8 @@ func TestVersion2DelegatesAndLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 		for file, content := range map[string]string{
-			"cgroup.controllers": "cpuset cpu io memory pids\n", "cgroup.subtree_control": "", "cpu.max": "", "cpu.weight": "", "memory.max": "", "memory.swap.max": "", "cgroup.procs": "",
+			"cgroup.controllers": "cpuset cpu io memory pids\n", "cgroup.subtree_control": "", "cpu.max": "",
+			"cpu.weight": "", "memory.max": "", "memory.swap.max": "", "cgroup.procs": "",
 		} {
 			if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o644); err != nil {
 				t.Fatal(err)
@@ -77,7 +80,7 @@ func TestVersion2DelegatesAndLimits(t *testing.T) {
 		}
 	}
 	for _, h := range host {
-		if err := g.create(h); err != nil {
+		if err := g.createIn(h); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -141,8 +144,9 @@ func TestMachinesAreSpreadOverTheProcessors(t *testing.T) {
 	}
 	used := map[int]bool{}
 	for _, id := range []string{"i-0", "i-1", "i-2", "i-3", "i-4", "i-5", "i-6", "i-7", "i-8", "i-9"} {
-		chosen := pick(cpus, 2, id)
-		if len(chosen) != 2 || chosen[0] == chosen[1] || !slices.Contains(cpus, chosen[0]) || !slices.Contains(cpus, chosen[1]) {
+		chosen := pickCPUs(cpus, 2, id)
+		if len(chosen) != 2 || chosen[0] == chosen[1] || !slices.Contains(cpus, chosen[0]) || !slices.Contains(cpus,
+			chosen[1]) {
 			t.Errorf("%s gets %v", id, chosen)
 		}
 		for _, c := range chosen {
@@ -158,7 +162,7 @@ func TestMachinesAreSpreadOverTheProcessors(t *testing.T) {
 // nevertheless.
 func TestDeepAndFrozenGroupsAreRemoved(t *testing.T) {
 	t.Parallel()
-	dir := hierarchy(t, func(h Hierarchy) bool { return h.V2 || h.has("freezer") })
+	dir := hierarchy(t, func(h Hierarchy) bool { return h.V2 || h.hasController("freezer") })
 	at, err := unix.Open(dir, unix.O_DIRECTORY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -182,17 +186,17 @@ func TestDeepAndFrozenGroupsAreRemoved(t *testing.T) {
 	if err := sleeper.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if err := write(group, "cgroup.procs", strconv.Itoa(sleeper.Process.Pid)); err != nil {
+	if err := writeFile(group, "cgroup.procs", strconv.Itoa(sleeper.Process.Pid)); err != nil {
 		t.Fatal(err)
 	}
-	if err := write(group, "freezer.state", "FROZEN"); err != nil {
-		if err := write(group, "cgroup.freeze", "1"); err != nil {
+	if err := writeFile(group, "freezer.state", "FROZEN"); err != nil {
+		if err := writeFile(group, "cgroup.freeze", "1"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	ended := make(chan error)
 	go func() { ended <- sleeper.Wait() }()
-	if err := remove([]string{dir}); err != nil {
+	if err := killAndRemove([]string{dir}); err != nil {
 		t.Error(err)
 	}
 	if err := <-ended; err == nil || err.Error() != "signal: killed" {
@@ -223,7 +227,8 @@ func TestAFrozenMachineIsRemoved(t *testing.T) {
 	}
 	frozen := false
 	for _, h := range host {
-		frozen = write(g.dir(h), "freezer.state", "FROZEN") == nil || write(g.dir(h), "cgroup.freeze", "1") == nil || frozen
+		frozen = writeFile(g.machineDir(h), "freezer.state", "FROZEN") == nil || writeFile(g.machineDir(h),
+			"cgroup.freeze", "1") == nil || frozen
 	}
 	if !frozen {
 		t.Error("nothing freezes it")

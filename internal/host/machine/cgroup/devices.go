@@ -52,18 +52,18 @@ func (g Group) restrictDevices() error {
 		if !h.V2 {
 			continue
 		}
-		err := attachDeviceFilter(g.outer(h))
+		err := attachDeviceFilter(g.groupDir(h))
 		if err != nil && g.Host.V2() {
 			return err
 		}
 		attached = err == nil
 	}
 	for _, h := range g.Host {
-		if !h.has("devices") {
+		if !h.hasController("devices") {
 			continue
 		}
 		for _, rule := range denials(!attached) {
-			if err := write(g.outer(h), "devices.deny", rule); err != nil {
+			if err := writeFile(g.groupDir(h), "devices.deny", rule); err != nil {
 				return fmt.Errorf("deny the device %s: %w", rule, err)
 			}
 		}

@@ -26,7 +26,7 @@ const asMachine = "open-devices"
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 3 && os.Args[1] == asMachine {
-		if err := write(os.Args[2], "cgroup.procs", "0"); err != nil {
+		if err := writeFile(os.Args[2], "cgroup.procs", "0"); err != nil {
 			fmt.Println(err)
 		}
 		for _, device := range os.Args[4:] {
@@ -82,7 +82,7 @@ func hierarchy(t *testing.T, suits func(Hierarchy) bool) (dir string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := remove([]string{dir}); err != nil {
+		if err := killAndRemove([]string{dir}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -180,34 +180,34 @@ func TestDevicesOfVersion1(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := hierarchy(t, func(h Hierarchy) bool { return h.has("devices") })
+			dir := hierarchy(t, func(h Hierarchy) bool { return h.hasController("devices") })
 			child := filepath.Join(dir, "child")
 			refused := append([]string{disk(t)}, c.refused...)
 			tryDevices(t, child, append(ofContainers, refused...), nil)
 			for _, rule := range denials(c.all) {
-				if err := write(dir, "devices.deny", rule); err != nil {
+				if err := writeFile(dir, "devices.deny", rule); err != nil {
 					t.Fatalf("%s: %v", rule, err)
 				}
 			}
 			tryDevices(t, child, ofContainers, refused)
 
 			// What runc writes for a privileged container, and for another.
-			if err := write(child, "devices.allow", "a"); err != nil {
+			if err := writeFile(child, "devices.allow", "a"); err != nil {
 				t.Errorf("a privileged container: %v", err)
 			}
 			tryDevices(t, child, ofContainers, refused)
-			if err := write(child, "devices.deny", "a"); err != nil {
+			if err := writeFile(child, "devices.deny", "a"); err != nil {
 				t.Fatal(err)
 			}
 			for _, rule := range []string{
 				"c *:* m", "b *:* m", "c 1:3 rwm", "c 1:8 rwm", "c 1:7 rwm", "c 5:0 rwm", "c 1:5 rwm", "c 1:9 rwm",
 				"c 5:1 rwm", "c 136:* rwm", "c 5:2 rwm",
 			} {
-				if err := write(child, "devices.allow", rule); err != nil {
+				if err := writeFile(child, "devices.allow", rule); err != nil {
 					t.Errorf("a container with %s: %v", rule, err)
 				}
 			}
-			if err := write(child, "devices.allow", "b 8:0 r"); err == nil {
+			if err := writeFile(child, "devices.allow", "b 8:0 r"); err == nil {
 				t.Error("a container was allowed a disk")
 			}
 		})
@@ -242,20 +242,21 @@ func TestAMachineDoesNotSeeWhatBoundsIt(t *testing.T) {
 		files = map[string]string{"memory.max": "max", "cpu.max": "max"}
 	}
 	for _, dir := range g.limited("pids") {
-		if most, err := read(dir, "pids.max"); err != nil || most != "4096" {
+		if most, err := readFile(dir, "pids.max"); err != nil || most != "4096" {
 			t.Errorf("%s may have %s processes, %v; want 4096", dir, most, err)
 		}
 	}
 	for file, most := range files {
 		seen := g.Dir("memory")
-		if inside, err := read(seen, file); err != nil || file != "cpu.max" && inside != strconv.Itoa(limit) {
+		if inside, err := readFile(seen, file); err != nil || file != "cpu.max" && inside != strconv.Itoa(limit) {
 			t.Errorf("the machine sees %s %s, %v", file, inside, err)
 		}
-		_ = write(seen, "memory.memsw.limit_in_bytes", most) // where swap is accounted for, it has to be raised first
-		if err := write(seen, file, most); err != nil {
+		// where swap is accounted for, it has to be raised first
+		_ = writeFile(seen, "memory.memsw.limit_in_bytes", most)
+		if err := writeFile(seen, file, most); err != nil {
 			t.Fatal(err)
 		}
-		around, err := read(filepath.Dir(seen), file)
+		around, err := readFile(filepath.Dir(seen), file)
 		if err != nil || file != "cpu.max" && around != strconv.Itoa(limit) {
 			t.Errorf("a machine has made its %s %s, %v", file, around, err)
 		}

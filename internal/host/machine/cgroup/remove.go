@@ -24,9 +24,9 @@ const patience = 20 * time.Second
 func (g Group) Remove() error {
 	var dirs []string
 	for _, h := range g.Host {
-		dirs = append(dirs, g.outer(h))
+		dirs = append(dirs, g.groupDir(h))
 	}
-	return remove(dirs)
+	return killAndRemove(dirs)
 }
 
 // RemoveAll removes the groups of all machines of an owner, and returns those that there were.
@@ -37,7 +37,7 @@ func (host Host) RemoveAll(owner string) (removed []string, err error) {
 			removed = append(removed, dir)
 		}
 	}
-	if err := remove(removed); err != nil {
+	if err := killAndRemove(removed); err != nil {
 		return nil, err
 	}
 	for _, dir := range removed {
@@ -46,16 +46,16 @@ func (host Host) RemoveAll(owner string) (removed []string, err error) {
 	return removed, nil
 }
 
-// remove kills what runs in the groups at dirs, one in each hierarchy, and removes them. A process that is frozen in
-// one hierarchy keeps its groups in all: so all are thawed and killed before any is removed.
-func remove(dirs []string) error {
+// killAndRemove kills what runs in the groups at dirs, one in each hierarchy, and removes them. A process that is
+// frozen in one hierarchy keeps its groups in all: so all are thawed and killed before any is removed.
+func killAndRemove(dirs []string) error {
 	deadline := time.Now().Add(patience)
 	poll := time.NewTicker(5 * time.Millisecond)
 	defer poll.Stop()
 	for {
 		var failures []error
 		for _, dir := range dirs {
-			failures = append(failures, kill(dir))
+			failures = append(failures, killGroup(dir))
 		}
 		for _, dir := range dirs {
 			failures = append(failures, removeGroups(dir))
@@ -92,13 +92,14 @@ func removeGroup(at int, name string) error {
 	return nil
 }
 
-// kill thaws everything below dir and sends it SIGKILL.
-func kill(dir string) error {
-	if err := write(dir, "cgroup.kill", "1"); err == nil { // version 2, Linux 5.14
+// killGroup thaws everything below dir and sends it SIGKILL.
+func killGroup(dir string) error {
+	if err := writeFile(dir, "cgroup.kill", "1"); err == nil { // version 2, Linux 5.14
 		return nil
 	}
 	return eachGroup(dir, func(group string) {
-		_ = write(group, "freezer.state", "THAWED") // a frozen process does not die; only that hierarchy has the file
+		// a frozen process does not die; only that hierarchy has the file
+		_ = writeFile(group, "freezer.state", "THAWED")
 		held := map[int]int{}
 		for _, pid := range processesIn(group) {
 			if pid > 1 && pid != os.Getpid() {

@@ -112,7 +112,7 @@ func TestRefusals(t *testing.T) {
 		{"reboot", unix.SYS_REBOOT, nil, 0, ""},
 	}
 	for kind, o := range kinds {
-		vm, err := bpf.NewVM(filter(o))
+		vm, err := bpf.NewVM(buildFilter(o))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -112,9 +112,9 @@ const (
 	argumentsAt    = 16 // 8 bytes each, of which a filter loads 4
 )
 
-// filter is the program that refuses system calls. There is none for 32-bit programs (i386, x32, arm), which EKS's
+// buildFilter is the program that refuses system calls. There is none for 32-bit programs (i386, x32, arm), which EKS's
 // nodes do not have: they would need tables of their own, and the kernel's code for them is one more way in.
-func filter(o Options) []bpf.Instruction {
+func buildFilter(o Options) []bpf.Instruction {
 	refuse := func(e unix.Errno) bpf.Instruction {
 		return bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(e)}
 	}
@@ -167,7 +167,7 @@ func (c condition) program(refuse bpf.Instruction) (program []bpf.Instruction) {
 
 // refuseSystemCalls installs the filter for the calling thread, and all that descends from it.
 func refuseSystemCalls(o Options) error {
-	raw, err := bpf.Assemble(filter(o))
+	raw, err := bpf.Assemble(buildFilter(o))
 	if err != nil {
 		return fmt.Errorf("assemble the filter of system calls: %w", err)
 	}

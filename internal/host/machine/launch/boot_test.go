@@ -61,8 +61,9 @@ func newRig(t testing.TB) *rig {
 		Network:  machinetest.Network(t, dir, "netns"),
 		Hostname: "ip-10-0-0-4.eu-west-1.compute.internal",
 		Size:     cgroup.Limits{CPUs: 2, MemoryBytes: MemTotal(8192) * 1024},
-		Hardware: Hardware{InstanceID: "i-0123456789abcdef0", InstanceType: "m5.large", CPUs: 2, ThreadsPerCore: 2, ClockMHz: 3100, MemoryKiB: MemTotal(8192), MachineID: MachineID("i-0123456789abcdef0")},
-		Init:     []string{machinetest.Init, "init"},
+		Hardware: Hardware{InstanceID: "i-0123456789abcdef0", InstanceType: "m5.large", CPUs: 2, ThreadsPerCore: 2,
+			ClockMHz: 3100, MemoryKiB: MemTotal(8192), MachineID: MachineID("i-0123456789abcdef0")},
+		Init: []string{machinetest.Init, "init"},
 	}}
 	if err := os.MkdirAll(filepath.Join(r.spec.Dir, "kubelet"), 0o755); err != nil {
 		t.Fatal(err)
@@ -107,7 +108,8 @@ func (r *rig) on() process.Status {
 	}
 	self, _ := os.Executable()
 	status, err := r.supervisor.Ensure(r.t.Context(), process.Spec{
-		Name: "machine/" + r.spec.InstanceID, Path: self, Args: []string{"launch", "--spec", name}, Log: filepath.Join(r.spec.Dir, "console.log"), Revision: "1",
+		Name: "machine/" + r.spec.InstanceID, Path: self, Args: []string{"launch", "--spec", name},
+		Log: filepath.Join(r.spec.Dir, "console.log"), Revision: "1",
 	})
 	if err != nil {
 		r.t.Fatal(err)
@@ -190,7 +192,8 @@ mknod /tmp/disk b $(stat -c '0x%t 0x%T' /dev/vda 2>/dev/null || echo 254 0)
 	r.on()
 	r.untilConsole("\nup\n")
 	for _, want := range []string{
-		"pid1: coracle-node", "host: ip-10-0-0-4.eu-west-1.compute.internal", "links: eth0 lo", "cpus: 2 0-1", "topology: 0 0  0 MemTotal:        7932313 kB", "memory: MemTotal:        7932313 kB", "machine-id: ec2",
+		"pid1: coracle-node", "host: ip-10-0-0-4.eu-west-1.compute.internal", "links: eth0 lo", "cpus: 2 0-1",
+		"topology: 0 0  0 MemTotal:        7932313 kB", "memory: MemTotal:        7932313 kB", "machine-id: ec2",
 		"cgroup: / \n", "limit: 8122687488", "disk written", "hidden: 0", "overcommit: 1", "shared: 2",
 	} {
 		if !strings.Contains(r.console(), want) {
@@ -218,7 +221,8 @@ mknod /tmp/disk b $(stat -c '0x%t 0x%T' /dev/vda 2>/dev/null || echo 254 0)
 func TestTheSwitchesOfAMachine(t *testing.T) { eachIsolation(t, testTheSwitchesOfAMachine) }
 
 func testTheSwitchesOfAMachine(t *testing.T, r *rig) {
-	r.script(`test -e /root/booted && echo "the same disk"; touch /root/booted; cat /proc/sys/kernel/random/boot_id | sed 's/^/boot /'; mount | grep -c leftover; mkdir /run/leftover`)
+	r.script(
+		`test -e /root/booted && echo "the same disk"; touch /root/booted; cat /proc/sys/kernel/random/boot_id | sed 's/^/boot /'; mount | grep -c leftover; mkdir /run/leftover`)
 
 	r.on()
 	r.untilConsole("\nup\n")
@@ -298,8 +302,10 @@ func TestWhatCannotStartSaysWhy(t *testing.T) {
 		breakIt func(*Spec)
 		want    string
 	}{
-		"no init":    {func(s *Spec) { s.Init = []string{"/sbin/no-init"} }, "start /sbin/no-init: no such file or directory"},
-		"no program": {func(s *Spec) { s.Mounts[0].Source = "/nowhere/containerd" }, "stat /nowhere/containerd: no such file or directory"},
+		"no init": {func(s *Spec) { s.Init = []string{"/sbin/no-init"} },
+			"start /sbin/no-init: no such file or directory"},
+		"no program": {func(s *Spec) { s.Mounts[0].Source = "/nowhere/containerd" },
+			"stat /nowhere/containerd: no such file or directory"},
 		"no network": {func(s *Spec) { s.Network = "/nowhere/netns" }, "enter the network namespace"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,9 +16,9 @@ import (
 	"strings"
 )
 
-// Hardware is what a machine is to believe of itself. The kernel shows every process the host's processors and memory, wherever its
-// control group ends; the kubelet reports as a node's capacity what it reads from these files (cAdvisor, machine.Info). They
-// are mounted over those of the kernel.
+// Hardware is what a machine is to believe of itself. The kernel shows every process the host's processors and memory,
+// wherever its control group ends; the kubelet reports as a node's capacity what it reads from these files (cAdvisor,
+// machine.Info). They are mounted over those of the kernel.
 type Hardware struct {
 	InstanceID   string
 	InstanceType string // "m5.large"
@@ -45,8 +45,8 @@ func MachineID(instanceID string) string {
 	return "ec2" + hex.EncodeToString(sum[:])[:29]
 }
 
-// uuid is the machine ID in the form of the firmware's product UUID.
-func (h Hardware) uuid() string {
+// productUUID is the machine ID in the form of the firmware's product UUID.
+func (h Hardware) productUUID() string {
 	id := h.MachineID
 	if len(id) != 32 {
 		return id
@@ -54,8 +54,8 @@ func (h Hardware) uuid() string {
 	return strings.Join([]string{id[:8], id[8:12], id[12:16], id[16:20], id[20:]}, "-")
 }
 
-// sysctls are settings of the whole kernel that a kubelet wants and EKS images have. A machine sees them as wanted and changes its own copy: the
-// host's stay as they are.
+// sysctls are settings of the whole kernel that a kubelet wants and EKS images have. A machine sees them as wanted and
+// changes its own copy: the host's stay as they are.
 var sysctls = map[string]string{
 	"vm/overcommit_memory":      "1",
 	"vm/panic_on_oom":           "0",
@@ -78,8 +78,8 @@ var parts = map[string]string{
 	"sysctl":     "", // each of sysctls on its own
 }
 
-// write writes all parts into dir, for a boot.
-func (h Hardware) write(dir string) error {
+// writeFiles writes all parts into dir, for a boot.
+func (h Hardware) writeFiles(dir string) error {
 	reference := h.Reference
 	if reference == "" {
 		reference = "/"
@@ -96,14 +96,14 @@ func (h Hardware) write(dir string) error {
 		"meminfo":    h.meminfo(string(meminfo)),
 		"cpuinfo":    h.cpuinfo(string(cpuinfo)),
 		"swaps":      "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n",
-		"boot_id":    bootID() + "\n",
+		"boot_id":    randomBootID() + "\n",
 		"machine-id": h.MachineID + "\n",
 	}
 	for name, value := range sysctls {
 		files["sysctl/"+name] = value + "\n"
 	}
 	maps.Copy(files, h.topology())
-	maps.Copy(files, h.dmi())
+	maps.Copy(files, h.dmiFiles())
 	for name, content := range files {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -114,7 +114,8 @@ func (h Hardware) write(dir string) error {
 		}
 	}
 	for cpu := range h.CPUs { // as /sys/devices/system/node/node0/cpuN points
-		if err := os.Symlink(fmt.Sprintf("../../cpu/cpu%d", cpu), filepath.Join(dir, fmt.Sprintf("node/node0/cpu%d", cpu))); err != nil {
+		if err := os.Symlink(fmt.Sprintf("../../cpu/cpu%d", cpu),
+			filepath.Join(dir, fmt.Sprintf("node/node0/cpu%d", cpu))); err != nil {
 			return err
 		}
 	}
@@ -153,8 +154,10 @@ var meminfoLine = regexp.MustCompile(`(?m)^(\w[\w()]*):( +)(\d+)( kB)?$`)
 func (h Hardware) meminfo(host string) string {
 	total := h.MemoryKiB
 	values := map[string]int64{
-		"MemTotal": total, "MemFree": total * 80 / 100, "MemAvailable": total * 90 / 100, "Cached": total * 10 / 100, "CommitLimit": total / 2, "DirectMap1G": 0,
-		"DirectMap2M": total / 2048 * 2048, "DirectMap4k": total % 2048, "Active": total * 5 / 100, "Inactive": total * 5 / 100,
+		"MemTotal": total, "MemFree": total * 80 / 100, "MemAvailable": total * 90 / 100, "Cached": total * 10 / 100,
+		"CommitLimit": total / 2, "DirectMap1G": 0,
+		"DirectMap2M": total / 2048 * 2048, "DirectMap4k": total % 2048, "Active": total * 5 / 100,
+		"Inactive":     total * 5 / 100,
 		"Active(file)": total * 5 / 100, "Inactive(file)": total * 5 / 100,
 	}
 	return meminfoLine.ReplaceAllStringFunc(host, func(line string) string {
@@ -162,7 +165,8 @@ func (h Hardware) meminfo(host string) string {
 		value, ok := values[m[1]]
 		if !ok {
 			switch {
-			case strings.HasPrefix(m[1], "Huge") && m[4] == "", strings.HasPrefix(m[1], "Swap"), m[1] == "Hugetlb", strings.HasPrefix(m[1], "Zswap"):
+			case strings.HasPrefix(m[1], "Huge") && m[4] == "", strings.HasPrefix(m[1], "Swap"), m[1] == "Hugetlb",
+				strings.HasPrefix(m[1], "Zswap"):
 			case strings.HasPrefix(m[1], "Hugepagesize"), strings.HasPrefix(m[1], "Vmalloc"):
 				return line
 			default: // small, as after a boot
@@ -177,11 +181,12 @@ func (h Hardware) meminfo(host string) string {
 // cpuinfo is the first processor of the host, as often as the machine has processors.
 func (h Hardware) cpuinfo(host string) string {
 	first, _, _ := strings.Cut(host, "\n\n")
-	cores := h.cores()
+	cores := h.coreCount()
 	var b strings.Builder
 	for cpu := range h.CPUs {
 		own := map[string]string{
-			"processor": strconv.Itoa(cpu), "physical id": "0", "siblings": strconv.Itoa(h.CPUs), "core id": strconv.Itoa(cpu % cores), "cpu cores": strconv.Itoa(cores),
+			"processor": strconv.Itoa(cpu), "physical id": "0", "siblings": strconv.Itoa(h.CPUs),
+			"core id": strconv.Itoa(cpu % cores), "cpu cores": strconv.Itoa(cores),
 			"apicid": strconv.Itoa(cpu), "initial apicid": strconv.Itoa(cpu),
 		}
 		if h.ClockMHz > 0 {
@@ -199,11 +204,11 @@ func (h Hardware) cpuinfo(host string) string {
 	return b.String()
 }
 
-func (h Hardware) cores() int { return max(1, h.CPUs/max(1, h.ThreadsPerCore)) }
+func (h Hardware) coreCount() int { return max(1, h.CPUs/max(1, h.ThreadsPerCore)) }
 
 // siblings are the processors of the core of one. As on EC2, the second threads of all cores follow the first.
 func (h Hardware) siblings(cpu int) (all []int) {
-	for other := cpu % h.cores(); other < h.CPUs; other += h.cores() {
+	for other := cpu % h.coreCount(); other < h.CPUs; other += h.coreCount() {
 		all = append(all, other)
 	}
 	return all
@@ -213,20 +218,23 @@ func (h Hardware) siblings(cpu int) (all []int) {
 func (h Hardware) topology() map[string]string {
 	every := rangeOf(h.CPUs)
 	smt := "0"
-	if h.CPUs > h.cores() {
+	if h.CPUs > h.coreCount() {
 		smt = "1"
 	}
 	files := map[string]string{
-		"cpu/online": every, "cpu/possible": every, "cpu/present": every, "cpu/offline": "", "cpu/isolated": "", "cpu/kernel_max": "8191", "cpu/smt/active": smt,
+		"cpu/online": every, "cpu/possible": every, "cpu/present": every, "cpu/offline": "", "cpu/isolated": "",
+		"cpu/kernel_max": "8191", "cpu/smt/active": smt,
 		"cpu/smt/control":     "notsupported",
 		"node/online":         "0",
 		"node/possible":       "0",
 		"node/has_cpu":        "0",
 		"node/has_memory":     "0",
 		"node/node0/cpulist":  every,
-		"node/node0/cpumap":   mask(span(h.CPUs)),
+		"node/node0/cpumap":   formatCPUMask(cpuRange(h.CPUs)),
 		"node/node0/distance": "10",
-		"node/node0/meminfo":  fmt.Sprintf("Node 0 MemTotal:       %8d kB\nNode 0 MemFree:        %8d kB\nNode 0 MemUsed:        %8d kB", h.MemoryKiB, h.MemoryKiB*80/100, h.MemoryKiB*20/100),
+		"node/node0/meminfo": fmt.Sprintf(
+			"Node 0 MemTotal:       %8d kB\nNode 0 MemFree:        %8d kB\nNode 0 MemUsed:        %8d kB", h.MemoryKiB,
+			h.MemoryKiB*80/100, h.MemoryKiB*20/100),
 		"node/node0/hugepages/hugepages-2048kB/nr_hugepages":      "0",
 		"node/node0/hugepages/hugepages-2048kB/free_hugepages":    "0",
 		"node/node0/hugepages/hugepages-2048kB/surplus_hugepages": "0",
@@ -236,18 +244,18 @@ func (h Hardware) topology() map[string]string {
 		threads := h.siblings(cpu)
 		for name, value := range map[string]string{
 			"online":                        "1",
-			"topology/core_id":              strconv.Itoa(cpu % h.cores()),
+			"topology/core_id":              strconv.Itoa(cpu % h.coreCount()),
 			"topology/physical_package_id":  "0",
 			"topology/die_id":               "0",
-			"topology/cluster_id":           strconv.Itoa(cpu % h.cores()),
-			"topology/thread_siblings_list": list(threads),
-			"topology/thread_siblings":      mask(threads),
-			"topology/core_cpus_list":       list(threads),
-			"topology/core_cpus":            mask(threads),
+			"topology/cluster_id":           strconv.Itoa(cpu % h.coreCount()),
+			"topology/thread_siblings_list": formatCPUList(threads),
+			"topology/thread_siblings":      formatCPUMask(threads),
+			"topology/core_cpus_list":       formatCPUList(threads),
+			"topology/core_cpus":            formatCPUMask(threads),
 			"topology/core_siblings_list":   every,
-			"topology/core_siblings":        mask(span(h.CPUs)),
+			"topology/core_siblings":        formatCPUMask(cpuRange(h.CPUs)),
 			"topology/package_cpus_list":    every,
-			"topology/package_cpus":         mask(span(h.CPUs)),
+			"topology/package_cpus":         formatCPUMask(cpuRange(h.CPUs)),
 		} {
 			files[at+name] = value
 		}
@@ -258,12 +266,14 @@ func (h Hardware) topology() map[string]string {
 	return files
 }
 
-// dmi is what the firmware of a Nitro instance says.
-func (h Hardware) dmi() map[string]string {
+// dmiFiles is what the firmware of a Nitro instance says.
+func (h Hardware) dmiFiles() map[string]string {
 	files := map[string]string{}
 	for name, value := range map[string]string{
-		"sys_vendor": "Amazon EC2", "bios_vendor": "Amazon EC2", "board_vendor": "Amazon EC2", "chassis_vendor": "Amazon EC2", "bios_version": "1.0", "bios_date": "10/16/2017",
-		"product_name": h.InstanceType, "product_uuid": h.uuid(), "product_serial": h.uuid(), "board_asset_tag": h.InstanceID, "chassis_asset_tag": "Amazon EC2", "chassis_type": "1",
+		"sys_vendor": "Amazon EC2", "bios_vendor": "Amazon EC2", "board_vendor": "Amazon EC2",
+		"chassis_vendor": "Amazon EC2", "bios_version": "1.0", "bios_date": "10/16/2017",
+		"product_name": h.InstanceType, "product_uuid": h.productUUID(), "product_serial": h.productUUID(),
+		"board_asset_tag": h.InstanceID, "chassis_asset_tag": "Amazon EC2", "chassis_type": "1",
 		"product_version": "", "chassis_serial": "",
 	} {
 		files["dmi/"+name] = value + "\n"
@@ -278,7 +288,7 @@ func rangeOf(n int) string {
 	return fmt.Sprintf("0-%d", n-1)
 }
 
-func span(n int) []int {
+func cpuRange(n int) []int {
 	all := make([]int, n)
 	for i := range all {
 		all[i] = i
@@ -286,7 +296,7 @@ func span(n int) []int {
 	return all
 }
 
-func list(cpus []int) string {
+func formatCPUList(cpus []int) string {
 	words := make([]string, len(cpus))
 	for i, c := range cpus {
 		words[i] = strconv.Itoa(c)
@@ -294,8 +304,8 @@ func list(cpus []int) string {
 	return strings.Join(words, ",")
 }
 
-// mask is a set of processors as the kernel writes them: groups of 32 bits in hexadecimal, the highest first.
-func mask(cpus []int) string {
+// formatCPUMask is a set of processors as the kernel writes them: groups of 32 bits in hexadecimal, the highest first.
+func formatCPUMask(cpus []int) string {
 	groups := make([]uint32, slices.Max(cpus)/32+1)
 	for _, c := range cpus {
 		groups[c/32] |= 1 << (c % 32)
@@ -307,8 +317,8 @@ func mask(cpus []int) string {
 	return strings.Join(words, ",")
 }
 
-// bootID is a random UUID: the kubelet tells by it that its node has booted.
-func bootID() string {
+// randomBootID is a random UUID: the kubelet tells by it that its node has booted.
+func randomBootID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80

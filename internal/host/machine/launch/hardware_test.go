@@ -12,8 +12,9 @@ import (
 func TestHardwareIsOfTheInstanceType(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	h := Hardware{InstanceID: "i-0123456789abcdef0", InstanceType: "m5.2xlarge", CPUs: 8, ThreadsPerCore: 2, ClockMHz: 3100, MemoryKiB: MemTotal(32768), MachineID: MachineID("i-0123456789abcdef0")}
-	if err := h.write(dir); err != nil {
+	h := Hardware{InstanceID: "i-0123456789abcdef0", InstanceType: "m5.2xlarge", CPUs: 8, ThreadsPerCore: 2,
+		ClockMHz: 3100, MemoryKiB: MemTotal(32768), MachineID: MachineID("i-0123456789abcdef0")}
+	if err := h.writeFiles(dir); err != nil {
 		t.Fatal(err)
 	}
 	read := func(name string) string {
@@ -24,7 +25,8 @@ func TestHardwareIsOfTheInstanceType(t *testing.T) {
 		}
 		return string(b)
 	}
-	if info := read("cpuinfo"); strings.Count(info, "\nprocessor\t: ")+1 != 8 || !strings.HasPrefix(info, "processor\t: 0\n") {
+	if info := read("cpuinfo"); strings.Count(info, "\nprocessor\t: ")+1 != 8 || !strings.HasPrefix(info,
+		"processor\t: 0\n") {
 		t.Errorf("cpuinfo is\n%s", info)
 	}
 	for name, want := range map[string]string{
@@ -57,8 +59,11 @@ func TestHardwareIsOfTheInstanceType(t *testing.T) {
 func TestMemoryIsThatOfTheInstanceType(t *testing.T) {
 	t.Parallel()
 	h := Hardware{MemoryKiB: MemTotal(8192)}
-	got := h.meminfo("MemTotal:       24684084 kB\nMemFree:        16839668 kB\nSwapTotal:       1000000 kB\nSwapFree:         999999 kB\nAnonPages:        900000 kB\nHugePages_Total:      64\nHugepagesize:       2048 kB\n")
-	want := "MemTotal:        7932313 kB\nMemFree:         6345850 kB\nSwapTotal:             0 kB\nSwapFree:              0 kB\nAnonPages:         79323 kB\nHugePages_Total:       0\nHugepagesize:       2048 kB\n"
+	got := h.meminfo(
+		"MemTotal:       24684084 kB\nMemFree:        16839668 kB\nSwapTotal:       1000000 kB\nSwapFree:         " +
+			"999999 kB\nAnonPages:        900000 kB\nHugePages_Total:      64\nHugepagesize:       2048 kB\n")
+	want := "MemTotal:        7932313 kB\nMemFree:         6345850 kB\nSwapTotal:             0 kB\nSwapFree:        " +
+		"      0 kB\nAnonPages:         79323 kB\nHugePages_Total:       0\nHugepagesize:       2048 kB\n"
 	if got != want {
 		t.Errorf("meminfo is\n%s\nwant\n%s", got, want)
 	}
@@ -66,7 +71,7 @@ func TestMemoryIsThatOfTheInstanceType(t *testing.T) {
 
 func TestMasksOfProcessors(t *testing.T) {
 	t.Parallel()
-	if got := mask([]int{0, 33, 95}); got != "80000000,00000002,00000001" {
+	if got := formatCPUMask([]int{0, 33, 95}); got != "80000000,00000002,00000001" {
 		t.Errorf("mask is %s", got)
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/host/machine/confine"
 )
 
-// inside is the second stage: process 1 of new namespaces, which makes them a machine and becomes its init.
-func inside() error {
+// runSecondStage is the second stage: process 1 of new namespaces, which makes them a machine and becomes its init.
+func runSecondStage() error {
 	// A control group namespace belongs to a thread until exec makes that thread the only one.
 	runtime.LockOSThread()
 	var spec Spec
@@ -29,7 +29,8 @@ func inside() error {
 		return fmt.Errorf("begin a session: %w", err)
 	}
 	// The keys of whoever started the daemon are not the machine's to use.
-	if _, err := unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0); err != nil && !errors.Is(err, unix.ENOSYS) {
+	if _, err := unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0); err != nil &&
+		!errors.Is(err, unix.ENOSYS) {
 		return fmt.Errorf("begin a session keyring: %w", err)
 	}
 	host, err := cgroup.Open()
@@ -76,7 +77,8 @@ func inside() error {
 	return fmt.Errorf("start %s: %w", spec.Init[0], err)
 }
 
-// dieWithLaunch has the kernel kill this process when the first stage ends, as it has it done otherwise when the process is made.
+// dieWithLaunch has the kernel kill this process when the first stage ends, as it has it done otherwise when the
+// process is made.
 func dieWithLaunch() error {
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return err
@@ -104,7 +106,8 @@ func readSpec(spec *Spec) error {
 	return json.Unmarshal(data, spec)
 }
 
-// raiseLimits gives the machine what init has on a host of its own. Without CAP_SYS_RESOURCE the host's own limits hold.
+// raiseLimits gives the machine what init has on a host of its own. Without CAP_SYS_RESOURCE the host's own limits
+// hold.
 func raiseLimits() {
 	for resource, want := range map[int]uint64{
 		unix.RLIMIT_NOFILE:  1 << 20,

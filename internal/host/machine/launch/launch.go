@@ -36,8 +36,8 @@ type Spec struct {
 	Mounts []Mount
 	// Network is the path of its network namespace.
 	Network string
-	// UserID is the first of the 65536 user and group IDs of the host that the machine has: its root. They are those of the user namespace that owns
-	// Network. 0: the machine is in the host's user namespace.
+	// UserID is the first of the 65536 user and group IDs of the host that the machine has: its root. They are those of
+	// the user namespace that owns Network. 0: the machine is in the host's user namespace.
 	UserID   uint32 `json:",omitempty"`
 	Hostname string
 	Size     cgroup.Limits
@@ -124,7 +124,7 @@ func writeJSON(name string, v any) error {
 // Main is the program "coracle-node launch --spec FILE"; args are those after "launch". It returns the exit status.
 func Main(args []string) int {
 	if len(args) == 1 && args[0] == second {
-		err := inside() // does not return when it becomes init
+		err := runSecondStage() // does not return when it becomes init
 		_, _ = io.WriteString(os.NewFile(errorsFD, "errors"), err.Error())
 		return 1
 	}
@@ -144,7 +144,7 @@ func Main(args []string) int {
 	}
 	spec, err := Read(*name)
 	if err == nil {
-		err = run(spec)
+		err = runFirstStage(spec)
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "coracle-node launch: %v\n", err)

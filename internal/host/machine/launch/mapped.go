@@ -50,11 +50,13 @@ func checkUserID(spec Spec) error {
 	}
 	switch {
 	case namespace == nil && spec.UserID != 0:
-		return fmt.Errorf("the network namespace %s belongs to the host's user namespace, not to one with the IDs from %d",
+		return fmt.Errorf(
+			"the network namespace %s belongs to the host's user namespace, not to one with the IDs from %d",
 			spec.Network, spec.UserID)
 	case namespace != nil && spec.UserID == 0:
-		return fmt.Errorf("the network namespace %s belongs to a user namespace, but the record of its user IDs is missing: "+
-			"terminate %s and launch another instance", spec.Network, spec.InstanceID)
+		return fmt.Errorf(
+			"the network namespace %s belongs to a user namespace, but the record of its user IDs is missing: "+
+				"terminate %s and launch another instance", spec.Network, spec.InstanceID)
 	}
 	return nil
 }
@@ -89,7 +91,8 @@ func limitUsers(memoryKiB int64) error {
 	return nil
 }
 
-// startAssembled assembles the machine in the mount namespace of the calling thread and starts the second stage from there.
+// startAssembled assembles the machine in the mount namespace of the calling thread and starts the second stage from
+// there.
 func (m *machine) startAssembled(namespace *os.File, files []*os.File) (*os.Process, error) {
 	if err := assemble(m.spec, namespace); err != nil {
 		return nil, err
@@ -99,7 +102,8 @@ func (m *machine) startAssembled(namespace *os.File, files []*os.File) (*os.Proc
 	}
 	raiseLimits() // the kernel would not let the machine's root
 	p, err := usernamespace.Start(usernamespace.Command{
-		Namespace: namespace, Cloneflags: namespaces, Path: "/proc/self/exe", Args: insideArgs, Env: environment, Files: files,
+		Namespace: namespace, Cloneflags: namespaces, Path: "/proc/self/exe", Args: insideArgs, Env: environment,
+		Files: files,
 	})
 	if err != nil {
 		return nil, err
@@ -107,22 +111,24 @@ func (m *machine) startAssembled(namespace *os.File, files []*os.File) (*os.Proc
 	return p, checkRange(p.Pid, m.spec.UserID)
 }
 
-// checkRange makes sure that the user namespace of a process has the IDs that the machine's files and control groups were given to.
+// checkRange makes sure that the user namespace of a process has the IDs that the machine's files and control groups
+// were given to.
 func checkRange(pid int, first uint32) error {
 	for _, file := range []string{"uid_map", "gid_map"} {
 		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
 		if err != nil {
 			return err
 		}
-		if got, want := strings.Join(strings.Fields(string(data)), " "), fmt.Sprintf("0 %d %d", first, usernamespace.Size); got != want {
+		if got, want := strings.Join(strings.Fields(string(data)), " "), fmt.Sprintf("0 %d %d", first,
+			usernamespace.Size); got != want {
 			return fmt.Errorf("the machine's user namespace maps the IDs %q, not %q", got, want)
 		}
 	}
 	return nil
 }
 
-// enterAssembled makes a copy of what assemble has left, in which only the machine itself can still mount, the working directory: the root of
-// a locked mount cannot become that of the machine.
+// enterAssembled makes a copy of what assemble has left, in which only the machine itself can still mount, the working
+// directory: the root of a locked mount cannot become that of the machine.
 func enterAssembled() error {
 	fd, err := unix.OpenTree(unix.AT_FDCWD, ".", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 	if err != nil {
@@ -135,8 +141,8 @@ func enterAssembled() error {
 	return unix.Fchdir(fd)
 }
 
-// makeFilesAs has the files that the calling thread makes belong to owner, until back is called: where IDs are mapped, a file cannot belong to the
-// host's root. What the thread may do stays the same.
+// makeFilesAs has the files that the calling thread makes belong to owner, until back is called: where IDs are mapped,
+// a file cannot belong to the host's root. What the thread may do stays the same.
 func makeFilesAs(owner uint32) (back func(), err error) {
 	if owner == 0 {
 		return func() {}, nil
@@ -160,7 +166,8 @@ func makeFilesAs(owner uint32) (back func(), err error) {
 	return back, nil
 }
 
-// handOver lets root in the machine open the console by its name, /dev/console: init's standard output, a file that the first stage was given.
+// handOver lets root in the machine open the console by its name, /dev/console: init's standard output, a file that the
+// first stage was given.
 func handOver(console *os.File, owner uint32) error {
 	info, err := console.Stat()
 	if err != nil || !info.Mode().IsRegular() {

@@ -92,7 +92,8 @@ sleep 1000 >/dev/null 2>&1 &
 		mounts, err := os.ReadFile("/proc/self/mountinfo")
 		return err == nil && !strings.Contains(string(mounts), r.spec.Dir)
 	})
-	if mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", r.supervisor.List("machine/")[0].PID)); err != nil || strings.Contains(string(mounts), r.spec.Dir) {
+	if mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo",
+		r.supervisor.List("machine/")[0].PID)); err != nil || strings.Contains(string(mounts), r.spec.Dir) {
 		t.Errorf("launch keeps the machine's mounts (%v)", err)
 	}
 }
@@ -103,11 +104,14 @@ func TestAUserNamespaceThatIsNotTheMachines(t *testing.T) {
 		breakIt func(*Spec)
 		want    string
 	}{
-		"none":        {func(s *Spec) { s.Network = machinetest.Network(t, t.TempDir(), "netns") }, "belongs to the host's user namespace"},
+		"none": {func(s *Spec) { s.Network = machinetest.Network(t, t.TempDir(), "netns") },
+			"belongs to the host's user namespace"},
 		"no record":   {func(s *Spec) { s.UserID = 0 }, "terminate i-0123456789abcdef0 and launch another instance"},
 		"other range": {func(s *Spec) { s.UserID ^= 0x10000 }, "maps the IDs"},
-		"no init":     {func(s *Spec) { s.Init = []string{"/sbin/no-init"} }, "start /sbin/no-init: no such file or directory"},
-		"no program":  {func(s *Spec) { s.Mounts[0].Source = "/nowhere/containerd" }, "stat /nowhere/containerd: no such file or directory"},
+		"no init": {func(s *Spec) { s.Init = []string{"/sbin/no-init"} },
+			"start /sbin/no-init: no such file or directory"},
+		"no program": {func(s *Spec) { s.Mounts[0].Source = "/nowhere/containerd" },
+			"stat /nowhere/containerd: no such file or directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -44,7 +44,7 @@ func assemble(spec Spec, namespace *os.File) error {
 	if err != nil {
 		return err
 	}
-	attachments, err := s.gather(spec)
+	attachments, err := s.gatherMounts(spec)
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func assemble(spec Spec, namespace *os.File) error {
 		return err
 	}
 	devices := presentDevices()
-	return inRoot(root, func() error {
+	return withRoot(root, func() error {
 		if err := mountMemory(spec); err != nil {
 			return err
 		}
@@ -73,7 +73,7 @@ func assemble(spec Spec, namespace *os.File) error {
 // mountAssembled makes the working directory, in which assemble has left the machine, the root, after it has mounted
 // what shows the machine its own namespaces.
 func mountAssembled(spec Spec, host cgroup.Host) error {
-	err := inRoot(".", func() error {
+	err := withRoot(".", func() error {
 		hardware, err := os.Open("/proc") // before proc is mounted on it
 		if err != nil {
 			return err
@@ -98,12 +98,12 @@ func mountAssembled(spec Spec, host cgroup.Host) error {
 	if err != nil {
 		return err
 	}
-	return pivot(".")
+	return pivotRoot(".")
 }
 
-// inRoot calls f while dir is the root of the calling thread, and leaves dir as its working directory. What a machine
+// withRoot calls f while dir is the root of the calling thread, and leaves dir as its working directory. What a machine
 // has left on its disk, symbolic links above all, does not lead f to files of the host.
-func inRoot(dir string, f func() error) error {
+func withRoot(dir string, f func() error) error {
 	outside, err := os.Open("/")
 	if err != nil {
 		return err
@@ -158,7 +158,7 @@ func mountMemory(spec Spec) error {
 		{"/run", unix.MS_NOSUID | unix.MS_NODEV, "mode=755" + fifth},
 		{"/tmp", unix.MS_NOSUID | unix.MS_NODEV, "mode=1777" + half},
 	} {
-		if err := create(m.target, true, spec.UserID); err != nil {
+		if err := createTarget(m.target, true, spec.UserID); err != nil {
 			return err
 		}
 		options := fmt.Sprintf("%s,uid=%d,gid=%d", m.options, spec.UserID, spec.UserID)
@@ -270,7 +270,8 @@ func mountCgroups(dir string, host cgroup.Host) error {
 		}
 		for _, c := range h.Controllers { // cpu -> cpu,cpuacct
 			if c = strings.TrimPrefix(c, "name="); c != filepath.Base(h.Mount) {
-				if err := os.Symlink(filepath.Base(h.Mount), filepath.Join(dir, c)); err != nil && !errors.Is(err, fs.ErrExist) {
+				if err := os.Symlink(filepath.Base(h.Mount), filepath.Join(dir, c)); err != nil &&
+					!errors.Is(err, fs.ErrExist) {
 					return err
 				}
 			}
@@ -314,7 +315,7 @@ func presentDevices() (present []device) {
 func makeDevices(dir string, devices []device, owner uint32) error {
 	for _, d := range devices {
 		path := filepath.Join(dir, d.name)
-		if err := create(filepath.Dir(path), true, owner); err != nil {
+		if err := createTarget(filepath.Dir(path), true, owner); err != nil {
 			return err
 		}
 		if err := unix.Mknod(path, unix.S_IFCHR|d.mode, int(unix.Mkdev(d.major, d.minor))); err != nil {
@@ -328,7 +329,8 @@ func makeDevices(dir string, devices []device, owner uint32) error {
 		}
 	}
 	for name, target := range map[string]string{
-		"ptmx": "pts/ptmx", "fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2", "core": "/proc/kcore",
+		"ptmx": "pts/ptmx", "fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1",
+		"stderr": "/proc/self/fd/2", "core": "/proc/kcore",
 		"console": "/proc/1/fd/1", // what GetConsoleOutput shows
 	} {
 		path := filepath.Join(dir, name)
@@ -342,9 +344,9 @@ func makeDevices(dir string, devices []device, owner uint32) error {
 	return nil
 }
 
-// create makes a file or a directory, with those above it, that belongs to owner. The calling thread does it as that
-// user, because nobody else can where IDs are mapped.
-func create(target string, dir bool, owner uint32) error {
+// createTarget makes a file or a directory, with those above it, that belongs to owner. The calling thread does it as
+// that user, because nobody else can where IDs are mapped.
+func createTarget(target string, dir bool, owner uint32) error {
 	back, err := makeFilesAs(owner)
 	if err != nil {
 		return err
@@ -363,8 +365,8 @@ func create(target string, dir bool, owner uint32) error {
 	return f.Close()
 }
 
-// pivot makes root the root, and leaves nothing of the host's mounts.
-func pivot(root string) error {
+// pivotRoot makes root the root, and leaves nothing of the host's mounts.
+func pivotRoot(root string) error {
 	if err := unix.Chdir(root); err != nil {
 		return err
 	}

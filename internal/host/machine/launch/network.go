@@ -26,9 +26,10 @@ func enterNetwork(path string) error {
 	return nil
 }
 
-// resetNetwork leaves of a network namespace what a host has after a boot. The namespace outlives the machine, because its interfaces belong
-// to the instance, not to the boot: what the kubelet, the CNI and kube-proxy did in it has to go. eth0 stays as the network configured it,
-// in the place of DHCP; further interfaces are found down and without addresses.
+// resetNetwork leaves of a network namespace what a host has after a boot. The namespace outlives the machine, because
+// its interfaces belong to the instance, not to the boot: what the kubelet, the CNI and kube-proxy did in it has to go.
+// eth0 stays as the network configured it, in the place of DHCP; further interfaces are found down and without
+// addresses.
 func resetNetwork() error {
 	links, err := netlink.LinkList()
 	if err != nil {
@@ -107,9 +108,11 @@ func removeRules() error {
 	return nil
 }
 
-// removeRoutes removes what is in other tables than the kernel's own, such as those that the CNI keeps for each interface.
+// removeRoutes removes what is in other tables than the kernel's own, such as those that the CNI keeps for each
+// interface.
 func removeRoutes() error {
-	routes, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
+	routes, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: unix.RT_TABLE_UNSPEC},
+		netlink.RT_FILTER_TABLE)
 	if err != nil {
 		return err
 	}

@@ -20,15 +20,16 @@ import (
 	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
 )
 
-// second is the argument that makes the program its second stage. It finds the spec and a pipe for errors at these descriptors.
+// second is the argument that makes the program its second stage. It finds the spec and a pipe for errors at these
+// descriptors.
 const (
 	second   = "inside"
 	specFD   = 3
 	errorsFD = 4
 )
 
-// environment is that of init. None of the marks by which processes of the daemon are known are in it: what runs inside is found
-// by its PID namespace, ends with it, and must not learn the proof that tells launch from an impostor.
+// environment is that of init. None of the marks by which processes of the daemon are known are in it: what runs inside
+// is found by its PID namespace, ends with it, and must not learn the proof that tells launch from an impostor.
 var environment = []string{
 	"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 	"HOME=/root",
@@ -36,8 +37,8 @@ var environment = []string{
 	"container=coracle",
 }
 
-// run is the first stage.
-func run(spec Spec) error {
+// runFirstStage is the first stage.
+func runFirstStage(spec Spec) error {
 	// The thread that starts init must not end before this process does: with it would end init (PR_SET_PDEATHSIG).
 	runtime.LockOSThread()
 	buttons := make(chan os.Signal, 4)
@@ -47,7 +48,7 @@ func run(spec Spec) error {
 		m.starts = before.Starts
 	}
 	for {
-		again, err := m.boot()
+		again, err := m.bootOnce()
 		if err != nil || !again {
 			return err
 		}
@@ -60,7 +61,7 @@ type machine struct {
 	starts  int
 }
 
-func (m *machine) tell(state string, err error) error {
+func (m *machine) writeStatus(state string, err error) error {
 	s := Status{Boot: m.spec.Boot, State: state, Since: time.Now().UTC(), Starts: m.starts}
 	if err != nil {
 		s.Error = err.Error()
@@ -68,17 +69,17 @@ func (m *machine) tell(state string, err error) error {
 	return writeJSON(filepath.Join(m.spec.Dir, StatusFile), s)
 }
 
-// boot runs the machine once, and reports whether it is to boot again.
-func (m *machine) boot() (again bool, err error) {
+// bootOnce runs the machine once, and reports whether it is to boot again.
+func (m *machine) bootOnce() (again bool, err error) {
 	m.starts++
-	if err := m.tell(Starting, nil); err != nil {
+	if err := m.writeStatus(Starting, nil); err != nil {
 		return false, err
 	}
-	init, err := m.start()
+	init, err := m.startInit()
 	if err != nil {
-		return false, errors.Join(err, m.tell(Failed, err))
+		return false, errors.Join(err, m.writeStatus(Failed, err))
 	}
-	if err := m.tell(Running, nil); err != nil {
+	if err := m.writeStatus(Running, nil); err != nil {
 		return false, err
 	}
 	ended := make(chan syscall.WaitStatus, 1)
@@ -96,27 +97,30 @@ func (m *machine) boot() (again bool, err error) {
 		select {
 		case <-m.buttons:
 			off = true
-			go press(init)
+			go pressPowerButton(init)
 			continue
 		case status := <-ended:
 			switch {
-			case status.Signaled() && status.Signal() == syscall.SIGHUP && !off: // reboot(LINUX_REBOOT_CMD_RESTART), see pid_namespaces(7)
+			case status.Signaled() && status.Signal() == syscall.SIGHUP && !off:
+				// reboot(LINUX_REBOOT_CMD_RESTART), see pid_namespaces(7)
 				return true, nil
-			case off, status.Signaled() && status.Signal() == syscall.SIGINT: // reboot(LINUX_REBOOT_CMD_POWER_OFF) or HALT
-				if err := m.tell(PoweredOff, nil); err != nil || off {
+			case off, status.Signaled() && status.Signal() == syscall.SIGINT:
+				// reboot(LINUX_REBOOT_CMD_POWER_OFF) or HALT
+				if err := m.writeStatus(PoweredOff, nil); err != nil || off {
 					return false, err
 				}
 				<-m.buttons // a machine that is off does not start by itself
 				return false, nil
 			}
 			err := fmt.Errorf("init of %s ended: %s", m.spec.InstanceID, describe(status))
-			return false, errors.Join(err, m.tell(Crashed, err))
+			return false, errors.Join(err, m.writeStatus(Crashed, err))
 		}
 	}
 }
 
-// press presses the power button. Process 1 does not get signals that it has no handler for, and a new one has none yet.
-func press(init *os.Process) {
+// pressPowerButton presses the power button. Process 1 does not get signals that it has no handler for, and a new one
+// has none yet.
+func pressPowerButton(init *os.Process) {
 	poll := time.NewTicker(10 * time.Millisecond)
 	defer poll.Stop()
 	for {
@@ -144,8 +148,8 @@ func describe(s syscall.WaitStatus) string {
 	return fmt.Sprintf("exit status %d", s.ExitStatus())
 }
 
-// start makes everything ready and returns the process that has become init.
-func (m *machine) start() (*os.Process, error) {
+// startInit makes everything ready and returns the process that has become init.
+func (m *machine) startInit() (*os.Process, error) {
 	host, err := cgroup.Open()
 	if err != nil {
 		return nil, err
@@ -159,7 +163,8 @@ func (m *machine) start() (*os.Process, error) {
 			return nil, err
 		}
 	}
-	for _, d := range []string{diskDir + "/upper", diskDir + "/work", usrDir + "/upper", usrDir + "/work", rootDir, RunDir} {
+	for _, d := range []string{diskDir + "/upper", diskDir + "/work", usrDir + "/upper", usrDir + "/work", rootDir,
+		RunDir} {
 		if err := os.MkdirAll(filepath.Join(m.spec.Dir, d), 0o755); err != nil {
 			return nil, err
 		}
@@ -177,11 +182,11 @@ func (m *machine) start() (*os.Process, error) {
 	if err := resetNetwork(); err != nil {
 		return nil, fmt.Errorf("reset the network interfaces: %w", err)
 	}
-	return m.fork(group)
+	return m.startSecondStage(group)
 }
 
-// fork starts the second stage, and returns when it has become init.
-func (m *machine) fork(group cgroup.Group) (*os.Process, error) {
+// startSecondStage starts the second stage, and returns when it has become init.
+func (m *machine) startSecondStage(group cgroup.Group) (*os.Process, error) {
 	spec, send, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -211,7 +216,8 @@ func (m *machine) fork(group cgroup.Group) (*os.Process, error) {
 	return p, err
 }
 
-// namespaces are those of a machine, beside its network's, its user namespace if it has one, and that of its control groups.
+// namespaces are those of a machine, beside its network's, its user namespace if it has one, and that of its control
+// groups.
 const namespaces = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC
 
 // insideArgs are the arguments of the second stage.

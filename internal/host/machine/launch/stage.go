@@ -52,7 +52,7 @@ func (a attachment) attach(owner uint32) error {
 		if a.optional {
 			return nil
 		}
-		if err := create(a.target, a.dir, owner); err != nil {
+		if err := createTarget(a.target, a.dir, owner); err != nil {
 			return err
 		}
 	}
@@ -79,8 +79,8 @@ func remount(target string, readOnly bool) error {
 	return mount("", target, "", unix.MS_BIND|unix.MS_REMOUNT|kept, "")
 }
 
-// detach returns a mount of source, a file or a directory, that is nowhere.
-func detach(source, target string) (attachment, error) {
+// openDetachedMount returns a mount of source, a file or a directory, that is nowhere.
+func openDetachedMount(source, target string) (attachment, error) {
 	info, err := os.Stat(source)
 	if err != nil {
 		return attachment{}, fmt.Errorf("mount on %s: %w", target, err)
@@ -117,12 +117,12 @@ func (s *stage) mountDisk(spec Spec) (root string, usr attachment, err error) {
 	if err := overlay(s.path("usr"), filepath.Join(spec.Dir, usrDir), lower...); err != nil {
 		return "", usr, err
 	}
-	usr, err = detach(s.path("usr"), "/usr")
+	usr, err = openDetachedMount(s.path("usr"), "/usr")
 	return root, usr, err
 }
 
-// gather returns what the host has for a machine.
-func (s *stage) gather(spec Spec) (attachments []attachment, err error) {
+// gatherMounts returns what the host has for a machine.
+func (s *stage) gatherMounts(spec Spec) (attachments []attachment, err error) {
 	hardware := s.path("hardware")
 	if err := s.writeHardware(spec.Hardware, hardware); err != nil {
 		return nil, fmt.Errorf("write what the machine sees of its hardware: %w", err)
@@ -135,7 +135,7 @@ func (s *stage) gather(spec Spec) (attachments []attachment, err error) {
 				return nil, fmt.Errorf("mount on %s: %w", m.Target, err)
 			}
 		}
-		a, err := detach(source, m.Target)
+		a, err := openDetachedMount(source, m.Target)
 		if err != nil {
 			return nil, err
 		}
@@ -150,7 +150,7 @@ func (s *stage) writeHardware(h Hardware, dir string) error {
 		return err
 	}
 	defer back()
-	return h.write(dir)
+	return h.writeFiles(dir)
 }
 
 // mountImmutable mounts a file or a directory of the host so that nobody can write to it, and returns where. A

@@ -28,8 +28,9 @@ const Init = "/usr/lib/coracle/coracle-node"
 
 // Main makes the program the init of a machine when it is called as that; otherwise it returns.
 //
-// The init runs /etc/rc if there is such a file, writes "up" to its console and makes /run/up, and then waits: SIGTERM is the power button, SIGUSR1 a
-// reboot from inside, SIGUSR2 a shutdown from inside. With the file /etc/stubborn it ignores the power button.
+// The init runs /etc/rc if there is such a file, writes "up" to its console and makes /run/up, and then waits: SIGTERM
+// is the power button, SIGUSR1 a reboot from inside, SIGUSR2 a shutdown from inside. With the file /etc/stubborn it
+// ignores the power button.
 func Main() {
 	if len(os.Args) < 2 || os.Args[1] != "init" {
 		return
@@ -69,7 +70,8 @@ func Main() {
 
 // Skeleton is a root file system whose programs are the host's.
 func Skeleton(dir string) error {
-	for _, d := range []string{"etc", "proc", "sys", "dev", "run", "tmp", "root", "var/log", "var/lib/containerd", "var/lib/kubelet", "usr/lib/coracle", "usr/local"} {
+	for _, d := range []string{"etc", "proc", "sys", "dev", "run", "tmp", "root", "var/log", "var/lib/containerd",
+		"var/lib/kubelet", "usr/lib/coracle", "usr/local"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
 			return err
 		}
@@ -80,7 +82,8 @@ func Skeleton(dir string) error {
 	if err := os.WriteFile(filepath.Join(dir, "etc/machine-id"), nil, 0o644); err != nil {
 		return err
 	}
-	for name, target := range map[string]string{"bin": "usr/bin", "sbin": "usr/sbin", "lib": "usr/lib", "lib64": "usr/lib64"} {
+	for name, target := range map[string]string{"bin": "usr/bin", "sbin": "usr/sbin", "lib": "usr/lib",
+		"lib64": "usr/lib64"} {
 		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
 			return err
 		}
@@ -128,8 +131,8 @@ func Network(t testing.TB, dir, name string) string {
 	return path
 }
 
-// UserNetwork is Network in a user namespace that owns it; it returns the first ID of the host that this maps as well. The test is skipped where
-// that cannot be.
+// UserNetwork is Network in a user namespace that owns it; it returns the first ID of the host that this maps as well.
+// The test is skipped where that cannot be.
 func UserNetwork(t testing.TB, dir, name string) (path string, userID uint32) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o755); err != nil {

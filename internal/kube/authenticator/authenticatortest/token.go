@@ -42,6 +42,7 @@ type signer struct {
 	at time.Time
 }
 
-func (s signer) PresignHTTP(ctx context.Context, credentials aws.Credentials, r *http.Request, payloadHash, service, region string, _ time.Time, options ...func(*v4.SignerOptions)) (string, http.Header, error) {
+func (s signer) PresignHTTP(ctx context.Context, credentials aws.Credentials, r *http.Request, payloadHash, service,
+	region string, _ time.Time, options ...func(*v4.SignerOptions)) (string, http.Header, error) {
 	return s.HTTPPresignerV4.PresignHTTP(ctx, credentials, r, payloadHash, service, region, s.at, options...)
 }

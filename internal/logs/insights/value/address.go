@@ -7,8 +7,9 @@ import (
 
 // https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/CWL_QuerySyntax-operations-functions.html#CWL_QuerySyntax-IPaddress-functions
 //
-// What isn't an address is in no range and no subnet, and so is everything if the subnet isn't one. An
-// IPv4 address inside an IPv6 one (::ffff:192.0.2.1) is an IPv6 address; only the last three functions look at what is in it. Addresses with a zone are none.
+// What isn't an address is in no range and no subnet, and so is everything if the subnet isn't one. An IPv4 address
+// inside an IPv6 one (::ffff:192.0.2.1) is an IPv6 address; only the last three functions look at what is in it.
+// Addresses with a zone are none.
 var addresses = []Function{
 	{Name: "isValidIp", Min: 1, Max: 1, Call: address(netip.Addr.IsValid)},
 	{Name: "isValidIpV4", Min: 1, Max: 1, Call: address(netip.Addr.Is4)},
@@ -83,7 +84,9 @@ var (
 
 	// reserved is what the special-purpose registries of IANA call not globally reachable, beside
 	// RFC 1918, and multicast: https://www.iana.org/assignments/iana-ipv4-special-registry and -ipv6-
-	reserved = prefixes("0.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24",
+	reserved = prefixes("0.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "192.0.0.0/24", "192.0.2.0/24",
+		"192.88.99.0/24",
 		"198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
-		"::/128", "::1/128", "64:ff9b:1::/48", "100::/64", "2001:2::/48", "2001:db8::/32", "3fff::/20", "5f00::/16", "fc00::/7", "fe80::/10", "ff00::/8")
+		"::/128", "::1/128", "64:ff9b:1::/48", "100::/64", "2001:2::/48", "2001:db8::/32", "3fff::/20", "5f00::/16",
+		"fc00::/7", "fe80::/10", "ff00::/8")
 )

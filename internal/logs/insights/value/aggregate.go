@@ -13,7 +13,8 @@ type Aggregate struct {
 	Name      string // as AWS writes it
 	Min, Max  int    // how many arguments it takes; count() and count(*) have none
 	Constants []int  // indexes of the arguments that must be constants (pct's percentage)
-	// Check says what is wrong with the constants (in the order of Constants), or returns nil. It is nil where there are none.
+	// Check says what is wrong with the constants (in the order of Constants), or returns nil. It is nil where there
+	// are none.
 	Check func(consts []Value) error
 	// New makes an accumulator for one group; consts have passed Check.
 	New func(consts []Value) Accumulator
@@ -25,7 +26,8 @@ type Aggregate struct {
 // Absent values count nowhere, nor do lists and maps (except for count). Aggregates of numbers leave out what isn't one
 // (Value.AsNumber), and are Null if nothing is left.
 type Accumulator interface {
-	// Add takes the values of all arguments (constants too) for one row, and the row's @timestamp (ms; 0 if it has none). It keeps neither args nor their text.
+	// Add takes the values of all arguments (constants too) for one row, and the row's @timestamp (ms; 0 if it has
+	// none). It keeps neither args nor their text.
 	Add(args []Value, timestamp int64)
 	// Merge takes over what other has seen; other must not be used afterwards.
 	Merge(other Accumulator)
@@ -105,7 +107,9 @@ func checkPercent(c []Value) error {
 
 func checkInterval(c []Value) error {
 	if _, ok := c[0].Milliseconds(); !ok {
-		return fmt.Errorf("the interval of rate is %q; it must be a period of weeks, days, hours or shorter, such as 1m", c[0].String())
+		return fmt.Errorf(
+			"the interval of rate is %q; it must be a period of weeks, days, hours or shorter, such as 1m",
+			c[0].String())
 	}
 	return nil
 }
@@ -143,7 +147,8 @@ func (a *avg) Add(args []Value, _ int64) { a.add(args[0]) }
 func (a *avg) Merge(other Accumulator)   { a.merge(&other.(*avg).total) }
 func (a *avg) Result() Value             { return Div(a.value(), Int(a.n)) }
 
-// deviation is the standard deviation of a sample (divided by n-1; 0 for a single value). AWS does not say which one its is.
+// deviation is the standard deviation of a sample (divided by n-1; 0 for a single value). AWS does not say which one
+// its is.
 type deviation struct {
 	total
 	squares partials

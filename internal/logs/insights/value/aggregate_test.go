@@ -59,21 +59,49 @@ func TestAggregates(t *testing.T) {
 		rows []row
 		want string
 	}{
-		{"avg", nil, none}, {"avg", rows(String("x"), Value{}, list), none}, {"avg", rows(Int(1), String("2"), Value{}, String("x")), "1.5"}, {"avg", rows(Bool(true), Bool(false)), "0.5"}, {"avg", rows(Int(math.MaxInt64), Int(math.MaxInt64)), "9223372036854776000"},
+		{"avg", nil, none}, {"avg", rows(String("x"), Value{}, list), none},
+		{"avg", rows(Int(1), String("2"), Value{}, String("x")), "1.5"}, {"avg", rows(Bool(true), Bool(false)), "0.5"},
+		{"avg", rows(Int(math.MaxInt64), Int(math.MaxInt64)), "9223372036854776000"},
 		{"count", nil, "0"}, {"count", rows(Int(1), Value{}, String(""), list), "3"},
-		{"count_distinct", nil, "0"}, {"count_distinct", rows(Int(1), String("1"), FromJSON([]byte("1.0")), String("1.0"), Value{}, list, String(""), String("a")), "4"},
-		{"max", nil, none}, {"max", rows(String("9"), Int(10), String("zzz")), "10"}, {"max", rows(String("a10"), String("a9")), "a10"}, {"max", rows(Value{}, list), none}, {"max", rows(FromJSON([]byte("9007199254740993")), Int(9007199254740992)), "9007199254740993"}, {"max", rows(Time(1000), Time(2000)), "1970-01-01 00:00:02.000"}, {"max", rows(Bool(true), Bool(false)), "1"},
-		{"min", nil, none}, {"min", rows(String("9"), Int(10), String("-")), "9"}, {"min", rows(String("b"), String("a")), "a"}, {"min", rows(Number(-1e300), Int(math.MinInt64)), Number(-1e300).String()},
-		{"pct", nil, none}, {"pct", rows(String("x")), none}, {"pct", rows(Int(5)), "5"}, {"pct", rows(Int(1), Int(2), Int(3), Int(4)), "4"}, {"pct", rows(Number(-1.5), String("-2.5")), "-1.5"},
-		{"stddev", nil, none}, {"stddev", rows(Int(5)), "0"}, {"stddev", rows(Int(2), Int(4)), "1.4142135623730951"}, {"stddev", rows(Int(1e15), Int(1e15+1), Int(1e15+2)), "1"}, {"stddev", rows(Number(0.1), Number(0.1), Number(0.1)), "0"}, {"stddev", rows(Number(1e200), Number(-1e200)), none},
-		{"sum", nil, none}, {"sum", rows(String("x"), list), none}, {"sum", rows(Int(1), String("2.5"), String("x")), "3.5"}, {"sum", rows(Number(0.1), Number(0.2), Number(0.3)), "0.6"}, {"sum", rows(Int(math.MaxInt64), Int(1), Int(-1)), "9223372036854775807"}, {"sum", rows(Int(math.MaxInt64), Int(math.MaxInt64)), "18446744073709552000"}, {"sum", rows(Int(math.MinInt64), Int(math.MinInt64), Number(0.5)), "-18446744073709552000"}, {"sum", rows(Number(1e16), Number(1), Number(-1e16)), "1"}, {"sum", rows(Number(1e308), Number(1e308)), none}, {"sum", rows(Bool(true), Bool(true)), "2"},
-		{"earliest", nil, none}, {"earliest", []row{{String("b"), 5}, {String("a"), 3}, {Value{}, 1}, {list, 2}}, "a"}, {"earliest", []row{{String("b"), 5}, {String("a"), 5}}, "a"},
-		{"latest", nil, none}, {"latest", []row{{String("b"), 5}, {String("a"), 3}, {Value{}, 9}}, "b"}, {"latest", []row{{String("b"), 5}, {String("a"), 5}}, "b"}, {"latest", []row{{Int(1), -5}, {Int(2), -9}}, "1"},
-		{"sortsFirst", nil, none}, {"sortsFirst", rows(Int(1), String("b"), String("a"), Value{}, list), "a"}, {"sortsFirst", rows(Int(10), Int(9)), "9"},
-		{"sortsLast", nil, none}, {"sortsLast", rows(String("b"), Int(1)), "1"}, {"sortsLast", rows(String("b2"), String("b10")), "b10"},
-		{"rate", nil, none}, {"rate", rows(Int(1)), none}, {"rate", []row{{Int(10), 0}, {Int(40), 30_000}, {String("x"), 90_000}}, "60"}, {"rate", []row{{Int(10), 5}, {Int(40), 5}}, none}, {"rate", []row{{Int(40), 60_000}, {Int(10), 0}, {Int(99), 30_000}}, "30"},
+		{"count_distinct", nil, "0"}, {"count_distinct", rows(Int(1), String("1"), FromJSON([]byte("1.0")),
+			String("1.0"), Value{}, list, String(""), String("a")), "4"},
+		{"max", nil, none}, {"max", rows(String("9"), Int(10), String("zzz")), "10"},
+		{"max", rows(String("a10"), String("a9")), "a10"}, {"max", rows(Value{}, list), none},
+		{"max", rows(FromJSON([]byte("9007199254740993")), Int(9007199254740992)), "9007199254740993"},
+		{"max", rows(Time(1000), Time(2000)), "1970-01-01 00:00:02.000"}, {"max", rows(Bool(true), Bool(false)), "1"},
+		{"min", nil, none}, {"min", rows(String("9"), Int(10), String("-")), "9"},
+		{"min", rows(String("b"), String("a")), "a"}, {"min", rows(Number(-1e300), Int(math.MinInt64)),
+			Number(-1e300).String()},
+		{"pct", nil, none}, {"pct", rows(String("x")), none}, {"pct", rows(Int(5)), "5"},
+		{"pct", rows(Int(1), Int(2), Int(3), Int(4)), "4"}, {"pct", rows(Number(-1.5), String("-2.5")), "-1.5"},
+		{"stddev", nil, none}, {"stddev", rows(Int(5)), "0"}, {"stddev", rows(Int(2), Int(4)), "1.4142135623730951"},
+		{"stddev", rows(Int(1e15), Int(1e15+1), Int(1e15+2)), "1"},
+		{"stddev", rows(Number(0.1), Number(0.1), Number(0.1)), "0"}, {"stddev", rows(Number(1e200), Number(-1e200)),
+			none},
+		{"sum", nil, none}, {"sum", rows(String("x"), list), none}, {"sum", rows(Int(1), String("2.5"), String("x")),
+			"3.5"}, {"sum", rows(Number(0.1), Number(0.2), Number(0.3)), "0.6"},
+		{"sum", rows(Int(math.MaxInt64), Int(1), Int(-1)), "9223372036854775807"},
+		{"sum", rows(Int(math.MaxInt64), Int(math.MaxInt64)), "18446744073709552000"},
+		{"sum", rows(Int(math.MinInt64), Int(math.MinInt64), Number(0.5)), "-18446744073709552000"},
+		{"sum", rows(Number(1e16), Number(1), Number(-1e16)), "1"}, {"sum", rows(Number(1e308), Number(1e308)), none},
+		{"sum", rows(Bool(true), Bool(true)), "2"},
+		{"earliest", nil, none}, {"earliest", []row{{String("b"), 5}, {String("a"), 3}, {Value{}, 1}, {list, 2}}, "a"},
+		{"earliest", []row{{String("b"), 5}, {String("a"), 5}}, "a"},
+		{"latest", nil, none}, {"latest", []row{{String("b"), 5}, {String("a"), 3}, {Value{}, 9}}, "b"},
+		{"latest", []row{{String("b"), 5}, {String("a"), 5}}, "b"}, {"latest", []row{{Int(1), -5}, {Int(2), -9}}, "1"},
+		{"sortsFirst", nil, none}, {"sortsFirst", rows(Int(1), String("b"), String("a"), Value{}, list), "a"},
+		{"sortsFirst", rows(Int(10), Int(9)), "9"},
+		{"sortsLast", nil, none}, {"sortsLast", rows(String("b"), Int(1)), "1"},
+		{"sortsLast", rows(String("b2"), String("b10")), "b10"},
+		{"rate", nil, none}, {"rate", rows(Int(1)), none},
+		{"rate", []row{{Int(10), 0}, {Int(40), 30_000}, {String("x"), 90_000}}, "60"},
+		{"rate", []row{{Int(10), 5}, {Int(40), 5}}, none},
+		{"rate", []row{{Int(40), 60_000}, {Int(10), 0}, {Int(99), 30_000}}, "30"},
 		{"count_over_time", rows(Int(1), Value{}), "1"}, {"sum_over_time", rows(Int(1), Int(2)), "3"},
-		{"histogram", nil, none}, {"histogram", rows(Int(5), Int(5)), `{"5..5":2}`}, {"histogram", rows(Int(0), Int(7), Number(6.9), Int(3)), `{"0..1":1,"1..2":0,"2..3":0,"3..4":1,"4..5":0,"5..6":0,"6..7":2}`}, {"histogram", rows(Number(-1e308), Number(1e308)), fmt.Sprintf(`{"%s..%s":2}`, Number(-1e308), Number(1e308))},
+		{"histogram", nil, none}, {"histogram", rows(Int(5), Int(5)), `{"5..5":2}`},
+		{"histogram", rows(Int(0), Int(7), Number(6.9), Int(3)),
+			`{"0..1":1,"1..2":0,"2..3":0,"3..4":1,"4..5":0,"5..6":0,"6..7":2}`},
+		{"histogram", rows(Number(-1e308), Number(1e308)), fmt.Sprintf(`{"%s..%s":2}`, Number(-1e308), Number(1e308))},
 	}
 	for _, c := range cases {
 		add, fresh := accumulator(t, c.name)
@@ -93,7 +121,8 @@ func TestAggregates(t *testing.T) {
 		}
 	}
 	for name, bad := range map[string][]Value{
-		"pct": {{}, Int(-1), Int(101), String("x")}, "rate": {{}, Int(5), String("x"), must(ParsePeriod("1mo"))}, "histogram": {{}, Int(0), Int(1001), Number(1.5)},
+		"pct": {{}, Int(-1), Int(101), String("x")}, "rate": {{}, Int(5), String("x"), must(ParsePeriod("1mo"))},
+		"histogram": {{}, Int(0), Int(1001), Number(1.5)},
 	} {
 		a, _ := LookupAggregate(name)
 		for _, v := range bad {
@@ -140,7 +169,8 @@ func mixed(r *rand.Rand, n int) []row {
 	return rows
 }
 
-// TestOrderDoesNotShow gives the same rows to one accumulator, and in other orders to several that are merged in some order.
+// TestOrderDoesNotShow gives the same rows to one accumulator, and in other orders to several that are merged in some
+// order.
 func TestOrderDoesNotShow(t *testing.T) {
 	t.Parallel()
 	for seed, n := range []int{0, 1, 2, 10, 500, 3000, 20_000} {

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// The arithmetic operators take what AsNumber takes. They are Null when an operand isn't a number
-// and when the result isn't one (x/0, an overflow). Integers within int64 are computed exactly.
+// The arithmetic operators take what AsNumber takes. They are Null when an operand isn't a number and when the result
+// isn't one (x/0, an overflow). Integers within int64 are computed exactly.
 // https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/CWL_QuerySyntax-operations-functions.html#CWL_QuerySyntax-operations-arithmetic
 
 // operands returns a and b as doubles, and as integers too if both are; ok is false unless both are numbers.

@@ -11,11 +11,10 @@ import (
 
 // Equal is the `=` of the language.
 //
-// Both are numbers (a moment, a boolean, a number, or a string that spells one): equal as numbers,
-// exactly, also beyond 2^53. Two strings are compared as numbers only if both spell plain decimals (without
-// exponent: the git commits "12e3" and "12000" differ). A boolean also equals the string "true" or "false", in any case,
-// because queries on AWS are written both ways. Otherwise the texts are compared. Null, a list or a
-// map equals nothing, not even itself
+// Both are numbers (a moment, a boolean, a number, or a string that spells one): equal as numbers, exactly, also beyond
+// 2^53. Two strings are compared as numbers only if both spell plain decimals (without exponent: the git commits "12e3"
+// and "12000" differ). A boolean also equals the string "true" or "false", in any case, because queries on AWS are
+// written both ways. Otherwise the texts are compared. Null, a list or a map equals nothing, not even itself
 // (https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/CWL_QuerySyntax-operations-functions.html#CWL_QuerySyntax-structure-types).
 func Equal(a, b Value) bool {
 	if a.kind == StringKind && b.kind == StringKind {
@@ -39,7 +38,8 @@ func Equal(a, b Value) bool {
 // EqualText returns the one text s with Equal(v, x) only where x.String() is s; false if values of another
 // text are equal to v too (numbers and their spellings, booleans). For planners that look for the text in raw messages.
 func EqualText(v Value) (s string, ok bool) {
-	if v.kind != StringKind || decimal(v.text, true) || strings.EqualFold(v.text, "true") || strings.EqualFold(v.text, "false") {
+	if v.kind != StringKind || decimal(v.text, true) || strings.EqualFold(v.text, "true") || strings.EqualFold(v.text,
+		"false") {
 		return "", false
 	}
 	return v.text, true
@@ -92,7 +92,8 @@ func compareNumbers(a, b Value) int {
 	return rational(a, x).Cmp(rational(b, y))
 }
 
-// rational is the exact value of a number: what it is shown as. A text beyond the longest counts as the double nearest to it.
+// rational is the exact value of a number: what it is shown as. A text beyond the longest counts as the double nearest
+// to it.
 func rational(v Value, f float64) *big.Rat {
 	if len(v.text) > longest {
 		v = Number(f)
@@ -186,9 +187,9 @@ func run(s string) int {
 	return n
 }
 
-// AppendKey appends to b a text that two values share exactly if they belong into the same group (of `stats by`,
-// dedup, count_distinct): if they are shown alike, or are the same number in different notations (1 and
-// 1.0 in JSON; not in strings). Absent values are one group, the empty string is another. Keys can be joined: none is another's prefix.
+// AppendKey appends to b a text that two values share exactly if they belong into the same group (of `stats by`, dedup,
+// count_distinct): if they are shown alike, or are the same number in different notations (1 and 1.0 in JSON; not in
+// strings). Absent values are one group, the empty string is another. Keys can be joined: none is another's prefix.
 func AppendKey(b []byte, v Value) []byte {
 	switch v.kind {
 	case Null:

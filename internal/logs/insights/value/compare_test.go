@@ -11,7 +11,8 @@ import (
 func TestSortOrderIsThatOfTheAWSPage(t *testing.T) {
 	t.Parallel()
 	// https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/CWL_QuerySyntax-Sort.html
-	want := []string{"!:", "#", "*%04", "0#", "5A", "111A", "2345_", "@", "@_", "A", "A9876fghj", "a12345hfh", "0", "01", "1", "2", "3"}
+	want := []string{"!:", "#", "*%04", "0#", "5A", "111A", "2345_", "@", "@_", "A", "A9876fghj", "a12345hfh", "0",
+		"01", "1", "2", "3"}
 	got := slices.Clone(want)
 	rand.Shuffle(len(got), func(i, j int) { got[i], got[j] = got[j], got[i] })
 	slices.SortFunc(got, func(a, b string) int { return Compare(String(a), String(b)) })
@@ -80,15 +81,31 @@ func TestEqualAndRelation(t *testing.T) {
 		order int // of Relation
 		ok    bool
 	}{
-		{String("a"), String("a"), true, 0, true}, {String("a"), String("A"), false, 1, true}, {String("a"), String("b"), false, -1, true},
-		{Int(200), String("200"), true, 0, true}, {Int(200), String("200.0"), true, 0, true}, {Int(200), String("2e2"), true, 0, true}, {String("200"), String("200.0"), true, 0, true}, {String("200"), String("2e2"), false, -1, true},
-		{Int(9), Int(10), false, -1, true}, {String("9"), String("10"), false, -1, true}, {String("9"), Int(10), false, -1, true}, {String("9a"), String("10a"), false, 1, true}, {Int(9), String("10a"), false, 1, true},
-		{Bool(true), Int(1), true, 0, true}, {Bool(true), String("1"), true, 0, true}, {Bool(true), String("true"), true, 0, true}, {Bool(true), String("TRUE"), true, 0, true}, {Bool(false), String("false"), true, 0, true}, {Bool(false), String("true"), false, -1, true}, {Bool(true), Bool(true), true, 0, true}, {Bool(true), Bool(false), false, 1, true}, {Bool(true), Int(2), false, -1, true},
+		{String("a"), String("a"), true, 0, true}, {String("a"), String("A"), false, 1, true},
+		{String("a"), String("b"), false, -1, true},
+		{Int(200), String("200"), true, 0, true}, {Int(200), String("200.0"), true, 0, true},
+		{Int(200), String("2e2"), true, 0, true}, {String("200"), String("200.0"), true, 0, true},
+		{String("200"), String("2e2"), false, -1, true},
+		{Int(9), Int(10), false, -1, true}, {String("9"), String("10"), false, -1, true},
+		{String("9"), Int(10), false, -1, true}, {String("9a"), String("10a"), false, 1, true},
+		{Int(9), String("10a"), false, 1, true},
+		{Bool(true), Int(1), true, 0, true}, {Bool(true), String("1"), true, 0, true},
+		{Bool(true), String("true"), true, 0, true}, {Bool(true), String("TRUE"), true, 0, true},
+		{Bool(false), String("false"), true, 0, true}, {Bool(false), String("true"), false, -1, true},
+		{Bool(true), Bool(true), true, 0, true}, {Bool(true), Bool(false), false, 1, true},
+		{Bool(true), Int(2), false, -1, true},
 		{String("true"), String("TRUE"), false, 1, true}, {String("true"), Int(1), false, 1, true},
-		{FromJSON([]byte("9007199254740993")), Int(9007199254740993), true, 0, true}, {FromJSON([]byte("9007199254740993")), Int(9007199254740992), false, 1, true}, {FromJSON([]byte("18446744073709551615")), String("18446744073709551614"), false, 1, true}, {String("9007199254740993.0"), Int(9007199254740993), true, 0, true}, {FromJSON([]byte("1e20")), FromJSON([]byte("100000000000000000000")), true, 0, true},
+		{FromJSON([]byte("9007199254740993")), Int(9007199254740993), true, 0, true},
+		{FromJSON([]byte("9007199254740993")), Int(9007199254740992), false, 1, true},
+		{FromJSON([]byte("18446744073709551615")), String("18446744073709551614"), false, 1, true},
+		{String("9007199254740993.0"), Int(9007199254740993), true, 0, true},
+		{FromJSON([]byte("1e20")), FromJSON([]byte("100000000000000000000")), true, 0, true},
 		{Time(1000), Int(1000), true, 0, true}, {Time(1000), Time(2000), false, -1, true},
-		{Value{}, Value{}, false, 0, false}, {Value{}, String(""), false, 0, false}, {Value{}, Int(0), false, 0, false}, {list, list, false, 0, false}, {list, String("[1]"), false, 0, false}, {FromJSON([]byte("{}")), Value{}, false, 0, false},
-		{String(""), String(""), true, 0, true}, {String(""), Int(0), false, -1, true}, {String("-"), Int(0), false, -1, true}, {String("0"), Number(math.Copysign(0, -1)), true, 0, true},
+		{Value{}, Value{}, false, 0, false}, {Value{}, String(""), false, 0, false}, {Value{}, Int(0), false, 0, false},
+		{list, list, false, 0, false}, {list, String("[1]"), false, 0, false}, {FromJSON([]byte("{}")), Value{}, false,
+			0, false},
+		{String(""), String(""), true, 0, true}, {String(""), Int(0), false, -1, true}, {String("-"), Int(0), false, -1,
+			true}, {String("0"), Number(math.Copysign(0, -1)), true, 0, true},
 	}
 	for _, c := range cases {
 		for _, swapped := range []bool{false, true} {
@@ -109,7 +126,8 @@ func TestEqualAndRelation(t *testing.T) {
 
 func TestEqualText(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]bool{"aws-node": true, "": true, "12a": true, "12": false, "1e5": false, "-1.5": false, "true": false, "FALSE": false, "1.2.3": true} {
+	for text, want := range map[string]bool{"aws-node": true, "": true, "12a": true, "12": false, "1e5": false,
+		"-1.5": false, "true": false, "FALSE": false, "1.2.3": true} {
 		if _, ok := EqualText(String(text)); ok != want {
 			t.Errorf("%q: %v", text, ok)
 		}
@@ -123,12 +141,14 @@ func TestEqualText(t *testing.T) {
 
 func TestTruth(t *testing.T) {
 	t.Parallel()
-	for _, v := range []Value{Bool(true), Int(1), Int(-1), Number(0.5), String("1"), String("true"), String("TRUE"), Time(5)} {
+	for _, v := range []Value{Bool(true), Int(1), Int(-1), Number(0.5), String("1"), String("true"), String("TRUE"),
+		Time(5)} {
 		if !v.Truth() {
 			t.Errorf("%v %q is false", v.Kind(), v)
 		}
 	}
-	for _, v := range []Value{{}, Bool(false), Int(0), String("0"), String(""), String("false"), String("x"), FromJSON([]byte("[1]")), FromJSON([]byte("{}"))} {
+	for _, v := range []Value{{}, Bool(false), Int(0), String("0"), String(""), String("false"), String("x"),
+		FromJSON([]byte("[1]")), FromJSON([]byte("{}"))} {
 		if v.Truth() {
 			t.Errorf("%v %q is true", v.Kind(), v)
 		}
@@ -138,13 +158,17 @@ func TestTruth(t *testing.T) {
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 1<<14)
-	same := [][2]Value{{Int(1), String("1")}, {Int(1), Bool(true)}, {FromJSON([]byte("1.0")), Int(1)}, {FromJSON([]byte("-0")), Int(0)}, {FromJSON([]byte("1e2")), Int(100)}, {Value{}, Value{}}, {String(long), String(long)}, {Time(5), Time(5)}}
+	same := [][2]Value{{Int(1), String("1")}, {Int(1), Bool(true)}, {FromJSON([]byte("1.0")), Int(1)},
+		{FromJSON([]byte("-0")), Int(0)}, {FromJSON([]byte("1e2")), Int(100)}, {Value{}, Value{}},
+		{String(long), String(long)}, {Time(5), Time(5)}}
 	for _, p := range same {
 		if a, b := AppendKey(nil, p[0]), AppendKey(nil, p[1]); string(a) != string(b) {
 			t.Errorf("%v %q and %v %q have the keys %q and %q", p[0].Kind(), p[0], p[1].Kind(), p[1], a, b)
 		}
 	}
-	different := []Value{{}, String(""), String("1"), String("1.0"), String("01"), String("true"), Int(0), Int(1 << 53), Int(1<<53 + 1), FromJSON([]byte("18446744073709551614")), FromJSON([]byte("18446744073709551615")), String("\x00"), String(long), String(long + "y"), String(long[1:]), Time(0), Time(1), FromJSON([]byte("[1]"))}
+	different := []Value{{}, String(""), String("1"), String("1.0"), String("01"), String("true"), Int(0), Int(1 << 53),
+		Int(1<<53 + 1), FromJSON([]byte("18446744073709551614")), FromJSON([]byte("18446744073709551615")),
+		String("\x00"), String(long), String(long + "y"), String(long[1:]), Time(0), Time(1), FromJSON([]byte("[1]"))}
 	for _, size := range []int{62, 63, 64, 125, 126, 127, 128, 129, 1<<14 - 2, 1<<14 - 1, 1 << 14, 1<<14 + 1, 1 << 21} {
 		different = append(different, String(strings.Repeat("z", size)))
 	}
@@ -214,7 +238,8 @@ func FuzzCompare(f *testing.F) {
 		if s, ok := EqualText(a); ok && Equal(a, b) && b.String() != s {
 			t.Fatalf("%q equals %v %q", s, b.Kind(), b)
 		}
-		if string(AppendKey(nil, a)) == string(AppendKey(nil, b)) && a.Kind() == StringKind && b.Kind() == StringKind && a.String() != b.String() {
+		if string(AppendKey(nil, a)) == string(AppendKey(nil, b)) && a.Kind() == StringKind && b.Kind() == StringKind &&
+			a.String() != b.String() {
 			t.Fatalf("%q and %q have one key", a, b)
 		}
 		// What is computed is a number that is shown as one.
@@ -233,7 +258,8 @@ func FuzzCompare(f *testing.F) {
 // The time that other processes take is not in these: see perCPU.
 func BenchmarkCompare(b *testing.B) {
 	for name, pair := range map[string][2]Value{
-		"strings": {String("aws-node"), String("aws-nodes")}, "numbers": {Int(200), FromJSON([]byte("201"))}, "numeric strings": {String("200"), String("201")}, "number and string": {Int(200), String("200")},
+		"strings": {String("aws-node"), String("aws-nodes")}, "numbers": {Int(200), FromJSON([]byte("201"))},
+		"numeric strings": {String("200"), String("201")}, "number and string": {Int(200), String("200")},
 	} {
 		b.Run("Equal/"+name, func(b *testing.B) {
 			perCPU(b, nil, func() { Equal(pair[0], pair[1]) })

@@ -12,10 +12,11 @@ import (
 
 // https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/CWL_QuerySyntax-operations-functions.html#CWL_QuerySyntax-datetime
 //
-// A timestamp is a moment (@timestamp, the result of another of these) or a number of milliseconds since 1970, in
-// the years 1 to 9999.
+// A timestamp is a moment (@timestamp, the result of another of these) or a number of milliseconds since 1970, in the
+// years 1 to 9999.
 var datetime = []Function{
-	{Name: "bin", Min: 1, Max: 1, UsesTimestamp: true, Call: func(env *Env, a []Value) Value { return truncate(env.Timestamp, a[0], false) }},
+	{Name: "bin", Min: 1, Max: 1, UsesTimestamp: true,
+		Call: func(env *Env, a []Value) Value { return truncate(env.Timestamp, a[0], false) }},
 	{Name: "datefloor", Min: 2, Max: 2, Call: func(_ *Env, a []Value) Value { return truncate(a[0], a[1], false) }},
 	{Name: "dateceil", Min: 2, Max: 2, Call: func(_ *Env, a []Value) Value { return truncate(a[0], a[1], true) }},
 	{Name: "fromMillis", Min: 1, Max: 1, Call: func(_ *Env, a []Value) Value {
@@ -54,7 +55,8 @@ func truncate(v, p Value, up bool) Value {
 
 var zones sync.Map // by name; only of zones that exist, of which there are a few hundred
 
-// zone returns the time zone of an optional argument: UTC without one, else a name of the IANA database or an offset (+02:00).
+// zone returns the time zone of an optional argument: UTC without one, else a name of the IANA database or an offset
+// (+02:00).
 func zone(a []Value) (*time.Location, bool) {
 	if len(a) == 0 {
 		return time.UTC, true
@@ -233,11 +235,13 @@ func closing(pattern string) int {
 }
 
 var (
-	monthNames = []string{"January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"}
-	dayNames   = []string{"Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"}
+	monthNames = []string{"January", "February", "March", "April", "May", "June", "July", "August", "September",
+		"October", "November", "December"}
+	dayNames = []string{"Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"}
 )
 
-// field reads one field of n letters c. With next another number follows directly, so that this one has exactly n digits.
+// field reads one field of n letters c. With next another number follows directly, so that this one has exactly n
+// digits.
 func (d *date) field(s string, c byte, n int, next bool) (rest string, ok bool) {
 	digits := func(least, most int) (int, bool) {
 		m := min(run(s), most)
@@ -372,8 +376,10 @@ func formatDate(a []Value) Value {
 
 // layouts are the formats of strftime that Go has as they are.
 var layouts = map[byte]string{
-	'a': "Mon", 'A': "Monday", 'b': "Jan", 'h': "Jan", 'B': "January", 'c': "Mon Jan _2 15:04:05 2006", 'D': "01/02/06", 'x': "01/02/06",
-	'F': "2006-01-02", 'p': "PM", 'P': "pm", 'R': "15:04", 'r': "03:04:05 PM", 'T': "15:04:05", 'X': "15:04:05", 'z': "-0700", 'Z': "MST",
+	'a': "Mon", 'A': "Monday", 'b': "Jan", 'h': "Jan", 'B': "January", 'c': "Mon Jan _2 15:04:05 2006", 'D': "01/02/06",
+	'x': "01/02/06",
+	'F': "2006-01-02", 'p': "PM", 'P': "pm", 'R': "15:04", 'r': "03:04:05 PM", 'T': "15:04:05", 'X': "15:04:05",
+	'z': "-0700", 'Z': "MST",
 }
 
 func strftime(b []byte, t time.Time, format string) ([]byte, bool) {

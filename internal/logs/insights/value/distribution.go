@@ -9,9 +9,10 @@ import (
 	"github.com/DataDog/sketches-go/ddsketch/store"
 )
 
-// exactValues is up to how many values a distribution keeps as they are. With more it is a DDSketch, whose percentiles are
-// within 0.5 % of the value at that rank. Unlike a t-digest's, its result does not depend on the order of values or merges. Its
-// 4096 bins span a factor of 10^17: only values smaller than the largest by more than that are lumped together.
+// exactValues is up to how many values a distribution keeps as they are. With more it is a DDSketch, whose percentiles
+// are within 0.5 % of the value at that rank. Unlike a t-digest's, its result does not depend on the order of values or
+// merges. Its 4096 bins span a factor of 10^17: only values smaller than the largest by more than that are lumped
+// together.
 const (
 	exactValues = 1024
 	accuracy    = 0.005
@@ -60,7 +61,8 @@ func (d *distribution) approximate() {
 	if err != nil {
 		panic(err) // a constant is out of range: impossible
 	}
-	d.sketch = ddsketch.NewDDSketch(m, store.NewCollapsingLowestDenseStore(bins), store.NewCollapsingLowestDenseStore(bins))
+	d.sketch = ddsketch.NewDDSketch(m, store.NewCollapsingLowestDenseStore(bins),
+		store.NewCollapsingLowestDenseStore(bins))
 	for _, f := range d.values {
 		d.put(f)
 	}
@@ -163,8 +165,8 @@ func (p *percentile) Merge(other Accumulator)   { p.merge(&other.(*percentile).d
 func (p *percentile) Result() Value             { return p.distribution.percentile(p.percent) }
 func (p *percentile) Bytes() int                { return 8 + p.bytes() }
 
-// histogram counts the values in equal ranges between the smallest and the largest one. AWS only says that the result is
-// a map: its keys here are "from..to", where to belongs to the next range except in the last one.
+// histogram counts the values in equal ranges between the smallest and the largest one. AWS only says that the result
+// is a map: its keys here are "from..to", where to belongs to the next range except in the last one.
 type histogram struct {
 	buckets int
 	distribution

@@ -62,7 +62,8 @@ type Document struct {
 // span is where a path's value lies in the message.
 type span struct {
 	start, end int
-	// cuts says at which dots keys ended (the first dot is the highest bit), so that of two ways to read a path the smaller number had the longer key first.
+	// cuts says at which dots keys ended (the first dot is the highest bit), so that of two ways to read a path the
+	// smaller number had the longer key first.
 	cuts  uint64
 	found bool
 }
@@ -291,7 +292,8 @@ func (d *Document) Field(path *Path) Value {
 	return d.single.find(d.message, path, &d.text)
 }
 
-// find returns the value of path in the object or array b, which has been checked. Text that had escapes is put behind text.
+// find returns the value of path in the object or array b, which has been checked. Text that had escapes is put behind
+// text.
 func (d *Document) find(b []byte, path *Path, text *[]byte) Value {
 	d.paths[0], d.found[0], d.text = path, span{}, d.text[:0]
 	d.scan(b, space(b, 0))

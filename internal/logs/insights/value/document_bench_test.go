@@ -26,7 +26,8 @@ func auditEvents(tb testing.TB) [][]byte {
 
 var auditPaths = []string{"verb", "objectRef.name", "objectRef.resource", "user.username", "responseStatus.code"}
 
-// perCPU reports, beside the speed by the clock, the speed by the time the CPU spent: on a machine that others use, too, only that compares.
+// perCPU reports, beside the speed by the clock, the speed by the time the CPU spent: on a machine that others use,
+// too, only that compares.
 func perCPU(b *testing.B, events [][]byte, loop func()) {
 	bytes := 0
 	for _, e := range events {
@@ -112,7 +113,8 @@ func BenchmarkDocument(b *testing.B) {
 		}
 		perCPU(b, events, func() {
 			for _, e := range events {
-				// Its parser takes some of what isn't JSON: control characters in strings, bad escapes, 1-2 as a number.
+				// Its parser takes some of what isn't JSON: control characters in strings, bad escapes, 1-2 as a
+				// number.
 				if err := fastjson.ValidateBytes(e); err != nil {
 					b.Fatal(err)
 				}

@@ -26,14 +26,20 @@ const event = `{
 func TestDocumentFields(t *testing.T) {
 	t.Parallel()
 	cases := []struct{ path, want string }{
-		{"kind", "Event"}, {"verb", "patch"}, {"user.username", "system:node"}, {"user.groups.0", "system:nodes"}, {"user.groups.1", "system:authenticated"},
-		{"user.groups.2", none}, {"user.groups.01", none}, {"user.groups.-1", none}, {"user.groups", `["system:nodes", "system:authenticated"]`}, {"user.extra", "{}"}, {"user.extra.a", none},
-		{"objectRef.name", "aws-node"}, {"objectref.name", none}, {"objectRef", `{"name": "aws-node", "resource": "daemonsets"}`}, {"objectRef.name.x", none},
+		{"kind", "Event"}, {"verb", "patch"}, {"user.username", "system:node"}, {"user.groups.0", "system:nodes"},
+		{"user.groups.1", "system:authenticated"},
+		{"user.groups.2", none}, {"user.groups.01", none}, {"user.groups.-1", none},
+		{"user.groups", `["system:nodes", "system:authenticated"]`}, {"user.extra", "{}"}, {"user.extra.a", none},
+		{"objectRef.name", "aws-node"}, {"objectref.name", none},
+		{"objectRef", `{"name": "aws-node", "resource": "daemonsets"}`}, {"objectRef.name.x", none},
 		{"labels.app.kubernetes.io/name", "dns"}, {"labels.app.kubernetes.other", "1"},
 		{"a.b", "1"}, {"a.c", "3"}, {"x.y.z", "1"}, {"x.y.w", "2"}, {"x.y", `{"z": 1}`},
-		{"id", "18446744073709551615"}, {"small", "-0.50"}, {"big", "1e400"}, {"yes", "1"}, {"no", "0"}, {"nothing", none},
-		{"text", "tab\tquote\"slash/üü😀\ufffd"}, {"@@t", "at"}, {"@t", "at"}, {"", "empty"}, {"e..", "1"}, {"e.", `{"": 1}`}, {"key", "escaped key"}, {"dup", "first"},
-		{"deep.0.1.1.a.0.b", "c"}, {"deep.0.0", "1"}, {"0", "zero"}, {"list.0", "10"}, {"list.1.0", "in"}, {"list.2", none}, {"list.3", "[]"}, {"list.3.0", none}, {"list.4", none},
+		{"id", "18446744073709551615"}, {"small", "-0.50"}, {"big", "1e400"}, {"yes", "1"}, {"no", "0"},
+		{"nothing", none},
+		{"text", "tab\tquote\"slash/üü😀\ufffd"}, {"@@t", "at"}, {"@t", "at"}, {"", "empty"}, {"e..", "1"},
+		{"e.", `{"": 1}`}, {"key", "escaped key"}, {"dup", "first"},
+		{"deep.0.1.1.a.0.b", "c"}, {"deep.0.0", "1"}, {"0", "zero"}, {"list.0", "10"}, {"list.1.0", "in"},
+		{"list.2", none}, {"list.3", "[]"}, {"list.3.0", none}, {"list.4", none},
 		{"absent", none}, {".", none}, {"..", none}, {"kind.", none}, {strings.Repeat("a.", 100), none},
 	}
 	var paths []*Path
@@ -66,8 +72,11 @@ func TestDocumentFields(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{
-		``, ` `, `x`, `[1]`, `"x"`, `5`, `null`, `{`, `}`, `{"a"}`, `{"a":}`, `{"a":1,}`, `{,}`, `{"a":1 "b":2}`, `{"a":1}x`, `x{"a":1}`, `INFO {"a":1}`, `{"a":01}`, `{"a":1.}`, `{"a":.5}`, `{"a":+1}`, `{"a":1e}`, `{"a":-}`,
-		`{"a":tru}`, `{"a":truex}`, `{"a":"x}`, "{\"a\":\"x\ny\"}", `{"a":"\x"}`, `{"a":"\u12"}`, `{"a":"\u123g"}`, `{"a":[1,]}`, `{"a":[1}`, `{"a":[}`, `{"a":{}`, `{'a':1}`, `{a:1}`, `{"a":1}{"b":2}`, `{"a":"\`, `{"a":nan}`, `{"a":1}` + "\x00",
+		``, ` `, `x`, `[1]`, `"x"`, `5`, `null`, `{`, `}`, `{"a"}`, `{"a":}`, `{"a":1,}`, `{,}`, `{"a":1 "b":2}`,
+		`{"a":1}x`, `x{"a":1}`, `INFO {"a":1}`, `{"a":01}`, `{"a":1.}`, `{"a":.5}`, `{"a":+1}`, `{"a":1e}`, `{"a":-}`,
+		`{"a":tru}`, `{"a":truex}`, `{"a":"x}`, "{\"a\":\"x\ny\"}", `{"a":"\x"}`, `{"a":"\u12"}`, `{"a":"\u123g"}`,
+		`{"a":[1,]}`, `{"a":[1}`, `{"a":[}`, `{"a":{}`, `{'a':1}`, `{a:1}`, `{"a":1}{"b":2}`, `{"a":"\`, `{"a":nan}`,
+		`{"a":1}` + "\x00",
 	} {
 		if d.Parse([]byte(bad)) {
 			t.Errorf("%s is JSON to us", bad)
@@ -96,9 +105,12 @@ func TestDocumentDepthIsBounded(t *testing.T) {
 		t.Error("the deepest document is refused")
 	}
 	for name, message := range map[string][]byte{
-		"arrays": deep(maxDepth-1, "[", "1", "]"), "objects": deep(maxDepth, `{"a":`, "1", "}"), "many arrays": deep(1<<20, "[", "", "]"), "many objects": deep(1<<18, `{"a":`, "1", "}"), "unclosed": deep(1<<20, "[", "", ""),
+		"arrays": deep(maxDepth-1, "[", "1", "]"), "objects": deep(maxDepth, `{"a":`, "1", "}"),
+		"many arrays": deep(1<<20, "[", "", "]"), "many objects": deep(1<<18, `{"a":`, "1", "}"),
+		"unclosed": deep(1<<20, "[", "", ""),
 	} {
-		for _, d := range []*Document{d, NewDocument(), NewDocument(ParsePath(strings.Repeat("a.", 60) + "a")), NewDocument(ParsePath("a" + strings.Repeat(".0", 60)))} {
+		for _, d := range []*Document{d, NewDocument(), NewDocument(ParsePath(strings.Repeat("a.", 60) + "a")),
+			NewDocument(ParsePath("a" + strings.Repeat(".0", 60)))} {
 			if d.Parse(message) {
 				t.Errorf("%s: accepted", name)
 			}
@@ -109,7 +121,8 @@ func TestDocumentDepthIsBounded(t *testing.T) {
 func TestDiscovery(t *testing.T) {
 	t.Parallel()
 	var d Document
-	if !d.Parse([]byte(`{"a":{"b":[1,{"c":"x"},[],{},null]},"@t":true,"n":null,"e":{"":2},"k.l":{"m":"\u00fc"},"":{"x":1}}`)) {
+	if !d.Parse(
+		[]byte(`{"a":{"b":[1,{"c":"x"},[],{},null]},"@t":true,"n":null,"e":{"":2},"k.l":{"m":"\u00fc"},"":{"x":1}}`)) {
 		t.Fatal("not JSON")
 	}
 	var got []string
@@ -134,7 +147,8 @@ func TestDiscovery(t *testing.T) {
 func TestDocumentAllocatesNothing(t *testing.T) {
 	events := auditEvents(t)
 	var paths []*Path
-	for _, p := range append(auditPaths, "user.groups.0", "requestObject.metadata.labels.app.kubernetes.io/name", "requestURI") {
+	for _, p := range append(auditPaths, "user.groups.0", "requestObject.metadata.labels.app.kubernetes.io/name",
+		"requestURI") {
 		paths = append(paths, ParsePath(p))
 	}
 	d := NewDocument(paths...)
@@ -240,7 +254,8 @@ func FuzzDocument(f *testing.F) {
 		trimmed := bytes.TrimLeft(message, " \t\r\n")
 		isObject := len(trimmed) > 0 && trimmed[0] == '{'
 		if valid := json.Valid(message); ok != (valid && isObject) {
-			if valid && isObject && strings.Count(string(message), "[")+strings.Count(string(message), "{") >= maxDepth {
+			if valid && isObject && strings.Count(string(message), "[")+strings.Count(string(message),
+				"{") >= maxDepth {
 				return // nested too deeply for us
 			}
 			t.Fatalf("Parse says %v, encoding/json %v", ok, valid)
@@ -276,9 +291,11 @@ func FuzzDocument(f *testing.F) {
 		})
 		// Whatever is discovered is found again, as the same or as a field of the same name.
 		for path, v := range d.Each {
-			if got := d.Field(ParsePath(path)); got.IsNull() && utf8.ValidString(path) && strings.Count(path, ".") < 64 && len(root.duplicates()) == 0 {
+			if got := d.Field(ParsePath(path)); got.IsNull() && utf8.ValidString(path) &&
+				strings.Count(path, ".") < 64 && len(root.duplicates()) == 0 {
 				// A null may hide it: {"a.b":null,"a":{"b":1}}.
-				if want := root.find(strings.Split(strings.TrimPrefix(path, "@"), ".")); want == nil || want.kind != Null || want.scalar != nil {
+				if want := root.find(strings.Split(strings.TrimPrefix(path, "@"), ".")); want == nil ||
+					want.kind != Null || want.scalar != nil {
 					t.Fatalf("%q was discovered as %q and is not found", path, v)
 				}
 			}

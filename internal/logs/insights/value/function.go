@@ -23,7 +23,8 @@ type Function struct {
 	Min, Max int    // how many arguments it takes; Max -1: any number
 	// UsesTimestamp says that it reads Env.Timestamp though no argument names it (bin).
 	UsesTimestamp bool
-	// Patterns are the indexes of arguments that are regular expressions: whoever sees a constant there can check it with CompileRegex.
+	// Patterns are the indexes of arguments that are regular expressions: whoever sees a constant there can check it
+	// with CompileRegex.
 	Patterns []int
 	// Call never panics and never keeps args. len(args) is within Min and Max. An argument of a type that it
 	// does not work with makes the result Null, as on AWS. Its result may hold parts of the arguments' text.

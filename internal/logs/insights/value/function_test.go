@@ -55,7 +55,9 @@ func TestFunctions(t *testing.T) {
 func TestFunctionsTakeAnything(t *testing.T) {
 	t.Parallel()
 	env := testEnv()
-	wrong := []Value{{}, String("\xff"), Int(-1), Int(math.MinInt64), FromJSON([]byte(`[1]`)), Time(math.MaxInt64), String(""), String("x"), Number(1e300), Bool(true), FromJSON([]byte(`{"a":1}`)), String(strings.Repeat("9", 400))}
+	wrong := []Value{{}, String("\xff"), Int(-1), Int(math.MinInt64), FromJSON([]byte(`[1]`)), Time(math.MaxInt64),
+		String(""), String("x"), Number(1e300), Bool(true), FromJSON([]byte(`{"a":1}`)),
+		String(strings.Repeat("9", 400))}
 	for _, name := range FunctionNames() {
 		f, ok := LookupFunction(strings.ToUpper(name))
 		if !ok {

@@ -160,7 +160,8 @@ func round(a []Value) Value {
 // earthRadius is the mean radius in km that the haversine formula is commonly used with.
 const earthRadius = 6371
 
-// haversine is the distance in km along a great circle; Null for a latitude beyond 90 degrees or a longitude beyond 180.
+// haversine is the distance in km along a great circle; Null for a latitude beyond 90 degrees or a longitude beyond
+// 180.
 func haversine(a []Value) Value {
 	var rad [4]float64
 	for i, v := range a {

@@ -55,7 +55,8 @@ func TestTheExamplesOfThePage(t *testing.T) {
 	for _, e := range examples(t) {
 		t.Run(e.expression, func(t *testing.T) {
 			x := expression{t: t, rest: e.expression, env: testEnv()}
-			if got := x.all(); got.String() != e.result || got.IsNull() != (e.result == "" && !strings.Contains(e.expression, `""`)) {
+			if got := x.all(); got.String() != e.result || got.IsNull() != (e.result == "" &&
+				!strings.Contains(e.expression, `""`)) {
 				t.Errorf("is %q (%v), the page says %q", got.String(), got.Kind(), e.result)
 			}
 		})

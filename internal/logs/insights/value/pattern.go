@@ -9,16 +9,16 @@ import (
 	"unicode/utf8"
 )
 
-// Patterns clusters messages as the `pattern` command does: messages of one shape count as one
-// pattern, in which tokens stand for what varies (<Time-1>, <IP-2>, <Token-3>).
+// Patterns clusters messages as the `pattern` command does: messages of one shape count as one pattern, in which tokens
+// stand for what varies (<Time-1>, <IP-2>, <Token-3>).
 // https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/CWL_QuerySyntax-Pattern.html
 //
-// AWS does not publish how it clusters; this is what its documentation shows, in two steps. First each message
-// becomes a shape: cut into words, with those replaced that are dynamic by their looks (numbers, dates, addresses,
-// ids). Shapes are counted, so that neither the order of messages nor their division among workers matters. Then,
-// in Results, shapes of the same delimiters and severity whose words are mostly equal become one pattern
-// (as in Drain, P. He et al., ICWS 2017, but over shapes, the frequent ones first). Only if a query meets more than maxShapes
-// shapes is the second step done in between, and the rarest lumped together, so that memory stays bounded.
+// AWS does not publish how it clusters; this is what its documentation shows, in two steps. First each message becomes
+// a shape: cut into words, with those replaced that are dynamic by their looks (numbers, dates, addresses, ids). Shapes
+// are counted, so that neither the order of messages nor their division among workers matters. Then, in Results, shapes
+// of the same delimiters and severity whose words are mostly equal become one pattern (as in Drain, P. He et al., ICWS
+// 2017, but over shapes, the frequent ones first). Only if a query meets more than maxShapes shapes is the second step
+// done in between, and the rarest lumped together, so that memory stays bounded.
 type Patterns struct {
 	shapes map[string]*[2]int64 // how often in the query's time range, and in the earlier one of `diff`
 	bytes  int
@@ -126,7 +126,8 @@ func (p *Patterns) Results() [][]Value {
 	var rows [][]Value
 	for _, c := range all {
 		if c.Count > 0 {
-			rows = append(rows, []Value{String(c.Text), Div(Int(c.Count), Int(total)), Int(c.Count), String(c.Severity)})
+			rows = append(rows, []Value{String(c.Text), Div(Int(c.Count), Int(total)), Int(c.Count),
+				String(c.Severity)})
 		}
 	}
 	return rows
@@ -147,9 +148,11 @@ const (
 	namedToken // its name is the word's text
 )
 
-var tokenNames = [...]string{token: "Token", dateToken: "Date", timeToken: "Time", addressToken: "IP", uuidToken: "UUID", numberToken: "Number"}
+var tokenNames = [...]string{token: "Token", dateToken: "Date", timeToken: "Time", addressToken: "IP",
+	uuidToken: "UUID", numberToken: "Number"}
 
-// piece is one word of a message, and the delimiters behind it. The first may be empty, for delimiters at the beginning.
+// piece is one word of a message, and the delimiters behind it. The first may be empty, for delimiters at the
+// beginning.
 type piece struct {
 	kind   tokenKind
 	text   string // of a static word; the name of a namedToken
@@ -178,7 +181,9 @@ func cut(words []piece, message string) []piece {
 			end--
 		}
 		i = end
-		for i < len(message) && (delimiter(message[i]) || colon(message, i) || i == end && strings.IndexByte(".:", message[i]) >= 0 || i > end && strings.IndexByte(".:", message[i-1]) >= 0 && strings.IndexByte(".:", message[i]) >= 0) {
+		for i < len(message) && (delimiter(message[i]) || colon(message, i) || i == end && strings.IndexByte(".:",
+			message[i]) >= 0 || i > end && strings.IndexByte(".:", message[i-1]) >= 0 && strings.IndexByte(".:",
+			message[i]) >= 0) {
 			i++
 		}
 		w := piece{text: message[start:end], behind: message[end:i]}
@@ -210,7 +215,8 @@ var klogSeverity = map[string]int{"I": 3, "W": 4, "E": 5, "F": 6}
 
 // colon reports whether a colon at i separates words: one between hexadecimal digits is part of a time or an address.
 func colon(s string, i int) bool {
-	return s[i] == ':' && (i == 0 || i+1 == len(s) || nibble(s[i-1]) < 0 && s[i-1] != ':' || nibble(s[i+1]) < 0 && s[i+1] != ':')
+	return s[i] == ':' && (i == 0 || i+1 == len(s) || nibble(s[i-1]) < 0 && s[i-1] != ':' || nibble(s[i+1]) < 0 &&
+		s[i+1] != ':')
 }
 
 // looks says what a word is by itself.
@@ -255,8 +261,10 @@ func looks(s string) tokenKind {
 
 // nouns are words that name what follows them also without a colon or equals sign between.
 var nouns = map[string]string{
-	"id": "ID", "time": "Time", "ip": "IP", "port": "Port", "status": "Status", "code": "Code", "count": "Count", "size": "Size",
-	"duration": "Duration", "latency": "Latency", "version": "Version", "pid": "PID", "line": "Line", "user": "User", "index": "Index",
+	"id": "ID", "time": "Time", "ip": "IP", "port": "Port", "status": "Status", "code": "Code", "count": "Count",
+	"size":     "Size",
+	"duration": "Duration", "latency": "Latency", "version": "Version", "pid": "PID", "line": "Line", "user": "User",
+	"index": "Index",
 }
 
 // tokenName is the name of a token behind a word: "id 12" and "ResourceID: 12" name it ID and ResourceID.
@@ -298,7 +306,8 @@ func severity(words []piece) int {
 	return highest
 }
 
-// appendShape appends words as the key of a shape: for each its kind, the length of its text, the text, and the same for what is behind it.
+// appendShape appends words as the key of a shape: for each its kind, the length of its text, the text, and the same
+// for what is behind it.
 func appendShape(b []byte, words []piece) []byte {
 	for _, w := range words {
 		b = append(b, byte(w.kind), byte(len(w.text)), byte(len(w.text)>>8))
@@ -404,7 +413,8 @@ func (c *cluster) join(o *cluster) {
 	}
 }
 
-// compact puts clusters in the place of shapes. If more than half of maxShapes remain, the rarest become one that is a token only.
+// compact puts clusters in the place of shapes. If more than half of maxShapes remain, the rarest become one that is a
+// token only.
 func (p *Patterns) compact() {
 	all := p.clusters()
 	slices.SortStableFunc(all, func(a, b *cluster) int {

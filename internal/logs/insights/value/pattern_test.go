@@ -20,17 +20,30 @@ func TestPatterns(t *testing.T) {
 			"2023-01-01 19:00:02 [INFO] Calling DynamoDB to store for resource id 324892398123-1234R",
 			"2023-01-01 19:00:03 [INFO] Calling DynamoDB to store for resource id 3ff231242342-12345",
 		}, []Pattern{{"<Date-1> <Time-2> [INFO] Calling DynamoDB to store for resource id <ID-3>", "INFO", 3, 0}}},
-		{"of AWS's page on anomalies", []string{"2023-01-01 19:00:01 [INFO] Calling DynamoDB to store for ResourceID: 12342342k124-12345"}, []Pattern{{"<Date-1> <Time-2> [INFO] Calling DynamoDB to store for ResourceID: <ResourceID-3>", "INFO", 1, 0}}},
-		{"of AWS's page on pattern", []string{"[INFO] Request time: 327 ms", "[INFO] Request time: 4 ms"}, []Pattern{{"[INFO] Request time: <Time-1> ms", "INFO", 2, 0}}},
-		{"severities are kept apart", []string{"[INFO] request done", "[ERROR] request done", "[ERROR] request done", "fatal: request done"}, []Pattern{{"[ERROR] request done", "ERROR", 2, 0}, {"[INFO] request done", "INFO", 1, 0}, {"fatal: request done", "FATAL", 1, 0}}},
+		{"of AWS's page on anomalies", []string{
+			"2023-01-01 19:00:01 [INFO] Calling DynamoDB to store for ResourceID: 12342342k124-12345"},
+			[]Pattern{{"<Date-1> <Time-2> [INFO] Calling DynamoDB to store for ResourceID: <ResourceID-3>", "INFO", 1,
+				0}}},
+		{"of AWS's page on pattern", []string{"[INFO] Request time: 327 ms", "[INFO] Request time: 4 ms"},
+			[]Pattern{{"[INFO] Request time: <Time-1> ms", "INFO", 2, 0}}},
+		{"severities are kept apart", []string{"[INFO] request done", "[ERROR] request done", "[ERROR] request done",
+			"fatal: request done"}, []Pattern{{"[ERROR] request done", "ERROR", 2, 0}, {"[INFO] request done", "INFO",
+			1, 0}, {"fatal: request done", "FATAL", 1, 0}}},
 		{"klog", []string{
 			`E1121 10:36:42.123456       1 reflector.go:204] "Failed to watch" err="dial tcp 10.0.0.1:443: connect: connection refused"`,
 			`E1122 11:36:42.123457       1 reflector.go:204] "Failed to watch" err="dial tcp 10.0.0.2:443: connect: connection refused"`,
-		}, []Pattern{{`E<Date-1> <Time-2>       <Number-3> reflector.go:<Number-4>] "Failed to watch" err="dial tcp <IP-5>: connect: connection refused"`, "ERROR", 2, 0}}},
-		{"words that vary", []string{"user alice logged in from 10.0.0.1", "user bob logged in from 10.0.0.2", "user carol logged in from 2001:db8::1"}, []Pattern{{"user <User-1> logged in from <IP-2>", "NONE", 3, 0}}},
-		{"different messages", []string{"a b c d", "e f g h", "a b c"}, []Pattern{{"a b c", "NONE", 1, 0}, {"a b c d", "NONE", 1, 0}, {"e f g h", "NONE", 1, 0}}},
-		{"short names with a digit are words", []string{"get s3 v1 http2"}, []Pattern{{"get s3 v1 http2", "NONE", 1, 0}}},
-		{"URLs and UUIDs", []string{"GET /api/v1/pods/web-7d4b?limit=500 id 062111fe-1717-4fb7-a0cd-087ba5ced4b5 at 2026-11-21T10:36:42Z"}, []Pattern{{"GET /api/v1/pods/<Token-1>?limit=<Limit-2> id <UUID-3> at <Time-4>", "NONE", 1, 0}}},
+		}, []Pattern{
+			{`E<Date-1> <Time-2>       <Number-3> reflector.go:<Number-4>] "Failed to watch" err="dial tcp <IP-5>: connect: connection refused"`, "ERROR", 2, 0}}},
+		{"words that vary", []string{"user alice logged in from 10.0.0.1", "user bob logged in from 10.0.0.2",
+			"user carol logged in from 2001:db8::1"}, []Pattern{{"user <User-1> logged in from <IP-2>", "NONE", 3, 0}}},
+		{"different messages", []string{"a b c d", "e f g h", "a b c"}, []Pattern{{"a b c", "NONE", 1, 0},
+			{"a b c d", "NONE", 1, 0}, {"e f g h", "NONE", 1, 0}}},
+		{"short names with a digit are words", []string{"get s3 v1 http2"},
+			[]Pattern{{"get s3 v1 http2", "NONE", 1, 0}}},
+		{"URLs and UUIDs",
+			[]string{
+				"GET /api/v1/pods/web-7d4b?limit=500 id 062111fe-1717-4fb7-a0cd-087ba5ced4b5 at 2026-11-21T10:36:42Z"},
+			[]Pattern{{"GET /api/v1/pods/<Token-1>?limit=<Limit-2> id <UUID-3> at <Time-4>", "NONE", 1, 0}}},
 		{"nothing", []string{"", ""}, []Pattern{{"", "NONE", 2, 0}}},
 		{"delimiters only", []string{" ... ", "::"}, []Pattern{{" ... ", "NONE", 1, 0}, {"::", "NONE", 1, 0}}},
 		{"other scripts", []string{"日本語 123 ü", "日本語 456 ü"}, []Pattern{{"日本語 <Number-1> ü", "NONE", 2, 0}}},
@@ -63,7 +76,8 @@ func TestPatternRows(t *testing.T) {
 			got = append(got, v.String())
 		}
 	}
-	if want := []string{"took <Number-1> ms", "0.75", "3", "NONE", "failed", "0.25", "1", "NONE"}; !slices.Equal(got, want) {
+	if want := []string{"took <Number-1> ms", "0.75", "3", "NONE", "failed", "0.25", "1", "NONE"}; !slices.Equal(got,
+		want) {
 		t.Errorf("%q", got)
 	}
 	if all := p.Patterns(); len(all) != 3 || all[2] != (Pattern{"gone", "NONE", 0, 1}) {
@@ -78,11 +92,13 @@ func logLines(r *rand.Rand, n int) []string {
 	for i := range lines {
 		switch r.IntN(5) {
 		case 0:
-			lines[i] = fmt.Sprintf("2026-11-21T10:%02d:%02dZ INFO user %s logged in from 10.0.%d.%d", r.IntN(60), r.IntN(60), users[r.IntN(4)], r.IntN(256), r.IntN(256))
+			lines[i] = fmt.Sprintf("2026-11-21T10:%02d:%02dZ INFO user %s logged in from 10.0.%d.%d", r.IntN(60),
+				r.IntN(60), users[r.IntN(4)], r.IntN(256), r.IntN(256))
 		case 1:
 			lines[i] = fmt.Sprintf("WARN took %dms to answer request id=%x", r.IntN(10_000), r.Uint64())
 		case 2:
-			lines[i] = fmt.Sprintf(`E1121 10:36:42.%06d       1 reflector.go:%d] "Failed" err="timeout"`, r.IntN(1e6), r.IntN(900)+100)
+			lines[i] = fmt.Sprintf(`E1121 10:36:42.%06d       1 reflector.go:%d] "Failed" err="timeout"`, r.IntN(1e6),
+				r.IntN(900)+100)
 		default:
 			words := make([]string, 3+r.IntN(6))
 			for i := range words {
@@ -140,7 +156,8 @@ func TestPatternsAreBounded(t *testing.T) {
 	if total != n {
 		t.Errorf("%d messages of %d are counted", total, n)
 	}
-	for _, want := range []string{"<Time-1> INFO user <User-2> logged in from <IP-3>", `E<Date-1> <Time-2>       <Number-3> reflector.go:<Number-4>] "Failed" err="timeout"`} {
+	for _, want := range []string{"<Time-1> INFO user <User-2> logged in from <IP-3>",
+		`E<Date-1> <Time-2>       <Number-3> reflector.go:<Number-4>] "Failed" err="timeout"`} {
 		if !slices.ContainsFunc(a.Patterns(), func(p Pattern) bool { return p.Text == want }) {
 			t.Errorf("%s is missing", want)
 		}

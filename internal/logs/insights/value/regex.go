@@ -12,30 +12,36 @@ import (
 
 // Bounds on regular expressions: on their text, and on the instructions of the compiled program (an expression that
 // repeats what it repeats grows as their product). Matching takes time in proportion to the program and the text: the
-// largest program needs some ten seconds for a message of 1 MiB, at worst; what queries have is ten to a hundred times smaller.
+// largest program needs some ten seconds for a message of 1 MiB, at worst; what queries have is ten to a hundred times
+// smaller.
 const (
 	maxPattern = 4096
 	maxProgram = 1000
 )
 
-// Regex is a compiled regular expression of a query. It matches in time linear in the text, and is safe for use by many goroutines.
+// Regex is a compiled regular expression of a query. It matches in time linear in the text, and is safe for use by many
+// goroutines.
 type Regex struct {
 	pattern  string
 	re       *regexp.Regexp
 	literals []string
-	needles  []needle // the expression is one of these texts and nothing else, so that it matches what contains one; nil: it is more
+	// the expression is one of these texts and nothing else, so that it matches what contains one; nil: it is more
+	needles []needle
 }
 
-// CompileRegex compiles what a query has between the slashes of /.../ (or in a string, where a
-// command takes the expression as one). Errors say what is wrong and what to write instead.
+// CompileRegex compiles what a query has between the slashes of /.../ (or in a string, where a command takes the
+// expression as one). Errors say what is wrong and what to write instead.
 //
-// The syntax is that of https://golang.org/s/re2syntax, as on AWS for regexReplace. `\/` is a slash, (?<name>...) names a
-// group, and what other dialects (Java's, in many queries found on the web) write differently is translated where the
-// meaning stays: \Z, \h, \R, \e and \uXXXX; possessive quantifiers, atomic groups, lookaround and
-// backreferences are refused.
+// The syntax is that of https://golang.org/s/re2syntax, as on AWS for regexReplace. `\/` is a slash, (?<name>...) names
+// a group, and what other dialects (Java's, in many queries found on the web) write differently is translated where the
+// meaning stays: \Z, \h, \R, \e and \uXXXX; possessive quantifiers, atomic groups, lookaround and backreferences are
+// refused.
 func CompileRegex(pattern string) (*Regex, error) {
 	if len(pattern) > maxPattern {
-		return nil, fmt.Errorf("the regular expression is %d bytes long; at most %d are allowed: split it into several conditions", len(pattern), maxPattern)
+		return nil,
+			fmt.Errorf(
+				"the regular expression is %d bytes long; at most %d are allowed: split it into several conditions",
+				len(pattern), maxPattern)
 	}
 	translated, err := translate(pattern)
 	if err != nil {
@@ -47,7 +53,10 @@ func CompileRegex(pattern string) (*Regex, error) {
 		if errors.As(err, &e) {
 			switch e.Code {
 			case syntax.ErrInvalidRepeatSize, syntax.ErrLarge:
-				return nil, fmt.Errorf("the regular expression repeats too much (%s): a count can be 1000 at most, also when repetitions are nested", e.Expr)
+				return nil,
+					fmt.Errorf(
+						"the regular expression repeats too much (%s): a count can be 1000 at most, also when "+
+							"repetitions are nested", e.Expr)
 			case syntax.ErrNestingDepth:
 				return nil, errors.New("the regular expression is nested too deeply")
 			}
@@ -57,7 +66,9 @@ func CompileRegex(pattern string) (*Regex, error) {
 	}
 	r := &Regex{pattern: pattern, needles: needles(tree)}
 	if n := size(tree); n > maxProgram && r.needles == nil {
-		return nil, fmt.Errorf("the regular expression is too large (about %d steps, at most %d are allowed): use smaller counts in {...}", n, maxProgram)
+		return nil,
+			fmt.Errorf(
+				"the regular expression is too large (about %d steps, at most %d are allowed): use smaller counts in {...}", n, maxProgram)
 	}
 	re, err := regexp.Compile(translated)
 	if err != nil {
@@ -73,7 +84,9 @@ func translate(pattern string) (string, error) {
 	class := 0          // > 0: inside [...]
 	quantified := false // the last thing was a quantifier
 	refuse := func(what, instead string) error {
-		return fmt.Errorf("the regular expression uses %s, which Logs Insights does not support (it matches in linear time, with RE2): %s", what, instead)
+		return fmt.Errorf(
+			"the regular expression uses %s, which Logs Insights does not support (it matches in linear time, with "+
+				"RE2): %s", what, instead)
 	}
 	for i := 0; i < len(pattern); i++ {
 		c := pattern[i]
@@ -85,7 +98,8 @@ func translate(pattern string) (string, error) {
 				b.WriteByte('/')
 			case e == 'e':
 				b.WriteString(`\x1b`)
-			case e == 'u' && len(rest) >= 6 && nibble(rest[2]) >= 0 && nibble(rest[3]) >= 0 && nibble(rest[4]) >= 0 && nibble(rest[5]) >= 0:
+			case e == 'u' && len(rest) >= 6 && nibble(rest[2]) >= 0 && nibble(rest[3]) >= 0 && nibble(rest[4]) >= 0 &&
+				nibble(rest[5]) >= 0:
 				b.WriteString(`\x{` + rest[2:6] + `}`)
 				i += 4
 			case e == 'h' && class == 0:
@@ -97,7 +111,8 @@ func translate(pattern string) (string, error) {
 			case e == 'Z' && class == 0:
 				b.WriteString(`(?:\n?\z)`)
 			case '1' <= e && e <= '9' && class == 0:
-				return "", refuse(`the backreference \`+string(e), "write the text out, or compare two fields in a filter")
+				return "", refuse(`the backreference \`+string(e),
+					"write the text out, or compare two fields in a filter")
 			case e == 'k' && class == 0:
 				return "", refuse(`a backreference \k`, "write the text out, or compare two fields in a filter")
 			case e == 'Q':
@@ -155,7 +170,8 @@ func translate(pattern string) (string, error) {
 			for _, l := range []struct{ open, what, instead string }{
 				{"(?=", "lookahead (?=...)", "use two conditions joined by `and`"},
 				{"(?!", "negative lookahead (?!...)", "add a condition with `not like`"},
-				{"(?<=", "lookbehind (?<=...)", "put the text before it into the expression and take the part you want with a group"},
+				{"(?<=", "lookbehind (?<=...)",
+					"put the text before it into the expression and take the part you want with a group"},
 				{"(?<!", "negative lookbehind (?<!...)", "add a condition with `not like`"},
 				{"(?>", "an atomic group (?>...)", "use an ordinary group (?:...)"},
 			} {
@@ -286,7 +302,8 @@ func (n needle) in(s string) bool {
 	lower, upper := next(s, 0, c), next(s, 0, upperCase(c))
 	for lower < len(s) || upper < len(s) {
 		at := min(lower, upper)
-		if start := at - n.anchor; start >= 0 && start+len(n.text) <= len(s) && sameFold(s[start:start+len(n.text)], n.text) {
+		if start := at - n.anchor; start >= 0 && start+len(n.text) <= len(s) && sameFold(s[start:start+len(n.text)],
+			n.text) {
 			return true
 		}
 		if at == lower {
@@ -381,7 +398,8 @@ func literals(re *syntax.Regexp) []string {
 				}
 				text.WriteRune(r)
 			}
-		case syntax.OpEmptyMatch, syntax.OpBeginLine, syntax.OpEndLine, syntax.OpBeginText, syntax.OpEndText, syntax.OpWordBoundary, syntax.OpNoWordBoundary:
+		case syntax.OpEmptyMatch, syntax.OpBeginLine, syntax.OpEndLine, syntax.OpBeginText, syntax.OpEndText,
+			syntax.OpWordBoundary, syntax.OpNoWordBoundary:
 			// They match the empty text: what is before them and behind them touches.
 		case syntax.OpConcat:
 			for _, sub := range re.Sub {
@@ -413,5 +431,8 @@ func literals(re *syntax.Regexp) []string {
 
 // caseMatters reports whether one of the runes has another case.
 func caseMatters(runes []rune) bool {
-	return slices.ContainsFunc(runes, func(r rune) bool { return syntax.IsWordChar(r) && !('0' <= r && r <= '9') && r != '_' || r >= 0x80 })
+	return slices.ContainsFunc(runes, func(r rune) bool {
+		return syntax.IsWordChar(r) && !('0' <= r && r <= '9') &&
+			r != '_' || r >= 0x80
+	})
 }

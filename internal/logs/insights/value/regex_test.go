@@ -15,7 +15,8 @@ func TestRegexSyntax(t *testing.T) {
 		no       []string
 		literals []string
 	}{
-		{`Exception`, []string{"an Exception", "Exception"}, []string{"exception", "Excep tion"}, []string{"Exception"}},
+		{`Exception`, []string{"an Exception", "Exception"}, []string{"exception", "Excep tion"},
+			[]string{"Exception"}},
 		{`(?i)Exception`, []string{"an EXCEPTION"}, []string{"Excep"}, nil},
 		{`^(?i)Exception$`, []string{"exception"}, []string{"an exception"}, nil},
 		{`(?i)Access`, []string{"aCCe\u017fs", "ACCESS", "xaccess"}, []string{"acces", "acce\u212as"}, nil},
@@ -23,12 +24,14 @@ func TestRegexSyntax(t *testing.T) {
 		{`(?i)\xfcber`, []string{"\u00dcBER"}, []string{"uber"}, nil},
 		{`error|failure`, []string{"failure"}, []string{"Error"}, nil},
 		{`(?i)200`, []string{"x200"}, []string{"201"}, []string{"200"}},
-		{`^kube-apiserver-audit`, []string{"kube-apiserver-audit-1"}, []string{"x-kube-apiserver-audit"}, []string{"kube-apiserver-audit"}},
+		{`^kube-apiserver-audit`, []string{"kube-apiserver-audit-1"}, []string{"x-kube-apiserver-audit"},
+			[]string{"kube-apiserver-audit"}},
 		{`\/var\/log`, []string{"/var/log/x"}, []string{"/var"}, []string{"/var/log"}},
 		{`a\.b\-c\"d\'e\ f`, []string{`a.b-c"d'e f`}, []string{`axb-c"d'e f`}, []string{`a.b-c"d'e f`}},
 		{`2\d\d`, []string{"204"}, []string{"2x4"}, []string{"2"}},
 		{`(error|failure)`, []string{"a failure"}, []string{"fail"}, nil},
-		{`user=(?<user>\w+), method:(?P<method>\w+)`, []string{"user=a, method:b"}, []string{"user=, method:b"}, []string{"user=", ", method:"}},
+		{`user=(?<user>\w+), method:(?P<method>\w+)`, []string{"user=a, method:b"}, []string{"user=, method:b"},
+			[]string{"user=", ", method:"}},
 		{`abc*`, []string{"ab"}, []string{"ac"}, []string{"ab"}},
 		{`abc+d`, []string{"abccd"}, []string{"abd"}, []string{"ab", "c", "d"}},
 		{`(abc){2,3}`, []string{"abcabc"}, []string{"abc"}, []string{"abcabc"}},
@@ -87,11 +90,17 @@ func TestRegexSyntax(t *testing.T) {
 func TestRegexRefuses(t *testing.T) {
 	t.Parallel()
 	for pattern, says := range map[string]string{
-		`a(?=b)`: "lookahead", `a(?!b)`: "negative lookahead", `(?<=a)b`: "lookbehind", `(?<!a)b`: "negative lookbehind", `(?>a)`: "atomic group",
-		`a++`: "possessive", `a*+`: "possessive", `a?+`: "possessive", `a{2,3}+`: "possessive", `(a)\1`: "backreference", `(?<x>a)\k<x>`: "backreference", `[a-z&&[^b]]`: "intersection",
-		`(`: "missing closing )", `a)`: "unexpected )", `[a`: "missing closing ]", `*`: "missing argument", `a**`: "invalid nested", `\`: "trailing backslash", `(?<a-b>a)`: "invalid named capture", `\y`: "invalid escape",
-		`a{1001}`: "repeats too much", `((a{100}){100}){100}`: "repeats too much", `(((a{30}){30}){30}){30}`: "repeats too much", `(?:\pL{31}){31}`: "too large", `(?:ab){501}`: "too large",
-		strings.Repeat("(", 1200) + strings.Repeat(")", 1200): "nested too deeply", strings.Repeat("a", 5000): "5000 bytes",
+		`a(?=b)`: "lookahead", `a(?!b)`: "negative lookahead", `(?<=a)b`: "lookbehind",
+		`(?<!a)b`: "negative lookbehind", `(?>a)`: "atomic group",
+		`a++`: "possessive", `a*+`: "possessive", `a?+`: "possessive", `a{2,3}+`: "possessive",
+		`(a)\1`: "backreference", `(?<x>a)\k<x>`: "backreference", `[a-z&&[^b]]`: "intersection",
+		`(`: "missing closing )", `a)`: "unexpected )", `[a`: "missing closing ]", `*`: "missing argument",
+		`a**`: "invalid nested", `\`: "trailing backslash", `(?<a-b>a)`: "invalid named capture",
+		`\y`:      "invalid escape",
+		`a{1001}`: "repeats too much", `((a{100}){100}){100}`: "repeats too much",
+		`(((a{30}){30}){30}){30}`: "repeats too much", `(?:\pL{31}){31}`: "too large", `(?:ab){501}`: "too large",
+		strings.Repeat("(", 1200) + strings.Repeat(")", 1200): "nested too deeply",
+		strings.Repeat("a", 5000):                             "5000 bytes",
 	} {
 		if _, err := CompileRegex(pattern); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("/%.60s/: %v, which does not say %q", pattern, err, says)
@@ -102,8 +111,10 @@ func TestRegexRefuses(t *testing.T) {
 func TestRegexesOfUsualSizesAreTaken(t *testing.T) {
 	t.Parallel()
 	for _, pattern := range []string{
-		`[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}`, `(\d{1,3}\.){3}\d{1,3}`, `^(?<ip>\S+) \S+ \S+ \[(?<time>[^\]]+)\] "(?<method>\w+) (?<path>[^ "]+) [^"]*" (?<status>\d{3}) (?<size>\d+|-)`,
-		`(?i)(error|exception|fail(ed|ure)?|fatal|panic|timed? ?out|denied|refused|unauthorized)`, `.{0,256}`, `\w{1,63}(\.\w{1,63}){1,5}`, strings.Repeat("a", 4000), strings.Repeat("word|", 100) + "x",
+		`[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}`, `(\d{1,3}\.){3}\d{1,3}`,
+		`^(?<ip>\S+) \S+ \S+ \[(?<time>[^\]]+)\] "(?<method>\w+) (?<path>[^ "]+) [^"]*" (?<status>\d{3}) (?<size>\d+|-)`,
+		`(?i)(error|exception|fail(ed|ure)?|fatal|panic|timed? ?out|denied|refused|unauthorized)`, `.{0,256}`,
+		`\w{1,63}(\.\w{1,63}){1,5}`, strings.Repeat("a", 4000), strings.Repeat("word|", 100) + "x",
 	} {
 		if _, err := CompileRegex(pattern); err != nil {
 			t.Errorf("/%.80s/: %v", pattern, err)
@@ -121,7 +132,8 @@ func TestRegexGroups(t *testing.T) {
 		t.Errorf("groups %q", got)
 	}
 	got, ok := r.Find([]Value{Int(7)}, "user=alice")
-	if !ok || len(got) != 4 || got[0].String() != "7" || got[1].String() != "alice" || !got[2].IsNull() || !got[3].IsNull() {
+	if !ok || len(got) != 4 || got[0].String() != "7" || got[1].String() != "alice" || !got[2].IsNull() ||
+		!got[3].IsNull() {
 		t.Errorf("found %v, %v", got, ok)
 	}
 	got, ok = r.Find(nil, "x user=bob; role=admin")
@@ -165,7 +177,8 @@ func FuzzRegex(f *testing.F) {
 
 func BenchmarkRegex(b *testing.B) {
 	events := auditEvents(b)
-	for _, pattern := range []string{`aws-nothing`, `(?i)exception`, `(?i)(error|failure)`, `"code":(4|5)\d\d,`, `user=\w+ role=\w+`} {
+	for _, pattern := range []string{`aws-nothing`, `(?i)exception`, `(?i)(error|failure)`, `"code":(4|5)\d\d,`,
+		`user=\w+ role=\w+`} {
 		b.Run(pattern, func(b *testing.B) {
 			r, err := CompileRegex(pattern)
 			if err != nil {

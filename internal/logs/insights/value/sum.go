@@ -6,8 +6,9 @@ import (
 	"math/bits"
 )
 
-// total adds numbers such that neither their order nor how they were divided among workers shows in the
-// result: integers in 128 bits, doubles as partial sums without rounding error. (Sums beyond 1.8e308 on the way are the exception.)
+// total adds numbers such that neither their order nor how they were divided among workers shows in the result:
+// integers in 128 bits, doubles as partial sums without rounding error. (Sums beyond 1.8e308 on the way are the
+// exception.)
 type total struct {
 	n      int64  // how many
 	high   int64  // of the integers

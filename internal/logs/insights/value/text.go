@@ -51,7 +51,8 @@ var texts = []Function{
 	{Name: "endsWith", Min: 2, Max: 2, Call: func(_ *Env, a []Value) Value { return test(a, strings.HasSuffix) }},
 	{Name: "urlencode", Min: 1, Max: 1, Call: always(url.QueryEscape)},
 	{Name: "urldecode", Min: 1, Max: 1, Call: partial(url.QueryUnescape)},
-	{Name: "base64encode", Min: 1, Max: 1, Call: always(func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) })},
+	{Name: "base64encode", Min: 1, Max: 1,
+		Call: always(func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) })},
 	{Name: "base64decode", Min: 1, Max: 1, Call: partial(func(s string) (string, error) {
 		b, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(s, "="))
 		return string(b), err

@@ -33,7 +33,9 @@ type Value struct {
 	kind Kind
 	unit Unit    // PeriodKind
 	num  float64 // NumberKind, TimeKind (ms), BoolKind (0 or 1), PeriodKind (how many units)
-	text string  // StringKind; ListKind, MapKind: JSON; NumberKind: the number as it was written, empty for computed ones that num holds exactly
+	// StringKind; ListKind, MapKind: JSON; NumberKind: the number as it was written, empty for computed ones that num
+	// holds exactly
+	text string
 }
 
 // exact is up to where a double holds every integer.
@@ -248,7 +250,8 @@ func (v Value) AsNumber() (float64, bool) {
 	return 0, false
 }
 
-// AsInt returns v as an integer: what AsNumber accepts, when it is a whole number within int64 that is known exactly (also beyond 2^53).
+// AsInt returns v as an integer: what AsNumber accepts, when it is a whole number within int64 that is known exactly
+// (also beyond 2^53).
 func (v Value) AsInt() (int64, bool) {
 	if (v.kind == NumberKind || v.kind == StringKind) && len(v.text) <= longest && integral(v.text) {
 		n, err := strconv.ParseInt(v.text, 10, 64)
