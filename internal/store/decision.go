@@ -10,7 +10,8 @@ import (
 // write. Nobody can change what is judged between the judgment and the deed.
 //
 // A decision holds the rows that it reads by [Table.Get] and [Table.Copy], and the absence of those that it looks for.
-// It does not hold lists.
+// It does not hold lists. Where it reads more rows than a transaction of etcd can compare, it holds the rest as of just
+// before the write.
 type Decision struct {
 	decide func(context.Context) error
 

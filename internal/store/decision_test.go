@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/coracle-eks/coracle/internal/store"
@@ -73,6 +74,35 @@ func TestWritesHoldWhatTheirDecisionRead(t *testing.T) {
 				t.Errorf("a write after the decision ended: %v", err)
 			}
 		})
+	}
+}
+
+// A decision may read more rows than etcd compares in a transaction.
+func TestDecisionsByManyRows(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	boats := store.NewTable[boat](storetest.New(t), "boats")
+	times := 0
+	bound, _, err := store.Decide(ctx, func(recorded context.Context) error {
+		times++
+		for i := range 500 {
+			if _, err := boats.Get(recorded, strconv.Itoa(i)); err == nil {
+				return errRefused
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := boats.Create(bound, "a", boat{}); err != nil || times != 1 {
+		t.Fatalf("decided %d times: %v", times, err)
+	}
+	if _, err := boats.Create(ctx, "250", boat{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := boats.Create(bound, "b", boat{}); !errors.Is(err, errRefused) || times != 2 {
+		t.Fatalf("decided %d times: %v", times, err)
 	}
 }
 

@@ -94,6 +94,16 @@ func (s *Store) Txn(ctx context.Context, ops ...Op) error {
 	decision := decisionOf(ctx)
 	for {
 		checks := decision.checks()
+		room := max(0, maxConditions-len(ops))
+		if len(checks) > room {
+			if !s.hold(checks[room:]) {
+				if err := decision.decideAnew(ctx); err != nil {
+					return err
+				}
+				continue
+			}
+			checks = checks[:room]
+		}
 		conditions, other := s.compare(append(slices.Clip(ops), checks...))
 		resp, err := s.client.Txn(ctx).If(conditions...).Then(then...).Else(other...).Commit()
 		if err != nil {
@@ -118,6 +128,23 @@ func (s *Store) Txn(ctx context.Context, ops ...Op) error {
 			return err
 		}
 	}
+}
+
+// maxConditions is how many conditions and ops a transaction may have in an etcd with the default --max-txn-ops. Of a
+// decision by more rows, such as one about hundreds of resources, the rest is compared with the mirror just before.
+const maxConditions = 128
+
+// hold reports whether the conditions of ops hold in the mirror.
+func (s *Store) hold(ops []Op) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, o := range ops {
+		e, ok := s.rows.Get(o.key)
+		if ok != (o.want == wantRevision) || ok && e.revision != o.rev {
+			return false
+		}
+	}
+	return true
 }
 
 // compare returns the conditions of ops, and the reads that tell which of them do not hold.

@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
@@ -176,4 +177,27 @@ func TestIllInstancesAreReplaced(t *testing.T) {
 	must[*autoscaling.SetInstanceHealthOutput](t)(w.SetInstanceHealth(ctx,
 		&autoscaling.SetInstanceHealthInput{InstanceId: &ids[1], HealthStatus: aws.String("Unhealthy")}))
 	replaced(ids[1], "a user health-check")
+}
+
+// A group that has the name now says nothing of the one that is created.
+func TestCreationIsAuthorizedByTheRequestAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create("g", 0, 1, 0, func(in *autoscaling.CreateAutoScalingGroupInput) {
+		in.Tags = []types.Tag{{Key: aws.String("team"), Value: aws.String("crew")}}
+	})
+	w.CreateAutoScalingGroup(t.Context(), &autoscaling.CreateAutoScalingGroupInput{
+		AutoScalingGroupName: aws.String("g"), MinSize: aws.Int32(0), MaxSize: aws.Int32(1),
+	})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var last wire.Target
+	for _, asked := range w.asked {
+		if asked.Action == "autoscaling:CreateAutoScalingGroup" {
+			last = asked
+		}
+	}
+	if last.Conditions["aws:ResourceTag/team"] != nil || !strings.Contains(last.Resource, ":autoScalingGroup:*:") {
+		t.Errorf("the second creation was authorized on %+v", last)
+	}
 }

@@ -144,7 +144,7 @@ func (s *Service) tagHandlers() []wire.Handler {
 		wire.Handle(s.DeleteTags, func(
 			ctx context.Context, action string, in *ec2.DeleteTagsInput,
 		) ([]wire.Target, error) {
-			return s.onTagged(ctx, action, in.Resources, in.Tags)
+			return s.onUntagged(ctx, action, in)
 		}),
 		wire.Handle(s.DescribeTags, onRegion),
 	}

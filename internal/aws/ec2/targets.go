@@ -201,6 +201,31 @@ func (s *Service) onTagged(ctx context.Context, action string, ids []string, tag
 	return targets, nil
 }
 
+// onUntagged returns the resources whose tags a request deletes as the targets. Without tags it deletes those that a
+// resource has.
+func (s *Service) onUntagged(ctx context.Context, action string, in *ec2.DeleteTagsInput) ([]wire.Target, error) {
+	targets, err := s.onTagged(ctx, action, in.Resources, in.Tags)
+	if err != nil || len(in.Tags) > 0 {
+		return targets, err
+	}
+	at, err := scopeOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i, id := range in.Resources {
+		var keys []string
+		for _, t := range s.tagsOf(at, id) {
+			if !reservedTag(t.Key) {
+				keys = append(keys, *t.Key)
+			}
+		}
+		if len(keys) > 0 {
+			targets[i].Conditions["aws:TagKeys"] = keys
+		}
+	}
+	return targets, nil
+}
+
 // requestTags adds the condition keys about tags in a request.
 func requestTags(conditions map[string][]string, tags []types.Tag) {
 	for _, t := range tags {

@@ -105,6 +105,10 @@ func TestTags(t *testing.T) {
 		t.Errorf("tags left: %v and %v; only the value 1 of a was to go", v, s)
 	}
 	must[*ec2.DeleteTagsOutput](t)(w.DeleteTags(ctx, &ec2.DeleteTagsInput{Resources: []string{vpc}}))
+	asked := w.targets("ec2:DeleteTags")
+	if keys := asked[len(asked)-1].Conditions["aws:TagKeys"]; !slices.Equal(keys, []string{"a", "c"}) {
+		t.Errorf("asked about the keys %v, not about all that were deleted", keys)
+	}
 	if got := of(vpc); len(got) != 0 {
 		t.Errorf("tags left: %v", got)
 	}

@@ -507,3 +507,21 @@ func TestLayersThroughTheAPI(t *testing.T) {
 		t.Errorf("an upload that is not there: %v", err)
 	}
 }
+
+// A repository that has the name now says nothing of the one that is created: not its tags allow it.
+func TestCreationIsAuthorizedByTheRequestAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, image.Options{})
+	ctx, p := t.Context(), aws.String
+	tags := []types.Tag{{Key: p("team"), Value: p("crew")}}
+	in := &ecr.CreateRepositoryInput{RepositoryName: p("app"), Tags: tags}
+	if _, err := w.ecr(w.Root).CreateRepository(ctx, in); err != nil {
+		t.Fatal(err)
+	}
+	crew := w.ecr(w.NewUser(t, "crew", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"ecr:*",
+		"Resource":"*","Condition":{"StringEquals":{"aws:ResourceTag/team":"crew"}}}}`))
+	_, err := crew.CreateRepository(ctx, &ecr.CreateRepositoryInput{RepositoryName: p("app")})
+	if err == nil || !strings.Contains(err.Error(), "AccessDenied") {
+		t.Errorf("the repository that exists authorized the creation: %v", err)
+	}
+}
