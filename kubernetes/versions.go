@@ -33,7 +33,7 @@ const Default = "1.35"
 type Version struct {
 	// Minor is the version as EKS writes it: "1.35".
 	Minor string
-	// PlatformVersion is the EKS platform version whose behaviour is served: "eks.9".
+	// PlatformVersion is the EKS platform version whose behavior is served: "eks.9".
 	// https://docs.aws.amazon.com/eks/latest/userguide/platform-versions.html
 	PlatformVersion string
 	// Released is the day on which EKS offered the version; standard and extended support end on

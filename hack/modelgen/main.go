@@ -179,7 +179,7 @@ func unionsGo(sources []*source) []byte {
 	return b.Bytes()
 }
 
-// errorsGo lists the Go types of modelled errors with an operation that can answer with each, for the proof that the
+// errorsGo lists the Go types of modeled errors with an operation that can answer with each, for the proof that the
 // SDK reads them back.
 func errorsGo(sources []*source) []byte {
 	var b bytes.Buffer

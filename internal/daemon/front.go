@@ -119,7 +119,7 @@ func (f *front) ensureAccount(ctx context.Context, account string) (datadir.Cred
 }
 
 // config is the SDK's configuration for a client inside this process: its calls are signed,
-// verified and authorised like everybody's, but take no network.
+// verified and authorized like everybody's, but take no network.
 func (f *front) config(region string, who aws.CredentialsProvider) aws.Config {
 	return aws.Config{
 		Region:           region,

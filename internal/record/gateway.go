@@ -35,7 +35,7 @@ func EgressOnlyInternetGateways(s *store.Store) store.Table[EgressOnlyInternetGa
 	return store.NewTable[EgressOnlyInternetGateway](s, "egressonlyinternetgateways")
 }
 
-// NATGateway lets a subnet's neighbours open connections to the internet (public) or to other networks (private). Its
+// NATGateway lets a subnet's neighbors open connections to the internet (public) or to other networks (private). Its
 // addresses are those of its network interface.
 //
 // Writer: internal/aws/ec2.

@@ -1,8 +1,8 @@
 // Package rooms says who may import whom, and its test enforces it.
 //
 // ARCHITECTURE.md tells why. The table is about the imports that a package itself makes (not
-// those of its tests): what it may not reach directly it cannot reach through a neighbour
-// either, because the neighbour is in the table as well.
+// those of its tests): what it may not reach directly it cannot reach through a neighbor
+// either, because the neighbor is in the table as well.
 package rooms
 
 import "strings"

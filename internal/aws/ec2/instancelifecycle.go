@@ -55,7 +55,7 @@ func (l InstanceLifecycle) Reconcile(ctx context.Context, key string) (again tim
 	return 0, false, nil
 }
 
-// shutDown does what the instance's shutdown behaviour says after somebody has shut it down from inside.
+// shutDown does what the instance's shutdown behavior says after somebody has shut it down from inside.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-initiated-shutdown-behavior.html
 func (l InstanceLifecycle) shutDown(in scope, r record.Instance) error {
 	const code, message, who = "Client.InstanceInitiatedShutdown", "Instance initiated shutdown",

@@ -79,7 +79,7 @@ func signed(b *testing.B, url string) *http.Request {
 	return r
 }
 
-// BenchmarkServe is what one signed and authorised DescribeCluster costs the server, without a network.
+// BenchmarkServe is what one signed and authorized DescribeCluster costs the server, without a network.
 func BenchmarkServe(b *testing.B) {
 	m := benchMux()
 	r := signed(b, "http://coracle.test")
@@ -93,7 +93,7 @@ func BenchmarkServe(b *testing.B) {
 	}
 }
 
-// BenchmarkDescribeCluster is the number of the issue: signed, authorised, 32 connections over loopback, the client on
+// BenchmarkDescribeCluster is the number of the issue: signed, authorized, 32 connections over loopback, the client on
 // the same cores. The client signs every request. BenchmarkBareHandler is the same with a bare net/http handler that
 // writes as many bytes.
 func BenchmarkDescribeCluster(b *testing.B) { overLoopback(b, benchMux(), true) }

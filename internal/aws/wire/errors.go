@@ -7,7 +7,7 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// Error is an AWS error without a modelled type. Handlers return it, or an exception of the SDK's types packages
+// Error is an AWS error without a modeled type. Handlers return it, or an exception of the SDK's types packages
 // (*ekstypes.ResourceNotFoundException), or a [*Denied]; any other error is answered as InternalFailure and logged.
 type Error struct {
 	Code    string // as on the wire: InvalidVpcID.NotFound

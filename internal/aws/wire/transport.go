@@ -9,7 +9,7 @@ import (
 )
 
 // Transport returns a RoundTripper that answers from m without a network: what controllers give to their SDK clients,
-// so that their calls are signed, verified and authorised like everybody's. The body of an answer that is flushed, an
+// so that their calls are signed, verified and authorized like everybody's. The body of an answer that is flushed, an
 // event stream, is read while it is written.
 func (m *Mux) Transport() http.RoundTripper { return inProcess{m} }
 

@@ -171,7 +171,7 @@ func (c *Controller) specify(p plane) (components, error) {
 		"--allocate-node-cidrs=false",
 		"--configure-cloud-routes=false",
 		// Instances are described in batches that wait a tenth of a second for company: with one node at a time
-		// (the default) a hundred that join together would be initialised one after the other.
+		// (the default) a hundred that join together would be initialized one after the other.
 		"--concurrent-node-syncs=20",
 		"--use-service-account-credentials=true",
 	))

@@ -10,7 +10,7 @@ import (
 )
 
 // An API server is replaced without an outage. The new one listens on the spare port, and as long as both run they are
-// two API servers of one highly available cluster, which Kubernetes supports for neighbouring minor versions. Once the
+// two API servers of one highly available cluster, which Kubernetes supports for neighboring minor versions. Once the
 // new one is ready the two ports change places in the cluster's row: that is the moment at which it takes over. New
 // connections are led to it, and the old one finishes what it has and is stopped.
 //

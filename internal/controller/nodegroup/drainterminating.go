@@ -26,7 +26,7 @@ var crashDeparted = crash.At("nodegroup/departure-drained")
 // drainTerminating lets instances into service once their nodes are Ready, and drains those that leave for another
 // reason than an update: because the Auto Scaling group scales in, balances its zones or is told to by somebody,
 // because EC2 takes a spot instance back, or because the node group is deleted. All of them are cordoned before the
-// first is drained. PodDisruptionBudgets are honoured for the drain timeout and not longer.
+// first is drained. PodDisruptionBudgets are honored for the drain timeout and not longer.
 // https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html
 func (g *group) drainTerminating(ctx context.Context) (wait time.Duration, err error) {
 	if g.asg == nil {

@@ -58,7 +58,7 @@ func (g *group) scaleUp(ctx context.Context) (time.Duration, error) {
 	return 0, g.startPhase(ctx, record.NodegroupUpgrade)
 }
 
-// labelled says that a node has the labels by which EKS knows its own. Those of the user's own images have what their
+// labeled says that a node has the labels by which EKS knows its own. Those of the user's own images have what their
 // user data gives them.
 func (g *group) labelled(m member) bool {
 	return g.isCustomAMI() || m.Node.Labels[groupLabel] == g.row.Name &&

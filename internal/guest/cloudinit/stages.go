@@ -26,7 +26,7 @@ const (
 	statusFile = "/run/cloud-init/status.json"
 )
 
-// version is the cloud-init whose behaviour this is.
+// version is the cloud-init whose behavior this is.
 const version = "22.2.2"
 
 // Stage runs one stage of cloud-init.

@@ -280,7 +280,7 @@ func (r *Registry) repository(ctx context.Context, full string) (distribution.Re
 	return checkedRepository{repo}, nil
 }
 
-// isUnknown recognises the ways in which the library says that something is not there.
+// isUnknown recognizes the ways in which the library says that something is not there.
 func isUnknown(err error) bool {
 	return errors.Is(err, distribution.ErrBlobUnknown) ||
 		errors.As(err, &distribution.ErrTagUnknown{}) ||

@@ -475,7 +475,7 @@ func TestTokens(t *testing.T) {
 		}
 	}
 
-	// Another daemon honours it, until it expires; no other instance may use it.
+	// Another daemon honors it, until it expires; no other instance may use it.
 	again := w.service()
 	if left, err := again.secret.verify(token.body, machineID, w.clock.Now().Unix()+50); err != nil || left != 10 {
 		t.Errorf("after a restart: %d, %v", left, err)

@@ -1,4 +1,4 @@
-// Package network is the data plane of VPCs: it stands in for the network of Amazon's data centres.
+// Package network is the data plane of VPCs: it stands in for the network of Amazon's data centers.
 //
 // A VPC is a Linux network namespace that routes. Everything else is plugged into it:
 //

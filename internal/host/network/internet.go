@@ -29,7 +29,7 @@ const hostSide = "host"
 // vpcLink is the internet's link to a VPC.
 func vpcLink(vpcID string) string { return "v" + strings.TrimPrefix(vpcID, "vpc-")[:14] }
 
-// unreachable are the blocks that the internet does not route: private networks, of VPCs and of the host's neighbours
+// unreachable are the blocks that the internet does not route: private networks, of VPCs and of the host's neighbors
 // alike, and the address at which Azure gives a host its configuration and certificates.
 var unreachable = []netip.Prefix{
 	netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"),
@@ -330,7 +330,7 @@ func noteForwarding(owner, link string) error {
 func hostTable(owner string) string { return "coracle-" + owner }
 
 // hostRules are what the host does with the internet's packets: those for others leave with the host's address, and
-// neither the host's own services nor its neighbours, which are in on-link blocks where their addresses are public, are
+// neither the host's own services nor its neighbors, which are in on-link blocks where their addresses are public, are
 // open to what runs inside. Without bounds, VPCs may have any number of connections.
 func hostRules(owner string, public netip.Prefix, neighbours []netip.Prefix, bounds connectionBounds) *ruleset {
 	r := &ruleset{name: hostTable(owner)}
@@ -367,7 +367,7 @@ func hostRules(owner string, public netip.Prefix, neighbours []netip.Prefix, bou
 const widestOnLink = 8
 
 // onLink returns the blocks whose addresses are on links of the host, but for those of our public range: what is there
-// is its neighbour. The gateway of the host is one, and remains the way to the internet, whose packets are not
+// is its neighbor. The gateway of the host is one, and remains the way to the internet, whose packets are not
 // addressed to it.
 func (s *namespace) onLink(public netip.Prefix) (blocks []netip.Prefix, err error) {
 	routes, err := again(func() ([]netlink.Route, error) {

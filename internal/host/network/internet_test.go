@@ -36,7 +36,7 @@ func (w *world) somewhere() (path string, hostEnd, neighbour, farEnd netip.Addr)
 	fourth := byte(rand.IntN(64) * 4)
 	hostEnd, neighbour = netip.AddrFrom4([4]byte{192, 88, 99, fourth + 1}), netip.AddrFrom4([4]byte{192, 88, 99,
 		fourth + 2})
-	// behind the neighbour, as the internet is behind the gateway
+	// behind the neighbor, as the internet is behind the gateway
 	farEnd = netip.AddrFrom4([4]byte{198, 51, 100, fourth + 2})
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.MTU = name, 1400 // as of many links in clouds and tunnels

@@ -122,7 +122,7 @@ func family(a netip.Addr) int {
 // protocol marks the routes that this package makes.
 const protocol = 201
 
-// Far ends: the next hop on every link of a router, a permanent neighbour, so that nobody is asked where an address is.
+// Far ends: the next hop on every link of a router, a permanent neighbor, so that nobody is asked where an address is.
 var (
 	farEnd     = netip.MustParseAddr("169.254.0.1")
 	farEndIPv6 = netip.MustParseAddr("fe80::1")
@@ -134,7 +134,7 @@ var routerMAC = net.HardwareAddr{0x0e, 0xc0, 0x4a, 0xc1, 0xe0, 0x01}
 // routerLinkLocal is the IPv6 address that follows from routerMAC.
 var routerLinkLocal = netip.MustParseAddr("fe80::cc0:4aff:fec1:e001")
 
-// neighbours makes the far ends of a link.
+// neighbors makes the far ends of a link.
 func (s *namespace) neighbours(link netlink.Link, mac net.HardwareAddr) error {
 	for _, a := range []netip.Addr{farEnd, farEndIPv6} {
 		err := s.NeighSet(&netlink.Neigh{LinkIndex: link.Attrs().Index, Family: family(a), State: netlink.NUD_PERMANENT,

@@ -203,7 +203,7 @@ func (n *Network) unplugHolder(key, holder string) error {
 	return removeHolder(n.o.Owner, holder)
 }
 
-// lock serialises what is done to one VPC, or to the internet; it answers how to end that.
+// lock serializes what is done to one VPC, or to the internet; it answers how to end that.
 func (n *Network) lock(id string) (unlock func()) {
 	n.mu.Lock()
 	l := n.locks[id]

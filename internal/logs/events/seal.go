@@ -20,7 +20,7 @@ const (
 	ownBlocks  = 512 << 10
 )
 
-// Parts of a group are merged, 8 neighbours at a time, and 8 of those again: some hundred files, not
+// Parts of a group are merged, 8 neighbors at a time, and 8 of those again: some hundred files, not
 // many thousand, hold 100 GiB.
 const (
 	mergeParts   = 8
@@ -418,7 +418,7 @@ func (p *part) dead(live liveness) (dead int64) {
 	return dead
 }
 
-// mergeable finds neighbours that are small enough to become one part, or nil.
+// mergeable finds neighbors that are small enough to become one part, or nil.
 func (s *Store) mergeable(parts []*part) []*part {
 	class := func(p *part) int {
 		return (bits.Len64(uint64(p.raw/s.SealBytes)) - 1) / 3 // by factors of 8

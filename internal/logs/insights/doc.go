@@ -11,7 +11,7 @@
 // # Grammar
 //
 // The parser (parse.go) follows these rules, in this order: the method of a rule has its name, short rules are part of
-// those that use them. Keywords and the names of commands and functions are recognised in any case. Between tokens
+// those that use them. Keywords and the names of commands and functions are recognized in any case. Between tokens
 // there may be white space, newlines and comments (# to the end of the line).
 //
 //	query       = [ "|" ] commands | source [ "|" commands ] .

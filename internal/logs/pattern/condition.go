@@ -82,7 +82,7 @@ func (c *condition) setGlob(text string) {
 	}
 }
 
-// matchesValue reports whether a value, as text, fulfils the condition.
+// matchesValue reports whether a value, as text, fulfills the condition.
 func (c *condition) matchesValue(value string) bool {
 	switch c.operator {
 	case "=":
@@ -127,7 +127,7 @@ func (c *condition) isEqual(value string) bool {
 	return false
 }
 
-// literal is a text that is part of every value which fulfils the condition; empty when there is none.
+// literal is a text that is part of every value which fulfills the condition; empty when there is none.
 func (c *condition) literal() string {
 	if c.operator != "=" || c.regex != nil || c.numeric {
 		return ""
@@ -136,7 +136,7 @@ func (c *condition) literal() string {
 }
 
 // requiredWords are whole words of every message that has, between characters which are no letters or digits, a value
-// that fulfils the condition; escaped says that the message may have the value as JSON writes it.
+// that fulfills the condition; escaped says that the message may have the value as JSON writes it.
 func (c *condition) requiredWords(escaped bool) []string {
 	return wholeWords(c.literal(), !c.anyBefore, !c.anyAfter, escaped)
 }

@@ -70,7 +70,7 @@ func (e *expression[T]) evaluate(t T) bool {
 	return e.any == nil
 }
 
-// collectRequired collects what every text that fulfils the expression has, from what of says about leaves.
+// collectRequired collects what every text that fulfills the expression has, from what of says about leaves.
 func (e *expression[T]) collectRequired(of func(leaf *expression[T]) []string) []string {
 	if e.holds != nil {
 		return of(e)

@@ -55,7 +55,7 @@ var (
 // Variants returns the Go types of a union's members by member name, nil when the interface is not a union of the SDK.
 func Variants(union reflect.Type) map[string]reflect.Type { return unions[union] }
 
-// Error is a modelled error of a service.
+// Error is a modeled error of a service.
 type Error struct {
 	GoType string
 	Code   string // on the wire in query protocols; the AWSQueryError code of JSON services that have one
@@ -173,7 +173,7 @@ func (s *Service) Operation(name string) (*smithy.OperationSchema, bool) {
 	return op, true
 }
 
-// Error returns the modelled error with that Go type.
+// Error returns the modeled error with that Go type.
 func (s *Service) Error(goType string) (*Error, bool) {
 	e := s.errors[goType]
 	if e == nil {
@@ -191,7 +191,7 @@ func (s *Service) Error(goType string) (*Error, bool) {
 	return e, true
 }
 
-// Errors lists the Go types of the service's modelled errors, sorted.
+// Errors lists the Go types of the service's modeled errors, sorted.
 func (s *Service) Errors() []string {
 	names := make([]string, 0, len(s.errors))
 	for name := range s.errors {

@@ -35,7 +35,7 @@ func TestAnswers(t *testing.T) {
 	})
 }
 
-// Each modelled error comes out of the client as what the handler returned.
+// Each modeled error comes out of the client as what the handler returned.
 func TestModelledErrors(t *testing.T) {
 	r := theRig()
 	passed, total := map[string]int{}, map[string]int{}

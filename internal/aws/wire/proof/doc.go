@@ -9,7 +9,7 @@
 //     the snapshot.
 //   - Streams: every event of every operation that answers with a stream, and every exception of the stream, is filled,
 //     encoded by wire and received by the real SDK client.
-//   - Errors: every modelled error, filled with generated values, is rendered by wire and comes out of the SDK client
+//   - Errors: every modeled error, filled with generated values, is rendered by wire and comes out of the SDK client
 //     as that type.
 //   - Fuzzing: no request makes a decoder panic, and what decodes survives another trip.
 package proof

@@ -266,7 +266,7 @@ func TestApproximationsAreAsCloseAsDocumented(t *testing.T) {
 		slices.Sort(values)
 		for _, p := range []float64{0, 0.1, 1, 5, 25, 50, 75, 90, 95, 99, 99.9, 100} {
 			got, _ := acc.percentile(p).AsNumber()
-			// Between the neighbours of the rank, widened by the sketch's error.
+			// Between the neighbors of the rank, widened by the sketch's error.
 			rank := p / 100 * float64(n-1)
 			low, high := values[int(math.Floor(rank))], values[min(int(math.Ceil(rank))+1, n-1)]
 			if got < low-accuracy*1.01*math.Abs(low) || got > high+accuracy*1.01*math.Abs(high) {
