@@ -8,8 +8,8 @@ import (
 // addonTimeout is how long the pods of an add-on may take to become ready; 15m without it.
 const addonTimeout = "CORACLE_ADDON_TIMEOUT"
 
-// addons is the controller of add-ons: of those that a new cluster gets, and of those that users create.
-func (d *daemon) addons(planes *controlplane.Controller) (*addon.Controller, error) {
+// newAddonController is the controller of add-ons: of those that a new cluster gets, and of those that users create.
+func (d *daemon) newAddonController(planes *controlplane.Controller) (*addon.Controller, error) {
 	timeout, err := durationFrom(addonTimeout)
 	if err != nil {
 		return nil, err

@@ -64,7 +64,7 @@ func (d *daemon) openClusters() (*clusters, error) {
 		Bundles:       d.host.bundles,
 		Endpoints:     d.host.endpoints,
 		EgressSockets: d.egressSockets,
-		EC2:           func(account, region string) controlplane.EC2 { return d.eksEC2(account, region) },
+		EC2:           func(account, region string) controlplane.EC2 { return d.newEC2Client(account, region) },
 		Subscribe:     d.events.subscribe,
 		Webhooks:      d.webhooks,
 		CloudProvider: d.cloudProvider,
@@ -80,21 +80,21 @@ func (d *daemon) openClusters() (*clusters, error) {
 			RESTConfig: func(ctx context.Context, c record.Cluster) (*rest.Config, error) {
 				return planes.Config(ctx, c, authenticatorUser)
 			},
-			Instances: func(c record.Cluster) authenticator.Instances { return d.eksEC2(c.Account, c.Region) },
+			Instances: func(c record.Cluster) authenticator.Instances { return d.newEC2Client(c.Account, c.Region) },
 			Dir:       func(clusterID string) string { return d.dir.Join("clusters", clusterID) },
 			Log:       d.log,
 		}),
 		logging:     logs,
 		controllers: []reconcile.Controller{planes.Controller(), logs.Controller()},
 	}
-	addons, err := d.addons(planes)
+	addons, err := d.newAddonController(planes)
 	if err != nil {
 		return nil, err
 	}
 	c.controllers = append(c.controllers, addons.Controllers()...)
 	c.controllers = append(c.controllers, kubeletcsr.New(kubeletcsr.Options{
 		Store: d.store, Config: planes.Config, Log: d.log,
-		EC2: func(account, region string) kubeletcsr.EC2 { return d.eksEC2(account, region) },
+		EC2: func(account, region string) kubeletcsr.EC2 { return d.newEC2Client(account, region) },
 	}).Controllers()...)
 	groups, err := d.nodegroups(planes)
 	if err != nil {
@@ -105,7 +105,7 @@ func (d *daemon) openClusters() (*clusters, error) {
 	c.controllers = append(c.controllers, autoscalinggroup.New(autoscalinggroup.Options{
 		Store: d.store, Log: d.log, Front: autoscaling.NewUpkeep(autoscaling.Options{Store: d.store}),
 		EC2: func(account, region, role string) autoscalinggroup.EC2 {
-			return ec2.NewFromConfig(d.front.config(region, d.front.identity.ServiceRoleCredentials(account,
+			return ec2.NewFromConfig(d.front.clientConfig(region, d.front.identity.ServiceRoleCredentials(account,
 				path.Base(role), "AutoScaling")))
 		},
 	}).Controllers()...)
@@ -129,10 +129,10 @@ func (d *daemon) ownAddresses() []string {
 
 // eksConfig is the SDK's configuration under the service-linked role of EKS.
 func (d *daemon) eksConfig(account, region string) aws.Config {
-	return d.front.config(region, d.front.identity.ServiceRoleCredentials(account, eksRole, "EKS"))
+	return d.front.clientConfig(region, d.front.identity.ServiceRoleCredentials(account, eksRole, "EKS"))
 }
 
-func (d *daemon) eksEC2(account, region string) *ec2.Client {
+func (d *daemon) newEC2Client(account, region string) *ec2.Client {
 	return ec2.NewFromConfig(d.eksConfig(account, region))
 }
 

@@ -34,7 +34,7 @@ func (d *daemon) commands() *commands {
 		Dir: d.dir, Settings: d.settings, Started: d.started, Machines: d.machines(),
 		Endpoint: EndpointURL(d.settings.Listen), Webhooks: d.webhookURL(),
 		Processes: d.processes, Etcd: d.etcd, Store: d.store, Events: d.logs.events,
-		Controllers: slices.Sorted(maps.Keys(names)), Accounts: d.front.accounts, EKS: d.front.eks, Log: d.log,
+		Controllers: slices.Sorted(maps.Keys(names)), Accounts: d.front.accounts, EKS: d.front.eksClient, Log: d.log,
 		CountByStatus: func(ctx context.Context) (clusters, nodegroups map[string]int, err error) {
 			return eksservice.CountByStatus(ctx, d.store)
 		},

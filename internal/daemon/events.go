@@ -31,7 +31,7 @@ func (e *events) subscribe(f func(process.Event)) (cancel func()) {
 	}
 }
 
-func (e *events) tell(event process.Event) {
+func (e *events) notifyAll(event process.Event) {
 	e.mu.Lock()
 	to := slices.Collect(maps.Values(e.to))
 	e.mu.Unlock()

@@ -118,9 +118,9 @@ func (f *front) ensureAccount(ctx context.Context, account string) (datadir.Cred
 	return all[account], f.dir.WriteCredentials(all)
 }
 
-// config is the SDK's configuration for a client inside this process: its calls are signed,
+// clientConfig is the SDK's configuration for a client inside this process: its calls are signed,
 // verified and authorized like everybody's, but take no network.
-func (f *front) config(region string, who aws.CredentialsProvider) aws.Config {
+func (f *front) clientConfig(region string, who aws.CredentialsProvider) aws.Config {
 	return aws.Config{
 		Region:           region,
 		BaseEndpoint:     aws.String("http://coracle.internal"),
@@ -130,8 +130,8 @@ func (f *front) config(region string, who aws.CredentialsProvider) aws.Config {
 	}
 }
 
-// eks is a client of EKS for the root user of an account.
-func (f *front) eks(account, region string) *eks.Client {
+// eksClient is a client of EKS for the root user of an account.
+func (f *front) eksClient(account, region string) *eks.Client {
 	root := aws.CredentialsProviderFunc(func(ctx context.Context) (aws.Credentials, error) {
 		all, err := f.dir.ReadCredentials()
 		if err != nil {
@@ -140,5 +140,5 @@ func (f *front) eks(account, region string) *eks.Client {
 		return credentials.NewStaticCredentialsProvider(all[account].AccessKeyID, all[account].SecretAccessKey,
 			"").Retrieve(ctx)
 	})
-	return eks.NewFromConfig(f.config(region, root))
+	return eks.NewFromConfig(f.clientConfig(region, root))
 }

@@ -93,7 +93,7 @@ func (d *daemon) hostControllers(planes *controlplane.Controller) []reconcile.Co
 			Store: d.store, Dir: d.simulatedDir(), Egress: d.outbound, Webhooks: []string{d.webhookAddress()},
 			Credentials: d.profileCredentials, Config: planes.Config, Log: d.log,
 			EC2: func(region string, who aws.CredentialsProvider) simulated.EC2 {
-				return ec2.NewFromConfig(d.front.config(region, who))
+				return ec2.NewFromConfig(d.front.clientConfig(region, who))
 			},
 		}).Controllers()...)
 	}

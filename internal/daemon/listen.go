@@ -29,8 +29,8 @@ const (
 	perDaemon = 16384
 )
 
-// listen opens the address of the AWS endpoint, or says who has it and what to do.
-func listen(address string) (net.Listener, error) {
+// openListener opens the address of the AWS endpoint, or says who has it and what to do.
+func openListener(address string) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	switch {
 	case err == nil:
@@ -65,7 +65,7 @@ func serveBoth(ctx context.Context, l net.Listener, handler http.Handler, certif
 	server := wire.Server("", handler)
 	// Without h2 here, a Serve that comes before ServeTLS leaves a server that offers HTTP/2 and hangs up on who takes
 	// it.
-	server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certificates.get,
+	server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certificates.getCertificate,
 		NextProtos: []string{"h2", "http/1.1"}}
 	server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
 
@@ -133,10 +133,10 @@ func newCertificates(authority *pki.Authority, listen string) *certificates {
 	return c
 }
 
-// get answers a TLS client: a name of AWS gets a certificate of its own, everybody else the host's.
-func (c *certificates) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+// getCertificate answers a TLS client: a name of AWS gets a certificate of its own, everybody else the host's.
+func (c *certificates) getCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	name := strings.ToLower(strings.TrimSuffix(hello.ServerName, "."))
-	if !isAWS(name) {
+	if !isAWSName(name) {
 		name = ""
 	}
 	c.mu.Lock()
@@ -163,7 +163,7 @@ func (c *certificates) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
 	return &cert, nil
 }
 
-func isAWS(name string) bool {
+func isAWSName(name string) bool {
 	for _, suffix := range []string{".amazonaws.com", ".amazonaws.com.cn", ".api.aws", ".on.aws"} {
 		if strings.HasSuffix(name, suffix) {
 			return true

@@ -22,7 +22,7 @@ func TestOnePortSpeaksPlainAndTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := listen("127.0.0.1:0")
+	l, err := openListener("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestHTTP2IsServedFromTheStart(t *testing.T) {
 	roots := x509.NewCertPool()
 	roots.AddCert(ca.Certificate)
 	for range 50 {
-		l, err := listen("127.0.0.1:0")
+		l, err := openListener("127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +141,8 @@ func TestCertificatesDoNotPileUp(t *testing.T) {
 	}
 	c := newCertificates(ca, "127.0.0.1:4566")
 	for i := range maxCertificates + 10 {
-		if _, err := c.get(&tls.ClientHelloInfo{ServerName: fmt.Sprintf("x%d.amazonaws.com", i)}); err != nil {
+		if _, err := c.getCertificate(&tls.ClientHelloInfo{ServerName: fmt.Sprintf("x%d.amazonaws.com",
+			i)}); err != nil {
 			t.Fatal(err)
 		}
 	}

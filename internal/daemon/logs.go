@@ -43,9 +43,9 @@ func (l *logs) options(s *store.Store) logsservice.Options {
 	return logsservice.Options{Store: s, Events: l.events, Queries: l.queries}
 }
 
-// run runs the controllers until ctx ends. What they do is done to this machine's disk, so that every daemon does it,
-// whichever leads.
-func (l *logs) run(ctx context.Context) error {
+// runControllers runs the controllers until ctx ends. What they do is done to this machine's disk, so that every daemon
+// does it, whichever leads.
+func (l *logs) runControllers(ctx context.Context) error {
 	return reconcile.Run(ctx, l.log, l.controllers...)
 }
 

@@ -36,7 +36,7 @@ func (d *daemon) nodegroups(planes *controlplane.Controller) (*nodegroup.Control
 		return nil, err
 	}
 	config := func(account, region string) aws.Config {
-		return d.front.config(region, d.front.identity.ServiceRoleCredentials(account, nodegroupRole, "EKS"))
+		return d.front.clientConfig(region, d.front.identity.ServiceRoleCredentials(account, nodegroupRole, "EKS"))
 	}
 	return nodegroup.New(nodegroup.Options{
 		Store: d.store, Config: planes.Config, JoinTimeout: join, DrainTimeout: drain, Log: d.log,

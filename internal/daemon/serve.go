@@ -98,7 +98,7 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 		return err
 	}
 	// Take the address before anything is started that would have to be undone.
-	listener, err := listen(d.settings.Listen)
+	listener, err := openListener(d.settings.Listen)
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 		return err
 	}
 	if d.processes, err = process.Open(process.Options{Identity: process.Identity{Owner: d.dir.Owner(), Key: key},
-		Log: log, Events: d.events.tell}); err != nil {
+		Log: log, Events: d.events.notifyAll}); err != nil {
 		return err
 	}
 	defer d.processes.Close()
@@ -188,7 +188,7 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 	if d.embedded != nil {
 		group.Go(func() error { return d.etcd.KeepWritable(ctx) })
 	}
-	group.Go(func() error { return d.logs.run(ctx) })
+	group.Go(func() error { return d.logs.runControllers(ctx) })
 	log.Info("serving", "version", version.String(), "endpoint", EndpointURL(d.settings.Listen), "data", string(d.dir),
 		"region", d.settings.Region, "account", d.settings.Account, "after",
 		time.Since(d.started).Round(time.Millisecond))

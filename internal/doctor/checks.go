@@ -31,15 +31,15 @@ type check struct {
 }
 
 var checks = slices.Concat(kernelChecks, []check{
-	{"data", data},
-	{"disk", disk},
-	{"daemon", daemon},
-	{"ports", ports},
+	{"data", checkDataDir},
+	{"disk", checkDisk},
+	{"daemon", checkDaemon},
+	{"ports", checkPorts},
 	{"processes", processes},
 	{"bundles", bundles},
-	{"nodes", nodes},
-	{"go", golang},
-	{"aws", awsCLI},
+	{"nodes", checkNodes},
+	{"go", checkGo},
+	{"aws", checkAWSCLI},
 	{"kubectl", kubectl},
 })
 
@@ -54,48 +54,49 @@ func existing(path string) string {
 	return parent
 }
 
-func data(_ context.Context, h Host) []Finding {
+func checkDataDir(_ context.Context, h Host) []Finding {
 	info, err := os.Stat(string(h.Dir))
 	if errors.Is(err, os.ErrNotExist) {
 		parent := existing(string(h.Dir)) // it must take it
 		if err := unix.Access(parent, unix.W_OK); err != nil {
-			return fail("run as root, or: coracle up --data-dir ~/coracle",
+			return failFinding("run as root, or: coracle up --data-dir ~/coracle",
 				"%s cannot be made: you may not write to %s", h.Dir, parent)
 		}
-		return ok("%s will be made at the first start", h.Dir)
+		return okFinding("%s will be made at the first start", h.Dir)
 	}
 	if err != nil {
-		return fail("run as the owner of "+string(h.Dir), "%v", err)
+		return failFinding("run as the owner of "+string(h.Dir), "%v", err)
 	}
 	if !info.IsDir() {
-		return fail("coracle up --data-dir ANOTHER", "%s is a file", h.Dir)
+		return failFinding("coracle up --data-dir ANOTHER", "%s is a file", h.Dir)
 	}
 	var s unix.Stat_t
 	if err := unix.Stat(string(h.Dir), &s); err == nil && int(s.Uid) != os.Geteuid() {
-		return fail(fmt.Sprintf("run as user %d, or: coracle up --data-dir ANOTHER", s.Uid),
+		return failFinding(fmt.Sprintf("run as user %d, or: coracle up --data-dir ANOTHER", s.Uid),
 			"%s belongs to user %d and you are user %d", h.Dir, s.Uid, os.Geteuid())
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return warn("chmod 700 "+string(h.Dir), "%s, which holds private keys, is open to other users (mode %04o)",
+		return warnFinding("chmod 700 "+string(h.Dir),
+			"%s, which holds private keys, is open to other users (mode %04o)",
 			h.Dir, info.Mode().Perm())
 	}
 	if err := unix.Access(string(h.Dir), unix.W_OK); err != nil {
-		return fail("mount -o remount,rw the file system, or: coracle up --data-dir ANOTHER",
+		return failFinding("mount -o remount,rw the file system, or: coracle up --data-dir ANOTHER",
 			"%s cannot be written to: %v", h.Dir, err)
 	}
 	if h.Settings != nil {
-		return fail("coracle restore --replace BACKUP   # or start anew: coracle reset",
+		return failFinding("coracle restore --replace BACKUP   # or start anew: coracle reset",
 			"the settings cannot be read: %v", h.Settings)
 	}
-	return ok("%s", h.Dir)
+	return okFinding("%s", h.Dir)
 }
 
-func disk(_ context.Context, h Host) []Finding {
+func checkDisk(_ context.Context, h Host) []Finding {
 	dir := string(h.Dir)
 	var s unix.Statfs_t
 	for err := unix.Statfs(dir, &s); err != nil; err = unix.Statfs(dir, &s) {
 		if dir == "/" {
-			return warn("", "the size of the disk is not known: %v", err)
+			return warnFinding("", "the size of the disk is not known: %v", err)
 		}
 		dir = filepath.Dir(dir)
 	}
@@ -103,52 +104,53 @@ func disk(_ context.Context, h Host) []Finding {
 	fix := "df -h " + dir + "   # free some space, or: coracle up --data-dir DIRECTORY_ON_ANOTHER_DISK"
 	switch {
 	case free < 512<<20:
-		return fail(fix, "%s free for %s: etcd stops when the disk is full", humanize.IBytes(free), h.Dir)
+		return failFinding(fix, "%s free for %s: etcd stops when the disk is full", humanize.IBytes(free), h.Dir)
 	case free < 4<<30:
-		return warn(fix, "%s free for %s: building a version of Kubernetes takes up to 4 GiB of cache",
+		return warnFinding(fix, "%s free for %s: building a version of Kubernetes takes up to 4 GiB of cache",
 			humanize.IBytes(free), h.Dir)
 	}
-	return ok("%s free for %s", humanize.IBytes(free), h.Dir)
+	return okFinding("%s free for %s", humanize.IBytes(free), h.Dir)
 }
 
-func daemon(ctx context.Context, h Host) []Finding {
+func checkDaemon(ctx context.Context, h Host) []Finding {
 	pid, held, err := h.Dir.Holder()
 	if err != nil {
-		return fail("", "%v", err)
+		return failFinding("", "%v", err)
 	}
 	left, err := process.Claims(h.Dir.Owner())
 	if err != nil {
-		return warn("", "%v", err)
+		return warnFinding("", "%v", err)
 	}
 	if !held {
 		if len(left) > 0 {
-			return warn("coracle up   # takes them over; coracle reset ends them",
+			return warnFinding("coracle up   # takes them over; coracle reset ends them",
 				"not running, while %d processes of its clusters are", len(left))
 		}
-		return ok("not running; start it with: coracle up")
+		return okFinding("not running; start it with: coracle up")
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	client := admin.NewClient(h.Dir.Socket())
 	if err := client.Ping(ctx); err != nil {
-		return fail(fmt.Sprintf("kill %d; coracle up   # clusters keep running; its log is %s", pid, h.Dir.ServeLog()),
+		return failFinding(fmt.Sprintf("kill %d; coracle up   # clusters keep running; its log is %s", pid,
+			h.Dir.ServeLog()),
 			"process %d holds the data directory but does not answer: %v", pid, err)
 	}
 	if s, err := client.Status(ctx); err == nil && s.Etcd.Problem != "" {
-		return fail("coracle status", "running, process %d, but %s", pid, s.Etcd.Problem)
+		return failFinding("coracle status", "running, process %d, but %s", pid, s.Etcd.Problem)
 	}
-	return ok("running, process %d", pid)
+	return okFinding("running, process %d", pid)
 }
 
-func ports(_ context.Context, h Host) []Finding {
+func checkPorts(_ context.Context, h Host) []Finding {
 	if _, held, err := h.Dir.Holder(); err == nil && held {
-		return ok("%s and the others are the daemon's", h.Listen)
+		return okFinding("%s and the others are the daemon's", h.Listen)
 	}
 	var all []Finding
 	if l, err := net.Listen("tcp", h.Listen); err != nil {
 		_, port, _ := net.SplitHostPort(h.Listen)
 		all = append(all,
-			fail(fmt.Sprintf(
+			failFinding(fmt.Sprintf(
 				"coracle up --listen 127.0.0.1:OTHER   # or stop the program that this shows: ss -ltnp 'sport = :%s'",
 				port), "%s cannot be listened on: %v", h.Listen, err)...)
 	} else {
@@ -156,7 +158,7 @@ func ports(_ context.Context, h Host) []Finding {
 	}
 	left, err := process.Claims(h.Dir.Owner())
 	if err != nil {
-		return append(all, warn("", "%v", err)...)
+		return append(all, warnFinding("", "%v", err)...)
 	}
 	for _, what := range slices.Sorted(maps.Keys(h.Ports)) {
 		if what == "etcd" && slices.ContainsFunc(left, func(f process.Found) bool { return f.Name == "etcd" }) {
@@ -164,7 +166,7 @@ func ports(_ context.Context, h Host) []Finding {
 		}
 		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(h.Ports[what])))
 		if err != nil {
-			all = append(all, fail(fmt.Sprintf("stop the program that this shows: ss -ltnp 'sport = :%d'",
+			all = append(all, failFinding(fmt.Sprintf("stop the program that this shows: ss -ltnp 'sport = :%d'",
 				h.Ports[what]), "port %d, which %s remembers for %s, cannot be listened on: %v", h.Ports[what], h.Dir,
 				what, err)...)
 			continue
@@ -172,7 +174,7 @@ func ports(_ context.Context, h Host) []Finding {
 		l.Close()
 	}
 	if all == nil {
-		return ok("%s is free", h.Listen)
+		return okFinding("%s is free", h.Listen)
 	}
 	return all
 }
@@ -182,19 +184,20 @@ func ports(_ context.Context, h Host) []Finding {
 func processes(_ context.Context, h Host) []Finding {
 	key, err := h.Dir.ReadProcessKey()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fail("rm "+h.Dir.ProcessKeyFile()+"; coracle down; coracle up   # restarts every process", "%v", err)
+		return failFinding("rm "+h.Dir.ProcessKeyFile()+"; coracle down; coracle up   # restarts every process", "%v",
+			err)
 	}
 	verified, err := process.Find(process.Identity{Owner: h.Dir.Owner(), Key: key})
 	if err != nil {
-		return warn("", "%v", err)
+		return warnFinding("", "%v", err)
 	}
 	claims, err := process.Claims("")
 	if err != nil {
-		return warn("", "%v", err)
+		return warnFinding("", "%v", err)
 	}
 	var all []Finding
 	for _, ambiguous := range process.Ambiguous(verified) {
-		all = append(all, fail("kill the wrong ones, then: coracle up", "%v", ambiguous)...)
+		all = append(all, failFinding("kill the wrong ones, then: coracle up", "%v", ambiguous)...)
 	}
 	var unproven, left []string
 	for _, f := range claims {
@@ -209,17 +212,18 @@ func processes(_ context.Context, h Host) []Finding {
 	}
 	if len(unproven) > 0 {
 		all = append(all,
-			warn("coracle down; coracle up   # restarts those that nothing else stands for; coracle reset ends all",
+			warnFinding(
+				"coracle down; coracle up   # restarts those that nothing else stands for; coracle reset ends all",
 				"processes %s claim to be this daemon's and cannot prove it: an earlier version of coracle has started "+
 					"them, the key %s was lost, or they are impostors",
 				strings.Join(unproven, ", "), h.Dir.ProcessKeyFile())...)
 	}
 	if len(left) > 0 {
-		all = append(all, warn("kill -9 "+strings.Join(left, " "),
+		all = append(all, warnFinding("kill -9 "+strings.Join(left, " "),
 			"%d processes belong to data directories that no longer exist", len(left))...)
 	}
 	if all == nil {
-		return ok("every one is known, and none is left over from a removed data directory")
+		return okFinding("every one is known, and none is left over from a removed data directory")
 	}
 	return all
 }
@@ -227,46 +231,47 @@ func processes(_ context.Context, h Host) []Finding {
 func bundles(_ context.Context, h Host) []Finding {
 	path, err := upstream.OpenBundles(upstream.Options{Dir: h.Bundles, DataDir: string(h.Dir)}).Find(h.Version)
 	if errors.Is(err, upstream.ErrNotBuilt) {
-		return warn("coracle bundles "+h.Version,
+		return warnFinding("coracle bundles "+h.Version,
 			"Kubernetes %s is not built; the first cluster builds it, which takes about four minutes and needs Go",
 			h.Version)
 	}
 	if err != nil {
-		return fail("coracle bundles "+h.Version, "%v", err)
+		return failFinding("coracle bundles "+h.Version, "%v", err)
 	}
 	if out, err := exec.Command(path, "--version").CombinedOutput(); err != nil {
-		return fail("rm -r "+filepath.Dir(path)+"; coracle bundles "+h.Version, "%s does not run: %v: %s", path, err,
+		return failFinding("rm -r "+filepath.Dir(path)+"; coracle bundles "+h.Version, "%s does not run: %v: %s", path,
+			err,
 			firstLine(out))
 	}
-	return ok("Kubernetes %s at %s", h.Version, path)
+	return okFinding("Kubernetes %s at %s", h.Version, path)
 }
 
-// nodes looks for what machines need of this host beside the bundles.
-func nodes(_ context.Context, h Host) []Finding {
+// checkNodes looks for what machines need of this host beside the bundles.
+func checkNodes(_ context.Context, h Host) []Finding {
 	if os.Geteuid() != 0 {
-		return ok("instances are simulated: machines need root")
+		return okFinding("instances are simulated: machines need root")
 	}
 	programs := upstream.OpenNodePrograms(upstream.Options{DataDir: string(h.Dir)})
 	var all []Finding
 	if _, err := programs.Path("containerd"); err != nil {
-		all = append(all, warn("make node",
+		all = append(all, warnFinding("make node",
 			"what runs on nodes is not built; the first instance builds it, which takes some minutes and needs Go")...)
 	}
 	if _, err := programs.Path(upstream.MachineProgram); err != nil {
-		all = append(all, warn("make node", "%v", err)...)
+		all = append(all, warnFinding("make node", "%v", err)...)
 	}
 	if _, err := programs.Path("runc"); err != nil {
-		all = append(all, fail("apt-get install -y runc", "%v", err)...)
+		all = append(all, failFinding("apt-get install -y runc", "%v", err)...)
 	}
 	for name, pkg := range map[string]string{"iptables": "iptables", "ip": "iproute2", "conntrack": "conntrack",
 		"mount": "mount"} {
 		if _, err := lookPath(name); err != nil {
-			all = append(all, fail("apt-get install -y "+pkg,
+			all = append(all, failFinding("apt-get install -y "+pkg,
 				"this host has no %s, which machines and their images have from it", name)...)
 		}
 	}
 	if all == nil {
-		return ok("containerd, runc and iptables are there")
+		return okFinding("containerd, runc and iptables are there")
 	}
 	return all
 }
@@ -282,52 +287,53 @@ func lookPath(name string) (string, error) {
 	return path, err
 }
 
-func golang(ctx context.Context, h Host) []Finding {
+func checkGo(ctx context.Context, h Host) []Finding {
 	const install = "install Go from https://go.dev/dl and put it on the PATH"
 	path, err := exec.LookPath("go")
 	if err != nil {
-		return warn(install, "no go command on the PATH: versions of Kubernetes that are not built yet cannot be")
+		return warnFinding(install,
+			"no go command on the PATH: versions of Kubernetes that are not built yet cannot be")
 	}
 	cmd := exec.CommandContext(ctx, path, "env", "GOVERSION", "GOTOOLCHAIN")
 	cmd.Dir = "/" // no go.mod may have a say
 	out, err := cmd.Output()
 	if err != nil {
-		return warn(install, "%s does not run: %v", path, err)
+		return warnFinding(install, "%s does not run: %v", path, err)
 	}
 	version, toolchain, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
-	if older(strings.TrimPrefix(version, "go"), "1.21") {
-		return warn(install, "%s is too old to fetch the toolchain that Kubernetes wants by itself", version)
+	if isOlder(strings.TrimPrefix(version, "go"), "1.21") {
+		return warnFinding(install, "%s is too old to fetch the toolchain that Kubernetes wants by itself", version)
 	}
-	if toolchain == "local" && older(strings.TrimPrefix(version, "go"), "1.26") {
-		return warn("go env -w GOTOOLCHAIN=auto",
+	if toolchain == "local" && isOlder(strings.TrimPrefix(version, "go"), "1.26") {
+		return warnFinding("go env -w GOTOOLCHAIN=auto",
 			"%s may not fetch the newer toolchain that Kubernetes wants (GOTOOLCHAIN=local)", version)
 	}
-	return ok("%s", version)
+	return okFinding("%s", version)
 }
 
 var awsVersion = regexp.MustCompile(`aws-cli/(\d+)\.(\d+)\.`)
 
-// awsCLI wants a command line that knows AWS_ENDPOINT_URL.
+// checkAWSCLI wants a command line that knows AWS_ENDPOINT_URL.
 // https://docs.aws.amazon.com/sdkref/latest/guide/feature-ss-endpoints.html
-func awsCLI(ctx context.Context, _ Host) []Finding {
+func checkAWSCLI(ctx context.Context, _ Host) []Finding {
 	const install = "apt-get install -y awscli   # or: " +
 		"https://docs.aws.amazon.com/cli/latest/userguide/getting-started-install.html"
 	path, err := exec.LookPath("aws")
 	if err != nil {
-		return warn(install, "no aws command on the PATH")
+		return warnFinding(install, "no aws command on the PATH")
 	}
 	out, err := exec.CommandContext(ctx, path, "--version").CombinedOutput()
 	match := awsVersion.FindStringSubmatch(string(out))
 	if err != nil || match == nil {
-		return warn(install, "%s --version says %q (%v)", path, firstLine(out), err)
+		return warnFinding(install, "%s --version says %q (%v)", path, firstLine(out), err)
 	}
 	major, _ := strconv.Atoi(match[1])
 	minor, _ := strconv.Atoi(match[2])
 	if major == 1 && minor < 29 || major == 2 && minor < 13 {
-		return warn("alias aws='aws --endpoint-url \"$AWS_ENDPOINT_URL\"'   # or install 1.29, 2.13 or newer",
+		return warnFinding("alias aws='aws --endpoint-url \"$AWS_ENDPOINT_URL\"'   # or install 1.29, 2.13 or newer",
 			"%s is too old to know AWS_ENDPOINT_URL and would call the real AWS", match[0][:len(match[0])-1])
 	}
-	return ok("%s", match[0][:len(match[0])-1])
+	return okFinding("%s", match[0][:len(match[0])-1])
 }
 
 func kubectl(ctx context.Context, h Host) []Finding {
@@ -338,14 +344,15 @@ func kubectl(ctx context.Context, h Host) []Finding {
 		if kube, err := bundles.Find(h.Version); err == nil {
 			fix = "ln -s " + kube + " /usr/local/bin/kubectl"
 		}
-		return warn(fix, "no kubectl on the PATH")
+		return warnFinding(fix, "no kubectl on the PATH")
 	}
 	out, err := exec.CommandContext(ctx, path, "version", "--client").CombinedOutput()
 	if err != nil {
-		return warn("install another kubectl: https://kubernetes.io/docs/tasks/tools/", "%s does not run: %v: %s", path,
+		return warnFinding("install another kubectl: https://kubernetes.io/docs/tasks/tools/",
+			"%s does not run: %v: %s", path,
 			err, firstLine(out))
 	}
-	return ok("%s", strings.ToLower(firstLine(out)))
+	return okFinding("%s", strings.ToLower(firstLine(out)))
 }
 
 func firstLine(out []byte) string {
@@ -353,8 +360,8 @@ func firstLine(out []byte) string {
 	return line
 }
 
-// older compares versions of Go by their first two numbers.
-func older(version, than string) bool {
+// isOlder compares versions of Go by their first two numbers.
+func isOlder(version, than string) bool {
 	var a, b [2]int
 	if _, err := fmt.Sscanf(version, "%d.%d", &a[0], &a[1]); err != nil {
 		return false

@@ -71,14 +71,14 @@ func Print(w io.Writer, findings []Finding) (healthy bool, err error) {
 	return healthy, nil
 }
 
-func ok(format string, args ...any) []Finding {
+func okFinding(format string, args ...any) []Finding {
 	return []Finding{{Level: OK, Text: fmt.Sprintf(format, args...)}}
 }
 
-func warn(fix, format string, args ...any) []Finding {
+func warnFinding(fix, format string, args ...any) []Finding {
 	return []Finding{{Level: Warn, Text: fmt.Sprintf(format, args...), Fix: fix}}
 }
 
-func fail(fix, format string, args ...any) []Finding {
+func failFinding(fix, format string, args ...any) []Finding {
 	return []Finding{{Level: Fail, Text: fmt.Sprintf(format, args...), Fix: fix}}
 }

@@ -16,74 +16,76 @@ import (
 
 // kernelChecks are those of what the host's kernel offers.
 var kernelChecks = []check{
-	{"kernel", kernel},
-	{"user", user},
+	{"kernel", checkKernel},
+	{"user", checkUser},
 	{"cgroups", cgroups},
 	{"isolation", isolation},
-	{"limits", limits},
-	{"memory", memory},
+	{"limits", checkLimits},
+	{"memory", checkMemory},
 }
 
-func kernel(context.Context, Host) []Finding {
+func checkKernel(context.Context, Host) []Finding {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
-		return warn("", "the kernel does not tell its version: %v", err)
+		return warnFinding("", "the kernel does not tell its version: %v", err)
 	}
 	release := unix.ByteSliceToString(u.Release[:])
 	var major, minor int
 	if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err == nil && (major < 5 || major == 5 && minor < 10) {
-		return fail("upgrade to a distribution with Linux 5.10 or newer (Debian 11, Ubuntu 22.04, Amazon Linux 2023)",
+		return failFinding(
+			"upgrade to a distribution with Linux 5.10 or newer (Debian 11, Ubuntu 22.04, Amazon Linux 2023)",
 			"Linux %s is too old: processes are followed by pidfd", release)
 	}
-	return ok("Linux %s", release)
+	return okFinding("Linux %s", release)
 }
 
-func user(context.Context, Host) []Finding {
+func checkUser(context.Context, Host) []Finding {
 	if os.Geteuid() != 0 {
-		return warn("sudo coracle up", "you are user %d, not root: control planes run, and instances are simulated; "+
-			"machines and VPCs with packets need root", os.Geteuid())
+		return warnFinding("sudo coracle up",
+			"you are user %d, not root: control planes run, and instances are simulated; "+
+				"machines and VPCs with packets need root", os.Geteuid())
 	}
-	return ok("root")
+	return okFinding("root")
 }
 
 func cgroups(context.Context, Host) []Finding {
 	var s unix.Statfs_t
 	if err := unix.Statfs("/sys/fs/cgroup", &s); err != nil {
-		return warn("mount -t cgroup2 none /sys/fs/cgroup",
+		return warnFinding("mount -t cgroup2 none /sys/fs/cgroup",
 			"no control groups at /sys/fs/cgroup (%v): machines need them, control planes do not", err)
 	}
 	if s.Type == unix.CGROUP2_SUPER_MAGIC {
-		return ok("version 2")
+		return okFinding("version 2")
 	}
 	if _, err := os.Stat("/sys/fs/cgroup/memory"); err != nil {
-		return warn("mount -t cgroup2 none /sys/fs/cgroup",
+		return warnFinding("mount -t cgroup2 none /sys/fs/cgroup",
 			"control groups have no memory controller: machines need it, control planes do not")
 	}
-	return ok("version 1")
+	return okFinding("version 1")
 }
 
 func isolation(_ context.Context, h Host) []Finding {
 	if os.Geteuid() != 0 {
-		return ok("simulated machines run nothing")
+		return okFinding("simulated machines run nothing")
 	}
 	dir := string(h.Dir)
 	if _, err := os.Stat(dir); err != nil {
 		dir = existing(dir)
 	}
 	if err := usernamespace.Check(dir); err != nil {
-		return warn("run coracle on Linux 5.19 or newer, outside of containers, "+
+		return warnFinding("run coracle on Linux 5.19 or newer, outside of containers, "+
 			"with the data directory on ext4, xfs or btrfs",
 			"machines have no user namespaces: root in a machine can become root of this host (%v)", err)
 	}
-	return ok("machines have user namespaces: root in a machine is an unprivileged user of this host")
+	return okFinding("machines have user namespaces: root in a machine is an unprivileged user of this host")
 }
 
-func limits(context.Context, Host) []Finding {
+func checkLimits(context.Context, Host) []Finding {
 	var all []Finding
 	const files = 4096
 	var l unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err == nil && l.Max < files {
-		all = append(all, warn("ulimit -Hn 65536",
+		all = append(all, warnFinding("ulimit -Hn 65536",
 			"a process may open %d files; an API server wants %d", l.Max, files)...)
 	}
 	for name, least := range map[string]int{"max_user_instances": 128, "max_user_watches": 8192} {
@@ -92,20 +94,20 @@ func limits(context.Context, Host) []Finding {
 			continue
 		}
 		if n, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && n < least {
-			all = append(all, warn(fmt.Sprintf("sysctl -w fs.inotify.%s=%d", name, 8*least),
+			all = append(all, warnFinding(fmt.Sprintf("sysctl -w fs.inotify.%s=%d", name, 8*least),
 				"fs.inotify.%s is %d; many clusters want %d", name, n, least)...)
 		}
 	}
 	if all == nil {
-		return ok("%d open files", l.Max)
+		return okFinding("%d open files", l.Max)
 	}
 	return all
 }
 
-func memory(context.Context, Host) []Finding {
+func checkMemory(context.Context, Host) []Finding {
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
-		return warn("", "the kernel does not tell how much memory there is: %v", err)
+		return warnFinding("", "the kernel does not tell how much memory there is: %v", err)
 	}
 	for line := range bytes.Lines(text) {
 		var kib uint64
@@ -114,10 +116,10 @@ func memory(context.Context, Host) []Finding {
 		}
 		available := humanize.IBytes(kib << 10)
 		if kib < 768<<10 {
-			return fail("end other programs, or give the host more memory",
+			return failFinding("end other programs, or give the host more memory",
 				"%s of memory are available; a first cluster takes about half a gibibyte", available)
 		}
-		return ok("%s available", available)
+		return okFinding("%s available", available)
 	}
-	return warn("", "/proc/meminfo has no MemAvailable")
+	return warnFinding("", "/proc/meminfo has no MemAvailable")
 }

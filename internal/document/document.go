@@ -33,7 +33,7 @@ func CheckYAML(text []byte) error {
 	if err := yaml.Unmarshal(text, &root); err != nil {
 		return err
 	}
-	_, err := (&expansion{sizes: map[*yaml.Node]int{}}).size(&root)
+	_, err := (&expansion{sizes: map[*yaml.Node]int{}}).expandedSize(&root)
 	return err
 }
 
@@ -44,8 +44,8 @@ type expansion struct {
 
 const unfinished = -1
 
-// size returns how large a node is once its aliases are replaced.
-func (e *expansion) size(n *yaml.Node) (int, error) {
+// expandedSize returns how large a node is once its aliases are replaced.
+func (e *expansion) expandedSize(n *yaml.Node) (int, error) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
@@ -60,7 +60,7 @@ func (e *expansion) size(n *yaml.Node) (int, error) {
 	}
 	total := nodeSize + len(n.Value)
 	for _, child := range n.Content {
-		size, err := e.size(child)
+		size, err := e.expandedSize(child)
 		if err != nil {
 			return 0, err
 		}

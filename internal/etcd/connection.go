@@ -92,10 +92,10 @@ func (x External) Connect(ctx context.Context) (*Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Client, err = dial(x.Endpoints, tlsConfig); err != nil {
+	if c.Client, err = dialEtcd(x.Endpoints, tlsConfig); err != nil {
 		return nil, fmt.Errorf("--etcd-endpoints: %w", err)
 	}
-	_, err = retry(ctx, func(ctx context.Context) (*clientv3.GetResponse, error) {
+	_, err = retryRead(ctx, func(ctx context.Context) (*clientv3.GetResponse, error) {
 		return c.Client.Get(ctx, "/coracle/schema")
 	})
 	if err != nil {

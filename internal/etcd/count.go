@@ -16,8 +16,8 @@ func (e *embeddedServer) compacted() int64 {
 	return revision
 }
 
-// count walks through all revisions that are stored, without holding anybody up for long.
-func (e *embeddedServer) count() map[string]int64 {
+// countWeights walks through all revisions that are stored, without holding anybody up for long.
+func (e *embeddedServer) countWeights() map[string]int64 {
 	const page = 2000
 	kv := e.etcd.KV()
 	last := kv.Rev()
@@ -33,7 +33,7 @@ func (e *embeddedServer) count() map[string]int64 {
 		revisions, values := tx.UnsafeRange(schema.Key, from, end, page)
 		for _, value := range values {
 			if cluster := clusterOfRecord(value); cluster != "" {
-				found[cluster] += weigh(len(value))
+				found[cluster] += revisionWeight(len(value))
 			}
 		}
 		if n := len(revisions); n > 0 {

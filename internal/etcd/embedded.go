@@ -117,7 +117,7 @@ func (e *Embedded) Connect(ctx context.Context) (*Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := dial([]string{e.Endpoint()}, tlsConfig)
+	client, err := dialEtcd([]string{e.Endpoint()}, tlsConfig)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func (e *Embedded) Connect(ctx context.Context) (*Connection, error) {
 		log:       cmp.Or(e.Log, slog.Default()),
 		quota:     e.quota,
 	}
-	if _, err := c.repair(ctx); err != nil {
+	if _, err := c.reclaimSpace(ctx); err != nil {
 		client.Close()
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func (e *Embedded) Connect(ctx context.Context) (*Connection, error) {
 // enableAuthentication creates root and turns authentication on, as far as that is not done
 // yet. It is safe to repeat after a crash at any point.
 func enableAuthentication(ctx context.Context, client *clientv3.Client) error {
-	status, err := retry(ctx, func(ctx context.Context) (*clientv3.AuthStatusResponse,
+	status, err := retryRead(ctx, func(ctx context.Context) (*clientv3.AuthStatusResponse,
 		error) {
 		return client.AuthStatus(ctx)
 	})
@@ -171,9 +171,9 @@ func enableAuthentication(ctx context.Context, client *clientv3.Client) error {
 	return nil
 }
 
-// retry repeats a read until etcd serves. A starting etcd refuses connections for some tens of
+// retryRead repeats a read until etcd serves. A starting etcd refuses connections for some tens of
 // milliseconds, and has no leader for a moment after that; both show as errors of one attempt.
-func retry[T any](ctx context.Context, read func(context.Context) (T, error)) (T, error) {
+func retryRead[T any](ctx context.Context, read func(context.Context) (T, error)) (T, error) {
 	for {
 		attempt, cancel := context.WithTimeout(ctx, 2*time.Second)
 		v, err := read(attempt)
@@ -189,7 +189,7 @@ func retry[T any](ctx context.Context, read func(context.Context) (T, error)) (T
 	}
 }
 
-func dial(endpoints []string, tlsConfig *tls.Config) (*clientv3.Client, error) {
+func dialEtcd(endpoints []string, tlsConfig *tls.Config) (*clientv3.Client, error) {
 	return clientv3.New(clientv3.Config{
 		Endpoints:            endpoints,
 		TLS:                  tlsConfig,

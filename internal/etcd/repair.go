@@ -23,7 +23,7 @@ const (
 
 // Problem returns why etcd takes no writes and what to do about it; "" when it takes them.
 func (c *Connection) Problem(ctx context.Context) string {
-	full, err := c.full(ctx)
+	full, err := c.noSpaceAlarms(ctx)
 	if err != nil || len(full) == 0 {
 		return "" // an etcd that does not answer is told of elsewhere
 	}
@@ -34,8 +34,8 @@ func (c *Connection) Problem(ctx context.Context) string {
 		"largest clusters, which is still possible, or clusters"
 }
 
-// full returns the alarms of members whose database is full.
-func (c *Connection) full(ctx context.Context) (alarms []*pb.AlarmMember, err error) {
+// noSpaceAlarms returns the alarms of members whose database is full.
+func (c *Connection) noSpaceAlarms(ctx context.Context) (alarms []*pb.AlarmMember, err error) {
 	list, err := c.Client.AlarmList(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list the alarms of etcd: %w", err)
@@ -68,7 +68,7 @@ func (c *Connection) repairOn(ctx context.Context, checks <-chan time.Time) {
 			skip--
 			continue
 		}
-		room, err := c.repair(ctx)
+		room, err := c.reclaimSpace(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -80,11 +80,11 @@ func (c *Connection) repairOn(ctx context.Context, checks <-chan time.Time) {
 	}
 }
 
-// repair makes room in a full etcd: it drops all history, returns the free pages to the file
+// reclaimSpace makes room in a full etcd: it drops all history, returns the free pages to the file
 // system and disarms the alarm. It does nothing to an etcd that is not full. room is false when
 // what etcd holds is itself too much.
-func (c *Connection) repair(ctx context.Context) (room bool, err error) {
-	full, err := c.full(ctx)
+func (c *Connection) reclaimSpace(ctx context.Context) (room bool, err error) {
+	full, err := c.noSpaceAlarms(ctx)
 	if err != nil || len(full) == 0 {
 		return err == nil, err
 	}

@@ -15,7 +15,7 @@ func Restore(dir, snapshotFile string) error {
 	if err != nil {
 		return err
 	}
-	c := e.config()
+	c := e.embedConfig()
 	err = snapshot.NewV3(zap.NewNop()).Restore(snapshot.RestoreConfig{
 		SnapshotPath:        snapshotFile,
 		Name:                c.Name,

@@ -36,11 +36,11 @@ func Serve(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	config := e.config()
+	config := e.embedConfig()
 	shares := newShares(e.quota)
 	config.GRPCAdditionalServerOptions = []grpc.ServerOption{ // after etcd's own interceptors
-		grpc.ChainUnaryInterceptor(newDisk(dir, shares).unary, shares.unary),
-		grpc.ChainStreamInterceptor(shares.stream),
+		grpc.ChainUnaryInterceptor(newDisk(dir, shares).unary, shares.interceptUnary),
+		grpc.ChainStreamInterceptor(shares.interceptStream),
 	}
 	etcd, err := embed.StartEtcd(config)
 	if err != nil {
@@ -52,8 +52,8 @@ func Serve(ctx context.Context, dir string) error {
 		return fmt.Errorf("start etcd in %s: %w", dir, err)
 	}
 	defer etcd.Close()
-	shares.start(&embeddedServer{etcd: etcd.Server})
-	defer shares.stop()
+	shares.startServing(&embeddedServer{etcd: etcd.Server})
+	defer shares.stopCounting()
 	select {
 	case err := <-etcd.Err():
 		return fmt.Errorf("etcd in %s: %w", dir, err)
@@ -64,7 +64,7 @@ func Serve(ctx context.Context, dir string) error {
 	}
 }
 
-func (e *Embedded) config() *embed.Config {
+func (e *Embedded) embedConfig() *embed.Config {
 	clients := url.URL{Scheme: "https", Host: net.JoinHostPort("127.0.0.1", fmt.Sprint(e.port))}
 	// A single member has no peers and needs no listener for them, only a name.
 	peers := url.URL{Scheme: "https", Host: "127.0.0.1:2380"}

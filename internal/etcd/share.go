@@ -64,13 +64,13 @@ type shares struct {
 // server is what shares need of an etcd.
 type server interface {
 	// user returns who sends a request, "" when that is not known.
-	user(ctx context.Context) string
+	requestUser(ctx context.Context) string
 	// clusters returns how many clusters there are.
 	clusters() int64
 	// compacted returns the revision of the last compaction that is finished.
 	compacted() int64
 	// count returns what the database stores of each cluster, in weights.
-	count() map[string]int64
+	countWeights() map[string]int64
 	log() *zap.Logger
 	now() time.Time
 }
@@ -83,9 +83,9 @@ func newShares(quota int64) *shares {
 	}
 }
 
-// start begins to serve requests, and to count what the database holds. Until that is known,
+// startServing begins to serve requests, and to count what the database holds. Until that is known,
 // clusters may write their share anew.
-func (s *shares) start(of server) {
+func (s *shares) startServing(of server) {
 	s.server = of
 	close(s.ready)
 	s.mu.Lock()
@@ -93,8 +93,8 @@ func (s *shares) start(of server) {
 	s.recount()
 }
 
-// stop waits for a count that runs: it must not read a database that is closed.
-func (s *shares) stop() {
+// stopCounting waits for a count that runs: it must not read a database that is closed.
+func (s *shares) stopCounting() {
 	s.mu.Lock()
 	s.stopped = true
 	counting := s.counting
@@ -111,14 +111,14 @@ func (s *shares) clusterOf(ctx context.Context) (string, error) {
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-	user := s.user(ctx)
+	user := s.requestUser(ctx)
 	if user == rootUser {
 		return "", nil
 	}
 	return strings.TrimPrefix(user, clusterUserPrefix), nil
 }
 
-func (s *shares) unary(
+func (s *shares) interceptUnary(
 	ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
 ) (any, error) {
 	cluster, err := s.clusterOf(ctx)
@@ -132,7 +132,7 @@ func (s *shares) unary(
 	case *pb.CompactionRequest: // etcd allows it to every user
 		return nil, rpctypes.ErrGRPCPermissionDenied
 	case *pb.LeaseGrantRequest:
-		return s.grant(ctx, cluster, r, handler)
+		return s.grantLease(ctx, cluster, r, handler)
 	case *pb.TxnRequest:
 		if countOps(r) > clusterTxnOps {
 			return nil, rpctypes.ErrGRPCTooManyOps
@@ -150,12 +150,12 @@ func (s *shares) unary(
 	case !mayBeApplied(err):
 		written = 0
 	}
-	s.settle(cluster, reserved, written)
+	s.replaceReserved(cluster, reserved, written)
 	return response, err
 }
 
-// stream refuses to extend leases: kube-apiserver never does, and the bound on leases relies on it.
-func (s *shares) stream(
+// interceptStream refuses to extend leases: kube-apiserver never does, and the bound on leases relies on it.
+func (s *shares) interceptStream(
 	service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler,
 ) error {
 	cluster, err := s.clusterOf(stream.Context())
@@ -168,8 +168,8 @@ func (s *shares) stream(
 	return handler(service, stream)
 }
 
-// share returns how much a cluster may use.
-func (s *shares) share() int64 {
+// clusterShare returns how much a cluster may use.
+func (s *shares) clusterShare() int64 {
 	return min(s.quota/4, s.quota/4*3/max(s.clusters(), 1))
 }
 
@@ -178,7 +178,7 @@ func (s *shares) reserve(ctx context.Context, cluster string, weight int64) erro
 	if weight == 0 {
 		return nil
 	}
-	share := s.share()
+	share := s.clusterShare()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.used[cluster]+weight > share/4*3 && s.counting == nil && !s.stopped && s.compacted() > s.counted {
@@ -187,7 +187,7 @@ func (s *shares) reserve(ctx context.Context, cluster string, weight int64) erro
 	for s.used[cluster]+weight > share {
 		counting := s.counting
 		if counting == nil {
-			s.warn(cluster, share)
+			s.warnExhausted(cluster, share)
 			return rpctypes.ErrGRPCNoSpace
 		}
 		s.mu.Unlock()
@@ -202,26 +202,26 @@ func (s *shares) reserve(ctx context.Context, cluster string, weight int64) erro
 			return err
 		}
 	}
-	s.add(cluster, weight)
+	s.addWeight(cluster, weight)
 	s.inFlight[cluster] += weight
 	return nil
 }
 
-// settle replaces what was reserved by what has been written.
-func (s *shares) settle(cluster string, reserved, written int64) {
+// replaceReserved replaces what was reserved by what has been written.
+func (s *shares) replaceReserved(cluster string, reserved, written int64) {
 	if reserved == 0 && written == 0 {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.add(cluster, written-reserved)
+	s.addWeight(cluster, written-reserved)
 	if s.inFlight[cluster] -= reserved; s.inFlight[cluster] == 0 {
 		delete(s.inFlight, cluster)
 	}
 }
 
-// add is called with mu held.
-func (s *shares) add(cluster string, weight int64) {
+// addWeight is called with mu held.
+func (s *shares) addWeight(cluster string, weight int64) {
 	s.used[cluster] += weight
 	if s.counting != nil {
 		s.since[cluster] += weight
@@ -238,7 +238,7 @@ func (s *shares) recount() {
 		s.since[cluster] = weight
 	}
 	go func() {
-		found := s.count()
+		found := s.countWeights()
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for cluster, weight := range s.since {
@@ -249,8 +249,8 @@ func (s *shares) recount() {
 	}()
 }
 
-// warn logs that a cluster has used up its share, at most once a minute. It is called with mu held.
-func (s *shares) warn(cluster string, share int64) {
+// warnExhausted logs that a cluster has used up its share, at most once a minute. It is called with mu held.
+func (s *shares) warnExhausted(cluster string, share int64) {
 	now := s.now()
 	if last, ok := s.warned[cluster]; ok && now.Sub(last) < time.Minute {
 		return
@@ -263,8 +263,8 @@ func (s *shares) warn(cluster string, share int64) {
 		zap.String("cluster", cluster), zap.Int64("share-bytes", share), zap.Int64("used-bytes", s.used[cluster]))
 }
 
-// grant bounds the number of leases of a cluster that have not expired.
-func (s *shares) grant(
+// grantLease bounds the number of leases of a cluster that have not expired.
+func (s *shares) grantLease(
 	ctx context.Context, cluster string, r *pb.LeaseGrantRequest, handler grpc.UnaryHandler,
 ) (any, error) {
 	if r.TTL > clusterLeaseTTL {
@@ -333,9 +333,9 @@ func mayBeApplied(err error) bool {
 	return false
 }
 
-// weigh returns the space that a revision of that size takes in the database at most: leaf pages
+// revisionWeight returns the space that a revision of that size takes in the database at most: leaf pages
 // of bbolt hold two at least and are filled in part, so that up to half a page is lost with each.
-func weigh(size int) int64 {
+func revisionWeight(size int) int64 {
 	const (
 		header   = 64 // of a revision in a page, and of the key in memory
 		halfPage = 2048
@@ -348,7 +348,7 @@ func weigh(size int) int64 {
 func weighRequest(request any) int64 {
 	switch r := request.(type) {
 	case *pb.PutRequest:
-		return weigh(len(r.Key) + len(r.Value))
+		return revisionWeight(len(r.Key) + len(r.Value))
 	case *pb.TxnRequest:
 		return max(weighOps(r.Success), weighOps(r.Failure))
 	}
@@ -374,7 +374,7 @@ func weighResponse(request, response any) (weight int64) {
 		return weighRequest(r)
 	case *pb.DeleteRangeRequest:
 		if deleted, ok := response.(*pb.DeleteRangeResponse); ok && deleted != nil {
-			return deleted.Deleted * weigh(len(r.Key))
+			return deleted.Deleted * revisionWeight(len(r.Key))
 		}
 	case *pb.TxnRequest:
 		done, ok := response.(*pb.TxnResponse)
@@ -424,7 +424,7 @@ type embeddedServer struct {
 	authRevision atomic.Uint64 // of users
 }
 
-func (e *embeddedServer) user(ctx context.Context) string {
+func (e *embeddedServer) requestUser(ctx context.Context) string {
 	info, err := e.etcd.AuthInfoFromCtx(ctx)
 	if err != nil || info == nil {
 		return "" // etcd refuses the request itself

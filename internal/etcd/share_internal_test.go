@@ -45,21 +45,23 @@ func TestWeights(t *testing.T) {
 		request, response any
 		reserved, written int64
 	}{
-		"a put":  {put(1000), &pb.PutResponse{}, weigh(1000), weigh(1000)},
+		"a put":  {put(1000), &pb.PutResponse{}, revisionWeight(1000), revisionWeight(1000)},
 		"a read": {&pb.RangeRequest{Key: []byte("k")}, &pb.RangeResponse{}, 0, 0},
 		"a deletion reserves nothing and writes a revision for each key": {
-			&pb.DeleteRangeRequest{}, &pb.DeleteRangeResponse{Deleted: 2}, 0, 2 * weigh(0),
+			&pb.DeleteRangeRequest{}, &pb.DeleteRangeResponse{Deleted: 2}, 0, 2 * revisionWeight(0),
 		},
 		"a transaction that deletes reserves nothing": {
 			&pb.TxnRequest{Success: []*pb.RequestOp{deleteOp()}},
-			&pb.TxnResponse{Succeeded: true, Responses: []*pb.ResponseOp{deleted}}, 0, 3 * weigh(0),
+			&pb.TxnResponse{Succeeded: true, Responses: []*pb.ResponseOp{deleted}}, 0, 3 * revisionWeight(0),
 		},
 		"a nested transaction reserves its largest branches and writes those that were taken": {
 			nested, &pb.TxnResponse{Succeeded: true, Responses: []*pb.ResponseOp{{}, inner}},
-			weigh(10) + weigh(20) + weigh(30), weigh(10) + weigh(20) + weigh(30),
+			revisionWeight(10) + revisionWeight(20) + revisionWeight(30), revisionWeight(10) + revisionWeight(20) +
+				revisionWeight(30),
 		},
 		"the other branch": {
-			nested, &pb.TxnResponse{Responses: []*pb.ResponseOp{{}}}, weigh(10) + weigh(20) + weigh(30), weigh(5),
+			nested, &pb.TxnResponse{Responses: []*pb.ResponseOp{{}}}, revisionWeight(10) + revisionWeight(20) +
+				revisionWeight(30), revisionWeight(5),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -110,7 +112,7 @@ type fakeServer struct {
 
 type userKey struct{}
 
-func (f *fakeServer) user(ctx context.Context) string {
+func (f *fakeServer) requestUser(ctx context.Context) string {
 	name, _ := ctx.Value(userKey{}).(string)
 	return name
 }
@@ -124,7 +126,7 @@ func (f *fakeServer) compacted() int64 {
 	return f.rev
 }
 
-func (f *fakeServer) count() map[string]int64 {
+func (f *fakeServer) countWeights() map[string]int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.counts++
@@ -144,7 +146,7 @@ func startShares(quota int64, f *fakeServer) *shares {
 	if f.stored == nil {
 		f.stored = map[string]int64{}
 	}
-	s.start(f)
+	s.startServing(f)
 	s.mu.Lock()
 	counting := s.counting
 	s.mu.Unlock()
@@ -158,7 +160,7 @@ func as(user string) context.Context { return context.WithValue(context.Backgrou
 
 // send sends a request that etcd answers with the response or error.
 func send(s *shares, user string, request, response any, err error) error {
-	_, err = s.unary(as(user), request, nil, func(context.Context, any) (any, error) { return response, err })
+	_, err = s.interceptUnary(as(user), request, nil, func(context.Context, any) (any, error) { return response, err })
 	return err
 }
 
@@ -227,9 +229,9 @@ func TestFailedWritesDoNotCount(t *testing.T) {
 	}{
 		"denied":                      {rpctypes.ErrGRPCPermissionDenied, 0},
 		"etcd is full":                {rpctypes.ErrGRPCNoSpace, 0},
-		"timed out, may be done":      {rpctypes.ErrGRPCTimeout, weigh(1000)},
-		"abandoned, may be done":      {context.Canceled, weigh(1000)},
-		"the leader changed, as well": {rpctypes.ErrGRPCLeaderChanged, weigh(1000)},
+		"timed out, may be done":      {rpctypes.ErrGRPCTimeout, revisionWeight(1000)},
+		"abandoned, may be done":      {context.Canceled, revisionWeight(1000)},
+		"the leader changed, as well": {rpctypes.ErrGRPCLeaderChanged, revisionWeight(1000)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -254,7 +256,7 @@ func TestWritesDuringACountAreKept(t *testing.T) {
 	t.Parallel()
 	f := &fakeServer{n: 1}
 	s := startShares(1_000_000, f)
-	_, err := s.unary(as("cluster-a"), put(1000), nil, func(context.Context, any) (any, error) {
+	_, err := s.interceptUnary(as("cluster-a"), put(1000), nil, func(context.Context, any) (any, error) {
 		s.mu.Lock()
 		f.compact(map[string]int64{"a": 7})
 		s.recount()
@@ -266,7 +268,7 @@ func TestWritesDuringACountAreKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := usedBytes(s, "a"), 7+weigh(1000); got != want {
+	if got, want := usedBytes(s, "a"), 7+revisionWeight(1000); got != want {
 		t.Errorf("%d bytes count, want %d: a write under way when the count began is not in it", got, want)
 	}
 	if len(s.inFlight) != 0 {
@@ -356,7 +358,7 @@ func TestLeasesThatAreBeingGrantedCount(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			_, err := s.unary(as("cluster-a"), request, nil, func(context.Context, any) (any, error) {
+			_, err := s.interceptUnary(as("cluster-a"), request, nil, func(context.Context, any) (any, error) {
 				if err := grant(); !errors.Is(err, rpctypes.ErrGRPCNoSpace) {
 					t.Errorf("while the last lease is being granted: %v, want %v", err, rpctypes.ErrGRPCNoSpace)
 				}
@@ -382,10 +384,11 @@ func TestAPanicOfEtcdIsNotHiddenByTheLeases(t *testing.T) {
 				t.Errorf("recovered %v, want the panic of the handler", got)
 			}
 		}()
-		_, err := s.unary(as("cluster-a"), &pb.LeaseGrantRequest{TTL: 60}, nil, func(context.Context, any) (any,
-			error) {
-			panic("broken")
-		})
+		_, err := s.interceptUnary(as("cluster-a"), &pb.LeaseGrantRequest{TTL: 60}, nil,
+			func(context.Context, any) (any,
+				error) {
+				panic("broken")
+			})
 		t.Errorf("the handler did not panic: %v", err)
 	}()
 	if err := send(s, "cluster-a", &pb.LeaseGrantRequest{TTL: 60}, &pb.LeaseGrantResponse{TTL: 60}, nil); err != nil {
@@ -406,7 +409,7 @@ func TestClustersDoNotExtendLeases(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := s.stream(nil, stream{ctx: as(c.user)}, &grpc.StreamServerInfo{FullMethod: c.method},
+			err := s.interceptStream(nil, stream{ctx: as(c.user)}, &grpc.StreamServerInfo{FullMethod: c.method},
 				func(any, grpc.ServerStream) error { return nil })
 			if !errors.Is(err, c.want) {
 				t.Errorf("the answer is %v, want %v", err, c.want)

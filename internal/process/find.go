@@ -32,8 +32,8 @@ type Identity struct {
 	Key []byte
 }
 
-// proof signs a mark. Neither part can hold a NUL: both are read from an environment.
-func (id Identity) proof(name, hash string) string {
+// signMark signs a mark. Neither part can hold a NUL: both are read from an environment.
+func (id Identity) signMark(name, hash string) string {
 	mac := hmac.New(sha256.New, id.Key)
 	for _, part := range []string{id.Owner, name, hash} {
 		mac.Write([]byte(part))
@@ -44,7 +44,7 @@ func (id Identity) proof(name, hash string) string {
 
 // verifies reports whether the owner of the key started the process, or an ancestor from which it inherited its marks.
 func (id Identity) verifies(f Found) bool {
-	return len(id.Key) > 0 && f.Owner == id.Owner && hmac.Equal([]byte(f.proof), []byte(id.proof(f.Name, f.Hash)))
+	return len(id.Key) > 0 && f.Owner == id.Owner && hmac.Equal([]byte(f.proof), []byte(id.signMark(f.Name, f.Hash)))
 }
 
 // Found is a marked process.
@@ -80,7 +80,7 @@ func Claims(owner string) ([]Found, error) {
 		return nil, err
 	}
 	var found []Found
-	for _, pid := range pids() {
+	for _, pid := range listPIDs() {
 		if f, ok := view.inspect(pid); ok && (owner == "" || f.Owner == owner) {
 			found = append(found, f)
 		}
@@ -159,7 +159,7 @@ func Hold(id Identity, name string) (*Handle, error) {
 	if len(found) == 0 {
 		return nil, ErrNotRunning
 	}
-	r, err := adopt(found[0])
+	r, err := adoptProcess(found[0])
 	if errors.Is(err, errGone) {
 		return nil, ErrNotRunning
 	}
@@ -174,7 +174,7 @@ func (h *Handle) PID() int { return h.r.pid }
 
 // Alive reports whether the process still runs. While it does, PID is its number, and what was read from /proc since
 // Hold was about it.
-func (h *Handle) Alive() bool { return h.r.alive() }
+func (h *Handle) Alive() bool { return h.r.isAlive() }
 
 // Close releases the process; it runs on.
 func (h *Handle) Close() { h.r.release() }
@@ -191,14 +191,14 @@ func Kill(owner string) (killed int, err error) {
 			return killed, err
 		}
 		for _, f := range found {
-			r, err := adopt(f)
+			r, err := adoptProcess(f)
 			if errors.Is(err, errGone) {
 				continue
 			}
 			if err != nil {
 				return killed, err
 			}
-			if err := r.send(syscall.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+			if err := r.sendSignal(syscall.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
 				return killed, fmt.Errorf("kill process %d (%s): %w", f.PID, f.Name, err)
 			}
 			if _, err := r.wait(); err != nil {

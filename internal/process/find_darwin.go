@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func pids() []int {
+func listPIDs() []int {
 	processes, err := unix.SysctlKinfoProcSlice("kern.proc.uid", os.Geteuid())
 	if err != nil {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func pids() []int {
+func listPIDs() []int {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil
@@ -64,7 +64,7 @@ func (v view) inspect(pid int) (f Found, ok bool) {
 	// The directory belongs to the effective user, who is root in a set-user-ID program that somebody else has
 	// started, with an environment of his.
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil || !runsAs(string(status), os.Geteuid()) {
+	if err != nil || !isRunByUser(string(status), os.Geteuid()) {
 		return Found{}, false
 	}
 	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
@@ -95,8 +95,8 @@ func (v view) inspect(pid int) (f Found, ok bool) {
 	return f, true
 }
 
-// runsAs reports whether the real, effective, saved and file system users of a proc_pid_status(5) are all uid.
-func runsAs(status string, uid int) bool {
+// isRunByUser reports whether the real, effective, saved and file system users of a proc_pid_status(5) are all uid.
+func isRunByUser(status string, uid int) bool {
 	for line := range strings.Lines(status) {
 		if ids, ok := strings.CutPrefix(line, "Uid:"); ok {
 			all := strings.Fields(ids)

@@ -42,7 +42,7 @@ func (f *fixture) impostor(path string, attributes syscall.SysProcAttr, marks ..
 func (f *fixture) marks(spec Spec) []string {
 	id := identity(f.owner)
 	return []string{mark + f.owner + "/" + spec.Name, specMark + spec.Hash(), proofMark +
-		id.proof(spec.Name, spec.Hash())}
+		id.signMark(spec.Name, spec.Hash())}
 }
 
 func needRoot(t *testing.T) {
@@ -147,7 +147,7 @@ func TestACopiedProofIsReportedAndNothingIsTouched(t *testing.T) {
 	f := newFixture(t)
 	spec := f.spec("program")
 	copies := []int{f.impostor("/bin/sleep", syscall.SysProcAttr{}, f.marks(spec)...)}
-	real, err := launch(identity(f.owner), spec)
+	real, err := launchProcess(identity(f.owner), spec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +210,7 @@ func TestWithoutProofNothingIsAdopted(t *testing.T) {
 	unsigned := func(f *fixture, spec Spec) []string { return f.marks(spec)[:2] }
 	other := func(f *fixture, spec Spec) []string {
 		id := Identity{Owner: f.owner, Key: []byte("another key")}
-		return append(unsigned(f, spec), proofMark+id.proof(spec.Name, spec.Hash()))
+		return append(unsigned(f, spec), proofMark+id.signMark(spec.Name, spec.Hash()))
 	}
 	anotherName := func(f *fixture, spec Spec) []string {
 		marks := f.marks(spec)
@@ -287,7 +287,7 @@ func TestUsersOfAProcess(t *testing.T) {
 		{"Name:\tUid:\t7\t7\t7\t7\n", false},
 		{"", false},
 	} {
-		if got := runsAs(c.status, 7); got != c.want {
+		if got := isRunByUser(c.status, 7); got != c.want {
 			t.Errorf("%q: %v, want %v", c.status, got, c.want)
 		}
 	}

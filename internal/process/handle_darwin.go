@@ -100,21 +100,21 @@ func (w *watch) awaitExit() error {
 	}
 }
 
-// send sends to the process, if it has not ended.
-func (w *watch) send(sig syscall.Signal) error {
+// sendSignal sends to the process, if it has not ended.
+func (w *watch) sendSignal(sig syscall.Signal) error {
 	select {
 	case <-w.released:
 		return os.ErrClosed
 	default:
 	}
-	if !w.alive() {
+	if !w.isAlive() {
 		return unix.ESRCH
 	}
 	return unix.Kill(w.pid, sig)
 }
 
-// alive reports whether the process has not ended.
-func (w *watch) alive() bool {
+// isAlive reports whether the process has not ended.
+func (w *watch) isAlive() bool {
 	select {
 	case <-w.exited:
 		return false

@@ -57,8 +57,8 @@ func (h handle) awaitExit() error {
 	})
 }
 
-// send sends to the very process.
-func (h handle) send(sig syscall.Signal) error {
+// sendSignal sends to the very process.
+func (h handle) sendSignal(sig syscall.Signal) error {
 	raw, err := h.pidfd.SyscallConn()
 	if err != nil {
 		return err
@@ -70,8 +70,8 @@ func (h handle) send(sig syscall.Signal) error {
 	return sent
 }
 
-// alive reports whether the process has not ended.
-func (h handle) alive() bool {
+// isAlive reports whether the process has not ended.
+func (h handle) isAlive() bool {
 	raw, err := h.pidfd.SyscallConn()
 	if err != nil {
 		return false

@@ -67,8 +67,8 @@ func Excess(info fs.FileInfo, limit int64) int64 {
 	return max(0, info.Size()-limit)
 }
 
-// trim bounds the logs.
-func (s *Supervisor) trim() {
+// trimLogs bounds the logs.
+func (s *Supervisor) trimLogs() {
 	ticker := s.o.Clock.NewTicker(10 * time.Second)
 	defer ticker.Stop()
 	for {

@@ -100,7 +100,7 @@ func (s Spec) Hash() string {
 	return hex.EncodeToString(sum[:12])
 }
 
-func (s Spec) grace() time.Duration {
+func (s Spec) gracePeriod() time.Duration {
 	if s.Grace == 0 {
 		return 10 * time.Second
 	}
@@ -212,15 +212,15 @@ func Open(o Options) (*Supervisor, error) {
 		o.Healthy = 20 * time.Second
 	}
 	s := &Supervisor{o: o, closed: make(chan struct{}), children: map[string]*child{}}
-	if err := s.find(); err != nil {
+	if err := s.findStrays(); err != nil {
 		return nil, err
 	}
-	s.tasks.Go(s.trim)
+	s.tasks.Go(s.trimLogs)
 	return s, nil
 }
 
-// find makes strays of the processes that run.
-func (s *Supervisor) find() error {
+// findStrays makes strays of the processes that run.
+func (s *Supervisor) findStrays() error {
 	claims, err := Claims(s.o.Owner)
 	if err != nil {
 		return err
@@ -229,7 +229,7 @@ func (s *Supervisor) find() error {
 		if !f.Leader {
 			continue
 		}
-		r, err := adopt(f)
+		r, err := adoptProcess(f)
 		if errors.Is(err, errGone) {
 			continue
 		}
@@ -237,7 +237,7 @@ func (s *Supervisor) find() error {
 			return err
 		}
 		r.verified = s.o.verifies(f)
-		c := s.child(f.Name)
+		c := s.ensureChild(f.Name)
 		c.strays = append(c.strays, r)
 	}
 	for _, c := range s.children {
@@ -261,7 +261,7 @@ func (s *Supervisor) find() error {
 	return nil
 }
 
-func (s *Supervisor) child(name string) *child {
+func (s *Supervisor) ensureChild(name string) *child {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.children[name]
@@ -276,35 +276,35 @@ func (s *Supervisor) child(name string) *child {
 // started. A process that died and waits for its next attempt is left to it. ctx bounds the wait for the
 // end of a process that must make way.
 func (s *Supervisor) Ensure(ctx context.Context, spec Spec) (Status, error) {
-	c := s.child(spec.Name)
+	c := s.ensureChild(spec.Name)
 	c.mu.Lock()
 	for c.removed {
 		c.mu.Unlock()
-		c = s.child(spec.Name)
+		c = s.ensureChild(spec.Name)
 		c.mu.Lock()
 	}
 	defer c.mu.Unlock()
 	hash := spec.Hash()
-	if err := c.claim(ctx, hash); err != nil {
-		return c.status(), err
+	if err := c.claimStray(ctx, hash); err != nil {
+		return c.currentStatus(), err
 	}
 	same := c.wanted && c.spec.Hash() == hash
 	c.wanted, c.spec = true, spec
 	if r := c.current(); r != nil {
 		if r.hash == hash {
-			return c.status(), c.bound(r)
+			return c.currentStatus(), c.applyLimits(r)
 		}
-		if err := c.end(ctx, r); err != nil {
-			return c.status(), err
+		if err := c.stopProcess(ctx, r); err != nil {
+			return c.currentStatus(), err
 		}
 	} else if same && c.waiting() {
-		return c.status(), nil
+		return c.currentStatus(), nil
 	}
 	c.view.Lock()
 	c.deaths, c.lastExit = 0, ""
 	c.view.Unlock()
-	err := c.start()
-	return c.status(), err
+	err := c.forkProcess()
+	return c.currentStatus(), err
 }
 
 // Stop ends the process for good and returns once it is gone.
@@ -329,13 +329,13 @@ func (s *Supervisor) Stop(ctx context.Context, name string) error {
 	c.next = time.Time{}
 	c.view.Unlock()
 	for len(c.strays) > 0 {
-		if err := c.end(ctx, c.strays[0]); err != nil {
+		if err := c.stopProcess(ctx, c.strays[0]); err != nil {
 			return err
 		}
-		c.pop()
+		c.popStray()
 	}
 	if r := c.current(); r != nil {
-		if err := c.end(ctx, r); err != nil {
+		if err := c.stopProcess(ctx, r); err != nil {
 			return err
 		}
 	}
@@ -357,7 +357,7 @@ func (s *Supervisor) List(prefix string) []Status {
 	var all []Status
 	for _, c := range children {
 		if strings.HasPrefix(c.name, prefix) {
-			all = append(all, c.status())
+			all = append(all, c.currentStatus())
 		}
 	}
 	slices.SortFunc(all, func(a, b Status) int { return strings.Compare(a.Name, b.Name) })
@@ -416,12 +416,12 @@ func (c *child) waiting() bool {
 	return c.retry != nil
 }
 
-func (c *child) status() Status {
+func (c *child) currentStatus() Status {
 	c.view.Lock()
 	defer c.view.Unlock()
 	st := Status{Name: c.name, Hash: c.hash, Deaths: c.deaths, LastExit: c.lastExit, Next: c.next}
 	r := c.run
-	if alive := c.alive(); r == nil && len(alive) > 0 {
+	if alive := c.aliveStrays(); r == nil && len(alive) > 0 {
 		r = alive[0]
 		if err := ambiguous(c.name, alive); err != nil {
 			st.Running, st.Problem = true, err.Error()
@@ -434,16 +434,16 @@ func (c *child) status() Status {
 	return st
 }
 
-// alive are the strays that have not ended. view is held.
-func (c *child) alive() []*running {
-	return slices.DeleteFunc(slices.Clone(c.strays), func(r *running) bool { return !r.alive() })
+// aliveStrays are the strays that have not ended. view is held.
+func (c *child) aliveStrays() []*running {
+	return slices.DeleteFunc(slices.Clone(c.strays), func(r *running) bool { return !r.isAlive() })
 }
 
 // ambiguous is an *AmbiguousError while several verified strays run.
 func (c *child) ambiguous() error {
 	c.view.Lock()
 	defer c.view.Unlock()
-	return ambiguous(c.name, c.alive())
+	return ambiguous(c.name, c.aliveStrays())
 }
 
 func ambiguous(name string, strays []*running) error {
@@ -458,15 +458,15 @@ func ambiguous(name string, strays []*running) error {
 	return e
 }
 
-// claim takes the stray that runs what is wanted for the child's own and ends all others.
-func (c *child) claim(ctx context.Context, hash string) error {
+// claimStray takes the stray that runs what is wanted for the child's own and ends all others.
+func (c *child) claimStray(ctx context.Context, hash string) error {
 	if err := c.ambiguous(); err != nil {
 		return err
 	}
 	for len(c.strays) > 0 {
 		r := c.strays[0]
-		if r.verified && r.hash == hash && r.alive() {
-			c.take(r)
+		if r.verified && r.hash == hash && r.isAlive() {
+			c.followProcess(r)
 		} else {
 			if !r.verified {
 				c.s.o.Log.Warn(
@@ -474,62 +474,62 @@ func (c *child) claim(ctx context.Context, hash string) error {
 						"the key was lost",
 					"process", c.name, "pid", r.pid)
 			}
-			if err := c.end(ctx, r); err != nil {
+			if err := c.stopProcess(ctx, r); err != nil {
 				return err
 			}
 		}
-		c.pop()
+		c.popStray()
 	}
 	return nil
 }
 
-func (c *child) pop() {
+func (c *child) popStray() {
 	c.view.Lock()
 	c.strays = c.strays[1:]
 	c.view.Unlock()
 }
 
-// take makes r the child's process and follows it.
-func (c *child) take(r *running) {
+// followProcess makes r the child's process and follows it.
+func (c *child) followProcess(r *running) {
 	c.view.Lock()
 	c.run, c.hash = r, r.hash
 	c.next = time.Time{}
 	c.retry = nil
 	c.view.Unlock()
-	c.s.o.Events(Event{Name: c.name, Status: c.status()})
+	c.s.o.Events(Event{Name: c.name, Status: c.currentStatus()})
 	c.s.tasks.Go(func() {
 		exit, err := r.wait()
 		if err != nil { // released
 			return
 		}
-		c.died(r, exit)
+		c.recordExit(r, exit)
 	})
 }
 
-// start forks. It is called with mu held and no process running.
-func (c *child) start() error {
+// forkProcess forks. It is called with mu held and no process running.
+func (c *child) forkProcess() error {
 	if c.s.isClosed() {
 		return errors.New("the supervisor is closed")
 	}
 	crashBeforeFork.Here()
-	r, err := launch(c.s.o.Identity, c.spec)
+	r, err := launchProcess(c.s.o.Identity, c.spec)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", c.name, err)
 	}
 	crashAfterFork.Here()
 	r.started = c.s.o.Clock.Now()
-	err = c.bound(r)
-	c.take(r)
+	err = c.applyLimits(r)
+	c.followProcess(r)
 	return err
 }
 
-// bound sets what the kernel grants a process. It is done again for one that was adopted: the daemon that started it
-// may have been killed before it did.
-func (c *child) bound(r *running) error {
+// applyLimits sets what the kernel grants a process. It is done again for one that was adopted: the daemon that started
+// it may have been killed before it did.
+func (c *child) applyLimits(r *running) error {
 	if err := setOOMScoreAdj(r.pid, c.spec.OOMScoreAdj); err != nil {
 		c.s.o.Log.Debug("could not set the OOM score; going on with the inherited one", "process", c.name, "error", err)
 	}
-	if c.spec.MemoryLimit == 0 || !r.alive() {
+	if c.spec.MemoryLimit == 0 || !r.isAlive() {
 		return nil
 	}
 	err := boundMemory(r.pid, c.spec.MemoryLimit)
@@ -544,8 +544,8 @@ func (c *child) bound(r *running) error {
 	return nil
 }
 
-// died is called when r has exited, whoever made it.
-func (c *child) died(r *running, exit string) {
+// recordExit is called when r has exited, whoever made it.
+func (c *child) recordExit(r *running, exit string) {
 	c.view.Lock()
 	if c.run != r {
 		c.view.Unlock()
@@ -568,7 +568,7 @@ func (c *child) died(r *running, exit string) {
 	close(r.gone)
 	c.s.o.Log.Warn("process died; starting it again", "process", c.name, "pid", r.pid, "exit", exit, "ran",
 		ran.Round(time.Millisecond), "in", pause)
-	c.s.o.Events(Event{Name: c.name, Died: true, Status: c.status()})
+	c.s.o.Events(Event{Name: c.name, Died: true, Status: c.currentStatus()})
 }
 
 // schedule promises the next attempt. view is held.
@@ -580,15 +580,15 @@ func (c *child) schedule() time.Duration {
 	c.s.tasks.Go(func() {
 		select {
 		case <-retry.C():
-			c.again(retry)
+			c.retryStart(retry)
 		case <-c.s.closed:
 		}
 	})
 	return pause
 }
 
-// again is the attempt that died promised.
-func (c *child) again(promised clock.Timer) {
+// retryStart is the attempt that died promised.
+func (c *child) retryStart(promised clock.Timer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.view.Lock()
@@ -597,19 +597,19 @@ func (c *child) again(promised clock.Timer) {
 	if !due {
 		return
 	}
-	if err := c.start(); err != nil {
+	if err := c.forkProcess(); err != nil {
 		c.s.o.Log.Error("could not start a process again", "process", c.name, "error", err)
 		c.view.Lock()
 		c.deaths++
 		c.lastExit = err.Error()
 		c.schedule()
 		c.view.Unlock()
-		c.s.o.Events(Event{Name: c.name, Died: true, Status: c.status()})
+		c.s.o.Events(Event{Name: c.name, Died: true, Status: c.currentStatus()})
 	}
 }
 
-// end stops r and waits until it is gone. mu is held.
-func (c *child) end(ctx context.Context, r *running) error {
+// stopProcess stops r and waits until it is gone. mu is held.
+func (c *child) stopProcess(ctx context.Context, r *running) error {
 	r.ending.Store(true)
 	if c.current() != r { // a stray: nobody follows it yet
 		c.s.tasks.Go(func() {
@@ -618,11 +618,11 @@ func (c *child) end(ctx context.Context, r *running) error {
 			}
 		})
 	}
-	if err := r.signal(syscall.SIGTERM); err != nil {
+	if err := r.signalGroup(syscall.SIGTERM); err != nil {
 		return fmt.Errorf("stop %s: %w", c.name, err)
 	}
 	crashStopping.Here()
-	grace := c.s.o.Clock.NewTimer(c.spec.grace())
+	grace := c.s.o.Clock.NewTimer(c.spec.gracePeriod())
 	defer grace.Stop()
 	select {
 	case <-r.gone:
@@ -631,7 +631,7 @@ func (c *child) end(ctx context.Context, r *running) error {
 	case <-ctx.Done():
 	}
 	// A cancelled wait must not leave a half-stopped process behind either.
-	if err := r.signal(syscall.SIGKILL); err != nil {
+	if err := r.signalGroup(syscall.SIGKILL); err != nil {
 		return fmt.Errorf("kill %s: %w", c.name, err)
 	}
 	select {

@@ -42,8 +42,8 @@ func openOutput(log string) (*os.File, error) {
 	return openLog(log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 }
 
-// launch forks and executes. The marks are in place from the child's first instruction.
-func launch(id Identity, spec Spec) (*running, error) {
+// launchProcess forks and executes. The marks are in place from the child's first instruction.
+func launchProcess(id Identity, spec Spec) (*running, error) {
 	out, err := openOutput(spec.Log)
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func launch(id Identity, spec Spec) (*running, error) {
 	p, h, err := startProcess(spec.Path, append([]string{spec.Path}, spec.Args...), &os.ProcAttr{
 		Dir: spec.Dir,
 		Env: append(slices.Clone(spec.Env), mark+id.Owner+"/"+spec.Name, specMark+hash, proofMark+
-			id.proof(spec.Name, hash)),
+			id.signMark(spec.Name, hash)),
 		Files: []*os.File{in, out, out}, // nothing else is inherited: Go opens everything close-on-exec
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
@@ -68,17 +68,17 @@ func launch(id Identity, spec Spec) (*running, error) {
 		return nil, err
 	}
 	return &running{
-		handle: h, pid: p.Pid, hash: hash, proof: id.proof(spec.Name, hash), verified: true, started: time.Now(),
+		handle: h, pid: p.Pid, hash: hash, proof: id.signMark(spec.Name, hash), verified: true, started: time.Now(),
 		ours: p, gone: make(chan struct{}),
 	}, nil
 }
 
-// adopt returns a handle of a process that Find or Claims returned, or errGone.
+// adoptProcess returns a handle of a process that Find or Claims returned, or errGone.
 //
 // Between a look at the process table and the opening of a handle a number can pass to another process. So the process
 // is inspected again when the handle is open, and has to be alive after that: then the number was its own all the
 // while.
-func adopt(f Found) (*running, error) {
+func adoptProcess(f Found) (*running, error) {
 	h, err := openHandle(f.PID)
 	if errors.Is(err, errGone) {
 		return nil, errGone
@@ -94,7 +94,7 @@ func adopt(f Found) (*running, error) {
 	}
 	again, ok := view.inspect(f.PID)
 	again.Started = f.Started // computed from the clock
-	if !ok || again != f || !r.alive() {
+	if !ok || again != f || !r.isAlive() {
 		r.release()
 		return nil, errGone
 	}
@@ -135,16 +135,16 @@ func (r *running) killGroup() {
 		if f.session != r.pid || f.Hash != r.hash || f.proof != r.proof {
 			continue
 		}
-		if rest, err := adopt(f); err == nil {
-			_ = rest.send(syscall.SIGKILL) // already gone is as good
+		if rest, err := adoptProcess(f); err == nil {
+			_ = rest.sendSignal(syscall.SIGKILL) // already gone is as good
 			rest.release()
 		}
 	}
 }
 
-// signal sends to the whole process group.
-func (r *running) signal(sig syscall.Signal) error {
-	err := r.send(0)
+// signalGroup sends to the whole process group.
+func (r *running) signalGroup(sig syscall.Signal) error {
+	err := r.sendSignal(0)
 	if errors.Is(err, unix.ESRCH) || errors.Is(err, os.ErrClosed) {
 		return nil
 	}

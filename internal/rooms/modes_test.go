@@ -45,7 +45,7 @@ func TestWhatIsOpenToOthersSaysWhy(t *testing.T) {
 				return err
 			}
 			for room := range elsewhere {
-				if within(dir, room) {
+				if isWithinPath(dir, room) {
 					return nil
 				}
 			}

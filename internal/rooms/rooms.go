@@ -219,7 +219,7 @@ var Rules = []Rule{
 // Of is the rule for a package, given by its directory; false when it is in no room.
 func Of(dir string) (rule Rule, found bool) {
 	for _, r := range Rules {
-		if within(dir, r.Room) && len(r.Room) >= len(rule.Room) {
+		if isWithinPath(dir, r.Room) && len(r.Room) >= len(rule.Room) {
 			rule, found = r, true
 		}
 	}
@@ -229,16 +229,16 @@ func Of(dir string) (rule Rule, found bool) {
 // Allows reports whether a package of the room may import path.
 func (r Rule) Allows(path string) bool {
 	for _, never := range r.Never {
-		if within(path, never) {
+		if isWithinPath(path, never) {
 			return false
 		}
 	}
 	if dir, ours := strings.CutPrefix(path, Module); ours {
-		if within(dir, r.Room) {
+		if isWithinPath(dir, r.Room) {
 			return true
 		}
 		for _, room := range r.Ours {
-			if within(dir, room) {
+			if isWithinPath(dir, room) {
 				return true
 			}
 		}
@@ -257,6 +257,6 @@ func ControllerOf(dir string) string {
 	return name
 }
 
-func within(path, room string) bool {
+func isWithinPath(path, room string) bool {
 	return path == room || strings.HasPrefix(path, room+"/")
 }

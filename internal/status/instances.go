@@ -95,10 +95,10 @@ func (r *Reporter) machineMemory() map[string]taken {
 			continue
 		}
 		id := strings.TrimPrefix(p.Name, prefix)
-		t := taken{bytes: memory(p.PID), processes: 1, problem: p.Problem}
+		t := taken{bytes: processMemory(p.PID), processes: 1, problem: p.Problem}
 		pids, _ := machineProcesses(r.o.Dir.Owner(), id) // what cannot be read is not shown
 		for _, pid := range pids {
-			t.bytes += memory(pid)
+			t.bytes += processMemory(pid)
 		}
 		t.processes += len(pids)
 		all[id] = t

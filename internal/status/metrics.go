@@ -85,7 +85,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 			gauge(c.deaths, float64(p.Deaths), p.Name)
 		}
 	}
-	logs := c.r.logs()
+	logs := c.r.logUsage()
 	gauge(c.logGroups, float64(logs.Groups))
 	gauge(c.logEvents, float64(logs.Events))
 	gauge(c.logStored, float64(logs.Stored))

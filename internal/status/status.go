@@ -71,7 +71,7 @@ func (r *Reporter) Status(ctx context.Context) (admin.Status, error) {
 		Webhooks:     r.o.Webhooks,
 		Region:       r.o.Settings.Region,
 		Machines:     r.o.Machines,
-		DaemonMemory: memory(os.Getpid()),
+		DaemonMemory: processMemory(os.Getpid()),
 	}
 	var err error
 	if s.Accounts, err = r.o.Accounts(ctx); err != nil {
@@ -82,10 +82,10 @@ func (r *Reporter) Status(ctx context.Context) (admin.Status, error) {
 	if s.Etcd.Process != nil {
 		s.Memory += s.Etcd.Process.Memory
 	}
-	if s.Disk, err = disk(ctx, string(r.o.Dir)); err != nil {
+	if s.Disk, err = diskUsage(ctx, string(r.o.Dir)); err != nil {
 		return s, err
 	}
-	s.Logs = r.logs()
+	s.Logs = r.logUsage()
 	rows, err := record.Clusters(r.o.Store).List(ctx, "")
 	if err != nil {
 		return s, err
@@ -152,14 +152,14 @@ func (r *Reporter) clusterStatus(ctx context.Context, c record.Cluster) admin.Cl
 func componentStatus(p process.Status, name string) admin.Component {
 	c := admin.Component{Name: name, Deaths: p.Deaths, LastExit: p.LastExit, Problem: p.Problem}
 	if p.Running {
-		c.PID, c.Started, c.Memory = p.PID, p.Started, memory(p.PID)
+		c.PID, c.Started, c.Memory = p.PID, p.Started, processMemory(p.PID)
 	}
 	return c
 }
 
-// memory returns the proportional set size of a process in bytes, which is what it would free. It is 0 where the kernel
-// does not tell, as for a process that has just ended.
-func memory(pid int) int64 {
+// processMemory returns the proportional set size of a process in bytes, which is what it would free. It is 0 where the
+// kernel does not tell, as for a process that has just ended.
+func processMemory(pid int) int64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	if err != nil {
 		return 0
@@ -173,8 +173,8 @@ func memory(pid int) int64 {
 	return 0
 }
 
-// disk returns how much space there is for a directory, and what its files take: as much of them as can be read.
-func disk(ctx context.Context, dir string) (admin.Disk, error) {
+// diskUsage returns how much space there is for a directory, and what its files take: as much of them as can be read.
+func diskUsage(ctx context.Context, dir string) (admin.Disk, error) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(dir, &s); err != nil {
 		return admin.Disk{}, fmt.Errorf("file system of %s: %w", dir, err)
@@ -207,8 +207,8 @@ func disk(ctx context.Context, dir string) (admin.Disk, error) {
 	return out, ctx.Err()
 }
 
-// logs returns the log events that there are, and what they take.
-func (r *Reporter) logs() (s admin.Logs) {
+// logUsage returns the log events that there are, and what they take.
+func (r *Reporter) logUsage() (s admin.Logs) {
 	for _, id := range r.o.Events.Groups() {
 		stat := r.o.Events.GroupStat(id)
 		s.Groups, s.Events, s.Stored = s.Groups+1, s.Events+stat.Events, s.Stored+stat.StoredBytes

@@ -139,8 +139,8 @@ func (u *usage) store(account string, bytes int64) {
 	}
 }
 
-// limit returns how much an account may store. It is called with mu held.
-func (u *usage) limit(account string) int64 {
+// accountLimit returns how much an account may store. It is called with mu held.
+func (u *usage) accountLimit(account string) int64 {
 	if account == "" {
 		return u.quota.PerAccount
 	}
@@ -158,14 +158,14 @@ type change struct {
 	creates bool
 }
 
-// admit refuses changes that are too much, and counts others until done is called. What is written
+// admitChanges refuses changes that are too much, and counts others until done is called. What is written
 // in a transaction that fails counts, too: it may have been carried out.
-func (u *usage) admit(changes map[string]change) (done func(), err error) {
+func (u *usage) admitChanges(changes map[string]change) (done func(), err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	now := u.quota.Now().Unix() / 60
 	for account, c := range changes {
-		limit := u.limit(account)
+		limit := u.accountLimit(account)
 		full := limit
 		if !c.creates {
 			// A resource can still be changed, for it to be deleted: that begins with its new state.
@@ -174,7 +174,7 @@ func (u *usage) admit(changes map[string]change) (done func(), err error) {
 		if c.added > 0 && u.stored[account]+u.pending[account]+c.added > full {
 			return nil, &FullError{Account: account, Limit: limit}
 		}
-		if recent := u.recent(account, now); c.added >= 0 && recent+c.written > limit {
+		if recent := u.recentBytes(account, now); c.added >= 0 && recent+c.written > limit {
 			return nil, &FullError{Account: account, Limit: limit, Recent: true}
 		}
 	}
@@ -200,8 +200,8 @@ func (u *usage) admit(changes map[string]change) (done func(), err error) {
 	}, nil
 }
 
-// recent returns what an account has written recently. It is called with mu held.
-func (u *usage) recent(account string, now int64) (bytes int64) {
+// recentBytes returns what an account has written recently. It is called with mu held.
+func (u *usage) recentBytes(account string, now int64) (bytes int64) {
 	if u.written[account] == nil {
 		return 0
 	}
@@ -213,8 +213,8 @@ func (u *usage) recent(account string, now int64) (bytes int64) {
 	return bytes
 }
 
-// admit checks the ops of a limited context against the quota.
-func (s *Store) admit(ctx context.Context, ops []Op) (done func(), err error) {
+// admitOps checks the ops of a limited context against the quota.
+func (s *Store) admitOps(ctx context.Context, ops []Op) (done func(), err error) {
 	if !IsLimited(ctx) {
 		return func() {}, nil
 	}
@@ -240,5 +240,5 @@ func (s *Store) admit(ctx context.Context, ops []Op) (done func(), err error) {
 		}
 	}
 	s.mu.RUnlock()
-	return s.usage.admit(changes)
+	return s.usage.admitChanges(changes)
 }

@@ -88,11 +88,11 @@ func Open(ctx context.Context, client *clientv3.Client, o Options) (*Store, erro
 		subs:   map[*subscription]struct{}{},
 		usage:  newUsage(o.Quota),
 	}
-	if err := s.load(ctx); err != nil {
+	if err := s.loadMirror(ctx); err != nil {
 		cancel()
 		return nil, fmt.Errorf("load the store: %w", err)
 	}
-	go s.follow(life)
+	go s.maintainMirror(life)
 	return s, nil
 }
 
@@ -145,8 +145,8 @@ func Parts(key string) []string {
 	return parts
 }
 
-// load replaces the mirror by what etcd holds now and tells subscribers the difference.
-func (s *Store) load(ctx context.Context) error {
+// loadMirror replaces the mirror by what etcd holds now and tells subscribers the difference.
+func (s *Store) loadMirror(ctx context.Context) error {
 	const page = 5000
 	var (
 		fresh btree.Map[string, *entry]
@@ -194,18 +194,18 @@ func (s *Store) load(ctx context.Context) error {
 	return nil
 }
 
-// follow keeps the mirror up to date until ctx ends.
-func (s *Store) follow(ctx context.Context) {
+// maintainMirror keeps the mirror up to date until ctx ends.
+func (s *Store) maintainMirror(ctx context.Context) {
 	defer close(s.done)
 	for ctx.Err() == nil {
-		err := s.watch(ctx)
+		err := s.watchChanges(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		s.log.Warn("store watch ended; loading again", "error", err)
 		for ctx.Err() == nil {
 			attempt, cancel := context.WithTimeout(ctx, 10*time.Second)
-			err := s.load(attempt)
+			err := s.loadMirror(attempt)
 			cancel()
 			if err == nil {
 				break
@@ -219,7 +219,7 @@ func (s *Store) follow(ctx context.Context) {
 	}
 }
 
-func (s *Store) watch(ctx context.Context) error {
+func (s *Store) watchChanges(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
 	s.mu.RLock()
@@ -229,13 +229,13 @@ func (s *Store) watch(ctx context.Context) error {
 		if err := resp.Err(); err != nil {
 			return err
 		}
-		s.apply(resp.Header.Revision, resp.Events)
+		s.applyEvents(resp.Header.Revision, resp.Events)
 	}
 	return errors.New("watch channel closed")
 }
 
-// apply takes one watch response, whole, so that readers never see half a transaction.
-func (s *Store) apply(rev int64, events []*clientv3.Event) {
+// applyEvents takes one watch response, whole, so that readers never see half a transaction.
+func (s *Store) applyEvents(rev int64, events []*clientv3.Event) {
 	if len(events) == 0 {
 		return
 	}
@@ -269,12 +269,12 @@ func (s *Store) advance(rev int64, changed []string) {
 		return
 	}
 	for sub := range s.subs {
-		sub.offer(changed)
+		sub.enqueue(changed)
 	}
 }
 
-// await returns once the mirror has reached rev.
-func (s *Store) await(ctx context.Context, rev int64) error {
+// waitForRevision returns once the mirror has reached rev.
+func (s *Store) waitForRevision(ctx context.Context, rev int64) error {
 	for {
 		s.mu.RLock()
 		reached, moved := s.applied >= rev, s.moved

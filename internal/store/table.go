@@ -49,13 +49,13 @@ func newEntry(key string, kv *mvccpb.KeyValue) *entry {
 	}
 }
 
-func (t Table[T]) row(key string, e *entry) (Row[T], error) {
+func (t Table[T]) decodeRow(key string, e *entry) (Row[T], error) {
 	r := Row[T]{Key: key, Revision: e.revision, Created: e.created}
 	if p := e.decoded.Load(); p != nil {
 		r.Value = (*p).(T)
 		return r, nil
 	}
-	v, err := t.decode(key, e.raw)
+	v, err := t.decodeValue(key, e.raw)
 	if err != nil {
 		return r, err
 	}
@@ -65,7 +65,7 @@ func (t Table[T]) row(key string, e *entry) (Row[T], error) {
 	return r, nil
 }
 
-func (t Table[T]) decode(key string, raw []byte) (T, error) {
+func (t Table[T]) decodeValue(key string, raw []byte) (T, error) {
 	var v T
 	if err := json.Unmarshal(raw, &v); err != nil {
 		return v, fmt.Errorf("decode row %s%s: %w", t.name, key, err)
@@ -73,7 +73,7 @@ func (t Table[T]) decode(key string, raw []byte) (T, error) {
 	return v, nil
 }
 
-func (t Table[T]) fail(key string, err error) error {
+func (t Table[T]) rowError(key string, err error) error {
 	return fmt.Errorf("%s%s: %w", t.name, key, err)
 }
 
@@ -81,9 +81,9 @@ func (t Table[T]) fail(key string, err error) error {
 func (t Table[T]) Get(ctx context.Context, key string) (Row[T], error) {
 	e, ok := t.find(ctx, key)
 	if !ok {
-		return Row[T]{}, t.fail(key, ErrNotFound)
+		return Row[T]{}, t.rowError(key, ErrNotFound)
 	}
-	return t.row(key, e)
+	return t.decodeRow(key, e)
 }
 
 // find returns the row's entry in the mirror.
@@ -134,7 +134,7 @@ func (t Table[T]) Page(_ context.Context, prefix, after string, limit int) (rows
 	t.store.mu.RUnlock()
 	rows = make([]Row[T], 0, len(all))
 	for _, f := range all {
-		r, err := t.row(f.key, f.e)
+		r, err := t.decodeRow(f.key, f.e)
 		if err != nil {
 			return nil, "", err
 		}
@@ -148,22 +148,22 @@ func (t Table[T]) Page(_ context.Context, prefix, after string, limit int) (rows
 
 // Create writes a new row, or fails with ErrExists.
 func (t Table[T]) Create(ctx context.Context, key string, v T) (Row[T], error) {
-	return t.write(ctx, key, t.CreateOp(key, v))
+	return t.writeRow(ctx, key, t.CreateOp(key, v))
 }
 
 // Update writes row.Value if the row is still at row.Revision; otherwise it fails with
 // ErrConflict, or ErrNotFound when the row is gone.
 func (t Table[T]) Update(ctx context.Context, row Row[T]) (Row[T], error) {
-	return t.write(ctx, row.Key, t.UpdateOp(row))
+	return t.writeRow(ctx, row.Key, t.UpdateOp(row))
 }
 
 // Put writes the row whatever was there. It is for facts with one writer that need
 // no compare, such as observations.
 func (t Table[T]) Put(ctx context.Context, key string, v T) (Row[T], error) {
-	return t.write(ctx, key, t.PutOp(key, v))
+	return t.writeRow(ctx, key, t.PutOp(key, v))
 }
 
-func (t Table[T]) write(ctx context.Context, key string, op Op) (Row[T], error) {
+func (t Table[T]) writeRow(ctx context.Context, key string, op Op) (Row[T], error) {
 	if err := t.store.Txn(ctx, op); err != nil {
 		return Row[T]{}, err
 	}
@@ -192,9 +192,9 @@ func (t Table[T]) Modify(ctx context.Context, key string, change func(*T) error)
 func (t Table[T]) Copy(ctx context.Context, key string) (Row[T], error) {
 	e, ok := t.find(ctx, key)
 	if !ok {
-		return Row[T]{}, t.fail(key, ErrNotFound)
+		return Row[T]{}, t.rowError(key, ErrNotFound)
 	}
-	v, err := t.decode(key, e.raw)
+	v, err := t.decodeValue(key, e.raw)
 	return Row[T]{Key: key, Value: v, Revision: e.revision, Created: e.created}, err
 }
 

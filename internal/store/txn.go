@@ -30,42 +30,42 @@ const (
 	wantRevision
 )
 
-func (t Table[T]) op(key string, o Op) Op {
+func (t Table[T]) keyedOp(key string, o Op) Op {
 	o.name, o.key = t.name+key, t.name+key
 	return o
 }
 
-func (t Table[T]) encode(key string, o Op, v T) Op {
+func (t Table[T]) encodeOp(key string, o Op, v T) Op {
 	o.put, o.err = json.Marshal(v)
-	return t.op(key, o)
+	return t.keyedOp(key, o)
 }
 
 // CreateOp creates a row that must not exist.
-func (t Table[T]) CreateOp(key string, v T) Op { return t.encode(key, Op{want: wantAbsent}, v) }
+func (t Table[T]) CreateOp(key string, v T) Op { return t.encodeOp(key, Op{want: wantAbsent}, v) }
 
 // UpdateOp writes row.Value over the row, which must still be at row.Revision.
 func (t Table[T]) UpdateOp(row Row[T]) Op {
-	return t.encode(row.Key, Op{want: wantRevision, rev: row.Revision}, row.Value)
+	return t.encodeOp(row.Key, Op{want: wantRevision, rev: row.Revision}, row.Value)
 }
 
 // PutOp writes a row whatever was there.
-func (t Table[T]) PutOp(key string, v T) Op { return t.encode(key, Op{}, v) }
+func (t Table[T]) PutOp(key string, v T) Op { return t.encodeOp(key, Op{}, v) }
 
 // DeleteOp removes a row that must still be at row.Revision.
 func (t Table[T]) DeleteOp(row Row[T]) Op {
-	return t.op(row.Key, Op{want: wantRevision, rev: row.Revision, del: true})
+	return t.keyedOp(row.Key, Op{want: wantRevision, rev: row.Revision, del: true})
 }
 
 // RemoveOp removes a row if it is there.
-func (t Table[T]) RemoveOp(key string) Op { return t.op(key, Op{del: true}) }
+func (t Table[T]) RemoveOp(key string) Op { return t.keyedOp(key, Op{del: true}) }
 
 // CheckOp demands that a row which the transaction relies on is still at row.Revision.
 func (t Table[T]) CheckOp(row Row[T]) Op {
-	return t.op(row.Key, Op{want: wantRevision, rev: row.Revision})
+	return t.keyedOp(row.Key, Op{want: wantRevision, rev: row.Revision})
 }
 
 // AbsentOp demands that no row exists under key.
-func (t Table[T]) AbsentOp(key string) Op { return t.op(key, Op{want: wantAbsent}) }
+func (t Table[T]) AbsentOp(key string) Op { return t.keyedOp(key, Op{want: wantAbsent}) }
 
 // Txn carries out all ops or none. The error of the first op that could not be is
 // ErrExists, ErrNotFound or ErrConflict, wrapped with its row. A row may stand in one op only. In a
@@ -86,7 +86,7 @@ func (s *Store) Txn(ctx context.Context, ops ...Op) error {
 			then = append(then, clientv3.OpPut(k, string(o.put)))
 		}
 	}
-	done, err := s.admit(ctx, ops)
+	done, err := s.admitOps(ctx, ops)
 	if err != nil {
 		return fmt.Errorf("write to the store: %w", err)
 	}
@@ -111,10 +111,10 @@ func (s *Store) Txn(ctx context.Context, ops ...Op) error {
 		}
 		if resp.Succeeded {
 			decision.recordWrite(ops, resp.Header.Revision)
-			if !wrote(resp) {
+			if !hasWritten(resp) {
 				return nil
 			}
-			return s.await(ctx, resp.Header.Revision)
+			return s.waitForRevision(ctx, resp.Header.Revision)
 		}
 		rows := resp.Responses
 		if err := s.failure(ctx, ops, &rows); err != nil {
@@ -198,8 +198,8 @@ func (s *Store) failure(ctx context.Context, ops []Op, rows *[]*etcdserverpb.Res
 	return fmt.Errorf("%s: %w", failed.name, failure)
 }
 
-// wrote reports whether a transaction changed any row (deleting nothing does not).
-func wrote(resp *clientv3.TxnResponse) bool {
+// hasWritten reports whether a transaction changed any row (deleting nothing does not).
+func hasWritten(resp *clientv3.TxnResponse) bool {
 	for _, r := range resp.Responses {
 		if r.GetResponsePut() != nil {
 			return true

@@ -33,7 +33,7 @@ func (t Table[T]) Watch(ctx context.Context, prefix string, from int64, each fun
 			if ev.Type == mvccpb.DELETE {
 				out.Deleted = true
 			} else {
-				row, err := t.row(key, newEntry(t.name+key, ev.Kv))
+				row, err := t.decodeRow(key, newEntry(t.name+key, ev.Kv))
 				if err != nil {
 					return err
 				}
@@ -64,7 +64,7 @@ func (t Table[T]) Notify(ctx context.Context, prefix string, changed func(key st
 		present = append(present, k)
 		return true
 	})
-	sub.offer(present)
+	sub.enqueue(present)
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
@@ -72,7 +72,7 @@ func (t Table[T]) Notify(ctx context.Context, prefix string, changed func(key st
 		s.mu.Unlock()
 	}()
 	for {
-		for _, k := range sub.take() {
+		for _, k := range sub.takePending() {
 			changed(k[len(t.name):])
 		}
 		select {
@@ -93,7 +93,7 @@ type subscription struct {
 	order   []string
 }
 
-func (b *subscription) offer(keys []string) {
+func (b *subscription) enqueue(keys []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, k := range keys {
@@ -113,7 +113,7 @@ func (b *subscription) offer(keys []string) {
 	}
 }
 
-func (b *subscription) take() []string {
+func (b *subscription) takePending() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	keys := b.order

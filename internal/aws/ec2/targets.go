@@ -214,7 +214,7 @@ func (s *Service) onUntagged(ctx context.Context, action string, in *ec2.DeleteT
 	}
 	for i, id := range in.Resources {
 		var keys []string
-		for _, t := range s.tagsOf(at, id) {
+		for _, t := range s.listTags(at, id) {
 			if !reservedTag(t.Key) {
 				keys = append(keys, *t.Key)
 			}

@@ -54,7 +54,7 @@ func Handler(s *store.Store, log *slog.Logger) http.Handler {
 	h := handler{issuers: record.Issuers(s), log: log}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+Prefix+"{id}/.well-known/openid-configuration", h.document)
-	mux.HandleFunc("GET "+Prefix+"{id}/keys", h.keys)
+	mux.HandleFunc("GET "+Prefix+"{id}/keys", h.serveKeys)
 	return mux
 }
 
@@ -64,7 +64,7 @@ type handler struct {
 }
 
 func (h handler) document(w http.ResponseWriter, r *http.Request) {
-	issuer, ok := h.issuer(w, r)
+	issuer, ok := h.findIssuer(w, r)
 	if !ok {
 		return
 	}
@@ -83,24 +83,24 @@ func (h handler) document(w http.ResponseWriter, r *http.Request) {
 		SigningAlgorithms:      []string{"RS256"},
 	})
 	if err != nil {
-		h.fail(w, r, err)
+		h.writeError(w, r, err)
 		return
 	}
-	h.answer(w, r, body)
+	h.writeDocument(w, r, body)
 }
 
-func (h handler) keys(w http.ResponseWriter, r *http.Request) {
-	if issuer, ok := h.issuer(w, r); ok {
-		h.answer(w, r, issuer.JWKS)
+func (h handler) serveKeys(w http.ResponseWriter, r *http.Request) {
+	if issuer, ok := h.findIssuer(w, r); ok {
+		h.writeDocument(w, r, issuer.JWKS)
 	}
 }
 
-// issuer finds the issuer that the path names, or answers that there is none. Under EKS's own
+// findIssuer finds the issuer that the path names, or answers that there is none. Under EKS's own
 // name for a region only the clusters of the region are found.
-func (h handler) issuer(w http.ResponseWriter, r *http.Request) (record.Issuer, bool) {
+func (h handler) findIssuer(w http.ResponseWriter, r *http.Request) (record.Issuer, bool) {
 	row, err := h.issuers.Get(r.Context(), store.Key(r.PathValue("id")))
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		h.fail(w, r, err)
+		h.writeError(w, r, err)
 		return record.Issuer{}, false
 	}
 	host, _, _ := strings.Cut(r.Host, ":")
@@ -110,24 +110,24 @@ func (h handler) issuer(w http.ResponseWriter, r *http.Request) (record.Issuer, 
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusNotFound)
-		h.write(r, w, []byte(`{"message":"Not Found"}`))
+		h.writeBody(r, w, []byte(`{"message":"Not Found"}`))
 		return record.Issuer{}, false
 	}
 	return row.Value, true
 }
 
-func (h handler) answer(w http.ResponseWriter, r *http.Request, body []byte) {
+func (h handler) writeDocument(w http.ResponseWriter, r *http.Request, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", cacheControl)
-	h.write(r, w, body)
+	h.writeBody(r, w, body)
 }
 
-func (h handler) fail(w http.ResponseWriter, r *http.Request, err error) {
+func (h handler) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	h.log.Error("cannot serve OIDC discovery", "path", r.URL.Path, "error", err)
 	http.Error(w, `{"message":"Internal Server Error"}`, http.StatusInternalServerError)
 }
 
-func (h handler) write(r *http.Request, w http.ResponseWriter, body []byte) {
+func (h handler) writeBody(r *http.Request, w http.ResponseWriter, body []byte) {
 	if _, err := w.Write(body); err != nil {
 		h.log.Debug("client of OIDC discovery went away", "path", r.URL.Path, "error", err)
 	}

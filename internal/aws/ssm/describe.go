@@ -67,7 +67,7 @@ func (s *Service) DescribeParameters(ctx context.Context, in *ssm.DescribeParame
 		}
 	}
 	page, next, err := wire.Page(ctx, found, in.MaxResults, in.NextToken,
-		func(d described) string { return at.key(d.Name) })
+		func(d described) string { return at.parameterKey(d.Name) })
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func filterOf(filters []types.ParameterStringFilter) (func(described) bool, erro
 					return nil, err
 				}
 			}
-			one = func(d described, v string) bool { return below(v, d.Name, option == "Recursive") }
+			one = func(d described, v string) bool { return isBelowPath(v, d.Name, option == "Recursive") }
 		case key == "Type":
 			for _, v := range f.Values {
 				if !slices.Contains(types.ParameterType("").Values(), types.ParameterType(v)) {

@@ -16,13 +16,13 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// own is the account's parameter of that name, or a ParameterNotFound.
-func (s *Service) own(ctx context.Context, r reference) (store.Row[record.Parameter], error) {
+// findParameter is the account's parameter of that name, or a ParameterNotFound.
+func (s *Service) findParameter(ctx context.Context, r reference) (store.Row[record.Parameter], error) {
 	at := placeOf(ctx)
-	row, err := s.parameters.Get(ctx, at.key(r.name))
+	row, err := s.parameters.Get(ctx, at.parameterKey(r.name))
 	if errors.Is(err, store.ErrNotFound) && strings.HasPrefix(r.asked, "arn:") && strings.Count(r.name, "/") == 1 {
 		// The ARN of "name" is also that of "/name".
-		row, err = s.parameters.Get(ctx, at.key(strings.TrimPrefix(r.name, "/")))
+		row, err = s.parameters.Get(ctx, at.parameterKey(strings.TrimPrefix(r.name, "/")))
 	}
 	if errors.Is(err, store.ErrNotFound) {
 		return row, notFound(r.asked)
@@ -32,14 +32,14 @@ func (s *Service) own(ctx context.Context, r reference) (store.Row[record.Parame
 
 // ownByName is own for an operation that takes a name without version or label.
 func (s *Service) ownByName(ctx context.Context, asked *string) (store.Row[record.Parameter], error) {
-	r, err := placeOf(ctx).refer(aws.ToString(asked))
+	r, err := placeOf(ctx).parseReference(aws.ToString(asked))
 	if err != nil {
 		return store.Row[record.Parameter]{}, err
 	}
 	if r.selector != "" {
 		return store.Row[record.Parameter]{}, notFound(r.asked)
 	}
-	return s.own(ctx, r)
+	return s.findParameter(ctx, r)
 }
 
 // version is one version of a parameter.
@@ -51,17 +51,17 @@ func (s *Service) version(ctx context.Context, p record.Parameter, version int64
 	return row.Value, err
 }
 
-// get is a parameter, public or the account's, as GetParameter shows it.
-func (s *Service) get(ctx context.Context, asked string) (types.Parameter, error) {
+// getParameter is a parameter, public or the account's, as GetParameter shows it.
+func (s *Service) getParameter(ctx context.Context, asked string) (types.Parameter, error) {
 	at := placeOf(ctx)
-	r, err := at.refer(asked)
+	r, err := at.parseReference(asked)
 	if err != nil {
 		return types.Parameter{}, err
 	}
 	if isPublic(r.name) {
 		return publicParameter(at.region, r)
 	}
-	row, err := s.own(ctx, r)
+	row, err := s.findParameter(ctx, r)
 	if err != nil {
 		return types.Parameter{}, err
 	}
@@ -77,14 +77,14 @@ func (s *Service) get(ctx context.Context, asked string) (types.Parameter, error
 	if err != nil {
 		return types.Parameter{}, err
 	}
-	shown := show(p, v)
+	shown := parameterOutput(p, v)
 	if r.selector != "" {
 		shown.Selector = new(":" + r.selector)
 	}
 	return shown, nil
 }
 
-func show(p record.Parameter, v record.ParameterVersion) types.Parameter {
+func parameterOutput(p record.Parameter, v record.ParameterVersion) types.Parameter {
 	return types.Parameter{
 		ARN: new(p.ARN()), DataType: &v.DataType, LastModifiedDate: &v.ModifiedAt, Name: &p.Name, Type: p.Type,
 		Value: &v.Value, Version: v.Version,
@@ -115,7 +115,7 @@ func (s *Service) getHandlers() []wire.Handler {
 
 // GetParameter is one parameter, by name or ARN, perhaps with ":version" or ":label".
 func (s *Service) GetParameter(ctx context.Context, in *ssm.GetParameterInput) (*ssm.GetParameterOutput, error) {
-	p, err := s.get(ctx, *in.Name)
+	p, err := s.getParameter(ctx, *in.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func (s *Service) GetParameters(ctx context.Context, in *ssm.GetParametersInput)
 		if slices.Contains(in.Names[:i], name) {
 			return nil, validation("Duplicate parameter name in request: %s", name)
 		}
-		p, err := s.get(ctx, name)
+		p, err := s.getParameter(ctx, name)
 		var api interface{ ErrorCode() string }
 		switch {
 		case err == nil:
@@ -149,8 +149,8 @@ const maxByPath = 10
 
 // pathTargets is the path below which a request reads.
 func pathTargets(ctx context.Context, action string, in *ssm.GetParametersByPathInput) ([]wire.Target, error) {
-	path := placeOf(ctx).path(*in.Path)
-	t := wire.Target{Action: action, Resource: placeOf(ctx).arn(path), Conditions: make(map[string][]string)}
+	path := placeOf(ctx).hierarchyPath(*in.Path)
+	t := wire.Target{Action: action, Resource: placeOf(ctx).parameterARN(path), Conditions: make(map[string][]string)}
 	if path != "/" {
 		t.Resource = strings.TrimSuffix(t.Resource, "/")
 	}
@@ -163,7 +163,7 @@ func pathTargets(ctx context.Context, action string, in *ssm.GetParametersByPath
 // GetParametersByPath is the parameters of a hierarchy. It is how tools ask for all images of a version.
 func (s *Service) GetParametersByPath(ctx context.Context, in *ssm.GetParametersByPathInput) (
 	*ssm.GetParametersByPathOutput, error) {
-	path := placeOf(ctx).path(*in.Path)
+	path := placeOf(ctx).hierarchyPath(*in.Path)
 	if err := checkPath(path); err != nil {
 		return nil, err
 	}
@@ -199,7 +199,7 @@ func (s *Service) GetParametersByPath(ctx context.Context, in *ssm.GetParameters
 				break
 			}
 		}
-		p, err := s.get(ctx, name)
+		p, err := s.getParameter(ctx, name)
 		if err != nil {
 			return nil, err
 		}
@@ -214,8 +214,8 @@ func (s *Service) namesBelow(ctx context.Context, path string, recursive bool) (
 	at := placeOf(ctx)
 	var names []string
 	if strings.HasPrefix(path+"/", "/aws/") {
-		for _, name := range public(at.region).names {
-			if below(path, name, recursive) {
+		for _, name := range publicForRegion(at.region).names {
+			if isBelowPath(path, name, recursive) {
 				names = append(names, name)
 			}
 		}
@@ -228,7 +228,7 @@ func (s *Service) namesBelow(ctx context.Context, path string, recursive bool) (
 	found := make(map[string]record.Parameter)
 	for _, row := range rows {
 		name := row.Value.Name
-		if below(path, name, recursive) || path == "/" && !strings.HasPrefix(name, "/") {
+		if isBelowPath(path, name, recursive) || path == "/" && !strings.HasPrefix(name, "/") {
 			names = append(names, name)
 			found[name] = row.Value
 		}

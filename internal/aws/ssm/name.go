@@ -55,8 +55,8 @@ func checkPath(path string) error {
 		`The parameter doesn't meet the parameter name requirements. The parameter name must begin with a forward slash "/". It can't be prefixed with "aws" or "ssm" (case-insensitive). It must use only letters, numbers, or the following symbols: . (period), - (hyphen), _ (underscore). Special characters are not allowed. All sub-paths, if specified, must use the forward slash symbol "/". Valid example: /get/parameters2-/by1./path0_.`)
 }
 
-// below reports whether a parameter is in the hierarchy under a path, directly or, recursively, anywhere.
-func below(path, name string, recursive bool) bool {
+// isBelowPath reports whether a parameter is in the hierarchy under a path, directly or, recursively, anywhere.
+func isBelowPath(path, name string, recursive bool) bool {
 	rest, ok := strings.CutPrefix(name, strings.TrimSuffix(path, "/")+"/")
 	return ok && rest != "" && (recursive || !strings.Contains(rest, "/"))
 }
@@ -68,15 +68,15 @@ type reference struct {
 	selector string // "" for the latest version, else "3" or a label
 }
 
-// path is the hierarchy that a request names by path or ARN.
-func (at place) path(asked string) string {
-	if rest, ok := strings.CutPrefix(asked, at.arn("")); ok {
+// hierarchyPath is the hierarchy that a request names by path or ARN.
+func (at place) hierarchyPath(asked string) string {
+	if rest, ok := strings.CutPrefix(asked, at.parameterARN("")); ok {
 		return "/" + strings.TrimPrefix(rest, "/")
 	}
 	return asked
 }
 
-func (at place) refer(asked string) (reference, error) {
+func (at place) parseReference(asked string) (reference, error) {
 	r := reference{asked: asked, name: asked}
 	if rest, ok := strings.CutPrefix(asked, "arn:"); ok {
 		parts := strings.SplitN(rest, ":", 5) // partition, service, region, account, resource

@@ -31,9 +31,10 @@ var (
 	publicOf    = make(map[string]publicParameters)
 )
 
-// public are the parameters that AWS publishes in a region: the images of nodes, and which regions and zones there are.
+// publicForRegion are the parameters that AWS publishes in a region: the images of nodes, and which regions and zones
+// there are.
 // https://docs.aws.amazon.com/systems-manager/latest/userguide/parameter-store-public-parameters.html
-func public(in string) publicParameters {
+func publicForRegion(in string) publicParameters {
 	publicMutex.Lock()
 	defer publicMutex.Unlock()
 	if p, ok := publicOf[in]; ok {
@@ -77,7 +78,7 @@ func public(in string) publicParameters {
 
 // publicParameter is a public parameter as GetParameter shows it.
 func publicParameter(region string, r reference) (types.Parameter, error) {
-	value, ok := public(region).values[r.name]
+	value, ok := publicForRegion(region).values[r.name]
 	switch {
 	case !ok && !strings.HasPrefix(r.name, "/aws/service/"):
 		return types.Parameter{}, &wire.Error{Code: "AccessDeniedException",

@@ -69,7 +69,7 @@ func (s *Service) PutParameter(ctx context.Context, in *ssm.PutParameterInput) (
 	at := placeOf(ctx)
 	name := *in.Name
 	if strings.HasPrefix(name, "arn:") {
-		r, err := at.refer(name)
+		r, err := at.parseReference(name)
 		if err != nil {
 			return nil, err
 		}
@@ -87,11 +87,11 @@ func (s *Service) PutParameter(ctx context.Context, in *ssm.PutParameterInput) (
 		return nil, err
 	}
 	for {
-		row, err := s.parameters.Copy(ctx, at.key(name))
+		row, err := s.parameters.Copy(ctx, at.parameterKey(name))
 		var ops []store.Op
 		switch {
 		case errors.Is(err, store.ErrNotFound):
-			ops, err = s.create(ctx, at, name, in.Type, tags, &v)
+			ops, err = s.createOps(ctx, at, name, in.Type, tags, &v)
 		case err == nil:
 			ops, err = s.overwrite(ctx, row, in, &v)
 		}
@@ -153,7 +153,7 @@ func (s *Service) newVersion(ctx context.Context, name string, in *ssm.PutParame
 		return none, validation("Parameter value can't nest another parameter. Do not use \"{{}}\" in the value.")
 	}
 	var err error
-	if v.Tier, err = tierOf(in.Tier, len(v.Value)); err != nil {
+	if v.Tier, err = resolveTier(in.Tier, len(v.Value)); err != nil {
 		return none, err
 	}
 	switch v.DataType {
@@ -185,8 +185,8 @@ func (s *Service) newVersion(ctx context.Context, name string, in *ssm.PutParame
 	return v, nil
 }
 
-// tierOf is the tier of a value for which a tier was asked, which may be none.
-func tierOf(asked types.ParameterTier, size int) (types.ParameterTier, error) {
+// resolveTier is the tier of a value for which a tier was asked, which may be none.
+func resolveTier(asked types.ParameterTier, size int) (types.ParameterTier, error) {
 	if !slices.Contains(append(types.ParameterTier("").Values(), ""), asked) {
 		return "",
 			validation(
@@ -210,7 +210,8 @@ func tierOf(asked types.ParameterTier, size int) (types.ParameterTier, error) {
 	return types.ParameterTierStandard, nil
 }
 
-func (s *Service) create(ctx context.Context, at place, name string, kind types.ParameterType, tags map[string]string,
+func (s *Service) createOps(ctx context.Context, at place, name string, kind types.ParameterType,
+	tags map[string]string,
 	v *record.ParameterVersion) ([]store.Op, error) {
 	if kind == "" {
 		return nil, validation("A parameter type is required when you create a parameter.")
@@ -227,7 +228,8 @@ func (s *Service) create(ctx context.Context, at place, name string, kind types.
 	}
 	v.Version = 1
 	return []store.Op{
-		s.parameters.CreateOp(at.key(name), record.Parameter{Account: at.account, Region: at.region, Name: name,
+		s.parameters.CreateOp(at.parameterKey(name), record.Parameter{Account: at.account, Region: at.region,
+			Name: name,
 			Type: kind, Latest: 1, Tags: tags}),
 		s.versions.PutOp(record.ParameterVersionKey(at.account, at.region, name, 1), *v),
 	}, nil
@@ -291,7 +293,7 @@ func (s *Service) overwrite(ctx context.Context, row store.Row[record.Parameter]
 // DeleteParameter deletes a parameter with all its versions.
 func (s *Service) DeleteParameter(ctx context.Context, in *ssm.DeleteParameterInput) (*ssm.DeleteParameterOutput,
 	error) {
-	if err := s.remove(ctx, in.Name); err != nil {
+	if err := s.deleteParameter(ctx, in.Name); err != nil {
 		return nil, err
 	}
 	return &ssm.DeleteParameterOutput{}, nil
@@ -302,7 +304,7 @@ func (s *Service) DeleteParameters(ctx context.Context, in *ssm.DeleteParameters
 	error) {
 	out := &ssm.DeleteParametersOutput{DeletedParameters: []string{}, InvalidParameters: []string{}}
 	for _, name := range in.Names {
-		err := s.remove(ctx, &name)
+		err := s.deleteParameter(ctx, &name)
 		var absent *types.ParameterNotFound
 		switch {
 		case errors.As(err, &absent):
@@ -316,7 +318,7 @@ func (s *Service) DeleteParameters(ctx context.Context, in *ssm.DeleteParameters
 	return out, nil
 }
 
-func (s *Service) remove(ctx context.Context, name *string) error {
+func (s *Service) deleteParameter(ctx context.Context, name *string) error {
 	for {
 		row, err := s.ownByName(ctx, name)
 		if err != nil {

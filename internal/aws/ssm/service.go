@@ -63,10 +63,12 @@ func placeOf(ctx context.Context) place {
 	return place{account: wire.CallerFrom(ctx).Account, region: wire.RegionFrom(ctx)}
 }
 
-func (p place) key(name string) string { return record.ParameterKey(p.account, p.region, name) }
+func (p place) parameterKey(name string) string {
+	return record.ParameterKey(p.account, p.region, name)
+}
 
-// arn is the ARN of a parameter, public or the account's.
-func (p place) arn(name string) string {
+// parameterARN is the ARN of a parameter, public or the account's.
+func (p place) parameterARN(name string) string {
 	if isPublic(name) {
 		return record.ParameterARN("", p.region, name)
 	}

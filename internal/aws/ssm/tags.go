@@ -41,8 +41,8 @@ func checkTags(tags, beside map[string]string) error {
 	return nil
 }
 
-// tagged is the key of the parameter that a tagging request names.
-func (s *Service) tagged(ctx context.Context, kind types.ResourceTypeForTagging, id *string) (string, error) {
+// taggedKey is the key of the parameter that a tagging request names.
+func (s *Service) taggedKey(ctx context.Context, kind types.ResourceTypeForTagging, id *string) (string, error) {
 	if kind != types.ResourceTypeForTaggingParameter {
 		return "", invalidResourceType(kind)
 	}
@@ -54,9 +54,9 @@ func (s *Service) tagged(ctx context.Context, kind types.ResourceTypeForTagging,
 	return row.Key, err
 }
 
-func (s *Service) retag(ctx context.Context, kind types.ResourceTypeForTagging, id *string,
+func (s *Service) updateTags(ctx context.Context, kind types.ResourceTypeForTagging, id *string,
 	change func(tags map[string]string) error) error {
-	key, err := s.tagged(ctx, kind, id)
+	key, err := s.taggedKey(ctx, kind, id)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (s *Service) AddTagsToResource(ctx context.Context, in *ssm.AddTagsToResour
 	for _, t := range in.Tags {
 		added[aws.ToString(t.Key)] = aws.ToString(t.Value)
 	}
-	err := s.retag(ctx, in.ResourceType, in.ResourceId, func(tags map[string]string) error {
+	err := s.updateTags(ctx, in.ResourceType, in.ResourceId, func(tags map[string]string) error {
 		if err := checkTags(added, tags); err != nil {
 			return err
 		}
@@ -120,7 +120,7 @@ func (s *Service) AddTagsToResource(ctx context.Context, in *ssm.AddTagsToResour
 // RemoveTagsFromResource takes tags off a parameter.
 func (s *Service) RemoveTagsFromResource(ctx context.Context, in *ssm.RemoveTagsFromResourceInput) (
 	*ssm.RemoveTagsFromResourceOutput, error) {
-	err := s.retag(ctx, in.ResourceType, in.ResourceId, func(tags map[string]string) error {
+	err := s.updateTags(ctx, in.ResourceType, in.ResourceId, func(tags map[string]string) error {
 		for _, key := range in.TagKeys {
 			delete(tags, key)
 		}
@@ -135,7 +135,7 @@ func (s *Service) RemoveTagsFromResource(ctx context.Context, in *ssm.RemoveTags
 // ListTagsForResource lists the tags of a parameter.
 func (s *Service) ListTagsForResource(ctx context.Context, in *ssm.ListTagsForResourceInput) (
 	*ssm.ListTagsForResourceOutput, error) {
-	key, err := s.tagged(ctx, in.ResourceType, in.ResourceId)
+	key, err := s.taggedKey(ctx, in.ResourceType, in.ResourceId)
 	if err != nil {
 		return nil, err
 	}

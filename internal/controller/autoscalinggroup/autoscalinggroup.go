@@ -162,22 +162,22 @@ func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Resul
 			return reconcile.Result{Gone: true}, nil
 		}
 		if err == nil {
-			err = c.pass(ctx, v)
+			err = c.runSteps(ctx, v)
 		}
 		switch {
 		case err != nil:
 			return reconcile.Result{}, err
 		case v.group.Deleting && len(v.members) == 0 && len(v.launches) == 0:
-			return reconcile.Result{Gone: true}, c.forget(ctx, v)
+			return reconcile.Result{Gone: true}, c.deleteRecords(ctx, v)
 		case !v.again:
-			return reconcile.Result{After: v.after(c.clock.Now())}, nil
+			return reconcile.Result{After: v.requeueAfter(c.clock.Now())}, nil
 		}
 	}
 	return reconcile.Result{After: time.Millisecond}, nil
 }
 
-// pass does for a group what can be done now.
-func (c *Controller) pass(ctx context.Context, v *view) error {
+// runSteps does for a group what can be done now.
+func (c *Controller) runSteps(ctx context.Context, v *view) error {
 	for _, step := range []struct {
 		what string
 		do   func(context.Context, *view) error
@@ -189,14 +189,14 @@ func (c *Controller) pass(ctx context.Context, v *view) error {
 		{"check the health of instances", c.checkHealth},
 		{"refresh instances", c.refresh},
 		{"take instances from the warm pool", c.drawFromWarmPool},
-		{"launch instances", c.grow},
+		{"launch instances", c.launchMissing},
 		{"replace instances that are about to be interrupted", c.replaceInterrupted},
 		{"terminate instances", c.terminateExcess},
 		{"balance zones", c.rebalance},
-		{"fill the warm pool", c.warmUp},
+		{"fill the warm pool", c.fillWarmPool},
 		{"empty the warm pool", c.coolDown},
 		{"terminate instances that have left service", c.takeDown},
-		{"forget old activities", c.prune},
+		{"forget old activities", c.pruneActivities},
 	} {
 		if err := step.do(ctx, v); err != nil {
 			return fmt.Errorf("%s of Auto Scaling group %s: %w", step.what, v.group.Name, err)
@@ -218,9 +218,9 @@ func (c *Controller) schedule(ctx context.Context, v *view) error {
 	return nil
 }
 
-// forget removes what is left of a group that has no instances any more; its own row goes last, so that a crash in
-// between finds the rest again.
-func (c *Controller) forget(ctx context.Context, v *view) error {
+// deleteRecords removes what is left of a group that has no instances any more; its own row goes last, so that a crash
+// in between finds the rest again.
+func (c *Controller) deleteRecords(ctx context.Context, v *view) error {
 	prefix := store.Prefix(v.group.Account, v.group.Region, v.group.Name)
 	for _, remove := range []func() error{
 		func() error { return removeAll(ctx, c.store, c.activities, prefix) },

@@ -19,7 +19,7 @@ import (
 // The words of scaling activities are those that AWS uses; tools and people look for them.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-verify-scaling-activity.html
 
-func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
+func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
 
 // because is the beginning of a cause: the change of the desired capacity that nothing was done about yet, if there is
 // one.
@@ -28,22 +28,22 @@ func (v *view) because() string {
 	if change.ID == "" || change.ID == v.status.Answered {
 		return ""
 	}
-	return fmt.Sprintf("At %s %s changing the desired capacity from %d to %d.  ", stamp(change.At), change.By,
+	return fmt.Sprintf("At %s %s changing the desired capacity from %d to %d.  ", formatTime(change.At), change.By,
 		change.From, change.To)
 }
 
-// answer remembers that the newest change was given as a cause.
-func (v *view) answer() { v.status.Answered = v.group.Change.ID }
+// markAnswered remembers that the newest change was given as a cause.
+func (v *view) markAnswered() { v.status.Answered = v.group.Change.ID }
 
 func growing(now time.Time, from, to int32) string {
 	return fmt.Sprintf(
 		"At %s an instance was started in response to a difference between desired and actual capacity, increasing "+
-			"the capacity from %d to %d.", stamp(now), from, to)
+			"the capacity from %d to %d.", formatTime(now), from, to)
 }
 
 func replacing(now time.Time) string {
 	return fmt.Sprintf("At %s an instance was launched in response to an unhealthy instance needing to be replaced.",
-		stamp(now))
+		formatTime(now))
 }
 
 // shrinking is why instances are terminated when there are more than are desired.
@@ -51,15 +51,15 @@ func shrinking(now time.Time, from, to int32, chosen []*member) string {
 	var text strings.Builder
 	fmt.Fprintf(&text,
 		"At %s an instance was taken out of service in response to a difference between desired and actual capacity, "+
-			"shrinking the capacity from %d to %d.", stamp(now), from, to)
+			"shrinking the capacity from %d to %d.", formatTime(now), from, to)
 	for _, m := range chosen {
-		fmt.Fprintf(&text, "  At %s instance %s was selected for termination.", stamp(now), m.row.ID)
+		fmt.Fprintf(&text, "  At %s instance %s was selected for termination.", formatTime(now), m.row.ID)
 	}
 	return text.String()
 }
 
 func unhealthy(now time.Time, why string) string {
-	return fmt.Sprintf("At %s an instance was taken out of service in response to %s.", stamp(now), why)
+	return fmt.Sprintf("At %s an instance was taken out of service in response to %s.", formatTime(now), why)
 }
 
 // newActivity is an activity that begins now.
@@ -87,16 +87,16 @@ func (v *view) activityKey(id string) string {
 	return store.Key(v.group.Account, v.group.Region, v.group.Name, id)
 }
 
-// end is the op that ends the activity under way with a member.
-func (c *Controller) end(ctx context.Context, v *view, m *member, code types.ScalingActivityStatusCode,
+// endActivity is the op that ends the activity under way with a member.
+func (c *Controller) endActivity(ctx context.Context, v *view, m *member, code types.ScalingActivityStatusCode,
 	message string) ([]store.Op, error) {
-	return c.touch(ctx, v, m, func(a *record.AutoScalingActivity) {
+	return c.changeActivity(ctx, v, m, func(a *record.AutoScalingActivity) {
 		a.StatusCode, a.StatusMessage, a.EndTime, a.Progress = code, message, c.now(), 100
 	})
 }
 
-// touch is the op that changes the activity under way with a member; none when there is none.
-func (c *Controller) touch(ctx context.Context, v *view, m *member, change func(*record.AutoScalingActivity)) (
+// changeActivity is the op that changes the activity under way with a member; none when there is none.
+func (c *Controller) changeActivity(ctx context.Context, v *view, m *member, change func(*record.AutoScalingActivity)) (
 	[]store.Op, error) {
 	if m.row.ActivityID == "" {
 		return nil, nil
@@ -117,8 +117,8 @@ func (c *Controller) now() time.Time { return c.clock.Now().UTC().Truncate(time.
 // keptActivities is how many activities of a group that have ended are kept. AWS keeps those of six weeks.
 const keptActivities = 1000
 
-// prune removes the oldest activities when there are many.
-func (c *Controller) prune(ctx context.Context, v *view) error {
+// pruneActivities removes the oldest activities when there are many.
+func (c *Controller) pruneActivities(ctx context.Context, v *view) error {
 	rows, err := c.activities.List(ctx, store.Prefix(v.group.Account, v.group.Region, v.group.Name))
 	if err != nil || len(rows) <= keptActivities+100 {
 		return err

@@ -61,7 +61,7 @@ func (c *Controller) illness(v *view, m *member) string {
 	if v.suspended("HealthCheck") {
 		return ""
 	}
-	if !m.alive() {
+	if !m.isAlive() {
 		return terminatedOrStopped
 	}
 	if m.machine.SystemStatus == ec2types.SummaryStatusImpaired ||

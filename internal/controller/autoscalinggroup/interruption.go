@@ -13,9 +13,9 @@ import (
 // service. Without it, an instance is replaced when it is gone.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-capacity-rebalancing.html
 
-// atRisk reports whether an instance that serves is about to be interrupted. EC2 gives its recommendation to rebalance
-// with the notice.
-func (v *view) atRisk(m *member) bool {
+// isAtRisk reports whether an instance that serves is about to be interrupted. EC2 gives its recommendation to
+// rebalance with the notice.
+func (v *view) isAtRisk(m *member) bool {
 	return v.group.CapacityRebalance && m.inService() && m.row.Spot && !m.instance.SpotInterruption.IsZero()
 }
 
@@ -24,7 +24,7 @@ func (v *view) atRisk(m *member) bool {
 func (v *view) replacements() int32 {
 	var sum int32
 	for _, m := range v.members {
-		if v.atRisk(m) {
+		if v.isAtRisk(m) {
 			sum += m.row.Weight
 		}
 	}
@@ -47,7 +47,7 @@ func (c *Controller) replaceInterrupted(ctx context.Context, v *view) error {
 		}
 	}
 	for _, m := range v.members {
-		if !v.atRisk(m) || serving-m.row.Weight < v.group.Desired {
+		if !v.isAtRisk(m) || serving-m.row.Weight < v.group.Desired {
 			continue
 		}
 		now := c.now()
@@ -60,8 +60,8 @@ func (c *Controller) replaceInterrupted(ctx context.Context, v *view) error {
 	return nil
 }
 
-// ahead is why an instance is launched before another is interrupted.
-func ahead(now time.Time) string {
+// rebalanceCause is why an instance is launched before another is interrupted.
+func rebalanceCause(now time.Time) string {
 	return fmt.Sprintf("At %s an instance was launched in response to an EC2 instance rebalance recommendation.",
-		stamp(now))
+		formatTime(now))
 }

@@ -43,12 +43,12 @@ func (c *Controller) finishLaunches(ctx context.Context, v *view) error {
 	return nil
 }
 
-// grow launches instances until there are as many as are desired.
-func (c *Controller) grow(ctx context.Context, v *view) error {
-	need := v.wanted() - v.capacity()
+// launchMissing launches instances until there are as many as are desired.
+func (c *Controller) launchMissing(ctx context.Context, v *view) error {
+	need := v.targetCapacity() - v.capacity()
 	if need <= 0 {
 		if v.capacity() == v.group.Desired && !v.group.Deleting && v.group.Change.ID != v.status.Answered {
-			v.answer() // there is nothing to do about it
+			v.markAnswered() // there is nothing to do about it
 			return c.putStatus(ctx, v)
 		}
 		return nil
@@ -63,11 +63,11 @@ func (c *Controller) grow(ctx context.Context, v *view) error {
 		case v.replacing > len(causes):
 			return replacing(now)
 		case have >= v.group.Desired && v.replacements() > 0:
-			return ahead(now)
+			return rebalanceCause(now)
 		}
-		return v.because() + growing(now, have, v.wanted())
+		return v.because() + growing(now, have, v.targetCapacity())
 	}
-	asked, err := c.launch(ctx, v, need, false, func() string {
+	asked, err := c.launchInstances(ctx, v, need, false, func() string {
 		why := cause()
 		causes = append(causes, why)
 		return why
@@ -75,20 +75,21 @@ func (c *Controller) grow(ctx context.Context, v *view) error {
 	if err != nil || !asked {
 		return err
 	}
-	v.answer()
+	v.markAnswered()
 	if err := c.putStatus(ctx, v); err != nil {
 		return err
 	}
 	// What could not be launched in one place is launched in another at once; so is what is beyond this round.
-	if v.capacity() < v.wanted() && !c.resting(v) {
+	if v.capacity() < v.targetCapacity() && !c.resting(v) {
 		v.again = true
 	}
 	return nil
 }
 
-// launch launches instances of some capacity, into service or into the warm pool. false: there is nothing that could be
-// launched now.
-func (c *Controller) launch(ctx context.Context, v *view, need int32, warm bool, cause func() string) (bool, error) {
+// launchInstances launches instances of some capacity, into service or into the warm pool. false: there is nothing that
+// could be launched now.
+func (c *Controller) launchInstances(ctx context.Context, v *view, need int32, warm bool, cause func() string) (bool,
+	error) {
 	p, err := c.newPlan(ctx, v, warm)
 	if err != nil {
 		return false, c.launchRefused(ctx, v, pool{}, cause(), err)
@@ -99,14 +100,14 @@ func (c *Controller) launch(ctx context.Context, v *view, need int32, warm bool,
 	}
 	var batches []*batch
 	for n := 0; need > 0 && n < launchesInARow; n++ {
-		chosen, ok := p.next("")
+		chosen, ok := p.choosePool("")
 		if !ok {
 			break
 		}
 		need -= chosen.weight
 		why := cause()
 		i := slices.IndexFunc(batches, func(b *batch) bool {
-			return b.pool.same(chosen) &&
+			return b.pool.matches(chosen) &&
 				len(b.causes) < launchesAtOnce
 		})
 		if i < 0 {
@@ -130,7 +131,7 @@ func (c *Controller) launch(ctx context.Context, v *view, need int32, warm bool,
 	return true, nil
 }
 
-func (p pool) same(other pool) bool {
+func (p pool) matches(other pool) bool {
 	return p.key() == other.key() && p.image == other.image &&
 		aws.ToString(p.template.LaunchTemplateId) == aws.ToString(other.template.LaunchTemplateId)
 }
@@ -205,7 +206,7 @@ func (c *Controller) runLaunch(ctx context.Context, v *view, key string, l recor
 			func(r store.Row[record.AutoScalingLaunch]) bool { return r.Key == key })
 	}
 	if err != nil {
-		switch code(err) {
+		switch errorCode(err) {
 		case "", "InternalError", "InternalFailure", "ServiceUnavailable", "RequestLimitExceeded", "Throttling":
 			return fmt.Errorf("ask EC2: %w", err) // it may have launched something, or not: ask again
 		}
@@ -264,11 +265,11 @@ func (c *Controller) templateType(ctx context.Context, v *view, spec *types.Laun
 // launchRefused records a launch that EC2 refused, as an activity that failed.
 func (c *Controller) launchRefused(ctx context.Context, v *view, p pool, cause string, err error,
 	also ...store.Op) error {
-	if code(err) == "" && ctx.Err() != nil {
+	if errorCode(err) == "" && ctx.Err() != nil {
 		return err
 	}
 	what := strings.TrimSuffix(strings.TrimSpace(message(err)), ".") + ". "
-	switch code(err) {
+	switch errorCode(err) {
 	case "InvalidLaunchTemplateId.NotFound", "InvalidLaunchTemplateId.VersionNotFound",
 		"InvalidLaunchTemplateName.NotFoundException":
 		what = "You must use a valid fully-formed launch template. " + what
@@ -277,14 +278,14 @@ func (c *Controller) launchRefused(ctx context.Context, v *view, p pool, cause s
 			"There are not enough free addresses in subnet '%s' to satisfy the requested number of instances. ",
 			p.subnet)
 	case "InsufficientInstanceCapacity", "UnauthorizedOperation":
-		what = code(err) + " - " + what
+		what = errorCode(err) + " - " + what
 	}
 	activity := v.newActivity(c.now(), "", "", "Launching a new EC2 instance.  Status Reason: "+what+
 		"Launching EC2 instance failed.", cause, p.zone, p.subnet)
 	activity.StatusCode, activity.StatusMessage = types.ScalingActivityStatusCodeFailed, what+
 		"Launching EC2 instance failed."
 	activity.EndTime, activity.Progress = c.now(), 100
-	switch code(err) {
+	switch errorCode(err) {
 	case "InsufficientFreeAddressesInSubnet", "InvalidSubnetID.NotFound", "InvalidSubnet":
 		c.recordFailure(v, p.location.key())
 	case "InsufficientInstanceCapacity", "Unsupported", "UnsupportedOperation", "SpotMaxPriceTooLow",
@@ -348,8 +349,8 @@ func (c *Controller) untilRetry(v *view) {
 	}
 }
 
-// zoneOf is the zone of a subnet; a subnet that is gone was in the group's only zone, or the first.
-func (c *Controller) zoneOf(ctx context.Context, v *view, subnet string) (string, error) {
+// resolveZone is the zone of a subnet; a subnet that is gone was in the group's only zone, or the first.
+func (c *Controller) resolveZone(ctx context.Context, v *view, subnet string) (string, error) {
 	row, err := record.Subnets(c.store).Get(ctx, record.EC2Key(v.group.Account, v.group.Region, subnet))
 	if errors.Is(err, store.ErrNotFound) {
 		return cmp.Or(slices.Concat(v.group.Zones, []string{""})...), nil

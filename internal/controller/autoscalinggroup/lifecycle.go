@@ -39,7 +39,7 @@ func (c *Controller) attachInstances(ctx context.Context, v *view) error {
 		}
 		r := a.order.Attach
 		id := m.instance.ID
-		if !m.alive() { // it has gone since
+		if !m.isAlive() { // it has gone since
 			if err := c.store.Txn(ctx, c.orders.RemoveOp(a.key)); err != nil {
 				return err
 			}
@@ -101,7 +101,7 @@ func (c *Controller) advanceInstance(ctx context.Context, v *view, m *member) er
 		case m.row.FromPool && (m.state == ec2types.InstanceStateNameStopped ||
 			m.state == ec2types.InstanceStateNameStopping):
 			return c.startInstance(ctx, v, m)
-		case !m.alive():
+		case !m.isAlive():
 			return c.launchFailed(ctx, v, m)
 		}
 		return c.enterService(ctx, v, m)
@@ -118,7 +118,8 @@ func (c *Controller) advanceInstance(ctx context.Context, v *view, m *member) er
 			return c.beginTermination(ctx, v, m, *m.order.Terminate)
 		case m.order.Detach != nil:
 			return c.detachInstance(ctx, v, m)
-		case m.row.State == types.LifecycleStateStandby && !m.alive() && m.state != ec2types.InstanceStateNameStopped &&
+		case m.row.State == types.LifecycleStateStandby && !m.isAlive() &&
+			m.state != ec2types.InstanceStateNameStopped &&
 			m.state != ec2types.InstanceStateNameStopping:
 			now := c.now()
 			return c.beginTermination(ctx, v, m, record.AutoScalingRequest{At: now,
@@ -140,7 +141,7 @@ func (c *Controller) enterService(ctx context.Context, v *view, m *member) error
 		}
 		if actions := c.actions(v, launching); len(actions) > 0 {
 			m.row.State, m.row.Actions = types.LifecycleStatePendingWait, actions
-			ops, err := c.touch(ctx, v, m, func(a *record.AutoScalingActivity) {
+			ops, err := c.changeActivity(ctx, v, m, func(a *record.AutoScalingActivity) {
 				a.StatusCode, a.Progress = types.ScalingActivityStatusCodeMidLifecycleAction, 30
 			})
 			if err != nil {
@@ -158,13 +159,13 @@ func (c *Controller) enterService(ctx context.Context, v *view, m *member) error
 				"Lifecycle action was abandoned: the instance did not get CONTINUE of its lifecycle hook.",
 				record.AutoScalingRequest{
 					At: c.now(), Cause: fmt.Sprintf(
-						"At %s instance %s was taken out of service in response to a lifecycle hook that was abandoned.", stamp(c.now()), m.row.ID),
+						"At %s instance %s was taken out of service in response to a lifecycle hook that was abandoned.", formatTime(c.now()), m.row.ID),
 				})
 		}
 		m.row.Actions = nil
 	}
 	m.row.State, m.row.InServiceAt, m.row.FromPool = types.LifecycleStateInService, c.now(), false
-	ops, err := c.end(ctx, v, m, types.ScalingActivityStatusCodeSuccessful, "")
+	ops, err := c.endActivity(ctx, v, m, types.ScalingActivityStatusCodeSuccessful, "")
 	if err != nil {
 		return err
 	}
@@ -241,7 +242,7 @@ func (c *Controller) launchFailed(ctx context.Context, v *view, m *member) error
 	}
 	message := "Instance became unhealthy while waiting for instance to be in InService state. Termination Reason: " +
 		reason
-	ops, err := c.end(ctx, v, m, types.ScalingActivityStatusCodeFailed, message)
+	ops, err := c.endActivity(ctx, v, m, types.ScalingActivityStatusCodeFailed, message)
 	if err != nil {
 		return err
 	}
@@ -265,7 +266,7 @@ func (c *Controller) cancelLaunch(ctx context.Context, v *view, m *member, messa
 	if message != "" {
 		code = types.ScalingActivityStatusCodeFailed
 	}
-	ops, err := c.end(ctx, v, m, code, message)
+	ops, err := c.endActivity(ctx, v, m, code, message)
 	if err != nil {
 		return err
 	}
@@ -308,7 +309,7 @@ func (c *Controller) leaveWait(ctx context.Context, v *view, m *member) error {
 	} else {
 		m.row.State = types.LifecycleStateTerminatingProceed
 	}
-	ops, err := c.touch(ctx, v, m, func(
+	ops, err := c.changeActivity(ctx, v, m, func(
 		a *record.AutoScalingActivity) {
 		a.StatusCode = types.ScalingActivityStatusCodeInProgress
 	})
@@ -339,7 +340,7 @@ func (c *Controller) takeDown(ctx context.Context, v *view) error {
 		}
 		switch m.state {
 		case ec2types.InstanceStateNameTerminated:
-			ops, err := c.end(ctx, v, m, types.ScalingActivityStatusCodeSuccessful, "")
+			ops, err := c.endActivity(ctx, v, m, types.ScalingActivityStatusCodeSuccessful, "")
 			if err != nil {
 				return err
 			}
@@ -362,7 +363,7 @@ func (c *Controller) takeDown(ctx context.Context, v *view) error {
 // terminate asks EC2 to terminate instances: together, or one by one when that fails because of one of them.
 func (c *Controller) terminate(ctx context.Context, v *view, ids []string) error {
 	_, err := v.client.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids})
-	if err == nil || code(err) == "InvalidInstanceID.NotFound" && len(ids) == 1 {
+	if err == nil || errorCode(err) == "InvalidInstanceID.NotFound" && len(ids) == 1 {
 		return nil
 	}
 	if len(ids) == 1 {
@@ -379,7 +380,7 @@ func (c *Controller) terminate(ctx context.Context, v *view, ids []string) error
 func (c *Controller) removeInstance(ctx context.Context, v *view, m *member, also ...store.Op) error {
 	err := c.store.Txn(ctx, append(also, c.members.RemoveOp(m.key), c.orders.RemoveOp(m.key))...)
 	if err == nil {
-		v.remove(m)
+		v.removeMember(m)
 		v.again = true // its rows are gone, so nobody else will say that something has changed
 	}
 	return err
@@ -387,10 +388,10 @@ func (c *Controller) removeInstance(ctx context.Context, v *view, m *member, als
 
 // detachInstance lets an instance go on running without the group.
 func (c *Controller) detachInstance(ctx context.Context, v *view, m *member) error {
-	if m.alive() {
+	if m.isAlive() {
 		_, err := v.client.DeleteTags(ctx, &ec2.DeleteTagsInput{Resources: []string{m.row.ID},
 			Tags: []ec2types.Tag{{Key: aws.String(groupTag)}}})
-		if err != nil && code(err) != "InvalidInstanceID.NotFound" {
+		if err != nil && errorCode(err) != "InvalidInstanceID.NotFound" {
 			return fmt.Errorf("untag it: %w", err)
 		}
 	}
@@ -417,8 +418,8 @@ func (c *Controller) moveStandby(ctx context.Context, v *view, m *member) error 
 	return c.putInstance(ctx, m, c.activities.PutOp(v.activityKey(activity.ID), activity))
 }
 
-// code is the AWS error code of err.
-func code(err error) string {
+// errorCode is the AWS error code of err.
+func errorCode(err error) string {
 	var api smithy.APIError
 	if errors.As(err, &api) {
 		return api.ErrorCode()

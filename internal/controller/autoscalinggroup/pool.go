@@ -115,7 +115,7 @@ func (c *Controller) options(ctx context.Context, v *view) ([]option, *types.Ins
 		}
 		kinds := []string{aws.ToString(override.InstanceType)}
 		if override.InstanceRequirements != nil {
-			if kinds, err = c.kinds(ctx, v, o, override.InstanceRequirements); err != nil {
+			if kinds, err = c.listInstanceTypes(ctx, v, o, override.InstanceRequirements); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -128,8 +128,9 @@ func (c *Controller) options(ctx context.Context, v *view) ([]option, *types.Ins
 	return all, mixed.InstancesDistribution, nil
 }
 
-// kinds are the instance types that meet requirements, as EC2 says.
-func (c *Controller) kinds(ctx context.Context, v *view, o option, requirements *types.InstanceRequirements) ([]string,
+// listInstanceTypes are the instance types that meet requirements, as EC2 says.
+func (c *Controller) listInstanceTypes(ctx context.Context, v *view, o option,
+	requirements *types.InstanceRequirements) ([]string,
 	error) {
 	finder, ok := v.client.(interface {
 		GetInstanceTypesFromInstanceRequirements(context.Context, *ec2.GetInstanceTypesFromInstanceRequirementsInput,
@@ -171,12 +172,12 @@ func (c *Controller) kinds(ctx context.Context, v *view, o option, requirements 
 	if len(kinds) == 0 {
 		return nil, fmt.Errorf("no instance type meets the instance requirements of the group")
 	}
-	slices.SortFunc(kinds, func(a, b string) int { return cmp.Compare(price(a, false), price(b, false)) })
+	slices.SortFunc(kinds, func(a, b string) int { return cmp.Compare(hourlyPrice(a, false), hourlyPrice(b, false)) })
 	return kinds, nil
 }
 
-// price is what an hour of an instance type costs; what is unknown costs more than anything.
-func price(kind string, spot bool) float64 {
+// hourlyPrice is what an hour of an instance type costs; what is unknown costs more than anything.
+func hourlyPrice(kind string, spot bool) float64 {
 	t, ok := instancetype.Get(kind)
 	switch {
 	case !ok:
@@ -198,7 +199,7 @@ func (v *view) locations(ctx context.Context, c *Controller) ([]location, error)
 	}
 	var all []location
 	for _, id := range v.group.SubnetIDs {
-		zone, err := c.zoneOf(ctx, v, id)
+		zone, err := c.resolveZone(ctx, v, id)
 		if err != nil {
 			return nil, err
 		}
@@ -234,7 +235,7 @@ func (c *Controller) newPlan(ctx context.Context, v *view, warm bool) (*plan, er
 		return nil, err
 	}
 	for _, m := range v.members {
-		if !m.counts() && (!warm || !m.waitsInPool()) {
+		if !m.isCounted() && (!warm || !m.waitsInPool()) {
 			continue
 		}
 		p.zones[m.row.Zone]++
@@ -267,7 +268,7 @@ func (p *plan) ordered(spot bool) []option {
 	if p.distribution == nil || len(options) == 1 {
 		return options
 	}
-	perUnit := func(o option) float64 { return price(o.typeOf, spot) / float64(o.weight) }
+	perUnit := func(o option) float64 { return hourlyPrice(o.typeOf, spot) / float64(o.weight) }
 	byPrice := func(a, b option) int {
 		return cmp.Or(cmp.Compare(perUnit(a), perUnit(b)), cmp.Compare(a.order, b.order))
 	}
@@ -289,9 +290,9 @@ func (p *plan) ordered(spot bool) []option {
 	return options
 }
 
-// next chooses the pool of one more instance, and counts it. Zones with fewer instances go first; within one, subnets
-// with fewer. false: there is none in which a launch has not failed lately.
-func (p *plan) next(zone string) (pool, bool) {
+// choosePool chooses the pool of one more instance, and counts it. Zones with fewer instances go first; within one,
+// subnets with fewer. false: there is none in which a launch has not failed lately.
+func (p *plan) choosePool(zone string) (pool, bool) {
 	spot := p.wantsSpot()
 	locations := slices.Clone(p.locations)
 	slices.SortStableFunc(locations, func(a, b location) int {

@@ -28,9 +28,9 @@ type refreshing struct {
 	surplus int32
 }
 
-// wanted is the capacity that the group is to have now: what is desired, and what an instance refresh, or the
+// targetCapacity is the capacity that the group is to have now: what is desired, and what an instance refresh, or the
 // replacement of instances that are about to be interrupted, takes beyond it.
-func (v *view) wanted() int32 {
+func (v *view) targetCapacity() int32 {
 	if v.group.Deleting {
 		return v.group.Desired
 	}
@@ -78,8 +78,8 @@ func (c *Controller) refresh(ctx context.Context, v *view) error {
 	return err
 }
 
-// over ends the refresh.
-func (r *refreshing) over(v *view, now time.Time, status types.InstanceRefreshStatus, reason string) {
+// endRefresh ends the refresh.
+func (r *refreshing) endRefresh(v *view, now time.Time, status types.InstanceRefreshStatus, reason string) {
 	r.now.Status, r.now.Reason, r.now.EndedAt = status, reason, now
 	v.refresh = nil
 }
@@ -91,12 +91,12 @@ func (c *Controller) refreshStep(ctx context.Context, v *view, r *refreshing) er
 	}
 	switch {
 	case v.group.Deleting:
-		r.over(v, now, types.InstanceRefreshStatusCancelled, "The Auto Scaling group is being deleted.")
+		r.endRefresh(v, now, types.InstanceRefreshStatusCancelled, "The Auto Scaling group is being deleted.")
 		return nil
 	case !r.row.CancelledAt.IsZero():
 		r.now.Status = types.InstanceRefreshStatusCancelling
 		if v.settled() && !slices.ContainsFunc(v.members, (*member).terminating) {
-			r.over(v, now, types.InstanceRefreshStatusCancelled, "Cancelled due to user request.")
+			r.endRefresh(v, now, types.InstanceRefreshStatusCancelled, "Cancelled due to user request.")
 		}
 		return nil
 	case !r.row.RollbackAt.IsZero() && r.now.RolledBackAt.IsZero():
@@ -153,13 +153,13 @@ func (c *Controller) refreshFailed(v *view, r *refreshing, rolling bool, now tim
 	const reason = "Instance refresh has failed: instances could not be launched for an hour. Scaling activities say why."
 	switch {
 	case rolling:
-		r.over(v, now, types.InstanceRefreshStatusRollbackFailed, reason)
+		r.endRefresh(v, now, types.InstanceRefreshStatusRollbackFailed, reason)
 	case aws.ToBool(r.row.Preferences.AutoRollback):
 		r.rollBack(now, reason)
 		v.status.Failures, v.status.RetryAt, v.status.Zones = 0, time.Time{}, nil
 		v.wakeAt(now)
 	default:
-		r.over(v, now, types.InstanceRefreshStatusFailed, reason)
+		r.endRefresh(v, now, types.InstanceRefreshStatusFailed, reason)
 	}
 	return nil
 }
@@ -198,7 +198,7 @@ func (c *Controller) findRemnant(ctx context.Context, v *view, r *refreshing, ro
 				if err := c.leavePool(ctx, v, m,
 					fmt.Sprintf(
 						"At %s instance %s was taken out of the warm pool in response to an instance refresh with an "+
-							"ID of %s.", stamp(now), m.row.ID, r.row.ID)); err != nil {
+							"ID of %s.", formatTime(now), m.row.ID, r.row.ID)); err != nil {
 					return remnant{}, err
 				}
 			}
@@ -248,7 +248,7 @@ func (c *Controller) findRemnant(ctx context.Context, v *view, r *refreshing, ro
 // currentKinds tells the instances whose type the configuration would launch.
 func (c *Controller) currentKinds(ctx context.Context, v *view) (func(*member) bool, error) {
 	options, _, err := c.options(ctx, v)
-	if err != nil && code(err) == "" {
+	if err != nil && errorCode(err) == "" {
 		return nil, err
 	}
 	return func(m *member) bool {
@@ -299,7 +299,7 @@ func (c *Controller) replaceInstances(ctx context.Context, v *view, r *refreshin
 		why := record.AutoScalingRequest{At: now,
 			Cause: fmt.Sprintf(
 				"At %s instance %s was taken out of service in response to an instance refresh with an ID of %s.",
-				stamp(now), m.row.ID, r.row.ID)}
+				formatTime(now), m.row.ID, r.row.ID)}
 		if err := c.beginTermination(ctx, v, m, why, c.cancelled(ctx, v, m)...); err != nil {
 			return err
 		}
@@ -347,7 +347,7 @@ func (c *Controller) refreshed(ctx context.Context, v *view, r *refreshing, roll
 		return nil
 	}
 	if rolling {
-		r.over(v, now, types.InstanceRefreshStatusRollbackSuccessful, "")
+		r.endRefresh(v, now, types.InstanceRefreshStatusRollbackSuccessful, "")
 		return nil
 	}
 	if bake := time.Duration(aws.ToInt32(r.row.Preferences.BakeTime)) * time.Second; bake > 0 {
@@ -366,6 +366,6 @@ func (c *Controller) refreshed(ctx context.Context, v *view, r *refreshing, roll
 		// For the rest of this reconciliation the group launches what it was refreshed to.
 		v.group.LaunchTemplate, v.group.Mixed = r.row.Desired.LaunchTemplate, r.row.Desired.MixedInstancesPolicy
 	}
-	r.over(v, now, types.InstanceRefreshStatusSuccessful, "")
+	r.endRefresh(v, now, types.InstanceRefreshStatusSuccessful, "")
 	return nil
 }

@@ -29,10 +29,10 @@ func (c *Controller) terminateExcess(ctx context.Context, v *view) error {
 			return err
 		}
 	}
-	if have <= v.wanted() || v.suspended("Terminate") {
+	if have <= v.targetCapacity() || v.suspended("Terminate") {
 		return nil
 	}
-	chosen, err := c.chooseInstances(ctx, v, have-v.wanted())
+	chosen, err := c.chooseInstances(ctx, v, have-v.targetCapacity())
 	if err != nil || len(chosen) == 0 {
 		return err
 	}
@@ -40,7 +40,7 @@ func (c *Controller) terminateExcess(ctx context.Context, v *view) error {
 	cause := v.because() + shrinking(now, have, v.group.Desired, chosen)
 	room := v.poolRoom()
 	for _, m := range chosen {
-		if m.inService() && m.alive() && v.group.WarmPool != nil && v.group.WarmPool.Reuse && room >= m.row.Weight {
+		if m.inService() && m.isAlive() && v.group.WarmPool != nil && v.group.WarmPool.Reuse && room >= m.row.Weight {
 			room -= m.row.Weight
 			m.row.ToPool = true
 		}
@@ -49,7 +49,7 @@ func (c *Controller) terminateExcess(ctx context.Context, v *view) error {
 			return err
 		}
 	}
-	v.answer()
+	v.markAnswered()
 	return c.putStatus(ctx, v)
 }
 
@@ -80,7 +80,7 @@ func (c *Controller) chooseInstances(ctx context.Context, v *view, excess int32)
 	var candidates []*member
 	zones := make(map[string]int)
 	for _, m := range v.members {
-		if !m.counts() {
+		if !m.isCounted() {
 			continue
 		}
 		zones[m.row.Zone]++
@@ -131,7 +131,7 @@ func (c *Controller) chooseInstances(ctx context.Context, v *view, excess int32)
 func (c *Controller) currentTemplates(ctx context.Context, v *view) (map[string]bool, error) {
 	current := make(map[string]bool)
 	options, _, err := c.options(ctx, v)
-	if code(err) != "" {
+	if errorCode(err) != "" {
 		return current, nil // the template is gone: nothing is current
 	}
 	for _, o := range options {
@@ -153,26 +153,29 @@ func (m *member) template() string {
 func (c *Controller) applyPolicy(candidates []*member, policy string, current map[string]bool) []*member {
 	switch policy {
 	case "OldestInstance":
-		return least(candidates, func(m *member) int64 { return m.row.LaunchedAt.UnixMilli() })
+		return findSmallest(candidates, func(m *member) int64 { return m.row.LaunchedAt.UnixMilli() })
 	case "NewestInstance":
-		return least(candidates, func(m *member) int64 { return -m.row.LaunchedAt.UnixMilli() })
+		return findSmallest(candidates, func(m *member) int64 { return -m.row.LaunchedAt.UnixMilli() })
 	case "OldestLaunchTemplate":
 		return outdated(candidates, current)
 	case "OldestLaunchConfiguration":
 		// Those that no launch template made go first.
-		return least(candidates, func(m *member) int64 {
+		return findSmallest(candidates, func(m *member) int64 {
 			if m.row.LaunchTemplate == nil {
 				return 0
 			}
 			return 1
 		})
 	case "ClosestToNextInstanceHour":
-		return least(candidates, func(m *member) int64 {
+		return findSmallest(candidates, func(m *member) int64 {
 			return int64(time.Hour - c.now().Sub(m.row.LaunchedAt)%time.Hour)
 		})
 	case "AllocationStrategy":
 		// Which market has more than its share is for the next launch to even out; the dearest go first.
-		return least(candidates, func(m *member) int64 { return -int64(price(m.row.InstanceType, m.row.Spot) * 1e6) })
+		return findSmallest(candidates, func(m *member) int64 {
+			return -int64(hourlyPrice(m.row.InstanceType,
+				m.row.Spot) * 1e6)
+		})
 	}
 	// Default: an old launch template, then the next instance hour.
 	return c.applyPolicy(outdated(candidates, current), "ClosestToNextInstanceHour", current)
@@ -180,7 +183,7 @@ func (c *Controller) applyPolicy(candidates []*member, policy string, current ma
 
 // outdated are the instances of the oldest launch template version that is not current.
 func outdated(candidates []*member, current map[string]bool) []*member {
-	return least(candidates, func(m *member) int64 {
+	return findSmallest(candidates, func(m *member) int64 {
 		if current[m.template()] {
 			return 1 << 40
 		}
@@ -194,8 +197,8 @@ func outdated(candidates []*member, current map[string]bool) []*member {
 	})
 }
 
-// least are the members for which a number is the smallest.
-func least(members []*member, of func(*member) int64) []*member {
+// findSmallest are the members for which a number is the smallest.
+func findSmallest(members []*member, of func(*member) int64) []*member {
 	var found []*member
 	smallest := int64(0)
 	for _, m := range members {
@@ -225,7 +228,7 @@ func (c *Controller) rebalance(ctx context.Context, v *view) error {
 	}
 	strays, movable := 0, make(map[string]bool)
 	for _, m := range v.members {
-		if !m.counts() {
+		if !m.isCounted() {
 			continue
 		}
 		if _, ok := zones[m.row.Zone]; !ok {
@@ -246,20 +249,20 @@ func (c *Controller) rebalance(ctx context.Context, v *view) error {
 		}
 	}
 	p, err := c.newPlan(ctx, v, false)
-	if code(err) != "" {
+	if errorCode(err) != "" {
 		return nil // launching would say what is wrong
 	}
 	if err != nil {
 		return err
 	}
-	if _, ok := p.next(""); !ok {
+	if _, ok := p.choosePool(""); !ok {
 		c.untilRetry(v)
 		return nil
 	}
 	if p, err = c.newPlan(ctx, v, false); err != nil {
 		return err
 	}
-	chosen, ok := p.next("")
+	chosen, ok := p.choosePool("")
 	if !ok || strays == 0 && (fullest == "" || zones[fullest]-zones[chosen.zone] < 2) {
 		return nil
 	}
@@ -270,7 +273,7 @@ func (c *Controller) rebalance(ctx context.Context, v *view) error {
 	}
 	cause := fmt.Sprintf(
 		"At %s an instance was launched to balance instances in zones %s with other zones resulting in more than "+
-			"desired number of instances in the group.", stamp(now), from)
+			"desired number of instances in the group.", formatTime(now), from)
 	v.status.Balancing = true
 	if err := c.putStatus(ctx, v); err != nil {
 		return err
@@ -283,7 +286,7 @@ func (c *Controller) cancelled(ctx context.Context, v *view, m *member) []store.
 	if m.inService() || m.row.ActivityID == "" {
 		return nil
 	}
-	ops, err := c.end(ctx, v, m, types.ScalingActivityStatusCodeCancelled, "")
+	ops, err := c.endActivity(ctx, v, m, types.ScalingActivityStatusCodeCancelled, "")
 	if err != nil {
 		return nil // the activity is gone: nothing to end
 	}

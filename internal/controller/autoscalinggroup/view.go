@@ -56,7 +56,7 @@ func (c *Controller) loadView(ctx context.Context, key string) (*view, error) {
 			return nil, err
 		}
 		v := &view{key: key, groupRow: row, group: row.Value}
-		if err := c.read(ctx, v); err != nil {
+		if err := c.loadRecords(ctx, v); err != nil {
 			return nil, err
 		}
 		// A request that changes an instance and the size of the group writes both at once: what was read is one moment
@@ -72,7 +72,7 @@ func (c *Controller) loadView(ctx context.Context, key string) (*view, error) {
 	}
 }
 
-func (c *Controller) read(ctx context.Context, v *view) error {
+func (c *Controller) loadRecords(ctx context.Context, v *view) error {
 	g := v.group
 	status, err := c.statuses.Copy(ctx, v.key)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -146,8 +146,8 @@ func (v *view) wakeAt(at time.Time) {
 	}
 }
 
-// after is how long until then.
-func (v *view) after(now time.Time) time.Duration {
+// requeueAfter is how long until then.
+func (v *view) requeueAfter(now time.Time) time.Duration {
 	if v.next.IsZero() {
 		return 0
 	}
@@ -167,8 +167,8 @@ func (m *member) protected() bool {
 	return m.row.Protected
 }
 
-// counts reports whether an instance is part of the group's capacity.
-func (m *member) counts() bool {
+// isCounted reports whether an instance is part of the group's capacity.
+func (m *member) isCounted() bool {
 	switch m.row.State {
 	case types.LifecycleStatePending, types.LifecycleStatePendingWait, types.LifecycleStatePendingProceed,
 		types.LifecycleStateInService:
@@ -189,8 +189,8 @@ func (m *member) terminating() bool {
 	return false
 }
 
-// alive reports whether EC2 still runs an instance, or is about to.
-func (m *member) alive() bool {
+// isAlive reports whether EC2 still runs an instance, or is about to.
+func (m *member) isAlive() bool {
 	return m.state == ec2types.InstanceStateNamePending || m.state == ec2types.InstanceStateNameRunning
 }
 
@@ -198,7 +198,7 @@ func (m *member) alive() bool {
 func (v *view) capacity() int32 {
 	var sum int32
 	for _, m := range v.members {
-		if m.counts() {
+		if m.isCounted() {
 			sum += m.row.Weight
 		}
 	}
@@ -207,11 +207,11 @@ func (v *view) capacity() int32 {
 
 // settled reports whether no instance is on its way in.
 func (v *view) settled() bool {
-	return !slices.ContainsFunc(v.members, func(m *member) bool { return m.counts() && !m.inService() })
+	return !slices.ContainsFunc(v.members, func(m *member) bool { return m.isCounted() && !m.inService() })
 }
 
-// remove takes a member off the view.
-func (v *view) remove(gone *member) {
+// removeMember takes a member off the view.
+func (v *view) removeMember(gone *member) {
 	v.members = slices.DeleteFunc(v.members, func(m *member) bool { return m == gone })
 }
 

@@ -23,8 +23,8 @@ import (
 // waitsInPool reports whether an instance is in the warm pool to stay, or on its way there.
 func (m *member) waitsInPool() bool { return m.row.Warm() && !m.terminating() || m.row.ToPool }
 
-// ready reports whether an instance of the warm pool may serve now.
-func (m *member) ready() bool {
+// isReady reports whether an instance of the warm pool may serve now.
+func (m *member) isReady() bool {
 	return m.row.State == types.LifecycleStateWarmedStopped || m.row.State == types.LifecycleStateWarmedRunning
 }
 
@@ -45,17 +45,17 @@ func (v *view) poolRoom() int32 { return max(v.group.Warm()-v.poolCapacity(), 0)
 
 // drawFromWarmPool takes instances from the warm pool for as much as the group lacks.
 func (c *Controller) drawFromWarmPool(ctx context.Context, v *view) error {
-	need := v.wanted() - v.capacity()
+	need := v.targetCapacity() - v.capacity()
 	if need <= 0 || v.group.Deleting || v.suspended("Launch") {
 		return nil
 	}
 	zones := make(map[string]int)
 	var ready []*member
 	for _, m := range v.members {
-		if m.counts() {
+		if m.isCounted() {
 			zones[m.row.Zone]++
 		}
-		if m.ready() && slices.Contains(v.group.Zones, m.row.Zone) {
+		if m.isReady() && slices.Contains(v.group.Zones, m.row.Zone) {
 			ready = append(ready, m)
 		}
 	}
@@ -68,7 +68,7 @@ func (c *Controller) drawFromWarmPool(ctx context.Context, v *view) error {
 		ready = ready[1:]
 		now := c.now()
 		activity := v.newActivity(now, "", m.row.ID, "Launching a new EC2 instance from warm pool: "+m.row.ID,
-			v.because()+growing(now, v.capacity(), v.wanted()), m.row.Zone, m.instance.SubnetID)
+			v.because()+growing(now, v.capacity(), v.targetCapacity()), m.row.Zone, m.instance.SubnetID)
 		activity.StatusCode, activity.Progress = types.ScalingActivityStatusCodePreInService, 30
 		m.row.State, m.row.FromPool, m.row.ActivityID = types.LifecycleStatePending, true, activity.ID
 		if err := c.putInstance(ctx, m, c.activities.PutOp(v.activityKey(activity.ID), activity)); err != nil {
@@ -94,13 +94,13 @@ func (c *Controller) startInstance(ctx context.Context, v *view, m *member) erro
 		m.state = ec2types.InstanceStateNamePending
 		return nil
 	}
-	if code(err) == "" {
+	if errorCode(err) == "" {
 		return fmt.Errorf("start it: %w", err)
 	}
-	if code(err) == "IncorrectInstanceState" {
+	if errorCode(err) == "IncorrectInstanceState" {
 		return nil // it has been started, or terminated, since: its row says so in a moment
 	}
-	m.machine.FailureCode, m.machine.Failure = code(err), message(err)
+	m.machine.FailureCode, m.machine.Failure = errorCode(err), message(err)
 	return c.launchFailed(ctx, v, m)
 }
 
@@ -120,7 +120,10 @@ func (c *Controller) enterWarmPool(ctx context.Context, v *view, m *member) erro
 			m.row.State, progress = types.LifecycleStateWarmedPendingWait,
 				types.ScalingActivityStatusCodeMidLifecycleAction
 		}
-		ops, err := c.touch(ctx, v, m, func(a *record.AutoScalingActivity) { a.StatusCode, a.Progress = progress, 30 })
+		ops, err := c.changeActivity(ctx, v, m, func(a *record.AutoScalingActivity) {
+			a.StatusCode,
+				a.Progress = progress, 30
+		})
 		if err != nil {
 			return err
 		}
@@ -136,7 +139,7 @@ func (c *Controller) enterWarmPool(ctx context.Context, v *view, m *member) erro
 				record.AutoScalingRequest{
 					At: c.now(), Cause: fmt.Sprintf(
 						"At %s instance %s was taken out of the warm pool in response to a lifecycle hook that was "+
-							"abandoned.", stamp(c.now()), m.row.ID),
+							"abandoned.", formatTime(c.now()), m.row.ID),
 				})
 		}
 		m.row.State, m.row.Actions = types.LifecycleStateWarmedPendingProceed, nil
@@ -149,7 +152,7 @@ func (c *Controller) enterWarmPool(ctx context.Context, v *view, m *member) erro
 		case ec2types.InstanceStateNameStopped:
 		case ec2types.InstanceStateNameRunning:
 			_, err := v.client.StopInstances(ctx, &ec2.StopInstancesInput{InstanceIds: []string{m.row.ID}})
-			if err != nil && code(err) != "IncorrectInstanceState" {
+			if err != nil && errorCode(err) != "IncorrectInstanceState" {
 				return fmt.Errorf("stop it: %w", err)
 			}
 			return nil
@@ -159,7 +162,7 @@ func (c *Controller) enterWarmPool(ctx context.Context, v *view, m *member) erro
 	} else if m.state != ec2types.InstanceStateNameRunning {
 		return nil
 	}
-	ops, err := c.end(ctx, v, m, types.ScalingActivityStatusCodeSuccessful, "")
+	ops, err := c.endActivity(ctx, v, m, types.ScalingActivityStatusCodeSuccessful, "")
 	if err != nil {
 		return err
 	}
@@ -184,7 +187,7 @@ func (c *Controller) keepWarm(ctx context.Context, v *view, m *member) error {
 	m.row.Unhealthy = true
 	return c.leavePool(ctx, v, m, fmt.Sprintf(
 		"At %s an instance was taken out of the warm pool in response to an EC2 health check indicating it is %s "+
-			"instead of %s.", stamp(c.now()), m.state, expected))
+			"instead of %s.", formatTime(c.now()), m.state, expected))
 }
 
 // leavePool takes an instance out of the warm pool to have it terminated.
@@ -192,24 +195,24 @@ func (c *Controller) leavePool(ctx context.Context, v *view, m *member, cause st
 	var ops []store.Op
 	var err error
 	if m.row.ActivityID != "" {
-		if ops, err = c.end(ctx, v, m, types.ScalingActivityStatusCodeCancelled, ""); err != nil {
+		if ops, err = c.endActivity(ctx, v, m, types.ScalingActivityStatusCodeCancelled, ""); err != nil {
 			return err
 		}
 	}
 	return c.beginTermination(ctx, v, m, record.AutoScalingRequest{At: c.now(), Cause: cause}, ops...)
 }
 
-// warmUp launches instances into the warm pool, once the group itself has what is desired.
-func (c *Controller) warmUp(ctx context.Context, v *view) error {
+// fillWarmPool launches instances into the warm pool, once the group itself has what is desired.
+func (c *Controller) fillWarmPool(ctx context.Context, v *view) error {
 	need := v.poolRoom()
-	if need == 0 || v.capacity() < v.wanted() || v.suspended("Launch") || c.resting(v) {
+	if need == 0 || v.capacity() < v.targetCapacity() || v.suspended("Launch") || c.resting(v) {
 		return nil
 	}
 	now, have := c.now(), v.poolCapacity()
-	_, err := c.launch(ctx, v, need, true, func() string {
+	_, err := c.launchInstances(ctx, v, need, true, func() string {
 		return fmt.Sprintf(
 			"At %s an instance was started in response to a difference between desired and actual capacity of the "+
-				"warm pool, increasing its capacity from %d to %d.", stamp(now), have, v.group.Warm())
+				"warm pool, increasing its capacity from %d to %d.", formatTime(now), have, v.group.Warm())
 	})
 	return err
 }
@@ -235,9 +238,9 @@ func (c *Controller) coolDown(ctx context.Context, v *view) error {
 	// Those that are not ready go first, then the oldest.
 	slices.SortStableFunc(waiting, func(a, b *member) int {
 		switch {
-		case a.ready() == b.ready():
+		case a.isReady() == b.isReady():
 			return a.row.LaunchedAt.Compare(b.row.LaunchedAt)
-		case b.ready():
+		case b.isReady():
 			return -1
 		}
 		return 1
@@ -251,7 +254,7 @@ func (c *Controller) coolDown(ctx context.Context, v *view) error {
 		if err := c.leavePool(ctx, v, m,
 			fmt.Sprintf(
 				"At %s an instance was taken out of the warm pool in response to a difference between desired and "+
-					"actual capacity of the warm pool, shrinking its capacity from %d to %d.", stamp(now), have,
+					"actual capacity of the warm pool, shrinking its capacity from %d to %d.", formatTime(now), have,
 				v.group.Warm())); err != nil {
 			return err
 		}
@@ -263,11 +266,11 @@ func (c *Controller) coolDown(ctx context.Context, v *view) error {
 // room for it any more.
 func (c *Controller) returnToPool(ctx context.Context, v *view, m *member) (bool, error) {
 	pool := v.group.WarmPool
-	if pool == nil || pool.Deleting || v.group.Deleting || !m.alive() || v.poolCapacity() > v.group.Warm() {
+	if pool == nil || pool.Deleting || v.group.Deleting || !m.isAlive() || v.poolCapacity() > v.group.Warm() {
 		m.row.ToPool = false
 		return false, c.putInstance(ctx, m)
 	}
-	ops, err := c.touch(ctx, v, m, func(a *record.AutoScalingActivity) {
+	ops, err := c.changeActivity(ctx, v, m, func(a *record.AutoScalingActivity) {
 		a.StatusCode, a.Description = types.ScalingActivityStatusCodeInProgress, "Moving EC2 instance into warm pool: "+
 			m.row.ID
 	})

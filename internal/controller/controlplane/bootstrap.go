@@ -70,10 +70,10 @@ func (c *Controller) bootstrap(ctx context.Context, p plane) error {
 	group, working := errgroup.WithContext(ctx)
 	group.SetLimit(16)
 	for _, o := range objects {
-		group.Go(func() error { return apply(working, clients.Objects, o, true) })
+		group.Go(func() error { return applyObject(working, clients.Objects, o, true) })
 	}
 	if configMap {
-		group.Go(func() error { return apply(working, clients.Objects, awsAuth(), false) })
+		group.Go(func() error { return applyObject(working, clients.Objects, awsAuth(), false) })
 	}
 	if err := group.Wait(); err != nil {
 		return fmt.Errorf("put EKS's objects into the cluster: %w", err)
@@ -145,9 +145,9 @@ func kubernetesEndpoints(p plane) []*unstructured.Unstructured {
 	}
 }
 
-// apply does what "kubectl apply" does to a new object: it creates it with a note of what was
+// applyObject does what "kubectl apply" does to a new object: it creates it with a note of what was
 // applied. One that exists is changed if overwrite is set and left alone otherwise.
-func apply(ctx context.Context, objects dynamic.Interface, o *unstructured.Unstructured, overwrite bool) error {
+func applyObject(ctx context.Context, objects dynamic.Interface, o *unstructured.Unstructured, overwrite bool) error {
 	applied, err := client.WithLastApplied(o)
 	if err != nil {
 		return err
@@ -163,7 +163,7 @@ func apply(ctx context.Context, objects dynamic.Interface, o *unstructured.Unstr
 		case apierrors.IsAlreadyExists(err) && !overwrite:
 			return nil
 		case apierrors.IsAlreadyExists(err):
-			return merge(ctx, resource, applied)
+			return mergeObject(ctx, resource, applied)
 		case namespaceMissing(err), apierrors.IsTooManyRequests(err):
 			// A new API server makes the namespaces default and kube-system a moment after it is ready.
 		default:
@@ -177,8 +177,8 @@ func apply(ctx context.Context, objects dynamic.Interface, o *unstructured.Unstr
 	}
 }
 
-// merge merges an object into the one that exists.
-func merge(ctx context.Context, resource dynamic.ResourceInterface, applied *unstructured.Unstructured) error {
+// mergeObject merges an object into the one that exists.
+func mergeObject(ctx context.Context, resource dynamic.ResourceInterface, applied *unstructured.Unstructured) error {
 	patch, err := applied.MarshalJSON()
 	if err != nil {
 		return err

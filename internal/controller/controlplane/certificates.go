@@ -154,7 +154,7 @@ func newAuthority(name string, now time.Time) (*pki.Authority, error) {
 // publishIssuer stores the public side of the service-account key, from which the daemon serves
 // the OIDC discovery document of the cluster.
 func (c *Controller) publishIssuer(ctx context.Context, cluster record.Cluster, k keys) error {
-	jwks, err := keySet(&k.serviceAccount.PublicKey)
+	jwks, err := jsonWebKeySet(&k.serviceAccount.PublicKey)
 	if err != nil {
 		return err
 	}
@@ -171,9 +171,9 @@ func (c *Controller) publishIssuer(ctx context.Context, cluster record.Cluster, 
 	return err
 }
 
-// keySet is the JSON Web Key Set of a key. Its key ID is the one that the API server puts into
+// jsonWebKeySet is the JSON Web Key Set of a key. Its key ID is the one that the API server puts into
 // the tokens it signs: the SHA-256 of the public key in DER.
-func keySet(public *rsa.PublicKey) ([]byte, error) {
+func jsonWebKeySet(public *rsa.PublicKey) ([]byte, error) {
 	der, err := x509.MarshalPKIXPublicKey(public)
 	if err != nil {
 		return nil, err
@@ -200,8 +200,8 @@ func clientLeaf(user string, groups ...string) pki.Leaf {
 	return pki.Leaf{CommonName: user, Organization: groups, Client: true}
 }
 
-// leaves are all certificates of a cluster.
-func (c *Controller) leaves(p plane) ([]leaf, error) {
+// requiredLeaves are all certificates of a cluster.
+func (c *Controller) requiredLeaves(p plane) ([]leaf, error) {
 	cluster, addresses := p.cluster, p.network.addresses()
 	serviceIPs, err := firstServiceIPs(cluster)
 	if err != nil {
@@ -232,7 +232,7 @@ func (c *Controller) leaves(p plane) ([]leaf, error) {
 		// What the controller manager and the scheduler serve their health with. They would make
 		// an RSA key each themselves, which takes longer than the rest of their start.
 		{name: "health", Leaf: pki.Leaf{
-			CommonName: "health", Server: true, DNSNames: []string{"localhost"}, IPs: []net.IP{p.local()},
+			CommonName: "health", Server: true, DNSNames: []string{"localhost"}, IPs: []net.IP{p.localIP()},
 		}},
 	}, nil
 }
@@ -247,11 +247,11 @@ func endpointName(cluster record.Cluster) string {
 // components read them again by themselves.
 func (c *Controller) issueCertificates(p plane) error {
 	cluster, k := p.cluster, p.keys
-	dir := c.dir(cluster.ID, "pki")
+	dir := c.clusterDir(cluster.ID, "pki")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	leaves, err := c.leaves(p)
+	leaves, err := c.requiredLeaves(p)
 	if err != nil {
 		return err
 	}
@@ -307,7 +307,7 @@ func (c *Controller) issueLeaf(dir string, k keys, l leaf) error {
 // renewalDue is when the first of the cluster's certificates must be replaced.
 func (c *Controller) renewalDue(clusterID string) (time.Time, error) {
 	var due time.Time
-	files, err := filepath.Glob(c.dir(clusterID, "pki", "*.crt"))
+	files, err := filepath.Glob(c.clusterDir(clusterID, "pki", "*.crt"))
 	if err != nil {
 		return due, err
 	}
@@ -336,7 +336,7 @@ func (c *Controller) renewalDue(clusterID string) (time.Time, error) {
 // etcdCertificate reports whether the cluster has a client certificate for etcd: it has none
 // when the etcd takes clients without.
 func (c *Controller) etcdCertificate(clusterID string) (bool, error) {
-	_, err := os.Stat(c.dir(clusterID, "pki", "apiserver-etcd-client.crt"))
+	_, err := os.Stat(c.clusterDir(clusterID, "pki", "apiserver-etcd-client.crt"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}

@@ -21,7 +21,7 @@ import (
 
 func issued(t *testing.T, c *Controller, p plane, name string) *x509.Certificate {
 	t.Helper()
-	b, err := os.ReadFile(c.dir(p.cluster.ID, "pki", name+".crt"))
+	b, err := os.ReadFile(c.clusterDir(p.cluster.ID, "pki", name+".crt"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestCertificates(t *testing.T) {
 	})
 
 	t.Run("files are private", func(t *testing.T) {
-		files, err := filepath.Glob(c.dir(cluster.ID, "pki", "*"))
+		files, err := filepath.Glob(c.clusterDir(cluster.ID, "pki", "*"))
 		if err != nil || len(files) < 15 {
 			t.Fatal(files, err)
 		}
@@ -133,7 +133,8 @@ func TestCertificates(t *testing.T) {
 	t.Run("another address is another certificate, a damaged file is replaced", func(t *testing.T) {
 		moved := "172.31.9.10"
 		p.network.interfaces[0].PrivateIpAddress = &moved
-		if err := os.WriteFile(c.dir(cluster.ID, "pki", "kube-scheduler.key"), []byte("garbage"), 0o600); err != nil {
+		if err := os.WriteFile(c.clusterDir(cluster.ID, "pki", "kube-scheduler.key"), []byte("garbage"),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.issueCertificates(p); err != nil {
@@ -143,13 +144,13 @@ func TestCertificates(t *testing.T) {
 			func(ip net.IP) bool { return ip.String() == moved }) {
 			t.Error("the new address is missing")
 		}
-		if b, _ := os.ReadFile(c.dir(cluster.ID, "pki", "kube-scheduler.key")); string(b) == "garbage" {
+		if b, _ := os.ReadFile(c.clusterDir(cluster.ID, "pki", "kube-scheduler.key")); string(b) == "garbage" {
 			t.Error("the damaged key is still there")
 		}
 	})
 
 	t.Run("tokens of the service-account key verify against the published key set", func(t *testing.T) {
-		jwks, err := keySet(&k.serviceAccount.PublicKey)
+		jwks, err := jsonWebKeySet(&k.serviceAccount.PublicKey)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -31,7 +31,7 @@ func (c *Controller) Config(ctx context.Context, cluster record.Cluster, user st
 	if err != nil {
 		return nil, err
 	}
-	port, err := portOf(seen.Value)
+	port, err := recordedPort(seen.Value)
 	if err != nil {
 		return nil, err
 	}
@@ -46,10 +46,10 @@ func (c *Controller) Config(ctx context.Context, cluster record.Cluster, user st
 	if err != nil {
 		return nil, err
 	}
-	return c.config(k, localURL(port), user, groups...)
+	return c.restConfig(k, localURL(port), user, groups...)
 }
 
-func (c *Controller) config(k keys, endpoint, user string, groups ...string) (*rest.Config, error) {
+func (c *Controller) restConfig(k keys, endpoint, user string, groups ...string) (*rest.Config, error) {
 	pair, err := k.ca.IssueAt(clientLeaf(user, groups...), c.clock.Now())
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (c *Controller) config(k keys, endpoint, user string, groups ...string) (*r
 
 // bootstrapClient makes clients of eks:cluster-bootstrap, with the powers of system:masters.
 func (c *Controller) bootstrapClient(p plane) (*client.Client, error) {
-	config, err := c.config(p.keys, p.url(), userBootstrap, "system:masters")
+	config, err := c.restConfig(p.keys, p.serverURL(), userBootstrap, "system:masters")
 	if err != nil {
 		return nil, err
 	}
@@ -137,15 +137,15 @@ const tooOften = 4
 func (c *Controller) diedOften(name string) error {
 	for _, s := range c.o.Host.List(name) {
 		if s.Name == name && s.Deaths >= tooOften {
-			return c.broken(s)
+			return c.crashError(s)
 		}
 	}
 	return nil
 }
 
-func (c *Controller) broken(s process.Status) error {
+func (c *Controller) crashError(s process.Status) error {
 	component := componentOf(s.Name)
-	log := c.dir(clusterOf(s.Name), "log", component+".log")
+	log := c.clusterDir(clusterOf(s.Name), "log", component+".log")
 	last := lastError(log)
 	if strings.HasPrefix(last, fatal) && strings.Contains(last, "memory") {
 		last += fmt.Sprintf(

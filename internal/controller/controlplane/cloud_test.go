@@ -24,7 +24,7 @@ func TestCloudControllerManager(t *testing.T) {
 	})
 	c := d.create(newCluster("cloudy", "1.35"))
 	d.until("ready", func() bool { return d.plane(c).Ready })
-	port, err := portOf(d.plane(c))
+	port, err := recordedPort(d.plane(c))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,22 +46,22 @@ type plane struct {
 	keys    keys
 }
 
-// url is that of the API server for what is on this host.
-func (p plane) url() string { return localURL(p.port) }
+// serverURL is that of the API server for what is on this host.
+func (p plane) serverURL() string { return localURL(p.port) }
 
 func localURL(port int) string { return "https://127.0.0.1:" + strconv.Itoa(port) }
 
 // endpoint is the URL of the API server for users.
 func (p plane) endpoint() string {
 	if p.public == nil {
-		return p.url()
+		return p.serverURL()
 	}
 	return "https://" + endpointName(p.cluster)
 }
 
-// local is a loopback address of the cluster's own, where its other components have their usual
+// localIP is a loopback address of the cluster's own, where its other components have their usual
 // ports. The port of the API server is unique on this machine, so the address is too.
-func (p plane) local() net.IP { return loopback(p.port, 1) }
+func (p plane) localIP() net.IP { return loopback(p.port, 1) }
 
 // loopback is an address in 127.0.0.0/8 that belongs to a port.
 func loopback(port int, n byte) net.IP { return net.IPv4(127, byte(port>>8), byte(port), n).To4() }
@@ -75,12 +75,16 @@ type components struct {
 	configurations []string
 }
 
-func (c components) all() []process.Spec { return append([]process.Spec{c.apiServer}, c.others...) }
+func (c components) allSpecs() []process.Spec {
+	return append([]process.Spec{c.apiServer}, c.others...)
+}
 
 // A process is called "<cluster ID>/<component>". API servers have their instance behind it, the beginning of
 // the hash of what they run, because two of them run side by side while one takes over.
 
-func (c *Controller) name(clusterID, component string) string { return clusterID + "/" + component }
+func (c *Controller) processName(clusterID, component string) string {
+	return clusterID + "/" + component
+}
 
 func apiServers(clusterID string) string { return clusterID + "/" + kubeAPIServer + "/" }
 
@@ -111,10 +115,11 @@ func (c *Controller) specify(p plane) (components, error) {
 		return out, fmt.Errorf("configure %s: %w", kubeAPIServer, err)
 	}
 	for port, spec := range map[int]*process.Spec{p.server: &out.apiServer, p.spare: &out.successor} {
-		*spec = c.spec(p, kubeAPIServer, append(slices.Clone(apiServer), "--secure-port="+strconv.Itoa(port)))
+		*spec = c.baseSpec(p, kubeAPIServer, append(slices.Clone(apiServer), "--secure-port="+strconv.Itoa(port)))
 		instance := spec.Hash()[:8]
 		spec.Name = apiServers(p.cluster.ID) + instance
-		spec.Args = append(spec.Args, "--audit-log-path="+c.dir(p.cluster.ID, "log", componentlog.AuditLog(instance)))
+		spec.Args = append(spec.Args, "--audit-log-path="+c.clusterDir(p.cluster.ID, "log",
+			componentlog.AuditLog(instance)))
 	}
 
 	kubeconfigs := files{}
@@ -123,7 +128,7 @@ func (c *Controller) specify(p plane) (components, error) {
 		kubeScheduler:          {"system:kube-scheduler", "kube-scheduler"},
 		cloudControllerManager: {userCloudController, "cloud-controller-manager"},
 	} {
-		if kubeconfigs[component+".kubeconfig"], err = c.kubeconfig(p.cluster.ID, p.url(), user.name,
+		if kubeconfigs[component+".kubeconfig"], err = c.kubeconfig(p.cluster.ID, p.serverURL(), user.name,
 			user.certificate); err != nil {
 			return out, err
 		}
@@ -143,8 +148,8 @@ func (c *Controller) specify(p plane) (components, error) {
 		return out, err
 	}
 	out.others = []process.Spec{
-		c.spec(p, kubeControllerManager, c.controllerManager(p, kubeconfig(kubeControllerManager))),
-		c.spec(p, kubeScheduler, append(c.serving(p, 10259),
+		c.baseSpec(p, kubeControllerManager, c.controllerManager(p, kubeconfig(kubeControllerManager))),
+		c.baseSpec(p, kubeScheduler, append(c.serving(p, 10259),
 			"--config="+filepath.Join(schedulerDir, "scheduler.yaml"),
 		)),
 	}
@@ -159,7 +164,7 @@ func (c *Controller) specify(p plane) (components, error) {
 	if err != nil {
 		return out, err
 	}
-	spec := c.spec(p, cloudControllerManager, append(c.serving(p, 10258),
+	spec := c.baseSpec(p, cloudControllerManager, append(c.serving(p, 10258),
 		"--kubeconfig="+kubeconfig(cloudControllerManager),
 		"--leader-elect=false",
 		"--profiling=false",
@@ -180,16 +185,16 @@ func (c *Controller) specify(p plane) (components, error) {
 	return out, nil
 }
 
-// spec is what all components have in common.
-func (c *Controller) spec(p plane, component string, args []string) process.Spec {
+// baseSpec is what all components have in common.
+func (c *Controller) baseSpec(p plane, component string, args []string) process.Spec {
 	memory := memoryLimit(component, hostmemory.Total())
 	spec := process.Spec{
-		Name: c.name(p.cluster.ID, component),
+		Name: c.processName(p.cluster.ID, component),
 		Path: p.program,
 		Args: append([]string{component}, args...),
 		Env: []string{
 			"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-			"HOME=" + c.dir(p.cluster.ID),
+			"HOME=" + c.clusterDir(p.cluster.ID),
 			"TZ=UTC", // in which EKS's components log
 			// Hardly collect garbage while the component starts, which takes a tenth of a second off
 			// the birth of a cluster; and after ten seconds (KUBE_GOGC is our bundles' own) at 25 % of
@@ -199,8 +204,8 @@ func (c *Controller) spec(p plane, component string, args []string) process.Spec
 			"KUBE_GOGC=25",
 			goMemoryLimit(memory),
 		},
-		Dir:         c.dir(p.cluster.ID),
-		Log:         c.dir(p.cluster.ID, "log", component+".log"),
+		Dir:         c.clusterDir(p.cluster.ID),
+		Log:         c.clusterDir(p.cluster.ID, "log", component+".log"),
 		LogLimit:    -1, // package logging trims it, when it is shipped
 		Grace:       15 * time.Second,
 		OOMScoreAdj: process.ControlPlaneOOMScoreAdj,
@@ -212,11 +217,11 @@ func (c *Controller) spec(p plane, component string, args []string) process.Spec
 // serving are the flags of a component's own port, on which only its health is of interest.
 func (c *Controller) serving(p plane, port int) []string {
 	return []string{
-		"--bind-address=" + p.local().String(),
+		"--bind-address=" + p.localIP().String(),
 		"--secure-port=" + strconv.Itoa(port),
-		"--tls-cert-file=" + c.dir(p.cluster.ID, "pki", "health.crt"),
-		"--tls-private-key-file=" + c.dir(p.cluster.ID, "pki", "health.key"),
-		"--client-ca-file=" + c.dir(p.cluster.ID, "pki", "ca.crt"),
+		"--tls-cert-file=" + c.clusterDir(p.cluster.ID, "pki", "health.crt"),
+		"--tls-private-key-file=" + c.clusterDir(p.cluster.ID, "pki", "health.key"),
+		"--client-ca-file=" + c.clusterDir(p.cluster.ID, "pki", "ca.crt"),
 		"--authentication-skip-lookup=true",
 		"--v=2",
 	}
@@ -225,7 +230,7 @@ func (c *Controller) serving(p plane, port int) []string {
 // healthURL is where a component says how it is.
 func healthURL(p plane, component string) string {
 	ports := map[string]string{kubeControllerManager: "10257", cloudControllerManager: "10258", kubeScheduler: "10259"}
-	return "https://" + net.JoinHostPort(p.local().String(), ports[component]) + "/healthz"
+	return "https://" + net.JoinHostPort(p.localIP().String(), ports[component]) + "/healthz"
 }
 
 // apiServer is the command line of kube-apiserver, as that of EKS as far as it shows in its log.
@@ -266,7 +271,7 @@ func (c *Controller) apiServer(p plane, write func(files) (string, error)) ([]st
 	if err != nil {
 		return nil, err
 	}
-	pki := func(name string) string { return c.dir(cluster.ID, "pki", name) }
+	pki := func(name string) string { return c.clusterDir(cluster.ID, "pki", name) }
 	issuer := cluster.Issuer()
 	args := []string{
 		"--advertise-address=" + advertise,
@@ -338,7 +343,7 @@ func (c *Controller) apiServer(p plane, write func(files) (string, error)) ([]st
 		args = append(args, authenticator.TokenWebhookFlags(filepath.Join(hookDir, "authentication.kubeconfig"))...)
 	}
 	if socket, managed := c.egressSockets(cluster.ID); socket != "" {
-		dir, err := write(files{"egress.yaml": egress(socket, managed)})
+		dir, err := write(files{"egress.yaml": egressConfiguration(socket, managed)})
 		if err != nil {
 			return nil, err
 		}
@@ -389,7 +394,7 @@ func serviceRange(cluster record.Cluster) string {
 
 func (c *Controller) controllerManager(p plane, kubeconfig string) []string {
 	cluster := p.cluster
-	pki := func(name string) string { return c.dir(cluster.ID, "pki", name) }
+	pki := func(name string) string { return c.clusterDir(cluster.ID, "pki", name) }
 	args := append(c.serving(p, 10257),
 		"--kubeconfig="+kubeconfig,
 		"--allocate-node-cidrs=false",

@@ -35,7 +35,7 @@ func (f files) hash() string {
 
 // writeConfiguration puts the files into their directory below config and returns its path.
 func (c *Controller) writeConfiguration(clusterID string, f files) (string, error) {
-	dir := c.dir(clusterID, "config", f.hash())
+	dir := c.clusterDir(clusterID, "config", f.hash())
 	for name, content := range f {
 		if err := ensureFile(filepath.Join(dir, name), content); err != nil {
 			return "", err
@@ -46,12 +46,12 @@ func (c *Controller) writeConfiguration(clusterID string, f files) (string, erro
 
 // removeConfigurations removes the configurations that no process uses any more.
 func (c *Controller) removeConfigurations(clusterID string, used []string) error {
-	entries, err := os.ReadDir(c.dir(clusterID, "config"))
+	entries, err := os.ReadDir(c.clusterDir(clusterID, "config"))
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		if dir := c.dir(clusterID, "config", e.Name()); !slices.Contains(used, dir) {
+		if dir := c.clusterDir(clusterID, "config", e.Name()); !slices.Contains(used, dir) {
 			if err := os.RemoveAll(dir); err != nil {
 				return err
 			}
@@ -62,7 +62,7 @@ func (c *Controller) removeConfigurations(clusterID string, used []string) error
 
 // kubeconfig is how a component finds the API server and who it is there.
 func (c *Controller) kubeconfig(clusterID, endpoint, user, certificate string) ([]byte, error) {
-	pki := func(name string) string { return c.dir(clusterID, "pki", name) }
+	pki := func(name string) string { return c.clusterDir(clusterID, "pki", name) }
 	return yaml.Marshal(map[string]any{
 		"apiVersion":      "v1",
 		"kind":            "Config",
@@ -96,10 +96,10 @@ func authentication(minor string) ([]byte, error) {
 	})
 }
 
-// egress sends what the API server asks of kubelets, and of webhooks and aggregated APIs that are Services, through the
-// proxy into the VPC, and what it asks of its authenticator and of webhooks given by URL through the other. Its etcd
-// alone it reaches directly: users have a say in all other addresses.
-func egress(cluster, managed string) []byte {
+// egressConfiguration sends what the API server asks of kubelets, and of webhooks and aggregated APIs that are
+// Services, through the proxy into the VPC, and what it asks of its authenticator and of webhooks given by URL through
+// the other. Its etcd alone it reaches directly: users have a say in all other addresses.
+func egressConfiguration(cluster, managed string) []byte {
 	return fmt.Appendf(nil, `apiVersion: apiserver.k8s.io/v1beta1
 kind: EgressSelectorConfiguration
 egressSelections:

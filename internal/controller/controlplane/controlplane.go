@@ -311,7 +311,7 @@ func (c *Controller) recordOutcome(ctx context.Context, cluster record.Cluster, 
 	if ctx.Err() != nil {
 		return reconcile.Result{}, ctx.Err()
 	}
-	issues, after := c.health(cluster, err)
+	issues, after := c.checkHealth(cluster, err)
 	observed := c.observe(ctx, cluster, func(p *record.ControlPlane) { p.Health = issues })
 	if err != nil || observed != nil {
 		return reconcile.Result{}, errors.Join(err, observed)
@@ -437,7 +437,7 @@ func (c *Controller) endUpdates(ctx context.Context, rows []store.Row[record.Upd
 	return nil
 }
 
-// dir is a path in the cluster's directory.
-func (c *Controller) dir(clusterID string, elements ...string) string {
+// clusterDir is a path in the cluster's directory.
+func (c *Controller) clusterDir(clusterID string, elements ...string) string {
 	return filepath.Join(append([]string{c.o.Dir, clusterID}, elements...)...)
 }

@@ -188,14 +188,15 @@ func (c *Controller) removeUnused(ctx context.Context, cluster record.Cluster, u
 	if err := c.removeConfigurations(cluster.ID, used.configurations); err != nil {
 		return err
 	}
-	return componentlog.RotateOtherAuditLogs(c.dir(cluster.ID, "log"), instanceOf(used.apiServer.Name), c.clock.Now())
+	return componentlog.RotateOtherAuditLogs(c.clusterDir(cluster.ID, "log"), instanceOf(used.apiServer.Name),
+		c.clock.Now())
 }
 
 // stopSuperfluous ends the cluster's processes that no component is any more: a cloud controller
 // manager where there was one, a component of an older Coracle.
 func (c *Controller) stopSuperfluous(ctx context.Context, cluster record.Cluster, wanted components) error {
 	names := map[string]bool{}
-	for _, spec := range wanted.all() {
+	for _, spec := range wanted.allSpecs() {
 		names[spec.Name] = true
 	}
 	for _, s := range c.o.Host.List(cluster.ID + "/") {

@@ -63,7 +63,7 @@ func (c *Controller) awaitServing(ctx context.Context, p plane, name string) err
 	}
 	defer clients.Close()
 	return c.waitForAnswer(ctx, name, c.o.StartTimeout, func(ctx context.Context) error {
-		_, err := getHealth(ctx, clients.HTTP, p.url()+"/version")
+		_, err := getHealth(ctx, clients.HTTP, p.serverURL()+"/version")
 		return err
 	})
 }
@@ -82,7 +82,7 @@ func (c *Controller) prepare(ctx context.Context, cluster record.Cluster, minor 
 		return err
 	})
 	group.Go(func() (err error) {
-		p.program, err = c.bundle(working, cluster, minor)
+		p.program, err = c.ensureBundle(working, cluster, minor)
 		return err
 	})
 	if err := group.Wait(); err != nil {
@@ -101,7 +101,7 @@ type unbuiltError struct{ err error }
 func (e *unbuiltError) Error() string { return e.err.Error() }
 func (e *unbuiltError) Unwrap() error { return e.err }
 
-func (c *Controller) bundle(ctx context.Context, cluster record.Cluster, minor string) (string, error) {
+func (c *Controller) ensureBundle(ctx context.Context, cluster record.Cluster, minor string) (string, error) {
 	path, err := c.o.Bundles.Ensure(ctx, minor, upstream.Milestones(func(p upstream.Progress) {
 		c.log.Info("building the Kubernetes programs that the cluster needs", "cluster", cluster.Name, "progress", p)
 	}))

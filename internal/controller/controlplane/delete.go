@@ -47,7 +47,7 @@ func (c *Controller) dismantle(ctx context.Context, cluster record.Cluster) erro
 		return err
 	}
 	crashDetached.Here()
-	if err := os.RemoveAll(c.dir(cluster.ID)); err != nil {
+	if err := os.RemoveAll(c.clusterDir(cluster.ID)); err != nil {
 		return err
 	}
 	crashDirectory.Here()

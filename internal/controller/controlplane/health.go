@@ -11,9 +11,10 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// health returns what is wrong with a cluster after a reconcile pass that ended with err, and when to check
+// checkHealth returns what is wrong with a cluster after a reconcile pass that ended with err, and when to check
 // again because of it.
-func (c *Controller) health(cluster record.Cluster, err error) (issues []ekstypes.ClusterIssue, after time.Duration) {
+func (c *Controller) checkHealth(cluster record.Cluster, err error) (issues []ekstypes.ClusterIssue,
+	after time.Duration) {
 	add := func(code ekstypes.ClusterIssueCode, message string, resources ...string) {
 		issues = append(issues, ekstypes.ClusterIssue{Code: code, Message: &message, ResourceIds: resources})
 	}
@@ -23,7 +24,7 @@ func (c *Controller) health(cluster record.Cluster, err error) (issues []ekstype
 		}
 		after = recovered + time.Second
 		if s.Deaths >= tooOften {
-			add(ekstypes.ClusterIssueCodeInternalFailure, c.broken(s).Error(), componentOf(s.Name))
+			add(ekstypes.ClusterIssueCodeInternalFailure, c.crashError(s).Error(), componentOf(s.Name))
 		}
 	}
 	if err != nil {
@@ -37,7 +38,7 @@ const recovered = 20 * time.Second
 
 // issueCode returns EKS's code for the cause of an error.
 func issueCode(err error) ekstypes.ClusterIssueCode {
-	switch code(err) {
+	switch errorCode(err) {
 	case "InvalidSubnetID.NotFound":
 		return ekstypes.ClusterIssueCodeEc2SubnetNotFound
 	case "InvalidGroup.NotFound", "InvalidSecurityGroupID.NotFound":

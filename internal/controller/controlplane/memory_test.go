@@ -34,7 +34,7 @@ func TestComponentsAreBounded(t *testing.T) {
 	t.Parallel()
 	c := &Controller{o: Options{Dir: t.TempDir()}}
 	for _, component := range []string{kubeAPIServer, kubeControllerManager, kubeScheduler, cloudControllerManager} {
-		spec := c.spec(plane{cluster: record.Cluster{ID: "one"}}, component, nil)
+		spec := c.baseSpec(plane{cluster: record.Cluster{ID: "one"}}, component, nil)
 		bounded := slices.ContainsFunc(spec.Env, func(s string) bool { return strings.HasPrefix(s, "GOMEMLIMIT=") })
 		if spec.MemoryLimit < minMemory || !bounded {
 			t.Errorf("%s has the bound %d and %q", component, spec.MemoryLimit, spec.Env)

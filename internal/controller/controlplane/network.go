@@ -128,7 +128,7 @@ func (c *Controller) securityGroup(ctx context.Context, client EC2, cluster reco
 				UserIdGroupPairs: []ec2types.UserIdGroupPair{{GroupId: group.GroupId}},
 			}},
 		})
-		if err != nil && code(err) != "InvalidPermission.Duplicate" {
+		if err != nil && errorCode(err) != "InvalidPermission.Duplicate" {
 			return "", fmt.Errorf("let members of security group %s reach each other: %w", *group.GroupId, err)
 		}
 	}
@@ -137,8 +137,8 @@ func (c *Controller) securityGroup(ctx context.Context, client EC2, cluster reco
 
 func findSecurityGroup(ctx context.Context, client EC2, cluster record.Cluster) (*ec2types.SecurityGroup, error) {
 	out, err := client.DescribeSecurityGroups(ctx, &ec2.DescribeSecurityGroupsInput{Filters: []ec2types.Filter{
-		filter("tag:"+clusterTag, cluster.Name),
-		filter("vpc-id", cluster.VPCID),
+		newFilter("tag:"+clusterTag, cluster.Name),
+		newFilter("vpc-id", cluster.VPCID),
 	}})
 	if err != nil {
 		return nil, fmt.Errorf("find the cluster's security group: %w", err)
@@ -215,8 +215,8 @@ func sameGroups(i ec2types.NetworkInterface, groups []string) bool {
 
 func findInterfaces(ctx context.Context, client EC2, cluster record.Cluster) ([]ec2types.NetworkInterface, error) {
 	out, err := client.DescribeNetworkInterfaces(ctx, &ec2.DescribeNetworkInterfacesInput{Filters: []ec2types.Filter{
-		filter("description", interfaceDescription(cluster)),
-		filter("vpc-id", cluster.VPCID),
+		newFilter("description", interfaceDescription(cluster)),
+		newFilter("vpc-id", cluster.VPCID),
 	}})
 	if err != nil {
 		return nil, fmt.Errorf("find the cluster's network interfaces: %w", err)
@@ -277,7 +277,7 @@ func (c *Controller) removeNetwork(ctx context.Context, cluster record.Cluster) 
 		return err
 	}
 	_, err = client.DeleteSecurityGroup(ctx, &ec2.DeleteSecurityGroupInput{GroupId: group.GroupId})
-	if err != nil && code(err) != "InvalidGroup.NotFound" {
+	if err != nil && errorCode(err) != "InvalidGroup.NotFound" {
 		return fmt.Errorf("delete the cluster's security group %s: %w", *group.GroupId, err)
 	}
 	return nil
@@ -286,18 +286,18 @@ func (c *Controller) removeNetwork(ctx context.Context, cluster record.Cluster) 
 func deleteInterface(ctx context.Context, client EC2, i ec2types.NetworkInterface) error {
 	_, err := client.DeleteNetworkInterface(ctx,
 		&ec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: i.NetworkInterfaceId})
-	if err != nil && code(err) != "InvalidNetworkInterfaceID.NotFound" {
+	if err != nil && errorCode(err) != "InvalidNetworkInterfaceID.NotFound" {
 		return fmt.Errorf("delete the cluster's network interface %s: %w", aws.ToString(i.NetworkInterfaceId), err)
 	}
 	return nil
 }
 
-func filter(name, value string) ec2types.Filter {
+func newFilter(name, value string) ec2types.Filter {
 	return ec2types.Filter{Name: &name, Values: []string{value}}
 }
 
-// code is the error code of an AWS API error, or empty.
-func code(err error) string {
+// errorCode is the error code of an AWS API error, or empty.
+func errorCode(err error) string {
 	var api smithy.APIError
 	if errors.As(err, &api) {
 		return api.ErrorCode()

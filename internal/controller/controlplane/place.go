@@ -38,7 +38,7 @@ func (c *Controller) choosePorts(ctx context.Context, p *plane) error {
 	if p.server, err = c.choosePort(p.cluster, own.ServerPort, usable, &others); err != nil {
 		return err
 	}
-	usable = len(running) > 1 || free(own.SparePort)
+	usable = len(running) > 1 || isFreePort(own.SparePort)
 	if p.spare, err = c.choosePort(p.cluster, own.SparePort, usable, &others); err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (c *Controller) recordedPlaces(
 	}
 	for _, row := range planes {
 		o := row.Value
-		if o.Port, err = portOf(o); err != nil {
+		if o.Port, err = recordedPort(o); err != nil {
 			return own, all, err
 		}
 		all.ports = append(all.ports, o.Port, o.ServerPort, o.SparePort)
@@ -120,8 +120,8 @@ func (c *Controller) recordPlace(ctx context.Context, p *plane, publicAddress st
 	})
 }
 
-// portOf returns the recorded port of a cluster. An older Coracle recorded it in the endpoint alone.
-func portOf(o record.ControlPlane) (int, error) {
+// recordedPort returns the recorded port of a cluster. An older Coracle recorded it in the endpoint alone.
+func recordedPort(o record.ControlPlane) (int, error) {
 	if o.Port != 0 || o.Endpoint == "" {
 		return o.Port, nil
 	}
@@ -139,7 +139,7 @@ func becomesFree(ctx context.Context, n int) bool {
 	defer cancel()
 	look := time.NewTicker(20 * time.Millisecond)
 	defer look.Stop()
-	for !free(n) {
+	for !isFreePort(n) {
 		select {
 		case <-ctx.Done():
 			return false
@@ -149,7 +149,7 @@ func becomesFree(ctx context.Context, n int) bool {
 	return true
 }
 
-func free(n int) bool {
+func isFreePort(n int) bool {
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(n)))
 	if err != nil {
 		return false

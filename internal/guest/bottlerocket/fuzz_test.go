@@ -15,11 +15,11 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s, err := parse(data)
+		s, err := parseSettings(data)
 		if err != nil {
 			return
 		}
-		all, err := taints(s.Kubernetes["node-taints"])
+		all, err := parseTaints(s.Kubernetes["node-taints"])
 		for _, taint := range all {
 			if err == nil && !strings.Contains(taint, ":") {
 				t.Fatalf("%q has the taint %q", data, taint)

@@ -73,8 +73,8 @@ type settings struct {
 	Others     map[string]any
 }
 
-// parse reads the user data.
-func parse(data []byte) (settings, error) {
+// parseSettings reads the user data.
+func parseSettings(data []byte) (settings, error) {
 	var s settings
 	data, err := cloudinit.Decode(data)
 	if err != nil {
@@ -124,7 +124,7 @@ func (b *Boot) Apply(ctx context.Context) error {
 	if err != nil && !errors.Is(err, imds.ErrNotFound) {
 		return err
 	}
-	s, err := parse(data)
+	s, err := parseSettings(data)
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (b *Boot) Apply(ctx context.Context) error {
 		fmt.Fprintf(b.Out, "settings.%s is not applied on this machine\n", name)
 	}
 	if s.MOTD != "" {
-		if err := b.write("/etc/motd", s.MOTD+"\n"); err != nil {
+		if err := b.writeFile("/etc/motd", s.MOTD+"\n"); err != nil {
 			return err
 		}
 	}
@@ -154,7 +154,7 @@ func (b *Boot) Apply(ctx context.Context) error {
 	return nil
 }
 
-func (b *Boot) write(name, content string) error {
+func (b *Boot) writeFile(name, content string) error {
 	return node.WriteFile(b.Root, name, content, 0o644)
 }
 
@@ -202,7 +202,7 @@ var read = []string{
 	"pod-infra-container-image",
 }
 
-func text(k map[string]any, key string) string {
+func stringSetting(k map[string]any, key string) string {
 	s, _ := k[key].(string)
 	return s
 }
@@ -210,15 +210,15 @@ func text(k map[string]any, key string) string {
 // kubernetes renders the files of containerd and the kubelet.
 func (b *Boot) kubernetes(ctx context.Context, k map[string]any) error {
 	for _, name := range []string{"api-server", "cluster-name", "cluster-certificate"} {
-		if text(k, name) == "" {
+		if stringSetting(k, name) == "" {
 			return fmt.Errorf("settings.kubernetes.%s is missing in the user data", name)
 		}
 	}
-	ca, err := base64.StdEncoding.DecodeString(text(k, "cluster-certificate"))
+	ca, err := base64.StdEncoding.DecodeString(stringSetting(k, "cluster-certificate"))
 	if err != nil {
 		return fmt.Errorf("settings.kubernetes.cluster-certificate is not base64: %w", err)
 	}
-	if mode := text(k, "authentication-mode"); mode != "" && mode != "aws" {
+	if mode := stringSetting(k, "authentication-mode"); mode != "" && mode != "aws" {
 		return fmt.Errorf("settings.kubernetes.authentication-mode %q is not served: it is aws", mode)
 	}
 	image, err := node.ReadImage(b.Root)
@@ -229,7 +229,7 @@ func (b *Boot) kubernetes(ctx context.Context, k map[string]any) error {
 	if err != nil {
 		return err
 	}
-	dns, err := b.dns(ctx, k, instance)
+	dns, err := b.clusterDNS(ctx, k, instance)
 	if err != nil {
 		return err
 	}
@@ -277,24 +277,24 @@ func (b *Boot) kubernetes(ctx context.Context, k map[string]any) error {
 	if level, ok := k["log-level"].(int64); ok {
 		config["logging"] = map[string]any{"verbosity": level}
 	}
-	if id := text(k, "provider-id"); id != "" {
+	if id := stringSetting(k, "provider-id"); id != "" {
 		config["providerID"] = id
 	}
 	node.FitKubelet(config, b.Root)
 
-	hostname := text(k, "hostname-override")
+	hostname := stringSetting(k, "hostname-override")
 	if hostname == "" {
-		if hostname, err = b.nodeName(ctx, text(k, "hostname-override-source"), instance); err != nil {
+		if hostname, err = b.nodeName(ctx, stringSetting(k, "hostname-override-source"), instance); err != nil {
 			return err
 		}
 	}
-	ip := text(k, "node-ip")
+	ip := stringSetting(k, "node-ip")
 	if ip == "" {
 		if ip, err = node.NodeIP(ctx, b.IMDS, instance.MAC, len(dns) > 0 && strings.Contains(dns[0], ":")); err != nil {
 			return err
 		}
 	}
-	taints, err := taints(k["node-taints"])
+	taints, err := parseTaints(k["node-taints"])
 	if err != nil {
 		return err
 	}
@@ -312,16 +312,17 @@ func (b *Boot) kubernetes(ctx context.Context, k map[string]any) error {
 		return err
 	}
 	pause := image.SandboxImage
-	if given := text(k, "pod-infra-container-image"); given != "" {
+	if given := stringSetting(k, "pod-infra-container-image"); given != "" {
 		pause = given
 	}
 	for name, content := range map[string]string{
 		caFile: string(ca), kubeletConfig: string(configText) + "\n", kubeletEnv: env,
-		kubeconfig:       node.Kubeconfig(text(k, "api-server"), text(k, "cluster-name"), instance.Region),
+		kubeconfig: node.Kubeconfig(stringSetting(k, "api-server"), stringSetting(k, "cluster-name"),
+			instance.Region),
 		providerConfig:   rootfs.CredentialProviderConfig("public.ecr.aws"),
 		containerdConfig: rootfs.ContainerdConfig(rootfs.ContainerdOptions{SandboxImage: pause}),
 	} {
-		if err := b.write(name, content); err != nil {
+		if err := b.writeFile(name, content); err != nil {
 			return err
 		}
 	}
@@ -346,8 +347,8 @@ func (b *Boot) nodeName(ctx context.Context, source string, instance node.Instan
 	return api.PrivateDNSName(ctx, instance.ID)
 }
 
-// dns are the addresses of kube-dns: those given, or what follows from the VPC's addresses.
-func (b *Boot) dns(ctx context.Context, k map[string]any, instance node.Instance) ([]string, error) {
+// clusterDNS are the addresses of kube-dns: those given, or what follows from the VPC's addresses.
+func (b *Boot) clusterDNS(ctx context.Context, k map[string]any, instance node.Instance) ([]string, error) {
 	var given []string
 	switch v := k["cluster-dns-ip"].(type) {
 	case string:
@@ -377,8 +378,8 @@ func (b *Boot) dns(ctx context.Context, k map[string]any, instance node.Instance
 	return []string{"10.100.0.10"}, nil
 }
 
-// taints are "key=value:Effect" of a table of keys with one or several "value:Effect".
-func taints(v any) ([]string, error) {
+// parseTaints are "key=value:Effect" of a table of keys with one or several "value:Effect".
+func parseTaints(v any) ([]string, error) {
 	table, _ := v.(map[string]any)
 	var all []string
 	for _, key := range slices.Sorted(maps.Keys(table)) {

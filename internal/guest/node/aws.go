@@ -54,7 +54,7 @@ func (a AWS) endpoint(service string) string {
 	return "https://" + service + "." + a.Region + suffix
 }
 
-func (a AWS) call(ctx context.Context, service, operation, method, path, body string) ([]byte, error) {
+func (a AWS) callAPI(ctx context.Context, service, operation, method, path, body string) ([]byte, error) {
 	credentials, err := a.IMDS.RoleCredentials(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("Unable to locate credentials: %w", err)
@@ -121,7 +121,7 @@ type Cluster struct {
 
 // DescribeCluster is eks:DescribeCluster.
 func (a AWS) DescribeCluster(ctx context.Context, name string) (Cluster, error) {
-	data, err := a.call(ctx, "eks", "DescribeCluster", http.MethodGet, "/clusters/"+url.PathEscape(name), "")
+	data, err := a.callAPI(ctx, "eks", "DescribeCluster", http.MethodGet, "/clusters/"+url.PathEscape(name), "")
 	if err != nil {
 		return Cluster{}, err
 	}
@@ -166,7 +166,7 @@ func (a AWS) PrivateDNSName(ctx context.Context, instanceID string) (string, err
 		"InstanceId.1": {instanceID}}.Encode()
 	warned := false
 	for {
-		data, err := a.call(ctx, "ec2", "DescribeInstances", http.MethodPost, "/", form)
+		data, err := a.callAPI(ctx, "ec2", "DescribeInstances", http.MethodPost, "/", form)
 		var refused APIError
 		if errors.As(err, &refused) && refused.Status < 500 && refused.Code != "InvalidInstanceID.NotFound" &&
 			refused.Code != "RequestLimitExceeded" {

@@ -35,7 +35,7 @@ func Write(dir string, o Options) error {
 	if err := os.RemoveAll(next); err != nil {
 		return err
 	}
-	if err := (&writer{dir: next, o: o}).all(); err != nil {
+	if err := (&writer{dir: next, o: o}).writeAll(); err != nil {
 		_ = os.RemoveAll(next)
 		return fmt.Errorf("write a root file system of %s for Kubernetes %s: %w", o.Family, o.KubernetesVersion, err)
 	}
@@ -64,32 +64,32 @@ type Image struct {
 	SandboxImage      string `json:"sandboxImage,omitempty"`
 }
 
-func (w *writer) all() error {
+func (w *writer) writeAll() error {
 	for _, d := range directories {
 		w.mkdir(d)
 	}
 	for name, target := range links {
 		w.symlink(name, target)
 	}
-	w.tree("common")
-	w.tree(w.o.Family)
+	w.writeTree("common")
+	w.writeTree(w.o.Family)
 	image, err := json.MarshalIndent(Image{w.o.Family, w.o.KubernetesVersion, w.o.Release, w.o.Region,
 		w.o.SandboxImage}, "", "  ")
 	if err != nil {
 		return err
 	}
-	w.file(ImageFile, string(image)+"\n", 0o644)
+	w.writeFile(ImageFile, string(image)+"\n", 0o644)
 	w.accounts()
 	w.release()
 	w.fromHost()
 	w.certificates()
 	w.commands()
-	w.units()
+	w.enableUnits()
 	if w.o.KubernetesVersion != "" {
 		w.kubernetes()
 	}
 	for _, target := range w.o.targets() { // what Mounts covers
-		w.file(target, "", 0o755)
+		w.writeFile(target, "", 0o755)
 	}
 	w.concealPrivate("/usr")
 	return w.err
@@ -122,7 +122,7 @@ func (w *writer) symlink(name, target string) {
 	}
 }
 
-func (w *writer) file(name, content string, mode os.FileMode) {
+func (w *writer) writeFile(name, content string, mode os.FileMode) {
 	w.mkdir(filepath.Dir(name))
 	if w.err == nil {
 		w.err = os.WriteFile(filepath.Join(w.dir, name), []byte(content), mode)
@@ -132,8 +132,8 @@ func (w *writer) file(name, content string, mode os.FileMode) {
 	}
 }
 
-// tree writes the embedded files of a kind of machine; scripts are executable.
-func (w *writer) tree(kind string) {
+// writeTree writes the embedded files of a kind of machine; scripts are executable.
+func (w *writer) writeTree(kind string) {
 	root := "files/" + kind
 	if w.err != nil {
 		return
@@ -153,14 +153,14 @@ func (w *writer) tree(kind string) {
 		if bytes.HasPrefix(data, []byte("#!")) {
 			mode = 0o755
 		}
-		w.file(strings.TrimPrefix(path, root), string(data), mode)
+		w.writeFile(strings.TrimPrefix(path, root), string(data), mode)
 		return w.err
 	})
 }
 
 // accounts writes the users, without a password for anybody: the way in is the host's.
 func (w *writer) accounts() {
-	w.file("etc/passwd", `root:x:0:0:root:/root:/bin/bash
+	w.writeFile("etc/passwd", `root:x:0:0:root:/root:/bin/bash
 bin:x:1:1:bin:/bin:/sbin/nologin
 daemon:x:2:2:daemon:/sbin:/sbin/nologin
 mail:x:8:12:mail:/var/spool/mail:/sbin/nologin
@@ -169,7 +169,7 @@ sshd:x:74:74:Privilege-separated SSH:/usr/share/empty.sshd:/sbin/nologin
 rpc:x:32:32:Rpcbind Daemon:/var/lib/rpcbind:/sbin/nologin
 ec2-user:x:1000:1000:EC2 Default User:/home/ec2-user:/bin/bash
 `, 0o644)
-	w.file("etc/group", `root:x:0:
+	w.writeFile("etc/group", `root:x:0:
 bin:x:1:
 daemon:x:2:
 sys:x:3:
@@ -186,34 +186,34 @@ rpc:x:32:
 nobody:x:65534:
 ec2-user:x:1000:
 `, 0o644)
-	w.file("etc/shadow", "root:*LOCK*:14600::::::\nec2-user:!!:19000:0:99999:7:::\n", 0o600)
-	w.file("etc/gshadow", "root:::\nwheel:::ec2-user\nec2-user:!::\n", 0o600)
-	w.file("etc/sudoers",
+	w.writeFile("etc/shadow", "root:*LOCK*:14600::::::\nec2-user:!!:19000:0:99999:7:::\n", 0o600)
+	w.writeFile("etc/gshadow", "root:::\nwheel:::ec2-user\nec2-user:!::\n", 0o600)
+	w.writeFile("etc/sudoers",
 		"Defaults !requiretty\nroot ALL=(ALL) NOPASSWD: ALL\n%wheel ALL=(ALL) NOPASSWD: ALL\nec2-user ALL=(ALL) "+
 			"NOPASSWD: ALL\n", 0o440)
 	for _, service := range []string{"sudo", "su", "su-l", "other", "login"} {
-		w.file("etc/pam.d/"+service,
+		w.writeFile("etc/pam.d/"+service,
 			"auth sufficient pam_permit.so\naccount sufficient pam_permit.so\npassword required pam_deny.so\nsession "+
 				"optional pam_permit.so\n", 0o644)
 	}
-	w.file("etc/shells", "/bin/sh\n/bin/bash\n/usr/bin/sh\n/usr/bin/bash\n", 0o644)
-	w.file("etc/nsswitch.conf",
+	w.writeFile("etc/shells", "/bin/sh\n/bin/bash\n/usr/bin/sh\n/usr/bin/bash\n", 0o644)
+	w.writeFile("etc/nsswitch.conf",
 		"passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: "+
 			"files\nethers: files\nrpc: files\n", 0o644)
-	w.file("etc/hosts",
+	w.writeFile("etc/hosts",
 		"127.0.0.1   localhost localhost.localdomain localhost4 localhost4.localdomain4\n::1         localhost6 "+
 			"localhost6.localdomain6\n", 0o644)
-	w.file("etc/host.conf", "multi on\n", 0o644)
-	w.file("etc/resolv.conf", "", 0o644)
-	w.file("etc/fstab", "#\n", 0o644)
-	w.file("etc/profile",
+	w.writeFile("etc/host.conf", "multi on\n", 0o644)
+	w.writeFile("etc/resolv.conf", "", 0o644)
+	w.writeFile("etc/fstab", "#\n", 0o644)
+	w.writeFile("etc/profile",
 		"export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n[ -f /etc/bashrc ] && [ -n "+
 			"\"$BASH_VERSION\" ] && . /etc/bashrc\nfor f in /etc/profile.d/*.sh; do [ -r \"$f\" ] && . \"$f\"; done; "+
 			"unset f\n", 0o644)
-	w.file("etc/bashrc", `[ -n "$PS1" ] && PS1="[\u@\h \W]\\$ "`+"\n", 0o644)
-	w.file("etc/bash.bashrc", ". /etc/bashrc\n", 0o644)
-	w.file("root/.bashrc", "[ -f /etc/bashrc ] && . /etc/bashrc\n", 0o644)
-	w.file("root/.bash_profile", "[ -f ~/.bashrc ] && . ~/.bashrc\n", 0o644)
+	w.writeFile("etc/bashrc", `[ -n "$PS1" ] && PS1="[\u@\h \W]\\$ "`+"\n", 0o644)
+	w.writeFile("etc/bash.bashrc", ". /etc/bashrc\n", 0o644)
+	w.writeFile("root/.bashrc", "[ -f /etc/bashrc ] && . /etc/bashrc\n", 0o644)
+	w.writeFile("root/.bash_profile", "[ -f ~/.bashrc ] && . ~/.bashrc\n", 0o644)
 	w.mkdir("home/ec2-user")
 	if w.err == nil && os.Geteuid() == 0 {
 		w.err = os.Chown(filepath.Join(w.dir, "home/ec2-user"), 1000, 1000)
@@ -279,9 +279,9 @@ SUPPORT_URL="https://github.com/bottlerocket-os/bottlerocket/discussions"
 BUG_REPORT_URL="https://github.com/bottlerocket-os/bottlerocket/issues"
 `
 	}
-	w.file("usr/lib/os-release", osRelease, 0o644)
-	w.file("etc/system-release", system+"\n", 0o644)
-	w.file("etc/issue", system+"\n", 0o644)
+	w.writeFile("usr/lib/os-release", osRelease, 0o644)
+	w.writeFile("etc/system-release", system+"\n", 0o644)
+	w.writeFile("etc/issue", system+"\n", 0o644)
 }
 
 // fromHost copies the few files of the host's /etc that programs of its /usr need and that say nothing about it.
@@ -289,7 +289,7 @@ func (w *writer) fromHost() {
 	for _, name := range []string{"ld.so.cache", "ld.so.conf", "protocols", "services", "ethertypes", "rpc",
 		"mime.types", "login.defs", "ssl/openssl.cnf", "debian_version"} {
 		if data, err := os.ReadFile("/etc/" + name); err == nil {
-			w.file("etc/"+name, string(data), 0o644)
+			w.writeFile("etc/"+name, string(data), 0o644)
 		}
 	}
 	for _, dir := range []string{"ld.so.conf.d", "iproute2", "alternatives"} {
@@ -302,7 +302,7 @@ func (w *writer) fromHost() {
 					w.symlink("etc/"+name, target)
 				}
 			} else if data, err := os.ReadFile("/etc/" + name); err == nil {
-				w.file("etc/"+name, string(data), 0o644)
+				w.writeFile("etc/"+name, string(data), 0o644)
 			}
 		}
 	}
@@ -383,7 +383,7 @@ func (w *writer) certificates() {
 		bundle = append(bundle, '\n')
 	}
 	bundle = append(bundle, w.o.CABundle...)
-	w.file(trust[0], string(bundle), 0o644)
+	w.writeFile(trust[0], string(bundle), 0o644)
 	for _, name := range trust[1:] {
 		w.mkdir(filepath.Dir(name))
 		if w.err == nil {
@@ -392,7 +392,7 @@ func (w *writer) certificates() {
 	}
 	w.symlink("etc/ssl/certs", "../pki/tls/certs")
 	w.symlink("usr/lib/ssl/cert.pem", "/etc/ssl/cert.pem") // Debian's OpenSSL, and so Python
-	w.file("etc/pki/ca-trust/source/anchors/coracle.pem", string(w.o.CABundle), 0o644)
+	w.writeFile("etc/pki/ca-trust/source/anchors/coracle.pem", string(w.o.CABundle), 0o644)
 	// The AWS CLI and other programs in Python bring roots of their own.
 	variables := map[string]string{"AWS_CA_BUNDLE": "/" + trust[1], "REQUESTS_CA_BUNDLE": "/" + trust[1]}
 	var defaults, exports strings.Builder
@@ -401,9 +401,9 @@ func (w *writer) certificates() {
 		fmt.Fprintf(&defaults, "DefaultEnvironment=%s=%s\n", name, variables[name])
 		fmt.Fprintf(&exports, "export %s=%s\n", name, variables[name])
 	}
-	w.file("etc/systemd/system.conf.d/10-trust.conf", defaults.String(), 0o644)
-	w.file("etc/profile.d/trust.sh", exports.String(), 0o644)
-	w.file("etc/environment", strings.ReplaceAll(exports.String(), "export ", ""), 0o644)
+	w.writeFile("etc/systemd/system.conf.d/10-trust.conf", defaults.String(), 0o644)
+	w.writeFile("etc/profile.d/trust.sh", exports.String(), 0o644)
+	w.writeFile("etc/environment", strings.ReplaceAll(exports.String(), "export ", ""), 0o644)
 }
 
 // commands makes the names by which coracle-node is called.
@@ -433,14 +433,14 @@ func (w *writer) commands() {
 		return
 	}
 	for _, name := range []string{"yum", "dnf", "amazon-linux-extras"} {
-		w.file("usr/bin/"+name, "#!/bin/sh\necho \""+name+
+		w.writeFile("usr/bin/"+name, "#!/bin/sh\necho \""+name+
 			": nothing is installed on this machine: its programs are those of its host; install what you need "+
 			"there\" >&2\nexit 1\n", 0o755)
 	}
 }
 
-// units enables what boots.
-func (w *writer) units() {
+// enableUnits enables what boots.
+func (w *writer) enableUnits() {
 	const lib, etc = "usr/lib/systemd/system/", "etc/systemd/system/"
 	w.symlink(lib+"default.target", "multi-user.target")
 	network := "systemd-networkd-wait-online.service"
@@ -469,8 +469,8 @@ var Plugins = []string{"bandwidth", "bridge", "host-local", "loopback", "portmap
 
 // kubernetes writes what an EKS AMI adds to its base.
 func (w *writer) kubernetes() {
-	w.tree("kubernetes")
-	w.tree(w.o.Family + "-kubernetes")
+	w.writeTree("kubernetes")
+	w.writeTree(w.o.Family + "-kubernetes")
 	for _, dir := range []string{"etc/cni/net.d", "opt/cni/bin", "etc/kubernetes/manifests", "etc/kubernetes/pki",
 		"var/lib/kubelet", "var/lib/kubernetes", "var/lib/containerd", "etc/containerd/config.d",
 		"etc/eks/image-credential-provider", "etc/eks/containerd"} {
@@ -488,15 +488,16 @@ func (w *writer) kubernetes() {
 	for _, t := range instancetype.All() {
 		fmt.Fprintf(&maxPods, "%s %d\n", t.Name, t.MaxPods())
 	}
-	w.file("etc/eks/eni-max-pods.txt", maxPods.String(), 0o644)
+	w.writeFile("etc/eks/eni-max-pods.txt", maxPods.String(), 0o644)
 	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
-	w.file("etc/eks/release", fmt.Sprintf("BASE_AMI_ID=\"%s\"\nBUILD_TIME=\"%s\"\nBUILD_KERNEL=\"%s\"\nARCH=\"%s\"\n",
+	w.writeFile("etc/eks/release", fmt.Sprintf(
+		"BASE_AMI_ID=\"%s\"\nBUILD_TIME=\"%s\"\nBUILD_KERNEL=\"%s\"\nARCH=\"%s\"\n",
 		w.o.ImageID, w.o.Release, strings.TrimSpace(string(kernel)), w.o.Architecture), 0o644)
 	switch w.o.Family {
 	case AL2:
-		w.file("etc/eks/containerd/containerd-config.toml",
+		w.writeFile("etc/eks/containerd/containerd-config.toml",
 			ContainerdConfig(ContainerdOptions{SandboxImage: "SANDBOX_IMAGE", Imports: true}), 0o644)
-		w.file("etc/eks/image-credential-provider/config.json", CredentialProviderConfig(), 0o644)
+		w.writeFile("etc/eks/image-credential-provider/config.json", CredentialProviderConfig(), 0o644)
 	case AL2023:
 		w.mkdir("etc/eks/nodeadm.d")
 	}
@@ -504,7 +505,7 @@ func (w *writer) kubernetes() {
 	if mirror == "" {
 		mirror = "https://api.ecr." + w.o.Region + ".amazonaws.com"
 	}
-	w.file("etc/containerd/certs.d/_default/hosts.toml",
+	w.writeFile("etc/containerd/certs.d/_default/hosts.toml",
 		"# The registry of the host is asked for the images of every registry, and there is none to ask after "+
 			"it.\nserver = \""+mirror+"\"\n\n[host.\""+mirror+"\"]\n  capabilities = [\"pull\", \"resolve\"]\n", 0o644)
 	for _, name := range Plugins {
@@ -517,12 +518,12 @@ func (w *writer) kubernetes() {
 			return
 		}
 		// Files and not mounts: the VPC CNI renames its own over them.
-		w.err = link(path, filepath.Join(w.dir, "opt/cni/bin", name))
+		w.err = linkOrCopy(path, filepath.Join(w.dir, "opt/cni/bin", name))
 	}
 }
 
-// link links a file, or copies it when it is on another file system.
-func link(from, to string) error {
+// linkOrCopy links a file, or copies it when it is on another file system.
+func linkOrCopy(from, to string) error {
 	from, err := filepath.EvalSymlinks(from)
 	if err != nil {
 		return err

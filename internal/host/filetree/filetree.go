@@ -71,7 +71,7 @@ func (w *walker) walk(root string) (err error) {
 		return err
 	}
 	defer func() { unix.Close(w.at) }()
-	if err := w.enter(""); err != nil {
+	if err := w.enterDirectory(""); err != nil {
 		return err
 	}
 	for len(w.levels) > 0 {
@@ -83,9 +83,9 @@ func (w *walker) walk(root string) (err error) {
 			w.held--
 			err = w.visit(e)
 		case !here.end:
-			err = w.read(here)
+			err = w.readEntries(here)
 		default:
-			err = w.leave()
+			err = w.leaveDirectory()
 		}
 		if err != nil {
 			return err
@@ -103,30 +103,30 @@ func (w *walker) visit(e entry) error {
 		return w.visitor.Leave(w.at, e.name, false)
 	}
 	child, err := unix.Openat(w.at, e.name, directory, 0)
-	if gone(err) {
+	if isGoneError(err) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("open %s: %w", e.name, err)
 	}
-	w.move(child)
-	return w.enter(e.name)
+	w.switchTo(child)
+	return w.enterDirectory(e.name)
 }
 
-// gone reports whether an error says that there is no such directory any longer.
-func gone(err error) bool {
+// isGoneError reports whether an error says that there is no such directory any longer.
+func isGoneError(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) ||
 		errors.Is(err, unix.ESTALE)
 }
 
-// move makes a descriptor the one where the walk is.
-func (w *walker) move(to int) {
+// switchTo makes a descriptor the one where the walk is.
+func (w *walker) switchTo(to int) {
 	unix.Close(w.at)
 	w.at, w.offset = to, 0
 }
 
-// enter makes the directory at which the walk is a level.
-func (w *walker) enter(name string) error {
+// enterDirectory makes the directory at which the walk is a level.
+func (w *walker) enterDirectory(name string) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(w.at, &st); err != nil {
 		return err
@@ -138,8 +138,8 @@ func (w *walker) enter(name string) error {
 	return w.visitor.Enter(w.at)
 }
 
-// read reads some entries of the directory at which the walk is.
-func (w *walker) read(here *level) error {
+// readEntries reads some entries of the directory at which the walk is.
+func (w *walker) readEntries(here *level) error {
 	for w.held > w.limit && w.forgotten < len(w.levels)-1 {
 		l := &w.levels[w.forgotten]
 		w.held -= len(l.entries)
@@ -184,34 +184,34 @@ func (w *walker) read(here *level) error {
 	return nil
 }
 
-// leave goes from a directory, all of which has been visited, to the one above.
-func (w *walker) leave() error {
+// leaveDirectory goes from a directory, all of which has been visited, to the one above.
+func (w *walker) leaveDirectory() error {
 	last := len(w.levels) - 1
 	name := w.levels[last].name
-	w.cut(last)
+	w.truncate(last)
 	if last == 0 {
 		return nil
 	}
 	up, err := unix.Openat(w.at, "..", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err == nil && !w.levels[last-1].is(up) {
+	if err == nil && !w.levels[last-1].matches(up) {
 		unix.Close(up)
 		return w.returnFromRoot()
 	}
-	if gone(err) {
+	if isGoneError(err) {
 		return w.returnFromRoot()
 	}
 	if err != nil {
 		return err
 	}
-	w.move(up)
+	w.switchTo(up)
 	if w.visitor.Leave == nil {
 		return nil
 	}
 	return w.visitor.Leave(w.at, name, true)
 }
 
-// cut makes levels shorter.
-func (w *walker) cut(n int) {
+// truncate makes levels shorter.
+func (w *walker) truncate(n int) {
 	for _, l := range w.levels[n:] {
 		w.held -= len(l.entries)
 	}
@@ -219,8 +219,8 @@ func (w *walker) cut(n int) {
 	w.forgotten = min(w.forgotten, n)
 }
 
-// is reports whether a descriptor is of the directory.
-func (l level) is(fd int) bool {
+// matches reports whether a descriptor is of the directory.
+func (l level) matches(fd int) bool {
 	var st unix.Stat_t
 	return unix.Fstat(fd, &st) == nil && uint64(st.Dev) == l.device && st.Ino == l.ino
 }
@@ -232,21 +232,21 @@ func (w *walker) returnFromRoot() error {
 	if err != nil {
 		return err
 	}
-	w.move(at)
+	w.switchTo(at)
 	for i := 1; i < len(w.levels); i++ {
 		child, err := unix.Openat(w.at, w.levels[i].name, directory, 0)
-		if err == nil && !w.levels[i].is(child) {
+		if err == nil && !w.levels[i].matches(child) {
 			unix.Close(child)
 			err = unix.ENOENT
 		}
-		if gone(err) {
-			w.cut(i)
+		if isGoneError(err) {
+			w.truncate(i)
 			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("open %s: %w", w.levels[i].name, err)
 		}
-		w.move(child)
+		w.switchTo(child)
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func copyContainerd(from, to, layers string) error {
 			return err
 		}
 		return eachLayer(from, func(number, dir string) error {
-			return walk(dir, filepath.Join(next, number), linkOne)
+			return walkTree(dir, filepath.Join(next, number), linkOne)
 		})
 	})
 	if err != nil {
@@ -46,7 +46,7 @@ func copyContainerd(from, to, layers string) error {
 		return err
 	}
 	return makeWhole(to, func(next string) error {
-		return walk(from, next, func(path, copied string, d fs.DirEntry) error {
+		return walkTree(from, next, func(path, copied string, d fs.DirEntry) error {
 			if target, ok := shared[path]; ok {
 				if err := os.Symlink(target, copied); err != nil {
 					return err
@@ -118,7 +118,7 @@ func copyTree(from, to string) error {
 		if _, err := os.Stat(from); errors.Is(err, fs.ErrNotExist) {
 			return os.Mkdir(next, 0o755)
 		}
-		return walk(from, next, copyOne)
+		return walkTree(from, next, copyOne)
 	})
 }
 
@@ -134,8 +134,8 @@ func makeWhole(dir string, fill func(next string) error) error {
 	return os.Rename(next, dir)
 }
 
-// walk calls one for each file and directory in from, which is one as well, with its path and that in to.
-func walk(from, to string, one func(path, copied string, d fs.DirEntry) error) error {
+// walkTree calls one for each file and directory in from, which is one as well, with its path and that in to.
+func walkTree(from, to string, one func(path, copied string, d fs.DirEntry) error) error {
 	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err

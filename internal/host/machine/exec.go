@@ -62,7 +62,7 @@ func Exec(ctx context.Context, id process.Identity, instanceID string, c Command
 	go func() {
 		// The thread enters the machine and never comes back: it ends with this goroutine.
 		runtime.LockOSThread()
-		exit, err := execIn(ctx, init, host.Group(id.Owner, instanceID), c)
+		exit, err := execInside(ctx, init, host.Group(id.Owner, instanceID), c)
 		done <- result{exit, err}
 	}()
 	r := <-done
@@ -119,7 +119,7 @@ func findInit(id process.Identity, instanceID string) (*machineInit, error) {
 		if !ok || !f.Leader || other == instanceID {
 			continue
 		}
-		if _, ok := initOf(f.PID); ok {
+		if _, ok := initChild(f.PID); ok {
 			e.Running = append(e.Running, other)
 		}
 	}
@@ -135,7 +135,7 @@ func openInit(id process.Identity, name string) (*machineInit, error) {
 		return nil, err
 	}
 	defer launcher.Close()
-	pid, ok := initOf(launcher.PID())
+	pid, ok := initChild(launcher.PID())
 	if !ok {
 		return nil, process.ErrNotRunning
 	}
@@ -149,15 +149,15 @@ func openInit(id process.Identity, name string) (*machineInit, error) {
 	init := &machineInit{pid: pid, pidfd: os.NewFile(uintptr(fd), "pidfd")}
 	// The number may have passed to another process before it was opened. A child of the launcher that is what init has
 	// to be cannot be that; and while the launcher lives, its number cannot have passed on either.
-	if again, ok := initOf(launcher.PID()); !ok || again != pid || !launcher.Alive() {
+	if again, ok := initChild(launcher.PID()); !ok || again != pid || !launcher.Alive() {
 		init.Close()
 		return nil, process.ErrNotRunning
 	}
 	return init, nil
 }
 
-// initOf is the child of a launch process that is the first in a PID namespace, once it has become init.
-func initOf(launch int) (int, bool) {
+// initChild is the child of a launch process that is the first in a PID namespace, once it has become init.
+func initChild(launch int) (int, bool) {
 	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", launch))
 	if err != nil {
 		return 0, false
@@ -169,7 +169,7 @@ func initOf(launch int) (int, bool) {
 		}
 		for child := range bytes.FieldsSeq(children) {
 			pid, err := strconv.Atoi(string(child))
-			if err == nil && isInit(pid, launch) {
+			if err == nil && isInitProcess(pid, launch) {
 				return pid, true
 			}
 		}
@@ -177,7 +177,7 @@ func initOf(launch int) (int, bool) {
 	return 0, false
 }
 
-func isInit(pid, launcher int) bool {
+func isInitProcess(pid, launcher int) bool {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return false
@@ -200,8 +200,8 @@ func isInit(pid, launcher int) bool {
 	return err1 == nil && err2 == nil && !os.SameFile(outer, inner)
 }
 
-// execIn enters the machine with the calling thread, and forks there.
-func execIn(ctx context.Context, init *machineInit, group cgroup.Group, c Command) (int, error) {
+// execInside enters the machine with the calling thread, and forks there.
+func execInside(ctx context.Context, init *machineInit, group cgroup.Group, c Command) (int, error) {
 	in, err := openInside(init.pid, group)
 	if err != nil {
 		return 0, err
@@ -299,21 +299,21 @@ const patience = 10 * time.Second
 func withStreams(ctx context.Context, start starter, c Command) (int, error) {
 	s := &streams{}
 	defer s.close()
-	if err := s.open(c); err != nil {
+	if err := s.openPipes(c); err != nil {
 		return notExecutable, err
 	}
 	p, err := start(s.files)
-	s.give()
+	s.closeChildEnds()
 	if err != nil {
 		return notExecutable, err
 	}
-	exit, err := wait(ctx, p)
-	s.drain()
+	exit, err := waitForProcess(ctx, p)
+	s.drainOutput()
 	return exit, err
 }
 
-// wait waits for a process. The end of ctx ends it.
-func wait(ctx context.Context, p *os.Process) (exit int, err error) {
+// waitForProcess waits for a process. The end of ctx ends it.
+func waitForProcess(ctx context.Context, p *os.Process) (exit int, err error) {
 	ended := make(chan struct{})
 	told := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -350,7 +350,7 @@ type streams struct {
 	begun, ended atomic.Int64
 }
 
-func (s *streams) open(c Command) error {
+func (s *streams) openPipes(c Command) error {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return err
@@ -365,17 +365,17 @@ func (s *streams) open(c Command) error {
 			w.Close()
 		}()
 	}
-	if err := s.output(c.Stdout); err != nil {
+	if err := s.addOutput(c.Stdout); err != nil {
 		return err
 	}
-	if same(c.Stdout, c.Stderr) {
+	if sameWriter(c.Stdout, c.Stderr) {
 		s.files = append(s.files, s.files[1])
 		return nil
 	}
-	return s.output(c.Stderr)
+	return s.addOutput(c.Stderr)
 }
 
-func (s *streams) output(to io.Writer) error {
+func (s *streams) addOutput(to io.Writer) error {
 	if to == nil {
 		to = io.Discard
 	}
@@ -401,21 +401,21 @@ func (c counted) Write(p []byte) (int, error) {
 	return c.to.Write(p)
 }
 
-// same reports whether two writers are one, to which two must not write at once.
-func same(a, b io.Writer) bool {
+// sameWriter reports whether two writers are one, to which two must not write at once.
+func sameWriter(a, b io.Writer) bool {
 	defer func() { _ = recover() }() // of values that cannot be compared
 	return a == b
 }
 
-// give closes what the command has.
-func (s *streams) give() {
+// closeChildEnds closes what the command has.
+func (s *streams) closeChildEnds() {
 	for _, f := range s.files {
 		f.Close()
 	}
 }
 
-// drain copies what is left of the output. Something in the background may keep it open, and say nothing more.
-func (s *streams) drain() {
+// drainOutput copies what is left of the output. Something in the background may keep it open, and say nothing more.
+func (s *streams) drainOutput() {
 	done := make(chan struct{})
 	go func() { s.copies.Wait(); close(done) }()
 	for {
@@ -432,7 +432,7 @@ func (s *streams) drain() {
 }
 
 func (s *streams) close() {
-	s.give()
+	s.closeChildEnds()
 	for _, f := range s.kept {
 		f.Close()
 	}
@@ -479,7 +479,7 @@ func readSettings(proc *os.File, root, path string) []byte {
 		return nil
 	}
 	// without waiting for a lease that the machine has on it
-	f, err := reopen(proc, seen, os.O_RDONLY|unix.O_NONBLOCK, path)
+	f, err := reopenFile(proc, seen, os.O_RDONLY|unix.O_NONBLOCK, path)
 	if err != nil {
 		return nil
 	}
@@ -488,9 +488,9 @@ func readSettings(proc *os.File, root, path string) []byte {
 	return data
 }
 
-// reopen opens for use what was opened to see what it is (O_PATH): to open a device is to use it, and the rules for
+// reopenFile opens for use what was opened to see what it is (O_PATH): to open a device is to use it, and the rules for
 // devices of the machine do not hold for the calling thread. proc is the host's /proc.
-func reopen(proc *os.File, seen, flags int, name string) (*os.File, error) {
+func reopenFile(proc *os.File, seen, flags int, name string) (*os.File, error) {
 	fd, err := unix.Openat(int(proc.Fd()), fmt.Sprintf("thread-self/fd/%d", seen), flags|unix.O_NOCTTY|unix.O_CLOEXEC,
 		0)
 	if err != nil {
@@ -576,7 +576,7 @@ func withTerminal(ctx context.Context, start starter, in *inside, c Command) (in
 		_, _ = io.Copy(c.Stdout, master) // ends with EIO when nothing has the other end open
 		close(shown)
 	}()
-	exit, err := wait(ctx, p)
+	exit, err := waitForProcess(ctx, p)
 	select {
 	case <-shown:
 	case <-time.After(time.Second): // something in the background keeps the terminal
@@ -596,7 +596,7 @@ func openTerminal(proc *os.File, path string) (master, slave *os.File, err error
 	if err := isTerminal(seen); err != nil {
 		return nil, nil, err
 	}
-	master, err = reopen(proc, seen, os.O_RDWR|unix.O_NONBLOCK, path)
+	master, err = reopenFile(proc, seen, os.O_RDWR|unix.O_NONBLOCK, path)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -100,7 +100,7 @@ func pretend(t *testing.T, marks []string, user uint32, root string) (leader int
 		_ = cmd.Wait()
 	})
 	eventually.Nil(t, "the impostor runs", func() error {
-		if _, ok := initOf(cmd.Process.Pid); !ok {
+		if _, ok := initChild(cmd.Process.Pid); !ok {
 			return errors.New("it has no process 1")
 		}
 		return nil

@@ -124,7 +124,7 @@ func (c *Controller) Controllers() []reconcile.Controller {
 		Name:      "machine",
 		Reconcile: c.reconcile,
 		Sources: []reconcile.Source{
-			reconcile.Table(c.instances, ""), c.o.Network.Source(), c.leftovers, c.events, c.files.run,
+			reconcile.Table(c.instances, ""), c.o.Network.Source(), c.leftovers, c.watchProcesses, c.files.run,
 			reconcile.Mapped(record.DHCPOptionsTable(c.o.Store), "", c.ofRegion),
 			reconcile.Mapped(record.VPCs(c.o.Store), "", c.ofRegion),
 		},
@@ -133,8 +133,8 @@ func (c *Controller) Controllers() []reconcile.Controller {
 	}}
 }
 
-// events tells the machines whose process started or died.
-func (c *Controller) events(ctx context.Context, changed func(string)) {
+// watchProcesses tells the machines whose process started or died.
+func (c *Controller) watchProcesses(ctx context.Context, changed func(string)) {
 	defer c.o.Subscribe(func(e process.Event) {
 		if id, ok := strings.CutPrefix(e.Name, namePrefix); ok {
 			if key, ok := c.keys.Load(id); ok {
@@ -176,7 +176,7 @@ func (c *Controller) leftovers(ctx context.Context, changed func(string)) {
 			changed(record.EC2Key("", "", id))
 		}
 	}
-	if err := c.sweep(); err != nil {
+	if err := c.collectGarbage(); err != nil {
 		c.log.Warn("could not remove what no machine uses", "error", err)
 	}
 	entries, _ := os.ReadDir(c.o.Dir)
@@ -189,13 +189,13 @@ func (c *Controller) leftovers(ctx context.Context, changed func(string)) {
 	<-ctx.Done()
 }
 
-func (c *Controller) dir(id string) string { return filepath.Join(c.o.Dir, id) }
+func (c *Controller) machineDir(id string) string { return filepath.Join(c.o.Dir, id) }
 
 func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Result, error) {
 	row, err := c.instances.Get(ctx, key)
 	id := key[strings.LastIndexByte(key, '/')+1:]
 	if errors.Is(err, store.ErrNotFound) {
-		return reconcile.Result{Gone: true}, c.forget(ctx, key, id)
+		return reconcile.Result{Gone: true}, c.deleteMachine(ctx, key, id)
 	}
 	if err != nil {
 		return reconcile.Result{}, err
@@ -214,13 +214,13 @@ func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Resul
 	case i.Wanted == ec2types.InstanceStateNameTerminated:
 		return reconcile.Result{}, c.terminate(ctx, key, m)
 	case i.Wanted == ec2types.InstanceStateNameStopped, m.PoweredOff && m.Boot == i.Boot:
-		return reconcile.Result{}, c.stop(ctx, key, m)
+		return reconcile.Result{}, c.stopMachine(ctx, key, m)
 	}
-	return c.run(ctx, key, i, m)
+	return c.reconcileRunning(ctx, key, i, m)
 }
 
-// write records an observation, when there is something new in it.
-func (c *Controller) write(ctx context.Context, key string, m record.Machine) error {
+// writeMachine records an observation, when there is something new in it.
+func (c *Controller) writeMachine(ctx context.Context, key string, m record.Machine) error {
 	if now, err := c.machines.Get(ctx, key); err == nil && now.Value == m {
 		return nil
 	}
@@ -228,15 +228,16 @@ func (c *Controller) write(ctx context.Context, key string, m record.Machine) er
 	return err
 }
 
-// run makes the machine run the boot that is wanted, and observes it.
-func (c *Controller) run(ctx context.Context, key string, i record.Instance, m record.Machine) (reconcile.Result,
+// reconcileRunning makes the machine run the boot that is wanted, and observes it.
+func (c *Controller) reconcileRunning(ctx context.Context, key string, i record.Instance,
+	m record.Machine) (reconcile.Result,
 	error) {
-	dir := c.dir(i.ID)
-	alive := c.alive(i.ID)
+	dir := c.machineDir(i.ID)
+	alive := c.isRunning(i.ID)
 	if prepared, err := launch.Read(filepath.Join(dir, launch.SpecFile)); alive && err == nil &&
 		prepared.Boot == i.Boot {
 		// Keep it, whatever became of the programs that it was started from.
-		if err := c.lease(ctx, i); err != nil {
+		if err := c.writeDHCPLease(ctx, i); err != nil {
 			return reconcile.Result{}, err
 		}
 	} else {
@@ -245,13 +246,13 @@ func (c *Controller) run(ctx context.Context, key string, i record.Instance, m r
 				InstanceID: i.ID, State: ec2types.InstanceStateNamePending, Boot: i.Boot,
 				SystemStatus: ec2types.SummaryStatusInitializing, InstanceStatus: ec2types.SummaryStatusInitializing,
 			}
-			if err := c.write(ctx, key, m); err != nil {
+			if err := c.writeMachine(ctx, key, m); err != nil {
 				return reconcile.Result{}, err
 			}
 		}
 		ready, err := c.prepare(ctx, i)
 		if err != nil {
-			return c.failed(ctx, key, i, m, err)
+			return c.recordFailure(ctx, key, i, m, err)
 		}
 		if !ready {
 			return reconcile.Result{After: time.Second}, nil // the network tells, too
@@ -261,7 +262,7 @@ func (c *Controller) run(ctx context.Context, key string, i record.Instance, m r
 	if err := c.files.add(dir, key); err != nil {
 		return reconcile.Result{}, err
 	}
-	status, err := c.o.Processes.Ensure(ctx, c.spec(i))
+	status, err := c.o.Processes.Ensure(ctx, c.processSpec(i))
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -269,10 +270,10 @@ func (c *Controller) run(ctx context.Context, key string, i record.Instance, m r
 	return c.observe(ctx, key, i, m, status)
 }
 
-// spec is the process of a machine. Only another boot makes it another: a new version of coracle must not restart
-// machines.
-func (c *Controller) spec(i record.Instance) process.Spec {
-	dir := c.dir(i.ID)
+// processSpec is the process of a machine. Only another boot makes it another: a new version of coracle must not
+// restart machines.
+func (c *Controller) processSpec(i record.Instance) process.Spec {
+	dir := c.machineDir(i.ID)
 	return process.Spec{
 		Name:     namePrefix + i.ID,
 		Path:     filepath.Join(dir, launcher),
@@ -285,7 +286,7 @@ func (c *Controller) spec(i record.Instance) process.Spec {
 	}
 }
 
-func (c *Controller) alive(id string) bool {
+func (c *Controller) isRunning(id string) bool {
 	for _, s := range c.o.Processes.List(namePrefix + id) {
 		if s.Name == namePrefix+id {
 			return s.Running
@@ -294,9 +295,9 @@ func (c *Controller) alive(id string) bool {
 	return false
 }
 
-// failed records why a boot could not be prepared. A new instance is terminated, as on EC2; one that has run before is
-// tried again.
-func (c *Controller) failed(ctx context.Context, key string, i record.Instance, m record.Machine,
+// recordFailure records why a boot could not be prepared. A new instance is terminated, as on EC2; one that has run
+// before is tried again.
+func (c *Controller) recordFailure(ctx context.Context, key string, i record.Instance, m record.Machine,
 	err error) (reconcile.Result, error) {
 	if ctx.Err() != nil || errors.Is(err, store.ErrUnavailable) {
 		return reconcile.Result{}, err
@@ -313,21 +314,21 @@ func (c *Controller) failed(ctx context.Context, key string, i record.Instance, 
 		if m.ImpairedSince.IsZero() {
 			m.ImpairedSince = time.Now().UTC()
 		}
-		return reconcile.Result{After: 10 * time.Second}, c.write(ctx, key, m)
+		return reconcile.Result{After: 10 * time.Second}, c.writeMachine(ctx, key, m)
 	}
 	return reconcile.Result{}, c.terminate(ctx, key, m)
 }
 
-// stop shuts a machine down, by its power button at first.
-func (c *Controller) stop(ctx context.Context, key string, m record.Machine) error {
-	if m.State == ec2types.InstanceStateNameStopped && !c.alive(m.InstanceID) {
+// stopMachine shuts a machine down, by its power button at first.
+func (c *Controller) stopMachine(ctx context.Context, key string, m record.Machine) error {
+	if m.State == ec2types.InstanceStateNameStopped && !c.isRunning(m.InstanceID) {
 		return nil
 	}
 	m.State = ec2types.InstanceStateNameStopping
-	if err := c.write(ctx, key, m); err != nil {
+	if err := c.writeMachine(ctx, key, m); err != nil {
 		return err
 	}
-	if err := c.off(ctx, m.InstanceID); err != nil {
+	if err := c.stopProcess(ctx, m.InstanceID); err != nil {
 		return err
 	}
 	crashStopped.Here()
@@ -336,16 +337,16 @@ func (c *Controller) stop(ctx context.Context, key string, m record.Machine) err
 	}
 	m.State, m.SystemStatus, m.InstanceStatus, m.ImpairedSince = ec2types.InstanceStateNameStopped, "", "", time.Time{}
 	m.FailureCode, m.Failure = "", ""
-	return c.write(ctx, key, m)
+	return c.writeMachine(ctx, key, m)
 }
 
 // terminate shuts a machine down and removes its disk.
 func (c *Controller) terminate(ctx context.Context, key string, m record.Machine) error {
 	m.State = ec2types.InstanceStateNameShuttingDown
-	if err := c.write(ctx, key, m); err != nil {
+	if err := c.writeMachine(ctx, key, m); err != nil {
 		return err
 	}
-	if err := c.off(ctx, m.InstanceID); err != nil {
+	if err := c.stopProcess(ctx, m.InstanceID); err != nil {
 		return err
 	}
 	crashStopped.Here()
@@ -357,11 +358,11 @@ func (c *Controller) terminate(ctx context.Context, key string, m record.Machine
 	}
 	m.State, m.SystemStatus, m.InstanceStatus, m.ImpairedSince = ec2types.InstanceStateNameTerminated, "", "",
 		time.Time{}
-	return c.write(ctx, key, m)
+	return c.writeMachine(ctx, key, m)
 }
 
-// forget removes what is left of an instance that is no more.
-func (c *Controller) forget(ctx context.Context, key, id string) error {
+// deleteMachine removes what is left of an instance that is no more.
+func (c *Controller) deleteMachine(ctx context.Context, key, id string) error {
 	if err := c.discard(ctx, id); err != nil {
 		return err
 	}
@@ -371,8 +372,8 @@ func (c *Controller) forget(ctx context.Context, key, id string) error {
 	return c.o.Store.Txn(ctx, c.machines.RemoveOp(key), c.consoles.RemoveOp(key))
 }
 
-// off ends the process of a machine and removes its control group.
-func (c *Controller) off(ctx context.Context, id string) error {
+// stopProcess ends the process of a machine and removes its control group.
+func (c *Controller) stopProcess(ctx context.Context, id string) error {
 	defer c.memory.release(id)
 	if err := c.o.Processes.Stop(ctx, namePrefix+id); err != nil {
 		return err
@@ -386,11 +387,11 @@ func (c *Controller) off(ctx context.Context, id string) error {
 
 // discard removes everything of a machine.
 func (c *Controller) discard(ctx context.Context, id string) error {
-	dir := c.dir(id)
+	dir := c.machineDir(id)
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) && len(c.o.Processes.List(namePrefix+id)) == 0 {
 		return nil
 	}
-	if err := c.off(ctx, id); err != nil {
+	if err := c.stopProcess(ctx, id); err != nil {
 		return err
 	}
 	c.files.remove(dir)

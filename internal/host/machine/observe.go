@@ -30,7 +30,7 @@ const impairedAfter = 3
 // observe writes down how a machine is whose process was ensured.
 func (c *Controller) observe(ctx context.Context, key string, i record.Instance, m record.Machine,
 	p process.Status) (reconcile.Result, error) {
-	dir := c.dir(i.ID)
+	dir := c.machineDir(i.ID)
 	s, err := launch.ReadStatus(dir)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -41,10 +41,10 @@ func (c *Controller) observe(ctx context.Context, key string, i record.Instance,
 	switch s.State {
 	case launch.PoweredOff:
 		m.PoweredOff = true
-		return reconcile.Result{}, c.stop(ctx, key, m)
+		return reconcile.Result{}, c.stopMachine(ctx, key, m)
 	case launch.Failed:
 		if m.LaunchedAt.IsZero() && i.Boot == 1 {
-			return c.failed(ctx, key, i, m, &Failure{internalError, errText(s.Error)})
+			return c.recordFailure(ctx, key, i, m, &Failure{internalError, errText(s.Error)})
 		}
 		m.FailureCode, m.Failure = internalError, s.Error
 	case launch.Running:
@@ -52,8 +52,8 @@ func (c *Controller) observe(ctx context.Context, key string, i record.Instance,
 			m.State, m.LaunchedAt = ec2types.InstanceStateNameRunning, s.Since
 		}
 	}
-	m = judge(m, s, p, c.report(i.ID))
-	changed := c.write(ctx, key, m)
+	m = evaluateStatus(m, s, p, c.readReport(i.ID))
+	changed := c.writeMachine(ctx, key, m)
 	after, err := c.consoleSoon(ctx, key, i.ID, settled(m))
 	if changed != nil {
 		return reconcile.Result{}, changed
@@ -64,10 +64,10 @@ func (c *Controller) observe(ctx context.Context, key string, i record.Instance,
 	return reconcile.Result{After: after}, err
 }
 
-// report returns what the machine says of its boot. A report that cannot be used is none: the machine, which wrote it,
-// fails its instance status check.
-func (c *Controller) report(id string) boot.Report {
-	data, err := guestfile.Read(filepath.Join(c.dir(id), launch.RunDir), boot.File, boot.MaxSize)
+// readReport returns what the machine says of its boot. A report that cannot be used is none: the machine, which wrote
+// it, fails its instance status check.
+func (c *Controller) readReport(id string) boot.Report {
+	data, err := guestfile.Read(filepath.Join(c.machineDir(id), launch.RunDir), boot.File, boot.MaxSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return boot.Report{}
 	}
@@ -91,9 +91,9 @@ func settled(m record.Machine) bool {
 		m.UserData != boot.Running
 }
 
-// judge makes the two status checks, and what became of the user data. A machine whose user data failed is in good
-// health, as on EC2.
-func judge(m record.Machine, s launch.Status, p process.Status, report boot.Report) record.Machine {
+// evaluateStatus makes the two status checks, and what became of the user data. A machine whose user data failed is in
+// good health, as on EC2.
+func evaluateStatus(m record.Machine, s launch.Status, p process.Status, report boot.Report) record.Machine {
 	m.SystemStatus, m.InstanceStatus = ec2types.SummaryStatusInitializing, ec2types.SummaryStatusInitializing
 	broken := s.State == launch.Failed && m.Failure != "" || p.Deaths >= impairedAfter
 	switch {
@@ -138,7 +138,7 @@ type consoleMark struct {
 // consoleSoon writes the console if it has grown, at once when a boot has settled, otherwise not too often; after is
 // when to look again.
 func (c *Controller) consoleSoon(ctx context.Context, key, id string, done bool) (after time.Duration, err error) {
-	info, err := os.Lstat(filepath.Join(c.dir(id), consoleFile))
+	info, err := os.Lstat(filepath.Join(c.machineDir(id), consoleFile))
 	if err != nil {
 		return 0, nil // nothing was written yet
 	}
@@ -155,7 +155,7 @@ func (c *Controller) consoleSoon(ctx context.Context, key, id string, done bool)
 
 // console writes the end of a machine's console down.
 func (c *Controller) console(ctx context.Context, key, id string) error {
-	output, size, err := guestfile.ReadTail(c.dir(id), consoleFile, consoleLimit)
+	output, size, err := guestfile.ReadTail(c.machineDir(id), consoleFile, consoleLimit)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // it never ran
 	}

@@ -69,7 +69,7 @@ func (c *Controller) prepare(ctx context.Context, i record.Instance) (ready bool
 	if err != nil {
 		return false, err
 	}
-	skeleton, err := c.disk(ctx, i.ID, image)
+	skeleton, err := c.prepareDisk(ctx, i.ID, image)
 	if err != nil {
 		return false, c.explain(err)
 	}
@@ -77,18 +77,18 @@ func (c *Controller) prepare(ctx context.Context, i record.Instance) (ready bool
 	if err != nil {
 		return false, err
 	}
-	if err := c.lease(ctx, i); err != nil {
+	if err := c.writeDHCPLease(ctx, i); err != nil {
 		return false, err
 	}
 	spec, err := c.launchSpec(ctx, i, kind, skeleton, mounts)
 	if err != nil {
 		return false, err
 	}
-	dir := c.dir(i.ID)
+	dir := c.machineDir(i.ID)
 	if err := spec.Write(filepath.Join(dir, launch.SpecFile)); err != nil {
 		return false, c.explain(err)
 	}
-	return true, link(image.Node, filepath.Join(dir, launcher))
+	return true, replaceSymlink(image.Node, filepath.Join(dir, launcher))
 }
 
 // architecture is that of this host, as EC2 calls it.
@@ -154,10 +154,10 @@ func (c *Controller) explain(err error) error {
 	return err
 }
 
-// disk makes what a new machine starts with, and returns the skeleton that its disk lies over. That stays the same as
-// long as the machine lives, since what was written over one layer cannot lie over another.
-func (c *Controller) disk(ctx context.Context, id string, image Image) (skeleton string, err error) {
-	dir := c.dir(id)
+// prepareDisk makes what a new machine starts with, and returns the skeleton that its disk lies over. That stays the
+// same as long as the machine lives, since what was written over one layer cannot lie over another.
+func (c *Controller) prepareDisk(ctx context.Context, id string, image Image) (skeleton string, err error) {
+	dir := c.machineDir(id)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
@@ -215,11 +215,11 @@ func (c *Controller) skeletonOf(dir string, image Image) (string, error) {
 			return "", err
 		}
 	}
-	return skeleton, link(skeleton, own)
+	return skeleton, replaceSymlink(skeleton, own)
 }
 
-// sweep removes the skeletons that no machine uses: those that earlier versions of this program have written.
-func (c *Controller) sweep() error {
+// collectGarbage removes the skeletons that no machine uses: those that earlier versions of this program have written.
+func (c *Controller) collectGarbage() error {
 	c.skeleton.Lock()
 	defer c.skeleton.Unlock()
 	links, err := filepath.Glob(filepath.Join(c.o.Dir, "i-*", skeletonLink))
@@ -244,8 +244,8 @@ func (c *Controller) sweep() error {
 	return err
 }
 
-// link makes name a symbolic link to target, at once.
-func link(target, name string) error {
+// replaceSymlink makes name a symbolic link to target, at once.
+func replaceSymlink(target, name string) error {
 	if now, err := os.Readlink(name); err == nil && now == target {
 		return nil
 	}
@@ -262,7 +262,7 @@ func link(target, name string) error {
 // launchSpec is what launch is to make.
 func (c *Controller) launchSpec(ctx context.Context, i record.Instance, kind instancetype.Type, skeleton string,
 	programs []rootfs.Mount) (launch.Spec, error) {
-	dir := c.dir(i.ID)
+	dir := c.machineDir(i.ID)
 	hostname, err := c.hostname(ctx, i)
 	if err != nil {
 		return launch.Spec{}, err
@@ -272,7 +272,7 @@ func (c *Controller) launchSpec(ctx context.Context, i record.Instance, kind ins
 		{Source: filepath.Join(dir, "kubelet"), Target: "/var/lib/kubelet"},
 		{Source: filepath.Join(dir, "log"), Target: "/var/log"},
 	}
-	if layers := filepath.Join(dir, layersDir); exists(layers) {
+	if layers := filepath.Join(dir, layersDir); fileExists(layers) {
 		mounts = append(mounts, launch.Mount{Source: layers, Target: rootfs.Layers, ReadOnly: true})
 	}
 	for _, m := range programs {
@@ -299,7 +299,7 @@ func (c *Controller) launchSpec(ctx context.Context, i record.Instance, kind ins
 	}, nil
 }
 
-func exists(path string) bool {
+func fileExists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
@@ -367,8 +367,8 @@ func (c *Controller) primary(ctx context.Context, i record.Instance) (record.Net
 	return all[at].Value, nil
 }
 
-// lease writes what the VPC's DHCP server would tell the machine.
-func (c *Controller) lease(ctx context.Context, i record.Instance) error {
+// writeDHCPLease writes what the VPC's DHCP server would tell the machine.
+func (c *Controller) writeDHCPLease(ctx context.Context, i record.Instance) error {
 	vpc, err := record.VPCs(c.o.Store).Get(ctx, record.EC2Key(i.Account, i.Region, i.VPCID))
 	if err != nil {
 		return fmt.Errorf("the VPC of %s: %w", i.ID, err)
@@ -381,5 +381,5 @@ func (c *Controller) lease(ctx context.Context, i record.Instance) error {
 		}
 		options = row.Value.Options
 	}
-	return writeLease(filepath.Join(c.dir(i.ID), launch.LeaseFile), leaseOf(vpc.Value, options))
+	return writeLease(filepath.Join(c.machineDir(i.ID), launch.LeaseFile), leaseOf(vpc.Value, options))
 }

@@ -32,7 +32,7 @@ type issued struct {
 	credentials aws.Credentials
 }
 
-func (c *cache) of(instanceID string) *issued {
+func (c *cache) entryFor(instanceID string) *issued {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.all == nil {
@@ -73,7 +73,7 @@ type says struct {
 	Expiration      string `json:",omitempty"`
 }
 
-func (d says) at(t time.Time) ([]byte, error) {
+func (d says) marshalAt(t time.Time) ([]byte, error) {
 	d.LastUpdated = t.UTC().Format(time.RFC3339)
 	return json.MarshalIndent(d, "", "  ")
 }
@@ -86,18 +86,18 @@ func (s *Service) profileInfo(ctx context.Context, i record.Instance) ([]byte, e
 	p, err := s.profile(ctx, i)
 	if errors.Is(err, store.ErrNotFound) {
 		return says{Code: "InstanceProfileNotFound", Message: "Instance Profile not found." +
-			manual}.at(s.o.Clock.Now())
+			manual}.marshalAt(s.o.Clock.Now())
 	}
 	if err != nil {
 		return nil, err
 	}
-	return says{Code: "Success", InstanceProfileARN: p.ARN(), InstanceProfileID: p.ID}.at(s.o.Clock.Now())
+	return says{Code: "Success", InstanceProfileARN: p.ARN(), InstanceProfileID: p.ID}.marshalAt(s.o.Clock.Now())
 }
 
 // roleCredentials is iam/security-credentials/<role>. That EC2 may not assume the role is said in the document, as on
 // EC2.
 func (s *Service) roleCredentials(ctx context.Context, i record.Instance, role string) ([]byte, error) {
-	given := s.credentials.of(i.ID)
+	given := s.credentials.entryFor(i.ID)
 	given.mu.Lock()
 	defer given.mu.Unlock()
 	now := s.o.Clock.Now()
@@ -114,7 +114,7 @@ func (s *Service) roleCredentials(ctx context.Context, i record.Instance, role s
 		default:
 			s.log.Warn("an instance gets no credentials", "instance", i.ID, "role", role, "error", err)
 			return says{Code: "AssumeRoleUnauthorizedAccess", Message: "EC2 cannot assume the role " + role + "." +
-				manual}.at(now)
+				manual}.marshalAt(now)
 		}
 	}
 	c := given.credentials
@@ -122,5 +122,5 @@ func (s *Service) roleCredentials(ctx context.Context, i record.Instance, role s
 		Code: "Success", Type: "AWS-HMAC", AccessKeyID: c.AccessKeyID, SecretAccessKey: c.SecretAccessKey,
 		Token:      c.SessionToken,
 		Expiration: c.Expires.UTC().Format(time.RFC3339),
-	}.at(given.at)
+	}.marshalAt(given.at)
 }

@@ -23,15 +23,15 @@ func FuzzRequest(f *testing.F) {
 	w := newRows(f)
 	w.change(func(i *record.Instance) { i.Metadata.HTTPTokens = ec2types.HttpTokensStateRequired })
 	s, key := w.service(), record.EC2Key(account, region, "vpc-1")
-	valid, err := s.secret.token(machineID, w.clock.Now().Unix()+60)
+	valid, err := s.secret.newToken(machineID, w.clock.Now().Unix()+60)
 	if err != nil {
 		f.Fatal(err)
 	}
-	foreign, err := s.secret.token("i-0fffffffffffffff0", w.clock.Now().Unix()+60)
+	foreign, err := s.secret.newToken("i-0fffffffffffffff0", w.clock.Now().Unix()+60)
 	if err != nil {
 		f.Fatal(err)
 	}
-	expired, err := s.secret.token(machineID, w.clock.Now().Unix())
+	expired, err := s.secret.newToken(machineID, w.clock.Now().Unix())
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func FuzzRequest(f *testing.F) {
 			r.RemoteAddr = "10.0.0.4:40000"
 		}
 		answer := httptest.NewRecorder()
-		s.answer(answer, r.WithContext(ctx), key)
+		s.serveRequest(answer, r.WithContext(ctx), key)
 		switch code := answer.Code; {
 		case code >= http.StatusInternalServerError:
 			t.Fatalf("%s\nis answered with %d", raw, code)
@@ -81,7 +81,7 @@ func FuzzRequest(f *testing.F) {
 			if err != nil || seconds < 1 || seconds > longest {
 				t.Fatalf("%s\ngives a token for %d seconds", raw, seconds)
 			}
-			if left, err := s.secret.verify(answer.Body.String(), machineID, w.clock.Now().Unix()); err != nil || left != int64(seconds) {
+			if left, err := s.secret.verifyToken(answer.Body.String(), machineID, w.clock.Now().Unix()); err != nil || left != int64(seconds) {
 				t.Fatalf("%s\ngives a token for %d seconds, that is good for %d: %v", raw, seconds, left, err)
 			}
 		case r.Header.Get(tokenName) != valid:
@@ -93,7 +93,7 @@ func FuzzRequest(f *testing.F) {
 // FuzzToken shows that a token that was altered, or made up, is no token.
 func FuzzToken(f *testing.F) {
 	s := &secret{dir: f.TempDir()}
-	valid, err := s.token(machineID, 2_000_000_000)
+	valid, err := s.newToken(machineID, 2_000_000_000)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func FuzzToken(f *testing.F) {
 	f.Add(valid+"\n", machineID)
 	f.Add("", "")
 	f.Fuzz(func(t *testing.T, token, instance string) {
-		left, err := s.verify(token, instance, 1_999_999_999)
+		left, err := s.verifyToken(token, instance, 1_999_999_999)
 		if genuine := token == valid && instance == machineID; genuine != (err == nil) || genuine && left != 1 {
 			t.Fatalf("%q of %q: %d, %v", token, instance, left, err)
 		}
@@ -116,8 +116,8 @@ func TestTheServersOfVPCsHaveLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.serve("vpc", 1, l)
-	defer s.forget("vpc")
+	s.serveVPC("vpc", 1, l)
+	defer s.stopServing("vpc")
 	server := s.listening["vpc"].server
 	if server.ReadHeaderTimeout == 0 || server.ReadTimeout == 0 || server.WriteTimeout == 0 || server.IdleTimeout == 0 || server.MaxHeaderBytes == 0 {
 		t.Errorf("a limit is missing: %+v", server)

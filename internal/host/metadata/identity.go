@@ -50,18 +50,18 @@ func document(i record.Instance, privateIP string) ([]byte, error) {
 
 // signature is the base64-encoded signature of a document.
 func (s *secret) signature(document []byte) ([]byte, error) {
-	key, _, err := s.signer()
+	key, _, err := s.documentSigner()
 	if err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256(document)
 	signature, err := rsa.SignPKCS1v15(rand.Reader, key, crypto.SHA256, sum[:])
-	return wrap(signature), err
+	return wrapBase64(signature), err
 }
 
-// pkcs7 is a document with its signature as a base64-encoded PKCS #7 message.
-func (s *secret) pkcs7(document []byte) ([]byte, error) {
-	key, certificate, err := s.signer()
+// signPKCS7 is a document with its signature as a base64-encoded PKCS #7 message.
+func (s *secret) signPKCS7(document []byte) ([]byte, error) {
+	key, certificate, err := s.documentSigner()
 	if err != nil {
 		return nil, err
 	}
@@ -74,11 +74,11 @@ func (s *secret) pkcs7(document []byte) ([]byte, error) {
 		return nil, err
 	}
 	der, err := message.Finish()
-	return wrap(der), err
+	return wrapBase64(der), err
 }
 
-// wrap is base64 in lines of 64, as EC2 has it.
-func wrap(b []byte) []byte {
+// wrapBase64 is base64 in lines of 64, as EC2 has it.
+func wrapBase64(b []byte) []byte {
 	text := base64.StdEncoding.EncodeToString(b)
 	var lines []byte
 	for len(text) > 64 {

@@ -87,7 +87,8 @@ func (s *Service) Controllers() []reconcile.Controller {
 	return []reconcile.Controller{{
 		Name:      "metadata",
 		Reconcile: s.reconcile,
-		Sources:   []reconcile.Source{reconcile.Table(record.VPCs(s.o.Store), ""), s.o.Network.RouterSource(), s.close},
-		Resync:    time.Minute,
+		Sources: []reconcile.Source{reconcile.Table(record.VPCs(s.o.Store), ""), s.o.Network.RouterSource(),
+			s.closeServers},
+		Resync: time.Minute,
 	}}
 }

@@ -477,10 +477,10 @@ func TestTokens(t *testing.T) {
 
 	// Another daemon honors it, until it expires; no other instance may use it.
 	again := w.service()
-	if left, err := again.secret.verify(token.body, machineID, w.clock.Now().Unix()+50); err != nil || left != 10 {
+	if left, err := again.secret.verifyToken(token.body, machineID, w.clock.Now().Unix()+50); err != nil || left != 10 {
 		t.Errorf("after a restart: %d, %v", left, err)
 	}
-	if _, err := again.secret.verify(token.body, "i-another", w.clock.Now().Unix()); err == nil {
+	if _, err := again.secret.verifyToken(token.body, "i-another", w.clock.Now().Unix()); err == nil {
 		t.Error("another instance may use the token")
 	}
 	w.clock.SetTime(w.clock.Now().Add(time.Minute))

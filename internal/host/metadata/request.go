@@ -37,115 +37,115 @@ var versions = []string{
 	"2021-03-23", "2021-07-15", "2022-09-24", "2024-04-11", "latest",
 }
 
-// answer serves one request that came out of the VPC with the key.
-func (s *Service) answer(w http.ResponseWriter, r *http.Request, vpcKey string) {
+// serveRequest serves one request that came out of the VPC with the key.
+func (s *Service) serveRequest(w http.ResponseWriter, r *http.Request, vpcKey string) {
 	w.Header().Set("Server", "EC2ws")
-	instance, err := s.asker(r, vpcKey)
+	instance, err := s.resolveInstance(r, vpcKey)
 	if errors.Is(err, store.ErrNotFound) {
-		refuse(w, http.StatusNotFound)
+		writeError(w, http.StatusNotFound)
 		return
 	}
 	if err != nil {
 		s.log.Error("the metadata service could not tell who asks", "from", r.RemoteAddr, "error", err)
-		refuse(w, http.StatusServiceUnavailable)
+		writeError(w, http.StatusServiceUnavailable)
 		return
 	}
 	if instance.Metadata.HTTPEndpoint == ec2types.InstanceMetadataEndpointStateDisabled {
-		refuse(w, http.StatusForbidden)
+		writeError(w, http.StatusForbidden)
 		return
 	}
 	switch {
 	case r.Method == http.MethodPut:
-		s.token(w, r, instance)
+		s.serveToken(w, r, instance)
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
-		refuse(w, http.StatusMethodNotAllowed)
+		writeError(w, http.StatusMethodNotAllowed)
 	default:
-		s.read(w, r, instance)
+		s.serveGet(w, r, instance)
 	}
 }
 
-// token makes a session token. Its answer may cross no more routers than the instance's hop limit says, so that it does
-// not get to those for whom the instance only forwards. It is the last on its connection: the kernel sends what is not
-// acknowledged again, and would do so with whatever limit the connection has by then.
-func (s *Service) token(w http.ResponseWriter, r *http.Request, instance record.Instance) {
+// serveToken makes a session token. Its answer may cross no more routers than the instance's hop limit says, so that it
+// does not get to those for whom the instance only forwards. It is the last on its connection: the kernel sends what is
+// not acknowledged again, and would do so with whatever limit the connection has by then.
+func (s *Service) serveToken(w http.ResponseWriter, r *http.Request, instance record.Instance) {
 	if r.URL.Path != tokenPath {
-		refuse(w, http.StatusMethodNotAllowed)
+		writeError(w, http.StatusMethodNotAllowed)
 		return
 	}
 	// An open proxy on the instance would add this header.
 	if len(r.Header.Values("X-Forwarded-For")) > 0 {
-		refuse(w, http.StatusForbidden)
+		writeError(w, http.StatusForbidden)
 		return
 	}
 	seconds, err := strconv.Atoi(strings.TrimSpace(r.Header.Get(tokenTTL)))
 	if err != nil || seconds < 1 || seconds > longest {
-		refuse(w, http.StatusBadRequest)
+		writeError(w, http.StatusBadRequest)
 		return
 	}
-	token, err := s.secret.token(instance.ID, s.o.Clock.Now().Unix()+int64(seconds))
+	token, err := s.secret.newToken(instance.ID, s.o.Clock.Now().Unix()+int64(seconds))
 	if err == nil {
 		err = limitHops(r, int(instance.Metadata.HTTPPutResponseHopLimit))
 	}
 	if err != nil {
 		s.log.Error("could not make a metadata token", "instance", instance.ID, "error", err)
-		refuse(w, http.StatusInternalServerError)
+		writeError(w, http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set(tokenTTL, strconv.Itoa(seconds))
 	w.Header().Set("Connection", "close")
-	write(w, "text/plain", []byte(token))
+	writeContent(w, "text/plain", []byte(token))
 }
 
-// read serves a GET.
-func (s *Service) read(w http.ResponseWriter, r *http.Request, instance record.Instance) {
+// serveGet serves a GET.
+func (s *Service) serveGet(w http.ResponseWriter, r *http.Request, instance record.Instance) {
 	if token := r.Header.Values(tokenName); len(token) > 0 {
-		left, err := s.secret.verify(token[0], instance.ID, s.o.Clock.Now().Unix())
+		left, err := s.secret.verifyToken(token[0], instance.ID, s.o.Clock.Now().Unix())
 		if err != nil {
-			refuse(w, http.StatusUnauthorized)
+			writeError(w, http.StatusUnauthorized)
 			return
 		}
 		w.Header().Set(tokenTTL, strconv.FormatInt(left, 10))
 	} else if instance.Metadata.HTTPTokens == ec2types.HttpTokensStateRequired {
-		refuse(w, http.StatusUnauthorized)
+		writeError(w, http.StatusUnauthorized)
 		return
 	}
 	path := strings.Trim(r.URL.Path, "/")
 	version, rest, _ := strings.Cut(path, "/")
 	switch {
 	case path == "":
-		write(w, "text/plain", []byte(strings.Join(versions, "\n")))
+		writeContent(w, "text/plain", []byte(strings.Join(versions, "\n")))
 		return
 	case !slices.Contains(versions, version):
-		refuse(w, http.StatusNotFound)
+		writeError(w, http.StatusNotFound)
 		return
 	}
-	tree, err := s.tree(r.Context(), instance)
+	tree, err := s.buildTree(r.Context(), instance)
 	if err != nil {
 		s.log.Error("could not make an instance's metadata", "instance", instance.ID, "error", err)
-		refuse(w, http.StatusInternalServerError)
+		writeError(w, http.StatusInternalServerError)
 		return
 	}
-	kind, content, err := tree.find(r.Context(), rest, strings.HasSuffix(r.URL.Path, "/"))
+	kind, content, err := tree.lookupPath(r.Context(), rest, strings.HasSuffix(r.URL.Path, "/"))
 	switch {
 	case errors.Is(err, errNoEntry):
-		refuse(w, http.StatusNotFound)
+		writeError(w, http.StatusNotFound)
 	case err != nil:
 		s.log.Error("could not make an instance's metadata", "instance", instance.ID, "path", rest, "error", err)
-		refuse(w, http.StatusInternalServerError)
+		writeError(w, http.StatusInternalServerError)
 	default:
-		write(w, kind, content)
+		writeContent(w, kind, content)
 	}
 }
 
-func write(w http.ResponseWriter, kind string, content []byte) {
+func writeContent(w http.ResponseWriter, kind string, content []byte) {
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Accept-Ranges", "none")
 	w.Header().Set("Content-Length", strconv.Itoa(len(content)))
 	_, _ = w.Write(content) // who asked is gone
 }
 
-// refuse answers with the page that EC2 has for a status.
-func refuse(w http.ResponseWriter, status int) {
+// writeError answers with the page that EC2 has for a status.
+func writeError(w http.ResponseWriter, status int) {
 	title := fmt.Sprintf("%d - %s", status, http.StatusText(status))
 	page := `<?xml version="1.0" encoding="iso-8859-1"?>
 <!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.0 Transitional//EN"
@@ -185,9 +185,9 @@ func limitHops(r *http.Request, hops int) error {
 	return failed
 }
 
-// asker is the instance that a request comes from, by its source address: one of a network interface that is attached
-// to it, or in a prefix that is delegated to one. It is store.ErrNotFound when there is none.
-func (s *Service) asker(r *http.Request, vpcKey string) (record.Instance, error) {
+// resolveInstance is the instance that a request comes from, by its source address: one of a network interface that is
+// attached to it, or in a prefix that is delegated to one. It is store.ErrNotFound when there is none.
+func (s *Service) resolveInstance(r *http.Request, vpcKey string) (record.Instance, error) {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		return record.Instance{}, err
@@ -203,17 +203,17 @@ func (s *Service) asker(r *http.Request, vpcKey string) (record.Instance, error)
 	if eni.Attachment == nil || eni.Attachment.InstanceID == "" {
 		return record.Instance{}, fmt.Errorf("the interface %s of no instance: %w", eni.ID, store.ErrNotFound)
 	}
-	row, err := record.Instances(s.o.Store).Get(r.Context(), scope(vpcKey)+eni.Attachment.InstanceID)
+	row, err := record.Instances(s.o.Store).Get(r.Context(), keyScope(vpcKey)+eni.Attachment.InstanceID)
 	return row.Value, err
 }
 
 // interfaceAt is the network interface that has an address in a VPC. The addresses in use are rows of their subnets.
 func (s *Service) interfaceAt(ctx context.Context, vpcKey string, address netip.Addr) (record.NetworkInterface, error) {
-	subnets, err := record.Subnets(s.o.Store).List(ctx, scope(vpcKey))
+	subnets, err := record.Subnets(s.o.Store).List(ctx, keyScope(vpcKey))
 	if err != nil {
 		return record.NetworkInterface{}, err
 	}
-	vpcID := vpcKey[len(scope(vpcKey)):]
+	vpcID := vpcKey[len(keyScope(vpcKey)):]
 	for _, row := range subnets {
 		subnet := row.Value
 		if subnet.VPCID != vpcID {
@@ -239,7 +239,7 @@ func (s *Service) interfaceAt(ctx context.Context, vpcKey string, address netip.
 		if id == "" {
 			return record.NetworkInterface{}, fmt.Errorf("nobody has %s: %w", address, store.ErrNotFound)
 		}
-		eni, err := record.NetworkInterfaces(s.o.Store).Get(ctx, scope(vpcKey)+id)
+		eni, err := record.NetworkInterfaces(s.o.Store).Get(ctx, keyScope(vpcKey)+id)
 		return eni.Value, err
 	}
 	return record.NetworkInterface{}, fmt.Errorf("%s is in no subnet of %s: %w", address, vpcID, store.ErrNotFound)

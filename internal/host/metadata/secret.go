@@ -30,8 +30,8 @@ type secret struct {
 	certificate *x509.Certificate
 }
 
-// keep is the content of a file, which make makes when there is none.
-func (s *secret) keep(name string, make func() ([]byte, error)) ([]byte, error) {
+// loadOrCreate is the content of a file, which make makes when there is none.
+func (s *secret) loadOrCreate(name string, make func() ([]byte, error)) ([]byte, error) {
 	path := filepath.Join(s.dir, name)
 	if b, err := os.ReadFile(path); err == nil && len(b) > 0 {
 		return b, nil
@@ -46,14 +46,14 @@ func (s *secret) keep(name string, make func() ([]byte, error)) ([]byte, error) 
 	return b, durable.WriteFile(path, b, 0o600)
 }
 
-func (s *secret) key() ([]byte, error) {
+func (s *secret) tokenKey() ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.tokens != nil {
 		return s.tokens, nil
 	}
 	var err error
-	s.tokens, err = s.keep("token.key", func() ([]byte, error) {
+	s.tokens, err = s.loadOrCreate("token.key", func() ([]byte, error) {
 		b := make([]byte, 32)
 		_, err := rand.Read(b)
 		return b, err
@@ -64,16 +64,17 @@ func (s *secret) key() ([]byte, error) {
 // errToken says that a token is not valid here and now.
 var errToken = errors.New("the token is not valid")
 
-// token is a session token of an instance, as long as EC2's: when it ends, and a signature over that and the instance.
-func (s *secret) token(instanceID string, expires int64) (string, error) {
-	key, err := s.key()
+// newToken is a session token of an instance, as long as EC2's: when it ends, and a signature over that and the
+// instance.
+func (s *secret) newToken(instanceID string, expires int64) (string, error) {
+	key, err := s.tokenKey()
 	if err != nil {
 		return "", err
 	}
-	return base64.URLEncoding.EncodeToString(seal(key, instanceID, expires)), nil
+	return base64.URLEncoding.EncodeToString(signToken(key, instanceID, expires)), nil
 }
 
-func seal(key []byte, instanceID string, expires int64) []byte {
+func signToken(key []byte, instanceID string, expires int64) []byte {
 	token := binary.BigEndian.AppendUint64([]byte{1, 0}, uint64(expires))
 	mac := hmac.New(sha256.New, key)
 	mac.Write(token)
@@ -81,33 +82,33 @@ func seal(key []byte, instanceID string, expires int64) []byte {
 	return mac.Sum(token)
 }
 
-// verify is how many seconds a token of an instance has left.
-func (s *secret) verify(token, instanceID string, now int64) (left int64, err error) {
+// verifyToken is how many seconds a token of an instance has left.
+func (s *secret) verifyToken(token, instanceID string, now int64) (left int64, err error) {
 	raw, err := base64.URLEncoding.DecodeString(token)
 	if err != nil || len(raw) != 42 {
 		return 0, errToken
 	}
-	key, err := s.key()
+	key, err := s.tokenKey()
 	if err != nil {
 		return 0, err
 	}
 	expires := int64(binary.BigEndian.Uint64(raw[2:10]))
 	// The texts are compared: the decoder passes over line ends, and a token has one form.
-	if !hmac.Equal([]byte(token), []byte(base64.URLEncoding.EncodeToString(seal(key, instanceID, expires)))) ||
+	if !hmac.Equal([]byte(token), []byte(base64.URLEncoding.EncodeToString(signToken(key, instanceID, expires)))) ||
 		expires <= now {
 		return 0, errToken
 	}
 	return expires - now, nil
 }
 
-// signer is the key of identity documents, with its certificate.
-func (s *secret) signer() (*rsa.PrivateKey, *x509.Certificate, error) {
+// documentSigner is the key of identity documents, with its certificate.
+func (s *secret) documentSigner() (*rsa.PrivateKey, *x509.Certificate, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.documents != nil {
 		return s.documents, s.certificate, nil
 	}
-	der, err := s.keep("identity.key", func() ([]byte, error) {
+	der, err := s.loadOrCreate("identity.key", func() ([]byte, error) {
 		key, err := rsa.GenerateKey(rand.Reader, 2048)
 		if err != nil {
 			return nil, err
@@ -121,7 +122,7 @@ func (s *secret) signer() (*rsa.PrivateKey, *x509.Certificate, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	der, err = s.keep("identity.crt", func() ([]byte, error) {
+	der, err = s.loadOrCreate("identity.crt", func() ([]byte, error) {
 		template := x509.Certificate{
 			SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(100, 0, 0),
 			// As EC2's own certificates say.

@@ -29,7 +29,7 @@ func (l *listening) close() {
 	<-l.ended
 }
 
-func (l *listening) alive() bool {
+func (l *listening) isAlive() bool {
 	select {
 	case <-l.ended:
 		return false
@@ -42,7 +42,7 @@ func (l *listening) alive() bool {
 func (s *Service) reconcile(ctx context.Context, key string) (reconcile.Result, error) {
 	row, err := record.VPCs(s.o.Store).Get(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
-		s.forget(key)
+		s.stopServing(key)
 		return reconcile.Result{Gone: true}, nil
 	}
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *Service) reconcile(ctx context.Context, key string) (reconcile.Result, 
 	vpc := row.Value
 	namespace, err := s.o.Network.Identity(vpc.ID)
 	if errors.Is(err, fs.ErrNotExist) {
-		s.forget(key)
+		s.stopServing(key)
 		return reconcile.Result{}, nil // the network tells when there is one
 	}
 	if err != nil {
@@ -60,10 +60,10 @@ func (s *Service) reconcile(ctx context.Context, key string) (reconcile.Result, 
 	s.mu.Lock()
 	now := s.listening[key]
 	s.mu.Unlock()
-	if now != nil && now.namespace == namespace && now.alive() {
+	if now != nil && now.namespace == namespace && now.isAlive() {
 		return reconcile.Result{}, nil
 	}
-	s.forget(key)
+	s.stopServing(key)
 	l, err := s.o.Network.Listen(ctx, vpc.ID, "tcp4", Address)
 	if errors.Is(err, fs.ErrNotExist) {
 		return reconcile.Result{}, nil
@@ -71,7 +71,7 @@ func (s *Service) reconcile(ctx context.Context, key string) (reconcile.Result, 
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("listen for instances of %s: %w", vpc.ID, err)
 	}
-	s.serve(key, namespace, connlimit.New(l, connlimit.Limits{
+	s.serveVPC(key, namespace, connlimit.New(l, connlimit.Limits{
 		Share: "metadata of " + vpc.ID, PerSource: perSource, Total: perVPC,
 	}))
 	return reconcile.Result{}, nil
@@ -83,11 +83,11 @@ const (
 	perVPC    = 4096
 )
 
-// serve answers what comes to l, as the service of a VPC.
-func (s *Service) serve(key string, namespace uint64, l net.Listener) {
+// serveVPC answers what comes to l, as the service of a VPC.
+func (s *Service) serveVPC(key string, namespace uint64, l net.Listener) {
 	serving := &listening{namespace: namespace, ended: make(chan struct{})}
 	serving.server = &http.Server{
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, key) }),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serveRequest(w, r, key) }),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx,
 				connection{}, c)
@@ -117,7 +117,7 @@ func (s *Service) serve(key string, namespace uint64, l net.Listener) {
 	}()
 }
 
-func (s *Service) forget(key string) {
+func (s *Service) stopServing(key string) {
 	s.mu.Lock()
 	l := s.listening[key]
 	delete(s.listening, key)
@@ -127,8 +127,8 @@ func (s *Service) forget(key string) {
 	}
 }
 
-// close is a source of nothing: it ends the servers when the controllers end.
-func (s *Service) close(ctx context.Context, _ func(string)) {
+// closeServers is a source of nothing: it ends the servers when the controllers end.
+func (s *Service) closeServers(ctx context.Context, _ func(string)) {
 	s.mu.Lock()
 	s.closed = false
 	s.mu.Unlock()
@@ -146,5 +146,5 @@ func (s *Service) close(ctx context.Context, _ func(string)) {
 // connection is the key of a request's connection in its context.
 type connection struct{}
 
-// scope is what the key of an EC2 resource begins with: account and region.
-func scope(key string) string { return key[:strings.LastIndexByte(key, '/')+1] }
+// keyScope is what the key of an EC2 resource begins with: account and region.
+func keyScope(key string) string { return key[:strings.LastIndexByte(key, '/')+1] }

@@ -35,8 +35,8 @@ type (
 	hidden directory
 )
 
-// list is a directory as it is shown.
-func (d directory) list() string {
+// renderListing is a directory as it is shown.
+func (d directory) renderListing() string {
 	names := make([]string, 0, len(d))
 	for name, entry := range d {
 		switch entry.(type) {
@@ -55,8 +55,8 @@ func (d directory) list() string {
 	return strings.Join(names, "\n")
 }
 
-// find is the content at a path below d. Only directories may be asked for with a slash at the end.
-func (d directory) find(ctx context.Context, path string, slash bool) (kind string, body []byte, err error) {
+// lookupPath is the content at a path below d. Only directories may be asked for with a slash at the end.
+func (d directory) lookupPath(ctx context.Context, path string, slash bool) (kind string, body []byte, err error) {
 	var at any = d
 	for name := range strings.SplitSeq(path, "/") {
 		if name == "" {
@@ -77,7 +77,7 @@ func (d directory) find(ctx context.Context, path string, slash bool) (kind stri
 	}
 	switch entry := at.(type) {
 	case directory:
-		return "text/plain", []byte(entry.list()), nil
+		return "text/plain", []byte(entry.renderListing()), nil
 	case string:
 		if slash {
 			return "", nil, errNoEntry
@@ -103,7 +103,7 @@ type about struct {
 	tags       map[string]string
 }
 
-func (s *Service) gather(ctx context.Context, i record.Instance) (about, error) {
+func (s *Service) loadRecords(ctx context.Context, i record.Instance) (about, error) {
 	a := about{instance: i, elastic: map[string][]record.Address{}, groups: map[string]string{},
 		subnets: map[string]record.Subnet{}}
 	prefix := record.EC2Key(i.Account, i.Region, "")
@@ -156,8 +156,8 @@ func (s *Service) gather(ctx context.Context, i record.Instance) (about, error) 
 	return a, nil
 }
 
-// domain is that of the private names of a region.
-func domain(region string) string {
+// privateDomain is that of the private names of a region.
+func privateDomain(region string) string {
 	if region == "us-east-1" {
 		return "ec2.internal"
 	}
@@ -166,13 +166,13 @@ func domain(region string) string {
 
 // privateName is the private DNS name of an address.
 func (a about) privateName(ip string) string {
-	return "ip-" + strings.ReplaceAll(ip, ".", "-") + "." + domain(a.instance.Region)
+	return "ip-" + strings.ReplaceAll(ip, ".", "-") + "." + privateDomain(a.instance.Region)
 }
 
 // hostname is the private DNS name of the instance.
 func (a about) hostname() string {
 	if a.instance.HostnameType == ec2types.HostnameTypeResourceName {
-		return a.instance.ID + "." + domain(a.instance.Region)
+		return a.instance.ID + "." + privateDomain(a.instance.Region)
 	}
 	return a.privateName(a.interfaces[0].PrivateIPs[0])
 }
@@ -189,8 +189,8 @@ func (a about) publicName(ip string) string {
 	return name + "." + a.instance.Region + ".compute.amazonaws.com"
 }
 
-// public are the public addresses of an interface, with the private ones that they stand for.
-func (a about) public(eni record.NetworkInterface) (pairs [][2]string) {
+// publicAddresses are the public addresses of an interface, with the private ones that they stand for.
+func (a about) publicAddresses(eni record.NetworkInterface) (pairs [][2]string) {
 	for _, private := range eni.PrivateIPs {
 		for _, e := range a.elastic[eni.ID] {
 			if e.PrivateIPAddress == private {
@@ -204,9 +204,9 @@ func (a about) public(eni record.NetworkInterface) (pairs [][2]string) {
 	return pairs
 }
 
-// tree is everything that an instance may read, below a version.
-func (s *Service) tree(ctx context.Context, i record.Instance) (directory, error) {
-	a, err := s.gather(ctx, i)
+// buildTree is everything that an instance may read, below a version.
+func (s *Service) buildTree(ctx context.Context, i record.Instance) (directory, error) {
+	a, err := s.loadRecords(ctx, i)
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +223,7 @@ func (s *Service) tree(ctx context.Context, i record.Instance) (directory, error
 			return sign(d)
 		}
 	}
-	meta, err := s.meta(ctx, a)
+	meta, err := s.buildMetaData(ctx, a)
 	if err != nil {
 		return nil, err
 	}
@@ -232,8 +232,8 @@ func (s *Service) tree(ctx context.Context, i record.Instance) (directory, error
 		"dynamic/": directory{"instance-identity": directory{
 			"document":  signed(func(d []byte) ([]byte, error) { return d, nil }),
 			"signature": signed(s.secret.signature),
-			"pkcs7":     signed(s.secret.pkcs7),
-			"rsa2048":   signed(s.secret.pkcs7),
+			"pkcs7":     signed(s.secret.signPKCS7),
+			"rsa2048":   signed(s.secret.signPKCS7),
 		}},
 	}
 	if len(i.UserData) > 0 {
@@ -242,9 +242,9 @@ func (s *Service) tree(ctx context.Context, i record.Instance) (directory, error
 	return tree, nil
 }
 
-// meta is the directory meta-data.
+// buildMetaData is the directory meta-data.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-instance-metadata.html#instancedata-data-categories
-func (s *Service) meta(ctx context.Context, a about) (directory, error) {
+func (s *Service) buildMetaData(ctx context.Context, a about) (directory, error) {
 	i, primary := a.instance, a.interfaces[0]
 	var groups []string
 	for _, id := range primary.SecurityGroupIDs {
@@ -298,7 +298,7 @@ func (s *Service) meta(ctx context.Context, a about) (directory, error) {
 	if len(primary.IPv6IPs) > 0 {
 		meta["ipv6"] = primary.IPv6IPs[0]
 	}
-	if pairs := a.public(primary); len(pairs) > 0 {
+	if pairs := a.publicAddresses(primary); len(pairs) > 0 {
 		meta["public-ipv4"] = pairs[0][0]
 		if name := a.publicName(pairs[0][0]); name != "" {
 			meta["public-hostname"] = name
@@ -313,7 +313,7 @@ func (s *Service) meta(ctx context.Context, a about) (directory, error) {
 		}
 		meta["tags"] = directory{"instance": tags}
 	}
-	for _, add := range []func(context.Context, about, directory) error{s.addProfile, s.addKey, s.addSpot,
+	for _, add := range []func(context.Context, about, directory) error{s.addProfile, s.addPublicKeys, s.addSpot,
 		s.addAutoScaling} {
 		if err := add(ctx, a, meta); err != nil {
 			return nil, err
@@ -374,7 +374,7 @@ func (a about) networkInterface(eni record.NetworkInterface) directory {
 	if subnet.IPv6 != nil {
 		d["subnet-ipv6-cidr-blocks"] = subnet.IPv6.CIDR
 	}
-	if pairs := a.public(eni); len(pairs) > 0 {
+	if pairs := a.publicAddresses(eni); len(pairs) > 0 {
 		associations := directory{}
 		var public []string
 		for _, p := range pairs {
@@ -418,8 +418,8 @@ func (s *Service) addProfile(ctx context.Context, a about, meta directory) error
 	return nil
 }
 
-// addKey adds public-keys, for an instance with a key pair.
-func (s *Service) addKey(ctx context.Context, a about, meta directory) error {
+// addPublicKeys adds public-keys, for an instance with a key pair.
+func (s *Service) addPublicKeys(ctx context.Context, a about, meta directory) error {
 	i := a.instance
 	if i.KeyName == "" {
 		return nil

@@ -126,7 +126,7 @@ func (w *world) plainPair() (client, server string) {
 		}
 	}
 	w.inside(router, func(r *namespace) error {
-		if err := r.sysctl(map[string]string{"ipv4/ip_forward": "1"}); err != nil {
+		if err := r.applySysctl(map[string]string{"ipv4/ip_forward": "1"}); err != nil {
 			return err
 		}
 		for i, name := range []string{client, server} {
@@ -136,7 +136,7 @@ func (w *world) plainPair() (client, server string) {
 			w.inside(name, func(s *namespace) error {
 				attrs := netlink.NewLinkAttrs()
 				attrs.Name, attrs.MTU = link, MTU
-				if err := r.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "eth0", PeerNamespace: s.fd(),
+				if err := r.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "eth0", PeerNamespace: s.netlinkFD(),
 					PeerMTU: MTU}); err != nil {
 					return err
 				}
@@ -144,20 +144,20 @@ func (w *world) plainPair() (client, server string) {
 				if err != nil {
 					return err
 				}
-				if err := s.AddrAdd(inner, &netlink.Addr{IPNet: ipNet(far)}); err != nil {
+				if err := s.AddrAdd(inner, &netlink.Addr{IPNet: toIPNet(far)}); err != nil {
 					return err
 				}
 				if err := s.LinkSetUp(inner); err != nil {
 					return err
 				}
 				return s.RouteAdd(&netlink.Route{LinkIndex: inner.Attrs().Index,
-					Dst: ipNet(netip.MustParsePrefix("0.0.0.0/0")), Gw: near.Addr().AsSlice()})
+					Dst: toIPNet(netip.MustParsePrefix("0.0.0.0/0")), Gw: near.Addr().AsSlice()})
 			})
 			outer, err := r.LinkByName(link)
 			if err != nil {
 				return err
 			}
-			if err := r.AddrAdd(outer, &netlink.Addr{IPNet: ipNet(near)}); err != nil {
+			if err := r.AddrAdd(outer, &netlink.Addr{IPNet: toIPNet(near)}); err != nil {
 				return err
 			}
 			if err := r.LinkSetUp(outer); err != nil {

@@ -97,7 +97,7 @@ func (b connectionBounds) probe(namespace int) error {
 		return fmt.Errorf("nftables: %w", err)
 	}
 	r := &ruleset{name: "coracle-probe"}
-	b.rules(r)
+	b.addConnectionRules(r)
 	if err := r.replace(conn); err != nil {
 		return err
 	}
@@ -105,8 +105,8 @@ func (b connectionBounds) probe(namespace int) error {
 	return conn.Flush()
 }
 
-// rules adds the chain "new-connections", which drops the first packet of a connection that is too many.
-func (b connectionBounds) rules(r *ruleset) {
+// addConnectionRules adds the chain "new-connections", which drops the first packet of a connection that is too many.
+func (b connectionBounds) addConnectionRules(r *ruleset) {
 	// Registers of four bytes each. A key of two is in two that follow each other, and so is what is hashed.
 	const address, part, far = 8, 9, 10
 	source, destination := sourceIPv4, destinationIPv4
@@ -142,20 +142,20 @@ func (b connectionBounds) rules(r *ruleset) {
 		}
 	}
 	tooLong := &expr.Connlimit{Count: b.list, Flags: expr.NFT_CONNLIMIT_F_INV}
-	c := r.chain("new-connections", nil)
-	c.rule(ipv4(), []expr.Any{&source}, count(&set{
+	c := r.addChain("new-connections", nil)
+	c.addRule(matchIPv4(), []expr.Any{&source}, count(&set{
 		name: fmt.Sprintf("rates-%d-%d", b.rateOf, b.most), key: nftables.TypeIPAddr, expires: time.Hour,
 	}, address, unix.NFT_DYNSET_OP_UPDATE, perSecond(b.rateOf, b.most)), drop())
-	c.rule(ipv4(), []expr.Any{&source}, divide(part, addressLists), count(&set{
+	c.addRule(matchIPv4(), []expr.Any{&source}, divide(part, addressLists), count(&set{
 		name: fmt.Sprintf(
 			"connections-%d",
 			b.list,
 		), key: nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeMark),
 	}, address, unix.NFT_DYNSET_OP_ADD, tooLong), drop())
-	c.rule(ipv4(), divide(part, totalLists), count(&set{
+	c.addRule(matchIPv4(), divide(part, totalLists), count(&set{
 		name: fmt.Sprintf("all-connections-%d", b.list), key: nftables.TypeMark,
 	}, part, unix.NFT_DYNSET_OP_ADD, tooLong), drop())
-	c.rule([]expr.Any{perSecond(b.rate, b.burst)}, drop())
+	c.addRule([]expr.Any{perSecond(b.rate, b.burst)}, drop())
 }
 
 // unconfirmed matches the first packet of a connection: it is not in the connection table before it has passed all
@@ -164,7 +164,7 @@ func unconfirmed() []expr.Any {
 	const confirmed = 1 << 3 // IPS_CONFIRMED of linux/netfilter/nf_conntrack_common.h
 	return []expr.Any{
 		&expr.Ct{Key: expr.CtKeySTATUS, Register: 1},
-		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: native(confirmed), Xor: native(0)},
-		equals(native(0)),
+		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: nativeUint32(confirmed), Xor: nativeUint32(0)},
+		equals(nativeUint32(0)),
 	}
 }

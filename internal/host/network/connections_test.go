@@ -55,7 +55,7 @@ func TestConnectionsToTheInternetAreBounded(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { removeNamespace(path); removeNamespace(dir) })
-				s, err := open(path)
+				s, err := openHandle(path)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -71,7 +71,7 @@ func TestConnectionsToTheInternetAreBounded(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := s.AddrAdd(link, &netlink.Addr{IPNet: ipNet(netip.MustParsePrefix(address))}); err != nil {
+				if err := s.AddrAdd(link, &netlink.Addr{IPNet: toIPNet(netip.MustParsePrefix(address))}); err != nil {
 					t.Fatal(err)
 				}
 				if err := s.LinkSetUp(link); err != nil {
@@ -85,10 +85,10 @@ func TestConnectionsToTheInternetAreBounded(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			must(host.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "eth0", PeerNamespace: vpcs.fd()}))
+			must(host.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "eth0", PeerNamespace: vpcs.netlinkFD()}))
 			attrs.Name = "eth1"
-			must(host.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "eth1", PeerNamespace: vpcs.fd()}))
-			must(host.sysctl(map[string]string{"ipv4/ip_forward": "1"}))
+			must(host.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "eth1", PeerNamespace: vpcs.netlinkFD()}))
+			must(host.applySysctl(map[string]string{"ipv4/ip_forward": "1"}))
 			up(host, HostLink(owner), "198.18.8.2/21")
 			out := up(host, "eth1", "192.88.99.1/24")
 			up(vpcs, "eth1", "192.88.98.1/24") // nobody who answers
@@ -104,7 +104,7 @@ func TestConnectionsToTheInternetAreBounded(t *testing.T) {
 				vpcs.RouteAdd(
 					&netlink.Route{
 						LinkIndex: index,
-						Dst:       ipNet(netip.MustParsePrefix("0.0.0.0/0")),
+						Dst:       toIPNet(netip.MustParsePrefix("0.0.0.0/0")),
 						Gw:        net.IPv4(198, 18, 8, 2),
 					},
 				),
@@ -227,17 +227,17 @@ func TestAKernelIsAskedForBounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { removeNamespace(path); removeNamespace(dir) })
-	s, err := open(path)
+	s, err := openHandle(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.close)
 	for range 2 {
-		if err := boundsOf(connectionTable()).probe(int(s.fd())); err != nil {
+		if err := boundsOf(connectionTable()).probe(int(s.netlinkFD())); err != nil {
 			t.Fatal(err)
 		}
 	}
-	conn, err := nftables.New(nftables.WithNetNSFd(int(s.fd())))
+	conn, err := nftables.New(nftables.WithNetNSFd(int(s.netlinkFD())))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,8 +63,8 @@ type subnet struct {
 	table uint32 // the kernel's number of the route table that applies
 }
 
-// group marks the ports of the subnet: their link group.
-func (s subnet) group() uint32 { return number("group", s.id) }
+// linkGroup marks the ports of the subnet: their link group.
+func (s subnet) linkGroup() uint32 { return kernelNumber("group", s.id) }
 
 // gateway is the subnet's router address.
 func (s subnet) gateway() netip.Addr { return s.cidr.Addr().Next() }
@@ -88,11 +88,12 @@ type port struct {
 	key string
 }
 
-// link is the port's name in the router: 14 of the 17 digits of the ENI's ID, which is what a link's name has room for.
-func (p port) link() string { return "e" + strings.TrimPrefix(p.eni.ID, "eni-")[:14] }
+// portName is the port's name in the router: 14 of the 17 digits of the ENI's ID, which is what a link's name has room
+// for.
+func (p port) portName() string { return "e" + strings.TrimPrefix(p.eni.ID, "eni-")[:14] }
 
-// alias tells in full what the port connects. It is written last: a link without it is unfinished.
-func (p port) alias() string {
+// linkAlias tells in full what the port connects. It is written last: a link without it is unfinished.
+func (p port) linkAlias() string {
 	alias := p.eni.ID + " " + p.holder
 	if p.kind == instanceHolder {
 		alias += fmt.Sprintf(" eth%d", p.eni.Attachment.DeviceIndex)
@@ -154,9 +155,9 @@ type route struct {
 	link  string // of via
 }
 
-// number derives a number for the kernel from an ID: of a routing table, a mark, a link group. It is never one that the
-// kernel uses itself.
-func number(what, id string) uint32 {
+// kernelNumber derives a number for the kernel from an ID: of a routing table, a mark, a link group. It is never one
+// that the kernel uses itself.
+func kernelNumber(what, id string) uint32 {
 	h := fnv.New32a()
 	h.Write([]byte(what + id))
 	return h.Sum32()>>1 | 0x10000
@@ -165,8 +166,8 @@ func number(what, id string) uint32 {
 // errGone says that the store has no such VPC.
 var errGone = errors.New("the VPC is gone")
 
-// design reads what a VPC is to be.
-func (n *Network) design(ctx context.Context, key string) (*design, error) {
+// loadDesign reads what a VPC is to be.
+func (n *Network) loadDesign(ctx context.Context, key string) (*design, error) {
 	vpc, err := record.VPCs(n.o.Store).Get(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, errGone
@@ -237,7 +238,7 @@ func (d *design) readSubnets(ctx context.Context, s *store.Store, region string)
 		if table == "" {
 			table = d.vpc.MainRouteTableID
 		}
-		made := subnet{id: r.ID, cidr: cidr.Masked(), acl: r.NetworkACLID, table: number("table", table)}
+		made := subnet{id: r.ID, cidr: cidr.Masked(), acl: r.NetworkACLID, table: kernelNumber("table", table)}
 		if r.IPv6 != nil {
 			made.ipv6, _ = netip.ParsePrefix(r.IPv6.CIDR)
 		}
@@ -318,7 +319,7 @@ func (d *design) readLocal(n *Network) {
 		d.services = append(d.services, APIAddress(n.o.PublicRange))
 	}
 	if len(d.cidrs) > 0 && d.cidrs[0].Addr().Is4() {
-		d.services = append(d.services, nth(d.cidrs[0], 2))
+		d.services = append(d.services, nthAddress(d.cidrs[0], 2))
 	}
 	d.local = slices.Clone(d.services)
 	for _, e := range d.endpoints {
@@ -378,7 +379,7 @@ func (d *design) readRoutes(ctx context.Context, s *store.Store, region string) 
 	everything := []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
 	for _, p := range d.ports {
 		for _, to := range p.addresses() {
-			d.routes = append(d.routes, route{table: mainTable, to: to, kind: via, link: p.link()})
+			d.routes = append(d.routes, route{table: mainTable, to: to, kind: via, link: p.portName()})
 		}
 	}
 	for _, to := range everything {
@@ -392,7 +393,7 @@ func (d *design) readRoutes(ctx context.Context, s *store.Store, region string) 
 	for _, g := range gateways {
 		attached[g.Value.ID] = g.Value.VPCID == d.vpc.ID
 		if attached[g.Value.ID] && g.Value.RouteTableID != "" {
-			d.edge = number("table", g.Value.RouteTableID)
+			d.edge = kernelNumber("table", g.Value.RouteTableID)
 		}
 	}
 	egress, err := record.EgressOnlyInternetGateways(s).List(ctx, region)
@@ -416,7 +417,7 @@ func (d *design) readRoutes(ctx context.Context, s *store.Store, region string) 
 
 // tableRoutes are the routes of one route table. What it says nothing of, the main table drops.
 func (d *design) tableRoutes(t record.RouteTable, attached map[string]bool) (routes []route) {
-	table := number("table", t.ID)
+	table := kernelNumber("table", t.ID)
 	at := map[netip.Prefix]int{}
 	add := func(r route) {
 		r.table = table
@@ -446,13 +447,13 @@ func (d *design) tableRoutes(t record.RouteTable, attached map[string]bool) (rou
 				}
 				add(route{to: to, kind: via, link: gatewayLink})
 			default:
-				target := d.target(r.Target)
+				target := d.targetPort(r.Target)
 				if target == nil {
 					add(route{to: to, kind: blackhole})
 					continue
 				}
 				if target.kind == natHolder || !target.eni.SourceDestCheck {
-					add(route{to: to, kind: via, link: target.link()})
+					add(route{to: to, kind: via, link: target.portName()})
 					continue
 				}
 				// An ENI that checks destinations takes only what is for itself.
@@ -468,8 +469,8 @@ func (d *design) tableRoutes(t record.RouteTable, attached map[string]bool) (rou
 	return routes
 }
 
-// target is the port of an ENI or NAT gateway that a route names; nil when it is not plugged.
-func (d *design) target(id string) *port {
+// targetPort is the port of an ENI or NAT gateway that a route names; nil when it is not plugged.
+func (d *design) targetPort(id string) *port {
 	for i, p := range d.ports {
 		if p.eni.ID == id || p.kind == natHolder && p.holder == id {
 			return &d.ports[i]

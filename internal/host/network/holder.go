@@ -41,7 +41,7 @@ func (s *namespace) holderSysctl(kind holderKind) error {
 		values["ipv4/conf/default/rp_filter"] = "0"
 		values["ipv4/conf/default/send_redirects"], values["ipv4/conf/all/send_redirects"] = "0", "0"
 	}
-	if err := s.sysctl(values); err != nil {
+	if err := s.applySysctl(values); err != nil {
 		return err
 	}
 	if kind == natHolder {
@@ -54,7 +54,7 @@ func (s *namespace) holderSysctl(kind holderKind) error {
 
 // configure gives an ENI its primary address and routes, as a DHCP client in the holder would.
 func (s *namespace) configure(p port, mac net.HardwareAddr) error {
-	links, err := s.links()
+	links, err := s.listLinks()
 	if err != nil {
 		return err
 	}
@@ -77,10 +77,10 @@ func (s *namespace) configure(p port, mac net.HardwareAddr) error {
 	addresses := []netip.Prefix{netip.PrefixFrom(primary, p.subnet.cidr.Bits())}
 	for _, ip := range p.eni.IPv6IPs {
 		if a, err := netip.ParseAddr(ip); err == nil {
-			addresses = append(addresses, host(a))
+			addresses = append(addresses, hostPrefix(a))
 		}
 	}
-	has, err := again(func() ([]netlink.Addr, error) { return s.AddrList(link, netlink.FAMILY_ALL) })
+	has, err := retryDump(func() ([]netlink.Addr, error) { return s.AddrList(link, netlink.FAMILY_ALL) })
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (s *namespace) configure(p port, mac net.HardwareAddr) error {
 		if there[a.Addr()] {
 			continue
 		}
-		add := &netlink.Addr{IPNet: ipNet(a)}
+		add := &netlink.Addr{IPNet: toIPNet(a)}
 		if a.Addr().Is6() {
 			add.Flags = unix.IFA_F_NODAD
 		} else {
@@ -112,18 +112,18 @@ func (s *namespace) configure(p port, mac net.HardwareAddr) error {
 	if p.kind == clusterHolder && link.Attrs().Name != "eth0" && links["eth0"] != nil {
 		return nil // the default is that of eth0
 	}
-	if err := s.ensureRoute(netlink.Route{LinkIndex: link.Attrs().Index, Dst: ipNet(host(metadataAddress)),
+	if err := s.ensureRoute(netlink.Route{LinkIndex: link.Attrs().Index, Dst: toIPNet(hostPrefix(metadataAddress)),
 		Scope: netlink.SCOPE_LINK, Protocol: dhcp}); err != nil {
 		return err
 	}
 	err = s.ensureRoute(netlink.Route{LinkIndex: link.Attrs().Index,
-		Dst: ipNet(netip.PrefixFrom(netip.IPv4Unspecified(), 0)), Gw: p.subnet.gateway().AsSlice(),
+		Dst: toIPNet(netip.PrefixFrom(netip.IPv4Unspecified(), 0)), Gw: p.subnet.gateway().AsSlice(),
 		Src: primary.AsSlice(), Protocol: dhcp})
 	if err != nil || len(p.eni.IPv6IPs) == 0 {
 		return err
 	}
 	return s.ensureRoute(netlink.Route{LinkIndex: link.Attrs().Index,
-		Dst: ipNet(netip.PrefixFrom(netip.IPv6Unspecified(), 0)), Gw: routerLinkLocal.AsSlice(), Protocol: dhcp})
+		Dst: toIPNet(netip.PrefixFrom(netip.IPv6Unspecified(), 0)), Gw: routerLinkLocal.AsSlice(), Protocol: dhcp})
 }
 
 // ensureRoute adds a route unless the destination has one: a guest may have its own ideas.
@@ -138,17 +138,17 @@ func (s *namespace) ensureRoute(r netlink.Route) error {
 func (s *namespace) bySource(link netlink.Link, p port) error {
 	table := 0x1000 + link.Attrs().Index
 	err := s.RouteReplace(&netlink.Route{Table: table, LinkIndex: link.Attrs().Index,
-		Dst: ipNet(netip.PrefixFrom(netip.IPv4Unspecified(), 0)), Gw: p.subnet.gateway().AsSlice(),
+		Dst: toIPNet(netip.PrefixFrom(netip.IPv4Unspecified(), 0)), Gw: p.subnet.gateway().AsSlice(),
 		Flags: int(netlink.FLAG_ONLINK), Protocol: dhcp})
 	if err != nil {
 		return fmt.Errorf("route by source in %s: %w", s.name, err)
 	}
-	rules, err := again(func() ([]netlink.Rule, error) { return s.RuleList(netlink.FAMILY_V4) })
+	rules, err := retryDump(func() ([]netlink.Rule, error) { return s.RuleList(netlink.FAMILY_V4) })
 	if err != nil {
 		return err
 	}
 	for _, r := range rules {
-		if src, ok := prefixOf(r.Src); ok && src == host(p.primary()) {
+		if src, ok := prefixOf(r.Src); ok && src == hostPrefix(p.primary()) {
 			if r.Table == table {
 				return nil
 			}
@@ -158,7 +158,8 @@ func (s *namespace) bySource(link netlink.Link, p port) error {
 		}
 	}
 	rule := netlink.NewRule()
-	rule.Family, rule.Priority, rule.Src, rule.Table = netlink.FAMILY_V4, rulePriority, ipNet(host(p.primary())), table
+	rule.Family, rule.Priority, rule.Src, rule.Table = netlink.FAMILY_V4, rulePriority,
+		toIPNet(hostPrefix(p.primary())), table
 	return s.RuleAdd(rule)
 }
 

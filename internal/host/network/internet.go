@@ -44,7 +44,7 @@ var unreachable = []netip.Prefix{
 // namespace.
 func infrastructure(r netip.Prefix) (blocks []netip.Prefix) {
 	for bits, first := 31, 2; bits >= 25; bits, first = bits-1, first*2 {
-		blocks = append(blocks, netip.PrefixFrom(nth(r, first), bits))
+		blocks = append(blocks, netip.PrefixFrom(nthAddress(r, first), bits))
 	}
 	return blocks
 }
@@ -57,7 +57,7 @@ func (n *Network) openInternet() (*namespace, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := open(path)
+	s, err := openHandle(path)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (n *Network) reconcileInternet(ctx context.Context, _ string) (reconcile.Re
 }
 
 func (n *Network) makeInternet(s *namespace) error {
-	err := s.sysctl(map[string]string{
+	err := s.applySysctl(map[string]string{
 		"ipv4/ip_forward":         "1",
 		"ipv4/conf/all/rp_filter": "0", "ipv4/conf/default/rp_filter": "0",
 		"ipv4/conf/all/send_redirects": "0", "ipv4/conf/default/send_redirects": "0",
@@ -128,13 +128,13 @@ func (n *Network) makeHost(s *namespace) error {
 		return err
 	}
 	defer self.Close()
-	neighbours, err := here.onLink(n.o.PublicRange)
+	neighbours, err := here.onLinkBlocks(n.o.PublicRange)
 	if err != nil {
 		return err
 	}
 	err = n.applyBounded(func(bounds connectionBounds) error {
 		return hostRules(n.o.Owner, n.o.PublicRange, neighbours, bounds).apply(self, &n.applied)
-	}, func(bounds connectionBounds) error { return bounds.probe(int(s.fd())) })
+	}, func(bounds connectionBounds) error { return bounds.probe(int(s.netlinkFD())) })
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (n *Network) makeHost(s *namespace) error {
 		}
 		attrs := netlink.NewLinkAttrs()
 		attrs.Name, attrs.MTU = name, gatewayMTU
-		pair := &netlink.Veth{LinkAttrs: attrs, PeerName: hostSide, PeerNamespace: s.fd(), PeerMTU: gatewayMTU,
+		pair := &netlink.Veth{LinkAttrs: attrs, PeerName: hostSide, PeerNamespace: s.netlinkFD(), PeerMTU: gatewayMTU,
 			PeerHardwareAddr: routerMAC}
 		if err := here.LinkAdd(pair); err != nil {
 			return fmt.Errorf("make link %s: %w", name, err)
@@ -195,18 +195,18 @@ func (n *Network) makeHost(s *namespace) error {
 
 // onlyAddress gives a link one IPv4 address, in place of one of an earlier data directory's range.
 func (s *namespace) onlyAddress(link netlink.Link, address netip.Addr) error {
-	has, err := again(func() ([]netlink.Addr, error) { return s.AddrList(link, netlink.FAMILY_V4) })
+	has, err := retryDump(func() ([]netlink.Addr, error) { return s.AddrList(link, netlink.FAMILY_V4) })
 	if err != nil {
 		return err
 	}
 	for _, a := range has {
-		if p, ok := prefixOf(a.IPNet); ok && p != host(address) {
+		if p, ok := prefixOf(a.IPNet); ok && p != hostPrefix(address) {
 			if err := s.AddrDel(link, &a); err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
 				return fmt.Errorf("take the address %s from %s: %w", p, link.Attrs().Name, err)
 			}
 		}
 	}
-	if err := s.AddrReplace(link, &netlink.Addr{IPNet: ipNet(host(address))}); err != nil {
+	if err := s.AddrReplace(link, &netlink.Addr{IPNet: toIPNet(hostPrefix(address))}); err != nil {
 		return fmt.Errorf("give %s the address %s: %w", link.Attrs().Name, address, err)
 	}
 	return nil
@@ -221,7 +221,7 @@ func (n *Network) internetRoutes(s *namespace, inner netlink.Link) error {
 	routes := map[destination]kernelRoute{
 		{mainTable, netip.MustParsePrefix("0.0.0.0/0")}: {kind: unix.RTN_UNICAST, link: inner.Attrs().Index,
 			gateway: farEnd},
-		{mainTable, host(HostAddress(n.o.PublicRange))}: {kind: unix.RTN_UNICAST, link: inner.Attrs().Index,
+		{mainTable, hostPrefix(HostAddress(n.o.PublicRange))}: {kind: unix.RTN_UNICAST, link: inner.Attrs().Index,
 			gateway: farEnd},
 	}
 	for _, block := range unreachable {
@@ -230,7 +230,7 @@ func (n *Network) internetRoutes(s *namespace, inner netlink.Link) error {
 	for _, block := range infrastructure(n.o.PublicRange) {
 		routes[destination{unix.RT_TABLE_LOCAL, block}] = kernelRoute{kind: unix.RTN_LOCAL, link: lo.Attrs().Index}
 	}
-	links, err := s.links()
+	links, err := s.listLinks()
 	if err != nil {
 		return err
 	}
@@ -265,7 +265,8 @@ func (n *Network) publicRoutes(d *design) error {
 	}
 	routes := map[destination]kernelRoute{}
 	for _, public := range d.public {
-		routes[destination{mainTable, host(public)}] = kernelRoute{kind: unix.RTN_UNICAST, link: link.Attrs().Index,
+		routes[destination{mainTable, hostPrefix(public)}] = kernelRoute{kind: unix.RTN_UNICAST,
+			link:    link.Attrs().Index,
 			gateway: farEnd}
 	}
 	for _, block := range d.cidrs {
@@ -284,7 +285,7 @@ func (n *Network) forwardOnHost(here *namespace, name string) error {
 		return nil
 	}
 	changed := []string{name}
-	routes, err := again(func() ([]netlink.Route, error) {
+	routes, err := retryDump(func() ([]netlink.Route, error) {
 		return here.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{}, netlink.RT_FILTER_DST)
 	})
 	if err != nil {
@@ -336,29 +337,29 @@ func hostRules(owner string, public netip.Prefix, neighbours []netip.Prefix, bou
 	r := &ruleset{name: hostTable(owner)}
 	link := HostLink(owner)
 	if bounds == (connectionBounds{}) {
-		r.chain("new-connections", nil)
+		r.addChain("new-connections", nil)
 	} else {
-		bounds.rules(r)
+		bounds.addConnectionRules(r)
 	}
 	known := stateIs(expr.CtStateBitESTABLISHED | expr.CtStateBitRELATED)
-	c := r.chain("input", &hook{kind: nftables.ChainTypeFilter, at: nftables.ChainHookInput,
+	c := r.addChain("input", &hook{kind: nftables.ChainTypeFilter, at: nftables.ChainHookInput,
 		priority: *nftables.ChainPriorityFilter})
-	c.rule(from(link), known, accept())
-	c.rule(from(link), unconfirmed(), jump("new-connections"))
-	c.rule(from(link), protocolIs(unix.IPPROTO_ICMP), accept())
-	c.rule(from(link), drop())
-	c = r.chain("forward", &hook{kind: nftables.ChainTypeFilter, at: nftables.ChainHookForward,
+	c.addRule(matchInputLink(link), known, accept())
+	c.addRule(matchInputLink(link), unconfirmed(), jumpToChain("new-connections"))
+	c.addRule(matchInputLink(link), protocolIs(unix.IPPROTO_ICMP), accept())
+	c.addRule(matchInputLink(link), drop())
+	c = r.addChain("forward", &hook{kind: nftables.ChainTypeFilter, at: nftables.ChainHookForward,
 		priority: *nftables.ChainPriorityFilter})
 	for _, block := range neighbours {
-		c.rule(from(link), addressIn(false, block), drop())
+		c.addRule(matchInputLink(link), addressIn(false, block), drop())
 	}
-	c.rule(from(link), unconfirmed(), jump("new-connections"))
-	c.rule(to(link), known, accept())
-	c.rule(to(link), drop())
-	c = r.chain("source", &hook{kind: nftables.ChainTypeNAT, at: nftables.ChainHookPostrouting,
+	c.addRule(matchInputLink(link), unconfirmed(), jumpToChain("new-connections"))
+	c.addRule(matchOutputLink(link), known, accept())
+	c.addRule(matchOutputLink(link), drop())
+	c = r.addChain("source", &hook{kind: nftables.ChainTypeNAT, at: nftables.ChainHookPostrouting,
 		priority: *nftables.ChainPriorityNATSource})
-	c.rule(addressIn(true, public.Masked()), []expr.Any{meta(expr.MetaKeyOIFNAME), differs(linkName(link)),
-		meta(expr.MetaKeyOIFNAME), differs(linkName("lo"))}, masquerade())
+	c.addRule(addressIn(true, public.Masked()), []expr.Any{loadMeta(expr.MetaKeyOIFNAME), differs(linkName(link)),
+		loadMeta(expr.MetaKeyOIFNAME), differs(linkName("lo"))}, masquerade())
 	return r
 }
 
@@ -366,11 +367,11 @@ func hostRules(owner string, public netip.Prefix, neighbours []netip.Prefix, bou
 // as those of tunnels are: 0.0.0.0/1.
 const widestOnLink = 8
 
-// onLink returns the blocks whose addresses are on links of the host, but for those of our public range: what is there
-// is its neighbor. The gateway of the host is one, and remains the way to the internet, whose packets are not
+// onLinkBlocks returns the blocks whose addresses are on links of the host, but for those of our public range: what is
+// there is its neighbor. The gateway of the host is one, and remains the way to the internet, whose packets are not
 // addressed to it.
-func (s *namespace) onLink(public netip.Prefix) (blocks []netip.Prefix, err error) {
-	routes, err := again(func() ([]netlink.Route, error) {
+func (s *namespace) onLinkBlocks(public netip.Prefix) (blocks []netip.Prefix, err error) {
+	routes, err := retryDump(func() ([]netlink.Route, error) {
 		filter := &netlink.Route{Table: mainTable, Scope: netlink.SCOPE_LINK, Type: unix.RTN_UNICAST}
 		return s.RouteListFiltered(netlink.FAMILY_V4, filter,
 			netlink.RT_FILTER_TABLE|netlink.RT_FILTER_SCOPE|netlink.RT_FILTER_TYPE)
@@ -459,7 +460,7 @@ func (n *Network) collect(ctx context.Context) error {
 
 // dropLinks removes the links of a namespace, which sockets inside might keep alive.
 func dropLinks(path string) error {
-	s, err := open(path)
+	s, err := openHandle(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -467,7 +468,7 @@ func dropLinks(path string) error {
 		return err
 	}
 	defer s.close()
-	links, err := s.links()
+	links, err := s.listLinks()
 	if err != nil {
 		return err
 	}

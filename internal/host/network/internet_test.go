@@ -27,7 +27,7 @@ func (w *world) somewhere() (path string, hostEnd, neighbour, farEnd netip.Addr)
 		w.Fatal(err)
 	}
 	w.Cleanup(func() { removeNamespace(path); removeNamespace(filepath.Dir(path)) })
-	s, err := open(path)
+	s, err := openHandle(path)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func (w *world) somewhere() (path string, hostEnd, neighbour, farEnd netip.Addr)
 	farEnd = netip.AddrFrom4([4]byte{198, 51, 100, fourth + 2})
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.MTU = name, 1400 // as of many links in clouds and tunnels
-	if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "eth0", PeerNamespace: s.fd(),
+	if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "eth0", PeerNamespace: s.netlinkFD(),
 		PeerMTU: 1500}); err != nil {
 		w.Fatal(err)
 	}
@@ -54,15 +54,15 @@ func (w *world) somewhere() (path string, hostEnd, neighbour, farEnd netip.Addr)
 		w.Fatal(err)
 	}
 	for _, err := range []error{
-		netlink.AddrAdd(link, &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(hostEnd, 30))}), netlink.LinkSetUp(link),
-		s.AddrAdd(inner, &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(neighbour, 30))}), s.LinkSetUp(inner),
+		netlink.AddrAdd(link, &netlink.Addr{IPNet: toIPNet(netip.PrefixFrom(hostEnd, 30))}), netlink.LinkSetUp(link),
+		s.AddrAdd(inner, &netlink.Addr{IPNet: toIPNet(netip.PrefixFrom(neighbour, 30))}), s.LinkSetUp(inner),
 		s.localAddresses([]netip.Addr{farEnd}),
-		netlink.RouteAdd(&netlink.Route{LinkIndex: link.Attrs().Index, Dst: ipNet(host(farEnd)),
+		netlink.RouteAdd(&netlink.Route{LinkIndex: link.Attrs().Index, Dst: toIPNet(hostPrefix(farEnd)),
 			Gw: neighbour.AsSlice()}),
 		// What the network does to the link of a default route.
 		setSysctl(map[string]string{"ipv4/conf/" + name + "/forwarding": "1"}),
 		// It has a way to the public addresses: nobody is kept out by accident.
-		s.RouteAdd(&netlink.Route{LinkIndex: inner.Attrs().Index, Dst: ipNet(benchmark), Gw: hostEnd.AsSlice()}),
+		s.RouteAdd(&netlink.Route{LinkIndex: inner.Attrs().Index, Dst: toIPNet(benchmark), Gw: hostEnd.AsSlice()}),
 	} {
 		if err != nil {
 			w.Fatal(err)
@@ -139,7 +139,7 @@ func TestTheInternetBeyondTheHost(t *testing.T) {
 		w.reaches(instanceOf(server), "10.255.255.53:53", false)
 	})
 	t.Run("the metadata of clouds is out of reach", func(t *testing.T) {
-		s, err := open(w.Namespace(InternetNamespace))
+		s, err := openHandle(w.Namespace(InternetNamespace))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -23,8 +23,8 @@ type namespace struct {
 	*netlink.Handle
 }
 
-// open opens the namespace at path; it must be closed, or it would outlive its removal.
-func open(path string) (*namespace, error) {
+// openHandle opens the namespace at path; it must be closed, or it would outlive its removal.
+func openHandle(path string) (*namespace, error) {
 	file, err := openNamespace(path)
 	if err != nil {
 		return nil, err
@@ -42,12 +42,12 @@ func (s *namespace) close() {
 	s.file.Close()
 }
 
-// fd is the namespace for netlink.
-func (s *namespace) fd() netlink.NsFd { return netlink.NsFd(s.file.Fd()) }
+// netlinkFD is the namespace for netlink.
+func (s *namespace) netlinkFD() netlink.NsFd { return netlink.NsFd(s.file.Fd()) }
 
-// links are the links of the namespace by name.
-func (s *namespace) links() (map[string]netlink.Link, error) {
-	all, err := again(func() ([]netlink.Link, error) { return s.LinkList() })
+// listLinks are the links of the namespace by name.
+func (s *namespace) listLinks() (map[string]netlink.Link, error) {
+	all, err := retryDump(func() ([]netlink.Link, error) { return s.LinkList() })
 	if err != nil {
 		return nil, fmt.Errorf("list links of %s: %w", s.name, err)
 	}
@@ -58,8 +58,8 @@ func (s *namespace) links() (map[string]netlink.Link, error) {
 	return byName, nil
 }
 
-// again lists until nothing has changed in between.
-func again[T any](list func() (T, error)) (all T, err error) {
+// retryDump lists until nothing has changed in between.
+func retryDump[T any](list func() (T, error)) (all T, err error) {
 	for range 10 {
 		if all, err = list(); !errors.Is(err, netlink.ErrDumpInterrupted) {
 			return all, err
@@ -68,9 +68,9 @@ func again[T any](list func() (T, error)) (all T, err error) {
 	return all, err
 }
 
-// sysctl sets variables below /proc/sys/net of the namespace where they differ. A variable that this kernel
+// applySysctl sets variables below /proc/sys/net of the namespace where they differ. A variable that this kernel
 // does not have is an error unless its name begins with "-".
-func (s *namespace) sysctl(values map[string]string) error {
+func (s *namespace) applySysctl(values map[string]string) error {
 	return In(fmt.Sprintf("/proc/self/fd/%d", s.file.Fd()), func() error { return setSysctl(values) })
 }
 
@@ -90,8 +90,8 @@ func setSysctl(values map[string]string) error {
 	return errors.Join(errs...)
 }
 
-// ipNet is p for netlink.
-func ipNet(p netip.Prefix) *net.IPNet {
+// toIPNet is p for netlink.
+func toIPNet(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }
 
@@ -108,11 +108,11 @@ func prefixOf(n *net.IPNet) (netip.Prefix, bool) {
 	return netip.PrefixFrom(a, bits), ok
 }
 
-// host is the prefix of one address.
-func host(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }
+// hostPrefix is the prefix of one address.
+func hostPrefix(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }
 
-// family is the netlink family of an address.
-func family(a netip.Addr) int {
+// addressFamily is the netlink family of an address.
+func addressFamily(a netip.Addr) int {
 	if a.Is4() {
 		return netlink.FAMILY_V4
 	}
@@ -137,8 +137,9 @@ var routerLinkLocal = netip.MustParseAddr("fe80::cc0:4aff:fec1:e001")
 // neighbors makes the far ends of a link.
 func (s *namespace) neighbours(link netlink.Link, mac net.HardwareAddr) error {
 	for _, a := range []netip.Addr{farEnd, farEndIPv6} {
-		err := s.NeighSet(&netlink.Neigh{LinkIndex: link.Attrs().Index, Family: family(a), State: netlink.NUD_PERMANENT,
-			IP: a.AsSlice(), HardwareAddr: mac})
+		err := s.NeighSet(&netlink.Neigh{LinkIndex: link.Attrs().Index, Family: addressFamily(a),
+			State: netlink.NUD_PERMANENT,
+			IP:    a.AsSlice(), HardwareAddr: mac})
 		if err != nil {
 			return fmt.Errorf("set the neighbour of %s: %w", link.Attrs().Name, err)
 		}
@@ -155,7 +156,7 @@ func (s *namespace) localAddresses(wanted []netip.Addr) error {
 	if err := s.LinkSetUp(lo); err != nil {
 		return err
 	}
-	addrs, err := again(func() ([]netlink.Addr, error) { return s.AddrList(lo, netlink.FAMILY_ALL) })
+	addrs, err := retryDump(func() ([]netlink.Addr, error) { return s.AddrList(lo, netlink.FAMILY_ALL) })
 	if err != nil {
 		return err
 	}
@@ -177,13 +178,13 @@ func (s *namespace) localAddresses(wanted []netip.Addr) error {
 		if a.Is6() {
 			flags = unix.IFA_F_NODAD
 		}
-		if err := s.AddrReplace(lo, &netlink.Addr{IPNet: ipNet(host(a)), Flags: flags}); err != nil {
+		if err := s.AddrReplace(lo, &netlink.Addr{IPNet: toIPNet(hostPrefix(a)), Flags: flags}); err != nil {
 			return fmt.Errorf("give %s the address %s: %w", s.name, a, err)
 		}
 	}
 	for a := range has {
 		if !keep[a] {
-			if err := s.AddrDel(lo, &netlink.Addr{IPNet: ipNet(host(a))}); err != nil &&
+			if err := s.AddrDel(lo, &netlink.Addr{IPNet: toIPNet(hostPrefix(a))}); err != nil &&
 				!errors.Is(err, unix.EADDRNOTAVAIL) {
 				return fmt.Errorf("take the address %s from %s: %w", a, s.name, err)
 			}
@@ -208,7 +209,7 @@ type destination struct {
 // setRoutes makes exactly these routes, among those with our protocol that mine (all when nil) says are the caller's.
 func (s *namespace) setRoutes(wanted map[destination]kernelRoute, mine func(netlink.Route) bool) error {
 	for _, f := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
-		has, err := again(func() ([]netlink.Route, error) {
+		has, err := retryDump(func() ([]netlink.Route, error) {
 			return s.RouteListFiltered(f, &netlink.Route{Table: unix.RT_TABLE_UNSPEC, Protocol: protocol},
 				netlink.RT_FILTER_TABLE|netlink.RT_FILTER_PROTOCOL)
 		})
@@ -241,10 +242,10 @@ func (s *namespace) setRoutes(wanted map[destination]kernelRoute, mine func(netl
 			fine[at] = is == want
 		}
 		for at, want := range wanted {
-			if family(at.to.Addr()) != f || fine[at] {
+			if addressFamily(at.to.Addr()) != f || fine[at] {
 				continue
 			}
-			r := netlink.Route{Table: at.table, Dst: ipNet(at.to), Type: want.kind, LinkIndex: want.link,
+			r := netlink.Route{Table: at.table, Dst: toIPNet(at.to), Type: want.kind, LinkIndex: want.link,
 				Protocol: protocol, Family: f}
 			if want.gateway.IsValid() {
 				r.Gw, r.Flags = want.gateway.AsSlice(), int(netlink.FLAG_ONLINK)
@@ -260,7 +261,7 @@ func (s *namespace) setRoutes(wanted map[destination]kernelRoute, mine func(netl
 			}
 			if _, there := fine[at]; there && f == netlink.FAMILY_V6 {
 				// IPv6 would put a route of another kind beside the old one.
-				if err := s.RouteDel(&netlink.Route{Table: at.table, Dst: ipNet(at.to), Protocol: protocol,
+				if err := s.RouteDel(&netlink.Route{Table: at.table, Dst: toIPNet(at.to), Protocol: protocol,
 					Family: f}); err != nil && !errors.Is(err, unix.ESRCH) {
 					return fmt.Errorf("replace the route %s in table %d of %s: %w", at.to, at.table, s.name, err)
 				}
@@ -285,7 +286,7 @@ const rulePriority = 1000
 // setRules sends each mark to the table of the same number, and to no other.
 func (s *namespace) setRules(tables map[uint32]bool) error {
 	for _, f := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
-		has, err := again(func() ([]netlink.Rule, error) { return s.RuleList(f) })
+		has, err := retryDump(func() ([]netlink.Rule, error) { return s.RuleList(f) })
 		if err != nil {
 			return fmt.Errorf("list routing rules of %s: %w", s.name, err)
 		}

@@ -27,8 +27,8 @@ func VPCNamespace(vpcID string) string { return vpcID }
 // HostLink is the name of the owner's link in the host's namespace.
 func HostLink(owner string) string { return "cor-" + owner[:10] }
 
-// nth is the n-th address of a range.
-func nth(r netip.Prefix, n int) netip.Addr {
+// nthAddress is the n-th address of a range.
+func nthAddress(r netip.Prefix, n int) netip.Addr {
 	a := r.Masked().Addr()
 	for range n {
 		a = a.Next()
@@ -37,10 +37,10 @@ func nth(r netip.Prefix, n int) netip.Addr {
 }
 
 // HostAddress is the host's own address in a public range: what the internet sees of it.
-func HostAddress(r netip.Prefix) netip.Addr { return nth(r, 1) }
+func HostAddress(r netip.Prefix) netip.Addr { return nthAddress(r, 1) }
 
 // GatewayAddress is the address of the internet's namespace towards the host.
-func GatewayAddress(r netip.Prefix) netip.Addr { return nth(r, 2) }
+func GatewayAddress(r netip.Prefix) netip.Addr { return nthAddress(r, 2) }
 
 // APIAddress is the address of the AWS APIs: local to every router, and to the internet's namespace for the host.
-func APIAddress(r netip.Prefix) netip.Addr { return nth(r, 3) }
+func APIAddress(r netip.Prefix) netip.Addr { return nthAddress(r, 3) }

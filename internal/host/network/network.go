@@ -105,14 +105,14 @@ func (n *Network) Controllers() []reconcile.Controller {
 }
 
 // Source tells the instances (EC2Key) for which [Network.Plugged] has changed.
-func (n *Network) Source() reconcile.Source { return n.instances.source }
+func (n *Network) Source() reconcile.Source { return n.instances.subscribe }
 
 // ClusterSource tells the clusters (ClusterKey) for which [Network.Plugged] has changed.
-func (n *Network) ClusterSource() reconcile.Source { return n.clusters.source }
+func (n *Network) ClusterSource() reconcile.Source { return n.clusters.subscribe }
 
 // RouterSource tells the VPCs (EC2Key) whose router's namespace appeared, was made anew, or went: sockets inside
 // must be opened again when [Network.Identity] says that it is another.
-func (n *Network) RouterSource() reconcile.Source { return n.routers.source }
+func (n *Network) RouterSource() reconcile.Source { return n.routers.subscribe }
 
 // Plugged reports whether all ENIs attached to the holder (an instance ID or a cluster ID) are in its namespace and
 // routed, with eth0 configured. It is false for a holder without ENIs, and until this process has looked.
@@ -177,15 +177,15 @@ func (n *Network) Renew(ctx context.Context, holder string) error {
 
 // unplugHolder removes a holder's namespace and ports.
 func (n *Network) unplugHolder(key, holder string) error {
-	defer n.lock(idOf(key))()
-	s, err := open(n.Namespace(VPCNamespace(idOf(key))))
+	defer n.lock(resourceID(key))()
+	s, err := openHandle(n.Namespace(VPCNamespace(resourceID(key))))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return err
 	default:
 		defer s.close()
-		links, err := s.links()
+		links, err := s.listLinks()
 		if err != nil {
 			return err
 		}
@@ -235,39 +235,39 @@ func (n *Network) publish(key string, d *design, plugged map[string]bool, made b
 	n.mu.Unlock()
 	for _, holder := range slices.Sorted(maps.Keys(now)) {
 		if h := now[holder]; !maps.Equal(before[holder].enis, h.enis) {
-			n.tell(h)
+			n.notifyHolder(h)
 		}
 	}
 	for holder, h := range before {
 		if _, there := now[holder]; !there {
-			n.tell(h)
+			n.notifyHolder(h)
 		}
 	}
 	if before == nil || made {
-		n.routers.tell(key)
+		n.routers.notifyAll(key)
 	}
 }
 
-func (n *Network) tell(h held) {
+func (n *Network) notifyHolder(h held) {
 	switch h.kind {
 	case instanceHolder:
-		n.instances.tell(h.key)
+		n.instances.notifyAll(h.key)
 	case clusterHolder:
-		n.clusters.tell(h.key)
+		n.clusters.notifyAll(h.key)
 	}
 }
 
-// forget ends what was noted of a VPC.
-func (n *Network) forget(key string) {
+// forgetVPC ends what was noted of a VPC.
+func (n *Network) forgetVPC(key string) {
 	n.mu.Lock()
 	before, known := n.held[key]
 	delete(n.held, key)
 	n.mu.Unlock()
 	for _, h := range before {
-		n.tell(h)
+		n.notifyHolder(h)
 	}
 	if known {
-		n.routers.tell(key)
+		n.routers.notifyAll(key)
 	}
 }
 
@@ -279,7 +279,7 @@ type topic struct {
 	to    map[int]func(string)
 }
 
-func (t *topic) source(ctx context.Context, changed func(string)) {
+func (t *topic) subscribe(ctx context.Context, changed func(string)) {
 	t.mu.Lock()
 	if t.to == nil {
 		t.to = map[int]func(string){}
@@ -298,7 +298,7 @@ func (t *topic) source(ctx context.Context, changed func(string)) {
 	t.mu.Unlock()
 }
 
-func (t *topic) tell(key string) {
+func (t *topic) notifyAll(key string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.known == nil {
@@ -310,8 +310,8 @@ func (t *topic) tell(key string) {
 	}
 }
 
-// idOf is the ID at the end of a key.
-func idOf(key string) string {
+// resourceID is the ID at the end of a key.
+func resourceID(key string) string {
 	parts := store.Parts(key)
 	return parts[len(parts)-1]
 }
@@ -398,7 +398,7 @@ func remembering[T any](t store.Table[T], vpcs func(key string, row T) []string)
 }
 
 // internetMade is called when the internet's namespace is new: who listens inside must do so again.
-func (n *Network) internetMade() { n.routers.tell(InternetNamespace) }
+func (n *Network) internetMade() { n.routers.notifyAll(InternetNamespace) }
 
 // Namespace is the path of a namespace: [InternetNamespace], [VPCNamespace], an instance ID or a cluster ID.
 func (n *Network) Namespace(name string) string { return NamespacePath(n.o.Owner, name) }

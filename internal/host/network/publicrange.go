@@ -91,7 +91,7 @@ func claimOf(r netip.Prefix) string { return rundir.Path(claims, r.Addr().String
 
 // usedRanges are the parts of the range that this host has addresses or routes in.
 func usedRanges() (used []netip.Prefix, err error) {
-	routes, err := again(func() ([]netlink.Route, error) {
+	routes, err := retryDump(func() ([]netlink.Route, error) {
 		return netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: unix.RT_TABLE_UNSPEC},
 			netlink.RT_FILTER_TABLE)
 	})

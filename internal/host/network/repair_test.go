@@ -93,10 +93,10 @@ func TestWhatSomebodyRemovesComesBack(t *testing.T) {
 		what   string
 		damage func()
 	}{
-		{"a port of the router", func() { deleteLink(router, port{eni: client}.link()) }},
+		{"a port of the router", func() { deleteLink(router, port{eni: client}.portName()) }},
 		{"eth0 of an instance", func() { deleteLink(instanceOf(client), "eth0") }},
 		{"the address of eth0", func() { w.run(instanceOf(client), "ip", "addr", "flush", "dev", "eth0") }},
-		{"a port that is down", func() { w.run(router, "ip", "link", "set", port{eni: client}.link(), "down") }},
+		{"a port that is down", func() { w.run(router, "ip", "link", "set", port{eni: client}.portName(), "down") }},
 		{"the link to the internet", func() { deleteLink(router, gatewayLink) }},
 		{"the link to the host", func() { deleteLink(InternetNamespace, hostSide) }},
 		{"all routes", func() { w.run(router, "ip", "route", "flush", "table", "main") }},
@@ -354,7 +354,7 @@ func TestChangesDropNothing(t *testing.T) {
 	v, client, server := w.pair()
 	w.whole(client, server)
 	w.serve(instanceOf(server), "10.0.1.11:81")
-	w.serve(InternetNamespace, netip.AddrPortFrom(nth(w.o.PublicRange, 20), 80).String())
+	w.serve(InternetNamespace, netip.AddrPortFrom(nthAddress(w.o.PublicRange, 20), 80).String())
 	w.stop()
 	other := w.newGroup(v)
 	const enough = 40
@@ -378,7 +378,7 @@ func TestChangesDropNothing(t *testing.T) {
 	for changes.Load() < enough {
 		for _, c := range []struct{ holder, to, seen string }{
 			{instanceOf(client), "10.0.1.11:81", "10.0.1.10"},
-			{instanceOf(server), netip.AddrPortFrom(nth(w.o.PublicRange, 20), 80).String(), w.publicAddress(1)},
+			{instanceOf(server), netip.AddrPortFrom(nthAddress(w.o.PublicRange, 20), 80).String(), w.publicAddress(1)},
 		} {
 			seen, err := callFrom(t.Context(), w.Namespace(c.holder), "", c.to, true)
 			if err != nil || seen != c.seen {

@@ -59,9 +59,9 @@ type router struct {
 
 // reconcileVPC makes one VPC so.
 func (n *Network) reconcileVPC(ctx context.Context, key string) (reconcile.Result, error) {
-	id := idOf(key)
+	id := resourceID(key)
 	defer n.lock(id)()
-	d, err := n.design(ctx, key)
+	d, err := n.loadDesign(ctx, key)
 	if errors.Is(err, errGone) {
 		return reconcile.Result{Gone: true}, n.removeVPC(ctx, key)
 	}
@@ -77,13 +77,13 @@ func (n *Network) reconcileVPC(ctx context.Context, key string) (reconcile.Resul
 		return reconcile.Result{}, err
 	}
 	crashRouter.Here()
-	s, err := open(path)
+	s, err := openHandle(path)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	defer s.close()
 	r := &router{n: n, design: d, namespace: s}
-	plugged, err := r.make(ctx)
+	plugged, err := r.reconcileRouter(ctx)
 	n.publish(key, d, plugged, made)
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("VPC %s: %w", id, err)
@@ -91,18 +91,18 @@ func (n *Network) reconcileVPC(ctx context.Context, key string) (reconcile.Resul
 	return reconcile.Result{}, nil
 }
 
-// make is the story of a router. It answers which ENIs are plugged, even when something else fails.
-func (r *router) make(ctx context.Context) (plugged map[string]bool, err error) {
-	if err := r.sysctl(routerSysctl); err != nil {
+// reconcileRouter is the story of a router. It answers which ENIs are plugged, even when something else fails.
+func (r *router) reconcileRouter(ctx context.Context) (plugged map[string]bool, err error) {
+	if err := r.applySysctl(routerSysctl); err != nil {
 		return nil, err
 	}
 	if err := r.localAddresses(r.local); err != nil {
 		return nil, err
 	}
-	if r.links, err = r.namespace.links(); err != nil {
+	if r.links, err = r.namespace.listLinks(); err != nil {
 		return nil, err
 	}
-	if err := r.unplug(ctx); err != nil {
+	if err := r.removeStalePorts(ctx); err != nil {
 		return nil, err
 	}
 	if err := r.gateway(); err != nil {
@@ -112,7 +112,7 @@ func (r *router) make(ctx context.Context) (plugged map[string]bool, err error) 
 	var failures []error
 	for _, p := range r.ports {
 		// One machine's trouble is not that of the others.
-		if err := r.plug(ctx, p); err != nil {
+		if err := r.ensurePort(ctx, p); err != nil {
 			failures = append(failures, fmt.Errorf("plug %s into %s: %w", p.eni.ID, p.holder, err))
 			continue
 		}
@@ -120,11 +120,11 @@ func (r *router) make(ctx context.Context) (plugged map[string]bool, err error) 
 		plugged[p.eni.ID] = true
 	}
 	// The rules come before the routes, so that nothing is delivered unfiltered.
-	if err := r.rules(); err != nil {
+	if err := r.applyRules(); err != nil {
 		return nil, err
 	}
 	crashRules.Here()
-	if err := r.route(); err != nil {
+	if err := r.reconcileRoutes(); err != nil {
 		return nil, err
 	}
 	if err := r.n.publicRoutes(r.design); err != nil {
@@ -133,11 +133,11 @@ func (r *router) make(ctx context.Context) (plugged map[string]bool, err error) 
 	return plugged, errors.Join(failures...)
 }
 
-// unplug removes the ports that nobody wants, and the namespaces of holders that have none left.
-func (r *router) unplug(ctx context.Context) error {
+// removeStalePorts removes the ports that nobody wants, and the namespaces of holders that have none left.
+func (r *router) removeStalePorts(ctx context.Context) error {
 	wanted, holders := map[string]string{}, map[string]bool{}
 	for _, p := range r.ports {
-		wanted[p.link()] = p.alias()
+		wanted[p.portName()] = p.linkAlias()
 		holders[p.holder] = true
 	}
 	left := map[string]bool{}
@@ -167,8 +167,8 @@ func (r *router) unplug(ctx context.Context) error {
 	return nil
 }
 
-// plug makes the port of an ENI and what its holder finds of it.
-func (r *router) plug(ctx context.Context, p port) error {
+// ensurePort makes the port of an ENI and what its holder finds of it.
+func (r *router) ensurePort(ctx context.Context, p port) error {
 	mac, err := net.ParseMAC(p.eni.MACAddress)
 	if err != nil {
 		return err
@@ -177,7 +177,7 @@ func (r *router) plug(ctx context.Context, p port) error {
 	if err := makeHolder(ctx, r.n.o.Owner, p.holder, p.kind == instanceHolder && r.n.o.UserNamespaces); err != nil {
 		return err
 	}
-	inside, err := open(path)
+	inside, err := openHandle(path)
 	if err != nil {
 		return err
 	}
@@ -185,25 +185,25 @@ func (r *router) plug(ctx context.Context, p port) error {
 	if err := inside.holderSysctl(p.kind); err != nil {
 		return err
 	}
-	link, there := r.links[p.link()]
+	link, there := r.links[p.portName()]
 	if !there {
 		if link, err = r.connect(p, mac, inside); err != nil {
 			return err
 		}
-		r.links[p.link()] = link
+		r.links[p.portName()] = link
 	}
 	check := "1"
 	if !p.eni.SourceDestCheck || p.kind == natHolder {
 		check = "0"
 	}
-	err = r.sysctl(map[string]string{
-		"ipv4/conf/" + p.link() + "/rp_filter":    check,
-		"ipv4/neigh/" + p.link() + "/proxy_delay": "0",
+	err = r.applySysctl(map[string]string{
+		"ipv4/conf/" + p.portName() + "/rp_filter":    check,
+		"ipv4/neigh/" + p.portName() + "/proxy_delay": "0",
 	})
 	if err != nil {
 		return err
 	}
-	if err := r.up(link, p.subnet.group()); err != nil {
+	if err := r.ensureLinkUp(link, p.subnet.linkGroup()); err != nil {
 		return err
 	}
 	if err := r.neighbours(link, mac); err != nil {
@@ -220,7 +220,7 @@ func (r *router) connect(p port, mac net.HardwareAddr, inside *namespace) (netli
 	name := fmt.Sprintf("eth%d", p.eni.Attachment.DeviceIndex)
 	if p.kind != instanceHolder {
 		name = "eth0"
-		links, err := inside.links()
+		links, err := inside.listLinks()
 		if err != nil {
 			return nil, err
 		}
@@ -229,21 +229,21 @@ func (r *router) connect(p port, mac net.HardwareAddr, inside *namespace) (netli
 		}
 	}
 	attrs := netlink.NewLinkAttrs()
-	attrs.Name, attrs.MTU, attrs.HardwareAddr, attrs.Group = p.link(), MTU, routerMAC, p.subnet.group()
-	pair := &netlink.Veth{LinkAttrs: attrs, PeerName: name, PeerHardwareAddr: mac, PeerNamespace: inside.fd(),
+	attrs.Name, attrs.MTU, attrs.HardwareAddr, attrs.Group = p.portName(), MTU, routerMAC, p.subnet.linkGroup()
+	pair := &netlink.Veth{LinkAttrs: attrs, PeerName: name, PeerHardwareAddr: mac, PeerNamespace: inside.netlinkFD(),
 		PeerMTU: MTU}
 	if err := r.LinkAdd(pair); err != nil {
 		return nil, fmt.Errorf("make %s: %w", name, err)
 	}
-	link, err := r.LinkByName(p.link())
+	link, err := r.LinkByName(p.portName())
 	if err != nil {
 		return nil, err
 	}
-	return link, r.LinkSetAlias(link, p.alias())
+	return link, r.LinkSetAlias(link, p.linkAlias())
 }
 
-// up sees that a link is up, with the MTU of the VPC and in its subnet's group.
-func (r *router) up(link netlink.Link, group uint32) error {
+// ensureLinkUp sees that a link is up, with the MTU of the VPC and in its subnet's group.
+func (r *router) ensureLinkUp(link netlink.Link, group uint32) error {
 	a := link.Attrs()
 	if a.Group != group {
 		if err := r.LinkSetGroup(link, int(group)); err != nil {
@@ -285,8 +285,9 @@ func (r *router) gateway() error {
 		}
 		attrs := netlink.NewLinkAttrs()
 		attrs.Name, attrs.MTU, attrs.HardwareAddr = gatewayLink, gatewayMTU, routerMAC
-		pair := &netlink.Veth{LinkAttrs: attrs, PeerName: name, PeerHardwareAddr: routerMAC, PeerNamespace: far.fd(),
-			PeerMTU: gatewayMTU}
+		pair := &netlink.Veth{LinkAttrs: attrs, PeerName: name, PeerHardwareAddr: routerMAC,
+			PeerNamespace: far.netlinkFD(),
+			PeerMTU:       gatewayMTU}
 		if err := r.LinkAdd(pair); err != nil {
 			return fmt.Errorf("connect with the internet: %w", err)
 		}
@@ -295,18 +296,19 @@ func (r *router) gateway() error {
 		}
 		r.links[gatewayLink] = link
 	}
-	if err := r.sysctl(map[string]string{"ipv4/conf/" + gatewayLink + "/rp_filter": "0", "ipv4/conf/" + gatewayLink +
+	if err := r.applySysctl(map[string]string{"ipv4/conf/" + gatewayLink + "/rp_filter": "0", "ipv4/conf/" +
+		gatewayLink +
 		"/proxy_arp": "0"}); err != nil {
 		return err
 	}
-	if err := r.up(link, 0); err != nil {
+	if err := r.ensureLinkUp(link, 0); err != nil {
 		return err
 	}
 	return r.neighbours(link, routerMAC)
 }
 
-// route makes the mapping and the route tables.
-func (r *router) route() error {
+// reconcileRoutes makes the mapping and the route tables.
+func (r *router) reconcileRoutes() error {
 	routes, tables := map[destination]kernelRoute{}, map[uint32]bool{}
 	for _, want := range r.routes {
 		if want.table != mainTable {
@@ -338,17 +340,17 @@ func (r *router) route() error {
 
 // removeVPC removes what is left of a VPC.
 func (n *Network) removeVPC(ctx context.Context, key string) error {
-	path := n.Namespace(VPCNamespace(idOf(key)))
-	s, err := open(path)
+	path := n.Namespace(VPCNamespace(resourceID(key)))
+	s, err := openHandle(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return err
 	default:
 		r := &router{n: n, design: &design{}, namespace: s}
-		r.links, err = s.links()
+		r.links, err = s.listLinks()
 		if err == nil {
-			err = r.unplug(ctx)
+			err = r.removeStalePorts(ctx)
 		}
 		if gateway, there := r.links[gatewayLink]; err == nil && there {
 			err = s.LinkDel(gateway)
@@ -361,6 +363,6 @@ func (n *Network) removeVPC(ctx context.Context, key string) error {
 	if err := removeNamespace(path); err != nil {
 		return err
 	}
-	n.forget(key)
+	n.forgetVPC(key)
 	return nil
 }

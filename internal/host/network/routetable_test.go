@@ -235,6 +235,9 @@ func TestARouteInsideTheVPCGoesThroughAnAppliance(t *testing.T) {
 	w.settle(v)
 	w.serve(instanceOf(b), "10.0.2.10:80")
 	w.reaches(instanceOf(a), "10.0.2.10:80", true)
-	w.inside(instanceOf(m), func(s *namespace) error { return s.sysctl(map[string]string{"ipv4/ip_forward": "0"}) })
+	w.inside(instanceOf(m), func(s *namespace) error {
+		return s.applySysctl(
+			map[string]string{"ipv4/ip_forward": "0"})
+	})
 	w.reaches(instanceOf(a), "10.0.2.10:80", false)
 }

@@ -22,8 +22,8 @@ import (
 // tableName is the nftables table in namespaces of our own.
 const tableName = "coracle"
 
-// rules puts security groups, network ACLs and public addresses into the kernel.
-func (r *router) rules() error {
+// applyRules puts security groups, network ACLs and public addresses into the kernel.
+func (r *router) applyRules() error {
 	stale, err := r.staleTranslations()
 	if err != nil {
 		return err
@@ -42,12 +42,12 @@ func (d *design) ruleset() *ruleset {
 	d.markRules(r)
 	d.translationRules(r)
 	d.inputRules(r)
-	forward := r.chain("forward", &hook{kind: nftables.ChainTypeFilter, at: nftables.ChainHookForward,
+	forward := r.addChain("forward", &hook{kind: nftables.ChainTypeFilter, at: nftables.ChainHookForward,
 		priority: *nftables.ChainPriorityFilter, drop: true})
 	d.networkACLRules(r, forward)
 	d.gatewayRules(r, forward)
-	forward.rule(stateIs(expr.CtStateBitESTABLISHED|expr.CtStateBitRELATED), accept())
-	forward.rule(stateIs(expr.CtStateBitINVALID), drop())
+	forward.addRule(stateIs(expr.CtStateBitESTABLISHED|expr.CtStateBitRELATED), accept())
+	forward.addRule(stateIs(expr.CtStateBitINVALID), drop())
 	d.egressOnlyRules(r, forward)
 	d.securityGroupRules(r, forward)
 	return r
@@ -57,28 +57,30 @@ func (d *design) ruleset() *ruleset {
 func (d *design) markRules(r *ruleset) {
 	marks := &set{name: "route-tables", key: nftables.TypeDevGroup, data: nftables.TypeMark}
 	for _, s := range d.subnets {
-		marks.elements = append(marks.elements, nftables.SetElement{Key: native(s.group()), Val: native(s.table)})
+		marks.elements = append(marks.elements, nftables.SetElement{Key: nativeUint32(s.linkGroup()),
+			Val: nativeUint32(s.table)})
 	}
 	if d.edge != 0 {
-		marks.elements = append(marks.elements, nftables.SetElement{Key: native(0), Val: native(d.edge)})
+		marks.elements = append(marks.elements, nftables.SetElement{Key: nativeUint32(0), Val: nativeUint32(d.edge)})
 	}
 	r.add(marks)
 	unchecked := &set{name: "unchecked", key: nftables.TypeIFName}
 	for _, p := range d.ports {
 		if !p.eni.SourceDestCheck || p.kind == natHolder {
-			unchecked.elements = append(unchecked.elements, nftables.SetElement{Key: linkName(p.link())})
+			unchecked.elements = append(unchecked.elements, nftables.SetElement{Key: linkName(p.portName())})
 		}
 	}
 	r.add(unchecked)
-	c := r.chain("prerouting", &hook{kind: nftables.ChainTypeFilter, at: nftables.ChainHookPrerouting,
+	c := r.addChain("prerouting", &hook{kind: nftables.ChainTypeFilter, at: nftables.ChainHookPrerouting,
 		priority: *nftables.ChainPriorityMangle})
 	// IPv4 has the kernel's reverse-path filter for that.
-	c.rule(ipv6(), []expr.Any{meta(expr.MetaKeyIIFGROUP), differs(native(0)), meta(expr.MetaKeyIIFNAME),
-		notIn("unchecked")},
-		[]expr.Any{load(sourceIPv6), &expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 16,
-			Mask: ipNet(linkLocal).Mask, Xor: make([]byte, 16)}, differs(linkLocal.Addr().AsSlice())},
+	c.addRule(matchIPv6(), []expr.Any{loadMeta(expr.MetaKeyIIFGROUP), differs(nativeUint32(0)),
+		loadMeta(expr.MetaKeyIIFNAME),
+		matchNotSet("unchecked")},
+		[]expr.Any{loadPayload(sourceIPv6), &expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 16,
+			Mask: toIPNet(linkLocal).Mask, Xor: make([]byte, 16)}, differs(linkLocal.Addr().AsSlice())},
 		unrouted(), drop())
-	c.rule([]expr.Any{meta(expr.MetaKeyIIFGROUP), translate("route-tables"), &expr.Meta{Key: expr.MetaKeyMARK,
+	c.addRule([]expr.Any{loadMeta(expr.MetaKeyIIFGROUP), translate("route-tables"), &expr.Meta{Key: expr.MetaKeyMARK,
 		SourceRegister: true, Register: 1}})
 }
 
@@ -92,28 +94,32 @@ func (d *design) translationRules(r *ruleset) {
 	for _, p := range slices.SortedFunc(maps.Keys(d.public), netip.Addr.Compare) {
 		out.elements = append(out.elements, nftables.SetElement{Key: p.AsSlice(), Val: d.public[p].AsSlice()})
 		back.elements = append(back.elements, nftables.SetElement{Key: d.public[p].AsSlice(), Val: p.AsSlice()})
-		private = append(private, host(p))
+		private = append(private, hostPrefix(p))
 	}
 	r.add(out)
 	r.add(back)
 	r.add(addressSet("with-public-address", false, private))
-	c := r.chain("destination", &hook{kind: nftables.ChainTypeNAT, at: nftables.ChainHookPrerouting,
+	c := r.addChain("destination", &hook{kind: nftables.ChainTypeNAT, at: nftables.ChainHookPrerouting,
 		priority: *nftables.ChainPriorityNATDest})
-	c.rule(from(gatewayLink), ipv4(), []expr.Any{load(destinationIPv4), translate("private-addresses"),
+	c.addRule(matchInputLink(gatewayLink), matchIPv4(), []expr.Any{loadPayload(destinationIPv4),
+		translate("private-addresses"),
 		&expr.NAT{Type: expr.NATTypeDestNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: 1}})
-	c = r.chain("source", &hook{kind: nftables.ChainTypeNAT, at: nftables.ChainHookPostrouting,
+	c = r.addChain("source", &hook{kind: nftables.ChainTypeNAT, at: nftables.ChainHookPostrouting,
 		priority: *nftables.ChainPriorityNATSource})
-	c.rule(to(gatewayLink), ipv4(), []expr.Any{load(sourceIPv4), translate("public-addresses"),
+	c.addRule(matchOutputLink(gatewayLink), matchIPv4(), []expr.Any{loadPayload(sourceIPv4),
+		translate("public-addresses"),
 		&expr.NAT{Type: expr.NATTypeSourceNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: 1}})
 }
 
 // gatewayRules drop what crosses the internet gateway without a public address, also of known connections.
 func (d *design) gatewayRules(_ *ruleset, forward *chain) {
-	forward.rule(to(gatewayLink), ipv4(), []expr.Any{load(sourceIPv4), notIn("with-public-address")}, drop())
-	forward.rule(from(gatewayLink), ipv4(), []expr.Any{load(destinationIPv4), notIn("with-public-address")}, drop())
+	forward.addRule(matchOutputLink(gatewayLink), matchIPv4(), []expr.Any{loadPayload(sourceIPv4),
+		matchNotSet("with-public-address")}, drop())
+	forward.addRule(matchInputLink(gatewayLink), matchIPv4(), []expr.Any{loadPayload(destinationIPv4),
+		matchNotSet("with-public-address")}, drop())
 	// Jumbo frames end here; TCP is told at once.
-	for _, crossing := range [][]expr.Any{to(gatewayLink), from(gatewayLink)} {
-		forward.rule(crossing, ipv4(), protocolIs(unix.IPPROTO_TCP), clamp(gatewayMTU-40))
+	for _, crossing := range [][]expr.Any{matchOutputLink(gatewayLink), matchInputLink(gatewayLink)} {
+		forward.addRule(crossing, matchIPv4(), protocolIs(unix.IPPROTO_TCP), clampMSS(gatewayMTU-40))
 	}
 }
 
@@ -122,17 +128,18 @@ func (d *design) egressOnlyRules(r *ruleset, forward *chain) {
 	closed := &set{name: "egress-only", key: nftables.TypeDevGroup}
 	for _, s := range d.subnets {
 		if d.egressOnly[s.table] {
-			closed.elements = append(closed.elements, nftables.SetElement{Key: native(s.group())})
+			closed.elements = append(closed.elements, nftables.SetElement{Key: nativeUint32(s.linkGroup())})
 		}
 	}
 	if len(closed.elements) > 0 {
 		r.add(closed)
-		forward.rule(from(gatewayLink), ipv6(), []expr.Any{meta(expr.MetaKeyOIFGROUP), in(closed.name)}, drop())
+		forward.addRule(matchInputLink(gatewayLink), matchIPv6(), []expr.Any{loadMeta(expr.MetaKeyOIFGROUP),
+			matchSet(closed.name)}, drop())
 	}
 }
 
-// clamp lowers the maximum segment size that a TCP SYN offers.
-func clamp(size uint16) []expr.Any {
+// clampMSS lowers the maximum segment size that a TCP SYN offers.
+func clampMSS(size uint16) []expr.Any {
 	option := expr.Exthdr{DestRegister: 1, Type: 2, Offset: 2, Len: 2, Op: expr.ExthdrOpTcpopt}
 	write := expr.Exthdr{SourceRegister: 1, Type: 2, Offset: 2, Len: 2, Op: expr.ExthdrOpTcpopt}
 	big := []byte{byte(size >> 8), byte(size)}
@@ -150,23 +157,23 @@ func clamp(size uint16) []expr.Any {
 func (d *design) inputRules(r *ruleset) {
 	var all []netip.Prefix
 	for _, a := range d.services {
-		all = append(all, host(a))
+		all = append(all, hostPrefix(a))
 	}
 	r.add(addressSet("services", false, all))
 	r.add(addressSet("services6", true, all))
-	c := r.chain("input", &hook{kind: nftables.ChainTypeFilter, at: nftables.ChainHookInput,
+	c := r.addChain("input", &hook{kind: nftables.ChainTypeFilter, at: nftables.ChainHookInput,
 		priority: *nftables.ChainPriorityFilter, drop: true})
-	c.rule(from("lo"), accept())
-	c.rule(ipv6(), protocolIs(unix.IPPROTO_ICMPV6),
-		[]expr.Any{load(icmpType), &expr.Range{Op: expr.CmpOpEq, Register: 1, FromData: []byte{133},
+	c.addRule(matchInputLink("lo"), accept())
+	c.addRule(matchIPv6(), protocolIs(unix.IPPROTO_ICMPV6),
+		[]expr.Any{loadPayload(icmpType), &expr.Range{Op: expr.CmpOpEq, Register: 1, FromData: []byte{133},
 			ToData: []byte{137}}}, accept())
-	c.rule(from(gatewayLink), drop())
-	c.rule(unrouted(), drop())
-	c.rule(addressInSet(false, false, "services"), accept())
-	c.rule(addressInSet(false, true, "services6"), accept())
+	c.addRule(matchInputLink(gatewayLink), drop())
+	c.addRule(unrouted(), drop())
+	c.addRule(addressInSet(false, false, "services"), accept())
+	c.addRule(addressInSet(false, true, "services6"), accept())
 	if len(d.endpoints) > 0 {
-		c.rule(stateIs(expr.CtStateBitESTABLISHED|expr.CtStateBitRELATED), accept())
-		c.rule([]expr.Any{meta(expr.MetaKeyIIFNAME), dispatch("egress")})
+		c.addRule(stateIs(expr.CtStateBitESTABLISHED|expr.CtStateBitRELATED), accept())
+		c.addRule([]expr.Any{loadMeta(expr.MetaKeyIIFNAME), dispatch("egress")})
 	}
 }
 
@@ -175,7 +182,7 @@ func (d *design) inputRules(r *ruleset) {
 func (d *design) securityGroupRules(r *ruleset, forward *chain) {
 	egress := &set{name: "egress", key: nftables.TypeIFName, data: nftables.TypeVerdict}
 	ingress := &set{name: "ingress", key: nftables.TypeIFName, data: nftables.TypeVerdict}
-	leaving := r.chain("ingress", nil)
+	leaving := r.addChain("ingress", nil)
 	used := map[string]bool{}
 	combinations := map[string]bool{}
 	// combine makes the chains of an ENI's groups, and gives back what follows "in-" and "out-" in their names.
@@ -188,29 +195,29 @@ func (d *design) securityGroupRules(r *ruleset, forward *chain) {
 			return name
 		}
 		combinations[name] = true
-		out, in := r.chain("out-"+name, nil), r.chain("in-"+name, nil)
+		out, in := r.addChain("out-"+name, nil), r.addChain("in-"+name, nil)
 		for _, id := range groups {
 			if _, there := d.groups[id]; !there {
 				continue
 			}
 			used[id] = true
-			out.rule(jump("out-" + id))
-			in.rule(jump("in-" + id))
+			out.addRule(jumpToChain("out-" + id))
+			in.addRule(jumpToChain("in-" + id))
 		}
-		out.rule(drop())
-		in.rule(drop())
+		out.addRule(drop())
+		in.addRule(drop())
 		return name
 	}
 	for _, p := range d.ports {
-		key := linkName(p.link())
+		key := linkName(p.portName())
 		if p.kind == natHolder { // NAT gateways have no security groups
-			egress.elements = append(egress.elements, sendTo(key, expr.VerdictGoto, leaving.name))
-			ingress.elements = append(ingress.elements, sendTo(key, expr.VerdictAccept, ""))
+			egress.elements = append(egress.elements, verdictElement(key, expr.VerdictGoto, leaving.name))
+			ingress.elements = append(ingress.elements, verdictElement(key, expr.VerdictAccept, ""))
 			continue
 		}
 		name := combine(p)
-		egress.elements = append(egress.elements, sendTo(key, expr.VerdictGoto, "out-"+name))
-		ingress.elements = append(ingress.elements, sendTo(key, expr.VerdictGoto, "in-"+name))
+		egress.elements = append(egress.elements, verdictElement(key, expr.VerdictGoto, "out-"+name))
+		ingress.elements = append(ingress.elements, verdictElement(key, expr.VerdictGoto, "in-"+name))
 	}
 	doors := map[bool]*set{ // by whether it is of IPv6: the ENIs of interface endpoints, which have no port
 		false: {name: "endpoints", key: nftables.TypeIPAddr, data: nftables.TypeVerdict},
@@ -220,29 +227,29 @@ func (d *design) securityGroupRules(r *ruleset, forward *chain) {
 		name := combine(p)
 		for _, a := range p.singles() {
 			door := doors[a.Is6()]
-			door.elements = append(door.elements, sendTo(a.AsSlice(), expr.VerdictGoto, "in-"+name))
+			door.elements = append(door.elements, verdictElement(a.AsSlice(), expr.VerdictGoto, "in-"+name))
 		}
 	}
 	if len(d.endpoints) > 0 {
 		r.add(doors[false])
 		r.add(doors[true])
-		leaving.rule(ipv4(), []expr.Any{load(destinationIPv4), dispatch("endpoints")})
-		leaving.rule(ipv6(), []expr.Any{load(destinationIPv6), dispatch("endpoints6")})
+		leaving.addRule(matchIPv4(), []expr.Any{loadPayload(destinationIPv4), dispatch("endpoints")})
+		leaving.addRule(matchIPv6(), []expr.Any{loadPayload(destinationIPv6), dispatch("endpoints6")})
 	}
 	r.add(egress)
 	r.add(ingress)
 	members, lists := map[string]bool{}, map[string]bool{}
 	for _, id := range slices.Sorted(maps.Keys(used)) {
-		out, in := r.chain("out-"+id, nil), r.chain("in-"+id, nil)
+		out, in := r.addChain("out-"+id, nil), r.addChain("in-"+id, nil)
 		for _, rule := range d.groups[id].Rules {
 			members[rule.GroupID], lists[rule.PrefixListID] = true, true
 			if rule.Egress {
 				for _, match := range rulePeers(rule) {
-					out.rule(match, ruleTraffic(rule), goTo(leaving.name))
+					out.addRule(match, ruleTraffic(rule), goToChain(leaving.name))
 				}
 			} else {
 				for _, match := range rulePeers(rule) {
-					in.rule(match, ruleTraffic(rule), accept())
+					in.addRule(match, ruleTraffic(rule), accept())
 				}
 			}
 		}
@@ -253,10 +260,10 @@ func (d *design) securityGroupRules(r *ruleset, forward *chain) {
 			r.add(addressSet("list-"+id, false, d.lists[id]))
 		}
 	}
-	leaving.rule([]expr.Any{meta(expr.MetaKeyOIFNAME), dispatch("ingress")})
-	leaving.rule(to(gatewayLink), accept())
-	forward.rule([]expr.Any{meta(expr.MetaKeyIIFNAME), dispatch("egress")})
-	forward.rule(from(gatewayLink), goTo(leaving.name))
+	leaving.addRule([]expr.Any{loadMeta(expr.MetaKeyOIFNAME), dispatch("ingress")})
+	leaving.addRule(matchOutputLink(gatewayLink), accept())
+	forward.addRule([]expr.Any{loadMeta(expr.MetaKeyIIFNAME), dispatch("egress")})
+	forward.addRule(matchInputLink(gatewayLink), goToChain(leaving.name))
 }
 
 // memberSets are the addresses of the members of groups that rules refer to.
@@ -307,7 +314,7 @@ func ruleTraffic(rule record.SecurityGroupRule) []expr.Any {
 		}
 		return append(protocolIs(number), portsIn(rule.FromPort, rule.ToPort)...)
 	case number == unix.IPPROTO_ICMP || number == unix.IPPROTO_ICMPV6:
-		return append(protocolIs(number), icmpIs(rule.FromPort, rule.ToPort)...)
+		return append(protocolIs(number), matchICMP(rule.FromPort, rule.ToPort)...)
 	}
 	return protocolIs(number)
 }
@@ -342,28 +349,29 @@ func (d *design) networkACLRules(r *ruleset, forward *chain) {
 	enter := &set{name: "subnets-entered", key: nftables.TypeDevGroup, data: nftables.TypeVerdict}
 	away := &set{name: "subnets-left", key: nftables.TypeDevGroup, data: nftables.TypeVerdict}
 	done := map[string]bool{}
-	arrive := []expr.Any{meta(expr.MetaKeyOIFGROUP), dispatch("subnets-entered")}
+	arrive := []expr.Any{loadMeta(expr.MetaKeyOIFGROUP), dispatch("subnets-entered")}
 	for _, s := range d.subnets {
-		c := r.chain("from-"+s.id, nil)
-		c.rule([]expr.Any{meta(expr.MetaKeyOIFGROUP), equals(native(s.group()))}, leave())
-		away.elements = append(away.elements, sendTo(native(s.group()), expr.VerdictJump, c.name))
+		c := r.addChain("from-"+s.id, nil)
+		c.addRule([]expr.Any{loadMeta(expr.MetaKeyOIFGROUP), equals(nativeUint32(s.linkGroup()))}, returnToCaller())
+		away.elements = append(away.elements, verdictElement(nativeUint32(s.linkGroup()), expr.VerdictJump, c.name))
 		if filters(s.acl) {
-			c.rule(jump("acl-out-" + s.acl))
-			enter.elements = append(enter.elements, sendTo(native(s.group()), expr.VerdictJump, "acl-in-"+s.acl))
+			c.addRule(jumpToChain("acl-out-" + s.acl))
+			enter.elements = append(enter.elements, verdictElement(nativeUint32(s.linkGroup()), expr.VerdictJump,
+				"acl-in-"+s.acl))
 			if !done[s.acl] {
 				done[s.acl] = true
-				aclChain(r.chain("acl-out-"+s.acl, nil), d.acls[s.acl], true)
-				aclChain(r.chain("acl-in-"+s.acl, nil), d.acls[s.acl], false)
+				aclChain(r.addChain("acl-out-"+s.acl, nil), d.acls[s.acl], true)
+				aclChain(r.addChain("acl-in-"+s.acl, nil), d.acls[s.acl], false)
 			}
 		}
-		c.rule(arrive)
+		c.addRule(arrive)
 	}
-	c := r.chain("from-internet", nil)
-	c.rule(arrive)
-	away.elements = append(away.elements, sendTo(native(0), expr.VerdictJump, c.name))
+	c := r.addChain("from-internet", nil)
+	c.addRule(arrive)
+	away.elements = append(away.elements, verdictElement(nativeUint32(0), expr.VerdictJump, c.name))
 	r.add(enter)
 	r.add(away)
-	forward.rule([]expr.Any{meta(expr.MetaKeyIIFGROUP), dispatch("subnets-left")})
+	forward.addRule([]expr.Any{loadMeta(expr.MetaKeyIIFGROUP), dispatch("subnets-left")})
 }
 
 // open4All reports whether the first rule of a list, in both directions, allows everything: then it costs nothing.
@@ -409,13 +417,13 @@ func aclChain(c *chain, acl record.NetworkACL, egress bool) {
 			if e.ICMP.Code != nil {
 				code = *e.ICMP.Code
 			}
-			match = append(match, icmpIs(*e.ICMP.Type, code)...)
+			match = append(match, matchICMP(*e.ICMP.Type, code)...)
 		}
 		if e.Action == ec2types.RuleActionAllow {
-			c.rule(match, leave())
+			c.addRule(match, returnToCaller())
 		} else {
-			c.rule(match, drop())
+			c.addRule(match, drop())
 		}
 	}
-	c.rule(drop())
+	c.addRule(drop())
 }

@@ -56,8 +56,8 @@ type set struct {
 	elements []nftables.SetElement
 }
 
-// chain adds a chain.
-func (r *ruleset) chain(name string, h *hook) *chain {
+// addChain adds a chain.
+func (r *ruleset) addChain(name string, h *hook) *chain {
 	c := &chain{name: name, hook: h}
 	r.chains = append(r.chains, c)
 	return c
@@ -66,8 +66,8 @@ func (r *ruleset) chain(name string, h *hook) *chain {
 // add adds a set.
 func (r *ruleset) add(s *set) { r.sets = append(r.sets, s) }
 
-// rule adds a rule: matches, then what follows of them.
-func (c *chain) rule(parts ...[]expr.Any) { c.rules = append(c.rules, slices.Concat(parts...)) }
+// addRule adds a rule: matches, then what follows of them.
+func (c *chain) addRule(parts ...[]expr.Any) { c.rules = append(c.rules, slices.Concat(parts...)) }
 
 // digest tells one rule set from another.
 func (r *ruleset) digest() uint64 {
@@ -189,7 +189,7 @@ func (r *ruleset) replace(conn *nftables.Conn) error {
 	kept := map[string]bool{}
 	conn.AddTable(table)
 	if exists {
-		if kept, err = r.clear(conn, table); err != nil {
+		if kept, err = r.flushTable(conn, table); err != nil {
 			return err
 		}
 	}
@@ -242,9 +242,9 @@ func (r *ruleset) replace(conn *nftables.Conn) error {
 	return conn.Flush()
 }
 
-// clear empties an existing table as part of the transaction. Base chains that are wanted stay, and so do updated
+// flushTable empties an existing table as part of the transaction. Base chains that are wanted stay, and so do updated
 // sets, which it returns.
-func (r *ruleset) clear(conn *nftables.Conn, table *nftables.Table) (kept map[string]bool, err error) {
+func (r *ruleset) flushTable(conn *nftables.Conn, table *nftables.Table) (kept map[string]bool, err error) {
 	chains, err := conn.ListChainsOfTableFamily(nftables.TableFamilyINet)
 	if err != nil {
 		return nil, err
@@ -282,7 +282,7 @@ func (r *ruleset) clear(conn *nftables.Conn, table *nftables.Table) (kept map[st
 
 // What follows are matches and verdicts. A match loads into register 1 and compares.
 
-func meta(key expr.MetaKey) expr.Any { return &expr.Meta{Key: key, Register: 1} }
+func loadMeta(key expr.MetaKey) expr.Any { return &expr.Meta{Key: key, Register: 1} }
 
 func equals(data []byte) expr.Any {
 	return &expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: data}
@@ -297,21 +297,21 @@ func linkName(name string) []byte {
 	return append([]byte(name), make([]byte, unix.IFNAMSIZ-len(name))...)
 }
 
-func from(link string) []expr.Any {
-	return []expr.Any{meta(expr.MetaKeyIIFNAME), equals(linkName(link))}
+func matchInputLink(link string) []expr.Any {
+	return []expr.Any{loadMeta(expr.MetaKeyIIFNAME), equals(linkName(link))}
 }
 
-func to(link string) []expr.Any {
-	return []expr.Any{meta(expr.MetaKeyOIFNAME), equals(linkName(link))}
+func matchOutputLink(link string) []expr.Any {
+	return []expr.Any{loadMeta(expr.MetaKeyOIFNAME), equals(linkName(link))}
 }
 
-func native(n uint32) []byte { return binaryutil.NativeEndian.PutUint32(n) }
+func nativeUint32(n uint32) []byte { return binaryutil.NativeEndian.PutUint32(n) }
 
-// in looks register 1 up in a set.
-func in(name string) expr.Any { return &expr.Lookup{SourceRegister: 1, SetName: name} }
+// matchSet looks register 1 up in a set.
+func matchSet(name string) expr.Any { return &expr.Lookup{SourceRegister: 1, SetName: name} }
 
-// notIn is the opposite of in.
-func notIn(name string) expr.Any {
+// matchNotSet is the opposite of in.
+func matchNotSet(name string) expr.Any {
 	return &expr.Lookup{SourceRegister: 1, SetName: name, Invert: true}
 }
 
@@ -325,16 +325,16 @@ func translate(name string) expr.Any {
 	return &expr.Lookup{SourceRegister: 1, DestRegister: 1, IsDestRegSet: true, SetName: name}
 }
 
-func ipv4() []expr.Any {
-	return []expr.Any{meta(expr.MetaKeyNFPROTO), equals([]byte{unix.NFPROTO_IPV4})}
+func matchIPv4() []expr.Any {
+	return []expr.Any{loadMeta(expr.MetaKeyNFPROTO), equals([]byte{unix.NFPROTO_IPV4})}
 }
 
-func ipv6() []expr.Any {
-	return []expr.Any{meta(expr.MetaKeyNFPROTO), equals([]byte{unix.NFPROTO_IPV6})}
+func matchIPv6() []expr.Any {
+	return []expr.Any{loadMeta(expr.MetaKeyNFPROTO), equals([]byte{unix.NFPROTO_IPV6})}
 }
 
 func protocolIs(number byte) []expr.Any {
-	return []expr.Any{meta(expr.MetaKeyL4PROTO), equals([]byte{number})}
+	return []expr.Any{loadMeta(expr.MetaKeyL4PROTO), equals([]byte{number})}
 }
 
 // Fields of the headers.
@@ -348,16 +348,16 @@ var (
 	icmpCode        = expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 1, Len: 1}
 )
 
-func load(p expr.Payload) expr.Any { return &p }
+func loadPayload(p expr.Payload) expr.Any { return &p }
 
 // addressIn matches packets whose source or destination is in a block.
 func addressIn(source bool, block netip.Prefix) []expr.Any {
-	match, field := ipv4(), destinationIPv4
+	match, field := matchIPv4(), destinationIPv4
 	switch {
 	case block.Addr().Is4() && source:
 		field = sourceIPv4
 	case block.Addr().Is6():
-		match, field = ipv6(), destinationIPv6
+		match, field = matchIPv6(), destinationIPv6
 		if source {
 			field = sourceIPv6
 		}
@@ -365,9 +365,9 @@ func addressIn(source bool, block netip.Prefix) []expr.Any {
 	if block.Bits() == 0 {
 		return match
 	}
-	match = append(match, load(field))
+	match = append(match, loadPayload(field))
 	if !block.IsSingleIP() {
-		n := ipNet(block)
+		n := toIPNet(block)
 		match = append(match, &expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: field.Len, Mask: n.Mask,
 			Xor: make([]byte, field.Len)})
 	}
@@ -378,16 +378,16 @@ func addressIn(source bool, block netip.Prefix) []expr.Any {
 func addressInSet(source, six bool, name string) []expr.Any {
 	switch {
 	case six && source:
-		return append(ipv6(), load(sourceIPv6), in(name))
+		return append(matchIPv6(), loadPayload(sourceIPv6), matchSet(name))
 	case six:
-		return append(ipv6(), load(destinationIPv6), in(name))
+		return append(matchIPv6(), loadPayload(destinationIPv6), matchSet(name))
 	case source:
-		return append(ipv4(), load(sourceIPv4), in(name))
+		return append(matchIPv4(), loadPayload(sourceIPv4), matchSet(name))
 	}
-	return append(ipv4(), load(destinationIPv4), in(name))
+	return append(matchIPv4(), loadPayload(destinationIPv4), matchSet(name))
 }
 
-func port16(n int32) []byte { return binaryutil.BigEndian.PutUint16(uint16(n)) }
+func portBytes(n int32) []byte { return binaryutil.BigEndian.PutUint16(uint16(n)) }
 
 // portsIn matches destination ports.
 func portsIn(first, last int32) []expr.Any {
@@ -395,18 +395,19 @@ func portsIn(first, last int32) []expr.Any {
 	case first <= 0 && last >= 65535:
 		return nil
 	case first == last:
-		return []expr.Any{load(destinationPort), equals(port16(first))}
+		return []expr.Any{loadPayload(destinationPort), equals(portBytes(first))}
 	}
-	return []expr.Any{load(destinationPort), &expr.Range{Op: expr.CmpOpEq, Register: 1, FromData: port16(first),
-		ToData: port16(last)}}
+	return []expr.Any{loadPayload(destinationPort), &expr.Range{Op: expr.CmpOpEq, Register: 1,
+		FromData: portBytes(first),
+		ToData:   portBytes(last)}}
 }
 
-// icmpIs matches an ICMP type and code; -1 is any.
-func icmpIs(kind, code int32) (match []expr.Any) {
+// matchICMP matches an ICMP type and code; -1 is any.
+func matchICMP(kind, code int32) (match []expr.Any) {
 	if kind >= 0 {
-		match = append(match, load(icmpType), equals([]byte{byte(kind)}))
+		match = append(match, loadPayload(icmpType), equals([]byte{byte(kind)}))
 		if code >= 0 {
-			match = append(match, load(icmpCode), equals([]byte{byte(code)}))
+			match = append(match, loadPayload(icmpCode), equals([]byte{byte(code)}))
 		}
 	}
 	return match
@@ -416,29 +417,29 @@ func icmpIs(kind, code int32) (match []expr.Any) {
 func stateIs(bits uint32) []expr.Any {
 	return []expr.Any{
 		&expr.Ct{Key: expr.CtKeySTATE, Register: 1},
-		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: native(bits), Xor: native(0)},
-		differs(native(0)),
+		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: nativeUint32(bits), Xor: nativeUint32(0)},
+		differs(nativeUint32(0)),
 	}
 }
 
 // unrouted matches packets whose source is not routed to the port that they come from.
 func unrouted() []expr.Any {
-	return []expr.Any{&expr.Fib{Register: 1, ResultOIF: true, FlagSADDR: true, FlagIIF: true}, equals(native(0))}
+	return []expr.Any{&expr.Fib{Register: 1, ResultOIF: true, FlagSADDR: true, FlagIIF: true}, equals(nativeUint32(0))}
 }
 
-func accept() []expr.Any { return verdict(expr.VerdictAccept, "") }
-func drop() []expr.Any   { return verdict(expr.VerdictDrop, "") }
-func leave() []expr.Any  { return verdict(expr.VerdictReturn, "") }
+func accept() []expr.Any         { return verdict(expr.VerdictAccept, "") }
+func drop() []expr.Any           { return verdict(expr.VerdictDrop, "") }
+func returnToCaller() []expr.Any { return verdict(expr.VerdictReturn, "") }
 
-func jump(chain string) []expr.Any { return verdict(expr.VerdictJump, chain) }
-func goTo(chain string) []expr.Any { return verdict(expr.VerdictGoto, chain) }
+func jumpToChain(chain string) []expr.Any { return verdict(expr.VerdictJump, chain) }
+func goToChain(chain string) []expr.Any   { return verdict(expr.VerdictGoto, chain) }
 
 func verdict(kind expr.VerdictKind, chain string) []expr.Any {
 	return []expr.Any{&expr.Verdict{Kind: kind, Chain: chain}}
 }
 
-// sendTo is an element of a verdict map.
-func sendTo(key []byte, kind expr.VerdictKind, chain string) nftables.SetElement {
+// verdictElement is an element of a verdict map.
+func verdictElement(key []byte, kind expr.VerdictKind, chain string) nftables.SetElement {
 	return nftables.SetElement{Key: key, VerdictData: &expr.Verdict{Kind: kind, Chain: chain}}
 }
 
@@ -455,7 +456,7 @@ func addressSet(name string, six bool, blocks []netip.Prefix) *set {
 		if b.Addr().Is6() != six {
 			continue
 		}
-		spans = append(spans, span{b.Masked().Addr(), lastOf(b)})
+		spans = append(spans, span{b.Masked().Addr(), lastAddress(b)})
 		s.interval = s.interval || !b.IsSingleIP()
 	}
 	slices.SortFunc(spans, func(a, b span) int { return bytes.Compare(a.first.AsSlice(), b.first.AsSlice()) })
@@ -481,8 +482,8 @@ func addressSet(name string, six bool, blocks []netip.Prefix) *set {
 	return s
 }
 
-// lastOf is the last address of a block.
-func lastOf(p netip.Prefix) netip.Addr {
+// lastAddress is the last address of a block.
+func lastAddress(p netip.Prefix) netip.Addr {
 	b := p.Masked().Addr().AsSlice()
 	for i := p.Bits(); i < len(b)*8; i++ {
 		b[i/8] |= 1 << (7 - i%8)

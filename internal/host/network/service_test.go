@@ -179,14 +179,15 @@ func (n node) pod(address, table string) string {
 	w.Cleanup(func() { removeNamespace(path); removeNamespace(filepath.Dir(path)) })
 	link := "eni" + address[len(address)-3:]
 	w.inside(holder, func(s *namespace) error {
-		inside, err := open(path)
+		inside, err := openHandle(path)
 		if err != nil {
 			return err
 		}
 		defer inside.close()
 		attrs := netlink.NewLinkAttrs()
 		attrs.Name, attrs.MTU = link, MTU
-		return s.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "eth0", PeerNamespace: inside.fd(), PeerMTU: MTU})
+		return s.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "eth0", PeerNamespace: inside.netlinkFD(),
+			PeerMTU: MTU})
 	})
 	in := func(argv ...string) {
 		if err := In(path, func() error { return command(argv...) }); err != nil {

@@ -75,11 +75,11 @@ func (t translated) MatchConntrackFlow(f *netlink.ConntrackFlow) bool {
 // for is dropped.
 func (s *namespace) natRules() error {
 	r := &ruleset{name: tableName}
-	c := r.chain("input", &hook{kind: nftables.ChainTypeFilter, at: nftables.ChainHookInput,
+	c := r.addChain("input", &hook{kind: nftables.ChainTypeFilter, at: nftables.ChainHookInput,
 		priority: *nftables.ChainPriorityFilter, drop: true})
-	c.rule(from("lo"), accept())
-	c = r.chain("source", &hook{kind: nftables.ChainTypeNAT, at: nftables.ChainHookPostrouting,
+	c.addRule(matchInputLink("lo"), accept())
+	c = r.addChain("source", &hook{kind: nftables.ChainTypeNAT, at: nftables.ChainHookPostrouting,
 		priority: *nftables.ChainPriorityNATSource})
-	c.rule(to("eth0"), ipv4(), masquerade())
+	c.addRule(matchOutputLink("eth0"), matchIPv4(), masquerade())
 	return r.apply(s.file, &applied{has: map[string]appliedState{}})
 }

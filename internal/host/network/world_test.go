@@ -194,7 +194,7 @@ func (w *world) newInternetGateway(v vpc) record.InternetGateway {
 }
 
 // publicAddress is the n-th public address of EC2.
-func (w *world) publicAddress(n int) string { return nth(w.o.PublicRange, 256+n).String() }
+func (w *world) publicAddress(n int) string { return nthAddress(w.o.PublicRange, 256+n).String() }
 
 func (w *world) newAddress(public string, eni record.NetworkInterface) record.Address {
 	w.Helper()
@@ -320,7 +320,7 @@ func command(argv ...string) error {
 // inside does something to a namespace.
 func (w *world) inside(name string, f func(*namespace) error) {
 	w.Helper()
-	s, err := open(w.Namespace(name))
+	s, err := openHandle(w.Namespace(name))
 	if err == nil {
 		defer s.close()
 		err = f(s)
@@ -346,7 +346,7 @@ func listenOnHost(t testing.TB, address string) string {
 // publicServer is the address of somebody on the internet who answers like [world.serve].
 func (w *world) publicServer() string {
 	w.Helper()
-	address := netip.AddrPortFrom(nth(w.o.PublicRange, 20), 80).String()
+	address := netip.AddrPortFrom(nthAddress(w.o.PublicRange, 20), 80).String()
 	w.serve(InternetNamespace, address)
 	return address
 }

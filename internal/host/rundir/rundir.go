@@ -34,23 +34,23 @@ func Path(elements ...string) string { return filepath.Join(append([]string{root
 // Create creates a directory in the directory, and what of the path to it is missing, and returns its path. What is
 // there and open to others, as earlier versions made it, is closed. The error says what to do where a directory is a
 // symbolic link or belongs to another user.
-func Create(elements ...string) (string, error) { return create(root, elements...) }
+func Create(elements ...string) (string, error) { return createPath(root, elements...) }
 
-func create(root string, elements ...string) (string, error) {
+func createPath(root string, elements ...string) (string, error) {
 	path := root
 	for i := range len(elements) + 1 {
 		if i > 0 {
 			path = filepath.Join(path, elements[i-1])
 		}
-		if err := ensure(path); err != nil {
+		if err := ensureDirectory(path); err != nil {
 			return "", fmt.Errorf("create directory %s: %w", path, err)
 		}
 	}
 	return path, nil
 }
 
-// ensure makes sure of one directory, whose parent is sure.
-func ensure(path string) error {
+// ensureDirectory makes sure of one directory, whose parent is sure.
+func ensureDirectory(path string) error {
 	if err := unix.Mkdir(path, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
 		return err
 	}

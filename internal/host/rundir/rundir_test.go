@@ -53,7 +53,7 @@ func TestCreate(t *testing.T) {
 					}
 				}
 			}
-			path, err := create(filepath.Join(dir, "run"), "owner", "endpoint")
+			path, err := createPath(filepath.Join(dir, "run"), "owner", "endpoint")
 			if c.err != "" {
 				if err == nil || !strings.Contains(err.Error(), c.err) || !strings.Contains(err.Error(), dir) {
 					t.Errorf("error is %v, want one about %s that says %q", err, dir, c.err)

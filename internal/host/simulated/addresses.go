@@ -41,8 +41,8 @@ func (p *pool) init(c *Controller, k *kubelet) {
 	p.c, p.k, p.known, p.used = c, k, map[string]struct{}{}, map[types.UID]string{}
 }
 
-// take is an address for the pod, if one is free.
-func (p *pool) take(uid types.UID) (string, bool) {
+// tryAllocate is an address for the pod, if one is free.
+func (p *pool) tryAllocate(uid types.UID) (string, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if address, ok := p.used[uid]; ok {
@@ -57,19 +57,19 @@ func (p *pool) take(uid types.UID) (string, bool) {
 	return address, true
 }
 
-// get is an address for the pod.
-func (p *pool) get(ctx context.Context, uid types.UID) (string, error) {
-	if address, ok := p.take(uid); ok {
+// allocate is an address for the pod.
+func (p *pool) allocate(ctx context.Context, uid types.UID) (string, error) {
+	if address, ok := p.tryAllocate(uid); ok {
 		return address, nil
 	}
 	p.growing.Lock()
 	defer p.growing.Unlock()
-	if address, ok := p.take(uid); ok {
+	if address, ok := p.tryAllocate(uid); ok {
 		return address, nil // another has asked
 	}
 	interfaces := p.c.interfacesOf(ctx, p.k.key)
-	p.load(interfaces)
-	if address, ok := p.take(uid); ok {
+	p.loadAddresses(interfaces)
+	if address, ok := p.tryAllocate(uid); ok {
 		return address, nil
 	}
 	var more []string
@@ -83,14 +83,14 @@ func (p *pool) get(ctx context.Context, uid types.UID) (string, error) {
 		return "", err
 	}
 	p.add(more)
-	if address, ok := p.take(uid); ok {
+	if address, ok := p.tryAllocate(uid); ok {
 		return address, nil
 	}
 	return "", errors.New("no available IP addresses")
 }
 
-// put takes the pod's address back.
-func (p *pool) put(uid types.UID) {
+// releaseAddress takes the pod's address back.
+func (p *pool) releaseAddress(uid types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if address, ok := p.used[uid]; ok {
@@ -99,8 +99,8 @@ func (p *pool) put(uid types.UID) {
 	}
 }
 
-// use has the pod keep the address that it has already.
-func (p *pool) use(uid types.UID, addresses []string) {
+// reserve has the pod keep the address that it has already.
+func (p *pool) reserve(uid types.UID, addresses []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, a := range addresses {
@@ -121,9 +121,9 @@ func (p *pool) add(addresses []string) {
 	}
 }
 
-// load takes note of what the node has had before this daemon: the addresses of its interfaces, and which pods have
-// them.
-func (p *pool) load(interfaces map[int32]record.NetworkInterface) {
+// loadAddresses takes note of what the node has had before this daemon: the addresses of its interfaces, and which pods
+// have them.
+func (p *pool) loadAddresses(interfaces map[int32]record.NetworkInterface) {
 	p.mu.Lock()
 	loaded := p.loaded
 	p.loaded = true
@@ -141,7 +141,7 @@ func (p *pool) load(interfaces map[int32]record.NetworkInterface) {
 	}
 	f.mu.Unlock()
 	for uid, addresses := range taken {
-		p.use(uid, addresses)
+		p.reserve(uid, addresses)
 	}
 	if f.cluster.IPFamily == ekstypes.IpFamilyIpv6 {
 		return

@@ -49,8 +49,8 @@ func socketPath(dir, clusterID, suffix string) string {
 	return filepath.Join(dir, clusterID[:min(12, len(clusterID))]+suffix) // paths of sockets have 107 bytes
 }
 
-// serve answers at the sockets of all clusters until ctx ends.
-func (c *Controller) serve(ctx context.Context, _ func(string)) {
+// serveSockets answers at the sockets of all clusters until ctx ends.
+func (c *Controller) serveSockets(ctx context.Context, _ func(string)) {
 	if c.o.Dir == "" {
 		<-ctx.Done()
 		return
@@ -99,7 +99,7 @@ func (c *Controller) serveCluster(ctx context.Context, key, clusterID string) {
 
 // serveSocket has one function serve every connection to a socket until ctx ends.
 func (c *Controller) serveSocket(ctx context.Context, key, path string, serve func(net.Conn)) {
-	l, err := listen(path)
+	l, err := listenUnix(path)
 	if err != nil {
 		c.log.Error("serve the egress of an API server", "cluster", key, "error", err)
 		return
@@ -125,8 +125,8 @@ func (c *Controller) serveSocket(ctx context.Context, key, path string, serve fu
 	}
 }
 
-// listen takes the place of a daemon that is gone.
-func listen(path string) (net.Listener, error) {
+// listenUnix takes the place of a daemon that is gone.
+func listenUnix(path string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}
@@ -150,8 +150,8 @@ type request struct {
 	address string // "10.0.1.7:10250"
 }
 
-// accept reads a CONNECT; false when there is none.
-func accept(conn net.Conn) (*request, bool) {
+// acceptConnect reads a CONNECT; false when there is none.
+func acceptConnect(conn net.Conn) (*request, bool) {
 	_ = conn.SetDeadline(time.Now().Add(30 * time.Second)) // a connection without deadlines serves as well
 	r := &request{Conn: conn, in: bufio.NewReader(conn)}
 	asked, err := http.ReadRequest(r.in)
@@ -159,22 +159,22 @@ func accept(conn net.Conn) (*request, bool) {
 		return nil, false
 	}
 	if _, _, err := net.SplitHostPort(asked.Host); err != nil || asked.Method != http.MethodConnect {
-		r.refuse("only CONNECT to host:port")
+		r.writeError("only CONNECT to host:port")
 		return nil, false
 	}
 	r.address = asked.Host
 	return r, true
 }
 
-func (r *request) refuse(text string) {
+func (r *request) writeError(text string) {
 	// who asked is gone
 	_, _ = fmt.Fprintf(r,
 		"HTTP/1.1 502 Bad Gateway\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
 		len(text), text)
 }
 
-// grant answers that the connection is there, and returns it.
-func (r *request) grant() (net.Conn, bool) {
+// establish answers that the connection is there, and returns it.
+func (r *request) establish() (net.Conn, bool) {
 	if _, err := fmt.Fprint(r, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
 		return nil, false
 	}
@@ -188,18 +188,18 @@ func (r *request) forward(ctx context.Context, dialer *net.Dialer) {
 	out, err := dialer.DialContext(dialing, "tcp", r.address)
 	cancel()
 	if err != nil {
-		r.refuse("connect to " + r.address + ": " + outbound.Reason(err))
+		r.writeError("connect to " + r.address + ": " + outbound.Reason(err))
 		return
 	}
 	defer out.Close()
-	if conn, ok := r.grant(); ok {
-		couple(ctx, conn, out)
+	if conn, ok := r.establish(); ok {
+		relayStreams(ctx, conn, out)
 	}
 }
 
 // connectOut serves one CONNECT to what is not in the VPC.
 func (c *Controller) connectOut(ctx context.Context, conn net.Conn) {
-	r, ok := accept(conn)
+	r, ok := acceptConnect(conn)
 	if !ok {
 		return
 	}
@@ -212,7 +212,7 @@ func (c *Controller) connectOut(ctx context.Context, conn net.Conn) {
 
 // connectTo serves one CONNECT to the VPC.
 func (c *Controller) connectTo(ctx context.Context, key, clusterID string, conn net.Conn) {
-	r, ok := accept(conn)
+	r, ok := acceptConnect(conn)
 	if !ok {
 		return
 	}
@@ -222,17 +222,17 @@ func (c *Controller) connectTo(ctx context.Context, key, clusterID string, conn 
 	c.mu.Unlock()
 	var k *kubelet
 	if f != nil && port == strconv.Itoa(kubeletPort) {
-		k = f.at(host)
+		k = f.findKubelet(host)
 	}
 	if k == nil {
-		if c.inVPC(ctx, key, host) {
-			r.refuse("machines are simulated: nothing listens at " + r.address)
+		if c.isInVPC(ctx, key, host) {
+			r.writeError("machines are simulated: nothing listens at " + r.address)
 			return
 		}
 		r.forward(ctx, c.o.Egress.Dialer())
 		return
 	}
-	granted, ok := r.grant()
+	granted, ok := r.establish()
 	if !ok {
 		return
 	}
@@ -249,8 +249,8 @@ func (c *Controller) connectTo(ctx context.Context, key, clusterID string, conn 
 	_ = server.ServeTLS(one, "", "") // ends with the connection
 }
 
-// couple copies both ways until either side ends.
-func couple(ctx context.Context, a, b net.Conn) {
+// relayStreams copies both ways until either side ends.
+func relayStreams(ctx context.Context, a, b net.Conn) {
 	stop := context.AfterFunc(ctx, func() { a.Close(); b.Close() })
 	defer stop()
 	var both sync.WaitGroup
@@ -264,8 +264,8 @@ func couple(ctx context.Context, a, b net.Conn) {
 	}
 }
 
-// inVPC reports whether an address is in the cluster's VPC, where nobody can be reached.
-func (c *Controller) inVPC(ctx context.Context, key, host string) bool {
+// isInVPC reports whether an address is in the cluster's VPC, where nobody can be reached.
+func (c *Controller) isInVPC(ctx context.Context, key, host string) bool {
 	address, err := netip.ParseAddr(host)
 	if err != nil {
 		return strings.HasSuffix(host, ".compute.internal") || strings.HasSuffix(host, ".ec2.internal")
@@ -287,8 +287,8 @@ func (c *Controller) inVPC(ctx context.Context, key, host string) bool {
 	return false
 }
 
-// at is the node with that address or name.
-func (f *fleet) at(host string) *kubelet {
+// findKubelet is the node with that address or name.
+func (f *fleet) findKubelet(host string) *kubelet {
 	address, err := netip.ParseAddr(host)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -361,7 +361,7 @@ func (k *kubelet) certificate(ctx context.Context) (*tls.Certificate, error) {
 	}
 	const requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 	var have certificatesv1.CertificateSigningRequest
-	if err := k.send(ctx, http.MethodPost, requests, jsonType, body, &have); err != nil {
+	if err := k.sendRequest(ctx, http.MethodPost, requests, jsonType, body, &have); err != nil {
 		return nil, fmt.Errorf("ask for a serving certificate of node %s: %w", k.name, err)
 	}
 	look := time.NewTicker(20 * time.Millisecond)
@@ -377,7 +377,7 @@ func (k *kubelet) certificate(ctx context.Context) (*tls.Certificate, error) {
 			return nil, fmt.Errorf("the serving certificate of node %s has not been signed: %w", k.name, ctx.Err())
 		case <-look.C:
 		}
-		if err := k.send(ctx, http.MethodGet, requests+"/"+have.Name, jsonType, nil, &have); err != nil {
+		if err := k.sendRequest(ctx, http.MethodGet, requests+"/"+have.Name, jsonType, nil, &have); err != nil {
 			return nil, err
 		}
 	}

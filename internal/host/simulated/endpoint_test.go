@@ -94,7 +94,7 @@ func through(t *testing.T, egress outbound.Policy, webhooks []string, socket fun
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		c.serve(ctx, func(string) {})
+		c.serveSockets(ctx, func(string) {})
 	}()
 	t.Cleanup(func() { cancel(); <-done })
 	var conn net.Conn

@@ -78,14 +78,14 @@ func (c *Controller) newFleet(cluster record.Cluster) *fleet {
 func (f *fleet) run(ctx context.Context) {
 	var working sync.WaitGroup
 	defer working.Wait()
-	working.Go(func() { f.follow(ctx) })
+	working.Go(func() { f.followPods(ctx) })
 	for range atOnce {
 		working.Go(func() {
-			for next(ctx, f.nodes, f.stepNode) {
+			for stepNext(ctx, f.nodes, f.stepNode) {
 			}
 		})
 		working.Go(func() {
-			for next(ctx, f.work, f.stepPod) {
+			for stepNext(ctx, f.work, f.stepPod) {
 			}
 		})
 	}
@@ -94,8 +94,8 @@ func (f *fleet) run(ctx context.Context) {
 	f.work.ShutDown()
 }
 
-// next works on one key of a queue; it is false once there is nothing more to come.
-func next[K comparable](ctx context.Context, queue workqueue.TypedRateLimitingInterface[K],
+// stepNext works on one key of a queue; it is false once there is nothing more to come.
+func stepNext[K comparable](ctx context.Context, queue workqueue.TypedRateLimitingInterface[K],
 	step func(context.Context, K) (time.Duration, error)) bool {
 	key, down := queue.Get()
 	if down {
@@ -162,7 +162,7 @@ func (f *fleet) stepNode(ctx context.Context, name string) (time.Duration, error
 	if k == nil {
 		return 0, nil
 	}
-	again, err := k.step(ctx)
+	again, err := k.reconcileNode(ctx)
 	if err != nil && ctx.Err() == nil && !errors.Is(err, errNotConnected) {
 		if isStatus(err, http.StatusTooManyRequests) {
 			return 0, err
@@ -208,8 +208,8 @@ func (f *fleet) connect(ctx context.Context) (corev1client.PodInterface, error) 
 	return pods.Pods(metav1.NamespaceAll), nil
 }
 
-// follow knows the pods of all nodes, until ctx ends or the cluster is gone.
-func (f *fleet) follow(ctx context.Context) {
+// followPods knows the pods of all nodes, until ctx ends or the cluster is gone.
+func (f *fleet) followPods(ctx context.Context) {
 	wait := againFirst
 	for ctx.Err() == nil {
 		pods, err := f.connect(ctx)
@@ -217,7 +217,7 @@ func (f *fleet) follow(ctx context.Context) {
 			return
 		}
 		if err == nil {
-			err = f.watch(ctx, pods, func() { wait = againFirst })
+			err = f.listAndWatch(ctx, pods, func() { wait = againFirst })
 		}
 		if ctx.Err() != nil {
 			return
@@ -239,14 +239,14 @@ func (f *fleet) follow(ctx context.Context) {
 // scheduled are the pods that are bound to nodes.
 const scheduled = "spec.nodeName!="
 
-// watch lists the pods and follows their changes until the API server goes away.
-func (f *fleet) watch(ctx context.Context, pods corev1client.PodInterface, working func()) error {
+// listAndWatch lists the pods and follows their changes until the API server goes away.
+func (f *fleet) listAndWatch(ctx context.Context, pods corev1client.PodInterface, working func()) error {
 	seen := map[podName]struct{}{}
 	from, err := client.EachPage(ctx, metav1.ListOptions{FieldSelector: scheduled}, pods.List,
 		func(page *corev1.PodList) {
 			for i := range page.Items {
 				p := page.Items[i] // copied, so that a page of them is not held by one
-				f.see(&p)
+				f.observePod(&p)
 				seen[podName{p.Namespace, p.Name}] = struct{}{}
 			}
 		})
@@ -263,7 +263,7 @@ func (f *fleet) watch(ctx context.Context, pods corev1client.PodInterface, worki
 	}
 	f.mu.Unlock()
 	for _, name := range lost {
-		f.lose(name)
+		f.forgetPod(name)
 	}
 	seen = nil
 	for {
@@ -274,7 +274,7 @@ func (f *fleet) watch(ctx context.Context, pods corev1client.PodInterface, worki
 		}
 		working()
 		began := time.Now()
-		if from, err = f.drain(ctx, w, from); err != nil {
+		if from, err = f.receiveEvents(ctx, w, from); err != nil {
 			return err
 		}
 		if time.Since(began) < time.Second {
@@ -283,7 +283,7 @@ func (f *fleet) watch(ctx context.Context, pods corev1client.PodInterface, worki
 	}
 }
 
-func (f *fleet) drain(ctx context.Context, w kubewatch.Interface, from string) (string, error) {
+func (f *fleet) receiveEvents(ctx context.Context, w kubewatch.Interface, from string) (string, error) {
 	defer w.Stop()
 	for {
 		select {
@@ -303,9 +303,9 @@ func (f *fleet) drain(ctx context.Context, w kubewatch.Interface, from string) (
 			from = p.ResourceVersion
 			switch e.Type {
 			case kubewatch.Added, kubewatch.Modified:
-				f.see(p)
+				f.observePod(p)
 			case kubewatch.Deleted:
-				f.lose(podName{p.Namespace, p.Name})
+				f.forgetPod(podName{p.Namespace, p.Name})
 			}
 		}
 	}

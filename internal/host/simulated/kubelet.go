@@ -106,10 +106,10 @@ func (k *kubelet) credentials(c *Controller) aws.CredentialsProvider {
 	})
 }
 
-// bearer is a token for the cluster as `aws eks get-token` makes it of the instance role's credentials. Kubelets use
-// one until shortly before it ends.
+// bearerToken is a token for the cluster as `aws eks get-token` makes it of the instance role's credentials. Kubelets
+// use one until shortly before it ends.
 // https://github.com/kubernetes-sigs/aws-iam-authenticator#api-authorization-from-outside-a-cluster
-func (k *kubelet) bearer(ctx context.Context) (string, error) {
+func (k *kubelet) bearerToken(ctx context.Context) (string, error) {
 	const life, early = 15 * time.Minute, time.Minute
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -161,9 +161,9 @@ func isStatus(err error, code int) bool {
 	return errors.As(err, &s) && s.code == code
 }
 
-// send does a request as the node, and decodes the answer into out unless that is nil.
-func (k *kubelet) send(ctx context.Context, method, path, contentType string, body []byte, out any) error {
-	token, err := k.bearer(ctx)
+// sendRequest does a request as the node, and decodes the answer into out unless that is nil.
+func (k *kubelet) sendRequest(ctx context.Context, method, path, contentType string, body []byte, out any) error {
+	token, err := k.bearerToken(ctx)
 	if err != nil {
 		return err
 	}
@@ -204,7 +204,7 @@ func (k *kubelet) send(ctx context.Context, method, path, contentType string, bo
 }
 
 func (k *kubelet) userAgent() string {
-	return "kubelet/" + k.version() + " (linux/" + k.arch() + ") kubernetes/" + k.commit()
+	return "kubelet/" + k.version() + " (linux/" + k.architecture() + ") kubernetes/" + k.gitCommit()
 }
 
 // version is what the kubelet calls itself: that of its image, or the cluster's.
@@ -215,7 +215,7 @@ func (k *kubelet) version() string {
 	return "v" + k.fleet.cluster.Version + ".0"
 }
 
-func (k *kubelet) commit() string {
+func (k *kubelet) gitCommit() string {
 	if v, ok := k.release(); ok {
 		return v.GitCommit()[:7]
 	}
@@ -226,15 +226,15 @@ func (k *kubelet) release() (kubernetes.Version, bool) {
 	return kubernetes.Lookup(cmp.Or(k.image.KubernetesVersion, k.fleet.cluster.Version))
 }
 
-func (k *kubelet) arch() string {
+func (k *kubelet) architecture() string {
 	if k.kind.Architecture == instancetype.ARM64 {
 		return "arm64"
 	}
 	return "amd64"
 }
 
-// step does what is due for the node, and says when to look again.
-func (k *kubelet) step(ctx context.Context) (again time.Duration, err error) {
+// reconcileNode does what is due for the node, and says when to look again.
+func (k *kubelet) reconcileNode(ctx context.Context) (again time.Duration, err error) {
 	if k.gone {
 		return 0, nil
 	}
@@ -251,7 +251,7 @@ func (k *kubelet) step(ctx context.Context) (again time.Duration, err error) {
 			return 0, err
 		}
 	}
-	if err := k.renew(ctx); err != nil {
+	if err := k.renewLease(ctx); err != nil {
 		return 0, err
 	}
 	// Kubelets spread their renewals by a twenty-fifth.
@@ -267,15 +267,15 @@ const (
 
 // register creates the Node, or takes over the one that is there.
 func (k *kubelet) register(ctx context.Context) error {
-	n := k.node()
+	n := k.buildNode()
 	body, err := json.Marshal(n)
 	if err != nil {
 		return err
 	}
 	var have corev1.Node
-	err = k.send(ctx, http.MethodPost, "/api/v1/nodes", jsonType, body, &have)
+	err = k.sendRequest(ctx, http.MethodPost, "/api/v1/nodes", jsonType, body, &have)
 	if isStatus(err, http.StatusConflict) {
-		if err = k.send(ctx, http.MethodGet, "/api/v1/nodes/"+k.name, jsonType, nil, &have); err == nil &&
+		if err = k.sendRequest(ctx, http.MethodGet, "/api/v1/nodes/"+k.name, jsonType, nil, &have); err == nil &&
 			have.Spec.ProviderID != "" && have.Spec.ProviderID != n.Spec.ProviderID {
 			err = fmt.Errorf("node %s is %s still", k.name, have.Spec.ProviderID)
 		}
@@ -290,8 +290,8 @@ func (k *kubelet) register(ctx context.Context) error {
 	return nil
 }
 
-// renew renews the lease, which says that the node lives.
-func (k *kubelet) renew(ctx context.Context) error {
+// renewLease renews the lease, which says that the node lives.
+func (k *kubelet) renewLease(ctx context.Context) error {
 	const leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 	lease := coordinationv1.Lease{
 		TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"},
@@ -308,14 +308,14 @@ func (k *kubelet) renew(ctx context.Context) error {
 	}
 	var have metav1.PartialObjectMetadata
 	if k.lease != "" {
-		err = k.send(ctx, http.MethodPut, leases+"/"+k.name, jsonType, body, &have)
+		err = k.sendRequest(ctx, http.MethodPut, leases+"/"+k.name, jsonType, body, &have)
 		if isStatus(err, http.StatusNotFound) || isStatus(err, http.StatusConflict) {
 			k.lease = ""
 		}
 	} else {
-		err = k.send(ctx, http.MethodPost, leases, jsonType, body, &have)
+		err = k.sendRequest(ctx, http.MethodPost, leases, jsonType, body, &have)
 		if isStatus(err, http.StatusConflict) {
-			err = k.send(ctx, http.MethodGet, leases+"/"+k.name, jsonType, nil, &have)
+			err = k.sendRequest(ctx, http.MethodGet, leases+"/"+k.name, jsonType, nil, &have)
 		}
 	}
 	if err != nil {
@@ -327,7 +327,7 @@ func (k *kubelet) renew(ctx context.Context) error {
 
 // reportStatus says that the node is still as it was.
 func (k *kubelet) reportStatus(ctx context.Context) error {
-	status := k.status()
+	status := k.nodeStatus()
 	body, err := json.Marshal(map[string]any{"status": map[string]any{
 		"conditions": status.Conditions, "nodeInfo": status.NodeInfo, "capacity": status.Capacity,
 		"allocatable":     status.Allocatable,
@@ -336,19 +336,19 @@ func (k *kubelet) reportStatus(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = k.send(ctx, http.MethodPatch, "/api/v1/nodes/"+k.name+"/status", patchType, body, nil)
+	err = k.sendRequest(ctx, http.MethodPatch, "/api/v1/nodes/"+k.name+"/status", patchType, body, nil)
 	if err == nil {
 		k.statusAt = time.Now()
 	}
 	return err
 }
 
-// node is the Node as a kubelet of an EKS image registers it; the cloud controller manager adds to it what it knows of
-// the instance, and takes the first taint away.
-func (k *kubelet) node() *corev1.Node {
+// buildNode is the Node as a kubelet of an EKS image registers it; the cloud controller manager adds to it what it
+// knows of the instance, and takes the first taint away.
+func (k *kubelet) buildNode() *corev1.Node {
 	labels := map[string]string{
-		"beta.kubernetes.io/arch": k.arch(), "beta.kubernetes.io/os": "linux",
-		"kubernetes.io/arch": k.arch(), "kubernetes.io/os": "linux", "kubernetes.io/hostname": k.name,
+		"beta.kubernetes.io/arch": k.architecture(), "beta.kubernetes.io/os": "linux",
+		"kubernetes.io/arch": k.architecture(), "kubernetes.io/os": "linux", "kubernetes.io/hostname": k.name,
 	}
 	for label, value := range k.boot.labels {
 		labels[label] = value
@@ -364,11 +364,11 @@ func (k *kubelet) node() *corev1.Node {
 			Taints: append([]corev1.Taint{{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true",
 				Effect: corev1.TaintEffectNoSchedule}}, k.boot.taints...),
 		},
-		Status: k.status(),
+		Status: k.nodeStatus(),
 	}
 }
 
-func (k *kubelet) status() corev1.NodeStatus {
+func (k *kubelet) nodeStatus() corev1.NodeStatus {
 	capacity, allocatable := k.resources()
 	now := metav1.Now()
 	condition := func(kind corev1.NodeConditionType, status corev1.ConditionStatus, reason,
@@ -391,7 +391,7 @@ func (k *kubelet) status() corev1.NodeStatus {
 			{Type: corev1.NodeHostName, Address: k.name}},
 		DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: kubeletPort}},
 		NodeInfo: corev1.NodeSystemInfo{
-			Architecture: k.arch(), OperatingSystem: "linux", OSImage: k.osImage(), KernelVersion: "simulated",
+			Architecture: k.architecture(), OperatingSystem: "linux", OSImage: k.osImage(), KernelVersion: "simulated",
 			ContainerRuntimeVersion: "simulated://kwok", KubeletVersion: k.version(), KubeProxyVersion: k.version(),
 			MachineID: "ec2" + strings.TrimPrefix(k.instance.ID, "i-"), SystemUUID: "ec2" +
 				strings.TrimPrefix(k.instance.ID, "i-"), BootID: fmt.Sprintf("%s-%d", k.instance.ID, k.instance.Boot),

@@ -63,8 +63,8 @@ type pod struct {
 	stage   *lifecycle.Stage
 }
 
-// see takes note of how a pod is now.
-func (f *fleet) see(p *corev1.Pod) {
+// observePod takes note of how a pod is now.
+func (f *fleet) observePod(p *corev1.Pod) {
 	name := podName{p.Namespace, p.Name}
 	p.ManagedFields = nil // half of it, and of no use
 	f.mu.Lock()
@@ -87,7 +87,7 @@ func (f *fleet) see(p *corev1.Pod) {
 		f.release(known)
 	}
 	// Most of what a watch tells is that all is well.
-	if p.DeletionTimestamp == nil && (finished || p.Status.Phase == corev1.PodRunning && !ofJob(p) && !unready(p)) {
+	if p.DeletionTimestamp == nil && (finished || p.Status.Phase == corev1.PodRunning && !isJobPod(p) && !unready(p)) {
 		known.due, known.stage, known.at = nil, nil, time.Time{}
 		f.mu.Unlock()
 		return
@@ -100,7 +100,7 @@ func (f *fleet) see(p *corev1.Pod) {
 	}
 }
 
-func ofJob(p *corev1.Pod) bool {
+func isJobPod(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "Job" })
 }
 
@@ -110,8 +110,8 @@ func unready(p *corev1.Pod) bool {
 	})
 }
 
-// lose takes note that a pod is gone.
-func (f *fleet) lose(name podName) {
+// forgetPod takes note that a pod is gone.
+func (f *fleet) forgetPod(name podName) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if known := f.pods[name]; known != nil {
@@ -123,7 +123,7 @@ func (f *fleet) lose(name podName) {
 // release gives a pod's addresses back to its node. f.mu is held.
 func (f *fleet) release(p *pod) {
 	if k := f.kubelets[p.node]; k != nil {
-		k.pool.put(p.uid)
+		k.pool.releaseAddress(p.uid)
 	}
 	p.address = nil
 }
@@ -136,7 +136,7 @@ type player struct {
 func newPlayer(f *fleet) *player {
 	return &player{renderer: gotpl.NewRenderer(gotpl.FuncMap{
 		"NodeIPsWith": f.nodeIPs,
-		"PodIPsWith":  f.podIPs,
+		"PodIPsWith":  f.podAddresses,
 		"ContainerID": containerID,
 		"ConditionsOfRunning": func() []string {
 			return []string{"PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady"}
@@ -161,8 +161,8 @@ func (f *fleet) nodeIPs(node string) []string {
 	return nil
 }
 
-// podIPs are the addresses that stepPod has found for the pod.
-func (f *fleet) podIPs(node string, hostNetwork bool, _ any, name, namespace string) []string {
+// podAddresses are the addresses that stepPod has found for the pod.
+func (f *fleet) podAddresses(node string, hostNetwork bool, _ any, name, namespace string) []string {
 	if hostNetwork {
 		return f.nodeIPs(node)
 	}
@@ -191,7 +191,7 @@ func (f *fleet) stepPod(ctx context.Context, name podName) (time.Duration, error
 	if due == nil || k == nil {
 		return 0, nil
 	}
-	stage, after, err := f.play.match(ctx, due)
+	stage, after, err := f.play.matchStage(ctx, due)
 	if err != nil || stage == nil {
 		return 0, err
 	}
@@ -220,7 +220,9 @@ func (f *fleet) stepPod(ctx context.Context, name podName) (time.Duration, error
 	}
 	path := "/api/v1/namespaces/" + url.PathEscape(due.Namespace) + "/pods/" + url.PathEscape(due.Name)
 	_, err = stage.DoSteps(0, due.Finalizers, due, f.play.renderer,
-		func(e *internalversion.StageEvent) error { return f.event(ctx, k, due, e.Type, e.Reason, e.Message) },
+		func(e *internalversion.StageEvent) error {
+			return f.recordEvent(ctx, k, due, e.Type, e.Reason, e.Message)
+		},
 		func() error {
 			body, err := json.Marshal(metav1.DeleteOptions{TypeMeta: metav1.TypeMeta{APIVersion: "v1",
 				Kind: "DeleteOptions"}, GracePeriodSeconds: new(int64(0)),
@@ -228,14 +230,14 @@ func (f *fleet) stepPod(ctx context.Context, name podName) (time.Duration, error
 			if err != nil {
 				return err
 			}
-			return k.send(ctx, http.MethodDelete, path, jsonType, body, nil)
+			return k.sendRequest(ctx, http.MethodDelete, path, jsonType, body, nil)
 		},
 		func(p *lifecycle.Patch) error {
 			at := path
 			if p.Subresource != "" {
 				at += "/" + p.Subresource
 			}
-			return k.send(ctx, http.MethodPatch, at, string(p.Type), p.Data, nil)
+			return k.sendRequest(ctx, http.MethodPatch, at, string(p.Type), p.Data, nil)
 		},
 		func(*lifecycle.Apply) error { return errors.New("pods create nothing") },
 	)
@@ -259,25 +261,25 @@ func (f *fleet) address(ctx context.Context, k *kubelet, name podName, known *po
 	have := known.address
 	f.mu.Unlock()
 	if len(have) > 0 {
-		k.pool.use(known.uid, have)
+		k.pool.reserve(known.uid, have)
 		return nil
 	}
-	got, err := k.pool.get(ctx, known.uid)
+	got, err := k.pool.allocate(ctx, known.uid)
 	if err != nil {
 		return err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.pods[name] != known {
-		k.pool.put(known.uid)
+		k.pool.releaseAddress(known.uid)
 		return nil
 	}
 	known.address = []string{got}
 	return nil
 }
 
-// match is the stage that a pod is to go through, and after which time.
-func (p *player) match(ctx context.Context, due *corev1.Pod) (*lifecycle.Stage, time.Duration, error) {
+// matchStage is the stage that a pod is to go through, and after which time.
+func (p *player) matchStage(ctx context.Context, due *corev1.Pod) (*lifecycle.Stage, time.Duration, error) {
 	event := &lifecycle.Event{Labels: due.Labels, Annotations: due.Annotations, Data: due}
 	stage, err := podStages().Match(ctx, event)
 	if err != nil || stage == nil {
@@ -292,15 +294,15 @@ func (f *fleet) complain(ctx context.Context, k *kubelet, p *corev1.Pod, err err
 	message := fmt.Sprintf(
 		"Failed to create pod sandbox: plugin type=\"aws-cni\" name=\"aws-cni\" failed (add): add cmd: failed to "+
 			"assign an IP address to container: %v", err)
-	if err := f.event(ctx, k, p, corev1.EventTypeWarning, "FailedCreatePodSandBox", message); err != nil &&
+	if err := f.recordEvent(ctx, k, p, corev1.EventTypeWarning, "FailedCreatePodSandBox", message); err != nil &&
 		ctx.Err() == nil {
 		f.c.log.Warn("cannot tell why a pod does not start", "cluster", f.cluster.Name, "pod", p.Namespace+"/"+p.Name,
 			"error", err, "reason", message)
 	}
 }
 
-// event records one about a pod, as the node. The same again counts up.
-func (f *fleet) event(ctx context.Context, k *kubelet, p *corev1.Pod, kind, reason, message string) error {
+// recordEvent records one about a pod, as the node. The same again counts up.
+func (f *fleet) recordEvent(ctx context.Context, k *kubelet, p *corev1.Pod, kind, reason, message string) error {
 	sum := sha256.Sum256([]byte(string(p.UID) + reason + message))
 	now := metav1.Now()
 	e := corev1.Event{
@@ -317,10 +319,10 @@ func (f *fleet) event(ctx context.Context, k *kubelet, p *corev1.Pod, kind, reas
 		return err
 	}
 	path := "/api/v1/namespaces/" + url.PathEscape(p.Namespace) + "/events"
-	err = k.send(ctx, http.MethodPost, path, jsonType, body, nil)
+	err = k.sendRequest(ctx, http.MethodPost, path, jsonType, body, nil)
 	if !isStatus(err, http.StatusConflict) {
 		return err
 	}
-	return k.send(ctx, http.MethodPatch, path+"/"+e.Name, mergeType, fmt.Appendf(nil, `{"lastTimestamp":%q}`,
+	return k.sendRequest(ctx, http.MethodPatch, path+"/"+e.Name, mergeType, fmt.Appendf(nil, `{"lastTimestamp":%q}`,
 		now.UTC().Format(time.RFC3339)), nil)
 }

@@ -126,8 +126,8 @@ func (c *Controller) Controllers() []reconcile.Controller {
 		Name:      "simulated",
 		Reconcile: c.Reconcile,
 		Sources: []reconcile.Source{
-			c.live,
-			c.serve,
+			c.runFleets,
+			c.serveSockets,
 			c.watchInterfaces,
 			reconcile.Table(c.instances, ""),
 			reconcile.Table(c.machines, ""), // whose rows may outlive their instances
@@ -137,8 +137,8 @@ func (c *Controller) Controllers() []reconcile.Controller {
 	}}
 }
 
-// live owns the goroutines of the fleets.
-func (c *Controller) live(ctx context.Context, _ func(string)) {
+// runFleets owns the goroutines of the fleets.
+func (c *Controller) runFleets(ctx context.Context, _ func(string)) {
 	c.living = ctx
 	close(c.begun)
 	<-ctx.Done()
@@ -207,36 +207,36 @@ func (c *Controller) Reconcile(ctx context.Context, key string) (reconcile.Resul
 	}
 	row, err := c.instances.Get(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
-		c.leave(key)
-		return reconcile.Result{Gone: true}, c.forget(ctx, key, machine, known)
+		c.removeNode(key)
+		return reconcile.Result{Gone: true}, c.deleteRecords(ctx, key, machine, known)
 	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	instance := row.Value
 	if known && machine.Value.State == ec2types.InstanceStateNameTerminated {
-		c.leave(key)
+		c.removeNode(key)
 		return reconcile.Result{}, nil
 	}
 	switch instance.Wanted {
 	case ec2types.InstanceStateNameTerminated, ec2types.InstanceStateNameStopped:
-		c.leave(key)
+		c.removeNode(key)
 		return reconcile.Result{}, c.observe(ctx, key, instance, func(m *record.Machine) {
 			*m = record.Machine{InstanceID: instance.ID, State: instance.Wanted, Boot: instance.Boot,
 				LaunchedAt: m.LaunchedAt}
 		})
 	}
 	if !known || machine.Value.State != ec2types.InstanceStateNameRunning || machine.Value.Boot < instance.Boot {
-		c.leave(key)
-		if err := c.boot(ctx, key, instance); err != nil {
+		c.removeNode(key)
+		if err := c.recordBoot(ctx, key, instance); err != nil {
 			return reconcile.Result{}, err
 		}
 	}
-	return c.join(ctx, key, instance)
+	return c.joinCluster(ctx, key, instance)
 }
 
-// boot records that the machine runs.
-func (c *Controller) boot(ctx context.Context, key string, instance record.Instance) error {
+// recordBoot records that the machine runs.
+func (c *Controller) recordBoot(ctx context.Context, key string, instance record.Instance) error {
 	return c.observe(ctx, key, instance, func(m *record.Machine) {
 		*m = record.Machine{
 			InstanceID: instance.ID, State: ec2types.InstanceStateNameRunning, Boot: instance.Boot,
@@ -246,8 +246,8 @@ func (c *Controller) boot(ctx context.Context, key string, instance record.Insta
 	})
 }
 
-// join makes the machine a node, if its user data say so.
-func (c *Controller) join(ctx context.Context, key string, instance record.Instance) (reconcile.Result, error) {
+// joinCluster makes the machine a node, if its user data say so.
+func (c *Controller) joinCluster(ctx context.Context, key string, instance record.Instance) (reconcile.Result, error) {
 	c.mu.Lock()
 	k := c.kubelets[key]
 	c.mu.Unlock()
@@ -256,15 +256,16 @@ func (c *Controller) join(ctx context.Context, key string, instance record.Insta
 	}
 	wanted, err := parseUserData(instance.UserData)
 	if err != nil {
-		return reconcile.Result{}, c.report(ctx, key, instance, "failed: "+err.Error(), err.Error())
+		return reconcile.Result{}, c.recordBootResult(ctx, key, instance, "failed: "+err.Error(), err.Error())
 	}
 	if wanted == nil {
-		return reconcile.Result{}, c.report(ctx, key, instance, succeeded, "the user data join no cluster")
+		return reconcile.Result{}, c.recordBootResult(ctx, key, instance, succeeded, "the user data join no cluster")
 	}
 	cluster, err := c.clusters.Get(ctx, record.ClusterKey(instance.Account, instance.Region, wanted.cluster))
 	if errors.Is(err, store.ErrNotFound) {
 		message := fmt.Sprintf("No cluster found for name: %s.", wanted.cluster)
-		return reconcile.Result{After: 10 * time.Second}, c.report(ctx, key, instance, "failed: "+message, message)
+		return reconcile.Result{After: 10 * time.Second}, c.recordBootResult(ctx, key, instance, "failed: "+message,
+			message)
 	}
 	if err != nil {
 		return reconcile.Result{}, err
@@ -277,16 +278,17 @@ func (c *Controller) join(ctx context.Context, key string, instance record.Insta
 		return reconcile.Result{After: time.Second}, nil // the kubelet would try on as well
 	}
 	if wrong := wanted.against(plane.Value); wrong != "" {
-		return reconcile.Result{After: 10 * time.Second}, c.report(ctx, key, instance, succeeded, "kubelet: "+wrong)
+		return reconcile.Result{After: 10 * time.Second}, c.recordBootResult(ctx, key, instance, succeeded, "kubelet: "+
+			wrong)
 	}
 	primary, ok := c.interfacesOf(ctx, key)[0]
 	if !ok {
 		return reconcile.Result{}, nil // watchInterfaces tells
 	}
 	if k, err = c.newKubelet(key, instance, primary, wanted); err != nil {
-		return reconcile.Result{}, c.report(ctx, key, instance, "failed: "+err.Error(), err.Error())
+		return reconcile.Result{}, c.recordBootResult(ctx, key, instance, "failed: "+err.Error(), err.Error())
 	}
-	if err := c.report(ctx, key, instance, succeeded, fmt.Sprintf("kubelet: node %s joins cluster %s", k.name,
+	if err := c.recordBootResult(ctx, key, instance, succeeded, fmt.Sprintf("kubelet: node %s joins cluster %s", k.name,
 		wanted.cluster)); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -305,8 +307,8 @@ func (c *Controller) join(ctx context.Context, key string, instance record.Insta
 	return reconcile.Result{}, nil
 }
 
-// leave ends the node of an instance, without a word to its cluster: as when a machine loses its power.
-func (c *Controller) leave(key string) {
+// removeNode ends the node of an instance, without a word to its cluster: as when a machine loses its power.
+func (c *Controller) removeNode(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k := c.kubelets[key]
@@ -323,8 +325,9 @@ func (c *Controller) leave(key string) {
 // succeeded is what Machine.UserData says of a boot script that ended well.
 const succeeded = "succeeded"
 
-// report records how the boot script ended, and writes a line to the console, if either is new.
-func (c *Controller) report(ctx context.Context, key string, instance record.Instance, userData, line string) error {
+// recordBootResult records how the boot script ended, and writes a line to the console, if either is new.
+func (c *Controller) recordBootResult(ctx context.Context, key string, instance record.Instance, userData,
+	line string) error {
 	if err := c.observe(ctx, key, instance, func(m *record.Machine) { m.UserData = userData }); err != nil {
 		return err
 	}
@@ -376,8 +379,9 @@ func (c *Controller) observe(ctx context.Context, key string, instance record.In
 	}
 }
 
-// forget takes away what is left of an instance that is gone.
-func (c *Controller) forget(ctx context.Context, key string, machine store.Row[record.Machine], known bool) error {
+// deleteRecords takes away what is left of an instance that is gone.
+func (c *Controller) deleteRecords(ctx context.Context, key string, machine store.Row[record.Machine],
+	known bool) error {
 	if known {
 		if err := c.machines.Delete(ctx, machine); err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err

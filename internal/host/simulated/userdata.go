@@ -44,7 +44,7 @@ func parseUserData(data []byte) (*node, error) {
 		case cloudinit.NodeConfig:
 			err = n.nodeConfig(part.Content)
 		case cloudinit.ShellScript, cloudinit.Boothook, cloudinit.CloudConfig:
-			err = n.script(string(part.Content))
+			err = n.parseScript(string(part.Content))
 		}
 		if err != nil {
 			return nil, err
@@ -74,9 +74,9 @@ var assignment = regexp.MustCompile(`^(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(.*
 // A variable may hold others, and so each line of a script could otherwise double what the one before it made.
 const maxLine = 128 << 10
 
-// script looks for a call of bootstrap.sh. Variables that the script sets before it to plain words are known.
+// parseScript looks for a call of bootstrap.sh. Variables that the script sets before it to plain words are known.
 // https://github.com/awslabs/amazon-eks-ami/blob/main/templates/al2/runtime/bootstrap.sh
-func (n *node) script(text string) error {
+func (n *node) parseScript(text string) error {
 	variables := map[string]string{}
 	for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", " ")) {
 		line = strings.TrimSpace(line)
@@ -84,7 +84,7 @@ func (n *node) script(text string) error {
 			continue
 		}
 		if m := assignment.FindStringSubmatch(line); m != nil {
-			words, err := split(m[2], variables)
+			words, err := splitWords(m[2], variables)
 			if err != nil {
 				return err
 			}
@@ -96,7 +96,7 @@ func (n *node) script(text string) error {
 		if !strings.Contains(line, "bootstrap.sh") {
 			continue
 		}
-		words, err := split(line, variables)
+		words, err := splitWords(line, variables)
 		if err != nil {
 			return err
 		}
@@ -130,7 +130,7 @@ func (n *node) bootstrap(args []string) error {
 		}
 		switch name {
 		case "--kubelet-extra-args":
-			flags, err := split(value, nil)
+			flags, err := splitWords(value, nil)
 			if err == nil {
 				err = n.kubelet(flags)
 			}
@@ -319,9 +319,9 @@ func parseBottlerocket(data []byte) (*node, error) {
 	return n, nil
 }
 
-// split divides a command line into words as a shell does that knows quotes and variables, and nothing else. It refuses
-// a line that becomes longer than maxLine.
-func split(line string, variables map[string]string) ([]string, error) {
+// splitWords divides a command line into words as a shell does that knows quotes and variables, and nothing else. It
+// refuses a line that becomes longer than maxLine.
+func splitWords(line string, variables map[string]string) ([]string, error) {
 	if len(line) > maxLine {
 		return nil, errLine
 	}

@@ -30,12 +30,12 @@ func Create(first uint32, flags uintptr, f func(pid int) error) error {
 	go func() {
 		runtime.LockOSThread() // the child ends with the thread that has forked it
 		defer runtime.UnlockOSThread()
-		done <- create(first, flags, f)
+		done <- createNamespace(first, flags, f)
 	}()
 	return <-done
 }
 
-func create(first uint32, flags uintptr, f func(pid int) error) error {
+func createNamespace(first uint32, flags uintptr, f func(pid int) error) error {
 	p, err := startOwner(first, flags)
 	if err != nil {
 		return fmt.Errorf("create a user namespace: %w", err)

@@ -91,7 +91,7 @@ func Start(c Command) (*os.Process, error) {
 		uintptr(unsafe.Pointer(&raw.mask)), 8, 0, 0)
 	var pid uintptr
 	if errno == 0 {
-		pid, errno = fork(raw)
+		pid, errno = forkChild(raw)
 		_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&raw.mask)),
 			0, 8, 0, 0)
 	}
@@ -102,7 +102,7 @@ func Start(c Command) (*os.Process, error) {
 	if errno != 0 {
 		return nil, fmt.Errorf("start %s: fork: %w", c.Path, errno)
 	}
-	return wait(c, int(pid), r)
+	return waitForStart(c, int(pid), r)
 }
 
 func prepare(c Command, status *os.File) (*child, error) {
@@ -143,8 +143,8 @@ func prepare(c Command, status *os.File) (*child, error) {
 	return raw, err
 }
 
-// wait reads what the child says until its program runs, or it has ended.
-func wait(c Command, pid int, status io.Reader) (*os.Process, error) {
+// waitForStart reads what the child says until its program runs, or it has ended.
+func waitForStart(c Command, pid int, status io.Reader) (*os.Process, error) {
 	said, err := io.ReadAll(status)
 	if c.Cloneflags != 0 { // the one in between
 		_, _ = syscall.Wait4(pid, nil, 0, nil)
@@ -169,12 +169,12 @@ func wait(c Command, pid int, status io.Reader) (*os.Process, error) {
 	return os.FindProcess(pid)
 }
 
-// fork returns in the parent only.
+// forkChild returns in the parent only.
 //
 //go:noinline
 //go:norace
 //go:nocheckptr
-func fork(c *child) (pid uintptr, errno syscall.Errno) {
+func forkChild(c *child) (pid uintptr, errno syscall.Errno) {
 	var (
 		zero  = [1]byte{'0'}
 		step  int64

@@ -74,7 +74,8 @@ func startAPIServer(t *testing.T) *apiServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sa := file("sa.key", pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}))
+	sa := file("sa.key", pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY",
+		Bytes: x509.MarshalPKCS1PrivateKey(key)}))
 	serving, servingKey, err := s.f.authority.Ensure(dir, "serving", ServerLeaf(net.IPv4(127, 0, 0, 1)))
 	if err != nil {
 		t.Fatal(err)
@@ -85,9 +86,11 @@ func startAPIServer(t *testing.T) *apiServer {
 		"--etcd-prefix=" + storetest.Prefix(t) + "registry",
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", p),
 		"--tls-cert-file=" + serving, "--tls-private-key-file=" + servingKey,
-		"--service-account-issuer=https://test", "--service-account-signing-key-file=" + sa, "--service-account-key-file=" + sa,
+		"--service-account-issuer=https://test", "--service-account-signing-key-file=" + sa,
+		"--service-account-key-file=" + sa,
 		"--service-cluster-ip-range=10.100.0.0/16",
-		"--token-auth-file=" + file("tokens.csv", []byte("admin,admin,1,\"system:masters\"\nauthenticator,eks:authenticator,2\n")),
+		"--token-auth-file=" + file("tokens.csv",
+			[]byte("admin,admin,1,\"system:masters\"\nauthenticator,eks:authenticator,2\n")),
 	}, apiServerFlags(t, s.f)...)...)
 	cmd.Dir = dir
 	cmd.SysProcAttr = apiservertest.EndWithParent()
@@ -111,9 +114,11 @@ func startAPIServer(t *testing.T) *apiServer {
 	})
 	// As EKS creates them.
 	meta := metav1.ObjectMeta{Namespace: "kube-system", Name: "eks:authenticator"}
-	if _, err := admin.RbacV1().Roles("kube-system").Create(t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
-		APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"aws-auth"}, Verbs: []string{"get", "list", "watch"},
-	}}}, metav1.CreateOptions{}); err != nil {
+	if _, err := admin.RbacV1().Roles("kube-system").Create(t.Context(), &rbacv1.Role{ObjectMeta: meta,
+		Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"aws-auth"},
+			Verbs: []string{"get", "list", "watch"},
+		}}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := admin.RbacV1().RoleBindings("kube-system").Create(t.Context(), &rbacv1.RoleBinding{
@@ -128,7 +133,8 @@ func startAPIServer(t *testing.T) *apiServer {
 
 // as is the configuration of a client with that bearer token.
 func (s *apiServer) as(token string) *rest.Config {
-	return &rest.Config{Host: s.host, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{Insecure: true}, QPS: -1}
+	return &rest.Config{Host: s.host, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{Insecure: true},
+		QPS: -1}
 }
 
 func (s *apiServer) client(token string) *kubernetes.Clientset {
@@ -173,7 +179,8 @@ func TestRealAPIServer(t *testing.T) {
 	associate()
 	becomes("with an entry", apierrors.IsForbidden, func() error { return pods("default") })
 
-	who, err := ops.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	who, err := ops.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{},
+		metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +216,10 @@ func TestRealAPIServer(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "everything"},
 		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}},
 	}, metav1.CreateOptions{})
-	becomes("administrator makes a cluster role", func(err error) bool { return err == nil || apierrors.IsAlreadyExists(err) }, func() error {
+	becomes("administrator makes a cluster role", func(err error) bool {
+		return err == nil ||
+			apierrors.IsAlreadyExists(err)
+	}, func() error {
 		_, err = ops.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{
 			ObjectMeta: metav1.ObjectMeta{Name: "everything"},
 			Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}},
@@ -233,19 +243,24 @@ func TestRealAPIServer(t *testing.T) {
 		_, err := dev.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		return err
 	}
-	configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "aws-auth"}, Data: map[string]string{
-		"mapRoles": "- rolearn: arn:aws:iam::111122223333:role/Dev\n  username: dev:{{SessionName}}\n  groups: [operators]\n",
-	}}
-	if configMap, err = admin.CoreV1().ConfigMaps("kube-system").Create(ctx, configMap, metav1.CreateOptions{}); err != nil {
+	configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "aws-auth"},
+		Data: map[string]string{
+			"mapRoles": "- rolearn: arn:aws:iam::111122223333:role/Dev\n  username: dev:{{SessionName}}\n  groups: " +
+				"[operators]\n",
+		}}
+	if configMap, err = admin.CoreV1().ConfigMaps("kube-system").Create(ctx, configMap,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	becomes("in aws-auth", allowed, nodes)
 	configMap.Data["mapRoles"] = "- rolearn: arn:aws:iam::111122223333:role/Dev\n  username: dev:{{SessionName}}\n"
-	if configMap, err = admin.CoreV1().ConfigMaps("kube-system").Update(ctx, configMap, metav1.UpdateOptions{}); err != nil {
+	if configMap, err = admin.CoreV1().ConfigMaps("kube-system").Update(ctx, configMap,
+		metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	becomes("without the group", apierrors.IsForbidden, nodes)
-	f.entry(record.AccessEntry{PrincipalARN: "arn:aws:iam::111122223333:role/Dev", CreatedAt: time.Now(), Groups: []string{"operators"}})
+	f.entry(record.AccessEntry{PrincipalARN: "arn:aws:iam::111122223333:role/Dev", CreatedAt: time.Now(),
+		Groups: []string{"operators"}})
 	becomes("with the group of an entry", allowed, nodes)
 	f.removeEntry("arn:aws:iam::111122223333:role/Dev")
 	becomes("without the entry", apierrors.IsForbidden, nodes)

@@ -106,15 +106,15 @@ func (t *bounded) RoundTrip(request *http.Request) (*http.Response, error) {
 		b.meter.maxBytes, b.meter.maxValues, b.meter.isStream = MaxEvent, MaxEventValues, true
 	}
 	response.Body = b
-	if err := check(response); err != nil {
+	if err := checkResponse(response); err != nil {
 		response.Body.Close()
-		return nil, b.failed(err)
+		return nil, b.requestError(err)
 	}
 	return response, nil
 }
 
-// check refuses answers in a form that was not asked for.
-func check(response *http.Response) error {
+// checkResponse refuses answers in a form that was not asked for.
+func checkResponse(response *http.Response) error {
 	if encoding := response.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return fmt.Errorf("the answer is encoded as %q, which was not asked for", encoding)
 	}
@@ -152,7 +152,7 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p)
 	if exceeded := b.meter.add(p[:n]); exceeded != nil {
-		b.err = b.failed(exceeded)
+		b.err = b.requestError(exceeded)
 		return 0, b.err
 	}
 	return n, err
@@ -164,7 +164,7 @@ func (b *body) Close() error {
 	return b.ReadCloser.Close()
 }
 
-func (b *body) failed(err error) error {
+func (b *body) requestError(err error) error {
 	at := b.request.URL.Path
 	if b.cluster != "" {
 		at = "cluster " + b.cluster + ": " + at
@@ -201,17 +201,17 @@ func (m *meter) add(p []byte) error {
 			m.depth++
 		case c == '}', c == ']':
 			if m.depth--; m.depth <= 0 && m.isStream {
-				if err := m.check(); err != nil {
+				if err := m.checkBounds(); err != nil {
 					return err
 				}
 				m.bytes, m.values, m.depth = 0, 0, 0
 			}
 		}
 	}
-	return m.check()
+	return m.checkBounds()
 }
 
-func (m *meter) check() error {
+func (m *meter) checkBounds() error {
 	what := "the answer"
 	if m.isStream {
 		what = "an event of the watch"

@@ -31,11 +31,11 @@ const behind = 4
 //
 // After ErrFull or an error of ctx nothing of the batch is kept, and the next call may succeed.
 func (s *Store) Append(ctx context.Context, b Batch) (first uint64, err error) {
-	if err := s.enter(); err != nil {
+	if err := s.beginCall(); err != nil {
 		return 0, err
 	}
 	defer s.life.RUnlock()
-	if err := s.room(); err != nil {
+	if err := s.checkSpace(); err != nil {
 		return 0, fmt.Errorf("append log events: %w", err)
 	}
 	chunks, err := encodeChunks(b.Events)
@@ -64,23 +64,23 @@ func (s *Store) Append(ctx context.Context, b Batch) (first uint64, err error) {
 			if !known {
 				st, known = g.streams[e.Stream]
 			}
-			streams[e.Stream] = st.with(e, known)
+			streams[e.Stream] = st.withEvent(e, known)
 		}
 	}
 	if len(b.Events) > 0 {
 		seq := first
 		for _, c := range chunks.chunks {
-			err = errors.Join(err, batch.Set(key(keyChunk, uint64(g.id), seq), c.value, nil))
+			err = errors.Join(err, batch.Set(encodeKey(keyChunk, uint64(g.id), seq), c.value, nil))
 			seq += uint64(c.rows)
 		}
-		err = errors.Join(err, batch.Set(key(keyGroup, uint64(g.id)), row.encode(), nil))
+		err = errors.Join(err, batch.Set(encodeKey(keyGroup, uint64(g.id)), row.encode(), nil))
 		for id, st := range streams {
-			err = errors.Join(err, batch.Set(key(keyStream, uint64(g.id), uint64(id)), st.encode(), nil))
+			err = errors.Join(err, batch.Set(encodeKey(keyStream, uint64(g.id), uint64(id)), st.encode(), nil))
 		}
 	}
 	var durable func() error
 	if err == nil {
-		durable, err = s.apply(batch)
+		durable, err = s.applyBatch(batch)
 	}
 	if err != nil {
 		g.mu.Unlock()
@@ -98,12 +98,12 @@ func (s *Store) Append(ctx context.Context, b Batch) (first uint64, err error) {
 	g.mu.Lock()
 	if row.last > g.durable { // the log is in the order of Seq: those before it are durable as well
 		g.durable = row.last
-		g.notify()
+		g.notifyWaiters()
 	}
 	full := g.unsealed >= s.SealBytes
 	g.mu.Unlock()
 	if full {
-		s.upkeep.add(g)
+		s.upkeep.enqueue(g)
 	}
 	return first, nil
 }
@@ -112,7 +112,7 @@ func (s *Store) Append(ctx context.Context, b Batch) (first uint64, err error) {
 func (s *Store) lockForAppend(ctx context.Context, id GroupID) (*group, error) {
 	kicked := false
 	for {
-		g := s.make(id)
+		g := s.ensureGroup(id)
 		g.mu.Lock()
 		switch {
 		case g.deleted:
@@ -131,7 +131,7 @@ func (s *Store) lockForAppend(ctx context.Context, id GroupID) (*group, error) {
 		}
 		changed := g.changed
 		g.mu.Unlock()
-		s.upkeep.add(g)
+		s.upkeep.enqueue(g)
 		select {
 		case <-changed:
 		case <-ctx.Done():
@@ -142,8 +142,8 @@ func (s *Store) lockForAppend(ctx context.Context, id GroupID) (*group, error) {
 	}
 }
 
-// with is the statistics with one more event.
-func (s StreamStat) with(e *Event, known bool) StreamStat {
+// withEvent is the statistics with one more event.
+func (s StreamStat) withEvent(e *Event, known bool) StreamStat {
 	if !known {
 		s = StreamStat{First: e.Timestamp, Last: e.Timestamp, LastIngested: e.Ingested}
 	}
@@ -209,7 +209,7 @@ func setMarks(b *pebble.Batch, marks map[string][]byte) error {
 
 // Mark is the value of a mark, nil when it was never set.
 func (s *Store) Mark(mark string) ([]byte, error) {
-	marks, err := s.marks([]byte(mark), append([]byte(mark), 0))
+	marks, err := s.listMarks([]byte(mark), append([]byte(mark), 0))
 	return marks[mark], err
 }
 
@@ -222,12 +222,12 @@ func (s *Store) Marks(prefix string) (map[string][]byte, error) {
 	if len(end) > 0 {
 		end[len(end)-1]++
 	}
-	return s.marks([]byte(prefix), end)
+	return s.listMarks([]byte(prefix), end)
 }
 
-// marks are those with from <= mark < to; an empty to is no bound.
-func (s *Store) marks(from, to []byte) (map[string][]byte, error) {
-	if err := s.enter(); err != nil {
+// listMarks are those with from <= mark < to; an empty to is no bound.
+func (s *Store) listMarks(from, to []byte) (map[string][]byte, error) {
+	if err := s.beginCall(); err != nil {
 		return nil, err
 	}
 	defer s.life.RUnlock()
@@ -236,7 +236,7 @@ func (s *Store) marks(from, to []byte) (map[string][]byte, error) {
 		upper = append([]byte{keyMark}, to...)
 	}
 	marks := map[string][]byte{}
-	err := s.each(append([]byte{keyMark}, from...), upper, func(k, v []byte) error {
+	err := s.forEachEntry(append([]byte{keyMark}, from...), upper, func(k, v []byte) error {
 		marks[string(k[1:])] = slices.Clone(v)
 		return nil
 	})
@@ -248,17 +248,17 @@ func (s *Store) marks(from, to []byte) (map[string][]byte, error) {
 
 // SetMarks sets marks durably, all or none, without events. A nil value deletes a mark.
 func (s *Store) SetMarks(marks map[string][]byte) error {
-	if err := s.enter(); err != nil {
+	if err := s.beginCall(); err != nil {
 		return err
 	}
 	defer s.life.RUnlock()
-	err := s.room()
+	err := s.checkSpace()
 	batch := s.db.NewBatch()
 	if err == nil {
 		err = setMarks(batch, marks)
 	}
 	if err == nil && len(marks) > 0 {
-		err = s.commit(batch)
+		err = s.commitBatch(batch)
 	}
 	if err != nil {
 		return fmt.Errorf("set marks: %w", err)

@@ -46,7 +46,7 @@ func BenchmarkIngest(b *testing.B) {
 	b.ReportMetric(float64((processTime(b)-cpu).Microseconds())/float64(b.N), "cpu-µs/event")
 	b.ReportMetric(float64(raw)/1e6/b.Elapsed().Seconds(), "MB/s")
 	var parts, sealed int64
-	for _, p := range s.find(1).parts {
+	for _, p := range s.findGroup(1).parts {
 		parts += p.size()
 		sealed += p.raw
 	}
@@ -102,7 +102,7 @@ func BenchmarkWriteBlock(b *testing.B) {
 	b.SetBytes(int64(len(buffer)))
 	size := 0
 	for b.Loop() {
-		encoded, _ := w.write(rows, buffer)
+		encoded, _ := w.encodeBlock(rows, buffer)
 		size = len(encoded)
 	}
 	b.ReportMetric(float64(len(buffer))/float64(size), "raw/block")

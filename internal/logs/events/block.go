@@ -73,25 +73,25 @@ func (m *blockMeta) appendTo(b []byte) []byte {
 }
 
 func readBlockMeta(c *cursor) (m blockMeta) {
-	m.offset = int64(c.count(math.MaxInt64 / 4))
-	m.size = int64(c.count(math.MaxInt32))
-	m.tail = int64(c.count(int(m.size)))
-	m.directory = int64(c.count(int(m.tail)))
-	if b := c.bytes(4); b != nil {
+	m.offset = int64(c.readCount(math.MaxInt64 / 4))
+	m.size = int64(c.readCount(math.MaxInt32))
+	m.tail = int64(c.readCount(int(m.size)))
+	m.directory = int64(c.readCount(int(m.tail)))
+	if b := c.readBytes(4); b != nil {
 		m.checksum = binary.LittleEndian.Uint32(b)
 	}
-	m.rows = c.count(maxBlockRows)
-	m.raw = int64(c.count(maxBlockBytes))
+	m.rows = c.readCount(maxBlockRows)
+	m.raw = int64(c.readCount(maxBlockBytes))
 	m.minSeq, m.maxSeq = c.uvarint(), c.uvarint()
-	m.spans = make([]span, min(c.count(maxBlockRows), len(c.b)))
+	m.spans = make([]span, min(c.readCount(maxBlockRows), len(c.b)))
 	for i := range m.spans {
 		m.spans[i] = span{
-			stream: StreamID(c.uvarint()), rows: c.count(maxBlockRows), raw: int64(c.count(maxBlockBytes)),
+			stream: StreamID(c.uvarint()), rows: c.readCount(maxBlockRows), raw: int64(c.readCount(maxBlockBytes)),
 			min: c.varint(), max: c.varint(),
 		}
 	}
 	if c.err == nil && (m.rows == 0 || len(m.spans) == 0) {
-		c.fail(fmt.Errorf("it lists a block of nothing"))
+		c.recordError(fmt.Errorf("it lists a block of nothing"))
 	}
 	return m
 }
@@ -132,9 +132,9 @@ func newBlockWriter() *blockWriter {
 	return &blockWriter{zstd: newEncoder(zstd.SpeedDefault), columns: newExtractor()}
 }
 
-// write encodes rows, which are in blockOrder, and their messages in buffer. The bytes are valid until
+// encodeBlock encodes rows, which are in blockOrder, and their messages in buffer. The bytes are valid until
 // the next call.
-func (w *blockWriter) write(rows []row, buffer []byte) ([]byte, blockMeta) {
+func (w *blockWriter) encodeBlock(rows []row, buffer []byte) ([]byte, blockMeta) {
 	w.words.reset()
 	w.columns.reset()
 	w.messages = w.messages[:0]
@@ -158,7 +158,7 @@ func (w *blockWriter) write(rows []row, buffer []byte) ([]byte, blockMeta) {
 
 	w.out, w.directory = w.out[:0], w.directory[:0]
 	w.section(w.messages)
-	w.plainSection(w.words.filter())
+	w.plainSection(w.words.buildFilter())
 
 	tail := len(w.out)
 	kept, opaque, all := w.columns.columns(len(w.messages))
@@ -168,11 +168,11 @@ func (w *blockWriter) write(rows []row, buffer []byte) ([]byte, blockMeta) {
 		w.scratch = appendColumn(w.scratch[:0], &k.Column)
 		w.section(w.scratch)
 	}
-	w.directory = binary.AppendUvarint(w.directory, bit(all))
+	w.directory = binary.AppendUvarint(w.directory, boolToBit(all))
 	w.directory = binary.AppendUvarint(w.directory, uint64(len(opaque)))
 	for _, o := range opaque {
 		w.directory = appendText(w.directory, o.path)
-		w.directory = binary.AppendUvarint(w.directory, bit(o.below))
+		w.directory = binary.AppendUvarint(w.directory, boolToBit(o.below))
 	}
 	w.scratch = appendRows(w.scratch[:0], rows)
 	w.section(w.scratch)
@@ -187,7 +187,7 @@ func (w *blockWriter) write(rows []row, buffer []byte) ([]byte, blockMeta) {
 	return w.out, meta
 }
 
-func bit(b bool) uint64 {
+func boolToBit(b bool) uint64 {
 	if b {
 		return 1
 	}
@@ -199,7 +199,7 @@ func (w *blockWriter) section(raw []byte) {
 	at := len(w.out)
 	if len(raw) > 32 {
 		if w.out = w.zstd.EncodeAll(raw, w.out); len(w.out)-at < len(raw) {
-			w.enter(at, len(raw))
+			w.appendSection(at, len(raw))
 			return
 		}
 		w.out = w.out[:at]
@@ -210,11 +210,11 @@ func (w *blockWriter) section(raw []byte) {
 func (w *blockWriter) plainSection(raw []byte) {
 	at := len(w.out)
 	w.out = append(w.out, raw...)
-	w.enter(at, 0)
+	w.appendSection(at, 0)
 }
 
-// enter writes a section's line in the directory. It begins where the one before it ends.
-func (w *blockWriter) enter(at, raw int) {
+// appendSection writes a section's line in the directory. It begins where the one before it ends.
+func (w *blockWriter) appendSection(at, raw int) {
 	w.directory = binary.AppendUvarint(w.directory, uint64(len(w.out)-at))
 	w.directory = binary.AppendUvarint(w.directory, uint64(raw))
 	w.directory = binary.LittleEndian.AppendUint32(w.directory, checksum(w.out[at:]))
@@ -235,7 +235,7 @@ type columnSection struct {
 
 func readDirectory(b []byte) (*directory, error) {
 	c := &cursor{b: b}
-	size := c.count(maxSection)
+	size := c.readCount(maxSection)
 	if c.err != nil {
 		return nil, c.err
 	}
@@ -246,30 +246,30 @@ func readDirectory(b []byte) (*directory, error) {
 	c = &cursor{b: b}
 	at := 0
 	next := func() section {
-		s := section{at: at, size: c.count(math.MaxInt32), raw: c.count(maxBlockBytes)}
-		if b := c.bytes(4); b != nil {
+		s := section{at: at, size: c.readCount(math.MaxInt32), raw: c.readCount(maxBlockBytes)}
+		if b := c.readBytes(4); b != nil {
 			s.checksum = binary.LittleEndian.Uint32(b)
 		}
 		at += s.size
 		return s
 	}
 	d := &directory{messages: next(), filter: next()}
-	d.columns = make([]columnSection, c.count(columnsPerBlock))
+	d.columns = make([]columnSection, c.readCount(columnsPerBlock))
 	for i := range d.columns {
-		d.columns[i].path = c.text()
+		d.columns[i].path = c.readText()
 		d.columns[i].section = next()
 	}
 	d.all = c.uvarint() == 1
-	d.opaque = make([]opaquePath, c.count(columnPaths))
+	d.opaque = make([]opaquePath, c.readCount(columnPaths))
 	for i := range d.opaque {
-		d.opaque[i] = opaquePath{c.text(), c.uvarint() == 1}
+		d.opaque[i] = opaquePath{c.readText(), c.uvarint() == 1}
 	}
 	d.rows = next()
-	return d, c.end()
+	return d, c.checkEnd()
 }
 
-// column finds the section of a path. When there is none, absent says that no message has the path.
-func (d *directory) column(path string) (s section, found, absent bool) {
+// findColumn finds the section of a path. When there is none, absent says that no message has the path.
+func (d *directory) findColumn(path string) (s section, found, absent bool) {
 	i, found := slices.BinarySearchFunc(d.columns, path,
 		func(c columnSection, path string) int { return strings.Compare(c.path, path) })
 	if found {
@@ -278,8 +278,8 @@ func (d *directory) column(path string) (s section, found, absent bool) {
 	return section{}, false, d.all && isAbsent(path, d.opaque)
 }
 
-// open checks a section and decompresses it, into dst when it is large enough.
-func (s section) open(dst, b []byte) ([]byte, error) {
+// decodeSection checks a section and decompresses it, into dst when it is large enough.
+func (s section) decodeSection(dst, b []byte) ([]byte, error) {
 	if checksum(b) != s.checksum {
 		return nil, fmt.Errorf("its checksum is %08x where %08x was written", checksum(b), s.checksum)
 	}
@@ -312,16 +312,16 @@ func appendColumn(b []byte, col *Column) []byte {
 
 func readColumn(b []byte, rows int) (*Column, error) {
 	c := &cursor{b: b}
-	n := c.count(min(columnValues, len(b)))
+	n := c.readCount(min(columnValues, len(b)))
 	sizes := make([]int, n)
 	total := 0
 	for i := range sizes {
-		sizes[i] = c.count(columnValue)
+		sizes[i] = c.readCount(columnValue)
 		total += sizes[i]
 	}
-	text := string(c.bytes(total))
-	codes := c.bytes(rows * (1 + int(bit(n >= 0xff))))
-	if err := c.end(); err != nil {
+	text := string(c.readBytes(total))
+	codes := c.readBytes(rows * (1 + int(boolToBit(n >= 0xff))))
+	if err := c.checkEnd(); err != nil {
 		return nil, err
 	}
 	col := &Column{Values: make([]string, n), Codes: make([]uint16, rows)}
@@ -386,12 +386,12 @@ func appendRows(b []byte, rows []row) []byte {
 // readSizes reads the first of the small columns, the sizes of the messages.
 func readSizes(c *cursor, n int) []int32 {
 	if n > len(c.b) {
-		c.fail(errShort)
+		c.recordError(errShort)
 		return nil
 	}
 	sizes := make([]int32, n)
 	for i := range sizes {
-		sizes[i] = int32(c.count(maxBlockBytes))
+		sizes[i] = int32(c.readCount(maxBlockBytes))
 	}
 	return sizes
 }
@@ -404,9 +404,9 @@ func readRows(b []byte, n int) (*Rows, error) {
 	}
 	r.Stream = make([]StreamID, n)
 	for i := 0; i < n && c.err == nil; {
-		stream, run := StreamID(c.uvarint()), c.count(n-i)
+		stream, run := StreamID(c.uvarint()), c.readCount(n-i)
 		if run == 0 {
-			c.fail(errShort)
+			c.recordError(errShort)
 		}
 		for range run {
 			r.Stream[i] = stream
@@ -429,5 +429,5 @@ func readRows(b []byte, n int) (*Rows, error) {
 		seq += uint64(c.varint())
 		r.Seq[i] = seq
 	}
-	return r, c.end()
+	return r, c.checkEnd()
 }

@@ -8,48 +8,48 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// apply adds a batch to the catalogue. It is visible when apply returns, and durable when the function
+// applyBatch adds a batch to the catalogue. It is visible when apply returns, and durable when the function
 // that it returns has.
-func (s *Store) apply(b *pebble.Batch) (durable func() error, err error) {
+func (s *Store) applyBatch(b *pebble.Batch) (durable func() error, err error) {
 	s.write.Lock()
 	defer s.write.Unlock()
-	if err := s.failed(); err != nil {
+	if err := s.catalogError(); err != nil {
 		return nil, err
 	}
 	// Pebble panics when its log cannot be written.
 	defer func() {
 		if r := recover(); r != nil {
-			s.fail(fmt.Errorf("%v", r))
-			err = s.failed()
+			s.recordFailure(fmt.Errorf("%v", r))
+			err = s.catalogError()
 		}
 	}()
 	if err := s.db.ApplyNoSyncWait(b, pebble.Sync); err != nil {
-		s.fail(err)
-		return nil, s.failed()
+		s.recordFailure(err)
+		return nil, s.catalogError()
 	}
 	return func() error {
 		if err := b.SyncWait(); err != nil {
-			s.fail(err)
+			s.recordFailure(err)
 		}
-		if err := s.failed(); err != nil {
+		if err := s.catalogError(); err != nil {
 			return err
 		}
 		return b.Close()
 	}, nil
 }
 
-// commit adds a batch to the catalogue durably.
-func (s *Store) commit(b *pebble.Batch) error {
-	durable, err := s.apply(b)
+// commitBatch adds a batch to the catalogue durably.
+func (s *Store) commitBatch(b *pebble.Batch) error {
+	durable, err := s.applyBatch(b)
 	if err != nil {
 		return err
 	}
 	return durable()
 }
 
-// fail notes that the catalogue cannot be written any more. What was acknowledged is safe: it is read
+// recordFailure notes that the catalogue cannot be written any more. What was acknowledged is safe: it is read
 // back when the store is opened the next time.
-func (s *Store) fail(err error) {
+func (s *Store) recordFailure(err error) {
 	err = fmt.Errorf(
 		"the catalogue of log events in %s failed, and takes no more until the daemon is started again: %w", s.dir, err)
 	if s.failure.CompareAndSwap(nil, &err) {
@@ -57,16 +57,16 @@ func (s *Store) fail(err error) {
 	}
 }
 
-func (s *Store) failed() error {
+func (s *Store) catalogError() error {
 	if p := s.failure.Load(); p != nil {
 		return *p
 	}
 	return nil
 }
 
-// room is ErrFull when the disk has too little free space for taking in more.
-func (s *Store) room() error {
-	free, err := s.free()
+// checkSpace is ErrFull when the disk has too little free space for taking in more.
+func (s *Store) checkSpace() error {
+	free, err := s.freeBytes()
 	if err == nil && free < uint64(s.MinFree) {
 		err = fmt.Errorf("%w: %s has %d MiB left, and log events are taken in again from %d MiB on: make room there",
 			ErrFull, s.dir, free>>20, s.MinFree>>20)
@@ -74,7 +74,7 @@ func (s *Store) room() error {
 	return err
 }
 
-func (s *Store) free() (uint64, error) {
+func (s *Store) freeBytes() (uint64, error) {
 	usage, err := vfs.Default.GetDiskUsage(s.dir)
 	return usage.AvailBytes, err
 }
@@ -87,7 +87,7 @@ func (s *Store) waitForSpace() {
 	poll := time.NewTicker(200 * time.Millisecond)
 	defer poll.Stop()
 	for {
-		if free, err := s.free(); err != nil || free >= max(uint64(s.MinFree)/4, 1<<20) {
+		if free, err := s.freeBytes(); err != nil || free >= max(uint64(s.MinFree)/4, 1<<20) {
 			return
 		}
 		select {
@@ -111,7 +111,7 @@ func (l logger) Errorf(format string, args ...any) {
 
 // Fatalf is called when the catalogue cannot go on. Nothing more is written to it then, and what is
 // stored stays readable, instead of taking the daemon down.
-func (l logger) Fatalf(format string, args ...any) { l.s.fail(fmt.Errorf(format, args...)) }
+func (l logger) Fatalf(format string, args ...any) { l.s.recordFailure(fmt.Errorf(format, args...)) }
 
 // cleaner removes the files that Pebble no longer needs. Beside removing them, as DeleteCleaner does, it
 // looks like one that needs what is in them: that stops Pebble from keeping old logs for later use,

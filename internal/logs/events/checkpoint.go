@@ -17,7 +17,7 @@ import (
 // Checkpoint writes a copy of the store, as it is at one moment, to the directory dir, which must not
 // exist. Files are linked where the file system allows it. Open opens the copy.
 func (s *Store) Checkpoint(ctx context.Context, dir string) error {
-	if err := s.enter(); err != nil {
+	if err := s.beginCall(); err != nil {
 		return err
 	}
 	defer s.life.RUnlock()

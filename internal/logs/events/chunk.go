@@ -82,12 +82,12 @@ type chunk struct {
 // readChunk reads the head of a chunk; it refers to value.
 func readChunk(first uint64, value []byte) (chunk, error) {
 	c := &cursor{b: value}
-	if version := c.count(chunkVersion); version != chunkVersion {
-		c.fail(errShort)
+	if version := c.readCount(chunkVersion); version != chunkVersion {
+		c.recordError(errShort)
 	}
-	k := chunk{first: first, rows: c.count(chunkRows), raw: int64(c.count(maxBlockBytes)), minTime: c.varint(),
+	k := chunk{first: first, rows: c.readCount(chunkRows), raw: int64(c.readCount(maxBlockBytes)), minTime: c.varint(),
 		maxTime: c.varint()}
-	k.streams = make([]StreamID, c.count(min(k.rows, len(c.b))))
+	k.streams = make([]StreamID, c.readCount(min(k.rows, len(c.b))))
 	for i := range k.streams {
 		k.streams[i] = StreamID(c.uvarint())
 	}
@@ -95,17 +95,17 @@ func readChunk(first uint64, value []byte) (chunk, error) {
 	return k, c.err
 }
 
-// each yields the rows in the order of their Seq; at and size are places in the messages. It returns
+// forEachRow yields the rows in the order of their Seq; at and size are places in the messages. It returns
 // the compressed messages.
-func (k *chunk) each(yield func(r row)) (messages []byte, err error) {
+func (k *chunk) forEachRow(yield func(r row)) (messages []byte, err error) {
 	c := &cursor{b: k.rest}
 	timestamp, ingested, at := k.minTime, k.minTime, 0
 	for i := range k.rows {
 		timestamp += c.varint()
 		ingested += c.varint()
-		stream, size := c.uvarint(), c.count(maxBlockBytes)
+		stream, size := c.uvarint(), c.readCount(maxBlockBytes)
 		if stream >= uint64(len(k.streams)) || int64(at+size) > k.raw {
-			c.fail(errShort)
+			c.recordError(errShort)
 		}
 		if c.err != nil {
 			return nil, c.err

@@ -31,7 +31,7 @@ type cursor struct {
 	err error
 }
 
-func (c *cursor) fail(err error) {
+func (c *cursor) recordError(err error) {
 	if c.err == nil {
 		c.err = err
 	}
@@ -46,7 +46,7 @@ func (c *cursor) uvarint() uint64 {
 	}
 	v, n := binary.Uvarint(c.b)
 	if n <= 0 {
-		c.fail(errShort)
+		c.recordError(errShort)
 		return 0
 	}
 	c.b = c.b[n:]
@@ -58,19 +58,19 @@ func (c *cursor) varint() int64 {
 	return int64(u>>1) ^ -int64(u&1)
 }
 
-// count reads a number that says how many follow; more than most is an error.
-func (c *cursor) count(most int) int {
+// readCount reads a number that says how many follow; more than most is an error.
+func (c *cursor) readCount(most int) int {
 	v := c.uvarint()
 	if v > uint64(most) {
-		c.fail(fmt.Errorf("it says %d where %d is the most", v, most))
+		c.recordError(fmt.Errorf("it says %d where %d is the most", v, most))
 		return 0
 	}
 	return int(v)
 }
 
-func (c *cursor) bytes(n int) []byte {
+func (c *cursor) readBytes(n int) []byte {
 	if n < 0 || n > len(c.b) {
-		c.fail(errShort)
+		c.recordError(errShort)
 		return nil
 	}
 	b := c.b[:n:n]
@@ -78,11 +78,11 @@ func (c *cursor) bytes(n int) []byte {
 	return b
 }
 
-// text reads a length and as many bytes.
-func (c *cursor) text() string { return string(c.bytes(c.count(len(c.b)))) }
+// readText reads a length and as many bytes.
+func (c *cursor) readText() string { return string(c.readBytes(c.readCount(len(c.b)))) }
 
-// end is the first error, or that something is left over.
-func (c *cursor) end() error {
+// checkEnd is the first error, or that something is left over.
+func (c *cursor) checkEnd() error {
 	if c.err == nil && len(c.b) > 0 {
 		return fmt.Errorf("it has %d bytes too many", len(c.b))
 	}

@@ -24,7 +24,7 @@ func pieces(tb testing.TB) map[string][]byte {
 	}
 	slices.SortFunc(rows, blockOrder)
 	w := newBlockWriter()
-	encoded, meta := w.write(rows, buffer)
+	encoded, meta := w.encodeBlock(rows, buffer)
 	chunk, _ := encodeChunk(nil, events)
 	return map[string][]byte{
 		"directory": bytes.Clone(encoded[len(encoded)-int(meta.directory):]),
@@ -43,9 +43,9 @@ func decode(b []byte) {
 	_, _ = readPart(nil, 1, 1, b)
 	_, _ = readGroupRow(b)
 	_, _ = readStreamStat(b)
-	_, _ = section{size: len(b), raw: 1000, checksum: checksum(b)}.open(nil, b)
+	_, _ = section{size: len(b), raw: 1000, checksum: checksum(b)}.decodeSection(nil, b)
 	if c, err := readChunk(1, b); err == nil && c.raw < 1<<20 {
-		if messages, err := c.each(func(row) {}); err == nil {
+		if messages, err := c.forEachRow(func(row) {}); err == nil {
 			_ = c.decompress(make([]byte, c.raw), messages)
 		}
 	}
@@ -93,7 +93,7 @@ func TestFilter(t *testing.T) {
 		var s wordSet
 		s.reset()
 		s.addWords([]byte(message))
-		f := s.filter()
+		f := s.buildFilter()
 		for _, w := range words {
 			if !mayContain(f, wordHash([]byte(w))) {
 				t.Errorf("the filter of %q denies %q", message, w)
@@ -116,7 +116,7 @@ func FuzzFilterHasTheWordsOfThePlainForm(f *testing.F) {
 		var s wordSet
 		s.reset()
 		s.addWords(message)
-		filter := s.filter()
+		filter := s.buildFilter()
 		check := func(w []byte) bool {
 			if !mayContain(filter, wordHash(w)) {
 				t.Errorf("the filter of %q denies %q", message, w)
@@ -137,7 +137,7 @@ func TestFilterIsRarelyWrong(t *testing.T) {
 	for i := range 100_000 {
 		s.add(wordHash([]byte{'a', byte(i), byte(i >> 8), byte(i >> 16)}))
 	}
-	f, wrong := s.filter(), 0
+	f, wrong := s.buildFilter(), 0
 	for i := range 100_000 {
 		if mayContain(f, wordHash([]byte{'b', byte(i), byte(i >> 8), byte(i >> 16)})) {
 			wrong++

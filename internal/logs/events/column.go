@@ -91,14 +91,14 @@ func (x *extractor) reset() {
 // add reads the message of the next row.
 func (x *extractor) add(message []byte) {
 	x.b, x.i = message, 0
-	x.space()
+	x.skipSpace()
 	if x.root.closed {
 		// It stays so: nothing more to learn.
 	} else if x.i < len(x.b) && x.b[x.i] == '{' {
 		x.root.last = x.row + 1
-		if !x.object(x.root) {
+		if !x.scanObject(x.root) {
 			x.root.closed = true
-		} else if x.space(); x.i < len(x.b) {
+		} else if x.skipSpace(); x.i < len(x.b) {
 			x.root.closed = true
 		}
 	} else if bytes.IndexByte(message, '{') >= 0 {
@@ -107,8 +107,8 @@ func (x *extractor) add(message []byte) {
 	x.row++
 }
 
-// value reads one JSON value at a node; n is nil where nothing is collected.
-func (x *extractor) value(n *node) bool {
+// scanValue reads one JSON value at a node; n is nil where nothing is collected.
+func (x *extractor) scanValue(n *node) bool {
 	if x.i >= len(x.b) {
 		return false
 	}
@@ -121,36 +121,36 @@ func (x *extractor) value(n *node) bool {
 	switch c := x.b[x.i]; {
 	case c != '{' && c != '[':
 		start := x.i
-		if !x.scalar() {
+		if !x.scanScalar() {
 			return false
 		}
 		if n != nil {
 			if n.codes == nil && len(x.spare) > 0 {
 				n.codes, x.spare = x.spare[len(x.spare)-1], x.spare[:len(x.spare)-1]
 			}
-			n.set(x.row, x.b[start:x.i])
+			n.setValue(x.row, x.b[start:x.i])
 		}
 		return true
 	case n == nil || n.closed:
 		if n != nil {
 			n.container = true
 		}
-		return x.skip()
+		return x.skipValue()
 	case n.depth >= columnDepth || n.depth == 1 && notKept[n.key]:
 		n.container, n.closed = true, true
-		return x.skip()
+		return x.skipValue()
 	case c == '{':
 		n.container = true
-		return x.object(n)
+		return x.scanObject(n)
 	default:
 		n.container = true
-		return x.array(n)
+		return x.scanArray(n)
 	}
 }
 
-func (x *extractor) object(n *node) bool {
+func (x *extractor) scanObject(n *node) bool {
 	x.i++ // {
-	x.space()
+	x.skipSpace()
 	if x.i < len(x.b) && x.b[x.i] == '}' {
 		x.i++
 		return true
@@ -161,27 +161,27 @@ func (x *extractor) object(n *node) bool {
 			return false
 		}
 		start := x.i + 1
-		if !x.text() {
+		if !x.scanString() {
 			return false
 		}
 		key := x.b[start : x.i-1]
-		x.space()
+		x.skipSpace()
 		if x.i >= len(x.b) || x.b[x.i] != ':' {
 			return false
 		}
 		x.i++
-		x.space()
-		if !x.value(childOf(x, n, key)) {
+		x.skipSpace()
+		if !x.scanValue(childOf(x, n, key)) {
 			return false
 		}
-		x.space()
+		x.skipSpace()
 		if x.i >= len(x.b) {
 			return false
 		}
 		switch x.b[x.i] {
 		case ',':
 			x.i++
-			x.space()
+			x.skipSpace()
 		case '}':
 			x.i++
 			return true
@@ -193,9 +193,9 @@ func (x *extractor) object(n *node) bool {
 
 const indexes = "01234567"
 
-func (x *extractor) array(n *node) bool {
+func (x *extractor) scanArray(n *node) bool {
 	x.i++ // [
-	x.space()
+	x.skipSpace()
 	if x.i < len(x.b) && x.b[x.i] == ']' {
 		x.i++
 		return true
@@ -208,17 +208,17 @@ func (x *extractor) array(n *node) bool {
 		} else {
 			n.closed = true
 		}
-		if !x.value(element) {
+		if !x.scanValue(element) {
 			return false
 		}
-		x.space()
+		x.skipSpace()
 		if x.i >= len(x.b) {
 			return false
 		}
 		switch x.b[x.i] {
 		case ',':
 			x.i++
-			x.space()
+			x.skipSpace()
 		case ']':
 			x.i++
 			return true
@@ -243,7 +243,7 @@ func childOf[S string | []byte](x *extractor, n *node, key S) *node {
 
 func (x *extractor) newChild(n *node, key string) *node {
 	isIndex := len(n.children) < columnElements && key == indexes[len(n.children):len(n.children)+1]
-	if !plain(key) && !isIndex {
+	if !isPlainKey(key) && !isIndex {
 		n.closed = true
 		return nil
 	}
@@ -279,9 +279,9 @@ func (x *extractor) newChild(n *node, key string) *node {
 	return c
 }
 
-// plain says whether every reader takes a key of an object, written like this, for the same steps of a
+// isPlainKey says whether every reader takes a key of an object, written like this, for the same steps of a
 // path: no escapes, no empty step, nothing that could be the index of an array.
-func plain(key string) bool {
+func isPlainKey(key string) bool {
 	if len(key) > columnValue {
 		return false
 	}
@@ -298,8 +298,8 @@ func plain(key string) bool {
 	return true
 }
 
-// set notes the raw scalar of a row.
-func (n *node) set(row int, raw []byte) {
+// setValue notes the raw scalar of a row.
+func (n *node) setValue(row int, raw []byte) {
 	if n.spoiled {
 		return
 	}
@@ -352,7 +352,7 @@ func (x *extractor) columns(bytes int) (kept []keptColumn, opaque []opaquePath, 
 	var visit func(n *node)
 	visit = func(n *node) {
 		for _, c := range n.children {
-			if c.container || c.spoiled || x.exhausted && c.below || !c.worth(bytes) {
+			if c.container || c.spoiled || x.exhausted && c.below || !c.isWorthStoring(bytes) {
 				opaque = append(opaque, opaquePath{c.name, c.closed})
 			} else {
 				for len(c.codes) < x.row {
@@ -377,14 +377,16 @@ func (x *extractor) columns(bytes int) (kept []keptColumn, opaque []opaquePath, 
 	return kept, opaque, !x.exhausted
 }
 
-// worth says whether a column is worth its place on the disk: not when its values are many and long,
+// isWorthStoring says whether a column is worth its place on the disk: not when its values are many and long,
 // as those are that every event has for itself.
-func (n *node) worth(bytes int) bool { return len(n.values) <= 16 || n.size <= bytes/columnShare }
+func (n *node) isWorthStoring(bytes int) bool {
+	return len(n.values) <= 16 || n.size <= bytes/columnShare
+}
 
 // isAbsent says whether no message of a block has a path that is none of its columns, when the paths
 // that occur beside the columns are all known.
 func isAbsent(path string, opaque []opaquePath) bool {
-	if !plain(path) {
+	if !isPlainKey(path) {
 		return false
 	}
 	for _, o := range opaque {

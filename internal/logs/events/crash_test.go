@@ -231,7 +231,7 @@ func verifyChild(t *testing.T, dir string, appended, deleted int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g := s.make(childGroup)
+		g := s.ensureGroup(childGroup)
 		if len(entries) != len(g.parts) {
 			t.Errorf("%d files for %d parts", len(entries), len(g.parts))
 		}

@@ -16,7 +16,7 @@ func sealed(t *testing.T) (*Store, *part) {
 	s := open(t, t.TempDir(), Options{SealBytes: 64 << 10})
 	fill(t, s, 1, corpus(t, 700))
 	settle(t, s)
-	g := s.find(1)
+	g := s.findGroup(1)
 	if len(g.parts) == 0 {
 		t.Fatal("nothing was sealed")
 	}
@@ -71,7 +71,7 @@ func TestDamageIsReportedWithTheFile(t *testing.T) {
 	if err := everything(s, 1); err != nil {
 		t.Fatal(err)
 	}
-	whole, err := os.ReadFile(p.path())
+	whole, err := os.ReadFile(p.filePath())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestDamageIsReportedWithTheFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer v.Close()
-		tail, err := v.tail(v.blocks[0])
+		tail, err := v.readTail(v.blocks[0])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,23 +95,23 @@ func TestDamageIsReportedWithTheFile(t *testing.T) {
 		}
 		damaged := append([]byte(nil), whole...)
 		damaged[i] ^= 1 << random.IntN(8)
-		if err := os.WriteFile(p.path(), damaged, 0o600); err != nil {
+		if err := os.WriteFile(p.filePath(), damaged, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := everything(s, 1); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), p.path()) {
+		if err := everything(s, 1); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), p.filePath()) {
 			t.Fatalf("byte %d of %d is wrong: %v", i, len(whole), err)
 		}
 	}
-	if err := os.WriteFile(p.path(), whole[:len(whole)/2], 0o600); err != nil {
+	if err := os.WriteFile(p.filePath(), whole[:len(whole)/2], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := everything(s, 1); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), p.path()) {
+	if err := everything(s, 1); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), p.filePath()) {
 		t.Errorf("the file is too short: %v", err)
 	}
-	if err := os.Remove(p.path()); err != nil {
+	if err := os.Remove(p.filePath()); err != nil {
 		t.Fatal(err)
 	}
-	if err := everything(s, 1); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), p.path()) {
+	if err := everything(s, 1); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), p.filePath()) {
 		t.Errorf("the file is gone: %v", err)
 	}
 }
@@ -150,7 +150,7 @@ func TestWhatCannotBeSealedStopsAppendUntilItCan(t *testing.T) {
 	if err := everything(s, 1); err != nil {
 		t.Error(err)
 	}
-	if g := s.find(1); len(g.parts) == 0 {
+	if g := s.findGroup(1); len(g.parts) == 0 {
 		t.Error("nothing was sealed")
 	}
 }

@@ -88,8 +88,8 @@ func (s *wordSet) addWords(message []byte) {
 	}
 }
 
-// filter is the filter over the set.
-func (s *wordSet) filter() []byte {
+// buildFilter is the filter over the set.
+func (s *wordSet) buildFilter() []byte {
 	f := make([]byte, (s.count*filterBits+7)/8)
 	if len(f) == 0 {
 		return f
@@ -97,7 +97,7 @@ func (s *wordSet) filter() []byte {
 	for _, h := range s.places {
 		if h != 0 {
 			for i := range filterProbes {
-				at := probe(h, i, len(f))
+				at := probeIndex(h, i, len(f))
 				f[at/8] |= 1 << (at % 8)
 			}
 		}
@@ -105,8 +105,8 @@ func (s *wordSet) filter() []byte {
 	return f
 }
 
-// probe is the place of bit i of a word in a filter of so many bytes.
-func probe(h uint64, i, bytes int) uint64 {
+// probeIndex is the place of bit i of a word in a filter of so many bytes.
+func probeIndex(h uint64, i, bytes int) uint64 {
 	a, b := uint32(h), uint32(h>>32)|1
 	return uint64(a+uint32(i)*b) * uint64(bytes) * 8 >> 32
 }
@@ -117,7 +117,7 @@ func mayContain(filter []byte, h uint64) bool {
 		return false // of no words at all
 	}
 	for i := range filterProbes {
-		if at := probe(h, i, len(filter)); filter[at/8]&(1<<(at%8)) == 0 {
+		if at := probeIndex(h, i, len(filter)); filter[at/8]&(1<<(at%8)) == 0 {
 			return false
 		}
 	}

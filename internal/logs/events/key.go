@@ -29,7 +29,7 @@ const (
 
 const storeVersion = 1
 
-func key(kind byte, numbers ...uint64) []byte {
+func encodeKey(kind byte, numbers ...uint64) []byte {
 	b := make([]byte, 1, 1+8*len(numbers))
 	b[0] = kind
 	for _, n := range numbers {
@@ -49,9 +49,9 @@ func keyNumber(k []byte, i int) uint64 {
 // groupKeys are the bounds of a group's keys of a kind.
 func groupKeys(kind byte, g GroupID) (from, to []byte) {
 	if g == math.MaxUint64 {
-		return key(kind, uint64(g)), []byte{kind + 1}
+		return encodeKey(kind, uint64(g)), []byte{kind + 1}
 	}
-	return key(kind, uint64(g)), key(kind, uint64(g)+1)
+	return encodeKey(kind, uint64(g)), encodeKey(kind, uint64(g)+1)
 }
 
 // groupRow is what the catalogue keeps of a group beside its streams and parts.
@@ -72,7 +72,7 @@ func (r groupRow) encode() []byte {
 func readGroupRow(b []byte) (groupRow, error) {
 	c := &cursor{b: b}
 	r := groupRow{last: c.uvarint(), sealed: c.uvarint(), unsealed: c.varint(), expired: c.varint()}
-	return r, c.end()
+	return r, c.checkEnd()
 }
 
 func (s StreamStat) encode() []byte {
@@ -87,7 +87,7 @@ func readStreamStat(b []byte) (StreamStat, error) {
 	c := &cursor{b: b}
 	s := StreamStat{First: c.varint(), Last: c.varint(), LastIngested: c.varint(), Events: c.varint(),
 		StoredBytes: c.varint()}
-	return s, c.end()
+	return s, c.checkEnd()
 }
 
 func uvarintBytes(n uint64) []byte { return binary.AppendUvarint(nil, n) }

@@ -52,7 +52,7 @@ func (m *model) stats() (all GroupStat, streams map[StreamID]StreamStat) {
 	streams = map[StreamID]StreamStat{}
 	for _, e := range m.events {
 		st, known := streams[e.Stream]
-		streams[e.Stream] = st.with(&e, known)
+		streams[e.Stream] = st.withEvent(&e, known)
 		if all.Events == 0 {
 			all.First, all.Last = e.Timestamp, e.Timestamp
 		}

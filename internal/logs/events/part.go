@@ -45,7 +45,7 @@ func newPart(s *Store, g GroupID, id uint64, blocks []blockMeta) *part {
 	return p
 }
 
-func (p *part) path() string { return filepath.Join(p.store.parts, partName(p.group, p.id)) }
+func (p *part) filePath() string { return filepath.Join(p.store.parts, partName(p.group, p.id)) }
 
 func (p *part) size() (n int64) {
 	for i := range p.blocks {
@@ -64,13 +64,13 @@ func (p *part) encode() []byte {
 
 func readPart(s *Store, g GroupID, id uint64, value []byte) (*part, error) {
 	c := &cursor{b: value}
-	blocks := make([]blockMeta, c.count(len(value)/16))
+	blocks := make([]blockMeta, c.readCount(len(value)/16))
 	for i := range blocks {
 		if blocks[i] = readBlockMeta(c); c.err != nil {
 			break
 		}
 	}
-	if err := c.end(); err != nil {
+	if err := c.checkEnd(); err != nil {
 		return nil, err
 	}
 	return newPart(s, g, id, blocks), nil
@@ -95,34 +95,34 @@ func (p *part) release() {
 		p.file = nil
 	}
 	if p.dropped {
-		p.remove()
+		p.removeFile()
 	}
 }
 
-// drop removes the file, when its last reader is done. The catalogue has forgotten it, durably.
-func (p *part) drop() {
+// markDropped removes the file, when its last reader is done. The catalogue has forgotten it, durably.
+func (p *part) markDropped() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.dropped = true
 	if p.views == 0 {
-		p.remove()
+		p.removeFile()
 	}
 }
 
-func (p *part) remove() {
+func (p *part) removeFile() {
 	p.store.files.RLock()
 	defer p.store.files.RUnlock()
-	if err := os.Remove(p.path()); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := os.Remove(p.filePath()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		p.store.log.Error("cannot remove a file of log events that is no longer needed; the next start tries again",
 			"error", err)
 	}
 }
 
-// read reads a piece of the file, for who has acquired the part.
-func (p *part) read(dst []byte, offset, size int64) ([]byte, error) {
+// readRange reads a piece of the file, for who has acquired the part.
+func (p *part) readRange(dst []byte, offset, size int64) ([]byte, error) {
 	p.mu.Lock()
 	if p.file == nil {
-		f, err := os.Open(p.path())
+		f, err := os.Open(p.filePath())
 		if err != nil {
 			p.mu.Unlock()
 			return nil, fmt.Errorf("read log events: %w", err)
@@ -146,7 +146,7 @@ func (p *part) read(dst []byte, offset, size int64) ([]byte, error) {
 
 // damaged is the error of a file that isn't what was written.
 func (p *part) damaged(offset int64, err error) error {
-	return fmt.Errorf("%w: file %s, block at byte %d: %w", ErrDamaged, p.path(), offset, err)
+	return fmt.Errorf("%w: file %s, block at byte %d: %w", ErrDamaged, p.filePath(), offset, err)
 }
 
 // partWriter writes the file of a new part.
@@ -162,7 +162,7 @@ func newPartWriter(path string) (*partWriter, error) {
 	return &partWriter{path: path, file: f}, err
 }
 
-func (w *partWriter) add(encoded []byte, meta blockMeta) error {
+func (w *partWriter) addBlock(encoded []byte, meta blockMeta) error {
 	meta.offset = w.offset
 	w.offset += meta.size
 	w.blocks = append(w.blocks, meta)
@@ -170,8 +170,8 @@ func (w *partWriter) add(encoded []byte, meta blockMeta) error {
 	return err
 }
 
-// finish makes the file durable under its name.
-func (w *partWriter) finish() error {
+// finishFile makes the file durable under its name.
+func (w *partWriter) finishFile() error {
 	err := w.file.Sync()
 	err = errors.Join(err, w.file.Close())
 	if err == nil {

@@ -45,7 +45,7 @@ func (s *Store) Events(ctx context.Context, g GroupID, r Range) iter.Seq2[Event,
 		}
 		v, err := s.snapshot(g, r.From, r.To, 0, math.MaxInt)
 		if err == nil {
-			err = newMerge(v, r).run(ctx, yield)
+			err = newMerge(v, r).mergeBlocks(ctx, yield)
 			err = errors.Join(err, v.Close())
 		}
 		if err != nil {
@@ -82,7 +82,7 @@ type openBlock struct {
 func newMerge(v *View, r Range) *merge {
 	m := &merge{Range: r}
 	for _, b := range v.blocks {
-		if edge, any := m.edge(b); any {
+		if edge, any := m.blockBound(b); any {
 			m.waiting = append(m.waiting, waitingBlock{b, edge})
 		}
 	}
@@ -98,8 +98,8 @@ func (m *merge) direction(comparison int) int {
 	return comparison
 }
 
-// edge is a bound for the first event asked for in a block; false when it has none.
-func (m *merge) edge(b *Block) (edge int64, any bool) {
+// blockBound is a bound for the first event asked for in a block; false when it has none.
+func (m *merge) blockBound(b *Block) (edge int64, any bool) {
 	add := func(first, last int64) {
 		e := max(first, m.From)
 		if m.Backward {
@@ -125,24 +125,27 @@ func (m *merge) edge(b *Block) (edge int64, any bool) {
 	return edge, any
 }
 
-func (m *merge) Len() int           { return len(m.open) }
-func (m *merge) Less(i, j int) bool { return m.direction(m.open[i].at().Compare(m.open[j].at())) < 0 }
-func (m *merge) Swap(i, j int)      { m.open[i], m.open[j] = m.open[j], m.open[i] }
-func (m *merge) Push(x any)         { m.open = append(m.open, x.(*openBlock)) }
+func (m *merge) Len() int { return len(m.open) }
+func (m *merge) Less(i, j int) bool {
+	return m.direction(m.open[i].nextPosition().Compare(
+		m.open[j].nextPosition())) < 0
+}
+func (m *merge) Swap(i, j int) { m.open[i], m.open[j] = m.open[j], m.open[i] }
+func (m *merge) Push(x any)    { m.open = append(m.open, x.(*openBlock)) }
 func (m *merge) Pop() any {
 	last := m.open[len(m.open)-1]
 	m.open = m.open[:len(m.open)-1]
 	return last
 }
 
-// at is the position of the next event.
-func (o *openBlock) at() Position { return o.position(o.order[o.next]) }
+// nextPosition is the position of the next event.
+func (o *openBlock) nextPosition() Position { return o.position(o.order[o.next]) }
 
 func (o *openBlock) position(row int32) Position {
 	return Position{o.rows.Timestamp[row], o.rows.Seq[row]}
 }
 
-func (m *merge) run(ctx context.Context, yield func(Event, error) bool) error {
+func (m *merge) mergeBlocks(ctx context.Context, yield func(Event, error) bool) error {
 	defer func() {
 		for _, o := range m.loaded {
 			o.messages.Release()
@@ -150,7 +153,7 @@ func (m *merge) run(ctx context.Context, yield func(Event, error) bool) error {
 	}()
 	for n := 0; ; n++ {
 		for len(m.waiting) > 0 && (len(m.open) == 0 ||
-			m.direction(cmp.Compare(m.waiting[0].edge, m.open[0].at().Timestamp)) <= 0) {
+			m.direction(cmp.Compare(m.waiting[0].edge, m.open[0].nextPosition().Timestamp)) <= 0) {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -165,7 +168,7 @@ func (m *merge) run(ctx context.Context, yield func(Event, error) bool) error {
 			return ctx.Err()
 		}
 		o := m.open[0]
-		if err := m.load(o); err != nil {
+		if err := m.loadMessages(o); err != nil {
 			return err
 		}
 		i := int(o.order[o.next])
@@ -213,8 +216,8 @@ func (m *merge) openNext() error {
 	return nil
 }
 
-// load sees to it that the messages of a block are in memory, and those of not too many others.
-func (m *merge) load(o *openBlock) error {
+// loadMessages sees to it that the messages of a block are in memory, and those of not too many others.
+func (m *merge) loadMessages(o *openBlock) error {
 	if n := len(m.loaded); n > 0 && m.loaded[n-1] == o {
 		return nil
 	}
@@ -238,14 +241,14 @@ func (m *merge) load(o *openBlock) error {
 
 // Event finds one event by its position, false when there is none (any more).
 func (s *Store) Event(g GroupID, p Position) (Event, bool, error) {
-	e, found, err := s.event(g, p)
+	e, found, err := s.findEvent(g, p)
 	if err != nil {
 		err = fmt.Errorf("read a log event: %w", err)
 	}
 	return e, found, err
 }
 
-func (s *Store) event(g GroupID, p Position) (e Event, found bool, err error) {
+func (s *Store) findEvent(g GroupID, p Position) (e Event, found bool, err error) {
 	if p.Seq == 0 || p.Timestamp == math.MaxInt64 {
 		return e, false, nil
 	}
@@ -283,7 +286,7 @@ func (s *Store) event(g GroupID, p Position) (e Event, found bool, err error) {
 // It returns none only when there are none: after fewer than max there may be more.
 func (s *Store) Since(ctx context.Context, g GroupID, after uint64, max int) ([]Event, error) {
 	for {
-		events, last, err := s.since(g, after, max)
+		events, last, err := s.eventsSince(g, after, max)
 		if err == nil {
 			err = ctx.Err()
 		}
@@ -300,8 +303,8 @@ func (s *Store) Since(ctx context.Context, g GroupID, after uint64, max int) ([]
 	}
 }
 
-// since looks through some events with a Seq greater than after, and says up to which Seq it did.
-func (s *Store) since(g GroupID, after uint64, most int) (events []Event, last uint64, err error) {
+// eventsSince looks through some events with a Seq greater than after, and says up to which Seq it did.
+func (s *Store) eventsSince(g GroupID, after uint64, most int) (events []Event, last uint64, err error) {
 	v, err := s.snapshot(g, math.MinInt64, math.MaxInt64, after, most)
 	if err != nil {
 		return nil, 0, err
@@ -366,7 +369,7 @@ func (s *Store) since(g GroupID, after uint64, most int) (events []Event, last u
 // noneSince notes that there is no event for readers behind after, so that Wait waits, unless some have
 // come since last was the newest.
 func (s *Store) noneSince(id GroupID, after, last uint64) bool {
-	g := s.find(id)
+	g := s.findGroup(id)
 	if g == nil {
 		return true
 	}
@@ -383,10 +386,10 @@ func (s *Store) noneSince(id GroupID, after, last uint64) bool {
 // with ErrClosed. It waits for the first event of a group that has none, too.
 func (s *Store) Wait(ctx context.Context, id GroupID, after uint64) error {
 	for {
-		if err := s.enter(); err != nil {
+		if err := s.beginCall(); err != nil {
 			return err
 		}
-		g := s.make(id)
+		g := s.ensureGroup(id)
 		s.life.RUnlock()
 		g.mu.Lock()
 		there, changed := min(g.live, g.durable) > after && !g.deleted, g.changed

@@ -15,14 +15,14 @@ type scanner struct {
 // nesting is how deep objects and arrays may lie in each other.
 const nesting = 200
 
-func (x *scanner) space() {
+func (x *scanner) skipSpace() {
 	for x.i < len(x.b) && (x.b[x.i] == ' ' || x.b[x.i] == '\n' || x.b[x.i] == '\t' || x.b[x.i] == '\r') {
 		x.i++
 	}
 }
 
-// text reads a string with its quotes.
-func (x *scanner) text() bool {
+// scanString reads a string with its quotes.
+func (x *scanner) scanString() bool {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	b, i := x.b, x.i+1
 	for {
@@ -71,14 +71,14 @@ func (x *scanner) text() bool {
 	}
 }
 
-// scalar reads a string, a number, true, false or null.
-func (x *scanner) scalar() bool {
+// scanScalar reads a string, a number, true, false or null.
+func (x *scanner) scanScalar() bool {
 	if x.i >= len(x.b) {
 		return false
 	}
 	switch x.b[x.i] {
 	case '"':
-		return x.text()
+		return x.scanString()
 	case 't':
 		return x.literal("true")
 	case 'f':
@@ -86,7 +86,7 @@ func (x *scanner) scalar() bool {
 	case 'n':
 		return x.literal("null")
 	}
-	return x.number()
+	return x.scanNumber()
 }
 
 func (x *scanner) literal(s string) bool {
@@ -97,22 +97,22 @@ func (x *scanner) literal(s string) bool {
 	return true
 }
 
-func (x *scanner) number() bool {
-	x.oneOf("-")
-	if !x.oneOf("0") && !x.digits() {
+func (x *scanner) scanNumber() bool {
+	x.scanOneOf("-")
+	if !x.scanOneOf("0") && !x.scanDigits() {
 		return false
 	}
-	if x.oneOf(".") && !x.digits() {
+	if x.scanOneOf(".") && !x.scanDigits() {
 		return false
 	}
-	if x.oneOf("eE") {
-		x.oneOf("+-")
-		return x.digits()
+	if x.scanOneOf("eE") {
+		x.scanOneOf("+-")
+		return x.scanDigits()
 	}
 	return true
 }
 
-func (x *scanner) oneOf(chars string) bool {
+func (x *scanner) scanOneOf(chars string) bool {
 	for i := range len(chars) {
 		if x.i < len(x.b) && x.b[x.i] == chars[i] {
 			x.i++
@@ -122,7 +122,7 @@ func (x *scanner) oneOf(chars string) bool {
 	return false
 }
 
-func (x *scanner) digits() bool {
+func (x *scanner) scanDigits() bool {
 	start := x.i
 	for x.i < len(x.b) && '0' <= x.b[x.i] && x.b[x.i] <= '9' {
 		x.i++
@@ -130,8 +130,8 @@ func (x *scanner) digits() bool {
 	return x.i > start
 }
 
-// skip reads any value.
-func (x *scanner) skip() bool {
+// skipValue reads any value.
+func (x *scanner) skipValue() bool {
 	var open [nesting]byte // the closing brackets that are due
 	depth := 0
 	for {
@@ -147,16 +147,16 @@ func (x *scanner) skip() bool {
 			open[depth] = c + 2 // } and ] stand two behind { and [
 			depth++
 			x.i++
-			x.space()
+			x.skipSpace()
 			if x.i < len(x.b) && x.b[x.i] == c+2 {
 				break // empty: it is closed below
 			}
-			if c == '{' && !x.key() {
+			if c == '{' && !x.scanKey() {
 				return false
 			}
 			continue
 		default:
-			if !x.scalar() {
+			if !x.scanScalar() {
 				return false
 			}
 		}
@@ -165,15 +165,15 @@ func (x *scanner) skip() bool {
 			if depth == 0 {
 				return true
 			}
-			x.space()
+			x.skipSpace()
 			if x.i >= len(x.b) {
 				return false
 			}
 			c := x.b[x.i]
 			x.i++
 			if c == ',' {
-				x.space()
-				if open[depth-1] == '}' && !x.key() {
+				x.skipSpace()
+				if open[depth-1] == '}' && !x.scanKey() {
 					return false
 				}
 				break
@@ -186,15 +186,15 @@ func (x *scanner) skip() bool {
 	}
 }
 
-// key reads a key of an object, its colon, and the space behind.
-func (x *scanner) key() bool {
-	if x.i >= len(x.b) || x.b[x.i] != '"' || !x.text() {
+// scanKey reads a key of an object, its colon, and the space behind.
+func (x *scanner) scanKey() bool {
+	if x.i >= len(x.b) || x.b[x.i] != '"' || !x.scanString() {
 		return false
 	}
-	x.space()
-	if !x.oneOf(":") {
+	x.skipSpace()
+	if !x.scanOneOf(":") {
 		return false
 	}
-	x.space()
+	x.skipSpace()
 	return true
 }

@@ -40,8 +40,8 @@ type upkeep struct {
 	done    sync.WaitGroup
 }
 
-// add puts a group in the queue, unless it waits there already.
-func (u *upkeep) add(g *group) {
+// enqueue puts a group in the queue, unless it waits there already.
+func (u *upkeep) enqueue(g *group) {
 	u.mu.Lock()
 	if !slices.Contains(u.queue, g) {
 		u.queue = append(u.queue, g)
@@ -53,7 +53,7 @@ func (u *upkeep) add(g *group) {
 	}
 }
 
-func (u *upkeep) take() *group {
+func (u *upkeep) dequeue() *group {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.busy = len(u.queue) > 0
@@ -92,8 +92,8 @@ func (s *Store) Settle(ctx context.Context) error {
 	}
 }
 
-// keepUp works on the groups in the queue until the store is closed.
-func (s *Store) keepUp() {
+// runMaintenance works on the groups in the queue until the store is closed.
+func (s *Store) runMaintenance() {
 	w := &worker{store: s}
 	idle := time.NewTimer(linger)
 	defer idle.Stop()
@@ -106,12 +106,12 @@ func (s *Store) keepUp() {
 			continue
 		case <-s.upkeep.wake:
 		}
-		for g := s.upkeep.take(); g != nil; g = s.upkeep.take() {
+		for g := s.upkeep.dequeue(); g != nil; g = s.upkeep.dequeue() {
 			select {
 			case <-s.closing:
 				return
 			default:
-				w.keepUp(g)
+				w.maintainGroup(g)
 			}
 		}
 		idle.Reset(linger)
@@ -126,32 +126,32 @@ type worker struct {
 	writers []*blockWriter
 }
 
-// keepUp does for a group what is to be done now: one step, and puts it in the queue again if there
+// maintainGroup does for a group what is to be done now: one step, and puts it in the queue again if there
 // may be more.
-func (w *worker) keepUp(g *group) {
+func (w *worker) maintainGroup(g *group) {
 	s := w.store
-	did, err := w.seal(g)
+	did, err := w.sealEvents(g)
 	g.mu.Lock()
 	g.sealError = err
-	g.notify()
+	g.notifyWaiters()
 	g.mu.Unlock()
 	if err != nil {
 		s.log.Error("log events can't be sealed; they stay safe as they are", "group", g.id, "error", err)
 	}
 	if err == nil && !did {
-		if did, err = w.clean(g); err != nil {
+		if did, err = w.collectGarbage(g); err != nil {
 			s.log.Error("log events can't be cleaned up; the disk space of deleted ones stays taken", "group", g.id,
 				"error", err)
 		}
 	}
 	if did {
-		s.upkeep.add(g)
+		s.upkeep.enqueue(g)
 	}
 }
 
-// seal turns the oldest unsealed events of a group into a part, if there are enough of them, or if
+// sealEvents turns the oldest unsealed events of a group into a part, if there are enough of them, or if
 // most of them are deleted.
-func (w *worker) seal(g *group) (did bool, err error) {
+func (w *worker) sealEvents(g *group) (did bool, err error) {
 	s := w.store
 	g.mu.Lock()
 	unsealed, sealedUpTo, last, deleted, deletions := g.unsealed, g.sealed, g.durable, g.deleted, g.deletions
@@ -180,19 +180,19 @@ func (w *worker) seal(g *group) (did bool, err error) {
 			return false, err
 		}
 	}
-	return true, s.swap(g, nil, p, sealed, raw)
+	return true, s.replaceParts(g, nil, p, sealed, raw)
 }
 
 // deadChunks is how many bytes of the unsealed messages are deleted.
 func (s *Store) deadChunks(g *group, live liveness) (dead int64, err error) {
 	from, to := groupKeys(keyChunk, g.id)
-	err = s.each(from, to, func(k, value []byte) error {
+	err = s.forEachEntry(from, to, func(k, value []byte) error {
 		c, err := readChunk(keyNumber(k, 1), value)
 		if err != nil || c.minTime >= live.expired && len(live.dead) == 0 {
 			return err
 		}
-		_, err = c.each(func(r row) {
-			if !live.row(r.stream, r.timestamp, r.seq) {
+		_, err = c.forEachRow(func(r row) {
+			if !live.isLiveRow(r.stream, r.timestamp, r.seq) {
 				dead += int64(r.size)
 			}
 		})
@@ -210,7 +210,7 @@ func (w *worker) readChunks(g *group, last uint64, live liveness) (sealed uint64
 	w.buffer, w.rows = w.buffer[:0], w.rows[:0]
 	from, _ := groupKeys(keyChunk, g.id)
 	enough := errors.New("enough")
-	err = w.store.each(from, key(keyChunk, uint64(g.id), last+1), func(k, value []byte) error {
+	err = w.store.forEachEntry(from, encodeKey(keyChunk, uint64(g.id), last+1), func(k, value []byte) error {
 		if raw >= w.store.SealBytes {
 			return enough
 		}
@@ -220,8 +220,8 @@ func (w *worker) readChunks(g *group, last uint64, live liveness) (sealed uint64
 			start := len(w.buffer)
 			w.buffer = slices.Grow(w.buffer, int(c.raw))[:start+int(c.raw)]
 			var messages []byte
-			messages, err = c.each(func(r row) {
-				if live.row(r.stream, r.timestamp, r.seq) {
+			messages, err = c.forEachRow(func(r row) {
+				if live.isLiveRow(r.stream, r.timestamp, r.seq) {
 					r.at += start
 					w.rows = append(w.rows, r)
 				}
@@ -245,7 +245,7 @@ func (w *worker) readChunks(g *group, last uint64, live liveness) (sealed uint64
 // writePart makes the file of a new part, from whatever fill adds to it; nil when that is nothing.
 func (w *worker) writePart(g *group, fill func(*partWriter) error) (*part, error) {
 	s := w.store
-	if err := s.room(); err != nil {
+	if err := s.checkSpace(); err != nil {
 		return nil, err
 	}
 	id := s.lastPart.Add(1)
@@ -256,7 +256,7 @@ func (w *worker) writePart(g *group, fill func(*partWriter) error) (*part, error
 	if err := fill(pw); err != nil || len(pw.blocks) == 0 {
 		return nil, errors.Join(err, pw.abandon())
 	}
-	if err := pw.finish(); err != nil {
+	if err := pw.finishFile(); err != nil {
 		return nil, err
 	}
 	at("part named")
@@ -266,7 +266,7 @@ func (w *worker) writePart(g *group, fill func(*partWriter) error) (*part, error
 // writeRows adds w.rows to a part, in blocks that all cores encode.
 func (w *worker) writeRows(pw *partWriter) error {
 	slices.SortFunc(w.rows, blockOrder)
-	blocks := cut(w.rows)
+	blocks := splitRows(w.rows)
 	n := runtime.GOMAXPROCS(0)
 	for len(w.writers) < n {
 		w.writers = append(w.writers, newBlockWriter())
@@ -276,11 +276,11 @@ func (w *worker) writeRows(pw *partWriter) error {
 		encoded, metas := make([][]byte, len(now)), make([]blockMeta, len(now))
 		var all sync.WaitGroup
 		for i, rows := range now {
-			all.Go(func() { encoded[i], metas[i] = w.writers[i].write(rows, w.buffer) })
+			all.Go(func() { encoded[i], metas[i] = w.writers[i].encodeBlock(rows, w.buffer) })
 		}
 		all.Wait()
 		for i := range now {
-			if err := pw.add(encoded[i], metas[i]); err != nil {
+			if err := pw.addBlock(encoded[i], metas[i]); err != nil {
 				return err
 			}
 		}
@@ -289,9 +289,9 @@ func (w *worker) writeRows(pw *partWriter) error {
 	return nil
 }
 
-// cut divides rows in blockOrder into blocks: a stream that has much gets blocks of its own, of about
+// splitRows divides rows in blockOrder into blocks: a stream that has much gets blocks of its own, of about
 // the same size, and streams that have little share one.
-func cut(rows []row) (blocks [][]row) {
+func splitRows(rows []row) (blocks [][]row) {
 	start, size, target := 0, 0, blockBytes
 	end := func(i int) {
 		if i > start {
@@ -326,12 +326,12 @@ func cut(rows []row) (blocks [][]row) {
 	return blocks
 }
 
-// swap puts a part, which may be nil, in the place of others, or of the events up to the Seq sealed,
+// replaceParts puts a part, which may be nil, in the place of others, or of the events up to the Seq sealed,
 // which have raw bytes of messages; and removes the files of the others.
-func (s *Store) swap(g *group, old []*part, p *part, sealed uint64, raw int64) error {
+func (s *Store) replaceParts(g *group, old []*part, p *part, sealed uint64, raw int64) error {
 	forget := func(err error) error {
 		if p != nil {
-			p.drop()
+			p.markDropped()
 		}
 		return err
 	}
@@ -347,48 +347,48 @@ func (s *Store) swap(g *group, old []*part, p *part, sealed uint64, raw int64) e
 		row.sealed = sealed
 		row.unsealed -= raw
 		err = errors.Join(err,
-			b.DeleteRange(key(keyChunk, uint64(g.id)), key(keyChunk, uint64(g.id), sealed+1), nil),
-			b.Set(key(keyGroup, uint64(g.id)), row.encode(), nil))
+			b.DeleteRange(encodeKey(keyChunk, uint64(g.id)), encodeKey(keyChunk, uint64(g.id), sealed+1), nil),
+			b.Set(encodeKey(keyGroup, uint64(g.id)), row.encode(), nil))
 	}
 	for _, o := range old {
-		err = errors.Join(err, b.Delete(key(keyPart, uint64(g.id), o.id), nil))
+		err = errors.Join(err, b.Delete(encodeKey(keyPart, uint64(g.id), o.id), nil))
 	}
 	parts := slices.DeleteFunc(slices.Clone(g.parts), func(q *part) bool { return slices.Contains(old, q) })
 	if p != nil {
-		err = errors.Join(err, b.Set(key(keyPart, uint64(g.id), p.id), p.encode(), nil))
+		err = errors.Join(err, b.Set(encodeKey(keyPart, uint64(g.id), p.id), p.encode(), nil))
 		parts = append(parts, p)
 		sortParts(parts)
 	}
 	var durable func() error
 	if err == nil {
-		durable, err = s.apply(b)
+		durable, err = s.applyBatch(b)
 	}
 	if err != nil {
 		g.mu.Unlock()
 		return forget(err)
 	}
 	g.groupRow, g.parts = row, parts
-	g.notify()
+	g.notifyWaiters()
 	g.mu.Unlock()
 	if err := durable(); err != nil {
 		return err // it may be on the disk or not: both are consistent, and Open sees which
 	}
 	at("part catalogued")
 	for _, o := range old {
-		o.drop()
+		o.markDropped()
 	}
 	return nil
 }
 
-// clean gives back the disk space of deleted events and keeps the number of files small: one step,
+// collectGarbage gives back the disk space of deleted events and keeps the number of files small: one step,
 // and says whether it did something.
-func (w *worker) clean(g *group) (did bool, err error) {
+func (w *worker) collectGarbage(g *group) (did bool, err error) {
 	s := w.store
 	g.mu.Lock()
 	parts, live := g.parts, liveness{g.expired, g.dead}
 	g.mu.Unlock()
 	for _, p := range parts {
-		dead := p.dead(live)
+		dead := p.deadBytes(live)
 		if dead < p.raw/2 || dead == 0 {
 			continue
 		}
@@ -400,9 +400,9 @@ func (w *worker) clean(g *group) (did bool, err error) {
 	return false, errors.Join(w.forgetDead(g), w.compactChunks(g))
 }
 
-// dead is about how many bytes of a part's messages belong to deleted events; it is exact when none or
+// deadBytes is about how many bytes of a part's messages belong to deleted events; it is exact when none or
 // all are.
-func (p *part) dead(live liveness) (dead int64) {
+func (p *part) deadBytes(live liveness) (dead int64) {
 	for i := range p.blocks {
 		m := &p.blocks[i]
 		for _, sp := range m.spans {
@@ -458,20 +458,20 @@ func (w *worker) rewrite(g *group, old []*part, live liveness) error {
 	if err != nil {
 		return err
 	}
-	return w.store.swap(g, old, p, 0, 0)
+	return w.store.replaceParts(g, old, p, 0, 0)
 }
 
 func (w *worker) rewriteBlock(pw *partWriter, v *View, p *part, m *blockMeta) error {
 	one := &part{blocks: []blockMeta{*m}}
-	switch dead := one.dead(v.live); {
+	switch dead := one.deadBytes(v.live); {
 	case dead == m.raw && !m.overlaps(v.live, -1<<62, 1<<62):
 		return nil
 	case dead < m.raw/2:
-		encoded, err := p.read(nil, m.offset, m.size)
+		encoded, err := p.readRange(nil, m.offset, m.size)
 		if err != nil {
 			return err
 		}
-		return pw.add(encoded, *m)
+		return pw.addBlock(encoded, *m)
 	}
 	b := &Block{view: v, part: p, meta: m, rows: m.rows, raw: m.raw, minTime: m.minTime(), maxTime: m.maxTime()}
 	r, err := b.Rows()
@@ -523,12 +523,12 @@ func (w *worker) forgetDead(g *group) error {
 	b := s.db.NewBatch()
 	dead := maps.Clone(g.dead)
 	for stream := range gone {
-		if err := b.Delete(key(keyDead, uint64(g.id), uint64(stream)), nil); err != nil {
+		if err := b.Delete(encodeKey(keyDead, uint64(g.id), uint64(stream)), nil); err != nil {
 			return err
 		}
 		delete(dead, stream)
 	}
-	if err := s.commit(b); err != nil {
+	if err := s.commitBatch(b); err != nil {
 		return err
 	}
 	g.dead = dead

@@ -125,18 +125,18 @@ func Open(dir string, o Options) (*Store, error) {
 	s.background, s.stop = context.WithCancel(context.Background())
 	s.closing = s.background.Done()
 	s.upkeep.wake = make(chan struct{}, 1)
-	if err := s.open(); err != nil {
+	if err := s.openStore(); err != nil {
 		return nil, fmt.Errorf("open the store of log events in %s: %w", dir, err)
 	}
 	for _, g := range s.groups {
 		g.deletions = g.expired > never || len(g.dead) > 0
-		s.upkeep.add(g)
+		s.upkeep.enqueue(g)
 	}
-	s.upkeep.done.Go(s.keepUp)
+	s.upkeep.done.Go(s.runMaintenance)
 	return s, nil
 }
 
-func (s *Store) open() (err error) {
+func (s *Store) openStore() (err error) {
 	catalogue := filepath.Join(s.dir, "catalogue")
 	for _, dir := range []string{catalogue, s.parts} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -161,7 +161,7 @@ func (s *Store) open() (err error) {
 	if err = s.checkVersion(); err != nil {
 		return err
 	}
-	if err = s.load(); err != nil {
+	if err = s.loadCatalog(); err != nil {
 		return err
 	}
 	return s.removeOrphans()
@@ -197,9 +197,9 @@ func (s *Store) pebbleOptions() *pebble.Options {
 }
 
 func (s *Store) checkVersion() error {
-	value, closer, err := s.db.Get(key(keyVersion))
+	value, closer, err := s.db.Get(encodeKey(keyVersion))
 	if errors.Is(err, pebble.ErrNotFound) {
-		return s.db.Set(key(keyVersion), []byte{storeVersion}, pebble.Sync)
+		return s.db.Set(encodeKey(keyVersion), []byte{storeVersion}, pebble.Sync)
 	}
 	if err != nil {
 		return err
@@ -211,17 +211,17 @@ func (s *Store) checkVersion() error {
 	return nil
 }
 
-// load reads the catalogue.
-func (s *Store) load() error {
-	if err := s.each(key(keyFloor), key(keyFloor+1), func(_, v []byte) error {
+// loadCatalog reads the catalogue.
+func (s *Store) loadCatalog() error {
+	if err := s.forEachEntry(encodeKey(keyFloor), encodeKey(keyFloor+1), func(_, v []byte) error {
 		c := &cursor{b: v}
 		s.floor = c.uvarint()
-		return c.end()
+		return c.checkEnd()
 	}); err != nil {
 		return err
 	}
 	read := func(kind byte, f func(g *group, number uint64, value []byte) error) error {
-		return s.each([]byte{kind}, []byte{kind + 1}, func(k, v []byte) error {
+		return s.forEachEntry([]byte{kind}, []byte{kind + 1}, func(k, v []byte) error {
 			id := GroupID(keyNumber(k, 0))
 			if s.groups[id] == nil {
 				s.groups[id] = s.newGroup(id)
@@ -245,7 +245,7 @@ func (s *Store) load() error {
 		read(keyDead, func(g *group, n uint64, v []byte) error {
 			c := &cursor{b: v}
 			g.dead[StreamID(n)] = c.uvarint()
-			return c.end()
+			return c.checkEnd()
 		}),
 		read(keyPart, func(g *group, n uint64, v []byte) error {
 			p, err := readPart(s, g.id, n, v)
@@ -259,8 +259,8 @@ func (s *Store) load() error {
 		}))
 }
 
-// each reads the rows of the catalogue with from <= key < to. What f gets is valid until it returns.
-func (s *Store) each(from, to []byte, f func(k, v []byte) error) (err error) {
+// forEachEntry reads the rows of the catalogue with from <= key < to. What f gets is valid until it returns.
+func (s *Store) forEachEntry(from, to []byte, f func(k, v []byte) error) (err error) {
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
 	if err != nil {
 		return err
@@ -280,12 +280,12 @@ func (s *Store) removeOrphans() error {
 	known := map[string]bool{}
 	for _, g := range s.groups {
 		for _, p := range g.parts {
-			known[filepath.Base(p.path())] = true
-			if info, err := os.Stat(p.path()); err != nil {
+			known[filepath.Base(p.filePath())] = true
+			if info, err := os.Stat(p.filePath()); err != nil {
 				s.log.Error("log events are missing; queries that need them will fail", "error", err)
 			} else if info.Size() != p.size() {
 				s.log.Error("a file of log events has the wrong size; queries that need it may fail",
-					"file", p.path(), "bytes", info.Size(), "want", p.size())
+					"file", p.filePath(), "bytes", info.Size(), "want", p.size())
 			}
 		}
 	}
@@ -320,8 +320,8 @@ func (s *Store) Close() error {
 	return errors.Join(err, s.lock.Close())
 }
 
-// enter begins a call; each that succeeds is followed by s.life.RUnlock.
-func (s *Store) enter() error {
+// beginCall begins a call; each that succeeds is followed by s.life.RUnlock.
+func (s *Store) beginCall() error {
 	s.life.RLock()
 	if s.closed {
 		s.life.RUnlock()
@@ -337,15 +337,15 @@ func (s *Store) newGroup(id GroupID) *group {
 	}
 }
 
-// find is the group if there is anything of it, or nil.
-func (s *Store) find(id GroupID) *group {
+// findGroup is the group if there is anything of it, or nil.
+func (s *Store) findGroup(id GroupID) *group {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.groups[id]
 }
 
-// make is the group, which comes into being if there is none.
-func (s *Store) make(id GroupID) *group {
+// ensureGroup is the group, which comes into being if there is none.
+func (s *Store) ensureGroup(id GroupID) *group {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.groups[id] == nil {
@@ -354,8 +354,8 @@ func (s *Store) make(id GroupID) *group {
 	return s.groups[id]
 }
 
-// notify wakes who waits for the group. The group is locked.
-func (g *group) notify() {
+// notifyWaiters wakes who waits for the group. The group is locked.
+func (g *group) notifyWaiters() {
 	close(g.changed)
 	g.changed = make(chan struct{})
 }
@@ -388,7 +388,7 @@ func (s *Store) Groups() []GroupID {
 
 // Streams are the streams of the group that hold anything, in order.
 func (s *Store) Streams(id GroupID) []StreamID {
-	g := s.find(id)
+	g := s.findGroup(id)
 	if g == nil {
 		return nil
 	}

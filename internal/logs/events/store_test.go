@@ -33,7 +33,7 @@ func waitFor(tb testing.TB, s *Store, id GroupID, done func(*group) bool) {
 	tb.Helper()
 	deadline := time.After(eventually.Limit)
 	for {
-		g := s.make(id)
+		g := s.ensureGroup(id)
 		g.mu.Lock()
 		ok, changed := done(g), g.changed
 		g.mu.Unlock()

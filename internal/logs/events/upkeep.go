@@ -29,7 +29,7 @@ type StreamStat struct {
 
 // GroupStat is what the group holds; all zero when it holds nothing.
 func (s *Store) GroupStat(id GroupID) GroupStat {
-	g := s.find(id)
+	g := s.findGroup(id)
 	if g == nil {
 		return GroupStat{}
 	}
@@ -49,7 +49,7 @@ func (s *Store) GroupStat(id GroupID) GroupStat {
 
 // StreamStat is what a stream of the group holds, false when that is nothing.
 func (s *Store) StreamStat(id GroupID, stream StreamID) (StreamStat, bool) {
-	g := s.find(id)
+	g := s.findGroup(id)
 	if g == nil {
 		return StreamStat{}, false
 	}
@@ -62,7 +62,7 @@ func (s *Store) StreamStat(id GroupID, stream StreamID) (StreamStat, bool) {
 // DeleteGroup deletes all events of a group. When it returns, that is durable and readers see none;
 // the disk space returns soon after. Deleting what is not there is no error.
 func (s *Store) DeleteGroup(id GroupID) error {
-	if err := s.enter(); err != nil {
+	if err := s.beginCall(); err != nil {
 		return err
 	}
 	defer s.life.RUnlock()
@@ -73,7 +73,7 @@ func (s *Store) DeleteGroup(id GroupID) error {
 }
 
 func (s *Store) deleteGroup(id GroupID) error {
-	g := s.find(id)
+	g := s.findGroup(id)
 	if g == nil {
 		return nil
 	}
@@ -86,15 +86,15 @@ func (s *Store) deleteGroup(id GroupID) error {
 	floor := max(s.floor, g.last)
 	s.mu.Unlock()
 	b := s.db.NewBatch()
-	err := b.Set(key(keyFloor), uvarintBytes(floor), nil)
-	err = errors.Join(err, b.Delete(key(keyGroup, uint64(id)), nil))
+	err := b.Set(encodeKey(keyFloor), uvarintBytes(floor), nil)
+	err = errors.Join(err, b.Delete(encodeKey(keyGroup, uint64(id)), nil))
 	for _, kind := range []byte{keyStream, keyDead, keyPart, keyChunk} {
 		from, to := groupKeys(kind, id)
 		err = errors.Join(err, b.DeleteRange(from, to, nil))
 	}
 	var durable func() error
 	if err == nil {
-		durable, err = s.apply(b)
+		durable, err = s.applyBatch(b)
 	}
 	if err != nil {
 		g.mu.Unlock()
@@ -106,9 +106,9 @@ func (s *Store) deleteGroup(id GroupID) error {
 	delete(s.groups, id)
 	s.mu.Unlock()
 	parts := g.parts
-	g.removed += stored(g.streams)
+	g.removed += storedBytes(g.streams)
 	g.parts, g.streams = nil, nil
-	g.notify()
+	g.notifyWaiters()
 	g.mu.Unlock()
 
 	if err := durable(); err != nil {
@@ -116,19 +116,19 @@ func (s *Store) deleteGroup(id GroupID) error {
 	}
 	at("group deleted")
 	for _, p := range parts {
-		p.drop()
+		p.markDropped()
 	}
-	s.upkeep.add(g)
+	s.upkeep.enqueue(g)
 	return nil
 }
 
 // DeleteStream deletes the events of one stream, as DeleteGroup does.
 func (s *Store) DeleteStream(id GroupID, stream StreamID) error {
-	if err := s.enter(); err != nil {
+	if err := s.beginCall(); err != nil {
 		return err
 	}
 	defer s.life.RUnlock()
-	g := s.find(id)
+	g := s.findGroup(id)
 	if g == nil {
 		return nil
 	}
@@ -138,11 +138,11 @@ func (s *Store) DeleteStream(id GroupID, stream StreamID) error {
 		return nil
 	}
 	b := s.db.NewBatch()
-	err := b.Set(key(keyDead, uint64(id), uint64(stream)), uvarintBytes(g.last), nil)
-	err = errors.Join(err, b.Delete(key(keyStream, uint64(id), uint64(stream)), nil))
+	err := b.Set(encodeKey(keyDead, uint64(id), uint64(stream)), uvarintBytes(g.last), nil)
+	err = errors.Join(err, b.Delete(encodeKey(keyStream, uint64(id), uint64(stream)), nil))
 	var durable func() error
 	if err == nil {
-		durable, err = s.apply(b)
+		durable, err = s.applyBatch(b)
 	}
 	if err == nil {
 		g.dead = maps.Clone(g.dead)
@@ -158,7 +158,7 @@ func (s *Store) DeleteStream(id GroupID, stream StreamID) error {
 	if err != nil {
 		return fmt.Errorf("delete log events of stream %d in group %d: %w", stream, id, err)
 	}
-	s.upkeep.add(g)
+	s.upkeep.enqueue(g)
 	return nil
 }
 
@@ -166,15 +166,15 @@ func (s *Store) DeleteStream(id GroupID, stream StreamID) error {
 // DeleteGroup does. Events as old that come in later are not shown either, unless the group never had
 // an event before.
 func (s *Store) Expire(id GroupID, before int64) error {
-	if err := s.enter(); err != nil {
+	if err := s.beginCall(); err != nil {
 		return err
 	}
 	defer s.life.RUnlock()
-	g := s.find(id)
+	g := s.findGroup(id)
 	if g == nil {
 		return nil
 	}
-	if err := s.expire(g, before); err != nil {
+	if err := s.expireEvents(g, before); err != nil {
 		return fmt.Errorf("expire log events of group %d: %w", id, err)
 	}
 	return nil
@@ -183,7 +183,7 @@ func (s *Store) Expire(id GroupID, before int64) error {
 // Expired is the time before which Expire has ended the group: an event with an earlier Timestamp is shown to nobody.
 // It never becomes earlier. It is 0, or less, when there was no Expire.
 func (s *Store) Expired(id GroupID) int64 {
-	g := s.find(id)
+	g := s.findGroup(id)
 	if g == nil {
 		return 0
 	}
@@ -192,7 +192,7 @@ func (s *Store) Expired(id GroupID) int64 {
 	return g.expired
 }
 
-func (s *Store) expire(g *group, before int64) error {
+func (s *Store) expireEvents(g *group, before int64) error {
 	g.mu.Lock()
 	if g.deleted || before <= g.expired {
 		g.mu.Unlock()
@@ -202,9 +202,9 @@ func (s *Store) expire(g *group, before int64) error {
 	row := g.groupRow
 	row.expired = before
 	b := s.db.NewBatch()
-	err = errors.Join(err, b.Set(key(keyGroup, uint64(g.id)), row.encode(), nil))
+	err = errors.Join(err, b.Set(encodeKey(keyGroup, uint64(g.id)), row.encode(), nil))
 	for id := range g.streams {
-		k := key(keyStream, uint64(g.id), uint64(id))
+		k := encodeKey(keyStream, uint64(g.id), uint64(id))
 		if st, left := streams[id]; !left {
 			err = errors.Join(err, b.Delete(k, nil))
 		} else if st != g.streams[id] {
@@ -213,24 +213,24 @@ func (s *Store) expire(g *group, before int64) error {
 	}
 	var durable func() error
 	if err == nil {
-		durable, err = s.apply(b)
+		durable, err = s.applyBatch(b)
 	}
 	if err != nil {
 		g.mu.Unlock()
 		return err
 	}
-	g.removed += stored(g.streams) - stored(streams)
+	g.removed += storedBytes(g.streams) - storedBytes(streams)
 	g.groupRow, g.streams, g.deletions = row, streams, true
 	g.mu.Unlock()
 	if err := durable(); err != nil {
 		return err
 	}
-	s.upkeep.add(g)
+	s.upkeep.enqueue(g)
 	return nil
 }
 
-// stored is the StoredBytes of some streams.
-func stored(streams map[StreamID]StreamStat) (n int64) {
+// storedBytes is the StoredBytes of some streams.
+func storedBytes(streams map[StreamID]StreamStat) (n int64) {
 	for _, st := range streams {
 		n += st.StoredBytes
 	}
@@ -287,7 +287,7 @@ func (s *Store) countExpired(g *group, before int64) (map[StreamID]StreamStat, e
 			}
 			for i, stream := range r.Stream {
 				switch {
-				case !read[stream] || !live.row(stream, r.Timestamp[i], r.Seq[i]):
+				case !read[stream] || !live.isLiveRow(stream, r.Timestamp[i], r.Seq[i]):
 				case r.Timestamp[i] < before:
 					gone(stream, 1, int64(r.Size[i]))
 				default:
@@ -297,12 +297,12 @@ func (s *Store) countExpired(g *group, before int64) (map[StreamID]StreamStat, e
 		}
 	}
 	from, to := groupKeys(keyChunk, g.id)
-	if err := s.each(from, to, func(k, value []byte) error {
+	if err := s.forEachEntry(from, to, func(k, value []byte) error {
 		c, err := readChunk(keyNumber(k, 1), value)
 		if err == nil {
-			_, err = c.each(func(r row) {
+			_, err = c.forEachRow(func(r row) {
 				switch {
-				case !live.row(r.stream, r.timestamp, r.seq):
+				case !live.isLiveRow(r.stream, r.timestamp, r.seq):
 				case r.timestamp < before:
 					gone(r.stream, 1, int64(r.size))
 				default:
@@ -328,7 +328,7 @@ func (s *Store) countExpired(g *group, before int64) (map[StreamID]StreamStat, e
 // DiskBytes is what the store's files take on the disk, in bytes, without the few MiB that the log of new
 // events reserves for what comes.
 func (s *Store) DiskBytes() int64 {
-	if s.enter() != nil {
+	if s.beginCall() != nil {
 		return 0
 	}
 	defer s.life.RUnlock()

@@ -76,7 +76,7 @@ func TestDeletedDiskSpaceReturns(t *testing.T) {
 				}
 				settle(t, s)
 				shrinksTo(t, s, before/8)
-				if g := s.find(1); g != nil && len(g.dead) > 0 && hot == "sealed" {
+				if g := s.findGroup(1); g != nil && len(g.dead) > 0 && hot == "sealed" {
 					t.Errorf("streams %v are not forgotten", g.dead)
 				}
 			})
@@ -133,7 +133,7 @@ func TestViewOutlivesDeletion(t *testing.T) {
 		t.Fatal(err)
 	}
 	if files, err := filepath.Glob(filepath.Join(s.parts, "*")); err != nil || len(files) != 0 {
-		t.Errorf("%s is there after the last view: %v %v", p.path(), files, err)
+		t.Errorf("%s is there after the last view: %v %v", p.filePath(), files, err)
 	}
 }
 
@@ -146,7 +146,7 @@ func TestSmallPartsAreMerged(t *testing.T) {
 		}
 		settle(t, s)
 	}
-	if n := len(s.find(1).parts); n > 3*mergeParts {
+	if n := len(s.findGroup(1).parts); n > 3*mergeParts {
 		t.Errorf("there are %d parts", n)
 	}
 	if n := count(t, s, 1, Range{}); n != 2000 {

@@ -33,8 +33,8 @@ type liveness struct {
 	dead    map[StreamID]uint64
 }
 
-// row says whether a row is there for readers.
-func (l liveness) row(stream StreamID, timestamp int64, seq uint64) bool {
+// isLiveRow says whether a row is there for readers.
+func (l liveness) isLiveRow(stream StreamID, timestamp int64, seq uint64) bool {
 	return timestamp >= l.expired && (len(l.dead) == 0 || seq > l.dead[stream])
 }
 
@@ -57,12 +57,12 @@ func (s *Store) View(g GroupID, from, to int64) (*View, error) {
 // snapshot takes a view of the events behind a Seq. Of those which are not sealed it takes only some
 // more than atMost; then last is less than the group's.
 func (s *Store) snapshot(id GroupID, from, to int64, after uint64, atMost int) (*View, error) {
-	if err := s.enter(); err != nil {
+	if err := s.beginCall(); err != nil {
 		return nil, err
 	}
 	defer s.life.RUnlock()
 	v := &View{group: id}
-	g := s.find(id)
+	g := s.findGroup(id)
 	if g == nil {
 		return v, nil
 	}
@@ -87,7 +87,8 @@ func (s *Store) snapshot(id GroupID, from, to int64, after uint64, atMost int) (
 		}
 	}
 	lower, _ := groupKeys(keyChunk, id)
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: key(keyChunk, uint64(id), g.durable+1)})
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: encodeKey(keyChunk, uint64(id),
+		g.durable+1)})
 	g.mu.Unlock()
 	if err == nil {
 		err = v.takeChunks(it, from, to, after, atMost)
@@ -101,7 +102,7 @@ func (s *Store) snapshot(id GroupID, from, to int64, after uint64, atMost int) (
 
 // takeChunks copies the chunks behind a Seq and makes blocks of them.
 func (v *View) takeChunks(it *pebble.Iterator, from, to int64, after uint64, atMost int) error {
-	valid := it.SeekLT(key(keyChunk, uint64(v.group), after+1))
+	valid := it.SeekLT(encodeKey(keyChunk, uint64(v.group), after+1))
 	if !valid {
 		valid = it.First()
 	}
@@ -205,7 +206,7 @@ func (b *Block) MayContain(w string) bool {
 	if !whole {
 		return true
 	}
-	t, err := b.view.tail(b)
+	t, err := b.view.readTail(b)
 	if err != nil {
 		return true // who reads the rows gets the error
 	}
@@ -233,7 +234,7 @@ func (b *Block) Rows() (*Rows, error) {
 	r, err := b.readRows()
 	if err == nil && !b.allLive(r) {
 		live := b.view.live
-		r.Live = func(i int) bool { return live.row(r.Stream[i], r.Timestamp[i], r.Seq[i]) }
+		r.Live = func(i int) bool { return live.isLiveRow(r.Stream[i], r.Timestamp[i], r.Seq[i]) }
 	}
 	return r, err
 }
@@ -260,7 +261,7 @@ func (b *Block) allLive(r *Rows) bool {
 
 func (b *Block) readRows() (*Rows, error) {
 	if b.part != nil {
-		t, err := b.view.tail(b)
+		t, err := b.view.readTail(b)
 		if err != nil {
 			return nil, err
 		}
@@ -279,7 +280,7 @@ func (b *Block) readRows() (*Rows, error) {
 		Stream: make([]StreamID, 0, b.rows), Size: make([]int32, 0, b.rows),
 	}
 	for i := range b.chunks {
-		if _, err := b.chunks[i].each(func(x row) {
+		if _, err := b.chunks[i].forEachRow(func(x row) {
 			r.Timestamp, r.Ingested, r.Seq = append(r.Timestamp, x.timestamp), append(r.Ingested, x.ingested),
 				append(r.Seq, x.seq)
 			r.Stream, r.Size = append(r.Stream, x.stream), append(r.Size, int32(x.size))
@@ -310,11 +311,11 @@ func (b *Block) Column(path string) (*Column, bool, error) {
 	if b.part == nil {
 		return nil, false, nil
 	}
-	t, err := b.view.tail(b)
+	t, err := b.view.readTail(b)
 	if err != nil {
 		return nil, false, err
 	}
-	at, found, absent := t.directory.column(path)
+	at, found, absent := t.directory.findColumn(path)
 	if absent {
 		return &Column{Codes: slices.Repeat([]uint16{NoValue}, b.rows)}, true, nil
 	}
@@ -337,7 +338,7 @@ func (b *Block) Columns() ([]string, error) {
 	if b.part == nil {
 		return nil, nil
 	}
-	t, err := b.view.tail(b)
+	t, err := b.view.readTail(b)
 	if err != nil {
 		return nil, err
 	}
@@ -355,9 +356,9 @@ type tail struct {
 	directory *directory
 }
 
-// tail reads the tail of a block, or finds it among those read last: who reads a block asks for one
+// readTail reads the tail of a block, or finds it among those read last: who reads a block asks for one
 // column after the other.
-func (v *View) tail(b *Block) (*tail, error) {
+func (v *View) readTail(b *Block) (*tail, error) {
 	v.mu.Lock()
 	for _, t := range v.tails {
 		if t != nil && t.block == b {
@@ -367,7 +368,7 @@ func (v *View) tail(b *Block) (*tail, error) {
 	}
 	v.mu.Unlock()
 	m := b.meta
-	bytes, err := b.part.read(nil, m.offset+m.size-m.tail, m.tail)
+	bytes, err := b.part.readRange(nil, m.offset+m.size-m.tail, m.tail)
 	if err != nil {
 		return nil, err
 	}
@@ -392,7 +393,7 @@ func (v *View) tail(b *Block) (*tail, error) {
 func (b *Block) section(t *tail, s section) ([]byte, error) {
 	raw, err := b.rawSection(nil, t, s)
 	if err == nil {
-		raw, err = s.open(nil, raw)
+		raw, err = s.decodeSection(nil, raw)
 		if err != nil {
 			err = b.part.damaged(b.meta.offset, err)
 		}
@@ -408,7 +409,7 @@ func (b *Block) rawSection(dst []byte, t *tail, s section) ([]byte, error) {
 	if at := int64(s.at) - (m.size - m.tail); at >= 0 {
 		return t.bytes[at : at+int64(s.size)], nil
 	}
-	return b.part.read(dst, m.offset+int64(s.at), int64(s.size))
+	return b.part.readRange(dst, m.offset+int64(s.at), int64(s.size))
 }
 
 // Messages are the decompressed messages of a block.
@@ -440,7 +441,7 @@ func (b *Block) Messages() (*Messages, error) {
 }
 
 func (b *Block) readMessages(m *Messages) error {
-	t, err := b.view.tail(b)
+	t, err := b.view.readTail(b)
 	if err != nil {
 		return err
 	}
@@ -455,7 +456,7 @@ func (b *Block) readMessages(m *Messages) error {
 		m.ends = append(m.ends, uint32(end))
 	}
 	if c.err == nil && end != b.raw {
-		c.fail(fmt.Errorf("its messages are %d bytes together, not %d", end, b.raw))
+		c.recordError(fmt.Errorf("its messages are %d bytes together, not %d", end, b.raw))
 	}
 	if c.err != nil {
 		return b.part.damaged(b.meta.offset, c.err)
@@ -468,7 +469,7 @@ func (b *Block) readMessages(m *Messages) error {
 		return err
 	}
 	*scratch = raw[:0]
-	if m.data, err = s.open(*m.buffer, raw); err == nil && int64(len(m.data)) != b.raw {
+	if m.data, err = s.decodeSection(*m.buffer, raw); err == nil && int64(len(m.data)) != b.raw {
 		err = errShort
 	}
 	if err != nil {
@@ -488,7 +489,7 @@ func (b *Block) readChunks(m *Messages) error {
 	start := 0
 	for i := range b.chunks {
 		c := &b.chunks[i]
-		messages, err := c.each(func(r row) { m.ends = append(m.ends, uint32(start+r.at+r.size)) })
+		messages, err := c.forEachRow(func(r row) { m.ends = append(m.ends, uint32(start+r.at+r.size)) })
 		if err == nil {
 			err = c.decompress(m.data[start:], messages)
 		}

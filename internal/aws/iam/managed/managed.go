@@ -68,7 +68,7 @@ var load = sync.OnceValue(func() catalogue {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		p, err := read(path)
+		p, err := readPolicy(path)
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
@@ -83,7 +83,7 @@ var load = sync.OnceValue(func() catalogue {
 	return c
 })
 
-func read(path string) (*Policy, error) {
+func readPolicy(path string) (*Policy, error) {
 	text, err := files.ReadFile(path)
 	if err != nil {
 		return nil, err

@@ -46,7 +46,7 @@ func (s *Signature) appendPath(b []byte) []byte {
 		if i > 0 {
 			b = append(b, '/')
 		}
-		b = appendEncoded(b, decode(segment, false), 0)
+		b = appendEncoded(b, decodePercent(segment, false), 0)
 	}
 	return b
 }
@@ -88,12 +88,12 @@ func (s *Signature) appendQuery(b []byte) []byte {
 			continue
 		}
 		key, value, _ := strings.Cut(pair, "=")
-		key = decode(key, true)
+		key = decodePercent(key, true)
 		if s.Presigned && key == "X-Amz-Signature" {
 			continue
 		}
 		parameters = append(parameters, parameter{
-			string(appendEncoded(nil, key, 0)), string(appendEncoded(nil, decode(value, true), 0)),
+			string(appendEncoded(nil, key, 0)), string(appendEncoded(nil, decodePercent(value, true), 0)),
 		})
 	}
 	slices.SortFunc(parameters, func(a, b parameter) int {
@@ -117,8 +117,8 @@ func (s *Signature) appendQuery(b []byte) []byte {
 func (s *Signature) queryValue(name string) string {
 	for pair := range strings.SplitSeq(s.query, "&") {
 		key, value, _ := strings.Cut(pair, "=")
-		if decode(key, true) == name {
-			return decode(value, true)
+		if decodePercent(key, true) == name {
+			return decodePercent(value, true)
 		}
 	}
 	return ""
@@ -189,18 +189,18 @@ func appendEncoded(b []byte, s string, keep byte) []byte {
 	return b
 }
 
-// decode undoes percent-encoding, leaving a malformed escape as it is: it then cannot match what a signer computed
-// unless the signer treated it as literal text too. In a query, plus is a space, because that is how the service behind
-// us will read it.
-func decode(s string, query bool) string {
+// decodePercent undoes percent-encoding, leaving a malformed escape as it is: it then cannot match what a signer
+// computed unless the signer treated it as literal text too. In a query, plus is a space, because that is how the
+// service behind us will read it.
+func decodePercent(s string, query bool) string {
 	if !strings.Contains(s, "%") && !(query && strings.Contains(s, "+")) {
 		return s
 	}
 	b := make([]byte, 0, len(s))
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; {
-		case c == '%' && i+2 < len(s) && isHex(s[i+1]) && isHex(s[i+2]):
-			b = append(b, unhex(s[i+1])<<4|unhex(s[i+2]))
+		case c == '%' && i+2 < len(s) && isHexDigit(s[i+1]) && isHexDigit(s[i+2]):
+			b = append(b, hexValue(s[i+1])<<4|hexValue(s[i+2]))
 			i += 2
 		case c == '+' && query:
 			b = append(b, ' ')
@@ -211,11 +211,11 @@ func decode(s string, query bool) string {
 	return string(b)
 }
 
-func isHex(c byte) bool {
+func isHexDigit(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
-func unhex(c byte) byte {
+func hexValue(c byte) byte {
 	switch {
 	case c <= '9':
 		return c - '0'

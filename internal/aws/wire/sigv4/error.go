@@ -60,8 +60,8 @@ func queryError(service, message string) *Error {
 	return incomplete("%s", message)
 }
 
-// digest stands for an Authorization header in a message: AWS does not echo it, since it may hold a password.
-func digest(authorization string) string {
+// headerDigest stands for an Authorization header in a message: AWS does not echo it, since it may hold a password.
+func headerDigest(authorization string) string {
 	sum := sha256.Sum256([]byte(authorization))
 	return base64.StdEncoding.EncodeToString(sum[:])
 }

@@ -121,7 +121,7 @@ func (s *Signature) parseHeader(authorization string) error {
 		if !ok {
 			return incomplete(
 				"Invalid key=value pair (missing equal-sign) in Authorization header (hashed with SHA-256 and "+
-					"encoded with Base64): '%s'.", digest(authorization))
+					"encoded with Base64): '%s'.", headerDigest(authorization))
 		}
 		switch key {
 		case "Credential":
@@ -149,7 +149,7 @@ func (s *Signature) parseHeader(authorization string) error {
 	}
 	if len(missing) > 0 {
 		return incomplete("%s (Hashed with SHA-256 and encoded with Base64) Authorization=%s",
-			strings.Join(missing, " "), digest(authorization))
+			strings.Join(missing, " "), headerDigest(authorization))
 	}
 	s.SessionToken = s.header.Get("X-Amz-Security-Token")
 	return s.parseParts(credential, signedHeaders, date)

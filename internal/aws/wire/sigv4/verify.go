@@ -35,12 +35,12 @@ func (s *Signature) Verify(body []byte, secret string, now time.Time) error {
 	if !known {
 		key = deriveKey(scope)
 	}
-	want := hex.EncodeToString(sum(key, toSign))
+	want := hex.EncodeToString(hmacSHA256(key, toSign))
 	if subtle.ConstantTimeCompare([]byte(want), []byte(s.signature)) != 1 {
 		return mismatch(wrongSignature)
 	}
 	if !known {
-		signingKeys.put(scope, key) // only now: a stranger cannot fill the cache
+		signingKeys.remember(scope, key) // only now: a stranger cannot fill the cache
 	}
 	return nil
 }
@@ -120,7 +120,7 @@ func (c *keyCache) get(scope signingScope) ([]byte, bool) {
 	return key, ok
 }
 
-func (c *keyCache) put(scope signingScope, key []byte) {
+func (c *keyCache) remember(scope signingScope, key []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.keys) >= maxSigningKeys {
@@ -130,14 +130,14 @@ func (c *keyCache) put(scope signingScope, key []byte) {
 }
 
 func deriveKey(scope signingScope) []byte {
-	key := sum([]byte("AWS4"+scope.secret), scope.date)
+	key := hmacSHA256([]byte("AWS4"+scope.secret), scope.date)
 	for _, part := range []string{scope.region, scope.service, terminator} {
-		key = sum(key, part)
+		key = hmacSHA256(key, part)
 	}
 	return key
 }
 
-func sum(key []byte, text string) []byte {
+func hmacSHA256(key []byte, text string) []byte {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(text))
 	return mac.Sum(nil)

@@ -24,7 +24,7 @@ func Cordon(ctx context.Context, kube kubernetes.Interface, node *corev1.Node, m
 	if Cordoned(node) {
 		return nil
 	}
-	err := patch(ctx, kube, node, manager, map[string]any{
+	err := patchNode(ctx, kube, node, manager, map[string]any{
 		"metadata": map[string]any{"labels": map[string]any{corev1.LabelNodeExcludeBalancers: "true"}},
 		"spec":     map[string]any{"unschedulable": true},
 	})
@@ -37,7 +37,7 @@ func Cordon(ctx context.Context, kube kubernetes.Interface, node *corev1.Node, m
 // Uncordon undoes Cordon. Who calls it knows that the cordon is its own. A node that is gone is no error.
 func Uncordon(ctx context.Context, kube kubernetes.Interface, node *corev1.Node, manager string) error {
 	// Even if it does not look cordoned: the cordon may be newer than what was seen of the node.
-	err := patch(ctx, kube, node, manager, map[string]any{
+	err := patchNode(ctx, kube, node, manager, map[string]any{
 		"metadata": map[string]any{"labels": map[string]any{corev1.LabelNodeExcludeBalancers: nil}},
 		"spec":     map[string]any{"unschedulable": nil},
 	})

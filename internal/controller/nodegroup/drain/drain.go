@@ -106,9 +106,9 @@ func Step(ctx context.Context, kube kubernetes.Interface, node *corev1.Node, o O
 	err := eachPod(ctx, kube, node.Name, func(pod *corev1.Pod) {
 		switch {
 		case pod.Spec.NodeName != node.Name:
-		case !counts(pod):
+		case !shouldEvict(pod):
 			staying[pod.Namespace+"/"+pod.Name] = true
-		case lost(pod, node, o.Now()):
+		case isPodLost(pod, node, o.Now()):
 		default:
 			counting = append(counting, corev1.Pod{TypeMeta: pod.TypeMeta, ObjectMeta: metav1.ObjectMeta{
 				Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, DeletionTimestamp: pod.DeletionTimestamp,
@@ -131,7 +131,7 @@ func Step(ctx context.Context, kube kubernetes.Interface, node *corev1.Node, o O
 		pod := &counting[i]
 		if pod.DeletionTimestamp != nil {
 			left[i] = &Pod{Namespace: pod.Namespace, Name: pod.Name, Deadline: pod.DeletionTimestamp.Time}
-			if !ready(node) { // its kubelet will not tell
+			if !isNodeReady(node) { // its kubelet will not tell
 				p.Again = max(time.Millisecond, pod.DeletionTimestamp.Add(finalizing).Sub(o.Now()))
 			}
 			continue
@@ -139,7 +139,7 @@ func Step(ctx context.Context, kube kubernetes.Interface, node *corev1.Node, o O
 		slots <- struct{}{}
 		evicting.Go(func() {
 			defer func() { <-slots }()
-			left[i], errs[i] = evict(ctx, kube, pod, o)
+			left[i], errs[i] = evictPod(ctx, kube, pod, o)
 		})
 	}
 	evicting.Wait()
@@ -163,7 +163,7 @@ func Step(ctx context.Context, kube kubernetes.Interface, node *corev1.Node, o O
 func Load(ctx context.Context, kube kubernetes.Interface, node string) (int, error) {
 	n := 0
 	err := eachPod(ctx, kube, node, func(pod *corev1.Pod) {
-		if counts(pod) && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+		if shouldEvict(pod) && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
 			n++
 		}
 	})
@@ -185,8 +185,8 @@ func eachPod(ctx context.Context, kube kubernetes.Interface, node string, each f
 	return nil
 }
 
-// counts says whether a node waits for the pod.
-func counts(pod *corev1.Pod) bool {
+// shouldEvict says whether a node waits for the pod.
+func shouldEvict(pod *corev1.Pod) bool {
 	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
 		return false
 	}
@@ -194,19 +194,19 @@ func counts(pod *corev1.Pod) bool {
 	return owner == nil || owner.Kind != "DaemonSet" || owner.APIVersion != "apps/v1"
 }
 
-// lost says that a pod is on a node that cannot tell any more that it has ended, and its time is over.
-func lost(pod *corev1.Pod, node *corev1.Node, now time.Time) bool {
-	return pod.DeletionTimestamp != nil && !ready(node) && !now.Before(pod.DeletionTimestamp.Add(finalizing))
+// isPodLost says that a pod is on a node that cannot tell any more that it has ended, and its time is over.
+func isPodLost(pod *corev1.Pod, node *corev1.Node, now time.Time) bool {
+	return pod.DeletionTimestamp != nil && !isNodeReady(node) && !now.Before(pod.DeletionTimestamp.Add(finalizing))
 }
 
-func ready(node *corev1.Node) bool {
+func isNodeReady(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 	})
 }
 
-// evict evicts one pod: nil when it is gone.
-func evict(ctx context.Context, kube kubernetes.Interface, pod *corev1.Pod, o Options) (*Pod, error) {
+// evictPod evicts one pod: nil when it is gone.
+func evictPod(ctx context.Context, kube kubernetes.Interface, pod *corev1.Pod, o Options) (*Pod, error) {
 	left := &Pod{Namespace: pod.Namespace, Name: pod.Name}
 	precondition := &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}
 	// The client of kubernetes.Interface would wait here, for ten seconds, when the API server asks to try again later.
@@ -225,8 +225,8 @@ func evict(ctx context.Context, kube kubernetes.Interface, pod *corev1.Pod, o Op
 		return nil, nil
 	case !errors.As(err, &status): // not an answer
 		return left, fmt.Errorf("evict pod %s: %w", left, err)
-	case !o.Force || busy(err):
-		left.Refused = said(err)
+	case !o.Force || isServerBusy(err):
+		left.Refused = errorMessage(err)
 		return left, nil
 	}
 	err = kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *precondition)
@@ -234,21 +234,21 @@ func evict(ctx context.Context, kube kubernetes.Interface, pod *corev1.Pod, o Op
 	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
 		return nil, nil
 	case errors.As(err, &status):
-		left.Refused = said(err)
+		left.Refused = errorMessage(err)
 	case err != nil:
 		return left, fmt.Errorf("delete pod %s: %w", left, err)
 	}
 	return left, nil
 }
 
-// busy says that the API server had no time to answer, which is no word about the pod.
-func busy(err error) bool {
+// isServerBusy says that the API server had no time to answer, which is no word about the pod.
+func isServerBusy(err error) bool {
 	return apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsServiceUnavailable(err) ||
 		apierrors.IsTooManyRequests(err) && !apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause)
 }
 
-// said is what the API server said, with the reasons behind it.
-func said(err error) string {
+// errorMessage is what the API server said, with the reasons behind it.
+func errorMessage(err error) string {
 	text := err.Error()
 	var status apierrors.APIStatus
 	if errors.As(err, &status) && status.Status().Details != nil {
@@ -283,8 +283,8 @@ func serving(ctx context.Context, kube kubernetes.Interface, node string, stayin
 	return names, nil
 }
 
-// patch changes a node as its field manager, if it is still the one that was seen.
-func patch(ctx context.Context, kube kubernetes.Interface, node *corev1.Node, manager string,
+// patchNode changes a node as its field manager, if it is still the one that was seen.
+func patchNode(ctx context.Context, kube kubernetes.Interface, node *corev1.Node, manager string,
 	change map[string]any) error {
 	metadata, _ := change["metadata"].(map[string]any)
 	if metadata == nil {

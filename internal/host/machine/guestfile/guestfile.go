@@ -20,7 +20,7 @@ var ErrUnsafe = errors.New("unsafe file of a machine")
 // that only the host decides on; its last element may not be a symbolic link either. The error is fs.ErrNotExist when
 // there is no such file.
 func Read(dir, name string, limit int64) ([]byte, error) {
-	f, err := open(dir, name)
+	f, err := openRegular(dir, name)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func Read(dir, name string, limit int64) ([]byte, error) {
 
 // ReadTail returns the last limit bytes of the file name in dir, and the file's size.
 func ReadTail(dir, name string, limit int64) (tail []byte, size int64, err error) {
-	f, err := open(dir, name)
+	f, err := openRegular(dir, name)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -51,9 +51,9 @@ func ReadTail(dir, name string, limit int64) (tail []byte, size int64, err error
 	return tail, info.Size(), err
 }
 
-// open opens a regular file for reading. It is opened without being used (O_PATH) at first: to open a device is to use
-// it.
-func open(dir, name string) (*os.File, error) {
+// openRegular opens a regular file for reading. It is opened without being used (O_PATH) at first: to open a device is
+// to use it.
+func openRegular(dir, name string) (*os.File, error) {
 	path := dir + "/" + name
 	failed := func(err error) error { return &fs.PathError{Op: "open", Path: path, Err: err} }
 	if name == "" || name == "." || name == ".." || strings.Contains(name, "/") {

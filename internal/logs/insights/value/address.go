@@ -14,9 +14,9 @@ var addresses = []Function{
 	{Name: "isValidIp", Min: 1, Max: 1, Call: address(netip.Addr.IsValid)},
 	{Name: "isValidIpV4", Min: 1, Max: 1, Call: address(netip.Addr.Is4)},
 	{Name: "isValidIpV6", Min: 1, Max: 1, Call: address(netip.Addr.Is6)},
-	{Name: "isIpInSubnet", Min: 2, Max: 2, Call: subnet(netip.Addr.IsValid)},
-	{Name: "isIpv4InSubnet", Min: 2, Max: 2, Call: subnet(netip.Addr.Is4)},
-	{Name: "isIpv6InSubnet", Min: 2, Max: 2, Call: subnet(netip.Addr.Is6)},
+	{Name: "isIpInSubnet", Min: 2, Max: 2, Call: subnetFunction(netip.Addr.IsValid)},
+	{Name: "isIpv4InSubnet", Min: 2, Max: 2, Call: subnetFunction(netip.Addr.Is4)},
+	{Name: "isIpv6InSubnet", Min: 2, Max: 2, Call: subnetFunction(netip.Addr.Is6)},
 	{Name: "ipv4ToNumber", Min: 1, Max: 1, Call: func(_ *Env, a []Value) Value {
 		ip := parseAddress(a[0])
 		if !ip.Is4() {
@@ -25,11 +25,13 @@ var addresses = []Function{
 		b := ip.As4()
 		return Int(int64(binary.BigEndian.Uint32(b[:])))
 	}},
-	{Name: "isPrivateIP", Min: 1, Max: 1, Call: address(func(ip netip.Addr) bool { return within(ip, private) })},
+	{Name: "isPrivateIP", Min: 1, Max: 1,
+		Call: address(func(ip netip.Addr) bool { return containsAddress(ip, private) })},
 	{Name: "isPublicIP", Min: 1, Max: 1, Call: address(func(ip netip.Addr) bool {
-		return ip.IsValid() && !within(ip, private) && !within(ip, reserved)
+		return ip.IsValid() && !containsAddress(ip, private) && !containsAddress(ip, reserved)
 	})},
-	{Name: "isReservedIP", Min: 1, Max: 1, Call: address(func(ip netip.Addr) bool { return within(ip, reserved) })},
+	{Name: "isReservedIP", Min: 1, Max: 1,
+		Call: address(func(ip netip.Addr) bool { return containsAddress(ip, reserved) })},
 }
 
 func parseAddress(v Value) netip.Addr {
@@ -49,8 +51,8 @@ func address(is func(netip.Addr) bool) func(*Env, []Value) Value {
 	}
 }
 
-// subnet says whether the first argument lies in the second, for the addresses that fit takes.
-func subnet(fit func(netip.Addr) bool) func(*Env, []Value) Value {
+// subnetFunction says whether the first argument lies in the second, for the addresses that fit takes.
+func subnetFunction(fit func(netip.Addr) bool) func(*Env, []Value) Value {
 	return func(_ *Env, a []Value) Value {
 		ip := parseAddress(a[0])
 		if !fit(ip) || a[1].kind != StringKind {
@@ -61,7 +63,7 @@ func subnet(fit func(netip.Addr) bool) func(*Env, []Value) Value {
 	}
 }
 
-func within(ip netip.Addr, nets []netip.Prefix) bool {
+func containsAddress(ip netip.Addr, nets []netip.Prefix) bool {
 	ip = ip.Unmap()
 	for _, n := range nets {
 		if n.Contains(ip) {

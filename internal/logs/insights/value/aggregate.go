@@ -44,17 +44,17 @@ var aggregates = map[string]*Aggregate{}
 
 func init() {
 	for _, a := range []Aggregate{
-		{Name: "avg", Min: 1, Max: 1, New: fresh[avg]},
-		{Name: "count", Min: 0, Max: 1, New: fresh[count]},
-		{Name: "count_distinct", Min: 1, Max: 1, New: fresh[distinct]},
+		{Name: "avg", Min: 1, Max: 1, New: newAccumulator[avg]},
+		{Name: "count", Min: 0, Max: 1, New: newAccumulator[count]},
+		{Name: "count_distinct", Min: 1, Max: 1, New: newAccumulator[distinct]},
 		{Name: "max", Min: 1, Max: 1, New: func([]Value) Accumulator { return &best{sign: 1} }},
 		{Name: "min", Min: 1, Max: 1, New: func([]Value) Accumulator { return &best{sign: -1} }},
 		{Name: "pct", Min: 2, Max: 2, Constants: []int{1}, Check: checkPercent, New: func(c []Value) Accumulator {
 			p, _ := c[0].AsNumber()
 			return &percentile{percent: p}
 		}},
-		{Name: "stddev", Min: 1, Max: 1, New: fresh[deviation]},
-		{Name: "sum", Min: 1, Max: 1, New: fresh[sum]},
+		{Name: "stddev", Min: 1, Max: 1, New: newAccumulator[deviation]},
+		{Name: "sum", Min: 1, Max: 1, New: newAccumulator[sum]},
 		{Name: "earliest", Min: 1, Max: 1, New: func([]Value) Accumulator { return &moments{sign: -1} }},
 		{Name: "latest", Min: 1, Max: 1, New: func([]Value) Accumulator { return &moments{sign: 1} }},
 		{Name: "sortsFirst", Min: 1, Max: 1, New: func([]Value) Accumulator { return &best{sign: -1, sorting: true} }},
@@ -63,8 +63,8 @@ func init() {
 			ms, _ := c[0].Milliseconds()
 			return &rate{interval: float64(ms)}
 		}},
-		{Name: "count_over_time", Min: 0, Max: 1, New: fresh[count]},
-		{Name: "sum_over_time", Min: 1, Max: 1, New: fresh[sum]},
+		{Name: "count_over_time", Min: 0, Max: 1, New: newAccumulator[count]},
+		{Name: "sum_over_time", Min: 1, Max: 1, New: newAccumulator[sum]},
 		{Name: "histogram", Min: 2, Max: 2, Constants: []int{1}, Check: checkBuckets, New: func(c []Value) Accumulator {
 			n, _ := c[0].AsInt()
 			return &histogram{buckets: int(n)}
@@ -74,8 +74,8 @@ func init() {
 	}
 }
 
-// fresh makes the accumulator that needs no constants.
-func fresh[A any, P interface {
+// newAccumulator makes the accumulator that needs no constants.
+func newAccumulator[A any, P interface {
 	*A
 	Accumulator
 }]([]Value) Accumulator {
@@ -138,14 +138,14 @@ type sum struct{ total }
 
 func (s *sum) Add(args []Value, _ int64) { s.add(args[0]) }
 func (s *sum) Merge(other Accumulator)   { s.merge(&other.(*sum).total) }
-func (s *sum) Result() Value             { return s.value() }
+func (s *sum) Result() Value             { return s.toValue() }
 
 // avg is the sum divided by the count.
 type avg struct{ total }
 
 func (a *avg) Add(args []Value, _ int64) { a.add(args[0]) }
 func (a *avg) Merge(other Accumulator)   { a.merge(&other.(*avg).total) }
-func (a *avg) Result() Value             { return Div(a.value(), Int(a.n)) }
+func (a *avg) Result() Value             { return Div(a.toValue(), Int(a.n)) }
 
 // deviation is the standard deviation of a sample (divided by n-1; 0 for a single value). AWS does not say which one
 // its is.
@@ -188,7 +188,7 @@ func (d *deviation) Result() Value {
 	return Number(math.Sqrt(max(f, 0) / float64(d.n) / float64(d.n-1)))
 }
 
-func (d *deviation) Bytes() int { return d.total.Bytes() + d.squares.bytes() }
+func (d *deviation) Bytes() int { return d.total.Bytes() + d.squares.memoryBytes() }
 
 // best is the largest (sign 1) or smallest (-1) value. max and min compare numbers if there are any, and texts
 // only if there are none: a "-" among latencies is no minimum. sortsFirst and sortsLast go by the order of `sort`.
@@ -199,12 +199,12 @@ type best struct {
 }
 
 func (b *best) Add(args []Value, _ int64) {
-	if v := args[0]; ordered(v) && b.better(v) {
+	if v := args[0]; ordered(v) && b.isBetter(v) {
 		b.v = v.Clone()
 	}
 }
 
-func (b *best) better(v Value) bool {
+func (b *best) isBetter(v Value) bool {
 	if b.v.IsNull() {
 		return true
 	}
@@ -226,7 +226,7 @@ func (b *best) better(v Value) bool {
 }
 
 func (b *best) Merge(other Accumulator) {
-	if o := other.(*best); !o.v.IsNull() && b.better(o.v) {
+	if o := other.(*best); !o.v.IsNull() && b.isBetter(o.v) {
 		b.v = o.v
 	}
 }
@@ -242,12 +242,12 @@ type moments struct {
 }
 
 func (m *moments) Add(args []Value, timestamp int64) {
-	if ordered(args[0]) && m.better(args[0], timestamp) {
+	if ordered(args[0]) && m.isBetter(args[0], timestamp) {
 		m.at, m.v = timestamp, args[0].Clone()
 	}
 }
 
-func (m *moments) better(v Value, at int64) bool {
+func (m *moments) isBetter(v Value, at int64) bool {
 	if m.v.IsNull() {
 		return true
 	}
@@ -259,7 +259,7 @@ func (m *moments) better(v Value, at int64) bool {
 }
 
 func (m *moments) Merge(other Accumulator) {
-	if o := other.(*moments); !o.v.IsNull() && m.better(o.v, o.at) {
+	if o := other.(*moments); !o.v.IsNull() && m.isBetter(o.v, o.at) {
 		m.at, m.v = o.at, o.v
 	}
 }

@@ -273,8 +273,8 @@ func TestApproximationsAreAsCloseAsDocumented(t *testing.T) {
 				t.Errorf("the %v%% of %d values is %v, not between %v and %v", p, n, got, low, high)
 			}
 		}
-		if acc.bytes() > 80<<10 {
-			t.Errorf("%d values take %d bytes", n, acc.bytes())
+		if acc.memoryBytes() > 80<<10 {
+			t.Errorf("%d values take %d bytes", n, acc.memoryBytes())
 		}
 	}
 }

@@ -105,8 +105,8 @@ func rational(v Value, f float64) *big.Rat {
 	return r
 }
 
-// rank orders kinds of values: absent, structures, text, numbers.
-func rank(v Value) int {
+// kindRank orders kinds of values: absent, structures, text, numbers.
+func kindRank(v Value) int {
 	switch v.kind {
 	case Null:
 		return 0
@@ -134,8 +134,8 @@ func rank(v Value) int {
 // Numbers that are equal are ordered by their text (0, 01, 1). What AWS does not say: absent values
 // come first, then lists and maps by their text.
 func Compare(a, b Value) int {
-	r := rank(a)
-	if c := cmp.Compare(r, rank(b)); c != 0 {
+	r := kindRank(a)
+	if c := cmp.Compare(r, kindRank(b)); c != 0 {
 		return c
 	}
 	switch r {
@@ -157,7 +157,7 @@ func Compare(a, b Value) int {
 func natural(a, b string) int {
 	x, y := a, b
 	for x != "" && y != "" {
-		m, n := run(x), run(y)
+		m, n := countDigits(x), countDigits(y)
 		if m > 0 && n > 0 {
 			// Two numbers: the one of more digits is larger.
 			if c := cmp.Compare(m, n); c != 0 {
@@ -178,8 +178,8 @@ func natural(a, b string) int {
 	return cmp.Compare(len(x), len(y))
 }
 
-// run is the length of the digits that s begins with.
-func run(s string) int {
+// countDigits is the length of the digits that s begins with.
+func countDigits(s string) int {
 	n := 0
 	for n < len(s) && s[n]-'0' <= 9 {
 		n++
@@ -220,5 +220,5 @@ func AppendKey(b []byte, v Value) []byte {
 // integer reports whether s is an integer in its only notation.
 func integer(s string) bool {
 	s = strings.TrimPrefix(s, "-")
-	return s != "" && s[0] != '0' && run(s) == len(s)
+	return s != "" && s[0] != '0' && countDigits(s) == len(s)
 }

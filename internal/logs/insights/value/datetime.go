@@ -20,14 +20,14 @@ var datetime = []Function{
 	{Name: "datefloor", Min: 2, Max: 2, Call: func(_ *Env, a []Value) Value { return truncate(a[0], a[1], false) }},
 	{Name: "dateceil", Min: 2, Max: 2, Call: func(_ *Env, a []Value) Value { return truncate(a[0], a[1], true) }},
 	{Name: "fromMillis", Min: 1, Max: 1, Call: func(_ *Env, a []Value) Value {
-		ms, ok := moment(a[0])
+		ms, ok := timestampValue(a[0])
 		if !ok {
 			return Value{}
 		}
 		return Time(ms)
 	}},
 	{Name: "toMillis", Min: 1, Max: 1, Call: func(_ *Env, a []Value) Value {
-		ms, ok := moment(a[0])
+		ms, ok := timestampValue(a[0])
 		if !ok {
 			return Value{}
 		}
@@ -41,12 +41,12 @@ var datetime = []Function{
 
 // truncate moves a moment to the start of its period or, with up, to that of the next one unless it is at a start.
 func truncate(v, p Value, up bool) Value {
-	ms, ok := moment(v)
-	n, u, isPeriod := period(p)
+	ms, ok := timestampValue(v)
+	n, u, isPeriod := periodValue(p)
 	if !ok || !isPeriod {
 		return Value{}
 	}
-	start := floor(ms, n, u)
+	start := periodStart(ms, n, u)
 	if up && start != ms {
 		start = following(start, n, u)
 	}
@@ -55,20 +55,20 @@ func truncate(v, p Value, up bool) Value {
 
 var zones sync.Map // by name; only of zones that exist, of which there are a few hundred
 
-// zone returns the time zone of an optional argument: UTC without one, else a name of the IANA database or an offset
-// (+02:00).
-func zone(a []Value) (*time.Location, bool) {
+// parseZone returns the time zone of an optional argument: UTC without one, else a name of the IANA database or an
+// offset (+02:00).
+func parseZone(a []Value) (*time.Location, bool) {
 	if len(a) == 0 {
 		return time.UTC, true
 	}
-	name, ok := text(a[0])
+	name, ok := stringArgument(a[0])
 	if !ok || name == "" || name == "Local" {
 		return nil, false
 	}
 	if z, ok := zones.Load(name); ok {
 		return z.(*time.Location), true
 	}
-	if seconds, rest, ok := offset(name); ok && rest == "" {
+	if seconds, rest, ok := parseOffset(name); ok && rest == "" {
 		return time.FixedZone(name, seconds), true
 	}
 	z, err := time.LoadLocation(name)
@@ -79,8 +79,8 @@ func zone(a []Value) (*time.Location, bool) {
 	return z, true
 }
 
-// offset reads Z, +02, +0200, +02:00 or +02:00:00 at the start of s.
-func offset(s string) (seconds int, rest string, ok bool) {
+// parseOffset reads Z, +02, +0200, +02:00 or +02:00:00 at the start of s.
+func parseOffset(s string) (seconds int, rest string, ok bool) {
 	if strings.HasPrefix(s, "Z") {
 		return 0, s[1:], true
 	}
@@ -97,7 +97,7 @@ func offset(s string) (seconds int, rest string, ok bool) {
 		if i > 0 {
 			part = strings.TrimPrefix(part, ":")
 		}
-		if run(part) < 2 {
+		if countDigits(part) < 2 {
 			return sign * seconds, rest, i > 0
 		}
 		n, _ := strconv.Atoi(part[:2])
@@ -118,9 +118,9 @@ func offset(s string) (seconds int, rest string, ok bool) {
 // midnight, 1970. A zone in the text wins over the third argument; without both it is UTC. Null if the text does not
 // fit, if the pattern has another letter, or if the date does not exist (February 30).
 func parseDate(a []Value) Value {
-	s, ok1 := text(a[0])
-	pattern, ok2 := text(a[1])
-	z, ok3 := zone(a[2:])
+	s, ok1 := stringArgument(a[0])
+	pattern, ok2 := stringArgument(a[1])
+	z, ok3 := parseZone(a[2:])
 	if !ok1 || !ok2 || !ok3 {
 		return Value{}
 	}
@@ -129,7 +129,7 @@ func parseDate(a []Value) Value {
 	if !ok || rest != "" {
 		return Value{}
 	}
-	t, ok := d.time()
+	t, ok := d.resolveTime()
 	if !ok {
 		return Value{}
 	}
@@ -147,7 +147,7 @@ type date struct {
 	zone             *time.Location
 }
 
-func (d *date) time() (time.Time, bool) {
+func (d *date) resolveTime() (time.Time, bool) {
 	hour := d.hour
 	if d.half > 0 {
 		hour = hour%12 + 12*(d.half-1)
@@ -204,7 +204,7 @@ func (d *date) parse(s, pattern string) (rest string, ok bool) {
 				n++
 			}
 			next := n < len(pattern) && strings.IndexByte("yuMLdDHkhKmsSnA", pattern[n]) >= 0
-			if s, ok = d.field(s, c, n, next); !ok {
+			if s, ok = d.parseField(s, c, n, next); !ok {
 				return s, false
 			}
 		default:
@@ -240,11 +240,11 @@ var (
 	dayNames = []string{"Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"}
 )
 
-// field reads one field of n letters c. With next another number follows directly, so that this one has exactly n
+// parseField reads one field of n letters c. With next another number follows directly, so that this one has exactly n
 // digits.
-func (d *date) field(s string, c byte, n int, next bool) (rest string, ok bool) {
+func (d *date) parseField(s string, c byte, n int, next bool) (rest string, ok bool) {
 	digits := func(least, most int) (int, bool) {
-		m := min(run(s), most)
+		m := min(countDigits(s), most)
 		if next {
 			m = min(m, max(n, least))
 		}
@@ -316,7 +316,7 @@ func (d *date) field(s string, c byte, n int, next bool) (rest string, ok bool) 
 	case 'S':
 		m := n
 		if !next {
-			m = min(run(s), n)
+			m = min(countDigits(s), n)
 		}
 		var v int
 		if m > 9 || m < n || len(s) < m {
@@ -331,7 +331,7 @@ func (d *date) field(s string, c byte, n int, next bool) (rest string, ok bool) 
 		d.nano, ok = digits(1, 9)
 	case 'X', 'x', 'Z':
 		var seconds int
-		if seconds, s, ok = offset(s); ok {
+		if seconds, s, ok = parseOffset(s); ok {
 			d.zone = time.FixedZone("", seconds)
 		}
 	case 'O':
@@ -339,10 +339,10 @@ func (d *date) field(s string, c byte, n int, next bool) (rest string, ok bool) 
 			seconds := 0
 			if s != "" && (s[0] == '+' || s[0] == '-') {
 				at := s[:1]
-				if run(s[1:]) == 1 { // GMT+2
+				if countDigits(s[1:]) == 1 { // GMT+2
 					at += "0"
 				}
-				seconds, s, ok = offset(at + s[1:])
+				seconds, s, ok = parseOffset(at + s[1:])
 			}
 			d.zone = time.FixedZone("", seconds)
 		}
@@ -351,7 +351,7 @@ func (d *date) field(s string, c byte, n int, next bool) (rest string, ok bool) 
 		for m < len(s) && (s[m]|0x20 >= 'a' && s[m]|0x20 <= 'z' || strings.IndexByte("/_+-:0123456789", s[m]) >= 0) {
 			m++
 		}
-		d.zone, ok = zone([]Value{String(s[:m])})
+		d.zone, ok = parseZone([]Value{String(s[:m])})
 		s = s[m:]
 	}
 	return s, ok
@@ -361,9 +361,9 @@ func (d *date) field(s string, c byte, n int, next bool) (rest string, ok bool) 
 // %M %n %N %p %P %R %r %s %S %t %T %u %U %V %w %W %x %X %y %Y %z %Z %%, with - behind the % for no padding. %f is
 // microseconds, %L milliseconds, %N nanoseconds. Names are English. Another letter makes it Null.
 func formatDate(a []Value) Value {
-	ms, ok1 := moment(a[0])
-	format, ok2 := text(a[1])
-	z, ok3 := zone(a[2:])
+	ms, ok1 := timestampValue(a[0])
+	format, ok2 := stringArgument(a[1])
+	z, ok3 := parseZone(a[2:])
 	if !ok1 || !ok2 || !ok3 {
 		return Value{}
 	}

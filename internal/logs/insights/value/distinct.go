@@ -97,18 +97,18 @@ func (s *hashSet) add(h uint64) {
 		s.slots = make([]uint64, max(4, 2*len(old)))
 		for _, o := range old {
 			if o != 0 {
-				s.slots[s.slot(o)] = o
+				s.slots[s.findSlot(o)] = o
 			}
 		}
 	}
-	if i := s.slot(h); s.slots[i] == 0 {
+	if i := s.findSlot(h); s.slots[i] == 0 {
 		s.slots[i] = h
 		s.n++
 	}
 }
 
-// slot is where h is or belongs.
-func (s *hashSet) slot(h uint64) int {
+// findSlot is where h is or belongs.
+func (s *hashSet) findSlot(h uint64) int {
 	mask := len(s.slots) - 1
 	i := int(h) & mask
 	for s.slots[i] != 0 && s.slots[i] != h {

@@ -38,7 +38,7 @@ func (d *distribution) add(v Value) {
 	d.n++
 	d.min, d.max = min(d.min, f), max(d.max, f)
 	if d.sketch != nil {
-		d.put(f)
+		d.addToSketch(f)
 		return
 	}
 	if d.values = append(d.values, f); len(d.values) > exactValues {
@@ -46,7 +46,7 @@ func (d *distribution) add(v Value) {
 	}
 }
 
-func (d *distribution) put(f float64) {
+func (d *distribution) addToSketch(f float64) {
 	if err := d.sketch.Add(f); err != nil {
 		// Beyond what the bins can tell apart (about 1e304): as the largest that they can.
 		limit := math.Copysign(d.sketch.MaxIndexableValue(), f)
@@ -64,7 +64,7 @@ func (d *distribution) approximate() {
 	d.sketch = ddsketch.NewDDSketch(m, store.NewCollapsingLowestDenseStore(bins),
 		store.NewCollapsingLowestDenseStore(bins))
 	for _, f := range d.values {
-		d.put(f)
+		d.addToSketch(f)
 	}
 	d.values = nil
 }
@@ -87,7 +87,7 @@ func (d *distribution) merge(o *distribution) {
 		d.approximate()
 	}
 	for _, f := range o.values {
-		d.put(f)
+		d.addToSketch(f)
 	}
 	if o.sketch != nil {
 		if err := d.sketch.MergeWith(o.sketch); err != nil {
@@ -119,8 +119,8 @@ func (d *distribution) percentile(p float64) Value {
 	return Number(min(max(f, d.min), d.max))
 }
 
-// each calls yield with values and how often each was seen.
-func (d *distribution) each(yield func(f, times float64)) {
+// forEachValue calls yield with values and how often each was seen.
+func (d *distribution) forEachValue(yield func(f, times float64)) {
 	if d.sketch == nil {
 		for _, f := range d.values {
 			yield(f, 1)
@@ -133,22 +133,22 @@ func (d *distribution) each(yield func(f, times float64)) {
 	})
 }
 
-// bytes counts a sketch by the bins that its smallest and largest value are apart, at most.
-func (d *distribution) bytes() int {
+// memoryBytes counts a sketch by the bins that its smallest and largest value are apart, at most.
+func (d *distribution) memoryBytes() int {
 	n := 64 + 8*cap(d.values)
 	if d.sketch != nil {
 		n += 256
 		if d.max > 0 {
-			n += 8 * d.span(max(d.min, 0), d.max)
+			n += 8 * d.binSpan(max(d.min, 0), d.max)
 		}
 		if d.min < 0 {
-			n += 8 * d.span(max(-d.max, 0), -d.min)
+			n += 8 * d.binSpan(max(-d.max, 0), -d.min)
 		}
 	}
 	return n
 }
 
-func (d *distribution) span(from, to float64) int {
+func (d *distribution) binSpan(from, to float64) int {
 	from = max(from, d.sketch.MinIndexableValue())
 	to = min(max(to, from), d.sketch.MaxIndexableValue())
 	return min(d.sketch.Index(to)-d.sketch.Index(from)+128, bins)
@@ -163,7 +163,7 @@ type percentile struct {
 func (p *percentile) Add(args []Value, _ int64) { p.add(args[0]) }
 func (p *percentile) Merge(other Accumulator)   { p.merge(&other.(*percentile).distribution) }
 func (p *percentile) Result() Value             { return p.distribution.percentile(p.percent) }
-func (p *percentile) Bytes() int                { return 8 + p.bytes() }
+func (p *percentile) Bytes() int                { return 8 + p.memoryBytes() }
 
 // histogram counts the values in equal ranges between the smallest and the largest one. AWS only says that the result
 // is a map: its keys here are "from..to", where to belongs to the next range except in the last one.
@@ -174,7 +174,7 @@ type histogram struct {
 
 func (h *histogram) Add(args []Value, _ int64) { h.add(args[0]) }
 func (h *histogram) Merge(other Accumulator)   { h.merge(&other.(*histogram).distribution) }
-func (h *histogram) Bytes() int                { return 8 + h.bytes() }
+func (h *histogram) Bytes() int                { return 8 + h.memoryBytes() }
 
 func (h *histogram) Result() Value {
 	if h.n == 0 {
@@ -186,7 +186,7 @@ func (h *histogram) Result() Value {
 		n = 1
 	}
 	counts := make([]int64, n)
-	h.each(func(f, times float64) {
+	h.forEachValue(func(f, times float64) {
 		i := 0
 		if n > 1 {
 			i = min(max(int((f-h.min)/width), 0), n-1)

@@ -86,11 +86,11 @@ func NewDocument(paths ...*Path) *Document {
 func (d *Document) Parse(message []byte) bool {
 	d.message, d.text = nil, d.text[:0]
 	clear(d.found)
-	i := space(message, 0)
+	i := skipSpace(message, 0)
 	if i >= len(message) || message[i] != '{' {
 		return false
 	}
-	if i = d.scan(message, i); i < 0 || space(message, i) != len(message) {
+	if i = d.scanPaths(message, i); i < 0 || skipSpace(message, i) != len(message) {
 		clear(d.found)
 		return false
 	}
@@ -98,8 +98,8 @@ func (d *Document) Parse(message []byte) bool {
 	return true
 }
 
-// scan reads the object or array at i and notes where the paths are in it.
-func (d *Document) scan(b []byte, i int) int {
+// scanPaths reads the object or array at i and notes where the paths are in it.
+func (d *Document) scanPaths(b []byte, i int) int {
 	d.stack = d.stack[:0]
 	for n, p := range d.paths {
 		if p.dots != nil {
@@ -108,16 +108,16 @@ func (d *Document) scan(b []byte, i int) int {
 	}
 	switch {
 	case len(d.stack) == 0:
-		return skip(b, i, 0)
+		return skipValue(b, i, 0)
 	case b[i] == '{':
-		return d.object(b, i+1, 1, 0)
+		return d.scanObject(b, i+1, 1, 0)
 	default:
-		return d.array(b, i+1, 1, 0)
+		return d.scanArray(b, i+1, 1, 0)
 	}
 }
 
-// object reads an object whose brace is at i-1; the candidates are those from first on.
-func (d *Document) object(b []byte, i, depth, first int) int {
+// scanObject reads an object whose brace is at i-1; the candidates are those from first on.
+func (d *Document) scanObject(b []byte, i, depth, first int) int {
 	last := len(d.stack)
 	var starts uint64 // the first bytes that a key of interest may have, modulo 64
 	for _, c := range d.stack[first:last] {
@@ -125,7 +125,7 @@ func (d *Document) object(b []byte, i, depth, first int) int {
 			starts |= 1 << (keys[c.from] & 63)
 		}
 	}
-	i = space(b, i)
+	i = skipSpace(b, i)
 	if i < len(b) && b[i] == '}' {
 		return i + 1
 	}
@@ -134,35 +134,35 @@ func (d *Document) object(b []byte, i, depth, first int) int {
 			return invalid
 		}
 		start := i + 1
-		end, escaped := str(b, start)
+		end, escaped := scanString(b, start)
 		if end < 0 {
 			return invalid
 		}
 		if i = end; i < len(b) && b[i] <= ' ' {
-			i = space(b, i)
+			i = skipSpace(b, i)
 		}
 		if i >= len(b) || b[i] != ':' {
 			return invalid
 		}
 		if i++; i < len(b) && b[i] <= ' ' {
-			i = space(b, i)
+			i = skipSpace(b, i)
 		}
 		switch {
 		case escaped:
 			// The text stays in d.text until the next message: its size is bounded by the message's.
 			n := len(d.text)
 			d.text = unescape(d.text, b[start:end-1])
-			i = d.member(b, i, depth, first, last, d.text[n:])
+			i = d.scanMember(b, i, depth, first, last, d.text[n:])
 		case starts&(1<<(b[start]&63)) != 0 || start == end-1: // the empty key may belong to any path
-			i = d.member(b, i, depth, first, last, b[start:end-1])
+			i = d.scanMember(b, i, depth, first, last, b[start:end-1])
 		default:
-			i = skip(b, i, depth)
+			i = skipValue(b, i, depth)
 		}
 		if i < 0 {
 			return invalid
 		}
 		if i < len(b) && b[i] <= ' ' {
-			i = space(b, i)
+			i = skipSpace(b, i)
 		}
 		if i >= len(b) {
 			return invalid
@@ -174,25 +174,25 @@ func (d *Document) object(b []byte, i, depth, first int) int {
 			return invalid
 		}
 		if i++; i < len(b) && b[i] <= ' ' {
-			i = space(b, i)
+			i = skipSpace(b, i)
 		}
 	}
 }
 
-// array reads an array whose bracket is at i-1.
-func (d *Document) array(b []byte, i, depth, first int) int {
+// scanArray reads an array whose bracket is at i-1.
+func (d *Document) scanArray(b []byte, i, depth, first int) int {
 	last := len(d.stack)
-	i = space(b, i)
+	i = skipSpace(b, i)
 	if i < len(b) && b[i] == ']' {
 		return i + 1
 	}
 	var index [20]byte
 	for n := 0; ; n++ {
-		i = d.member(b, i, depth, first, last, strconv.AppendInt(index[:0], int64(n), 10))
+		i = d.scanMember(b, i, depth, first, last, strconv.AppendInt(index[:0], int64(n), 10))
 		if i < 0 {
 			return invalid
 		}
-		i = space(b, i)
+		i = skipSpace(b, i)
 		if i >= len(b) {
 			return invalid
 		}
@@ -202,12 +202,12 @@ func (d *Document) array(b []byte, i, depth, first int) int {
 		if b[i] != ',' {
 			return invalid
 		}
-		i = space(b, i+1)
+		i = skipSpace(b, i+1)
 	}
 }
 
-// member reads the value at i that an object or array has under key, for the candidates first to last.
-func (d *Document) member(b []byte, i, depth, first, last int, key []byte) int {
+// scanMember reads the value at i that an object or array has under key, for the candidates first to last.
+func (d *Document) scanMember(b []byte, i, depth, first, last int, key []byte) int {
 	mark := len(d.stack)
 	ended := false // a path ends here
 	for n := first; n < last; n++ {
@@ -230,7 +230,7 @@ func (d *Document) member(b []byte, i, depth, first, last int, key []byte) int {
 		ended = ended || to == len(p.keys)
 	}
 	if len(d.stack) == mark {
-		return skip(b, i, depth)
+		return skipValue(b, i, depth)
 	}
 	// The candidates now on top are those that this key belongs to. The ones it completes get the
 	// value, the others go on inside it.
@@ -253,13 +253,13 @@ func (d *Document) member(b []byte, i, depth, first, last int, key []byte) int {
 	end := invalid
 	switch {
 	case len(d.stack) == mark || i >= len(b):
-		end = skip(b, i, depth)
+		end = skipValue(b, i, depth)
 	case b[i] == '{' && depth+1 < maxDepth:
-		end = d.object(b, i+1, depth+1, mark)
+		end = d.scanObject(b, i+1, depth+1, mark)
 	case b[i] == '[' && depth+1 < maxDepth:
-		end = d.array(b, i+1, depth+1, mark)
+		end = d.scanArray(b, i+1, depth+1, mark)
 	default:
-		end = skip(b, i, depth)
+		end = skipValue(b, i, depth)
 	}
 	d.stack = d.stack[:mark]
 	if ended {
@@ -278,7 +278,7 @@ func (d *Document) At(i int) Value {
 	if !s.found {
 		return Value{}
 	}
-	return value(d.message[s.start:s.end], &d.text)
+	return decodeValue(d.message[s.start:s.end], &d.text)
 }
 
 // Field returns the value of any path in the message last parsed. It reads the message once more: see NewDocument.
@@ -289,47 +289,47 @@ func (d *Document) Field(path *Path) Value {
 	if d.single == nil {
 		d.single = NewDocument(nil)
 	}
-	return d.single.find(d.message, path, &d.text)
+	return d.single.findPath(d.message, path, &d.text)
 }
 
-// find returns the value of path in the object or array b, which has been checked. Text that had escapes is put behind
-// text.
-func (d *Document) find(b []byte, path *Path, text *[]byte) Value {
+// findPath returns the value of path in the object or array b, which has been checked. Text that had escapes is put
+// behind text.
+func (d *Document) findPath(b []byte, path *Path, text *[]byte) Value {
 	d.paths[0], d.found[0], d.text = path, span{}, d.text[:0]
-	d.scan(b, space(b, 0))
+	d.scanPaths(b, skipSpace(b, 0))
 	s := d.found[0]
 	if !s.found {
 		return Value{}
 	}
-	return value(b[s.start:s.end], text)
+	return decodeValue(b[s.start:s.end], text)
 }
 
-// value is the value of a JSON text that has been checked.
+// decodeValue is the value of a JSON text that has been checked.
 // Text that had escapes is put behind text.
-func value(raw []byte, text *[]byte) Value {
+func decodeValue(raw []byte, text *[]byte) Value {
 	switch raw[0] {
 	case '"':
 		raw = raw[1 : len(raw)-1]
 		if bytes.IndexByte(raw, '\\') < 0 {
-			return String(view(raw))
+			return String(unsafeString(raw))
 		}
 		n := len(*text)
 		*text = unescape(*text, raw)
-		return String(view((*text)[n:]))
+		return String(unsafeString((*text)[n:]))
 	case '{':
-		return Value{kind: MapKind, text: view(raw)}
+		return Value{kind: MapKind, text: unsafeString(raw)}
 	case '[':
-		return Value{kind: ListKind, text: view(raw)}
+		return Value{kind: ListKind, text: unsafeString(raw)}
 	case 't', 'f':
 		return Bool(raw[0] == 't')
 	case 'n':
 		return Value{}
 	}
-	return literal(view(raw))
+	return literal(unsafeString(raw))
 }
 
-// view is b as a string, without a copy: b must not change while the string is in use.
-func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+// unsafeString is b as a string, without a copy: b must not change while the string is in use.
+func unsafeString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // MaxDiscovered is how many fields of one event AWS extracts, the first ones in the message. It
 // bounds what GetLogGroupFields and GetLogRecord list. Queries here reach any path all the same.
@@ -342,20 +342,21 @@ func (d *Document) Each(yield func(path string, v Value) bool) {
 	if d.message == nil {
 		return
 	}
-	each(nil, true, d.message, space(d.message, 0), &d.text, yield)
+	forEachLeaf(nil, true, d.message, skipSpace(d.message, 0), &d.text, yield)
 }
 
-// each yields what lies in the value at i, which has been checked.
-func each(name []byte, root bool, b []byte, i int, text *[]byte, yield func(string, Value) bool) (end int, more bool) {
+// forEachLeaf yields what lies in the value at i, which has been checked.
+func forEachLeaf(name []byte, root bool, b []byte, i int, text *[]byte, yield func(string, Value) bool) (end int,
+	more bool) {
 	if b[i] != '{' && b[i] != '[' {
-		end = scalar(b, i)
-		if v := value(b[i:end], text); !v.IsNull() {
+		end = scanScalar(b, i)
+		if v := decodeValue(b[i:end], text); !v.IsNull() {
 			return end, yield(string(name), v)
 		}
 		return end, true
 	}
 	object := b[i] == '{'
-	if i = space(b, i+1); b[i] == '}' || b[i] == ']' {
+	if i = skipSpace(b, i+1); b[i] == '}' || b[i] == ']' {
 		return i + 1, true
 	}
 	at := len(name)
@@ -365,22 +366,22 @@ func each(name []byte, root bool, b []byte, i int, text *[]byte, yield func(stri
 		}
 		if object {
 			start := i + 1
-			i, _ = str(b, start)
+			i, _ = scanString(b, start)
 			key := len(name)
 			if name = unescape(name, b[start:i-1]); root && key < len(name) && name[key] == '@' {
 				name = append(append(name[:key:key], '@'), name[key:]...)
 			}
-			i = space(b, space(b, i)+1)
+			i = skipSpace(b, skipSpace(b, i)+1)
 		} else {
 			name = strconv.AppendInt(name, int64(n), 10)
 		}
-		if i, more = each(name, false, b, i, text, yield); !more {
+		if i, more = forEachLeaf(name, false, b, i, text, yield); !more {
 			return i, false
 		}
 		name = name[:at]
-		if i = space(b, i); b[i] != ',' {
+		if i = skipSpace(b, i); b[i] != ',' {
 			return i + 1, true
 		}
-		i = space(b, i+1)
+		i = skipSpace(b, i+1)
 	}
 }

@@ -33,9 +33,9 @@ type Function struct {
 
 // functions is every scalar function that AWS documents, by its name in lower case:
 // https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/CWL_QuerySyntax-operations-functions.html
-var functions = byName(numeric, datetime, general, structures, addresses, texts)
+var functions = indexByName(numeric, datetime, general, structures, addresses, texts)
 
-func byName(groups ...[]Function) map[string]*Function {
+func indexByName(groups ...[]Function) map[string]*Function {
 	all := map[string]*Function{}
 	for _, g := range groups {
 		for i := range g {
@@ -75,8 +75,8 @@ func limited(s string) Value {
 	return String(s)
 }
 
-// text returns v as a string function sees it; absent values, lists and maps are absent to them.
-func text(v Value) (string, bool) {
+// stringArgument returns v as a string function sees it; absent values, lists and maps are absent to them.
+func stringArgument(v Value) (string, bool) {
 	if !ordered(v) {
 		return "", false
 	}

@@ -151,7 +151,7 @@ func FuzzFunctions(f *testing.F) {
 				if v.Bytes() > maxText+1024 {
 					t.Fatalf("%s gives %d bytes", fn.Name, v.Bytes())
 				}
-				if s, ok := text(v); v.Kind() == NumberKind && (!ok || !decimal(s, true)) {
+				if s, ok := stringArgument(v); v.Kind() == NumberKind && (!ok || !decimal(s, true)) {
 					t.Fatalf("%s%q is the number %q", fn.Name, args[:n], v)
 				}
 				if k := v.Kind(); (k == ListKind || k == MapKind) && FromJSON([]byte(v.String())).Kind() != k {

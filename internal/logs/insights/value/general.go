@@ -33,7 +33,7 @@ var general = []Function{
 		return Bool(ok && a[0].kind != BoolKind)
 	}},
 	{Name: "messageSize", Min: 1, Max: 1, Call: func(_ *Env, a []Value) Value {
-		s, ok := text(a[0])
+		s, ok := stringArgument(a[0])
 		if !ok {
 			return Value{}
 		}

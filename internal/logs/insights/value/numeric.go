@@ -17,14 +17,14 @@ var numeric = []Function{
 	{Name: "floor", Min: 1, Max: 1, Call: rounding(math.Floor)},
 	{Name: "greatest", Min: 1, Max: -1, Call: extreme(1)},
 	{Name: "least", Min: 1, Max: -1, Call: extreme(-1)},
-	{Name: "log", Min: 1, Max: 1, Call: double(math.Log)},
-	{Name: "sqrt", Min: 1, Max: 1, Call: double(math.Sqrt)},
-	{Name: "round", Min: 1, Max: 2, Call: func(_ *Env, a []Value) Value { return round(a) }},
+	{Name: "log", Min: 1, Max: 1, Call: floatFunction(math.Log)},
+	{Name: "sqrt", Min: 1, Max: 1, Call: floatFunction(math.Sqrt)},
+	{Name: "round", Min: 1, Max: 2, Call: func(_ *Env, a []Value) Value { return roundNumber(a) }},
 	{Name: "haversine", Min: 4, Max: 4, Call: func(_ *Env, a []Value) Value { return haversine(a) }},
 	{Name: "toNumber", Min: 1, Max: 1, Call: func(_ *Env, a []Value) Value { return asNumber(a[0]) }},
 	{Name: "toInt", Min: 1, Max: 1, Call: truncation(32)},
 	{Name: "toLong", Min: 1, Max: 1, Call: truncation(64)},
-	{Name: "toDouble", Min: 1, Max: 1, Call: double(func(f float64) float64 { return f })},
+	{Name: "toDouble", Min: 1, Max: 1, Call: floatFunction(func(f float64) float64 { return f })},
 }
 
 // asNumber is v as a plain number.
@@ -42,7 +42,7 @@ func asNumber(v Value) Value {
 	return Number(f)
 }
 
-func double(f func(float64) float64) func(*Env, []Value) Value {
+func floatFunction(f func(float64) float64) func(*Env, []Value) Value {
 	return func(_ *Env, a []Value) Value {
 		x, ok := a[0].AsNumber()
 		if !ok {
@@ -54,7 +54,7 @@ func double(f func(float64) float64) func(*Env, []Value) Value {
 
 // rounding leaves integers as they are, also beyond 2^53.
 func rounding(f func(float64) float64) func(*Env, []Value) Value {
-	of := double(f)
+	of := floatFunction(f)
 	return func(env *Env, a []Value) Value {
 		if n, ok := a[0].AsInt(); ok {
 			return Int(n)
@@ -103,9 +103,9 @@ func extreme(sign int) func(*Env, []Value) Value {
 	}
 }
 
-// round rounds halves away from zero, in the decimal digits that the number is shown with: round(2.675, 2) is 2.68.
-// Digits to round to are -20 to 20; a negative count rounds before the point.
-func round(a []Value) Value {
+// roundNumber rounds halves away from zero, in the decimal digits that the number is shown with: round(2.675, 2) is
+// 2.68. Digits to round to are -20 to 20; a negative count rounds before the point.
+func roundNumber(a []Value) Value {
 	var digits int64
 	if len(a) == 2 {
 		var ok bool
@@ -171,8 +171,8 @@ func haversine(a []Value) Value {
 		}
 		rad[i] = f * math.Pi / 180
 	}
-	h := hav(rad[2]-rad[0]) + math.Cos(rad[0])*math.Cos(rad[2])*hav(rad[3]-rad[1])
+	h := halfVersine(rad[2]-rad[0]) + math.Cos(rad[0])*math.Cos(rad[2])*halfVersine(rad[3]-rad[1])
 	return Number(2 * earthRadius * math.Asin(math.Sqrt(min(h, 1))))
 }
 
-func hav(x float64) float64 { return math.Sin(x/2) * math.Sin(x/2) }
+func halfVersine(x float64) float64 { return math.Sin(x/2) * math.Sin(x/2) }

@@ -57,19 +57,19 @@ func (p *Patterns) Add(message string) { p.add(message, 0) }
 func (p *Patterns) AddEarlier(message string) { p.add(message, 1) }
 
 func (p *Patterns) add(message string, window int) {
-	p.words = cut(p.words[:0], message)
+	p.words = splitMessage(p.words[:0], message)
 	p.key = appendShape(p.key[:0], p.words)
 	n := p.shapes[string(p.key)]
 	if n == nil {
 		if len(p.shapes) >= maxShapes {
 			p.compact()
 		}
-		n = p.shape(string(p.key))
+		n = p.ensureShape(string(p.key))
 	}
 	n[window]++
 }
 
-func (p *Patterns) shape(key string) *[2]int64 {
+func (p *Patterns) ensureShape(key string) *[2]int64 {
 	n := p.shapes[key]
 	if n == nil {
 		n = new([2]int64)
@@ -85,7 +85,7 @@ func (p *Patterns) Merge(other *Patterns) {
 		if p.shapes[key] == nil && len(p.shapes) >= maxShapes {
 			p.compact()
 		}
-		n, o := p.shape(key), other.shapes[key]
+		n, o := p.ensureShape(key), other.shapes[key]
 		n[0] += o[0]
 		n[1] += o[1]
 	}
@@ -99,7 +99,7 @@ func (p *Patterns) Patterns() []Pattern {
 	var all []Pattern
 	at := map[string]int{}
 	for _, c := range p.clusters() {
-		text := render(c.words)
+		text := renderPattern(c.words)
 		i, ok := at[text]
 		if !ok {
 			i = len(all)
@@ -164,15 +164,15 @@ func delimiter(c byte) bool {
 	return c <= ' ' || strings.IndexByte(",;=()[]{}<>\"'|/&?!\\", c) >= 0
 }
 
-// cut divides a message into words, the dynamic ones replaced.
-func cut(words []piece, message string) []piece {
+// splitMessage divides a message into words, the dynamic ones replaced.
+func splitMessage(words []piece, message string) []piece {
 	if len(message) > patternLength { // bytes, and then code points: ASCII is the rule
-		message = message[:runes(message, patternLength)]
+		message = message[:prefixLength(message, patternLength)]
 	}
 	i := 0
 	for i < len(message) || len(words) == 0 {
 		start := i
-		for i < len(message) && !delimiter(message[i]) && !colon(message, i) {
+		for i < len(message) && !delimiter(message[i]) && !isSeparatorColon(message, i) {
 			i++
 		}
 		end := i
@@ -181,17 +181,18 @@ func cut(words []piece, message string) []piece {
 			end--
 		}
 		i = end
-		for i < len(message) && (delimiter(message[i]) || colon(message, i) || i == end && strings.IndexByte(".:",
-			message[i]) >= 0 || i > end && strings.IndexByte(".:", message[i-1]) >= 0 && strings.IndexByte(".:",
+		for i < len(message) && (delimiter(message[i]) || isSeparatorColon(message, i) || i == end &&
+			strings.IndexByte(".:",
+				message[i]) >= 0 || i > end && strings.IndexByte(".:", message[i-1]) >= 0 && strings.IndexByte(".:",
 			message[i]) >= 0) {
 			i++
 		}
 		w := piece{text: message[start:end], behind: message[end:i]}
-		if len(words) == 0 && klog(w.text) {
+		if len(words) == 0 && hasKlogPrefix(w.text) {
 			words = append(words, piece{text: w.text[:1]}, piece{kind: dateToken, behind: w.behind})
 			continue
 		}
-		if w.kind = looks(w.text); w.kind == token || w.kind == numberToken {
+		if w.kind = classifyWord(w.text); w.kind == token || w.kind == numberToken {
 			if n := len(words); n > 0 && words[n-1].kind == static {
 				if name := tokenName(words[n-1].text, words[n-1].behind); name != "" {
 					w.kind, w.text = namedToken, name
@@ -206,21 +207,23 @@ func cut(words []piece, message string) []piece {
 	return words
 }
 
-// klog reports whether s is what Kubernetes' log lines begin with: the severity's letter, the month and the day.
-func klog(s string) bool {
-	return len(s) == 5 && strings.IndexByte("IWEF", s[0]) >= 0 && run(s[1:]) == 4
+// hasKlogPrefix reports whether s is what Kubernetes' log lines begin with: the severity's letter, the month and the
+// day.
+func hasKlogPrefix(s string) bool {
+	return len(s) == 5 && strings.IndexByte("IWEF", s[0]) >= 0 && countDigits(s[1:]) == 4
 }
 
 var klogSeverity = map[string]int{"I": 3, "W": 4, "E": 5, "F": 6}
 
-// colon reports whether a colon at i separates words: one between hexadecimal digits is part of a time or an address.
-func colon(s string, i int) bool {
-	return s[i] == ':' && (i == 0 || i+1 == len(s) || nibble(s[i-1]) < 0 && s[i-1] != ':' || nibble(s[i+1]) < 0 &&
+// isSeparatorColon reports whether a colon at i separates words: one between hexadecimal digits is part of a time or an
+// address.
+func isSeparatorColon(s string, i int) bool {
+	return s[i] == ':' && (i == 0 || i+1 == len(s) || hexValue(s[i-1]) < 0 && s[i-1] != ':' || hexValue(s[i+1]) < 0 &&
 		s[i+1] != ':')
 }
 
-// looks says what a word is by itself.
-func looks(s string) tokenKind {
+// classifyWord says what a word is by itself.
+func classifyWord(s string) tokenKind {
 	digits, letters := 0, 0
 	for i := range len(s) {
 		switch c := s[i]; {
@@ -233,18 +236,21 @@ func looks(s string) tokenKind {
 	switch {
 	case digits == 0:
 		return static
-	case letters+digits == len(s) && digits <= 2 && run(s) == 0 && strings.TrimRight(s, "0123456789") == s[:letters]:
+	case letters+digits == len(s) && digits <= 2 && countDigits(s) == 0 && strings.TrimRight(s,
+		"0123456789") == s[:letters]:
 		return static // s3, v1, http2
 	case decimal(s, false):
 		return numberToken
 	}
 	switch {
-	case len(s) >= 10 && run(s) == 4 && s[4] == '-' && run(s[5:]) == 2 && s[7] == '-' && run(s[8:]) == 2:
+	case len(s) >= 10 && countDigits(s) == 4 && s[4] == '-' && countDigits(s[5:]) == 2 && s[7] == '-' &&
+		countDigits(s[8:]) == 2:
 		if len(s) > 10 { // 2026-11-21T10:36:42Z
 			return timeToken
 		}
 		return dateToken
-	case len(s) >= 5 && run(s) <= 2 && run(s) > 0 && s[run(s)] == ':' && run(s[run(s)+1:]) == 2 && letters <= 1:
+	case len(s) >= 5 && countDigits(s) <= 2 && countDigits(s) > 0 && s[countDigits(s)] == ':' &&
+		countDigits(s[countDigits(s)+1:]) == 2 && letters <= 1:
 		return timeToken
 	case len(s) == 36 && s[8] == '-' && s[13] == '-' && s[18] == '-' && s[23] == '-':
 		return uuidToken
@@ -372,7 +378,7 @@ func (p *Patterns) clusters() []*cluster {
 			all = append(all, s)
 			continue
 		}
-		closest.join(s)
+		closest.mergeWith(s)
 	}
 	return all
 }
@@ -396,7 +402,7 @@ func (c *cluster) likeness(o *cluster) float64 {
 	return float64(same) / float64(words)
 }
 
-func (c *cluster) join(o *cluster) {
+func (c *cluster) mergeWith(o *cluster) {
 	c.count[0] += o.count[0]
 	c.count[1] += o.count[1]
 	for i := range c.words {
@@ -425,14 +431,14 @@ func (p *Patterns) compact() {
 		if i >= maxShapes/2 {
 			c.words = []piece{{kind: token}}
 		}
-		n := p.shape(string(appendShape(nil, c.words)))
+		n := p.ensureShape(string(appendShape(nil, c.words)))
 		n[0] += c.count[0]
 		n[1] += c.count[1]
 	}
 }
 
-// render writes a pattern, its tokens numbered.
-func render(words []piece) string {
+// renderPattern writes a pattern, its tokens numbered.
+func renderPattern(words []piece) string {
 	var b strings.Builder
 	n := 0
 	for _, w := range words {

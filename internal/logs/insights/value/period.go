@@ -71,8 +71,8 @@ func ParsePeriod(s string) (Value, bool) {
 	return Value{kind: PeriodKind, unit: u, num: f}, true
 }
 
-// period returns v as a period: one, or a string that spells one.
-func period(v Value) (n int64, u Unit, ok bool) {
+// periodValue returns v as a period: one, or a string that spells one.
+func periodValue(v Value) (n int64, u Unit, ok bool) {
 	if v.kind == StringKind {
 		v, _ = ParsePeriod(v.text)
 	}
@@ -85,8 +85,8 @@ const (
 	lastMoment  = 253402300799999
 )
 
-// moment returns v as milliseconds: a moment or a number within the years 1 to 9999.
-func moment(v Value) (ms int64, ok bool) {
+// timestampValue returns v as milliseconds: a moment or a number within the years 1 to 9999.
+func timestampValue(v Value) (ms int64, ok bool) {
 	f, ok := v.AsNumber()
 	f = math.Floor(f)
 	if !ok || v.kind == BoolKind || f < firstMoment || f > lastMoment {
@@ -97,19 +97,19 @@ func moment(v Value) (ms int64, ok bool) {
 
 // Milliseconds is the length of a period in milliseconds; false for months, quarters and years, whose length varies.
 func (v Value) Milliseconds() (int64, bool) {
-	n, u, ok := period(v)
+	n, u, ok := periodValue(v)
 	return n * length[u], ok && u <= week
 }
 
 var length = [...]int64{0, 1, 1000, 60_000, 3_600_000, 86_400_000, 7 * 86_400_000, 0, 0, 0}
 
-// floor returns the start of the period of n units that ms lies in. Periods up to days are counted
+// periodStart returns the start of the period of n units that ms lies in. Periods up to days are counted
 // from 1970-01-01 00:00 UTC, weeks from the Monday after it, months, quarters and years from January of year 0.
-func floor(ms, n int64, u Unit) int64 {
+func periodStart(ms, n int64, u Unit) int64 {
 	switch u {
 	case month, quarter, year:
 		t := time.UnixMilli(ms).UTC()
-		n = months(n, u)
+		n = unitMonths(n, u)
 		m := int64(t.Year())*12 + int64(t.Month()) - 1
 		m -= ((m % n) + n) % n
 		return fromMonths(m)
@@ -128,10 +128,10 @@ func following(ms, n int64, u Unit) int64 {
 		return ms + n*length[u]
 	}
 	t := time.UnixMilli(ms).UTC()
-	return fromMonths(int64(t.Year())*12 + int64(t.Month()) - 1 + months(n, u))
+	return fromMonths(int64(t.Year())*12 + int64(t.Month()) - 1 + unitMonths(n, u))
 }
 
-func months(n int64, u Unit) int64 {
+func unitMonths(n int64, u Unit) int64 {
 	switch u {
 	case quarter:
 		return 3 * n

@@ -65,7 +65,7 @@ func CompileRegex(pattern string) (*Regex, error) {
 		return nil, fmt.Errorf("the regular expression is not valid: %w", err)
 	}
 	r := &Regex{pattern: pattern, needles: needles(tree)}
-	if n := size(tree); n > maxProgram && r.needles == nil {
+	if n := programSize(tree); n > maxProgram && r.needles == nil {
 		return nil,
 			fmt.Errorf(
 				"the regular expression is too large (about %d steps, at most %d are allowed): use smaller counts in {...}", n, maxProgram)
@@ -98,8 +98,9 @@ func translate(pattern string) (string, error) {
 				b.WriteByte('/')
 			case e == 'e':
 				b.WriteString(`\x1b`)
-			case e == 'u' && len(rest) >= 6 && nibble(rest[2]) >= 0 && nibble(rest[3]) >= 0 && nibble(rest[4]) >= 0 &&
-				nibble(rest[5]) >= 0:
+			case e == 'u' && len(rest) >= 6 && hexValue(rest[2]) >= 0 && hexValue(rest[3]) >= 0 &&
+				hexValue(rest[4]) >= 0 &&
+				hexValue(rest[5]) >= 0:
 				b.WriteString(`\x{` + rest[2:6] + `}`)
 				i += 4
 			case e == 'h' && class == 0:
@@ -204,8 +205,8 @@ func isPunctuation(c byte) bool {
 	return strings.IndexByte("!\"#$%&'()*+,-.:;<=>?@[\\]^_`{|}~", c) >= 0
 }
 
-// size estimates the instructions of the program for re, with counts written out.
-func size(re *syntax.Regexp) int {
+// programSize estimates the instructions of the program for re, with counts written out.
+func programSize(re *syntax.Regexp) int {
 	n := 1
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -217,10 +218,10 @@ func size(re *syntax.Regexp) int {
 		if re.Max < 0 {
 			times = re.Min + 1
 		}
-		return min(times*(size(re.Sub[0])+1), 1<<30)
+		return min(times*(programSize(re.Sub[0])+1), 1<<30)
 	}
 	for _, sub := range re.Sub {
-		n = min(n+size(sub)+1, 1<<30)
+		n = min(n+programSize(sub)+1, 1<<30)
 	}
 	return n
 }
@@ -230,7 +231,7 @@ func (r *Regex) Match(s string) bool {
 	if r.needles != nil {
 		unsure := false
 		for _, n := range r.needles {
-			if n.in(s) {
+			if n.isFoundIn(s) {
 				return true
 			}
 			unsure = unsure || n.odd
@@ -294,12 +295,12 @@ func needles(re *syntax.Regexp) []needle {
 	return nil
 }
 
-func (n needle) in(s string) bool {
+func (n needle) isFoundIn(s string) bool {
 	if !n.fold {
 		return strings.Contains(s, n.text)
 	}
 	c := n.text[n.anchor]
-	lower, upper := next(s, 0, c), next(s, 0, upperCase(c))
+	lower, upper := indexFrom(s, 0, c), indexFrom(s, 0, upperCase(c))
 	for lower < len(s) || upper < len(s) {
 		at := min(lower, upper)
 		if start := at - n.anchor; start >= 0 && start+len(n.text) <= len(s) && sameFold(s[start:start+len(n.text)],
@@ -307,17 +308,17 @@ func (n needle) in(s string) bool {
 			return true
 		}
 		if at == lower {
-			lower = next(s, at+1, c)
+			lower = indexFrom(s, at+1, c)
 		}
 		if at == upper {
-			upper = next(s, at+1, upperCase(c))
+			upper = indexFrom(s, at+1, upperCase(c))
 		}
 	}
 	return false
 }
 
-// next is the place of c in s, from i on; len(s) if there is none.
-func next(s string, i int, c byte) int {
+// indexFrom is the place of c in s, from i on; len(s) if there is none.
+func indexFrom(s string, i int, c byte) int {
 	if at := strings.IndexByte(s[i:], c); at >= 0 {
 		return i + at
 	}

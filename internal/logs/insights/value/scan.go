@@ -24,8 +24,8 @@ const (
 	highs = 0x8080808080808080
 )
 
-// space returns the index of the first byte at or behind i that isn't JSON white space.
-func space(b []byte, i int) int {
+// skipSpace returns the index of the first byte at or behind i that isn't JSON white space.
+func skipSpace(b []byte, i int) int {
 	for i < len(b) {
 		switch b[i] {
 		case ' ', '\n', '\r', '\t':
@@ -37,8 +37,8 @@ func space(b []byte, i int) int {
 	return i
 }
 
-// str reads a string whose opening quote is at i-1, and says whether it has escapes.
-func str(b []byte, i int) (end int, escaped bool) {
+// scanString reads a string whose opening quote is at i-1, and says whether it has escapes.
+func scanString(b []byte, i int) (end int, escaped bool) {
 	for {
 		// Eight bytes at a time: which of them are a quote, a backslash or a control character.
 		for i+8 <= len(b) {
@@ -62,7 +62,7 @@ func str(b []byte, i int) (end int, escaped bool) {
 			return i + 1, escaped
 		case c == '\\':
 			escaped = true
-			if i = escape(b, i+1); i < 0 {
+			if i = scanEscape(b, i+1); i < 0 {
 				return invalid, false
 			}
 		case c < 0x20:
@@ -73,8 +73,8 @@ func str(b []byte, i int) (end int, escaped bool) {
 	}
 }
 
-// escape reads what follows a backslash.
-func escape(b []byte, i int) int {
+// scanEscape reads what follows a backslash.
+func scanEscape(b []byte, i int) int {
 	if i >= len(b) {
 		return invalid
 	}
@@ -86,7 +86,7 @@ func escape(b []byte, i int) int {
 			return invalid
 		}
 		for _, c := range b[i+1 : i+5] {
-			if nibble(c) < 0 {
+			if hexValue(c) < 0 {
 				return invalid
 			}
 		}
@@ -95,7 +95,7 @@ func escape(b []byte, i int) int {
 	return invalid
 }
 
-func nibble(c byte) int {
+func hexValue(c byte) int {
 	switch {
 	case '0' <= c && c <= '9':
 		return int(c - '0')
@@ -107,26 +107,26 @@ func nibble(c byte) int {
 	return -1
 }
 
-func digits(b []byte, i int) int {
+func scanDigits(b []byte, i int) int {
 	for i < len(b) && b[i]-'0' <= 9 {
 		i++
 	}
 	return i
 }
 
-// number reads a number.
-func number(b []byte, i int) int {
+// scanNumber reads a number.
+func scanNumber(b []byte, i int) int {
 	if i < len(b) && b[i] == '-' {
 		i++
 	}
 	start := i
-	i = digits(b, i)
+	i = scanDigits(b, i)
 	if i == start || (b[start] == '0' && i > start+1) {
 		return invalid
 	}
 	if i < len(b) && b[i] == '.' {
 		start = i + 1
-		if i = digits(b, start); i == start {
+		if i = scanDigits(b, start); i == start {
 			return invalid
 		}
 	}
@@ -135,46 +135,46 @@ func number(b []byte, i int) int {
 			i++
 		}
 		start = i
-		if i = digits(b, start); i == start {
+		if i = scanDigits(b, start); i == start {
 			return invalid
 		}
 	}
 	return i
 }
 
-func word(b []byte, i int, w string) int {
+func scanLiteral(b []byte, i int, w string) int {
 	if len(b)-i >= len(w) && string(b[i:i+len(w)]) == w {
 		return i + len(w)
 	}
 	return invalid
 }
 
-// scalar reads a string, number, true, false or null.
-func scalar(b []byte, i int) int {
+// scanScalar reads a string, number, true, false or null.
+func scanScalar(b []byte, i int) int {
 	if i >= len(b) {
 		return invalid
 	}
 	switch b[i] {
 	case '"':
-		end, _ := str(b, i+1)
+		end, _ := scanString(b, i+1)
 		return end
 	case 't':
-		return word(b, i, "true")
+		return scanLiteral(b, i, "true")
 	case 'f':
-		return word(b, i, "false")
+		return scanLiteral(b, i, "false")
 	case 'n':
-		return word(b, i, "null")
+		return scanLiteral(b, i, "null")
 	}
-	return number(b, i)
+	return scanNumber(b, i)
 }
 
-// skip reads one value of any kind that starts at i and lies depth levels deep.
-func skip(b []byte, i, depth int) int {
+// skipValue reads one value of any kind that starts at i and lies depth levels deep.
+func skipValue(b []byte, i, depth int) int {
 	if i >= len(b) {
 		return invalid
 	}
 	if c := b[i]; c != '{' && c != '[' {
-		return scalar(b, i)
+		return scanScalar(b, i)
 	}
 	var objects [maxDepth / 64]uint64 // one bit a level: is it an object
 	level := depth
@@ -188,7 +188,7 @@ value:
 			return invalid
 		}
 		objects[level>>6] |= 1 << (level & 63)
-		i = space(b, i+1)
+		i = skipSpace(b, i+1)
 		if i < len(b) && b[i] == '}' {
 			i++
 			goto closed
@@ -199,23 +199,23 @@ value:
 			return invalid
 		}
 		objects[level>>6] &^= 1 << (level & 63)
-		i = space(b, i+1)
+		i = skipSpace(b, i+1)
 		if i < len(b) && b[i] == ']' {
 			i++
 			goto closed
 		}
 		goto value
 	case '"':
-		i, _ = str(b, i+1)
+		i, _ = scanString(b, i+1)
 	default:
-		i = scalar(b, i)
+		i = scanScalar(b, i)
 	}
 	if i < 0 {
 		return invalid
 	}
 next: // behind a value inside an object or array
 	if i < len(b) && b[i] <= ' ' {
-		i = space(b, i)
+		i = skipSpace(b, i)
 	}
 	if i >= len(b) {
 		return invalid
@@ -234,7 +234,7 @@ next: // behind a value inside an object or array
 	switch b[i] {
 	case ',':
 		if i++; i < len(b) && b[i] <= ' ' {
-			i = space(b, i)
+			i = skipSpace(b, i)
 		}
 		goto value
 	case ']':
@@ -244,22 +244,22 @@ next: // behind a value inside an object or array
 	return invalid
 key:
 	if i < len(b) && b[i] <= ' ' {
-		i = space(b, i)
+		i = skipSpace(b, i)
 	}
 	if i >= len(b) || b[i] != '"' {
 		return invalid
 	}
-	if i, _ = str(b, i+1); i < 0 {
+	if i, _ = scanString(b, i+1); i < 0 {
 		return invalid
 	}
 	if i < len(b) && b[i] <= ' ' {
-		i = space(b, i)
+		i = skipSpace(b, i)
 	}
 	if i >= len(b) || b[i] != ':' {
 		return invalid
 	}
 	if i++; i < len(b) && b[i] <= ' ' {
-		i = space(b, i)
+		i = skipSpace(b, i)
 	}
 	goto value
 closed:
@@ -291,12 +291,12 @@ func unescape(dst, s []byte) []byte {
 		case 't':
 			dst = append(dst, '\t')
 		case 'u':
-			r := unit(s[i:])
+			r := parseCodeUnit(s[i:])
 			i += 4
 			if utf16.IsSurrogate(r) {
 				pair := rune(utf8.RuneError)
 				if len(s)-i >= 6 && s[i] == '\\' && s[i+1] == 'u' {
-					pair = utf16.DecodeRune(r, unit(s[i+2:]))
+					pair = utf16.DecodeRune(r, parseCodeUnit(s[i+2:]))
 				}
 				if r = pair; pair != utf8.RuneError {
 					i += 6
@@ -310,6 +310,6 @@ func unescape(dst, s []byte) []byte {
 	return dst
 }
 
-func unit(s []byte) rune {
-	return rune(nibble(s[0])<<12 | nibble(s[1])<<8 | nibble(s[2])<<4 | nibble(s[3]))
+func parseCodeUnit(s []byte) rune {
+	return rune(hexValue(s[0])<<12 | hexValue(s[1])<<8 | hexValue(s[2])<<4 | hexValue(s[3]))
 }

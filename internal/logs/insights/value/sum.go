@@ -41,7 +41,7 @@ func (t *total) merge(o *total) {
 	t.floats.merge(o.floats)
 }
 
-func (t *total) value() Value {
+func (t *total) toValue() Value {
 	switch {
 	case t.n == 0:
 		return Value{}
@@ -68,7 +68,7 @@ func (t *total) exactly() (*big.Float, bool) {
 }
 
 // Bytes is the memory held.
-func (t *total) Bytes() int { return 24 + t.floats.bytes() }
+func (t *total) Bytes() int { return 24 + t.floats.memoryBytes() }
 
 // partials is a sum of doubles as doubles that don't overlap, the smallest first (J. R. Shewchuk, Adaptive
 // Precision Floating-Point Arithmetic, 1997). There are 40 at most, usually one or two.
@@ -117,4 +117,4 @@ func (p partials) exactly() (*big.Float, bool) {
 	return s, true
 }
 
-func (p partials) bytes() int { return 24 + 8*cap(p) }
+func (p partials) memoryBytes() int { return 24 + 8*cap(p) }

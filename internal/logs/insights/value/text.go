@@ -16,61 +16,65 @@ import (
 // Numbers, booleans and moments are the text they are shown as.
 var texts = []Function{
 	{Name: "isempty", Min: 1, Max: 1, Call: func(_ *Env, a []Value) Value {
-		s, _ := text(a[0])
+		s, _ := stringArgument(a[0])
 		return Bool(s == "")
 	}},
 	{Name: "isblank", Min: 1, Max: 1, Call: func(_ *Env, a []Value) Value {
-		s, _ := text(a[0])
+		s, _ := stringArgument(a[0])
 		return Bool(strings.TrimSpace(s) == "")
 	}},
-	{Name: "concat", Min: 1, Max: -1, Call: func(_ *Env, a []Value) Value { return concat(a) }},
-	{Name: "ltrim", Min: 1, Max: 2, Call: trim(strings.TrimLeftFunc)},
-	{Name: "rtrim", Min: 1, Max: 2, Call: trim(strings.TrimRightFunc)},
-	{Name: "trim", Min: 1, Max: 2, Call: trim(strings.TrimFunc)},
+	{Name: "concat", Min: 1, Max: -1, Call: func(_ *Env, a []Value) Value { return concatStrings(a) }},
+	{Name: "ltrim", Min: 1, Max: 2, Call: trimFunction(strings.TrimLeftFunc)},
+	{Name: "rtrim", Min: 1, Max: 2, Call: trimFunction(strings.TrimRightFunc)},
+	{Name: "trim", Min: 1, Max: 2, Call: trimFunction(strings.TrimFunc)},
 	{Name: "strlen", Min: 1, Max: 1, Call: func(_ *Env, a []Value) Value {
-		s, ok := text(a[0])
+		s, ok := stringArgument(a[0])
 		if !ok {
 			return Value{}
 		}
 		return Int(int64(utf8.RuneCountInString(s)))
 	}},
-	{Name: "toupper", Min: 1, Max: 1, Call: always(strings.ToUpper)},
-	{Name: "tolower", Min: 1, Max: 1, Call: always(strings.ToLower)},
-	{Name: "substr", Min: 2, Max: 3, Call: func(_ *Env, a []Value) Value { return substr(a) }},
+	{Name: "toupper", Min: 1, Max: 1, Call: stringFunction(strings.ToUpper)},
+	{Name: "tolower", Min: 1, Max: 1, Call: stringFunction(strings.ToLower)},
+	{Name: "substr", Min: 2, Max: 3, Call: func(_ *Env, a []Value) Value { return substring(a) }},
 	{Name: "replace", Min: 3, Max: 3, Call: func(_ *Env, a []Value) Value { return replace(a) }},
 	{Name: "regexReplace", Min: 3, Max: 3, Patterns: []int{1}, Call: regexReplace},
 	{Name: "strcontains", Min: 2, Max: 3, Call: func(_ *Env, a []Value) Value {
 		if len(a) == 3 && a[2].Truth() {
-			return test(a, func(s, part string) bool {
+			return testStrings(a, func(s, part string) bool {
 				return strings.Contains(strings.ToLower(s), strings.ToLower(part))
 			})
 		}
-		return test(a, strings.Contains)
+		return testStrings(a, strings.Contains)
 	}},
-	{Name: "startsWith", Min: 2, Max: 2, Call: func(_ *Env, a []Value) Value { return test(a, strings.HasPrefix) }},
-	{Name: "endsWith", Min: 2, Max: 2, Call: func(_ *Env, a []Value) Value { return test(a, strings.HasSuffix) }},
-	{Name: "urlencode", Min: 1, Max: 1, Call: always(url.QueryEscape)},
+	{Name: "startsWith", Min: 2, Max: 2,
+		Call: func(_ *Env, a []Value) Value { return testStrings(a, strings.HasPrefix) }},
+	{Name: "endsWith", Min: 2, Max: 2, Call: func(_ *Env, a []Value) Value {
+		return testStrings(a,
+			strings.HasSuffix)
+	}},
+	{Name: "urlencode", Min: 1, Max: 1, Call: stringFunction(url.QueryEscape)},
 	{Name: "urldecode", Min: 1, Max: 1, Call: partial(url.QueryUnescape)},
 	{Name: "base64encode", Min: 1, Max: 1,
-		Call: always(func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) })},
+		Call: stringFunction(func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) })},
 	{Name: "base64decode", Min: 1, Max: 1, Call: partial(func(s string) (string, error) {
 		b, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(s, "="))
 		return string(b), err
 	})},
-	{Name: "split", Min: 2, Max: 2, Call: func(_ *Env, a []Value) Value { return split(a) }},
+	{Name: "split", Min: 2, Max: 2, Call: func(_ *Env, a []Value) Value { return splitString(a) }},
 	{Name: "hexToAscii", Min: 1, Max: 1, Call: func(_ *Env, a []Value) Value { return hexToAscii(a[0]) }},
 	{Name: "hexToDec", Min: 1, Max: 1, Call: func(_ *Env, a []Value) Value { return hexToDec(a[0]) }},
 	{Name: "decToHex", Min: 1, Max: 1, Call: func(_ *Env, a []Value) Value { return decToHex(a[0]) }},
 }
 
-func always(f func(string) string) func(*Env, []Value) Value {
+func stringFunction(f func(string) string) func(*Env, []Value) Value {
 	return partial(func(s string) (string, error) { return f(s), nil })
 }
 
 // partial is a function that not every text has a result for. What isn't UTF-8 is no text.
 func partial(f func(string) (string, error)) func(*Env, []Value) Value {
 	return func(_ *Env, a []Value) Value {
-		s, ok := text(a[0])
+		s, ok := stringArgument(a[0])
 		if !ok {
 			return Value{}
 		}
@@ -82,17 +86,17 @@ func partial(f func(string) (string, error)) func(*Env, []Value) Value {
 	}
 }
 
-// test is a condition on two texts; it does not hold if one is absent (strcontains: "and 0 otherwise").
-func test(a []Value, f func(s, part string) bool) Value {
-	s, ok1 := text(a[0])
-	part, ok2 := text(a[1])
+// testStrings is a condition on two texts; it does not hold if one is absent (strcontains: "and 0 otherwise").
+func testStrings(a []Value, f func(s, part string) bool) Value {
+	s, ok1 := stringArgument(a[0])
+	part, ok2 := stringArgument(a[1])
 	return Bool(ok1 && ok2 && f(s, part))
 }
 
-func concat(a []Value) Value {
+func concatStrings(a []Value) Value {
 	size := 0
 	for _, v := range a {
-		s, ok := text(v)
+		s, ok := stringArgument(v)
 		if size += len(s); !ok || size > maxText {
 			return Value{}
 		}
@@ -104,17 +108,17 @@ func concat(a []Value) Value {
 	return String(string(b))
 }
 
-// trim removes white space, or the characters of a second argument, with one of strings.Trim...Func.
-func trim(f func(string, func(rune) bool) string) func(*Env, []Value) Value {
+// trimFunction removes white space, or the characters of a second argument, with one of strings.Trim...Func.
+func trimFunction(f func(string, func(rune) bool) string) func(*Env, []Value) Value {
 	return func(_ *Env, a []Value) Value {
-		s, ok := text(a[0])
+		s, ok := stringArgument(a[0])
 		if !ok {
 			return Value{}
 		}
 		if len(a) == 1 {
 			return String(f(s, unicode.IsSpace))
 		}
-		chars, ok := text(a[1])
+		chars, ok := stringArgument(a[1])
 		if !ok {
 			return Value{}
 		}
@@ -122,9 +126,9 @@ func trim(f func(string, func(rune) bool) string) func(*Env, []Value) Value {
 	}
 }
 
-// substr counts code points from 0. An index or a length below 0 makes it Null; beyond the end there is nothing.
-func substr(a []Value) Value {
-	s, ok := text(a[0])
+// substring counts code points from 0. An index or a length below 0 makes it Null; beyond the end there is nothing.
+func substring(a []Value) Value {
+	s, ok := stringArgument(a[0])
 	if !ok {
 		return Value{}
 	}
@@ -137,12 +141,12 @@ func substr(a []Value) Value {
 		}
 		at[i] = int(min(f, float64(len(s))))
 	}
-	s = s[runes(s, at[0]):]
-	return String(s[:runes(s, at[1])])
+	s = s[prefixLength(s, at[0]):]
+	return String(s[:prefixLength(s, at[1])])
 }
 
-// runes is how many bytes the first n code points of s take.
-func runes(s string, n int) int {
+// prefixLength is how many bytes the first n code points of s take.
+func prefixLength(s string, n int) int {
 	for i := range s {
 		if n == 0 {
 			return i
@@ -154,9 +158,9 @@ func runes(s string, n int) int {
 
 // replace replaces every occurrence; an empty search value occurs nowhere.
 func replace(a []Value) Value {
-	s, ok1 := text(a[0])
-	old, ok2 := text(a[1])
-	with, ok3 := text(a[2])
+	s, ok1 := stringArgument(a[0])
+	old, ok2 := stringArgument(a[1])
+	with, ok3 := stringArgument(a[2])
 	if !ok1 || !ok2 || !ok3 {
 		return Value{}
 	}
@@ -175,9 +179,9 @@ const maxRegexes = 64
 // regexReplace replaces every match. In the replacement $1 or \1 is the text of a group, ${name} that of a
 // named one, $$ a dollar and \\ a backslash; a group that isn't there is empty.
 func regexReplace(env *Env, a []Value) Value {
-	s, ok1 := text(a[0])
-	pattern, ok2 := text(a[1])
-	with, ok3 := text(a[2])
+	s, ok1 := stringArgument(a[0])
+	pattern, ok2 := stringArgument(a[1])
+	with, ok3 := stringArgument(a[2])
 	if !ok1 || !ok2 || !ok3 {
 		return Value{}
 	}
@@ -197,7 +201,7 @@ func regexReplace(env *Env, a []Value) Value {
 	last := 0
 	for _, at := range re.re.FindAllStringSubmatchIndex(s, -1) {
 		b = append(b, s[last:at[0]]...)
-		b = re.expand(b, with, s, at)
+		b = re.appendReplacement(b, with, s, at)
 		last = at[1]
 		if len(b) > maxText {
 			return Value{}
@@ -209,8 +213,8 @@ func regexReplace(env *Env, a []Value) Value {
 	return limited(string(append(b, s[last:]...)))
 }
 
-// expand appends the replacement for the match at at.
-func (r *Regex) expand(b []byte, with, s string, at []int) []byte {
+// appendReplacement appends the replacement for the match at at.
+func (r *Regex) appendReplacement(b []byte, with, s string, at []int) []byte {
 	for i := 0; i < len(with); i++ {
 		c := with[i]
 		if c != '$' && c != '\\' || i+1 == len(with) {
@@ -224,8 +228,8 @@ func (r *Regex) expand(b []byte, with, s string, at []int) []byte {
 			b = append(b, c)
 			i++
 			continue
-		case run(rest) > 0:
-			n := run(rest)
+		case countDigits(rest) > 0:
+			n := countDigits(rest)
 			// As many digits as name a group: $10 is the first group and a 0 if there are nine.
 			for group, _ = strconv.Atoi(rest[:n]); n > 1 && group >= len(at)/2; group, _ = strconv.Atoi(rest[:n]) {
 				n--
@@ -234,7 +238,7 @@ func (r *Regex) expand(b []byte, with, s string, at []int) []byte {
 		case c == '$' && rest[0] == '{' && strings.Contains(rest, "}"):
 			end := strings.IndexByte(rest, '}')
 			name := rest[1:end]
-			if group = r.re.SubexpIndex(name); run(name) == len(name) && name != "" {
+			if group = r.re.SubexpIndex(name); countDigits(name) == len(name) && name != "" {
 				group, _ = strconv.Atoi(name)
 			}
 			i += end + 1
@@ -249,10 +253,10 @@ func (r *Regex) expand(b []byte, with, s string, at []int) []byte {
 	return b
 }
 
-// split gives a list of strings; an empty delimiter divides into code points.
-func split(a []Value) Value {
-	s, ok1 := text(a[0])
-	by, ok2 := text(a[1])
+// splitString gives a list of strings; an empty delimiter divides into code points.
+func splitString(a []Value) Value {
+	s, ok1 := stringArgument(a[0])
+	by, ok2 := stringArgument(a[1])
 	if !ok1 || !ok2 {
 		return Value{}
 	}
@@ -270,7 +274,7 @@ func split(a []Value) Value {
 
 // hexDigits is the text of v without 0x.
 func hexDigits(v Value) (string, bool) {
-	s, ok := text(v)
+	s, ok := stringArgument(v)
 	if len(s) > 1 && (s[:2] == "0x" || s[:2] == "0X") {
 		s = s[2:]
 	}
@@ -294,7 +298,7 @@ func hexToAscii(v Value) Value {
 
 // hexToDec takes up to 64 bits, with or without 0x, and a sign as decToHex gives it.
 func hexToDec(v Value) Value {
-	s, ok := text(v)
+	s, ok := stringArgument(v)
 	rest, negative := strings.CutPrefix(s, "-")
 	digits, _ := hexDigits(String(rest))
 	n, err := strconv.ParseUint(digits, 16, 64)

@@ -60,7 +60,7 @@ func Int(n int64) Value {
 
 // literal is a number as JSON writes it; one beyond what a double holds is text.
 func literal(s string) Value {
-	if f, ok := small(s); ok {
+	if f, ok := parseSmallInt(s); ok {
 		return Value{kind: NumberKind, num: f, text: s}
 	}
 	f, err := strconv.ParseFloat(s, 64)
@@ -80,8 +80,8 @@ func ParseNumber(s string) (Value, bool) {
 	return v, v.kind == NumberKind
 }
 
-// small reads what most numbers are: an integer of up to 15 digits.
-func small(s string) (float64, bool) {
+// parseSmallInt reads what most numbers are: an integer of up to 15 digits.
+func parseSmallInt(s string) (float64, bool) {
 	digits := s
 	if s != "" && s[0] == '-' {
 		digits = s[1:]
@@ -132,13 +132,13 @@ func List(vs []Value) Value {
 
 // FromJSON is the value of one JSON text; text that isn't JSON gives Null. The Value may hold parts of raw.
 func FromJSON(raw []byte) Value {
-	start := space(raw, 0)
-	end := skip(raw, start, 0)
-	if end < 0 || space(raw, end) != len(raw) {
+	start := skipSpace(raw, 0)
+	end := skipValue(raw, start, 0)
+	if end < 0 || skipSpace(raw, end) != len(raw) {
 		return Value{}
 	}
 	var text []byte
-	return value(raw[start:end], &text)
+	return decodeValue(raw[start:end], &text)
 }
 
 // Kind returns the type of v.
@@ -238,7 +238,7 @@ func (v Value) AsNumber() (float64, bool) {
 	case NumberKind, TimeKind, BoolKind:
 		return v.num, true
 	case StringKind:
-		if f, ok := small(v.text); ok {
+		if f, ok := parseSmallInt(v.text); ok {
 			return f, true
 		}
 		if decimal(v.text, true) {
@@ -272,7 +272,7 @@ func integral(s string) bool {
 	if s != "" && (s[0] == '-' || s[0] == '+') {
 		s = s[1:]
 	}
-	return s != "" && run(s) == len(s)
+	return s != "" && countDigits(s) == len(s)
 }
 
 // decimal reports whether s spells a number in decimal digits, with a sign, a fraction and (if exponent) an exponent.
@@ -321,16 +321,16 @@ func (v Value) Clone() Value {
 // Bytes is the memory v holds, in bytes, its own size included.
 func (v Value) Bytes() int { return 32 + len(v.text) }
 
-// json is the text of a list or map, not to be changed.
-func (v Value) json() []byte { return unsafe.Slice(unsafe.StringData(v.text), len(v.text)) }
+// rawJSON is the text of a list or map, not to be changed.
+func (v Value) rawJSON() []byte { return unsafe.Slice(unsafe.StringData(v.text), len(v.text)) }
 
 // Elements calls yield with each element of a list (the key is its index) or map, in order. Other values have none.
 func (v Value) Elements(yield func(key string, element Value) bool) {
 	if v.kind != ListKind && v.kind != MapKind {
 		return
 	}
-	b := v.json()
-	i := space(b, space(b, 0)+1)
+	b := v.rawJSON()
+	i := skipSpace(b, skipSpace(b, 0)+1)
 	if b[i] == ']' || b[i] == '}' {
 		return
 	}
@@ -338,21 +338,21 @@ func (v Value) Elements(yield func(key string, element Value) bool) {
 		var key string
 		if v.kind == MapKind {
 			start := i + 1
-			i, _ = str(b, start)
+			i, _ = scanString(b, start)
 			key = string(unescape(nil, b[start:i-1]))
-			i = space(b, space(b, i)+1)
+			i = skipSpace(b, skipSpace(b, i)+1)
 		} else {
 			key = strconv.Itoa(n)
 		}
-		end := skip(b, i, 0)
+		end := skipValue(b, i, 0)
 		var text []byte
-		if !yield(key, value(b[i:end], &text)) {
+		if !yield(key, decodeValue(b[i:end], &text)) {
 			return
 		}
-		if i = space(b, end); b[i] != ',' {
+		if i = skipSpace(b, end); b[i] != ',' {
 			return
 		}
-		i = space(b, i+1)
+		i = skipSpace(b, i+1)
 	}
 }
 
@@ -366,5 +366,5 @@ func (v Value) Get(path *Path) Value {
 	d := finders.Get().(*Document)
 	defer finders.Put(d)
 	var text []byte
-	return d.find(v.json(), path, &text)
+	return d.findPath(v.rawJSON(), path, &text)
 }

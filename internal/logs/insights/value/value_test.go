@@ -130,10 +130,11 @@ func TestPeriodsTileTime(t *testing.T) {
 	for unit := millisecond; unit <= year; unit++ {
 		for _, n := range []int64{1, 2, 5, 7} {
 			for ms := int64(-70 * 365 * 86_400_000); ms < 90*365*86_400_000; ms += 13*86_400_000 + 12_345_678 {
-				start := floor(ms, n, unit)
+				start := periodStart(ms, n, unit)
 				next := following(start, n, unit)
-				if start > ms || next <= ms || floor(start, n, unit) != start || floor(next, n, unit) != next ||
-					floor(next-1, n, unit) != start {
+				if start > ms || next <= ms || periodStart(start, n, unit) != start || periodStart(next, n,
+					unit) != next ||
+					periodStart(next-1, n, unit) != start {
 					t.Fatalf("%d%s: %s lies in %s to %s", n, unit, time.UnixMilli(ms).UTC(),
 						time.UnixMilli(start).UTC(), time.UnixMilli(next).UTC())
 				}
