@@ -8,6 +8,7 @@ MAKEFLAGS     += --no-print-directory
 VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null || echo development)
 STAMP       := -X github.com/coracle-eks/coracle/internal/version.stamped=$(VERSION)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+HUGO := github.com/gohugoio/hugo@v0.160.0
 # The Kubernetes version that clusters get by default.
 DEFAULT     := $(shell sed -n 's/^const Default = "\(.*\)"/\1/p' kubernetes/versions.go)
 # The Kubernetes versions that the tests start; "make bundles" builds all.
@@ -123,6 +124,10 @@ vulnerabilities: ## look for known vulnerabilities in what every module calls (n
 .PHONY: docs
 docs: ## write docs/operations.md from the code
 	@go run ./cmd/coracle operations > docs/operations.md
+
+.PHONY: site
+site: ## make the documentation a static site, in bin/site
+	go run $(HUGO) --source hack/site --destination $(CURDIR)/bin/site --cleanDestinationDir --panicOnWarning
 
 .PHONY: clean
 clean: ## remove what was built; data directories stay ("coracle reset" removes those)

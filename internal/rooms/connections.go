@@ -14,35 +14,35 @@ const (
 // reason why no user of the AWS APIs or of a cluster leads it to this host or its neighbors. All others use package
 // outbound.
 var Connections = map[string]string{
-	"internal/outbound/client.go Client":    "it is the way to addresses that users chose",
-	"internal/outbound/client.go Transport": "it is the way to addresses that users chose, and to the operator's proxy",
-	"internal/outbound/proxy.go through":    "the operator's proxy",
-	"internal/outbound/outbound.go dialer":  "it is the way to addresses that users chose",
+	"internal/outbound/client.go Client":      "it is the way to addresses that users chose",
+	"internal/outbound/client.go Transport":   "it is the way to addresses that users chose, and to the operator's proxy",
+	"internal/outbound/proxy.go through":      "the operator's proxy",
+	"internal/outbound/outbound.go newDialer": "it is the way to addresses that users chose",
 
 	"internal/admin/client.go Client":    "a unix socket in the data directory",
 	"internal/admin/client.go NewClient": "a unix socket in the data directory",
 	"cmd/coracle/client.go clientConfig": command,
 	"cmd/coracle/up.go checkHealth":      command,
 
-	"internal/daemon/front.go config":             inProcess,
-	"internal/host/image/transport.go put":        inProcess,
+	"internal/daemon/front.go clientConfig":       inProcess,
+	"internal/host/image/transport.go storeImage": inProcess,
 	"internal/host/image/transport.go putIndexed": inProcess,
-	"internal/host/image/transport.go get":        inProcess,
-	"internal/host/image/public.go pull":          "it is given the transport of package outbound",
+	"internal/host/image/transport.go loadImage":  inProcess,
+	"internal/host/image/public.go pullImage":     "it is given the transport of package outbound",
 
 	// Nobody else makes clients of API servers: theirs bound what a program that a cluster's administrator runs may
 	// answer.
 	"internal/kube/client/http.go HTTP": "an API server of this daemon, at the address that the daemon " +
 		"gave it; redirects are not followed",
 	"internal/host/simulated/endpoint.go connectOut": "the daemon's own webhooks, by the exact address",
-	"internal/etcd/embedded.go dial":                 "the embedded etcd, or the one that the operator named",
+	"internal/etcd/embedded.go dialEtcd":             "the embedded etcd, or the one that the operator named",
 
-	"internal/host/endpoint/controller.go tell": "the unix socket of the endpoint process",
+	"internal/host/endpoint/controller.go notifyProcess": "the unix socket of the endpoint process",
 	"internal/host/endpoint/egress.go connect": "names of what is then reached from the namespace of a cluster, " +
 		"or of the internet",
 	"internal/host/endpoint/egress.go resolverIn": machineNet,
 	"internal/host/endpoint/forward.go dialer": "an API server of this daemon; for egress, from a namespace that " +
 		"has no way to this host",
-	"internal/host/endpoint/upstream.go ask":  "the resolvers of this host's resolv.conf",
-	"internal/host/network/namespace.go Dial": machineNet,
+	"internal/host/endpoint/upstream.go forwardQuery": "the resolvers of this host's resolv.conf",
+	"internal/host/network/namespace.go Dial":         machineNet,
 }

@@ -167,7 +167,12 @@ func (t Table[T]) writeRow(ctx context.Context, key string, op Op) (Row[T], erro
 	if err := t.store.Txn(ctx, op); err != nil {
 		return Row[T]{}, err
 	}
-	return t.Get(ctx, key)
+	row, err := t.Get(ctx, key)
+	if errors.Is(err, ErrNotFound) { // it was written, and somebody else has deleted it since
+		v, err := t.decodeValue(key, op.put)
+		return Row[T]{Key: key, Value: v}, err
+	}
+	return row, err
 }
 
 // Modify reads the row, lets change edit a private copy, and writes it, as often as it

@@ -110,8 +110,10 @@ func TestAnAddonRecoversByItselfWhenItsCauseGoes(t *testing.T) {
 			[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 		w.must(err)
 		w.becomes("home", ekstypes.AddonStatusActive)
-		_, err = w.kube.AppsV1().Deployments("home").Get(t.Context(), "home", metav1.GetOptions{})
-		w.must(err)
+		eventually.Nil(w, "its Deployment is back", func() error {
+			_, err := w.kube.AppsV1().Deployments("home").Get(t.Context(), "home", metav1.GetOptions{})
+			return err
+		})
 	})
 	t.Run("the API server is away", func(t *testing.T) {
 		w := w.in(t)

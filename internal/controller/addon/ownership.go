@@ -224,8 +224,9 @@ func indexOfElement(list []any, e fieldpath.PathElement) int {
 	return -1
 }
 
-// equalKeys compares values of keys, of which numbers may be of several types.
-func equalKeys(a, b any) bool { return a == b || fmt.Sprint(a) == fmt.Sprint(b) }
+// equalKeys compares values of keys, of which numbers may be of several types. Paths come from the managed fields of an
+// object, where users may write what is no key, such as a map.
+func equalKeys(a, b any) bool { return reflect.DeepEqual(a, b) || fmt.Sprint(a) == fmt.Sprint(b) }
 
 // removePath takes what is at a path out of an object, with what is empty without it; false when there was nothing.
 func removePath(o map[string]any, p fieldpath.Path) bool {

@@ -57,7 +57,7 @@ func (g *group) ensureTemplateVersion(ctx context.Context, want record.Nodegroup
 		existing = made.LaunchTemplate
 	}
 	id := aws.ToString(existing.LaunchTemplateId)
-	version, err := g.findVersion(ctx, id, hash)
+	version, err := g.findVersion(ctx, *existing, hash)
 	if err != nil {
 		return err
 	}
@@ -131,9 +131,10 @@ func (g *group) findTemplate(ctx context.Context) (*ec2types.LaunchTemplate, err
 	return &out.LaunchTemplates[0], nil
 }
 
-// findVersion is the newest version with a description, "" without one.
-func (g *group) findVersion(ctx context.Context, id, description string) (string, error) {
-	newest := int64(0)
+// findVersion returns the newest version with a description, "" without one. Versions count that were created by whom
+// the template was created by: users who may add versions to it must not choose what EKS launches.
+func (g *group) findVersion(ctx context.Context, of ec2types.LaunchTemplate, description string) (string, error) {
+	id, newest := aws.ToString(of.LaunchTemplateId), int64(0)
 	pages := ec2.NewDescribeLaunchTemplateVersionsPaginator(g.ec2,
 		&ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: &id})
 	for pages.HasMorePages() {
@@ -142,7 +143,8 @@ func (g *group) findVersion(ctx context.Context, id, description string) (string
 			return "", fmt.Errorf("find the versions of launch template %s: %w", id, err)
 		}
 		for _, v := range out.LaunchTemplateVersions {
-			if aws.ToString(v.VersionDescription) == description {
+			if aws.ToString(v.VersionDescription) == description &&
+				aws.ToString(v.CreatedBy) == aws.ToString(of.CreatedBy) {
 				newest = max(newest, aws.ToInt64(v.VersionNumber))
 			}
 		}

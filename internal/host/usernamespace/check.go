@@ -51,8 +51,8 @@ func Check(dir string) error {
 // tryDisk mounts what a machine's disk consists of.
 func tryDisk(at string, namespace *os.File) error {
 	for _, d := range []string{"upper", "work", "mnt"} {
+		// open to others: root of a machine, whom the host's user is not
 		if err := os.Mkdir(filepath.Join(at, d), 0o755); err != nil {
-			// open to others: root of a machine, whom the host's user is not
 			return err
 		}
 	}
