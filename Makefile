@@ -127,7 +127,7 @@ docs: ## write docs/operations.md from the code
 
 .PHONY: site
 site: ## make the documentation a static site, in bin/site
-	go run $(HUGO) --source hack/site --destination $(CURDIR)/bin/site --cleanDestinationDir --panicOnWarning
+	go run $(HUGO) --noBuildLock --source hack/site --destination $(CURDIR)/bin/site --cleanDestinationDir --panicOnWarning
 
 .PHONY: clean
 clean: ## remove what was built; data directories stay ("coracle reset" removes those)
