@@ -31,6 +31,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/coracle-eks/coracle/internal/diskspace"
 )
 
 // Dir is the absolute path of a data directory, without symbolic links.
@@ -103,8 +105,7 @@ func (d Dir) Create() error {
 		}
 	}
 	// Without room for a line of its log a daemon could not even say why it ends.
-	var fs syscall.Statfs_t
-	if err := syscall.Statfs(string(d), &fs); err == nil && int64(fs.Bavail)*int64(fs.Bsize) < 1<<20 {
+	if free, err := diskspace.Free(string(d)); err == nil && free < 1<<20 {
 		return d.explain(syscall.ENOSPC)
 	}
 	return nil

@@ -18,13 +18,19 @@ const Reserve = 2 << 30
 // ErrFull is the error of what would leave less than [Reserve] free.
 var ErrFull = errors.New("the disk is full")
 
-// Free returns how many bytes of the file system of dir a user may still take.
-func Free(dir string) (int64, error) {
+// Measure returns how many bytes the file system of dir has for users, and how many it has in all.
+func Measure(dir string) (free, total int64, err error) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {
-		return 0, fmt.Errorf("measure the free space of %s: %w", dir, err)
+		return 0, 0, fmt.Errorf("measure the disk of %s: %w", dir, err)
 	}
-	return int64(fs.Bavail) * int64(fs.Bsize), nil
+	return int64(fs.Bavail) * int64(fs.Bsize), int64(fs.Blocks) * int64(fs.Bsize), nil
+}
+
+// Free returns how many bytes the file system of dir has for users.
+func Free(dir string) (int64, error) {
+	free, _, err := Measure(dir)
+	return free, err
 }
 
 // CheckReserve returns ErrFull when less than [Reserve] is free on the disk of dir.

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/coracle-eks/coracle/internal/admin"
+	"github.com/coracle-eks/coracle/internal/diskspace"
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/upstream"
 )
@@ -93,14 +94,14 @@ func checkDataDir(_ context.Context, h Host) []Finding {
 
 func checkDisk(_ context.Context, h Host) []Finding {
 	dir := string(h.Dir)
-	var s unix.Statfs_t
-	for err := unix.Statfs(dir, &s); err != nil; err = unix.Statfs(dir, &s) {
+	left, err := diskspace.Free(dir)
+	for ; err != nil; left, err = diskspace.Free(dir) {
 		if dir == "/" {
 			return warnFinding("", "the size of the disk is not known: %v", err)
 		}
-		dir = filepath.Dir(dir)
+		dir = filepath.Dir(dir) // the data directory is not made yet
 	}
-	free := s.Bavail * uint64(s.Bsize)
+	free := uint64(left)
 	fix := "df -h " + dir + "   # free some space, or: coracle up --data-dir DIRECTORY_ON_ANOTHER_DISK"
 	switch {
 	case free < 512<<20:

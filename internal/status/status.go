@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/admin"
 	"github.com/coracle-eks/coracle/internal/datadir"
+	"github.com/coracle-eks/coracle/internal/diskspace"
 	"github.com/coracle-eks/coracle/internal/etcd"
 	"github.com/coracle-eks/coracle/internal/host/filetree"
 	"github.com/coracle-eks/coracle/internal/logs/events"
@@ -175,11 +175,11 @@ func processMemory(pid int) int64 {
 
 // diskUsage returns how much space there is for a directory, and what its files take: as much of them as can be read.
 func diskUsage(ctx context.Context, dir string) (admin.Disk, error) {
-	var s syscall.Statfs_t
-	if err := syscall.Statfs(dir, &s); err != nil {
-		return admin.Disk{}, fmt.Errorf("file system of %s: %w", dir, err)
+	free, total, err := diskspace.Measure(dir)
+	if err != nil {
+		return admin.Disk{}, err
 	}
-	out := admin.Disk{Free: int64(s.Bavail) * int64(s.Bsize), Total: int64(s.Blocks) * int64(s.Bsize)}
+	out := admin.Disk{Free: free, Total: total}
 	// What machines have made is among it.
 	count := func(at int, name string, _ bool) error {
 		var st unix.Stat_t

@@ -113,8 +113,8 @@ func TestDepartures(t *testing.T) {
 			w.create("killed", 2)
 			w.web("killed", "killed", 2, 1)
 			lost := w.members("killed")[0]
-			must(w.ec2.TerminateInstances(w.t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{lost}}))(
-				w.t)
+			must(w.ec2.TerminateInstances(w.t.Context(),
+				&ec2.TerminateInstancesInput{InstanceIds: []string{lost}}))(w.t)
 			w.until("it has gone", func() error {
 				if slices.Contains(w.members("killed"), lost) {
 					return errors.New("it is there")

@@ -354,12 +354,12 @@ func TestTheLifeOfANodeGroup(t *testing.T) {
 func (w *world) nothingLeft() {
 	w.t.Helper()
 	ctx := w.t.Context()
-	if all := must(w.scaling.DescribeAutoScalingGroups(ctx, &autoscaling.DescribeAutoScalingGroupsInput{}))(
-		w.t).AutoScalingGroups; len(all) > 0 {
+	if all := must(w.scaling.DescribeAutoScalingGroups(ctx,
+		&autoscaling.DescribeAutoScalingGroupsInput{}))(w.t).AutoScalingGroups; len(all) > 0 {
 		w.t.Errorf("%d Auto Scaling groups are left", len(all))
 	}
-	for _, t := range must(w.ec2.DescribeLaunchTemplates(ctx, &ec2.DescribeLaunchTemplatesInput{}))(
-		w.t).LaunchTemplates {
+	for _, t := range must(w.ec2.DescribeLaunchTemplates(ctx,
+		&ec2.DescribeLaunchTemplatesInput{}))(w.t).LaunchTemplates {
 		if strings.HasPrefix(*t.LaunchTemplateName, "eks-") {
 			w.t.Errorf("launch template %s is left", *t.LaunchTemplateName)
 		}
@@ -369,8 +369,8 @@ func (w *world) nothingLeft() {
 			w.t.Errorf("security group %s is left", *g.GroupName)
 		}
 	}
-	if all := must(iam.NewFromConfig(w.aws("AKIAROOT")).ListInstanceProfiles(ctx, &iam.ListInstanceProfilesInput{}))(
-		w.t).InstanceProfiles; len(all) > 0 {
+	if all := must(iam.NewFromConfig(w.aws("AKIAROOT")).ListInstanceProfiles(ctx,
+		&iam.ListInstanceProfilesInput{}))(w.t).InstanceProfiles; len(all) > 0 {
 		w.t.Errorf("%d instance profiles are left", len(all))
 	}
 	for _, table := range []int{len(must(record.NodegroupStates(w.store).List(ctx, ""))(w.t)),
@@ -471,14 +471,14 @@ func TestHealth(t *testing.T) {
 		w.delete(name)
 	}
 	// A public subnet that gives no public addresses.
-	gateway := must(w.ec2.CreateInternetGateway(ctx, &ec2.CreateInternetGatewayInput{}))(
-		t).InternetGateway.InternetGatewayId
+	gateway := must(w.ec2.CreateInternetGateway(ctx,
+		&ec2.CreateInternetGatewayInput{}))(t).InternetGateway.InternetGatewayId
 	must(w.ec2.AttachInternetGateway(ctx, &ec2.AttachInternetGatewayInput{InternetGatewayId: gateway,
 		VpcId: &w.cluster.VPCID}))(t)
 	public := must(w.ec2.CreateSubnet(ctx, &ec2.CreateSubnetInput{VpcId: &w.cluster.VPCID,
 		CidrBlock: aws.String("10.0.8.0/24"), AvailabilityZone: aws.String(worldRegion + "a")}))(t).Subnet.SubnetId
-	table := must(w.ec2.CreateRouteTable(ctx, &ec2.CreateRouteTableInput{VpcId: &w.cluster.VPCID}))(
-		t).RouteTable.RouteTableId
+	table := must(w.ec2.CreateRouteTable(ctx,
+		&ec2.CreateRouteTableInput{VpcId: &w.cluster.VPCID}))(t).RouteTable.RouteTableId
 	must(w.ec2.CreateRoute(ctx, &ec2.CreateRouteInput{RouteTableId: table,
 		DestinationCidrBlock: aws.String("0.0.0.0/0"), GatewayId: gateway}))(t)
 	must(w.ec2.AssociateRouteTable(ctx, &ec2.AssociateRouteTableInput{RouteTableId: table, SubnetId: public}))(t)

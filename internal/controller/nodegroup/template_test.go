@@ -68,8 +68,8 @@ func TestTheUsersLaunchTemplateIsCarriedOver(t *testing.T) {
 			request.ImageId = &c.image
 		}
 		users := must(w.ec2.CreateLaunchTemplate(t.Context(),
-			&ec2.CreateLaunchTemplateInput{LaunchTemplateName: aws.String("of-" + name), LaunchTemplateData: request}))(
-			t).LaunchTemplate
+			&ec2.CreateLaunchTemplateInput{LaunchTemplateName: aws.String("of-" + name),
+				LaunchTemplateData: request}))(t).LaunchTemplate
 		w.create(name, 0, func(n *record.Nodegroup) {
 			n.AMIType, n.InstanceTypes, n.DiskSize, n.Labels = c.kind, nil, 0, map[string]string{"team": "a"}
 			n.Template.LaunchTemplate = &ekstypes.LaunchTemplateSpecification{Id: users.LaunchTemplateId,

@@ -454,8 +454,8 @@ func (w *world) update(name, version string, force bool) string {
 	before := w.row(name)
 	wanted := before.Template
 	if before.LastUpdateID != "" {
-		last := must(tables.Get(ctx, record.UpdateKey(worldAccount, worldRegion, w.cluster.Name, before.LastUpdateID)))(
-			w.t).Value
+		last := must(tables.Get(ctx,
+			record.UpdateKey(worldAccount, worldRegion, w.cluster.Name, before.LastUpdateID)))(w.t).Value
 		wanted = before.Wanted(last)
 	}
 	u := record.Update{

@@ -126,13 +126,13 @@ func (r *Registry) makeRoom(ctx context.Context, repository string, blobs []v1.D
 		}
 		need += b.Size
 	}
-	var disk unix.Statfs_t
-	if err := unix.Statfs(r.options.Dir, &disk); err != nil {
-		return nil, fmt.Errorf("free space of %s: %w", r.options.Dir, err)
+	free, size, err := diskspace.Measure(r.options.Dir)
+	if err != nil {
+		return nil, err
 	}
 	limit := r.options.CacheSize
 	if limit == 0 {
-		limit = int64(disk.Blocks) * int64(disk.Bsize) / cacheShare
+		limit = size / cacheShare
 	}
 	if need > limit {
 		return nil, fmt.Errorf(
@@ -156,7 +156,7 @@ func (r *Registry) makeRoom(ctx context.Context, repository string, blobs []v1.D
 			}
 		}
 	}
-	short := max(total+c.pending+need-limit, need+diskspace.Reserve-int64(disk.Bavail)*int64(disk.Bsize))
+	short := max(total+c.pending+need-limit, need+diskspace.Reserve-free)
 	gone := make(map[string][]digest.Digest) // manifests, by repository
 	for _, image := range images {
 		if short <= 0 {

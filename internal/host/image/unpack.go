@@ -17,7 +17,8 @@ import (
 	"github.com/dustin/go-humanize"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/klauspost/compress/zstd"
-	"golang.org/x/sys/unix"
+
+	"github.com/coracle-eks/coracle/internal/diskspace"
 )
 
 // bounds limits what an archive may unpack to.
@@ -43,11 +44,11 @@ const (
 // boundsOf returns the bounds of an archive that is unpacked into dir. It may take half of the disk's free space,
 // because the registry stores the images beside it.
 func boundsOf(dir string) (bounds, error) {
-	var s unix.Statfs_t
-	if err := unix.Statfs(dir, &s); err != nil {
-		return bounds{}, fmt.Errorf("free space of %s: %w", dir, err)
+	free, err := diskspace.Free(dir)
+	if err != nil {
+		return bounds{}, err
 	}
-	return bounds{entries: maxEntries, bytes: min(maxUnpacked, int64(s.Bavail)*int64(s.Bsize)/2)}, nil
+	return bounds{entries: maxEntries, bytes: min(maxUnpacked, free/2)}, nil
 }
 
 // tooLarge is the error of an archive that unpacks to more than it may.

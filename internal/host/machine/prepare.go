@@ -17,6 +17,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"golang.org/x/sys/unix"
 
+	"github.com/coracle-eks/coracle/internal/diskspace"
 	"github.com/coracle-eks/coracle/internal/guest/rootfs"
 	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
 	"github.com/coracle-eks/coracle/internal/host/machine/launch"
@@ -120,11 +121,11 @@ func (c *Controller) capacity(id string, kind instancetype.Type) error {
 	if err := os.MkdirAll(c.o.Dir, 0o700); err != nil {
 		return err
 	}
-	var st unix.Statfs_t
-	if err := unix.Statfs(c.o.Dir, &st); err != nil {
+	left, err := diskspace.Free(c.o.Dir)
+	if err != nil {
 		return err
 	}
-	if left := int64(st.Bavail) * st.Bsize; left < leastDisk {
+	if left < leastDisk {
 		return fmt.Errorf(
 			"there is no capacity for %s: %s has %s of disk left, and a machine needs %s: free some space", kind.Name,
 			c.o.Dir, humanize.IBytes(uint64(left)), humanize.IBytes(leastDisk))
