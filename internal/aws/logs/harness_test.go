@@ -148,8 +148,8 @@ type answers struct {
 	most int // rows of an answer; 0: all that are wanted
 }
 
-func (a *answers) Results(_ context.Context, _ record.LogQuery, page func(int) (int, int, error)) (record.LogQueryRun,
-	[][]types.ResultField, error) {
+func (a *answers) Results(_ context.Context, _ record.LogQuery, page func(int) (int, int, error),
+	_ func(int64) error) (record.LogQueryRun, [][]types.ResultField, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if page == nil {

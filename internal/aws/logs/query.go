@@ -26,9 +26,10 @@ type Queries interface {
 	// Results is how a query stands: while it is Scheduled or Running what it has found so far, then how it ended. rows
 	// are as GetQueryResults shows them: the columns in order, without those that a row lacks, and with @ptr last when
 	// rows are events. page is told how many there are and says which are wanted, from <= i < to, for only these are
-	// read, or the first of them if they are very long; nil wants none.
-	Results(ctx context.Context, q record.LogQuery, page func(rows int) (from, to int, err error)) (
-		run record.LogQueryRun, rows [][]types.ResultField, err error)
+	// read, or the first of them if they are very long; nil wants none. hold is told how many bytes of memory the rows
+	// take, before they are read.
+	Results(ctx context.Context, q record.LogQuery, page func(rows int) (from, to int, err error),
+		hold func(bytes int64) error) (run record.LogQueryRun, rows [][]types.ResultField, err error)
 }
 
 const (
@@ -352,7 +353,7 @@ func (s *Service) GetQueryResults(ctx context.Context, in *cloudwatchlogs.GetQue
 			return 0, 0, err
 		}
 		return numbers[0], numbers[len(numbers)-1] + 1, nil
-	})
+	}, func(bytes int64) error { return wire.HoldAnswer(ctx, bytes) })
 	if err == nil && 0 < len(rows) && len(rows) < asked {
 		_, err = page(int32(len(rows))) // they fill a page: the token of the next is another
 	}
@@ -414,7 +415,7 @@ func (s *Service) DescribeQueries(ctx context.Context, in *cloudwatchlogs.Descri
 		case !errors.Is(err, store.ErrNotFound):
 			return nil, err
 		default: // the runner knows whether it waits, runs or has just ended
-			if d.run, _, err = s.runner.Results(ctx, row.Value, nil); err != nil {
+			if d.run, _, err = s.runner.Results(ctx, row.Value, nil, nil); err != nil {
 				return nil, fmt.Errorf("status of query %s: %w", row.Value.ID, err)
 			}
 		}

@@ -32,6 +32,8 @@ const (
 const (
 	// bodyWait is how long a request waits for others to end, when all that bodies may have is in use.
 	bodyWait = 5 * time.Second
+	// answerWait is how long a large answer waits for others to be read.
+	answerWait = 5 * time.Second
 	// beginTime is how long the beginning of a body, maxUnsigned, may take to arrive, and bodyTime the rest.
 	beginTime = 20 * time.Second
 	bodyTime  = 60 * time.Second

@@ -37,6 +37,7 @@ type call struct {
 	service   *Service
 	operation string
 	input     any
+	answer    *answer // nil: nobody counts
 }
 
 // describe adds what policies may ask about an HTTP request: where it comes from, by which program, and whether over

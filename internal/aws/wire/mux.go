@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"reflect"
 	"runtime/debug"
 	"strconv"
@@ -32,6 +33,7 @@ type Options struct {
 	Region      string           // the region of requests without a credential scope
 	MaxBody     int64            // bytes; DefaultMaxBody unless set
 	MaxBodies   int64            // bytes of all bodies at a time; DefaultMaxBodies unless set, and at least MaxBody
+	MaxAnswers  int64            // bytes of all large answers at a time; DefaultMaxAnswers unless set
 }
 
 // Mux routes requests to services. Register everything before the first request; it is then safe for concurrent use.
@@ -41,7 +43,8 @@ type Mux struct {
 
 	streams    context.Context // done when event streams must end
 	endStreams context.CancelFunc
-	bodies     *shares
+	bodies     *shares[netip.Addr]
+	answers    *shares[string] // by account
 
 	mu         sync.RWMutex
 	operations map[*Service]map[string]*operation
@@ -74,6 +77,9 @@ func NewMux(options Options) *Mux {
 	if options.MaxBodies == 0 {
 		options.MaxBodies = DefaultMaxBodies
 	}
+	if options.MaxAnswers == 0 {
+		options.MaxAnswers = DefaultMaxAnswers
+	}
 	options.Region = cmp.Or(options.Region, "us-east-1")
 	least := options.MaxBody + bodyChunk // a source can send the largest body, and so can the host beside it
 	streams, endStreams := context.WithCancel(context.Background())
@@ -81,7 +87,8 @@ func NewMux(options Options) *Mux {
 		options:    options,
 		streams:    streams,
 		endStreams: endStreams,
-		bodies:     newShares(max(options.MaxBodies, 2*least), max(options.MaxBodies/8, least)),
+		answers:    newShares[string](options.MaxAnswers, options.MaxAnswers/3),
+		bodies:     newShares[netip.Addr](max(options.MaxBodies, 2*least), max(options.MaxBodies/8, least)),
 		registered: map[*Service]map[string]*served{},
 		operations: map[*Service]map[string]*operation{},
 		routers:    map[*Service]*routes{},
@@ -157,7 +164,8 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 		return b[:0]
 	}
 
-	c := &call{time: m.options.Now()}
+	c := &call{time: m.options.Now(), answer: &answer{shares: m.answers}}
+	defer c.answer.release()
 	var service *Service
 	status, err := http.StatusOK, m.readBody(buffer, r)
 	if err == nil {

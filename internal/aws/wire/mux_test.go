@@ -72,6 +72,10 @@ func (eksService) DescribeCluster(ctx context.Context, in *eks.DescribeClusterIn
 		return nil, errors.New("disk full")
 	case "panic":
 		panic("nil map")
+	case "large":
+		if err := wire.HoldAnswer(ctx, 80); err != nil {
+			return nil, err
+		}
 	case "full":
 		if store.IsLimited(ctx) {
 			return nil, fmt.Errorf("write: %w", &store.FullError{Account: wire.CallerFrom(ctx).Account})

@@ -7,25 +7,26 @@ import (
 	"sync"
 )
 
-// shares divides a number of bytes among the sources of requests, so that none of them takes what the others need. The
-// host itself, with the daemon's own clients, always has its share.
-type shares struct {
+// shares divides a number of bytes among the holders of requests, which are sources or accounts, so that none of them
+// takes what the others need. One of them always has its share: the zero value, which is the host itself with the
+// daemon's own clients, or no account.
+type shares[K comparable] struct {
 	total, each int64
 
 	mu     sync.Mutex
-	others int64 // that sources other than the host have
-	by     map[netip.Addr]int64
+	others int64 // that holders other than the zero value have
+	by     map[K]int64
 	freed  chan struct{} // closed when bytes are given back
 }
 
-// errNoShare says that a source has all that it may have, or all sources together.
+// errNoShare says that a holder has all that it may have, or all holders together.
 var errNoShare = errors.New("no bytes are left for this request")
 
 // host stands for all addresses of this host's loopback, and for clients in this process.
 var host netip.Addr
 
-func newShares(total, each int64) *shares {
-	return &shares{total: total, each: min(each, total), by: map[netip.Addr]int64{}, freed: make(chan struct{})}
+func newShares[K comparable](total, each int64) *shares[K] {
+	return &shares[K]{total: total, each: min(each, total), by: map[K]int64{}, freed: make(chan struct{})}
 }
 
 // sourceOf returns the source of a request with a remote address.
@@ -37,10 +38,10 @@ func sourceOf(remote string) netip.Addr {
 	return a.Addr().Unmap().WithZone("")
 }
 
-// acquire takes bytes for a source, and waits for them until ctx ends.
-func (s *shares) acquire(ctx context.Context, source netip.Addr, n int64) error {
+// acquire takes bytes for a holder, and waits for them until ctx ends.
+func (s *shares[K]) acquire(ctx context.Context, holder K, n int64) error {
 	for {
-		freed, ok := s.tryAcquire(source, n)
+		freed, ok := s.tryAcquire(holder, n)
 		if ok {
 			return nil
 		}
@@ -52,27 +53,29 @@ func (s *shares) acquire(ctx context.Context, source netip.Addr, n int64) error 
 	}
 }
 
-func (s *shares) tryAcquire(source netip.Addr, n int64) (freed chan struct{}, ok bool) {
+func (s *shares[K]) tryAcquire(holder K, n int64) (freed chan struct{}, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.by[source]+n > s.each || source != host && s.others+n > s.total-s.each {
+	var always K
+	if s.by[holder]+n > s.each || holder != always && s.others+n > s.total-s.each {
 		return s.freed, false
 	}
-	s.by[source] += n
-	if source != host {
+	s.by[holder] += n
+	if holder != always {
 		s.others += n
 	}
 	return nil, true
 }
 
-// release gives bytes of a source back.
-func (s *shares) release(source netip.Addr, n int64) {
+// release gives bytes of a holder back.
+func (s *shares[K]) release(holder K, n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.by[source] -= n; s.by[source] == 0 {
-		delete(s.by, source)
+	if s.by[holder] -= n; s.by[holder] == 0 {
+		delete(s.by, holder)
 	}
-	if source != host {
+	var always K
+	if holder != always {
 		s.others -= n
 	}
 	close(s.freed)

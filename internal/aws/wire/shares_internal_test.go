@@ -9,7 +9,7 @@ import (
 
 func TestSourcesShareWhatBodiesMayHave(t *testing.T) {
 	t.Parallel()
-	s := newShares(100, 30)
+	s := newShares[netip.Addr](100, 30)
 	over, cancel := context.WithCancel(t.Context())
 	cancel() // nobody waits
 	a, b, c := sourceOf("10.0.0.1:1"), sourceOf("10.0.0.2:1"), sourceOf("[fd00::1%eth0]:1")

@@ -215,16 +215,7 @@ func (e *execution) partial() ([][]logstypes.ResultField, error) {
 	if e.plan == nil || start.Before(e.rowsNext) {
 		return e.rows, nil
 	}
-	workers := make([]*insights.Worker, len(e.scans))
-	for i, s := range e.scans {
-		s.mu.Lock()
-		workers[i] = s.worker
-	}
-	result, ok := e.plan.Partial(workers)
-	for _, s := range e.scans {
-		s.mu.Unlock()
-	}
-	if ok { // otherwise those before will do
+	if result, ok := e.partialResult(); ok { // otherwise those before will do
 		rows, err := (&found{result, e.blocks}).firstRows()
 		if err != nil {
 			return nil, err
@@ -234,4 +225,15 @@ func (e *execution) partial() ([][]logstypes.ResultField, error) {
 	now := e.r.o.Clock.Now()
 	e.rowsNext = now.Add(max(time.Second, 10*now.Sub(start)))
 	return e.rows, nil
+}
+
+// partialResult is the result so far, while no scan goes on.
+func (e *execution) partialResult() (*insights.Result, bool) {
+	workers := make([]*insights.Worker, len(e.scans))
+	for i, s := range e.scans {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		workers[i] = s.worker
+	}
+	return e.plan.Partial(workers)
 }

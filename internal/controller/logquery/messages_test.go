@@ -112,9 +112,8 @@ func TestTenThousandLongMessages(t *testing.T) {
 
 	// A page costs what it shows.
 	_, rows, err := l.runner.Results(t.Context(), first, func(rows int) (int, int, error) {
-		return rows - 3, rows,
-			nil
-	})
+		return rows - 3, rows, nil
+	}, counted)
 	if err != nil || len(rows) != 3 || rowOf(rows[0]) != most-3 || rowOf(rows[2]) != most-1 {
 		t.Errorf("the last page has %d rows, %v", len(rows), err)
 	}
@@ -153,15 +152,41 @@ func TestLongRowsArePaged(t *testing.T) {
 		}
 		var err error
 		if _, rows, err = l.runner.Results(t.Context(), q, func(all int) (int, int, error) {
-			return len(got), all,
-				nil
-		}); err != nil {
+			return len(got), all, nil
+		}, counted); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if !slices.Equal(sizes, []int{10, 10, 5}) || !slices.IsSorted(got) || len(got) != 25 || got[0] != 0 ||
 		got[24] != 24 {
 		t.Errorf("pages of %v rows: %v", sizes, got)
+	}
+}
+
+// An answer is charged with what it takes before it takes it, also while the query runs.
+func TestAnswersAreCharged(t *testing.T) {
+	t.Parallel()
+	l := newLogs(t)
+	g := l.group("g")
+	st := l.stream(g, "s")
+	for n := range 25 {
+		l.put(g, st, int64(n), podEvent(n))
+	}
+	l.serve()
+	q := l.start(`fields @message | sort @timestamp asc`, []record.LogGroup{g})
+	_, rows := l.end(q)
+	var charged int64
+	_, again, err := l.runner.Results(t.Context(), q, all, func(bytes int64) error {
+		charged = bytes
+		return nil
+	})
+	if err != nil || len(again) != len(rows) || charged != bytesOf(rows) {
+		t.Errorf("%d rows of %d bytes were charged with %d bytes, %v", len(again), bytesOf(rows), charged, err)
+	}
+	full := errors.New("others have all")
+	if _, rows, err := l.runner.Results(t.Context(), q, all,
+		func(int64) error { return full }); !errors.Is(err, full) || rows != nil {
+		t.Errorf("there were %d rows nobody had room for, %v", len(rows), err)
 	}
 }
 
@@ -241,7 +266,7 @@ func TestDamagedResultsAreMadeAgain(t *testing.T) {
 				return nil, err
 			}
 			defer r.close()
-			return r.readRows(0, r.rows, 1<<30)
+			return r.readRows(0, r.rows, 1<<30, counted)
 		}()
 		// A byte that means nothing may change: that of a frame's header which only a decoder with less memory would
 		// mind.

@@ -203,24 +203,61 @@ type cell struct {
 	text *string
 }
 
-// readRows gives the rows from <= i < to, up to the one that brings their texts to most bytes, as GetQueryResults shows
-// them, and holds no others.
-func (r *results) readRows(from, to, most int) ([][]logstypes.ResultField, error) {
+// What a row and each of its cells take in memory beside the text, in bytes.
+const (
+	rowBytes  = int(unsafe.Sizeof([]logstypes.ResultField{}))
+	cellBytes = int(unsafe.Sizeof(logstypes.ResultField{}) + unsafe.Sizeof("") + unsafe.Sizeof(cell{}))
+)
+
+// bytesOf returns what rows take in memory.
+func bytesOf(rows [][]logstypes.ResultField) int64 {
+	n := 0
+	for _, row := range rows {
+		n += rowBytes + len(row)*cellBytes
+		for _, f := range row {
+			n += len(*f.Value)
+		}
+	}
+	return int64(n)
+}
+
+// readRows gives the rows from <= i < to, up to the one that brings them to most bytes, as GetQueryResults shows them,
+// and holds no others. hold is told how many bytes they take, before they are read.
+func (r *results) readRows(from, to, most int, hold func(bytes int64) error) ([][]logstypes.ResultField, error) {
+	t, err := r.readTable(from, to, most, false)
+	if err == nil {
+		err = hold(int64(t.bytes))
+	}
+	if err == nil {
+		t, err = r.readTable(from, from+t.count, math.MaxInt, true)
+	}
+	if err == nil {
+		err = damaged(r.readMessages(t.cells))
+	}
+	return t.rows, err
+}
+
+// table is what was read of the rows of a table.
+type table struct {
+	count, bytes int // how many they are, and what they take in memory
+	rows         [][]logstypes.ResultField
+	cells        []cell
+}
+
+// readTable reads the whole table, and gives the rows from <= i < to, up to the one that brings them to most bytes. It
+// only counts them unless they are to be kept.
+func (r *results) readTable(from, to, most int, keep bool) (table, error) {
 	decoder, err := zstd.NewReader(io.NewSectionReader(r.file, r.at, r.size), zstd.WithDecoderConcurrency(1),
 		zstd.WithDecoderLowmem(true))
 	if err != nil {
-		return nil, err
+		return table{}, err
 	}
 	defer decoder.Close()
-	rows, cells, err := r.readTable(bufio.NewReader(decoder), from, to, most)
-	if err == nil {
-		err = r.readMessages(cells)
-	}
-	return rows, damaged(err)
+	t, err := r.decodeTable(bufio.NewReader(decoder), from, to, most, keep)
+	return t, damaged(err)
 }
 
-func (r *results) readTable(in *bufio.Reader, from, to, most int) (rows [][]logstypes.ResultField, cells []cell,
-	err error) {
+func (r *results) decodeTable(in *bufio.Reader, from, to, most int, keep bool) (t table, err error) {
 	// After an error of number or text the others do nothing.
 	number := func() int {
 		if err != nil {
@@ -242,57 +279,64 @@ func (r *results) readTable(in *bufio.Reader, from, to, most int) (rows [][]logs
 		return &s
 	}
 	at := int64(len(resultsFormat))
+	r.chunks, r.chunksAt = nil, nil
 	for n := number(); len(r.chunks) < n && err == nil; {
 		c := chunk{number(), number()}
 		r.chunks, r.chunksAt = append(r.chunks, c), append(r.chunksAt, at)
 		at += int64(c.size)
 	}
 	if err == nil && at != r.at {
-		return nil, nil, errResults
+		return t, errResults
 	}
 	var columns []*string
 	var shown []bool
 	for n := number(); len(columns) < n && err == nil; {
 		columns, shown = append(columns, text(number())), append(shown, number() == 1)
 	}
-	size := 0
 	for i := 0; i < r.rows && err == nil; i++ {
-		wanted := from <= i && i < to && size < most
+		wanted := from <= i && i < to && t.bytes < most
+		kept := wanted && keep
+		bytes := rowBytes
 		var row []logstypes.ResultField
-		if wanted {
+		if kept {
 			row = make([]logstypes.ResultField, 0, len(columns))
 		}
 		for c := range columns {
 			if shown[c] {
 				p := place{number(), number(), number()}
-				if wanted {
-					size += p.size
+				bytes += cellBytes + p.size
+				if kept {
 					value := new(string)
-					row, cells = append(row, logstypes.ResultField{Field: columns[c], Value: value}), append(cells,
-						cell{p, value})
+					row = append(row, logstypes.ResultField{Field: columns[c], Value: value})
+					t.cells = append(t.cells, cell{p, value})
 				}
 				continue
 			}
-			switch n := number(); {
-			case n == 0 || err != nil:
-			case wanted:
-				size += n - 1
+			n := number()
+			if n == 0 || err != nil {
+				continue
+			}
+			bytes += cellBytes + n - 1
+			if kept {
 				row = append(row, logstypes.ResultField{Field: columns[c], Value: text(n - 1)})
-			default:
+			} else {
 				_, err = in.Discard(n - 1)
 			}
 		}
 		if wanted {
-			rows = append(rows, row)
+			t.count, t.bytes = t.count+1, t.bytes+bytes
+		}
+		if kept {
+			t.rows = append(t.rows, row)
 		}
 	}
 	if err != nil {
-		return nil, nil, err
+		return table{}, err
 	}
 	if _, err := in.ReadByte(); !errors.Is(err, io.EOF) { // reads the checksum, too
-		return nil, nil, errors.Join(errResults, err)
+		return table{}, errors.Join(errResults, err)
 	}
-	return rows, cells, nil
+	return t, nil
 }
 
 // readMessages reads the texts of cells, chunk by chunk.

@@ -29,7 +29,8 @@ type Options struct {
 	Events *events.Store
 	// Dir is the directory of the results' files; it is made when the controller starts.
 	Dir string
-	// Concurrent is how many queries run at once; each uses all processors. 0 is DefaultConcurrent.
+	// Concurrent is how many queries run at once, and one more than how many of one account; each uses all processors.
+	// 0 is DefaultConcurrent.
 	Concurrent int64
 	// Memory is what one query may hold, in bytes; 0 is DefaultMemory.
 	Memory int64
@@ -44,8 +45,8 @@ type Options struct {
 }
 
 const (
-	// DefaultConcurrent lets a short query pass a long one.
-	DefaultConcurrent = 2
+	// DefaultConcurrent lets a short query pass a long one, and an account that has only long ones leave others a turn.
+	DefaultConcurrent = 3
 	// DefaultMemory keeps a daemon with DefaultConcurrent queries below 300 MiB.
 	DefaultMemory = 80 << 20
 	// DefaultPage has room for 10,000 events of 25 KB: clients made before results had pages get all of them. The rows
@@ -68,10 +69,11 @@ type Runner struct {
 	runs    store.Table[record.LogQueryRun]
 	groups  store.Table[record.LogGroup]
 	streams store.Table[record.LogStream]
-	turn    *semaphore.Weighted
+	turn    *semaphore.Weighted // of all accounts; who waits for it has a turn of the account
 
 	mu     sync.Mutex
-	active map[string]*execution // by the key of the query; those that run
+	turns  map[string]*semaphore.Weighted // by account
+	active map[string]*execution          // by the key of the query; those that run
 }
 
 // New makes a Runner. Its Controller must run for queries to be run.
@@ -101,6 +103,7 @@ func New(o Options) *Runner {
 		groups:  record.LogGroups(o.Store),
 		streams: record.LogStreams(o.Store),
 		turn:    semaphore.NewWeighted(o.Concurrent),
+		turns:   map[string]*semaphore.Weighted{},
 		active:  map[string]*execution{},
 	}
 }
@@ -210,13 +213,13 @@ func (r *Runner) runQuery(ctx context.Context, query store.Row[record.LogQuery])
 	})
 
 	e := newExecution(r, query.Value)
-	err := r.turn.Acquire(running, 1)
+	release, err := r.acquireTurn(running, query.Value.Account)
 	if err == nil {
 		r.mu.Lock()
 		r.active[query.Key] = e
 		r.mu.Unlock()
 		err = r.execute(running, end, e)
-		r.turn.Release(1)
+		release()
 		defer func() {
 			r.mu.Lock()
 			delete(r.active, query.Key)
@@ -243,6 +246,26 @@ func (r *Runner) runQuery(ctx context.Context, query store.Row[record.LogQuery])
 	out.EndedAt = r.o.Clock.Now()
 	_, err = r.runs.Put(ctx, query.Key, out)
 	return err
+}
+
+// acquireTurn waits for the turn of a query. An account waits for turns of its own first, of which there is one fewer:
+// however many queries one account has, those of another run.
+func (r *Runner) acquireTurn(ctx context.Context, account string) (release func(), err error) {
+	r.mu.Lock()
+	own := r.turns[account]
+	if own == nil {
+		own = semaphore.NewWeighted(max(1, r.o.Concurrent-1))
+		r.turns[account] = own
+	}
+	r.mu.Unlock()
+	if err := own.Acquire(ctx, 1); err != nil {
+		return nil, err
+	}
+	if err := r.turn.Acquire(ctx, 1); err != nil {
+		own.Release(1)
+		return nil, err
+	}
+	return func() { r.turn.Release(1); own.Release(1) }, nil
 }
 
 // execute computes the results of a query that has its turn, and writes them.
@@ -282,11 +305,12 @@ func (r *Runner) resultsPath(id string) string { return filepath.Join(r.o.Dir, i
 // page is told how many rows there are and says which are wanted, from <= i < to; without it none are. Rows
 // are as GetQueryResults shows them: the columns in order, without those that a row lacks, and @ptr last where
 // rows are events. Of those that are wanted it gives the first ones when they all are more than Options.Page.
+// hold is told what memory they take, in bytes, before they are read; its error is returned.
 //
 // A Complete query whose file of results is gone (a restored backup has none), damaged, or of an earlier
 // version, is run again.
-func (r *Runner) Results(ctx context.Context, q record.LogQuery, page func(rows int) (from, to int, err error)) (
-	record.LogQueryRun, [][]logstypes.ResultField, error) {
+func (r *Runner) Results(ctx context.Context, q record.LogQuery, page func(rows int) (from, to int, err error),
+	hold func(bytes int64) error) (record.LogQueryRun, [][]logstypes.ResultField, error) {
 	key := record.LogQueryKey(q.Account, q.Region, q.ID)
 	for {
 		run, err := r.runs.Get(ctx, key)
@@ -294,7 +318,7 @@ func (r *Runner) Results(ctx context.Context, q record.LogQuery, page func(rows 
 			if run.Value.Status != logstypes.QueryStatusComplete || page == nil {
 				return run.Value, nil, nil
 			}
-			rows, err := r.readResults(q.ID, page)
+			rows, err := r.readResults(q.ID, page, hold)
 			if err == nil || r.remainingRetention(run.Value) <= 0 ||
 				!errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errResults) {
 				return run.Value, rows, err
@@ -325,7 +349,8 @@ func (r *Runner) Results(ctx context.Context, q record.LogQuery, page func(rows 
 			if err != nil {
 				return run, nil, err
 			}
-			return run, rows[from:to], nil
+			rows = rows[from:to]
+			return run, rows, hold(bytesOf(rows))
 		}
 		// It waits, or has ended in between.
 		if _, err := r.runs.Get(ctx, key); errors.Is(err, store.ErrNotFound) {
@@ -336,7 +361,7 @@ func (r *Runner) Results(ctx context.Context, q record.LogQuery, page func(rows 
 
 // readResults reads rows of a query that has ended.
 func (r *Runner) readResults(
-	id string, page func(rows int) (from, to int, err error),
+	id string, page func(rows int) (from, to int, err error), hold func(bytes int64) error,
 ) ([][]logstypes.ResultField, error) {
 	file, err := openResults(r.resultsPath(id))
 	if err != nil {
@@ -347,5 +372,5 @@ func (r *Runner) readResults(
 	if err != nil {
 		return nil, err
 	}
-	return file.readRows(from, to, r.o.Page)
+	return file.readRows(from, to, r.o.Page, hold)
 }

@@ -199,7 +199,7 @@ func TestStop(t *testing.T) {
 	first, second := l.start(endless, []record.LogGroup{g}), record.LogQuery{}
 	l.await(first, running)
 	second = l.start(endless, []record.LogGroup{g})
-	if run, _, err := l.runner.Results(t.Context(), second, all); err != nil ||
+	if run, _, err := l.runner.Results(t.Context(), second, all, counted); err != nil ||
 		run.Status != logstypes.QueryStatusScheduled {
 		t.Errorf("the second query is %s, %v", run.Status, err)
 	}
@@ -215,6 +215,41 @@ func TestStop(t *testing.T) {
 		if run, _ := l.end(q); run.Status != logstypes.QueryStatusCancelled {
 			t.Errorf("the query is %s: %s", run.Status, run.Reason)
 		}
+	}
+}
+
+// However many queries an account has, those of another get their turn.
+func TestAccountsShareTheTurns(t *testing.T) {
+	t.Parallel()
+	l := newLogs(t)
+	g := l.many(5_000)
+	l.serve(func(o *Options) { o.Concurrent = 2 })
+	var busy []record.LogQuery
+	for range 3 {
+		busy = append(busy, l.start(endless, []record.LogGroup{g}))
+	}
+	eventually.Nil(t, "one query of the account runs", func() error {
+		n := 0
+		for _, q := range busy {
+			run, _, err := l.runner.Results(t.Context(), q, nil, nil)
+			if err != nil {
+				return err
+			}
+			if running(run) {
+				n++
+			}
+		}
+		if n != 1 {
+			return fmt.Errorf("%d run", n)
+		}
+		return nil
+	})
+	other := l.start("fields @message", nil, func(q *record.LogQuery) { q.Account = "444455556666" })
+	if run, _ := l.end(other); run.Status != logstypes.QueryStatusComplete {
+		t.Errorf("the query of another account is %s: %s", run.Status, run.Reason)
+	}
+	if run, _, err := l.runner.Results(t.Context(), busy[2], nil, nil); err != nil || ended(run) {
+		t.Errorf("a query that does not end is %s, %v", run.Status, err)
 	}
 }
 
@@ -318,7 +353,7 @@ func TestResultsOutliveTheDaemonAndExpire(t *testing.T) {
 	want, before := l.end(q)
 	l.kill()
 	l.serve()
-	run, after, err := l.runner.Results(t.Context(), q, all)
+	run, after, err := l.runner.Results(t.Context(), q, all, counted)
 	if err != nil || run.Status != logstypes.QueryStatusComplete || run.Statistics != want.Statistics {
 		t.Errorf("the query is %+v after a restart, %v", run, err)
 	}
@@ -383,7 +418,7 @@ func TestPartialResults(t *testing.T) {
 	seen := 0
 	l.await(q, func(run record.LogQueryRun) bool {
 		clock.Step(3 * time.Second)
-		if _, rows, err := l.runner.Results(t.Context(), q, all); err != nil {
+		if _, rows, err := l.runner.Results(t.Context(), q, all, counted); err != nil {
 			t.Fatal(err)
 		} else if running(run) && len(rows) > 0 {
 			seen++
