@@ -136,8 +136,8 @@ var Rules = []Rule{
 		"internal/pki", "internal/port", "internal/process", "internal/reconcile", "internal/record", "internal/store",
 		"internal/upstream"}, []string{"os/exec", "github.com/vishvananda/netlink"},
 		"a controller that also runs processes: the components of control planes"},
-	{"internal/controller/logshipper", []string{"internal/crash", "internal/kube/componentlog", "internal/logs/events",
-		"internal/process", "internal/reconcile", "internal/record", "internal/store"},
+	{"internal/controller/logshipper", []string{"internal/crash", "internal/diskspace", "internal/kube/componentlog",
+		"internal/logs/events", "internal/process", "internal/reconcile", "internal/record", "internal/store"},
 		[]string{"os/exec", "k8s.io/client-go", "github.com/vishvananda/netlink"},
 		"a controller that also reads the output of processes"},
 

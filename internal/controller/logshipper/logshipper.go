@@ -33,6 +33,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/coracle-eks/coracle/internal/crash"
+	"github.com/coracle-eks/coracle/internal/diskspace"
 	"github.com/coracle-eks/coracle/internal/kube/componentlog"
 	"github.com/coracle-eks/coracle/internal/logs/events"
 	"github.com/coracle-eks/coracle/internal/reconcile"
@@ -68,6 +69,7 @@ type Controller struct {
 	o     Options
 	log   *slog.Logger
 	clock clock.WithTicker
+	free  func(dir string) (int64, error) // bytes of the disk
 
 	clusters store.Table[record.Cluster]
 	updates  store.Table[record.Update]
@@ -111,6 +113,7 @@ func New(o Options) *Controller {
 		o:        o,
 		log:      o.Log,
 		clock:    o.Clock,
+		free:     diskspace.Free,
 		clusters: record.Clusters(o.Store),
 		updates:  record.Updates(o.Store),
 		groups:   record.LogGroups(o.Store),

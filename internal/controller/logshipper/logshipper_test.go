@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,6 +46,7 @@ type fixture struct {
 	root   string
 	log    *journal
 	stop   func()
+	free   func(string) (int64, error) // of the disk; nil: its own
 }
 
 func newFixture(t *testing.T, types ...ekstypes.LogType) *fixture {
@@ -91,6 +93,9 @@ func (f *fixture) controller() *Controller {
 		Logs: func(account, region string) Logs { return logs{f.store, account, region} },
 		Log:  slog.New(slog.NewTextHandler(io.MultiWriter(f.log, f.Output()), nil)),
 	})
+	if f.free != nil {
+		c.free = f.free
+	}
 	return c
 }
 
@@ -634,6 +639,43 @@ func TestTheDiskIsGivenBack(t *testing.T) {
 		// Each of the long lines is 25 bytes longer than an event may be.
 		return len(got) == 52 && got[50] == "end" && got[51] == "more"
 	})
+}
+
+// While log events are not taken in, a cluster's logs must not fill the disk.
+func TestLogsThatCannotBeStoredAreGivenUpOnAFullDisk(t *testing.T) {
+	f := newFixture(t, scheduler, audits)
+	var free atomic.Int64
+	free.Store(lossDisk)
+	f.free = func(string) (int64, error) { return free.Load(), nil }
+	f.events.refuse = events.ErrFull
+	line := strings.Repeat("x", 1<<20-1) + "\n"
+	for range 25 {
+		f.append("kube-scheduler.log", line) // which is shipped
+		f.append("kube-apiserver.log", line) // which is not
+	}
+	f.append(auditAside, "unheard\n")
+	f.run()
+	size := func(name string) int64 { return taken(f.T, filepath.Join(f.dir, name)) }
+	eventually.True(f, "the space of what nobody wants", func() bool { return size("kube-apiserver.log") <= 21<<20 })
+	if size("kube-scheduler.log") < 25<<20 || !slices.Contains(f.files(), auditAside) {
+		t.Errorf("lines were given up while there was room: %v", f.files())
+	}
+	free.Store(lossDisk - 1)
+	eventually.True(f, "the space of what cannot be stored", func() bool {
+		return size("kube-scheduler.log") <= 21<<20 && !slices.Contains(f.files(), auditAside)
+	})
+	f.events.mu.Lock()
+	f.events.refuse = nil
+	f.events.mu.Unlock()
+	free.Store(10 << 30)
+	f.append("kube-scheduler.log", "end\n")
+	eventually.True(f, "the end", func() bool {
+		got := f.messages("kube-scheduler")
+		return len(got) > 0 && got[len(got)-1] == "end" && !strings.ContainsRune(strings.Join(got, ""), 0)
+	})
+	if said := f.log.String(); !strings.Contains(said, "are lost") || !strings.Contains(said, "bytesLost") {
+		t.Errorf("nobody says that lines are lost: %s", said)
+	}
 }
 
 // With many clusters the kernel has no notifications left for a daemon that starts.

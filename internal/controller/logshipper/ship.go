@@ -61,6 +61,19 @@ func (s *shipment) runSteps(ctx context.Context) (more bool, err error) {
 	if err := s.checkPlaces(files); err != nil {
 		return false, err
 	}
+	more, err = s.shipFiles(ctx, files)
+	if err != nil {
+		s.place = s.plane.place.deepCopy() // what has been read was not taken in
+		return false, errors.Join(err, s.removeShipped(files, s.mustGiveUp()))
+	}
+	if more {
+		return true, nil
+	}
+	return false, s.removeShipped(files, false)
+}
+
+// shipFiles ships what the files have gained.
+func (s *shipment) shipFiles(ctx context.Context, files []*file) (more bool, err error) {
 	for _, f := range files {
 		if !slices.Contains(s.place.On, f.kind) {
 			continue
@@ -73,10 +86,7 @@ func (s *shipment) runSteps(ctx context.Context) (more bool, err error) {
 		}
 	}
 	s.switchOff()
-	if err := s.writeBatch(ctx); err != nil {
-		return false, err
-	}
-	return false, s.removeShipped(files)
+	return false, s.writeBatch(ctx)
 }
 
 // switchOn takes over the types that were switched on: what is written from now on is shipped.
@@ -161,12 +171,15 @@ func (s *shipment) shipFile(ctx context.Context, f *file) error {
 	if p.Done {
 		return nil
 	}
-	if p.Offset == 0 {
-		var err error
-		if p.Offset, err = beginning(f); err != nil {
-			return err
-		}
+	begin, err := findLine(f, p.Offset)
+	if err != nil {
+		return err
 	}
+	if begin > p.Offset {
+		s.c.log.Error("lines of a control plane's log are lost: the disk was full, and they could not be shipped",
+			"cluster", s.cluster.Name, "file", f.Name(), "shipped", p.Offset, "bytesLost", begin-p.Offset)
+	}
+	p.Offset = begin
 	pooled := s.c.buffers.Get().(*[]byte)
 	defer s.c.buffers.Put(pooled)
 	for s.read < atOnce {
@@ -201,18 +214,18 @@ func (s *shipment) shipFile(ctx context.Context, f *file) error {
 	return nil
 }
 
-// beginning is where the first whole line of a file is, whose first lines may have been given back to
-// the file system.
-func beginning(f *file) (int64, error) {
-	hole, err := unix.Seek(int(f.Fd()), 0, unix.SEEK_DATA)
-	if errors.Is(err, unix.ENXIO) || errors.Is(err, unix.EINVAL) || hole == 0 && err == nil {
-		return 0, nil // empty, or no holes at all on this file system, or none here
+// findLine returns where the first whole line of a file is from an offset on, at which a line begins: there, unless the
+// lines behind it have been given back to the file system.
+func findLine(f *file, offset int64) (int64, error) {
+	data, err := unix.Seek(int(f.Fd()), offset, unix.SEEK_DATA)
+	if errors.Is(err, unix.ENXIO) || errors.Is(err, unix.EINVAL) || data == offset && err == nil {
+		return offset, nil // at the end, or no holes at all on this file system, or none here
 	}
 	if err != nil {
-		return 0, fmt.Errorf("find the beginning: %w", err)
+		return 0, fmt.Errorf("find the next line: %w", err)
 	}
 	b := make([]byte, 64<<10)
-	for offset := hole; ; {
+	for offset := data; ; {
 		n, err := f.ReadAt(b, offset)
 		if i := bytes.IndexByte(b[:n], '\n'); i >= 0 {
 			return offset + int64(i) + 1, nil

@@ -6,17 +6,28 @@ import (
 	"os"
 	"slices"
 
+	"github.com/coracle-eks/coracle/internal/diskspace"
 	"github.com/coracle-eks/coracle/internal/process"
 )
 
 // keep is how many bytes of a component's log stay on the disk for who looks there.
 const keep = 20 << 20
 
+// lossDisk is how much of the disk is free, in bytes, below which logs that cannot be shipped are given up. Shipping
+// ends at diskspace.Reserve; a cluster goes on to write logs, and must not fill what etcd needs.
+const lossDisk = diskspace.Reserve / 2
+
+// mustGiveUp reports whether the disk is so full that lines are given up before they are shipped.
+func (s *shipment) mustGiveUp() bool {
+	free, err := s.c.free(s.c.o.Dir)
+	return err == nil && free < lossDisk
+}
+
 // removeShipped gives the disk back what nobody reads any more: files that were put aside and are shipped or not
-// wanted, and the beginnings of the others.
-func (s *shipment) removeShipped(files []*file) error {
+// wanted, and the beginnings of the others. What is not shipped yet stays, unless it must be given up.
+func (s *shipment) removeShipped(files []*file, giveUp bool) error {
 	for _, f := range files {
-		on := slices.Contains(s.place.On, f.kind)
+		on := slices.Contains(s.place.On, f.kind) && !giveUp
 		switch {
 		case f.aside && (!on || s.place.ensureFilePlace(f).Done):
 			crashDeleting.Here()
