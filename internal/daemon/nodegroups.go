@@ -15,10 +15,6 @@ import (
 	"github.com/coracle-eks/coracle/internal/controller/nodegroup"
 )
 
-// nodegroupRole is the service-linked role under which EKS keeps managed node groups.
-// https://docs.aws.amazon.com/eks/latest/userguide/using-service-linked-roles-eks-nodegroups.html
-const nodegroupRole = "AWSServiceRoleForAmazonEKSNodegroup"
-
 // How long EKS is patient with node groups: tests and demonstrations have less time than the service.
 const (
 	joinTimeout  = "CORACLE_NODEGROUP_JOIN_TIMEOUT"  // for an instance to become a Ready node; 20m without it
@@ -36,7 +32,7 @@ func (d *daemon) nodegroups(planes *controlplane.Controller) (*nodegroup.Control
 		return nil, err
 	}
 	config := func(account, region string) aws.Config {
-		return d.front.clientConfig(region, d.front.identity.ServiceRoleCredentials(account, nodegroupRole, "EKS"))
+		return d.front.clientConfig(region, d.front.identity.ServiceRoleCredentials(account, nodegroup.ServiceLinkedRole, "EKS"))
 	}
 	return nodegroup.New(nodegroup.Options{
 		Store: d.store, Config: planes.Config, JoinTimeout: join, DrainTimeout: drain, Log: d.log,

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
 
 	"github.com/coracle-eks/coracle/internal/admin"
@@ -167,7 +168,8 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 	}
 	defer func() { err = errors.Join(err, d.clusters.close()) }()
 
-	// Serve.
+	// Serve. A panic of a watch over what a cluster sends ends that watch, not the daemon of all clusters.
+	utilruntime.ReallyCrash = false
 	group, ctx := errgroup.WithContext(ctx)
 	commands := d.commands()
 	group.Go(func() error { return admin.Serve(ctx, d.dir.Socket(), commands, log) })

@@ -269,3 +269,28 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// TestNamesOfManagersDoNotMoveTheCursor prints a manager's name that a terminal would obey.
+func TestNamesOfManagersDoNotMoveTheCursor(t *testing.T) {
+	t.Parallel()
+	a := answer(t, "live.json", "")
+	text, err := json.Marshal(a.Content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Content = nil
+	evil := bytes.ReplaceAll(text, []byte(`"manager":"kubectl-set"`), []byte(`"manager":"\u001b[2J\u202e`+
+		strings.Repeat("x", 100)+`"`))
+	if bytes.Equal(evil, text) {
+		t.Fatal("there is no such manager")
+	}
+	if err := utiljson.Unmarshal(evil, &a.Content); err != nil {
+		t.Fatal(err)
+	}
+	for _, width := range []int{0, 60, 120} {
+		out := show(t, a, fields.Style{All: true, Width: width})
+		if strings.ContainsAny(out, "\x1b\u202e") || !strings.Contains(out, `\u001b[2J`) {
+			t.Errorf("in %d columns:\n%q", width, out)
+		}
+	}
+}

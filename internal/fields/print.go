@@ -183,7 +183,12 @@ func (p *printer) printLegend() {
 // flushLines writes the lines: the margin as wide as the longest owners, within reason.
 func (p *printer) flushLines(w io.Writer) error {
 	widest := len("OWNER")
-	for _, l := range p.lines {
+	for i, l := range p.lines {
+		l.owners = slices.Clone(l.owners)
+		for j, owner := range l.owners {
+			l.owners[j] = visible(owner)
+		}
+		p.lines[i].owners = l.owners
 		widest = max(widest, utf8.RuneCountInString(strings.Join(l.owners, ", ")))
 	}
 	limit := 36

@@ -16,14 +16,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 
+	"github.com/sourcegraph/conc"
+
+	"github.com/coracle-eks/coracle/internal/recovery"
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
@@ -113,9 +114,9 @@ type Controller struct {
 
 // Run runs the controllers until ctx ends and every Reconcile under way has returned.
 func Run(ctx context.Context, log *slog.Logger, controllers ...Controller) error {
-	group, ctx := errgroup.WithContext(ctx)
+	group := recovery.Group(ctx)
 	for _, c := range controllers {
-		group.Go(func() error { return c.run(ctx, log.With("controller", c.Name)) })
+		group.Go(func(ctx context.Context) error { return c.run(ctx, log.With("controller", c.Name)) })
 	}
 	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
 		return err
@@ -144,26 +145,24 @@ func (c Controller) run(ctx context.Context, log *slog.Logger) error {
 		),
 		workqueue.TypedRateLimitingQueueConfig[string]{Name: c.Name, Clock: c.Clock, MetricsProvider: queueMetrics{}},
 	)
-	group, ctx := errgroup.WithContext(ctx)
+	var running conc.WaitGroup
 	for _, source := range c.Sources {
-		group.Go(func() error {
-			source(ctx, queue.Add)
-			return nil
+		running.Go(func() {
+			recovery.Repeat(ctx, log, "watch a source", func() { source(ctx, queue.Add) })
 		})
 	}
 	for range max(1, c.Workers) {
-		group.Go(func() error {
+		running.Go(func() {
 			for c.reconcileNext(ctx, log, queue) {
 			}
-			return nil
 		})
 	}
-	group.Go(func() error {
+	running.Go(func() {
 		<-ctx.Done()
 		queue.ShutDown()
-		return nil
 	})
-	return group.Wait()
+	running.Wait()
+	return nil
 }
 
 func (c Controller) reconcileNext(ctx context.Context, log *slog.Logger,
@@ -177,7 +176,11 @@ func (c Controller) reconcileNext(ctx context.Context, log *slog.Logger,
 		return false
 	}
 	began := c.Clock.Now()
-	result, err := c.guarded(ctx, key)
+	var result Result
+	err := recovery.Try(func() (err error) { // the other keys are served on
+		result, err = c.Reconcile(ctx, key)
+		return err
+	})
 	if ctx.Err() == nil {
 		c.observe(key, c.Clock.Since(began), err)
 	}
@@ -198,14 +201,4 @@ func (c Controller) reconcileNext(ctx context.Context, log *slog.Logger,
 		}
 	}
 	return true
-}
-
-// guarded turns a panic over one key into its error, so that the other keys are served on.
-func (c Controller) guarded(ctx context.Context, key string) (result Result, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-	}()
-	return c.Reconcile(ctx, key)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/coracle-eks/coracle/internal/aws/wire"
@@ -525,6 +526,24 @@ func TestOwnersNeedThePermissionsThatTheirGroupsUse(t *testing.T) {
 		if _, got := code(err); !strings.Contains(got, message) {
 			t.Errorf("without %s: %v", action, err)
 		}
+	}
+	// Nor where they may not: in a placement group of somebody else's.
+	if _, err := w.ec2.CreatePlacementGroup(t.Context(), &ec2.CreatePlacementGroupInput{GroupName: s("theirs"),
+		Strategy: ec2types.PlacementStrategySpread}); err != nil {
+		t.Fatal(err)
+	}
+	w.set(func() {
+		w.deny = func(caller wire.Caller, target wire.Target) bool {
+			return caller.PrincipalARN == rootARN && strings.HasSuffix(target.Resource, ":placement-group/theirs")
+		}
+	})
+	_, err := w.CreateAutoScalingGroup(t.Context(), &autoscaling.CreateAutoScalingGroupInput{
+		AutoScalingGroupName: s("nodes"), MinSize: n(0), MaxSize: n(1), VPCZoneIdentifier: &w.subnets[0],
+		PlacementGroup: s("theirs"),
+		LaunchTemplate: &types.LaunchTemplateSpecification{LaunchTemplateId: &w.template},
+	})
+	if _, got := code(err); !strings.Contains(got, "You are not authorized to use launch template: nodes") {
+		t.Errorf("without permission for the placement group: %v", err)
 	}
 	w.set(func() { w.deny, w.asked = nil, nil })
 	w.create("nodes", 0, 1, 0, func(in *autoscaling.CreateAutoScalingGroupInput) {

@@ -113,7 +113,7 @@ func (s *Service) CreateAutoScalingGroup(ctx context.Context, in *autoscaling.Cr
 	if err := s.resolveZones(ctx, &g, in.AvailabilityZones, in.AvailabilityZoneIds, in.VPCZoneIdentifier); err != nil {
 		return nil, err
 	}
-	chosen, err := s.configure(ctx, in.LaunchTemplate, in.MixedInstancesPolicy, nil, g.SubnetIDs)
+	chosen, err := s.configure(ctx, in.LaunchTemplate, in.MixedInstancesPolicy, nil, targetOf(g))
 	if err != nil {
 		return nil, err
 	}

@@ -63,7 +63,7 @@ func (s *Service) StartInstanceRefresh(ctx context.Context, in *autoscaling.Star
 			if d.LaunchTemplate != nil && d.MixedInstancesPolicy != nil {
 				return nil, validation("DesiredConfiguration must have either LaunchTemplate or MixedInstancesPolicy")
 			}
-			chosen, err := s.configure(ctx, d.LaunchTemplate, d.MixedInstancesPolicy, g.Mixed, g.SubnetIDs)
+			chosen, err := s.configure(ctx, d.LaunchTemplate, d.MixedInstancesPolicy, g.Mixed, targetOf(*g))
 			if err != nil {
 				return nil, err
 			}

@@ -76,11 +76,20 @@ func (s *Service) template(ctx context.Context, spec *types.LaunchTemplateSpecif
 		Version: &version}, v.Value.Data, err
 }
 
+// target is where a group launches.
+type target struct {
+	subnets        []string
+	placementGroup string // empty: none
+}
+
+func targetOf(g record.AutoScalingGroup) target { return target{g.SubnetIDs, g.PlacementGroup} }
+
 // checkLaunch refuses a launch template with which the caller could not launch an instance themself, as AWS does by a
 // dry run: what the template says must be good, and the caller must be allowed all of it, of every type and in every
 // subnet. Otherwise a group would let its owner do what they may not.
 func (s *Service) checkLaunch(ctx context.Context, spec *types.LaunchTemplateSpecification,
-	data ec2types.RequestLaunchTemplateData, kinds []string, imageID string, subnets []string) error {
+	data ec2types.RequestLaunchTemplateData, kinds []string, imageID string, at target) error {
+	subnets := at.subnets
 	if len(subnets) == 0 {
 		subnets = []string{""} // the default ones
 	}
@@ -89,7 +98,7 @@ func (s *Service) checkLaunch(ctx context.Context, spec *types.LaunchTemplateSpe
 			if i > 0 && j > 0 {
 				break // a type is not asked about in each subnet: the two are authorized on their own
 			}
-			if err := s.tryLaunch(ctx, spec, data, kind, imageID, subnet); err != nil {
+			if err := s.tryLaunch(ctx, spec, data, kind, imageID, subnet, at.placementGroup); err != nil {
 				return err
 			}
 		}
@@ -99,7 +108,7 @@ func (s *Service) checkLaunch(ctx context.Context, spec *types.LaunchTemplateSpe
 
 // tryLaunch makes a dry run of a launch, as the caller. The type and the image are the template's when they are empty.
 func (s *Service) tryLaunch(ctx context.Context, spec *types.LaunchTemplateSpecification,
-	data ec2types.RequestLaunchTemplateData, kind, imageID, subnet string) error {
+	data ec2types.RequestLaunchTemplateData, kind, imageID, subnet, placementGroup string) error {
 	in := &ec2.RunInstancesInput{
 		DryRun: aws.Bool(true), MinCount: aws.Int32(1), MaxCount: aws.Int32(1),
 		InstanceType: ec2types.InstanceType(kind), ImageId: optional(imageID),
@@ -113,6 +122,9 @@ func (s *Service) tryLaunch(ctx context.Context, spec *types.LaunchTemplateSpeci
 			SubnetId: &subnet}}
 	default:
 		in.SubnetId = &subnet
+	}
+	if placementGroup != "" {
+		in.Placement = &ec2types.Placement{GroupName: &placementGroup}
 	}
 	_, err := s.ec2.RunInstances(wire.WithOperation(ctx, wire.EC2, "RunInstances", in), in)
 	var denied *wire.Denied
@@ -183,15 +195,15 @@ type configuration struct {
 
 // configure checks what a group is to launch and completes it.
 func (s *Service) configure(ctx context.Context, template *types.LaunchTemplateSpecification,
-	mixed *types.MixedInstancesPolicy, before *types.MixedInstancesPolicy, subnets []string) (configuration, error) {
+	mixed *types.MixedInstancesPolicy, before *types.MixedInstancesPolicy, at target) (configuration, error) {
 	if mixed == nil {
 		spec, data, err := s.template(ctx, template)
 		if err != nil {
 			return configuration{}, err
 		}
-		return configuration{template: spec}, s.checkLaunch(ctx, spec, data, []string{""}, "", subnets)
+		return configuration{template: spec}, s.checkLaunch(ctx, spec, data, []string{""}, "", at)
 	}
-	policy, err := s.completePolicy(ctx, mixed, before, subnets)
+	policy, err := s.completePolicy(ctx, mixed, before, at)
 	return configuration{mixed: policy}, err
 }
 
@@ -205,7 +217,7 @@ var (
 // completePolicy checks a mixed instances policy and fills what it leaves open: from what the group had, or with the
 // defaults.
 func (s *Service) completePolicy(ctx context.Context, asked, before *types.MixedInstancesPolicy,
-	subnets []string) (*types.MixedInstancesPolicy, error) {
+	at target) (*types.MixedInstancesPolicy, error) {
 	out := &types.MixedInstancesPolicy{LaunchTemplate: asked.LaunchTemplate}
 	if out.LaunchTemplate == nil && before != nil {
 		out.LaunchTemplate = before.LaunchTemplate
@@ -262,7 +274,7 @@ func (s *Service) completePolicy(ctx context.Context, asked, before *types.Mixed
 			if err != nil {
 				return nil, err
 			}
-			if err := s.checkLaunch(ctx, ownSpec, ownData, kinds, aws.ToString(o.ImageId), subnets); err != nil {
+			if err := s.checkLaunch(ctx, ownSpec, ownData, kinds, aws.ToString(o.ImageId), at); err != nil {
 				return nil, err
 			}
 			completed.Overrides = append(completed.Overrides, o)
@@ -272,7 +284,7 @@ func (s *Service) completePolicy(ctx context.Context, asked, before *types.Mixed
 				return nil, validation("The instance type '%s' is not supported or does not exist", kind)
 			}
 		}
-		if err := s.checkLaunch(ctx, ownSpec, ownData, []string{kind}, aws.ToString(o.ImageId), subnets); err != nil {
+		if err := s.checkLaunch(ctx, ownSpec, ownData, []string{kind}, aws.ToString(o.ImageId), at); err != nil {
 			return nil, err
 		}
 		completed.Overrides = append(completed.Overrides, o)
@@ -283,7 +295,7 @@ func (s *Service) completePolicy(ctx context.Context, asked, before *types.Mixed
 				weights, len(out.LaunchTemplate.Overrides))
 	}
 	if len(completed.Overrides) == 0 {
-		if err := s.checkLaunch(ctx, spec, data, []string{""}, "", subnets); err != nil {
+		if err := s.checkLaunch(ctx, spec, data, []string{""}, "", at); err != nil {
 			return nil, err
 		}
 	}

@@ -51,17 +51,17 @@ func (s *Service) UpdateAutoScalingGroup(ctx context.Context, in *autoscaling.Up
 			*in.LaunchConfigurationName)
 	}
 	_, err := s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+		before := targetOf(*g)
 		settings := changedSettings(in)
 		if err := settings.apply(g); err != nil {
 			return nil, err
 		}
-		before := g.SubnetIDs
 		if err := s.resolveZones(ctx, g, in.AvailabilityZones, in.AvailabilityZoneIds,
 			in.VPCZoneIdentifier); err != nil {
 			return nil, err
 		}
 		if in.LaunchTemplate != nil || in.MixedInstancesPolicy != nil {
-			chosen, err := s.configure(ctx, in.LaunchTemplate, in.MixedInstancesPolicy, g.Mixed, g.SubnetIDs)
+			chosen, err := s.configure(ctx, in.LaunchTemplate, in.MixedInstancesPolicy, g.Mixed, targetOf(*g))
 			if err != nil {
 				return nil, err
 			}
@@ -71,7 +71,7 @@ func (s *Service) UpdateAutoScalingGroup(ctx context.Context, in *autoscaling.Up
 					return nil, err
 				}
 			}
-		} else if !slices.Equal(before, g.SubnetIDs) {
+		} else if !slices.Equal(before.subnets, g.SubnetIDs) || before.placementGroup != g.PlacementGroup {
 			if err := s.checkMove(ctx, *g); err != nil {
 				return nil, err
 			}
@@ -88,7 +88,7 @@ func (s *Service) UpdateAutoScalingGroup(ctx context.Context, in *autoscaling.Up
 	return &autoscaling.UpdateAutoScalingGroupOutput{}, nil
 }
 
-// checkMove demands that who moves a group into other subnets may launch there what the group launches.
+// checkMove demands that who moves a group into other subnets or another placement group may launch there what the group launches.
 func (s *Service) checkMove(ctx context.Context, g record.AutoScalingGroup) error {
 	var template *types.LaunchTemplateSpecification
 	var mixed *types.MixedInstancesPolicy
@@ -101,7 +101,7 @@ func (s *Service) checkMove(ctx context.Context, g record.AutoScalingGroup) erro
 	default:
 		return nil
 	}
-	_, err := s.configure(ctx, template, mixed, g.Mixed, g.SubnetIDs)
+	_, err := s.configure(ctx, template, mixed, g.Mixed, targetOf(g))
 	return err
 }
 

@@ -84,12 +84,15 @@ func (s *ServiceLinkedRoles) Ensure(ctx context.Context, account, service string
 		return fmt.Errorf("there is no service-linked role for %q", service)
 	}
 	key := record.RoleKey(account, role.Name)
-	if _, err := s.roles.Get(ctx, key); err == nil {
-		return nil
+	is, err := s.roles.Get(ctx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		if _, err = s.roles.Create(ctx, key, role); !errors.Is(err, store.ErrExists) {
+			return err
+		}
+		is, err = s.roles.Get(ctx, key)
 	}
-	_, err := s.roles.Create(ctx, key, role)
-	if errors.Is(err, store.ErrExists) {
-		return nil
+	if err == nil && is.Value.LinkedService != service {
+		return invalidInput("Service role name %s has been taken in this account: delete that role.", role.Name)
 	}
 	return err
 }

@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/coracle-eks/coracle/internal/catalogue"
 	"github.com/coracle-eks/coracle/internal/crash"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/recovery"
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
@@ -139,11 +138,10 @@ func (b *bootstrap) applyAddons(ctx context.Context, cluster record.Cluster, pla
 	defer k.Close()
 	// What runs pods comes last, so that all that they need is there.
 	for _, workloads := range []bool{false, true} {
-		group, working := errgroup.WithContext(ctx)
-		group.SetLimit(8)
+		group := recovery.Group(ctx).WithMaxGoroutines(8)
 		for _, o := range objects {
 			if workloads == (o.GroupVersionKind().Group == "apps") {
-				group.Go(func() error { return k.createIfMissing(working, o.Unstructured) })
+				group.Go(func(ctx context.Context) error { return k.createIfMissing(ctx, o.Unstructured) })
 			}
 		}
 		if err := group.Wait(); err != nil {

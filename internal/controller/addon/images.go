@@ -8,9 +8,11 @@ import (
 	"time"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"github.com/sourcegraph/conc"
 
 	"github.com/coracle-eks/coracle/internal/catalogue"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/recovery"
 )
 
 // goodFor is how long an image that was had is taken to be there.
@@ -25,7 +27,7 @@ type images struct {
 	mu      sync.Mutex
 	ctx     context.Context // of run; nil before it
 	changed func(string)
-	running sync.WaitGroup
+	running conc.WaitGroup
 	jobs    map[string]*job // by reference
 }
 
@@ -102,7 +104,7 @@ func (i *images) startJob(j *job) {
 		return // run begins it
 	}
 	i.running.Go(func() {
-		err := i.provide(ctx, j.image)
+		err := recovery.Try(func() error { return i.provide(ctx, j.image) })
 		i.mu.Lock()
 		j.done, j.err, j.at = true, err, time.Now()
 		waiting := slices.Clone(j.waiters)

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
-	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/catalogue"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/recovery"
 )
 
 // mode is what becomes of fields that EKS and somebody else want otherwise.
@@ -89,8 +89,7 @@ func (r *requester) dryRunAll(ctx context.Context, objects []catalogue.Object, h
 	}
 	r.learnKinds(plain)
 	steps := make([]*step, len(objects))
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(atOnce)
+	group := recovery.Group(ctx).WithMaxGoroutines(atOnce)
 	for i, o := range objects {
 		s := &step{object: o, ref: objectRef(o.Unstructured)}
 		if at := slices.IndexFunc(have, func(h record.AddonObject) bool { return sameName(h, s.ref) }); at >= 0 &&
@@ -98,7 +97,7 @@ func (r *requester) dryRunAll(ctx context.Context, objects []catalogue.Object, h
 			s.kept = have[at].Kept
 		}
 		steps[i] = s
-		group.Go(func() error {
+		group.Go(func(ctx context.Context) error {
 			if err := r.prepareStep(ctx, s, m, live); err != nil {
 				return s.recordProblem(err, plain)
 			}

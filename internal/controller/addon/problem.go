@@ -53,7 +53,8 @@ func resourceID(o record.AddonObject) string {
 // else.
 func conflictsOf(err error) []metav1.StatusCause {
 	var status *apierrors.StatusError
-	if !errors.As(err, &status) || !apierrors.IsConflict(err) || status.ErrStatus.Details == nil {
+	if !errors.As(err, &status) || !apierrors.IsConflict(err) || status.ErrStatus.Details == nil ||
+		strings.HasPrefix(status.ErrStatus.Message, "admission webhook ") { // a webhook may give any causes
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(status.ErrStatus.Details.Causes), func(c metav1.StatusCause) bool {

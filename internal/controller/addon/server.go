@@ -18,9 +18,12 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 
+	"github.com/sourcegraph/conc"
+
 	"github.com/coracle-eks/coracle/internal/kube/apiserver"
 	kubeclient "github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/recovery"
 )
 
 // server is a cluster's API server to eks:addon-manager, with what it says of the objects of the cluster's add-ons.
@@ -37,7 +40,7 @@ type server struct {
 
 	mu      sync.Mutex
 	ctx     context.Context // of the connection; no watch begins once it has ended
-	running sync.WaitGroup
+	running conc.WaitGroup
 	wants   map[string][]want // by the keys of add-ons
 	places  map[place]*watched
 }
@@ -202,7 +205,13 @@ func (s *server) startWatch(at place) {
 	s.places[at] = w
 	s.running.Go(func() {
 		defer stop()
-		s.watchPlace(ctx, at, w)
+		err := recovery.Try(func() error { return s.watchPlace(ctx, at, w) })
+		if ctx.Err() == nil {
+			select {
+			case s.lost <- err:
+			default: // it is known already
+			}
+		}
 	})
 }
 
@@ -212,24 +221,20 @@ const (
 	watchAgainMost  = 15 * time.Second
 )
 
-// watchPlace watches a place until ctx ends or the API server goes away.
-func (s *server) watchPlace(ctx context.Context, at place, w *watched) {
+// watchPlace watches a place until ctx ends or the API server goes away, which is its error.
+func (s *server) watchPlace(ctx context.Context, at place, w *watched) error {
 	wait := watchAgainFirst
 	for {
 		err := s.listAndWatch(ctx, at, w, func() { wait = watchAgainFirst })
 		if ctx.Err() != nil {
-			return
+			return nil
 		}
 		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 			continue
 		}
 		var status apierrors.APIStatus
 		if !errors.As(err, &status) || status.Status().Code >= http.StatusInternalServerError {
-			select {
-			case s.lost <- err:
-			default:
-			}
-			return
+			return err
 		}
 		s.mu.Lock()
 		w.known, w.err = false, err
@@ -239,7 +244,7 @@ func (s *server) watchPlace(ctx context.Context, at place, w *watched) {
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			return
+			return nil
 		case <-timer.C:
 		}
 		wait = min(2*wait, watchAgainMost)

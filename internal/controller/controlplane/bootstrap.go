@@ -11,11 +11,10 @@ import (
 	"net"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
-	"golang.org/x/sync/errgroup"
+	"github.com/sourcegraph/conc"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -27,6 +26,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/recovery"
 )
 
 //go:embed rbac.yaml
@@ -67,13 +67,12 @@ func (c *Controller) bootstrap(ctx context.Context, p plane) error {
 		return err
 	}
 	defer clients.Close()
-	group, working := errgroup.WithContext(ctx)
-	group.SetLimit(16)
+	group := recovery.Group(ctx).WithMaxGoroutines(16)
 	for _, o := range objects {
-		group.Go(func() error { return applyObject(working, clients.Objects, o, true) })
+		group.Go(func(ctx context.Context) error { return applyObject(ctx, clients.Objects, o, true) })
 	}
 	if configMap {
-		group.Go(func() error { return applyObject(working, clients.Objects, awsAuth(), false) })
+		group.Go(func(ctx context.Context) error { return applyObject(ctx, clients.Objects, awsAuth(), false) })
 	}
 	if err := group.Wait(); err != nil {
 		return fmt.Errorf("put EKS's objects into the cluster: %w", err)
@@ -206,7 +205,7 @@ func (c *Controller) awaitDefaultServiceAccount(ctx context.Context, p plane, co
 	defer clients.Close()
 	ctx, cancel := context.WithTimeoutCause(ctx, c.o.StartTimeout, errTimeout)
 	failed := make(chan error, 1)
-	var watching sync.WaitGroup
+	var watching conc.WaitGroup
 	defer watching.Wait()
 	defer cancel()
 	watching.Go(func() { // a watch does not tell that nobody is going to make it

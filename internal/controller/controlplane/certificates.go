@@ -20,7 +20,7 @@ import (
 	"time"
 
 	jose "github.com/go-jose/go-jose/v4"
-	"golang.org/x/sync/errgroup"
+	"github.com/sourcegraph/conc/pool"
 	"k8s.io/client-go/util/keyutil"
 
 	"github.com/coracle-eks/coracle/internal/durable"
@@ -97,7 +97,7 @@ func (c *Controller) generateStandbyKey() error {
 func makeSecrets(clusterID string, now time.Time, serviceAccountKey func() (*rsa.PrivateKey, error)) (
 	record.ControlPlaneSecrets, error) {
 	s := record.ControlPlaneSecrets{ClusterID: clusterID}
-	var group errgroup.Group
+	group := pool.New().WithErrors()
 	group.Go(func() error {
 		key, err := serviceAccountKey()
 		if err != nil {

@@ -33,6 +33,7 @@ import (
 	"time"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"github.com/sourcegraph/conc"
 	"golang.org/x/sync/semaphore"
 	"k8s.io/utils/clock"
 
@@ -332,19 +333,18 @@ func (c *Controller) recordOutcome(ctx context.Context, cluster record.Cluster, 
 // whileWanted is ctx until the cluster is deleted.
 func (c *Controller) whileWanted(ctx context.Context, cluster record.Cluster) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	watching := make(chan struct{})
-	go func() {
-		defer close(watching)
+	var watching conc.WaitGroup
+	watching.Go(func() {
 		c.clusters.Notify(ctx, cluster.Key(), func(string) {
 			row, err := c.clusters.Get(ctx, cluster.Key())
 			if errors.Is(err, store.ErrNotFound) || err == nil && (row.Value.Deleting || row.Value.ID != cluster.ID) {
 				cancel(errUnwanted)
 			}
 		})
-	}()
+	})
 	return ctx, func() {
 		cancel(nil)
-		<-watching
+		watching.Wait()
 	}
 }
 

@@ -4,10 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/recovery"
 	"github.com/coracle-eks/coracle/internal/upstream"
 )
 
@@ -20,20 +19,20 @@ func (c *Controller) startComponents(
 		return apiServer, err
 	}
 	defer c.starts.Release(1)
-	group, working := errgroup.WithContext(ctx)
-	group.Go(func() (err error) {
-		if apiServer, err = c.runAPIServer(working, p, specs, c.o.StartTimeout); err != nil {
+	group := recovery.Group(ctx)
+	group.Go(func(ctx context.Context) (err error) {
+		if apiServer, err = c.runAPIServer(ctx, p, specs, c.o.StartTimeout); err != nil {
 			return err
 		}
 		crashAPIServerReady.Here()
-		return c.startControllers(working, p, specs.others)
+		return c.startControllers(ctx, p, specs.others)
 	})
 	// The API server takes objects a second before it counts as ready: time enough for EKS's.
-	group.Go(func() error {
-		if err := c.awaitServing(working, p, specs.apiServer.Name); err != nil {
+	group.Go(func(ctx context.Context) error {
+		if err := c.awaitServing(ctx, p, specs.apiServer.Name); err != nil {
 			return err
 		}
-		return c.bootstrap(working, p)
+		return c.bootstrap(ctx, p)
 	})
 	return apiServer, group.Wait()
 }
@@ -71,18 +70,18 @@ func (c *Controller) awaitServing(ctx context.Context, p plane, name string) err
 // prepare takes the steps that every control plane stands on, and records where it is to be found.
 func (c *Controller) prepare(ctx context.Context, cluster record.Cluster, minor string) (plane, error) {
 	p := plane{cluster: cluster, minor: minor}
-	group, working := errgroup.WithContext(ctx)
-	group.Go(func() (err error) {
-		p.keys, err = c.ensureKeys(working, cluster)
+	group := recovery.Group(ctx)
+	group.Go(func(ctx context.Context) (err error) {
+		p.keys, err = c.ensureKeys(ctx, cluster)
 		return err
 	})
-	group.Go(func() error { return c.ensureEtcdUser(working, cluster) })
-	group.Go(func() (err error) {
-		p.network, err = c.ensureNetwork(working, cluster)
+	group.Go(func(ctx context.Context) error { return c.ensureEtcdUser(ctx, cluster) })
+	group.Go(func(ctx context.Context) (err error) {
+		p.network, err = c.ensureNetwork(ctx, cluster)
 		return err
 	})
-	group.Go(func() (err error) {
-		p.program, err = c.ensureBundle(working, cluster, minor)
+	group.Go(func(ctx context.Context) (err error) {
+		p.program, err = c.ensureBundle(ctx, cluster, minor)
 		return err
 	})
 	if err := group.Wait(); err != nil {

@@ -5,9 +5,8 @@ import (
 	"errors"
 	"os"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/recovery"
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
@@ -26,9 +25,9 @@ func (c *Controller) deletePlane(ctx context.Context, cluster record.Cluster) er
 }
 
 func (c *Controller) dismantle(ctx context.Context, cluster record.Cluster) error {
-	group, stopping := errgroup.WithContext(ctx)
+	group := recovery.Group(ctx)
 	for _, s := range c.o.Host.List(cluster.ID + "/") {
-		group.Go(func() error { return c.o.Host.Stop(stopping, s.Name) })
+		group.Go(func(ctx context.Context) error { return c.o.Host.Stop(ctx, s.Name) })
 	}
 	if err := group.Wait(); err != nil {
 		return err

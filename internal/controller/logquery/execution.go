@@ -6,18 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	logstypes "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/coracle-eks/coracle/internal/logs/events"
 	"github.com/coracle-eks/coracle/internal/logs/insights"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/recovery"
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
@@ -124,25 +123,18 @@ func (e *execution) runQuery(ctx context.Context, end func(*found) error) error 
 	e.mu.Lock()
 	e.plan, e.scans, e.blocks = plan, scans, blocks
 	e.mu.Unlock()
-	group, scanning := errgroup.WithContext(ctx)
+	group := recovery.Group(ctx)
 	for _, s := range scans {
-		group.Go(func() (err error) {
-			defer func() {
-				if p := recover(); p != nil {
-					e.r.o.Log.Error("a Logs Insights query panicked", "query", e.query.ID, "text", e.query.Text,
-						"panic", p, "stack", string(debug.Stack()))
-					err = fmt.Errorf("an error inside the query engine: %v", p)
-				}
-			}()
+		group.Go(func(ctx context.Context) error {
 			for {
 				i := int(next.Add(1)) - 1
 				if i >= len(jobs) {
 					return nil
 				}
-				if err := scanning.Err(); err != nil {
+				if err := ctx.Err(); err != nil {
 					return err
 				}
-				if err := s.scanBlock(scanning, i, jobs[i].source, jobs[i].block); err != nil {
+				if err := s.scanBlock(ctx, i, jobs[i].source, jobs[i].block); err != nil {
 					return err
 				}
 			}

@@ -11,11 +11,11 @@ import (
 
 	logstypes "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
 	"github.com/klauspost/compress/zstd"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/coracle-eks/coracle/internal/logs/events"
 	"github.com/coracle-eks/coracle/internal/logs/insights"
 	"github.com/coracle-eks/coracle/internal/logs/insights/value"
+	"github.com/coracle-eks/coracle/internal/recovery"
 )
 
 // Messages may be long (an audit event of a pod is 8 to 20 KB) and are rarely what a query decides by. So
@@ -100,9 +100,9 @@ func (f *found) writeMessages(ctx context.Context, file *os.File) (*messages, er
 	}
 	defer encoder.Close() //nolint:errcheck // it writes nowhere
 	var next atomic.Int64
-	group, ctx := errgroup.WithContext(ctx)
+	group := recovery.Group(ctx)
 	for range workers {
-		group.Go(func() error {
+		group.Go(func(ctx context.Context) error {
 			c := &chunkWriter{messages: m, encoder: encoder}
 			for {
 				i := int(next.Add(1)) - 1

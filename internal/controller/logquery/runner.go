@@ -13,6 +13,8 @@ import (
 	"time"
 
 	logstypes "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
+	"github.com/sourcegraph/conc"
+	"github.com/sourcegraph/conc/panics"
 	"golang.org/x/sync/semaphore"
 	"k8s.io/utils/clock"
 
@@ -115,7 +117,7 @@ func (r *Runner) Controller() reconcile.Controller {
 		Reconcile: r.reconcile,
 		Sources: []reconcile.Source{func(ctx context.Context, changed func(string)) {
 			r.removeUnknownResults(ctx)
-			var both sync.WaitGroup
+			var both conc.WaitGroup
 			both.Go(func() { r.runs.Notify(ctx, "", changed) })
 			both.Go(func() { r.queries.Notify(ctx, "", changed) })
 			both.Wait()
@@ -200,7 +202,7 @@ var (
 // with ctx, which leaves the query as it was.
 func (r *Runner) runQuery(ctx context.Context, query store.Row[record.LogQuery]) error {
 	running, end := context.WithCancelCause(ctx)
-	var stopper sync.WaitGroup
+	var stopper conc.WaitGroup
 	defer stopper.Wait()
 	defer end(nil)
 	stopper.Go(func() {
@@ -272,15 +274,19 @@ func (r *Runner) acquireTurn(ctx context.Context, account string) (release func(
 func (r *Runner) execute(ctx context.Context, end context.CancelCauseFunc, e *execution) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
+			stack := string(debug.Stack())
+			if scan, ok := p.(*panics.Recovered); ok { // of a goroutine of the query
+				p, stack = scan.Value, string(scan.Stack)
+			}
 			r.o.Log.Error("a Logs Insights query panicked", "query", e.query.ID, "text", e.query.Text, "panic", p,
-				"stack", string(debug.Stack()))
+				"stack", stack)
 			err = fmt.Errorf("an error inside the query engine: %v", p)
 		}
 	}()
 	timer := r.o.Clock.NewTimer(r.o.Timeout)
 	defer timer.Stop()
 	ended := make(chan struct{})
-	var timeout sync.WaitGroup
+	var timeout conc.WaitGroup
 	defer timeout.Wait()
 	defer close(ended)
 	timeout.Go(func() {

@@ -47,7 +47,7 @@ func TestMortalGroups(t *testing.T) {
 		t.Fatal(err)
 	}
 	config := aws.Config{Region: worldRegion, BaseEndpoint: &url,
-		Credentials: credentials.NewStaticCredentialsProvider("AKIAROOT", "secret", "")}
+		Credentials: credentials.NewStaticCredentialsProvider("ASIAEKS", "secret", "")}
 	drain, err := time.ParseDuration(os.Getenv("MORTAL_DRAIN"))
 	if err != nil {
 		t.Fatal(err)

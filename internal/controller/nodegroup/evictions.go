@@ -2,14 +2,18 @@ package nodegroup
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"time"
 
+	"github.com/sourcegraph/conc"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	kubewatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/coracle-eks/coracle/internal/recovery"
 )
 
 // attention is how long the pods of a node are watched after somebody asked for it. Who drains asks again and again.
@@ -19,9 +23,10 @@ const attention = time.Minute
 // nobody drains nothing is watched.
 type evictions struct {
 	ctx     context.Context // of the connection
+	log     *slog.Logger
 	kube    kubernetes.Interface
 	changed func(key string)
-	running sync.WaitGroup
+	running conc.WaitGroup
 
 	mu     sync.Mutex
 	nodes  map[string]string // the group that drains a node
@@ -34,11 +39,13 @@ func (e *evictions) watchNode(node, group string) {
 	defer e.mu.Unlock()
 	if e.nodes[node] == "" {
 		e.nodes[node] = group
-		e.running.Go(func() { e.watchPods(node, group) })
+		e.running.Go(func() {
+			recovery.Repeat(e.ctx, e.log, "watch the pods of a node that is drained", func() { e.watchPods(node, group) })
+		})
 	}
 	if !e.slices {
 		e.slices = true
-		e.running.Go(e.traffic)
+		e.running.Go(func() { recovery.Repeat(e.ctx, e.log, "watch the traffic of nodes that are drained", e.traffic) })
 	}
 }
 

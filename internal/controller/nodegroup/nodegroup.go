@@ -48,6 +48,10 @@ const (
 	agent = "vpcLambda"
 )
 
+// ServiceLinkedRole is the name of the role in which EKS manages node groups: Options have clients with its permissions.
+// https://docs.aws.amazon.com/eks/latest/userguide/using-service-linked-roles-eks-nodegroups.html
+const ServiceLinkedRole = "AWSServiceRoleForAmazonEKSNodegroup"
+
 // The labels and tags by which a group's nodes, and what EKS made for it, are known.
 const (
 	groupLabel      = "eks.amazonaws.com/nodegroup"

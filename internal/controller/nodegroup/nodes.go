@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubewatch "k8s.io/apimachinery/pkg/watch"
@@ -19,6 +18,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/kube/apiserver"
 	"github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/recovery"
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
@@ -80,7 +80,7 @@ func (c *Controller) watchNodes(ctx context.Context, changed func(key string)) {
 			return err
 		}
 		watching, stop := context.WithCancel(ctx)
-		e := &evictions{ctx: watching, kube: clients, changed: changed, nodes: map[string]string{}}
+		e := &evictions{ctx: watching, log: c.log, kube: clients, changed: changed, nodes: map[string]string{}}
 		defer func() { stop(); e.running.Wait() }()
 		s := &server{
 			kube:      clients,
@@ -100,9 +100,9 @@ func (c *Controller) watchNodes(ctx context.Context, changed func(key string)) {
 				all()
 			}
 		}
-		group, ctx := errgroup.WithContext(ctx)
-		group.Go(func() error { return s.followAuth(ctx, one, all) })
-		group.Go(func() error {
+		group := recovery.Group(ctx)
+		group.Go(func(ctx context.Context) error { return s.followAuth(ctx, one, all) })
+		group.Go(func(ctx context.Context) error {
 			return s.followNodes(ctx, one, func(n *corev1.Node) {
 				for _, key := range c.groupsOfNode(k.Key, n) {
 					changed(key)

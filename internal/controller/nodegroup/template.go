@@ -10,8 +10,10 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/arn"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
@@ -57,7 +59,7 @@ func (g *group) ensureTemplateVersion(ctx context.Context, want record.Nodegroup
 		existing = made.LaunchTemplate
 	}
 	id := aws.ToString(existing.LaunchTemplateId)
-	version, err := g.findVersion(ctx, *existing, hash)
+	version, err := g.findVersion(ctx, id, hash)
 	if err != nil {
 		return err
 	}
@@ -131,10 +133,11 @@ func (g *group) findTemplate(ctx context.Context) (*ec2types.LaunchTemplate, err
 	return &out.LaunchTemplates[0], nil
 }
 
-// findVersion returns the newest version with a description, "" without one. Versions count that were created by whom
-// the template was created by: users who may add versions to it must not choose what EKS launches.
-func (g *group) findVersion(ctx context.Context, of ec2types.LaunchTemplate, description string) (string, error) {
-	id, newest := aws.ToString(of.LaunchTemplateId), int64(0)
+// findVersion returns the newest version of a launch template with a description, "" without one. Versions count that
+// EKS has created: users who may add versions to the template, or make one of that name, must not choose what EKS
+// launches.
+func (g *group) findVersion(ctx context.Context, id, description string) (string, error) {
+	newest := int64(0)
 	pages := ec2.NewDescribeLaunchTemplateVersionsPaginator(g.ec2,
 		&ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: &id})
 	for pages.HasMorePages() {
@@ -143,8 +146,7 @@ func (g *group) findVersion(ctx context.Context, of ec2types.LaunchTemplate, des
 			return "", fmt.Errorf("find the versions of launch template %s: %w", id, err)
 		}
 		for _, v := range out.LaunchTemplateVersions {
-			if aws.ToString(v.VersionDescription) == description &&
-				aws.ToString(v.CreatedBy) == aws.ToString(of.CreatedBy) {
+			if aws.ToString(v.VersionDescription) == description && g.isCreatedByEKS(aws.ToString(v.CreatedBy)) {
 				newest = max(newest, aws.ToInt64(v.VersionNumber))
 			}
 		}
@@ -153,6 +155,13 @@ func (g *group) findVersion(ctx context.Context, of ec2types.LaunchTemplate, des
 		return "", nil
 	}
 	return strconv.FormatInt(newest, 10), nil
+}
+
+// isCreatedByEKS reports whether the ARN of a creator is of a session of ServiceLinkedRole, which nobody else can assume.
+func (g *group) isCreatedByEKS(creator string) bool {
+	session, err := arn.Parse(creator)
+	return err == nil && session.Service == "sts" && session.AccountID == g.row.Account &&
+		strings.HasPrefix(session.Resource, "assumed-role/"+ServiceLinkedRole+"/")
 }
 
 // templateData is what nodes as wanted are launched from. id and number are of the version of EKS's template that it is

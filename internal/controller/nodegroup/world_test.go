@@ -164,7 +164,7 @@ func newWorld(t *testing.T, options nodegroup.Options) *world {
 	}))(t)
 
 	options.Store, options.Config, options.Log = w.store, server.ConfigFor, w.log
-	options.EC2 = func(string, string) nodegroup.EC2 { return w.ec2 }
+	options.EC2 = func(string, string) nodegroup.EC2 { return ec2.NewFromConfig(w.aws("ASIAEKS")) }
 	options.AutoScaling = func(string, string) nodegroup.AutoScaling { return w.scaling }
 	options.IAM = func(string) nodegroup.IAM { return iam.NewFromConfig(w.aws("AKIAROOT")) }
 	options.EKS = func(string, string) nodegroup.EKS { return nil }
@@ -189,6 +189,14 @@ func (w *world) aws(key string) aws.Config {
 }
 
 func (w *world) Lookup(_ context.Context, key, _ string) (string, wire.Caller, error) {
+	if key == "ASIAEKS" {
+		role := "role/aws-service-role/eks-nodegroup.amazonaws.com/" + nodegroup.ServiceLinkedRole
+		return "secret", wire.Caller{
+			Account: worldAccount,
+			ARN:     "arn:aws:sts::" + worldAccount + ":assumed-role/" + nodegroup.ServiceLinkedRole + "/EKS",
+			UserID:  "AROAE:EKS", SessionName: "EKS", PrincipalARN: "arn:aws:iam::" + worldAccount + ":" + role,
+		}, nil
+	}
 	if key == "ASIAROLE" {
 		return "secret", wire.Caller{
 			Account: worldAccount, ARN: "arn:aws:sts::" + worldAccount +

@@ -12,6 +12,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/coracle-eks/coracle/internal/connlimit"
+	"github.com/coracle-eks/coracle/internal/recovery"
 )
 
 // How many connections a source may have open to a resolver, and all of a VPC. The library ends one that is idle after
@@ -36,11 +37,12 @@ type resolver struct {
 	servers  []*dns.Server
 	asking   atomic.Int32 // queries that wait for upstream
 	done     sync.WaitGroup
+	log      *slog.Logger
 }
 
 func openResolver(spec Resolver, names *atomic.Pointer[map[string][]netip.Addr], up *upstream,
 	log *slog.Logger) (r *resolver, err error) {
-	r = &resolver{names: names, upstream: up}
+	r = &resolver{names: names, upstream: up, log: log}
 	r.spec.Store(&spec)
 	defer func() {
 		if err != nil {
@@ -93,7 +95,11 @@ func (r *resolver) close() {
 
 // ServeDNS answers one query.
 func (r *resolver) ServeDNS(w dns.ResponseWriter, query *dns.Msg) {
-	reply := r.resolveQuery(w, query)
+	var reply *dns.Msg
+	if err := recovery.Try(func() error { reply = r.resolveQuery(w, query); return nil }); err != nil {
+		r.log.Error("a panic in a DNS server", "error", err)
+		reply = new(dns.Msg).SetRcode(query, dns.RcodeServerFailure)
+	}
 	if udp, ok := w.RemoteAddr().(*net.UDPAddr); ok && udp != nil {
 		size := dns.MinMsgSize
 		if opt := query.IsEdns0(); opt != nil {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/catalogue"
 	"github.com/coracle-eks/coracle/internal/durable"
+	"github.com/coracle-eks/coracle/internal/recovery"
 	"github.com/coracle-eks/coracle/internal/upstream"
 	"github.com/coracle-eks/coracle/kubernetes"
 )
@@ -49,7 +50,7 @@ func (r *Registry) Provide(ctx context.Context, image catalogue.Image) error {
 		p = &provision{done: make(chan struct{})}
 		r.provisions[image.Reference] = p
 		r.working.Go(func() {
-			p.err = r.provide(r.background, image)
+			p.err = recovery.Try(func() error { return r.provide(r.background, image) })
 			r.providing.Lock()
 			delete(r.provisions, image.Reference)
 			r.providing.Unlock()

@@ -13,6 +13,8 @@ import (
 	"github.com/distribution/distribution/v3/registry/storage/driver"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	"github.com/coracle-eks/coracle/internal/recovery"
 )
 
 // within is a transport to a handler of this process: clients of the protocol use it to reach the storage
@@ -32,10 +34,13 @@ func (t within) RoundTrip(request *http.Request) (*http.Response, error) {
 	reader, writer := io.Pipe()
 	answer := &answer{header: make(http.Header), body: writer, began: make(chan struct{})}
 	serve := func() {
-		t.handler.ServeHTTP(answer, request)
+		err := recovery.Try(func() error {
+			t.handler.ServeHTTP(answer, request)
+			return nil
+		})
 		request.Body.Close()
 		answer.startResponse()
-		writer.Close()
+		writer.CloseWithError(err) // an error is a panic; without one the answer is whole
 	}
 	if t.running != nil {
 		t.running.Go(serve)

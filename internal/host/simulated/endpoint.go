@@ -28,8 +28,11 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/sourcegraph/conc"
+
 	"github.com/coracle-eks/coracle/internal/outbound"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/recovery"
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
@@ -59,7 +62,7 @@ func (c *Controller) serveSockets(ctx context.Context, _ func(string)) {
 		clusterID string
 		stop      context.CancelFunc
 	}
-	var serving sync.WaitGroup
+	var serving conc.WaitGroup
 	defer serving.Wait()
 	running := map[string]server{}
 	c.planes.Notify(ctx, "", func(key string) {
@@ -82,13 +85,15 @@ func (c *Controller) serveSockets(ctx context.Context, _ func(string)) {
 		}
 		within, stop := context.WithCancel(ctx)
 		running[key] = server{id, stop}
-		serving.Go(func() { c.serveCluster(within, key, id) })
+		serving.Go(func() {
+			recovery.Repeat(within, c.log, "serve the simulated kubelets", func() { c.serveCluster(within, key, id) })
+		})
 	})
 }
 
 // serveCluster answers at a cluster's sockets until ctx ends.
 func (c *Controller) serveCluster(ctx context.Context, key, clusterID string) {
-	var serving sync.WaitGroup
+	var serving conc.WaitGroup
 	defer serving.Wait()
 	serving.Go(func() {
 		c.serveSocket(ctx, key, Socket(c.o.Dir, clusterID),
@@ -104,7 +109,7 @@ func (c *Controller) serveSocket(ctx context.Context, key, path string, serve fu
 		c.log.Error("serve the egress of an API server", "cluster", key, "error", err)
 		return
 	}
-	var serving sync.WaitGroup
+	var serving conc.WaitGroup
 	defer serving.Wait()
 	stop := context.AfterFunc(ctx, func() { l.Close() })
 	defer stop()
@@ -120,7 +125,10 @@ func (c *Controller) serveSocket(ctx context.Context, key, path string, serve fu
 			defer conn.Close()
 			stop := context.AfterFunc(ctx, func() { conn.Close() })
 			defer stop()
-			serve(conn)
+			err := recovery.Try(func() error { serve(conn); return nil })
+			if err != nil {
+				c.log.Error("a panic in the egress of an API server", "cluster", key, "error", err)
+			}
 		})
 	}
 }
@@ -253,7 +261,7 @@ func (c *Controller) connectTo(ctx context.Context, key, clusterID string, conn 
 func relayStreams(ctx context.Context, a, b net.Conn) {
 	stop := context.AfterFunc(ctx, func() { a.Close(); b.Close() })
 	defer stop()
-	var both sync.WaitGroup
+	var both conc.WaitGroup
 	defer both.Wait()
 	for _, way := range [][2]net.Conn{{a, b}, {b, a}} {
 		both.Go(func() {

@@ -16,8 +16,11 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
 
+	"github.com/sourcegraph/conc"
+
 	"github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/recovery"
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
@@ -76,9 +79,11 @@ func (c *Controller) newFleet(cluster record.Cluster) *fleet {
 
 // run does the fleet's work until ctx ends.
 func (f *fleet) run(ctx context.Context) {
-	var working sync.WaitGroup
+	var working conc.WaitGroup
 	defer working.Wait()
-	working.Go(func() { f.followPods(ctx) })
+	working.Go(func() {
+		recovery.Repeat(ctx, f.c.log, "follow the pods of simulated nodes", func() { f.followPods(ctx) })
+	})
 	for range atOnce {
 		working.Go(func() {
 			for stepNext(ctx, f.nodes, f.stepNode) {
@@ -105,7 +110,12 @@ func stepNext[K comparable](ctx context.Context, queue workqueue.TypedRateLimiti
 	if ctx.Err() != nil {
 		return false
 	}
-	switch again, err := step(ctx, key); {
+	var again time.Duration
+	err := recovery.Try(func() (err error) {
+		again, err = step(ctx, key)
+		return err
+	})
+	switch {
 	case err != nil:
 		queue.AddRateLimited(key)
 	default:

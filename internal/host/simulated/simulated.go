@@ -32,6 +32,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/sourcegraph/conc"
 	"k8s.io/client-go/rest"
 
 	"github.com/coracle-eks/coracle/internal/outbound"
@@ -91,7 +92,7 @@ type Controller struct {
 
 	living   context.Context // until the controllers end
 	begun    chan struct{}   // closed once living is set
-	fleetsUp sync.WaitGroup
+	fleetsUp conc.WaitGroup
 
 	mu       sync.Mutex
 	fleets   map[string]*fleet              // by cluster ID

@@ -21,9 +21,12 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 
+	"github.com/sourcegraph/conc"
+
 	"github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/recovery"
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
@@ -104,7 +107,7 @@ type Work[T any] func(ctx context.Context, k *Connection, open func(T)) error
 type worker struct {
 	clusterID, endpoint string
 	stop                context.CancelFunc
-	done                chan struct{}
+	running             *conc.WaitGroup
 }
 
 // Follow works on every cluster until ctx ends.
@@ -114,7 +117,7 @@ func (c *Connections[T]) Follow(ctx context.Context, work Work[T]) {
 	end := func(key string) {
 		if w, ok := running[key]; ok {
 			w.stop()
-			<-w.done
+			w.running.Wait()
 			delete(running, key)
 		}
 	}
@@ -136,14 +139,13 @@ func (c *Connections[T]) Follow(ctx context.Context, work Work[T]) {
 			return
 		}
 		within, stop := context.WithCancel(ctx)
-		w := worker{plane.ClusterID, plane.Endpoint, stop, make(chan struct{})}
+		w := worker{plane.ClusterID, plane.Endpoint, stop, conc.NewWaitGroup()}
 		running[key] = w
-		go func() {
-			defer close(w.done)
-			c.keepConnected(within, key, w.clusterID, work)
-		}()
+		w.running.Go(func() {
+			recovery.Repeat(within, c.o.Log, c.o.What, func() { c.keepConnected(within, key, w.clusterID, work) })
+		})
 	}
-	var telling sync.WaitGroup
+	var telling conc.WaitGroup
 	if c.o.Wakes != nil {
 		telling.Go(func() { c.o.Wakes(ctx, look) })
 	}
@@ -153,7 +155,7 @@ func (c *Connections[T]) Follow(ctx context.Context, work Work[T]) {
 		w.stop()
 	}
 	for _, w := range running {
-		<-w.done
+		w.running.Wait()
 	}
 }
 
@@ -173,12 +175,14 @@ func (c *Connections[T]) keepConnected(ctx context.Context, key, clusterID strin
 			return
 		}
 		if err == nil {
-			err = work(ctx, k, func(t T) {
-				wait, warned = againFirst, false
-				c.clearFailure(key)
-				c.mu.Lock()
-				defer c.mu.Unlock()
-				c.open[key] = t
+			err = recovery.Try(func() error {
+				return work(ctx, k, func(t T) {
+					wait, warned = againFirst, false
+					c.clearFailure(key)
+					c.mu.Lock()
+					defer c.mu.Unlock()
+					c.open[key] = t
+				})
 			})
 			c.mu.Lock()
 			delete(c.open, key)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/sourcegraph/conc"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/coracle-eks/coracle/internal/kube/client"
+	"github.com/coracle-eks/coracle/internal/recovery"
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
@@ -101,7 +103,7 @@ type watching struct {
 	clusterID, endpoint string
 	port                int
 	stop                context.CancelFunc
-	done                chan struct{}
+	running             *conc.WaitGroup
 }
 
 // Run watches aws-auth of every cluster that has a control plane until ctx ends.
@@ -110,7 +112,7 @@ func (a *Authenticator) Run(ctx context.Context) error {
 	end := func(key string) {
 		if w, ok := running[key]; ok {
 			w.stop()
-			<-w.done
+			w.running.Wait()
 			delete(running, key)
 		}
 	}
@@ -138,14 +140,13 @@ func (a *Authenticator) Run(ctx context.Context) error {
 		if id == "" || endpoint == "" {
 			return
 		}
-		w := watching{clusterID: id, endpoint: endpoint, port: port, done: make(chan struct{})}
+		w := watching{clusterID: id, endpoint: endpoint, port: port, running: conc.NewWaitGroup()}
 		var within context.Context
 		within, w.stop = context.WithCancel(ctx)
 		running[key] = w
-		go func() {
-			defer close(w.done)
-			a.watchAWSAuth(within, key, id)
-		}()
+		w.running.Go(func() {
+			recovery.Repeat(within, a.log, "watch aws-auth", func() { a.watchAWSAuth(within, key, id) })
+		})
 	})
 	return ctx.Err()
 }

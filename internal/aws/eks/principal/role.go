@@ -83,7 +83,11 @@ func (d *Directory) Assumable(
 // it, if the caller may create it.
 // https://docs.aws.amazon.com/eks/latest/userguide/using-service-linked-roles.html
 func (d *Directory) EnsureServiceLinkedRole(ctx context.Context, c record.Cluster, service, role string) error {
-	_, err := d.roles.Get(ctx, record.RoleKey(c.Account, role))
+	is, err := d.roles.Get(ctx, record.RoleKey(c.Account, role))
+	if err == nil && is.Value.LinkedService != service {
+		return exception.InvalidRequest(c.Name, "Failed to create service linked role: the name %s has been taken in "+
+			"this account by a role that is not linked to %s: delete that role", role, service)
+	}
 	if err == nil || !errors.Is(err, store.ErrNotFound) {
 		return err
 	}

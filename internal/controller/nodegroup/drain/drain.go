@@ -20,7 +20,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,6 +29,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/sourcegraph/conc"
 
 	"github.com/coracle-eks/coracle/internal/kube/client"
 )
@@ -125,7 +126,7 @@ func Step(ctx context.Context, kube kubernetes.Interface, node *corev1.Node, o O
 	}
 	left := make([]*Pod, len(counting))
 	errs := make([]error, len(counting))
-	var evicting sync.WaitGroup
+	var evicting conc.WaitGroup
 	slots := make(chan struct{}, parallel)
 	for i := range counting {
 		pod := &counting[i]
