@@ -89,11 +89,15 @@ func describeItems[V any](ctx context.Context, q query, idsParameter string, ite
 			return nil, nil, invalidValue(max, "maxResults", "Expecting a value less than or equal to 1000.")
 		}
 	}
-	passes, err := by.compile(q.Filters, tagged)
+	g := &globs{ctx: ctx}
+	passes, err := by.compile(q.Filters, tagged, g)
 	if err != nil {
 		return nil, nil, err
 	}
 	items = slices.DeleteFunc(items, func(i item[V]) bool { return !passes(i.view) })
+	if g.err != nil {
+		return nil, nil, g.err
+	}
 	if aws.ToBool(q.DryRun) {
 		return nil, nil, errDryRun
 	}
@@ -113,7 +117,10 @@ func describeItems[V any](ctx context.Context, q query, idsParameter string, ite
 type filters[V any] map[string]func(V) []string
 
 // compile is the test that all of wanted make together.
-func (f filters[V]) compile(wanted []types.Filter, tagged func(V) []types.Tag) (func(V) bool, error) {
+func (f filters[V]) compile(wanted []types.Filter, tagged func(V) []types.Tag, g *globs) (func(V) bool, error) {
+	if err := checkFilters(wanted); err != nil {
+		return nil, err
+	}
 	tests := make([]func(V) bool, 0, len(wanted))
 	for _, w := range wanted {
 		name := aws.ToString(w.Name)
@@ -125,9 +132,7 @@ func (f filters[V]) compile(wanted []types.Filter, tagged func(V) []types.Tag) (
 			return nil, invalid("The filter '%s' has no values", name)
 		}
 		tests = append(tests, func(v V) bool {
-			return slices.ContainsFunc(values(v), func(has string) bool {
-				return slices.ContainsFunc(w.Values, func(pattern string) bool { return matches(pattern, has) })
-			})
+			return slices.ContainsFunc(values(v), func(has string) bool { return g.matchesAny(w.Values, has) })
 		})
 	}
 	return func(v V) bool {
@@ -192,32 +197,4 @@ func boolFilter[V any](member func(V) *bool) func(V) []string {
 
 func enumFilter[V any, T ~string](member func(V) T) func(V) []string {
 	return func(v V) []string { return []string{string(member(v))} }
-}
-
-// matches reports whether a filter's pattern fits a value.
-func matches(pattern, value string) bool {
-	for pattern != "" {
-		switch c := pattern[0]; {
-		case c == '*':
-			pattern = strings.TrimLeft(pattern, "*")
-			for i := 0; i <= len(value); i++ {
-				if matches(pattern, value[i:]) {
-					return true
-				}
-			}
-			return false
-		case value == "":
-			return false
-		case c == '?':
-		default:
-			if c == '\\' && len(pattern) > 1 {
-				pattern = pattern[1:]
-			}
-			if pattern[0] != value[0] {
-				return false
-			}
-		}
-		pattern, value = pattern[1:], value[1:]
-	}
-	return value == ""
 }

@@ -389,6 +389,10 @@ func (s *Service) DescribeInstances(ctx context.Context, in *ec2.DescribeInstanc
 // narrowInstances drops instances that cannot pass, by those filters that need no more than a row: what remains is
 // shown and filtered in full. Tools ask for one of thousands by its name or its tags.
 func (s *Service) narrowInstances(in scope, rows []record.Instance, wanted []types.Filter) ([]record.Instance, error) {
+	if err := checkFilters(wanted); err != nil {
+		return nil, err
+	}
+	g := &globs{ctx: in}
 	for _, w := range wanted {
 		var has func(record.Instance) string
 		name := aws.ToString(w.Name)
@@ -421,11 +425,10 @@ func (s *Service) narrowInstances(in scope, rows []record.Instance, wanted []typ
 		}
 		rows = slices.DeleteFunc(rows, func(r record.Instance) bool {
 			value := has(r)
-			return value == noTag || !slices.ContainsFunc(w.Values,
-				func(pattern string) bool { return matches(pattern, value) })
+			return value == noTag || !g.matchesAny(w.Values, value)
 		})
 	}
-	return rows, nil
+	return rows, g.err
 }
 
 // noTag is no value of a tag.

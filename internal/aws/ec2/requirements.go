@@ -143,7 +143,7 @@ func readRequirements(q *types.InstanceRequirementsRequest) (*requirements, erro
 	}
 	named := func(patterns []string) func(instancetype.Type) bool {
 		return func(t instancetype.Type) bool {
-			return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, t.Name) })
+			return slices.ContainsFunc(patterns, func(p string) bool { ok, _ := matchGlob(p, t.Name); return ok })
 		}
 	}
 	if len(q.AllowedInstanceTypes) > 0 {
