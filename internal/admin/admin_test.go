@@ -241,3 +241,20 @@ func TestWhatDevelopersLookAt(t *testing.T) {
 		t.Error("there is a profile of nonsense")
 	}
 }
+
+// TestWhatTenantsWroteDoesNotCommandTheTerminal prints names and issues that tenants choose.
+func TestWhatTenantsWroteDoesNotCommandTheTerminal(t *testing.T) {
+	t.Parallel()
+	evil := "\x1b]52;c;aGk=\a\x1b[2J\ninstance  i-2  running"
+	s := Status{
+		Clusters:  []Cluster{{Name: "c", Issues: []string{evil}}},
+		Instances: []Instance{{ID: "i-1", Name: evil, Issues: []string{evil}}},
+	}
+	var b strings.Builder
+	if err := s.Print(&b, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if out := b.String(); strings.ContainsAny(out, "\x1b\a") || strings.Contains(out, "\ninstance  i-2") {
+		t.Errorf("%q", out)
+	}
+}

@@ -9,12 +9,14 @@ import (
 
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
+
+	"github.com/coracle-eks/coracle/internal/terminal"
 )
 
 // Print writes the status for a person.
 func (s Status) Print(w io.Writer, now time.Time) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	row := func(format string, args ...any) { fmt.Fprintf(t, format+"\n", args...) }
+	row := func(format string, args ...any) { terminal.Fprintf(t, format+"\n", args...) }
 	row("daemon\trunning\tpid %d, up %s, version %s", s.PID, formatAge(now, s.Started), s.Version)
 	row("endpoint\t%s\tregion %s, accounts %s", s.Endpoint, s.Region, strings.Join(s.Accounts, ", "))
 	row("webhooks\t%s\tfor API servers", s.Webhooks)
@@ -49,13 +51,13 @@ func (s Status) Print(w io.Writer, now time.Time) error {
 	for _, c := range s.Clusters {
 		fmt.Fprintln(w)
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		fmt.Fprintf(t, "cluster\t%s\t%s\t%s\t%s\t%s\n", c.Name, c.Status, c.Version, formatSize(c.Memory), c.Endpoint)
-		fmt.Fprintf(t, "\tin %s of %s, id %s\n", c.Region, c.Account, c.ID)
+		terminal.Fprintf(t, "cluster\t%s\t%s\t%s\t%s\t%s\n", c.Name, c.Status, c.Version, formatSize(c.Memory), c.Endpoint)
+		terminal.Fprintf(t, "\tin %s of %s, id %s\n", c.Region, c.Account, c.ID)
 		for _, p := range c.Components {
-			fmt.Fprintf(t, "\t%s\t%s\n", p.Name, p.describeState(now))
+			terminal.Fprintf(t, "\t%s\t%s\n", p.Name, p.describeState(now))
 		}
 		for _, issue := range c.Issues {
-			fmt.Fprintf(t, "\t! %s\n", issue)
+			terminal.Fprintf(t, "\t! %s\n", issue)
 		}
 		if err := t.Flush(); err != nil {
 			return err
@@ -71,10 +73,10 @@ func (s Status) printInstances(w io.Writer) error {
 	fmt.Fprintln(w)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, i := range s.Instances {
-		fmt.Fprintf(t, "instance\t%s\t%s\t%s\t%s\t%s of %s\t%s\n", i.ID, i.State, i.Type, i.Address,
+		terminal.Fprintf(t, "instance\t%s\t%s\t%s\t%s\t%s of %s\t%s\n", i.ID, i.State, i.Type, i.Address,
 			formatSize(i.Memory), formatSize(i.Limit), i.Name)
 		for _, issue := range i.Issues {
-			fmt.Fprintf(t, "\t! %s\n", issue)
+			terminal.Fprintf(t, "\t! %s\n", issue)
 		}
 	}
 	return t.Flush()

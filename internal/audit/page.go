@@ -1,11 +1,11 @@
 package audit
 
 import (
-	"fmt"
 	"io"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/coracle-eks/coracle/internal/terminal"
 )
 
 // style is how a piece of text looks on a terminal (ECMA-48, "select graphic rendition").
@@ -58,7 +58,7 @@ func (p *page) writeSpans(indent, hang int, spans ...span) {
 		limit = max(limit, narrowest)
 	}
 	for _, s := range spans {
-		rest := visible(s.text)
+		rest := terminal.Visible(s.text)
 		for rest != "" {
 			n := utf8.RuneCountInString(rest)
 			if limit == 0 || col+n <= limit {
@@ -146,22 +146,3 @@ func breakAt(text string, room int, atStart bool) (head, tail string) {
 	}
 	return text[:last], text[last:]
 }
-
-// visible writes out what would move the cursor or hide text: names and messages come from whoever
-// made the request.
-func visible(s string) string {
-	if strings.IndexFunc(s, isHidden) < 0 && utf8.ValidString(s) {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		if isHidden(r) {
-			fmt.Fprintf(&b, `\u%04x`, r)
-		} else {
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
-
-func isHidden(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/coracle-eks/coracle/internal/terminal"
 )
 
 // Style is how a tree is printed.
@@ -107,7 +109,7 @@ type printer struct {
 func (p *printer) addLine(l line) { p.lines = append(p.lines, l) }
 
 func (p *printer) printText(style, format string, args ...any) {
-	p.addLine(line{text: visible(fmt.Sprintf(format, args...)), style: style})
+	p.addLine(line{text: terminal.Visible(fmt.Sprintf(format, args...)), style: style})
 }
 
 func (p *printer) heading(a Answer, o Object) {
@@ -186,7 +188,7 @@ func (p *printer) flushLines(w io.Writer) error {
 	for i, l := range p.lines {
 		l.owners = slices.Clone(l.owners)
 		for j, owner := range l.owners {
-			l.owners[j] = visible(owner)
+			l.owners[j] = terminal.Visible(owner)
 		}
 		p.lines[i].owners = l.owners
 		widest = max(widest, utf8.RuneCountInString(strings.Join(l.owners, ", ")))
@@ -237,7 +239,7 @@ func (p *printer) renderLine(b *strings.Builder, l line, widest int, changes boo
 		rest.WriteByte(' ')
 		rest.WriteByte(l.mark)
 	}
-	body := visible(l.text)
+	body := terminal.Visible(strings.ReplaceAll(l.text, "\t", "    "))
 	if p.style.Width > 0 {
 		body = truncate(body, max(p.style.Width-widest-utf8.RuneCountInString(rest.String())-1-l.indent, 8))
 	}

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/coracle-eks/coracle/internal/terminal"
 )
 
 // long is how many lines a value, or a part of the tree with one owner, may have before it is shortened.
@@ -229,7 +229,7 @@ func formatScalar(v any) string {
 		return compactJSON(v)
 	}
 	var read any
-	if err := yaml.Unmarshal([]byte(s), &read); err == nil && read == any(s) && visible(s) == s {
+	if err := yaml.Unmarshal([]byte(s), &read); err == nil && read == any(s) && terminal.Visible(s) == s {
 		return s
 	}
 	return quoteString(s)
@@ -244,24 +244,3 @@ func quoteString(s string) string {
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
-
-// visible writes out what would move the cursor or hide text: names and values come from whoever wrote the object.
-func visible(s string) string {
-	if strings.IndexFunc(s, control) < 0 && utf8.ValidString(s) {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		switch {
-		case r == '\t':
-			b.WriteString("    ")
-		case control(r):
-			fmt.Fprintf(&b, `\u%04x`, r)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
-
-func control(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
