@@ -61,7 +61,6 @@ type Authenticator struct {
 
 	mu     sync.Mutex
 	served map[string]*served // by cluster ID
-	names  map[string]string  // private DNS names of instances
 }
 
 // New returns an Authenticator.
@@ -81,7 +80,6 @@ func New(o Options) *Authenticator {
 		roles:         record.Roles(o.Store),
 		users:         record.Users(o.Store),
 		served:        map[string]*served{},
-		names:         map[string]string{},
 	}
 	if a.log == nil {
 		a.log = slog.Default()

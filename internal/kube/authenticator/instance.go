@@ -16,17 +16,9 @@ type Instances interface {
 		...func(*ec2.Options)) (*ec2.DescribeInstancesOutput, error)
 }
 
-// maxNames bounds the names that are remembered. An instance never changes its name.
-const maxNames = 10_000
-
+// privateDNSName returns the name of an instance's node. EC2 is asked each time: a terminated instance has no name any
+// more, while credentials from it live on, and another instance may have got its address.
 func (a *Authenticator) privateDNSName(ctx context.Context, c record.Cluster, instanceID string) (string, error) {
-	key := c.Account + "/" + c.Region + "/" + instanceID
-	a.mu.Lock()
-	name, ok := a.names[key]
-	a.mu.Unlock()
-	if ok {
-		return name, nil
-	}
 	if a.instances == nil {
 		return "", fmt.Errorf("private DNS name of instance %s: no EC2 to ask", instanceID)
 	}
@@ -38,18 +30,9 @@ func (a *Authenticator) privateDNSName(ctx context.Context, c record.Cluster, in
 	for _, r := range out.Reservations {
 		for _, i := range r.Instances {
 			if aws.ToString(i.InstanceId) == instanceID && aws.ToString(i.PrivateDnsName) != "" {
-				name = *i.PrivateDnsName
+				return *i.PrivateDnsName, nil
 			}
 		}
 	}
-	if name == "" {
-		return "", fmt.Errorf("private DNS name of instance %s: the instance has none", instanceID)
-	}
-	a.mu.Lock()
-	if len(a.names) >= maxNames {
-		clear(a.names)
-	}
-	a.names[key] = name
-	a.mu.Unlock()
-	return name, nil
+	return "", fmt.Errorf("private DNS name of instance %s: the instance has none", instanceID)
 }
