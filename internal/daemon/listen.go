@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/soheilhy/cmux"
+	"golang.org/x/sync/singleflight"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/connlimit"
@@ -106,6 +108,7 @@ type certificates struct {
 	authority *pki.Authority
 	hosts     []string
 	ips       []net.IP
+	issuing   singleflight.Group // by server name
 
 	mu   sync.Mutex
 	made map[string]*tls.Certificate // by server name
@@ -139,14 +142,27 @@ func (c *certificates) getCertificate(hello *tls.ClientHelloInfo) (*tls.Certific
 	if !isAWSName(name) {
 		name = ""
 	}
+	if cert := c.find(name); cert != nil {
+		return cert, nil
+	}
+	cert, err, _ := c.issuing.Do(name, func() (any, error) { return c.issue(name) }) // others do not wait for it
+	if err != nil {
+		return nil, err
+	}
+	return cert.(*tls.Certificate), nil
+}
+
+// find returns the certificate for a name, nil when another must be issued.
+func (c *certificates) find(name string) *tls.Certificate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if cert := c.made[name]; cert != nil && time.Until(cert.Leaf.NotAfter) > 24*time.Hour {
-		return cert, nil
+		return cert
 	}
-	if len(c.made) >= maxCertificates {
-		clear(c.made) // names cost a client nothing, and us a signature
-	}
+	return nil
+}
+
+func (c *certificates) issue(name string) (*tls.Certificate, error) {
 	leaf := pki.Leaf{CommonName: name, DNSNames: []string{name}, Server: true}
 	if name == "" {
 		leaf = pki.Leaf{CommonName: "coracle", DNSNames: c.hosts, IPs: c.ips, Server: true}
@@ -159,11 +175,21 @@ func (c *certificates) getCertificate(hello *tls.ClientHelloInfo) (*tls.Certific
 	if err != nil {
 		return nil, err
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.made) >= maxCertificates {
+		clear(c.made) // names cost a client nothing, and us a signature
+	}
 	c.made[name] = &cert
 	return &cert, nil
 }
 
+// isAWSName reports whether a name is one of AWS's, of a length that DNS allows: certificates are kept.
 func isAWSName(name string) bool {
+	if len(validation.IsDNS1123Subdomain(name)) > 0 || slices.ContainsFunc(strings.Split(name, "."),
+		func(label string) bool { return len(label) > validation.DNS1123LabelMaxLength }) {
+		return false
+	}
 	for _, suffix := range []string{".amazonaws.com", ".amazonaws.com.cn", ".api.aws", ".on.aws"} {
 		if strings.HasSuffix(name, suffix) {
 			return true

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -148,5 +149,15 @@ func TestCertificatesDoNotPileUp(t *testing.T) {
 	}
 	if len(c.made) > maxCertificates {
 		t.Errorf("%d certificates are kept", len(c.made))
+	}
+	// Nor is one made for what is no name: TLS lets a client send 60 KB.
+	for _, name := range []string{
+		strings.Repeat("a", 64) + ".amazonaws.com", strings.Repeat("a.", 125) + "amazonaws.com", "a b.amazonaws.com",
+		strings.Repeat("a", 60_000) + ".amazonaws.com",
+	} {
+		cert, err := c.getCertificate(&tls.ClientHelloInfo{ServerName: name})
+		if err != nil || cert.Leaf.Subject.CommonName != "coracle" {
+			t.Errorf("%.20s… gets a certificate of its own, %v", name, err)
+		}
 	}
 }
