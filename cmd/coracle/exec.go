@@ -94,7 +94,12 @@ func execInMachine(ctx context.Context, dir datadir.Dir, instance string, c mach
 	case err != nil:
 		return 0, err
 	}
-	exit, err = machine.Exec(ctx, id, machine.Named(dir.Join("machines"), instance), c)
+	running := func(instanceID string) bool { return machine.IsRunning(id, instanceID) }
+	named, err := machine.Named(dir.Join("machines"), instance, running)
+	if err != nil {
+		return 0, err
+	}
+	exit, err = machine.Exec(ctx, id, named, c)
 	var none *machine.NotRunningError
 	if errors.As(err, &none) {
 		none.InstanceID = instance

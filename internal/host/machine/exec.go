@@ -69,20 +69,40 @@ func Exec(ctx context.Context, id process.Identity, instanceID string, c Command
 	return r.exit, r.err
 }
 
-// Named is the instance whose private DNS name, the whole or its first part, is name, among those whose disks are in
-// dir (Options.Dir); a name that is none's is itself.
-func Named(dir, name string) string {
+// Named is the running instance whose private DNS name, the whole or its first part, is name, among those whose disks
+// are in dir (Options.Dir); a name that is none's is itself. Instances of other VPCs and accounts may have that name,
+// too: then there is an error, which lists their IDs.
+func Named(dir, name string, isRunning func(instanceID string) bool) (string, error) {
 	specs, _ := filepath.Glob(filepath.Join(dir, "i-*", launch.SpecFile))
+	var named []string
 	for _, file := range specs {
 		spec, err := launch.Read(file)
 		if err != nil {
 			continue
 		}
-		if first, _, _ := strings.Cut(spec.Hostname, "."); spec.Hostname == name || first == name {
-			return spec.InstanceID
+		first, _, _ := strings.Cut(spec.Hostname, ".")
+		if (spec.Hostname == name || first == name) && isRunning(spec.InstanceID) {
+			named = append(named, spec.InstanceID)
 		}
 	}
-	return name
+	switch len(named) {
+	case 0:
+		return name, nil
+	case 1:
+		return named[0], nil
+	}
+	return "", fmt.Errorf("%d instances are named %s (%s): give the ID of one of them", len(named), name,
+		strings.Join(named, ", "))
+}
+
+// IsRunning reports whether an instance has a machine of the daemon of id.
+func IsRunning(id process.Identity, instanceID string) bool {
+	init, err := findInit(id, instanceID)
+	if err != nil {
+		return false
+	}
+	init.Close()
+	return true
 }
 
 // PIDs are the process IDs, on the host, of everything in the machine of an instance, the containers of its pods

@@ -15,4 +15,7 @@ func Exec(context.Context, process.Identity, string, Command) (exit int, err err
 }
 
 // Named returns name: no machine has another.
-func Named(_, name string) string { return name }
+func Named(_, name string, _ func(string) bool) (string, error) { return name, nil }
+
+// IsRunning returns false: machines need Linux.
+func IsRunning(process.Identity, string) bool { return false }

@@ -584,10 +584,35 @@ func testCommands(t *testing.T, h *host) {
 		t.Errorf("processes are %v, %v; want init, %d", pids, err, init.pid)
 	}
 	machines := filepath.Join(h.dir, "machines")
+	running := func(id string) bool { return IsRunning(machinetest.Identity(h.owner), id) }
 	for _, name := range []string{one, "ip-10-0-0-4.eu-west-1.compute.internal", "ip-10-0-0-4"} {
-		if id := Named(machines, name); id != one {
-			t.Errorf("%s is %s", name, id)
+		if id, err := Named(machines, name, running); id != one || err != nil {
+			t.Errorf("%s is %s, %v", name, id, err)
 		}
+	}
+	// An instance of another account may have that name: root's command must not go there.
+	if id, err := Named(machines, "ip-10-0-0-4", func(string) bool { return false }); id != "ip-10-0-0-4" || err != nil {
+		t.Errorf("of instances that do not run: %s, %v", id, err)
+	}
+	spec, err := os.ReadFile(filepath.Join(machines, one, launch.SpecFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const two = "i-0000000000000000f"
+	twin := filepath.Join(machines, two, launch.SpecFile)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(twin), 0o700),
+		os.WriteFile(twin, bytes.ReplaceAll(spec, []byte(one), []byte(two)), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if id, err := Named(machines, "ip-10-0-0-4", running); id != one || err != nil {
+		t.Errorf("beside one that does not run: %s, %v", id, err)
+	}
+	if id, err := Named(machines, "ip-10-0-0-4", func(string) bool { return true }); err == nil ||
+		!strings.Contains(err.Error(), one) || !strings.Contains(err.Error(), two) {
+		t.Errorf("of two: %s, %v", id, err)
+	}
+	if err := os.RemoveAll(filepath.Dir(twin)); err != nil {
+		t.Fatal(err)
 	}
 	var none *NotRunningError
 	if _, err := Exec(t.Context(), machinetest.Identity(h.owner), "i-nowhere",
