@@ -129,7 +129,8 @@ func (d *daemon) ownAddresses() []string {
 
 // eksConfig is the SDK's configuration under the service-linked role of EKS.
 func (d *daemon) eksConfig(account, region string) aws.Config {
-	return d.front.clientConfig(region, d.front.identity.ServiceRoleCredentials(account, eksRole, "EKS"))
+	return d.front.clientConfig(region, d.front.identity.ServiceRoleCredentials(account, eksRole,
+		controlplane.SessionName))
 }
 
 func (d *daemon) newEC2Client(account, region string) *ec2.Client {

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -122,11 +124,32 @@ func (f fakeEC2) DescribeNetworkInterfaces(_ context.Context, in *ec2.DescribeNe
 	_ ...func(*ec2.Options)) (*ec2.DescribeNetworkInterfacesOutput, error) {
 	out := &ec2.DescribeNetworkInterfacesOutput{}
 	for _, i := range f.state().Interfaces {
-		if *i.Description == in.Filters[0].Values[0] {
+		if !slices.ContainsFunc(in.Filters, func(filter ec2types.Filter) bool { return !passesFilter(i, filter) }) {
 			out.NetworkInterfaces = append(out.NetworkInterfaces, i)
 		}
 	}
 	return out, nil
+}
+
+// passesFilter reports whether an interface matches a filter. All interfaces are in one VPC.
+func passesFilter(i ec2types.NetworkInterface, filter ec2types.Filter) bool {
+	has := ""
+	switch *filter.Name {
+	case "description":
+		has = aws.ToString(i.Description)
+	case "requester-id":
+		has = aws.ToString(i.RequesterId)
+	case "requester-managed":
+		has = strconv.FormatBool(aws.ToBool(i.RequesterManaged))
+	case "vpc-id":
+		return true
+	default:
+		panic("the fake has no filter " + *filter.Name)
+	}
+	return slices.ContainsFunc(filter.Values, func(pattern string) bool {
+		matched, err := path.Match(pattern, has)
+		return err == nil && matched
+	})
 }
 
 func (f fakeEC2) CreateNetworkInterface(_ context.Context, in *ec2.CreateNetworkInterfaceInput,
@@ -135,7 +158,7 @@ func (f fakeEC2) CreateNetworkInterface(_ context.Context, in *ec2.CreateNetwork
 	f.change("CreateNetworkInterface", func(s *fakeState) {
 		made = ec2types.NetworkInterface{
 			NetworkInterfaceId: aws.String(fmt.Sprintf("eni-%017x", s.Next)), SubnetId: in.SubnetId,
-			Description:      in.Description,
+			Description: in.Description, RequesterId: aws.String("AROAEXAMPLE:EKS"), RequesterManaged: aws.Bool(true),
 			PrivateIpAddress: aws.String(fmt.Sprintf("172.31.0.%d", s.Next)),
 		}
 		for _, g := range in.Groups {

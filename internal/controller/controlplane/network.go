@@ -43,6 +43,9 @@ type EC2 interface {
 // zones is in how many availability zones the control plane has a network interface.
 const zones = 2
 
+// SessionName is the name of the sessions of its service-linked role in which EKS calls EC2.
+const SessionName = "EKS"
+
 // clusterTag marks what EKS made for a cluster.
 const clusterTag = "aws:eks:cluster-name"
 
@@ -167,11 +170,12 @@ func (c *Controller) interfaces(ctx context.Context, client EC2, cluster record.
 				e.SubnetId) == subnet
 		})
 		if i < 0 {
+			// Without a client token of its own: somebody else in the account could have created an interface with a
+			// token that can be foreseen, which this call would return.
 			made, err := client.CreateNetworkInterface(ctx, &ec2.CreateNetworkInterfaceInput{
 				SubnetId:    &subnet,
 				Description: aws.String(interfaceDescription(cluster)),
 				Groups:      groups,
-				ClientToken: aws.String(cluster.ID + "-" + subnet),
 			})
 			if err != nil {
 				return nil, fmt.Errorf("create the cluster's network interface in %s: %w", subnet, err)
@@ -213,9 +217,14 @@ func sameGroups(i ec2types.NetworkInterface, groups []string) bool {
 	return slices.Equal(has, want)
 }
 
+// findInterfaces returns the interfaces that EKS created for the cluster. Whoever may create interfaces in the account
+// chooses their description; nobody but a service gets one that is managed by its requester, and nobody but EKS a
+// requester that is a session of EKS.
 func findInterfaces(ctx context.Context, client EC2, cluster record.Cluster) ([]ec2types.NetworkInterface, error) {
 	out, err := client.DescribeNetworkInterfaces(ctx, &ec2.DescribeNetworkInterfacesInput{Filters: []ec2types.Filter{
 		newFilter("description", interfaceDescription(cluster)),
+		newFilter("requester-managed", "true"),
+		newFilter("requester-id", "*:"+SessionName),
 		newFilter("vpc-id", cluster.VPCID),
 	}})
 	if err != nil {

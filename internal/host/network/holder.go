@@ -15,9 +15,12 @@ import (
 // dhcp is the route protocol of what a DHCP client would have made.
 const dhcp = unix.RTPROT_DHCP
 
+// loopbackIndex is the index of the loopback link in every namespace. Its name is the guest's to change.
+const loopbackIndex = 1
+
 // holderSysctl is what a namespace starts with. The kernel would let it inherit the host's settings.
 func (s *namespace) holderSysctl(kind holderKind) error {
-	lo, err := s.LinkByName("lo")
+	lo, err := s.LinkByIndex(loopbackIndex)
 	if err != nil {
 		return err
 	}
@@ -53,16 +56,13 @@ func (s *namespace) holderSysctl(kind holderKind) error {
 }
 
 // configure gives an ENI its primary address and routes, as a DHCP client in the holder would.
-func (s *namespace) configure(p port, mac net.HardwareAddr) error {
-	links, err := s.listLinks()
+//
+// Root of a machine can make any number of links, addresses and routes in its namespace. So nothing there is listed:
+// the link is asked for by its index, and what it is to have is added unless the kernel has it.
+func (s *namespace) configure(p port, plugged netlink.Link, mac net.HardwareAddr) error {
+	link, err := s.peerOf(plugged, mac)
 	if err != nil {
 		return err
-	}
-	var link netlink.Link
-	for _, l := range links {
-		if l.Type() == "veth" && l.Attrs().HardwareAddr.String() == mac.String() {
-			link = l
-		}
 	}
 	if link == nil {
 		// The guest has moved it out of sight; as its port is there, so is it.
@@ -80,27 +80,14 @@ func (s *namespace) configure(p port, mac net.HardwareAddr) error {
 			addresses = append(addresses, hostPrefix(a))
 		}
 	}
-	has, err := retryDump(func() ([]netlink.Addr, error) { return s.AddrList(link, netlink.FAMILY_ALL) })
-	if err != nil {
-		return err
-	}
-	there := map[netip.Addr]bool{}
-	for _, a := range has {
-		if p, ok := prefixOf(a.IPNet); ok {
-			there[p.Addr()] = true
-		}
-	}
 	for _, a := range addresses {
-		if there[a.Addr()] {
-			continue
-		}
 		add := &netlink.Addr{IPNet: toIPNet(a)}
 		if a.Addr().Is6() {
 			add.Flags = unix.IFA_F_NODAD
 		} else {
 			add.Broadcast = broadcast(p.subnet.cidr)
 		}
-		if err := s.AddrReplace(link, add); err != nil {
+		if err := s.AddrAdd(link, add); err != nil && !errors.Is(err, unix.EEXIST) {
 			return fmt.Errorf("give %s the address %s: %w", link.Attrs().Name, a, err)
 		}
 	}
@@ -109,8 +96,11 @@ func (s *namespace) configure(p port, mac net.HardwareAddr) error {
 			return err
 		}
 	}
-	if p.kind == clusterHolder && link.Attrs().Name != "eth0" && links["eth0"] != nil {
-		return nil // the default is that of eth0
+	if p.kind == clusterHolder && link.Attrs().Name != "eth0" {
+		// The default is that of eth0.
+		if there, err := s.hasLink("eth0"); there || err != nil {
+			return err
+		}
 	}
 	if err := s.ensureRoute(netlink.Route{LinkIndex: link.Attrs().Index, Dst: toIPNet(hostPrefix(metadataAddress)),
 		Scope: netlink.SCOPE_LINK, Protocol: dhcp}); err != nil {
@@ -126,6 +116,37 @@ func (s *namespace) configure(p port, mac net.HardwareAddr) error {
 		Dst: toIPNet(netip.PrefixFrom(netip.IPv6Unspecified(), 0)), Gw: routerLinkLocal.AsSlice(), Protocol: dhcp})
 }
 
+// peerOf returns the link at the other end of a router's port, or nil when it is not in this namespace as it was made.
+func (s *namespace) peerOf(plugged netlink.Link, mac net.HardwareAddr) (netlink.Link, error) {
+	index := plugged.Attrs().ParentIndex
+	if index == 0 { // how some kernels say that both ends have the same
+		index = plugged.Attrs().Index
+	}
+	link, err := s.LinkByIndex(index)
+	if errors.As(err, &netlink.LinkNotFoundError{}) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get link %d of %s: %w", index, s.name, err)
+	}
+	if link.Type() != "veth" || link.Attrs().HardwareAddr.String() != mac.String() {
+		return nil, nil
+	}
+	return link, nil
+}
+
+// hasLink reports whether the namespace has a link of that name.
+func (s *namespace) hasLink(name string) (bool, error) {
+	_, err := s.LinkByName(name)
+	if errors.As(err, &netlink.LinkNotFoundError{}) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("get link %s of %s: %w", name, s.name, err)
+	}
+	return true, nil
+}
+
 // ensureRoute adds a route unless the destination has one: a guest may have its own ideas.
 func (s *namespace) ensureRoute(r netlink.Route) error {
 	if err := s.RouteAdd(&r); err != nil && !errors.Is(err, unix.EEXIST) {
@@ -134,7 +155,8 @@ func (s *namespace) ensureRoute(r netlink.Route) error {
 	return nil
 }
 
-// bySource sends what comes from an ENI's address out of that ENI.
+// bySource sends what comes from an ENI's address out of that ENI. It lists the rules of a cluster's namespace, which
+// are ours alone.
 func (s *namespace) bySource(link netlink.Link, p port) error {
 	table := 0x1000 + link.Attrs().Index
 	err := s.RouteReplace(&netlink.Route{Table: table, LinkIndex: link.Attrs().Index,

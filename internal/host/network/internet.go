@@ -446,7 +446,7 @@ func (n *Network) collect(ctx context.Context) error {
 		if used[e.Name()] {
 			continue
 		}
-		if strings.HasPrefix(e.Name(), "vpc-") {
+		if isRouter(e.Name()) {
 			if err := dropLinks(n.Namespace(e.Name())); err != nil {
 				return err
 			}
@@ -458,7 +458,10 @@ func (n *Network) collect(ctx context.Context) error {
 	return nil
 }
 
-// dropLinks removes the links of a namespace, which sockets inside might keep alive.
+// isRouter reports whether a namespace is a VPC's or the internet: no machine's, and nobody's but ours.
+func isRouter(name string) bool { return name == InternetNamespace || strings.HasPrefix(name, "vpc-") }
+
+// dropLinks removes the links of a router's namespace, which sockets inside might keep alive.
 func dropLinks(path string) error {
 	s, err := openHandle(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
@@ -23,6 +24,10 @@ type namespace struct {
 	*netlink.Handle
 }
 
+// answerTimeout is how long the kernel's answers are waited for. The kernel answers at once; but root of a machine can
+// send messages to sockets in its namespace, which then may lose an answer.
+const answerTimeout = 10 * time.Second
+
 // openHandle opens the namespace at path; it must be closed, or it would outlive its removal.
 func openHandle(path string) (*namespace, error) {
 	file, err := openNamespace(path)
@@ -31,6 +36,11 @@ func openHandle(path string) (*namespace, error) {
 	}
 	handle, err := netlink.NewHandleAt(netns.NsHandle(file.Fd()), unix.NETLINK_ROUTE)
 	if err != nil {
+		file.Close()
+		return nil, fmt.Errorf("open network namespace %s: %w", path, err)
+	}
+	if err := handle.SetSocketTimeout(answerTimeout); err != nil {
+		handle.Close()
 		file.Close()
 		return nil, fmt.Errorf("open network namespace %s: %w", path, err)
 	}
@@ -45,7 +55,8 @@ func (s *namespace) close() {
 // netlinkFD is the namespace for netlink.
 func (s *namespace) netlinkFD() netlink.NsFd { return netlink.NsFd(s.file.Fd()) }
 
-// listLinks are the links of the namespace by name.
+// listLinks are the links of the namespace by name. It is for namespaces of our own only: root of a machine can make
+// any number of links in that of the machine.
 func (s *namespace) listLinks() (map[string]netlink.Link, error) {
 	all, err := retryDump(func() ([]netlink.Link, error) { return s.LinkList() })
 	if err != nil {

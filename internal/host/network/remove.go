@@ -40,7 +40,12 @@ func Remove(owner string) (removed []string, err error) {
 	}
 	for _, e := range entries {
 		path := NamespacePath(owner, e.Name())
-		if err := errors.Join(dropLinks(path), removeNamespace(path)); err != nil {
+		// What is plugged into a machine goes with the router's end. The rest of what is in there is the guest's.
+		var err error
+		if isRouter(e.Name()) {
+			err = dropLinks(path)
+		}
+		if err := errors.Join(err, removeNamespace(path)); err != nil {
 			failures = append(failures, err)
 			continue
 		}

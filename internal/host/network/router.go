@@ -212,20 +212,22 @@ func (r *router) ensurePort(ctx context.Context, p port) error {
 	if p.kind == instanceHolder && p.eni.Attachment.DeviceIndex != 0 {
 		return nil // the guest's own to configure
 	}
-	return inside.configure(p, mac)
+	return inside.configure(p, link, mac)
 }
 
 // connect makes the pair of links between the router and the holder.
 func (r *router) connect(p port, mac net.HardwareAddr, inside *namespace) (netlink.Link, error) {
 	name := fmt.Sprintf("eth%d", p.eni.Attachment.DeviceIndex)
 	if p.kind != instanceHolder {
-		name = "eth0"
-		links, err := inside.listLinks()
-		if err != nil {
-			return nil, err
-		}
-		for i := 1; links[name] != nil; i++ {
+		for i := 0; ; i++ {
 			name = fmt.Sprintf("eth%d", i)
+			taken, err := inside.hasLink(name)
+			if err != nil {
+				return nil, err
+			}
+			if !taken {
+				break
+			}
 		}
 	}
 	attrs := netlink.NewLinkAttrs()

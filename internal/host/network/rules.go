@@ -4,12 +4,10 @@ package network
 
 import (
 	"fmt"
-	"hash/fnv"
 	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
-	"strings"
 
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/google/nftables"
@@ -173,82 +171,146 @@ func (d *design) inputRules(r *ruleset) {
 	c.addRule(addressInSet(false, true, "services6"), accept())
 	if len(d.endpoints) > 0 {
 		c.addRule(stateIs(expr.CtStateBitESTABLISHED|expr.CtStateBitRELATED), accept())
-		c.addRule([]expr.Any{loadMeta(expr.MetaKeyIIFNAME), dispatch("egress")})
+		c.addRule(jumpToChain("egress"))
+		c.addRule(goToChain("endpoint-ingress"))
 	}
 }
 
-// securityGroupRules filter new connections by the groups of the ENIs at both ends. ENIs with the same groups share
-// chains.
+// passed is the bit of a packet's mark that says that a group's egress rule has matched. No routing table has a number
+// with it ([kernelNumber]); and the mark ends with the router, as links to other namespaces clear it.
+const passed = 1 << 31
+
+// securityGroupRules filter new connections by the groups of the ENIs at both ends.
+//
+// Some kernels validate a chain once for each way that leads to it. So there is one chain for each group and direction,
+// not for each ENI or for what other groups say of it: a packet's ENI leads to the numbers of its groups by maps of
+// data, one for the first group of each ENI, one for the second and so on; and each number to the group's chain.
+// Egress chains return, so that no way goes through an egress chain into an ingress chain.
 func (d *design) securityGroupRules(r *ruleset, forward *chain) {
-	egress := &set{name: "egress", key: nftables.TypeIFName, data: nftables.TypeVerdict}
-	ingress := &set{name: "ingress", key: nftables.TypeIFName, data: nftables.TypeVerdict}
-	leaving := r.addChain("ingress", nil)
-	used := map[string]bool{}
-	combinations := map[string]bool{}
-	// combine makes the chains of an ENI's groups, and gives back what follows "in-" and "out-" in their names.
-	combine := func(p port) string {
-		groups := slices.Sorted(slices.Values(p.eni.SecurityGroupIDs))
-		h := fnv.New64a()
-		h.Write([]byte(strings.Join(groups, " ")))
-		name := fmt.Sprintf("%016x", h.Sum64())
-		if combinations[name] {
-			return name
+	numbers, groups := d.usedGroups()
+	slots := 0
+	links := map[int]*set{}
+	slot := func(table map[int]*set, name string, key nftables.SetDatatype, i int) *set {
+		if table[i] == nil {
+			table[i] = &set{name: fmt.Sprintf("%s-%d", name, i), key: key, data: nftables.TypeMark}
+			r.add(table[i])
 		}
-		combinations[name] = true
-		out, in := r.addChain("out-"+name, nil), r.addChain("in-"+name, nil)
-		for _, id := range groups {
-			if _, there := d.groups[id]; !there {
-				continue
-			}
-			used[id] = true
-			out.addRule(jumpToChain("out-" + id))
-			in.addRule(jumpToChain("in-" + id))
-		}
-		out.addRule(drop())
-		in.addRule(drop())
-		return name
+		slots = max(slots, i+1)
+		return table[i]
 	}
 	for _, p := range d.ports {
-		key := linkName(p.portName())
-		if p.kind == natHolder { // NAT gateways have no security groups
-			egress.elements = append(egress.elements, verdictElement(key, expr.VerdictGoto, leaving.name))
-			ingress.elements = append(ingress.elements, verdictElement(key, expr.VerdictAccept, ""))
+		for i, number := range d.groupNumbers(p, numbers) {
+			s := slot(links, "groups", nftables.TypeIFName, i)
+			s.elements = append(s.elements, nftables.SetElement{Key: linkName(p.portName()),
+				Val: nativeUint32(number)})
+		}
+	}
+	// The ENIs of interface endpoints have no port: they are known by their addresses.
+	endpoints, endpoints6 := map[int]*set{}, map[int]*set{}
+	for _, p := range d.endpoints {
+		for i, number := range d.groupNumbers(p, numbers) {
+			for _, a := range p.singles() {
+				table, name, key := endpoints, "endpoint-groups", nftables.TypeIPAddr
+				if a.Is6() {
+					table, name, key = endpoints6, "endpoint-groups6", nftables.TypeIP6Addr
+				}
+				s := slot(table, name, key, i)
+				s.elements = append(s.elements, nftables.SetElement{Key: a.AsSlice(), Val: nativeUint32(number)})
+			}
+		}
+	}
+	out := &set{name: "egress-groups", key: nftables.TypeMark, data: nftables.TypeVerdict}
+	in := &set{name: "ingress-groups", key: nftables.TypeMark, data: nftables.TypeVerdict}
+	for _, id := range groups {
+		number := nativeUint32(numbers[id])
+		out.elements = append(out.elements, verdictElement(number, expr.VerdictJump, "out-"+id))
+		in.elements = append(in.elements, verdictElement(number, expr.VerdictJump, "in-"+id))
+	}
+	r.add(out)
+	r.add(in)
+	d.groupRules(r, groups)
+
+	egress, ingress := r.addChain("egress", nil), r.addChain("ingress", nil)
+	served := r.addChain("endpoint-ingress", nil)
+	egress.addRule(setPassed(0))
+	for i := range slots {
+		if s := links[i]; s != nil {
+			egress.addRule([]expr.Any{loadMeta(expr.MetaKeyIIFNAME), translate(s.name), dispatch(out.name)})
+			egress.addRule(hasPassed(), returnToCaller())
+			ingress.addRule([]expr.Any{loadMeta(expr.MetaKeyOIFNAME), translate(s.name), dispatch(in.name)})
+		}
+		if endpoints[i] != nil {
+			served.addRule(matchIPv4(), []expr.Any{loadPayload(destinationIPv4), translate(endpoints[i].name),
+				dispatch(in.name)})
+		}
+		if endpoints6[i] != nil {
+			served.addRule(matchIPv6(), []expr.Any{loadPayload(destinationIPv6), translate(endpoints6[i].name),
+				dispatch(in.name)})
+		}
+	}
+	egress.addRule(drop())
+	ingress.addRule(matchOutputLink(gatewayLink), accept())
+	ingress.addRule(drop())
+	served.addRule(drop())
+	forward.addRule([]expr.Any{loadMeta(expr.MetaKeyIIFNAME), differs(linkName(gatewayLink))}, jumpToChain(egress.name))
+	forward.addRule(goToChain(ingress.name))
+}
+
+// ungrouped stands for the security group of NAT gateways, which have none: it lets everything pass.
+const ungrouped = "ungrouped"
+
+// usedGroups returns the groups of the ENIs that exist, in order, and a number for each.
+func (d *design) usedGroups() (numbers map[string]uint32, groups []string) {
+	used := map[string]bool{}
+	for _, p := range slices.Concat(d.ports, d.endpoints) {
+		if p.kind == natHolder {
+			used[ungrouped] = true
 			continue
 		}
-		name := combine(p)
-		egress.elements = append(egress.elements, verdictElement(key, expr.VerdictGoto, "out-"+name))
-		ingress.elements = append(ingress.elements, verdictElement(key, expr.VerdictGoto, "in-"+name))
-	}
-	doors := map[bool]*set{ // by whether it is of IPv6: the ENIs of interface endpoints, which have no port
-		false: {name: "endpoints", key: nftables.TypeIPAddr, data: nftables.TypeVerdict},
-		true:  {name: "endpoints6", key: nftables.TypeIP6Addr, data: nftables.TypeVerdict},
-	}
-	for _, p := range d.endpoints {
-		name := combine(p)
-		for _, a := range p.singles() {
-			door := doors[a.Is6()]
-			door.elements = append(door.elements, verdictElement(a.AsSlice(), expr.VerdictGoto, "in-"+name))
+		for _, id := range p.eni.SecurityGroupIDs {
+			if _, there := d.groups[id]; there {
+				used[id] = true
+			}
 		}
 	}
-	if len(d.endpoints) > 0 {
-		r.add(doors[false])
-		r.add(doors[true])
-		leaving.addRule(matchIPv4(), []expr.Any{loadPayload(destinationIPv4), dispatch("endpoints")})
-		leaving.addRule(matchIPv6(), []expr.Any{loadPayload(destinationIPv6), dispatch("endpoints6")})
+	groups, numbers = slices.Sorted(maps.Keys(used)), map[string]uint32{}
+	for i, id := range groups {
+		numbers[id] = uint32(i)
 	}
-	r.add(egress)
-	r.add(ingress)
+	return numbers, groups
+}
+
+// groupNumbers returns the numbers of an ENI's groups.
+func (d *design) groupNumbers(p port, numbers map[string]uint32) (all []uint32) {
+	if p.kind == natHolder {
+		return []uint32{numbers[ungrouped]}
+	}
+	for _, id := range p.eni.SecurityGroupIDs {
+		if number, there := numbers[id]; there && !slices.Contains(all, number) {
+			all = append(all, number)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// groupRules adds the chains of groups. What an egress rule matches has passed, and is returned; what an ingress rule
+// matches is accepted.
+func (d *design) groupRules(r *ruleset, groups []string) {
 	members, lists := map[string]bool{}, map[string]bool{}
-	for _, id := range slices.Sorted(maps.Keys(used)) {
+	for _, id := range groups {
 		out, in := r.addChain("out-"+id, nil), r.addChain("in-"+id, nil)
+		if id == ungrouped {
+			out.addRule(setPassed(passed), returnToCaller())
+			in.addRule(accept())
+			continue
+		}
 		for _, rule := range d.groups[id].Rules {
 			members[rule.GroupID], lists[rule.PrefixListID] = true, true
-			if rule.Egress {
-				for _, match := range rulePeers(rule) {
-					out.addRule(match, ruleTraffic(rule), goToChain(leaving.name))
-				}
-			} else {
-				for _, match := range rulePeers(rule) {
+			for _, match := range rulePeers(rule) {
+				if rule.Egress {
+					out.addRule(match, ruleTraffic(rule), setPassed(passed), returnToCaller())
+				} else {
 					in.addRule(match, ruleTraffic(rule), accept())
 				}
 			}
@@ -260,10 +322,25 @@ func (d *design) securityGroupRules(r *ruleset, forward *chain) {
 			r.add(addressSet("list-"+id, false, d.lists[id]))
 		}
 	}
-	leaving.addRule([]expr.Any{loadMeta(expr.MetaKeyOIFNAME), dispatch("ingress")})
-	leaving.addRule(matchOutputLink(gatewayLink), accept())
-	forward.addRule([]expr.Any{loadMeta(expr.MetaKeyIIFNAME), dispatch("egress")})
-	forward.addRule(matchInputLink(gatewayLink), goToChain(leaving.name))
+}
+
+// setPassed sets the bit of the mark to that of value, and leaves the rest, by which routes are chosen.
+func setPassed(value uint32) []expr.Any {
+	return []expr.Any{
+		loadMeta(expr.MetaKeyMARK),
+		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: nativeUint32(^uint32(passed)),
+			Xor: nativeUint32(value)},
+		&expr.Meta{Key: expr.MetaKeyMARK, SourceRegister: true, Register: 1},
+	}
+}
+
+// hasPassed matches packets that an egress rule has matched.
+func hasPassed() []expr.Any {
+	return []expr.Any{
+		loadMeta(expr.MetaKeyMARK),
+		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: nativeUint32(passed), Xor: nativeUint32(0)},
+		differs(nativeUint32(0)),
+	}
 }
 
 // memberSets are the addresses of the members of groups that rules refer to.
@@ -340,7 +417,8 @@ func protocolNumber(p string) (number byte, all bool) {
 	return byte(n), false
 }
 
-// networkACLRules filter every packet that changes subnets, without memory.
+// networkACLRules filter every packet that changes subnets, without memory: by the list of the subnet that it leaves,
+// then by that of the one it enters. No way leads through both, see [design.securityGroupRules].
 func (d *design) networkACLRules(r *ruleset, forward *chain) {
 	filters := func(id string) bool { acl, there := d.acls[id]; return there && !open4All(acl) }
 	if !slices.ContainsFunc(d.subnets, func(s subnet) bool { return filters(s.acl) }) {
@@ -349,29 +427,28 @@ func (d *design) networkACLRules(r *ruleset, forward *chain) {
 	enter := &set{name: "subnets-entered", key: nftables.TypeDevGroup, data: nftables.TypeVerdict}
 	away := &set{name: "subnets-left", key: nftables.TypeDevGroup, data: nftables.TypeVerdict}
 	done := map[string]bool{}
-	arrive := []expr.Any{loadMeta(expr.MetaKeyOIFGROUP), dispatch("subnets-entered")}
 	for _, s := range d.subnets {
-		c := r.addChain("from-"+s.id, nil)
-		c.addRule([]expr.Any{loadMeta(expr.MetaKeyOIFGROUP), equals(nativeUint32(s.linkGroup()))}, returnToCaller())
-		away.elements = append(away.elements, verdictElement(nativeUint32(s.linkGroup()), expr.VerdictJump, c.name))
-		if filters(s.acl) {
-			c.addRule(jumpToChain("acl-out-" + s.acl))
-			enter.elements = append(enter.elements, verdictElement(nativeUint32(s.linkGroup()), expr.VerdictJump,
-				"acl-in-"+s.acl))
-			if !done[s.acl] {
-				done[s.acl] = true
-				aclChain(r.addChain("acl-out-"+s.acl, nil), d.acls[s.acl], true)
-				aclChain(r.addChain("acl-in-"+s.acl, nil), d.acls[s.acl], false)
-			}
+		if !filters(s.acl) {
+			continue
 		}
-		c.addRule(arrive)
+		from, to := r.addChain("from-"+s.id, nil), r.addChain("to-"+s.id, nil)
+		group := nativeUint32(s.linkGroup())
+		from.addRule([]expr.Any{loadMeta(expr.MetaKeyOIFGROUP), equals(group)}, returnToCaller())
+		from.addRule(jumpToChain("acl-out-" + s.acl))
+		to.addRule([]expr.Any{loadMeta(expr.MetaKeyIIFGROUP), equals(group)}, returnToCaller())
+		to.addRule(jumpToChain("acl-in-" + s.acl))
+		away.elements = append(away.elements, verdictElement(group, expr.VerdictJump, from.name))
+		enter.elements = append(enter.elements, verdictElement(group, expr.VerdictJump, to.name))
+		if !done[s.acl] {
+			done[s.acl] = true
+			aclChain(r.addChain("acl-out-"+s.acl, nil), d.acls[s.acl], true)
+			aclChain(r.addChain("acl-in-"+s.acl, nil), d.acls[s.acl], false)
+		}
 	}
-	c := r.addChain("from-internet", nil)
-	c.addRule(arrive)
-	away.elements = append(away.elements, verdictElement(nativeUint32(0), expr.VerdictJump, c.name))
 	r.add(enter)
 	r.add(away)
-	forward.addRule([]expr.Any{loadMeta(expr.MetaKeyIIFGROUP), dispatch("subnets-left")})
+	forward.addRule([]expr.Any{loadMeta(expr.MetaKeyIIFGROUP), dispatch(away.name)})
+	forward.addRule([]expr.Any{loadMeta(expr.MetaKeyOIFGROUP), dispatch(enter.name)})
 }
 
 // open4All reports whether the first rule of a list, in both directions, allows everything: then it costs nothing.

@@ -136,7 +136,8 @@ func TestSecurityGroups(t *testing.T) {
 	both := w.newENI(s1, "", 0, groups(jail, clients), "10.0.1.13")
 	mute := w.newENI(s1, "", 0, groups(dead), "10.0.1.14")
 	server := w.newENI(s2, "", 0, groups(servers), "10.0.2.20")
-	w.plugged(client, stranger, privileged, jailed, both, mute, server)
+	crowded := w.newENI(s1, "", 0, groups(dead, jail, itself, w.newGroup(v), clients), "10.0.1.15")
+	w.plugged(client, stranger, privileged, jailed, both, mute, crowded, server)
 	for _, port := range []int{80, 443, 7999, 8000, 8005, 8010, 8011} {
 		w.serve(instanceOf(server), fmt.Sprintf("10.0.2.20:%d", port))
 	}
@@ -144,6 +145,7 @@ func TestSecurityGroups(t *testing.T) {
 	w.echo(instanceOf(server), "10.0.2.20:54")
 	w.serve(instanceOf(client), "10.0.1.10:80")
 	w.serve(instanceOf(privileged), "10.0.2.11:80")
+	w.serve(instanceOf(crowded), "10.0.1.15:80")
 
 	for _, c := range []struct {
 		what     string
@@ -174,6 +176,9 @@ func TestSecurityGroups(t *testing.T) {
 		{"egress refuses another protocol", jailed, "icmp", "10.0.2.20", 0, false},
 		{"egress refuses another block", jailed, "tcp", "10.0.1.10", 80, false},
 		{"groups add up", both, "udp", "10.0.2.20", 53, true},
+		{"one of five groups allows egress", crowded, "udp", "10.0.2.20", 53, true},
+		{"one of five groups allows ingress", stranger, "tcp", "10.0.1.15", 80, true},
+		{"none of five groups allows ingress", client, "tcp", "10.0.1.15", 80, false},
 		{"no egress rule, no egress", mute, "tcp", "10.0.2.20", 80, false},
 		{"no ingress rule, no ingress, within a subnet too", both, "tcp", "10.0.1.10", 80, false},
 		{"members of a group that refers to itself", stranger, "tcp", "10.0.2.11", 80, true},

@@ -49,6 +49,9 @@ func runSecondStage() error {
 	if err := group.Settle(); err != nil {
 		return err
 	}
+	if err := resetNetwork(); err != nil {
+		return fmt.Errorf("reset the network interfaces: %w", err)
+	}
 	if err := unix.Sethostname([]byte(spec.Hostname)); err != nil {
 		return fmt.Errorf("set the host name %q: %w", spec.Hostname, err)
 	}

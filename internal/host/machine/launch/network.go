@@ -30,6 +30,9 @@ func enterNetwork(path string) error {
 // its interfaces belong to the instance, not to the boot: what the kubelet, the CNI and kube-proxy did in it has to go.
 // eth0 stays as the network configured it, in the place of DHCP; further interfaces are found down and without
 // addresses.
+//
+// It lists what root of an earlier boot has left there, which may be any number of links, addresses and routes. So it
+// is for the second stage, whose memory is the machine's own.
 func resetNetwork() error {
 	links, err := netlink.LinkList()
 	if err != nil {

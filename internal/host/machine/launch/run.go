@@ -179,9 +179,6 @@ func (m *machine) startInit() (*os.Process, error) {
 	if err := checkUserID(m.spec); err != nil {
 		return nil, err
 	}
-	if err := resetNetwork(); err != nil {
-		return nil, fmt.Errorf("reset the network interfaces: %w", err)
-	}
 	return m.startSecondStage(group)
 }
 

@@ -1,0 +1,82 @@
+package controlplane
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+// Whoever may create network interfaces chooses their description. Only those that EKS created are the cluster's.
+func TestInterfacesOfOthersAreNotAdopted(t *testing.T) {
+	t.Parallel()
+	const byUser, byService, byEKS = "AIDAEXAMPLE", "amazon-aws", "AROAEXAMPLE:EKS"
+	for _, c := range []struct {
+		name      string
+		requester string
+		managed   bool
+		adopted   bool
+	}{
+		{name: "an interface that a user created", requester: byUser},
+		{name: "an interface of a session that a user named as that of EKS", requester: byEKS},
+		{name: "an interface that another service created", requester: byService, managed: true},
+		{name: "an interface that EKS created", requester: byEKS, managed: true, adopted: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			cluster := record.Cluster{Account: account, Region: region, ID: "0123456789ABCDEF", Name: "ironman",
+				VPCID: "vpc-1", SubnetIDs: []string{"subnet-a", "subnet-b"}}
+			fake := newFakeEC2(filepath.Join(t.TempDir(), "ec2.json"))
+			const id = "eni-already-there"
+			fake.change("", func(s *fakeState) {
+				s.Interfaces = append(s.Interfaces, ec2types.NetworkInterface{
+					NetworkInterfaceId: aws.String(id), SubnetId: aws.String("subnet-a"),
+					Description:      aws.String(interfaceDescription(cluster)),
+					PrivateIpAddress: aws.String("172.31.0.200"),
+					RequesterId:      aws.String(c.requester), RequesterManaged: aws.Bool(c.managed),
+				})
+			})
+			controller := &Controller{o: Options{EC2: func(string, string) EC2 { return fake }}}
+			present := func() (present, unchanged bool) {
+				for _, i := range fake.state().Interfaces {
+					if aws.ToString(i.NetworkInterfaceId) == id {
+						return true, len(i.Groups) == 0
+					}
+				}
+				return false, false
+			}
+			network, err := controller.ensureNetwork(t.Context(), cluster)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids := network.interfaceIDs()
+			if slices.Contains(ids, id) != c.adopted || len(ids) != zones {
+				t.Errorf("the cluster's interfaces are %v", ids)
+			}
+			if there, unchanged := present(); !there || unchanged == c.adopted {
+				t.Errorf("after creation: present %v, unchanged %v", there, unchanged)
+			}
+			// A cluster whose subnets change, and one that is deleted, delete what is theirs only.
+			cluster.SubnetIDs = []string{"subnet-b", "subnet-c"}
+			if _, err := controller.ensureNetwork(t.Context(), cluster); err != nil {
+				t.Fatal(err)
+			}
+			if there, _ := present(); there == c.adopted {
+				t.Errorf("after a change of subnets: present %v", there)
+			}
+			if err := controller.removeNetwork(t.Context(), cluster); err != nil {
+				t.Fatal(err)
+			}
+			if there, _ := present(); there == c.adopted {
+				t.Errorf("after deletion: present %v", there)
+			}
+			if left := len(fake.state().Interfaces); (left == 0) != c.adopted || left > 1 {
+				t.Errorf("%d interfaces are left", left)
+			}
+		})
+	}
+}
