@@ -2,6 +2,7 @@ package autoscaling_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -544,6 +545,34 @@ func TestOwnersNeedThePermissionsThatTheirGroupsUse(t *testing.T) {
 	})
 	if _, got := code(err); !strings.Contains(got, "You are not authorized to use launch template: nodes") {
 		t.Errorf("without permission for the placement group: %v", err)
+	}
+	// Nor a type in a subnet, or in a market, where they may not.
+	for name, forbidden := range map[string]func(map[string][]string) bool{
+		"a pair": func(is map[string][]string) bool {
+			return slices.Equal(is["ec2:InstanceType"], []string{"m5.xlarge"}) &&
+				slices.Equal(is["ec2:AvailabilityZone"], []string{"eu-west-1b"})
+		},
+		"Spot": func(is map[string][]string) bool { return slices.Equal(is["ec2:InstanceMarketType"], []string{"spot"}) },
+	} {
+		w.set(func() {
+			w.deny = func(caller wire.Caller, target wire.Target) bool {
+				return caller.PrincipalARN == rootARN && forbidden(target.Conditions)
+			}
+		})
+		_, err := w.CreateAutoScalingGroup(t.Context(), &autoscaling.CreateAutoScalingGroupInput{
+			AutoScalingGroupName: s("nodes"), MinSize: n(0), MaxSize: n(1),
+			VPCZoneIdentifier: s(strings.Join(w.subnets, ",")),
+			MixedInstancesPolicy: &types.MixedInstancesPolicy{
+				LaunchTemplate: &types.LaunchTemplate{
+					LaunchTemplateSpecification: &types.LaunchTemplateSpecification{LaunchTemplateId: &w.template},
+					Overrides:                   []types.LaunchTemplateOverrides{{InstanceType: s("m5.large")}, {InstanceType: s("m5.xlarge")}},
+				},
+				InstancesDistribution: &types.InstancesDistribution{OnDemandPercentageAboveBaseCapacity: n(50)},
+			},
+		})
+		if _, got := code(err); !strings.Contains(got, "You are not authorized to use launch template: nodes") {
+			t.Errorf("without permission for %s: %v", name, err)
+		}
 	}
 	w.set(func() { w.deny, w.asked = nil, nil })
 	w.create("nodes", 0, 1, 0, func(in *autoscaling.CreateAutoScalingGroupInput) {

@@ -80,26 +80,55 @@ func (s *Service) template(ctx context.Context, spec *types.LaunchTemplateSpecif
 type target struct {
 	subnets        []string
 	placementGroup string // empty: none
+	// markets are those in which it buys; none: what the template says
+	markets []ec2types.MarketType
 }
 
-func targetOf(g record.AutoScalingGroup) target { return target{g.SubnetIDs, g.PlacementGroup} }
+// onDemand is the market of instances that are not Spot Instances. Requests do not name it.
+const onDemand = ec2types.MarketType("on-demand")
+
+// maxPairs is how many instance types are tried in every subnet. Of more, which requirements select, each is tried in
+// the first subnet, and the first in each.
+const maxPairs = 60
+
+func targetOf(g record.AutoScalingGroup) target {
+	return target{subnets: g.SubnetIDs, placementGroup: g.PlacementGroup}
+}
+
+// in returns the target with the markets of a distribution.
+func (t target) in(d *types.InstancesDistribution) target {
+	share := aws.ToInt32(d.OnDemandPercentageAboveBaseCapacity)
+	if share > 0 || aws.ToInt32(d.OnDemandBaseCapacity) > 0 {
+		t.markets = append(t.markets, onDemand)
+	}
+	if share < 100 {
+		t.markets = append(t.markets, ec2types.MarketTypeSpot)
+	}
+	return t
+}
 
 // checkLaunch refuses a launch template with which the caller could not launch an instance themself, as AWS does by a
-// dry run: what the template says must be good, and the caller must be allowed all of it, of every type and in every
-// subnet. Otherwise a group would let its owner do what they may not.
+// dry run: what the template says must be good, and the caller must be allowed all of it, of every type, in every subnet
+// and market. Otherwise a group would let its owner do what they may not.
 func (s *Service) checkLaunch(ctx context.Context, spec *types.LaunchTemplateSpecification,
 	data ec2types.RequestLaunchTemplateData, kinds []string, imageID string, at target) error {
 	subnets := at.subnets
 	if len(subnets) == 0 {
 		subnets = []string{""} // the default ones
 	}
+	markets := at.markets
+	if len(markets) == 0 {
+		markets = []ec2types.MarketType{onDemand}
+	}
 	for i, subnet := range subnets {
 		for j, kind := range kinds {
-			if i > 0 && j > 0 {
-				break // a type is not asked about in each subnet: the two are authorized on their own
+			if i > 0 && j > 0 && len(kinds) > maxPairs {
+				break
 			}
-			if err := s.tryLaunch(ctx, spec, data, kind, imageID, subnet, at.placementGroup); err != nil {
-				return err
+			for _, market := range markets {
+				if err := s.tryLaunch(ctx, spec, data, kind, imageID, subnet, at.placementGroup, market); err != nil {
+					return err
+				}
 			}
 		}
 	}
@@ -108,7 +137,8 @@ func (s *Service) checkLaunch(ctx context.Context, spec *types.LaunchTemplateSpe
 
 // tryLaunch makes a dry run of a launch, as the caller. The type and the image are the template's when they are empty.
 func (s *Service) tryLaunch(ctx context.Context, spec *types.LaunchTemplateSpecification,
-	data ec2types.RequestLaunchTemplateData, kind, imageID, subnet, placementGroup string) error {
+	data ec2types.RequestLaunchTemplateData, kind, imageID, subnet, placementGroup string,
+	market ec2types.MarketType) error {
 	in := &ec2.RunInstancesInput{
 		DryRun: aws.Bool(true), MinCount: aws.Int32(1), MaxCount: aws.Int32(1),
 		InstanceType: ec2types.InstanceType(kind), ImageId: optional(imageID),
@@ -122,6 +152,9 @@ func (s *Service) tryLaunch(ctx context.Context, spec *types.LaunchTemplateSpeci
 			SubnetId: &subnet}}
 	default:
 		in.SubnetId = &subnet
+	}
+	if market != onDemand {
+		in.InstanceMarketOptions = &ec2types.InstanceMarketOptionsRequest{MarketType: market}
 	}
 	if placementGroup != "" {
 		in.Placement = &ec2types.Placement{GroupName: &placementGroup}
@@ -238,6 +271,7 @@ func (s *Service) completePolicy(ctx context.Context, asked, before *types.Mixed
 	if out.InstancesDistribution, err = distribution(asked.InstancesDistribution, before); err != nil {
 		return nil, err
 	}
+	at = at.in(out.InstancesDistribution)
 	if n := len(out.LaunchTemplate.Overrides); n > 60 {
 		return nil, validation("The number of overrides (%d) exceeds the maximum of 60", n)
 	}

@@ -87,6 +87,8 @@ type EC2 interface {
 		...func(*ec2.Options)) (*ec2.DescribeSecurityGroupsOutput, error)
 	CreateSecurityGroup(context.Context, *ec2.CreateSecurityGroupInput,
 		...func(*ec2.Options)) (*ec2.CreateSecurityGroupOutput, error)
+	RevokeSecurityGroupIngress(context.Context, *ec2.RevokeSecurityGroupIngressInput,
+		...func(*ec2.Options)) (*ec2.RevokeSecurityGroupIngressOutput, error)
 	AuthorizeSecurityGroupIngress(context.Context, *ec2.AuthorizeSecurityGroupIngressInput,
 		...func(*ec2.Options)) (*ec2.AuthorizeSecurityGroupIngressOutput, error)
 	DeleteSecurityGroup(context.Context, *ec2.DeleteSecurityGroupInput,

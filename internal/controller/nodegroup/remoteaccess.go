@@ -40,16 +40,14 @@ func (g *group) ensureRemoteAccess(ctx context.Context) error {
 		crashRemoteAccess.Here()
 		found = &ec2types.SecurityGroup{GroupId: made.GroupId}
 	}
-	if len(found.IpPermissions) == 0 {
-		permission := ec2types.IpPermission{IpProtocol: aws.String("tcp"), FromPort: aws.Int32(22),
-			ToPort: aws.Int32(22)}
-		for _, source := range access.SourceSecurityGroups {
-			permission.UserIdGroupPairs = append(permission.UserIdGroupPairs, ec2types.UserIdGroupPair{GroupId: &source,
-				Description: aws.String("Allows SSH access from this security group to the nodes in the nodeGroup")})
-		}
-		if len(access.SourceSecurityGroups) == 0 {
-			permission.IpRanges = []ec2types.IpRange{{CidrIp: aws.String("0.0.0.0/0"),
-				Description: aws.String("Allows SSH access to the nodes in the nodeGroup")}}
+	permission := sshPermission(access.SourceSecurityGroups)
+	if is := found.IpPermissions; len(is) != 1 || !isSamePermission(is[0], permission) {
+		if len(is) > 0 { // somebody else has made a group of that name: what they let in must not reach the nodes
+			_, err := g.ec2.RevokeSecurityGroupIngress(ctx,
+				&ec2.RevokeSecurityGroupIngressInput{GroupId: found.GroupId, IpPermissions: is})
+			if err != nil && errorCode(err) != "InvalidPermission.NotFound" {
+				return fmt.Errorf("let nothing else into security group %s: %w", aws.ToString(found.GroupId), err)
+			}
 		}
 		_, err := g.ec2.AuthorizeSecurityGroupIngress(ctx,
 			&ec2.AuthorizeSecurityGroupIngressInput{GroupId: found.GroupId,
@@ -60,6 +58,42 @@ func (g *group) ensureRemoteAccess(ctx context.Context) error {
 	}
 	g.state.RemoteAccessGroup = aws.ToString(found.GroupId)
 	return g.saveState(ctx)
+}
+
+// sshPermission lets SSH in from security groups, or from everywhere when there are none.
+func sshPermission(sources []string) ec2types.IpPermission {
+	p := ec2types.IpPermission{IpProtocol: aws.String("tcp"), FromPort: aws.Int32(22), ToPort: aws.Int32(22)}
+	for _, source := range sources {
+		p.UserIdGroupPairs = append(p.UserIdGroupPairs, ec2types.UserIdGroupPair{GroupId: &source,
+			Description: aws.String("Allows SSH access from this security group to the nodes in the nodeGroup")})
+	}
+	if len(sources) == 0 {
+		p.IpRanges = []ec2types.IpRange{{CidrIp: aws.String("0.0.0.0/0"),
+			Description: aws.String("Allows SSH access to the nodes in the nodeGroup")}}
+	}
+	return p
+}
+
+// isSamePermission reports whether two permissions let in the same, whatever their descriptions and order.
+func isSamePermission(a, b ec2types.IpPermission) bool {
+	sources := func(p ec2types.IpPermission) []string {
+		all := []string{fmt.Sprint(aws.ToString(p.IpProtocol), " ", aws.ToInt32(p.FromPort), "-", aws.ToInt32(p.ToPort))}
+		for _, r := range p.IpRanges {
+			all = append(all, aws.ToString(r.CidrIp))
+		}
+		for _, r := range p.Ipv6Ranges {
+			all = append(all, aws.ToString(r.CidrIpv6))
+		}
+		for _, l := range p.PrefixListIds {
+			all = append(all, aws.ToString(l.PrefixListId))
+		}
+		for _, g := range p.UserIdGroupPairs {
+			all = append(all, aws.ToString(g.GroupId))
+		}
+		slices.Sort(all)
+		return all
+	}
+	return slices.Equal(sources(a), sources(b))
 }
 
 func (g *group) findRemoteAccess(ctx context.Context) (*ec2types.SecurityGroup, error) {

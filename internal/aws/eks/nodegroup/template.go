@@ -184,6 +184,9 @@ func (s *Service) checkLaunch(ctx context.Context, g exception.About, n record.N
 		}
 		in.ImageId = &image.ID
 	}
+	if n.CapacityType == types.CapacityTypesSpot {
+		in.InstanceMarketOptions = &ec2types.InstanceMarketOptionsRequest{MarketType: ec2types.MarketTypeSpot}
+	}
 	kinds := n.InstanceTypes
 	if len(kinds) == 0 {
 		kinds = []string{""} // that of the template
@@ -196,10 +199,7 @@ func (s *Service) checkLaunch(ctx context.Context, g exception.About, n record.N
 		} else {
 			in.SubnetId = &n.SubnetIDs[i]
 		}
-		for j, kind := range kinds {
-			if i > 0 && j > 0 {
-				break // a type is not asked about in each subnet: the two are authorized on their own
-			}
+		for _, kind := range kinds {
 			in.InstanceType = ec2types.InstanceType(kind)
 			if err := s.tryLaunch(ctx, g, in); err != nil {
 				return err
