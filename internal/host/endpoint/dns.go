@@ -93,7 +93,7 @@ func (r *resolver) close() {
 
 // ServeDNS answers one query.
 func (r *resolver) ServeDNS(w dns.ResponseWriter, query *dns.Msg) {
-	reply := r.resolveQuery(w, query)
+	reply := r.resolveQuery(query)
 	if udp, ok := w.RemoteAddr().(*net.UDPAddr); ok && udp != nil {
 		size := dns.MinMsgSize
 		if opt := query.IsEdns0(); opt != nil {
@@ -104,7 +104,7 @@ func (r *resolver) ServeDNS(w dns.ResponseWriter, query *dns.Msg) {
 	w.WriteMsg(reply) //nolint:errcheck // who asked has gone
 }
 
-func (r *resolver) resolveQuery(w dns.ResponseWriter, query *dns.Msg) *dns.Msg {
+func (r *resolver) resolveQuery(query *dns.Msg) *dns.Msg {
 	failure := func(code int) *dns.Msg { return new(dns.Msg).SetRcode(query, code) }
 	switch {
 	case query.Opcode != dns.OpcodeQuery:
