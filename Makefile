@@ -8,7 +8,7 @@ MAKEFLAGS     += --no-print-directory
 VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null || echo development)
 STAMP       := -X github.com/coracle-eks/coracle/internal/version.stamped=$(VERSION)
 # What "make check" runs, built by Go from its modules, once.
-GOLANGCI    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.0
+GOLANGCI    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 MISSPELL    := github.com/golangci/misspell/cmd/misspell@v0.8.0
 VALE        := github.com/vale-cli/vale/v3/cmd/vale@v3.22.0
 HUGO        := github.com/gohugoio/hugo@v0.160.0
