@@ -7,8 +7,11 @@ MAKEFLAGS     += --no-print-directory
 
 VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null || echo development)
 STAMP       := -X github.com/coracle-eks/coracle/internal/version.stamped=$(VERSION)
-STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
-HUGO := github.com/gohugoio/hugo@v0.160.0
+# What "make check" runs, built by Go from its modules, once.
+GOLANGCI    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+MISSPELL    := github.com/golangci/misspell/cmd/misspell@v0.8.0
+VALE        := github.com/vale-cli/vale/v3/cmd/vale@v3.22.0
+HUGO        := github.com/gohugoio/hugo@v0.160.0
 # The Kubernetes version that clusters get by default.
 DEFAULT     := $(shell sed -n 's/^const Default = "\(.*\)"/\1/p' kubernetes/versions.go)
 # The Kubernetes versions that the tests start; "make bundles" builds all.
@@ -107,15 +110,27 @@ bench: setup daemon tested-bundles node ## measure what the documentation claims
 	go test -run '^$$' -bench PodToPod -benchtime 5x ./internal/host/network
 
 .PHONY: check
-check: ## format, vet, staticcheck, checksums of modules, and who may import whom
+check: ## format, vet, lint, spelling, Markdown, checksums of modules, and who may import whom
 	@unformatted=$$(gofmt -l cmd hack internal kubernetes/*.go test); if [ -n "$$unformatted" ]; then echo "gofmt -w these:"; echo "$$unformatted"; exit 1; fi
 	go vet ./...
 	go vet $(TESTBUILD) ./...
 	GOOS=darwin GOARCH=arm64 go vet ./...
-	go run $(STATICCHECK) ./...
-	go run $(STATICCHECK) $(TESTBUILD) ./...
+	@$(MAKE) lint lint-docs
 	go mod verify
 	go test ./internal/rooms
+
+# The linters need some 4 GiB of memory. Their build, with the tag of tests, differs in internal/crash alone.
+.PHONY: lint
+lint: ## run golangci-lint (.golangci.yml says which linters)
+	GOMEMLIMIT=4GiB go run $(GOLANGCI) run $(TESTBUILD:-tags=--build-tags) ./...
+	go run $(GOLANGCI) run ./internal/crash
+
+# Vale parses code with C libraries, which we do not use but have to build.
+.PHONY: lint-docs
+lint-docs: ## check the spelling and the structure of the documentation
+	@git ls-files -z -- ':!*.go' ':!*.sum' ':!**/testdata/**' | xargs -0 go run $(MISSPELL) -locale US -error -i cancelled,catalogue,catalogued,harbour
+	@git ls-files -z -- '*.md' ':!**/testdata/**' | CGO_ENABLED=1 xargs -0 go run $(VALE) --config hack/vale/vale.ini --output line
+	@git ls-files -z -- '*.md' ':!.github/**' ':!**/testdata/**' | xargs -0 go run ./hack/markdown
 
 .PHONY: vulnerabilities
 vulnerabilities: ## look for known vulnerabilities in what every module calls (needs the network)

@@ -82,6 +82,7 @@ func MinorNumber(minor string) int {
 // Support is where a version stands in its life, in the words of the EKS API (VersionStatus).
 type Support string
 
+// The stages of support, in their order.
 const (
 	StandardSupport Support = "STANDARD_SUPPORT"
 	ExtendedSupport Support = "EXTENDED_SUPPORT"

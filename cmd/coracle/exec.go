@@ -23,8 +23,9 @@ func execCommand() *cobra.Command {
 		Short: "Run a command inside a machine",
 		Long: `Run a command as root inside the machine of an EC2 instance, beside its init and within its limits.
 
-INSTANCE is an instance ID, or the private DNS name that a node is called by. Without a command it is a shell. The exit status is that of
-the command; 127 says that the machine has no such command. It takes root, and works while the daemon is down.`,
+INSTANCE is an instance ID, or the private DNS name that a node is called by. Without a command it is a shell. The exit
+status is that of the command; 127 says that the machine has no such command. It takes root, and works while the daemon
+is down.`,
 		Example: `  coracle exec i-0123456789abcdef0 -- crictl ps
   coracle exec -it ip-192-168-65-212.eu-west-1.compute.internal -- bash`,
 		Args: cobra.MinimumNArgs(1),

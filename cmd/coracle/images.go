@@ -29,8 +29,9 @@ func imagesLoadCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "load FILE",
 		Short: "Put the images of an archive in the registry",
-		Long: `Put the images of an archive in the registry, under the names that the archive gives them: pods then find them, without a
-network. FILE is what "docker save" or "podman save" write, docker's or the OCI form, compressed or not; - is the standard input:
+		Long: `Put the images of an archive in the registry, under the names that the archive gives them: pods then find
+them, without a network. FILE is what "docker save" or "podman save" write, docker's or the OCI form, compressed or not;
+- is the standard input:
 
   docker save nginx:1.27 | coracle images load -`,
 		Args: cobra.ExactArgs(1),

@@ -19,8 +19,9 @@ func interruptCommand() *cobra.Command {
 		Short: "Take a spot instance away, two minutes from now",
 		Long: `Give a spot instance notice that it is taken away, as EC2 does when it wants its capacity back.
 
-Its metadata has a recommendation to rebalance and the instance action at once; two minutes later it is terminated. An Auto Scaling group with capacity
-rebalancing replaces it before that, and a managed node group drains it. On AWS the Fault Injection Service does the same.`,
+Its metadata has a recommendation to rebalance and the instance action at once; two minutes later it is terminated. An
+Auto Scaling group with capacity rebalancing replaces it before that, and a managed node group drains it. On AWS the
+Fault Injection Service does the same.`,
 		Example: "  coracle interrupt i-0123456789abcdef0",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -59,16 +59,37 @@ Generated from the code by ` + "`make docs`" + `. An operation that is not liste
 		if s == nil || len(s.served) == 0 {
 			continue
 		}
-		fmt.Fprintf(&b, "\n## %s\n\n%s.\n", known.Name, strings.Join(s.served, ", "))
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n", known.Name, sentence(s.served))
 		if len(s.unserved) > 0 {
-			fmt.Fprintf(
-				&b,
-				"\n<details><summary>Not served (%d)</summary>\n\n%s.\n\n</details>\n",
-				len(s.unserved),
-				strings.Join(s.unserved, ", "),
-			)
+			fmt.Fprintf(&b, "\n<details><summary>Not served (%d)</summary>\n\n%s\n\n</details>\n", len(s.unserved),
+				sentence(s.unserved))
 		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// sentence lists names in lines of at most 120 characters.
+func sentence(names []string) string {
+	var b strings.Builder
+	width := 0
+	for i, name := range names {
+		if i < len(names)-1 {
+			name += ","
+		} else {
+			name += "."
+		}
+		switch {
+		case i == 0:
+		case width+1+len(name) > 120:
+			b.WriteByte('\n')
+			width = 0
+		default:
+			b.WriteByte(' ')
+			width++
+		}
+		b.WriteString(name)
+		width += len(name)
+	}
+	return b.String()
 }

@@ -104,7 +104,7 @@ func startDaemon(ctx context.Context, dir datadir.Dir, args []string, progress f
 				exited = nil
 				continue
 			}
-			return false, fmt.Errorf("the daemon ended (%v) and said:\n%s", err, readTail(dir.ServeLog(), offset))
+			return false, fmt.Errorf("the daemon ended (%s) and said:\n%s", fmt.Sprint(err), readTail(dir.ServeLog(), offset))
 		case <-ctx.Done():
 			return false, fmt.Errorf(
 				"the daemon is not healthy after %s: %w; its log is %s",

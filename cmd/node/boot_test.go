@@ -500,7 +500,9 @@ func TestBootstrapAL2(t *testing.T) {
 	m := newMachine(t, rootfs.AL2, "1.35", `#!/bin/bash
 set -o xtrace
 export AWS_ENDPOINT_URL=@AWS@
-/etc/eks/bootstrap.sh demo --kubelet-extra-args '--node-labels=team=blue,size=big --register-with-taints=a=b:NoSchedule' --b64-cluster-ca @CA@ --apiserver-endpoint @ENDPOINT@ --dns-cluster-ip 10.100.0.10
+/etc/eks/bootstrap.sh demo \
+  --kubelet-extra-args '--node-labels=team=blue,size=big --register-with-taints=a=b:NoSchedule' --b64-cluster-ca @CA@ \
+  --apiserver-endpoint @ENDPOINT@ --dns-cluster-ip 10.100.0.10
 `)
 	m.on()
 	if r := m.untilBooted(); r.UserData != boot.Succeeded || len(r.FailedUnits) != 0 || !r.Network {

@@ -114,9 +114,7 @@ func parseSDK(name, dir string) (*source, error) {
 	for _, f := range files {
 		for _, d := range f.Decls {
 			if fn, ok := d.(*ast.FuncDecl); ok {
-				if err := s.addFunc(fn); err != nil {
-					return nil, fmt.Errorf("%s: %w", fn.Name.Name, err)
-				}
+				s.addFunc(fn)
 			}
 		}
 	}
@@ -169,7 +167,7 @@ var (
 	errorReader  = regexp.MustCompile(`^aws\w+?_deserializeError(\w+)$`)
 )
 
-func (s *source) addFunc(fn *ast.FuncDecl) error {
+func (s *source) addFunc(fn *ast.FuncDecl) {
 	name := fn.Name.Name
 	if fn.Recv != nil && name == "HandleDeserialize" {
 		ast.Inspect(fn.Body, func(n ast.Node) bool {
@@ -180,7 +178,7 @@ func (s *source) addFunc(fn *ast.FuncDecl) error {
 			}
 			return true
 		})
-		return nil
+		return
 	}
 	if fn.Recv != nil {
 		recv := strings.TrimPrefix(typeString(fn.Recv.List[0].Type), "*")
@@ -201,15 +199,15 @@ func (s *source) addFunc(fn *ast.FuncDecl) error {
 				}
 			}
 		}
-		return nil
+		return
 	}
 	if m := serializer.FindStringSubmatch(name); m != nil {
 		s.requests[m[1]] = serializerCodec(fn)
-		return nil
+		return
 	}
 	if m := deserializer.FindStringSubmatch(name); m != nil {
 		s.responses[m[1]] = deserializerCodec(fn)
-		return nil
+		return
 	}
 	if m := opError.FindStringSubmatch(name); m != nil {
 		ast.Inspect(fn.Body, func(n ast.Node) bool {
@@ -224,7 +222,6 @@ func (s *source) addFunc(fn *ast.FuncDecl) error {
 	if strings.HasPrefix(name, "validate") && len(fn.Type.Params.List) == 1 {
 		s.addRequired(fn)
 	}
-	return nil
 }
 
 func (s *source) isUnion(name string) bool { _, ok := s.unions[name]; return ok }
@@ -251,7 +248,7 @@ func (s *source) addRequired(fn *ast.FuncDecl) {
 
 // serializerCodec reads one function of serializers.go. Every member is one statement of the form
 //
-//	if v.Tags != nil { objectKey := object.FlatKey("Tag"); if err := ..._serializeDocumentTagList(v.Tags, objectKey); ... }
+//	if v.Tags != nil { objectKey := object.FlatKey("Tag"); if err := ...DocumentTagList(v.Tags, objectKey); ... }
 //
 // and every union member one case of a type switch.
 func serializerCodec(fn *ast.FuncDecl) *codec {

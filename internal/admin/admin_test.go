@@ -28,7 +28,9 @@ type daemon struct {
 func (d daemon) Status(context.Context) (Status, error)      { return d.status, nil }
 func (d daemon) Backup(_ context.Context, w io.Writer) error { return d.backup(w) }
 func (d daemon) Metrics() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "up 1\n") }) //nolint:errcheck // a test
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "up 1\n") //nolint:errcheck // a test
+	})
 }
 func (d daemon) Dump(context.Context) (Dump, error) { return Dump{Version: "v1"}, nil }
 func (d daemon) LoadImages(_ context.Context, archive io.Reader) (Loaded, error) {

@@ -18,17 +18,23 @@ type lasting struct{ daemon }
 
 func (lasting) Stop() {}
 
-// FuzzRequest shows that every command that is not one is refused, with an answer that the command line can read: it begins with requests as
-// they travel.
+// FuzzRequest shows that every command that is not one is refused, with an answer that the command line can read: it
+// begins with requests as they travel.
 func FuzzRequest(f *testing.F) {
 	for _, request := range []string{
-		"GET /status HTTP/1.1\r\nHost: coracle\r\n\r\n", "GET /ping HTTP/1.1\r\nHost: coracle\r\n\r\n", "POST /stop HTTP/1.1\r\nHost: coracle\r\n\r\n", "GET /backup HTTP/1.1\r\nHost: coracle\r\n\r\n",
-		"POST /accounts HTTP/1.1\r\nHost: coracle\r\nContent-Length: 26\r\n\r\n{\"account\":\"444455556666\"}", "POST /interruptions HTTP/1.1\r\nHost: coracle\r\nContent-Length: 21\r\n\r\n{\"instance\":\"i-spot\"}",
-		"POST /images HTTP/1.1\r\nHost: coracle\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", "POST /fields HTTP/1.1\r\nHost: coracle\r\nContent-Length: 14\r\n\r\n{\"name\":\"a/b\"}",
+		"GET /status HTTP/1.1\r\nHost: coracle\r\n\r\n", "GET /ping HTTP/1.1\r\nHost: coracle\r\n\r\n",
+		"POST /stop HTTP/1.1\r\nHost: coracle\r\n\r\n", "GET /backup HTTP/1.1\r\nHost: coracle\r\n\r\n",
+		"POST /accounts HTTP/1.1\r\nHost: coracle\r\nContent-Length: 26\r\n\r\n{\"account\":\"444455556666\"}",
+		"POST /interruptions HTTP/1.1\r\nHost: coracle\r\nContent-Length: 21\r\n\r\n{\"instance\":\"i-spot\"}",
+		"POST /images HTTP/1.1\r\nHost: coracle\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+		"POST /fields HTTP/1.1\r\nHost: coracle\r\nContent-Length: 14\r\n\r\n{\"name\":\"a/b\"}",
 	} {
 		f.Add([]byte(request))
 	}
-	h := handler(lasting{daemon{backup: func(w io.Writer) error { return errors.New("no") }}}, slog.New(slog.DiscardHandler))
+	h := handler(
+		lasting{daemon{backup: func(w io.Writer) error { return errors.New("no") }}},
+		slog.New(slog.DiscardHandler),
+	)
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(raw)))
 		if err != nil {
@@ -47,7 +53,11 @@ func TestRequestsAreBounded(t *testing.T) {
 	h := handler(lasting{}, slog.New(slog.DiscardHandler))
 	for _, path := range []string{"/accounts", "/interruptions", "/fields"} {
 		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, strings.NewReader(`{"account":"`+strings.Repeat("x", maxRequest)+`"}`)))
+		h.ServeHTTP(
+			w,
+			httptest.NewRequest(http.MethodPost, path, strings.NewReader(`{"account":"`+strings.Repeat("x", maxRequest)+
+				`"}`)),
+		)
 		if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "request body too large") {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}

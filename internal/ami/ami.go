@@ -163,12 +163,12 @@ func bottlerocket(v kubernetes.Version, release int, add func(Image)) {
 	commit := hashParts("bottlerocket", version)[:8]
 	for _, architecture := range architectures {
 		for _, variant := range []string{Standard, Nvidia} {
-			flavour := "aws-k8s-" + v.Minor
+			flavor := "aws-k8s-" + v.Minor
 			if variant != Standard {
-				flavour += "-" + variant
+				flavor += "-" + variant
 			}
-			name := fmt.Sprintf("bottlerocket-%s-%s-v%s-%s", flavour, architecture, version, commit)
-			path := "/aws/service/bottlerocket/" + flavour + "/" + architecture
+			name := fmt.Sprintf("bottlerocket-%s-%s-v%s-%s", flavor, architecture, version, commit)
+			path := "/aws/service/bottlerocket/" + flavor + "/" + architecture
 			i := Image{
 				Name: name, Description: name, Owner: BottlerocketOwner, Family: Bottlerocket,
 				KubernetesVersion: v.Minor,

@@ -364,15 +364,15 @@ func pointer(p string) string {
 	return b.String()
 }
 
-// lookupPath is the value at a path, and whether there is one.
-func lookupPath(v any, path fieldpath.Path) (any, bool) {
+// lookupPath returns the value at a path, nil when there is none.
+func lookupPath(v any, path fieldpath.Path) any {
 	for _, e := range path {
 		switch {
 		case e.FieldName != nil:
 			m, _ := v.(map[string]any)
 			next, ok := m[*e.FieldName]
 			if !ok {
-				return nil, false
+				return nil
 			}
 			v = next
 		case e.Key != nil:
@@ -386,18 +386,18 @@ func lookupPath(v any, path fieldpath.Path) (any, bool) {
 				return k != nil && k[0].key.Equals(e)
 			})
 			if i < 0 {
-				return nil, false
+				return nil
 			}
 			v = l[i]
 		case e.Index != nil:
 			l, _ := v.([]any)
 			if *e.Index >= len(l) {
-				return nil, false
+				return nil
 			}
 			v = l[*e.Index]
 		default:
-			return nil, false
+			return nil
 		}
 	}
-	return v, true
+	return v
 }

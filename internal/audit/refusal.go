@@ -141,8 +141,8 @@ func (s *Story) conflicts(status *metav1.Status, request any, key string, last v
 		}
 		if path := last.findPath(cause.Field); path != nil {
 			c.path = path
-			c.Is, _ = lookupPath(last.object, path)
-			c.Wanted, _ = lookupPath(request, path)
+			c.Is = lookupPath(last.object, path)
+			c.Wanted = lookupPath(request, path)
 		}
 		if w, ok := s.writers[key][c.Owner]; ok {
 			c.Since = &w

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// FuzzExtract shows that no archive writes beside the directory that it is unpacked into, or anything but plain files that their owner alone
-// reads: it begins with a backup, before it is compressed.
+// FuzzExtract shows that no archive writes beside the directory that it is unpacked into, or anything but plain files
+// that their owner alone reads: it begins with a backup, before it is compressed.
 func FuzzExtract(f *testing.F) {
 	z, err := gzip.NewReader(bytes.NewReader(written(f, "snapshot")))
 	if err != nil {
@@ -27,8 +27,10 @@ func FuzzExtract(f *testing.F) {
 	var odd bytes.Buffer
 	w := tar.NewWriter(&odd)
 	for _, header := range []tar.Header{
-		{Name: "files/a", Typeflag: tar.TypeSymlink, Linkname: "../.."}, {Name: "files/a/b", Typeflag: tar.TypeReg}, {Name: "files/../c", Typeflag: tar.TypeReg}, {Name: "files//d", Typeflag: tar.TypeReg},
-		{Name: "files/e", Typeflag: tar.TypeFifo, Mode: 0o4777}, {Name: "/f", Typeflag: tar.TypeReg}, {Name: sumsName, Typeflag: tar.TypeReg},
+		{Name: "files/a", Typeflag: tar.TypeSymlink, Linkname: "../.."}, {Name: "files/a/b", Typeflag: tar.TypeReg},
+		{Name: "files/../c", Typeflag: tar.TypeReg}, {Name: "files//d", Typeflag: tar.TypeReg},
+		{Name: "files/e", Typeflag: tar.TypeFifo, Mode: 0o4777}, {Name: "/f", Typeflag: tar.TypeReg},
+		{Name: sumsName, Typeflag: tar.TypeReg},
 	} {
 		if err := w.WriteHeader(&header); err != nil {
 			f.Fatal(err)

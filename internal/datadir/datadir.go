@@ -14,7 +14,7 @@
 //	images/         the registry, and the images that machines have in their cache
 //	machines/       root file systems and consoles of instances
 //	metadata/       the key that signs identity documents
-//	endpoint.log    what "coracle endpoint" has to say; its files are in /run/coracle, or, without a network, in endpoint/
+//	endpoint.log    what "coracle endpoint" has to say; its files are in /run/coracle or, without a network, endpoint/
 //	addons/         the user's own add-ons
 //	clusters/       certificates, configuration and logs of control planes, by cluster ID
 //
@@ -138,17 +138,35 @@ func (d Dir) Join(elements ...string) string {
 	return filepath.Join(append([]string{string(d)}, elements...)...)
 }
 
-// Paths in the directory.
-func (d Dir) LockFile() string        { return d.Join("lock") }
-func (d Dir) SettingsFile() string    { return d.Join("settings.json") }
+// LockFile returns the path of the file that the daemon locks while it runs.
+func (d Dir) LockFile() string { return d.Join("lock") }
+
+// SettingsFile returns the path of the settings that the first start made.
+func (d Dir) SettingsFile() string { return d.Join("settings.json") }
+
+// CredentialsFile returns the path of the access keys of root users.
 func (d Dir) CredentialsFile() string { return d.Join("credentials") }
-func (d Dir) ProcessKeyFile() string  { return d.Join("process.key") }
-func (d Dir) Socket() string          { return d.Join("coracle.sock") }
-func (d Dir) ServeLog() string        { return d.Join("serve.log") }
-func (d Dir) PKI() string             { return d.Join("pki") }
-func (d Dir) Etcd() string            { return d.Join("etcd") }
-func (d Dir) Bundles() string         { return d.Join("bundles") }
-func (d Dir) Addons() string          { return d.Join("addons") }
+
+// ProcessKeyFile returns the path of the key that marks the processes of the daemon.
+func (d Dir) ProcessKeyFile() string { return d.Join("process.key") }
+
+// Socket returns the path of the admin socket.
+func (d Dir) Socket() string { return d.Join("coracle.sock") }
+
+// ServeLog returns the path of the log of a daemon in the background.
+func (d Dir) ServeLog() string { return d.Join("serve.log") }
+
+// PKI returns the directory of certificate authorities.
+func (d Dir) PKI() string { return d.Join("pki") }
+
+// Etcd returns the directory of the embedded etcd.
+func (d Dir) Etcd() string { return d.Join("etcd") }
+
+// Bundles returns the directory of Kubernetes programs.
+func (d Dir) Bundles() string { return d.Join("bundles") }
+
+// Addons returns the directory of private add-ons.
+func (d Dir) Addons() string { return d.Join("addons") }
 
 // Logs is where CloudWatch Logs keeps its "events", and the "results" of queries.
 func (d Dir) Logs(what string) string { return d.Join("logs", what) }

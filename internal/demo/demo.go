@@ -176,7 +176,7 @@ func (t *tour) printResult(text string) {
 }
 
 func (t *tour) showCaller(ctx context.Context) error {
-	t.explain("Every call below is signed, verified and authorised, as on AWS. Who are we?",
+	t.explain("Every call below is signed, verified and authorized, as on AWS. Who are we?",
 		"aws sts get-caller-identity")
 	out, err := t.sts.GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 // Level says how bad a finding is.
 type Level string
 
+// The levels, from good to bad.
 const (
 	OK   Level = "ok"
 	Warn Level = "warn" // something will not work; clusters will

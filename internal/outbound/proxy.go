@@ -110,11 +110,11 @@ func connect(ctx context.Context, conn net.Conn, server *url.URL, address string
 	ctx, cancel := context.WithTimeoutCause(ctx, headerTimeout, errors.New("the proxy does not answer"))
 	defer cancel()
 	ended := context.AfterFunc(ctx, func() { conn.Close() })
-	fail := func(err error) (net.Conn, error) {
+	fail := func(err error) error {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
-		return nil, fmt.Errorf("ask the proxy to connect: %w", err)
+		return fmt.Errorf("ask the proxy to connect: %w", err)
 	}
 	request := &http.Request{
 		Method: http.MethodConnect,
@@ -129,22 +129,22 @@ func connect(ctx context.Context, conn net.Conn, server *url.URL, address string
 		request.Header.Set("Proxy-Authorization", basic.Header.Get("Authorization"))
 	}
 	if err := request.Write(conn); err != nil {
-		return fail(err)
+		return nil, fail(err)
 	}
 	// Nothing comes after the answer until this side has spoken: TLS begins with the client.
 	reader := bufio.NewReader(io.LimitReader(conn, maxHeader))
 	response, err := http.ReadResponse(reader, request)
 	if err != nil {
-		return fail(err)
+		return nil, fail(err)
 	}
 	if response.StatusCode != http.StatusOK {
-		return fail(fmt.Errorf("it answers %s", response.Status))
+		return nil, fail(fmt.Errorf("it answers %s", response.Status))
 	}
 	if reader.Buffered() > 0 {
-		return fail(errors.New("it sends more than its answer"))
+		return nil, fail(errors.New("it sends more than its answer"))
 	}
 	if !ended() {
-		return fail(net.ErrClosed)
+		return nil, fail(net.ErrClosed)
 	}
 	return conn, nil
 }

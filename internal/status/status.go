@@ -181,12 +181,11 @@ func diskUsage(ctx context.Context, dir string) (admin.Disk, error) {
 	}
 	out := admin.Disk{Free: free, Total: total}
 	// What machines have made is among it.
-	count := func(at int, name string, _ bool) error {
+	count := func(at int, name string) {
 		var st unix.Stat_t
 		if err := unix.Fstatat(at, name, &st, unix.AT_SYMLINK_NOFOLLOW); err == nil { // otherwise it has vanished
 			out.Used += st.Blocks * 512
 		}
-		return nil
 	}
 	// A machine that moves directories while they are walked can make them look deeper than they are.
 	const deepest = 10_000
@@ -201,7 +200,8 @@ func diskUsage(ctx context.Context, dir string) (admin.Disk, error) {
 		if isDir {
 			depth--
 		}
-		return count(at, name, isDir)
+		count(at, name)
+		return nil
 	}
 	_ = filetree.Walk(dir, filetree.Visitor{Enter: enter, Leave: leave}) // what cannot be read is not counted
 	return out, ctx.Err()

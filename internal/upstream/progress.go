@@ -10,6 +10,7 @@ import (
 // Step is a stage of a build.
 type Step string
 
+// The steps, in their order.
 const (
 	Waiting     Step = "waiting for another process that builds it"
 	Downloading Step = "downloading modules"

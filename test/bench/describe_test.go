@@ -144,7 +144,7 @@ func BenchmarkDescribeCluster(b *testing.B) {
 	}
 	bareRate, bareP99 := load(b, []*http.Request{plain}, during)
 	b.ReportMetric(rate, "requests/s")
-	report(row{"DescribeCluster, signed, authorised, 32 connections", fmt.Sprintf("%.0f/s, p99 %.1f ms", rate,
+	report(row{"DescribeCluster, signed, authorized, 32 connections", fmt.Sprintf("%.0f/s, p99 %.1f ms", rate,
 		1e3*p99.Seconds()), "8,000/s, p99 15 ms",
 		fmt.Sprintf("bare net/http JSON handler %.0f/s, p99 %.1f ms", bareRate, 1e3*bareP99.Seconds())})
 }

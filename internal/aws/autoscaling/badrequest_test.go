@@ -372,15 +372,15 @@ func TestBadRequests(t *testing.T) {
 			types.Tag{ResourceId: s("nodes"), Key: s("a"), Value: s("c")}), "ValidationError", "Duplicate tag key 'a'"},
 		{"tags by a strange filter", func() error {
 			_, err := w.DescribeTags(ctx,
-				&autoscaling.DescribeTagsInput{Filters: []types.Filter{{Name: s("colour"), Values: []string{"a"}}}})
+				&autoscaling.DescribeTagsInput{Filters: []types.Filter{{Name: s("color"), Values: []string{"a"}}}})
 			return err
-		}, "ValidationError", "colour"},
+		}, "ValidationError", "color"},
 		{"groups by a strange filter", func() error {
 			_, err := w.DescribeAutoScalingGroups(ctx,
-				&autoscaling.DescribeAutoScalingGroupsInput{Filters: []types.Filter{{Name: s("colour"),
+				&autoscaling.DescribeAutoScalingGroupsInput{Filters: []types.Filter{{Name: s("color"),
 					Values: []string{"a"}}}})
 			return err
-		}, "ValidationError", "colour"},
+		}, "ValidationError", "color"},
 		{"groups by a strange token", func() error {
 			_, err := w.DescribeAutoScalingGroups(ctx,
 				&autoscaling.DescribeAutoScalingGroupsInput{NextToken: s("tomorrow")})

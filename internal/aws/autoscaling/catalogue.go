@@ -113,7 +113,7 @@ func (s *Service) EnableMetricsCollection(ctx context.Context, in *autoscaling.E
 	if *in.Granularity != "1Minute" {
 		return nil, validation("Granularity %s is invalid. Valid values: [1Minute]", *in.Granularity)
 	}
-	if _, err := s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+	if err := s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 		g.Metrics = slices.Compact(slices.Sorted(slices.Values(slices.Concat(g.Metrics, asked))))
 		return nil, nil
 	}); err != nil {
@@ -129,7 +129,7 @@ func (s *Service) DisableMetricsCollection(ctx context.Context, in *autoscaling.
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+	if err := s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 		g.Metrics = slices.DeleteFunc(slices.Clone(g.Metrics), func(m string) bool { return slices.Contains(asked, m) })
 		return nil, nil
 	}); err != nil {

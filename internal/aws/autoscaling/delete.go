@@ -36,7 +36,7 @@ func (s *Service) DeleteAutoScalingGroup(ctx context.Context, in *autoscaling.De
 	if row.Value.Deleting && force {
 		return &autoscaling.DeleteAutoScalingGroupOutput{}, nil
 	}
-	_, err = s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+	err = s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 		switch {
 		case g.DeletionProtection == types.DeletionProtectionPreventAllDeletion,
 			g.DeletionProtection == types.DeletionProtectionPreventForceDeletion && force:

@@ -128,7 +128,7 @@ func (s *Service) hookHandlers() []wire.Handler {
 // completed.
 func (s *Service) PutLifecycleHook(ctx context.Context, in *autoscaling.PutLifecycleHookInput) (
 	*autoscaling.PutLifecycleHookOutput, error) {
-	_, err := s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+	err := s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 		hook, err := buildHook(findHook(*g, *in.LifecycleHookName), hookRequest{
 			in.LifecycleHookName, in.LifecycleTransition, in.DefaultResult, in.HeartbeatTimeout,
 			in.NotificationMetadata, in.NotificationTargetARN, in.RoleARN,
@@ -148,7 +148,7 @@ func (s *Service) PutLifecycleHook(ctx context.Context, in *autoscaling.PutLifec
 // on.
 func (s *Service) DeleteLifecycleHook(ctx context.Context, in *autoscaling.DeleteLifecycleHookInput) (
 	*autoscaling.DeleteLifecycleHookOutput, error) {
-	_, err := s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+	err := s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 		if findHook(*g, *in.LifecycleHookName) == nil {
 			return nil, hookNotFound(*in.LifecycleHookName)
 		}

@@ -175,7 +175,7 @@ func (s *Service) TerminateInstanceInAutoScalingGroup(ctx context.Context,
 		return nil, validation("The instance %s is not part of Auto Scaling group %s.", i.ID, *group)
 	}
 	var activity types.Activity
-	_, err = s.updateGroup(ctx, &i.GroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+	err = s.updateGroup(ctx, &i.GroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 		row, err := s.memberRow(ctx, *in.InstanceId)
 		if err != nil {
 			return nil, err
@@ -227,7 +227,7 @@ func (s *Service) eachMember(ctx context.Context, group *string, ids []string, d
 	}
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	var activities []types.Activity
-	_, err := s.updateGroup(ctx, group, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+	err := s.updateGroup(ctx, group, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 		activities = []types.Activity{}
 		var ops []store.Op
 		for _, id := range ids {
@@ -350,7 +350,7 @@ func (s *Service) AttachInstances(ctx context.Context, in *autoscaling.AttachIns
 	}
 	ids := slices.Compact(slices.Sorted(slices.Values(in.InstanceIds)))
 	place := placeOf(ctx)
-	_, err := s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+	err := s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 		var ops []store.Op
 		for _, id := range ids {
 			instance, err := record.Instances(s.store).Get(ctx, place.instanceKey(id))

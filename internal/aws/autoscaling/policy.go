@@ -94,7 +94,7 @@ func (s *Service) PutScalingPolicy(ctx context.Context, in *autoscaling.PutScali
 	if kind == "StepScaling" && p.MetricAggregationType == nil {
 		p.MetricAggregationType = aws.String("Average")
 	}
-	_, err := s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+	err := s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 		key := store.Key(g.Account, g.Region, g.Name, *in.PolicyName)
 		id := newUUID()
 		before, err := s.policies.Get(ctx, key)
@@ -284,7 +284,7 @@ func (s *Service) ExecutePolicy(ctx context.Context, in *autoscaling.ExecutePoli
 		}
 		adjustment = *p.ScalingAdjustment
 	}
-	_, err = s.updateGroup(ctx, p.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+	err = s.updateGroup(ctx, p.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 		if aws.ToBool(in.HonorCooldown) && *p.PolicyType == "SimpleScaling" {
 			cooldown := g.DefaultCooldown
 			if p.Cooldown != nil {

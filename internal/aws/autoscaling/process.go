@@ -42,7 +42,7 @@ func (s *Service) setProcesses(ctx context.Context, group *string, asked []strin
 	if err != nil {
 		return err
 	}
-	_, err = s.updateGroup(ctx, group, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+	err = s.updateGroup(ctx, group, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 		after := maps.Clone(g.Suspended)
 		if after == nil {
 			after = make(map[string]string)

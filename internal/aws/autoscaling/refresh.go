@@ -47,7 +47,7 @@ func (s *Service) StartInstanceRefresh(ctx context.Context, in *autoscaling.Star
 		return nil, unserved("Strategy "+string(in.Strategy), "instances are replaced one after the other: Rolling")
 	}
 	id := newUUID()
-	_, err := s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+	err := s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 		if _, status, err := s.refreshOf(ctx, *g); err != nil {
 			return nil, err
 		} else if isActive(status.Status) {
@@ -74,9 +74,8 @@ func (s *Service) StartInstanceRefresh(ctx context.Context, in *autoscaling.Star
 			return nil, err
 		}
 		if aws.ToBool(r.Preferences.AutoRollback) {
-			if err := reversible(r); err != nil {
-				return nil, validation("AutoRollback is not possible: %s",
-					err.(*types.IrreversibleInstanceRefreshFault).ErrorMessage())
+			if fault := checkReversible(r); fault != nil {
+				return nil, validation("AutoRollback is not possible: %s", fault.ErrorMessage())
 			}
 		}
 		g.RefreshID = id
@@ -160,8 +159,8 @@ func preferences(g record.AutoScalingGroup, asked *types.RefreshPreferences) (ty
 }
 
 // reversible is the error about an instance refresh that cannot be rolled back.
-func reversible(r record.AutoScalingRefresh) error {
-	irreversible := func(why string) error {
+func checkReversible(r record.AutoScalingRefresh) *types.IrreversibleInstanceRefreshFault {
+	irreversible := func(why string) *types.IrreversibleInstanceRefreshFault {
 		return &types.IrreversibleInstanceRefreshFault{Message: &why}
 	}
 	if r.Desired == nil {
@@ -212,7 +211,7 @@ func (s *Service) progressOf(ctx context.Context, key string) (record.AutoScalin
 func (s *Service) endRefresh(ctx context.Context, group *string, end func(*record.AutoScalingRefresh,
 	record.AutoScalingRefreshProgress) error) (string, error) {
 	id := ""
-	_, err := s.updateGroup(ctx, group, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+	err := s.updateGroup(ctx, group, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 		row, status, err := s.refreshOf(ctx, *g)
 		if err != nil {
 			return nil, err
@@ -255,7 +254,7 @@ func (s *Service) RollbackInstanceRefresh(ctx context.Context, in *autoscaling.R
 			return &types.ActiveInstanceRefreshNotFoundFault{Message: new("The Instance Refresh " + r.ID +
 				" is being cancelled and cannot be rolled back")}
 		}
-		if err := reversible(*r); err != nil {
+		if err := checkReversible(*r); err != nil {
 			return err
 		}
 		if r.RollbackAt.IsZero() {

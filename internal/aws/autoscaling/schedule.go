@@ -157,7 +157,7 @@ func (s *Service) scheduleHandlers() []wire.Handler {
 // PutScheduledUpdateGroupAction has the sizes of a group changed at a time, or again and again.
 func (s *Service) PutScheduledUpdateGroupAction(ctx context.Context,
 	in *autoscaling.PutScheduledUpdateGroupActionInput) (*autoscaling.PutScheduledUpdateGroupActionOutput, error) {
-	_, err := s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+	err := s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 		op, err := s.scheduleOp(ctx, *g, types.ScheduledUpdateGroupActionRequest{
 			ScheduledActionName: in.ScheduledActionName, MinSize: in.MinSize, MaxSize: in.MaxSize,
 			DesiredCapacity: in.DesiredCapacity,
@@ -182,7 +182,7 @@ func (s *Service) BatchPutScheduledUpdateGroupAction(ctx context.Context,
 		return nil, err
 	}
 	for _, action := range in.ScheduledUpdateGroupActions {
-		_, err := s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+		err := s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 			op, err := s.scheduleOp(ctx, *g, action)
 			return []store.Op{op}, err
 		})
@@ -209,7 +209,7 @@ func failedAction(name *string, err error) (*types.FailedScheduledUpdateGroupAct
 }
 
 func (s *Service) unschedule(ctx context.Context, group, name *string) error {
-	_, err := s.updateGroup(ctx, group, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+	err := s.updateGroup(ctx, group, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 		row, err := s.schedules.Get(ctx, store.Key(g.Account, g.Region, g.Name, *name))
 		if errors.Is(err, store.ErrNotFound) {
 			return nil, validation("Scheduled action name not found - Scheduled action %s of group %s not found", *name,

@@ -156,27 +156,27 @@ func (s *Service) getGroup(ctx context.Context, name *string) (store.Row[record.
 // updateGroup edits a group's row, together with what else the edit needs, as often as it takes for no other writer to
 // come between.
 func (s *Service) updateGroup(ctx context.Context, name *string, edit func(*record.AutoScalingGroup) ([]store.Op,
-	error)) (record.AutoScalingGroup, error) {
+	error)) error {
 	for {
 		row, err := s.getGroup(ctx, name)
 		if err != nil {
-			return row.Value, err
+			return err
 		}
 		if row.Value.Deleting {
-			return row.Value, deleting(row.Value.Name)
+			return deleting(row.Value.Name)
 		}
 		ops, err := edit(&row.Value)
 		if err != nil {
-			return row.Value, err
+			return err
 		}
 		err = s.store.Txn(ctx, append([]store.Op{s.groups.UpdateOp(row)}, ops...)...)
 		if errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrExists) {
 			continue
 		}
 		if err != nil {
-			return row.Value, fmt.Errorf("record the change of Auto Scaling group %s: %w", row.Value.Name, err)
+			return fmt.Errorf("record the change of Auto Scaling group %s: %w", row.Value.Name, err)
 		}
-		return row.Value, nil
+		return nil
 	}
 }
 

@@ -80,7 +80,7 @@ func (s *Service) eachTagged(ctx context.Context, tags []types.Tag, edit func(*r
 		}
 	}
 	for name, tags := range groups {
-		if _, err := s.updateGroup(ctx, &name, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+		if err := s.updateGroup(ctx, &name, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 			return nil,
 				edit(g, tags)
 		}); err != nil {

@@ -50,7 +50,7 @@ func (s *Service) UpdateAutoScalingGroup(ctx context.Context, in *autoscaling.Up
 		return nil, validation("Launch configuration name not found - Launch configuration %s not found",
 			*in.LaunchConfigurationName)
 	}
-	_, err := s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+	err := s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 		before := targetOf(*g)
 		settings := changedSettings(in)
 		if err := settings.apply(g); err != nil {
@@ -137,7 +137,7 @@ func resizeGroup(g *record.AutoScalingGroup, now time.Time, least, most, desired
 // SetDesiredCapacity changes how large a group is to be.
 func (s *Service) SetDesiredCapacity(ctx context.Context, in *autoscaling.SetDesiredCapacityInput) (
 	*autoscaling.SetDesiredCapacityOutput, error) {
-	_, err := s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+	err := s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 		switch want := *in.DesiredCapacity; {
 		case want > g.Max:
 			return nil, validation("New SetDesiredCapacity value %d is above max value %d for the AutoScalingGroup.",

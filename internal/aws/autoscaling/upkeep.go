@@ -48,7 +48,7 @@ func (u Upkeep) RunSchedule(ctx context.Context, account, region, group string) 
 
 // runAction carries out one action, and says when it is due again.
 func (u Upkeep) runAction(ctx context.Context, group, key string, now time.Time) (due time.Time, err error) {
-	_, err = u.s.updateGroup(ctx, &group, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+	err = u.s.updateGroup(ctx, &group, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 		due = time.Time{}
 		row, err := u.s.schedules.Copy(ctx, key)
 		if errors.Is(err, store.ErrNotFound) {
@@ -79,7 +79,7 @@ func (u Upkeep) runAction(ctx context.Context, group, key string, now time.Time)
 // Refreshed gives a group the configuration that its instance refresh has brought about.
 func (u Upkeep) Refreshed(ctx context.Context, account, region, group, refreshID string) error {
 	ctx = accountContext(ctx, account, region)
-	_, err := u.s.updateGroup(ctx, &group, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+	err := u.s.updateGroup(ctx, &group, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 		row, _, err := u.s.refreshOf(ctx, *g)
 		if err != nil {
 			return nil, err

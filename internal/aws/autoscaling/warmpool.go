@@ -60,7 +60,7 @@ func (s *Service) PutWarmPool(ctx context.Context, in *autoscaling.PutWarmPoolIn
 				"1 validation error detected: Value '%d' at 'maxGroupPreparedCapacity' failed to satisfy constraint: "+
 					"Member must have value greater than or equal to -1", *m)
 	}
-	_, err := s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+	err := s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 		if refresh, progress, err := s.refreshOf(ctx, *g); err == nil && refresh.Key != "" &&
 			isActive(progress.Status) {
 			return nil, &types.InstanceRefreshInProgressFault{
@@ -188,7 +188,7 @@ func showPool(g record.AutoScalingGroup) *types.WarmPoolConfiguration {
 // them. ForceDelete does not wait for lifecycle hooks.
 func (s *Service) DeleteWarmPool(ctx context.Context, in *autoscaling.DeleteWarmPoolInput) (
 	*autoscaling.DeleteWarmPoolOutput, error) {
-	_, err := s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+	err := s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 		if g.WarmPool == nil {
 			return nil, validation("No warm pool found for Auto Scaling group %s", g.Name)
 		}
@@ -205,7 +205,7 @@ func (s *Service) DeleteWarmPool(ctx context.Context, in *autoscaling.DeleteWarm
 
 // WarmPoolGone takes a warm pool off its group that was being deleted and has no instances any more.
 func (u Upkeep) WarmPoolGone(ctx context.Context, account, region, group string) error {
-	_, err := u.s.updateGroup(accountContext(ctx, account, region), &group,
+	err := u.s.updateGroup(accountContext(ctx, account, region), &group,
 		func(g *record.AutoScalingGroup) ([]store.Op, error) {
 			if g.WarmPool != nil && g.WarmPool.Deleting {
 				g.WarmPool = nil

@@ -117,7 +117,7 @@ func TestBadRequests(t *testing.T) {
 			"InvalidVpcID.Malformed", `(expecting "vpc-...")`},
 		{"VPC id with strange digits", describeVPCs(ec2.DescribeVpcsInput{VpcIds: []string{"vpc-xyz"}}),
 			"InvalidVpcID.Malformed", `Invalid id: "vpc-xyz"`},
-		{"unknown filter", describeVPCs(ec2.DescribeVpcsInput{Filters: []types.Filter{filter("colour", "blue")}}),
+		{"unknown filter", describeVPCs(ec2.DescribeVpcsInput{Filters: []types.Filter{filter("color", "blue")}}),
 			"InvalidParameterValue", "The filter 'colour' is invalid"},
 		{"page too small", describeVPCs(ec2.DescribeVpcsInput{MaxResults: aws.Int32(4)}), "InvalidParameterValue",
 			"maxResults"},
@@ -130,9 +130,9 @@ func TestBadRequests(t *testing.T) {
 		{"VPC in use", func() error { _, err := w.DeleteVpc(ctx, &ec2.DeleteVpcInput{VpcId: &vpc}); return err },
 			"DependencyViolation", "The vpc '" + vpc + "' has dependencies and cannot be deleted."},
 		{"VPC attribute unknown", func() error {
-			_, err := w.DescribeVpcAttribute(ctx, &ec2.DescribeVpcAttributeInput{VpcId: &vpc, Attribute: "colour"})
+			_, err := w.DescribeVpcAttribute(ctx, &ec2.DescribeVpcAttributeInput{VpcId: &vpc, Attribute: "color"})
 			return err
-		}, "InvalidParameterValue", "colour"},
+		}, "InvalidParameterValue", "color"},
 		{"no VPC attribute to modify", func() error {
 			_, err := w.ModifyVpcAttribute(ctx, &ec2.ModifyVpcAttributeInput{VpcId: &vpc})
 			return err
@@ -479,10 +479,10 @@ func TestBadRequests(t *testing.T) {
 
 		{"DHCP option unknown", func() error {
 			_, err := w.CreateDhcpOptions(ctx,
-				&ec2.CreateDhcpOptionsInput{DhcpConfigurations: []types.NewDhcpConfiguration{{Key: s("colour"),
+				&ec2.CreateDhcpOptionsInput{DhcpConfigurations: []types.NewDhcpConfiguration{{Key: s("color"),
 					Values: []string{"blue"}}}})
 			return err
-		}, "InvalidParameterValue", "colour"},
+		}, "InvalidParameterValue", "color"},
 		{"DHCP options in use", func() error {
 			id := must[*ec2.DescribeVpcsOutput](t)(w.DescribeVpcs(ctx,
 				&ec2.DescribeVpcsInput{VpcIds: []string{vpc}})).Vpcs[0].DhcpOptionsId

@@ -45,7 +45,7 @@ func TestFilters(t *testing.T) {
 		{"any character", []types.Filter{filter("tag:Name", "web-?")}, "a"},
 		{"a star itself", []types.Filter{filter("tag:Name", `db\*1`)}, "c"},
 		{"case matters", []types.Filter{filter("tag:Name", "WEB-1")}, ""},
-		{"a tag nobody has", []types.Filter{filter("tag:Colour", "*")}, ""},
+		{"a tag nobody has", []types.Filter{filter("tag:Color", "*")}, ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			in := &ec2.DescribeSubnetsInput{Filters: append([]types.Filter{filter("vpc-id", vpc)}, row.filters...)}

@@ -25,7 +25,9 @@ func FuzzImportKey(f *testing.F) {
 			}
 			return
 		}
-		if again, err := importKey([]byte(key.PublicKey)); err != nil || again.PublicKey != key.PublicKey || again.Fingerprint != key.Fingerprint || strings.ContainsAny(key.PublicKey, "\r\n") {
+		if again, err := importKey([]byte(key.PublicKey)); err != nil || again.PublicKey != key.PublicKey ||
+			again.Fingerprint != key.Fingerprint ||
+			strings.ContainsAny(key.PublicKey, "\r\n") {
 			t.Fatalf("%q is imported as %q, and that as %q: %v", material, key.PublicKey, again.PublicKey, err)
 		}
 	})

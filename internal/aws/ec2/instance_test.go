@@ -170,17 +170,17 @@ func TestShutDownFromInside(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.hardware()
-	for behaviour, want := range map[types.ShutdownBehavior]types.InstanceStateName{
+	for behavior, want := range map[types.ShutdownBehavior]types.InstanceStateName{
 		types.ShutdownBehaviorStop:      types.InstanceStateNameStopped,
 		types.ShutdownBehaviorTerminate: types.InstanceStateNameTerminated,
 	} {
-		id := *w.run(ec2.RunInstancesInput{InstanceInitiatedShutdownBehavior: behaviour}).InstanceId
+		id := *w.run(ec2.RunInstancesInput{InstanceInitiatedShutdownBehavior: behavior}).InstanceId
 		w.becomes(id, types.InstanceStateNameRunning)
 		key := record.EC2Key(account, region, id)
 		must[any](t)(record.Machines(w.store).Modify(w.ctx(), key,
 			func(m *record.Machine) error { m.PoweredOff = true; return nil }))
 		if v := w.becomes(id, want); *v.StateReason.Code != "Client.InstanceInitiatedShutdown" {
-			t.Errorf("%s: state reason %+v", behaviour, v.StateReason)
+			t.Errorf("%s: state reason %+v", behavior, v.StateReason)
 		}
 	}
 }

@@ -187,11 +187,11 @@ func (c *change) editInstanceAttribute(r *record.Instance, state types.InstanceS
 		}
 		r.UserData = request.UserData.Value
 	case request.InstanceInitiatedShutdownBehavior != nil:
-		behaviour := types.ShutdownBehavior(aws.ToString(request.InstanceInitiatedShutdownBehavior.Value))
-		if behaviour == "" || validateEnum(behaviour, "") != nil {
-			return invalidValue(behaviour, "instanceInitiatedShutdownBehavior", "")
+		behavior := types.ShutdownBehavior(aws.ToString(request.InstanceInitiatedShutdownBehavior.Value))
+		if behavior == "" || validateEnum(behavior, "") != nil {
+			return invalidValue(behavior, "instanceInitiatedShutdownBehavior", "")
 		}
-		r.ShutdownBehavior = behaviour
+		r.ShutdownBehavior = behavior
 	case len(request.Groups) > 0 || request.SourceDestCheck != nil:
 		return c.editPrimaryInterface(r, func(ni *record.NetworkInterface) (err error) {
 			if request.SourceDestCheck != nil {

@@ -249,7 +249,7 @@ func TestRefusedLaunches(t *testing.T) {
 		{"metadata hops", run(func(in *ec2.RunInstancesInput) {
 			in.MetadataOptions = &types.InstanceMetadataOptionsRequest{HttpPutResponseHopLimit: aws.Int32(65)}
 		}), "InvalidParameterValue", "Value (65) for parameter HttpPutResponseHopLimit is invalid."},
-		{"shutdown behaviour", run(func(in *ec2.RunInstancesInput) { in.InstanceInitiatedShutdownBehavior = "sleep" }),
+		{"shutdown behavior", run(func(in *ec2.RunInstancesInput) { in.InstanceInitiatedShutdownBehavior = "sleep" }),
 			"InvalidParameterValue", "Value (sleep) for parameter instanceInitiatedShutdownBehavior is invalid."},
 		{"tenancy", run(func(in *ec2.RunInstancesInput) { in.Placement = &types.Placement{Tenancy: "sublet"} }),
 			"InvalidParameterValue", "tenancy"},
@@ -412,7 +412,7 @@ func TestRefusedLaunches(t *testing.T) {
 			id}}), "InvalidInstanceID.NotFound", "The instance IDs 'i-00000000, i-0123456789abcdef0' do not exist"},
 		{"instance id malformed", describe(ec2.DescribeInstancesInput{InstanceIds: []string{"web"}}),
 			"InvalidInstanceID.Malformed", `Invalid id: "web" (expecting "i-...")`},
-		{"instance filter unknown", describe(ec2.DescribeInstancesInput{Filters: []types.Filter{filter("colour",
+		{"instance filter unknown", describe(ec2.DescribeInstancesInput{Filters: []types.Filter{filter("color",
 			"blue")}}), "InvalidParameterValue", "The filter 'colour' is invalid"},
 		{"page of named instances", describe(ec2.DescribeInstancesInput{InstanceIds: []string{id},
 			MaxResults: aws.Int32(5)}), "InvalidParameterCombination", "instancesSet"},
@@ -473,8 +473,8 @@ func TestRefusedLaunches(t *testing.T) {
 		{"user data of a running instance",
 			modify(ec2.ModifyInstanceAttributeInput{InstanceId: &id,
 				UserData: &types.SecureBlobAttributeValue{Value: []byte("x")}}), "IncorrectInstanceState", ""},
-		{"attribute by an unknown name", modify(ec2.ModifyInstanceAttributeInput{InstanceId: &id, Attribute: "colour",
-			Value: s("blue")}), "InvalidParameterValue", "colour"},
+		{"attribute by an unknown name", modify(ec2.ModifyInstanceAttributeInput{InstanceId: &id, Attribute: "color",
+			Value: s("blue")}), "InvalidParameterValue", "color"},
 		{"groups of another VPC", modify(ec2.ModifyInstanceAttributeInput{InstanceId: &id,
 			Groups: []string{foreignGroup}}), "InvalidParameter", "different networks"},
 		{"device unknown", modify(ec2.ModifyInstanceAttributeInput{InstanceId: &id,
@@ -482,9 +482,9 @@ func TestRefusedLaunches(t *testing.T) {
 			"InvalidInstanceAttributeValue", "No device is currently mapped at /dev/xvdz"},
 		{"attribute shown that is none", func() error {
 			_, err := w.DescribeInstanceAttribute(ctx, &ec2.DescribeInstanceAttributeInput{InstanceId: &id,
-				Attribute: "colour"})
+				Attribute: "color"})
 			return err
-		}, "InvalidParameterValue", "colour"},
+		}, "InvalidParameterValue", "color"},
 		{"hops", func() error {
 			_, err := w.ModifyInstanceMetadataOptions(ctx, &ec2.ModifyInstanceMetadataOptionsInput{InstanceId: &id,
 				HttpPutResponseHopLimit: aws.Int32(0)})

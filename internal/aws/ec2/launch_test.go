@@ -147,9 +147,9 @@ func TestLaunchFromATemplate(t *testing.T) {
 	deleted := must[*ec2.DeleteLaunchTemplateVersionsOutput](t)(w.DeleteLaunchTemplateVersions(ctx,
 		&ec2.DeleteLaunchTemplateVersionsInput{LaunchTemplateId: created.LaunchTemplateId,
 			Versions: []string{"1", "2", "9"}}))
-	if len(deleted.SuccessfullyDeletedLaunchTemplateVersions) != 1 ||
-		len(deleted.UnsuccessfullyDeletedLaunchTemplateVersions) != 2 ||
-		deleted.UnsuccessfullyDeletedLaunchTemplateVersions[1].ResponseError.Code != types.LaunchTemplateErrorCodeLaunchTemplateVersionDoesNotExist {
+	failed := deleted.UnsuccessfullyDeletedLaunchTemplateVersions
+	if len(deleted.SuccessfullyDeletedLaunchTemplateVersions) != 1 || len(failed) != 2 ||
+		failed[1].ResponseError.Code != types.LaunchTemplateErrorCodeLaunchTemplateVersionDoesNotExist {
 		t.Errorf("deleted %+v", deleted)
 	}
 	all := must[*ec2.DescribeLaunchTemplateVersionsOutput](t)(w.DescribeLaunchTemplateVersions(ctx,

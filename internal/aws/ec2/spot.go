@@ -120,8 +120,7 @@ func (s *Service) spotRequestKind() kind[record.SpotRequest, types.SpotInstanceR
 
 // spotState is what became of a spot request.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-request-status.html
-func (s *Service) spotState(in scope, r record.SpotRequest, holder record.Instance) (types.SpotInstanceState,
-	types.SpotInstanceStatus) {
+func spotState(r record.SpotRequest, holder record.Instance) (types.SpotInstanceState, types.SpotInstanceStatus) {
 	status := func(code, message string, at time.Time) types.SpotInstanceStatus {
 		return types.SpotInstanceStatus{Code: aws.String(code), Message: aws.String(message), UpdateTime: aws.Time(at)}
 	}
@@ -153,7 +152,7 @@ const spotTermination = "Server.SpotInstanceTermination"
 
 func (s *Service) viewSpotRequest(in scope, r record.SpotRequest) types.SpotInstanceRequest {
 	holder := mustRead(s.instances.table.Get(in, in.key(r.InstanceID))).Value
-	state, status := s.spotState(in, r, holder)
+	state, status := spotState(r, holder)
 	z, _ := in.findZone(holder.AvailabilityZone)
 	v := types.SpotInstanceRequest{
 		CreateTime: aws.Time(r.CreatedAt), InstanceId: aws.String(r.InstanceID),

@@ -485,7 +485,8 @@ func TestLayersThroughTheAPI(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		response, err := http.Get(strings.Replace(*url.DownloadUrl, "https://"+host+"/v2/", w.server.URL+"/v2/"+host+"/", 1)) //nolint:noctx // a short test
+		here := strings.Replace(*url.DownloadUrl, "https://"+host+"/v2/", w.server.URL+"/v2/"+host+"/", 1)
+		response, err := http.Get(here) //nolint:noctx // a short test
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/host/image"
 )
 
-// FuzzPassword shows that the registry takes a token of GetAuthorizationToken for a password, and nothing that it becomes when it is altered.
+// FuzzPassword shows that the registry takes a token of GetAuthorizationToken for a password, and nothing that it
+// becomes when it is altered.
 func FuzzPassword(f *testing.F) {
 	w := newWorld(f, image.Options{})
 	out, err := w.ecr(w.Root).GetAuthorizationToken(f.Context(), &ecr.GetAuthorizationTokenInput{})
@@ -44,7 +45,10 @@ func FuzzPassword(f *testing.F) {
 		handler.ServeHTTP(answer, r)
 		// A line end or a space around it is how people paste it.
 		decoded, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(given)))
-		if good := err == nil && bytes.Equal(decoded, genuine); answer.Code != http.StatusOK && answer.Code != http.StatusUnauthorized && answer.Code != http.StatusForbidden || answer.Code == http.StatusOK && !good {
+		if good := err == nil && bytes.Equal(decoded, genuine); answer.Code != http.StatusOK &&
+			answer.Code != http.StatusUnauthorized &&
+			answer.Code != http.StatusForbidden ||
+			answer.Code == http.StatusOK && !good {
 			t.Fatalf("%q is answered with %d %s", given, answer.Code, answer.Body)
 		}
 	})

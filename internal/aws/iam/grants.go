@@ -176,7 +176,7 @@ func (k kind[T]) listAttached(ctx context.Context, name, prefix *string, max *in
 	}
 	var list []types.AttachedPolicy
 	for _, a := range attached(*k.grants(&row.Value)) {
-		if _, path, _ := cutPolicyARN(*a.PolicyArn); isInPath(path, prefix) {
+		if _, path := cutPolicyARN(*a.PolicyArn); isInPath(path, prefix) {
 			list = append(list, a)
 		}
 	}
@@ -190,7 +190,7 @@ func (k kind[T]) listAttached(ctx context.Context, name, prefix *string, max *in
 func attached(g record.Grants) []types.AttachedPolicy {
 	list := make([]types.AttachedPolicy, 0, len(g.Attached))
 	for _, arn := range g.Attached {
-		name, _, _ := cutPolicyARN(arn)
+		name, _ := cutPolicyARN(arn)
 		list = append(list, types.AttachedPolicy{PolicyArn: aws.String(arn), PolicyName: aws.String(name)})
 	}
 	slices.SortFunc(list, func(a, b types.AttachedPolicy) int {
@@ -352,7 +352,7 @@ func (s *Service) holdPolicy(ctx context.Context, arn string) ([]store.Op, error
 
 // customerPolicy returns a policy of the caller's account; the zero row when the ARN is not that of one.
 func (s *Service) customerPolicy(ctx context.Context, arn string) (store.Row[record.Policy], error) {
-	name, _, _ := cutPolicyARN(arn)
+	name, _ := cutPolicyARN(arn)
 	row, err := s.policies.Get(ctx, record.PolicyKey(account(ctx), name))
 	if errors.Is(err, store.ErrNotFound) || err == nil && row.Value.ARN() != arn {
 		return store.Row[record.Policy]{}, nil
@@ -360,11 +360,11 @@ func (s *Service) customerPolicy(ctx context.Context, arn string) (store.Row[rec
 	return row, err
 }
 
-// cutPolicyARN takes arn:aws:iam::<account>:policy/<path/><name> apart; path is with its slashes.
-func cutPolicyARN(arn string) (name, path string, ok bool) {
-	_, resource, ok := strings.Cut(arn, ":policy/")
+// cutPolicyARN returns the name and the path in arn:aws:iam::<account>:policy/<path/><name>; the path has its slashes.
+func cutPolicyARN(arn string) (name, path string) {
+	_, resource, _ := strings.Cut(arn, ":policy/")
 	i := strings.LastIndexByte(resource, '/')
-	return resource[i+1:], "/" + resource[:i+1], ok
+	return resource[i+1:], "/" + resource[:i+1]
 }
 
 // escapeDocument is a document as IAM returns it: URL-encoded as in RFC 3986.

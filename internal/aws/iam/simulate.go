@@ -58,13 +58,13 @@ func (s *Service) SimulatePrincipalPolicy(ctx context.Context, in *iam.SimulateP
 	if err != nil {
 		return nil, err
 	}
-	given, err := documents("PolicyInputList", policy.Identity, in.PolicyInputList)
+	given, err := documents("PolicyInputList", in.PolicyInputList)
 	if err != nil {
 		return nil, err
 	}
 	sim.policies.Identity = append(slices.Clone(sim.policies.Identity), given...)
 	if len(in.PermissionsBoundaryPolicyInputList) > 0 {
-		if sim.policies.Boundary, err = documents("PermissionsBoundaryPolicyInputList", policy.Identity,
+		if sim.policies.Boundary, err = documents("PermissionsBoundaryPolicyInputList",
 			in.PermissionsBoundaryPolicyInputList); err != nil {
 			return nil, err
 		}
@@ -93,10 +93,10 @@ func (s *Service) SimulateCustomPolicy(ctx context.Context, in *iam.SimulateCust
 		who: policy.Principal{Type: policy.User, Account: account(ctx)},
 	}
 	var err error
-	if sim.policies.Identity, err = documents("PolicyInputList", policy.Identity, in.PolicyInputList); err != nil {
+	if sim.policies.Identity, err = documents("PolicyInputList", in.PolicyInputList); err != nil {
 		return nil, err
 	}
-	if sim.policies.Boundary, err = documents("PermissionsBoundaryPolicyInputList", policy.Identity,
+	if sim.policies.Boundary, err = documents("PermissionsBoundaryPolicyInputList",
 		in.PermissionsBoundaryPolicyInputList); err != nil {
 		return nil, err
 	}
@@ -107,11 +107,11 @@ func (s *Service) SimulateCustomPolicy(ctx context.Context, in *iam.SimulateCust
 	return &iam.SimulateCustomPolicyOutput{EvaluationResults: results, Marker: marker, IsTruncated: truncated}, err
 }
 
-// documents reads policies given in a request. A bad one is InvalidInput here, as on AWS.
-func documents(list string, kind policy.Kind, texts []string) ([]policy.Source, error) {
+// documents reads identity-based policies given in a request. A bad one is InvalidInput here, as on AWS.
+func documents(list string, texts []string) ([]policy.Source, error) {
 	var sources []policy.Source
 	for i, text := range texts {
-		d, err := policy.Parse(kind, text)
+		d, err := policy.Parse(policy.Identity, text)
 		if err != nil {
 			return nil, invalidInput("Invalid policy %s.%d: %s", list, i+1, err)
 		}
@@ -288,7 +288,7 @@ func statementType(m policy.Match) types.Statement {
 // GetContextKeysForCustomPolicy lists the condition keys that the given policies read.
 func (s *Service) GetContextKeysForCustomPolicy(ctx context.Context, in *iam.GetContextKeysForCustomPolicyInput) (
 	*iam.GetContextKeysForCustomPolicyOutput, error) {
-	sources, err := documents("PolicyInputList", policy.Identity, in.PolicyInputList)
+	sources, err := documents("PolicyInputList", in.PolicyInputList)
 	if err != nil {
 		return nil, err
 	}
@@ -306,7 +306,7 @@ func (s *Service) GetContextKeysForPrincipalPolicy(ctx context.Context, in *iam.
 	if err != nil {
 		return nil, err
 	}
-	given, err := documents("PolicyInputList", policy.Identity, in.PolicyInputList)
+	given, err := documents("PolicyInputList", in.PolicyInputList)
 	if err != nil {
 		return nil, err
 	}

@@ -359,7 +359,7 @@ func TestBadRequests(t *testing.T) {
 		{"put no image", put(ssm.PutParameterInput{Name: s("new"), Value: s("x"), Type: "String",
 			DataType: s("aws:ec2:image")}), "ValidationException", "aws:ec2:image"},
 		{"put a strange data type", put(ssm.PutParameterInput{Name: s("new"), Value: s("x"), Type: "String",
-			DataType: s("colour")}), "ValidationException", "colour"},
+			DataType: s("color")}), "ValidationException", "color"},
 		{"put policies", put(ssm.PutParameterInput{Name: s("new"), Value: s("x"), Type: "String",
 			Policies: s(`[{"Type":"Expiration"}]`)}), "InvalidPolicyTypeException", "policies are not supported"},
 		{"put tags and overwrite", put(ssm.PutParameterInput{Name: s("there"), Value: s("x"), Overwrite: aws.Bool(true),
@@ -396,8 +396,8 @@ func TestBadRequests(t *testing.T) {
 				ResourceId: s("there")})
 			return err
 		}, "InvalidResourceType", ""},
-		{"describe by a strange key", describe(types.ParameterStringFilter{Key: s("Colour"), Values: []string{"a"}}),
-			"ValidationException", "Colour"},
+		{"describe by a strange key", describe(types.ParameterStringFilter{Key: s("Color"), Values: []string{"a"}}),
+			"ValidationException", "Color"},
 		{"describe by a strange option", describe(types.ParameterStringFilter{Key: s("Name"), Option: s("Sounds"),
 			Values: []string{"a"}}), "InvalidFilterOption", "Sounds"},
 		{"describe by one key twice", describe(types.ParameterStringFilter{Key: s("Name"), Values: []string{"a"}},

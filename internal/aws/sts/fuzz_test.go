@@ -23,8 +23,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// FuzzWebIdentity shows that nobody gets credentials of a role for a token of another form than the cluster signed: it begins with a token that
-// is genuine, taken apart into its three parts.
+// FuzzWebIdentity shows that nobody gets credentials of a role for a token of another form than the cluster signed: it
+// begins with a token that is genuine, taken apart into its three parts.
 func FuzzWebIdentity(f *testing.F) {
 	a := iamtest.New(f)
 	now := time.Now()
@@ -36,23 +36,35 @@ func FuzzWebIdentity(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	keys, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "k", Algorithm: "ES256", Use: "sig"}}})
+	keys, err := json.Marshal(
+		jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "k", Algorithm: "ES256", Use: "sig"}}},
+	)
 	if err != nil {
 		f.Fatal(err)
 	}
-	if _, err := record.Issuers(a.Store).Create(f.Context(), store.Key(id), record.Issuer{Account: iamtest.Account, Region: iamtest.Region, Cluster: "demo", JWKS: keys}); err != nil {
+	if _, err := record.Issuers(a.Store).Create(f.Context(), store.Key(id), record.Issuer{Account: iamtest.Account,
+		Region: iamtest.Region, Cluster: "demo", JWKS: keys}); err != nil {
 		f.Fatal(err)
 	}
-	if _, err := a.IAM(a.Root).CreateOpenIDConnectProvider(f.Context(), &iam.CreateOpenIDConnectProviderInput{Url: &issuer, ClientIDList: []string{"sts.amazonaws.com"}}); err != nil {
+	if _, err := a.IAM(a.Root).CreateOpenIDConnectProvider(f.Context(),
+		&iam.CreateOpenIDConnectProviderInput{Url: &issuer, ClientIDList: []string{"sts.amazonaws.com"}}); err != nil {
 		f.Fatal(err)
 	}
-	role := a.NewRole(f, "irsa", trust(`{"Federated":"arn:aws:iam::111122223333:oidc-provider/`+host+`"}`, `"sts:AssumeRoleWithWebIdentity"`))
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: key}, (&jose.SignerOptions{}).WithHeader("kid", "k"))
+	role := a.NewRole(
+		f,
+		"irsa",
+		trust(`{"Federated":"arn:aws:iam::111122223333:oidc-provider/`+host+`"}`, `"sts:AssumeRoleWithWebIdentity"`),
+	)
+	signer, err := jose.NewSigner(
+		jose.SigningKey{Algorithm: jose.ES256, Key: key},
+		(&jose.SignerOptions{}).WithHeader("kid", "k"),
+	)
 	if err != nil {
 		f.Fatal(err)
 	}
 	genuine, err := jwt.Signed(signer).Claims(map[string]any{
-		"iss": issuer, "sub": "system:serviceaccount:ns:sa", "aud": []string{"sts.amazonaws.com"}, "iat": now.Unix(), "nbf": now.Unix(), "exp": now.Add(time.Hour).Unix(),
+		"iss": issuer, "sub": "system:serviceaccount:ns:sa", "aud": []string{"sts.amazonaws.com"}, "iat": now.Unix(),
+		"nbf": now.Unix(), "exp": now.Add(time.Hour).Unix(),
 	}).Serialize()
 	if err != nil {
 		f.Fatal(err)
@@ -63,9 +75,21 @@ func FuzzWebIdentity(f *testing.F) {
 			f.Fatal(err)
 		}
 	}
-	client := sts.New(sts.Options{Region: iamtest.Region, BaseEndpoint: aws.String("http://coracle.test"), HTTPClient: &http.Client{Transport: a.Mux.Transport()}, Credentials: aws.AnonymousCredentials{}, RetryMaxAttempts: 1})
+	client := sts.New(
+		sts.Options{
+			Region:           iamtest.Region,
+			BaseEndpoint:     aws.String("http://coracle.test"),
+			HTTPClient:       &http.Client{Transport: a.Mux.Transport()},
+			Credentials:      aws.AnonymousCredentials{},
+			RetryMaxAttempts: 1,
+		},
+	)
 	call := func(t testing.TB, token string) error {
-		_, err := client.AssumeRoleWithWebIdentity(t.Context(), &sts.AssumeRoleWithWebIdentityInput{RoleArn: &role, RoleSessionName: aws.String("pod"), WebIdentityToken: &token})
+		_, err := client.AssumeRoleWithWebIdentity(
+			t.Context(),
+			&sts.AssumeRoleWithWebIdentityInput{RoleArn: &role, RoleSessionName: aws.String("pod"),
+				WebIdentityToken: &token},
+		)
 		return err
 	}
 	if err := call(f, genuine); err != nil {

@@ -30,7 +30,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// ErrorCode, ErrorMessage and ErrorFault make Error a smithy.APIError.
+// ErrorCode returns the code that the caller sees. With ErrorMessage and ErrorFault it makes Error a smithy.APIError.
 func (e *Error) ErrorCode() string { return e.Code }
 
 // ErrorMessage returns the message that the caller sees.

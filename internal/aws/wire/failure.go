@@ -21,9 +21,9 @@ type failure struct {
 	status  int
 	cause   error // logged, when the fault is ours
 
-	modelled *model.Error
-	plan     *plan         // of the modelled error's members
-	value    reflect.Value // the modelled error
+	modeled *model.Error
+	plan    *plan         // of the modeled error's members
+	value   reflect.Value // the modeled error
 }
 
 // failureOf turns any error into what its service's protocol says of it.
@@ -84,7 +84,7 @@ func (s *Service) exception(api smithy.APIError) *failure {
 	if !ok {
 		return nil
 	}
-	f := &failure{code: e.GoType, message: api.ErrorMessage(), status: e.Status, modelled: e,
+	f := &failure{code: e.GoType, message: api.ErrorMessage(), status: e.Status, modeled: e,
 		plan: p.planFor(t, e.Schema), value: v.Elem()}
 	if !s.isJSONProtocol() {
 		f.code = e.Code
@@ -235,18 +235,18 @@ func (f *failure) faultOf(client, server string) string {
 
 // queryCode is the code in the query protocols, which differs from the exception's name for some.
 func (f *failure) queryCode() string {
-	if f.modelled != nil {
-		return f.modelled.Code
+	if f.modeled != nil {
+		return f.modeled.Code
 	}
 	return f.code
 }
 
 // appendJSON writes the members of the error.
 func (f *failure) appendJSON(b []byte) []byte {
-	if f.modelled == nil || f.message != "" && f.plan.byName["message"] == nil && f.plan.byName["Message"] == nil {
+	if f.modeled == nil || f.message != "" && f.plan.byName["message"] == nil && f.plan.byName["Message"] == nil {
 		b = appendJSONField(b, "message", f.message)
 	}
-	if f.modelled == nil {
+	if f.modeled == nil {
 		return b
 	}
 	members, some := appendJSONMembers(nil, f.plan, f.value, false, nil)
@@ -259,7 +259,7 @@ func (f *failure) appendJSON(b []byte) []byte {
 // appendXML writes the members of the error. The message is always there, and spelt as old clients expect it.
 func (f *failure) appendXML(b []byte) []byte {
 	b = appendElement(b, "Message", f.message)
-	if f.modelled == nil {
+	if f.modeled == nil {
 		return b
 	}
 	for _, fl := range f.plan.fields {

@@ -22,15 +22,23 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// FuzzRequest shows that a request that nobody signed is answered with an error that can be read, and never with what it asks for: it begins
-// with requests as they travel, signed with a wrong secret, with none, or presigned.
+// FuzzRequest shows that a request that nobody signed is answered with an error that can be read, and never with what
+// it asks for: it begins with requests as they travel, signed with a wrong secret, with none, or presigned.
 func FuzzRequest(f *testing.F) {
 	for _, seed := range []struct{ service, method, uri, target, body string }{
-		{"eks", "GET", "/clusters/a?x=y", "", ""}, {"eks", "POST", "/clusters", "", `{"name":"x","roleArn":"arn:aws:iam::111122223333:role/r","resourcesVpcConfig":{}}`}, {"", "GET", "/clusters", "", ""},
-		{"iam", "POST", "/", "", "Action=ListRoles&Version=2010-05-08"}, {"sts", "POST", "/", "", "Action=GetCallerIdentity&Version=2011-06-15"}, {"", "POST", "/", "", "Action=DescribeVpcs&Version=2016-11-15"},
-		{"", "POST", "/", "", "Action=AssumeRoleWithWebIdentity&Version=2011-06-15&RoleArn=arn:aws:iam::111122223333:role/x&RoleSessionName=pod&WebIdentityToken=abcdef&PolicyArns.member.1.arn=a"},
-		{"kms", "POST", "/", "TrentService.ListKeys", "{}"}, {"", "POST", "/", "TrentService.ListKeys", "{}"}, {"", "GET", "/?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AKIA%2F20261121%2Fus-east-1%2Fsts%2Faws4_request" +
-			"&X-Amz-Date=20261121T083000Z&X-Amz-SignedHeaders=host&X-Amz-Signature=00&Action=GetCallerIdentity", "", ""},
+		{"eks", "GET", "/clusters/a?x=y", "", ""}, {"eks", "POST", "/clusters", "",
+			`{"name":"x","roleArn":"arn:aws:iam::111122223333:role/r","resourcesVpcConfig":{}}`},
+		{"", "GET", "/clusters", "", ""},
+		{"iam", "POST", "/", "", "Action=ListRoles&Version=2010-05-08"},
+		{"sts", "POST", "/", "", "Action=GetCallerIdentity&Version=2011-06-15"},
+		{"", "POST", "/", "", "Action=DescribeVpcs&Version=2016-11-15"},
+		{"", "POST", "/", "",
+			"Action=AssumeRoleWithWebIdentity&Version=2011-06-15&RoleArn=arn:aws:iam::111122223333:role/x&RoleSessionName=pod&WebIdentityToken=abcdef&PolicyArns.member.1.arn=a"},
+		{"kms", "POST", "/", "TrentService.ListKeys", "{}"}, {"", "POST", "/", "TrentService.ListKeys", "{}"},
+		{"", "GET",
+			"/?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AKIA%2F20261121%2Fus-east-1%2Fsts%2Faws4_request" +
+				"&X-Amz-Date=20261121T083000Z&X-Amz-SignedHeaders=host&X-Amz-Signature=00&Action=GetCallerIdentity", "",
+			""},
 	} {
 		r := httptest.NewRequest(seed.method, "http://coracle.test"+seed.uri, strings.NewReader(seed.body))
 		if seed.target != "" {
@@ -39,7 +47,8 @@ func FuzzRequest(f *testing.F) {
 			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		}
 		if seed.service != "" {
-			if err := v4.NewSigner().SignHTTP(f.Context(), aws.Credentials{AccessKeyID: "AKIA", SecretAccessKey: "guess"}, r, hash(seed.body), seed.service, "us-west-2", time.Now()); err != nil {
+			if err := v4.NewSigner().SignHTTP(f.Context(), aws.Credentials{AccessKeyID: "AKIA",
+				SecretAccessKey: "guess"}, r, hash(seed.body), seed.service, "us-west-2", time.Now()); err != nil {
 				f.Fatal(err)
 			}
 		}

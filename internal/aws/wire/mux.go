@@ -218,16 +218,24 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	}
 }
 
+// isAbort reports whether a panic is http.ErrAbortHandler, with which a handler ends a connection.
+func isAbort(p any) bool {
+	err, ok := p.(error)
+	return ok && errors.Is(err, http.ErrAbortHandler)
+}
+
 // dispatch does what a request asks for and leaves the response in the buffer, or returns a stream that is still to be
 // sent. The service is known even when there is an error, unless the request names none. A panic is an internal failure
 // of this request, not the end of the daemon.
 func (m *Mux) dispatch(c *call, b *buffer, r *request, header http.Header, status *int) (service *Service,
 	events *stream, err error) {
 	defer func() {
-		if p := recover(); p != nil && p != http.ErrAbortHandler {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		} else if p != nil {
+		switch p := recover(); {
+		case p == nil:
+		case isAbort(p):
 			panic(p)
+		default:
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
 	service, op, err := m.authenticate(c, b, r)

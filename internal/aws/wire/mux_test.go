@@ -229,11 +229,11 @@ func TestErrorsInTheFormOfEachProtocol(t *testing.T) {
 		errorType                  string
 		contains                   []string
 	}{
-		{name: "modelled exception, restJson1", service: "eks", secret: "secret", method: "GET",
+		{name: "modeled exception, restJson1", service: "eks", secret: "secret", method: "GET",
 			path:   "/clusters/absent",
 			status: 404, errorType: "ResourceNotFoundException",
 			contains: []string{`"message":"No cluster found for name: absent."`, `"clusterName":"absent"`}},
-		{name: "modelled exception, awsQuery", service: "iam", secret: "secret", method: "POST", path: "/",
+		{name: "modeled exception, awsQuery", service: "iam", secret: "secret", method: "POST", path: "/",
 			body:   "Action=GetRole&RoleName=r&Version=2010-05-08",
 			status: 404, contains: []string{"<ErrorResponse xmlns=", "<Type>Sender</Type>", "<Code>NoSuchEntity</Code>",
 				"<Message>The role with name r cannot be found.</Message>", "<RequestId>"}},

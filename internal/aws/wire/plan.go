@@ -203,7 +203,7 @@ func (p *planner) structure(t reflect.Type, schema *smithy.Schema) *plan {
 			m = members["_"+strings.ToLower(f.Name)]
 		}
 		if m == nil && f.Name == "Message" && reflect.PointerTo(t).Implements(reflect.TypeFor[error]()) {
-			continue // the SDK gives every error a message, modelled or not
+			continue // the SDK gives every error a message, modeled or not
 		}
 		if m == nil {
 			panic(fmt.Sprintf("wire: %s: the schema of %v has no member for field %s", p.service.Name, t, f.Name))

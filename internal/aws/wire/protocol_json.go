@@ -53,7 +53,7 @@ func (awsJSON) encodeError(b []byte, service *Service, r *request, f *failure, h
 		header.Set("X-Amzn-Query-Error", f.queryCode()+";"+f.faultOf("Sender", "Receiver"))
 	}
 	name := f.code
-	if service.Protocol == AWSJSON10 && f.modelled != nil {
+	if service.Protocol == AWSJSON10 && f.modeled != nil {
 		name = "com.amazonaws." + service.SigningName + "#" + name
 	}
 	b = append(b, '{')

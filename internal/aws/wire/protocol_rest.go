@@ -249,7 +249,7 @@ func (restJSON) encodeResponse(b []byte, op *operation, r *request, out reflect.
 func (restJSON) encodeError(b []byte, service *Service, r *request, f *failure, header http.Header) []byte {
 	header.Set("Content-Type", "application/json")
 	header.Set("X-Amzn-Errortype", f.code)
-	if f.modelled != nil {
+	if f.modeled != nil {
 		for _, fl := range f.plan.fields {
 			if value, ok := indirect(f.value.Field(fl.index)); ok && fl.bind == inHeader {
 				header.Set(fl.bindName, string(appendText(nil, fl.plan, fl.format, value)))

@@ -244,9 +244,9 @@ func (w eventWriter) writeError(op *operation, f *failure, content string, log *
 	if f.cause != nil {
 		log.Error("stream failed", "error", f.cause)
 	}
-	if f.modelled != nil {
+	if f.modeled != nil {
 		for name, m := range op.events.schema.Members() {
-			if m.TargetID() == f.modelled.Schema.ID() {
+			if m.TargetID() == f.modeled.Schema.ID() {
 				payload := append(f.appendJSON([]byte{'{'}), '}')
 				return w.writeEvent(payload, content, eventstream.MessageTypeHeader, eventstream.ExceptionMessageType,
 					eventstream.ExceptionTypeHeader, name)

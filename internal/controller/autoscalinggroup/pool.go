@@ -107,7 +107,7 @@ func (c *Controller) options(ctx context.Context, v *view) ([]option, *types.Ins
 			o.image, o.imageID = *override.ImageId, *override.ImageId
 		}
 		if override.WeightedCapacity != nil {
-			w, err := strconv.Atoi(*override.WeightedCapacity)
+			w, err := strconv.ParseInt(*override.WeightedCapacity, 10, 32)
 			if err != nil {
 				return nil, nil, fmt.Errorf("weighted capacity %q: %w", *override.WeightedCapacity, err)
 			}

@@ -28,7 +28,8 @@ func FuzzParse(f *testing.F) {
 		switch {
 		case (c == nil) == (refused == ""):
 			t.Fatalf("%x is %+v, and refused as %q", request, c, refused)
-		case c != nil && (c.node != nodeName || c.session != instanceID || !slices.Equal(c.names, []string{nodeName}) || !slices.Equal(c.addresses, []netip.Addr{netip.MustParseAddr("10.0.0.7")})):
+		case c != nil && (c.node != nodeName || c.session != instanceID || !slices.Equal(c.names, []string{nodeName}) ||
+			!slices.Equal(c.addresses, []netip.Addr{netip.MustParseAddr("10.0.0.7")})):
 			t.Fatalf("%x claims %+v", request, c)
 		}
 	})

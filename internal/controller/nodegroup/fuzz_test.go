@@ -15,8 +15,11 @@ import (
 // FuzzUserData shows that what EKS tells a node is in its user data, whatever a launch template has in its own.
 func FuzzUserData(f *testing.F) {
 	for _, text := range []string{
-		"", users, "#!/bin/bash\necho", "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"//\"\n\n--//\nA: b\nA: c\n\nx\n--//--\n", "Content-Type: multipart/mixed; boundary=x\n\n--x\n\n--x--\n",
-		"[settings.kubernetes]\nmax-pods = 1\n[settings.kubernetes.node-labels]\na = \"b\"\n", "settings.kubernetes.node-taints = {a = [\"b:NoSchedule\"]}\n", "settings = 1\n",
+		"", users, "#!/bin/bash\necho",
+		"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"//\"\n\n--//\nA: b\nA: c\n\nx\n--//--\n",
+		"Content-Type: multipart/mixed; boundary=x\n\n--x\n\n--x--\n",
+		"[settings.kubernetes]\nmax-pods = 1\n[settings.kubernetes.node-labels]\na = \"b\"\n",
+		"settings.kubernetes.node-taints = {a = [\"b:NoSchedule\"]}\n", "settings = 1\n",
 	} {
 		f.Add([]byte(text))
 	}
@@ -25,7 +28,8 @@ func FuzzUserData(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for family, own := range map[ami.Family]string{ami.AL2: string(booted.bootstrapScript()), ami.AL2023: string(config), ami.Bottlerocket: booted.Endpoint} {
+		for family, own := range map[ami.Family]string{ami.AL2: string(booted.bootstrapScript()),
+			ami.AL2023: string(config), ami.Bottlerocket: booted.Endpoint} {
 			got, err := booted.userData(family, users)
 			if err == nil && !strings.Contains(string(got), own) {
 				t.Fatalf("%v: the user data\n%s\nhave no\n%s", family, got, own)
@@ -34,11 +38,16 @@ func FuzzUserData(f *testing.F) {
 	})
 }
 
-// FuzzMapRoles shows that a node role is put into the mapRoles of others and taken out of it without a change to their entries.
+// FuzzMapRoles shows that a node role is put into the mapRoles of others and taken out of it without a change to their
+// entries.
 func FuzzMapRoles(f *testing.F) {
 	for _, text := range []string{
-		"", "[]\n", "# none\n", entry, "null\n", "- rolearn: a   # the boss\n  groups: [system:masters]\n\n# b\n- groups:\n    - x\n  rolearn: b\n", `[{"rolearn": "a", "username": "a"}] # ok]`,
-		"  - rolearn: a\n", "- &a {rolearn: a}\n- <<: *a\n  rolearn: b\n", "- {rolearn: " + ours + ", username: mine}\n", entry + "- rolearn: a\n", "- rolearn: |\n    a\n  username: >-\n    b\n", "---\n- rolearn: a\n...\n",
+		"", "[]\n", "# none\n", entry, "null\n",
+		"- rolearn: a   # the boss\n  groups: [system:masters]\n\n# b\n- groups:\n    - x\n  rolearn: b\n",
+		`[{"rolearn": "a", "username": "a"}] # ok]`,
+		"  - rolearn: a\n", "- &a {rolearn: a}\n- <<: *a\n  rolearn: b\n", "- {rolearn: " + ours +
+			", username: mine}\n", entry + "- rolearn: a\n", "- rolearn: |\n    a\n  username: >-\n    b\n",
+		"---\n- rolearn: a\n...\n",
 	} {
 		f.Add(text)
 	}
@@ -78,7 +87,8 @@ func others(text string) []map[string]any {
 	}
 	return slices.DeleteFunc(all, func(entry map[string]any) bool {
 		for key, value := range entry {
-			if role, ok := value.(string); ok && strings.EqualFold(key, "rolearn") && strings.EqualFold(strings.TrimSpace(role), ours) {
+			if role, ok := value.(string); ok && strings.EqualFold(key, "rolearn") &&
+				strings.EqualFold(strings.TrimSpace(role), ours) {
 				return true
 			}
 		}

@@ -122,6 +122,16 @@ func addToFlow(text string, list *yaml.Node, role string) (string, error) {
 	return "", fmt.Errorf("mapRoles of the aws-auth ConfigMap cannot be added to")
 }
 
+// isNodeMapping reports whether an item of mapRoles is exactly what EKS writes for the role of nodes.
+func isNodeMapping(item *yaml.Node) bool {
+	var is mapping
+	if err := item.Decode(&is); err != nil || len(item.Content) != 6 || is.Username != nodeUsername {
+		return false
+	}
+	slices.Sort(is.Groups)
+	return slices.Equal(is.Groups, nodeGroups)
+}
+
 // removeRole is the text without EKS's entry for a node role. An entry that somebody has changed is theirs.
 func removeRole(text, role string) (string, error) {
 	list, err := parseRoles(text)
@@ -135,13 +145,7 @@ func removeRole(text, role string) (string, error) {
 	if at < 0 {
 		return text, nil
 	}
-	var is mapping
-	if err := list.Content[at].Decode(&is); err != nil || len(list.Content[at].Content) != 6 ||
-		is.Username != nodeUsername {
-		return text, nil
-	}
-	slices.Sort(is.Groups)
-	if !slices.Equal(is.Groups, nodeGroups) {
+	if !isNodeMapping(list.Content[at]) {
 		return text, nil
 	}
 	if list.Style&yaml.FlowStyle != 0 {

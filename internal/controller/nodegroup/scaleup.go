@@ -37,7 +37,7 @@ func (g *group) scaleUp(ctx context.Context) (time.Duration, error) {
 	for _, m := range g.members {
 		switch {
 		case m.Old || !isServing(m):
-		case g.isAvailable(m) && g.labelled(m):
+		case g.isAvailable(m) && g.labeled(m):
 			delete(missing, m.zone())
 			fresh++
 		default:
@@ -60,7 +60,7 @@ func (g *group) scaleUp(ctx context.Context) (time.Duration, error) {
 
 // labeled says that a node has the labels by which EKS knows its own. Those of the user's own images have what their
 // user data gives them.
-func (g *group) labelled(m member) bool {
+func (g *group) labeled(m member) bool {
 	return g.isCustomAMI() || m.Node.Labels[groupLabel] == g.row.Name &&
 		m.Node.Labels["eks.amazonaws.com/nodegroup-image"] != ""
 }

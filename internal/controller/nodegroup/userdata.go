@@ -36,8 +36,6 @@ type boot struct {
 }
 
 // errNotMIME is what EKS says of user data that it cannot merge with its own.
-//
-//lint:ignore ST1005 these are EKS's words
 var errNotMIME = errors.New("User data was not in the MIME multipart format.")
 
 // userData is what a node boots by: the user's part, if there is one, with EKS's own after it.
@@ -114,7 +112,6 @@ func (b boot) bottlerocketTOML(users []byte) ([]byte, error) {
 		err = toml.Unmarshal(users, &tables)
 	}
 	if err != nil {
-		//lint:ignore ST1005 these are EKS's words
 		return nil, fmt.Errorf("User data was not in the TOML format: %w.", err)
 	}
 	table := func(in map[string]any, name string) (map[string]any, error) {
@@ -123,7 +120,6 @@ func (b boot) bottlerocketTOML(users []byte) ([]byte, error) {
 		}
 		t, ok := in[name].(map[string]any)
 		if !ok {
-			//lint:ignore ST1005 these are EKS's words
 			return nil, fmt.Errorf("User data was not in the TOML format: %s is not a table.", name)
 		}
 		return t, nil
@@ -192,7 +188,7 @@ func archive(users []byte, kind string, content []byte) ([]byte, error) {
 		parts := multipart.NewReader(message.Body, params["boundary"])
 		for {
 			part, err := parts.NextRawPart()
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				break
 			}
 			if err != nil {

@@ -11,11 +11,14 @@ import (
 func FuzzParse(f *testing.F) {
 	for _, args := range [][]string{
 		{"demo"},
-		{"demo", "--kubelet-extra-args", "--node-labels=a=b --register-with-taints=c=d:NoSchedule", "--use-max-pods", "false"},
-		{"--apiserver-endpoint", "https://ABC.gr7.us-east-1.eks.amazonaws.com", "--b64-cluster-ca", "LS0t", "demo", "--dns-cluster-ip", "10.100.0.10"},
+		{"demo", "--kubelet-extra-args", "--node-labels=a=b --register-with-taints=c=d:NoSchedule", "--use-max-pods",
+			"false"},
+		{"--apiserver-endpoint", "https://ABC.gr7.us-east-1.eks.amazonaws.com", "--b64-cluster-ca", "LS0t", "demo",
+			"--dns-cluster-ip", "10.100.0.10"},
 		{"demo", "--ip-family", "IPv6", "--service-ipv6-cidr", "fd00::/108"},
 		{"demo", "--ip-family", "ipv4", "--service-ipv6-cidr", "fd00::/108"},
-		{"demo", "--container-runtime", "dockerd"}, {"demo", "--aws-api-retry-attempts", "x"}, {"demo", "--unknown", "x"}, {"demo", "--cluster-id"}, {"--cluster-id", "demo"}, {""},
+		{"demo", "--container-runtime", "dockerd"}, {"demo", "--aws-api-retry-attempts", "x"},
+		{"demo", "--unknown", "x"}, {"demo", "--cluster-id"}, {"--cluster-id", "demo"}, {""},
 	} {
 		f.Add(strings.Join(args, "\n"))
 	}

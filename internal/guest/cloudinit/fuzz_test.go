@@ -11,9 +11,14 @@ import (
 // FuzzParse shows that user data, however they are packed, come apart into no more than they may.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
-		archive, zipped(archive), base64.StdEncoding.EncodeToString([]byte(zipped(archive))), "#!/bin/sh\necho\n", "#cloud-config\nruncmd: []\n", "#include\nhttp://example.com/\n",
-		"---\napiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n", "MIME-Version: 1.0\nContent-Type: multipart/mixed\n\n--x\n", "Content-Type: multipart/mixed; boundary=x\n\n--x\n\n" + archive + "\n--x--\n",
-		"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=x\n\n--x\nContent-Transfer-Encoding: quoted-printable\n\n=23=21/bin/sh\n--x\nContent-Type: application/x-gzip\n\n" + zipped("#!/bin/sh") + "\n--x--\n",
+		archive, zipped(archive), base64.StdEncoding.EncodeToString([]byte(zipped(archive))), "#!/bin/sh\necho\n",
+		"#cloud-config\nruncmd: []\n", "#include\nhttp://example.com/\n",
+		"---\napiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n",
+		"MIME-Version: 1.0\nContent-Type: multipart/mixed\n\n--x\n",
+		"Content-Type: multipart/mixed; boundary=x\n\n--x\n\n" + archive + "\n--x--\n",
+		"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=x\n\n--x\nContent-Transfer-Encoding: " +
+			"quoted-printable\n\n=23=21/bin/sh\n--x\nContent-Type: application/x-gzip\n\n" + zipped("#!/bin/sh") +
+			"\n--x--\n",
 	} {
 		f.Add([]byte(text))
 	}
@@ -35,11 +40,15 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzConfig shows that cloud-config documents that can be read can be merged, and that a command that is a list of words stays one.
+// FuzzConfig shows that cloud-config documents that can be read can be merged, and that a command that is a list of
+// words stays one.
 func FuzzConfig(f *testing.F) {
 	for _, text := range []string{
-		"#cloud-config\nhostname: a\nruncmd:\n- echo x\n- [echo, \"it's\", 1]\n", "write_files:\n- {path: /a, content: !!binary aGk=, permissions: '0644'}\n- {path: /b, permissions: 0644, owner: a:b, append: true}\n",
-		"users: [default, {name: x, ssh_authorized_keys: [k]}]\nbootcmd: [[a], b]\npackages: [x]\n", "a: &a [1]\nb: *a\n", "runcmd: {}\n", "[1]",
+		"#cloud-config\nhostname: a\nruncmd:\n- echo x\n- [echo, \"it's\", 1]\n",
+		"write_files:\n- {path: /a, content: !!binary aGk=, permissions: '0644'}\n- {path: /b, permissions: 0644, " +
+			"owner: a:b, append: true}\n",
+		"users: [default, {name: x, ssh_authorized_keys: [k]}]\nbootcmd: [[a], b]\npackages: [x]\n",
+		"a: &a [1]\nb: *a\n", "runcmd: {}\n", "[1]",
 	} {
 		f.Add([]byte(text), []byte("runcmd: [b]"))
 	}

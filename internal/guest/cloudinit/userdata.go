@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -155,7 +156,7 @@ func (p *parser) parsePart(data []byte, declared, filename string, depth int) er
 	r := multipart.NewReader(bytes.NewReader(body), params["boundary"])
 	for count := 0; ; count++ {
 		part, err := r.NextRawPart()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			if count == 0 {
 				return fmt.Errorf("the MIME archive has no part with the boundary %q", params["boundary"])
 			}

@@ -5,6 +5,7 @@ package initd
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -83,7 +84,7 @@ func (j *journal) copyLines(r io.Reader, name string, source func() (identifier 
 		if len(part) > 0 {
 			long = append(long, part...)
 		}
-		if err == bufio.ErrBufferFull && len(long) < maxMessage {
+		if errors.Is(err, bufio.ErrBufferFull) && len(long) < maxMessage {
 			continue
 		}
 		if len(long) > 0 {
@@ -97,7 +98,7 @@ func (j *journal) copyLines(r io.Reader, name string, source func() (identifier 
 				long = nil
 			}
 		}
-		if err != nil && err != bufio.ErrBufferFull {
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 			return
 		}
 	}

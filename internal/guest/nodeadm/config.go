@@ -172,7 +172,7 @@ func parseConfig(data []byte) (*NodeConfig, error) {
 	parts := multipart.NewReader(message.Body, params["boundary"])
 	for {
 		part, err := parts.NextPart()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

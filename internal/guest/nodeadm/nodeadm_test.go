@@ -116,7 +116,8 @@ func TestInit(t *testing.T) {
 			name: "the defaults", version: "1.35", userData: nodeConfigOf(""),
 			config: `{"address":"0.0.0.0","clusterDNS":["10.100.0.10"],"clusterDomain":"cluster.local","containerRuntimeEndpoint":"unix:///run/containerd/containerd.sock","maxPods":58,
 				"kubeReserved":{"cpu":"80m","ephemeral-storage":"1Gi","memory":"893Mi"},"kubeReservedCgroup":"/runtime","systemReservedCgroup":"/system","cgroupDriver":"cgroupfs",
-				"evictionHard":{"memory.available":"100Mi","nodefs.available":"2Gi","nodefs.inodesFree":"5%"},"providerID":"aws:///eu-west-1a/i-0123456789abcdef0","serverTLSBootstrap":true,
+				"evictionHard":{"memory.available":"100Mi","nodefs.available":"2Gi","nodefs.inodesFree":"5%"},
+				"providerID":"aws:///eu-west-1a/i-0123456789abcdef0","serverTLSBootstrap":true,
 				"logging":{"verbosity":2},"shutdownGracePeriod":"2m30s","shutdownGracePeriodCriticalPods":"30s","readOnlyPort":0,"serializeImagePulls":false}`,
 			files: map[string][]string{
 				"etc/eks/kubelet/environment": {

@@ -328,8 +328,11 @@ func (w *writer) concealPrivate(usr string) {
 			return fs.SkipDir
 		}
 		info, err := e.Info()
-		if err != nil { // it was removed
+		if errors.Is(err, fs.ErrNotExist) { // it was removed
 			return nil
+		}
+		if err != nil {
+			return err
 		}
 		if private == "" || !strings.HasPrefix(relative, private+"/") {
 			if e.Type()&fs.ModeSymlink != 0 || info.Mode()&0o005 != 0 { // programs may be for execution only

@@ -130,7 +130,7 @@ func (c Command) Systemctl(args []string) int {
 	case "is-system-running":
 		return c.systemRunning()
 	case "status":
-		return c.printStatus(names, o)
+		return c.printStatus(names)
 	case "show":
 		return c.printProperties(names, o)
 	case "cat":
@@ -568,7 +568,7 @@ func formatSince(t time.Time) string {
 		time.Since(t).Round(time.Second))
 }
 
-func (c Command) printStatus(names []string, o options) int {
+func (c Command) printStatus(names []string) int {
 	if len(names) == 0 {
 		return c.machineStatus()
 	}

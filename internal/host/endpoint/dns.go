@@ -96,7 +96,7 @@ func (r *resolver) close() {
 // ServeDNS answers one query.
 func (r *resolver) ServeDNS(w dns.ResponseWriter, query *dns.Msg) {
 	var reply *dns.Msg
-	if err := recovery.Try(func() error { reply = r.resolveQuery(w, query); return nil }); err != nil {
+	if err := recovery.Try(func() error { reply = r.resolveQuery(query); return nil }); err != nil {
 		r.log.Error("a panic in a DNS server", "error", err)
 		reply = new(dns.Msg).SetRcode(query, dns.RcodeServerFailure)
 	}
@@ -110,7 +110,7 @@ func (r *resolver) ServeDNS(w dns.ResponseWriter, query *dns.Msg) {
 	w.WriteMsg(reply) //nolint:errcheck // who asked has gone
 }
 
-func (r *resolver) resolveQuery(w dns.ResponseWriter, query *dns.Msg) *dns.Msg {
+func (r *resolver) resolveQuery(query *dns.Msg) *dns.Msg {
 	failure := func(code int) *dns.Msg { return new(dns.Msg).SetRcode(query, code) }
 	switch {
 	case query.Opcode != dns.OpcodeQuery:

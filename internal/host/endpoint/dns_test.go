@@ -262,14 +262,14 @@ func TestOtherNamesAreTheHostsBusiness(t *testing.T) {
 	r := &resolver{upstream: u, names: new(atomic.Pointer[map[string][]netip.Addr])}
 	r.spec.Store(&Resolver{})
 	r.asking.Store(maxAskingPerResolver)
-	if reply := r.resolveQuery(nil, query); reply.Rcode != dns.RcodeServerFailure ||
+	if reply := r.resolveQuery(query); reply.Rcode != dns.RcodeServerFailure ||
 		r.asking.Load() != maxAskingPerResolver {
 		t.Errorf("a query too many of one VPC is answered, or counted: %v", reply)
 	}
 	r.asking.Store(0)
 	eventually.Nil(t, "a VPC below its part is answered", func() error {
 		delete(u.down, good)
-		if reply := r.resolveQuery(nil, query); reply.Rcode != dns.RcodeSuccess || r.asking.Load() != 0 {
+		if reply := r.resolveQuery(query); reply.Rcode != dns.RcodeSuccess || r.asking.Load() != 0 {
 			return fmt.Errorf("reply %v", reply)
 		}
 		return nil

@@ -27,15 +27,17 @@ func (a *answered) WriteMsg(m *dns.Msg) error {
 	return nil
 }
 
-// FuzzResolver shows that every query that the server takes is answered with a message that its client can read, and that is not larger
-// than it wants: it begins with messages as they travel.
+// FuzzResolver shows that every query that the server takes is answered with a message that its client can read, and
+// that is not larger than it wants: it begins with messages as they travel.
 func FuzzResolver(f *testing.F) {
 	for _, q := range []struct {
 		name string
 		kind uint16
 	}{
-		{"ip-10-0-1-5.eu-west-1.compute.internal.", dns.TypeA}, {"5.1.0.10.in-addr.arpa.", dns.TypePTR}, {"4567.GR7.eu-west-1.eks.amazonaws.com.", dns.TypeANY}, {"sts.eu-west-1.amazonaws.com.", dns.TypeAAAA},
-		{"111122223333.dkr.ecr.eu-west-1.amazonaws.com.", dns.TypeA}, {"example.com.", dns.TypeMX}, {".", dns.TypeNS}, {"\\000\\255.in-addr.arpa.", dns.TypePTR}, {"ec2-198-18-9-7.eu-west-1.compute.amazonaws.com.", dns.TypeSOA},
+		{"ip-10-0-1-5.eu-west-1.compute.internal.", dns.TypeA}, {"5.1.0.10.in-addr.arpa.", dns.TypePTR},
+		{"4567.GR7.eu-west-1.eks.amazonaws.com.", dns.TypeANY}, {"sts.eu-west-1.amazonaws.com.", dns.TypeAAAA},
+		{"111122223333.dkr.ecr.eu-west-1.amazonaws.com.", dns.TypeA}, {"example.com.", dns.TypeMX}, {".", dns.TypeNS},
+		{"\\000\\255.in-addr.arpa.", dns.TypePTR}, {"ec2-198-18-9-7.eu-west-1.compute.amazonaws.com.", dns.TypeSOA},
 	} {
 		for _, edns := range []bool{false, true} {
 			m := new(dns.Msg).SetQuestion(q.name, q.kind)
@@ -54,7 +56,10 @@ func FuzzResolver(f *testing.F) {
 	r := &resolver{names: &names, upstream: &upstream{file: filepath.Join(f.TempDir(), "none")}}
 	spec := testResolver("")
 	for i := range 200 { // more than a datagram holds
-		spec.Records["*.dkr.ecr.eu-west-1.amazonaws.com"] = append(spec.Records["*.dkr.ecr.eu-west-1.amazonaws.com"], netip.AddrFrom4([4]byte{10, 0, 7, byte(i)}))
+		spec.Records["*.dkr.ecr.eu-west-1.amazonaws.com"] = append(
+			spec.Records["*.dkr.ecr.eu-west-1.amazonaws.com"],
+			netip.AddrFrom4([4]byte{10, 0, 7, byte(i)}),
+		)
 	}
 	r.spec.Store(&spec)
 	f.Fuzz(func(t *testing.T, raw []byte, tcp bool) {
@@ -62,7 +67,8 @@ func FuzzResolver(f *testing.F) {
 			return
 		}
 		head := dns.Header{}
-		for i, field := range []*uint16{&head.Id, &head.Bits, &head.Qdcount, &head.Ancount, &head.Nscount, &head.Arcount} {
+		for i, field := range []*uint16{&head.Id, &head.Bits, &head.Qdcount, &head.Ancount, &head.Nscount,
+			&head.Arcount} {
 			*field = binary.BigEndian.Uint16(raw[2*i:])
 		}
 		query := new(dns.Msg)

@@ -244,9 +244,9 @@ func (t rows) publicAddresses(ctx context.Context) (map[string]map[netip.Addr]ne
 		if private == "" && len(row.Value.PrivateIPs) > 0 {
 			private = row.Value.PrivateIPs[0]
 		}
-		a, errA := netip.ParseAddr(public)
-		b, errB := netip.ParseAddr(private)
-		if errA != nil || errB != nil {
+		a, _ := netip.ParseAddr(public)
+		b, _ := netip.ParseAddr(private)
+		if !a.IsValid() || !b.IsValid() {
 			return nil
 		}
 		vpc := record.EC2Key(account, region, row.Value.VPCID)

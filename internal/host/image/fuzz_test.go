@@ -59,8 +59,8 @@ func filesBelow(t testing.TB, dir string) (all []string) {
 	return all
 }
 
-// FuzzHandler shows that clients without a token neither read what is in a repository of ECR nor change anything, whatever they send: it begins
-// with requests as they travel.
+// FuzzHandler shows that clients without a token neither read what is in a repository of ECR nor change anything,
+// whatever they send: it begins with requests as they travel.
 func FuzzHandler(f *testing.F) {
 	r, secret, public := offline(f)
 	layers, err := secret.Layers()
@@ -69,18 +69,26 @@ func FuzzHandler(f *testing.F) {
 	}
 	digest, manifest := hash(f, layers[0]), hash(f, secret)
 	for _, request := range []string{
-		"GET /v2/ HTTP/1.1\r\nHost: 111122223333.dkr.ecr.eu-west-1.amazonaws.com\r\nAuthorization: Basic QVdTOng=\r\n\r\n",
+		"GET /v2/ HTTP/1.1\r\nHost: 111122223333.dkr.ecr.eu-west-1.amazonaws.com\r\nAuthorization: Basic " +
+			"QVdTOng=\r\n\r\n",
 		"GET /v2/team/app/manifests/v1?ns=111122223333.dkr.ecr.eu-west-1.amazonaws.com HTTP/1.1\r\nHost: a\r\n\r\n",
-		"GET /v2/" + secretRepository + "/blobs/" + digest + " HTTP/1.1\r\nHost: 127.0.0.1:4566\r\nRange: bytes=0-9\r\n\r\n",
-		"GET /v2/library/nginx/manifests/1.27?ns=docker.io HTTP/1.1\r\nHost: a\r\nAccept: application/vnd.oci.image.index.v1+json\r\n\r\n",
+		"GET /v2/" + secretRepository + "/blobs/" + digest +
+			" HTTP/1.1\r\nHost: 127.0.0.1:4566\r\nRange: bytes=0-9\r\n\r\n",
+		"GET /v2/library/nginx/manifests/1.27?ns=docker.io HTTP/1.1\r\nHost: a\r\nAccept: " +
+			"application/vnd.oci.image.index.v1+json\r\n\r\n",
 		"GET /v2/docker.io/../" + secretRepository + "/manifests/" + manifest + " HTTP/1.1\r\nHost: a\r\n\r\n",
 		"GET /v2/library/nginx/manifests/" + hash(f, public) + " HTTP/1.1\r\nHost: registry-1.docker.io\r\n\r\n",
 		"HEAD /v2/team/app/blobs/" + digest + " HTTP/1.1\r\nHost: 111122223333.dkr.ecr.eu-west-1.amazonaws.com\r\n\r\n",
 		"GET /v2/team/app/tags/list?n=1&last=a HTTP/1.1\r\nHost: 111122223333.dkr.ecr.eu-west-1.amazonaws.com\r\n\r\n",
-		"POST /v2/library/nginx/blobs/uploads/?mount=" + digest + "&from=team/app HTTP/1.1\r\nHost: public.ecr.aws\r\nContent-Length: 0\r\n\r\n",
-		"PATCH /v2/team/app/blobs/uploads/a-b?_state=x HTTP/1.1\r\nHost: 111122223333.dkr.ecr.eu-west-1.amazonaws.com\r\nContent-Range: 0-3\r\nContent-Length: 4\r\n\r\nabcd",
-		"PUT /v2/team/app/manifests/v2 HTTP/1.1\r\nHost: 111122223333.dkr.ecr.eu-west-1.amazonaws.com\r\nContent-Type: application/vnd.oci.image.manifest.v1+json\r\nContent-Length: 2\r\n\r\n{}",
-		"GET /v2/_catalog HTTP/1.1\r\nHost: a\r\n\r\n", "DELETE /v2/docker.io/library/nginx/manifests/1.27 HTTP/1.1\r\nHost: a\r\n\r\n",
+		"POST /v2/library/nginx/blobs/uploads/?mount=" + digest +
+			"&from=team/app HTTP/1.1\r\nHost: public.ecr.aws\r\nContent-Length: 0\r\n\r\n",
+		"PATCH /v2/team/app/blobs/uploads/a-b?_state=x HTTP/1.1\r\nHost: " +
+			"111122223333.dkr.ecr.eu-west-1.amazonaws.com\r\nContent-Range: 0-3\r\nContent-Length: 4\r\n\r\nabcd",
+		"PUT /v2/team/app/manifests/v2 HTTP/1.1\r\nHost: " +
+			"111122223333.dkr.ecr.eu-west-1.amazonaws.com\r\nContent-Type: " +
+			"application/vnd.oci.image.manifest.v1+json\r\nContent-Length: 2\r\n\r\n{}",
+		"GET /v2/_catalog HTTP/1.1\r\nHost: a\r\n\r\n",
+		"DELETE /v2/docker.io/library/nginx/manifests/1.27 HTTP/1.1\r\nHost: a\r\n\r\n",
 	} {
 		f.Add([]byte(request))
 	}
@@ -95,7 +103,8 @@ func FuzzHandler(f *testing.F) {
 		switch read := request.Method == http.MethodGet || request.Method == http.MethodHead; {
 		case w.Code == http.StatusInternalServerError:
 			t.Fatalf("%s\nis answered with %d\n%s", raw, w.Code, w.Body)
-		case w.Code < 300 && (!read || w.Header().Get("Docker-Content-Digest") == manifest || w.Header().Get("Docker-Content-Digest") == digest):
+		case w.Code < 300 && (!read || w.Header().Get("Docker-Content-Digest") == manifest ||
+			w.Header().Get("Docker-Content-Digest") == digest):
 			t.Fatalf("%s\nis answered with %d %v\n%s", raw, w.Code, w.Header(), w.Body)
 		}
 		if after := filesBelow(t, r.options.Dir); !slices.Equal(before, after) {
@@ -104,7 +113,8 @@ func FuzzHandler(f *testing.F) {
 	})
 }
 
-// FuzzManifest shows that a manifest that is stored is the one that was given, and that one that is not is refused as such.
+// FuzzManifest shows that a manifest that is stored is the one that was given, and that one that is not is refused as
+// such.
 func FuzzManifest(f *testing.F) {
 	r, secret, _ := offline(f)
 	manifest, err := secret.RawManifest()
@@ -116,9 +126,24 @@ func FuzzManifest(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(string(mediaType), manifest)
-	f.Add("application/vnd.oci.image.manifest.v1+json", bytes.ReplaceAll(manifest, []byte("docker.distribution.manifest.v2"), []byte("oci.image.manifest.v1")))
-	f.Add("application/vnd.oci.image.index.v1+json", fmt.Appendf(nil, `{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[{"mediaType":%q,"size":%d,"digest":%q,"platform":{"os":"linux"}}]}`, mediaType, len(manifest), hash(f, secret)))
-	f.Add("application/vnd.docker.distribution.manifest.list.v2+json", []byte(`{"schemaVersion":2,"mediaType":"application/vnd.docker.distribution.manifest.list.v2+json","manifests":[]}`))
+	f.Add(
+		"application/vnd.oci.image.manifest.v1+json",
+		bytes.ReplaceAll(manifest, []byte("docker.distribution.manifest.v2"), []byte("oci.image.manifest.v1")),
+	)
+	f.Add(
+		"application/vnd.oci.image.index.v1+json",
+		fmt.Appendf(
+			nil,
+			`{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[{"mediaType":%q,"size":%d,"digest":%q,"platform":{"os":"linux"}}]}`,
+			mediaType,
+			len(manifest),
+			hash(f, secret),
+		),
+	)
+	f.Add(
+		"application/vnd.docker.distribution.manifest.list.v2+json",
+		[]byte(`{"schemaVersion":2,"mediaType":"application/vnd.docker.distribution.manifest.list.v2+json","manifests":[]}`),
+	)
 	f.Add("", []byte(`{"schemaVersion":1,"layers":null,"config":{"digest":"sha256:../../x","urls":["http://a"]}}`))
 	f.Fuzz(func(t *testing.T, mediaType string, payload []byte) {
 		stored, err := r.PutManifest(t.Context(), secretRepository, "", mediaType, payload)
@@ -137,8 +162,9 @@ func FuzzManifest(f *testing.F) {
 	})
 }
 
-// FuzzLoad shows that an archive of images changes no file but those of the registry, and leaves none behind. Its images have names that cannot be
-// loaded, which is known when the archive has been read: storing them, which waits for the disk, would take all of the time.
+// FuzzLoad shows that an archive of images changes no file but those of the registry, and leaves none behind. Its
+// images have names that cannot be loaded, which is known when the archive has been read: storing them, which waits for
+// the disk, would take all of the time.
 func FuzzLoad(f *testing.F) {
 	img, err := random.Image(100, 1)
 	if err != nil {
@@ -162,8 +188,10 @@ func FuzzLoad(f *testing.F) {
 	var links bytes.Buffer
 	w := tar.NewWriter(&links)
 	for _, header := range []tar.Header{
-		{Name: "a", Typeflag: tar.TypeSymlink, Linkname: "../../.."}, {Name: "a/b", Typeflag: tar.TypeReg}, {Name: "index.json", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"},
-		{Name: "c", Typeflag: tar.TypeLink, Linkname: "/etc/passwd"}, {Name: "/d", Typeflag: tar.TypeReg}, {Name: "blobs/sha256/e", Typeflag: tar.TypeFifo},
+		{Name: "a", Typeflag: tar.TypeSymlink, Linkname: "../../.."}, {Name: "a/b", Typeflag: tar.TypeReg},
+		{Name: "index.json", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"},
+		{Name: "c", Typeflag: tar.TypeLink, Linkname: "/etc/passwd"}, {Name: "/d", Typeflag: tar.TypeReg},
+		{Name: "blobs/sha256/e", Typeflag: tar.TypeFifo},
 	} {
 		if err := w.WriteHeader(&header); err != nil {
 			f.Fatal(err)
@@ -188,7 +216,9 @@ func FuzzLoad(f *testing.F) {
 			t.Fatalf("%q leaves %q", archive, left)
 		}
 		entries, err := os.ReadDir(around)
-		if content, readErr := os.ReadFile(filepath.Join(around, "other")); err != nil || readErr != nil || len(entries) != 2 || string(content) != "other" {
+		if content, readErr := os.ReadFile(filepath.Join(around, "other")); err != nil || readErr != nil ||
+			len(entries) != 2 ||
+			string(content) != "other" {
 			t.Fatalf("%q changes what is around the registry: %v, %q", archive, entries, content)
 		}
 	})
@@ -196,7 +226,8 @@ func FuzzLoad(f *testing.F) {
 
 // FuzzReference shows that no reference of an image leads to a file beside those of the registry.
 func FuzzReference(f *testing.F) {
-	for _, reference := range []string{"nginx", "docker.io/library/nginx:1.27", "localhost:5000/app@sha256:" + strings.Repeat("a", 64), secretRepository + ":v1", "docker.io/../../x:..", "x/./y", "../x", "a.b//c"} {
+	for _, reference := range []string{"nginx", "docker.io/library/nginx:1.27", "localhost:5000/app@sha256:" +
+		strings.Repeat("a", 64), secretRepository + ":v1", "docker.io/../../x:..", "x/./y", "../x", "a.b//c"} {
 		f.Add(reference)
 	}
 	r := &Registry{options: Options{Dir: "/var/lib/coracle/images", Region: region}}
@@ -205,10 +236,14 @@ func FuzzReference(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if mark := r.pulledMark(repository, identifier); !strings.HasPrefix(mark, "/var/lib/coracle/images/pulled/") || strings.Count(mark, "/") != strings.Count("/var/lib/coracle/images/pulled/"+repository+"/"+identifier, "/") {
+		if mark := r.pulledMark(repository, identifier); !strings.HasPrefix(mark, "/var/lib/coracle/images/pulled/") ||
+			strings.Count(mark, "/") != strings.Count("/var/lib/coracle/images/pulled/"+repository+"/"+identifier,
+				"/") {
 			t.Fatalf("%q is the file %s", reference, mark)
 		}
-		if again := fullName(r.storedName(repository)); !strings.EqualFold(again, repository) && !strings.Contains(r.canonical(strings.SplitN(repository, "/", 2)[0]), "docker.io") && !strings.Contains(repository, "dkr") {
+		if again := fullName(r.storedName(repository)); !strings.EqualFold(again, repository) &&
+			!strings.Contains(r.canonical(strings.SplitN(repository, "/", 2)[0]), "docker.io") &&
+			!strings.Contains(repository, "dkr") {
 			t.Fatalf("%q is stored as the repository %s", repository, again)
 		}
 	})

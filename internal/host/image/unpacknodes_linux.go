@@ -57,7 +57,8 @@ func (r *Registry) unpackImages(ctx context.Context, dir string, images map[stri
 	err = os.WriteFile(config, fmt.Appendf(nil, `version = 4
 root = %q
 state = %q
-disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime", "io.containerd.nri.v1.nri", "io.containerd.internal.v1.opt",
+disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime",
+  "io.containerd.nri.v1.nri", "io.containerd.internal.v1.opt",
   "io.containerd.snapshotter.v1.blockfile", "io.containerd.snapshotter.v1.erofs", "io.containerd.snapshotter.v1.native"]
 [plugins.'io.containerd.server.v1.grpc']
   address = %q

@@ -5,6 +5,7 @@ package machine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -404,8 +405,11 @@ func (c *Controller) discard(ctx context.Context, id string) error {
 // them. It needs neither a daemon nor a store, and returns the directories that it removed.
 func Remove(owner string) (removed []string, err error) {
 	host, err := cgroup.Open()
+	if errors.Is(err, cgroup.ErrUnavailable) {
+		return nil, nil // without cgroups there are no machines
+	}
 	if err != nil {
-		return nil, nil // without control groups there are no machines
+		return nil, fmt.Errorf("find the cgroups of machines: %w", err)
 	}
 	return host.RemoveAll(owner)
 }

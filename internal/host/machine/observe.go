@@ -139,8 +139,11 @@ type consoleMark struct {
 // when to look again.
 func (c *Controller) consoleSoon(ctx context.Context, key, id string, done bool) (after time.Duration, err error) {
 	info, err := os.Lstat(filepath.Join(c.machineDir(id), consoleFile))
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil // nothing was written yet
+	}
+	if err != nil {
+		return 0, err
 	}
 	last, _ := c.consoled.Load(id)
 	mark, _ := last.(consoleMark)

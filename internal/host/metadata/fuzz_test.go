@@ -17,8 +17,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// FuzzRequest shows that the metadata of an instance that wants tokens are given for one of its own tokens alone, and that no request gets more
-// than an answer: it begins with requests as they travel.
+// FuzzRequest shows that the metadata of an instance that wants tokens are given for one of its own tokens alone, and
+// that no request gets more than an answer: it begins with requests as they travel.
 func FuzzRequest(f *testing.F) {
 	w := newRows(f)
 	w.change(func(i *record.Instance) { i.Metadata.HTTPTokens = ec2types.HttpTokensStateRequired })
@@ -36,14 +36,21 @@ func FuzzRequest(f *testing.F) {
 		f.Fatal(err)
 	}
 	for _, request := range []string{
-		"PUT /latest/api/token HTTP/1.1\r\nHost: a\r\nX-aws-ec2-metadata-token-ttl-seconds: 21600\r\nContent-Length: 0\r\n\r\n",
-		"PUT /latest/api/token HTTP/1.1\r\nHost: a\r\nX-aws-ec2-metadata-token-ttl-seconds: -1\r\nX-Forwarded-For: 10.0.0.1\r\n\r\n",
-		"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "GET /latest/meta-data/ HTTP/1.1\r\nHost: a\r\n\r\n", "POST /latest/user-data HTTP/1.1\r\nHost: a\r\n\r\n",
+		"PUT /latest/api/token HTTP/1.1\r\nHost: a\r\nX-aws-ec2-metadata-token-ttl-seconds: 21600\r\nContent-Length: " +
+			"0\r\n\r\n",
+		"PUT /latest/api/token HTTP/1.1\r\nHost: a\r\nX-aws-ec2-metadata-token-ttl-seconds: -1\r\nX-Forwarded-For: " +
+			"10.0.0.1\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "GET /latest/meta-data/ HTTP/1.1\r\nHost: a\r\n\r\n",
+		"POST /latest/user-data HTTP/1.1\r\nHost: a\r\n\r\n",
 		"GET /latest/user-data HTTP/1.1\r\nHost: a\r\nX-aws-ec2-metadata-token: " + foreign + "\r\n\r\n",
-		"GET /2021-03-23/dynamic/instance-identity/pkcs7 HTTP/1.1\r\nHost: a\r\nX-aws-ec2-metadata-token: " + expired + "\r\n\r\n",
-		"GET /latest/meta-data/iam/security-credentials/NodeRole HTTP/1.1\r\nHost: a\r\nX-aws-ec2-metadata-token: " + valid + "\r\n\r\n",
-		"GET /latest/meta-data/network/interfaces/macs/0a:00:00:00:00:01/../../%2e%2e HTTP/1.1\r\nHost: a\r\nX-aws-ec2-metadata-token: " + valid + "\r\n\r\n",
-		"HEAD /latest/meta-data/tags/instance/Name HTTP/1.0\r\nX-aws-ec2-metadata-token: " + valid + "\r\nX-aws-ec2-metadata-token: x\r\n\r\n",
+		"GET /2021-03-23/dynamic/instance-identity/pkcs7 HTTP/1.1\r\nHost: a\r\nX-aws-ec2-metadata-token: " + expired +
+			"\r\n\r\n",
+		"GET /latest/meta-data/iam/security-credentials/NodeRole HTTP/1.1\r\nHost: a\r\nX-aws-ec2-metadata-token: " +
+			valid + "\r\n\r\n",
+		"GET /latest/meta-data/network/interfaces/macs/0a:00:00:00:00:01/../../%2e%2e HTTP/1.1\r\nHost: " +
+			"a\r\nX-aws-ec2-metadata-token: " + valid + "\r\n\r\n",
+		"HEAD /latest/meta-data/tags/instance/Name HTTP/1.0\r\nX-aws-ec2-metadata-token: " + valid +
+			"\r\nX-aws-ec2-metadata-token: x\r\n\r\n",
 	} {
 		f.Add([]byte(request), true)
 	}
@@ -81,7 +88,8 @@ func FuzzRequest(f *testing.F) {
 			if err != nil || seconds < 1 || seconds > longest {
 				t.Fatalf("%s\ngives a token for %d seconds", raw, seconds)
 			}
-			if left, err := s.secret.verifyToken(answer.Body.String(), machineID, w.clock.Now().Unix()); err != nil || left != int64(seconds) {
+			if left, err := s.secret.verifyToken(answer.Body.String(), machineID, w.clock.Now().Unix()); err != nil ||
+				left != int64(seconds) {
 				t.Fatalf("%s\ngives a token for %d seconds, that is good for %d: %v", raw, seconds, left, err)
 			}
 		case r.Header.Get(tokenName) != valid:
@@ -119,7 +127,9 @@ func TestTheServersOfVPCsHaveLimits(t *testing.T) {
 	s.serveVPC("vpc", 1, l)
 	defer s.stopServing("vpc")
 	server := s.listening["vpc"].server
-	if server.ReadHeaderTimeout == 0 || server.ReadTimeout == 0 || server.WriteTimeout == 0 || server.IdleTimeout == 0 || server.MaxHeaderBytes == 0 {
+	if server.ReadHeaderTimeout == 0 || server.ReadTimeout == 0 || server.WriteTimeout == 0 ||
+		server.IdleTimeout == 0 ||
+		server.MaxHeaderBytes == 0 {
 		t.Errorf("a limit is missing: %+v", server)
 	}
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// FuzzAuthenticate shows that a token of one user never makes anybody another: it begins with a token that is genuine, of which the presigned URL
-// is altered, and with the review that an API server sends.
+// FuzzAuthenticate shows that a token of one user never makes anybody another: it begins with a token that is genuine,
+// of which the presigned URL is altered, and with the review that an API server sends.
 func FuzzAuthenticate(f *testing.F) {
 	r := newRealSTS(f)
 	now := time.Now()
@@ -63,7 +63,11 @@ func FuzzAuthenticate(f *testing.F) {
 			input = review(string(input))
 		}
 		w := httptest.NewRecorder()
-		r.auth.authenticate(w, httptest.NewRequest(http.MethodPost, "/clusters/"+clusterID+"/authenticate", bytes.NewReader(input)), cluster)
+		r.auth.authenticate(
+			w,
+			httptest.NewRequest(http.MethodPost, "/clusters/"+clusterID+"/authenticate", bytes.NewReader(input)),
+			cluster,
+		)
 		if w.Code == http.StatusBadRequest {
 			return
 		}
@@ -71,7 +75,9 @@ func FuzzAuthenticate(f *testing.F) {
 		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != http.StatusOK {
 			t.Fatalf("%s\nis answered with %d, %v\n%s", input, w.Code, err, w.Body)
 		}
-		if user := answer.Status.User; answer.Status.Authenticated && user.Username != "arn:aws:iam::"+account+":user/eve" || answer.Status.Authenticated != (user.Username != "") {
+		if user := answer.Status.User; answer.Status.Authenticated && user.Username != "arn:aws:iam::"+account+
+			":user/eve" ||
+			answer.Status.Authenticated != (user.Username != "") {
 			t.Fatalf("%s\nis %+v", input, user)
 		}
 	})
@@ -81,17 +87,32 @@ func tokenReviewOf(token string) *authenticationv1.TokenReview {
 	return &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
 }
 
-// FuzzAuthorize shows that an access policy allows what it says, to whom it is associated with, whatever a review claims.
+// FuzzAuthorize shows that an access policy allows what it says, to whom it is associated with, whatever a review
+// claims.
 func FuzzAuthorize(f *testing.F) {
 	x := newFixture(f, onlyAPI)
 	x.user("/", "eve")
 	eve := "arn:aws:iam::" + account + ":user/eve"
-	x.entry(record.AccessEntry{PrincipalARN: eve, Policies: []record.AccessPolicyAssociation{within("AmazonEKSViewPolicy", "team-*")}})
-	user := authenticationv1.UserInfo{Username: eve, UID: "aws-iam-authenticator:" + account + ":AIDAEVE", Extra: map[string]authenticationv1.ExtraValue{
-		extraARN: {eve}, extraPrincipal: {"AIDAEVE"}, extraCanonicalARN: {eve}, extraAccessKeyID: {"AKIAEVE"}, extraSessionName: {""}, extraPrincipalID: {"AIDAEVE"},
-	}}
+	x.entry(
+		record.AccessEntry{
+			PrincipalARN: eve,
+			Policies:     []record.AccessPolicyAssociation{within("AmazonEKSViewPolicy", "team-*")},
+		},
+	)
+	user := authenticationv1.UserInfo{
+		Username: eve,
+		UID:      "aws-iam-authenticator:" + account + ":AIDAEVE",
+		Extra: map[string]authenticationv1.ExtraValue{
+			extraARN: {
+				eve,
+			}, extraPrincipal: {"AIDAEVE"}, extraCanonicalARN: {eve}, extraAccessKeyID: {"AKIAEVE"},
+			extraSessionName: {""}, extraPrincipalID: {"AIDAEVE"},
+		},
+	}
 	for _, spec := range []authorizationv1.SubjectAccessReviewSpec{
-		on("get", "", "pods", "team-a", "x"), on("list", "apps", "deployments", "team-a", ""), on("get", "", "pods/log", "team-", "x"), on("delete", "", "pods", "team-a", "x"), on("get", "", "secrets", "team-a", "x"),
+		on("get", "", "pods", "team-a", "x"), on("list", "apps", "deployments", "team-a", ""),
+		on("get", "", "pods/log", "team-", "x"), on("delete", "", "pods", "team-a", "x"),
+		on("get", "", "secrets", "team-a", "x"),
 		on("get", "", "pods", "kube-system", "x"), on("get", "", "nodes", "", ""), path("get", "/healthz"),
 	} {
 		spec.User, spec.UID, spec.Extra = user.Username, user.UID, map[string]authorizationv1.ExtraValue{}
@@ -107,7 +128,11 @@ func FuzzAuthorize(f *testing.F) {
 	cluster := record.Cluster{Account: account, Region: region, Name: name, ID: clusterID, AuthenticationMode: onlyAPI}
 	f.Fuzz(func(t *testing.T, input []byte) {
 		w := httptest.NewRecorder()
-		x.auth.authorize(w, httptest.NewRequest(http.MethodPost, "/clusters/"+clusterID+"/authorize", bytes.NewReader(input)), cluster)
+		x.auth.authorize(
+			w,
+			httptest.NewRequest(http.MethodPost, "/clusters/"+clusterID+"/authorize", bytes.NewReader(input)),
+			cluster,
+		)
 		if w.Code == http.StatusBadRequest {
 			return
 		}
@@ -122,17 +147,24 @@ func FuzzAuthorize(f *testing.F) {
 			t.Fatal(err)
 		}
 		spec, wanted := asked.Spec, asked.Spec.ResourceAttributes
-		if spec.User != eve || spec.UID != user.UID || wanted == nil || !slices.Contains([]string{"get", "list", "watch"}, wanted.Verb) || !strings.HasPrefix(wanted.Namespace, "team-") || wanted.Resource == "secrets" {
+		if spec.User != eve || spec.UID != user.UID || wanted == nil ||
+			!slices.Contains([]string{"get", "list", "watch"}, wanted.Verb) ||
+			!strings.HasPrefix(wanted.Namespace, "team-") ||
+			wanted.Resource == "secrets" {
 			t.Fatalf("%s\nis allowed: %s", input, answer.Status.Reason)
 		}
 	})
 }
 
-// FuzzAWSAuth shows that whatever the ConfigMap says makes nobody anything without a principal, and that what is wrong with it is told in short.
+// FuzzAWSAuth shows that whatever the ConfigMap says makes nobody anything without a principal, and that what is wrong
+// with it is told in short.
 func FuzzAWSAuth(f *testing.F) {
 	for _, text := range []string{
-		"- rolearn: arn:aws:iam::111122223333:role/nodes\n  username: system:node:{{EC2PrivateDNSName}}\n  groups:\n  - system:bootstrappers\n", `[{"rolearn":"a","username":"x","groups":["g"]}]`, "- \"444455556666\"\n- 012345678901\n",
-		"``", "null", "- &node\n  rolearn: a\n- <<: *node\n  rolearn: b\n", "- groups: x\n  userarn: [b]\n", "a: [&a [*a]]",
+		"- rolearn: arn:aws:iam::111122223333:role/nodes\n  username: system:node:{{EC2PrivateDNSName}}\n  groups:\n " +
+			" - system:bootstrappers\n", `[{"rolearn":"a","username":"x","groups":["g"]}]`,
+		"- \"444455556666\"\n- 012345678901\n",
+		"``", "null", "- &node\n  rolearn: a\n- <<: *node\n  rolearn: b\n", "- groups: x\n  userarn: [b]\n",
+		"a: [&a [*a]]",
 	} {
 		f.Add(text, text, text)
 	}

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"errors"
 	"io"
 	"log/slog"
 	"strings"
@@ -21,7 +22,7 @@ func open(tb testing.TB, dir string, o Options) *Store {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
-		if err := s.Close(); err != nil && err != ErrClosed {
+		if err := s.Close(); err != nil && !errors.Is(err, ErrClosed) {
 			tb.Error(err)
 		}
 	})

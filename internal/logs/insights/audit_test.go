@@ -2,6 +2,7 @@ package insights_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -89,7 +90,7 @@ func TestBrokenQueryOfTheIssue(t *testing.T) {
  | filter objectRef.name == 'aws-node' AND objectRef.resource verb == 'create'
  | limit 10000`
 	_, err := insights.Parse(query)
-	e, ok := err.(*insights.SyntaxError)
+	e, ok := errors.AsType[*insights.SyntaxError](err)
 	if !ok {
 		t.Fatalf("Parse gives %v", err)
 	}

@@ -1,6 +1,7 @@
 package insights_test
 
 import (
+	"errors"
 	"math/rand/v2"
 	"os"
 	"strings"
@@ -29,13 +30,16 @@ func seeds(f *testing.F) {
 }
 
 var everyCommand = []string{
-	"filter @logStream like /^kube-apiserver-audit/\n | fields @timestamp, @message\n | sort @timestamp asc\n | filter objectRef.name == 'aws-node' AND verb == 'patch'\n | limit 10000",
+	"filter @logStream like /^kube-apiserver-audit/\n | fields @timestamp, @message\n | sort @timestamp asc\n | " +
+		"filter objectRef.name == 'aws-node' AND verb == 'patch'\n | limit 10000",
 	"fields a + b * -c ^ 2 % 3 / 4 as x, `odd name` as `and`, user.groups[1] # comment\n| display x",
 	"fields a -b, a - -b, (a), not (a or b) and c, a in [1, -2, 'x'], not a not in [b + 1]",
 	"filterIndex a = 1 or b in ['x', 'y'] | dedup a, b.c | limit 5",
 	"filter (a =~ 'x' and b not like /x\\/y/) or not c = true",
-	"parse @message \"user=*, *\" as user, `rest of it` | parse user /(?<first>\\w)(\\w)/ | stats pct(x, 95) / count(*) as p by bin(5m), tolower(user) as u | stats max(p)",
-	"SOURCE logGroups(namePrefix: ['a', \"b\"], class: ['STANDARD']) | unnest jsonParse into x | unmask x | sort x desc, strlen(x) as l",
+	"parse @message \"user=*, *\" as user, `rest of it` | parse user /(?<first>\\w)(\\w)/ | stats pct(x, 95) / " +
+		"count(*) as p by bin(5m), tolower(user) as u | stats max(p)",
+	"SOURCE logGroups(namePrefix: ['a', \"b\"], class: ['STANDARD']) | unnest jsonParse into x | unmask x | sort x " +
+		"desc, strlen(x) as l",
 	"SOURCE 'a' | SOURCE 'b' | pattern @message | diff previousWeek | filter @sampleCount > 5",
 	"fields \"\\\"\\\\\\n\\t\\d\", 'it\\'s', 1.5e-3, 10ms",
 	"fields jsonParse(a).b.0.`c-d`[1].e as x, split(a, ',')[0], jsonParse(b).`and`.c",
@@ -49,8 +53,10 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		q, err := insights.Parse(text)
 		if err != nil {
-			if e := err.(*insights.SyntaxError); e.Line < 1 || e.Column < 1 || e.Start < 0 || e.End < e.Start || e.End > len([]rune(text)) || e.Message == "" {
-				t.Fatalf("%q: the error is %+v", text, e)
+			e, ok := errors.AsType[*insights.SyntaxError](err)
+			if !ok || e.Line < 1 || e.Column < 1 || e.Start < 0 || e.End < e.Start || e.End > len([]rune(text)) ||
+				e.Message == "" {
+				t.Fatalf("%q: the error is %+v", text, err)
 			}
 			return
 		}
@@ -68,12 +74,24 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// Any query over nasty events ends, within its memory and without a panic, with a result of the promised form; and the condition for skipping agrees with what it keeps.
+// Any query over nasty events ends, within its memory and without a panic, with a result of the promised form; and the
+// condition for skipping agrees with what it keeps.
 func FuzzEvaluate(f *testing.F) {
 	seeds(f)
 	r := rand.New(rand.NewPCG(7, 8))
-	events := append(randomEvents(r, 30), log("", "{", "[]", `""`, `{"a":`+strings.Repeat("[", 300)+strings.Repeat("]", 300)+"}", "\xff\xfe", strings.Repeat("a ", 3000),
-		`{"a":{"b":{"c":[1,{"d":null}]}},"x":[[],{}],"":{"":1},".":2,"a.b":3}`, `{"@timestamp":1,"@message":"inner","a":1e999,"b":-0,"c":123456789012345678901234567890}`)...)
+	events := append(
+		randomEvents(r, 30),
+		log(
+			"",
+			"{",
+			"[]",
+			`""`,
+			`{"a":`+strings.Repeat("[", 300)+strings.Repeat("]", 300)+"}",
+			"\xff\xfe",
+			strings.Repeat("a ", 3000),
+			`{"a":{"b":{"c":[1,{"d":null}]}},"x":[[],{}],"":{"":1},".":2,"a.b":3}`,
+			`{"@timestamp":1,"@message":"inner","a":1e999,"b":-0,"c":123456789012345678901234567890}`,
+		)...)
 	for i := range events {
 		events[i].n = i
 	}
@@ -95,7 +113,7 @@ func FuzzEvaluate(f *testing.F) {
 		o.Memory = 1 << 20
 		p, err := insights.Compile(q, o)
 		if err != nil {
-			if _, ok := err.(*insights.SyntaxError); !ok {
+			if _, ok := errors.AsType[*insights.SyntaxError](err); !ok {
 				t.Fatalf("%q: Compile gives %v", text, err)
 			}
 			return

@@ -51,7 +51,7 @@ var symbols = []string{"==", "!=", "<=", ">=", "=~", "=", "<", ">", "+", "-", "*
 	",", "|", ":"}
 
 // nextToken gives the next token.
-func (l *lexer) nextToken() (token, error) {
+func (l *lexer) nextToken() (token, *SyntaxError) {
 	l.skipSpace()
 	start := l.at
 	if start >= len(l.text) {
@@ -115,7 +115,7 @@ func isDigit(c rune) bool { return '0' <= c && c <= '9' }
 
 // scanName reads a name: parts joined by dots, quoted ones among them, and indexes in brackets, which mean the same as
 // a part.
-func (l *lexer) scanName() (token, error) {
+func (l *lexer) scanName() (token, *SyntaxError) {
 	start := l.at
 	var text strings.Builder
 	quoted := false
@@ -169,7 +169,7 @@ func (l *lexer) scanName() (token, error) {
 }
 
 // scanNumber reads a number or a period.
-func (l *lexer) scanNumber() (token, error) {
+func (l *lexer) scanNumber() (token, *SyntaxError) {
 	start := l.at
 	digits := func() {
 		for l.at < len(l.text) && isDigit(rune(l.text[l.at])) {
@@ -211,7 +211,7 @@ func (l *lexer) scanNumber() (token, error) {
 }
 
 // scanString reads a text in quotes.
-func (l *lexer) scanString(quote byte) (token, error) {
+func (l *lexer) scanString(quote byte) (token, *SyntaxError) {
 	start := l.at
 	var text strings.Builder
 	for i := start + 1; i < len(l.text); i++ {
@@ -243,7 +243,7 @@ func (l *lexer) scanString(quote byte) (token, error) {
 }
 
 // scanRegex reads a regular expression whose opening slash is at an offset.
-func (l *lexer) scanRegex(start int) (token, error) {
+func (l *lexer) scanRegex(start int) (token, *SyntaxError) {
 	for i := start + 1; i < len(l.text); i++ {
 		switch l.text[i] {
 		case '\\':

@@ -1,6 +1,7 @@
 package insights_test
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -15,7 +16,7 @@ func refuse(t *testing.T, query string) *insights.SyntaxError {
 	if err == nil {
 		_, err = insights.Compile(q, options())
 	}
-	e, ok := err.(*insights.SyntaxError)
+	e, ok := errors.AsType[*insights.SyntaxError](err)
 	if !ok {
 		t.Fatalf("%s\nis not refused with a SyntaxError: %v", query, err)
 	}

@@ -51,7 +51,7 @@ func (p *parser) advance() {
 	p.passed = append(p.passed, p.previous)
 	t, err := p.lexer.nextToken()
 	if err != nil {
-		p.failed = err.(*SyntaxError)
+		p.failed = err
 		t = token{kind: tokenEnd, span: span{len(p.text), len(p.text)}}
 	}
 	p.token = t
@@ -572,7 +572,7 @@ func (p *parser) isSlash() bool { return p.token.kind == tokenSymbol && p.token.
 func (p *parser) parseRegex() expression {
 	t, err := p.lexer.scanRegex(p.token.span.start)
 	if err != nil {
-		p.failed = err.(*SyntaxError)
+		p.failed = err
 		p.recordError(span{}, "")
 		return regexExpression{}
 	}

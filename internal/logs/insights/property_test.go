@@ -156,8 +156,8 @@ func randomCondition(r *rand.Rand, depth int) string {
 	return "tolower(" + name + ") = " + random(r, names)
 }
 
-// allows says whether a condition, with its words, lets an event pass, as an executor would ask it. It fails the test if a leaf that passes claims a word that
-// the message lacks.
+// allows says whether a condition, with its words, lets an event pass, as an executor would ask it. It fails the test
+// if a leaf that passes claims a word that the message lacks.
 func allows(t *testing.T, c *insights.Condition, e reader) bool {
 	switch {
 	case c == nil:
@@ -181,7 +181,8 @@ func allows(t *testing.T, c *insights.Condition, e reader) bool {
 	return true
 }
 
-// Where never rules out an event that the plan keeps. This is the property that answers depend on: a block that is skipped wrongly is never missed.
+// Where never rules out an event that the plan keeps. This is the property that answers depend on: a block that is
+// skipped wrongly is never missed.
 func TestWhereNeverLosesAnEvent(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))

@@ -4,7 +4,7 @@ package pattern
 type expression[T any] struct {
 	all, any []*expression[T] // one of them, or neither for a leaf
 	holds    func(T) bool     // of a leaf
-	literals []string         // of a leaf: what a text must have to fulfil it
+	literals []string         // of a leaf: what a text must have to fulfill it
 	words    []string         // of a leaf: whole words that it must have
 }
 

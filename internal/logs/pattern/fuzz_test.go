@@ -2,6 +2,7 @@ package pattern
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -22,7 +23,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text, message string) {
 		p, err := Parse(text)
 		if err != nil {
-			if e, ok := err.(*SyntaxError); !ok || e.Offset < 0 || e.Offset > len(text) {
+			if e, ok := errors.AsType[*SyntaxError](err); !ok || e.Offset < 0 || e.Offset > len(text) {
 				t.Fatalf("%q: %v", text, err)
 			}
 			return

@@ -63,7 +63,7 @@ var matching = []struct {
 	{"%AUTHORIZED%", []string{bad401, success}, []string{bad400}},
 	{"%^[hc]at%", []string{"hat", "cat in"}, []string{"a hat", "bat"}},
 	{"%[hc]at$%", []string{"hat", "the cat"}, []string{"cat in"}},
-	{"%colou?r%", []string{"color", "colour"}, []string{"colouur"}},
+	{"%cancell?ed%", []string{"canceled", "cancelled"}, []string{"cancellled"}},
 	{"%[abc]%", []string{"a", "xb"}, []string{"xyz"}},
 	{"%[a-z]%", []string{"Aa"}, []string{"A1"}},
 	{"%^[abcx-z]$%", []string{"a", "b", "c", "x", "y", "z"}, []string{"d", "-"}},

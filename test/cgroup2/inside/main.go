@@ -133,7 +133,13 @@ kind: Config
 clusters: [{name: two, cluster: {server: %s, certificate-authority-data: %s}}]
 contexts: [{name: two, context: {cluster: two, user: two}}]
 current-context: two
-users: [{name: two, user: {exec: {apiVersion: client.authentication.k8s.io/v1beta1, command: aws-iam-authenticator, args: [token, -i, %s, --region, %s]}}}]
+users:
+- name: two
+  user:
+    exec:
+      apiVersion: client.authentication.k8s.io/v1beta1
+      command: aws-iam-authenticator
+      args: [token, -i, %s, --region, %s]
 `, *made.Endpoint, *made.CertificateAuthority.Data, cluster, config.Region), 0o600); err != nil {
 		return err
 	}

@@ -27,7 +27,10 @@ spec:
       terminationGracePeriodSeconds: 20
       nodeSelector: {eks.amazonaws.com/nodegroup: GROUP}
       topologySpreadConstraints:
-      - {maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: {app: web}}}
+      - maxSkew: 1
+        topologyKey: kubernetes.io/hostname
+        whenUnsatisfiable: ScheduleAnyway
+        labelSelector: {matchLabels: {app: web}}
       containers:
       - name: web
         image: ` + harness.Agnhost + `

@@ -442,7 +442,7 @@ func TestNodegroupRefusals(t *testing.T) {
 				InstanceMarketOptions: &ec2types.LaunchTemplateInstanceMarketOptionsRequest{
 					MarketType: ec2types.MarketTypeSpot}})), parameter,
 			"Instance market options are not supported with the launch template."},
-		{"shutdown behaviour in the template",
+		{"shutdown behavior in the template",
 			badGroup(lt(ec2types.RequestLaunchTemplateData{
 				InstanceInitiatedShutdownBehavior: ec2types.ShutdownBehaviorTerminate})), parameter,
 			"Instance initiated shutdown behavior is not supported with the launch template."},

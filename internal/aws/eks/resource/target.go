@@ -88,30 +88,35 @@ func OnAssociation(action string, p record.PodIdentityAssociation) wire.Target {
 // Conditions are the condition keys of a request. A key for a member that the request leaves out is not set.
 type Conditions map[string][]string
 
+// Text sets a key to a value, unless the value is empty.
 func (c Conditions) Text(key, value string) {
 	if value != "" {
 		c[key] = []string{value}
 	}
 }
 
+// List sets a key to values, unless there are none.
 func (c Conditions) List(key string, values []string) {
 	if len(values) > 0 {
 		c[key] = values
 	}
 }
 
+// Flag sets a key to true or false, unless the value is nil.
 func (c Conditions) Flag(key string, value *bool) {
 	if value != nil {
 		c[key] = []string{fmt.Sprint(*value)}
 	}
 }
 
+// ResourceTags sets aws:ResourceTag/... to the tags of the resource that the request is about.
 func (c Conditions) ResourceTags(tags map[string]string) {
 	for k, v := range tags {
 		c["aws:ResourceTag/"+k] = []string{v}
 	}
 }
 
+// RequestTags sets aws:RequestTag/... and aws:TagKeys to the tags that the request gives.
 func (c Conditions) RequestTags(tags map[string]string) {
 	var keys []string
 	for k, v := range tags {

@@ -10,11 +10,15 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
-// FuzzSessionToken shows that a session token is good as it was given, with the access key that it was given with, and not if anything of it is
-// altered.
+// FuzzSessionToken shows that a session token is good as it was given, with the access key that it was given with, and
+// not if anything of it is altered.
 func FuzzSessionToken(f *testing.F) {
 	a := iamtest.New(f)
-	a.NewRole(f, "app", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"Service":"eks.amazonaws.com"},"Action":"sts:AssumeRole"}}`)
+	a.NewRole(
+		f,
+		"app",
+		`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"Service":"eks.amazonaws.com"},"Action":"sts:AssumeRole"}}`,
+	)
 	genuine, err := a.Identity.ServiceRoleCredentials(iamtest.Account, "app", "EKS").Retrieve(f.Context())
 	if err != nil {
 		f.Fatal(err)

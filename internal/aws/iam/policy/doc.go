@@ -2,8 +2,8 @@
 //
 // A document goes through two steps:
 //
-//	document, err := policy.Parse(policy.Identity, text)   // strict; the error is what AWS answers as MalformedPolicyDocument
-//	decision := policy.Evaluate(request, policies)         // about a microsecond
+//	document, err := policy.Parse(policy.Identity, text) // strict; the error is AWS's MalformedPolicyDocument
+//	decision := policy.Evaluate(request, policies)       // about a microsecond
 //
 // Parse compiles: patterns, condition values and variables are taken apart once, and statements are indexed by the
 // service that their actions name. A Document never changes and is shared freely. Compile does the same and remembers

@@ -10,6 +10,7 @@ import (
 // Effect is what a statement does when it matches.
 type Effect string
 
+// The effects. A statement that denies outweighs all that allow.
 const (
 	Allow Effect = "Allow"
 	Deny  Effect = "Deny"
@@ -44,6 +45,7 @@ type Statement struct {
 // Kind says what a document is for, and with it which elements it must and must not have.
 type Kind int
 
+// The kinds of documents.
 const (
 	Identity Kind = iota // of a user, group or role, a permissions boundary, or a session policy: no principal
 	Trust                // of a role: a principal, no resource

@@ -40,6 +40,7 @@ type Policies struct {
 // Verdict is the outcome of an evaluation.
 type Verdict string
 
+// The verdicts: an implicit deny is what no statement allows.
 const (
 	Allowed      Verdict = "allowed"
 	ExplicitDeny Verdict = "explicitDeny"

@@ -9,6 +9,7 @@ import (
 // PrincipalType is what kind of caller a Principal is: the value of aws:PrincipalType.
 type PrincipalType string
 
+// The types of principals.
 const (
 	Account       PrincipalType = "Account" // the root user
 	User          PrincipalType = "User"

@@ -15,7 +15,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
-// Each fuzz target takes a first line (method and URI), the X-Amz-Target header and a body. What decodes must, encoded and decoded again, encode to the same request:
+// Each fuzz target takes a first line (method and URI), the X-Amz-Target header and a body. What decodes must, encoded
+// and decoded again, encode to the same request:
 //
 //	go test ./internal/aws/wire/proof -run XXX -fuzz FuzzEC2Query -fuzztime 1m
 
@@ -57,7 +58,8 @@ func seeds(t testing.TB, services ...*wire.Service) []seed {
 	return list
 }
 
-// survives checks that a request does not make the decoder panic, and that what it decodes, encoded and decoded again, is encoded the same.
+// survives checks that a request does not make the decoder panic, and that what it decodes, encoded and decoded again,
+// is encoded the same.
 func (r *rig) survives(t testing.TB, services []*wire.Service, in seed) {
 	method, uri, _ := strings.Cut(in.first, " ")
 	for _, s := range services {
@@ -76,7 +78,8 @@ func (r *rig) survives(t testing.TB, services []*wire.Service, in seed) {
 		if err != nil {
 			continue // a label holds what no URI can
 		}
-		if uri := once.URL.EscapedPath(); strings.Contains(uri, "//") || strings.Contains(uri, "{") || strings.HasSuffix(uri, "/") && uri != "/" {
+		if uri := once.URL.EscapedPath(); strings.Contains(uri, "//") || strings.Contains(uri, "{") ||
+			strings.HasSuffix(uri, "/") && uri != "/" {
 			continue // a label is empty
 		}
 		first := text(t, once)
@@ -104,14 +107,16 @@ func text(t testing.TB, r *http.Request) string {
 	return r.Method + " " + r.URL.RequestURI() + "\n" + string(body)
 }
 
-// The fuzz engine is slow on a binary of this size. Random damage to the snapshots finds the common mistakes in seconds; MUTATIONS sets how many requests are tried for each decoder.
+// The fuzz engine is slow on a binary of this size. Random damage to the snapshots finds the common mistakes in
+// seconds; MUTATIONS sets how many requests are tried for each decoder.
 func TestDamagedRequests(t *testing.T) {
 	count := 4000
 	if n, err := strconv.Atoi(os.Getenv("MUTATIONS")); err == nil {
 		count = n
 	}
 	r := theRig()
-	for _, services := range [][]*wire.Service{{wire.EKS}, {wire.SSM}, {wire.SQS}, {wire.Logs}, {wire.IAM}, {wire.CloudFormation}, {wire.AutoScaling}, {wire.EC2}} {
+	for _, services := range [][]*wire.Service{{wire.EKS}, {wire.SSM}, {wire.SQS}, {wire.Logs}, {wire.IAM},
+		{wire.CloudFormation}, {wire.AutoScaling}, {wire.EC2}} {
 		t.Run(services[0].Name, func(t *testing.T) {
 			t.Parallel()
 			list := seeds(t, services...)

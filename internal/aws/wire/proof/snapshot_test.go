@@ -295,7 +295,7 @@ func TestErrorSnapshots(t *testing.T) {
 	}
 	for _, s := range order {
 		if total[s] != len(files[s]) {
-			t.Errorf("%s: %d error snapshots, of which %d belong to a modelled error", s, len(files[s]), total[s])
+			t.Errorf("%s: %d error snapshots, of which %d belong to a modeled error", s, len(files[s]), total[s])
 		}
 		fmt.Printf("%-24s error snapshots: %d of %d\n", s, passed[s], total[s])
 	}

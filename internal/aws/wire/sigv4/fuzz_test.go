@@ -33,18 +33,61 @@ func signedRequests(tb testing.TB) []*http.Request {
 		return r
 	}
 	return []*http.Request{
-		sign(tb, http.MethodPost, "https://eks.us-east-1.amazonaws.com/clusters?a=b&c=d%20e", `{"name":"x"}`, "eks", keys, http.Header{"Content-Type": {"application/json"}}),
-		sign(tb, http.MethodDelete, "https://eks.us-east-1.amazonaws.com/clusters/a/node-groups/b%2Fc", "", "eks", session, nil),
-		sign(tb, http.MethodPost, "https://logs.us-east-1.amazonaws.com/", `{"limit":1}`, "logs", session, http.Header{"X-Amz-Target": {"Logs_20140328.DescribeLogGroups"}, "Content-Type": {"application/x-amz-json-1.1"}}),
-		sign(tb, http.MethodPost, "https://ec2.us-east-1.amazonaws.com/", "Action=DescribeVpcs&Version=2016-11-15", "ec2", keys, http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}),
+		sign(
+			tb,
+			http.MethodPost,
+			"https://eks.us-east-1.amazonaws.com/clusters?a=b&c=d%20e",
+			`{"name":"x"}`,
+			"eks",
+			keys,
+			http.Header{"Content-Type": {"application/json"}},
+		),
+		sign(
+			tb,
+			http.MethodDelete,
+			"https://eks.us-east-1.amazonaws.com/clusters/a/node-groups/b%2Fc",
+			"",
+			"eks",
+			session,
+			nil,
+		),
+		sign(
+			tb,
+			http.MethodPost,
+			"https://logs.us-east-1.amazonaws.com/",
+			`{"limit":1}`,
+			"logs",
+			session,
+			http.Header{"X-Amz-Target": {"Logs_20140328.DescribeLogGroups"},
+				"Content-Type": {"application/x-amz-json-1.1"}},
+		),
+		sign(
+			tb,
+			http.MethodPost,
+			"https://ec2.us-east-1.amazonaws.com/",
+			"Action=DescribeVpcs&Version=2016-11-15",
+			"ec2",
+			keys,
+			http.Header{"Content-Type": {"application/x-www-form-urlencoded"}},
+		),
 		sign(tb, http.MethodPut, "https://s3.us-east-1.amazonaws.com/bucket/a/../b", "x", "s3", keys, nil),
-		presigned("https://sts.us-east-1.amazonaws.com/?Action=GetCallerIdentity&Version=2011-06-15&X-Amz-Expires=60", "sts", session, http.Header{"X-K8s-Aws-Id": {"demo"}}),
-		presigned("https://ec2.us-east-1.amazonaws.com/?Action=DescribeRegions&Version=2016-11-15", "ec2", keys, http.Header{}),
+		presigned(
+			"https://sts.us-east-1.amazonaws.com/?Action=GetCallerIdentity&Version=2011-06-15&X-Amz-Expires=60",
+			"sts",
+			session,
+			http.Header{"X-K8s-Aws-Id": {"demo"}},
+		),
+		presigned(
+			"https://ec2.us-east-1.amazonaws.com/?Action=DescribeRegions&Version=2016-11-15",
+			"ec2",
+			keys,
+			http.Header{},
+		),
 	}
 }
 
-// FuzzMutated shows that no request is taken for signed but those that were: it begins with signed requests as they travel, and whatever
-// verifies of what becomes of them must say the same as one of them, in all that is signed.
+// FuzzMutated shows that no request is taken for signed but those that were: it begins with signed requests as they
+// travel, and whatever verifies of what becomes of them must say the same as one of them, in all that is signed.
 func FuzzMutated(f *testing.F) {
 	signed := map[string]bool{}
 	for _, r := range signedRequests(f) {
@@ -113,7 +156,18 @@ func meaning(r *http.Request, s *sigv4.Signature, body []byte) (string, error) {
 		return "", nil
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s?%s\n%s %s %s %s %q\n", r.Method, where, query.Encode(), s.AccessKeyID, s.Scope(), s.Date, s.Expires, s.SessionToken)
+	fmt.Fprintf(
+		&b,
+		"%s %s?%s\n%s %s %s %s %q\n",
+		r.Method,
+		where,
+		query.Encode(),
+		s.AccessKeyID,
+		s.Scope(),
+		s.Date,
+		s.Expires,
+		s.SessionToken,
+	)
 	headers := map[string]string{}
 	for _, name := range s.SignedHeaders {
 		switch name {
@@ -140,7 +194,8 @@ func TestSignedHeadersAreBounded(t *testing.T) {
 	t.Parallel()
 	r := sign(t, http.MethodGet, "https://eks.us-east-1.amazonaws.com/clusters", "", "eks", keys, nil)
 	replace("SignedHeaders=host", "SignedHeaders=host"+strings.Repeat(";a", 300))(r)
-	if _, err := sigv4.Parse(r); code(err) != sigv4.IncompleteSignature || !strings.Contains(err.Error(), "more than 256 headers") {
+	if _, err := sigv4.Parse(r); code(err) != sigv4.IncompleteSignature ||
+		!strings.Contains(err.Error(), "more than 256 headers") {
 		t.Errorf("three hundred signed headers give %v", err)
 	}
 }

@@ -39,7 +39,11 @@ func (h Hierarchy) hasController(controller string) bool {
 // Host is all hierarchies of a host.
 type Host []Hierarchy
 
-// Open finds the hierarchies of this host.
+// ErrUnavailable is the error of Open on a host that cannot bound the memory of machines.
+var ErrUnavailable = errors.New("this host has no memory control groups: mount cgroup2 on /sys/fs/cgroup, or start " +
+	"the kernel with cgroup_enable=memory")
+
+// Open finds the hierarchies of this host. The error is ErrUnavailable when it has none for memory.
 func Open() (Host, error) {
 	f, err := os.Open("/proc/thread-self/mountinfo") // the first thread may be in a machine, see machine.Exec
 	if err != nil {
@@ -82,10 +86,7 @@ func parseMountinfo(lines *bufio.Scanner) (Host, error) {
 		return nil, err
 	}
 	if !host.hasController("memory") && !host.V2() {
-		return nil,
-			errors.New(
-				"this host has no memory control groups: mount cgroup2 on /sys/fs/cgroup, or start the kernel with " +
-					"cgroup_enable=memory")
+		return nil, ErrUnavailable
 	}
 	return host, nil
 }

@@ -36,14 +36,17 @@ refused() { what=$1; shift; if sh -c "$*" 2>/dev/null; then echo "ALLOWED: $what
 allowed() { what=$1; shift; if out=$(sh -c "$*" 2>&1); then echo "works: $what"; else echo "FAILED: $what: $out"; fi; }
 mkdir -p /mnt/proc /mnt/sys /mnt/cg
 mount -t proc proc /mnt/proc; mount -t sysfs sysfs /mnt/sys
-if [ -e /sys/fs/cgroup/memory ]; then mount -t cgroup -o memory cgroup /mnt/cg; else mount -t cgroup2 cgroup2 /mnt/cg; fi
+if [ -e /sys/fs/cgroup/memory ]
+then mount -t cgroup -o memory cgroup /mnt/cg
+else mount -t cgroup2 cgroup2 /mnt/cg
+fi
 refused core_pattern 'echo "|/bin/true" > /mnt/proc/sys/kernel/core_pattern'
 refused modprobe 'echo /bin/true > /mnt/proc/sys/kernel/modprobe'
 refused sysrq 'echo h > /mnt/proc/sysrq-trigger'
 refused uevent_helper 'test -e /mnt/sys/kernel/uevent_helper && echo /bin/true > /mnt/sys/kernel/uevent_helper'
 refused release_agent 'test -e /mnt/cg/release_agent && echo /bin/true > /mnt/cg/release_agent'
 refused "memory limit" 'for f in /mnt/cg/memory.max /mnt/cg/memory.limit_in_bytes; do test -e $f && echo -1 > $f; done'
-refused "device rules" 'test -e /sys/fs/cgroup/devices && mkdir -p /sys/fs/cgroup/devices/own && echo a > /sys/fs/cgroup/devices/own/devices.allow'
+refused "device rules" 'd=/sys/fs/cgroup/devices; test -e $d && mkdir -p $d/own && echo a > $d/own/devices.allow'
 refused "IDs of others" 'touch /root/f && chown 65536 /root/f'
 refused "a device" 'mknod /root/disk b 8 0'
 refused "remount of the host's" 'mount -o remount,rw,bind /opt/program'
@@ -57,9 +60,11 @@ refused "a setuid program for the host" 'cp /bin/true /root/s && chmod u+s /root
 allowed "proc in new namespaces" 'unshare --mount --pid --fork mount -t proc proc /proc'
 allowed "sysfs in new namespaces" 'unshare --mount --net mount -t sysfs sysfs /sys'
 allowed "own cgroups" 'd=$(ls -d /sys/fs/cgroup/memory 2>/dev/null || echo /sys/fs/cgroup); mkdir $d/own && sh -c "echo \$\$ > $d/own/cgroup.procs"'
-allowed "overlay" 'mkdir -p /var/lib/kubelet/u /var/lib/kubelet/w /mnt/o && mount -t overlay -o userxattr,lowerdir=/etc,upperdir=/var/lib/kubelet/u,workdir=/var/lib/kubelet/w overlay /mnt/o && touch /mnt/o/new && chown 1000 /mnt/o/new'
+allowed "overlay" 'd=/var/lib/kubelet; mkdir -p $d/u $d/w /mnt/o &&
+  mount -t overlay -o userxattr,lowerdir=/etc,upperdir=$d/u,workdir=$d/w overlay /mnt/o &&
+  touch /mnt/o/new && chown 1000 /mnt/o/new'
 allowed "users" 'touch /root/g && chown 65535:1000 /root/g'
-allowed "port below 1024" 'cat /proc/sys/net/ipv4/ip_unprivileged_port_start && echo 80 > /proc/sys/net/ipv4/ip_unprivileged_port_start'
+allowed "port below 1024" 'p=/proc/sys/net/ipv4/ip_unprivileged_port_start; cat $p && echo 80 > $p'
 allowed "setuid" 'cp /usr/bin/id /root/id && chown 7 /root/id && chmod u+s /root/id && test "$(/root/id -u)" = 7'
 touch /root/marker
 sleep 1000 >/dev/null 2>&1 &

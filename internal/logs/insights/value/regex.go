@@ -246,8 +246,8 @@ func (r *Regex) Match(s string) bool {
 	return r.re.MatchString(s)
 }
 
-// needle is a text to look for: /Exception/, /(?i)exception/, /(?i)(error|failure)/ are what most queries have, and searching for
-// texts is some ten times faster than the automaton of regexp.
+// needle is a text to look for: /Exception/, /(?i)exception/, /(?i)(error|failure)/ are what most queries have, and
+// searching for texts is some ten times faster than the automaton of regexp.
 type needle struct {
 	text   string // in lower case if fold
 	fold   bool   // case does not matter; the text is ASCII

@@ -12,6 +12,7 @@ import (
 // Kind is the type of a Value.
 type Kind uint8
 
+// The kinds of values.
 const (
 	Null       Kind = iota // a field that the event lacks, and JSON's null
 	BoolKind               // JSON's true and false, and the result of a condition
