@@ -19,7 +19,7 @@ const (
 	Fully  Managed = "fully"
 )
 
-// What becomes of a field from one version to the next.
+// Change is what becomes of a field from one version to the next.
 type Change string
 
 // The changes.
@@ -211,7 +211,7 @@ func (c *comparison) compareItems(f *Field, path fieldpath.Path, was, is []any) 
 	if keys == nil && len(path) > 0 && path[len(path)-1].FieldName != nil {
 		keys = mergeKeys[*path[len(path)-1].FieldName]
 	}
-	element := func(i int, item any) fieldpath.PathElement { return fieldpath.PathElement{Index: &i} }
+	element := func(i int, _ any) fieldpath.PathElement { return fieldpath.PathElement{Index: &i} }
 	switch {
 	case c.sets[at]:
 		f.Merged = true

@@ -65,7 +65,7 @@ func (s *Service) FilterLogEvents(ctx context.Context, in *cloudwatchlogs.Filter
 	if err != nil {
 		return nil, err
 	}
-	if err := readable(ctx, group.Value, "FilterLogEvents"); err != nil {
+	if err := readable(group.Value, "FilterLogEvents"); err != nil {
 		return nil, err
 	}
 	names, err := s.namesOf(ctx, group.Value, aws.ToString(in.LogStreamNamePrefix), in.LogStreamNames)

@@ -11,12 +11,16 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// FuzzToken shows that a token of a page of events leads to the place that it names, in answer to the request that it is for, and that a pointer
-// to an event does.
+// FuzzToken shows that a token of a page of events leads to the place that it names, in answer to the request that it
+// is for, and that a pointer to an event does.
 func FuzzToken(f *testing.F) {
-	in := &cloudwatchlogs.FilterLogEventsInput{LogGroupName: aws.String("/aws/eks/demo/cluster"), FilterPattern: aws.String("ERROR")}
+	in := &cloudwatchlogs.FilterLogEventsInput{
+		LogGroupName:  aws.String("/aws/eks/demo/cluster"),
+		FilterPattern: aws.String("ERROR"),
+	}
 	c := cursor{position: &events.Position{Timestamp: 1_790_000_000_000, Seq: 7}, backward: true}
-	for _, seed := range []string{c.String(), filterToken(c, in), record.LogPointer{GroupID: 1, Timestamp: 2, Seq: 3}.String(), "f/", "b/x/s", ""} {
+	for _, seed := range []string{c.String(), filterToken(c, in),
+		record.LogPointer{GroupID: 1, Timestamp: 2, Seq: 3}.String(), "f/", "b/x/s", ""} {
 		f.Add([]byte(seed), false)
 	}
 	f.Add([]byte(c.String()+"/"+filterFingerprint(in)), true)
@@ -26,7 +30,8 @@ func FuzzToken(f *testing.F) {
 			token = base64.RawURLEncoding.EncodeToString(raw)
 		}
 		if got, err := parseCursor(token); err == nil {
-			if again, err := parseCursor(got.String()); err != nil || *again.position != *got.position || again.backward != got.backward {
+			if again, err := parseCursor(got.String()); err != nil || *again.position != *got.position ||
+				again.backward != got.backward {
 				t.Fatalf("%q is %s, and that is %s: %v", token, got, again, err)
 			}
 		}
@@ -34,7 +39,8 @@ func FuzzToken(f *testing.F) {
 			if again, err := openFilterToken(filterToken(got, in), in); err != nil || *again.position != *got.position {
 				t.Fatalf("%q is %s, and that is %s: %v", token, got, again, err)
 			}
-			if _, err := openFilterToken(token, &cloudwatchlogs.FilterLogEventsInput{LogGroupName: in.LogGroupName}); err == nil {
+			other := &cloudwatchlogs.FilterLogEventsInput{LogGroupName: in.LogGroupName}
+			if _, err := openFilterToken(token, other); err == nil {
 				t.Fatalf("%q is good for another request", token)
 			}
 		}

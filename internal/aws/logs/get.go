@@ -50,7 +50,7 @@ func (p *page) addEvent(e events.Event) bool {
 
 // readable refuses to read events of groups whose class does not allow it.
 // https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/CloudWatch_Logs_Log_Classes.html
-func readable(ctx context.Context, g record.LogGroup, operation string) error {
+func readable(g record.LogGroup, operation string) error {
 	if g.Class == types.LogGroupClassStandard {
 		return nil
 	}
@@ -99,7 +99,7 @@ func (s *Service) GetLogEvents(ctx context.Context, in *cloudwatchlogs.GetLogEve
 	if err != nil {
 		return nil, err
 	}
-	if err := readable(ctx, group.Value, "GetLogEvents"); err != nil {
+	if err := readable(group.Value, "GetLogEvents"); err != nil {
 		return nil, err
 	}
 	stream, err := s.getStream(ctx, group.Value, aws.ToString(in.LogStreamName))

@@ -263,7 +263,10 @@ spec:
     - name: v1
       served: true
       storage: true
-      schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {length: {type: integer, maximum: 9}}}}}}
+      schema:
+        openAPIV3Schema:
+          type: object
+          properties: {spec: {type: object, properties: {length: {type: integer, maximum: 9}}}}
 ---
 apiVersion: example.com/v1
 kind: Boat

@@ -78,7 +78,8 @@ func TestCertificates(t *testing.T) {
 			if cert.Subject.CommonName != want {
 				t.Errorf("%s is of %s", name, cert.Subject.CommonName)
 			}
-			if masters := slices.Contains(cert.Subject.Organization, "system:masters"); masters != (name == "kube-apiserver-kubelet-client") {
+			masters := slices.Contains(cert.Subject.Organization, "system:masters")
+			if masters != (name == "kube-apiserver-kubelet-client") {
 				t.Errorf("%s: in system:masters is %v", name, masters)
 			}
 		}

@@ -434,7 +434,8 @@ func (v *vpc) egress(c record.Cluster) {
 		"addressType":"IPv4","endpoints":[{"addresses":["`+nodeAddress+
 		`"],"conditions":{"ready":true}}],"ports":[{"port":8443,"protocol":"TCP","name":""}]}`)
 	must("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingWebhookConfiguration","metadata":{"name":"hook"},
-		"webhooks":[{"name":"hook.example.com","admissionReviewVersions":["v1"],"sideEffects":"None","failurePolicy":"Fail","timeoutSeconds":5,
+		"webhooks":[{"name":"hook.example.com","admissionReviewVersions":["v1"],"sideEffects":"None",
+		"failurePolicy":"Fail","timeoutSeconds":5,
 		"clientConfig":{"caBundle":"`+base64.StdEncoding.EncodeToString(
 		k.ca.PEM)+`","service":{"name":"hook","namespace":"default","path":"/hook"}},
 		"rules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["configmaps"]}],"matchConditions":[{"name":"ours","expression":"object.metadata.name == 'refused'"}]}]}`)
@@ -449,7 +450,8 @@ func (v *vpc) egress(c record.Cluster) {
 		"host": "https://" + ofHost + "/hook-host", "node": "https://" + nodeAddress + ":8443/hook-node"} {
 		must("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
 			`{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingWebhookConfiguration","metadata":{"name":"`+name+`"},
-			"webhooks":[{"name":"`+name+`.example.com","admissionReviewVersions":["v1"],"sideEffects":"None","failurePolicy":"Fail","timeoutSeconds":5,
+			"webhooks":[{"name":"`+name+`.example.com","admissionReviewVersions":["v1"],"sideEffects":"None",
+		"failurePolicy":"Fail","timeoutSeconds":5,
 			"clientConfig":{"caBundle":"`+base64.StdEncoding.EncodeToString(k.ca.PEM)+`","url":"`+url+`"},
 			"rules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["configmaps"]}],"matchConditions":[{"name":"ours","expression":"object.metadata.name == '`+name+`'"}]}]}`)
 		v.until("an answer about the webhook at "+url, func() bool {

@@ -30,7 +30,8 @@ import (
 //		the number of chunks and, for each, its length in the file and decompressed
 //		the number of columns, and for each its name and 1 if it shows messages, otherwise 0
 //		row by row, a cell for each column
-//	the end, of fixed length: where the table begins, the number of rows (8 bytes each, little endian), and the CRC-32C of these
+//	the end, of fixed length: where the table begins and the number of rows (8 bytes each, little endian), and the
+//		CRC-32C of these
 //
 // Numbers are varints; a text is its length and its bytes. A cell is 0 when the row lacks the field, otherwise 1 more
 // than the length of its text, and the text; that of a message is its chunk, and its place and length in the chunk when

@@ -128,12 +128,12 @@ func (n *Network) makeHost(s *namespace) error {
 		return err
 	}
 	defer self.Close()
-	neighbours, err := here.onLinkBlocks(n.o.PublicRange)
+	neighbors, err := here.onLinkBlocks(n.o.PublicRange)
 	if err != nil {
 		return err
 	}
 	err = n.applyBounded(func(bounds connectionBounds) error {
-		return hostRules(n.o.Owner, n.o.PublicRange, neighbours, bounds).apply(self, &n.applied)
+		return hostRules(n.o.Owner, n.o.PublicRange, neighbors, bounds).apply(self, &n.applied)
 	}, func(bounds connectionBounds) error { return bounds.probe(int(s.netlinkFD())) })
 	if err != nil {
 		return err
@@ -170,7 +170,7 @@ func (n *Network) makeHost(s *namespace) error {
 	if err := s.LinkSetUp(inner); err != nil {
 		return err
 	}
-	if err := s.neighbours(inner, link.Attrs().HardwareAddr); err != nil {
+	if err := s.neighbors(inner, link.Attrs().HardwareAddr); err != nil {
 		return err
 	}
 	if err := here.NeighSet(&netlink.Neigh{LinkIndex: link.Attrs().Index, Family: netlink.FAMILY_V4,
@@ -260,7 +260,7 @@ func (n *Network) publicRoutes(d *design) error {
 			return err
 		}
 	}
-	if err := s.neighbours(link, routerMAC); err != nil {
+	if err := s.neighbors(link, routerMAC); err != nil {
 		return err
 	}
 	routes := map[destination]kernelRoute{}
@@ -333,7 +333,7 @@ func hostTable(owner string) string { return "coracle-" + owner }
 // hostRules are what the host does with the internet's packets: those for others leave with the host's address, and
 // neither the host's own services nor its neighbors, which are in on-link blocks where their addresses are public, are
 // open to what runs inside. Without bounds, VPCs may have any number of connections.
-func hostRules(owner string, public netip.Prefix, neighbours []netip.Prefix, bounds connectionBounds) *ruleset {
+func hostRules(owner string, public netip.Prefix, neighbors []netip.Prefix, bounds connectionBounds) *ruleset {
 	r := &ruleset{name: hostTable(owner)}
 	link := HostLink(owner)
 	if bounds == (connectionBounds{}) {
@@ -350,7 +350,7 @@ func hostRules(owner string, public netip.Prefix, neighbours []netip.Prefix, bou
 	c.addRule(matchInputLink(link), drop())
 	c = r.addChain("forward", &hook{kind: nftables.ChainTypeFilter, at: nftables.ChainHookForward,
 		priority: *nftables.ChainPriorityFilter})
-	for _, block := range neighbours {
+	for _, block := range neighbors {
 		c.addRule(matchInputLink(link), addressIn(false, block), drop())
 	}
 	c.addRule(matchInputLink(link), unconfirmed(), jumpToChain("new-connections"))

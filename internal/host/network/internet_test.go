@@ -20,7 +20,7 @@ import (
 )
 
 // somewhere is a network beyond the host: a namespace behind a link of the host's, as the real internet is behind eth0.
-func (w *world) somewhere() (path string, hostEnd, neighbour, farEnd netip.Addr) {
+func (w *world) somewhere() (path string, hostEnd, neighbor, farEnd netip.Addr) {
 	w.Helper()
 	path = filepath.Join(w.TempDir(), "somewhere")
 	if _, err := makeNamespace(path); err != nil {
@@ -34,7 +34,7 @@ func (w *world) somewhere() (path string, hostEnd, neighbour, farEnd netip.Addr)
 	defer s.close()
 	name := fmt.Sprintf("cortest%08x", rand.Uint32())
 	fourth := byte(rand.IntN(64) * 4)
-	hostEnd, neighbour = netip.AddrFrom4([4]byte{192, 88, 99, fourth + 1}), netip.AddrFrom4([4]byte{192, 88, 99,
+	hostEnd, neighbor = netip.AddrFrom4([4]byte{192, 88, 99, fourth + 1}), netip.AddrFrom4([4]byte{192, 88, 99,
 		fourth + 2})
 	// behind the neighbor, as the internet is behind the gateway
 	farEnd = netip.AddrFrom4([4]byte{198, 51, 100, fourth + 2})
@@ -55,10 +55,10 @@ func (w *world) somewhere() (path string, hostEnd, neighbour, farEnd netip.Addr)
 	}
 	for _, err := range []error{
 		netlink.AddrAdd(link, &netlink.Addr{IPNet: toIPNet(netip.PrefixFrom(hostEnd, 30))}), netlink.LinkSetUp(link),
-		s.AddrAdd(inner, &netlink.Addr{IPNet: toIPNet(netip.PrefixFrom(neighbour, 30))}), s.LinkSetUp(inner),
+		s.AddrAdd(inner, &netlink.Addr{IPNet: toIPNet(netip.PrefixFrom(neighbor, 30))}), s.LinkSetUp(inner),
 		s.localAddresses([]netip.Addr{farEnd}),
 		netlink.RouteAdd(&netlink.Route{LinkIndex: link.Attrs().Index, Dst: toIPNet(hostPrefix(farEnd)),
-			Gw: neighbour.AsSlice()}),
+			Gw: neighbor.AsSlice()}),
 		// What the network does to the link of a default route.
 		setSysctl(map[string]string{"ipv4/conf/" + name + "/forwarding": "1"}),
 		// It has a way to the public addresses: nobody is kept out by accident.
@@ -68,7 +68,7 @@ func (w *world) somewhere() (path string, hostEnd, neighbour, farEnd netip.Addr)
 			w.Fatal(err)
 		}
 	}
-	return path, hostEnd, neighbour, farEnd
+	return path, hostEnd, neighbor, farEnd
 }
 
 func TestTheInternetBeyondTheHost(t *testing.T) {
@@ -76,7 +76,7 @@ func TestTheInternetBeyondTheHost(t *testing.T) {
 	w := newWorld(t)
 	_, client, server := w.pair() // the server has a public address
 	w.whole(client, server)
-	path, hostEnd, neighbour, far := w.somewhere()
+	path, hostEnd, neighbor, far := w.somewhere()
 	if _, err := w.reconcileInternet(t.Context(), InternetNamespace); err != nil { // the next pass sees the new link
 		t.Fatal(err)
 	}
@@ -124,16 +124,16 @@ func TestTheInternetBeyondTheHost(t *testing.T) {
 	})
 	w.serve(instanceOf(server), "10.0.1.11:82")
 	if _, err := callFrom(t.Context(), path, "", w.publicAddress(1)+":82", false); err == nil {
-		t.Error("the host's neighbours get in")
+		t.Error("the host's neighbors get in")
 	}
-	t.Run("neighbours on the host's links are out of reach, whatever their addresses", func(t *testing.T) {
-		l, err := Listen(t.Context(), path, "tcp", netip.AddrPortFrom(neighbour, 80).String())
+	t.Run("neighbors on the host's links are out of reach, whatever their addresses", func(t *testing.T) {
+		l, err := Listen(t.Context(), path, "tcp", netip.AddrPortFrom(neighbor, 80).String())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer l.Close()
 		go answer(l)
-		w.reaches(instanceOf(server), netip.AddrPortFrom(neighbour, 80).String(), false)
+		w.reaches(instanceOf(server), netip.AddrPortFrom(neighbor, 80).String(), false)
 	})
 	t.Run("private networks of the host are out of reach", func(t *testing.T) {
 		w.reaches(instanceOf(server), "10.255.255.53:53", false)

@@ -146,13 +146,13 @@ var routerMAC = net.HardwareAddr{0x0e, 0xc0, 0x4a, 0xc1, 0xe0, 0x01}
 var routerLinkLocal = netip.MustParseAddr("fe80::cc0:4aff:fec1:e001")
 
 // neighbors makes the far ends of a link.
-func (s *namespace) neighbours(link netlink.Link, mac net.HardwareAddr) error {
+func (s *namespace) neighbors(link netlink.Link, mac net.HardwareAddr) error {
 	for _, a := range []netip.Addr{farEnd, farEndIPv6} {
 		err := s.NeighSet(&netlink.Neigh{LinkIndex: link.Attrs().Index, Family: addressFamily(a),
 			State: netlink.NUD_PERMANENT,
 			IP:    a.AsSlice(), HardwareAddr: mac})
 		if err != nil {
-			return fmt.Errorf("set the neighbour of %s: %w", link.Attrs().Name, err)
+			return fmt.Errorf("set the neighbor of %s: %w", link.Attrs().Name, err)
 		}
 	}
 	return nil

@@ -17,9 +17,9 @@ func TestNetworkACLs(t *testing.T) {
 	v := w.newVPC("10.0.0.0/16")
 	s1, s2 := w.newSubnet(v, "10.0.1.0/24"), w.newSubnet(v, "10.0.2.0/24")
 	g := w.open(v)
-	client, server, neighbour := w.newENI(s1, "", 0, g, "10.0.1.10"), w.newENI(s2, "", 0, g, "10.0.2.10"), w.newENI(s2,
+	client, server, neighbor := w.newENI(s1, "", 0, g, "10.0.1.10"), w.newENI(s2, "", 0, g, "10.0.2.10"), w.newENI(s2,
 		"", 0, g, "10.0.2.11")
-	w.plugged(client, server, neighbour)
+	w.plugged(client, server, neighbor)
 	w.serve(instanceOf(server), "10.0.2.10:80")
 	w.serve(instanceOf(server), "10.0.2.10:81")
 
@@ -73,7 +73,7 @@ func TestNetworkACLs(t *testing.T) {
 			if err := w.ping(instanceOf(client), "10.0.2.10", c.ping); (err == nil) != c.ping {
 				t.Errorf("ping: got %v, want allowed %v", err, c.ping)
 			}
-			if err := w.attempt("tcp", instanceOf(neighbour), "10.0.2.10", 80, true); err != nil {
+			if err := w.attempt("tcp", instanceOf(neighbor), "10.0.2.10", 80, true); err != nil {
 				t.Errorf("within the subnet, where no ACL applies: %v", err)
 			}
 		})

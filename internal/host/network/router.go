@@ -206,7 +206,7 @@ func (r *router) ensurePort(ctx context.Context, p port) error {
 	if err := r.ensureLinkUp(link, p.subnet.linkGroup()); err != nil {
 		return err
 	}
-	if err := r.neighbours(link, mac); err != nil {
+	if err := r.neighbors(link, mac); err != nil {
 		return err
 	}
 	if p.kind == instanceHolder && p.eni.Attachment.DeviceIndex != 0 {
@@ -306,7 +306,7 @@ func (r *router) gateway() error {
 	if err := r.ensureLinkUp(link, 0); err != nil {
 		return err
 	}
-	return r.neighbours(link, routerMAC)
+	return r.neighbors(link, routerMAC)
 }
 
 // reconcileRoutes makes the mapping and the route tables.

@@ -158,7 +158,7 @@ func TestSecurityGroups(t *testing.T) {
 		{"a block allows its addresses", client, "tcp", "10.0.2.20", 80, true},
 		{"a block allows no others", stranger, "tcp", "10.0.2.20", 80, false},
 		{"a single address is a block", client, "tcp", "10.0.2.20", 443, true},
-		{"the neighbour of a single address is not in it", both, "tcp", "10.0.2.20", 443, false},
+		{"the neighbor of a single address is not in it", both, "tcp", "10.0.2.20", 443, false},
 		{"below a range of ports", client, "tcp", "10.0.2.20", 7999, false},
 		{"first of a range of ports", client, "tcp", "10.0.2.20", 8000, true},
 		{"inside a range of ports", client, "tcp", "10.0.2.20", 8005, true},

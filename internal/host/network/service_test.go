@@ -59,11 +59,11 @@ func TestInterfaceEndpointsHaveSecurityGroups(t *testing.T) {
 		e.InterfaceType, e.Attachment.InstanceID, e.RequesterManaged = "vpc_endpoint", "", true
 	})
 	client := w.newENI(other, "", 0, []record.SecurityGroup{clients}, "10.0.2.10")
-	neighbour := w.newENI(s, "", 0, []record.SecurityGroup{clients}, "10.0.1.10")
+	neighbor := w.newENI(s, "", 0, []record.SecurityGroup{clients}, "10.0.1.10")
 	stranger := w.newENI(s, "", 0, w.open(v), "10.0.1.11")
 	silent := w.newENI(s, "", 0, []record.SecurityGroup{w.newGroup(v)}, "10.0.1.12")
 	narrow := w.newENI(s, "", 0, []record.SecurityGroup{toDoor}, "10.0.1.13")
-	w.plugged(client, neighbour, stranger, silent, narrow)
+	w.plugged(client, neighbor, stranger, silent, narrow)
 	w.settle(v)
 	for _, port := range []string{"443", "80"} {
 		w.serve(VPCNamespace(v.ID), "10.0.1.50:"+port)
@@ -71,7 +71,7 @@ func TestInterfaceEndpointsHaveSecurityGroups(t *testing.T) {
 	if seen, err := w.call(instanceOf(client), "", "10.0.1.50:443"); err != nil || seen != "10.0.2.10" {
 		t.Errorf("from a group that is let in: seen as %q, %v", seen, err)
 	}
-	w.reaches(instanceOf(neighbour), "10.0.1.50:443", true)
+	w.reaches(instanceOf(neighbor), "10.0.1.50:443", true)
 	w.reaches(instanceOf(client), "10.0.1.50:80", false)    // another port
 	w.reaches(instanceOf(stranger), "10.0.1.50:443", false) // of no group that is let in
 	w.reaches(instanceOf(silent), "10.0.1.50:443", false)   // of one that lets nothing out
