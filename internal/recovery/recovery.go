@@ -31,8 +31,8 @@ func Try(f func() error) (err error) {
 	return err
 }
 
-// Repeat calls f until it returns. When f panics, Repeat logs the panic and calls f again after a pause, until ctx ends.
-// what says what f does, as in "follow the pods of a cluster".
+// Repeat calls f until it returns. When f panics, Repeat logs the panic and calls f again after a pause, until ctx
+// ends. what says what f does, as in "follow the pods of a cluster".
 func Repeat(ctx context.Context, log *slog.Logger, what string, f func()) {
 	for {
 		p := panics.Try(f)

@@ -552,7 +552,9 @@ func TestOwnersNeedThePermissionsThatTheirGroupsUse(t *testing.T) {
 			return slices.Equal(is["ec2:InstanceType"], []string{"m5.xlarge"}) &&
 				slices.Equal(is["ec2:AvailabilityZone"], []string{"eu-west-1b"})
 		},
-		"Spot": func(is map[string][]string) bool { return slices.Equal(is["ec2:InstanceMarketType"], []string{"spot"}) },
+		"Spot": func(is map[string][]string) bool {
+			return slices.Equal(is["ec2:InstanceMarketType"], []string{"spot"})
+		},
 	} {
 		w.set(func() {
 			w.deny = func(caller wire.Caller, target wire.Target) bool {

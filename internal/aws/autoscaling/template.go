@@ -108,8 +108,8 @@ func (t target) in(d *types.InstancesDistribution) target {
 }
 
 // checkLaunch refuses a launch template with which the caller could not launch an instance themself, as AWS does by a
-// dry run: what the template says must be good, and the caller must be allowed all of it, of every type, in every subnet
-// and market. Otherwise a group would let its owner do what they may not.
+// dry run: what the template says must be good, and the caller must be allowed all of it, of every type, in every
+// subnet and market. Otherwise a group would let its owner do what they may not.
 func (s *Service) checkLaunch(ctx context.Context, spec *types.LaunchTemplateSpecification,
 	data ec2types.RequestLaunchTemplateData, kinds []string, imageID string, at target) error {
 	subnets := at.subnets

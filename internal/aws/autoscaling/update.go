@@ -88,7 +88,8 @@ func (s *Service) UpdateAutoScalingGroup(ctx context.Context, in *autoscaling.Up
 	return &autoscaling.UpdateAutoScalingGroupOutput{}, nil
 }
 
-// checkMove demands that who moves a group into other subnets or another placement group may launch there what the group launches.
+// checkMove demands that who moves a group into other subnets or another placement group may launch there what the
+// group launches.
 func (s *Service) checkMove(ctx context.Context, g record.AutoScalingGroup) error {
 	var template *types.LaunchTemplateSpecification
 	var mixed *types.MixedInstancesPolicy

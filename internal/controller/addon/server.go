@@ -221,13 +221,13 @@ const (
 	watchAgainMost  = 15 * time.Second
 )
 
-// watchPlace watches a place until ctx ends or the API server goes away, which is its error.
+// watchPlace watches a place until ctx ends or the API server goes away, and returns why.
 func (s *server) watchPlace(ctx context.Context, at place, w *watched) error {
 	wait := watchAgainFirst
 	for {
 		err := s.listAndWatch(ctx, at, w, func() { wait = watchAgainFirst })
 		if ctx.Err() != nil {
-			return nil
+			return ctx.Err()
 		}
 		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 			continue
@@ -244,7 +244,7 @@ func (s *server) watchPlace(ctx context.Context, at place, w *watched) error {
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			return nil
+			return ctx.Err()
 		case <-timer.C:
 		}
 		wait = min(2*wait, watchAgainMost)

@@ -48,7 +48,8 @@ const (
 	agent = "vpcLambda"
 )
 
-// ServiceLinkedRole is the name of the role in which EKS manages node groups: Options have clients with its permissions.
+// ServiceLinkedRole is the name of the role in which EKS manages node groups: Options have clients with its
+// permissions.
 // https://docs.aws.amazon.com/eks/latest/userguide/using-service-linked-roles-eks-nodegroups.html
 const ServiceLinkedRole = "AWSServiceRoleForAmazonEKSNodegroup"
 

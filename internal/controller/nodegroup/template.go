@@ -157,7 +157,8 @@ func (g *group) findVersion(ctx context.Context, id, description string) (string
 	return strconv.FormatInt(newest, 10), nil
 }
 
-// isCreatedByEKS reports whether the ARN of a creator is of a session of ServiceLinkedRole, which nobody else can assume.
+// isCreatedByEKS reports whether the ARN of a creator is of a session of ServiceLinkedRole, which nobody else can
+// assume.
 func (g *group) isCreatedByEKS(creator string) bool {
 	session, err := arn.Parse(creator)
 	return err == nil && session.Service == "sts" && session.AccountID == g.row.Account &&

@@ -223,8 +223,8 @@ func (d *design) securityGroupRules(r *ruleset, forward *chain) {
 	in := &set{name: "ingress-groups", key: nftables.TypeMark, data: nftables.TypeVerdict}
 	for _, id := range groups {
 		number := nativeUint32(numbers[id])
-		out.elements = append(out.elements, verdictElement(number, expr.VerdictJump, "out-"+id))
-		in.elements = append(in.elements, verdictElement(number, expr.VerdictJump, "in-"+id))
+		out.elements = append(out.elements, jumpElement(number, "out-"+id))
+		in.elements = append(in.elements, jumpElement(number, "in-"+id))
 	}
 	r.add(out)
 	r.add(in)
@@ -437,8 +437,8 @@ func (d *design) networkACLRules(r *ruleset, forward *chain) {
 		from.addRule(jumpToChain("acl-out-" + s.acl))
 		to.addRule([]expr.Any{loadMeta(expr.MetaKeyIIFGROUP), equals(group)}, returnToCaller())
 		to.addRule(jumpToChain("acl-in-" + s.acl))
-		away.elements = append(away.elements, verdictElement(group, expr.VerdictJump, from.name))
-		enter.elements = append(enter.elements, verdictElement(group, expr.VerdictJump, to.name))
+		away.elements = append(away.elements, jumpElement(group, from.name))
+		enter.elements = append(enter.elements, jumpElement(group, to.name))
 		if !done[s.acl] {
 			done[s.acl] = true
 			aclChain(r.addChain("acl-out-"+s.acl, nil), d.acls[s.acl], true)

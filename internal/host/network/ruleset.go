@@ -438,9 +438,9 @@ func verdict(kind expr.VerdictKind, chain string) []expr.Any {
 	return []expr.Any{&expr.Verdict{Kind: kind, Chain: chain}}
 }
 
-// verdictElement is an element of a verdict map.
-func verdictElement(key []byte, kind expr.VerdictKind, chain string) nftables.SetElement {
-	return nftables.SetElement{Key: key, VerdictData: &expr.Verdict{Kind: kind, Chain: chain}}
+// jumpElement is an element of a verdict map that leads to a chain.
+func jumpElement(key []byte, chain string) nftables.SetElement {
+	return nftables.SetElement{Key: key, VerdictData: &expr.Verdict{Kind: expr.VerdictJump, Chain: chain}}
 }
 
 // addressSet is a set of IPv4 or IPv6 blocks; blocks of the other family are left out. Single addresses make a hash,

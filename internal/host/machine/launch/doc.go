@@ -1,8 +1,8 @@
 // Package launch is the host's side of one machine: the program "coracle-node launch", which stands for the hardware.
 //
 // Its life: [Main] reads a [Spec]; makes the machine's control group anew, as large as the instance type; writes what
-// the machine is to see of its hardware (/proc/meminfo, /sys/devices/system/cpu, ...: see [Hardware]); and starts itself
-// once more in new mount, PID, UTS and IPC namespaces, in the network namespace of the instance. That second stage
+// the machine is to see of its hardware (/proc/meminfo, /sys/devices/system/cpu, ...: see [Hardware]); and starts
+// itself once more in new mount, PID, UTS and IPC namespaces, in the network namespace of the instance. That second stage
 // ([inside]) enters the control group and its namespace, resets the network interfaces, as a boot does, mounts the root
 // file system and everything on it, makes it the root, and becomes init.
 //
