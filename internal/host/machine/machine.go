@@ -97,6 +97,7 @@ type Controller struct {
 
 	keys     sync.Map // EC2Key by instance ID, of the instances seen so far
 	consoled sync.Map // size of the console that was written last, by instance ID
+	writes   sync.Map // *rate.Limiter of rows of machines, by instance ID
 	skeleton sync.Mutex
 	memory   reservations
 }
@@ -370,6 +371,7 @@ func (c *Controller) deleteMachine(ctx context.Context, key, id string) error {
 	c.memory.release(id)
 	c.keys.Delete(id)
 	c.consoled.Delete(id)
+	c.writes.Delete(id)
 	return c.o.Store.Txn(ctx, c.machines.RemoveOp(key), c.consoles.RemoveOp(key))
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"golang.org/x/time/rate"
 
 	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
 	"github.com/coracle-eks/coracle/internal/host/machine/guestfile"
@@ -30,6 +31,7 @@ const impairedAfter = 3
 // observe writes down how a machine is whose process was ensured.
 func (c *Controller) observe(ctx context.Context, key string, i record.Instance, m record.Machine,
 	p process.Status) (reconcile.Result, error) {
+	before := m
 	dir := c.machineDir(i.ID)
 	s, err := launch.ReadStatus(dir)
 	if err != nil {
@@ -53,15 +55,39 @@ func (c *Controller) observe(ctx context.Context, key string, i record.Instance,
 		}
 	}
 	m = evaluateStatus(m, s, p, c.readReport(i.ID))
-	changed := c.writeMachine(ctx, key, m)
-	after, err := c.consoleSoon(ctx, key, i.ID, settled(m))
-	if changed != nil {
-		return reconcile.Result{}, changed
+	if m != before {
+		if !c.mayWrite(i.ID) {
+			return reconcile.Result{After: writeEvery}, nil
+		}
+		if err := c.writeMachine(ctx, key, m); err != nil {
+			return reconcile.Result{}, err
+		}
 	}
+	pause := consoleEvery
+	switch {
+	case settled(m) && !settled(before):
+		pause = 0 // it has booted
+	case settled(m):
+		pause = consoleSettled
+	}
+	after, err := c.consoleSoon(ctx, key, i.ID, pause)
 	if !settled(m) {
 		after = time.Second // whatever becomes of the notices of files
 	}
 	return reconcile.Result{After: after}, err
+}
+
+// How many of a machine's changes are written: a boot makes few, but what the machine reports is up to its root, and
+// each row stays in etcd's history for a while.
+const (
+	writesAtOnce = 30
+	writeEvery   = 10 * time.Second
+)
+
+// mayWrite reports whether what was observed of a machine may be written now.
+func (c *Controller) mayWrite(id string) bool {
+	limit, _ := c.writes.LoadOrStore(id, rate.NewLimiter(rate.Every(writeEvery), writesAtOnce))
+	return limit.(*rate.Limiter).Allow()
 }
 
 // readReport returns what the machine says of its boot. A report that cannot be used is none: the machine, which wrote
@@ -124,20 +150,29 @@ func evaluateStatus(m record.Machine, s launch.Status, p process.Status, report 
 		m.UserData = strings.TrimPrefix(m.UserData+"; units that did not start: "+strings.Join(report.FailedUnits,
 			", "), "; ")
 	}
+	if len(m.UserData) > maxReport {
+		m.UserData = strings.ToValidUTF8(m.UserData[:maxReport], "") + " ..."
+	}
 	return m
 }
 
-// consoleEvery bounds how often a console that goes on is written.
-const consoleEvery = 10 * time.Second
+// maxReport is how many bytes of what a machine says of its boot are kept.
+const maxReport = 4 << 10
+
+// How often a console that goes on is written: while the machine boots, and after.
+const (
+	consoleEvery   = 10 * time.Second
+	consoleSettled = 30 * time.Second
+)
 
 type consoleMark struct {
 	size int64
 	at   time.Time
 }
 
-// consoleSoon writes the console if it has grown, at once when a boot has settled, otherwise not too often; after is
-// when to look again.
-func (c *Controller) consoleSoon(ctx context.Context, key, id string, done bool) (after time.Duration, err error) {
+// consoleSoon writes the console if it has grown, at most once in a pause; after is when to look again.
+func (c *Controller) consoleSoon(ctx context.Context, key, id string, pause time.Duration) (after time.Duration,
+	err error) {
 	info, err := os.Lstat(filepath.Join(c.machineDir(id), consoleFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil // nothing was written yet
@@ -150,7 +185,7 @@ func (c *Controller) consoleSoon(ctx context.Context, key, id string, done bool)
 	if mark.size == info.Size() {
 		return 0, nil
 	}
-	if wait := consoleEvery - time.Since(mark.at); wait > 0 && !done {
+	if wait := pause - time.Since(mark.at); wait > 0 {
 		return wait, nil
 	}
 	return 0, c.console(ctx, key, id)

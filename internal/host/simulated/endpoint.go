@@ -30,6 +30,7 @@ import (
 
 	"github.com/sourcegraph/conc"
 
+	"github.com/coracle-eks/coracle/internal/connlimit"
 	"github.com/coracle-eks/coracle/internal/outbound"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/recovery"
@@ -102,6 +103,9 @@ func (c *Controller) serveCluster(ctx context.Context, key, clusterID string) {
 	c.serveSocket(ctx, key, ManagedSocket(c.o.Dir, clusterID), func(conn net.Conn) { c.connectOut(ctx, conn) })
 }
 
+// connDescriptors are the file descriptors of a connection of an API server: its own, and the one that it is joined to.
+const connDescriptors = 2
+
 // serveSocket has one function serve every connection to a socket until ctx ends.
 func (c *Controller) serveSocket(ctx context.Context, key, path string, serve func(net.Conn)) {
 	l, err := listenUnix(path)
@@ -121,7 +125,13 @@ func (c *Controller) serveSocket(ctx context.Context, key, path string, serve fu
 			}
 			return
 		}
+		release, ok := connlimit.Acquire(key, connDescriptors)
+		if !ok {
+			conn.Close() // the API server tries again
+			continue
+		}
 		serving.Go(func() {
+			defer release()
 			defer conn.Close()
 			stop := context.AfterFunc(ctx, func() { conn.Close() })
 			defer stop()

@@ -39,12 +39,18 @@ func parseUserData(data []byte) (*node, error) {
 		return nil, err
 	}
 	n := &node{labels: map[string]string{}}
+	left := maxText
+	for _, part := range parts {
+		if left -= len(part.Content); left < 0 {
+			return nil, errText
+		}
+	}
 	for _, part := range parts {
 		switch part.Type {
 		case cloudinit.NodeConfig:
 			err = n.nodeConfig(part.Content)
 		case cloudinit.ShellScript, cloudinit.Boothook, cloudinit.CloudConfig:
-			err = n.parseScript(string(part.Content))
+			err = n.parseScript(string(part.Content), &left)
 		}
 		if err != nil {
 			return nil, err
@@ -74,17 +80,32 @@ var assignment = regexp.MustCompile(`^(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(.*
 // A variable may hold others, and so each line of a script could otherwise double what the one before it made.
 const maxLine = 128 << 10
 
-// parseScript looks for a call of bootstrap.sh. Variables that the script sets before it to plain words are known.
+// maxText is how much text all parts of user data may have, uncompressed and once variables are replaced, in bytes.
+// They are read in the daemon, for every account, and again while the cluster that they name does not exist.
+const maxText = 1 << 20
+
+// parseScript looks for a call of bootstrap.sh. Variables that the script sets before it to plain words are known. What
+// replacing them makes of the lines is taken from left.
 // https://github.com/awslabs/amazon-eks-ami/blob/main/templates/al2/runtime/bootstrap.sh
-func (n *node) parseScript(text string) error {
+func (n *node) parseScript(text string, left *int) error {
 	variables := map[string]string{}
 	for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", " ")) {
 		line = strings.TrimSpace(line)
 		if strings.HasPrefix(line, "#") {
 			continue
 		}
+		split := func(text string) ([]string, error) {
+			words, err := splitWords(text, variables)
+			for _, w := range words {
+				*left -= len(w)
+			}
+			if err == nil && *left < 0 {
+				err = errText
+			}
+			return words, err
+		}
 		if m := assignment.FindStringSubmatch(line); m != nil {
-			words, err := splitWords(m[2], variables)
+			words, err := split(m[2])
 			if err != nil {
 				return err
 			}
@@ -96,7 +117,7 @@ func (n *node) parseScript(text string) error {
 		if !strings.Contains(line, "bootstrap.sh") {
 			continue
 		}
-		words, err := splitWords(line, variables)
+		words, err := split(line)
 		if err != nil {
 			return err
 		}
@@ -268,6 +289,9 @@ func (n *node) nodeConfig(documents []byte) error {
 // https://bottlerocket.dev/en/os/latest/#/api/settings/kubernetes/
 func parseBottlerocket(data []byte) (*node, error) {
 	data, err := cloudinit.Decode(data)
+	if err == nil && len(data) > maxText {
+		return nil, errText
+	}
 	if err != nil || !bytes.Contains(data, []byte("settings.kubernetes")) {
 		return nil, err
 	}
@@ -387,6 +411,9 @@ func splitWords(line string, variables map[string]string) ([]string, error) {
 	}
 	return words, nil
 }
+
+var errText = fmt.Errorf("the user data have more than %d KiB of text, uncompressed and with the variables of scripts "+
+	"replaced: a simulated machine reads no more", maxText>>10)
 
 var errLine = fmt.Errorf("a line of the user data's script is longer than %d KiB once its variables are replaced",
 	maxLine>>10)

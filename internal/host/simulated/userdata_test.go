@@ -79,8 +79,16 @@ func TestUserData(t *testing.T) {
 			data: "#!/bin/bash\na=" + strings.Repeat("x", 64) + "\n/etc/eks/bootstrap.sh demo " + strings.Repeat("$a",
 				4096) + "\n", err: "longer than 128 KiB",
 		},
+		"variables that are kept": {
+			data: "#!/bin/bash\nz=" + strings.Repeat("x", 127<<10) + "\n" + strings.Repeat("a=$z\n", 20) +
+				"/etc/eks/bootstrap.sh demo\n", err: "more than 1024 KiB of text",
+		},
+		"lines without end": {
+			data: "#!/bin/bash\n" + strings.Repeat("b=$z\n", 300_000) + "/etc/eks/bootstrap.sh demo\n",
+			err:  "more than 1024 KiB of text",
+		},
 		"a NodeConfig of aliases": {
-			data: "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nx: &a " + strings.Repeat("x", 1<<20) +
+			data: "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nx: &a " + strings.Repeat("x", 1<<19) +
 				"\ny: [" + strings.Repeat("*a,", 100) + "]\n", err: "aliases",
 		},
 		"Bottlerocket's settings, nested": {
