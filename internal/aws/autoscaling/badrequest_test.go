@@ -567,7 +567,9 @@ func TestOwnersNeedThePermissionsThatTheirGroupsUse(t *testing.T) {
 			MixedInstancesPolicy: &types.MixedInstancesPolicy{
 				LaunchTemplate: &types.LaunchTemplate{
 					LaunchTemplateSpecification: &types.LaunchTemplateSpecification{LaunchTemplateId: &w.template},
-					Overrides:                   []types.LaunchTemplateOverrides{{InstanceType: s("m5.large")}, {InstanceType: s("m5.xlarge")}},
+					Overrides: []types.LaunchTemplateOverrides{
+						{InstanceType: s("m5.large")}, {InstanceType: s("m5.xlarge")},
+					},
 				},
 				InstancesDistribution: &types.InstancesDistribution{OnDemandPercentageAboveBaseCapacity: n(50)},
 			},
