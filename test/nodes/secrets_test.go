@@ -143,7 +143,7 @@ func (s *cluster) secrets() (all []secret) {
 	}
 	add("the key of process marks", "process.key", key)
 	add("the key of process marks, in hexadecimal", "", []byte(hex.EncodeToString(key)))
-	// Private keys, by a line in their middle.
+	// Private keys: those in PEM by a line in their middle.
 	keys := 0
 	err = filepath.WalkDir(s.Dir, func(path string, d fs.DirEntry, err error) error {
 		name := strings.TrimPrefix(path, s.Dir+"/")
@@ -159,7 +159,7 @@ func (s *cluster) secrets() (all []secret) {
 			return err
 		}
 		value := bytes.TrimSpace(text)
-		if lines := bytes.Split(value, []byte("\n")); len(lines) > 2 {
+		if lines := bytes.Split(value, []byte("\n")); bytes.HasPrefix(value, []byte("-----BEGIN")) && len(lines) > 2 {
 			value = lines[len(lines)/2]
 		}
 		keys++

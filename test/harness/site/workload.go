@@ -77,7 +77,7 @@ spec:
   nodeSelector: {role: client}
   terminationGracePeriodSeconds: 0
   containers:
-  - {name: client, image: ` + harness.Agnhost + `, command: [fetch, -t, "5", -every, 50ms, "http://%s/hostname"]}
+  - {name: client, image: ` + harness.Agnhost + `, command: [fetch, -t, "60", -every, 50ms, "http://%s/hostname"]}
 `
 
 // Workload starts a Service of two replicas and ten pods more on the nodes of a managed node group, and on a node with
