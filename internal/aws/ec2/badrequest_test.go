@@ -118,7 +118,7 @@ func TestBadRequests(t *testing.T) {
 		{"VPC id with strange digits", describeVPCs(ec2.DescribeVpcsInput{VpcIds: []string{"vpc-xyz"}}),
 			"InvalidVpcID.Malformed", `Invalid id: "vpc-xyz"`},
 		{"unknown filter", describeVPCs(ec2.DescribeVpcsInput{Filters: []types.Filter{filter("color", "blue")}}),
-			"InvalidParameterValue", "The filter 'colour' is invalid"},
+			"InvalidParameterValue", "The filter 'color' is invalid"},
 		{"page too small", describeVPCs(ec2.DescribeVpcsInput{MaxResults: aws.Int32(4)}), "InvalidParameterValue",
 			"maxResults"},
 		{"page too large", describeVPCs(ec2.DescribeVpcsInput{MaxResults: aws.Int32(1001)}), "InvalidParameterValue",

@@ -413,7 +413,7 @@ func TestRefusedLaunches(t *testing.T) {
 		{"instance id malformed", describe(ec2.DescribeInstancesInput{InstanceIds: []string{"web"}}),
 			"InvalidInstanceID.Malformed", `Invalid id: "web" (expecting "i-...")`},
 		{"instance filter unknown", describe(ec2.DescribeInstancesInput{Filters: []types.Filter{filter("color",
-			"blue")}}), "InvalidParameterValue", "The filter 'colour' is invalid"},
+			"blue")}}), "InvalidParameterValue", "The filter 'color' is invalid"},
 		{"page of named instances", describe(ec2.DescribeInstancesInput{InstanceIds: []string{id},
 			MaxResults: aws.Int32(5)}), "InvalidParameterCombination", "instancesSet"},
 		{"page too small", describe(ec2.DescribeInstancesInput{MaxResults: aws.Int32(1)}), "InvalidParameterValue",
