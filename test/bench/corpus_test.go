@@ -480,7 +480,7 @@ func readSome(s *session) error {
 	)
 }
 
-// reviewAccess asks who may do what, as every server with delegated authorisation does, and every console.
+// reviewAccess asks who may do what, as every server with delegated authorization does, and every console.
 func reviewAccess(s *session) error {
 	user := fmt.Sprintf("system:serviceaccount:%s:%s", corpusNamespaces[s.random.IntN(6)],
 		[]string{"default", "prometheus-k8s", "karpenter"}[s.random.IntN(3)])

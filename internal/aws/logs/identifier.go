@@ -73,7 +73,7 @@ func (s *Service) groupBy(ctx context.Context, name, identifier *string) (store.
 	return s.getGroup(ctx, text)
 }
 
-// nameFor is the group's name for the purpose of authorisation: what cannot be a name is returned as it came.
+// nameFor is the group's name for the purpose of authorization: what cannot be a name is returned as it came.
 func (p place) nameFor(name, identifier *string) string {
 	if name != nil {
 		return *name

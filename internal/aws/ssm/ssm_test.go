@@ -238,7 +238,7 @@ func TestOneHundredVersionsAreKept(t *testing.T) {
 	}
 }
 
-func TestRequestsAreAuthorisedOnTheParameter(t *testing.T) {
+func TestRequestsAreAuthorizedOnTheParameter(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx := t.Context()

@@ -11,7 +11,7 @@ import (
 )
 
 // Extra fields of an authenticated user. The prefixed one cannot be claimed by a token of an
-// OIDC provider, because k8s.io names are reserved: the authorisation webhook goes by it.
+// OIDC provider, because k8s.io names are reserved: the authorization webhook goes by it.
 const (
 	extraARN          = "arn"
 	extraCanonicalARN = "canonicalArn"

@@ -557,9 +557,9 @@ func TestOnlyTheClustersAPIServerMayAsk(t *testing.T) {
 	}{
 		// admitted: the empty body is what is wrong
 		{"its own", clusterID, "/clusters/" + clusterID + "/authenticate", "POST", 400},
-		{"its own, authorisation", clusterID, "/clusters/" + clusterID + "/authorize", "POST", 400},
+		{"its own, authorization", clusterID, "/clusters/" + clusterID + "/authorize", "POST", 400},
 		{"another's", otherID, "/clusters/" + clusterID + "/authenticate", "POST", 403},
-		{"another's, authorisation", otherID, "/clusters/" + clusterID + "/authorize", "POST", 403},
+		{"another's, authorization", otherID, "/clusters/" + clusterID + "/authorize", "POST", 403},
 		{"one that is not there", otherID, "/clusters/" + otherID + "/authenticate", "POST", 404},
 		{"another path", clusterID, "/clusters/" + clusterID + "/secrets", "POST", 404},
 		{"another method", clusterID, "/clusters/" + clusterID + "/authenticate", "GET", 405},

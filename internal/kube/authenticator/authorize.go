@@ -14,7 +14,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// authorize serves the authorisation webhook of one cluster. It allows what an access policy
+// authorize serves the authorization webhook of one cluster. It allows what an access policy
 // of the caller's access entry allows and has no opinion on everything else; it never denies.
 // https://kubernetes.io/docs/reference/access-authn-authz/webhook/
 func (a *Authenticator) authorize(w http.ResponseWriter, r *http.Request, c record.Cluster) {

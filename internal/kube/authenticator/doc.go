@@ -2,7 +2,7 @@
 // EKS access policies let that caller do.
 //
 // An API server knows nothing of IAM. It sends the bearer token that `aws eks get-token` made to
-// the token webhook, and what no RBAC rule allows to the authorisation webhook; both are served
+// the token webhook, and what no RBAC rule allows to the authorization webhook; both are served
 // here, below /clusters/<ID>/, to the one who holds that cluster's client certificate. [Endpoint],
 // [TokenWebhookFlags] and [AuthorizationConfiguration] are what an API server is started with for that.
 //
@@ -15,7 +15,7 @@
 //  3. The identity is mapped to a user name and groups, as the cluster's authentication mode
 //     says: by its access entry (package record), else by the ConfigMap kube-system/aws-auth.
 //  4. The answer carries the identity in the extra fields that EKS shows in its audit log. The
-//     authorisation webhook finds the caller's access entry again by them.
+//     authorization webhook finds the caller's access entry again by them.
 //
 // It reads the tables of clusters, issuers, access entries and roles, and aws-auth of every
 // cluster through a watch of that one object as user eks:authenticator; it writes nothing but

@@ -19,7 +19,7 @@ import (
 const (
 	// cacheTTL is how long an API server may go by an earlier answer.
 	cacheTTL = time.Second
-	// timeout is how long an API server waits for an answer about authorisation.
+	// timeout is how long an API server waits for an answer about authorization.
 	timeout = 5 * time.Second
 )
 

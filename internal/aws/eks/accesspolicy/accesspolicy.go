@@ -1,6 +1,6 @@
 // Package accesspolicy holds the EKS access policies: what each lets an access entry do in Kubernetes.
 //
-// It is data. The EKS API lists the policies and associates them with access entries, and the authorisation webhook of
+// It is data. The EKS API lists the policies and associates them with access entries, and the authorization webhook of
 // a cluster looks up here what an association allows. A rule reads as a rule of Kubernetes RBAC does: empty lists match
 // nothing, "*" matches everything, and an association in namespace scope grants its rules in those namespaces only,
 // where NonResourceURLs and cluster-wide resources have no place.

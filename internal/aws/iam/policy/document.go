@@ -70,7 +70,7 @@ func Parse(kind Kind, text string) (*Document, error) {
 	return d, nil
 }
 
-// compiled remembers documents by kind and text. Authorisation asks for the same few hundred all day.
+// compiled remembers documents by kind and text. Authorization asks for the same few hundred all day.
 var compiled = struct {
 	sync.RWMutex
 	documents map[compiledKey]*Document

@@ -149,7 +149,7 @@ func (r *rig) roundTrip(t *testing.T, op wire.Operation, snap *snapshot) error {
 		return fmt.Errorf("body (-want +got):\n%s", d)
 	}
 
-	// Our own client side, which tests of authorisation use, sends the same.
+	// Our own client side, which tests of authorization use, sends the same.
 	ours, err := op.NewRequest("http://coracle.test", input)
 	if err != nil {
 		return err
