@@ -130,7 +130,7 @@ func (f file) writeFile(root string) error {
 		content = plain
 	}
 	if strings.Contains(encoding, "gz") {
-		plain, err := decompress(content)
+		plain, err := decompress(content, maxUserData)
 		if err != nil {
 			return fmt.Errorf("write_files %s: %w", f.Path, err)
 		}

@@ -44,16 +44,23 @@ const maxUserData = 10 << 20
 // maxParts is how many parts a MIME archive may have, nested ones included.
 const maxParts = 1000
 
+// levels is how many times what a document may have everything together may have that is decoded on the way to the
+// parts: archives are in archives.
+const levels = 8
+
 // Parse takes user data apart. Parts that cannot be used are in the result with their types; whoever runs them says so.
-func Parse(data []byte) ([]Part, error) {
-	data, err := Decode(data)
+func Parse(data []byte) ([]Part, error) { return ParseWithin(data, maxUserData) }
+
+// ParseWithin is [Parse] with a bound, in bytes, of each document and of all parts together.
+func ParseWithin(data []byte, most int) ([]Part, error) {
+	p := parser{most: most, left: levels * most}
+	data, err := p.decode(data)
 	if err != nil {
 		return nil, err
 	}
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, nil
 	}
-	var p parser
 	if err := p.parsePart(data, "", "", 0); err != nil {
 		return nil, err
 	}
@@ -69,13 +76,31 @@ func Parse(data []byte) ([]Part, error) {
 type parser struct {
 	parts []Part
 	size  int // of what the parts hold
+	most  int // bytes of a document, and of all parts
+	left  int // bytes that may still be decoded
+}
+
+// charge counts bytes that were decoded, whether a part has them or not.
+func (p *parser) charge(n int) error {
+	if p.left -= n; p.left < 0 {
+		return fmt.Errorf("the archives of the user data are more than %d KiB", levels*p.most>>10)
+	}
+	return nil
+}
+
+func (p *parser) decode(data []byte) ([]byte, error) {
+	plain, err := DecodeWithin(data, p.most)
+	if err == nil {
+		err = p.charge(len(plain))
+	}
+	return plain, err
 }
 
 // addPart appends a part. The parts together are bounded like one document: otherwise an archive of a few kilobytes
 // with many parts, each of which is compressed a thousandfold, would fill the memory of whoever reads it.
 func (p *parser) addPart(part Part) error {
-	if p.size += len(part.Content); p.size > maxUserData {
-		return fmt.Errorf("the parts of the user data are more than %d MiB", maxUserData>>20)
+	if p.size += len(part.Content); p.size > p.most {
+		return fmt.Errorf("the parts of the user data are more than %d MiB", p.most>>20)
 	}
 	if len(p.parts) == maxParts {
 		return fmt.Errorf("the user data has more than %d parts", maxParts)
@@ -85,7 +110,10 @@ func (p *parser) addPart(part Part) error {
 }
 
 // Decode undoes base64 and gzip of a document, if it is so.
-func Decode(data []byte) ([]byte, error) {
+func Decode(data []byte) ([]byte, error) { return DecodeWithin(data, maxUserData) }
+
+// DecodeWithin is [Decode] of a document that decompresses to so many bytes at most.
+func DecodeWithin(data []byte, most int) ([]byte, error) {
 	compact := bytes.Join(bytes.Fields(data), nil)
 	if len(compact) > 0 && len(compact)%4 == 0 {
 		if plain, err := base64.StdEncoding.DecodeString(string(compact)); err == nil {
@@ -95,25 +123,25 @@ func Decode(data []byte) ([]byte, error) {
 	if !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
 		return data, nil
 	}
-	plain, err := decompress(data)
+	plain, err := decompress(data, most)
 	if err != nil {
 		return nil, fmt.Errorf("decompress user data: %w", err)
 	}
 	return plain, nil
 }
 
-// decompress undoes gzip, up to maxUserData.
-func decompress(data []byte) ([]byte, error) {
+// decompress undoes gzip, up to so many bytes.
+func decompress(data []byte, most int) ([]byte, error) {
 	r, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
 		return nil, err
 	}
-	plain, err := io.ReadAll(io.LimitReader(r, maxUserData+1))
+	plain, err := io.ReadAll(io.LimitReader(r, int64(most)+1))
 	if err != nil {
 		return nil, err
 	}
-	if len(plain) > maxUserData {
-		return nil, fmt.Errorf("it is more than %d MiB", maxUserData>>20)
+	if len(plain) > most {
+		return nil, fmt.Errorf("it is more than %d MiB", most>>20)
 	}
 	return plain, nil
 }
@@ -133,7 +161,7 @@ func (p *parser) parsePart(data []byte, declared, filename string, depth int) er
 	if declared == "" || kind == "text/plain" || kind == "application/octet-stream" || kind == "application/x-gzip" ||
 		kind == "application/gzip" {
 		var err error
-		if body, err = Decode(data); err != nil {
+		if body, err = p.decode(data); err != nil {
 			return err
 		}
 		if sniffed := detectType(body); sniffed != "" {
@@ -165,7 +193,10 @@ func (p *parser) parsePart(data []byte, declared, filename string, depth int) er
 		if err != nil {
 			return fmt.Errorf("read the MIME archive after part %d: %w", count, err)
 		}
-		content, err := transferDecoded(part)
+		content, err := p.decodeTransfer(part)
+		if err == nil {
+			err = p.charge(len(content))
+		}
 		if err != nil {
 			return fmt.Errorf("part %d of the MIME archive: %w", count+1, err)
 		}
@@ -183,15 +214,15 @@ func hasMIMEHeader(h mail.Header) bool {
 	return h.Get("Mime-Version") != "" || strings.HasPrefix(strings.ToLower(h.Get("Content-Type")), "multipart/")
 }
 
-func transferDecoded(p *multipart.Part) ([]byte, error) {
-	var r io.Reader = p
-	switch strings.ToLower(textproto.MIMEHeader(p.Header).Get("Content-Transfer-Encoding")) {
+func (p *parser) decodeTransfer(part *multipart.Part) ([]byte, error) {
+	var r io.Reader = part
+	switch strings.ToLower(textproto.MIMEHeader(part.Header).Get("Content-Transfer-Encoding")) {
 	case "base64":
-		r = base64.NewDecoder(base64.StdEncoding, p)
+		r = base64.NewDecoder(base64.StdEncoding, part)
 	case "quoted-printable":
-		r = quotedprintable.NewReader(p)
+		r = quotedprintable.NewReader(part)
 	}
-	return io.ReadAll(io.LimitReader(r, maxUserData))
+	return io.ReadAll(io.LimitReader(r, int64(p.most)))
 }
 
 // detectType is the type that a document's first line says, "" when it says none.

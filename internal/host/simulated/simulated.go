@@ -26,6 +26,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -329,6 +330,7 @@ const succeeded = "succeeded"
 // recordBootResult records how the boot script ended, and writes a line to the console, if either is new.
 func (c *Controller) recordBootResult(ctx context.Context, key string, instance record.Instance, userData,
 	line string) error {
+	userData, line = shorten(userData), shorten(line)
 	if err := c.observe(ctx, key, instance, func(m *record.Machine) { m.UserData = userData }); err != nil {
 		return err
 	}
@@ -396,4 +398,14 @@ func (c *Controller) deleteRecords(ctx context.Context, key string, machine stor
 		return nil
 	}
 	return err
+}
+
+// maxMessage is how many bytes of what the user data say are kept of a boot.
+const maxMessage = 4 << 10
+
+func shorten(s string) string {
+	if len(s) <= maxMessage {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxMessage], "") + " ..."
 }

@@ -34,7 +34,7 @@ func parseUserData(data []byte) (*node, error) {
 	if settings, err := parseBottlerocket(data); settings != nil || err != nil {
 		return settings, err
 	}
-	parts, err := cloudinit.Parse(data)
+	parts, err := cloudinit.ParseWithin(data, maxText)
 	if err != nil {
 		return nil, err
 	}
@@ -58,6 +58,9 @@ func parseUserData(data []byte) (*node, error) {
 	}
 	if n.cluster == "" {
 		return nil, nil
+	}
+	if len(n.cluster) > maxName {
+		return nil, fmt.Errorf("the name of the cluster has %d characters; it may have %d", len(n.cluster), maxName)
 	}
 	return n, nil
 }
@@ -83,6 +86,14 @@ const maxLine = 128 << 10
 // maxText is how much text all parts of user data may have, uncompressed and once variables are replaced, in bytes.
 // They are read in the daemon, for every account, and again while the cluster that they name does not exist.
 const maxText = 1 << 20
+
+// maxSettings is how long Bottlerocket's settings may be, in bytes: the parser's time grows with the square of their
+// keys.
+const maxSettings = 128 << 10
+
+// maxName is how many characters the name of a cluster may have.
+// https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateCluster.html
+const maxName = 100
 
 // parseScript looks for a call of bootstrap.sh. Variables that the script sets before it to plain words are known. What
 // replacing them makes of the lines is taken from left.
@@ -288,12 +299,15 @@ func (n *node) nodeConfig(documents []byte) error {
 // parseBottlerocket reads Bottlerocket's settings; nil when the data are something else.
 // https://bottlerocket.dev/en/os/latest/#/api/settings/kubernetes/
 func parseBottlerocket(data []byte) (*node, error) {
-	data, err := cloudinit.Decode(data)
+	data, err := cloudinit.DecodeWithin(data, maxText)
 	if err == nil && len(data) > maxText {
 		return nil, errText
 	}
 	if err != nil || !bytes.Contains(data, []byte("settings.kubernetes")) {
 		return nil, err
+	}
+	if len(data) > maxSettings {
+		return nil, fmt.Errorf("Bottlerocket's settings are more than %d KiB", maxSettings>>10)
 	}
 	var c struct {
 		Settings struct {

@@ -1,7 +1,10 @@
 package simulated
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/base64"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -83,6 +86,13 @@ func TestUserData(t *testing.T) {
 			data: "#!/bin/bash\nz=" + strings.Repeat("x", 127<<10) + "\n" + strings.Repeat("a=$z\n", 20) +
 				"/etc/eks/bootstrap.sh demo\n", err: "more than 1024 KiB of text",
 		},
+		"a long name": {data: "#!/bin/bash\n/etc/eks/bootstrap.sh " + strings.Repeat("x", 101) + "\n",
+			err: "has 101 characters"},
+		"archives that are thrown away": {data: archives(40, 512<<10), err: "the archives of the user data are more"},
+		"settings without end": {
+			data: "[settings.kubernetes]\ncluster-name = \"demo\"\n" + strings.Repeat("[[a]]\n", 30_000),
+			err:  "settings are more than 128 KiB",
+		},
 		"lines without end": {
 			data: "#!/bin/bash\n" + strings.Repeat("b=$z\n", 300_000) + "/etc/eks/bootstrap.sh demo\n",
 			err:  "more than 1024 KiB of text",
@@ -125,4 +135,21 @@ func TestUserData(t *testing.T) {
 			t.Errorf("%+v: %q, want %q", n, got, wrong)
 		}
 	}
+}
+
+// archives are user data of n compressed archives, each with so many bytes that are in no part, and an empty script.
+func archives(n, size int) string {
+	var b strings.Builder
+	b.WriteString("MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=x\n\n")
+	for range n {
+		b.WriteString("--x\nContent-Type: application/gzip\nContent-Transfer-Encoding: base64\n\n")
+		var packed bytes.Buffer
+		w := gzip.NewWriter(&packed)
+		fmt.Fprintf(w, "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=y\n\n%s\n--y\n\n#!/bin/sh\n\n--y--\n",
+			strings.Repeat("preamble\n", size/9))
+		w.Close()
+		b.WriteString(base64.StdEncoding.EncodeToString(packed.Bytes()) + "\n")
+	}
+	b.WriteString("--x--\n")
+	return b.String()
 }

@@ -100,8 +100,11 @@ func TestTextsAreBounded(t *testing.T) {
 		"concat":       call("concat", long, long, long, long, long),
 		"replace":      call("replace", long, String("a"), String("0123456789")),
 		"regexReplace": call("regexReplace", long, String("a"), String("0123456789")),
-		"urlencode":    call("urlencode", String(strings.Repeat("%", 2<<20))),
-		"split":        call("split", String(strings.Repeat("\n", 1<<20)), String("")),
+		"a match of many groups, whole": call("regexReplace", long, String("(?s)^.*$"),
+			String(strings.Repeat("$0", 4000))),
+		"a match for each group": call("regexReplace", long, String(strings.Repeat("()", 200)), String("")),
+		"urlencode":              call("urlencode", String(strings.Repeat("%", 2<<20))),
+		"split":                  call("split", String(strings.Repeat("\n", 1<<20)), String("")),
 	} {
 		if !v.IsNull() {
 			t.Errorf("%s gives %d bytes", name, len(v.String()))

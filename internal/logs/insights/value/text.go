@@ -199,13 +199,17 @@ func regexReplace(env *Env, a []Value) Value {
 	}
 	var b []byte
 	last := 0
-	for _, at := range re.re.FindAllStringSubmatchIndex(s, -1) {
+	most := maxMatches / (re.re.NumSubexp() + 1)
+	matches := re.re.FindAllStringSubmatchIndex(s, most)
+	if len(matches) == most {
+		return Value{}
+	}
+	for _, at := range matches {
 		b = append(b, s[last:at[0]]...)
-		b = re.appendReplacement(b, with, s, at)
-		last = at[1]
-		if len(b) > maxText {
+		if b, ok = re.appendReplacement(b, with, s, at); !ok {
 			return Value{}
 		}
+		last = at[1]
 	}
 	if last == 0 && b == nil {
 		return String(s)
@@ -213,9 +217,15 @@ func regexReplace(env *Env, a []Value) Value {
 	return limited(string(append(b, s[last:]...)))
 }
 
-// appendReplacement appends the replacement for the match at at.
-func (r *Regex) appendReplacement(b []byte, with, s string, at []int) []byte {
+// maxMatches is how many matches and groups of matches regexReplace holds at once: each takes 16 bytes.
+const maxMatches = 1 << 20
+
+// appendReplacement appends the replacement for the match at at; false if the text becomes longer than maxText.
+func (r *Regex) appendReplacement(b []byte, with, s string, at []int) ([]byte, bool) {
 	for i := 0; i < len(with); i++ {
+		if len(b) > maxText {
+			return nil, false
+		}
 		c := with[i]
 		if c != '$' && c != '\\' || i+1 == len(with) {
 			b = append(b, c)
@@ -247,10 +257,14 @@ func (r *Regex) appendReplacement(b []byte, with, s string, at []int) []byte {
 			continue
 		}
 		if group >= 0 && group < len(at)/2 && at[2*group] >= 0 {
-			b = append(b, s[at[2*group]:at[2*group+1]]...)
+			text := s[at[2*group]:at[2*group+1]]
+			if len(b)+len(text) > maxText {
+				return nil, false
+			}
+			b = append(b, text...)
 		}
 	}
-	return b
+	return b, len(b) <= maxText
 }
 
 // splitString gives a list of strings; an empty delimiter divides into code points.
