@@ -307,7 +307,7 @@ func parseBottlerocket(data []byte) (*node, error) {
 		return nil, err
 	}
 	if len(data) > maxSettings {
-		return nil, fmt.Errorf("Bottlerocket's settings are more than %d KiB", maxSettings>>10)
+		return nil, fmt.Errorf("the Bottlerocket settings are more than %d KiB", maxSettings>>10)
 	}
 	var c struct {
 		Settings struct {
