@@ -151,6 +151,9 @@ func (c *Controller) enterWarmPool(ctx context.Context, v *view, m *member) erro
 		switch m.state {
 		case ec2types.InstanceStateNameStopped:
 		case ec2types.InstanceStateNameRunning:
+			if m.isBooting() {
+				return nil // its user data would not run again
+			}
 			_, err := v.client.StopInstances(ctx, &ec2.StopInstancesInput{InstanceIds: []string{m.row.ID}})
 			if err != nil && errorCode(err) != "IncorrectInstanceState" {
 				return fmt.Errorf("stop it: %w", err)
@@ -283,4 +286,9 @@ func (c *Controller) returnToPool(ctx context.Context, v *view, m *member) (bool
 	}
 	v.again = true
 	return true, nil
+}
+
+// isBooting reports whether a running instance has not ended its user data.
+func (m *member) isBooting() bool {
+	return m.machine.InstanceStatus == ec2types.SummaryStatusInitializing || m.machine.UserData == "running"
 }
