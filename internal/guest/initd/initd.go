@@ -80,7 +80,9 @@ func Main(o Options) int {
 		m.rebootNow(unix.LINUX_REBOOT_CMD_POWER_OFF)
 	}
 	m.printBanner()
-	m.updateReport(func(r *boot.Report) { *r = boot.Report{StartedAt: time.Now()} })
+	m.updateReport(func(r *boot.Report) { // user data are to be run, as far as is known
+		*r = boot.Report{StartedAt: time.Now(), UserData: boot.Running}
+	})
 	m.tmpfiles()
 	go m.startDefaultTarget()
 	for s := range signals {
@@ -113,20 +115,27 @@ func (m *manager) startDefaultTarget() {
 	jobs, err := m.startUnits([]string{"default.target"})
 	if err != nil {
 		m.printStatus("FAILED", "Failed to start default.target: "+err.Error())
-		m.updateReport(func(r *boot.Report) { r.FinishedAt, r.Failure = time.Now(), err.Error() })
+		m.updateReport(func(r *boot.Report) { r.FinishedAt, r.Failure, r.UserData = time.Now(), err.Error(), "" })
 		return
 	}
 	for _, j := range jobs {
 		<-j.done
 	}
 	var failed []string
+	running := false // user data
 	for _, u := range m.snapshot() {
 		if u.Active == "failed" {
 			failed = append(failed, u.Name)
 		}
+		running = running || u.Name == userDataUnit && u.Active == "activating"
 	}
 	slices.Sort(failed)
-	m.updateReport(func(r *boot.Report) { r.FinishedAt, r.FailedUnits = time.Now(), failed })
+	m.updateReport(func(r *boot.Report) {
+		r.FinishedAt, r.FailedUnits = time.Now(), failed
+		if r.UserData == boot.Running && !running {
+			r.UserData = "" // this machine runs none
+		}
+	})
 	debug.FreeOSMemory()
 	m.logMessage("", fmt.Sprintf("Startup finished in %s.", time.Since(started).Round(time.Millisecond)))
 }
