@@ -132,15 +132,22 @@ func TestTenThousandLongMessages(t *testing.T) {
 	check("after the groups were deleted", first, ascending)
 }
 
+// putPodEvents makes a log group with so many events of pods, a millisecond apart.
+func (l *logs) putPodEvents(n int) record.LogGroup {
+	l.t.Helper()
+	g := l.group("g")
+	st := l.stream(g, "s")
+	for i := range n {
+		l.put(g, st, int64(i), podEvent(i))
+	}
+	return g
+}
+
 // An answer ends with the row that fills it, and the next one goes on behind it.
 func TestLongRowsArePaged(t *testing.T) {
 	t.Parallel()
 	l := newLogs(t)
-	g := l.group("g")
-	st := l.stream(g, "s")
-	for n := range 25 {
-		l.put(g, st, int64(n), podEvent(n))
-	}
+	g := l.putPodEvents(25)
 	l.serve(func(o *Options) { o.Page = 190_000 })
 	q := l.start(`fields @message | sort @timestamp asc`, []record.LogGroup{g})
 	_, rows := l.end(q)
@@ -167,11 +174,7 @@ func TestLongRowsArePaged(t *testing.T) {
 func TestAnswersAreCharged(t *testing.T) {
 	t.Parallel()
 	l := newLogs(t)
-	g := l.group("g")
-	st := l.stream(g, "s")
-	for n := range 25 {
-		l.put(g, st, int64(n), podEvent(n))
-	}
+	g := l.putPodEvents(25)
 	l.serve()
 	q := l.start(`fields @message | sort @timestamp asc`, []record.LogGroup{g})
 	_, rows := l.end(q)
@@ -194,11 +197,7 @@ func TestAnswersAreCharged(t *testing.T) {
 func TestMessagesThatAreHeldCount(t *testing.T) {
 	t.Parallel()
 	l := newLogs(t)
-	g := l.group("g")
-	st := l.stream(g, "s")
-	for n := range 100 {
-		l.put(g, st, int64(n), podEvent(n))
-	}
+	g := l.putPodEvents(100)
 	l.serve(func(o *Options) { o.Memory = 1 << 20 })
 	run, _ := l.end(l.start(`fields @message | limit 100 | filter @message like 'patch'`, []record.LogGroup{g}))
 	if run.Status != logstypes.QueryStatusFailed || !strings.Contains(run.Reason, "limit holds more than the 1.0 MiB") {
@@ -234,11 +233,7 @@ func TestOneMessageSeveralTimes(t *testing.T) {
 func TestDamagedResultsAreMadeAgain(t *testing.T) {
 	t.Parallel()
 	l := newLogs(t)
-	g := l.group("g")
-	st := l.stream(g, "s")
-	for n := range 50 {
-		l.put(g, st, int64(n), podEvent(n))
-	}
+	g := l.putPodEvents(50)
 	l.serve()
 	q := l.start("fields @message, verb | sort @timestamp asc", []record.LogGroup{g})
 	_, want := l.end(q)
@@ -292,11 +287,7 @@ func TestDamagedResultsAreMadeAgain(t *testing.T) {
 func TestFirstRowsAreBounded(t *testing.T) {
 	t.Parallel()
 	l := newLogs(t)
-	g := l.group("g")
-	st := l.stream(g, "s")
-	for n := range 400 {
-		l.put(g, st, int64(n), podEvent(n))
-	}
+	g := l.putPodEvents(400)
 	l.serve()
 	e := newExecution(l.runner, l.start("fields @message | sort @timestamp asc", []record.LogGroup{g}))
 	err := e.runQuery(t.Context(), func(f *found) error {

@@ -64,7 +64,7 @@ func (s *shipment) runSteps(ctx context.Context) (more bool, err error) {
 	more, err = s.shipFiles(ctx, files)
 	if err != nil {
 		s.place = s.plane.place.deepCopy() // what has been read was not taken in
-		return false, errors.Join(err, s.removeShipped(files, s.mustGiveUp()))
+		return false, errors.Join(err, s.removeShipped(files, errors.Is(err, events.ErrFull) && s.mustGiveUp()))
 	}
 	if more {
 		return true, nil
