@@ -83,8 +83,9 @@ setup: ## install what the tests need and this machine lacks (aws, kubectl, runc
 
 .PHONY: test
 test: setup daemon test-daemon tested-bundles node tested-addons ## set up, build and run the tests
-	@# The longest first, so that nothing waits for them alone in the end; linked without what debuggers read, in two thirds of the time.
-	go test $(TESTBUILD) -ldflags=-w -timeout 40m ./test/nodegroup ./test/nodes ./test/addon ./test/demo ./...
+	@# The longest first, so that nothing waits for them alone in the end, but the two that boot most machines apart: beside
+	@# each other they take longer than one after the other. Linked without what debuggers read, in two thirds of the time.
+	go test $(TESTBUILD) -ldflags=-w -timeout 40m ./test/nodegroup ./test/addon ./test/demo ./test/nodes ./...
 
 .PHONY: test-all
 test-all: setup daemon test-daemon bundles node addons tested-addons ## all tests with every version of Kubernetes and the race detector, and each fuzz target for FUZZTIME
