@@ -5,7 +5,8 @@
 // a machine (its network, cloud-init, containerd, the kubelet) is in unit files, as on any Linux; init knows none of it
 // by name but for the report of the boot that the host reads.
 //
-// Files: manager.go holds units and jobs; service.go the life of a service; process.go starts and reaps; cgroup.go
-// gives each service a control group; journal.go keeps output; protocol.go is what systemctl and init say to each
-// other; control.go answers; shutdown.go ends. All but the protocol needs Linux.
+// Files: manager.go holds units and jobs; service.go a service, start.go, exit.go and stop.go what happens in its life,
+// output.go where its output goes; process.go starts and reaps processes; cgroup.go gives each service a control group;
+// journal.go keeps output; protocol.go has the requests of systemctl and init's answers; control.go answers;
+// shutdown.go ends. All but the protocol needs Linux.
 package initd

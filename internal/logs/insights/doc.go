@@ -10,9 +10,9 @@
 //
 // # Grammar
 //
-// The parser (parse.go) follows these rules, in this order: the method of a rule has its name, short rules are part of
-// those that use them. Keywords and the names of commands and functions are recognized in any case. Between tokens
-// there may be white space, newlines and comments (# to the end of the line).
+// The parser (parse.go, and parseexpression.go for conditions) follows these rules, in this order: the method of a rule
+// has its name, short rules are part of those that use them. Keywords and the names of commands and functions are
+// recognized in any case. Between tokens there may be white space, newlines and comments (# to the end of the line).
 //
 //	query       = [ "|" ] commands | source [ "|" commands ] .
 //	commands    = command { "|" command } .
