@@ -19,6 +19,7 @@ var kernelChecks = []check{
 	{"kernel", checkKernel},
 	{"user", checkUser},
 	{"cgroups", cgroups},
+	{"mounts", checkRoot},
 	{"isolation", isolation},
 	{"limits", checkLimits},
 	{"memory", checkMemory},
@@ -62,6 +63,21 @@ func cgroups(context.Context, Host) []Finding {
 			"control groups have no memory controller: machines need it, control planes do not")
 	}
 	return okFinding("version 1")
+}
+
+// checkRoot looks for a chroot whose root is in the middle of a mount: the kernel lets nobody make mounts private
+// there, or change the root, as machines do.
+func checkRoot(context.Context, Host) []Finding {
+	var s unix.Statx_t
+	err := unix.Statx(unix.AT_FDCWD, "/", 0, unix.STATX_BASIC_STATS, &s)
+	if err != nil || s.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT == 0 {
+		return okFinding("not known") // before Linux 5.8
+	}
+	if s.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0 {
+		return failFinding("mount --bind DIRECTORY DIRECTORY   # outside, before chroot DIRECTORY",
+			"this is a chroot whose / is no mount point: control planes run, machines cannot")
+	}
+	return okFinding("/ is a mount point")
 }
 
 func isolation(_ context.Context, h Host) []Finding {

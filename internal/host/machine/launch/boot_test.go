@@ -23,17 +23,22 @@ type rig struct {
 	t          testing.TB
 	spec       Spec
 	supervisor *process.Supervisor
+	chroot     string // where the root of launch is mounted; empty: launch has that of the host
 }
 
-// eachIsolation runs a test with a machine in the host's user namespace and with one in its own.
+// eachIsolation runs a test with a machine in the host's user namespace, with one in its own, and with one whose daemon
+// runs in a chroot, where nobody can make user namespaces.
 func eachIsolation(t *testing.T, test func(t *testing.T, r *rig)) {
 	t.Parallel()
-	for name, own := range map[string]bool{"host's users": false, "own users": true} {
+	for _, name := range []string{"host's users", "own users", "chroot"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
-			if own {
+			switch name {
+			case "own users":
 				r.spec.Network, r.spec.UserID = machinetest.UserNetwork(t, t.TempDir(), "netns")
+			case "chroot":
+				r.chroot = t.TempDir()
 			}
 			test(t, r)
 		})
@@ -107,8 +112,13 @@ func (r *rig) on() process.Status {
 		r.t.Fatal(err)
 	}
 	self, _ := os.Executable()
+	path, args := self, []string{"launch", "--spec", name}
+	if r.chroot != "" {
+		path, args = "/usr/bin/unshare", append([]string{"--mount", "/bin/sh", "-c",
+			`mount --rbind / "$0" && exec chroot "$0" "$@"`, r.chroot, self}, args...)
+	}
 	status, err := r.supervisor.Ensure(r.t.Context(), process.Spec{
-		Name: "machine/" + r.spec.InstanceID, Path: self, Args: []string{"launch", "--spec", name},
+		Name: "machine/" + r.spec.InstanceID, Path: path, Args: args,
 		Log: filepath.Join(r.spec.Dir, "console.log"), Revision: "1",
 	})
 	if err != nil {
@@ -178,6 +188,7 @@ echo "machine-id: $(cat /etc/machine-id)"
 echo "cgroup: $(cut -d: -f3 /proc/1/cgroup | sed 's,^/init.scope$,/,' | sort -u | tr '\n' ' ')"
 echo "limit: $(cat /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null || cat /sys/fs/cgroup/memory.max)"
 test -e ` + secret + ` && echo "host file seen"
+nsenter --mount=/proc/1/ns/mnt test -e ` + secret + ` && echo "host file seen from the mount namespace"
 test -d /work && echo "/work seen"
 touch /usr/bin/new /etc/new /var/lib/kubelet/new && echo "disk written"
 cat /proc/sysrq-trigger /proc/kcore 2>/dev/null | wc -c | sed 's/^/hidden: /'

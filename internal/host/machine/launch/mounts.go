@@ -367,7 +367,15 @@ func createTarget(target string, dir bool, owner uint32) error {
 
 // pivotRoot makes root the root, and leaves nothing of the host's mounts.
 func pivotRoot(root string) error {
-	if err := unix.Chdir(root); err != nil {
+	dir, err := os.Open(root)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if err := leaveChroot(); err != nil {
+		return fmt.Errorf("enter the root of the mount namespace: %w", err)
+	}
+	if err := dir.Chdir(); err != nil {
 		return err
 	}
 	if err := unix.PivotRoot(".", "."); err != nil {
@@ -381,6 +389,24 @@ func pivotRoot(root string) error {
 	}
 	// As systemd does: what a pod mounts with Bidirectional propagation is seen by the machine.
 	return mount("none", "/", "", unix.MS_REC|unix.MS_SHARED, "")
+}
+
+// leaveChroot makes the root of the calling thread that of its mount namespace. They differ where the daemon runs in a
+// chroot; whoever enters the namespace later gets the latter, which must not be the host's.
+func leaveChroot() error {
+	namespace, err := os.Open("/proc/thread-self/ns/mnt")
+	if err != nil {
+		return err
+	}
+	defer namespace.Close()
+	// The threads of a Go program share their root, and then none may enter a mount namespace.
+	if err := unix.Unshare(unix.CLONE_FS); err != nil {
+		return err
+	}
+	if err := unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNS); err != nil {
+		return err
+	}
+	return mount("none", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
 }
 
 func mount(source, target, kind string, flags uintptr, options string) error {
