@@ -113,7 +113,7 @@ func (i *Identity) Trusts(ctx context.Context, roleARN, service string) (bool, e
 	if err != nil {
 		return false, err
 	}
-	d, err := TrustDecision(role, policy.Principal{Type: policy.Service, Name: service}, "sts:AssumeRole",
+	d, err := TrustDecision(ctx, role, policy.Principal{Type: policy.Service, Name: service}, "sts:AssumeRole",
 		policy.Context{
 			"aws:PrincipalIsAWSService": {"true"}, "aws:PrincipalServiceName": {service},
 			"aws:SourceAccount": {role.Account},
@@ -123,12 +123,15 @@ func (i *Identity) Trusts(ctx context.Context, roleARN, service string) (bool, e
 
 // TrustDecision evaluates a role's trust policy for a principal without policies of their own: a service, or the bearer
 // of a token.
-func TrustDecision(role record.Role, who policy.Principal, action string, keys policy.Keys) (policy.Decision, error) {
+func TrustDecision(
+	ctx context.Context, role record.Role, who policy.Principal, action string, keys policy.Keys,
+) (policy.Decision, error) {
 	trust, err := policy.Compile(policy.Trust, role.Trust)
 	if err != nil {
 		return policy.Decision{}, fmt.Errorf("the trust policy of the role %s: %w", role.Name, err)
 	}
-	return policy.Evaluate(&policy.Request{Action: action, Resource: role.ARN(), Principal: who, Keys: keys},
+	return policy.Evaluate(&policy.Request{Action: action, Resource: role.ARN(), Principal: who, Keys: keys,
+		Budget: policy.NewBudget(ctx, maxSteps)},
 		&policy.Policies{
 			Resource: []policy.Source{{Document: trust}}, ResourceAccount: role.Account, ResourceMust: true,
 			Trust: true,

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"sync/atomic"
 
+	"github.com/coracle-eks/coracle/internal/aws/iam/policy"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/sizedcache"
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
@@ -23,6 +24,7 @@ type bearer struct {
 	secret   string // empty for the holder of a bearer token, who signs nothing
 	revision int64  // of the row of a long-term key
 
+	shown    credential // what it is remembered by; empty if it is not
 	compiled atomic.Pointer[principal]
 }
 
@@ -33,27 +35,51 @@ type credential struct {
 	text     string
 }
 
-// bearers remembers the bearers of credentials.
+// bearers remembers the bearers of credentials that were used last.
 type bearers struct {
-	mu    sync.RWMutex
-	known map[credential]*bearer
+	known *sizedcache.Cache[credential, *bearer]
 }
 
-const maxBearers = 10000
+// maxBearers is the memory of the bearers that are remembered, in bytes, with the policies of each.
+const maxBearers = 64 << 20
+
+func newBearers() bearers { return bearers{sizedcache.New[credential, *bearer](maxBearers)} }
 
 func (b *bearers) get(c credential) *bearer {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	return b.known[c]
+	who, _ := b.known.Get(c)
+	return who
 }
 
 func (b *bearers) remember(c credential, who *bearer) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.known) >= maxBearers {
-		clear(b.known) // most have ended; the others are back after one request each
+	who.shown = c
+	b.known.Add(c, who, who.size())
+}
+
+// resize accounts for what a bearer has become, if it is still remembered.
+func (b *bearers) resize(who *bearer) {
+	if known, ok := b.known.Get(who.shown); ok && known == who {
+		b.known.Add(who.shown, who, who.size())
 	}
-	b.known[c] = who
+}
+
+// size returns about how many bytes a bearer takes. Documents count for each bearer, though several may share them.
+func (w *bearer) size() int64 {
+	const own = 2 << 10
+	size := int64(own + 3*len(w.shown.text)) // a sealed text is longer than the session in it
+	if p := w.compiled.Load(); p != nil {
+		for _, sources := range [][]policy.Source{p.policies.Identity, p.policies.Boundary, p.policies.Session} {
+			for _, s := range sources {
+				size += s.Size()
+			}
+		}
+		for key, values := range p.keys {
+			size += int64(len(key))
+			for _, v := range values {
+				size += int64(64 + len(v))
+			}
+		}
+	}
+	return size
 }
 
 // Lookup implements wire.Credentials. It identifies nobody: whoever calls it must verify a signature with the secret

@@ -70,6 +70,6 @@ func New(ctx context.Context, s *store.Store, o Options) (*Identity, error) {
 		accounts: record.Accounts(s), users: record.Users(s), groups: record.Groups(s), roles: record.Roles(s),
 		policies: record.Policies(s),
 		keys:     record.AccessKeys(s), keyUses: record.AccessKeyUses(s), roleUses: record.RoleUses(s),
-		sealer: sealer, now: o.Now, log: o.Log, bearers: bearers{known: map[credential]*bearer{}},
+		sealer: sealer, now: o.Now, log: o.Log, bearers: newBearers(),
 	}, nil
 }

@@ -73,6 +73,7 @@ func (i *Identity) principalOf(ctx context.Context, caller wire.Caller) (*princi
 		return nil, err
 	}
 	who.compiled.Store(p)
+	i.bearers.resize(who)
 	return p, nil
 }
 

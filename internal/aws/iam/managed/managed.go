@@ -56,14 +56,14 @@ func All() []*Policy { return load().all }
 // written is when the documents were written.
 var written = time.Date(2026, time.November, 21, 0, 0, 0, 0, time.UTC)
 
-type catalogue struct {
+type catalog struct {
 	byARN map[string]*Policy
 	all   []*Policy
 }
 
 // load reads the embedded files. A file that cannot be read is a mistake of the build, which the package's test finds.
-var load = sync.OnceValue(func() catalogue {
-	c := catalogue{byARN: map[string]*Policy{}}
+var load = sync.OnceValue(func() catalog {
+	c := catalog{byARN: map[string]*Policy{}}
 	err := fs.WalkDir(files, "documents", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err

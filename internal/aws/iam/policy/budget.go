@@ -48,6 +48,10 @@ const (
 	stepsPerCheck = 1 << 14
 	// statementSteps is what a statement takes beside its patterns.
 	statementSteps = 32
+	// valueSteps is what a value of a condition, or of the request, takes beside its bytes.
+	valueSteps = 32
+	// numberSteps is what comparing with a number takes, parseSteps what reading one, or a date, of the request does.
+	numberSteps, parseSteps = 512, 2048
 )
 
 func (b *Budget) consume(steps int) error {

@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -126,6 +127,42 @@ func TestWhatCannotBeDecidedIsRefused(t *testing.T) {
 				}
 			case d.Allowed() || !test.err(d.Err) || !strings.Contains(d.Reason(), d.Err.Error()):
 				t.Errorf("%+v", d)
+			}
+		})
+	}
+}
+
+// TestEveryOperatorTakesSteps compares the lists of a condition with the values of a request, by each operator.
+func TestEveryOperatorTakesSteps(t *testing.T) {
+	t.Parallel()
+	const many = 1000
+	samples := map[string][2]string{ // a value of the policy, and one of the request that does not equal it
+		"Numeric": {"1", "2"}, "Date": {"2024-01-01", "2025-01-01"}, "Bool": {"true", "false"},
+		"Binary": {"YQ==", "Yg=="}, "Ip": {"10.0.0.1", "10.0.0.2"}, "Arn": {cluster, cluster + "x"}, "String": {"a", "b"},
+	}
+	for operator := range operators {
+		if operator == "Null" {
+			continue // it takes one value
+		}
+		t.Run(operator, func(t *testing.T) {
+			t.Parallel()
+			sample := [2]string{"", ""}
+			for kind, s := range samples {
+				if strings.HasPrefix(strings.TrimPrefix(operator, "Not"), kind) {
+					sample = s
+				}
+			}
+			if sample[0] == "" {
+				t.Fatal("there is no sample for it")
+			}
+			wanted := strings.TrimSuffix(strings.Repeat(`"`+sample[0]+`",`, many), ",")
+			identity := sources(t, Identity, statement(`{"Effect": "Allow", "Action": "*", "Resource": "*",
+				"Condition": {"ForAnyValue:`+operator+`": {"a:b": [`+wanted+`]}}}`))
+			d := Evaluate(&Request{Action: "eks:DescribeCluster", Resource: cluster, Principal: alice,
+				Keys:   Context{"a:b": slices.Repeat([]string{sample[1]}, many)},
+				Budget: NewBudget(t.Context(), many)}, &Policies{Identity: identity})
+			if !errors.Is(d.Err, ErrBudget) {
+				t.Errorf("%d values were compared with %d in %d steps: %+v", many, many, many, d)
 			}
 		})
 	}

@@ -171,28 +171,20 @@ func (c *condition) isSatisfied(e *evaluation) bool {
 			return false
 		}
 	}
+	matches := func(v string) bool { return c.match(c, v, e) }
 	switch c.set {
 	case forAllValues:
-		for _, v := range values {
-			if c.match(c, v, e) == c.negated {
-				return false
-			}
-		}
-		return true
+		return !anyFits(e, values, valueSteps, func(v string) bool { return matches(v) == c.negated })
 	case forAnyValue:
-		for _, v := range values {
-			if c.match(c, v, e) != c.negated {
-				return true
-			}
-		}
-		return false
+		return anyFits(e, values, valueSteps, func(v string) bool { return matches(v) != c.negated })
 	}
-	for _, v := range values {
-		if c.match(c, v, e) {
-			return !c.negated
-		}
-	}
-	return c.negated
+	return anyFits(e, values, valueSteps, matches) != c.negated
+}
+
+// anyFits reports whether one of the values of a request, or of a condition, fits. Looking at one takes steps; every
+// operator compares by it, so that none works without a budget.
+func anyFits[T any](e *evaluation, values []T, steps int, fits func(T) bool) bool {
+	return slices.ContainsFunc(values, func(v T) bool { return e.tryConsume(steps) && fits(v) })
 }
 
 func compileStrings(wildcards bool) func(*condition, []string, bool) bool {
@@ -206,23 +198,16 @@ func compileStrings(wildcards bool) func(*condition, []string, bool) bool {
 }
 
 func matchPatterns(c *condition, value string, e *evaluation) bool {
-	for i := range c.patterns {
-		if c.patterns[i].matchFilled(value, e) {
-			return true
-		}
-	}
-	return false
+	return anyFits(e, c.patterns, 1, func(p pattern) bool { return p.matchFilled(value, e) })
 }
 
 func compileFolded(c *condition, values []string, variables bool) bool {
 	compileStrings(false)(c, values, variables)
 	c.match = func(c *condition, value string, e *evaluation) bool {
-		for i := range c.patterns {
-			if p := c.patterns[i].substitute(e); p.matchable && equalFold(p.literal, value) {
-				return true
-			}
-		}
-		return false
+		return anyFits(e, c.patterns, valueSteps, func(p pattern) bool {
+			filled := p.substitute(e)
+			return e.tryConsume(len(filled.literal)) && filled.matchable && equalFold(filled.literal, value)
+		})
 	}
 	return true
 }
@@ -260,9 +245,12 @@ func (c *condition) setNumbers(values []string, compare func(int) bool, parse fu
 		}
 		c.numbers = append(c.numbers, number)
 	}
-	c.match = func(c *condition, value string, _ *evaluation) bool {
+	c.match = func(c *condition, value string, e *evaluation) bool {
+		if !e.tryConsume(parseSteps) {
+			return false
+		}
 		got, ok := parse(value)
-		return ok && slices.ContainsFunc(c.numbers, func(want *big.Rat) bool { return compare(got.Cmp(want)) })
+		return ok && anyFits(e, c.numbers, numberSteps, func(want *big.Rat) bool { return compare(got.Cmp(want)) })
 	}
 	return true
 }
@@ -324,7 +312,7 @@ func compileBools(c *condition, values []string, variables bool) bool {
 	compileStrings(false)(c, values, variables)
 	c.match = func(c *condition, value string, e *evaluation) bool {
 		got, ok := parseBool(value)
-		return ok && slices.ContainsFunc(c.patterns, func(p pattern) bool {
+		return ok && anyFits(e, c.patterns, valueSteps, func(p pattern) bool {
 			filled := p.substitute(e)
 			want, ok := parseBool(filled.literal)
 			return ok && filled.matchable && got == want
@@ -355,9 +343,11 @@ func compileBinary(c *condition, values []string, _ bool) bool {
 		}
 		c.texts = append(c.texts, raw)
 	}
-	c.match = func(c *condition, value string, _ *evaluation) bool {
+	c.match = func(c *condition, value string, e *evaluation) bool {
 		raw, ok := parseBinary(value)
-		return ok && slices.Contains(c.texts, raw)
+		return ok && anyFits(e, c.texts, valueSteps, func(text string) bool {
+			return e.tryConsume(len(text)) && text == raw
+		})
 	}
 	return true
 }
@@ -377,13 +367,13 @@ func compileAddresses(c *condition, values []string, _ bool) bool {
 		}
 		c.prefixes = append(c.prefixes, prefix)
 	}
-	c.match = func(c *condition, value string, _ *evaluation) bool {
+	c.match = func(c *condition, value string, e *evaluation) bool {
 		address, err := netip.ParseAddr(value)
 		if err != nil {
 			return false
 		}
 		address = address.WithZone("").Unmap()
-		return slices.ContainsFunc(c.prefixes, func(p netip.Prefix) bool { return p.Contains(address) })
+		return anyFits(e, c.prefixes, valueSteps, func(p netip.Prefix) bool { return p.Contains(address) })
 	}
 	return true
 }
@@ -410,7 +400,7 @@ func compileARNs(c *condition, values []string, variables bool) bool {
 		c.arns = append(c.arns, compileARN(v, syntax{wildcards: true, variables: variables}))
 	}
 	c.match = func(c *condition, value string, e *evaluation) bool {
-		return slices.ContainsFunc(c.arns, func(a arnPattern) bool { return a.matches(value, e) })
+		return anyFits(e, c.arns, valueSteps, func(a arnPattern) bool { return a.matches(value, e) })
 	}
 	return true
 }

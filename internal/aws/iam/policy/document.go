@@ -4,7 +4,8 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
-	"sync"
+
+	"github.com/coracle-eks/coracle/internal/sizedcache"
 )
 
 // Effect is what a statement does when it matches.
@@ -23,7 +24,14 @@ type Document struct {
 	Statements []*Statement
 	Text       string
 
-	keys []string // condition keys and variables that it reads, sorted
+	keys   []string // condition keys and variables that it reads, sorted
+	values int      // in its lists
+}
+
+// Size returns about how many bytes the document takes in memory, text and all.
+func (d *Document) Size() int64 {
+	const perStatement, perValue = 512, 160
+	return int64(2*len(d.Text) + perStatement*len(d.Statements) + perValue*d.values)
 }
 
 // Statement is one statement of a document.
@@ -70,38 +78,28 @@ func Parse(kind Kind, text string) (*Document, error) {
 	return d, nil
 }
 
+// maxCompiled is the memory of the documents that Compile remembers, in bytes.
+const maxCompiled = 64 << 20
+
 // compiled remembers documents by kind and text. Authorization asks for the same few hundred all day.
-var compiled = struct {
-	sync.RWMutex
-	documents map[compiledKey]*Document
-}{documents: map[compiledKey]*Document{}}
+var compiled = sizedcache.New[compiledKey, *Document](maxCompiled)
 
 type compiledKey struct {
 	kind Kind
 	text string
 }
 
-const maxCompiled = 4096
-
 // Compile is Parse with a memory.
 func Compile(kind Kind, text string) (*Document, error) {
 	key := compiledKey{kind, text}
-	compiled.RLock()
-	d := compiled.documents[key]
-	compiled.RUnlock()
-	if d != nil {
+	if d, ok := compiled.Get(key); ok {
 		return d, nil
 	}
 	d, err := Parse(kind, text)
 	if err != nil {
 		return nil, err
 	}
-	compiled.Lock()
-	defer compiled.Unlock()
-	if len(compiled.documents) >= maxCompiled {
-		clear(compiled.documents)
-	}
-	compiled.documents[key] = d
+	compiled.Add(key, d, d.Size())
 	return d, nil
 }
 
@@ -247,6 +245,7 @@ func (d *Document) strings(field member) ([]string, error) {
 		}
 		values = append(values, s)
 	}
+	d.values += len(values)
 	return values, nil
 }
 
@@ -277,6 +276,7 @@ func (d *Document) readResources(kind Kind, field member, variables bool) ([]arn
 	if len(list) == 0 {
 		return nil, malformed("Policy statement must contain resources.")
 	}
+	d.values += 2 * len(list) // an ARN has several patterns
 	patterns := make([]arnPattern, 0, len(list))
 	for _, resource := range list {
 		if err := checkResource(resource); err != nil {
@@ -355,6 +355,7 @@ func (d *Document) conditionValues(key member) ([]string, error) {
 						"booleans, got %s.", key.name, excerpt(d.Text[n.start:n.end]))
 		}
 	}
+	d.values += 2 + len(values) // a condition is larger than a value
 	return values, nil
 }
 

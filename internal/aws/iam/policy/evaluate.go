@@ -209,7 +209,7 @@ func (a *ask) findStatement(sources []Source, effect Effect) (found *Statement, 
 // matches says whether the statement speaks about the request, and how closely it names the principal. A statement
 // without a principal is about whomever its policy hangs on.
 func (a *ask) matches(s *Statement) grant {
-	if !a.evaluation.tryConsume(statementSteps) || s.actions.matchesAction(a.service, a.name,
+	if !a.evaluation.tryConsume(statementSteps+s.principals.count()) || s.actions.matchesAction(a.service, a.name,
 		&a.evaluation) == s.notAction {
 		return noGrant
 	}

@@ -126,6 +126,14 @@ func (p *principals) addPrincipal(kind, name string) bool {
 	return true
 }
 
+// count is how many names there are; a statement of an identity-based policy has none.
+func (p *principals) count() int {
+	if p == nil {
+		return 0
+	}
+	return len(p.accounts) + len(p.aws) + len(p.services) + len(p.federated) + len(p.canonical)
+}
+
 // matchPrincipal says how closely the caller is named.
 func (p *principals) matchPrincipal(who *Principal) grant {
 	switch who.Type {
