@@ -19,7 +19,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// EC2 writes the records of instances. ec2.InstanceLifecycle (internal/aws/ec2) implements it.
+// EC2 writes the records of instances. instance.Lifecycle (internal/aws/ec2/instance) implements it.
 type EC2 interface {
 	// Reconcile reconciles the instance with the given key. again is the delay until the next time-driven step, 0 when
 	// there is none; gone reports whether nothing is left of the instance.

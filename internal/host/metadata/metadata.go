@@ -16,6 +16,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -51,6 +52,8 @@ type Network interface {
 	Listen(ctx context.Context, namespace, network, address string) (net.Listener, error)
 	// Identity tells a namespace from another of its name that came later.
 	Identity(namespace string) (uint64, error)
+	// Carries reports whether the router of a VPC (EC2Key) delivers an address to that instance (EC2Key) and no other.
+	Carries(vpc string, address netip.Addr, instance string) bool
 	// RouterSource tells the VPCs (EC2Key) whose namespace came, changed or went.
 	RouterSource() reconcile.Source
 }

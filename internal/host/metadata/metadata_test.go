@@ -15,11 +15,13 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,6 +52,7 @@ type world struct {
 	store   *store.Store
 	clock   *clocktesting.FakePassiveClock
 	changed chan string
+	moving  atomic.Bool // addresses are not yet whose the store says they are
 
 	mu          sync.Mutex
 	credentials func(role string) (aws.Credentials, error)
@@ -75,6 +78,8 @@ func (w *world) Identity(namespace string) (uint64, error) {
 	}
 	return s.Ino, nil
 }
+
+func (w *world) Carries(string, netip.Addr, string) bool { return !w.moving.Load() }
 
 func (w *world) RouterSource() reconcile.Source { return reconcile.Channel(w.changed) }
 
@@ -530,6 +535,19 @@ func TestTheHopLimitKeepsTokensFromPods(t *testing.T) {
 	w.change(func(i *record.Instance) { i.Metadata.HTTPPutResponseHopLimit = 2 })
 	if r, err := w.ask(pod, http.MethodPut, tokenPath, header...); err != nil || r.status != 200 {
 		t.Errorf("with a limit of two hops: %+v, %v", r, err)
+	}
+}
+
+func TestAnAddressThatMovesIsNobodys(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.moving.Store(true)
+	if r := w.do(http.MethodGet, "/latest/meta-data/instance-id"); r.status != http.StatusServiceUnavailable {
+		t.Errorf("while the address moves: %+v", r)
+	}
+	w.moving.Store(false)
+	if r := w.do(http.MethodGet, "/latest/meta-data/instance-id"); r.status != http.StatusOK || r.body != machineID {
+		t.Errorf("after it has moved: %+v", r)
 	}
 }
 

@@ -45,6 +45,10 @@ func (s *Service) serveRequest(w http.ResponseWriter, r *http.Request, vpcKey st
 		writeError(w, http.StatusNotFound)
 		return
 	}
+	if errors.Is(err, errMoving) { // clients try again
+		writeError(w, http.StatusServiceUnavailable)
+		return
+	}
 	if err != nil {
 		s.log.Error("the metadata service could not tell who asks", "from", r.RemoteAddr, "error", err)
 		writeError(w, http.StatusServiceUnavailable)
@@ -203,9 +207,17 @@ func (s *Service) resolveInstance(r *http.Request, vpcKey string) (record.Instan
 	if eni.Attachment == nil || eni.Attachment.InstanceID == "" {
 		return record.Instance{}, fmt.Errorf("the interface %s of no instance: %w", eni.ID, store.ErrNotFound)
 	}
-	row, err := record.Instances(s.o.Store).Get(r.Context(), keyScope(vpcKey)+eni.Attachment.InstanceID)
+	key := keyScope(vpcKey) + eni.Attachment.InstanceID
+	// The store says whose an address will be, the router whose it is: who has lost it may still send from it.
+	if !s.o.Network.Carries(vpcKey, from.Unmap(), key) {
+		return record.Instance{}, errMoving
+	}
+	row, err := record.Instances(s.o.Store).Get(r.Context(), key)
 	return row.Value, err
 }
+
+// errMoving says that an address is not yet whose the store says it is.
+var errMoving = errors.New("the address is being moved to another instance")
 
 // interfaceAt is the network interface that has an address in a VPC. The addresses in use are rows of their subnets.
 func (s *Service) interfaceAt(ctx context.Context, vpcKey string, address netip.Addr) (record.NetworkInterface, error) {

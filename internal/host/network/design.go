@@ -374,6 +374,17 @@ func (d *design) readPublic(ctx context.Context, s *store.Store, region string) 
 	return nil
 }
 
+// holdersOfAddresses are the keys of who has the addresses and prefixes of the ports.
+func (d *design) holdersOfAddresses() map[netip.Prefix]string {
+	holders := map[netip.Prefix]string{}
+	for _, p := range d.ports {
+		for _, at := range p.addresses() {
+			holders[at] = p.key
+		}
+	}
+	return holders
+}
+
 // readRoutes turns the mapping and the route tables into routes.
 func (d *design) readRoutes(ctx context.Context, s *store.Store, region string) error {
 	everything := []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}

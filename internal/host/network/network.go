@@ -50,6 +50,9 @@ type Network struct {
 	locks map[string]*sync.Mutex
 	// held is what was last made of each VPC, by its key: the ENIs that are plugged, by holder.
 	held map[string]map[string]held
+	// carried is who has an address (the key of the instance or the cluster), by VPC: to whom the routers deliver, and
+	// nobody else can send from it.
+	carried map[string]map[netip.Prefix]string
 
 	instances, clusters, routers topic
 }
@@ -77,7 +80,7 @@ func New(o Options) (*Network, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Network{o: o, applied: applied{has: map[string]appliedState{}}, locks: map[string]*sync.Mutex{},
-		held: map[string]map[string]held{}}, nil
+		held: map[string]map[string]held{}, carried: map[string]map[netip.Prefix]string{}}, nil
 }
 
 // validOwner refuses what would name other things than an owner's.
@@ -248,6 +251,36 @@ func (n *Network) publish(key string, d *design, plugged map[string]bool, made b
 	}
 }
 
+// Carries reports whether the router of a VPC (EC2Key) delivers an address to that instance (EC2Key) and to no other.
+// While an address moves, who had it can still send from it, and the store says already whose it will be: nobody has it
+// then.
+func (n *Network) Carries(key string, address netip.Addr, instance string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	carried := n.carried[key]
+	if holder, ok := carried[hostPrefix(address)]; ok {
+		return holder == instance
+	}
+	block, err := address.Prefix(28) // a delegated prefix
+	return err == nil && carried[block] == instance
+}
+
+// retract ends what is carried otherwise than a design has it; a pass that is to change the router begins with that.
+func (n *Network) retract(key string, d *design) {
+	holders := d.holdersOfAddresses()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	maps.DeleteFunc(n.carried[key], func(at netip.Prefix, holder string) bool { return holders[at] != holder })
+}
+
+// confirm notes that a router carries what a design has.
+func (n *Network) confirm(key string, d *design) {
+	holders := d.holdersOfAddresses()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.carried[key] = holders
+}
+
 func (n *Network) notifyHolder(h held) {
 	switch h.kind {
 	case instanceHolder:
@@ -262,6 +295,7 @@ func (n *Network) forgetVPC(key string) {
 	n.mu.Lock()
 	before, known := n.held[key]
 	delete(n.held, key)
+	delete(n.carried, key)
 	n.mu.Unlock()
 	for _, h := range before {
 		n.notifyHolder(h)

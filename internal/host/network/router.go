@@ -51,7 +51,8 @@ var routerSysctl = map[string]string{
 
 // router is a VPC that is being made so.
 type router struct {
-	n *Network
+	n   *Network
+	key string // of the VPC
 	*design
 	*namespace
 	links map[string]netlink.Link
@@ -82,7 +83,8 @@ func (n *Network) reconcileVPC(ctx context.Context, key string) (reconcile.Resul
 		return reconcile.Result{}, err
 	}
 	defer s.close()
-	r := &router{n: n, design: d, namespace: s}
+	r := &router{n: n, design: d, namespace: s, key: key}
+	n.retract(key, d)
 	plugged, err := r.reconcileRouter(ctx)
 	n.publish(key, d, plugged, made)
 	if err != nil {
@@ -127,6 +129,7 @@ func (r *router) reconcileRouter(ctx context.Context) (plugged map[string]bool, 
 	if err := r.reconcileRoutes(); err != nil {
 		return nil, err
 	}
+	r.n.confirm(r.key, r.design)
 	if err := r.n.publicRoutes(r.design); err != nil {
 		return nil, err
 	}

@@ -109,8 +109,14 @@ func (d *design) translationRules(r *ruleset) {
 		&expr.NAT{Type: expr.NATTypeSourceNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: 1}})
 }
 
-// gatewayRules drop what crosses the internet gateway without a public address, also of known connections.
-func (d *design) gatewayRules(_ *ruleset, forward *chain) {
+// gatewayRules drop what crosses the internet gateway without a public address, also of known connections. IPv6
+// addresses are public: what leaves has one of the VPC, and what enters has none, whose members security groups let in.
+func (d *design) gatewayRules(r *ruleset, forward *chain) {
+	r.add(addressSet("own-ipv6", true, d.cidrs))
+	forward.addRule(matchOutputLink(gatewayLink), matchIPv6(), []expr.Any{loadPayload(sourceIPv6),
+		matchNotSet("own-ipv6")}, drop())
+	forward.addRule(matchInputLink(gatewayLink), matchIPv6(), []expr.Any{loadPayload(sourceIPv6),
+		matchSet("own-ipv6")}, drop())
 	forward.addRule(matchOutputLink(gatewayLink), matchIPv4(), []expr.Any{loadPayload(sourceIPv4),
 		matchNotSet("with-public-address")}, drop())
 	forward.addRule(matchInputLink(gatewayLink), matchIPv4(), []expr.Any{loadPayload(destinationIPv4),

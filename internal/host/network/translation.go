@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/netip"
+	"sync"
 
 	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
@@ -44,6 +45,9 @@ func (r *router) staleTranslations() (stale map[netip.Addr]bool, err error) {
 	return stale, nil
 }
 
+// dumping is held while the connections of a VPC are in memory, so that those of one VPC are at a time.
+var dumping sync.Mutex
+
 // forgetTranslations ends the connections of public addresses that moved: they would go on with the old address.
 func (r *router) forgetTranslations(stale map[netip.Addr]bool) error {
 	if len(stale) == 0 {
@@ -54,6 +58,9 @@ func (r *router) forgetTranslations(stale map[netip.Addr]bool) error {
 		return err
 	}
 	defer handle.Close()
+	// It reads all connections of the VPC, some 100 MB if they are as many as the kernel lets a namespace have.
+	dumping.Lock()
+	defer dumping.Unlock()
 	if _, err := handle.ConntrackDeleteFilters(netlink.ConntrackTable, netlink.FAMILY_V4,
 		translated(stale)); err != nil {
 		return fmt.Errorf("end connections of addresses that moved: %w", err)
