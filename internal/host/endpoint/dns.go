@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/miekg/dns"
 
@@ -22,10 +23,6 @@ const (
 	dnsPerResolver = 1024
 )
 
-// maxAskingPerResolver is how many queries of one VPC wait for the host's resolvers at a time, of the maxAsking of all
-// VPCs.
-const maxAskingPerResolver = maxAsking / 4
-
 // maxUDP is the largest answer that travels in a datagram, in bytes, whatever a query allows: that of EC2's resolver.
 const maxUDP = 4096
 
@@ -35,7 +32,7 @@ type resolver struct {
 	names    *atomic.Pointer[map[string][]netip.Addr]
 	upstream *upstream
 	servers  []*dns.Server
-	asking   atomic.Int32 // queries that wait for upstream
+	asking   int // queries that wait for upstream, see [upstream.acquire]
 	done     sync.WaitGroup
 	log      *slog.Logger
 }
@@ -132,13 +129,18 @@ func (r *resolver) resolveQuery(query *dns.Msg) *dns.Msg {
 		}
 		return own
 	}
-	if r.asking.Add(1) <= maxAskingPerResolver {
-		if reply := r.upstream.forwardQuery(query); reply != nil {
-			r.asking.Add(-1)
+	if r.upstream.acquire(&r.asking) {
+		begun := time.Now()
+		reply := r.upstream.forwardQuery(query)
+		if time.Since(begun) < upstreamTime {
+			r.upstream.release(&r.asking)
+		} else {
+			time.AfterFunc(unansweredTime, func() { r.upstream.release(&r.asking) })
+		}
+		if reply != nil {
 			return reply
 		}
 	}
-	r.asking.Add(-1)
 	reply := failure(dns.RcodeServerFailure)
 	reply.RecursionAvailable = true
 	return reply

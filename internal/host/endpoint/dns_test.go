@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/miekg/dns"
@@ -196,15 +195,15 @@ func TestResolverOnTheWire(t *testing.T) {
 	}
 }
 
-// upstreamServer answers every question with an address, or not at all.
-func upstreamServer(t *testing.T, answers bool) string {
+// upstreamServer answers questions for names with an address, if answers says so, and no others.
+func upstreamServer(t *testing.T, answers func(name string) bool) string {
 	t.Helper()
 	packets, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &dns.Server{PacketConn: packets, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
-		if answers {
+		if answers(q.Question[0].Name) {
 			m := new(dns.Msg).SetReply(q)
 			m.Answer = append(m.Answer, &dns.A{Hdr: answerHeader(q.Question[0], dns.TypeA, 1),
 				A: net.IPv4(93, 184, 216, 34)})
@@ -230,52 +229,70 @@ func TestOtherNamesAreTheHostsBusiness(t *testing.T) {
 	if got := u.availableServers(); fmt.Sprint(got) != "[127.0.0.1:53 127.0.0.2:53]" {
 		t.Errorf("servers %v", got)
 	}
-	// A silent one is left alone for a while, and the next is asked.
-	silent, good := upstreamServer(t, false), upstreamServer(t, true)
+	// A silent one is left alone until it answers a question of ours, and the next is asked.
+	silent := upstreamServer(t, func(string) bool { return false })
+	good := upstreamServer(t, func(string) bool { return true })
 	u.servers = []string{silent, good}
-	for range 2 {
-		eventually.Nil(t, "the next is asked", func() error {
-			delete(u.down, good) // a busy machine may not answer in time
-			if reply := u.forwardQuery(query); reply == nil || len(reply.Answer) != 1 {
-				return fmt.Errorf("reply %v", reply)
-			}
-			return nil
-		})
-		if got := u.availableServers(); fmt.Sprint(got) != fmt.Sprint([]string{good}) {
-			t.Errorf("after a silence: %v", got)
-		}
-	}
-	// But not one that answers, when the servers of some name are silent.
-	before := u.availableServers()
-	u.recordResult(good, false)
-	if got := u.availableServers(); !slices.Equal(got, before) {
-		t.Errorf("after a name that nobody knows: %v, not %v", got, before)
-	}
-	// Who asks for too much gets nothing, at once: sockets are everybody's.
-	u.asking.Store(maxAsking)
-	if reply := u.forwardQuery(query); reply != nil {
-		t.Errorf("one query too many is answered: %v", reply)
-	}
-	u.asking.Store(0)
-	// And so does a VPC that asks for more than its part.
-	u.servers = []string{good}
-	r := &resolver{upstream: u, names: new(atomic.Pointer[map[string][]netip.Addr])}
-	r.spec.Store(&Resolver{})
-	r.asking.Store(maxAskingPerResolver)
-	if reply := r.resolveQuery(query); reply.Rcode != dns.RcodeServerFailure ||
-		r.asking.Load() != maxAskingPerResolver {
-		t.Errorf("a query too many of one VPC is answered, or counted: %v", reply)
-	}
-	r.asking.Store(0)
-	eventually.Nil(t, "a VPC below its part is answered", func() error {
-		delete(u.down, good)
-		if reply := r.resolveQuery(query); reply.Rcode != dns.RcodeSuccess || r.asking.Load() != 0 {
+	eventually.Nil(t, "the next is asked, and the silent one is found down", func() error {
+		if reply := u.forwardQuery(query); reply == nil || len(reply.Answer) != 1 {
 			return fmt.Errorf("reply %v", reply)
+		}
+		if got := u.availableServers(); !slices.Equal(got, []string{good}) {
+			return fmt.Errorf("servers %v", got)
 		}
 		return nil
 	})
 	u.servers = []string{silent}
 	if got := u.availableServers(); len(got) != 0 || u.forwardQuery(query) != nil {
 		t.Errorf("all silent: %v", got)
+	}
+}
+
+// TestNobodySwitchesTheHostsResolversOff asks for a name whose own servers are silent.
+func TestNobodySwitchesTheHostsResolversOff(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "resolv.conf")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	server := upstreamServer(t, func(name string) bool { return name != "silent.example." })
+	u := &upstream{file: file}
+	u.availableServers() // reads the file
+	u.servers = []string{server}
+	if reply := u.forwardQuery(new(dns.Msg).SetQuestion("silent.example.", dns.TypeA)); reply != nil {
+		t.Fatalf("reply %v", reply)
+	}
+	eventually.True(t, "the server was asked by us", func() bool {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		return !u.health[server].probed.IsZero()
+	})
+	eventually.Nil(t, "others are answered", func() error { // a busy machine may not answer in time
+		if reply := u.forwardQuery(new(dns.Msg).SetQuestion("example.com.", dns.TypeA)); reply == nil {
+			return fmt.Errorf("no answer of %v", u.availableServers())
+		}
+		return nil
+	})
+}
+
+// TestQueriesLeaveOthersAPlace has VPCs ask for what nobody answers, as much as they can: sockets are everybody's.
+func TestQueriesLeaveOthersAPlace(t *testing.T) {
+	t.Parallel()
+	u := &upstream{}
+	for range 6 {
+		mine := 0
+		for u.acquire(&mine) {
+		}
+		if mine == 0 || mine > maxAsking/2 {
+			t.Errorf("a VPC has %d queries under way, of %d", mine, u.asking)
+		}
+	}
+	mine := 0
+	if !u.acquire(&mine) {
+		t.Errorf("one more VPC finds no place beside %d", u.asking)
+	}
+	before := u.asking
+	if u.release(&mine); mine != 0 || u.asking != before-1 {
+		t.Errorf("%d and %d after a release", mine, u.asking)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/miekg/dns"
@@ -18,10 +17,18 @@ type upstream struct {
 	mu      sync.Mutex
 	read    time.Time // of the file as it was read last
 	servers []string
-	down    map[string]time.Time // until when a server that did not answer is not asked again
-	alive   map[string]time.Time // when a server answered last
+	health  map[string]*health // by server
 
-	asking atomic.Int32 // queries under way
+	asking int // queries under way
+}
+
+// health is what is known of a server.
+type health struct {
+	down     bool
+	probing  bool
+	silences int       // probes in a row that got no answer
+	probed   time.Time // when it was asked last
+	answered time.Time // when it last answered anybody
 }
 
 // maxAsking is how many queries wait for the host's resolvers at a time. Each takes a socket of this process, which
@@ -30,80 +37,133 @@ const maxAsking = 512
 
 const (
 	upstreamTime = 1500 * time.Millisecond // for an answer
-	// downTime is how long a server that did not answer is left alone. Meanwhile queries fail at once: on a host
-	// without a network every wait would be in vain.
-	downTime = 15 * time.Second
+	// probeInterval is how often a server that is down is asked whether it is back. Meanwhile queries fail at once: on
+	// a host without a network every wait would be in vain.
+	probeInterval = time.Second
+	// maxSilences is how many probes in a row get no answer of a server that is down: a packet may be lost.
+	maxSilences = 3
+	// unansweredTime is how much longer a query counts that nobody has answered: the host's resolver goes on with it,
+	// and has few places as well.
+	unansweredTime = 10 * time.Second
 )
+
+// acquire reports whether one who has that many queries under way may ask one more, and counts it for both. They may
+// have as many as are free for others: however many VPCs ask for what nobody answers, one more finds a place.
+func (u *upstream) acquire(mine *int) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if *mine >= maxAsking-u.asking {
+		return false
+	}
+	*mine++
+	u.asking++
+	return true
+}
+
+func (u *upstream) release(mine *int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	*mine--
+	u.asking--
+}
 
 // forwardQuery passes a query on, and is nil when nobody answers.
 func (u *upstream) forwardQuery(query *dns.Msg) *dns.Msg {
-	if u.asking.Add(1) > maxAsking {
-		u.asking.Add(-1)
-		return nil
-	}
-	defer u.asking.Add(-1)
 	for _, server := range u.availableServers() {
 		udp := dns.Client{Net: "udp", Timeout: upstreamTime, UDPSize: 4096}
 		reply, _, err := udp.Exchange(query, server)
-		if err == nil && reply.Truncated {
+		if err != nil {
+			u.probe(server)
+			continue
+		}
+		u.recordAnswer(server)
+		if reply.Truncated {
 			tcp := dns.Client{Net: "tcp", Timeout: upstreamTime}
 			if whole, _, err := tcp.Exchange(query, server); err == nil {
 				reply = whole
 			}
 		}
-		u.recordResult(server, err == nil)
-		if err == nil && reply.Rcode != dns.RcodeServerFailure && reply.Rcode != dns.RcodeRefused {
+		if reply.Rcode != dns.RcodeServerFailure && reply.Rcode != dns.RcodeRefused {
 			return reply
 		}
 	}
 	return nil
 }
 
-// availableServers are the servers to ask. One that was down is asked by one query alone until it has answered.
+// availableServers are the servers to ask: those that are not down.
 func (u *upstream) availableServers() (servers []string) {
 	u.mu.Lock()
-	defer u.mu.Unlock()
 	u.reloadServers()
-	now := time.Now()
+	var down []string
 	for _, s := range u.servers {
-		until, down := u.down[s]
-		if down && now.Before(until) {
-			continue
+		if h := u.health[s]; h != nil && h.down {
+			down = append(down, s)
+		} else {
+			servers = append(servers, s)
 		}
-		if down {
-			u.down[s] = now.Add(downTime)
-		}
-		servers = append(servers, s)
+	}
+	u.mu.Unlock()
+	for _, s := range down {
+		u.probe(s)
 	}
 	return servers
 }
 
-func (u *upstream) recordResult(server string, answered bool) {
+// probe finds out whether a server is down, by a question of our own: anybody can ask for a name whose own servers are
+// silent. It does not wait.
+func (u *upstream) probe(server string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	now := time.Now()
-	if answered {
-		delete(u.down, server)
-		u.alive[server] = now
+	h := u.healthOf(server)
+	if h.probing || time.Since(h.probed) < probeInterval {
 		return
 	}
-	// One that answers others is not down. Anybody can ask for a name whose own servers are silent.
-	if now.Sub(u.alive[server]) > downTime {
-		u.down[server] = now.Add(downTime)
+	h.probing = true
+	begun := time.Now()
+	go func() {
+		client := dns.Client{Net: "udp", Timeout: upstreamTime}
+		_, _, err := client.Exchange(new(dns.Msg).SetQuestion(".", dns.TypeNS), server)
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		h.probing, h.probed = false, time.Now()
+		if err == nil || h.answered.After(begun) {
+			h.silences = 0
+		} else {
+			h.silences++
+		}
+		h.down = h.silences >= maxSilences
+	}()
+}
+
+// recordAnswer notes that a server lives, whatever it does with our questions.
+func (u *upstream) recordAnswer(server string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	h := u.healthOf(server)
+	h.answered, h.down, h.silences = time.Now(), false, 0
+}
+
+// healthOf returns what is known of a server; mu is held.
+func (u *upstream) healthOf(server string) *health {
+	h := u.health[server]
+	if h == nil {
+		h = &health{}
+		u.health[server] = h
 	}
+	return h
 }
 
 // reloadServers reads the host's resolv.conf when it has changed, as it does when a laptop changes networks.
 func (u *upstream) reloadServers() {
 	info, err := os.Stat(u.file)
 	if err != nil {
-		u.servers = nil
+		u.read, u.servers = time.Time{}, nil
 		return
 	}
 	if info.ModTime().Equal(u.read) {
 		return
 	}
-	u.read, u.servers, u.down, u.alive = info.ModTime(), nil, map[string]time.Time{}, map[string]time.Time{}
+	u.read, u.servers, u.health = info.ModTime(), nil, map[string]*health{}
 	config, err := dns.ClientConfigFromFile(u.file)
 	if err != nil {
 		return
