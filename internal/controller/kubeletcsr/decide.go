@@ -2,6 +2,7 @@ package kubeletcsr
 
 import (
 	"context"
+	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
@@ -23,6 +24,13 @@ const (
 	nodesGroup = "system:nodes"
 )
 
+// Bounds of a request, in bytes, and of an RSA key in it: the time that checking a signature takes grows with the square
+// of the key's length.
+const (
+	maxRequest = 64 << 10
+	maxRSABits = 8192
+)
+
 // claim is what a node says of itself.
 type claim struct {
 	node      string // its name
@@ -40,12 +48,18 @@ func parseRequest(request *certificatesv1.CertificateSigningRequest) (c *claim, 
 	if !isNode || !slices.Contains(spec.Groups, nodesGroup) {
 		return nil, ""
 	}
+	if len(spec.Request) > maxRequest {
+		return nil, fmt.Sprintf("the request has %d bytes, and may have %d", len(spec.Request), maxRequest)
+	}
 	block, _ := pem.Decode(spec.Request)
 	if block == nil || block.Type != "CERTIFICATE REQUEST" {
 		return nil, "the request holds no PEM block CERTIFICATE REQUEST"
 	}
 	r, err := x509.ParseCertificateRequest(block.Bytes)
 	if err == nil {
+		if key, ok := r.PublicKey.(*rsa.PublicKey); ok && key.N.BitLen() > maxRSABits {
+			return nil, fmt.Sprintf("the RSA key has %d bits, and may have %d", key.N.BitLen(), maxRSABits)
+		}
 		err = r.CheckSignature()
 	}
 	if err != nil {
