@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/coracle-eks/coracle/internal/crash"
+	"github.com/coracle-eks/coracle/internal/durable"
 	"github.com/coracle-eks/coracle/internal/logs/events"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -74,7 +76,7 @@ type Runner struct {
 	turn    *semaphore.Weighted // of all accounts; who waits for it has a turn of the account
 
 	mu     sync.Mutex
-	turns  map[string]*semaphore.Weighted // by account
+	turns  map[string]*semaphore.Weighted // by account; few, for only this host's administrator adds accounts
 	active map[string]*execution          // by the key of the query; those that run
 }
 
@@ -148,6 +150,7 @@ func (r *Runner) reconcile(ctx context.Context, key string) (reconcile.Result, e
 	if left := r.remainingRetention(run.Value); left > 0 {
 		return reconcile.Result{After: left}, nil
 	}
+	r.unmarkStarted(query.Value.ID)
 	if err := os.Remove(r.resultsPath(query.Value.ID)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return reconcile.Result{}, err
 	}
@@ -179,7 +182,7 @@ func (r *Runner) removeUnknownResults(ctx context.Context) {
 			known[row.Value.ID] = true
 		}
 		for _, f := range files {
-			if !known[f.Name()] {
+			if !known[strings.TrimSuffix(f.Name(), startedSuffix)] {
 				if err := os.Remove(filepath.Join(r.o.Dir, f.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 					return err
 				}
@@ -197,6 +200,12 @@ var (
 	errStopped = errors.New("the query was stopped")
 	errTimeout = errors.New("the query ran too long")
 )
+
+// maxStarts is how often a query is started that never ended.
+const maxStarts = 2
+
+var errInterrupted = fmt.Errorf("coracle was killed %d times while the query ran: ask for less time or fewer log "+
+	"groups, and start it again", maxStarts)
 
 // runQuery runs a query that has not ended. It returns an error only when that could not be recorded, or
 // with ctx, which leaves the query as it was.
@@ -220,7 +229,9 @@ func (r *Runner) runQuery(ctx context.Context, query store.Row[record.LogQuery])
 		r.mu.Lock()
 		r.active[query.Key] = e
 		r.mu.Unlock()
-		err = r.execute(running, end, e)
+		if err = r.markStarted(query.Value.ID); err == nil {
+			err = r.execute(running, end, e)
+		}
 		release()
 		defer func() {
 			r.mu.Lock()
@@ -229,6 +240,7 @@ func (r *Runner) runQuery(ctx context.Context, query store.Row[record.LogQuery])
 		}()
 	}
 	if ctx.Err() != nil {
+		r.unmarkStarted(query.Value.ID) // the daemon ends in order
 		return ctx.Err()
 	}
 	out := record.LogQueryRun{Status: logstypes.QueryStatusComplete, Statistics: e.statistics()}
@@ -246,8 +258,30 @@ func (r *Runner) runQuery(ctx context.Context, query store.Row[record.LogQuery])
 	}
 	crashEnded.Here()
 	out.EndedAt = r.o.Clock.Now()
-	_, err = r.runs.Put(ctx, query.Key, out)
-	return err
+	if _, err := r.runs.Put(ctx, query.Key, out); err != nil {
+		return err
+	}
+	r.unmarkStarted(query.Value.ID)
+	return nil
+}
+
+// markStarted counts that a query starts, until unmarkStarted. It returns errInterrupted when the daemon has died too
+// often while the query ran: one that kills the daemon must not do so at each start.
+func (r *Runner) markStarted(id string) error {
+	before, err := os.ReadFile(r.startedPath(id))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if len(before) >= maxStarts {
+		return errInterrupted
+	}
+	return durable.WriteFile(r.startedPath(id), append(before, '.'), 0o600)
+}
+
+func (r *Runner) unmarkStarted(id string) {
+	if err := os.Remove(r.startedPath(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		r.o.Log.Error("could not remove the mark of a query that ended", "query", id, "error", err)
+	}
 }
 
 // acquireTurn waits for the turn of a query. An account waits for turns of its own first, of which there is one fewer:
@@ -305,6 +339,11 @@ func (r *Runner) execute(ctx context.Context, end context.CancelCauseFunc, e *ex
 }
 
 func (r *Runner) resultsPath(id string) string { return filepath.Join(r.o.Dir, id) }
+
+// startedSuffix is of the file that has a byte for each start of a query that has not ended.
+const startedSuffix = ".started"
+
+func (r *Runner) startedPath(id string) string { return r.resultsPath(id) + startedSuffix }
 
 // Results is how a query stands: while it is waiting or running, Status is Scheduled or Running, the
 // statistics are those so far and the rows, if any, are the first of those so far; then what it ended with.

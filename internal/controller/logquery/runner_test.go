@@ -341,6 +341,33 @@ func TestUnfinishedQueriesRunAgain(t *testing.T) {
 	}
 }
 
+func TestQueryThatKillsTheDaemonIsNotStartedForEver(t *testing.T) {
+	t.Parallel()
+	l := newLogs(t)
+	g := l.group("g")
+	l.put(g, l.stream(g, "s"), 1000, "a")
+	q := l.start("fields @message", []record.LogGroup{g})
+	results := filepath.Join(l.dir, "results")
+	if err := os.MkdirAll(results, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	// As a daemon leaves it that was killed twice.
+	if err := os.WriteFile(filepath.Join(results, q.ID+startedSuffix), []byte(".."), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l.serve()
+	if run, _ := l.end(q); run.Status != logstypes.QueryStatusFailed || run.Reason != errInterrupted.Error() {
+		t.Errorf("the query is %s: %s", run.Status, run.Reason)
+	}
+	if run, _ := l.end(l.start("fields @message", []record.LogGroup{g})); run.Status != logstypes.QueryStatusComplete {
+		t.Errorf("another query is %s: %s", run.Status, run.Reason)
+	}
+	l.kill() // in order: the marks are gone
+	if marks, err := filepath.Glob(filepath.Join(results, "*"+startedSuffix)); err != nil || len(marks) > 0 {
+		t.Errorf("left over: %v, %v", marks, err)
+	}
+}
+
 func TestResultsOutliveTheDaemonAndExpire(t *testing.T) {
 	t.Parallel()
 	l := newLogs(t)
