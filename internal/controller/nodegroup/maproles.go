@@ -1,6 +1,7 @@
 package nodegroup
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -104,6 +105,9 @@ func addRole(text, role string) (string, error) {
 	return result, nil
 }
 
+// maxBrackets is how many brackets addToFlow tries. Each try reads the whole text, which is up to 1 MiB of its users'.
+const maxBrackets = 16
+
 // addToFlow adds to a list in brackets. Its last bracket is the list's own, as nothing but comments can follow it.
 func addToFlow(text string, list *yaml.Node, role string) (string, error) {
 	entry := fmt.Sprintf(`{"groups": ["%s"], "rolearn": %q, "username": %q}`, strings.Join(nodeGroups, `", "`), role,
@@ -112,14 +116,18 @@ func addToFlow(text string, list *yaml.Node, role string) (string, error) {
 		entry = ", " + entry
 	}
 	// A comment may have a bracket as well: the one is taken with which the list has one entry more.
-	for at := strings.LastIndexByte(text, ']'); at >= 0; at = strings.LastIndexByte(text[:at], ']') {
+	at := len(text)
+	for range maxBrackets {
+		if at = strings.LastIndexByte(text[:at], ']'); at < 0 {
+			break
+		}
 		result := strings.TrimRight(text[:at], " \t\n") + entry + text[at:]
 		if again, err := parseRoles(result); err == nil && again != nil && len(again.Content) == len(list.Content)+1 &&
 			strings.EqualFold(mappedRole(again.Content[len(list.Content)]), role) {
 			return result, nil
 		}
 	}
-	return "", fmt.Errorf("mapRoles of the aws-auth ConfigMap cannot be added to")
+	return "", errors.New("mapRoles of the aws-auth ConfigMap cannot be added to: remove the comments behind its list")
 }
 
 // isNodeMapping reports whether an item of mapRoles is exactly what EKS writes for the role of nodes.

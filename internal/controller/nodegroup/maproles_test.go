@@ -103,3 +103,18 @@ func TestMalformedRolesAreLeftAlone(t *testing.T) {
 		}
 	}
 }
+
+// TestBracketsBehindTheListAreTriedAFewTimes has a list in brackets with brackets in the comment behind it.
+func TestBracketsBehindTheListAreTriedAFewTimes(t *testing.T) {
+	t.Parallel()
+	for count, possible := range map[int]bool{1: true, maxBrackets - 1: true, maxBrackets: false, 4000: false} {
+		text := "[] #" + strings.Repeat("]", count)
+		got, err := addRole(text, ours)
+		if possible != (err == nil) || possible && !strings.Contains(got, ours) {
+			t.Errorf("%d brackets: %q, %v", count, got[:min(len(got), 200)], err)
+		}
+		if !possible && !strings.Contains(err.Error(), "remove the comments behind its list") {
+			t.Errorf("%d brackets: %v", count, err)
+		}
+	}
+}
