@@ -129,7 +129,7 @@ lint: ## run golangci-lint (.golangci.yml says which linters)
 # Vale parses code with C libraries, which we do not use but have to build.
 .PHONY: lint-docs
 lint-docs: ## check the spelling and the structure of the documentation
-	@git ls-files -z -- ':!*.go' ':!*.sum' ':!**/testdata/**' | xargs -0 go run $(MISSPELL) -locale US -error -i cancelled,catalogue,catalogued,harbour
+	@git ls-files -z -- ':!*.go' ':!*.sum' ':!**/testdata/**' | xargs -0 go run $(MISSPELL) -locale US -error -i cancelled,harbour
 	@git ls-files -z -- '*.md' ':!**/testdata/**' | CGO_ENABLED=1 xargs -0 go run $(VALE) --config hack/vale/vale.ini --output line
 	@git ls-files -z -- '*.md' ':!.github/**' ':!**/testdata/**' | xargs -0 go run ./hack/markdown
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/coracle-eks/coracle/internal/catalogue"
+	"github.com/coracle-eks/coracle/internal/catalog"
 	"github.com/coracle-eks/coracle/internal/upstream"
 	"github.com/coracle-eks/coracle/kubernetes"
 )
@@ -36,7 +36,7 @@ func componentsCommand() *cobra.Command {
 }
 
 func buildComponents(ctx context.Context, into, addons string, names []string) error {
-	all, err := catalogue.Open(catalogue.Options{Dir: addons})
+	all, err := catalog.Open(catalog.Options{Dir: addons})
 	if err != nil {
 		return err
 	}
@@ -75,18 +75,18 @@ func buildComponents(ctx context.Context, into, addons string, names []string) e
 }
 
 // findVersion finds a version of an add-on by "ADDON" or "ADDON@VERSION".
-func findVersion(all *catalogue.Catalogue, name string) (catalogue.Version, error) {
+func findVersion(all *catalog.Catalog, name string) (catalog.Version, error) {
 	name, wanted, exact := strings.Cut(name, "@")
 	addon, ok := all.Addon(name)
 	if !ok {
-		return catalogue.Version{}, fmt.Errorf("there is no add-on %q", name)
+		return catalog.Version{}, fmt.Errorf("there is no add-on %q", name)
 	}
 	version, ok := addon.Default(kubernetes.Default)
 	if exact {
 		version, ok = addon.Version(wanted)
 	}
 	if !ok {
-		return catalogue.Version{}, fmt.Errorf("the add-on %s has no version %q", name, wanted)
+		return catalog.Version{}, fmt.Errorf("the add-on %s has no version %q", name, wanted)
 	}
 	return version, nil
 }

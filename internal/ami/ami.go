@@ -1,4 +1,4 @@
-// Package ami is the catalogue of machine images: the EKS-optimized images of Amazon Linux 2, Amazon Linux 2023 and
+// Package ami is the catalog of machine images: the EKS-optimized images of Amazon Linux 2, Amazon Linux 2023 and
 // Bottlerocket for every Kubernetes version that is served, and the plain Amazon Linux images.
 //
 // An image is a name for a root file system that the machine's host makes (internal/guest/rootfs); nothing is
@@ -80,22 +80,22 @@ var releases = []struct {
 
 var architectures = []string{"x86_64", "arm64"}
 
-type catalogue struct {
+type catalog struct {
 	all  []Image
 	byID map[string]int
 }
 
 var (
 	mutex   sync.Mutex
-	regions = make(map[string]*catalogue)
+	regions = make(map[string]*catalog)
 )
 
-func catalogForRegion(region string) *catalogue {
+func catalogForRegion(region string) *catalog {
 	mutex.Lock()
 	defer mutex.Unlock()
 	c := regions[region]
 	if c == nil {
-		c = &catalogue{byID: make(map[string]int)}
+		c = &catalog{byID: make(map[string]int)}
 		add := func(i Image) {
 			i.ID, i.RootSnapshotID = identifier("ami", region, i.Name), identifier("snap", region, i.Name)
 			i.RootDeviceName, i.OwnerAlias = "/dev/xvda", "amazon"

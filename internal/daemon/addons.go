@@ -14,7 +14,7 @@ func (d *daemon) newAddonController(planes *controlplane.Controller) (*addon.Con
 	if err != nil {
 		return nil, err
 	}
-	o := addon.Options{Store: d.store, Config: planes.Config, Catalogue: d.catalogue, Timeout: timeout, Log: d.log}
+	o := addon.Options{Store: d.store, Config: planes.Config, Catalog: d.catalog, Timeout: timeout, Log: d.log}
 	if d.host.real != nil { // simulated machines run no images
 		o.Provide = d.host.images.Provide
 	}

@@ -16,7 +16,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/coracle-eks/coracle/internal/aws/autoscaling"
-	ec2service "github.com/coracle-eks/coracle/internal/aws/ec2"
 	"github.com/coracle-eks/coracle/internal/controller/autoscalinggroup"
 	"github.com/coracle-eks/coracle/internal/controller/controlplane"
 	"github.com/coracle-eks/coracle/internal/controller/instance"
@@ -110,7 +109,7 @@ func (d *daemon) openClusters() (*clusters, error) {
 		},
 	}).Controllers()...)
 	c.controllers = append(c.controllers, instance.New(instance.Options{
-		Store: d.store, EC2: ec2service.NewInstanceLifecycle(d.front.ec2),
+		Store: d.store, EC2: d.front.ec2.InstanceLifecycle(),
 	}).Controllers()...)
 	return c, nil
 }

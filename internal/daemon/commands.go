@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/coracle-eks/coracle/internal/admin"
-	"github.com/coracle-eks/coracle/internal/aws/ec2"
 	eksservice "github.com/coracle-eks/coracle/internal/aws/eks"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/backup"
@@ -45,7 +44,7 @@ func (d *daemon) commands() *commands {
 	return &commands{
 		Reporter: status.New(o),
 		Inspector: inspect.New(inspect.Options{
-			Store: d.store, Config: d.clusters.planes.Config, Catalogue: d.catalogue, Log: d.log,
+			Store: d.store, Config: d.clusters.planes.Config, Catalog: d.catalog, Log: d.log,
 		}),
 		d: d,
 	}
@@ -86,7 +85,7 @@ func (c *commands) CreateAccount(ctx context.Context, account string) (admin.Acc
 
 // Interrupt gives a spot instance notice that it is taken away.
 func (c *commands) Interrupt(ctx context.Context, instance string) (admin.Interruption, error) {
-	at, err := ec2.NewInstanceLifecycle(c.d.front.ec2).Interrupt(ctx, instance)
+	at, err := c.d.front.ec2.InstanceLifecycle().Interrupt(ctx, instance)
 	var refused *wire.Error
 	if errors.As(err, &refused) {
 		return admin.Interruption{}, &admin.Refused{Reason: refused.Message}

@@ -59,7 +59,7 @@ func (d *daemon) openFront(ctx context.Context) (*front, error) {
 		return nil, err
 	}
 	issuers := stsservice.NewIssuers(d.store, d.outbound, d.log)
-	register(f.mux, d.store, who, issuers, f.ec2, images, d.logs.options(d.store), d.catalogue, nodegroups)
+	register(f.mux, d.store, who, issuers, f.ec2, images, d.logs.options(d.store), d.catalog, nodegroups)
 	_, err = f.ensureAccount(ctx, d.settings.Account)
 	return f, err
 }
@@ -79,7 +79,7 @@ func nodegroupQuota() (int, error) {
 
 // register serves every AWS service there is.
 func register(mux *wire.Mux, s *store.Store, who *identity.Identity, issuers *stsservice.Issuers,
-	ec2 *ec2service.Service, ecr *ecrservice.Service, logs logsservice.Options, addons eksservice.Catalogue,
+	ec2 *ec2service.Service, ecr *ecrservice.Service, logs logsservice.Options, addons eksservice.Catalog,
 	nodegroups int) {
 	ec2.Register(mux)
 	ecr.Register(mux)
@@ -90,7 +90,7 @@ func register(mux *wire.Mux, s *store.Store, who *identity.Identity, issuers *st
 		ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(s, nil)}).Register(mux)
 	ssmservice.New(ssmservice.Options{Store: s}).Register(mux)
 	eksservice.New(eksservice.Options{Store: s, EC2: ec2, ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(s, nil),
-		Catalogue: addons, NodegroupsPerCluster: nodegroups}).Register(mux)
+		Catalog: addons, NodegroupsPerCluster: nodegroups}).Register(mux)
 }
 
 // accounts are the numbers of the accounts, sorted.

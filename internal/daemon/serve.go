@@ -26,7 +26,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/admin"
 	"github.com/coracle-eks/coracle/internal/aws/oidc"
-	"github.com/coracle-eks/coracle/internal/catalogue"
+	"github.com/coracle-eks/coracle/internal/catalog"
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/diskspace"
 	"github.com/coracle-eks/coracle/internal/etcd"
@@ -71,7 +71,7 @@ type daemon struct {
 	logs      *logs
 	front     *front
 	host      *host
-	catalogue *catalogue.Catalogue // of add-ons
+	catalog   *catalog.Catalog // of add-ons
 	clusters  *clusters
 }
 
@@ -157,7 +157,7 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.host.close()) }()
-	if d.catalogue, err = d.openCatalogue(); err != nil {
+	if d.catalog, err = d.openCatalog(); err != nil {
 		return err
 	}
 	if d.front, err = d.openFront(ctx); err != nil {

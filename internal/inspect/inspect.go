@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/coracle-eks/coracle/internal/admin"
-	"github.com/coracle-eks/coracle/internal/catalogue"
+	"github.com/coracle-eks/coracle/internal/catalog"
 	"github.com/coracle-eks/coracle/internal/controller/addon"
 	"github.com/coracle-eks/coracle/internal/fields"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -29,9 +29,9 @@ const reader = "coracle"
 type Options struct {
 	Store *store.Store
 	// Config returns the configuration of a user's client of a cluster's API server (controlplane.Controller.Config).
-	Config    func(ctx context.Context, cluster record.Cluster, user string, groups ...string) (*rest.Config, error)
-	Catalogue *catalogue.Catalogue // of add-ons
-	Log       *slog.Logger
+	Config  func(ctx context.Context, cluster record.Cluster, user string, groups ...string) (*rest.Config, error)
+	Catalog *catalog.Catalog // of add-ons
+	Log     *slog.Logger
 }
 
 // Inspector answers questions about objects of clusters. Its methods may be called concurrently.
@@ -265,7 +265,7 @@ func (i *Inspector) planRequest(
 		return nil, &admin.Refused{Reason: err.Error()}
 	}
 	rendered, err := version.Render(
-		catalogue.Site{Cluster: cluster, Endpoint: plane.Endpoint, Minor: plane.Version, Config: wanted},
+		catalog.Site{Cluster: cluster, Endpoint: plane.Endpoint, Minor: plane.Version, Config: wanted},
 	)
 	if err != nil {
 		return nil, err
@@ -311,25 +311,25 @@ func (i *Inspector) planRequest(
 	return p, nil
 }
 
-// findAddon returns the add-on of the catalogue that a request is about: by its name, or because it has the object.
+// findAddon returns the add-on of the catalog that a request is about: by its name, or because it has the object.
 func (i *Inspector) findAddon(
 	ctx context.Context,
 	cluster record.Cluster,
 	plane record.ControlPlane,
 	asked askedObject,
 	w fields.WhatIf,
-) (catalogue.Addon, error) {
+) (catalog.Addon, error) {
 	if w.Addon == "" {
 		has, err := i.addonOf(ctx, cluster, asked)
 		if err != nil {
-			return catalogue.Addon{}, err
+			return catalog.Addon{}, err
 		}
 		if has != nil {
 			w.Addon = has.Name
 		}
 	}
 	var names []string
-	for _, entry := range i.o.Catalogue.Addons() {
+	for _, entry := range i.o.Catalog.Addons() {
 		names = append(names, entry.Name)
 		if w.Addon == entry.Name {
 			return entry, nil
@@ -344,7 +344,7 @@ func (i *Inspector) findAddon(
 			}
 		}
 		rendered, err := version.Render(
-			catalogue.Site{
+			catalog.Site{
 				Cluster:  cluster,
 				Endpoint: plane.Endpoint,
 				Minor:    plane.Version,
@@ -355,18 +355,18 @@ func (i *Inspector) findAddon(
 			i.o.Log.Debug("cannot render an add-on", "addon", entry.Name, "version", version.Version, "error", err)
 			continue // it may need a configuration
 		}
-		if slices.ContainsFunc(rendered, func(o catalogue.Object) bool {
+		if slices.ContainsFunc(rendered, func(o catalog.Object) bool {
 			return asked.matches(o.GetAPIVersion(), o.GetKind(), o.GetNamespace(), o.GetName())
 		}) {
 			return entry, nil
 		}
 	}
 	if w.Addon != "" {
-		return catalogue.Addon{}, &admin.Refused{
+		return catalog.Addon{}, &admin.Refused{
 			Reason: fmt.Sprintf("there is no add-on %s; there are: %s", w.Addon, strings.Join(names, ", ")),
 		}
 	}
-	return catalogue.Addon{}, &admin.Refused{
+	return catalog.Addon{}, &admin.Refused{
 		Reason: fmt.Sprintf(
 			"no add-on has a %s, so none would change it; name the one that you mean with --addon, of: %s",
 			asked,
@@ -376,7 +376,7 @@ func (i *Inspector) findAddon(
 }
 
 // versionsFor returns an add-on's versions that can be used with a Kubernetes version.
-func versionsFor(entry catalogue.Addon, minor string) []string {
+func versionsFor(entry catalog.Addon, minor string) []string {
 	var all []string
 	for _, v := range entry.Versions {
 		if v.Serves(minor) {

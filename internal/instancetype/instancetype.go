@@ -1,4 +1,4 @@
-// Package instancetype is the catalogue of EC2 instance types: what AWS publishes about the m, c, r, t and g families.
+// Package instancetype is the catalog of EC2 instance types: what AWS publishes about the m, c, r, t and g families.
 //
 // The numbers are in table.txt, a line per type, and are read once. How many network interfaces a type takes and how
 // many addresses each of them has is what the VPC CNI reckons with, so a test holds them against its table.
@@ -61,13 +61,13 @@ type Type struct {
 //go:embed table.txt
 var table string
 
-type catalogue struct {
+type catalog struct {
 	all    []Type
 	byName map[string]int
 }
 
-var read = sync.OnceValue(func() catalogue {
-	c := catalogue{byName: make(map[string]int)}
+var read = sync.OnceValue(func() catalog {
+	c := catalog{byName: make(map[string]int)}
 	var family Type
 	for number, line := range strings.Split(table, "\n") {
 		fields := strings.Fields(line)

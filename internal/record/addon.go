@@ -26,7 +26,7 @@ type Addon struct {
 	ModifiedAt time.Time
 
 	Wanted AddonConfig
-	// Publisher, Owner and Marketplace are those of the catalogue when the add-on was created.
+	// Publisher, Owner and Marketplace are those of the catalog when the add-on was created.
 	Publisher, Owner string
 	Marketplace      *ekstypes.MarketplaceInformation `json:",omitempty"`
 	Tags             map[string]string
@@ -45,7 +45,7 @@ type Addon struct {
 // AddonConfig is what an update of an add-on changes.
 type AddonConfig struct {
 	Version string // "v1.23.2-eksbuild.1"
-	// Namespace is where what has a namespace goes: the user's, or the catalogue's.
+	// Namespace is where what has a namespace goes: the user's, or the catalog's.
 	Namespace             string
 	ServiceAccountRoleARN string `json:",omitempty"`
 	// Configuration is configurationValues as the user wrote it, JSON or YAML.
@@ -113,7 +113,7 @@ type AddonObject struct {
 	// Kept are the paths of fields that others own and that an update with PRESERVE left to them, in the form of
 	// conflicts: `.spec.template.spec.containers[name="aws-node"].image`.
 	Kept []string `json:",omitempty"`
-	// Fingerprints of what the catalogue makes of it, of what was sent of that, of the fields that EKS owned
+	// Fingerprints of what the catalog makes of it, of what was sent of that, of the fields that EKS owned
 	// afterwards, and of those that others did: a change of one says that the object has to be looked at. Others is
 	// empty where nothing is left to others.
 	Made, Sent, Owned, Others string `json:",omitempty"`

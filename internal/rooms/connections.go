@@ -44,5 +44,6 @@ var Connections = map[string]string{
 	"internal/host/endpoint/forward.go dialer": "an API server of this daemon; for egress, from a namespace that " +
 		"has no way to this host",
 	"internal/host/endpoint/upstream.go forwardQuery": "the resolvers of this host's resolv.conf",
+	"internal/host/endpoint/upstream.go probe":        "the resolvers of this host's resolv.conf",
 	"internal/host/network/namespace.go Dial":         machineNet,
 }

@@ -36,6 +36,13 @@ var eksShared = []string{"internal/aws/eks/exception", "internal/aws/eks/princip
 // eksPart is why no part of the EKS API imports another.
 const eksPart = "a part of the EKS API; what it needs of another part it is given at construction, as an interface"
 
+// ec2Shared are the packages below the parts of the EC2 API.
+var ec2Shared = []string{"internal/aws/ec2/resource", "internal/aws/wire", "internal/record", "internal/region",
+	"internal/store"}
+
+// ec2Part is why a part of the EC2 API imports no other but those below it, which are named in its line.
+const ec2Part = "a part of the EC2 API; it imports only parts whose resources its own are made of"
+
 // Rules is the table. The longest Room that fits a package is its room.
 var Rules = []Rule{
 	{"internal/outbound", nil, world,
@@ -45,6 +52,7 @@ var Rules = []Rule{
 	{"internal/record", []string{"internal/store"}, world,
 		"rows are facts, without behavior"},
 	{"internal/metrics", nil, append([]string{"github.com/aws"}, world...), "a registry; who measures declares"},
+	{"internal/sizedcache", nil, append([]string{"github.com/aws"}, world...), "a cache; it knows no values"},
 	{"internal/recovery", nil, append([]string{"github.com/aws"}, world...), "goroutines; it knows no work"},
 	{"internal/reconcile", []string{"internal/metrics", "internal/recovery", "internal/store"},
 		[]string{"os/exec", "github.com/aws"}, "the controller runtime knows no controller"},
@@ -53,9 +61,9 @@ var Rules = []Rule{
 		"wire serves protocols and knows no service"},
 	{"internal/aws/wire/sigv4", []string{"internal/region"}, append([]string{"go.etcd.io"}, world...),
 		"signatures are computed of a request alone"},
-	{"internal/aws", []string{"internal/ami", "internal/catalogue", "internal/instancetype", "internal/outbound",
+	{"internal/aws", []string{"internal/ami", "internal/catalog", "internal/instancetype", "internal/outbound",
 		"internal/record",
-		"internal/region", "internal/store", "kubernetes"}, world,
+		"internal/region", "internal/sizedcache", "internal/store", "kubernetes"}, world,
 		"the API layer validates, authorizes, and records the desired state; it imports no controller and reaches " +
 			"nothing else"},
 	{"internal/aws/logs", []string{"internal/aws/wire", "internal/logs", "internal/record", "internal/store"}, world,
@@ -76,7 +84,7 @@ var Rules = []Rule{
 	{"internal/aws/eks/accesspolicy", nil, append([]string{"github.com/aws"}, world...),
 		"the access policies are data"},
 	{"internal/aws/eks/access", append([]string{"internal/aws/eks/accesspolicy"}, eksShared...), world, eksPart},
-	{"internal/aws/eks/addon", append([]string{"internal/aws/iam/policy", "internal/catalogue"}, eksShared...), world,
+	{"internal/aws/eks/addon", append([]string{"internal/aws/iam/policy", "internal/catalog"}, eksShared...), world,
 		eksPart},
 	{"internal/aws/eks/cluster", append([]string{"internal/aws/iam/policy", "kubernetes"}, eksShared...), world,
 		eksPart},
@@ -86,8 +94,34 @@ var Rules = []Rule{
 	{"internal/aws/eks/podidentity", eksShared, world, eksPart},
 	{"internal/aws/eks/tagging", eksShared, world, eksPart},
 	{"internal/aws/eks/update", eksShared, world, eksPart},
-	{"internal/aws/eks/ekstest", append([]string{"internal/aws/ec2", "internal/aws/eks", "internal/catalogue",
+	{"internal/aws/eks/ekstest", append([]string{"internal/aws/ec2", "internal/aws/eks", "internal/catalog",
 		"internal/store/storetest", "test/awsclient"}, eksShared...), world, "the fixture of the tests of the EKS API"},
+
+	{"internal/aws/ec2/resource", ec2Shared[1:], world, "what the parts of the EC2 API share is below all of them"},
+	{"internal/aws/ec2/keypair", ec2Shared, world, ec2Part},
+	{"internal/aws/ec2/volume", ec2Shared, world, ec2Part},
+	{"internal/aws/ec2/image", append([]string{"internal/ami"}, ec2Shared...), world, ec2Part},
+	{"internal/aws/ec2/placementgroup", ec2Shared, world, ec2Part},
+	{"internal/aws/ec2/tagging", ec2Shared, world, ec2Part},
+	{"internal/aws/ec2/securitygroup", ec2Shared, world, ec2Part},
+	{"internal/aws/ec2/networkinterface", append([]string{"internal/instancetype"}, ec2Shared...), world, ec2Part},
+	{"internal/aws/ec2/vpc",
+		append([]string{"internal/aws/ec2/networkinterface", "internal/aws/ec2/securitygroup"}, ec2Shared...), world,
+		ec2Part},
+	{"internal/aws/ec2/offering", append([]string{"internal/instancetype"}, ec2Shared...), world, ec2Part},
+	{"internal/aws/ec2/launchtemplate",
+		append([]string{"internal/aws/ec2/image", "internal/aws/ec2/offering", "internal/ami"}, ec2Shared...), world,
+		ec2Part},
+	{"internal/aws/ec2/instance",
+		append([]string{"internal/ami", "internal/aws/ec2/image", "internal/aws/ec2/launchtemplate",
+			"internal/aws/ec2/networkinterface", "internal/instancetype"}, ec2Shared...), world, ec2Part},
+	{"internal/aws/ec2/fleet",
+		append([]string{"internal/ami", "internal/aws/ec2/image", "internal/aws/ec2/instance",
+			"internal/aws/ec2/launchtemplate", "internal/aws/ec2/offering", "internal/instancetype"}, ec2Shared...),
+		world, ec2Part},
+	{"internal/aws/ec2/account", ec2Shared, world, ec2Part},
+	{"internal/aws/ec2/ec2test", append([]string{"internal/aws/ec2", "internal/store/storetest", "test/awsclient"},
+		ec2Shared...), world, "the fixture of the tests of the EC2 API"},
 
 	{"internal/logs/word", nil, world, "it cuts text"},
 	{"internal/logs/events", []string{"internal/durable", "internal/logs/word"}, []string{"os/exec", "github.com/aws",
@@ -101,9 +135,9 @@ var Rules = []Rule{
 	{"internal/document", nil, append([]string{"github.com/aws"}, world...), "it measures texts: pure"},
 	{"internal/ami", []string{"kubernetes"}, world, "public data"},
 	{"internal/region", nil, world, "public data"},
-	{"internal/catalogue", []string{"internal/document", "internal/record", "kubernetes", "node"}, world,
+	{"internal/catalog", []string{"internal/document", "internal/record", "kubernetes", "node"}, world,
 		"public data, and the user's own beside it"},
-	{"internal/host", []string{"internal/ami", "internal/catalogue", "internal/connlimit", "internal/crash",
+	{"internal/host", []string{"internal/ami", "internal/catalog", "internal/connlimit", "internal/crash",
 		"internal/diskspace", "internal/document", "internal/durable", "internal/filelock", "internal/kube/client",
 		"internal/guest/cloudinit", "internal/guest/rootfs", "internal/instancetype", "internal/outbound",
 		"internal/pki", "internal/port", "internal/process", "internal/reconcile",
@@ -111,7 +145,7 @@ var Rules = []Rule{
 		"what stands in for Amazon's hardware; it is told what is wanted by the store"},
 	{"internal/guest", []string{"internal/ami", "internal/document", "internal/durable", "internal/instancetype"}, nil,
 		"what runs inside a machine: it knows its metadata and user data, and nothing of the daemon"},
-	{"internal/upstream", []string{"internal/catalogue", "internal/durable", "internal/environment",
+	{"internal/upstream", []string{"internal/catalog", "internal/durable", "internal/environment",
 		"internal/filelock", "kubernetes", "node"},
 		[]string{"github.com/aws", "k8s.io"}, "it finds and builds programs, and runs none of them"},
 	{"internal/host/usernamespace", nil, []string{"github.com/aws", "k8s.io", "os/exec"},
@@ -127,7 +161,7 @@ var Rules = []Rule{
 		[]string{"os/exec", "k8s.io/client-go", "github.com/vishvananda/netlink"},
 		"a client of CloudWatch Logs, like everybody's"},
 
-	{Controllers, []string{"internal/ami", "internal/catalogue", "internal/crash", "internal/diskspace",
+	{Controllers, []string{"internal/ami", "internal/catalog", "internal/crash", "internal/diskspace",
 		"internal/document", "internal/durable",
 		"internal/instancetype", "internal/kube", "internal/logs", "internal/reconcile", "internal/record", "internal/recovery",
 		"internal/store"},
@@ -188,7 +222,7 @@ var Rules = []Rule{
 
 	{"internal/daemon", []string{"internal", "kubernetes"}, []string{Module + "internal/eventually"},
 		"the one place that knows the AWS services and the cluster controllers at once"},
-	{"internal/inspect", []string{"internal/admin", "internal/catalogue", "internal/controller/addon",
+	{"internal/inspect", []string{"internal/admin", "internal/catalog", "internal/controller/addon",
 		"internal/kube/client",
 		"internal/fields", "internal/outbound", "internal/record", "internal/store"}, []string{"os/exec"},
 		"it reads objects for coracle fields, and changes none"},
@@ -216,7 +250,7 @@ var Rules = []Rule{
 		"it lists versions; the programs themselves are modules of their own"},
 	{"node", nil, append([]string{"k8s.io"}, world...),
 		"it lists programs; they are a module of their own"},
-	{"hack", []string{"internal/aws/wire", "internal/catalogue", "internal/upstream", "kubernetes"}, nil,
+	{"hack", []string{"internal/aws/wire", "internal/catalog", "internal/upstream", "kubernetes"}, nil,
 		"what builds the project, and is no part of it"},
 	{"test", []string{"internal", "test", "kubernetes", "node"}, nil, "tests use what they test"},
 }

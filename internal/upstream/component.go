@@ -12,13 +12,13 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/coracle-eks/coracle/internal/catalogue"
+	"github.com/coracle-eks/coracle/internal/catalog"
 	"github.com/coracle-eks/coracle/node"
 )
 
 // Components finds and builds what add-ons run. Its methods may be called concurrently.
 //
-// A component (package catalogue) names a module, a version, the sum that pins it, and the packages that are its
+// A component (package catalog) names a module, a version, the sum that pins it, and the packages that are its
 // programs. The module is downloaded and built as upstream builds it, by its own go.mod and go.sum: the required
 // modules are those that its authors tested, and components of different generations of Kubernetes' libraries stand
 // beside each other. Components of what runs on nodes anyway are built by the module of package node instead, whose
@@ -44,7 +44,7 @@ func ComponentsIn(dir string) *Components {
 }
 
 // Path returns the file of one of a component's programs. The error is ErrNotBuilt until Ensure has built it.
-func (c *Components) Path(b catalogue.Build, name string) (string, error) {
+func (c *Components) Path(b catalog.Build, name string) (string, error) {
 	if b.Programs[name] == "" {
 		return "", fmt.Errorf("%q is no program of %s", name, b.Component)
 	}
@@ -56,7 +56,7 @@ func (c *Components) Path(b catalogue.Build, name string) (string, error) {
 }
 
 // IsBuilt reports whether a component need not be built.
-func (c *Components) IsBuilt(b catalogue.Build) (bool, error) {
+func (c *Components) IsBuilt(b catalog.Build) (bool, error) {
 	if len(b.Programs) == 0 {
 		return true, nil
 	}
@@ -73,7 +73,7 @@ func (c *Components) IsBuilt(b catalogue.Build) (bool, error) {
 // Ensure builds the component if it is missing, and downloads its data. It passes the steps of a build to report, which
 // may be nil, one at a time. It takes from half a minute to some minutes of both of two processors, needs Go, and,
 // unless its module cache has everything, the network.
-func (c *Components) Ensure(ctx context.Context, b catalogue.Build, report func(Progress)) error {
+func (c *Components) Ensure(ctx context.Context, b catalog.Build, report func(Progress)) error {
 	for name := range b.Data {
 		if _, err := c.DataFile(ctx, b, name); err != nil {
 			return err
@@ -91,9 +91,9 @@ func (c *Components) Ensure(ctx context.Context, b catalogue.Build, report func(
 }
 
 // Version identifies a build: equal versions mean equal sources.
-func (c *Components) Version(b catalogue.Build) string { return componentVersion(b) }
+func (c *Components) Version(b catalog.Build) string { return componentVersion(b) }
 
-func componentVersion(b catalogue.Build) string {
+func componentVersion(b catalog.Build) string {
 	b.Data = nil
 	content, err := json.Marshal(b) // sorts the keys of maps
 	if err != nil {
@@ -108,7 +108,7 @@ func componentVersion(b catalogue.Build) string {
 }
 
 // componentModule returns what the component is built from.
-func componentModule(b catalogue.Build) (module, error) {
+func componentModule(b catalog.Build) (module, error) {
 	m := module{
 		title: b.Component + " " + b.Version, dir: filepath.Join(filepath.FromSlash(b.Component), b.Version),
 		version: componentVersion(b), files: b.Files, replace: b.Replace, sums: b.Sums,
@@ -125,7 +125,7 @@ func componentModule(b catalogue.Build) (module, error) {
 }
 
 // filesInNode returns the module of the programs of nodes, with another version of one of the modules that it requires.
-func filesInNode(b catalogue.Build) (map[string][]byte, error) {
+func filesInNode(b catalog.Build) (map[string][]byte, error) {
 	files := maps.Clone(node.Source())
 	required := regexp.MustCompile(`(?m)^(\s*(?:require )?` + regexp.QuoteMeta(b.Module) + `) v\S+`)
 	if !required.Match(files["go.mod"]) {

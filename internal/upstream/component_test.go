@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/coracle-eks/coracle/internal/catalogue"
+	"github.com/coracle-eks/coracle/internal/catalog"
 )
 
 // goCmpSum pins the published module that the tests build a component from.
@@ -16,8 +16,8 @@ const goCmpSum = "h1:wk8382ETsv4JYUZwIsn6YpYiWiBsYLSJiTsyBybVuN8="
 
 // greeter returns a small component: a program that is added to a published module, and uses a package that only that
 // module may use.
-func greeter() catalogue.Build {
-	return catalogue.Build{
+func greeter() catalog.Build {
+	return catalog.Build{
 		Component: "test/greeter", Module: "github.com/google/go-cmp", Version: "v0.7.0", Sum: goCmpSum,
 		Programs: map[string]string{"greeter": "./cmp/cmd/greeter"},
 		Files: map[string][]byte{"cmp/cmd/greeter/main.go": []byte(`package main
@@ -29,7 +29,7 @@ var greeting = "unstamped"
 func main() { println(greeting, flags.Deterministic) }
 `)},
 		Stamps: map[string]string{"main.greeting": "ahoy"},
-		Data: map[string]catalogue.Data{
+		Data: map[string]catalog.Data{
 			"license": {Module: "github.com/google/go-cmp", Version: "v0.7.0", Sum: goCmpSum, Path: "LICENSE"},
 		},
 	}
@@ -85,31 +85,31 @@ func TestComponentIsBuiltFromItsModule(t *testing.T) {
 func TestComponentThatCannotBeBuilt(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		change func(*catalogue.Build)
+		change func(*catalog.Build)
 		want   string
 	}{
 		"another sum": {
-			func(b *catalogue.Build) {
+			func(b *catalog.Build) {
 				b.Sum = "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 				b.Data = nil
 			},
 			"its sum is h1:wk8382ETsv4JYUZwIsn6YpYiWiBsYLSJiTsyBybVuN8=, and not h1:AAAA",
 		},
 		"a module that nobody publishes": {
-			func(b *catalogue.Build) {
+			func(b *catalog.Build) {
 				b.Module = "coracle.invalid/nothing"
 				b.Data = nil
 			},
 			"download coracle.invalid/nothing@v0.7.0: ",
 		},
 		"a program that does not compile": {
-			func(b *catalogue.Build) {
+			func(b *catalog.Build) {
 				b.Files["cmp/cmd/greeter/main.go"] = []byte("package main\n\nfunc main() { undefined() }\n")
 			},
 			"undefined: undefined",
 		},
 		"a file of data that the module has not": {
-			func(b *catalogue.Build) {
+			func(b *catalog.Build) {
 				d := b.Data["license"]
 				d.Path = "crds"
 				b.Data["license"] = d
@@ -117,7 +117,7 @@ func TestComponentThatCannotBeBuilt(t *testing.T) {
 			"license of test/greeter v0.7.0: ",
 		},
 		"a module that nodes do not use": {
-			func(b *catalogue.Build) { b.InNode, b.Module = true, "example.com/other" },
+			func(b *catalog.Build) { b.InNode, b.Module = true, "example.com/other" },
 			"does not require example.com/other",
 		},
 	} {

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/coracle-eks/coracle/internal/catalogue"
+	"github.com/coracle-eks/coracle/internal/catalog"
 	"github.com/coracle-eks/coracle/internal/durable"
 )
 
@@ -22,8 +22,8 @@ import (
 const downloadTimeout = time.Minute
 
 // Data returns the content of one of a component's files of data, after downloading the module that the file comes with
-// if needed. Package catalogue reads files with it.
-func (c *Components) Data(b catalogue.Build, name string) ([]byte, error) {
+// if needed. Package catalog reads files with it.
+func (c *Components) Data(b catalog.Build, name string) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), downloadTimeout,
 		fmt.Errorf("the Go proxy did not deliver within %s", downloadTimeout))
 	defer cancel()
@@ -35,7 +35,7 @@ func (c *Components) Data(b catalogue.Build, name string) ([]byte, error) {
 }
 
 // DataFile returns the path of one of a component's files of data, after downloading it as Data does.
-func (c *Components) DataFile(ctx context.Context, b catalogue.Build, name string) (string, error) {
+func (c *Components) DataFile(ctx context.Context, b catalog.Build, name string) (string, error) {
 	data, ok := b.Data[name]
 	if !ok {
 		return "", fmt.Errorf("%s %s has no data %q", b.Component, b.Version, name)

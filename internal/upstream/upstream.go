@@ -6,7 +6,7 @@
 //     from the module of that version in package kubernetes (kubernetes.go);
 //   - [NodePrograms]: containerd, the VPC CNI, CoreDNS and whatever else nodes run, from the module that package node
 //     pins (node.go);
-//   - [Components]: what add-ons run, from the modules that package catalogue names (component.go), and the files of
+//   - [Components]: what add-ons run, from the modules that package catalog names (component.go), and the files of
 //     data that come with those modules (componentdata.go).
 //
 // All of them are found, built and cached in the same way (cache.go). A directory is chosen from, in this order,

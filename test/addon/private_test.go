@@ -13,14 +13,14 @@ import (
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
-// install puts an add-on of the user's own, a directory of testdata, into the catalogue.
+// install puts an add-on of the user's own, a directory of testdata, into the catalog.
 func (c *cluster) install(name, version string) {
 	c.t.Helper()
 	if err := os.CopyFS(filepath.Join(c.Dir, "addons", name), os.DirFS(filepath.Join("testdata", name))); err != nil &&
 		!errors.Is(err, fs.ErrExist) {
 		c.t.Fatal(err)
 	}
-	c.until("the catalogue has "+name, func() error {
+	c.until("the catalog has "+name, func() error {
 		_, errs, err := c.Try("", "aws", "eks", "describe-addon-configuration", "--addon-name", name, "--addon-version",
 			version)
 		if err != nil && !strings.Contains(errs, "ResourceNotFound") && !strings.Contains(errs, "InvalidParameter") {
@@ -34,7 +34,7 @@ func (c *cluster) install(name, version string) {
 func (c *cluster) private() {
 	const image = "registry.example.com/greeter"
 	c.install("greeter", "v1.0.0")
-	c.contains("the catalogue", c.aws("eks", "describe-addon-versions", "--addon-name", "greeter", "--output", "json"),
+	c.contains("the catalog", c.aws("eks", "describe-addon-versions", "--addon-name", "greeter", "--output", "json"),
 		`"publisher": "Example Corp."`, `"owner": "example.com"`, `"v1.1.0"`)
 	c.addon("create-addon", "greeter", "--addon-version", "v1.0.0")
 	issue := c.issue("greeter", ekstypes.AddonStatusDegraded, ekstypes.AddonIssueCodeInsufficientNumberOfReplicas,

@@ -20,7 +20,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/coracle-eks/coracle/internal/catalogue"
+	"github.com/coracle-eks/coracle/internal/catalog"
 	"github.com/coracle-eks/coracle/internal/controller/addon"
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/kube/apiservertest"
@@ -88,7 +88,7 @@ func BenchmarkCreateAddon(b *testing.B) {
 func BenchmarkAddonDryRun(b *testing.B) {
 	const samples = 21
 	server := apiservertest.Start(b, apiservertest.Options{Minor: version})
-	c, err := catalogue.Open(catalogue.Options{})
+	c, err := catalog.Open(catalog.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func BenchmarkAddonDryRun(b *testing.B) {
 		b.Fatal("there is no vpc-cni")
 	}
 	v, _ := entry.Default(version)
-	objects, err := v.Render(catalogue.Site{
+	objects, err := v.Render(catalog.Site{
 		Cluster: record.Cluster{Account: "111122223333", Region: "eu-west-1", Name: "dev",
 			ID: "0123456789ABCDEF0123456789ABCDEF", VPCID: "vpc-1", IPFamily: ekstypes.IpFamilyIpv4,
 			ServiceIPv4CIDR: "10.100.0.0/16"},
@@ -202,12 +202,12 @@ func BenchmarkIdleAddons(b *testing.B) {
 			}
 		}
 	}
-	c, err := catalogue.Open(catalogue.Options{Dir: dir})
+	c, err := catalog.Open(catalog.Options{Dir: dir})
 	if err != nil {
 		b.Fatal(err)
 	}
 	s := storetest.New(b)
-	controller := addon.New(addon.Options{Store: s, Config: server.ConfigFor, Catalogue: c,
+	controller := addon.New(addon.Options{Store: s, Config: server.ConfigFor, Catalog: c,
 		Log: slog.New(slog.DiscardHandler)})
 	for i := range clusters {
 		cluster := record.Cluster{Account: "111122223333", Region: "eu-west-1", Name: fmt.Sprintf("cluster-%d", i),

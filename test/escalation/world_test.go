@@ -31,7 +31,7 @@ import (
 	logsfront "github.com/coracle-eks/coracle/internal/aws/logs"
 	ssmfront "github.com/coracle-eks/coracle/internal/aws/ssm"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
-	"github.com/coracle-eks/coracle/internal/catalogue"
+	"github.com/coracle-eks/coracle/internal/catalog"
 	"github.com/coracle-eks/coracle/internal/host/image"
 	"github.com/coracle-eks/coracle/internal/logs/events"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -76,7 +76,7 @@ type world struct {
 	key                                       *ecdsa.PrivateKey // of a token issuer
 }
 
-var shelf = sync.OnceValues(func() (*catalogue.Catalogue, error) { return catalogue.Open(catalogue.Options{}) })
+var shelf = sync.OnceValues(func() (*catalog.Catalog, error) { return catalog.Open(catalog.Options{}) })
 
 // register serves, behind mux, every service whose operations are tried.
 func (w *world) register(mux *wire.Mux) {
@@ -103,7 +103,7 @@ func (w *world) register(mux *wire.Mux) {
 	ecrfront.New(ecrfront.Options{Store: w.Store, Images: images, Identity: w.Identity}).Register(mux)
 	logsfront.New(logsfront.Options{Store: w.Store, Events: logEvents}).Register(mux)
 	eksfront.New(eksfront.Options{Store: w.Store, EC2: machines, ServiceLinkedRoles: linked,
-		Catalogue: addons}).Register(mux)
+		Catalog: addons}).Register(mux)
 }
 
 func newWorld(t *testing.T) *world {

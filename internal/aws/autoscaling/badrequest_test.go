@@ -129,6 +129,11 @@ func TestBadRequests(t *testing.T) {
 				"nodes")
 		}), "AlreadyExists",
 			"AutoScalingGroup by this name already exists - A group with the name nodes already exists"},
+		{"too many tags", func() error {
+			_, err := w.CreateOrUpdateTags(ctx, &autoscaling.CreateOrUpdateTagsInput{Tags: slices.Repeat([]types.Tag{{
+				Key: s("k"), ResourceId: s("nodes"), ResourceType: s("auto-scaling-group")}}, 501)})
+			return err
+		}, "ValidationError", "501 tags; the maximum is 500"},
 		{"create with a colon", create(func(in *autoscaling.CreateAutoScalingGroupInput) {
 			in.AutoScalingGroupName = s(
 				"a:b")

@@ -99,7 +99,7 @@ func newWorld(t testing.TB) *world {
 	w.ec2 = w.client("AKIAROOT")
 	ctx, cancel := context.WithCancel(context.Background())
 	w.background(ctx, append(instance.New(instance.Options{Store: w.store,
-		EC2: ec2service.NewInstanceLifecycle(front)}).Controllers(), reconcile.Controller{
+		EC2: front.InstanceLifecycle()}).Controllers(), reconcile.Controller{
 		Name: "hardware", Reconcile: w.hardware, Sources: []reconcile.Source{reconcile.Table(record.Instances(w.store),
 			"")},
 	})...)

@@ -103,7 +103,7 @@ func New(o Options) *Service {
 func (s *Service) Register(mux *wire.Mux) {
 	for _, handlers := range [][]wire.Handler{
 		s.activityHandlers(),
-		s.catalogueHandlers(),
+		s.catalogHandlers(),
 		s.createHandlers(),
 		s.deleteHandlers(),
 		s.describeHandlers(),

@@ -66,10 +66,16 @@ func onNew(
 	return []wire.Target{t}, nil
 }
 
+// maxRequestTags is how many tags a request changes at most: those of ten groups that have all that they can have.
+const maxRequestTags = 500
+
 // onGroups returns groups as the targets, whether or not they exist; without any, the action on "*".
 func (s *Service) onGroups(
 	ctx context.Context, action string, in named, edits ...func(conditions),
 ) ([]wire.Target, error) {
+	if len(in.tags) > maxRequestTags { // each is a condition key of each group
+		return nil, validation("The request has %d tags; the maximum is %d.", len(in.tags), maxRequestTags)
+	}
 	var targets []wire.Target
 	for _, name := range s.groupsNamed(ctx, in) {
 		t := wire.Target{Action: action, Conditions: make(map[string][]string)}

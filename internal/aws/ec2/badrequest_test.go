@@ -1,47 +1,50 @@
 package ec2_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/ec2/ec2test"
 )
 
 // TestBadRequests sends requests that AWS refuses, and checks code, HTTP status, message and that nothing changed.
 func TestBadRequests(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	ctx := w.ctx()
+	w := ec2test.New(t)
+	ctx := w.Context()
 
-	vpc, other := w.vpc("10.0.0.0/16"), w.vpc("10.1.0.0/16")
-	gateway := w.internet(vpc)
-	unattached := *must[*ec2.CreateInternetGatewayOutput](t)(w.CreateInternetGateway(ctx,
+	vpc, other := w.VPC("10.0.0.0/16"), w.VPC("10.1.0.0/16")
+	gateway := w.InternetGateway(vpc)
+	unattached := *ec2test.Must[*ec2.CreateInternetGatewayOutput](t)(w.CreateInternetGateway(ctx,
 		&ec2.CreateInternetGatewayInput{})).InternetGateway.InternetGatewayId
-	subnet, otherSubnet := w.subnet(vpc, "10.0.0.0/24", "a"), w.subnet(other, "10.1.0.0/24", "a")
-	group, otherGroup := w.group(vpc, "web"), w.group(other, "web")
-	ni := w.networkInterface(subnet)
-	free, taken := w.address(), w.address()
-	must[*ec2.AssociateAddressOutput](t)(w.AssociateAddress(ctx,
+	subnet, otherSubnet := w.Subnet(vpc, "10.0.0.0/24", "a"), w.Subnet(other, "10.1.0.0/24", "a")
+	group, otherGroup := w.SecurityGroup(vpc, "web"), w.SecurityGroup(other, "web")
+	ni := w.NetworkInterface(subnet)
+	free, taken := w.Address(), w.Address()
+	ec2test.Must[*ec2.AssociateAddressOutput](t)(w.AssociateAddress(ctx,
 		&ec2.AssociateAddressInput{AllocationId: taken.AllocationId, NetworkInterfaceId: ni.NetworkInterfaceId}))
-	table := *must[*ec2.CreateRouteTableOutput](t)(w.CreateRouteTable(ctx,
+	table := *ec2test.Must[*ec2.CreateRouteTableOutput](t)(w.CreateRouteTable(ctx,
 		&ec2.CreateRouteTableInput{VpcId: &vpc})).RouteTable.RouteTableId
-	association := *must[*ec2.AssociateRouteTableOutput](t)(w.AssociateRouteTable(ctx,
+	association := *ec2test.Must[*ec2.AssociateRouteTableOutput](t)(w.AssociateRouteTable(ctx,
 		&ec2.AssociateRouteTableInput{RouteTableId: &table, SubnetId: &subnet})).AssociationId
-	must[*ec2.CreateRouteOutput](t)(w.CreateRoute(ctx, &ec2.CreateRouteInput{RouteTableId: &table,
+	ec2test.Must[*ec2.CreateRouteOutput](t)(w.CreateRoute(ctx, &ec2.CreateRouteInput{RouteTableId: &table,
 		DestinationCidrBlock: aws.String("0.0.0.0/0"), GatewayId: &gateway}))
 	ssh := types.IpPermission{IpProtocol: aws.String("tcp"), FromPort: aws.Int32(22), ToPort: aws.Int32(22),
 		IpRanges: []types.IpRange{{CidrIp: aws.String("0.0.0.0/0")}}}
-	must[*ec2.AuthorizeSecurityGroupIngressOutput](t)(w.AuthorizeSecurityGroupIngress(ctx,
+	ec2test.Must[*ec2.AuthorizeSecurityGroupIngressOutput](t)(w.AuthorizeSecurityGroupIngress(ctx,
 		&ec2.AuthorizeSecurityGroupIngressInput{GroupId: &group, IpPermissions: []types.IpPermission{ssh}}))
-	acl := must[*ec2.DescribeNetworkAclsOutput](t)(w.DescribeNetworkAcls(ctx,
-		&ec2.DescribeNetworkAclsInput{Filters: []types.Filter{filter("vpc-id", vpc)}})).NetworkAcls[0]
-	must[*ec2.CreateKeyPairOutput](t)(w.CreateKeyPair(ctx, &ec2.CreateKeyPairInput{KeyName: aws.String("taken")}))
-	main := must[*ec2.DescribeRouteTablesOutput](t)(w.DescribeRouteTables(ctx,
-		&ec2.DescribeRouteTablesInput{Filters: []types.Filter{filter("vpc-id", vpc),
-			filter("association.main", "true")}})).RouteTables[0]
-	primary := must[*ec2.DescribeVpcsOutput](t)(w.DescribeVpcs(ctx,
+	acl := ec2test.Must[*ec2.DescribeNetworkAclsOutput](t)(w.DescribeNetworkAcls(ctx,
+		&ec2.DescribeNetworkAclsInput{Filters: []types.Filter{ec2test.Filter("vpc-id", vpc)}})).NetworkAcls[0]
+	ec2test.Must[*ec2.CreateKeyPairOutput](t)(w.CreateKeyPair(ctx, &ec2.CreateKeyPairInput{KeyName: aws.String("taken")}))
+	main := ec2test.Must[*ec2.DescribeRouteTablesOutput](t)(w.DescribeRouteTables(ctx,
+		&ec2.DescribeRouteTablesInput{Filters: []types.Filter{ec2test.Filter("vpc-id", vpc),
+			ec2test.Filter("association.main", "true")}})).RouteTables[0]
+	primary := ec2test.Must[*ec2.DescribeVpcsOutput](t)(w.DescribeVpcs(ctx,
 		&ec2.DescribeVpcsInput{VpcIds: []string{vpc}})).Vpcs[0].CidrBlockAssociationSet[0].AssociationId
 
 	const gone = "0123456789abcdef0"
@@ -78,7 +81,7 @@ func TestBadRequests(t *testing.T) {
 			return err
 		}
 	}
-	w.refuses(t, []refused{
+	checkRefusals(w, t, []refused{
 		{"VPC without a block", func() error { _, err := w.CreateVpc(ctx, &ec2.CreateVpcInput{}); return err },
 			"MissingParameter", "cidrBlock"},
 		{"VPC block is no block", func() error {
@@ -117,7 +120,7 @@ func TestBadRequests(t *testing.T) {
 			"InvalidVpcID.Malformed", `(expecting "vpc-...")`},
 		{"VPC id with strange digits", describeVPCs(ec2.DescribeVpcsInput{VpcIds: []string{"vpc-xyz"}}),
 			"InvalidVpcID.Malformed", `Invalid id: "vpc-xyz"`},
-		{"unknown filter", describeVPCs(ec2.DescribeVpcsInput{Filters: []types.Filter{filter("color", "blue")}}),
+		{"unknown filter", describeVPCs(ec2.DescribeVpcsInput{Filters: []types.Filter{ec2test.Filter("color", "blue")}}),
 			"InvalidParameterValue", "The filter 'color' is invalid"},
 		{"page too small", describeVPCs(ec2.DescribeVpcsInput{MaxResults: aws.Int32(4)}), "InvalidParameterValue",
 			"maxResults"},
@@ -345,8 +348,8 @@ func TestBadRequests(t *testing.T) {
 			return err
 		}, "InvalidAssociationID.NotFound", "The association ID 'rtbassoc-0123456789abcdef0' does not exist"},
 		{"table of another VPC", func() error {
-			foreign := must[*ec2.DescribeRouteTablesOutput](t)(w.DescribeRouteTables(ctx,
-				&ec2.DescribeRouteTablesInput{Filters: []types.Filter{filter("vpc-id", other)}})).RouteTables[0]
+			foreign := ec2test.Must[*ec2.DescribeRouteTablesOutput](t)(w.DescribeRouteTables(ctx,
+				&ec2.DescribeRouteTablesInput{Filters: []types.Filter{ec2test.Filter("vpc-id", other)}})).RouteTables[0]
 			_, err := w.ReplaceRouteTableAssociation(ctx,
 				&ec2.ReplaceRouteTableAssociationInput{AssociationId: &association, RouteTableId: foreign.RouteTableId})
 			return err
@@ -484,7 +487,7 @@ func TestBadRequests(t *testing.T) {
 			return err
 		}, "InvalidParameterValue", "color"},
 		{"DHCP options in use", func() error {
-			id := must[*ec2.DescribeVpcsOutput](t)(w.DescribeVpcs(ctx,
+			id := ec2test.Must[*ec2.DescribeVpcsOutput](t)(w.DescribeVpcs(ctx,
 				&ec2.DescribeVpcsInput{VpcIds: []string{vpc}})).Vpcs[0].DhcpOptionsId
 			_, err := w.DeleteDhcpOptions(ctx, &ec2.DeleteDhcpOptionsInput{DhcpOptionsId: id})
 			return err
@@ -532,6 +535,16 @@ func TestBadRequests(t *testing.T) {
 			"Tag key exceeds the maximum length of 128 characters"},
 		{"tag value too long", tag(vpc, "a", strings.Repeat("v", 257)), "InvalidParameterValue",
 			"Tag value exceeds the maximum length of 256 characters"},
+		{"tags of too many resources", func() error {
+			_, err := w.CreateTags(ctx, &ec2.CreateTagsInput{Resources: slices.Repeat([]string{vpc}, 1001),
+				Tags: []types.Tag{{Key: s("k"), Value: s("")}}})
+			return err
+		}, "InvalidParameterValue", "1001 resource IDs; the maximum is 1000"},
+		{"too many tags to delete", func() error {
+			_, err := w.DeleteTags(ctx, &ec2.DeleteTagsInput{Resources: []string{vpc},
+				Tags: slices.Repeat([]types.Tag{{Key: s("k")}}, 101)})
+			return err
+		}, "TagLimitExceeded", "101 tags; the maximum is 100"},
 		{"51 tags", func() error {
 			var tags []types.Tag
 			for i := range 51 {
@@ -564,10 +577,10 @@ type refused struct {
 	code, message string
 }
 
-// refuses demands code, HTTP status and message of each, and that nothing changes.
-func (w *world) refuses(t *testing.T, all []refused) {
+// checkRefusals demands code, HTTP status and message of each, and that nothing changes.
+func checkRefusals(w *ec2test.Fixture, t *testing.T, all []refused) {
 	t.Helper()
-	before := w.dump()
+	before := w.Dump()
 	for _, row := range all {
 		t.Run(row.name, func(t *testing.T) {
 			err := row.call()
@@ -575,14 +588,14 @@ func (w *world) refuses(t *testing.T, all []refused) {
 			if row.code == "DryRunOperation" {
 				wantStatus = 412
 			}
-			got, message, status := code(err)
+			got, message, status := ec2test.Code(err)
 			if got != row.code || status != wantStatus {
 				t.Errorf("got %s (%d): %v, want %s (%d)", got, status, err, row.code, wantStatus)
 			}
 			if !strings.Contains(message, row.message) {
 				t.Errorf("message %q, want %q in it", message, row.message)
 			}
-			if after := w.dump(); after != before {
+			if after := w.Dump(); after != before {
 				t.Errorf("a refused request changed the store")
 				before = after
 			}

@@ -6,15 +6,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/coracle-eks/coracle/internal/aws/ec2/ec2test"
 	"github.com/coracle-eks/coracle/test/awsclient"
 )
 
 // The unmodified aws CLI launches an instance from a template, waits for it, looks at it and takes it away.
 func TestCLI(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.hardware()
-	cli := awsclient.NewCLI(t, w.url, region, "ec2")
+	w := ec2test.New(t)
+	startHardware(w)
+	cli := awsclient.NewCLI(t, w.URL, ec2test.Region, "ec2")
 	must := func(args ...string) string { t.Helper(); return cli.Run(nil, args...) }
 	bootstrap := filepath.Join(cli.Home, "bootstrap.sh")
 	if err := os.WriteFile(bootstrap, []byte("#!/bin/bash\n/etc/eks/bootstrap.sh ironman\n"), 0o600); err != nil {
@@ -30,10 +31,16 @@ func TestCLI(t *testing.T) {
 		"--metadata-options", "HttpTokens=required,HttpPutResponseHopLimit=2", "--query", "Instances[0].InstanceId",
 		"--output", "text")
 	must("wait", "instance-status-ok", "--instance-ids", id)
-	shown := must("describe-instances", "--filters", "Name=tag:team,Values=a",
+	shown := must(
+		"describe-instances",
+		"--filters",
+		"Name=tag:team,Values=a",
 		"Name=instance-state-name,Values=running",
 		"--query",
-		"Reservations[].Instances[].[InstanceId,InstanceType,State.Name,Tags[?Key=='Name']|[0].Value,Placement.AvailabilityZone]", "--output", "text")
+		"Reservations[].Instances[].[InstanceId,InstanceType,State.Name,Tags[?Key=='Name']|[0].Value,Placement.AvailabilityZone]",
+		"--output",
+		"text",
+	)
 	if want := id + "\tm5.large\trunning\tnode\teu-west-1a"; shown != want {
 		t.Errorf("the instance is shown as %q, want %q", shown, want)
 	}

@@ -9,13 +9,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/ec2/ec2test"
 )
 
 func TestFilters(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	vpc := w.vpc("10.0.0.0/16")
-	a, b, c := w.subnet(vpc, "10.0.0.0/24", "a"), w.subnet(vpc, "10.0.1.0/24", "b"), w.subnet(vpc, "10.0.2.0/24", "b")
+	w := ec2test.New(t)
+	vpc := w.VPC("10.0.0.0/16")
+	a, b, c := w.Subnet(vpc, "10.0.0.0/24", "a"), w.Subnet(vpc, "10.0.1.0/24", "b"), w.Subnet(vpc, "10.0.2.0/24", "b")
 	names := map[string]string{a: "a", b: "b", c: "c"}
 	tags := map[string][]types.Tag{
 		a: {{Key: aws.String("Name"), Value: aws.String("web-1")}, {Key: aws.String("kubernetes.io/role/elb"),
@@ -24,7 +26,11 @@ func TestFilters(t *testing.T) {
 		c: {{Key: aws.String("Name"), Value: aws.String("db*1")}},
 	}
 	for id, list := range tags {
-		must[*ec2.CreateTagsOutput](t)(w.CreateTags(w.ctx(), &ec2.CreateTagsInput{Resources: []string{id}, Tags: list}))
+		ec2test.Must[*ec2.CreateTagsOutput](
+			t,
+		)(
+			w.CreateTags(w.Context(), &ec2.CreateTagsInput{Resources: []string{id}, Tags: list}),
+		)
 	}
 	for _, row := range []struct {
 		name    string
@@ -32,25 +38,25 @@ func TestFilters(t *testing.T) {
 		want    string
 	}{
 		{"none", nil, "abc"},
-		{"one value", []types.Filter{filter("availability-zone", "eu-west-1b")}, "bc"},
-		{"one of several values", []types.Filter{filter("cidr-block", "10.0.0.0/24", "10.0.2.0/24")}, "ac"},
-		{"both of two filters", []types.Filter{filter("availability-zone-id", "euw1-az2"),
-			filter("cidrBlock", "10.0.1.0/24")}, "b"},
-		{"a number", []types.Filter{filter("available-ip-address-count", "251")}, "abc"},
-		{"a flag", []types.Filter{filter("map-public-ip-on-launch", "true")}, ""},
-		{"a tag", []types.Filter{filter("tag:Name", "web-1")}, "a"},
-		{"a tag's key", []types.Filter{filter("tag-key", "kubernetes.io/role/*")}, "a"},
-		{"any text", []types.Filter{filter("tag:Name", "web-*")}, "ab"},
-		{"any text twice", []types.Filter{filter("tag:Name", "*b*1")}, "ac"},
-		{"any character", []types.Filter{filter("tag:Name", "web-?")}, "a"},
-		{"a star itself", []types.Filter{filter("tag:Name", `db\*1`)}, "c"},
-		{"case matters", []types.Filter{filter("tag:Name", "WEB-1")}, ""},
-		{"a tag nobody has", []types.Filter{filter("tag:Color", "*")}, ""},
+		{"one value", []types.Filter{ec2test.Filter("availability-zone", "eu-west-1b")}, "bc"},
+		{"one of several values", []types.Filter{ec2test.Filter("cidr-block", "10.0.0.0/24", "10.0.2.0/24")}, "ac"},
+		{"both of two filters", []types.Filter{ec2test.Filter("availability-zone-id", "euw1-az2"),
+			ec2test.Filter("cidrBlock", "10.0.1.0/24")}, "b"},
+		{"a number", []types.Filter{ec2test.Filter("available-ip-address-count", "251")}, "abc"},
+		{"a flag", []types.Filter{ec2test.Filter("map-public-ip-on-launch", "true")}, ""},
+		{"a tag", []types.Filter{ec2test.Filter("tag:Name", "web-1")}, "a"},
+		{"a tag's key", []types.Filter{ec2test.Filter("tag-key", "kubernetes.io/role/*")}, "a"},
+		{"any text", []types.Filter{ec2test.Filter("tag:Name", "web-*")}, "ab"},
+		{"any text twice", []types.Filter{ec2test.Filter("tag:Name", "*b*1")}, "ac"},
+		{"any character", []types.Filter{ec2test.Filter("tag:Name", "web-?")}, "a"},
+		{"a star itself", []types.Filter{ec2test.Filter("tag:Name", `db\*1`)}, "c"},
+		{"case matters", []types.Filter{ec2test.Filter("tag:Name", "WEB-1")}, ""},
+		{"a tag nobody has", []types.Filter{ec2test.Filter("tag:Color", "*")}, ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			in := &ec2.DescribeSubnetsInput{Filters: append([]types.Filter{filter("vpc-id", vpc)}, row.filters...)}
+			in := &ec2.DescribeSubnetsInput{Filters: append([]types.Filter{ec2test.Filter("vpc-id", vpc)}, row.filters...)}
 			var found []string
-			for _, s := range must[*ec2.DescribeSubnetsOutput](t)(w.DescribeSubnets(w.ctx(), in)).Subnets {
+			for _, s := range ec2test.Must[*ec2.DescribeSubnetsOutput](t)(w.DescribeSubnets(w.Context(), in)).Subnets {
 				found = append(found, names[*s.SubnetId])
 			}
 			slices.Sort(found)
@@ -64,11 +70,11 @@ func TestFilters(t *testing.T) {
 // TestEveryDocumentedFilterIsKnown asks each Describe for the filters that its documentation lists.
 func TestEveryDocumentedFilterIsKnown(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	subnet := w.subnet(w.vpc("10.0.0.0/16"), "10.0.0.0/24", "a")
-	w.networkInterface(subnet)
-	w.address()
-	ctx := w.ctx()
+	w := ec2test.New(t)
+	subnet := w.Subnet(w.VPC("10.0.0.0/16"), "10.0.0.0/24", "a")
+	w.NetworkInterface(subnet)
+	w.Address()
+	ctx := w.Context()
 	for operation, row := range map[string]struct {
 		call    func(types.Filter) error
 		filters string
@@ -167,27 +173,27 @@ func TestEveryDocumentedFilterIsKnown(t *testing.T) {
 			"zone-id zone-name zone-type"},
 	} {
 		for _, name := range strings.Fields(row.filters) {
-			if err := row.call(filter(name, "*")); err != nil {
+			if err := row.call(ec2test.Filter(name, "*")); err != nil {
 				t.Errorf("%s by %s: %v", operation, name, err)
 			}
 		}
-		wantCode(t, row.call(filter("no-such-filter", "x")), "InvalidParameterValue")
+		ec2test.WantCode(t, row.call(ec2test.Filter("no-such-filter", "x")), "InvalidParameterValue")
 	}
 }
 
 func TestPages(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	vpc := w.vpc("10.0.0.0/16")
+	w := ec2test.New(t)
+	vpc := w.VPC("10.0.0.0/16")
 	want := map[string]bool{}
 	for i := range 12 {
-		want[w.subnet(vpc, fmt.Sprintf("10.0.%d.0/24", i), "a")] = true
+		want[w.Subnet(vpc, fmt.Sprintf("10.0.%d.0/24", i), "a")] = true
 	}
-	in := &ec2.DescribeSubnetsInput{Filters: []types.Filter{filter("vpc-id", vpc)}, MaxResults: aws.Int32(5)}
+	in := &ec2.DescribeSubnetsInput{Filters: []types.Filter{ec2test.Filter("vpc-id", vpc)}, MaxResults: aws.Int32(5)}
 	var sizes []int
 	pages := ec2.NewDescribeSubnetsPaginator(w, in)
 	for pages.HasMorePages() {
-		page := must[*ec2.DescribeSubnetsOutput](t)(pages.NextPage(w.ctx()))
+		page := ec2test.Must[*ec2.DescribeSubnetsOutput](t)(pages.NextPage(w.Context()))
 		sizes = append(sizes, len(page.Subnets))
 		for _, s := range page.Subnets {
 			if !want[*s.SubnetId] {
@@ -200,12 +206,12 @@ func TestPages(t *testing.T) {
 		t.Errorf("pages of %v items, %d subnets missing", sizes, len(want))
 	}
 
-	first := must[*ec2.DescribeSubnetsOutput](t)(w.DescribeSubnets(w.ctx(), in))
+	first := ec2test.Must[*ec2.DescribeSubnetsOutput](t)(w.DescribeSubnets(w.Context(), in))
 	in.NextToken, in.Filters = first.NextToken, nil
-	if _, err := w.DescribeSubnets(w.ctx(), in); err == nil {
+	if _, err := w.DescribeSubnets(w.Context(), in); err == nil {
 		t.Error("a token was taken for another request")
 	}
-	_, err := w.DescribeVpcs(w.ctx(), &ec2.DescribeVpcsInput{MaxResults: aws.Int32(5), NextToken: first.NextToken})
+	_, err := w.DescribeVpcs(w.Context(), &ec2.DescribeVpcsInput{MaxResults: aws.Int32(5), NextToken: first.NextToken})
 	if err == nil {
 		t.Error("a token was taken for another operation")
 	}

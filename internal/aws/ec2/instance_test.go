@@ -12,32 +12,38 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	coracle "github.com/coracle-eks/coracle/internal/aws/ec2"
+	"github.com/coracle-eks/coracle/internal/aws/ec2/ec2test"
+	"github.com/coracle-eks/coracle/internal/aws/ec2/instance"
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
 func TestLifeOfAnInstance(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	ctx := w.ctx()
-	w.hardware()
-	key := must[*ec2.CreateKeyPairOutput](t)(w.CreateKeyPair(ctx, &ec2.CreateKeyPairInput{KeyName: aws.String("mine")}))
+	w := ec2test.New(t)
+	ctx := w.Context()
+	startHardware(w)
+	key := ec2test.Must[*ec2.CreateKeyPairOutput](
+		t,
+	)(
+		w.CreateKeyPair(ctx, &ec2.CreateKeyPairInput{KeyName: aws.String("mine")}),
+	)
 	tags := []types.Tag{{Key: aws.String("Name"), Value: aws.String("node")},
 		{Key: aws.String("kubernetes.io/cluster/ironman"), Value: aws.String("owned")}}
-	first := w.run(ec2.RunInstancesInput{
+	first := runInstance(w, ec2.RunInstancesInput{
 		KeyName: key.KeyName, UserData: aws.String(base64.StdEncoding.EncodeToString([]byte("#!/bin/sh\ndate\n"))),
 		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeInstance, Tags: tags},
 			{ResourceType: types.ResourceTypeVolume, Tags: tags[:1]}},
 	})
 	id := *first.InstanceId
-	like(t, first.InstanceId, "i-")
+	ec2test.WantID(t, first.InstanceId, "i-")
 	if first.State.Name != types.InstanceStateNamePending || *first.State.Code != 0 || first.StateReason == nil ||
 		*first.StateReason.Code != "pending" {
 		t.Errorf("a new instance is in the state %+v because of %+v", first.State, first.StateReason)
 	}
 
 	// It runs, with all that an instance has.
-	v := w.becomes(id, types.InstanceStateNameRunning)
+	v := waitForState(w, id, types.InstanceStateNameRunning)
 	if *v.PrivateDnsName != "ip-"+strings.ReplaceAll(*v.PrivateIpAddress, ".", "-")+".eu-west-1.compute.internal" ||
 		v.PublicIpAddress == nil ||
 		*v.PublicDnsName != "ec2-"+strings.ReplaceAll(*v.PublicIpAddress, ".", "-")+".eu-west-1.compute.amazonaws.com" {
@@ -56,63 +62,67 @@ func TestLifeOfAnInstance(t *testing.T) {
 		*ni.Attachment.DeviceIndex != 0 {
 		t.Errorf("interface %+v", ni)
 	}
-	alone := w.theInterface(ni.NetworkInterfaceId)
+	alone := ec2test.DescribeInterface(w, ni.NetworkInterfaceId)
 	if *alone.Attachment.InstanceId != id || *alone.Association.PublicIp != *v.PublicIpAddress ||
 		alone.Status != types.NetworkInterfaceStatusInUse {
 		t.Errorf("the interface is shown as %+v", alone)
 	}
-	volumes := must[*ec2.DescribeVolumesOutput](t)(w.DescribeVolumes(ctx,
-		&ec2.DescribeVolumesInput{Filters: []types.Filter{filter("attachment.instance-id", id)}})).Volumes
+	volumes := ec2test.Must[*ec2.DescribeVolumesOutput](t)(w.DescribeVolumes(ctx,
+		&ec2.DescribeVolumesInput{Filters: []types.Filter{ec2test.Filter("attachment.instance-id", id)}})).Volumes
 	if len(volumes) != 1 || *volumes[0].VolumeId != *v.BlockDeviceMappings[0].Ebs.VolumeId || *volumes[0].Size != 20 ||
 		volumes[0].State != "in-use" || len(volumes[0].Tags) != 1 {
 		t.Errorf("volumes %+v", volumes)
 	}
 
 	// Stopped it keeps its private address and loses the public one, which a start gives anew.
-	must[*ec2.RebootInstancesOutput](t)(w.RebootInstances(ctx, &ec2.RebootInstancesInput{InstanceIds: []string{id}}))
-	stopping := must[*ec2.StopInstancesOutput](t)(w.StopInstances(ctx,
+	ec2test.Must[*ec2.RebootInstancesOutput](
+		t,
+	)(
+		w.RebootInstances(ctx, &ec2.RebootInstancesInput{InstanceIds: []string{id}}),
+	)
+	stopping := ec2test.Must[*ec2.StopInstancesOutput](t)(w.StopInstances(ctx,
 		&ec2.StopInstancesInput{InstanceIds: []string{id}})).StoppingInstances
 	if stopping[0].PreviousState.Name != "running" || stopping[0].CurrentState.Name != "stopping" {
 		t.Errorf("stop: %+v", stopping[0])
 	}
-	stopped := w.becomes(id, types.InstanceStateNameStopped)
+	stopped := waitForState(w, id, types.InstanceStateNameStopped)
 	if stopped.PublicIpAddress != nil || *stopped.PrivateIpAddress != *v.PrivateIpAddress ||
 		*stopped.StateReason.Code != "Client.UserInitiatedShutdown" ||
 		!strings.HasPrefix(*stopped.StateTransitionReason, "User initiated (20") {
 		t.Errorf("stopped: %+v, %+v, %s", stopped.PublicIpAddress, stopped.StateReason, *stopped.StateTransitionReason)
 	}
-	must[*ec2.ModifyInstanceAttributeOutput](t)(w.ModifyInstanceAttribute(ctx,
+	ec2test.Must[*ec2.ModifyInstanceAttributeOutput](t)(w.ModifyInstanceAttribute(ctx,
 		&ec2.ModifyInstanceAttributeInput{InstanceId: &id,
 			InstanceType: &types.AttributeValue{Value: aws.String("m5.xlarge")}}))
-	must[*ec2.StartInstancesOutput](t)(w.StartInstances(ctx, &ec2.StartInstancesInput{InstanceIds: []string{id}}))
-	again := w.becomes(id, types.InstanceStateNameRunning)
+	ec2test.Must[*ec2.StartInstancesOutput](t)(w.StartInstances(ctx, &ec2.StartInstancesInput{InstanceIds: []string{id}}))
+	again := waitForState(w, id, types.InstanceStateNameRunning)
 	if again.PublicIpAddress == nil || again.InstanceType != "m5.xlarge" || !again.LaunchTime.After(*v.LaunchTime) ||
 		again.StateReason != nil {
 		t.Errorf("started again: %+v", again)
 	}
 
 	// An elastic address takes the place of the lent one, and a lent one its place again.
-	elastic := w.address()
-	association := must[*ec2.AssociateAddressOutput](t)(w.AssociateAddress(ctx,
+	elastic := w.Address()
+	association := ec2test.Must[*ec2.AssociateAddressOutput](t)(w.AssociateAddress(ctx,
 		&ec2.AssociateAddressInput{InstanceId: &id, AllocationId: elastic.AllocationId})).AssociationId
-	if now := w.instance(id); *now.PublicIpAddress != *elastic.PublicIp ||
-		*now.NetworkInterfaces[0].Association.IpOwnerId != account {
+	if now := describeInstance(w, id); *now.PublicIpAddress != *elastic.PublicIp ||
+		*now.NetworkInterfaces[0].Association.IpOwnerId != ec2test.Account {
 		t.Errorf("with an elastic address: %s of %+v", *now.PublicIpAddress, now.NetworkInterfaces[0].Association)
 	}
-	must[*ec2.DisassociateAddressOutput](t)(w.DisassociateAddress(ctx,
+	ec2test.Must[*ec2.DisassociateAddressOutput](t)(w.DisassociateAddress(ctx,
 		&ec2.DisassociateAddressInput{AssociationId: association}))
-	if now := w.instance(id); now.PublicIpAddress == nil || *now.PublicIpAddress == *elastic.PublicIp {
+	if now := describeInstance(w, id); now.PublicIpAddress == nil || *now.PublicIpAddress == *elastic.PublicIp {
 		t.Errorf("without its elastic address: %s", aws.ToString(now.PublicIpAddress))
 	}
-	must[*ec2.AssociateAddressOutput](t)(w.AssociateAddress(ctx, &ec2.AssociateAddressInput{InstanceId: &id,
+	ec2test.Must[*ec2.AssociateAddressOutput](t)(w.AssociateAddress(ctx, &ec2.AssociateAddressInput{InstanceId: &id,
 		AllocationId: elastic.AllocationId}))
 
 	// Terminated it loses all that goes with it, and is shown for an hour.
-	kept := w.networkInterface(*v.SubnetId)
-	must[*ec2.AttachNetworkInterfaceOutput](t)(w.AttachNetworkInterface(ctx,
+	kept := w.NetworkInterface(*v.SubnetId)
+	ec2test.Must[*ec2.AttachNetworkInterfaceOutput](t)(w.AttachNetworkInterface(ctx,
 		&ec2.AttachNetworkInterfaceInput{InstanceId: &id, NetworkInterfaceId: kept.NetworkInterfaceId,
 			DeviceIndex: aws.Int32(1)}))
-	ended := must[*ec2.TerminateInstancesOutput](t)(w.TerminateInstances(ctx,
+	ended := ec2test.Must[*ec2.TerminateInstancesOutput](t)(w.TerminateInstances(ctx,
 		&ec2.TerminateInstancesInput{InstanceIds: []string{id}})).TerminatingInstances
 	if ended[0].PreviousState.Name != "running" || ended[0].CurrentState.Name != "shutting-down" {
 		t.Errorf("terminate: %+v", ended[0])
@@ -120,66 +130,66 @@ func TestLifeOfAnInstance(t *testing.T) {
 	eventually.True(t, "the interface is gone", func() bool {
 		_, err := w.DescribeNetworkInterfaces(ctx,
 			&ec2.DescribeNetworkInterfacesInput{NetworkInterfaceIds: []string{*ni.NetworkInterfaceId}})
-		got, _, _ := code(err)
+		got, _, _ := ec2test.Code(err)
 		return got == "InvalidNetworkInterfaceID.NotFound"
 	})
-	gone := w.becomes(id, types.InstanceStateNameTerminated)
+	gone := waitForState(w, id, types.InstanceStateNameTerminated)
 	if len(gone.NetworkInterfaces)+len(gone.BlockDeviceMappings) != 0 || gone.PrivateIpAddress != nil ||
 		len(gone.Tags) != 2 || *gone.StateReason.Code != "Client.UserInitiatedShutdown" {
 		t.Errorf("terminated: %+v", gone)
 	}
 	eventually.True(t, "the interface that stays is available", func() bool {
-		now := w.theInterface(kept.NetworkInterfaceId)
+		now := ec2test.DescribeInterface(w, kept.NetworkInterfaceId)
 		return now.Status == types.NetworkInterfaceStatusAvailable && now.Attachment == nil
 	})
 	eventually.True(t, "the volumes are gone", func() bool {
-		return len(must[*ec2.DescribeVolumesOutput](t)(w.DescribeVolumes(ctx,
+		return len(ec2test.Must[*ec2.DescribeVolumesOutput](t)(w.DescribeVolumes(ctx,
 			&ec2.DescribeVolumesInput{})).Volumes) == 0
 	})
-	if a := must[*ec2.DescribeAddressesOutput](t)(w.DescribeAddresses(ctx,
+	if a := ec2test.Must[*ec2.DescribeAddressesOutput](t)(w.DescribeAddresses(ctx,
 		&ec2.DescribeAddressesInput{})).Addresses[0]; a.AssociationId != nil {
 		t.Errorf("the address is associated still: %+v", a)
 	}
-	if claims, _ := record.PublicIPs(w.store).List(ctx, ""); len(claims) != 1 {
+	if claims, _ := record.PublicIPs(w.Store).List(ctx, ""); len(claims) != 1 {
 		t.Errorf("public addresses in use: %+v, want the elastic one", claims)
 	}
-	must[*ec2.DeleteNetworkInterfaceOutput](t)(w.DeleteNetworkInterface(ctx,
+	ec2test.Must[*ec2.DeleteNetworkInterfaceOutput](t)(w.DeleteNetworkInterface(ctx,
 		&ec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: kept.NetworkInterfaceId}))
-	if free := w.free(*v.SubnetId); free != 4091 {
+	if free := ec2test.CountFreeAddresses(w, *v.SubnetId); free != 4091 {
 		t.Errorf("%d addresses are free in the subnet at last, want 4091", free)
 	}
 }
 
 func TestMachineThatCannotBoot(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	h := w.hardware()
+	w := ec2test.New(t)
+	h := startHardware(w)
 	h.broken = "the image could not be unpacked"
-	v := w.run(ec2.RunInstancesInput{})
-	gone := w.becomes(*v.InstanceId, types.InstanceStateNameTerminated)
+	v := runInstance(w, ec2.RunInstancesInput{})
+	gone := waitForState(w, *v.InstanceId, types.InstanceStateNameTerminated)
 	if *gone.StateReason.Code != "Server.InternalError" || !strings.Contains(*gone.StateReason.Message, h.broken) {
 		t.Errorf("state reason %+v", gone.StateReason)
 	}
 	eventually.True(t, "its interface is gone", func() bool {
-		return len(must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(w.ctx(),
+		return len(ec2test.Must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(w.Context(),
 			&ec2.DescribeNetworkInterfacesInput{})).NetworkInterfaces) == 0
 	})
 }
 
 func TestShutDownFromInside(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.hardware()
+	w := ec2test.New(t)
+	startHardware(w)
 	for behavior, want := range map[types.ShutdownBehavior]types.InstanceStateName{
 		types.ShutdownBehaviorStop:      types.InstanceStateNameStopped,
 		types.ShutdownBehaviorTerminate: types.InstanceStateNameTerminated,
 	} {
-		id := *w.run(ec2.RunInstancesInput{InstanceInitiatedShutdownBehavior: behavior}).InstanceId
-		w.becomes(id, types.InstanceStateNameRunning)
-		key := record.EC2Key(account, region, id)
-		must[any](t)(record.Machines(w.store).Modify(w.ctx(), key,
+		id := *runInstance(w, ec2.RunInstancesInput{InstanceInitiatedShutdownBehavior: behavior}).InstanceId
+		waitForState(w, id, types.InstanceStateNameRunning)
+		key := record.EC2Key(ec2test.Account, ec2test.Region, id)
+		ec2test.Must[any](t)(record.Machines(w.Store).Modify(w.Context(), key,
 			func(m *record.Machine) error { m.PoweredOff = true; return nil }))
-		if v := w.becomes(id, want); *v.StateReason.Code != "Client.InstanceInitiatedShutdown" {
+		if v := waitForState(w, id, want); *v.StateReason.Code != "Client.InstanceInitiatedShutdown" {
 			t.Errorf("%s: state reason %+v", behavior, v.StateReason)
 		}
 	}
@@ -187,37 +197,37 @@ func TestShutDownFromInside(t *testing.T) {
 
 func TestSpotInterruption(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.hardware()
-	v := w.run(ec2.RunInstancesInput{InstanceMarketOptions: &types.InstanceMarketOptionsRequest{
+	w := ec2test.New(t)
+	startHardware(w)
+	v := runInstance(w, ec2.RunInstancesInput{InstanceMarketOptions: &types.InstanceMarketOptionsRequest{
 		MarketType: types.MarketTypeSpot}})
 	id := *v.InstanceId
 	if v.InstanceLifecycle != types.InstanceLifecycleTypeSpot || v.SpotInstanceRequestId == nil {
 		t.Errorf("spot instance %+v", v)
 	}
-	w.becomes(id, types.InstanceStateNameRunning)
-	after := coracle.NewInstanceLifecycle(w.service)
+	waitForState(w, id, types.InstanceStateNameRunning)
+	after := w.Service.InstanceLifecycle()
 	began := time.Now()
-	at := must[time.Time](t)(after.Interrupt(w.ctx(), id))
-	if at.Before(began.Add(coracle.SpotNotice-time.Second)) || at.After(time.Now().Add(coracle.SpotNotice)) {
+	at := ec2test.Must[time.Time](t)(after.Interrupt(w.Context(), id))
+	if at.Before(began.Add(instance.SpotNotice-time.Second)) || at.After(time.Now().Add(instance.SpotNotice)) {
 		t.Errorf("it is taken away at %s, and was asked for at %s", at, began)
 	}
-	if again := must[time.Time](t)(after.Interrupt(w.ctx(), id)); !again.Equal(at) {
+	if again := ec2test.Must[time.Time](t)(after.Interrupt(w.Context(), id)); !again.Equal(at) {
 		t.Errorf("asked for again, it is taken away at %s instead of %s", again, at)
 	}
-	onDemand := *w.run(ec2.RunInstancesInput{}).InstanceId
+	onDemand := *runInstance(w, ec2.RunInstancesInput{}).InstanceId
 	for other, want := range map[string]string{onDemand: "UnsupportedOperation",
 		"i-0123456789abcdef0": "InvalidInstanceID.NotFound"} {
-		if _, err := after.Interrupt(w.ctx(), other); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := after.Interrupt(w.Context(), other); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("interrupting %s: %v, want %s", other, err, want)
 		}
 	}
-	must[any](t)(record.Instances(w.store).Modify(w.ctx(), record.EC2Key(account, region, id),
+	ec2test.Must[any](t)(record.Instances(w.Store).Modify(w.Context(), record.EC2Key(ec2test.Account, ec2test.Region, id),
 		func(r *record.Instance) error {
 			r.SpotInterruption = time.Now() // two minutes pass
 			return nil
 		}))
-	if gone := w.becomes(id,
+	if gone := waitForState(w, id,
 		types.InstanceStateNameTerminated); *gone.StateReason.Code != "Server.SpotInstanceTermination" {
 		t.Errorf("state reason %+v", gone.StateReason)
 	}
@@ -226,19 +236,23 @@ func TestSpotInterruption(t *testing.T) {
 // An hour after its end nothing is left of an instance, nor of what came with it.
 func TestNothingIsLeftOfAnInstance(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	ctx := w.ctx()
-	w.hardware()
-	template := w.template("karpenter", types.RequestLaunchTemplateData{ImageId: aws.String(image(t, "x86_64")),
-		InstanceType: "m5.large"})
-	must[any](t)(w.DescribeVpcs(ctx, &ec2.DescribeVpcsInput{})) // the default VPC is made
+	w := ec2test.New(t)
+	ctx := w.Context()
+	startHardware(w)
+	template := createLaunchTemplate(
+		w,
+		"karpenter",
+		types.RequestLaunchTemplateData{ImageId: aws.String(image(t, "x86_64")),
+			InstanceType: "m5.large"},
+	)
+	ec2test.Must[any](t)(w.DescribeVpcs(ctx, &ec2.DescribeVpcsInput{})) // the default VPC is made
 	tags := []types.TagSpecification{{ResourceType: types.ResourceTypeInstance,
 		Tags: []types.Tag{{Key: aws.String("a"), Value: aws.String("b")}}}}
-	must[any](t)(w.DeleteLaunchTemplate(ctx,
-		&ec2.DeleteLaunchTemplateInput{LaunchTemplateId: aws.String(w.template("gone",
+	ec2test.Must[any](t)(w.DeleteLaunchTemplate(ctx,
+		&ec2.DeleteLaunchTemplateInput{LaunchTemplateId: aws.String(createLaunchTemplate(w, "gone",
 			types.RequestLaunchTemplateData{InstanceType: "m5.large"}))}))
 	rows := func() (all []string) {
-		for line := range strings.Lines(w.dump()) {
+		for line := range strings.Lines(w.Dump()) {
 			key, _, _ := strings.Cut(line, " ")
 			if !strings.Contains(key, "/machines/") { // they are the hardware's
 				all = append(all, key)
@@ -247,9 +261,9 @@ func TestNothingIsLeftOfAnInstance(t *testing.T) {
 		return all
 	}
 	before := rows()
-	v := w.run(ec2.RunInstancesInput{ClientToken: aws.String("once"), TagSpecifications: tags,
+	v := runInstance(w, ec2.RunInstancesInput{ClientToken: aws.String("once"), TagSpecifications: tags,
 		InstanceMarketOptions: &types.InstanceMarketOptionsRequest{MarketType: types.MarketTypeSpot}})
-	fleet := must[*ec2.CreateFleetOutput](t)(w.CreateFleet(ctx, &ec2.CreateFleetInput{
+	fleet := ec2test.Must[*ec2.CreateFleetOutput](t)(w.CreateFleet(ctx, &ec2.CreateFleetInput{
 		Type: types.FleetTypeInstant, TargetCapacitySpecification: &types.TargetCapacitySpecificationRequest{
 			TotalTargetCapacity: aws.Int32(1)}, ClientToken: aws.String("fleet"),
 		LaunchTemplateConfigs: []types.FleetLaunchTemplateConfigRequest{
@@ -258,15 +272,15 @@ func TestNothingIsLeftOfAnInstance(t *testing.T) {
 	}))
 	ids := []string{*v.InstanceId, fleet.Instances[0].InstanceIds[0]}
 	for _, id := range ids {
-		w.becomes(id, types.InstanceStateNameRunning)
+		waitForState(w, id, types.InstanceStateNameRunning)
 	}
-	must[any](t)(w.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids}))
-	later := coracle.NewInstanceLifecycle(coracle.New(coracle.Options{Store: w.store,
-		Now: func() time.Time { return time.Now().Add(coracle.KeepTerminated + time.Minute) }}))
+	ec2test.Must[any](t)(w.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids}))
+	later := coracle.New(coracle.Options{Store: w.Store,
+		Now: func() time.Time { return time.Now().Add(instance.KeepTerminated + time.Minute) }}).InstanceLifecycle()
 	for _, id := range ids {
-		w.becomes(id, types.InstanceStateNameTerminated)
+		waitForState(w, id, types.InstanceStateNameTerminated)
 		eventually.True(t, id+" is gone", func() bool {
-			_, gone, err := later.Reconcile(ctx, record.EC2Key(account, region, id))
+			_, gone, err := later.Reconcile(ctx, record.EC2Key(ec2test.Account, ec2test.Region, id))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,25 +8,30 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/ec2/ec2test"
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// profile puts an instance profile with a role into the store, as IAM does.
-func (w *world) profile(name, role string) {
-	w.t.Helper()
+// createInstanceProfile puts an instance profile with a role into the store, as IAM does.
+func createInstanceProfile(w *ec2test.Fixture, name, role string) {
+	w.T.Helper()
 	if role != "" {
-		must[any](w.t)(record.Roles(w.store).Create(w.ctx(), record.RoleKey(account, role),
-			record.Role{Account: account, Name: role, Path: "/", ID: "AROA" + role}))
+		ec2test.Must[any](w.T)(record.Roles(w.Store).Create(w.Context(), record.RoleKey(ec2test.Account, role),
+			record.Role{Account: ec2test.Account, Name: role, Path: "/", ID: "AROA" + role}))
 	}
-	must[any](w.t)(record.InstanceProfiles(w.store).Create(w.ctx(), record.InstanceProfileKey(account, name),
-		record.InstanceProfile{Account: account, Name: name, Path: "/", ID: "AIPA" + name, Role: role}))
+	ec2test.Must[any](
+		w.T,
+	)(
+		record.InstanceProfiles(w.Store).Create(w.Context(), record.InstanceProfileKey(ec2test.Account, name),
+			record.InstanceProfile{Account: ec2test.Account, Name: name, Path: "/", ID: "AIPA" + name, Role: role}),
+	)
 }
 
-// template makes a launch template and is its ID.
-func (w *world) template(name string, data types.RequestLaunchTemplateData) string {
-	w.t.Helper()
-	return *must[*ec2.CreateLaunchTemplateOutput](w.t)(w.CreateLaunchTemplate(w.ctx(),
+// createLaunchTemplate makes a launch template and is its ID.
+func createLaunchTemplate(w *ec2test.Fixture, name string, data types.RequestLaunchTemplateData) string {
+	w.T.Helper()
+	return *ec2test.Must[*ec2.CreateLaunchTemplateOutput](w.T)(w.CreateLaunchTemplate(w.Context(),
 		&ec2.CreateLaunchTemplateInput{LaunchTemplateName: &name,
 			LaunchTemplateData: &data})).LaunchTemplate.LaunchTemplateId
 }
@@ -35,57 +40,64 @@ func (w *world) template(name string, data types.RequestLaunchTemplateData) stri
 // changed.
 func TestRefusedLaunches(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	h := w.hardware()
-	ctx := w.ctx()
-	vpc, other := w.vpc("10.0.0.0/16"), w.vpc("10.1.0.0/16")
-	subnet, second, foreign := w.subnet(vpc, "10.0.0.0/24", "a"), w.subnet(vpc, "10.0.2.0/24", "b"), w.subnet(other,
+	w := ec2test.New(t)
+	h := startHardware(w)
+	ctx := w.Context()
+	vpc, other := w.VPC("10.0.0.0/16"), w.VPC("10.1.0.0/16")
+	subnet, second, foreign := w.Subnet(vpc, "10.0.0.0/24", "a"), w.Subnet(vpc, "10.0.2.0/24", "b"), w.Subnet(other,
 		"10.1.0.0/24", "a")
-	tiny := w.subnet(vpc, "10.0.1.0/28", "a")
-	group, foreignGroup := w.group(vpc, "nodes"), w.group(other, "nodes")
-	w.profile("nodes", "node-role")
-	w.profile("empty", "")
+	tiny := w.Subnet(vpc, "10.0.1.0/28", "a")
+	group, foreignGroup := w.SecurityGroup(vpc, "nodes"), w.SecurityGroup(other, "nodes")
+	createInstanceProfile(w, "nodes", "node-role")
+	createInstanceProfile(w, "empty", "")
 	x86, arm := image(t, "x86_64"), image(t, "arm64")
 	const gone = "0123456789abcdef0"
 	s := aws.String
-	template := w.template("nodes", types.RequestLaunchTemplateData{ImageId: &x86, InstanceType: "m5.large"})
-	ported := w.template("ported", types.RequestLaunchTemplateData{ImageId: &x86, InstanceType: "m5.large",
+	template := createLaunchTemplate(w, "nodes", types.RequestLaunchTemplateData{ImageId: &x86, InstanceType: "m5.large"})
+	ported := createLaunchTemplate(w, "ported", types.RequestLaunchTemplateData{ImageId: &x86, InstanceType: "m5.large",
 		NetworkInterfaces: []types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest{
 			{DeviceIndex: aws.Int32(0), Groups: []string{group}},
 		}})
-	anyType := w.template("any-type", types.RequestLaunchTemplateData{ImageId: &x86,
+	anyType := createLaunchTemplate(w, "any-type", types.RequestLaunchTemplateData{ImageId: &x86,
 		InstanceRequirements: &types.InstanceRequirementsRequest{
 			VCpuCount: &types.VCpuCountRangeRequest{Min: aws.Int32(2)},
 			MemoryMiB: &types.MemoryMiBRequest{Min: aws.Int32(4096)},
 		}})
-	must[*ec2.CreatePlacementGroupOutput](t)(w.CreatePlacementGroup(ctx,
+	ec2test.Must[*ec2.CreatePlacementGroupOutput](t)(w.CreatePlacementGroup(ctx,
 		&ec2.CreatePlacementGroupInput{GroupName: s("rack"), Strategy: types.PlacementStrategySpread}))
 
-	id := *w.run(ec2.RunInstancesInput{SubnetId: &subnet}).InstanceId
-	guarded := *w.run(ec2.RunInstancesInput{SubnetId: &subnet, DisableApiTermination: aws.Bool(true),
+	id := *runInstance(w, ec2.RunInstancesInput{SubnetId: &subnet}).InstanceId
+	guarded := *runInstance(w, ec2.RunInstancesInput{SubnetId: &subnet, DisableApiTermination: aws.Bool(true),
 		DisableApiStop: aws.Bool(true)}).InstanceId
-	spot := w.run(ec2.RunInstancesInput{SubnetId: &subnet, InstanceMarketOptions: &types.InstanceMarketOptionsRequest{
-		MarketType: types.MarketTypeSpot}})
-	ended := *w.run(ec2.RunInstancesInput{SubnetId: &subnet}).InstanceId
-	placed := w.run(ec2.RunInstancesInput{SubnetId: &subnet, IamInstanceProfile: &types.IamInstanceProfileSpecification{
-		Name: s("nodes")}, Placement: &types.Placement{GroupName: s("rack")}, ClientToken: s("seen")})
+	spot := runInstance(
+		w,
+		ec2.RunInstancesInput{SubnetId: &subnet, InstanceMarketOptions: &types.InstanceMarketOptionsRequest{
+			MarketType: types.MarketTypeSpot}},
+	)
+	ended := *runInstance(w, ec2.RunInstancesInput{SubnetId: &subnet}).InstanceId
+	placed := runInstance(
+		w,
+		ec2.RunInstancesInput{SubnetId: &subnet, IamInstanceProfile: &types.IamInstanceProfileSpecification{
+			Name: s("nodes")}, Placement: &types.Placement{GroupName: s("rack")}, ClientToken: s("seen")},
+	)
 	for _, i := range []string{id, guarded, *spot.InstanceId, ended, *placed.InstanceId} {
-		w.becomes(i, types.InstanceStateNameRunning)
+		waitForState(w, i, types.InstanceStateNameRunning)
 	}
-	must[any](t)(w.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{ended}}))
-	w.becomes(ended, types.InstanceStateNameTerminated)
+	ec2test.Must[any](t)(w.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{ended}}))
+	waitForState(w, ended, types.InstanceStateNameTerminated)
 	eventually.True(t, "the terminated instance holds nothing", func() bool {
-		row, _ := record.Instances(w.store).Get(ctx, record.EC2Key(account, region, ended))
+		row, _ := record.Instances(w.Store).Get(ctx, record.EC2Key(ec2test.Account, ec2test.Region, ended))
 		return len(row.Value.BlockDevices) == 0
 	})
 	_ = h
-	primary := w.instance(id).NetworkInterfaces[0]
-	loose, far := w.networkInterface(subnet), w.networkInterface(second)
-	volume := *w.instance(id).BlockDeviceMappings[0].Ebs.VolumeId
-	association := must[*ec2.DescribeIamInstanceProfileAssociationsOutput](t)(w.DescribeIamInstanceProfileAssociations(
-		ctx, &ec2.DescribeIamInstanceProfileAssociationsInput{})).IamInstanceProfileAssociations[0].AssociationId
+	primary := describeInstance(w, id).NetworkInterfaces[0]
+	loose, far := w.NetworkInterface(subnet), w.NetworkInterface(second)
+	volume := *describeInstance(w, id).BlockDeviceMappings[0].Ebs.VolumeId
+	association := ec2test.Must[*ec2.DescribeIamInstanceProfileAssociationsOutput](t)(
+		w.DescribeIamInstanceProfileAssociations(
+			ctx, &ec2.DescribeIamInstanceProfileAssociationsInput{})).IamInstanceProfileAssociations[0].AssociationId
 	// An interface of an instance with as many addresses as m5.large has: ten.
-	full := *must[*ec2.CreateNetworkInterfaceOutput](t)(w.CreateNetworkInterface(ctx,
+	full := *ec2test.Must[*ec2.CreateNetworkInterfaceOutput](t)(w.CreateNetworkInterface(ctx,
 		&ec2.CreateNetworkInterfaceInput{SubnetId: &subnet,
 			SecondaryPrivateIpAddressCount: aws.Int32(10)})).NetworkInterface.NetworkInterfaceId
 
@@ -164,7 +176,7 @@ func TestRefusedLaunches(t *testing.T) {
 		}
 	}
 	large := base64.StdEncoding.EncodeToString(make([]byte, 16385))
-	w.refuses(t, []refused{
+	checkRefusals(w, t, []refused{
 		{"dry run", run(func(in *ec2.RunInstancesInput) { in.DryRun = aws.Bool(true) }), "DryRunOperation",
 			"Request would have succeeded, but DryRun flag is set."},
 		{"dry run of a bad request", run(func(in *ec2.RunInstancesInput) {
@@ -233,12 +245,12 @@ func TestRefusedLaunches(t *testing.T) {
 		}), "InvalidParameterValue",
 			"Value (none) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name"},
 		{"profile ARN unknown", run(func(in *ec2.RunInstancesInput) {
-			in.IamInstanceProfile = &types.IamInstanceProfileSpecification{Arn: s("arn:aws:iam::" + account +
+			in.IamInstanceProfile = &types.IamInstanceProfileSpecification{Arn: s("arn:aws:iam::" + ec2test.Account +
 				":instance-profile/x/nodes")}
 		}), "InvalidParameterValue", "Invalid IAM Instance Profile ARN"},
 		{"profile twice", run(func(in *ec2.RunInstancesInput) {
 			in.IamInstanceProfile = &types.IamInstanceProfileSpecification{Name: s("nodes"),
-				Arn: s("arn:aws:iam::" + account + ":instance-profile/nodes")}
+				Arn: s("arn:aws:iam::" + ec2test.Account + ":instance-profile/nodes")}
 		}), "InvalidParameterCombination", "may not be used in combination"},
 		{"profile without a role", run(func(in *ec2.RunInstancesInput) {
 			in.IamInstanceProfile = &types.IamInstanceProfileSpecification{Name: s("empty")}
@@ -412,7 +424,7 @@ func TestRefusedLaunches(t *testing.T) {
 			id}}), "InvalidInstanceID.NotFound", "The instance IDs 'i-00000000, i-0123456789abcdef0' do not exist"},
 		{"instance id malformed", describe(ec2.DescribeInstancesInput{InstanceIds: []string{"web"}}),
 			"InvalidInstanceID.Malformed", `Invalid id: "web" (expecting "i-...")`},
-		{"instance filter unknown", describe(ec2.DescribeInstancesInput{Filters: []types.Filter{filter("color",
+		{"instance filter unknown", describe(ec2.DescribeInstancesInput{Filters: []types.Filter{ec2test.Filter("color",
 			"blue")}}), "InvalidParameterValue", "The filter 'color' is invalid"},
 		{"page of named instances", describe(ec2.DescribeInstancesInput{InstanceIds: []string{id},
 			MaxResults: aws.Int32(5)}), "InvalidParameterCombination", "instancesSet"},
@@ -610,6 +622,10 @@ func TestRefusedLaunches(t *testing.T) {
 		{"fleet of an unknown template", fleet(func(in *ec2.CreateFleetInput) {
 			in.LaunchTemplateConfigs[0].LaunchTemplateSpecification.LaunchTemplateId = s("lt-" + gone)
 		}), "InvalidLaunchTemplateId.NotFound", ""},
+		{"fleet of too many subnets", fleet(func(in *ec2.CreateFleetInput) {
+			in.LaunchTemplateConfigs[0].Overrides = []types.FleetLaunchTemplateOverridesRequest{{
+				InstanceType: types.InstanceTypeM5Large, SubnetId: s(strings.Repeat(",", 10_000))}}
+		}), "InvalidParameterValue", "more than 10000 combinations of an instance type and a subnet"},
 		{"fleet that tags a subnet", fleet(func(in *ec2.CreateFleetInput) {
 			in.TagSpecifications = []types.TagSpecification{{ResourceType: types.ResourceTypeSubnet}}
 		}), "InvalidParameterValue", "'subnet' is not a valid taggable resource type"},

@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/coracle-eks/coracle/internal/ami"
+	"github.com/coracle-eks/coracle/internal/aws/ec2/ec2test"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -20,11 +21,11 @@ import (
 
 func TestLaunchFromATemplate(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	ctx, s := w.ctx(), aws.String
-	vpc := w.vpc("10.0.0.0/16")
-	subnet, group, other := w.subnet(vpc, "10.0.0.0/24", "a"), w.group(vpc, "nodes"), w.group(vpc, "more")
-	w.profile("nodes", "node-role")
+	w := ec2test.New(t)
+	ctx, s := w.Context(), aws.String
+	vpc := w.VPC("10.0.0.0/16")
+	subnet, group, other := w.Subnet(vpc, "10.0.0.0/24", "a"), w.SecurityGroup(vpc, "nodes"), w.SecurityGroup(vpc, "more")
+	createInstanceProfile(w, "nodes", "node-role")
 	userData := base64.StdEncoding.EncodeToString([]byte("#!/bin/bash\n/etc/eks/bootstrap.sh ironman\n"))
 	data := types.RequestLaunchTemplateData{
 		ImageId: s(
@@ -53,19 +54,19 @@ func TestLaunchFromATemplate(t *testing.T) {
 		PrivateDnsNameOptions: &types.LaunchTemplatePrivateDnsNameOptionsRequest{HostnameType: "resource-name",
 			EnableResourceNameDnsARecord: aws.Bool(true)},
 	}
-	created := must[*ec2.CreateLaunchTemplateOutput](t)(w.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{
+	created := ec2test.Must[*ec2.CreateLaunchTemplateOutput](t)(w.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{
 		LaunchTemplateName: s("eksctl-ironman-nodegroup-ng"), LaunchTemplateData: &data, VersionDescription: s("first"),
 		ClientToken: s("once"),
 		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeLaunchTemplate,
 			Tags: []types.Tag{{Key: s("owner"), Value: s("eksctl")}}}},
 	})).LaunchTemplate
-	like(t, created.LaunchTemplateId, "lt-")
+	ec2test.WantID(t, created.LaunchTemplateId, "lt-")
 	if *created.DefaultVersionNumber != 1 || *created.LatestVersionNumber != 1 || len(created.Tags) != 1 {
 		t.Errorf("created %+v", created)
 	}
 
 	// Everything that was given is shown, in the form of the answer.
-	version := must[*ec2.DescribeLaunchTemplateVersionsOutput](t)(w.DescribeLaunchTemplateVersions(ctx,
+	version := ec2test.Must[*ec2.DescribeLaunchTemplateVersionsOutput](t)(w.DescribeLaunchTemplateVersions(ctx,
 		&ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateName: s("eksctl-ironman-nodegroup-ng"),
 			Versions: []string{"$Default"}})).LaunchTemplateVersions[0]
 	shown := version.LaunchTemplateData
@@ -79,15 +80,15 @@ func TestLaunchFromATemplate(t *testing.T) {
 		shown.PrivateDnsNameOptions.HostnameType != "resource-name" || !*shown.Monitoring.Enabled {
 		t.Errorf("shown as %+v", shown)
 	}
-	resolved := must[*ec2.DescribeLaunchTemplateVersionsOutput](t)(w.DescribeLaunchTemplateVersions(ctx,
+	resolved := ec2test.Must[*ec2.DescribeLaunchTemplateVersionsOutput](t)(w.DescribeLaunchTemplateVersions(ctx,
 		&ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: created.LaunchTemplateId,
 			ResolveAlias: aws.Bool(true)})).LaunchTemplateVersions[0]
-	if _, ok := ami.Get(region, *resolved.LaunchTemplateData.ImageId); !ok {
+	if _, ok := ami.Get(ec2test.Region, *resolved.LaunchTemplateData.ImageId); !ok {
 		t.Errorf("resolved to %s", *resolved.LaunchTemplateData.ImageId)
 	}
 
 	// A launch takes what the template has and what the request has instead.
-	v := w.run(ec2.RunInstancesInput{
+	v := runInstance(w, ec2.RunInstancesInput{
 		LaunchTemplate: &types.LaunchTemplateSpecification{LaunchTemplateId: created.LaunchTemplateId},
 		InstanceType:   "m5.xlarge",
 		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeInstance,
@@ -101,35 +102,37 @@ func TestLaunchFromATemplate(t *testing.T) {
 		v.PublicIpAddress != nil || v.MetadataOptions.InstanceMetadataTags != "enabled" ||
 		v.InstanceLifecycle != "spot" ||
 		v.Monitoring.State != "enabled" || *v.PrivateDnsName != *v.InstanceId+".eu-west-1.compute.internal" ||
-		*v.IamInstanceProfile.Arn != "arn:aws:iam::"+account+":instance-profile/nodes" || !*v.EbsOptimized {
+		*v.IamInstanceProfile.Arn != "arn:aws:iam::"+ec2test.Account+":instance-profile/nodes" || !*v.EbsOptimized {
 		t.Errorf("launched %+v", v)
 	}
 	if tags["Name"] != "from the request" || tags["team"] != "a" ||
 		tags["aws:ec2launchtemplate:id"] != *created.LaunchTemplateId || tags["aws:ec2launchtemplate:version"] != "1" {
 		t.Errorf("tags %v", tags)
 	}
-	volume := must[*ec2.DescribeVolumesOutput](t)(w.DescribeVolumes(ctx, &ec2.DescribeVolumesInput{})).Volumes[0]
+	volume := ec2test.Must[*ec2.DescribeVolumesOutput](t)(w.DescribeVolumes(ctx, &ec2.DescribeVolumesInput{})).Volumes[0]
 	if *volume.Size != 80 || *volume.Iops != 4000 || *volume.Throughput != 250 || !*volume.Encrypted ||
 		len(volume.Tags) != 1 {
 		t.Errorf("volume %+v", volume)
 	}
-	if row, _ := record.Instances(w.store).Get(ctx, record.EC2Key(account, region, *v.InstanceId)); !strings.Contains(
-		string(row.Value.UserData), "bootstrap.sh ironman") || row.Value.LaunchTemplateVersion != "1" {
+	instanceKey := record.EC2Key(ec2test.Account, ec2test.Region, *v.InstanceId)
+	if row, _ := record.Instances(w.Store).Get(ctx, instanceKey); !strings.Contains(
+		string(row.Value.UserData), "bootstrap.sh ironman") ||
+		row.Value.LaunchTemplateVersion != "1" {
 		t.Errorf("row %+v", row.Value)
 	}
-	pass := w.targets("iam:PassRole")
-	if len(pass) != 1 || pass[0].Resource != "arn:aws:iam::"+account+":role/node-role" ||
+	pass := w.Targets("iam:PassRole")
+	if len(pass) != 1 || pass[0].Resource != "arn:aws:iam::"+ec2test.Account+":role/node-role" ||
 		pass[0].Conditions["iam:PassedToService"][0] != "ec2.amazonaws.com" {
 		t.Errorf("asked to pass %+v", pass)
 	}
 
 	// Versions.
-	second := must[*ec2.CreateLaunchTemplateVersionOutput](t)(w.CreateLaunchTemplateVersion(ctx,
+	second := ec2test.Must[*ec2.CreateLaunchTemplateVersionOutput](t)(w.CreateLaunchTemplateVersion(ctx,
 		&ec2.CreateLaunchTemplateVersionInput{
 			LaunchTemplateId: created.LaunchTemplateId, SourceVersion: s("1"),
 			LaunchTemplateData: &types.RequestLaunchTemplateData{InstanceType: "c5.large"}, ClientToken: s("second"),
 		})).LaunchTemplateVersion
-	again := must[*ec2.CreateLaunchTemplateVersionOutput](t)(w.CreateLaunchTemplateVersion(ctx,
+	again := ec2test.Must[*ec2.CreateLaunchTemplateVersionOutput](t)(w.CreateLaunchTemplateVersion(ctx,
 		&ec2.CreateLaunchTemplateVersionInput{
 			LaunchTemplateId: created.LaunchTemplateId, SourceVersion: s("1"),
 			LaunchTemplateData: &types.RequestLaunchTemplateData{InstanceType: "c5.large"}, ClientToken: s("second"),
@@ -139,12 +142,12 @@ func TestLaunchFromATemplate(t *testing.T) {
 		*second.DefaultVersion {
 		t.Errorf("second version %+v, again %d", second.LaunchTemplateData, *again.VersionNumber)
 	}
-	must[any](t)(w.CreateLaunchTemplateVersion(ctx,
+	ec2test.Must[any](t)(w.CreateLaunchTemplateVersion(ctx,
 		&ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: created.LaunchTemplateId,
 			LaunchTemplateData: &types.RequestLaunchTemplateData{InstanceType: "r5.large"}}))
-	must[any](t)(w.ModifyLaunchTemplate(ctx,
+	ec2test.Must[any](t)(w.ModifyLaunchTemplate(ctx,
 		&ec2.ModifyLaunchTemplateInput{LaunchTemplateName: s("eksctl-ironman-nodegroup-ng"), DefaultVersion: s("2")}))
-	deleted := must[*ec2.DeleteLaunchTemplateVersionsOutput](t)(w.DeleteLaunchTemplateVersions(ctx,
+	deleted := ec2test.Must[*ec2.DeleteLaunchTemplateVersionsOutput](t)(w.DeleteLaunchTemplateVersions(ctx,
 		&ec2.DeleteLaunchTemplateVersionsInput{LaunchTemplateId: created.LaunchTemplateId,
 			Versions: []string{"1", "2", "9"}}))
 	failed := deleted.UnsuccessfullyDeletedLaunchTemplateVersions
@@ -152,47 +155,51 @@ func TestLaunchFromATemplate(t *testing.T) {
 		failed[1].ResponseError.Code != types.LaunchTemplateErrorCodeLaunchTemplateVersionDoesNotExist {
 		t.Errorf("deleted %+v", deleted)
 	}
-	all := must[*ec2.DescribeLaunchTemplateVersionsOutput](t)(w.DescribeLaunchTemplateVersions(ctx,
+	all := ec2test.Must[*ec2.DescribeLaunchTemplateVersionsOutput](t)(w.DescribeLaunchTemplateVersions(ctx,
 		&ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: created.LaunchTemplateId})).LaunchTemplateVersions
 	if len(all) != 2 || *all[0].VersionNumber != 3 || *all[1].VersionNumber != 2 || !*all[1].DefaultVersion {
 		t.Errorf("versions %+v", all)
 	}
-	latest := must[*ec2.DescribeLaunchTemplateVersionsOutput](t)(w.DescribeLaunchTemplateVersions(ctx,
+	latest := ec2test.Must[*ec2.DescribeLaunchTemplateVersionsOutput](t)(w.DescribeLaunchTemplateVersions(ctx,
 		&ec2.DescribeLaunchTemplateVersionsInput{Versions: []string{"$Latest"},
-			Filters: []types.Filter{filter("instance-type", "r5.*")}})).LaunchTemplateVersions
+			Filters: []types.Filter{ec2test.Filter("instance-type", "r5.*")}})).LaunchTemplateVersions
 	if len(latest) != 1 || *latest[0].VersionNumber != 3 {
 		t.Errorf("latest %+v", latest)
 	}
-	must[any](t)(w.DeleteLaunchTemplate(ctx,
+	ec2test.Must[any](t)(w.DeleteLaunchTemplate(ctx,
 		&ec2.DeleteLaunchTemplateInput{LaunchTemplateId: created.LaunchTemplateId}))
-	if rows, _ := record.LaunchTemplateVersions(w.store).List(ctx, ""); len(rows) != 0 {
+	if rows, _ := record.LaunchTemplateVersions(w.Store).List(ctx, ""); len(rows) != 0 {
 		t.Errorf("%d versions are left", len(rows))
 	}
-	if left := must[*ec2.DescribeLaunchTemplatesOutput](t)(w.DescribeLaunchTemplates(ctx,
+	if left := ec2test.Must[*ec2.DescribeLaunchTemplatesOutput](t)(w.DescribeLaunchTemplates(ctx,
 		&ec2.DescribeLaunchTemplatesInput{})).LaunchTemplates; len(left) != 0 {
 		t.Errorf("templates %+v", left)
 	}
-	w.template("eksctl-ironman-nodegroup-ng", data) // the name is free
+	createLaunchTemplate(w, "eksctl-ironman-nodegroup-ng", data) // the name is free
 }
 
 // A launch template that changes between the authorization of a launch and the launch gives nothing that the caller
 // may not do.
 func TestLaunchIsAuthorizedAsItIsCarriedOut(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	ctx := w.ctx()
-	w.vpc("10.0.0.0/16")
-	id := w.template("nodes", types.RequestLaunchTemplateData{ImageId: aws.String(image(t, "x86_64")),
+	w := ec2test.New(t)
+	ctx := w.Context()
+	w.VPC("10.0.0.0/16")
+	id := createLaunchTemplate(w, "nodes", types.RequestLaunchTemplateData{ImageId: aws.String(image(t, "x86_64")),
 		InstanceType: "m5.large"})
-	must[any](t)(w.CreateLaunchTemplateVersion(ctx, &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: &id,
+	ec2test.Must[any](t)(w.CreateLaunchTemplateVersion(ctx, &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: &id,
 		SourceVersion: aws.String("1"), LaunchTemplateData: &types.RequestLaunchTemplateData{
 			TagSpecifications: []types.LaunchTemplateTagSpecificationRequest{{ResourceType: types.ResourceTypeInstance,
 				Tags: []types.Tag{{Key: aws.String("team"), Value: aws.String("admins")}}}},
 		}}))
-	templates := record.LaunchTemplates(w.store)
-	row := must[store.Row[record.LaunchTemplate]](t)(templates.Get(ctx, record.EC2Key(account, region, id)))
+	templates := record.LaunchTemplates(w.Store)
+	row := ec2test.Must[store.Row[record.LaunchTemplate]](
+		t,
+	)(
+		templates.Get(ctx, record.EC2Key(ec2test.Account, ec2test.Region, id)),
+	)
 	var once sync.Once
-	w.deny = func(asked wire.Target) bool {
+	w.Deny = func(asked wire.Target) bool {
 		once.Do(func() {
 			row.Value.DefaultVersion = 2
 			if _, err := templates.Update(ctx, row); err != nil {
@@ -203,8 +210,8 @@ func TestLaunchIsAuthorizedAsItIsCarriedOut(t *testing.T) {
 	}
 	_, err := w.RunInstances(ctx, &ec2.RunInstancesInput{LaunchTemplate: &types.LaunchTemplateSpecification{
 		LaunchTemplateId: &id}, MinCount: aws.Int32(1), MaxCount: aws.Int32(1)})
-	wantCode(t, err, "UnauthorizedOperation")
-	if launched, err := record.Instances(w.store).List(ctx, ""); err != nil || len(launched) != 0 {
+	ec2test.WantCode(t, err, "UnauthorizedOperation")
+	if launched, err := record.Instances(w.Store).List(ctx, ""); err != nil || len(launched) != 0 {
 		t.Errorf("launched %+v, %v", launched, err)
 	}
 }
@@ -212,20 +219,20 @@ func TestLaunchIsAuthorizedAsItIsCarriedOut(t *testing.T) {
 // A caller who is an AWS service, as Auto Scaling is, may give a subnet beside the interfaces of a template.
 func TestServicePlacesTheTemplatesInterface(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	vpc := w.vpc("10.0.0.0/16")
-	subnet, group := w.subnet(vpc, "10.0.0.0/24", "b"), w.group(vpc, "nodes")
-	template := w.template("nodes", types.RequestLaunchTemplateData{ImageId: aws.String(image(t, "x86_64")),
+	w := ec2test.New(t)
+	vpc := w.VPC("10.0.0.0/16")
+	subnet, group := w.Subnet(vpc, "10.0.0.0/24", "b"), w.SecurityGroup(vpc, "nodes")
+	template := createLaunchTemplate(w, "nodes", types.RequestLaunchTemplateData{ImageId: aws.String(image(t, "x86_64")),
 		InstanceType: "m5.large", NetworkInterfaces: []types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest{
 			{DeviceIndex: aws.Int32(0), Groups: []string{group}},
 		}})
-	w.as(wire.Caller{
-		Account: account, UserID: "AROASCALING:AutoScaling", ARN: "arn:aws:sts::" + account +
+	w.As(wire.Caller{
+		Account: ec2test.Account, UserID: "AROASCALING:AutoScaling", ARN: "arn:aws:sts::" + ec2test.Account +
 			":assumed-role/AWSServiceRoleForAutoScaling/AutoScaling",
-		PrincipalARN: "arn:aws:iam::" + account +
+		PrincipalARN: "arn:aws:iam::" + ec2test.Account +
 			":role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling",
 	})
-	out := must[*ec2.RunInstancesOutput](t)(w.RunInstances(w.ctx(), &ec2.RunInstancesInput{
+	out := ec2test.Must[*ec2.RunInstancesOutput](t)(w.RunInstances(w.Context(), &ec2.RunInstancesInput{
 		LaunchTemplate: &types.LaunchTemplateSpecification{LaunchTemplateId: &template,
 			Version: aws.String("$Default")}, SubnetId: &subnet, MinCount: aws.Int32(1), MaxCount: aws.Int32(1),
 		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeInstance,
@@ -240,13 +247,13 @@ func TestServicePlacesTheTemplatesInterface(t *testing.T) {
 
 func TestLaunchOfMany(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	ctx := w.ctx()
-	vpc := w.vpc("10.0.0.0/16")
-	large, small := w.subnet(vpc, "10.0.16.0/20", "a"), w.subnet(vpc, "10.0.0.0/28", "a")
+	w := ec2test.New(t)
+	ctx := w.Context()
+	vpc := w.VPC("10.0.0.0/16")
+	large, small := w.Subnet(vpc, "10.0.16.0/20", "a"), w.Subnet(vpc, "10.0.0.0/28", "a")
 	in := ec2.RunInstancesInput{SubnetId: &large, MinCount: aws.Int32(250), ClientToken: aws.String("many")}
-	w.complete(&in)
-	out := must[*ec2.RunInstancesOutput](t)(w.RunInstances(ctx, &in))
+	completeRequest(w, &in)
+	out := ec2test.Must[*ec2.RunInstancesOutput](t)(w.RunInstances(ctx, &in))
 	ips := map[string]bool{}
 	for i, v := range out.Instances {
 		ips[*v.PrivateIpAddress] = true
@@ -257,29 +264,29 @@ func TestLaunchOfMany(t *testing.T) {
 	if len(out.Instances) != 250 || len(ips) != 250 {
 		t.Fatalf("%d instances with %d addresses", len(out.Instances), len(ips))
 	}
-	again := must[*ec2.RunInstancesOutput](t)(w.RunInstances(ctx, &in))
+	again := ec2test.Must[*ec2.RunInstancesOutput](t)(w.RunInstances(ctx, &in))
 	if *again.ReservationId != *out.ReservationId || len(again.Instances) != 250 {
 		t.Errorf("the same request again: %s with %d instances", *again.ReservationId, len(again.Instances))
 	}
 	// As many as there is room for, if that is enough.
-	few := must[*ec2.RunInstancesOutput](t)(w.RunInstances(ctx, &ec2.RunInstancesInput{ImageId: in.ImageId,
+	few := ec2test.Must[*ec2.RunInstancesOutput](t)(w.RunInstances(ctx, &ec2.RunInstancesInput{ImageId: in.ImageId,
 		InstanceType: "m5.large", SubnetId: &small, MinCount: aws.Int32(3), MaxCount: aws.Int32(40)}))
 	if len(few.Instances) != 11 {
 		t.Errorf("%d instances in a subnet of eleven addresses", len(few.Instances))
 	}
-	if pages := w.pagesOfInstances(100); pages != 3 {
+	if pages := pagesOfInstances(w, 100); pages != 3 {
 		t.Errorf("261 instances on %d pages of 100", pages)
 	}
 }
 
-func (w *world) pagesOfInstances(size int32) (pages int) {
+func pagesOfInstances(w *ec2test.Fixture, size int32) (pages int) {
 	seen := map[string]bool{}
 	for p := ec2.NewDescribeInstancesPaginator(w.Client,
 		&ec2.DescribeInstancesInput{MaxResults: &size}); p.HasMorePages(); pages++ {
-		for _, r := range must[*ec2.DescribeInstancesOutput](w.t)(p.NextPage(w.ctx())).Reservations {
+		for _, r := range ec2test.Must[*ec2.DescribeInstancesOutput](w.T)(p.NextPage(w.Context())).Reservations {
 			for _, v := range r.Instances {
 				if seen[*v.InstanceId] {
-					w.t.Errorf("%s is on two pages", *v.InstanceId)
+					w.T.Errorf("%s is on two pages", *v.InstanceId)
 				}
 				seen[*v.InstanceId] = true
 			}
@@ -290,17 +297,17 @@ func (w *world) pagesOfInstances(size int32) (pages int) {
 
 func TestOneLaunchUnderOneToken(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := ec2test.New(t)
 	in := ec2.RunInstancesInput{ClientToken: aws.String("once"), MinCount: aws.Int32(2)}
-	w.complete(&in)
-	if got := w.atOnce(6, func(c *ec2.Client, _ int) error {
-		_, err := c.RunInstances(w.ctx(),
+	completeRequest(w, &in)
+	if got := callAtOnce(w, 6, func(c *ec2.Client, _ int) error {
+		_, err := c.RunInstances(w.Context(),
 			&in)
 		return err
 	}); got[""] != 6 {
 		t.Errorf("six launches with one token ended as %v", got)
 	}
-	if rows, _ := record.Instances(w.store).List(w.ctx(), ""); len(rows) != 2 {
+	if rows, _ := record.Instances(w.Store).List(w.Context(), ""); len(rows) != 2 {
 		t.Errorf("%d instances from one token, want 2", len(rows))
 	}
 }
@@ -308,42 +315,42 @@ func TestOneLaunchUnderOneToken(t *testing.T) {
 // Of interfaces that are attached at the same time, as many as the type has places get one.
 func TestInterfacesOfAnInstanceAtOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	subnet := w.subnet(w.vpc("10.0.0.0/16"), "10.0.0.0/24", "a")
-	v := w.run(ec2.RunInstancesInput{SubnetId: &subnet})
+	w := ec2test.New(t)
+	subnet := w.Subnet(w.VPC("10.0.0.0/16"), "10.0.0.0/24", "a")
+	v := runInstance(w, ec2.RunInstancesInput{SubnetId: &subnet})
 	var interfaces []*string
 	for range 6 {
-		interfaces = append(interfaces, w.networkInterface(subnet).NetworkInterfaceId)
+		interfaces = append(interfaces, w.NetworkInterface(subnet).NetworkInterfaceId)
 	}
-	got := w.atOnce(6, func(c *ec2.Client, i int) error {
-		_, err := c.AttachNetworkInterface(w.ctx(), &ec2.AttachNetworkInterfaceInput{InstanceId: v.InstanceId,
+	got := callAtOnce(w, 6, func(c *ec2.Client, i int) error {
+		_, err := c.AttachNetworkInterface(w.Context(), &ec2.AttachNetworkInterfaceInput{InstanceId: v.InstanceId,
 			NetworkInterfaceId: interfaces[i], DeviceIndex: aws.Int32(int32(i + 1))})
 		return err
 	})
 	if got[""] != 2 || got["AttachmentLimitExceeded"] != 4 {
 		t.Errorf("six interfaces for the two places that m5.large has left: %v", got)
 	}
-	now := w.instance(*v.InstanceId)
+	now := describeInstance(w, *v.InstanceId)
 	last := now.NetworkInterfaces[2]
-	must[any](t)(w.DetachNetworkInterface(w.ctx(),
+	ec2test.Must[any](t)(w.DetachNetworkInterface(w.Context(),
 		&ec2.DetachNetworkInterfaceInput{AttachmentId: last.Attachment.AttachmentId}))
-	must[any](t)(w.DeleteNetworkInterface(w.ctx(),
+	ec2test.Must[any](t)(w.DeleteNetworkInterface(w.Context(),
 		&ec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: last.NetworkInterfaceId}))
-	if now := w.instance(*v.InstanceId); len(now.NetworkInterfaces) != 2 {
+	if now := describeInstance(w, *v.InstanceId); len(now.NetworkInterfaces) != 2 {
 		t.Errorf("%d interfaces after one was detached", len(now.NetworkInterfaces))
 	}
 }
 
 func TestFleet(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	ctx, s := w.ctx(), aws.String
-	w.hardware()
-	vpc := w.vpc("10.0.0.0/16")
-	a, tiny := w.subnet(vpc, "10.0.16.0/20", "a"), w.subnet(vpc, "10.0.0.0/28", "b")
-	template := w.template("karpenter", types.RequestLaunchTemplateData{ImageId: s(image(t, "x86_64")),
+	w := ec2test.New(t)
+	ctx, s := w.Context(), aws.String
+	startHardware(w)
+	vpc := w.VPC("10.0.0.0/16")
+	a, tiny := w.Subnet(vpc, "10.0.16.0/20", "a"), w.Subnet(vpc, "10.0.0.0/28", "b")
+	template := createLaunchTemplate(w, "karpenter", types.RequestLaunchTemplateData{ImageId: s(image(t, "x86_64")),
 		NetworkInterfaces: []types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest{
-			{DeviceIndex: aws.Int32(0), Groups: []string{w.group(vpc, "nodes")}},
+			{DeviceIndex: aws.Int32(0), Groups: []string{w.SecurityGroup(vpc, "nodes")}},
 		}})
 	override := func(kind, subnet string) types.FleetLaunchTemplateOverridesRequest {
 		return types.FleetLaunchTemplateOverridesRequest{InstanceType: types.InstanceType(kind), SubnetId: &subnet}
@@ -368,7 +375,7 @@ func TestFleet(t *testing.T) {
 	one := request(1, override("m5.xlarge", a), override("m6g.medium", a), override("t3.large", a),
 		override("m5.enormous", a))
 	one.ClientToken = s("karpenter-1")
-	out := must[*ec2.CreateFleetOutput](t)(w.CreateFleet(ctx, one))
+	out := ec2test.Must[*ec2.CreateFleetOutput](t)(w.CreateFleet(ctx, one))
 	if len(out.Instances) != 1 || out.Instances[0].InstanceType != "t3.large" ||
 		len(out.Instances[0].InstanceIds) != 1 || out.Instances[0].Lifecycle != "on-demand" ||
 		*out.Instances[0].LaunchTemplateAndOverrides.Overrides.SubnetId != a ||
@@ -384,24 +391,24 @@ func TestFleet(t *testing.T) {
 		t.Errorf("errors %v", codes)
 	}
 	id := out.Instances[0].InstanceIds[0]
-	v := w.becomes(id, types.InstanceStateNameRunning)
-	if tags := w.tagsOf(id); tags["aws:ec2:fleet-id"] != *out.FleetId || tags["karpenter.sh/nodepool"] != "default" ||
+	v := waitForState(w, id, types.InstanceStateNameRunning)
+	if tags := listTags(w, id); tags["aws:ec2:fleet-id"] != *out.FleetId || tags["karpenter.sh/nodepool"] != "default" ||
 		tags["aws:ec2launchtemplate:version"] != "1" || *v.SubnetId != a {
 		t.Errorf("tags %v", tags)
 	}
-	again := must[*ec2.CreateFleetOutput](t)(w.CreateFleet(ctx, one))
+	again := ec2test.Must[*ec2.CreateFleetOutput](t)(w.CreateFleet(ctx, one))
 	if *again.FleetId != *out.FleetId || again.Instances[0].InstanceIds[0] != id {
 		t.Errorf("the same request again: %+v", again)
 	}
 
 	// What does not fit into one subnet goes into another.
 	many := request(14, override("m5.large", tiny), override("m5.large", a))
-	spread := must[*ec2.CreateFleetOutput](t)(w.CreateFleet(ctx, many))
+	spread := ec2test.Must[*ec2.CreateFleetOutput](t)(w.CreateFleet(ctx, many))
 	if len(spread.Instances) != 2 || len(spread.Instances[0].InstanceIds) != 11 ||
 		len(spread.Instances[1].InstanceIds) != 3 {
 		t.Errorf("14 instances were launched as %+v with errors %+v", spread.Instances, spread.Errors)
 	}
-	full := must[*ec2.CreateFleetOutput](t)(w.CreateFleet(ctx, request(1, override("m5.large", tiny))))
+	full := ec2test.Must[*ec2.CreateFleetOutput](t)(w.CreateFleet(ctx, request(1, override("m5.large", tiny))))
 	if len(full.Instances) != 0 || len(full.Errors) != 1 ||
 		*full.Errors[0].ErrorCode != "InsufficientFreeAddressesInSubnet" {
 		t.Errorf("in a full subnet: %+v, %+v", full.Instances, full.Errors)
@@ -416,58 +423,58 @@ func TestFleet(t *testing.T) {
 		}})
 	weighted.TargetCapacitySpecification.DefaultTargetCapacityType = "spot"
 	weighted.SpotOptions = &types.SpotOptionsRequest{AllocationStrategy: "price-capacity-optimized"}
-	heavy := must[*ec2.CreateFleetOutput](t)(w.CreateFleet(ctx, weighted))
+	heavy := ec2test.Must[*ec2.CreateFleetOutput](t)(w.CreateFleet(ctx, weighted))
 	if len(heavy.Instances) != 1 || len(heavy.Instances[0].InstanceIds) != 3 ||
 		!strings.HasSuffix(string(heavy.Instances[0].InstanceType), ".xlarge") ||
 		heavy.Instances[0].Lifecycle != "spot" {
 		t.Errorf("ten of weight four: %+v, %+v", heavy.Instances, heavy.Errors)
 	}
-	requests := must[*ec2.DescribeSpotInstanceRequestsOutput](t)(w.DescribeSpotInstanceRequests(ctx,
-		&ec2.DescribeSpotInstanceRequestsInput{Filters: []types.Filter{filter("state",
+	requests := ec2test.Must[*ec2.DescribeSpotInstanceRequestsOutput](t)(w.DescribeSpotInstanceRequests(ctx,
+		&ec2.DescribeSpotInstanceRequestsInput{Filters: []types.Filter{ec2test.Filter("state",
 			"active")}})).SpotInstanceRequests
 	if len(requests) != 3 || *requests[0].Status.Code != "fulfilled" {
 		t.Errorf("spot requests %+v", requests)
 	}
 
 	// Policies about launches are about those of fleets.
-	w.mu.Lock()
-	w.deny = func(t wire.Target) bool {
+	w.Mu.Lock()
+	w.Deny = func(t wire.Target) bool {
 		return t.Action == "ec2:RunInstances" && strings.HasSuffix(t.Resource, ":instance/*")
 	}
-	w.mu.Unlock()
-	denied := must[*ec2.CreateFleetOutput](t)(w.CreateFleet(ctx, request(1, override("m5.large", a))))
+	w.Mu.Unlock()
+	denied := ec2test.Must[*ec2.CreateFleetOutput](t)(w.CreateFleet(ctx, request(1, override("m5.large", a))))
 	if len(denied.Instances) != 0 || len(denied.Errors) != 1 || *denied.Errors[0].ErrorCode != "UnauthorizedOperation" {
 		t.Errorf("without permission: %+v, %+v", denied.Instances, denied.Errors)
 	}
-	w.mu.Lock()
-	w.deny = nil
-	w.mu.Unlock()
+	w.Mu.Lock()
+	w.Deny = nil
+	w.Mu.Unlock()
 
-	data := must[*ec2.DescribeFleetsOutput](t)(w.DescribeFleets(ctx,
+	data := ec2test.Must[*ec2.DescribeFleetsOutput](t)(w.DescribeFleets(ctx,
 		&ec2.DescribeFleetsInput{FleetIds: []string{*spread.FleetId}})).Fleets[0]
-	active := must[*ec2.DescribeFleetInstancesOutput](t)(w.DescribeFleetInstances(ctx,
+	active := ec2test.Must[*ec2.DescribeFleetInstancesOutput](t)(w.DescribeFleetInstances(ctx,
 		&ec2.DescribeFleetInstancesInput{FleetId: spread.FleetId})).ActiveInstances
 	if *data.FulfilledCapacity != 14 || data.FleetState != "active" || len(data.Instances) != 2 || len(active) != 14 {
 		t.Errorf("fleet %+v with %d instances", data, len(active))
 	}
-	if shown := must[*ec2.DescribeFleetsOutput](t)(w.DescribeFleets(ctx, &ec2.DescribeFleetsInput{})).Fleets; len(
+	if shown := ec2test.Must[*ec2.DescribeFleetsOutput](t)(w.DescribeFleets(ctx, &ec2.DescribeFleetsInput{})).Fleets; len(
 		shown) != 0 {
 		t.Errorf("instant fleets are shown unasked: %+v", shown)
 	}
-	deleted := must[*ec2.DeleteFleetsOutput](t)(w.DeleteFleets(ctx,
+	deleted := ec2test.Must[*ec2.DeleteFleetsOutput](t)(w.DeleteFleets(ctx,
 		&ec2.DeleteFleetsInput{FleetIds: []string{*spread.FleetId, "fleet-01234567-89ab-cdef-0123-456789abcdef"},
 			TerminateInstances: aws.Bool(true)}))
 	if len(deleted.SuccessfulFleetDeletions) != 1 ||
 		deleted.UnsuccessfulFleetDeletions[0].Error.Code != types.DeleteFleetErrorCodeFleetIdDoesNotExist {
 		t.Errorf("deleted %+v", deleted)
 	}
-	w.becomes(spread.Instances[0].InstanceIds[0], types.InstanceStateNameTerminated)
+	waitForState(w, spread.Instances[0].InstanceIds[0], types.InstanceStateNameTerminated)
 }
 
-func (w *world) tagsOf(id string) map[string]string {
+func listTags(w *ec2test.Fixture, id string) map[string]string {
 	tags := map[string]string{}
-	for _, d := range must[*ec2.DescribeTagsOutput](w.t)(w.DescribeTags(w.ctx(),
-		&ec2.DescribeTagsInput{Filters: []types.Filter{filter("resource-id", id)}})).Tags {
+	for _, d := range ec2test.Must[*ec2.DescribeTagsOutput](w.T)(w.DescribeTags(w.Context(),
+		&ec2.DescribeTagsInput{Filters: []types.Filter{ec2test.Filter("resource-id", id)}})).Tags {
 		tags[*d.Key] = *d.Value
 	}
 	return tags
@@ -475,10 +482,10 @@ func (w *world) tagsOf(id string) map[string]string {
 
 func TestSpotRequests(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	ctx := w.ctx()
-	w.hardware()
-	out := must[*ec2.RequestSpotInstancesOutput](t)(w.RequestSpotInstances(ctx, &ec2.RequestSpotInstancesInput{
+	w := ec2test.New(t)
+	ctx := w.Context()
+	startHardware(w)
+	out := ec2test.Must[*ec2.RequestSpotInstancesOutput](t)(w.RequestSpotInstances(ctx, &ec2.RequestSpotInstancesInput{
 		InstanceCount: aws.Int32(2), LaunchSpecification: &types.RequestSpotLaunchSpecification{
 			ImageId: aws.String(image(t, "arm64")), InstanceType: "m6g.large"},
 		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeSpotInstancesRequest,
@@ -489,12 +496,16 @@ func TestSpotRequests(t *testing.T) {
 		out[0].LaunchSpecification.InstanceType != "m6g.large" {
 		t.Fatalf("requests %+v", out)
 	}
-	w.becomes(*out[0].InstanceId, types.InstanceStateNameRunning)
-	must[any](t)(w.CancelSpotInstanceRequests(ctx,
+	waitForState(w, *out[0].InstanceId, types.InstanceStateNameRunning)
+	ec2test.Must[any](t)(w.CancelSpotInstanceRequests(ctx,
 		&ec2.CancelSpotInstanceRequestsInput{SpotInstanceRequestIds: []string{*out[0].SpotInstanceRequestId}}))
-	must[any](t)(w.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{*out[1].InstanceId}}))
+	ec2test.Must[any](
+		t,
+	)(
+		w.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{*out[1].InstanceId}}),
+	)
 	states := map[string]string{}
-	for _, r := range must[*ec2.DescribeSpotInstanceRequestsOutput](t)(w.DescribeSpotInstanceRequests(ctx,
+	for _, r := range ec2test.Must[*ec2.DescribeSpotInstanceRequestsOutput](t)(w.DescribeSpotInstanceRequests(ctx,
 		&ec2.DescribeSpotInstanceRequestsInput{})).SpotInstanceRequests {
 		states[*r.SpotInstanceRequestId] = string(r.State) + " " + *r.Status.Code
 	}
@@ -502,7 +513,7 @@ func TestSpotRequests(t *testing.T) {
 		states[*out[1].SpotInstanceRequestId] != "closed instance-terminated-by-user" {
 		t.Errorf("states %v", states)
 	}
-	prices := must[*ec2.DescribeSpotPriceHistoryOutput](t)(w.DescribeSpotPriceHistory(ctx,
+	prices := ec2test.Must[*ec2.DescribeSpotPriceHistoryOutput](t)(w.DescribeSpotPriceHistory(ctx,
 		&ec2.DescribeSpotPriceHistoryInput{InstanceTypes: []types.InstanceType{"m5.large"},
 			ProductDescriptions: []string{"Linux/UNIX"}, StartTime: aws.Time(time.Now())})).SpotPriceHistory
 	if len(prices) != 3 || *prices[0].SpotPrice != "0.033600" {
@@ -512,9 +523,9 @@ func TestSpotRequests(t *testing.T) {
 
 func TestInstanceTypesAndImages(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	ctx := w.ctx()
-	info := must[*ec2.DescribeInstanceTypesOutput](t)(w.DescribeInstanceTypes(ctx,
+	w := ec2test.New(t)
+	ctx := w.Context()
+	info := ec2test.Must[*ec2.DescribeInstanceTypesOutput](t)(w.DescribeInstanceTypes(ctx,
 		&ec2.DescribeInstanceTypesInput{InstanceTypes: []types.InstanceType{"m5.large"}})).InstanceTypes[0]
 	if *info.VCpuInfo.DefaultVCpus != 2 || *info.MemoryInfo.SizeInMiB != 8192 ||
 		*info.NetworkInfo.MaximumNetworkInterfaces != 3 || *info.NetworkInfo.Ipv4AddressesPerInterface != 10 ||
@@ -523,38 +534,45 @@ func TestInstanceTypesAndImages(t *testing.T) {
 		info.ProcessorInfo.SupportedArchitectures[0] != "x86_64" {
 		t.Errorf("m5.large is %+v", info)
 	}
-	arm := must[*ec2.DescribeInstanceTypesOutput](t)(w.DescribeInstanceTypes(ctx,
+	arm := ec2test.Must[*ec2.DescribeInstanceTypesOutput](t)(w.DescribeInstanceTypes(ctx,
 		&ec2.DescribeInstanceTypesInput{Filters: []types.Filter{
-			filter("processor-info.supported-architecture", "arm64"), filter("vcpu-info.default-vcpus", "2"),
-			filter("instance-type", "m*.large"), filter("bare-metal", "false"), filter("supported-virtualization-type",
-				"hvm"), filter("hypervisor", "nitro"),
+			ec2test.Filter("processor-info.supported-architecture", "arm64"), ec2test.Filter("vcpu-info.default-vcpus", "2"),
+			ec2test.Filter(
+				"instance-type",
+				"m*.large",
+			), ec2test.Filter("bare-metal", "false"), ec2test.Filter("supported-virtualization-type",
+				"hvm"), ec2test.Filter("hypervisor", "nitro"),
 		}})).InstanceTypes
 	if len(arm) == 0 || slices.ContainsFunc(arm,
 		func(i types.InstanceTypeInfo) bool { return *i.VCpuInfo.DefaultVCpus != 2 }) {
 		t.Errorf("%d types", len(arm))
 	}
-	offered := must[*ec2.DescribeInstanceTypeOfferingsOutput](t)(w.DescribeInstanceTypeOfferings(ctx,
+	offered := ec2test.Must[*ec2.DescribeInstanceTypeOfferingsOutput](t)(w.DescribeInstanceTypeOfferings(ctx,
 		&ec2.DescribeInstanceTypeOfferingsInput{LocationType: "availability-zone",
-			Filters: []types.Filter{filter("instance-type", "m5.large")}})).InstanceTypeOfferings
+			Filters: []types.Filter{ec2test.Filter("instance-type", "m5.large")}})).InstanceTypeOfferings
 	if len(offered) != 3 || *offered[0].Location != "eu-west-1a" {
 		t.Errorf("offerings %+v", offered)
 	}
 	pages := 0
 	for p := ec2.NewDescribeInstanceTypesPaginator(w.Client,
 		&ec2.DescribeInstanceTypesInput{MaxResults: aws.Int32(100)}); p.HasMorePages(); pages++ {
-		must[any](t)(p.NextPage(ctx))
+		ec2test.Must[any](t)(p.NextPage(ctx))
 	}
 	if pages < 2 {
 		t.Errorf("all types on %d pages", pages)
 	}
-	found := must[*ec2.GetInstanceTypesFromInstanceRequirementsOutput](t)(w.GetInstanceTypesFromInstanceRequirements(
-		ctx, &ec2.GetInstanceTypesFromInstanceRequirementsInput{
-			ArchitectureTypes:   []types.ArchitectureType{"x86_64"},
-			VirtualizationTypes: []types.VirtualizationType{"hvm"},
-			InstanceRequirements: &types.InstanceRequirementsRequest{VCpuCount: &types.VCpuCountRangeRequest{
-				Min: aws.Int32(2), Max: aws.Int32(2)}, MemoryMiB: &types.MemoryMiBRequest{Min: aws.Int32(8192),
-				Max: aws.Int32(8192)}, ExcludedInstanceTypes: []string{"m5a*"}},
-		})).InstanceTypes
+	found := ec2test.Must[*ec2.GetInstanceTypesFromInstanceRequirementsOutput](
+		t,
+	)(
+		w.GetInstanceTypesFromInstanceRequirements(
+			ctx, &ec2.GetInstanceTypesFromInstanceRequirementsInput{
+				ArchitectureTypes:   []types.ArchitectureType{"x86_64"},
+				VirtualizationTypes: []types.VirtualizationType{"hvm"},
+				InstanceRequirements: &types.InstanceRequirementsRequest{VCpuCount: &types.VCpuCountRangeRequest{
+					Min: aws.Int32(2), Max: aws.Int32(2)}, MemoryMiB: &types.MemoryMiBRequest{Min: aws.Int32(8192),
+					Max: aws.Int32(8192)}, ExcludedInstanceTypes: []string{"m5a*"}},
+			}),
+	).InstanceTypes
 	names := func(list []types.InstanceTypeInfoFromInstanceRequirements) (all []string) {
 		for _, i := range list {
 			all = append(all, *i.InstanceType)
@@ -566,16 +584,16 @@ func TestInstanceTypesAndImages(t *testing.T) {
 		t.Errorf("types that meet the requirements: %v", names)
 	}
 
-	images := must[*ec2.DescribeImagesOutput](t)(w.DescribeImages(ctx,
+	images := ec2test.Must[*ec2.DescribeImagesOutput](t)(w.DescribeImages(ctx,
 		&ec2.DescribeImagesInput{Owners: []string{"602401143452"}, Filters: []types.Filter{
-			filter("name", "amazon-eks-node-al2023-x86_64-standard-1.35-v*"), filter("architecture", "x86_64"),
-			filter("virtualization-type", "hvm"), filter("state", "available"),
+			ec2test.Filter("name", "amazon-eks-node-al2023-x86_64-standard-1.35-v*"), ec2test.Filter("architecture", "x86_64"),
+			ec2test.Filter("virtualization-type", "hvm"), ec2test.Filter("state", "available"),
 		}})).Images
 	if len(images) == 0 || *images[0].OwnerId != "602401143452" || *images[0].RootDeviceName != "/dev/xvda" ||
 		*images[0].BlockDeviceMappings[0].Ebs.VolumeSize != 20 || images[0].ImdsSupport != "v2.0" {
 		t.Errorf("images %+v", images)
 	}
-	if mine := must[*ec2.DescribeImagesOutput](t)(w.DescribeImages(ctx,
+	if mine := ec2test.Must[*ec2.DescribeImagesOutput](t)(w.DescribeImages(ctx,
 		&ec2.DescribeImagesInput{Owners: []string{"self"}})).Images; len(mine) != 0 {
 		t.Errorf("images of one's own: %+v", mine)
 	}
@@ -583,13 +601,13 @@ func TestInstanceTypesAndImages(t *testing.T) {
 
 func TestInstanceFilters(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	ctx, s := w.ctx(), aws.String
-	w.hardware()
-	w.profile("nodes", "node-role")
-	subnet := w.subnet(w.vpc("10.0.0.0/16"), "10.0.0.0/24", "a")
+	w := ec2test.New(t)
+	ctx, s := w.Context(), aws.String
+	startHardware(w)
+	createInstanceProfile(w, "nodes", "node-role")
+	subnet := w.Subnet(w.VPC("10.0.0.0/16"), "10.0.0.0/24", "a")
 	launch := func(name string) types.Instance {
-		return w.run(ec2.RunInstancesInput{SubnetId: &subnet,
+		return runInstance(w, ec2.RunInstancesInput{SubnetId: &subnet,
 			IamInstanceProfile: &types.IamInstanceProfileSpecification{Name: s("nodes")},
 			TagSpecifications: []types.TagSpecification{
 				{ResourceType: types.ResourceTypeInstance, Tags: []types.Tag{{Key: s("Name"), Value: &name},
@@ -597,10 +615,10 @@ func TestInstanceFilters(t *testing.T) {
 			}})
 	}
 	a, b := launch("a"), launch("b")
-	w.becomes(*a.InstanceId, "running")
-	w.becomes(*b.InstanceId, "running")
-	w.run(ec2.RunInstancesInput{})
-	row, _ := record.Instances(w.store).Get(ctx, record.EC2Key(account, region, *a.InstanceId))
+	waitForState(w, *a.InstanceId, "running")
+	waitForState(w, *b.InstanceId, "running")
+	runInstance(w, ec2.RunInstancesInput{})
+	row, _ := record.Instances(w.Store).Get(ctx, record.EC2Key(ec2test.Account, ec2test.Region, *a.InstanceId))
 	ni := a.NetworkInterfaces[0]
 	for _, test := range []struct {
 		name   string
@@ -628,12 +646,12 @@ func TestInstanceFilters(t *testing.T) {
 		{"instance-state-code", []string{"16"}, "ab"},
 		{"reservation-id", []string{row.Value.ReservationID}, "a"},
 		{"iam-instance-profile.name", []string{"nodes"}, "ab"},
-		{"iam-instance-profile.arn", []string{"arn:aws:iam::" + account + ":instance-profile/nodes"}, "ab"},
+		{"iam-instance-profile.arn", []string{"arn:aws:iam::" + ec2test.Account + ":instance-profile/nodes"}, "ab"},
 		{"block-device-mapping.volume-id", []string{*a.BlockDeviceMappings[0].Ebs.VolumeId}, "a"},
 		{"instance.group-name", []string{"default"}, "ab"},
 		{"subnet-id", []string{subnet}, "ab"},
 		{"vpc-id", []string{*a.VpcId}, "ab"},
-		{"owner-id", []string{account}, "ab"},
+		{"owner-id", []string{ec2test.Account}, "ab"},
 		{"availability-zone", []string{"eu-west-1a"}, "ab"},
 		{"architecture", []string{"arm64"}, ""},
 		{"instance-lifecycle", []string{"spot"}, ""},
@@ -642,9 +660,9 @@ func TestInstanceFilters(t *testing.T) {
 		{"ip-address", []string{"*"}, ""},
 		{"key-name", []string{"*"}, ""},
 	} {
-		out := must[*ec2.DescribeInstancesOutput](t)(w.DescribeInstances(ctx,
-			&ec2.DescribeInstancesInput{Filters: []types.Filter{filter(test.name, test.values...),
-				filter("vpc-id", *a.VpcId)}}))
+		out := ec2test.Must[*ec2.DescribeInstancesOutput](t)(w.DescribeInstances(ctx,
+			&ec2.DescribeInstancesInput{Filters: []types.Filter{ec2test.Filter(test.name, test.values...),
+				ec2test.Filter("vpc-id", *a.VpcId)}}))
 		var got []string
 		for _, r := range out.Reservations {
 			for _, v := range r.Instances {
@@ -656,15 +674,19 @@ func TestInstanceFilters(t *testing.T) {
 			t.Errorf("%s=%v finds %v, want %q", test.name, test.values, got, test.want)
 		}
 	}
-	checks := must[*ec2.DescribeInstanceStatusOutput](t)(w.DescribeInstanceStatus(ctx,
+	checks := ec2test.Must[*ec2.DescribeInstanceStatusOutput](t)(w.DescribeInstanceStatus(ctx,
 		&ec2.DescribeInstanceStatusInput{InstanceIds: []string{*a.InstanceId}})).InstanceStatuses
 	if len(checks) != 1 || checks[0].InstanceStatus.Status != "ok" ||
 		checks[0].SystemStatus.Details[0].Status != "passed" || checks[0].InstanceState.Name != "running" {
 		t.Errorf("status %+v", checks)
 	}
-	must[any](t)(record.MachineConsoles(w.store).Put(ctx, record.EC2Key(account, region, *a.InstanceId),
-		record.MachineConsole{Output: []byte("Linux version"), UpdatedAt: time.Now()}))
-	console := must[*ec2.GetConsoleOutputOutput](t)(w.GetConsoleOutput(ctx,
+	ec2test.Must[any](
+		t,
+	)(
+		record.MachineConsoles(w.Store).Put(ctx, record.EC2Key(ec2test.Account, ec2test.Region, *a.InstanceId),
+			record.MachineConsole{Output: []byte("Linux version"), UpdatedAt: time.Now()}),
+	)
+	console := ec2test.Must[*ec2.GetConsoleOutputOutput](t)(w.GetConsoleOutput(ctx,
 		&ec2.GetConsoleOutputInput{InstanceId: a.InstanceId}))
 	if text, _ := base64.StdEncoding.DecodeString(*console.Output); string(text) != "Linux version" {
 		t.Errorf("console %s", text)
@@ -673,32 +695,32 @@ func TestInstanceFilters(t *testing.T) {
 
 func TestTargetsOfALaunch(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := ec2test.New(t)
 	s := aws.String
-	vpc := w.vpc("10.0.0.0/16")
-	subnet, group := w.subnet(vpc, "10.0.0.0/24", "a"), w.group(vpc, "nodes")
-	must[any](t)(w.CreateTags(w.ctx(), &ec2.CreateTagsInput{Resources: []string{subnet},
+	vpc := w.VPC("10.0.0.0/16")
+	subnet, group := w.Subnet(vpc, "10.0.0.0/24", "a"), w.SecurityGroup(vpc, "nodes")
+	ec2test.Must[any](t)(w.CreateTags(w.Context(), &ec2.CreateTagsInput{Resources: []string{subnet},
 		Tags: []types.Tag{{Key: s("team"), Value: s("a")}}}))
 	x86 := image(t, "x86_64")
-	template := w.template("nodes", types.RequestLaunchTemplateData{ImageId: &x86, InstanceType: "m5.large"})
-	v := w.run(ec2.RunInstancesInput{
+	template := createLaunchTemplate(w, "nodes", types.RequestLaunchTemplateData{ImageId: &x86, InstanceType: "m5.large"})
+	v := runInstance(w, ec2.RunInstancesInput{
 		LaunchTemplate: &types.LaunchTemplateSpecification{LaunchTemplateName: s("nodes")}, SubnetId: &subnet,
 		SecurityGroupIds: []string{group},
 		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeInstance,
 			Tags: []types.Tag{{Key: s("team"), Value: s("a")}}}},
 	})
-	arn := "arn:aws:ec2:" + region + ":" + account + ":"
+	arn := "arn:aws:ec2:" + ec2test.Region + ":" + ec2test.Account + ":"
 	conditions := map[string]map[string][]string{}
-	for _, target := range append(w.targets("ec2:RunInstances"), w.targets("ec2:CreateTags")...) {
+	for _, target := range append(w.Targets("ec2:RunInstances"), w.Targets("ec2:CreateTags")...) {
 		conditions[target.Action+" "+target.Resource] = target.Conditions
 	}
 	for resource, want := range map[string]map[string]string{
-		"ec2:RunInstances arn:aws:ec2:" + region + "::image/" + x86: {"ec2:Owner": "amazon",
+		"ec2:RunInstances arn:aws:ec2:" + ec2test.Region + "::image/" + x86: {"ec2:Owner": "amazon",
 			"ec2:IsLaunchTemplateResource": "true"},
 		"ec2:RunInstances " + arn + "instance/*": {"ec2:InstanceType": "m5.large",
 			"aws:RequestTag/team": "a", "ec2:InstanceMarketType": "on-demand", "ec2:MetadataHttpTokens": "required",
 			"ec2:LaunchTemplate": arn + "launch-template/" + template},
-		"ec2:RunInstances " + arn + "launch-template/" + template: {"ec2:Region": region},
+		"ec2:RunInstances " + arn + "launch-template/" + template: {"ec2:Region": ec2test.Region},
 		"ec2:RunInstances " + arn + "network-interface/*": {"ec2:Subnet": arn + "subnet/" + subnet,
 			"ec2:Vpc": arn + "vpc/" + vpc, "ec2:AssociatePublicIpAddress": "false"},
 		"ec2:RunInstances " + arn + "security-group/" + group: {"ec2:Vpc": arn + "vpc/" + vpc},
@@ -714,8 +736,12 @@ func TestTargetsOfALaunch(t *testing.T) {
 			}
 		}
 	}
-	must[any](t)(w.TerminateInstances(w.ctx(), &ec2.TerminateInstancesInput{InstanceIds: []string{*v.InstanceId}}))
-	if got := w.targets("ec2:TerminateInstances"); len(got) != 1 || got[0].Resource != arn+"instance/"+*v.InstanceId ||
+	ec2test.Must[any](
+		t,
+	)(
+		w.TerminateInstances(w.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{*v.InstanceId}}),
+	)
+	if got := w.Targets("ec2:TerminateInstances"); len(got) != 1 || got[0].Resource != arn+"instance/"+*v.InstanceId ||
 		got[0].Conditions["ec2:ResourceTag/team"][0] != "a" || got[0].Conditions["ec2:InstanceType"][0] != "m5.large" {
 		t.Errorf("to terminate it is about %+v", got)
 	}
@@ -723,8 +749,8 @@ func TestTargetsOfALaunch(t *testing.T) {
 
 // BenchmarkDescribeInstances asks for one of 2,000 instances, and for all, as tools do.
 func BenchmarkDescribeInstances(b *testing.B) {
-	w := newWorld(b)
-	subnet := w.subnet(w.vpc("10.0.0.0/16"), "10.0.16.0/20", "a")
+	w := ec2test.New(b)
+	subnet := w.Subnet(w.VPC("10.0.0.0/16"), "10.0.16.0/20", "a")
 	var last types.Instance
 	for range 4 {
 		in := ec2.RunInstancesInput{SubnetId: &subnet, MinCount: aws.Int32(500),
@@ -733,20 +759,20 @@ func BenchmarkDescribeInstances(b *testing.B) {
 					Tags: []types.Tag{{Key: aws.String("Name"), Value: aws.String("node")},
 						{Key: aws.String("eks:cluster-name"), Value: aws.String("ironman")}}},
 			}}
-		w.complete(&in)
-		last = must[*ec2.RunInstancesOutput](b)(w.RunInstances(w.ctx(), &in)).Instances[499]
+		completeRequest(w, &in)
+		last = ec2test.Must[*ec2.RunInstancesOutput](b)(w.RunInstances(w.Context(), &in)).Instances[499]
 	}
 	for name, in := range map[string]ec2.DescribeInstancesInput{
 		"by ID": {InstanceIds: []string{*last.InstanceId}},
-		"by private DNS name": {Filters: []types.Filter{filter("private-dns-name", *last.PrivateDnsName),
-			filter("instance-state-name", "running", "pending")}},
-		"by tag": {Filters: []types.Filter{filter("tag:eks:cluster-name", "thor")}},
-		"by IP":  {Filters: []types.Filter{filter("private-ip-address", *last.PrivateIpAddress)}},
+		"by private DNS name": {Filters: []types.Filter{ec2test.Filter("private-dns-name", *last.PrivateDnsName),
+			ec2test.Filter("instance-state-name", "running", "pending")}},
+		"by tag": {Filters: []types.Filter{ec2test.Filter("tag:eks:cluster-name", "thor")}},
+		"by IP":  {Filters: []types.Filter{ec2test.Filter("private-ip-address", *last.PrivateIpAddress)}},
 		"all":    {},
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				must[any](b)(w.DescribeInstances(w.ctx(), &in))
+				ec2test.Must[any](b)(w.DescribeInstances(w.Context(), &in))
 			}
 		})
 	}

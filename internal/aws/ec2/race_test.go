@@ -9,23 +9,25 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/ec2/ec2test"
 )
 
 // processes are clients of two daemons that share the store.
-func (w *world) processes() [2]*ec2.Client {
-	return [2]*ec2.Client{w.Client, w.client(w.daemon(), region)}
+func processes(w *ec2test.Fixture) [2]*ec2.Client {
+	return [2]*ec2.Client{w.Client, w.NewClient(w.Daemon(), ec2test.Region)}
 }
 
-// atOnce makes n calls from two processes at the same time and counts their error codes; success is "".
-func (w *world) atOnce(n int, call func(c *ec2.Client, i int) error) map[string]int {
-	w.t.Helper()
-	clients := w.processes()
+// callAtOnce makes n calls from two processes at the same time and counts their error codes; success is "".
+func callAtOnce(w *ec2test.Fixture, n int, call func(c *ec2.Client, i int) error) map[string]int {
+	w.T.Helper()
+	clients := processes(w)
 	codes := make([]string, n)
 	var all sync.WaitGroup
 	for i := range n {
 		all.Go(func() {
 			if err := call(clients[i%2], i); err != nil {
-				codes[i], _, _ = code(err)
+				codes[i], _, _ = ec2test.Code(err)
 			}
 		})
 	}
@@ -39,18 +41,18 @@ func (w *world) atOnce(n int, call func(c *ec2.Client, i int) error) map[string]
 
 func TestNoAddressIsGivenTwice(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	subnet := w.subnet(w.vpc("10.0.0.0/16"), "10.0.0.0/28", "a") // 16 addresses, 11 of them free
+	w := ec2test.New(t)
+	subnet := w.Subnet(w.VPC("10.0.0.0/16"), "10.0.0.0/28", "a") // 16 addresses, 11 of them free
 
 	for round := range 2 {
-		got := w.atOnce(14, func(c *ec2.Client, _ int) error {
-			_, err := c.CreateNetworkInterface(w.ctx(), &ec2.CreateNetworkInterfaceInput{SubnetId: &subnet})
+		got := callAtOnce(w, 14, func(c *ec2.Client, _ int) error {
+			_, err := c.CreateNetworkInterface(w.Context(), &ec2.CreateNetworkInterfaceInput{SubnetId: &subnet})
 			return err
 		})
 		if got[""] != 11 || got["InsufficientFreeAddressesInSubnet"] != 3 {
 			t.Fatalf("round %d: 14 calls for 11 addresses ended as %v", round, got)
 		}
-		all := must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(w.ctx(),
+		all := ec2test.Must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(w.Context(),
 			&ec2.DescribeNetworkInterfacesInput{})).NetworkInterfaces
 		var ips []string
 		for _, ni := range all {
@@ -60,45 +62,38 @@ func TestNoAddressIsGivenTwice(t *testing.T) {
 		if unique := slices.Compact(slices.Clone(ips)); len(unique) != 11 {
 			t.Fatalf("addresses given: %v", ips)
 		}
-		if free := w.free(subnet); free != 0 {
+		if free := ec2test.CountFreeAddresses(w, subnet); free != 0 {
 			t.Fatalf("%d addresses are said to be free in a full subnet", free)
 		}
 		for _, ni := range all {
-			must[*ec2.DeleteNetworkInterfaceOutput](t)(w.DeleteNetworkInterface(w.ctx(),
+			ec2test.Must[*ec2.DeleteNetworkInterfaceOutput](t)(w.DeleteNetworkInterface(w.Context(),
 				&ec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: ni.NetworkInterfaceId}))
 		}
-		if free := w.free(subnet); free != 11 {
+		if free := ec2test.CountFreeAddresses(w, subnet); free != 11 {
 			t.Fatalf("%d addresses are free after all interfaces went, want 11", free)
 		}
 	}
 }
 
-// free is the number of free addresses that a subnet shows.
-func (w *world) free(subnet string) int32 {
-	w.t.Helper()
-	return *must[*ec2.DescribeSubnetsOutput](w.t)(w.DescribeSubnets(w.ctx(),
-		&ec2.DescribeSubnetsInput{SubnetIds: []string{subnet}})).Subnets[0].AvailableIpAddressCount
-}
-
 func TestPrefixesAndAddressesNeverMeet(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := ec2test.New(t)
 	// four blocks of 16, of which the middle two can be prefixes
-	subnet := w.subnet(w.vpc("10.0.0.0/16"), "10.0.0.0/26", "a")
-	prefixed := w.networkInterface(subnet)
-	got := w.atOnce(40, func(c *ec2.Client, i int) error {
+	subnet := w.Subnet(w.VPC("10.0.0.0/16"), "10.0.0.0/26", "a")
+	prefixed := w.NetworkInterface(subnet)
+	got := callAtOnce(w, 40, func(c *ec2.Client, i int) error {
 		if i%4 == 0 {
-			_, err := c.AssignPrivateIpAddresses(w.ctx(),
+			_, err := c.AssignPrivateIpAddresses(w.Context(),
 				&ec2.AssignPrivateIpAddressesInput{NetworkInterfaceId: prefixed.NetworkInterfaceId,
 					Ipv4PrefixCount: aws.Int32(1)})
 			return err
 		}
-		_, err := c.CreateNetworkInterface(w.ctx(), &ec2.CreateNetworkInterfaceInput{SubnetId: &subnet})
+		_, err := c.CreateNetworkInterface(w.Context(), &ec2.CreateNetworkInterfaceInput{SubnetId: &subnet})
 		return err
 	})
 	used := map[string]int{}
 	prefixes := 0
-	for _, ni := range must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(w.ctx(),
+	for _, ni := range ec2test.Must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(w.Context(),
 		&ec2.DescribeNetworkInterfacesInput{})).NetworkInterfaces {
 		for _, a := range ni.PrivateIpAddresses {
 			used[*a.PrivateIpAddress]++
@@ -117,18 +112,23 @@ func TestPrefixesAndAddressesNeverMeet(t *testing.T) {
 			t.Errorf("%s has %d users", ip, n)
 		}
 	}
-	if want := int32(59 - len(used)); w.free(subnet) != want {
-		t.Errorf("%d addresses are free, want %d; calls ended as %v with %d prefixes", w.free(subnet), want, got,
-			prefixes)
+	if want := int32(59 - len(used)); ec2test.CountFreeAddresses(w, subnet) != want {
+		t.Errorf(
+			"%d addresses are free, want %d; calls ended as %v with %d prefixes",
+			ec2test.CountFreeAddresses(w, subnet),
+			want,
+			got,
+			prefixes,
+		)
 	}
 }
 
 func TestSubnetsOfOneVPCNeverOverlap(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	vpc := w.vpc("10.0.0.0/16")
-	got := w.atOnce(8, func(c *ec2.Client, i int) error {
-		_, err := c.CreateSubnet(w.ctx(), &ec2.CreateSubnetInput{VpcId: &vpc,
+	w := ec2test.New(t)
+	vpc := w.VPC("10.0.0.0/16")
+	got := callAtOnce(w, 8, func(c *ec2.Client, i int) error {
+		_, err := c.CreateSubnet(w.Context(), &ec2.CreateSubnetInput{VpcId: &vpc,
 			CidrBlock: aws.String(fmt.Sprintf("10.0.0.0/%d", 20+i%4))})
 		return err
 	})
@@ -139,10 +139,10 @@ func TestSubnetsOfOneVPCNeverOverlap(t *testing.T) {
 
 func TestOneGroupOfAName(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	vpc := w.vpc("10.0.0.0/16")
-	got := w.atOnce(6, func(c *ec2.Client, _ int) error {
-		_, err := c.CreateSecurityGroup(w.ctx(), &ec2.CreateSecurityGroupInput{VpcId: &vpc,
+	w := ec2test.New(t)
+	vpc := w.VPC("10.0.0.0/16")
+	got := callAtOnce(w, 6, func(c *ec2.Client, _ int) error {
+		_, err := c.CreateSecurityGroup(w.Context(), &ec2.CreateSecurityGroupInput{VpcId: &vpc,
 			GroupName: aws.String("web"), Description: aws.String("x")})
 		return err
 	})
@@ -153,26 +153,26 @@ func TestOneGroupOfAName(t *testing.T) {
 
 func TestNothingIsMadeInWhatIsDeleted(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := ec2test.New(t)
 	for range 5 {
-		vpc := w.vpc("10.0.0.0/16")
-		subnet, group := w.subnet(vpc, "10.0.0.0/24", "a"), w.group(vpc, "web")
-		w.atOnce(3, func(c *ec2.Client, i int) (err error) {
+		vpc := w.VPC("10.0.0.0/16")
+		subnet, group := w.Subnet(vpc, "10.0.0.0/24", "a"), w.SecurityGroup(vpc, "web")
+		callAtOnce(w, 3, func(c *ec2.Client, i int) (err error) {
 			switch i {
 			case 0:
-				_, err = c.CreateNetworkInterface(w.ctx(), &ec2.CreateNetworkInterfaceInput{SubnetId: &subnet,
+				_, err = c.CreateNetworkInterface(w.Context(), &ec2.CreateNetworkInterfaceInput{SubnetId: &subnet,
 					Groups: []string{group}})
 			case 1:
-				_, err = c.DeleteSubnet(w.ctx(), &ec2.DeleteSubnetInput{SubnetId: &subnet})
+				_, err = c.DeleteSubnet(w.Context(), &ec2.DeleteSubnetInput{SubnetId: &subnet})
 			case 2:
-				_, err = c.DeleteSecurityGroup(w.ctx(), &ec2.DeleteSecurityGroupInput{GroupId: &group})
+				_, err = c.DeleteSecurityGroup(w.Context(), &ec2.DeleteSecurityGroupInput{GroupId: &group})
 			}
 			return err
 		})
-		in := []types.Filter{filter("vpc-id", vpc)}
-		for _, ni := range must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(w.ctx(),
+		in := []types.Filter{ec2test.Filter("vpc-id", vpc)}
+		for _, ni := range ec2test.Must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(w.Context(),
 			&ec2.DescribeNetworkInterfacesInput{Filters: in})).NetworkInterfaces {
-			if _, err := w.DescribeSubnets(w.ctx(),
+			if _, err := w.DescribeSubnets(w.Context(),
 				&ec2.DescribeSubnetsInput{SubnetIds: []string{*ni.SubnetId}}); err != nil {
 				t.Errorf("an interface is in a subnet that is gone: %v", err)
 			}
@@ -185,30 +185,34 @@ func TestNothingIsMadeInWhatIsDeleted(t *testing.T) {
 
 func TestClientTokenCreatesOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	subnet := w.subnet(w.vpc("10.0.0.0/16"), "10.0.0.0/24", "a")
+	w := ec2test.New(t)
+	subnet := w.Subnet(w.VPC("10.0.0.0/16"), "10.0.0.0/24", "a")
 	in := ec2.CreateNetworkInterfaceInput{SubnetId: &subnet, ClientToken: aws.String("once"),
 		Description: aws.String("same")}
-	if got := w.atOnce(6, func(c *ec2.Client, _ int) error {
-		_, err := c.CreateNetworkInterface(w.ctx(),
+	if got := callAtOnce(w, 6, func(c *ec2.Client, _ int) error {
+		_, err := c.CreateNetworkInterface(w.Context(),
 			&in)
 		return err
 	}); got[""] != 6 {
 		t.Errorf("six calls with one token ended as %v", got)
 	}
-	all := must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(w.ctx(),
+	all := ec2test.Must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(w.Context(),
 		&ec2.DescribeNetworkInterfacesInput{})).NetworkInterfaces
 	if len(all) != 1 {
 		t.Fatalf("%d interfaces from one token, want 1", len(all))
 	}
 	other := in
 	other.Description = aws.String("other")
-	_, err := w.CreateNetworkInterface(w.ctx(), &other)
-	wantCode(t, err, "IdempotentParameterMismatch")
+	_, err := w.CreateNetworkInterface(w.Context(), &other)
+	ec2test.WantCode(t, err, "IdempotentParameterMismatch")
 
-	must[*ec2.DeleteNetworkInterfaceOutput](t)(w.DeleteNetworkInterface(w.ctx(),
+	ec2test.Must[*ec2.DeleteNetworkInterfaceOutput](t)(w.DeleteNetworkInterface(w.Context(),
 		&ec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: all[0].NetworkInterfaceId}))
-	again := must[*ec2.CreateNetworkInterfaceOutput](t)(w.CreateNetworkInterface(w.ctx(), &in)).NetworkInterface
+	again := ec2test.Must[*ec2.CreateNetworkInterfaceOutput](
+		t,
+	)(
+		w.CreateNetworkInterface(w.Context(), &in),
+	).NetworkInterface
 	if *again.NetworkInterfaceId == *all[0].NetworkInterfaceId {
 		t.Errorf("the token gives what was deleted")
 	}

@@ -8,32 +8,34 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/ec2/ec2test"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
 // What a policy denies on a resource is denied however the request names the resource.
 func TestDeniedByWhateverName(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	ctx, p := w.ctx(), aws.String
-	group := *must[*ec2.CreateSecurityGroupOutput](t)(w.CreateSecurityGroup(ctx,
+	w := ec2test.New(t)
+	ctx, p := w.Context(), aws.String
+	group := *ec2test.Must[*ec2.CreateSecurityGroupOutput](t)(w.CreateSecurityGroup(ctx,
 		&ec2.CreateSecurityGroupInput{GroupName: p("g"), Description: p("g")})).GroupId
-	key := *must[*ec2.CreateKeyPairOutput](t)(w.CreateKeyPair(ctx, &ec2.CreateKeyPairInput{KeyName: p("k")})).KeyPairId
-	address := w.address()
-	vpc := w.vpc("10.0.0.0/16")
-	w.internet(vpc)
-	subnet := w.subnet(vpc, "10.0.0.0/24", "a")
-	ni := *w.networkInterface(subnet).NetworkInterfaceId
-	held := w.address()
-	association := must[*ec2.AssociateAddressOutput](t)(w.AssociateAddress(ctx,
+	key := *ec2test.Must[*ec2.CreateKeyPairOutput](t)(
+		w.CreateKeyPair(ctx, &ec2.CreateKeyPairInput{KeyName: p("k")})).KeyPairId
+	address := w.Address()
+	vpc := w.VPC("10.0.0.0/16")
+	w.InternetGateway(vpc)
+	subnet := w.Subnet(vpc, "10.0.0.0/24", "a")
+	ni := *w.NetworkInterface(subnet).NetworkInterfaceId
+	held := w.Address()
+	association := ec2test.Must[*ec2.AssociateAddressOutput](t)(w.AssociateAddress(ctx,
 		&ec2.AssociateAddressInput{AllocationId: held.AllocationId, NetworkInterfaceId: &ni})).AssociationId
-	table := *must[*ec2.CreateRouteTableOutput](t)(w.CreateRouteTable(ctx,
+	table := *ec2test.Must[*ec2.CreateRouteTableOutput](t)(w.CreateRouteTable(ctx,
 		&ec2.CreateRouteTableInput{VpcId: &vpc})).RouteTable.RouteTableId
-	routed := must[*ec2.AssociateRouteTableOutput](t)(w.AssociateRouteTable(ctx,
+	routed := ec2test.Must[*ec2.AssociateRouteTableOutput](t)(w.AssociateRouteTable(ctx,
 		&ec2.AssociateRouteTableInput{RouteTableId: &table, SubnetId: &subnet})).AssociationId
-	other := *must[*ec2.CreateRouteTableOutput](t)(w.CreateRouteTable(ctx,
+	other := *ec2test.Must[*ec2.CreateRouteTableOutput](t)(w.CreateRouteTable(ctx,
 		&ec2.CreateRouteTableInput{VpcId: &vpc})).RouteTable.RouteTableId
-	acls := must[*ec2.DescribeNetworkAclsOutput](t)(w.DescribeNetworkAcls(ctx,
+	acls := ec2test.Must[*ec2.DescribeNetworkAclsOutput](t)(w.DescribeNetworkAcls(ctx,
 		&ec2.DescribeNetworkAclsInput{})).NetworkAcls
 	var acl, aclAssociation string
 	for _, a := range acls {
@@ -43,14 +45,14 @@ func TestDeniedByWhateverName(t *testing.T) {
 			}
 		}
 	}
-	newACL := *must[*ec2.CreateNetworkAclOutput](t)(w.CreateNetworkAcl(ctx,
+	newACL := *ec2test.Must[*ec2.CreateNetworkAclOutput](t)(w.CreateNetworkAcl(ctx,
 		&ec2.CreateNetworkAclInput{VpcId: &vpc})).NetworkAcl.NetworkAclId
-	block := must[*ec2.AssociateVpcCidrBlockOutput](t)(w.AssociateVpcCidrBlock(ctx,
+	block := ec2test.Must[*ec2.AssociateVpcCidrBlockOutput](t)(w.AssociateVpcCidrBlock(ctx,
 		&ec2.AssociateVpcCidrBlockInput{VpcId: &vpc, CidrBlock: p("10.1.0.0/16")})).CidrBlockAssociation.AssociationId
-	machine := w.run(ec2.RunInstancesInput{SubnetId: &subnet})
+	machine := runInstance(w, ec2.RunInstancesInput{SubnetId: &subnet})
 	instance, primary := *machine.InstanceId, *machine.NetworkInterfaces[0].NetworkInterfaceId
 
-	before := w.dump()
+	before := w.Dump()
 	for _, test := range []struct {
 		name     string
 		resource string // its id
@@ -119,14 +121,14 @@ func TestDeniedByWhateverName(t *testing.T) {
 			return err
 		}},
 	} {
-		w.mu.Lock()
-		w.deny = func(t wire.Target) bool { return strings.HasSuffix(t.Resource, "/"+test.resource) }
-		w.mu.Unlock()
-		if got, _, _ := code(test.call()); got != "UnauthorizedOperation" {
+		w.Mu.Lock()
+		w.Deny = func(t wire.Target) bool { return strings.HasSuffix(t.Resource, "/"+test.resource) }
+		w.Mu.Unlock()
+		if got, _, _ := ec2test.Code(test.call()); got != "UnauthorizedOperation" {
 			t.Errorf("%s: %q", test.name, got)
 		}
 	}
-	if w.dump() != before {
+	if w.Dump() != before {
 		t.Error("denied requests changed the store")
 	}
 }
@@ -134,10 +136,10 @@ func TestDeniedByWhateverName(t *testing.T) {
 // A request that is sent again with its client token is authorized as the first was: the token opens nothing.
 func TestClientTokensDoNotReplacePermission(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	ctx, token := w.ctx(), aws.String("token")
-	vpc := w.vpc("10.0.0.0/16")
-	subnet := w.subnet(vpc, "10.0.0.0/24", "a")
+	w := ec2test.New(t)
+	ctx, token := w.Context(), aws.String("token")
+	vpc := w.VPC("10.0.0.0/16")
+	subnet := w.Subnet(vpc, "10.0.0.0/24", "a")
 	template := &types.RequestLaunchTemplateData{ImageId: aws.String(image(t, "x86_64")), InstanceType: "m5.large"}
 	for _, test := range []struct {
 		action string
@@ -170,7 +172,7 @@ func TestClientTokensDoNotReplacePermission(t *testing.T) {
 		}},
 		{"ec2:CreateVpcEndpoint", func() error {
 			_, err := w.CreateVpcEndpoint(ctx, &ec2.CreateVpcEndpointInput{
-				VpcId: &vpc, ServiceName: aws.String("com.amazonaws." + region + ".s3"), ClientToken: token,
+				VpcId: &vpc, ServiceName: aws.String("com.amazonaws." + ec2test.Region + ".s3"), ClientToken: token,
 			})
 			return err
 		}},
@@ -195,22 +197,22 @@ func TestClientTokensDoNotReplacePermission(t *testing.T) {
 		}},
 	} {
 		deny := func(deny func(wire.Target) bool) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.deny = deny
+			w.Mu.Lock()
+			defer w.Mu.Unlock()
+			w.Deny = deny
 		}
 		for range 2 {
 			if err := test.call(); err != nil {
 				t.Fatalf("%s: %v", test.action, err)
 			}
 		}
-		before := w.dump()
+		before := w.Dump()
 		deny(func(t wire.Target) bool { return t.Action == test.action })
-		if got, _, _ := code(test.call()); got != "UnauthorizedOperation" {
+		if got, _, _ := ec2test.Code(test.call()); got != "UnauthorizedOperation" {
 			t.Errorf("%s, sent again by somebody without permission: %q", test.action, got)
 		}
 		deny(nil)
-		if w.dump() != before {
+		if w.Dump() != before {
 			t.Errorf("%s changed the store", test.action)
 		}
 	}

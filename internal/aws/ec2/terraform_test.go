@@ -9,6 +9,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/ec2/ec2test"
 )
 
 // providers is where Terraform's AWS provider may lie on hosts that reach no registry.
@@ -27,9 +29,9 @@ func TestTerraform(t *testing.T) {
 	if _, err := os.Stat(providers); err != nil {
 		t.Skip("Terraform's AWS provider is not in " + providers)
 	}
-	w := newWorld(t)
-	w.hardware()
-	w.profile("nodes", "node-role")
+	w := ec2test.New(t)
+	startHardware(w)
+	createInstanceProfile(w, "nodes", "node-role")
 	dir := t.TempDir()
 	write := func(name, text string) {
 		t.Helper()
@@ -164,7 +166,7 @@ output "vcpus" { value = data.aws_ec2_instance_type.large.default_vcpus }
 output "zones" { value = length(data.aws_ec2_instance_type_offerings.zones.locations) }
 `
 	config := func(kind string) {
-		write("main.tf", strings.NewReplacer("URL", w.url, "TYPE", kind).Replace(configuration))
+		write("main.tf", strings.NewReplacer("URL", w.URL, "TYPE", kind).Replace(configuration))
 	}
 	run := func(args ...string) (string, error) {
 		t.Helper()
@@ -195,9 +197,9 @@ output "zones" { value = length(data.aws_ec2_instance_type_offerings.zones.locat
 	}
 	config("m5.xlarge") // stops the instance, changes its type and starts it again
 	must1("apply", "-auto-approve", "-input=false")
-	for _, r := range must[*ec2.DescribeInstancesOutput](t)(w.DescribeInstances(w.ctx(),
-		&ec2.DescribeInstancesInput{Filters: []types.Filter{filter("tag:Name", "plain"),
-			filter("instance-state-name", "running")}})).Reservations {
+	for _, r := range ec2test.Must[*ec2.DescribeInstancesOutput](t)(w.DescribeInstances(w.Context(),
+		&ec2.DescribeInstancesInput{Filters: []types.Filter{ec2test.Filter("tag:Name", "plain"),
+			ec2test.Filter("instance-state-name", "running")}})).Reservations {
 		if r.Instances[0].InstanceType != "m5.xlarge" || len(r.Instances[0].NetworkInterfaces) != 2 {
 			t.Errorf("changed to %+v", r.Instances[0])
 		}

@@ -25,7 +25,7 @@ func TestTwoDaemons(t *testing.T) {
 	t.Parallel()
 	client, prefix := storetest.Client(t), storetest.Prefix(t)
 	var services []*coracle.Service
-	addons, err := ekstest.OpenCatalogue()
+	addons, err := ekstest.OpenCatalog()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestTwoDaemons(t *testing.T) {
 		t.Cleanup(s.Close)
 		w.Store = s
 		services = append(services, coracle.New(coracle.Options{Store: s, ServiceLinkedRoles: w.ServiceLinkedRoles(),
-			Catalogue: addons}))
+			Catalog: addons}))
 	}
 	w.Seed()
 	ctx := wire.WithAuthorizer(wire.WithRegion(wire.WithCaller(t.Context(), w.Caller), ekstest.Region), w.Authorizer())

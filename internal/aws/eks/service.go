@@ -41,15 +41,15 @@ import (
 // Service Quotas does on AWS.
 const NodegroupQuota = nodegroup.QuotaVariable
 
-// Catalogue is what is known about add-ons.
-type Catalogue = addon.Catalogue
+// Catalog is what is known about add-ons.
+type Catalog = addon.Catalog
 
 // Options are what a Service needs.
 type Options struct {
 	Store              *store.Store
 	ServiceLinkedRoles principal.ServiceLinkedRoles
 	EC2                nodegroup.EC2
-	Catalogue          Catalogue
+	Catalog            Catalog
 	// NodegroupsPerCluster is the quota of managed node groups, [nodegroup.DefaultPerCluster] unless set.
 	NodegroupsPerCluster int
 	Now                  func() time.Time // time.Now unless set
@@ -79,7 +79,7 @@ func New(o Options) *Service {
 	})
 	return &Service{
 		Access: entries,
-		Addons: addon.New(records, principals, o.Catalogue),
+		Addons: addon.New(records, principals, o.Catalog),
 		Clusters: cluster.New(cluster.Options{
 			Records: records, Principals: principals, AccessEntries: entries, Nodegroups: nodegroups,
 		}),

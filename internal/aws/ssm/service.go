@@ -2,7 +2,7 @@
 //
 // An account's own parameters are rows ([record.Parameter], with a [record.ParameterVersion] for each value they had).
 // The public parameters of AWS, through which eksctl, node groups, Terraform and Karpenter find the images of nodes,
-// are not stored: they follow from the catalogue of images (package ami) and from the table of regions.
+// are not stored: they follow from the catalog of images (package ami) and from the table of regions.
 //
 // Values are stored as they are, in an etcd that only the daemon may read. SecureString parameters, whose point is a
 // key of AWS KMS, are refused.

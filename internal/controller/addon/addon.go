@@ -1,7 +1,7 @@
 // Package addon reconciles EKS add-ons: it installs the self-managed default add-ons in new clusters (bootstrap.go),
 // and applies the add-ons that users create.
 //
-// The versions and objects of add-ons are in the [catalogue].
+// The versions and objects of add-ons are in the [catalog].
 package addon
 
 import (
@@ -12,7 +12,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/coracle-eks/coracle/internal/catalogue"
+	"github.com/coracle-eks/coracle/internal/catalog"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -23,11 +23,11 @@ type Options struct {
 	Store *store.Store
 	// Config is how a user reaches a cluster's API server.
 	Config func(ctx context.Context, cluster record.Cluster, user string, groups ...string) (*rest.Config, error)
-	// Catalogue has the add-ons.
-	Catalogue *catalogue.Catalogue
+	// Catalog has the add-ons.
+	Catalog *catalog.Catalog
 	// Provide gets an image that pods of an add-on are to run into the registry, or says in plain words why it cannot
 	// be had. It may take minutes; when nil, nobody looks for images.
-	Provide func(ctx context.Context, image catalogue.Image) error
+	Provide func(ctx context.Context, image catalog.Image) error
 	// Timeout is how long the pods of an add-on may take to become ready in a creation or an update; 15 minutes when 0.
 	// Patience is how long a problem that may well go by itself (an API server that is away, a webhook that cannot be
 	// called) has to last before it counts; 15 seconds when 0.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/coracle-eks/coracle/internal/catalogue"
+	"github.com/coracle-eks/coracle/internal/catalog"
 	"github.com/coracle-eks/coracle/internal/crash"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -103,16 +103,16 @@ func (b *bootstrap) Reconcile(ctx context.Context, key string) (reconcile.Result
 }
 
 // selfManaged are the objects of the add-ons that a new cluster gets: the default versions of its Kubernetes version.
-func selfManaged(c *catalogue.Catalogue, cluster record.Cluster, plane record.ControlPlane) ([]catalogue.Object,
+func selfManaged(c *catalog.Catalog, cluster record.Cluster, plane record.ControlPlane) ([]catalog.Object,
 	error) {
-	var all []catalogue.Object
+	var all []catalog.Object
 	for _, name := range []string{"vpc-cni", "kube-proxy", "coredns"} {
 		addon, found := c.Addon(name)
 		version, has := addon.Default(plane.Version)
 		if !found || !has {
 			return nil, fmt.Errorf("there is no add-on %s for Kubernetes %s", name, plane.Version)
 		}
-		objects, err := version.Render(catalogue.Site{Cluster: cluster, Endpoint: plane.Endpoint, Minor: plane.Version})
+		objects, err := version.Render(catalog.Site{Cluster: cluster, Endpoint: plane.Endpoint, Minor: plane.Version})
 		if err != nil {
 			return nil, err
 		}
@@ -123,7 +123,7 @@ func selfManaged(c *catalogue.Catalogue, cluster record.Cluster, plane record.Co
 
 // applyAddons puts the add-ons into the cluster, as "kubectl apply" of its version does.
 func (b *bootstrap) applyAddons(ctx context.Context, cluster record.Cluster, plane record.ControlPlane) error {
-	objects, err := selfManaged(b.o.Catalogue, cluster, plane)
+	objects, err := selfManaged(b.o.Catalog, cluster, plane)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/coracle-eks/coracle/internal/catalogue"
+	"github.com/coracle-eks/coracle/internal/catalog"
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/host/image"
 	"github.com/coracle-eks/coracle/internal/kube/apiservertest"
@@ -31,7 +31,7 @@ func TestNewClusterGetsItsAddonsOnce(t *testing.T) {
 	server := apiservertest.Start(t, apiservertest.Options{})
 	s := storetest.New(t)
 	run(t, New(Options{
-		Store: s, Config: server.ConfigFor, Catalogue: entries(t),
+		Store: s, Config: server.ConfigFor, Catalog: entries(t),
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}))
 	admin := server.Admin()
@@ -86,7 +86,7 @@ func TestNewClusterGetsItsAddonsOnce(t *testing.T) {
 		func(p *record.ControlPlane) error { p.Version = "1.36"; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	again := New(Options{Store: s, Config: server.ConfigFor, Catalogue: entries(t)})
+	again := New(Options{Store: s, Config: server.ConfigFor, Catalog: entries(t)})
 	if _, err := again.bootstrap.Reconcile(t.Context(), c.Key()); err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestInterruptedApplyIsCompleted(t *testing.T) {
 	create(t, record.Clusters(s), c.Key(), c)
 	create(t, record.ControlPlanes(s), c.Key(), record.ControlPlane{ClusterID: c.ID, Endpoint: server.Host,
 		Version: "1.35", Ready: true})
-	controller := New(Options{Store: s, Config: server.ConfigFor, Catalogue: entries(t)})
+	controller := New(Options{Store: s, Config: server.ConfigFor, Catalog: entries(t)})
 	interrupted, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := controller.bootstrap.Reconcile(interrupted, c.Key()); err == nil {
@@ -179,9 +179,9 @@ func cluster() record.Cluster {
 	}
 }
 
-func entries(t testing.TB) *catalogue.Catalogue {
+func entries(t testing.TB) *catalog.Catalog {
 	t.Helper()
-	c, err := catalogue.Open(catalogue.Options{})
+	c, err := catalog.Open(catalog.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +254,7 @@ func TestSelfManaged(t *testing.T) {
 }
 
 // get is an object in its Go type, every field of which must be known there.
-func get[T any](t *testing.T, objects []catalogue.Object, kind, name string) T {
+func get[T any](t *testing.T, objects []catalog.Object, kind, name string) T {
 	t.Helper()
 	var out T
 	for _, o := range objects {

@@ -10,7 +10,7 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/coracle-eks/coracle/internal/catalogue"
+	"github.com/coracle-eks/coracle/internal/catalog"
 )
 
 // An object that somebody takes from EKS again and again is left to him for a while: two controllers that both know
@@ -66,7 +66,7 @@ func (a *addon) correctDrift(ctx context.Context) error {
 }
 
 // restoreObject makes an object again what it is to be.
-func (a *addon) restoreObject(ctx context.Context, o catalogue.Object, at int, made made) error {
+func (a *addon) restoreObject(ctx context.Context, o catalog.Object, at int, made made) error {
 	s := &step{object: o, ref: objectRef(o.Unstructured)}
 	had := s.ref
 	if at >= 0 {

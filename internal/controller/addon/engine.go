@@ -8,7 +8,7 @@ import (
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
-	"github.com/coracle-eks/coracle/internal/catalogue"
+	"github.com/coracle-eks/coracle/internal/catalog"
 	"github.com/coracle-eks/coracle/internal/kube/apiserver"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -51,7 +51,7 @@ type engine struct {
 	images   *images
 	// ofCluster gives the keys of the add-ons of the cluster whose key, or the key of what belongs to it, is given.
 	ofCluster func(key string) []string
-	// made is what an add-on's objects are; the catalogue's, but for tests.
+	// made is what an add-on's objects are; the catalog's, but for tests.
 	made func(record.Cluster, record.ControlPlane, string, record.AddonConfig) (made, error)
 
 	mu sync.Mutex
@@ -70,8 +70,8 @@ type memory struct {
 
 // made is what an add-on is made of.
 type made struct {
-	Objects []catalogue.Object
-	Images  []catalogue.Image
+	Objects []catalog.Object
+	Images  []catalog.Image
 }
 
 func newEngine(o Options) *engine {
@@ -82,7 +82,7 @@ func newEngine(o Options) *engine {
 		identity: record.PodIdentityAssociations(o.Store), roles: record.Roles(o.Store),
 		images: newImages(o.Provide, o.Patience),
 	}
-	e.made = e.fromCatalogue
+	e.made = e.fromCatalog
 	e.ofCluster = reconcile.Below(e.addons, record.ClusterKeyParts)
 	e.servers = apiserver.New[*server](apiserver.Options{
 		Store: o.Store, Config: o.Config, User: User, Agent: agent, What: "watch the objects of add-ons", Log: o.Log,
@@ -166,17 +166,17 @@ func (e *engine) forgetAddon(key string) {
 	delete(e.memory, key)
 }
 
-// fromCatalogue renders an add-on for a cluster.
-func (e *engine) fromCatalogue(cluster record.Cluster, plane record.ControlPlane, name string,
+// fromCatalog renders an add-on for a cluster.
+func (e *engine) fromCatalog(cluster record.Cluster, plane record.ControlPlane, name string,
 	config record.AddonConfig) (made, error) {
-	entry, _ := e.o.Catalogue.Addon(name)
+	entry, _ := e.o.Catalog.Addon(name)
 	version, ok := entry.Version(config.Version)
 	if !ok {
-		return made{}, &problem{issue: issueOf(ekstypes.AddonIssueCodeInternalFailure, "The catalogue has no version "+
+		return made{}, &problem{issue: issueOf(ekstypes.AddonIssueCodeInternalFailure, "The catalog has no version "+
 			config.Version+" of add-on "+name+
 			" any more. Put it back, or update the add-on to a version that is there.")}
 	}
-	objects, err := version.Render(catalogue.Site{Cluster: cluster, Endpoint: plane.Endpoint, Minor: plane.Version,
+	objects, err := version.Render(catalog.Site{Cluster: cluster, Endpoint: plane.Endpoint, Minor: plane.Version,
 		Config: config})
 	if err != nil {
 		return made{}, &problem{issue: issueOf(ekstypes.AddonIssueCodeInternalFailure, "The objects of add-on "+name+

@@ -24,7 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/coracle-eks/coracle/internal/catalogue"
+	"github.com/coracle-eks/coracle/internal/catalog"
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/record"
 )
@@ -292,7 +292,7 @@ func TestMissingImages(t *testing.T) {
 	t.Parallel()
 	var there atomic.Bool
 	w := newWorld(t, Options{Patience: 200 * time.Millisecond, Provide: func(_ context.Context,
-		i catalogue.Image) error {
+		i catalog.Image) error {
 		if there.Load() || i.Reference == "agent:1" {
 			return nil
 		}

@@ -10,7 +10,7 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/sourcegraph/conc"
 
-	"github.com/coracle-eks/coracle/internal/catalogue"
+	"github.com/coracle-eks/coracle/internal/catalog"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/recovery"
 )
@@ -21,8 +21,8 @@ const goodFor = 10 * time.Second
 // images sees to it that the registry has the images that pods are to run. Getting one may take minutes, so nobody
 // waits for it: who wants it is woken.
 type images struct {
-	provide func(context.Context, catalogue.Image) error // nil: nobody looks
-	again   time.Duration                                // how soon one that could not be had is tried again
+	provide func(context.Context, catalog.Image) error // nil: nobody looks
+	again   time.Duration                              // how soon one that could not be had is tried again
 
 	mu      sync.Mutex
 	ctx     context.Context // of run; nil before it
@@ -33,14 +33,14 @@ type images struct {
 
 // job is the getting of one image.
 type job struct {
-	image   catalogue.Image
+	image   catalog.Image
 	done    bool
 	err     error
 	at      time.Time
 	waiters []string // keys of add-ons
 }
 
-func newImages(provide func(context.Context, catalogue.Image) error, again time.Duration) *images {
+func newImages(provide func(context.Context, catalog.Image) error, again time.Duration) *images {
 	return &images{provide: provide, again: again, jobs: map[string]*job{}}
 }
 
@@ -66,7 +66,7 @@ func (i *images) watchImages(ctx context.Context, changed func(string)) {
 
 // requestImages asks for images on behalf of an add-on. pending are those that are on their way; missing are why others
 // cannot be had, in plain words.
-func (i *images) requestImages(key string, all []catalogue.Image) (pending bool, missing []string) {
+func (i *images) requestImages(key string, all []catalog.Image) (pending bool, missing []string) {
 	if i.provide == nil {
 		return false, nil
 	}
@@ -134,7 +134,7 @@ func (i *images) missingReason(key string) string {
 // provideImages sees to the images before objects that use them are applied. A new add-on is applied even without them,
 // and says why it has no pods; an update is not, since the pods of the version before it run: it waits until they can
 // be had, or its time is over.
-func (a *addon) provideImages(all []catalogue.Image, want record.AddonConfig) (ready bool, err error) {
+func (a *addon) provideImages(all []catalog.Image, want record.AddonConfig) (ready bool, err error) {
 	pending, missing := a.e.images.requestImages(a.row.Key(), all)
 	if len(missing) > 0 && a.updating() && a.state.AppliedChange > 0 && want.Version != a.state.Applied.Version {
 		a.requeueAfter(a.e.images.again)

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
-	"github.com/coracle-eks/coracle/internal/catalogue"
+	"github.com/coracle-eks/coracle/internal/catalog"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/recovery"
 )
@@ -48,7 +48,7 @@ func (m mode) isForced() bool { return m == overwrite || m == enforce }
 
 // step is one object of an add-on on its way into the cluster.
 type step struct {
-	object catalogue.Object
+	object catalog.Object
 	ref    record.AddonObject
 	kept   []string       // by an earlier update, in the form of conflicts
 	config map[string]any // what EKS says of the object: the object less what is left to others
@@ -81,7 +81,7 @@ func sameName(a, b record.AddonObject) bool {
 // dryRunAll dry-runs objects, all at once: nothing is changed. What stands in the way of one is in its step; the error
 // is a [*problem] when the API server does not answer. have are the objects that the add-on has. live says to look at
 // the objects as they are even where that does not matter.
-func (r *requester) dryRunAll(ctx context.Context, objects []catalogue.Object, have []record.AddonObject, m mode,
+func (r *requester) dryRunAll(ctx context.Context, objects []catalog.Object, have []record.AddonObject, m mode,
 	live bool) ([]*step, error) {
 	var plain []*unstructured.Unstructured
 	for _, o := range objects {
@@ -273,7 +273,7 @@ type FieldChange struct {
 // order, and have what it has in the cluster: AddonState.Objects, or nil when there is no such add-on. The error is
 // about the API server as a whole.
 func Plan(
-	ctx context.Context, config *rest.Config, cluster string, objects []catalogue.Object, have []record.AddonObject,
+	ctx context.Context, config *rest.Config, cluster string, objects []catalog.Object, have []record.AddonObject,
 	conflicts ekstypes.ResolveConflicts,
 ) ([]ObjectChange, error) {
 	r, err := newRequester(config, cluster)

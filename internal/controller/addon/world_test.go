@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
-	"github.com/coracle-eks/coracle/internal/catalogue"
+	"github.com/coracle-eks/coracle/internal/catalog"
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/kube/apiservertest"
 	"github.com/coracle-eks/coracle/internal/reconcile"
@@ -154,14 +154,14 @@ func made1(_ record.Cluster, _ record.ControlPlane, name string, config record.A
 				config.ServiceAccountRoleARN+"\"}, ")
 	}
 	m, err := parse(text)
-	m.Images = []catalogue.Image{{Reference: name + ":" + strings.TrimPrefix(config.Version, "v")}}
+	m.Images = []catalog.Image{{Reference: name + ":" + strings.TrimPrefix(config.Version, "v")}}
 	return m, err
 }
 
 // parse reads the objects of an add-on of tests.
 func parse(text string) (m made, err error) {
 	for document := range strings.SplitSeq(text, "\n---\n") {
-		o := catalogue.Object{Unstructured: &unstructured.Unstructured{}}
+		o := catalog.Object{Unstructured: &unstructured.Unstructured{}}
 		if err := yaml.Unmarshal([]byte(document), &o.Unstructured.Object); err != nil {
 			return made{}, fmt.Errorf("%w\n%s", err, document)
 		}

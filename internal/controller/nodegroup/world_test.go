@@ -125,7 +125,7 @@ func newWorld(t *testing.T, options nodegroup.Options) *world {
 		})
 	}
 	t.Cleanup(func() { cancel(); running.Wait() })
-	run(instance.New(instance.Options{Store: w.store, EC2: ec2service.NewInstanceLifecycle(front)}).Controllers()...)
+	run(instance.New(instance.Options{Store: w.store, EC2: front.InstanceLifecycle()}).Controllers()...)
 	run(autoscalinggroup.New(autoscalinggroup.Options{
 		Store: w.store, Front: autoscalingservice.NewUpkeep(autoscalingservice.Options{Store: w.store}), Log: quiet,
 		EC2: func(string, string, string) autoscalinggroup.EC2 { return ec2.NewFromConfig(w.aws("ASIAROLE")) },

@@ -16,7 +16,7 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
-	"github.com/coracle-eks/coracle/internal/catalogue"
+	"github.com/coracle-eks/coracle/internal/catalog"
 	"github.com/coracle-eks/coracle/internal/durable"
 	"github.com/coracle-eks/coracle/internal/recovery"
 	"github.com/coracle-eks/coracle/internal/upstream"
@@ -39,7 +39,7 @@ func (u unavailable) Is(target error) bool { return target == ErrUnavailable }
 // other, because a build uses all processors; what is built already does not wait for them.
 //
 // The error is ErrUnavailable when the image cannot be had here and now.
-func (r *Registry) Provide(ctx context.Context, image catalogue.Image) error {
+func (r *Registry) Provide(ctx context.Context, image catalog.Image) error {
 	r.providing.Lock()
 	if err := r.background.Err(); err != nil {
 		r.providing.Unlock()
@@ -72,7 +72,7 @@ type provision struct {
 	err  error // once done
 }
 
-func (r *Registry) provide(ctx context.Context, image catalogue.Image) error {
+func (r *Registry) provide(ctx context.Context, image catalog.Image) error {
 	minor, own := r.assembledFor(image.Reference)
 	switch there, err := r.hasReference(ctx, image.Reference); {
 	case err != nil:
@@ -176,7 +176,7 @@ func (r *Registry) oneAtATime(ctx context.Context, do func() error) error {
 }
 
 // buildImage builds an image from its component.
-func (r *Registry) buildImage(ctx context.Context, image catalogue.Image) error {
+func (r *Registry) buildImage(ctx context.Context, image catalog.Image) error {
 	if r.options.Components == nil {
 		return fmt.Errorf("%s is built from %s, and nothing is built here", image.Reference, image.Build.Module)
 	}
@@ -235,7 +235,7 @@ func (r *Registry) buildImage(ctx context.Context, image catalogue.Image) error 
 }
 
 // recipeOf is that of an image whose component has been built.
-func (r *Registry) recipeOf(ctx context.Context, image catalogue.Image) (recipe, error) {
+func (r *Registry) recipeOf(ctx context.Context, image catalog.Image) (recipe, error) {
 	build := *image.Build
 	find := func(name string) (string, error) {
 		if node, ok := strings.CutPrefix(name, "node:"); ok {
@@ -244,7 +244,7 @@ func (r *Registry) recipeOf(ctx context.Context, image catalogue.Image) (recipe,
 		switch {
 		case build.Programs[name] != "":
 			return r.options.Components.Path(build, name)
-		case build.Data[name] != catalogue.Data{}:
+		case build.Data[name] != catalog.Data{}:
 			return r.options.Components.DataFile(ctx, build, name)
 		}
 		return r.options.Programs.Path(name)
@@ -292,7 +292,7 @@ func (r *Registry) markerPath(reference string) string {
 }
 
 // ingredients name what an image is made of: equal ones make equal images.
-func (r *Registry) ingredients(image catalogue.Image) (string, error) {
+func (r *Registry) ingredients(image catalog.Image) (string, error) {
 	content, err := json.Marshal(image.Recipe)
 	return fmt.Sprintf("%s %x", r.options.Components.Version(*image.Build), sha256.Sum256(content)), err
 }
@@ -306,7 +306,7 @@ func (r *Registry) writeMarker(reference, made string) error {
 }
 
 // isCurrent reports whether an image that is there need not be made again: it was loaded, or made of the same.
-func (r *Registry) isCurrent(image catalogue.Image) (bool, error) {
+func (r *Registry) isCurrent(image catalog.Image) (bool, error) {
 	made, err := os.ReadFile(r.markerPath(image.Reference))
 	if errors.Is(err, fs.ErrNotExist) || r.options.Components == nil {
 		return true, nil
@@ -320,7 +320,7 @@ func (r *Registry) isCurrent(image catalogue.Image) (bool, error) {
 
 // importUpstream takes an image from where upstream publishes it, or from the storage, where the user has loaded it
 // under upstream's name. Of an index it takes the image for machines.
-func (r *Registry) importUpstream(ctx context.Context, image catalogue.Image) error {
+func (r *Registry) importUpstream(ctx context.Context, image catalog.Image) error {
 	repository, tag, err := splitReference(image.Public)
 	if err != nil {
 		return err

@@ -11,23 +11,23 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 
-	"github.com/coracle-eks/coracle/internal/catalogue"
+	"github.com/coracle-eks/coracle/internal/catalog"
 	"github.com/coracle-eks/coracle/internal/upstream"
 	"github.com/coracle-eks/coracle/kubernetes"
 )
 
 // beacon is an image of a small component.
-func beacon() catalogue.Image {
-	return catalogue.Image{
+func beacon() catalog.Image {
+	return catalog.Image{
 		Reference: Host(region) + "/eks/beacon:v0.7.0-eksbuild.1",
-		Build: &catalogue.Build{
+		Build: &catalog.Build{
 			Component: "beacon", Module: "github.com/google/go-cmp", Version: "v0.7.0",
 			Sum:      "h1:wk8382ETsv4JYUZwIsn6YpYiWiBsYLSJiTsyBybVuN8=",
 			Programs: map[string]string{"beacon": "./cmd/beacon"},
 			Files: map[string][]byte{
 				"cmd/beacon/main.go": []byte("package main\n\nfunc main() { println(\"light\") }\n")},
 		},
-		Recipe: catalogue.Recipe{
+		Recipe: catalog.Recipe{
 			Files:      map[string]string{"/bin/beacon": "beacon", "/bin/pause": "node:pause"},
 			Entrypoint: []string{"/bin/beacon"}, User: "65532", Ports: []string{"8080/tcp"},
 		},
@@ -139,7 +139,7 @@ func TestProvideFetchesAnImage(t *testing.T) {
 	t.Parallel()
 	n := newInternet()
 	r := open(t, Options{Transport: n})
-	image := catalogue.Image{Reference: Host(region) + "/eks/buoy:v1.2.3-eksbuild.1",
+	image := catalog.Image{Reference: Host(region) + "/eks/buoy:v1.2.3-eksbuild.1",
 		Public: "registry.k8s.io/buoy/buoy:v1.2.3"}
 	want := hash(t, n.push(t, image.Public))
 	n.cut.Store(true)
@@ -178,7 +178,7 @@ func TestProvideTakesWhatWasLoadedUnderUpstreamsName(t *testing.T) {
 	n := newInternet()
 	n.cut.Store(true)
 	r := open(t, Options{Transport: n})
-	image := catalogue.Image{Reference: Host(region) + "/eks/buoy:v1.2.3-eksbuild.1",
+	image := catalog.Image{Reference: Host(region) + "/eks/buoy:v1.2.3-eksbuild.1",
 		Public: "registry.k8s.io/buoy/buoy:v1.2.3"}
 	loaded := randomImage(t)
 	if err := r.storeImage(t.Context(), image.Public, loaded); err != nil {
@@ -223,7 +223,7 @@ func TestProvideAssemblesWhatNodesHaveAnyway(t *testing.T) {
 	t.Parallel()
 	r := open(t, Options{})
 	reference := References(region, kubernetes.Default)[KubeProxy]
-	if err := r.Provide(t.Context(), catalogue.Image{Reference: strings.Replace(reference, region, "us-east-1",
+	if err := r.Provide(t.Context(), catalog.Image{Reference: strings.Replace(reference, region, "us-east-1",
 		1)}); err != nil {
 		t.Fatal(err)
 	}

@@ -1,13 +1,13 @@
 package image
 
 import (
-	"github.com/coracle-eks/coracle/internal/catalogue"
+	"github.com/coracle-eks/coracle/internal/catalog"
 	"github.com/coracle-eks/coracle/kubernetes"
 	"github.com/coracle-eks/coracle/node"
 )
 
 // EKSAccount owns the repositories of the images that EKS itself uses, in most regions.
-const EKSAccount = catalogue.EKSAccount
+const EKSAccount = catalog.EKSAccount
 
 // The components that have images of EKS's, as the keys of References.
 const (
@@ -23,7 +23,7 @@ const (
 const Agnhost = "registry.k8s.io/e2e-test-images/agnhost:2.63.0"
 
 // Host is the registry of EKS's own images in a region: "602401143452.dkr.ecr.eu-west-1.amazonaws.com".
-func Host(region string) string { return catalogue.Registry(region) }
+func Host(region string) string { return catalog.Registry(region) }
 
 // References are EKS's image references for a Kubernetes version ("1.35"), by component. Tags are in the form
 // of EKS's, with the versions that the images are built from.
@@ -45,4 +45,4 @@ func References(region, minor string) map[string]string {
 func vpcCNITag() string { return node.Pinned("github.com/aws/amazon-vpc-cni-k8s") + "-eksbuild.1" }
 
 // OfEKS reports whether an account's registry holds EKS's own images.
-func OfEKS(account string) bool { return catalogue.OfEKS(account) }
+func OfEKS(account string) bool { return catalog.OfEKS(account) }

@@ -22,7 +22,7 @@ import (
 // The directory's own place and checksum are in the blockMeta. Everything from the columns on is the
 // block's tail, read at once by who wants columns.
 
-// blockMeta is what is known of a block without reading it. It is kept in the catalogue and in memory.
+// blockMeta is what is known of a block without reading it. It is kept in the catalog and in memory.
 type blockMeta struct {
 	offset         int64 // in its file
 	size           int64

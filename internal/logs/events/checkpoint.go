@@ -40,11 +40,11 @@ func (s *Store) checkpoint(ctx context.Context, dir string) (err error) {
 	if err := os.Mkdir(parts, 0o700); err != nil {
 		return err
 	}
-	// Until the files are linked none is removed. The catalogue goes first: the files that it knows are
+	// Until the files are linked none is removed. The catalog goes first: the files that it knows are
 	// there then, and those that came after are removed when the copy is opened.
 	s.files.Lock()
 	defer s.files.Unlock()
-	if err := s.db.Checkpoint(filepath.Join(dir, "catalogue"), pebble.WithFlushedWAL()); err != nil {
+	if err := s.db.Checkpoint(filepath.Join(dir, catalogDirectory), pebble.WithFlushedWAL()); err != nil {
 		return err
 	}
 	entries, err := os.ReadDir(s.parts)

@@ -9,7 +9,7 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-// A chunk is the events of one Append, or of a part of a large one, as they lie in the catalogue until
+// A chunk is the events of one Append, or of a part of a large one, as they lie in the catalog until
 // they are sealed: its key has the Seq of the first, the others follow without a gap.
 //
 //	version, rows, bytes of messages, earliest and latest Timestamp, streams,

@@ -110,8 +110,8 @@ func childEvents(n int) []Event {
 func TestKilledAtAnyTimeNothingIsLostOrDoubled(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(uint64(os.Getpid()), 1))
-	points := []string{"appended:37", "part written:1", "part named:1", "part catalogued:1", "part written:4",
-		"part named:7", "part catalogued:9", "group deleted:1", ""}
+	points := []string{"appended:37", "part written:1", "part named:1", "part cataloged:1", "part written:4",
+		"part named:7", "part cataloged:9", "group deleted:1", ""}
 	if testing.Short() {
 		points = points[:5]
 	}

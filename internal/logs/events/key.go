@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// The rows of the catalogue, a Pebble database. Keys begin with a letter; numbers in them are big-endian
+// The rows of the catalog, a Pebble database. Keys begin with a letter; numbers in them are big-endian
 // so that they sort.
 //
 //	v                        the version of all this
@@ -54,7 +54,7 @@ func groupKeys(kind byte, g GroupID) (from, to []byte) {
 	return encodeKey(kind, uint64(g)), encodeKey(kind, uint64(g)+1)
 }
 
-// groupRow is what the catalogue keeps of a group beside its streams and parts.
+// groupRow is what the catalog keeps of a group beside its streams and parts.
 type groupRow struct {
 	last     uint64 // Seq given last
 	sealed   uint64 // Seq up to which events are in parts

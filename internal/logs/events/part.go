@@ -13,8 +13,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/durable"
 )
 
-// A part is an immutable file of blocks. Its name is in the catalogue before anybody reads it, and out
-// of it before the file is removed; files that the catalogue doesn't know are removed by Open.
+// A part is an immutable file of blocks. Its name is in the catalog before anybody reads it, and out
+// of it before the file is removed; files that the catalog doesn't know are removed by Open.
 type part struct {
 	store *Store
 	group GroupID
@@ -27,7 +27,7 @@ type part struct {
 	mu      sync.Mutex
 	views   int      // that may read it
 	file    *os.File // open while they do, from the first read on
-	dropped bool     // from the catalogue: the last view removes the file
+	dropped bool     // from the catalog: the last view removes the file
 }
 
 const partSuffix = ".part"
@@ -99,7 +99,7 @@ func (p *part) release() {
 	}
 }
 
-// markDropped removes the file, when its last reader is done. The catalogue has forgotten it, durably.
+// markDropped removes the file, when its last reader is done. The catalog has forgotten it, durably.
 func (p *part) markDropped() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -231,7 +231,7 @@ func (w *worker) readChunks(g *group, last uint64, live liveness) (sealed uint64
 			}
 		}
 		if err != nil {
-			return fmt.Errorf("%w: catalogue, events from %d of group %d: %w", ErrDamaged, first, g.id, err)
+			return fmt.Errorf("%w: catalog, events from %d of group %d: %w", ErrDamaged, first, g.id, err)
 		}
 		sealed, raw = first+uint64(c.rows)-1, raw+c.raw
 		return nil
@@ -373,7 +373,7 @@ func (s *Store) replaceParts(g *group, old []*part, p *part, sealed uint64, raw 
 	if err := durable(); err != nil {
 		return err // it may be on the disk or not: both are consistent, and Open sees which
 	}
-	at("part catalogued")
+	at("part cataloged")
 	for _, o := range old {
 		o.markDropped()
 	}
@@ -535,11 +535,11 @@ func (w *worker) forgetDead(g *group) error {
 	return nil
 }
 
-// compactBytes of deleted messages are worth the work to make the catalogue give back the space at
+// compactBytes of deleted messages are worth the work to make the catalog give back the space at
 // once; it does so by itself some time later.
 const compactBytes = 256 << 10
 
-// compactChunks makes the catalogue give back the disk space of a group's chunks, after deletions.
+// compactChunks makes the catalog give back the disk space of a group's chunks, after deletions.
 func (w *worker) compactChunks(g *group) error {
 	g.mu.Lock()
 	removed := g.removed

@@ -64,8 +64,8 @@ type Store struct {
 	db    *pebble.DB
 	lock  *pebble.Lock
 
-	failure atomic.Pointer[error] // why the catalogue cannot be written any more
-	write   sync.Mutex            // held by who adds to the catalogue's log
+	failure atomic.Pointer[error] // why the catalog cannot be written any more
+	write   sync.Mutex            // held by who adds to the catalog's log
 
 	life    sync.RWMutex // read-held by each call; Close takes it
 	closed  bool
@@ -97,7 +97,7 @@ type group struct {
 	deleted bool
 	// deletions says that something was deleted since the unsealed events were last looked through for it.
 	deletions bool
-	removed   int64         // bytes deleted since the catalogue was made to give back their space
+	removed   int64         // bytes deleted since the catalog was made to give back their space
 	changed   chan struct{} // closed and replaced when durable, sealed or sealError change
 	// sealError is why the last attempt to seal failed.
 	sealError error
@@ -137,13 +137,13 @@ func Open(dir string, o Options) (*Store, error) {
 }
 
 func (s *Store) openStore() (err error) {
-	catalogue := filepath.Join(s.dir, "catalogue")
-	for _, dir := range []string{catalogue, s.parts} {
+	catalog := filepath.Join(s.dir, catalogDirectory)
+	for _, dir := range []string{catalog, s.parts} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err
 		}
 	}
-	if s.lock, err = pebble.LockDirectory(catalogue, vfs.Default); err != nil {
+	if s.lock, err = pebble.LockDirectory(catalog, vfs.Default); err != nil {
 		return fmt.Errorf("is another process using it? %w", err)
 	}
 	defer func() {
@@ -155,7 +155,7 @@ func (s *Store) openStore() (err error) {
 		}
 		err = errors.Join(err, s.lock.Close())
 	}()
-	if s.db, err = pebble.Open(catalogue, s.pebbleOptions()); err != nil {
+	if s.db, err = pebble.Open(catalog, s.pebbleOptions()); err != nil {
 		return err
 	}
 	if err = s.checkVersion(); err != nil {
@@ -185,9 +185,9 @@ func (s *Store) pebbleOptions() *pebble.Options {
 		FlushDelayDeleteRange:       10 * time.Second, // then the space of what was deleted returns
 	}
 	o.EventListener = &pebble.EventListener{
-		BackgroundError: func(err error) { s.log.Warn("the catalogue of log events has trouble", "error", err) },
+		BackgroundError: func(err error) { s.log.Warn("the catalog of log events has trouble", "error", err) },
 		DataCorruption: func(i pebble.DataCorruptionInfo) {
-			s.log.Error("the catalogue of log events is damaged", "file", i.Path, "error", i.Details)
+			s.log.Error("the catalog of log events is damaged", "file", i.Path, "error", i.Details)
 		},
 	}
 	o.Levels[0].BlockSize = 32 << 10
@@ -211,7 +211,7 @@ func (s *Store) checkVersion() error {
 	return nil
 }
 
-// loadCatalog reads the catalogue.
+// loadCatalog reads the catalog.
 func (s *Store) loadCatalog() error {
 	if err := s.forEachEntry(encodeKey(keyFloor), encodeKey(keyFloor+1), func(_, v []byte) error {
 		c := &cursor{b: v}
@@ -227,7 +227,7 @@ func (s *Store) loadCatalog() error {
 				s.groups[id] = s.newGroup(id)
 			}
 			if err := f(s.groups[id], keyNumber(k, 1), v); err != nil {
-				return fmt.Errorf("%w: catalogue, key %x: %w", ErrDamaged, k, err)
+				return fmt.Errorf("%w: catalog, key %x: %w", ErrDamaged, k, err)
 			}
 			return nil
 		})
@@ -259,7 +259,7 @@ func (s *Store) loadCatalog() error {
 		}))
 }
 
-// forEachEntry reads the rows of the catalogue with from <= key < to. What f gets is valid until it returns.
+// forEachEntry reads the rows of the catalog with from <= key < to. What f gets is valid until it returns.
 func (s *Store) forEachEntry(from, to []byte, f func(k, v []byte) error) (err error) {
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
 	if err != nil {
@@ -274,7 +274,7 @@ func (s *Store) forEachEntry(from, to []byte, f func(k, v []byte) error) (err er
 	return it.Error()
 }
 
-// removeOrphans removes files that a crash left before they were in the catalogue, or after they were
+// removeOrphans removes files that a crash left before they were in the catalog, or after they were
 // out of it, and says which are missing.
 func (s *Store) removeOrphans() error {
 	known := map[string]bool{}

@@ -120,7 +120,7 @@ func (v *View) takeChunks(it *pebble.Iterator, from, to int64, after uint64, atM
 		first := keyNumber(it.Key(), 1)
 		c, err := readChunk(first, value)
 		if err != nil {
-			return fmt.Errorf("%w: catalogue, events from %d of group %d: %w", ErrDamaged, first, v.group, err)
+			return fmt.Errorf("%w: catalog, events from %d of group %d: %w", ErrDamaged, first, v.group, err)
 		}
 		if c.maxTime < from || c.minTime >= to || first+uint64(c.rows) <= after+1 {
 			continue
@@ -292,7 +292,7 @@ func (b *Block) readRows() (*Rows, error) {
 }
 
 func (b *Block) damagedChunk(i int, err error) error {
-	return fmt.Errorf("%w: catalogue, events from %d of group %d: %w", ErrDamaged, b.chunks[i].first, b.view.group, err)
+	return fmt.Errorf("%w: catalog, events from %d of group %d: %w", ErrDamaged, b.chunks[i].first, b.view.group, err)
 }
 
 // NoValue is the code in Column.Codes of a row whose message has no such path, or is no JSON object.

@@ -29,16 +29,16 @@ type Service struct {
 	*resource.Records
 	principals  *principal.Directory
 	addonStates store.Table[record.AddonState]
-	catalogue   Catalogue
+	catalog     Catalog
 }
 
-// New returns the service over the records, with the add-ons of a catalogue.
-func New(records *resource.Records, principals *principal.Directory, catalogue Catalogue) *Service {
+// New returns the service over the records, with the add-ons of a catalog.
+func New(records *resource.Records, principals *principal.Directory, catalog Catalog) *Service {
 	return &Service{
 		Records:     records,
 		principals:  principals,
 		addonStates: record.AddonStates(records.Store),
-		catalogue:   catalogue,
+		catalog:     catalog,
 	}
 }
 

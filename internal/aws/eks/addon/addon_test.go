@@ -27,7 +27,7 @@ func newFixture(t testing.TB) fixture { return fixture{ekstest.New(t)} }
 // versions are those of an add-on for Kubernetes 1.35, newest first.
 func (w fixture) versions(addon string) []string {
 	w.T.Helper()
-	a, ok := w.Catalogue.Addon(addon)
+	a, ok := w.Catalog.Addon(addon)
 	if !ok {
 		w.T.Fatalf("no add-on %s", addon)
 	}
@@ -45,7 +45,7 @@ func (w fixture) versions(addon string) []string {
 
 // defaultVersion is what CreateAddon takes for Kubernetes 1.35.
 func (w fixture) defaultVersion(addon string) string {
-	a, _ := w.Catalogue.Addon(addon)
+	a, _ := w.Catalog.Addon(addon)
 	v, _ := a.Default("1.35")
 	return v.Version
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/eks/resource"
 	"github.com/coracle-eks/coracle/internal/aws/iam/policy"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
-	"github.com/coracle-eks/coracle/internal/catalogue"
+	"github.com/coracle-eks/coracle/internal/catalog"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -35,7 +35,7 @@ func roleOf(about exception.About, member, arn string) (principal.Principal, err
 // exists and lets the service account assume it, shows when it is used, as on AWS.
 // https://docs.aws.amazon.com/eks/latest/userguide/iam-roles-for-service-accounts.html
 func (s *Service) serviceAccountRole(
-	ctx context.Context, a record.Addon, about exception.About, v catalogue.Version, arn *string,
+	ctx context.Context, a record.Addon, about exception.About, v catalog.Version, arn *string,
 ) (string, error) {
 	if arn == nil {
 		return "", nil
@@ -140,16 +140,16 @@ func (s *Service) rolesOfPods(
 	if len(wanted) == 0 {
 		return nil, nil
 	}
-	entry, _ := s.catalogue.Addon(about.Addon)
+	entry, _ := s.catalog.Addon(about.Addon)
 	v, _ := entry.Version(version)
-	if !slices.ContainsFunc(v.Identities, func(i catalogue.Identity) bool { return i.PodIdentity }) {
+	if !slices.ContainsFunc(v.Identities, func(i catalog.Identity) bool { return i.PodIdentity }) {
 		return nil, about.InvalidParameter("Pod Identity feature is not supported for addon version: %s", version)
 	}
 	roles := map[string]principal.Principal{}
 	for _, w := range wanted {
 		account := aws.ToString(w.ServiceAccount)
 		if !slices.ContainsFunc(
-			v.Identities, func(i catalogue.Identity) bool { return i.PodIdentity && i.ServiceAccount == account },
+			v.Identities, func(i catalog.Identity) bool { return i.PodIdentity && i.ServiceAccount == account },
 		) {
 			return nil, about.InvalidParameter(
 				"Service account %s in pod identity configuration is not supported for addon %s", account, about.Addon,

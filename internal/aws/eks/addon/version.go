@@ -12,30 +12,30 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/eks/exception"
 	"github.com/coracle-eks/coracle/internal/aws/eks/resource"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
-	"github.com/coracle-eks/coracle/internal/catalogue"
+	"github.com/coracle-eks/coracle/internal/catalog"
 )
 
-// Catalogue is what is known about add-ons: *[catalogue.Catalogue].
-type Catalogue interface {
-	Addons() []catalogue.Addon
-	Addon(name string) (catalogue.Addon, bool)
+// Catalog is what is known about add-ons: *[catalog.Catalog].
+type Catalog interface {
+	Addons() []catalog.Addon
+	Addon(name string) (catalog.Addon, bool)
 }
 
 // version is the version that a request asks for, or the default one, of an add-on for a cluster of that Kubernetes
 // version.
 func (s *Service) version(
 	about exception.About, kubernetes string, asked *string,
-) (catalogue.Addon, catalogue.Version, error) {
-	entry, ok := s.catalogue.Addon(about.Addon)
+) (catalog.Addon, catalog.Version, error) {
+	entry, ok := s.catalog.Addon(about.Addon)
 	if !ok {
-		return entry, catalogue.Version{}, about.InvalidParameter("Addon specified is not supported")
+		return entry, catalog.Version{}, about.InvalidParameter("Addon specified is not supported")
 	}
-	if !slices.ContainsFunc(entry.Versions, func(v catalogue.Version) bool { return v.Serves(kubernetes) }) {
-		return entry, catalogue.Version{}, about.InvalidParameter(
+	if !slices.ContainsFunc(entry.Versions, func(v catalog.Version) bool { return v.Serves(kubernetes) }) {
+		return entry, catalog.Version{}, about.InvalidParameter(
 			"Addon %s specified is not supported in %s kubernetes version", about.Addon, kubernetes,
 		)
 	}
-	var version catalogue.Version
+	var version catalog.Version
 	if asked == nil {
 		version, ok = entry.Default(kubernetes)
 	} else {
@@ -48,9 +48,9 @@ func (s *Service) version(
 }
 
 // checkConfiguration checks configurationValues against the schema of a version.
-func checkConfiguration(about exception.About, v catalogue.Version, values string) error {
+func checkConfiguration(about exception.About, v catalog.Version, values string) error {
 	err := v.Check(values)
-	var fault *catalogue.ConfigurationError
+	var fault *catalog.ConfigurationError
 	if errors.As(err, &fault) {
 		return about.InvalidParameter("%s", fault.Error())
 	}
@@ -71,7 +71,7 @@ func (s *Service) DescribeAddonVersions(
 	ctx context.Context, in *eks.DescribeAddonVersionsInput,
 ) (*eks.DescribeAddonVersionsOutput, error) {
 	infos := []types.AddonInfo{}
-	for _, a := range s.catalogue.Addons() {
+	for _, a := range s.catalog.Addons() {
 		if in.AddonName != nil && a.Name != *in.AddonName || !among(in.Types, a.Type) ||
 			!among(in.Publishers, a.Publisher) ||
 			!among(in.Owners, a.Owner) {
@@ -110,7 +110,7 @@ func among(filter []string, value string) bool {
 }
 
 // compatibilities are the Kubernetes versions that a version is for; of those only the wanted one, if one is.
-func compatibilities(v catalogue.Version, wanted *string) []types.Compatibility {
+func compatibilities(v catalog.Version, wanted *string) []types.Compatibility {
 	var all []types.Compatibility
 	for _, c := range v.Compatibilities {
 		if wanted == nil || c.Minor == *wanted {
@@ -133,7 +133,7 @@ func (s *Service) DescribeAddonConfiguration(
 	_ context.Context, in *eks.DescribeAddonConfigurationInput,
 ) (*eks.DescribeAddonConfigurationOutput, error) {
 	about := exception.About{Addon: aws.ToString(in.AddonName)}
-	entry, ok := s.catalogue.Addon(about.Addon)
+	entry, ok := s.catalog.Addon(about.Addon)
 	if !ok {
 		return nil, about.InvalidParameter("Addon specified is not supported")
 	}

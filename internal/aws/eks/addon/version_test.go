@@ -81,7 +81,7 @@ func TestDescribeAddonVersions(t *testing.T) {
 		MarketplaceInformation: &types.MarketplaceInformation{ProductId: aws.String("prod-1"),
 			ProductUrl: aws.String("https://acme.example/storage")},
 	}
-	entry, _ := w.Catalogue.Addon("acme_storage")
+	entry, _ := w.Catalog.Addon("acme_storage")
 	for _, v := range entry.Versions {
 		if v.Serves("1.35") {
 			want.AddonVersions = append(want.AddonVersions, types.AddonVersionInfo{

@@ -49,12 +49,12 @@ var Today = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
 // Fixture is the EKS API behind an HTTP server, with the records of IAM and EC2 that it reads.
 type Fixture struct {
-	T         testing.TB
-	Store     *store.Store
-	Client    *eks.Client
-	EC2       *ec2.Client
-	Catalogue Catalogue
-	URL       string
+	T       testing.TB
+	Store   *store.Store
+	Client  *eks.Client
+	EC2     *ec2.Client
+	Catalog Catalog
+	URL     string
 
 	Mutex  sync.Mutex             // guards what follows while requests are served
 	Caller wire.Caller            // who makes the requests
@@ -83,14 +83,14 @@ func New(t testing.TB) *Fixture {
 	f.Store = storetest.New(t)
 	f.Seed()
 	var err error
-	if f.Catalogue, err = OpenCatalogue(); err != nil {
+	if f.Catalog, err = OpenCatalog(); err != nil {
 		t.Fatal(err)
 	}
 	mux := wire.NewMux(wire.Options{Credentials: keys{f}, Authorizer: judge{f}, Region: Region})
 	machines := ec2front.New(ec2front.Options{Store: f.Store})
 	machines.Register(mux)
 	coracle.New(coracle.Options{
-		Store: f.Store, EC2: machines, ServiceLinkedRoles: links{f}, Catalogue: f.Catalogue,
+		Store: f.Store, EC2: machines, ServiceLinkedRoles: links{f}, Catalog: f.Catalog,
 		Now: func() time.Time { return Today },
 	}).Register(mux)
 	server := httptest.NewServer(mux)

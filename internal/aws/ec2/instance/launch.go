@@ -1,0 +1,353 @@
+package instance
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/ec2/networkinterface"
+	"github.com/coracle-eks/coracle/internal/aws/ec2/resource"
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// reservationNames are how the ids of reservations look, under which the client tokens of launches are kept.
+var reservationNames = resource.Naming{Prefix: "r-"}
+
+const (
+	// maxInstances is how many instances an account may have in a region.
+	maxInstances = 20000
+	// launchesPerChange keeps a transaction within what any etcd takes: 128 operations, of which a launch needs up to
+	// ten. A larger request is several of them.
+	launchesPerChange = 10
+)
+
+// PerChange is how many instances are changed in one transaction, which keeps it within what any etcd takes: 128
+// operations, of which a stop needs three. A larger request is several of them.
+const PerChange = 40
+
+// launchHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) launchHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.RunInstances, s.runTargets),
+	}
+}
+
+// runTargets are what a launch touches and creates.
+func (s *Service) runTargets(ctx context.Context, action string, request *ec2.RunInstancesInput) ([]wire.Target,
+	error) {
+	in, err := resource.ScopeOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.launchTargets(in, action, "RunInstances", request, in.IsService()), nil
+}
+
+// RunInstances launches instances: it records what is wanted, and internal/host/machine boots them.
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_RunInstances.html
+func (s *Service) RunInstances(ctx context.Context, in *ec2.RunInstancesInput) (*ec2.RunInstancesOutput, error) {
+	sc, err := s.RequestScope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l, err := s.ReadLaunch(sc, in, sc.IsService())
+	if err != nil {
+		return nil, err
+	}
+	launched, err := s.LaunchInstances(sc, l)
+	if err != nil {
+		return nil, err
+	}
+	out := &ec2.RunInstancesOutput{Groups: []types.GroupIdentifier{}, OwnerId: aws.String(sc.Account),
+		Instances: []types.Instance{}}
+	if len(launched) > 0 {
+		out.ReservationId, out.RequesterId = aws.String(launched[0].ReservationID), resource.OrNil(launched[0].RequesterID)
+	}
+	around, err := s.surroundings(sc, launched)
+	around.launched = l.launched
+	for _, r := range launched {
+		out.Instances = append(out.Instances, s.viewInstance(sc, r, around))
+	}
+	return out, err
+}
+
+// LaunchInstances carries a launch out, if the caller may do all that it does: as many instances as there is room for,
+// up to the most that are wanted, or none when there is not room for the least. Under a client token that has been
+// seen, it is what was launched then.
+func (s *Service) LaunchInstances(in resource.Scope, l *Launch) ([]record.Instance, error) {
+	if err := s.mayLaunch(in, l); err != nil {
+		return nil, err
+	}
+	var reservation string
+	var launched []record.Instance
+	for {
+		var now string
+		var there, fresh []record.Instance
+		done := false
+		err := s.CommitPlan(in, l.request.DryRun, func(c *resource.Change) (err error) {
+			now, fresh, done = cmp.Or(reservation, resource.NewID(reservationNames.Prefix)), nil, false
+			if there, now, err = reserve(c, l, now, reservation != ""); err != nil {
+				return err
+			}
+			if len(there) >= l.most || reservation == "" && len(there) >= l.least {
+				done = true
+				return nil
+			}
+			fresh, err = launchSome(c, l, now, len(there), min(l.most-len(there), launchesPerChange))
+			return err
+		})
+		switch {
+		case err == nil:
+			reservation, launched = now, append(there, fresh...)
+			for _, r := range fresh {
+				l.launched = append(l.launched, r.ID)
+			}
+			if done || len(launched) >= l.most || len(fresh) == 0 {
+				return launched, nil
+			}
+		case len(launched) >= l.least && len(launched) > 0:
+			return launched, nil // all that there was room for
+		default:
+			return nil, errors.Join(err, s.TerminateLaunched(in, launched))
+		}
+	}
+}
+
+// reserve is the reservation of a launch and the instances that are in it already: those of an earlier attempt under
+// the same client token, or, when the launch goes on, of its earlier changes.
+func reserve(
+	c *resource.Change,
+	l *Launch,
+	id string,
+	goesOn bool,
+) (there []record.Instance, reservation string, err error) {
+	token := aws.ToString(l.request.ClientToken)
+	if !goesOn {
+		prior, err := c.CheckClientToken(&token, reservationNames, id, l.asked)
+		if err != nil {
+			return nil, "", err
+		}
+		if prior == "" {
+			return nil, id, nil
+		}
+		id = prior
+	}
+	there, err = c.Instances.List(c.Scope, func(r record.Instance) bool { return r.ReservationID == id })
+	slices.SortFunc(there, func(a, b record.Instance) int { return cmp.Compare(a.LaunchIndex, b.LaunchIndex) })
+	if err == nil && token != "" {
+		// Two attempts at the same time must not both launch what is missing.
+		row, err := c.ClientTokens.Get(c, record.EC2ClientTokenKey(c.Account, c.Region, reservationNames.Prefix, token))
+		if err != nil {
+			return nil, "", err
+		}
+		if len(there) < l.least {
+			c.Add("token/"+id, func() store.Op { return c.ClientTokens.UpdateOp(row) })
+		}
+	}
+	return there, id, err
+}
+
+// TerminateLaunched terminates what an unsuccessful launch has launched.
+func (s *Service) TerminateLaunched(in resource.Scope, launched []record.Instance) error {
+	if len(launched) == 0 {
+		return nil
+	}
+	var ids []string
+	for _, r := range launched {
+		ids = append(ids, r.ID)
+	}
+	for some := range slices.Chunk(ids, PerChange) {
+		if err := s.CommitPlan(in, nil, func(c *resource.Change) error {
+			return eachInstance(c, some, func(r *record.Instance, _ types.InstanceStateName) error {
+				Terminate(c, r, "Server.InternalError", "Launch of the reservation failed", "Server.InternalError")
+				return nil
+			})
+		}); err != nil {
+			return fmt.Errorf("terminate what was launched: %w", err)
+		}
+	}
+	return nil
+}
+
+// launchSome adds up to n instances of a launch to the change, of which some are there.
+func launchSome(c *resource.Change, l *Launch, reservation string, there, n int) ([]record.Instance, error) {
+	all, err := c.Instances.Table.List(c, c.KeyPrefix())
+	if err != nil {
+		return nil, err
+	}
+	if len(all)+max(l.least-there, 1) > maxInstances {
+		return nil, wire.Errorf("InstanceLimitExceeded",
+			"You have requested more instances (%d) than your current instance limit of %d allows for the specified "+
+				"instance type. Please visit http://aws.amazon.com/contact-us/ec2-request to request an adjustment "+
+				"to this limit.", len(all)+l.least-there, maxInstances)
+	}
+	ports, err := resolvePorts(c, l)
+	if err != nil {
+		return nil, err
+	}
+	// There must be room for the least that is wanted, of which this is perhaps a part only.
+	room := maxInstances - len(all)
+	for _, p := range ports {
+		need := 0
+		for _, other := range ports {
+			if other.existing == "" && other.subnet.ID == p.subnet.ID {
+				need += other.automatic
+			}
+		}
+		if p.existing == "" && need > 0 {
+			room = min(room, networkinterface.FreeAddresses(c.Records, c.Scope, p.subnet)/need)
+		}
+	}
+	if n = min(n, room); n < 1 || room < l.least-there {
+		return nil, insufficientAddresses()
+	}
+	rows := make([]record.Instance, n)
+	for i := range rows {
+		if rows[i], err = launchOne(c, l, ports, reservation, int32(there+i)); err != nil {
+			return nil, err
+		}
+	}
+	return rows, nil
+}
+
+func insufficientAddresses() error {
+	return wire.Errorf("InsufficientFreeAddressesInSubnet",
+		"The specified subnet does not have enough free addresses to satisfy the request.")
+}
+
+// launchOne adds one instance with its network interfaces and volumes to the change.
+func launchOne(c *resource.Change, l *Launch, ports []port, reservation string, index int32) (record.Instance, error) {
+	in := &l.request
+	now := c.Now().UTC()
+	r := record.Instance{
+		EC2Resource:                     c.NewResource(resource.NewID(c.Instances.Prefix), in.ClientToken),
+		ReservationID:                   reservation,
+		LaunchIndex:                     index,
+		ImageID:                         l.image.ID,
+		InstanceType:                    types.InstanceType(l.kind.Name),
+		AvailabilityZone:                ports[0].zone,
+		VPCID:                           ports[0].vpcID,
+		SubnetID:                        ports[0].subnetID,
+		KeyName:                         aws.ToString(in.KeyName),
+		UserData:                        l.userData,
+		Metadata:                        l.metadata,
+		HostnameType:                    ports[0].hostnameType,
+		EnableResourceNameDNSARecord:    ports[0].resourceNameA,
+		EnableResourceNameDNSAAAARecord: ports[0].resourceNameAAAA,
+		LaunchTemplateID:                l.template.TemplateID,
+		Tenancy:                         ports[0].tenancy,
+		ShutdownBehavior:                cmp.Or(in.InstanceInitiatedShutdownBehavior, types.ShutdownBehaviorStop),
+		DisableAPITermination:           aws.ToBool(in.DisableApiTermination),
+		DisableAPIStop:                  aws.ToBool(in.DisableApiStop),
+		DetailedMonitoring:              in.Monitoring != nil && aws.ToBool(in.Monitoring.Enabled),
+		EBSOptimized:                    aws.ToBool(in.EbsOptimized),
+		AutoRecovery:                    types.InstanceAutoRecoveryStateDefault,
+		LaunchTime:                      now,
+		Wanted:                          types.InstanceStateNameRunning,
+		Boot:                            1,
+		WantedSince:                     now,
+	}
+	if c.IsService() {
+		r.RequesterID = c.Caller.UserID
+	}
+	if l.template.TemplateID != "" {
+		r.LaunchTemplateVersion = strconv.FormatInt(l.template.Number, 10)
+	}
+	if l.profile != nil {
+		r.InstanceProfileARN, r.InstanceProfileID = l.profile.ARN(), l.profile.ID
+		r.InstanceProfileAssociationID = resource.NewID("iip-assoc-")
+	}
+	if in.MaintenanceOptions != nil {
+		r.AutoRecovery = cmp.Or(in.MaintenanceOptions.AutoRecovery, r.AutoRecovery)
+	}
+	if l.kind.Burstable {
+		r.CPUCredits = l.cpuCredits()
+	}
+	if o := in.PrivateDnsNameOptions; o != nil {
+		r.HostnameType = cmp.Or(o.HostnameType, r.HostnameType)
+		if o.EnableResourceNameDnsARecord != nil {
+			r.EnableResourceNameDNSARecord = *o.EnableResourceNameDnsARecord
+		}
+		if o.EnableResourceNameDnsAAAARecord != nil {
+			r.EnableResourceNameDNSAAAARecord = *o.EnableResourceNameDnsAAAARecord
+		}
+	}
+	if l.group.ID != "" {
+		r.PlacementGroup = l.group.Name
+		if l.group.Strategy == types.PlacementStrategyPartition {
+			r.PartitionNumber = aws.ToInt32(in.Placement.PartitionNumber)
+			if r.PartitionNumber == 0 {
+				r.PartitionNumber = index%l.group.Partitions + 1
+			}
+		}
+		if err := c.PlacementGroups.Require(c, l.group.ID); err != nil {
+			return r, err
+		}
+	}
+	for i, p := range ports {
+		if err := attachPort(c, &r, p, l, i == 0 && len(ports) == 1); err != nil {
+			return r, err
+		}
+	}
+	for _, v := range l.volumes {
+		volume := v.row
+		volume.EC2Resource = c.NewResource(resource.NewID(c.Volumes.Prefix), nil)
+		volume.AvailabilityZone, volume.InstanceID = r.AvailabilityZone, r.ID
+		c.Volumes.CreateRecord(c, volume)
+		r.BlockDevices = append(r.BlockDevices, record.InstanceBlockDevice{
+			DeviceName: v.device, VolumeID: volume.ID, DeleteOnTermination: v.deleteOnTermination, AttachedAt: now,
+		})
+		if err := tagLaunched(c, types.ResourceTypeVolume, volume.ID, l, nil); err != nil {
+			return r, err
+		}
+	}
+	if l.spot != nil {
+		if err := newSpotRequest(c, &r, l); err != nil {
+			return r, err
+		}
+	}
+	system := map[string]string{}
+	if l.template.TemplateID != "" {
+		system["aws:ec2launchtemplate:id"], system["aws:ec2launchtemplate:version"] = r.LaunchTemplateID,
+			r.LaunchTemplateVersion
+	}
+	if l.Fleet != "" {
+		system["aws:ec2:fleet-id"] = l.Fleet
+	}
+	if err := tagLaunched(c, types.ResourceTypeInstance, r.ID, l, system); err != nil {
+		return r, err
+	}
+	c.Instances.CreateRecord(c, r)
+	return r, nil
+}
+
+// tagLaunched gives what a launch makes the tags that the request has for its type, and those of AWS.
+func tagLaunched(
+	c *resource.Change,
+	resource types.ResourceType,
+	id string,
+	l *Launch,
+	system map[string]string,
+) error {
+	tags := l.tags[resource]
+	if len(tags)+len(system) == 0 {
+		return nil
+	}
+	return c.EditTags(resource, id, func(now map[string]string) error {
+		for _, t := range tags {
+			now[aws.ToString(t.Key)] = aws.ToString(t.Value)
+		}
+		for key, value := range system {
+			now[key] = value
+		}
+		return nil
+	})
+}

@@ -1,0 +1,195 @@
+package instance
+
+import (
+	"maps"
+	"strconv"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/coracle-eks/coracle/internal/ami"
+	"github.com/coracle-eks/coracle/internal/aws/ec2/resource"
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+)
+
+// launchTargets are what a launch touches and makes. A request that cannot be read touches instances; the operation
+// says what is wrong with it.
+//
+// https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html#amazonec2-actions-as-permissions
+func (s *Service) launchTargets(in resource.Scope, action, createAction string, request *ec2.RunInstancesInput,
+	place bool) []wire.Target {
+	l, err := s.ReadLaunch(in, request, place)
+	if err != nil {
+		return []wire.Target{{Action: action, Resource: in.ARN(types.ResourceTypeInstance, "*"),
+			Conditions: map[string][]string{
+				"ec2:Region": {in.Region}, "ec2:InstanceType": {string(request.InstanceType)},
+			}}}
+	}
+	return s.targetsOf(in, action, createAction, l)
+}
+
+func (s *Service) targetsOf(in resource.Scope, action, createAction string, l *Launch) []wire.Target {
+	a := launchAuthorization{s: s, in: in, action: action, created: createAction, l: l,
+		shared: map[string][]string{"ec2:Region": {in.Region}}}
+	if l.template.TemplateID != "" {
+		a.shared["ec2:LaunchTemplate"] = []string{in.ARN(types.ResourceTypeLaunchTemplate, l.template.TemplateID)}
+		a.existing(types.ResourceTypeLaunchTemplate, l.template.TemplateID, false)
+	}
+	data := l.template.Data
+	a.addImage(data.ImageId != nil)
+	a.network(data.SecurityGroupIds != nil || data.NetworkInterfaces != nil)
+	if l.request.KeyName != nil {
+		if key, err := s.KeyPairNamed(in, *l.request.KeyName); err == nil {
+			a.existing(types.ResourceTypeKeyPair, key.ID, data.KeyName != nil)
+		}
+	}
+	if l.group.ID != "" {
+		t := s.ResourceTarget(in, action, types.ResourceTypePlacementGroup, l.group.ID)
+		t.Conditions["ec2:PlacementGroupName"] = []string{l.group.Name}
+		t.Conditions["ec2:PlacementGroupStrategy"] = []string{string(l.group.Strategy)}
+		a.add(t, data.Placement != nil)
+	}
+	a.instance()
+	for _, v := range l.volumes {
+		a.addCreated(types.ResourceTypeVolume, map[string][]string{
+			"ec2:VolumeSize": {resource.Decimal(int(v.row.Size))}, "ec2:VolumeType": {string(v.row.Type)},
+			"ec2:VolumeIops":       {resource.Decimal(int(v.row.IOPS))},
+			"ec2:VolumeThroughput": {resource.Decimal(int(v.row.Throughput))},
+			"ec2:Encrypted":        {strconv.FormatBool(v.row.Encrypted)},
+		})
+	}
+	if l.spot != nil {
+		a.addCreated(types.ResourceTypeSpotInstancesRequest, nil)
+	}
+	return a.targets
+}
+
+// launchAuthorization collects the targets of a launch.
+type launchAuthorization struct {
+	s               *Service
+	in              resource.Scope
+	action, created string
+	l               *Launch
+	shared          map[string][]string
+	targets         []wire.Target
+}
+
+// add adds a target; fromTemplate says that the launch template names it.
+func (a *launchAuthorization) add(t wire.Target, fromTemplate bool) {
+	maps.Copy(t.Conditions, a.shared)
+	if a.l.template.TemplateID != "" {
+		t.Conditions["ec2:IsLaunchTemplateResource"] = []string{strconv.FormatBool(fromTemplate)}
+	}
+	a.targets = append(a.targets, t)
+}
+
+func (a *launchAuthorization) existing(resourceType types.ResourceType, id string, fromTemplate bool) {
+	a.add(a.s.ResourceTarget(a.in, a.action, resourceType, id), fromTemplate)
+}
+
+// addCreated adds what the launch makes of a type, and its tagging.
+func (a *launchAuthorization) addCreated(resourceType types.ResourceType, conditions map[string][]string) {
+	t := wire.Target{Action: a.action, Resource: a.in.ARN(resourceType, "*"), Conditions: map[string][]string{}}
+	maps.Copy(t.Conditions, conditions)
+	tags := a.l.tags[resourceType]
+	resource.AddRequestTags(t.Conditions, tags)
+	a.add(t, false)
+	if len(tags) > 0 {
+		tagging := wire.Target{Action: "ec2:CreateTags", Resource: t.Resource,
+			Conditions: map[string][]string{"ec2:Region": {a.in.Region}, "ec2:CreateAction": {a.created}}}
+		resource.AddRequestTags(tagging.Conditions, tags)
+		a.targets = append(a.targets, tagging)
+	}
+}
+
+func (a *launchAuthorization) addImage(fromTemplate bool) {
+	a.add(imageTarget(a.in, a.action, a.l.image), fromTemplate)
+}
+
+func imageTarget(in resource.Scope, action string, i ami.Image) wire.Target {
+	return wire.Target{Action: action, Resource: "arn:aws:ec2:" + in.Region + "::image/" + i.ID,
+		Conditions: map[string][]string{
+			"ec2:ImageID": {i.ID}, "ec2:ImageType": {"machine"}, "ec2:Owner": {i.OwnerAlias, i.Owner},
+			"ec2:Public": {"true"}, "ec2:RootDeviceType": {"ebs"}, "ec2:Region": {in.Region},
+		}}
+}
+
+func (a *launchAuthorization) network(fromTemplate bool) {
+	plan := resource.NewChange(a.s.Records, a.in) // which is never committed
+	for _, spec := range a.l.interfaces {
+		if spec.NetworkInterfaceId != nil {
+			a.existing(types.ResourceTypeNetworkInterface, *spec.NetworkInterfaceId, fromTemplate)
+			continue
+		}
+		subnet, err := launchSubnet(plan, a.l, spec)
+		if err != nil {
+			continue
+		}
+		a.existing(types.ResourceTypeSubnet, subnet.ID, fromTemplate)
+		groups := spec.Groups
+		for _, name := range a.l.groupNames {
+			if group, err := a.s.SecurityGroupNamed(a.in, subnet.VPCID, name); err == nil {
+				groups = append(groups, group.ID)
+			}
+		}
+		for _, id := range groups {
+			a.existing(types.ResourceTypeSecurityGroup, id, fromTemplate)
+		}
+		conditions := map[string][]string{
+			"ec2:Subnet":           {a.in.ARN(types.ResourceTypeSubnet, subnet.ID)},
+			"ec2:Vpc":              {a.in.ARN(types.ResourceTypeVpc, subnet.VPCID)},
+			"ec2:AvailabilityZone": {subnet.AvailabilityZone},
+		}
+		public := subnet.MapPublicIPOnLaunch
+		if spec.AssociatePublicIpAddress != nil {
+			public = *spec.AssociatePublicIpAddress
+		}
+		conditions["ec2:AssociatePublicIpAddress"] = []string{strconv.FormatBool(public)}
+		a.addCreated(types.ResourceTypeNetworkInterface, conditions)
+		if aws.ToInt32(spec.DeviceIndex) == 0 {
+			a.shared["ec2:AvailabilityZone"] = conditions["ec2:AvailabilityZone"]
+		}
+	}
+}
+
+func (a *launchAuthorization) instance() {
+	l, in := a.l, a.in
+	market := "on-demand"
+	if l.spot != nil {
+		market = "spot"
+	}
+	conditions := map[string][]string{
+		"ec2:InstanceType": {l.kind.Name}, "ec2:InstanceMarketType": {market}, "ec2:RootDeviceType": {"ebs"},
+		"ec2:EbsOptimized": {strconv.FormatBool(aws.ToBool(l.request.EbsOptimized))},
+		"ec2:Tenancy":      {string(types.TenancyDefault)},
+	}
+	resource.MetadataConditions(conditions, l.metadata)
+	if l.request.Placement != nil && l.request.Placement.Tenancy != "" {
+		conditions["ec2:Tenancy"] = []string{string(l.request.Placement.Tenancy)}
+	}
+	if l.profile != nil {
+		conditions["ec2:InstanceProfile"] = []string{l.profile.ARN()}
+	}
+	if l.group.ID != "" {
+		conditions["ec2:PlacementGroup"] = []string{in.ARN(types.ResourceTypePlacementGroup, l.group.Name)}
+	}
+	a.addCreated(types.ResourceTypeInstance, conditions)
+}
+
+// mayLaunch demands that the caller may make and touch all that a launch does, and may pass the role of its instance
+// profile. The request was authorized by what it said when it came; what is carried out is authorized again, because a
+// launch template may have changed since, and a fleet launches what its own request does not say.
+func (s *Service) mayLaunch(in resource.Scope, l *Launch) error {
+	action, created := "ec2:RunInstances", "RunInstances"
+	switch service, operation := wire.OperationFrom(in.Context); {
+	case l.Fleet != "":
+		created = "CreateFleet"
+	case service == wire.EC2 && operation == "RequestSpotInstances":
+		action, created = "ec2:RequestSpotInstances", operation
+	}
+	if err := wire.Authorize(in.Context, s.targetsOf(in, action, created, l)...); err != nil {
+		return err
+	}
+	return s.mayPass(in, l.profile)
+}

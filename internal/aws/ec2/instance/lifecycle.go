@@ -1,0 +1,284 @@
+package instance
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/ec2/networkinterface"
+	"github.com/coracle-eks/coracle/internal/aws/ec2/resource"
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// Lifecycle updates the records of instances when the observed state of their machines changes. The controller
+// internal/controller/instance calls it, because only this package writes these records.
+type Lifecycle struct{ s *Service }
+
+// NewLifecycle returns the lifecycle of the instances of a service.
+func NewLifecycle(s *Service) Lifecycle { return Lifecycle{s} }
+
+// KeepTerminated is how long a terminated instance is still shown.
+const KeepTerminated = time.Hour
+
+// within is the scope of work that nobody asked for.
+func (l Lifecycle) within(ctx context.Context, r record.Instance) resource.Scope {
+	return resource.Scope{Context: ctx, Account: r.Account, Region: r.Region}
+}
+
+// Reconcile reconciles the instance with the given key. again is the delay until the next time-driven step, 0 when
+// there is none; gone reports whether nothing is left of the instance.
+func (l Lifecycle) Reconcile(ctx context.Context, key string) (again time.Duration, gone bool, err error) {
+	row, err := l.s.Instances.Table.Get(ctx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return 0, true, nil
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	r, in := row.Value, l.within(ctx, row.Value)
+	machine := l.s.Machine(in, r)
+	now := l.s.Now().UTC()
+	switch {
+	case machine.State == types.InstanceStateNameTerminated:
+		return l.bury(in, r, machine, now)
+	case r.Wanted == types.InstanceStateNameRunning && machine.PoweredOff && machine.Boot >= r.Boot:
+		return 0, false, l.shutDown(in, r)
+	case r.Wanted == types.InstanceStateNameRunning && !r.SpotInterruption.IsZero():
+		if due := r.SpotInterruption.Sub(now); due > 0 {
+			return due, false, nil
+		}
+		return 0, false, l.interrupt(in, r)
+	}
+	return 0, false, nil
+}
+
+// shutDown does what the instance's shutdown behavior says after somebody has shut it down from inside.
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-initiated-shutdown-behavior.html
+func (l Lifecycle) shutDown(in resource.Scope, r record.Instance) error {
+	const code, message, who = "Client.InstanceInitiatedShutdown", "Instance initiated shutdown",
+		"Client.InstanceInitiatedShutdown"
+	return l.edit(in, r, func(c *resource.Change, r *record.Instance) error {
+		// Between the looks another start may have been wanted.
+		if m := c.Machine(c.Scope, *r); r.Wanted != types.InstanceStateNameRunning || !m.PoweredOff ||
+			m.Boot < r.Boot {
+			return nil
+		}
+		if r.ShutdownBehavior == types.ShutdownBehaviorTerminate || r.Lifecycle == types.InstanceLifecycleTypeSpot {
+			Terminate(c, r, code, message, who)
+			return nil
+		}
+		return stopInstance(c, r, code, message, who)
+	})
+}
+
+// SpotNotice is how long before a spot instance is taken away its metadata says so.
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html
+const SpotNotice = 2 * time.Minute
+
+// Interrupt gives a spot instance, of whichever account and region it is, notice that it is taken away: at the time
+// that is given back. Nothing changes for one that has notice already.
+func (l Lifecycle) Interrupt(ctx context.Context, id string) (at time.Time, err error) {
+	rows, err := l.s.Instances.Table.List(ctx, "")
+	if err != nil {
+		return at, err
+	}
+	i := slices.IndexFunc(rows, func(row store.Row[record.Instance]) bool { return row.Value.ID == id })
+	if i < 0 {
+		return at, wire.Errorf("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", id)
+	}
+	r := rows[i].Value
+	err = l.edit(l.within(ctx, r), r, func(c *resource.Change, r *record.Instance) error {
+		switch {
+		case r.Lifecycle != types.InstanceLifecycleTypeSpot:
+			return wire.Errorf("UnsupportedOperation",
+				"The instance '%s' is not a Spot Instance: EC2 interrupts no other", id)
+		case r.Wanted != types.InstanceStateNameRunning:
+			return wire.Errorf("IncorrectInstanceState", "The instance '%s' is not in the 'running' state", id)
+		}
+		if r.SpotInterruption.IsZero() {
+			r.SpotInterruption = l.s.Now().UTC().Add(SpotNotice).Truncate(time.Second)
+		}
+		at = r.SpotInterruption
+		return nil
+	})
+	return at, err
+}
+
+// interrupt takes a spot instance away.
+func (l Lifecycle) interrupt(in resource.Scope, r record.Instance) error {
+	return l.edit(in, r, func(c *resource.Change, r *record.Instance) error {
+		if r.Wanted == types.InstanceStateNameRunning {
+			Terminate(c, r, spotTermination, "Spot instance termination", spotTermination)
+		}
+		return nil
+	})
+}
+
+func (l Lifecycle) edit(
+	in resource.Scope,
+	r record.Instance,
+	edit func(c *resource.Change, r *record.Instance) error,
+) error {
+	return l.s.CommitPlan(in, nil, func(c *resource.Change) error {
+		return l.s.Instances.UpdateRecord(c, r.ID, func(r *record.Instance) error { return edit(c, r) })
+	})
+}
+
+// bury takes a terminated instance's things away, and after a while its rows.
+func (l Lifecycle) bury(in resource.Scope, r record.Instance, machine record.Machine,
+	now time.Time) (again time.Duration, gone bool, err error) {
+	holds, err := l.holds(in, r)
+	if err != nil {
+		return 0, false, err
+	}
+	if r.Wanted != types.InstanceStateNameTerminated { // it ended, or never began, by itself
+		return 0, false, l.edit(in, r, func(c *resource.Change, r *record.Instance) error {
+			code, message := machine.FailureCode, machine.Failure
+			if code == "" {
+				code, message = "Server.InternalError", "The machine has ended"
+			}
+			Terminate(c, r, code, message, code)
+			return nil
+		})
+	}
+	if holds {
+		return 0, false, l.strip(in, r)
+	}
+	if left := r.WantedSince.Add(KeepTerminated).Sub(now); left > 0 {
+		return left, false, nil
+	}
+	err = l.s.CommitPlan(in, nil, func(c *resource.Change) error {
+		fleet := resource.MustRead(l.s.Tags.Get(c, r.Key())).Value.Tags["aws:ec2:fleet-id"]
+		r, err := l.s.Instances.DeleteRecord(c, r.ID)
+		if err != nil {
+			return err
+		}
+		if r.SpotInstanceRequestID != "" {
+			if _, err := l.s.SpotRequests.Table.Get(c, c.Key(r.SpotInstanceRequestID)); err == nil {
+				if _, err := l.s.SpotRequests.DeleteRecord(c, r.SpotInstanceRequestID); err != nil {
+					return err
+				}
+			}
+		}
+		if err := forgetFleet(c, fleet, r); err != nil {
+			return err
+		}
+		return forgetReservation(c, r)
+	})
+	return 0, err == nil, err
+}
+
+// holds reports whether anything is attached to an instance.
+func (l Lifecycle) holds(in resource.Scope, r record.Instance) (bool, error) {
+	if len(r.BlockDevices) > 0 {
+		return true, nil
+	}
+	interfaces, err := l.s.InterfacesOf(in, r.ID)
+	return len(interfaces) > 0, err
+}
+
+// strip takes interfaces and volumes from an instance: those that go with it are deleted, the others detached. Each
+// interface is a change of its own, because it may have many addresses.
+func (l Lifecycle) strip(in resource.Scope, r record.Instance) error {
+	interfaces, err := l.s.InterfacesOf(in, r.ID)
+	if err != nil {
+		return err
+	}
+	for _, ni := range interfaces {
+		if err := l.s.CommitPlan(in, nil, func(c *resource.Change) error {
+			return endAttachment(c, ni.ID, r.ID)
+		}); err != nil {
+			return err
+		}
+	}
+	return l.edit(in, r, func(c *resource.Change, r *record.Instance) error { return dropVolumes(c, r) })
+}
+
+// endAttachment ends the attachment of an interface to an instance that has ended, if it is still attached to it.
+func endAttachment(c *resource.Change, id, instanceID string) error {
+	row, err := c.NetworkInterfaces.Table.Get(c, c.Key(id))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	attachment := row.Value.Attachment
+	switch {
+	case attachment == nil || attachment.InstanceID != instanceID:
+		return nil
+	case attachment.DeleteOnTermination:
+		_, err := networkinterface.Delete(c, id)
+		return err
+	}
+	return c.NetworkInterfaces.UpdateRecord(c, id, func(ni *record.NetworkInterface) error {
+		networkinterface.ReleasePublicIP(c, ni)
+		ni.Attachment = nil
+		return nil
+	})
+}
+
+func dropVolumes(c *resource.Change, r *record.Instance) error {
+	for _, b := range r.BlockDevices {
+		if _, err := c.Volumes.Table.Get(c, c.Key(b.VolumeID)); errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		if b.DeleteOnTermination {
+			if _, err := c.Volumes.DeleteRecord(c, b.VolumeID); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := c.Volumes.UpdateRecord(c, b.VolumeID, func(v *record.Volume) error {
+			v.InstanceID = ""
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	r.BlockDevices = nil
+	return nil
+}
+
+// forgetFleet deletes the row of an instant or deleted fleet with its last instance.
+func forgetFleet(c *resource.Change, id string, r record.Instance) error {
+	if id == "" {
+		return nil
+	}
+	row, err := c.Fleets.Table.Get(c, c.Key(id))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil || !row.Value.Done || row.Value.Type != types.FleetTypeInstant && !row.Value.Deleted {
+		return err
+	}
+	for _, l := range row.Value.Launched {
+		for _, other := range l.InstanceIDs {
+			if _, err := c.Instances.Table.Get(c, c.Key(other)); other != r.ID && err == nil {
+				return nil
+			}
+		}
+	}
+	_, err = c.Fleets.DeleteRecord(c, id)
+	return err
+}
+
+// forgetReservation frees the client token of a launch with its last instance.
+func forgetReservation(c *resource.Change, r record.Instance) error {
+	if r.ClientToken == "" {
+		return nil
+	}
+	all, err := c.Instances.List(c.Scope,
+		func(other record.Instance) bool { return other.ReservationID == r.ReservationID })
+	if err != nil || slices.ContainsFunc(all, func(other record.Instance) bool { return other.ID != r.ID }) {
+		return err
+	}
+	key := record.EC2ClientTokenKey(c.Account, c.Region, reservationNames.Prefix, r.ClientToken)
+	c.Add("token/"+r.ReservationID, func() store.Op { return c.ClientTokens.RemoveOp(key) })
+	return nil
+}

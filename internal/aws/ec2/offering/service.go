@@ -1,0 +1,24 @@
+// Package offering serves the instance types of the EC2 API: what they have, in which zones they are offered, and
+// which of them meet requirements.
+package offering
+
+import (
+	"github.com/coracle-eks/coracle/internal/aws/ec2/resource"
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+)
+
+// Service serves the operations. It is safe for concurrent use.
+type Service struct {
+	*resource.Records
+}
+
+// New returns the service over the records.
+func New(records *resource.Records) *Service {
+	return &Service{Records: records}
+}
+
+// Register serves the operations.
+func (s *Service) Register(mux *wire.Mux) {
+	resource.Register(mux, s.instanceTypeHandlers()...)
+	resource.Register(mux, s.requirementsHandlers()...)
+}

@@ -1,0 +1,29 @@
+// Package placementgroup serves the placement groups of the EC2 API.
+package placementgroup
+
+import (
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/ec2/resource"
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+// Service serves the operations. It is safe for concurrent use.
+type Service struct {
+	*resource.Records
+
+	placementGroupView resource.View[record.PlacementGroup, types.PlacementGroup]
+}
+
+// New returns the service over the records.
+func New(records *resource.Records) *Service {
+	s := &Service{Records: records}
+	s.placementGroupView = s.newPlacementGroupView()
+	return s
+}
+
+// Register serves the operations.
+func (s *Service) Register(mux *wire.Mux) {
+	resource.Register(mux, s.placementGroupHandlers()...)
+}

@@ -1,0 +1,71 @@
+package resource
+
+import (
+	"context"
+
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+// Creation is what the calls that create something have in common.
+type Creation struct {
+	DryRun *bool
+	Tags   []types.TagSpecification
+	// Token makes the call idempotent: under the same token the request must be the same.
+	Token   *string
+	Request any
+}
+
+// Create carries out a plan that makes the resource with the given id, tags it, and shows it. A client token that has
+// been seen shows what it created then.
+func (k View[R, V]) Create(ctx context.Context, how Creation, plan func(c *Change, id string) error) (*V, error) {
+	var id string
+	err := k.records.ApplyChange(ctx, how.DryRun, func(c *Change) error {
+		id = NewID(k.Prefix)
+		prior, err := c.CheckClientToken(how.Token, k.Naming, id, how.Request)
+		if err != nil {
+			return err
+		}
+		if prior != "" {
+			id = prior
+			return nil
+		}
+		if err := plan(c, id); err != nil {
+			return err
+		}
+		return c.AddTags(k.Resource, id, how.Tags)
+	})
+	if err != nil {
+		return nil, err
+	}
+	in, err := ScopeOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	row, err := k.Get(in, id)
+	if err != nil {
+		return nil, err
+	}
+	view := k.Show(in, row.Value)
+	return &view, nil
+}
+
+// HoldVPC returns the VPC with that ID, held for the change.
+func (c *Change) HoldVPC(id *string) (record.VPC, error) {
+	vpc, err := c.VPCs.GetRecord(c.Scope, id)
+	if err == nil {
+		err = c.RequireUnchanged(vpc.ID)
+	}
+	return vpc, err
+}
+
+// CheckQuota refuses one more resource of a kind where there are as many as may be.
+func (k Kind[R]) CheckQuota(in Scope, most int, fits func(R) bool, code, what string) error {
+	all, err := k.List(in, fits)
+	if err == nil && len(all) >= most {
+		err = wire.Errorf(code, "The maximum number of %s has been reached.", what)
+	}
+	return err
+}

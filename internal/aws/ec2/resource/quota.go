@@ -1,0 +1,18 @@
+package resource
+
+// Quotas. AWS starts lower with VPCs and addresses (five each), and raises them on request.
+// https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html
+const (
+	MaxVPCs              = 100
+	MaxCIDRsPerVPC       = 5
+	MaxSubnetsPerVPC     = 200
+	MaxInternetGateways  = 100
+	MaxAddresses         = 100
+	MaxRoutesPerTable    = 500
+	MaxRouteTablesPerVPC = 200
+	MaxACLsPerVPC        = 200
+	MaxSecurityGroups    = 2500
+	// The rules of each direction in a group, and the groups of an interface.
+	MaxRulesPerSecurityGroup      = 60
+	MaxSecurityGroupsPerInterface = 5
+)

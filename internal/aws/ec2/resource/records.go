@@ -1,0 +1,83 @@
+package resource
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// Records reads and writes the resources in the store. Every part of the EC2 API embeds it.
+type Records struct {
+	Store *store.Store
+	Now   func() time.Time
+	// PublicRange is where public addresses come from, all but its first 256.
+	PublicRange netip.Prefix
+	// EnsureDefaults creates what every account finds in a region: default DHCP options and a default VPC.
+	EnsureDefaults func(Scope) error
+
+	Regions                store.Table[record.EC2Region]
+	Tags                   store.Table[record.EC2Tags]
+	ClientTokens           store.Table[record.EC2ClientToken]
+	VPCContents            store.Table[record.VPCContents]
+	AddressBlocks          store.Table[record.AddressBlock]
+	PublicIPs              store.Table[record.PublicIP]
+	KeyPairNames           store.Table[record.KeyPairName]
+	PlacementGroupNames    store.Table[record.PlacementGroupName]
+	LaunchTemplateNames    store.Table[record.LaunchTemplateName]
+	LaunchTemplateVersions store.Table[record.LaunchTemplateVersion]
+
+	// What was observed of instances, and what IAM has.
+	Machines         store.Table[record.Machine]
+	Consoles         store.Table[record.MachineConsole]
+	InstanceProfiles store.Table[record.InstanceProfile]
+	Roles            store.Table[record.Role]
+
+	VPCs                       Kind[record.VPC]
+	Subnets                    Kind[record.Subnet]
+	SecurityGroups             Kind[record.SecurityGroup]
+	RouteTables                Kind[record.RouteTable]
+	InternetGateways           Kind[record.InternetGateway]
+	EgressOnlyInternetGateways Kind[record.EgressOnlyInternetGateway]
+	NATGateways                Kind[record.NATGateway]
+	Addresses                  Kind[record.Address]
+	NetworkInterfaces          Kind[record.NetworkInterface]
+	NetworkACLs                Kind[record.NetworkACL]
+	DHCPOptions                Kind[record.DHCPOptions]
+	VPCEndpoints               Kind[record.VPCEndpoint]
+	KeyPairs                   Kind[record.KeyPair]
+	Instances                  Kind[record.Instance]
+	Volumes                    Kind[record.Volume]
+	PlacementGroups            Kind[record.PlacementGroup]
+	LaunchTemplates            Kind[record.LaunchTemplate]
+	SpotRequests               Kind[record.SpotRequest]
+	Fleets                     Kind[record.Fleet]
+}
+
+// NewRecords returns the records over the tables of a store.
+func NewRecords(s *store.Store, publicRange netip.Prefix, now func() time.Time) *Records {
+	r := &Records{
+		Store:       s,
+		Now:         now,
+		PublicRange: publicRange,
+
+		Regions:                record.EC2Regions(s),
+		Tags:                   record.EC2TagsTable(s),
+		ClientTokens:           record.EC2ClientTokens(s),
+		VPCContents:            record.VPCContentsTable(s),
+		AddressBlocks:          record.AddressBlocks(s),
+		PublicIPs:              record.PublicIPs(s),
+		KeyPairNames:           record.KeyPairNames(s),
+		PlacementGroupNames:    record.PlacementGroupNames(s),
+		LaunchTemplateNames:    record.LaunchTemplateNames(s),
+		LaunchTemplateVersions: record.LaunchTemplateVersions(s),
+
+		Machines:         record.Machines(s),
+		Consoles:         record.MachineConsoles(s),
+		InstanceProfiles: record.InstanceProfiles(s),
+		Roles:            record.Roles(s),
+	}
+	r.setKinds()
+	return r
+}
