@@ -263,13 +263,16 @@ func (r *handler) authorizeAction(request *http.Request, want Request, what stri
 		want.Actions = []string{"ecr:BatchGetImage"}
 	case kind == "manifests" && request.Method == http.MethodPut:
 		want.Actions = []string{"ecr:PutImage"}
-		// Whoever has no token need not send the manifest.
-		if err := r.authorize(request, Request{Account: want.Account, Region: want.Region}); err != nil {
+		// Whoever may not put an image here need not send the manifest.
+		if err := r.authorize(request, want); err != nil {
 			return err
 		}
 		body, err := io.ReadAll(io.LimitReader(request.Body, maxManifest+1))
 		if err != nil {
 			return err
+		}
+		if err := checkObjects(body); err != nil {
+			return &Refusal{http.StatusBadRequest, "MANIFEST_INVALID", err.Error()}
 		}
 		hash, _, err := v1.SHA256(bytes.NewReader(body))
 		if err != nil {

@@ -164,6 +164,9 @@ func (r *Registry) PutManifest(ctx context.Context, repository, tag, mediaType s
 	if _, err := reference.WithTag(repo.Named(), tag); tag != "" && err != nil {
 		return Manifest{}, &InvalidTag{tag}
 	}
+	if err := checkObjects(payload); err != nil {
+		return Manifest{}, &InvalidManifest{err}
+	}
 	m, descriptor, err := distribution.UnmarshalManifest(mediaType, payload)
 	if err != nil {
 		return Manifest{}, &InvalidManifest{err}

@@ -1,6 +1,7 @@
 package image
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -64,10 +65,27 @@ func checkMetadataSize(of string, size int64) error {
 	return nil
 }
 
+// maxObjects is how many objects a manifest, an index or a configuration has at most. In memory one takes 100 bytes and
+// more, however short it is as text. ECR takes 4,200 layers.
+// https://docs.aws.amazon.com/AmazonECR/latest/userguide/service-quotas.html
+const maxObjects = 10_000
+
+// countObjects returns how many objects a JSON document has at most.
+func countObjects(document []byte) int { return bytes.Count(document, []byte("{")) }
+
+// checkObjects refuses a document that takes more memory than a manifest should.
+func checkObjects(document []byte) error {
+	if n := countObjects(document); n > maxObjects {
+		return fmt.Errorf("it has %d objects, and indexes, manifests and configurations may have %d", n, maxObjects)
+	}
+	return nil
+}
+
 type metadataBody struct {
 	io.ReadCloser
 	of     string
 	left   int64
+	spent  int // objects
 	cancel context.CancelFunc
 }
 
@@ -79,6 +97,10 @@ func (b *metadataBody) Read(p []byte) (int, error) {
 			b.of,
 			humanize.IBytes(maxMetadata),
 		)
+	}
+	if b.spent += countObjects(p[:max(n, 0)]); b.spent > maxObjects {
+		return 0, fmt.Errorf("%s has more than %d objects, which indexes, manifests and configurations may have", b.of,
+			maxObjects)
 	}
 	return n, err
 }

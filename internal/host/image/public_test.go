@@ -220,6 +220,13 @@ func TestManifestsOfPublicImagesAreBounded(t *testing.T) {
 		"large images said to be small": {func(ref name.Reference, n *internet) error {
 			return remote.WriteIndex(ref, indexOf(large, 100), remote.WithTransport(n))
 		}, 2, "which indexes, manifests and configurations may have"},
+		"an index of nothing, many times": {func(ref name.Reference, n *internet) error {
+			index := v1.ImageIndex(empty.Index)
+			for range maxObjects {
+				index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: small[0]})
+			}
+			return remote.WriteIndex(ref, index, remote.WithTransport(n))
+		}, 1, "objects, which indexes, manifests and configurations may have"},
 		"a large image": {func(ref name.Reference, n *internet) error {
 			return remote.Write(ref, large[0], remote.WithTransport(n))
 		}, 1, "which indexes, manifests and configurations may have"},
@@ -516,6 +523,41 @@ type unread struct{ t *testing.T }
 func (u unread) Read([]byte) (int, error) {
 	u.t.Error("what a client without a token sends is read")
 	return 0, io.EOF
+}
+
+// maybe lets in whoever asks for nothing but the registry.
+type maybe struct{ nobody }
+
+func (maybe) Allow(_ context.Context, r Request) error {
+	if r.Repository == "" {
+		return nil
+	}
+	return Denied("not this repository")
+}
+
+func TestManifestsOfThoseWhoMayNotPushAreNotRead(t *testing.T) {
+	t.Parallel()
+	r := open(t, Options{})
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "http://127.0.0.1:4566/v2/"+secretRepository+
+		"/manifests/v1", unread{t})
+	request.SetBasicAuth("AWS", "a token")
+	w := httptest.NewRecorder()
+	if r.Handler(maybe{}).ServeHTTP(w, request); w.Code != http.StatusForbidden {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+func TestManifestsOfManyObjectsAreNotParsed(t *testing.T) {
+	t.Parallel()
+	r := open(t, Options{})
+	const mediaType = "application/vnd.oci.image.index.v1+json"
+	payload := `{"schemaVersion":2,"mediaType":"` + mediaType + `","manifests":[` +
+		strings.TrimSuffix(strings.Repeat("{},", maxObjects), ",") + `]}`
+	var invalid *InvalidManifest
+	if _, err := r.PutManifest(t.Context(), secretRepository, "", mediaType, []byte(payload)); !errors.As(err,
+		&invalid) || !strings.Contains(err.Error(), "10001 objects") {
+		t.Error(err)
+	}
 }
 
 func TestManifestsOfStrangersAreNotRead(t *testing.T) {

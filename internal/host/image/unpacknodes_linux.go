@@ -79,6 +79,9 @@ disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.cri.v1.images", 
 	daemon.Cancel = func() error { return daemon.Process.Signal(syscall.SIGTERM) }
 	daemon.WaitDelay = 10 * time.Second
 	if err := daemon.Start(); err != nil {
+		if errors.Is(err, unix.EINVAL) { // its mounts could not be made private
+			return fmt.Errorf("start containerd: %w: see \"coracle doctor\", a chroot may have to be a mount point", err)
+		}
 		return fmt.Errorf("start containerd: %w", err)
 	}
 	exited := make(chan error, 1)
