@@ -75,7 +75,7 @@ var admission = regexp.MustCompile(
 func problemOf(o record.AddonObject, err error) error {
 	var away *client.Unreachable
 	if errors.As(err, &away) {
-		return unreachableProblem("", err)
+		return unreachableProblem(err)
 	}
 	if errors.Is(err, errNoKind) {
 		return refused(ekstypes.AddonIssueCodeK8sResourceNotFound, false, o, fmt.Sprintf("%s: %v", resourceID(o), err))
@@ -103,14 +103,10 @@ func problemOf(o record.AddonObject, err error) error {
 	}
 }
 
-// unreachableProblem is the problem of an API server that does not answer.
-func unreachableProblem(cluster string, err error) *problem {
-	p := &problem{issueOf(ekstypes.AddonIssueCodeClusterUnreachable,
+// unreachableProblem is the problem of an API server that does not answer. [addon.reconcile] adds the cluster to it.
+func unreachableProblem(err error) *problem {
+	return &problem{issueOf(ekstypes.AddonIssueCodeClusterUnreachable,
 		"Amazon EKS is unable to communicate with your Kubernetes cluster API server: "+oneLine(err.Error())), true}
-	if cluster != "" {
-		p.issue.ResourceIds = []string{cluster}
-	}
-	return p
 }
 
 // oneLine is a text of the API server's on one line, as EKS shows it.

@@ -64,6 +64,11 @@ func (a *addon) reconcile(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
+	for _, p := range all {
+		if p.issue.Code == ekstypes.AddonIssueCodeClusterUnreachable {
+			p.issue.ResourceIds = []string{a.row.Cluster}
+		}
+	}
 	return a.recordIssues(ctx, all)
 }
 
@@ -74,7 +79,7 @@ func (a *addon) disconnected() error {
 		a.requeueAfter(time.Second) // the first one is on its way
 		return nil
 	}
-	return unreachableProblem(a.row.Cluster, why)
+	return unreachableProblem(why)
 }
 
 // isCreateRefused reports whether the creation of the add-on was refused for good: only its owner can resolve
