@@ -60,6 +60,22 @@ func Limited(ctx context.Context) context.Context { return context.WithValue(ctx
 // IsLimited reports whether the writes of a context are subject to the quota.
 func IsLimited(ctx context.Context) bool { return ctx.Value(limitedKey{}) != nil }
 
+// meterKey is of the function that lists are counted by.
+type meterKey struct{}
+
+// Metered returns a context whose lists are counted: meter is called with the size of what a list returns, in bytes of
+// the store, before it is decoded. An error of meter refuses the list.
+func Metered(ctx context.Context, meter func(bytes int64) error) context.Context {
+	return context.WithValue(ctx, meterKey{}, meter)
+}
+
+func meterRead(ctx context.Context, bytes int64) error {
+	if meter, ok := ctx.Value(meterKey{}).(func(int64) error); ok {
+		return meter(bytes)
+	}
+	return nil
+}
+
 // recently is how long etcd may keep the history of a row: it compacts every five minutes what is
 // older than five minutes.
 const recently = 10 * time.Minute

@@ -96,6 +96,35 @@ func TestAccountsAreBounded(t *testing.T) {
 	}
 }
 
+// TestListsAreMetered shows that what a request lists is counted before it is decoded, and can be refused.
+func TestListsAreMetered(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t)
+	rows := store.NewTable[string](s, "metered")
+	for _, key := range []string{"a/1", "a/2", "b/1"} {
+		if _, err := rows.Create(t.Context(), key, strings.Repeat("x", 1000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var counted int64
+	refused := errors.New("too much")
+	ctx := store.Metered(t.Context(), func(bytes int64) error {
+		if counted += bytes; counted > 6000 {
+			return refused
+		}
+		return nil
+	})
+	if list, err := rows.List(ctx, "a/"); err != nil || len(list) != 2 || counted < 2000 || counted > 3000 {
+		t.Errorf("two rows of 1,000 bytes: %d rows, %d bytes, %v", len(list), counted, err)
+	}
+	if list, err := rows.List(ctx, ""); !errors.Is(err, refused) || len(list) > 0 {
+		t.Errorf("beyond what the meter allows: %d rows, %v", len(list), err)
+	}
+	if list, err := rows.List(t.Context(), ""); err != nil || len(list) != 3 {
+		t.Errorf("without a meter: %d rows, %v", len(list), err)
+	}
+}
+
 func TestHistoryOfAnAccountIsBounded(t *testing.T) {
 	t.Parallel()
 	clock := time.Unix(1_000_000_000, 0)

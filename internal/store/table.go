@@ -107,7 +107,7 @@ func (t Table[T]) List(ctx context.Context, prefix string) ([]Row[T], error) {
 
 // Page is at most limit rows (all when limit is 0) whose keys begin with prefix and
 // come after the key after. next is the after of the following page, empty at the end.
-func (t Table[T]) Page(_ context.Context, prefix, after string, limit int) (rows []Row[T], next string, err error) {
+func (t Table[T]) Page(ctx context.Context, prefix, after string, limit int) (rows []Row[T], next string, err error) {
 	type found struct {
 		key string
 		e   *entry
@@ -119,6 +119,7 @@ func (t Table[T]) Page(_ context.Context, prefix, after string, limit int) (rows
 		from = t.name + after + "\x00"
 	}
 	more := false
+	var size int64
 	t.store.mu.RLock()
 	t.store.rows.Ascend(from, func(k string, e *entry) bool {
 		if !strings.HasPrefix(k, full) {
@@ -129,9 +130,13 @@ func (t Table[T]) Page(_ context.Context, prefix, after string, limit int) (rows
 			return false
 		}
 		all = append(all, found{k[len(t.name):], e})
+		size += rowSize(k, e.raw)
 		return true
 	})
 	t.store.mu.RUnlock()
+	if err := meterRead(ctx, size); err != nil {
+		return nil, "", err
+	}
 	rows = make([]Row[T], 0, len(all))
 	for _, f := range all {
 		r, err := t.decodeRow(f.key, f.e)

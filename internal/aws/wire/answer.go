@@ -2,13 +2,19 @@ package wire
 
 import (
 	"context"
-	"net/http"
 	"sync"
 )
 
 // DefaultMaxAnswers is how much memory all large answers together may hold, in bytes, unless [Options] says otherwise.
 // One account has at most a third of it.
 const DefaultMaxAnswers = 1 << 30
+
+const (
+	// freeRead is how much of the store each request may list, in bytes, before it is charged to its answer.
+	freeRead = 1 << 20
+	// maxRunning is how many requests of one account are carried out at a time. Others of the account wait for them.
+	maxRunning = 64
+)
 
 // answer is what the answer to a request holds of what all answers may have, until its client has read it.
 type answer struct {
@@ -17,32 +23,48 @@ type answer struct {
 	mu      sync.Mutex
 	account string
 	held    int64
+	listed  int64 // of the store
 }
 
 // HoldAnswer takes memory for the answer to the request of ctx from what the answers to the caller's account, and to
 // all, may have: for operations whose answers can be many MiB. The memory is given back when the client has read the
 // answer. A handler takes all that it needs at once, before it has any of it. While others have too much it waits for
-// them to end, and then fails with a ThrottlingException, after which SDKs try again.
+// them to end, and then fails with the service's code for throttling, after which SDKs try again.
 func HoldAnswer(ctx context.Context, bytes int64) error {
 	c := callFrom(ctx)
 	if c.answer == nil {
 		return nil
 	}
-	a := c.answer
-	bytes = min(bytes, a.shares.each) // the largest answer goes alone
-	wait, cancel := context.WithTimeout(ctx, answerWait)
-	defer cancel()
-	if err := a.shares.acquire(wait, c.caller.Account, bytes); err != nil {
-		return &Error{
-			Code: "ThrottlingException", Status: http.StatusBadRequest, Err: err,
-			Message: "Rate exceeded: too many large answers are being read. Please try again, with fewer at a time or " +
-				"smaller pages.",
-		}
-	}
+	return c.answer.hold(ctx, c.caller.Account, bytes)
+}
+
+// hold takes memory for what the answer holds beyond what it has.
+func (a *answer) hold(ctx context.Context, account string, bytes int64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.account, a.held = c.caller.Account, a.held+bytes
+	bytes = min(bytes, a.shares.each-a.held) // the largest answer goes alone
+	wait, cancel := context.WithTimeout(ctx, answerWait)
+	defer cancel()
+	if err := a.shares.acquire(wait, account, bytes); err != nil {
+		return &throttledError{"Rate exceeded: too many large answers are being read. Please try again, with fewer at " +
+			"a time or smaller pages."}
+	}
+	a.account, a.held = account, a.held+bytes
 	return nil
+}
+
+// chargeList charges what a request lists of the store, in bytes, to its answer: whatever operation it is, what it makes
+// of the rows is of the order of their size. The first freeRead are free.
+func (a *answer) chargeList(ctx context.Context, account string, bytes int64) error {
+	a.mu.Lock()
+	before := max(a.listed, freeRead)
+	a.listed += bytes
+	over := a.listed - before
+	a.mu.Unlock()
+	if over <= 0 {
+		return nil
+	}
+	return a.hold(ctx, account, over)
 }
 
 // release gives back what the answer holds.

@@ -1,16 +1,19 @@
 package wire_test
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
 
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
@@ -68,6 +71,81 @@ func TestLargeAnswersShareTheirMemory(t *testing.T) {
 			if describe(after, "large"); after.Code != http.StatusOK {
 				t.Errorf("after the large answer was read: %d %s", after.Code, after.Body)
 			}
+		}
+	})
+}
+
+// heldService answers nothing until it is told to.
+type heldService struct {
+	eksService
+	until chan struct{}
+}
+
+func (s heldService) DescribeCluster(ctx context.Context, in *eks.DescribeClusterInput) (*eks.DescribeClusterOutput,
+	error) {
+	if *in.Name == "held" {
+		<-s.until
+	}
+	return s.eksService.DescribeCluster(ctx, in)
+}
+
+// twoAccounts knows the key AKIA, and AKIB of another account.
+type twoAccounts struct{ keys }
+
+func (k twoAccounts) Lookup(ctx context.Context, id, token string) (string, wire.Caller, error) {
+	secret, caller, err := k.keys.Lookup(ctx, "AKIA", token)
+	if id == "AKIB" {
+		caller.Account = "222222222222"
+	}
+	return secret, caller, err
+}
+
+// allowing allows everything.
+type allowing struct{}
+
+func (allowing) Authorize(context.Context, wire.Caller, []wire.Target) error { return nil }
+
+// TestRequestsOfAnAccountAreBounded shows that an account has a bounded number of requests carried out at a time, that
+// the next one waits and is told to come again, and that other accounts do not wait.
+func TestRequestsOfAnAccountAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := wire.NewMux(wire.Options{
+			Credentials: twoAccounts{}, Authorizer: allowing{}, Logger: slog.New(slog.DiscardHandler),
+		})
+		service := heldService{until: make(chan struct{})}
+		m.Register(wire.EKS, wire.Handle(service.DescribeCluster, wire.OnAll))
+		describe := func(key, cluster string) *httptest.ResponseRecorder {
+			w := httptest.NewRecorder()
+			r := httptest.NewRequest(http.MethodGet, "http://coracle.test/clusters/"+cluster, nil)
+			creds := aws.Credentials{AccessKeyID: key, SecretAccessKey: "secret"}
+			if err := v4.NewSigner().SignHTTP(t.Context(), creds, r, hash(""), "eks", "us-west-2",
+				time.Now()); err != nil {
+				t.Error(err)
+			}
+			m.ServeHTTP(w, r)
+			return w
+		}
+		var running sync.WaitGroup
+		for range 64 {
+			running.Go(func() {
+				if w := describe("AKIA", "held"); w.Code != http.StatusOK {
+					t.Errorf("one of 64: %d %s", w.Code, w.Body)
+				}
+			})
+		}
+		synctest.Wait()
+		if w := describe("AKIA", "next"); w.Code != http.StatusBadRequest ||
+			w.Header().Get("X-Amzn-Errortype") != "ThrottlingException" {
+			t.Errorf("the 65th: %d %s", w.Code, w.Body)
+		}
+		if w := describe("AKIB", "other"); w.Code != http.StatusOK {
+			t.Errorf("of another account: %d %s", w.Code, w.Body)
+		}
+		close(service.until)
+		running.Wait()
+		if w := describe("AKIA", "next"); w.Code != http.StatusOK {
+			t.Errorf("after the others: %d %s", w.Code, w.Body)
 		}
 	})
 }

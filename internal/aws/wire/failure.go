@@ -33,7 +33,10 @@ func (m *Mux) failureOf(service *Service, r *request, caller Caller, err error) 
 	var signature *sigv4.Error
 	var api smithy.APIError
 	var full *store.FullError
+	var throttled *throttledError
 	switch {
+	case errors.As(err, &throttled):
+		return &failure{code: service.throttlingCode(), message: throttled.message, status: http.StatusBadRequest}
 	case errors.As(err, &full):
 		return service.quotaExceeded(full)
 	case errors.As(err, &denied):
@@ -120,6 +123,23 @@ func (s *Service) forbidden() int {
 	return http.StatusForbidden
 }
 
+// throttledError refuses a request that may be tried again as it is.
+type throttledError struct{ message string }
+
+func (e *throttledError) Error() string { return e.message }
+
+// throttlingCode is the code after which clients of the service try again.
+func (s *Service) throttlingCode() string {
+	switch {
+	case s.Protocol == EC2Query:
+		return "RequestLimitExceeded"
+	case s.isJSONProtocol():
+		return "ThrottlingException"
+	default:
+		return "Throttling"
+	}
+}
+
 // quotaExceeded renders that an account has no room for what it wants to write, in the code that the service has for
 // quotas, or, where time helps, in one that clients try again after.
 func (s *Service) quotaExceeded(full *store.FullError) *failure {
@@ -129,14 +149,8 @@ func (s *Service) quotaExceeded(full *store.FullError) *failure {
 		"LimitExceededException",
 	}
 	switch {
-	case full.Recent && s.Protocol == EC2Query:
-		f.code = "RequestLimitExceeded"
-		return f
-	case full.Recent && s.isJSONProtocol():
-		f.code = "ThrottlingException"
-		return f
 	case full.Recent:
-		f.code = "Throttling"
+		f.code = s.throttlingCode()
 		return f
 	case s.isJSONProtocol():
 		f.code = "LimitExceededException"

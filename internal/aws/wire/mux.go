@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/netip"
 	"reflect"
@@ -44,7 +45,8 @@ type Mux struct {
 	streams    context.Context // done when event streams must end
 	endStreams context.CancelFunc
 	bodies     *shares[netip.Addr]
-	answers    *shares[string] // by account
+	answers    *shares[string] // bytes by account
+	running    *shares[string] // requests by account
 
 	mu         sync.RWMutex
 	operations map[*Service]map[string]*operation
@@ -88,6 +90,7 @@ func NewMux(options Options) *Mux {
 		streams:    streams,
 		endStreams: endStreams,
 		answers:    newShares[string](options.MaxAnswers, options.MaxAnswers/3),
+		running:    newShares[string](math.MaxInt64, maxRunning),
 		bodies:     newShares[netip.Addr](max(options.MaxBodies, 2*least), max(options.MaxBodies/8, least)),
 		registered: map[*Service]map[string]*served{},
 		operations: map[*Service]map[string]*operation{},
@@ -252,7 +255,18 @@ func (m *Mux) dispatch(c *call, b *buffer, r *request, header http.Header, statu
 	c.complete(m, op, r, in.Interface())
 	ctx := context.WithValue(r.Context(), callKey{}, c)
 	if !isInProcess(ctx) { // controllers must get on in an account that is full
+		end, err := m.beginRequest(ctx, c.caller.Account)
+		if err != nil {
+			return service, nil, err
+		}
+		defer end()
 		ctx = store.Limited(ctx)
+		if op.served.events == nil { // a stream lists all the time, and keeps nothing
+			request := ctx
+			ctx = store.Metered(ctx, func(bytes int64) error {
+				return c.answer.chargeList(request, c.caller.Account, bytes)
+			})
+		}
 	}
 	// What is authorized by rows is carried out while they are so: nobody exchanges a resource after the decision.
 	run, decision, err := store.Decide(ctx, func(recorded context.Context) error {
@@ -272,6 +286,22 @@ func (m *Mux) dispatch(c *call, b *buffer, r *request, header http.Header, statu
 	}
 	b.out, *status = service.protocol().encodeResponse(b.out[:0], op, r, out.Elem(), header)
 	return service, nil, nil
+}
+
+// beginRequest waits until few enough requests of an account are carried out, so that no account takes the processor
+// from all others. end is to be called when the request has been carried out. Requests without a signature, which are of
+// no account, do not wait for each other.
+func (m *Mux) beginRequest(ctx context.Context, account string) (end func(), err error) {
+	if account == "" {
+		return func() {}, nil
+	}
+	wait, cancel := context.WithTimeout(ctx, runWait)
+	defer cancel()
+	if err := m.running.acquire(wait, account, 1); err != nil {
+		return nil, &throttledError{fmt.Sprintf("Rate exceeded: %d requests of account %s are being carried out. Please try "+
+			"again, with fewer at a time.", maxRunning, account)}
+	}
+	return func() { m.running.release(account, 1) }, nil
 }
 
 // authenticate finds the operation that a request is for, and who asks.

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// shares divides a number of bytes among the holders of requests, which are sources or accounts, so that none of them
-// takes what the others need. One of them always has its share: the zero value, which is the host itself with the
+// shares divides a number of bytes, or of requests, among the holders of requests, which are sources or accounts, so
+// that none of them takes what the others need. One of them always has its share: the zero value, which is the host itself with the
 // daemon's own clients, or no account.
 type shares[K comparable] struct {
 	total, each int64
@@ -16,7 +16,7 @@ type shares[K comparable] struct {
 	mu     sync.Mutex
 	others int64 // that holders other than the zero value have
 	by     map[K]int64
-	freed  chan struct{} // closed when bytes are given back
+	freed  chan struct{} // closed when bytes are given back; nil while nobody waits
 }
 
 // errNoShare says that a holder has all that it may have, or all holders together.
@@ -26,7 +26,7 @@ var errNoShare = errors.New("no bytes are left for this request")
 var host netip.Addr
 
 func newShares[K comparable](total, each int64) *shares[K] {
-	return &shares[K]{total: total, each: min(each, total), by: map[K]int64{}, freed: make(chan struct{})}
+	return &shares[K]{total: total, each: min(each, total), by: map[K]int64{}}
 }
 
 // sourceOf returns the source of a request with a remote address.
@@ -58,6 +58,9 @@ func (s *shares[K]) tryAcquire(holder K, n int64) (freed chan struct{}, ok bool)
 	defer s.mu.Unlock()
 	var always K
 	if s.by[holder]+n > s.each || holder != always && s.others+n > s.total-s.each {
+		if s.freed == nil {
+			s.freed = make(chan struct{})
+		}
 		return s.freed, false
 	}
 	s.by[holder] += n
@@ -78,6 +81,8 @@ func (s *shares[K]) release(holder K, n int64) {
 	if holder != always {
 		s.others -= n
 	}
-	close(s.freed)
-	s.freed = make(chan struct{})
+	if s.freed != nil {
+		close(s.freed)
+		s.freed = nil
+	}
 }

@@ -40,3 +40,37 @@ func TestSourcesShareWhatBodiesMayHave(t *testing.T) {
 		t.Errorf("%v and %d are left", s.by, s.others)
 	}
 }
+
+// TestListsAreChargedToTheirAnswer shows that a request holds memory for what it lists of the store, beyond a part that
+// is free, and never more than its account may have, so that the largest one succeeds alone.
+func TestListsAreChargedToTheirAnswer(t *testing.T) {
+	t.Parallel()
+	s := newShares[string](9*freeRead, 3*freeRead)
+	over, cancel := context.WithCancel(t.Context())
+	cancel() // nobody waits
+	a, b := &answer{shares: s}, &answer{shares: s}
+	for i, step := range []struct {
+		answer *answer
+		bytes  int64
+		held   int64 // by its account, after it
+		ok     bool
+	}{
+		{a, freeRead, 0, true}, {a, freeRead, freeRead, true}, {b, freeRead, freeRead, true},
+		{b, 2 * freeRead, 3 * freeRead, true}, {a, freeRead, 3 * freeRead, false},
+	} {
+		err := step.answer.chargeList(over, "111122223333", step.bytes)
+		if (err == nil) != step.ok || s.by["111122223333"] != step.held {
+			t.Errorf("step %d: %v, %d bytes are held", i, err, s.by["111122223333"])
+		}
+	}
+	a.release()
+	b.release()
+	alone := &answer{shares: s}
+	if err := alone.chargeList(over, "111122223333", 100*freeRead); err != nil {
+		t.Errorf("a list larger than the account's share: %v", err)
+	}
+	alone.release()
+	if len(s.by) != 0 {
+		t.Errorf("%v is left", s.by)
+	}
+}
