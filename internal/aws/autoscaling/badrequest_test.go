@@ -229,6 +229,17 @@ func TestBadRequests(t *testing.T) {
 			p.LaunchTemplate.Overrides = []types.LaunchTemplateOverrides{{InstanceType: s("m5.large"),
 				WeightedCapacity: s("1")}, {InstanceType: s("m5.xlarge")}}
 		}), "ValidationError", "Weights must be specified for all instance types or for none"},
+		{"mixed with more than can be tried", create(func(in *autoscaling.CreateAutoScalingGroupInput) {
+			in.VPCZoneIdentifier = s(strings.Join(w.subnets, ","))
+			every := types.LaunchTemplateOverrides{InstanceRequirements: &types.InstanceRequirements{
+				VCpuCount: &types.VCpuCountRequest{Min: n(0)}, MemoryMiB: &types.MemoryMiBRequest{Min: n(0)},
+				SpotMaxPricePercentageOverLowestPrice:     n(999_999),
+				OnDemandMaxPricePercentageOverLowestPrice: n(999_999)}}
+			in.MixedInstancesPolicy, in.LaunchTemplate = &types.MixedInstancesPolicy{
+				InstancesDistribution: &types.InstancesDistribution{OnDemandPercentageAboveBaseCapacity: n(50)},
+				LaunchTemplate: &types.LaunchTemplate{LaunchTemplateSpecification: in.LaunchTemplate,
+					Overrides: slices.Repeat([]types.LaunchTemplateOverrides{every}, 60)}}, nil
+		}), "ValidationError", "more than 3000 combinations"},
 		{"mixed with a type and requirements", mixed(func(p *types.MixedInstancesPolicy) {
 			p.LaunchTemplate.Overrides = []types.LaunchTemplateOverrides{{InstanceType: s("m5.large"),
 				InstanceRequirements: &types.InstanceRequirements{VCpuCount: &types.VCpuCountRequest{Min: n(1)},

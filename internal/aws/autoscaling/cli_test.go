@@ -6,14 +6,14 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
 // The unmodified aws CLI makes a group, looks at it and deletes it.
 func TestCLI(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts the aws CLI several times")
-	}
+	testenv.NeedsSetup(t)
 	binary, err := exec.LookPath("aws")
 	if err != nil {
 		t.Fatal("the aws CLI is not installed: make setup installs it")

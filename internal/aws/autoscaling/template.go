@@ -82,6 +82,8 @@ type target struct {
 	placementGroup string // empty: none
 	// markets are those in which it buys; none: what the template says
 	markets []ec2types.MarketType
+	// tried counts the dry runs that the request has made
+	tried *int
 }
 
 // onDemand is the market of instances that are not Spot Instances. Requests do not name it.
@@ -91,8 +93,11 @@ const onDemand = ec2types.MarketType("on-demand")
 // the first subnet, and the first in each.
 const maxPairs = 60
 
+// maxTried is how many dry runs a request makes: of each type that it names or selects, in each subnet and market.
+const maxTried = 3000
+
 func targetOf(g record.AutoScalingGroup) target {
-	return target{subnets: g.SubnetIDs, placementGroup: g.PlacementGroup}
+	return target{subnets: g.SubnetIDs, placementGroup: g.PlacementGroup, tried: new(int)}
 }
 
 // in returns the target with the markets of a distribution.
@@ -126,6 +131,10 @@ func (s *Service) checkLaunch(ctx context.Context, spec *types.LaunchTemplateSpe
 				break
 			}
 			for _, market := range markets {
+				if *at.tried++; *at.tried > maxTried {
+					return validation("The overrides select more than %d combinations of an instance type, a subnet and a "+
+						"purchase option. Specify fewer overrides or subnets, or narrower instance requirements.", maxTried)
+				}
 				if err := s.tryLaunch(ctx, spec, data, kind, imageID, subnet, at.placementGroup, market); err != nil {
 					return err
 				}

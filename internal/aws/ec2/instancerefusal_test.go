@@ -2,6 +2,8 @@ package ec2_test
 
 import (
 	"encoding/base64"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -392,6 +394,10 @@ func TestRefusedLaunches(t *testing.T) {
 		{"root device left out", run(func(in *ec2.RunInstancesInput) {
 			in.BlockDeviceMappings = []types.BlockDeviceMapping{{DeviceName: s("/dev/xvda"), NoDevice: s("")}}
 		}), "InvalidBlockDeviceMapping", "/dev/xvda"},
+		{"launch with too many devices", run(func(in *ec2.RunInstancesInput) {
+			in.BlockDeviceMappings = slices.Repeat(
+				[]types.BlockDeviceMapping{{DeviceName: s("/dev/xvdb"), NoDevice: s("")}}, 201)
+		}), "InvalidBlockDeviceMapping", "201 block device mappings"},
 		{"device twice", run(func(in *ec2.RunInstancesInput) {
 			in.BlockDeviceMappings = []types.BlockDeviceMapping{{DeviceName: s("/dev/xvdb"),
 				Ebs: &types.EbsBlockDevice{VolumeSize: aws.Int32(1)}},

@@ -3,8 +3,10 @@ package ssm
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strconv"
 	"strings"
@@ -172,10 +174,11 @@ func (s *Service) newVersion(ctx context.Context, name string, in *ssm.PutParame
 			v.DataType)
 	}
 	if v.AllowedPattern != "" {
-		pattern, err := regexp.Compile(v.AllowedPattern)
+		pattern, err := compilePattern(v.AllowedPattern)
 		if err != nil {
 			return none, &types.InvalidAllowedPatternException{
-				Message: new("The request does not meet the regular expression requirement: " + v.AllowedPattern)}
+				Message: new("The request does not meet the regular expression requirement: " + v.AllowedPattern +
+					": " + err.Error())}
 		}
 		if !pattern.MatchString(v.Value) {
 			return none, &types.ParameterPatternMismatchException{
@@ -183,6 +186,26 @@ func (s *Service) newVersion(ctx context.Context, name string, in *ssm.PutParame
 		}
 	}
 	return v, nil
+}
+
+// maxProgram is how many instructions the compiled pattern of a parameter may have. A match takes time in proportion to
+// them and to the length of the value.
+const maxProgram = 5000
+
+func compilePattern(pattern string) (*regexp.Regexp, error) {
+	tree, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return nil, err
+	}
+	program, err := syntax.Compile(tree.Simplify())
+	if err != nil {
+		return nil, err
+	}
+	if n := len(program.Inst); n > maxProgram {
+		return nil, fmt.Errorf("%d instructions are more than the %d that a pattern may have: use smaller counts", n,
+			maxProgram)
+	}
+	return regexp.Compile(pattern)
 }
 
 // resolveTier is the tier of a value for which a tier was asked, which may be none.

@@ -356,6 +356,8 @@ func TestBadRequests(t *testing.T) {
 			AllowedPattern: s(`^\d+$`)}), "ParameterPatternMismatchException", `^\d+$`},
 		{"put with a broken pattern", put(ssm.PutParameterInput{Name: s("new"), Value: s("x"), Type: "String",
 			AllowedPattern: s(`(`)}), "InvalidAllowedPatternException", "("},
+		{"put with a pattern that takes long", put(ssm.PutParameterInput{Name: s("new"), Value: s("x"), Type: "String",
+			AllowedPattern: s(`(abcdefghij){1000}`)}), "InvalidAllowedPatternException", "use smaller counts"},
 		{"put no image", put(ssm.PutParameterInput{Name: s("new"), Value: s("x"), Type: "String",
 			DataType: s("aws:ec2:image")}), "ValidationException", "aws:ec2:image"},
 		{"put a strange data type", put(ssm.PutParameterInput{Name: s("new"), Value: s("x"), Type: "String",

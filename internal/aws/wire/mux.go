@@ -227,6 +227,13 @@ func isAbort(p any) bool {
 	return ok && errors.Is(err, http.ErrAbortHandler)
 }
 
+// isThrottled reports whether a panic refuses a request that may be tried again.
+func isThrottled(p any) bool {
+	err, ok := p.(error)
+	var throttled *throttledError
+	return ok && errors.As(err, &throttled)
+}
+
 // dispatch does what a request asks for and leaves the response in the buffer, or returns a stream that is still to be
 // sent. The service is known even when there is an error, unless the request names none. A panic is an internal failure
 // of this request, not the end of the daemon.
@@ -237,6 +244,8 @@ func (m *Mux) dispatch(c *call, b *buffer, r *request, header http.Header, statu
 		case p == nil:
 		case isAbort(p):
 			panic(p)
+		case isThrottled(p): // from a view, which cannot return an error
+			err = p.(error)
 		default:
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}

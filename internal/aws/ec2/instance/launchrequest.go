@@ -135,13 +135,21 @@ func mergeLists(name string, base any, over []any) []any {
 	if !ok || len(all) == 0 {
 		return over
 	}
-	same := func(a, b any) bool {
-		return fmt.Sprint(a.(map[string]any)[by]) == fmt.Sprint(b.(map[string]any)[by])
+	key := func(element any) string { return fmt.Sprint(element.(map[string]any)[by]) }
+	first := make(map[string]int, len(all))
+	add := func(i int, element any) {
+		if _, ok := first[key(element)]; !ok {
+			first[key(element)] = i
+		}
+	}
+	for i, element := range all {
+		add(i, element)
 	}
 	for _, value := range over {
-		if i := slices.IndexFunc(all, func(b any) bool { return same(b, value) }); i >= 0 {
+		if i, ok := first[key(value)]; ok {
 			mergeParameters(all[i].(map[string]any), value.(map[string]any))
 		} else {
+			add(len(all), value)
 			all = append(all, value)
 		}
 	}

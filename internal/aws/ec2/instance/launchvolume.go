@@ -20,6 +20,9 @@ type launchVolume struct {
 	deleteOnTermination bool
 }
 
+// maxMappings is how many block devices a request may map, those without a device among them.
+const maxMappings = 200
+
 // readVolumes reads the block devices of a launch: those of its image, changed and extended by those of the request.
 func readVolumes(_ resource.Scope, l *Launch) error {
 	devices := image.BlockDevices(l.image)
@@ -28,6 +31,10 @@ func readVolumes(_ resource.Scope, l *Launch) error {
 		smallest[*d.DeviceName] = *d.Ebs.VolumeSize
 	}
 	seen := map[string]bool{}
+	if n := len(l.request.BlockDeviceMappings); n > maxMappings {
+		return wire.Errorf("InvalidBlockDeviceMapping", "%d block device mappings are more than the %d that a request may have.",
+			n, maxMappings)
+	}
 	for _, want := range l.request.BlockDeviceMappings {
 		name := aws.ToString(want.DeviceName)
 		switch {

@@ -69,6 +69,21 @@ const infrastructure = 256
 func pickPublicIP(c *resource.Change, owner string) (string, error) {
 	public := c.PublicRange
 	size := uint64(1)<<(32-public.Bits()) - infrastructure
+	// All regions of all accounts share the range: one account leaves half of it to others.
+	all, err := c.PublicIPs.List(c, "")
+	if err != nil {
+		return "", err
+	}
+	mine := uint64(0)
+	for _, row := range all {
+		if row.Value.Account == c.Account {
+			mine++
+		}
+	}
+	if mine >= size/2 {
+		return "", wire.Errorf("InsufficientAddressCapacity", "Account %s has %d public addresses in all regions, half of "+
+			"those that there are. Release some.", c.Account, mine)
+	}
 	for i, start := uint64(0), rand.Uint64N(size); i < size; i++ {
 		ip := addressAt(public, infrastructure+(start+i)%size).String()
 		if _, taken := c.PlannedRow("public/" + ip); taken {

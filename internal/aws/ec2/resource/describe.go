@@ -41,9 +41,13 @@ func (k View[R, V]) Describe(ctx context.Context, q Query) ([]V, *string, error)
 	if err != nil {
 		return nil, nil, err
 	}
+	show := func(r R) V { return k.Show(in, r) }
+	if k.ShowAll != nil {
+		show = k.ShowAll(in)
+	}
 	items := make([]Item[V], len(rows))
 	for i, r := range rows {
-		items[i] = Item[V]{r.Identity().ID, k.Show(in, r)}
+		items[i] = Item[V]{r.Identity().ID, show(r)}
 	}
 	return DescribeItems(ctx, q, k.Parameter+"s", items, k.Filters, k.Tagged)
 }
@@ -170,6 +174,15 @@ func (f Filters[V]) lookupValues(name string, tagged func(V) []types.Tag) func(V
 }
 
 func tagValue(t types.Tag) *string { return t.Value }
+
+// GroupBy returns elements by the key that each has.
+func GroupBy[E any](list []E, key func(E) string) map[string][]E {
+	groups := make(map[string][]E)
+	for _, e := range list {
+		groups[key(e)] = append(groups[key(e)], e)
+	}
+	return groups
+}
 
 // CollectValues returns the values that the elements of a list have.
 func CollectValues[E any, T ~string](list []E, value func(E) *T) []string {

@@ -28,6 +28,8 @@ type View[R interface{ Identity() record.EC2Resource }, V any] struct {
 	Kind[R]
 	// Show is how a row looks in the API.
 	Show func(Scope, R) V
+	// ShowAll is Show for many rows, for kinds whose views list other resources: it lists them once. It is nil for others.
+	ShowAll func(Scope) func(R) V
 	// Tagged are the tags in a view.
 	Tagged func(V) []types.Tag
 	// Filters are the values by which a view is found, by filter name; tag filters go without saying.

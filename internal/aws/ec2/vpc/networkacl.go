@@ -49,9 +49,10 @@ func (s *Service) newNetworkACLView() resource.View[record.NetworkACL, types.Net
 		})
 	}
 	return resource.View[record.NetworkACL, v]{
-		Kind:   s.NetworkACLs,
-		Show:   s.viewACL,
-		Tagged: func(x v) []types.Tag { return x.Tags },
+		Kind:    s.NetworkACLs,
+		Show:    s.viewACL,
+		ShowAll: s.aclViewer,
+		Tagged:  func(x v) []types.Tag { return x.Tags },
 		Filters: resource.Filters[v]{
 			"association.association-id": association(
 				func(a types.NetworkAclAssociation) *string { return a.NetworkAclAssociationId }),
@@ -86,6 +87,17 @@ func (s *Service) newNetworkACLView() resource.View[record.NetworkACL, types.Net
 }
 
 func (s *Service) viewACL(in resource.Scope, r record.NetworkACL) types.NetworkAcl {
+	return s.aclViewer(in)(r)
+}
+
+// aclViewer lists what is associated with network ACLs, and returns how a network ACL looks.
+func (s *Service) aclViewer(in resource.Scope) func(record.NetworkACL) types.NetworkAcl {
+	subnets := resource.GroupBy(resource.MustRead(s.Subnets.List(in, nil)),
+		func(sub record.Subnet) string { return sub.NetworkACLID })
+	return func(r record.NetworkACL) types.NetworkAcl { return s.showACL(in, r, subnets[r.ID]) }
+}
+
+func (s *Service) showACL(in resource.Scope, r record.NetworkACL, subnets []record.Subnet) types.NetworkAcl {
 	v := types.NetworkAcl{
 		Associations: []types.NetworkAclAssociation{},
 		Entries:      []types.NetworkAclEntry{},
@@ -95,9 +107,7 @@ func (s *Service) viewACL(in resource.Scope, r record.NetworkACL) types.NetworkA
 		Tags:         s.ListTagSet(in, r.ID),
 		VpcId:        aws.String(r.VPCID),
 	}
-	for _, sub := range resource.MustRead(s.Subnets.List(in, func(sub record.Subnet) bool {
-		return sub.NetworkACLID == r.ID
-	})) {
+	for _, sub := range subnets {
 		v.Associations = append(v.Associations, types.NetworkAclAssociation{
 			NetworkAclAssociationId: aws.String(sub.NetworkACLAssociationID), NetworkAclId: aws.String(r.ID),
 			SubnetId: aws.String(sub.ID),

@@ -22,9 +22,10 @@ func (s *Service) newRouteTableView() resource.View[record.RouteTable, types.Rou
 		return func(x v) []string { return resource.CollectValues(x.Routes, member) }
 	}
 	return resource.View[record.RouteTable, v]{
-		Kind:   s.RouteTables,
-		Show:   s.viewRouteTable,
-		Tagged: func(x v) []types.Tag { return x.Tags },
+		Kind:    s.RouteTables,
+		Show:    s.viewRouteTable,
+		ShowAll: s.routeTableViewer,
+		Tagged:  func(x v) []types.Tag { return x.Tags },
 		Filters: resource.Filters[v]{
 			"association.gateway-id": association(
 				func(a types.RouteTableAssociation) *string { return a.GatewayId }),
@@ -64,6 +65,22 @@ func (s *Service) newRouteTableView() resource.View[record.RouteTable, types.Rou
 }
 
 func (s *Service) viewRouteTable(in resource.Scope, r record.RouteTable) types.RouteTable {
+	return s.routeTableViewer(in)(r)
+}
+
+// routeTableViewer lists what is associated with route tables, and returns how a route table looks.
+func (s *Service) routeTableViewer(in resource.Scope) func(record.RouteTable) types.RouteTable {
+	subnets := resource.GroupBy(resource.MustRead(s.Subnets.List(in, nil)),
+		func(sub record.Subnet) string { return sub.RouteTableID })
+	gateways := resource.GroupBy(resource.MustRead(s.InternetGateways.List(in, nil)),
+		func(g record.InternetGateway) string { return g.RouteTableID })
+	return func(r record.RouteTable) types.RouteTable {
+		return s.showRouteTable(in, r, subnets[r.ID], gateways[r.ID])
+	}
+}
+
+func (s *Service) showRouteTable(in resource.Scope, r record.RouteTable, subnets []record.Subnet,
+	gateways []record.InternetGateway) types.RouteTable {
 	v := types.RouteTable{
 		Associations: []types.RouteTableAssociation{}, OwnerId: aws.String(r.Account),
 		PropagatingVgws: []types.PropagatingVgw{},
@@ -84,14 +101,10 @@ func (s *Service) viewRouteTable(in resource.Scope, r record.RouteTable) types.R
 	if vpc.MainRouteTableID == r.ID {
 		associate(vpc.MainRouteTableAssociationID, true, nil, nil)
 	}
-	for _, sub := range resource.MustRead(s.Subnets.List(in, func(sub record.Subnet) bool {
-		return sub.RouteTableID == r.ID
-	})) {
+	for _, sub := range subnets {
 		associate(sub.RouteTableAssociationID, false, aws.String(sub.ID), nil)
 	}
-	for _, g := range resource.MustRead(s.InternetGateways.List(in, func(g record.InternetGateway) bool {
-		return g.RouteTableID == r.ID
-	})) {
+	for _, g := range gateways {
 		associate(g.RouteTableAssociationID, false, nil, aws.String(g.ID))
 	}
 	for _, a := range slices.Concat(vpc.CIDRs, vpc.IPv6CIDRs) {
