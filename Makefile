@@ -81,6 +81,10 @@ bundles: ## build every version of Kubernetes (about four minutes each, once)
 setup: ## install what the tests need and this machine lacks (aws, kubectl, runc, ...)
 	@scripts/setup
 
+.PHONY: test-unit
+test-unit: ## run the tests that need Go alone: no root, no network, no setup; also on macOS
+	go test -short -ldflags=-w ./cmd/... ./hack/... ./internal/... ./kubernetes ./node
+
 .PHONY: test
 test: setup daemon test-daemon tested-bundles node tested-addons ## set up, build and run the tests
 	@# The longest first, so that nothing waits for them alone in the end, but the two that boot most machines apart: beside

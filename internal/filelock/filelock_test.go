@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
 // ended is a context that has ended with a cause.
@@ -67,9 +69,7 @@ func TestALockIsItsOwnersAlone(t *testing.T) {
 
 func TestALockOfAnotherUserIsRefused(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("giving a file away needs root")
-	}
+	testenv.NeedsRoot(t)
 	dir := t.TempDir()
 	name := filepath.Join(dir, "lock")
 	if err := errors.Join(os.WriteFile(name, nil, 0o600), os.Chown(name, 65534, -1)); err != nil {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/coracle-eks/coracle/internal/eventually"
+	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
 const nobody = 65534
@@ -47,9 +48,7 @@ func (f *fixture) marks(spec Spec) []string {
 
 func needRoot(t *testing.T) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("becoming another user needs root")
-	}
+	testenv.NeedsRoot(t)
 }
 
 func TestOnlyThisUserInTheseNamespacesIsBelieved(t *testing.T) {

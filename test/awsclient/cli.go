@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
 // CLI runs the unmodified aws command line as the root user of a test's account, without any configuration of the
@@ -24,9 +26,7 @@ type CLI struct {
 // NewCLI is a command line that asks the server at url; args come first in each command: the name of the service.
 func NewCLI(t testing.TB, url, region string, args ...string) *CLI {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("starts the aws command line many times")
-	}
+	testenv.NeedsSetup(t)
 	program, err := exec.LookPath("aws")
 	if err != nil {
 		t.Fatal("the aws command line is not installed: make setup installs it")

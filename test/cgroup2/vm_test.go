@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coracle-eks/coracle/internal/testenv"
 	"github.com/coracle-eks/coracle/kubernetes"
 )
 
@@ -32,9 +33,7 @@ func TestNodesOnControlGroupsOfVersion2(t *testing.T) {
 	if os.Getenv("CORACLE_TEST") != "all" {
 		t.Skip("a virtual machine is slow: CORACLE_TEST=all runs it")
 	}
-	if os.Geteuid() != 0 {
-		t.Skip("making the disk of a virtual machine needs root")
-	}
+	testenv.NeedsRoot(t)
 	for _, name := range []string{"qemu-system-x86_64", "debootstrap", "kubectl"} {
 		if _, err := exec.LookPath(name); err != nil {
 			t.Skipf("%v: apt-get install -y qemu-system-x86 debootstrap, and make setup", err)

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/crash"
 	"github.com/coracle-eks/coracle/internal/eventually"
+	"github.com/coracle-eks/coracle/internal/testenv"
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
@@ -30,9 +30,7 @@ import (
 func TestTheDaemonMayDieInTheLifeOfAnInstance(t *testing.T) {
 	crash.Require(t)
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("machines need root")
-	}
+	testenv.NeedsRoot(t)
 	d := harness.Start(t)
 	f := &fleet{phoenix: &phoenix{Daemon: d, t: t}, client: ec2.NewFromConfig(d.Config())}
 	image, err := ssm.NewFromConfig(d.Config()).GetParameter(t.Context(), &ssm.GetParameterInput{

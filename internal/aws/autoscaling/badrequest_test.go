@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
@@ -25,7 +26,7 @@ func TestBadRequests(t *testing.T) {
 	w.create("nodes", 1, 2, 1)
 	id := w.serves("nodes", 1)[0]
 	w.hook("hook", "LAUNCHING", "ABANDON", 60)
-	must[*autoscaling.PutScalingPolicyOutput](t)(w.PutScalingPolicy(ctx,
+	awstest.Must[*autoscaling.PutScalingPolicyOutput](t)(w.PutScalingPolicy(ctx,
 		&autoscaling.PutScalingPolicyInput{AutoScalingGroupName: s("nodes"), PolicyName: s("step"),
 			PolicyType:     s("StepScaling"),
 			AdjustmentType: s("ChangeInCapacity"),
@@ -511,7 +512,7 @@ func TestBadRequests(t *testing.T) {
 			return err
 		}, "ValidationError", "GroupMood"},
 	} {
-		got, message := code(c.call())
+		got, message, _ := awstest.Failure(c.call())
 		if got != c.code || !strings.Contains(message, c.message) {
 			t.Errorf("%s: %s: %s; want %s: …%s…", c.name, got, message, c.code, c.message)
 		}
@@ -532,7 +533,7 @@ func TestOwnersNeedThePermissionsThatTheirGroupsUse(t *testing.T) {
 		"iam:CreateServiceLinkedRole": "could not be created",
 	} {
 		w.set(func() {
-			w.deny = func(caller wire.Caller, target wire.Target) bool {
+			w.Deny = func(caller wire.Caller, target wire.Target) bool {
 				return caller.PrincipalARN == rootARN && target.Action == action
 			}
 		})
@@ -540,7 +541,7 @@ func TestOwnersNeedThePermissionsThatTheirGroupsUse(t *testing.T) {
 			AutoScalingGroupName: s("nodes"), MinSize: n(0), MaxSize: n(1), VPCZoneIdentifier: &w.subnets[0],
 			LaunchTemplate: &types.LaunchTemplateSpecification{LaunchTemplateId: &w.template},
 		})
-		if _, got := code(err); !strings.Contains(got, message) {
+		if _, got, _ := awstest.Failure(err); !strings.Contains(got, message) {
 			t.Errorf("without %s: %v", action, err)
 		}
 	}
@@ -550,7 +551,7 @@ func TestOwnersNeedThePermissionsThatTheirGroupsUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.set(func() {
-		w.deny = func(caller wire.Caller, target wire.Target) bool {
+		w.Deny = func(caller wire.Caller, target wire.Target) bool {
 			return caller.PrincipalARN == rootARN && strings.HasSuffix(target.Resource, ":placement-group/theirs")
 		}
 	})
@@ -559,7 +560,7 @@ func TestOwnersNeedThePermissionsThatTheirGroupsUse(t *testing.T) {
 		PlacementGroup: s("theirs"),
 		LaunchTemplate: &types.LaunchTemplateSpecification{LaunchTemplateId: &w.template},
 	})
-	if _, got := code(err); !strings.Contains(got, "You are not authorized to use launch template: nodes") {
+	if _, got, _ := awstest.Failure(err); !strings.Contains(got, "You are not authorized to use launch template: nodes") {
 		t.Errorf("without permission for the placement group: %v", err)
 	}
 	// Nor a type in a subnet, or in a market, where they may not.
@@ -573,7 +574,7 @@ func TestOwnersNeedThePermissionsThatTheirGroupsUse(t *testing.T) {
 		},
 	} {
 		w.set(func() {
-			w.deny = func(caller wire.Caller, target wire.Target) bool {
+			w.Deny = func(caller wire.Caller, target wire.Target) bool {
 				return caller.PrincipalARN == rootARN && forbidden(target.Conditions)
 			}
 		})
@@ -590,16 +591,16 @@ func TestOwnersNeedThePermissionsThatTheirGroupsUse(t *testing.T) {
 				InstancesDistribution: &types.InstancesDistribution{OnDemandPercentageAboveBaseCapacity: n(50)},
 			},
 		})
-		if _, got := code(err); !strings.Contains(got, "You are not authorized to use launch template: nodes") {
+		if _, got, _ := awstest.Failure(err); !strings.Contains(got, "You are not authorized to use launch template: nodes") {
 			t.Errorf("without permission for %s: %v", name, err)
 		}
 	}
-	w.set(func() { w.deny, w.asked = nil, nil })
+	w.set(func() { w.Deny, w.Asked = nil, nil })
 	w.create("nodes", 0, 1, 0, func(in *autoscaling.CreateAutoScalingGroupInput) {
 		in.Tags = []types.Tag{{Key: s("team"), Value: s("a")}}
 	})
 	w.set(func() {
-		first := w.asked[0]
+		first := w.Asked[0]
 		if first.Action != "autoscaling:CreateAutoScalingGroup" ||
 			first.Resource != "arn:aws:autoscaling:eu-west-1:111122223333:autoScalingGroup:*:autoScalingGroupName/nodes" ||
 			first.Conditions["aws:RequestTag/team"][0] != "a" || first.Conditions["autoscaling:MaxSize"][0] != "1" {

@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 
+	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
 )
@@ -71,10 +72,10 @@ func TestAGroupsLife(t *testing.T) {
 	}
 
 	// Larger and smaller.
-	must[*autoscaling.SetDesiredCapacityOutput](t)(w.SetDesiredCapacity(ctx,
+	awstest.Must[*autoscaling.SetDesiredCapacityOutput](t)(w.SetDesiredCapacity(ctx,
 		&autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: aws.String("nodes"), DesiredCapacity: aws.Int32(6)}))
 	w.serves("nodes", 6)
-	must[*autoscaling.UpdateAutoScalingGroupOutput](t)(w.UpdateAutoScalingGroup(ctx,
+	awstest.Must[*autoscaling.UpdateAutoScalingGroupOutput](t)(w.UpdateAutoScalingGroup(ctx,
 		&autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: aws.String("nodes"), MaxSize: aws.Int32(2)}))
 	w.serves("nodes", 2)
 	w.eventually("EC2 has two", func() bool { return len(w.alive()) == 2 })
@@ -92,7 +93,7 @@ func TestAGroupsLife(t *testing.T) {
 
 	// An instance that a user terminates goes with the capacity, or is replaced.
 	left := w.in("nodes", types.LifecycleStateInService)
-	out := must[*autoscaling.TerminateInstanceInAutoScalingGroupOutput](t)(w.TerminateInstanceInAutoScalingGroup(ctx,
+	out := awstest.Must[*autoscaling.TerminateInstanceInAutoScalingGroupOutput](t)(w.TerminateInstanceInAutoScalingGroup(ctx,
 		&autoscaling.TerminateInstanceInAutoScalingGroupInput{InstanceId: &left[0],
 			ShouldDecrementDesiredCapacity: aws.Bool(true)}))
 	if *out.Activity.Description != "Terminating EC2 instance: "+left[0] || !strings.Contains(*out.Activity.Cause,
@@ -106,7 +107,7 @@ func TestAGroupsLife(t *testing.T) {
 	if a := w.activities("nodes")[0]; *a.ActivityId != *out.Activity.ActivityId {
 		t.Errorf("the activity that was answered is not the one that there is: %s", *a.Cause)
 	}
-	must[*autoscaling.TerminateInstanceInAutoScalingGroupOutput](t)(w.TerminateInstanceInAutoScalingGroup(ctx,
+	awstest.Must[*autoscaling.TerminateInstanceInAutoScalingGroupOutput](t)(w.TerminateInstanceInAutoScalingGroup(ctx,
 		&autoscaling.TerminateInstanceInAutoScalingGroupInput{InstanceId: &left[1],
 			ShouldDecrementDesiredCapacity: aws.Bool(false)}))
 	w.eventually("another takes its place", func() bool {
@@ -117,11 +118,11 @@ func TestAGroupsLife(t *testing.T) {
 	// The end.
 	_, err := w.DeleteAutoScalingGroup(ctx,
 		&autoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: aws.String("nodes")})
-	if got, message := code(err); got != "ResourceInUse" && got != "ScalingActivityInProgress" ||
+	if got, message, _ := awstest.Failure(err); got != "ResourceInUse" && got != "ScalingActivityInProgress" ||
 		!strings.Contains(message, "You cannot delete an AutoScalingGroup while there are") {
 		t.Errorf("delete a group with instances: %v", err)
 	}
-	must[*autoscaling.DeleteAutoScalingGroupOutput](t)(w.DeleteAutoScalingGroup(ctx,
+	awstest.Must[*autoscaling.DeleteAutoScalingGroupOutput](t)(w.DeleteAutoScalingGroup(ctx,
 		&autoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: aws.String("nodes"),
 			ForceDelete: aws.Bool(true)}))
 	w.eventually("the group is gone", func() bool { return w.group("nodes").AutoScalingGroupName == nil })
@@ -159,7 +160,7 @@ func TestIllInstancesAreReplaced(t *testing.T) {
 			t.Errorf("no activity says of %s %q", id, why)
 		}
 	}
-	must[*ec2.TerminateInstancesOutput](t)(w.ec2.TerminateInstances(ctx,
+	awstest.Must[*ec2.TerminateInstancesOutput](t)(w.ec2.TerminateInstances(ctx,
 		&ec2.TerminateInstancesInput{InstanceIds: ids[:1]}))
 	replaced(ids[0], "an EC2 health check indicating it has been terminated or stopped")
 	if !slices.ContainsFunc(w.activities("nodes"), func(a types.Activity) bool {
@@ -168,13 +169,13 @@ func TestIllInstancesAreReplaced(t *testing.T) {
 	}) {
 		t.Error("no activity says that an unhealthy instance was replaced")
 	}
-	must[*ec2.StopInstancesOutput](t)(w.ec2.StopInstances(ctx, &ec2.StopInstancesInput{InstanceIds: ids[1:]}))
+	awstest.Must[*ec2.StopInstancesOutput](t)(w.ec2.StopInstances(ctx, &ec2.StopInstancesInput{InstanceIds: ids[1:]}))
 	replaced(ids[1], "an EC2 health check indicating it has been terminated or stopped")
 
 	ids = w.serves("nodes", 2)
 	w.machine(ids[0], func(m *record.Machine) { m.InstanceStatus = "impaired" })
 	replaced(ids[0], "an EC2 instance status checks failure")
-	must[*autoscaling.SetInstanceHealthOutput](t)(w.SetInstanceHealth(ctx,
+	awstest.Must[*autoscaling.SetInstanceHealthOutput](t)(w.SetInstanceHealth(ctx,
 		&autoscaling.SetInstanceHealthInput{InstanceId: &ids[1], HealthStatus: aws.String("Unhealthy")}))
 	replaced(ids[1], "a user health-check")
 }
@@ -192,7 +193,7 @@ func TestCreationIsAuthorizedByTheRequestAlone(t *testing.T) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var last wire.Target
-	for _, asked := range w.asked {
+	for _, asked := range w.Asked {
 		if asked.Action == "autoscaling:CreateAutoScalingGroup" {
 			last = asked
 		}

@@ -18,12 +18,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
-	"github.com/aws/smithy-go"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/coracle-eks/coracle/internal/ami"
 	coracle "github.com/coracle-eks/coracle/internal/aws/autoscaling"
+	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	ec2service "github.com/coracle-eks/coracle/internal/aws/ec2"
 	iamservice "github.com/coracle-eks/coracle/internal/aws/iam"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
@@ -57,13 +57,13 @@ type world struct {
 	mux     *wire.Mux
 	clock   *clocktesting.FakeClock
 
+	*awstest.Judge
+
 	vpc      string
 	subnets  []string // in zones a, b and c
 	template string   // ID
 
 	mu      sync.Mutex
-	deny    func(wire.Caller, wire.Target) bool
-	asked   []wire.Target
 	broken  string // why no machine boots
 	slow    bool   // machines stay pending
 	runs    []ec2.RunInstancesInput
@@ -74,8 +74,12 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{t: t, etcd: storetest.Client(t), prefix: storetest.Prefix(t),
+	w := &world{t: t, etcd: storetest.Client(t), prefix: storetest.Prefix(t), Judge: awstest.NewJudge(),
 		clock: clocktesting.NewFakeClock(time.Now().UTC().Truncate(time.Millisecond))}
+	w.Sessions = map[string]wire.Caller{"ASIAROLE": {
+		Account: account, ARN: "arn:aws:sts::" + account + ":assumed-role/AWSServiceRoleForAutoScaling/AutoScaling",
+		PrincipalARN: roleARN, UserID: "AROAX:AutoScaling", SessionName: "AutoScaling",
+	}}
 	var err error
 	if w.store, err = store.Open(t.Context(), w.etcd, store.Options{Prefix: w.prefix,
 		Log: slog.New(slog.DiscardHandler)}); err != nil {
@@ -106,7 +110,7 @@ func newWorld(t testing.TB) *world {
 	w.startController()
 	t.Cleanup(func() { w.stopController(); cancel(); w.running.Wait() })
 
-	w.vpc = *must[*ec2.CreateVpcOutput](t)(w.ec2.CreateVpc(t.Context(),
+	w.vpc = *awstest.Must[*ec2.CreateVpcOutput](t)(w.ec2.CreateVpc(t.Context(),
 		&ec2.CreateVpcInput{CidrBlock: aws.String("10.0.0.0/16")})).Vpc.VpcId
 	for i, zone := range []string{"a", "b", "c"} {
 		cidr := []string{"10.0.0.0/24", "10.0.1.0/24", "10.0.2.0/24"}[i]
@@ -177,29 +181,6 @@ func (w *world) client(accessKey string) *ec2.Client {
 	})
 }
 
-func (w *world) Lookup(_ context.Context, accessKey, _ string) (string, wire.Caller, error) {
-	if accessKey == "ASIAROLE" {
-		return "secret", wire.Caller{
-			Account: account, ARN: "arn:aws:sts::" + account + ":assumed-role/AWSServiceRoleForAutoScaling/AutoScaling",
-			PrincipalARN: roleARN, UserID: "AROAX:AutoScaling", SessionName: "AutoScaling",
-		}, nil
-	}
-	return "secret", wire.Caller{Account: account, ARN: rootARN, PrincipalARN: rootARN, UserID: account,
-		AccessKeyID: accessKey}, nil
-}
-
-func (w *world) Authorize(_ context.Context, caller wire.Caller, targets []wire.Target) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.asked = append(w.asked, targets...)
-	for _, t := range targets {
-		if w.deny != nil && w.deny(caller, t) {
-			return &wire.Denied{Action: t.Action, Resource: t.Resource}
-		}
-	}
-	return nil
-}
-
 // hardware observes of each instance what is wanted of it.
 func (w *world) hardware(ctx context.Context, key string) (reconcile.Result, error) {
 	row, err := record.Instances(w.store).Get(ctx, key)
@@ -248,34 +229,15 @@ func (w *world) machine(id string, change func(*record.Machine)) {
 	}
 }
 
-func must[T any](t testing.TB) func(T, error) T {
-	return func(out T, err error) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return out
-	}
-}
-
-// code is the AWS error code of err and its message.
-func code(err error) (string, string) {
-	var api smithy.APIError
-	if errors.As(err, &api) {
-		return api.ErrorCode(), api.ErrorMessage()
-	}
-	return "", ""
-}
-
 func (w *world) subnet(cidr, zone string) string {
 	w.t.Helper()
-	return *must[*ec2.CreateSubnetOutput](w.t)(w.ec2.CreateSubnet(w.t.Context(), &ec2.CreateSubnetInput{VpcId: &w.vpc,
+	return *awstest.Must[*ec2.CreateSubnetOutput](w.t)(w.ec2.CreateSubnet(w.t.Context(), &ec2.CreateSubnetInput{VpcId: &w.vpc,
 		CidrBlock: &cidr, AvailabilityZone: aws.String(region + zone)})).Subnet.SubnetId
 }
 
 func (w *world) launchTemplate(name string, data ec2types.RequestLaunchTemplateData) string {
 	w.t.Helper()
-	return *must[*ec2.CreateLaunchTemplateOutput](w.t)(w.ec2.CreateLaunchTemplate(w.t.Context(),
+	return *awstest.Must[*ec2.CreateLaunchTemplateOutput](w.t)(w.ec2.CreateLaunchTemplate(w.t.Context(),
 		&ec2.CreateLaunchTemplateInput{LaunchTemplateName: &name,
 			LaunchTemplateData: &data})).LaunchTemplate.LaunchTemplateId
 }
@@ -302,13 +264,13 @@ func (w *world) create(name string, min, max, desired int32, change ...func(*aut
 	for _, c := range change {
 		c(in)
 	}
-	must[*autoscaling.CreateAutoScalingGroupOutput](w.t)(w.CreateAutoScalingGroup(w.t.Context(), in))
+	awstest.Must[*autoscaling.CreateAutoScalingGroupOutput](w.t)(w.CreateAutoScalingGroup(w.t.Context(), in))
 }
 
 // group is a group as the API shows it; its name is empty when there is none.
 func (w *world) group(name string) types.AutoScalingGroup {
 	w.t.Helper()
-	out := must[*autoscaling.DescribeAutoScalingGroupsOutput](w.t)(w.DescribeAutoScalingGroups(w.t.Context(),
+	out := awstest.Must[*autoscaling.DescribeAutoScalingGroupsOutput](w.t)(w.DescribeAutoScalingGroups(w.t.Context(),
 		&autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{name}}))
 	if len(out.AutoScalingGroups) == 0 {
 		return types.AutoScalingGroup{}
@@ -370,7 +332,7 @@ func (w *world) activities(name string) []types.Activity {
 // tags are the tags of an instance.
 func (w *world) tags(id string) map[string]string {
 	w.t.Helper()
-	out := must[*ec2.DescribeInstancesOutput](w.t)(w.ec2.DescribeInstances(w.t.Context(),
+	out := awstest.Must[*ec2.DescribeInstancesOutput](w.t)(w.ec2.DescribeInstances(w.t.Context(),
 		&ec2.DescribeInstancesInput{InstanceIds: []string{id}}))
 	tags := make(map[string]string)
 	for _, t := range out.Reservations[0].Instances[0].Tags {
@@ -382,7 +344,7 @@ func (w *world) tags(id string) map[string]string {
 // running are the instances that EC2 has running or pending.
 func (w *world) alive() []ec2types.Instance {
 	w.t.Helper()
-	out := must[*ec2.DescribeInstancesOutput](w.t)(w.ec2.DescribeInstances(w.t.Context(), &ec2.DescribeInstancesInput{
+	out := awstest.Must[*ec2.DescribeInstancesOutput](w.t)(w.ec2.DescribeInstances(w.t.Context(), &ec2.DescribeInstancesInput{
 		Filters: []ec2types.Filter{{Name: aws.String("instance-state-name"), Values: []string{"pending", "running"}}},
 	}))
 	var all []ec2types.Instance

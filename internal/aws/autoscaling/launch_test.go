@@ -14,6 +14,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/smithy-go"
 
+	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/controller/autoscalinggroup"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -42,7 +43,7 @@ func TestAFullSubnetIsLeftForAnother(t *testing.T) {
 	tiny := w.subnet("10.0.9.0/28", "a") // 11 addresses
 	fill := w.launchTemplate("fill", ec2types.RequestLaunchTemplateData{ImageId: aws.String(image(t)),
 		InstanceType: "m5.large"})
-	must[*ec2.RunInstancesOutput](t)(w.ec2.RunInstances(t.Context(), &ec2.RunInstancesInput{
+	awstest.Must[*ec2.RunInstancesOutput](t)(w.ec2.RunInstances(t.Context(), &ec2.RunInstancesInput{
 		MinCount: aws.Int32(11), MaxCount: aws.Int32(11), SubnetId: &tiny,
 		LaunchTemplate: &ec2types.LaunchTemplateSpecification{LaunchTemplateId: &fill},
 	}))
@@ -88,20 +89,20 @@ func TestALaunchThatFailsIsTriedAgainLaterOrWhenTheGroupChanges(t *testing.T) {
 	// A template that is gone is told as EC2 tells it, and a change of the group has the launch tried again at once.
 	w.size(0)
 	w.eventually("the group is empty", func() bool { return len(w.group("nodes").Instances) == 0 })
-	must[*ec2.DeleteLaunchTemplateOutput](t)(w.ec2.DeleteLaunchTemplate(ctx,
+	awstest.Must[*ec2.DeleteLaunchTemplateOutput](t)(w.ec2.DeleteLaunchTemplate(ctx,
 		&ec2.DeleteLaunchTemplateInput{LaunchTemplateId: &w.template}))
 	w.size(1)
 	w.failedWith("You must use a valid fully-formed launch template. ")
 	w.template = w.launchTemplate("again", ec2types.RequestLaunchTemplateData{ImageId: aws.String(image(t)),
 		InstanceType: "m5.xlarge"})
-	must[*autoscaling.UpdateAutoScalingGroupOutput](t)(w.UpdateAutoScalingGroup(ctx,
+	awstest.Must[*autoscaling.UpdateAutoScalingGroupOutput](t)(w.UpdateAutoScalingGroup(ctx,
 		&autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: aws.String("nodes"),
 			LaunchTemplate: &types.LaunchTemplateSpecification{LaunchTemplateId: &w.template}}))
 	w.serves("nodes", 1)
 
 	// A role that may not launch.
 	w.set(func() {
-		w.deny = func(caller wire.Caller, target wire.Target) bool {
+		w.Deny = func(caller wire.Caller, target wire.Target) bool {
 			return caller.PrincipalARN == roleARN && target.Action == "ec2:RunInstances"
 		}
 	})
@@ -165,7 +166,7 @@ func TestZonesAreBalanced(t *testing.T) {
 		}
 		return n
 	}
-	must[*autoscaling.UpdateAutoScalingGroupOutput](t)(w.UpdateAutoScalingGroup(ctx,
+	awstest.Must[*autoscaling.UpdateAutoScalingGroupOutput](t)(w.UpdateAutoScalingGroup(ctx,
 		&autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: aws.String("nodes"),
 			VPCZoneIdentifier: aws.String(w.subnets[0] + "," + w.subnets[1])}))
 	w.eventually("they are balanced", func() bool { z := zones(); return z["a"] == 2 && z["b"] == 2 })
@@ -174,7 +175,7 @@ func TestZonesAreBalanced(t *testing.T) {
 	}) {
 		t.Error("no activity says so")
 	}
-	must[*autoscaling.UpdateAutoScalingGroupOutput](t)(w.UpdateAutoScalingGroup(ctx,
+	awstest.Must[*autoscaling.UpdateAutoScalingGroupOutput](t)(w.UpdateAutoScalingGroup(ctx,
 		&autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: aws.String("nodes"),
 			VPCZoneIdentifier: aws.String(w.subnets[1] + "," + w.subnets[2])}))
 	w.eventually("they leave a zone that is not the group's", func() bool {
@@ -197,7 +198,7 @@ func TestTerminationPolicies(t *testing.T) {
 			order := w.serves("nodes", 1)
 			for n := range 2 {
 				w.clock.Step(time.Minute)
-				must[*ec2.CreateLaunchTemplateVersionOutput](t)(w.ec2.CreateLaunchTemplateVersion(t.Context(),
+				awstest.Must[*ec2.CreateLaunchTemplateVersionOutput](t)(w.ec2.CreateLaunchTemplateVersion(t.Context(),
 					&ec2.CreateLaunchTemplateVersionInput{
 						LaunchTemplateId: &w.template, SourceVersion: aws.String("1"),
 						LaunchTemplateData: &ec2types.RequestLaunchTemplateData{InstanceType: "m5.xlarge"},

@@ -10,11 +10,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
+
+	"github.com/coracle-eks/coracle/internal/aws/awstest"
 )
 
 func (w *world) hook(name, transition, result string, timeout int32) {
 	w.t.Helper()
-	must[*autoscaling.PutLifecycleHookOutput](w.t)(w.PutLifecycleHook(w.t.Context(), &autoscaling.PutLifecycleHookInput{
+	awstest.Must[*autoscaling.PutLifecycleHookOutput](w.t)(w.PutLifecycleHook(w.t.Context(), &autoscaling.PutLifecycleHookInput{
 		AutoScalingGroupName: aws.String("nodes"), LifecycleHookName: &name,
 		LifecycleTransition: aws.String("autoscaling:EC2_INSTANCE_" + transition), DefaultResult: &result,
 		HeartbeatTimeout: &timeout,
@@ -23,7 +25,7 @@ func (w *world) hook(name, transition, result string, timeout int32) {
 
 func (w *world) complete(id, hook, result string) {
 	w.t.Helper()
-	must[*autoscaling.CompleteLifecycleActionOutput](w.t)(w.CompleteLifecycleAction(w.t.Context(),
+	awstest.Must[*autoscaling.CompleteLifecycleActionOutput](w.t)(w.CompleteLifecycleAction(w.t.Context(),
 		&autoscaling.CompleteLifecycleActionInput{
 			AutoScalingGroupName: aws.String("nodes"), LifecycleHookName: &hook, InstanceId: &id,
 			LifecycleActionResult: &result,
@@ -32,7 +34,7 @@ func (w *world) complete(id, hook, result string) {
 
 func (w *world) size(n int32) {
 	w.t.Helper()
-	must[*autoscaling.SetDesiredCapacityOutput](w.t)(w.SetDesiredCapacity(w.t.Context(),
+	awstest.Must[*autoscaling.SetDesiredCapacityOutput](w.t)(w.SetDesiredCapacity(w.t.Context(),
 		&autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: aws.String("nodes"), DesiredCapacity: &n}))
 }
 
@@ -64,7 +66,7 @@ func TestLifecycleHooks(t *testing.T) {
 	w.size(2)
 	second := w.waits(types.LifecycleStatePendingWait, 1)[0]
 	w.clock.Step(50 * time.Second)
-	must[*autoscaling.RecordLifecycleActionHeartbeatOutput](t)(w.RecordLifecycleActionHeartbeat(ctx,
+	awstest.Must[*autoscaling.RecordLifecycleActionHeartbeatOutput](t)(w.RecordLifecycleActionHeartbeat(ctx,
 		&autoscaling.RecordLifecycleActionHeartbeatInput{
 			AutoScalingGroupName: aws.String("nodes"), LifecycleHookName: aws.String("prepare"), InstanceId: &second,
 		}))
@@ -76,7 +78,7 @@ func TestLifecycleHooks(t *testing.T) {
 	w.eventually("the pending instance is taken out",
 		func() bool { return len(w.in("nodes", types.LifecycleStateTerminatingWait)) == 1 })
 	gone := w.in("nodes", types.LifecycleStateTerminatingWait)[0]
-	if state := must[*ec2.DescribeInstancesOutput](t)(w.ec2.DescribeInstances(ctx,
+	if state := awstest.Must[*ec2.DescribeInstancesOutput](t)(w.ec2.DescribeInstances(ctx,
 		&ec2.DescribeInstancesInput{InstanceIds: []string{
 			gone}})).Reservations[0].Instances[0].State.Name; state != "running" {
 		t.Errorf("%s is %s while it waits for its hook", gone, state)
@@ -105,14 +107,14 @@ func TestLifecycleHooks(t *testing.T) {
 	})
 
 	// Without the hook nothing waits any more.
-	must[*autoscaling.DeleteLifecycleHookOutput](t)(w.DeleteLifecycleHook(ctx,
+	awstest.Must[*autoscaling.DeleteLifecycleHookOutput](t)(w.DeleteLifecycleHook(ctx,
 		&autoscaling.DeleteLifecycleHookInput{AutoScalingGroupName: aws.String("nodes"),
 			LifecycleHookName: aws.String("prepare")}))
-	must[*autoscaling.DeleteLifecycleHookOutput](t)(w.DeleteLifecycleHook(ctx,
+	awstest.Must[*autoscaling.DeleteLifecycleHookOutput](t)(w.DeleteLifecycleHook(ctx,
 		&autoscaling.DeleteLifecycleHookInput{AutoScalingGroupName: aws.String("nodes"),
 			LifecycleHookName: aws.String("drain")}))
 	w.serves("nodes", 2)
-	must[*autoscaling.DeleteAutoScalingGroupOutput](t)(w.DeleteAutoScalingGroup(ctx,
+	awstest.Must[*autoscaling.DeleteAutoScalingGroupOutput](t)(w.DeleteAutoScalingGroup(ctx,
 		&autoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: aws.String("nodes"),
 			ForceDelete: aws.Bool(true)}))
 	w.eventually("the group is gone", func() bool { return w.group("nodes").AutoScalingGroupName == nil })
@@ -124,7 +126,7 @@ func TestStandbyAttachAndDetach(t *testing.T) {
 	ctx := t.Context()
 	w.create("nodes", 1, 3, 2)
 	ids := w.serves("nodes", 2)
-	out := must[*autoscaling.EnterStandbyOutput](t)(w.EnterStandby(ctx,
+	out := awstest.Must[*autoscaling.EnterStandbyOutput](t)(w.EnterStandby(ctx,
 		&autoscaling.EnterStandbyInput{AutoScalingGroupName: aws.String("nodes"), InstanceIds: ids[:1],
 			ShouldDecrementDesiredCapacity: aws.Bool(true)}))
 	if want := "Moving EC2 instance to Standby: " + ids[0]; *out.Activities[0].Description != want ||
@@ -134,19 +136,19 @@ func TestStandbyAttachAndDetach(t *testing.T) {
 	}
 	w.waits(types.LifecycleStateStandby, 1)
 	// It may be stopped without being replaced.
-	must[*ec2.StopInstancesOutput](t)(w.ec2.StopInstances(ctx, &ec2.StopInstancesInput{InstanceIds: ids[:1]}))
+	awstest.Must[*ec2.StopInstancesOutput](t)(w.ec2.StopInstances(ctx, &ec2.StopInstancesInput{InstanceIds: ids[:1]}))
 	w.eventually("it has stopped", func() bool {
-		return must[*ec2.DescribeInstancesOutput](t)(w.ec2.DescribeInstances(ctx,
+		return awstest.Must[*ec2.DescribeInstancesOutput](t)(w.ec2.DescribeInstances(ctx,
 			&ec2.DescribeInstancesInput{InstanceIds: ids[:1]})).Reservations[0].Instances[0].State.Name == "stopped"
 	})
-	must[*ec2.StartInstancesOutput](t)(w.ec2.StartInstances(ctx, &ec2.StartInstancesInput{InstanceIds: ids[:1]}))
-	must[*autoscaling.ExitStandbyOutput](t)(w.ExitStandby(ctx,
+	awstest.Must[*ec2.StartInstancesOutput](t)(w.ec2.StartInstances(ctx, &ec2.StartInstancesInput{InstanceIds: ids[:1]}))
+	awstest.Must[*autoscaling.ExitStandbyOutput](t)(w.ExitStandby(ctx,
 		&autoscaling.ExitStandbyInput{AutoScalingGroupName: aws.String("nodes"), InstanceIds: ids[:1]}))
 	if now := w.serves("nodes", 2); !slices.Equal(now, ids) {
 		t.Errorf("now there are %v, want %v", now, ids)
 	}
 
-	must[*autoscaling.DetachInstancesOutput](t)(w.DetachInstances(ctx,
+	awstest.Must[*autoscaling.DetachInstancesOutput](t)(w.DetachInstances(ctx,
 		&autoscaling.DetachInstancesInput{AutoScalingGroupName: aws.String("nodes"), InstanceIds: ids[:1],
 			ShouldDecrementDesiredCapacity: aws.Bool(true)}))
 	w.eventually("it is detached", func() bool { return len(w.group("nodes").Instances) == 1 })
@@ -156,7 +158,7 @@ func TestStandbyAttachAndDetach(t *testing.T) {
 	if len(w.alive()) != 2 {
 		t.Errorf("%d instances are alive", len(w.alive()))
 	}
-	must[*autoscaling.AttachInstancesOutput](t)(w.AttachInstances(ctx,
+	awstest.Must[*autoscaling.AttachInstancesOutput](t)(w.AttachInstances(ctx,
 		&autoscaling.AttachInstancesInput{AutoScalingGroupName: aws.String("nodes"), InstanceIds: ids[:1]}))
 	if now := w.serves("nodes", 2); !slices.Equal(now, ids) || *w.group("nodes").DesiredCapacity != 2 {
 		t.Errorf("now there are %v, want %v", now, ids)
@@ -168,7 +170,7 @@ func TestStandbyAttachAndDetach(t *testing.T) {
 		t.Errorf("the activity is %s", *a.Description)
 	}
 	// Without the decrement another takes the place.
-	must[*autoscaling.DetachInstancesOutput](t)(w.DetachInstances(ctx,
+	awstest.Must[*autoscaling.DetachInstancesOutput](t)(w.DetachInstances(ctx,
 		&autoscaling.DetachInstancesInput{AutoScalingGroupName: aws.String("nodes"), InstanceIds: ids[1:],
 			ShouldDecrementDesiredCapacity: aws.Bool(false)}))
 	w.eventually("another takes its place", func() bool {
@@ -183,24 +185,24 @@ func TestSuspendedProcesses(t *testing.T) {
 	ctx := t.Context()
 	w.create("nodes", 0, 3, 1)
 	id := w.serves("nodes", 1)[0]
-	must[*autoscaling.SuspendProcessesOutput](t)(w.SuspendProcesses(ctx,
+	awstest.Must[*autoscaling.SuspendProcessesOutput](t)(w.SuspendProcesses(ctx,
 		&autoscaling.SuspendProcessesInput{AutoScalingGroupName: aws.String("nodes"),
 			ScalingProcesses: []string{"Launch", "ReplaceUnhealthy"}}))
 	if p := w.group("nodes").SuspendedProcesses; len(p) != 2 || *p[0].ProcessName != "Launch" ||
 		!strings.HasPrefix(*p[0].SuspensionReason, "User suspended at ") {
 		t.Errorf("suspended are %+v", p)
 	}
-	must[*ec2.TerminateInstancesOutput](t)(w.ec2.TerminateInstances(ctx,
+	awstest.Must[*ec2.TerminateInstancesOutput](t)(w.ec2.TerminateInstances(ctx,
 		&ec2.TerminateInstancesInput{InstanceIds: []string{id}}))
 	w.eventually("it is unhealthy", func() bool {
 		i := w.group("nodes").Instances
 		return len(i) == 1 && *i[0].HealthStatus == "Unhealthy"
 	})
-	must[*autoscaling.ResumeProcessesOutput](t)(w.ResumeProcesses(ctx,
+	awstest.Must[*autoscaling.ResumeProcessesOutput](t)(w.ResumeProcesses(ctx,
 		&autoscaling.ResumeProcessesInput{AutoScalingGroupName: aws.String("nodes"),
 			ScalingProcesses: []string{"ReplaceUnhealthy"}}))
 	w.eventually("it is gone and nothing is launched", func() bool { return len(w.group("nodes").Instances) == 0 })
-	must[*autoscaling.ResumeProcessesOutput](t)(w.ResumeProcesses(ctx,
+	awstest.Must[*autoscaling.ResumeProcessesOutput](t)(w.ResumeProcesses(ctx,
 		&autoscaling.ResumeProcessesInput{AutoScalingGroupName: aws.String("nodes")}))
 	w.serves("nodes", 1)
 }
@@ -214,7 +216,7 @@ func TestProtectedInstancesStay(t *testing.T) {
 	})
 	ids := w.serves("nodes", 3)
 	w.size(0)
-	must[*autoscaling.SetInstanceProtectionOutput](t)(w.SetInstanceProtection(ctx,
+	awstest.Must[*autoscaling.SetInstanceProtectionOutput](t)(w.SetInstanceProtection(ctx,
 		&autoscaling.SetInstanceProtectionInput{AutoScalingGroupName: aws.String("nodes"), InstanceIds: ids[1:2],
 			ProtectedFromScaleIn: aws.Bool(false)}))
 	if left := w.serves("nodes", 2); slices.Contains(left, ids[1]) {
@@ -228,7 +230,7 @@ func TestTheGracePeriodIsRespected(t *testing.T) {
 	w.create("nodes", 1, 1, 1,
 		func(in *autoscaling.CreateAutoScalingGroupInput) { in.HealthCheckGracePeriod = aws.Int32(300) })
 	id := w.serves("nodes", 1)[0]
-	must[*autoscaling.SetInstanceHealthOutput](t)(w.SetInstanceHealth(t.Context(),
+	awstest.Must[*autoscaling.SetInstanceHealthOutput](t)(w.SetInstanceHealth(t.Context(),
 		&autoscaling.SetInstanceHealthInput{InstanceId: &id, HealthStatus: aws.String("Unhealthy")}))
 	w.clock.Step(200 * time.Second)
 	if now := w.in("nodes", types.LifecycleStateInService); !slices.Equal(now, []string{id}) {

@@ -10,12 +10,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/awstest"
 )
 
 // version makes a new version of the launch template.
 func (w *world) version(kind ec2types.InstanceType) {
 	w.t.Helper()
-	must[*ec2.CreateLaunchTemplateVersionOutput](w.t)(w.ec2.CreateLaunchTemplateVersion(w.t.Context(),
+	awstest.Must[*ec2.CreateLaunchTemplateVersionOutput](w.t)(w.ec2.CreateLaunchTemplateVersion(w.t.Context(),
 		&ec2.CreateLaunchTemplateVersionInput{
 			LaunchTemplateId: &w.template, SourceVersion: aws.String("1"),
 			LaunchTemplateData: &ec2types.RequestLaunchTemplateData{InstanceType: kind},
@@ -25,7 +27,7 @@ func (w *world) version(kind ec2types.InstanceType) {
 func (w *world) refresh(in *autoscaling.StartInstanceRefreshInput) string {
 	w.t.Helper()
 	in.AutoScalingGroupName = aws.String("nodes")
-	return *must[*autoscaling.StartInstanceRefreshOutput](w.t)(w.StartInstanceRefresh(w.t.Context(),
+	return *awstest.Must[*autoscaling.StartInstanceRefreshOutput](w.t)(w.StartInstanceRefresh(w.t.Context(),
 		in)).InstanceRefreshId
 }
 
@@ -35,7 +37,7 @@ func (w *world) refreshes(status types.InstanceRefreshStatus, some time.Duration
 	var r types.InstanceRefresh
 	w.eventually("the refresh is "+string(status), func() bool {
 		w.clock.Step(some)
-		r = must[*autoscaling.DescribeInstanceRefreshesOutput](w.t)(w.DescribeInstanceRefreshes(w.t.Context(),
+		r = awstest.Must[*autoscaling.DescribeInstanceRefreshesOutput](w.t)(w.DescribeInstanceRefreshes(w.t.Context(),
 			&autoscaling.DescribeInstanceRefreshesInput{AutoScalingGroupName: aws.String(
 				"nodes")})).InstanceRefreshes[0]
 		return r.Status == status
@@ -72,7 +74,7 @@ func TestInstanceRefresh(t *testing.T) {
 	})
 	_, err := w.StartInstanceRefresh(ctx,
 		&autoscaling.StartInstanceRefreshInput{AutoScalingGroupName: aws.String("nodes")})
-	if got, _ := code(err); got != "InstanceRefreshInProgress" {
+	if got := awstest.Code(err); got != "InstanceRefreshInProgress" {
 		t.Errorf("a second one at the same time: %v", err)
 	}
 	done := w.refreshes(types.InstanceRefreshStatusSuccessful, 5*time.Second)
@@ -126,7 +128,7 @@ func TestInstanceRefreshIsRolledBackOrCancelled(t *testing.T) {
 		return slices.Contains(w.versions(), "2") && len(w.in("nodes", types.LifecycleStateInService)) == 2
 	})
 	w.clock.Step(time.Minute)
-	must[*autoscaling.RollbackInstanceRefreshOutput](t)(w.RollbackInstanceRefresh(ctx,
+	awstest.Must[*autoscaling.RollbackInstanceRefreshOutput](t)(w.RollbackInstanceRefresh(ctx,
 		&autoscaling.RollbackInstanceRefreshInput{AutoScalingGroupName: aws.String("nodes")}))
 	r := w.refreshes(types.InstanceRefreshStatusRollbackSuccessful, 50_000*time.Second)
 	w.eventually("the one of the other version has terminated", func() bool {
@@ -143,7 +145,7 @@ func TestInstanceRefreshIsRolledBackOrCancelled(t *testing.T) {
 	w.eventually("one is replaced", func() bool {
 		return slices.Contains(w.versions(), "2") && len(w.in("nodes", types.LifecycleStateInService)) == 2
 	})
-	must[*autoscaling.CancelInstanceRefreshOutput](t)(w.CancelInstanceRefresh(ctx,
+	awstest.Must[*autoscaling.CancelInstanceRefreshOutput](t)(w.CancelInstanceRefresh(ctx,
 		&autoscaling.CancelInstanceRefreshInput{AutoScalingGroupName: aws.String("nodes")}))
 	w.refreshes(types.InstanceRefreshStatusCancelled, time.Second)
 	w.eventually("the one that was replaced has terminated, and no other", func() bool {
@@ -157,17 +159,17 @@ func TestScheduledActions(t *testing.T) {
 	ctx := t.Context()
 	w.create("nodes", 0, 5, 0)
 	start := w.clock.Now().Add(time.Hour)
-	must[*autoscaling.PutScheduledUpdateGroupActionOutput](t)(w.PutScheduledUpdateGroupAction(ctx,
+	awstest.Must[*autoscaling.PutScheduledUpdateGroupActionOutput](t)(w.PutScheduledUpdateGroupAction(ctx,
 		&autoscaling.PutScheduledUpdateGroupActionInput{
 			AutoScalingGroupName: aws.String("nodes"), ScheduledActionName: aws.String("morning"), StartTime: &start,
 			DesiredCapacity: aws.Int32(2),
 		}))
-	must[*autoscaling.PutScheduledUpdateGroupActionOutput](t)(w.PutScheduledUpdateGroupAction(ctx,
+	awstest.Must[*autoscaling.PutScheduledUpdateGroupActionOutput](t)(w.PutScheduledUpdateGroupAction(ctx,
 		&autoscaling.PutScheduledUpdateGroupActionInput{
 			AutoScalingGroupName: aws.String("nodes"), ScheduledActionName: aws.String("weekly"),
 			Recurrence: aws.String("0 8 * * MON"), TimeZone: aws.String("Europe/Berlin"), MaxSize: aws.Int32(5),
 		}))
-	actions := must[*autoscaling.DescribeScheduledActionsOutput](t)(w.DescribeScheduledActions(ctx,
+	actions := awstest.Must[*autoscaling.DescribeScheduledActionsOutput](t)(w.DescribeScheduledActions(ctx,
 		&autoscaling.DescribeScheduledActionsInput{AutoScalingGroupName: aws.String(
 			"nodes")})).ScheduledUpdateGroupActions
 	if len(actions) != 2 || actions[1].StartTime.Weekday() != time.Monday || !actions[0].StartTime.Equal(start) {
@@ -175,7 +177,7 @@ func TestScheduledActions(t *testing.T) {
 	}
 	w.clock.Step(61 * time.Minute)
 	w.serves("nodes", 2)
-	actions = must[*autoscaling.DescribeScheduledActionsOutput](t)(w.DescribeScheduledActions(ctx,
+	actions = awstest.Must[*autoscaling.DescribeScheduledActionsOutput](t)(w.DescribeScheduledActions(ctx,
 		&autoscaling.DescribeScheduledActionsInput{AutoScalingGroupName: aws.String(
 			"nodes")})).ScheduledUpdateGroupActions
 	if len(actions) != 1 || *actions[0].ScheduledActionName != "weekly" {
@@ -195,12 +197,12 @@ func TestScalingPolicies(t *testing.T) {
 		if metric != nil {
 			in.MetricValue, in.BreachThreshold = metric, aws.Float64(50)
 		}
-		must[*autoscaling.ExecutePolicyOutput](t)(w.ExecutePolicy(ctx, in))
+		awstest.Must[*autoscaling.ExecutePolicyOutput](t)(w.ExecutePolicy(ctx, in))
 	}
 	put := func(in autoscaling.PutScalingPolicyInput) {
 		t.Helper()
 		in.AutoScalingGroupName = aws.String("nodes")
-		must[*autoscaling.PutScalingPolicyOutput](t)(w.PutScalingPolicy(ctx, &in))
+		awstest.Must[*autoscaling.PutScalingPolicyOutput](t)(w.PutScalingPolicy(ctx, &in))
 	}
 	put(autoscaling.PutScalingPolicyInput{PolicyName: aws.String("half"),
 		AdjustmentType: aws.String("PercentChangeInCapacity"), ScalingAdjustment: aws.Int32(-50)})
@@ -216,7 +218,7 @@ func TestScalingPolicies(t *testing.T) {
 	w.serves("nodes", 3)
 	execute("steps", aws.Float64(90))
 	w.serves("nodes", 6)
-	if p := must[*autoscaling.DescribePoliciesOutput](t)(w.DescribePolicies(ctx,
+	if p := awstest.Must[*autoscaling.DescribePoliciesOutput](t)(w.DescribePolicies(ctx,
 		&autoscaling.DescribePoliciesInput{AutoScalingGroupName: aws.String("nodes"),
 			PolicyTypes: []string{"StepScaling"}})).ScalingPolicies; len(p) != 1 || len(p[0].StepAdjustments) != 2 {
 		t.Errorf("the policies are %+v", p)

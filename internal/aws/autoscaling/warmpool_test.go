@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
@@ -21,13 +22,13 @@ func (w *world) putPool(change ...func(*autoscaling.PutWarmPoolInput)) {
 	for _, c := range change {
 		c(in)
 	}
-	must[*autoscaling.PutWarmPoolOutput](w.t)(w.PutWarmPool(w.t.Context(), in))
+	awstest.Must[*autoscaling.PutWarmPoolOutput](w.t)(w.PutWarmPool(w.t.Context(), in))
 }
 
 // pool is the warm pool of the group.
 func (w *world) pool() *autoscaling.DescribeWarmPoolOutput {
 	w.t.Helper()
-	return must[*autoscaling.DescribeWarmPoolOutput](w.t)(w.DescribeWarmPool(w.t.Context(),
+	return awstest.Must[*autoscaling.DescribeWarmPoolOutput](w.t)(w.DescribeWarmPool(w.t.Context(),
 		&autoscaling.DescribeWarmPoolInput{AutoScalingGroupName: aws.String("nodes")}))
 }
 
@@ -51,7 +52,7 @@ func (w *world) warmed(state types.LifecycleState, n int) []string {
 
 func (w *world) ec2State(id string) ec2types.InstanceStateName {
 	w.t.Helper()
-	return must[*ec2.DescribeInstancesOutput](w.t)(w.ec2.DescribeInstances(w.t.Context(),
+	return awstest.Must[*ec2.DescribeInstancesOutput](w.t)(w.ec2.DescribeInstances(w.t.Context(),
 		&ec2.DescribeInstancesInput{InstanceIds: []string{id}})).Reservations[0].Instances[0].State.Name
 }
 
@@ -74,7 +75,7 @@ func TestWarmPool(t *testing.T) {
 		t.Errorf("the group has %d instances, a pool of %d, %+v", len(g.Instances), aws.ToInt32(g.WarmPoolSize),
 			g.WarmPoolConfiguration)
 	}
-	if out := must[*autoscaling.DescribeAutoScalingInstancesOutput](t)(w.DescribeAutoScalingInstances(t.Context(),
+	if out := awstest.Must[*autoscaling.DescribeAutoScalingInstancesOutput](t)(w.DescribeAutoScalingInstances(t.Context(),
 		&autoscaling.DescribeAutoScalingInstancesInput{InstanceIds: pool[:1]})); len(out.AutoScalingInstances) != 1 ||
 		*out.AutoScalingInstances[0].LifecycleState != "Warmed:Stopped" {
 		t.Errorf("the instance is %+v", out.AutoScalingInstances)
@@ -82,7 +83,7 @@ func TestWarmPool(t *testing.T) {
 	_, err := w.TerminateInstanceInAutoScalingGroup(t.Context(),
 		&autoscaling.TerminateInstanceInAutoScalingGroupInput{InstanceId: &pool[0],
 			ShouldDecrementDesiredCapacity: aws.Bool(false)})
-	if got, message := code(err); got != "ValidationError" || !strings.Contains(message,
+	if got, message, _ := awstest.Failure(err); got != "ValidationError" || !strings.Contains(message,
 		"is in the warm pool of Auto Scaling group nodes") {
 		t.Errorf("terminating an instance of the pool: %v", err)
 	}
@@ -125,9 +126,9 @@ func TestWarmPool(t *testing.T) {
 
 	// One that is started, or terminated, behind the pool's back is replaced.
 	waiting := w.warmed(types.LifecycleStateWarmedStopped, 3)
-	must[*ec2.StartInstancesOutput](t)(w.ec2.StartInstances(t.Context(),
+	awstest.Must[*ec2.StartInstancesOutput](t)(w.ec2.StartInstances(t.Context(),
 		&ec2.StartInstancesInput{InstanceIds: waiting[:1]}))
-	must[*ec2.TerminateInstancesOutput](t)(w.ec2.TerminateInstances(t.Context(),
+	awstest.Must[*ec2.TerminateInstancesOutput](t)(w.ec2.TerminateInstances(t.Context(),
 		&ec2.TerminateInstancesInput{InstanceIds: waiting[1:2]}))
 	w.eventually("both are replaced", func() bool {
 		now := w.warmed(types.LifecycleStateWarmedStopped, 3)
@@ -135,7 +136,7 @@ func TestWarmPool(t *testing.T) {
 			waiting[2])
 	})
 
-	must[*autoscaling.DeleteWarmPoolOutput](t)(w.DeleteWarmPool(t.Context(),
+	awstest.Must[*autoscaling.DeleteWarmPoolOutput](t)(w.DeleteWarmPool(t.Context(),
 		&autoscaling.DeleteWarmPoolInput{AutoScalingGroupName: aws.String("nodes")}))
 	w.eventually("the pool is gone", func() bool {
 		p := w.pool()
@@ -181,13 +182,13 @@ func TestWarmPoolWithHooksAndReuse(t *testing.T) {
 		t.Errorf("the pool is %+v", c)
 	}
 	// A pool that is deleted waits for hooks as well, unless it is forced.
-	must[*autoscaling.DeleteWarmPoolOutput](t)(w.DeleteWarmPool(t.Context(),
+	awstest.Must[*autoscaling.DeleteWarmPoolOutput](t)(w.DeleteWarmPool(t.Context(),
 		&autoscaling.DeleteWarmPoolInput{AutoScalingGroupName: aws.String("nodes")}))
 	w.warmed(types.LifecycleStateWarmedTerminatingWait, 1)
 	if s := w.pool().WarmPoolConfiguration.Status; s != types.WarmPoolStatusPendingDelete {
 		t.Errorf("the status is %s", s)
 	}
-	must[*autoscaling.DeleteWarmPoolOutput](t)(w.DeleteWarmPool(t.Context(),
+	awstest.Must[*autoscaling.DeleteWarmPoolOutput](t)(w.DeleteWarmPool(t.Context(),
 		&autoscaling.DeleteWarmPoolInput{AutoScalingGroupName: aws.String("nodes"), ForceDelete: aws.Bool(true)}))
 	w.eventually("the pool is gone", func() bool { return w.pool().WarmPoolConfiguration == nil })
 	if alive := w.alive(); len(alive) != 0 {
@@ -203,16 +204,16 @@ func TestGroupsWithAWarmPoolGoWithIt(t *testing.T) {
 	w.warmed(types.LifecycleStateWarmedStopped, 2)
 	_, err := w.DeleteAutoScalingGroup(t.Context(),
 		&autoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: aws.String("nodes")})
-	if got, _ := code(err); got != "ResourceInUse" {
+	if got := awstest.Code(err); got != "ResourceInUse" {
 		t.Errorf("deleting a group with a pool: %v", err)
 	}
-	must[*autoscaling.DeleteAutoScalingGroupOutput](t)(w.DeleteAutoScalingGroup(t.Context(),
+	awstest.Must[*autoscaling.DeleteAutoScalingGroupOutput](t)(w.DeleteAutoScalingGroup(t.Context(),
 		&autoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: aws.String("nodes"),
 			ForceDelete: aws.Bool(true)}))
 	w.eventually("the group is gone", func() bool { return w.group("nodes").AutoScalingGroupName == nil })
 	w.create("spot", 0, 1, 0, func(in *autoscaling.CreateAutoScalingGroupInput) { spotOnly(w, in) })
 	_, err = w.PutWarmPool(t.Context(), &autoscaling.PutWarmPoolInput{AutoScalingGroupName: aws.String("spot")})
-	if got, message := code(err); got != "ValidationError" || !strings.Contains(message, "requests Spot Instances") {
+	if got, message, _ := awstest.Failure(err); got != "ValidationError" || !strings.Contains(message, "requests Spot Instances") {
 		t.Errorf("a pool of spot instances: %v", err)
 	}
 	for _, i := range w.alive() {
@@ -293,7 +294,7 @@ func TestWarmPoolOfMixedGroupIsOnDemand(t *testing.T) {
 	})
 	w.putPool()
 	ids := w.warmed(types.LifecycleStateWarmedStopped, 1)
-	i := must[*ec2.DescribeInstancesOutput](t)(w.ec2.DescribeInstances(t.Context(),
+	i := awstest.Must[*ec2.DescribeInstancesOutput](t)(w.ec2.DescribeInstances(t.Context(),
 		&ec2.DescribeInstancesInput{InstanceIds: ids})).Reservations[0].Instances[0]
 	if i.InstanceLifecycle != "" {
 		t.Errorf("the instance in the pool is a %s instance", i.InstanceLifecycle)

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/ec2test"
 )
 
@@ -20,31 +21,31 @@ func TestBadRequests(t *testing.T) {
 
 	vpc, other := w.VPC("10.0.0.0/16"), w.VPC("10.1.0.0/16")
 	gateway := w.InternetGateway(vpc)
-	unattached := *ec2test.Must[*ec2.CreateInternetGatewayOutput](t)(w.CreateInternetGateway(ctx,
+	unattached := *awstest.Must[*ec2.CreateInternetGatewayOutput](t)(w.CreateInternetGateway(ctx,
 		&ec2.CreateInternetGatewayInput{})).InternetGateway.InternetGatewayId
 	subnet, otherSubnet := w.Subnet(vpc, "10.0.0.0/24", "a"), w.Subnet(other, "10.1.0.0/24", "a")
 	group, otherGroup := w.SecurityGroup(vpc, "web"), w.SecurityGroup(other, "web")
 	ni := w.NetworkInterface(subnet)
 	free, taken := w.Address(), w.Address()
-	ec2test.Must[*ec2.AssociateAddressOutput](t)(w.AssociateAddress(ctx,
+	awstest.Must[*ec2.AssociateAddressOutput](t)(w.AssociateAddress(ctx,
 		&ec2.AssociateAddressInput{AllocationId: taken.AllocationId, NetworkInterfaceId: ni.NetworkInterfaceId}))
-	table := *ec2test.Must[*ec2.CreateRouteTableOutput](t)(w.CreateRouteTable(ctx,
+	table := *awstest.Must[*ec2.CreateRouteTableOutput](t)(w.CreateRouteTable(ctx,
 		&ec2.CreateRouteTableInput{VpcId: &vpc})).RouteTable.RouteTableId
-	association := *ec2test.Must[*ec2.AssociateRouteTableOutput](t)(w.AssociateRouteTable(ctx,
+	association := *awstest.Must[*ec2.AssociateRouteTableOutput](t)(w.AssociateRouteTable(ctx,
 		&ec2.AssociateRouteTableInput{RouteTableId: &table, SubnetId: &subnet})).AssociationId
-	ec2test.Must[*ec2.CreateRouteOutput](t)(w.CreateRoute(ctx, &ec2.CreateRouteInput{RouteTableId: &table,
+	awstest.Must[*ec2.CreateRouteOutput](t)(w.CreateRoute(ctx, &ec2.CreateRouteInput{RouteTableId: &table,
 		DestinationCidrBlock: aws.String("0.0.0.0/0"), GatewayId: &gateway}))
 	ssh := types.IpPermission{IpProtocol: aws.String("tcp"), FromPort: aws.Int32(22), ToPort: aws.Int32(22),
 		IpRanges: []types.IpRange{{CidrIp: aws.String("0.0.0.0/0")}}}
-	ec2test.Must[*ec2.AuthorizeSecurityGroupIngressOutput](t)(w.AuthorizeSecurityGroupIngress(ctx,
+	awstest.Must[*ec2.AuthorizeSecurityGroupIngressOutput](t)(w.AuthorizeSecurityGroupIngress(ctx,
 		&ec2.AuthorizeSecurityGroupIngressInput{GroupId: &group, IpPermissions: []types.IpPermission{ssh}}))
-	acl := ec2test.Must[*ec2.DescribeNetworkAclsOutput](t)(w.DescribeNetworkAcls(ctx,
+	acl := awstest.Must[*ec2.DescribeNetworkAclsOutput](t)(w.DescribeNetworkAcls(ctx,
 		&ec2.DescribeNetworkAclsInput{Filters: []types.Filter{ec2test.Filter("vpc-id", vpc)}})).NetworkAcls[0]
-	ec2test.Must[*ec2.CreateKeyPairOutput](t)(w.CreateKeyPair(ctx, &ec2.CreateKeyPairInput{KeyName: aws.String("taken")}))
-	main := ec2test.Must[*ec2.DescribeRouteTablesOutput](t)(w.DescribeRouteTables(ctx,
+	awstest.Must[*ec2.CreateKeyPairOutput](t)(w.CreateKeyPair(ctx, &ec2.CreateKeyPairInput{KeyName: aws.String("taken")}))
+	main := awstest.Must[*ec2.DescribeRouteTablesOutput](t)(w.DescribeRouteTables(ctx,
 		&ec2.DescribeRouteTablesInput{Filters: []types.Filter{ec2test.Filter("vpc-id", vpc),
 			ec2test.Filter("association.main", "true")}})).RouteTables[0]
-	primary := ec2test.Must[*ec2.DescribeVpcsOutput](t)(w.DescribeVpcs(ctx,
+	primary := awstest.Must[*ec2.DescribeVpcsOutput](t)(w.DescribeVpcs(ctx,
 		&ec2.DescribeVpcsInput{VpcIds: []string{vpc}})).Vpcs[0].CidrBlockAssociationSet[0].AssociationId
 
 	const gone = "0123456789abcdef0"
@@ -348,7 +349,7 @@ func TestBadRequests(t *testing.T) {
 			return err
 		}, "InvalidAssociationID.NotFound", "The association ID 'rtbassoc-0123456789abcdef0' does not exist"},
 		{"table of another VPC", func() error {
-			foreign := ec2test.Must[*ec2.DescribeRouteTablesOutput](t)(w.DescribeRouteTables(ctx,
+			foreign := awstest.Must[*ec2.DescribeRouteTablesOutput](t)(w.DescribeRouteTables(ctx,
 				&ec2.DescribeRouteTablesInput{Filters: []types.Filter{ec2test.Filter("vpc-id", other)}})).RouteTables[0]
 			_, err := w.ReplaceRouteTableAssociation(ctx,
 				&ec2.ReplaceRouteTableAssociationInput{AssociationId: &association, RouteTableId: foreign.RouteTableId})
@@ -487,7 +488,7 @@ func TestBadRequests(t *testing.T) {
 			return err
 		}, "InvalidParameterValue", "color"},
 		{"DHCP options in use", func() error {
-			id := ec2test.Must[*ec2.DescribeVpcsOutput](t)(w.DescribeVpcs(ctx,
+			id := awstest.Must[*ec2.DescribeVpcsOutput](t)(w.DescribeVpcs(ctx,
 				&ec2.DescribeVpcsInput{VpcIds: []string{vpc}})).Vpcs[0].DhcpOptionsId
 			_, err := w.DeleteDhcpOptions(ctx, &ec2.DeleteDhcpOptionsInput{DhcpOptionsId: id})
 			return err
@@ -588,7 +589,7 @@ func checkRefusals(w *ec2test.Fixture, t *testing.T, all []refused) {
 			if row.code == "DryRunOperation" {
 				wantStatus = 412
 			}
-			got, message, status := ec2test.Code(err)
+			got, message, status := awstest.Failure(err)
 			if got != row.code || status != wantStatus {
 				t.Errorf("got %s (%d): %v, want %s (%d)", got, status, err, row.code, wantStatus)
 			}

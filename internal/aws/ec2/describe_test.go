@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/ec2test"
 )
 
@@ -26,7 +27,7 @@ func TestFilters(t *testing.T) {
 		c: {{Key: aws.String("Name"), Value: aws.String("db*1")}},
 	}
 	for id, list := range tags {
-		ec2test.Must[*ec2.CreateTagsOutput](
+		awstest.Must[*ec2.CreateTagsOutput](
 			t,
 		)(
 			w.CreateTags(w.Context(), &ec2.CreateTagsInput{Resources: []string{id}, Tags: list}),
@@ -56,7 +57,7 @@ func TestFilters(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			in := &ec2.DescribeSubnetsInput{Filters: append([]types.Filter{ec2test.Filter("vpc-id", vpc)}, row.filters...)}
 			var found []string
-			for _, s := range ec2test.Must[*ec2.DescribeSubnetsOutput](t)(w.DescribeSubnets(w.Context(), in)).Subnets {
+			for _, s := range awstest.Must[*ec2.DescribeSubnetsOutput](t)(w.DescribeSubnets(w.Context(), in)).Subnets {
 				found = append(found, names[*s.SubnetId])
 			}
 			slices.Sort(found)
@@ -177,7 +178,7 @@ func TestEveryDocumentedFilterIsKnown(t *testing.T) {
 				t.Errorf("%s by %s: %v", operation, name, err)
 			}
 		}
-		ec2test.WantCode(t, row.call(ec2test.Filter("no-such-filter", "x")), "InvalidParameterValue")
+		awstest.WantCode(t, row.call(ec2test.Filter("no-such-filter", "x")), "InvalidParameterValue")
 	}
 }
 
@@ -193,7 +194,7 @@ func TestPages(t *testing.T) {
 	var sizes []int
 	pages := ec2.NewDescribeSubnetsPaginator(w, in)
 	for pages.HasMorePages() {
-		page := ec2test.Must[*ec2.DescribeSubnetsOutput](t)(pages.NextPage(w.Context()))
+		page := awstest.Must[*ec2.DescribeSubnetsOutput](t)(pages.NextPage(w.Context()))
 		sizes = append(sizes, len(page.Subnets))
 		for _, s := range page.Subnets {
 			if !want[*s.SubnetId] {
@@ -206,7 +207,7 @@ func TestPages(t *testing.T) {
 		t.Errorf("pages of %v items, %d subnets missing", sizes, len(want))
 	}
 
-	first := ec2test.Must[*ec2.DescribeSubnetsOutput](t)(w.DescribeSubnets(w.Context(), in))
+	first := awstest.Must[*ec2.DescribeSubnetsOutput](t)(w.DescribeSubnets(w.Context(), in))
 	in.NextToken, in.Filters = first.NextToken, nil
 	if _, err := w.DescribeSubnets(w.Context(), in); err == nil {
 		t.Error("a token was taken for another request")

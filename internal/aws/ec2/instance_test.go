@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	coracle "github.com/coracle-eks/coracle/internal/aws/ec2"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/ec2test"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/instance"
@@ -23,7 +24,7 @@ func TestLifeOfAnInstance(t *testing.T) {
 	w := ec2test.New(t)
 	ctx := w.Context()
 	startHardware(w)
-	key := ec2test.Must[*ec2.CreateKeyPairOutput](
+	key := awstest.Must[*ec2.CreateKeyPairOutput](
 		t,
 	)(
 		w.CreateKeyPair(ctx, &ec2.CreateKeyPairInput{KeyName: aws.String("mine")}),
@@ -67,7 +68,7 @@ func TestLifeOfAnInstance(t *testing.T) {
 		alone.Status != types.NetworkInterfaceStatusInUse {
 		t.Errorf("the interface is shown as %+v", alone)
 	}
-	volumes := ec2test.Must[*ec2.DescribeVolumesOutput](t)(w.DescribeVolumes(ctx,
+	volumes := awstest.Must[*ec2.DescribeVolumesOutput](t)(w.DescribeVolumes(ctx,
 		&ec2.DescribeVolumesInput{Filters: []types.Filter{ec2test.Filter("attachment.instance-id", id)}})).Volumes
 	if len(volumes) != 1 || *volumes[0].VolumeId != *v.BlockDeviceMappings[0].Ebs.VolumeId || *volumes[0].Size != 20 ||
 		volumes[0].State != "in-use" || len(volumes[0].Tags) != 1 {
@@ -75,12 +76,12 @@ func TestLifeOfAnInstance(t *testing.T) {
 	}
 
 	// Stopped it keeps its private address and loses the public one, which a start gives anew.
-	ec2test.Must[*ec2.RebootInstancesOutput](
+	awstest.Must[*ec2.RebootInstancesOutput](
 		t,
 	)(
 		w.RebootInstances(ctx, &ec2.RebootInstancesInput{InstanceIds: []string{id}}),
 	)
-	stopping := ec2test.Must[*ec2.StopInstancesOutput](t)(w.StopInstances(ctx,
+	stopping := awstest.Must[*ec2.StopInstancesOutput](t)(w.StopInstances(ctx,
 		&ec2.StopInstancesInput{InstanceIds: []string{id}})).StoppingInstances
 	if stopping[0].PreviousState.Name != "running" || stopping[0].CurrentState.Name != "stopping" {
 		t.Errorf("stop: %+v", stopping[0])
@@ -91,10 +92,10 @@ func TestLifeOfAnInstance(t *testing.T) {
 		!strings.HasPrefix(*stopped.StateTransitionReason, "User initiated (20") {
 		t.Errorf("stopped: %+v, %+v, %s", stopped.PublicIpAddress, stopped.StateReason, *stopped.StateTransitionReason)
 	}
-	ec2test.Must[*ec2.ModifyInstanceAttributeOutput](t)(w.ModifyInstanceAttribute(ctx,
+	awstest.Must[*ec2.ModifyInstanceAttributeOutput](t)(w.ModifyInstanceAttribute(ctx,
 		&ec2.ModifyInstanceAttributeInput{InstanceId: &id,
 			InstanceType: &types.AttributeValue{Value: aws.String("m5.xlarge")}}))
-	ec2test.Must[*ec2.StartInstancesOutput](t)(w.StartInstances(ctx, &ec2.StartInstancesInput{InstanceIds: []string{id}}))
+	awstest.Must[*ec2.StartInstancesOutput](t)(w.StartInstances(ctx, &ec2.StartInstancesInput{InstanceIds: []string{id}}))
 	again := waitForState(w, id, types.InstanceStateNameRunning)
 	if again.PublicIpAddress == nil || again.InstanceType != "m5.xlarge" || !again.LaunchTime.After(*v.LaunchTime) ||
 		again.StateReason != nil {
@@ -103,26 +104,26 @@ func TestLifeOfAnInstance(t *testing.T) {
 
 	// An elastic address takes the place of the lent one, and a lent one its place again.
 	elastic := w.Address()
-	association := ec2test.Must[*ec2.AssociateAddressOutput](t)(w.AssociateAddress(ctx,
+	association := awstest.Must[*ec2.AssociateAddressOutput](t)(w.AssociateAddress(ctx,
 		&ec2.AssociateAddressInput{InstanceId: &id, AllocationId: elastic.AllocationId})).AssociationId
 	if now := describeInstance(w, id); *now.PublicIpAddress != *elastic.PublicIp ||
 		*now.NetworkInterfaces[0].Association.IpOwnerId != ec2test.Account {
 		t.Errorf("with an elastic address: %s of %+v", *now.PublicIpAddress, now.NetworkInterfaces[0].Association)
 	}
-	ec2test.Must[*ec2.DisassociateAddressOutput](t)(w.DisassociateAddress(ctx,
+	awstest.Must[*ec2.DisassociateAddressOutput](t)(w.DisassociateAddress(ctx,
 		&ec2.DisassociateAddressInput{AssociationId: association}))
 	if now := describeInstance(w, id); now.PublicIpAddress == nil || *now.PublicIpAddress == *elastic.PublicIp {
 		t.Errorf("without its elastic address: %s", aws.ToString(now.PublicIpAddress))
 	}
-	ec2test.Must[*ec2.AssociateAddressOutput](t)(w.AssociateAddress(ctx, &ec2.AssociateAddressInput{InstanceId: &id,
+	awstest.Must[*ec2.AssociateAddressOutput](t)(w.AssociateAddress(ctx, &ec2.AssociateAddressInput{InstanceId: &id,
 		AllocationId: elastic.AllocationId}))
 
 	// Terminated it loses all that goes with it, and is shown for an hour.
 	kept := w.NetworkInterface(*v.SubnetId)
-	ec2test.Must[*ec2.AttachNetworkInterfaceOutput](t)(w.AttachNetworkInterface(ctx,
+	awstest.Must[*ec2.AttachNetworkInterfaceOutput](t)(w.AttachNetworkInterface(ctx,
 		&ec2.AttachNetworkInterfaceInput{InstanceId: &id, NetworkInterfaceId: kept.NetworkInterfaceId,
 			DeviceIndex: aws.Int32(1)}))
-	ended := ec2test.Must[*ec2.TerminateInstancesOutput](t)(w.TerminateInstances(ctx,
+	ended := awstest.Must[*ec2.TerminateInstancesOutput](t)(w.TerminateInstances(ctx,
 		&ec2.TerminateInstancesInput{InstanceIds: []string{id}})).TerminatingInstances
 	if ended[0].PreviousState.Name != "running" || ended[0].CurrentState.Name != "shutting-down" {
 		t.Errorf("terminate: %+v", ended[0])
@@ -130,7 +131,7 @@ func TestLifeOfAnInstance(t *testing.T) {
 	eventually.True(t, "the interface is gone", func() bool {
 		_, err := w.DescribeNetworkInterfaces(ctx,
 			&ec2.DescribeNetworkInterfacesInput{NetworkInterfaceIds: []string{*ni.NetworkInterfaceId}})
-		got, _, _ := ec2test.Code(err)
+		got, _, _ := awstest.Failure(err)
 		return got == "InvalidNetworkInterfaceID.NotFound"
 	})
 	gone := waitForState(w, id, types.InstanceStateNameTerminated)
@@ -143,17 +144,17 @@ func TestLifeOfAnInstance(t *testing.T) {
 		return now.Status == types.NetworkInterfaceStatusAvailable && now.Attachment == nil
 	})
 	eventually.True(t, "the volumes are gone", func() bool {
-		return len(ec2test.Must[*ec2.DescribeVolumesOutput](t)(w.DescribeVolumes(ctx,
+		return len(awstest.Must[*ec2.DescribeVolumesOutput](t)(w.DescribeVolumes(ctx,
 			&ec2.DescribeVolumesInput{})).Volumes) == 0
 	})
-	if a := ec2test.Must[*ec2.DescribeAddressesOutput](t)(w.DescribeAddresses(ctx,
+	if a := awstest.Must[*ec2.DescribeAddressesOutput](t)(w.DescribeAddresses(ctx,
 		&ec2.DescribeAddressesInput{})).Addresses[0]; a.AssociationId != nil {
 		t.Errorf("the address is associated still: %+v", a)
 	}
 	if claims, _ := record.PublicIPs(w.Store).List(ctx, ""); len(claims) != 1 {
 		t.Errorf("public addresses in use: %+v, want the elastic one", claims)
 	}
-	ec2test.Must[*ec2.DeleteNetworkInterfaceOutput](t)(w.DeleteNetworkInterface(ctx,
+	awstest.Must[*ec2.DeleteNetworkInterfaceOutput](t)(w.DeleteNetworkInterface(ctx,
 		&ec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: kept.NetworkInterfaceId}))
 	if free := ec2test.CountFreeAddresses(w, *v.SubnetId); free != 4091 {
 		t.Errorf("%d addresses are free in the subnet at last, want 4091", free)
@@ -171,7 +172,7 @@ func TestMachineThatCannotBoot(t *testing.T) {
 		t.Errorf("state reason %+v", gone.StateReason)
 	}
 	eventually.True(t, "its interface is gone", func() bool {
-		return len(ec2test.Must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(w.Context(),
+		return len(awstest.Must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(w.Context(),
 			&ec2.DescribeNetworkInterfacesInput{})).NetworkInterfaces) == 0
 	})
 }
@@ -187,7 +188,7 @@ func TestShutDownFromInside(t *testing.T) {
 		id := *runInstance(w, ec2.RunInstancesInput{InstanceInitiatedShutdownBehavior: behavior}).InstanceId
 		waitForState(w, id, types.InstanceStateNameRunning)
 		key := record.EC2Key(ec2test.Account, ec2test.Region, id)
-		ec2test.Must[any](t)(record.Machines(w.Store).Modify(w.Context(), key,
+		awstest.Must[any](t)(record.Machines(w.Store).Modify(w.Context(), key,
 			func(m *record.Machine) error { m.PoweredOff = true; return nil }))
 		if v := waitForState(w, id, want); *v.StateReason.Code != "Client.InstanceInitiatedShutdown" {
 			t.Errorf("%s: state reason %+v", behavior, v.StateReason)
@@ -208,11 +209,11 @@ func TestSpotInterruption(t *testing.T) {
 	waitForState(w, id, types.InstanceStateNameRunning)
 	after := w.Service.InstanceLifecycle()
 	began := time.Now()
-	at := ec2test.Must[time.Time](t)(after.Interrupt(w.Context(), id))
+	at := awstest.Must[time.Time](t)(after.Interrupt(w.Context(), id))
 	if at.Before(began.Add(instance.SpotNotice-time.Second)) || at.After(time.Now().Add(instance.SpotNotice)) {
 		t.Errorf("it is taken away at %s, and was asked for at %s", at, began)
 	}
-	if again := ec2test.Must[time.Time](t)(after.Interrupt(w.Context(), id)); !again.Equal(at) {
+	if again := awstest.Must[time.Time](t)(after.Interrupt(w.Context(), id)); !again.Equal(at) {
 		t.Errorf("asked for again, it is taken away at %s instead of %s", again, at)
 	}
 	onDemand := *runInstance(w, ec2.RunInstancesInput{}).InstanceId
@@ -222,7 +223,7 @@ func TestSpotInterruption(t *testing.T) {
 			t.Errorf("interrupting %s: %v, want %s", other, err, want)
 		}
 	}
-	ec2test.Must[any](t)(record.Instances(w.Store).Modify(w.Context(), record.EC2Key(ec2test.Account, ec2test.Region, id),
+	awstest.Must[any](t)(record.Instances(w.Store).Modify(w.Context(), record.EC2Key(ec2test.Account, ec2test.Region, id),
 		func(r *record.Instance) error {
 			r.SpotInterruption = time.Now() // two minutes pass
 			return nil
@@ -245,10 +246,10 @@ func TestNothingIsLeftOfAnInstance(t *testing.T) {
 		types.RequestLaunchTemplateData{ImageId: aws.String(image(t, "x86_64")),
 			InstanceType: "m5.large"},
 	)
-	ec2test.Must[any](t)(w.DescribeVpcs(ctx, &ec2.DescribeVpcsInput{})) // the default VPC is made
+	awstest.Must[any](t)(w.DescribeVpcs(ctx, &ec2.DescribeVpcsInput{})) // the default VPC is made
 	tags := []types.TagSpecification{{ResourceType: types.ResourceTypeInstance,
 		Tags: []types.Tag{{Key: aws.String("a"), Value: aws.String("b")}}}}
-	ec2test.Must[any](t)(w.DeleteLaunchTemplate(ctx,
+	awstest.Must[any](t)(w.DeleteLaunchTemplate(ctx,
 		&ec2.DeleteLaunchTemplateInput{LaunchTemplateId: aws.String(createLaunchTemplate(w, "gone",
 			types.RequestLaunchTemplateData{InstanceType: "m5.large"}))}))
 	rows := func() (all []string) {
@@ -263,7 +264,7 @@ func TestNothingIsLeftOfAnInstance(t *testing.T) {
 	before := rows()
 	v := runInstance(w, ec2.RunInstancesInput{ClientToken: aws.String("once"), TagSpecifications: tags,
 		InstanceMarketOptions: &types.InstanceMarketOptionsRequest{MarketType: types.MarketTypeSpot}})
-	fleet := ec2test.Must[*ec2.CreateFleetOutput](t)(w.CreateFleet(ctx, &ec2.CreateFleetInput{
+	fleet := awstest.Must[*ec2.CreateFleetOutput](t)(w.CreateFleet(ctx, &ec2.CreateFleetInput{
 		Type: types.FleetTypeInstant, TargetCapacitySpecification: &types.TargetCapacitySpecificationRequest{
 			TotalTargetCapacity: aws.Int32(1)}, ClientToken: aws.String("fleet"),
 		LaunchTemplateConfigs: []types.FleetLaunchTemplateConfigRequest{
@@ -274,7 +275,7 @@ func TestNothingIsLeftOfAnInstance(t *testing.T) {
 	for _, id := range ids {
 		waitForState(w, id, types.InstanceStateNameRunning)
 	}
-	ec2test.Must[any](t)(w.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids}))
+	awstest.Must[any](t)(w.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids}))
 	later := coracle.New(coracle.Options{Store: w.Store,
 		Now: func() time.Time { return time.Now().Add(instance.KeepTerminated + time.Minute) }}).InstanceLifecycle()
 	for _, id := range ids {

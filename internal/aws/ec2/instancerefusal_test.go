@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/ec2test"
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -19,10 +20,10 @@ import (
 func createInstanceProfile(w *ec2test.Fixture, name, role string) {
 	w.T.Helper()
 	if role != "" {
-		ec2test.Must[any](w.T)(record.Roles(w.Store).Create(w.Context(), record.RoleKey(ec2test.Account, role),
+		awstest.Must[any](w.T)(record.Roles(w.Store).Create(w.Context(), record.RoleKey(ec2test.Account, role),
 			record.Role{Account: ec2test.Account, Name: role, Path: "/", ID: "AROA" + role}))
 	}
-	ec2test.Must[any](
+	awstest.Must[any](
 		w.T,
 	)(
 		record.InstanceProfiles(w.Store).Create(w.Context(), record.InstanceProfileKey(ec2test.Account, name),
@@ -33,7 +34,7 @@ func createInstanceProfile(w *ec2test.Fixture, name, role string) {
 // createLaunchTemplate makes a launch template and is its ID.
 func createLaunchTemplate(w *ec2test.Fixture, name string, data types.RequestLaunchTemplateData) string {
 	w.T.Helper()
-	return *ec2test.Must[*ec2.CreateLaunchTemplateOutput](w.T)(w.CreateLaunchTemplate(w.Context(),
+	return *awstest.Must[*ec2.CreateLaunchTemplateOutput](w.T)(w.CreateLaunchTemplate(w.Context(),
 		&ec2.CreateLaunchTemplateInput{LaunchTemplateName: &name,
 			LaunchTemplateData: &data})).LaunchTemplate.LaunchTemplateId
 }
@@ -65,7 +66,7 @@ func TestRefusedLaunches(t *testing.T) {
 			VCpuCount: &types.VCpuCountRangeRequest{Min: aws.Int32(2)},
 			MemoryMiB: &types.MemoryMiBRequest{Min: aws.Int32(4096)},
 		}})
-	ec2test.Must[*ec2.CreatePlacementGroupOutput](t)(w.CreatePlacementGroup(ctx,
+	awstest.Must[*ec2.CreatePlacementGroupOutput](t)(w.CreatePlacementGroup(ctx,
 		&ec2.CreatePlacementGroupInput{GroupName: s("rack"), Strategy: types.PlacementStrategySpread}))
 
 	id := *runInstance(w, ec2.RunInstancesInput{SubnetId: &subnet}).InstanceId
@@ -85,7 +86,7 @@ func TestRefusedLaunches(t *testing.T) {
 	for _, i := range []string{id, guarded, *spot.InstanceId, ended, *placed.InstanceId} {
 		waitForState(w, i, types.InstanceStateNameRunning)
 	}
-	ec2test.Must[any](t)(w.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{ended}}))
+	awstest.Must[any](t)(w.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{ended}}))
 	waitForState(w, ended, types.InstanceStateNameTerminated)
 	eventually.True(t, "the terminated instance holds nothing", func() bool {
 		row, _ := record.Instances(w.Store).Get(ctx, record.EC2Key(ec2test.Account, ec2test.Region, ended))
@@ -95,11 +96,11 @@ func TestRefusedLaunches(t *testing.T) {
 	primary := describeInstance(w, id).NetworkInterfaces[0]
 	loose, far := w.NetworkInterface(subnet), w.NetworkInterface(second)
 	volume := *describeInstance(w, id).BlockDeviceMappings[0].Ebs.VolumeId
-	association := ec2test.Must[*ec2.DescribeIamInstanceProfileAssociationsOutput](t)(
+	association := awstest.Must[*ec2.DescribeIamInstanceProfileAssociationsOutput](t)(
 		w.DescribeIamInstanceProfileAssociations(
 			ctx, &ec2.DescribeIamInstanceProfileAssociationsInput{})).IamInstanceProfileAssociations[0].AssociationId
 	// An interface of an instance with as many addresses as m5.large has: ten.
-	full := *ec2test.Must[*ec2.CreateNetworkInterfaceOutput](t)(w.CreateNetworkInterface(ctx,
+	full := *awstest.Must[*ec2.CreateNetworkInterfaceOutput](t)(w.CreateNetworkInterface(ctx,
 		&ec2.CreateNetworkInterfaceInput{SubnetId: &subnet,
 			SecondaryPrivateIpAddressCount: aws.Int32(10)})).NetworkInterface.NetworkInterfaceId
 

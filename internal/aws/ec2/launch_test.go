@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/coracle-eks/coracle/internal/ami"
+	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/ec2test"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -54,7 +55,7 @@ func TestLaunchFromATemplate(t *testing.T) {
 		PrivateDnsNameOptions: &types.LaunchTemplatePrivateDnsNameOptionsRequest{HostnameType: "resource-name",
 			EnableResourceNameDnsARecord: aws.Bool(true)},
 	}
-	created := ec2test.Must[*ec2.CreateLaunchTemplateOutput](t)(w.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{
+	created := awstest.Must[*ec2.CreateLaunchTemplateOutput](t)(w.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{
 		LaunchTemplateName: s("eksctl-ironman-nodegroup-ng"), LaunchTemplateData: &data, VersionDescription: s("first"),
 		ClientToken: s("once"),
 		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeLaunchTemplate,
@@ -66,7 +67,7 @@ func TestLaunchFromATemplate(t *testing.T) {
 	}
 
 	// Everything that was given is shown, in the form of the answer.
-	version := ec2test.Must[*ec2.DescribeLaunchTemplateVersionsOutput](t)(w.DescribeLaunchTemplateVersions(ctx,
+	version := awstest.Must[*ec2.DescribeLaunchTemplateVersionsOutput](t)(w.DescribeLaunchTemplateVersions(ctx,
 		&ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateName: s("eksctl-ironman-nodegroup-ng"),
 			Versions: []string{"$Default"}})).LaunchTemplateVersions[0]
 	shown := version.LaunchTemplateData
@@ -80,7 +81,7 @@ func TestLaunchFromATemplate(t *testing.T) {
 		shown.PrivateDnsNameOptions.HostnameType != "resource-name" || !*shown.Monitoring.Enabled {
 		t.Errorf("shown as %+v", shown)
 	}
-	resolved := ec2test.Must[*ec2.DescribeLaunchTemplateVersionsOutput](t)(w.DescribeLaunchTemplateVersions(ctx,
+	resolved := awstest.Must[*ec2.DescribeLaunchTemplateVersionsOutput](t)(w.DescribeLaunchTemplateVersions(ctx,
 		&ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: created.LaunchTemplateId,
 			ResolveAlias: aws.Bool(true)})).LaunchTemplateVersions[0]
 	if _, ok := ami.Get(ec2test.Region, *resolved.LaunchTemplateData.ImageId); !ok {
@@ -109,7 +110,7 @@ func TestLaunchFromATemplate(t *testing.T) {
 		tags["aws:ec2launchtemplate:id"] != *created.LaunchTemplateId || tags["aws:ec2launchtemplate:version"] != "1" {
 		t.Errorf("tags %v", tags)
 	}
-	volume := ec2test.Must[*ec2.DescribeVolumesOutput](t)(w.DescribeVolumes(ctx, &ec2.DescribeVolumesInput{})).Volumes[0]
+	volume := awstest.Must[*ec2.DescribeVolumesOutput](t)(w.DescribeVolumes(ctx, &ec2.DescribeVolumesInput{})).Volumes[0]
 	if *volume.Size != 80 || *volume.Iops != 4000 || *volume.Throughput != 250 || !*volume.Encrypted ||
 		len(volume.Tags) != 1 {
 		t.Errorf("volume %+v", volume)
@@ -127,12 +128,12 @@ func TestLaunchFromATemplate(t *testing.T) {
 	}
 
 	// Versions.
-	second := ec2test.Must[*ec2.CreateLaunchTemplateVersionOutput](t)(w.CreateLaunchTemplateVersion(ctx,
+	second := awstest.Must[*ec2.CreateLaunchTemplateVersionOutput](t)(w.CreateLaunchTemplateVersion(ctx,
 		&ec2.CreateLaunchTemplateVersionInput{
 			LaunchTemplateId: created.LaunchTemplateId, SourceVersion: s("1"),
 			LaunchTemplateData: &types.RequestLaunchTemplateData{InstanceType: "c5.large"}, ClientToken: s("second"),
 		})).LaunchTemplateVersion
-	again := ec2test.Must[*ec2.CreateLaunchTemplateVersionOutput](t)(w.CreateLaunchTemplateVersion(ctx,
+	again := awstest.Must[*ec2.CreateLaunchTemplateVersionOutput](t)(w.CreateLaunchTemplateVersion(ctx,
 		&ec2.CreateLaunchTemplateVersionInput{
 			LaunchTemplateId: created.LaunchTemplateId, SourceVersion: s("1"),
 			LaunchTemplateData: &types.RequestLaunchTemplateData{InstanceType: "c5.large"}, ClientToken: s("second"),
@@ -142,12 +143,12 @@ func TestLaunchFromATemplate(t *testing.T) {
 		*second.DefaultVersion {
 		t.Errorf("second version %+v, again %d", second.LaunchTemplateData, *again.VersionNumber)
 	}
-	ec2test.Must[any](t)(w.CreateLaunchTemplateVersion(ctx,
+	awstest.Must[any](t)(w.CreateLaunchTemplateVersion(ctx,
 		&ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: created.LaunchTemplateId,
 			LaunchTemplateData: &types.RequestLaunchTemplateData{InstanceType: "r5.large"}}))
-	ec2test.Must[any](t)(w.ModifyLaunchTemplate(ctx,
+	awstest.Must[any](t)(w.ModifyLaunchTemplate(ctx,
 		&ec2.ModifyLaunchTemplateInput{LaunchTemplateName: s("eksctl-ironman-nodegroup-ng"), DefaultVersion: s("2")}))
-	deleted := ec2test.Must[*ec2.DeleteLaunchTemplateVersionsOutput](t)(w.DeleteLaunchTemplateVersions(ctx,
+	deleted := awstest.Must[*ec2.DeleteLaunchTemplateVersionsOutput](t)(w.DeleteLaunchTemplateVersions(ctx,
 		&ec2.DeleteLaunchTemplateVersionsInput{LaunchTemplateId: created.LaunchTemplateId,
 			Versions: []string{"1", "2", "9"}}))
 	failed := deleted.UnsuccessfullyDeletedLaunchTemplateVersions
@@ -155,23 +156,23 @@ func TestLaunchFromATemplate(t *testing.T) {
 		failed[1].ResponseError.Code != types.LaunchTemplateErrorCodeLaunchTemplateVersionDoesNotExist {
 		t.Errorf("deleted %+v", deleted)
 	}
-	all := ec2test.Must[*ec2.DescribeLaunchTemplateVersionsOutput](t)(w.DescribeLaunchTemplateVersions(ctx,
+	all := awstest.Must[*ec2.DescribeLaunchTemplateVersionsOutput](t)(w.DescribeLaunchTemplateVersions(ctx,
 		&ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: created.LaunchTemplateId})).LaunchTemplateVersions
 	if len(all) != 2 || *all[0].VersionNumber != 3 || *all[1].VersionNumber != 2 || !*all[1].DefaultVersion {
 		t.Errorf("versions %+v", all)
 	}
-	latest := ec2test.Must[*ec2.DescribeLaunchTemplateVersionsOutput](t)(w.DescribeLaunchTemplateVersions(ctx,
+	latest := awstest.Must[*ec2.DescribeLaunchTemplateVersionsOutput](t)(w.DescribeLaunchTemplateVersions(ctx,
 		&ec2.DescribeLaunchTemplateVersionsInput{Versions: []string{"$Latest"},
 			Filters: []types.Filter{ec2test.Filter("instance-type", "r5.*")}})).LaunchTemplateVersions
 	if len(latest) != 1 || *latest[0].VersionNumber != 3 {
 		t.Errorf("latest %+v", latest)
 	}
-	ec2test.Must[any](t)(w.DeleteLaunchTemplate(ctx,
+	awstest.Must[any](t)(w.DeleteLaunchTemplate(ctx,
 		&ec2.DeleteLaunchTemplateInput{LaunchTemplateId: created.LaunchTemplateId}))
 	if rows, _ := record.LaunchTemplateVersions(w.Store).List(ctx, ""); len(rows) != 0 {
 		t.Errorf("%d versions are left", len(rows))
 	}
-	if left := ec2test.Must[*ec2.DescribeLaunchTemplatesOutput](t)(w.DescribeLaunchTemplates(ctx,
+	if left := awstest.Must[*ec2.DescribeLaunchTemplatesOutput](t)(w.DescribeLaunchTemplates(ctx,
 		&ec2.DescribeLaunchTemplatesInput{})).LaunchTemplates; len(left) != 0 {
 		t.Errorf("templates %+v", left)
 	}
@@ -187,19 +188,19 @@ func TestLaunchIsAuthorizedAsItIsCarriedOut(t *testing.T) {
 	w.VPC("10.0.0.0/16")
 	id := createLaunchTemplate(w, "nodes", types.RequestLaunchTemplateData{ImageId: aws.String(image(t, "x86_64")),
 		InstanceType: "m5.large"})
-	ec2test.Must[any](t)(w.CreateLaunchTemplateVersion(ctx, &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: &id,
+	awstest.Must[any](t)(w.CreateLaunchTemplateVersion(ctx, &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: &id,
 		SourceVersion: aws.String("1"), LaunchTemplateData: &types.RequestLaunchTemplateData{
 			TagSpecifications: []types.LaunchTemplateTagSpecificationRequest{{ResourceType: types.ResourceTypeInstance,
 				Tags: []types.Tag{{Key: aws.String("team"), Value: aws.String("admins")}}}},
 		}}))
 	templates := record.LaunchTemplates(w.Store)
-	row := ec2test.Must[store.Row[record.LaunchTemplate]](
+	row := awstest.Must[store.Row[record.LaunchTemplate]](
 		t,
 	)(
 		templates.Get(ctx, record.EC2Key(ec2test.Account, ec2test.Region, id)),
 	)
 	var once sync.Once
-	w.Deny = func(asked wire.Target) bool {
+	w.Deny = func(_ wire.Caller, asked wire.Target) bool {
 		once.Do(func() {
 			row.Value.DefaultVersion = 2
 			if _, err := templates.Update(ctx, row); err != nil {
@@ -210,7 +211,7 @@ func TestLaunchIsAuthorizedAsItIsCarriedOut(t *testing.T) {
 	}
 	_, err := w.RunInstances(ctx, &ec2.RunInstancesInput{LaunchTemplate: &types.LaunchTemplateSpecification{
 		LaunchTemplateId: &id}, MinCount: aws.Int32(1), MaxCount: aws.Int32(1)})
-	ec2test.WantCode(t, err, "UnauthorizedOperation")
+	awstest.WantCode(t, err, "UnauthorizedOperation")
 	if launched, err := record.Instances(w.Store).List(ctx, ""); err != nil || len(launched) != 0 {
 		t.Errorf("launched %+v, %v", launched, err)
 	}
@@ -232,7 +233,7 @@ func TestServicePlacesTheTemplatesInterface(t *testing.T) {
 		PrincipalARN: "arn:aws:iam::" + ec2test.Account +
 			":role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling",
 	})
-	out := ec2test.Must[*ec2.RunInstancesOutput](t)(w.RunInstances(w.Context(), &ec2.RunInstancesInput{
+	out := awstest.Must[*ec2.RunInstancesOutput](t)(w.RunInstances(w.Context(), &ec2.RunInstancesInput{
 		LaunchTemplate: &types.LaunchTemplateSpecification{LaunchTemplateId: &template,
 			Version: aws.String("$Default")}, SubnetId: &subnet, MinCount: aws.Int32(1), MaxCount: aws.Int32(1),
 		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeInstance,
@@ -253,7 +254,7 @@ func TestLaunchOfMany(t *testing.T) {
 	large, small := w.Subnet(vpc, "10.0.16.0/20", "a"), w.Subnet(vpc, "10.0.0.0/28", "a")
 	in := ec2.RunInstancesInput{SubnetId: &large, MinCount: aws.Int32(250), ClientToken: aws.String("many")}
 	completeRequest(w, &in)
-	out := ec2test.Must[*ec2.RunInstancesOutput](t)(w.RunInstances(ctx, &in))
+	out := awstest.Must[*ec2.RunInstancesOutput](t)(w.RunInstances(ctx, &in))
 	ips := map[string]bool{}
 	for i, v := range out.Instances {
 		ips[*v.PrivateIpAddress] = true
@@ -264,12 +265,12 @@ func TestLaunchOfMany(t *testing.T) {
 	if len(out.Instances) != 250 || len(ips) != 250 {
 		t.Fatalf("%d instances with %d addresses", len(out.Instances), len(ips))
 	}
-	again := ec2test.Must[*ec2.RunInstancesOutput](t)(w.RunInstances(ctx, &in))
+	again := awstest.Must[*ec2.RunInstancesOutput](t)(w.RunInstances(ctx, &in))
 	if *again.ReservationId != *out.ReservationId || len(again.Instances) != 250 {
 		t.Errorf("the same request again: %s with %d instances", *again.ReservationId, len(again.Instances))
 	}
 	// As many as there is room for, if that is enough.
-	few := ec2test.Must[*ec2.RunInstancesOutput](t)(w.RunInstances(ctx, &ec2.RunInstancesInput{ImageId: in.ImageId,
+	few := awstest.Must[*ec2.RunInstancesOutput](t)(w.RunInstances(ctx, &ec2.RunInstancesInput{ImageId: in.ImageId,
 		InstanceType: "m5.large", SubnetId: &small, MinCount: aws.Int32(3), MaxCount: aws.Int32(40)}))
 	if len(few.Instances) != 11 {
 		t.Errorf("%d instances in a subnet of eleven addresses", len(few.Instances))
@@ -283,7 +284,7 @@ func pagesOfInstances(w *ec2test.Fixture, size int32) (pages int) {
 	seen := map[string]bool{}
 	for p := ec2.NewDescribeInstancesPaginator(w.Client,
 		&ec2.DescribeInstancesInput{MaxResults: &size}); p.HasMorePages(); pages++ {
-		for _, r := range ec2test.Must[*ec2.DescribeInstancesOutput](w.T)(p.NextPage(w.Context())).Reservations {
+		for _, r := range awstest.Must[*ec2.DescribeInstancesOutput](w.T)(p.NextPage(w.Context())).Reservations {
 			for _, v := range r.Instances {
 				if seen[*v.InstanceId] {
 					w.T.Errorf("%s is on two pages", *v.InstanceId)
@@ -332,9 +333,9 @@ func TestInterfacesOfAnInstanceAtOnce(t *testing.T) {
 	}
 	now := describeInstance(w, *v.InstanceId)
 	last := now.NetworkInterfaces[2]
-	ec2test.Must[any](t)(w.DetachNetworkInterface(w.Context(),
+	awstest.Must[any](t)(w.DetachNetworkInterface(w.Context(),
 		&ec2.DetachNetworkInterfaceInput{AttachmentId: last.Attachment.AttachmentId}))
-	ec2test.Must[any](t)(w.DeleteNetworkInterface(w.Context(),
+	awstest.Must[any](t)(w.DeleteNetworkInterface(w.Context(),
 		&ec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: last.NetworkInterfaceId}))
 	if now := describeInstance(w, *v.InstanceId); len(now.NetworkInterfaces) != 2 {
 		t.Errorf("%d interfaces after one was detached", len(now.NetworkInterfaces))
@@ -375,7 +376,7 @@ func TestFleet(t *testing.T) {
 	one := request(1, override("m5.xlarge", a), override("m6g.medium", a), override("t3.large", a),
 		override("m5.enormous", a))
 	one.ClientToken = s("karpenter-1")
-	out := ec2test.Must[*ec2.CreateFleetOutput](t)(w.CreateFleet(ctx, one))
+	out := awstest.Must[*ec2.CreateFleetOutput](t)(w.CreateFleet(ctx, one))
 	if len(out.Instances) != 1 || out.Instances[0].InstanceType != "t3.large" ||
 		len(out.Instances[0].InstanceIds) != 1 || out.Instances[0].Lifecycle != "on-demand" ||
 		*out.Instances[0].LaunchTemplateAndOverrides.Overrides.SubnetId != a ||
@@ -396,19 +397,19 @@ func TestFleet(t *testing.T) {
 		tags["aws:ec2launchtemplate:version"] != "1" || *v.SubnetId != a {
 		t.Errorf("tags %v", tags)
 	}
-	again := ec2test.Must[*ec2.CreateFleetOutput](t)(w.CreateFleet(ctx, one))
+	again := awstest.Must[*ec2.CreateFleetOutput](t)(w.CreateFleet(ctx, one))
 	if *again.FleetId != *out.FleetId || again.Instances[0].InstanceIds[0] != id {
 		t.Errorf("the same request again: %+v", again)
 	}
 
 	// What does not fit into one subnet goes into another.
 	many := request(14, override("m5.large", tiny), override("m5.large", a))
-	spread := ec2test.Must[*ec2.CreateFleetOutput](t)(w.CreateFleet(ctx, many))
+	spread := awstest.Must[*ec2.CreateFleetOutput](t)(w.CreateFleet(ctx, many))
 	if len(spread.Instances) != 2 || len(spread.Instances[0].InstanceIds) != 11 ||
 		len(spread.Instances[1].InstanceIds) != 3 {
 		t.Errorf("14 instances were launched as %+v with errors %+v", spread.Instances, spread.Errors)
 	}
-	full := ec2test.Must[*ec2.CreateFleetOutput](t)(w.CreateFleet(ctx, request(1, override("m5.large", tiny))))
+	full := awstest.Must[*ec2.CreateFleetOutput](t)(w.CreateFleet(ctx, request(1, override("m5.large", tiny))))
 	if len(full.Instances) != 0 || len(full.Errors) != 1 ||
 		*full.Errors[0].ErrorCode != "InsufficientFreeAddressesInSubnet" {
 		t.Errorf("in a full subnet: %+v, %+v", full.Instances, full.Errors)
@@ -423,13 +424,13 @@ func TestFleet(t *testing.T) {
 		}})
 	weighted.TargetCapacitySpecification.DefaultTargetCapacityType = "spot"
 	weighted.SpotOptions = &types.SpotOptionsRequest{AllocationStrategy: "price-capacity-optimized"}
-	heavy := ec2test.Must[*ec2.CreateFleetOutput](t)(w.CreateFleet(ctx, weighted))
+	heavy := awstest.Must[*ec2.CreateFleetOutput](t)(w.CreateFleet(ctx, weighted))
 	if len(heavy.Instances) != 1 || len(heavy.Instances[0].InstanceIds) != 3 ||
 		!strings.HasSuffix(string(heavy.Instances[0].InstanceType), ".xlarge") ||
 		heavy.Instances[0].Lifecycle != "spot" {
 		t.Errorf("ten of weight four: %+v, %+v", heavy.Instances, heavy.Errors)
 	}
-	requests := ec2test.Must[*ec2.DescribeSpotInstanceRequestsOutput](t)(w.DescribeSpotInstanceRequests(ctx,
+	requests := awstest.Must[*ec2.DescribeSpotInstanceRequestsOutput](t)(w.DescribeSpotInstanceRequests(ctx,
 		&ec2.DescribeSpotInstanceRequestsInput{Filters: []types.Filter{ec2test.Filter("state",
 			"active")}})).SpotInstanceRequests
 	if len(requests) != 3 || *requests[0].Status.Code != "fulfilled" {
@@ -438,11 +439,11 @@ func TestFleet(t *testing.T) {
 
 	// Policies about launches are about those of fleets.
 	w.Mu.Lock()
-	w.Deny = func(t wire.Target) bool {
+	w.Deny = func(_ wire.Caller, t wire.Target) bool {
 		return t.Action == "ec2:RunInstances" && strings.HasSuffix(t.Resource, ":instance/*")
 	}
 	w.Mu.Unlock()
-	denied := ec2test.Must[*ec2.CreateFleetOutput](t)(w.CreateFleet(ctx, request(1, override("m5.large", a))))
+	denied := awstest.Must[*ec2.CreateFleetOutput](t)(w.CreateFleet(ctx, request(1, override("m5.large", a))))
 	if len(denied.Instances) != 0 || len(denied.Errors) != 1 || *denied.Errors[0].ErrorCode != "UnauthorizedOperation" {
 		t.Errorf("without permission: %+v, %+v", denied.Instances, denied.Errors)
 	}
@@ -450,18 +451,18 @@ func TestFleet(t *testing.T) {
 	w.Deny = nil
 	w.Mu.Unlock()
 
-	data := ec2test.Must[*ec2.DescribeFleetsOutput](t)(w.DescribeFleets(ctx,
+	data := awstest.Must[*ec2.DescribeFleetsOutput](t)(w.DescribeFleets(ctx,
 		&ec2.DescribeFleetsInput{FleetIds: []string{*spread.FleetId}})).Fleets[0]
-	active := ec2test.Must[*ec2.DescribeFleetInstancesOutput](t)(w.DescribeFleetInstances(ctx,
+	active := awstest.Must[*ec2.DescribeFleetInstancesOutput](t)(w.DescribeFleetInstances(ctx,
 		&ec2.DescribeFleetInstancesInput{FleetId: spread.FleetId})).ActiveInstances
 	if *data.FulfilledCapacity != 14 || data.FleetState != "active" || len(data.Instances) != 2 || len(active) != 14 {
 		t.Errorf("fleet %+v with %d instances", data, len(active))
 	}
-	if shown := ec2test.Must[*ec2.DescribeFleetsOutput](t)(w.DescribeFleets(ctx, &ec2.DescribeFleetsInput{})).Fleets; len(
+	if shown := awstest.Must[*ec2.DescribeFleetsOutput](t)(w.DescribeFleets(ctx, &ec2.DescribeFleetsInput{})).Fleets; len(
 		shown) != 0 {
 		t.Errorf("instant fleets are shown unasked: %+v", shown)
 	}
-	deleted := ec2test.Must[*ec2.DeleteFleetsOutput](t)(w.DeleteFleets(ctx,
+	deleted := awstest.Must[*ec2.DeleteFleetsOutput](t)(w.DeleteFleets(ctx,
 		&ec2.DeleteFleetsInput{FleetIds: []string{*spread.FleetId, "fleet-01234567-89ab-cdef-0123-456789abcdef"},
 			TerminateInstances: aws.Bool(true)}))
 	if len(deleted.SuccessfulFleetDeletions) != 1 ||
@@ -473,7 +474,7 @@ func TestFleet(t *testing.T) {
 
 func listTags(w *ec2test.Fixture, id string) map[string]string {
 	tags := map[string]string{}
-	for _, d := range ec2test.Must[*ec2.DescribeTagsOutput](w.T)(w.DescribeTags(w.Context(),
+	for _, d := range awstest.Must[*ec2.DescribeTagsOutput](w.T)(w.DescribeTags(w.Context(),
 		&ec2.DescribeTagsInput{Filters: []types.Filter{ec2test.Filter("resource-id", id)}})).Tags {
 		tags[*d.Key] = *d.Value
 	}
@@ -485,7 +486,7 @@ func TestSpotRequests(t *testing.T) {
 	w := ec2test.New(t)
 	ctx := w.Context()
 	startHardware(w)
-	out := ec2test.Must[*ec2.RequestSpotInstancesOutput](t)(w.RequestSpotInstances(ctx, &ec2.RequestSpotInstancesInput{
+	out := awstest.Must[*ec2.RequestSpotInstancesOutput](t)(w.RequestSpotInstances(ctx, &ec2.RequestSpotInstancesInput{
 		InstanceCount: aws.Int32(2), LaunchSpecification: &types.RequestSpotLaunchSpecification{
 			ImageId: aws.String(image(t, "arm64")), InstanceType: "m6g.large"},
 		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeSpotInstancesRequest,
@@ -497,15 +498,15 @@ func TestSpotRequests(t *testing.T) {
 		t.Fatalf("requests %+v", out)
 	}
 	waitForState(w, *out[0].InstanceId, types.InstanceStateNameRunning)
-	ec2test.Must[any](t)(w.CancelSpotInstanceRequests(ctx,
+	awstest.Must[any](t)(w.CancelSpotInstanceRequests(ctx,
 		&ec2.CancelSpotInstanceRequestsInput{SpotInstanceRequestIds: []string{*out[0].SpotInstanceRequestId}}))
-	ec2test.Must[any](
+	awstest.Must[any](
 		t,
 	)(
 		w.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{*out[1].InstanceId}}),
 	)
 	states := map[string]string{}
-	for _, r := range ec2test.Must[*ec2.DescribeSpotInstanceRequestsOutput](t)(w.DescribeSpotInstanceRequests(ctx,
+	for _, r := range awstest.Must[*ec2.DescribeSpotInstanceRequestsOutput](t)(w.DescribeSpotInstanceRequests(ctx,
 		&ec2.DescribeSpotInstanceRequestsInput{})).SpotInstanceRequests {
 		states[*r.SpotInstanceRequestId] = string(r.State) + " " + *r.Status.Code
 	}
@@ -513,7 +514,7 @@ func TestSpotRequests(t *testing.T) {
 		states[*out[1].SpotInstanceRequestId] != "closed instance-terminated-by-user" {
 		t.Errorf("states %v", states)
 	}
-	prices := ec2test.Must[*ec2.DescribeSpotPriceHistoryOutput](t)(w.DescribeSpotPriceHistory(ctx,
+	prices := awstest.Must[*ec2.DescribeSpotPriceHistoryOutput](t)(w.DescribeSpotPriceHistory(ctx,
 		&ec2.DescribeSpotPriceHistoryInput{InstanceTypes: []types.InstanceType{"m5.large"},
 			ProductDescriptions: []string{"Linux/UNIX"}, StartTime: aws.Time(time.Now())})).SpotPriceHistory
 	if len(prices) != 3 || *prices[0].SpotPrice != "0.033600" {
@@ -525,7 +526,7 @@ func TestInstanceTypesAndImages(t *testing.T) {
 	t.Parallel()
 	w := ec2test.New(t)
 	ctx := w.Context()
-	info := ec2test.Must[*ec2.DescribeInstanceTypesOutput](t)(w.DescribeInstanceTypes(ctx,
+	info := awstest.Must[*ec2.DescribeInstanceTypesOutput](t)(w.DescribeInstanceTypes(ctx,
 		&ec2.DescribeInstanceTypesInput{InstanceTypes: []types.InstanceType{"m5.large"}})).InstanceTypes[0]
 	if *info.VCpuInfo.DefaultVCpus != 2 || *info.MemoryInfo.SizeInMiB != 8192 ||
 		*info.NetworkInfo.MaximumNetworkInterfaces != 3 || *info.NetworkInfo.Ipv4AddressesPerInterface != 10 ||
@@ -534,7 +535,7 @@ func TestInstanceTypesAndImages(t *testing.T) {
 		info.ProcessorInfo.SupportedArchitectures[0] != "x86_64" {
 		t.Errorf("m5.large is %+v", info)
 	}
-	arm := ec2test.Must[*ec2.DescribeInstanceTypesOutput](t)(w.DescribeInstanceTypes(ctx,
+	arm := awstest.Must[*ec2.DescribeInstanceTypesOutput](t)(w.DescribeInstanceTypes(ctx,
 		&ec2.DescribeInstanceTypesInput{Filters: []types.Filter{
 			ec2test.Filter("processor-info.supported-architecture", "arm64"), ec2test.Filter("vcpu-info.default-vcpus", "2"),
 			ec2test.Filter(
@@ -547,7 +548,7 @@ func TestInstanceTypesAndImages(t *testing.T) {
 		func(i types.InstanceTypeInfo) bool { return *i.VCpuInfo.DefaultVCpus != 2 }) {
 		t.Errorf("%d types", len(arm))
 	}
-	offered := ec2test.Must[*ec2.DescribeInstanceTypeOfferingsOutput](t)(w.DescribeInstanceTypeOfferings(ctx,
+	offered := awstest.Must[*ec2.DescribeInstanceTypeOfferingsOutput](t)(w.DescribeInstanceTypeOfferings(ctx,
 		&ec2.DescribeInstanceTypeOfferingsInput{LocationType: "availability-zone",
 			Filters: []types.Filter{ec2test.Filter("instance-type", "m5.large")}})).InstanceTypeOfferings
 	if len(offered) != 3 || *offered[0].Location != "eu-west-1a" {
@@ -556,12 +557,12 @@ func TestInstanceTypesAndImages(t *testing.T) {
 	pages := 0
 	for p := ec2.NewDescribeInstanceTypesPaginator(w.Client,
 		&ec2.DescribeInstanceTypesInput{MaxResults: aws.Int32(100)}); p.HasMorePages(); pages++ {
-		ec2test.Must[any](t)(p.NextPage(ctx))
+		awstest.Must[any](t)(p.NextPage(ctx))
 	}
 	if pages < 2 {
 		t.Errorf("all types on %d pages", pages)
 	}
-	found := ec2test.Must[*ec2.GetInstanceTypesFromInstanceRequirementsOutput](
+	found := awstest.Must[*ec2.GetInstanceTypesFromInstanceRequirementsOutput](
 		t,
 	)(
 		w.GetInstanceTypesFromInstanceRequirements(
@@ -584,7 +585,7 @@ func TestInstanceTypesAndImages(t *testing.T) {
 		t.Errorf("types that meet the requirements: %v", names)
 	}
 
-	images := ec2test.Must[*ec2.DescribeImagesOutput](t)(w.DescribeImages(ctx,
+	images := awstest.Must[*ec2.DescribeImagesOutput](t)(w.DescribeImages(ctx,
 		&ec2.DescribeImagesInput{Owners: []string{"602401143452"}, Filters: []types.Filter{
 			ec2test.Filter("name", "amazon-eks-node-al2023-x86_64-standard-1.35-v*"), ec2test.Filter("architecture", "x86_64"),
 			ec2test.Filter("virtualization-type", "hvm"), ec2test.Filter("state", "available"),
@@ -593,7 +594,7 @@ func TestInstanceTypesAndImages(t *testing.T) {
 		*images[0].BlockDeviceMappings[0].Ebs.VolumeSize != 20 || images[0].ImdsSupport != "v2.0" {
 		t.Errorf("images %+v", images)
 	}
-	if mine := ec2test.Must[*ec2.DescribeImagesOutput](t)(w.DescribeImages(ctx,
+	if mine := awstest.Must[*ec2.DescribeImagesOutput](t)(w.DescribeImages(ctx,
 		&ec2.DescribeImagesInput{Owners: []string{"self"}})).Images; len(mine) != 0 {
 		t.Errorf("images of one's own: %+v", mine)
 	}
@@ -660,7 +661,7 @@ func TestInstanceFilters(t *testing.T) {
 		{"ip-address", []string{"*"}, ""},
 		{"key-name", []string{"*"}, ""},
 	} {
-		out := ec2test.Must[*ec2.DescribeInstancesOutput](t)(w.DescribeInstances(ctx,
+		out := awstest.Must[*ec2.DescribeInstancesOutput](t)(w.DescribeInstances(ctx,
 			&ec2.DescribeInstancesInput{Filters: []types.Filter{ec2test.Filter(test.name, test.values...),
 				ec2test.Filter("vpc-id", *a.VpcId)}}))
 		var got []string
@@ -674,19 +675,19 @@ func TestInstanceFilters(t *testing.T) {
 			t.Errorf("%s=%v finds %v, want %q", test.name, test.values, got, test.want)
 		}
 	}
-	checks := ec2test.Must[*ec2.DescribeInstanceStatusOutput](t)(w.DescribeInstanceStatus(ctx,
+	checks := awstest.Must[*ec2.DescribeInstanceStatusOutput](t)(w.DescribeInstanceStatus(ctx,
 		&ec2.DescribeInstanceStatusInput{InstanceIds: []string{*a.InstanceId}})).InstanceStatuses
 	if len(checks) != 1 || checks[0].InstanceStatus.Status != "ok" ||
 		checks[0].SystemStatus.Details[0].Status != "passed" || checks[0].InstanceState.Name != "running" {
 		t.Errorf("status %+v", checks)
 	}
-	ec2test.Must[any](
+	awstest.Must[any](
 		t,
 	)(
 		record.MachineConsoles(w.Store).Put(ctx, record.EC2Key(ec2test.Account, ec2test.Region, *a.InstanceId),
 			record.MachineConsole{Output: []byte("Linux version"), UpdatedAt: time.Now()}),
 	)
-	console := ec2test.Must[*ec2.GetConsoleOutputOutput](t)(w.GetConsoleOutput(ctx,
+	console := awstest.Must[*ec2.GetConsoleOutputOutput](t)(w.GetConsoleOutput(ctx,
 		&ec2.GetConsoleOutputInput{InstanceId: a.InstanceId}))
 	if text, _ := base64.StdEncoding.DecodeString(*console.Output); string(text) != "Linux version" {
 		t.Errorf("console %s", text)
@@ -699,7 +700,7 @@ func TestTargetsOfALaunch(t *testing.T) {
 	s := aws.String
 	vpc := w.VPC("10.0.0.0/16")
 	subnet, group := w.Subnet(vpc, "10.0.0.0/24", "a"), w.SecurityGroup(vpc, "nodes")
-	ec2test.Must[any](t)(w.CreateTags(w.Context(), &ec2.CreateTagsInput{Resources: []string{subnet},
+	awstest.Must[any](t)(w.CreateTags(w.Context(), &ec2.CreateTagsInput{Resources: []string{subnet},
 		Tags: []types.Tag{{Key: s("team"), Value: s("a")}}}))
 	x86 := image(t, "x86_64")
 	template := createLaunchTemplate(w, "nodes", types.RequestLaunchTemplateData{ImageId: &x86, InstanceType: "m5.large"})
@@ -736,7 +737,7 @@ func TestTargetsOfALaunch(t *testing.T) {
 			}
 		}
 	}
-	ec2test.Must[any](
+	awstest.Must[any](
 		t,
 	)(
 		w.TerminateInstances(w.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{*v.InstanceId}}),
@@ -760,7 +761,7 @@ func BenchmarkDescribeInstances(b *testing.B) {
 						{Key: aws.String("eks:cluster-name"), Value: aws.String("ironman")}}},
 			}}
 		completeRequest(w, &in)
-		last = ec2test.Must[*ec2.RunInstancesOutput](b)(w.RunInstances(w.Context(), &in)).Instances[499]
+		last = awstest.Must[*ec2.RunInstancesOutput](b)(w.RunInstances(w.Context(), &in)).Instances[499]
 	}
 	for name, in := range map[string]ec2.DescribeInstancesInput{
 		"by ID": {InstanceIds: []string{*last.InstanceId}},
@@ -772,7 +773,7 @@ func BenchmarkDescribeInstances(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				ec2test.Must[any](b)(w.DescribeInstances(w.Context(), &in))
+				awstest.Must[any](b)(w.DescribeInstances(w.Context(), &in))
 			}
 		})
 	}

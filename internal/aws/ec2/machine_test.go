@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/coracle-eks/coracle/internal/ami"
+	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/ec2test"
 	"github.com/coracle-eks/coracle/internal/controller/instance"
 	"github.com/coracle-eks/coracle/internal/eventually"
@@ -77,7 +78,7 @@ func (h *hardware) reconcile(ctx context.Context, key string) (reconcile.Result,
 
 func describeInstance(w *ec2test.Fixture, id string) types.Instance {
 	w.T.Helper()
-	return ec2test.Must[*ec2.DescribeInstancesOutput](w.T)(w.DescribeInstances(w.Context(),
+	return awstest.Must[*ec2.DescribeInstancesOutput](w.T)(w.DescribeInstances(w.Context(),
 		&ec2.DescribeInstancesInput{InstanceIds: []string{id}})).Reservations[0].Instances[0]
 }
 
@@ -103,7 +104,7 @@ func image(t testing.TB, architecture string) string {
 func runInstance(w *ec2test.Fixture, in ec2.RunInstancesInput) types.Instance {
 	w.T.Helper()
 	completeRequest(w, &in)
-	return ec2test.Must[*ec2.RunInstancesOutput](w.T)(w.RunInstances(w.Context(), &in)).Instances[0]
+	return awstest.Must[*ec2.RunInstancesOutput](w.T)(w.RunInstances(w.Context(), &in)).Instances[0]
 }
 
 func completeRequest(w *ec2test.Fixture, in *ec2.RunInstancesInput) {

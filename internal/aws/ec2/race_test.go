@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/ec2test"
 )
 
@@ -27,7 +28,7 @@ func callAtOnce(w *ec2test.Fixture, n int, call func(c *ec2.Client, i int) error
 	for i := range n {
 		all.Go(func() {
 			if err := call(clients[i%2], i); err != nil {
-				codes[i], _, _ = ec2test.Code(err)
+				codes[i], _, _ = awstest.Failure(err)
 			}
 		})
 	}
@@ -52,7 +53,7 @@ func TestNoAddressIsGivenTwice(t *testing.T) {
 		if got[""] != 11 || got["InsufficientFreeAddressesInSubnet"] != 3 {
 			t.Fatalf("round %d: 14 calls for 11 addresses ended as %v", round, got)
 		}
-		all := ec2test.Must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(w.Context(),
+		all := awstest.Must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(w.Context(),
 			&ec2.DescribeNetworkInterfacesInput{})).NetworkInterfaces
 		var ips []string
 		for _, ni := range all {
@@ -66,7 +67,7 @@ func TestNoAddressIsGivenTwice(t *testing.T) {
 			t.Fatalf("%d addresses are said to be free in a full subnet", free)
 		}
 		for _, ni := range all {
-			ec2test.Must[*ec2.DeleteNetworkInterfaceOutput](t)(w.DeleteNetworkInterface(w.Context(),
+			awstest.Must[*ec2.DeleteNetworkInterfaceOutput](t)(w.DeleteNetworkInterface(w.Context(),
 				&ec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: ni.NetworkInterfaceId}))
 		}
 		if free := ec2test.CountFreeAddresses(w, subnet); free != 11 {
@@ -93,7 +94,7 @@ func TestPrefixesAndAddressesNeverMeet(t *testing.T) {
 	})
 	used := map[string]int{}
 	prefixes := 0
-	for _, ni := range ec2test.Must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(w.Context(),
+	for _, ni := range awstest.Must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(w.Context(),
 		&ec2.DescribeNetworkInterfacesInput{})).NetworkInterfaces {
 		for _, a := range ni.PrivateIpAddresses {
 			used[*a.PrivateIpAddress]++
@@ -170,7 +171,7 @@ func TestNothingIsMadeInWhatIsDeleted(t *testing.T) {
 			return err
 		})
 		in := []types.Filter{ec2test.Filter("vpc-id", vpc)}
-		for _, ni := range ec2test.Must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(w.Context(),
+		for _, ni := range awstest.Must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(w.Context(),
 			&ec2.DescribeNetworkInterfacesInput{Filters: in})).NetworkInterfaces {
 			if _, err := w.DescribeSubnets(w.Context(),
 				&ec2.DescribeSubnetsInput{SubnetIds: []string{*ni.SubnetId}}); err != nil {
@@ -196,7 +197,7 @@ func TestClientTokenCreatesOnce(t *testing.T) {
 	}); got[""] != 6 {
 		t.Errorf("six calls with one token ended as %v", got)
 	}
-	all := ec2test.Must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(w.Context(),
+	all := awstest.Must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(w.Context(),
 		&ec2.DescribeNetworkInterfacesInput{})).NetworkInterfaces
 	if len(all) != 1 {
 		t.Fatalf("%d interfaces from one token, want 1", len(all))
@@ -204,11 +205,11 @@ func TestClientTokenCreatesOnce(t *testing.T) {
 	other := in
 	other.Description = aws.String("other")
 	_, err := w.CreateNetworkInterface(w.Context(), &other)
-	ec2test.WantCode(t, err, "IdempotentParameterMismatch")
+	awstest.WantCode(t, err, "IdempotentParameterMismatch")
 
-	ec2test.Must[*ec2.DeleteNetworkInterfaceOutput](t)(w.DeleteNetworkInterface(w.Context(),
+	awstest.Must[*ec2.DeleteNetworkInterfaceOutput](t)(w.DeleteNetworkInterface(w.Context(),
 		&ec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: all[0].NetworkInterfaceId}))
-	again := ec2test.Must[*ec2.CreateNetworkInterfaceOutput](
+	again := awstest.Must[*ec2.CreateNetworkInterfaceOutput](
 		t,
 	)(
 		w.CreateNetworkInterface(w.Context(), &in),

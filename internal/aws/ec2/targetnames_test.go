@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/ec2test"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
@@ -17,9 +18,9 @@ func TestDeniedByWhateverName(t *testing.T) {
 	t.Parallel()
 	w := ec2test.New(t)
 	ctx, p := w.Context(), aws.String
-	group := *ec2test.Must[*ec2.CreateSecurityGroupOutput](t)(w.CreateSecurityGroup(ctx,
+	group := *awstest.Must[*ec2.CreateSecurityGroupOutput](t)(w.CreateSecurityGroup(ctx,
 		&ec2.CreateSecurityGroupInput{GroupName: p("g"), Description: p("g")})).GroupId
-	key := *ec2test.Must[*ec2.CreateKeyPairOutput](t)(
+	key := *awstest.Must[*ec2.CreateKeyPairOutput](t)(
 		w.CreateKeyPair(ctx, &ec2.CreateKeyPairInput{KeyName: p("k")})).KeyPairId
 	address := w.Address()
 	vpc := w.VPC("10.0.0.0/16")
@@ -27,15 +28,15 @@ func TestDeniedByWhateverName(t *testing.T) {
 	subnet := w.Subnet(vpc, "10.0.0.0/24", "a")
 	ni := *w.NetworkInterface(subnet).NetworkInterfaceId
 	held := w.Address()
-	association := ec2test.Must[*ec2.AssociateAddressOutput](t)(w.AssociateAddress(ctx,
+	association := awstest.Must[*ec2.AssociateAddressOutput](t)(w.AssociateAddress(ctx,
 		&ec2.AssociateAddressInput{AllocationId: held.AllocationId, NetworkInterfaceId: &ni})).AssociationId
-	table := *ec2test.Must[*ec2.CreateRouteTableOutput](t)(w.CreateRouteTable(ctx,
+	table := *awstest.Must[*ec2.CreateRouteTableOutput](t)(w.CreateRouteTable(ctx,
 		&ec2.CreateRouteTableInput{VpcId: &vpc})).RouteTable.RouteTableId
-	routed := ec2test.Must[*ec2.AssociateRouteTableOutput](t)(w.AssociateRouteTable(ctx,
+	routed := awstest.Must[*ec2.AssociateRouteTableOutput](t)(w.AssociateRouteTable(ctx,
 		&ec2.AssociateRouteTableInput{RouteTableId: &table, SubnetId: &subnet})).AssociationId
-	other := *ec2test.Must[*ec2.CreateRouteTableOutput](t)(w.CreateRouteTable(ctx,
+	other := *awstest.Must[*ec2.CreateRouteTableOutput](t)(w.CreateRouteTable(ctx,
 		&ec2.CreateRouteTableInput{VpcId: &vpc})).RouteTable.RouteTableId
-	acls := ec2test.Must[*ec2.DescribeNetworkAclsOutput](t)(w.DescribeNetworkAcls(ctx,
+	acls := awstest.Must[*ec2.DescribeNetworkAclsOutput](t)(w.DescribeNetworkAcls(ctx,
 		&ec2.DescribeNetworkAclsInput{})).NetworkAcls
 	var acl, aclAssociation string
 	for _, a := range acls {
@@ -45,9 +46,9 @@ func TestDeniedByWhateverName(t *testing.T) {
 			}
 		}
 	}
-	newACL := *ec2test.Must[*ec2.CreateNetworkAclOutput](t)(w.CreateNetworkAcl(ctx,
+	newACL := *awstest.Must[*ec2.CreateNetworkAclOutput](t)(w.CreateNetworkAcl(ctx,
 		&ec2.CreateNetworkAclInput{VpcId: &vpc})).NetworkAcl.NetworkAclId
-	block := ec2test.Must[*ec2.AssociateVpcCidrBlockOutput](t)(w.AssociateVpcCidrBlock(ctx,
+	block := awstest.Must[*ec2.AssociateVpcCidrBlockOutput](t)(w.AssociateVpcCidrBlock(ctx,
 		&ec2.AssociateVpcCidrBlockInput{VpcId: &vpc, CidrBlock: p("10.1.0.0/16")})).CidrBlockAssociation.AssociationId
 	machine := runInstance(w, ec2.RunInstancesInput{SubnetId: &subnet})
 	instance, primary := *machine.InstanceId, *machine.NetworkInterfaces[0].NetworkInterfaceId
@@ -122,9 +123,9 @@ func TestDeniedByWhateverName(t *testing.T) {
 		}},
 	} {
 		w.Mu.Lock()
-		w.Deny = func(t wire.Target) bool { return strings.HasSuffix(t.Resource, "/"+test.resource) }
+		w.Deny = func(_ wire.Caller, t wire.Target) bool { return strings.HasSuffix(t.Resource, "/"+test.resource) }
 		w.Mu.Unlock()
-		if got, _, _ := ec2test.Code(test.call()); got != "UnauthorizedOperation" {
+		if got, _, _ := awstest.Failure(test.call()); got != "UnauthorizedOperation" {
 			t.Errorf("%s: %q", test.name, got)
 		}
 	}
@@ -196,7 +197,7 @@ func TestClientTokensDoNotReplacePermission(t *testing.T) {
 			return err
 		}},
 	} {
-		deny := func(deny func(wire.Target) bool) {
+		deny := func(deny func(wire.Caller, wire.Target) bool) {
 			w.Mu.Lock()
 			defer w.Mu.Unlock()
 			w.Deny = deny
@@ -207,8 +208,8 @@ func TestClientTokensDoNotReplacePermission(t *testing.T) {
 			}
 		}
 		before := w.Dump()
-		deny(func(t wire.Target) bool { return t.Action == test.action })
-		if got, _, _ := ec2test.Code(test.call()); got != "UnauthorizedOperation" {
+		deny(func(_ wire.Caller, t wire.Target) bool { return t.Action == test.action })
+		if got, _, _ := awstest.Failure(test.call()); got != "UnauthorizedOperation" {
 			t.Errorf("%s, sent again by somebody without permission: %q", test.action, got)
 		}
 		deny(nil)

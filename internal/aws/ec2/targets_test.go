@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/ec2test"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
@@ -19,9 +20,9 @@ func TestTargets(t *testing.T) {
 	w := ec2test.New(t)
 	ctx := w.Context()
 	vpc := w.VPC("10.0.0.0/16")
-	ec2test.Must[*ec2.CreateTagsOutput](t)(w.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{vpc},
+	awstest.Must[*ec2.CreateTagsOutput](t)(w.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{vpc},
 		Tags: []types.Tag{{Key: aws.String("team"), Value: aws.String("a")}}}))
-	ec2test.Must[*ec2.CreateSubnetOutput](t)(w.CreateSubnet(ctx, &ec2.CreateSubnetInput{VpcId: &vpc,
+	awstest.Must[*ec2.CreateSubnetOutput](t)(w.CreateSubnet(ctx, &ec2.CreateSubnetInput{VpcId: &vpc,
 		CidrBlock: aws.String("10.0.0.0/24"), TagSpecifications: []types.TagSpecification{
 			{ResourceType: types.ResourceTypeSubnet,
 				Tags: []types.Tag{{Key: aws.String("Name"), Value: aws.String("x")}}},
@@ -54,7 +55,7 @@ func TestTargets(t *testing.T) {
 	has(tagging, "aws:RequestTag/Name", "x")
 	has(find("ec2:CreateTags", arn+"vpc/"+vpc), "aws:RequestTag/team", "a")
 
-	ec2test.Must[*ec2.DescribeVpcsOutput](t)(w.DescribeVpcs(ctx, &ec2.DescribeVpcsInput{}))
+	awstest.Must[*ec2.DescribeVpcsOutput](t)(w.DescribeVpcs(ctx, &ec2.DescribeVpcsInput{}))
 	find("ec2:DescribeVpcs", "*")
 	igw := w.InternetGateway(vpc)
 	find("ec2:AttachInternetGateway", arn+"internet-gateway/"+igw)
@@ -66,13 +67,13 @@ func TestDeniedRequestChangesNothing(t *testing.T) {
 	w := ec2test.New(t)
 	vpc := w.VPC("10.0.0.0/16")
 	before := w.Dump()
-	w.Deny = func(t wire.Target) bool { return t.Action == "ec2:CreateTags" }
+	w.Deny = func(_ wire.Caller, t wire.Target) bool { return t.Action == "ec2:CreateTags" }
 	_, err := w.CreateSubnet(w.Context(), &ec2.CreateSubnetInput{VpcId: &vpc, CidrBlock: aws.String("10.0.0.0/24"),
 		TagSpecifications: []types.TagSpecification{
 			{ResourceType: types.ResourceTypeSubnet,
 				Tags: []types.Tag{{Key: aws.String("Name"), Value: aws.String("x")}}},
 		}})
-	ec2test.WantCode(t, err, "UnauthorizedOperation")
+	awstest.WantCode(t, err, "UnauthorizedOperation")
 	if w.Dump() != before {
 		t.Error("a denied request changed the store")
 	}
@@ -86,26 +87,26 @@ func TestTags(t *testing.T) {
 	subnet := w.Subnet(vpc, "10.0.0.0/24", "a")
 	of := func(id string) map[string]string {
 		all := map[string]string{}
-		for _, d := range ec2test.Must[*ec2.DescribeTagsOutput](t)(w.DescribeTags(ctx,
+		for _, d := range awstest.Must[*ec2.DescribeTagsOutput](t)(w.DescribeTags(ctx,
 			&ec2.DescribeTagsInput{Filters: []types.Filter{ec2test.Filter("resource-id", id)}})).Tags {
 			all[*d.Key] = *d.Value
 		}
 		return all
 	}
 	key := func(k string, v *string) types.Tag { return types.Tag{Key: &k, Value: v} }
-	ec2test.Must[*ec2.CreateTagsOutput](t)(w.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{vpc, subnet},
+	awstest.Must[*ec2.CreateTagsOutput](t)(w.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{vpc, subnet},
 		Tags: []types.Tag{key("a", aws.String("1")), key("b", aws.String("2")), key("c", aws.String(""))}}))
-	ec2test.Must[*ec2.CreateTagsOutput](t)(w.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{vpc},
+	awstest.Must[*ec2.CreateTagsOutput](t)(w.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{vpc},
 		Tags: []types.Tag{key("a", aws.String("3"))}}))
 	if got := of(vpc); len(got) != 3 || got["a"] != "3" {
 		t.Errorf("tags %v", got)
 	}
-	ec2test.Must[*ec2.DeleteTagsOutput](t)(w.DeleteTags(ctx, &ec2.DeleteTagsInput{Resources: []string{vpc, subnet},
+	awstest.Must[*ec2.DeleteTagsOutput](t)(w.DeleteTags(ctx, &ec2.DeleteTagsInput{Resources: []string{vpc, subnet},
 		Tags: []types.Tag{key("a", aws.String("1")), key("b", nil)}}))
 	if v, s := of(vpc), of(subnet); len(v) != 2 || len(s) != 1 {
 		t.Errorf("tags left: %v and %v; only the value 1 of a was to go", v, s)
 	}
-	ec2test.Must[*ec2.DeleteTagsOutput](t)(w.DeleteTags(ctx, &ec2.DeleteTagsInput{Resources: []string{vpc}}))
+	awstest.Must[*ec2.DeleteTagsOutput](t)(w.DeleteTags(ctx, &ec2.DeleteTagsInput{Resources: []string{vpc}}))
 	asked := w.Targets("ec2:DeleteTags")
 	if keys := asked[len(asked)-1].Conditions["aws:TagKeys"]; !slices.Equal(keys, []string{"a", "c"}) {
 		t.Errorf("asked about the keys %v, not about all that were deleted", keys)
@@ -113,7 +114,7 @@ func TestTags(t *testing.T) {
 	if got := of(vpc); len(got) != 0 {
 		t.Errorf("tags left: %v", got)
 	}
-	ec2test.Must[*ec2.DeleteSubnetOutput](t)(w.DeleteSubnet(ctx, &ec2.DeleteSubnetInput{SubnetId: &subnet}))
+	awstest.Must[*ec2.DeleteSubnetOutput](t)(w.DeleteSubnet(ctx, &ec2.DeleteSubnetInput{SubnetId: &subnet}))
 	if got := of(subnet); len(got) != 0 {
 		t.Errorf("a deleted subnet has tags: %v", got)
 	}
@@ -125,7 +126,7 @@ func TestTagsOfManyResources(t *testing.T) {
 	w := ec2test.New(t)
 	var ids []string
 	for range 15 {
-		for _, r := range ec2test.Must[*ec2.AuthorizeSecurityGroupIngressOutput](t)(
+		for _, r := range awstest.Must[*ec2.AuthorizeSecurityGroupIngressOutput](t)(
 			w.AuthorizeSecurityGroupIngress(w.Context(),
 				&ec2.AuthorizeSecurityGroupIngressInput{
 					GroupId: aws.String(w.SecurityGroup(w.VPC("10.0.0.0/16"), "web")),
@@ -143,14 +144,14 @@ func TestTagsOfManyResources(t *testing.T) {
 	team := []types.Tag{{Key: aws.String("team"), Value: aws.String("a")}}
 	_, err := w.CreateTags(w.Context(), &ec2.CreateTagsInput{Resources: append(slices.Clone(ids), "sgr-fffffffffffffffff"),
 		Tags: team})
-	ec2test.WantCode(t, err, "InvalidSecurityGroupRuleId.NotFound")
+	awstest.WantCode(t, err, "InvalidSecurityGroupRuleId.NotFound")
 	tagged := func() int {
-		return len(ec2test.Must[*ec2.DescribeTagsOutput](t)(w.DescribeTags(w.Context(), &ec2.DescribeTagsInput{})).Tags)
+		return len(awstest.Must[*ec2.DescribeTagsOutput](t)(w.DescribeTags(w.Context(), &ec2.DescribeTagsInput{})).Tags)
 	}
 	if n := tagged(); n != 0 {
 		t.Errorf("%d resources were tagged by a call that failed", n)
 	}
-	ec2test.Must[*ec2.CreateTagsOutput](t)(w.CreateTags(w.Context(), &ec2.CreateTagsInput{Resources: ids, Tags: team}))
+	awstest.Must[*ec2.CreateTagsOutput](t)(w.CreateTags(w.Context(), &ec2.CreateTagsInput{Resources: ids, Tags: team}))
 	if n := tagged(); n != len(ids) {
 		t.Errorf("%d of %d resources were tagged", n, len(ids))
 	}
@@ -160,15 +161,15 @@ func TestRegionsAndZones(t *testing.T) {
 	t.Parallel()
 	w := ec2test.New(t)
 	ctx := w.Context()
-	open := ec2test.Must[*ec2.DescribeRegionsOutput](t)(w.DescribeRegions(ctx, &ec2.DescribeRegionsInput{})).Regions
-	all := ec2test.Must[*ec2.DescribeRegionsOutput](t)(w.DescribeRegions(ctx,
+	open := awstest.Must[*ec2.DescribeRegionsOutput](t)(w.DescribeRegions(ctx, &ec2.DescribeRegionsInput{})).Regions
+	all := awstest.Must[*ec2.DescribeRegionsOutput](t)(w.DescribeRegions(ctx,
 		&ec2.DescribeRegionsInput{AllRegions: aws.Bool(true)})).Regions
 	if len(open) != 17 || len(all) != 34 {
 		t.Errorf("%d regions open to all of %d, want 17 of 34", len(open), len(all))
 	}
 	for region, want := range map[string]string{"us-east-1": "use1-az1", "eu-west-1": "euw1-az1",
 		"ap-northeast-1": "apne1-az4", "ap-southeast-2": "apse2-az1", "mx-central-1": "mxc1-az1"} {
-		zones := ec2test.Must[*ec2.DescribeAvailabilityZonesOutput](
+		zones := awstest.Must[*ec2.DescribeAvailabilityZonesOutput](
 			t,
 		)(
 			w.NewClient(w.URL, region).DescribeAvailabilityZones(ctx,
@@ -180,5 +181,5 @@ func TestRegionsAndZones(t *testing.T) {
 		}
 	}
 	_, err := w.NewClient(w.URL, "mars-1").DescribeVpcs(ctx, &ec2.DescribeVpcsInput{})
-	ec2test.WantCode(t, err, "AuthFailure")
+	awstest.WantCode(t, err, "AuthFailure")
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/ec2test"
 )
 
@@ -197,7 +198,7 @@ output "zones" { value = length(data.aws_ec2_instance_type_offerings.zones.locat
 	}
 	config("m5.xlarge") // stops the instance, changes its type and starts it again
 	must1("apply", "-auto-approve", "-input=false")
-	for _, r := range ec2test.Must[*ec2.DescribeInstancesOutput](t)(w.DescribeInstances(w.Context(),
+	for _, r := range awstest.Must[*ec2.DescribeInstancesOutput](t)(w.DescribeInstances(w.Context(),
 		&ec2.DescribeInstancesInput{Filters: []types.Filter{ec2test.Filter("tag:Name", "plain"),
 			ec2test.Filter("instance-state-name", "running")}})).Reservations {
 		if r.Instances[0].InstanceType != "m5.xlarge" || len(r.Instances[0].NetworkInterfaces) != 2 {

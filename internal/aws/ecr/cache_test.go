@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
+	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	"github.com/coracle-eks/coracle/internal/aws/iam/iamtest"
 	"github.com/coracle-eks/coracle/internal/host/image"
 )
@@ -167,7 +168,7 @@ func TestRepositoriesOfAnotherAccount(t *testing.T) {
 	}
 	for name, read := range reads {
 		if err := read(); err == nil ||
-			code(err) != "AccessDeniedException" && !strings.Contains(err.Error(), "DENIED") {
+			awstest.Code(err) != "AccessDeniedException" && !strings.Contains(err.Error(), "DENIED") {
 			t.Errorf("%s without a repository policy: %v", name, err)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
+	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	"github.com/coracle-eks/coracle/internal/aws/iam/iamtest"
 	"github.com/coracle-eks/coracle/internal/host/image"
 )
@@ -53,7 +54,7 @@ func TestRepositories(t *testing.T) {
 		"aws: tag": {ecr.CreateRepositoryInput{RepositoryName: aws.String("tag"),
 			Tags: []types.Tag{{Key: aws.String("aws:x"), Value: aws.String("")}}}, "InvalidTagParameterException"},
 	} {
-		if _, err := c.CreateRepository(ctx, &test.in); code(err) != test.want {
+		if _, err := c.CreateRepository(ctx, &test.in); awstest.Code(err) != test.want {
 			t.Errorf("%s: %v, want %s", name, err, test.want)
 		}
 	}
@@ -67,7 +68,7 @@ func TestRepositories(t *testing.T) {
 		t.Errorf("the second page is %+v, %v", all, err)
 	}
 	if _, err := c.DescribeRepositories(ctx,
-		&ecr.DescribeRepositoriesInput{RepositoryNames: []string{"missing"}}); code(
+		&ecr.DescribeRepositoriesInput{RepositoryNames: []string{"missing"}}); awstest.Code(
 		err) != "RepositoryNotFoundException" ||
 		!strings.Contains(err.Error(),
 			"The repository with name 'missing' does not exist in the registry with id '111122223333'") {
@@ -81,7 +82,7 @@ func TestRepositories(t *testing.T) {
 	elsewhere := ecr.New(ecr.Options{Region: "eu-west-1", BaseEndpoint: aws.String(w.URL),
 		Credentials: credentials.StaticCredentialsProvider{Value: w.Root}})
 	if _, err := elsewhere.TagResource(ctx, &ecr.TagResourceInput{ResourceArn: r.RepositoryArn,
-		Tags: []types.Tag{{Key: aws.String("a"), Value: aws.String("c")}}}); code(err) != "InvalidParameterException" {
+		Tags: []types.Tag{{Key: aws.String("a"), Value: aws.String("c")}}}); awstest.Code(err) != "InvalidParameterException" {
 		t.Errorf("tagged from another region: %v", err)
 	}
 	if _, err := c.UntagResource(ctx, &ecr.UntagResourceInput{ResourceArn: r.RepositoryArn,
@@ -90,17 +91,17 @@ func TestRepositories(t *testing.T) {
 	}
 	if _, err := c.PutLifecyclePolicy(ctx, &ecr.PutLifecyclePolicyInput{RepositoryName: aws.String("other"),
 		LifecyclePolicyText: aws.String(
-			`{"rules":[{"rulePriority":1,"selection":{"tagStatus":"any","countType":"imageCountMoreThan","countNumber":3},"action":{"type":"expire"}}]}`)}); code(err) != "ValidationException" {
+			`{"rules":[{"rulePriority":1,"selection":{"tagStatus":"any","countType":"imageCountMoreThan","countNumber":3},"action":{"type":"expire"}}]}`)}); awstest.Code(err) != "ValidationException" {
 		t.Errorf("a lifecycle policy, which would never act: %v", err)
 	}
-	if _, err := c.GetLifecyclePolicy(ctx, &ecr.GetLifecyclePolicyInput{RepositoryName: aws.String("other")}); code(
+	if _, err := c.GetLifecyclePolicy(ctx, &ecr.GetLifecyclePolicyInput{RepositoryName: aws.String("other")}); awstest.Code(
 		err) != "LifecyclePolicyNotFoundException" {
 		t.Errorf("no lifecycle policy: %v", err)
 	}
 	if _, err := c.DeleteRepository(ctx, &ecr.DeleteRepositoryInput{RepositoryName: aws.String("other")}); err != nil {
 		t.Error(err)
 	}
-	if _, err := c.DeleteRepository(ctx, &ecr.DeleteRepositoryInput{RepositoryName: aws.String("other")}); code(
+	if _, err := c.DeleteRepository(ctx, &ecr.DeleteRepositoryInput{RepositoryName: aws.String("other")}); awstest.Code(
 		err) != "RepositoryNotFoundException" {
 		t.Errorf("deleted twice: %v", err)
 	}
@@ -189,7 +190,7 @@ func TestPushAndPull(t *testing.T) {
 		t.Errorf("the image is %+v", d)
 	}
 	if _, err := c.DescribeImages(ctx, &ecr.DescribeImagesInput{RepositoryName: aws.String("app"),
-		ImageIds: []types.ImageIdentifier{{ImageTag: aws.String("v9")}}}); code(err) != "ImageNotFoundException" {
+		ImageIds: []types.ImageIdentifier{{ImageTag: aws.String("v9")}}}); awstest.Code(err) != "ImageNotFoundException" {
 		t.Errorf("a tag that is not there: %v", err)
 	}
 	got, err := c.BatchGetImage(ctx, &ecr.BatchGetImageInput{RepositoryName: aws.String("app"),
@@ -204,12 +205,12 @@ func TestPushAndPull(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := c.PutImage(ctx, &ecr.PutImageInput{RepositoryName: aws.String("app"),
-		ImageManifest: got.Images[0].ImageManifest, ImageTag: aws.String("v2")}); code(
+		ImageManifest: got.Images[0].ImageManifest, ImageTag: aws.String("v2")}); awstest.Code(
 		err) != "ImageAlreadyExistsException" {
 		t.Errorf("the same again: %v", err)
 	}
 
-	if _, err := c.DeleteRepository(ctx, &ecr.DeleteRepositoryInput{RepositoryName: aws.String("app")}); code(
+	if _, err := c.DeleteRepository(ctx, &ecr.DeleteRepositoryInput{RepositoryName: aws.String("app")}); awstest.Code(
 		err) != "RepositoryNotEmptyException" {
 		t.Errorf("delete one with images: %v", err)
 	}
@@ -270,7 +271,7 @@ func TestWhoMayPushAndPull(t *testing.T) {
 		t.Fatal(err)
 	}
 	nobody := w.NewUser(t, "nobody", "")
-	if _, err := w.ecr(nobody).GetAuthorizationToken(ctx, &ecr.GetAuthorizationTokenInput{}); code(
+	if _, err := w.ecr(nobody).GetAuthorizationToken(ctx, &ecr.GetAuthorizationTokenInput{}); awstest.Code(
 		err) != "AccessDeniedException" {
 		t.Errorf("a token for nobody: %v", err)
 	}
@@ -300,7 +301,7 @@ func TestWhoMayPushAndPull(t *testing.T) {
 		t.Errorf("a reader who is denied: %v", err)
 	}
 	if _, err := w.ecr(readerCredentials).BatchGetImage(ctx, &ecr.BatchGetImageInput{RepositoryName: aws.String("app"),
-		ImageIds: []types.ImageIdentifier{{ImageTag: aws.String("v1")}}}); code(err) != "AccessDeniedException" {
+		ImageIds: []types.ImageIdentifier{{ImageTag: aws.String("v1")}}}); awstest.Code(err) != "AccessDeniedException" {
 		t.Errorf("by the API: %v", err)
 	}
 	// gives to users without permissions,
@@ -325,7 +326,7 @@ func TestWhoMayPushAndPull(t *testing.T) {
 		"locked out": `{"Version":"2012-10-17","Statement":{"Effect":"Deny","Principal":"*","Action":"ecr:*"}}`,
 	} {
 		if _, err := c.SetRepositoryPolicy(ctx, &ecr.SetRepositoryPolicyInput{RepositoryName: aws.String("app"),
-			PolicyText: &policy}); code(err) != "InvalidParameterException" {
+			PolicyText: &policy}); awstest.Code(err) != "InvalidParameterException" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -338,7 +339,7 @@ func TestWhoMayPushAndPull(t *testing.T) {
 		&ecr.DeleteRepositoryPolicyInput{RepositoryName: aws.String("app")}); err != nil {
 		t.Error(err)
 	}
-	if _, err := c.GetRepositoryPolicy(ctx, &ecr.GetRepositoryPolicyInput{RepositoryName: aws.String("app")}); code(
+	if _, err := c.GetRepositoryPolicy(ctx, &ecr.GetRepositoryPolicyInput{RepositoryName: aws.String("app")}); awstest.Code(
 		err) != "RepositoryPolicyNotFoundException" {
 		t.Errorf("without a policy: %v", err)
 	}
@@ -418,7 +419,7 @@ func TestLayersThroughTheAPI(t *testing.T) {
 			ImageManifest: aws.String(string(manifest)), ImageManifestMediaType: aws.String(string(media))})
 		return err
 	}
-	if err := put(); code(err) != "LayersNotFoundException" {
+	if err := put(); awstest.Code(err) != "LayersNotFoundException" {
 		t.Errorf("before its layers are there: %v", err)
 	}
 	for _, content := range [][]byte{blob, config} {
@@ -440,7 +441,7 @@ func TestLayersThroughTheAPI(t *testing.T) {
 		if err := send(0, half); err != nil {
 			t.Fatal(err)
 		}
-		if err := send(0, half); code(err) != "InvalidLayerPartException" {
+		if err := send(0, half); awstest.Code(err) != "InvalidLayerPartException" {
 			t.Errorf("the same part again: %v", err)
 		}
 		if err := send(half, len(content)); err != nil {
@@ -451,7 +452,7 @@ func TestLayersThroughTheAPI(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := c.CompleteLayerUpload(ctx, &ecr.CompleteLayerUploadInput{RepositoryName: name,
-			UploadId: upload.UploadId, LayerDigests: []string{h.String()}}); code(
+			UploadId: upload.UploadId, LayerDigests: []string{h.String()}}); awstest.Code(
 			err) != "LayerAlreadyExistsException" {
 			t.Errorf("completed twice: %v", err)
 		}
@@ -471,12 +472,12 @@ func TestLayersThroughTheAPI(t *testing.T) {
 			}
 			_, err = c.GetDownloadUrlForLayer(ctx, &ecr.GetDownloadUrlForLayerInput{RepositoryName: name,
 				LayerDigest: aws.String(digest)})
-			if code(err) != "InvalidParameterException" {
+			if awstest.Code(err) != "InvalidParameterException" {
 				t.Errorf("the URL of the layer %q: %v", digest, err)
 			}
 			_, err = c.CompleteLayerUpload(ctx, &ecr.CompleteLayerUploadInput{RepositoryName: name,
 				UploadId: upload.UploadId, LayerDigests: []string{digest}})
-			if code(err) != "InvalidParameterException" {
+			if awstest.Code(err) != "InvalidParameterException" {
 				t.Errorf("an upload completed as %q: %v", digest, err)
 			}
 		}
@@ -504,7 +505,7 @@ func TestLayersThroughTheAPI(t *testing.T) {
 	}
 	if _, err := c.UploadLayerPart(ctx, &ecr.UploadLayerPartInput{RepositoryName: name,
 		UploadId: aws.String("01234567-0123-0123-0123-012345678901"), PartFirstByte: aws.Int64(0),
-		PartLastByte: aws.Int64(0), LayerPartBlob: []byte("x")}); code(err) != "UploadNotFoundException" {
+		PartLastByte: aws.Int64(0), LayerPartBlob: []byte("x")}); awstest.Code(err) != "UploadNotFoundException" {
 		t.Errorf("an upload that is not there: %v", err)
 	}
 }

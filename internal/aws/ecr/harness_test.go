@@ -3,8 +3,6 @@ package ecr_test
 import (
 	"bytes"
 	"encoding/base64"
-	"errors"
-	"fmt"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -12,7 +10,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/ecr"
-	"github.com/aws/smithy-go"
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -130,14 +127,6 @@ func digest(t *testing.T, img v1.Image) string {
 		t.Fatal(err)
 	}
 	return h.String()
-}
-
-func code(err error) string {
-	var api smithy.APIError
-	if errors.As(err, &api) {
-		return api.ErrorCode()
-	}
-	return fmt.Sprint(err)
 }
 
 func (w *world) create(t *testing.T, repository string) {

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecr"
 	"github.com/aws/aws-sdk-go-v2/service/ecr/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	"github.com/coracle-eks/coracle/internal/aws/iam/iamtest"
 	"github.com/coracle-eks/coracle/internal/host/image"
 )
@@ -83,7 +84,7 @@ func TestTagsThatLeaveTheirRepository(t *testing.T) {
 			RepositoryName: aws.String("own"), ImageTag: &tag, ImageManifest: got.Images[0].ImageManifest,
 			ImageManifestMediaType: got.Images[0].ImageManifestMediaType,
 		})
-		if code(err) != "InvalidParameterException" {
+		if awstest.Code(err) != "InvalidParameterException" {
 			t.Errorf("an image under the tag %q: %v", tag, err)
 		}
 	}

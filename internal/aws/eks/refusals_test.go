@@ -660,7 +660,7 @@ func TestRefusals(t *testing.T) {
 func TestServiceLinkedRoleDenied(t *testing.T) {
 	t.Parallel()
 	w := ekstest.New(t)
-	w.Deny = func(t wire.Target) bool { return t.Action == "iam:CreateServiceLinkedRole" }
+	w.Deny = func(_ wire.Caller, t wire.Target) bool { return t.Action == "iam:CreateServiceLinkedRole" }
 	_, err := w.Client.CreateCluster(t.Context(), ekstest.Request("c"))
 	want := ekstest.Failure{Code: "InvalidRequestException", Status: 400,
 		Message: "Failed to create service linked role: AWSServiceRoleForAmazonEKS due to missing permissions for " +
@@ -681,7 +681,7 @@ func TestServiceLinkedRoleDenied(t *testing.T) {
 func TestPassRoleDenied(t *testing.T) {
 	t.Parallel()
 	w := ekstest.New(t)
-	w.Deny = func(t wire.Target) bool { return t.Action == "iam:PassRole" }
+	w.Deny = func(_ wire.Caller, t wire.Target) bool { return t.Action == "iam:PassRole" }
 	_, err := w.Client.CreateCluster(t.Context(), ekstest.Request("c"))
 	f := ekstest.FailureOf(t, err)
 	if f.Code != "AccessDeniedException" || f.Status != 403 || !strings.Contains(f.Message,

@@ -109,7 +109,7 @@ func TestTargets(t *testing.T) {
 func TestDenied(t *testing.T) {
 	t.Parallel()
 	w := ekstest.New(t)
-	w.Deny = func(wire.Target) bool { return true }
+	w.Deny = func(wire.Caller, wire.Target) bool { return true }
 	c := aws.String("nobody")
 	ctx := t.Context()
 	calls := map[string]func() error{

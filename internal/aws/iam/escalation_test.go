@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/iam/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	"github.com/coracle-eks/coracle/internal/aws/iam/iamtest"
 )
 
@@ -17,7 +18,7 @@ func TestRenamingNeedsBothNames(t *testing.T) {
 	t.Parallel()
 	a := iamtest.New(t)
 	ctx, p, root := t.Context(), aws.String, a.IAM(a.Root)
-	must[*iam.CreateGroupOutput](t)(root.CreateGroup(ctx, &iam.CreateGroupInput{GroupName: p("crew")}))
+	awstest.Must[*iam.CreateGroupOutput](t)(root.CreateGroup(ctx, &iam.CreateGroupInput{GroupName: p("crew")}))
 	mallory := a.IAM(a.NewUser(t, "mallory", `{"Version":"2012-10-17","Statement":[
 		{"Effect":"Allow","Action":"iam:UpdateUser","Resource":["arn:aws:iam::111122223333:user/mallory","arn:aws:iam::111122223333:user/crew/*"]},
 		{"Effect":"Allow","Action":"iam:UpdateGroup","Resource":["arn:aws:iam::111122223333:group/crew","arn:aws:iam::111122223333:group/crew/*"]}]}`))
@@ -41,7 +42,7 @@ func TestRenamingNeedsBothNames(t *testing.T) {
 		{"an allowed path of a group", second(mallory.UpdateGroup(ctx, &iam.UpdateGroupInput{GroupName: p("crew"),
 			NewPath: p("/crew/")})), true},
 	} {
-		if test.ok && test.err != nil || !test.ok && code(test.err) != "AccessDenied" {
+		if test.ok && test.err != nil || !test.ok && awstest.Code(test.err) != "AccessDenied" {
 			t.Errorf("%s: %v", test.name, test.err)
 		}
 	}
@@ -52,13 +53,13 @@ func TestPolicyARNIsKnownWhateverThePath(t *testing.T) {
 	t.Parallel()
 	a := iamtest.New(t)
 	ctx, p := t.Context(), aws.String
-	must[*iam.CreateRoleOutput](t)(a.IAM(a.Root).CreateRole(ctx, &iam.CreateRoleInput{RoleName: p("odd"),
+	awstest.Must[*iam.CreateRoleOutput](t)(a.IAM(a.Root).CreateRole(ctx, &iam.CreateRoleInput{RoleName: p("odd"),
 		Path: p("/x:policy/"), AssumeRolePolicyDocument: p(trustEKS)}))
 	delegate := a.IAM(a.NewUser(t,
 		"delegate", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"iam:AttachRolePolicy","Resource":"*",
 		"Condition":{"ArnNotEquals":{"iam:PolicyARN":"`+adminARN+`"}}}}`))
 	if _, err := delegate.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{RoleName: p("odd"),
-		PolicyArn: p(adminARN)}); code(err) != "AccessDenied" {
+		PolicyArn: p(adminARN)}); awstest.Code(err) != "AccessDenied" {
 		t.Errorf("attached AdministratorAccess: %v", err)
 	}
 }
@@ -76,13 +77,13 @@ func TestWhatIsChangedIsWhatWasAuthorized(t *testing.T) {
 	tags := []types.Tag{{Key: p("team"), Value: p("admins")}}
 	create := func(name string, boundary *string, tags []types.Tag) {
 		t.Helper()
-		must[*iam.CreateRoleOutput](t)(root.CreateRole(ctx, &iam.CreateRoleInput{
+		awstest.Must[*iam.CreateRoleOutput](t)(root.CreateRole(ctx, &iam.CreateRoleInput{
 			RoleName: &name, PermissionsBoundary: boundary, Tags: tags, AssumeRolePolicyDocument: p(trustEKS),
 		}))
 	}
 	replace := func(name string) {
 		t.Helper()
-		must[*iam.DeleteRoleOutput](t)(root.DeleteRole(ctx, &iam.DeleteRoleInput{RoleName: &name}))
+		awstest.Must[*iam.DeleteRoleOutput](t)(root.DeleteRole(ctx, &iam.DeleteRoleInput{RoleName: &name}))
 		create(name, nil, tags)
 	}
 	for _, test := range []struct {
@@ -106,12 +107,12 @@ func TestWhatIsChangedIsWhatWasAuthorized(t *testing.T) {
 				PolicyDocument: p(trustEKS)}))
 		}, "AccessDenied"},
 		{"a role that is tagged", true, func(role string) {
-			must[*iam.TagRoleOutput](t)(root.TagRole(ctx, &iam.TagRoleInput{RoleName: &role, Tags: tags}))
+			awstest.Must[*iam.TagRoleOutput](t)(root.TagRole(ctx, &iam.TagRoleInput{RoleName: &role, Tags: tags}))
 		}, func(role string) error {
 			return second(mallory.DeleteRole(ctx, &iam.DeleteRoleInput{RoleName: &role}))
 		}, "AccessDenied"},
 		{"a role that is tagged otherwise", true, func(role string) {
-			must[*iam.TagRoleOutput](t)(root.TagRole(ctx, &iam.TagRoleInput{RoleName: &role,
+			awstest.Must[*iam.TagRoleOutput](t)(root.TagRole(ctx, &iam.TagRoleInput{RoleName: &role,
 				Tags: []types.Tag{{Key: p("a"), Value: p("b")}}}))
 		}, func(role string) error {
 			return second(mallory.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{RoleName: &role,
@@ -123,7 +124,7 @@ func TestWhatIsChangedIsWhatWasAuthorized(t *testing.T) {
 			create(role, nil, nil)
 		}
 		a.AfterAuthorization(func() { test.between(role) })
-		if err := test.request(role); code(err) != test.code {
+		if err := test.request(role); awstest.Code(err) != test.code {
 			t.Errorf("%s: %v, not %q", test.name, err, test.code)
 		}
 	}
@@ -147,12 +148,12 @@ func TestWhatIsCreatedIsAuthorizedAsAsked(t *testing.T) {
 		"below", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"iam:*","Resource":[
 		"arn:aws:iam::111122223333:user/crew/*","arn:aws:iam::111122223333:role/crew/*","arn:aws:iam::111122223333:group/crew/*","arn:aws:iam::111122223333:instance-profile/crew/*"]}}`))
 	root, crew, tags := a.IAM(a.Root), p("/crew/"), []types.Tag{{Key: p("team"), Value: p("crew")}}
-	must[*iam.CreateUserOutput](t)(root.CreateUser(ctx, &iam.CreateUserInput{UserName: p("x"), Path: crew,
+	awstest.Must[*iam.CreateUserOutput](t)(root.CreateUser(ctx, &iam.CreateUserInput{UserName: p("x"), Path: crew,
 		PermissionsBoundary: &boundary, Tags: tags}))
-	must[*iam.CreateRoleOutput](t)(root.CreateRole(ctx, &iam.CreateRoleInput{RoleName: p("x"), Path: crew,
+	awstest.Must[*iam.CreateRoleOutput](t)(root.CreateRole(ctx, &iam.CreateRoleInput{RoleName: p("x"), Path: crew,
 		PermissionsBoundary: &boundary, Tags: tags, AssumeRolePolicyDocument: p(trustEKS)}))
-	must[*iam.CreateGroupOutput](t)(root.CreateGroup(ctx, &iam.CreateGroupInput{GroupName: p("x"), Path: crew}))
-	must[*iam.CreateInstanceProfileOutput](t)(root.CreateInstanceProfile(ctx,
+	awstest.Must[*iam.CreateGroupOutput](t)(root.CreateGroup(ctx, &iam.CreateGroupInput{GroupName: p("x"), Path: crew}))
+	awstest.Must[*iam.CreateInstanceProfileOutput](t)(root.CreateInstanceProfile(ctx,
 		&iam.CreateInstanceProfileInput{InstanceProfileName: p("x"), Path: crew, Tags: tags}))
 	for _, test := range []struct {
 		name string
@@ -176,7 +177,7 @@ func TestWhatIsCreatedIsAuthorizedAsAsked(t *testing.T) {
 			second(below.CreateInstanceProfile(ctx, &iam.CreateInstanceProfileInput{InstanceProfileName: p("x"),
 				Path: p("/admins/")}))},
 	} {
-		if code(test.err) != "AccessDenied" {
+		if awstest.Code(test.err) != "AccessDenied" {
 			t.Errorf("%s: %v", test.name, test.err)
 		}
 	}

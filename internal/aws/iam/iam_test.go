@@ -2,7 +2,6 @@ package iam_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -14,96 +13,77 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/iam/types"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
-	"github.com/aws/smithy-go"
 
+	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	coracleiam "github.com/coracle-eks/coracle/internal/aws/iam"
 	"github.com/coracle-eks/coracle/internal/aws/iam/iamtest"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// must fails the test on an error and returns the answer.
-func must[T any](t *testing.T) func(T, error) T {
-	return func(v T, err error) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
-
-func code(err error) string {
-	var api smithy.APIError
-	if errors.As(err, &api) {
-		return api.ErrorCode()
-	}
-	return fmt.Sprint(err)
-}
-
 func TestLifeOfAUser(t *testing.T) {
 	t.Parallel()
 	a := iamtest.New(t)
 	ctx, c, p := t.Context(), a.IAM(a.Root), aws.String
-	user := must[*iam.CreateUserOutput](t)(c.CreateUser(ctx, &iam.CreateUserInput{UserName: p("alice"),
+	user := awstest.Must[*iam.CreateUserOutput](t)(c.CreateUser(ctx, &iam.CreateUserInput{UserName: p("alice"),
 		Path: p("/team/"), Tags: []types.Tag{{Key: p("team"), Value: p("blue")}}})).User
 	if *user.Arn != "arn:aws:iam::111122223333:user/team/alice" || !strings.HasPrefix(*user.UserId, "AIDA") ||
 		len(*user.UserId) != 21 {
 		t.Errorf("created %s %s", *user.Arn, *user.UserId)
 	}
-	must[*iam.PutUserPolicyOutput](t)(c.PutUserPolicy(ctx, &iam.PutUserPolicyInput{UserName: p("alice"),
+	awstest.Must[*iam.PutUserPolicyOutput](t)(c.PutUserPolicy(ctx, &iam.PutUserPolicyInput{UserName: p("alice"),
 		PolicyName: p("self"), PolicyDocument: p(
 			`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"iam:GetUser","Resource":"arn:aws:iam::*:user/*/${aws:username}","Condition":{"StringEquals":{"aws:PrincipalTag/team":"blue","aws:ResourceTag/team":"blue"}}}}`)}))
-	key := must[*iam.CreateAccessKeyOutput](t)(c.CreateAccessKey(ctx,
+	key := awstest.Must[*iam.CreateAccessKeyOutput](t)(c.CreateAccessKey(ctx,
 		&iam.CreateAccessKeyInput{UserName: p("alice")})).AccessKey
 	alice := a.IAM(aws.Credentials{AccessKeyID: *key.AccessKeyId, SecretAccessKey: *key.SecretAccessKey})
 
-	got := must[*iam.GetUserOutput](t)(alice.GetUser(ctx, &iam.GetUserInput{})).User
+	got := awstest.Must[*iam.GetUserOutput](t)(alice.GetUser(ctx, &iam.GetUserInput{})).User
 	if *got.UserId != *user.UserId || len(got.Tags) != 1 {
 		t.Errorf("alice sees herself as %+v", got)
 	}
-	document := must[*iam.GetUserPolicyOutput](t)(c.GetUserPolicy(ctx, &iam.GetUserPolicyInput{UserName: p("alice"),
+	document := awstest.Must[*iam.GetUserPolicyOutput](t)(c.GetUserPolicy(ctx, &iam.GetUserPolicyInput{UserName: p("alice"),
 		PolicyName: p("self")})).PolicyDocument
 	if text, err := url.PathUnescape(*document); err != nil || !strings.Contains(text, "iam:GetUser") ||
 		strings.Contains(*document, " ") {
 		t.Errorf("the document came as %s", *document)
 	}
-	if used := must[*iam.GetAccessKeyLastUsedOutput](t)(c.GetAccessKeyLastUsed(ctx,
+	if used := awstest.Must[*iam.GetAccessKeyLastUsedOutput](t)(c.GetAccessKeyLastUsed(ctx,
 		&iam.GetAccessKeyLastUsedInput{AccessKeyId: key.AccessKeyId})); *used.UserName != "alice" ||
 		*used.AccessKeyLastUsed.ServiceName != "iam" {
 		t.Errorf("last used: %+v", used.AccessKeyLastUsed)
 	}
 
 	// The name changes; key and policies stay.
-	must[*iam.UpdateUserOutput](t)(c.UpdateUser(ctx, &iam.UpdateUserInput{UserName: p("alice"),
+	awstest.Must[*iam.UpdateUserOutput](t)(c.UpdateUser(ctx, &iam.UpdateUserInput{UserName: p("alice"),
 		NewUserName: p("alicia")}))
-	if got := must[*iam.GetUserOutput](t)(alice.GetUser(ctx, &iam.GetUserInput{})).User; *got.UserName != "alicia" ||
+	if got := awstest.Must[*iam.GetUserOutput](t)(alice.GetUser(ctx, &iam.GetUserInput{})).User; *got.UserName != "alicia" ||
 		*got.UserId != *user.UserId {
 		t.Errorf("after the change of name: %s %s", *got.UserName, *got.UserId)
 	}
 
 	// An inactive key is nobody's.
-	must[*iam.UpdateAccessKeyOutput](t)(c.UpdateAccessKey(ctx, &iam.UpdateAccessKeyInput{UserName: p("alicia"),
+	awstest.Must[*iam.UpdateAccessKeyOutput](t)(c.UpdateAccessKey(ctx, &iam.UpdateAccessKeyInput{UserName: p("alicia"),
 		AccessKeyId: key.AccessKeyId, Status: types.StatusTypeInactive}))
-	if _, err := alice.GetUser(ctx, &iam.GetUserInput{}); code(err) != "InvalidClientTokenId" {
+	if _, err := alice.GetUser(ctx, &iam.GetUserInput{}); awstest.Code(err) != "InvalidClientTokenId" {
 		t.Errorf("an inactive key: %v", err)
 	}
-	must[*iam.UpdateAccessKeyOutput](t)(c.UpdateAccessKey(ctx, &iam.UpdateAccessKeyInput{UserName: p("alicia"),
+	awstest.Must[*iam.UpdateAccessKeyOutput](t)(c.UpdateAccessKey(ctx, &iam.UpdateAccessKeyInput{UserName: p("alicia"),
 		AccessKeyId: key.AccessKeyId, Status: types.StatusTypeActive}))
 
 	// What the policy no longer allows is refused at the next request.
-	must[*iam.UntagUserOutput](t)(c.UntagUser(ctx, &iam.UntagUserInput{UserName: p("alicia"),
+	awstest.Must[*iam.UntagUserOutput](t)(c.UntagUser(ctx, &iam.UntagUserInput{UserName: p("alicia"),
 		TagKeys: []string{"team"}}))
-	if _, err := alice.GetUser(ctx, &iam.GetUserInput{}); code(err) != "AccessDenied" {
+	if _, err := alice.GetUser(ctx, &iam.GetUserInput{}); awstest.Code(err) != "AccessDenied" {
 		t.Errorf("without the tag: %v", err)
 	}
 
-	must[*iam.DeleteAccessKeyOutput](t)(c.DeleteAccessKey(ctx, &iam.DeleteAccessKeyInput{UserName: p("alicia"),
+	awstest.Must[*iam.DeleteAccessKeyOutput](t)(c.DeleteAccessKey(ctx, &iam.DeleteAccessKeyInput{UserName: p("alicia"),
 		AccessKeyId: key.AccessKeyId}))
-	must[*iam.DeleteUserPolicyOutput](t)(c.DeleteUserPolicy(ctx, &iam.DeleteUserPolicyInput{UserName: p("alicia"),
+	awstest.Must[*iam.DeleteUserPolicyOutput](t)(c.DeleteUserPolicy(ctx, &iam.DeleteUserPolicyInput{UserName: p("alicia"),
 		PolicyName: p("self")}))
-	must[*iam.DeleteUserOutput](t)(c.DeleteUser(ctx, &iam.DeleteUserInput{UserName: p("alicia")}))
-	if _, err := alice.GetUser(ctx, &iam.GetUserInput{}); code(err) != "InvalidClientTokenId" {
+	awstest.Must[*iam.DeleteUserOutput](t)(c.DeleteUser(ctx, &iam.DeleteUserInput{UserName: p("alicia")}))
+	if _, err := alice.GetUser(ctx, &iam.GetUserInput{}); awstest.Code(err) != "InvalidClientTokenId" {
 		t.Errorf("after the deletion: %v", err)
 	}
 }
@@ -113,28 +93,28 @@ func TestGroupsGiveTheirPolicies(t *testing.T) {
 	a := iamtest.New(t)
 	ctx, c, p := t.Context(), a.IAM(a.Root), aws.String
 	alice := a.IAM(a.NewUser(t, "alice", ""))
-	must[*iam.CreateGroupOutput](t)(c.CreateGroup(ctx, &iam.CreateGroupInput{GroupName: p("devs")}))
-	must[*iam.AttachGroupPolicyOutput](t)(c.AttachGroupPolicy(ctx, &iam.AttachGroupPolicyInput{GroupName: p("devs"),
+	awstest.Must[*iam.CreateGroupOutput](t)(c.CreateGroup(ctx, &iam.CreateGroupInput{GroupName: p("devs")}))
+	awstest.Must[*iam.AttachGroupPolicyOutput](t)(c.AttachGroupPolicy(ctx, &iam.AttachGroupPolicyInput{GroupName: p("devs"),
 		PolicyArn: p("arn:aws:iam::aws:policy/IAMReadOnlyAccess")}))
-	if _, err := alice.ListUsers(ctx, &iam.ListUsersInput{}); code(err) != "AccessDenied" {
+	if _, err := alice.ListUsers(ctx, &iam.ListUsersInput{}); awstest.Code(err) != "AccessDenied" {
 		t.Errorf("before: %v", err)
 	}
-	must[*iam.AddUserToGroupOutput](t)(c.AddUserToGroup(ctx, &iam.AddUserToGroupInput{GroupName: p("devs"),
+	awstest.Must[*iam.AddUserToGroupOutput](t)(c.AddUserToGroup(ctx, &iam.AddUserToGroupInput{GroupName: p("devs"),
 		UserName: p("alice")}))
-	must[*iam.ListUsersOutput](t)(alice.ListUsers(ctx, &iam.ListUsersInput{}))
-	must[*iam.UpdateGroupOutput](t)(c.UpdateGroup(ctx, &iam.UpdateGroupInput{GroupName: p("devs"),
+	awstest.Must[*iam.ListUsersOutput](t)(alice.ListUsers(ctx, &iam.ListUsersInput{}))
+	awstest.Must[*iam.UpdateGroupOutput](t)(c.UpdateGroup(ctx, &iam.UpdateGroupInput{GroupName: p("devs"),
 		NewGroupName: p("crew")}))
-	if groups := must[*iam.ListGroupsForUserOutput](t)(alice.ListGroupsForUser(ctx,
+	if groups := awstest.Must[*iam.ListGroupsForUserOutput](t)(alice.ListGroupsForUser(ctx,
 		&iam.ListGroupsForUserInput{UserName: p("alice")})).Groups; len(groups) != 1 || *groups[0].GroupName != "crew" {
 		t.Errorf("alice is in %v", groups)
 	}
-	if members := must[*iam.GetGroupOutput](t)(c.GetGroup(ctx, &iam.GetGroupInput{GroupName: p("crew")})).Users; len(
+	if members := awstest.Must[*iam.GetGroupOutput](t)(c.GetGroup(ctx, &iam.GetGroupInput{GroupName: p("crew")})).Users; len(
 		members) != 1 {
 		t.Errorf("in crew: %v", members)
 	}
-	must[*iam.RemoveUserFromGroupOutput](t)(c.RemoveUserFromGroup(ctx,
+	awstest.Must[*iam.RemoveUserFromGroupOutput](t)(c.RemoveUserFromGroup(ctx,
 		&iam.RemoveUserFromGroupInput{GroupName: p("crew"), UserName: p("alice")}))
-	if _, err := alice.ListUsers(ctx, &iam.ListUsersInput{}); code(err) != "AccessDenied" {
+	if _, err := alice.ListUsers(ctx, &iam.ListUsersInput{}); awstest.Code(err) != "AccessDenied" {
 		t.Errorf("after: %v", err)
 	}
 }
@@ -144,41 +124,41 @@ func TestPolicyVersionsAndBoundaries(t *testing.T) {
 	a := iamtest.New(t)
 	ctx, c, p := t.Context(), a.IAM(a.Root), aws.String
 	alice := a.IAM(a.NewUser(t, "alice", allowAll))
-	arn := *must[*iam.CreatePolicyOutput](t)(c.CreatePolicy(ctx, &iam.CreatePolicyInput{PolicyName: p("limit"),
+	arn := *awstest.Must[*iam.CreatePolicyOutput](t)(c.CreatePolicy(ctx, &iam.CreatePolicyInput{PolicyName: p("limit"),
 		PolicyDocument: p(strings.Replace(allowAll, `"Action":"*"`, `"Action":"s3:*"`, 1))})).Policy.Arn
-	must[*iam.PutUserPermissionsBoundaryOutput](t)(c.PutUserPermissionsBoundary(ctx,
+	awstest.Must[*iam.PutUserPermissionsBoundaryOutput](t)(c.PutUserPermissionsBoundary(ctx,
 		&iam.PutUserPermissionsBoundaryInput{UserName: p("alice"), PermissionsBoundary: &arn}))
 	if _, err := alice.ListUsers(ctx, &iam.ListUsersInput{}); err == nil || !strings.Contains(err.Error(),
 		"because no permissions boundary allows the iam:ListUsers action") {
 		t.Errorf("within the boundary: %v", err)
 	}
-	if got := must[*iam.GetPolicyOutput](t)(c.GetPolicy(ctx,
+	if got := awstest.Must[*iam.GetPolicyOutput](t)(c.GetPolicy(ctx,
 		&iam.GetPolicyInput{PolicyArn: &arn})).Policy; *got.PermissionsBoundaryUsageCount != 1 ||
 		*got.AttachmentCount != 0 {
 		t.Errorf("used as boundary by %d, attached to %d", *got.PermissionsBoundaryUsageCount, *got.AttachmentCount)
 	}
-	v := must[*iam.CreatePolicyVersionOutput](t)(c.CreatePolicyVersion(ctx,
+	v := awstest.Must[*iam.CreatePolicyVersionOutput](t)(c.CreatePolicyVersion(ctx,
 		&iam.CreatePolicyVersionInput{PolicyArn: &arn, PolicyDocument: p(allowAll), SetAsDefault: true})).PolicyVersion
 	if *v.VersionId != "v2" || !v.IsDefaultVersion {
 		t.Errorf("created %+v", v)
 	}
-	must[*iam.ListUsersOutput](t)(alice.ListUsers(ctx, &iam.ListUsersInput{}))
-	must[*iam.SetDefaultPolicyVersionOutput](t)(c.SetDefaultPolicyVersion(ctx,
+	awstest.Must[*iam.ListUsersOutput](t)(alice.ListUsers(ctx, &iam.ListUsersInput{}))
+	awstest.Must[*iam.SetDefaultPolicyVersionOutput](t)(c.SetDefaultPolicyVersion(ctx,
 		&iam.SetDefaultPolicyVersionInput{PolicyArn: &arn, VersionId: p("v1")}))
-	if _, err := alice.ListUsers(ctx, &iam.ListUsersInput{}); code(err) != "AccessDenied" {
+	if _, err := alice.ListUsers(ctx, &iam.ListUsersInput{}); awstest.Code(err) != "AccessDenied" {
 		t.Errorf("back at v1: %v", err)
 	}
-	must[*iam.DeletePolicyVersionOutput](t)(c.DeletePolicyVersion(ctx, &iam.DeletePolicyVersionInput{PolicyArn: &arn,
+	awstest.Must[*iam.DeletePolicyVersionOutput](t)(c.DeletePolicyVersion(ctx, &iam.DeletePolicyVersionInput{PolicyArn: &arn,
 		VersionId: p("v2")}))
-	if got := must[*iam.CreatePolicyVersionOutput](t)(c.CreatePolicyVersion(ctx,
+	if got := awstest.Must[*iam.CreatePolicyVersionOutput](t)(c.CreatePolicyVersion(ctx,
 		&iam.CreatePolicyVersionInput{PolicyArn: &arn,
 			PolicyDocument: p(allowAll)})).PolicyVersion; *got.VersionId != "v3" {
 		t.Errorf("a version's number came back: %s", *got.VersionId)
 	}
-	if _, err := c.DeletePolicy(ctx, &iam.DeletePolicyInput{PolicyArn: &arn}); code(err) != "DeleteConflict" {
+	if _, err := c.DeletePolicy(ctx, &iam.DeletePolicyInput{PolicyArn: &arn}); awstest.Code(err) != "DeleteConflict" {
 		t.Errorf("delete a boundary in use: %v", err)
 	}
-	entities := must[*iam.ListEntitiesForPolicyOutput](t)(c.ListEntitiesForPolicy(ctx,
+	entities := awstest.Must[*iam.ListEntitiesForPolicyOutput](t)(c.ListEntitiesForPolicy(ctx,
 		&iam.ListEntitiesForPolicyInput{PolicyArn: &arn}))
 	if len(entities.PolicyUsers) != 1 || *entities.PolicyUsers[0].UserName != "alice" {
 		t.Errorf("entities: %+v", entities.PolicyUsers)
@@ -197,13 +177,13 @@ func TestListsHavePages(t *testing.T) {
 			path = "/b/"
 		}
 		want = append(want, name)
-		must[*iam.CreateRoleOutput](t)(c.CreateRole(ctx, &iam.CreateRoleInput{RoleName: &name, Path: &path,
+		awstest.Must[*iam.CreateRoleOutput](t)(c.CreateRole(ctx, &iam.CreateRoleInput{RoleName: &name, Path: &path,
 			AssumeRolePolicyDocument: aws.String(trustEKS)}))
 	}
 	var got []string
 	pages := iam.NewListRolesPaginator(c, &iam.ListRolesInput{MaxItems: aws.Int32(3)})
 	for pages.HasMorePages() {
-		out := must[*iam.ListRolesOutput](t)(pages.NextPage(ctx))
+		out := awstest.Must[*iam.ListRolesOutput](t)(pages.NextPage(ctx))
 		if len(out.Roles) > 3 || out.IsTruncated != (out.Marker != nil) {
 			t.Errorf("a page of %d, truncated %v", len(out.Roles), out.IsTruncated)
 		}
@@ -214,7 +194,7 @@ func TestListsHavePages(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if below := must[*iam.ListRolesOutput](t)(c.ListRoles(ctx,
+	if below := awstest.Must[*iam.ListRolesOutput](t)(c.ListRoles(ctx,
 		&iam.ListRolesInput{PathPrefix: aws.String("/b/")})).Roles; len(below) != 3 {
 		t.Errorf("below /b/ are %d roles, want 3", len(below))
 	}
@@ -222,7 +202,7 @@ func TestListsHavePages(t *testing.T) {
 	all := iam.NewListPoliciesPaginator(c, &iam.ListPoliciesInput{Scope: types.PolicyScopeTypeAws,
 		MaxItems: aws.Int32(10)})
 	for all.HasMorePages() {
-		for _, p := range must[*iam.ListPoliciesOutput](t)(all.NextPage(ctx)).Policies {
+		for _, p := range awstest.Must[*iam.ListPoliciesOutput](t)(all.NextPage(ctx)).Policies {
 			policies = append(policies, *p.PolicyName)
 		}
 	}
@@ -236,7 +216,7 @@ func TestServiceLinkedRoles(t *testing.T) {
 	t.Parallel()
 	a := iamtest.New(t)
 	ctx, c, p := t.Context(), a.IAM(a.Root), aws.String
-	role := must[*iam.CreateServiceLinkedRoleOutput](t)(c.CreateServiceLinkedRole(ctx,
+	role := awstest.Must[*iam.CreateServiceLinkedRoleOutput](t)(c.CreateServiceLinkedRole(ctx,
 		&iam.CreateServiceLinkedRoleInput{AWSServiceName: p("eks.amazonaws.com")})).Role
 	if *role.Arn != "arn:aws:iam::111122223333:role/aws-service-role/eks.amazonaws.com/AWSServiceRoleForAmazonEKS" {
 		t.Errorf("created %s", *role.Arn)
@@ -246,26 +226,26 @@ func TestServiceLinkedRoles(t *testing.T) {
 		"eks.amazonaws.com"); err != nil {
 		t.Error(err)
 	}
-	creds := must[aws.Credentials](t)(a.Identity.ServiceRoleCredentials(iamtest.Account, "AWSServiceRoleForAmazonEKS",
+	creds := awstest.Must[aws.Credentials](t)(a.Identity.ServiceRoleCredentials(iamtest.Account, "AWSServiceRoleForAmazonEKS",
 		"EKS").Retrieve(ctx))
-	who := must[*sts.GetCallerIdentityOutput](t)(a.STS(creds).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{}))
+	who := awstest.Must[*sts.GetCallerIdentityOutput](t)(a.STS(creds).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{}))
 	if *who.Arn != "arn:aws:sts::111122223333:assumed-role/AWSServiceRoleForAmazonEKS/EKS" ||
 		*who.UserId != *role.RoleId+":EKS" {
 		t.Errorf("EKS is %s %s", *who.Arn, *who.UserId)
 	}
-	if _, err := a.IAM(creds).CreateUser(ctx, &iam.CreateUserInput{UserName: p("x")}); code(err) != "AccessDenied" {
+	if _, err := a.IAM(creds).CreateUser(ctx, &iam.CreateUserInput{UserName: p("x")}); awstest.Code(err) != "AccessDenied" {
 		t.Errorf("EKS makes users: %v", err)
 	}
-	must[*iam.ListAttachedRolePoliciesOutput](t)(a.IAM(creds).ListAttachedRolePolicies(ctx,
+	awstest.Must[*iam.ListAttachedRolePoliciesOutput](t)(a.IAM(creds).ListAttachedRolePolicies(ctx,
 		&iam.ListAttachedRolePoliciesInput{RoleName: role.RoleName}))
 
 	// It is needed as long as there is a cluster.
 	clusters := record.Clusters(a.Store)
-	row := must[store.Row[record.Cluster]](t)(clusters.Create(ctx, record.ClusterKey(iamtest.Account, "us-east-1",
+	row := awstest.Must[store.Row[record.Cluster]](t)(clusters.Create(ctx, record.ClusterKey(iamtest.Account, "us-east-1",
 		"ironman-2022"), record.Cluster{Account: iamtest.Account, Region: "us-east-1", Name: "ironman-2022"}))
-	deletion := must[*iam.DeleteServiceLinkedRoleOutput](t)(c.DeleteServiceLinkedRole(ctx,
+	deletion := awstest.Must[*iam.DeleteServiceLinkedRoleOutput](t)(c.DeleteServiceLinkedRole(ctx,
 		&iam.DeleteServiceLinkedRoleInput{RoleName: role.RoleName}))
-	status := must[*iam.GetServiceLinkedRoleDeletionStatusOutput](t)(c.GetServiceLinkedRoleDeletionStatus(ctx,
+	status := awstest.Must[*iam.GetServiceLinkedRoleDeletionStatusOutput](t)(c.GetServiceLinkedRoleDeletionStatus(ctx,
 		&iam.GetServiceLinkedRoleDeletionStatusInput{DeletionTaskId: deletion.DeletionTaskId}))
 	if status.Status != types.DeletionTaskStatusTypeFailed ||
 		status.Reason.RoleUsageList[0].Resources[0] != "arn:aws:eks:us-east-1:111122223333:cluster/ironman-2022" {
@@ -274,14 +254,14 @@ func TestServiceLinkedRoles(t *testing.T) {
 	if err := clusters.Delete(ctx, row); err != nil {
 		t.Fatal(err)
 	}
-	deletion = must[*iam.DeleteServiceLinkedRoleOutput](t)(c.DeleteServiceLinkedRole(ctx,
+	deletion = awstest.Must[*iam.DeleteServiceLinkedRoleOutput](t)(c.DeleteServiceLinkedRole(ctx,
 		&iam.DeleteServiceLinkedRoleInput{RoleName: role.RoleName}))
-	status = must[*iam.GetServiceLinkedRoleDeletionStatusOutput](t)(c.GetServiceLinkedRoleDeletionStatus(ctx,
+	status = awstest.Must[*iam.GetServiceLinkedRoleDeletionStatusOutput](t)(c.GetServiceLinkedRoleDeletionStatus(ctx,
 		&iam.GetServiceLinkedRoleDeletionStatusInput{DeletionTaskId: deletion.DeletionTaskId}))
 	if status.Status != types.DeletionTaskStatusTypeSucceeded {
 		t.Errorf("deletion: %s", status.Status)
 	}
-	if _, err := a.STS(creds).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{}); code(
+	if _, err := a.STS(creds).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{}); awstest.Code(
 		err) != "InvalidClientTokenId" {
 		t.Errorf("a session of the deleted role: %v", err)
 	}
@@ -293,13 +273,13 @@ func TestServiceLinkedRolesInUse(t *testing.T) {
 	a := iamtest.New(t)
 	ctx, c := t.Context(), a.IAM(a.Root)
 	group := record.Nodegroup{Account: iamtest.Account, Region: "us-east-1", Cluster: "c", Name: "ng", ID: "1-2-3"}
-	must[store.Row[record.Nodegroup]](t)(record.Nodegroups(a.Store).Create(ctx, group.Key(), group))
+	awstest.Must[store.Row[record.Nodegroup]](t)(record.Nodegroups(a.Store).Create(ctx, group.Key(), group))
 	scaling := record.AutoScalingGroup{
 		Account: iamtest.Account, Region: "us-east-1", Name: "asg", ID: "4-5-6",
 		ServiceLinkedRoleARN: "arn:aws:iam::" + iamtest.Account +
 			":role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling",
 	}
-	must[store.Row[record.AutoScalingGroup]](t)(record.AutoScalingGroups(a.Store).Create(ctx, scaling.Key(), scaling))
+	awstest.Must[store.Row[record.AutoScalingGroup]](t)(record.AutoScalingGroups(a.Store).Create(ctx, scaling.Key(), scaling))
 	for _, x := range []struct {
 		service string
 		suffix  *string
@@ -311,11 +291,11 @@ func TestServiceLinkedRolesInUse(t *testing.T) {
 		{"autoscaling.amazonaws.com", aws.String("other"), nil},
 		{"eks.amazonaws.com", nil, nil},
 	} {
-		role := must[*iam.CreateServiceLinkedRoleOutput](t)(c.CreateServiceLinkedRole(ctx,
+		role := awstest.Must[*iam.CreateServiceLinkedRoleOutput](t)(c.CreateServiceLinkedRole(ctx,
 			&iam.CreateServiceLinkedRoleInput{AWSServiceName: &x.service, CustomSuffix: x.suffix})).Role
-		deletion := must[*iam.DeleteServiceLinkedRoleOutput](t)(c.DeleteServiceLinkedRole(ctx,
+		deletion := awstest.Must[*iam.DeleteServiceLinkedRoleOutput](t)(c.DeleteServiceLinkedRole(ctx,
 			&iam.DeleteServiceLinkedRoleInput{RoleName: role.RoleName}))
-		status := must[*iam.GetServiceLinkedRoleDeletionStatusOutput](t)(c.GetServiceLinkedRoleDeletionStatus(ctx,
+		status := awstest.Must[*iam.GetServiceLinkedRoleDeletionStatusOutput](t)(c.GetServiceLinkedRoleDeletionStatus(ctx,
 			&iam.GetServiceLinkedRoleDeletionStatusInput{DeletionTaskId: deletion.DeletionTaskId}))
 		var inUse []string
 		if status.Reason != nil {
@@ -334,7 +314,7 @@ func TestInstanceProfileNeedsPassRole(t *testing.T) {
 	a := iamtest.New(t)
 	ctx, p := t.Context(), aws.String
 	a.NewRole(t, "node", trustEKS)
-	must[*iam.CreateInstanceProfileOutput](t)(a.IAM(a.Root).CreateInstanceProfile(ctx,
+	awstest.Must[*iam.CreateInstanceProfileOutput](t)(a.IAM(a.Root).CreateInstanceProfile(ctx,
 		&iam.CreateInstanceProfileInput{InstanceProfileName: p("nodes")}))
 	statement := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"iam:AddRoleToInstanceProfile","Resource":"*"}%s]}`
 	without := a.NewUser(t, "without", fmt.Sprintf(statement, ""))
@@ -345,8 +325,8 @@ func TestInstanceProfileNeedsPassRole(t *testing.T) {
 		"not authorized to perform: iam:PassRole on resource: arn:aws:iam::111122223333:role/node") {
 		t.Errorf("without PassRole: %v", err)
 	}
-	must[*iam.AddRoleToInstanceProfileOutput](t)(a.IAM(with).AddRoleToInstanceProfile(ctx, in))
-	got := must[*iam.GetInstanceProfileOutput](t)(a.IAM(a.Root).GetInstanceProfile(ctx,
+	awstest.Must[*iam.AddRoleToInstanceProfileOutput](t)(a.IAM(with).AddRoleToInstanceProfile(ctx, in))
+	got := awstest.Must[*iam.GetInstanceProfileOutput](t)(a.IAM(a.Root).GetInstanceProfile(ctx,
 		&iam.GetInstanceProfileInput{InstanceProfileName: p("nodes")})).InstanceProfile
 	if len(got.Roles) != 1 || *got.Roles[0].RoleName != "node" {
 		t.Errorf("the profile holds %v", got.Roles)
@@ -385,7 +365,7 @@ func TestConditionKeysOfIAM(t *testing.T) {
 		{"the role of another", second(delegate.CreateServiceLinkedRole(ctx,
 			&iam.CreateServiceLinkedRoleInput{AWSServiceName: p("spot.amazonaws.com")})), false},
 	} {
-		if test.ok && test.err != nil || !test.ok && code(test.err) != "AccessDenied" {
+		if test.ok && test.err != nil || !test.ok && awstest.Code(test.err) != "AccessDenied" {
 			t.Errorf("%s: %v", test.name, test.err)
 		}
 	}
@@ -401,7 +381,7 @@ func TestSimulators(t *testing.T) {
 		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"s3:*","Resource":"arn:aws:s3:::b/*","Condition":{"IpAddress":{"aws:SourceIp":"10.0.0.0/8"}}},{"Effect":"Deny","Action":"s3:DeleteObject","Resource":"*"}]}`)
 	address := []types.ContextEntry{{ContextKeyName: p("aws:SourceIp"), ContextKeyType: types.ContextKeyTypeEnumIp,
 		ContextKeyValues: []string{"10.1.1.1"}}}
-	out := must[*iam.SimulatePrincipalPolicyOutput](t)(c.SimulatePrincipalPolicy(ctx, &iam.SimulatePrincipalPolicyInput{
+	out := awstest.Must[*iam.SimulatePrincipalPolicyOutput](t)(c.SimulatePrincipalPolicy(ctx, &iam.SimulatePrincipalPolicyInput{
 		PolicySourceArn: p("arn:aws:iam::111122223333:user/alice"), ActionNames: []string{"s3:GetObject",
 			"s3:DeleteObject", "s3:CreateBucket"}, ResourceArns: []string{"arn:aws:s3:::b/x"}, ContextEntries: address,
 	}))
@@ -412,7 +392,7 @@ func TestSimulators(t *testing.T) {
 			t.Errorf("%s: %s %+v", *r.EvalActionName, r.EvalDecision, r.MatchedStatements)
 		}
 	}
-	missing := must[*iam.SimulatePrincipalPolicyOutput](t)(c.SimulatePrincipalPolicy(ctx,
+	missing := awstest.Must[*iam.SimulatePrincipalPolicyOutput](t)(c.SimulatePrincipalPolicy(ctx,
 		&iam.SimulatePrincipalPolicyInput{
 			PolicySourceArn: p("arn:aws:iam::111122223333:user/alice"), ActionNames: []string{"s3:GetObject"},
 			ResourceArns: []string{"arn:aws:s3:::b/x"},
@@ -421,7 +401,7 @@ func TestSimulators(t *testing.T) {
 		t.Errorf("without the address: %s, missing %v", missing.EvalDecision, missing.MissingContextValues)
 	}
 
-	custom := must[*iam.SimulateCustomPolicyOutput](t)(c.SimulateCustomPolicy(ctx, &iam.SimulateCustomPolicyInput{
+	custom := awstest.Must[*iam.SimulateCustomPolicyOutput](t)(c.SimulateCustomPolicy(ctx, &iam.SimulateCustomPolicyInput{
 		PolicyInputList: []string{allowAll}, PermissionsBoundaryPolicyInputList: []string{strings.Replace(allowAll,
 			`"Action":"*"`, `"Action":"eks:*"`, 1)},
 		ActionNames: []string{"eks:ListClusters", "iam:ListUsers"},
@@ -437,7 +417,7 @@ func TestSimulators(t *testing.T) {
 	}
 
 	const resource = `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::444455556666:user/bob"},"Action":"s3:GetObject","Resource":"*"}}`
-	across := must[*iam.SimulateCustomPolicyOutput](t)(c.SimulateCustomPolicy(ctx, &iam.SimulateCustomPolicyInput{
+	across := awstest.Must[*iam.SimulateCustomPolicyOutput](t)(c.SimulateCustomPolicy(ctx, &iam.SimulateCustomPolicyInput{
 		PolicyInputList: []string{allowAll}, ResourcePolicy: p(resource),
 		CallerArn:   p("arn:aws:iam::444455556666:user/bob"),
 		ActionNames: []string{"s3:GetObject", "s3:PutObject"}, ResourceArns: []string{"arn:aws:s3:::b/x"},
@@ -445,7 +425,7 @@ func TestSimulators(t *testing.T) {
 	if across[0].EvalDecision != "allowed" || across[1].EvalDecision != "implicitDeny" {
 		t.Errorf("across accounts: %s, %s", across[0].EvalDecision, across[1].EvalDecision)
 	}
-	keys := must[*iam.GetContextKeysForPrincipalPolicyOutput](t)(c.GetContextKeysForPrincipalPolicy(ctx,
+	keys := awstest.Must[*iam.GetContextKeysForPrincipalPolicyOutput](t)(c.GetContextKeysForPrincipalPolicy(ctx,
 		&iam.GetContextKeysForPrincipalPolicyInput{
 			PolicySourceArn: p("arn:aws:iam::111122223333:user/alice")})).ContextKeyNames
 	if !slices.Equal(keys, []string{"aws:SourceIp"}) {
@@ -458,22 +438,22 @@ func TestAccountsDoNotSeeEachOther(t *testing.T) {
 	a := iamtest.New(t)
 	ctx, p := t.Context(), aws.String
 	other := a.NewAccount(t, iamtest.Other)
-	must[*iam.CreateUserOutput](t)(a.IAM(a.Root).CreateUser(ctx, &iam.CreateUserInput{UserName: p("alice")}))
-	if users := must[*iam.ListUsersOutput](t)(a.IAM(other).ListUsers(ctx, &iam.ListUsersInput{})).Users; len(
+	awstest.Must[*iam.CreateUserOutput](t)(a.IAM(a.Root).CreateUser(ctx, &iam.CreateUserInput{UserName: p("alice")}))
+	if users := awstest.Must[*iam.ListUsersOutput](t)(a.IAM(other).ListUsers(ctx, &iam.ListUsersInput{})).Users; len(
 		users) != 0 {
 		t.Errorf("the other account sees %v", users)
 	}
-	must[*iam.CreateUserOutput](t)(a.IAM(other).CreateUser(ctx, &iam.CreateUserInput{UserName: p("alice")}))
-	must[*iam.CreateAccountAliasOutput](t)(a.IAM(a.Root).CreateAccountAlias(ctx,
+	awstest.Must[*iam.CreateUserOutput](t)(a.IAM(other).CreateUser(ctx, &iam.CreateUserInput{UserName: p("alice")}))
+	awstest.Must[*iam.CreateAccountAliasOutput](t)(a.IAM(a.Root).CreateAccountAlias(ctx,
 		&iam.CreateAccountAliasInput{AccountAlias: p("boats")}))
-	if _, err := a.IAM(other).CreateAccountAlias(ctx, &iam.CreateAccountAliasInput{AccountAlias: p("boats")}); code(
+	if _, err := a.IAM(other).CreateAccountAlias(ctx, &iam.CreateAccountAliasInput{AccountAlias: p("boats")}); awstest.Code(
 		err) != "EntityAlreadyExists" {
 		t.Errorf("the same alias: %v", err)
 	}
 	if again := a.NewAccount(t, iamtest.Other); again != other {
 		t.Error("a second start makes another root access key")
 	}
-	if ids := must[[]string](t)(coracleiam.Accounts(ctx, a.Store)); !slices.Equal(ids,
+	if ids := awstest.Must[[]string](t)(coracleiam.Accounts(ctx, a.Store)); !slices.Equal(ids,
 		[]string{iamtest.Account, iamtest.Other}) {
 		t.Errorf("accounts: %v", ids)
 	}
@@ -488,7 +468,7 @@ func TestSummaryAndDetails(t *testing.T) {
 	t.Parallel()
 	a := furnish(t)
 	ctx, c := t.Context(), a.IAM(a.Root)
-	summary := must[*iam.GetAccountSummaryOutput](t)(c.GetAccountSummary(ctx, &iam.GetAccountSummaryInput{})).SummaryMap
+	summary := awstest.Must[*iam.GetAccountSummaryOutput](t)(c.GetAccountSummary(ctx, &iam.GetAccountSummaryInput{})).SummaryMap
 	for key, want := range map[string]int32{"Users": 2, "Groups": 1, "Roles": 3, "Policies": 1,
 		"PolicyVersionsInUse": 5, "InstanceProfiles": 1, "Providers": 1, "AccountAccessKeysPresent": 1,
 		"AccessKeysPerUserQuota": 2} {
@@ -500,7 +480,7 @@ func TestSummaryAndDetails(t *testing.T) {
 	pages := iam.NewGetAccountAuthorizationDetailsPaginator(c,
 		&iam.GetAccountAuthorizationDetailsInput{MaxItems: aws.Int32(2)})
 	for pages.HasMorePages() {
-		out := must[*iam.GetAccountAuthorizationDetailsOutput](t)(pages.NextPage(ctx))
+		out := awstest.Must[*iam.GetAccountAuthorizationDetailsOutput](t)(pages.NextPage(ctx))
 		if out.UserDetailList == nil || out.GroupDetailList == nil || out.RoleDetailList == nil || out.Policies == nil {
 			t.Errorf("a page lacks one of its lists: %+v", out)
 		}
@@ -517,20 +497,20 @@ func TestProviderOfAURLWithPort(t *testing.T) {
 	t.Parallel()
 	a := iamtest.New(t)
 	ctx, c, p := t.Context(), a.IAM(a.Root), aws.String
-	created := must[*iam.CreateOpenIDConnectProviderOutput](t)(c.CreateOpenIDConnectProvider(ctx,
+	created := awstest.Must[*iam.CreateOpenIDConnectProviderOutput](t)(c.CreateOpenIDConnectProvider(ctx,
 		&iam.CreateOpenIDConnectProviderInput{Url: p("https://oidc.eks.us-east-1.amazonaws.com:443/id/AB12")}))
 	want := "arn:aws:iam::" + iamtest.Account + ":oidc-provider/oidc.eks.us-east-1.amazonaws.com/id/AB12"
 	if *created.OpenIDConnectProviderArn != want {
 		t.Errorf("created %s, want %s", *created.OpenIDConnectProviderArn, want)
 	}
-	got := must[*iam.GetOpenIDConnectProviderOutput](t)(c.GetOpenIDConnectProvider(ctx,
+	got := awstest.Must[*iam.GetOpenIDConnectProviderOutput](t)(c.GetOpenIDConnectProvider(ctx,
 		&iam.GetOpenIDConnectProviderInput{OpenIDConnectProviderArn: p(want)}))
 	if *got.Url != "oidc.eks.us-east-1.amazonaws.com/id/AB12" {
 		t.Errorf("the URL is %s", *got.Url)
 	}
 	for url, want := range map[string]string{"https://oidc.eks.us-east-1.amazonaws.com/id/AB12": "EntityAlreadyExists",
 		"https://:443": "ValidationError"} {
-		if _, err := c.CreateOpenIDConnectProvider(ctx, &iam.CreateOpenIDConnectProviderInput{Url: p(url)}); code(
+		if _, err := c.CreateOpenIDConnectProvider(ctx, &iam.CreateOpenIDConnectProviderInput{Url: p(url)}); awstest.Code(
 			err) != want {
 			t.Errorf("%s: %v, want %s", url, err, want)
 		}
@@ -585,7 +565,7 @@ func TestProviderURLs(t *testing.T) {
 		if want.code == "" && err == nil {
 			continue
 		}
-		if code(err) != want.code || !strings.Contains(err.Error(), want.message) {
+		if awstest.Code(err) != want.code || !strings.Contains(err.Error(), want.message) {
 			t.Errorf("%s: %v, want %s %q", url, err, want.code, want.message)
 		}
 	}
@@ -595,18 +575,18 @@ func TestOnlyTwoKeysAtOnce(t *testing.T) {
 	t.Parallel()
 	a := iamtest.New(t)
 	ctx, c, p := t.Context(), a.IAM(a.Root), aws.String
-	must[*iam.CreateUserOutput](t)(c.CreateUser(ctx, &iam.CreateUserInput{UserName: p("alice")}))
+	awstest.Must[*iam.CreateUserOutput](t)(c.CreateUser(ctx, &iam.CreateUserInput{UserName: p("alice")}))
 	var wait sync.WaitGroup
 	for range 8 {
 		wait.Go(func() {
 			if _, err := c.CreateAccessKey(ctx, &iam.CreateAccessKeyInput{UserName: p("alice")}); err != nil &&
-				code(err) != "LimitExceeded" {
+				awstest.Code(err) != "LimitExceeded" {
 				t.Error(err)
 			}
 		})
 	}
 	wait.Wait()
-	if keys := must[*iam.ListAccessKeysOutput](t)(c.ListAccessKeys(ctx,
+	if keys := awstest.Must[*iam.ListAccessKeysOutput](t)(c.ListAccessKeys(ctx,
 		&iam.ListAccessKeysInput{UserName: p("alice")})).AccessKeyMetadata; len(keys) != 2 {
 		t.Errorf("alice has %d keys", len(keys))
 	}
@@ -618,7 +598,7 @@ func TestAttachAndDeleteAtOnce(t *testing.T) {
 	ctx, c, p := t.Context(), a.IAM(a.Root), aws.String
 	a.NewRole(t, "app", trustEKS)
 	for i := range 10 {
-		arn := *must[*iam.CreatePolicyOutput](t)(c.CreatePolicy(ctx,
+		arn := *awstest.Must[*iam.CreatePolicyOutput](t)(c.CreatePolicy(ctx,
 			&iam.CreatePolicyInput{PolicyName: p(fmt.Sprint("p", i)), PolicyDocument: p(allowAll)})).Policy.Arn
 		var wait sync.WaitGroup
 		var attached, removed error
@@ -631,7 +611,7 @@ func TestAttachAndDeleteAtOnce(t *testing.T) {
 			t.Errorf("attach: %v, delete: %v; exactly one must succeed", attached, removed)
 		}
 		if attached == nil {
-			must[*iam.DetachRolePolicyOutput](t)(c.DetachRolePolicy(ctx, &iam.DetachRolePolicyInput{RoleName: p("app"),
+			awstest.Must[*iam.DetachRolePolicyOutput](t)(c.DetachRolePolicy(ctx, &iam.DetachRolePolicyInput{RoleName: p("app"),
 				PolicyArn: &arn}))
 		}
 	}
@@ -655,7 +635,7 @@ func TestUserWithoutPolicies(t *testing.T) {
 			&iam.SimulateCustomPolicyInput{PolicyInputList: []string{allowAll},
 				ActionNames: []string{"s3:GetObject"}})),
 	} {
-		if code(call) != "AccessDenied" || !strings.Contains(call.Error(),
+		if awstest.Code(call) != "AccessDenied" || !strings.Contains(call.Error(),
 			"User: arn:aws:iam::111122223333:user/nobody is not authorized to perform: iam:"+name+" on resource: ") {
 			t.Errorf("%s: %v", name, call)
 		}
@@ -682,7 +662,7 @@ func TestSimulatorsBoundTheirWork(t *testing.T) {
 			ResourceArns: arns, MaxItems: aws.Int32(1000),
 		})
 	}
-	if out := must[*iam.SimulateCustomPolicyOutput](t)(simulate(t.Context(), 1, policy)); len(
+	if out := awstest.Must[*iam.SimulateCustomPolicyOutput](t)(simulate(t.Context(), 1, policy)); len(
 		out.EvaluationResults) != len(arns) {
 		t.Errorf("%d results, want %d", len(out.EvaluationResults), len(arns))
 	}
@@ -695,7 +675,7 @@ func TestSimulatorsBoundTheirWork(t *testing.T) {
 		"many actions":  {500, []string{allowAll}, "at most 10000"},
 	} {
 		_, err := simulate(t.Context(), test.actions, test.policies...)
-		if code(err) != "InvalidInput" || !strings.Contains(err.Error(), test.want) {
+		if awstest.Code(err) != "InvalidInput" || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
+	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	coracle "github.com/coracle-eks/coracle/internal/aws/logs"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/logs/events"
@@ -43,17 +44,16 @@ type world struct {
 	client  *cloudwatchlogs.Client
 	url     string
 
-	mu     sync.Mutex
-	clock  time.Time
-	caller wire.Caller
-	deny   func(wire.Target) bool
-	asked  []wire.Target
+	*awstest.Judge
+
+	mu    sync.Mutex
+	clock time.Time
 }
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{t: t, store: storetest.New(t), queries: &answers{}, clock: today, caller: wire.Caller{Account: account,
-		ARN: rootARN, PrincipalARN: rootARN, UserID: account, AccessKeyID: "AKIAROOT"}}
+	w := &world{t: t, store: storetest.New(t), queries: &answers{}, clock: today,
+		Judge: awstest.NewJudge()}
 	var err error
 	if w.events, err = events.Open(t.TempDir(), events.Options{}); err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func newWorld(t testing.TB) *world {
 			t.Errorf("close the store of log events: %v", err)
 		}
 	})
-	mux := wire.NewMux(wire.Options{Credentials: keys{w}, Authorizer: judge{w}, Region: region})
+	mux := wire.NewMux(wire.Options{Credentials: w.Judge, Authorizer: w.Judge, Region: region})
 	coracle.New(coracle.Options{Store: w.store, Events: w.events, Queries: w.queries, Now: w.now}).Register(mux)
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
@@ -78,34 +78,10 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-type (
-	keys  struct{ *world }
-	judge struct{ *world }
-)
-
 func (w *world) now() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.clock
-}
-
-func (k keys) Lookup(context.Context, string, string) (string, wire.Caller, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return "secret", k.caller, nil
-}
-
-func (j judge) Authorize(_ context.Context, _ wire.Caller, targets []wire.Target) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.asked = append(j.asked, targets...)
-	for _, t := range targets {
-		if j.deny != nil && j.deny(t) {
-			return &wire.Denied{Action: t.Action, Resource: t.Resource,
-				Reason: "because no identity-based policy allows the " + t.Action + " action"}
-		}
-	}
-	return nil
 }
 
 // group creates a log group with streams.

@@ -128,10 +128,10 @@ func TestStartLiveTail(t *testing.T) {
 	named, _ := w.start(&cloudwatchlogs.StartLiveTailInput{LogGroupIdentifiers: []string{app},
 		LogStreamNames: []string{"web-2", "db"}})
 	for _, target := range []string{app, other} {
-		if !slices.ContainsFunc(w.asked, func(t wire.Target) bool {
+		if !slices.ContainsFunc(w.Asked, func(t wire.Target) bool {
 			return t.Action == "logs:StartLiveTail" && strings.HasPrefix(t.Resource, target)
 		}) {
-			t.Errorf("nobody was asked about logs:StartLiveTail on %s: %+v", target, w.asked)
+			t.Errorf("nobody was asked about logs:StartLiveTail on %s: %+v", target, w.Asked)
 		}
 	}
 
@@ -250,7 +250,7 @@ func TestStartLiveTailRefusals(t *testing.T) {
 		}
 	}
 	w.mu.Lock()
-	w.deny = func(t wire.Target) bool { return t.Action == "logs:StartLiveTail" }
+	w.Deny = func(_ wire.Caller, t wire.Target) bool { return t.Action == "logs:StartLiveTail" }
 	w.mu.Unlock()
 	if _, err := w.tail(&cloudwatchlogs.StartLiveTailInput{LogGroupIdentifiers: []string{app}}); err == nil {
 		t.Error("a session begins without a permission")
@@ -289,7 +289,7 @@ func TestLiveTailTimesOut(t *testing.T) {
 	w.group("app", "web")
 	service := coracle.New(coracle.Options{Store: w.store, Events: w.events, Now: w.now})
 	coracle.SetTailTime(service, time.Millisecond)
-	mux := wire.NewMux(wire.Options{Credentials: keys{w}, Authorizer: judge{w}, Region: region})
+	mux := wire.NewMux(wire.Options{Credentials: w.Judge, Authorizer: w.Judge, Region: region})
 	service.Register(mux)
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)

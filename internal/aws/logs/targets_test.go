@@ -127,14 +127,14 @@ func TestTargets(t *testing.T) {
 			[]string{group}, tags},
 	} {
 		w.mu.Lock()
-		w.asked = nil
+		w.Asked = nil
 		w.mu.Unlock()
 		var api smithy.APIError
 		if err := c.call(); err != nil && (!errors.As(err, &api) || api.ErrorCode() == "InternalFailure") {
 			t.Errorf("%s: %v", c.action, err)
 		}
 		var resources []string
-		for _, target := range w.asked {
+		for _, target := range w.Asked {
 			if target.Action == "logs:"+c.action {
 				resources = append(resources, target.Resource)
 			}
@@ -143,11 +143,11 @@ func TestTargets(t *testing.T) {
 			t.Errorf("%s is asked on %q, want %q", c.action, resources, c.resources)
 			continue
 		}
-		if d := cmp.Diff(len(c.conditions), len(own(w.asked[0]))); d != "" {
-			t.Errorf("%s: condition keys %v, want %v", c.action, own(w.asked[0]), c.conditions)
+		if d := cmp.Diff(len(c.conditions), len(own(w.Asked[0]))); d != "" {
+			t.Errorf("%s: condition keys %v, want %v", c.action, own(w.Asked[0]), c.conditions)
 		}
 		for k, v := range c.conditions {
-			if got := own(w.asked[0])[k]; got != v {
+			if got := own(w.Asked[0])[k]; got != v {
 				t.Errorf("%s: condition key %s is %q, want %q", c.action, k, got, v)
 			}
 		}
@@ -168,7 +168,7 @@ func TestTagsOfANewGroup(t *testing.T) {
 		{[]string{"logs:CreateLogGroup"}, false},
 	} {
 		w.mu.Lock()
-		w.deny = func(t wire.Target) bool { return slices.Contains(c.denied, t.Action) }
+		w.Deny = func(_ wire.Caller, t wire.Target) bool { return slices.Contains(c.denied, t.Action) }
 		w.mu.Unlock()
 		_, err := w.client.CreateLogGroup(t.Context(),
 			&cloudwatchlogs.CreateLogGroupInput{LogGroupName: aws.String(strings.ReplaceAll(c.denied[0], ":", "-")),
@@ -204,7 +204,7 @@ func TestAnotherAccountSeesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.mu.Lock()
-	w.caller = wire.Caller{Account: "444455556666", ARN: "arn:aws:iam::444455556666:root", AccessKeyID: "AKIAOTHER"}
+	w.Caller = wire.Caller{Account: "444455556666", ARN: "arn:aws:iam::444455556666:root", AccessKeyID: "AKIAOTHER"}
 	w.mu.Unlock()
 	c := w.client
 	g, arn := aws.String("g"), aws.String(groupARN+"g")

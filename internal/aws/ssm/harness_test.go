@@ -1,18 +1,15 @@
 package ssm_test
 
 import (
-	"context"
-	"errors"
 	"net/http/httptest"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
-	"github.com/aws/smithy-go"
 
+	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	coracle "github.com/coracle-eks/coracle/internal/aws/ssm"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/store/storetest"
@@ -31,15 +28,13 @@ var today = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 // world is Parameter Store behind the real wire.
 type world struct {
 	*ssm.Client
+	*awstest.Judge
 	url string
-
-	mu    sync.Mutex
-	asked []wire.Target
 }
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{}
+	w := &world{Judge: awstest.NewJudge()}
 	mux := wire.NewMux(wire.Options{Credentials: w, Authorizer: w, Region: region})
 	coracle.New(coracle.Options{Store: storetest.New(t), Now: func() time.Time { return today }}).Register(mux)
 	server := httptest.NewServer(mux)
@@ -50,25 +45,4 @@ func newWorld(t testing.TB) *world {
 		Credentials: credentials.NewStaticCredentialsProvider("AKIAROOT", "secret", ""),
 	})
 	return w
-}
-
-func (w *world) Lookup(context.Context, string, string) (string, wire.Caller, error) {
-	return "secret", wire.Caller{Account: account, ARN: rootARN, PrincipalARN: rootARN, UserID: account,
-		AccessKeyID: "AKIAROOT"}, nil
-}
-
-func (w *world) Authorize(_ context.Context, _ wire.Caller, targets []wire.Target) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.asked = append(w.asked, targets...)
-	return nil
-}
-
-// code is the AWS error code of err and its message.
-func code(err error) (string, string) {
-	var api smithy.APIError
-	if errors.As(err, &api) {
-		return api.ErrorCode(), api.ErrorMessage()
-	}
-	return "", ""
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm/types"
 
 	"github.com/coracle-eks/coracle/internal/ami"
+	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	"github.com/coracle-eks/coracle/test/awsclient"
 )
 
@@ -224,7 +225,7 @@ func TestOneHundredVersionsAreKept(t *testing.T) {
 		}
 	}
 	_, err := w.GetParameter(t.Context(), &ssm.GetParameterInput{Name: aws.String("counter:3")})
-	if got, _ := code(err); got != "ParameterVersionNotFound" {
+	if got := awstest.Code(err); got != "ParameterVersionNotFound" {
 		t.Errorf("version 3: %v", err)
 	}
 	if _, err := w.LabelParameterVersion(t.Context(), &ssm.LabelParameterVersionInput{Name: aws.String("counter"),
@@ -233,7 +234,7 @@ func TestOneHundredVersionsAreKept(t *testing.T) {
 	}
 	_, err = w.PutParameter(t.Context(), &ssm.PutParameterInput{Name: aws.String("counter"), Value: aws.String("x"),
 		Overwrite: aws.Bool(true)})
-	if got, _ := code(err); got != "ParameterMaxVersionLimitExceeded" {
+	if got := awstest.Code(err); got != "ParameterMaxVersionLimitExceeded" {
 		t.Errorf("a version beyond a label: %v", err)
 	}
 }
@@ -247,7 +248,7 @@ func TestRequestsAreAuthorizedOnTheParameter(t *testing.T) {
 	w.GetParameters(ctx, &ssm.GetParametersInput{Names: []string{"/a/b:1", "/aws/service/ami-amazon-linux-latest/x"}})
 	w.GetParametersByPath(ctx, &ssm.GetParametersByPathInput{Path: aws.String("/a/"), Recursive: aws.Bool(true)})
 	var got []string
-	for _, target := range w.asked {
+	for _, target := range w.Asked {
 		got = append(got, target.Action+" "+target.Resource)
 	}
 	want := []string{
@@ -259,7 +260,7 @@ func TestRequestsAreAuthorizedOnTheParameter(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("asked %q\nwant  %q", got, want)
 	}
-	if v := w.asked[2].Conditions["aws:ResourceTag/k"]; !slices.Equal(v, []string{"v"}) {
+	if v := w.Asked[2].Conditions["aws:ResourceTag/k"]; !slices.Equal(v, []string{"v"}) {
 		t.Errorf("the tag is %v", v)
 	}
 }
@@ -408,7 +409,7 @@ func TestBadRequests(t *testing.T) {
 			describe(types.ParameterStringFilter{Key: s("Path"), Values: []string{"team"}}), "ValidationException",
 			"forward slash"},
 	} {
-		got, message := code(c.call())
+		got, message, _ := awstest.Failure(c.call())
 		if got == "" || c.code != "" && got != c.code || !strings.Contains(message, c.message) {
 			t.Errorf("%s: %s: %s; want %s: …%s…", c.name, got, message, c.code, c.message)
 		}
@@ -459,10 +460,10 @@ func TestWritesAreAuthorizedOnWhatIsWritten(t *testing.T) {
 		{ownARN + "/there", true, []string{"v"}},
 		{ownARN + "/only", true, nil},
 	} {
-		asked := len(w.asked)
+		asked := len(w.Asked)
 		w.PutParameter(ctx, &ssm.PutParameterInput{Name: &test.name, Value: p("x"), Type: "String",
 			Overwrite: &test.overwrite})
-		if got := w.asked[asked].Conditions["aws:ResourceTag/k"]; !slices.Equal(got, test.tag) {
+		if got := w.Asked[asked].Conditions["aws:ResourceTag/k"]; !slices.Equal(got, test.tag) {
 			t.Errorf("%s, overwrite %v: the tag is %v, not %v", test.name, test.overwrite, got, test.tag)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 
+	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	"github.com/coracle-eks/coracle/internal/aws/iam/iamtest"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -103,7 +104,7 @@ func FuzzWebIdentity(f *testing.F) {
 	f.Fuzz(func(t *testing.T, header, claims, signature []byte) {
 		encoded := base64.RawURLEncoding.EncodeToString
 		err := call(t, encoded(header)+"."+encoded(claims)+"."+encoded(signature))
-		switch got := code(err); {
+		switch got := awstest.Code(err); {
 		case err == nil && (!bytes.Equal(header, parts[0]) || !bytes.Equal(claims, parts[1])):
 			t.Fatalf("%q %q %x gets credentials", header, claims, signature)
 		case got == "InternalFailure" || got == "AccessDenied":

@@ -26,10 +26,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/aws-sdk-go-v2/service/sts/types"
-	"github.com/aws/smithy-go"
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 
+	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	"github.com/coracle-eks/coracle/internal/aws/iam/iamtest"
 	coraclessm "github.com/coracle-eks/coracle/internal/aws/ssm"
 	coraclests "github.com/coracle-eks/coracle/internal/aws/sts"
@@ -40,24 +40,6 @@ import (
 )
 
 const allowAll = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"*","Resource":"*"}]}`
-
-func must[T any](t *testing.T) func(T, error) T {
-	return func(v T, err error) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
-
-func code(err error) string {
-	var api smithy.APIError
-	if errors.As(err, &api) {
-		return api.ErrorCode()
-	}
-	return fmt.Sprint(err)
-}
 
 func trust(principal, action string) string {
 	return `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":` + principal + `,"Action":` + action +
@@ -71,7 +53,7 @@ func credentials(c *types.Credentials) aws.Credentials {
 
 func whoAmI(t *testing.T, a *iamtest.AWS, with aws.Credentials) *sts.GetCallerIdentityOutput {
 	t.Helper()
-	return must[*sts.GetCallerIdentityOutput](t)(a.STS(with).GetCallerIdentity(t.Context(),
+	return awstest.Must[*sts.GetCallerIdentityOutput](t)(a.STS(with).GetCallerIdentity(t.Context(),
 		&sts.GetCallerIdentityInput{}))
 }
 
@@ -87,7 +69,7 @@ func TestWhoAmI(t *testing.T) {
 		"AIDA") {
 		t.Errorf("alice is %s %s", *who.Arn, *who.UserId)
 	}
-	info := must[*sts.GetAccessKeyInfoOutput](t)(a.STS(a.Root).GetAccessKeyInfo(t.Context(),
+	info := awstest.Must[*sts.GetAccessKeyInfoOutput](t)(a.STS(a.Root).GetAccessKeyInfo(t.Context(),
 		&sts.GetAccessKeyInfoInput{AccessKeyId: &alice.AccessKeyID}))
 	if *info.Account != iamtest.Account {
 		t.Errorf("the key is of account %s", *info.Account)
@@ -100,10 +82,10 @@ func TestAssumeRole(t *testing.T) {
 	ctx, c, p := t.Context(), a.IAM(a.Root), aws.String
 	alice := a.NewUser(t, "alice", "")
 	role := a.NewRole(t, "reader", trust(`{"AWS":"arn:aws:iam::111122223333:user/alice"}`, `"sts:AssumeRole"`))
-	must[*iam.AttachRolePolicyOutput](t)(c.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{RoleName: p("reader"),
+	awstest.Must[*iam.AttachRolePolicyOutput](t)(c.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{RoleName: p("reader"),
 		PolicyArn: p("arn:aws:iam::aws:policy/IAMReadOnlyAccess")}))
 
-	out := must[*sts.AssumeRoleOutput](t)(a.STS(alice).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: &role,
+	out := awstest.Must[*sts.AssumeRoleOutput](t)(a.STS(alice).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: &role,
 		RoleSessionName: p("s1")}))
 	session := credentials(out.Credentials)
 	if left := time.Until(*out.Credentials.Expiration); left < 59*time.Minute || left > time.Hour {
@@ -114,28 +96,28 @@ func TestAssumeRole(t *testing.T) {
 		*who.UserId != *out.AssumedRoleUser.AssumedRoleId || *who.Arn != *out.AssumedRoleUser.Arn {
 		t.Errorf("the session is %s %s", *who.Arn, *who.UserId)
 	}
-	must[*iam.ListUsersOutput](t)(a.IAM(session).ListUsers(ctx, &iam.ListUsersInput{}))
+	awstest.Must[*iam.ListUsersOutput](t)(a.IAM(session).ListUsers(ctx, &iam.ListUsersInput{}))
 	if _, err := a.IAM(session).CreateUser(ctx, &iam.CreateUserInput{UserName: p("x")}); err == nil ||
 		!strings.Contains(err.Error(),
 			"User: arn:aws:sts::111122223333:assumed-role/reader/s1 is not authorized to perform: iam:CreateUser") {
 		t.Errorf("more than the role may: %v", err)
 	}
-	if used := must[*iam.GetRoleOutput](t)(c.GetRole(ctx,
+	if used := awstest.Must[*iam.GetRoleOutput](t)(c.GetRole(ctx,
 		&iam.GetRoleInput{RoleName: p("reader")})).Role.RoleLastUsed; used == nil || used.LastUsedDate == nil {
 		t.Error("the role's use was not noted")
 	}
 
 	// A session policy can only take away.
 	narrow := `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":["iam:GetUser","iam:CreateUser"],"Resource":"*"}}`
-	out = must[*sts.AssumeRoleOutput](t)(a.STS(alice).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: &role,
+	out = awstest.Must[*sts.AssumeRoleOutput](t)(a.STS(alice).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: &role,
 		RoleSessionName: p("s2"), Policy: &narrow}))
 	limited := a.IAM(credentials(out.Credentials))
-	must[*iam.GetUserOutput](t)(limited.GetUser(ctx, &iam.GetUserInput{UserName: p("alice")}))
+	awstest.Must[*iam.GetUserOutput](t)(limited.GetUser(ctx, &iam.GetUserInput{UserName: p("alice")}))
 	if _, err := limited.ListUsers(ctx, &iam.ListUsersInput{}); err == nil || !strings.Contains(err.Error(),
 		"because no session policy allows the iam:ListUsers action") {
 		t.Errorf("beyond the session policy: %v", err)
 	}
-	if _, err := limited.CreateUser(ctx, &iam.CreateUserInput{UserName: p("x")}); code(err) != "AccessDenied" {
+	if _, err := limited.CreateUser(ctx, &iam.CreateUserInput{UserName: p("x")}); awstest.Code(err) != "AccessDenied" {
 		t.Errorf("the session policy grants: %v", err)
 	}
 	if out.PackedPolicySize == nil {
@@ -157,26 +139,26 @@ func TestAssumeRole(t *testing.T) {
 		if name == "another's secret" {
 			want = "SignatureDoesNotMatch"
 		}
-		if code(err) != want {
+		if awstest.Code(err) != want {
 			t.Errorf("%s: %v, want %s", name, err, want)
 		}
 	}
 
 	// A role of the same name is another role.
-	must[*iam.DetachRolePolicyOutput](t)(c.DetachRolePolicy(ctx, &iam.DetachRolePolicyInput{RoleName: p("reader"),
+	awstest.Must[*iam.DetachRolePolicyOutput](t)(c.DetachRolePolicy(ctx, &iam.DetachRolePolicyInput{RoleName: p("reader"),
 		PolicyArn: p("arn:aws:iam::aws:policy/IAMReadOnlyAccess")}))
-	must[*iam.DeleteRoleOutput](t)(c.DeleteRole(ctx, &iam.DeleteRoleInput{RoleName: p("reader")}))
+	awstest.Must[*iam.DeleteRoleOutput](t)(c.DeleteRole(ctx, &iam.DeleteRoleInput{RoleName: p("reader")}))
 	a.NewRole(t, "reader", trust(`{"AWS":"arn:aws:iam::111122223333:user/alice"}`, `"sts:AssumeRole"`))
-	if _, err := a.STS(session).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{}); code(
+	if _, err := a.STS(session).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{}); awstest.Code(
 		err) != "InvalidClientTokenId" {
 		t.Errorf("a session of the role that was deleted: %v", err)
 	}
 	// So is a user.
-	must[*iam.DeleteAccessKeyOutput](t)(c.DeleteAccessKey(ctx, &iam.DeleteAccessKeyInput{UserName: p("alice"),
+	awstest.Must[*iam.DeleteAccessKeyOutput](t)(c.DeleteAccessKey(ctx, &iam.DeleteAccessKeyInput{UserName: p("alice"),
 		AccessKeyId: &alice.AccessKeyID}))
-	must[*iam.DeleteUserOutput](t)(c.DeleteUser(ctx, &iam.DeleteUserInput{UserName: p("alice")}))
+	awstest.Must[*iam.DeleteUserOutput](t)(c.DeleteUser(ctx, &iam.DeleteUserInput{UserName: p("alice")}))
 	impostor := a.NewUser(t, "alice", "")
-	if _, err := a.STS(impostor).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: &role, RoleSessionName: p("s3")}); code(
+	if _, err := a.STS(impostor).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: &role, RoleSessionName: p("s3")}); awstest.Code(
 		err) != "AccessDenied" {
 		t.Errorf("a new user under a trusted name: %v", err)
 	}
@@ -198,14 +180,14 @@ func TestSessionsEnd(t *testing.T) {
 	a := iamtest.New(t)
 	ctx, p := t.Context(), aws.String
 	role := a.NewRole(t, "app", trust(`{"AWS":"111122223333"}`, `"sts:AssumeRole"`))
-	out := must[*sts.AssumeRoleOutput](t)(a.STS(a.Root).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: &role,
+	out := awstest.Must[*sts.AssumeRoleOutput](t)(a.STS(a.Root).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: &role,
 		RoleSessionName: p("me"), DurationSeconds: aws.Int32(900)}))
 	whoAmI(t, a, credentials(out.Credentials))
 	a.SetNow(time.Now().Add(14 * time.Minute)) // within the clock skew of the signature
 	whoAmI(t, a, credentials(out.Credentials))
 	a.SetNow(out.Credentials.Expiration.Add(time.Second))
 	_, err := a.STS(credentials(out.Credentials)).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
-	if got := code(err); got != "ExpiredToken" {
+	if got := awstest.Code(err); got != "ExpiredToken" {
 		t.Errorf("after its end: %v", err)
 	}
 }
@@ -217,17 +199,17 @@ func TestCrossAccountWithExternalID(t *testing.T) {
 	other := a.NewAccount(t, iamtest.Other)
 	role := a.NewRole(t, "partner",
 		`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"AWS":"444455556666"},"Action":"sts:AssumeRole","Condition":{"StringEquals":{"sts:ExternalId":"secret"}}}}`)
-	if _, err := a.STS(other).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: &role, RoleSessionName: p("me")}); code(
+	if _, err := a.STS(other).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: &role, RoleSessionName: p("me")}); awstest.Code(
 		err) != "AccessDenied" {
 		t.Errorf("without the external id: %v", err)
 	}
-	out := must[*sts.AssumeRoleOutput](t)(a.STS(other).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: &role,
+	out := awstest.Must[*sts.AssumeRoleOutput](t)(a.STS(other).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: &role,
 		RoleSessionName: p("me"), ExternalId: p("secret")}))
 	if who := whoAmI(t, a, credentials(out.Credentials)); *who.Account != iamtest.Account {
 		t.Errorf("the session is of account %s", *who.Account)
 	}
 	if _, err := a.STS(a.Root).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: &role, RoleSessionName: p("me"),
-		ExternalId: p("secret")}); code(err) != "AccessDenied" {
+		ExternalId: p("secret")}); awstest.Code(err) != "AccessDenied" {
 		t.Errorf("the account that is not trusted: %v", err)
 	}
 }
@@ -239,21 +221,21 @@ func TestChainsTagsAndSourceIdentity(t *testing.T) {
 	open := trust(`{"AWS":"111122223333"}`, `["sts:AssumeRole","sts:TagSession","sts:SetSourceIdentity"]`)
 	first, second := a.NewRole(t, "first", open), a.NewRole(t, "second", open)
 	for _, role := range []string{"first", "second"} {
-		must[*iam.PutRolePolicyOutput](t)(c.PutRolePolicy(ctx, &iam.PutRolePolicyInput{RoleName: &role,
+		awstest.Must[*iam.PutRolePolicyOutput](t)(c.PutRolePolicy(ctx, &iam.PutRolePolicyInput{RoleName: &role,
 			PolicyName: p("all"), PolicyDocument: p(`{"Version":"2012-10-17","Statement":[
 			{"Effect":"Allow","Action":["sts:*"],"Resource":"*"},{"Effect":"Allow","Action":"iam:List*","Resource":"*","Condition":{"StringEquals":{"aws:PrincipalTag/team":"blue","aws:SourceIdentity":"ada"}}}]}`)}))
 	}
-	out := must[*sts.AssumeRoleOutput](t)(a.STS(a.Root).AssumeRole(ctx, &sts.AssumeRoleInput{
+	out := awstest.Must[*sts.AssumeRoleOutput](t)(a.STS(a.Root).AssumeRole(ctx, &sts.AssumeRoleInput{
 		RoleArn: &first, RoleSessionName: p("one"), Tags: []types.Tag{{Key: p("team"), Value: p("blue")}},
 		TransitiveTagKeys: []string{"team"}, SourceIdentity: p("ada"),
 	}))
-	chained := must[*sts.AssumeRoleOutput](t)(a.STS(credentials(out.Credentials)).AssumeRole(ctx,
+	chained := awstest.Must[*sts.AssumeRoleOutput](t)(a.STS(credentials(out.Credentials)).AssumeRole(ctx,
 		&sts.AssumeRoleInput{RoleArn: &second, RoleSessionName: p("two")}))
-	must[*iam.ListUsersOutput](t)(a.IAM(credentials(chained.Credentials)).ListUsers(ctx, &iam.ListUsersInput{}))
+	awstest.Must[*iam.ListUsersOutput](t)(a.IAM(credentials(chained.Credentials)).ListUsers(ctx, &iam.ListUsersInput{}))
 	if chained.SourceIdentity == nil || *chained.SourceIdentity != "ada" {
 		t.Errorf("the source identity was lost: %v", chained.SourceIdentity)
 	}
-	must[*iam.UpdateRoleOutput](t)(c.UpdateRole(ctx, &iam.UpdateRoleInput{RoleName: p("second"),
+	awstest.Must[*iam.UpdateRoleOutput](t)(c.UpdateRole(ctx, &iam.UpdateRoleInput{RoleName: p("second"),
 		MaxSessionDuration: aws.Int32(43200)}))
 	for name, test := range map[string]struct {
 		in   sts.AssumeRoleInput
@@ -266,7 +248,7 @@ func TestChainsTagsAndSourceIdentity(t *testing.T) {
 		"transitive without tag": {sts.AssumeRoleInput{TransitiveTagKeys: []string{"x"}}, "InvalidParameterValue"},
 	} {
 		test.in.RoleArn, test.in.RoleSessionName = &second, p("two")
-		if _, err := a.STS(credentials(out.Credentials)).AssumeRole(ctx, &test.in); code(err) != test.code {
+		if _, err := a.STS(credentials(out.Credentials)).AssumeRole(ctx, &test.in); awstest.Code(err) != test.code {
 			t.Errorf("%s: %v, want %s", name, err, test.code)
 		}
 	}
@@ -279,17 +261,17 @@ func TestSessionTagsReplaceRoleTags(t *testing.T) {
 	a := iamtest.New(t)
 	ctx, c, p := t.Context(), a.IAM(a.Root), aws.String
 	arn := a.NewRole(t, "app", trust(`{"AWS":"111122223333"}`, `["sts:AssumeRole","sts:TagSession"]`))
-	must[*iam.TagRoleOutput](t)(c.TagRole(ctx, &iam.TagRoleInput{RoleName: p("app"),
+	awstest.Must[*iam.TagRoleOutput](t)(c.TagRole(ctx, &iam.TagRoleInput{RoleName: p("app"),
 		Tags: []iamtypes.Tag{{Key: p("Dept"), Value: p("finance")}}}))
 	for _, spelling := range []string{"Dept", "dept", "DEPT"} {
-		must[*iam.PutRolePolicyOutput](t)(c.PutRolePolicy(ctx, &iam.PutRolePolicyInput{RoleName: p("app"),
+		awstest.Must[*iam.PutRolePolicyOutput](t)(c.PutRolePolicy(ctx, &iam.PutRolePolicyInput{RoleName: p("app"),
 			PolicyName: p("list"), PolicyDocument: p(
 				`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"iam:ListUsers","Resource":"*","Condition":{"StringEquals":{"aws:PrincipalTag/` + spelling + `":"finance"}}}}`)}))
 		for value, want := range map[string]string{"finance": "<nil>", "guests": "AccessDenied"} {
-			out := must[*sts.AssumeRoleOutput](t)(a.STS(a.Root).AssumeRole(ctx, &sts.AssumeRoleInput{
+			out := awstest.Must[*sts.AssumeRoleOutput](t)(a.STS(a.Root).AssumeRole(ctx, &sts.AssumeRoleInput{
 				RoleArn: &arn, RoleSessionName: p("one"), Tags: []types.Tag{{Key: p("dept"), Value: &value}},
 			}))
-			if _, err := a.IAM(credentials(out.Credentials)).ListUsers(ctx, &iam.ListUsersInput{}); code(err) != want {
+			if _, err := a.IAM(credentials(out.Credentials)).ListUsers(ctx, &iam.ListUsersInput{}); awstest.Code(err) != want {
 				t.Errorf("aws:PrincipalTag/%s with the session tag dept=%s: %v, want %q", spelling, value, err, want)
 			}
 		}
@@ -306,7 +288,7 @@ func TestAccessKeyIDAsSessionToken(t *testing.T) {
 		{AccessKeyID: "ASIA" + alice.AccessKeyID[4:], SecretAccessKey: alice.SecretAccessKey,
 			SessionToken: alice.AccessKeyID},
 	} {
-		if _, err := a.STS(with).GetCallerIdentity(t.Context(), &sts.GetCallerIdentityInput{}); code(
+		if _, err := a.STS(with).GetCallerIdentity(t.Context(), &sts.GetCallerIdentityInput{}); awstest.Code(
 			err) != "InvalidClientTokenId" {
 			t.Errorf("%s: %v", with.AccessKeyID, err)
 		}
@@ -326,29 +308,29 @@ func TestSessionAndFederationTokens(t *testing.T) {
 			})})
 	}
 	alice := a.NewUser(t, "alice", allowAll)
-	out := must[*sts.GetSessionTokenOutput](t)(a.STS(alice).GetSessionToken(ctx, &sts.GetSessionTokenInput{}))
+	out := awstest.Must[*sts.GetSessionTokenOutput](t)(a.STS(alice).GetSessionToken(ctx, &sts.GetSessionTokenInput{}))
 	session := credentials(out.Credentials)
 	if who := whoAmI(t, a, session); *who.Arn != "arn:aws:iam::111122223333:user/alice" {
 		t.Errorf("the session is %s", *who.Arn)
 	}
-	must[*ssm.DescribeParametersOutput](t)(parameters(session).DescribeParameters(ctx, &ssm.DescribeParametersInput{}))
-	if _, err := a.IAM(session).ListUsers(ctx, &iam.ListUsersInput{}); code(err) != "InvalidClientTokenId" {
+	awstest.Must[*ssm.DescribeParametersOutput](t)(parameters(session).DescribeParameters(ctx, &ssm.DescribeParametersInput{}))
+	if _, err := a.IAM(session).ListUsers(ctx, &iam.ListUsersInput{}); awstest.Code(err) != "InvalidClientTokenId" {
 		t.Errorf("a session without MFA may use IAM: %v", err)
 	}
 	if _, err := a.STS(session).GetSessionToken(ctx, &sts.GetSessionTokenInput{}); err == nil ||
 		!strings.Contains(err.Error(), "Cannot call GetSessionToken with session credentials") {
 		t.Errorf("a session of a session: %v", err)
 	}
-	if _, err := a.STS(session).GetFederationToken(ctx, &sts.GetFederationTokenInput{Name: p("guest")}); code(
+	if _, err := a.STS(session).GetFederationToken(ctx, &sts.GetFederationTokenInput{Name: p("guest")}); awstest.Code(
 		err) != "AccessDenied" {
 		t.Errorf("a federated user of a session: %v", err)
 	}
-	if root := must[*sts.GetSessionTokenOutput](t)(a.STS(a.Root).GetSessionToken(ctx,
+	if root := awstest.Must[*sts.GetSessionTokenOutput](t)(a.STS(a.Root).GetSessionToken(ctx,
 		&sts.GetSessionTokenInput{})); time.Until(*root.Credentials.Expiration) > time.Hour {
 		t.Errorf("root's session ends at %s", root.Credentials.Expiration)
 	}
 
-	federated := must[*sts.GetFederationTokenOutput](t)(a.STS(alice).GetFederationToken(ctx,
+	federated := awstest.Must[*sts.GetFederationTokenOutput](t)(a.STS(alice).GetFederationToken(ctx,
 		&sts.GetFederationTokenInput{
 			Name: p("guest"),
 			Policy: p(
@@ -359,18 +341,18 @@ func TestSessionAndFederationTokens(t *testing.T) {
 		*who.UserId != "111122223333:guest" {
 		t.Errorf("the guest is %s %s", *who.Arn, *who.UserId)
 	}
-	must[*ssm.DescribeParametersOutput](t)(parameters(guest).DescribeParameters(ctx, &ssm.DescribeParametersInput{}))
-	if _, err := parameters(guest).GetParameter(ctx, &ssm.GetParameterInput{Name: p("secret")}); code(
+	awstest.Must[*ssm.DescribeParametersOutput](t)(parameters(guest).DescribeParameters(ctx, &ssm.DescribeParametersInput{}))
+	if _, err := parameters(guest).GetParameter(ctx, &ssm.GetParameterInput{Name: p("secret")}); awstest.Code(
 		err) != "AccessDeniedException" {
 		t.Errorf("the guest may more than the policy: %v", err)
 	}
-	if _, err := a.IAM(guest).ListUsers(ctx, &iam.ListUsersInput{}); code(err) != "InvalidClientTokenId" {
+	if _, err := a.IAM(guest).ListUsers(ctx, &iam.ListUsersInput{}); awstest.Code(err) != "InvalidClientTokenId" {
 		t.Errorf("the guest may use IAM: %v", err)
 	}
-	none := must[*sts.GetFederationTokenOutput](t)(a.STS(alice).GetFederationToken(ctx,
+	none := awstest.Must[*sts.GetFederationTokenOutput](t)(a.STS(alice).GetFederationToken(ctx,
 		&sts.GetFederationTokenInput{Name: p("nobody")}))
 	if _, err := parameters(credentials(none.Credentials)).DescribeParameters(ctx,
-		&ssm.DescribeParametersInput{}); code(err) != "AccessDeniedException" {
+		&ssm.DescribeParametersInput{}); awstest.Code(err) != "AccessDeniedException" {
 		t.Errorf("without a session policy: %v", err)
 	}
 }
@@ -384,12 +366,12 @@ func TestFederationTagsNeedTagSession(t *testing.T) {
 	in := &sts.GetFederationTokenInput{Name: p("guest"), Tags: []types.Tag{{Key: p("team"), Value: p("admins")}}}
 	alice := a.NewUser(t, "alice",
 		`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"sts:GetFederationToken","Resource":"*"}}`)
-	if _, err := a.STS(alice).GetFederationToken(t.Context(), in); code(err) != "AccessDenied" {
+	if _, err := a.STS(alice).GetFederationToken(t.Context(), in); awstest.Code(err) != "AccessDenied" {
 		t.Errorf("without sts:TagSession: %v", err)
 	}
 	bob := a.NewUser(t, "bob",
 		`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":["sts:GetFederationToken","sts:TagSession"],"Resource":"*","Condition":{"StringEquals":{"aws:RequestTag/team":"admins"}}}}`)
-	must[*sts.GetFederationTokenOutput](t)(a.STS(bob).GetFederationToken(t.Context(), in))
+	awstest.Must[*sts.GetFederationTokenOutput](t)(a.STS(bob).GetFederationToken(t.Context(), in))
 }
 
 // signer signs tokens of an issuer.
@@ -461,14 +443,14 @@ func TestServiceAccountsAssumeRoles(t *testing.T) {
 		return unsigned.AssumeRoleWithWebIdentity(ctx, &sts.AssumeRoleWithWebIdentityInput{RoleArn: &role,
 			RoleSessionName: p("pod"), WebIdentityToken: token})
 	}
-	if _, err := call(cluster.token(t, nil)); code(err) != "InvalidIdentityToken" || !strings.Contains(err.Error(),
+	if _, err := call(cluster.token(t, nil)); awstest.Code(err) != "InvalidIdentityToken" || !strings.Contains(err.Error(),
 		"No OpenIDConnect provider found in your account for "+issuer) {
 		t.Errorf("without a provider: %v", err)
 	}
-	must[*iam.CreateOpenIDConnectProviderOutput](t)(a.IAM(a.Root).CreateOpenIDConnectProvider(ctx,
+	awstest.Must[*iam.CreateOpenIDConnectProviderOutput](t)(a.IAM(a.Root).CreateOpenIDConnectProvider(ctx,
 		&iam.CreateOpenIDConnectProviderInput{Url: &issuer, ClientIDList: []string{"sts.amazonaws.com"}}))
 
-	out := must[*sts.AssumeRoleWithWebIdentityOutput](t)(call(cluster.token(t, nil)))
+	out := awstest.Must[*sts.AssumeRoleWithWebIdentityOutput](t)(call(cluster.token(t, nil)))
 	if *out.SubjectFromWebIdentityToken != "system:serviceaccount:ns:sa" || *out.Audience != "sts.amazonaws.com" ||
 		*out.Provider != provider {
 		t.Errorf("answered %s %s %s", *out.SubjectFromWebIdentityToken, *out.Audience, *out.Provider)
@@ -501,12 +483,12 @@ func TestServiceAccountsAssumeRoles(t *testing.T) {
 		{"forged", forger.token(t, nil), "InvalidIdentityToken", "does not verify"},
 		{"unsigned", unsignedToken(issuer), "InvalidIdentityToken", "not a valid JWT"},
 	} {
-		if _, err := call(test.token); code(err) != test.code || !strings.Contains(err.Error(), test.says) {
+		if _, err := call(test.token); awstest.Code(err) != test.code || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%s: %v, want %s %q", test.name, err, test.code, test.says)
 		}
 	}
 	forger.id = "key-2"
-	if _, err := call(forger.token(t, nil)); code(err) != "InvalidIdentityToken" || !strings.Contains(err.Error(),
+	if _, err := call(forger.token(t, nil)); awstest.Code(err) != "InvalidIdentityToken" || !strings.Contains(err.Error(),
 		"Couldn't retrieve verification key") {
 		t.Errorf("unknown key: %v", err)
 	}
@@ -546,11 +528,11 @@ func TestForeignIssuers(t *testing.T) {
 				WebIdentityToken: issuer.token(t, nil)})
 		return err
 	}
-	if err := call(); code(err) != "InvalidIdentityToken" || !strings.HasSuffix(err.Error(), noKey) {
+	if err := call(); awstest.Code(err) != "InvalidIdentityToken" || !strings.HasSuffix(err.Error(), noKey) {
 		t.Errorf("a certificate that nobody vouches for: %v", err)
 	}
 	sum := sha1.Sum(server.Certificate().Raw)
-	must[*iam.UpdateOpenIDConnectProviderThumbprintOutput](t)(a.IAM(a.Root).UpdateOpenIDConnectProviderThumbprint(ctx,
+	awstest.Must[*iam.UpdateOpenIDConnectProviderThumbprintOutput](t)(a.IAM(a.Root).UpdateOpenIDConnectProviderThumbprint(ctx,
 		&iam.UpdateOpenIDConnectProviderThumbprintInput{
 			OpenIDConnectProviderArn: &provider, ThumbprintList: []string{hex.EncodeToString(sum[:])},
 		}))
@@ -564,11 +546,11 @@ func TestForeignIssuers(t *testing.T) {
 	}
 
 	// What has been fetched is not for those who do not vouch for the server.
-	must[*iam.UpdateOpenIDConnectProviderThumbprintOutput](t)(a.IAM(a.Root).UpdateOpenIDConnectProviderThumbprint(ctx,
+	awstest.Must[*iam.UpdateOpenIDConnectProviderThumbprintOutput](t)(a.IAM(a.Root).UpdateOpenIDConnectProviderThumbprint(ctx,
 		&iam.UpdateOpenIDConnectProviderThumbprintInput{
 			OpenIDConnectProviderArn: &provider, ThumbprintList: []string{strings.Repeat("0", 40)},
 		}))
-	if err := call(); code(err) != "InvalidIdentityToken" || !strings.HasSuffix(err.Error(), noKey) {
+	if err := call(); awstest.Code(err) != "InvalidIdentityToken" || !strings.HasSuffix(err.Error(), noKey) {
 		t.Errorf("with another thumbprint: %v", err)
 	}
 }
@@ -642,7 +624,7 @@ func TestInheritedTagsNeedTagSession(t *testing.T) {
 	ctx, p := t.Context(), aws.String
 	first := a.NewRole(t, "first", trust(`{"AWS":"111122223333"}`, `["sts:AssumeRole","sts:TagSession"]`))
 	second := a.NewRole(t, "second", trust(`{"AWS":"111122223333"}`, `"sts:AssumeRole"`))
-	must[*iam.PutRolePolicyOutput](t)(a.IAM(a.Root).PutRolePolicy(ctx, &iam.PutRolePolicyInput{
+	awstest.Must[*iam.PutRolePolicyOutput](t)(a.IAM(a.Root).PutRolePolicy(ctx, &iam.PutRolePolicyInput{
 		RoleName: p("first"), PolicyName: p("all"),
 		PolicyDocument: p(
 			`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"sts:AssumeRole","Resource":"*"}}`),
@@ -651,14 +633,14 @@ func TestInheritedTagsNeedTagSession(t *testing.T) {
 		transitive []string
 		denied     bool
 	}{"transitive": {[]string{"team"}, true}, "not transitive": {nil, false}} {
-		one := must[*sts.AssumeRoleOutput](t)(a.STS(a.Root).AssumeRole(ctx, &sts.AssumeRoleInput{
+		one := awstest.Must[*sts.AssumeRoleOutput](t)(a.STS(a.Root).AssumeRole(ctx, &sts.AssumeRoleInput{
 			RoleArn: &first, RoleSessionName: p("one"), Tags: []types.Tag{{Key: p("team"), Value: p("blue")}},
 			TransitiveTagKeys: test.transitive,
 		}))
 		_, err := a.STS(credentials(one.Credentials)).AssumeRole(ctx, &sts.AssumeRoleInput{
 			RoleArn: &second, RoleSessionName: p("two"),
 		})
-		if denied := code(err) == "AccessDenied"; denied != test.denied || !denied && err != nil {
+		if denied := awstest.Code(err) == "AccessDenied"; denied != test.denied || !denied && err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

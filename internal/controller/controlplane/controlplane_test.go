@@ -24,6 +24,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
+	"github.com/coracle-eks/coracle/internal/testenv"
 	"github.com/coracle-eks/coracle/internal/upstream"
 )
 
@@ -48,6 +49,7 @@ type daemon struct {
 // world is what outlives daemons: the directory, and the etcd in it.
 func newWorld(t testing.TB) (dir, owner string) {
 	t.Helper()
+	testenv.NeedsSetup(t)
 	dir = t.TempDir()
 	owner = "cp-" + uuid.NewString()
 	t.Cleanup(func() {

@@ -32,6 +32,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/host/names"
 	"github.com/coracle-eks/coracle/internal/pki"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
 // vpc is a VPC made by hand: the namespaces "internet", the cluster's leg and a node, and a router between them that
@@ -180,9 +181,7 @@ func (v *vpc) lookup(name string) string {
 
 func startInVPC(t *testing.T) *vpc {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("network namespaces take root")
-	}
+	testenv.NeedsRoot(t)
 	dir, owner := newWorld(t)
 	path, err := os.MkdirTemp("", "vpc") // short, because unix sockets are in it
 	if err != nil {

@@ -34,6 +34,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/ami"
 	autoscalingservice "github.com/coracle-eks/coracle/internal/aws/autoscaling"
+	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	ec2service "github.com/coracle-eks/coracle/internal/aws/ec2"
 	iamservice "github.com/coracle-eks/coracle/internal/aws/iam"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
@@ -107,7 +108,21 @@ func newWorld(t *testing.T, options nodegroup.Options) *world {
 	t.Cleanup(w.store.Close)
 	w.allow()
 
-	w.mux = wire.NewMux(wire.Options{Credentials: w, Authorizer: w, Region: worldRegion})
+	role := "role/aws-service-role/eks-nodegroup.amazonaws.com/" + nodegroup.ServiceLinkedRole
+	judge := awstest.NewJudge()
+	judge.Sessions = map[string]wire.Caller{
+		"ASIAEKS": {
+			Account: worldAccount,
+			ARN:     "arn:aws:sts::" + worldAccount + ":assumed-role/" + nodegroup.ServiceLinkedRole + "/EKS",
+			UserID:  "AROAE:EKS", SessionName: "EKS", PrincipalARN: "arn:aws:iam::" + worldAccount + ":" + role,
+		},
+		"ASIAROLE": {
+			Account: worldAccount, ARN: "arn:aws:sts::" + worldAccount +
+				":assumed-role/AWSServiceRoleForAutoScaling/AutoScaling", PrincipalARN: worldAS,
+			UserID: "AROAX:AutoScaling", SessionName: "AutoScaling",
+		},
+	}
+	w.mux = wire.NewMux(wire.Options{Credentials: judge, Authorizer: judge, Region: worldRegion})
 	front := ec2service.New(ec2service.Options{Store: w.store})
 	front.Register(w.mux)
 	autoscalingservice.New(autoscalingservice.Options{Store: w.store, EC2: front,
@@ -187,28 +202,6 @@ func (w *world) aws(key string) aws.Config {
 		Credentials: credentials.NewStaticCredentialsProvider(key, "secret", ""),
 	}
 }
-
-func (w *world) Lookup(_ context.Context, key, _ string) (string, wire.Caller, error) {
-	if key == "ASIAEKS" {
-		role := "role/aws-service-role/eks-nodegroup.amazonaws.com/" + nodegroup.ServiceLinkedRole
-		return "secret", wire.Caller{
-			Account: worldAccount,
-			ARN:     "arn:aws:sts::" + worldAccount + ":assumed-role/" + nodegroup.ServiceLinkedRole + "/EKS",
-			UserID:  "AROAE:EKS", SessionName: "EKS", PrincipalARN: "arn:aws:iam::" + worldAccount + ":" + role,
-		}, nil
-	}
-	if key == "ASIAROLE" {
-		return "secret", wire.Caller{
-			Account: worldAccount, ARN: "arn:aws:sts::" + worldAccount +
-				":assumed-role/AWSServiceRoleForAutoScaling/AutoScaling", PrincipalARN: worldAS,
-			UserID: "AROAX:AutoScaling", SessionName: "AutoScaling",
-		}, nil
-	}
-	return "secret", wire.Caller{Account: worldAccount, ARN: worldRoot, PrincipalARN: worldRoot, UserID: worldAccount,
-		AccessKeyID: key}, nil
-}
-
-func (w *world) Authorize(context.Context, wire.Caller, []wire.Target) error { return nil }
 
 // start starts the controller of node groups, as a daemon does that starts; w.stop ends it.
 func (w *world) start() {

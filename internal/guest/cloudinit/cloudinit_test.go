@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/coracle-eks/coracle/internal/guest/imds/imdstest"
+	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
 func zipped(text string) string {
@@ -175,6 +176,7 @@ func TestScriptsRunOnceInOrder(t *testing.T) {
 
 func TestCloudConfig(t *testing.T) {
 	t.Parallel()
+	testenv.NeedsRoot(t) // it makes users and gives them files
 	root := t.TempDir()
 	console, errs := bootOver(t, root, `#cloud-config
 hostname: mine.example.com

@@ -22,6 +22,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/guest/initd"
 	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
+	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
 // The test binary is the machine's init, and what init starts becomes a service by it.
@@ -81,9 +82,7 @@ func (m *machine) output() string {
 // Each of cgroups is a directory of the host and one of the machine's, "/sys/fs/cgroup/cpu/x:DIR/cgroup/cpu".
 func bootMachine(t *testing.T, units map[string]string, cgroups ...string) *machine {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("making a pid namespace needs root")
-	}
+	testenv.NeedsRoot(t)
 	dir, err := os.MkdirTemp("", "init") // short: sockets are in it
 	if err != nil {
 		t.Fatal(err)
@@ -378,9 +377,7 @@ func TestShutdown(t *testing.T) {
 
 func TestControlGroups(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("control groups need root")
-	}
+	testenv.NeedsRoot(t)
 	// What the host has: a hierarchy for each controller (version 1), and one of version 2, which may be without
 	// controllers.
 	var v1, v2 []string

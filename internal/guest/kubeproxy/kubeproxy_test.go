@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
 // TestMain is also the program of TestSizesCanBeSetInAUserNamespace.
@@ -45,9 +47,7 @@ func setSizes() error {
 
 func TestSizesCanBeSetInAUserNamespace(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("maps users, which takes root")
-	}
+	testenv.NeedsRoot(t)
 	if _, err := os.Stat(sizes[0]); err != nil {
 		t.Skip(err)
 	}
@@ -68,9 +68,7 @@ func TestSizesCanBeSetInAUserNamespace(t *testing.T) {
 
 func TestSizesCanBeSetInANamespace(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("makes namespaces, which takes root")
-	}
+	testenv.NeedsRoot(t)
 	if _, err := os.Stat(sizes[0]); err != nil {
 		t.Skip(err)
 	}

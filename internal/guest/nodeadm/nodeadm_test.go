@@ -17,6 +17,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/guest/imds/imdstest"
 	"github.com/coracle-eks/coracle/internal/guest/rootfs"
+	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
 type fakeAWS struct{}
@@ -394,6 +395,8 @@ func TestConfigCommands(t *testing.T) {
 
 // containerd is the program, or its place in the tree.
 func containerd(t *testing.T) string {
+	t.Helper()
+	testenv.NeedsSetup(t)
 	for _, path := range []string{"../../../bin/node/containerd"} {
 		if path, err := filepath.Abs(path); err == nil {
 			if _, err := os.Stat(path); err == nil {

@@ -10,14 +10,14 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
 // newNamespace makes a network namespace at path that goes with the test.
 func newNamespace(t *testing.T, path string) string {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("network namespaces take root")
-	}
+	testenv.NeedsRoot(t)
 	if err := os.WriteFile(path, nil, 0o444); err != nil {
 		t.Fatal(err)
 	}

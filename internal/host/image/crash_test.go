@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/coracle-eks/coracle/internal/crash"
+	"github.com/coracle-eks/coracle/internal/testenv"
 	"github.com/coracle-eks/coracle/kubernetes"
 )
 
@@ -42,9 +43,7 @@ func prepare(t *testing.T, r *Registry) string {
 func TestADaemonMayDieAnywhere(t *testing.T) {
 	crash.Require(t)
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("unpacking images needs root")
-	}
+	testenv.NeedsRoot(t)
 	dir := t.TempDir()
 	var points []string
 	for _, p := range crash.Points() {

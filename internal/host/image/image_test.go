@@ -17,6 +17,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/random"
 
+	"github.com/coracle-eks/coracle/internal/testenv"
 	"github.com/coracle-eks/coracle/internal/upstream"
 	"github.com/coracle-eks/coracle/kubernetes"
 )
@@ -63,6 +64,7 @@ func open(t testing.TB, o Options) *Registry {
 
 func TestImagesOfEKSAreAssembledAndUnpacked(t *testing.T) {
 	t.Parallel()
+	testenv.NeedsSetup(t)
 	r := open(t, Options{})
 	if err := r.Assemble(t.Context(), kubernetes.Default); err != nil {
 		t.Fatal(err)
@@ -115,9 +117,7 @@ func TestImagesOfEKSAreAssembledAndUnpacked(t *testing.T) {
 	})
 
 	t.Run("unpacked for machines", func(t *testing.T) {
-		if os.Geteuid() != 0 {
-			t.Skip("unpacking images needs root")
-		}
+		testenv.NeedsRoot(t)
 		dir, err := r.Golden(t.Context(), references)
 		if err != nil {
 			t.Fatal(err)

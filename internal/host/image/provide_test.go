@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 
 	"github.com/coracle-eks/coracle/internal/catalog"
+	"github.com/coracle-eks/coracle/internal/testenv"
 	"github.com/coracle-eks/coracle/internal/upstream"
 	"github.com/coracle-eks/coracle/kubernetes"
 )
@@ -221,6 +222,7 @@ func TestImagesOfALoadedIndexStay(t *testing.T) {
 
 func TestProvideAssemblesWhatNodesHaveAnyway(t *testing.T) {
 	t.Parallel()
+	testenv.NeedsSetup(t)
 	r := open(t, Options{})
 	reference := References(region, kubernetes.Default)[KubeProxy]
 	if err := r.Provide(t.Context(), catalog.Image{Reference: strings.Replace(reference, region, "us-east-1",

@@ -10,13 +10,13 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
 func TestWhatAMachineWritesIsSharedWithNobody(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("whiteouts are made by root")
-	}
+	testenv.NeedsRoot(t)
 	from, dir := t.TempDir(), t.TempDir()
 	const content, snapshots = "io.containerd.content.v1.content/blobs/sha256/abc", snapshotsDir + "/"
 	for _, name := range []string{

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
 func entries(n int) (all []Entry) {
@@ -20,6 +22,7 @@ func entries(n int) (all []Entry) {
 
 func TestABlockComesChangesAndGoes(t *testing.T) {
 	t.Parallel()
+	testenv.NeedsRoot(t)
 	const theirs = "127.0.0.1 localhost\n# mine\n10.0.0.1 db"
 	file := filepath.Join(t.TempDir(), "hosts")
 	if err := os.WriteFile(file, []byte(theirs), 0o644); err != nil {
@@ -81,6 +84,7 @@ func TestABlockComesChangesAndGoes(t *testing.T) {
 
 func TestATornBlockIsRepairedAndTakesNothingWithIt(t *testing.T) {
 	t.Parallel()
+	testenv.NeedsRoot(t)
 	file := filepath.Join(t.TempDir(), "hosts")
 	torn := "127.0.0.1 localhost\n" + opening("aaaa") + "\n198.18.8.16 X" + domain + "\n10.0.0.1 db\n"
 	if err := os.WriteFile(file, []byte(torn), 0o644); err != nil {
@@ -96,6 +100,7 @@ func TestATornBlockIsRepairedAndTakesNothingWithIt(t *testing.T) {
 
 func TestDaemonsDoNotOverwriteEachOther(t *testing.T) {
 	t.Parallel()
+	testenv.NeedsRoot(t)
 	file := filepath.Join(t.TempDir(), "hosts")
 	var all sync.WaitGroup
 	for i := range 8 {

@@ -18,15 +18,15 @@ import (
 	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
 // TestConnectionsToTheInternetAreBounded sends from public addresses through the rules of a host, in namespaces of
 // their own.
 func TestConnectionsToTheInternetAreBounded(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("makes network namespaces: needs root")
-	}
+	testenv.NeedsRoot(t)
 	const sent = 4000 // from each address, all to other ports
 	for _, c := range []struct {
 		name          string
@@ -218,9 +218,7 @@ func TestBoundsAreGivenUpOnlyWhereTheKernelLacksThem(t *testing.T) {
 // This kernel, which the tests above show to have bounds, says so.
 func TestAKernelIsAskedForBounds(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("makes network namespaces: needs root")
-	}
+	testenv.NeedsRoot(t)
 	dir := t.TempDir()
 	path := filepath.Join(dir, "probe")
 	if _, err := makeNamespace(path); err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/coracle-eks/coracle/internal/eventually"
+	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
 // somewhere is a network beyond the host: a namespace behind a link of the host's, as the real internet is behind eth0.
@@ -154,9 +155,7 @@ func TestTheInternetBeyondTheHost(t *testing.T) {
 
 func TestForwardingIsSwitchedOffAgain(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	testenv.NeedsRoot(t)
 	owner := fmt.Sprintf("%016x", rand.Uint64())
 	name := fmt.Sprintf("cortest%08x", rand.Uint32())
 	attrs := netlink.NewLinkAttrs()

@@ -11,13 +11,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
 func TestNamespacesMadeAtOnceAreAllThere(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	testenv.NeedsRoot(t)
 	for range 5 {
 		owner := fmt.Sprintf("%016x", rand.Uint64())
 		defer Remove(owner)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
 // pair is a VPC with a client and a server, which has a public address.
@@ -321,9 +322,7 @@ func TestTwoNetworksOnOneHost(t *testing.T) {
 
 func TestPublicRangesDiffer(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	testenv.NeedsRoot(t)
 	seen := map[string]bool{}
 	for i := range 3 {
 		owner := fmt.Sprintf("range-%d-%08d", i, os.Getpid())

@@ -11,7 +11,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
-	"os"
 	"os/exec"
 	"sync"
 	"testing"
@@ -25,6 +24,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 	"github.com/coracle-eks/coracle/internal/store/storetest"
+	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
 const (
@@ -47,9 +47,7 @@ type world struct {
 // newWorld runs a network over an empty store until the test ends.
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("makes network namespaces: needs root")
-	}
+	testenv.NeedsRoot(t)
 	w := &world{TB: t, owner: fmt.Sprintf("%016x", rand.Uint64()), prefix: storetest.Prefix(t)}
 	client := storetest.Client(t)
 	w.endpoints = client.Endpoints()

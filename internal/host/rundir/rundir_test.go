@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
 func TestCreate(t *testing.T) {
@@ -42,8 +44,8 @@ func TestCreate(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			if strings.HasPrefix(c.name, "somebody") && os.Geteuid() != 0 {
-				t.Skip("giving a directory away needs root")
+			if strings.HasPrefix(c.name, "somebody") {
+				testenv.NeedsRoot(t)
 			}
 			dir := t.TempDir()
 			for _, name := range []string{"run", "run/owner"} {

@@ -36,6 +36,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/port"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store/storetest"
+	"github.com/coracle-eks/coracle/internal/testenv"
 	versions "github.com/coracle-eks/coracle/kubernetes"
 )
 
@@ -71,9 +72,7 @@ type Server struct {
 // Start starts one and waits until it is ready. Without a bundle the test is skipped.
 func Start(t testing.TB, o Options) *Server {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("runs a kube-apiserver")
-	}
+	testenv.NeedsSetup(t)
 	if o.Minor == "" {
 		o.Minor = versions.Default
 	}

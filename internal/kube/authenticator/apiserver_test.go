@@ -28,6 +28,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/port"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store/storetest"
+	"github.com/coracle-eks/coracle/internal/testenv"
 	kubernetesversions "github.com/coracle-eks/coracle/kubernetes"
 )
 
@@ -148,9 +149,7 @@ func (s *apiServer) client(token string) *kubernetes.Clientset {
 
 func TestRealAPIServer(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("runs a kube-apiserver")
-	}
+	testenv.NeedsSetup(t)
 	s := startAPIServer(t)
 	f, ctx, admin := s.f, t.Context(), s.client("admin")
 	const arn = "arn:aws:iam::111122223333:role/teams/Ops"

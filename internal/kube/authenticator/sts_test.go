@@ -19,6 +19,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/iam/iamtest"
 	"github.com/coracle-eks/coracle/internal/kube/authenticator/authenticatortest"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
 // realSTS is a fixture whose STS is ours, behind the in-process transport.
@@ -133,6 +134,7 @@ func TestOurSTSVerifiesTokens(t *testing.T) {
 
 func TestAWSCommandLineMakesTokens(t *testing.T) {
 	t.Parallel()
+	testenv.NeedsSetup(t)
 	command, err := exec.LookPath("aws")
 	if err != nil {
 		t.Fatal("the aws command line is not installed: run \"make setup\"")

@@ -10,14 +10,14 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
 // small mounts a small file system.
 func small(t *testing.T, mib int) string {
 	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("only root can mount a small file system")
-	}
+	testenv.NeedsRoot(t)
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%dm", mib)); err != nil {
 		t.Skipf("cannot mount a small file system: %v", err)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/coracle-eks/coracle/internal/eventually"
+	"github.com/coracle-eks/coracle/internal/testenv"
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
@@ -48,9 +49,7 @@ func New(t testing.TB, cluster, version string, extraEnv ...string) *Site {
 // environment (KEY=value).
 func Empty(t testing.TB, cluster, version string, extraEnv ...string) *Site {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("machines need root")
-	}
+	testenv.NeedsRoot(t)
 	d := harness.Start(t, extraEnv...)
 	s := &Site{Daemon: d, t: t, Cluster: cluster}
 	s.SubnetIDs = d.Subnets()

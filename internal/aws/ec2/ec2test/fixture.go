@@ -3,24 +3,20 @@ package ec2test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
-	"github.com/aws/smithy-go"
-	smithyhttp "github.com/aws/smithy-go/transport/http"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	coracle "github.com/coracle-eks/coracle/internal/aws/ec2"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -30,8 +26,8 @@ import (
 
 // Where the fixture calls from, unless a test says otherwise.
 const (
-	Account = "111122223333"
-	Region  = "eu-west-1"
+	Account = awstest.Account
+	Region  = awstest.Region
 )
 
 // Fixture is the EC2 API behind the real wire, and the client of the SDK for it.
@@ -46,19 +42,14 @@ type Fixture struct {
 	Store   *store.Store // of the first daemon
 	Service *coracle.Service
 
-	Mu     sync.Mutex
-	Caller wire.Caller
-	Deny   func(wire.Target) bool
-	Asked  []wire.Target
+	*awstest.Judge
 }
 
 // New returns a fixture with a server of its own.
 func New(t testing.TB) *Fixture {
 	t.Helper()
-	root := "arn:aws:iam::" + Account + ":root"
 	w := &Fixture{
-		T: t, etcd: storetest.Client(t), prefix: storetest.Prefix(t), http: awsclient.HTTP(),
-		Caller: wire.Caller{Account: Account, ARN: root, PrincipalARN: root, UserID: Account},
+		T: t, etcd: storetest.Client(t), prefix: storetest.Prefix(t), http: awsclient.HTTP(), Judge: awstest.NewJudge(),
 	}
 	t.Cleanup(w.http.CloseIdleConnections)
 	w.URL = w.Daemon()
@@ -73,7 +64,7 @@ func (w *Fixture) Daemon() string {
 		w.T.Fatal(err)
 	}
 	w.T.Cleanup(s.Close)
-	mux := wire.NewMux(wire.Options{Credentials: keys{w}, Authorizer: judge{w}, Region: Region})
+	mux := wire.NewMux(wire.Options{Credentials: w.Judge, Authorizer: w.Judge, Region: Region})
 	service := coracle.New(coracle.Options{Store: s})
 	service.Register(mux)
 	if w.Store == nil {
@@ -106,113 +97,42 @@ func (w *Fixture) NewClient(url, region string) *ec2.Client {
 	})
 }
 
-type (
-	keys  struct{ *Fixture }
-	judge struct{ *Fixture }
-)
-
-// Lookup returns the caller that the fixture acts as.
-func (k keys) Lookup(context.Context, string, string) (string, wire.Caller, error) {
-	k.Mu.Lock()
-	defer k.Mu.Unlock()
-	return "secret", k.Caller, nil
-}
-
-// Authorize records what was asked, and refuses what the fixture denies.
-func (j judge) Authorize(_ context.Context, _ wire.Caller, targets []wire.Target) error {
-	j.Mu.Lock()
-	defer j.Mu.Unlock()
-	j.Asked = append(j.Asked, targets...)
-	for _, t := range targets {
-		if j.Deny != nil && j.Deny(t) {
-			return &wire.Denied{Action: t.Action, Resource: t.Resource}
-		}
-	}
-	return nil
-}
-
-// As makes every further call that of another caller.
-func (w *Fixture) As(c wire.Caller) {
-	w.Mu.Lock()
-	defer w.Mu.Unlock()
-	w.Caller = c
-}
-
-// Targets returns what the authorizer was asked about an action.
-func (w *Fixture) Targets(action string) []wire.Target {
-	w.Mu.Lock()
-	defer w.Mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(w.Asked), func(t wire.Target) bool { return t.Action != action })
-}
-
-// Must returns the answer of a call that must succeed.
-func Must[T any](t testing.TB) func(T, error) T {
-	return func(out T, err error) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return out
-	}
-}
-
-// Code returns the AWS error code of err, its message and its HTTP status.
-func Code(err error) (code, message string, status int) {
-	var api smithy.APIError
-	var response *smithyhttp.ResponseError
-	if errors.As(err, &api) {
-		code, message = api.ErrorCode(), api.ErrorMessage()
-	}
-	if errors.As(err, &response) {
-		status = response.HTTPStatusCode()
-	}
-	return
-}
-
-// WantCode fails the test unless err is an AWS error of that code.
-func WantCode(t testing.TB, err error, want string) {
-	t.Helper()
-	if got, message, _ := Code(err); got != want {
-		t.Fatalf("got error %q (%s, %v), want %s", got, message, err, want)
-	}
-}
-
 // Context returns the context of the test.
 func (w *Fixture) Context() context.Context { return w.T.Context() }
 
 // VPC creates a VPC and returns its ID.
 func (w *Fixture) VPC(cidr string) string {
 	w.T.Helper()
-	return *Must[*ec2.CreateVpcOutput](w.T)(w.CreateVpc(w.Context(), &ec2.CreateVpcInput{CidrBlock: &cidr})).Vpc.VpcId
+	return *awstest.Must[*ec2.CreateVpcOutput](w.T)(w.CreateVpc(w.Context(), &ec2.CreateVpcInput{CidrBlock: &cidr})).Vpc.VpcId
 }
 
 // Subnet creates a subnet and returns its ID.
 func (w *Fixture) Subnet(vpc, cidr, zone string) string {
 	w.T.Helper()
-	return *Must[*ec2.CreateSubnetOutput](w.T)(w.CreateSubnet(w.Context(), &ec2.CreateSubnetInput{VpcId: &vpc,
+	return *awstest.Must[*ec2.CreateSubnetOutput](w.T)(w.CreateSubnet(w.Context(), &ec2.CreateSubnetInput{VpcId: &vpc,
 		CidrBlock: &cidr, AvailabilityZone: aws.String(Region + zone)})).Subnet.SubnetId
 }
 
 // SecurityGroup creates a security group and returns its ID.
 func (w *Fixture) SecurityGroup(vpc, name string) string {
 	w.T.Helper()
-	return *Must[*ec2.CreateSecurityGroupOutput](w.T)(w.CreateSecurityGroup(w.Context(),
+	return *awstest.Must[*ec2.CreateSecurityGroupOutput](w.T)(w.CreateSecurityGroup(w.Context(),
 		&ec2.CreateSecurityGroupInput{VpcId: &vpc, GroupName: &name, Description: aws.String("for " + name)})).GroupId
 }
 
 // NetworkInterface creates a network interface.
 func (w *Fixture) NetworkInterface(subnet string) types.NetworkInterface {
 	w.T.Helper()
-	return *Must[*ec2.CreateNetworkInterfaceOutput](w.T)(w.CreateNetworkInterface(w.Context(),
+	return *awstest.Must[*ec2.CreateNetworkInterfaceOutput](w.T)(w.CreateNetworkInterface(w.Context(),
 		&ec2.CreateNetworkInterfaceInput{SubnetId: &subnet})).NetworkInterface
 }
 
 // InternetGateway attaches a new internet gateway to a VPC.
 func (w *Fixture) InternetGateway(vpc string) string {
 	w.T.Helper()
-	id := Must[*ec2.CreateInternetGatewayOutput](w.T)(w.CreateInternetGateway(w.Context(),
+	id := awstest.Must[*ec2.CreateInternetGatewayOutput](w.T)(w.CreateInternetGateway(w.Context(),
 		&ec2.CreateInternetGatewayInput{})).InternetGateway.InternetGatewayId
-	Must[*ec2.AttachInternetGatewayOutput](w.T)(w.AttachInternetGateway(w.Context(),
+	awstest.Must[*ec2.AttachInternetGatewayOutput](w.T)(w.AttachInternetGateway(w.Context(),
 		&ec2.AttachInternetGatewayInput{InternetGatewayId: id, VpcId: &vpc}))
 	return *id
 }
@@ -220,7 +140,7 @@ func (w *Fixture) InternetGateway(vpc string) string {
 // Address allocates an elastic address.
 func (w *Fixture) Address() *ec2.AllocateAddressOutput {
 	w.T.Helper()
-	return Must[*ec2.AllocateAddressOutput](w.T)(w.AllocateAddress(w.Context(), &ec2.AllocateAddressInput{}))
+	return awstest.Must[*ec2.AllocateAddressOutput](w.T)(w.AllocateAddress(w.Context(), &ec2.AllocateAddressInput{}))
 }
 
 // Filter returns a filter of a Describe request.
@@ -240,13 +160,13 @@ func WantID(t testing.TB, got *string, prefix string) {
 // CountFreeAddresses returns the number of free addresses that a subnet shows.
 func CountFreeAddresses(w *Fixture, subnet string) int32 {
 	w.T.Helper()
-	return *Must[*ec2.DescribeSubnetsOutput](w.T)(w.DescribeSubnets(w.Context(),
+	return *awstest.Must[*ec2.DescribeSubnetsOutput](w.T)(w.DescribeSubnets(w.Context(),
 		&ec2.DescribeSubnetsInput{SubnetIds: []string{subnet}})).Subnets[0].AvailableIpAddressCount
 }
 
 // DescribeInterface returns a network interface as it is now.
 func DescribeInterface(w *Fixture, id *string) types.NetworkInterface {
 	w.T.Helper()
-	return Must[*ec2.DescribeNetworkInterfacesOutput](w.T)(w.DescribeNetworkInterfaces(w.Context(),
+	return awstest.Must[*ec2.DescribeNetworkInterfacesOutput](w.T)(w.DescribeNetworkInterfaces(w.Context(),
 		&ec2.DescribeNetworkInterfacesInput{NetworkInterfaceIds: []string{*id}})).NetworkInterfaces[0]
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"golang.org/x/crypto/ssh"
 
+	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/ec2test"
 )
 
@@ -26,7 +27,7 @@ func TestKeyPairs(t *testing.T) {
 	ctx := w.Context()
 	for _, kind := range []types.KeyType{types.KeyTypeRsa, types.KeyTypeEd25519} {
 		name := "my-" + string(kind)
-		made := ec2test.Must[*ec2.CreateKeyPairOutput](t)(w.CreateKeyPair(ctx, &ec2.CreateKeyPairInput{KeyName: &name,
+		made := awstest.Must[*ec2.CreateKeyPairOutput](t)(w.CreateKeyPair(ctx, &ec2.CreateKeyPairInput{KeyName: &name,
 			KeyType: kind}))
 		ec2test.WantID(t, made.KeyPairId, "key-")
 		private, err := ssh.ParseRawPrivateKey([]byte(*made.KeyMaterial))
@@ -57,7 +58,7 @@ func TestKeyPairs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found := ec2test.Must[*ec2.DescribeKeyPairsOutput](t)(w.DescribeKeyPairs(ctx,
+		found := awstest.Must[*ec2.DescribeKeyPairsOutput](t)(w.DescribeKeyPairs(ctx,
 			&ec2.DescribeKeyPairsInput{KeyNames: []string{name}, IncludePublicKey: aws.Bool(true)})).KeyPairs
 		if want := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey()))); len(found) != 1 ||
 			*found[0].PublicKey != want || found[0].KeyType != kind {
@@ -68,9 +69,9 @@ func TestKeyPairs(t *testing.T) {
 		t.Error("a private key is in the store")
 	}
 
-	ec2test.Must[*ec2.DeleteKeyPairOutput](t)(w.DeleteKeyPair(ctx, &ec2.DeleteKeyPairInput{KeyName: aws.String("my-rsa")}))
+	awstest.Must[*ec2.DeleteKeyPairOutput](t)(w.DeleteKeyPair(ctx, &ec2.DeleteKeyPairInput{KeyName: aws.String("my-rsa")}))
 	// again: no error
-	ec2test.Must[*ec2.DeleteKeyPairOutput](t)(w.DeleteKeyPair(ctx, &ec2.DeleteKeyPairInput{KeyName: aws.String("my-rsa")}))
+	awstest.Must[*ec2.DeleteKeyPairOutput](t)(w.DeleteKeyPair(ctx, &ec2.DeleteKeyPairInput{KeyName: aws.String("my-rsa")}))
 	public, _, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -79,9 +80,9 @@ func TestKeyPairs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	imported := ec2test.Must[*ec2.ImportKeyPairOutput](t)(w.ImportKeyPair(ctx,
+	imported := awstest.Must[*ec2.ImportKeyPairOutput](t)(w.ImportKeyPair(ctx,
 		&ec2.ImportKeyPairInput{KeyName: aws.String("my-rsa"), PublicKeyMaterial: ssh.MarshalAuthorizedKey(own)}))
-	found := ec2test.Must[*ec2.DescribeKeyPairsOutput](t)(w.DescribeKeyPairs(
+	found := awstest.Must[*ec2.DescribeKeyPairsOutput](t)(w.DescribeKeyPairs(
 		ctx,
 		&ec2.DescribeKeyPairsInput{
 			Filters: []types.Filter{ec2test.Filter("fingerprint", *imported.KeyFingerprint)},

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/ec2test"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
@@ -19,7 +20,7 @@ func TestNetworkInterface(t *testing.T) {
 	ctx := w.Context()
 	vpc := w.VPC("10.0.0.0/16")
 	subnet, group := w.Subnet(vpc, "10.0.0.0/24", "b"), w.SecurityGroup(vpc, "web")
-	ni := ec2test.Must[*ec2.CreateNetworkInterfaceOutput](
+	ni := awstest.Must[*ec2.CreateNetworkInterfaceOutput](
 		t,
 	)(
 		w.CreateNetworkInterface(ctx, &ec2.CreateNetworkInterfaceInput{
@@ -46,15 +47,15 @@ func TestNetworkInterface(t *testing.T) {
 		t.Errorf("%d addresses free, want %d", free, 251-2-16)
 	}
 	_, err := w.DeleteSecurityGroup(ctx, &ec2.DeleteSecurityGroupInput{GroupId: &group})
-	ec2test.WantCode(t, err, "DependencyViolation")
+	awstest.WantCode(t, err, "DependencyViolation")
 
-	got := ec2test.Must[*ec2.AssignPrivateIpAddressesOutput](t)(w.AssignPrivateIpAddresses(ctx,
+	got := awstest.Must[*ec2.AssignPrivateIpAddressesOutput](t)(w.AssignPrivateIpAddresses(ctx,
 		&ec2.AssignPrivateIpAddressesInput{NetworkInterfaceId: id,
 			SecondaryPrivateIpAddressCount: aws.Int32(3)})).AssignedPrivateIpAddresses
-	ec2test.Must[*ec2.UnassignPrivateIpAddressesOutput](t)(w.UnassignPrivateIpAddresses(ctx,
+	awstest.Must[*ec2.UnassignPrivateIpAddressesOutput](t)(w.UnassignPrivateIpAddresses(ctx,
 		&ec2.UnassignPrivateIpAddressesInput{NetworkInterfaceId: id,
 			PrivateIpAddresses: []string{*got[0].PrivateIpAddress, "10.0.0.20"}}))
-	ec2test.Must[*ec2.UnassignPrivateIpAddressesOutput](t)(w.UnassignPrivateIpAddresses(ctx,
+	awstest.Must[*ec2.UnassignPrivateIpAddressesOutput](t)(w.UnassignPrivateIpAddresses(ctx,
 		&ec2.UnassignPrivateIpAddressesInput{NetworkInterfaceId: id, Ipv4Prefixes: []string{"10.0.0.32/28"}}))
 	if now := ec2test.DescribeInterface(w, id); len(got) != 3 || len(now.PrivateIpAddresses) != 3 ||
 		len(now.Ipv4Prefixes) != 0 ||
@@ -70,9 +71,9 @@ func TestNetworkInterface(t *testing.T) {
 	wanted := ec2.AssignPrivateIpAddressesInput{NetworkInterfaceId: second.NetworkInterfaceId,
 		PrivateIpAddresses: []string{*got[1].PrivateIpAddress}}
 	_, err = w.AssignPrivateIpAddresses(ctx, &wanted)
-	ec2test.WantCode(t, err, "InvalidIPAddress.InUse")
+	awstest.WantCode(t, err, "InvalidIPAddress.InUse")
 	wanted.AllowReassignment = aws.Bool(true)
-	ec2test.Must[*ec2.AssignPrivateIpAddressesOutput](t)(w.AssignPrivateIpAddresses(ctx, &wanted))
+	awstest.Must[*ec2.AssignPrivateIpAddressesOutput](t)(w.AssignPrivateIpAddresses(ctx, &wanted))
 	if first, now := ec2test.DescribeInterface(w, id), ec2test.DescribeInterface(w, second.NetworkInterfaceId); len(
 		first.PrivateIpAddresses) != 2 || len(now.PrivateIpAddresses) != 2 {
 		t.Errorf("an address was to move: %+v and %+v", first.PrivateIpAddresses, now.PrivateIpAddresses)
@@ -84,18 +85,18 @@ func TestNetworkInterface(t *testing.T) {
 		{Groups: []string{*second.Groups[0].GroupId}},
 	} {
 		change.NetworkInterfaceId = id
-		ec2test.Must[*ec2.ModifyNetworkInterfaceAttributeOutput](t)(w.ModifyNetworkInterfaceAttribute(ctx, &change))
+		awstest.Must[*ec2.ModifyNetworkInterfaceAttributeOutput](t)(w.ModifyNetworkInterfaceAttribute(ctx, &change))
 	}
 	if now := ec2test.DescribeInterface(w, id); *now.Description != "yours" || *now.SourceDestCheck ||
 		*now.Groups[0].GroupName != "default" {
 		t.Errorf("after changes: %+v", now)
 	}
-	ec2test.Must[*ec2.DeleteSecurityGroupOutput](
+	awstest.Must[*ec2.DeleteSecurityGroupOutput](
 		t,
 	)(
 		w.DeleteSecurityGroup(ctx, &ec2.DeleteSecurityGroupInput{GroupId: &group}),
 	)
-	groups := ec2test.Must[*ec2.DescribeNetworkInterfaceAttributeOutput](t)(w.DescribeNetworkInterfaceAttribute(ctx,
+	groups := awstest.Must[*ec2.DescribeNetworkInterfaceAttributeOutput](t)(w.DescribeNetworkInterfaceAttribute(ctx,
 		&ec2.DescribeNetworkInterfaceAttributeInput{NetworkInterfaceId: id,
 			Attribute: types.NetworkInterfaceAttributeGroupSet})).Groups
 	if len(groups) != 1 {
@@ -114,7 +115,7 @@ func TestInterfacesOfAServiceAreItsOwn(t *testing.T) {
 		PrincipalARN: "arn:aws:iam::" + ec2test.Account + ":role/aws-service-role/eks.amazonaws.com/AWSServiceRoleForAmazonEKS",
 	}
 	w.As(service)
-	ni := ec2test.Must[*ec2.CreateNetworkInterfaceOutput](
+	ni := awstest.Must[*ec2.CreateNetworkInterfaceOutput](
 		t,
 	)(
 		w.CreateNetworkInterface(w.Context(), &ec2.CreateNetworkInterfaceInput{
@@ -125,7 +126,7 @@ func TestInterfacesOfAServiceAreItsOwn(t *testing.T) {
 	).NetworkInterface
 
 	w.As(owner)
-	found := ec2test.Must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(w.Context(),
+	found := awstest.Must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(w.Context(),
 		&ec2.DescribeNetworkInterfacesInput{Filters: []types.Filter{
 			ec2test.Filter(
 				"description",
@@ -139,16 +140,16 @@ func TestInterfacesOfAServiceAreItsOwn(t *testing.T) {
 	}
 	_, err := w.DeleteNetworkInterface(w.Context(),
 		&ec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: ni.NetworkInterfaceId})
-	ec2test.WantCode(t, err, "AuthFailure")
+	awstest.WantCode(t, err, "AuthFailure")
 	_, err = w.DetachNetworkInterface(w.Context(),
 		&ec2.DetachNetworkInterfaceInput{AttachmentId: found[0].Attachment.AttachmentId})
-	ec2test.WantCode(t, err, "OperationNotPermitted")
+	awstest.WantCode(t, err, "OperationNotPermitted")
 	_, err = w.DeleteSubnet(w.Context(), &ec2.DeleteSubnetInput{SubnetId: &subnet})
-	ec2test.WantCode(t, err, "DependencyViolation")
+	awstest.WantCode(t, err, "DependencyViolation")
 
 	service.UserID = "AROAEXAMPLE:another-session"
 	w.As(service)
-	ec2test.Must[*ec2.DeleteNetworkInterfaceOutput](t)(w.DeleteNetworkInterface(w.Context(),
+	awstest.Must[*ec2.DeleteNetworkInterfaceOutput](t)(w.DeleteNetworkInterface(w.Context(),
 		&ec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: ni.NetworkInterfaceId}))
 }
 
@@ -163,10 +164,10 @@ func TestElasticAddress(t *testing.T) {
 	associate := &ec2.AssociateAddressInput{AllocationId: address.AllocationId,
 		NetworkInterfaceId: ni.NetworkInterfaceId}
 	_, err := w.AssociateAddress(ctx, associate)
-	ec2test.WantCode(t, err, "Gateway.NotAttached")
+	awstest.WantCode(t, err, "Gateway.NotAttached")
 	w.InternetGateway(vpc)
-	association := ec2test.Must[*ec2.AssociateAddressOutput](t)(w.AssociateAddress(ctx, associate)).AssociationId
-	if again := ec2test.Must[*ec2.AssociateAddressOutput](t)(w.AssociateAddress(ctx,
+	association := awstest.Must[*ec2.AssociateAddressOutput](t)(w.AssociateAddress(ctx, associate)).AssociationId
+	if again := awstest.Must[*ec2.AssociateAddressOutput](t)(w.AssociateAddress(ctx,
 		associate)).AssociationId; *again != *association {
 		t.Errorf("the same association again has the id %s, want %s", *again, *association)
 	}
@@ -174,24 +175,24 @@ func TestElasticAddress(t *testing.T) {
 		*now.Association.PublicIp != *address.PublicIp || *now.Association.AllocationId != *address.AllocationId {
 		t.Errorf("association of the interface: %+v", now.Association)
 	}
-	byIP := ec2test.Must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(ctx,
+	byIP := awstest.Must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(ctx,
 		&ec2.DescribeNetworkInterfacesInput{Filters: []types.Filter{ec2test.Filter("association.public-ip",
 			*address.PublicIp)}}))
 	if len(byIP.NetworkInterfaces) != 1 {
 		t.Errorf("found %d interfaces by their public address", len(byIP.NetworkInterfaces))
 	}
 	associate.AllocationId, associate.AllowReassociation = second.AllocationId, aws.Bool(true)
-	ec2test.Must[*ec2.AssociateAddressOutput](t)(w.AssociateAddress(ctx, associate))
-	ec2test.Must[*ec2.ReleaseAddressOutput](t)(w.ReleaseAddress(ctx,
+	awstest.Must[*ec2.AssociateAddressOutput](t)(w.AssociateAddress(ctx, associate))
+	awstest.Must[*ec2.ReleaseAddressOutput](t)(w.ReleaseAddress(ctx,
 		&ec2.ReleaseAddressInput{AllocationId: address.AllocationId}))
-	ec2test.Must[*ec2.DeleteNetworkInterfaceOutput](t)(w.DeleteNetworkInterface(ctx,
+	awstest.Must[*ec2.DeleteNetworkInterfaceOutput](t)(w.DeleteNetworkInterface(ctx,
 		&ec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: ni.NetworkInterfaceId}))
-	left := ec2test.Must[*ec2.DescribeAddressesOutput](t)(w.DescribeAddresses(ctx,
+	left := awstest.Must[*ec2.DescribeAddressesOutput](t)(w.DescribeAddresses(ctx,
 		&ec2.DescribeAddressesInput{PublicIps: []string{*second.PublicIp}})).Addresses
 	if len(left) != 1 || left[0].AssociationId != nil {
 		t.Errorf("addresses after their interface went: %+v", left)
 	}
-	named := ec2test.Must[*ec2.ModifyAddressAttributeOutput](t)(w.ModifyAddressAttribute(ctx,
+	named := awstest.Must[*ec2.ModifyAddressAttributeOutput](t)(w.ModifyAddressAttribute(ctx,
 		&ec2.ModifyAddressAttributeInput{AllocationId: second.AllocationId,
 			DomainName: aws.String("mail.example.com")})).Address
 	if aws.ToString(named.PtrRecord) != "mail.example.com" {
@@ -205,7 +206,7 @@ func TestSecurityGroupRules(t *testing.T) {
 	ctx := w.Context()
 	vpc := w.VPC("10.0.0.0/16")
 	web, db := w.SecurityGroup(vpc, "web"), w.SecurityGroup(vpc, "db")
-	added := ec2test.Must[*ec2.AuthorizeSecurityGroupIngressOutput](t)(w.AuthorizeSecurityGroupIngress(ctx,
+	added := awstest.Must[*ec2.AuthorizeSecurityGroupIngressOutput](t)(w.AuthorizeSecurityGroupIngress(ctx,
 		&ec2.AuthorizeSecurityGroupIngressInput{
 			GroupId: &db,
 			IpPermissions: []types.IpPermission{
@@ -223,35 +224,35 @@ func TestSecurityGroupRules(t *testing.T) {
 		t.Fatalf("added %+v", added)
 	}
 	the := func(id string) types.SecurityGroup {
-		return ec2test.Must[*ec2.DescribeSecurityGroupsOutput](t)(w.DescribeSecurityGroups(ctx,
+		return awstest.Must[*ec2.DescribeSecurityGroupsOutput](t)(w.DescribeSecurityGroups(ctx,
 			&ec2.DescribeSecurityGroupsInput{GroupIds: []string{id}})).SecurityGroups[0]
 	}
 	if p := the(db).IpPermissions; len(p) != 2 || *p[0].IpProtocol != "tcp" || len(p[0].IpRanges) != 1 ||
 		len(p[0].UserIdGroupPairs) != 1 || *p[0].UserIdGroupPairs[0].Description != "from the web" {
 		t.Errorf("permissions: %+v", p)
 	}
-	usable := ec2test.Must[*ec2.GetSecurityGroupsForVpcOutput](t)(w.GetSecurityGroupsForVpc(ctx,
+	usable := awstest.Must[*ec2.GetSecurityGroupsForVpcOutput](t)(w.GetSecurityGroupsForVpc(ctx,
 		&ec2.GetSecurityGroupsForVpcInput{VpcId: &vpc,
 			Filters: []types.Filter{ec2test.Filter("group-name", "db", "web")}})).SecurityGroupForVpcs
 	if len(usable) != 2 || *usable[0].PrimaryVpcId != vpc {
 		t.Errorf("groups for the VPC: %+v", usable)
 	}
-	byPermission := ec2test.Must[*ec2.DescribeSecurityGroupsOutput](t)(w.DescribeSecurityGroups(ctx,
+	byPermission := awstest.Must[*ec2.DescribeSecurityGroupsOutput](t)(w.DescribeSecurityGroups(ctx,
 		&ec2.DescribeSecurityGroupsInput{Filters: []types.Filter{ec2test.Filter("ip-permission.group-id", web),
 			ec2test.Filter("ip-permission.from-port", "5432")}})).SecurityGroups
 	if len(byPermission) != 1 || *byPermission[0].GroupId != db {
 		t.Errorf("found by a permission: %+v", byPermission)
 	}
 	_, err := w.DeleteSecurityGroup(ctx, &ec2.DeleteSecurityGroupInput{GroupId: &web})
-	ec2test.WantCode(t, err, "DependencyViolation")
+	awstest.WantCode(t, err, "DependencyViolation")
 
-	ec2test.Must[*ec2.ModifySecurityGroupRulesOutput](t)(w.ModifySecurityGroupRules(ctx,
+	awstest.Must[*ec2.ModifySecurityGroupRulesOutput](t)(w.ModifySecurityGroupRules(ctx,
 		&ec2.ModifySecurityGroupRulesInput{GroupId: &db, SecurityGroupRules: []types.SecurityGroupRuleUpdate{{
 			SecurityGroupRuleId: added[1].SecurityGroupRuleId,
 			SecurityGroupRule: &types.SecurityGroupRuleRequest{IpProtocol: aws.String("tcp"), FromPort: aws.Int32(1),
 				ToPort: aws.Int32(2), CidrIpv4: aws.String("1.2.3.4/32")},
 		}}}))
-	ec2test.Must[*ec2.UpdateSecurityGroupRuleDescriptionsIngressOutput](
+	awstest.Must[*ec2.UpdateSecurityGroupRuleDescriptionsIngressOutput](
 		t,
 	)(
 		w.UpdateSecurityGroupRuleDescriptionsIngress(ctx,
@@ -259,36 +260,36 @@ func TestSecurityGroupRules(t *testing.T) {
 				SecurityGroupRuleDescriptions: []types.SecurityGroupRuleDescription{
 					{SecurityGroupRuleId: added[1].SecurityGroupRuleId, Description: aws.String("one host")}}}),
 	)
-	rules := ec2test.Must[*ec2.DescribeSecurityGroupRulesOutput](t)(w.DescribeSecurityGroupRules(ctx,
+	rules := awstest.Must[*ec2.DescribeSecurityGroupRulesOutput](t)(w.DescribeSecurityGroupRules(ctx,
 		&ec2.DescribeSecurityGroupRulesInput{SecurityGroupRuleIds: []string{*added[1].SecurityGroupRuleId},
 			Filters: []types.Filter{ec2test.Filter("tag:team", "a")}})).SecurityGroupRules
 	if len(rules) != 1 || aws.ToString(rules[0].CidrIpv4) != "1.2.3.4/32" || *rules[0].Description != "one host" ||
 		rules[0].ReferencedGroupInfo != nil {
 		t.Errorf("changed rule: %+v", rules)
 	}
-	ec2test.Must[*ec2.DeleteSecurityGroupOutput](
+	awstest.Must[*ec2.DeleteSecurityGroupOutput](
 		t,
 	)(
 		w.DeleteSecurityGroup(ctx, &ec2.DeleteSecurityGroupInput{GroupId: &web}),
 	)
 
-	gone := ec2test.Must[*ec2.RevokeSecurityGroupIngressOutput](t)(w.RevokeSecurityGroupIngress(ctx,
+	gone := awstest.Must[*ec2.RevokeSecurityGroupIngressOutput](t)(w.RevokeSecurityGroupIngress(ctx,
 		&ec2.RevokeSecurityGroupIngressInput{GroupId: &db,
 			SecurityGroupRuleIds: []string{*added[0].SecurityGroupRuleId}})).RevokedSecurityGroupRules
 	if len(gone) != 1 || *gone[0].CidrIpv4 != "10.0.0.0/24" {
 		t.Errorf("revoked %+v", gone)
 	}
-	ec2test.Must[*ec2.RevokeSecurityGroupEgressOutput](t)(w.RevokeSecurityGroupEgress(ctx,
+	awstest.Must[*ec2.RevokeSecurityGroupEgressOutput](t)(w.RevokeSecurityGroupEgress(ctx,
 		&ec2.RevokeSecurityGroupEgressInput{GroupId: &db,
 			IpPermissions: []types.IpPermission{{IpProtocol: aws.String("-1"),
 				IpRanges: []types.IpRange{{CidrIp: aws.String("0.0.0.0/0")}}}}}))
 	if now := the(db); len(now.IpPermissionsEgress) != 0 || len(now.IpPermissions) != 2 {
 		t.Errorf("after revoking: %+v", now)
 	}
-	ec2test.Must[*ec2.AuthorizeSecurityGroupIngressOutput](t)(w.AuthorizeSecurityGroupIngress(ctx,
+	awstest.Must[*ec2.AuthorizeSecurityGroupIngressOutput](t)(w.AuthorizeSecurityGroupIngress(ctx,
 		&ec2.AuthorizeSecurityGroupIngressInput{GroupId: &db, IpProtocol: aws.String("udp"), FromPort: aws.Int32(53),
 			ToPort: aws.Int32(53), CidrIp: aws.String("0.0.0.0/0")}))
-	left := ec2test.Must[*ec2.DescribeTagsOutput](t)(w.DescribeTags(ctx,
+	left := awstest.Must[*ec2.DescribeTagsOutput](t)(w.DescribeTags(ctx,
 		&ec2.DescribeTagsInput{Filters: []types.Filter{ec2test.Filter("resource-type", "security-group-rule")}})).Tags
 	if slices.ContainsFunc(left,
 		func(d types.TagDescription) bool { return *d.ResourceId == *added[0].SecurityGroupRuleId }) {

@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/ec2test"
 )
 
@@ -24,7 +25,7 @@ func TestDefaultVPCIsMadeOnceAtFirstUse(t *testing.T) {
 		})
 	}
 	all.Wait()
-	vpcs := ec2test.Must[*ec2.DescribeVpcsOutput](t)(w.DescribeVpcs(w.Context(),
+	vpcs := awstest.Must[*ec2.DescribeVpcsOutput](t)(w.DescribeVpcs(w.Context(),
 		&ec2.DescribeVpcsInput{Filters: []types.Filter{ec2test.Filter("is-default", "true")}})).Vpcs
 	if len(vpcs) != 1 {
 		t.Fatalf("%d default VPCs after eight calls at once, want 1", len(vpcs))
@@ -37,7 +38,7 @@ func TestDefaultVPCIsMadeOnceAtFirstUse(t *testing.T) {
 	}
 	inVPC := []types.Filter{ec2test.Filter("vpc-id", *v.VpcId)}
 
-	subnets := ec2test.Must[*ec2.DescribeSubnetsOutput](t)(w.DescribeSubnets(w.Context(),
+	subnets := awstest.Must[*ec2.DescribeSubnetsOutput](t)(w.DescribeSubnets(w.Context(),
 		&ec2.DescribeSubnetsInput{Filters: append(inVPC, ec2test.Filter("default-for-az", "true"))})).Subnets
 	zones := map[string]string{}
 	for _, s := range subnets {
@@ -57,36 +58,36 @@ func TestDefaultVPCIsMadeOnceAtFirstUse(t *testing.T) {
 		}
 	}
 
-	tables := ec2test.Must[*ec2.DescribeRouteTablesOutput](t)(w.DescribeRouteTables(w.Context(),
+	tables := awstest.Must[*ec2.DescribeRouteTablesOutput](t)(w.DescribeRouteTables(w.Context(),
 		&ec2.DescribeRouteTablesInput{Filters: append(inVPC, ec2test.Filter("association.main", "true"))})).RouteTables
 	if len(tables) != 1 || len(tables[0].Routes) != 2 || *tables[0].Routes[0].GatewayId != "local" ||
 		tables[0].Routes[1].State != types.RouteStateActive {
 		t.Errorf("main route table: %+v", tables)
 	}
-	gateways := ec2test.Must[*ec2.DescribeInternetGatewaysOutput](t)(w.DescribeInternetGateways(w.Context(),
+	gateways := awstest.Must[*ec2.DescribeInternetGatewaysOutput](t)(w.DescribeInternetGateways(w.Context(),
 		&ec2.DescribeInternetGatewaysInput{Filters: []types.Filter{ec2test.Filter("attachment.vpc-id",
 			*v.VpcId)}})).InternetGateways
 	if len(gateways) != 1 || *gateways[0].InternetGatewayId != *tables[0].Routes[1].GatewayId {
 		t.Errorf("internet gateways: %+v", gateways)
 	}
-	acls := ec2test.Must[*ec2.DescribeNetworkAclsOutput](t)(w.DescribeNetworkAcls(w.Context(),
+	acls := awstest.Must[*ec2.DescribeNetworkAclsOutput](t)(w.DescribeNetworkAcls(w.Context(),
 		&ec2.DescribeNetworkAclsInput{Filters: append(inVPC, ec2test.Filter("default", "true"))})).NetworkAcls
 	if len(acls) != 1 || len(acls[0].Associations) != 3 || len(acls[0].Entries) != 4 {
 		t.Errorf("default network ACL: %+v", acls)
 	}
-	groups := ec2test.Must[*ec2.DescribeSecurityGroupsOutput](t)(w.DescribeSecurityGroups(w.Context(),
+	groups := awstest.Must[*ec2.DescribeSecurityGroupsOutput](t)(w.DescribeSecurityGroups(w.Context(),
 		&ec2.DescribeSecurityGroupsInput{Filters: append(inVPC, ec2test.Filter("group-name", "default"))})).SecurityGroups
 	if len(groups) != 1 || *groups[0].IpPermissions[0].UserIdGroupPairs[0].GroupId != *groups[0].GroupId ||
 		*groups[0].IpPermissionsEgress[0].IpRanges[0].CidrIp != "0.0.0.0/0" {
 		t.Errorf("default security group: %+v", groups)
 	}
-	options := ec2test.Must[*ec2.DescribeDhcpOptionsOutput](t)(w.DescribeDhcpOptions(w.Context(),
+	options := awstest.Must[*ec2.DescribeDhcpOptionsOutput](t)(w.DescribeDhcpOptions(w.Context(),
 		&ec2.DescribeDhcpOptionsInput{DhcpOptionsIds: []string{*v.DhcpOptionsId}})).DhcpOptions
 	if len(options) != 1 || *options[0].DhcpConfigurations[0].Values[0].Value != "eu-west-1.compute.internal" {
 		t.Errorf("DHCP options: %+v", options)
 	}
 
-	other := ec2test.Must[*ec2.DescribeVpcsOutput](t)(w.NewClient(w.URL, "us-east-1").DescribeVpcs(w.Context(),
+	other := awstest.Must[*ec2.DescribeVpcsOutput](t)(w.NewClient(w.URL, "us-east-1").DescribeVpcs(w.Context(),
 		&ec2.DescribeVpcsInput{})).Vpcs
 	if len(other) != 1 || *other[0].VpcId == *v.VpcId {
 		t.Errorf("VPCs of another region: %+v", other)
@@ -97,62 +98,62 @@ func TestDeletedDefaultVPCComesBackOnlyWhenAsked(t *testing.T) {
 	t.Parallel()
 	w := ec2test.New(t)
 	_, err := w.CreateDefaultVpc(w.Context(), &ec2.CreateDefaultVpcInput{})
-	ec2test.WantCode(t, err, "DefaultVpcAlreadyExists")
+	awstest.WantCode(t, err, "DefaultVpcAlreadyExists")
 
-	id := ec2test.Must[*ec2.DescribeVpcsOutput](t)(w.DescribeVpcs(w.Context(), &ec2.DescribeVpcsInput{})).Vpcs[0].VpcId
-	subnets := ec2test.Must[*ec2.DescribeSubnetsOutput](
+	id := awstest.Must[*ec2.DescribeVpcsOutput](t)(w.DescribeVpcs(w.Context(), &ec2.DescribeVpcsInput{})).Vpcs[0].VpcId
+	subnets := awstest.Must[*ec2.DescribeSubnetsOutput](
 		t,
 	)(
 		w.DescribeSubnets(w.Context(), &ec2.DescribeSubnetsInput{}),
 	).Subnets
 	_, err = w.CreateDefaultSubnet(w.Context(),
 		&ec2.CreateDefaultSubnetInput{AvailabilityZone: subnets[0].AvailabilityZone})
-	ec2test.WantCode(t, err, "DefaultSubnetAlreadyExistsInAvailabilityZone")
-	ec2test.Must[*ec2.DeleteSubnetOutput](
+	awstest.WantCode(t, err, "DefaultSubnetAlreadyExistsInAvailabilityZone")
+	awstest.Must[*ec2.DeleteSubnetOutput](
 		t,
 	)(
 		w.DeleteSubnet(w.Context(), &ec2.DeleteSubnetInput{SubnetId: subnets[0].SubnetId}),
 	)
-	made := ec2test.Must[*ec2.CreateDefaultSubnetOutput](t)(w.CreateDefaultSubnet(w.Context(),
+	made := awstest.Must[*ec2.CreateDefaultSubnetOutput](t)(w.CreateDefaultSubnet(w.Context(),
 		&ec2.CreateDefaultSubnetInput{AvailabilityZone: subnets[0].AvailabilityZone})).Subnet
 	if *made.CidrBlock != *subnets[0].CidrBlock || !*made.DefaultForAz {
 		t.Errorf("the new default subnet is %s, want the free %s", *made.CidrBlock, *subnets[0].CidrBlock)
 	}
 
-	for _, s := range ec2test.Must[*ec2.DescribeSubnetsOutput](t)(w.DescribeSubnets(w.Context(),
+	for _, s := range awstest.Must[*ec2.DescribeSubnetsOutput](t)(w.DescribeSubnets(w.Context(),
 		&ec2.DescribeSubnetsInput{})).Subnets {
-		ec2test.Must[*ec2.DeleteSubnetOutput](t)(w.DeleteSubnet(w.Context(), &ec2.DeleteSubnetInput{SubnetId: s.SubnetId}))
+		awstest.Must[*ec2.DeleteSubnetOutput](t)(w.DeleteSubnet(w.Context(), &ec2.DeleteSubnetInput{SubnetId: s.SubnetId}))
 	}
 	_, err = w.DeleteVpc(w.Context(), &ec2.DeleteVpcInput{VpcId: id})
-	ec2test.WantCode(t, err, "DependencyViolation")
-	gateway := ec2test.Must[*ec2.DescribeInternetGatewaysOutput](t)(w.DescribeInternetGateways(w.Context(),
+	awstest.WantCode(t, err, "DependencyViolation")
+	gateway := awstest.Must[*ec2.DescribeInternetGatewaysOutput](t)(w.DescribeInternetGateways(w.Context(),
 		&ec2.DescribeInternetGatewaysInput{})).InternetGateways[0].InternetGatewayId
-	ec2test.Must[*ec2.DetachInternetGatewayOutput](t)(w.DetachInternetGateway(w.Context(),
+	awstest.Must[*ec2.DetachInternetGatewayOutput](t)(w.DetachInternetGateway(w.Context(),
 		&ec2.DetachInternetGatewayInput{InternetGatewayId: gateway, VpcId: id}))
-	ec2test.Must[*ec2.DeleteVpcOutput](t)(w.DeleteVpc(w.Context(), &ec2.DeleteVpcInput{VpcId: id}))
+	awstest.Must[*ec2.DeleteVpcOutput](t)(w.DeleteVpc(w.Context(), &ec2.DeleteVpcInput{VpcId: id}))
 
-	if left := ec2test.Must[*ec2.DescribeVpcsOutput](t)(w.DescribeVpcs(w.Context(), &ec2.DescribeVpcsInput{})).Vpcs; len(
+	if left := awstest.Must[*ec2.DescribeVpcsOutput](t)(w.DescribeVpcs(w.Context(), &ec2.DescribeVpcsInput{})).Vpcs; len(
 		left) != 0 {
 		t.Errorf("%d VPCs after the default one was deleted", len(left))
 	}
 	for what, n := range map[string]int{
-		"security groups": len(ec2test.Must[*ec2.DescribeSecurityGroupsOutput](t)(w.DescribeSecurityGroups(w.Context(),
+		"security groups": len(awstest.Must[*ec2.DescribeSecurityGroupsOutput](t)(w.DescribeSecurityGroups(w.Context(),
 			&ec2.DescribeSecurityGroupsInput{})).SecurityGroups),
-		"route tables": len(ec2test.Must[*ec2.DescribeRouteTablesOutput](t)(w.DescribeRouteTables(w.Context(),
+		"route tables": len(awstest.Must[*ec2.DescribeRouteTablesOutput](t)(w.DescribeRouteTables(w.Context(),
 			&ec2.DescribeRouteTablesInput{})).RouteTables),
-		"network ACLs": len(ec2test.Must[*ec2.DescribeNetworkAclsOutput](t)(w.DescribeNetworkAcls(w.Context(),
+		"network ACLs": len(awstest.Must[*ec2.DescribeNetworkAclsOutput](t)(w.DescribeNetworkAcls(w.Context(),
 			&ec2.DescribeNetworkAclsInput{})).NetworkAcls),
 	} {
 		if n != 0 {
 			t.Errorf("%d %s are left of a deleted VPC", n, what)
 		}
 	}
-	for _, o := range ec2test.Must[*ec2.DescribeDhcpOptionsOutput](t)(w.DescribeDhcpOptions(w.Context(),
+	for _, o := range awstest.Must[*ec2.DescribeDhcpOptionsOutput](t)(w.DescribeDhcpOptions(w.Context(),
 		&ec2.DescribeDhcpOptionsInput{})).DhcpOptions {
-		ec2test.Must[*ec2.DeleteDhcpOptionsOutput](t)(w.DeleteDhcpOptions(w.Context(),
+		awstest.Must[*ec2.DeleteDhcpOptionsOutput](t)(w.DeleteDhcpOptions(w.Context(),
 			&ec2.DeleteDhcpOptionsInput{DhcpOptionsId: o.DhcpOptionsId}))
 	}
-	again := ec2test.Must[*ec2.CreateDefaultVpcOutput](
+	again := awstest.Must[*ec2.CreateDefaultVpcOutput](
 		t,
 	)(
 		w.CreateDefaultVpc(w.Context(), &ec2.CreateDefaultVpcInput{}),

@@ -680,15 +680,15 @@ func TestAddonWaiters(t *testing.T) {
 	arrives := func(what string, wait func() error, then func()) {
 		t.Helper()
 		asked, done := make(chan struct{}, 1), make(chan error, 1)
-		w.Mutex.Lock()
-		w.Deny = func(t wire.Target) bool {
+		w.Mu.Lock()
+		w.Deny = func(_ wire.Caller, t wire.Target) bool {
 			select {
 			case asked <- struct{}{}:
 			default:
 			}
 			return false
 		}
-		w.Mutex.Unlock()
+		w.Mu.Unlock()
 		go func() { done <- wait() }()
 		<-asked
 		then()

@@ -211,7 +211,7 @@ func TestAddonRolesDenied(t *testing.T) {
 	} {
 		for _, needed := range stage.needed {
 			before := w.Contents()
-			w.Deny = func(t wire.Target) bool {
+			w.Deny = func(_ wire.Caller, t wire.Target) bool {
 				return t.Action == needed.Action && strings.HasPrefix(t.Resource, needed.Resource)
 			}
 			err := stage.do()

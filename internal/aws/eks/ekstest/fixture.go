@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,6 +22,7 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	ec2front "github.com/coracle-eks/coracle/internal/aws/ec2"
 	coracle "github.com/coracle-eks/coracle/internal/aws/eks"
 	"github.com/coracle-eks/coracle/internal/aws/eks/principal"
@@ -56,25 +56,20 @@ type Fixture struct {
 	Catalog Catalog
 	URL     string
 
-	Mutex  sync.Mutex             // guards what follows while requests are served
-	Caller wire.Caller            // who makes the requests
-	Deny   func(wire.Target) bool // what the caller has no permission for; nil for nothing
-	Linked []string               // the service-linked roles that were created: account/service
-	asked  []wire.Target
+	*awstest.Judge
+	Linked []string // the service-linked roles that were created: account/service
 }
 
 // NewUnserved returns a fixture without a store and a server.
 func NewUnserved(t testing.TB) *Fixture {
-	return &Fixture{T: t, Caller: wire.Caller{
-		Account: Account, ARN: RootARN, PrincipalARN: RootARN, UserID: Account, AccessKeyID: "AKIAROOT",
-	}}
+	return &Fixture{T: t, Judge: awstest.NewJudge()}
 }
 
 // ServiceLinkedRoles returns what records the service-linked roles that are asked for.
 func (f *Fixture) ServiceLinkedRoles() principal.ServiceLinkedRoles { return links{f} }
 
 // Authorizer returns what allows what Deny does not refuse, and records what it was asked.
-func (f *Fixture) Authorizer() wire.Authorizer { return judge{f} }
+func (f *Fixture) Authorizer() wire.Authorizer { return f.Judge }
 
 // New serves the EKS API over a store of its own.
 func New(t testing.TB) *Fixture {
@@ -86,7 +81,7 @@ func New(t testing.TB) *Fixture {
 	if f.Catalog, err = OpenCatalog(); err != nil {
 		t.Fatal(err)
 	}
-	mux := wire.NewMux(wire.Options{Credentials: keys{f}, Authorizer: judge{f}, Region: Region})
+	mux := wire.NewMux(wire.Options{Credentials: f.Judge, Authorizer: f.Judge, Region: Region})
 	machines := ec2front.New(ec2front.Options{Store: f.Store})
 	machines.Register(mux)
 	coracle.New(coracle.Options{
@@ -111,46 +106,20 @@ func New(t testing.TB) *Fixture {
 	return f
 }
 
-type (
-	keys  struct{ *Fixture }
-	judge struct{ *Fixture }
-	links struct{ *Fixture }
-)
-
-func (k keys) Lookup(context.Context, string, string) (string, wire.Caller, error) {
-	k.Mutex.Lock()
-	defer k.Mutex.Unlock()
-	return "secret", k.Caller, nil
-}
-
-func (j judge) Authorize(_ context.Context, _ wire.Caller, targets []wire.Target) error {
-	j.Mutex.Lock()
-	defer j.Mutex.Unlock()
-	j.asked = append(j.asked, targets...)
-	for _, t := range targets {
-		if j.Deny != nil && j.Deny(t) {
-			return &wire.Denied{
-				Action:   t.Action,
-				Resource: t.Resource,
-				Reason:   "because no identity-based policy allows the " + t.Action + " action",
-			}
-		}
-	}
-	return nil
-}
+type links struct{ *Fixture }
 
 func (l links) Ensure(_ context.Context, account, service string) error {
-	l.Mutex.Lock()
-	defer l.Mutex.Unlock()
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
 	l.Linked = append(l.Linked, account+"/"+service)
 	return nil
 }
 
 // Target returns the last target that was judged for an action.
 func (f *Fixture) Target(action string) wire.Target {
-	f.Mutex.Lock()
-	defer f.Mutex.Unlock()
-	for _, t := range slices.Backward(f.asked) {
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
+	for _, t := range slices.Backward(f.Asked) {
 		if t.Action == action {
 			return t
 		}

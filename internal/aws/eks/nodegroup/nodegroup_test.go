@@ -571,7 +571,7 @@ func TestNodegroupOfLaunchTemplateDenied(t *testing.T) {
 	there, here := w.network()
 	w.Create("c", there)
 	id := w.template("nodes", &ec2types.RequestLaunchTemplateData{EbsOptimized: aws.Bool(false)})
-	w.Deny = func(t wire.Target) bool { return t.Action == "ec2:RunInstances" }
+	w.Deny = func(_ wire.Caller, t wire.Target) bool { return t.Action == "ec2:RunInstances" }
 	in := group("c", "ng")
 	here(in)
 	using(id, "")(in)
@@ -582,12 +582,12 @@ func TestNodegroupOfLaunchTemplateDenied(t *testing.T) {
 				"ec2:RunInstances on resource: ") {
 		t.Errorf("%v", f)
 	}
-	w.Deny = func(t wire.Target) bool { return t.Action == "iam:PassRole" }
+	w.Deny = func(_ wire.Caller, t wire.Target) bool { return t.Action == "iam:PassRole" }
 	in.LaunchTemplate = nil
 	if _, err := w.Client.CreateNodegroup(t.Context(), in); ekstest.FailureOf(t, err).Code != "AccessDeniedException" {
 		t.Errorf("passed the role: %v", err)
 	}
-	w.Deny = func(t wire.Target) bool { return t.Action == "iam:CreateServiceLinkedRole" }
+	w.Deny = func(_ wire.Caller, t wire.Target) bool { return t.Action == "iam:CreateServiceLinkedRole" }
 	_, err = w.Client.CreateNodegroup(t.Context(), in)
 	if got, want := ekstest.FailureOf(t, err), (ekstest.Failure{Code: "InvalidRequestException", Status: 400,
 		Message: "Failed to create service linked role: AWSServiceRoleForAmazonEKSNodegroup due to missing " +
@@ -727,7 +727,7 @@ func TestNodegroupTargets(t *testing.T) {
 		!slices.Equal(got.Conditions["aws:ResourceTag/team"], []string{"a"}) {
 		t.Errorf("describe: %+v", got)
 	}
-	w.Deny = func(t wire.Target) bool { return t.Action == "eks:DeleteNodegroup" }
+	w.Deny = func(_ wire.Caller, t wire.Target) bool { return t.Action == "eks:DeleteNodegroup" }
 	_, err := w.Client.DeleteNodegroup(t.Context(), &eks.DeleteNodegroupInput{ClusterName: aws.String("c"),
 		NodegroupName: aws.String("nobody")})
 	if ekstest.FailureOf(t, err).Code != "AccessDeniedException" ||

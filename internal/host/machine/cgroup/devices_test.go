@@ -18,6 +18,8 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
+
+	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
 // asMachine makes the test program enter a group and open device files that it makes in a directory, as root does in a
@@ -60,9 +62,7 @@ func openDevice(path, device string) string {
 // hierarchy finds one of this host in which a test may make a group, and makes it.
 func hierarchy(t *testing.T, suits func(Hierarchy) bool) (dir string) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("only root makes control groups")
-	}
+	testenv.NeedsRoot(t)
 	host, err := Open()
 	if err != nil {
 		t.Skip(err)
@@ -217,9 +217,7 @@ func TestDevicesOfVersion1(t *testing.T) {
 // A machine may make of its own group what it likes: what bounds it is in the one around.
 func TestAMachineDoesNotSeeWhatBoundsIt(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("only root makes control groups")
-	}
+	testenv.NeedsRoot(t)
 	host, err := Open()
 	if err != nil {
 		t.Skip(err)

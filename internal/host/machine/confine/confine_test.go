@@ -15,6 +15,8 @@ import (
 
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
 // asConfined makes the test program run a command as a machine would.
@@ -177,9 +179,7 @@ func tryRefused() {
 
 func TestAProgramIsConfined(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("only root can confine without no_new_privs")
-	}
+	testenv.NeedsRoot(t)
 	run := func(args ...string) string {
 		t.Helper()
 		cmd := exec.Command(os.Args[0], args...)
@@ -221,9 +221,7 @@ func TestAProgramIsConfined(t *testing.T) {
 
 func TestDropped(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("only root has capabilities to drop")
-	}
+	testenv.NeedsRoot(t)
 	done := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // and never unlocked: the thread ends here

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
 // hostile makes something in a directory that a machine can write.
@@ -30,11 +32,8 @@ var hostile = map[string]func(t *testing.T, path, secret string) error{
 		return unix.Bind(fd, &unix.SockaddrUnix{Name: path})
 	},
 	"a device": func(t *testing.T, path, _ string) error {
-		err := unix.Mknod(path, unix.S_IFCHR|0o666, int(unix.Mkdev(1, 5))) // /dev/zero
-		if errors.Is(err, unix.EPERM) {
-			t.Skip("only root makes devices")
-		}
-		return err
+		testenv.NeedsRoot(t)
+		return unix.Mknod(path, unix.S_IFCHR|0o666, int(unix.Mkdev(1, 5))) // /dev/zero
 	},
 	"an endless file": func(_ *testing.T, path, _ string) error {
 		if err := os.WriteFile(path, nil, 0o644); err != nil {

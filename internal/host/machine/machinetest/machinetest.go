@@ -21,6 +21,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/host/usernamespace"
 	"github.com/coracle-eks/coracle/internal/process"
+	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
 // Init is where machines of tests find their init.
@@ -93,9 +94,7 @@ func Skeleton(dir string) error {
 
 // Owner is the mark of a daemon that exists for one test only.
 func Owner(t testing.TB) string {
-	if os.Geteuid() != 0 {
-		t.Skip("machines of namespaces need root")
-	}
+	testenv.NeedsRoot(t)
 	var b [8]byte
 	_, _ = rand.Read(b[:])
 	return hex.EncodeToString(b[:])
