@@ -28,6 +28,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
@@ -534,6 +535,21 @@ func (w *world) web(name, nodes string, n, spare int32) {
 		b, err := w.kube.PolicyV1().PodDisruptionBudgets("default").Get(ctx, name, metav1.GetOptions{})
 		if err == nil && b.Status.CurrentHealthy != n {
 			return fmt.Errorf("its status is %+v", b.Status)
+		}
+		return err
+	})
+}
+
+// scale changes how many pods a Deployment has, and waits until they are there and no others.
+func (w *world) scale(name string, n int32) {
+	w.t.Helper()
+	must(w.kube.AppsV1().Deployments("default").Patch(w.t.Context(), name, types.MergePatchType,
+		fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, n), metav1.PatchOptions{}))(w.t)
+	w.available(name, n)
+	w.until(name+" has no other pods", func() error {
+		list, err := w.kube.CoreV1().Pods("default").List(w.t.Context(), metav1.ListOptions{LabelSelector: "app=" + name})
+		if err == nil && len(list.Items) != int(n) {
+			return fmt.Errorf("there are %d", len(list.Items))
 		}
 		return err
 	})
