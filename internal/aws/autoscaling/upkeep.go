@@ -26,7 +26,7 @@ func accountContext(ctx context.Context, account, region string) context.Context
 
 // RunSchedule carries out the scheduled actions of a group that are due, and says when the next is; zero: never.
 func (u Upkeep) RunSchedule(ctx context.Context, account, region, group string) (next time.Time, err error) {
-	ctx = accountContext(ctx, account, region)
+	ctx = store.Limited(accountContext(ctx, account, region)) // its user chose how often this is written
 	rows, err := u.s.schedules.List(ctx, store.Prefix(account, region, group))
 	if err != nil {
 		return next, err

@@ -12,8 +12,8 @@ const DefaultMaxAnswers = 1 << 30
 const (
 	// freeRead is how much of the store each request may list, in bytes, before it is charged to its answer.
 	freeRead = 1 << 20
-	// maxRunning is how many requests of one account are carried out at a time. Others of the account wait for them.
-	maxRunning = 64
+	// freeAnswer is how large an answer is at least, in bytes, that holds memory until its client has read it.
+	freeAnswer = 64 << 10
 )
 
 // answer is what the answer to a request holds of what all answers may have, until its client has read it.
@@ -23,7 +23,8 @@ type answer struct {
 	mu      sync.Mutex
 	account string
 	held    int64
-	listed  int64 // of the store
+	listed  int64  // of the store
+	endTurn func() // ends the request's turn; nil without one
 }
 
 // HoldAnswer takes memory for the answer to the request of ctx from what the answers to the caller's account, and to
@@ -67,10 +68,14 @@ func (a *answer) chargeList(ctx context.Context, account string, bytes int64) er
 	return a.hold(ctx, account, over)
 }
 
-// release gives back what the answer holds.
+// release gives back what the answer holds, and ends the turn of its request.
 func (a *answer) release() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.endTurn != nil {
+		a.endTurn()
+		a.endTurn = nil
+	}
 	if a.held > 0 {
 		a.shares.release(a.account, a.held)
 		a.held = 0

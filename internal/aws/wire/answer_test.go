@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
@@ -71,6 +72,52 @@ func TestLargeAnswersShareTheirMemory(t *testing.T) {
 			if describe(after, "large"); after.Code != http.StatusOK {
 				t.Errorf("after the large answer was read: %d %s", after.Code, after.Body)
 			}
+		}
+	})
+}
+
+// wideService has answers that are larger than the requests.
+type wideService struct{ eksService }
+
+func (wideService) DescribeCluster(_ context.Context, in *eks.DescribeClusterInput) (*eks.DescribeClusterOutput, error) {
+	return &eks.DescribeClusterOutput{Cluster: &ekstypes.Cluster{Name: in.Name,
+		Version: aws.String(strings.Repeat("x", 100<<10))}}, nil
+}
+
+// TestAnswersThatNobodyReadsHoldMemory shows that the answer of any operation that reads counts against the memory of
+// its account until it is read, wherever its content comes from.
+func TestAnswersThatNobodyReadsHoldMemory(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := wire.NewMux(wire.Options{
+			Credentials: keys{}, Authorizer: allowing{}, Logger: slog.New(slog.DiscardHandler), MaxAnswers: 450 << 10,
+		})
+		m.Register(wire.EKS, wire.Handle(wideService{}.DescribeCluster, wire.OnAll))
+		describe := func(w http.ResponseWriter) {
+			r := httptest.NewRequest(http.MethodGet, "http://coracle.test/clusters/wide", nil)
+			creds := aws.Credentials{AccessKeyID: "AKIA", SecretAccessKey: "secret"}
+			if err := v4.NewSigner().SignHTTP(t.Context(), creds, r, hash(""), "eks", "us-west-2",
+				time.Now()); err != nil {
+				t.Error(err)
+			}
+			m.ServeHTTP(w, r)
+		}
+		slow := slowReader{httptest.NewRecorder(), make(chan struct{})}
+		ended := make(chan struct{})
+		go func() {
+			describe(slow)
+			close(ended)
+		}()
+		synctest.Wait()
+		second := httptest.NewRecorder()
+		if describe(second); second.Header().Get("X-Amzn-Errortype") != "ThrottlingException" {
+			t.Errorf("beside an answer that nobody reads there is room for another: %d", second.Code)
+		}
+		close(slow.read)
+		<-ended
+		after := httptest.NewRecorder()
+		if describe(after); after.Code != http.StatusOK || after.Body.Len() < 100<<10 {
+			t.Errorf("after it was read: %d, %d bytes", after.Code, after.Body.Len())
 		}
 	})
 }
@@ -139,11 +186,21 @@ func TestRequestsOfAnAccountAreBounded(t *testing.T) {
 			w.Header().Get("X-Amzn-Errortype") != "ThrottlingException" {
 			t.Errorf("the 65th: %d %s", w.Code, w.Body)
 		}
+		var waiting sync.WaitGroup
+		for range 512 {
+			waiting.Go(func() { describe("AKIA", "waits") })
+		}
+		synctest.Wait()
+		began := time.Now()
+		if w := describe("AKIA", "beyond"); w.Code != http.StatusBadRequest || time.Since(began) > 0 {
+			t.Errorf("beyond those that wait: %d after %s", w.Code, time.Since(began))
+		}
 		if w := describe("AKIB", "other"); w.Code != http.StatusOK {
 			t.Errorf("of another account: %d %s", w.Code, w.Body)
 		}
 		close(service.until)
 		running.Wait()
+		waiting.Wait()
 		if w := describe("AKIA", "next"); w.Code != http.StatusOK {
 			t.Errorf("after the others: %d %s", w.Code, w.Body)
 		}

@@ -34,8 +34,6 @@ const (
 	bodyWait = 5 * time.Second
 	// answerWait is how long a large answer waits for others to be read.
 	answerWait = 5 * time.Second
-	// runWait is how long a request waits for others of its account to end.
-	runWait = 30 * time.Second
 	// beginTime is how long the beginning of a body, maxUnsigned, may take to arrive, and bodyTime the rest.
 	beginTime = 20 * time.Second
 	bodyTime  = 60 * time.Second

@@ -282,7 +282,7 @@ func appendJSON(b []byte, pl *plan, format timeFormat, v reflect.Value) []byte {
 }
 
 // large is how many bytes of a response are sent before the rest is written.
-const large = 1 << 20
+const large = freeAnswer
 
 // appendJSONList writes a list. What has become large goes to spill, if there is one, which gives back an empty buffer.
 func appendJSONList(b []byte, pl *plan, v reflect.Value, spill func([]byte) []byte) []byte {

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"net/http"
 	"net/netip"
 	"reflect"
@@ -46,7 +45,7 @@ type Mux struct {
 	endStreams context.CancelFunc
 	bodies     *shares[netip.Addr]
 	answers    *shares[string] // bytes by account
-	running    *shares[string] // requests by account
+	turns      turns
 
 	mu         sync.RWMutex
 	operations map[*Service]map[string]*operation
@@ -90,7 +89,7 @@ func NewMux(options Options) *Mux {
 		streams:    streams,
 		endStreams: endStreams,
 		answers:    newShares[string](options.MaxAnswers, options.MaxAnswers/3),
-		running:    newShares[string](math.MaxInt64, maxRunning),
+		turns:      turns{byAccount: map[string]*accountTurns{}},
 		bodies:     newShares[netip.Addr](max(options.MaxBodies, 2*least), max(options.MaxBodies/8, least)),
 		registered: map[*Service]map[string]*served{},
 		operations: map[*Service]map[string]*operation{},
@@ -157,10 +156,9 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	buffer := buffers.Get().(*buffer)
 	defer buffer.recycle()
 
-	var spilled bool
 	var gone error // the client
 	r.spill = func(b []byte) []byte {
-		spilled = true
+		r.spilled = true
 		if gone == nil {
 			_, gone = w.Write(b)
 		}
@@ -176,6 +174,7 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 		if service, events, err = m.dispatch(c, buffer, r, header, &status); events != nil {
 			buffer.giveBack()
 			buffer.in, r.body = bytes.Buffer{}, nil // for as long as the stream
+			c.answer.release()
 			m.sendStream(events, w, r, c)
 			observe(service, c, http.StatusOK, m.options.Now().Sub(c.time))
 			return
@@ -193,7 +192,7 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 			m.options.Logger.ErrorContext(hr.Context(), "request failed", "request", r.id, "service", service.Name,
 				"operation", c.operation, "error", f.cause)
 		}
-		if spilled {
+		if r.spilled {
 			panic(http.ErrAbortHandler) // half a response must not look like a whole one
 		}
 		status = f.status
@@ -205,7 +204,7 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 		log.DebugContext(hr.Context(), "request", "request", r.id, "operation", c.operation, "caller", c.caller.ARN,
 			"status", status, "took", m.options.Now().Sub(c.time))
 	}
-	if !spilled {
+	if !r.spilled {
 		header.Set("Content-Length", strconv.Itoa(len(buffer.out)))
 		w.WriteHeader(status)
 	}
@@ -254,6 +253,11 @@ func (m *Mux) dispatch(c *call, b *buffer, r *request, header http.Header, statu
 	if err != nil {
 		return service, nil, err
 	}
+	if !isInProcess(r.Context()) { // controllers do not wait for users
+		if c.answer.endTurn, err = m.turns.begin(r.Context(), c.caller.Account); err != nil {
+			return service, nil, err
+		}
+	}
 	in, err := op.decodeInput(r)
 	if err != nil {
 		return service, nil, err
@@ -264,11 +268,6 @@ func (m *Mux) dispatch(c *call, b *buffer, r *request, header http.Header, statu
 	c.complete(m, op, r, in.Interface())
 	ctx := context.WithValue(r.Context(), callKey{}, c)
 	if !isInProcess(ctx) { // controllers must get on in an account that is full
-		end, err := m.beginRequest(ctx, c.caller.Account)
-		if err != nil {
-			return service, nil, err
-		}
-		defer end()
 		ctx = store.Limited(ctx)
 		if op.served.events == nil { // a stream lists all the time, and keeps nothing
 			request := ctx
@@ -294,23 +293,10 @@ func (m *Mux) dispatch(c *call, b *buffer, r *request, header http.Header, statu
 		return service, nil, err
 	}
 	b.out, *status = service.protocol().encodeResponse(b.out[:0], op, r, out.Elem(), header)
-	return service, nil, nil
-}
-
-// beginRequest waits until few enough requests of an account are carried out, so that no account takes the processor
-// from all others. end is to be called when the request has been carried out. Requests without a signature, which are of
-// no account, do not wait for each other.
-func (m *Mux) beginRequest(ctx context.Context, account string) (end func(), err error) {
-	if account == "" {
-		return func() {}, nil
+	if len(b.out) > freeAnswer && !r.spilled && op.reads && !isInProcess(ctx) {
+		err = c.answer.hold(ctx, c.caller.Account, int64(len(b.out)))
 	}
-	wait, cancel := context.WithTimeout(ctx, runWait)
-	defer cancel()
-	if err := m.running.acquire(wait, account, 1); err != nil {
-		return nil, &throttledError{fmt.Sprintf("Rate exceeded: %d requests of account %s are being carried out. Please try "+
-			"again, with fewer at a time.", maxRunning, account)}
-	}
-	return func() { m.running.release(account, 1) }, nil
+	return service, nil, err
 }
 
 // authenticate finds the operation that a request is for, and who asks.

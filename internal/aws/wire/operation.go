@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 
@@ -23,6 +24,7 @@ type operation struct {
 	http    *traits.HTTP // restJson1
 	labels  []string     // of the URI, in order
 	lists   bool         // an answer whose top-level lists are there even when they are empty
+	reads   bool         // it changes nothing, so that it may be refused once it has been carried out
 	served  *served
 
 	once          sync.Once
@@ -35,6 +37,8 @@ func newOperation(service *Service, name string, schema *smithy.OperationSchema,
 	return &operation{
 		service: service, name: name, action: service.ActionPrefix + ":" + name, schema: schema, served: s,
 		lists: strings.HasPrefix(name, "List") || strings.HasPrefix(name, "Describe"),
+		reads: slices.ContainsFunc([]string{"List", "Describe", "Get", "BatchGet", "Filter"},
+			func(verb string) bool { return strings.HasPrefix(name, verb) }),
 	}
 }
 

@@ -46,7 +46,8 @@ type request struct {
 
 	// spill sends what an encoder has written so far of a response that is large, with status 200, and gives the buffer
 	// back empty. Its memory is then not that of the whole response. Nil: none of it can be sent before the end.
-	spill func(b []byte) []byte
+	spill   func(b []byte) []byte
+	spilled bool // something was sent so
 
 	form    url.Values // parameters of a query request, see parameters
 	formErr error

@@ -298,16 +298,21 @@ func (c *Controller) launchRefused(ctx context.Context, v *view, p pool, cause s
 		c.statuses.PutOp(v.key, v.status))...)
 }
 
+// maxFailedPlaces is how many places are left alone after a failure. With more, the whole group waits, so that the
+// places that its configuration multiplies are not all tried, and recorded, one after the other.
+const maxFailedPlaces = 32
+
 // recordFailure notes that a launch failed: in one place, which is left alone for some time, or anywhere.
 func (c *Controller) recordFailure(v *view, where string) {
 	wait := min(firstRetry<<min(v.status.Failures, 10), latestRetry)
 	again := c.now().Add(wait)
 	v.status.FailedAt = v.groupRow.Revision
 	v.status.Failures++
-	if where == "" {
+	zones := maps.Clone(v.status.Zones)
+	maps.DeleteFunc(zones, func(_ string, at time.Time) bool { return !c.now().Before(at) })
+	if where == "" || len(zones) >= maxFailedPlaces {
 		v.status.RetryAt = again
 	} else {
-		zones := maps.Clone(v.status.Zones)
 		if zones == nil {
 			zones = make(map[string]time.Time)
 		}
