@@ -102,9 +102,11 @@ func TestTextsAreBounded(t *testing.T) {
 		"regexReplace": call("regexReplace", long, String("a"), String("0123456789")),
 		"a match of many groups, whole": call("regexReplace", long, String("(?s)^.*$"),
 			String(strings.Repeat("$0", 4000))),
-		"a match for each group": call("regexReplace", long, String(strings.Repeat("()", 200)), String("")),
-		"urlencode":              call("urlencode", String(strings.Repeat("%", 2<<20))),
-		"split":                  call("split", String(strings.Repeat("\n", 1<<20)), String("")),
+		"a replacement of many groups": call("regexReplace", String("a"), String("(b)?a"),
+			String(strings.Repeat("$1", maxReplacement+1))),
+		"a long format": call("strftime", Int(0), String(strings.Repeat("%c", 1000))),
+		"urlencode":     call("urlencode", String(strings.Repeat("%", 2<<20))),
+		"split":         call("split", String(strings.Repeat("\n", 1<<20)), String("")),
 	} {
 		if !v.IsNull() {
 			t.Errorf("%s gives %d bytes", name, len(v.String()))
