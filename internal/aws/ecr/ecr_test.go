@@ -2,9 +2,11 @@ package ecr_test
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -230,6 +232,49 @@ func TestPushAndPull(t *testing.T) {
 	w.create(t, "app")
 	if _, err := w.pull(t, host+"/app:v2", auth); err == nil {
 		t.Error("a new repository has the images of the old one")
+	}
+}
+
+// Of two images that are put under an immutable tag at once one gets it, through the API, the registry, or both.
+func TestAnImmutableTagIsPutOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, image.Options{})
+	c, ctx := w.ecr(w.Root), t.Context()
+	if _, err := c.CreateRepository(ctx, &ecr.CreateRepositoryInput{RepositoryName: aws.String("app"),
+		ImageTagMutability: types.ImageTagMutabilityImmutable}); err != nil {
+		t.Fatal(err)
+	}
+	auth := w.login(t, w.Root)
+	var images [2]v1.Image
+	for i := range images {
+		var err error
+		if images[i], err = w.push(t, fmt.Sprintf("%s/app:image%d", host, i), auth); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put := func(img v1.Image, tag string, api bool) error {
+		if !api {
+			return remote.Put(w.reference(t, host+"/app:"+tag), img, remote.WithAuth(auth), remote.WithContext(ctx))
+		}
+		manifest, err := img.RawManifest()
+		if err != nil {
+			return err
+		}
+		_, err = c.PutImage(ctx, &ecr.PutImageInput{RepositoryName: aws.String("app"), ImageTag: &tag,
+			ImageManifest: aws.String(string(manifest))})
+		return err
+	}
+	for round := range 30 {
+		tag := fmt.Sprintf("v%d", round)
+		var errs [2]error
+		var both sync.WaitGroup
+		for i, img := range images {
+			both.Go(func() { errs[i] = put(img, tag, round%3 > i) })
+		}
+		both.Wait()
+		if (errs[0] == nil) == (errs[1] == nil) {
+			t.Fatalf("round %d: %v and %v", round, errs[0], errs[1])
+		}
 	}
 }
 

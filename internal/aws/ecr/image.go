@@ -284,6 +284,7 @@ func (s *Service) PutImage(ctx context.Context, in *ecr.PutImageInput) (*ecr.Put
 		return nil, &types.ImageDigestDoesNotMatchException{
 			Message: message("The provided digest '%s' does not match the calculated digest '%s'", want, digest)}
 	}
+	defer s.images.LockTag(at.fullName(name), tag)()
 	images, err := s.images.Images(ctx, at.fullName(name))
 	if err != nil {
 		return nil, err

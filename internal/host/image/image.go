@@ -36,6 +36,7 @@ import (
 	"github.com/distribution/distribution/v3/registry/storage/driver/filesystem"
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
+	"k8s.io/utils/keymutex"
 
 	"github.com/coracle-eks/coracle/internal/outbound"
 	"github.com/coracle-eks/coracle/internal/upstream"
@@ -81,6 +82,7 @@ type Registry struct {
 	space      space
 	cache      cache
 	commits    sync.RWMutex // held for reading while a blob becomes part of a repository
+	tags       keymutex.KeyMutex
 
 	providing  sync.Mutex
 	provisions map[string]*provision // by reference, while they run
@@ -98,8 +100,9 @@ func Open(o Options) (*Registry, error) {
 	if o.Transport == nil {
 		o.Transport = outbound.Transport(outbound.Options{Policy: o.Outbound, MaxBody: maxLayer})
 	}
-	r := &Registry{options: o, assembled: make(map[string]bool), provisions: make(map[string]*provision),
-		making: make(chan struct{}, 1), metadata: semaphore.NewWeighted(maxPullMetadata)}
+	r := &Registry{options: o, tags: keymutex.NewHashed(256), assembled: make(map[string]bool),
+		provisions: make(map[string]*provision),
+		making:     make(chan struct{}, 1), metadata: semaphore.NewWeighted(maxPullMetadata)}
 	r.background, r.stop = context.WithCancel(context.Background())
 	root := filepath.Join(o.Dir, "registry")
 	for _, dir := range []string{root, r.scratchDir()} {

@@ -153,6 +153,14 @@ func (r *Registry) resumeUpload(ctx context.Context, repository, id string) (dis
 	return upload, err
 }
 
+// LockTag lets nobody else put or check a tag of a repository until unlock: between a look whether it may be put, and
+// PutManifest. No other tag is locked meanwhile.
+func (r *Registry) LockTag(repository, tag string) (unlock func()) {
+	key := joinReference(r.storedName(repository), tag)
+	r.tags.LockKey(key)
+	return func() { r.tags.UnlockKey(key) } //nolint:errcheck // only of a key that is not locked
+}
+
 // PutManifest stores a manifest in a repository, under a tag if there is one. The error is an [InvalidTag] or an
 // [InvalidManifest], and nothing is stored, for what cannot be.
 func (r *Registry) PutManifest(ctx context.Context, repository, tag, mediaType string, payload []byte) (Manifest,
