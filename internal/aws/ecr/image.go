@@ -26,11 +26,11 @@ func (s *Service) mayRetag(ctx context.Context, at registry, r record.Repository
 	if tag == "" || !immutable(r, tag) {
 		return nil
 	}
-	there, err := s.images.Manifest(ctx, at.fullName(r.Name)+":"+tag)
+	there, err := s.images.Resolve(ctx, at.fullName(r.Name)+":"+tag)
 	if errors.Is(err, image.ErrNotFound) {
 		return nil
 	}
-	if err != nil || there.Digest == digest {
+	if err != nil || there == digest {
 		return err
 	}
 	return &image.Refusal{Status: http.StatusBadRequest, Code: "TAG_INVALID", Message: immutableTag(r.Name, tag)}

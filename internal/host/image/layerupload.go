@@ -132,8 +132,7 @@ func (r *Registry) FinishUpload(ctx context.Context, repository, id, digestOf st
 	if err != nil {
 		return errors.Join(fmt.Errorf("%q: %w", digestOf, ErrDigest), upload.Close())
 	}
-	r.commits.RLock()
-	defer r.commits.RUnlock()
+	defer r.commits.beginCommit(r.storedName(repository))()
 	_, err = upload.Commit(ctx, ocispec.Descriptor{Digest: d})
 	if errors.As(err, &distribution.ErrBlobInvalidDigest{}) {
 		return fmt.Errorf("%s: %w", digestOf, ErrDigest)
@@ -192,8 +191,7 @@ func (r *Registry) PutManifest(ctx context.Context, repository, tag, mediaType s
 		return Manifest{}, err
 	}
 	defer release()
-	r.commits.RLock()
-	defer r.commits.RUnlock()
+	defer r.commits.beginCommit(r.storedName(repository))()
 	if _, err := manifests.Put(ctx, m); err != nil {
 		var problems distribution.ErrManifestVerification
 		if errors.As(err, &problems) {
