@@ -16,8 +16,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecr/types"
 	"github.com/google/go-containerregistry/pkg/authn"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	ggcrtypes "github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/coracle-eks/coracle/internal/aws/iam/iamtest"
 	"github.com/coracle-eks/coracle/internal/host/image"
@@ -232,6 +234,36 @@ func TestPushAndPull(t *testing.T) {
 	w.create(t, "app")
 	if _, err := w.pull(t, host+"/app:v2", auth); err == nil {
 		t.Error("a new repository has the images of the old one")
+	}
+}
+
+// An answer has as many manifests as the daemon has memory for.
+func TestManifestsOfAnAnswerAreBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, image.Options{})
+	w.create(t, "app")
+	img, err := random.Image(100, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	img = mutate.Annotations(mutate.MediaType(img, ggcrtypes.OCIManifestSchema1),
+		map[string]string{"long": strings.Repeat("a", 3<<20)}).(v1.Image)
+	if err := remote.Write(w.reference(t, host+"/app:v1"), img, remote.WithAuth(w.login(t, w.Root))); err != nil {
+		t.Fatal(err)
+	}
+	for _, times := range []int{10, 11} {
+		var ids []types.ImageIdentifier
+		for range times {
+			ids = append(ids, types.ImageIdentifier{ImageTag: aws.String("v1")})
+		}
+		out, err := w.ecr(w.Root).BatchGetImage(t.Context(), &ecr.BatchGetImageInput{RepositoryName: aws.String("app"),
+			ImageIds: ids})
+		if times == 10 && (err != nil || len(out.Images) != times) {
+			t.Errorf("%d manifests: %v", times, err)
+		}
+		if times == 11 && code(err) != "InvalidParameterException" {
+			t.Errorf("%d manifests: %v", times, err)
+		}
 	}
 }
 

@@ -205,6 +205,19 @@ func (r *Registry) Resolve(ctx context.Context, full string) (digestOf string, e
 	return d.String(), err
 }
 
+// ManifestSize returns the size of a manifest in bytes, without reading it; ErrNotFound when there is none.
+func (r *Registry) ManifestSize(ctx context.Context, full string) (int64, error) {
+	_, d, err := r.resolve(ctx, full)
+	if err != nil {
+		return 0, err
+	}
+	descriptor, err := r.storage.BlobStatter().Stat(ctx, d)
+	if err != nil {
+		return 0, notFound(full, err)
+	}
+	return descriptor.Size, nil
+}
+
 func (r *Registry) resolve(ctx context.Context, full string) (distribution.ManifestService, digest.Digest, error) {
 	fail := func(err error) (distribution.ManifestService, digest.Digest, error) {
 		return nil, "", notFound(full, err)
