@@ -162,6 +162,7 @@ func (s *segment) onlyField(holds test, field int, not bool) func(value.Value) b
 		result := holds(f) != not || f.stopped() // then it is for the plan to fail
 		f.fields[field], f.err = value.Value{}, nil
 		f.discharge(0, 0)
+		f.env.DropRegexes(500) // there are as many frames as conditions
 		return result
 	}
 }

@@ -16,7 +16,8 @@ type Env struct {
 	// Done, when closed, ends functions early that take long. What they return then is of no use.
 	Done <-chan struct{}
 
-	regexes map[string]*Regex // of regexReplace, compiled; nil for what isn't one
+	regexes    map[string]*Regex // of regexReplace, compiled; nil for what isn't one
+	regexSteps int               // of all of them
 }
 
 // Stopped reports whether Done is closed.

@@ -1,6 +1,7 @@
 package value
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"slices"
@@ -130,6 +131,25 @@ func TestRegexReplaceKeepsFewExpressions(t *testing.T) {
 	}
 	if n := len(env.regexes); n == 0 || n > maxRegexes {
 		t.Errorf("%d expressions are kept", n)
+	}
+	for i := range 60 {
+		for _, pattern := range []string{
+			fmt.Sprintf("%d(ab{0,30}c{0,30}){0,7}", i), strings.Repeat("x", maxPattern+1+i),
+		} {
+			f.Call(env, []Value{String("abc"), String(pattern), String("x")})
+		}
+	}
+	steps, text := 0, 0
+	for pattern, re := range env.regexes {
+		if text += len(pattern); re != nil {
+			steps += re.steps
+		}
+	}
+	if steps == 0 || steps > maxRegexSteps || text > maxRegexes*maxPattern {
+		t.Errorf("expressions of %d steps and %d bytes are kept", steps, text)
+	}
+	if env.DropRegexes(500); len(env.regexes) > 0 {
+		t.Error("large expressions are kept")
 	}
 }
 

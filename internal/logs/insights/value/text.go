@@ -185,8 +185,11 @@ func replace(a []Value) Value {
 	return limited(strings.ReplaceAll(s, old, with))
 }
 
-// maxRegexes is how many expressions an Env keeps compiled. They are constants in most queries.
-const maxRegexes = 64
+// How many expressions an Env keeps compiled, and how many steps they have together. They are constants in most queries.
+const (
+	maxRegexes    = 64
+	maxRegexSteps = 10_000
+)
 
 // regexReplace replaces every match. In the replacement $1 or \1 is the text of a group, ${name} that of a
 // named one, $$ a dollar and \\ a backslash; a group that isn't there is empty.
@@ -197,15 +200,7 @@ func regexReplace(env *Env, a []Value) Value {
 	if !ok1 || !ok2 || !ok3 {
 		return Value{}
 	}
-	re, ok := env.regexes[pattern]
-	if !ok {
-		pattern = strings.Clone(pattern)
-		re, _ = CompileRegex(pattern) // nil: whoever compiles the query checks constants; others match nothing
-		if env.regexes == nil || len(env.regexes) >= maxRegexes {
-			env.regexes = map[string]*Regex{}
-		}
-		env.regexes[pattern] = re
-	}
+	re := env.regex(pattern)
 	if re == nil {
 		return Value{}
 	}
@@ -228,6 +223,36 @@ func regexReplace(env *Env, a []Value) Value {
 		return String(s)
 	}
 	return limited(string(append(b, s[last:]...)))
+}
+
+// regex returns a compiled expression; nil for what is none. Whoever compiles the query checks constants.
+func (e *Env) regex(pattern string) *Regex {
+	if len(pattern) > maxPattern {
+		return nil
+	}
+	re, ok := e.regexes[pattern]
+	if ok {
+		return re
+	}
+	pattern = strings.Clone(pattern)
+	re, _ = CompileRegex(pattern)
+	steps := 1
+	if re != nil {
+		steps = re.steps
+	}
+	if e.regexes == nil || len(e.regexes) >= maxRegexes || e.regexSteps+steps > maxRegexSteps {
+		e.regexes, e.regexSteps = map[string]*Regex{}, 0
+	}
+	e.regexes[pattern], e.regexSteps = re, e.regexSteps+steps
+	return re
+}
+
+// DropRegexes forgets the expressions that were compiled if they have more steps together than the given ones: for one of
+// many environments.
+func (e *Env) DropRegexes(steps int) {
+	if e.regexSteps > steps {
+		e.regexes, e.regexSteps = nil, 0
+	}
 }
 
 // maxReplacement is how many pieces a replacement has at most: groups, and texts between them. A query has at most as
