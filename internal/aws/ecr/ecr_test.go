@@ -2,9 +2,11 @@ package ecr_test
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,8 +16,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecr/types"
 	"github.com/google/go-containerregistry/pkg/authn"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	ggcrtypes "github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	"github.com/coracle-eks/coracle/internal/aws/iam/iamtest"
@@ -231,6 +235,79 @@ func TestPushAndPull(t *testing.T) {
 	w.create(t, "app")
 	if _, err := w.pull(t, host+"/app:v2", auth); err == nil {
 		t.Error("a new repository has the images of the old one")
+	}
+}
+
+// An answer has as many manifests as the daemon has memory for.
+func TestManifestsOfAnAnswerAreBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, image.Options{})
+	w.create(t, "app")
+	img, err := random.Image(100, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	img = mutate.Annotations(mutate.MediaType(img, ggcrtypes.OCIManifestSchema1),
+		map[string]string{"long": strings.Repeat("a", 3<<20)}).(v1.Image)
+	if err := remote.Write(w.reference(t, host+"/app:v1"), img, remote.WithAuth(w.login(t, w.Root))); err != nil {
+		t.Fatal(err)
+	}
+	for _, times := range []int{10, 11} {
+		var ids []types.ImageIdentifier
+		for range times {
+			ids = append(ids, types.ImageIdentifier{ImageTag: aws.String("v1")})
+		}
+		out, err := w.ecr(w.Root).BatchGetImage(t.Context(), &ecr.BatchGetImageInput{RepositoryName: aws.String("app"),
+			ImageIds: ids})
+		if times == 10 && (err != nil || len(out.Images) != times) {
+			t.Errorf("%d manifests: %v", times, err)
+		}
+		if times == 11 && code(err) != "InvalidParameterException" {
+			t.Errorf("%d manifests: %v", times, err)
+		}
+	}
+}
+
+// Of two images that are put under an immutable tag at once one gets it, through the API, the registry, or both.
+func TestAnImmutableTagIsPutOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, image.Options{})
+	c, ctx := w.ecr(w.Root), t.Context()
+	if _, err := c.CreateRepository(ctx, &ecr.CreateRepositoryInput{RepositoryName: aws.String("app"),
+		ImageTagMutability: types.ImageTagMutabilityImmutable}); err != nil {
+		t.Fatal(err)
+	}
+	auth := w.login(t, w.Root)
+	var images [2]v1.Image
+	for i := range images {
+		var err error
+		if images[i], err = w.push(t, fmt.Sprintf("%s/app:image%d", host, i), auth); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put := func(img v1.Image, tag string, api bool) error {
+		if !api {
+			return remote.Put(w.reference(t, host+"/app:"+tag), img, remote.WithAuth(auth), remote.WithContext(ctx))
+		}
+		manifest, err := img.RawManifest()
+		if err != nil {
+			return err
+		}
+		_, err = c.PutImage(ctx, &ecr.PutImageInput{RepositoryName: aws.String("app"), ImageTag: &tag,
+			ImageManifest: aws.String(string(manifest))})
+		return err
+	}
+	for round := range 30 {
+		tag := fmt.Sprintf("v%d", round)
+		var errs [2]error
+		var both sync.WaitGroup
+		for i, img := range images {
+			both.Go(func() { errs[i] = put(img, tag, round%3 > i) })
+		}
+		both.Wait()
+		if (errs[0] == nil) == (errs[1] == nil) {
+			t.Fatalf("round %d: %v and %v", round, errs[0], errs[1])
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -26,11 +27,11 @@ func (s *Service) mayRetag(ctx context.Context, at registry, r record.Repository
 	if tag == "" || !immutable(r, tag) {
 		return nil
 	}
-	there, err := s.images.Manifest(ctx, at.fullName(r.Name)+":"+tag)
+	there, err := s.images.Resolve(ctx, at.fullName(r.Name)+":"+tag)
 	if errors.Is(err, image.ErrNotFound) {
 		return nil
 	}
-	if err != nil || there.Digest == digest {
+	if err != nil || there == digest {
 		return err
 	}
 	return &image.Refusal{Status: http.StatusBadRequest, Code: "TAG_INVALID", Message: immutableTag(r.Name, tag)}
@@ -228,6 +229,7 @@ func (s *Service) BatchGetImage(ctx context.Context, in *ecr.BatchGetImageInput)
 		return nil, err
 	}
 	out := &ecr.BatchGetImageOutput{Images: []types.Image{}, Failures: []types.ImageFailure{}}
+	size := int64(0)
 	for _, id := range in.ImageIds {
 		i, code, reason := findImage(images, id)
 		if code != "" {
@@ -240,18 +242,38 @@ func (s *Service) BatchGetImage(ctx context.Context, in *ecr.BatchGetImageInput)
 				Message: message("The image %s has the media type %s, which acceptedMediaTypes does not have", i.Digest,
 					i.MediaType)}
 		}
-		m, err := s.images.Manifest(ctx, at.fullName(name)+"@"+i.Digest)
+		out.Images = append(out.Images, types.Image{
+			RegistryId: aws.String(at.account), RepositoryName: aws.String(name),
+			ImageId: &types.ImageIdentifier{ImageDigest: aws.String(i.Digest), ImageTag: id.ImageTag},
+		})
+		own, err := s.images.ManifestSize(ctx, at.fullName(name)+"@"+i.Digest)
 		if err != nil {
 			return nil, err
 		}
-		out.Images = append(out.Images, types.Image{
-			RegistryId: aws.String(at.account), RepositoryName: aws.String(name),
-			ImageManifest: aws.String(string(m.Payload)), ImageManifestMediaType: aws.String(m.MediaType),
-			ImageId: &types.ImageIdentifier{ImageDigest: aws.String(i.Digest), ImageTag: id.ImageTag},
-		})
+		size += own
+	}
+	if size > maxManifests {
+		return nil, invalidParameter("Invalid parameter at 'imageIds' failed to satisfy constraint: 'the manifests have "+
+			"%d bytes together, and may have %d': get fewer images at a time", size, maxManifests)
+	}
+	if err := wire.HoldAnswer(ctx, manifestBytes*size); err != nil {
+		return nil, err
+	}
+	for n := range out.Images {
+		i := &out.Images[n]
+		m, err := s.images.Manifest(ctx, at.fullName(name)+"@"+*i.ImageId.ImageDigest)
+		if err != nil {
+			return nil, err
+		}
+		i.ImageManifest, i.ImageManifestMediaType = aws.String(string(m.Payload)), aws.String(m.MediaType)
 	}
 	return out, nil
 }
+
+const (
+	maxManifests  = 32 << 20 // bytes of manifests in an answer
+	manifestBytes = 2        // that a byte of them takes: as it is read, and in the answer
+)
 
 // PutImage stores a manifest, whose layers have been uploaded, or puts a tag on one that is there.
 func (s *Service) PutImage(ctx context.Context, in *ecr.PutImageInput) (*ecr.PutImageOutput, error) {
@@ -284,6 +306,7 @@ func (s *Service) PutImage(ctx context.Context, in *ecr.PutImageInput) (*ecr.Put
 		return nil, &types.ImageDigestDoesNotMatchException{
 			Message: message("The provided digest '%s' does not match the calculated digest '%s'", want, digest)}
 	}
+	defer s.images.LockTag(at.fullName(name), tag)()
 	images, err := s.images.Images(ctx, at.fullName(name))
 	if err != nil {
 		return nil, err
@@ -338,6 +361,7 @@ func (s *Service) BatchDeleteImage(ctx context.Context, in *ecr.BatchDeleteImage
 		return nil, invalidParameter("The images of Amazon EKS are read-only")
 	}
 	out := &ecr.BatchDeleteImageOutput{ImageIds: []types.ImageIdentifier{}, Failures: []types.ImageFailure{}}
+	var by map[string][]string // referrers
 	for _, id := range in.ImageIds {
 		images, err := s.images.Images(ctx, at.fullName(name))
 		if err != nil {
@@ -345,13 +369,17 @@ func (s *Service) BatchDeleteImage(ctx context.Context, in *ecr.BatchDeleteImage
 		}
 		i, code, reason := findImage(images, id)
 		if code == "" && (id.ImageTag == nil || len(i.Tags) == 1) {
-			by, err := referrer(ctx, s.images, images, i.Digest)
-			if err != nil {
-				return nil, err
+			if by == nil {
+				if by, err = referrers(ctx, s.images, images); err != nil {
+					return nil, err
+				}
 			}
-			if by != "" {
-				code, reason = types.ImageFailureCodeImageReferencedByManifestList,
-					"Requested image referenced by manifest list: ["+by+"]"
+			for _, index := range by[i.Digest] {
+				// One that this request has deleted does not count.
+				if index != i.Digest && slices.ContainsFunc(images, func(i image.Image) bool { return i.Digest == index }) {
+					code, reason = types.ImageFailureCodeImageReferencedByManifestList,
+						"Requested image referenced by manifest list: ["+index+"]"
+				}
 			}
 		}
 		if code != "" {
@@ -383,22 +411,33 @@ func (s *Service) BatchDeleteImage(ctx context.Context, in *ecr.BatchDeleteImage
 	return out, nil
 }
 
-// referrer is the digest of an index among images that names one of them; empty when there is none.
-func referrer(ctx context.Context, registry *image.Registry, images []image.Image, digest string) (string, error) {
+// referrers are the indexes among images, by what they name. Each is read once.
+func referrers(ctx context.Context, registry *image.Registry, images []image.Image) (map[string][]string, error) {
+	by := make(map[string][]string)
 	for _, i := range images {
-		if i.ConfigMediaType != "" || i.Digest == digest {
+		if i.ConfigMediaType != "" {
 			continue // no index
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
 		}
 		m, err := registry.Manifest(ctx, i.Repository+"@"+i.Digest)
 		if errors.Is(err, image.ErrNotFound) {
 			continue
 		}
 		if err != nil {
-			return "", err
+			return nil, err
 		}
-		if strings.Contains(string(m.Payload), `"`+digest+`"`) {
-			return i.Digest, nil
+		var index struct {
+			Manifests []struct{ Digest string }
+			Subject   struct{ Digest string }
+		}
+		if err := json.Unmarshal(m.Payload, &index); err != nil {
+			return nil, fmt.Errorf("read the index %s@%s: %w", i.Repository, i.Digest, err)
+		}
+		for _, of := range append(index.Manifests, index.Subject) {
+			by[of.Digest] = append(by[of.Digest], i.Digest)
 		}
 	}
-	return "", nil
+	return by, nil
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// maxScan is how many bytes of messages one FilterLogEvents looks at before it answers with what it has, and a token to
-// go on. On AWS, too, a page may be empty and yet not the last.
+// maxScan is how many bytes of messages one FilterLogEvents looks at, times the cost of its pattern, before it answers
+// with what it has, and a token to go on. On AWS, too, a page may be empty and yet not the last.
 const maxScan = 256 << 20
 
 // descendingSince is the earliest startTime with which events can be read from the latest on.
@@ -86,8 +86,9 @@ func (s *Service) FilterLogEvents(ctx context.Context, in *cloudwatchlogs.Filter
 		if err != nil {
 			return nil, heldBack(err, "read", group.Value.Name)
 		}
-		scanned += len(e.Message)
-		if scanned > maxScan || filter.Match(e.Message) && !p.addEvent(e) {
+		before := scanned
+		scanned += len(e.Message) * filter.Cost()
+		if before > 0 && scanned > maxScan || filter.Match(e.Message) && !p.addEvent(e) {
 			out.NextToken = new(filterToken(cursor{position: &last, backward: at.backward}, in))
 			break
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
 
+	"github.com/coracle-eks/coracle/internal/logs/insights/value"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
@@ -304,5 +305,73 @@ func TestDiscoveredFields(t *testing.T) {
 	if err != nil || len(matches.Matches) != 1 || matches.Matches[0].EventNumber != 2 ||
 		matches.Matches[0].ExtractedValues["$status"] != "404" {
 		t.Errorf("%+v %v", matches, err)
+	}
+}
+
+// A long key above many values, and many fields, take no more memory than a message does.
+func TestFewFieldsAreDiscovered(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := t.Context()
+	w.group("g", "s")
+	at := today.Add(-time.Minute)
+	w.put("g", "s", at, `{"`+strings.Repeat("k", 400<<10)+`":[`+strings.Repeat("1,", 200<<10)+`1],"a":1}`)
+	var many strings.Builder
+	for i := range 500 {
+		fmt.Fprintf(&many, `"f%d":1,`, i)
+	}
+	w.put("g", "s", at.Add(time.Millisecond), "{"+many.String()+`"last":1}`)
+	row, err := record.LogGroups(w.store).Get(ctx, record.LogGroupKey(account, region, "g"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []int{1 + 6, value.MaxDiscovered + 6} {
+		p := record.LogPointer{GroupID: row.Value.ID, Timestamp: at.UnixMilli() + int64(i), Seq: uint64(i + 1)}
+		out, err := w.client.GetLogRecord(ctx, &cloudwatchlogs.GetLogRecordInput{LogRecordPointer: new(p.String())})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(out.LogRecord) != want {
+			t.Errorf("event %d has %d fields, want %d", i, len(out.LogRecord), want)
+		}
+	}
+	fields, err := w.client.GetLogGroupFields(ctx,
+		&cloudwatchlogs.GetLogGroupFieldsInput{LogGroupName: aws.String("g")})
+	if err != nil || len(fields.LogGroupFields) != value.MaxDiscovered+1+5 {
+		t.Errorf("%d fields, %v", len(fields.LogGroupFields), err)
+	}
+}
+
+func TestExpensivePatternsGetLess(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := t.Context()
+	expensive := aws.String("-%0[a-z]{0,249}%")
+	long := strings.Repeat("a", 200<<10)
+	_, err := w.client.TestMetricFilter(ctx, &cloudwatchlogs.TestMetricFilterInput{FilterPattern: expensive,
+		LogEventMessages: []string{long, long, long}})
+	if f := failureOf(t, err); f.code != "InvalidParameterException" || !strings.Contains(f.message, "fewer or shorter") {
+		t.Errorf("%+v", f)
+	}
+	if _, err := w.client.TestMetricFilter(ctx, &cloudwatchlogs.TestMetricFilterInput{FilterPattern: aws.String("a"),
+		LogEventMessages: []string{long, long, long}}); err != nil {
+		t.Error(err)
+	}
+
+	w.group("g", "s")
+	for i := range 20 {
+		w.put("g", "s", today.Add(time.Duration(i-60)*time.Second), strings.Repeat(" ", 1_000_000))
+	}
+	pages, found := 0, 0
+	for pager := cloudwatchlogs.NewFilterLogEventsPaginator(w.client, &cloudwatchlogs.FilterLogEventsInput{
+		LogGroupName: aws.String("g"), FilterPattern: expensive}); pager.HasMorePages(); pages++ {
+		page, err := pager.NextPage(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found += len(page.Events)
+	}
+	if found != 20 || pages < 3 {
+		t.Errorf("%d events in %d pages", found, pages)
 	}
 }

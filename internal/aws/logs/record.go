@@ -87,8 +87,11 @@ func (s *Service) GetLogRecord(ctx context.Context, in *cloudwatchlogs.GetLogRec
 	if !ok || names[e.Stream] == "" {
 		return nil, gone
 	}
+	if err := wire.HoldAnswer(ctx, recordBytes*int64(len(e.Message))); err != nil {
+		return nil, err
+	}
 	fields := map[string]string{}
-	discover(e.Message, func(path, text string) { fields[path] = text })
+	discover(e.Message, func(path string, v value.Value) { fields[path] = strings.Clone(v.String()) })
 	fields["@ingestionTime"] = strconv.FormatInt(e.Ingested, 10)
 	fields["@log"] = group.Account + ":" + group.Name
 	fields["@logStream"] = names[e.Stream]
@@ -98,15 +101,21 @@ func (s *Service) GetLogRecord(ctx context.Context, in *cloudwatchlogs.GetLogRec
 	return &cloudwatchlogs.GetLogRecordOutput{LogRecord: fields}, nil
 }
 
-// discover calls each for every field of a JSON message.
-func discover(message string, each func(path, text string)) {
+// recordBytes is what a byte of an event takes in the answer of GetLogRecord at most: in the message, to look for
+// fields, and in a field.
+const recordBytes = 4
+
+// discover calls each for the first fields of a JSON message, as many as AWS discovers.
+func discover(message string, each func(path string, v value.Value)) {
 	var d value.Document
 	if !d.Parse([]byte(message)) {
 		return
 	}
+	n := 0
 	d.Each(func(path string, v value.Value) bool {
-		each(strings.Clone(path), strings.Clone(v.String()))
-		return true
+		each(path, v)
+		n++
+		return n < value.MaxDiscovered
 	})
 }
 
@@ -135,6 +144,9 @@ func (s *Service) GetLogGroupFields(ctx context.Context, in *cloudwatchlogs.GetL
 	if err != nil {
 		return nil, err
 	}
+	if err := wire.HoldAnswer(ctx, 10*maxFields*value.MaxPath); err != nil {
+		return nil, err
+	}
 	total, bytes, counts := 0, 0, map[string]int{}
 	for e, err := range s.events.Events(ctx, events.GroupID(group.Value.ID), events.Range{
 		From: from, To: to + 1, Streams: func(id events.StreamID) bool { return names[id] != "" }, Backward: true,
@@ -149,7 +161,7 @@ func (s *Service) GetLogGroupFields(ctx context.Context, in *cloudwatchlogs.GetL
 		for _, name := range generated {
 			counts[name]++
 		}
-		discover(e.Message, func(path, _ string) {
+		discover(e.Message, func(path string, _ value.Value) {
 			if counts[path] > 0 || len(counts) < 10*maxFields {
 				counts[path]++
 			}
@@ -172,11 +184,28 @@ func (s *Service) GetLogGroupFields(ctx context.Context, in *cloudwatchlogs.GetL
 	return &cloudwatchlogs.GetLogGroupFieldsOutput{LogGroupFields: fields[:min(len(fields), maxFields)]}, nil
 }
 
+const (
+	maxTested     = 1 << 20  // bytes of messages that one TestMetricFilter looks at, as many as one PutLogEvents takes
+	maxTestedCost = 16 << 20 // the same, times the cost of its pattern
+	testedBytes   = 64       // that a byte of a message takes in an answer at most: every second one may be a field
+)
+
 // TestMetricFilter says which of some messages a filter pattern matches.
 func (s *Service) TestMetricFilter(ctx context.Context, in *cloudwatchlogs.TestMetricFilterInput) (
 	*cloudwatchlogs.TestMetricFilterOutput, error) {
 	filter, err := parsePattern(aws.ToString(in.FilterPattern))
 	if err != nil {
+		return nil, err
+	}
+	size := 0
+	for _, message := range in.LogEventMessages {
+		size += len(message)
+	}
+	if most := min(maxTested, maxTestedCost/filter.Cost()); size > most {
+		return nil, invalidParameter("The logEventMessages have %d bytes, and may have %d with this filterPattern: test "+
+			"fewer or shorter ones at a time", size, most)
+	}
+	if err := wire.HoldAnswer(ctx, int64(size)*testedBytes); err != nil {
 		return nil, err
 	}
 	out := &cloudwatchlogs.TestMetricFilterOutput{Matches: []types.MetricFilterMatchRecord{}}

@@ -43,6 +43,9 @@ var systemFields = map[string]kind{
 	"@log": logGroup, "@ptr": pointer,
 }
 
+// maxDocuments is how many documents an event holds.
+const maxDocuments = 16
+
 // documentOf is a document for a combination of fields.
 type documentOf struct {
 	fields   string // a byte for each field: 1 when it is among them
@@ -155,6 +158,9 @@ func (e *event) chooseDocument() error {
 		}
 	}
 	e.document, e.index = value.NewDocument(paths...), index
+	if len(e.made) == maxDocuments { // each block may have another combination
+		e.made = nil
+	}
 	e.made = append(e.made, documentOf{string(key), e.document, e.index})
 	return nil
 }

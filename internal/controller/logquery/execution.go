@@ -76,6 +76,7 @@ func (e *execution) runQuery(ctx context.Context, end func(*found) error) error 
 		Now:    e.query.CreatedAt.UnixMilli(),
 		Limit:  int(e.query.Limit),
 		Memory: e.r.o.Memory,
+		Done:   ctx.Done(),
 
 		References: true,
 	})

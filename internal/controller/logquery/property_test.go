@@ -252,3 +252,27 @@ func TestSkippingChangesNothing(t *testing.T) {
 		t.Error("no query skipped anything: this test tests nothing")
 	}
 }
+
+// A query of many fields over blocks each of which keeps other ones in columns holds few documents.
+func TestFewDocumentsAreHeld(t *testing.T) {
+	t.Parallel()
+	s := &scan{fields: make([]string, 10), kinds: make([]kind, 10), columns: make([]column, 10)}
+	s.event.s = s
+	for i := range s.columns {
+		s.fields[i], s.columns[i].looked = fmt.Sprint("field", i), true
+	}
+	for combination := range 1 << 10 {
+		for i := range s.columns {
+			s.columns[i].kept = nil
+			if combination&(1<<i) != 0 {
+				s.columns[i].kept = &events.Column{}
+			}
+		}
+		if err := s.event.chooseDocument(); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(s.event.made); n > maxDocuments {
+			t.Fatalf("%d documents", n)
+		}
+	}
+}

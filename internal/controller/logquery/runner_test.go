@@ -218,6 +218,39 @@ func TestStop(t *testing.T) {
 	}
 }
 
+// A query that takes hours for one event ends when it is stopped, and when its time is over.
+func TestAQueryEndsWithinAnEvent(t *testing.T) {
+	t.Parallel()
+	for status, end := range map[logstypes.QueryStatus]func(l *logs, q record.LogQuery) error{
+		logstypes.QueryStatusCancelled: func(l *logs, q record.LogQuery) error {
+			_, err := record.LogQueries(l.store).Modify(t.Context(), record.LogQueryKey(account, region, q.ID),
+				func(q *record.LogQuery) error {
+					q.Stop = true
+					return nil
+				})
+			return err
+		},
+		logstypes.QueryStatusTimeout: func(l *logs, _ record.LogQuery) error {
+			l.clock.Sleep(time.Hour)
+			return nil
+		},
+	} {
+		l := newLogs(t)
+		l.clock = clocktesting.NewFakeClock(time.Now())
+		g := l.group("/one/event")
+		l.put(g, l.stream(g, "stream"), 0, strings.Repeat("a", 1<<20))
+		l.serve()
+		q := l.start(`filter regexReplace(@message, "a.*b|a", "") = "b"`, []record.LogGroup{g})
+		l.await(q, func(run record.LogQueryRun) bool { return run.Statistics.RecordsScanned == 1 })
+		if err := end(l, q); err != nil {
+			t.Fatal(err)
+		}
+		if run, _ := l.end(q); run.Status != status {
+			t.Errorf("the query is %s, and not %s: %s", run.Status, status, run.Reason)
+		}
+	}
+}
+
 // However many queries an account has, those of another get their turn.
 func TestAccountsShareTheTurns(t *testing.T) {
 	t.Parallel()

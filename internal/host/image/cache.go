@@ -31,14 +31,32 @@ import (
 // cacheShare is the part of the data directory's disk that the cache may have, unless Options.CacheSize is set.
 const cacheShare = 4
 
+// evictedShare is the part of the cache's bound that is made free when there is no room, beside what is needed: images
+// are not listed again for each pull.
+const evictedShare = 64
+
 // cache counts what is being stored.
 type cache struct {
-	mu      sync.Mutex     // held while images are removed
+	evicting sync.Mutex // held while images are removed for others
+
+	mu      sync.Mutex
 	pending int64          // bytes that are being fetched
 	storing map[string]int // by repository as it is stored: how many images are being stored there
+	// since has the repositories in which an image was being stored at any time since the listing under way began; nil
+	// when nothing is listed
+	since map[string]bool
+	// removing has the repositories in which something is being removed; removed is signaled when that ends
+	removing map[string]bool
+	removed  sync.Cond
+	// size is how many bytes the images have at most: what they had when they were listed last, and all that was fetched
+	// since. So that most pulls need not list them.
+	size   int64
+	listed bool  // size is known
+	added  int64 // to size since the listing under way began
 }
 
 // beginStoring announces that an image is going to be stored in a repository, where nothing is removed until it ended.
+// It waits for what is being removed there.
 func (c *cache) beginStoring(stored string) (end func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -46,10 +64,16 @@ func (c *cache) beginStoring(stored string) (end func()) {
 }
 
 func (c *cache) addStoring(stored string) (end func()) {
+	for c.removing[stored] {
+		c.removed.Wait()
+	}
 	if c.storing == nil {
 		c.storing = make(map[string]int)
 	}
 	c.storing[stored]++
+	if c.since != nil {
+		c.since[stored] = true
+	}
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -57,6 +81,49 @@ func (c *cache) addStoring(stored string) (end func()) {
 			delete(c.storing, stored)
 		}
 	}
+}
+
+// beginRemoving keeps images from being stored in a repository until the end; false when some are being stored there
+// beside the given number, or the listing under way may not know them.
+func (c *cache) beginRemoving(stored string, own int) (end func(), ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.storing[stored] > own || own == 0 && c.since[stored] {
+		return nil, false
+	}
+	if c.removing == nil {
+		c.removing = make(map[string]bool)
+	}
+	c.removing[stored] = true
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.removing, stored)
+		c.removed.Broadcast()
+	}, true
+}
+
+// beginListing begins a listing of all images. It ends with endListing.
+func (c *cache) beginListing() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.since, c.added = make(map[string]bool), 0
+	for stored := range c.storing {
+		c.since[stored] = true
+	}
+}
+
+func (c *cache) endListing() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.since = nil
+}
+
+// mayBeStored reports whether an image may have been stored in a repository since the listing under way began.
+func (c *cache) mayBeStored(stored string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.since[stored]
 }
 
 // marksDir has the marks. A mark's name begins with a colon, so that it is not that of a repository below.
@@ -144,9 +211,57 @@ func (r *Registry) makeRoom(ctx context.Context, repository string, blobs []v1.D
 	c := &r.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !c.hasRoom(need, limit, free) {
+		c.mu.Unlock()
+		err := r.evict(ctx, need, limit)
+		c.mu.Lock()
+		if err != nil {
+			return nil, err
+		}
+	}
+	if c.size+c.pending+need > limit {
+		return nil, fmt.Errorf(
+			"it has %s, and the images of public registries that are being fetched leave no room for it: try again later",
+			humanize.IBytes(uint64(need)),
+		)
+	}
+	c.pending += need
+	end := c.addStoring(r.storedName(repository))
+	return func() {
+		c.mu.Lock()
+		c.pending, c.size, c.added = c.pending-need, c.size+need, c.added+need
+		c.mu.Unlock()
+		end()
+	}, nil
+}
+
+// hasRoom reports whether there certainly is room for an image of a size, on a disk with so much free. The caller holds
+// mu.
+func (c *cache) hasRoom(need, limit, free int64) bool {
+	return c.listed && c.size+c.pending+need <= limit && need+diskspace.Reserve <= free
+}
+
+// evict removes the images that were not asked for the longest until the cache and the disk have room for an image.
+// Images of other repositories can be stored meanwhile. An image stays while others are being stored in its repository.
+func (r *Registry) evict(ctx context.Context, need, limit int64) error {
+	c := &r.cache
+	c.evicting.Lock()
+	defer c.evicting.Unlock()
+	free, err := diskspace.Free(r.options.Dir)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	enough := c.hasRoom(need, limit, free)
+	c.mu.Unlock()
+	if enough { // since somebody else has evicted
+		return nil
+	}
+	c.beginListing()
+	defer c.endListing()
 	images, err := r.listCached(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	count, total := make(map[digest.Digest]int), int64(0)
 	for _, image := range images {
@@ -156,17 +271,26 @@ func (r *Registry) makeRoom(ctx context.Context, repository string, blobs []v1.D
 			}
 		}
 	}
-	short := max(total+c.pending+need-limit, need+diskspace.Reserve-free)
+	c.mu.Lock()
+	short := max(total+c.added+c.pending+need-limit, need+diskspace.Reserve-free)
+	c.mu.Unlock()
+	if short > 0 {
+		short += limit / evictedShare
+	}
 	gone := make(map[string][]digest.Digest) // manifests, by repository
 	for _, image := range images {
 		if short <= 0 {
 			break
 		}
-		if c.storing[r.storedName(image.repository)] > 0 {
-			continue
+		if gone[image.repository] == nil {
+			end, ok := c.beginRemoving(r.storedName(image.repository), 0)
+			if !ok {
+				continue
+			}
+			defer end()
 		}
 		if err := r.removeCached(ctx, image); err != nil {
-			return nil, err
+			return err
 		}
 		gone[image.repository] = append(gone[image.repository], digest.Digest(image.digest))
 		for d, size := range image.blobs {
@@ -184,23 +308,13 @@ func (r *Registry) makeRoom(ctx context.Context, repository string, blobs []v1.D
 	}
 	for repository, manifests := range gone {
 		if err := r.dropUnnamed(ctx, repository, manifests); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	if total+c.pending+need > limit {
-		return nil, fmt.Errorf(
-			"it has %s, and the images of public registries that are being fetched leave no room for it: try again later",
-			humanize.IBytes(uint64(need)),
-		)
-	}
-	c.pending += need
-	end := c.addStoring(r.storedName(repository))
-	return func() {
-		c.mu.Lock()
-		c.pending -= need
-		c.mu.Unlock()
-		end()
-	}, nil
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.size, c.listed = total+c.added, true
+	return nil
 }
 
 // listCached lists the images of the cache, those first that were not asked for the longest.
@@ -256,14 +370,10 @@ func (r *Registry) cachedOf(ctx context.Context, repository string, used map[str
 	loaded, found := make(map[string]bool), make(map[string]bool)
 	var all []cachedImage
 	for _, image := range images {
-		size, parts, err := r.manifestParts(ctx, repository, image.Digest)
-		if err != nil {
-			return nil, err
-		}
 		one := cachedImage{
 			repository: repository,
 			digest:     image.Digest,
-			blobs:      map[digest.Digest]int64{digest.Digest(image.Digest): size},
+			blobs:      map[digest.Digest]int64{digest.Digest(image.Digest): image.Size},
 		}
 		for _, identifier := range append(image.Tags, image.Digest) {
 			at, ok := used[identifier]
@@ -281,20 +391,34 @@ func (r *Registry) cachedOf(ctx context.Context, repository string, used map[str
 		if len(one.marks) == 0 {
 			loaded[image.Digest] = true
 		}
+		all = append(all, one)
+		isIndex := image.ConfigMediaType == ""
+		if isIndex && !loaded[image.Digest] {
+			continue // an index that is not read takes no time, however many images it names
+		}
+		size, parts, err := r.manifestParts(ctx, repository, image.Digest)
+		if errors.Is(err, ErrNotFound) {
+			continue // it was deleted meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		one.blobs[digest.Digest(image.Digest)] = size
 		for _, part := range parts {
-			if image.ConfigMediaType == "" && loaded[image.Digest] {
+			if isIndex {
 				loaded[part.Digest.String()] = true
-			} else if image.ConfigMediaType != "" {
+			} else {
 				one.blobs[digest.Digest(part.Digest.String())] = part.Size
 			}
 		}
-		all = append(all, one)
 	}
 	for identifier := range used { // of what could not be stored, or was deleted
-		if !found[identifier] && r.cache.storing[r.storedName(repository)] == 0 {
-			if err := os.Remove(r.pulledMark(repository, identifier)); err != nil {
-				return nil, err
-			}
+		if found[identifier] || r.cache.mayBeStored(r.storedName(repository)) {
+			continue
+		}
+		err := os.Remove(r.pulledMark(repository, identifier))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
 		}
 	}
 	return slices.DeleteFunc(all, func(image cachedImage) bool { return loaded[image.digest] }), nil
@@ -411,37 +535,47 @@ func (r *Registry) repositoryDirs() (all []string, err error) {
 	return all, err
 }
 
-// dropBlobs removes the blobs that no repository has. It waits for those that are just becoming part of one.
+// dropBlobs removes the blobs that no repository has. It looks through all repositories once, while others commit, and
+// then waits for those that are just committing: what they have made part of their repositories stays, too.
 func (r *Registry) dropBlobs(blobs []digest.Digest) error {
-	if len(blobs) == 0 {
-		return nil
-	}
-	r.commits.Lock()
-	defer r.commits.Unlock()
-	repositories, err := r.repositoryDirs()
-	if err != nil {
-		return err
-	}
+	unlinked := make(map[string]bool, len(blobs)) // by algorithm and digest, as paths
 	for _, d := range blobs {
 		if err := d.Validate(); err != nil {
 			return err
 		}
-		file := filepath.Join(d.Algorithm().String(), d.Encoded(), "link")
-		linked := slices.ContainsFunc(repositories, func(dir string) bool {
-			_, layer := os.Lstat(filepath.Join(dir, "_layers", file))
-			_, manifest := os.Lstat(filepath.Join(dir, "_manifests/revisions", file))
-			return !errors.Is(layer, fs.ErrNotExist) || !errors.Is(manifest, fs.ErrNotExist)
-		})
-		if linked {
-			continue
+		unlinked[filepath.Join(d.Algorithm().String(), d.Encoded())] = true
+	}
+	if len(unlinked) == 0 {
+		return nil
+	}
+	r.dropping.Lock()
+	defer r.dropping.Unlock()
+	r.commits.watch()
+	repositories, err := r.repositoryDirs()
+	if err == nil {
+		err = deleteLinked(unlinked, repositories)
+	}
+	if err != nil {
+		r.commits.unwatch()
+		return err
+	}
+	r.commits.Lock()
+	defer r.commits.Unlock()
+	committed := r.commits.unwatch()
+	if !committed[""] { // otherwise somewhere
+		repositories = nil
+		for stored := range committed {
+			repositories = append(repositories, r.repositoryDir(stored))
 		}
-		dir := filepath.Join(
-			r.options.Dir,
-			"registry/docker/registry/v2/blobs",
-			d.Algorithm().String(),
-			d.Encoded()[:2],
-			d.Encoded(),
-		)
+	} else if repositories, err = r.repositoryDirs(); err != nil {
+		return err
+	}
+	if err := deleteLinked(unlinked, repositories); err != nil {
+		return err
+	}
+	for path := range unlinked {
+		algorithm, encoded := filepath.Split(path)
+		dir := filepath.Join(r.options.Dir, "registry/docker/registry/v2/blobs", algorithm, encoded[:2], encoded)
 		if err := os.RemoveAll(dir); err != nil {
 			return err
 		}
@@ -449,13 +583,59 @@ func (r *Registry) dropBlobs(blobs []digest.Digest) error {
 	return nil
 }
 
+// deleteLinked deletes from a set of blobs those that one of the repositories has. It reads the directories of a
+// repository once, however many blobs there are.
+func deleteLinked(blobs map[string]bool, repositories []string) error {
+	algorithms := make(map[string]bool)
+	for path := range blobs {
+		algorithms[filepath.Dir(path)] = true
+	}
+	for _, repository := range repositories {
+		for _, links := range []string{"_layers", "_manifests/revisions"} {
+			for algorithm := range algorithms {
+				names, err := readNames(filepath.Join(repository, links, algorithm))
+				if err != nil {
+					return err
+				}
+				for _, name := range names {
+					path := filepath.Join(algorithm, name)
+					if !blobs[path] {
+						continue
+					}
+					// Of a manifest that was deleted the directory is left.
+					_, err := os.Lstat(filepath.Join(repository, links, path, "link"))
+					if err == nil {
+						delete(blobs, path)
+					} else if !errors.Is(err, fs.ErrNotExist) {
+						return err
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// readNames are the names in a directory; none when it is not there.
+func readNames(dir string) ([]string, error) {
+	f, err := os.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.Readdirnames(-1)
+}
+
 // dropFailed removes what an image has left that could not be fetched, and those of its marks that are of nothing.
 func (r *Registry) dropFailed(ctx context.Context, repository string, marks []string) error {
-	r.cache.mu.Lock()
-	defer r.cache.mu.Unlock()
-	if r.cache.storing[r.storedName(repository)] > 1 {
+	end, ok := r.cache.beginRemoving(r.storedName(repository), 1)
+	if !ok {
 		return r.leaveGarbage() // of another one
 	}
+	defer end()
 	for _, identifier := range marks {
 		if there, err := r.hasReference(ctx, joinReference(repository, identifier)); err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/opencontainers/go-digest"
 
 	"github.com/coracle-eks/coracle/internal/eventually"
 )
@@ -327,5 +329,104 @@ func TestMarksOfEarlierVersions(t *testing.T) {
 	r := open(t, Options{Dir: dir})
 	if _, err := os.Stat(r.pulledMark("docker.io/library/nginx", "1.27")); err != nil {
 		t.Error(err)
+	}
+}
+
+// corrupt makes the manifest of an image unreadable.
+func corrupt(t *testing.T, r *Registry, digestOf string) {
+	t.Helper()
+	_, encoded, _ := strings.Cut(digestOf, ":")
+	path := filepath.Join(r.options.Dir, "registry/docker/registry/v2/blobs/sha256", encoded[:2], encoded, "data")
+	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAPullListsTheCacheOnlyForRoom has a cache that cannot be listed, and one whose images are just being removed.
+func TestAPullListsTheCacheOnlyForRoom(t *testing.T) {
+	t.Parallel()
+	n := newInternet()
+	r := open(t, Options{Transport: n, CacheSize: 1 << 20})
+	first := n.push(t, "docker.io/library/first:1")
+	n.push(t, "docker.io/library/second:1")
+	if status, _, body := get(t, r, "library/first", "1", "docker.io"); status != 200 {
+		t.Fatal(body)
+	}
+	corrupt(t, r, hash(t, first))
+	r.cache.evicting.Lock()
+	defer r.cache.evicting.Unlock()
+	if status, _, body := get(t, r, "library/second", "1", "docker.io"); status != 200 {
+		t.Error(body)
+	}
+}
+
+// TestManifestsAreReadOnce lists images, and asks for one, whose manifests cannot be read any more.
+func TestManifestsAreReadOnce(t *testing.T) {
+	t.Parallel()
+	r := open(t, Options{})
+	img := randomImage(t)
+	if err := r.storeImage(t.Context(), secretRepository+":v1", img); err != nil {
+		t.Fatal(err)
+	}
+	before, err := r.Images(t.Context(), secretRepository)
+	if err != nil || len(before) != 1 {
+		t.Fatal(before, err)
+	}
+	corrupt(t, r, hash(t, img))
+	if after, err := r.Images(t.Context(), secretRepository); err != nil || !reflect.DeepEqual(after, before) {
+		t.Errorf("%v, %v; want %v", after, err, before)
+	}
+	if d, err := r.Resolve(t.Context(), secretRepository+":v1"); err != nil || d != hash(t, img) {
+		t.Errorf("%s, %v", d, err)
+	}
+	if _, err := r.Resolve(t.Context(), secretRepository+":v2"); !errors.Is(err, ErrNotFound) {
+		t.Error(err)
+	}
+}
+
+// TestBlobsOfCommitsStay drops blobs of which one becomes part of a repository behind the look at that repository.
+func TestBlobsOfCommitsStay(t *testing.T) {
+	t.Parallel()
+	r := open(t, Options{})
+	dir := func(d digest.Digest) string {
+		return filepath.Join(r.options.Dir, "registry/docker/registry/v2/blobs/sha256", d.Encoded()[:2], d.Encoded())
+	}
+	link := func(stored string, d digest.Digest) {
+		t.Helper()
+		path := filepath.Join(r.repositoryDir(stored), "_layers/sha256", d.Encoded(), "link")
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(d), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var blobs []digest.Digest
+	for _, text := range []string{"linked", "of a commit", "of another commit", "nobody's"} {
+		d := digest.FromString(text)
+		if err := os.MkdirAll(dir(d), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		blobs = append(blobs, d)
+	}
+	link("a", blobs[0])
+	endOne, endOther := r.commits.beginCommit("b"), r.commits.beginCommit("c/d")
+	dropped := make(chan error)
+	go func() { dropped <- r.dropBlobs(blobs) }()
+	eventually.Nil(t, "the commits are waited for", func() error {
+		if r.commits.TryRLock() {
+			r.commits.RUnlock()
+			return errors.New("nobody waits")
+		}
+		return nil
+	})
+	link("b", blobs[1])
+	link("c/d", blobs[2])
+	endOne()
+	endOther()
+	if err := <-dropped; err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []bool{true, true, true, false} {
+		if _, err := os.Stat(dir(blobs[i])); (err == nil) != want {
+			t.Errorf("blob %d is there: %v", i, !want)
+		}
 	}
 }

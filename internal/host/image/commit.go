@@ -6,19 +6,71 @@ import (
 	"sync"
 )
 
+// commits are the requests that just make a blob or a manifest part of a repository.
+type commits struct {
+	sync.RWMutex // held for reading by each of them
+
+	mu     sync.Mutex
+	active map[string]int // by repository, as it is stored
+	// since has the repositories of those that went on at any time since watch was called; nil when nobody watches
+	since map[string]bool
+}
+
+// beginCommit waits until no blobs are removed, and lets none be removed until the end.
+func (c *commits) beginCommit(stored string) (end func()) {
+	c.RLock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.active == nil {
+		c.active = make(map[string]int)
+	}
+	c.active[stored]++
+	if c.since != nil {
+		c.since[stored] = true
+	}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.active[stored]--; c.active[stored] == 0 {
+			delete(c.active, stored)
+		}
+		c.RUnlock()
+	}
+}
+
+// watch notes the repositories of commits from now on, until unwatch returns them. There is one watch at a time.
+func (c *commits) watch() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.since = make(map[string]bool)
+	for stored := range c.active {
+		c.since[stored] = true
+	}
+}
+
+func (c *commits) unwatch() (stored map[string]bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	stored, c.since = c.since, nil
+	return stored
+}
+
 // serveStorage serves the protocol on the storage. It holds commits for reading while a blob or a manifest becomes
 // part of a repository, so that the blob is not removed between the library's look whether it is there and the link to
 // it. A client may take its time to send a body, for which nobody waits.
 func (r *Registry) serveStorage(w http.ResponseWriter, request *http.Request) {
+	stored := ""
+	if match := route.FindStringSubmatch(request.URL.Path); match != nil {
+		stored = match[1]
+	}
 	switch request.Method {
 	case http.MethodPut:
-		body := &committing{ReadCloser: request.Body, commits: &r.commits}
+		body := &committing{ReadCloser: request.Body, commits: &r.commits, stored: stored}
 		defer body.endCommit()
 		request = request.WithContext(request.Context())
 		request.Body = body
 	case http.MethodPost: // may mount a blob; it has no body
-		r.commits.RLock()
-		defer r.commits.RUnlock()
+		defer r.commits.beginCommit(stored)()
 	}
 	r.app.ServeHTTP(w, request)
 }
@@ -26,21 +78,21 @@ func (r *Registry) serveStorage(w http.ResponseWriter, request *http.Request) {
 // committing is the body of a request that commits something once it is read.
 type committing struct {
 	io.ReadCloser
-	commits *sync.RWMutex
-	held    bool
+	commits *commits
+	stored  string
+	end     func() // nil before
 }
 
 func (c *committing) Read(p []byte) (int, error) {
 	n, err := c.ReadCloser.Read(p)
-	if err != nil && !c.held {
-		c.commits.RLock()
-		c.held = true
+	if err != nil && c.end == nil {
+		c.end = c.commits.beginCommit(c.stored)
 	}
 	return n, err
 }
 
 func (c *committing) endCommit() {
-	if c.held {
-		c.commits.RUnlock()
+	if c.end != nil {
+		c.end()
 	}
 }

@@ -103,9 +103,12 @@ func (r *handler) dispatch(w http.ResponseWriter, request *http.Request) error {
 	query.Del("ns")
 
 	if account, region, ok := ECR(r.canonical(host)); ok {
+		unlock := func() {}
+		defer func() { unlock() }()
 		want := Request{Account: account, Region: region, RequestedRegion: requestedRegion(host),
 			Repository: repository}
-		if err := r.authorizeAction(request, want, what); err != nil {
+		lock := func(tag string) { unlock = r.LockTag(r.canonical(host)+"/"+repository, tag) }
+		if err := r.authorizeAction(request, want, what, lock); err != nil {
 			return err
 		}
 		if err := r.fillCache(request, want, what); err != nil {
@@ -253,8 +256,9 @@ func (r *handler) authorize(request *http.Request, want Request) error {
 }
 
 // authorizeAction checks a request to a repository of ECR against the permissions that ECR's API has for the same.
+// It calls lock for the tag that the request puts, before it asks whether that may be.
 // https://docs.aws.amazon.com/AmazonECR/latest/userguide/image-push-iam.html
-func (r *handler) authorizeAction(request *http.Request, want Request, what string) error {
+func (r *handler) authorizeAction(request *http.Request, want Request, what string, lock func(tag string)) error {
 	kind, reference, _ := strings.Cut(what, "/")
 	switch read := request.Method == http.MethodGet || request.Method == http.MethodHead; {
 	case kind == "tags":
@@ -281,6 +285,7 @@ func (r *handler) authorizeAction(request *http.Request, want Request, what stri
 		want.Digest = hash.String()
 		if !strings.Contains(reference, ":") {
 			want.Tag = reference
+			lock(want.Tag)
 		}
 		request.Body = io.NopCloser(bytes.NewReader(body))
 	case kind == "manifests": // ECR has BatchDeleteImage for that

@@ -36,6 +36,8 @@ import (
 	"github.com/distribution/distribution/v3/registry/storage/driver/filesystem"
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
+	"k8s.io/utils/keymutex"
+	"k8s.io/utils/lru"
 
 	"github.com/coracle-eks/coracle/internal/outbound"
 	"github.com/coracle-eks/coracle/internal/upstream"
@@ -80,7 +82,11 @@ type Registry struct {
 	metadata   *semaphore.Weighted // bytes of manifests and configurations that pulls hold in memory
 	space      space
 	cache      cache
-	commits    sync.RWMutex // held for reading while a blob becomes part of a repository
+	commits    commits
+	dropping   sync.Mutex // held while blobs are removed
+	tags       keymutex.KeyMutex
+	// descriptions has a description of each of the manifests read last, by digest
+	descriptions *lru.Cache
 
 	providing  sync.Mutex
 	provisions map[string]*provision // by reference, while they run
@@ -98,8 +104,10 @@ func Open(o Options) (*Registry, error) {
 	if o.Transport == nil {
 		o.Transport = outbound.Transport(outbound.Options{Policy: o.Outbound, MaxBody: maxLayer})
 	}
-	r := &Registry{options: o, assembled: make(map[string]bool), provisions: make(map[string]*provision),
-		making: make(chan struct{}, 1), metadata: semaphore.NewWeighted(maxPullMetadata)}
+	r := &Registry{options: o, tags: keymutex.NewHashed(256), descriptions: lru.New(maxDescriptions), assembled: make(map[string]bool),
+		provisions: make(map[string]*provision),
+		making:     make(chan struct{}, 1), metadata: semaphore.NewWeighted(maxPullMetadata)}
+	r.cache.removed.L = &r.cache.mu
 	r.background, r.stop = context.WithCancel(context.Background())
 	root := filepath.Join(o.Dir, "registry")
 	for _, dir := range []string{root, r.scratchDir()} {

@@ -132,8 +132,7 @@ func (r *Registry) FinishUpload(ctx context.Context, repository, id, digestOf st
 	if err != nil {
 		return errors.Join(fmt.Errorf("%q: %w", digestOf, ErrDigest), upload.Close())
 	}
-	r.commits.RLock()
-	defer r.commits.RUnlock()
+	defer r.commits.beginCommit(r.storedName(repository))()
 	_, err = upload.Commit(ctx, ocispec.Descriptor{Digest: d})
 	if errors.As(err, &distribution.ErrBlobInvalidDigest{}) {
 		return fmt.Errorf("%s: %w", digestOf, ErrDigest)
@@ -151,6 +150,14 @@ func (r *Registry) resumeUpload(ctx context.Context, repository, id string) (dis
 		return nil, fmt.Errorf("%s: %w", id, ErrUploadUnknown)
 	}
 	return upload, err
+}
+
+// LockTag lets nobody else put or check a tag of a repository until unlock: between a look whether it may be put, and
+// PutManifest. No other tag is locked meanwhile.
+func (r *Registry) LockTag(repository, tag string) (unlock func()) {
+	key := joinReference(r.storedName(repository), tag)
+	r.tags.LockKey(key)
+	return func() { r.tags.UnlockKey(key) } //nolint:errcheck // only of a key that is not locked
 }
 
 // PutManifest stores a manifest in a repository, under a tag if there is one. The error is an [InvalidTag] or an
@@ -184,8 +191,7 @@ func (r *Registry) PutManifest(ctx context.Context, repository, tag, mediaType s
 		return Manifest{}, err
 	}
 	defer release()
-	r.commits.RLock()
-	defer r.commits.RUnlock()
+	defer r.commits.beginCommit(r.storedName(repository))()
 	if _, err := manifests.Put(ctx, m); err != nil {
 		var problems distribution.ErrManifestVerification
 		if errors.As(err, &problems) {

@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/distribution/distribution/v3"
 	_ "github.com/distribution/distribution/v3/manifest/manifestlist" // the forms of manifests that are read
@@ -91,14 +92,12 @@ func (r *Registry) Images(ctx context.Context, repository string) ([]Image, erro
 	}
 	var images []Image
 	err = manifests.(distribution.ManifestEnumerator).Enumerate(ctx, func(d digest.Digest) error {
-		m, err := manifests.Get(ctx, d)
+		about, err := r.describe(ctx, manifests, d)
 		if err != nil {
 			return err
 		}
-		image := Image{Repository: repository, Digest: d.String(), Tags: tags[d]}
-		if image.Size, image.MediaType, image.ConfigMediaType, err = describe(m); err != nil {
-			return err
-		}
+		image := Image{Repository: repository, Digest: d.String(), Tags: tags[d], Size: about.size,
+			MediaType: about.mediaType, ConfigMediaType: about.configType}
 		info, err := r.driver.Stat(ctx, path.Join(manifestsDir(repo), "revisions", d.Algorithm().String(), d.Encoded(),
 			"link"))
 		if err != nil {
@@ -145,6 +144,37 @@ func (r *Registry) tagsByManifest(ctx context.Context, repo distribution.Reposit
 	return tags, nil
 }
 
+// description is what a list of images says of a manifest.
+type description struct {
+	size                  int64
+	mediaType, configType string
+}
+
+// maxDescriptions is how many manifests are known without being read. Their types are short; see describe.
+const maxDescriptions = 20_000
+
+// describe describes a manifest, whose content never changes. It is read once, as long as it is one of the last
+// maxDescriptions.
+func (r *Registry) describe(ctx context.Context, manifests distribution.ManifestService, d digest.Digest) (description,
+	error) {
+	if known, ok := r.descriptions.Get(d); ok {
+		return known.(description), nil
+	}
+	m, err := manifests.Get(ctx, d)
+	if err != nil {
+		return description{}, err
+	}
+	var of description
+	if of.size, of.mediaType, of.configType, err = describe(m); err != nil {
+		return description{}, err
+	}
+	if len(of.mediaType)+len(of.configType) <= 256 {
+		of.mediaType, of.configType = strings.Clone(of.mediaType), strings.Clone(of.configType)
+		r.descriptions.Add(digest.Digest(strings.Clone(d.String())), of)
+	}
+	return of, nil
+}
+
 func describe(m distribution.Manifest) (size int64, mediaType, configType string, err error) {
 	mediaType, payload, err := m.Payload()
 	if err != nil {
@@ -168,17 +198,33 @@ func describe(m distribution.Manifest) (size int64, mediaType, configType string
 	return size, mediaType, string(content.Config.MediaType), nil
 }
 
-// Manifest is the manifest behind a full reference with a tag or a digest; ErrNotFound when there is none.
-func (r *Registry) Manifest(ctx context.Context, full string) (Manifest, error) {
+// Resolve returns the digest of the manifest behind a full reference with a tag or a digest; ErrNotFound when there is
+// none. It does not read the manifest.
+func (r *Registry) Resolve(ctx context.Context, full string) (digestOf string, err error) {
+	_, d, err := r.resolve(ctx, full)
+	return d.String(), err
+}
+
+// ManifestSize returns the size of a manifest in bytes, without reading it; ErrNotFound when there is none.
+func (r *Registry) ManifestSize(ctx context.Context, full string) (int64, error) {
+	_, d, err := r.resolve(ctx, full)
+	if err != nil {
+		return 0, err
+	}
+	descriptor, err := r.storage.BlobStatter().Stat(ctx, d)
+	if err != nil {
+		return 0, notFound(full, err)
+	}
+	return descriptor.Size, nil
+}
+
+func (r *Registry) resolve(ctx context.Context, full string) (distribution.ManifestService, digest.Digest, error) {
+	fail := func(err error) (distribution.ManifestService, digest.Digest, error) {
+		return nil, "", notFound(full, err)
+	}
 	repository, identifier, err := splitReference(full)
 	if err != nil {
-		return Manifest{}, err
-	}
-	fail := func(err error) (Manifest, error) {
-		if isUnknown(err) {
-			return Manifest{}, fmt.Errorf("%s: %w", full, ErrNotFound)
-		}
-		return Manifest{}, fmt.Errorf("find %s: %w", full, err)
+		return nil, "", err
 	}
 	repo, err := r.repository(ctx, repository)
 	if err != nil {
@@ -196,13 +242,37 @@ func (r *Registry) Manifest(ctx context.Context, full string) (Manifest, error) 
 	if err != nil {
 		return fail(err)
 	}
-	m, err := manifests.Get(ctx, d)
+	there, err := manifests.Exists(ctx, d)
 	if err != nil {
 		return fail(err)
 	}
+	if !there {
+		return fail(distribution.ErrBlobUnknown)
+	}
+	return manifests, d, nil
+}
+
+// notFound says why a reference leads to no manifest.
+func notFound(full string, err error) error {
+	if isUnknown(err) {
+		return fmt.Errorf("%s: %w", full, ErrNotFound)
+	}
+	return fmt.Errorf("find %s: %w", full, err)
+}
+
+// Manifest is the manifest behind a full reference with a tag or a digest; ErrNotFound when there is none.
+func (r *Registry) Manifest(ctx context.Context, full string) (Manifest, error) {
+	manifests, d, err := r.resolve(ctx, full)
+	if err != nil {
+		return Manifest{}, err
+	}
+	m, err := manifests.Get(ctx, d)
+	if err != nil {
+		return Manifest{}, notFound(full, err)
+	}
 	mediaType, payload, err := m.Payload()
 	if err != nil {
-		return fail(err)
+		return Manifest{}, notFound(full, err)
 	}
 	return Manifest{Digest: d.String(), MediaType: mediaType, Payload: payload}, nil
 }

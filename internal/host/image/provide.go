@@ -121,7 +121,7 @@ func (r *Registry) provide(ctx context.Context, image catalog.Image) error {
 
 // hasReference reports whether the storage has a reference.
 func (r *Registry) hasReference(ctx context.Context, reference string) (bool, error) {
-	_, err := r.Manifest(ctx, reference)
+	_, err := r.Resolve(ctx, reference)
 	if errors.Is(err, ErrNotFound) {
 		return false, nil
 	}

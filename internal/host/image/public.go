@@ -41,7 +41,7 @@ const (
 // findStored finds a reference in the storage. It is stale when it is a tag of which its registry should be asked
 // again.
 func (r *Registry) findStored(ctx context.Context, repository, reference string) (there, stale bool, err error) {
-	if _, err := r.Manifest(ctx, joinReference(repository, reference)); errors.Is(err, ErrNotFound) {
+	if _, err := r.Resolve(ctx, joinReference(repository, reference)); errors.Is(err, ErrNotFound) {
 		return false, false, nil
 	} else if err != nil {
 		return false, false, err

@@ -282,6 +282,9 @@ func (s *Store) findEvent(g GroupID, p Position) (e Event, found bool, err error
 	return e, false, nil
 }
 
+// sinceBytes is how many bytes of messages Since gives at most, unless one message has more.
+const sinceBytes = 4 << 20
+
 // Since are events with a Seq greater than after, in the order of Seq and without a gap, at most max.
 // It returns none only when there are none: after fewer than max there may be more.
 func (s *Store) Since(ctx context.Context, g GroupID, after uint64, max int) ([]Event, error) {
@@ -317,6 +320,7 @@ func (s *Store) eventsSince(g GroupID, after uint64, most int) (events []Event, 
 		block *Block
 		row   int
 		seq   uint64
+		size  int
 	}
 	var rows []found
 	last = v.last
@@ -335,12 +339,19 @@ func (s *Store) eventsSince(g GroupID, after uint64, most int) (events []Event, 
 		}
 		for i, seq := range r.Seq {
 			if seq > after && (r.Live == nil || r.Live(i)) {
-				rows = append(rows, found{b, i, seq})
+				rows = append(rows, found{b, i, seq, int(r.Size[i])})
 			}
 		}
 	}
 	slices.SortFunc(rows, func(a, b found) int { return cmp.Compare(a.seq, b.seq) })
 	rows = rows[:min(len(rows), most)]
+	bytes := 0
+	for i, f := range rows {
+		if bytes += f.size; bytes > sinceBytes && i > 0 {
+			rows = rows[:i]
+			break
+		}
+	}
 	events = make([]Event, len(rows))
 	for _, b := range v.blocks {
 		var messages *Messages

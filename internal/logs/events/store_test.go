@@ -82,3 +82,41 @@ func TestLargeBatchesAndMessages(t *testing.T) {
 		t.Errorf("the last Seq is %d after %d", got, seq-1)
 	}
 }
+
+// Whoever follows a group gets long messages a few at a time.
+func TestSinceGivesFewLongMessages(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir(), Options{})
+	var b Batch
+	b.Group = 1
+	for i := range 20 {
+		b.Events = append(b.Events, Event{Stream: 1, Timestamp: int64(i), Message: strings.Repeat("long ", 200_000)})
+	}
+	b.Events = append(b.Events, Event{Stream: 1, Timestamp: 20, Message: strings.Repeat("x", maxMessage)})
+	if _, err := s.Append(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for after := uint64(0); ; {
+		list, err := s.Since(t.Context(), 1, after, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(list) == 0 {
+			break
+		}
+		bytes := 0
+		for _, e := range list {
+			if bytes += len(e.Message); e.Seq <= after {
+				t.Fatalf("event %d comes again", e.Seq)
+			}
+			after = e.Seq
+		}
+		if n += len(list); bytes > sinceBytes && len(list) > 1 {
+			t.Errorf("%d events have %d bytes", len(list), bytes)
+		}
+	}
+	if n != len(b.Events) {
+		t.Errorf("%d events of %d", n, len(b.Events))
+	}
+}

@@ -13,13 +13,14 @@ func Compile(q *Query, o Options) (p *Plan, err error) {
 	if o.Memory == 0 {
 		o.Memory = DefaultMemory
 	}
-	env := value.Env{Now: o.Now, Start: o.Start, End: o.End}
+	env := value.Env{Now: o.Now, Start: o.Start, End: o.End, Done: o.Done}
 	first := newSegment(nil, env)
+	first.budget = &budget{limit: o.Memory}
 	c := &planner{
 		compiler: compiler{text: q.text, segment: first},
 		options:  o,
 		plan: &Plan{segments: []*segment{first}, reference: -1, windows: []Window{{o.Start, o.End}},
-			budget: &budget{limit: o.Memory}},
+			budget: first.budget},
 	}
 	defer func() {
 		switch failed := recover().(type) {

@@ -47,6 +47,39 @@ func reading(e eval, of ...code) code {
 	return c
 }
 
+// pathCode is what a path leads to inside of what other code computes.
+func pathCode(of code, name string) code {
+	path := value.ParsePath(name)
+	return reading(func(f *frame) value.Value {
+		v := of.eval(f)
+		if f.stopped() {
+			return value.Value{}
+		}
+		v = v.Get(path)
+		f.charge(v.Bytes())
+		return v
+	}, of)
+}
+
+// callCode is a call of a function.
+func callCode(function *value.Function, args []code, first int, timestamp eval) eval {
+	return func(f *frame) value.Value {
+		values := f.scratch[first : first+len(args)]
+		for i := range args {
+			values[i] = args[i].eval(f)
+		}
+		if timestamp != nil {
+			f.env.Timestamp = timestamp(f)
+		}
+		if f.stopped() {
+			return value.Value{}
+		}
+		v := function.Call(&f.env, values)
+		f.charge(v.Bytes())
+		return v
+	}
+}
+
 // compiler turns a syntax tree into segments. Its first error ends it, by a panic that Compile recovers.
 type compiler struct {
 	text    string
@@ -54,7 +87,14 @@ type compiler struct {
 	// set while the items of stats are compiled: aggregates and the names of items before are allowed, and nothing but
 	// aggregates reads rows
 	stats *statsSink
+
+	regexes    map[string]*value.Regex // by what the query has between the slashes
+	regexSteps int                     // of all of them
 }
+
+// maxRegexSteps bounds the programs of all regular expressions of a query: the memory that they take, and the time for
+// an event.
+const maxRegexSteps = 10_000
 
 func (c *compiler) panicAt(at expressionPlace, format string, args ...any) {
 	panic(failure(c.text, at.sourceSpan(), format, args...))
@@ -128,8 +168,7 @@ func (c *compiler) compute(e expression) code {
 		}
 		return c.compileCall(e)
 	case accessExpression:
-		of, path := c.expression(e.of), value.ParsePath(e.path)
-		return reading(func(f *frame) value.Value { return of.eval(f).Get(path) }, of)
+		return pathCode(c.expression(e.of), e.path)
 	case unaryExpression:
 		if e.operator == "-" {
 			of := c.compute(e.of)
@@ -200,26 +239,13 @@ func (c *compiler) compileCall(e callExpression) code {
 	first := c.segment.scratch
 	c.segment.scratch += len(args)
 	if !function.UsesTimestamp {
-		return reading(func(f *frame) value.Value {
-			values := f.scratch[first : first+len(args)]
-			for i := range args {
-				values[i] = args[i].eval(f)
-			}
-			return function.Call(&f.env, values)
-		}, args...)
+		return reading(callCode(function, args, first, nil), args...)
 	}
 	timestamp, ok := c.segment.lookupName("@timestamp")
 	if !ok {
 		c.panicAt(e, "%s needs @timestamp, which the rows don't have any more\x00%s", e.function, c.available())
 	}
-	return reading(func(f *frame) value.Value {
-		values := f.scratch[first : first+len(args)]
-		for i := range args {
-			values[i] = args[i].eval(f)
-		}
-		f.env.Timestamp = timestamp.eval(f)
-		return function.Call(&f.env, values)
-	}, append(args, timestamp)...)
+	return reading(callCode(function, args, first, timestamp.eval), append(args, timestamp)...)
 }
 
 // unmask shows what a data protection policy masks. There are no such policies here, so nothing is masked.
@@ -293,12 +319,12 @@ func (c *compiler) condition(e expression) (test, code) {
 			return func(f *frame) bool {
 				m, v := &f.memos[i], of.eval(f)
 				if text := v.String(); m.text != text || !m.known {
-					*m = memo{text: strings.Clone(text), known: true, matches: matches(v)}
+					*m = memo{text: strings.Clone(text), known: true, matches: matches(v, f.env.Done)}
 				}
 				return m.matches
 			}, of
 		}
-		return func(f *frame) bool { return matches(of.eval(f)) }, of
+		return func(f *frame) bool { v := of.eval(f); return !f.stopped() && matches(v, f.env.Done) }, of
 	case inExpression:
 		of, contains := c.expression(e.of), c.membership(e)
 		if contains != nil {
@@ -310,7 +336,7 @@ func (c *compiler) condition(e expression) (test, code) {
 		}
 		return func(f *frame) bool {
 			v := of.eval(f)
-			return e.not != slices.ContainsFunc(list, func(l code) bool { return value.Equal(v, l.eval(f)) })
+			return e.not != slices.ContainsFunc(list, func(l code) bool { return value.Equal(v, l.eval(f)) || f.stopped() })
 		}, reading(nil, append(list, of)...)
 	}
 	of := c.expression(e)
@@ -347,23 +373,37 @@ func equalTo(constant value.Value) func(value.Value) bool {
 	return func(v value.Value) bool { return value.Equal(v, constant) }
 }
 
-// matcher is the right side of like, not like and =~. Nothing is like anything that is absent.
-func (c *compiler) matcher(e likeExpression) func(value.Value) bool {
-	var matches func(string) bool
+// matcher is the right side of like, not like and =~. Nothing is like anything that is absent. What the function returns
+// after done was closed says nothing.
+func (c *compiler) matcher(e likeExpression) func(v value.Value, done <-chan struct{}) bool {
+	var matches func(string, <-chan struct{}) bool
 	switch m := e.match.(type) {
 	case stringExpression:
-		matches = func(s string) bool { return strings.Contains(s, m.text) }
+		matches = func(s string, _ <-chan struct{}) bool { return strings.Contains(s, m.text) }
 	case regexExpression:
 		matches = c.compileRegex(m, m.pattern).Match
 	}
-	return func(v value.Value) bool { return (!v.IsNull() && matches(v.String())) != e.not }
+	return func(v value.Value, done <-chan struct{}) bool {
+		return (!v.IsNull() && matches(v.String(), done)) != e.not
+	}
 }
 
 func (c *compiler) compileRegex(at expressionPlace, pattern string) *value.Regex {
+	if r := c.regexes[pattern]; r != nil {
+		return r
+	}
 	r, err := value.CompileRegex(pattern)
 	if err != nil {
 		c.panicAt(at, "%s", err.Error())
 	}
+	if c.regexSteps += r.Steps(); c.regexSteps > maxRegexSteps {
+		c.panicAt(at, "the regular expressions of the query are too large together\x00they may have %d steps: use "+
+			"fewer, or smaller counts in {...}", maxRegexSteps)
+	}
+	if c.regexes == nil {
+		c.regexes = make(map[string]*value.Regex)
+	}
+	c.regexes[pattern] = r
 	return r
 }
 

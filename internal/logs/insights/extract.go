@@ -16,7 +16,7 @@ func (c *planner) compileParse(at statement, e parseCommand) {
 	}
 	source := c.compileName(from)
 	var names []string
-	var find func(dst []value.Value, s string) ([]value.Value, bool)
+	var find func(dst []value.Value, s string, done <-chan struct{}) ([]value.Value, bool)
 	switch pattern := e.pattern.(type) {
 	case stringExpression:
 		pieces := strings.Split(pattern.text, "*")
@@ -64,8 +64,8 @@ func (c *planner) compileParse(at statement, e parseCommand) {
 	compute := func(f *frame) {
 		var found []value.Value
 		ok := false
-		if v := source.eval(f); !v.IsNull() {
-			found, ok = find(f.found[:0], v.String())
+		if v := source.eval(f); !f.stopped() && !v.IsNull() {
+			found, ok = find(f.found[:0], v.String(), f.env.Done)
 			f.found = found
 		}
 		for i := range names {
@@ -99,8 +99,8 @@ func formatCount(n int, what string) string {
 
 // globExtractor takes out what the stars between pieces stand for. As on AWS a star takes as little as it can, the last
 // one, with nothing behind it, all the rest; and the text may go on before the first piece and behind the last.
-func globExtractor(pieces []string) func([]value.Value, string) ([]value.Value, bool) {
-	return func(dst []value.Value, s string) ([]value.Value, bool) {
+func globExtractor(pieces []string) func([]value.Value, string, <-chan struct{}) ([]value.Value, bool) {
+	return func(dst []value.Value, s string, _ <-chan struct{}) ([]value.Value, bool) {
 		at := strings.Index(s, pieces[0])
 		if at < 0 {
 			return dst, false

@@ -32,6 +32,9 @@ type frame struct {
 	// sequence is the row's place among the rows of a later segment, or of an event's elements that unnest made rows of
 	sequence int
 	elements int // that unnest has taken from lists of the row
+	texts    account
+	held     int   // of texts: those that functions have made of the row at hand
+	err      error // why the row is computed no further
 }
 
 // memo is what a condition came to for the row before.
@@ -49,12 +52,51 @@ func (s *segment) newFrame() *frame {
 		scratch: make([]value.Value, s.scratch),
 		memos:   make([]memo, s.memos),
 		env:     s.env,
+		texts: account{
+			budget: s.budget, command: "a row, with what functions make of it,",
+			advice: "use fewer functions, or ask for fewer and shorter fields",
+		},
 	}
+}
+
+// longText is the size in bytes from which on a value counts as memory of its row. Of shorter ones a row has few, for
+// queries are short.
+const longText = 1 << 10
+
+// charge takes memory for something that is made of the row at hand, until the next row. When there is none, the row is
+// computed no further.
+func (f *frame) charge(bytes int) {
+	if bytes >= longText && f.err == nil {
+		f.held += bytes
+		f.err = f.texts.reserve(bytes)
+	}
+}
+
+// discharge gives back what was charged beyond the given bytes, and drops what it was charged for: the variables from
+// the given one on, and arguments.
+func (f *frame) discharge(to, variable int) {
+	if f.held == to {
+		return
+	}
+	f.texts.reserve(to - f.held) //nolint:errcheck // giving back does not fail
+	f.held = to
+	clear(f.vars[variable:])
+	clear(f.scratch)
+	clear(f.found[:cap(f.found)])
+}
+
+// stopped reports whether the row is computed no further: it takes too much memory, or the query was stopped.
+func (f *frame) stopped() bool {
+	if f.err == nil && f.env.Stopped() {
+		f.err = ErrStopped
+	}
+	return f.err != nil
 }
 
 func (f *frame) resetRow(row rowValues) {
 	f.row, f.elements = row, 0
 	clear(f.has)
+	f.discharge(0, 0)
 }
 
 func (f *frame) fieldValue(i int) value.Value {

@@ -15,6 +15,9 @@ const DefaultMemory = 128 << 20
 // says which command holds it and what to do.
 var ErrMemory = errors.New("the query needs too much memory")
 
+// ErrStopped is what Push and Finish return once Options.Done is closed.
+var ErrStopped = errors.New("the query was stopped")
+
 // budget is the memory that all workers of a plan share.
 type budget struct {
 	limit int64

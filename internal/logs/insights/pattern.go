@@ -37,8 +37,8 @@ func (p *patternSink) newState(_ *segment, b *budget, command string) state {
 
 func (s *patternState) add(f *frame) error {
 	of := s.sink.of.eval(f)
-	if of.IsNull() {
-		return nil
+	if f.stopped() || of.IsNull() {
+		return f.err
 	}
 	if s.sink.windows == nil {
 		s.patterns.Add(of.String())
@@ -65,13 +65,13 @@ func (s *patternState) merge(other state) error {
 	return nil
 }
 
-func (s *patternState) rows() []keptRow {
+func (s *patternState) rows() ([]keptRow, error) {
 	var rows []keptRow
 	if s.sink.windows == nil {
 		for _, r := range s.patterns.Results() {
 			rows = append(rows, r)
 		}
-		return rows
+		return rows, s.chargeRows(rows)
 	}
 	patterns := s.patterns.Patterns()
 	total := int64(0)
@@ -85,7 +85,19 @@ func (s *patternState) rows() []keptRow {
 			value.Int(p.Count - p.Earlier), value.String(difference(p.Earlier, p.Count)),
 		})
 	}
-	return rows
+	return rows, s.chargeRows(rows)
+}
+
+// chargeRows takes memory for rows, of which there are not more than patterns.
+func (s *patternState) chargeRows(rows []keptRow) error {
+	bytes := 0
+	for _, row := range rows {
+		bytes += 24
+		for _, v := range row {
+			bytes += v.Bytes()
+		}
+	}
+	return s.account.reserve(bytes)
 }
 
 // difference says in words how often a pattern occurs, compared with before.

@@ -10,6 +10,8 @@ type Options struct {
 	Now        int64 // what now() answers, milliseconds since 1970 UTC
 	Limit      int   // StartQuery's limit, 1 to 10,000; 0: none given
 	Memory     int64 // bytes that all workers of a plan may hold together; 0: DefaultMemory
+	// Done ends Push and Finish with ErrStopped when it is closed, also within one event; nil: nothing does.
+	Done <-chan struct{}
 	// References lets rows hold, where the result shows @message and nothing reads it any more, what Event.Value gives
 	// for the field Plan.Reference instead. So 10,000 long messages cost no memory; who asks for it reads those of the
 	// result (Result.References) himself.
@@ -131,6 +133,10 @@ func (p *Plan) Finish(workers []*Worker) (*Result, error) {
 	}
 	r := &Result{}
 	first := workers[0].state
+	for _, w := range workers {
+		w.frame.texts.release()
+		defer w.state.release()
+	}
 	for i, w := range workers {
 		r.Matched += w.matched
 		if i > 0 {
@@ -139,9 +145,9 @@ func (p *Plan) Finish(workers []*Worker) (*Result, error) {
 			}
 		}
 	}
-	rows := first.rows()
-	for _, w := range workers {
-		defer w.state.release()
+	rows, err := first.rows()
+	if err != nil {
+		return nil, err
 	}
 	return p.finishSegments(r, rows)
 }
@@ -151,6 +157,7 @@ func (p *Plan) finishSegments(r *Result, rows []keptRow) (*Result, error) {
 	for i, s := range p.segments[1:] {
 		f, st := s.newFrame(), p.newState(i+1)
 		defer st.release()
+		defer f.texts.release()
 		add := func(f *frame) error {
 			err := st.add(f)
 			f.sequence++
@@ -162,7 +169,22 @@ func (p *Plan) finishSegments(r *Result, rows []keptRow) (*Result, error) {
 				return nil, err
 			}
 		}
-		rows = st.rows()
+		var err error
+		if rows, err = st.rows(); err != nil {
+			return nil, err
+		}
+	}
+	held := account{budget: p.budget, command: "the result", advice: "ask for fewer columns, or set a lower limit"}
+	defer held.release()
+	repeated := p.repeatedColumns()
+	for _, row := range rows {
+		bytes := 24 + len(p.puts)*(value.Value{}).Bytes()
+		for _, column := range repeated {
+			bytes += row[p.puts[column]].Bytes()
+		}
+		if err := held.reserve(bytes); err != nil {
+			return nil, err
+		}
 	}
 	r.Columns, r.References = p.columns, p.references
 	r.Rows = make([][]value.Value, len(rows))
@@ -173,6 +195,19 @@ func (p *Plan) finishSegments(r *Result, rows []keptRow) (*Result, error) {
 		}
 	}
 	return r, nil
+}
+
+// repeatedColumns are those that show what a column before them shows. Whoever writes the result writes its text once
+// more for each of them.
+func (p *Plan) repeatedColumns() (columns []int) {
+	shown := make(map[int]bool, len(p.puts))
+	for column, put := range p.puts {
+		if shown[put] {
+			columns = append(columns, column)
+		}
+		shown[put] = true
+	}
+	return columns
 }
 
 // Partial is the result of what has been pushed so far; the workers go on as they were. No Push may run meanwhile. It
@@ -188,7 +223,7 @@ func (p *Plan) Partial(workers []*Worker) (*Result, bool) {
 		r.Matched += w.matched
 	}
 	if all != nil {
-		r, err := p.finishSegments(r, all.rows())
+		r, err := p.finishTop(r, all)
 		return r, err == nil
 	}
 	all = newTopSink(s, p.budget, p.places[0])
@@ -201,6 +236,14 @@ func (p *Plan) Partial(workers []*Worker) (*Result, bool) {
 			}
 		}
 	}
-	r, err := p.finishSegments(r, all.rows())
+	r, err := p.finishTop(r, all)
 	return r, err == nil
+}
+
+func (p *Plan) finishTop(r *Result, t *top) (*Result, error) {
+	rows, err := t.rows()
+	if err != nil {
+		return nil, err
+	}
+	return p.finishSegments(r, rows)
 }

@@ -17,6 +17,7 @@ import (
 type segment struct {
 	previous *segment
 	env      value.Env
+	budget   *budget
 	fixed    bool // the rows are what stats or pattern made: they have the fields given at first, and no others
 
 	fields    []string       // what the rows are asked for, by index
@@ -55,7 +56,11 @@ type step struct {
 }
 
 func newSegment(previous *segment, env value.Env) *segment {
-	return &segment{previous: previous, env: env, fieldAt: make(map[string]int), names: make(map[string]code)}
+	s := &segment{previous: previous, env: env, fieldAt: make(map[string]int), names: make(map[string]code)}
+	if previous != nil {
+		s.budget = previous.budget
+	}
+	return s
 }
 
 // fieldIndex is the index of a field of the segment's rows; false if they have no such field.
@@ -122,8 +127,7 @@ func (s *segment) lookupName(name string) (code, bool) {
 			}
 		}
 		if ok {
-			path := value.ParsePath(name[end+1:])
-			return reading(func(f *frame) value.Value { return outer.eval(f).Get(path) }, outer), true
+			return pathCode(outer, name[end+1:]), true
 		}
 	}
 	i, ok := s.fieldIndex(name)
@@ -170,14 +174,14 @@ func (s *segment) runSteps(f *frame, from int, to func(f *frame) error) error {
 	for i := from; i < len(s.steps); i++ {
 		step := &s.steps[i]
 		if step.filter != nil {
-			if !step.filter(f) {
-				return nil
+			if passes := step.filter(f); f.stopped() || !passes {
+				return f.err
 			}
 			continue
 		}
 		list := step.list(f)
-		if list.IsNull() {
-			return nil
+		if f.stopped() || list.IsNull() {
+			return f.err
 		}
 		if list.Kind() != value.ListKind {
 			f.clearVariables(step.into)
@@ -185,6 +189,7 @@ func (s *segment) runSteps(f *frame, from int, to func(f *frame) error) error {
 			continue
 		}
 		var err error
+		held := f.held
 		list.Elements(func(_ string, element value.Value) bool {
 			if f.elements++; f.elements > maxElements {
 				err = fmt.Errorf(
@@ -193,6 +198,8 @@ func (s *segment) runSteps(f *frame, from int, to func(f *frame) error) error {
 				return false
 			}
 			f.clearVariables(step.into)
+			f.discharge(held, step.into)
+			f.charge(element.Bytes())
 			f.setVariable(step.into, element)
 			err = s.runSteps(f, i+1, to)
 			return err == nil

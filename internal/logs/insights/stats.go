@@ -77,8 +77,22 @@ type statsState struct {
 
 type group struct {
 	by           []value.Value
-	accumulators []value.Accumulator
-	bytes        int // of the accumulators
+	accumulators []accumulator
+}
+
+// accumulator is one with the memory that its account has for it.
+type accumulator struct {
+	value.Accumulator
+	bytes int
+}
+
+// charge tells an account how the accumulator's memory has changed.
+func (a *accumulator) charge(to *account) error {
+	before := a.bytes
+	if a.bytes = a.Bytes(); a.bytes == before {
+		return nil
+	}
+	return to.reserve(a.bytes - before)
 }
 
 func (s *statsSink) newState(in *segment, b *budget, command string) state {
@@ -94,9 +108,14 @@ func (s *statsSink) newState(in *segment, b *budget, command string) state {
 }
 
 func (s *statsState) add(f *frame) error {
-	s.key = s.key[:0]
+	s.key = smallKey(s.key)
 	for i := range s.sink.by {
-		s.key = value.AppendKey(s.key, s.sink.by[i].eval(f))
+		v := s.sink.by[i].eval(f)
+		f.charge(2 * v.Bytes()) // the key, as it grows
+		if f.stopped() {
+			return f.err
+		}
+		s.key = value.AppendKey(s.key, v)
 	}
 	g := s.groups[string(s.key)]
 	if g == nil {
@@ -110,39 +129,53 @@ func (s *statsState) add(f *frame) error {
 		ms, _ := s.sink.time.eval(f).AsNumber()
 		time = int64(ms)
 	}
-	bytes := 0
 	for i := range s.sink.aggregates {
 		use := &s.sink.aggregates[i]
 		args := s.args[:len(use.args)]
 		for j := range use.args {
 			args[j] = use.args[j].eval(f)
 		}
-		g.accumulators[i].Add(args, time)
-		bytes += g.accumulators[i].Bytes()
-	}
-	if bytes != g.bytes {
-		more := bytes - g.bytes
-		g.bytes = bytes
-		return s.account.reserve(more)
+		if f.stopped() {
+			return f.err
+		}
+		a := &g.accumulators[i]
+		a.Add(args, time)
+		if err := a.charge(&s.account); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
 func (s *statsState) newGroup(f *frame) (*group, error) {
-	g := &group{by: make([]value.Value, len(s.sink.by)), accumulators: make([]value.Accumulator,
-		len(s.sink.aggregates))}
-	bytes := 160 + len(s.key)
+	g := &group{
+		by: make([]value.Value, len(s.sink.by)), accumulators: make([]accumulator, len(s.sink.aggregates)),
+	}
+	if err := s.account.reserve(groupBytes + len(s.key)); err != nil {
+		return nil, err
+	}
 	for i := range s.sink.by {
-		g.by[i] = canonicalValue(s.sink.by[i].eval(f)).Clone()
-		bytes += g.by[i].Bytes()
+		v := canonicalValue(s.sink.by[i].eval(f))
+		if err := s.account.reserve(v.Bytes()); err != nil {
+			return nil, err
+		}
+		g.by[i] = v.Clone()
 	}
 	for i, use := range s.sink.aggregates {
-		g.accumulators[i] = use.of.New(use.consts)
-		bytes += 16
+		g.accumulators[i] = accumulator{Accumulator: use.of.New(use.consts)}
+		if err := s.account.reserve(accumulatorBytes); err != nil {
+			return nil, err
+		}
 	}
 	s.groups[string(s.key)] = g
-	return g, s.account.reserve(bytes)
+	return g, nil
 }
+
+// What a group and each of its accumulators take in memory, beside keys and what accumulators say that they hold.
+const (
+	groupBytes       = 160
+	accumulatorBytes = 64
+)
 
 // canonicalValue is the value that stands for its group: of a number that events write in different ways (1 and 1.0)
 // always the same one.
@@ -162,6 +195,7 @@ func (s *statsState) merge(other state) error {
 	from := other.(*statsState)
 	if len(from.groups) > len(s.groups) {
 		s.groups, from.groups = from.groups, s.groups
+		s.account, from.account = from.account, s.account
 	}
 	for key, theirs := range from.groups {
 		mine := s.groups[key]
@@ -169,25 +203,45 @@ func (s *statsState) merge(other state) error {
 			s.groups[key] = theirs
 			continue
 		}
+		delete(from.groups, key)
 		for i := range mine.accumulators {
-			mine.accumulators[i].Merge(theirs.accumulators[i])
+			a, other := &mine.accumulators[i], &theirs.accumulators[i]
+			a.Merge(other.Accumulator)
+			// Giving back does not fail.
+			from.account.reserve(-other.bytes) //nolint:errcheck
+			if err := a.charge(&s.account); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
 // rows are in the order of by: periods newest first, other values ascending.
-func (s *statsState) rows() []keptRow {
+func (s *statsState) rows() ([]keptRow, error) {
 	f := s.segment.newFrame()
 	f.results = make([]value.Value, len(s.sink.aggregates))
 	rows := make([]keptRow, 0, len(s.groups))
+	defer f.texts.release()
 	for _, g := range s.groups {
+		f.discharge(0, 0)
+		if err := s.account.reserve(24 + len(g.by)*(value.Value{}).Bytes()); err != nil {
+			return nil, err
+		}
 		row := append(make(keptRow, 0, len(g.by)+len(s.sink.items)), g.by...)
 		for i, a := range g.accumulators {
 			f.results[i] = a.Result()
+			f.charge(f.results[i].Bytes())
 		}
 		for i := range s.sink.items {
-			row = append(row, s.sink.items[i].eval(f))
+			v := s.sink.items[i].eval(f)
+			if f.stopped() {
+				return nil, f.err
+			}
+			if err := s.account.reserve(v.Bytes()); err != nil {
+				return nil, err
+			}
+			row = append(row, v.Clone()) // it may be a small part of a large text
 		}
 		rows = append(rows, row)
 	}
@@ -199,7 +253,7 @@ func (s *statsState) rows() []keptRow {
 		}
 		return 0
 	})
-	return rows
+	return rows, nil
 }
 
 func (s *statsState) release() { s.account.release() }

@@ -22,7 +22,7 @@ type state interface {
 	// merge takes over what another state of the same sink holds; the other must not be used afterwards.
 	merge(other state) error
 	// rows are what the next segment gets, in order.
-	rows() []keptRow
+	rows() ([]keptRow, error)
 	release()
 }
 
@@ -102,15 +102,22 @@ func (t *topState) add(f *frame) error {
 		}
 		return c.ptr
 	}
+	if f.stopped() {
+		return f.err
+	}
 	if bound := t.bound.Load(); bound != nil && t.heap.compare(c, bound, load) >= 0 {
 		return nil
 	}
-	t.key = t.key[:0]
+	t.key = smallKey(t.key)
 	for _, d := range s.dedup {
 		v := d.eval(f)
 		if v.IsNull() {
 			t.key = t.key[:0]
 			break
+		}
+		f.charge(3 * v.Bytes()) // the key, as it grows and as it is kept
+		if f.stopped() {
+			return f.err
 		}
 		t.key = value.AppendKey(t.key, v)
 	}
@@ -125,14 +132,15 @@ func (t *topState) add(f *frame) error {
 	}
 	row.bytes = 192 + len(row.ptr) + 2*len(row.key) // a topRow and its places in the heap, by key and in the result
 	keep := func(v value.Value, of code) value.Value {
-		if s.previous == nil {
-			v = v.Clone() // the memory of events is used again
-		} else if of.field >= 0 {
+		if s.previous != nil && of.field >= 0 {
 			row.bytes += value.Value{}.Bytes() // its text is in the row that the segment before has kept
 			return v
 		}
+		if f.charge(v.Bytes()); f.stopped() { // until the row is kept
+			return value.Value{}
+		}
 		row.bytes += v.Bytes()
-		return v
+		return v.Clone() // the memory of events is used again, and the text may be a small part of a large one
 	}
 	for i, k := range c.keys {
 		row.keys[i] = keep(k, s.order[i].of)
@@ -140,7 +148,18 @@ func (t *topState) add(f *frame) error {
 	for i, p := range s.puts {
 		row.values[i] = keep(p.eval(f), p)
 	}
+	if f.stopped() {
+		return f.err
+	}
 	return t.offerRow(row)
+}
+
+// smallKey is the memory of a key for use again, unless it is much.
+func smallKey(key []byte) []byte {
+	if cap(key) > 64<<10 {
+		return nil
+	}
+	return key[:0]
 }
 
 // offerRow keeps a row if it is among the first.
@@ -201,14 +220,14 @@ func (t *topState) merge(other state) error {
 	return nil
 }
 
-func (t *top) rows() []keptRow {
+func (t *top) rows() ([]keptRow, error) {
 	sorted := slices.Clone(t.heap.rows)
 	slices.SortFunc(sorted, func(a, b *topRow) int { return t.heap.compare(a, b, nil) })
 	rows := make([]keptRow, len(sorted))
 	for i, r := range sorted {
 		rows[i] = r.values
 	}
-	return rows
+	return rows, nil
 }
 
 func (t *top) release() { t.account.release() }

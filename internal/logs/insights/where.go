@@ -138,7 +138,7 @@ func (c *compiler) leafCondition(e expression, not bool, words func(field string
 	case likeExpression:
 		name = e.of
 		matches := c.matcher(e)
-		leaf.Test = func(v value.Value) bool { return matches(v) != not }
+		leaf.Test = func(v value.Value) bool { return matches(v, c.segment.env.Done) != not }
 	}
 	direct := false
 	if n, ok := name.(nameExpression); ok && c.compileName(n).field == field {
@@ -159,8 +159,10 @@ func (s *segment) onlyField(holds test, field int, not bool) func(value.Value) b
 		defer frames.Put(f)
 		f.resetRow(nil)
 		f.fields[field], f.has[field] = v, true
-		result := holds(f) != not
-		f.fields[field] = value.Value{}
+		result := holds(f) != not || f.stopped() // then it is for the plan to fail
+		f.fields[field], f.err = value.Value{}, nil
+		f.discharge(0, 0)
+		f.env.DropRegexes(500) // there are as many frames as conditions
 		return result
 	}
 }

@@ -15,6 +15,7 @@ type condition struct {
 
 	// One of these. An unquoted number is a text, too: 4* and 404 are both compared with the text 404.
 	regex               *regexp.Regexp
+	steps               int // of the regular expression
 	text                string
 	anyBefore, anyAfter bool // asterisks at the text's ends
 	number              number
@@ -47,7 +48,7 @@ func (s *scanner) condition(closing string) (condition, error) {
 		c.setGlob(text)
 	case '%':
 		var err error
-		if c.regex, err = s.scanRegex(); err != nil {
+		if c.regex, c.steps, err = s.scanRegex(); err != nil {
 			return c, err
 		}
 	default:

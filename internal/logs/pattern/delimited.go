@@ -1,6 +1,7 @@
 package pattern
 
 import (
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -107,15 +108,9 @@ func (s *scanner) scanField() (field, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &expression[string]{holds: c.matchesValue, words: c.requiredWords(false)}, nil
+		return &expression[string]{holds: c.matchesValue, words: c.requiredWords(false), steps: c.steps}, nil
 	})
 	return f, err
-}
-
-// values are the fields of a message.
-type values struct {
-	message string
-	fields  []span
 }
 
 // span is a field: where it is in the message with its delimiters, and what is between them.
@@ -124,58 +119,78 @@ type span struct {
 	value      string
 }
 
-// splitFields cuts a message into its fields.
-func splitFields(message string) values {
-	v := values{message: message}
-	for i := 0; i < len(message); {
-		if isSpace(message[i]) {
-			i++
-			continue
+// fieldsOf yields the fields of a message, in time linear in its length.
+func fieldsOf(message string) iter.Seq[span] {
+	return func(yield func(span) bool) {
+		bracket := -1 // the last closing bracket that was looked for, len(message) if there is none
+		for i := 0; i < len(message); {
+			if isSpace(message[i]) {
+				i++
+				continue
+			}
+			start := i
+			switch message[start] {
+			case '[':
+				if bracket < start {
+					bracket = len(message)
+					if at := strings.IndexByte(message[start:], ']'); at >= 0 {
+						bracket = start + at
+					}
+				}
+				if bracket < len(message) {
+					i = bracket
+				}
+			case '"':
+				i = quoteEnd(message, start)
+			}
+			for i < len(message) && !isSpace(message[i]) {
+				i++
+			}
+			value := message[start:i]
+			if n := len(value); n >= 2 &&
+				(value[0] == '[' && value[n-1] == ']' || value[0] == '"' && value[n-1] == '"') {
+				value = value[1 : n-1]
+			}
+			if !yield(span{start, i, value}) {
+				return
+			}
 		}
-		start := i
-		i = fieldEnd(message, start)
-		value := message[start:i]
-		if n := len(value); n >= 2 && (value[0] == '[' && value[n-1] == ']' || value[0] == '"' && value[n-1] == '"') {
-			value = value[1 : n-1]
-		}
-		v.fields = append(v.fields, span{start, i, value})
 	}
-	return v
 }
 
-// fieldEnd is the end of the field that begins at start: the first space, but none between brackets or quotation marks
-// which begin the field.
-func fieldEnd(message string, start int) int {
-	i := start
-	switch message[start] {
-	case '[':
-		i = max(i, start+strings.IndexByte(message[start:], ']'))
-	case '"':
-		for at := start + 1; at < len(message); at++ {
-			if message[at] == '"' {
-				i = at
-				break
-			}
-			if message[at] == '\\' {
-				at++
-			}
+// quoteEnd is the place of the quotation mark that ends what the one at start begins; start if none does. Each mark that
+// none ends is looked at once: it is the last one in the message.
+func quoteEnd(message string, start int) int {
+	for at := start + 1; at < len(message); at++ {
+		if message[at] == '"' {
+			return at
+		}
+		if message[at] == '\\' {
+			at++
 		}
 	}
-	for i < len(message) && !isSpace(message[i]) {
-		i++
+	return start
+}
+
+// count is how many fields a message has.
+func count(message string) int {
+	n := 0
+	for range fieldsOf(message) {
+		n++
 	}
-	return i
+	return n
 }
 
 // forEachField calls yield with the position of every field of the message, its value, and the pattern's field for it
 // (an empty one for those of the ellipsis), until yield returns false. It returns false without a call when the message
 // has too few fields.
-func (d *delimited) forEachField(v values, yield func(position int, value string, f field) bool) bool {
-	total, before, after := len(v.fields), len(d.before), len(d.after)
+func (d *delimited) forEachField(message string, yield func(position int, value string, f field) bool) bool {
+	total, before, after := count(message), len(d.before), len(d.after)
 	if total < before+after {
 		return false
 	}
-	for i, one := range v.fields {
+	i := 0
+	for one := range fieldsOf(message) {
 		value := one.value
 		var f field
 		switch {
@@ -186,9 +201,9 @@ func (d *delimited) forEachField(v values, yield func(position int, value string
 		}
 		last := !d.ellipsis && i == before-1
 		if last && total > before {
-			value = v.message[one.start:v.fields[total-1].end]
+			value = strings.TrimRight(message[one.start:], " \t\n\r")
 		}
-		if !yield(i+1, value, f) {
+		if i++; !yield(i, value, f) {
 			return false
 		}
 		if last {
@@ -199,7 +214,7 @@ func (d *delimited) forEachField(v values, yield func(position int, value string
 }
 
 func (d *delimited) match(message string) bool {
-	return d.forEachField(splitFields(message), func(_ int, value string, f field) bool {
+	return d.forEachField(message, func(_ int, value string, f field) bool {
 		return f.where == nil ||
 			f.where.evaluate(value)
 	})
@@ -207,7 +222,7 @@ func (d *delimited) match(message string) bool {
 
 func (d *delimited) extract(message string) map[string]string {
 	extracted := map[string]string{}
-	d.forEachField(splitFields(message), func(position int, value string, f field) bool {
+	d.forEachField(message, func(position int, value string, f field) bool {
 		name := f.name
 		if name == "" {
 			name = strconv.Itoa(position)
@@ -216,6 +231,16 @@ func (d *delimited) extract(message string) map[string]string {
 		return true
 	})
 	return extracted
+}
+
+func (d *delimited) cost() int {
+	n := 1
+	for _, f := range slices.Concat(d.before, d.after) {
+		if f.where != nil {
+			n += f.where.cost()
+		}
+	}
+	return n
 }
 
 // words are those of the values that fields must have: white space or delimiters are around them.

@@ -1,11 +1,14 @@
 package pattern
 
+import "slices"
+
 // expression is a condition about a T, or several joined by && or ||.
 type expression[T any] struct {
 	all, any []*expression[T] // one of them, or neither for a leaf
 	holds    func(T) bool     // of a leaf
 	literals []string         // of a leaf: what a text must have to fulfill it
 	words    []string         // of a leaf: whole words that it must have
+	steps    int              // of a leaf: of its regular expression
 }
 
 // parseExpression reads conditions, which leaf reads, with && before || and parentheses before both.
@@ -68,6 +71,18 @@ func (e *expression[T]) evaluate(t T) bool {
 		}
 	}
 	return e.any == nil
+}
+
+// cost is what the expression adds to [Pattern.Cost], in leaves and steps of regular expressions.
+func (e *expression[T]) cost() int {
+	n := 0
+	if e.holds != nil {
+		n = 1 + e.steps
+	}
+	for _, one := range slices.Concat(e.all, e.any) {
+		n += one.cost()
+	}
+	return n
 }
 
 // collectRequired collects what every text that fulfills the expression has, from what of says about leaves.

@@ -71,7 +71,7 @@ func (s *scanner) jsonCondition() (*expression[*fastjson.Value], error) {
 	if err != nil {
 		return nil, err
 	}
-	leaf := &expression[*fastjson.Value]{words: c.requiredWords(true),
+	leaf := &expression[*fastjson.Value]{words: c.requiredWords(true), steps: c.steps,
 		holds: path.matchAny(func(v *fastjson.Value) bool {
 			// Only strings and numbers are compared; a selector that finds nothing else doesn't match, whatever the
 			// operator.
@@ -222,7 +222,16 @@ func anyChild(v *fastjson.Value, test func(*fastjson.Value) bool) (found bool) {
 	return found
 }
 
-var parsers fastjson.ParserPool
+func (p *jsonPattern) cost() int { return p.where.cost() }
+
+// A parser holds up to 100 times the memory of its message.
+const longMessage = 64 << 10
+
+var (
+	parsers fastjson.ParserPool // of short messages
+	// long has a place for each long message that is parsed at the time.
+	long = make(chan struct{}, 4)
+)
 
 func (p *jsonPattern) match(message string) bool {
 	if start := strings.TrimLeft(message, " \t\r\n"); start == "" || start[0] != '{' && start[0] != '[' {
@@ -234,8 +243,14 @@ func (p *jsonPattern) match(message string) bool {
 			return false
 		}
 	}
-	parser := parsers.Get()
-	defer parsers.Put(parser)
+	parser := &fastjson.Parser{}
+	if len(message) <= longMessage {
+		parser = parsers.Get()
+		defer parsers.Put(parser)
+	} else {
+		long <- struct{}{}
+		defer func() { <-long }()
+	}
 	v, err := parser.Parse(message)
 	return err == nil && p.where.evaluate(v)
 }

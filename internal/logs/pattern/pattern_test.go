@@ -401,6 +401,53 @@ func TestExtract(t *testing.T) {
 	}
 }
 
+// A message of open brackets takes hours if each of them is searched for its end.
+func TestFieldsAreCutInLinearTime(t *testing.T) {
+	t.Parallel()
+	p, err := Parse("[first, ..., last]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"[a ", `"\" `, `" `, `"a `, "a "} {
+		if !p.Match(strings.Repeat(part, 8<<20)) {
+			t.Errorf("%s: no match", part)
+		}
+	}
+}
+
+func TestFieldsTakeNoMemory(t *testing.T) { // not parallel: it counts allocations
+	p, err := Parse("[first = b*, ..., last]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	message := strings.Repeat("a ", 1<<19)
+	if n := testing.AllocsPerRun(1, func() { p.Match(message) }); n > 10 {
+		t.Errorf("%f allocations for the fields of one message", n)
+	}
+}
+
+func TestCost(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		pattern     string
+		least, most int
+	}{
+		{"", 1, 1}, {"ERROR", 1, 1}, {`{ $.verb = "patch" && $.code >= 400 }`, 1, 1}, {"[ip, ..., status = 4*]", 1, 1},
+		{`%4\d\d%`, 1, 3}, {"%" + strings.Repeat("[a-z]{0,25}", 10) + "%", 30, 100},
+		{"{ $.a = %" + strings.Repeat("[a-z]{0,25}", 10) + "% }", 30, 100},
+		{"[a = %" + strings.Repeat("[a-z]{0,25}", 10) + "%]", 30, 100},
+		{strings.Repeat("-a ", 300), 30, 50},
+	} {
+		p, err := Parse(c.pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := p.Cost(); n < c.least || n > c.most {
+			t.Errorf("%.40s costs %d, want %d to %d", c.pattern, n, c.least, c.most)
+		}
+	}
+}
+
 func TestWords(t *testing.T) {
 	t.Parallel()
 	for pattern, want := range map[string]string{

@@ -19,36 +19,53 @@ const (
 )
 
 // scanRegex reads a regular expression between percent signs. Filter patterns have only a part of what others do, so it
-// is translated piece by piece for package regexp, whose time is linear.
+// is translated piece by piece for package regexp, whose time is linear. steps is how many instructions it has.
 //
 // https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/FilterAndPatternSyntax.html#regex-expressions
-func (s *scanner) scanRegex() (*regexp.Regexp, error) {
+func (s *scanner) scanRegex() (re *regexp.Regexp, steps int, err error) {
 	start := s.pos
 	s.pos++
 	length := strings.IndexByte(s.remaining(), '%')
 	switch {
 	case length < 0:
-		return nil, s.errorAt(start, "the regular expression that begins with this %% has no %% at its end")
+		return nil, 0, s.errorAt(start, "the regular expression that begins with this %% has no %% at its end")
 	case length == 0:
-		return nil, s.errorAt(start, "the regular expression is empty")
+		return nil, 0, s.errorAt(start, "the regular expression is empty")
 	}
 	if s.regexes++; s.regexes > MaxRegexes {
-		return nil, s.errorAt(start, "a filter pattern has at most %d regular expressions", MaxRegexes)
+		return nil, 0, s.errorAt(start, "a filter pattern has at most %d regular expressions", MaxRegexes)
 	}
 	t := translation{scanner: &scanner{text: s.text[:s.pos+length], pos: s.pos}}
 	if err := t.translate(); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	s.pos += length + 1
-	compiled, err := regexp.Compile("(?s)" + t.out.String())
+	text := "(?s)" + t.out.String()
+	re, err = regexp.Compile(text)
+	if err == nil {
+		steps, err = programSize(text)
+	}
 	if err != nil {
 		var bad *syntax.Error
 		if errors.As(err, &bad) {
-			return nil, s.errorAt(start, "the regular expression is malformed: %s", bad.Code)
+			return nil, 0, s.errorAt(start, "the regular expression is malformed: %s", bad.Code)
 		}
-		return nil, s.errorAt(start, "the regular expression is malformed: %v", err)
+		return nil, 0, s.errorAt(start, "the regular expression is malformed: %v", err)
 	}
-	return compiled, nil
+	return re, steps, nil
+}
+
+// programSize is how many instructions the program of a regular expression has.
+func programSize(text string) (int, error) {
+	tree, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return 0, err
+	}
+	program, err := syntax.Compile(tree.Simplify())
+	if err != nil {
+		return 0, err
+	}
+	return len(program.Inst), nil
 }
 
 // translation turns the regular expression in a scanner's text into one of Go's.

@@ -2,6 +2,7 @@ package pattern
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -17,6 +18,7 @@ type terms struct {
 type term struct {
 	text  string
 	regex *regexp.Regexp
+	steps int // of the regular expression
 }
 
 func parseTerms(s *scanner) (*terms, error) {
@@ -62,8 +64,8 @@ func (s *scanner) scanTerm() (term, error) {
 		}
 		return term{text: text}, err
 	case '%':
-		regex, err := s.scanRegex()
-		return term{regex: regex}, err
+		regex, steps, err := s.scanRegex()
+		return term{regex: regex, steps: steps}, err
 	}
 	text := s.consumeWhile(isNameByte)
 	if text == "" {
@@ -96,6 +98,14 @@ func (t term) matches(message string) bool {
 		return t.regex.MatchString(message)
 	}
 	return strings.Contains(message, t.text)
+}
+
+func (t *terms) cost() int {
+	n := 0
+	for _, one := range slices.Concat(t.include, t.exclude, t.optional) {
+		n += 1 + one.steps
+	}
+	return n
 }
 
 // words are those inside of phrases: at its ends a phrase may touch more letters of a longer word.

@@ -1,6 +1,7 @@
 package value
 
 import (
+	"io/fs"
 	"math"
 	"strconv"
 	"strings"
@@ -53,6 +54,10 @@ func truncate(v, p Value, up bool) Value {
 	return Time(start)
 }
 
+// maxFormat is how many bytes a format of a date has at most; a longer one makes the result Null. Optional parts may be
+// nested as deeply.
+const maxFormat = 1024
+
 var zones sync.Map // by name; only of zones that exist, of which there are a few hundred
 
 // parseZone returns the time zone of an optional argument: UTC without one, else a name of the IANA database or an
@@ -70,6 +75,9 @@ func parseZone(a []Value) (*time.Location, bool) {
 	}
 	if seconds, rest, ok := parseOffset(name); ok && rest == "" {
 		return time.FixedZone(name, seconds), true
+	}
+	if !fs.ValidPath(name) { // "./UTC" is UTC, too: a zone has as many such names as anybody likes
+		return nil, false
 	}
 	z, err := time.LoadLocation(name)
 	if err != nil {
@@ -121,7 +129,7 @@ func parseDate(a []Value) Value {
 	s, ok1 := stringArgument(a[0])
 	pattern, ok2 := stringArgument(a[1])
 	z, ok3 := parseZone(a[2:])
-	if !ok1 || !ok2 || !ok3 {
+	if !ok1 || !ok2 || !ok3 || len(pattern) > maxFormat {
 		return Value{}
 	}
 	d := date{year: 1970, month: 1, day: 1, zone: z}
@@ -244,7 +252,7 @@ var (
 // digits.
 func (d *date) parseField(s string, c byte, n int, next bool) (rest string, ok bool) {
 	digits := func(least, most int) (int, bool) {
-		m := min(countDigits(s), most)
+		m := countDigits(s[:min(len(s), most)])
 		if next {
 			m = min(m, max(n, least))
 		}
@@ -316,7 +324,7 @@ func (d *date) parseField(s string, c byte, n int, next bool) (rest string, ok b
 	case 'S':
 		m := n
 		if !next {
-			m = min(countDigits(s), n)
+			m = countDigits(s[:min(len(s), n)])
 		}
 		var v int
 		if m > 9 || m < n || len(s) < m {
@@ -364,7 +372,7 @@ func formatDate(a []Value) Value {
 	ms, ok1 := timestampValue(a[0])
 	format, ok2 := stringArgument(a[1])
 	z, ok3 := parseZone(a[2:])
-	if !ok1 || !ok2 || !ok3 {
+	if !ok1 || !ok2 || !ok3 || len(format) > maxFormat {
 		return Value{}
 	}
 	b, ok := strftime(nil, time.UnixMilli(ms).In(z), format)

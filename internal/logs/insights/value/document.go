@@ -335,6 +335,10 @@ func unsafeString(b []byte) string { return unsafe.String(unsafe.SliceData(b), l
 // bounds what GetLogGroupFields and GetLogRecord list. Queries here reach any path all the same.
 const MaxDiscovered = 200
 
+// MaxPath is the length of a path up to which what lies there is a field that is discovered, in bytes. A message may have
+// a long key above many values.
+const MaxPath = 1024
+
 // Each calls yield with every scalar field of the message last parsed, in order, until yield returns
 // false: discovery. JSON's null, empty objects and empty arrays are no fields. Paths are such
 // that ParsePath finds a field of that name again, and may repeat (duplicate keys, or keys with dots).
@@ -348,6 +352,9 @@ func (d *Document) Each(yield func(path string, v Value) bool) {
 // forEachLeaf yields what lies in the value at i, which has been checked.
 func forEachLeaf(name []byte, root bool, b []byte, i int, text *[]byte, yield func(string, Value) bool) (end int,
 	more bool) {
+	if len(name) > MaxPath {
+		return skipValue(b, i, 0), true
+	}
 	if b[i] != '{' && b[i] != '[' {
 		end = scanScalar(b, i)
 		if v := decodeValue(b[i:end], text); !v.IsNull() {

@@ -13,7 +13,23 @@ type Env struct {
 	// a Function with UsesTimestamp is called; Null when the rows have no @timestamp any more.
 	Timestamp Value
 
-	regexes map[string]*Regex // of regexReplace, compiled; nil for what isn't one
+	// Done, when closed, ends functions early that take long. What they return then is of no use.
+	Done <-chan struct{}
+
+	regexes    map[string]*Regex // of regexReplace, compiled; nil for what isn't one
+	regexSteps int               // of all of them
+}
+
+// Stopped reports whether Done is closed.
+func (e *Env) Stopped() bool { return isClosed(e.Done) }
+
+func isClosed(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
+	}
 }
 
 // Function is a scalar function of the language. Each is described, with an example that a test

@@ -1,6 +1,7 @@
 package value
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"slices"
@@ -102,9 +103,11 @@ func TestTextsAreBounded(t *testing.T) {
 		"regexReplace": call("regexReplace", long, String("a"), String("0123456789")),
 		"a match of many groups, whole": call("regexReplace", long, String("(?s)^.*$"),
 			String(strings.Repeat("$0", 4000))),
-		"a match for each group": call("regexReplace", long, String(strings.Repeat("()", 200)), String("")),
-		"urlencode":              call("urlencode", String(strings.Repeat("%", 2<<20))),
-		"split":                  call("split", String(strings.Repeat("\n", 1<<20)), String("")),
+		"a replacement of many groups": call("regexReplace", String("a"), String("(b)?a"),
+			String(strings.Repeat("$1", maxReplacement+1))),
+		"a long format": call("strftime", Int(0), String(strings.Repeat("%c", 1000))),
+		"urlencode":     call("urlencode", String(strings.Repeat("%", 2<<20))),
+		"split":         call("split", String(strings.Repeat("\n", 1<<20)), String("")),
 	} {
 		if !v.IsNull() {
 			t.Errorf("%s gives %d bytes", name, len(v.String()))
@@ -128,6 +131,25 @@ func TestRegexReplaceKeepsFewExpressions(t *testing.T) {
 	}
 	if n := len(env.regexes); n == 0 || n > maxRegexes {
 		t.Errorf("%d expressions are kept", n)
+	}
+	for i := range 60 {
+		for _, pattern := range []string{
+			fmt.Sprintf("%d(ab{0,30}c{0,30}){0,7}", i), strings.Repeat("x", maxPattern+1+i),
+		} {
+			f.Call(env, []Value{String("abc"), String(pattern), String("x")})
+		}
+	}
+	steps, text := 0, 0
+	for pattern, re := range env.regexes {
+		if text += len(pattern); re != nil {
+			steps += re.steps
+		}
+	}
+	if steps == 0 || steps > maxRegexSteps || text > maxRegexes*maxPattern {
+		t.Errorf("expressions of %d steps and %d bytes are kept", steps, text)
+	}
+	if env.DropRegexes(500); len(env.regexes) > 0 {
+		t.Error("large expressions are kept")
 	}
 }
 

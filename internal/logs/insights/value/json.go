@@ -22,7 +22,7 @@ var structures = []Function{
 		}
 		return Int(n)
 	}},
-	{Name: "jsonArrayContains", Min: 2, Max: 2, Call: func(_ *Env, a []Value) Value {
+	{Name: "jsonArrayContains", Min: 2, Max: 2, Call: func(env *Env, a []Value) Value {
 		list := structure(a[0])
 		if list.kind != ListKind {
 			return Bool(false)
@@ -30,6 +30,9 @@ var structures = []Function{
 		for _, e := range list.Elements {
 			if Equal(e, a[1]) {
 				return Bool(true)
+			}
+			if len(a[1].text) > longest && env.Stopped() { // a long number is read for each element
+				break
 			}
 		}
 		return Bool(false)

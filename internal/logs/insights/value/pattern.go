@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // Patterns clusters messages as the `pattern` command does: messages of one shape count as one pattern, in which tokens
@@ -74,7 +75,7 @@ func (p *Patterns) ensureShape(key string) *[2]int64 {
 	if n == nil {
 		n = new([2]int64)
 		p.shapes[key] = n
-		p.bytes += len(key) + 64
+		p.bytes += len(key) + 64 + int(unsafe.Sizeof(piece{}))*len(readShape(key))
 	}
 	return n
 }
@@ -91,7 +92,8 @@ func (p *Patterns) Merge(other *Patterns) {
 	}
 }
 
-// Bytes is the memory held, in bytes: at most maxShapes shapes of messages' first 1500 characters.
+// Bytes is the memory held, in bytes, with that of the clusters which shapes are made: at most maxShapes shapes of
+// messages' first 1500 characters.
 func (p *Patterns) Bytes() int { return 64 + p.bytes }
 
 // Patterns returns the clusters, the most frequent first.

@@ -3,27 +3,35 @@ package value
 import (
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"regexp/syntax"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
 // Bounds on regular expressions: on their text, and on the instructions of the compiled program (an expression that
 // repeats what it repeats grows as their product). Matching takes time in proportion to the program and the text: the
 // largest program needs some ten seconds for a message of 1 MiB, at worst; what queries have is ten to a hundred times
-// smaller.
+// smaller. All matches in a text may take time in proportion to the square of its length.
 const (
 	maxPattern = 4096
 	maxProgram = 1000
+	// uninterrupted is up to how many steps, of a program for a text, are not worth it to look whether they shall end:
+	// they take about a second.
+	uninterrupted = 1 << 26
 )
 
 // Regex is a compiled regular expression of a query. It matches in time linear in the text, and is safe for use by many
 // goroutines.
 type Regex struct {
-	pattern  string
-	re       *regexp.Regexp
+	pattern string
+	re      *regexp.Regexp
+	steps   int // of its program, about
+	// behind gives, in a text that begins with a character that is not to be matched, the match as its first group
+	behind   func() *regexp.Regexp
 	literals []string
 	// the expression is one of these texts and nothing else, so that it matches what contains one; nil: it is more
 	needles []needle
@@ -58,14 +66,19 @@ func CompileRegex(pattern string) (*Regex, error) {
 						"the regular expression repeats too much (%s): a count can be 1000 at most, also when "+
 							"repetitions are nested", e.Expr)
 			case syntax.ErrNestingDepth:
-				return nil, errors.New("the regular expression is nested too deeply")
+				return nil, errNesting
 			}
 			return nil, fmt.Errorf("the regular expression is not valid: %s: %s", e.Code, e.Expr)
 		}
 		return nil, fmt.Errorf("the regular expression is not valid: %w", err)
 	}
 	r := &Regex{pattern: pattern, needles: needles(tree)}
-	if n := programSize(tree); n > maxProgram && r.needles == nil {
+	if nesting(tree) > maxProgram/2 {
+		return nil, errNesting
+	}
+	n := programSize(tree)
+	r.steps = max(n, 1)
+	if n > maxProgram && r.needles == nil {
 		return nil,
 			fmt.Errorf(
 				"the regular expression is too large (about %d steps, at most %d are allowed): use smaller counts in {...}", n, maxProgram)
@@ -75,7 +88,100 @@ func CompileRegex(pattern string) (*Regex, error) {
 		return nil, fmt.Errorf("the regular expression is not valid: %w", err)
 	}
 	r.re, r.literals = re, literals(tree.Simplify())
+	r.behind = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?s:\A.)(?s:.*?)(` + translated + `)`)
+	})
 	return r, nil
+}
+
+// Steps is about how many instructions its program has.
+func (r *Regex) Steps() int { return r.steps }
+
+// stoppable reads a text until done is closed.
+type stoppable struct {
+	text string
+	read int
+	done <-chan struct{}
+}
+
+// ReadRune implements [io.RuneReader].
+func (s *stoppable) ReadRune() (r rune, size int, err error) {
+	if s.read++; s.read%4096 == 0 && isClosed(s.done) || s.text == "" {
+		return 0, 0, io.EOF
+	}
+	r, size = utf8.DecodeRuneInString(s.text)
+	s.text = s.text[size:]
+	return r, size, nil
+}
+
+// find returns the leftmost match in s and its groups, as package regexp does. When done is closed it ends early.
+func (r *Regex) find(s string, done <-chan struct{}) []int {
+	if len(s)*r.steps <= uninterrupted {
+		return r.re.FindStringSubmatchIndex(s)
+	}
+	return r.re.FindReaderSubmatchIndex(&stoppable{text: s, done: done})
+}
+
+// forEachMatch calls yield with all matches in s, as package regexp finds them, until yield returns false or done is
+// closed. It holds one match at a time.
+func (r *Regex) forEachMatch(s string, done <-chan struct{}, yield func(at []int) bool) {
+	if len(s)*len(s)*r.steps <= uninterrupted {
+		for _, at := range r.re.FindAllStringSubmatchIndex(s, -1) {
+			if !yield(at) {
+				return
+			}
+		}
+		return
+	}
+	for pos, last := 0, -1; pos <= len(s) && !isClosed(done); {
+		at := r.findFrom(s, pos, done)
+		if at == nil {
+			return
+		}
+		if empty := at[1] == pos; (!empty || at[0] != last) && !yield(at) { // there is no empty one behind another
+			return
+		}
+		pos, last = r.behindMatch(s, pos, at), at[1]
+	}
+}
+
+// behindMatch is where the search goes on behind a match that was searched from pos.
+func (r *Regex) behindMatch(s string, pos int, at []int) int {
+	if at[1] != pos {
+		return at[1]
+	}
+	_, size := utf8.DecodeRuneInString(s[pos:])
+	return pos + max(size, 1)
+}
+
+// findFrom is find for what begins at pos or behind it.
+func (r *Regex) findFrom(s string, pos int, done <-chan struct{}) []int {
+	if pos == 0 {
+		return r.re.FindReaderSubmatchIndex(&stoppable{text: s, done: done})
+	}
+	_, size := utf8.DecodeLastRuneInString(s[:pos])
+	start := pos - size
+	at := r.behind().FindReaderSubmatchIndex(&stoppable{text: s[start:], done: done})
+	if at == nil {
+		return nil
+	}
+	for i := range at {
+		if at[i] >= 0 {
+			at[i] += start
+		}
+	}
+	return at[2:]
+}
+
+var errNesting = errors.New("the regular expression is nested too deeply")
+
+// nesting is how deeply expressions stand inside of re, itself included.
+func nesting(re *syntax.Regexp) int {
+	deepest := 0
+	for _, sub := range re.Sub {
+		deepest = max(deepest, nesting(sub))
+	}
+	return deepest + 1
 }
 
 // translate rewrites what queries write and Go's syntax lacks.
@@ -226,24 +332,31 @@ func programSize(re *syntax.Regexp) int {
 	return n
 }
 
-// Match reports whether s contains a match.
-func (r *Regex) Match(s string) bool {
+// Match reports whether s contains a match. What it returns after done was closed says nothing.
+func (r *Regex) Match(s string, done <-chan struct{}) bool {
 	if r.needles != nil {
 		unsure := false
 		for _, n := range r.needles {
-			if n.isFoundIn(s) {
+			if n.isFoundIn(s, done) {
 				return true
 			}
 			unsure = unsure || n.odd
 		}
-		return unsure && strings.ContainsAny(s, "\u017f\u212a") && r.re.MatchString(s)
+		return unsure && strings.ContainsAny(s, "\u017f\u212a") && r.match(s, done)
 	}
 	for _, l := range r.literals {
 		if !strings.Contains(s, l) {
 			return false
 		}
 	}
-	return r.re.MatchString(s)
+	return r.match(s, done)
+}
+
+func (r *Regex) match(s string, done <-chan struct{}) bool {
+	if len(s)*r.steps <= uninterrupted {
+		return r.re.MatchString(s)
+	}
+	return r.re.MatchReader(&stoppable{text: s, done: done})
 }
 
 // needle is a text to look for: /Exception/, /(?i)exception/, /(?i)(error|failure)/ are what most queries have, and
@@ -295,13 +408,16 @@ func needles(re *syntax.Regexp) []needle {
 	return nil
 }
 
-func (n needle) isFoundIn(s string) bool {
+func (n needle) isFoundIn(s string, done <-chan struct{}) bool {
 	if !n.fold {
 		return strings.Contains(s, n.text)
 	}
 	c := n.text[n.anchor]
 	lower, upper := indexFrom(s, 0, c), indexFrom(s, 0, upperCase(c))
-	for lower < len(s) || upper < len(s) {
+	for tries := 1; lower < len(s) || upper < len(s); tries++ {
+		if tries%4096 == 0 && isClosed(done) {
+			return false
+		}
 		at := min(lower, upper)
 		if start := at - n.anchor; start >= 0 && start+len(n.text) <= len(s) && sameFold(s[start:start+len(n.text)],
 			n.text) {
@@ -346,14 +462,15 @@ func sameFold(s, lower string) bool {
 func (r *Regex) Groups() []string { return r.re.SubexpNames()[1:] }
 
 // Find appends to dst the text of each capturing group of the leftmost match in s (Null for a
-// group that took no part in it) and reports whether there was a match.
-func (r *Regex) Find(dst []Value, s string) ([]Value, bool) {
+// group that took no part in it) and reports whether there was a match. What it returns after done was closed says
+// nothing.
+func (r *Regex) Find(dst []Value, s string, done <-chan struct{}) ([]Value, bool) {
 	for _, l := range r.literals {
 		if !strings.Contains(s, l) {
 			return dst, false
 		}
 	}
-	at := r.re.FindStringSubmatchIndex(s)
+	at := r.find(s, done)
 	if at == nil {
 		return dst, false
 	}

@@ -66,18 +66,18 @@ func TestRegexSyntax(t *testing.T) {
 			t.Errorf("/%s/ calls itself /%s/", c.pattern, r)
 		}
 		for _, s := range c.match {
-			if !r.Match(s) {
+			if !r.Match(s, nil) {
 				t.Errorf("/%s/ does not match %q", c.pattern, s)
 			}
-			if _, ok := r.Find(nil, s); !ok {
+			if _, ok := r.Find(nil, s, nil); !ok {
 				t.Errorf("/%s/ finds nothing in %q", c.pattern, s)
 			}
 		}
 		for _, s := range c.no {
-			if r.Match(s) {
+			if r.Match(s, nil) {
 				t.Errorf("/%s/ matches %q", c.pattern, s)
 			}
-			if _, ok := r.Find(nil, s); ok {
+			if _, ok := r.Find(nil, s, nil); ok {
 				t.Errorf("/%s/ finds something in %q", c.pattern, s)
 			}
 		}
@@ -131,12 +131,12 @@ func TestRegexGroups(t *testing.T) {
 	if got := r.Groups(); !slices.Equal(got, []string{"user", "", "role"}) {
 		t.Errorf("groups %q", got)
 	}
-	got, ok := r.Find([]Value{Int(7)}, "user=alice")
+	got, ok := r.Find([]Value{Int(7)}, "user=alice", nil)
 	if !ok || len(got) != 4 || got[0].String() != "7" || got[1].String() != "alice" || !got[2].IsNull() ||
 		!got[3].IsNull() {
 		t.Errorf("found %v, %v", got, ok)
 	}
-	got, ok = r.Find(nil, "x user=bob; role=admin")
+	got, ok = r.Find(nil, "x user=bob; role=admin", nil)
 	if !ok || got[2].String() != "admin" {
 		t.Errorf("found %v, %v", got, ok)
 	}
@@ -156,7 +156,7 @@ func FuzzRegex(f *testing.F) {
 		}
 		for _, s := range []string{s, s + pattern, strings.ToUpper(pattern), strings.Trim(pattern, `^$\/`)} {
 			match := r.re.MatchString(s)
-			if r.Match(s) != match {
+			if r.Match(s, nil) != match {
 				t.Fatalf("/%s/: Match(%q) is %v, its expression says %v", pattern, s, !match, match)
 			}
 			for _, l := range r.Literals() {
@@ -164,7 +164,7 @@ func FuzzRegex(f *testing.F) {
 					t.Fatalf("/%s/ matches %q without %q", pattern, s, l)
 				}
 			}
-			if values, ok := r.Find(nil, s); ok != match || ok && len(values) != len(r.Groups()) {
+			if values, ok := r.Find(nil, s, nil); ok != match || ok && len(values) != len(r.Groups()) {
 				t.Fatalf("/%s/: Find(%q) is %v", pattern, s, values)
 			}
 		}
@@ -186,7 +186,7 @@ func BenchmarkRegex(b *testing.B) {
 			}
 			perCPU(b, events, func() {
 				for _, e := range events {
-					r.Match(unsafeString(e))
+					r.Match(unsafeString(e), nil)
 				}
 			})
 		})

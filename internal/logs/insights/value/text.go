@@ -122,8 +122,20 @@ func trimFunction(f func(string, func(rune) bool) string) func(*Env, []Value) Va
 		if !ok {
 			return Value{}
 		}
-		return String(f(s, func(r rune) bool { return strings.ContainsRune(chars, r) }))
+		return String(f(s, runeSet(chars)))
 	}
+}
+
+// runeSet returns a function that reports whether a rune is among those of a text, which may be long.
+func runeSet(text string) func(rune) bool {
+	if len(text) <= 32 {
+		return func(r rune) bool { return strings.ContainsRune(text, r) }
+	}
+	set := make([]uint64, unicode.MaxRune/64+1)
+	for _, r := range text {
+		set[r/64] |= 1 << (r % 64)
+	}
+	return func(r rune) bool { return set[r/64]&(1<<(r%64)) != 0 }
 }
 
 // substring counts code points from 0. An index or a length below 0 makes it Null; beyond the end there is nothing.
@@ -173,8 +185,11 @@ func replace(a []Value) Value {
 	return limited(strings.ReplaceAll(s, old, with))
 }
 
-// maxRegexes is how many expressions an Env keeps compiled. They are constants in most queries.
-const maxRegexes = 64
+// How many expressions an Env keeps compiled, and how many steps they have together. They are constants in most queries.
+const (
+	maxRegexes    = 64
+	maxRegexSteps = 10_000
+)
 
 // regexReplace replaces every match. In the replacement $1 or \1 is the text of a group, ${name} that of a
 // named one, $$ a dollar and \\ a backslash; a group that isn't there is empty.
@@ -185,84 +200,140 @@ func regexReplace(env *Env, a []Value) Value {
 	if !ok1 || !ok2 || !ok3 {
 		return Value{}
 	}
-	re, ok := env.regexes[pattern]
-	if !ok {
-		pattern = strings.Clone(pattern)
-		re, _ = CompileRegex(pattern) // nil: whoever compiles the query checks constants; others match nothing
-		if env.regexes == nil || len(env.regexes) >= maxRegexes {
-			env.regexes = map[string]*Regex{}
-		}
-		env.regexes[pattern] = re
-	}
+	re := env.regex(pattern)
 	if re == nil {
 		return Value{}
 	}
-	var b []byte
-	last := 0
-	most := maxMatches / (re.re.NumSubexp() + 1)
-	matches := re.re.FindAllStringSubmatchIndex(s, most)
-	if len(matches) == most {
+	replacement, ok := re.parseReplacement(with)
+	if !ok {
 		return Value{}
 	}
-	for _, at := range matches {
-		b = append(b, s[last:at[0]]...)
-		if b, ok = re.appendReplacement(b, with, s, at); !ok {
-			return Value{}
-		}
+	var b []byte
+	last, replaced := 0, false
+	re.forEachMatch(s, env.Done, func(at []int) bool {
+		b, replaced = append(b, s[last:at[0]]...), true
+		b, ok = replacement.append(b, s, at, env.Done)
 		last = at[1]
-	}
-	if last == 0 && b == nil {
+		return ok
+	})
+	switch {
+	case !ok:
+		return Value{}
+	case !replaced:
 		return String(s)
 	}
 	return limited(string(append(b, s[last:]...)))
 }
 
-// maxMatches is how many matches and groups of matches regexReplace holds at once: each takes 16 bytes.
-const maxMatches = 1 << 20
+// regex returns a compiled expression; nil for what is none. Whoever compiles the query checks constants.
+func (e *Env) regex(pattern string) *Regex {
+	if len(pattern) > maxPattern {
+		return nil
+	}
+	re, ok := e.regexes[pattern]
+	if ok {
+		return re
+	}
+	pattern = strings.Clone(pattern)
+	re, _ = CompileRegex(pattern)
+	steps := 1
+	if re != nil {
+		steps = re.steps
+	}
+	if e.regexes == nil || len(e.regexes) >= maxRegexes || e.regexSteps+steps > maxRegexSteps {
+		e.regexes, e.regexSteps = map[string]*Regex{}, 0
+	}
+	e.regexes[pattern], e.regexSteps = re, e.regexSteps+steps
+	return re
+}
 
-// appendReplacement appends the replacement for the match at at; false if the text becomes longer than maxText.
-func (r *Regex) appendReplacement(b []byte, with, s string, at []int) ([]byte, bool) {
+// DropRegexes forgets the expressions that were compiled if they have more steps together than the given ones: for one of
+// many environments.
+func (e *Env) DropRegexes(steps int) {
+	if e.regexSteps > steps {
+		e.regexes, e.regexSteps = nil, 0
+	}
+}
+
+// maxReplacement is how many pieces a replacement has at most: groups, and texts between them. A query has at most as
+// many characters.
+const maxReplacement = 10_000
+
+// replacement is the third argument of regexReplace.
+type replacement []replacementPiece
+
+// replacementPiece is the text of a group, or a literal.
+type replacementPiece struct {
+	group   int // -1: literal
+	literal string
+}
+
+// parseReplacement reads a replacement for matches of r; false if it has too many pieces.
+func (r *Regex) parseReplacement(with string) (all replacement, ok bool) {
+	groups := r.re.NumSubexp() + 1
+	braces := strings.LastIndexByte(with, '}')
+	start := 0 // of the literal at hand
+	literal := func(end int) {
+		if start < end {
+			all = append(all, replacementPiece{-1, with[start:end]})
+		}
+	}
 	for i := 0; i < len(with); i++ {
-		if len(b) > maxText {
+		if len(all) > maxReplacement {
 			return nil, false
 		}
 		c := with[i]
 		if c != '$' && c != '\\' || i+1 == len(with) {
-			b = append(b, c)
 			continue
 		}
 		rest := with[i+1:]
-		group := -1
-		switch {
-		case rest[0] == c:
-			b = append(b, c)
+		group, length := -1, 0
+		switch digits := countDigits(rest[:min(len(rest), 9)]); {
+		case rest[0] == c: // one of the two
+			literal(i + 1)
 			i++
+			start = i + 1
 			continue
-		case countDigits(rest) > 0:
-			n := countDigits(rest)
+		case digits > 0:
+			length = digits
 			// As many digits as name a group: $10 is the first group and a 0 if there are nine.
-			for group, _ = strconv.Atoi(rest[:n]); n > 1 && group >= len(at)/2; group, _ = strconv.Atoi(rest[:n]) {
-				n--
+			for group, _ = strconv.Atoi(rest[:length]); length > 1 && group >= groups; {
+				length--
+				group, _ = strconv.Atoi(rest[:length])
 			}
-			i += n
-		case c == '$' && rest[0] == '{' && strings.Contains(rest, "}"):
+		case c == '$' && rest[0] == '{' && i < braces:
 			end := strings.IndexByte(rest, '}')
 			name := rest[1:end]
 			if group = r.re.SubexpIndex(name); countDigits(name) == len(name) && name != "" {
 				group, _ = strconv.Atoi(name)
 			}
-			i += end + 1
+			length = end + 1
 		default:
-			b = append(b, c)
 			continue
 		}
-		if group >= 0 && group < len(at)/2 && at[2*group] >= 0 {
-			text := s[at[2*group]:at[2*group+1]]
-			if len(b)+len(text) > maxText {
-				return nil, false
-			}
-			b = append(b, text...)
+		literal(i)
+		if group >= 0 && group < groups {
+			all = append(all, replacementPiece{group: group})
 		}
+		i += length
+		start = i + 1
+	}
+	literal(len(with))
+	return all, len(all) <= maxReplacement
+}
+
+// append appends the replacement for the match of s at at; false if the text becomes longer than maxText, or when done
+// is closed.
+func (r replacement) append(b []byte, s string, at []int, done <-chan struct{}) ([]byte, bool) {
+	for i, piece := range r {
+		text := piece.literal
+		if g := piece.group; g >= 0 && at[2*g] >= 0 {
+			text = s[at[2*g]:at[2*g+1]]
+		}
+		if len(b)+len(text) > maxText || i%1024 == 1023 && isClosed(done) {
+			return nil, false
+		}
+		b = append(b, text...)
 	}
 	return b, len(b) <= maxText
 }
@@ -275,8 +346,8 @@ func splitString(a []Value) Value {
 		return Value{}
 	}
 	b := []byte{'['}
-	for i, part := range strings.Split(s, by) {
-		if i > 0 {
+	for part := range strings.SplitSeq(s, by) {
+		if len(b) > 1 {
 			b = append(b, ',')
 		}
 		if b = appendQuoted(b, part); len(b) > maxText {
