@@ -31,7 +31,6 @@ type Client struct {
 func New(config *rest.Config, cluster, userAgent string) (*Client, error) {
 	config = rest.CopyConfig(config)
 	config.UserAgent = userAgent
-	config.WarningHandler = rest.NoWarnings{} // they are for users, not for the daemon's log
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &transport{next} })
 	c := &Client{Config: config}
 	var err error
@@ -72,8 +71,6 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, &Unreachable{err}
 	}
-	// client-go would wait that long and try again, up to ten times. Controllers have a queue for that.
-	response.Header.Del("Retry-After")
 	response.Body = incomplete{response.Body}
 	return response, nil
 }
