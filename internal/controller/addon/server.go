@@ -269,7 +269,7 @@ func (s *server) listAndWatch(ctx context.Context, at place, w *watched, good fu
 			return err
 		}
 		next = func() error {
-			return apiserver.Watch(ctx, at.Resource, from, client.Watch, metav1.ListOptions{},
+			return kubeclient.Watch(ctx, at.Resource, from, client.Watch, metav1.ListOptions{},
 				func(what kubewatch.EventType, o *unstructured.Unstructured) error {
 					s.handleEvent(at, w, what, o.GetName(), summarize(o, workloadOf(o)))
 					return nil
@@ -287,7 +287,7 @@ func (s *server) listAndWatch(ctx context.Context, at place, w *watched, good fu
 			return err
 		}
 		next = func() error {
-			return apiserver.Watch(ctx, at.Resource, from, client.Watch, metav1.ListOptions{},
+			return kubeclient.Watch(ctx, at.Resource, from, client.Watch, metav1.ListOptions{},
 				func(what kubewatch.EventType, o *metav1.PartialObjectMetadata) error {
 					s.handleEvent(at, w, what, o.Name, summarize(o, nil))
 					return nil

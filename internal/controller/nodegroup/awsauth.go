@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	kubewatch "k8s.io/apimachinery/pkg/watch"
 
-	"github.com/coracle-eks/coracle/internal/kube/apiserver"
+	"github.com/coracle-eks/coracle/internal/kube/client"
 )
 
 const (
@@ -183,7 +183,7 @@ func (s *server) followAuth(ctx context.Context, known, changed func()) error {
 	}
 	s.auth.Store(&text)
 	known()
-	return apiserver.Watch(ctx, "aws-auth", list.ResourceVersion, maps.Watch, metav1.ListOptions{FieldSelector: only},
+	return client.Watch(ctx, "aws-auth", list.ResourceVersion, maps.Watch, metav1.ListOptions{FieldSelector: only},
 		func(what kubewatch.EventType, m *corev1.ConfigMap) error {
 			text := m.Data[mapRoles]
 			if what == kubewatch.Deleted {

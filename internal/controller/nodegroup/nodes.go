@@ -143,7 +143,7 @@ func (s *server) followNodes(ctx context.Context, known func(), tell func(*corev
 		return err
 	}
 	known()
-	return apiserver.Watch(
+	return client.Watch(
 		ctx,
 		"nodes",
 		from,
