@@ -189,3 +189,80 @@ func TestOneLeaderAtATimeAndAnotherAfterIt(t *testing.T) {
 		}
 	}
 }
+
+// TestATenantHoldsAShareOfTheWorkers has clusters whose API servers never answer.
+func TestATenantHoldsAShareOfTheWorkers(t *testing.T) {
+	t.Parallel()
+	const each = 50
+	keys := make(chan string)
+	seen := make(chan string, 10*each)
+	answer := make(chan struct{})
+	var mu sync.Mutex
+	held, most := map[string]int{}, map[string]int{}
+	count := func(n int, owners ...string) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, owner := range owners {
+			held[owner] += n
+			most[owner] = max(most[owner], held[owner])
+		}
+	}
+	start(t, reconcile.Controller{
+		Name: "shares", Workers: 8, AccountWorkers: 4, ClusterWorkers: 2,
+		Sources: []reconcile.Source{reconcile.Channel(keys)},
+		Reconcile: func(ctx context.Context, key string) (reconcile.Result, error) {
+			parts := store.Parts(key)
+			cluster := store.Key(parts[:3]...)
+			count(1, parts[0], cluster)
+			defer count(-1, parts[0], cluster)
+			if parts[0] == "hostile" {
+				select {
+				case <-answer:
+				case <-ctx.Done():
+				}
+			}
+			seen <- cluster
+			return reconcile.Result{}, nil
+		},
+	})
+	for i := range each {
+		for _, cluster := range []string{"a", "b", "c"} {
+			keys <- fmt.Sprintf("hostile/r/%s/%d", cluster, i)
+		}
+	}
+	for range each {
+		keys <- "good/r/a/1"
+		receive(t, seen, "good/r/a")
+	}
+	close(answer) // nobody is forgotten
+	for range 3 * each {
+		select {
+		case <-seen:
+		case <-time.After(eventually.Limit):
+			t.Fatal("keys are not reconciled")
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if most["hostile"] != 4 || most["hostile/r/a"] != 2 || most["hostile/r/b"] > 2 || most["hostile/r/c"] > 2 {
+		t.Errorf("workers were held by %v", most)
+	}
+}
+
+func TestAPassHasADeadline(t *testing.T) {
+	t.Parallel()
+	keys, causes := make(chan string, 1), make(chan string, 100)
+	start(t, reconcile.Controller{
+		Name: "deadline", Timeout: time.Millisecond, MinBackoff: time.Millisecond,
+		Sources: []reconcile.Source{reconcile.Channel(keys)},
+		Reconcile: func(ctx context.Context, _ string) (reconcile.Result, error) {
+			<-ctx.Done()
+			causes <- context.Cause(ctx).Error()
+			return reconcile.Result{}, ctx.Err()
+		},
+	})
+	keys <- "k"
+	for range 2 { // it is tried again
+		receive(t, causes, "it took longer than 1ms")
+	}
+}

@@ -57,8 +57,10 @@ func (b *bootstrap) controller() reconcile.Controller {
 			reconcile.Table(b.planes, ""),
 			reconcile.Table(b.addons, ""),
 		},
-		Workers:    8,
+		Workers:    32,
 		MaxBackoff: 15 * time.Second,
+
+		AccountWorkers: 8, Timeout: passTimeout,
 	}
 }
 

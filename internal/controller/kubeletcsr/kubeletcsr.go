@@ -82,8 +82,10 @@ func (c *Controller) Controllers() []reconcile.Controller {
 		Name:       "certificates",
 		Reconcile:  c.Reconcile,
 		Sources:    []reconcile.Source{c.watchRequests},
-		Workers:    8,
+		Workers:    32,
 		MaxBackoff: 10 * time.Second,
+
+		AccountWorkers: 8, ClusterWorkers: 4, Timeout: time.Minute,
 	}}
 }
 

@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// Bounds of what is decoded of one object. Whoever may write an object chooses its managed fields, and so does a program
-// that answers in the place of an API server.
+// Bounds of what is decoded of one object. Whoever may write an object chooses its managed fields, and so does a
+// program that answers in the place of an API server.
 const (
 	// MaxEntries is how many entries an object may have.
 	MaxEntries = 1000
