@@ -3,6 +3,7 @@ package addon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"sync"
@@ -215,44 +216,35 @@ func (s *server) startWatch(at place) {
 	})
 }
 
-// The pause before a place that cannot be watched is tried again, because its kind is not defined or the user may not.
-const (
-	watchAgainFirst = time.Second
-	watchAgainMost  = 15 * time.Second
-)
-
 // watchPlace watches a place until ctx ends or the API server goes away, and returns why.
 func (s *server) watchPlace(ctx context.Context, at place, w *watched) error {
-	wait := watchAgainFirst
+	// Before what cannot be watched is tried again, because its kind is not defined or the user may not.
+	backoff := kubeclient.Backoff{First: time.Second, Most: 15 * time.Second}
 	for {
-		err := s.listAndWatch(ctx, at, w, func() { wait = watchAgainFirst })
+		began := time.Now()
+		err := s.listAndWatch(ctx, at, w)
 		if ctx.Err() != nil {
 			return ctx.Err()
-		}
-		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
-			continue
 		}
 		var status apierrors.APIStatus
 		if !errors.As(err, &status) || status.Status().Code >= http.StatusInternalServerError {
 			return err
 		}
-		s.mu.Lock()
-		w.known, w.err = false, err
-		s.mu.Unlock()
-		s.wakeAddons(at, "")
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		case <-timer.C:
+		// What is known of the objects holds until they are listed again if all that is wrong is that time has passed.
+		if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
+			s.mu.Lock()
+			w.known, w.err = false, err
+			s.mu.Unlock()
+			s.wakeAddons(at, "")
 		}
-		wait = min(2*wait, watchAgainMost)
+		if err := kubeclient.Sleep(ctx, backoff.After(time.Since(began))); err != nil {
+			return err
+		}
 	}
 }
 
 // listAndWatch lists and watches a place until its watch ends for good.
-func (s *server) listAndWatch(ctx context.Context, at place, w *watched, good func()) error {
+func (s *server) listAndWatch(ctx context.Context, at place, w *watched) error {
 	found := map[string]seen{}
 	var from string
 	var err error
@@ -271,8 +263,7 @@ func (s *server) listAndWatch(ctx context.Context, at place, w *watched, good fu
 		next = func() error {
 			return kubeclient.Watch(ctx, at.Resource, from, client.Watch, metav1.ListOptions{},
 				func(what kubewatch.EventType, o *unstructured.Unstructured) error {
-					s.handleEvent(at, w, what, o.GetName(), summarize(o, workloadOf(o)))
-					return nil
+					return s.handleEvent(at, w, what, o.GetName(), summarize(o, workloadOf(o)))
 				})
 		}
 	} else {
@@ -289,12 +280,10 @@ func (s *server) listAndWatch(ctx context.Context, at place, w *watched, good fu
 		next = func() error {
 			return kubeclient.Watch(ctx, at.Resource, from, client.Watch, metav1.ListOptions{},
 				func(what kubewatch.EventType, o *metav1.PartialObjectMetadata) error {
-					s.handleEvent(at, w, what, o.Name, summarize(o, nil))
-					return nil
+					return s.handleEvent(at, w, what, o.Name, summarize(o, nil))
 				})
 		}
 	}
-	good()
 	s.mu.Lock()
 	w.objects, w.known, w.err = found, true, nil
 	s.mu.Unlock()
@@ -313,9 +302,13 @@ func summarize(o metav1.Object, w *workload) seen {
 
 // handleEvent records a watch event of an object, and wakes the add-ons that have the object when the change concerns
 // them.
-func (s *server) handleEvent(at place, w *watched, what kubewatch.EventType, name string, is seen) {
+func (s *server) handleEvent(at place, w *watched, what kubewatch.EventType, name string, is seen) error {
 	s.mu.Lock()
 	was, there := w.objects[name]
+	if !there && len(w.objects) >= kubeclient.MaxObjects {
+		s.mu.Unlock()
+		return fmt.Errorf("there are more than %d %s, %w", kubeclient.MaxObjects, at.Resource, kubeclient.ErrTooLarge)
+	}
 	changed := !there || what == kubewatch.Deleted || differs(was, is)
 	if what == kubewatch.Deleted {
 		delete(w.objects, name)
@@ -326,6 +319,7 @@ func (s *server) handleEvent(at place, w *watched, what kubewatch.EventType, nam
 	if changed {
 		s.wakeAddons(at, name)
 	}
+	return nil
 }
 
 func differs(a, b seen) bool {

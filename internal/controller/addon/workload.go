@@ -49,7 +49,7 @@ func workloadOf(o *unstructured.Unstructured) *workload {
 	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, c := range conditions {
 		if m, ok := c.(map[string]any); ok && m["type"] == "ReplicaFailure" && m["status"] == "True" {
-			w.Failure = fmt.Sprint(m["message"])
+			w.Failure = oneLine(fmt.Sprint(m["message"]))
 		}
 	}
 	if raw, ok, _ := unstructured.NestedMap(o.Object, "spec", "selector"); ok {

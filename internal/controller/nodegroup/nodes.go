@@ -2,6 +2,7 @@ package nodegroup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -26,6 +27,7 @@ import (
 type server struct {
 	kube      kubernetes.Interface
 	nodes     cache.Indexer
+	size      int // of nodes; only who follows them reads it
 	evictions *evictions
 	auth      atomic.Pointer[string] // mapRoles of aws-auth
 	names     sync.Map               // the names of instances, []string, by their IDs
@@ -117,7 +119,11 @@ func (c *Controller) watchNodes(ctx context.Context, changed func(key string)) {
 func (c *Controller) groupsOfNode(cluster string, n *corev1.Node) []string {
 	at := store.Parts(cluster)
 	if name := n.Labels[groupLabel]; name != "" {
-		return []string{record.NodegroupKey(at[0], at[1], at[2], name)}
+		key := record.NodegroupKey(at[0], at[1], at[2], name)
+		if _, err := c.groups.Get(context.Background(), key); errors.Is(err, store.ErrNotFound) {
+			return nil // an API server may make up any number of names
+		}
+		return []string{key}
 	}
 	if id := instanceOf(n); id != "" {
 		return c.ofMember(record.EC2Key(at[0], at[1], id))
@@ -142,6 +148,7 @@ func (s *server) followNodes(ctx context.Context, known func(), tell func(*corev
 	if err := s.nodes.Replace(all, from); err != nil {
 		return err
 	}
+	s.size = len(s.nodes.ListKeys())
 	known()
 	return client.Watch(
 		ctx,
@@ -161,16 +168,24 @@ func (s *server) applyEvent(what kubewatch.EventType, n *corev1.Node, tell func(
 		return err
 	} else if found {
 		was = old.(*corev1.Node)
+	} else if s.size >= client.MaxObjects {
+		return fmt.Errorf("there are more than %d nodes, %w", client.MaxObjects, client.ErrTooLarge)
 	}
 	if what == kubewatch.Deleted {
 		if err := s.nodes.Delete(n); err != nil {
 			return err
+		}
+		if was != nil {
+			s.size--
 		}
 		tell(n)
 		return nil
 	}
 	if err := s.nodes.Update(n); err != nil {
 		return err
+	}
+	if was == nil {
+		s.size++
 	}
 	if was == nil || differs(was, n) {
 		tell(n)
