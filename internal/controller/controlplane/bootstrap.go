@@ -250,7 +250,7 @@ func awaitFirst(ctx context.Context, accounts corev1client.ServiceAccountInterfa
 	case !open:
 		return errors.New("watch: the API server has ended it")
 	case event.Type != watch.Added && event.Type != watch.Modified:
-		return fmt.Errorf("watch: %s: %w", event.Type, apierrors.FromObject(event.Object))
+		return fmt.Errorf("watch: %s: %w", event.Type, client.EventError(event.Object))
 	}
 	return nil
 }
@@ -265,6 +265,10 @@ func (c *Controller) serverVersion(p plane) (string, error) {
 	version, err := clients.Discovery.ServerVersion()
 	if err != nil {
 		return "", fmt.Errorf("get the API server's version: %w", err)
+	}
+	const longest = 64 // real ones have 30 bytes
+	if len(version.GitVersion) > longest {
+		return "", fmt.Errorf("the API server's version has %d bytes", len(version.GitVersion))
 	}
 	return version.GitVersion, nil
 }

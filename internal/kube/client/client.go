@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/discovery"
@@ -14,9 +13,6 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 )
-
-// discoveryTimeout ends requests of discovery, which take no context.
-const discoveryTimeout = 15 * time.Second
 
 // Client are client-go's clients of one API server, over connections of their own. [Client.Close] puts an end to those.
 type Client struct {
@@ -43,9 +39,7 @@ func New(config *rest.Config, cluster, userAgent string) (*Client, error) {
 	if c.Core, err = corev1client.NewForConfigAndClient(config, c.HTTP); err != nil {
 		return nil, err
 	}
-	limited := *c.HTTP
-	limited.Timeout = discoveryTimeout
-	c.Discovery, err = discovery.NewDiscoveryClientForConfigAndClient(config, &limited)
+	c.Discovery, err = NewDiscovery(config, c.HTTP)
 	return c, err
 }
 

@@ -39,6 +39,8 @@ const (
 	MaxListValues = 1 << 24
 
 	maxHeader = 256 << 10
+	// maxConnections is how many connections an API server gets of a client that will not speak HTTP/2.
+	maxConnections = 256
 
 	connectTimeout = 10 * time.Second
 	headerTimeout  = time.Minute
@@ -71,7 +73,7 @@ func HTTP(config *rest.Config, cluster string) (*http.Client, error) {
 		Proxy:               func(*http.Request) (*url.URL, error) { return nil, nil },
 		TLSHandshakeTimeout: connectTimeout, ResponseHeaderTimeout: headerTimeout, MaxResponseHeaderBytes: maxHeader,
 		// HTTP/2 needs one; without it a thousand simulated nodes would want a thousand.
-		MaxIdleConnsPerHost: 64, IdleConnTimeout: idleTimeout,
+		MaxIdleConnsPerHost: 64, IdleConnTimeout: idleTimeout, MaxConnsPerHost: maxConnections,
 	})
 	wrapped, err := rest.HTTPWrappersForConfig(config, &bounded{base, cluster})
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/validation/path"
@@ -33,16 +34,16 @@ func EachPage[L interface {
 	metav1.ListInterface
 }](ctx context.Context, o metav1.ListOptions, list func(context.Context, metav1.ListOptions) (L, error), each func(L),
 ) (resourceVersion string, err error) {
-	var size listSize
+	size := listSize{what: "the pages of the list", maxBytes: MaxList, maxValues: MaxListValues}
 	ctx = context.WithValue(ctx, listKey{}, &size)
 	o.Limit = pageSize
 	objects := 0
 	for range maxPages {
-		before := size
+		bytes, values := size.bytes, size.values
 		page, err := list(ctx, o)
 		if errors.Is(err, ErrTooLarge) && !size.exceeded && o.Limit > 1 {
 			o.Limit = max(1, o.Limit/8)
-			size = before
+			size.bytes, size.values = bytes, values
 			continue
 		}
 		if err != nil {
@@ -70,25 +71,31 @@ func EachPage[L interface {
 // listKey is the key of a list's size in the context of its requests.
 type listKey struct{}
 
-// listSize counts what the pages of one list have together.
+// listSize counts what answers have together.
 type listSize struct {
+	what                string // for errors
+	maxBytes, maxValues int
+
+	mu            sync.Mutex
 	bytes, values int
 	exceeded      bool
 }
 
-// add returns an error once the bounds of a list are exceeded.
+// add returns an error once the bounds are exceeded.
 func (s *listSize) add(bytes, values int) error {
 	if s == nil {
 		return nil
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.bytes += bytes
 	s.values += values
-	s.exceeded = s.bytes > MaxList || s.values > MaxListValues
+	s.exceeded = s.bytes > s.maxBytes || s.values > s.maxValues
 	switch {
-	case s.bytes > MaxList:
-		return fmt.Errorf("the pages of the list are larger than %d MiB together, %w", MaxList>>20, ErrTooLarge)
-	case s.values > MaxListValues:
-		return fmt.Errorf("the pages of the list have more than %d values together, %w", MaxListValues, ErrTooLarge)
+	case s.bytes > s.maxBytes:
+		return fmt.Errorf("%s are larger than %d MiB together, %w", s.what, s.maxBytes>>20, ErrTooLarge)
+	case s.values > s.maxValues:
+		return fmt.Errorf("%s have more than %d values together, %w", s.what, s.maxValues, ErrTooLarge)
 	}
 	return nil
 }
