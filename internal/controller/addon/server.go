@@ -2,6 +2,8 @@ package addon
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -295,7 +297,11 @@ func summarize(o metav1.Object, w *workload) seen {
 	is := seen{uid: o.GetUID(), deleting: o.GetDeletionTimestamp() != nil, workload: w}
 	is.eks, is.others = fingerprints(o)
 	if w != nil {
-		w.selector = nil // only who asks for the pods needs it, and asks for the object then
+		w.selector = nil     // only who asks for the pods needs it, and asks for the object then
+		if w.Failure != "" { // likewise
+			sum := sha256.Sum256([]byte(w.Failure))
+			w.Failure = hex.EncodeToString(sum[:12])
+		}
 	}
 	return is
 }

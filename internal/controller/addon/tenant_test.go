@@ -78,6 +78,9 @@ func TestIssuesAreBounded(t *testing.T) {
 	if len(w.Failure) > kubeclient.MaxText+16 {
 		t.Errorf("%d bytes are kept of a condition", len(w.Failure))
 	}
+	if is := summarize(&metav1.ObjectMeta{}, w); len(is.workload.Failure) != 24 {
+		t.Errorf("%d bytes are kept of a condition while the object is watched", len(is.workload.Failure))
+	}
 	ill := podAilment(&corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{
 		{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: long}}}})
 	if len(ill.text) > kubeclient.MaxText+512 {

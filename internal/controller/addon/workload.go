@@ -19,7 +19,7 @@ type workload struct {
 	Seen bool
 	// OnDelete says that pods of an older template stay until somebody deletes them.
 	OnDelete bool
-	// Failure is why its controller cannot create pods.
+	// Failure is why its controller cannot create pods; a fingerprint of that in what is seen by a watch.
 	Failure string
 
 	selector labels.Selector

@@ -27,7 +27,8 @@ import (
 type server struct {
 	kube      kubernetes.Interface
 	nodes     cache.Indexer
-	size      int // of nodes; only who follows them reads it
+	count     int // of nodes; only who follows them reads it
+	size      int // of these nodes in the API's encoding, in bytes, likewise
 	evictions *evictions
 	auth      atomic.Pointer[string] // mapRoles of aws-auth
 	names     sync.Map               // the names of instances, []string, by their IDs
@@ -148,7 +149,13 @@ func (s *server) followNodes(ctx context.Context, known func(), tell func(*corev
 	if err := s.nodes.Replace(all, from); err != nil {
 		return err
 	}
-	s.size = len(s.nodes.ListKeys())
+	s.count, s.size = 0, 0
+	for _, o := range s.nodes.List() {
+		s.count, s.size = s.count+1, s.size+o.(*corev1.Node).Size()
+	}
+	if err := checkSize(s.count, s.size); err != nil {
+		return err
+	}
 	known()
 	return client.Watch(
 		ctx,
@@ -162,30 +169,47 @@ func (s *server) followNodes(ctx context.Context, known func(), tell func(*corev
 	)
 }
 
+// maxNodes is how many bytes the nodes of a cluster may have together, as trimNode leaves them: 64 MiB are fifteen
+// thousand nodes of EKS.
+const maxNodes = 64 << 20
+
+func checkSize(count, size int) error {
+	if count > client.MaxObjects {
+		return fmt.Errorf("there are more than %d nodes, %w", client.MaxObjects, client.ErrTooLarge)
+	}
+	if size > maxNodes {
+		return fmt.Errorf("the nodes are larger than %d MiB together, %w", maxNodes>>20, client.ErrTooLarge)
+	}
+	return nil
+}
+
 func (s *server) applyEvent(what kubewatch.EventType, n *corev1.Node, tell func(*corev1.Node)) error {
 	var was *corev1.Node
 	if old, found, err := s.nodes.Get(n); err != nil {
 		return err
 	} else if found {
 		was = old.(*corev1.Node)
-	} else if s.size >= client.MaxObjects {
-		return fmt.Errorf("there are more than %d nodes, %w", client.MaxObjects, client.ErrTooLarge)
 	}
 	if what == kubewatch.Deleted {
 		if err := s.nodes.Delete(n); err != nil {
 			return err
 		}
 		if was != nil {
-			s.size--
+			s.count, s.size = s.count-1, s.size-was.Size()
 		}
 		tell(n)
 		return nil
 	}
-	if err := s.nodes.Update(n); err != nil {
+	count, size := s.count+1, s.size+n.Size()
+	if was != nil {
+		count, size = s.count, size-was.Size()
+	}
+	if err := checkSize(count, size); err != nil {
 		return err
 	}
-	if was == nil {
-		s.size++
+	s.count, s.size = count, size
+	if err := s.nodes.Update(n); err != nil {
+		return err
 	}
 	if was == nil || differs(was, n) {
 		tell(n)

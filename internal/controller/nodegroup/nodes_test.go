@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -88,6 +89,11 @@ func TestNodesOfATenantAreBounded(t *testing.T) {
 	}
 	if err := apply(kubewatch.Added, node(client.MaxObjects, "")); !errors.Is(err, client.ErrTooLarge) {
 		t.Errorf("one more node: %v", err)
+	}
+	large := node(2, "")
+	large.Annotations = map[string]string{"a": strings.Repeat("a", maxNodes)}
+	if err := apply(kubewatch.Modified, large); !errors.Is(err, client.ErrTooLarge) {
+		t.Errorf("a node that is too large: %v", err)
 	}
 	for _, what := range []kubewatch.EventType{kubewatch.Modified, kubewatch.Deleted, kubewatch.Added} {
 		if err := apply(what, node(1, "")); err != nil {

@@ -1,19 +1,24 @@
 package simulated
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/coracle-eks/coracle/internal/kube/client"
+	"github.com/coracle-eks/coracle/internal/record"
 )
 
 func quietFleet(nodes ...string) *fleet {
@@ -150,5 +155,34 @@ func TestPodsOfATenantAreBounded(t *testing.T) {
 	}))
 	if got := fmt.Sprint(f.pods[podName{"default", "pod-1"}].address); got != "[10.0.0.1 10.0.0.1]" {
 		t.Errorf("addresses %.100s", got)
+	}
+}
+
+// TestAnswersToANodeAreBounded has an API server that gives a Node a UID, and a Lease a version, of any length.
+func TestAnswersToANodeAreBounded(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ uid, version string }{
+		"what is in order": {"u", "1"},
+		"a long UID":       {strings.Repeat("u", 1<<20), "1"},
+		"a long version":   {"u", strings.Repeat("1", 1<<20)},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			version := "1"
+			if strings.HasSuffix(r.URL.Path, "/leases") {
+				version = test.version
+			}
+			_, _ = fmt.Fprintf(w, `{"metadata":{"name":"a","uid":%q,"resourceVersion":%q}}`, test.uid, version)
+		}))
+		f := quietFleet()
+		f.client, f.host = server.Client(), server.URL
+		f.c.o.Credentials = func(context.Context, record.Instance) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: "a", SecretAccessKey: "b"}, nil
+		}
+		k := &kubelet{name: "a", boot: &node{}, fleet: f}
+		_, err := k.reconcileNode(t.Context())
+		if inOrder := len(test.uid)+len(test.version) < 10; (err == nil) != inOrder || len(k.uid)+len(k.lease) > 10 {
+			t.Errorf("%s: %.200v; a UID of %d bytes and a version of %d bytes are kept", name, err, len(k.uid), len(k.lease))
+		}
+		server.Close()
 	}
 }
