@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
-	"k8s.io/client-go/util/workqueue"
 
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -143,30 +142,50 @@ func (s *share) release(owners []string) {
 	}
 }
 
-// retryRate bounds how often the keys of one account are tried again after failures.
-type retryRate struct {
+// accountRates bounds how often something happens to the keys of one account.
+type accountRates struct {
+	limit rate.Limit // per second
+	burst int
+
 	mu  sync.Mutex
-	all map[string]workqueue.TypedRateLimiter[string]
+	all map[string]*rate.Limiter
 }
 
-// When returns how long a key has to wait.
-func (r *retryRate) When(key string) time.Duration {
+func newAccountRates(limit rate.Limit, burst int) *accountRates {
+	return &accountRates{limit: limit, burst: burst, all: map[string]*rate.Limiter{}}
+}
+
+// limiterOf returns the limiter of the account of a key.
+func (r *accountRates) limiterOf(key string) *rate.Limiter {
 	account := ownersOf(key)[0]
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	limiter := r.all[account]
 	if limiter == nil {
-		limiter = &workqueue.TypedBucketRateLimiter[string]{Limiter: rate.NewLimiter(200, 1000)}
+		limiter = rate.NewLimiter(r.limit, r.burst)
 		r.all[account] = limiter
 	}
-	return limiter.When(key)
+	return limiter
 }
 
+// retryRate bounds how often the keys of one account are tried again after failures.
+type retryRate struct{ *accountRates }
+
+// When returns how long a key has to wait.
+func (r retryRate) When(key string) time.Duration { return r.limiterOf(key).Reserve().Delay() }
+
 // Forget does nothing: the rate is that of an account.
-func (r *retryRate) Forget(string) {}
+func (retryRate) Forget(string) {}
 
 // NumRequeues returns 0: failures of a key are counted elsewhere.
-func (r *retryRate) NumRequeues(string) int { return 0 }
+func (retryRate) NumRequeues(string) int { return 0 }
+
+// Where an API server can wake a controller as often as it likes, the keys of one account are worked on so many times
+// per second; beyond that they wait a moment.
+const (
+	passRate, passBurst = 100, 1000
+	passPause           = 100 * time.Millisecond
+)
 
 // maxError is how many bytes of an error are logged and kept. Many come from API servers, where users' own programs may
 // answer.

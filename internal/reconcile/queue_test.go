@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"k8s.io/client-go/util/workqueue"
 )
 
 func TestAccountsAndClustersTakeTurns(t *testing.T) {
@@ -53,7 +51,7 @@ func TestAccountsAndClustersTakeTurns(t *testing.T) {
 // A tenant whose keys fail all the time does not make those of others wait.
 func TestRetriesOfAnAccountAreItsOwn(t *testing.T) {
 	t.Parallel()
-	r := &retryRate{all: map[string]workqueue.TypedRateLimiter[string]{}}
+	r := retryRate{newAccountRates(200, 1000)}
 	for i := range 5000 {
 		r.When(fmt.Sprintf("1/r/a/%d", i))
 	}
@@ -67,7 +65,8 @@ func TestRetriesOfAnAccountAreItsOwn(t *testing.T) {
 
 func TestErrorsAreCut(t *testing.T) {
 	t.Parallel()
-	if got := textOf(errors.New(strings.Repeat("é", maxError))); len(got) > maxError+4 || !strings.HasSuffix(got, "é ...") {
+	got := textOf(errors.New(strings.Repeat("é", maxError)))
+	if len(got) > maxError+4 || !strings.HasSuffix(got, "é ...") {
 		t.Errorf("%d bytes are kept", len(got))
 	}
 	if got := textOf(errors.New("no luck")); got != "no luck" {

@@ -19,6 +19,7 @@ import (
 	"log/slog"
 	"time"
 
+	"golang.org/x/time/rate"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 
@@ -104,7 +105,8 @@ type Controller struct {
 	// Workers is how many keys are worked on at once; 1 when 0.
 	Workers int
 	// AccountWorkers and ClusterWorkers are how many of the workers the keys of one account, and of one cluster, may hold
-	// at once; all when 0. A controller that asks clusters' API servers sets them, and Timeout: these may take their time.
+	// at once; all when 0. A controller that asks clusters' API servers sets them, and Timeout: these may take their
+	// time. With AccountWorkers, the keys of one account are also worked on at most 100 times per second.
 	AccountWorkers, ClusterWorkers int
 	// Timeout ends the context of a Reconcile that takes longer; never when 0.
 	Timeout time.Duration
@@ -144,10 +146,14 @@ func (c Controller) run(ctx context.Context, log *slog.Logger) error {
 	}
 	defer c.forgetFailures()
 	order := newTurns(c.AccountWorkers, c.ClusterWorkers)
+	passes := newAccountRates(passRate, passBurst)
+	if c.AccountWorkers == 0 {
+		passes.limit = rate.Inf
+	}
 	queue := workqueue.NewTypedRateLimitingQueueWithConfig(
 		workqueue.NewTypedMaxOfRateLimiter(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](c.MinBackoff, c.MaxBackoff),
-			&retryRate{all: map[string]workqueue.TypedRateLimiter[string]{}},
+			retryRate{newAccountRates(200, 1000)},
 		),
 		workqueue.TypedRateLimitingQueueConfig[string]{DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(
 			workqueue.TypedDelayingQueueConfig[string]{Name: c.Name, Clock: c.Clock, MetricsProvider: queueMetrics{},
@@ -163,7 +169,7 @@ func (c Controller) run(ctx context.Context, log *slog.Logger) error {
 	}
 	for range max(1, c.Workers) {
 		running.Go(func() {
-			for c.reconcileNext(ctx, log, queue, order) {
+			for c.reconcileNext(ctx, log, queue, order, passes) {
 			}
 		})
 	}
@@ -176,7 +182,7 @@ func (c Controller) run(ctx context.Context, log *slog.Logger) error {
 }
 
 func (c Controller) reconcileNext(ctx context.Context, log *slog.Logger,
-	queue workqueue.TypedRateLimitingInterface[string], order *turns) bool {
+	queue workqueue.TypedRateLimitingInterface[string], order *turns, passes *accountRates) bool {
 	key, down := queue.Get()
 	if down {
 		return false
@@ -185,6 +191,10 @@ func (c Controller) reconcileNext(ctx context.Context, log *slog.Logger,
 	defer queue.Done(key)
 	if ctx.Err() != nil {
 		return false
+	}
+	if !passes.limiterOf(key).Allow() {
+		queue.AddAfter(key, passPause)
+		return true
 	}
 	began := c.Clock.Now()
 	var result Result

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/coracle-eks/coracle/internal/eventually"
@@ -265,4 +266,36 @@ func TestAPassHasADeadline(t *testing.T) {
 	for range 2 { // it is tried again
 		receive(t, causes, "it took longer than 1ms")
 	}
+}
+
+// TestPassesOfAnAccountAreBounded has an API server that wakes a controller all the time.
+func TestPassesOfAnAccountAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		passes := map[string]int{}
+		err := reconcile.Run(ctx, quiet, reconcile.Controller{
+			Name: "woken", AccountWorkers: 1,
+			Sources: []reconcile.Source{func(ctx context.Context, changed func(string)) {
+				for ctx.Err() == nil {
+					changed("hostile/r/a")
+					time.Sleep(time.Millisecond)
+				}
+			}, func(ctx context.Context, changed func(string)) {
+				for ctx.Err() == nil {
+					changed("good/r/a")
+					time.Sleep(time.Second)
+				}
+			}},
+			Reconcile: func(_ context.Context, key string) (reconcile.Result, error) {
+				passes[key]++
+				return reconcile.Result{}, nil
+			},
+		})
+		// A thousand at once, and a hundred per second.
+		if n := passes["hostile/r/a"]; err != nil || n < 1000 || n > 3001 || passes["good/r/a"] < 19 {
+			t.Errorf("%v passes within 20 seconds, %v", passes, err)
+		}
+	})
 }
