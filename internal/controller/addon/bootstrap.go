@@ -133,7 +133,7 @@ func (b *bootstrap) applyAddons(ctx context.Context, cluster record.Cluster, pla
 	if err != nil {
 		return err
 	}
-	k, err := newKubectl(config, cluster.Name)
+	k, err := newKubectl(ctx, config, cluster.Name)
 	if err != nil {
 		return err
 	}

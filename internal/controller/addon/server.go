@@ -88,7 +88,7 @@ func (e *engine) serveCluster(ctx context.Context, k *apiserver.Connection, open
 		return err
 	}
 	defer r.Close()
-	if _, err := r.Discovery.ServerVersion(); err != nil {
+	if _, err := r.ServerVersion(ctx); err != nil {
 		return err
 	}
 	s := &server{requester: r, changed: changed, lost: make(chan error, 1), wants: map[string][]want{},

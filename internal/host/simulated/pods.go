@@ -10,11 +10,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"time"
-	"unsafe"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -85,9 +85,9 @@ func trimPod(p *corev1.Pod) (*corev1.Pod, int) {
 			DeletionTimestamp: p.DeletionTimestamp, Finalizers: p.Finalizers},
 		Spec: corev1.PodSpec{NodeName: p.Spec.NodeName, HostNetwork: p.Spec.HostNetwork},
 	}
-	cost := int(unsafe.Sizeof(*due))
+	cost := sizeOf[corev1.Pod]()
 	for _, f := range p.Finalizers {
-		cost += int(unsafe.Sizeof(f)) + len(f)
+		cost += sizeOf[string]() + len(f)
 	}
 	if p.DeletionTimestamp != nil {
 		return due, cost
@@ -102,7 +102,7 @@ func trimPod(p *corev1.Pod) (*corev1.Pod, int) {
 	containers := func(all []corev1.Container) (trimmed []corev1.Container) {
 		for _, c := range all {
 			trimmed = append(trimmed, corev1.Container{Name: c.Name, Image: c.Image, RestartPolicy: c.RestartPolicy})
-			cost += int(unsafe.Sizeof(c)) + len(c.Name) + len(c.Image)
+			cost += sizeOf[corev1.Container]() + len(c.Name) + len(c.Image)
 		}
 		return trimmed
 	}
@@ -110,10 +110,12 @@ func trimPod(p *corev1.Pod) (*corev1.Pod, int) {
 	due.Spec.InitContainers = containers(p.Spec.InitContainers)
 	due.Spec.ReadinessGates = p.Spec.ReadinessGates
 	for _, g := range p.Spec.ReadinessGates {
-		cost += int(unsafe.Sizeof(g)) + len(g.ConditionType)
+		cost += sizeOf[corev1.PodReadinessGate]() + len(g.ConditionType)
 	}
 	return due, cost + len(p.Status.Phase)
 }
+
+func sizeOf[T any]() int { return int(reflect.TypeFor[T]().Size()) }
 
 // setDue takes note of what is to be done about a pod; nil is nothing. It is false where that is more than is kept of
 // the pods of its machine. f.mu is held.

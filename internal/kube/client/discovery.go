@@ -2,11 +2,13 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 )
@@ -20,6 +22,27 @@ const (
 	// requestValues is what a request counts, as values of an answer.
 	requestValues = 64
 )
+
+// maxVersion is how many bytes a version of an API server has, or the commit of one, which has 40.
+const maxVersion = 64
+
+// ServerVersion returns the version of the API server.
+func (c *Client) ServerVersion(ctx context.Context) (version.Info, error) {
+	var is version.Info
+	ctx, cancel := context.WithTimeout(ctx, discoveryTimeout)
+	defer cancel()
+	raw, err := c.Core.RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
+	if err == nil {
+		err = json.Unmarshal(raw, &is)
+	}
+	if err == nil && max(len(is.GitVersion), len(is.GitCommit)) > maxVersion {
+		err = fmt.Errorf("it has more than %d bytes", maxVersion)
+	}
+	if err != nil {
+		return version.Info{}, fmt.Errorf("get the API server's version: %w", err)
+	}
+	return is, nil
+}
 
 // NewDiscovery makes a client that asks an API server for its kinds, over connections of HTTP. What all answers of one
 // discovery may have together is what one answer may have elsewhere.
@@ -44,7 +67,7 @@ func (t *discoveries) WrappedRoundTripper() http.RoundTripper { return t.next }
 
 func (t *discoveries) RoundTrip(request *http.Request) (*http.Response, error) {
 	t.mu.Lock()
-	if t.size == nil || request.URL.Path == "/api" || request.URL.Path == "/version" { // that is the first request
+	if t.size == nil || request.URL.Path == "/api" { // that is the first request
 		t.size = &listSize{what: "the answers about kinds", maxBytes: MaxAnswer, maxValues: MaxValues}
 		t.until = time.Now().Add(maxDiscovery)
 	}

@@ -90,3 +90,23 @@ func TestDiscoveriesAreBounded(t *testing.T) {
 		})
 	}
 }
+
+func TestServerVersionIsBounded(t *testing.T) {
+	t.Parallel()
+	for version, inOrder := range map[string]bool{
+		"v1.35.4-eks-0123456": true, strings.Repeat("a", maxVersion+1): false,
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = fmt.Fprintf(w, `{"gitVersion":%q,"path":%q}`, version, r.URL.Path)
+		}))
+		clients, err := New(&rest.Config{Host: server.URL}, "blue", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := clients.ServerVersion(t.Context())
+		if (err == nil) != inOrder || inOrder && got.GitVersion != version {
+			t.Errorf("%+v, %v", got, err)
+		}
+		server.Close()
+	}
+}
