@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubewatch "k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/coracle-eks/coracle/internal/kube/client"
@@ -99,5 +100,18 @@ func TestNodesOfATenantAreBounded(t *testing.T) {
 		if err := apply(what, node(1, "")); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+}
+
+// TestMapRolesOfATenantAreBounded has an API server with a larger ConfigMap than there can be.
+func TestMapRolesOfATenantAreBounded(t *testing.T) {
+	t.Parallel()
+	s := &server{kube: fake.NewClientset(&corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: authNamespace, Name: authName},
+		Data:       map[string]string{mapRoles: strings.Repeat("a", maxAuth+1)},
+	})}
+	err := s.followAuth(t.Context(), func() { t.Error("it counts") }, func() {})
+	if !errors.Is(err, client.ErrTooLarge) {
+		t.Error(err)
 	}
 }
