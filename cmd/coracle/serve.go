@@ -73,7 +73,7 @@ func (f *serveFlags) newLogger(w io.Writer) (*slog.Logger, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := &slog.HandlerOptions{Level: level}
+	options := &slog.HandlerOptions{Level: level, ReplaceAttr: cutAttr}
 	switch f.logFormat {
 	case "", "text":
 		return slog.New(slog.NewTextHandler(w, options)), nil
@@ -81,6 +81,24 @@ func (f *serveFlags) newLogger(w io.Writer) (*slog.Logger, error) {
 		return slog.New(slog.NewJSONHandler(w, options)), nil
 	}
 	return nil, fmt.Errorf("--log-format %q is neither text nor json", f.logFormat)
+}
+
+// maxAttr is how many bytes of a text are logged. Stacks have less; texts of users' own programs may have any number.
+const maxAttr = 64 << 10
+
+// cutAttr cuts a text that is logged.
+func cutAttr(_ []string, a slog.Attr) slog.Attr {
+	text := ""
+	switch v := a.Value.Any().(type) {
+	case string:
+		text = v
+	case error:
+		text = v.Error()
+	}
+	if len(text) > maxAttr {
+		a.Value = slog.StringValue(strings.ToValidUTF8(text[:maxAttr], "") + " ...")
+	}
+	return a
 }
 
 // givenArgs are the flags that were given, for another coracle.

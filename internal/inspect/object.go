@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
-	"k8s.io/client-go/discovery"
 	discovered "k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
@@ -43,7 +42,7 @@ func openObjects(cluster string, config *rest.Config) (*objects, error) {
 		return nil, err
 	}
 	o := &objects{cluster: cluster, http: connections}
-	d, err := discovery.NewDiscoveryClientForConfigAndClient(config, o.http)
+	d, err := client.NewDiscovery(config, o.http)
 	if err != nil {
 		return nil, err
 	}

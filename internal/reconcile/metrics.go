@@ -128,7 +128,7 @@ func (c Controller) observe(key string, took time.Duration, err error) {
 		f = Failure{Controller: c.Name, Key: key, Since: c.Clock.Now()}
 	}
 	f.Failures++
-	f.Error = err.Error()
+	f.Error = textOf(err)
 	failures.of[id] = f
 }
 

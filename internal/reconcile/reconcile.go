@@ -7,8 +7,9 @@
 //
 // [Run] gives every controller a client-go work queue: a key is never worked on twice at
 // once, changes that come meanwhile are told once, and a key that fails is tried again with
-// exponential back-off. Where several daemons share a store, [Lead] lets one of them run the
-// controllers at a time.
+// exponential back-off. Keys begin with an account; accounts, and clusters within an account,
+// take turns. Where several daemons share a store, [Lead] lets one of them run the controllers at
+// a time.
 package reconcile
 
 import (
@@ -103,6 +104,12 @@ type Controller struct {
 	Sources []Source
 	// Workers is how many keys are worked on at once; 1 when 0.
 	Workers int
+	// AccountWorkers and ClusterWorkers are how many of the workers the keys of one account, and of one cluster, may hold
+	// at once; all when 0. A controller that asks clusters' API servers sets them, and Timeout: these may take their
+	// time. With AccountWorkers, the keys of one account are also worked on at most 100 times per second.
+	AccountWorkers, ClusterWorkers int
+	// Timeout ends the context of a Reconcile that takes longer; never when 0.
+	Timeout time.Duration
 	// Resync is how often every key the sources ever named is looked at again although
 	// nothing changed; never when 0.
 	Resync time.Duration
@@ -138,12 +145,21 @@ func (c Controller) run(ctx context.Context, log *slog.Logger) error {
 		c.MaxBackoff = 30 * time.Second
 	}
 	defer c.forgetFailures()
+	order := newTurns(c.AccountWorkers, c.ClusterWorkers)
+	passes := newAccountRates(passRate, passBurst)
+	if c.AccountWorkers == 0 {
+		passes.limit = rate.Inf
+	}
 	queue := workqueue.NewTypedRateLimitingQueueWithConfig(
 		workqueue.NewTypedMaxOfRateLimiter(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](c.MinBackoff, c.MaxBackoff),
-			&workqueue.TypedBucketRateLimiter[string]{Limiter: rate.NewLimiter(200, 1000)},
+			retryRate{newAccountRates(200, 1000)},
 		),
-		workqueue.TypedRateLimitingQueueConfig[string]{Name: c.Name, Clock: c.Clock, MetricsProvider: queueMetrics{}},
+		workqueue.TypedRateLimitingQueueConfig[string]{DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(
+			workqueue.TypedDelayingQueueConfig[string]{Name: c.Name, Clock: c.Clock, MetricsProvider: queueMetrics{},
+				Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: c.Name, Clock: c.Clock,
+					MetricsProvider: queueMetrics{}, Queue: order})},
+		)},
 	)
 	var running conc.WaitGroup
 	for _, source := range c.Sources {
@@ -153,7 +169,7 @@ func (c Controller) run(ctx context.Context, log *slog.Logger) error {
 	}
 	for range max(1, c.Workers) {
 		running.Go(func() {
-			for c.reconcileNext(ctx, log, queue) {
+			for c.reconcileNext(ctx, log, queue, order, passes) {
 			}
 		})
 	}
@@ -166,18 +182,29 @@ func (c Controller) run(ctx context.Context, log *slog.Logger) error {
 }
 
 func (c Controller) reconcileNext(ctx context.Context, log *slog.Logger,
-	queue workqueue.TypedRateLimitingInterface[string]) bool {
+	queue workqueue.TypedRateLimitingInterface[string], order *turns, passes *accountRates) bool {
 	key, down := queue.Get()
 	if down {
 		return false
 	}
+	defer order.release(key) // and then this worker asks for the next
 	defer queue.Done(key)
 	if ctx.Err() != nil {
 		return false
 	}
+	if !passes.limiterOf(key).Allow() {
+		queue.AddAfter(key, passPause)
+		return true
+	}
 	began := c.Clock.Now()
 	var result Result
 	err := recovery.Try(func() (err error) { // the other keys are served on
+		ctx := ctx
+		if c.Timeout > 0 {
+			within, cancel := context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("it took longer than %s", c.Timeout))
+			defer cancel()
+			ctx = within
+		}
 		result, err = c.Reconcile(ctx, key)
 		return err
 	})
@@ -187,7 +214,8 @@ func (c Controller) reconcileNext(ctx context.Context, log *slog.Logger,
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		log.Error("reconcile failed; trying again", "key", key, "failures", queue.NumRequeues(key)+1, "error", err)
+		log.Error("reconcile failed; trying again", "key", key, "failures", queue.NumRequeues(key)+1, "error",
+			textOf(err))
 		queue.AddRateLimited(key)
 	default:
 		queue.Forget(key)

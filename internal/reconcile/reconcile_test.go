@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/coracle-eks/coracle/internal/eventually"
@@ -188,4 +189,113 @@ func TestOneLeaderAtATimeAndAnotherAfterIt(t *testing.T) {
 			t.Fatal("nobody leads")
 		}
 	}
+}
+
+// TestATenantHoldsAShareOfTheWorkers has clusters whose API servers never answer.
+func TestATenantHoldsAShareOfTheWorkers(t *testing.T) {
+	t.Parallel()
+	const each = 50
+	keys := make(chan string)
+	seen := make(chan string, 10*each)
+	answer := make(chan struct{})
+	var mu sync.Mutex
+	held, most := map[string]int{}, map[string]int{}
+	count := func(n int, owners ...string) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, owner := range owners {
+			held[owner] += n
+			most[owner] = max(most[owner], held[owner])
+		}
+	}
+	start(t, reconcile.Controller{
+		Name: "shares", Workers: 8, AccountWorkers: 4, ClusterWorkers: 2,
+		Sources: []reconcile.Source{reconcile.Channel(keys)},
+		Reconcile: func(ctx context.Context, key string) (reconcile.Result, error) {
+			parts := store.Parts(key)
+			cluster := store.Key(parts[:3]...)
+			count(1, parts[0], cluster)
+			defer count(-1, parts[0], cluster)
+			if parts[0] == "hostile" {
+				select {
+				case <-answer:
+				case <-ctx.Done():
+				}
+			}
+			seen <- cluster
+			return reconcile.Result{}, nil
+		},
+	})
+	for i := range each {
+		for _, cluster := range []string{"a", "b", "c"} {
+			keys <- fmt.Sprintf("hostile/r/%s/%d", cluster, i)
+		}
+	}
+	for range each {
+		keys <- "good/r/a/1"
+		receive(t, seen, "good/r/a")
+	}
+	close(answer) // nobody is forgotten
+	for range 3 * each {
+		select {
+		case <-seen:
+		case <-time.After(eventually.Limit):
+			t.Fatal("keys are not reconciled")
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if most["hostile"] != 4 || most["hostile/r/a"] != 2 || most["hostile/r/b"] > 2 || most["hostile/r/c"] > 2 {
+		t.Errorf("workers were held by %v", most)
+	}
+}
+
+func TestAPassHasADeadline(t *testing.T) {
+	t.Parallel()
+	keys, causes := make(chan string, 1), make(chan string, 100)
+	start(t, reconcile.Controller{
+		Name: "deadline", Timeout: time.Millisecond, MinBackoff: time.Millisecond,
+		Sources: []reconcile.Source{reconcile.Channel(keys)},
+		Reconcile: func(ctx context.Context, _ string) (reconcile.Result, error) {
+			<-ctx.Done()
+			causes <- context.Cause(ctx).Error()
+			return reconcile.Result{}, ctx.Err()
+		},
+	})
+	keys <- "k"
+	for range 2 { // it is tried again
+		receive(t, causes, "it took longer than 1ms")
+	}
+}
+
+// TestPassesOfAnAccountAreBounded has an API server that wakes a controller all the time.
+func TestPassesOfAnAccountAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		passes := map[string]int{}
+		err := reconcile.Run(ctx, quiet, reconcile.Controller{
+			Name: "woken", AccountWorkers: 1,
+			Sources: []reconcile.Source{func(ctx context.Context, changed func(string)) {
+				for ctx.Err() == nil {
+					changed("hostile/r/a")
+					time.Sleep(time.Millisecond)
+				}
+			}, func(ctx context.Context, changed func(string)) {
+				for ctx.Err() == nil {
+					changed("good/r/a")
+					time.Sleep(time.Second)
+				}
+			}},
+			Reconcile: func(_ context.Context, key string) (reconcile.Result, error) {
+				passes[key]++
+				return reconcile.Result{}, nil
+			},
+		})
+		// A thousand at once, and a hundred per second.
+		if n := passes["hostile/r/a"]; err != nil || n < 1000 || n > 3001 || passes["good/r/a"] < 19 {
+			t.Errorf("%v passes within 20 seconds, %v", passes, err)
+		}
+	})
 }

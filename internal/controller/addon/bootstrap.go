@@ -57,8 +57,10 @@ func (b *bootstrap) controller() reconcile.Controller {
 			reconcile.Table(b.planes, ""),
 			reconcile.Table(b.addons, ""),
 		},
-		Workers:    8,
+		Workers:    32,
 		MaxBackoff: 15 * time.Second,
+
+		AccountWorkers: 8, Timeout: passTimeout,
 	}
 }
 
@@ -131,7 +133,7 @@ func (b *bootstrap) applyAddons(ctx context.Context, cluster record.Cluster, pla
 	if err != nil {
 		return err
 	}
-	k, err := newKubectl(config, cluster.Name)
+	k, err := newKubectl(ctx, config, cluster.Name)
 	if err != nil {
 		return err
 	}

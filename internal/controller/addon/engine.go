@@ -107,11 +107,16 @@ func (e *engine) controller() reconcile.Controller {
 			e.images.watchImages,
 			e.watchClusters,
 		},
-		Workers:    16,
+		Workers:    32,
 		Resync:     30 * time.Minute,
 		MaxBackoff: 15 * time.Second,
+
+		AccountWorkers: 16, ClusterWorkers: 8, Timeout: passTimeout,
 	}
 }
+
+// passTimeout bounds one pass over a cluster or an add-on, which asks an API server many times.
+const passTimeout = 5 * time.Minute
 
 // watchClusters tells the add-ons whose objects changed, of all clusters that have add-ons, until ctx ends.
 func (e *engine) watchClusters(ctx context.Context, changed func(key string)) {

@@ -16,10 +16,10 @@ import (
 // kubectl speaks to an API server as that program does. What it asks and its user agent are seen in the audit log.
 type kubectl struct{ *client.Client }
 
-func newKubectl(config *rest.Config, cluster string) (kubectl, error) {
-	agent, err := kubectlAgent(config, cluster)
+func newKubectl(ctx context.Context, config *rest.Config, cluster string) (kubectl, error) {
+	agent, err := kubectlAgent(ctx, config, cluster)
 	if err != nil {
-		return kubectl{}, fmt.Errorf("get the API server's version: %w", err)
+		return kubectl{}, err
 	}
 	clients, err := client.New(config, cluster, agent)
 	return kubectl{clients}, err
@@ -27,13 +27,13 @@ func newKubectl(config *rest.Config, cluster string) (kubectl, error) {
 
 // kubectlAgent returns the user agent of the kubectl of the API server's version, which EKS uses:
 // "kubectl/v1.35.4 (linux/amd64) kubernetes/dade57b".
-func kubectlAgent(config *rest.Config, cluster string) (string, error) {
+func kubectlAgent(ctx context.Context, config *rest.Config, cluster string) (string, error) {
 	clients, err := client.New(config, cluster, "kubectl (linux/amd64) kubernetes")
 	if err != nil {
 		return "", err
 	}
 	defer clients.Close()
-	version, err := clients.Discovery.ServerVersion()
+	version, err := clients.ServerVersion(ctx)
 	if err != nil {
 		return "", err
 	}

@@ -109,8 +109,8 @@ func unreachableProblem(err error) *problem {
 		"Amazon EKS is unable to communicate with your Kubernetes cluster API server: "+oneLine(err.Error())), true}
 }
 
-// oneLine is a text of the API server's on one line, as EKS shows it.
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+// oneLine is a text of the API server's on one line, as EKS shows it, and as much of it as is kept.
+func oneLine(s string) string { return strings.Join(strings.Fields(client.Cut(s)), " ") }
 
 // details are issues as errors of an update.
 func details(issues []ekstypes.AddonIssue) []ekstypes.ErrorDetail {

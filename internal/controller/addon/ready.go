@@ -165,7 +165,7 @@ func (a *addon) shortfalls(ctx context.Context, changing bool) ([]shortfall, err
 func (a *addon) explainShortfall(ctx context.Context, s *shortfall, w *workload) error {
 	have := fmt.Sprintf("%s has %d of %d available", resourceID(s.object), w.Available, w.Wanted)
 	if w.Failure != "" {
-		s.text = have + ": its pods cannot be created: " + oneLine(w.Failure)
+		s.text = oneLine(have + ": its pods cannot be created: " + w.Failure)
 		return nil
 	}
 	if w.selector == nil {
@@ -198,7 +198,7 @@ func (a *addon) explainShortfall(ctx context.Context, s *shortfall, w *workload)
 		a.requeueAfter(left)
 		return nil
 	}
-	s.text = have + ": " + worst.text
+	s.text = oneLine(have + ": " + worst.text) // names and images are the API server's, too
 	return nil
 }
 

@@ -2,7 +2,10 @@ package addon
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"sync"
@@ -85,7 +88,7 @@ func (e *engine) serveCluster(ctx context.Context, k *apiserver.Connection, open
 		return err
 	}
 	defer r.Close()
-	if _, err := r.Discovery.ServerVersion(); err != nil {
+	if _, err := r.ServerVersion(ctx); err != nil {
 		return err
 	}
 	s := &server{requester: r, changed: changed, lost: make(chan error, 1), wants: map[string][]want{},
@@ -215,44 +218,35 @@ func (s *server) startWatch(at place) {
 	})
 }
 
-// The pause before a place that cannot be watched is tried again, because its kind is not defined or the user may not.
-const (
-	watchAgainFirst = time.Second
-	watchAgainMost  = 15 * time.Second
-)
-
 // watchPlace watches a place until ctx ends or the API server goes away, and returns why.
 func (s *server) watchPlace(ctx context.Context, at place, w *watched) error {
-	wait := watchAgainFirst
+	// Before what cannot be watched is tried again, because its kind is not defined or the user may not.
+	backoff := kubeclient.Backoff{First: time.Second, Most: 15 * time.Second}
 	for {
-		err := s.listAndWatch(ctx, at, w, func() { wait = watchAgainFirst })
+		began := time.Now()
+		err := s.listAndWatch(ctx, at, w)
 		if ctx.Err() != nil {
 			return ctx.Err()
-		}
-		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
-			continue
 		}
 		var status apierrors.APIStatus
 		if !errors.As(err, &status) || status.Status().Code >= http.StatusInternalServerError {
 			return err
 		}
-		s.mu.Lock()
-		w.known, w.err = false, err
-		s.mu.Unlock()
-		s.wakeAddons(at, "")
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		case <-timer.C:
+		// What is known of the objects holds until they are listed again if all that is wrong is that time has passed.
+		if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
+			s.mu.Lock()
+			w.known, w.err = false, err
+			s.mu.Unlock()
+			s.wakeAddons(at, "")
 		}
-		wait = min(2*wait, watchAgainMost)
+		if err := kubeclient.Sleep(ctx, backoff.After(time.Since(began))); err != nil {
+			return err
+		}
 	}
 }
 
 // listAndWatch lists and watches a place until its watch ends for good.
-func (s *server) listAndWatch(ctx context.Context, at place, w *watched, good func()) error {
+func (s *server) listAndWatch(ctx context.Context, at place, w *watched) error {
 	found := map[string]seen{}
 	var from string
 	var err error
@@ -269,10 +263,9 @@ func (s *server) listAndWatch(ctx context.Context, at place, w *watched, good fu
 			return err
 		}
 		next = func() error {
-			return apiserver.Watch(ctx, at.Resource, from, client.Watch, metav1.ListOptions{},
+			return kubeclient.Watch(ctx, at.Resource, from, client.Watch, metav1.ListOptions{},
 				func(what kubewatch.EventType, o *unstructured.Unstructured) error {
-					s.handleEvent(at, w, what, o.GetName(), summarize(o, workloadOf(o)))
-					return nil
+					return s.handleEvent(at, w, what, o.GetName(), summarize(o, workloadOf(o)))
 				})
 		}
 	} else {
@@ -287,14 +280,12 @@ func (s *server) listAndWatch(ctx context.Context, at place, w *watched, good fu
 			return err
 		}
 		next = func() error {
-			return apiserver.Watch(ctx, at.Resource, from, client.Watch, metav1.ListOptions{},
+			return kubeclient.Watch(ctx, at.Resource, from, client.Watch, metav1.ListOptions{},
 				func(what kubewatch.EventType, o *metav1.PartialObjectMetadata) error {
-					s.handleEvent(at, w, what, o.Name, summarize(o, nil))
-					return nil
+					return s.handleEvent(at, w, what, o.Name, summarize(o, nil))
 				})
 		}
 	}
-	good()
 	s.mu.Lock()
 	w.objects, w.known, w.err = found, true, nil
 	s.mu.Unlock()
@@ -306,16 +297,24 @@ func summarize(o metav1.Object, w *workload) seen {
 	is := seen{uid: o.GetUID(), deleting: o.GetDeletionTimestamp() != nil, workload: w}
 	is.eks, is.others = fingerprints(o)
 	if w != nil {
-		w.selector = nil // only who asks for the pods needs it, and asks for the object then
+		w.selector = nil     // only who asks for the pods needs it, and asks for the object then
+		if w.Failure != "" { // likewise
+			sum := sha256.Sum256([]byte(w.Failure))
+			w.Failure = hex.EncodeToString(sum[:12])
+		}
 	}
 	return is
 }
 
 // handleEvent records a watch event of an object, and wakes the add-ons that have the object when the change concerns
 // them.
-func (s *server) handleEvent(at place, w *watched, what kubewatch.EventType, name string, is seen) {
+func (s *server) handleEvent(at place, w *watched, what kubewatch.EventType, name string, is seen) error {
 	s.mu.Lock()
 	was, there := w.objects[name]
+	if !there && len(w.objects) >= kubeclient.MaxObjects {
+		s.mu.Unlock()
+		return fmt.Errorf("there are more than %d %s, %w", kubeclient.MaxObjects, at.Resource, kubeclient.ErrTooLarge)
+	}
 	changed := !there || what == kubewatch.Deleted || differs(was, is)
 	if what == kubewatch.Deleted {
 		delete(w.objects, name)
@@ -326,6 +325,7 @@ func (s *server) handleEvent(at place, w *watched, what kubewatch.EventType, nam
 	if changed {
 		s.wakeAddons(at, name)
 	}
+	return nil
 }
 
 func differs(a, b seen) bool {

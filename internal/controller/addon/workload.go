@@ -19,7 +19,7 @@ type workload struct {
 	Seen bool
 	// OnDelete says that pods of an older template stay until somebody deletes them.
 	OnDelete bool
-	// Failure is why its controller cannot create pods.
+	// Failure is why its controller cannot create pods; a fingerprint of that in what is seen by a watch.
 	Failure string
 
 	selector labels.Selector
@@ -49,7 +49,7 @@ func workloadOf(o *unstructured.Unstructured) *workload {
 	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, c := range conditions {
 		if m, ok := c.(map[string]any); ok && m["type"] == "ReplicaFailure" && m["status"] == "True" {
-			w.Failure = fmt.Sprint(m["message"])
+			w.Failure = oneLine(fmt.Sprint(m["message"]))
 		}
 	}
 	if raw, ok, _ := unstructured.NestedMap(o.Object, "spec", "selector"); ok {

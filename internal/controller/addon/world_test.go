@@ -467,7 +467,7 @@ func (w *world) kubectl(name, version string) {
 	w.Helper()
 	m, err := made1(w.cluster, record.ControlPlane{}, name, record.AddonConfig{Version: version})
 	w.must(err)
-	k, err := newKubectl(w.server.Config("admin", "system:masters"), "")
+	k, err := newKubectl(w.Context(), w.server.Config("admin", "system:masters"), "")
 	w.must(err)
 	defer k.Close()
 	for _, o := range m.Objects {

@@ -250,21 +250,18 @@ func awaitFirst(ctx context.Context, accounts corev1client.ServiceAccountInterfa
 	case !open:
 		return errors.New("watch: the API server has ended it")
 	case event.Type != watch.Added && event.Type != watch.Modified:
-		return fmt.Errorf("watch: %s: %w", event.Type, apierrors.FromObject(event.Object))
+		return fmt.Errorf("watch: %s: %w", event.Type, client.EventError(event.Object))
 	}
 	return nil
 }
 
 // serverVersion returns the version of the API server: "v1.35.4-eks-...".
-func (c *Controller) serverVersion(p plane) (string, error) {
+func (c *Controller) serverVersion(ctx context.Context, p plane) (string, error) {
 	clients, err := c.bootstrapClient(p)
 	if err != nil {
 		return "", err
 	}
 	defer clients.Close()
-	version, err := clients.Discovery.ServerVersion()
-	if err != nil {
-		return "", fmt.Errorf("get the API server's version: %w", err)
-	}
-	return version.GitVersion, nil
+	version, err := clients.ServerVersion(ctx)
+	return version.GitVersion, err
 }

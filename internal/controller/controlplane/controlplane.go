@@ -135,7 +135,8 @@ type Options struct {
 	UpgradeTimeout time.Duration
 	// Resync is how often a cluster is looked at although nothing happened; 10 minutes when 0.
 	Resync time.Duration
-	// Workers is how many clusters are worked on at once; 32 when 0: they mostly wait.
+	// Workers is how many clusters of one account are worked on at once, and of all accounts twice as many; 32 when 0:
+	// they mostly wait.
 	Workers int
 }
 
@@ -242,10 +243,12 @@ func (c *Controller) Controller() reconcile.Controller {
 			}),
 			c.processes,
 		},
-		Workers:    c.o.Workers,
+		Workers:    2 * c.o.Workers,
 		Resync:     c.o.Resync,
 		MaxBackoff: 15 * time.Second,
 		Clock:      c.o.Clock,
+
+		AccountWorkers: c.o.Workers,
 	}
 }
 

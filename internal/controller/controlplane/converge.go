@@ -132,7 +132,7 @@ func (c *Controller) ensureComponents(
 // recordVersion records that a new cluster is ready, or that the version of an upgrade serves, and returns that in
 // full.
 func (c *Controller) recordVersion(ctx context.Context, p plane, change transition) (string, error) {
-	version, err := c.serverVersion(p)
+	version, err := c.serverVersion(ctx, p)
 	if err != nil {
 		return "", err
 	}

@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -61,6 +62,7 @@ type Controller struct {
 	o       Options
 	log     *slog.Logger
 	servers *apiserver.Connections[*client]
+	pending sync.Map // *pending, by the keys of clusters
 }
 
 // New makes a controller; nothing happens before it is run.
@@ -80,8 +82,10 @@ func (c *Controller) Controllers() []reconcile.Controller {
 		Name:       "certificates",
 		Reconcile:  c.Reconcile,
 		Sources:    []reconcile.Source{c.watchRequests},
-		Workers:    8,
+		Workers:    32,
 		MaxBackoff: 10 * time.Second,
+
+		AccountWorkers: 8, ClusterWorkers: 4, Timeout: time.Minute,
 	}}
 }
 
@@ -90,9 +94,18 @@ const patience = 2 * time.Minute
 
 // Reconcile decides about one request.
 func (c *Controller) Reconcile(ctx context.Context, key string) (reconcile.Result, error) {
-	done := reconcile.Result{Gone: true}
 	parts := store.Parts(key)
-	clusterKey, name := record.ClusterKey(parts[0], parts[1], parts[2]), parts[3]
+	cluster := record.ClusterKey(parts[0], parts[1], parts[2])
+	result, err := c.decide(ctx, cluster, parts[3])
+	if err == nil {
+		c.pendingOf(cluster).remove(key)
+	}
+	return result, err
+}
+
+// decide approves or denies one request of a cluster, if it is a kubelet's and nobody has.
+func (c *Controller) decide(ctx context.Context, clusterKey, name string) (reconcile.Result, error) {
+	done := reconcile.Result{Gone: true}
 	k, connected := c.servers.Get(clusterKey)
 	if !connected {
 		return done, nil // the cluster is gone, or its watch begins anew and tells of the request again

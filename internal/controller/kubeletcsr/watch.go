@@ -3,8 +3,7 @@ package kubeletcsr
 import (
 	"context"
 	"errors"
-	"fmt"
-	"time"
+	"sync"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,6 +37,52 @@ func newClient(k *apiserver.Connection) (*client, error) {
 	return &client{k.Cluster, certificates, authorization}, nil
 }
 
+// maxPending is how many requests of a cluster wait for a decision at once.
+const maxPending = 1000
+
+// pending are the requests of one cluster that wait for a decision. Its API server decides how many requests there are,
+// and what they are called; the queue is shared with other clusters.
+type pending struct {
+	room chan struct{} // as many as wait
+	mu   sync.Mutex
+	keys map[string]bool
+}
+
+// pendingOf returns the requests of the cluster with that key. They outlive connections to it, as the queue does.
+func (c *Controller) pendingOf(cluster string) *pending {
+	p, _ := c.pending.LoadOrStore(cluster, &pending{room: make(chan struct{}, maxPending), keys: map[string]bool{}})
+	return p.(*pending)
+}
+
+// add adds a request. It waits while there are too many, and with it the watch that tells of them.
+func (p *pending) add(ctx context.Context, key string) error {
+	p.mu.Lock()
+	known := p.keys[key]
+	p.mu.Unlock()
+	if known {
+		return nil
+	}
+	select {
+	case p.room <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.keys[key] = true
+	return nil
+}
+
+// remove makes room for another request.
+func (p *pending) remove(key string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.keys[key] {
+		delete(p.keys, key)
+		<-p.room
+	}
+}
+
 // watchRequests tells the requests of all clusters until ctx ends: those that there are, then each that comes.
 func (c *Controller) watchRequests(ctx context.Context, changed func(key string)) {
 	c.servers.Follow(ctx, func(ctx context.Context, connection *apiserver.Connection, open func(*client)) error {
@@ -45,75 +90,43 @@ func (c *Controller) watchRequests(ctx context.Context, changed func(key string)
 		if err != nil {
 			return err
 		}
-		return k.watchRequests(ctx, func(name string) {
-			changed(store.Key(append(store.Parts(connection.Key),
-				name)...))
+		waiting := c.pendingOf(connection.Key)
+		return k.watchRequests(ctx, func(name string) error {
+			key := store.Key(append(store.Parts(connection.Key), name)...)
+			if err := waiting.add(ctx, key); err != nil {
+				return err
+			}
+			changed(key)
+			return nil
 		}, func() { open(k) })
 	})
 }
 
 // watchRequests tells the names of the requests that there are and of those that come, until the API server goes away.
-// It calls working once the watch stands.
-func (k *client) watchRequests(ctx context.Context, tell func(name string), working func()) error {
+// It calls working once the API server answers.
+func (k *client) watchRequests(ctx context.Context, tell func(name string) error, working func()) error {
 	only := fields.OneTermEqualSelector("spec.signerName", certificatesv1.KubeletServingSignerName).String()
 	requests := k.certificates.CertificateSigningRequests()
-	var undecided []string
+	working = sync.OnceFunc(working)
+	var telling error
 	from, err := kubeclient.EachPage(ctx, metav1.ListOptions{FieldSelector: only}, requests.List,
 		func(page *certificatesv1.CertificateSigningRequestList) {
+			working() // before anything is told: whoever decides needs the connection
 			for _, r := range page.Items {
-				if len(r.Status.Conditions) == 0 {
-					undecided = append(undecided, r.Name)
+				if len(r.Status.Conditions) == 0 && telling == nil {
+					telling = tell(r.Name)
 				}
 			}
 		})
-	if err != nil {
+	if err = errors.Join(err, telling); err != nil {
 		return err
 	}
-	for first := true; ; first = false {
-		w, err := requests.Watch(ctx, metav1.ListOptions{FieldSelector: only, ResourceVersion: from,
-			AllowWatchBookmarks: true})
-		if err != nil {
-			return err
-		}
-		if first {
-			working() // before anything is told: whoever decides needs the connection
-			for _, name := range undecided {
-				tell(name)
+	return kubeclient.Watch(ctx, "certificate signing requests", from, requests.Watch,
+		metav1.ListOptions{FieldSelector: only},
+		func(what kubewatch.EventType, r *certificatesv1.CertificateSigningRequest) error {
+			if what == kubewatch.Added || what == kubewatch.Modified && len(r.Status.Conditions) == 0 {
+				return tell(r.Name)
 			}
-			undecided = nil
-		}
-		began := time.Now()
-		if from, err = handleEvents(ctx, w, from, tell); err != nil {
-			return err
-		}
-		if time.Since(began) < time.Second { // nothing that the API server ends so soon is in order
-			return errors.New("the watch ended at once")
-		}
-	}
-}
-
-// handleEvents tells what a watch says until it ends, and gives back from where to go on.
-func handleEvents(ctx context.Context, w kubewatch.Interface, from string, tell func(name string)) (string, error) {
-	defer w.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return from, ctx.Err()
-		case e, open := <-w.ResultChan():
-			if !open {
-				return from, nil
-			}
-			if e.Type == kubewatch.Error {
-				return from, fmt.Errorf("watch certificate signing requests: %v", e.Object)
-			}
-			r, ok := e.Object.(*certificatesv1.CertificateSigningRequest)
-			if !ok {
-				continue
-			}
-			from = r.ResourceVersion
-			if e.Type == kubewatch.Added || e.Type == kubewatch.Modified && len(r.Status.Conditions) == 0 {
-				tell(r.Name)
-			}
-		}
-	}
+			return nil
+		})
 }

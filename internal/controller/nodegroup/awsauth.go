@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	kubewatch "k8s.io/apimachinery/pkg/watch"
 
-	"github.com/coracle-eks/coracle/internal/kube/apiserver"
+	"github.com/coracle-eks/coracle/internal/kube/client"
 )
 
 const (
@@ -168,6 +168,16 @@ func (g *group) revokeAccess(ctx context.Context) error {
 // errUnreachable says that something waits for the cluster's API server.
 var errUnreachable = errors.New("the cluster's API server cannot be reached")
 
+// maxAuth is how many bytes mapRoles may have: as many as a ConfigMap.
+const maxAuth = 1 << 20
+
+func checkAuth(text string) error {
+	if len(text) > maxAuth {
+		return fmt.Errorf("%s of aws-auth is larger than %d MiB, %w", mapRoles, maxAuth>>20, client.ErrTooLarge)
+	}
+	return nil
+}
+
 // followAuth keeps the text of mapRoles until the API server goes away. It calls known once it is, and changed whenever
 // it changes.
 func (s *server) followAuth(ctx context.Context, known, changed func()) error {
@@ -181,13 +191,19 @@ func (s *server) followAuth(ctx context.Context, known, changed func()) error {
 	for _, m := range list.Items {
 		text = m.Data[mapRoles]
 	}
+	if err := checkAuth(text); err != nil {
+		return err
+	}
 	s.auth.Store(&text)
 	known()
-	return apiserver.Watch(ctx, "aws-auth", list.ResourceVersion, maps.Watch, metav1.ListOptions{FieldSelector: only},
+	return client.Watch(ctx, "aws-auth", list.ResourceVersion, maps.Watch, metav1.ListOptions{FieldSelector: only},
 		func(what kubewatch.EventType, m *corev1.ConfigMap) error {
 			text := m.Data[mapRoles]
 			if what == kubewatch.Deleted {
 				text = ""
+			}
+			if err := checkAuth(text); err != nil {
+				return err
 			}
 			if s.mapRoles() != text {
 				s.auth.Store(&text)

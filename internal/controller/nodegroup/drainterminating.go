@@ -124,7 +124,8 @@ func (g *group) drainMember(ctx context.Context, m member) (time.Duration, error
 		}
 		if !e.done {
 			g.c.log.Warn("a node goes with pods that do not end", "cluster", g.row.Cluster, "nodegroup", g.row.Name,
-				"node", l.Node, "pods", e.left, "endpoints", e.to, "after", g.c.now().Sub(l.Since).Round(time.Second))
+				"node", l.Node, "pods", e.left[:min(len(e.left), maxNamed)], "endpoints",
+				e.to[:min(len(e.to), maxNamed)], "after", g.c.now().Sub(l.Since).Round(time.Second))
 		}
 		crashDeparted.Here()
 	}

@@ -13,11 +13,16 @@ import (
 	kubewatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/recovery"
 )
 
 // attention is how long the pods of a node are watched after somebody asked for it. Who drains asks again and again.
 const attention = time.Minute
+
+// attentionLeast is how long it takes at least until the same pods are watched again: that a watch begins wakes who
+// drains, who asks for the watch again if it has ended.
+const attentionLeast = 5 * time.Second
 
 // evictions tell groups what happens to the pods of the nodes that they drain, and to the traffic of these: as long as
 // nobody drains nothing is watched.
@@ -100,6 +105,8 @@ func (e *evictions) runWatch(start func(context.Context, metav1.ListOptions) (ku
 	tell func(kubewatch.EventType), begun func()) {
 	ctx, cancel := context.WithTimeout(e.ctx, attention)
 	defer cancel()
+	began := time.Now()
+	defer func() { _ = client.Sleep(ctx, attentionLeast-time.Since(began)) }()
 	w, err := start(ctx, metav1.ListOptions{})
 	if err != nil {
 		return

@@ -29,6 +29,9 @@ const (
 // https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html#managed-node-update-upgrade
 const forgetting = time.Minute
 
+// maxNamed is how many pods are named that a node cannot be rid of.
+const maxNamed = 10
+
 // ofDeletion is how long a node of a group that is deleted is drained at most: "a few minutes", as EKS says.
 // https://docs.aws.amazon.com/eks/latest/userguide/delete-managed-node-group.html
 const ofDeletion = 5 * time.Minute
@@ -95,12 +98,13 @@ func (g *group) continueDrain(ctx context.Context, m member, force bool) (emptyi
 		return e, err
 	}
 	l.Blocked = nil
-	for _, pod := range p.Blocked() {
+	blocked := p.Blocked()
+	for _, pod := range blocked[:min(len(blocked), maxNamed)] {
 		l.Blocked = append(l.Blocked, pod.String())
 	}
 	e.done, e.left, e.to = p.Done(), p.Left, p.Serving
 	// Budgets are met by pods elsewhere, and the last nodes of a cluster have no elsewhere.
-	e.late = e.late || g.row.Deleting && len(p.Left) > 0 && len(l.Blocked) == len(p.Left) && !g.hasEvictionTarget()
+	e.late = e.late || g.row.Deleting && len(p.Left) > 0 && len(blocked) == len(p.Left) && !g.hasEvictionTarget()
 	e.again = earlierWait(earlierWait(rest, p.Again), attention/2) // who listens has to say so
 	if p.Evicted() {
 		if l.Drained.IsZero() {

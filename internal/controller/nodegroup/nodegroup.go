@@ -250,8 +250,10 @@ func (c *Controller) Controllers() []reconcile.Controller {
 			reconcile.Mapped(c.instances, "", c.ofInterrupted),
 			c.watchNodes,
 		},
-		Workers:    8,
+		Workers:    32,
 		Resync:     10 * time.Minute,
 		MaxBackoff: 30 * time.Second,
+
+		AccountWorkers: 8, ClusterWorkers: 4, Timeout: 5 * time.Minute,
 	}}
 }

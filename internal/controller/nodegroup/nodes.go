@@ -2,6 +2,7 @@ package nodegroup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -26,6 +27,8 @@ import (
 type server struct {
 	kube      kubernetes.Interface
 	nodes     cache.Indexer
+	count     int // of nodes; only who follows them reads it
+	size      int // of these nodes in the API's encoding, in bytes, likewise
 	evictions *evictions
 	auth      atomic.Pointer[string] // mapRoles of aws-auth
 	names     sync.Map               // the names of instances, []string, by their IDs
@@ -117,7 +120,11 @@ func (c *Controller) watchNodes(ctx context.Context, changed func(key string)) {
 func (c *Controller) groupsOfNode(cluster string, n *corev1.Node) []string {
 	at := store.Parts(cluster)
 	if name := n.Labels[groupLabel]; name != "" {
-		return []string{record.NodegroupKey(at[0], at[1], at[2], name)}
+		key := record.NodegroupKey(at[0], at[1], at[2], name)
+		if _, err := c.groups.Get(context.Background(), key); errors.Is(err, store.ErrNotFound) {
+			return nil // an API server may make up any number of names
+		}
+		return []string{key}
 	}
 	if id := instanceOf(n); id != "" {
 		return c.ofMember(record.EC2Key(at[0], at[1], id))
@@ -142,8 +149,15 @@ func (s *server) followNodes(ctx context.Context, known func(), tell func(*corev
 	if err := s.nodes.Replace(all, from); err != nil {
 		return err
 	}
+	s.count, s.size = 0, 0
+	for _, o := range s.nodes.List() {
+		s.count, s.size = s.count+1, s.size+o.(*corev1.Node).Size()
+	}
+	if err := checkSize(s.count, s.size); err != nil {
+		return err
+	}
 	known()
-	return apiserver.Watch(
+	return client.Watch(
 		ctx,
 		"nodes",
 		from,
@@ -153,6 +167,20 @@ func (s *server) followNodes(ctx context.Context, known func(), tell func(*corev
 			return s.applyEvent(what, trimNode(n), tell)
 		},
 	)
+}
+
+// maxNodes is how many bytes the nodes of a cluster may have together, as trimNode leaves them: 64 MiB are fifteen
+// thousand nodes of EKS.
+const maxNodes = 64 << 20
+
+func checkSize(count, size int) error {
+	if count > client.MaxObjects {
+		return fmt.Errorf("there are more than %d nodes, %w", client.MaxObjects, client.ErrTooLarge)
+	}
+	if size > maxNodes {
+		return fmt.Errorf("the nodes are larger than %d MiB together, %w", maxNodes>>20, client.ErrTooLarge)
+	}
+	return nil
 }
 
 func (s *server) applyEvent(what kubewatch.EventType, n *corev1.Node, tell func(*corev1.Node)) error {
@@ -166,9 +194,20 @@ func (s *server) applyEvent(what kubewatch.EventType, n *corev1.Node, tell func(
 		if err := s.nodes.Delete(n); err != nil {
 			return err
 		}
+		if was != nil {
+			s.count, s.size = s.count-1, s.size-was.Size()
+		}
 		tell(n)
 		return nil
 	}
+	count, size := s.count+1, s.size+n.Size()
+	if was != nil {
+		count, size = s.count, size-was.Size()
+	}
+	if err := checkSize(count, size); err != nil {
+		return err
+	}
+	s.count, s.size = count, size
 	if err := s.nodes.Update(n); err != nil {
 		return err
 	}

@@ -134,13 +134,12 @@ func (g *group) failJoin(ctx context.Context) error {
 
 // failEviction is for nodes that do not get empty, with what is left on them.
 func (g *group) failEviction(ctx context.Context, nodes []string, left []drain.Pod) error {
-	const most = 10 // pods that are named
 	var why []string
 	for i, pod := range left {
 		switch {
-		case i == most:
-			why = append(why, fmt.Sprintf("and %d more", len(left)-most))
-		case i > most:
+		case i == maxNamed:
+			why = append(why, fmt.Sprintf("and %d more", len(left)-maxNamed))
+		case i > maxNamed:
 		case pod.Refused != "":
 			why = append(why, pod.String()+": "+pod.Refused)
 		case pod.Deadline.IsZero():

@@ -3,7 +3,6 @@ package simulated
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -40,6 +39,8 @@ type fleet struct {
 	mu       sync.Mutex
 	kubelets map[string]*kubelet // by name
 	pods     map[podName]*pod    // of these nodes, and of those that may still come
+	due      map[string]int      // bytes of what is due, by the node; see pod.payer
+	full     bool                // there are more pods than are kept
 	listed   bool                // pods has all that there are
 	client   *http.Client        // nil while there is none
 	host     string
@@ -67,7 +68,7 @@ func (c *Controller) newFleet(cluster record.Cluster) *fleet {
 			againFirst, againMost)),
 		work: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[podName](
 			againFirst, againMost)),
-		kubelets: map[string]*kubelet{}, pods: map[podName]*pod{},
+		kubelets: map[string]*kubelet{}, pods: map[podName]*pod{}, due: map[string]int{},
 	}
 	f.play = newPlayer(f)
 	c.fleetsUp.Go(func() {
@@ -220,29 +221,24 @@ func (f *fleet) connect(ctx context.Context) (corev1client.PodInterface, error) 
 
 // followPods knows the pods of all nodes, until ctx ends or the cluster is gone.
 func (f *fleet) followPods(ctx context.Context) {
-	wait := againFirst
+	backoff := client.Backoff{First: againFirst, Most: againMost}
 	for ctx.Err() == nil {
+		began := time.Now()
 		pods, err := f.connect(ctx)
 		if errors.Is(err, store.ErrNotFound) {
 			return
 		}
 		if err == nil {
-			err = f.listAndWatch(ctx, pods, func() { wait = againFirst })
+			err = f.listAndWatch(ctx, pods)
 		}
 		if ctx.Err() != nil {
 			return
 		}
-		if wait >= againMost {
+		if backoff.Exhausted() {
 			f.c.log.Warn("cannot watch pods for the simulated nodes; trying on", "cluster", f.cluster.Name, "error",
-				err)
+				client.Cut(err.Error()))
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-		case <-timer.C:
-		}
-		wait = min(2*wait, againMost)
+		_ = client.Sleep(ctx, backoff.After(time.Since(began))) // the loop asks ctx
 	}
 }
 
@@ -250,14 +246,14 @@ func (f *fleet) followPods(ctx context.Context) {
 const scheduled = "spec.nodeName!="
 
 // listAndWatch lists the pods and follows their changes until the API server goes away.
-func (f *fleet) listAndWatch(ctx context.Context, pods corev1client.PodInterface, working func()) error {
+func (f *fleet) listAndWatch(ctx context.Context, pods corev1client.PodInterface) error {
 	seen := map[podName]struct{}{}
 	from, err := client.EachPage(ctx, metav1.ListOptions{FieldSelector: scheduled}, pods.List,
 		func(page *corev1.PodList) {
 			for i := range page.Items {
-				p := page.Items[i] // copied, so that a page of them is not held by one
-				f.observePod(&p)
+				p := &page.Items[i]
 				seen[podName{p.Namespace, p.Name}] = struct{}{}
+				f.observePod(p)
 			}
 		})
 	if err != nil {
@@ -276,47 +272,14 @@ func (f *fleet) listAndWatch(ctx context.Context, pods corev1client.PodInterface
 		f.forgetPod(name)
 	}
 	seen = nil
-	for {
-		w, err := pods.Watch(ctx, metav1.ListOptions{FieldSelector: scheduled, ResourceVersion: from,
-			AllowWatchBookmarks: true})
-		if err != nil {
-			return err
-		}
-		working()
-		began := time.Now()
-		if from, err = f.receiveEvents(ctx, w, from); err != nil {
-			return err
-		}
-		if time.Since(began) < time.Second {
-			return errors.New("the watch of pods ended at once")
-		}
-	}
-}
-
-func (f *fleet) receiveEvents(ctx context.Context, w kubewatch.Interface, from string) (string, error) {
-	defer w.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return from, ctx.Err()
-		case e, open := <-w.ResultChan():
-			if !open {
-				return from, nil
-			}
-			if e.Type == kubewatch.Error {
-				return from, fmt.Errorf("watch pods: %v", e.Object)
-			}
-			p, ok := e.Object.(*corev1.Pod)
-			if !ok {
-				continue
-			}
-			from = p.ResourceVersion
-			switch e.Type {
+	return client.Watch(ctx, "pods", from, pods.Watch, metav1.ListOptions{FieldSelector: scheduled},
+		func(what kubewatch.EventType, p *corev1.Pod) error {
+			switch what {
 			case kubewatch.Added, kubewatch.Modified:
 				f.observePod(p)
 			case kubewatch.Deleted:
 				f.forgetPod(podName{p.Namespace, p.Name})
 			}
-		}
-	}
+			return nil
+		})
 }

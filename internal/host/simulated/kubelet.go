@@ -27,6 +27,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/ami"
 	"github.com/coracle-eks/coracle/internal/instancetype"
+	"github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/kubernetes"
 )
@@ -167,8 +168,8 @@ func (k *kubelet) sendRequest(ctx context.Context, method, path, contentType str
 	if err != nil {
 		return err
 	}
-	client, host := k.fleet.connection()
-	if client == nil {
+	connections, host := k.fleet.connection()
+	if connections == nil {
 		return errNotConnected
 	}
 	r, err := http.NewRequestWithContext(ctx, method, host+path, bytes.NewReader(body))
@@ -179,7 +180,7 @@ func (k *kubelet) sendRequest(ctx context.Context, method, path, contentType str
 	r.Header.Set("Content-Type", contentType)
 	r.Header.Set("Accept", "application/json")
 	r.Header.Set("User-Agent", k.userAgent())
-	response, err := client.Do(r)
+	response, err := connections.Do(r)
 	if err != nil {
 		return err
 	}
@@ -277,7 +278,7 @@ func (k *kubelet) register(ctx context.Context) error {
 	if isStatus(err, http.StatusConflict) {
 		if err = k.sendRequest(ctx, http.MethodGet, "/api/v1/nodes/"+k.name, jsonType, nil, &have); err == nil &&
 			have.Spec.ProviderID != "" && have.Spec.ProviderID != n.Spec.ProviderID {
-			err = fmt.Errorf("node %s is %s still", k.name, have.Spec.ProviderID)
+			err = fmt.Errorf("node %s is %s still", k.name, client.Cut(have.Spec.ProviderID))
 		}
 		if err == nil {
 			err = k.reportStatus(ctx)
@@ -285,6 +286,9 @@ func (k *kubelet) register(ctx context.Context) error {
 	}
 	if err != nil {
 		return fmt.Errorf("register node %s: %w", k.name, err)
+	}
+	if have.UID == "" || !client.IsPossible(&have) {
+		return fmt.Errorf("register node %s: the answer has no name and UID that a node can have", k.name)
 	}
 	k.uid, k.statusAt = have.UID, time.Now()
 	return nil
@@ -320,6 +324,9 @@ func (k *kubelet) renewLease(ctx context.Context) error {
 	}
 	if err != nil {
 		return fmt.Errorf("renew the lease of node %s: %w", k.name, err)
+	}
+	if !client.IsPossible(&have) {
+		return fmt.Errorf("renew the lease of node %s: the answer has no name and version that a lease can have", k.name)
 	}
 	k.lease = have.ResourceVersion
 	return nil
@@ -452,7 +459,7 @@ func (k *kubelet) resources() (capacity, allocatable corev1.ResourceList) {
 
 // complain writes what the kubelet would have to say into the instance's console, once.
 func (k *kubelet) complain(ctx context.Context, err error) {
-	line := "kubelet: " + err.Error()
+	line := shorten("kubelet: " + err.Error())
 	if line == k.refusal {
 		return
 	}

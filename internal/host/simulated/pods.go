@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -18,11 +19,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/kwok/pkg/apis/internalversion"
 	"sigs.k8s.io/kwok/pkg/apis/v1alpha1"
 	"sigs.k8s.io/kwok/pkg/utils/gotpl"
 	"sigs.k8s.io/kwok/pkg/utils/lifecycle"
 	"sigs.k8s.io/yaml"
+
+	"github.com/coracle-eks/coracle/internal/kube/client"
 )
 
 //go:embed stages.yaml
@@ -58,28 +62,119 @@ type pod struct {
 	node    string
 	uid     types.UID
 	address []string    // it has, or is to have
-	due     *corev1.Pod // what is to be done about; nil when nothing is
+	due     *corev1.Pod // what is to be done about, as trimPod leaves it; nil when nothing is
+	cost    int         // of due, in bytes
+	payer   string      // the machine in whose budget that is
 	at      time.Time   // when: the zero time is at once, or not known yet
 	stage   *lifecycle.Stage
+}
+
+// What is kept in memory of the pods that something is to be done about, in bytes: of one machine, which has 737 pods
+// at most, and of all that are not this daemon's, or not yet.
+const (
+	maxDue       = 16 << 20
+	maxDueOthers = 256 << 20
+	// maxAddress is the longest address of a pod, and maxAddresses how many it has.
+	maxAddress, maxAddresses = 45, 2
+)
+
+// trimPod returns what stages read of a pod, and about how many bytes of memory that takes.
+func trimPod(p *corev1.Pod) (*corev1.Pod, int) {
+	due := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID,
+			DeletionTimestamp: p.DeletionTimestamp, Finalizers: p.Finalizers},
+		Spec: corev1.PodSpec{NodeName: p.Spec.NodeName, HostNetwork: p.Spec.HostNetwork},
+	}
+	cost := sizeOf[corev1.Pod]()
+	for _, f := range p.Finalizers {
+		cost += sizeOf[string]() + len(f)
+	}
+	if p.DeletionTimestamp != nil {
+		return due, cost
+	}
+	if isJobPod(p) {
+		due.OwnerReferences = []metav1.OwnerReference{{Kind: "Job"}}
+	}
+	due.Status = corev1.PodStatus{Phase: p.Status.Phase, StartTime: p.Status.StartTime}
+	if unready(p) {
+		due.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
+	}
+	containers := func(all []corev1.Container) (trimmed []corev1.Container) {
+		for _, c := range all {
+			trimmed = append(trimmed, corev1.Container{Name: c.Name, Image: c.Image, RestartPolicy: c.RestartPolicy})
+			cost += sizeOf[corev1.Container]() + len(c.Name) + len(c.Image)
+		}
+		return trimmed
+	}
+	due.Spec.Containers = containers(p.Spec.Containers)
+	due.Spec.InitContainers = containers(p.Spec.InitContainers)
+	due.Spec.ReadinessGates = p.Spec.ReadinessGates
+	for _, g := range p.Spec.ReadinessGates {
+		cost += sizeOf[corev1.PodReadinessGate]() + len(g.ConditionType)
+	}
+	return due, cost + len(p.Status.Phase)
+}
+
+func sizeOf[T any]() int { return int(reflect.TypeFor[T]().Size()) }
+
+// setDue takes note of what is to be done about a pod; nil is nothing. It is false where that is more than is kept of
+// the pods of its machine. f.mu is held.
+func (f *fleet) setDue(known *pod, p *corev1.Pod) bool {
+	f.due[known.payer] -= known.cost
+	if f.due[known.payer] <= 0 {
+		delete(f.due, known.payer)
+	}
+	known.due, known.stage, known.at, known.cost, known.payer = nil, nil, time.Time{}, 0, ""
+	if p == nil {
+		return true
+	}
+	due, cost := trimPod(p)
+	payer, most := known.node, maxDue
+	if f.kubelets[known.node] == nil {
+		payer, most = "", maxDueOthers
+	}
+	if f.due[payer]+cost > most {
+		return false
+	}
+	f.due[payer] += cost
+	known.due, known.cost, known.payer = due, cost, payer
+	return true
+}
+
+// warnFull says, once, that there are pods of which nothing is kept. f.mu is held.
+func (f *fleet) warnFull(name podName) {
+	if !f.full {
+		f.full = true
+		f.c.log.Warn("the pods of a cluster are more than its simulated machines can have; some do not run", "cluster",
+			f.cluster.Name, "pod", name.namespace+"/"+name.name)
+	}
 }
 
 // observePod takes note of how a pod is now.
 func (f *fleet) observePod(p *corev1.Pod) {
 	name := podName{p.Namespace, p.Name}
-	p.ManagedFields = nil // half of it, and of no use
 	f.mu.Lock()
 	known := f.pods[name]
 	if known != nil && known.uid != p.UID {
 		f.release(known)
+		f.setDue(known, nil)
+		delete(f.pods, name)
 		known = nil
 	}
 	if known == nil {
+		if len(f.pods) >= client.MaxObjects || len(p.Spec.NodeName) > validation.DNS1123SubdomainMaxLength {
+			f.warnFull(name)
+			f.mu.Unlock()
+			return
+		}
 		known = &pod{node: p.Spec.NodeName, uid: p.UID}
 		f.pods[name] = known
 	}
 	if len(known.address) == 0 && !p.Spec.HostNetwork {
 		for _, ip := range p.Status.PodIPs { // given by a daemon before this one
-			known.address = append(known.address, ip.IP)
+			if len(known.address) < maxAddresses && len(ip.IP) <= maxAddress {
+				known.address = append(known.address, ip.IP)
+			}
 		}
 	}
 	finished := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
@@ -88,12 +183,14 @@ func (f *fleet) observePod(p *corev1.Pod) {
 	}
 	// Most of what a watch tells is that all is well.
 	if p.DeletionTimestamp == nil && (finished || p.Status.Phase == corev1.PodRunning && !isJobPod(p) && !unready(p)) {
-		known.due, known.stage, known.at = nil, nil, time.Time{}
+		f.setDue(known, nil)
 		f.mu.Unlock()
 		return
 	}
-	known.due, known.stage, known.at = p, nil, time.Time{}
-	mine := f.kubelets[known.node] != nil
+	if !f.setDue(known, p) {
+		f.warnFull(name)
+	}
+	mine := known.due != nil && f.kubelets[known.node] != nil
 	f.mu.Unlock()
 	if mine {
 		f.work.Add(name)
@@ -116,6 +213,7 @@ func (f *fleet) forgetPod(name podName) {
 	defer f.mu.Unlock()
 	if known := f.pods[name]; known != nil {
 		f.release(known)
+		f.setDue(known, nil)
 		delete(f.pods, name)
 	}
 }
@@ -249,7 +347,7 @@ func (f *fleet) stepPod(ctx context.Context, name podName) (time.Duration, error
 	}
 	f.mu.Lock()
 	if known.due == due {
-		known.due, known.stage = nil, nil
+		f.setDue(known, nil)
 	}
 	f.mu.Unlock()
 	return 0, nil

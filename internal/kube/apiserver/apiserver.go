@@ -159,17 +159,13 @@ func (c *Connections[T]) Follow(ctx context.Context, work Work[T]) {
 	}
 }
 
-// The pause before a connection that failed is made anew.
-const (
-	againFirst = 50 * time.Millisecond
-	againMost  = 2 * time.Second
-)
-
 // keepConnected stays connected to one cluster until ctx ends or the cluster is gone.
 func (c *Connections[T]) keepConnected(ctx context.Context, key, clusterID string, work Work[T]) {
-	wait, warned := againFirst, false
+	backoff := client.Backoff{First: 50 * time.Millisecond, Most: 2 * time.Second}
+	warned := false
 	defer c.clearFailure(key)
 	for ctx.Err() == nil {
+		began := time.Now()
 		k, err := c.connect(ctx, key, clusterID)
 		if errors.Is(err, store.ErrNotFound) {
 			return
@@ -177,7 +173,6 @@ func (c *Connections[T]) keepConnected(ctx context.Context, key, clusterID strin
 		if err == nil {
 			err = recovery.Try(func() error {
 				return work(ctx, k, func(t T) {
-					wait, warned = againFirst, false
 					c.clearFailure(key)
 					c.mu.Lock()
 					defer c.mu.Unlock()
@@ -192,18 +187,18 @@ func (c *Connections[T]) keepConnected(ctx context.Context, key, clusterID strin
 		if ctx.Err() != nil {
 			return
 		}
+		if err == nil {
+			err = errors.New("the connection has ended")
+		}
 		c.recordFailure(key, err)
-		if wait >= againMost && !warned {
+		wait := backoff.After(time.Since(began))
+		if !backoff.Exhausted() {
+			warned = false
+		} else if !warned {
 			warned = true
-			c.o.Log.Warn("cannot "+c.o.What+"; trying on", "cluster", key, "error", err)
+			c.o.Log.Warn("cannot "+c.o.What+"; trying on", "cluster", key, "error", client.Cut(err.Error()))
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-		case <-timer.C:
-		}
-		wait = min(2*wait, againMost)
+		_ = client.Sleep(ctx, wait) // the loop asks ctx
 	}
 }
 
@@ -214,7 +209,8 @@ func (c *Connections[T]) recordFailure(key string, err error) {
 	if at.IsZero() {
 		at = time.Now()
 	}
-	c.since[key] = failure{at, err}
+	// Of an error only the text counts from here on. Those of client-go may hold all that the API server has answered.
+	c.since[key] = failure{at, errors.New(client.Cut(err.Error()))}
 }
 
 func (c *Connections[T]) clearFailure(key string) {

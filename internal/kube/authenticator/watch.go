@@ -163,7 +163,7 @@ func (a *Authenticator) watchAWSAuth(ctx context.Context, key, clusterID string)
 		log := s.log.logger.WithTime(time.Now().UTC())
 		switch {
 		case err != nil && !down && ctx.Err() == nil:
-			log.WithError(err).Error("Unable to re-establish watch of aws-auth; its last known content stays in force")
+			log.WithError(errors.New(client.Cut(err.Error()))).Error("Unable to re-establish watch of aws-auth; its last known content stays in force")
 		case err == nil && down:
 			log.Info("watching aws-auth again")
 		}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/discovery"
@@ -14,9 +13,6 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 )
-
-// discoveryTimeout ends requests of discovery, which take no context.
-const discoveryTimeout = 15 * time.Second
 
 // Client are client-go's clients of one API server, over connections of their own. [Client.Close] puts an end to those.
 type Client struct {
@@ -31,7 +27,6 @@ type Client struct {
 func New(config *rest.Config, cluster, userAgent string) (*Client, error) {
 	config = rest.CopyConfig(config)
 	config.UserAgent = userAgent
-	config.WarningHandler = rest.NoWarnings{} // they are for users, not for the daemon's log
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &transport{next} })
 	c := &Client{Config: config}
 	var err error
@@ -44,9 +39,7 @@ func New(config *rest.Config, cluster, userAgent string) (*Client, error) {
 	if c.Core, err = corev1client.NewForConfigAndClient(config, c.HTTP); err != nil {
 		return nil, err
 	}
-	limited := *c.HTTP
-	limited.Timeout = discoveryTimeout
-	c.Discovery, err = discovery.NewDiscoveryClientForConfigAndClient(config, &limited)
+	c.Discovery, err = NewDiscovery(config, c.HTTP)
 	return c, err
 }
 
@@ -72,8 +65,6 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, &Unreachable{err}
 	}
-	// client-go would wait that long and try again, up to ten times. Controllers have a queue for that.
-	response.Header.Del("Retry-After")
 	response.Body = incomplete{response.Body}
 	return response, nil
 }

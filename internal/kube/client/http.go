@@ -30,8 +30,17 @@ const (
 	MaxValues = 1 << 18
 	// MaxEventValues is the largest number of values in the JSON of an event, which is one object.
 	MaxEventValues = 1 << 16
+	// MaxDepth is how deep the JSON of an answer or an event nests. Schemas of CustomResourceDefinitions have a hundred
+	// levels; the paths to the fields of an object that is nested deeper cost more than the object.
+	MaxDepth = 512
+	// MaxList is the largest list that a client reads, in bytes of all its pages. See EachPage.
+	MaxList = 256 << 20
+	// MaxListValues is the largest number of values in the JSON of all pages of a list.
+	MaxListValues = 1 << 24
 
 	maxHeader = 256 << 10
+	// maxConnections is how many connections an API server gets of a client that will not speak HTTP/2.
+	maxConnections = 256
 
 	connectTimeout = 10 * time.Second
 	headerTimeout  = time.Minute
@@ -47,6 +56,8 @@ var ErrTooLarge = errors.New("more than is read of an API server")
 // of internal/rooms refuses others. cluster is the name of the cluster, for errors. The client
 //
 //   - bounds what it reads; see MaxAnswer,
+//   - cuts the texts of errors; see MaxText,
+//   - does not wait when an API server says so (Retry-After): controllers have a queue for that,
 //   - neither asks for compressed answers nor takes them: a few megabytes unpack to gigabytes,
 //   - asks for JSON and takes nothing else, for watches too: what protobuf grows to cannot be told from its bytes,
 //   - does not follow redirects, and
@@ -62,7 +73,7 @@ func HTTP(config *rest.Config, cluster string) (*http.Client, error) {
 		Proxy:               func(*http.Request) (*url.URL, error) { return nil, nil },
 		TLSHandshakeTimeout: connectTimeout, ResponseHeaderTimeout: headerTimeout, MaxResponseHeaderBytes: maxHeader,
 		// HTTP/2 needs one; without it a thousand simulated nodes would want a thousand.
-		MaxIdleConnsPerHost: 64, IdleConnTimeout: idleTimeout,
+		MaxIdleConnsPerHost: 64, IdleConnTimeout: idleTimeout, MaxConnsPerHost: maxConnections,
 	})
 	wrapped, err := rest.HTTPWrappersForConfig(config, &bounded{base, cluster})
 	if err != nil {
@@ -84,10 +95,10 @@ func (t *bounded) WrappedRoundTripper() http.RoundTripper { return t.next }
 func (t *bounded) CloseIdleConnections() { utilnet.CloseIdleConnectionsFor(t.next) }
 
 func (t *bounded) RoundTrip(request *http.Request) (*http.Response, error) {
-	ctx, cancel := request.Context(), context.CancelFunc(func() {})
+	ctx, cancel := context.WithCancel(request.Context())
 	isWatch := request.URL.Query().Get("watch") != ""
 	if !isWatch {
-		ctx, cancel = context.WithTimeout(ctx, bodyTimeout)
+		ctx, cancel = context.WithTimeout(request.Context(), bodyTimeout)
 	}
 	request = request.Clone(ctx)
 	if strings.Contains(request.Header.Get("Accept"), protobuf) { // of a client that was configured for it
@@ -102,6 +113,10 @@ func (t *bounded) RoundTrip(request *http.Request) (*http.Response, error) {
 		ReadCloser: response.Body, cancel: cancel, request: request, cluster: t.cluster,
 		meter: meter{maxBytes: MaxAnswer, maxValues: MaxValues},
 	}
+	b.list, _ = ctx.Value(listKey{}).(*listSize)
+	// client-go would wait that long and try again, up to ten times, while a worker waits with it.
+	response.Header.Del("Retry-After")
+	response.Header.Del("Warning") // for users, not for the daemon's log
 	if isWatch && response.StatusCode == http.StatusOK {
 		b.meter.maxBytes, b.meter.maxValues, b.meter.isStream = MaxEvent, MaxEventValues, true
 	}
@@ -110,13 +125,21 @@ func (t *bounded) RoundTrip(request *http.Request) (*http.Response, error) {
 		response.Body.Close()
 		return nil, b.requestError(err)
 	}
+	if response.StatusCode < http.StatusOK || response.StatusCode > http.StatusPartialContent { // as client-go has it
+		if isWatch {
+			defer time.AfterFunc(bodyTimeout, cancel).Stop()
+		}
+		if err := cutFailure(response); err != nil {
+			return nil, err
+		}
+	}
 	return response, nil
 }
 
 // checkResponse refuses answers in a form that was not asked for.
 func checkResponse(response *http.Response) error {
 	if encoding := response.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return fmt.Errorf("the answer is encoded as %q, which was not asked for", encoding)
+		return fmt.Errorf("the answer is encoded as %q, which was not asked for", cut(encoding, maxWord))
 	}
 	full := response.Header.Get("Content-Type")
 	if full == "" {
@@ -126,12 +149,12 @@ func checkResponse(response *http.Response) error {
 	}
 	kind, _, err := mime.ParseMediaType(full)
 	if err != nil {
-		return fmt.Errorf("the answer's content type %q: %w", full, err)
+		return fmt.Errorf("the answer's content type %q: %w", cut(full, maxWord), err)
 	}
 	if kind == "application/json" || strings.HasPrefix(kind, "text/") {
 		return nil
 	}
-	return fmt.Errorf("the answer's content type is %q, which was not asked for", kind)
+	return fmt.Errorf("the answer's content type is %q, which was not asked for", cut(kind, maxWord))
 }
 
 const protobuf = "application/vnd.kubernetes.protobuf"
@@ -143,6 +166,7 @@ type body struct {
 	request *http.Request
 	cluster string
 	meter   meter
+	list    *listSize // nil for what is no list
 	err     error
 }
 
@@ -151,7 +175,12 @@ func (b *body) Read(p []byte) (int, error) {
 		return 0, b.err
 	}
 	n, err := b.ReadCloser.Read(p)
-	if exceeded := b.meter.add(p[:n]); exceeded != nil {
+	before := b.meter.values
+	exceeded := b.meter.add(p[:n])
+	if exceeded == nil {
+		exceeded = b.list.add(n, b.meter.values-before)
+	}
+	if exceeded != nil {
 		b.err = b.requestError(exceeded)
 		return 0, b.err
 	}
@@ -198,7 +227,9 @@ func (m *meter) add(p []byte) error {
 			m.values++
 		case c == '{', c == '[':
 			m.values++
-			m.depth++
+			if m.depth++; m.depth > MaxDepth {
+				return fmt.Errorf("%s nests deeper than %d levels, %w", m.subject(), MaxDepth, ErrTooLarge)
+			}
 		case c == '}', c == ']':
 			if m.depth--; m.depth <= 0 && m.isStream {
 				if err := m.checkBounds(); err != nil {
@@ -211,16 +242,20 @@ func (m *meter) add(p []byte) error {
 	return m.checkBounds()
 }
 
-func (m *meter) checkBounds() error {
-	what := "the answer"
+// subject names what is measured, for errors.
+func (m *meter) subject() string {
 	if m.isStream {
-		what = "an event of the watch"
+		return "an event of the watch"
 	}
+	return "the answer"
+}
+
+func (m *meter) checkBounds() error {
 	if m.bytes > m.maxBytes {
-		return fmt.Errorf("%s is larger than %d MiB, %w", what, m.maxBytes>>20, ErrTooLarge)
+		return fmt.Errorf("%s is larger than %d MiB, %w", m.subject(), m.maxBytes>>20, ErrTooLarge)
 	}
 	if m.values > m.maxValues {
-		return fmt.Errorf("%s has more than %d values, %w", what, m.maxValues, ErrTooLarge)
+		return fmt.Errorf("%s has more than %d values, %w", m.subject(), m.maxValues, ErrTooLarge)
 	}
 	return nil
 }

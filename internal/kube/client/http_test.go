@@ -72,6 +72,11 @@ func requestsOf(
 	t *testing.T, handler http.Handler, edits ...func(*rest.Config),
 ) certificatesclient.CertificateSigningRequestInterface {
 	t.Helper()
+	return clientOf(t, handler, edits...).CertificateSigningRequests()
+}
+
+func clientOf(t *testing.T, handler http.Handler, edits ...func(*rest.Config)) *certificatesclient.CertificatesV1Client {
+	t.Helper()
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 	config := &rest.Config{Host: server.URL, QPS: -1}
@@ -86,7 +91,7 @@ func requestsOf(
 	if err != nil {
 		t.Fatal(err)
 	}
-	return client.CertificateSigningRequests()
+	return client
 }
 
 func TestAnswersOfTenantsAreBounded(t *testing.T) {

@@ -4,37 +4,134 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"sync"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 const (
 	pageSize = 250
 	// maxPages bounds a list: a server can say without end that there is more.
 	maxPages = 400
+	// MaxObjects is the largest number of objects that are read of a list, and kept of a watch.
+	MaxObjects = pageSize * maxPages
+
+	maxUID      = 128
+	maxContinue = 16 << 10
 )
 
 // EachPage lists objects page by page and calls each with every page, so that whoever needs little of them holds
-// little. Where the objects are so large that a page of them is refused (see MaxAnswer), pages become smaller. It
-// returns the resource version
-// from which a watch goes on.
-func EachPage[L metav1.ListInterface](
-	ctx context.Context, o metav1.ListOptions, list func(context.Context, metav1.ListOptions) (L, error), each func(L),
+// little. Where the objects are so large that a page of them is refused (see MaxAnswer), pages become smaller; what all
+// pages may have together is bounded, too (see MaxList and MaxObjects). Pages are without objects that no API server of
+// Kubernetes would store; see IsPossible. EachPage returns the resource version from which a watch goes on.
+func EachPage[L interface {
+	runtime.Object
+	metav1.ListInterface
+}](ctx context.Context, o metav1.ListOptions, list func(context.Context, metav1.ListOptions) (L, error), each func(L),
 ) (resourceVersion string, err error) {
+	size := listSize{what: "the pages of the list", maxBytes: MaxList, maxValues: MaxListValues}
+	ctx = context.WithValue(ctx, listKey{}, &size)
 	o.Limit = pageSize
+	objects := 0
 	for range maxPages {
+		bytes, values := size.bytes, size.values
 		page, err := list(ctx, o)
-		if errors.Is(err, ErrTooLarge) && o.Limit > 1 {
+		if errors.Is(err, ErrTooLarge) && !size.exceeded && o.Limit > 1 {
 			o.Limit = max(1, o.Limit/8)
+			size.bytes, size.values = bytes, values
 			continue
 		}
 		if err != nil {
 			return "", err
 		}
+		n, err := removeImpossible(page)
+		if err != nil {
+			return "", err
+		}
+		if objects += n; objects > MaxObjects {
+			return "", fmt.Errorf("the list has more than %d objects, %w", MaxObjects, ErrTooLarge)
+		}
+		version, next := page.GetResourceVersion(), page.GetContinue()
+		if len(version) > maxUID || len(next) > maxContinue {
+			return "", fmt.Errorf("the resource version of the list, or the token of its next page, is %w", ErrTooLarge)
+		}
 		each(page)
-		if o.Continue = page.GetContinue(); o.Continue == "" {
-			return page.GetResourceVersion(), nil
+		if o.Continue = next; next == "" {
+			return version, nil
 		}
 	}
 	return "", fmt.Errorf("the list does not end within %d pages, %w", maxPages, ErrTooLarge)
+}
+
+// listKey is the key of a list's size in the context of its requests.
+type listKey struct{}
+
+// listSize counts what answers have together.
+type listSize struct {
+	what                string // for errors
+	maxBytes, maxValues int
+
+	mu            sync.Mutex
+	bytes, values int
+	exceeded      bool
+}
+
+// add returns an error once the bounds are exceeded.
+func (s *listSize) add(bytes, values int) error {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bytes += bytes
+	s.values += values
+	s.exceeded = s.bytes > s.maxBytes || s.values > s.maxValues
+	switch {
+	case s.bytes > s.maxBytes:
+		return fmt.Errorf("%s are larger than %d MiB together, %w", s.what, s.maxBytes>>20, ErrTooLarge)
+	case s.values > s.maxValues:
+		return fmt.Errorf("%s have more than %d values together, %w", s.what, s.maxValues, ErrTooLarge)
+	}
+	return nil
+}
+
+// IsPossible reports whether an API server of Kubernetes could have stored an object with that name, namespace, UID and
+// resource version. They are kept longer than the object, in queues and maps.
+func IsPossible(o metav1.Object) bool {
+	name := o.GetName()
+	return name != "" && len(name) <= validation.DNS1123SubdomainMaxLength &&
+		len(path.IsValidPathSegmentName(name)) == 0 &&
+		len(o.GetNamespace()) <= validation.DNS1123LabelMaxLength &&
+		len(path.IsValidPathSegmentName(o.GetNamespace())) == 0 &&
+		len(o.GetUID()) <= maxUID && len(o.GetResourceVersion()) <= maxUID
+}
+
+// removeImpossible takes the objects out of a page that are not possible, and returns how many there were in all.
+func removeImpossible(page runtime.Object) (int, error) {
+	items, err := meta.GetItemsPtr(page)
+	if err != nil {
+		return 0, err
+	}
+	all := reflect.ValueOf(items).Elem()
+	kept, n := 0, all.Len()
+	for i := range n {
+		o, err := meta.Accessor(all.Index(i).Addr().Interface())
+		if err != nil {
+			return 0, err
+		}
+		if !IsPossible(o) {
+			continue
+		}
+		if kept < i {
+			all.Index(kept).Set(all.Index(i))
+		}
+		kept++
+	}
+	all.SetLen(kept)
+	return n, nil
 }

@@ -2,6 +2,8 @@ package managedfields
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -95,5 +97,62 @@ func TestSelect(t *testing.T) {
 	}
 	if _, err := Select(o, only("a")); err == nil || !strings.HasPrefix(err.Error(), "o: ") {
 		t.Errorf("fields that are not valid: %v", err)
+	}
+}
+
+// TestManagedFieldsOfATenantAreBounded has objects whose managed fields decode to a thousand times their size, or whose
+// paths do.
+func TestManagedFieldsOfATenantAreBounded(t *testing.T) {
+	t.Parallel()
+	const size = 456 << 10
+	nested := func(levels int) string {
+		return strings.Repeat(`{"f:a":`, levels) + "{}" + strings.Repeat("}", levels)
+	}
+	wide := func(name, fields int) string {
+		var all []string
+		for i := range fields {
+			all = append(all, fmt.Sprintf(`"f:%d":{}`, i))
+		}
+		return `{"f:` + strings.Repeat("a", name) + `":{` + strings.Join(all, ",") + `}}`
+	}
+	for name, test := range map[string]struct {
+		fields  string
+		entries int
+		want    string // "" is in order
+	}{
+		"a pod":                      {nested(20), 10, ""},
+		"a ConfigMap with many keys": {wide(4, size/12), 2, ""},
+		"deep fields":                {nested(size / 7), 1, "nest deeper than 64 levels"},
+		"fields below a long name":   {wide(size/2, size/24), 1, "paths of the fields are longer than 16 MiB"},
+		"more of them in each entry": {wide(size/50, 500), 20, "paths of the fields are longer than 16 MiB"},
+		"large entries":              {wide(size, 1), 10, "larger than 2 MiB"},
+		"many entries":               {`{"f:a":{}}`, MaxEntries + 1, "more than 1000 entries"},
+		"what is not even an object": {`["f:a",` + strings.Repeat("[", 100), 1, "nest deeper than 64 levels"},
+	} {
+		o := &metav1.ObjectMeta{Name: "o"}
+		for range test.entries {
+			o.ManagedFields = append(o.ManagedFields, metav1.ManagedFieldsEntry{Manager: strings.Repeat("m", size),
+				FieldsV1: &metav1.FieldsV1{Raw: []byte(test.fields)}})
+		}
+		check := func(how string, err error) {
+			if (err == nil) != (test.want == "") || err != nil && (!errors.Is(err, ErrTooLarge) ||
+				!strings.Contains(err.Error(), test.want) || len(err.Error()) > 512) {
+				t.Errorf("%s, by %s: %.600v, want %q", name, how, err, test.want)
+			}
+		}
+		entries, err := Select(o, func(metav1.ManagedFieldsEntry) bool { return true })
+		check("Select", err)
+		if err == nil && len(entries) != test.entries {
+			t.Errorf("%s: %d entries", name, len(entries))
+		}
+		if !json.Valid([]byte(test.fields)) {
+			continue
+		}
+		var all []any
+		for range test.entries {
+			all = append(all, entry("m", test.fields))
+		}
+		_, err = Read(object(all...))
+		check("Read", err)
 	}
 }

@@ -39,6 +39,9 @@ const (
 	// An eviction that was refused is tried again after an eighth of the time that the drain has taken, within these
 	// bounds: what a budget allows can only be found out by trying, and each try is an event in the audit log.
 	againFirst, againMost = 250 * time.Millisecond, 5 * time.Second
+	// maxPods is how many pods of a node one step evicts, and tells of; maxServing how many EndpointSlices it tells of. A
+	// node has 737 pods at most, but an API server may say anything.
+	maxPods, maxServing = 1000, 1000
 	// parallel bounds the evictions of one step that are under way at once.
 	parallel = 8
 	// finalizing is how long after its grace period a pod on a node that is not Ready may still be there: nobody is
@@ -119,6 +122,7 @@ func Step(ctx context.Context, kube kubernetes.Interface, node *corev1.Node, o O
 	if err != nil {
 		return Progress{}, err
 	}
+	counting = counting[:min(len(counting), maxPods)] // the others are left to further steps
 	var p Progress
 	if len(counting) == 0 {
 		p.Serving, err = serving(ctx, kube, node.Name, staying)
@@ -259,7 +263,7 @@ func errorMessage(err error) string {
 			}
 		}
 	}
-	return text
+	return client.Cut(text)
 }
 
 // serving are the EndpointSlices of Services that still have endpoints on the node. Those that users write are theirs
@@ -270,7 +274,7 @@ func serving(ctx context.Context, kube kubernetes.Interface, node string, stayin
 		"=endpointslice-controller.k8s.io"},
 		kube.DiscoveryV1().EndpointSlices(metav1.NamespaceAll).List, func(page *discoveryv1.EndpointSliceList) {
 			for _, slice := range page.Items {
-				if slices.ContainsFunc(slice.Endpoints, func(e discoveryv1.Endpoint) bool {
+				if len(names) < maxServing && slices.ContainsFunc(slice.Endpoints, func(e discoveryv1.Endpoint) bool {
 					return e.NodeName != nil && *e.NodeName == node && e.TargetRef != nil &&
 						e.TargetRef.Kind == "Pod" && !staying[slice.Namespace+"/"+e.TargetRef.Name]
 				}) {

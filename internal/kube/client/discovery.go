@@ -1,0 +1,87 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+)
+
+const (
+	// discoveryTimeout ends requests of discovery, which take no context.
+	discoveryTimeout = 15 * time.Second
+	// maxDiscovery is how long all requests of one discovery take. client-go makes one for each version of each API
+	// group, all at once, of an API server that does not have them in one answer.
+	maxDiscovery = time.Minute
+	// requestValues is what a request counts, as values of an answer.
+	requestValues = 64
+)
+
+// maxVersion is how many bytes a version of an API server has, or the commit of one, which has 40.
+const maxVersion = 64
+
+// ServerVersion returns the version of the API server.
+func (c *Client) ServerVersion(ctx context.Context) (version.Info, error) {
+	var is version.Info
+	ctx, cancel := context.WithTimeout(ctx, discoveryTimeout)
+	defer cancel()
+	raw, err := c.Core.RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
+	if err == nil {
+		err = json.Unmarshal(raw, &is)
+	}
+	if err == nil && max(len(is.GitVersion), len(is.GitCommit)) > maxVersion {
+		err = fmt.Errorf("it has more than %d bytes", maxVersion)
+	}
+	if err != nil {
+		return version.Info{}, fmt.Errorf("get the API server's version: %w", err)
+	}
+	return is, nil
+}
+
+// NewDiscovery makes a client that asks an API server for its kinds, over connections of HTTP. What all answers of one
+// discovery may have together is what one answer may have elsewhere.
+func NewDiscovery(config *rest.Config, connections *http.Client) (discovery.DiscoveryInterface, error) {
+	limited := *connections
+	limited.Timeout = discoveryTimeout
+	limited.Transport = &discoveries{next: connections.Transport}
+	return discovery.NewDiscoveryClientForConfigAndClient(config, &limited)
+}
+
+// discoveries bounds what the answers of one discovery have together.
+type discoveries struct {
+	next http.RoundTripper
+
+	mu    sync.Mutex
+	size  *listSize
+	until time.Time
+}
+
+// WrappedRoundTripper lets the connections be closed.
+func (t *discoveries) WrappedRoundTripper() http.RoundTripper { return t.next }
+
+func (t *discoveries) RoundTrip(request *http.Request) (*http.Response, error) {
+	t.mu.Lock()
+	if t.size == nil || request.URL.Path == "/api" { // that is the first request
+		t.size = &listSize{what: "the answers about kinds", maxBytes: MaxAnswer, maxValues: MaxValues}
+		t.until = time.Now().Add(maxDiscovery)
+	}
+	size, late := t.size, time.Now().After(t.until)
+	t.mu.Unlock()
+	err := size.add(0, requestValues)
+	if late {
+		err = fmt.Errorf("the API server has not told its kinds within %s", maxDiscovery)
+	}
+	if err != nil {
+		if request.Body != nil {
+			request.Body.Close()
+		}
+		return nil, err
+	}
+	return t.next.RoundTrip(request.WithContext(context.WithValue(request.Context(), listKey{}, size)))
+}
