@@ -262,7 +262,7 @@ func TestManifestsOfAnAnswerAreBounded(t *testing.T) {
 		if times == 10 && (err != nil || len(out.Images) != times) {
 			t.Errorf("%d manifests: %v", times, err)
 		}
-		if times == 11 && code(err) != "InvalidParameterException" {
+		if times == 11 && awstest.Code(err) != "InvalidParameterException" {
 			t.Errorf("%d manifests: %v", times, err)
 		}
 	}
