@@ -69,6 +69,9 @@ func Metered(ctx context.Context, meter func(bytes int64) error) context.Context
 	return context.WithValue(ctx, meterKey{}, meter)
 }
 
+// Unmetered returns a context whose lists are not counted: for rows that are not of the caller alone.
+func Unmetered(ctx context.Context) context.Context { return context.WithValue(ctx, meterKey{}, nil) }
+
 func meterRead(ctx context.Context, bytes int64) error {
 	if meter, ok := ctx.Value(meterKey{}).(func(int64) error); ok {
 		return meter(bytes)

@@ -595,6 +595,31 @@ func TestOwnersNeedThePermissionsThatTheirGroupsUse(t *testing.T) {
 			t.Errorf("without permission for %s: %v", name, err)
 		}
 	}
+	// Nor in the default subnet of a zone where they may not.
+	w.set(func() {
+		w.Deny = func(caller wire.Caller, target wire.Target) bool {
+			return caller.PrincipalARN == rootARN && slices.Equal(target.Conditions["ec2:AvailabilityZone"],
+				[]string{"eu-west-1b"})
+		}
+	})
+	_, err = w.CreateAutoScalingGroup(t.Context(), &autoscaling.CreateAutoScalingGroupInput{
+		AutoScalingGroupName: s("zones"), MinSize: n(0), MaxSize: n(1), AvailabilityZones: []string{"eu-west-1b"},
+		LaunchTemplate: &types.LaunchTemplateSpecification{LaunchTemplateId: &w.template},
+	})
+	if _, got, _ := awstest.Failure(err); !strings.Contains(got, "You are not authorized to use launch template: nodes") {
+		t.Errorf("without permission for the zone: %v", err)
+	}
+	if _, err := w.CreateAutoScalingGroup(t.Context(), &autoscaling.CreateAutoScalingGroupInput{
+		AutoScalingGroupName: s("zones"), MinSize: n(0), MaxSize: n(1), AvailabilityZones: []string{"eu-west-1a"},
+		LaunchTemplate: &types.LaunchTemplateSpecification{LaunchTemplateId: &w.template},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.UpdateAutoScalingGroup(t.Context(), &autoscaling.UpdateAutoScalingGroupInput{
+		AutoScalingGroupName: s("zones"), AvailabilityZones: []string{"eu-west-1b"}})
+	if _, got, _ := awstest.Failure(err); !strings.Contains(got, "You are not authorized to use launch template: nodes") {
+		t.Errorf("moved without permission for the zone: %v", err)
+	}
 	w.set(func() { w.Deny, w.Asked = nil, nil })
 	w.create("nodes", 0, 1, 0, func(in *autoscaling.CreateAutoScalingGroupInput) {
 		in.Tags = []types.Tag{{Key: s("team"), Value: s("a")}}

@@ -93,9 +93,13 @@ func TestAGroupsLife(t *testing.T) {
 
 	// An instance that a user terminates goes with the capacity, or is replaced.
 	left := w.in("nodes", types.LifecycleStateInService)
-	out := awstest.Must[*autoscaling.TerminateInstanceInAutoScalingGroupOutput](t)(w.TerminateInstanceInAutoScalingGroup(ctx,
-		&autoscaling.TerminateInstanceInAutoScalingGroupInput{InstanceId: &left[0],
-			ShouldDecrementDesiredCapacity: aws.Bool(true)}))
+	out := awstest.Must[*autoscaling.TerminateInstanceInAutoScalingGroupOutput](
+		t,
+	)(
+		w.TerminateInstanceInAutoScalingGroup(ctx,
+			&autoscaling.TerminateInstanceInAutoScalingGroupInput{InstanceId: &left[0],
+				ShouldDecrementDesiredCapacity: aws.Bool(true)}),
+	)
 	if *out.Activity.Description != "Terminating EC2 instance: "+left[0] || !strings.Contains(*out.Activity.Cause,
 		"instance "+left[0]+
 			" was taken out of service in response to a user request, shrinking the capacity from 2 to 1.") {

@@ -231,7 +231,8 @@ func (w *world) machine(id string, change func(*record.Machine)) {
 
 func (w *world) subnet(cidr, zone string) string {
 	w.t.Helper()
-	return *awstest.Must[*ec2.CreateSubnetOutput](w.t)(w.ec2.CreateSubnet(w.t.Context(), &ec2.CreateSubnetInput{VpcId: &w.vpc,
+	return *awstest.Must[*ec2.CreateSubnetOutput](w.t)(w.ec2.CreateSubnet(w.t.Context(), &ec2.CreateSubnetInput{
+		VpcId: &w.vpc,
 		CidrBlock: &cidr, AvailabilityZone: aws.String(region + zone)})).Subnet.SubnetId
 }
 
@@ -344,9 +345,13 @@ func (w *world) tags(id string) map[string]string {
 // running are the instances that EC2 has running or pending.
 func (w *world) alive() []ec2types.Instance {
 	w.t.Helper()
-	out := awstest.Must[*ec2.DescribeInstancesOutput](w.t)(w.ec2.DescribeInstances(w.t.Context(), &ec2.DescribeInstancesInput{
-		Filters: []ec2types.Filter{{Name: aws.String("instance-state-name"), Values: []string{"pending", "running"}}},
-	}))
+	out := awstest.Must[*ec2.DescribeInstancesOutput](
+		w.t,
+	)(
+		w.ec2.DescribeInstances(w.t.Context(), &ec2.DescribeInstancesInput{
+			Filters: []ec2types.Filter{{Name: aws.String("instance-state-name"), Values: []string{"pending", "running"}}},
+		}),
+	)
 	var all []ec2types.Instance
 	for _, r := range out.Reservations {
 		all = append(all, r.Instances...)

@@ -16,11 +16,15 @@ import (
 
 func (w *world) hook(name, transition, result string, timeout int32) {
 	w.t.Helper()
-	awstest.Must[*autoscaling.PutLifecycleHookOutput](w.t)(w.PutLifecycleHook(w.t.Context(), &autoscaling.PutLifecycleHookInput{
-		AutoScalingGroupName: aws.String("nodes"), LifecycleHookName: &name,
-		LifecycleTransition: aws.String("autoscaling:EC2_INSTANCE_" + transition), DefaultResult: &result,
-		HeartbeatTimeout: &timeout,
-	}))
+	awstest.Must[*autoscaling.PutLifecycleHookOutput](
+		w.t,
+	)(
+		w.PutLifecycleHook(w.t.Context(), &autoscaling.PutLifecycleHookInput{
+			AutoScalingGroupName: aws.String("nodes"), LifecycleHookName: &name,
+			LifecycleTransition: aws.String("autoscaling:EC2_INSTANCE_" + transition), DefaultResult: &result,
+			HeartbeatTimeout: &timeout,
+		}),
+	)
 }
 
 func (w *world) complete(id, hook, result string) {

@@ -79,12 +79,16 @@ func (s *Service) template(ctx context.Context, spec *types.LaunchTemplateSpecif
 // target is where a group launches.
 type target struct {
 	subnets        []string
-	placementGroup string // empty: none
+	zones          []string // whose default subnets it launches in when it has no subnets
+	placementGroup string   // empty: none
 	// markets are those in which it buys; none: what the template says
 	markets []ec2types.MarketType
 	// tried counts the dry runs that the request has made
 	tried *int
 }
+
+// launchPlace is a subnet, or a zone with a default one.
+type launchPlace struct{ subnet, zone string }
 
 // onDemand is the market of instances that are not Spot Instances. Requests do not name it.
 const onDemand = ec2types.MarketType("on-demand")
@@ -97,7 +101,7 @@ const maxPairs = 60
 const maxTried = 3000
 
 func targetOf(g record.AutoScalingGroup) target {
-	return target{subnets: g.SubnetIDs, placementGroup: g.PlacementGroup, tried: new(int)}
+	return target{subnets: g.SubnetIDs, zones: g.Zones, placementGroup: g.PlacementGroup, tried: new(int)}
 }
 
 // in returns the target with the markets of a distribution.
@@ -117,15 +121,20 @@ func (t target) in(d *types.InstancesDistribution) target {
 // subnet and market. Otherwise a group would let its owner do what they may not.
 func (s *Service) checkLaunch(ctx context.Context, spec *types.LaunchTemplateSpecification,
 	data ec2types.RequestLaunchTemplateData, kinds []string, imageID string, at target) error {
-	subnets := at.subnets
-	if len(subnets) == 0 {
-		subnets = []string{""} // the default ones
+	places := make([]launchPlace, 0, len(at.subnets))
+	for _, subnet := range at.subnets {
+		places = append(places, launchPlace{subnet: subnet})
+	}
+	for _, zone := range at.zones {
+		if len(at.subnets) == 0 {
+			places = append(places, launchPlace{zone: zone})
+		}
 	}
 	markets := at.markets
 	if len(markets) == 0 {
 		markets = []ec2types.MarketType{onDemand}
 	}
-	for i, subnet := range subnets {
+	for i, where := range places {
 		for j, kind := range kinds {
 			if i > 0 && j > 0 && len(kinds) > maxPairs {
 				break
@@ -135,7 +144,7 @@ func (s *Service) checkLaunch(ctx context.Context, spec *types.LaunchTemplateSpe
 					return validation("The overrides select more than %d combinations of an instance type, a subnet and a "+
 						"purchase option. Specify fewer overrides or subnets, or narrower instance requirements.", maxTried)
 				}
-				if err := s.tryLaunch(ctx, spec, data, kind, imageID, subnet, at.placementGroup, market); err != nil {
+				if err := s.tryLaunch(ctx, spec, data, kind, imageID, where, at.placementGroup, market); err != nil {
 					return err
 				}
 			}
@@ -146,7 +155,7 @@ func (s *Service) checkLaunch(ctx context.Context, spec *types.LaunchTemplateSpe
 
 // tryLaunch makes a dry run of a launch, as the caller. The type and the image are the template's when they are empty.
 func (s *Service) tryLaunch(ctx context.Context, spec *types.LaunchTemplateSpecification,
-	data ec2types.RequestLaunchTemplateData, kind, imageID, subnet, placementGroup string,
+	data ec2types.RequestLaunchTemplateData, kind, imageID string, where launchPlace, placementGroup string,
 	market ec2types.MarketType) error {
 	in := &ec2.RunInstancesInput{
 		DryRun: aws.Bool(true), MinCount: aws.Int32(1), MaxCount: aws.Int32(1),
@@ -155,18 +164,22 @@ func (s *Service) tryLaunch(ctx context.Context, spec *types.LaunchTemplateSpeci
 			Version: spec.Version},
 	}
 	switch {
-	case subnet == "":
+	case where.subnet == "":
+		in.Placement = &ec2types.Placement{AvailabilityZone: &where.zone}
 	case len(data.NetworkInterfaces) > 0:
 		in.NetworkInterfaces = []ec2types.InstanceNetworkInterfaceSpecification{{DeviceIndex: aws.Int32(0),
-			SubnetId: &subnet}}
+			SubnetId: &where.subnet}}
 	default:
-		in.SubnetId = &subnet
+		in.SubnetId = &where.subnet
 	}
 	if market != onDemand {
 		in.InstanceMarketOptions = &ec2types.InstanceMarketOptionsRequest{MarketType: market}
 	}
 	if placementGroup != "" {
-		in.Placement = &ec2types.Placement{GroupName: &placementGroup}
+		if in.Placement == nil {
+			in.Placement = &ec2types.Placement{}
+		}
+		in.Placement.GroupName = &placementGroup
 	}
 	_, err := s.ec2.RunInstances(wire.WithOperation(ctx, wire.EC2, "RunInstances", in), in)
 	var denied *wire.Denied

@@ -71,7 +71,8 @@ func (s *Service) UpdateAutoScalingGroup(ctx context.Context, in *autoscaling.Up
 					return nil, err
 				}
 			}
-		} else if !slices.Equal(before.subnets, g.SubnetIDs) || before.placementGroup != g.PlacementGroup {
+		} else if !slices.Equal(before.subnets, g.SubnetIDs) || !slices.Equal(before.zones, g.Zones) ||
+			before.placementGroup != g.PlacementGroup {
 			if err := s.checkMove(ctx, *g); err != nil {
 				return nil, err
 			}

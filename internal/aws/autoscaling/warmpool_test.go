@@ -213,7 +213,8 @@ func TestGroupsWithAWarmPoolGoWithIt(t *testing.T) {
 	w.eventually("the group is gone", func() bool { return w.group("nodes").AutoScalingGroupName == nil })
 	w.create("spot", 0, 1, 0, func(in *autoscaling.CreateAutoScalingGroupInput) { spotOnly(w, in) })
 	_, err = w.PutWarmPool(t.Context(), &autoscaling.PutWarmPoolInput{AutoScalingGroupName: aws.String("spot")})
-	if got, message, _ := awstest.Failure(err); got != "ValidationError" || !strings.Contains(message, "requests Spot Instances") {
+	if got, message, _ := awstest.Failure(err); got != "ValidationError" ||
+		!strings.Contains(message, "requests Spot Instances") {
 		t.Errorf("a pool of spot instances: %v", err)
 	}
 	for _, i := range w.alive() {

@@ -99,7 +99,8 @@ func TestRepositories(t *testing.T) {
 		t.Errorf("a lifecycle policy, which would never act: %v", err)
 	}
 	if _, err := c.GetLifecyclePolicy(ctx, &ecr.GetLifecyclePolicyInput{RepositoryName: aws.String("other")}); awstest.Code(
-		err) != "LifecyclePolicyNotFoundException" {
+		err,
+	) != "LifecyclePolicyNotFoundException" {
 		t.Errorf("no lifecycle policy: %v", err)
 	}
 	if _, err := c.DeleteRepository(ctx, &ecr.DeleteRepositoryInput{RepositoryName: aws.String("other")}); err != nil {
@@ -352,8 +353,11 @@ func TestWhoMayPushAndPull(t *testing.T) {
 		err) != "AccessDeniedException" {
 		t.Errorf("a token for nobody: %v", err)
 	}
-	readerCredentials := w.NewUser(t, "reader",
-		`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":["ecr:GetAuthorizationToken","ecr:BatchGetImage","ecr:GetDownloadUrlForLayer"],"Resource":"*"}}`)
+	readerCredentials := w.NewUser(
+		t,
+		"reader",
+		`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":["ecr:GetAuthorizationToken","ecr:BatchGetImage","ecr:GetDownloadUrlForLayer"],"Resource":"*"}}`,
+	)
 	reader := w.login(t, readerCredentials)
 	if _, err := w.pull(t, host+"/app:v1", reader); err != nil {
 		t.Errorf("a reader pulls: %v", err)
@@ -372,7 +376,9 @@ func TestWhoMayPushAndPull(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	set(`{"Version":"2012-10-17","Statement":[{"Sid":"x","Effect":"Deny","Principal":{"AWS":"arn:aws:iam::111122223333:user/reader"},"Action":"ecr:BatchGetImage"}]}`)
+	set(
+		`{"Version":"2012-10-17","Statement":[{"Sid":"x","Effect":"Deny","Principal":{"AWS":"arn:aws:iam::111122223333:user/reader"},"Action":"ecr:BatchGetImage"}]}`,
+	)
 	if _, err := w.pull(t, host+"/app:v1", reader); err == nil || !strings.Contains(err.Error(),
 		"explicit deny in a resource-based policy") {
 		t.Errorf("a reader who is denied: %v", err)
@@ -382,7 +388,9 @@ func TestWhoMayPushAndPull(t *testing.T) {
 		t.Errorf("by the API: %v", err)
 	}
 	// gives to users without permissions,
-	set(`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::111122223333:user/nobody"},"Action":["ecr:DescribeImages"]}}`)
+	set(
+		`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::111122223333:user/nobody"},"Action":["ecr:DescribeImages"]}}`,
+	)
 	if _, err := w.ecr(nobody).DescribeImages(ctx,
 		&ecr.DescribeImagesInput{RepositoryName: aws.String("app")}); err != nil {
 		t.Errorf("a user whom the repository lets: %v", err)
@@ -393,7 +401,9 @@ func TestWhoMayPushAndPull(t *testing.T) {
 	if _, err := w.pull(t, host+"/app:v1", foreign); err == nil || !strings.Contains(err.Error(), "DENIED") {
 		t.Errorf("another account: %v", err)
 	}
-	set(`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::444455556666:root"},"Action":["ecr:BatchGetImage","ecr:GetDownloadUrlForLayer"]}}`)
+	set(
+		`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::444455556666:root"},"Action":["ecr:BatchGetImage","ecr:GetDownloadUrlForLayer"]}}`,
+	)
 	if _, err := w.pull(t, host+"/app:v1", foreign); err != nil {
 		t.Errorf("another account that is let: %v", err)
 	}
@@ -417,7 +427,8 @@ func TestWhoMayPushAndPull(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := c.GetRepositoryPolicy(ctx, &ecr.GetRepositoryPolicyInput{RepositoryName: aws.String("app")}); awstest.Code(
-		err) != "RepositoryPolicyNotFoundException" {
+		err,
+	) != "RepositoryPolicyNotFoundException" {
 		t.Errorf("without a policy: %v", err)
 	}
 

@@ -138,12 +138,18 @@ func TestWhatIsCreatedIsAuthorizedAsAsked(t *testing.T) {
 	a := iamtest.New(t)
 	ctx, p := t.Context(), aws.String
 	boundary := "arn:aws:iam::aws:policy/ReadOnlyAccess"
-	bounded := a.IAM(a.NewUser(t,
-		"bounded", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":["iam:CreateUser","iam:CreateRole"],"Resource":"*",
-		"Condition":{"StringEquals":{"iam:PermissionsBoundary":"`+boundary+`"}}}}`))
-	tagged := a.IAM(a.NewUser(t,
-		"tagged", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":["iam:CreateUser","iam:CreateRole","iam:CreateInstanceProfile"],"Resource":"*",
-		"Condition":{"StringEquals":{"aws:ResourceTag/team":"crew"}}}}`))
+	bounded := a.IAM(a.NewUser(
+		t,
+		"bounded",
+		`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":["iam:CreateUser","iam:CreateRole"],"Resource":"*",
+		"Condition":{"StringEquals":{"iam:PermissionsBoundary":"`+boundary+`"}}}}`,
+	))
+	tagged := a.IAM(a.NewUser(
+		t,
+		"tagged",
+		`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":["iam:CreateUser","iam:CreateRole","iam:CreateInstanceProfile"],"Resource":"*",
+		"Condition":{"StringEquals":{"aws:ResourceTag/team":"crew"}}}}`,
+	))
 	below := a.IAM(a.NewUser(t,
 		"below", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"iam:*","Resource":[
 		"arn:aws:iam::111122223333:user/crew/*","arn:aws:iam::111122223333:role/crew/*","arn:aws:iam::111122223333:group/crew/*","arn:aws:iam::111122223333:instance-profile/crew/*"]}}`))

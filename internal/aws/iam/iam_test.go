@@ -33,7 +33,8 @@ func TestLifeOfAUser(t *testing.T) {
 	}
 	awstest.Must[*iam.PutUserPolicyOutput](t)(c.PutUserPolicy(ctx, &iam.PutUserPolicyInput{UserName: p("alice"),
 		PolicyName: p("self"), PolicyDocument: p(
-			`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"iam:GetUser","Resource":"arn:aws:iam::*:user/*/${aws:username}","Condition":{"StringEquals":{"aws:PrincipalTag/team":"blue","aws:ResourceTag/team":"blue"}}}}`)}))
+			`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"iam:GetUser","Resource":"arn:aws:iam::*:user/*/${aws:username}","Condition":{"StringEquals":{"aws:PrincipalTag/team":"blue","aws:ResourceTag/team":"blue"}}}}`,
+		)}))
 	key := awstest.Must[*iam.CreateAccessKeyOutput](t)(c.CreateAccessKey(ctx,
 		&iam.CreateAccessKeyInput{UserName: p("alice")})).AccessKey
 	alice := a.IAM(aws.Credentials{AccessKeyID: *key.AccessKeyId, SecretAccessKey: *key.SecretAccessKey})
@@ -42,8 +43,12 @@ func TestLifeOfAUser(t *testing.T) {
 	if *got.UserId != *user.UserId || len(got.Tags) != 1 {
 		t.Errorf("alice sees herself as %+v", got)
 	}
-	document := awstest.Must[*iam.GetUserPolicyOutput](t)(c.GetUserPolicy(ctx, &iam.GetUserPolicyInput{UserName: p("alice"),
-		PolicyName: p("self")})).PolicyDocument
+	document := awstest.Must[*iam.GetUserPolicyOutput](
+		t,
+	)(
+		c.GetUserPolicy(ctx, &iam.GetUserPolicyInput{UserName: p("alice"),
+			PolicyName: p("self")}),
+	).PolicyDocument
 	if text, err := url.PathUnescape(*document); err != nil || !strings.Contains(text, "iam:GetUser") ||
 		strings.Contains(*document, " ") {
 		t.Errorf("the document came as %s", *document)
@@ -94,8 +99,12 @@ func TestGroupsGiveTheirPolicies(t *testing.T) {
 	ctx, c, p := t.Context(), a.IAM(a.Root), aws.String
 	alice := a.IAM(a.NewUser(t, "alice", ""))
 	awstest.Must[*iam.CreateGroupOutput](t)(c.CreateGroup(ctx, &iam.CreateGroupInput{GroupName: p("devs")}))
-	awstest.Must[*iam.AttachGroupPolicyOutput](t)(c.AttachGroupPolicy(ctx, &iam.AttachGroupPolicyInput{GroupName: p("devs"),
-		PolicyArn: p("arn:aws:iam::aws:policy/IAMReadOnlyAccess")}))
+	awstest.Must[*iam.AttachGroupPolicyOutput](
+		t,
+	)(
+		c.AttachGroupPolicy(ctx, &iam.AttachGroupPolicyInput{GroupName: p("devs"),
+			PolicyArn: p("arn:aws:iam::aws:policy/IAMReadOnlyAccess")}),
+	)
 	if _, err := alice.ListUsers(ctx, &iam.ListUsersInput{}); awstest.Code(err) != "AccessDenied" {
 		t.Errorf("before: %v", err)
 	}
@@ -109,7 +118,8 @@ func TestGroupsGiveTheirPolicies(t *testing.T) {
 		t.Errorf("alice is in %v", groups)
 	}
 	if members := awstest.Must[*iam.GetGroupOutput](t)(c.GetGroup(ctx, &iam.GetGroupInput{GroupName: p("crew")})).Users; len(
-		members) != 1 {
+		members,
+	) != 1 {
 		t.Errorf("in crew: %v", members)
 	}
 	awstest.Must[*iam.RemoveUserFromGroupOutput](t)(c.RemoveUserFromGroup(ctx,
@@ -148,8 +158,12 @@ func TestPolicyVersionsAndBoundaries(t *testing.T) {
 	if _, err := alice.ListUsers(ctx, &iam.ListUsersInput{}); awstest.Code(err) != "AccessDenied" {
 		t.Errorf("back at v1: %v", err)
 	}
-	awstest.Must[*iam.DeletePolicyVersionOutput](t)(c.DeletePolicyVersion(ctx, &iam.DeletePolicyVersionInput{PolicyArn: &arn,
-		VersionId: p("v2")}))
+	awstest.Must[*iam.DeletePolicyVersionOutput](
+		t,
+	)(
+		c.DeletePolicyVersion(ctx, &iam.DeletePolicyVersionInput{PolicyArn: &arn,
+			VersionId: p("v2")}),
+	)
 	if got := awstest.Must[*iam.CreatePolicyVersionOutput](t)(c.CreatePolicyVersion(ctx,
 		&iam.CreatePolicyVersionInput{PolicyArn: &arn,
 			PolicyDocument: p(allowAll)})).PolicyVersion; *got.VersionId != "v3" {
@@ -226,14 +240,24 @@ func TestServiceLinkedRoles(t *testing.T) {
 		"eks.amazonaws.com"); err != nil {
 		t.Error(err)
 	}
-	creds := awstest.Must[aws.Credentials](t)(a.Identity.ServiceRoleCredentials(iamtest.Account, "AWSServiceRoleForAmazonEKS",
-		"EKS").Retrieve(ctx))
-	who := awstest.Must[*sts.GetCallerIdentityOutput](t)(a.STS(creds).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{}))
+	creds := awstest.Must[aws.Credentials](
+		t,
+	)(
+		a.Identity.ServiceRoleCredentials(iamtest.Account, "AWSServiceRoleForAmazonEKS",
+			"EKS").Retrieve(ctx),
+	)
+	who := awstest.Must[*sts.GetCallerIdentityOutput](
+		t,
+	)(
+		a.STS(creds).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{}),
+	)
 	if *who.Arn != "arn:aws:sts::111122223333:assumed-role/AWSServiceRoleForAmazonEKS/EKS" ||
 		*who.UserId != *role.RoleId+":EKS" {
 		t.Errorf("EKS is %s %s", *who.Arn, *who.UserId)
 	}
-	if _, err := a.IAM(creds).CreateUser(ctx, &iam.CreateUserInput{UserName: p("x")}); awstest.Code(err) != "AccessDenied" {
+	if _, err := a.IAM(creds).CreateUser(ctx, &iam.CreateUserInput{UserName: p("x")}); awstest.Code(
+		err,
+	) != "AccessDenied" {
 		t.Errorf("EKS makes users: %v", err)
 	}
 	awstest.Must[*iam.ListAttachedRolePoliciesOutput](t)(a.IAM(creds).ListAttachedRolePolicies(ctx,
@@ -279,7 +303,11 @@ func TestServiceLinkedRolesInUse(t *testing.T) {
 		ServiceLinkedRoleARN: "arn:aws:iam::" + iamtest.Account +
 			":role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling",
 	}
-	awstest.Must[store.Row[record.AutoScalingGroup]](t)(record.AutoScalingGroups(a.Store).Create(ctx, scaling.Key(), scaling))
+	awstest.Must[store.Row[record.AutoScalingGroup]](
+		t,
+	)(
+		record.AutoScalingGroups(a.Store).Create(ctx, scaling.Key(), scaling),
+	)
 	for _, x := range []struct {
 		service string
 		suffix  *string
@@ -318,8 +346,10 @@ func TestInstanceProfileNeedsPassRole(t *testing.T) {
 		&iam.CreateInstanceProfileInput{InstanceProfileName: p("nodes")}))
 	statement := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"iam:AddRoleToInstanceProfile","Resource":"*"}%s]}`
 	without := a.NewUser(t, "without", fmt.Sprintf(statement, ""))
-	with := a.NewUser(t, "with", fmt.Sprintf(statement,
-		`,{"Effect":"Allow","Action":"iam:PassRole","Resource":"arn:aws:iam::*:role/node","Condition":{"StringEquals":{"iam:PassedToService":"ec2.amazonaws.com"}}}`))
+	with := a.NewUser(t, "with", fmt.Sprintf(
+		statement,
+		`,{"Effect":"Allow","Action":"iam:PassRole","Resource":"arn:aws:iam::*:role/node","Condition":{"StringEquals":{"iam:PassedToService":"ec2.amazonaws.com"}}}`,
+	))
 	in := &iam.AddRoleToInstanceProfileInput{InstanceProfileName: p("nodes"), RoleName: p("node")}
 	if _, err := a.IAM(without).AddRoleToInstanceProfile(ctx, in); err == nil || !strings.Contains(err.Error(),
 		"not authorized to perform: iam:PassRole on resource: arn:aws:iam::111122223333:role/node") {
@@ -377,14 +407,21 @@ func TestSimulators(t *testing.T) {
 	t.Parallel()
 	a := iamtest.New(t)
 	ctx, c, p := t.Context(), a.IAM(a.Root), aws.String
-	a.NewUser(t, "alice",
-		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"s3:*","Resource":"arn:aws:s3:::b/*","Condition":{"IpAddress":{"aws:SourceIp":"10.0.0.0/8"}}},{"Effect":"Deny","Action":"s3:DeleteObject","Resource":"*"}]}`)
+	a.NewUser(
+		t,
+		"alice",
+		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"s3:*","Resource":"arn:aws:s3:::b/*","Condition":{"IpAddress":{"aws:SourceIp":"10.0.0.0/8"}}},{"Effect":"Deny","Action":"s3:DeleteObject","Resource":"*"}]}`,
+	)
 	address := []types.ContextEntry{{ContextKeyName: p("aws:SourceIp"), ContextKeyType: types.ContextKeyTypeEnumIp,
 		ContextKeyValues: []string{"10.1.1.1"}}}
-	out := awstest.Must[*iam.SimulatePrincipalPolicyOutput](t)(c.SimulatePrincipalPolicy(ctx, &iam.SimulatePrincipalPolicyInput{
-		PolicySourceArn: p("arn:aws:iam::111122223333:user/alice"), ActionNames: []string{"s3:GetObject",
-			"s3:DeleteObject", "s3:CreateBucket"}, ResourceArns: []string{"arn:aws:s3:::b/x"}, ContextEntries: address,
-	}))
+	out := awstest.Must[*iam.SimulatePrincipalPolicyOutput](
+		t,
+	)(
+		c.SimulatePrincipalPolicy(ctx, &iam.SimulatePrincipalPolicyInput{
+			PolicySourceArn: p("arn:aws:iam::111122223333:user/alice"), ActionNames: []string{"s3:GetObject",
+				"s3:DeleteObject", "s3:CreateBucket"}, ResourceArns: []string{"arn:aws:s3:::b/x"}, ContextEntries: address,
+		}),
+	)
 	for i, want := range []types.PolicyEvaluationDecisionType{"allowed", "explicitDeny", "allowed"} {
 		r := out.EvaluationResults[i]
 		if r.EvalDecision != want || len(r.MatchedStatements) != 1 ||
@@ -447,7 +484,8 @@ func TestAccountsDoNotSeeEachOther(t *testing.T) {
 	awstest.Must[*iam.CreateAccountAliasOutput](t)(a.IAM(a.Root).CreateAccountAlias(ctx,
 		&iam.CreateAccountAliasInput{AccountAlias: p("boats")}))
 	if _, err := a.IAM(other).CreateAccountAlias(ctx, &iam.CreateAccountAliasInput{AccountAlias: p("boats")}); awstest.Code(
-		err) != "EntityAlreadyExists" {
+		err,
+	) != "EntityAlreadyExists" {
 		t.Errorf("the same alias: %v", err)
 	}
 	if again := a.NewAccount(t, iamtest.Other); again != other {
@@ -468,7 +506,11 @@ func TestSummaryAndDetails(t *testing.T) {
 	t.Parallel()
 	a := furnish(t)
 	ctx, c := t.Context(), a.IAM(a.Root)
-	summary := awstest.Must[*iam.GetAccountSummaryOutput](t)(c.GetAccountSummary(ctx, &iam.GetAccountSummaryInput{})).SummaryMap
+	summary := awstest.Must[*iam.GetAccountSummaryOutput](
+		t,
+	)(
+		c.GetAccountSummary(ctx, &iam.GetAccountSummaryInput{}),
+	).SummaryMap
 	for key, want := range map[string]int32{"Users": 2, "Groups": 1, "Roles": 3, "Policies": 1,
 		"PolicyVersionsInUse": 5, "InstanceProfiles": 1, "Providers": 1, "AccountAccessKeysPresent": 1,
 		"AccessKeysPerUserQuota": 2} {

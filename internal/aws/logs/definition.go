@@ -70,8 +70,7 @@ func (s *Service) PutQueryDefinition(ctx context.Context, in *cloudwatchlogs.Put
 		}
 		return &cloudwatchlogs.PutQueryDefinitionOutput{QueryDefinitionId: &d.ID}, nil
 	}
-	s.starting.Lock() // so that a request that comes twice at once is carried out once
-	defer s.starting.Unlock()
+	defer s.lockAccount(at)() // so that a request that comes twice at once is carried out once
 	all, err := s.definitionsOf(ctx, at)
 	if err != nil {
 		return nil, err

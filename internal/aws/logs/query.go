@@ -139,8 +139,7 @@ func (s *Service) StartQuery(ctx context.Context, in *cloudwatchlogs.StartQueryI
 	for _, g := range groups {
 		q.Groups, q.GroupIDs = append(q.Groups, g.Name), append(q.GroupIDs, g.ID)
 	}
-	s.starting.Lock() // so that no two requests take the last place
-	defer s.starting.Unlock()
+	defer s.lockAccount(at)() // so that no two requests take the last place
 	if n, err := s.concurrent(ctx, at); err != nil {
 		return nil, err
 	} else if n >= maxConcurrent {

@@ -20,8 +20,9 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
-	"sync"
 	"time"
+
+	"github.com/moby/locker"
 
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/logs/events"
@@ -49,7 +50,7 @@ type Service struct {
 	runner      Queries
 	now         func() time.Time
 
-	starting sync.Mutex // held from counting to the creation of what is counted
+	accounts *locker.Locker // each is held from counting to the creation of what is counted
 
 	tails    tails
 	tailTime time.Duration // how long a Live Tail session may last
@@ -69,6 +70,7 @@ func New(o Options) *Service {
 		definitions: record.LogQueryDefinitions(o.Store),
 		events:      o.Events,
 		runner:      o.Queries,
+		accounts:    locker.New(),
 		now:         o.Now,
 		tailTime:    tailTime,
 	}
@@ -97,6 +99,13 @@ func (s *Service) Register(mux *wire.Mux) {
 
 // place is where a request is made: an account in a region.
 type place struct{ account, region string }
+
+// lockAccount locks an account's queries in a region, until unlock.
+func (s *Service) lockAccount(at place) (unlock func()) {
+	key := store.Key(at.account, at.region)
+	s.accounts.Lock(key)
+	return func() { s.accounts.Unlock(key) } //nolint:errcheck // only of a key that is not locked
+}
 
 func placeOf(ctx context.Context) place {
 	return place{account: wire.CallerFrom(ctx).Account, region: wire.RegionFrom(ctx)}

@@ -159,7 +159,8 @@ func TestAssumeRole(t *testing.T) {
 	awstest.Must[*iam.DeleteUserOutput](t)(c.DeleteUser(ctx, &iam.DeleteUserInput{UserName: p("alice")}))
 	impostor := a.NewUser(t, "alice", "")
 	if _, err := a.STS(impostor).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: &role, RoleSessionName: p("s3")}); awstest.Code(
-		err) != "AccessDenied" {
+		err,
+	) != "AccessDenied" {
 		t.Errorf("a new user under a trusted name: %v", err)
 	}
 }
@@ -197,10 +198,14 @@ func TestCrossAccountWithExternalID(t *testing.T) {
 	a := iamtest.New(t)
 	ctx, p := t.Context(), aws.String
 	other := a.NewAccount(t, iamtest.Other)
-	role := a.NewRole(t, "partner",
-		`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"AWS":"444455556666"},"Action":"sts:AssumeRole","Condition":{"StringEquals":{"sts:ExternalId":"secret"}}}}`)
+	role := a.NewRole(
+		t,
+		"partner",
+		`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"AWS":"444455556666"},"Action":"sts:AssumeRole","Condition":{"StringEquals":{"sts:ExternalId":"secret"}}}}`,
+	)
 	if _, err := a.STS(other).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: &role, RoleSessionName: p("me")}); awstest.Code(
-		err) != "AccessDenied" {
+		err,
+	) != "AccessDenied" {
 		t.Errorf("without the external id: %v", err)
 	}
 	out := awstest.Must[*sts.AssumeRoleOutput](t)(a.STS(other).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: &role,
@@ -266,7 +271,8 @@ func TestSessionTagsReplaceRoleTags(t *testing.T) {
 	for _, spelling := range []string{"Dept", "dept", "DEPT"} {
 		awstest.Must[*iam.PutRolePolicyOutput](t)(c.PutRolePolicy(ctx, &iam.PutRolePolicyInput{RoleName: p("app"),
 			PolicyName: p("list"), PolicyDocument: p(
-				`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"iam:ListUsers","Resource":"*","Condition":{"StringEquals":{"aws:PrincipalTag/` + spelling + `":"finance"}}}}`)}))
+				`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"iam:ListUsers","Resource":"*","Condition":{"StringEquals":{"aws:PrincipalTag/` + spelling + `":"finance"}}}}`,
+			)}))
 		for value, want := range map[string]string{"finance": "<nil>", "guests": "AccessDenied"} {
 			out := awstest.Must[*sts.AssumeRoleOutput](t)(a.STS(a.Root).AssumeRole(ctx, &sts.AssumeRoleInput{
 				RoleArn: &arn, RoleSessionName: p("one"), Tags: []types.Tag{{Key: p("dept"), Value: &value}},
@@ -313,7 +319,11 @@ func TestSessionAndFederationTokens(t *testing.T) {
 	if who := whoAmI(t, a, session); *who.Arn != "arn:aws:iam::111122223333:user/alice" {
 		t.Errorf("the session is %s", *who.Arn)
 	}
-	awstest.Must[*ssm.DescribeParametersOutput](t)(parameters(session).DescribeParameters(ctx, &ssm.DescribeParametersInput{}))
+	awstest.Must[*ssm.DescribeParametersOutput](
+		t,
+	)(
+		parameters(session).DescribeParameters(ctx, &ssm.DescribeParametersInput{}),
+	)
 	if _, err := a.IAM(session).ListUsers(ctx, &iam.ListUsersInput{}); awstest.Code(err) != "InvalidClientTokenId" {
 		t.Errorf("a session without MFA may use IAM: %v", err)
 	}
@@ -334,14 +344,19 @@ func TestSessionAndFederationTokens(t *testing.T) {
 		&sts.GetFederationTokenInput{
 			Name: p("guest"),
 			Policy: p(
-				`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":["ssm:DescribeParameters","iam:*"],"Resource":"*"}}`),
+				`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":["ssm:DescribeParameters","iam:*"],"Resource":"*"}}`,
+			),
 		}))
 	guest := credentials(federated.Credentials)
 	if who := whoAmI(t, a, guest); *who.Arn != "arn:aws:sts::111122223333:federated-user/guest" ||
 		*who.UserId != "111122223333:guest" {
 		t.Errorf("the guest is %s %s", *who.Arn, *who.UserId)
 	}
-	awstest.Must[*ssm.DescribeParametersOutput](t)(parameters(guest).DescribeParameters(ctx, &ssm.DescribeParametersInput{}))
+	awstest.Must[*ssm.DescribeParametersOutput](
+		t,
+	)(
+		parameters(guest).DescribeParameters(ctx, &ssm.DescribeParametersInput{}),
+	)
 	if _, err := parameters(guest).GetParameter(ctx, &ssm.GetParameterInput{Name: p("secret")}); awstest.Code(
 		err) != "AccessDeniedException" {
 		t.Errorf("the guest may more than the policy: %v", err)
@@ -369,8 +384,11 @@ func TestFederationTagsNeedTagSession(t *testing.T) {
 	if _, err := a.STS(alice).GetFederationToken(t.Context(), in); awstest.Code(err) != "AccessDenied" {
 		t.Errorf("without sts:TagSession: %v", err)
 	}
-	bob := a.NewUser(t, "bob",
-		`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":["sts:GetFederationToken","sts:TagSession"],"Resource":"*","Condition":{"StringEquals":{"aws:RequestTag/team":"admins"}}}}`)
+	bob := a.NewUser(
+		t,
+		"bob",
+		`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":["sts:GetFederationToken","sts:TagSession"],"Resource":"*","Condition":{"StringEquals":{"aws:RequestTag/team":"admins"}}}}`,
+	)
 	awstest.Must[*sts.GetFederationTokenOutput](t)(a.STS(bob).GetFederationToken(t.Context(), in))
 }
 
@@ -519,8 +537,11 @@ func TestForeignIssuers(t *testing.T) {
 		w.Write(issuer.keys(t)) //nolint:errcheck // the client's test fails then
 	})
 	host := strings.TrimPrefix(server.URL, "https://")
-	role := a.NewRole(t, "ci",
-		`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"Federated":"arn:aws:iam::111122223333:oidc-provider/`+host+`"},"Action":"sts:AssumeRoleWithWebIdentity"}}`)
+	role := a.NewRole(
+		t,
+		"ci",
+		`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"Federated":"arn:aws:iam::111122223333:oidc-provider/`+host+`"},"Action":"sts:AssumeRoleWithWebIdentity"}}`,
+	)
 	provider := registerProvider(t, a, host)
 	call := func() error {
 		_, err := a.STS(aws.Credentials{}).AssumeRoleWithWebIdentity(ctx,
@@ -532,10 +553,14 @@ func TestForeignIssuers(t *testing.T) {
 		t.Errorf("a certificate that nobody vouches for: %v", err)
 	}
 	sum := sha1.Sum(server.Certificate().Raw)
-	awstest.Must[*iam.UpdateOpenIDConnectProviderThumbprintOutput](t)(a.IAM(a.Root).UpdateOpenIDConnectProviderThumbprint(ctx,
-		&iam.UpdateOpenIDConnectProviderThumbprintInput{
-			OpenIDConnectProviderArn: &provider, ThumbprintList: []string{hex.EncodeToString(sum[:])},
-		}))
+	awstest.Must[*iam.UpdateOpenIDConnectProviderThumbprintOutput](
+		t,
+	)(
+		a.IAM(a.Root).UpdateOpenIDConnectProviderThumbprint(ctx,
+			&iam.UpdateOpenIDConnectProviderThumbprintInput{
+				OpenIDConnectProviderArn: &provider, ThumbprintList: []string{hex.EncodeToString(sum[:])},
+			}),
+	)
 	for range 3 {
 		if err := call(); err != nil {
 			t.Fatalf("with the thumbprint: %v", err)
@@ -546,10 +571,14 @@ func TestForeignIssuers(t *testing.T) {
 	}
 
 	// What has been fetched is not for those who do not vouch for the server.
-	awstest.Must[*iam.UpdateOpenIDConnectProviderThumbprintOutput](t)(a.IAM(a.Root).UpdateOpenIDConnectProviderThumbprint(ctx,
-		&iam.UpdateOpenIDConnectProviderThumbprintInput{
-			OpenIDConnectProviderArn: &provider, ThumbprintList: []string{strings.Repeat("0", 40)},
-		}))
+	awstest.Must[*iam.UpdateOpenIDConnectProviderThumbprintOutput](
+		t,
+	)(
+		a.IAM(a.Root).UpdateOpenIDConnectProviderThumbprint(ctx,
+			&iam.UpdateOpenIDConnectProviderThumbprintInput{
+				OpenIDConnectProviderArn: &provider, ThumbprintList: []string{strings.Repeat("0", 40)},
+			}),
+	)
 	if err := call(); awstest.Code(err) != "InvalidIdentityToken" || !strings.HasSuffix(err.Error(), noKey) {
 		t.Errorf("with another thumbprint: %v", err)
 	}

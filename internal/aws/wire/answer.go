@@ -6,7 +6,7 @@ import (
 )
 
 // DefaultMaxAnswers is how much memory all large answers together may hold, in bytes, unless [Options] says otherwise.
-// One account has at most a third of it.
+// One account has at most a third of it, and no more than it leaves to others.
 const DefaultMaxAnswers = 1 << 30
 
 const (
@@ -23,8 +23,8 @@ type answer struct {
 	mu      sync.Mutex
 	account string
 	held    int64
-	listed  int64  // of the store
-	endTurn func() // ends the request's turn; nil without one
+	listed  int64 // of the store
+	turn    turn  // of the request
 }
 
 // HoldAnswer takes memory for the answer to the request of ctx from what the answers to the caller's account, and to
@@ -37,6 +37,19 @@ func HoldAnswer(ctx context.Context, bytes int64) error {
 		return nil
 	}
 	return c.answer.hold(ctx, c.caller.Account, bytes)
+}
+
+// Yield gives up the turn of the request of ctx; turns bound how many requests of an account are carried out at a time.
+// It is for operations that wait for something and do little afterwards. It reports false, and the operation should not
+// wait, when too many of the account wait already.
+func Yield(ctx context.Context) bool {
+	a := callFrom(ctx).answer
+	if a == nil {
+		return true
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.turn.yield()
 }
 
 // hold takes memory for what the answer holds beyond what it has.
@@ -54,8 +67,8 @@ func (a *answer) hold(ctx context.Context, account string, bytes int64) error {
 	return nil
 }
 
-// chargeList charges what a request lists of the store, in bytes, to its answer: whatever operation it is, what it makes
-// of the rows is of the order of their size. The first freeRead are free.
+// chargeList charges what a request lists of the store, in bytes, to its answer: whatever the operation is, what it
+// makes of the rows is of the order of their size. The first freeRead are free.
 func (a *answer) chargeList(ctx context.Context, account string, bytes int64) error {
 	a.mu.Lock()
 	before := max(a.listed, freeRead)
@@ -72,10 +85,7 @@ func (a *answer) chargeList(ctx context.Context, account string, bytes int64) er
 func (a *answer) release() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.endTurn != nil {
-		a.endTurn()
-		a.endTurn = nil
-	}
+	a.turn.end()
 	if a.held > 0 {
 		a.shares.release(a.account, a.held)
 		a.held = 0

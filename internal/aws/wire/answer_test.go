@@ -79,7 +79,10 @@ func TestLargeAnswersShareTheirMemory(t *testing.T) {
 // wideService has answers that are larger than the requests.
 type wideService struct{ eksService }
 
-func (wideService) DescribeCluster(_ context.Context, in *eks.DescribeClusterInput) (*eks.DescribeClusterOutput, error) {
+func (wideService) DescribeCluster(
+	_ context.Context,
+	in *eks.DescribeClusterInput,
+) (*eks.DescribeClusterOutput, error) {
 	return &eks.DescribeClusterOutput{Cluster: &ekstypes.Cluster{Name: in.Name,
 		Version: aws.String(strings.Repeat("x", 100<<10))}}, nil
 }

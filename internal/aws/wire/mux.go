@@ -84,11 +84,13 @@ func NewMux(options Options) *Mux {
 	options.Region = cmp.Or(options.Region, "us-east-1")
 	least := options.MaxBody + bodyChunk // a source can send the largest body, and so can the host beside it
 	streams, endStreams := context.WithCancel(context.Background())
+	answers := newShares[string](options.MaxAnswers, options.MaxAnswers/3)
+	answers.even = true
 	return &Mux{
 		options:    options,
 		streams:    streams,
 		endStreams: endStreams,
-		answers:    newShares[string](options.MaxAnswers, options.MaxAnswers/3),
+		answers:    answers,
 		turns:      turns{byAccount: map[string]*accountTurns{}},
 		bodies:     newShares[netip.Addr](max(options.MaxBodies, 2*least), max(options.MaxBodies/8, least)),
 		registered: map[*Service]map[string]*served{},
@@ -254,7 +256,7 @@ func (m *Mux) dispatch(c *call, b *buffer, r *request, header http.Header, statu
 		return service, nil, err
 	}
 	if !isInProcess(r.Context()) { // controllers do not wait for users
-		if c.answer.endTurn, err = m.turns.begin(r.Context(), c.caller.Account); err != nil {
+		if c.answer.turn, err = m.turns.begin(r.Context(), c.caller.Account); err != nil {
 			return service, nil, err
 		}
 	}

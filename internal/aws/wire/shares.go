@@ -8,10 +8,13 @@ import (
 )
 
 // shares divides a number of bytes, or of requests, among the holders of requests, which are sources or accounts, so
-// that none of them takes what the others need. One of them always has its share: the zero value, which is the host itself with the
-// daemon's own clients, or no account.
+// that none of them takes what the others need. One of them always has its share: the zero
+// value, which is the host itself with the daemon's own clients, or no account.
 type shares[K comparable] struct {
 	total, each int64
+	// even has no holder take more than it leaves to others, so that those who come last have a part, however many have
+	// taken theirs. The zero value is then a holder like any other.
+	even bool
 
 	mu     sync.Mutex
 	others int64 // that holders other than the zero value have
@@ -57,7 +60,12 @@ func (s *shares[K]) tryAcquire(holder K, n int64) (freed chan struct{}, ok bool)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var always K
-	if s.by[holder]+n > s.each || holder != always && s.others+n > s.total-s.each {
+	has := s.by[holder] + n
+	full := holder != always && s.others+n > s.total-s.each
+	if s.even {
+		full = has > s.total-(s.others+s.by[always]+n)
+	}
+	if has > s.each || full {
 		if s.freed == nil {
 			s.freed = make(chan struct{})
 		}

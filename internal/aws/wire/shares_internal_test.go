@@ -74,3 +74,24 @@ func TestListsAreChargedToTheirAnswer(t *testing.T) {
 		t.Errorf("%v is left", s.by)
 	}
 }
+
+// TestTheLastHaveAPart shows that nobody takes more of what answers may have than they leave to others.
+func TestTheLastHaveAPart(t *testing.T) {
+	t.Parallel()
+	s := newShares[string](900, 300)
+	s.even = true
+	over, cancel := context.WithCancel(t.Context())
+	cancel() // nobody waits
+	for i, step := range []struct {
+		account string
+		n       int64
+		ok      bool
+	}{
+		{"a", 300, true}, {"a", 1, false}, {"b", 300, true}, {"c", 200, false}, {"c", 150, true}, {"d", 75, true},
+		{"e", 37, true}, {"c", 1, false},
+	} {
+		if err := s.acquire(over, step.account, step.n); (err == nil) != step.ok {
+			t.Errorf("step %d: %v", i, err)
+		}
+	}
+}

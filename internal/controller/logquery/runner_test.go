@@ -24,7 +24,12 @@ import (
 
 func audit(name, resource, verb, user string) string {
 	return fmt.Sprintf(
-		`{"kind":"Event","verb":%q,"user":{"username":%q,"groups":["system:masters"]},"objectRef":{"resource":%q,"name":%q}}`, verb, user, resource, name)
+		`{"kind":"Event","verb":%q,"user":{"username":%q,"groups":["system:masters"]},"objectRef":{"resource":%q,"name":%q}}`,
+		verb,
+		user,
+		resource,
+		name,
+	)
 }
 
 // The two queries of everybody who debugs EKS, and the broken third, which the front refuses before it comes here.

@@ -34,9 +34,9 @@ import (
 	"github.com/distribution/distribution/v3/registry/handlers"
 	"github.com/distribution/distribution/v3/registry/storage"
 	"github.com/distribution/distribution/v3/registry/storage/driver/filesystem"
+	"github.com/moby/locker"
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
-	"k8s.io/utils/keymutex"
 	"k8s.io/utils/lru"
 
 	"github.com/coracle-eks/coracle/internal/outbound"
@@ -84,7 +84,7 @@ type Registry struct {
 	cache      cache
 	commits    commits
 	dropping   sync.Mutex // held while blobs are removed
-	tags       keymutex.KeyMutex
+	tags       *locker.Locker
 	// descriptions has a description of each of the manifests read last, by digest
 	descriptions *lru.Cache
 
@@ -104,9 +104,15 @@ func Open(o Options) (*Registry, error) {
 	if o.Transport == nil {
 		o.Transport = outbound.Transport(outbound.Options{Policy: o.Outbound, MaxBody: maxLayer})
 	}
-	r := &Registry{options: o, tags: keymutex.NewHashed(256), descriptions: lru.New(maxDescriptions), assembled: make(map[string]bool),
-		provisions: make(map[string]*provision),
-		making:     make(chan struct{}, 1), metadata: semaphore.NewWeighted(maxPullMetadata)}
+	r := &Registry{
+		options:      o,
+		tags:         locker.New(),
+		descriptions: lru.New(maxDescriptions),
+		assembled:    make(map[string]bool),
+		provisions:   make(map[string]*provision),
+		making:       make(chan struct{}, 1),
+		metadata:     semaphore.NewWeighted(maxPullMetadata),
+	}
 	r.cache.removed.L = &r.cache.mu
 	r.background, r.stop = context.WithCancel(context.Background())
 	root := filepath.Join(o.Dir, "registry")

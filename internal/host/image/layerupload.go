@@ -156,8 +156,8 @@ func (r *Registry) resumeUpload(ctx context.Context, repository, id string) (dis
 // PutManifest. No other tag is locked meanwhile.
 func (r *Registry) LockTag(repository, tag string) (unlock func()) {
 	key := joinReference(r.storedName(repository), tag)
-	r.tags.LockKey(key)
-	return func() { r.tags.UnlockKey(key) } //nolint:errcheck // only of a key that is not locked
+	r.tags.Lock(key)
+	return func() { r.tags.Unlock(key) } //nolint:errcheck // only of a key that is not locked
 }
 
 // PutManifest stores a manifest in a repository, under a tag if there is one. The error is an [InvalidTag] or an

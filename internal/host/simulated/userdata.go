@@ -243,9 +243,15 @@ func parseTaint(text string) (t corev1.Taint, err error) {
 	return t, nil
 }
 
+// maxDocuments is how many YAML documents a NodeConfig may have.
+const maxDocuments = 100
+
 // nodeConfig reads a NodeConfig. Of several, each adds to those before.
 // https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/
 func (n *node) nodeConfig(documents []byte) error {
+	if n := bytes.Count(documents, []byte("\n---")); n > maxDocuments {
+		return fmt.Errorf("nodeadm: NodeConfig: %d documents are more than the %d that are read", n, maxDocuments)
+	}
 	for text := range strings.SplitSeq(string(documents), "\n---") {
 		var c struct {
 			Kind string `json:"kind"`

@@ -23,7 +23,9 @@ func TestUserData(t *testing.T) {
 		want *node // nil joins nothing
 		err  string
 	}{
-		"nothing":        {data: ""},
+		"nothing": {data: ""},
+		"too many documents": {data: "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n" + strings.Repeat("\n---", 101),
+			err: "101 documents are more than the 100 that are read"},
 		"another script": {data: "#!/bin/bash\nyum install -y nginx\n"},
 		"bootstrap.sh": {data: "#!/bin/bash\n/etc/eks/bootstrap.sh demo\n",
 			want: &node{cluster: "demo", labels: labels{}}},

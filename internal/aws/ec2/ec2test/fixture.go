@@ -103,7 +103,8 @@ func (w *Fixture) Context() context.Context { return w.T.Context() }
 // VPC creates a VPC and returns its ID.
 func (w *Fixture) VPC(cidr string) string {
 	w.T.Helper()
-	return *awstest.Must[*ec2.CreateVpcOutput](w.T)(w.CreateVpc(w.Context(), &ec2.CreateVpcInput{CidrBlock: &cidr})).Vpc.VpcId
+	return *awstest.Must[*ec2.CreateVpcOutput](w.T)(w.CreateVpc(w.Context(),
+		&ec2.CreateVpcInput{CidrBlock: &cidr})).Vpc.VpcId
 }
 
 // Subnet creates a subnet and returns its ID.

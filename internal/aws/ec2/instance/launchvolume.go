@@ -32,8 +32,12 @@ func readVolumes(_ resource.Scope, l *Launch) error {
 	}
 	seen := map[string]bool{}
 	if n := len(l.request.BlockDeviceMappings); n > maxMappings {
-		return wire.Errorf("InvalidBlockDeviceMapping", "%d block device mappings are more than the %d that a request may have.",
-			n, maxMappings)
+		return wire.Errorf(
+			"InvalidBlockDeviceMapping",
+			"%d block device mappings are more than the %d that a request may have.",
+			n,
+			maxMappings,
+		)
 	}
 	for _, want := range l.request.BlockDeviceMappings {
 		name := aws.ToString(want.DeviceName)

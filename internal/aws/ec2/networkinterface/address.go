@@ -70,7 +70,7 @@ func pickPublicIP(c *resource.Change, owner string) (string, error) {
 	public := c.PublicRange
 	size := uint64(1)<<(32-public.Bits()) - infrastructure
 	// All regions of all accounts share the range: one account leaves half of it to others.
-	all, err := c.PublicIPs.List(c, "")
+	all, err := c.PublicIPs.List(store.Unmetered(c), "")
 	if err != nil {
 		return "", err
 	}

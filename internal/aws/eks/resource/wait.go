@@ -45,7 +45,7 @@ func hold(ctx context.Context, arrived func(context.Context) (bool, error), watc
 		listeners.Go(func() { w(ctx, tell) })
 	}
 	for {
-		if ok, err := arrived(ctx); ok || err != nil {
+		if ok, err := arrived(ctx); ok || err != nil || !wire.Yield(ctx) {
 			return err
 		}
 		select {
