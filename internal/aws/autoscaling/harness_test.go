@@ -232,7 +232,7 @@ func (w *world) machine(id string, change func(*record.Machine)) {
 func (w *world) subnet(cidr, zone string) string {
 	w.t.Helper()
 	return *awstest.Must[*ec2.CreateSubnetOutput](w.t)(w.ec2.CreateSubnet(w.t.Context(), &ec2.CreateSubnetInput{
-		VpcId: &w.vpc,
+		VpcId:     &w.vpc,
 		CidrBlock: &cidr, AvailabilityZone: aws.String(region + zone)})).Subnet.SubnetId
 }
 

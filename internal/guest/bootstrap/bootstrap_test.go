@@ -39,8 +39,9 @@ func newScript(t *testing.T, version string, aws fakeAWS, more map[string]string
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "root")
 	program := func(string) (string, error) { return "/bin/true", nil }
-	if err := rootfs.Write(root, rootfs.Options{Family: rootfs.AL2, KubernetesVersion: version, Release: version +
-		".4-20261105", Region: "eu-west-1", SandboxImage: "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.10",
+	if err := rootfs.Write(root, rootfs.Options{Usr: t.TempDir(), Family: rootfs.AL2, KubernetesVersion: version,
+		Release: version +
+			".4-20261105", Region: "eu-west-1", SandboxImage: "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.10",
 		Program: program}); err != nil {
 		t.Fatal(err)
 	}

@@ -37,8 +37,9 @@ func newCommand(t *testing.T, version, userData string) *command {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "root")
 	program := func(string) (string, error) { return "/bin/true", nil }
-	if err := rootfs.Write(root, rootfs.Options{Family: rootfs.AL2023, KubernetesVersion: version, Release: version +
-		".4-20261105", Region: "eu-west-1", SandboxImage: "pause:3.10", Program: program}); err != nil {
+	if err := rootfs.Write(root, rootfs.Options{Usr: t.TempDir(), Family: rootfs.AL2023, KubernetesVersion: version,
+		Release: version +
+			".4-20261105", Region: "eu-west-1", SandboxImage: "pause:3.10", Program: program}); err != nil {
 		t.Fatal(err)
 	}
 	answers := map[string]string{

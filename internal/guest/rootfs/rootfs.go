@@ -30,6 +30,8 @@ type Options struct {
 	RegistryMirror string
 	// Program finds a program of the machine on the host: coracle-node, containerd, ... ([upstream.NodePrograms.Path]).
 	Program func(name string) (string, error)
+	// Usr is where the host's private files are looked for that the machine must not see; /usr when empty.
+	Usr string
 	// Kubernetes is the multi-call binary of KubernetesVersion ("kube"), which is the kubelet by its name.
 	Kubernetes string
 }

@@ -2,6 +2,7 @@ package rootfs
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"encoding/json"
 	"errors"
@@ -91,7 +92,7 @@ func (w *writer) writeAll() error {
 	for _, target := range w.o.targets() { // what Mounts covers
 		w.writeFile(target, "", 0o755)
 	}
-	w.concealPrivate("/usr")
+	w.concealPrivate(cmp.Or(w.o.Usr, "/usr"))
 	return w.err
 }
 
