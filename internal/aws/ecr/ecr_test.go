@@ -72,8 +72,8 @@ func TestRepositories(t *testing.T) {
 		t.Errorf("the second page is %+v, %v", all, err)
 	}
 	if _, err := c.DescribeRepositories(ctx,
-		&ecr.DescribeRepositoriesInput{RepositoryNames: []string{"missing"}}); awstest.Code(
-		err) != "RepositoryNotFoundException" ||
+		&ecr.DescribeRepositoriesInput{RepositoryNames: []string{"missing"}}); awstest.Code(err) !=
+		"RepositoryNotFoundException" ||
 		!strings.Contains(err.Error(),
 			"The repository with name 'missing' does not exist in the registry with id '111122223333'") {
 		t.Errorf("one that is not there: %v", err)
@@ -86,7 +86,8 @@ func TestRepositories(t *testing.T) {
 	elsewhere := ecr.New(ecr.Options{Region: "eu-west-1", BaseEndpoint: aws.String(w.URL),
 		Credentials: credentials.StaticCredentialsProvider{Value: w.Root}})
 	if _, err := elsewhere.TagResource(ctx, &ecr.TagResourceInput{ResourceArn: r.RepositoryArn,
-		Tags: []types.Tag{{Key: aws.String("a"), Value: aws.String("c")}}}); awstest.Code(err) != "InvalidParameterException" {
+		Tags: []types.Tag{{Key: aws.String("a"), Value: aws.String("c")}}}); awstest.Code(err) !=
+		"InvalidParameterException" {
 		t.Errorf("tagged from another region: %v", err)
 	}
 	if _, err := c.UntagResource(ctx, &ecr.UntagResourceInput{ResourceArn: r.RepositoryArn,
@@ -95,19 +96,20 @@ func TestRepositories(t *testing.T) {
 	}
 	if _, err := c.PutLifecyclePolicy(ctx, &ecr.PutLifecyclePolicyInput{RepositoryName: aws.String("other"),
 		LifecyclePolicyText: aws.String(
-			`{"rules":[{"rulePriority":1,"selection":{"tagStatus":"any","countType":"imageCountMoreThan","countNumber":3},"action":{"type":"expire"}}]}`)}); awstest.Code(err) != "ValidationException" {
+			`{"rules":[{"rulePriority":1,"selection":{"tagStatus":"any","countType":"imageCountMoreThan","countNumber":3},"action":{"type":"expire"}}]}`)}); awstest.Code(err) !=
+		"ValidationException" {
 		t.Errorf("a lifecycle policy, which would never act: %v", err)
 	}
-	if _, err := c.GetLifecyclePolicy(ctx, &ecr.GetLifecyclePolicyInput{RepositoryName: aws.String("other")}); awstest.Code(
-		err,
-	) != "LifecyclePolicyNotFoundException" {
+	if _, err := c.GetLifecyclePolicy(ctx,
+		&ecr.GetLifecyclePolicyInput{RepositoryName: aws.String("other")}); awstest.Code(err) !=
+		"LifecyclePolicyNotFoundException" {
 		t.Errorf("no lifecycle policy: %v", err)
 	}
 	if _, err := c.DeleteRepository(ctx, &ecr.DeleteRepositoryInput{RepositoryName: aws.String("other")}); err != nil {
 		t.Error(err)
 	}
-	if _, err := c.DeleteRepository(ctx, &ecr.DeleteRepositoryInput{RepositoryName: aws.String("other")}); awstest.Code(
-		err) != "RepositoryNotFoundException" {
+	if _, err := c.DeleteRepository(ctx,
+		&ecr.DeleteRepositoryInput{RepositoryName: aws.String("other")}); awstest.Code(err) != "RepositoryNotFoundException" {
 		t.Errorf("deleted twice: %v", err)
 	}
 }
@@ -210,13 +212,13 @@ func TestPushAndPull(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := c.PutImage(ctx, &ecr.PutImageInput{RepositoryName: aws.String("app"),
-		ImageManifest: got.Images[0].ImageManifest, ImageTag: aws.String("v2")}); awstest.Code(
-		err) != "ImageAlreadyExistsException" {
+		ImageManifest: got.Images[0].ImageManifest, ImageTag: aws.String("v2")}); awstest.Code(err) !=
+		"ImageAlreadyExistsException" {
 		t.Errorf("the same again: %v", err)
 	}
 
-	if _, err := c.DeleteRepository(ctx, &ecr.DeleteRepositoryInput{RepositoryName: aws.String("app")}); awstest.Code(
-		err) != "RepositoryNotEmptyException" {
+	if _, err := c.DeleteRepository(ctx,
+		&ecr.DeleteRepositoryInput{RepositoryName: aws.String("app")}); awstest.Code(err) != "RepositoryNotEmptyException" {
 		t.Errorf("delete one with images: %v", err)
 	}
 	deleted, err := c.BatchDeleteImage(ctx, &ecr.BatchDeleteImageInput{RepositoryName: aws.String("app"),
@@ -349,8 +351,8 @@ func TestWhoMayPushAndPull(t *testing.T) {
 		t.Fatal(err)
 	}
 	nobody := w.NewUser(t, "nobody", "")
-	if _, err := w.ecr(nobody).GetAuthorizationToken(ctx, &ecr.GetAuthorizationTokenInput{}); awstest.Code(
-		err) != "AccessDeniedException" {
+	if _, err := w.ecr(nobody).GetAuthorizationToken(ctx,
+		&ecr.GetAuthorizationTokenInput{}); awstest.Code(err) != "AccessDeniedException" {
 		t.Errorf("a token for nobody: %v", err)
 	}
 	readerCredentials := w.NewUser(
@@ -426,9 +428,9 @@ func TestWhoMayPushAndPull(t *testing.T) {
 		&ecr.DeleteRepositoryPolicyInput{RepositoryName: aws.String("app")}); err != nil {
 		t.Error(err)
 	}
-	if _, err := c.GetRepositoryPolicy(ctx, &ecr.GetRepositoryPolicyInput{RepositoryName: aws.String("app")}); awstest.Code(
-		err,
-	) != "RepositoryPolicyNotFoundException" {
+	if _, err := c.GetRepositoryPolicy(ctx,
+		&ecr.GetRepositoryPolicyInput{RepositoryName: aws.String("app")}); awstest.Code(err) !=
+		"RepositoryPolicyNotFoundException" {
 		t.Errorf("without a policy: %v", err)
 	}
 
@@ -540,8 +542,7 @@ func TestLayersThroughTheAPI(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := c.CompleteLayerUpload(ctx, &ecr.CompleteLayerUploadInput{RepositoryName: name,
-			UploadId: upload.UploadId, LayerDigests: []string{h.String()}}); awstest.Code(
-			err) != "LayerAlreadyExistsException" {
+			UploadId: upload.UploadId, LayerDigests: []string{h.String()}}); awstest.Code(err) != "LayerAlreadyExistsException" {
 			t.Errorf("completed twice: %v", err)
 		}
 		there, err := c.BatchCheckLayerAvailability(ctx, &ecr.BatchCheckLayerAvailabilityInput{RepositoryName: name,

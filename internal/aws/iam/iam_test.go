@@ -62,7 +62,8 @@ func TestLifeOfAUser(t *testing.T) {
 	// The name changes; key and policies stay.
 	awstest.Must[*iam.UpdateUserOutput](t)(c.UpdateUser(ctx, &iam.UpdateUserInput{UserName: p("alice"),
 		NewUserName: p("alicia")}))
-	if got := awstest.Must[*iam.GetUserOutput](t)(alice.GetUser(ctx, &iam.GetUserInput{})).User; *got.UserName != "alicia" ||
+	if got := awstest.Must[*iam.GetUserOutput](t)(alice.GetUser(ctx,
+		&iam.GetUserInput{})).User; *got.UserName != "alicia" ||
 		*got.UserId != *user.UserId {
 		t.Errorf("after the change of name: %s %s", *got.UserName, *got.UserId)
 	}
@@ -117,9 +118,8 @@ func TestGroupsGiveTheirPolicies(t *testing.T) {
 		&iam.ListGroupsForUserInput{UserName: p("alice")})).Groups; len(groups) != 1 || *groups[0].GroupName != "crew" {
 		t.Errorf("alice is in %v", groups)
 	}
-	if members := awstest.Must[*iam.GetGroupOutput](t)(c.GetGroup(ctx, &iam.GetGroupInput{GroupName: p("crew")})).Users; len(
-		members,
-	) != 1 {
+	if members := awstest.Must[*iam.GetGroupOutput](t)(c.GetGroup(ctx,
+		&iam.GetGroupInput{GroupName: p("crew")})).Users; len(members) != 1 {
 		t.Errorf("in crew: %v", members)
 	}
 	awstest.Must[*iam.RemoveUserFromGroupOutput](t)(c.RemoveUserFromGroup(ctx,
@@ -255,9 +255,8 @@ func TestServiceLinkedRoles(t *testing.T) {
 		*who.UserId != *role.RoleId+":EKS" {
 		t.Errorf("EKS is %s %s", *who.Arn, *who.UserId)
 	}
-	if _, err := a.IAM(creds).CreateUser(ctx, &iam.CreateUserInput{UserName: p("x")}); awstest.Code(
-		err,
-	) != "AccessDenied" {
+	if _, err := a.IAM(creds).CreateUser(ctx,
+		&iam.CreateUserInput{UserName: p("x")}); awstest.Code(err) != "AccessDenied" {
 		t.Errorf("EKS makes users: %v", err)
 	}
 	awstest.Must[*iam.ListAttachedRolePoliciesOutput](t)(a.IAM(creds).ListAttachedRolePolicies(ctx,
@@ -285,8 +284,8 @@ func TestServiceLinkedRoles(t *testing.T) {
 	if status.Status != types.DeletionTaskStatusTypeSucceeded {
 		t.Errorf("deletion: %s", status.Status)
 	}
-	if _, err := a.STS(creds).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{}); awstest.Code(
-		err) != "InvalidClientTokenId" {
+	if _, err := a.STS(creds).GetCallerIdentity(ctx,
+		&sts.GetCallerIdentityInput{}); awstest.Code(err) != "InvalidClientTokenId" {
 		t.Errorf("a session of the deleted role: %v", err)
 	}
 }
@@ -483,9 +482,8 @@ func TestAccountsDoNotSeeEachOther(t *testing.T) {
 	awstest.Must[*iam.CreateUserOutput](t)(a.IAM(other).CreateUser(ctx, &iam.CreateUserInput{UserName: p("alice")}))
 	awstest.Must[*iam.CreateAccountAliasOutput](t)(a.IAM(a.Root).CreateAccountAlias(ctx,
 		&iam.CreateAccountAliasInput{AccountAlias: p("boats")}))
-	if _, err := a.IAM(other).CreateAccountAlias(ctx, &iam.CreateAccountAliasInput{AccountAlias: p("boats")}); awstest.Code(
-		err,
-	) != "EntityAlreadyExists" {
+	if _, err := a.IAM(other).CreateAccountAlias(ctx,
+		&iam.CreateAccountAliasInput{AccountAlias: p("boats")}); awstest.Code(err) != "EntityAlreadyExists" {
 		t.Errorf("the same alias: %v", err)
 	}
 	if again := a.NewAccount(t, iamtest.Other); again != other {
@@ -552,8 +550,8 @@ func TestProviderOfAURLWithPort(t *testing.T) {
 	}
 	for url, want := range map[string]string{"https://oidc.eks.us-east-1.amazonaws.com/id/AB12": "EntityAlreadyExists",
 		"https://:443": "ValidationError"} {
-		if _, err := c.CreateOpenIDConnectProvider(ctx, &iam.CreateOpenIDConnectProviderInput{Url: p(url)}); awstest.Code(
-			err) != want {
+		if _, err := c.CreateOpenIDConnectProvider(ctx,
+			&iam.CreateOpenIDConnectProviderInput{Url: p(url)}); awstest.Code(err) != want {
 			t.Errorf("%s: %v, want %s", url, err, want)
 		}
 	}

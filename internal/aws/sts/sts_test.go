@@ -149,8 +149,8 @@ func TestAssumeRole(t *testing.T) {
 		PolicyArn: p("arn:aws:iam::aws:policy/IAMReadOnlyAccess")}))
 	awstest.Must[*iam.DeleteRoleOutput](t)(c.DeleteRole(ctx, &iam.DeleteRoleInput{RoleName: p("reader")}))
 	a.NewRole(t, "reader", trust(`{"AWS":"arn:aws:iam::111122223333:user/alice"}`, `"sts:AssumeRole"`))
-	if _, err := a.STS(session).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{}); awstest.Code(
-		err) != "InvalidClientTokenId" {
+	if _, err := a.STS(session).GetCallerIdentity(ctx,
+		&sts.GetCallerIdentityInput{}); awstest.Code(err) != "InvalidClientTokenId" {
 		t.Errorf("a session of the role that was deleted: %v", err)
 	}
 	// So is a user.
@@ -158,9 +158,8 @@ func TestAssumeRole(t *testing.T) {
 		AccessKeyId: &alice.AccessKeyID}))
 	awstest.Must[*iam.DeleteUserOutput](t)(c.DeleteUser(ctx, &iam.DeleteUserInput{UserName: p("alice")}))
 	impostor := a.NewUser(t, "alice", "")
-	if _, err := a.STS(impostor).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: &role, RoleSessionName: p("s3")}); awstest.Code(
-		err,
-	) != "AccessDenied" {
+	if _, err := a.STS(impostor).AssumeRole(ctx,
+		&sts.AssumeRoleInput{RoleArn: &role, RoleSessionName: p("s3")}); awstest.Code(err) != "AccessDenied" {
 		t.Errorf("a new user under a trusted name: %v", err)
 	}
 }
@@ -203,9 +202,8 @@ func TestCrossAccountWithExternalID(t *testing.T) {
 		"partner",
 		`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"AWS":"444455556666"},"Action":"sts:AssumeRole","Condition":{"StringEquals":{"sts:ExternalId":"secret"}}}}`,
 	)
-	if _, err := a.STS(other).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: &role, RoleSessionName: p("me")}); awstest.Code(
-		err,
-	) != "AccessDenied" {
+	if _, err := a.STS(other).AssumeRole(ctx,
+		&sts.AssumeRoleInput{RoleArn: &role, RoleSessionName: p("me")}); awstest.Code(err) != "AccessDenied" {
 		t.Errorf("without the external id: %v", err)
 	}
 	out := awstest.Must[*sts.AssumeRoleOutput](t)(a.STS(other).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: &role,
@@ -294,8 +292,8 @@ func TestAccessKeyIDAsSessionToken(t *testing.T) {
 		{AccessKeyID: "ASIA" + alice.AccessKeyID[4:], SecretAccessKey: alice.SecretAccessKey,
 			SessionToken: alice.AccessKeyID},
 	} {
-		if _, err := a.STS(with).GetCallerIdentity(t.Context(), &sts.GetCallerIdentityInput{}); awstest.Code(
-			err) != "InvalidClientTokenId" {
+		if _, err := a.STS(with).GetCallerIdentity(t.Context(), &sts.GetCallerIdentityInput{}); awstest.Code(err) !=
+			"InvalidClientTokenId" {
 			t.Errorf("%s: %v", with.AccessKeyID, err)
 		}
 	}
@@ -331,8 +329,8 @@ func TestSessionAndFederationTokens(t *testing.T) {
 		!strings.Contains(err.Error(), "Cannot call GetSessionToken with session credentials") {
 		t.Errorf("a session of a session: %v", err)
 	}
-	if _, err := a.STS(session).GetFederationToken(ctx, &sts.GetFederationTokenInput{Name: p("guest")}); awstest.Code(
-		err) != "AccessDenied" {
+	if _, err := a.STS(session).GetFederationToken(ctx,
+		&sts.GetFederationTokenInput{Name: p("guest")}); awstest.Code(err) != "AccessDenied" {
 		t.Errorf("a federated user of a session: %v", err)
 	}
 	if root := awstest.Must[*sts.GetSessionTokenOutput](t)(a.STS(a.Root).GetSessionToken(ctx,
@@ -357,8 +355,8 @@ func TestSessionAndFederationTokens(t *testing.T) {
 	)(
 		parameters(guest).DescribeParameters(ctx, &ssm.DescribeParametersInput{}),
 	)
-	if _, err := parameters(guest).GetParameter(ctx, &ssm.GetParameterInput{Name: p("secret")}); awstest.Code(
-		err) != "AccessDeniedException" {
+	if _, err := parameters(guest).GetParameter(ctx,
+		&ssm.GetParameterInput{Name: p("secret")}); awstest.Code(err) != "AccessDeniedException" {
 		t.Errorf("the guest may more than the policy: %v", err)
 	}
 	if _, err := a.IAM(guest).ListUsers(ctx, &iam.ListUsersInput{}); awstest.Code(err) != "InvalidClientTokenId" {

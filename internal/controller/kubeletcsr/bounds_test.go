@@ -36,7 +36,8 @@ func requestWithKey(t *testing.T, bits uint) []byte {
 		Signature   asn1.BitString
 	}{
 		information{Subject: asn1.RawValue{FullBytes: subject}, Key: asn1.RawValue{FullBytes: key}},
-		pkix.AlgorithmIdentifier{Algorithm: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 1, 11}, Parameters: asn1.NullRawValue},
+		pkix.AlgorithmIdentifier{Algorithm: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 1, 11},
+			Parameters: asn1.NullRawValue},
 		asn1.BitString{Bytes: make([]byte, (bits+7)/8), BitLength: int(bits)},
 	})
 	if err != nil {

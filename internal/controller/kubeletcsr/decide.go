@@ -24,8 +24,8 @@ const (
 	nodesGroup = "system:nodes"
 )
 
-// Bounds of a request, in bytes, and of an RSA key in it: the time that checking a signature takes grows with the square
-// of the key's length.
+// Bounds of a request, in bytes, and of an RSA key in it: the time that checking a signature takes grows with the
+// square of the key's length.
 const (
 	maxRequest = 64 << 10
 	maxRSABits = 8192

@@ -20,7 +20,8 @@ func options(t *testing.T, family, version string) Options {
 	return Options{
 		Family: family, KubernetesVersion: version, Release: "1.35.4-20261105", Architecture: "x86_64",
 		Region: "eu-west-1", CABundle: []byte("-----BEGIN CERTIFICATE-----\nthe daemon's\n"),
-		SandboxImage: "pause:3.10", Kubernetes: plugin, Program: func(string) (string, error) { return plugin, nil },
+		Usr: t.TempDir(), SandboxImage: "pause:3.10", Kubernetes: plugin,
+		Program: func(string) (string, error) { return plugin, nil },
 	}
 }
 

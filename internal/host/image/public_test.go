@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -221,11 +222,8 @@ func TestManifestsOfPublicImagesAreBounded(t *testing.T) {
 			return remote.WriteIndex(ref, indexOf(large, 100), remote.WithTransport(n))
 		}, 2, "which indexes, manifests and configurations may have"},
 		"an index of nothing, many times": {func(ref name.Reference, n *internet) error {
-			index := v1.ImageIndex(empty.Index)
-			for range maxObjects {
-				index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: small[0]})
-			}
-			return remote.WriteIndex(ref, index, remote.WithTransport(n))
+			return remote.WriteIndex(ref, mutate.AppendManifests(empty.Index,
+				slices.Repeat([]mutate.IndexAddendum{{Add: small[0]}}, maxObjects)...), remote.WithTransport(n))
 		}, 1, "objects, which indexes, manifests and configurations may have"},
 		"a large image": {func(ref name.Reference, n *internet) error {
 			return remote.Write(ref, large[0], remote.WithTransport(n))

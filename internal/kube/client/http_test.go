@@ -75,7 +75,8 @@ func requestsOf(
 	return clientOf(t, handler, edits...).CertificateSigningRequests()
 }
 
-func clientOf(t *testing.T, handler http.Handler, edits ...func(*rest.Config)) *certificatesclient.CertificatesV1Client {
+func clientOf(t *testing.T, handler http.Handler,
+	edits ...func(*rest.Config)) *certificatesclient.CertificatesV1Client {
 	t.Helper()
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)

@@ -373,8 +373,8 @@ func equalTo(constant value.Value) func(value.Value) bool {
 	return func(v value.Value) bool { return value.Equal(v, constant) }
 }
 
-// matcher is the right side of like, not like and =~. Nothing is like anything that is absent. What the function returns
-// after done was closed says nothing.
+// matcher is the right side of like, not like and =~. Nothing is like anything that is absent. What the function
+// returns after done was closed says nothing.
 func (c *compiler) matcher(e likeExpression) func(v value.Value, done <-chan struct{}) bool {
 	var matches func(string, <-chan struct{}) bool
 	switch m := e.match.(type) {

@@ -220,7 +220,7 @@ func (t *topState) merge(other state) error {
 	return nil
 }
 
-func (t *top) rows() ([]keptRow, error) {
+func (t *top) rows() ([]keptRow, error) { //nolint:unparam // other states have errors
 	sorted := slices.Clone(t.heap.rows)
 	slices.SortFunc(sorted, func(a, b *topRow) int { return t.heap.compare(a, b, nil) })
 	rows := make([]keptRow, len(sorted))

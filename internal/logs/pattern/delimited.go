@@ -158,8 +158,8 @@ func fieldsOf(message string) iter.Seq[span] {
 	}
 }
 
-// quoteEnd is the place of the quotation mark that ends what the one at start begins; start if none does. Each mark that
-// none ends is looked at once: it is the last one in the message.
+// quoteEnd is the place of the quotation mark that ends what the one at start begins; start if none does. Each mark
+// that none ends is looked at once: it is the last one in the message.
 func quoteEnd(message string, start int) int {
 	for at := start + 1; at < len(message); at++ {
 		if message[at] == '"' {

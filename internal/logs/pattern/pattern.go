@@ -88,8 +88,8 @@ func (p *Pattern) String() string { return p.text }
 // Match reports whether the pattern selects an event with the message. Its time is linear in the length of the message.
 func (p *Pattern) Match(message string) bool { return p.kind.match(message) }
 
-// Cost is how many times the work of looking at a byte the pattern takes for each byte of a message, at worst: for those
-// who bound the work for many messages.
+// Cost is how many times the work of looking at a byte the pattern takes for each byte of a message, at worst: for
+// those who bound the work for many messages.
 func (p *Pattern) Cost() int { return 1 + p.kind.cost()/8 }
 
 // Extract returns what TestMetricFilter shows as extractedValues for a message that matches: the fields of a

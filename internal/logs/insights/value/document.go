@@ -335,8 +335,8 @@ func unsafeString(b []byte) string { return unsafe.String(unsafe.SliceData(b), l
 // bounds what GetLogGroupFields and GetLogRecord list. Queries here reach any path all the same.
 const MaxDiscovered = 200
 
-// MaxPath is the length of a path up to which what lies there is a field that is discovered, in bytes. A message may have
-// a long key above many values.
+// MaxPath is the length of a path up to which what lies there is a field that is discovered, in bytes. A message may
+// have a long key above many values.
 const MaxPath = 1024
 
 // Each calls yield with every scalar field of the message last parsed, in order, until yield returns

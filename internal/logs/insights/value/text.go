@@ -185,7 +185,8 @@ func replace(a []Value) Value {
 	return limited(strings.ReplaceAll(s, old, with))
 }
 
-// How many expressions an Env keeps compiled, and how many steps they have together. They are constants in most queries.
+// How many expressions an Env keeps compiled, and how many steps they have together. They are constants in most
+// queries.
 const (
 	maxRegexes    = 64
 	maxRegexSteps = 10_000
@@ -247,8 +248,8 @@ func (e *Env) regex(pattern string) *Regex {
 	return re
 }
 
-// DropRegexes forgets the expressions that were compiled if they have more steps together than the given ones: for one of
-// many environments.
+// DropRegexes forgets the expressions that were compiled if they have more steps together than the given ones: for one
+// of many environments.
 func (e *Env) DropRegexes(steps int) {
 	if e.regexSteps > steps {
 		e.regexes, e.regexSteps = nil, 0
