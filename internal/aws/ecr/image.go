@@ -370,7 +370,13 @@ func (s *Service) BatchDeleteImage(ctx context.Context, in *ecr.BatchDeleteImage
 		i, code, reason := findImage(images, id)
 		if code == "" && (id.ImageTag == nil || len(i.Tags) == 1) {
 			if by == nil {
-				if by, err = referrers(ctx, s.images, images); err != nil {
+				wanted := make(map[string]bool)
+				for _, id := range in.ImageIds {
+					if i, code, _ := findImage(images, id); code == "" {
+						wanted[i.Digest] = true
+					}
+				}
+				if by, err = referrers(ctx, s.images, images, wanted); err != nil {
 					return nil, err
 				}
 			}
@@ -411,8 +417,9 @@ func (s *Service) BatchDeleteImage(ctx context.Context, in *ecr.BatchDeleteImage
 	return out, nil
 }
 
-// referrers are the indexes among images, by what they name. Each is read once.
-func referrers(ctx context.Context, registry *image.Registry, images []image.Image) (map[string][]string, error) {
+// referrers are the indexes among images that name one of the wanted digests, by that digest. Each is read once.
+func referrers(ctx context.Context, registry *image.Registry, images []image.Image, wanted map[string]bool) (
+	map[string][]string, error) {
 	by := make(map[string][]string)
 	for _, i := range images {
 		if i.ConfigMediaType != "" {
@@ -436,7 +443,9 @@ func referrers(ctx context.Context, registry *image.Registry, images []image.Ima
 			return nil, fmt.Errorf("read the index %s@%s: %w", i.Repository, i.Digest, err)
 		}
 		for _, of := range append(index.Manifests, index.Subject) {
-			by[of.Digest] = append(by[of.Digest], i.Digest)
+			if wanted[of.Digest] && !slices.Contains(by[of.Digest], i.Digest) {
+				by[of.Digest] = append(by[of.Digest], i.Digest)
+			}
 		}
 	}
 	return by, nil

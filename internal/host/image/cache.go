@@ -212,9 +212,11 @@ func (r *Registry) makeRoom(ctx context.Context, repository string, blobs []v1.D
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.hasRoom(need, limit, free) {
-		c.mu.Unlock()
-		err := r.evict(ctx, need, limit)
-		c.mu.Lock()
+		err := func() error {
+			c.mu.Unlock()
+			defer c.mu.Lock()
+			return r.evict(ctx, need, limit)
+		}()
 		if err != nil {
 			return nil, err
 		}

@@ -1,8 +1,10 @@
 package image
 
 import (
+	"bytes"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 )
 
@@ -59,12 +61,24 @@ func (c *commits) unwatch() (stored map[string]bool) {
 // part of a repository, so that the blob is not removed between the library's look whether it is there and the link to
 // it. A client may take its time to send a body, for which nobody waits.
 func (r *Registry) serveStorage(w http.ResponseWriter, request *http.Request) {
-	stored := ""
+	stored, what := "", ""
 	if match := route.FindStringSubmatch(request.URL.Path); match != nil {
-		stored = match[1]
+		stored, what = match[1], match[2]
 	}
 	switch request.Method {
 	case http.MethodPut:
+		if strings.HasPrefix(what, "manifests/") {
+			payload, err := io.ReadAll(io.LimitReader(request.Body, maxManifest+1))
+			if err == nil && len(payload) <= maxManifest { // the library refuses more
+				err = checkManifest(payload)
+			}
+			if err != nil {
+				(&Refusal{http.StatusBadRequest, "MANIFEST_INVALID", err.Error()}).writeResponse(w, request)
+				return
+			}
+			request = request.WithContext(request.Context())
+			request.Body = io.NopCloser(io.MultiReader(bytes.NewReader(payload), request.Body))
+		}
 		body := &committing{ReadCloser: request.Body, commits: &r.commits, stored: stored}
 		defer body.endCommit()
 		request = request.WithContext(request.Context())

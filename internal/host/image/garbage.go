@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/distribution/distribution/v3"
 	"github.com/distribution/distribution/v3/registry/storage"
 	"github.com/distribution/distribution/v3/registry/storage/driver"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -38,7 +39,8 @@ func (r *Registry) collectGarbage(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
-	err := storage.MarkAndSweep(ctx, r.driver, r.storage, storage.GCOpts{Quiet: true})
+	enumerator, _ := r.storage.(distribution.RepositoryEnumerator)
+	err := storage.MarkAndSweep(ctx, r.driver, sweptStorage{r.storage, enumerator}, storage.GCOpts{Quiet: true})
 	if err != nil && !errors.As(err, &driver.PathNotFoundError{}) {
 		return fmt.Errorf("remove layers that no image has: %w", err)
 	}

@@ -275,7 +275,7 @@ func (r *handler) authorizeAction(request *http.Request, want Request, what stri
 		if err != nil {
 			return err
 		}
-		if err := checkObjects(body); err != nil {
+		if err := checkManifest(body); err != nil {
 			return &Refusal{http.StatusBadRequest, "MANIFEST_INVALID", err.Error()}
 		}
 		hash, _, err := v1.SHA256(bytes.NewReader(body))

@@ -171,7 +171,7 @@ func (r *Registry) PutManifest(ctx context.Context, repository, tag, mediaType s
 	if _, err := reference.WithTag(repo.Named(), tag); tag != "" && err != nil {
 		return Manifest{}, &InvalidTag{tag}
 	}
-	if err := checkObjects(payload); err != nil {
+	if err := checkManifest(payload); err != nil {
 		return Manifest{}, &InvalidManifest{err}
 	}
 	m, descriptor, err := distribution.UnmarshalManifest(mediaType, payload)

@@ -93,6 +93,9 @@ func (r *Registry) Images(ctx context.Context, repository string) ([]Image, erro
 	var images []Image
 	err = manifests.(distribution.ManifestEnumerator).Enumerate(ctx, func(d digest.Digest) error {
 		about, err := r.describe(ctx, manifests, d)
+		if errors.Is(err, errUnreadable) { // the others can be listed, and this one deleted
+			about, err = description{}, nil
+		}
 		if err != nil {
 			return err
 		}
@@ -164,38 +167,46 @@ func (r *Registry) describe(ctx context.Context, manifests distribution.Manifest
 	if err != nil {
 		return description{}, err
 	}
-	var of description
-	if of.size, of.mediaType, of.configType, err = describe(m); err != nil {
-		return description{}, err
+	of, err := describe(m)
+	if err != nil {
+		return description{}, fmt.Errorf("%w: %w", errUnreadable, err)
 	}
-	if len(of.mediaType)+len(of.configType) <= 256 {
-		of.mediaType, of.configType = strings.Clone(of.mediaType), strings.Clone(of.configType)
-		r.descriptions.Add(digest.Digest(strings.Clone(d.String())), of)
-	}
+	of.mediaType, of.configType = strings.Clone(of.mediaType), strings.Clone(of.configType)
+	r.descriptions.Add(digest.Digest(strings.Clone(d.String())), of)
 	return of, nil
 }
 
-func describe(m distribution.Manifest) (size int64, mediaType, configType string, err error) {
+// maxMediaType is how long a media type may be: RFC 6838 has 127 characters for each of its halves.
+const maxMediaType = 255
+
+func describe(m distribution.Manifest) (description, error) {
 	mediaType, payload, err := m.Payload()
 	if err != nil {
-		return 0, "", "", err
+		return description{}, err
 	}
+	return describePayload(mediaType, payload)
+}
+
+func describePayload(mediaType string, payload []byte) (description, error) {
 	var content struct {
 		Config    *v1.Descriptor  `json:"config"`
 		Layers    []v1.Descriptor `json:"layers"`
 		Manifests []v1.Descriptor `json:"manifests"`
 	}
 	if err := json.Unmarshal(payload, &content); err != nil {
-		return 0, "", "", err
+		return description{}, err
 	}
-	if content.Config == nil {
-		return int64(len(payload)), mediaType, "", nil
+	of := description{size: int64(len(payload)), mediaType: mediaType}
+	if content.Config != nil {
+		of.size, of.configType = content.Config.Size, string(content.Config.MediaType)
+		for _, layer := range content.Layers {
+			of.size += layer.Size
+		}
 	}
-	size = content.Config.Size
-	for _, layer := range content.Layers {
-		size += layer.Size
+	if n := max(len(of.mediaType), len(of.configType)); n > maxMediaType {
+		return description{}, fmt.Errorf("a media type has %d characters, and %d are allowed", n, maxMediaType)
 	}
-	return size, mediaType, string(content.Config.MediaType), nil
+	return of, nil
 }
 
 // Resolve returns the digest of the manifest behind a full reference with a tag or a digest; ErrNotFound when there is

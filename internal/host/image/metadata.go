@@ -3,6 +3,7 @@ package image
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
 const (
@@ -77,6 +79,32 @@ func countObjects(document []byte) int { return bytes.Count(document, []byte("{"
 func checkObjects(document []byte) error {
 	if n := countObjects(document); n > maxObjects {
 		return fmt.Errorf("it has %d objects, and indexes, manifests and configurations may have %d", n, maxObjects)
+	}
+	return nil
+}
+
+// checkManifest refuses a manifest or an index that takes more memory than it should, or that cannot be read again once
+// it is stored. The library looks at some members as they are written last, and reads them as they are written first;
+// what it then cannot read makes it panic.
+func checkManifest(payload []byte) error {
+	if err := checkObjects(payload); err != nil {
+		return err
+	}
+	var members struct { // of manifests and of indexes, since the library may take one for the other
+		SchemaVersion int                  `json:"schemaVersion"`
+		MediaType     string               `json:"mediaType"`
+		ArtifactType  string               `json:"artifactType"`
+		Config        ocispec.Descriptor   `json:"config"`
+		Subject       *ocispec.Descriptor  `json:"subject"`
+		Layers        []ocispec.Descriptor `json:"layers"`
+		Manifests     []ocispec.Descriptor `json:"manifests"`
+		Annotations   map[string]string    `json:"annotations"`
+	}
+	if err := json.Unmarshal(payload, &members); err != nil {
+		return fmt.Errorf("it cannot be read: %w", err)
+	}
+	if _, err := describePayload(members.MediaType, payload); err != nil {
+		return fmt.Errorf("it cannot be read: %w", err)
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 
 	"github.com/coracle-eks/coracle/internal/outbound"
+	"github.com/coracle-eks/coracle/internal/recovery"
 )
 
 // platform is what machines are.
@@ -109,7 +110,7 @@ func (r *Registry) ensurePulled(ctx context.Context, source, from, to, reference
 	}
 	// Those who ask for the same wait for one.
 	result := r.pulls.DoChan(joinReference(to, reference), func() (any, error) {
-		return nil, r.pullImage(context.WithoutCancel(ctx), from, to, reference)
+		return nil, recovery.Try(func() error { return r.pullImage(context.WithoutCancel(ctx), from, to, reference) })
 	})
 	select {
 	case <-ctx.Done():

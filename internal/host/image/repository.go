@@ -2,6 +2,8 @@ package image
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/distribution/distribution/v3"
@@ -23,6 +25,70 @@ func (r checkedRepository) Tags(ctx context.Context) distribution.TagService {
 // Blobs returns the layers of the repository.
 func (r checkedRepository) Blobs(ctx context.Context) distribution.BlobStore {
 	return checkedBlobs{r.Repository.Blobs(ctx)}
+}
+
+// Manifests returns the manifests of the repository.
+func (r checkedRepository) Manifests(ctx context.Context, options ...distribution.ManifestServiceOption) (
+	distribution.ManifestService, error) {
+	return checkManifests(ctx, r.Repository, options...)
+}
+
+func checkManifests(ctx context.Context, repository distribution.Repository,
+	options ...distribution.ManifestServiceOption) (distribution.ManifestService, error) {
+	manifests, err := repository.Manifests(ctx, options...)
+	if err != nil {
+		return nil, err
+	}
+	enumerator, _ := manifests.(distribution.ManifestEnumerator)
+	return checkedManifests{manifests, enumerator}, nil
+}
+
+// errUnreadable is the error of a manifest that is stored and cannot be read. None is stored since checkManifest.
+var errUnreadable = errors.New("the manifest cannot be read")
+
+// checkedManifests are manifests of which one that the library cannot read does not end the program.
+type checkedManifests struct {
+	distribution.ManifestService
+	distribution.ManifestEnumerator
+}
+
+// Get returns a manifest.
+func (m checkedManifests) Get(ctx context.Context, d digest.Digest, options ...distribution.ManifestServiceOption) (
+	manifest distribution.Manifest, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			manifest, err = nil, fmt.Errorf("%w: %v", errUnreadable, p)
+		}
+	}()
+	manifest, err = m.ManifestService.Get(ctx, d, options...)
+	if errors.As(err, new(*json.UnmarshalTypeError)) || errors.As(err, new(*json.SyntaxError)) {
+		err = fmt.Errorf("%w: %w", errUnreadable, err)
+	}
+	return manifest, err
+}
+
+// sweptRepository is a repository for the library's collection of garbage, which needs the blobs as they are.
+type sweptRepository struct{ distribution.Repository }
+
+// Manifests returns the manifests of the repository.
+func (r sweptRepository) Manifests(ctx context.Context, options ...distribution.ManifestServiceOption) (
+	distribution.ManifestService, error) {
+	return checkManifests(ctx, r.Repository, options...)
+}
+
+// sweptStorage is the library's storage for its collection of garbage.
+type sweptStorage struct {
+	distribution.Namespace
+	distribution.RepositoryEnumerator
+}
+
+// Repository returns a repository.
+func (s sweptStorage) Repository(ctx context.Context, named reference.Named) (distribution.Repository, error) {
+	repository, err := s.Namespace.Repository(ctx, named)
+	if err != nil {
+		return nil, err
+	}
+	return sweptRepository{repository}, nil
 }
 
 // InvalidTag is the error of a tag that no image can have.

@@ -174,20 +174,23 @@ func ipv4Block(cidr, parameter string) (netip.Prefix, error) {
 	return block.Masked(), nil
 }
 
-// newIPv6Block is a /56 of the documentation range, which is nobody's, so that nothing outside answers; and none of the
-// account's other VPCs has it.
+// newIPv6Block is a /56 of the documentation range, which is nobody's, so that nothing outside answers; and no other VPC
+// of any account has it, since all reach the internet by one router.
 func newIPv6Block(c *resource.Change) (record.CIDRAssociation, error) {
+	all, err := c.VPCs.Table.List(store.Unmetered(c), "")
+	if err != nil {
+		return record.CIDRAssociation{}, err
+	}
 	for {
 		a := [16]byte{0x20, 0x01, 0x0d, 0xb8}
 		rand.Read(a[4:7])
 		block := record.CIDRAssociation{AssociationID: resource.NewID("vpc-cidr-assoc-"),
 			CIDR: netip.PrefixFrom(netip.AddrFrom16(a), 56).String()}
-		taken, err := c.VPCs.HasMatch(c.Scope, func(r record.VPC) bool {
-			return slices.ContainsFunc(r.IPv6CIDRs,
+		if !slices.ContainsFunc(all, func(r store.Row[record.VPC]) bool {
+			return slices.ContainsFunc(r.Value.IPv6CIDRs,
 				func(other record.CIDRAssociation) bool { return other.CIDR == block.CIDR })
-		})
-		if err != nil || !taken {
-			return block, err
+		}) {
+			return block, nil
 		}
 	}
 }

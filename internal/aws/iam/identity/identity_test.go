@@ -3,9 +3,11 @@ package identity_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
@@ -154,6 +156,36 @@ func TestLongValuesAndGoneClients(t *testing.T) {
 	cancel()
 	if err := a.Identity.Authorize(ctx, caller, targets("aws-cli/2")); !errors.Is(err, context.Canceled) {
 		t.Errorf("after the client has left: %v", err)
+	}
+}
+
+type requestKey struct{}
+
+// TestPrincipalsDoNotKeepTheirRequest shows that what is remembered of a caller does not hold the request that it was
+// made for.
+func TestPrincipalsDoNotKeepTheirRequest(t *testing.T) {
+	t.Parallel()
+	a := iamtest.New(t)
+	key := a.NewUser(t, "alice", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"*","Resource":"*"}}`)
+	_, caller, err := a.Identity.Lookup(t.Context(), key.AccessKeyID, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := new([1 << 20]byte)
+	kept := weak.Make(request)
+	targets := []wire.Target{{Action: "iam:GetUser", Resource: "*"}}
+	if err := a.Identity.Authorize(context.WithValue(t.Context(), requestKey{}, request), caller, targets); err != nil {
+		t.Fatal(err)
+	}
+	request = nil
+	for range 3 { // pools give up what they hold after two
+		runtime.GC()
+	}
+	if kept.Value() != nil {
+		t.Error("the request is still held")
+	}
+	if err := a.Identity.Authorize(t.Context(), caller, targets); err != nil { // by the same principal
+		t.Fatal(err)
 	}
 }
 

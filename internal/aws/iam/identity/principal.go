@@ -47,7 +47,7 @@ func readDependency[T any](ctx context.Context, p *principal, table store.Table[
 		return row.Value, err
 	}
 	p.made = append(p.made, dependency{was: row.Revision, now: func() int64 {
-		row, err := table.Get(context.WithoutCancel(ctx), key)
+		row, err := table.Get(context.Background(), key) // the principal outlives the request, which it must not keep
 		if err != nil {
 			return 0
 		}
@@ -68,7 +68,7 @@ func (i *Identity) principalOf(ctx context.Context, caller wire.Caller) (*princi
 	if p := who.compiled.Load(); p != nil && p.isFresh() {
 		return p, nil
 	}
-	p, err := i.compile(context.WithoutCancel(ctx), who)
+	p, err := i.compile(context.Background(), who)
 	if err != nil {
 		return nil, err
 	}
