@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -179,15 +180,40 @@ func (i *Issuers) fetchKeys(ctx context.Context, issuer string, thumbprints []st
 		return keys, err
 	}
 	if discovery.Issuer != issuer {
-		return keys, fmt.Errorf("its discovery document is of the issuer %q", discovery.Issuer)
+		return keys, fmt.Errorf("its discovery document is of the issuer %.500q", discovery.Issuer)
 	}
 	if !strings.HasPrefix(discovery.JWKSURI, "https://") {
-		return keys, fmt.Errorf("its jwks_uri %q is not an https URL", discovery.JWKSURI)
+		return keys, fmt.Errorf("its jwks_uri %.500q is not an https URL", discovery.JWKSURI)
 	}
-	if err := getJSON(ctx, client, discovery.JWKSURI, &keys); err != nil {
+	var set struct {
+		Keys []bareKey `json:"keys"`
+	}
+	if err := getJSON(ctx, client, discovery.JWKSURI, &set); err != nil {
 		return jose.JSONWebKeySet{}, err
 	}
+	for _, key := range set.Keys {
+		keys.Keys = append(keys.Keys, jose.JSONWebKey(key))
+	}
 	return usableKeys(keys)
+}
+
+// bareKey is a key without its certificates, which nothing needs here, and which take much more memory than their text.
+type bareKey jose.JSONWebKey
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (k *bareKey) UnmarshalJSON(text []byte) error {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(text, &members); err != nil {
+		return err
+	}
+	maps.DeleteFunc(members, func(name string, _ json.RawMessage) bool {
+		return strings.HasPrefix(strings.ToLower(name), "x5") // as encoding/json compares names
+	})
+	text, err := json.Marshal(members)
+	if err != nil {
+		return err
+	}
+	return (*jose.JSONWebKey)(k).UnmarshalJSON(text)
 }
 
 // Bounds of what verifying a token costs, which an identity provider chooses and an unsigned request causes.

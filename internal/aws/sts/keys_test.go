@@ -6,11 +6,34 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
+	"encoding/json"
 	"math/big"
 	"testing"
 
 	"github.com/go-jose/go-jose/v4"
 )
+
+// TestCertificatesOfKeysAreNotRead shows that what a provider says of certificates is neither decoded nor kept.
+func TestCertificatesOfKeysAreNotRead(t *testing.T) {
+	t.Parallel()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(jose.JSONWebKey{Key: &key.PublicKey, KeyID: "one", Algorithm: "ES256", Use: "sig"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = append(text[:len(text)-1], `,"x5c":["no certificate"],"X5C":["none"],"x5u":"http://example.com","x5t":"x"}`...)
+	var got bareKey
+	if err := json.Unmarshal(text, &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.KeyID != "one" || got.Algorithm != "ES256" || got.Use != "sig" || !key.PublicKey.Equal(got.Key) ||
+		len(got.Certificates) > 0 || got.CertificatesURL != nil {
+		t.Errorf("the key is %+v", got)
+	}
+}
 
 // TestKeysThatCostTooMuchAreNotUsed shows key sets of a provider that wants to keep the daemon busy: one verification
 // with an RSA key of 112,000 bits takes ten seconds, and a key set of a megabyte holds dozens of them.

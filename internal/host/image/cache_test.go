@@ -270,7 +270,7 @@ func TestASourceHasAFewPullsAtATime(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan error)
-	for i := range maxPulls + 3 {
+	for i := range maxTurns + 3 {
 		repository := fmt.Sprintf("host%d.example.com/a", i)
 		go func() { ended <- r.ensurePulled(ctx, "10.0.0.1", repository, repository, "v1") }()
 	}
@@ -283,11 +283,11 @@ func TestASourceHasAFewPullsAtATime(t *testing.T) {
 			return nil
 		})
 	}
-	reached(maxPulls)
+	reached(maxTurns)
 	go func() { ended <- r.ensurePulled(ctx, "10.0.0.2", "other.example.com/a", "other.example.com/a", "v1") }()
-	reached(maxPulls + 1)
+	reached(maxTurns + 1)
 	cancel() // who asked has gone, and the pulls go on
-	for range maxPulls + 4 {
+	for range maxTurns + 4 {
 		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Errorf("who has gone gets %v", err)
 		}
@@ -306,7 +306,7 @@ func TestASourceHasAFewPullsAtATime(t *testing.T) {
 		}
 		return nil
 	})
-	if got := waiting.Load(); got != maxPulls+1 {
+	if got := waiting.Load(); got != maxTurns+1 {
 		t.Errorf("there were %d pulls", got)
 	}
 }

@@ -14,6 +14,9 @@ import (
 	"github.com/distribution/distribution/v3/registry/storage"
 	"github.com/distribution/distribution/v3/registry/storage/driver"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/opencontainers/go-digest"
+
+	"github.com/coracle-eks/coracle/internal/recovery"
 )
 
 // Deleting an image deletes its name; its layers may be those of others, too. What nothing names any more is removed
@@ -39,8 +42,17 @@ func (r *Registry) collectGarbage(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
-	enumerator, _ := r.storage.(distribution.RepositoryEnumerator)
-	err := storage.MarkAndSweep(ctx, r.driver, sweptStorage{r.storage, enumerator}, storage.GCOpts{Quiet: true})
+	blobs := make(map[digest.Digest]bool)
+	err := r.storage.Blobs().Enumerate(ctx, func(d digest.Digest) error {
+		blobs[d] = true
+		return nil
+	})
+	if err == nil {
+		repositories, _ := r.storage.(distribution.RepositoryEnumerator)
+		err = recovery.Try(func() error {
+			return storage.MarkAndSweep(ctx, r.driver, swept{r.storage, repositories, blobs}, storage.GCOpts{Quiet: true})
+		})
+	}
 	if err != nil && !errors.As(err, &driver.PathNotFoundError{}) {
 		return fmt.Errorf("remove layers that no image has: %w", err)
 	}

@@ -102,6 +102,14 @@ func (r *handler) dispatch(w http.ResponseWriter, request *http.Request) error {
 	}
 	query.Del("ns")
 
+	isManifest := strings.HasPrefix(what, "manifests/")
+	if isManifest && request.Method == http.MethodPut {
+		end, err := r.serving.acquire(request.Context(), sourceOf(request))
+		if err != nil {
+			return err
+		}
+		defer end()
+	}
 	if account, region, ok := ECR(r.canonical(host)); ok {
 		unlock := func() {}
 		defer func() { unlock() }()
@@ -145,6 +153,13 @@ func (r *handler) dispatch(w http.ResponseWriter, request *http.Request) error {
 	inner := request.Clone(request.Context())
 	inner.URL = &url.URL{Path: "/v2/" + stored + "/" + what, RawQuery: query.Encode()}
 	inner.RequestURI = inner.URL.RequestURI()
+	if isManifest && request.Method != http.MethodPut { // not while an image is fetched
+		end, err := r.serving.acquire(request.Context(), sourceOf(request))
+		if err != nil {
+			return err
+		}
+		defer end()
+	}
 	r.serveStorage(&relocated{ResponseWriter: w, from: "/v2/" + stored + "/", to: "/v2/" + named + repository + "/"},
 		inner)
 	return nil

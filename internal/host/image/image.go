@@ -78,7 +78,8 @@ type Registry struct {
 	unpacking  sync.Mutex
 	pulls      singleflight.Group
 	unreached  unreached
-	turns      turns
+	turns      turns               // to fetch images
+	serving    turns               // of requests for manifests
 	metadata   *semaphore.Weighted // bytes of manifests and configurations that pulls hold in memory
 	space      space
 	cache      cache

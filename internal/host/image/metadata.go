@@ -67,18 +67,28 @@ func checkMetadataSize(of string, size int64) error {
 	return nil
 }
 
-// maxObjects is how many objects a manifest, an index or a configuration has at most. In memory one takes 100 bytes and
-// more, however short it is as text. ECR takes 4,200 layers.
+// maxObjects is how many objects a manifest, an index or a configuration has at most, and maxMembers how many members
+// they have, or about: colons are counted. In memory one takes 100 bytes and more, however short it is as text. ECR takes
+// 4,200 layers.
 // https://docs.aws.amazon.com/AmazonECR/latest/userguide/service-quotas.html
-const maxObjects = 10_000
+const (
+	maxObjects = 10_000
+	maxMembers = 100_000
+)
 
-// countObjects returns how many objects a JSON document has at most.
-func countObjects(document []byte) int { return bytes.Count(document, []byte("{")) }
+// countObjects returns how many objects and members a JSON document has at most.
+func countObjects(document []byte) (objects, members int) {
+	return bytes.Count(document, []byte("{")), bytes.Count(document, []byte(":"))
+}
 
 // checkObjects refuses a document that takes more memory than a manifest should.
 func checkObjects(document []byte) error {
-	if n := countObjects(document); n > maxObjects {
-		return fmt.Errorf("it has %d objects, and indexes, manifests and configurations may have %d", n, maxObjects)
+	objects, members := countObjects(document)
+	if objects > maxObjects {
+		return fmt.Errorf("it has %d objects, and indexes, manifests and configurations may have %d", objects, maxObjects)
+	}
+	if members > maxMembers {
+		return fmt.Errorf("it has %d members, and indexes, manifests and configurations may have %d", members, maxMembers)
 	}
 	return nil
 }
@@ -114,6 +124,7 @@ type metadataBody struct {
 	of     string
 	left   int64
 	spent  int // objects
+	named  int // members
 	cancel context.CancelFunc
 }
 
@@ -126,9 +137,15 @@ func (b *metadataBody) Read(p []byte) (int, error) {
 			humanize.IBytes(maxMetadata),
 		)
 	}
-	if b.spent += countObjects(p[:max(n, 0)]); b.spent > maxObjects {
+	objects, members := countObjects(p[:max(n, 0)])
+	b.spent, b.named = b.spent+objects, b.named+members
+	if b.spent > maxObjects {
 		return 0, fmt.Errorf("%s has more than %d objects, which indexes, manifests and configurations may have", b.of,
 			maxObjects)
+	}
+	if b.named > maxMembers {
+		return 0, fmt.Errorf("%s has more than %d members, which indexes, manifests and configurations may have", b.of,
+			maxMembers)
 	}
 	return n, err
 }

@@ -558,6 +558,50 @@ func TestManifestsOfManyObjectsAreNotParsed(t *testing.T) {
 	}
 }
 
+func TestManifestsOfManyMembersAreNotParsed(t *testing.T) {
+	t.Parallel()
+	r := open(t, Options{})
+	const mediaType = "application/vnd.oci.image.index.v1+json"
+	payload := `{"schemaVersion":2,"mediaType":"` + mediaType + `","manifests":[],"annotations":{` +
+		strings.TrimSuffix(strings.Repeat(`"":"",`, maxMembers), ",") + `}}`
+	var invalid *InvalidManifest
+	if _, err := r.PutManifest(t.Context(), secretRepository, "", mediaType, []byte(payload)); !errors.As(err,
+		&invalid) || !strings.Contains(err.Error(), "100004 members") {
+		t.Error(err)
+	}
+}
+
+// TestRequestsForManifestsAreBounded shows that a source has a few requests for manifests served at a time, and that
+// others do not wait for it.
+func TestRequestsForManifestsAreBounded(t *testing.T) {
+	t.Parallel()
+	r := open(t, Options{})
+	over, cancel := context.WithCancel(t.Context())
+	cancel() // nobody waits
+	get := func(ctx context.Context, remote string) int {
+		request := httptest.NewRequestWithContext(ctx, http.MethodGet,
+			"http://127.0.0.1:4566/v2/team/app/manifests/v1?ns=public.ecr.aws", nil)
+		request.RemoteAddr = remote
+		w := httptest.NewRecorder()
+		r.Handler(nobody{}).ServeHTTP(w, request)
+		return w.Code
+	}
+	free := get(t.Context(), "10.0.0.9:1")
+	for range maxTurns {
+		end, err := r.serving.acquire(t.Context(), "10.0.0.9")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer end()
+	}
+	if _, err := r.serving.acquire(over, "10.0.0.9"); err == nil {
+		t.Error("a source has more turns than there are")
+	}
+	if got := get(t.Context(), "10.0.0.8:1"); got != free {
+		t.Errorf("another source gets %d, and %d when all turns are free", got, free)
+	}
+}
+
 func TestManifestsOfStrangersAreNotRead(t *testing.T) {
 	t.Parallel()
 	r := open(t, Options{})

@@ -10,6 +10,7 @@ import (
 	"github.com/distribution/reference"
 	"github.com/google/uuid"
 	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
 // checkedRepository is a repository of the library whose callers may name any tag and any upload. The library makes
@@ -34,10 +35,10 @@ func (r checkedRepository) Manifests(ctx context.Context, options ...distributio
 }
 
 func checkManifests(ctx context.Context, repository distribution.Repository,
-	options ...distribution.ManifestServiceOption) (distribution.ManifestService, error) {
+	options ...distribution.ManifestServiceOption) (checkedManifests, error) {
 	manifests, err := repository.Manifests(ctx, options...)
 	if err != nil {
-		return nil, err
+		return checkedManifests{}, err
 	}
 	enumerator, _ := manifests.(distribution.ManifestEnumerator)
 	return checkedManifests{manifests, enumerator}, nil
@@ -67,28 +68,69 @@ func (m checkedManifests) Get(ctx context.Context, d digest.Digest, options ...d
 	return manifest, err
 }
 
-// sweptRepository is a repository for the library's collection of garbage, which needs the blobs as they are.
-type sweptRepository struct{ distribution.Repository }
-
-// Manifests returns the manifests of the repository.
-func (r sweptRepository) Manifests(ctx context.Context, options ...distribution.ManifestServiceOption) (
-	distribution.ManifestService, error) {
-	return checkManifests(ctx, r.Repository, options...)
-}
-
-// sweptStorage is the library's storage for its collection of garbage.
-type sweptStorage struct {
+// swept is the library's storage for its collection of garbage, which would follow an index to what it names, and
+// that on, and would keep all that it reads meanwhile and all digests that tenants have made up.
+type swept struct {
 	distribution.Namespace
 	distribution.RepositoryEnumerator
+	blobs map[digest.Digest]bool // all that there are
 }
 
 // Repository returns a repository.
-func (s sweptStorage) Repository(ctx context.Context, named reference.Named) (distribution.Repository, error) {
+func (s swept) Repository(ctx context.Context, named reference.Named) (distribution.Repository, error) {
 	repository, err := s.Namespace.Repository(ctx, named)
 	if err != nil {
 		return nil, err
 	}
-	return sweptRepository{repository}, nil
+	return sweptRepository{repository, s.blobs}, nil
+}
+
+// sweptRepository is a repository of swept.
+type sweptRepository struct {
+	distribution.Repository
+	blobs map[digest.Digest]bool
+}
+
+// Manifests returns the manifests of the repository.
+func (r sweptRepository) Manifests(ctx context.Context, options ...distribution.ManifestServiceOption) (
+	distribution.ManifestService, error) {
+	manifests, err := checkManifests(ctx, r.Repository, options...)
+	return sweptManifests{manifests, r.blobs}, err
+}
+
+// sweptManifests are those of a sweptRepository.
+type sweptManifests struct {
+	checkedManifests
+	blobs map[digest.Digest]bool
+}
+
+// Exists reports that a manifest is not there, to which an index leads: the enumeration comes to all of them anyway.
+func (m sweptManifests) Exists(context.Context, digest.Digest) (bool, error) { return false, nil }
+
+// Get returns a manifest, with what it names as far as that is there.
+func (m sweptManifests) Get(ctx context.Context, d digest.Digest, options ...distribution.ManifestServiceOption) (
+	distribution.Manifest, error) {
+	manifest, err := m.checkedManifests.Get(ctx, d, options...)
+	if err != nil {
+		return nil, err
+	}
+	return sweptManifest{manifest, m.blobs}, nil
+}
+
+type sweptManifest struct {
+	distribution.Manifest
+	blobs map[digest.Digest]bool
+}
+
+// References returns the blobs that the manifest names and that are there.
+func (m sweptManifest) References() []ocispec.Descriptor {
+	var there []ocispec.Descriptor
+	for _, d := range m.Manifest.References() {
+		if m.blobs[d.Digest] {
+			there = append(there, ocispec.Descriptor{MediaType: d.MediaType, Digest: d.Digest})
+		}
+	}
+	return there
 }
 
 // InvalidTag is the error of a tag that no image can have.

@@ -5,10 +5,11 @@ import (
 	"sync"
 )
 
-// maxPulls is how many images are fetched at a time for one source of requests. Its others wait.
-const maxPulls = 4
+// maxTurns is how many images are fetched at a time for one source of requests, and how many of its requests for a
+// manifest are served, which hold some 20 MiB each. Its others wait.
+const maxTurns = 4
 
-// turns bounds how many images are fetched at a time for each source.
+// turns bounds what is done at a time for each source.
 type turns struct {
 	mu      sync.Mutex
 	sources map[string]*turn // that have requests
@@ -30,7 +31,7 @@ func (t *turns) acquire(ctx context.Context, source string) (end func(), err err
 	}
 	of := t.sources[source]
 	if of == nil {
-		of = &turn{slots: make(chan struct{}, maxPulls)}
+		of = &turn{slots: make(chan struct{}, maxTurns)}
 		t.sources[source] = of
 	}
 	of.requests++

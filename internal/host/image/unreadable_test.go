@@ -10,6 +10,7 @@ import (
 
 	"github.com/distribution/distribution/v3"
 	"github.com/distribution/reference"
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
@@ -83,5 +84,61 @@ func TestManifestsThatCannotBeReadAgainAreRefused(t *testing.T) {
 	}
 	if err := r.collectGarbage(ctx); err == nil || !strings.Contains(err.Error(), errUnreadable.Error()) {
 		t.Errorf("the collection of garbage says %v", err)
+	}
+}
+
+// TestTheCollectionOfGarbageFollowsNoIndex shows that the collection of garbage, which precedes all else at a start,
+// reads each manifest once and keeps none of what it names that is not there; and that it removes nothing that is named.
+func TestTheCollectionOfGarbageFollowsNoIndex(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	r := open(t, Options{})
+	full := "111122223333.dkr.ecr." + region + ".amazonaws.com/app"
+	repo, err := r.repository(ctx, full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := repo.Blobs(ctx).Put(ctx, ocispec.MediaTypeImageConfig, []byte("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(mediaType, payload string) string {
+		t.Helper()
+		m, err := r.PutManifest(ctx, full, "", mediaType, []byte(payload))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.Digest
+	}
+	named := put(ocispec.MediaTypeImageManifest, fmt.Sprintf(
+		`{"schemaVersion":2,"mediaType":%q,"config":{"mediaType":%q,"digest":%q,"size":2},"layers":[]}`,
+		ocispec.MediaTypeImageManifest, config.MediaType, config.Digest))
+	for range 3 {
+		named = put(ocispec.MediaTypeImageIndex, fmt.Sprintf(
+			`{"schemaVersion":2,"mediaType":%q,"manifests":[{"mediaType":%q,"digest":%q,"size":2}]}`,
+			ocispec.MediaTypeImageIndex, ocispec.MediaTypeImageIndex, named))
+	}
+	blobs := map[digest.Digest]bool{digest.Digest(named): true}
+	manifests, err := sweptRepository{repo.(checkedRepository).Repository, blobs}.Manifests(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if there, err := manifests.Exists(ctx, digest.Digest(named)); there || err != nil {
+		t.Errorf("an index is followed: %v", err)
+	}
+	if m, err := manifests.Get(ctx, digest.Digest(named)); err != nil || len(m.References()) != 0 {
+		t.Errorf("what is not there is kept: %v", err)
+	}
+	if err := r.leaveGarbage(); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.collectGarbage(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if images, err := r.Images(ctx, full); err != nil || len(images) != 4 {
+		t.Errorf("%d images are left of 4, %v", len(images), err)
+	}
+	if _, err := repo.Blobs(ctx).Stat(ctx, config.Digest); err != nil {
+		t.Errorf("the configuration: %v", err)
 	}
 }
