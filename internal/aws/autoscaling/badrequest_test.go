@@ -625,7 +625,8 @@ func TestOwnersNeedThePermissionsThatTheirGroupsUse(t *testing.T) {
 		in.Tags = []types.Tag{{Key: s("team"), Value: s("a")}}
 	})
 	w.set(func() {
-		first := w.Asked[0]
+		ofUser := func(t wire.Target) bool { return strings.HasPrefix(t.Action, "autoscaling:") } // not the controller's
+		first := w.Asked[slices.IndexFunc(w.Asked, ofUser)]
 		if first.Action != "autoscaling:CreateAutoScalingGroup" ||
 			first.Resource != "arn:aws:autoscaling:eu-west-1:111122223333:autoScalingGroup:*:autoScalingGroupName/nodes" ||
 			first.Conditions["aws:RequestTag/team"][0] != "a" || first.Conditions["autoscaling:MaxSize"][0] != "1" {

@@ -74,7 +74,7 @@ const (
 	keysLife    = time.Hour       // that remembered keys are used
 	keysMinLife = 5 * time.Second // that an outcome is used even when it is a failure, or an unknown key is asked for
 	fetchTime   = 5 * time.Second
-	maxDocument = 1 << 20
+	maxDocument = 128 << 10
 	maxKnown    = 1024
 )
 
@@ -219,6 +219,7 @@ func (k *bareKey) UnmarshalJSON(text []byte) error {
 // Bounds of what verifying a token costs, which an identity provider chooses and an unsigned request causes.
 const (
 	maxKeys    = 100
+	maxKeyID   = 1024 // bytes
 	minRSABits = 2048
 	maxRSABits = 8192
 )
@@ -229,6 +230,9 @@ func usableKeys(keys jose.JSONWebKeySet) (jose.JSONWebKeySet, error) {
 		return jose.JSONWebKeySet{}, fmt.Errorf("its key set has %d keys, and may have %d", len(keys.Keys), maxKeys)
 	}
 	keys.Keys = slices.DeleteFunc(keys.Keys, func(key jose.JSONWebKey) bool {
+		if len(key.KeyID) > maxKeyID {
+			return true
+		}
 		switch public := key.Key.(type) {
 		case *rsa.PublicKey:
 			bits := public.N.BitLen()

@@ -2,9 +2,11 @@ package image
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -160,8 +162,46 @@ func (r *handler) dispatch(w http.ResponseWriter, request *http.Request) error {
 		}
 		defer end()
 	}
-	r.serveStorage(&relocated{ResponseWriter: w, from: "/v2/" + stored + "/", to: "/v2/" + named + repository + "/"},
-		inner)
+	out := &relocated{ResponseWriter: w, from: "/v2/" + stored + "/", to: "/v2/" + named + repository + "/"}
+	if !isManifest {
+		r.serveStorage(out, inner)
+		return nil
+	}
+	// The library reads the manifest into memory and decodes it. That is over before the client has read the answer.
+	if err := r.decoding.Acquire(request.Context(), 1); err != nil {
+		return err
+	}
+	answer := &manifestAnswer{header: make(http.Header)}
+	func() {
+		defer r.decoding.Release(1)
+		r.serveStorage(answer, inner)
+	}()
+	return answer.sendTo(out)
+}
+
+// manifestAnswer keeps an answer about a manifest, of maxManifest bytes at most.
+type manifestAnswer struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (a *manifestAnswer) Header() http.Header         { return a.header }
+func (a *manifestAnswer) Write(p []byte) (int, error) { return a.body.Write(p) }
+
+func (a *manifestAnswer) WriteHeader(status int) {
+	if a.status == 0 {
+		a.status = status
+	}
+}
+
+func (a *manifestAnswer) sendTo(w http.ResponseWriter) error {
+	maps.Copy(w.Header(), a.header)
+	w.WriteHeader(cmp.Or(a.status, http.StatusOK))
+	_, err := a.body.WriteTo(w)
+	if err != nil {
+		panic(http.ErrAbortHandler) // the client went away
+	}
 	return nil
 }
 

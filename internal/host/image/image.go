@@ -80,6 +80,7 @@ type Registry struct {
 	unreached  unreached
 	turns      turns               // to fetch images
 	serving    turns               // of requests for manifests
+	decoding   *semaphore.Weighted // of manifests, by all
 	metadata   *semaphore.Weighted // bytes of manifests and configurations that pulls hold in memory
 	space      space
 	cache      cache
@@ -108,6 +109,7 @@ func Open(o Options) (*Registry, error) {
 	r := &Registry{
 		options:      o,
 		tags:         locker.New(),
+		decoding:     semaphore.NewWeighted(maxDecoding),
 		descriptions: lru.New(maxDescriptions),
 		assembled:    make(map[string]bool),
 		provisions:   make(map[string]*provision),

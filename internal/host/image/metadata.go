@@ -68,17 +68,17 @@ func checkMetadataSize(of string, size int64) error {
 }
 
 // maxObjects is how many objects a manifest, an index or a configuration has at most, and maxMembers how many members
-// they have, or about: colons are counted. In memory one takes 100 bytes and more, however short it is as text. ECR takes
-// 4,200 layers.
+// and elements of lists they have, or about: colons and commas are counted. In memory one takes 100 bytes and more,
+// however short it is as text. ECR takes 4,200 layers.
 // https://docs.aws.amazon.com/AmazonECR/latest/userguide/service-quotas.html
 const (
 	maxObjects = 10_000
-	maxMembers = 100_000
+	maxMembers = 150_000
 )
 
 // countObjects returns how many objects and members a JSON document has at most.
 func countObjects(document []byte) (objects, members int) {
-	return bytes.Count(document, []byte("{")), bytes.Count(document, []byte(":"))
+	return bytes.Count(document, []byte("{")), bytes.Count(document, []byte(":")) + bytes.Count(document, []byte(","))
 }
 
 // checkObjects refuses a document that takes more memory than a manifest should.

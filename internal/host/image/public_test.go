@@ -562,12 +562,16 @@ func TestManifestsOfManyMembersAreNotParsed(t *testing.T) {
 	t.Parallel()
 	r := open(t, Options{})
 	const mediaType = "application/vnd.oci.image.index.v1+json"
-	payload := `{"schemaVersion":2,"mediaType":"` + mediaType + `","manifests":[],"annotations":{` +
-		strings.TrimSuffix(strings.Repeat(`"":"",`, maxMembers), ",") + `}}`
-	var invalid *InvalidManifest
-	if _, err := r.PutManifest(t.Context(), secretRepository, "", mediaType, []byte(payload)); !errors.As(err,
-		&invalid) || !strings.Contains(err.Error(), "100004 members") {
-		t.Error(err)
+	for name, members := range map[string]string{
+		"annotations": `"manifests":[],"annotations":{` + strings.TrimSuffix(strings.Repeat(`"":"",`, maxMembers), ",") + "}",
+		"elements":    `"manifests":[` + strings.TrimSuffix(strings.Repeat("null,", maxMembers), ",") + "]",
+	} {
+		payload := `{"schemaVersion":2,"mediaType":"` + mediaType + `",` + members + "}"
+		var invalid *InvalidManifest
+		if _, err := r.PutManifest(t.Context(), secretRepository, "", mediaType, []byte(payload)); !errors.As(err,
+			&invalid) || !strings.Contains(err.Error(), "members, and indexes") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

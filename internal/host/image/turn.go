@@ -9,6 +9,9 @@ import (
 // manifest are served, which hold some 20 MiB each. Its others wait.
 const maxTurns = 4
 
+// maxDecoding is how many manifests the library decodes at a time for requests of all sources.
+const maxDecoding = 32
+
 // turns bounds what is done at a time for each source.
 type turns struct {
 	mu      sync.Mutex
