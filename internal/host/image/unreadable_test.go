@@ -88,7 +88,8 @@ func TestManifestsThatCannotBeReadAgainAreRefused(t *testing.T) {
 }
 
 // TestTheCollectionOfGarbageFollowsNoIndex shows that the collection of garbage, which precedes all else at a start,
-// reads each manifest once and keeps none of what it names that is not there; and that it removes nothing that is named.
+// reads each manifest once and keeps none of what it names that is not there; and that it removes nothing that is
+// named.
 func TestTheCollectionOfGarbageFollowsNoIndex(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

@@ -21,7 +21,7 @@ func (i *Identity) Authorize(ctx context.Context, caller wire.Caller, targets []
 	if err := checkSession(ctx, caller); err != nil {
 		return err
 	}
-	p, err := i.principalOf(ctx, caller)
+	p, err := i.principalOf(caller)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (p *principal) request(t wire.Target, budget *policy.Budget) *policy.Reques
 // AuthorizeAssume decides whether the caller may act on a role by its trust policy and by their own policies.
 func (i *Identity) AuthorizeAssume(ctx context.Context, caller wire.Caller, role record.Role,
 	t wire.Target) (policy.Decision, error) {
-	p, err := i.principalOf(ctx, caller)
+	p, err := i.principalOf(caller)
 	if err != nil {
 		return policy.Decision{}, err
 	}

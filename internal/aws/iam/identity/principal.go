@@ -57,7 +57,7 @@ func readDependency[T any](ctx context.Context, p *principal, table store.Table[
 }
 
 // principalOf compiles what applies to a caller.
-func (i *Identity) principalOf(ctx context.Context, caller wire.Caller) (*principal, error) {
+func (i *Identity) principalOf(caller wire.Caller) (*principal, error) {
 	who, ok := caller.Session.(*bearer)
 	if !ok {
 		var err error
