@@ -7,12 +7,12 @@ import (
 	"sync"
 )
 
-// shares divides a number of bytes, or of requests, among the holders of requests, which are sources or accounts, so
-// that none of them takes what the others need. One of them always has its share: the zero
-// value, which is the host itself with the daemon's own clients, or no account.
+// shares divides a number of bytes among the holders of requests, which are sources or accounts, so that none of them
+// takes what the others need. One of them always has its share: the zero value, which is the host itself with the
+// daemon's own clients, or no account.
 type shares[K comparable] struct {
 	total, each int64
-	// even has no holder take more than it leaves to others, so that those who come last have a part, however many have
+	// even lets no holder have more than is left for others, so that those who come last have a part, however many have
 	// taken theirs. The zero value is then a holder like any other.
 	even bool
 

@@ -29,6 +29,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"github.com/coracle-eks/coracle/internal/eventually"
 )
 
 // internet is a network with one public registry, which answers for all names.
@@ -575,34 +577,63 @@ func TestManifestsOfManyMembersAreNotParsed(t *testing.T) {
 	}
 }
 
-// TestRequestsForManifestsAreBounded shows that a source has a few requests for manifests served at a time, and that
-// others do not wait for it.
+// TestRequestsForManifestsAreBounded shows that a source has a few requests for manifests served at a time, that the
+// next one waits, and that others do not wait for it.
 func TestRequestsForManifestsAreBounded(t *testing.T) {
 	t.Parallel()
-	r := open(t, Options{})
-	over, cancel := context.WithCancel(t.Context())
-	cancel() // nobody waits
-	get := func(ctx context.Context, remote string) int {
-		request := httptest.NewRequestWithContext(ctx, http.MethodGet,
-			"http://127.0.0.1:4566/v2/team/app/manifests/v1?ns=public.ecr.aws", nil)
-		request.RemoteAddr = remote
+	n := newInternet()
+	ref, err := name.ParseReference("docker.io/team/app:v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	img, err := random.Image(300, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := remote.Write(ref, img, remote.WithTransport(n)); err != nil {
+		t.Fatal(err)
+	}
+	r := open(t, Options{Transport: n})
+	ask := func(source string) int {
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet,
+			"https://api.ecr.eu-west-1.amazonaws.com/v2/team/app/manifests/v1?ns=docker.io", nil)
+		request.RemoteAddr = source + ":1"
 		w := httptest.NewRecorder()
 		r.Handler(nobody{}).ServeHTTP(w, request)
 		return w.Code
 	}
-	free := get(t.Context(), "10.0.0.9:1")
+	const busy, other = "10.0.0.8", "10.0.0.9"
+	var ends []func()
 	for range maxTurns {
-		end, err := r.serving.acquire(t.Context(), "10.0.0.9")
+		end, err := r.serving.acquire(t.Context(), busy)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer end()
+		ends = append(ends, end)
 	}
-	if _, err := r.serving.acquire(over, "10.0.0.9"); err == nil {
-		t.Error("a source has more turns than there are")
+	answered := make(chan int, 1)
+	go func() { answered <- ask(busy) }()
+	eventually.Nil(t, "a request waits", func() error {
+		r.serving.mu.Lock()
+		defer r.serving.mu.Unlock()
+		if got := r.serving.sources[busy].requests; got != maxTurns+1 {
+			return fmt.Errorf("%d have a turn or wait", got)
+		}
+		return nil
+	})
+	if got := ask(other); got != http.StatusOK {
+		t.Errorf("another source is answered with %d", got)
 	}
-	if got := get(t.Context(), "10.0.0.8:1"); got != free {
-		t.Errorf("another source gets %d, and %d when all turns are free", got, free)
+	select {
+	case got := <-answered:
+		t.Errorf("without a turn the request is answered with %d", got)
+	default:
+	}
+	for _, end := range ends {
+		end()
+	}
+	if got := <-answered; got != http.StatusOK {
+		t.Errorf("with a turn the request is answered with %d", got)
 	}
 }
 
