@@ -227,6 +227,10 @@ func TestManifestsOfPublicImagesAreBounded(t *testing.T) {
 			return remote.WriteIndex(ref, mutate.AppendManifests(empty.Index,
 				slices.Repeat([]mutate.IndexAddendum{{Add: small[0]}}, maxObjects)...), remote.WithTransport(n))
 		}, 1, "objects, which indexes, manifests and configurations may have"},
+		"more layers than can be mounted": {func(ref name.Reference, n *internet) error {
+			image, err := random.Image(1, maxLayers+1)
+			return errors.Join(err, remote.Write(ref, image, remote.WithTransport(n)))
+		}, 1, "has 501 layers, and nodes can mount 500"},
 		"a large image": {func(ref name.Reference, n *internet) error {
 			return remote.Write(ref, large[0], remote.WithTransport(n))
 		}, 1, "which indexes, manifests and configurations may have"},

@@ -106,8 +106,12 @@ func (r *Registry) directly(ctx context.Context, running *sync.WaitGroup) []remo
 	}
 }
 
+// maxLayers is how many layers an image may have that is fetched or loaded: overlayfs mounts 500 below each other. The
+// library reads the manifest anew for each.
+const maxLayers = 500
+
 // storeImage stores an image under a reference. Its configuration, which the library reads into memory, must not be
-// larger than maxMetadata, whoever made it.
+// larger than maxMetadata, and it must not have more than maxLayers, whoever made it.
 func (r *Registry) storeImage(ctx context.Context, reference string, image v1.Image) error {
 	manifest, err := image.Manifest()
 	if err != nil {
@@ -115,6 +119,9 @@ func (r *Registry) storeImage(ctx context.Context, reference string, image v1.Im
 	}
 	if err := checkMetadataSize("the configuration of "+reference, manifest.Config.Size); err != nil {
 		return err
+	}
+	if n := len(manifest.Layers); n > maxLayers {
+		return fmt.Errorf("%s has %d layers, and nodes can mount %d", reference, n, maxLayers)
 	}
 	ref, err := r.insideReference(reference)
 	if err != nil {
