@@ -24,8 +24,11 @@ func TestIdleRequestsTakeNoTurns(t *testing.T) {
 		var begun []*turn
 		for i := range maxIdle {
 			one := begin()
-			if begun = append(begun, one); !one.yield() || !one.yield() {
-				t.Fatalf("request %d cannot give up its turn", i)
+			begun = append(begun, one)
+			for range 2 { // the second time it has none
+				if !one.yield() {
+					t.Fatalf("request %d cannot give up its turn", i)
+				}
 			}
 		}
 		for i := range maxRunning {
