@@ -16,6 +16,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/process"
+	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
 // examine returns the findings of one check.
@@ -42,9 +43,7 @@ func host(t *testing.T) Host {
 // tool puts a program into a directory.
 func tool(t *testing.T, dir, name, script string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.WriteProgram(t, filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"))
 }
 
 func TestEveryCheckFindsSomethingAndEveryProblemHasAFix(t *testing.T) {

@@ -64,9 +64,7 @@ func TestOnlyThisUserInTheseNamespacesIsBelieved(t *testing.T) {
 	}
 	dir := t.TempDir()
 	setuid := filepath.Join(dir, "sleep")
-	if err := os.WriteFile(setuid, content, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.WriteProgram(t, setuid, content)
 	for name, mode := range map[string]os.FileMode{filepath.Dir(dir): 0o755, dir: 0o755,
 		setuid: 0o755 | os.ModeSetuid} {
 		if err := os.Chmod(name, mode); err != nil {

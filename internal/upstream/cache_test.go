@@ -13,6 +13,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/filelock"
+	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
 // tiny is a module that builds in a moment: its program prints the version that it was stamped with.
@@ -59,9 +60,7 @@ func fakeGo(t *testing.T, script string) {
 	}
 	dir := t.TempDir()
 	script = "#!/bin/sh\nGO=" + golang + "\n" + script + "\n"
-	if err := os.WriteFile(filepath.Join(dir, "go"), []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.WriteProgram(t, filepath.Join(dir, "go"), []byte(script))
 	t.Setenv("PATH", dir+string(filepath.ListSeparator)+os.Getenv("PATH"))
 }
 

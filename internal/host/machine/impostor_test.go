@@ -21,6 +21,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/host/machine/machinetest"
 	"github.com/coracle-eks/coracle/internal/process"
+	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
 // jail makes a directory with one program in it, "/init", into which every user can change.
@@ -38,9 +39,10 @@ func jail(t *testing.T) string {
 			t.Fatal(err)
 		}
 		to = filepath.Join(dir, to)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, content, 0o755)); err != nil {
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 			t.Fatal(err)
 		}
+		testenv.WriteProgram(t, to, content)
 	}
 	place("/proc/self/exe", "init")
 	for from, to := range libraries(t) {
@@ -95,11 +97,22 @@ func pretend(t *testing.T, marks []string, user uint32, root string) (leader int
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	ended := make(chan struct{})
+	var end error
+	go func() {
+		defer close(ended)
+		end = cmd.Wait()
+	}()
 	t.Cleanup(func() {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // the test may have ended it
-		_ = cmd.Wait()
+		<-ended
 	})
 	eventually.Nil(t, "the impostor runs", func() error {
+		select {
+		case <-ended:
+			return eventually.Never(fmt.Errorf("it ended: %w: %s", end, said.String()))
+		default:
+		}
 		if _, ok := initChild(cmd.Process.Pid); !ok {
 			return errors.New("it has no process 1")
 		}
