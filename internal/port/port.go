@@ -3,25 +3,28 @@ package port
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net"
+	"os"
+	"slices"
 	"strconv"
+	"sync/atomic"
 )
 
 // Ports are chosen below what Linux gives to outgoing connections (32768 and up) and below
 // Kubernetes' node ports (30000 and up), so that neither takes one while its owner restarts.
 const first, last = 20000, 29999
 
-// Free is a loopback port that nobody listens on and that is not in taken.
+// given counts the ports that this process was given. Processes that choose at the same time begin at different ports and
+// get each next one, because a port is free again until its owner listens: random ones met now and then.
+var given atomic.Uint32
+
+// Free is a loopback port that nobody listens on and that is not in taken. It is another one at each call.
 func Free(taken ...int) (int, error) {
-	const attempts = 200
-next:
+	const attempts, stride = 200, 64
 	for range attempts {
-		p := first + rand.IntN(last-first+1)
-		for _, t := range taken {
-			if p == t {
-				continue next
-			}
+		p := first + (os.Getpid()*stride+int(given.Add(1)))%(last-first+1)
+		if slices.Contains(taken, p) {
+			continue
 		}
 		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(p)))
 		if err != nil {

@@ -9,8 +9,8 @@ import (
 func TestFree(t *testing.T) {
 	t.Parallel()
 	var taken []int
-	for range 20 {
-		p, err := Free(taken...)
+	for range 200 {
+		p, err := Free()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -23,6 +23,10 @@ func TestFree(t *testing.T) {
 			}
 		}
 		taken = append(taken, p)
+	}
+	next := taken[len(taken)-1] + 1
+	if p, err := Free(next); err != nil || p == next {
+		t.Errorf("the port is %d, %v, want another one than that", p, err)
 	}
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", taken[0]))
 	if err != nil {
