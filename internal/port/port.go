@@ -14,8 +14,8 @@ import (
 // Kubernetes' node ports (30000 and up), so that neither takes one while its owner restarts.
 const first, last = 20000, 29999
 
-// given counts the ports that this process was given. Processes that choose at the same time begin at different ports and
-// get each next one, because a port is free again until its owner listens: random ones met now and then.
+// given counts the ports that this process was given. Processes that choose at the same time begin at different
+// ports and get each next one, because a port is free again until its owner listens: random ones met now and then.
 var given atomic.Uint32
 
 // Free is a loopback port that nobody listens on and that is not in taken. It is another one at each call.

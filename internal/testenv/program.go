@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// WriteProgram writes a program that the test is about to run. No other test of the process starts a child meanwhile: the
-// child would inherit the open file until its own exec, and the kernel runs no program that is open for writing (ETXTBSY).
+// WriteProgram writes a program that the test is about to run. No other test of the process starts a child
+// meanwhile: the child would inherit the open file until its own exec, and the kernel runs no program that is open
+// for writing (ETXTBSY).
 func WriteProgram(t testing.TB, name string, content []byte) {
 	t.Helper()
 	syscall.ForkLock.RLock()
