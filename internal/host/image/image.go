@@ -117,6 +117,7 @@ func Open(o Options) (*Registry, error) {
 		metadata:     semaphore.NewWeighted(maxPullMetadata),
 	}
 	r.cache.removed.L = &r.cache.mu
+	r.cache.maxManifests = maxCachedManifests
 	r.background, r.stop = context.WithCancel(context.Background())
 	root := filepath.Join(o.Dir, "registry")
 	for _, dir := range []string{root, r.scratchDir()} {
