@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"net/netip"
@@ -16,10 +17,17 @@ type shares[K comparable] struct {
 	// taken theirs. The zero value is then a holder like any other.
 	even bool
 
-	mu     sync.Mutex
-	others int64 // that holders other than the zero value have
-	by     map[K]int64
-	freed  chan struct{} // closed when bytes are given back; nil while nobody waits
+	mu      sync.Mutex
+	others  int64 // that holders other than the zero value have
+	by      map[K]int64
+	waiting list.List // of *waiter[K], those first who have waited the longest
+}
+
+// waiter waits for bytes of shares. Only who can have them is woken, and has them then.
+type waiter[K comparable] struct {
+	holder K
+	n      int64
+	taken  chan struct{} // closed once it has them
 }
 
 // errNoShare says that a holder has all that it may have, or all holders together.
@@ -43,22 +51,32 @@ func sourceOf(remote string) netip.Addr {
 
 // acquire takes bytes for a holder, and waits for them until ctx ends.
 func (s *shares[K]) acquire(ctx context.Context, holder K, n int64) error {
-	for {
-		freed, ok := s.tryAcquire(holder, n)
-		if ok {
-			return nil
-		}
-		select {
-		case <-freed:
-		case <-ctx.Done():
-			return errNoShare
-		}
+	s.mu.Lock()
+	if s.take(holder, n) {
+		s.mu.Unlock()
+		return nil
+	}
+	w := &waiter[K]{holder, n, make(chan struct{})}
+	place := s.waiting.PushBack(w)
+	s.mu.Unlock()
+	select {
+	case <-w.taken:
+		return nil
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-w.taken: // just now
+		return nil
+	default:
+		s.waiting.Remove(place)
+		return errNoShare
 	}
 }
 
-func (s *shares[K]) tryAcquire(holder K, n int64) (freed chan struct{}, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// take takes bytes for a holder, if it may have them. The caller holds mu.
+func (s *shares[K]) take(holder K, n int64) bool {
 	var always K
 	has := s.by[holder] + n
 	full := holder != always && s.others+n > s.total-s.each
@@ -66,16 +84,13 @@ func (s *shares[K]) tryAcquire(holder K, n int64) (freed chan struct{}, ok bool)
 		full = has > s.total-(s.others+s.by[always]+n)
 	}
 	if has > s.each || full {
-		if s.freed == nil {
-			s.freed = make(chan struct{})
-		}
-		return s.freed, false
+		return false
 	}
 	s.by[holder] += n
 	if holder != always {
 		s.others += n
 	}
-	return nil, true
+	return true
 }
 
 // release gives bytes of a holder back.
@@ -89,8 +104,12 @@ func (s *shares[K]) release(holder K, n int64) {
 	if holder != always {
 		s.others -= n
 	}
-	if s.freed != nil {
-		close(s.freed)
-		s.freed = nil
+	for place := s.waiting.Front(); place != nil; {
+		w, next := place.Value.(*waiter[K]), place.Next()
+		if s.take(w.holder, w.n) {
+			s.waiting.Remove(place)
+			close(w.taken)
+		}
+		place = next
 	}
 }

@@ -3,8 +3,12 @@ package wire
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"net/netip"
 	"testing"
+
+	"github.com/coracle-eks/coracle/internal/eventually"
 )
 
 func TestSourcesShareWhatBodiesMayHave(t *testing.T) {
@@ -38,6 +42,60 @@ func TestSourcesShareWhatBodiesMayHave(t *testing.T) {
 	s.release(host, 30)
 	if len(s.by) != 0 || s.others != 0 {
 		t.Errorf("%v and %d are left", s.by, s.others)
+	}
+}
+
+// TestOnlyWhoCanGoOnIsWoken has requests of two sources wait, and gives back too little for most of them.
+func TestOnlyWhoCanGoOnIsWoken(t *testing.T) {
+	t.Parallel()
+	s := newShares[netip.Addr](100, 30)
+	a, b, c := sourceOf("10.0.0.1:1"), sourceOf("10.0.0.2:1"), sourceOf("10.0.0.3:1")
+	for _, source := range []netip.Addr{a, b} {
+		if err := s.acquire(t.Context(), source, 30); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left := func() int {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.waiting.Len()
+	}
+	over, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error)
+	for i, source := range []netip.Addr{a, a, a, c, c} {
+		go func() { ended <- s.acquire(over, source, 15) }()
+		eventually.Nil(t, "a request waits", func() error {
+			if n := left(); n != i+1 {
+				return fmt.Errorf("%d wait", n)
+			}
+			return nil
+		})
+	}
+	for i, step := range []struct {
+		release netip.Addr
+		left    int
+		by      map[netip.Addr]int64
+	}{
+		{b, 4, map[netip.Addr]int64{a: 30, b: 20, c: 15}}, // there is room for one of c, and a has its share
+		{b, 3, map[netip.Addr]int64{a: 30, b: 10, c: 30}},
+		{a, 3, map[netip.Addr]int64{a: 20, b: 10, c: 30}},
+		{a, 2, map[netip.Addr]int64{a: 25, b: 10, c: 30}},
+	} {
+		s.release(step.release, 10)
+		if n := left(); n != step.left || !maps.Equal(s.by, step.by) {
+			t.Errorf("step %d: %d wait and %v is taken, want %d and %v", i, n, s.by, step.left, step.by)
+		}
+	}
+	cancel()
+	failed := 0
+	for range 5 {
+		if err := <-ended; err != nil {
+			failed++
+		}
+	}
+	if n := left(); failed != 2 || n != 0 {
+		t.Errorf("%d requests failed and %d wait, want 2 and none", failed, n)
 	}
 }
 

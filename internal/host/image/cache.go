@@ -35,12 +35,41 @@ const cacheShare = 4
 // are not listed again for each pull.
 const evictedShare = 64
 
+const (
+	// maxCachedManifests bounds the manifests of the cache, in bytes: all of them are read when the cache is listed,
+	// while fetches wait.
+	maxCachedManifests = 512 << 20
+	// What each mark, and each blob of an image, counts as of them, so that these are few, too.
+	manifestOfMark, manifestOfBlob = 16 << 10, 1 << 10
+)
+
+// manifestCost returns what an image counts as whose manifest has a size.
+func manifestCost(size int64, marks, blobs int) int64 {
+	return size + manifestOfMark*int64(marks) + manifestOfBlob*int64(blobs)
+}
+
+// cacheSize is what images take of the cache, in bytes: their blobs, and what their manifests count as.
+type cacheSize struct{ blobs, manifests int64 }
+
+func (s cacheSize) add(o cacheSize) cacheSize {
+	return cacheSize{s.blobs + o.blobs, s.manifests + o.manifests}
+}
+
+func (s cacheSize) sub(o cacheSize) cacheSize {
+	return cacheSize{s.blobs - o.blobs, s.manifests - o.manifests}
+}
+
+func (s cacheSize) fits(limit cacheSize) bool {
+	return s.blobs <= limit.blobs && s.manifests <= limit.manifests
+}
+
 // cache counts what is being stored.
 type cache struct {
-	evicting sync.Mutex // held while images are removed for others
+	maxManifests int64
+	evicting     sync.Mutex // held while images are removed for others
 
 	mu      sync.Mutex
-	pending int64          // bytes that are being fetched
+	pending cacheSize      // of what is being fetched
 	storing map[string]int // by repository as it is stored: how many images are being stored there
 	// since has the repositories in which an image was being stored at any time since the listing under way began; nil
 	// when nothing is listed
@@ -48,11 +77,11 @@ type cache struct {
 	// removing has the repositories in which something is being removed; removed is signaled when that ends
 	removing map[string]bool
 	removed  sync.Cond
-	// size is how many bytes the images have at most: what they had when they were listed last, and all that was fetched
-	// since. So that most pulls need not list them.
-	size   int64
-	listed bool  // size is known
-	added  int64 // to size since the listing under way began
+	// size is what the images have at most: what they had when they were listed last, and all that was fetched since. So
+	// that most pulls need not list them.
+	size   cacheSize
+	listed bool      // size is known
+	added  cacheSize // to size since the listing under way began
 }
 
 // beginStoring announces that an image is going to be stored in a repository, where nothing is removed until it ended.
@@ -107,7 +136,7 @@ func (c *cache) beginRemoving(stored string, own int) (end func(), ok bool) {
 func (c *cache) beginListing() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.since, c.added = make(map[string]bool), 0
+	c.since, c.added = make(map[string]bool), cacheSize{}
 	for stored := range c.storing {
 		c.since[stored] = true
 	}
@@ -178,34 +207,40 @@ func (r *Registry) renameMarks() error {
 // cachedImage is an image or an index of the cache.
 type cachedImage struct {
 	repository, digest string
+	tags               []string
 	marks              []string // its tags and its digest, those that have marks
 	used               time.Time
-	blobs              map[digest.Digest]int64 // that it consists of, by size
+	isIndex            bool
+	manifests          int64 // what it counts as of maxCachedManifests
 }
 
-// makeRoom reserves room in the cache for blobs that are going to be stored in a repository. Images that were not
-// asked for the longest are removed for them.
-func (r *Registry) makeRoom(ctx context.Context, repository string, blobs []v1.Descriptor) (release func(), err error) {
-	var need int64
+// makeRoom reserves room in the cache for blobs that are going to be stored in a repository, of which manifests are so
+// many bytes, with so many marks. Images that were not asked for the longest are removed for them.
+func (r *Registry) makeRoom(ctx context.Context, repository string, blobs []v1.Descriptor, manifests int64, marks int) (
+	release func(), err error) {
+	need := cacheSize{manifests: manifestCost(manifests, marks, len(blobs))}
 	for _, b := range blobs {
 		if b.Size < 0 || b.Size > maxLayer {
 			return nil, fmt.Errorf("the size of %s is %d bytes, and may be 0 to %d", b.Digest, b.Size, int64(maxLayer))
 		}
-		need += b.Size
+		need.blobs += b.Size
 	}
 	free, size, err := diskspace.Measure(r.options.Dir)
 	if err != nil {
 		return nil, err
 	}
-	limit := r.options.CacheSize
-	if limit == 0 {
-		limit = size / cacheShare
+	limit := cacheSize{r.options.CacheSize, r.cache.maxManifests}
+	if limit.blobs == 0 {
+		limit.blobs = size / cacheShare
 	}
-	if need > limit {
+	if !need.fits(limit) {
 		return nil, fmt.Errorf(
-			"it has %s, and all images of public registries may have %s: load it with \"coracle images load\"",
-			humanize.IBytes(uint64(need)),
-			humanize.IBytes(uint64(limit)),
+			"it has %s, %s of them manifests, and all images of public registries may have %s, and %s: load it with "+
+				"\"coracle images load\"",
+			humanize.IBytes(uint64(need.blobs)),
+			humanize.IBytes(uint64(manifests)),
+			humanize.IBytes(uint64(limit.blobs)),
+			humanize.IBytes(uint64(limit.manifests)),
 		)
 	}
 	c := &r.cache
@@ -221,17 +256,17 @@ func (r *Registry) makeRoom(ctx context.Context, repository string, blobs []v1.D
 			return nil, err
 		}
 	}
-	if c.size+c.pending+need > limit {
+	if !c.size.add(c.pending).add(need).fits(limit) {
 		return nil, fmt.Errorf(
 			"it has %s, and the images of public registries that are being fetched leave no room for it: try again later",
-			humanize.IBytes(uint64(need)),
+			humanize.IBytes(uint64(need.blobs)),
 		)
 	}
-	c.pending += need
+	c.pending = c.pending.add(need)
 	end := c.addStoring(r.storedName(repository))
 	return func() {
 		c.mu.Lock()
-		c.pending, c.size, c.added = c.pending-need, c.size+need, c.added+need
+		c.pending, c.size, c.added = c.pending.sub(need), c.size.add(need), c.added.add(need)
 		c.mu.Unlock()
 		end()
 	}, nil
@@ -239,13 +274,16 @@ func (r *Registry) makeRoom(ctx context.Context, repository string, blobs []v1.D
 
 // hasRoom reports whether there certainly is room for an image of a size, on a disk with so much free. The caller holds
 // mu.
-func (c *cache) hasRoom(need, limit, free int64) bool {
-	return c.listed && c.size+c.pending+need <= limit && need+diskspace.Reserve <= free
+func (c *cache) hasRoom(need, limit cacheSize, free int64) bool {
+	return c.listed && c.size.add(c.pending).add(need).fits(limit) && need.blobs+diskspace.Reserve <= free
 }
+
+// cachedBlob is a blob of the cache, and how many of its images have it.
+type cachedBlob struct{ size, images int64 }
 
 // evict removes the images that were not asked for the longest until the cache and the disk have room for an image.
 // Images of other repositories can be stored meanwhile. An image stays while others are being stored in its repository.
-func (r *Registry) evict(ctx context.Context, need, limit int64) error {
+func (r *Registry) evict(ctx context.Context, need, limit cacheSize) error {
 	c := &r.cache
 	c.evicting.Lock()
 	defer c.evicting.Unlock()
@@ -261,27 +299,30 @@ func (r *Registry) evict(ctx context.Context, need, limit int64) error {
 	}
 	c.beginListing()
 	defer c.endListing()
-	images, err := r.listCached(ctx)
+	images, blobs, err := r.listCached(ctx)
 	if err != nil {
 		return err
 	}
-	count, total := make(map[digest.Digest]int), int64(0)
+	var total cacheSize
+	for _, b := range blobs {
+		total.blobs += b.size
+	}
 	for _, image := range images {
-		for d, size := range image.blobs {
-			if count[d]++; count[d] == 1 {
-				total += size
-			}
-		}
+		total.manifests += image.manifests
 	}
 	c.mu.Lock()
-	short := max(total+c.added+c.pending+need-limit, need+diskspace.Reserve-free)
+	short := total.add(c.added).add(c.pending).add(need).sub(limit)
 	c.mu.Unlock()
-	if short > 0 {
-		short += limit / evictedShare
+	short.blobs = max(short.blobs, need.blobs+diskspace.Reserve-free)
+	if short.blobs > 0 {
+		short.blobs += limit.blobs / evictedShare
+	}
+	if short.manifests > 0 {
+		short.manifests += limit.manifests / evictedShare
 	}
 	gone := make(map[string][]digest.Digest) // manifests, by repository
 	for _, image := range images {
-		if short <= 0 {
+		if short.fits(cacheSize{}) {
 			break
 		}
 		if gone[image.repository] == nil {
@@ -291,15 +332,12 @@ func (r *Registry) evict(ctx context.Context, need, limit int64) error {
 			}
 			defer end()
 		}
-		if err := r.removeCached(ctx, image); err != nil {
+		removed, err := r.removeCached(ctx, image, blobs)
+		if err != nil {
 			return err
 		}
+		short, total = short.sub(removed), total.sub(removed)
 		gone[image.repository] = append(gone[image.repository], digest.Digest(image.digest))
-		for d, size := range image.blobs {
-			if count[d]--; count[d] == 0 {
-				short, total = short-size, total-size
-			}
-		}
 		r.options.Log.Info(
 			"removed an image of a public registry to make room",
 			"image",
@@ -315,12 +353,13 @@ func (r *Registry) evict(ctx context.Context, need, limit int64) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.size, c.listed = total+c.added, true
+	c.size, c.listed = total.add(c.added), true
 	return nil
 }
 
-// listCached lists the images of the cache, those first that were not asked for the longest.
-func (r *Registry) listCached(ctx context.Context) (all []cachedImage, err error) {
+// listCached lists the images of the cache, those first that were not asked for the longest, and the blobs of all of
+// them.
+func (r *Registry) listCached(ctx context.Context) (all []cachedImage, blobs map[digest.Digest]cachedBlob, err error) {
 	marks := make(map[string]map[string]time.Time) // when each was used, by repository and identifier
 	err = filepath.WalkDir(r.marksDir(), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -342,20 +381,31 @@ func (r *Registry) listCached(ctx context.Context) (all []cachedImage, err error
 		return nil
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("list the images of public registries: %w", err)
+		return nil, nil, fmt.Errorf("list the images of public registries: %w", err)
 	}
+	blobs = make(map[digest.Digest]cachedBlob)
 	for repository, used := range marks {
 		if host, _, _ := strings.Cut(repository, "/"); isECRHost(host) {
 			continue // an account's own
 		}
 		images, err := r.cachedOf(ctx, repository, used)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
+		}
+		for i, image := range images {
+			size, own, err := r.cachedBlobs(ctx, image)
+			if err != nil {
+				return nil, nil, err
+			}
+			images[i].manifests = manifestCost(size, len(image.marks), len(own))
+			for d, size := range own {
+				blobs[d] = cachedBlob{size, blobs[d].images + 1}
+			}
 		}
 		all = append(all, images...)
 	}
 	slices.SortFunc(all, func(a, b cachedImage) int { return a.used.Compare(b.used) })
-	return all, nil
+	return all, blobs, nil
 }
 
 func isECRHost(host string) bool {
@@ -375,7 +425,8 @@ func (r *Registry) cachedOf(ctx context.Context, repository string, used map[str
 		one := cachedImage{
 			repository: repository,
 			digest:     image.Digest,
-			blobs:      map[digest.Digest]int64{digest.Digest(image.Digest): image.Size},
+			tags:       image.Tags,
+			isIndex:    image.ConfigMediaType == "",
 		}
 		for _, identifier := range append(image.Tags, image.Digest) {
 			at, ok := used[identifier]
@@ -394,24 +445,18 @@ func (r *Registry) cachedOf(ctx context.Context, repository string, used map[str
 			loaded[image.Digest] = true
 		}
 		all = append(all, one)
-		isIndex := image.ConfigMediaType == ""
-		if isIndex && !loaded[image.Digest] {
+		if !one.isIndex || !loaded[image.Digest] {
 			continue // an index that is not read takes no time, however many images it names
 		}
-		size, parts, err := r.manifestParts(ctx, repository, image.Digest)
+		_, parts, err := r.manifestParts(ctx, repository, image.Digest)
 		if errors.Is(err, ErrNotFound) {
 			continue // it was deleted meanwhile
 		}
 		if err != nil {
 			return nil, err
 		}
-		one.blobs[digest.Digest(image.Digest)] = size
 		for _, part := range parts {
-			if isIndex {
-				loaded[part.Digest.String()] = true
-			} else {
-				one.blobs[digest.Digest(part.Digest.String())] = part.Size
-			}
+			loaded[part.Digest.String()] = true
 		}
 	}
 	for identifier := range used { // of what could not be stored, or was deleted
@@ -424,6 +469,28 @@ func (r *Registry) cachedOf(ctx context.Context, repository string, used map[str
 		}
 	}
 	return slices.DeleteFunc(all, func(image cachedImage) bool { return loaded[image.digest] }), nil
+}
+
+// cachedBlobs returns the size of an image's manifest, and the blobs that the image consists of, by size: of an index,
+// its manifest alone.
+func (r *Registry) cachedBlobs(
+	ctx context.Context,
+	image cachedImage,
+) (manifest int64, blobs map[digest.Digest]int64, err error) {
+	var parts []v1.Descriptor
+	if image.isIndex {
+		manifest, err = r.ManifestSize(ctx, joinReference(image.repository, image.digest))
+	} else {
+		manifest, parts, err = r.manifestParts(ctx, image.repository, image.digest)
+	}
+	if err != nil && !errors.Is(err, ErrNotFound) { // otherwise it was deleted meanwhile
+		return 0, nil, err
+	}
+	blobs = map[digest.Digest]int64{digest.Digest(image.digest): manifest}
+	for _, part := range parts {
+		blobs[digest.Digest(part.Digest.String())] = part.Size
+	}
+	return manifest, blobs, nil
 }
 
 // manifestParts are what the manifest of an image or an index names. size is that of the manifest.
@@ -450,17 +517,33 @@ func (r *Registry) manifestParts(
 	return int64(len(m.Payload)), parts, nil
 }
 
-// removeCached removes the names of an image. Its layers go with dropUnnamed.
-func (r *Registry) removeCached(ctx context.Context, image cachedImage) error {
-	if err := r.DeleteImage(ctx, image.repository, image.digest); err != nil {
-		return err
+// removeCached removes the names of an image, and counts it out of the blobs of all. Its layers go with dropUnnamed.
+func (r *Registry) removeCached(
+	ctx context.Context,
+	image cachedImage,
+	blobs map[digest.Digest]cachedBlob,
+) (removed cacheSize, err error) {
+	_, own, err := r.cachedBlobs(ctx, image)
+	if err != nil {
+		return cacheSize{}, err
+	}
+	if err := r.deleteManifest(ctx, image.repository, image.digest, image.tags); err != nil {
+		return cacheSize{}, err
 	}
 	for _, identifier := range image.marks {
 		if err := os.Remove(r.pulledMark(image.repository, identifier)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+			return cacheSize{}, err
 		}
 	}
-	return nil
+	removed.manifests = image.manifests
+	for d := range own {
+		of := blobs[d]
+		if of.images--; of.images == 0 {
+			removed.blobs += of.size
+		}
+		blobs[d] = of
+	}
+	return removed, nil
 }
 
 // dropUnnamed removes the layers of a repository that none of its manifests names, and from the disk those of them,

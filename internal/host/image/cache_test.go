@@ -159,8 +159,8 @@ func TestTheCacheIsBounded(t *testing.T) {
 	if after := bytesOfBlobs(t, r); after != before {
 		t.Errorf("it has changed the blobs from %d to %d bytes", before, after)
 	}
-	if r.cache.pending != 0 || len(r.cache.storing) != 0 || len(r.turns.sources) != 0 {
-		t.Errorf("left: %d bytes, %v, %v", r.cache.pending, r.cache.storing, r.turns.sources)
+	if r.cache.pending != (cacheSize{}) || len(r.cache.storing) != 0 || len(r.turns.sources) != 0 {
+		t.Errorf("left: %v, %v, %v", r.cache.pending, r.cache.storing, r.turns.sources)
 	}
 }
 
@@ -213,6 +213,73 @@ func TestIndexesOfTheCacheAreRemoved(t *testing.T) {
 	}
 	if got := bytesOfBlobs(t, r); got > 40<<10 {
 		t.Errorf("the blobs have %d bytes", got)
+	}
+}
+
+// TestManifestsOfTheCacheAreBounded fetches images that are small, and whose manifests are large, until the oldest have
+// to go; and one image by more and more tags.
+func TestManifestsOfTheCacheAreBounded(t *testing.T) {
+	t.Parallel()
+	n := newInternet()
+	r := open(t, Options{Transport: n, CacheSize: 1 << 30})
+	r.cache.maxManifests = 1 << 20
+	push := func(reference string, annotation int) {
+		t.Helper()
+		img := mutate.Annotations(randomImage(t), map[string]string{"a": strings.Repeat("x", annotation)}).(v1.Image)
+		ref, err := name.ParseReference(reference)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := remote.Write(ref, img, remote.WithTransport(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bound := func() {
+		t.Helper()
+		images, _, err := r.listCached(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var total int64
+		for _, image := range images {
+			if total += image.manifests; image.manifests < 4<<10 {
+				t.Errorf("%s counts as %d bytes", image.digest, image.manifests)
+			}
+		}
+		if total > 1<<20 || total < 1<<18 {
+			t.Errorf("the manifests have %d bytes", total)
+		}
+	}
+	for i := range 12 {
+		push(fmt.Sprintf("docker.io/library/a:%d", i), 200<<10)
+		if status, _, body := get(t, r, "library/a", fmt.Sprint(i), "docker.io"); status != 200 {
+			t.Fatal(body)
+		}
+	}
+	bound()
+	if there := has(t, r, "docker.io/library/a:11"); !there || has(t, r, "docker.io/library/a:0") {
+		t.Errorf("the newest is there: %v, and the oldest stays", there)
+	}
+	push("docker.io/library/a:tags", 0)
+	ref := name.MustParseReference("docker.io/library/a:tags")
+	for i := range 80 {
+		img, err := remote.Image(ref, remote.WithTransport(n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tag := fmt.Sprintf("tag%d", i)
+		if err := remote.Tag(ref.Context().Tag(tag), img, remote.WithTransport(n)); err != nil {
+			t.Fatal(err)
+		}
+		if status, _, body := get(t, r, "library/a", tag, "docker.io"); status != 200 {
+			t.Fatal(body)
+		}
+	}
+	bound()
+	push("docker.io/library/a:large", 1<<20)
+	if status, _, body := get(t, r, "library/a", "large", "docker.io"); status != http.StatusForbidden ||
+		!strings.Contains(body, "all images of public registries may have 1.0 GiB, and 1.0 MiB") {
+		t.Errorf("an image with a large manifest: %d %s", status, body)
 	}
 }
 

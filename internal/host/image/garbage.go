@@ -35,7 +35,10 @@ func (r *Registry) leaveGarbage() error {
 	return f.Close()
 }
 
-// collectGarbage removes layers and manifests that belong to no image.
+// garbageTime bounds the reading of manifests for the collection of garbage, for which a start waits.
+const garbageTime = 2 * time.Minute
+
+// collectGarbage removes layers and manifests that belong to no image. It gives up when ctx ends.
 func (r *Registry) collectGarbage(ctx context.Context) error {
 	if _, err := os.Stat(r.garbageMark()); errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -117,6 +117,7 @@ func Open(o Options) (*Registry, error) {
 		metadata:     semaphore.NewWeighted(maxPullMetadata),
 	}
 	r.cache.removed.L = &r.cache.mu
+	r.cache.maxManifests = maxCachedManifests
 	r.background, r.stop = context.WithCancel(context.Background())
 	root := filepath.Join(o.Dir, "registry")
 	for _, dir := range []string{root, r.scratchDir()} {
@@ -152,7 +153,9 @@ func Open(o Options) (*Registry, error) {
 	if r.storage, err = storage.NewRegistry(ctx, r.driver, storage.EnableDelete); err != nil {
 		return nil, fmt.Errorf("open the registry of images: %w", err)
 	}
-	if err := errors.Join(r.collectGarbage(ctx), r.dropGolden()); err != nil {
+	collecting, cancel := context.WithTimeout(ctx, garbageTime)
+	defer cancel()
+	if err := errors.Join(r.collectGarbage(collecting), r.dropGolden()); err != nil {
 		// no reason not to serve the others
 		o.Log.Warn("images that nobody needs take space: it is tried again at the next start", "error", err)
 	}

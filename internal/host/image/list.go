@@ -302,6 +302,19 @@ func (r *Registry) DeleteTag(ctx context.Context, repository, tag string) error 
 
 // DeleteImage removes a manifest and its tags; no error when there is none.
 func (r *Registry) DeleteImage(ctx context.Context, repository, digestOf string) error {
+	repo, err := r.repository(ctx, repository)
+	if err != nil {
+		return err
+	}
+	tags, err := r.tagsByManifest(ctx, repo)
+	if err != nil {
+		return fmt.Errorf("list the tags of %s: %w", repository, err)
+	}
+	return r.deleteManifest(ctx, repository, digestOf, tags[digest.Digest(digestOf)])
+}
+
+// deleteManifest removes a manifest and the tags that are on it; no error when there is none.
+func (r *Registry) deleteManifest(ctx context.Context, repository, digestOf string, tags []string) error {
 	if err := r.leaveGarbage(); err != nil {
 		return err
 	}
@@ -314,11 +327,7 @@ func (r *Registry) DeleteImage(ctx context.Context, repository, digestOf string)
 	if err != nil {
 		return fail(err)
 	}
-	tags, err := r.tagsByManifest(ctx, repo)
-	if err != nil {
-		return fail(err)
-	}
-	for _, tag := range tags[d] {
+	for _, tag := range tags {
 		if err := repo.Tags(ctx).Untag(ctx, tag); err != nil && !isUnknown(err) {
 			return fail(err)
 		}

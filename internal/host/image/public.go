@@ -183,6 +183,7 @@ func (r *Registry) storePulled(ctx context.Context, repository, reference string
 		return err
 	}
 	blobs, size := []v1.Descriptor{descriptor.Descriptor}, descriptor.Size
+	manifests := size
 	var digest v1.Hash
 	if image != nil {
 		manifest, err := image.Manifest()
@@ -201,6 +202,7 @@ func (r *Registry) storePulled(ctx context.Context, repository, reference string
 		}
 		blobs = append(append(blobs, manifest.Layers...), manifest.Config, v1.Descriptor{Digest: digest, Size: own})
 		size += own + manifest.Config.Size
+		manifests += own
 	}
 	hold(size)
 	marks := []string{reference}
@@ -214,7 +216,7 @@ func (r *Registry) storePulled(ctx context.Context, repository, reference string
 			marks = append(marks, digest.String())
 		}
 		var release func()
-		if release, err = r.makeRoom(ctx, repository, blobs); err != nil {
+		if release, err = r.makeRoom(ctx, repository, blobs, manifests, len(marks)); err != nil {
 			return err
 		}
 		defer release()

@@ -110,6 +110,9 @@ func (m sweptManifests) Exists(context.Context, digest.Digest) (bool, error) { r
 // Get returns a manifest, with what it names as far as that is there.
 func (m sweptManifests) Get(ctx context.Context, d digest.Digest, options ...distribution.ManifestServiceOption) (
 	distribution.Manifest, error) {
+	if err := ctx.Err(); err != nil { // of which the library takes no notice
+		return nil, err
+	}
 	manifest, err := m.checkedManifests.Get(ctx, d, options...)
 	if err != nil {
 		return nil, err

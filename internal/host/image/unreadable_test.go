@@ -1,10 +1,12 @@
 package image
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 
@@ -132,6 +134,14 @@ func TestTheCollectionOfGarbageFollowsNoIndex(t *testing.T) {
 	}
 	if err := r.leaveGarbage(); err != nil {
 		t.Fatal(err)
+	}
+	over, cancel := context.WithCancel(ctx)
+	cancel()
+	if err := r.collectGarbage(over); err == nil || !strings.Contains(err.Error(), context.Canceled.Error()) {
+		t.Errorf("a collection whose time is over says %v", err)
+	}
+	if _, err := os.Stat(r.garbageMark()); err != nil {
+		t.Errorf("it is not repeated: %v", err)
 	}
 	if err := r.collectGarbage(ctx); err != nil {
 		t.Fatal(err)

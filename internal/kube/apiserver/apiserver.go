@@ -107,20 +107,16 @@ type Work[T any] func(ctx context.Context, k *Connection, open func(T)) error
 type worker struct {
 	clusterID, endpoint string
 	stop                context.CancelFunc
-	running             *conc.WaitGroup
+	stopped             bool
+	ended               chan struct{} // closed when the work has ended
 }
 
-// Follow works on every cluster until ctx ends.
+// Follow works on every cluster until ctx ends. One piece of work at a time works on a cluster, and one that takes its
+// time to end holds up no other cluster.
 func (c *Connections[T]) Follow(ctx context.Context, work Work[T]) {
 	var mu sync.Mutex // of running: two sources tell
-	running := map[string]worker{}
-	end := func(key string) {
-		if w, ok := running[key]; ok {
-			w.stop()
-			w.running.Wait()
-			delete(running, key)
-		}
-	}
+	running := map[string]*worker{}
+	var working conc.WaitGroup
 	look := func(key string) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -131,18 +127,33 @@ func (c *Connections[T]) Follow(ctx context.Context, work Work[T]) {
 		}
 		plane := row.Value // of no cluster, if the row is gone
 		wanted := plane.Ready && (c.o.Wanted == nil || c.o.Wanted(ctx, key))
-		if was, ok := running[key]; ok && wanted && was.clusterID == plane.ClusterID && was.endpoint == plane.Endpoint {
+		was, ok := running[key]
+		if ok && wanted && !was.stopped && was.clusterID == plane.ClusterID &&
+			was.endpoint == plane.Endpoint {
 			return
 		}
-		end(key)
+		if ok {
+			was.stop()
+			was.stopped = true
+		}
 		if !wanted || ctx.Err() != nil {
 			return
 		}
 		within, stop := context.WithCancel(ctx)
-		w := worker{plane.ClusterID, plane.Endpoint, stop, conc.NewWaitGroup()}
+		w := &worker{clusterID: plane.ClusterID, endpoint: plane.Endpoint, stop: stop, ended: make(chan struct{})}
 		running[key] = w
-		w.running.Go(func() {
+		working.Go(func() {
+			defer close(w.ended)
+			if ok {
+				<-was.ended
+			}
 			recovery.Repeat(within, c.o.Log, c.o.What, func() { c.keepConnected(within, key, w.clusterID, work) })
+			<-within.Done() // the cluster may be gone before its control plane is
+			mu.Lock()
+			defer mu.Unlock()
+			if running[key] == w {
+				delete(running, key)
+			}
 		})
 	}
 	var telling conc.WaitGroup
@@ -151,12 +162,7 @@ func (c *Connections[T]) Follow(ctx context.Context, work Work[T]) {
 	}
 	c.planes.Notify(ctx, "", look)
 	telling.Wait()
-	for _, w := range running {
-		w.stop()
-	}
-	for _, w := range running {
-		w.running.Wait()
-	}
+	working.Wait()
 }
 
 // keepConnected stays connected to one cluster until ctx ends or the cluster is gone.

@@ -16,6 +16,7 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/kube/apiserver"
 	"github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -71,4 +72,72 @@ func TestConnectionsThatEndAtOnceAreNotRepeatedAtOnce(t *testing.T) {
 	if took := time.Since(began); took < 1500*time.Millisecond {
 		t.Errorf("%d connections within %s", attempts, took)
 	}
+}
+
+// TestWorkThatEndsSlowlyHoldsUpNoOtherCluster has work on a cluster that does not end when it should.
+func TestWorkThatEndsSlowlyHoldsUpNoOtherCluster(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t)
+	planes := record.ControlPlanes(s)
+	slow := record.Cluster{Account: "111122223333", Region: "eu-west-1", Name: "slow", ID: "0123"}
+	other := record.Cluster{Account: "444455556666", Region: "eu-west-1", Name: "other", ID: "4567"}
+	plane := func(cluster record.Cluster, endpoint string) record.ControlPlane {
+		return record.ControlPlane{ClusterID: cluster.ID, Endpoint: endpoint, Ready: true}
+	}
+	for _, cluster := range []record.Cluster{slow, other} {
+		if _, err := record.Clusters(s).Create(t.Context(), cluster.Key(), cluster); err != nil {
+			t.Fatal(err)
+		}
+	}
+	row, err := planes.Create(t.Context(), slow.Key(), plane(slow, "https://a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	connections := apiserver.New[string](apiserver.Options{Store: s, What: "watch nodes",
+		Log: slog.New(slog.DiscardHandler),
+		Config: func(context.Context, record.Cluster, string, ...string) (*rest.Config, error) {
+			return &rest.Config{Host: "https://127.0.0.1:1"}, nil
+		}})
+	ctx, cancel := context.WithCancel(t.Context())
+	began, stopped, end := make(chan string), make(chan struct{}), make(chan struct{})
+	followed := make(chan struct{})
+	go func() {
+		defer close(followed)
+		first := true // of the slow cluster
+		connections.Follow(ctx, func(ctx context.Context, k *apiserver.Connection, _ func(string)) error {
+			began <- k.Cluster.Name
+			<-ctx.Done()
+			if k.Cluster.Name == slow.Name && first {
+				first = false
+				close(stopped)
+				<-end
+			}
+			return nil
+		})
+	}()
+	next := func(want string) {
+		t.Helper()
+		select {
+		case got := <-began:
+			if got != want {
+				t.Fatalf("work on %s begins, want %s", got, want)
+			}
+		case <-time.After(eventually.Limit):
+			t.Fatalf("no work on %s begins", want)
+		}
+	}
+	next(slow.Name)
+	row.Value = plane(slow, "https://b")
+	if _, err := planes.Update(t.Context(), row); err != nil {
+		t.Fatal(err)
+	}
+	<-stopped
+	if _, err := planes.Create(t.Context(), other.Key(), plane(other, "https://c")); err != nil {
+		t.Fatal(err)
+	}
+	next(other.Name) // and not the slow one, whose work has not ended
+	close(end)
+	next(slow.Name)
+	cancel()
+	<-followed
 }
