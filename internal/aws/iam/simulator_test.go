@@ -1,0 +1,121 @@
+package iam_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/aws/aws-sdk-go-v2/service/iam/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/awstest"
+	"github.com/coracle-eks/coracle/internal/aws/iam/iamtest"
+)
+
+func TestSimulators(t *testing.T) {
+	t.Parallel()
+	a := iamtest.New(t)
+	ctx, c, p := t.Context(), a.IAM(a.Root), aws.String
+	a.NewUser(
+		t,
+		"alice",
+		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"s3:*","Resource":"arn:aws:s3:::b/*","Condition":{"IpAddress":{"aws:SourceIp":"10.0.0.0/8"}}},{"Effect":"Deny","Action":"s3:DeleteObject","Resource":"*"}]}`,
+	)
+	address := []types.ContextEntry{{ContextKeyName: p("aws:SourceIp"), ContextKeyType: types.ContextKeyTypeEnumIp,
+		ContextKeyValues: []string{"10.1.1.1"}}}
+	out := awstest.Must[*iam.SimulatePrincipalPolicyOutput](
+		t,
+	)(
+		c.SimulatePrincipalPolicy(ctx, &iam.SimulatePrincipalPolicyInput{
+			PolicySourceArn: p("arn:aws:iam::111122223333:user/alice"), ActionNames: []string{"s3:GetObject",
+				"s3:DeleteObject", "s3:CreateBucket"}, ResourceArns: []string{"arn:aws:s3:::b/x"}, ContextEntries: address,
+		}),
+	)
+	for i, want := range []types.PolicyEvaluationDecisionType{"allowed", "explicitDeny", "allowed"} {
+		r := out.EvaluationResults[i]
+		if r.EvalDecision != want || len(r.MatchedStatements) != 1 ||
+			*r.MatchedStatements[0].SourcePolicyId != "user_alice_inline" {
+			t.Errorf("%s: %s %+v", *r.EvalActionName, r.EvalDecision, r.MatchedStatements)
+		}
+	}
+	missing := awstest.Must[*iam.SimulatePrincipalPolicyOutput](t)(c.SimulatePrincipalPolicy(ctx,
+		&iam.SimulatePrincipalPolicyInput{
+			PolicySourceArn: p("arn:aws:iam::111122223333:user/alice"), ActionNames: []string{"s3:GetObject"},
+			ResourceArns: []string{"arn:aws:s3:::b/x"},
+		})).EvaluationResults[0]
+	if missing.EvalDecision != "implicitDeny" || !slices.Equal(missing.MissingContextValues, []string{"aws:SourceIp"}) {
+		t.Errorf("without the address: %s, missing %v", missing.EvalDecision, missing.MissingContextValues)
+	}
+
+	custom := awstest.Must[*iam.SimulateCustomPolicyOutput](t)(c.SimulateCustomPolicy(ctx, &iam.SimulateCustomPolicyInput{
+		PolicyInputList: []string{allowAll}, PermissionsBoundaryPolicyInputList: []string{strings.Replace(allowAll,
+			`"Action":"*"`, `"Action":"eks:*"`, 1)},
+		ActionNames: []string{"eks:ListClusters", "iam:ListUsers"},
+	})).EvaluationResults
+	if custom[0].EvalDecision != "allowed" ||
+		!custom[0].PermissionsBoundaryDecisionDetail.AllowedByPermissionsBoundary ||
+		custom[1].EvalDecision != "implicitDeny" ||
+		custom[1].PermissionsBoundaryDecisionDetail.AllowedByPermissionsBoundary {
+		t.Errorf("within a boundary: %+v", custom)
+	}
+	if id := *custom[0].MatchedStatements[0].SourcePolicyId; id != "PolicyInputList.1" {
+		t.Errorf("the statement is of %s", id)
+	}
+
+	const resource = `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::444455556666:user/bob"},"Action":"s3:GetObject","Resource":"*"}}`
+	across := awstest.Must[*iam.SimulateCustomPolicyOutput](t)(c.SimulateCustomPolicy(ctx, &iam.SimulateCustomPolicyInput{
+		PolicyInputList: []string{allowAll}, ResourcePolicy: p(resource),
+		CallerArn:   p("arn:aws:iam::444455556666:user/bob"),
+		ActionNames: []string{"s3:GetObject", "s3:PutObject"}, ResourceArns: []string{"arn:aws:s3:::b/x"},
+	})).EvaluationResults
+	if across[0].EvalDecision != "allowed" || across[1].EvalDecision != "implicitDeny" {
+		t.Errorf("across accounts: %s, %s", across[0].EvalDecision, across[1].EvalDecision)
+	}
+	keys := awstest.Must[*iam.GetContextKeysForPrincipalPolicyOutput](t)(c.GetContextKeysForPrincipalPolicy(ctx,
+		&iam.GetContextKeysForPrincipalPolicyInput{
+			PolicySourceArn: p("arn:aws:iam::111122223333:user/alice")})).ContextKeyNames
+	if !slices.Equal(keys, []string{"aws:SourceIp"}) {
+		t.Errorf("alice's policies read %v", keys)
+	}
+}
+
+// TestSimulatorsBoundTheirWork shows that a simulation is cut off by its own size, not by its client's patience.
+func TestSimulatorsBoundTheirWork(t *testing.T) {
+	t.Parallel()
+	a := iamtest.New(t)
+	c := a.IAM(a.Root)
+	var resources, arns []string
+	for range 150 {
+		resources = append(resources, `"arn:aws:s3:::*`+strings.Repeat("a", 690)+`b"`)
+	}
+	policy := `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"*","Resource":[` +
+		strings.Join(resources, ",") + `]}}`
+	for range 60 {
+		arns = append(arns, "arn:aws:s3:::"+strings.Repeat("a", 2000))
+	}
+	simulate := func(ctx context.Context, actions int, policies ...string) (*iam.SimulateCustomPolicyOutput, error) {
+		return c.SimulateCustomPolicy(ctx, &iam.SimulateCustomPolicyInput{
+			PolicyInputList: policies, ActionNames: slices.Repeat([]string{"s3:GetObject"}, actions),
+			ResourceArns: arns, MaxItems: aws.Int32(1000),
+		})
+	}
+	if out := awstest.Must[*iam.SimulateCustomPolicyOutput](t)(simulate(t.Context(), 1, policy)); len(
+		out.EvaluationResults) != len(arns) {
+		t.Errorf("%d results, want %d", len(out.EvaluationResults), len(arns))
+	}
+	for name, test := range map[string]struct {
+		actions  int
+		policies []string
+		want     string
+	}{
+		"many policies": {16, slices.Repeat([]string{policy}, 4), "too much work"},
+		"many actions":  {500, []string{allowAll}, "at most 10000"},
+	} {
+		_, err := simulate(t.Context(), test.actions, test.policies...)
+		if awstest.Code(err) != "InvalidInput" || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
