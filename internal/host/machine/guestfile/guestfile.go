@@ -73,7 +73,8 @@ func openRegular(dir, name string) (*os.File, error) {
 	if err := unix.Fstat(seen, &st); err != nil {
 		return nil, failed(err)
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink != 1 {
+	// It has no name any more when it was replaced since it was opened.
+	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink > 1 {
 		return nil, failed(fmt.Errorf("%w: it is not a regular file with one name", ErrUnsafe))
 	}
 	// O_NONBLOCK: a lease that a machine holds on the file (fcntl(2), F_SETLEASE) is not waited for.

@@ -3,11 +3,13 @@
 package guestfile
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -122,5 +124,31 @@ func TestALeaseIsNotWaitedFor(t *testing.T) {
 	}
 	if _, err := Read(dir, "report", 10); !errors.Is(err, unix.EWOULDBLOCK) {
 		t.Errorf("Read of a file with a lease: %v, want EWOULDBLOCK", err)
+	}
+}
+
+func TestAFileThatIsReplacedMeanwhile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	name, next := filepath.Join(dir, "report"), filepath.Join(dir, "next")
+	if err := os.WriteFile(name, []byte("a report"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var replacing sync.WaitGroup
+	replacing.Go(func() {
+		for ctx.Err() == nil {
+			if err := errors.Join(os.WriteFile(next, []byte("a report"), 0o600), os.Rename(next, name)); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	defer replacing.Wait()
+	defer cancel()
+	for range 20000 {
+		if content, err := Read(dir, "report", 100); err != nil || string(content) != "a report" {
+			t.Fatalf("%q, %v", content, err)
+		}
 	}
 }
