@@ -4,6 +4,7 @@
 //	go run ./hack/build kubernetes -o bin/bundles 1.35
 //	go run ./hack/build node -o bin/node
 //	go run ./hack/build components -o bin/node metrics-server cert-manager
+//	go run ./hack/build packages
 package main
 
 import (
@@ -28,7 +29,7 @@ func main() {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	cmd.AddCommand(kubernetesCommand(), nodeCommand(), componentsCommand())
+	cmd.AddCommand(kubernetesCommand(), nodeCommand(), componentsCommand(), packagesCommand())
 	if err := cmd.ExecuteContext(ctx); err != nil {
 		fmt.Fprintf(os.Stderr, "\n%v\n", err)
 		os.Exit(1)

@@ -32,7 +32,8 @@ func nodeCommand() *cobra.Command {
 			programs := upstream.NodeProgramsIn(into)
 			report := printer()
 			path, err := programs.Path("containerd")
-			if err == nil {
+			_, imageErr := programs.Image()
+			if err == nil && imageErr == nil {
 				report(upstream.Progress{Title: "programs of nodes", Step: upstream.Ready, Detail: filepath.Dir(path)})
 				return nil
 			}

@@ -30,6 +30,9 @@ var Connections = map[string]string{
 	"internal/host/image/transport.go loadImage":  inProcess,
 	"internal/host/image/public.go pullImage":     "it is given the transport of package outbound",
 
+	"internal/nodeimage/mirror.go tryGet": "a mirror of Debian, which the operator chooses; what it answers is " +
+		"compared with checksums",
+
 	// Nobody else makes clients of API servers: theirs bound what a program that a cluster's administrator runs may
 	// answer.
 	"internal/kube/client/http.go HTTP": "an API server of this daemon, at the address that the daemon " +

@@ -222,7 +222,7 @@ func (b *builder) copyFromModule(ctx context.Context, file, to string) error {
 	return os.WriteFile(to, content, 0o644) // open to others, like the programs
 }
 
-// publish moves what was built to its place. Between the renames there is no version, which cache.find takes for a
+// publish moves what was built to its place. Between the renames there is no version, which cache.findFirst takes for a
 // wrong one.
 func (b *builder) publish(built map[string]string) error {
 	version := filepath.Join(b.work, versionName)

@@ -17,14 +17,28 @@ import (
 // lockName is the file beside programs that is locked while they are built.
 const lockName = ".lock"
 
-// cache finds the programs that were built from modules, and builds those that are missing into the last of its
-// directories. Its methods may be called concurrently.
+// artifact is what a cache finds and builds: the files of one directory.
+type artifact struct {
+	title   string // for messages: "Kubernetes 1.35 bundle"
+	label   string // for reports of progress: "Kubernetes 1.35"
+	dir     string // where it is in a directory of the cache: "v1.35"
+	version string // identifies what it is built from: equal versions mean equal files
+	first   string // the name of a file that shows that it has been built
+	data    bool   // that is no program
+
+	// build builds it into the directory target, whose lock the caller holds, and returns the path of the first file.
+	// env is the environment variable with which users name a directory of what was built elsewhere.
+	build func(ctx context.Context, target, env string, report func(Progress)) (string, error)
+}
+
+// cache finds artifacts, and builds those that are missing into the last of its directories. Its methods may be called
+// concurrently.
 type cache struct {
 	directories []directory
 	env         string // the environment variable that names a directory
 
 	mu     sync.Mutex
-	builds map[string]*sharedBuild // by directory and version of the module, while they run
+	builds map[string]*sharedBuild // by directory and version of the artifact, while they run
 }
 
 // directory is one of the directories of a cache.
@@ -65,60 +79,60 @@ func (c *cache) searchPaths() []string {
 	return paths
 }
 
-// findProgram returns the path of the module's first program, or an error that is ErrNotBuilt.
-func (c *cache) findProgram(m module) (string, error) {
+// findFirst returns the path of the artifact's first file, or an error that is ErrNotBuilt.
+func (c *cache) findFirst(a artifact) (string, error) {
 	var searched []string
 	for _, d := range c.directories {
-		path := filepath.Join(d.path, m.dir, m.firstProgram())
+		path := filepath.Join(d.path, a.dir, a.first)
 		info, err := os.Stat(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			searched = append(searched, path)
 			continue
 		case err != nil:
-			return "", fmt.Errorf("look for the %s: %w", m.title, err)
-		case info.IsDir() || info.Mode()&0o111 == 0:
-			return "", fmt.Errorf("the %s %s is not an executable file: remove it or make it executable", m.title, path)
+			return "", fmt.Errorf("look for the %s: %w", a.title, err)
+		case info.IsDir() || !a.data && info.Mode()&0o111 == 0:
+			return "", fmt.Errorf("the %s %s is not an executable file: remove it or make it executable", a.title, path)
 		}
 		if !d.anyVersion {
 			built, err := os.ReadFile(filepath.Join(filepath.Dir(path), versionName))
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return "", fmt.Errorf("read the version of the %s: %w", m.title, err)
+				return "", fmt.Errorf("read the version of the %s: %w", a.title, err)
 			}
-			if is := strings.TrimSpace(string(built)); is != m.version {
-				searched = append(searched, fmt.Sprintf("%s (which is of version %q, not %q)", path, is, m.version))
+			if is := strings.TrimSpace(string(built)); is != a.version {
+				searched = append(searched, fmt.Sprintf("%s (which is of version %q, not %q)", path, is, a.version))
 				continue
 			}
 		}
 		return path, nil
 	}
-	return "", fmt.Errorf("the %s: %w: looked for %s", m.title, ErrNotBuilt, strings.Join(searched, ", "))
+	return "", fmt.Errorf("the %s: %w: looked for %s", a.title, ErrNotBuilt, strings.Join(searched, ", "))
 }
 
-// findFile returns the path of one of the module's programs or files of data, or an error that is ErrNotBuilt.
-func (c *cache) findFile(m module, name string) (string, error) {
-	first, err := c.findProgram(m)
+// findFile returns the path of one of the artifact's files, or an error that is ErrNotBuilt.
+func (c *cache) findFile(a artifact, name string) (string, error) {
+	first, err := c.findFirst(a)
 	if err != nil {
 		return "", err
 	}
 	path := filepath.Join(filepath.Dir(first), name)
 	if _, err := os.Stat(path); err != nil {
 		return "", fmt.Errorf("%s has no %s, which is part of the %s: remove the directory, and it is built again: %w",
-			filepath.Dir(first), name, m.title, err)
+			filepath.Dir(first), name, a.title, err)
 	}
 	return path, nil
 }
 
-// ensureBuilt returns the path of the module's first program, after building the module if it is missing. It passes the
-// steps of a build to report, which may be nil, one at a time; when another caller is already building the module,
+// ensureBuilt returns the path of the artifact's first file, after building the artifact if it is missing. It passes the
+// steps of a build to report, which may be nil, one at a time; when another caller is already building it,
 // both receive them. The error of a failed build is a [*BuildError], unless nobody waits for the build any more: it
 // ends with the context of the last caller.
-func (c *cache) ensureBuilt(ctx context.Context, m module, report func(Progress)) (string, error) {
-	path, err := c.findProgram(m)
+func (c *cache) ensureBuilt(ctx context.Context, a artifact, report func(Progress)) (string, error) {
+	path, err := c.findFirst(a)
 	if !errors.Is(err, ErrNotBuilt) {
 		return path, err
 	}
-	build, leave := c.joinBuild(ctx, m, report)
+	build, leave := c.joinBuild(ctx, a, report)
 	select {
 	case <-build.done:
 	case <-ctx.Done():
@@ -130,19 +144,19 @@ func (c *cache) ensureBuilt(ctx context.Context, m module, report func(Progress)
 	select {
 	case <-build.done:
 		if build.err != nil && ctx.Err() != nil {
-			return "", fmt.Errorf("build the %s: %w", m.title, context.Cause(ctx))
+			return "", fmt.Errorf("build the %s: %w", a.title, context.Cause(ctx))
 		}
 		return build.path, build.err
 	default:
-		return "", fmt.Errorf("wait for the %s: %w", m.title, context.Cause(ctx))
+		return "", fmt.Errorf("wait for the %s: %w", a.title, context.Cause(ctx))
 	}
 }
 
-// joinBuild joins the build of a module, and starts it if there is none. leave reports whether no other caller waits
+// joinBuild joins the build of an artifact, and starts it if there is none. leave reports whether no other caller waits
 // for the build.
-func (c *cache) joinBuild(ctx context.Context, m module, report func(Progress)) (_ *sharedBuild,
+func (c *cache) joinBuild(ctx context.Context, a artifact, report func(Progress)) (_ *sharedBuild,
 	leave func() (last bool)) {
-	key := m.dir + " " + m.version
+	key := a.dir + " " + a.version
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	build := c.builds[key]
@@ -150,7 +164,7 @@ func (c *cache) joinBuild(ctx context.Context, m module, report func(Progress)) 
 		buildCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		build = &sharedBuild{cancel: cancel, done: make(chan struct{}), watchers: make(map[*func(Progress)]bool)}
 		c.builds[key] = build
-		go c.runBuild(buildCtx, key, m, build)
+		go c.runBuild(buildCtx, key, a, build)
 	}
 	unwatch := build.addWatcher(report)
 	return build, func() bool {
@@ -166,8 +180,8 @@ func (c *cache) joinBuild(ctx context.Context, m module, report func(Progress)) 
 }
 
 // runBuild builds for all who joined.
-func (c *cache) runBuild(ctx context.Context, key string, m module, build *sharedBuild) {
-	build.path, build.err = c.buildLocked(ctx, m, build.reportProgress)
+func (c *cache) runBuild(ctx context.Context, key string, a artifact, build *sharedBuild) {
+	build.path, build.err = c.buildLocked(ctx, a, build.reportProgress)
 	c.mu.Lock()
 	if c.builds[key] == build {
 		delete(c.builds, key)
@@ -177,24 +191,24 @@ func (c *cache) runBuild(ctx context.Context, key string, m module, build *share
 	close(build.done)
 }
 
-// buildLocked builds the module, unless another process did while this one waited for its turn.
-func (c *cache) buildLocked(ctx context.Context, m module, report func(Progress)) (string, error) {
-	dir := filepath.Join(c.directories[len(c.directories)-1].path, m.dir)
+// buildLocked builds the artifact, unless another process did while this one waited for its turn.
+func (c *cache) buildLocked(ctx context.Context, a artifact, report func(Progress)) (string, error) {
+	dir := filepath.Join(c.directories[len(c.directories)-1].path, a.dir)
 	// Open to others: the programs are public, and users of one host may share a directory of them (CORACLE_BUNDLES).
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", fmt.Errorf("build the %s: %w", m.title, err)
+		return "", fmt.Errorf("build the %s: %w", a.title, err)
 	}
 	unlock, err := filelock.Lock(ctx, filepath.Join(dir, lockName), func() {
-		report(Progress{Title: cmp.Or(m.label, m.title), Step: Waiting})
+		report(Progress{Title: a.label, Step: Waiting})
 	})
 	if err != nil {
-		return "", fmt.Errorf("build the %s: %w", m.title, err)
+		return "", fmt.Errorf("build the %s: %w", a.title, err)
 	}
 	defer unlock()
-	if path, err := c.findProgram(m); !errors.Is(err, ErrNotBuilt) {
+	if path, err := c.findFirst(a); !errors.Is(err, ErrNotBuilt) {
 		return path, err
 	}
-	return buildModule(ctx, m, dir, c.env, report)
+	return a.build(ctx, dir, c.env, report)
 }
 
 // sharedBuild is a build in progress, with those who wait for it.

@@ -99,7 +99,7 @@ func TestFindLooksInOrder(t *testing.T) {
 					writeBundle(t, filepath.Join(dir, where), "1.35", version, 0o755)
 				}
 			}
-			path, err := c.findProgram(tiny("1.35", current))
+			path, err := c.findFirst(tiny("1.35", current).artifact())
 			if test.want == "" {
 				if !errors.Is(err, ErrNotBuilt) {
 					t.Fatalf("Find = %q, %v, want ErrNotBuilt", path, err)
@@ -151,7 +151,7 @@ func TestFindRefusesWhatCannotRun(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := writeBundle(t, dir, "1.35", "v1", 0o644)
-	_, err := newCacheIn(dir, EnvBundles).ensureBuilt(t.Context(), tiny("1.35", "v1"), nil)
+	_, err := newCacheIn(dir, EnvBundles).ensureBuilt(t.Context(), tiny("1.35", "v1").artifact(), nil)
 	if err == nil || errors.Is(err, ErrNotBuilt) || !strings.Contains(err.Error(), path) {
 		t.Errorf("error is %v, want one that names %s and does not build over it", err, path)
 	}
@@ -179,7 +179,7 @@ func TestEnsureBuildsOnce(t *testing.T) {
 	for _, daemon := range daemons {
 		for range 10 {
 			wg.Go(func() {
-				path, err := daemon.ensureBuilt(t.Context(), module, nil)
+				path, err := daemon.ensureBuilt(t.Context(), module.artifact(), nil)
 				if want := filepath.Join(dir, "v1.35", "kube"); err != nil || path != want {
 					t.Errorf("Ensure = %q, %v, want %s", path, err, want)
 				}
@@ -204,7 +204,7 @@ func TestEnsureReplacesAnOldBundle(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, version := range []string{"v1.35.3-eks-aaaaaaa", "v1.35.4-eks-bbbbbbb"} {
-		path, err := newCacheIn(dir, EnvBundles).ensureBuilt(t.Context(), tiny("1.35", version), nil)
+		path, err := newCacheIn(dir, EnvBundles).ensureBuilt(t.Context(), tiny("1.35", version).artifact(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -223,7 +223,7 @@ func TestProgressReachesEveryWatcher(t *testing.T) {
 	reports := make([][]Progress, 3)
 	for i := range reports {
 		wg.Go(func() {
-			if _, err := c.ensureBuilt(t.Context(), module,
+			if _, err := c.ensureBuilt(t.Context(), module.artifact(),
 				func(p Progress) { reports[i] = append(reports[i], p) }); err != nil {
 				t.Error(err)
 			}
@@ -252,7 +252,7 @@ func TestFailedBuildSaysWhyAndCanBeRepeated(t *testing.T) {
 	broken.files["main.go"] = []byte("package main\n\nfunc main() { undefinedFunction() }\n")
 	c := newCacheIn(dir, EnvBundles)
 
-	_, err := c.ensureBuilt(t.Context(), broken, nil)
+	_, err := c.ensureBuilt(t.Context(), broken.artifact(), nil)
 	var failed *BuildError
 	if !errors.As(err, &failed) {
 		t.Fatalf("error is a %T (%v), want a *BuildError", err, err)
@@ -270,14 +270,14 @@ func TestFailedBuildSaysWhyAndCanBeRepeated(t *testing.T) {
 		t.Errorf("left behind: %v", left)
 	}
 
-	if _, err := c.ensureBuilt(t.Context(), fixed, nil); err != nil {
+	if _, err := c.ensureBuilt(t.Context(), fixed.artifact(), nil); err != nil {
 		t.Errorf("a build after a failed one: %v", err)
 	}
 }
 
 func TestFailedBuildKeepsTheEndOfTheOutput(t *testing.T) {
 	fakeGo(t, `i=0; while [ $i -lt 100 ]; do i=$((i+1)); echo "complaint number $i." >&2; done; exit 7`)
-	_, err := newCacheIn(t.TempDir(), EnvBundles).ensureBuilt(t.Context(), tiny("1.35", "v1"), nil)
+	_, err := newCacheIn(t.TempDir(), EnvBundles).ensureBuilt(t.Context(), tiny("1.35", "v1").artifact(), nil)
 	var failed *BuildError
 	if !errors.As(err, &failed) {
 		t.Fatalf("error is %v", err)
@@ -290,7 +290,7 @@ func TestFailedBuildKeepsTheEndOfTheOutput(t *testing.T) {
 func TestMissingGo(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	dir := t.TempDir()
-	_, err := newCacheIn(dir, EnvBundles).ensureBuilt(t.Context(), tiny("1.35", "v1"), nil)
+	_, err := newCacheIn(dir, EnvBundles).ensureBuilt(t.Context(), tiny("1.35", "v1").artifact(), nil)
 	for _, want := range []string{"no go command", "https://go.dev/dl", filepath.Join(dir, "v1.35", "kube"),
 		EnvBundles} {
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -305,7 +305,7 @@ func TestUnwritableDirectory(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	_, err := newCacheIn(file, EnvBundles).ensureBuilt(t.Context(), tiny("1.35", "v1"), nil)
+	_, err := newCacheIn(file, EnvBundles).ensureBuilt(t.Context(), tiny("1.35", "v1").artifact(), nil)
 	if err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("error is %v, want one that names %s", err, file)
 	}
@@ -328,7 +328,7 @@ func TestEnsureWaitsForAnotherProcess(t *testing.T) {
 	waited := make(chan struct{})
 	done := make(chan error, 1)
 	go func() {
-		_, err := newCacheIn(dir, EnvBundles).ensureBuilt(t.Context(), module, func(p Progress) {
+		_, err := newCacheIn(dir, EnvBundles).ensureBuilt(t.Context(), module.artifact(), func(p Progress) {
 			if p.Step != Waiting {
 				t.Errorf("it builds: %v", p)
 				return
@@ -358,13 +358,13 @@ func TestCancelledWhileWaiting(t *testing.T) {
 	}
 	c, module := newCacheIn(dir, EnvBundles), tiny("1.35", "v1")
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err = c.ensureBuilt(ctx, module, func(Progress) { cancel() })
+	_, err = c.ensureBuilt(ctx, module.artifact(), func(Progress) { cancel() })
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error is %v, want context.Canceled", err)
 	}
 	// The next caller does not inherit the cancellation.
 	unlock()
-	if _, err := c.ensureBuilt(t.Context(), module, nil); err != nil {
+	if _, err := c.ensureBuilt(t.Context(), module.artifact(), nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -388,12 +388,12 @@ exec $GO "$@"`)
 	second, leaveSecond := context.WithCancel(t.Context())
 	firstErr, secondErr := make(chan error, 1), make(chan error, 1)
 	go func() {
-		_, err := c.ensureBuilt(first, module, report)
+		_, err := c.ensureBuilt(first, module.artifact(), report)
 		firstErr <- err
 	}()
 	<-compiling
 	go func() {
-		_, err := c.ensureBuilt(second, module, report)
+		_, err := c.ensureBuilt(second, module.artifact(), report)
 		secondErr <- err
 	}()
 	<-compiling // the second has joined: it was told the last report

@@ -52,7 +52,7 @@ func (c *Components) Path(b catalog.Build, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return c.cache.findFile(m, name)
+	return c.cache.findFile(m.artifact(), name)
 }
 
 // IsBuilt reports whether a component need not be built.
@@ -62,7 +62,7 @@ func (c *Components) IsBuilt(b catalog.Build) (bool, error) {
 	}
 	m, err := componentModule(b)
 	if err == nil {
-		_, err = c.cache.findProgram(m)
+		_, err = c.cache.findFirst(m.artifact())
 	}
 	if errors.Is(err, ErrNotBuilt) {
 		return false, nil
@@ -86,7 +86,7 @@ func (c *Components) Ensure(ctx context.Context, b catalog.Build, report func(Pr
 	if err != nil {
 		return err
 	}
-	_, err = c.cache.ensureBuilt(ctx, m, report)
+	_, err = c.cache.ensureBuilt(ctx, m.artifact(), report)
 	return err
 }
 

@@ -28,7 +28,7 @@ func (b *Bundles) Find(minor string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return b.cache.findProgram(m)
+	return b.cache.findFirst(m.artifact())
 }
 
 // Ensure returns the path of the bundle of a minor version, after building it if it is missing. It passes the steps of
@@ -38,7 +38,7 @@ func (b *Bundles) Ensure(ctx context.Context, minor string, report func(Progress
 	if err != nil {
 		return "", err
 	}
-	return b.cache.ensureBuilt(ctx, m, report)
+	return b.cache.ensureBuilt(ctx, m.artifact(), report)
 }
 
 // kubernetesModule returns the module of a supported minor version.

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,16 @@ type module struct {
 
 // firstProgram returns the name of the program whose file shows that the module has been built.
 func (m module) firstProgram() string { return slices.Sorted(maps.Keys(m.programs))[0] }
+
+// artifact returns what is built from the module.
+func (m module) artifact() artifact {
+	return artifact{
+		title: m.title, label: cmp.Or(m.label, m.title), dir: m.dir, version: m.version, first: m.firstProgram(),
+		build: func(ctx context.Context, target, env string, report func(Progress)) (string, error) {
+			return buildModule(ctx, m, target, env, report)
+		},
+	}
+}
 
 // writeSources writes the sources of the module into the directory that it is built in.
 func (m module) writeSources(ctx context.Context, work, golang string) error {

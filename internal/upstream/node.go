@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 
+	"github.com/coracle-eks/coracle/internal/durable"
+	"github.com/coracle-eks/coracle/internal/nodeimage"
 	"github.com/coracle-eks/coracle/node"
 )
 
@@ -19,8 +21,8 @@ const MachineProgram = "coracle-node"
 // NodePrograms finds and builds the programs that run on nodes. Its methods may be called concurrently.
 //
 // Most are upstream's, with two small ones of our own: containerd, the parts of the VPC CNI, CoreDNS, pause, ..., from
-// the module that package node pins. coracle-node (cmd/node) is built with coracle and put beside them. runc is the
-// distribution's, because a static build has no seccomp.
+// the module that package node pins. coracle-node (cmd/node) is built with coracle and put beside them. What is
+// written in C, and runc, is in the node image (package nodeimage), in the directory image.
 type NodePrograms struct{ cache *cache }
 
 // OpenNodePrograms returns the programs in the directory of the options or EnvNode, or in those called node beside the
@@ -43,17 +45,9 @@ func nodeModule() module {
 	}
 }
 
-// hostPrograms are the programs of the host that machines use, with the Debian package of each.
-var hostPrograms = map[string]string{
-	"runc": "runc",
-}
-
-// Path returns the file of a program or of its data ("containerd", "runc", "coracle-node", "10-aws.conflist", ...).
-// The error is ErrNotBuilt until Ensure has built it; for a program of the host, it names the package to install.
+// Path returns the file of a program or of its data ("containerd", "coracle-node", "10-aws.conflist", ...).
+// The error is ErrNotBuilt until Ensure has built it.
 func (p *NodePrograms) Path(name string) (string, error) {
-	if pkg, ok := hostPrograms[name]; ok {
-		return findHostProgram(name, pkg)
-	}
 	if name == MachineProgram {
 		return p.findMachineProgram()
 	}
@@ -61,27 +55,88 @@ func (p *NodePrograms) Path(name string) (string, error) {
 	if m.programs[name] == "" && m.data[name] == "" {
 		return "", fmt.Errorf("%q is no program of nodes", name)
 	}
-	return p.cache.findFile(m, name)
+	return p.cache.findFile(m.artifact(), name)
 }
 
-// Ensure builds what is missing. It passes the steps of a build to report, which may be nil, one at a time. The error
-// names the program that the host lacks, if it lacks one.
-func (p *NodePrograms) Ensure(ctx context.Context, report func(Progress)) error {
-	for name, pkg := range hostPrograms {
-		if _, err := findHostProgram(name, pkg); err != nil {
-			return err
-		}
+// Image returns the directory of the node image, which package nodeimage reads. The error is ErrNotBuilt until Ensure
+// has built it.
+func (p *NodePrograms) Image() (dir string, err error) {
+	a, err := imageArtifact()
+	if err != nil {
+		return "", err
 	}
+	first, err := p.cache.findFirst(a)
+	return filepath.Dir(first), err
+}
+
+// Ensure builds what is missing. It passes the steps of a build to report, which may be nil, one at a time.
+func (p *NodePrograms) Ensure(ctx context.Context, report func(Progress)) error {
 	if _, err := p.findMachineProgram(); err != nil {
 		return err
 	}
 	return p.EnsureUpstream(ctx, report)
 }
 
-// EnsureUpstream builds what is missing of the programs that package node pins.
+// EnsureUpstream builds what is missing of the programs and the image that package node pins.
 func (p *NodePrograms) EnsureUpstream(ctx context.Context, report func(Progress)) error {
-	_, err := p.cache.ensureBuilt(ctx, nodeModule(), report)
+	if err := p.EnsureImage(ctx, report); err != nil {
+		return err
+	}
+	_, err := p.cache.ensureBuilt(ctx, nodeModule().artifact(), report)
 	return err
+}
+
+// EnsureImage builds the node image if it is missing: it downloads some 40 MB of Debian packages.
+func (p *NodePrograms) EnsureImage(ctx context.Context, report func(Progress)) error {
+	a, err := imageArtifact()
+	if err == nil {
+		_, err = p.cache.ensureBuilt(ctx, a, report)
+	}
+	return err
+}
+
+// imageArtifact is the node image for machines of this host's architecture.
+func imageArtifact() (artifact, error) {
+	version, err := nodeimage.Version(runtime.GOARCH)
+	return artifact{
+		title: "node image", label: "node image", dir: "image", version: version, first: nodeimage.ArchiveName, data: true,
+		build: func(ctx context.Context, target, _ string, report func(Progress)) (string, error) {
+			return buildImage(ctx, version, target, report)
+		},
+	}, err
+}
+
+func buildImage(ctx context.Context, version, target string, report func(Progress)) (string, error) {
+	p := Progress{Title: "node image", Step: Fetching}
+	report(p)
+	// While there is no version, what is there is no image.
+	err := os.Remove(filepath.Join(target, versionName))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	var m nodeimage.Manifest
+	if err == nil {
+		m, err = nodeimage.Build(ctx, nodeimage.Mirror{}, runtime.GOARCH, target, func(done, total int, name string) {
+			p.Done, p.Total, p.Detail = done, total, name
+			report(p)
+		})
+	}
+	if err == nil {
+		// Open to others, like the image: users of one host may share it.
+		err = durable.WriteFile(filepath.Join(target, versionName), []byte(version+"\n"), 0o644)
+	}
+	if err != nil {
+		return "", &BuildError{Title: p.Title, Err: fmt.Errorf("%w; %s names another mirror of Debian", err,
+			nodeimage.EnvMirror)}
+	}
+	path := filepath.Join(target, nodeimage.ArchiveName)
+	p.Step, p.Detail = Ready, path
+	if replaced := m.Replaced(); len(replaced) > 0 {
+		p.Detail += fmt.Sprintf("; Debian has replaced %d of its packages since this version of coracle: %s",
+			len(replaced), strings.Join(replaced, ", "))
+	}
+	report(p)
+	return path, nil
 }
 
 // Dir returns the directory that Ensure builds into.
@@ -105,18 +160,4 @@ func (p *NodePrograms) findMachineProgram() (string, error) {
 	}
 	return "", fmt.Errorf("%s: %w: it is built together with coracle (make build) and installed as %s",
 		MachineProgram, ErrNotBuilt, strings.Join(searched, " or "))
-}
-
-// findHostProgram looks where root has programs, too, which the PATH of a user may not name.
-func findHostProgram(name, pkg string) (string, error) {
-	if path, err := exec.LookPath(name); err == nil {
-		return filepath.Abs(path)
-	}
-	for _, dir := range []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"} {
-		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
-			return path, nil
-		}
-	}
-	return "", fmt.Errorf("this host has no %s, which machines run containers with: "+
-		"install it (Debian and Ubuntu: sudo apt-get install -y %s)", name, pkg)
 }

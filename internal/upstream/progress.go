@@ -14,6 +14,7 @@ type Step string
 const (
 	Waiting     Step = "waiting for another process that builds it"
 	Downloading Step = "downloading modules"
+	Fetching    Step = "downloading packages"
 	Compiling   Step = "compiling"
 	Linking     Step = "linking"
 	Ready       Step = "ready"
@@ -23,8 +24,8 @@ const (
 type Progress struct {
 	Title string // what is built: "Kubernetes 1.35"
 	Step  Step
-	Done  int // modules downloaded, or packages compiled
-	Total int // packages to compile; 0 while it is not known
+	Done  int // modules or packages downloaded, or packages compiled
+	Total int // packages to download or to compile; 0 while it is not known
 
 	// Detail is the module, the package or, at the end, the file.
 	Detail string
@@ -37,7 +38,7 @@ func (p Progress) Percent() int {
 		return 100
 	case p.Step == Linking:
 		return 90
-	case p.Step == Compiling && p.Total > 0:
+	case (p.Step == Compiling || p.Step == Fetching) && p.Total > 0:
 		return p.Done * 90 / p.Total
 	}
 	return 0
@@ -50,6 +51,8 @@ func (p Progress) String() string {
 		return text + ": " + p.Detail
 	case p.Step == Compiling && p.Total > 0:
 		return fmt.Sprintf("%s %d of %d packages", text, p.Done, p.Total)
+	case p.Step == Fetching && p.Total > 0:
+		return fmt.Sprintf("%s (%d of %d)", text, p.Done, p.Total)
 	case p.Step == Downloading && p.Done > 0:
 		return fmt.Sprintf("%s (%d)", text, p.Done)
 	}

@@ -1,0 +1,190 @@
+package nodeimage
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ProtonMail/go-crypto/openpgp"
+	"github.com/ProtonMail/go-crypto/openpgp/clearsign"
+	"pault.ag/go/debian/control"
+	"pault.ag/go/debian/deb"
+
+	"github.com/coracle-eks/coracle/node"
+)
+
+// EnvMirror names the environment variable with the URL of a mirror of Debian, instead of DefaultMirror.
+const EnvMirror = "CORACLE_DEBIAN_MIRROR"
+
+// DefaultMirror is Debian's content delivery network.
+const DefaultMirror = "https://deb.debian.org/debian"
+
+const (
+	maxRelease = 8 << 20   // bytes of an InRelease file
+	maxIndex   = 512 << 20 // bytes of a list of packages, unpacked
+	attempts   = 3         // to get a file
+	// stallTimeout is how long one file may take; the largest has 10 MB.
+	stallTimeout = 5 * time.Minute
+)
+
+// errGone is returned for a file that the mirror does not have, or no longer.
+var errGone = errors.New("the mirror does not have it")
+
+// Mirror is a mirror of Debian.
+type Mirror struct {
+	// URL is its address, such as DefaultMirror; empty means what EnvMirror says, or DefaultMirror.
+	URL string
+	// Keyring has the keys that sign its indexes, in ASCII armor; empty means Debian's.
+	Keyring []byte
+}
+
+func (m Mirror) url() string {
+	return strings.TrimSuffix(cmp.Or(m.URL, os.Getenv(EnvMirror), DefaultMirror), "/")
+}
+
+// download returns the file of a package, whose checksum it verifies.
+func (m Mirror) download(ctx context.Context, p node.Package) ([]byte, error) {
+	content, err := m.get(ctx, p.Path, p.Size)
+	if err != nil {
+		return nil, err
+	}
+	return content, verify(p.Path, content, p.SHA256)
+}
+
+func verify(path string, content []byte, want string) error {
+	if sum := sha256.Sum256(content); hex.EncodeToString(sum[:]) != want {
+		return fmt.Errorf("%s has the checksum %x, and not %s: it is not what Debian published", path, sum, want)
+	}
+	return nil
+}
+
+// get returns a file of at most limit bytes.
+func (m Mirror) get(ctx context.Context, path string, limit int64) (content []byte, err error) {
+	for try := range attempts {
+		if content, err = m.tryGet(ctx, path, limit); err == nil || errors.Is(err, errGone) || ctx.Err() != nil {
+			return content, err
+		}
+		if try < attempts-1 {
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Duration(try+1) * time.Second):
+			}
+		}
+	}
+	return nil, err
+}
+
+func (m Mirror) tryGet(ctx context.Context, path string, limit int64) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, stallTimeout)
+	defer cancel()
+	url := m.url() + "/" + path
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	switch {
+	case response.StatusCode == http.StatusNotFound || response.StatusCode == http.StatusGone:
+		return nil, fmt.Errorf("%s: %w", url, errGone)
+	case response.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("%s: %s", url, response.Status)
+	}
+	content, err := io.ReadAll(io.LimitReader(response.Body, limit+1))
+	if err == nil && int64(len(content)) > limit {
+		err = fmt.Errorf("%s is larger than the %d bytes that it should have at most", url, limit)
+	}
+	return content, err
+}
+
+// Index is what a mirror has of a suite for an architecture, by the names of the packages.
+type Index map[string]control.BinaryIndex
+
+// Index downloads the list of the packages of a suite for an architecture, and verifies that Debian signed it.
+func (m Mirror) Index(ctx context.Context, suite, architecture string) (Index, error) {
+	release, err := m.get(ctx, "dists/"+suite+"/InRelease", maxRelease)
+	if err != nil {
+		return nil, err
+	}
+	signed, err := m.verifySignature(release)
+	if err != nil {
+		return nil, fmt.Errorf("verify the signature of %s/dists/%s/InRelease: %w", m.url(), suite, err)
+	}
+	name := "main/binary-" + architecture + "/Packages.xz"
+	sum, size, err := checksumOf(signed, name)
+	if err != nil {
+		return nil, err
+	}
+	packed, err := m.get(ctx, "dists/"+suite+"/main/binary-"+architecture+"/by-hash/SHA256/"+sum, size)
+	if err != nil {
+		return nil, err
+	}
+	if err := verify(name, packed, sum); err != nil {
+		return nil, err
+	}
+	unpacked, err := deb.DecompressorFor(".xz")(bytes.NewReader(packed))
+	if err != nil {
+		return nil, err
+	}
+	defer unpacked.Close()
+	list, err := control.ParseBinaryIndex(bufio.NewReader(io.LimitReader(unpacked, maxIndex)))
+	if err != nil {
+		return nil, fmt.Errorf("read %s of %s: %w", name, suite, err)
+	}
+	index := make(Index, len(list))
+	for _, p := range list {
+		index[p.Package] = p
+	}
+	return index, nil
+}
+
+// verifySignature returns what is signed of a file.
+func (m Mirror) verifySignature(file []byte) ([]byte, error) {
+	keyring := m.Keyring
+	if len(keyring) == 0 {
+		keyring = node.Keyring
+	}
+	keys, err := openpgp.ReadArmoredKeyRing(bytes.NewReader(keyring))
+	if err != nil {
+		return nil, err
+	}
+	block, _ := clearsign.Decode(file)
+	if block == nil {
+		return nil, errors.New("it is not signed")
+	}
+	_, err = openpgp.CheckDetachedSignature(keys, bytes.NewReader(block.Bytes), block.ArmoredSignature.Body, nil)
+	return block.Plaintext, err
+}
+
+// checksumOf finds the SHA-256 and the size of a file in a Release file.
+// https://wiki.debian.org/DebianRepository/Format#MD5Sum.2C_SHA1.2C_SHA256
+func checksumOf(release []byte, name string) (sum string, size int64, err error) {
+	_, sums, _ := bytes.Cut(release, []byte("\nSHA256:"))
+	for line := range bytes.Lines(sums) {
+		if fields := strings.Fields(string(line)); len(fields) == 3 && fields[2] == name {
+			size, err := strconv.ParseInt(fields[1], 10, 64)
+			return fields[0], size, err
+		}
+	}
+	return "", 0, fmt.Errorf("the Release file does not name %s", name)
+}
+
+// lock returns what is to be recorded of a package.
+func lock(p control.BinaryIndex) node.Package {
+	return node.Package{Name: p.Package, Version: p.Version.String(), Path: p.Filename, SHA256: p.SHA256,
+		Size: int64(p.Size)}
+}
