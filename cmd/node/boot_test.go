@@ -107,8 +107,12 @@ func newMachine(t testing.TB, family, version, userData string) *machine {
 			t.Fatal(err)
 		}
 	}
+	base, err := machinetest.Base()
+	if err != nil {
+		t.Fatal(err)
+	}
 	o := rootfs.Options{
-		Family: family, KubernetesVersion: version, Release: version + ".4-20261105", Region: region,
+		Base: base, Family: family, KubernetesVersion: version, Release: version + ".4-20261105", Region: region,
 		SandboxImage:   "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.10",
 		RegistryMirror: m.aws, Kubernetes: kube, CABundle: []byte("-----BEGIN CERTIFICATE-----\n"),
 		Program: func(name string) (string, error) {
@@ -125,7 +129,7 @@ func newMachine(t testing.TB, family, version, userData string) *machine {
 	if err := rootfs.Write(skeleton, o); err != nil {
 		t.Fatal(err)
 	}
-	mounts, err := rootfs.Mounts(skeleton, o)
+	mounts, err := rootfs.Mounts(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,9 +189,6 @@ func programs(t testing.TB) func(name string) (string, error) {
 		t.Fatal("the programs of nodes are not built: run \"make node\"")
 	}
 	return func(name string) (string, error) {
-		if name == "runc" {
-			return found.Path(name)
-		}
 		path := filepath.Join("../../bin/node", name)
 		_, err := os.Stat(path)
 		return path, err

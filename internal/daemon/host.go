@@ -15,6 +15,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/host/endpoint"
 	"github.com/coracle-eks/coracle/internal/host/image"
 	"github.com/coracle-eks/coracle/internal/host/simulated"
+	"github.com/coracle-eks/coracle/internal/nodeimage"
 	"github.com/coracle-eks/coracle/internal/outbound"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -45,6 +46,7 @@ type host struct {
 	programs   *upstream.NodePrograms
 	bundles    *upstream.Bundles
 	components *upstream.Components // what images of add-ons are built from
+	base       *nodeimage.Base
 	images     *image.Registry
 
 	endpoints *endpoint.Controller
@@ -58,10 +60,16 @@ func (d *daemon) openHost() (_ *host, err error) {
 		programs: upstream.OpenNodePrograms(upstream.Options{DataDir: string(d.dir)}),
 		bundles:  upstream.OpenBundles(upstream.Options{Dir: d.config.Bundles, DataDir: string(d.dir)}),
 	}
+	h.base = nodeimage.NewBase(d.dir.Join("node-image"), func(ctx context.Context) (string, error) {
+		if err := h.programs.EnsureImage(ctx, nil); err != nil {
+			return "", err
+		}
+		return h.programs.Image()
+	})
 	h.components = upstream.OpenComponents(upstream.Options{DataDir: string(d.dir)})
 	h.images, err = image.Open(image.Options{
 		Outbound: d.outbound, Dir: d.dir.Join("images"), Owner: d.dir.Owner(), CA: d.authority.PEM,
-		Programs: h.programs, Bundles: h.bundles, Components: h.components,
+		Programs: h.programs, Bundles: h.bundles, Components: h.components, Base: h.base.Dir,
 		Region: d.settings.Region, Log: d.log,
 	})
 	if err != nil {

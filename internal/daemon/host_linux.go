@@ -78,7 +78,7 @@ func (d *daemon) realControllers() []reconcile.Controller {
 		Images: machine.Sources{
 			Program: h.programs.Path, Kubernetes: h.bundles.Find, CABundle: d.authority.PEM,
 			Sandbox: func(region, minor string) string { return image.References(region, minor)[image.Pause] },
-			Golden:  h.images.NodeImages,
+			Golden:  h.images.NodeImages, Base: h.base.Dir,
 		}.Image,
 		Log: d.log,
 	})

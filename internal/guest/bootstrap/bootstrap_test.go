@@ -14,6 +14,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/guest/imds/imdstest"
 	"github.com/coracle-eks/coracle/internal/guest/node"
 	"github.com/coracle-eks/coracle/internal/guest/rootfs"
+	"github.com/coracle-eks/coracle/internal/guest/rootfs/rootfstest"
 )
 
 var ca = base64.StdEncoding.EncodeToString([]byte("-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n"))
@@ -39,7 +40,7 @@ func newScript(t *testing.T, version string, aws fakeAWS, more map[string]string
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "root")
 	program := func(string) (string, error) { return "/bin/true", nil }
-	if err := rootfs.Write(root, rootfs.Options{Usr: t.TempDir(), Family: rootfs.AL2, KubernetesVersion: version,
+	if err := rootfs.Write(root, rootfs.Options{Base: rootfstest.Base(t), Family: rootfs.AL2, KubernetesVersion: version,
 		Release: version +
 			".4-20261105", Region: "eu-west-1", SandboxImage: "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.10",
 		Program: program}); err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/guest/imds/imdstest"
 	"github.com/coracle-eks/coracle/internal/guest/rootfs"
+	"github.com/coracle-eks/coracle/internal/guest/rootfs/rootfstest"
 	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
@@ -37,7 +38,7 @@ func newCommand(t *testing.T, version, userData string) *command {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "root")
 	program := func(string) (string, error) { return "/bin/true", nil }
-	if err := rootfs.Write(root, rootfs.Options{Usr: t.TempDir(), Family: rootfs.AL2023, KubernetesVersion: version,
+	if err := rootfs.Write(root, rootfs.Options{Base: rootfstest.Base(t), Family: rootfs.AL2023, KubernetesVersion: version,
 		Release: version +
 			".4-20261105", Region: "eu-west-1", SandboxImage: "pause:3.10", Program: program}); err != nil {
 		t.Fatal(err)

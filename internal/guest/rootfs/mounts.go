@@ -23,22 +23,15 @@ var programs = map[string]string{
 	"containerd":              "/usr/bin/containerd",
 	"containerd-shim-runc-v2": "/usr/bin/containerd-shim-runc-v2",
 	"ctr":                     "/usr/bin/ctr",
-	"runc":                    "/usr/sbin/runc",
 	"aws-iam-authenticator":   "/usr/bin/aws-iam-authenticator",
 	"ecr-credential-provider": "/etc/eks/image-credential-provider/ecr-credential-provider",
 }
 
-// hidden are directories of the host's /usr that are not a machine's: it has those of its skeleton.
-var hidden = []string{"usr/local", "usr/lib/systemd/system"}
-
-// Mounts are the bind mounts of a machine with the skeleton in dir, in the order in which they are to be made. Every
-// Target exists in the skeleton.
-func Mounts(dir string, o Options) ([]Mount, error) {
+// Mounts are the bind mounts of a machine, in the order in which they are to be made. Every Target exists in the
+// skeleton.
+func Mounts(o Options) ([]Mount, error) {
 	o = o.withDefaults()
 	var mounts []Mount
-	for _, h := range hidden {
-		mounts = append(mounts, Mount{filepath.Join(dir, h), "/" + h})
-	}
 	for name, target := range programs {
 		if o.KubernetesVersion == "" && name != "coracle-node" {
 			continue
@@ -62,6 +55,6 @@ func Mounts(dir string, o Options) ([]Mount, error) {
 		}
 		mounts[i].Source = absolute
 	}
-	slices.SortFunc(mounts[len(hidden):], func(a, b Mount) int { return strings.Compare(a.Target, b.Target) })
+	slices.SortFunc(mounts, func(a, b Mount) int { return strings.Compare(a.Target, b.Target) })
 	return mounts, nil
 }

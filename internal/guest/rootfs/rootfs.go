@@ -1,9 +1,8 @@
-// Package rootfs writes the skeleton of a machine's root file system: what an EKS-optimized AMI of a family has beside
-// the operating system's own files.
+// Package rootfs writes the skeleton of a machine's root file system: what an EKS-optimized AMI of a family has, over
+// the programs of the node image.
 //
 // A skeleton is made once for a family, a Kubernetes version and a region, and is the lower layer of every machine of
-// that kind; below its /usr lies the host's. [Mounts] lists the programs and directories that are bind-mounted over
-// that.
+// that kind. [Mounts] lists the programs that are bind-mounted over it.
 package rootfs
 
 // Families of images, as internal/ami names them.
@@ -21,7 +20,9 @@ type Options struct {
 	Architecture      string // "x86_64" or "arm64"; empty means the host's
 	Region            string
 	ImageID           string // "ami-…"
-	// CABundle is PEM that is appended to the host's roots, in all the places where programs look for them.
+	// Base is a directory with the files of the node image (package nodeimage), which the skeleton shares.
+	Base string
+	// CABundle is PEM that is appended to the node image's roots, in all the places where programs look for them.
 	CABundle []byte
 	// SandboxImage is the pause image, as the kubelet and containerd name it.
 	SandboxImage string
@@ -30,8 +31,6 @@ type Options struct {
 	RegistryMirror string
 	// Program finds a program of the machine on the host: coracle-node, containerd, ... ([upstream.NodePrograms.Path]).
 	Program func(name string) (string, error)
-	// Usr is where the host's private files are looked for that the machine must not see; /usr when empty.
-	Usr string
 	// Kubernetes is the multi-call binary of KubernetesVersion ("kube"), which is the kubelet by its name.
 	Kubernetes string
 }

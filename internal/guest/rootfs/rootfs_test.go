@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/coracle-eks/coracle/internal/guest/rootfs/rootfstest"
 	"github.com/coracle-eks/coracle/internal/guest/unit"
 )
 
@@ -20,8 +21,34 @@ func options(t *testing.T, family, version string) Options {
 	return Options{
 		Family: family, KubernetesVersion: version, Release: "1.35.4-20261105", Architecture: "x86_64",
 		Region: "eu-west-1", CABundle: []byte("-----BEGIN CERTIFICATE-----\nthe daemon's\n"),
-		Usr: t.TempDir(), SandboxImage: "pause:3.10", Kubernetes: plugin,
+		Base: rootfstest.Base(t), SandboxImage: "pause:3.10", Kubernetes: plugin,
 		Program: func(string) (string, error) { return plugin, nil },
+	}
+}
+
+func TestTheNodeImageIsBelow(t *testing.T) {
+	t.Parallel()
+	o := options(t, AL2023, "1.35")
+	dir := filepath.Join(t.TempDir(), "ami")
+	if err := Write(dir, o); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"usr/bin/sh": "a shell", "usr/bin/bash": "a shell",
+		"etc/ssl/certs/ca-certificates.crt": rootfstest.Roots + string(o.CABundle)} {
+		if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(got) != want {
+			t.Errorf("%s has %q, %v", name, got, err)
+		}
+	}
+	if got, err := os.ReadFile(filepath.Join(dir, "etc/os-release")); err != nil ||
+		!strings.Contains(string(got), "Amazon Linux") {
+		t.Errorf("/etc/os-release has %q, %v", got, err)
+	}
+	if info, err := os.Stat(filepath.Join(dir, "usr/bin/sudo")); err != nil || info.Mode()&fs.ModeSetuid == 0 {
+		t.Errorf("sudo: %v, %v", info, err)
+	}
+	// What the skeleton writes of its own is not written into the node image.
+	if got, err := os.ReadFile(filepath.Join(o.Base, "etc/os-release")); err != nil || string(got) != "ID=debian\n" {
+		t.Errorf("the node image's /etc/os-release has %q, %v", got, err)
 	}
 }
 
@@ -100,7 +127,7 @@ func TestWrite(t *testing.T) {
 					t.Errorf("%s does not end with the daemon's certificate: %v", name, err)
 				}
 			}
-			mounts, err := Mounts(dir, o)
+			mounts, err := Mounts(o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -186,53 +213,7 @@ func TestWriteRefuses(t *testing.T) {
 	if _, err := os.Stat(dir); err == nil {
 		t.Error("there is half a skeleton")
 	}
-	if _, err := Mounts(dir, o); err == nil || !strings.Contains(err.Error(), "not built") {
+	if _, err := Mounts(o); err == nil || !strings.Contains(err.Error(), "not built") {
 		t.Errorf("a program that is missing: %v", err)
-	}
-}
-
-func TestPrivateFilesOfTheHostAreConcealed(t *testing.T) {
-	t.Parallel()
-	usr, dir := t.TempDir(), t.TempDir()
-	for name, mode := range map[string]fs.FileMode{
-		"share/public": 0o644, "share/secret": 0o640, "lib/private/file": 0o644, "bin/sudo": 0o4111,
-		"local/etc/secret": 0o600, "bin/own": 0o600,
-		"lib/both/secret": 0o644, "lib/both/sub/secret": 0o644, "lib/both/sub/own": 0o644,
-		"lib/both/other/secret": 0o644, "lib/bothers": 0o644, "lib/names/file": 0o644,
-		"share/replaced/secret": 0o644,
-	} {
-		path := filepath.Join(usr, name)
-		err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, nil, 0o600), os.Chmod(path, mode))
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	err := errors.Join(os.Chmod(filepath.Join(usr, "lib/private"), 0o700),
-		os.Symlink("secret", filepath.Join(usr, "share/link")),
-		os.Chmod(filepath.Join(usr, "lib/both"), 0o700), os.Chmod(filepath.Join(usr, "lib/names"), 0o711),
-		os.Chmod(filepath.Join(usr, "share/replaced"), 0o700),
-		os.Symlink("secret", filepath.Join(usr, "lib/both/link")), os.MkdirAll(filepath.Join(dir, "usr/share"), 0o755),
-		os.Symlink("other", filepath.Join(dir, "usr/share/replaced")),
-		os.MkdirAll(filepath.Join(dir, "usr/lib/both/sub"), 0o755),
-		os.WriteFile(filepath.Join(dir, "usr/lib/both/sub/own"), nil, 0o644),
-		os.MkdirAll(filepath.Join(dir, "usr/bin"), 0o755), os.WriteFile(filepath.Join(dir, "usr/bin/own"), nil, 0o755))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &writer{dir: dir}
-	w.concealPrivate(usr)
-	if w.err != nil {
-		t.Fatal(w.err)
-	}
-	var concealed []string
-	err = fs.WalkDir(os.DirFS(filepath.Join(dir, "usr")), ".", func(path string, e fs.DirEntry, err error) error {
-		if err == nil && e.Type()&fs.ModeCharDevice != 0 {
-			concealed = append(concealed, path)
-		}
-		return err
-	})
-	if got := strings.Join(concealed, " "); err != nil ||
-		got != "lib/both/link lib/both/other lib/both/secret lib/both/sub/secret lib/private share/secret" {
-		t.Errorf("concealed are %s, %v", got, err)
 	}
 }

@@ -2,19 +2,15 @@ package rootfs
 
 import (
 	"bytes"
-	"cmp"
 	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/coracle-eks/coracle/internal/instancetype"
 )
@@ -82,7 +78,6 @@ func (w *writer) writeAll() error {
 	w.writeFile(ImageFile, string(image)+"\n", 0o644)
 	w.accounts()
 	w.release()
-	w.fromHost()
 	w.certificates()
 	w.commands()
 	w.enableUnits()
@@ -92,8 +87,10 @@ func (w *writer) writeAll() error {
 	for _, target := range w.o.targets() { // what Mounts covers
 		w.writeFile(target, "", 0o755)
 	}
-	w.concealPrivate(cmp.Or(w.o.Usr, "/usr"))
-	return w.err
+	if w.err != nil {
+		return w.err
+	}
+	return LinkBase(w.dir, w.o.Base)
 }
 
 // directories are there on every Linux machine; launch mounts over some of them.
@@ -285,107 +282,60 @@ BUG_REPORT_URL="https://github.com/bottlerocket-os/bottlerocket/issues"
 	w.writeFile("etc/issue", system+"\n", 0o644)
 }
 
-// fromHost copies the few files of the host's /etc that programs of its /usr need and that say nothing about it.
-func (w *writer) fromHost() {
-	for _, name := range []string{"ld.so.cache", "ld.so.conf", "protocols", "services", "ethertypes", "rpc",
-		"mime.types", "login.defs", "ssl/openssl.cnf", "debian_version"} {
-		if data, err := os.ReadFile("/etc/" + name); err == nil {
-			w.writeFile("etc/"+name, string(data), 0o644)
-		}
-	}
-	for _, dir := range []string{"ld.so.conf.d", "iproute2", "alternatives"} {
-		entries, _ := os.ReadDir("/etc/" + dir)
-		for _, e := range entries {
-			name := dir + "/" + e.Name()
-			if target, err := os.Readlink("/etc/" + name); err == nil {
-				if strings.HasPrefix(target, "/usr/") || strings.HasPrefix(target, "/bin/") || strings.HasPrefix(target,
-					"/sbin/") || !strings.HasPrefix(target, "/") {
-					w.symlink("etc/"+name, target)
-				}
-			} else if data, err := os.ReadFile("/etc/" + name); err == nil {
-				w.writeFile("etc/"+name, string(data), 0o644)
-			}
-		}
-	}
-}
-
-// concealPrivate keeps what not every user of the host may read from the machine, whose root may read all files of the
-// layers: a whiteout in the skeleton hides it.
-// https://docs.kernel.org/filesystems/overlayfs.html#whiteouts-and-opaque-directories
-func (w *writer) concealPrivate(usr string) {
-	if w.err != nil {
-		return
-	}
-	private := "" // a directory of the host that the machine has as well: all that the host has in it is private
-	w.err = filepath.WalkDir(usr, func(path string, e fs.DirEntry, err error) error {
-		relative := strings.TrimPrefix(path, usr)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
+// LinkBase gives the root file system in dir what it has not itself of the node image whose files are in base, as hard
+// links: nobody writes to the lower layer of machines.
+func LinkBase(dir, base string) error {
+	return filepath.WalkDir(base, func(from string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if slices.Contains(hidden, "usr"+relative) {
-			return fs.SkipDir
-		}
-		info, err := e.Info()
-		if errors.Is(err, fs.ErrNotExist) { // it was removed
-			return nil
-		}
+		name, err := filepath.Rel(base, from)
 		if err != nil {
 			return err
 		}
-		if private == "" || !strings.HasPrefix(relative, private+"/") {
-			if e.Type()&fs.ModeSymlink != 0 || info.Mode()&0o005 != 0 { // programs may be for execution only
-				return nil
-			}
-			private = ""
-		}
-		at := filepath.Join(w.dir, "usr", relative)
-		if own, err := os.Lstat(at); err == nil { // the machine has its own, and of two directories what is in either
-			switch {
-			case e.IsDir() && !own.IsDir():
-				return fs.SkipDir
-			case e.IsDir() && private == "":
-				private = relative
-			}
-			return nil
-		}
-		w.mkdir(filepath.Join("usr", filepath.Dir(relative)))
-		if err := unix.Mknod(at, unix.S_IFCHR, 0); err != nil || w.err != nil {
-			return errors.Join(w.err, err)
-		}
-		if e.IsDir() {
+		to := filepath.Join(dir, name)
+		own, err := os.Lstat(to)
+		switch {
+		case err == nil && e.IsDir() && !own.IsDir():
 			return fs.SkipDir
+		case err == nil:
+			return nil
+		case !errors.Is(err, fs.ErrNotExist):
+			return err
 		}
-		return nil
+		switch {
+		case e.IsDir():
+			return os.Mkdir(to, 0o755) // open to others: it is a directory of a machine's root
+		case e.Type()&fs.ModeSymlink != 0:
+			target, err := os.Readlink(from)
+			if err != nil {
+				return err
+			}
+			return os.Symlink(target, to)
+		}
+		return linkOrCopy(from, to)
 	})
 }
 
-// hostRoots are where distributions keep their certificate authorities in one file.
-var hostRoots = []string{"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
-	"/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"}
+// baseRoots are the certificate authorities that the node image trusts, in one file.
+const baseRoots = "etc/ssl/certs/ca-certificates.crt"
 
-// trust are the files where programs look for certificate authorities, on Amazon Linux and on the distributions whose
-// /usr may be below. They are files and not links, so that pods can mount each.
+// trust are the files where programs look for certificate authorities, on Amazon Linux and on Debian, whose programs
+// the node image has. They are files and not links, so that pods can mount each.
 var trust = []string{
 	"etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "etc/pki/tls/certs/ca-bundle.crt",
 	"etc/pki/tls/certs/ca-certificates.crt", "etc/pki/tls/certs/ca-bundle.trust.crt",
 	"etc/pki/tls/cert.pem", "etc/ssl/ca-bundle.pem", "etc/ssl/cert.pem",
 }
 
-// certificates makes the machine trust what its host trusts, and the daemon.
+// certificates makes the machine trust what the node image trusts, and the daemon.
 func (w *writer) certificates() {
-	var bundle []byte
-	for _, file := range hostRoots {
-		if data, err := os.ReadFile(file); err == nil {
-			bundle = data
-			break
-		}
+	bundle, err := os.ReadFile(filepath.Join(w.o.Base, baseRoots))
+	if err != nil {
+		w.err = errors.Join(w.err, err)
+		return
 	}
-	if len(bundle) > 0 && !bytes.HasSuffix(bundle, []byte("\n")) {
-		bundle = append(bundle, '\n')
-	}
+	bundle = append(bytes.TrimRight(bundle, "\n"), '\n')
 	bundle = append(bundle, w.o.CABundle...)
 	w.writeFile(trust[0], string(bundle), 0o644)
 	for _, name := range trust[1:] {
@@ -395,7 +345,7 @@ func (w *writer) certificates() {
 		}
 	}
 	w.symlink("etc/ssl/certs", "../pki/tls/certs")
-	w.symlink("usr/lib/ssl/cert.pem", "/etc/ssl/cert.pem") // Debian's OpenSSL, and so Python
+	w.symlink("usr/lib/ssl/cert.pem", "/etc/ssl/cert.pem") // Debian's OpenSSL
 	w.writeFile("etc/pki/ca-trust/source/anchors/coracle.pem", string(w.o.CABundle), 0o644)
 	// The AWS CLI and other programs in Python bring roots of their own.
 	variables := map[string]string{"AWS_CA_BUNDLE": "/" + trust[1], "REQUESTS_CA_BUNDLE": "/" + trust[1]}
@@ -426,9 +376,6 @@ func (w *writer) commands() {
 			names = append(names, "bin/nodeadm")
 		}
 	}
-	if _, err := os.Stat("/usr/bin/sudo"); err != nil {
-		names = append(names, "bin/sudo")
-	}
 	for _, name := range names {
 		w.symlink("usr/"+name, "../lib/coracle/coracle-node")
 	}
@@ -438,8 +385,8 @@ func (w *writer) commands() {
 	}
 	for _, name := range []string{"yum", "dnf", "amazon-linux-extras"} {
 		w.writeFile("usr/bin/"+name, "#!/bin/sh\necho \""+name+
-			": nothing is installed on this machine: its programs are those of its host; install what you need "+
-			"there\" >&2\nexit 1\n", 0o755)
+			": nothing can be installed on this machine: its programs are those of Coracle's node image\" >&2\n"+
+			"exit 1\n", 0o755)
 	}
 }
 
@@ -535,20 +482,18 @@ func linkOrCopy(from, to string) error {
 	if err := os.Link(from, to); err == nil {
 		return nil
 	}
-	in, err := os.Open(from)
+	info, err := os.Stat(from)
 	if err != nil {
 		return err
 	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755)
+	content, err := os.ReadFile(from)
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(out, in)
-	if closeErr := out.Close(); err == nil {
-		err = closeErr
+	if err := os.WriteFile(to, content, 0o600); err != nil {
+		return err
 	}
-	return err
+	return os.Chmod(to, info.Mode()&(fs.ModePerm|fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky))
 }
 
 // targets are the files that Mounts covers.

@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -58,7 +57,7 @@ func (r *Registry) assemble(ctx context.Context, minor string) error {
 	if r.assembled[minor] {
 		return nil
 	}
-	recipes, err := r.recipes(minor)
+	recipes, err := r.recipes(ctx, minor)
 	if err != nil {
 		return err
 	}
@@ -184,7 +183,7 @@ func fingerprint(what any) (string, error) {
 }
 
 // recipes of all images of a version.
-func (r *Registry) recipes(minor string) ([]recipe, error) {
+func (r *Registry) recipes(ctx context.Context, minor string) ([]recipe, error) {
 	if _, ok := kubernetes.Lookup(minor); !ok {
 		return nil, fmt.Errorf("kubernetes version %q is not supported", minor)
 	}
@@ -201,11 +200,15 @@ func (r *Registry) recipes(minor string) ([]recipe, error) {
 		missing = errors.Join(missing, err)
 		return entry{Path: path, Source: source, Mode: 0o755}
 	}
-	base, err := baseLayer(r.options.CA)
+	root, err := r.options.Base(ctx)
 	if err != nil {
 		return nil, err
 	}
-	iptables, err := iptablesLayer()
+	base, err := baseLayer(root, r.options.CA)
+	if err != nil {
+		return nil, err
+	}
+	iptables, err := iptablesLayer(root)
 	if err != nil {
 		return nil, err
 	}
@@ -240,9 +243,9 @@ func (r *Registry) recipes(minor string) ([]recipe, error) {
 }
 
 // baseLayer is what EKS's minimal base image has that programs without a C library look at: users, the
-// certificates of authorities, a /tmp.
-func baseLayer(ca []byte) ([]entry, error) {
-	roots, err := Roots(ca)
+// certificates of authorities, a /tmp. The files of the node image are below root.
+func baseLayer(root string, ca []byte) ([]entry, error) {
+	roots, err := trustedRoots(root, ca)
 	if err != nil {
 		return nil, err
 	}
@@ -262,39 +265,16 @@ func baseLayer(ca []byte) ([]entry, error) {
 	}, nil
 }
 
-// rootFiles are where distributions keep the certificates of the authorities they trust, as PEM.
-var rootFiles = []string{
-	"/etc/ssl/certs/ca-certificates.crt", // Debian, Alpine
-	"/etc/pki/tls/certs/ca-bundle.crt",   // Fedora, Amazon Linux
-	"/etc/ssl/ca-bundle.pem",             // openSUSE
+// trustedRoots are the certificates that the node image trusts, followed by one more.
+func trustedRoots(root string, ca []byte) ([]byte, error) {
+	roots, err := os.ReadFile(filepath.Join(root, "etc/ssl/certs/ca-certificates.crt"))
+	return slices.Concat(bytes.TrimRight(roots, "\n"), []byte("\n"), ca), err
 }
 
-// Roots are the certificates that this host trusts, followed by one more.
-func Roots(ca []byte) ([]byte, error) {
-	for _, file := range rootFiles {
-		roots, err := os.ReadFile(file)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		return slices.Concat(bytes.TrimRight(roots, "\n"), []byte("\n"), ca), nil
-	}
-	return ca, nil
-}
-
-// iptablesLayer has iptables, in its variant that speaks nftables as everything on a host has to, and nft itself,
-// both the host's.
-func iptablesLayer() ([]entry, error) {
-	xtables, err := hostProgram("xtables-nft-multi", "iptables")
-	if err != nil {
-		return nil, err
-	}
-	nft, err := hostProgram("nft", "nftables")
-	if err != nil {
-		return nil, err
-	}
+// iptablesLayer has iptables, in its variant that speaks nftables as everything on a host has to, and nft itself, of
+// the node image whose files are below root.
+func iptablesLayer(root string) ([]entry, error) {
+	xtables, nft := filepath.Join(root, "usr/sbin/xtables-nft-multi"), filepath.Join(root, "usr/sbin/nft")
 	entries := []entry{
 		{Path: "usr/sbin/xtables-nft-multi", Source: xtables, Mode: 0o755},
 		{Path: "usr/sbin/nft", Source: nft, Mode: 0o755},
@@ -307,13 +287,7 @@ func iptablesLayer() ([]entry, error) {
 		}
 	}
 	linked := []string{xtables, nft}
-	var extensions []string
-	for _, pattern := range []string{"/usr/lib/*/xtables/lib*.so", "/usr/lib64/xtables/lib*.so",
-		"/usr/lib/xtables/lib*.so"} {
-		if extensions, err = filepath.Glob(pattern); err != nil || len(extensions) > 0 {
-			break
-		}
-	}
+	extensions, err := filepath.Glob(filepath.Join(root, "usr/lib/*/xtables/lib*.so"))
 	if err != nil {
 		return nil, err
 	}
@@ -330,28 +304,15 @@ func iptablesLayer() ([]entry, error) {
 			if err != nil {
 				return nil, err
 			}
-			entries = append(entries, entry{Path: file, Link: target})
+			entries = append(entries, entry{Path: strings.TrimPrefix(file, root), Link: target})
 			continue
 		}
-		entries = append(entries, entry{Path: file, Source: file})
+		entries = append(entries, entry{Path: strings.TrimPrefix(file, root), Source: file})
 		linked = append(linked, file)
 	}
-	libs, err := libraries(linked...)
+	libs, err := libraries(root, linked...)
 	if err != nil {
 		return nil, err
 	}
 	return append(entries, libs...), nil
-}
-
-// hostProgram is looked for where root has programs, too, which the PATH of a user may not name.
-func hostProgram(name, pkg string) (string, error) {
-	for _, dir := range []string{"", "/usr/sbin", "/sbin", "/usr/bin", "/usr/local/sbin"} {
-		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
-			return path, nil
-		}
-	}
-	return "",
-		fmt.Errorf(
-			"this host has no %s, which nodes set up the addresses of services with: install it (Debian and Ubuntu: "+
-				"sudo apt-get install -y %s)", name, pkg)
 }

@@ -4,17 +4,15 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// libraries are the shared libraries, and the loaders, that programs of this host need, each at the path where
-// the loader looks for it. An image that has them runs the programs.
-func libraries(programs ...string) ([]entry, error) {
+// libraries are the shared libraries, and the loaders, that programs of the node image below root need, each at the path
+// where the loader looks for it. An image that has them runs the programs.
+func libraries(root string, programs ...string) ([]entry, error) {
 	found := make(map[string]entry) // by path
 	var visit func(file string) error
 	visit = func(file string) error {
@@ -26,8 +24,8 @@ func libraries(programs ...string) ([]entry, error) {
 			if _, seen := found[path]; seen {
 				return nil
 			}
-			found[path] = entry{Path: path, Source: path, Mode: 0o755}
-			return visit(path)
+			found[path] = entry{Path: path, Source: filepath.Join(root, path), Mode: 0o755}
+			return visit(filepath.Join(root, path))
 		}
 		if interpreter != "" {
 			if err := add(interpreter); err != nil {
@@ -35,7 +33,7 @@ func libraries(programs ...string) ([]entry, error) {
 			}
 		}
 		for _, name := range needs {
-			path, err := library(name)
+			path, err := library(root, name)
 			if err != nil {
 				return fmt.Errorf("%s needs %s: %w", file, name, err)
 			}
@@ -75,24 +73,14 @@ func linkedLibraries(file string) (libraries []string, interpreter string, err e
 	return libraries, interpreter, nil
 }
 
-// library finds a library in the directories that the loader searches by itself: Debian's of this architecture,
-// then those of Fedora and its relatives.
-func library(name string) (string, error) {
-	dirs, err := filepath.Glob("/lib/*-linux-gnu*")
+// library finds a library in the directory that the loader searches by itself.
+func library(root, name string) (string, error) {
+	found, err := filepath.Glob(filepath.Join(root, "usr/lib/*-linux-gnu", name))
 	if err != nil {
 		return "", err
 	}
-	usr, err := filepath.Glob("/usr/lib/*-linux-gnu*")
-	if err != nil {
-		return "", err
+	if len(found) == 0 {
+		return "", errors.New("no directory of libraries has it")
 	}
-	for _, dir := range slices.Concat(dirs, usr, []string{"/lib64", "/usr/lib64", "/lib", "/usr/lib"}) {
-		path := filepath.Join(dir, name)
-		if _, err := os.Stat(path); err == nil {
-			return path, nil
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return "", err
-		}
-	}
-	return "", fmt.Errorf("no directory of libraries has it")
+	return strings.TrimPrefix(found[0], root), nil
 }

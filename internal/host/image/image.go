@@ -53,6 +53,8 @@ type Options struct {
 	CA       []byte
 	Programs *upstream.NodePrograms
 	Bundles  *upstream.Bundles
+	// Base returns a directory with the files of the node image, which images have iptables and nft from.
+	Base func(context.Context) (dir string, err error)
 	// Components are what images of add-ons are built from; nil: none are.
 	Components *upstream.Components
 	// Region is where the assembled images are; they are served in every region.

@@ -2,6 +2,7 @@ package image
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/random"
 
+	"github.com/coracle-eks/coracle/internal/host/machine/machinetest"
 	"github.com/coracle-eks/coracle/internal/testenv"
 	"github.com/coracle-eks/coracle/internal/upstream"
 	"github.com/coracle-eks/coracle/kubernetes"
@@ -50,6 +52,7 @@ func open(t testing.TB, o Options) *Registry {
 	if dir := os.Getenv(upstream.EnvBundles); dir != "" {
 		o.Bundles = upstream.BundlesIn(dir)
 	}
+	o.Base = func(context.Context) (string, error) { return machinetest.Base() }
 	r, err := Open(o)
 	if err != nil {
 		t.Fatal(err)

@@ -249,13 +249,17 @@ func (r *Registry) recipeOf(ctx context.Context, image catalog.Image) (recipe, e
 		}
 		return r.options.Programs.Path(name)
 	}
-	base, err := baseLayer(r.options.CA)
+	root, err := r.options.Base(ctx)
+	if err != nil {
+		return recipe{}, err
+	}
+	base, err := baseLayer(root, r.options.CA)
 	if err != nil {
 		return recipe{}, err
 	}
 	var iptables []entry
 	if image.Recipe.Like != "" || slices.Contains(image.Recipe.Base, "iptables") {
-		if iptables, err = iptablesLayer(); err != nil {
+		if iptables, err = iptablesLayer(root); err != nil {
 			return recipe{}, err
 		}
 	}

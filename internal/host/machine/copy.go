@@ -16,6 +16,10 @@ import (
 	"github.com/coracle-eks/coracle/internal/guest/rootfs"
 )
 
+// opaque says of a directory in a layer that those of the same name in the layers below do not show through.
+// https://docs.kernel.org/filesystems/overlayfs.html#whiteouts-and-opaque-directories
+const opaque = "trusted.overlay.opaque"
+
 // snapshotsDir is where containerd's root has the layers of images: <number>/fs each.
 const snapshotsDir = "io.containerd.snapshotter.v1.overlayfs/snapshots"
 

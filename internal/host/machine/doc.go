@@ -17,13 +17,13 @@
 //	i-…/spec.json     what launch is to make, written before each boot
 //	i-…/status.json   how launch says it is
 //	i-…/console.log   what init has to say
-//	i-…/root, usr     what the machine has written over the skeleton and the host's /usr
+//	i-…/root          what the machine has written over the skeleton
 //	i-…/containerd, kubelet, log   its /var/lib/containerd, /var/lib/kubelet, /var/log
 //	i-…/layers        the layers of the images in its cache: links of files that all machines share, and only read
 //	i-…/dhcp.json     the DHCP lease of eth0, of which each boot gives the machine a copy
 //	i-…/run           its /run/coracle, where init reports the boot (package boot)
 //
-// A machine can write in its root, usr, containerd, kubelet, log and run, and into its console: what lies there is
+// A machine can write in its root, containerd, kubelet, log and run, and into its console: what lies there is
 // read by package guestfile alone, and nothing of the host's is written there.
 //
 // Nothing of it is needed to remove a machine; see [Remove].

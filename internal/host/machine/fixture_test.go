@@ -86,9 +86,8 @@ func newHost(t testing.TB) *host {
 	h.image = func(context.Context, record.Instance) (Image, error) {
 		return Image{
 			Name: "test", Write: machinetest.Skeleton, Node: self,
-			Mounts: func(dir string) ([]rootfs.Mount, error) {
-				return []rootfs.Mount{{Source: filepath.Join(dir, "usr/local"), Target: "/usr/local"},
-					{Source: self, Target: rootfs.Init}}, nil
+			Mounts: func() ([]rootfs.Mount, error) {
+				return []rootfs.Mount{{Source: self, Target: rootfs.Init}}, nil
 			},
 		}, nil
 	}

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 
 	"github.com/coracle-eks/coracle/internal/ami"
@@ -21,6 +22,8 @@ type Sources struct {
 	// version (upstream.Bundles.Find).
 	Program    func(name string) (string, error)
 	Kubernetes func(minor string) (string, error)
+	// Base returns a directory with the files of the node image, named after it.
+	Base func(context.Context) (dir string, err error)
 	// Sandbox is the pause image of a version in a region, and Golden a directory of containerd in which the images
 	// that nodes of a version need are unpacked. Golden may be nil.
 	Sandbox func(region, minor string) string
@@ -32,7 +35,7 @@ type Sources struct {
 }
 
 // Image is what the machine of an instance is made of, as Options want it.
-func (s Sources) Image(_ context.Context, i record.Instance) (Image, error) {
+func (s Sources) Image(ctx context.Context, i record.Instance) (Image, error) {
 	image, ok := ami.Get(i.Region, i.ImageID)
 	if !ok {
 		return Image{}, fmt.Errorf("there is no image %s in %s", i.ImageID, i.Region)
@@ -41,15 +44,19 @@ func (s Sources) Image(_ context.Context, i record.Instance) (Image, error) {
 	if err != nil {
 		return Image{}, err
 	}
+	base, err := s.Base(ctx)
+	if err != nil {
+		return Image{}, err
+	}
 	o := rootfs.Options{
 		Family: string(image.Family), KubernetesVersion: image.KubernetesVersion, Release: image.Release,
 		Architecture: image.Architecture, Region: i.Region,
-		CABundle: s.CABundle, RegistryMirror: s.RegistryMirror, Program: s.Program,
+		Base: base, CABundle: s.CABundle, RegistryMirror: s.RegistryMirror, Program: s.Program,
 	}
 	made := Image{
 		Node:   node,
 		Write:  func(dir string) error { return rootfs.Write(dir, o) },
-		Mounts: func(dir string) ([]rootfs.Mount, error) { return rootfs.Mounts(dir, o) },
+		Mounts: func() ([]rootfs.Mount, error) { return rootfs.Mounts(o) },
 	}
 	if image.KubernetesVersion != "" {
 		o.SandboxImage = s.Sandbox(i.Region, image.KubernetesVersion)
@@ -69,7 +76,7 @@ func (s Sources) Image(_ context.Context, i record.Instance) (Image, error) {
 		return Image{}, err
 	}
 	sum := sha256.New()
-	fmt.Fprintln(sum, program, image.ID, o.SandboxImage, o.RegistryMirror)
+	fmt.Fprintln(sum, program, filepath.Base(base), image.ID, o.SandboxImage, o.RegistryMirror)
 	sum.Write(s.CABundle)
 	made.Name = image.Name + "." + hex.EncodeToString(sum.Sum(nil)[:6])
 	return made, nil

@@ -77,8 +77,8 @@ type Image struct {
 	// Write makes dir the skeleton: the lower layer of root file systems (rootfs.Write). dir is complete when it is
 	// there.
 	Write func(dir string) error
-	// Mounts are the programs and directories that are bind-mounted over a skeleton in dir (rootfs.Mounts).
-	Mounts func(dir string) ([]rootfs.Mount, error)
+	// Mounts are the programs that are bind-mounted over a skeleton (rootfs.Mounts).
+	Mounts func() ([]rootfs.Mount, error)
 	// Containerd is a directory of which each new machine has a copy as its /var/lib/containerd; nil: it begins empty.
 	// The layers of images in it are shared by all machines, for reading.
 	Containerd func(ctx context.Context) (dir string, err error)

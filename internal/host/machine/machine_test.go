@@ -236,8 +236,8 @@ func TestWhatCannotBeLaunchedIsTerminatedWithTheReason(t *testing.T) {
 		"another architecture": {kind: "t4g.medium", code: "Server.InternalError",
 			want: "t4g.medium is a type of arm64 machines"},
 		"no program": {kind: "m5.large", image: func(context.Context, record.Instance) (Image, error) {
-			return Image{}, errors.New("runc is not installed: apt-get install runc")
-		}, code: "Server.InternalError", want: "apt-get install runc"},
+			return Image{}, errors.New("what runs on nodes is not built: make node")
+		}, code: "Server.InternalError", want: "make node"},
 		"no space": {kind: "m5.large", image: func(context.Context, record.Instance) (Image, error) {
 			return Image{Name: "x", Node: self, Write: func(string) error {
 				return &os.PathError{Op: "write",
@@ -247,7 +247,7 @@ func TestWhatCannotBeLaunchedIsTerminatedWithTheReason(t *testing.T) {
 		"no init": {kind: "m5.large", image: func(context.Context, record.Instance) (Image, error) {
 			return Image{
 				Name: "noinit", Node: self, Write: func(dir string) error { return os.MkdirAll(dir, 0o755) },
-				Mounts: func(string) ([]rootfs.Mount, error) { return nil, nil },
+				Mounts: func() ([]rootfs.Mount, error) { return nil, nil },
 			}, nil
 		}, code: "Server.InternalError", want: "start " + rootfs.Init},
 	} {

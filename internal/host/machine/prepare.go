@@ -74,7 +74,7 @@ func (c *Controller) prepare(ctx context.Context, i record.Instance) (ready bool
 	if err != nil {
 		return false, c.explain(err)
 	}
-	mounts, err := image.Mounts(skeleton)
+	mounts, err := image.Mounts()
 	if err != nil {
 		return false, err
 	}
@@ -203,7 +203,8 @@ func (c *Controller) skeletonOf(dir string, image Image) (string, error) {
 	defer c.skeleton.Unlock()
 	own := filepath.Join(dir, skeletonLink)
 	if skeleton, err := os.Readlink(own); err == nil {
-		if _, err := os.Stat(skeleton); err == nil {
+		// Those of versions before the node image lie over the host's /usr, which machines no longer see.
+		if _, err := os.Stat(filepath.Join(skeleton, "usr/bin/sh")); err == nil {
 			return skeleton, nil
 		}
 	}
@@ -279,9 +280,6 @@ func (c *Controller) launchSpec(ctx context.Context, i record.Instance, kind ins
 	for _, m := range programs {
 		mounts = append(mounts, launch.Mount{Source: m.Source, Target: m.Target, ReadOnly: true})
 	}
-	if err := conceal(skeleton, &mounts); err != nil {
-		return launch.Spec{}, err
-	}
 	user, err := c.o.Network.UserID(i.ID)
 	if err != nil {
 		return launch.Spec{}, err
@@ -303,30 +301,6 @@ func (c *Controller) launchSpec(ctx context.Context, i record.Instance, kind ins
 func fileExists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
-}
-
-// opaque says of a directory in a layer that those of the same name in the layers below do not show through.
-// https://docs.kernel.org/filesystems/overlayfs.html#whiteouts-and-opaque-directories
-const opaque = "trusted.overlay.opaque"
-
-// conceal takes the mounts away that only put a directory of the skeleton's /usr over the host's: where it can be
-// opaque instead, the machine may write to it, as to the rest of its disk.
-func conceal(skeleton string, mounts *[]launch.Mount) error {
-	var kept []launch.Mount
-	for _, m := range *mounts {
-		if strings.HasPrefix(m.Target, "/usr/") && m.Source == filepath.Join(skeleton, m.Target) {
-			info, err := os.Stat(m.Source)
-			if err != nil {
-				return err
-			}
-			if info.IsDir() && unix.Setxattr(m.Source, opaque, []byte("y"), 0) == nil {
-				continue
-			}
-		}
-		kept = append(kept, m)
-	}
-	*mounts = kept
-	return nil
 }
 
 // hostname is the instance's private DNS name: "ip-10-0-0-4.eu-west-1.compute.internal", or after its ID.

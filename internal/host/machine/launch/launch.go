@@ -30,7 +30,7 @@ type Spec struct {
 	Boot int
 	// Dir is the machine's own directory on the host: its disk, logs and Status.
 	Dir string
-	// Skeleton is the lower layer of its root file system; below its /usr lies the host's.
+	// Skeleton is the lower layer of its root file system.
 	Skeleton string
 	// Mounts are mounted over the root file system, in this order.
 	Mounts []Mount

@@ -21,7 +21,6 @@ import (
 // Directories in a machine's Dir, beside those that the Spec's Mounts name.
 const (
 	diskDir = "root" // the upper layer of /: what the machine has written
-	usrDir  = "usr"  // the upper layer of /usr
 	rootDir = "mnt"  // where the file systems are put together, in the machine's mount namespace only
 )
 
@@ -30,7 +29,7 @@ const (
 // With a user namespace, IDs of files are mapped.
 func assemble(spec Spec, namespace *os.File) error {
 	if namespace != nil {
-		for _, dir := range []string{spec.Dir, spec.Skeleton, "/usr"} {
+		for _, dir := range []string{spec.Dir, spec.Skeleton} {
 			if err := usernamespace.MapMount(dir, namespace); err != nil {
 				return err
 			}
@@ -40,7 +39,7 @@ func assemble(spec Spec, namespace *os.File) error {
 	if err != nil {
 		return err
 	}
-	root, usr, err := s.mountDisk(spec)
+	root, err := s.mountDisk(spec)
 	if err != nil {
 		return err
 	}
@@ -48,7 +47,6 @@ func assemble(spec Spec, namespace *os.File) error {
 	if err != nil {
 		return err
 	}
-	attachments = append([]attachment{usr}, attachments...)
 	lease, err := os.ReadFile(filepath.Join(spec.Dir, LeaseFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -163,8 +163,7 @@ func (m *machine) startInit() (*os.Process, error) {
 			return nil, err
 		}
 	}
-	for _, d := range []string{diskDir + "/upper", diskDir + "/work", usrDir + "/upper", usrDir + "/work", rootDir,
-		RunDir} {
+	for _, d := range []string{diskDir + "/upper", diskDir + "/work", rootDir, RunDir} {
 		if err := os.MkdirAll(filepath.Join(m.spec.Dir, d), 0o755); err != nil {
 			return nil, err
 		}

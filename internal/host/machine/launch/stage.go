@@ -98,27 +98,15 @@ func openTree(dir int, path string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// mountDisk mounts what survives a reboot: root is the path of the machine's root file system, and usr its /usr. That
-// is a mount of its own, because an overlay over the host's / would hold itself: the machine's directory is below it.
-func (s *stage) mountDisk(spec Spec) (root string, usr attachment, err error) {
+// mountDisk mounts what survives a reboot, and returns where: the machine's root file system.
+func (s *stage) mountDisk(spec Spec) (root string, err error) {
 	back, err := makeFilesAs(s.owner)
 	if err != nil {
-		return "", usr, err
+		return "", err
 	}
 	defer back()
 	root = s.path("root")
-	if err := overlay(root, filepath.Join(spec.Dir, diskDir), spec.Skeleton); err != nil {
-		return "", usr, err
-	}
-	lower := []string{"/usr"}
-	if _, err := os.Stat(filepath.Join(spec.Skeleton, "usr")); err == nil {
-		lower = []string{filepath.Join(spec.Skeleton, "usr"), "/usr"}
-	}
-	if err := overlay(s.path("usr"), filepath.Join(spec.Dir, usrDir), lower...); err != nil {
-		return "", usr, err
-	}
-	usr, err = openDetachedMount(s.path("usr"), "/usr")
-	return root, usr, err
+	return root, overlay(root, filepath.Join(spec.Dir, diskDir), spec.Skeleton)
 }
 
 // gatherMounts returns what the host has for a machine.
@@ -186,14 +174,14 @@ func (s *stage) mountImmutable(source string) (string, error) {
 	return filepath.Join(at, name), nil
 }
 
-// overlay mounts what is written in dir over layers that are only read, the uppermost first. It acts for ever with the
+// overlay mounts what is written in dir over a layer that is only read. It acts for ever with the
 // rights that the calling thread has now.
-func overlay(target, dir string, lower ...string) error {
+func overlay(target, dir, lower string) error {
 	if err := os.Mkdir(target, 0o755); err != nil {
 		return err
 	}
 	upper, work := escapeLayers(filepath.Join(dir, "upper")), escapeLayers(filepath.Join(dir, "work"))
-	options := "lowerdir=" + escapeLayers(lower...) + ",upperdir=" + upper + ",workdir=" + work
+	options := "lowerdir=" + escapeLayers(lower) + ",upperdir=" + upper + ",workdir=" + work
 	err := mount("overlay", target, "overlay", 0, options)
 	if errors.Is(err, unix.EINVAL) {
 		return fmt.Errorf("%w: the file system of %s cannot hold what is written over another (it may be an overlay "+

@@ -3,6 +3,8 @@
 package machinetest
 
 import (
+	"cmp"
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
@@ -12,6 +14,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -19,9 +22,13 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
+	"github.com/coracle-eks/coracle/internal/filelock"
+	"github.com/coracle-eks/coracle/internal/guest/rootfs"
 	"github.com/coracle-eks/coracle/internal/host/usernamespace"
+	"github.com/coracle-eks/coracle/internal/nodeimage"
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/testenv"
+	"github.com/coracle-eks/coracle/internal/upstream"
 )
 
 // Init is where machines of tests find their init.
@@ -69,8 +76,12 @@ func Main() {
 	}
 }
 
-// Skeleton is a root file system whose programs are the host's.
+// Skeleton is a root file system whose programs are those of the node image.
 func Skeleton(dir string) error {
+	base, err := Base()
+	if err != nil {
+		return err
+	}
 	for _, d := range []string{"etc", "proc", "sys", "dev", "run", "tmp", "root", "var/log", "var/lib/containerd",
 		"var/lib/kubelet", "usr/lib/coracle", "usr/local"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
@@ -89,7 +100,33 @@ func Skeleton(dir string) error {
 			return err
 		}
 	}
-	return nil
+	return rootfs.LinkBase(dir, base)
+}
+
+// Base returns the directory with the files of the node image that "make node" has built. It is one for all tests, in
+// bin/test, and stays there.
+var Base = sync.OnceValues(func() (string, error) {
+	image, err := upstream.OpenNodePrograms(upstream.Options{Dir: cmp.Or(os.Getenv(upstream.EnvNode),
+		repository("bin/node"))}).Image()
+	if err != nil {
+		return "", fmt.Errorf("run \"make node\": %w", err)
+	}
+	dir := repository("bin/test/node-image")
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return "", err
+	}
+	unlock, err := filelock.Lock(context.Background(), dir+".lock", func() {})
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	return nodeimage.Unpack(image, dir)
+})
+
+// repository returns a path in the repository of this source.
+func repository(path string) string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "../../../..", path)
 }
 
 // Owner is the mark of a daemon that exists for one test only.
