@@ -50,9 +50,9 @@ func (s *cluster) keepsSecrets() {
 // open are the files and directories that other users may read, below directories that they may not enter, with the
 // reason.
 var open = []struct{ path, reason string }{
-	{`machines/[^/]+/(root|usr|mnt|layers|containerd|kubelet|log|run)(/.*)?`,
+	{`machines/[^/]+/(root|mnt|layers|containerd|kubelet|log|run)(/.*)?`,
 		"the file system of a machine, whose users are its own"},
-	{`machines/ami(/.*)?`, "what file systems of machines begin with"},
+	{`(machines/ami|node-image)(/.*)?`, "what file systems of machines begin with"},
 	{`images/golden(/.*)?`, "what /var/lib/containerd of machines begins with"},
 	{`images/registry(/.*)?`, "made by the library of the registry"},
 	{`logs/events(/.*)?`, "made by the library of the event store"},
