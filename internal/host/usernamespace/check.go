@@ -15,8 +15,8 @@ import (
 )
 
 // Check reports why this host cannot give machines user namespaces; nil when it can. It tries what a machine needs,
-// with files in a temporary directory below dir, where machines have theirs: an overlay over ID-mapped layers of dir
-// and of /usr, and the kernel's own file systems mounted in a user namespace. It needs to be root, and leaves nothing
+// with files in a temporary directory below dir, where machines have theirs: an overlay of ID-mapped
+// directories, and the kernel's own file systems mounted in a user namespace. It needs to be root, and leaves nothing
 // behind.
 func Check(dir string) error {
 	if os.Geteuid() != 0 {
@@ -50,18 +50,17 @@ func Check(dir string) error {
 
 // tryDisk mounts what a machine's disk consists of.
 func tryDisk(at string, namespace *os.File) error {
-	for _, d := range []string{"upper", "work", "mnt"} {
+	for _, d := range []string{"lower", "upper", "work", "mnt"} {
 		// open to others: root of a machine, whom the host's user is not
 		if err := os.Mkdir(filepath.Join(at, d), 0o755); err != nil {
 			return err
 		}
 	}
-	for _, d := range []string{at, "/usr"} {
-		if err := MapMount(d, namespace); err != nil {
-			return fmt.Errorf("the kernel or the file system of %s does not map IDs: %w", d, err)
-		}
+	if err := MapMount(at, namespace); err != nil {
+		return fmt.Errorf("the kernel or the file system of %s does not map IDs: %w", at, err)
 	}
-	options := "lowerdir=/usr,upperdir=" + filepath.Join(at, "upper") + ",workdir=" + filepath.Join(at, "work")
+	options := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", filepath.Join(at, "lower"), filepath.Join(at, "upper"),
+		filepath.Join(at, "work"))
 	mnt := filepath.Join(at, "mnt")
 	if err := unix.Mount("overlay", mnt, "overlay", 0, options); err != nil {
 		return fmt.Errorf("the kernel cannot mount an overlay over ID-mapped directories: %w", err)

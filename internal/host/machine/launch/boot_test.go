@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -177,8 +178,21 @@ func testAMachineSeesItselfAlone(t *testing.T, r *rig) {
 	if err := os.WriteFile(secret, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
+	base, err := machinetest.Base()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ofHost, err := filepath.Glob("/usr/bin/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ofHost = slices.DeleteFunc(ofHost, func(name string) bool {
+		_, err := os.Lstat(filepath.Join(base, name))
+		return err == nil
+	})
 	r.script(`
 echo "pid1: $(cat /proc/1/comm)"
+for program in ` + strings.Join(ofHost, " ") + `; do test -e $program && echo "$program of the host seen"; done
 echo "host: $(hostname)"
 echo "links: $(ls /sys/class/net | tr '\n' ' ')"
 echo "cpus: $(grep -c ^processor /proc/cpuinfo) $(cat /sys/devices/system/cpu/online)"
