@@ -114,6 +114,10 @@ type Machine struct {
 	InstanceStatus ec2types.SummaryStatus
 	UserData       string    `json:",omitempty"`
 	ImpairedSince  time.Time `json:",omitzero"`
+	// Failing says which units of the machine are restarted again and again since FailingSince, and why: such a machine
+	// runs, but is no node.
+	Failing      string    `json:",omitempty"`
+	FailingSince time.Time `json:",omitzero"`
 	// PoweredOff says that the machine was shut down from inside: the front's lifecycle does what ShutdownBehavior
 	// says.
 	PoweredOff bool `json:",omitempty"`

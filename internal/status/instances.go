@@ -58,6 +58,9 @@ func (r *Reporter) instances(ctx context.Context) ([]admin.Instance, error) {
 		if m.UserData != "" && m.UserData != "running" && m.UserData != "succeeded" {
 			out.Issues = append(out.Issues, "user data: "+m.UserData)
 		}
+		if m.Failing != "" {
+			out.Issues = append(out.Issues, m.Failing)
+		}
 		all = append(all, out)
 	}
 	return all, nil

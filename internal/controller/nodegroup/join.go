@@ -1,6 +1,7 @@
 package nodegroup
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -9,11 +10,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	astypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/coracle-eks/coracle/internal/record"
 )
 
 // waitForNodes sees instances become Ready nodes, and says which have not in time. A group is created once as many
 // nodes are Ready as are desired.
-func (g *group) waitForNodes(context.Context) (after time.Duration, err error) {
+func (g *group) waitForNodes(ctx context.Context) (after time.Duration, err error) {
 	now := g.c.now()
 	joining := map[string]time.Time{}
 	readyNodes := int32(0)
@@ -48,6 +51,10 @@ func (g *group) waitForNodes(context.Context) (after time.Duration, err error) {
 	if !maps.Equal(joining, g.state.Joining) {
 		g.state.Joining = joining
 	}
+	failing, why, err := g.findFailing(ctx, slices.Sorted(maps.Keys(joining)))
+	if err != nil {
+		return 0, err
+	}
 	late := func(message string, ids []string) {
 		if len(ids) > 0 {
 			slices.Sort(ids)
@@ -55,11 +62,17 @@ func (g *group) waitForNodes(context.Context) (after time.Duration, err error) {
 				ResourceIds: ids})
 		}
 	}
+	overdue := len(silent)+len(ill) > 0
+	if len(failing) > 0 { // known before the time for joining is over
+		late("Instances failed to join the kubernetes cluster: "+why, failing)
+		isFailing := func(id string) bool { return slices.Contains(failing, id) }
+		silent, ill = slices.DeleteFunc(silent, isFailing), slices.DeleteFunc(ill, isFailing)
+	}
 	late("Instances failed to join the kubernetes cluster", silent)
 	late("Unhealthy nodes in the kubernetes cluster", ill)
 	switch {
 	case g.state.Created || g.state.Failed || g.asg == nil:
-	case len(silent)+len(ill) > 0:
+	case overdue:
 		g.failCreation()
 	case readyNodes >= aws.ToInt32(g.asg.DesiredCapacity) && g.server != nil && !g.blocked:
 		g.state.Created = true
@@ -67,6 +80,22 @@ func (g *group) waitForNodes(context.Context) (after time.Duration, err error) {
 			"after", now.Sub(g.row.CreatedAt).Round(time.Millisecond))
 	}
 	return after, nil
+}
+
+// findFailing returns those of the instances that cannot become nodes now, because a unit fails again and again, and
+// why the first of them cannot.
+func (g *group) findFailing(ctx context.Context, ids []string) (failing []string, why string, err error) {
+	for _, id := range ids {
+		row, err := g.c.machines.Get(ctx, record.EC2Key(g.row.Account, g.row.Region, id))
+		if ignoreNotFound(err) != nil {
+			return nil, "", err
+		}
+		if row.Value.Failing == "" {
+			continue
+		}
+		failing, why = append(failing, id), cmp.Or(why, "on "+id+", "+row.Value.Failing)
+	}
+	return failing, why, nil
 }
 
 // failCreation ends the creation.

@@ -248,6 +248,7 @@ func (c *Controller) Controllers() []reconcile.Controller {
 			reconcile.Mapped(c.activities, "", c.ofScalingGroup),
 			reconcile.Mapped(c.members, "", c.ofMember),
 			reconcile.Mapped(c.instances, "", c.ofInterrupted),
+			reconcile.Mapped(c.machines, "", c.ofFailing),
 			c.watchNodes,
 		},
 		Workers:    32,

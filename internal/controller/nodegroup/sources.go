@@ -70,6 +70,14 @@ func (c *Controller) ofInterrupted(key string) []string {
 	return c.ofMember(key)
 }
 
+func (c *Controller) ofFailing(key string) []string {
+	row, err := c.machines.Get(context.Background(), key)
+	if err != nil || row.Value.Failing == "" {
+		return nil // one that fails no more is seen when the group's issues are looked at again
+	}
+	return c.ofMember(key)
+}
+
 // keyByScalingGroup is the key of the group whose Auto Scaling group has that name: "eks-<name>-<UUID>".
 func (c *Controller) keyByScalingGroup(scaling string) []string {
 	const uuid = 36

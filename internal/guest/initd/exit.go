@@ -48,6 +48,8 @@ func (u *service) watchMain(r *run) {
 		u.run, u.result = nil, result
 		m.mu.Unlock()
 		u.closeOutputs()
+		code, status := describe(r.main.status)
+		u.countLife(fmt.Sprintf("the main process exited, code=%s, status=%s", code, status))
 		u.restartLater(def)
 	case result != "success":
 		u.markFailed(result, nil)

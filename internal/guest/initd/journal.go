@@ -31,6 +31,7 @@ type journal struct {
 
 	mu    sync.Mutex
 	files map[string]*journalLog
+	said  map[string]lastLine // by unit
 }
 
 type journalLog struct {
@@ -42,6 +43,9 @@ type journalLog struct {
 func (j *journal) appendLine(name, identifier string, pid int, message []byte) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if pid != 1 { // not what init itself says of it
+		j.remember(name, message)
+	}
 	log := j.files[name]
 	path := filepath.Join(j.dir, name+".log")
 	if log == nil {

@@ -57,6 +57,7 @@ func (u *service) start(ctx context.Context) error {
 	}
 	m.mu.Lock()
 	u.commands, u.exited, u.text, u.result = nil, false, "", "success"
+	u.began = time.Now()
 	m.mu.Unlock()
 	m.setState(u, "activating", "start-pre")
 	m.logMessage(u.name, "Starting "+u.displayName()+"...")
@@ -96,6 +97,7 @@ func (u *service) start(ctx context.Context) error {
 	}
 	if u.willRestart(def, f.result) {
 		u.markFailed(f.result, f.err)
+		u.countLife(f.err.Error())
 		u.restartLater(def)
 	} else {
 		u.markFailed(f.result, f.err)

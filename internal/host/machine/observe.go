@@ -150,10 +150,25 @@ func evaluateStatus(m record.Machine, s launch.Status, p process.Status, report 
 		m.UserData = strings.TrimPrefix(m.UserData+"; units that did not start: "+strings.Join(report.FailedUnits,
 			", "), "; ")
 	}
-	if len(m.UserData) > maxReport {
-		m.UserData = strings.ToValidUTF8(m.UserData[:maxReport], "") + " ..."
+	m.UserData = shorten(m.UserData)
+	var failing []string
+	for _, unit := range report.FailingUnits {
+		failing = append(failing, unit.Name+" fails again and again: "+unit.Error)
+	}
+	m.Failing = shorten(strings.Join(failing, "; "))
+	if m.Failing == "" {
+		m.FailingSince = time.Time{}
+	} else if m.FailingSince.IsZero() {
+		m.FailingSince = time.Now().UTC()
 	}
 	return m
+}
+
+func shorten(text string) string {
+	if len(text) > maxReport {
+		return strings.ToValidUTF8(text[:maxReport], "") + " ..."
+	}
+	return text
 }
 
 // maxReport is how many bytes of what a machine says of its boot are kept.

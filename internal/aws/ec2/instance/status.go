@@ -44,7 +44,7 @@ func (s *Service) DescribeInstanceStatus(ctx context.Context, in *ec2.DescribeIn
 		v := types.InstanceStatus{
 			AvailabilityZone: aws.String(r.AvailabilityZone), AvailabilityZoneId: aws.String(z.ID),
 			InstanceId: aws.String(r.ID), InstanceState: viewState(state),
-			InstanceStatus: statusSummary(state, machine.InstanceStatus, machine.ImpairedSince),
+			InstanceStatus: instanceStatus(state, machine),
 			SystemStatus:   statusSummary(state, machine.SystemStatus, machine.ImpairedSince),
 			Operator:       &types.OperatorResponse{Managed: aws.Bool(false)},
 		}
@@ -98,6 +98,15 @@ func (s *Service) DescribeInstanceStatus(ctx context.Context, in *ec2.DescribeIn
 		found = []types.InstanceStatus{}
 	}
 	return &ec2.DescribeInstanceStatusOutput{InstanceStatuses: found, NextToken: next}, err
+}
+
+// instanceStatus is the instance status check. It fails for a machine whose units fail again and again, too, which EC2
+// does not see; Auto Scaling replaces no instance for that.
+func instanceStatus(state types.InstanceStateName, m record.Machine) *types.InstanceStatusSummary {
+	if m.Failing != "" && m.InstanceStatus == types.SummaryStatusOk {
+		return statusSummary(state, types.SummaryStatusImpaired, m.FailingSince)
+	}
+	return statusSummary(state, m.InstanceStatus, m.ImpairedSince)
 }
 
 // statusSummary is a status check as EC2 shows it.

@@ -40,7 +40,7 @@ const (
 	Failed    = "failed"
 )
 
-// Report is how far a boot has come. Writer: init (Initialized, StartedAt, Failed units) and the cloud-init stage
+// Report is how far a boot has come. Writer: init (StartedAt, FailedUnits, FailingUnits) and the cloud-init stage
 // (UserData).
 type Report struct {
 	// StartedAt is when init began; FinishedAt when everything that boots had ended, well or not: zero before.
@@ -54,6 +54,14 @@ type Report struct {
 	Failure string `json:"failure,omitempty"`
 	// FailedUnits are the units that did not start at boot.
 	FailedUnits []string `json:"failedUnits,omitempty"`
+	// FailingUnits are those that are restarted again and again, now.
+	FailingUnits []FailingUnit `json:"failingUnits,omitempty"`
+}
+
+// FailingUnit is a unit that does not stay up.
+type FailingUnit struct {
+	Name  string `json:"name"`  // "kubelet.service"
+	Error string `json:"error"` // how it ended, and the last error that it wrote
 }
 
 // Parse reads what Write has written, or whatever else a machine has put in its place.
@@ -80,6 +88,13 @@ func (r Report) bounded() Report {
 	}
 	if r.FailedUnits = units; len(units) == 0 {
 		r.FailedUnits = nil
+	}
+	failing := make([]FailingUnit, 0, min(len(r.FailingUnits), maxUnits))
+	for _, unit := range r.FailingUnits[:cap(failing)] {
+		failing = append(failing, FailingUnit{Name: printable(unit.Name), Error: printable(unit.Error)})
+	}
+	if r.FailingUnits = failing; len(failing) == 0 {
+		r.FailingUnits = nil
 	}
 	return r
 }
