@@ -379,3 +379,27 @@ func isUnknown(err error) bool {
 		errors.As(err, &distribution.ErrManifestUnknownRevision{}) ||
 		errors.As(err, &driver.PathNotFoundError{})
 }
+
+// manifestParts are what the manifest of an image or an index names. size is that of the manifest.
+func (r *Registry) manifestParts(
+	ctx context.Context,
+	repository, digestOf string,
+) (size int64, parts []v1.Descriptor, err error) {
+	m, err := r.Manifest(ctx, joinReference(repository, digestOf))
+	if err != nil {
+		return 0, nil, err
+	}
+	var content struct {
+		Config    *v1.Descriptor  `json:"config"`
+		Layers    []v1.Descriptor `json:"layers"`
+		Manifests []v1.Descriptor `json:"manifests"`
+	}
+	if err := json.Unmarshal(m.Payload, &content); err != nil {
+		return 0, nil, fmt.Errorf("read the manifest %s@%s: %w", repository, digestOf, err)
+	}
+	parts = slices.Concat(content.Layers, content.Manifests)
+	if content.Config != nil {
+		parts = append(parts, *content.Config)
+	}
+	return int64(len(m.Payload)), parts, nil
+}
