@@ -17,7 +17,7 @@ import (
 
 func TestCredentialsOfTheRole(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	const path = "/latest/meta-data/iam/security-credentials/NodeRole"
 	read := func(path string) (d says) {
 		t.Helper()

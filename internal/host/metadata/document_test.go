@@ -17,7 +17,7 @@ import (
 
 func TestTheIdentityDocumentIsSigned(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	document := w.do(http.MethodGet, "/latest/dynamic/instance-identity/document").body
 	want := `{
   "accountId": "111122223333",

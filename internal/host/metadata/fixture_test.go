@@ -37,11 +37,11 @@ import (
 
 const account, region = "111122223333", "eu-west-1"
 
-// world is a VPC as far as metadata goes: a router that has the address of the service, a machine, and a pod behind the
-// machine.
+// fixture is a VPC as far as metadata goes: a router that has the address of the service, a machine, and a pod behind
+// the machine.
 //
 //	router 169.254.169.254, 10.0.0.1 ── 10.0.0.4 machine ── pod 10.0.0.20
-type world struct {
+type fixture struct {
 	t       testing.TB
 	dir     string
 	store   *store.Store
@@ -54,7 +54,7 @@ type world struct {
 	asked       int
 }
 
-func (w *world) Listen(ctx context.Context, namespace, network, address string) (l net.Listener, err error) {
+func (w *fixture) Listen(ctx context.Context, namespace, network, address string) (l net.Listener, err error) {
 	path := filepath.Join(w.dir, namespace)
 	if _, err := os.Stat(path); err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func (w *world) Listen(ctx context.Context, namespace, network, address string) 
 	return l, in
 }
 
-func (w *world) Identity(namespace string) (uint64, error) {
+func (w *fixture) Identity(namespace string) (uint64, error) {
 	var s unix.Stat_t
 	if err := unix.Stat(filepath.Join(w.dir, namespace), &s); err != nil {
 		return 0, fmt.Errorf("%s: %w", namespace, fs.ErrNotExist)
@@ -74,12 +74,12 @@ func (w *world) Identity(namespace string) (uint64, error) {
 	return s.Ino, nil
 }
 
-func (w *world) Carries(string, netip.Addr, string) bool { return !w.moving.Load() }
+func (w *fixture) Carries(string, netip.Addr, string) bool { return !w.moving.Load() }
 
-func (w *world) RouterSource() reconcile.Source { return reconcile.Channel(w.changed) }
+func (w *fixture) RouterSource() reconcile.Source { return reconcile.Channel(w.changed) }
 
 // namespace makes a network namespace.
-func (w *world) namespace(name string) string {
+func (w *fixture) namespace(name string) string {
 	w.t.Helper()
 	path := filepath.Join(w.dir, name)
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
@@ -106,7 +106,7 @@ func (w *world) namespace(name string) string {
 }
 
 // cable connects two namespaces.
-func (w *world) cable(a, aName, b, bName string) {
+func (w *fixture) cable(a, aName, b, bName string) {
 	w.t.Helper()
 	other, err := netns.GetFromPath(b)
 	if err != nil {
@@ -122,7 +122,7 @@ func (w *world) cable(a, aName, b, bName string) {
 }
 
 // configure gives a link its address and routes: "destination via gateway", or "destination".
-func (w *world) configure(path, link, address string, routes ...string) {
+func (w *fixture) configure(path, link, address string, routes ...string) {
 	w.t.Helper()
 	err := machinetest.In(path, func() error {
 		l, err := netlink.LinkByName(link)
@@ -176,9 +176,9 @@ func resource(id string) record.EC2Resource {
 
 const machineID = "i-0123456789abcdef0"
 
-// newRows is a world of which there are only the rows.
-func newRows(t testing.TB) *world {
-	w := &world{t: t, dir: t.TempDir(), store: storetest.New(t), changed: make(chan string, 1),
+// newRows is a fixture of which there are only the rows.
+func newRows(t testing.TB) *fixture {
+	w := &fixture{t: t, dir: t.TempDir(), store: storetest.New(t), changed: make(chan string, 1),
 		clock: clocktesting.NewFakePassiveClock(time.Date(2026, 11, 21, 14, 0, 0, 0, time.UTC))}
 	s := w.store
 	key := func(id string) string { return record.EC2Key(account, region, id) }
@@ -233,7 +233,7 @@ func newRows(t testing.TB) *world {
 	return w
 }
 
-func newWorld(t testing.TB) *world {
+func newFixture(t testing.TB) *fixture {
 	machinetest.Owner(t) // root only
 	w := newRows(t)
 	router, machine, pod := w.namespace("vpc-1"), w.namespace("machine"), w.namespace("pod")
@@ -270,7 +270,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-func (w *world) service() *Service {
+func (w *fixture) service() *Service {
 	return New(Options{
 		Store: w.store, Network: w, Dir: filepath.Join(w.dir, "metadata"), Log: slog.New(slog.DiscardHandler),
 		Clock: w.clock,
@@ -284,7 +284,7 @@ func (w *world) service() *Service {
 	})
 }
 
-func (w *world) change(change func(*record.Instance)) {
+func (w *fixture) change(change func(*record.Instance)) {
 	w.t.Helper()
 	if _, err := record.Instances(w.store).Modify(context.Background(), record.EC2Key(account, region, machineID),
 		func(i *record.Instance) error { change(i); return nil }); err != nil {
@@ -293,7 +293,7 @@ func (w *world) change(change func(*record.Instance)) {
 }
 
 // client makes requests from inside a namespace, from a certain address if one is given.
-func (w *world) client(namespace, from string) *http.Client {
+func (w *fixture) client(namespace, from string) *http.Client {
 	return &http.Client{
 		Timeout: eventually.Limit,
 		Transport: &http.Transport{
@@ -315,7 +315,7 @@ func (w *world) client(namespace, from string) *http.Client {
 
 // pipelined writes requests at once, and gives back what comes in the time in which the kernel repeats itself several
 // times.
-func (w *world) pipelined(namespace, requests string) string {
+func (w *fixture) pipelined(namespace, requests string) string {
 	w.t.Helper()
 	c, err := w.client(namespace, "").Transport.(*http.Transport).DialContext(w.t.Context(), "tcp", Address)
 	if err != nil {
@@ -338,7 +338,7 @@ type reply struct {
 	header http.Header
 }
 
-func (w *world) do(method, path string, header ...string) reply {
+func (w *fixture) do(method, path string, header ...string) reply {
 	w.t.Helper()
 	r, err := w.ask(w.client("machine", ""), method, path, header...)
 	if err != nil {
@@ -347,7 +347,7 @@ func (w *world) do(method, path string, header ...string) reply {
 	return r
 }
 
-func (w *world) ask(client *http.Client, method, path string, header ...string) (reply, error) {
+func (w *fixture) ask(client *http.Client, method, path string, header ...string) (reply, error) {
 	request, err := http.NewRequest(method, "http://"+Address+path, nil)
 	if err != nil {
 		return reply{}, err

@@ -16,7 +16,7 @@ import (
 
 func TestWhatAnInstanceReads(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	for path, want := range map[string]string{
 		"/latest":                                                                                  "dynamic\nmeta-data\nuser-data",
 		"/latest/":                                                                                 "dynamic\nmeta-data\nuser-data",
@@ -91,7 +91,7 @@ func TestWhatAnInstanceReads(t *testing.T) {
 
 func TestAnAddressThatMovesIsNobodys(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.moving.Store(true)
 	if r := w.do(http.MethodGet, "/latest/meta-data/instance-id"); r.status != http.StatusServiceUnavailable {
 		t.Errorf("while the address moves: %+v", r)
@@ -104,7 +104,7 @@ func TestAnAddressThatMovesIsNobodys(t *testing.T) {
 
 func TestWhoAsksIsKnownByItsAddress(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.configure(filepath.Join(w.dir, "machine"), "lo", "10.0.0.33/32") // out of the delegated prefix
 	w.configure(filepath.Join(w.dir, "machine"), "lo", "10.0.0.99/32") // nobody's
 	if r, err := w.ask(w.client("machine", "10.0.0.33"), http.MethodGet, "/latest/meta-data/instance-id"); err != nil ||

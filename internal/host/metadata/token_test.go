@@ -15,7 +15,7 @@ import (
 
 func TestTokens(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	const ttl, name, id = "X-aws-ec2-metadata-token-ttl-seconds", "X-aws-ec2-metadata-token",
 		"/latest/meta-data/instance-id"
 	token := w.do(http.MethodPut, tokenPath, ttl, "60")
@@ -81,7 +81,7 @@ func TestTokens(t *testing.T) {
 
 func TestTheHopLimitKeepsTokensFromPods(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	pod := w.client("pod", "")
 	header := []string{"X-aws-ec2-metadata-token-ttl-seconds", "60"}
 	// Who is known by an address of the instance may read with version 1, which has no limit.
