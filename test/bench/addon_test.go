@@ -97,7 +97,7 @@ func BenchmarkAddonDryRun(b *testing.B) {
 		b.Fatal("there is no vpc-cni")
 	}
 	v, _ := entry.Default(version)
-	objects, err := v.Render(catalog.Site{
+	objects, err := v.Render(catalog.RenderOptions{
 		Cluster: record.Cluster{Account: "111122223333", Region: "eu-west-1", Name: "dev",
 			ID: "0123456789ABCDEF0123456789ABCDEF", VPCID: "vpc-1", IPFamily: ekstypes.IpFamilyIpv4,
 			ServiceIPv4CIDR: "10.100.0.0/16"},
