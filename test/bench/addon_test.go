@@ -28,14 +28,14 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store/storetest"
 	"github.com/coracle-eks/coracle/test/harness"
-	"github.com/coracle-eks/coracle/test/harness/site"
+	"github.com/coracle-eks/coracle/test/harness/clustertest"
 )
 
 // BenchmarkCreateAddon times CreateAddon of CoreDNS to ACTIVE, in a cluster that has none and a node that runs its
 // image.
 func BenchmarkCreateAddon(b *testing.B) {
 	const samples = 5
-	s := site.New(b, "addons", version)
+	s := clustertest.New(b, "addons", version)
 	client := eks.NewFromConfig(s.Daemon.Config())
 	kube, _ := kubernetesClient(b, s.Daemon, s.Cluster)
 	s.AwaitNodes(s.RunInstances(1, s.AL2023(version), s.SubnetIDs[0], s.NodeConfig())...)
