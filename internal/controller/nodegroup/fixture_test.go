@@ -89,8 +89,8 @@ func newFixture(t *testing.T, options nodegroup.Options) *fixture {
 	server := apiservertest.Start(t, apiservertest.Options{Scheduler: true, Controllers: []string{
 		"deployment", "replicaset", "disruption", "endpointslice", "serviceaccount", "pod-garbage-collector-controller",
 	}})
-	w := &fixture{t, &sharedFixture{server: server, kubelet: server.Kubelets(), kube: server.Admin(), etcd: storetest.Client(t),
-		prefix: storetest.Prefix(t), most: map[string]int{}, sizes: map[string]int32{}}}
+	w := &fixture{t, &sharedFixture{server: server, kubelet: server.Kubelets(), kube: server.Admin(),
+		etcd: storetest.Client(t), prefix: storetest.Prefix(t), most: map[string]int{}, sizes: map[string]int32{}}}
 	w.log = slog.New(slog.NewTextHandler(t.Output(), nil))
 	quiet := slog.New(slog.DiscardHandler)
 	var err error
