@@ -172,7 +172,9 @@ func newFixture(t *testing.T, options nodegroup.Options) *fixture {
 
 	options.Store, options.Config, options.Log = w.store, server.ConfigFor, w.log
 	options.EC2 = func(string, string) nodegroup.EC2 { return ec2.NewFromConfig(w.aws("ASIAEKS")) }
-	options.AutoScaling = func(string, string) nodegroup.AutoScaling { return w.scaling }
+	options.AutoScaling = func(string, string) nodegroup.AutoScaling {
+		return autoscaling.NewFromConfig(w.aws("ASIAEKS"))
+	}
 	options.IAM = func(string) nodegroup.IAM { return iam.NewFromConfig(w.aws("AKIAROOT")) }
 	options.EKS = func(string, string) nodegroup.EKS { return nil }
 	options.Now = func() time.Time {
