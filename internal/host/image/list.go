@@ -344,13 +344,16 @@ func (r *Registry) deleteManifest(ctx context.Context, repository, digestOf stri
 
 // DeleteRepository removes a repository with its images; no error when there is none.
 func (r *Registry) DeleteRepository(ctx context.Context, repository string) error {
-	if err := r.leaveGarbage(); err != nil {
-		return err
-	}
-	for _, dir := range []string{"_manifests", "_layers", "_uploads"} {
+	for _, name := range []string{"_manifests", "_layers", "_uploads"} {
 		// another repository may be below it: "app" and "app/web"
-		err := os.RemoveAll(filepath.Join(r.repositoryDir(r.storedName(repository)), dir))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		dir := filepath.Join(r.repositoryDir(r.storedName(repository)), name)
+		if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err := r.leaveGarbage(); err != nil {
+			return err
+		}
+		if err := os.RemoveAll(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("delete the images of %s: %w", repository, err)
 		}
 	}
