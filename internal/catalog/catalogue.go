@@ -79,8 +79,8 @@ type Identity struct {
 	PodIdentity bool `yaml:"podIdentity"`
 }
 
-// Site is what a version is rendered for.
-type Site struct {
+// RenderOptions are what a version is rendered for.
+type RenderOptions struct {
 	Cluster  record.Cluster
 	Endpoint string // of its API server, as users know it
 	Minor    string // the Kubernetes version that its control plane runs, "1.35"

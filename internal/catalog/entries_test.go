@@ -79,10 +79,10 @@ var clusterScoped = []string{
 }
 
 func checkObjects(t *testing.T, v Version, minor string) {
-	site := exampleSite(minor)
-	six := exampleSite(minor)
+	options := exampleOptions(minor)
+	six := exampleOptions(minor)
 	six.Cluster.IPFamily, six.Cluster.ServiceIPv6CIDR = ekstypes.IpFamilyIpv6, "fd30:1c53:5f8a::/108"
-	for _, s := range []Site{site, six} {
+	for _, s := range []RenderOptions{options, six} {
 		objects, err := v.Render(s)
 		if err != nil {
 			t.Fatal(err)
@@ -223,7 +223,7 @@ func rendered(t *testing.T, v Version, minor, config string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects, err := v.renderUnchecked(exampleSite(minor), decoded)
+	objects, err := v.renderUnchecked(exampleOptions(minor), decoded)
 	if err != nil {
 		t.Fatalf("%s %s with %s: %v", v.Addon, v.Version, config, err)
 	}
@@ -365,7 +365,7 @@ func TestImagesIn(t *testing.T) {
 	t.Parallel()
 	a, _ := open(t).Addon("aws-ebs-csi-driver")
 	for config, want := range map[string]int{"": 7, `{"sidecars":{"snapshotter":{"forceEnable":false}}}`: 6} {
-		s := exampleSite("1.35")
+		s := exampleOptions("1.35")
 		s.Config.Configuration = config
 		objects, err := a.Versions[0].Render(s)
 		if err != nil {
@@ -382,7 +382,7 @@ func TestRenderIsPure(t *testing.T) {
 	t.Parallel()
 	for _, a := range open(t).Addons() {
 		v := a.Versions[0]
-		s := exampleSite(v.Compatibilities[0].Minor)
+		s := exampleOptions(v.Compatibilities[0].Minor)
 		first, err := v.Render(s)
 		if err != nil {
 			t.Fatal(err)

@@ -31,7 +31,7 @@ func TestTheManualsExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := exampleSite("1.35")
+	s := exampleOptions("1.35")
 	s.Config.Configuration = regexp.MustCompile(`--configuration-values '([^']*)'`).FindStringSubmatch(section)[1]
 	v, _ := a.Default("1.35")
 	if err := v.Check(s.Config.Configuration); err != nil {

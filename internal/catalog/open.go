@@ -173,7 +173,7 @@ func (c *Catalog) readOwn(dir string) (Addon, error) {
 		trial.data = func(Build, string) ([]byte, error) { return nil, nil }
 		v.source = &trial
 		for _, minor := range v.Compatibilities {
-			if _, err := v.renderUnchecked(exampleSite(minor.Minor), nil); err != nil && !v.RequiresConfiguration {
+			if _, err := v.renderUnchecked(exampleOptions(minor.Minor), nil); err != nil && !v.RequiresConfiguration {
 				return Addon{}, fmt.Errorf("version %s: %w", v.Version, err)
 			}
 		}
@@ -181,9 +181,9 @@ func (c *Catalog) readOwn(dir string) (Addon, error) {
 	return a, nil
 }
 
-// exampleSite is a cluster like any.
-func exampleSite(minor string) Site {
-	return Site{
+// exampleOptions returns the options of a cluster like any.
+func exampleOptions(minor string) RenderOptions {
+	return RenderOptions{
 		Cluster: record.Cluster{
 			Name: "example", ID: "0123456789ABCDEF0123456789ABCDEF", Account: "111122223333", Region: "eu-west-1",
 			Version: minor, VPCID: "vpc-0123456789abcdef0",

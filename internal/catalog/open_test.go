@@ -87,7 +87,7 @@ func TestPrivateAddons(t *testing.T) {
 	if v, found := a.Default("1.35"); !found || v.Version != "v1.1.0" || v.Serves("1.34") {
 		t.Errorf("default version %+v", v)
 	}
-	s := exampleSite("1.35")
+	s := exampleOptions("1.35")
 	s.Config.Namespace, s.Config.ServiceAccountRoleARN = "elsewhere", "arn:aws:iam::111122223333:role/echo"
 	objects, err := a.Versions[0].Render(s)
 	if err != nil || len(objects) != 3 {

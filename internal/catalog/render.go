@@ -15,7 +15,7 @@ const roleAnnotation = "eks.amazonaws.com/role-arn"
 
 // Render gives the objects of the version for a cluster, in the order in which they are applied. An object that
 // manifests put into no namespace although its kind has one is an error of the entry that only the API server can tell.
-func (v Version) Render(s Site) ([]Object, error) {
+func (v Version) Render(s RenderOptions) ([]Object, error) {
 	config, err := decodeConfiguration(s.Config.Configuration)
 	if err != nil {
 		return nil, err
@@ -44,12 +44,12 @@ func (v Version) Render(s Site) ([]Object, error) {
 }
 
 // renderUnchecked renders with a configuration that need not follow the schema.
-func (v Version) renderUnchecked(s Site, config map[string]any) ([]*unstructured.Unstructured, error) {
+func (v Version) renderUnchecked(s RenderOptions, config map[string]any) ([]*unstructured.Unstructured, error) {
 	values, err := v.templateValues(s)
 	if err != nil {
 		return nil, err
 	}
-	f := functions(&rendering{version: &v, site: s})
+	f := functions(&rendering{version: &v, options: s})
 	values.Config = map[string]any{}
 	if v.source.defaults != nil {
 		text, err := execute(v.source.defaults, f, values)

@@ -9,7 +9,7 @@ func BenchmarkRender(b *testing.B) {
 			a, _ := open(b).Addon(name)
 			v, _ := a.Default("1.35")
 			for b.Loop() {
-				if _, err := v.Render(exampleSite("1.35")); err != nil {
+				if _, err := v.Render(exampleOptions("1.35")); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -22,8 +22,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-func site(minor string) catalog.Site {
-	return catalog.Site{
+func renderOptions(minor string) catalog.RenderOptions {
+	return catalog.RenderOptions{
 		Cluster: record.Cluster{
 			Name: "demo", ID: "0123456789ABCDEF0123456789ABCDEF", Account: "111122223333", Region: "eu-west-1",
 			Version: minor, VPCID: "vpc-1",
@@ -81,7 +81,7 @@ func takesThem(t *testing.T, admin client) {
 	}
 	for _, a := range c.Addons() {
 		v, _ := a.Default("1.35")
-		s := site("1.35")
+		s := renderOptions("1.35")
 		s.Config.ServiceAccountRoleARN = "arn:aws:iam::111122223333:role/r"
 		objects, err := v.Render(s)
 		if err != nil {
@@ -125,7 +125,7 @@ func TestConflictsWithSelfManaged(t *testing.T) {
 	} {
 		a, _ := c.Addon(name)
 		v, _ := a.Default("1.35")
-		objects, err := v.Render(site("1.35"))
+		objects, err := v.Render(renderOptions("1.35"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +142,7 @@ func TestConflictsWithSelfManaged(t *testing.T) {
 			if other.Version == v.Version || !other.Serves("1.35") {
 				continue
 			}
-			objects, err := other.Render(site("1.35"))
+			objects, err := other.Render(renderOptions("1.35"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -184,7 +184,7 @@ func knowsThePaths(t *testing.T, admin client) {
 	for _, name := range []string{"vpc-cni", "coredns", "aws-ebs-csi-driver"} {
 		a, _ := c.Addon(name)
 		v, _ := a.Default("1.35")
-		s := site("1.35")
+		s := renderOptions("1.35")
 		objects, err := v.Render(s)
 		if err != nil {
 			t.Fatal(err)

@@ -34,7 +34,7 @@ type clusterValues struct {
 	DNS                              string // the address of the service kube-dns
 }
 
-func (v *Version) templateValues(s Site) (values, error) {
+func (v *Version) templateValues(s RenderOptions) (values, error) {
 	out := values{
 		Cluster: clusterValues{
 			Name: s.Cluster.Name, ID: s.Cluster.ID, Account: s.Cluster.Account, Region: s.Cluster.Region,
@@ -78,10 +78,10 @@ func dnsAddress(cluster record.Cluster) (string, error) {
 	return address.String(), nil
 }
 
-// rendering is a version that is being rendered for a site.
+// rendering is a version that is being rendered, with its options.
 type rendering struct {
 	version *Version
-	site    Site
+	options RenderOptions
 }
 
 // functions are what templates can call. Those of a nil rendering have the right form and are not called.
@@ -115,7 +115,7 @@ func functions(r *rendering) template.FuncMap {
 		"list": func(v ...any) []any { return v },
 		// image is the reference of one of the version's images, by its name in addon.yaml.
 		"image": func(name string) (string, error) {
-			image, err := r.version.resolveImage(name, r.site.Cluster.Region)
+			image, err := r.version.resolveImage(name, r.options.Cluster.Region)
 			return image.Reference, err
 		},
 		// data is a file that comes with one of the components, by its name in addon.yaml.

@@ -18,13 +18,24 @@ const Reserve = 2 << 30
 // ErrFull is the error of what would leave less than [Reserve] free.
 var ErrFull = errors.New("the disk is full")
 
-// Measure returns how many bytes the file system of dir has for users, and how many it has in all.
+// Measure returns how many bytes the file system of dir has for users, and how many it has in all. A file system whose
+// inodes run out before its bytes, with many small files, is as full as its inodes are.
 func Measure(dir string) (free, total int64, err error) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {
 		return 0, 0, fmt.Errorf("measure the disk of %s: %w", dir, err)
 	}
-	return int64(fs.Bavail) * int64(fs.Bsize), int64(fs.Blocks) * int64(fs.Bsize), nil
+	free, total = int64(fs.Bavail)*int64(fs.Bsize), int64(fs.Blocks)*int64(fs.Bsize)
+	return min(free, freeByInodes(total, fs.Files, fs.Ffree)), total, nil
+}
+
+// freeByInodes returns the part of a file system's bytes that is free as its inodes are. Some file systems do not count
+// them.
+func freeByInodes(total int64, inodes, free uint64) int64 {
+	if inodes == 0 || free >= inodes {
+		return total
+	}
+	return int64(float64(total) * (float64(free) / float64(inodes)))
 }
 
 // Free returns how many bytes the file system of dir has for users.
@@ -40,7 +51,8 @@ func CheckReserve(dir string) error {
 		return err
 	}
 	if free < Reserve {
-		return fmt.Errorf("%w: %d MiB are free for %s, of which %d MiB are reserved for etcd: free some space",
+		return fmt.Errorf(
+			"%w: %d MiB are free for %s, of which %d MiB are reserved for etcd: free some space, or inodes",
 			ErrFull, free>>20, dir, int64(Reserve)>>20)
 	}
 	return nil

@@ -102,7 +102,7 @@ func checkDisk(_ context.Context, h Host) []Finding {
 		dir = filepath.Dir(dir) // the data directory is not made yet
 	}
 	free := uint64(left)
-	fix := "df -h " + dir + "   # free some space, or: coracle up --data-dir DIRECTORY_ON_ANOTHER_DISK"
+	fix := "df -h " + dir + "; df -i " + dir + "   # free some space, or: coracle up --data-dir DIRECTORY_ON_ANOTHER_DISK"
 	switch {
 	case free < 512<<20:
 		return failFinding(fix, "%s free for %s: etcd stops when the disk is full", humanize.IBytes(free), h.Dir)

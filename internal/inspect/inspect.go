@@ -265,7 +265,7 @@ func (i *Inspector) planRequest(
 		return nil, &admin.Refused{Reason: err.Error()}
 	}
 	rendered, err := version.Render(
-		catalog.Site{Cluster: cluster, Endpoint: plane.Endpoint, Minor: plane.Version, Config: wanted},
+		catalog.RenderOptions{Cluster: cluster, Endpoint: plane.Endpoint, Minor: plane.Version, Config: wanted},
 	)
 	if err != nil {
 		return nil, err
@@ -344,7 +344,7 @@ func (i *Inspector) findAddon(
 			}
 		}
 		rendered, err := version.Render(
-			catalog.Site{
+			catalog.RenderOptions{
 				Cluster:  cluster,
 				Endpoint: plane.Endpoint,
 				Minor:    plane.Version,

@@ -255,6 +255,25 @@ func TestAnswersAreBounded(t *testing.T) {
 }
 
 // TestProxy has the operator's proxy on this host, where the proxy may be and what it is asked for may not.
+// A server cannot have the daemon read and keep certificates without end: crypto/tls takes 256 KiB of them.
+func TestCertificatesOfServersAreBounded(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewUnstartedServer(http.NotFoundHandler())
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	o := trusting("127.0.0.1", &site{Server: s})
+	if _, err := read(Client(o), s.URL); err != nil {
+		t.Fatal(err)
+	}
+	chain := &s.TLS.Certificates[0].Certificate
+	for range 300 {
+		*chain = append(*chain, make([]byte, 1<<10))
+	}
+	if _, err := read(Client(o), s.URL); err == nil || !strings.Contains(err.Error(), "exceeds maximum of 262144 bytes") {
+		t.Errorf("a long chain: %v", err)
+	}
+}
+
 func TestProxy(t *testing.T) {
 	t.Parallel()
 	site := newSite(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "a public site") })

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -147,12 +148,16 @@ type accountRates struct {
 	limit rate.Limit // per second
 	burst int
 
-	mu  sync.Mutex
-	all map[string]*rate.Limiter
+	mu   sync.Mutex
+	all  map[string]*rate.Limiter
+	most int // of all, before those that bound nothing are forgotten
 }
 
+// fewRates is how many limiters are kept in any case.
+const fewRates = 64
+
 func newAccountRates(limit rate.Limit, burst int) *accountRates {
-	return &accountRates{limit: limit, burst: burst, all: map[string]*rate.Limiter{}}
+	return &accountRates{limit: limit, burst: burst, all: map[string]*rate.Limiter{}, most: fewRates}
 }
 
 // limiterOf returns the limiter of the account of a key.
@@ -162,6 +167,10 @@ func (r *accountRates) limiterOf(key string) *rate.Limiter {
 	defer r.mu.Unlock()
 	limiter := r.all[account]
 	if limiter == nil {
+		if len(r.all) >= r.most {
+			maps.DeleteFunc(r.all, func(_ string, l *rate.Limiter) bool { return l.Tokens() >= float64(r.burst) })
+			r.most = max(fewRates, 2*len(r.all))
+		}
 		limiter = rate.NewLimiter(r.limit, r.burst)
 		r.all[account] = limiter
 	}

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/time/rate"
 )
 
 func TestAccountsAndClustersTakeTurns(t *testing.T) {
@@ -60,6 +63,22 @@ func TestRetriesOfAnAccountAreItsOwn(t *testing.T) {
 	}
 	if wait := r.When("2/r/a"); wait != 0 {
 		t.Errorf("another account waits %s", wait)
+	}
+}
+
+// Accounts that are not worked on any more, and keys that are no account's, are forgotten.
+func TestRatesAreForgotten(t *testing.T) {
+	t.Parallel()
+	r := newAccountRates(rate.Every(time.Hour), 2)
+	r.limiterOf("busy/r/a").Allow()
+	for i := range 100 * fewRates {
+		r.limiterOf(fmt.Sprintf("%d/r/a", i))
+	}
+	if len(r.all) > 2*fewRates {
+		t.Errorf("%d limiters are kept", len(r.all))
+	}
+	if limiter := r.limiterOf("busy/r/a"); !limiter.Allow() || limiter.Allow() {
+		t.Error("the account that has used its share has another")
 	}
 }
 

@@ -20,6 +20,7 @@ type AutoScalingGroup struct {
 	Name      string
 	ID        string // a UUID, part of the ARN
 	CreatedAt time.Time
+	CreatedBy string `json:",omitempty"` // ARN
 
 	Min, Max, Desired int32 // in units of capacity: instances, unless a mixed instances policy gives weights
 	// Change is what changed Desired last: activities say so in their cause.

@@ -125,8 +125,8 @@ var Rules = []Rule{
 		"internal/store/storetest", "test/awsclient"}, ec2Shared...), world, "the fixture of the tests of the EC2 API"},
 
 	{"internal/logs/word", nil, world, "it cuts text"},
-	{"internal/logs/events", []string{"internal/durable", "internal/logs/word"}, []string{"os/exec", "github.com/aws",
-		"k8s.io", "github.com/vishvananda/netlink"},
+	{"internal/logs/events", []string{"internal/diskspace", "internal/durable", "internal/logs/word"},
+		[]string{"os/exec", "github.com/aws", "k8s.io", "github.com/vishvananda/netlink"},
 		"a second store, for what is too much for etcd; it knows groups and streams by number"},
 	{"internal/logs/insights", []string{"internal/logs/word"}, append([]string{"github.com/aws"}, world...),
 		"a language, pure"},

@@ -23,7 +23,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/test/harness"
-	"github.com/coracle-eks/coracle/test/harness/site"
+	"github.com/coracle-eks/coracle/test/harness/clustertest"
 )
 
 const (
@@ -31,9 +31,9 @@ const (
 	poll    = 50 * time.Millisecond
 )
 
-// cluster is the site as one test sees it.
+// cluster is the fixture as one test sees it.
 type cluster struct {
-	*site.Site
+	*clustertest.Fixture
 	t   *testing.T
 	eks *eks.Client
 }
@@ -41,7 +41,7 @@ type cluster struct {
 // TestAddons goes from a cluster without nodes, whose add-ons are its users' own, to one in which EKS has them.
 func TestAddons(t *testing.T) {
 	t.Parallel()
-	s := site.New(t, "ironman-2022", version)
+	s := clustertest.New(t, "ironman-2022", version)
 	c := &cluster{s, t, eks.NewFromConfig(s.Daemon.Config())}
 	c.aws("eks", "update-cluster-config", "--name", c.Cluster, "--logging",
 		`{"clusterLogging":[{"types":["audit"],"enabled":true}]}`)
@@ -78,7 +78,7 @@ func slow(t *testing.T) {
 
 // run is a part of the test that has the cluster for itself.
 func (c *cluster) run(name string, test func(*cluster)) {
-	c.t.Run(name, func(t *testing.T) { test(&cluster{c.Site, t, c.eks}) })
+	c.t.Run(name, func(t *testing.T) { test(&cluster{c.Fixture, t, c.eks}) })
 }
 
 // must is a command that has to succeed, of this part of the test.
@@ -129,7 +129,7 @@ func (c *cluster) contains(what, text string, want ...string) {
 }
 
 func (c *cluster) describe(name string) (*ekstypes.Addon, error) {
-	out, err := c.eks.DescribeAddon(c.t.Context(), &eks.DescribeAddonInput{ClusterName: &c.Site.Cluster,
+	out, err := c.eks.DescribeAddon(c.t.Context(), &eks.DescribeAddonInput{ClusterName: &c.Fixture.Cluster,
 		AddonName: &name})
 	if err != nil {
 		return nil, err
@@ -199,7 +199,7 @@ func (c *cluster) updated(name, id string, want ekstypes.UpdateStatus) *ekstypes
 	c.t.Helper()
 	var last *ekstypes.Update
 	if err := eventually.Try(poll, func() error {
-		out, err := c.eks.DescribeUpdate(c.t.Context(), &eks.DescribeUpdateInput{Name: &c.Site.Cluster,
+		out, err := c.eks.DescribeUpdate(c.t.Context(), &eks.DescribeUpdateInput{Name: &c.Fixture.Cluster,
 			AddonName: &name, UpdateId: &id})
 		if err != nil {
 			return err

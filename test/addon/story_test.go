@@ -12,7 +12,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/test/harness"
-	"github.com/coracle-eks/coracle/test/harness/site"
+	"github.com/coracle-eks/coracle/test/harness/clustertest"
 )
 
 // story is what people tell of the VPC CNI plugin: it was put there by kubectl when the cluster was made, in another
@@ -135,7 +135,7 @@ func (c *cluster) irsa(name, namespace, account, policy string) string {
 		"Action":"sts:AssumeRoleWithWebIdentity","Condition":{"StringEquals":{"`+provider+
 			`:sub":"system:serviceaccount:`+namespace+`:`+account+`","`+provider+`:aud":"sts.amazonaws.com"}}}]}`)
 	c.aws("iam", "attach-role-policy", "--role-name", name, "--policy-arn", "arn:aws:iam::aws:policy/"+policy)
-	return site.RoleARN(name)
+	return clustertest.RoleARN(name)
 }
 
 // auditLog finds what EKS did to the DaemonSet with the query that people use on AWS.

@@ -30,8 +30,8 @@ import (
 
 const poll = 50 * time.Millisecond
 
-// world is a cluster with two people in it.
-type world struct {
+// fixture is a cluster with two people in it.
+type fixture struct {
 	*harness.Daemon
 	t     *testing.T
 	admin string // kubeconfig of the root user
@@ -39,7 +39,7 @@ type world struct {
 	sam   string // of session sam of role developer, who may do little
 }
 
-func newWorld(t *testing.T) *world {
+func newFixture(t *testing.T) *fixture {
 	// Its webhooks are on this host, which an API server reaches only where machines have no network and the operator
 	// allows it.
 	d := harness.Start(t, "CORACLE_MACHINES=simulated", "CORACLE_EGRESS_CIDRS=127.0.0.1/32")
@@ -54,7 +54,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	d.AwaitStatus("dev", ekstypes.ClusterStatusActive)
-	w := &world{Daemon: d, t: t, admin: d.Login("dev")}
+	w := &fixture{Daemon: d, t: t, admin: d.Login("dev")}
 
 	_, errs, err := d.Try("", "coracle", "audit", "ds/aws-node")
 	const enable = `aws eks update-cluster-config --name dev --logging '{"clusterLogging":[{"types":["audit"],"enabled":true}]}'`
@@ -88,7 +88,7 @@ func newWorld(t *testing.T) *world {
 }
 
 // enter lets a role into the cluster and gives a session of it a kubeconfig.
-func (w *world) enter(role, session string) string {
+func (w *fixture) enter(role, session string) string {
 	arn := "arn:aws:iam::111122223333:role/" + role
 	w.AWS(nil, "iam", "create-role", "--role-name", role, "--assume-role-policy-document",
 		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::111122223333:root"},"Action":"sts:AssumeRole"}]}`)
@@ -109,7 +109,7 @@ func (w *world) enter(role, session string) string {
 }
 
 // apply gives kubectl a file. It may fail.
-func (w *world) apply(config, manifest string, args ...string) (string, error) {
+func (w *fixture) apply(config, manifest string, args ...string) (string, error) {
 	file := filepath.Join(w.t.TempDir(), "manifest.yaml")
 	if err := os.WriteFile(file, []byte(manifest), 0o600); err != nil {
 		w.t.Fatal(err)
@@ -118,7 +118,7 @@ func (w *world) apply(config, manifest string, args ...string) (string, error) {
 	return out + errs, err
 }
 
-func (w *world) must(out string, err error) {
+func (w *fixture) must(out string, err error) {
 	w.t.Helper()
 	if err != nil {
 		w.t.Fatalf("%v: %s", err, out)
@@ -126,7 +126,7 @@ func (w *world) must(out string, err error) {
 }
 
 // story is what coracle audit prints once it has everything that is wanted.
-func (w *world) story(want []string, args ...string) string {
+func (w *fixture) story(want []string, args ...string) string {
 	w.t.Helper()
 	var out string
 	if err := eventually.Try(poll, func() error {
@@ -159,7 +159,7 @@ func daemonSet(version, delegation string) string {
 // TestStories does what gets audited, and reads about it.
 func TestStories(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 
 	// A DaemonSet that two managers want.
 	w.must(w.apply(w.admin, daemonSet("v1.20.4", "false"), "--server-side", "--field-manager=eks"))
@@ -234,7 +234,7 @@ func TestStories(t *testing.T) {
 }
 
 // webhooks has a pod patched and a StatefulSet denied by webhooks of a server of the test's.
-func (w *world) webhooks() {
+func (w *fixture) webhooks() {
 	w.t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		var review struct{ Request struct{ UID string } }
@@ -317,7 +317,7 @@ func pemOf(c *x509.Certificate) []byte {
 // TestFollow watches an object through a restart of the daemon: each step comes once.
 func TestFollow(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.Run(w.jane, "kubectl", "create", "deployment", "web", "--image=nginx")
 	w.story([]string{"201 create"}, "deploy/web")
 

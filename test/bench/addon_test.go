@@ -28,14 +28,14 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store/storetest"
 	"github.com/coracle-eks/coracle/test/harness"
-	"github.com/coracle-eks/coracle/test/harness/site"
+	"github.com/coracle-eks/coracle/test/harness/clustertest"
 )
 
 // BenchmarkCreateAddon times CreateAddon of CoreDNS to ACTIVE, in a cluster that has none and a node that runs its
 // image.
 func BenchmarkCreateAddon(b *testing.B) {
 	const samples = 5
-	s := site.New(b, "addons", version)
+	s := clustertest.New(b, "addons", version)
 	client := eks.NewFromConfig(s.Daemon.Config())
 	kube, _ := kubernetesClient(b, s.Daemon, s.Cluster)
 	s.AwaitNodes(s.RunInstances(1, s.AL2023(version), s.SubnetIDs[0], s.NodeConfig())...)
@@ -97,7 +97,7 @@ func BenchmarkAddonDryRun(b *testing.B) {
 		b.Fatal("there is no vpc-cni")
 	}
 	v, _ := entry.Default(version)
-	objects, err := v.Render(catalog.Site{
+	objects, err := v.Render(catalog.RenderOptions{
 		Cluster: record.Cluster{Account: "111122223333", Region: "eu-west-1", Name: "dev",
 			ID: "0123456789ABCDEF0123456789ABCDEF", VPCID: "vpc-1", IPFamily: ekstypes.IpFamilyIpv4,
 			ServiceIPv4CIDR: "10.100.0.0/16"},

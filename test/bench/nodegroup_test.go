@@ -17,7 +17,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/test/harness"
-	"github.com/coracle-eks/coracle/test/harness/site"
+	"github.com/coracle-eks/coracle/test/harness/clustertest"
 )
 
 // nodegroups are the managed node groups of one cluster.
@@ -35,7 +35,7 @@ func groupsOf(b testing.TB, d *harness.Daemon, cluster string, subnets []string)
 func (g nodegroups) create(name string, size int32, change ...func(*eks.CreateNodegroupInput)) {
 	g.b.Helper()
 	in := &eks.CreateNodegroupInput{
-		ClusterName: &g.cluster, NodegroupName: &name, NodeRole: aws.String(site.RoleARN(site.NodeRole)),
+		ClusterName: &g.cluster, NodegroupName: &name, NodeRole: aws.String(clustertest.RoleARN(clustertest.NodeRole)),
 		Subnets: g.subnets, InstanceTypes: []string{"m5.large"},
 		ScalingConfig: &ekstypes.NodegroupScalingConfig{MinSize: &size, MaxSize: aws.Int32(size + 1),
 			DesiredSize: &size},
@@ -92,7 +92,7 @@ func (g nodegroups) delete(name string) {
 // BenchmarkCreateNodegroup times CreateNodegroup of one node to ACTIVE; that its node is Ready then is checked.
 func BenchmarkCreateNodegroup(b *testing.B) {
 	const samples = 5
-	s := site.Empty(b, "created", version)
+	s := clustertest.Empty(b, "created", version)
 	kube, _ := kubernetesClient(b, s.Daemon, s.Cluster)
 	g := groupsOf(b, s.Daemon, s.Cluster, s.SubnetIDs)
 	var all []time.Duration
@@ -130,7 +130,7 @@ func nodeReady(n corev1.Node) bool {
 // that is asked all the time.
 func BenchmarkUpgradeNodegroup(b *testing.B) {
 	const from, to = "1.35", "1.36"
-	s := site.Empty(b, "upgraded", to)
+	s := clustertest.Empty(b, "upgraded", to)
 	g := groupsOf(b, s.Daemon, s.Cluster, s.SubnetIDs)
 	g.create("workers", 3, func(in *eks.CreateNodegroupInput) { in.Version = aws.String(from) })
 	g.active("workers")
@@ -175,11 +175,11 @@ func BenchmarkManyNodegroups(b *testing.B) {
 	subnets := roomy(b, d)
 	d.CreateCluster("many", version, d.ClusterRole(), subnets)
 	d.AwaitStatus("many", "ACTIVE")
-	d.AWS(nil, "iam", "create-role", "--role-name", site.NodeRole, "--assume-role-policy-document",
+	d.AWS(nil, "iam", "create-role", "--role-name", clustertest.NodeRole, "--assume-role-policy-document",
 		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`)
 	for _, policy := range []string{"AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy",
 		"AmazonEC2ContainerRegistryReadOnly"} {
-		d.AWS(nil, "iam", "attach-role-policy", "--role-name", site.NodeRole, "--policy-arn",
+		d.AWS(nil, "iam", "attach-role-policy", "--role-name", clustertest.NodeRole, "--policy-arn",
 			"arn:aws:iam::aws:policy/"+policy)
 	}
 	kube, _ := kubernetesClient(b, d, "many")

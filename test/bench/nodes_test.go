@@ -23,14 +23,14 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/test/harness"
-	"github.com/coracle-eks/coracle/test/harness/site"
+	"github.com/coracle-eks/coracle/test/harness/clustertest"
 )
 
 // BenchmarkNodes times RunInstances to a Ready node and the creation of a pod to its readiness, and weighs a machine.
 // Beside the times stand containerd and a kubelet by hand on the host, with the reference ptp plugin.
 func BenchmarkNodes(b *testing.B) {
 	const samples = 5
-	s := site.New(b, "nodes", version)
+	s := clustertest.New(b, "nodes", version)
 	client, _ := kubernetesClient(b, s.Daemon, "nodes")
 	image := s.AL2023(version)
 	launch := func() (id, node string, took time.Duration) {
@@ -113,7 +113,7 @@ func BenchmarkNodes(b *testing.B) {
 }
 
 // runInstance runs a node.
-func runInstance(b *testing.B, s *site.Site, image string) string {
+func runInstance(b *testing.B, s *clustertest.Fixture, image string) string {
 	b.Helper()
 	out, err := ec2.NewFromConfig(s.Daemon.Config()).RunInstances(b.Context(), &ec2.RunInstancesInput{
 		ImageId: aws.String(image), InstanceType: "m5.large", MinCount: aws.Int32(1), MaxCount: aws.Int32(1),

@@ -11,7 +11,7 @@ import (
 )
 
 // group is a group of no instances from a version of the launch template.
-func (w *world) group(version string) *autoscaling.CreateAutoScalingGroupInput {
+func (w *fixture) group(version string) *autoscaling.CreateAutoScalingGroupInput {
 	return &autoscaling.CreateAutoScalingGroupInput{
 		AutoScalingGroupName: p("group"), MinSize: aws.Int32(0), MaxSize: aws.Int32(1), VPCZoneIdentifier: &w.subnetA,
 		LaunchTemplate: &asgtypes.LaunchTemplateSpecification{LaunchTemplateId: &w.template, Version: &version},
@@ -19,13 +19,13 @@ func (w *world) group(version string) *autoscaling.CreateAutoScalingGroupInput {
 }
 
 // groups is a network with Auto Scaling's service-linked role.
-func groups(w *world) {
+func groups(w *fixture) {
 	w.network()
 	w.linked("autoscaling.amazonaws.com")
 }
 
 // aGroup is a network with a group from the first version of the launch template.
-func aGroup(w *world) {
+func aGroup(w *fixture) {
 	groups(w)
 	w.do(w.root.asg.CreateAutoScalingGroup(w.t.Context(), w.group("1")))
 }
@@ -33,7 +33,7 @@ func aGroup(w *world) {
 const groupARN = "arn:aws:autoscaling:" + region + ":" + account + ":autoScalingGroup:*:autoScalingGroupName/group"
 
 // aPolicy is a group with a scaling policy; w.id is its ARN.
-func aPolicy(w *world) {
+func aPolicy(w *fixture) {
 	aGroup(w)
 	out, err := w.root.asg.PutScalingPolicy(w.t.Context(), &autoscaling.PutScalingPolicyInput{
 		AutoScalingGroupName: p(
@@ -46,7 +46,7 @@ func aPolicy(w *world) {
 }
 
 // member puts an instance into the group, as its controller does; w.id is its ID.
-func (w *world) member() {
+func (w *fixture) member() {
 	w.id = "i-0123456789abcdef0"
 	w.do(
 		record.AutoScalingInstances(w.Store).
@@ -58,8 +58,8 @@ func (w *world) member() {
 }
 
 // creates creates a group, as mallory.
-func creates(version string, edit func(*world, *autoscaling.CreateAutoScalingGroupInput)) func(*world) error {
-	return func(w *world) error {
+func creates(version string, edit func(*fixture, *autoscaling.CreateAutoScalingGroupInput)) func(*fixture) error {
+	return func(w *fixture) error {
 		in := w.group(version)
 		edit(w, in)
 		return failed(w.me.asg.CreateAutoScalingGroup(w.t.Context(), in))
@@ -67,20 +67,20 @@ func creates(version string, edit func(*world, *autoscaling.CreateAutoScalingGro
 }
 
 // updates changes the launch template of the group, as mallory.
-func updates(edit func(*world, *autoscaling.UpdateAutoScalingGroupInput)) func(*world) error {
-	return func(w *world) error {
+func updates(edit func(*fixture, *autoscaling.UpdateAutoScalingGroupInput)) func(*fixture) error {
+	return func(w *fixture) error {
 		in := &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: p("group")}
 		edit(w, in)
 		return failed(w.me.asg.UpdateAutoScalingGroup(w.t.Context(), in))
 	}
 }
 
-func (w *world) version(version string) *asgtypes.LaunchTemplateSpecification {
+func (w *fixture) version(version string) *asgtypes.LaunchTemplateSpecification {
 	return &asgtypes.LaunchTemplateSpecification{LaunchTemplateId: &w.template, Version: &version}
 }
 
 // mixed is a policy of mixed instances.
-func (w *world) mixed(version string, overrides ...asgtypes.LaunchTemplateOverrides) *asgtypes.MixedInstancesPolicy {
+func (w *fixture) mixed(version string, overrides ...asgtypes.LaunchTemplateOverrides) *asgtypes.MixedInstancesPolicy {
 	return &asgtypes.MixedInstancesPolicy{LaunchTemplate: &asgtypes.LaunchTemplate{
 		LaunchTemplateSpecification: &asgtypes.LaunchTemplateSpecification{
 			LaunchTemplateId: &w.template,
@@ -97,7 +97,7 @@ func requirements() *asgtypes.InstanceRequirements {
 	}
 }
 
-func unchanged(*world, *autoscaling.CreateAutoScalingGroupInput) {}
+func unchanged(*fixture, *autoscaling.CreateAutoScalingGroupInput) {}
 
 // onlyType allows launches of one instance type.
 func onlyType(name string) []statement {
@@ -111,10 +111,10 @@ func onlyType(name string) []statement {
 var groupPaths = []path{
 	{
 		name:  "autoscaling: TerminateInstanceInAutoScalingGroup of another group's instance, in the name of one's own",
-		given: func(w *world) { aGroup(w); w.member() },
+		given: func(w *fixture) { aGroup(w); w.member() },
 		needs: []statement{allow("autoscaling:*").except(groupARN)},
 		stops: []statement{allow("autoscaling:TerminateInstanceInAutoScalingGroup").on(groupARN)},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			err := failed(
 				w.me.asg.TerminateInstanceInAutoScalingGroup(
 					w.t.Context(),
@@ -137,13 +137,13 @@ var groupPaths = []path{
 		needs: []statement{
 			allow("autoscaling:*").except(groupARN),
 		}, stops: []statement{allow("autoscaling:DeletePolicy").on(groupARN)},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(w.me.asg.DeletePolicy(w.t.Context(), &autoscaling.DeletePolicyInput{PolicyName: &w.id}))
 		},
 	}, {
 		name: "autoscaling: ExecutePolicy of a denied group's policy by its ARN", given: aPolicy,
 		needs: []statement{allow("autoscaling:*")}, hinders: []statement{deny("autoscaling:*").on(groupARN)},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(w.me.asg.ExecutePolicy(w.t.Context(), &autoscaling.ExecutePolicyInput{PolicyName: &w.id}))
 		},
 	}, {
@@ -152,7 +152,7 @@ var groupPaths = []path{
 		needs: []statement{
 			allow("autoscaling:*").except(groupARN),
 		}, stops: []statement{allow("autoscaling:DeletePolicy").on(groupARN)},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			err := failed(
 				w.me.asg.DeletePolicy(
 					w.t.Context(),
@@ -191,7 +191,7 @@ var groupPaths = []path{
 			allow("ec2:RunInstances").on(ec2ARN("subnet/*")).when("StringEquals", "ec2:AvailabilityZone", region+"a"),
 		},
 		stops: []statement{allow("ec2:RunInstances").on(ec2ARN("subnet/*"))},
-		try: creates("1", func(w *world, in *autoscaling.CreateAutoScalingGroupInput) {
+		try: creates("1", func(w *fixture, in *autoscaling.CreateAutoScalingGroupInput) {
 			in.VPCZoneIdentifier = p(w.subnetA + "," + w.subnetB)
 		}),
 	},
@@ -199,7 +199,7 @@ var groupPaths = []path{
 		name:  "autoscaling: CreateAutoScalingGroup of a type that may not be launched, beside one that may",
 		given: groups,
 		needs: onlyType("t3.micro"), stops: onlyType("m5.large"),
-		try: creates("1", func(w *world, in *autoscaling.CreateAutoScalingGroupInput) {
+		try: creates("1", func(w *fixture, in *autoscaling.CreateAutoScalingGroupInput) {
 			in.LaunchTemplate, in.MixedInstancesPolicy = nil, w.mixed(
 				"1",
 				asgtypes.LaunchTemplateOverrides{
@@ -213,7 +213,7 @@ var groupPaths = []path{
 		name:  "autoscaling: CreateAutoScalingGroup by instance requirements, of a type that may not be launched",
 		given: groups,
 		needs: onlyType("m5.large"), stops: []statement{allow("ec2:RunInstances").on(ec2ARN("instance/*"))},
-		try: creates("1", func(w *world, in *autoscaling.CreateAutoScalingGroupInput) {
+		try: creates("1", func(w *fixture, in *autoscaling.CreateAutoScalingGroupInput) {
 			in.LaunchTemplate, in.MixedInstancesPolicy = nil, w.mixed(
 				"1",
 				asgtypes.LaunchTemplateOverrides{InstanceRequirements: requirements()},
@@ -224,7 +224,7 @@ var groupPaths = []path{
 		name:  "autoscaling: CreateAutoScalingGroup by instance requirements with a launch template of an override",
 		given: groups,
 		needs: []statement{allow("autoscaling:*", "ec2:*")}, stops: []statement{passAdmin()},
-		try: creates("1", func(w *world, in *autoscaling.CreateAutoScalingGroupInput) {
+		try: creates("1", func(w *fixture, in *autoscaling.CreateAutoScalingGroupInput) {
 			in.LaunchTemplate, in.MixedInstancesPolicy = nil, w.mixed("1", asgtypes.LaunchTemplateOverrides{
 				InstanceRequirements: requirements(), LaunchTemplateSpecification: w.version("2"),
 			})
@@ -234,13 +234,13 @@ var groupPaths = []path{
 		name: "autoscaling: UpdateAutoScalingGroup to a version with a profile", given: aGroup,
 		needs: []statement{allow("autoscaling:*", "ec2:*")}, stops: []statement{passAdmin()},
 		try: updates(
-			func(w *world, in *autoscaling.UpdateAutoScalingGroupInput) { in.LaunchTemplate = w.version("2") },
+			func(w *fixture, in *autoscaling.UpdateAutoScalingGroupInput) { in.LaunchTemplate = w.version("2") },
 		),
 	},
 	{
 		name: "autoscaling: UpdateAutoScalingGroup by instance requirements", given: aGroup,
 		needs: []statement{allow("autoscaling:*", "ec2:*")}, stops: []statement{passAdmin()},
-		try: updates(func(w *world, in *autoscaling.UpdateAutoScalingGroupInput) {
+		try: updates(func(w *fixture, in *autoscaling.UpdateAutoScalingGroupInput) {
 			in.MixedInstancesPolicy = w.mixed(
 				"2",
 				asgtypes.LaunchTemplateOverrides{InstanceRequirements: requirements()},
@@ -256,12 +256,12 @@ var groupPaths = []path{
 		},
 		stops: []statement{allow("ec2:RunInstances").on(ec2ARN("subnet/*"))},
 		try: updates(
-			func(w *world, in *autoscaling.UpdateAutoScalingGroupInput) { in.VPCZoneIdentifier = &w.subnetB },
+			func(w *fixture, in *autoscaling.UpdateAutoScalingGroupInput) { in.VPCZoneIdentifier = &w.subnetB },
 		),
 	},
 	{
 		name: "autoscaling: UpdateAutoScalingGroup of mixed instances into a subnet of others",
-		given: func(w *world) {
+		given: func(w *fixture) {
 			groups(w)
 			in := w.group("1")
 			in.LaunchTemplate, in.MixedInstancesPolicy = nil, w.mixed(
@@ -280,7 +280,7 @@ var groupPaths = []path{
 		},
 		stops: []statement{allow("ec2:RunInstances").on(ec2ARN("subnet/*"))},
 		try: updates(
-			func(w *world, in *autoscaling.UpdateAutoScalingGroupInput) { in.VPCZoneIdentifier = &w.subnetB },
+			func(w *fixture, in *autoscaling.UpdateAutoScalingGroupInput) { in.VPCZoneIdentifier = &w.subnetB },
 		),
 	},
 	{
@@ -288,13 +288,13 @@ var groupPaths = []path{
 		needs: []statement{onlyMine("autoscaling:UpdateAutoScalingGroup"), allow("ec2:*", "iam:PassRole")},
 		stops: []statement{allow("autoscaling:UpdateAutoScalingGroup")},
 		try: updates(
-			func(w *world, in *autoscaling.UpdateAutoScalingGroupInput) { in.LaunchTemplate = w.version("2") },
+			func(w *fixture, in *autoscaling.UpdateAutoScalingGroupInput) { in.LaunchTemplate = w.version("2") },
 		),
 	},
 	{
 		name: "autoscaling: StartInstanceRefresh to a version with a profile", given: aGroup,
 		needs: []statement{allow("autoscaling:*", "ec2:*")}, stops: []statement{passAdmin()},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(w.me.asg.StartInstanceRefresh(w.t.Context(), &autoscaling.StartInstanceRefreshInput{
 				AutoScalingGroupName: p(
 					"group",
@@ -306,7 +306,7 @@ var groupPaths = []path{
 		name: "autoscaling: SetDesiredCapacity of a group of others", given: aGroup,
 		needs: []statement{onlyMine("autoscaling:SetDesiredCapacity")},
 		stops: []statement{allow("autoscaling:SetDesiredCapacity")},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(w.me.asg.SetDesiredCapacity(w.t.Context(), &autoscaling.SetDesiredCapacityInput{
 				AutoScalingGroupName: p("group"), DesiredCapacity: aws.Int32(1),
 			}))
@@ -317,7 +317,7 @@ var groupPaths = []path{
 		needs: []statement{
 			onlyMine("autoscaling:SetDesiredCapacity"),
 		}, stops: []statement{allow("autoscaling:CreateOrUpdateTags")},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			if _, err := w.me.asg.CreateOrUpdateTags(w.t.Context(),
 				&autoscaling.CreateOrUpdateTagsInput{Tags: []asgtypes.Tag{{
 					ResourceId: p("group"), ResourceType: p("auto-scaling-group"), Key: p("team"), Value: p("crew"),

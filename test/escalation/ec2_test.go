@@ -11,28 +11,28 @@ import (
 func passAdmin() statement { return allow("iam:PassRole").on(adminARN) }
 
 // launches launches an instance, as mallory.
-func launches(edit func(*world, *ec2.RunInstancesInput)) func(*world) error {
-	return func(w *world) error {
+func launches(edit func(*fixture, *ec2.RunInstancesInput)) func(*fixture) error {
+	return func(w *fixture) error {
 		in := w.running()
 		edit(w, in)
 		return failed(w.me.ec2.RunInstances(w.t.Context(), in))
 	}
 }
 
-func withProfile(_ *world, in *ec2.RunInstancesInput) {
+func withProfile(_ *fixture, in *ec2.RunInstancesInput) {
 	in.IamInstanceProfile = &ec2types.IamInstanceProfileSpecification{Name: p("admin-profile")}
 }
 
 // fromTemplate is a launch from a version of the launch template.
-func fromTemplate(version string) func(*world, *ec2.RunInstancesInput) {
-	return func(w *world, in *ec2.RunInstancesInput) {
+func fromTemplate(version string) func(*fixture, *ec2.RunInstancesInput) {
+	return func(w *fixture, in *ec2.RunInstancesInput) {
 		in.ImageId, in.InstanceType = nil, ""
 		in.LaunchTemplate = &ec2types.LaunchTemplateSpecification{LaunchTemplateId: &w.template, Version: &version}
 	}
 }
 
-func ownedBy(resource ec2types.ResourceType) func(*world, *ec2.RunInstancesInput) {
-	return func(_ *world, in *ec2.RunInstancesInput) {
+func ownedBy(resource ec2types.ResourceType) func(*fixture, *ec2.RunInstancesInput) {
+	return func(_ *fixture, in *ec2.RunInstancesInput) {
 		in.TagSpecifications = []ec2types.TagSpecification{
 			{ResourceType: resource, Tags: []ec2types.Tag{{Key: p("team"), Value: p("crew")}}},
 		}
@@ -40,7 +40,7 @@ func ownedBy(resource ec2types.ResourceType) func(*world, *ec2.RunInstancesInput
 }
 
 // setDefault makes the version with the role that may do everything the default of the launch template, as mallory.
-func setDefault(w *world) error {
+func setDefault(w *fixture) error {
 	return failed(
 		w.me.ec2.ModifyLaunchTemplate(
 			w.t.Context(),
@@ -50,7 +50,7 @@ func setDefault(w *world) error {
 }
 
 // addVersion adds a version with the role that may do everything to the launch template, as mallory.
-func addVersion(w *world) error {
+func addVersion(w *fixture) error {
 	return failed(w.me.ec2.CreateLaunchTemplateVersion(w.t.Context(), &ec2.CreateLaunchTemplateVersionInput{
 		LaunchTemplateId: &w.template, LaunchTemplateData: launched("admin-profile"),
 	}))
@@ -63,14 +63,14 @@ func adminProfile() *ec2types.IamInstanceProfileSpecification {
 }
 
 // associates gives the instance the profile of the role that may do everything, as mallory.
-func associates(w *world) error {
+func associates(w *fixture) error {
 	return failed(w.me.ec2.AssociateIamInstanceProfile(w.t.Context(), &ec2.AssociateIamInstanceProfileInput{
 		InstanceId: &w.instance, IamInstanceProfile: adminProfile(),
 	}))
 }
 
 // weakInstance is an instance with the profile of the weak role.
-func weakInstance(w *world) {
+func weakInstance(w *fixture) {
 	w.instances()
 	out, err := w.root.ec2.AssociateIamInstanceProfile(w.t.Context(), &ec2.AssociateIamInstanceProfileInput{
 		InstanceId: &w.instance, IamInstanceProfile: &ec2types.IamInstanceProfileSpecification{Name: p("weak-profile")},
@@ -80,7 +80,7 @@ func weakInstance(w *world) {
 }
 
 // replaces replaces the profile of the instance, as mallory.
-func replaces(w *world) error {
+func replaces(w *fixture) error {
 	return failed(
 		w.me.ec2.ReplaceIamInstanceProfileAssociation(w.t.Context(), &ec2.ReplaceIamInstanceProfileAssociationInput{
 			AssociationId: &w.id, IamInstanceProfile: adminProfile(),
@@ -90,56 +90,56 @@ func replaces(w *world) error {
 
 var ec2Paths = []path{
 	{
-		name: "ec2: DescribeInstanceAttribute of another's user data", given: (*world).instances,
+		name: "ec2: DescribeInstanceAttribute of another's user data", given: (*fixture).instances,
 		needs: []statement{allow("ec2:DescribeInstanceAttribute").on(ec2ARN("instance/i-00000000000000000"))},
 		stops: []statement{allow("ec2:DescribeInstanceAttribute").on(ec2ARN("instance/*"))},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(w.me.ec2.DescribeInstanceAttribute(w.t.Context(), &ec2.DescribeInstanceAttributeInput{
 				InstanceId: &w.instance, Attribute: ec2types.InstanceAttributeNameUserData,
 			}))
 		},
 	}, {
-		name: "ec2: GetConsoleOutput of a denied instance", given: (*world).instances,
+		name: "ec2: GetConsoleOutput of a denied instance", given: (*fixture).instances,
 		needs: []statement{allow("ec2:*")}, hinders: []statement{deny("ec2:*").on(ec2ARN("instance/*"))},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(w.me.ec2.GetConsoleOutput(w.t.Context(), &ec2.GetConsoleOutputInput{InstanceId: &w.instance}))
 		},
 	},
 	{
 		name:  "ec2: ModifyLaunchTemplate of a denied launch template, by name beside an empty ID",
-		given: (*world).network,
+		given: (*fixture).network,
 		needs: []statement{allow("ec2:*")}, hinders: []statement{deny("ec2:*").on(ec2ARN("launch-template/lt-*"))},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(w.me.ec2.ModifyLaunchTemplate(w.t.Context(), &ec2.ModifyLaunchTemplateInput{
 				LaunchTemplateId: p(""), LaunchTemplateName: p("plain"), DefaultVersion: p("2"),
 			}))
 		},
 	}, {
 		name:  "ec2: CreateLaunchTemplateVersion of a denied launch template, by name beside an empty ID",
-		given: (*world).network,
+		given: (*fixture).network,
 		needs: []statement{allow("ec2:*")}, hinders: []statement{deny("ec2:*").on(ec2ARN("launch-template/lt-*"))},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(w.me.ec2.CreateLaunchTemplateVersion(w.t.Context(), &ec2.CreateLaunchTemplateVersionInput{
 				LaunchTemplateId: p(""), LaunchTemplateName: p("plain"), LaunchTemplateData: launched(""),
 			}))
 		},
 	},
 	{
-		name: "ec2: RunInstances with a profile, without PassRole", given: (*world).network,
+		name: "ec2: RunInstances with a profile, without PassRole", given: (*fixture).network,
 		needs: []statement{allow("ec2:*")},
 		stops: []statement{passAdmin()}, try: launches(withProfile),
 	},
 	{
-		name: "ec2: RunInstances with the ARN of a profile, with PassRole of another role", given: (*world).network,
+		name: "ec2: RunInstances with the ARN of a profile, with PassRole of another role", given: (*fixture).network,
 		needs: []statement{allow("ec2:*"), allow("iam:PassRole").on(weakARN)}, stops: []statement{passAdmin()},
-		try: launches(func(_ *world, in *ec2.RunInstancesInput) {
+		try: launches(func(_ *fixture, in *ec2.RunInstancesInput) {
 			in.IamInstanceProfile = &ec2types.IamInstanceProfileSpecification{
 				Arn: p(prefix + "instance-profile/admin-profile"),
 			}
 		}),
 	},
 	{
-		name: "ec2: RunInstances with PassRole to another service", given: (*world).network,
+		name: "ec2: RunInstances with PassRole to another service", given: (*fixture).network,
 		needs: []statement{
 			allow("ec2:*"),
 			passAdmin().when("StringEquals", "iam:PassedToService", "eks.amazonaws.com"),
@@ -149,7 +149,7 @@ var ec2Paths = []path{
 		}, try: launches(withProfile),
 	},
 	{
-		name: "ec2: RunInstances with PassRole for other resources", given: (*world).network,
+		name: "ec2: RunInstances with PassRole for other resources", given: (*fixture).network,
 		needs: []statement{
 			allow("ec2:*"),
 			passAdmin().when("ArnLike", "iam:AssociatedResourceArn", "arn:aws:eks:*:*:*"),
@@ -159,7 +159,7 @@ var ec2Paths = []path{
 		}, try: launches(withProfile),
 	},
 	{
-		name: "ec2: RunInstances of a profile that is denied", given: (*world).network,
+		name: "ec2: RunInstances of a profile that is denied", given: (*fixture).network,
 		needs: []statement{allow("ec2:*", "iam:PassRole")},
 		hinders: []statement{
 			deny("ec2:RunInstances").when("ArnEquals", "ec2:InstanceProfile", prefix+"instance-profile/admin-profile"),
@@ -167,24 +167,24 @@ var ec2Paths = []path{
 		try: launches(withProfile),
 	},
 	{
-		name: "ec2: RunInstances with PassRole alone", given: (*world).network,
+		name: "ec2: RunInstances with PassRole alone", given: (*fixture).network,
 		needs: []statement{passAdmin(), allow("ec2:RunInstances").except(ec2ARN("instance/*"))},
 		stops: []statement{allow("ec2:RunInstances").on(ec2ARN("instance/*"))}, try: launches(withProfile),
 	},
 	{
-		name: "ec2: RunInstances from a launch template with a profile", given: (*world).network,
+		name: "ec2: RunInstances from a launch template with a profile", given: (*fixture).network,
 		needs: []statement{allow("ec2:*")},
 		stops: []statement{passAdmin()}, try: launches(fromTemplate("2")),
 	},
 	{
-		name: "ec2: RunInstances from the latest version of a launch template", given: (*world).network,
+		name: "ec2: RunInstances from the latest version of a launch template", given: (*fixture).network,
 		needs: []statement{allow("ec2:*")},
 		stops: []statement{passAdmin()}, try: launches(fromTemplate("$Latest")),
 	},
 	{
-		name: "ec2: RunInstances from a launch template whose default version is changed", given: (*world).network,
+		name: "ec2: RunInstances from a launch template whose default version is changed", given: (*fixture).network,
 		needs: []statement{allow("ec2:ModifyLaunchTemplate", "ec2:RunInstances")}, stops: []statement{passAdmin()},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			if err := setDefault(w); err != nil {
 				return err
 			}
@@ -193,19 +193,19 @@ var ec2Paths = []path{
 		changes: []string{"launchtemplates"},
 	},
 	{
-		name: "ec2: RunInstances from a launch template that one may not use", given: (*world).network,
+		name: "ec2: RunInstances from a launch template that one may not use", given: (*fixture).network,
 		needs: []statement{allow("ec2:RunInstances").except(ec2ARN("launch-template/*")), passAdmin()},
 		stops: []statement{allow("ec2:RunInstances").on(ec2ARN("launch-template/*"))}, try: launches(fromTemplate("2")),
 	},
 	{
-		name: "ec2: RunInstances into a subnet of others", given: (*world).network,
+		name: "ec2: RunInstances into a subnet of others", given: (*fixture).network,
 		needs: []statement{allow("ec2:RunInstances").except(ec2ARN("subnet/*"))},
 		stops: []statement{
 			allow("ec2:RunInstances").on(ec2ARN("subnet/*")),
-		}, try: launches(func(*world, *ec2.RunInstancesInput) {}),
+		}, try: launches(func(*fixture, *ec2.RunInstancesInput) {}),
 	},
 	{
-		name: "ec2: RunInstances of a type that may not be launched", given: (*world).network,
+		name: "ec2: RunInstances of a type that may not be launched", given: (*fixture).network,
 		needs: []statement{
 			allow("ec2:RunInstances").except(ec2ARN("instance/*")),
 			allow("ec2:RunInstances").on(ec2ARN("instance/*")).when("StringEquals", "ec2:InstanceType", "t3.micro"),
@@ -213,29 +213,29 @@ var ec2Paths = []path{
 		stops: []statement{
 			allow("ec2:RunInstances").on(ec2ARN("instance/*")).when("StringEquals", "ec2:InstanceType", "m5.large"),
 		},
-		try: launches(func(*world, *ec2.RunInstancesInput) {}),
+		try: launches(func(*fixture, *ec2.RunInstancesInput) {}),
 	},
 	{
-		name: "ec2: RunInstances with tags, without CreateTags", given: (*world).network,
+		name: "ec2: RunInstances with tags, without CreateTags", given: (*fixture).network,
 		needs: []statement{allow("ec2:RunInstances")},
 		stops: []statement{allow("ec2:CreateTags").when("StringEquals", "ec2:CreateAction", "RunInstances")},
 		try:   launches(ownedBy(ec2types.ResourceTypeInstance)),
 	},
 	{
-		name: "ec2: RunInstances with tags of volumes, without CreateTags", given: (*world).network,
+		name: "ec2: RunInstances with tags of volumes, without CreateTags", given: (*fixture).network,
 		needs: []statement{allow("ec2:RunInstances"), allow("ec2:CreateTags").on(ec2ARN("instance/*"))},
 		stops: []statement{
 			allow("ec2:CreateTags").on(ec2ARN("volume/*")),
 		}, try: launches(ownedBy(ec2types.ResourceTypeVolume)),
 	},
 	{
-		name: "ec2: CreateTags on an instance of others, then what the tag allows", given: (*world).instances,
+		name: "ec2: CreateTags on an instance of others, then what the tag allows", given: (*fixture).instances,
 		needs: []statement{
 			onlyMine("ec2:TerminateInstances"),
 			allow("ec2:CreateTags").when("StringEquals", "ec2:CreateAction", "RunInstances"),
 		},
 		stops: []statement{allow("ec2:CreateTags").on(ec2ARN("instance/*"))},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			if _, err := w.me.ec2.CreateTags(w.t.Context(), &ec2.CreateTagsInput{
 				Resources: []string{w.instance}, Tags: []ec2types.Tag{{Key: p("team"), Value: p("crew")}},
 			}); err != nil {
@@ -250,31 +250,31 @@ var ec2Paths = []path{
 		},
 	},
 	{
-		name: "ec2: RequestSpotInstances with a profile, without PassRole", given: (*world).network,
+		name: "ec2: RequestSpotInstances with a profile, without PassRole", given: (*fixture).network,
 		needs: []statement{allow("ec2:*")},
 		stops: []statement{passAdmin()}, try: requestsSpot, changes: []string{"spotrequests"},
 	},
 	{
-		name: "ec2: RequestSpotInstances with permission for RunInstances", given: (*world).network,
+		name: "ec2: RequestSpotInstances with permission for RunInstances", given: (*fixture).network,
 		needs: []statement{
 			allow("ec2:RunInstances"),
 			passAdmin(),
 		}, stops: []statement{allow("ec2:RequestSpotInstances")}, try: requestsSpot,
 	},
 	{
-		name: "ec2: AssociateIamInstanceProfile without PassRole", given: (*world).instances,
+		name: "ec2: AssociateIamInstanceProfile without PassRole", given: (*fixture).instances,
 		needs: []statement{allow("ec2:*")},
 		stops: []statement{passAdmin()}, try: associates,
 	},
 	{
-		name: "ec2: AssociateIamInstanceProfile with PassRole to another service", given: (*world).instances,
+		name: "ec2: AssociateIamInstanceProfile with PassRole to another service", given: (*fixture).instances,
 		needs: []statement{allow("ec2:*"), passAdmin().when("StringLike", "iam:PassedToService", "eks*.amazonaws.com")},
 		stops: []statement{
 			passAdmin().when("StringLike", "iam:PassedToService", "ec2*.amazonaws.com"),
 		}, try: associates,
 	},
 	{
-		name: "ec2: AssociateIamInstanceProfile with an instance of others", given: (*world).instances,
+		name: "ec2: AssociateIamInstanceProfile with an instance of others", given: (*fixture).instances,
 		needs: []statement{passAdmin(), onlyMine("ec2:AssociateIamInstanceProfile")},
 		stops: []statement{allow("ec2:AssociateIamInstanceProfile")}, try: associates,
 	},
@@ -292,17 +292,17 @@ var ec2Paths = []path{
 		name: "ec2: ModifyInstanceAttribute of the user data of an instance", given: weakInstance,
 		needs: []statement{allow("ec2:StartInstances", "ec2:StopInstances"), onlyMine("ec2:ModifyInstanceAttribute")},
 		stops: []statement{allow("ec2:ModifyInstanceAttribute").on(ec2ARN("instance/*"))},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(w.me.ec2.ModifyInstanceAttribute(w.t.Context(), &ec2.ModifyInstanceAttributeInput{
 				InstanceId: &w.instance, UserData: &ec2types.SecureBlobAttributeValue{Value: []byte("#!/bin/sh")},
 			}))
 		},
 	},
 	{
-		name: "ec2: ModifyInstanceAttribute with a security group of others as a value", given: (*world).instances,
+		name: "ec2: ModifyInstanceAttribute with a security group of others as a value", given: (*fixture).instances,
 		needs: []statement{allow("ec2:ModifyInstanceAttribute").on(ec2ARN("instance/*"))},
 		stops: []statement{allow("ec2:ModifyInstanceAttribute").on(ec2ARN("security-group/*"))},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			groups, err := w.root.ec2.DescribeSecurityGroups(w.t.Context(), &ec2.DescribeSecurityGroupsInput{
 				Filters: []ec2types.Filter{{Name: p("vpc-id"), Values: []string{w.vpc}}},
 			})
@@ -314,40 +314,40 @@ var ec2Paths = []path{
 		},
 	},
 	{
-		name: "ec2: DescribeInstanceAttribute of user data, which may hold secrets", given: (*world).instances,
+		name: "ec2: DescribeInstanceAttribute of user data, which may hold secrets", given: (*fixture).instances,
 		needs: []statement{allow("ec2:DescribeInstances")}, stops: []statement{allow("ec2:DescribeInstanceAttribute")},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(w.me.ec2.DescribeInstanceAttribute(w.t.Context(), &ec2.DescribeInstanceAttributeInput{
 				InstanceId: &w.instance, Attribute: ec2types.InstanceAttributeNameUserData,
 			}))
 		},
 	},
 	{
-		name: "ec2: ModifyInstanceMetadataOptions to let IMDSv1 in", given: (*world).instances,
+		name: "ec2: ModifyInstanceMetadataOptions to let IMDSv1 in", given: (*fixture).instances,
 		needs: []statement{allow("ec2:ModifyInstanceAttribute")},
 		stops: []statement{allow("ec2:ModifyInstanceMetadataOptions")},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(w.me.ec2.ModifyInstanceMetadataOptions(w.t.Context(), &ec2.ModifyInstanceMetadataOptionsInput{
 				InstanceId: &w.instance, HttpTokens: ec2types.HttpTokensStateOptional,
 			}))
 		},
 	},
 	{
-		name: "ec2: CreateLaunchTemplateVersion of a launch template of others", given: (*world).network,
+		name: "ec2: CreateLaunchTemplateVersion of a launch template of others", given: (*fixture).network,
 		needs: []statement{passAdmin(), onlyMine("ec2:CreateLaunchTemplateVersion")},
 		stops: []statement{allow("ec2:CreateLaunchTemplateVersion").on(ec2ARN("launch-template/*"))}, try: addVersion,
 	},
 	{
-		name: "ec2: ModifyLaunchTemplate of a launch template of others", given: (*world).network,
+		name: "ec2: ModifyLaunchTemplate of a launch template of others", given: (*fixture).network,
 		needs: []statement{passAdmin(), allow("ec2:CreateLaunchTemplateVersion"), onlyMine("ec2:ModifyLaunchTemplate")},
 		stops: []statement{allow("ec2:ModifyLaunchTemplate").on(ec2ARN("launch-template/*"))}, try: setDefault,
 	},
 	{
-		name: "ec2: DescribeLaunchTemplateVersions, whose user data may hold secrets", given: (*world).network,
+		name: "ec2: DescribeLaunchTemplateVersions, whose user data may hold secrets", given: (*fixture).network,
 		needs: []statement{
 			allow("ec2:DescribeLaunchTemplates"),
 		}, stops: []statement{allow("ec2:DescribeLaunchTemplateVersions")},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(
 				w.me.ec2.DescribeLaunchTemplateVersions(
 					w.t.Context(),
@@ -357,10 +357,10 @@ var ec2Paths = []path{
 		},
 	},
 	{
-		name: "ec2: GetLaunchTemplateData of an instance of others", given: (*world).instances,
+		name: "ec2: GetLaunchTemplateData of an instance of others", given: (*fixture).instances,
 		needs: []statement{allow("ec2:DescribeInstances")},
 		stops: []statement{allow("ec2:GetLaunchTemplateData")},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(
 				w.me.ec2.GetLaunchTemplateData(w.t.Context(), &ec2.GetLaunchTemplateDataInput{InstanceId: &w.instance}),
 			)
@@ -368,7 +368,7 @@ var ec2Paths = []path{
 	},
 	{
 		name: "ec2: AuthorizeSecurityGroupIngress of a group of others",
-		given: func(w *world) {
+		given: func(w *fixture) {
 			w.network()
 			out, err := w.root.ec2.CreateSecurityGroup(w.t.Context(), &ec2.CreateSecurityGroupInput{
 				GroupName: p("inner"), Description: p("inner"), VpcId: &w.vpc,
@@ -378,7 +378,7 @@ var ec2Paths = []path{
 		},
 		needs: []statement{onlyMine("ec2:AuthorizeSecurityGroupIngress")},
 		stops: []statement{allow("ec2:AuthorizeSecurityGroupIngress")},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(w.me.ec2.AuthorizeSecurityGroupIngress(w.t.Context(), &ec2.AuthorizeSecurityGroupIngressInput{
 				GroupId: &w.id, IpProtocol: p("tcp"), FromPort: aws.Int32(22), ToPort: aws.Int32(22),
 				CidrIp: p("0.0.0.0/0"),
@@ -388,7 +388,7 @@ var ec2Paths = []path{
 }
 
 // requestsSpot asks for a spot instance with the role that may do everything, as mallory.
-func requestsSpot(w *world) error {
+func requestsSpot(w *fixture) error {
 	return failed(w.me.ec2.RequestSpotInstances(w.t.Context(), &ec2.RequestSpotInstancesInput{
 		LaunchSpecification: &ec2types.RequestSpotLaunchSpecification{
 			ImageId: machineImage, InstanceType: "m5.large", SubnetId: &w.subnetA, IamInstanceProfile: adminProfile(),
@@ -398,8 +398,8 @@ func requestsSpot(w *world) error {
 
 // fleet launches an instance from a version of the launch template by an instant fleet, as mallory. Such a fleet says
 // in its answer why it could not launch.
-func fleet(version string, overrides ...ec2types.FleetLaunchTemplateOverridesRequest) func(*world) error {
-	return func(w *world) error {
+func fleet(version string, overrides ...ec2types.FleetLaunchTemplateOverridesRequest) func(*fixture) error {
+	return func(w *fixture) error {
 		if len(overrides) == 0 {
 			overrides = []ec2types.FleetLaunchTemplateOverridesRequest{{SubnetId: &w.subnetA}}
 		}
@@ -433,12 +433,12 @@ var fleetTables = []string{"fleets", "ec2clienttokens"}
 
 var fleetPaths = []path{
 	{
-		name: "ec2: CreateFleet with a profile, without PassRole", given: (*world).network,
+		name: "ec2: CreateFleet with a profile, without PassRole", given: (*fixture).network,
 		needs: []statement{allow("ec2:*")},
 		stops: []statement{passAdmin()}, try: fleet("2"), changes: fleetTables,
 	},
 	{
-		name: "ec2: CreateFleet with PassRole to another service", given: (*world).network,
+		name: "ec2: CreateFleet with PassRole to another service", given: (*fixture).network,
 		needs: []statement{
 			allow("ec2:*"),
 			passAdmin().when("StringEquals", "iam:PassedToService", "eks.amazonaws.com"),
@@ -448,12 +448,12 @@ var fleetPaths = []path{
 		}, try: fleet("2"), changes: fleetTables,
 	},
 	{
-		name: "ec2: CreateFleet without RunInstances", given: (*world).network,
+		name: "ec2: CreateFleet without RunInstances", given: (*fixture).network,
 		needs: []statement{allow("ec2:CreateFleet"), passAdmin()},
 		stops: []statement{allow("ec2:RunInstances")}, try: fleet("2"), changes: fleetTables,
 	},
 	{
-		name: "ec2: CreateFleet of a type that may not be launched", given: (*world).network,
+		name: "ec2: CreateFleet of a type that may not be launched", given: (*fixture).network,
 		needs: []statement{
 			allow("ec2:CreateFleet"), allow("ec2:RunInstances").except(ec2ARN("instance/*")),
 			allow("ec2:RunInstances").on(ec2ARN("instance/*")).when("StringEquals", "ec2:InstanceType", "t3.micro"),
@@ -464,7 +464,7 @@ var fleetPaths = []path{
 		try: fleet("1"), changes: fleetTables,
 	},
 	{
-		name: "ec2: CreateFleet with RunInstances alone", given: (*world).network,
+		name: "ec2: CreateFleet with RunInstances alone", given: (*fixture).network,
 		needs: []statement{allow("ec2:RunInstances"), passAdmin()},
 		stops: []statement{allow("ec2:CreateFleet")}, try: fleet("2"),
 	},

@@ -13,7 +13,7 @@ const (
 )
 
 // entered is a cluster with an access entry for mallory, which gives nothing.
-func entered(w *world) {
+func entered(w *fixture) {
 	w.cluster()
 	w.do(
 		w.root.eks.CreateAccessEntry(
@@ -24,8 +24,8 @@ func entered(w *world) {
 }
 
 // createsEntry creates an access entry for mallory, as mallory.
-func createsEntry(edit func(*eks.CreateAccessEntryInput)) func(*world) error {
-	return func(w *world) error {
+func createsEntry(edit func(*eks.CreateAccessEntryInput)) func(*fixture) error {
+	return func(w *fixture) error {
 		in := &eks.CreateAccessEntryInput{ClusterName: p("dev"), PrincipalArn: p(mallory)}
 		edit(in)
 		return failed(w.me.eks.CreateAccessEntry(w.t.Context(), in))
@@ -33,8 +33,8 @@ func createsEntry(edit func(*eks.CreateAccessEntryInput)) func(*world) error {
 }
 
 // associatesPolicy makes mallory the administrator of the cluster, as mallory.
-func associatesPolicy(scope *ekstypes.AccessScope) func(*world) error {
-	return func(w *world) error {
+func associatesPolicy(scope *ekstypes.AccessScope) func(*fixture) error {
+	return func(w *fixture) error {
 		return failed(w.me.eks.AssociateAccessPolicy(w.t.Context(), &eks.AssociateAccessPolicyInput{
 			ClusterName: p("dev"), PrincipalArn: p(mallory), PolicyArn: p(accessAll), AccessScope: scope,
 		}))
@@ -44,8 +44,8 @@ func associatesPolicy(scope *ekstypes.AccessScope) func(*world) error {
 var wholeCluster = &ekstypes.AccessScope{Type: ekstypes.AccessScopeTypeCluster}
 
 // updatesEntry changes mallory's access entry, as mallory.
-func updatesEntry(edit func(*eks.UpdateAccessEntryInput)) func(*world) error {
-	return func(w *world) error {
+func updatesEntry(edit func(*eks.UpdateAccessEntryInput)) func(*fixture) error {
+	return func(w *fixture) error {
 		in := &eks.UpdateAccessEntryInput{ClusterName: p("dev"), PrincipalArn: p(mallory)}
 		edit(in)
 		return failed(w.me.eks.UpdateAccessEntry(w.t.Context(), in))
@@ -53,8 +53,8 @@ func updatesEntry(edit func(*eks.UpdateAccessEntryInput)) func(*world) error {
 }
 
 // createsNodes creates a node group with the role that may do everything, as mallory.
-func createsNodes(edit func(*world, *eks.CreateNodegroupInput)) func(*world) error {
-	return func(w *world) error {
+func createsNodes(edit func(*fixture, *eks.CreateNodegroupInput)) func(*fixture) error {
+	return func(w *fixture) error {
 		in := &eks.CreateNodegroupInput{
 			ClusterName: p("dev"), NodegroupName: p("nodes"), NodeRole: p(adminARN), Subnets: []string{w.subnetA},
 		}
@@ -63,10 +63,10 @@ func createsNodes(edit func(*world, *eks.CreateNodegroupInput)) func(*world) err
 	}
 }
 
-func asItIs(*world, *eks.CreateNodegroupInput) {}
+func asItIs(*fixture, *eks.CreateNodegroupInput) {}
 
 // templated has a node group launch from the first version of the launch template, without an image of its own.
-func templated(w *world, in *eks.CreateNodegroupInput) {
+func templated(w *fixture, in *eks.CreateNodegroupInput) {
 	in.NodeRole, in.LaunchTemplate = p(
 		prefix+"role/node",
 	), &ekstypes.LaunchTemplateSpecification{
@@ -76,8 +76,8 @@ func templated(w *world, in *eks.CreateNodegroupInput) {
 }
 
 // createsAddon creates the add-on vpc-cni, as mallory.
-func createsAddon(edit func(*eks.CreateAddonInput)) func(*world) error {
-	return func(w *world) error {
+func createsAddon(edit func(*eks.CreateAddonInput)) func(*fixture) error {
+	return func(w *fixture) error {
 		in := &eks.CreateAddonInput{ClusterName: p("dev"), AddonName: p("vpc-cni")}
 		edit(in)
 		return failed(w.me.eks.CreateAddon(w.t.Context(), in))
@@ -93,15 +93,15 @@ func withPodIdentity(in *eks.CreateAddonInput) {
 }
 
 // addon is a cluster with the add-on vpc-cni, which has no role.
-func addon(w *world) {
+func addon(w *fixture) {
 	w.cluster()
 	w.do(w.root.eks.CreateAddon(w.t.Context(), &eks.CreateAddonInput{ClusterName: p("dev"), AddonName: p("vpc-cni")}))
 	w.applies("vpc-cni")
 }
 
 // createsCluster creates a cluster, as mallory.
-func createsCluster(edit func(*eks.CreateClusterInput)) func(*world) error {
-	return func(w *world) error {
+func createsCluster(edit func(*eks.CreateClusterInput)) func(*fixture) error {
+	return func(w *fixture) error {
 		in := w.clusterNamed("mine")
 		edit(in)
 		return failed(w.me.eks.CreateCluster(w.t.Context(), in))
@@ -117,20 +117,20 @@ func passedTo(s statement, service string) statement {
 
 var eksPaths = []path{
 	{
-		name: "eks: CreateAccessEntry for oneself", given: (*world).cluster,
+		name: "eks: CreateAccessEntry for oneself", given: (*fixture).cluster,
 		needs: []statement{allow("eks:AssociateAccessPolicy", "eks:Describe*")},
 		stops: []statement{
 			allow("eks:CreateAccessEntry").on(devARN),
 		}, try: createsEntry(func(*eks.CreateAccessEntryInput) {}),
 	},
 	{
-		name: "eks: CreateAccessEntry for a principal beside the allowed one", given: (*world).cluster,
+		name: "eks: CreateAccessEntry for a principal beside the allowed one", given: (*fixture).cluster,
 		needs: []statement{allow("eks:CreateAccessEntry").when("ArnEquals", "eks:principalArn", bossARN)},
 		stops: []statement{allow("eks:CreateAccessEntry").when("ArnEquals", "eks:principalArn", mallory)},
 		try:   createsEntry(func(*eks.CreateAccessEntryInput) {}),
 	},
 	{
-		name: "eks: CreateAccessEntry with groups that are not allowed", given: (*world).cluster,
+		name: "eks: CreateAccessEntry with groups that are not allowed", given: (*fixture).cluster,
 		needs: []statement{
 			allow("eks:CreateAccessEntry").when("ForAllValues:StringEquals", "eks:kubernetesGroups", "viewers"),
 		},
@@ -144,13 +144,13 @@ var eksPaths = []path{
 		),
 	},
 	{
-		name: "eks: CreateAccessEntry with a user name that is not allowed", given: (*world).cluster,
+		name: "eks: CreateAccessEntry with a user name that is not allowed", given: (*fixture).cluster,
 		needs:   []statement{allow("eks:CreateAccessEntry")},
 		hinders: []statement{deny("eks:CreateAccessEntry").when("StringLike", "eks:username", "boss*")},
 		try:     createsEntry(func(in *eks.CreateAccessEntryInput) { in.Username = p("boss") }),
 	},
 	{
-		name: "eks: CreateAccessEntry of a type that is not allowed", given: (*world).cluster,
+		name: "eks: CreateAccessEntry of a type that is not allowed", given: (*fixture).cluster,
 		needs: []statement{allow("eks:CreateAccessEntry").when("StringEquals", "eks:accessEntryType", "STANDARD")},
 		stops: []statement{allow("eks:CreateAccessEntry").when("StringEquals", "eks:accessEntryType", "EC2_LINUX")},
 		try: createsEntry(func(in *eks.CreateAccessEntryInput) {
@@ -216,7 +216,7 @@ var eksPaths = []path{
 		name: "eks: DeleteAccessEntry of another, to make room", given: entered,
 		needs: []statement{allow("eks:CreateAccessEntry")},
 		stops: []statement{allow("eks:DeleteAccessEntry")},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(
 				w.me.eks.DeleteAccessEntry(
 					w.t.Context(),
@@ -226,12 +226,12 @@ var eksPaths = []path{
 		},
 	},
 	{
-		name: "eks: CreateNodegroup without PassRole", given: (*world).cluster,
+		name: "eks: CreateNodegroup without PassRole", given: (*fixture).cluster,
 		needs: []statement{allow("eks:*", "ec2:*", "iam:CreateServiceLinkedRole")},
 		stops: []statement{passAdmin()}, try: createsNodes(asItIs),
 	},
 	{
-		name: "eks: CreateNodegroup with PassRole to another service", given: (*world).cluster,
+		name: "eks: CreateNodegroup with PassRole to another service", given: (*fixture).cluster,
 		needs: []statement{
 			allow("eks:*", "ec2:*", "iam:CreateServiceLinkedRole"),
 			passedTo(passAdmin(), "ec2.amazonaws.com"),
@@ -239,7 +239,7 @@ var eksPaths = []path{
 		stops: []statement{passedTo(passAdmin(), "eks.amazonaws.com")}, try: createsNodes(asItIs),
 	},
 	{
-		name: "eks: CreateNodegroup with PassRole for another cluster", given: (*world).cluster,
+		name: "eks: CreateNodegroup with PassRole for another cluster", given: (*fixture).cluster,
 		needs: []statement{
 			allow(
 				"eks:*",
@@ -253,13 +253,13 @@ var eksPaths = []path{
 	},
 	{
 		name:  "eks: CreateNodegroup of a role that is named under an allowed path",
-		given: both((*world).cluster, becomes(prefix+"role/team/admin")),
+		given: both((*fixture).cluster, becomes(prefix+"role/team/admin")),
 		needs: []statement{allow("eks:*", "ec2:*", "iam:CreateServiceLinkedRole")},
 		stops: []statement{passAdmin()}, open: becomes(adminARN),
-		try: createsNodes(func(w *world, in *eks.CreateNodegroupInput) { in.NodeRole = &w.id }),
+		try: createsNodes(func(w *fixture, in *eks.CreateNodegroupInput) { in.NodeRole = &w.id }),
 	},
 	{
-		name: "eks: CreateNodegroup with PassRole alone", given: (*world).cluster,
+		name: "eks: CreateNodegroup with PassRole alone", given: (*fixture).cluster,
 		needs: []statement{allow("iam:*", "ec2:*")},
 		stops: []statement{allow("eks:CreateNodegroup").on(devARN)}, try: createsNodes(asItIs),
 	},
@@ -280,7 +280,7 @@ var eksPaths = []path{
 			allow("ec2:RunInstances").on(ec2ARN("subnet/*")).when("StringEquals", "ec2:AvailabilityZone", region+"a"),
 		},
 		stops: []statement{allow("ec2:RunInstances").on(ec2ARN("subnet/*"))},
-		try: createsNodes(func(w *world, in *eks.CreateNodegroupInput) {
+		try: createsNodes(func(w *fixture, in *eks.CreateNodegroupInput) {
 			templated(w, in)
 			in.Subnets = []string{w.subnetA, w.subnetB}
 		}),
@@ -288,14 +288,14 @@ var eksPaths = []path{
 	{
 		name: "eks: CreateNodegroup of a launch template, of a type that may not be launched", given: nodeTemplate,
 		needs: append(onlyType("t3.large"), allow("eks:*", "iam:*", "ec2:CreateTags")), stops: onlyType("m5.large"),
-		try: createsNodes(func(w *world, in *eks.CreateNodegroupInput) {
+		try: createsNodes(func(w *fixture, in *eks.CreateNodegroupInput) {
 			templated(w, in)
 			in.InstanceTypes = []string{"t3.large", "m5.large"}
 		}),
 	},
 	{
 		name: "eks: UpdateNodegroupVersion to another version of the launch template, without RunInstances",
-		given: func(w *world) {
+		given: func(w *fixture) {
 			nodeTemplate(w)
 			in := &eks.CreateNodegroupInput{
 				ClusterName:   p("dev"),
@@ -309,7 +309,7 @@ var eksPaths = []path{
 		needs: []statement{
 			allow("eks:*", "iam:*", "ec2:Describe*", "ec2:CreateTags"),
 		}, stops: []statement{allow("ec2:RunInstances")},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(w.me.eks.UpdateNodegroupVersion(w.t.Context(), &eks.UpdateNodegroupVersionInput{
 				ClusterName: p(
 					"dev",
@@ -319,12 +319,12 @@ var eksPaths = []path{
 		},
 	},
 	{
-		name: "eks: CreateAddon with a service account's role, without PassRole", given: (*world).cluster,
+		name: "eks: CreateAddon with a service account's role, without PassRole", given: (*fixture).cluster,
 		needs: []statement{allow("eks:*")},
 		stops: []statement{passAdmin()}, try: createsAddon(withServiceAccountRole),
 	},
 	{
-		name: "eks: CreateAddon with PassRole to another service", given: (*world).cluster,
+		name: "eks: CreateAddon with PassRole to another service", given: (*fixture).cluster,
 		needs: []statement{allow("eks:*"), passedTo(passAdmin(), "pods.eks.amazonaws.com")},
 		stops: []statement{passedTo(passAdmin(), "eks.amazonaws.com")}, try: createsAddon(withServiceAccountRole),
 	},
@@ -332,29 +332,29 @@ var eksPaths = []path{
 		name: "eks: UpdateAddon with a service account's role, without PassRole", given: addon,
 		needs: []statement{allow("eks:*")},
 		stops: []statement{passAdmin()},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(w.me.eks.UpdateAddon(w.t.Context(), &eks.UpdateAddonInput{
 				ClusterName: p("dev"), AddonName: p("vpc-cni"), ServiceAccountRoleArn: p(adminARN),
 			}))
 		},
 	},
 	{
-		name: "eks: CreateAddon with a pod identity, without PassRole", given: (*world).cluster,
+		name: "eks: CreateAddon with a pod identity, without PassRole", given: (*fixture).cluster,
 		needs: []statement{allow("eks:*", "iam:GetRole")},
 		stops: []statement{passAdmin()}, try: createsAddon(withPodIdentity),
 	},
 	{
-		name: "eks: CreateAddon with a pod identity, with PassRole to EKS", given: (*world).cluster,
+		name: "eks: CreateAddon with a pod identity, with PassRole to EKS", given: (*fixture).cluster,
 		needs: []statement{allow("eks:*", "iam:GetRole"), passedTo(passAdmin(), "eks.amazonaws.com")},
 		stops: []statement{passedTo(passAdmin(), "pods.eks.amazonaws.com")}, try: createsAddon(withPodIdentity),
 	},
 	{
-		name: "eks: CreateAddon with a pod identity, without CreatePodIdentityAssociation", given: (*world).cluster,
+		name: "eks: CreateAddon with a pod identity, without CreatePodIdentityAssociation", given: (*fixture).cluster,
 		needs: []statement{allow("eks:CreateAddon", "eks:Describe*", "iam:GetRole", "iam:PassRole")},
 		stops: []statement{allow("eks:CreatePodIdentityAssociation").on(devARN)}, try: createsAddon(withPodIdentity),
 	},
 	{
-		name: "eks: CreateAddon with a pod identity, without GetRole", given: (*world).cluster,
+		name: "eks: CreateAddon with a pod identity, without GetRole", given: (*fixture).cluster,
 		needs: []statement{allow("eks:*", "iam:PassRole")},
 		stops: []statement{allow("iam:GetRole").on(adminARN)}, try: createsAddon(withPodIdentity),
 	},
@@ -362,7 +362,7 @@ var eksPaths = []path{
 		name: "eks: UpdateAddon with a pod identity, without PassRole", given: addon,
 		needs: []statement{allow("eks:*", "iam:GetRole")},
 		stops: []statement{passAdmin()},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(w.me.eks.UpdateAddon(w.t.Context(), &eks.UpdateAddonInput{
 				ClusterName: p("dev"), AddonName: p("vpc-cni"),
 				PodIdentityAssociations: []ekstypes.AddonPodIdentityAssociations{
@@ -373,7 +373,7 @@ var eksPaths = []path{
 	},
 	{
 		name: "eks: UpdateClusterConfig of the authentication mode",
-		given: func(w *world) {
+		given: func(w *fixture) {
 			w.cluster()
 			in := w.clusterNamed("old")
 			in.AccessConfig.AuthenticationMode = ekstypes.AuthenticationModeConfigMap
@@ -384,7 +384,7 @@ var eksPaths = []path{
 		stops: []statement{
 			allow("eks:UpdateClusterConfig").when("StringEquals", "eks:authenticationMode", "API_AND_CONFIG_MAP"),
 		},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(w.me.eks.UpdateClusterConfig(w.t.Context(), &eks.UpdateClusterConfigInput{
 				Name: p(
 					"old",
@@ -394,19 +394,19 @@ var eksPaths = []path{
 		},
 	},
 	{
-		name: "eks: CreateCluster without PassRole", given: (*world).cluster,
+		name: "eks: CreateCluster without PassRole", given: (*fixture).cluster,
 		needs: []statement{allow("eks:*", "ec2:*", "iam:CreateServiceLinkedRole")},
 		stops: []statement{passCluster()}, try: createsCluster(func(*eks.CreateClusterInput) {}),
 	},
 	{
-		name: "eks: CreateCluster with a stronger role than one may pass", given: (*world).cluster,
+		name: "eks: CreateCluster with a stronger role than one may pass", given: (*fixture).cluster,
 		needs: []statement{allow("eks:*", "ec2:*", "iam:CreateServiceLinkedRole"), passCluster()},
 		stops: []statement{
 			passAdmin(),
 		}, try: createsCluster(func(in *eks.CreateClusterInput) { in.RoleArn = p(adminARN) }),
 	},
 	{
-		name: "eks: CreateCluster with PassRole to another service", given: (*world).cluster,
+		name: "eks: CreateCluster with PassRole to another service", given: (*fixture).cluster,
 		needs: []statement{
 			allow("eks:*", "ec2:*", "iam:CreateServiceLinkedRole"),
 			passedTo(passCluster(), "ec2.amazonaws.com"),
@@ -416,7 +416,7 @@ var eksPaths = []path{
 		}, try: createsCluster(func(*eks.CreateClusterInput) {}),
 	},
 	{
-		name: "eks: CreateCluster with its creator as its administrator", given: (*world).cluster,
+		name: "eks: CreateCluster with its creator as its administrator", given: (*fixture).cluster,
 		needs: []statement{
 			allow("ec2:*", "iam:CreateServiceLinkedRole"), passCluster(),
 			allow("eks:CreateCluster").when("Bool", "eks:bootstrapClusterCreatorAdminPermissions", "false"),
@@ -429,9 +429,9 @@ var eksPaths = []path{
 		}),
 	},
 	{
-		name: "eks: TagResource of a cluster of others, then what the tag allows", given: (*world).cluster,
+		name: "eks: TagResource of a cluster of others, then what the tag allows", given: (*fixture).cluster,
 		needs: []statement{onlyMine("eks:CreateAccessEntry")}, stops: []statement{allow("eks:TagResource").on(devARN)},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			if _, err := w.me.eks.TagResource(w.t.Context(), &eks.TagResourceInput{
 				ResourceArn: p(devARN), Tags: map[string]string{"team": "crew"},
 			}); err != nil {
@@ -443,7 +443,7 @@ var eksPaths = []path{
 }
 
 // nodeTemplate is a cluster with a launch template for nodes of two versions, which have no image.
-func nodeTemplate(w *world) {
+func nodeTemplate(w *fixture) {
 	w.cluster()
 	w.nodeTemplate()
 }

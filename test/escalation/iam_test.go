@@ -13,7 +13,7 @@ import (
 func p(text string) *string { return &text }
 
 // attachAdmin makes mallory an administrator by an attached policy.
-func attachAdmin(w *world) error {
+func attachAdmin(w *fixture) error {
 	return failed(
 		w.me.iam.AttachUserPolicy(
 			w.t.Context(),
@@ -23,22 +23,22 @@ func attachAdmin(w *world) error {
 }
 
 // writeVersion makes a new default version of a policy.
-func writeVersion(w *world, arn string) error {
+func writeVersion(w *fixture, arn string) error {
 	return failed(w.me.iam.CreatePolicyVersion(w.t.Context(), &iam.CreatePolicyVersionInput{
 		PolicyArn: &arn, PolicyDocument: p(everybody), SetAsDefault: true,
 	}))
 }
 
 // trustMe changes a role's trust policy, as mallory.
-func trustMe(w *world, role string) error {
+func trustMe(w *fixture, role string) error {
 	return failed(w.me.iam.UpdateAssumeRolePolicy(w.t.Context(), &iam.UpdateAssumeRolePolicyInput{
 		RoleName: &role, PolicyDocument: p(toMe()),
 	}))
 }
 
 // bounded gives mallory a permissions boundary.
-func bounded(text string) func(*world) {
-	return func(w *world) {
+func bounded(text string) func(*fixture) {
+	return func(w *fixture) {
 		arn := w.policy("bounds", text)
 		w.do(w.root.iam.PutUserPermissionsBoundary(w.t.Context(), &iam.PutUserPermissionsBoundaryInput{
 			UserName: p("mallory"), PermissionsBoundary: &arn,
@@ -47,21 +47,21 @@ func bounded(text string) func(*world) {
 }
 
 // boundedRole gives the role "weak" a permissions boundary.
-func boundedRole(w *world) {
+func boundedRole(w *fixture) {
 	w.do(w.root.iam.PutRolePermissionsBoundary(w.t.Context(), &iam.PutRolePermissionsBoundaryInput{
 		RoleName: p("weak"), PermissionsBoundary: p(readOnly),
 	}))
 }
 
 // deniedInline gives mallory an inline policy that denies attaching policies.
-func deniedInline(w *world) {
+func deniedInline(w *fixture) {
 	w.do(w.root.iam.PutUserPolicy(w.t.Context(), &iam.PutUserPolicyInput{
 		UserName: p("mallory"), PolicyName: p("denial"), PolicyDocument: p(document(deny("iam:AttachUserPolicy"))),
 	}))
 }
 
 // deniedAttached gives mallory a managed policy that denies attaching policies.
-func deniedAttached(w *world) {
+func deniedAttached(w *fixture) {
 	arn := w.policy("denial", document(deny("iam:AttachUserPolicy")))
 	w.do(
 		w.root.iam.AttachUserPolicy(w.t.Context(), &iam.AttachUserPolicyInput{UserName: p("mallory"), PolicyArn: &arn}),
@@ -69,7 +69,7 @@ func deniedAttached(w *world) {
 }
 
 // deniedByGroup gives mallory's group a policy that denies attaching policies.
-func deniedByGroup(w *world) {
+func deniedByGroup(w *fixture) {
 	w.do(w.root.iam.PutGroupPolicy(w.t.Context(), &iam.PutGroupPolicyInput{
 		GroupName: p("crew"), PolicyName: p("denial"), PolicyDocument: p(document(deny("iam:AttachUserPolicy"))),
 	}))
@@ -86,20 +86,20 @@ var iamPaths = []path{
 	{
 		name: "iam: CreatePolicyVersion of one's own policy", needs: []statement{allow("iam:Get*", "iam:List*")},
 		stops: []statement{allow("iam:CreatePolicyVersion").on(ownARN)},
-		try:   func(w *world) error { return writeVersion(w, ownARN) },
+		try:   func(w *fixture) error { return writeVersion(w, ownARN) },
 	},
 	{
 		name:  "iam: CreatePolicyVersion of a policy beside the allowed one",
-		given: func(w *world) { w.policy("other", everybody) },
+		given: func(w *fixture) { w.policy("other", everybody) },
 		needs: []statement{allow("iam:CreatePolicyVersion").on(prefix + "policy/other")},
 		stops: []statement{allow("iam:CreatePolicyVersion").on(ownARN)},
-		try:   func(w *world) error { return writeVersion(w, ownARN) },
+		try:   func(w *fixture) error { return writeVersion(w, ownARN) },
 	},
 	{
 		name:  "iam: SetDefaultPolicyVersion to a version that allows everything",
 		needs: []statement{allow("iam:CreatePolicyVersion")},
 		stops: []statement{allow("iam:SetDefaultPolicyVersion").on(ownARN)},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(w.me.iam.SetDefaultPolicyVersion(w.t.Context(), &iam.SetDefaultPolicyVersionInput{
 				PolicyArn: p(ownARN), VersionId: p("v2"),
 			}))
@@ -118,7 +118,7 @@ var iamPaths = []path{
 		name:  "iam: AttachGroupPolicy to one's own group",
 		needs: []statement{allow("iam:AttachGroupPolicy").on(prefix + "group/admins")},
 		stops: []statement{allow("iam:AttachGroupPolicy").on(prefix + "group/crew")},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(w.me.iam.AttachGroupPolicy(w.t.Context(), &iam.AttachGroupPolicyInput{
 				GroupName: p("crew"), PolicyArn: p(adminOf),
 			}))
@@ -128,7 +128,7 @@ var iamPaths = []path{
 		name:  "iam: AttachRolePolicy to a role that one may use",
 		needs: []statement{allow("iam:AttachRolePolicy").on(adminARN)},
 		stops: []statement{allow("iam:AttachRolePolicy").on(weakARN)},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(w.me.iam.AttachRolePolicy(w.t.Context(), &iam.AttachRolePolicyInput{
 				RoleName: p("weak"), PolicyArn: p(adminOf),
 			}))
@@ -138,7 +138,7 @@ var iamPaths = []path{
 		name: "iam: PutUserPolicy for oneself", needs: []statement{allow("iam:PutUserPolicy").on(bossARN),
 			allow("iam:AttachUserPolicy")},
 		stops: []statement{allow("iam:PutUserPolicy").on(mallory)},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(w.me.iam.PutUserPolicy(w.t.Context(), &iam.PutUserPolicyInput{
 				UserName: p("mallory"), PolicyName: p("x"), PolicyDocument: p(everybody),
 			}))
@@ -148,7 +148,7 @@ var iamPaths = []path{
 		name:  "iam: PutGroupPolicy of one's own group",
 		needs: []statement{allow("iam:PutGroupPolicy").on(prefix + "group/admins")},
 		stops: []statement{allow("iam:PutGroupPolicy").on(prefix + "group/crew")},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(w.me.iam.PutGroupPolicy(w.t.Context(), &iam.PutGroupPolicyInput{
 				GroupName: p("crew"), PolicyName: p("x"), PolicyDocument: p(everybody),
 			}))
@@ -158,7 +158,7 @@ var iamPaths = []path{
 		name:  "iam: PutRolePolicy of a role that one may use",
 		needs: []statement{allow("iam:PutRolePolicy").on(adminARN)},
 		stops: []statement{allow("iam:PutRolePolicy").on(weakARN)},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(w.me.iam.PutRolePolicy(w.t.Context(), &iam.PutRolePolicyInput{
 				RoleName: p("weak"), PolicyName: p("x"), PolicyDocument: p(everybody),
 			}))
@@ -168,7 +168,7 @@ var iamPaths = []path{
 		name:  "iam: AddUserToGroup of the administrators",
 		needs: []statement{allow("iam:AddUserToGroup").on(prefix + "group/crew")},
 		stops: []statement{allow("iam:AddUserToGroup").on(prefix + "group/admins")},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(w.me.iam.AddUserToGroup(w.t.Context(), &iam.AddUserToGroupInput{
 				GroupName: p("admins"), UserName: p("mallory"),
 			}))
@@ -177,31 +177,31 @@ var iamPaths = []path{
 	{
 		name: "iam: UpdateAssumeRolePolicy, then AssumeRole", needs: []statement{allow("sts:AssumeRole")},
 		stops: []statement{allow("iam:UpdateAssumeRolePolicy").on(adminARN)},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return errors.Join(trustMe(w, "admin"), failed(w.me.sts.AssumeRole(w.t.Context(), assuming("admin"))))
 		},
 	},
 	{
 		name: "iam: UpdateAssumeRolePolicy of a role with a path, by its name alone",
-		given: func(w *world) {
+		given: func(w *fixture) {
 			w.do(w.root.iam.CreateRole(w.t.Context(), &iam.CreateRoleInput{
 				RoleName: p("deep"), Path: p("/bosses/"), AssumeRolePolicyDocument: p(toMe()),
 			}))
 		},
 		needs: []statement{allow("iam:UpdateAssumeRolePolicy").on(prefix + "role/deep")},
 		stops: []statement{allow("iam:UpdateAssumeRolePolicy").on(prefix + "role/bosses/deep")},
-		try:   func(w *world) error { return trustMe(w, "deep") },
+		try:   func(w *fixture) error { return trustMe(w, "deep") },
 	},
 	{
 		name: "iam: CreateAccessKey for another user", needs: []statement{allow("iam:CreateAccessKey").on(mallory)},
 		stops: []statement{allow("iam:CreateAccessKey").on(bossARN)},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(w.me.iam.CreateAccessKey(w.t.Context(), &iam.CreateAccessKeyInput{UserName: p("boss")}))
 		},
 	},
 	{
 		name: "iam: UpdateAccessKey of another user's inactive key",
-		given: func(w *world) {
+		given: func(w *fixture) {
 			key, err := w.root.iam.CreateAccessKey(w.t.Context(), &iam.CreateAccessKeyInput{UserName: p("boss")})
 			w.do(nil, err)
 			w.id = *key.AccessKey.AccessKeyId
@@ -211,7 +211,7 @@ var iamPaths = []path{
 		},
 		needs: []statement{allow("iam:UpdateAccessKey").on(mallory)},
 		stops: []statement{allow("iam:UpdateAccessKey").on(bossARN)},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(w.me.iam.UpdateAccessKey(w.t.Context(), &iam.UpdateAccessKeyInput{
 				UserName: p("boss"), AccessKeyId: &w.id, Status: iamtypes.StatusTypeActive,
 			}))
@@ -220,7 +220,7 @@ var iamPaths = []path{
 	{
 		name: "iam: beyond one's permissions boundary", given: bounded(document(allow("iam:Get*"))),
 		needs: []statement{allow("iam:*")},
-		open: func(w *world) {
+		open: func(w *fixture) {
 			w.do(w.root.iam.DeleteUserPermissionsBoundary(w.t.Context(), &iam.DeleteUserPermissionsBoundaryInput{
 				UserName: p("mallory"),
 			}))
@@ -231,7 +231,7 @@ var iamPaths = []path{
 		name: "iam: DeleteUserPermissionsBoundary of one's own", given: bounded(document(allow("iam:*"))),
 		needs: []statement{allow("iam:DeleteUserPermissionsBoundary").on(bossARN)},
 		stops: []statement{allow("iam:DeleteUserPermissionsBoundary").on(mallory)},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(w.me.iam.DeleteUserPermissionsBoundary(w.t.Context(), &iam.DeleteUserPermissionsBoundaryInput{
 				UserName: p("mallory"),
 			}))
@@ -245,7 +245,7 @@ var iamPaths = []path{
 		stops: []statement{
 			allow("iam:PutUserPermissionsBoundary").when("ArnEquals", "iam:PermissionsBoundary", adminOf),
 		},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(w.me.iam.PutUserPermissionsBoundary(w.t.Context(), &iam.PutUserPermissionsBoundaryInput{
 				UserName: p("mallory"), PermissionsBoundary: p(adminOf),
 			}))
@@ -255,12 +255,12 @@ var iamPaths = []path{
 		name: "iam: CreatePolicyVersion of one's permissions boundary", given: bounded(document(allow("iam:*"))),
 		needs: []statement{allow("iam:CreatePolicyVersion").except(prefix + "policy/bounds")},
 		stops: []statement{allow("iam:CreatePolicyVersion").on(prefix + "policy/bounds")},
-		try:   func(w *world) error { return writeVersion(w, prefix+"policy/bounds") },
+		try:   func(w *fixture) error { return writeVersion(w, prefix+"policy/bounds") },
 	},
 	{
 		name: "iam: DeleteRolePermissionsBoundary", given: boundedRole, needs: []statement{allow("iam:PutRolePolicy")},
 		stops: []statement{allow("iam:DeleteRolePermissionsBoundary").on(weakARN)},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(w.me.iam.DeleteRolePermissionsBoundary(w.t.Context(), &iam.DeleteRolePermissionsBoundaryInput{
 				RoleName: p("weak"),
 			}))
@@ -274,7 +274,7 @@ var iamPaths = []path{
 		stops: []statement{
 			allow("iam:PutRolePermissionsBoundary").when("ArnEquals", "iam:PermissionsBoundary", adminOf),
 		},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(w.me.iam.PutRolePermissionsBoundary(w.t.Context(), &iam.PutRolePermissionsBoundaryInput{
 				RoleName: p("weak"), PermissionsBoundary: p(adminOf),
 			}))
@@ -284,7 +284,7 @@ var iamPaths = []path{
 		name:  "iam: CreateRole without the boundary that is demanded",
 		needs: []statement{allow("iam:CreateRole").when("ArnEquals", "iam:PermissionsBoundary", readOnly)},
 		stops: []statement{allow("iam:CreateRole")},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(w.me.iam.CreateRole(w.t.Context(), &iam.CreateRoleInput{
 				RoleName: p("free"), AssumeRolePolicyDocument: p(toMe()),
 			}))
@@ -294,7 +294,7 @@ var iamPaths = []path{
 		name:  "iam: CreateUser without the boundary that is demanded",
 		needs: []statement{allow("iam:CreateUser").when("ArnEquals", "iam:PermissionsBoundary", readOnly)},
 		stops: []statement{allow("iam:CreateUser")},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(w.me.iam.CreateUser(w.t.Context(), &iam.CreateUserInput{UserName: p("free")}))
 		},
 	},
@@ -303,7 +303,7 @@ var iamPaths = []path{
 		needs: []statement{
 			allow("iam:PutRolePolicy").when("ArnEquals", "iam:PermissionsBoundary", readOnly),
 		}, open: boundedRole,
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(w.me.iam.PutRolePolicy(w.t.Context(), &iam.PutRolePolicyInput{
 				RoleName: p("weak"), PolicyName: p("x"), PolicyDocument: p(everybody),
 			}))
@@ -313,7 +313,7 @@ var iamPaths = []path{
 		name: "iam: DeleteUserPolicy of a denial", given: deniedInline,
 		needs: []statement{allow("iam:AttachUserPolicy")},
 		stops: []statement{allow("iam:DeleteUserPolicy").on(mallory)},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			if _, err := w.me.iam.DeleteUserPolicy(w.t.Context(), &iam.DeleteUserPolicyInput{
 				UserName: p("mallory"), PolicyName: p("denial"),
 			}); err != nil {
@@ -330,7 +330,7 @@ var iamPaths = []path{
 		name: "iam: DetachUserPolicy of a denial", given: deniedAttached,
 		needs: []statement{allow("iam:AttachUserPolicy")},
 		stops: []statement{allow("iam:DetachUserPolicy").on(mallory)},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			if _, err := w.me.iam.DetachUserPolicy(w.t.Context(), &iam.DetachUserPolicyInput{
 				UserName: p("mallory"), PolicyArn: p(prefix + "policy/denial"),
 			}); err != nil {
@@ -343,7 +343,7 @@ var iamPaths = []path{
 		name: "iam: RemoveUserFromGroup whose policy denies", given: deniedByGroup,
 		needs: []statement{allow("iam:AttachUserPolicy")},
 		stops: []statement{allow("iam:RemoveUserFromGroup").on(prefix + "group/crew")},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			if _, err := w.me.iam.RemoveUserFromGroup(w.t.Context(), &iam.RemoveUserFromGroupInput{
 				GroupName: p("crew"), UserName: p("mallory"),
 			}); err != nil {
@@ -356,7 +356,7 @@ var iamPaths = []path{
 		name: "iam: DeleteGroupPolicy that denies", given: deniedByGroup,
 		needs: []statement{allow("iam:AttachUserPolicy")},
 		stops: []statement{allow("iam:DeleteGroupPolicy").on(prefix + "group/crew")},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			if _, err := w.me.iam.DeleteGroupPolicy(w.t.Context(), &iam.DeleteGroupPolicyInput{
 				GroupName: p("crew"), PolicyName: p("denial"),
 			}); err != nil {
@@ -368,7 +368,7 @@ var iamPaths = []path{
 	{
 		name: "iam: TagRole, then what its tag allows", needs: []statement{onlyMine("iam:PutRolePolicy")},
 		stops: []statement{allow("iam:TagRole").on(adminARN)},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			if _, err := w.me.iam.TagRole(w.t.Context(), &iam.TagRoleInput{RoleName: p("admin"),
 				Tags: mine}); err != nil {
 				return err
@@ -382,7 +382,7 @@ var iamPaths = []path{
 		name:  "iam: TagUser oneself, then what one's tag allows",
 		needs: []statement{allow("iam:AttachUserPolicy").when("StringEquals", "aws:PrincipalTag/team", "crew")},
 		stops: []statement{allow("iam:TagUser").on(mallory)},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			if _, err := w.me.iam.TagUser(w.t.Context(), &iam.TagUserInput{UserName: p("mallory"),
 				Tags: mine}); err != nil {
 				return err
@@ -394,7 +394,7 @@ var iamPaths = []path{
 		name:  "iam: TagUser with a value that is not allowed",
 		needs: []statement{allow("iam:TagUser").when("StringEquals", "aws:RequestTag/team", "guests")},
 		stops: []statement{allow("iam:TagUser").when("StringEquals", "aws:RequestTag/team", "crew")},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(w.me.iam.TagUser(w.t.Context(), &iam.TagUserInput{UserName: p("mallory"), Tags: mine}))
 		},
 	},
@@ -402,7 +402,7 @@ var iamPaths = []path{
 		name:  "iam: UpdateUser to a path whose users may do more",
 		needs: []statement{allow("iam:UpdateUser").on(mallory)},
 		stops: []statement{allow("iam:UpdateUser").on(prefix + "user/bosses/*")},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(
 				w.me.iam.UpdateUser(
 					w.t.Context(),
@@ -415,7 +415,7 @@ var iamPaths = []path{
 		name:  "iam: UpdateGroup to a name that may be changed",
 		needs: []statement{allow("iam:UpdateGroup").on(prefix + "group/admins")},
 		stops: []statement{allow("iam:UpdateGroup").on(prefix + "group/crew/admins")},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(
 				w.me.iam.UpdateGroup(
 					w.t.Context(),
@@ -456,7 +456,7 @@ var iamPaths = []path{
 		name:  "iam: RemoveRoleFromInstanceProfile, to put another there",
 		needs: []statement{allow("iam:AddRoleToInstanceProfile", "iam:PassRole")},
 		stops: []statement{allow("iam:RemoveRoleFromInstanceProfile").on(prefix + "instance-profile/weak-profile")},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			if _, err := w.me.iam.RemoveRoleFromInstanceProfile(w.t.Context(), &iam.RemoveRoleFromInstanceProfileInput{
 				InstanceProfileName: p("weak-profile"), RoleName: p("weak"),
 			}); err != nil {
@@ -477,7 +477,7 @@ var iamPaths = []path{
 				"iam:CreateServiceLinkedRole",
 			).when("StringEquals", "iam:AWSServiceName", "autoscaling.amazonaws.com"),
 		},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(w.me.iam.CreateServiceLinkedRole(w.t.Context(), &iam.CreateServiceLinkedRoleInput{
 				AWSServiceName: p("autoscaling.amazonaws.com"),
 			}))
@@ -486,23 +486,23 @@ var iamPaths = []path{
 	{
 		name: "iam: CreateOpenIDConnectProvider", needs: []statement{allow("iam:UpdateAssumeRolePolicy")},
 		stops: []statement{allow("iam:CreateOpenIDConnectProvider").on(prefix + "oidc-provider/evil.example.com/id")},
-		try:   func(w *world) error { return createProvider(w, "https://evil.example.com/id") },
+		try:   func(w *fixture) error { return createProvider(w, "https://evil.example.com/id") },
 	},
 	{
 		name:    "iam: CreateOpenIDConnectProvider that is denied, with its port",
 		needs:   []statement{allow("iam:CreateOpenIDConnectProvider")},
 		hinders: []statement{deny("iam:CreateOpenIDConnectProvider").on(prefix + "oidc-provider/evil.example.com/id")},
-		try:     func(w *world) error { return createProvider(w, "https://evil.example.com:443/id/") },
+		try:     func(w *fixture) error { return createProvider(w, "https://evil.example.com:443/id/") },
 	},
 	{
 		name: "iam: AddClientIDToOpenIDConnectProvider",
-		given: func(w *world) {
+		given: func(w *fixture) {
 			w.do(w.root.iam.CreateOpenIDConnectProvider(w.t.Context(), &iam.CreateOpenIDConnectProviderInput{
 				Url: p("https://ci.example.com"), ClientIDList: []string{"sts.amazonaws.com"},
 			}))
 		},
 		stops: []statement{allow("iam:AddClientIDToOpenIDConnectProvider").on(prefix + "oidc-provider/ci.example.com")},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			in := &iam.AddClientIDToOpenIDConnectProviderInput{
 				OpenIDConnectProviderArn: p(prefix + "oidc-provider/ci.example.com"), ClientID: p("evil"),
 			}
@@ -513,7 +513,7 @@ var iamPaths = []path{
 		name:  "iam: GetAccountAuthorizationDetails, with permission for single users",
 		needs: []statement{allow("iam:GetUser", "iam:List*")},
 		stops: []statement{allow("iam:GetAccountAuthorizationDetails")},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(
 				w.me.iam.GetAccountAuthorizationDetails(w.t.Context(), &iam.GetAccountAuthorizationDetailsInput{}),
 			)
@@ -521,8 +521,8 @@ var iamPaths = []path{
 	},
 	{
 		name:  "iam: CreateAccessKey with the session of a role that may not",
-		given: func(w *world) { w.role("free", toMe(), document(allow("iam:CreateAccessKey").on(mallory))) },
-		open: func(w *world) {
+		given: func(w *fixture) { w.role("free", toMe(), document(allow("iam:CreateAccessKey").on(mallory))) },
+		open: func(w *fixture) {
 			w.do(w.root.iam.PutRolePolicy(w.t.Context(), &iam.PutRolePolicyInput{
 				RoleName: p(
 					"free",
@@ -530,7 +530,7 @@ var iamPaths = []path{
 			}))
 		},
 		needs: []statement{allow("iam:CreateAccessKey")}, // which the session has not
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			out, err := w.me.sts.AssumeRole(w.t.Context(), &sts.AssumeRoleInput{
 				RoleArn: aws.String(prefix + "role/free"), RoleSessionName: p("session"),
 			})
@@ -550,12 +550,12 @@ var iamPaths = []path{
 }
 
 // fillProfile puts the role that may do everything into an empty instance profile.
-func fillProfile(w *world) error {
+func fillProfile(w *fixture) error {
 	return failed(w.me.iam.AddRoleToInstanceProfile(w.t.Context(), &iam.AddRoleToInstanceProfileInput{
 		InstanceProfileName: p("empty-profile"), RoleName: p("admin"),
 	}))
 }
 
-func createProvider(w *world, url string) error {
+func createProvider(w *fixture, url string) error {
 	return failed(w.me.iam.CreateOpenIDConnectProvider(w.t.Context(), &iam.CreateOpenIDConnectProviderInput{Url: &url}))
 }

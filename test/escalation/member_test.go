@@ -39,7 +39,7 @@ var identifier = regexp.MustCompile(
 // the request needs must change with it, or the table below says why it need not.
 func TestEveryIdentifierIsAuthorized(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	r := &recorder{}
 	mux := wire.NewMux(wire.Options{Credentials: r, Authorizer: r, Region: region})
 	w.register(mux)
@@ -355,7 +355,7 @@ func (r *recorder) targets(t *testing.T, mux *wire.Mux, op wire.Operation, m mem
 
 // pair makes two of everything that requests name by something else than an identifier of its own: values[0] and
 // values[1] are by member, or by operation and member.
-func (w *world) pair() [2]map[string]string {
+func (w *fixture) pair() [2]map[string]string {
 	w.t.Helper()
 	ctx, root := w.t.Context(), w.root.ec2
 	w.network()

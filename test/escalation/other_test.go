@@ -22,14 +22,14 @@ const (
 var crewTag = []ecrtypes.Tag{{Key: p("team"), Value: p("crew")}}
 
 // parameter is a parameter from which others launch.
-func parameter(w *world) {
+func parameter(w *fixture) {
 	w.do(w.root.ssm.PutParameter(w.t.Context(), &ssm.PutParameterInput{
 		Name: p(imageName), Value: machineImage, Type: ssmtypes.ParameterTypeString,
 	}))
 }
 
 // puts overwrites the parameter, as mallory.
-func puts(w *world) error {
+func puts(w *fixture) error {
 	return failed(w.me.ssm.PutParameter(w.t.Context(), &ssm.PutParameterInput{
 		Name: p(
 			imageName,
@@ -38,12 +38,12 @@ func puts(w *world) error {
 }
 
 // repository is a repository of the account.
-func repository(w *world) {
+func repository(w *fixture) {
 	w.do(w.root.ecr.CreateRepository(w.t.Context(), &ecr.CreateRepositoryInput{RepositoryName: p("app")}))
 }
 
 // opens has a repository let mallory do everything, as mallory.
-func opens(w *world) error {
+func opens(w *fixture) error {
 	return failed(w.me.ecr.SetRepositoryPolicy(w.t.Context(), &ecr.SetRepositoryPolicyInput{
 		RepositoryName: p("app"), PolicyText: p(repositoryPolicy("ecr:*")),
 	}))
@@ -57,8 +57,8 @@ func repositoryPolicy(action string) string {
 }
 
 // theirs is a repository of another account, whose policy lets mallory describe it.
-func theirs(action string) func(*world) {
-	return func(w *world) {
+func theirs(action string) func(*fixture) {
+	return func(w *fixture) {
 		w.do(w.them.ecr.CreateRepository(w.t.Context(), &ecr.CreateRepositoryInput{RepositoryName: p("app")}))
 		w.do(w.them.ecr.SetRepositoryPolicy(w.t.Context(), &ecr.SetRepositoryPolicyInput{
 			RepositoryName: p("app"), PolicyText: p(repositoryPolicy(action)),
@@ -67,7 +67,7 @@ func theirs(action string) func(*world) {
 }
 
 // listsTheirs lists the images of the repository of another account, as mallory.
-func listsTheirs(w *world) error {
+func listsTheirs(w *fixture) error {
 	return failed(
 		w.me.ecr.ListImages(w.t.Context(), &ecr.ListImagesInput{RegistryId: p(other), RepositoryName: p("app")}),
 	)
@@ -79,7 +79,7 @@ var otherPaths = []path{
 		needs: []statement{
 			allow("ssm:*"),
 		}, hinders: []statement{deny("ssm:*").on(strings.Replace(imageARN, "/image", "*", 1))},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(w.me.ssm.GetParametersByPath(w.t.Context(), &ssm.GetParametersByPathInput{
 				Path: p("arn:aws:ssm:" + region + ":" + account + ":parameter//app"),
 			}))
@@ -87,7 +87,7 @@ var otherPaths = []path{
 	}, {
 		name: "ssm: GetParameter of a denied parameter, by an ARN with a slash too many", given: parameter,
 		needs: []statement{allow("ssm:*")}, hinders: []statement{deny("ssm:*").on(imageARN)},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			for _, name := range []string{strings.Replace(imageARN, "parameter/", "parameter//", 1), imageARN,
 				imageName} {
 				err := failed(w.me.ssm.GetParameter(w.t.Context(), &ssm.GetParameterInput{Name: &name}))
@@ -116,14 +116,14 @@ var otherPaths = []path{
 		name: "ssm: GetParameter of a secret", given: parameter,
 		needs: []statement{allow("ssm:DescribeParameters", "ssm:PutParameter")},
 		stops: []statement{allow("ssm:GetParameter").on(imageARN)},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(w.me.ssm.GetParameter(w.t.Context(), &ssm.GetParameterInput{Name: p(imageName)}))
 		},
 	},
 	{
 		name: "ssm: GetParameter that is denied, by its ARN", given: parameter, needs: []statement{allow("ssm:*")},
 		hinders: []statement{deny("ssm:GetParameter").on(imageARN)},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(w.me.ssm.GetParameter(w.t.Context(), &ssm.GetParameterInput{Name: p(imageARN)}))
 		},
 	},
@@ -131,7 +131,7 @@ var otherPaths = []path{
 		name: "ssm: GetParameter that is denied, with its version", given: parameter,
 		needs:   []statement{allow("ssm:*")},
 		hinders: []statement{deny("ssm:GetParameter").on(imageARN)},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(w.me.ssm.GetParameter(w.t.Context(), &ssm.GetParameterInput{Name: p(imageName + ":1")}))
 		},
 	},
@@ -140,7 +140,7 @@ var otherPaths = []path{
 		needs: []statement{
 			allow("ssm:GetParameters").except(imageARN),
 		}, stops: []statement{allow("ssm:GetParameters").on(imageARN)},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(
 				w.me.ssm.GetParameters(w.t.Context(), &ssm.GetParametersInput{Names: []string{"/crew/own", imageName}}),
 			)
@@ -149,7 +149,7 @@ var otherPaths = []path{
 	{
 		name: "ssm: GetParameterHistory of a secret", given: parameter, needs: []statement{allow("ssm:GetParameter")},
 		stops: []statement{allow("ssm:GetParameterHistory").on(imageARN)},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(
 				w.me.ssm.GetParameterHistory(w.t.Context(), &ssm.GetParameterHistoryInput{Name: p(imageName)}),
 			)
@@ -159,7 +159,7 @@ var otherPaths = []path{
 		name: "ssm: AddTagsToResource, then what the tag allows", given: parameter,
 		needs: []statement{onlyMine("ssm:PutParameter")},
 		stops: []statement{allow("ssm:AddTagsToResource").on(imageARN)},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			if _, err := w.me.ssm.AddTagsToResource(w.t.Context(), &ssm.AddTagsToResourceInput{
 				ResourceId: p(imageName), ResourceType: ssmtypes.ResourceTypeForTaggingParameter,
 				Tags: []ssmtypes.Tag{{Key: p("team"), Value: p("crew")}},
@@ -179,7 +179,7 @@ var otherPaths = []path{
 		needs: []statement{
 			onlyMine("ecr:SetRepositoryPolicy"),
 		}, stops: []statement{allow("ecr:TagResource").on(repositories + "app")},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			if _, err := w.me.ecr.TagResource(w.t.Context(), &ecr.TagResourceInput{
 				ResourceArn: p(repositories + "app"), Tags: crewTag,
 			}); err != nil {
@@ -191,7 +191,7 @@ var otherPaths = []path{
 	{
 		name: "ecr: CreateRepository with tags, without TagResource", needs: []statement{allow("ecr:CreateRepository")},
 		stops: []statement{allow("ecr:TagResource")},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(
 				w.me.ecr.CreateRepository(
 					w.t.Context(),
@@ -203,14 +203,14 @@ var otherPaths = []path{
 	{
 		name: "ecr: GetAuthorizationToken", needs: []statement{allow("ecr:BatchGetImage")},
 		stops: []statement{allow("ecr:GetAuthorizationToken")},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(w.me.ecr.GetAuthorizationToken(w.t.Context(), &ecr.GetAuthorizationTokenInput{}))
 		},
 	},
 	{
 		name: "ecr: a repository of another account that does not let one in", given: theirs("ecr:DescribeImages"),
 		needs: []statement{allow("ecr:*")}, try: listsTheirs,
-		open: func(w *world) {
+		open: func(w *fixture) {
 			w.do(w.them.ecr.SetRepositoryPolicy(w.t.Context(), &ecr.SetRepositoryPolicyInput{
 				RepositoryName: p("app"), PolicyText: p(repositoryPolicy("ecr:ListImages")),
 			}))

@@ -15,13 +15,13 @@ import (
 // path is a way from a few permissions to more.
 type path struct {
 	name    string
-	given   func(w *world)       // prepares the world
-	needs   []statement          // all that mallory may do, which is all that the path needs
-	stops   []statement          // but for these permissions, with which it succeeds
-	hinders []statement          // or with these denials, without which it succeeds
-	open    func(w *world)       // or until this is done, after which it succeeds
-	try     func(w *world) error // as mallory
-	changes []string             // the tables that a refusal may write to all the same
+	given   func(w *fixture)       // prepares the fixture
+	needs   []statement            // all that mallory may do, which is all that the path needs
+	stops   []statement            // but for these permissions, with which it succeeds
+	hinders []statement            // or with these denials, without which it succeeds
+	open    func(w *fixture)       // or until this is done, after which it succeeds
+	try     func(w *fixture) error // as mallory
+	changes []string               // the tables that a refusal may write to all the same
 }
 
 // all are the paths.
@@ -39,7 +39,7 @@ func TestPaths(t *testing.T) {
 		seen[p.name] = true
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newFixture(t)
 			if p.given != nil {
 				p.given(w)
 			}

@@ -31,8 +31,8 @@ func trusting(operator, key, value string) string {
 }
 
 // trusts changes a role's trust policy.
-func trusts(role, text string) func(*world) {
-	return func(w *world) {
+func trusts(role, text string) func(*fixture) {
+	return func(w *fixture) {
 		w.do(
 			w.root.iam.UpdateAssumeRolePolicy(
 				w.t.Context(),
@@ -43,48 +43,48 @@ func trusts(role, text string) func(*world) {
 }
 
 // given is a role with a trust policy that may do everything.
-func givenRole(trust string) func(*world) {
-	return func(w *world) { w.role("free", trust, everybody) }
+func givenRole(trust string) func(*fixture) {
+	return func(w *fixture) { w.role("free", trust, everybody) }
 }
 
 // assumes assumes the role "free".
-func assumes(edit func(*world, *sts.AssumeRoleInput)) func(*world) error {
-	return func(w *world) error {
+func assumes(edit func(*fixture, *sts.AssumeRoleInput)) func(*fixture) error {
+	return func(w *fixture) error {
 		in := assuming("free")
 		edit(w, in)
 		return failed(w.me.sts.AssumeRole(w.t.Context(), in))
 	}
 }
 
-func plainly(*world, *sts.AssumeRoleInput) {}
+func plainly(*fixture, *sts.AssumeRoleInput) {}
 
-func tagged(_ *world, in *sts.AssumeRoleInput) {
+func tagged(_ *fixture, in *sts.AssumeRoleInput) {
 	in.Tags = []ststypes.Tag{{Key: p("team"), Value: p("admins")}}
 }
 
-func sourced(_ *world, in *sts.AssumeRoleInput) { in.SourceIdentity = p("boss") }
+func sourced(_ *fixture, in *sts.AssumeRoleInput) { in.SourceIdentity = p("boss") }
 
 // limited creates a user in a session of the role "free" that a request has limited.
-func limited(edit func(*world, *sts.AssumeRoleInput)) func(*world) error {
-	return func(w *world) error {
+func limited(edit func(*fixture, *sts.AssumeRoleInput)) func(*fixture) error {
+	return func(w *fixture) error {
 		c := w.assume("free", func(in *sts.AssumeRoleInput) { edit(w, in) })
 		return failed(c.iam.CreateUser(w.t.Context(), &iam.CreateUserInput{UserName: p("friend")}))
 	}
 }
 
 // becomes changes what a path tries with.
-func becomes(text string) func(*world) { return func(w *world) { w.id = text } }
+func becomes(text string) func(*fixture) { return func(w *fixture) { w.id = text } }
 
 // both does one thing after the other.
-func both(first, second func(*world)) func(*world) {
-	return func(w *world) {
+func both(first, second func(*fixture)) func(*fixture) {
+	return func(w *fixture) {
 		first(w)
 		second(w)
 	}
 }
 
 // chained assumes the role "free" and with it the role "vault".
-func chained(w *world, edit func(*sts.AssumeRoleInput)) error {
+func chained(w *fixture, edit func(*sts.AssumeRoleInput)) error {
 	in := assuming("vault")
 	edit(in)
 	return failed(w.assume("free", func(in *sts.AssumeRoleInput) {
@@ -93,8 +93,8 @@ func chained(w *world, edit func(*sts.AssumeRoleInput)) error {
 }
 
 // vault is a role that lets sessions of the role "free" in, under a condition.
-func vault(operator, key, value string) func(*world) {
-	return func(w *world) {
+func vault(operator, key, value string) func(*fixture) {
+	return func(w *fixture) {
 		w.role("free", toMe("sts:TagSession", "sts:SetSourceIdentity"), everybody)
 		s := statement{
 			"Effect": "Allow", "Principal": map[string]string{"AWS": prefix + "role/free"},
@@ -130,20 +130,20 @@ var sessionPaths = []path{
 	},
 	{
 		name: "sts: AssumeRole of a role with a path, by its name alone",
-		given: func(w *world) {
+		given: func(w *fixture) {
 			w.do(w.root.iam.CreateRole(w.t.Context(), &iam.CreateRoleInput{
 				RoleName: p("deep"), Path: p("/bosses/"), AssumeRolePolicyDocument: p(toMe()),
 			}))
 			w.id = "deep"
 		},
 		open: becomes("bosses/deep"),
-		try:  func(w *world) error { return failed(w.me.sts.AssumeRole(w.t.Context(), assuming(w.id))) },
+		try:  func(w *fixture) error { return failed(w.me.sts.AssumeRole(w.t.Context(), assuming(w.id))) },
 	},
 	{
 		name:  "sts: AssumeRole without the external ID",
 		given: givenRole(trusting("StringEquals", "sts:ExternalId", "secret")),
 		open:  becomes("secret"),
-		try: assumes(func(w *world, in *sts.AssumeRoleInput) {
+		try: assumes(func(w *fixture, in *sts.AssumeRoleInput) {
 			if w.id != "" {
 				in.ExternalId = &w.id
 			}
@@ -152,7 +152,7 @@ var sessionPaths = []path{
 	{
 		name:  "sts: AssumeRole under the session name of another",
 		given: givenRole(trusting("StringEquals", "sts:RoleSessionName", "${aws:username}")), open: becomes("mallory"),
-		try: assumes(func(w *world, in *sts.AssumeRoleInput) {
+		try: assumes(func(w *fixture, in *sts.AssumeRoleInput) {
 			if in.RoleSessionName = p("boss"); w.id != "" {
 				in.RoleSessionName = &w.id
 			}
@@ -161,19 +161,21 @@ var sessionPaths = []path{
 	{
 		name: "sts: beyond the session policy", given: both(givenRole(toMe()), becomes(document(allow("iam:List*")))),
 		open: becomes(everybody),
-		try:  limited(func(w *world, in *sts.AssumeRoleInput) { in.Policy = &w.id }), changes: []string{},
+		try:  limited(func(w *fixture, in *sts.AssumeRoleInput) { in.Policy = &w.id }), changes: []string{},
 	},
 	{
 		name: "sts: beyond the session's managed policy", given: both(givenRole(toMe()), becomes(readOnly)),
 		open: becomes(adminOf),
 		try: limited(
-			func(w *world, in *sts.AssumeRoleInput) { in.PolicyArns = []ststypes.PolicyDescriptorType{{Arn: &w.id}} },
+			func(w *fixture, in *sts.AssumeRoleInput) {
+				in.PolicyArns = []ststypes.PolicyDescriptorType{{Arn: &w.id}}
+			},
 		),
 	},
 	{
 		name:  "sts: a session policy gives no more than the role",
-		given: func(w *world) { w.role("free", toMe(), document(allow("iam:List*"))) },
-		open: func(w *world) {
+		given: func(w *fixture) { w.role("free", toMe(), document(allow("iam:List*"))) },
+		open: func(w *fixture) {
 			w.do(
 				w.root.iam.PutRolePolicy(
 					w.t.Context(),
@@ -181,7 +183,7 @@ var sessionPaths = []path{
 				),
 			)
 		},
-		try: limited(func(w *world, in *sts.AssumeRoleInput) { in.Policy = p(everybody) }),
+		try: limited(func(w *fixture, in *sts.AssumeRoleInput) { in.Policy = p(everybody) }),
 	},
 	{
 		name: "sts: session tags without TagSession in the trust policy", given: givenRole(toMe()),
@@ -219,7 +221,7 @@ var sessionPaths = []path{
 	{
 		name:  "sts: another source identity in a chain",
 		given: both(vault("StringLike", "sts:SourceIdentity", "*"), becomes("boss")), open: becomes("mallory"),
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			in := assuming("vault")
 			in.SourceIdentity = &w.id
 			first := w.assume("free", func(in *sts.AssumeRoleInput) { in.SourceIdentity = p("mallory") })
@@ -229,12 +231,12 @@ var sessionPaths = []path{
 	{
 		name:  "sts: a chain to a role that trusts other tags",
 		given: both(vault("StringEquals", "aws:PrincipalTag/team", "admins"), becomes("crew")), open: becomes("admins"),
-		try: func(w *world) error { return chained(w, func(*sts.AssumeRoleInput) {}) },
+		try: func(w *fixture) error { return chained(w, func(*sts.AssumeRoleInput) {}) },
 	},
 	{
 		name:  "sts: a chain that asks for other tags than those it was given",
 		given: both(vault("StringEquals", "aws:PrincipalTag/team", "admins"), becomes("crew")), open: becomes("admins"),
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return chained(
 				w,
 				func(in *sts.AssumeRoleInput) { in.Tags = []ststypes.Tag{{Key: p("rank"), Value: p("admins")}} },
@@ -243,7 +245,7 @@ var sessionPaths = []path{
 	},
 	{
 		name: "sts: a transitive tag stays with the chain",
-		given: func(w *world) {
+		given: func(w *fixture) {
 			vault("StringLike", "aws:PrincipalTag/team", "*")(w)
 			w.do(w.root.iam.PutRolePolicy(w.t.Context(), &iam.PutRolePolicyInput{
 				RoleName: p(
@@ -257,7 +259,7 @@ var sessionPaths = []path{
 			w.id = "crew"
 		},
 		open: becomes("admins"),
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			first := w.assume("free", func(in *sts.AssumeRoleInput) {
 				in.Tags, in.TransitiveTagKeys = []ststypes.Tag{{Key: p("team"), Value: &w.id}}, []string{"team"}
 			})
@@ -273,7 +275,7 @@ var sessionPaths = []path{
 	{
 		name: "sts: GetFederationToken", needs: []statement{allow("sts:AssumeRole")},
 		stops: []statement{allow("sts:GetFederationToken").on("arn:aws:sts::" + account + ":federated-user/guest")},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(w.me.sts.GetFederationToken(w.t.Context(), &sts.GetFederationTokenInput{Name: p("guest")}))
 		},
 	},
@@ -281,7 +283,7 @@ var sessionPaths = []path{
 		name:  "sts: GetFederationToken with tags without TagSession",
 		needs: []statement{allow("sts:GetFederationToken")},
 		stops: []statement{allow("sts:TagSession")},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			return failed(w.me.sts.GetFederationToken(w.t.Context(), &sts.GetFederationTokenInput{
 				Name: p("guest"), Tags: []ststypes.Tag{{Key: p("team"), Value: p("admins")}},
 			}))
@@ -291,7 +293,7 @@ var sessionPaths = []path{
 		name:  "sts: a federated user's policy gives no more than the user has",
 		needs: []statement{allow("sts:GetFederationToken")},
 		stops: []statement{allow("eks:ListClusters")},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			out, err := w.me.sts.GetFederationToken(
 				w.t.Context(),
 				&sts.GetFederationTokenInput{Name: p("guest"), Policy: p(everybody)},
@@ -305,7 +307,7 @@ var sessionPaths = []path{
 	{
 		name: "sts: GetSessionToken gives no more than the user has", needs: []statement{allow("eks:DescribeCluster")},
 		stops: []statement{allow("eks:ListClusters")},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			out, err := w.me.sts.GetSessionToken(w.t.Context(), &sts.GetSessionTokenInput{})
 			if err != nil {
 				return err
@@ -316,7 +318,7 @@ var sessionPaths = []path{
 	{
 		name: "sts: a session of a role ends with the role's permissions", given: givenRole(toMe()),
 		needs: []statement{},
-		open: func(w *world) {
+		open: func(w *fixture) {
 			w.do(
 				w.root.iam.DeleteRolePermissionsBoundary(
 					w.t.Context(),
@@ -324,7 +326,7 @@ var sessionPaths = []path{
 				),
 			)
 		},
-		try: func(w *world) error {
+		try: func(w *fixture) error {
 			c := w.assume("free")
 			if w.id == "" { // it is bounded while the session lasts
 				w.id = "bounded"
@@ -339,7 +341,7 @@ var sessionPaths = []path{
 	{
 		name: "sts: AssumeRoleWithWebIdentity of a token for another audience", given: federated,
 		open: becomes("sts.amazonaws.com"),
-		try:  func(w *world) error { return w.webIdentity("system:serviceaccount:apps:admin", w.id) },
+		try:  func(w *fixture) error { return w.webIdentity("system:serviceaccount:apps:admin", w.id) },
 	},
 	{
 		name: "sts: AssumeRoleWithWebIdentity of another service account's token",
@@ -347,7 +349,7 @@ var sessionPaths = []path{
 			federated,
 			becomes("system:serviceaccount:other:admin"),
 		), open: becomes("system:serviceaccount:apps:admin"),
-		try: func(w *world) error { return w.webIdentity(w.id, "sts.amazonaws.com") },
+		try: func(w *fixture) error { return w.webIdentity(w.id, "sts.amazonaws.com") },
 	},
 	{
 		name: "sts: AssumeRoleWithWebIdentity of a role that trusts another provider",
@@ -359,7 +361,7 @@ var sessionPaths = []path{
 			),
 		),
 		open: trusts("pods", trust(`{"Federated":"`+provider+`"}`, "sts:AssumeRoleWithWebIdentity")),
-		try:  func(w *world) error { return w.webIdentity("system:serviceaccount:apps:admin", "sts.amazonaws.com") },
+		try:  func(w *fixture) error { return w.webIdentity("system:serviceaccount:apps:admin", "sts.amazonaws.com") },
 	},
 }
 
@@ -369,7 +371,7 @@ const (
 )
 
 // federated is a cluster whose issuer the account trusts, and a role for the service account apps/admin of it.
-func federated(w *world) {
+func federated(w *fixture) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	w.do(nil, err)
 	w.key = key
@@ -395,7 +397,7 @@ func federated(w *world) {
 }
 
 // webIdentity assumes the role "pods" with a token of the cluster.
-func (w *world) webIdentity(subject, audience string) error {
+func (w *fixture) webIdentity(subject, audience string) error {
 	signer, err := jose.NewSigner(
 		jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: w.key, KeyID: "k"}},
 		nil,

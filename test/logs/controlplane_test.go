@@ -36,8 +36,8 @@ const (
 	group = "/aws/eks/logged/cluster"
 )
 
-// world is a daemon with a cluster called "logged".
-type world struct {
+// fixture is a daemon with a cluster called "logged".
+type fixture struct {
 	*testing.T
 	*harness.Daemon
 	logs *cloudwatchlogs.Client
@@ -49,7 +49,7 @@ type world struct {
 func TestControlPlaneLogs(t *testing.T) {
 	t.Parallel()
 	d := harness.Start(t)
-	w := &world{T: t, Daemon: d, logs: cloudwatchlogs.NewFromConfig(d.Config()), eks: eks.NewFromConfig(d.Config())}
+	w := &fixture{T: t, Daemon: d, logs: cloudwatchlogs.NewFromConfig(d.Config()), eks: eks.NewFromConfig(d.Config())}
 	d.AWS(nil, "eks", "create-cluster", "--name", "logged", "--kubernetes-version", "1.35", "--role-arn",
 		d.ClusterRole(),
 		"--resources-vpc-config", "subnetIds="+strings.Join(d.Subnets(), ","),
@@ -62,9 +62,9 @@ func TestControlPlaneLogs(t *testing.T) {
 
 	steps := []struct {
 		name string
-		do   func(*world, string)
+		do   func(*fixture, string)
 	}{
-		{"what kubectl did is found by filter-log-events", func(w *world, _ string) {
+		{"what kubectl did is found by filter-log-events", func(w *fixture, _ string) {
 			var out struct {
 				Events []struct{ LogStreamName, Message string }
 			}
@@ -84,12 +84,12 @@ func TestControlPlaneLogs(t *testing.T) {
 				w.Errorf("%s", out.Events[0].Message)
 			}
 		}},
-		{"and by a Logs Insights query", (*world).queried},
-		{"every component has its stream, from its first line on", (*world).streams},
-		{"no audit event is lost or doubled while the daemon is killed", (*world).killed},
-		{"what is switched off is not stored, and nothing is restarted", (*world).switched},
-		{"an upgrade loses nothing", (*world).upgraded},
-		{"the group outlives the cluster", (*world).deleted},
+		{"and by a Logs Insights query", (*fixture).queried},
+		{"every component has its stream, from its first line on", (*fixture).streams},
+		{"no audit event is lost or doubled while the daemon is killed", (*fixture).killed},
+		{"what is switched off is not stored, and nothing is restarted", (*fixture).switched},
+		{"an upgrade loses nothing", (*fixture).upgraded},
+		{"the group outlives the cluster", (*fixture).deleted},
 	}
 	for _, s := range steps {
 		ok := t.Run(s.name, func(t *testing.T) {
@@ -103,7 +103,7 @@ func TestControlPlaneLogs(t *testing.T) {
 }
 
 // queried: see its name in TestControlPlaneLogs.
-func (w *world) queried(string) {
+func (w *fixture) queried(string) {
 	w.until(func() error {
 		var query struct{ QueryID string }
 		w.AWS(&query, "logs", "start-query", "--log-group-name", group,
@@ -137,7 +137,7 @@ func (w *world) queried(string) {
 }
 
 // streams: see its name in TestControlPlaneLogs.
-func (w *world) streams(string) {
+func (w *fixture) streams(string) {
 	lines := map[string]string{
 		"kube-apiserver-":           "kube-apiserver.log",
 		"kube-apiserver-audit-":     "kube-apiserver-audit-????????.log",
@@ -184,7 +184,7 @@ func (w *world) streams(string) {
 }
 
 // killed: see its name in TestControlPlaneLogs.
-func (w *world) killed(config string) {
+func (w *fixture) killed(config string) {
 	w.connect(config)
 	for range 3 {
 		stop := w.load(fmt.Sprint("killed-", time.Now().UnixNano()))
@@ -199,7 +199,7 @@ func (w *world) killed(config string) {
 }
 
 // switched: see its name in TestControlPlaneLogs.
-func (w *world) switched(config string) {
+func (w *fixture) switched(config string) {
 	before := w.pids()
 	setLogging := func(enabled bool, types ...ekstypes.LogType) {
 		w.Helper()
@@ -242,7 +242,7 @@ func (w *world) switched(config string) {
 }
 
 // upgraded: see its name in TestControlPlaneLogs.
-func (w *world) upgraded(config string) {
+func (w *fixture) upgraded(config string) {
 	prefix := "upgraded"
 	stop := w.load(prefix)
 	if _, err := w.eks.UpdateClusterVersion(w.Context(), &eks.UpdateClusterVersionInput{Name: aws.String("logged"),
@@ -275,7 +275,7 @@ func (w *world) upgraded(config string) {
 }
 
 // deleted: see its name in TestControlPlaneLogs.
-func (w *world) deleted(string) {
+func (w *fixture) deleted(string) {
 	if _, err := w.eks.DeleteCluster(w.Context(), &eks.DeleteClusterInput{Name: aws.String("logged")}); err != nil {
 		w.Fatal(err)
 	}
@@ -290,7 +290,7 @@ func (w *world) deleted(string) {
 }
 
 // connect makes a client of the cluster.
-func (w *world) connect(kubeconfig string) {
+func (w *fixture) connect(kubeconfig string) {
 	w.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
@@ -308,7 +308,7 @@ func (w *world) connect(kubeconfig string) {
 
 // load creates config maps, prefix-0 and so on, until stop is called, which says how many there are; there
 // are some when it returns.
-func (w *world) load(prefix string) (stop func() int) {
+func (w *fixture) load(prefix string) (stop func() int) {
 	w.Helper()
 	ctx, cancel := context.WithCancel(w.Context())
 	var n atomic.Int64
@@ -342,7 +342,7 @@ func (w *world) load(prefix string) (stop func() int) {
 }
 
 // created waits for the audit event of a creation.
-func (w *world) created(name string) {
+func (w *fixture) created(name string) {
 	w.Helper()
 	start := time.Now()
 	w.until(func() error {
@@ -355,7 +355,7 @@ func (w *world) created(name string) {
 }
 
 // same waits until the audit events in CloudWatch Logs are those that the API server wrote, each once.
-func (w *world) same() {
+func (w *fixture) same() {
 	w.Helper()
 	w.until(func() error {
 		count := map[string]int{}
@@ -384,7 +384,7 @@ func (w *world) same() {
 }
 
 // events are those of the streams with that prefix, with a component's name not being another's prefix.
-func (w *world) events(prefix, pattern string) (all []logstypes.FilteredLogEvent) {
+func (w *fixture) events(prefix, pattern string) (all []logstypes.FilteredLogEvent) {
 	w.Helper()
 	in := &cloudwatchlogs.FilterLogEventsInput{LogGroupName: aws.String(group), LogStreamNamePrefix: aws.String(prefix +
 		w.instance())}
@@ -402,7 +402,7 @@ func (w *world) events(prefix, pattern string) (all []logstypes.FilteredLogEvent
 }
 
 // instance is the ID of the control-plane instance, by the name of a stream.
-func (w *world) instance() string {
+func (w *fixture) instance() string {
 	w.Helper()
 	var id string
 	w.until(func() error {
@@ -421,10 +421,10 @@ func (w *world) instance() string {
 	return id
 }
 
-func (w *world) path(name string) string { return filepath.Join(w.Dir, "clusters", "*", "log", name) }
+func (w *fixture) path(name string) string { return filepath.Join(w.Dir, "clusters", "*", "log", name) }
 
 // files is what the logs with a name hold together.
-func (w *world) files(name string) (text []byte) {
+func (w *fixture) files(name string) (text []byte) {
 	w.Helper()
 	files, err := filepath.Glob(w.path(name))
 	if err != nil || len(files) == 0 {
@@ -441,7 +441,7 @@ func (w *world) files(name string) (text []byte) {
 }
 
 // pids are the components of clusters, with their process IDs.
-func (w *world) pids() (pids []string) {
+func (w *fixture) pids() (pids []string) {
 	for _, p := range w.Processes() {
 		if strings.Contains(p, "/kube ") {
 			pids = append(pids, p)
@@ -454,7 +454,7 @@ func (w *world) pids() (pids []string) {
 	return pids
 }
 
-func (w *world) until(try func() error) {
+func (w *fixture) until(try func() error) {
 	w.Helper()
 	if err := eventually.Try(poll, try); err != nil {
 		w.Fatal(err)

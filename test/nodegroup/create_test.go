@@ -9,7 +9,7 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/coracle-eks/coracle/test/harness"
-	"github.com/coracle-eks/coracle/test/harness/site"
+	"github.com/coracle-eks/coracle/test/harness/clustertest"
 )
 
 // create makes the group that serves, of nodes one version behind the control plane, and looks at what EKS shows of it.
@@ -32,7 +32,7 @@ func (c *cluster) create() {
 		{"AMI type", g.AmiType, ekstypes.AMITypesAl2023X8664Standard},
 		{"capacity type", g.CapacityType, ekstypes.CapacityTypesOnDemand},
 		{"disk size", *g.DiskSize, int32(20)},
-		{"node role", *g.NodeRole, site.RoleARN(site.NodeRole)},
+		{"node role", *g.NodeRole, clustertest.RoleARN(clustertest.NodeRole)},
 		{"instance types", fmt.Sprint(g.InstanceTypes), "[m5.large]"},
 		{"labels", fmt.Sprint(g.Labels), "map[team:a tier:web]"},
 		{"tags", fmt.Sprint(g.Tags), "map[owner:me]"},
@@ -121,7 +121,7 @@ func (c *cluster) mapRoles() (text string, managers []string) {
 // whoDidIt finds EKS's hand in aws-auth where it is found on AWS.
 func (c *cluster) whoDidIt() {
 	text, managers := c.mapRoles()
-	for _, want := range []string{"rolearn: " + site.RoleARN(site.NodeRole),
+	for _, want := range []string{"rolearn: " + clustertest.RoleARN(clustertest.NodeRole),
 		"username: system:node:{{EC2PrivateDNSName}}", "- system:bootstrappers", "- system:nodes"} {
 		if !strings.Contains(text, want) {
 			c.t.Errorf("mapRoles lacks %q:\n%s", want, text)
@@ -156,7 +156,7 @@ func (c *cluster) configure() {
 			n.Spec.Taints[0].Effect != "PreferNoSchedule" {
 			c.t.Errorf("the taints of %s are %v", n.Metadata.Name, n.Spec.Taints)
 		}
-		if !slices.ContainsFunc(before, func(o site.Node) bool { return o.Spec.ProviderID == n.Spec.ProviderID }) {
+		if !slices.ContainsFunc(before, func(o clustertest.Node) bool { return o.Spec.ProviderID == n.Spec.ProviderID }) {
 			c.t.Errorf("%s was not there before", n.Metadata.Name)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/coracle-eks/coracle/test/harness"
-	"github.com/coracle-eks/coracle/test/harness/site"
+	"github.com/coracle-eks/coracle/test/harness/clustertest"
 )
 
 // createMute makes two groups whose nodes never join: one of an image whose user data does nothing, one whose role may
@@ -27,7 +27,7 @@ func (c *cluster) createMute() {
 	c.createGroup("mute", "--launch-template", "name=mute,version=1", "--scaling-config",
 		"minSize=1,maxSize=1,desiredSize=1")
 	c.Role("powerless")
-	c.createGroup("powerless", "--node-role", site.RoleARN("powerless"), "--scaling-config",
+	c.createGroup("powerless", "--node-role", clustertest.RoleARN("powerless"), "--scaling-config",
 		"minSize=1,maxSize=1,desiredSize=1")
 }
 
@@ -222,7 +222,7 @@ func (c *cluster) delete() {
 	}
 	if left := strings.Fields(c.Run("", "aws", "iam", "list-instance-profiles", "--query",
 		"InstanceProfiles[?starts_with(InstanceProfileName, 'eks-')].InstanceProfileName", "--output",
-		"text")); slices.ContainsFunc(left, func(n string) bool { return n != site.NodeRole }) {
+		"text")); slices.ContainsFunc(left, func(n string) bool { return n != clustertest.NodeRole }) {
 		c.t.Errorf("the instance profiles are %v", left)
 	}
 	c.eventually("only the self-managed node is left", func() error {
@@ -232,8 +232,9 @@ func (c *cluster) delete() {
 		return nil
 	})
 	text, _ := c.mapRoles()
-	if strings.Contains(text, site.RoleARN(site.NodeRole)+"\n") || !strings.Contains(text, "# what follows is ours") ||
-		!strings.Contains(text, site.RoleARN(selfManagedRole)) {
+	if strings.Contains(text, clustertest.RoleARN(clustertest.NodeRole)+"\n") ||
+		!strings.Contains(text, "# what follows is ours") ||
+		!strings.Contains(text, clustertest.RoleARN(selfManagedRole)) {
 		c.t.Errorf("mapRoles is\n%s", text)
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/ami"
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/test/harness"
-	"github.com/coracle-eks/coracle/test/harness/site"
+	"github.com/coracle-eks/coracle/test/harness/clustertest"
 )
 
 const (
@@ -30,9 +30,9 @@ const (
 	from, to = "1.35", "1.36"
 )
 
-// cluster is a site, and what these tests do there.
+// cluster is a fixture, and what these tests do there.
 type cluster struct {
-	*site.Site
+	*clustertest.Fixture
 	t   testing.TB
 	eks *eks.Client
 	asg *autoscaling.Client
@@ -40,8 +40,8 @@ type cluster struct {
 
 func newCluster(t testing.TB, name string) *cluster {
 	t.Helper()
-	s := site.Empty(t, name, to)
-	c := &cluster{Site: s, t: t, eks: eks.NewFromConfig(s.Daemon.Config()),
+	s := clustertest.Empty(t, name, to)
+	c := &cluster{Fixture: s, t: t, eks: eks.NewFromConfig(s.Daemon.Config()),
 		asg: autoscaling.NewFromConfig(s.Daemon.Config())}
 	s.AWS(nil, "eks", "update-cluster-config", "--name", name, "--logging",
 		`{"clusterLogging":[{"types":["audit"],"enabled":true}]}`)
@@ -105,7 +105,7 @@ func (c *cluster) createGroup(name string, more ...string) {
 	c.t.Helper()
 	args := []string{"eks", "create-nodegroup", "--cluster-name", c.Cluster, "--nodegroup-name", name}
 	if !slices.Contains(more, "--node-role") {
-		more = append(more, "--node-role", site.RoleARN(site.NodeRole))
+		more = append(more, "--node-role", clustertest.RoleARN(clustertest.NodeRole))
 	}
 	if !slices.Contains(more, "--subnets") {
 		more = append(append(more, "--subnets"), c.SubnetIDs...)
@@ -204,10 +204,10 @@ func (c *cluster) activities(scalingGroup string) string {
 }
 
 // nodes are the nodes of a node group.
-func (c *cluster) nodes(nodegroup string) []site.Node {
+func (c *cluster) nodes(nodegroup string) []clustertest.Node {
 	c.t.Helper()
 	return slices.DeleteFunc(c.Nodes(), func(
-		n site.Node) bool {
+		n clustertest.Node) bool {
 		return n.Metadata.Labels["eks.amazonaws.com/nodegroup"] != nodegroup
 	})
 }

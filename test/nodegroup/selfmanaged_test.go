@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/coracle-eks/coracle/test/harness"
-	"github.com/coracle-eks/coracle/test/harness/site"
+	"github.com/coracle-eks/coracle/test/harness/clustertest"
 )
 
 const selfManagedRole = "self-managed-node"
@@ -19,7 +19,7 @@ func (c *cluster) selfManaged() {
 	before, _ := c.mapRoles()
 	c.Run(c.Config, "kubectl", "patch", "configmap", "aws-auth", "-n", "kube-system", "--type=merge", "-p",
 		harness.Text(map[string]any{"data": map[string]string{
-			"mapRoles": "# what follows is ours\n- rolearn: " + site.RoleARN(selfManagedRole) +
+			"mapRoles": "# what follows is ours\n- rolearn: " + clustertest.RoleARN(selfManagedRole) +
 				"\n  username: system:node:{{EC2PrivateDNSName}}\n  groups: [system:bootstrappers, system:nodes]\n" +
 				before,
 		}}))
@@ -34,10 +34,10 @@ func (c *cluster) selfManaged() {
 		"1", "--max-size", "1", "--desired-capacity", "1",
 		"--launch-template", "LaunchTemplateName=self-managed,Version=$Latest", "--vpc-zone-identifier", c.SubnetIDs[0],
 		"--tags", "Key=kubernetes.io/cluster/"+c.Cluster+",Value=owned,PropagateAtLaunch=true")
-	var own site.Node
+	var own clustertest.Node
 	c.eventually("the self-managed node is ready", func() error {
 		all := c.Nodes()
-		i := slices.IndexFunc(all, func(n site.Node) bool { return n.Metadata.Labels["own"] == "label" })
+		i := slices.IndexFunc(all, func(n clustertest.Node) bool { return n.Metadata.Labels["own"] == "label" })
 		if i < 0 || !all[i].Ready() {
 			return fmt.Errorf("nodes: %s", harness.Text(all))
 		}
@@ -51,8 +51,8 @@ func (c *cluster) selfManaged() {
 	}
 	// Neither is in the other's way.
 	text, managers := c.mapRoles()
-	for _, want := range []string{"# what follows is ours", site.RoleARN(selfManagedRole),
-		site.RoleARN(site.NodeRole)} {
+	for _, want := range []string{"# what follows is ours", clustertest.RoleARN(selfManagedRole),
+		clustertest.RoleARN(clustertest.NodeRole)} {
 		if !strings.Contains(text, want) {
 			c.t.Errorf("mapRoles lacks %q:\n%s", want, text)
 		}

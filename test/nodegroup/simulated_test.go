@@ -14,7 +14,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/test/harness"
-	"github.com/coracle-eks/coracle/test/harness/site"
+	"github.com/coracle-eks/coracle/test/harness/clustertest"
 )
 
 // TestManyGroups makes fifty groups of simulated nodes at once in one cluster, and takes them away again.
@@ -25,11 +25,11 @@ func TestManyGroups(t *testing.T) {
 	subnets := d.Subnets()
 	d.CreateCluster("many", to, d.ClusterRole(), subnets)
 	d.AwaitStatus("many", "ACTIVE")
-	d.AWS(nil, "iam", "create-role", "--role-name", site.NodeRole, "--assume-role-policy-document",
+	d.AWS(nil, "iam", "create-role", "--role-name", clustertest.NodeRole, "--assume-role-policy-document",
 		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`)
 	for _, policy := range []string{"AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy",
 		"AmazonEC2ContainerRegistryReadOnly"} {
-		d.AWS(nil, "iam", "attach-role-policy", "--role-name", site.NodeRole, "--policy-arn",
+		d.AWS(nil, "iam", "attach-role-policy", "--role-name", clustertest.NodeRole, "--policy-arn",
 			"arn:aws:iam::aws:policy/"+policy)
 	}
 	config := d.Login("many")
@@ -37,7 +37,7 @@ func TestManyGroups(t *testing.T) {
 	for i := range groups {
 		_, err := client.CreateNodegroup(t.Context(), &eks.CreateNodegroupInput{
 			ClusterName: aws.String("many"), NodegroupName: aws.String(fmt.Sprintf("group-%d", i)),
-			NodeRole: aws.String(site.RoleARN(site.NodeRole)), Subnets: subnets,
+			NodeRole: aws.String(clustertest.RoleARN(clustertest.NodeRole)), Subnets: subnets,
 			ScalingConfig: &ekstypes.NodegroupScalingConfig{MinSize: aws.Int32(0), MaxSize: aws.Int32(nodes),
 				DesiredSize: aws.Int32(nodes)}, Labels: map[string]string{"group": fmt.Sprint(i)},
 		})

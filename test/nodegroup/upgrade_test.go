@@ -12,7 +12,7 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/coracle-eks/coracle/test/harness"
-	"github.com/coracle-eks/coracle/test/harness/site"
+	"github.com/coracle-eks/coracle/test/harness/clustertest"
 )
 
 // watch looks at the nodes of a group until done is called, which gives back the fewest that were Ready at once and the
@@ -92,7 +92,7 @@ func (c *cluster) settles(nodegroup string, n int, version string) {
 	c.eventually(fmt.Sprintf("%s has %d nodes", nodegroup, n), func() error {
 		asg := c.scalingGroup(nodegroup)
 		// The node of an instance that is gone stays until the cloud controller manager has looked, NotReady.
-		nodes := slices.DeleteFunc(c.nodes(nodegroup), func(node site.Node) bool {
+		nodes := slices.DeleteFunc(c.nodes(nodegroup), func(node clustertest.Node) bool {
 			return !node.Ready() && !slices.ContainsFunc(asg.Instances,
 				func(i astypes.Instance) bool { return strings.HasSuffix(node.Spec.ProviderID, "/"+*i.InstanceId) })
 		})

@@ -22,7 +22,7 @@ import (
 // https://github.com/aws/amazon-vpc-cni-k8s#cni-configuration-variables
 func TestPluginOptions(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "plugin", "1.35")
+	s := newCluster(t, "plugin", "1.35")
 	s.Run(s.Config, "kubectl", "patch", "daemonset", "aws-node", "-n", "kube-system", "-p",
 		`{"spec":{"updateStrategy":{"type":"OnDelete","rollingUpdate":null}}}`)
 

@@ -11,7 +11,7 @@ import (
 // TestErrorsAreWhereUsersLook makes what goes wrong with nodes go wrong, and looks where a user of EKS would.
 func TestErrorsAreWhereUsersLook(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "faulty", "1.35")
+	s := newCluster(t, "faulty", "1.35")
 	image := s.AL2023("1.35")
 
 	// These take their time to boot.
@@ -22,14 +22,14 @@ func TestErrorsAreWhereUsersLook(t *testing.T) {
 	stranger := s.RunInstances(1, image, s.SubnetIDs[1], s.NodeConfig(), "--iam-instance-profile", "Name=stranger")[0]
 
 	t.Run("unknown image", func(t *testing.T) {
-		s := &cluster{s.Site, t}
+		s := &cluster{s.Fixture, t}
 		s.refused("InvalidAMIID.NotFound", "The image id '[ami-0123456789abcdef0]' does not exist",
 			"ec2", "run-instances", "--image-id", "ami-0123456789abcdef0", "--instance-type", "m5.large", "--subnet-id",
 			s.SubnetIDs[0])
 	})
-	t.Run("full subnet", func(t *testing.T) { fullSubnet(&cluster{s.Site, t}) })
+	t.Run("full subnet", func(t *testing.T) { fullSubnet(&cluster{s.Fixture, t}) })
 	t.Run("user data that fails", func(t *testing.T) {
-		s := &cluster{s.Site, t}
+		s := &cluster{s.Fixture, t}
 		s.says("the console", []string{"mount-the-data-disk: command not found",
 			"Failed running /var/lib/cloud/instance/scripts/part-001 [exit status 7]"},
 			"aws", "ec2", "get-console-output", "--instance-id", broken, "--latest", "--output", "text")
@@ -39,7 +39,7 @@ func TestErrorsAreWhereUsersLook(t *testing.T) {
 			"--query", "Reservations[].Instances[].State.Name", "--output", "text")
 	})
 	t.Run("role that is not let in", func(t *testing.T) {
-		s := &cluster{s.Site, t}
+		s := &cluster{s.Fixture, t}
 		s.says("the kubelet's journal", []string{"Unauthorized"}, "coracle", "exec", "--data-dir", s.Dir, stranger,
 			"--", "journalctl", "--no-pager", "-u", "kubelet")
 		s.says("the state", []string{"running"}, "aws", "ec2", "describe-instances", "--instance-ids", stranger,
@@ -48,7 +48,7 @@ func TestErrorsAreWhereUsersLook(t *testing.T) {
 
 	s.AwaitNodes(good)
 	t.Run("image of a pod", func(t *testing.T) {
-		s := &cluster{s.Site, t}
+		s := &cluster{s.Fixture, t}
 		s.Apply("apiVersion: v1\nkind: Pod\nmetadata: {name: lost, namespace: default}\nspec: {containers: [{name: " +
 			"lost, image: 'registry.k8s.io/lost-and-found:1.0'}]}\n")
 		s.says("the pod's events", []string{"registry.k8s.io/lost-and-found:1.0", "coracle images load"},

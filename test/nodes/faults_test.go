@@ -19,7 +19,7 @@ import (
 // and expects everything to come back, with every address where it was.
 func TestNodesSurvive(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "survivor", "1.36")
+	s := newCluster(t, "survivor", "1.36")
 	instances := s.RunInstances(2, s.AL2023("1.36"), s.SubnetIDs[0], s.NodeConfig())
 	s.AwaitNodes(instances...)
 	s.Apply(workload)
@@ -91,7 +91,7 @@ func TestNodesSurvive(t *testing.T) {
 // TestInstancesStopAndStart stops, starts and reboots a node, and looks then at whether it and its daemon keep secrets.
 func TestInstancesStopAndStart(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "sleeper", "1.35", callers...)
+	s := newCluster(t, "sleeper", "1.35", callers...)
 	id := s.RunInstances(1, s.AL2("1.35"), s.SubnetIDs[0], s.Bootstrap(""))[0]
 	name := s.AwaitNodes(id)[0].Metadata.Name
 	// As on AWS, an instance that starts again gets no public address of its subnet if the VPC CNI has attached a

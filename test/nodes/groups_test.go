@@ -10,14 +10,14 @@ import (
 	"testing"
 
 	"github.com/coracle-eks/coracle/test/harness"
-	"github.com/coracle-eks/coracle/test/harness/site"
+	"github.com/coracle-eks/coracle/test/harness/clustertest"
 )
 
 // TestGroupsKeepNodes follows self-managed nodes in an Auto Scaling group, as articles and unmanaged node groups make
 // them: they join, the lost are replaced, those that are too many leave, and with the group everything goes.
 func TestGroupsKeepNodes(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "grouped", "1.35")
+	s := newCluster(t, "grouped", "1.35")
 	free := s.freeAddresses()
 	s.launchTemplate("nodes", s.AL2023("1.35"), s.NodeConfig("--node-labels=group=nodes"))
 	s.AWS(nil, "autoscaling", "create-auto-scaling-group", "--auto-scaling-group-name", "nodes", "--min-size", "1",
@@ -122,7 +122,7 @@ func (s *cluster) launchTemplate(name, image, userData string) {
 	s.AWS(nil, "ec2", "create-launch-template", "--launch-template-name", name, "--launch-template-data",
 		harness.Text(map[string]any{
 			"ImageId": image, "InstanceType": "m5.large", "SecurityGroupIds": []string{s.Group},
-			"IamInstanceProfile": map[string]string{"Name": site.NodeRole},
+			"IamInstanceProfile": map[string]string{"Name": clustertest.NodeRole},
 			"UserData":           base64.StdEncoding.EncodeToString([]byte(userData)),
 		}))
 }

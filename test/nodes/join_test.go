@@ -11,7 +11,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/test/harness"
-	"github.com/coracle-eks/coracle/test/harness/site"
+	"github.com/coracle-eks/coracle/test/harness/clustertest"
 )
 
 // workload are four servers behind a Service, as the articles deploy them.
@@ -48,7 +48,7 @@ spec:
 // RunInstances to pods that talk to each other, and away again.
 func TestNodesJoinAndRunPods(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "ironman-2022", "1.35")
+	s := newCluster(t, "ironman-2022", "1.35")
 	al2 := s.RunInstances(1, s.AL2("1.35"), s.SubnetIDs[0],
 		s.Bootstrap("--node-labels=alpha.eksctl.io/nodegroup-name=demo-self-ng,node-lifecycle=on-demand"))[0]
 	al2023 := s.RunInstances(1, s.AL2023("1.35"), s.SubnetIDs[1], s.NodeConfig("--node-labels=pool=nodeadm"))[0]
@@ -174,7 +174,7 @@ func TestNodesJoinAndRunPods(t *testing.T) {
 	s.Run("", "aws", "ec2", "wait", "instance-terminated", "--instance-ids", al2)
 	err := eventually.Try(200*time.Millisecond, func() error {
 		if all := s.Nodes(); slices.ContainsFunc(all,
-			func(n site.Node) bool { return strings.HasSuffix(n.Spec.ProviderID, al2) }) {
+			func(n clustertest.Node) bool { return strings.HasSuffix(n.Spec.ProviderID, al2) }) {
 			return errStillThere
 		}
 		return nil

@@ -16,18 +16,18 @@ import (
 	"testing"
 
 	"github.com/coracle-eks/coracle/internal/eventually"
-	"github.com/coracle-eks/coracle/test/harness/site"
+	"github.com/coracle-eks/coracle/test/harness/clustertest"
 )
 
-// cluster is a site, and what these tests do there.
+// cluster is a fixture, and what these tests do there.
 type cluster struct {
-	*site.Site
+	*clustertest.Fixture
 	t testing.TB
 }
 
-func newSite(t testing.TB, name, version string, extraEnv ...string) *cluster {
+func newCluster(t testing.TB, name, version string, extraEnv ...string) *cluster {
 	t.Helper()
-	return &cluster{site.New(t, name, version, extraEnv...), t}
+	return &cluster{clustertest.New(t, name, version, extraEnv...), t}
 }
 
 var errStillThere = errors.New("it is still there")

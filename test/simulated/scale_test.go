@@ -83,7 +83,7 @@ func number(b *testing.B, variable string, otherwise int) int {
 
 // coracle is a daemon with simulated machines.
 func coracle(b *testing.B, nodes, pods int) (r result) {
-	s := newSite(b, roomy)
+	s := newFixture(b, roomy)
 	s.letIn()
 	config, err := clientcmd.BuildConfigFromFlags("", s.config)
 	s.must(err)
@@ -110,7 +110,7 @@ func coracle(b *testing.B, nodes, pods int) (r result) {
 	return r
 }
 
-func tokens(s *site, config *rest.Config) error {
+func tokens(s *fixture, config *rest.Config) error {
 	config.QPS, config.Burst = 1000, 1000
 	config.BearerToken = strings.TrimSpace(s.Run("", "aws", "eks", "get-token", "--cluster-name", cluster, "--output",
 		"text", "--query", "status.token"))

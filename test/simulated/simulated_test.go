@@ -31,8 +31,8 @@ const (
 	role    = "eks-node"
 )
 
-// site is a daemon of simulated machines with a cluster.
-type site struct {
+// fixture is a daemon of simulated machines with a cluster.
+type fixture struct {
 	*harness.Daemon
 	t      testing.TB
 	config string // kubeconfig
@@ -42,12 +42,12 @@ type site struct {
 	group  string
 }
 
-func newSite(t testing.TB, subnets func(*harness.Daemon) []string) *site {
+func newFixture(t testing.TB, subnets func(*harness.Daemon) []string) *fixture {
 	t.Helper()
 	d := harness.Start(t, "CORACLE_MACHINES=simulated")
 	config := d.Config()
 	config.HTTPClient = &http.Client{Transport: whole{&http.Transport{}}}
-	s := &site{Daemon: d, t: t, ec2: ec2.NewFromConfig(config)}
+	s := &fixture{Daemon: d, t: t, ec2: ec2.NewFromConfig(config)}
 	s.subnet = subnets(d)
 	d.CreateCluster(cluster, "1.35", d.ClusterRole(), s.subnet)
 	s.nodeRole()
@@ -75,7 +75,7 @@ func (t whole) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.Transport.RoundTrip(copied)
 }
 
-func (s *site) must(err error) {
+func (s *fixture) must(err error) {
 	s.t.Helper()
 	if err != nil {
 		s.t.Fatal(err)
@@ -83,7 +83,7 @@ func (s *site) must(err error) {
 }
 
 // nodeRole makes a role of nodes, with an instance profile, that no cluster knows yet.
-func (s *site) nodeRole() {
+func (s *fixture) nodeRole() {
 	s.t.Helper()
 	ctx, client := context.Background(), iam.NewFromConfig(s.Config())
 	_, err := client.CreateRole(ctx, &iam.CreateRoleInput{RoleName: aws.String(role),
@@ -103,7 +103,7 @@ func (s *site) nodeRole() {
 }
 
 // letIn gives the role of nodes an access entry.
-func (s *site) letIn() {
+func (s *fixture) letIn() {
 	s.t.Helper()
 	_, err := eks.NewFromConfig(s.Config()).CreateAccessEntry(context.Background(), &eks.CreateAccessEntryInput{
 		ClusterName: aws.String(cluster), PrincipalArn: aws.String("arn:aws:iam::111122223333:role/" + role),
@@ -113,7 +113,7 @@ func (s *site) letIn() {
 }
 
 // mapRole gives the role of nodes a place in aws-auth.
-func (s *site) mapRole() {
+func (s *fixture) mapRole() {
 	s.t.Helper()
 	manifest := filepath.Join(s.t.TempDir(), "aws-auth.yaml")
 	s.must(os.WriteFile(manifest, []byte(`apiVersion: v1
@@ -135,7 +135,7 @@ spec:
   kubelet: {flags: ["--node-labels=team=a"]}
 `
 
-func (s *site) run(count int, subnet string) []string {
+func (s *fixture) run(count int, subnet string) []string {
 	s.t.Helper()
 	out, err := s.ec2.RunInstances(context.Background(), &ec2.RunInstancesInput{
 		ImageId: &s.image, InstanceType: ec2types.InstanceTypeM5Large, MinCount: aws.Int32(int32(count)),
@@ -153,9 +153,9 @@ func (s *site) run(count int, subnet string) []string {
 	return ids
 }
 
-func (s *site) kubectl(args ...string) string { return s.Run(s.config, "kubectl", args...) }
+func (s *fixture) kubectl(args ...string) string { return s.Run(s.config, "kubectl", args...) }
 
-func (s *site) until(what string, try func() error) {
+func (s *fixture) until(what string, try func() error) {
 	s.t.Helper()
 	if err := eventually.Try(100*time.Millisecond, try); err != nil {
 		s.t.Fatalf("%s: %v", what, err)
@@ -163,7 +163,7 @@ func (s *site) until(what string, try func() error) {
 }
 
 // nodes are the names of those nodes that are ready and have no taints.
-func (s *site) nodes() []string {
+func (s *fixture) nodes() []string {
 	s.t.Helper()
 	text := s.kubectl("get", "nodes", "-o",
 		`jsonpath={range .items[*]}{.metadata.name} {.status.conditions[?(@.type=="Ready")].status} {.spec.taints}{"\n"}{end}`)
@@ -178,7 +178,7 @@ func (s *site) nodes() []string {
 
 func TestSimulatedNodes(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, (*harness.Daemon).Subnets)
+	s := newFixture(t, (*harness.Daemon).Subnets)
 
 	// A role that the cluster does not know keeps the node out, and the console says so.
 	id := s.run(1, s.subnet[0])[0]
@@ -322,7 +322,7 @@ func TestSimulatedNodes(t *testing.T) {
 	}
 }
 
-func (s *site) state(id string, want ec2types.InstanceStateName) error {
+func (s *fixture) state(id string, want ec2types.InstanceStateName) error {
 	out, err := s.ec2.DescribeInstances(context.Background(), &ec2.DescribeInstancesInput{InstanceIds: []string{id}})
 	if err != nil {
 		return err
@@ -336,7 +336,7 @@ func (s *site) state(id string, want ec2types.InstanceStateName) error {
 // The role may be mapped by aws-auth as well.
 func TestMappedByConfigMap(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, (*harness.Daemon).Subnets)
+	s := newFixture(t, (*harness.Daemon).Subnets)
 	s.mapRole()
 	s.run(2, s.subnet[1])
 	s.until("both nodes are ready", func() error {

@@ -620,6 +620,48 @@ func TestOwnersNeedThePermissionsThatTheirGroupsUse(t *testing.T) {
 	if _, got, _ := awstest.Failure(err); !strings.Contains(got, "You are not authorized to use launch template: nodes") {
 		t.Errorf("moved without permission for the zone: %v", err)
 	}
+	// Nor what an instance refresh launches, or would launch again.
+	w.version("m5.xlarge")
+	w.version("m5.4xlarge")
+	if _, err := w.SuspendProcesses(t.Context(), &autoscaling.SuspendProcessesInput{AutoScalingGroupName: s("zones"),
+		ScalingProcesses: []string{"InstanceRefresh"}}); err != nil {
+		t.Fatal(err)
+	}
+	version := func(number string) *types.LaunchTemplateSpecification {
+		return &types.LaunchTemplateSpecification{LaunchTemplateId: &w.template, Version: &number}
+	}
+	update := func(version *types.LaunchTemplateSpecification, zone string) error {
+		_, err := w.UpdateAutoScalingGroup(t.Context(), &autoscaling.UpdateAutoScalingGroupInput{
+			AutoScalingGroupName: s("zones"), LaunchTemplate: version, AvailabilityZones: []string{zone}})
+		return err
+	}
+	if err := update(version("2"), "eu-west-1a"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.StartInstanceRefresh(t.Context(), &autoscaling.StartInstanceRefreshInput{
+		AutoScalingGroupName: s("zones"),
+		DesiredConfiguration: &types.DesiredConfiguration{LaunchTemplate: version("3")}}); err != nil {
+		t.Fatal(err)
+	}
+	forbidden := ""
+	w.set(func() {
+		w.Deny = func(caller wire.Caller, target wire.Target) bool {
+			return caller.PrincipalARN == rootARN && forbidden != "" &&
+				slices.Equal(target.Conditions["ec2:InstanceType"], []string{forbidden})
+		}
+	})
+	for kind, template := range map[string]*types.LaunchTemplateSpecification{"m5.4xlarge": nil,
+		"m5.xlarge": version("1")} {
+		w.set(func() { forbidden = kind })
+		_, got, _ := awstest.Failure(update(template, "eu-west-1b"))
+		if !strings.Contains(got, "You are not authorized to use launch template: nodes") {
+			t.Errorf("moved during an instance refresh without permission for %s: %s", kind, got)
+		}
+	}
+	w.set(func() { forbidden = "" })
+	if err := update(nil, "eu-west-1b"); err != nil {
+		t.Errorf("moved during an instance refresh: %v", err)
+	}
 	w.set(func() { w.Deny, w.Asked = nil, nil })
 	w.create("nodes", 0, 1, 0, func(in *autoscaling.CreateAutoScalingGroupInput) {
 		in.Tags = []types.Tag{{Key: s("team"), Value: s("a")}}

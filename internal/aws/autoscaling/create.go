@@ -94,7 +94,8 @@ func (s *Service) CreateAutoScalingGroup(ctx context.Context, in *autoscaling.Cr
 
 	g := record.AutoScalingGroup{
 		Account: at.account, Region: at.region, Name: name, ID: newUUID(), CreatedAt: now,
-		Min: *in.MinSize, Max: *in.MaxSize, Desired: *in.MinSize,
+		CreatedBy: wire.CallerFrom(ctx).ARN,
+		Min:       *in.MinSize, Max: *in.MaxSize, Desired: *in.MinSize,
 		HealthCheckType: "EC2", DefaultCooldown: 300, DefaultInstanceWarmup: -1,
 		TerminationPolicies: []string{"Default"},
 		ZoneDistribution: &types.AvailabilityZoneDistribution{

@@ -60,8 +60,11 @@ func (s *Service) UpdateAutoScalingGroup(ctx context.Context, in *autoscaling.Up
 			in.VPCZoneIdentifier); err != nil {
 			return nil, err
 		}
+		at := targetOf(*g)
+		moved := !slices.Equal(before.subnets, g.SubnetIDs) || !slices.Equal(before.zones, g.Zones) ||
+			before.placementGroup != g.PlacementGroup
 		if in.LaunchTemplate != nil || in.MixedInstancesPolicy != nil {
-			chosen, err := s.configure(ctx, in.LaunchTemplate, in.MixedInstancesPolicy, g.Mixed, targetOf(*g))
+			chosen, err := s.configure(ctx, in.LaunchTemplate, in.MixedInstancesPolicy, g.Mixed, at)
 			if err != nil {
 				return nil, err
 			}
@@ -71,9 +74,13 @@ func (s *Service) UpdateAutoScalingGroup(ctx context.Context, in *autoscaling.Up
 					return nil, err
 				}
 			}
-		} else if !slices.Equal(before.subnets, g.SubnetIDs) || !slices.Equal(before.zones, g.Zones) ||
-			before.placementGroup != g.PlacementGroup {
-			if err := s.checkMove(ctx, *g); err != nil {
+		} else if moved {
+			if err := s.checkMove(ctx, g.LaunchTemplate, g.Mixed, at); err != nil {
+				return nil, err
+			}
+		}
+		if moved {
+			if err := s.checkRefreshMove(ctx, *g, at); err != nil {
 				return nil, err
 			}
 		}
@@ -91,20 +98,35 @@ func (s *Service) UpdateAutoScalingGroup(ctx context.Context, in *autoscaling.Up
 
 // checkMove demands that who moves a group into other subnets or another placement group may launch there what the
 // group launches.
-func (s *Service) checkMove(ctx context.Context, g record.AutoScalingGroup) error {
-	var template *types.LaunchTemplateSpecification
-	var mixed *types.MixedInstancesPolicy
+func (s *Service) checkMove(ctx context.Context, template *types.LaunchTemplateSpecification,
+	mixed *types.MixedInstancesPolicy, to target) error {
+	var asked *types.MixedInstancesPolicy
 	switch {
-	case g.Mixed != nil:
-		mixed = &types.MixedInstancesPolicy{} // all as before
-	case g.LaunchTemplate != nil:
-		template = &types.LaunchTemplateSpecification{LaunchTemplateId: g.LaunchTemplate.LaunchTemplateId,
-			Version: g.LaunchTemplate.Version}
+	case mixed != nil:
+		asked = &types.MixedInstancesPolicy{} // all as before
+	case template != nil:
+		template = &types.LaunchTemplateSpecification{LaunchTemplateId: template.LaunchTemplateId,
+			Version: template.Version}
 	default:
 		return nil
 	}
-	_, err := s.configure(ctx, template, mixed, g.Mixed, targetOf(g))
+	_, err := s.configure(ctx, template, asked, mixed, to)
 	return err
+}
+
+// checkRefreshMove demands the same of what the instance refresh of a group launches, and would launch when it is
+// rolled back.
+func (s *Service) checkRefreshMove(ctx context.Context, g record.AutoScalingGroup, to target) error {
+	row, progress, err := s.refreshOf(ctx, g)
+	if err != nil || !isActive(progress.Status) || row.Value.Desired == nil {
+		return err
+	}
+	desired, before := *row.Value.Desired, row.Value.Before
+	if err := s.checkMove(ctx, desired.LaunchTemplate, desired.MixedInstancesPolicy, to); err != nil ||
+		unchanged(g, before) {
+		return err
+	}
+	return s.checkMove(ctx, before.LaunchTemplate, before.MixedInstancesPolicy, to)
 }
 
 // resizeGroup changes the sizes of a group. A desired capacity that is not given goes along with the others.

@@ -85,7 +85,7 @@ func (s *Service) allowNew(ctx context.Context, at registry, r image.Request) er
 	if err := authorize(ctx, targets); err != nil {
 		return err
 	}
-	_, err = s.repositories.Create(ctx, at.key(r.Repository), record.Repository{
+	err = s.createRepository(ctx, at, record.Repository{
 		Account: at.account, Region: at.region, Name: r.Repository, CreatedAt: s.timestamp(),
 		TagMutability: types.ImageTagMutabilityMutable,
 	})

@@ -2,9 +2,11 @@ package ecr_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -310,6 +312,79 @@ func TestAnImmutableTagIsPutOnce(t *testing.T) {
 		both.Wait()
 		if (errs[0] == nil) == (errs[1] == nil) {
 			t.Fatalf("round %d: %v and %v", round, errs[0], errs[1])
+		}
+	}
+}
+
+// deletingMeanwhile deletes a repository when an image may be put there.
+type deletingMeanwhile struct {
+	image.Access
+	delete func()
+}
+
+func (a deletingMeanwhile) Allow(ctx context.Context, r image.Request) error {
+	err := a.Access.Allow(ctx, r)
+	if r.Digest != "" && err == nil {
+		a.delete()
+	}
+	return err
+}
+
+func TestARepositoryIsNotDeletedWhileAnImageIsPut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, image.Options{})
+	c, ctx, name := w.ecr(w.Root), t.Context(), aws.String("app")
+	deleted := make(chan error, 1)
+	server := httptest.NewServer(w.images.Handler(deletingMeanwhile{w.access, func() {
+		go func() {
+			_, err := c.DeleteRepository(ctx, &ecr.DeleteRepositoryInput{RepositoryName: name})
+			deleted <- err
+		}()
+	}}))
+	defer server.Close()
+	w.server = server
+	auth := w.login(t, w.Root)
+	for range 20 {
+		if _, err := c.CreateRepository(ctx, &ecr.CreateRepositoryInput{RepositoryName: name}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.push(t, host+"/app:v1", auth); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-deleted; awstest.Code(err) != "RepositoryNotEmptyException" {
+			t.Fatalf("it was deleted without the image that was being put: %v", err)
+		}
+		if _, err := c.DeleteRepository(ctx, &ecr.DeleteRepositoryInput{RepositoryName: name, Force: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// What a fetch or an upload stores after its repository was deleted is not of the next repository of that name.
+func TestANewRepositoryIsEmpty(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, image.Options{})
+	c, ctx := w.ecr(w.Root), t.Context()
+	create := func(name string) {
+		t.Helper()
+		if _, err := c.CreateRepository(ctx, &ecr.CreateRepositoryInput{RepositoryName: &name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	create("app/web")
+	if _, err := w.push(t, host+"/app/web:v1", w.login(t, w.Root)); err != nil {
+		t.Fatal(err)
+	}
+	index := []byte(`{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[]}`)
+	if _, err := w.images.PutManifest(ctx, host+"/app", "late", "application/vnd.oci.image.index.v1+json",
+		index); err != nil {
+		t.Fatal(err)
+	}
+	create("app")
+	for name, want := range map[string]int{"app": 0, "app/web": 1} {
+		out, err := c.ListImages(ctx, &ecr.ListImagesInput{RepositoryName: &name})
+		if err != nil || len(out.ImageIds) != want {
+			t.Errorf("%s has %v, want %d: %v", name, out, want, err)
 		}
 	}
 }

@@ -278,6 +278,7 @@ const (
 // PutImage stores a manifest, whose layers have been uploaded, or puts a tag on one that is there.
 func (s *Service) PutImage(ctx context.Context, in *ecr.PutImageInput) (*ecr.PutImageOutput, error) {
 	at, name, tag := registryOf(ctx, in.RegistryId), aws.ToString(in.RepositoryName), aws.ToString(in.ImageTag)
+	defer s.images.HoldRepository(at.fullName(name))()
 	row, err := s.findRepository(ctx, at, name)
 	if err != nil {
 		return nil, err

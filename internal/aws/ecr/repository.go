@@ -122,7 +122,7 @@ func (s *Service) CreateRepository(ctx context.Context, in *ecr.CreateRepository
 	if err := addTags(&row, in.Tags); err != nil {
 		return nil, err
 	}
-	_, err = s.repositories.Create(ctx, at.key(name), row)
+	err = s.createRepository(ctx, at, row)
 	if errors.Is(err, store.ErrExists) {
 		return nil, &types.RepositoryAlreadyExistsException{
 			Message: message("The repository with name '%s' already exists in the registry with id '%s'", name,
@@ -132,6 +132,24 @@ func (s *Service) CreateRepository(ctx context.Context, in *ecr.CreateRepository
 		return nil, err
 	}
 	return &ecr.CreateRepositoryOutput{Repository: described(row)}, nil
+}
+
+// createRepository creates a repository without images.
+func (s *Service) createRepository(ctx context.Context, at registry, row record.Repository) error {
+	defer s.images.LockRepository(at.fullName(row.Name))()
+	_, err := s.repositories.Get(ctx, at.key(row.Name))
+	if err == nil {
+		return store.ErrExists
+	}
+	if !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	// Uploads and fetches that outlived an earlier repository of that name have left something.
+	if err := s.images.DeleteRepository(ctx, at.fullName(row.Name)); err != nil {
+		return err
+	}
+	_, err = s.repositories.Create(ctx, at.key(row.Name), row)
+	return err
 }
 
 // setMutability checks and sets whether tags may move.
@@ -239,6 +257,7 @@ func (s *Service) DescribeRepositories(ctx context.Context, in *ecr.DescribeRepo
 func (s *Service) DeleteRepository(ctx context.Context, in *ecr.DeleteRepositoryInput) (*ecr.DeleteRepositoryOutput,
 	error) {
 	at, name := registryOf(ctx, in.RegistryId), aws.ToString(in.RepositoryName)
+	defer s.images.LockRepository(at.fullName(name))() // an image that comes now would be lost, or outlive it
 	row, err := s.repositories.Get(ctx, at.key(name))
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, repositoryNotFound(at, name)
@@ -254,6 +273,9 @@ func (s *Service) DeleteRepository(ctx context.Context, in *ecr.DeleteRepository
 		return nil, &types.RepositoryNotEmptyException{
 			Message: message(
 				"The repository with name '%s' in registry with id '%s' cannot be deleted because it still contains images", name, at.account)}
+	}
+	if err := s.store.Txn(ctx, s.repositories.CheckOp(row)); err != nil { // it is still the one that may be deleted
+		return nil, err
 	}
 	// Images first: what is left of them after a failure would come back with a repository of the same name.
 	if err := s.images.DeleteRepository(ctx, at.fullName(name)); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -26,13 +27,8 @@ type AccessKey struct{ Account, ID, Secret string }
 // Bootstrap makes sure that an account exists and that its root user has an active access key, and returns that key. It
 // is how a first start makes its account, and how further accounts are made. id is twelve digits.
 func Bootstrap(ctx context.Context, s *store.Store, id string) (AccessKey, error) {
-	if len(id) != 12 {
+	if !isAccountID(id) {
 		return AccessKey{}, fmt.Errorf("the account %q is not twelve digits", id)
-	}
-	for _, digit := range id {
-		if digit < '0' || digit > '9' {
-			return AccessKey{}, fmt.Errorf("the account %q is not twelve digits", id)
-		}
 	}
 	accounts, keys := record.Accounts(s), record.AccessKeys(s)
 	for {
@@ -69,6 +65,8 @@ func Bootstrap(ctx context.Context, s *store.Store, id string) (AccessKey, error
 	}
 }
 
+func isAccountID(s string) bool { return len(s) == 12 && strings.Trim(s, "0123456789") == "" }
+
 // Accounts lists the ids of all accounts.
 func Accounts(ctx context.Context, s *store.Store) ([]string, error) {
 	rows, err := record.Accounts(s).List(ctx, "")
@@ -86,9 +84,20 @@ func (s *Service) accountHandlers() []wire.Handler {
 	}
 }
 
+// aliasPattern is AWS's, without the length, which is checked already, and the assertion that Go does not know.
+var aliasPattern = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+
 // CreateAccountAlias names the account; it replaces the name that it had.
 func (s *Service) CreateAccountAlias(ctx context.Context, in *iam.CreateAccountAliasInput) (
 	*iam.CreateAccountAliasOutput, error) {
+	switch {
+	case !aliasPattern.MatchString(*in.AccountAlias):
+		return nil, validation("1 validation error detected: Value at 'accountAlias' failed to satisfy constraint: " +
+			"Member must satisfy regular expression pattern: ^[a-z0-9]([a-z0-9]|-(?!-)){1,61}[a-z0-9]$")
+	case isAccountID(*in.AccountAlias): // the store would charge it to that account
+		return nil, invalidInput("The account alias %s is an AWS account ID. Choose one that isn't 12 digits.",
+			*in.AccountAlias)
+	}
 	err := s.retryWrite(ctx, func() ([]store.Op, error) {
 		row, err := s.accounts.Get(ctx, record.AccountKey(account(ctx)))
 		if err != nil || row.Value.Alias == *in.AccountAlias {

@@ -330,6 +330,13 @@ func TestBadRequests(t *testing.T) {
 		{"no such deletion", do(c.GetServiceLinkedRoleDeletionStatus,
 			&iam.GetServiceLinkedRoleDeletionStatusInput{DeletionTaskId: p("task/none")}), "NoSuchEntity", 404,
 			"task/none"},
+		{"an alias like an account ID",
+			do(c.CreateAccountAlias, &iam.CreateAccountAliasInput{AccountAlias: p("444455556666")}), "InvalidInput", 400,
+			"isn't 12 digits"},
+		{"an alias with two dashes", do(c.CreateAccountAlias, &iam.CreateAccountAliasInput{AccountAlias: p("a--b")}),
+			"ValidationError", 400, "accountAlias"},
+		{"an alias that is a path", do(c.CreateAccountAlias, &iam.CreateAccountAliasInput{
+			AccountAlias: p("444455556666/a")}), "ValidationError", 400, "accountAlias"},
 		{"no such alias", do(c.DeleteAccountAlias, &iam.DeleteAccountAliasInput{AccountAlias: p("none")}),
 			"NoSuchEntity", 404, "none"},
 		{"too many items", do(c.ListRoles, &iam.ListRolesInput{MaxItems: aws.Int32(1001)}), "ValidationError", 400,

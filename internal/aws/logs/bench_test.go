@@ -19,7 +19,7 @@ func auditEvent(i int) string {
 
 // BenchmarkPutLogEvents sends full batches over loopback, with the SDK's client in the same process.
 func BenchmarkPutLogEvents(b *testing.B) {
-	w := newWorld(b)
+	w := newFixture(b)
 	w.group("g", "s")
 	var batch []types.InputLogEvent
 	for size, i := 0, 0; ; i++ {

@@ -18,7 +18,7 @@ import (
 // The unmodified aws CLI fills a log group, reads it in each way there is, and deletes it.
 func TestCLI(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	w.mu.Lock()
 	w.clock = now

@@ -28,7 +28,7 @@ func numbered(prefix string, n int) []string {
 }
 
 // get is one page of a stream.
-func (w *world) get(in cloudwatchlogs.GetLogEventsInput) (messages []string, out *cloudwatchlogs.GetLogEventsOutput) {
+func (w *fixture) get(in cloudwatchlogs.GetLogEventsInput) (messages []string, out *cloudwatchlogs.GetLogEventsOutput) {
 	w.t.Helper()
 	if in.LogGroupName == nil && in.LogGroupIdentifier == nil {
 		in.LogGroupName = aws.String("g")
@@ -47,7 +47,7 @@ func (w *world) get(in cloudwatchlogs.GetLogEventsInput) (messages []string, out
 }
 
 // forward reads to the end: until the token that was given comes back.
-func (w *world) forward(in cloudwatchlogs.GetLogEventsInput) (all []string, out *cloudwatchlogs.GetLogEventsOutput) {
+func (w *fixture) forward(in cloudwatchlogs.GetLogEventsInput) (all []string, out *cloudwatchlogs.GetLogEventsOutput) {
 	w.t.Helper()
 	for {
 		page, next := w.get(in)
@@ -59,7 +59,7 @@ func (w *world) forward(in cloudwatchlogs.GetLogEventsInput) (all []string, out 
 	}
 }
 
-func (w *world) backward(in cloudwatchlogs.GetLogEventsInput) (all []string, out *cloudwatchlogs.GetLogEventsOutput) {
+func (w *fixture) backward(in cloudwatchlogs.GetLogEventsInput) (all []string, out *cloudwatchlogs.GetLogEventsOutput) {
 	w.t.Helper()
 	for {
 		page, next := w.get(in)
@@ -74,7 +74,7 @@ func (w *world) backward(in cloudwatchlogs.GetLogEventsInput) (all []string, out
 // GetLogEvents goes through a stream in both directions, turns round anywhere, and at an end gives the same token back.
 func TestGetLogEvents(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.group("g", "s", "other")
 	all := numbered("m", 100)
 	w.put("g", "other", today, numbered("x", 50)...)
@@ -139,7 +139,7 @@ func TestGetLogEvents(t *testing.T) {
 // An empty stream has tokens, too, and they find what comes.
 func TestAnEmptyStreamHasTokens(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.group("g", "s")
 	_, page := w.get(cloudwatchlogs.GetLogEventsInput{})
 	w.put("g", "s", today, "first")
@@ -156,7 +156,7 @@ func TestAnEmptyStreamHasTokens(t *testing.T) {
 // A page has 1 MiB of events at most, and one event at least.
 func TestPagesEndAtAMegabyte(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.group("g", "s")
 	large := strings.Repeat("x", 1<<20-26)
 	third := strings.Repeat("y", 400<<10)
@@ -191,7 +191,7 @@ func TestPagesEndAtAMegabyte(t *testing.T) {
 	}
 }
 
-func (w *world) filter(in cloudwatchlogs.FilterLogEventsInput) (messages, streams []string) {
+func (w *fixture) filter(in cloudwatchlogs.FilterLogEventsInput) (messages, streams []string) {
 	w.t.Helper()
 	if in.LogGroupName == nil && in.LogGroupIdentifier == nil {
 		in.LogGroupName = aws.String("g")
@@ -216,7 +216,7 @@ func (w *world) filter(in cloudwatchlogs.FilterLogEventsInput) (messages, stream
 // FilterLogEvents interleaves streams by time, page after page.
 func TestFilterLogEvents(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.group("g", "a-1", "a-2", "b")
 	var want, wantA []string
 	for i := range 60 {
@@ -279,7 +279,7 @@ func TestFilterLogEvents(t *testing.T) {
 // What arrives between two pages neither repeats an event nor hides one that was there, in both directions.
 func TestPagingWhileEventsArrive(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.group("g", "s", "t")
 	old := numbered("old", 300)
 	w.put("g", "s", today, old...)
@@ -350,7 +350,7 @@ func TestRejectedEvents(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newFixture(t)
 			w.group("g", "s")
 			if c.retention > 0 {
 				if _, err := w.client.PutRetentionPolicy(t.Context(),
@@ -387,7 +387,7 @@ func TestRejectedEvents(t *testing.T) {
 // hidden.
 func TestALongerRetentionBringsNothingBack(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.group("g", "s")
 	w.put("g", "s", today, "m")
 	row, err := record.LogGroups(w.store).Get(t.Context(), record.LogGroupKey(account, region, "g"))
@@ -415,7 +415,7 @@ func TestALongerRetentionBringsNothingBack(t *testing.T) {
 // A deleted stream's or group's events are gone, also when the name is used again.
 func TestDeletedEventsStayAway(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	ctx := t.Context()
 	w.group("g", "s", "kept")
 	w.put("g", "s", today, "one")
@@ -452,7 +452,7 @@ func TestDeletedEventsStayAway(t *testing.T) {
 // Streams are listed by name or by their last event, up and down, in pages.
 func TestStreams(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	names := numbered("s", 120)
 	w.group("g", names...)
 	for i, n := range []string{"s0007", "s0003", "s0011"} {

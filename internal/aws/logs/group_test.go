@@ -15,7 +15,7 @@ import (
 // A group is described as it was made, in pages by name, and is gone when it is deleted.
 func TestGroups(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	ctx := t.Context()
 	_, err := w.client.CreateLogGroup(ctx, &cloudwatchlogs.CreateLogGroupInput{
 		LogGroupName: aws.String("/aws/eks/c/cluster"), Tags: map[string]string{"team": "a"},

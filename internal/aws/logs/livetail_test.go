@@ -53,7 +53,7 @@ type session struct {
 	t testing.TB
 }
 
-func (w *world) tail(in *cloudwatchlogs.StartLiveTailInput) (*session, error) {
+func (w *fixture) tail(in *cloudwatchlogs.StartLiveTailInput) (*session, error) {
 	out, err := cloudwatchlogs.New(w.client.Options(), noHostPrefix, plainly).StartLiveTail(w.t.Context(), in)
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (w *world) tail(in *cloudwatchlogs.StartLiveTailInput) (*session, error) {
 }
 
 // start is a session that begins, and what it says first.
-func (w *world) start(in *cloudwatchlogs.StartLiveTailInput) (*session, types.LiveTailSessionStart) {
+func (w *fixture) start(in *cloudwatchlogs.StartLiveTailInput) (*session, types.LiveTailSessionStart) {
 	w.t.Helper()
 	s, err := w.tail(in)
 	if err != nil {
@@ -106,7 +106,7 @@ func messages(update types.LiveTailSessionUpdate) string {
 
 func TestStartLiveTail(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.group("app", "web-1", "web-2", "db")
 	w.group("other", "web-1")
 	w.put("app", "db", today, "ERROR before the session")
@@ -171,7 +171,7 @@ func TestStartLiveTail(t *testing.T) {
 
 func TestLiveTailSamples(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.group("app", "web", "big")
 	s, _ := w.start(&cloudwatchlogs.StartLiveTailInput{LogGroupIdentifiers: []string{groupARN + "app"}})
 	var many []string
@@ -208,7 +208,7 @@ func TestLiveTailSamples(t *testing.T) {
 
 func TestStartLiveTailRefusals(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.group("app", "web")
 	if _, err := w.client.CreateLogGroup(t.Context(),
 		&cloudwatchlogs.CreateLogGroupInput{LogGroupName: aws.String("cold"),
@@ -261,7 +261,7 @@ func TestStartLiveTailRefusals(t *testing.T) {
 
 func TestLiveTailSessionsAtOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.group("app", "web")
 	in := &cloudwatchlogs.StartLiveTailInput{LogGroupIdentifiers: []string{groupARN + "app"}}
 	var open []*session
@@ -285,7 +285,7 @@ func TestLiveTailSessionsAtOnce(t *testing.T) {
 
 func TestLiveTailTimesOut(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.group("app", "web")
 	service := coracle.New(coracle.Options{Store: w.store, Events: w.events, Now: w.now})
 	coracle.SetTailTime(service, time.Millisecond)

@@ -15,7 +15,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-func (w *world) query(text string, groups ...string) (string, error) {
+func (w *fixture) query(text string, groups ...string) (string, error) {
 	in := &cloudwatchlogs.StartQueryInput{QueryString: &text, StartTime: aws.Int64(today.Add(-time.Hour).Unix()),
 		EndTime: aws.Int64(today.Unix()), LogGroupNames: groups}
 	out, err := w.client.StartQuery(w.t.Context(), in)
@@ -25,7 +25,7 @@ func (w *world) query(text string, groups ...string) (string, error) {
 	return *out.QueryId, nil
 }
 
-func (w *world) end(id string, status types.QueryStatus) {
+func (w *fixture) end(id string, status types.QueryStatus) {
 	w.t.Helper()
 	run := record.LogQueryRun{Status: status, EndedAt: today.Add(time.Second),
 		Statistics: types.QueryStatistics{BytesScanned: 7}}
@@ -38,7 +38,7 @@ func (w *world) end(id string, status types.QueryStatus) {
 // StartQuery records whose groups are to be read, when, by whom; DescribeQueries lists the latest first.
 func TestQueriesAreRecorded(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	ctx := t.Context()
 	w.group("/aws/eks/a/cluster")
 	w.group("/aws/eks/b/cluster")
@@ -114,7 +114,7 @@ func TestQueriesAreRecorded(t *testing.T) {
 // A hundred queries may be under way in an account; who ends makes room. A query that has ended can't be stopped.
 func TestConcurrentQueries(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	ctx := t.Context()
 	w.group("g")
 	var ids []string
@@ -151,7 +151,7 @@ func TestConcurrentQueries(t *testing.T) {
 // given.
 func TestResultsInPages(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.group("g")
 	id, err := w.query("fields @message", "g")
 	if err != nil {
@@ -193,7 +193,7 @@ func TestResultsInPages(t *testing.T) {
 // An answer that is too long to be written before it is sent is complete.
 func TestLongResults(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.group("g")
 	id, err := w.query("fields @message", "g")
 	if err != nil {
@@ -221,7 +221,7 @@ func TestLongResults(t *testing.T) {
 // A saved query is changed by its ID, found by its folder, and saved once however often a request comes.
 func TestQueryDefinitions(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	ctx := t.Context()
 	in := &cloudwatchlogs.PutQueryDefinitionInput{
 		Name: aws.String("eks/who"), QueryString: aws.String("filter verb = '{{verb}}'"),
@@ -264,7 +264,7 @@ func TestQueryDefinitions(t *testing.T) {
 // GetLogRecord shows what a @ptr points at, with the fields of its JSON; GetLogGroupFields says which there are.
 func TestDiscoveredFields(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	ctx := t.Context()
 	w.group("g", "s")
 	w.put("g", "s", today.Add(-time.Minute), `{"verb":"get","user":{"groups":["a"]}}`, "text")
@@ -311,7 +311,7 @@ func TestDiscoveredFields(t *testing.T) {
 // A long key above many values, and many fields, take no more memory than a message does.
 func TestFewFieldsAreDiscovered(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	ctx := t.Context()
 	w.group("g", "s")
 	at := today.Add(-time.Minute)
@@ -344,7 +344,7 @@ func TestFewFieldsAreDiscovered(t *testing.T) {
 
 func TestExpensivePatternsGetLess(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	ctx := t.Context()
 	expensive := aws.String("-%0[a-z]{0,249}%")
 	long := strings.Repeat("a", 200<<10)

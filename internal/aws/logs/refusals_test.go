@@ -17,7 +17,7 @@ import (
 )
 
 // post sends a body that no SDK would send.
-func (w *world) post(operation, body string) (status int, code, message string) {
+func (w *fixture) post(operation, body string) (status int, code, message string) {
 	w.t.Helper()
 	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.url+"/", strings.NewReader(body))
 	if err != nil {
@@ -52,7 +52,7 @@ func (w *world) post(operation, body string) (status int, code, message string) 
 // Each bad request is refused with AWS's code, and with its message where that is known.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.mu.Lock()
 	w.clock = time.Now().UTC() // the signatures of post are of now
 	now := w.clock.UnixMilli()

@@ -29,7 +29,7 @@ func own(t wire.Target) map[string]string {
 // Policies see the resource and the condition keys that AWS documents.
 func TestTargets(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	ctx, c := t.Context(), w.client
 	name := aws.String("/aws/eks/c/cluster")
 	bare := groupARN + *name
@@ -157,7 +157,7 @@ func TestTargets(t *testing.T) {
 // A log group with tags takes logs:TagResource or logs:TagLogGroup besides logs:CreateLogGroup.
 func TestTagsOfANewGroup(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, c := range []struct {
 		denied []string
 		ok     bool
@@ -185,7 +185,7 @@ func TestTagsOfANewGroup(t *testing.T) {
 // The caller of another account sees nothing of this one.
 func TestAnotherAccountSeesNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	ctx := t.Context()
 	w.group("g", "s")
 	w.put("g", "s", today, "secret")

@@ -16,7 +16,7 @@ import (
 
 func TestImagesAreFoundAsToolsAskForThem(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	ctx := t.Context()
 	for asked, check := range map[string]func(ami.Image, string) bool{
 		"/aws/service/eks/optimized-ami/1.35/amazon-linux-2023/x86_64/standard/recommended/image_id": func(
@@ -97,7 +97,7 @@ func TestImagesAreFoundAsToolsAskForThem(t *testing.T) {
 
 func TestAParametersLife(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	ctx := t.Context()
 	put := func(in ssm.PutParameterInput) int64 {
 		t.Helper()
@@ -217,7 +217,7 @@ func TestAParametersLife(t *testing.T) {
 
 func TestOneHundredVersionsAreKept(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	for range 103 {
 		if _, err := w.PutParameter(t.Context(), &ssm.PutParameterInput{Name: aws.String("counter"),
 			Value: aws.String("x"), Type: "String", Overwrite: aws.Bool(true)}); err != nil {
@@ -241,7 +241,7 @@ func TestOneHundredVersionsAreKept(t *testing.T) {
 
 func TestRequestsAreAuthorizedOnTheParameter(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	ctx := t.Context()
 	w.PutParameter(ctx, &ssm.PutParameterInput{Name: aws.String("/a/b"), Value: aws.String("x"), Type: "String",
 		Tags: []types.Tag{{Key: aws.String("k"), Value: aws.String("v")}}})
@@ -267,7 +267,7 @@ func TestRequestsAreAuthorizedOnTheParameter(t *testing.T) {
 
 func TestBadRequests(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	ctx := t.Context()
 	s := aws.String
 	put := func(in ssm.PutParameterInput) func() error {
@@ -418,7 +418,7 @@ func TestBadRequests(t *testing.T) {
 
 func TestCLI(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	cli := awsclient.NewCLI(t, w.url, region, "ssm")
 	// As the EKS user guide says it.
 	id := cli.Run(nil, "get-parameter", "--name",
@@ -441,7 +441,7 @@ func TestCLI(t *testing.T) {
 // has the name now and will be gone, nor by "a" when the ARN of "/a" is asked for.
 func TestWritesAreAuthorizedOnWhatIsWritten(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	ctx, p := t.Context(), aws.String
 	tags := []types.Tag{{Key: p("k"), Value: p("v")}}
 	for _, name := range []string{"/there", "only"} {

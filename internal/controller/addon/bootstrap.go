@@ -114,7 +114,8 @@ func selfManaged(c *catalog.Catalog, cluster record.Cluster, plane record.Contro
 		if !found || !has {
 			return nil, fmt.Errorf("there is no add-on %s for Kubernetes %s", name, plane.Version)
 		}
-		objects, err := version.Render(catalog.Site{Cluster: cluster, Endpoint: plane.Endpoint, Minor: plane.Version})
+		objects, err := version.Render(catalog.RenderOptions{Cluster: cluster, Endpoint: plane.Endpoint,
+			Minor: plane.Version})
 		if err != nil {
 			return nil, err
 		}

@@ -52,7 +52,7 @@ func TestMortalAddons(t *testing.T) {
 
 // mortal gives back what starts the engine in a process of its own, again and again, to die at one point after the
 // other.
-func (w *world) mortal(visited map[string]bool) (die func(points ...string)) {
+func (w *fixture) mortal(visited map[string]bool) (die func(points ...string)) {
 	w.Helper()
 	kubeconfig := filepath.Join(w.TempDir(), "kubeconfig")
 	w.must(os.WriteFile(kubeconfig, w.server.Kubeconfig(User), 0o600))
@@ -82,7 +82,7 @@ func (w *world) mortal(visited map[string]bool) (die func(points ...string)) {
 func TestTheEngineMayDieAnywhere(t *testing.T) {
 	crash.Require(t)
 	t.Parallel()
-	w := newWorld(t, Options{}, 1)
+	w := newFixture(t, Options{}, 1)
 	visited := map[string]bool{}
 	die := w.mortal(visited)
 	w.stop()

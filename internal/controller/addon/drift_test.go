@@ -21,7 +21,7 @@ import (
 // TestDrift changes what add-ons have, and sees what is taken back: what EKS owns, and nothing else.
 func TestDrift(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, Options{}, 1)
+	w := newFixture(t, Options{}, 1)
 	for _, name := range []string{"agent", "web", "home"} {
 		w.create(name, record.AddonConfig{Version: "v1", Configuration: "info"})
 	}
@@ -130,7 +130,7 @@ func TestDrift(t *testing.T) {
 // while, and says so.
 func TestTwoControllersDoNotFight(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, Options{}, 1)
+	w := newFixture(t, Options{}, 1)
 	w.create("agent", record.AddonConfig{Version: "v1"})
 	w.becomes("agent", ekstypes.AddonStatusActive)
 	n := 0
@@ -160,7 +160,7 @@ func TestTwoControllersDoNotFight(t *testing.T) {
 // TestDeletion deletes add-ons, among them one that something holds.
 func TestDeletion(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, Options{Patience: 200 * time.Millisecond}, 1)
+	w := newFixture(t, Options{Patience: 200 * time.Millisecond}, 1)
 	for _, name := range []string{"agent", "web", "home", "crd"} {
 		w.create(name, record.AddonConfig{Version: "v1", Configuration: "5"})
 	}

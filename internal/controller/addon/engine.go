@@ -181,7 +181,7 @@ func (e *engine) fromCatalog(cluster record.Cluster, plane record.ControlPlane, 
 			config.Version+" of add-on "+name+
 			" any more. Put it back, or update the add-on to a version that is there.")}
 	}
-	objects, err := version.Render(catalog.Site{Cluster: cluster, Endpoint: plane.Endpoint, Minor: plane.Version,
+	objects, err := version.Render(catalog.RenderOptions{Cluster: cluster, Endpoint: plane.Endpoint, Minor: plane.Version,
 		Config: config})
 	if err != nil {
 		return made{}, &problem{issue: issueOf(ekstypes.AddonIssueCodeInternalFailure, "The objects of add-on "+name+

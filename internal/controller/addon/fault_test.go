@@ -34,7 +34,7 @@ var boats = schema.GroupVersionResource{Group: "example.com", Version: "v1", Res
 // TestAnAddonRecoversByItselfWhenItsCauseGoes creates add-ons that something keeps from coming up, and takes that away.
 func TestAnAddonRecoversByItselfWhenItsCauseGoes(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, Options{Patience: 200 * time.Millisecond}, 1)
+	w := newFixture(t, Options{Patience: 200 * time.Millisecond}, 1)
 	hook := newWebhook(w)
 
 	t.Run("an admission webhook refuses", func(t *testing.T) {
@@ -255,7 +255,7 @@ func TestAnAddonRecoversByItselfWhenItsCauseGoes(t *testing.T) {
 }
 
 // unschedulable returns a check that passes once the scheduler finds no node for a pod.
-func (w *world) unschedulable() func() error {
+func (w *fixture) unschedulable() func() error {
 	pods := w.kube.CoreV1().Pods("default")
 	ctx, name := w.Context(), ""
 	return func() error {
@@ -291,7 +291,7 @@ func (w *world) unschedulable() func() error {
 func TestMissingImages(t *testing.T) {
 	t.Parallel()
 	var there atomic.Bool
-	w := newWorld(t, Options{Patience: 200 * time.Millisecond, Provide: func(_ context.Context,
+	w := newFixture(t, Options{Patience: 200 * time.Millisecond, Provide: func(_ context.Context,
 		i catalog.Image) error {
 		if there.Load() || i.Reference == "agent:1" {
 			return nil
@@ -315,15 +315,15 @@ func TestMissingImages(t *testing.T) {
 	w.becomes("agent", ekstypes.AddonStatusActive)
 }
 
-// in is the world for a part of a test.
-func (w *world) in(t *testing.T) *world {
+// in is the fixture for a part of a test.
+func (w *fixture) in(t *testing.T) *fixture {
 	v := *w
 	v.T = t
 	return &v
 }
 
 // says checks that one of the issues has a text and, unless it is empty, names a resource.
-func (w *world) says(issues []ekstypes.AddonIssue, words, id string) {
+func (w *fixture) says(issues []ekstypes.AddonIssue, words, id string) {
 	w.Helper()
 	for _, i := range issues {
 		if strings.Contains(*i.Message, words) && (id == "" || len(i.ResourceIds) == 1 && i.ResourceIds[0] == id) {
@@ -334,7 +334,7 @@ func (w *world) says(issues []ekstypes.AddonIssue, words, id string) {
 }
 
 // said says whether an issue of an add-on has a text.
-func (w *world) said(name, words string) func() error {
+func (w *fixture) said(name, words string) func() error {
 	return func() error {
 		if _, issues := w.status(name); !strings.Contains(text(issues), words) {
 			return errors.New(text(issues))
@@ -344,7 +344,7 @@ func (w *world) said(name, words string) func() error {
 }
 
 // policy forbids Deployments of a name, or allows them again.
-func (w *world) policy(name string, forbid bool) {
+func (w *fixture) policy(name string, forbid bool) {
 	w.Helper()
 	policies, bindings := w.kube.AdmissionregistrationV1().ValidatingAdmissionPolicies(),
 		w.kube.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
@@ -393,10 +393,10 @@ func rule(group, resource string) admissionregistrationv1.RuleWithOperations {
 	}
 }
 
-// webhook judges the DaemonSets and Deployments of a world, but for those that are marked as a user's.
+// webhook judges the DaemonSets and Deployments of a fixture, but for those that are marked as a user's.
 type webhook struct{ refuse, dead atomic.Bool }
 
-func newWebhook(w *world) *webhook {
+func newWebhook(w *fixture) *webhook {
 	w.Helper()
 	h := &webhook{}
 	certificate, key := w.server.Issue("webhook", nil)

@@ -20,7 +20,7 @@ import (
 // refused, overwritten, updated, downgraded, and given up.
 func TestAnAddonAdoptsSelfManagedObjects(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, Options{}, 2)
+	w := newFixture(t, Options{}, 2)
 	w.kubectl("agent", "v1")
 	before := w.ds("agent")
 
@@ -132,7 +132,7 @@ func TestAnAddonAdoptsSelfManagedObjects(t *testing.T) {
 	}
 }
 
-func (w *world) read(path string) string {
+func (w *fixture) read(path string) string {
 	w.Helper()
 	b, err := os.ReadFile(path)
 	w.must(err)
@@ -142,7 +142,7 @@ func (w *world) read(path string) string {
 // TestUpdatesThatFail goes through updates that change nothing, or are taken back.
 func TestUpdatesThatFail(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, Options{}, 1)
+	w := newFixture(t, Options{}, 1)
 	w.create("agent", record.AddonConfig{Version: "v1"})
 	w.becomes("agent", ekstypes.AddonStatusActive)
 
@@ -224,7 +224,7 @@ func TestUpdatesThatFail(t *testing.T) {
 // update with PRESERVE makes them those of its version all the same, but for what somebody has set.
 func TestAdoptedObjectsFollowTheirVersions(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, Options{}, 1)
+	w := newFixture(t, Options{}, 1)
 	w.kubectl("agent", "v1")
 	w.create("agent", record.AddonConfig{Version: "v1"})
 	w.becomes("agent", ekstypes.AddonStatusActive)

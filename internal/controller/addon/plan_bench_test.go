@@ -14,7 +14,7 @@ func BenchmarkPlan(b *testing.B) {
 	server := apiservertest.Start(b, apiservertest.Options{})
 	entry, _ := entries(b).Addon("vpc-cni")
 	version, _ := entry.Default("1.35")
-	objects, err := version.Render(catalog.Site{Cluster: cluster(), Endpoint: endpoint, Minor: "1.35",
+	objects, err := version.Render(catalog.RenderOptions{Cluster: cluster(), Endpoint: endpoint, Minor: "1.35",
 		Config: record.AddonConfig{Version: version.Version, Namespace: "kube-system"}})
 	if err != nil {
 		b.Fatal(err)

@@ -65,7 +65,7 @@ func TestAils(t *testing.T) {
 // TestPodsThatAreRefused has pods that admission refuses, of a DaemonSet whose status does not say so.
 func TestPodsThatAreRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, Options{Patience: 200 * time.Millisecond}, 1)
+	w := newFixture(t, Options{Patience: 200 * time.Millisecond}, 1)
 	_, err := w.kube.CoreV1().ResourceQuotas("kube-system").Create(t.Context(), &corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Name: "none"},
 		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: quantity.MustParse("0")}},

@@ -20,7 +20,7 @@ import (
 // each deleted before the next.
 func BenchmarkCreate(b *testing.B) {
 	needBundle(b, "1.35")
-	dir, owner := newWorld(b)
+	dir, owner := newDataDirectory(b)
 	d := start(b, dir, owner, nil)
 	var took []time.Duration
 	for b.Loop() {
@@ -41,7 +41,7 @@ func BenchmarkTenAtOnce(b *testing.B) {
 	needBundle(b, "1.35")
 	const n = 10
 	for b.Loop() {
-		dir, owner := newWorld(b)
+		dir, owner := newDataDirectory(b)
 		d := start(b, dir, owner, nil)
 		began := time.Now()
 		var clusters []record.Cluster

@@ -15,7 +15,7 @@ func TestCloudControllerManager(t *testing.T) {
 	needBundle(t, "1.35")
 	aws := httptest.NewServer(http.NotFoundHandler()) // without nodes and services it asks for nothing
 	t.Cleanup(aws.Close)
-	dir, owner := newWorld(t)
+	dir, owner := newDataDirectory(t)
 	d := start(t, dir, owner, func(o *Options) {
 		o.CloudProvider = func(record.Cluster) (CloudProvider, error) {
 			return CloudProvider{Endpoint: aws.URL, Env: []string{"AWS_ACCESS_KEY_ID=AKIA",

@@ -46,8 +46,8 @@ type daemon struct {
 	stop       func()
 }
 
-// world is what outlives daemons: the directory, and the etcd in it.
-func newWorld(t testing.TB) (dir, owner string) {
+// newDataDirectory returns what outlives daemons: the directory, with an etcd in it, and the owner of its processes.
+func newDataDirectory(t testing.TB) (dir, owner string) {
 	t.Helper()
 	testenv.NeedsSetup(t)
 	dir = t.TempDir()
@@ -92,7 +92,7 @@ func absoluteBundles() Bundles {
 	return upstream.OpenBundles(upstream.Options{Dir: dir}) // of whatever build
 }
 
-// start starts a daemon in the world.
+// start starts a daemon on a data directory.
 func start(t testing.TB, dir, owner string, adjust func(*Options)) *daemon {
 	t.Helper()
 	d, err := open(dir, owner, slog.New(slog.NewTextHandler(t.Output(), nil)), true, adjust)

@@ -59,7 +59,7 @@ type mortal struct {
 }
 
 func newMortal(t *testing.T) *mortal {
-	dir, owner := newWorld(t)
+	dir, owner := newDataDirectory(t)
 	// One whose controller does not work: for its store, its etcd and its view of EC2.
 	d, err := open(dir, owner, slog.New(slog.NewTextHandler(t.Output(), nil)), false, nil)
 	if err != nil {

@@ -182,7 +182,7 @@ func (v *vpc) lookup(name string) string {
 func startInVPC(t *testing.T) *vpc {
 	t.Helper()
 	testenv.NeedsRoot(t)
-	dir, owner := newWorld(t)
+	dir, owner := newDataDirectory(t)
 	path, err := os.MkdirTemp("", "vpc") // short, because unix sockets are in it
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 )
 
 func TestAComponentThatKeepsDyingIsAHealthIssue(t *testing.T) {
-	dir, owner := newWorld(t)
+	dir, owner := newDataDirectory(t)
 	program := filepath.Join(dir, "kube")
 	if err := os.WriteFile(program, []byte("#!/bin/sh\necho 'E0101 no such flag'\nexit 1\n"), 0o700); err != nil {
 		t.Fatal(err)
@@ -29,7 +29,7 @@ func TestAComponentThatKeepsDyingIsAHealthIssue(t *testing.T) {
 }
 
 func TestAVersionThatCannotBeHadFailsTheCluster(t *testing.T) {
-	dir, owner := newWorld(t)
+	dir, owner := newDataDirectory(t)
 	d := start(t, dir, owner, func(o *Options) { o.Bundles = brokenBundles{minor: "1.35"} })
 	c := d.create(newCluster("unborn", "1.35"))
 	d.until("failure", func() bool { return d.plane(c).Failed != "" })

@@ -31,7 +31,7 @@ import (
 // The whole life of one cluster, in the order in which a user would live it.
 func TestClusterLife(t *testing.T) {
 	needBundle(t, "1.35")
-	dir, owner := newWorld(t)
+	dir, owner := newDataDirectory(t)
 	whole := t // what daemons belong to, whichever part of the test starts them
 	d := start(whole, dir, owner, nil)
 
@@ -335,7 +335,7 @@ func assertNothingLeft(t *testing.T, d *daemon, c record.Cluster) {
 
 func TestDeletionDuringCreation(t *testing.T) {
 	needBundle(t, "1.35")
-	dir, owner := newWorld(t)
+	dir, owner := newDataDirectory(t)
 	d := start(t, dir, owner, nil)
 	c := d.create(newCluster("short-lived", "1.35"))
 	d.until("a process", func() bool { return len(d.processes.List(c.ID)) > 0 })

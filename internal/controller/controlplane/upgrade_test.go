@@ -75,7 +75,7 @@ func (d *daemon) forgetful(c record.Cluster) *http.Client {
 
 func TestUpgrade(t *testing.T) {
 	needBundle(t, "1.35", "1.36")
-	dir, owner := newWorld(t)
+	dir, owner := newDataDirectory(t)
 	d := start(t, dir, owner, nil)
 	c := d.create(newCluster("rising", "1.35"))
 	d.until("ready", func() bool { return d.plane(c).Ready })
@@ -131,7 +131,7 @@ func (b brokenBundles) Ensure(ctx context.Context, minor string, progress func(u
 
 func TestUpgradeToAVersionThatDoesNotWork(t *testing.T) {
 	needBundle(t, "1.35")
-	dir, owner := newWorld(t)
+	dir, owner := newDataDirectory(t)
 	program := filepath.Join(dir, "kube")
 	// One that does not start at all, one whose API server hangs, one without programs.
 	for name, script := range map[string]string{
@@ -194,7 +194,7 @@ func TestUpgradeToAVersionThatDoesNotWork(t *testing.T) {
 
 func TestAPortTakenByAnotherProgram(t *testing.T) {
 	needBundle(t, "1.35")
-	dir, owner := newWorld(t)
+	dir, owner := newDataDirectory(t)
 	d := start(t, dir, owner, nil)
 	c := d.create(newCluster("moved", "1.35"))
 	d.until("ready", func() bool { return d.plane(c).Ready })

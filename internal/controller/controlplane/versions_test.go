@@ -12,7 +12,7 @@ import (
 
 // Every supported minor version takes our flags and configuration.
 func TestVersions(t *testing.T) {
-	dir, owner := newWorld(t)
+	dir, owner := newDataDirectory(t)
 	d := start(t, dir, owner, nil)
 	for _, minor := range []string{"1.33", "1.34", "1.36"} {
 		t.Run(minor, func(t *testing.T) {

@@ -62,7 +62,9 @@ type Controller struct {
 	o       Options
 	log     *slog.Logger
 	servers *apiserver.Connections[*client]
-	pending sync.Map // *pending, by the keys of clusters
+
+	mu      sync.Mutex
+	pending map[string]*pending // by the keys of clusters
 }
 
 // New makes a controller; nothing happens before it is run.
@@ -70,7 +72,7 @@ func New(o Options) *Controller {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	return &Controller{o: o, log: o.Log, servers: apiserver.New[*client](apiserver.Options{
+	return &Controller{o: o, log: o.Log, pending: map[string]*pending{}, servers: apiserver.New[*client](apiserver.Options{
 		Store: o.Store, Config: o.Config, User: user, Agent: userAgent, What: "watch certificate signing requests",
 		Log: o.Log,
 	})}
@@ -98,7 +100,7 @@ func (c *Controller) Reconcile(ctx context.Context, key string) (reconcile.Resul
 	cluster := record.ClusterKey(parts[0], parts[1], parts[2])
 	result, err := c.decide(ctx, cluster, parts[3])
 	if err == nil {
-		c.pendingOf(cluster).remove(key)
+		c.removePending(cluster, key)
 	}
 	return result, err
 }

@@ -43,22 +43,45 @@ const maxPending = 1000
 // pending are the requests of one cluster that wait for a decision. Its API server decides how many requests there are,
 // and what they are called; the queue is shared with other clusters.
 type pending struct {
-	room chan struct{} // as many as wait
-	mu   sync.Mutex
-	keys map[string]bool
+	room    chan struct{}   // as many as wait
+	keys    map[string]bool // guarded by Controller.mu, like watched
+	watched bool
 }
 
-// pendingOf returns the requests of the cluster with that key. They outlive connections to it, as the queue does.
-func (c *Controller) pendingOf(cluster string) *pending {
-	p, _ := c.pending.LoadOrStore(cluster, &pending{room: make(chan struct{}, maxPending), keys: map[string]bool{}})
-	return p.(*pending)
+// openPending returns the requests of the cluster with that key until closePending. They outlive connections to it, as
+// the queue does.
+func (c *Controller) openPending(cluster string) *pending {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.pending[cluster]
+	if p == nil {
+		p = &pending{room: make(chan struct{}, maxPending), keys: map[string]bool{}}
+		c.pending[cluster] = p
+	}
+	p.watched = true
+	return p
 }
 
-// add adds a request. It waits while there are too many, and with it the watch that tells of them.
-func (p *pending) add(ctx context.Context, key string) error {
-	p.mu.Lock()
+// closePending forgets the cluster once none of its requests waits.
+func (c *Controller) closePending(cluster string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pending[cluster].watched = false
+	c.forgetPending(cluster)
+}
+
+// forgetPending is called with mu held.
+func (c *Controller) forgetPending(cluster string) {
+	if p := c.pending[cluster]; !p.watched && len(p.keys) == 0 {
+		delete(c.pending, cluster)
+	}
+}
+
+// addPending adds a request. It waits while there are too many, and with it the watch that tells of them.
+func (c *Controller) addPending(ctx context.Context, p *pending, key string) error {
+	c.mu.Lock()
 	known := p.keys[key]
-	p.mu.Unlock()
+	c.mu.Unlock()
 	if known {
 		return nil
 	}
@@ -67,19 +90,20 @@ func (p *pending) add(ctx context.Context, key string) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	p.keys[key] = true
 	return nil
 }
 
-// remove makes room for another request.
-func (p *pending) remove(key string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.keys[key] {
+// removePending makes room for another request.
+func (c *Controller) removePending(cluster, key string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p := c.pending[cluster]; p != nil && p.keys[key] {
 		delete(p.keys, key)
 		<-p.room
+		c.forgetPending(cluster)
 	}
 }
 
@@ -90,10 +114,11 @@ func (c *Controller) watchRequests(ctx context.Context, changed func(key string)
 		if err != nil {
 			return err
 		}
-		waiting := c.pendingOf(connection.Key)
+		waiting := c.openPending(connection.Key)
+		defer c.closePending(connection.Key)
 		return k.watchRequests(ctx, func(name string) error {
 			key := store.Key(append(store.Parts(connection.Key), name)...)
-			if err := waiting.add(ctx, key); err != nil {
+			if err := c.addPending(ctx, waiting, key); err != nil {
 				return err
 			}
 			changed(key)

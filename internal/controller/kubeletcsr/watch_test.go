@@ -51,17 +51,30 @@ func TestRequestsOfATenantAreBounded(t *testing.T) {
 		t.Errorf("%d requests of a cluster wait at once, more than %d", told, maxPending)
 	}
 	const last = "111122223333/eu-west-1/demo/csr-0"
-	waiting := c.pendingOf(cluster.Key())
-	if err := waiting.add(ctx, last); err != nil {
+	waiting := c.openPending(cluster.Key())
+	if err := c.addPending(ctx, waiting, last); err != nil {
 		t.Errorf("a request that waits already has no place: %v", err)
 	}
-	if err := waiting.add(ctx, "another"); err == nil {
+	if err := c.addPending(ctx, waiting, "another"); err == nil {
 		t.Error("there is a place for another")
 	}
 	if _, err := c.Reconcile(t.Context(), last); err != nil { // without a connection there is nothing to decide
 		t.Fatal(err)
 	}
-	if err := waiting.add(t.Context(), "another"); err != nil {
+	if err := c.addPending(t.Context(), waiting, last); err != nil {
 		t.Error(err)
+	}
+	// A cluster without requests is forgotten: names of deleted clusters do not pile up.
+	c.closePending(cluster.Key())
+	for i := range maxPending {
+		if len(c.pending) != 1 {
+			t.Fatal("a cluster is forgotten while requests wait")
+		}
+		if _, err := c.Reconcile(t.Context(), fmt.Sprint("111122223333/eu-west-1/demo/csr-", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(c.pending) != 0 {
+		t.Error("a cluster without requests is kept")
 	}
 }

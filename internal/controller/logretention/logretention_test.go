@@ -23,8 +23,8 @@ import (
 
 var today = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
-// world is both stores with the controllers running.
-type world struct {
+// fixture is both stores with the controllers running.
+type fixture struct {
 	t       *testing.T
 	store   *store.Store
 	groups  store.Table[record.LogGroup]
@@ -33,11 +33,11 @@ type world struct {
 	clock   *clocktesting.FakeClock
 }
 
-// newWorld runs the controllers once prepare has returned.
-func newWorld(t *testing.T, prepare func(*world)) *world {
+// newFixture runs the controllers once prepare has returned.
+func newFixture(t *testing.T, prepare func(*fixture)) *fixture {
 	t.Helper()
 	s := storetest.New(t)
-	w := &world{t: t, store: s, groups: record.LogGroups(s), streams: record.LogStreams(s),
+	w := &fixture{t: t, store: s, groups: record.LogGroups(s), streams: record.LogStreams(s),
 		clock: clocktesting.NewFakeClock(today)}
 	var err error
 	if w.events, err = events.Open(t.TempDir(), events.Options{}); err != nil {
@@ -62,7 +62,7 @@ func newWorld(t *testing.T, prepare func(*world)) *world {
 	return w
 }
 
-func (w *world) group(id uint64, name string, edit func(*record.LogGroup)) {
+func (w *fixture) group(id uint64, name string, edit func(*record.LogGroup)) {
 	w.t.Helper()
 	g := record.LogGroup{Account: "111122223333", Region: "eu-west-1", Name: name, ID: id}
 	if edit != nil {
@@ -73,7 +73,7 @@ func (w *world) group(id uint64, name string, edit func(*record.LogGroup)) {
 	}
 }
 
-func (w *world) stream(group, id uint64, name string) {
+func (w *fixture) stream(group, id uint64, name string) {
 	w.t.Helper()
 	if _, err := w.streams.Put(w.t.Context(), record.LogStreamKey(group, name), record.LogStream{GroupID: group,
 		Name: name, ID: id}); err != nil {
@@ -81,7 +81,7 @@ func (w *world) stream(group, id uint64, name string) {
 	}
 }
 
-func (w *world) remove(op store.Op) {
+func (w *fixture) remove(op store.Op) {
 	w.t.Helper()
 	if err := w.store.Txn(w.t.Context(), op); err != nil {
 		w.t.Fatal(err)
@@ -89,7 +89,7 @@ func (w *world) remove(op store.Op) {
 }
 
 // put appends n events of a KiB that doesn't compress.
-func (w *world) put(group, stream uint64, at time.Time, n int) {
+func (w *fixture) put(group, stream uint64, at time.Time, n int) {
 	w.t.Helper()
 	b := events.Batch{Group: events.GroupID(group)}
 	for range n {
@@ -105,13 +105,13 @@ func (w *world) put(group, stream uint64, at time.Time, n int) {
 	}
 }
 
-func (w *world) count(group uint64) int64 { return w.events.GroupStat(events.GroupID(group)).Events }
+func (w *fixture) count(group uint64) int64 { return w.events.GroupStat(events.GroupID(group)).Events }
 
 // What a deleted group, or one created again under its name, leaves behind goes: its streams' rows, its events, and
 // their bytes on the disk.
 func TestWhatAGroupLeavesGoes(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	empty := w.events.DiskBytes()
 	w.group(1, "gone", nil)
 	w.stream(1, 11, "s")
@@ -143,7 +143,7 @@ func TestWhatAGroupLeavesGoes(t *testing.T) {
 // Streams that were written before their rows had an account are charged to their group's.
 func TestStreamsAreChargedToTheAccountOfTheirGroup(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(w *world) {
+	w := newFixture(t, func(w *fixture) {
 		w.group(1, "g", nil)
 		w.stream(1, 11, "s")
 	})
@@ -156,7 +156,7 @@ func TestStreamsAreChargedToTheAccountOfTheirGroup(t *testing.T) {
 // A stream's events go with it, also when its name is used again at once.
 func TestWhatAStreamLeavesGoes(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(w *world) {
+	w := newFixture(t, func(w *fixture) {
 		w.group(1, "g", nil)
 		w.stream(1, 11, "gone")
 		w.stream(1, 12, "again")
@@ -176,7 +176,7 @@ func TestWhatAStreamLeavesGoes(t *testing.T) {
 // An event that was appended to a group which was gone by then is found within the hour.
 func TestLateEventsGo(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(w *world) { w.put(1, 11, today, 1) })
+	w := newFixture(t, func(w *fixture) { w.put(1, 11, today, 1) })
 	eventually.True(t, "what was left before goes", func() bool { return w.count(1) == 0 })
 	w.put(2, 21, today, 1)
 	eventually.True(t, "an hour passes, and it goes", func() bool {
@@ -190,7 +190,7 @@ func TestLateEventsGo(t *testing.T) {
 // Retention deletes when it is set, and each hour from then on, on the disk as well.
 func TestRetention(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	empty := w.events.DiskBytes()
 	w.group(1, "g", nil)
 	w.stream(1, 11, "s")

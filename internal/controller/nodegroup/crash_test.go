@@ -22,7 +22,7 @@ import (
 func TestTheControllerMayDieAnywhereInAnUpdate(t *testing.T) {
 	crash.Require(t)
 	t.Parallel()
-	w := newWorld(t, nodegroup.Options{DrainTimeout: time.Minute})
+	w := newFixture(t, nodegroup.Options{DrainTimeout: time.Minute})
 	mortal, visited := w.mortal(), map[string]bool{}
 	dies := func(drain time.Duration, points ...string) {
 		t.Helper()

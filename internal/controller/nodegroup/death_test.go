@@ -46,7 +46,7 @@ func TestMortalGroups(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := aws.Config{Region: worldRegion, BaseEndpoint: &url,
+	config := aws.Config{Region: region, BaseEndpoint: &url,
 		Credentials: credentials.NewStaticCredentialsProvider("ASIAEKS", "secret", "")}
 	drain, err := time.ParseDuration(os.Getenv("MORTAL_DRAIN"))
 	if err != nil {
@@ -69,7 +69,7 @@ func TestMortalGroups(t *testing.T) {
 
 // mortal gives back what starts the controller in a process of its own, again and again, to die at one point after the
 // other. drain is its drain timeout.
-func (w *world) mortal() (die func(drain time.Duration, points ...string)) {
+func (w *fixture) mortal() (die func(drain time.Duration, points ...string)) {
 	w.t.Helper()
 	server := httptest.NewServer(w.mux)
 	w.t.Cleanup(server.Close)
@@ -99,7 +99,7 @@ func (w *world) mortal() (die func(drain time.Duration, points ...string)) {
 func TestTheControllerMayDieAfterEachThingItMakes(t *testing.T) {
 	crash.Require(t)
 	t.Parallel()
-	w := newWorld(t, nodegroup.Options{})
+	w := newFixture(t, nodegroup.Options{})
 	w.halt()
 	w.options.EKS = func(string, string) nodegroup.EKS { return &entries{store: w.store} }
 	mortal := w.mortal()
@@ -130,7 +130,7 @@ func TestTheControllerMayDieAfterEachThingItMakes(t *testing.T) {
 		ID: uuid.NewString(), Cluster: w.cluster.Name, ClusterID: w.cluster.ID, NodegroupName: "ng",
 		Type: ekstypes.UpdateTypeConfigUpdate, Status: ekstypes.UpdateStatusInProgress, CreatedAt: time.Now().UTC(),
 	}
-	must(record.Updates(w.store).Create(t.Context(), record.UpdateKey(worldAccount, worldRegion, w.cluster.Name,
+	must(record.Updates(w.store).Create(t.Context(), record.UpdateKey(account, region, w.cluster.Name,
 		update.ID), update))(t)
 	must(record.Nodegroups(w.store).Modify(t.Context(), w.key("ng"), func(n *record.Nodegroup) error {
 		n.Labels, n.Scaling.DesiredSize, n.ScalingChange, n.LastUpdateID = map[string]string{"a": "2"}, aws.Int32(2), 2,

@@ -19,7 +19,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-func (w *world) desire(name string, n int32) {
+func (w *fixture) desire(name string, n int32) {
 	w.t.Helper()
 	must(w.scaling.SetDesiredCapacity(w.t.Context(),
 		&autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: aws.String(w.state(name).AutoScalingGroup),
@@ -27,9 +27,9 @@ func (w *world) desire(name string, n int32) {
 }
 
 // interrupt gives notice of when a spot instance is taken away.
-func (w *world) interrupt(id string, at time.Time) {
+func (w *fixture) interrupt(id string, at time.Time) {
 	w.t.Helper()
-	must(record.Instances(w.store).Modify(w.t.Context(), record.EC2Key(worldAccount, worldRegion, id),
+	must(record.Instances(w.store).Modify(w.t.Context(), record.EC2Key(account, region, id),
 		func(i *record.Instance) error {
 			i.SpotInterruption = at.UTC()
 			return nil
@@ -37,7 +37,7 @@ func (w *world) interrupt(id string, at time.Time) {
 }
 
 // left waits until a node of a group has begun to leave, for a reason, and is drained or cannot be.
-func (w *world) left(name, id, why string, ok func(record.NodegroupLeaving) bool) {
+func (w *fixture) left(name, id, why string, ok func(record.NodegroupLeaving) bool) {
 	w.t.Helper()
 	w.until(id+" leaves: "+why, func() error {
 		l, there := w.state(name).Leaving[id]
@@ -57,7 +57,7 @@ func reused(n *record.Nodegroup) {
 }
 
 // pooled waits until an instance is stopped in the warm pool.
-func (w *world) pooled(name string) {
+func (w *fixture) pooled(name string) {
 	w.t.Helper()
 	w.until("one waits in the pool", func() error {
 		pool := must(w.scaling.DescribeWarmPool(w.t.Context(),
@@ -72,18 +72,18 @@ func (w *world) pooled(name string) {
 
 func TestDepartures(t *testing.T) {
 	t.Parallel()
-	shared := newWorld(t, nodegroup.Options{DrainTimeout: 10 * time.Second, JoinTimeout: 15 * time.Second})
-	shared.site.mu.Lock()
+	shared := newFixture(t, nodegroup.Options{DrainTimeout: 10 * time.Second, JoinTimeout: 15 * time.Second})
+	shared.sharedFixture.mu.Lock()
 	late := map[string]bool{} // groups whose further nodes do not join
 	shared.dumb = func(group, _ string) bool { return late[group] }
-	shared.site.mu.Unlock()
+	shared.sharedFixture.mu.Unlock()
 	silence := func(group string) {
-		shared.site.mu.Lock()
-		defer shared.site.mu.Unlock()
+		shared.sharedFixture.mu.Lock()
+		defer shared.sharedFixture.mu.Unlock()
 		late[group] = true
 	}
-	for name, test := range map[string]func(w *world){
-		"scaling in drains": func(w *world) {
+	for name, test := range map[string]func(w *fixture){
+		"scaling in drains": func(w *fixture) {
 			w.create("in", 2)
 			w.web("in", "in", 4, 1)
 			least := w.least("in")
@@ -94,7 +94,7 @@ func TestDepartures(t *testing.T) {
 				w.t.Errorf("only %d pods served at one time", n)
 			}
 		},
-		"a budget holds up scaling in for the drain timeout, and not longer": func(w *world) {
+		"a budget holds up scaling in for the drain timeout, and not longer": func(w *fixture) {
 			w.create("held", 2)
 			w.web("held", "held", 2, 0)
 			w.desire("held", 1)
@@ -109,7 +109,7 @@ func TestDepartures(t *testing.T) {
 			w.settled("held", 3, map[string]int{"1.35": 1})
 			w.available("held", 2)
 		},
-		"an instance that a user terminates is replaced": func(w *world) {
+		"an instance that a user terminates is replaced": func(w *fixture) {
 			w.create("killed", 2)
 			w.web("killed", "killed", 2, 1)
 			lost := w.members("killed")[0]
@@ -124,7 +124,7 @@ func TestDepartures(t *testing.T) {
 			w.settled("killed", 3, map[string]int{"1.35": 2})
 			w.available("killed", 2)
 		},
-		"an instance is in service when its node is Ready, or when its time is over": func(w *world) {
+		"an instance is in service when its node is Ready, or when its time is over": func(w *fixture) {
 			silence("waits")
 			w.create("waits", 0)
 			w.desire("waits", 1)
@@ -146,7 +146,7 @@ func TestDepartures(t *testing.T) {
 				w.t.Errorf("it was %v", seen)
 			}
 		},
-		"a spot instance is replaced before it is interrupted": func(w *world) {
+		"a spot instance is replaced before it is interrupted": func(w *fixture) {
 			w.create("spot", 2, spot)
 			w.web("spot", "spot", 4, 1)
 			least := w.least("spot")
@@ -164,7 +164,7 @@ func TestDepartures(t *testing.T) {
 				w.t.Errorf("only %d pods served at one time", n)
 			}
 		},
-		"a spot instance without a replacement is drained in its last minute": func(w *world) {
+		"a spot instance without a replacement is drained in its last minute": func(w *fixture) {
 			w.create("last", 2, spot)
 			w.web("last", "last", 2, 1)
 			silence("last")
@@ -175,7 +175,7 @@ func TestDepartures(t *testing.T) {
 			w.left("last", lost, "spot", func(l record.NodegroupLeaving) bool { return !l.Drained.IsZero() })
 			w.available("last", 2)
 		},
-		"a node that comes back from the warm pool takes pods again": func(w *world) {
+		"a node that comes back from the warm pool takes pods again": func(w *fixture) {
 			w.create("warm", 2, reused)
 			members := w.members("warm")
 			w.desire("warm", 1)
@@ -189,7 +189,7 @@ func TestDepartures(t *testing.T) {
 				w.t.Errorf("there were %v, there are %v", members, now)
 			}
 		},
-		"a group that is deleted drains its nodes, budgets or not": func(w *world) {
+		"a group that is deleted drains its nodes, budgets or not": func(w *fixture) {
 			w.create("deleted", 2)
 			w.web("deleted", "deleted", 2, 0)
 			must(record.Nodegroups(w.store).Modify(w.t.Context(), w.key("deleted"),
@@ -215,7 +215,7 @@ func TestDepartures(t *testing.T) {
 func TestANodeIsBackBeforeItWasSeenInTheWarmPool(t *testing.T) {
 	crash.Require(t)
 	t.Parallel()
-	w := newWorld(t, nodegroup.Options{})
+	w := newFixture(t, nodegroup.Options{})
 	w.create("warm", 2, reused)
 	die := w.mortal()
 	w.halt()

@@ -171,6 +171,9 @@ func (g *group) describeScalingGroup(ctx context.Context) error {
 	if len(out.AutoScalingGroups) == 0 {
 		return nil
 	}
+	if ours, err := g.ownsScalingGroup(ctx, name); err != nil || !ours {
+		return err
+	}
 	g.asg = &out.AutoScalingGroups[0]
 	for _, i := range g.asg.Instances {
 		m := member{Instance: i}
@@ -183,6 +186,17 @@ func (g *group) describeScalingGroup(ctx context.Context) error {
 		g.members = append(g.members, m)
 	}
 	return nil
+}
+
+// ownsScalingGroup reports whether the Auto Scaling group of that name belongs to the node group. Until EKS has created
+// one, only EKS can have: users learn the name with the node group, and must not choose what EKS launches nodes in.
+func (g *group) ownsScalingGroup(ctx context.Context, name string) (bool, error) {
+	if g.state.AutoScalingGroup != "" {
+		return true, nil // users may recreate a deleted one to recover the node group
+	}
+	row, err := record.AutoScalingGroups(g.c.o.Store).Get(ctx,
+		record.AutoScalingGroupKey(g.row.Account, g.row.Region, name))
+	return err == nil && g.isCreatedByEKS(row.Value.CreatedBy), ignoreNotFound(err)
 }
 
 // scalingName is the name of the group's Auto Scaling group.

@@ -19,7 +19,7 @@ import (
 func repaired(n *record.Nodegroup) { n.Repair = &ekstypes.NodeRepairConfig{Enabled: aws.Bool(true)} }
 
 // condition gives a node a condition that it has had for a while.
-func (w *world) condition(node string, kind corev1.NodeConditionType, status corev1.ConditionStatus, reason string,
+func (w *fixture) condition(node string, kind corev1.NodeConditionType, status corev1.ConditionStatus, reason string,
 	since time.Duration) {
 	w.t.Helper()
 	w.until("the condition is written", func() error {
@@ -36,7 +36,7 @@ func (w *world) condition(node string, kind corev1.NodeConditionType, status cor
 	})
 }
 
-func (w *world) replaced(group, id string) {
+func (w *fixture) replaced(group, id string) {
 	w.t.Helper()
 	w.until(id+" is replaced", func() error {
 		if slices.Contains(w.members(group), id) {
@@ -47,7 +47,7 @@ func (w *world) replaced(group, id string) {
 }
 
 // unhealthy waits until a node is known to be.
-func (w *world) unhealthy(group string, ids ...string) {
+func (w *fixture) unhealthy(group string, ids ...string) {
 	w.t.Helper()
 	w.until("what is unhealthy is known", func() error {
 		if u := w.state(group).Unhealthy; len(u) != len(ids) {
@@ -59,9 +59,9 @@ func (w *world) unhealthy(group string, ids ...string) {
 
 func TestRepair(t *testing.T) {
 	t.Parallel()
-	shared := newWorld(t, nodegroup.Options{})
-	for name, test := range map[string]func(w *world){
-		"a node whose kubelet is silent for half an hour is replaced": func(w *world) {
+	shared := newFixture(t, nodegroup.Options{})
+	for name, test := range map[string]func(w *fixture){
+		"a node whose kubelet is silent for half an hour is replaced": func(w *fixture) {
 			w.create("silent", 2, repaired)
 			w.web("silent", "silent", 2, 1)
 			ill := w.members("silent")[0]
@@ -77,7 +77,7 @@ func TestRepair(t *testing.T) {
 			w.settled("silent", 3, map[string]int{"1.35": 2})
 			w.available("silent", 2)
 		},
-		"a condition of the node monitoring agent replaces, and pressure does not": func(w *world) {
+		"a condition of the node monitoring agent replaces, and pressure does not": func(w *fixture) {
 			w.create("agent", 2, repaired)
 			members := w.members("agent")
 			w.condition(members[0], "MemoryPressure", corev1.ConditionTrue, "KubeletHasInsufficientMemory", time.Hour)
@@ -88,13 +88,13 @@ func TestRepair(t *testing.T) {
 				w.t.Error("a node under pressure was replaced")
 			}
 		},
-		"a reboot cures, and the node takes pods again": func(w *world) {
+		"a reboot cures, and the node takes pods again": func(w *fixture) {
 			w.create("reboot", 2, repaired)
 			members := w.members("reboot")
 			w.condition(members[0], "AcceleratedHardwareReady", corev1.ConditionFalse, "NvidiaXID13Error",
 				11*time.Minute)
 			w.until("it is rebooted, and cordoned", func() error {
-				row, err := record.Instances(w.store).Get(w.t.Context(), record.EC2Key(worldAccount, worldRegion,
+				row, err := record.Instances(w.store).Get(w.t.Context(), record.EC2Key(account, region,
 					members[0]))
 				_, cordoned := w.nodes("reboot")
 				if err == nil && (row.Value.Boot != 2 || !slices.Contains(cordoned, members[0])) {
@@ -108,7 +108,7 @@ func TestRepair(t *testing.T) {
 				w.t.Errorf("there were %v, there are %v", members, now)
 			}
 		},
-		"overrides say what is done, and when": func(w *world) {
+		"overrides say what is done, and when": func(w *fixture) {
 			w.create("override", 2, repaired, func(n *record.Nodegroup) {
 				n.Repair.NodeRepairConfigOverrides = []ekstypes.NodeRepairConfigOverrides{
 					{NodeMonitoringCondition: aws.String("StorageReady"), NodeUnhealthyReason: aws.String("Slow"),
@@ -125,7 +125,7 @@ func TestRepair(t *testing.T) {
 				w.t.Error("the node was replaced for which there is no action")
 			}
 		},
-		"nothing begins while more than a fifth are unhealthy": func(w *world) {
+		"nothing begins while more than a fifth are unhealthy": func(w *fixture) {
 			w.create("epidemic", 6, repaired)
 			members := w.members("epidemic")
 			for _, id := range members[:2] {
@@ -153,7 +153,7 @@ func TestRepair(t *testing.T) {
 				w.t.Error("the node that recovered was replaced")
 			}
 		},
-		"without node auto repair nothing is done": func(w *world) {
+		"without node auto repair nothing is done": func(w *fixture) {
 			w.create("alone", 1)
 			ill := w.members("alone")[0]
 			w.condition(ill, "KernelReady", corev1.ConditionFalse, "ForkFailedOutOfPID", time.Hour)
@@ -172,16 +172,16 @@ func TestRepair(t *testing.T) {
 // TestDeletedNodesAreReplaced deletes the Node object of an instance that goes on running.
 func TestDeletedNodesAreReplaced(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nodegroup.Options{})
+	w := newFixture(t, nodegroup.Options{})
 	w.create("ng", 2, repaired)
 	lost := w.members("ng")[0]
 	if err := w.kube.CoreV1().Nodes().Delete(t.Context(), lost, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.unhealthy("ng", lost)
-	w.site.mu.Lock()
+	w.sharedFixture.mu.Lock()
 	w.shift = 31 * time.Minute
-	w.site.mu.Unlock()
+	w.sharedFixture.mu.Unlock()
 	must(record.Nodegroups(w.store).Modify(t.Context(), w.key("ng"),
 		func(n *record.Nodegroup) error { n.ModifiedAt = time.Now().UTC(); return nil }))(t)
 	w.replaced("ng", lost)

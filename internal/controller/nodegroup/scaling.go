@@ -61,6 +61,14 @@ func (g *group) ensureScalingGroup(ctx context.Context) error {
 			return err
 		}
 	}
+	if g.asg == nil {
+		return &problem{ekstypes.Issue{
+			Code: ekstypes.NodegroupIssueCodeAutoScalingGroupInvalidConfiguration,
+			Message: ptr("There is an Auto Scaling group with the name of the managed node group's that Amazon EKS " +
+				"hasn't created. Delete it."),
+			ResourceIds: []string{name},
+		}}
+	}
 	if g.state.AutoScalingGroup == "" {
 		g.state.AutoScalingGroup, g.state.ScalingTemplate, g.state.ScalingChange = name, g.templateInUse(),
 			g.row.ScalingChange

@@ -23,7 +23,7 @@ import (
 
 // settled sees that a group is as it was before an update, with nodes of these versions: none cordoned, none too many,
 // nothing under way.
-func (w *world) settled(name string, most int32, versions map[string]int) {
+func (w *fixture) settled(name string, most int32, versions map[string]int) {
 	w.t.Helper()
 	var desired int
 	for _, n := range versions {
@@ -51,7 +51,7 @@ func (w *world) settled(name string, most int32, versions map[string]int) {
 	}
 }
 
-func (w *world) succeeded(u record.Update) {
+func (w *fixture) succeeded(u record.Update) {
 	w.t.Helper()
 	if u.Status != ekstypes.UpdateStatusSuccessful || len(u.Errors) > 0 {
 		w.t.Errorf("the update is %s: %+v", u.Status, u.Errors)
@@ -59,7 +59,7 @@ func (w *world) succeeded(u record.Update) {
 }
 
 // failed sees that an update failed for a reason, told with these words.
-func (w *world) failed(u record.Update, code ekstypes.ErrorCode, words ...string) {
+func (w *fixture) failed(u record.Update, code ekstypes.ErrorCode, words ...string) {
 	w.t.Helper()
 	if u.Status != ekstypes.UpdateStatusFailed || len(u.Errors) != 1 || u.Errors[0].ErrorCode != code ||
 		len(u.Errors[0].ResourceIds) == 0 {
@@ -74,9 +74,9 @@ func (w *world) failed(u record.Update, code ekstypes.ErrorCode, words ...string
 
 func TestUpdates(t *testing.T) {
 	t.Parallel()
-	shared := newWorld(t, nodegroup.Options{})
-	for name, test := range map[string]func(w *world){
-		"one node after the other, and no pod is missed": func(w *world) {
+	shared := newFixture(t, nodegroup.Options{})
+	for name, test := range map[string]func(w *fixture){
+		"one node after the other, and no pod is missed": func(w *fixture) {
 			w.create("one", 3)
 			w.web("web", "one", 6, 1)
 			least := w.least("web")
@@ -91,7 +91,7 @@ func TestUpdates(t *testing.T) {
 				w.t.Errorf("%d nodes were drained at once, %d desired", drained, desired)
 			}
 		},
-		"as many at once as may be unavailable": func(w *world) {
+		"as many at once as may be unavailable": func(w *fixture) {
 			w.create("half", 4, func(n *record.Nodegroup) {
 				n.UpdateConfig = ekstypes.NodegroupUpdateConfig{MaxUnavailablePercentage: aws.Int32(50)}
 			})
@@ -102,7 +102,7 @@ func TestUpdates(t *testing.T) {
 				w.t.Errorf("%d nodes were drained at once, %d desired", drained, desired)
 			}
 		},
-		"as many more as may be unavailable, if that is more than twice the zones": func(w *world) {
+		"as many more as may be unavailable, if that is more than twice the zones": func(w *fixture) {
 			w.create("many", 6, func(n *record.Nodegroup) { n.UpdateConfig.MaxUnavailable = aws.Int32(5) })
 			w.succeeded(w.ended(w.update("many", "1.36", false)))
 			w.settled("many", 7, map[string]int{"1.36": 6})
@@ -110,7 +110,7 @@ func TestUpdates(t *testing.T) {
 				w.t.Errorf("%d nodes were drained at once, %d desired", drained, desired)
 			}
 		},
-		"the minimal strategy launches nothing before something has gone": func(w *world) {
+		"the minimal strategy launches nothing before something has gone": func(w *fixture) {
 			w.create("minimal", 2, func(
 				n *record.Nodegroup) {
 				n.UpdateConfig.UpdateStrategy = ekstypes.NodegroupUpdateStrategiesMinimal
@@ -123,7 +123,7 @@ func TestUpdates(t *testing.T) {
 				w.t.Errorf("%d nodes were drained at once, %d desired", drained, desired)
 			}
 		},
-		"a group without nodes is updated at once": func(w *world) {
+		"a group without nodes is updated at once": func(w *fixture) {
 			w.create("none", 0)
 			w.succeeded(w.ended(w.update("none", "1.36", false)))
 			if _, desired := w.seen("none"); desired != 0 {
@@ -133,7 +133,7 @@ func TestUpdates(t *testing.T) {
 				w.t.Errorf("later nodes are of %s", got)
 			}
 		},
-		"nodes that are as wanted stay": func(w *world) {
+		"nodes that are as wanted stay": func(w *fixture) {
 			w.create("same", 2)
 			before := w.members("same")
 			w.succeeded(w.ended(w.update("same", "1.35", false)))
@@ -141,14 +141,14 @@ func TestUpdates(t *testing.T) {
 				w.t.Errorf("there were %v, there are %v", before, now)
 			}
 		},
-		"labels and taints replace no node": func(w *world) {
+		"labels and taints replace no node": func(w *fixture) {
 			w.create("labels", 2)
 			before := w.members("labels")
 			u := record.Update{
 				ID: uuid.NewString(), Cluster: w.cluster.Name, ClusterID: w.cluster.ID, NodegroupName: "labels",
 				Type: ekstypes.UpdateTypeConfigUpdate, Status: ekstypes.UpdateStatusInProgress,
 			}
-			must(record.Updates(w.store).Create(w.t.Context(), record.UpdateKey(worldAccount, worldRegion,
+			must(record.Updates(w.store).Create(w.t.Context(), record.UpdateKey(account, region,
 				w.cluster.Name, u.ID), u))(w.t)
 			must(record.Nodegroups(w.store).Modify(w.t.Context(), w.key("labels"), func(n *record.Nodegroup) error {
 				n.Labels, n.LastUpdateID = map[string]string{"team": "blue"}, u.ID
@@ -159,7 +159,7 @@ func TestUpdates(t *testing.T) {
 				w.t.Errorf("there were %v, there are %v", before, now)
 			}
 		},
-		"zones are evened out after it, unless its owner does not want that": func(w *world) {
+		"zones are evened out after it, unless its owner does not want that": func(w *fixture) {
 			w.create("uneven", 2)
 			name := aws.String(w.state("uneven").AutoScalingGroup)
 			must(w.scaling.SuspendProcesses(w.t.Context(),
@@ -170,7 +170,7 @@ func TestUpdates(t *testing.T) {
 				w.t.Errorf("suspended: %v", g.SuspendedProcesses)
 			}
 		},
-		"a node that its owner cordoned is replaced like the others": func(w *world) {
+		"a node that its owner cordoned is replaced like the others": func(w *fixture) {
 			w.create("cordoned", 2)
 			w.cordon(w.members("cordoned")[0])
 			w.succeeded(w.ended(w.update("cordoned", "1.36", false)))
@@ -186,12 +186,12 @@ func TestUpdates(t *testing.T) {
 
 func TestUpdatesThatFail(t *testing.T) {
 	t.Parallel()
-	shared := newWorld(t, nodegroup.Options{DrainTimeout: 6 * time.Second, JoinTimeout: 12 * time.Second})
-	shared.site.mu.Lock()
+	shared := newFixture(t, nodegroup.Options{DrainTimeout: 6 * time.Second, JoinTimeout: 12 * time.Second})
+	shared.sharedFixture.mu.Lock()
 	shared.dumb = func(group, image string) bool { return group == "dumb" && image == imageID(t, "1.36") }
-	shared.site.mu.Unlock()
-	for name, test := range map[string]func(w *world){
-		"a budget that allows nothing fails it, and force helps": func(w *world) {
+	shared.sharedFixture.mu.Unlock()
+	for name, test := range map[string]func(w *fixture){
+		"a budget that allows nothing fails it, and force helps": func(w *fixture) {
 			w.create("kept", 2)
 			w.web("never", "kept", 2, 0)
 			u := w.ended(w.update("kept", "1.36", false))
@@ -210,7 +210,7 @@ func TestUpdatesThatFail(t *testing.T) {
 			w.available("never", 2)
 			w.settled("kept", 3, map[string]int{"1.36": 2})
 		},
-		"a finalizer that never ends fails it, unless it is forced": func(w *world) {
+		"a finalizer that never ends fails it, unless it is forced": func(w *fixture) {
 			w.create("bound", 1)
 			w.pod("bound", "bound", "example.com/never")
 			w.failed(w.ended(w.update("bound", "1.36", false)), ekstypes.ErrorCodePodEvictionFailure,
@@ -219,7 +219,7 @@ func TestUpdatesThatFail(t *testing.T) {
 			w.succeeded(w.ended(w.update("bound", "1.36", true)))
 			w.settled("bound", 2, map[string]int{"1.36": 1})
 		},
-		"nodes that never join fail it": func(w *world) {
+		"nodes that never join fail it": func(w *fixture) {
 			w.create("dumb", 2)
 			w.web("alive", "dumb", 2, 1)
 			before := w.members("dumb")
@@ -231,7 +231,7 @@ func TestUpdatesThatFail(t *testing.T) {
 			}
 			w.available("alive", 2)
 		},
-		"what the owner cordoned stays cordoned when it fails": func(w *world) {
+		"what the owner cordoned stays cordoned when it fails": func(w *fixture) {
 			w.create("mine", 2)
 			w.pod("mine", "mine", "example.com/never")
 			mine := w.members("mine")[0]
@@ -261,7 +261,7 @@ func TestUpdatesThatFail(t *testing.T) {
 // TestTheClusterAutoscalerIsLeftAlone has somebody scale the group up while an update brings it back to its size.
 func TestTheClusterAutoscalerIsLeftAlone(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nodegroup.Options{})
+	w := newFixture(t, nodegroup.Options{})
 	w.create("ng", 2, func(n *record.Nodegroup) { n.Scaling.MaxSize = aws.Int32(9) })
 	// A budget holds up the scale-down phase, which no force concerns.
 	w.web("web", "ng", 12, 0)
@@ -279,7 +279,7 @@ func TestTheClusterAutoscalerIsLeftAlone(t *testing.T) {
 	w.settled("ng", 9, map[string]int{"1.36": 8})
 }
 
-func (w *world) members(name string) []string {
+func (w *fixture) members(name string) []string {
 	var ids []string
 	for _, i := range w.asg(name).Instances {
 		ids = append(ids, *i.InstanceId)
@@ -288,14 +288,14 @@ func (w *world) members(name string) []string {
 	return ids
 }
 
-func (w *world) cordon(node string) {
+func (w *fixture) cordon(node string) {
 	w.t.Helper()
 	must(w.kube.CoreV1().Nodes().Patch(w.t.Context(), node, types.MergePatchType,
 		[]byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{}))(w.t)
 }
 
 // pod runs one that no controller knows, and that a finalizer keeps, on a node of the group.
-func (w *world) pod(name, group string, finalizers ...string) {
+func (w *fixture) pod(name, group string, finalizers ...string) {
 	w.t.Helper()
 	w.until("the default service account", func() error {
 		_, err := w.kube.CoreV1().ServiceAccounts("default").Get(w.t.Context(), "default", metav1.GetOptions{})

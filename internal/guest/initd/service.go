@@ -35,8 +35,8 @@ type service struct {
 	commands                          []string // the ended commands of this start, for status
 	text                              string   // STATUS= of the service
 	restarts                          int
-	began                             time.Time // when it was started last
-	shortLives                        int       // in a row: see countLife
+	began                             time.Time   // when it was started last
+	shortLives                        int         // in a row: see countLife
 	starts                            []time.Time // within the start limit's interval
 	cancelRestart                     context.CancelFunc
 

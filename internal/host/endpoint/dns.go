@@ -90,21 +90,31 @@ func (r *resolver) close() {
 	}
 }
 
-// ServeDNS answers one query.
+// ServeDNS answers one query. The library calls it in a goroutine of its own, whose panic would end the process.
 func (r *resolver) ServeDNS(w dns.ResponseWriter, query *dns.Msg) {
-	var reply *dns.Msg
-	if err := recovery.Try(func() error { reply = r.resolveQuery(query); return nil }); err != nil {
-		r.log.Error("a panic in a DNS server", "error", err)
-		reply = new(dns.Msg).SetRcode(query, dns.RcodeServerFailure)
-	}
-	if udp, ok := w.RemoteAddr().(*net.UDPAddr); ok && udp != nil {
-		size := dns.MinMsgSize
-		if opt := query.IsEdns0(); opt != nil {
-			size = min(max(size, int(opt.UDPSize())), maxUDP)
+	var answer []byte
+	err := recovery.Try(func() (err error) {
+		reply := r.resolveQuery(query)
+		if udp, ok := w.RemoteAddr().(*net.UDPAddr); ok && udp != nil {
+			size := dns.MinMsgSize
+			if opt := query.IsEdns0(); opt != nil {
+				size = min(max(size, int(opt.UDPSize())), maxUDP)
+			}
+			reply.Truncate(size)
 		}
-		reply.Truncate(size)
+		answer, err = reply.Pack()
+		return err
+	})
+	if err != nil {
+		r.log.Error("DNS query failed", "error", err)
+		err = recovery.Try(func() (err error) {
+			answer, err = new(dns.Msg).SetRcode(query, dns.RcodeServerFailure).Pack()
+			return err
+		})
 	}
-	w.WriteMsg(reply) //nolint:errcheck // who asked has gone
+	if err == nil {
+		w.Write(answer) //nolint:errcheck // who asked has gone
+	}
 }
 
 func (r *resolver) resolveQuery(query *dns.Msg) *dns.Msg {
@@ -129,19 +139,26 @@ func (r *resolver) resolveQuery(query *dns.Msg) *dns.Msg {
 		}
 		return own
 	}
-	if r.upstream.acquire(&r.asking) {
-		begun := time.Now()
-		reply := r.upstream.forwardQuery(query)
+	if reply := r.askUpstream(query); reply != nil {
+		return reply
+	}
+	reply := failure(dns.RcodeServerFailure)
+	reply.RecursionAvailable = true
+	return reply
+}
+
+// askUpstream returns the answer of the host's resolvers, nil for none.
+func (r *resolver) askUpstream(query *dns.Msg) *dns.Msg {
+	if !r.upstream.acquire(&r.asking) {
+		return nil
+	}
+	begun := time.Now()
+	defer func() { // also after a panic
 		if time.Since(begun) < upstreamTime {
 			r.upstream.release(&r.asking)
 		} else {
 			time.AfterFunc(unansweredTime, func() { r.upstream.release(&r.asking) })
 		}
-		if reply != nil {
-			return reply
-		}
-	}
-	reply := failure(dns.RcodeServerFailure)
-	reply.RecursionAvailable = true
-	return reply
+	}()
+	return r.upstream.forwardQuery(query)
 }

@@ -4,12 +4,14 @@ package endpoint
 
 import (
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/miekg/dns"
@@ -294,5 +296,30 @@ func TestQueriesLeaveOthersAPlace(t *testing.T) {
 	before := u.asking
 	if u.release(&mine); mine != 0 || u.asking != before-1 {
 		t.Errorf("%d and %d after a release", mine, u.asking)
+	}
+}
+
+// A panic over a query, wherever it is, is a failure of that query.
+func TestAPanicOverAQueryFailsIt(t *testing.T) {
+	t.Parallel()
+	r := &resolver{upstream: &upstream{}, names: new(atomic.Pointer[map[string][]netip.Addr]),
+		log: slog.New(slog.DiscardHandler)}
+	spec := testResolver("")
+	r.spec.Store(&spec)
+	for name, query := range map[string]*dns.Msg{
+		"while it is answered":   new(dns.Msg).SetQuestion("sts.eu-west-1.amazonaws.com.", dns.TypeA),
+		"while it is forwarded":  new(dns.Msg).SetQuestion("example.com.", dns.TypeA),
+		"while it is cut to fit": new(dns.Msg).SetQuestion("example.com.", dns.TypeA).SetUpdate("example.com."),
+	} {
+		query.Extra = []dns.RR{nil} // of which the library cannot get the type
+		client := &answered{remote: &net.UDPAddr{}}
+		r.ServeDNS(client, query)
+		var reply dns.Msg
+		if err := reply.Unpack(client.reply); err != nil || reply.Rcode != dns.RcodeServerFailure {
+			t.Errorf("%s: %v %v", name, reply.Rcode, err)
+		}
+		if r.asking != 0 {
+			t.Errorf("%s: %d queries are under way", name, r.asking)
+		}
 	}
 }

@@ -117,7 +117,12 @@ func (r *handler) dispatch(w http.ResponseWriter, request *http.Request) error {
 		defer func() { unlock() }()
 		want := Request{Account: account, Region: region, RequestedRegion: requestedRegion(host),
 			Repository: repository}
-		lock := func(tag string) { unlock = r.LockTag(r.canonical(host)+"/"+repository, tag) }
+		lock := func(tag string) {
+			full := r.canonical(host) + "/" + repository
+			release := r.HoldRepository(full)
+			free := r.LockTag(full, tag)
+			unlock = func() { free(); release() }
+		}
 		if err := r.authorizeAction(request, want, what, lock); err != nil {
 			return err
 		}
@@ -311,9 +316,10 @@ func (r *handler) authorize(request *http.Request, want Request) error {
 }
 
 // authorizeAction checks a request to a repository of ECR against the permissions that ECR's API has for the same.
-// It calls lock for the tag that the request puts, before it asks whether that may be.
+// It calls lock for the tag that the request puts, or the digest of an image without one, before it asks whether that
+// may be. The client has sent everything then.
 // https://docs.aws.amazon.com/AmazonECR/latest/userguide/image-push-iam.html
-func (r *handler) authorizeAction(request *http.Request, want Request, what string, lock func(tag string)) error {
+func (r *handler) authorizeAction(request *http.Request, want Request, what string, lock func(reference string)) error {
 	kind, reference, _ := strings.Cut(what, "/")
 	switch read := request.Method == http.MethodGet || request.Method == http.MethodHead; {
 	case kind == "tags":
@@ -340,8 +346,8 @@ func (r *handler) authorizeAction(request *http.Request, want Request, what stri
 		want.Digest = hash.String()
 		if !strings.Contains(reference, ":") {
 			want.Tag = reference
-			lock(want.Tag)
 		}
+		lock(cmp.Or(want.Tag, want.Digest))
 		request.Body = io.NopCloser(bytes.NewReader(body))
 	case kind == "manifests": // ECR has BatchDeleteImage for that
 		return &Refusal{http.StatusMethodNotAllowed, "UNSUPPORTED", "The operation is unsupported."}

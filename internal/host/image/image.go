@@ -87,6 +87,7 @@ type Registry struct {
 	space      space
 	cache      cache
 	commits    commits
+	inUse      repositoryLocks
 	dropping   sync.Mutex // held while blobs are removed
 	tags       *locker.Locker
 	// descriptions has a description of each of the manifests read last, by digest

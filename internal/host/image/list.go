@@ -344,13 +344,16 @@ func (r *Registry) deleteManifest(ctx context.Context, repository, digestOf stri
 
 // DeleteRepository removes a repository with its images; no error when there is none.
 func (r *Registry) DeleteRepository(ctx context.Context, repository string) error {
-	if err := r.leaveGarbage(); err != nil {
-		return err
-	}
-	for _, dir := range []string{"_manifests", "_layers", "_uploads"} {
+	for _, name := range []string{"_manifests", "_layers", "_uploads"} {
 		// another repository may be below it: "app" and "app/web"
-		err := os.RemoveAll(filepath.Join(r.repositoryDir(r.storedName(repository)), dir))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		dir := filepath.Join(r.repositoryDir(r.storedName(repository)), name)
+		if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err := r.leaveGarbage(); err != nil {
+			return err
+		}
+		if err := os.RemoveAll(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("delete the images of %s: %w", repository, err)
 		}
 	}
@@ -378,4 +381,28 @@ func isUnknown(err error) bool {
 		errors.As(err, &distribution.ErrManifestUnknown{}) ||
 		errors.As(err, &distribution.ErrManifestUnknownRevision{}) ||
 		errors.As(err, &driver.PathNotFoundError{})
+}
+
+// manifestParts are what the manifest of an image or an index names. size is that of the manifest.
+func (r *Registry) manifestParts(
+	ctx context.Context,
+	repository, digestOf string,
+) (size int64, parts []v1.Descriptor, err error) {
+	m, err := r.Manifest(ctx, joinReference(repository, digestOf))
+	if err != nil {
+		return 0, nil, err
+	}
+	var content struct {
+		Config    *v1.Descriptor  `json:"config"`
+		Layers    []v1.Descriptor `json:"layers"`
+		Manifests []v1.Descriptor `json:"manifests"`
+	}
+	if err := json.Unmarshal(m.Payload, &content); err != nil {
+		return 0, nil, fmt.Errorf("read the manifest %s@%s: %w", repository, digestOf, err)
+	}
+	parts = slices.Concat(content.Layers, content.Manifests)
+	if content.Config != nil {
+		parts = append(parts, *content.Config)
+	}
+	return int64(len(m.Payload)), parts, nil
 }

@@ -22,7 +22,7 @@ import (
 // groups, a network ACL and many other ENIs in place, with that of two namespaces with one router between them and
 // nothing else. Both are measured in turns, so that whatever else the machine does meets both.
 func BenchmarkPodToPod(b *testing.B) {
-	w := newWorld(b)
+	w := newFixture(b)
 	v := w.newVPC("10.0.0.0/16")
 	s1, s2 := w.newSubnet(v, "10.0.1.0/24"), w.newSubnet(v, "10.0.2.0/24")
 	nodes := w.newGroup(v, everything(true))
@@ -61,7 +61,7 @@ func BenchmarkPodToPod(b *testing.B) {
 
 // stream is a TCP stream from one namespace to another.
 type stream struct {
-	w        *world
+	w        *fixture
 	from, to string
 	address  string
 }
@@ -115,7 +115,7 @@ func (s stream) open() func() float64 {
 }
 
 // plainPair is two namespaces with a third between them that forwards.
-func (w *world) plainPair() (client, server string) {
+func (w *fixture) plainPair() (client, server string) {
 	w.Helper()
 	client, server = "bench-client", "bench-server"
 	const router = "bench-router"
@@ -172,7 +172,7 @@ func (w *world) plainPair() (client, server string) {
 // BenchmarkReconcile is how long a VPC with 40 nodes and 3,000 addresses takes until an address that was assigned is
 // routed.
 func BenchmarkReconcile(b *testing.B) {
-	w := newWorld(b)
+	w := newFixture(b)
 	v := w.newVPC("10.0.0.0/16")
 	s := w.newSubnet(v, "10.0.0.0/17")
 	g := w.open(v)

@@ -64,7 +64,7 @@ func TestMortal(t *testing.T) {
 func TestADaemonMayDieAnywhere(t *testing.T) {
 	crash.Require(t)
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	_, client, server := w.pair()
 	w.whole(client, server)
 	w.stop()
@@ -91,7 +91,7 @@ func TestADaemonMayDieAnywhere(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			again := &world{TB: t, Network: next, store: w.store, owner: w.owner}
+			again := &fixture{TB: t, Network: next, store: w.store, owner: w.owner}
 			defer again.start()()
 			again.whole(client, server)
 		})
@@ -99,7 +99,7 @@ func TestADaemonMayDieAnywhere(t *testing.T) {
 }
 
 // die runs a daemon that is killed at a point, or after some milliseconds.
-func (w *world) die(t *testing.T, point string) {
+func (w *fixture) die(t *testing.T, point string) {
 	t.Helper()
 	told, err := json.Marshal(mortal{w.endpoints, w.prefix, w.owner, w.o.PublicRange.String()})
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 // namespace of a machine, as root there can, and bounds the bytes that passes allocate. It does not run in parallel,
 // because the bytes are those of the process.
 func TestWhatAMachineMakesInItsNamespaceIsNotRead(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	v, client, server := w.pair()
 	w.whole(client, server)
 	w.stop()
@@ -83,7 +83,7 @@ func TestWhatAMachineMakesInItsNamespaceIsNotRead(t *testing.T) {
 }
 
 // allocatedBy returns the bytes that f allocates, and what else runs in the process meanwhile.
-func (w *world) allocatedBy(f func() error) uint64 {
+func (w *fixture) allocatedBy(f func() error) uint64 {
 	w.Helper()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -96,7 +96,7 @@ func (w *world) allocatedBy(f func() error) uint64 {
 
 // floodNamespace makes 200 links with 500 addresses each, eth0 among them, and 10,000 routes and rules. More addresses
 // on one link take the kernel minutes: it walks all of a link for a new one.
-func (w *world) floodNamespace(name string) {
+func (w *fixture) floodNamespace(name string) {
 	w.Helper()
 	const pairs, each = 100, 500
 	var batch strings.Builder

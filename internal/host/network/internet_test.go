@@ -21,7 +21,7 @@ import (
 )
 
 // somewhere is a network beyond the host: a namespace behind a link of the host's, as the real internet is behind eth0.
-func (w *world) somewhere() (path string, hostEnd, neighbor, farEnd netip.Addr) {
+func (w *fixture) somewhere() (path string, hostEnd, neighbor, farEnd netip.Addr) {
 	w.Helper()
 	path = filepath.Join(w.TempDir(), "somewhere")
 	if _, err := makeNamespace(path); err != nil {
@@ -74,7 +74,7 @@ func (w *world) somewhere() (path string, hostEnd, neighbor, farEnd netip.Addr) 
 
 func TestTheInternetBeyondTheHost(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	_, client, server := w.pair() // the server has a public address
 	w.whole(client, server)
 	path, hostEnd, neighbor, far := w.somewhere()

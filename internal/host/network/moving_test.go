@@ -13,7 +13,7 @@ import (
 // send from it, and nobody has it.
 func TestAnAddressThatMovesIsNobodys(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	v := w.newVPC("10.0.0.0/16")
 	s := w.newSubnet(v, "10.0.1.0/24")
 	g := w.open(v)
@@ -56,7 +56,7 @@ func TestAnAddressThatMovesIsNobodys(t *testing.T) {
 // group of another VPC.
 func TestForgedIPv6SourcesDoNotLeaveTheirVPC(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	everywhere := everything(true)
 	everywhere.CIDRIPv4, everywhere.CIDRIPv6 = "", "::/0"
 	make6 := func(v4, block, network string) (vpc, record.Subnet) {

@@ -23,7 +23,7 @@ import (
 )
 
 // pair is a VPC with a client and a server, which has a public address.
-func (w *world) pair() (v vpc, client, server record.NetworkInterface) {
+func (w *fixture) pair() (v vpc, client, server record.NetworkInterface) {
 	w.Helper()
 	v = w.newVPC("10.0.0.0/16")
 	s := w.newSubnet(v, "10.0.1.0/24")
@@ -38,7 +38,7 @@ func (w *world) pair() (v vpc, client, server record.NetworkInterface) {
 }
 
 // whole fails the test unless the pair's packets flow, inside and from the host.
-func (w *world) whole(client, server record.NetworkInterface) {
+func (w *fixture) whole(client, server record.NetworkInterface) {
 	w.Helper()
 	w.plugged(client, server)
 	var l, l2 net.Listener
@@ -77,7 +77,7 @@ func (w *world) whole(client, server record.NetworkInterface) {
 
 func TestWhatSomebodyRemovesComesBack(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	v, client, server := w.pair()
 	w.whole(client, server)
 	router := VPCNamespace(v.ID)
@@ -156,7 +156,7 @@ func TestWhatSomebodyRemovesComesBack(t *testing.T) {
 }
 
 // unmount takes a namespace away; its links go with it at once, as nobody else is inside.
-func (w *world) unmount(name string) {
+func (w *fixture) unmount(name string) {
 	w.Helper()
 	if err := errors.Join(dropLinks(w.Namespace(name)), removeNamespace(w.Namespace(name))); err != nil {
 		w.Fatal(err)
@@ -164,7 +164,7 @@ func (w *world) unmount(name string) {
 }
 
 // sync is what the resync does some time later.
-func (w *world) sync(v vpc) {
+func (w *fixture) sync(v vpc) {
 	w.Helper()
 	for range 2 { // the internet's namespace may be made by either
 		if _, err := w.reconcileInternet(w.Context(), InternetNamespace); err != nil {
@@ -176,7 +176,7 @@ func (w *world) sync(v vpc) {
 
 func TestADaemonThatStartsAgainDisturbsNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	v, client, server := w.pair()
 	w.serve(instanceOf(server), "10.0.1.11:81")
 	inside, outside := w.connect(instanceOf(client), "10.0.1.11:81"), w.connect(InternetNamespace, w.publicAddress(1)+
@@ -212,7 +212,7 @@ func TestADaemonThatStartsAgainDisturbsNothing(t *testing.T) {
 
 func TestRenewEmptiesANamespace(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	_, client, server := w.pair()
 	w.run(instanceOf(client), "ip", "rule", "add", "from", "10.9.9.9", "table", "77")
 	if err := w.Renew(t.Context(), instanceOf(client)); err != nil {
@@ -226,7 +226,7 @@ func TestRenewEmptiesANamespace(t *testing.T) {
 
 func TestWhatIsDetachedOrDeletedGoes(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	v, client, server := w.pair()
 	second := w.newENI(w.subnetOf(client), instanceOf(client), 1, nil, "10.0.1.20")
 	w.plugged(second)
@@ -262,7 +262,7 @@ func TestWhatIsDetachedOrDeletedGoes(t *testing.T) {
 	})
 }
 
-func (w *world) subnetOf(e record.NetworkInterface) record.Subnet {
+func (w *fixture) subnetOf(e record.NetworkInterface) record.Subnet {
 	w.Helper()
 	row, err := record.Subnets(w.store).Get(w.Context(), record.EC2Key(account, region, e.SubnetID))
 	if err != nil {
@@ -273,7 +273,7 @@ func (w *world) subnetOf(e record.NetworkInterface) record.Subnet {
 
 func TestRemoveLeavesNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	v, client, server := w.pair()
 	w.whole(client, server)
 	// A socket inside keeps a namespace alive, but nothing that is plugged into it.
@@ -313,7 +313,7 @@ func TestTwoNetworksOnOneHost(t *testing.T) {
 	for i := range 2 {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newFixture(t)
 			_, client, server := w.pair()
 			w.whole(client, server)
 		})
@@ -349,7 +349,7 @@ func TestPublicRangesDiffer(t *testing.T) {
 // inside the VPC.
 func TestChangesDropNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	v, client, server := w.pair()
 	w.whole(client, server)
 	w.serve(instanceOf(server), "10.0.1.11:81")

@@ -10,7 +10,7 @@ import (
 
 func TestENIsOfAVPCReachEachOther(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	v := w.newVPC("10.0.0.0/16", "100.64.0.0/16")
 	near, far, other := w.newSubnet(v, "10.0.1.0/24"), w.newSubnet(v, "10.0.2.0/24"), w.newSubnet(v, "100.64.1.0/24")
 	g := []record.SecurityGroup{w.newGroup(v, everything(true), everything(false))}

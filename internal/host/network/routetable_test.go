@@ -12,14 +12,14 @@ import (
 )
 
 // open is a group that allows everything.
-func (w *world) open(v vpc) []record.SecurityGroup {
+func (w *fixture) open(v vpc) []record.SecurityGroup {
 	w.Helper()
 	return []record.SecurityGroup{w.newGroup(v, everything(true), everything(false))}
 }
 
 func TestVPCsWithTheSameBlockAreApart(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	var clients []record.NetworkInterface
 	for i := range 2 {
 		v := w.newVPC("10.0.0.0/16")
@@ -39,7 +39,7 @@ func TestVPCsWithTheSameBlockAreApart(t *testing.T) {
 
 func TestInternetGateway(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	a, b := w.newVPC("10.0.0.0/16"), w.newVPC("10.0.0.0/16")
 	sa, sb := w.newSubnet(a, "10.0.1.0/24"), w.newSubnet(b, "10.0.1.0/24")
 	for _, v := range []vpc{a, b} {
@@ -125,7 +125,7 @@ func TestInternetGateway(t *testing.T) {
 
 func TestRouteTables(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	v := w.newVPC("10.0.0.0/16")
 	publicSubnet, privateSubnet, isolated := w.newSubnet(v, "10.0.1.0/24"), w.newSubnet(v, "10.0.2.0/24"),
 		w.newSubnet(v, "10.0.3.0/24")
@@ -222,7 +222,7 @@ func TestRouteTables(t *testing.T) {
 
 func TestARouteInsideTheVPCGoesThroughAnAppliance(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	v := w.newVPC("10.0.0.0/16")
 	left, right, middle := w.newSubnet(v, "10.0.1.0/24"), w.newSubnet(v, "10.0.2.0/24"), w.newSubnet(v, "10.0.3.0/24")
 	g := w.open(v)

@@ -17,7 +17,7 @@ import (
 )
 
 // echo answers UDP packets.
-func (w *world) echo(holder, address string) {
+func (w *fixture) echo(holder, address string) {
 	w.Helper()
 	var c net.PacketConn
 	eventually.Nil(w, "listen on "+address, func() (err error) {
@@ -38,7 +38,7 @@ func (w *world) echo(holder, address string) {
 }
 
 // send sends a UDP packet and waits for its echo.
-func (w *world) send(holder, address string, wanted bool) error {
+func (w *fixture) send(holder, address string, wanted bool) error {
 	return w.In(holder, func() error {
 		c, err := net.Dial("udp", address)
 		if err != nil {
@@ -57,7 +57,7 @@ func (w *world) send(holder, address string, wanted bool) error {
 }
 
 // ping sends an ICMP echo request and waits for the reply.
-func (w *world) ping(holder, address string, wanted bool) error {
+func (w *fixture) ping(holder, address string, wanted bool) error {
 	return w.In(holder, func() error {
 		c, err := net.Dial("ip4:icmp", address)
 		if err != nil {
@@ -92,7 +92,7 @@ func persist(wanted bool, f func() error) error {
 }
 
 // attempt is a call, a datagram or a ping.
-func (w *world) attempt(protocol, holder, address string, port int, wanted bool) (err error) {
+func (w *fixture) attempt(protocol, holder, address string, port int, wanted bool) (err error) {
 	switch protocol {
 	case "tcp":
 		_, err = callFrom(w.Context(), w.Namespace(holder), "", fmt.Sprintf("%s:%d", address, port), wanted)
@@ -106,7 +106,7 @@ func (w *world) attempt(protocol, holder, address string, port int, wanted bool)
 
 func TestSecurityGroups(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	v := w.newVPC("10.0.0.0/16")
 	s1, s2 := w.newSubnet(v, "10.0.1.0/24"), w.newSubnet(v, "10.0.2.0/24")
 	out := everything(true)
@@ -213,18 +213,18 @@ func TestSecurityGroups(t *testing.T) {
 }
 
 // addAddress gives an address of the ENI to eth0 of its instance, as a guest would.
-func (w *world) addAddress(e record.NetworkInterface, address string) {
+func (w *fixture) addAddress(e record.NetworkInterface, address string) {
 	w.Helper()
 	w.run(instanceOf(e), "ip", "addr", "replace", address+"/32", "dev", "eth0")
 }
 
-// connection is an open connection to a server of [world.serve].
+// connection is an open connection to a server of [fixture.serve].
 type connection struct {
-	w *world
+	w *fixture
 	net.Conn
 }
 
-func (w *world) connect(holder, address string) connection {
+func (w *fixture) connect(holder, address string) connection {
 	w.Helper()
 	var c net.Conn
 	eventually.Nil(w, "connect to "+address, func() (err error) {

@@ -19,7 +19,7 @@ import (
 
 func TestServicesOfAWSAreReachedInEveryCase(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	v := w.newVPC("10.0.0.0/16", "100.64.0.0/16")
 	closed := put(w, record.NetworkACLs, record.NetworkACL{EC2Resource: resource("acl-"), VPCID: v.ID})
 	s := w.newSubnet(v, "100.64.1.0/24")
@@ -47,7 +47,7 @@ func TestServicesOfAWSAreReachedInEveryCase(t *testing.T) {
 
 func TestInterfaceEndpointsHaveSecurityGroups(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	v := w.newVPC("10.0.0.0/16")
 	s, other := w.newSubnet(v, "10.0.1.0/24"), w.newSubnet(v, "10.0.2.0/24")
 	clients := w.newGroup(v, everything(true))
@@ -90,7 +90,7 @@ func TestInterfaceEndpointsHaveSecurityGroups(t *testing.T) {
 
 func TestForgedSourcesAreDropped(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	v := w.newVPC("10.0.0.0/16")
 	s := w.newSubnet(v, "10.0.1.0/24")
 	g := w.open(v)
@@ -122,7 +122,7 @@ func TestForgedSourcesAreDropped(t *testing.T) {
 }
 
 // arrives sends UDP packets and reports whether one is received.
-func (w *world) arrives(from, source, namespace, to string, wanted bool) bool {
+func (w *fixture) arrives(from, source, namespace, to string, wanted bool) bool {
 	w.Helper()
 	there, err := w.ListenPacket(w.Context(), namespace, "udp", to)
 	if err != nil {
@@ -151,11 +151,11 @@ func (w *world) arrives(from, source, namespace, to string, wanted bool) bool {
 // node is an instance as the VPC CNI sets it up: pods have addresses of its ENIs, each with a veth of its own, and what
 // comes from an address of a secondary ENI leaves by it.
 type node struct {
-	w           *world
+	w           *fixture
 	first, eth1 record.NetworkInterface
 }
 
-func (w *world) newNode(s record.Subnet, g []record.SecurityGroup, primary, second string, pods ...string) node {
+func (w *fixture) newNode(s record.Subnet, g []record.SecurityGroup, primary, second string, pods ...string) node {
 	w.Helper()
 	n := node{w: w, first: w.newENI(s, "", 0, g, primary)}
 	n.eth1 = w.newENI(s, instanceOf(n.first), 1, g, append([]string{second}, pods...)...)
@@ -210,7 +210,7 @@ func (n node) pod(address, table string) string {
 
 func TestPodsWithAddressesOfENIs(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	v := w.newVPC("10.0.0.0/16")
 	s1, s2 := w.newSubnet(v, "10.0.1.0/24"), w.newSubnet(v, "10.0.2.0/24")
 	g := []record.SecurityGroup{w.newGroup(v, everything(true))}
@@ -270,7 +270,7 @@ func TestPodsWithAddressesOfENIs(t *testing.T) {
 
 func TestTheLegOfACluster(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	v := w.newVPC("10.0.0.0/16")
 	s1, s2 := w.newSubnet(v, "10.0.1.0/24"), w.newSubnet(v, "10.0.2.0/24")
 	g := w.open(v)
@@ -330,7 +330,7 @@ func TestTheLegOfACluster(t *testing.T) {
 
 func TestIPv6(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	v := w.newVPC("10.0.0.0/16")
 	change(w, record.VPCs, v.VPC, func(v *record.VPC) {
 		v.IPv6CIDRs = []record.CIDRAssociation{

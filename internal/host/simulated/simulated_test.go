@@ -46,8 +46,8 @@ const (
 	region  = "eu-west-1"
 )
 
-// world is a cluster with an API server, and as much of AWS as simulated machines see.
-type world struct {
+// fixture is a cluster with an API server, and as much of AWS as simulated machines see.
+type fixture struct {
 	testing.TB
 	store   *store.Store
 	server  *apiservertest.Server
@@ -62,9 +62,9 @@ type world struct {
 	full     error           // what EC2 answers to who wants addresses
 }
 
-func newWorld(t testing.TB, o apiservertest.Options) *world {
+func newFixture(t testing.TB, o apiservertest.Options) *fixture {
 	t.Helper()
-	w := &world{TB: t, store: storetest.New(t), unmapped: map[string]bool{}, calls: map[string]int{}}
+	w := &fixture{TB: t, store: storetest.New(t), unmapped: map[string]bool{}, calls: map[string]int{}}
 	var err error
 	if w.dir, err = os.MkdirTemp("", "sim"); err != nil { // a short path, for sockets
 		t.Fatal(err)
@@ -123,7 +123,7 @@ func newWorld(t testing.TB, o apiservertest.Options) *world {
 
 // authenticate stands in for the authenticator: a token is good if it was made by an instance's credentials, for this
 // cluster.
-func (w *world) authenticate(out http.ResponseWriter, r *http.Request) {
+func (w *fixture) authenticate(out http.ResponseWriter, r *http.Request) {
 	var review authenticationv1.TokenReview
 	if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
 		http.Error(out, err.Error(), http.StatusBadRequest)
@@ -150,7 +150,7 @@ func (w *world) authenticate(out http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(out).Encode(review)
 }
 
-func (w *world) nodeName(i record.Instance) string {
+func (w *fixture) nodeName(i record.Instance) string {
 	ni, err := record.NetworkInterfaces(w.store).Get(context.Background(), record.EC2Key(account, region,
 		"eni-"+strings.TrimPrefix(i.ID, "i-")))
 	if err != nil {
@@ -160,7 +160,7 @@ func (w *world) nodeName(i record.Instance) string {
 }
 
 // launch records an instance as EC2 does.
-func (w *world) launch(n int, userData string, change func(*record.Instance)) record.Instance {
+func (w *fixture) launch(n int, userData string, change func(*record.Instance)) record.Instance {
 	w.Helper()
 	id := fmt.Sprintf("%017x", n)
 	i := record.Instance{
@@ -178,7 +178,7 @@ func (w *world) launch(n int, userData string, change func(*record.Instance)) re
 	return i
 }
 
-func (w *world) attach(n record.NetworkInterface, instance string, device int32) {
+func (w *fixture) attach(n record.NetworkInterface, instance string, device int32) {
 	w.Helper()
 	n.SubnetID, n.SecurityGroupIDs = "subnet-1", []string{"sg-1"}
 	n.Attachment = &record.NetworkInterfaceAttachment{ID: "eni-attach-1", InstanceID: instance, DeviceIndex: device}
@@ -188,7 +188,7 @@ func (w *world) attach(n record.NetworkInterface, instance string, device int32)
 }
 
 // addresses are the next ones of the subnet.
-func (w *world) addresses(n int) (out []string) {
+func (w *fixture) addresses(n int) (out []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for range n {
@@ -198,14 +198,14 @@ func (w *world) addresses(n int) (out []string) {
 	return out
 }
 
-func (w *world) called(name string) error {
+func (w *fixture) called(name string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calls[name]++
 	return w.full
 }
 
-func (w *world) AssignPrivateIpAddresses(ctx context.Context, in *ec2.AssignPrivateIpAddressesInput,
+func (w *fixture) AssignPrivateIpAddresses(ctx context.Context, in *ec2.AssignPrivateIpAddressesInput,
 	_ ...func(*ec2.Options)) (*ec2.AssignPrivateIpAddressesOutput, error) {
 	if err := w.called("AssignPrivateIpAddresses"); err != nil {
 		return nil, err
@@ -224,7 +224,7 @@ func (w *world) AssignPrivateIpAddresses(ctx context.Context, in *ec2.AssignPriv
 	return out, err
 }
 
-func (w *world) AssignIpv6Addresses(ctx context.Context, in *ec2.AssignIpv6AddressesInput, _ ...func(*ec2.Options)) (
+func (w *fixture) AssignIpv6Addresses(ctx context.Context, in *ec2.AssignIpv6AddressesInput, _ ...func(*ec2.Options)) (
 	*ec2.AssignIpv6AddressesOutput, error) {
 	if err := w.called("AssignIpv6Addresses"); err != nil {
 		return nil, err
@@ -238,7 +238,7 @@ func (w *world) AssignIpv6Addresses(ctx context.Context, in *ec2.AssignIpv6Addre
 	return &ec2.AssignIpv6AddressesOutput{AssignedIpv6Prefixes: prefixes}, err
 }
 
-func (w *world) CreateNetworkInterface(ctx context.Context, in *ec2.CreateNetworkInterfaceInput,
+func (w *fixture) CreateNetworkInterface(ctx context.Context, in *ec2.CreateNetworkInterfaceInput,
 	_ ...func(*ec2.Options)) (*ec2.CreateNetworkInterfaceOutput, error) {
 	if err := w.called("CreateNetworkInterface"); err != nil {
 		return nil, err
@@ -256,7 +256,7 @@ func (w *world) CreateNetworkInterface(ctx context.Context, in *ec2.CreateNetwor
 	return &ec2.CreateNetworkInterfaceOutput{NetworkInterface: out}, nil
 }
 
-func (w *world) AttachNetworkInterface(ctx context.Context, in *ec2.AttachNetworkInterfaceInput,
+func (w *fixture) AttachNetworkInterface(ctx context.Context, in *ec2.AttachNetworkInterfaceInput,
 	_ ...func(*ec2.Options)) (*ec2.AttachNetworkInterfaceOutput, error) {
 	if err := w.called("AttachNetworkInterface"); err != nil {
 		return nil, err
@@ -269,13 +269,13 @@ func (w *world) AttachNetworkInterface(ctx context.Context, in *ec2.AttachNetwor
 	return &ec2.AttachNetworkInterfaceOutput{AttachmentId: aws.String("eni-attach-1")}, nil
 }
 
-func (w *world) ModifyNetworkInterfaceAttribute(context.Context, *ec2.ModifyNetworkInterfaceAttributeInput,
+func (w *fixture) ModifyNetworkInterfaceAttribute(context.Context, *ec2.ModifyNetworkInterfaceAttributeInput,
 	...func(*ec2.Options)) (*ec2.ModifyNetworkInterfaceAttributeOutput, error) {
 	return &ec2.ModifyNetworkInterfaceAttributeOutput{}, w.called("ModifyNetworkInterfaceAttribute")
 }
 
 // daemon runs a controller until the function that it gives back is called.
-func (w *world) daemon() (stop func()) {
+func (w *fixture) daemon() (stop func()) {
 	ctx, cancel := context.WithCancel(w.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- reconcile.Run(ctx, w.options.Log, New(w.options).Controllers()...) }()
@@ -292,7 +292,7 @@ func (w *world) daemon() (stop func()) {
 	return stop
 }
 
-func (w *world) machine(i record.Instance) record.Machine {
+func (w *fixture) machine(i record.Instance) record.Machine {
 	row, err := record.Machines(w.store).Get(w.Context(), i.Key())
 	if err != nil {
 		return record.Machine{}
@@ -300,7 +300,7 @@ func (w *world) machine(i record.Instance) record.Machine {
 	return row.Value
 }
 
-func (w *world) console(i record.Instance) string {
+func (w *fixture) console(i record.Instance) string {
 	row, err := record.MachineConsoles(w.store).Get(w.Context(), i.Key())
 	if err != nil {
 		return ""
@@ -308,7 +308,7 @@ func (w *world) console(i record.Instance) string {
 	return string(row.Value.Output)
 }
 
-func (w *world) want(i record.Instance, change func(*record.Instance)) {
+func (w *fixture) want(i record.Instance, change func(*record.Instance)) {
 	w.Helper()
 	if _, err := record.Instances(w.store).Modify(w.Context(), i.Key(),
 		func(i *record.Instance) error { change(i); return nil }); err != nil {
@@ -328,7 +328,7 @@ const joins = "#!/bin/bash\n/etc/eks/bootstrap.sh demo --kubelet-extra-args '--n
 
 func TestMachinesBecomeNodesAndRunPods(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, apiservertest.Options{Controllers: []string{"*"}, Scheduler: true})
+	w := newFixture(t, apiservertest.Options{Controllers: []string{"*"}, Scheduler: true})
 	stop := w.daemon()
 	admin := w.server.Admin()
 	ctx := t.Context()
@@ -518,7 +518,7 @@ func TestMachinesBecomeNodesAndRunPods(t *testing.T) {
 }
 
 // allowSigning approves what nodes ask for: package certificates does it in a daemon.
-func allowSigning(t *testing.T, w *world) {
+func allowSigning(t *testing.T, w *fixture) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	t.Cleanup(func() { cancel(); <-done })

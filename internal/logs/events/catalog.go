@@ -5,7 +5,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/coracle-eks/coracle/internal/diskspace"
 )
 
 // catalogDirectory is where the catalog is in the directory of a store. The spelling is that of existing data
@@ -79,8 +80,8 @@ func (s *Store) checkSpace() error {
 }
 
 func (s *Store) freeBytes() (uint64, error) {
-	usage, err := vfs.Default.GetDiskUsage(s.dir)
-	return usage.AvailBytes, err
+	free, err := diskspace.Free(s.dir)
+	return uint64(free), err
 }
 
 // waitForSpace is called by a write of the catalog that found the disk full, which Pebble wouldn't

@@ -33,84 +33,117 @@ func badRequest(format string, args ...any) error {
 	return &types.BadRequestException{Message: new(fmt.Sprintf(format, args...))}
 }
 
-// tagged is what an ARN of this service names. The keys of what it isn't are empty.
+// tagged is a resource that has tags.
 type tagged struct {
-	cluster, entry, nodegroup, addon, association string
+	tags map[string]string
+	// modify changes the tags, if the resource is still there.
+	modify func(change func(*map[string]string) error) error
 }
 
-// resourceOf finds what an ARN names, and its tags.
-func (s *Service) resourceOf(ctx context.Context, arn string) (tagged, map[string]string, error) {
+// resourceOf finds what an ARN names.
+func (s *Service) resourceOf(ctx context.Context, arn string) (tagged, error) {
 	at := resource.PlaceOf(ctx)
 	parts := strings.SplitN(arn, ":", 6)
 	if len(parts) != 6 || parts[0] != "arn" || parts[1] != "aws" || parts[2] != "eks" {
-		return tagged{}, nil, badRequest("Invalid ARN: %s is not the ARN of an Amazon EKS resource", arn)
+		return tagged{}, badRequest("Invalid ARN: %s is not the ARN of an Amazon EKS resource", arn)
 	}
-	missing := &types.NotFoundException{Message: new(fmt.Sprintf("The specified resource could not be found: %s", arn))}
 	if parts[3] != at.Region || parts[4] != at.Account {
-		return tagged{}, nil, missing
+		return tagged{}, notFound(arn)
 	}
 	kind, rest, _ := strings.Cut(parts[5], "/")
-	name, _, _ := strings.Cut(rest, "/")
-	row, err := s.Clusters.Get(ctx, at.ClusterKey(name))
+	cluster, rest, nested := strings.Cut(rest, "/")
+	row, err := s.Clusters.Get(ctx, at.ClusterKey(cluster))
 	if errors.Is(err, store.ErrNotFound) {
-		return tagged{}, nil, missing
+		return tagged{}, notFound(arn)
 	} else if err != nil {
-		return tagged{}, nil, err
+		return tagged{}, err
 	}
+	c := row.Value
+	name, _, _ := strings.Cut(rest, "/")
 	switch {
-	case kind == "cluster" && rest == name:
-		return tagged{cluster: row.Key}, row.Value.Tags, nil
+	case kind == "cluster" && !nested:
+		return find(ctx, s.Clusters, row.Key, arn,
+			func(c *record.Cluster) (string, *map[string]string) { return c.ARN(), &c.Tags })
 	case kind == "nodegroup":
-		groups, err := s.NodegroupsOf(ctx, row.Value)
-		if err != nil {
-			return tagged{}, nil, err
-		}
-		for _, n := range groups {
-			if n.ARN() == arn {
-				return tagged{nodegroup: n.Key()}, n.Tags, nil
-			}
-		}
+		return find(ctx, s.Nodegroups, record.NodegroupKey(c.Account, c.Region, c.Name, name), arn,
+			func(n *record.Nodegroup) (string, *map[string]string) {
+				return ofCluster(c, n.ClusterID, n.ARN()), &n.Tags
+			})
 	case kind == "addon":
-		addons, err := s.AddonsOf(ctx, row.Value)
-		if err != nil {
-			return tagged{}, nil, err
-		}
-		for _, a := range addons {
-			if a.ARN() == arn {
-				return tagged{addon: a.Key()}, a.Tags, nil
-			}
-		}
+		return find(ctx, s.Addons, record.AddonKey(c.Account, c.Region, c.Name, name), arn,
+			func(a *record.Addon) (string, *map[string]string) {
+				return ofCluster(c, a.ClusterID, a.ARN()), &a.Tags
+			})
 	case kind == "podidentityassociation":
-		rows, err := s.AssociationsIn(ctx, row.Value)
-		if err != nil {
-			return tagged{}, nil, err
-		}
-		for _, r := range rows {
-			if r.Value.ARN() == arn {
-				return tagged{association: r.Key}, r.Value.Tags, nil
-			}
-		}
+		return find(ctx, s.Associations, record.PodIdentityAssociationKey(c.Account, c.Region, c.Name, name), arn,
+			func(p *record.PodIdentityAssociation) (string, *map[string]string) {
+				return ofCluster(c, p.ClusterID, p.ARN()), &p.Tags
+			})
 	case kind == "access-entry":
-		entries, err := s.EntriesOf(ctx, row.Value)
+		entries, err := s.EntriesOf(ctx, c)
 		if err != nil {
-			return tagged{}, nil, err
+			return tagged{}, err
 		}
-		for _, e := range entries {
-			if resource.EntryARN(at, e.Value, name) == arn {
-				return tagged{entry: e.Key}, e.Value.Tags, nil
+		for _, e := range entries { // the ARN does not have the path of the principal, which the key has
+			if resource.EntryARN(at, e.Value, c.Name) == arn {
+				return find(ctx, s.AccessEntries, e.Key, arn,
+					func(e *record.AccessEntry) (string, *map[string]string) {
+						return ofCluster(c, e.ClusterID, resource.EntryARN(at, *e, c.Name)), &e.Tags
+					})
 			}
 		}
 	}
-	return tagged{}, nil, missing
+	return tagged{}, notFound(arn)
+}
+
+func notFound(arn string) error {
+	return &types.NotFoundException{Message: new(fmt.Sprintf("The specified resource could not be found: %s", arn))}
+}
+
+// ofCluster returns the ARN of a resource of a cluster, "" of one that an earlier cluster of that name has left.
+func ofCluster(c record.Cluster, id, arn string) string {
+	if c.ID != id {
+		return ""
+	}
+	return arn
+}
+
+// find gets the resource with a key, if it has the ARN. An authorization holds what it gets so, and no lists.
+func find[T any](
+	ctx context.Context, table store.Table[T], key, arn string, tagsOf func(*T) (string, *map[string]string),
+) (tagged, error) {
+	row, err := table.Get(ctx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return tagged{}, notFound(arn)
+	} else if err != nil {
+		return tagged{}, err
+	}
+	found, tags := tagsOf(&row.Value)
+	if found != arn {
+		return tagged{}, notFound(arn)
+	}
+	return tagged{*tags, func(change func(*map[string]string) error) error {
+		_, err := table.Modify(ctx, key, func(v *T) error {
+			found, tags := tagsOf(v)
+			if found != arn {
+				return notFound(arn)
+			}
+			return change(tags)
+		})
+		if errors.Is(err, store.ErrNotFound) {
+			return notFound(arn)
+		}
+		return err
+	}}, nil
 }
 
 // retag changes the tags of what an ARN names.
 func (s *Service) retag(ctx context.Context, arn string, edit func(map[string]string) error) error {
-	r, _, err := s.resourceOf(ctx, arn)
+	r, err := s.resourceOf(ctx, arn)
 	if err != nil {
 		return err
 	}
-	change := func(tags *map[string]string) error {
+	return r.modify(func(tags *map[string]string) error {
 		after := maps.Clone(*tags)
 		if after == nil {
 			after = map[string]string{}
@@ -120,25 +153,7 @@ func (s *Service) retag(ctx context.Context, arn string, edit func(map[string]st
 		}
 		*tags = after
 		return nil
-	}
-	switch {
-	case r.entry != "":
-		_, err = s.AccessEntries.Modify(ctx, r.entry, func(e *record.AccessEntry) error { return change(&e.Tags) })
-	case r.nodegroup != "":
-		_, err = s.Nodegroups.Modify(ctx, r.nodegroup, func(n *record.Nodegroup) error { return change(&n.Tags) })
-	case r.addon != "":
-		_, err = s.Addons.Modify(ctx, r.addon, func(a *record.Addon) error { return change(&a.Tags) })
-	case r.association != "":
-		_, err = s.Associations.Modify(
-			ctx, r.association, func(p *record.PodIdentityAssociation) error { return change(&p.Tags) },
-		)
-	default:
-		_, err = s.Clusters.Modify(ctx, r.cluster, func(c *record.Cluster) error { return change(&c.Tags) })
-	}
-	if errors.Is(err, store.ErrNotFound) {
-		return &types.NotFoundException{Message: new(fmt.Sprintf("The specified resource could not be found: %s", arn))}
-	}
-	return err
+	})
 }
 
 // handlers are the operations of this file, each with what its caller needs permission for.
@@ -214,14 +229,14 @@ func (s *Service) UntagResource(ctx context.Context, in *eks.UntagResourceInput)
 func (s *Service) ListTagsForResource(
 	ctx context.Context, in *eks.ListTagsForResourceInput,
 ) (*eks.ListTagsForResourceOutput, error) {
-	_, tags, err := s.resourceOf(ctx, aws.ToString(in.ResourceArn))
+	r, err := s.resourceOf(ctx, aws.ToString(in.ResourceArn))
 	if err != nil {
 		return nil, err
 	}
-	if tags == nil {
-		tags = map[string]string{}
+	if r.tags == nil {
+		r.tags = map[string]string{}
 	}
-	return &eks.ListTagsForResourceOutput{Tags: tags}, nil
+	return &eks.ListTagsForResourceOutput{Tags: r.tags}, nil
 }
 
 // onTagged returns what an ARN names as the target.
@@ -229,12 +244,12 @@ func (s *Service) onTagged(
 	ctx context.Context, action string, arn *string, edits ...func(resource.Conditions),
 ) ([]wire.Target, error) {
 	t := resource.NewTarget(action, aws.ToString(arn))
-	_, tags, err := s.resourceOf(ctx, t.Resource)
+	r, err := s.resourceOf(ctx, t.Resource)
 	var malformed *types.BadRequestException
 	var missing *types.NotFoundException
 	switch {
 	case err == nil:
-		resource.Conditions(t.Conditions).ResourceTags(tags)
+		resource.Conditions(t.Conditions).ResourceTags(r.tags)
 	case !errors.As(err, &malformed) && !errors.As(err, &missing): // the operation says so, to those who may ask
 		return nil, err
 	}

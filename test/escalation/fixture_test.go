@@ -62,9 +62,9 @@ type clients struct {
 	ecr *ecr.Client
 }
 
-// world is an account with somebody who may do everything, roles that may, and mallory, who is in the group "crew" and
-// has the policy "own", whose second version, which is not its default, allows everything.
-type world struct {
+// fixture is an account with somebody who may do everything, roles that may, and mallory, who is in the group "crew"
+// and has the policy "own", whose second version, which is not its default, allows everything.
+type fixture struct {
 	*iamtest.AWS
 	t    *testing.T
 	root clients // of the account
@@ -79,7 +79,7 @@ type world struct {
 var shelf = sync.OnceValues(func() (*catalog.Catalog, error) { return catalog.Open(catalog.Options{}) })
 
 // register serves, behind mux, every service whose operations are tried.
-func (w *world) register(mux *wire.Mux) {
+func (w *fixture) register(mux *wire.Mux) {
 	w.t.Helper()
 	images, err := image.Open(image.Options{Dir: w.t.TempDir(), Region: region})
 	if err != nil {
@@ -106,9 +106,9 @@ func (w *world) register(mux *wire.Mux) {
 		Catalog: addons}).Register(mux)
 }
 
-func newWorld(t *testing.T) *world {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	w := &world{AWS: iamtest.New(t), t: t}
+	w := &fixture{AWS: iamtest.New(t), t: t}
 	w.register(w.Mux)
 	w.root = w.clients(w.Root)
 	w.them = w.clients(w.NewAccount(t, iamtest.Other))
@@ -172,15 +172,15 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// do is what is done to make a world: it succeeds.
-func (w *world) do(_ any, err error) {
+// do is what is done to make a fixture: it succeeds.
+func (w *fixture) do(_ any, err error) {
 	w.t.Helper()
 	if err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-func (w *world) clients(with aws.Credentials) clients {
+func (w *fixture) clients(with aws.Credentials) clients {
 	provider, url := credentials.StaticCredentialsProvider{Value: with}, aws.String(w.URL)
 	return clients{
 		iam: w.IAM(with), sts: w.STS(with),
@@ -195,7 +195,7 @@ func (w *world) clients(with aws.Credentials) clients {
 }
 
 // with are the clients of a session.
-func (w *world) with(c *ststypes.Credentials) clients {
+func (w *fixture) with(c *ststypes.Credentials) clients {
 	return w.clients(
 		aws.Credentials{
 			AccessKeyID:     *c.AccessKeyId,
@@ -206,7 +206,7 @@ func (w *world) with(c *ststypes.Credentials) clients {
 }
 
 // may makes the statements all that mallory may do, beside what the policy "own" allows.
-func (w *world) may(statements ...statement) {
+func (w *fixture) may(statements ...statement) {
 	w.t.Helper()
 	w.do(w.root.iam.PutUserPolicy(w.t.Context(), &iam.PutUserPolicyInput{
 		UserName: aws.String("mallory"), PolicyName: aws.String("may"),
@@ -214,19 +214,19 @@ func (w *world) may(statements ...statement) {
 	}))
 }
 
-func (w *world) user(name, path string) {
+func (w *fixture) user(name, path string) {
 	w.t.Helper()
 	w.do(w.root.iam.CreateUser(w.t.Context(), &iam.CreateUserInput{UserName: &name, Path: &path}))
 }
 
 // policy makes a managed policy and is its ARN.
-func (w *world) policy(name, text string) string {
+func (w *fixture) policy(name, text string) string {
 	w.t.Helper()
 	w.do(w.root.iam.CreatePolicy(w.t.Context(), &iam.CreatePolicyInput{PolicyName: &name, PolicyDocument: &text}))
 	return prefix + "policy/" + name
 }
 
-func (w *world) profile(name, role string) {
+func (w *fixture) profile(name, role string) {
 	w.t.Helper()
 	w.do(w.root.iam.CreateInstanceProfile(w.t.Context(), &iam.CreateInstanceProfileInput{InstanceProfileName: &name}))
 	if role != "" {
@@ -240,7 +240,7 @@ func (w *world) profile(name, role string) {
 }
 
 // role makes a role that its trust policy lets mallory assume and that may do what text says.
-func (w *world) role(name, trust, text string) string {
+func (w *fixture) role(name, trust, text string) string {
 	w.t.Helper()
 	arn := w.NewRole(w.t, name, trust)
 	w.do(
@@ -253,7 +253,7 @@ func (w *world) role(name, trust, text string) string {
 }
 
 // assume assumes a role that has to be free to mallory.
-func (w *world) assume(name string, edit ...func(*sts.AssumeRoleInput)) clients {
+func (w *fixture) assume(name string, edit ...func(*sts.AssumeRoleInput)) clients {
 	w.t.Helper()
 	in := assuming(name)
 	for _, e := range edit {
@@ -286,7 +286,7 @@ var machineImage = &machineImages()[0]
 
 // network is a VPC with two subnets, and a launch template whose first version, the default, has nothing in it, and
 // whose second has the profile of the role that may do everything.
-func (w *world) network() {
+func (w *fixture) network() {
 	w.t.Helper()
 	ctx := w.t.Context()
 	vpc, err := w.root.ec2.CreateVpc(ctx, &ec2.CreateVpcInput{CidrBlock: aws.String("10.0.0.0/16")})
@@ -331,7 +331,7 @@ func launched(profile string) *ec2types.RequestLaunchTemplateData {
 }
 
 // instances is an instance that is stopped, in a network.
-func (w *world) instances() {
+func (w *fixture) instances() {
 	w.t.Helper()
 	w.network()
 	out, err := w.root.ec2.RunInstances(w.t.Context(), w.running())
@@ -343,7 +343,7 @@ func (w *world) instances() {
 }
 
 // boots makes the machine of an instance what is wanted of it.
-func (w *world) boots(instance string) {
+func (w *fixture) boots(instance string) {
 	w.t.Helper()
 	key := record.EC2Key(account, region, instance)
 	row, err := record.Instances(w.Store).Get(w.t.Context(), key)
@@ -356,7 +356,7 @@ func (w *world) boots(instance string) {
 }
 
 // running is a launch of one instance.
-func (w *world) running() *ec2.RunInstancesInput {
+func (w *fixture) running() *ec2.RunInstancesInput {
 	return &ec2.RunInstancesInput{
 		ImageId:      machineImage,
 		InstanceType: "m5.large",
@@ -367,7 +367,7 @@ func (w *world) running() *ec2.RunInstancesInput {
 }
 
 // cluster is a cluster "dev" that is active, in a network; role "cluster" is its role, and "node" one for nodes.
-func (w *world) cluster() {
+func (w *fixture) cluster() {
 	w.t.Helper()
 	w.network()
 	w.NewRole(w.t, "cluster", trust(`{"Service":"eks.amazonaws.com"}`, "sts:AssumeRole", "sts:TagSession"))
@@ -377,7 +377,7 @@ func (w *world) cluster() {
 }
 
 // nodeTemplate makes a launch template of two versions for nodes, which leaves the image to EKS.
-func (w *world) nodeTemplate() {
+func (w *fixture) nodeTemplate() {
 	w.t.Helper()
 	data := &ec2types.RequestLaunchTemplateData{TagSpecifications: []ec2types.LaunchTemplateTagSpecificationRequest{{
 		ResourceType: ec2types.ResourceTypeInstance,
@@ -393,7 +393,7 @@ func (w *world) nodeTemplate() {
 	}))
 }
 
-func (w *world) clusterNamed(name string) *eks.CreateClusterInput {
+func (w *fixture) clusterNamed(name string) *eks.CreateClusterInput {
 	return &eks.CreateClusterInput{
 		Name: &name, RoleArn: aws.String(prefix + "role/cluster"),
 		ResourcesVpcConfig: &ekstypes.VpcConfigRequest{SubnetIds: []string{w.subnetA, w.subnetB}},
@@ -402,7 +402,7 @@ func (w *world) clusterNamed(name string) *eks.CreateClusterInput {
 }
 
 // serves makes a cluster active.
-func (w *world) serves(name string) {
+func (w *fixture) serves(name string) {
 	w.t.Helper()
 	row, err := record.Clusters(w.Store).Get(w.t.Context(), record.ClusterKey(account, region, name))
 	w.do(nil, err)
@@ -414,7 +414,7 @@ func (w *world) serves(name string) {
 }
 
 // linked makes the service-linked role of a service.
-func (w *world) linked(service string) {
+func (w *fixture) linked(service string) {
 	w.t.Helper()
 	w.do(nil, iamfront.NewServiceLinkedRoles(w.Store, nil).Ensure(w.t.Context(), account, service))
 }
@@ -474,7 +474,7 @@ func toMe(actions ...string) string {
 }
 
 // runs makes a node group what is wanted of it.
-func (w *world) runs(name string) {
+func (w *fixture) runs(name string) {
 	w.t.Helper()
 	row, err := record.Nodegroups(w.Store).Get(w.t.Context(), record.NodegroupKey(account, region, "dev", name))
 	w.do(nil, err)
@@ -487,7 +487,7 @@ func (w *world) runs(name string) {
 }
 
 // applies makes an add-on what is wanted of it.
-func (w *world) applies(name string) {
+func (w *fixture) applies(name string) {
 	w.t.Helper()
 	row, err := record.Addons(w.Store).
 		Get(w.t.Context(), record.Addon{Account: account, Region: region, Cluster: "dev", Name: name}.Key())

@@ -32,8 +32,8 @@ const (
 	region  = "eu-west-1"
 )
 
-// world is a network made from rows, whose packets tests send.
-type world struct {
+// fixture is a network made from rows, whose packets tests send.
+type fixture struct {
 	testing.TB
 	*Network
 	store *store.Store
@@ -44,11 +44,11 @@ type world struct {
 	prefix    string
 }
 
-// newWorld runs a network over an empty store until the test ends.
-func newWorld(t testing.TB) *world {
+// newFixture runs a network over an empty store until the test ends.
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	testenv.NeedsRoot(t)
-	w := &world{TB: t, owner: fmt.Sprintf("%016x", rand.Uint64()), prefix: storetest.Prefix(t)}
+	w := &fixture{TB: t, owner: fmt.Sprintf("%016x", rand.Uint64()), prefix: storetest.Prefix(t)}
 	client := storetest.Client(t)
 	w.endpoints = client.Endpoints()
 	var err error
@@ -77,7 +77,7 @@ func newWorld(t testing.TB) *world {
 }
 
 // start runs the controllers until the test ends or stop is called.
-func (w *world) start() (stop func()) {
+func (w *fixture) start() (stop func()) {
 	ctx, cancel := context.WithCancel(w.Context())
 	done := make(chan error, 1)
 	log := slog.New(slog.NewTextHandler(w.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
@@ -100,7 +100,7 @@ func resource(prefix string) record.EC2Resource {
 	return record.EC2Resource{Account: account, Region: region, ID: newID(prefix), CreatedAt: time.Now()}
 }
 
-func put[T interface{ Key() string }](w *world, table func(*store.Store) store.Table[T], row T) T {
+func put[T interface{ Key() string }](w *fixture, table func(*store.Store) store.Table[T], row T) T {
 	w.Helper()
 	if _, err := table(w.store).Put(w.Context(), row.Key(), row); err != nil {
 		w.Fatal(err)
@@ -108,14 +108,14 @@ func put[T interface{ Key() string }](w *world, table func(*store.Store) store.T
 	return row
 }
 
-func change[T interface{ Key() string }](w *world, table func(*store.Store) store.Table[T], row T, f func(*T)) {
+func change[T interface{ Key() string }](w *fixture, table func(*store.Store) store.Table[T], row T, f func(*T)) {
 	w.Helper()
 	if _, err := table(w.store).Modify(w.Context(), row.Key(), func(r *T) error { f(r); return nil }); err != nil {
 		w.Fatal(err)
 	}
 }
 
-func remove[T interface{ Key() string }](w *world, table func(*store.Store) store.Table[T], row T) {
+func remove[T interface{ Key() string }](w *fixture, table func(*store.Store) store.Table[T], row T) {
 	w.Helper()
 	if err := w.store.Txn(w.Context(), table(w.store).RemoveOp(row.Key())); err != nil {
 		w.Fatal(err)
@@ -128,7 +128,7 @@ type vpc struct {
 	acl record.NetworkACL
 }
 
-func (w *world) newVPC(cidrs ...string) vpc {
+func (w *fixture) newVPC(cidrs ...string) vpc {
 	w.Helper()
 	row := record.VPC{EC2Resource: resource("vpc-")}
 	for _, c := range cidrs {
@@ -144,13 +144,13 @@ func (w *world) newVPC(cidrs ...string) vpc {
 	return vpc{put(w, record.VPCs, row), acl}
 }
 
-func (w *world) newSubnet(v vpc, cidr string) record.Subnet {
+func (w *fixture) newSubnet(v vpc, cidr string) record.Subnet {
 	w.Helper()
 	return put(w, record.Subnets, record.Subnet{EC2Resource: resource("subnet-"), VPCID: v.ID, CIDR: cidr,
 		AvailabilityZone: "eu-west-1a", NetworkACLID: v.acl.ID})
 }
 
-func (w *world) newGroup(v vpc, rules ...record.SecurityGroupRule) record.SecurityGroup {
+func (w *fixture) newGroup(v vpc, rules ...record.SecurityGroupRule) record.SecurityGroup {
 	w.Helper()
 	return put(w, record.SecurityGroups, record.SecurityGroup{EC2Resource: resource("sg-"), VPCID: v.ID, Rules: rules})
 }
@@ -160,13 +160,13 @@ func everything(egress bool) record.SecurityGroupRule {
 	return record.SecurityGroupRule{Egress: egress, Protocol: "-1", FromPort: -1, ToPort: -1, CIDRIPv4: "0.0.0.0/0"}
 }
 
-func (w *world) newRouteTable(v vpc, routes ...record.Route) record.RouteTable {
+func (w *fixture) newRouteTable(v vpc, routes ...record.Route) record.RouteTable {
 	w.Helper()
 	return put(w, record.RouteTables, record.RouteTable{EC2Resource: resource("rtb-"), VPCID: v.ID, Routes: routes})
 }
 
 // newENI is an ENI attached to a holder: "" makes a new instance.
-func (w *world) newENI(s record.Subnet, holder string, index int32, groups []record.SecurityGroup,
+func (w *fixture) newENI(s record.Subnet, holder string, index int32, groups []record.SecurityGroup,
 	addresses ...string) record.NetworkInterface {
 	w.Helper()
 	if holder == "" {
@@ -186,15 +186,15 @@ func (w *world) newENI(s record.Subnet, holder string, index int32, groups []rec
 }
 
 // newInternetGateway attaches an internet gateway and makes it the default route of the given tables.
-func (w *world) newInternetGateway(v vpc) record.InternetGateway {
+func (w *fixture) newInternetGateway(v vpc) record.InternetGateway {
 	w.Helper()
 	return put(w, record.InternetGateways, record.InternetGateway{EC2Resource: resource("igw-"), VPCID: v.ID})
 }
 
 // publicAddress is the n-th public address of EC2.
-func (w *world) publicAddress(n int) string { return nthAddress(w.o.PublicRange, 256+n).String() }
+func (w *fixture) publicAddress(n int) string { return nthAddress(w.o.PublicRange, 256+n).String() }
 
-func (w *world) newAddress(public string, eni record.NetworkInterface) record.Address {
+func (w *fixture) newAddress(public string, eni record.NetworkInterface) record.Address {
 	w.Helper()
 	return put(w, record.Addresses, record.Address{EC2Resource: resource("eipalloc-"), PublicIP: public,
 		AssociationID: newID("eipassoc-"), NetworkInterfaceID: eni.ID, PrivateIPAddress: eni.PrivateIPs[0]})
@@ -205,7 +205,7 @@ func defaultRoute(target string) record.Route {
 }
 
 // plugged waits until the holders are plugged.
-func (w *world) plugged(enis ...record.NetworkInterface) {
+func (w *fixture) plugged(enis ...record.NetworkInterface) {
 	w.Helper()
 	for _, e := range enis {
 		eventually.Nil(w, "plug "+e.Attachment.InstanceID, func() error {
@@ -219,7 +219,7 @@ func (w *world) plugged(enis ...record.NetworkInterface) {
 }
 
 // settled waits until the VPC's rules are those of the store.
-func (w *world) settle(v vpc) {
+func (w *fixture) settle(v vpc) {
 	w.Helper()
 	if _, err := w.reconcileVPC(w.Context(), v.Key()); err != nil {
 		w.Fatal(err)
@@ -236,7 +236,7 @@ func patience(wanted bool) time.Duration {
 }
 
 // serve answers TCP connections with the address that they come from.
-func (w *world) serve(holder, address string) {
+func (w *fixture) serve(holder, address string) {
 	w.Helper()
 	var l net.Listener
 	eventually.Nil(w, "listen on "+address, func() (err error) {
@@ -262,7 +262,7 @@ func answer(l net.Listener) {
 }
 
 // call connects from a holder and is what the server said of whom it sees.
-func (w *world) call(holder, source, address string) (seen string, err error) {
+func (w *fixture) call(holder, source, address string) (seen string, err error) {
 	return callFrom(w.Context(), w.Namespace(holder), source, address, true)
 }
 
@@ -285,7 +285,7 @@ func callFrom(ctx context.Context, path, source, address string, wanted bool) (s
 }
 
 // reaches fails the test unless the call's success is as wanted.
-func (w *world) reaches(holder, address string, want bool) {
+func (w *fixture) reaches(holder, address string, want bool) {
 	w.Helper()
 	if _, err := callFrom(w.Context(), w.Namespace(holder), "", address, want); (err == nil) != want {
 		w.Errorf("%s to %s: got %v, want success %v", holder, address, err, want)
@@ -295,7 +295,7 @@ func (w *world) reaches(holder, address string, want bool) {
 func instanceOf(e record.NetworkInterface) string { return e.Attachment.InstanceID }
 
 // run runs a command in a namespace and is its output.
-func (w *world) run(name string, argv ...string) (out string) {
+func (w *fixture) run(name string, argv ...string) (out string) {
 	w.Helper()
 	err := w.In(name, func() (err error) {
 		b, err := exec.CommandContext(w.Context(), argv[0], argv[1:]...).CombinedOutput()
@@ -316,7 +316,7 @@ func command(argv ...string) error {
 }
 
 // inside does something to a namespace.
-func (w *world) inside(name string, f func(*namespace) error) {
+func (w *fixture) inside(name string, f func(*namespace) error) {
 	w.Helper()
 	s, err := openHandle(w.Namespace(name))
 	if err == nil {
@@ -341,8 +341,8 @@ func listenOnHost(t testing.TB, address string) string {
 	return l.Addr().String()
 }
 
-// publicServer is the address of somebody on the internet who answers like [world.serve].
-func (w *world) publicServer() string {
+// publicServer is the address of somebody on the internet who answers like [fixture.serve].
+func (w *fixture) publicServer() string {
 	w.Helper()
 	address := netip.AddrPortFrom(nthAddress(w.o.PublicRange, 20), 80).String()
 	w.serve(InternetNamespace, address)

@@ -35,8 +35,8 @@ const (
 // today is when the tests begin.
 var today = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
-// world is the CloudWatch Logs front behind the real wire.
-type world struct {
+// fixture is the CloudWatch Logs front behind the real wire.
+type fixture struct {
 	t       testing.TB
 	store   *store.Store
 	events  *events.Store
@@ -50,9 +50,9 @@ type world struct {
 	clock time.Time
 }
 
-func newWorld(t testing.TB) *world {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
-	w := &world{t: t, store: storetest.New(t), queries: &answers{}, clock: today,
+	w := &fixture{t: t, store: storetest.New(t), queries: &answers{}, clock: today,
 		Judge: awstest.NewJudge()}
 	var err error
 	if w.events, err = events.Open(t.TempDir(), events.Options{}); err != nil {
@@ -78,14 +78,14 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-func (w *world) now() time.Time {
+func (w *fixture) now() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.clock
 }
 
 // group creates a log group with streams.
-func (w *world) group(name string, streams ...string) {
+func (w *fixture) group(name string, streams ...string) {
 	w.t.Helper()
 	ctx := w.t.Context()
 	if _, err := w.client.CreateLogGroup(ctx, &cloudwatchlogs.CreateLogGroupInput{LogGroupName: &name}); err != nil {
@@ -142,7 +142,7 @@ func (a *answers) Results(_ context.Context, _ record.LogQuery, page func(int) (
 }
 
 // put adds events, each one millisecond after the other from a time on, and returns the time of the last.
-func (w *world) put(group, stream string, from time.Time, messages ...string) time.Time {
+func (w *fixture) put(group, stream string, from time.Time, messages ...string) time.Time {
 	w.t.Helper()
 	in := &cloudwatchlogs.PutLogEventsInput{LogGroupName: &group, LogStreamName: &stream}
 	for i, m := range messages {

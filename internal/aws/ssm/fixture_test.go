@@ -25,16 +25,16 @@ const (
 
 var today = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// world is Parameter Store behind the real wire.
-type world struct {
+// fixture is Parameter Store behind the real wire.
+type fixture struct {
 	*ssm.Client
 	*awstest.Judge
 	url string
 }
 
-func newWorld(t testing.TB) *world {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
-	w := &world{Judge: awstest.NewJudge()}
+	w := &fixture{Judge: awstest.NewJudge()}
 	mux := wire.NewMux(wire.Options{Credentials: w, Authorizer: w, Region: region})
 	coracle.New(coracle.Options{Store: storetest.New(t), Now: func() time.Time { return today }}).Register(mux)
 	server := httptest.NewServer(mux)

@@ -1,6 +1,6 @@
-// Package site gives tests a cluster that nodes can join, and what they need to run instances as its users do: with the
-// unmodified aws and kubectl. It needs root.
-package site
+// Package clustertest gives tests a cluster that nodes can join, and what they need to run instances as its users do:
+// with the unmodified aws and kubectl. It needs root.
+package clustertest
 
 import (
 	"encoding/json"
@@ -17,8 +17,8 @@ import (
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
-// Site is a daemon with a cluster and a role that lets nodes in.
-type Site struct {
+// Fixture is a daemon with a cluster and a role that lets nodes in.
+type Fixture struct {
 	*harness.Daemon
 	t       testing.TB
 	Cluster string // its name
@@ -38,7 +38,7 @@ func RoleARN(name string) string { return "arn:aws:iam::111122223333:role/" + na
 
 // New makes a cluster of that version, and the role of its nodes, which it lets in, of a daemon with that added to its
 // environment (KEY=value).
-func New(t testing.TB, cluster, version string, extraEnv ...string) *Site {
+func New(t testing.TB, cluster, version string, extraEnv ...string) *Fixture {
 	t.Helper()
 	s := Empty(t, cluster, version, extraEnv...)
 	s.letNodesIn()
@@ -47,11 +47,11 @@ func New(t testing.TB, cluster, version string, extraEnv ...string) *Site {
 
 // Empty makes a cluster of that version that no role of nodes is let into yet, of a daemon with that added to its
 // environment (KEY=value).
-func Empty(t testing.TB, cluster, version string, extraEnv ...string) *Site {
+func Empty(t testing.TB, cluster, version string, extraEnv ...string) *Fixture {
 	t.Helper()
 	testenv.NeedsRoot(t)
 	d := harness.Start(t, extraEnv...)
-	s := &Site{Daemon: d, t: t, Cluster: cluster}
+	s := &Fixture{Daemon: d, t: t, Cluster: cluster}
 	s.SubnetIDs = d.Subnets()
 	d.CreateCluster(cluster, version, d.ClusterRole(), s.SubnetIDs)
 	s.Role(NodeRole, "AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryReadOnly")
@@ -65,7 +65,7 @@ func Empty(t testing.TB, cluster, version string, extraEnv ...string) *Site {
 
 // Role makes a role of instances, with policies of AWS, and its instance profile.
 // https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html
-func (s *Site) Role(name string, policies ...string) {
+func (s *Fixture) Role(name string, policies ...string) {
 	s.t.Helper()
 	s.AWS(nil, "iam", "create-role", "--role-name", name, "--assume-role-policy-document",
 		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`)
@@ -77,7 +77,7 @@ func (s *Site) Role(name string, policies ...string) {
 }
 
 // letNodesIn is what an administrator does for self-managed nodes.
-func (s *Site) letNodesIn() {
+func (s *Fixture) letNodesIn() {
 	s.t.Helper()
 	manifest := filepath.Join(s.t.TempDir(), "aws-auth.yaml")
 	s.write(manifest, `apiVersion: v1
@@ -92,7 +92,7 @@ data:
 	s.Run(s.Config, "kubectl", "apply", "-f", manifest)
 }
 
-func (s *Site) write(path, text string) {
+func (s *Fixture) write(path, text string) {
 	s.t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		s.t.Fatal(err)
@@ -100,25 +100,25 @@ func (s *Site) write(path, text string) {
 }
 
 // Parameter is the value of a public SSM parameter.
-func (s *Site) Parameter(name string) string {
+func (s *Fixture) Parameter(name string) string {
 	s.t.Helper()
 	return strings.TrimSpace(s.Run("", "aws", "ssm", "get-parameter", "--name", name, "--query", "Parameter.Value",
 		"--output", "text"))
 }
 
 // AL2 is the image for Amazon Linux 2 and al2023 the one for Amazon Linux 2023, of a Kubernetes version.
-func (s *Site) AL2(version string) string {
+func (s *Fixture) AL2(version string) string {
 	return s.Parameter("/aws/service/eks/optimized-ami/" + version + "/amazon-linux-2/recommended/image_id")
 }
 
 // AL2023 is the image for Amazon Linux 2023, of a Kubernetes version.
-func (s *Site) AL2023(version string) string {
+func (s *Fixture) AL2023(version string) string {
 	return s.Parameter("/aws/service/eks/optimized-ami/" + version +
 		"/amazon-linux-2023/x86_64/standard/recommended/image_id")
 }
 
 // Bootstrap is the user data of an AL2 node.
-func (s *Site) Bootstrap(extra string) string {
+func (s *Fixture) Bootstrap(extra string) string {
 	return fmt.Sprintf(
 		"#!/bin/bash\nset -ex\n/etc/eks/bootstrap.sh %s --b64-cluster-ca %s --apiserver-endpoint %s "+
 			"--kubelet-extra-args '%s'\n",
@@ -126,7 +126,7 @@ func (s *Site) Bootstrap(extra string) string {
 }
 
 // NodeConfig is the user data of an AL2023 node.
-func (s *Site) NodeConfig(flags ...string) string {
+func (s *Fixture) NodeConfig(flags ...string) string {
 	list, _ := json.Marshal(flags) // strings always marshal
 	return fmt.Sprintf(`MIME-Version: 1.0
 Content-Type: multipart/mixed; boundary="BOUNDARY"
@@ -151,7 +151,7 @@ spec:
 }
 
 // RunInstances runs instances in a subnet and gives back their ids.
-func (s *Site) RunInstances(count int, ami, subnet, userData string, more ...string) []string {
+func (s *Fixture) RunInstances(count int, ami, subnet, userData string, more ...string) []string {
 	s.t.Helper()
 	file := filepath.Join(s.t.TempDir(), "user-data")
 	s.write(file, userData)
@@ -205,7 +205,7 @@ func (n Node) Address(kind string) string {
 }
 
 // Nodes are all nodes of the cluster.
-func (s *Site) Nodes() []Node {
+func (s *Fixture) Nodes() []Node {
 	s.t.Helper()
 	all, err := s.nodes()
 	if err != nil {
@@ -214,21 +214,21 @@ func (s *Site) Nodes() []Node {
 	return all
 }
 
-func (s *Site) nodes() ([]Node, error) {
+func (s *Fixture) nodes() ([]Node, error) {
 	var list struct{ Items []Node }
 	err := s.json(&list, "get", "nodes")
 	return list.Items, err
 }
 
 // JSON decodes what kubectl prints.
-func (s *Site) JSON(into any, args ...string) {
+func (s *Fixture) JSON(into any, args ...string) {
 	s.t.Helper()
 	if err := s.json(into, args...); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-func (s *Site) json(into any, args ...string) error {
+func (s *Fixture) json(into any, args ...string) error {
 	text, errs, err := s.Try(s.Config, "kubectl", append(args, "-o", "json")...)
 	if err == nil {
 		err = json.Unmarshal([]byte(text), into)
@@ -241,7 +241,7 @@ func (s *Site) json(into any, args ...string) error {
 
 // AwaitNodes waits until the instances are Ready nodes without taints, and gives them back in their order. The API
 // server may be on its way up.
-func (s *Site) AwaitNodes(instances ...string) []Node {
+func (s *Fixture) AwaitNodes(instances ...string) []Node {
 	s.t.Helper()
 	found := make([]Node, len(instances))
 	err := eventually.Try(200*time.Millisecond, func() error {
@@ -273,7 +273,7 @@ func (s *Site) AwaitNodes(instances ...string) []Node {
 }
 
 // Explain logs what is known of an instance that does not do as it should.
-func (s *Site) Explain(id string) {
+func (s *Fixture) Explain(id string) {
 	s.t.Helper()
 	for _, command := range [][]string{
 		{"aws", "ec2", "describe-instances", "--instance-ids", id, "--query",
@@ -289,13 +289,13 @@ func (s *Site) Explain(id string) {
 func last(text string, n int) string { return text[max(0, len(text)-n):] }
 
 // In runs a command inside an instance, which must succeed.
-func (s *Site) In(instance string, argv ...string) string {
+func (s *Fixture) In(instance string, argv ...string) string {
 	s.t.Helper()
 	return s.Run("", "coracle", append([]string{"exec", "--data-dir", s.Dir, instance, "--"}, argv...)...)
 }
 
 // Apply applies a manifest.
-func (s *Site) Apply(manifest string) {
+func (s *Fixture) Apply(manifest string) {
 	s.t.Helper()
 	file := filepath.Join(s.t.TempDir(), "manifest.yaml")
 	s.write(file, manifest)
@@ -303,7 +303,7 @@ func (s *Site) Apply(manifest string) {
 }
 
 // Await waits until kubectl's condition holds.
-func (s *Site) Await(condition string, what ...string) {
+func (s *Fixture) Await(condition string, what ...string) {
 	s.t.Helper()
 	out, errs, err := s.Try(s.Config, "kubectl", append([]string{"wait", "--timeout=" + eventually.Limit.String(),
 		"--for=" + condition}, what...)...)

@@ -1,4 +1,4 @@
-package site
+package clustertest
 
 import (
 	"fmt"
@@ -81,8 +81,8 @@ spec:
 `
 
 // Workload starts a Service of two replicas and ten pods more on the nodes of a managed node group, and on a node with
-// the label role=client somebody who never stops asking it: see [Site.Refused].
-func (s *Site) Workload(nodegroup string) {
+// the label role=client somebody who never stops asking it: see [Fixture.Refused].
+func (s *Fixture) Workload(nodegroup string) {
 	s.t.Helper()
 	s.Apply(strings.ReplaceAll(workload, "GROUP", nodegroup))
 	s.Await("condition=Available", "deployment/web", "deployment/batch", "-n", "demo")
@@ -100,7 +100,7 @@ func (s *Site) Workload(nodegroup string) {
 }
 
 // Refused are the requests that failed since Workload, a line each, and how often the client had to be started again.
-func (s *Site) Refused() (failed []string, restarts int) {
+func (s *Fixture) Refused() (failed []string, restarts int) {
 	s.t.Helper()
 	for line := range strings.Lines(s.Run(s.Config, "kubectl", "logs", "-n", "demo", "client")) {
 		if strings.HasPrefix(line, "FAILED") {

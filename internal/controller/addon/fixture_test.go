@@ -32,8 +32,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/store/storetest"
 )
 
-// world is a cluster with nodes on which pods run, and an engine that keeps its add-ons.
-type world struct {
+// fixture is a cluster with nodes on which pods run, and an engine that keeps its add-ons.
+type fixture struct {
 	*testing.T
 	server   *apiservertest.Server
 	kube     *kubernetes.Clientset
@@ -50,15 +50,15 @@ type world struct {
 // auditPolicy writes down what eks:addon-manager asks for, and the answers.
 const auditPolicy = `{"apiVersion":"audit.k8s.io/v1","kind":"Policy","omitStages":["RequestReceived"],"rules":[{"level":"RequestResponse","users":["eks:addon-manager"],"verbs":["patch","delete","create","update"]}]}`
 
-// newWorld makes one; it runs until the test ends.
-func newWorld(t *testing.T, o Options, nodes int) *world {
+// newFixture makes one; it runs until the test ends.
+func newFixture(t *testing.T, o Options, nodes int) *fixture {
 	t.Helper()
 	dir := t.TempDir()
 	policy, audit := filepath.Join(dir, "policy"), filepath.Join(dir, "audit.log")
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w := &world{T: t, cluster: cluster(), audit: audit}
+	w := &fixture{T: t, cluster: cluster(), audit: audit}
 	w.server = apiservertest.Start(t, apiservertest.Options{
 		Controllers: []string{
 			"daemonset-controller", "deployment-controller", "replicaset-controller", "namespace-controller",
@@ -95,7 +95,7 @@ func newWorld(t *testing.T, o Options, nodes int) *world {
 }
 
 // admit gives eks:addon-manager the permissions that it has on EKS.
-func (w *world) admit() {
+func (w *fixture) admit() {
 	w.Helper()
 	_, err := w.kube.RbacV1().ClusterRoleBindings().Create(w.Context(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "eks:addon-cluster-admin"},
@@ -106,7 +106,7 @@ func (w *world) admit() {
 }
 
 // start runs an engine.
-func (w *world) start() {
+func (w *fixture) start() {
 	e := New(w.options).engine
 	e.made = made1
 	ctx, cancel := context.WithCancel(context.Background())
@@ -120,7 +120,7 @@ func (w *world) start() {
 	w.Cleanup(w.stop)
 }
 
-func (w *world) must(err error) {
+func (w *fixture) must(err error) {
 	w.Helper()
 	if err != nil {
 		w.Fatal(err)
@@ -276,12 +276,12 @@ spec: {length: CONFIG}
 )
 
 // key is the key of an add-on.
-func (w *world) key(name string) string {
+func (w *fixture) key(name string) string {
 	return record.AddonKey(w.cluster.Account, w.cluster.Region, w.cluster.Name, name)
 }
 
 // create asks for an add-on, as CreateAddon does.
-func (w *world) create(name string, config record.AddonConfig) {
+func (w *fixture) create(name string, config record.AddonConfig) {
 	w.Helper()
 	config.Namespace = "kube-system"
 	if config.Conflicts == "" {
@@ -297,7 +297,7 @@ func (w *world) create(name string, config record.AddonConfig) {
 }
 
 // recreate asks again for one whose creation has failed.
-func (w *world) recreate(name string, change func(*record.AddonConfig)) {
+func (w *fixture) recreate(name string, change func(*record.AddonConfig)) {
 	w.Helper()
 	_, err := record.Addons(w.store).Modify(w.Context(), w.key(name), func(a *record.Addon) error {
 		change(&a.Wanted)
@@ -308,7 +308,7 @@ func (w *world) recreate(name string, change func(*record.AddonConfig)) {
 }
 
 // update asks for an update, and gives back its ID.
-func (w *world) update(name string, conflicts ekstypes.ResolveConflicts, change func(*record.AddonConfig)) string {
+func (w *fixture) update(name string, conflicts ekstypes.ResolveConflicts, change func(*record.AddonConfig)) string {
 	w.Helper()
 	row, err := record.Addons(w.store).Copy(w.Context(), w.key(name))
 	w.must(err)
@@ -331,12 +331,12 @@ func (w *world) update(name string, conflicts ekstypes.ResolveConflicts, change 
 	return u.ID
 }
 
-func (w *world) updateKey(id string) string {
+func (w *fixture) updateKey(id string) string {
 	return record.UpdateKey(w.cluster.Account, w.cluster.Region, w.cluster.Name, id)
 }
 
 // ended waits for the end of an update.
-func (w *world) ended(id string) record.Update {
+func (w *fixture) ended(id string) record.Update {
 	w.Helper()
 	var u record.Update
 	eventually.Nil(w, "the update has ended", func() error {
@@ -350,7 +350,7 @@ func (w *world) ended(id string) record.Update {
 }
 
 // overdue makes an update one that began long ago.
-func (w *world) overdue(id string) {
+func (w *fixture) overdue(id string) {
 	w.Helper()
 	_, err := record.Updates(w.store).Modify(w.Context(), w.updateKey(id),
 		func(u *record.Update) error { u.CreatedAt = u.CreatedAt.Add(-time.Hour); return nil })
@@ -358,7 +358,7 @@ func (w *world) overdue(id string) {
 }
 
 // delete asks for a deletion.
-func (w *world) delete(name string, preserve bool) {
+func (w *fixture) delete(name string, preserve bool) {
 	w.Helper()
 	_, err := record.Addons(w.store).Modify(w.Context(), w.key(name), func(a *record.Addon) error {
 		a.Deleting,
@@ -369,7 +369,7 @@ func (w *world) delete(name string, preserve bool) {
 }
 
 // gone waits until nothing is left of an add-on's rows.
-func (w *world) gone(name string) {
+func (w *fixture) gone(name string) {
 	w.Helper()
 	eventually.Nil(w, name+" is gone", func() error {
 		if row, err := record.Addons(w.store).Get(w.Context(), w.key(name)); err == nil {
@@ -383,7 +383,7 @@ func (w *world) gone(name string) {
 }
 
 // status is what DescribeAddon says.
-func (w *world) status(name string) (ekstypes.AddonStatus, []ekstypes.AddonIssue) {
+func (w *fixture) status(name string) (ekstypes.AddonStatus, []ekstypes.AddonIssue) {
 	row, err := record.Addons(w.store).Get(w.Context(), w.key(name))
 	if err != nil {
 		return "", nil
@@ -419,7 +419,7 @@ func (w *world) status(name string) (ekstypes.AddonStatus, []ekstypes.AddonIssue
 }
 
 // becomes waits until an add-on has a status, with an issue of each of the codes.
-func (w *world) becomes(name string, want ekstypes.AddonStatus,
+func (w *fixture) becomes(name string, want ekstypes.AddonStatus,
 	codes ...ekstypes.AddonIssueCode) []ekstypes.AddonIssue {
 	w.Helper()
 	var issues []ekstypes.AddonIssue
@@ -446,7 +446,7 @@ func text(issues []ekstypes.AddonIssue) string {
 }
 
 // ds is a DaemonSet of kube-system.
-func (w *world) ds(name string) *appsv1.DaemonSet {
+func (w *fixture) ds(name string) *appsv1.DaemonSet {
 	w.Helper()
 	d, err := w.kube.AppsV1().DaemonSets("kube-system").Get(w.Context(), name, metav1.GetOptions{})
 	w.must(err)
@@ -463,7 +463,7 @@ func env(d *appsv1.DaemonSet, name string) string {
 }
 
 // kubectl creates an add-on's objects as "kubectl apply" does.
-func (w *world) kubectl(name, version string) {
+func (w *fixture) kubectl(name, version string) {
 	w.Helper()
 	m, err := made1(w.cluster, record.ControlPlane{}, name, record.AddonConfig{Version: version})
 	w.must(err)
@@ -476,7 +476,7 @@ func (w *world) kubectl(name, version string) {
 }
 
 // edit changes a DaemonSet of kube-system as somebody.
-func (w *world) edit(name, manager string, change func(*appsv1.DaemonSet)) {
+func (w *fixture) edit(name, manager string, change func(*appsv1.DaemonSet)) {
 	w.Helper()
 	eventually.Nil(w, "the change is accepted", func() error {
 		d := w.ds(name)
