@@ -16,8 +16,8 @@ import (
 	"github.com/coracle-eks/coracle/test/harness/clustertest"
 )
 
-// createMute makes two groups whose nodes never join: one of an image whose user data does nothing, one whose role may
-// do nothing.
+// createMute makes groups whose nodes never join: one of an image whose user data does nothing, one whose kubelet does
+// not start, one whose role may do nothing.
 func (c *cluster) createMute() {
 	c.AWS(nil, "ec2", "create-launch-template", "--launch-template-name", "mute", "--launch-template-data",
 		harness.Text(map[string]any{
@@ -25,6 +25,13 @@ func (c *cluster) createMute() {
 			"UserData": base64.StdEncoding.EncodeToString([]byte("#!/bin/sh\ntrue\n")),
 		}))
 	c.createGroup("mute", "--launch-template", "name=mute,version=1", "--scaling-config",
+		"minSize=1,maxSize=1,desiredSize=1")
+	c.AWS(nil, "ec2", "create-launch-template", "--launch-template-name", "failing", "--launch-template-data",
+		harness.Text(map[string]any{"InstanceType": "m5.large", "UserData": base64.StdEncoding.EncodeToString([]byte(
+			"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"//\"\n\n--//\n" +
+				"Content-Type: application/node.eks.aws\n\napiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n" +
+				"spec: {kubelet: {flags: [--no-such-flag=1]}}\n--//--\n"))}))
+	c.createGroup("failing", "--launch-template", "name=failing,version=1", "--scaling-config",
 		"minSize=1,maxSize=1,desiredSize=1")
 	c.Role("powerless")
 	c.createGroup("powerless", "--node-role", clustertest.RoleARN("powerless"), "--scaling-config",
@@ -42,9 +49,37 @@ func (c *cluster) runOutOfTime() {
 	c.Restart()
 }
 
+// kubeletFails looks for the reason where users of EKS and of Coracle do, while the group is still being created.
+func (c *cluster) kubeletFails() {
+	var id string
+	c.eventually("the group says which unit fails", func() error {
+		g, err := c.group("failing")
+		if err != nil {
+			return err
+		}
+		for _, i := range g.Health.Issues {
+			text := aws.ToString(i.Message)
+			if i.Code == ekstypes.NodegroupIssueCodeNodeCreationFailure && strings.Contains(text, "kubelet.service") &&
+				strings.Contains(text, "no-such-flag") && g.Status == ekstypes.NodegroupStatusCreating {
+				id = i.ResourceIds[0]
+				return nil
+			}
+		}
+		return fmt.Errorf("it is %s: %s", g.Status, harness.Text(g.Health))
+	})
+	status := c.Run("", "aws", "ec2", "describe-instance-status", "--instance-ids", id, "--query",
+		"InstanceStatuses[].[InstanceState.Name,SystemStatus.Status,InstanceStatus.Status]", "--output", "text")
+	if got := strings.Fields(status); !slices.Equal(got, []string{"running", "ok", "impaired"}) {
+		c.t.Errorf("the instance status is %v", got)
+	}
+	if got := c.Run("", "coracle", "status", "--data-dir", c.Daemon.Dir); !strings.Contains(got, "kubelet.service fails again and again") {
+		c.t.Errorf("coracle status:\n%s", got)
+	}
+}
+
 // muteFails looks for the error where users of EKS do.
 func (c *cluster) muteFails() {
-	for _, name := range []string{"mute", "powerless"} {
+	for _, name := range []string{"mute", "failing", "powerless"} {
 		var found *ekstypes.Nodegroup
 		c.eventually(name+" fails", func() error {
 			g, err := c.group(name)

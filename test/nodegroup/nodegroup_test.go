@@ -86,6 +86,7 @@ func TestManagedNodeGroups(t *testing.T) {
 	step("configuration of live nodes", (*cluster).configure)
 	step("self-managed nodes beside them", (*cluster).selfManaged)
 	step("workload", (*cluster).workload)
+	step("a kubelet that fails says why", (*cluster).kubeletFails)
 	step("update that a PodDisruptionBudget stops begins", (*cluster).updateStubborn)
 	step("rolling upgrade", (*cluster).upgrade)
 	step("time runs out", (*cluster).runOutOfTime)

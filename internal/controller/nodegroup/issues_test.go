@@ -218,6 +218,22 @@ func TestNodesThatNeverJoin(t *testing.T) {
 			return nil
 		})
 	}
+	// What keeps an instance from joining is said long before its time is over, and no more once it is gone.
+	fail := func(why string) {
+		for id := range w.state("dumb").Joining {
+			must(record.Machines(w.store).Modify(t.Context(), record.EC2Key(account, region, id),
+				func(m *record.Machine) error { m.Failing = why; return nil }))(t)
+		}
+	}
+	fail("kubelet.service fails again and again: no such flag")
+	i := w.ails("dumb", ekstypes.NodegroupIssueCodeNodeCreationFailure)
+	if want := "Instances failed to join the kubernetes cluster: on " + i.ResourceIds[0] +
+		", kubelet.service fails again and again: no such flag"; *i.Message != want || w.state("dumb").Failed {
+		t.Errorf("%s, want %s; failed: %v", *i.Message, want, w.state("dumb").Failed)
+	}
+	fail("")
+	later(0)
+	w.well("dumb")
 	later(21 * time.Minute)
 	for _, name := range []string{"dumb", "later"} {
 		i := w.ails(name, ekstypes.NodegroupIssueCodeNodeCreationFailure)

@@ -10,11 +10,10 @@ import (
 	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
 )
 
-// A service fails again and again when it is restarted as often as failingAfter after less than stableAfter each. It
-// does so no more when it has been up for stableAfter. What it said last is reported again at most every retellEvery.
+// A service fails again and again when it is restarted as often as failingAfter after less than Options.Stable each. It
+// does so no more when it has been up for that time. What it said last is reported again at most every retellEvery.
 const (
 	failingAfter = 3
-	stableAfter  = 30 * time.Second
 	retellEvery  = time.Minute
 )
 
@@ -22,7 +21,7 @@ const (
 func (u *service) countLife(why string) {
 	m := u.m
 	m.mu.Lock()
-	if time.Since(u.began) >= stableAfter {
+	if time.Since(u.began) >= m.o.Stable {
 		u.shortLives = 0
 	}
 	u.shortLives++
@@ -56,7 +55,7 @@ func (u *service) watchStability(active string) {
 	case "inactive":
 		recovered()
 	case "active":
-		time.AfterFunc(stableAfter, func() {
+		time.AfterFunc(m.o.Stable, func() {
 			m.mu.Lock()
 			stable := u.active == "active" && u.activeSince.Equal(since)
 			m.mu.Unlock()

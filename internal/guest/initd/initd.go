@@ -34,6 +34,8 @@ type Options struct {
 	Stub     []string  // the program that becomes a service: this one, as "exec-unit"
 	// for stopping everything at the end; 15 seconds, less than the host has before it cuts the power
 	Grace time.Duration
+	// how long a service that was restarted has to stay up to have recovered; 30 seconds
+	Stable time.Duration
 }
 
 func (o Options) withDefaults() Options {
@@ -48,6 +50,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Grace == 0 {
 		o.Grace = 15 * time.Second
+	}
+	if o.Stable == 0 {
+		o.Stable = 30 * time.Second
 	}
 	for field, value := range map[*string]string{&o.Config: "/etc/systemd", &o.Run: "/run/systemd",
 		&o.Journal: JournalDir, &o.Cgroup: "/sys/fs/cgroup", &o.Report: boot.Dir} {

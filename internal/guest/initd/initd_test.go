@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 		os.Exit(initd.Main(initd.Options{
 			UnitPath: []string{dir + "/etc", dir + "/lib"}, Config: dir + "/config", Run: dir + "/run", Journal: dir +
 				"/journal", Cgroup: dir + "/cgroup",
-			Report: dir + "/report", Stub: []string{"/proc/self/exe", "exec-unit"}, Grace: grace,
+			Report: dir + "/report", Stub: []string{"/proc/self/exe", "exec-unit"}, Grace: grace, Stable: 300 * time.Millisecond,
 		}))
 	}
 	if len(os.Args) == 3 && os.Args[1] == "exec-unit" {
@@ -251,6 +251,51 @@ func TestRestart(t *testing.T) {
 	if a, n := m.unit("always.service").Active, m.unit("needs.service").Active; a != "inactive" || n != "inactive" {
 		t.Errorf("after stop: always %s, needs %s", a, n)
 	}
+}
+
+func TestUnitsThatFailAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	const restarts = "Restart=always\nRestartSec=10ms\n[Unit]\nStartLimitIntervalSec=0\n"
+	m := bootMachine(t, map[string]string{
+		"kubelet.service": "[Service]\nExecStart=/bin/sh -c 'test -e DIR/go && exec sleep 100; echo \"E1124 " +
+			"00:26:02.000001     123 run.go:72] command failed: no such flag\"; echo bye; exit 1'\n" + restarts,
+		"missing.service": "[Service]\nExecStartPre=/no/such/program\nExecStart=/bin/true\n" + restarts,
+	})
+	if r := m.call("start", "kubelet.service"); len(r.Errors) != 0 {
+		t.Fatalf("start: %+v", r.Errors)
+	}
+	m.call("start", "missing.service")
+	report := func() map[string]string {
+		data, err := os.ReadFile(filepath.Join(m.dir, "report", boot.File))
+		if err != nil {
+			return nil
+		}
+		r, err := boot.Parse(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		failing := map[string]string{}
+		for _, unit := range r.FailingUnits {
+			failing[unit.Name] = unit.Error
+		}
+		return failing
+	}
+	eventually.True(t, "both are reported", func() bool { return len(report()) == 2 })
+	got := report()
+	if want := "the main process exited, code=exited, status=1/FAILURE: command failed: no such flag"; got["kubelet.service"] !=
+		want {
+		t.Errorf("kubelet.service: %s", got["kubelet.service"])
+	}
+	if !strings.Contains(got["missing.service"], "/no/such/program") {
+		t.Errorf("missing.service: %s", got["missing.service"])
+	}
+	m.write("go", "")
+	eventually.True(t, "kubelet.service has recovered", func() bool { return report()["kubelet.service"] == "" })
+	if m.unit("kubelet.service").Active != "active" {
+		t.Error("it is not up")
+	}
+	m.call("stop", "missing.service")
+	eventually.True(t, "one that was stopped fails no more", func() bool { return len(report()) == 0 })
 }
 
 func TestNotify(t *testing.T) {

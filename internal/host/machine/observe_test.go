@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
 	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
 	"github.com/coracle-eks/coracle/internal/host/machine/launch"
 	"github.com/coracle-eks/coracle/internal/process"
@@ -24,6 +26,17 @@ func TestReportsOfMachinesAreBounded(t *testing.T) {
 	if n := len(m.UserData); n > maxReport+4 || n < maxReport-4 || !strings.HasSuffix(m.UserData, " ...") ||
 		!strings.HasPrefix(m.UserData, "failed: exit status 1; units that did not start: ü") {
 		t.Errorf("%d bytes are kept: %.80s", n, m.UserData)
+	}
+	m = evaluateStatus(record.Machine{}, launch.Status{State: launch.Running}, process.Status{}, boot.Report{Network: true,
+		FailingUnits: []boot.FailingUnit{{Name: "kubelet.service", Error: "no such flag"},
+			{Name: "b.service", Error: strings.Repeat("x", 2*maxReport)}}})
+	if n := len(m.Failing); n > maxReport+4 || m.FailingSince.IsZero() || m.InstanceStatus != ec2types.SummaryStatusOk ||
+		!strings.HasPrefix(m.Failing, "kubelet.service fails again and again: no such flag; b.service fails") {
+		t.Errorf("%d bytes are kept: %.80s", n, m.Failing)
+	}
+	if m = evaluateStatus(m, launch.Status{State: launch.Running}, process.Status{}, boot.Report{Network: true}); m.Failing !=
+		"" || !m.FailingSince.IsZero() {
+		t.Errorf("it has recovered, and is failing since %s: %s", m.FailingSince, m.Failing)
 	}
 	c := &Controller{}
 	written := 0
