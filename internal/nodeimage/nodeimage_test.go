@@ -46,7 +46,8 @@ func TestBuildAndUnpack(t *testing.T) {
 	if err != nil || !slices.Equal(steps, []int{12, 22}) {
 		t.Fatalf("%v, progress %v", err, steps)
 	}
-	if len(manifest.Packages) != 2 || manifest.Replaced() != nil || manifest.Size != int64(len("a shellkeptof a groupB\nAA\nB\n")) {
+	size := int64(len("a shell" + "kept" + "of a group" + "B\n" + "A" + "A\nB\n"))
+	if len(manifest.Packages) != 2 || manifest.Replaced() != nil || manifest.Size != size {
 		t.Errorf("the manifest has %+v", manifest)
 	}
 	again := t.TempDir()

@@ -123,9 +123,9 @@ func (c *cache) findFile(a artifact, name string) (string, error) {
 	return path, nil
 }
 
-// ensureBuilt returns the path of the artifact's first file, after building the artifact if it is missing. It passes the
-// steps of a build to report, which may be nil, one at a time; when another caller is already building it,
-// both receive them. The error of a failed build is a [*BuildError], unless nobody waits for the build any more: it
+// ensureBuilt returns the path of the artifact's first file, after building the artifact if it is missing. It passes
+// the steps of a build to report, which may be nil, one at a time; when another caller is already building it, both
+// receive them. The error of a failed build is a [*BuildError], unless nobody waits for the build any more: it
 // ends with the context of the last caller.
 func (c *cache) ensureBuilt(ctx context.Context, a artifact, report func(Progress)) (string, error) {
 	path, err := c.findFirst(a)

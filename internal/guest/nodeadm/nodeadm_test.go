@@ -38,7 +38,8 @@ func newCommand(t *testing.T, version, userData string) *command {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "root")
 	program := func(string) (string, error) { return "/bin/true", nil }
-	if err := rootfs.Write(root, rootfs.Options{Base: rootfstest.Base(t), Family: rootfs.AL2023, KubernetesVersion: version,
+	if err := rootfs.Write(root, rootfs.Options{Base: rootfstest.Base(t), Family: rootfs.AL2023,
+		KubernetesVersion: version,
 		Release: version +
 			".4-20261105", Region: "eu-west-1", SandboxImage: "pause:3.10", Program: program}); err != nil {
 		t.Fatal(err)

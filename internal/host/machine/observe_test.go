@@ -34,8 +34,8 @@ func TestReportsOfMachinesAreBounded(t *testing.T) {
 		!strings.HasPrefix(m.Failing, "kubelet.service fails again and again: no such flag; b.service fails") {
 		t.Errorf("%d bytes are kept: %.80s", n, m.Failing)
 	}
-	if m = evaluateStatus(m, launch.Status{State: launch.Running}, process.Status{}, boot.Report{Network: true}); m.Failing !=
-		"" || !m.FailingSince.IsZero() {
+	m = evaluateStatus(m, launch.Status{State: launch.Running}, process.Status{}, boot.Report{Network: true})
+	if m.Failing != "" || !m.FailingSince.IsZero() {
 		t.Errorf("it has recovered, and is failing since %s: %s", m.FailingSince, m.Failing)
 	}
 	c := &Controller{}
