@@ -3,8 +3,6 @@
 package machinetest
 
 import (
-	"cmp"
-	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
@@ -14,7 +12,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -22,13 +19,10 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
-	"github.com/coracle-eks/coracle/internal/filelock"
 	"github.com/coracle-eks/coracle/internal/guest/rootfs"
 	"github.com/coracle-eks/coracle/internal/host/usernamespace"
-	"github.com/coracle-eks/coracle/internal/nodeimage"
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/testenv"
-	"github.com/coracle-eks/coracle/internal/upstream"
 )
 
 // Init is where machines of tests find their init.
@@ -101,32 +95,6 @@ func Skeleton(dir string) error {
 		}
 	}
 	return rootfs.LinkBase(dir, base)
-}
-
-// Base returns the directory with the files of the node image that "make node" has built. It is one for all tests, in
-// bin/test, and stays there.
-var Base = sync.OnceValues(func() (string, error) {
-	image, err := upstream.OpenNodePrograms(upstream.Options{Dir: cmp.Or(os.Getenv(upstream.EnvNode),
-		repository("bin/node"))}).Image()
-	if err != nil {
-		return "", fmt.Errorf("run \"make node\": %w", err)
-	}
-	dir := repository("bin/test/node-image")
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-		return "", err
-	}
-	unlock, err := filelock.Lock(context.Background(), dir+".lock", func() {})
-	if err != nil {
-		return "", err
-	}
-	defer unlock()
-	return nodeimage.Unpack(image, dir)
-})
-
-// repository returns a path in the repository of this source.
-func repository(path string) string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "../../../..", path)
 }
 
 // Owner is the mark of a daemon that exists for one test only.
