@@ -44,11 +44,11 @@ func (s *Service) launchHandlers() []wire.Handler {
 // runTargets are what a launch touches and creates.
 func (s *Service) runTargets(ctx context.Context, action string, request *ec2.RunInstancesInput) ([]wire.Target,
 	error) {
-	in, err := resource.ScopeOf(ctx)
+	sc, err := resource.ScopeOf(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return s.launchTargets(in, action, "RunInstances", request, in.IsService()), nil
+	return s.launchTargets(sc, action, "RunInstances", request, sc.IsService()), nil
 }
 
 // RunInstances launches instances: it records what is wanted, and internal/host/machine boots them.
@@ -82,8 +82,8 @@ func (s *Service) RunInstances(ctx context.Context, in *ec2.RunInstancesInput) (
 // LaunchInstances carries a launch out, if the caller may do all that it does: as many instances as there is room for,
 // up to the most that are wanted, or none when there is not room for the least. Under a client token that has been
 // seen, it is what was launched then.
-func (s *Service) LaunchInstances(in resource.Scope, l *Launch) ([]record.Instance, error) {
-	if err := s.mayLaunch(in, l); err != nil {
+func (s *Service) LaunchInstances(sc resource.Scope, l *Launch) ([]record.Instance, error) {
+	if err := s.mayLaunch(sc, l); err != nil {
 		return nil, err
 	}
 	var reservation string
@@ -92,7 +92,7 @@ func (s *Service) LaunchInstances(in resource.Scope, l *Launch) ([]record.Instan
 		var now string
 		var there, fresh []record.Instance
 		done := false
-		err := s.CommitPlan(in, l.request.DryRun, func(c *resource.Change) (err error) {
+		err := s.CommitPlan(sc, l.request.DryRun, func(c *resource.Change) (err error) {
 			now, fresh, done = cmp.Or(reservation, resource.NewID(reservationNames.Prefix)), nil, false
 			if there, now, err = reserve(c, l, now, reservation != ""); err != nil {
 				return err
@@ -116,7 +116,7 @@ func (s *Service) LaunchInstances(in resource.Scope, l *Launch) ([]record.Instan
 		case len(launched) >= l.least && len(launched) > 0:
 			return launched, nil // all that there was room for
 		default:
-			return nil, errors.Join(err, s.TerminateLaunched(in, launched))
+			return nil, errors.Join(err, s.TerminateLaunched(sc, launched))
 		}
 	}
 }
@@ -156,7 +156,7 @@ func reserve(
 }
 
 // TerminateLaunched terminates what an unsuccessful launch has launched.
-func (s *Service) TerminateLaunched(in resource.Scope, launched []record.Instance) error {
+func (s *Service) TerminateLaunched(sc resource.Scope, launched []record.Instance) error {
 	if len(launched) == 0 {
 		return nil
 	}
@@ -165,7 +165,7 @@ func (s *Service) TerminateLaunched(in resource.Scope, launched []record.Instanc
 		ids = append(ids, r.ID)
 	}
 	for some := range slices.Chunk(ids, PerChange) {
-		if err := s.CommitPlan(in, nil, func(c *resource.Change) error {
+		if err := s.CommitPlan(sc, nil, func(c *resource.Change) error {
 			return eachInstance(c, some, func(r *record.Instance, _ types.InstanceStateName) error {
 				Terminate(c, r, "Server.InternalError", "Launch of the reservation failed", "Server.InternalError")
 				return nil

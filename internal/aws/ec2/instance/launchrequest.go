@@ -44,10 +44,10 @@ type Launch struct {
 
 // ReadLaunch reads a request. With place, a subnet beside the network interfaces of a launch template goes into its
 // primary one, which AWS does for Auto Scaling and EC2 Fleet, and refuses everybody else.
-func (s *Service) ReadLaunch(in resource.Scope, asked *ec2.RunInstancesInput, place bool) (*Launch, error) {
+func (s *Service) ReadLaunch(sc resource.Scope, asked *ec2.RunInstancesInput, place bool) (*Launch, error) {
 	l := &Launch{asked: asked, request: *asked}
 	if asked.LaunchTemplate != nil {
-		_, version, err := launchtemplate.Requested(s.Records, in, asked.LaunchTemplate.LaunchTemplateId,
+		_, version, err := launchtemplate.Requested(s.Records, sc, asked.LaunchTemplate.LaunchTemplateId,
 			asked.LaunchTemplate.LaunchTemplateName, asked.LaunchTemplate.Version)
 		if err != nil {
 			return nil, err
@@ -62,11 +62,11 @@ func (s *Service) ReadLaunch(in resource.Scope, asked *ec2.RunInstancesInput, pl
 			return nil, err
 		}
 	}
-	for _, read := range []func(in resource.Scope, l *Launch) error{
+	for _, read := range []func(sc resource.Scope, l *Launch) error{
 		readCounts, readUnserved, s.readImage, s.readUserData, s.readProfile, s.readKey, readMetadata, readMarket,
 		s.readPlacement, readVolumes, readLaunchTags, readChoices,
 	} {
-		if err := read(in, l); err != nil {
+		if err := read(sc, l); err != nil {
 			return nil, err
 		}
 	}
@@ -208,7 +208,7 @@ func readUnserved(_ resource.Scope, l *Launch) error {
 	return nil
 }
 
-func (s *Service) readImage(in resource.Scope, l *Launch) (err error) {
+func (s *Service) readImage(sc resource.Scope, l *Launch) (err error) {
 	kind := string(l.request.InstanceType)
 	if kind == "" {
 		return resource.MissingParameter("InstanceType")
@@ -217,7 +217,7 @@ func (s *Service) readImage(in resource.Scope, l *Launch) (err error) {
 	if l.kind, ok = instancetype.Get(kind); !ok {
 		return resource.Invalid("Invalid value '%s' for InstanceType.", kind)
 	}
-	if l.image, err = image.Requested(in, l.request.ImageId); err != nil {
+	if l.image, err = image.Requested(sc, l.request.ImageId); err != nil {
 		return err
 	}
 	if l.image.Architecture != l.kind.Architecture {
@@ -242,24 +242,24 @@ func (s *Service) readUserData(_ resource.Scope, l *Launch) (err error) {
 	return err
 }
 
-func (s *Service) readProfile(in resource.Scope, l *Launch) error {
+func (s *Service) readProfile(sc resource.Scope, l *Launch) error {
 	asked := l.request.IamInstanceProfile
 	if asked == nil || asked.Arn == nil && asked.Name == nil {
 		return nil
 	}
-	p, err := s.profileAsked(in, asked)
+	p, err := s.profileAsked(sc, asked)
 	if err == nil {
 		l.profile = &p
 	}
 	return err
 }
 
-func (s *Service) readKey(in resource.Scope, l *Launch) error {
+func (s *Service) readKey(sc resource.Scope, l *Launch) error {
 	if aws.ToString(l.request.KeyName) == "" {
 		l.request.KeyName = nil
 		return nil
 	}
-	_, err := s.KeyPairNamed(in, *l.request.KeyName)
+	_, err := s.KeyPairNamed(sc, *l.request.KeyName)
 	return err
 }
 
@@ -302,7 +302,7 @@ func readMarket(_ resource.Scope, l *Launch) error {
 	return readSpot(l.spot, l.kind)
 }
 
-func (s *Service) readPlacement(in resource.Scope, l *Launch) error {
+func (s *Service) readPlacement(sc resource.Scope, l *Launch) error {
 	p := l.request.Placement
 	if p == nil {
 		return nil
@@ -316,13 +316,13 @@ func (s *Service) readPlacement(in resource.Scope, l *Launch) error {
 		return wire.Errorf("InvalidParameterCombination",
 			"The parameters GroupName and GroupId may not be specified together.")
 	case name != "":
-		group, err := s.PlacementGroupNamed(in, name)
+		group, err := s.PlacementGroupNamed(sc, name)
 		l.group = group
 		if err != nil {
 			return err
 		}
 	case id != "":
-		group, err := s.PlacementGroups.GetRecord(in, &id)
+		group, err := s.PlacementGroups.GetRecord(sc, &id)
 		l.group = group
 		if err != nil {
 			return err
@@ -335,7 +335,7 @@ func (s *Service) readPlacement(in resource.Scope, l *Launch) error {
 	return nil
 }
 
-func readLaunchTags(in resource.Scope, l *Launch) error {
+func readLaunchTags(sc resource.Scope, l *Launch) error {
 	l.tags = map[types.ResourceType][]types.Tag{}
 	for _, spec := range l.request.TagSpecifications {
 		if !slices.Contains(launchtemplate.TaggableTypes, spec.ResourceType) {
@@ -344,7 +344,7 @@ func readLaunchTags(in resource.Scope, l *Launch) error {
 		l.tags[spec.ResourceType] = append(l.tags[spec.ResourceType], spec.Tags...)
 	}
 	for _, tags := range l.tags {
-		if err := in.CheckTags(tags); err != nil {
+		if err := sc.CheckTags(tags); err != nil {
 			return err
 		}
 		if len(tags) > resource.MaxTags {
