@@ -23,23 +23,23 @@ import (
 // Launch is a request for instances, read: merged with its launch template and checked as far as that goes without what
 // a transaction must hold.
 type Launch struct {
-	asked       any                   // the request as it came, for its client token
-	request     ec2.RunInstancesInput // with what its launch template adds
-	template    record.LaunchTemplateVersion
-	least, most int
-	launched    []string // IDs of instances, by this request
-	kind        instancetype.Type
-	image       ami.Image
-	userData    []byte
-	profile     *record.InstanceProfile
-	metadata    record.InstanceMetadataOptions
-	group       record.PlacementGroup
-	interfaces  []types.InstanceNetworkInterfaceSpecification
-	groupNames  []string // security groups by name
-	volumes     []launchVolume
-	tags        map[types.ResourceType][]types.Tag
-	spot        *types.SpotMarketOptions // nil for on-demand instances
-	Fleet       string                   // ID of the EC2 Fleet that launches, if one does
+	asked        any                   // the request as it came, for its client token
+	request      ec2.RunInstancesInput // with what its launch template adds
+	template     record.LaunchTemplateVersion
+	least, most  int
+	launched     []string // IDs of instances, by this request
+	instanceType instancetype.Type
+	image        ami.Image
+	userData     []byte
+	profile      *record.InstanceProfile
+	metadata     record.InstanceMetadataOptions
+	group        record.PlacementGroup
+	interfaces   []types.InstanceNetworkInterfaceSpecification
+	groupNames   []string // security groups by name
+	volumes      []launchVolume
+	tags         map[types.ResourceType][]types.Tag
+	spot         *types.SpotMarketOptions // nil for on-demand instances
+	Fleet        string                   // ID of the EC2 Fleet that launches, if one does
 }
 
 // ReadLaunch reads a request. With place, a subnet beside the network interfaces of a launch template goes into its
@@ -214,22 +214,22 @@ func (s *Service) readImage(sc resource.Scope, l *Launch) (err error) {
 		return resource.MissingParameter("InstanceType")
 	}
 	var ok bool
-	if l.kind, ok = instancetype.Get(kind); !ok {
+	if l.instanceType, ok = instancetype.Get(kind); !ok {
 		return resource.Invalid("Invalid value '%s' for InstanceType.", kind)
 	}
 	if l.image, err = image.Requested(sc, l.request.ImageId); err != nil {
 		return err
 	}
-	if l.image.Architecture != l.kind.Architecture {
+	if l.image.Architecture != l.instanceType.Architecture {
 		return resource.Invalid(
 			"The architecture '%s' of the specified instance type does not match the architecture '%s' of the "+
 				"specified AMI. Specify an instance type and an AMI that have matching architectures, and try again. "+
 				"You can use 'describe-instance-types' or 'describe-images' to discover the architecture of the "+
-				"instance type or AMI.", l.kind.Architecture, l.image.Architecture)
+				"instance type or AMI.", l.instanceType.Architecture, l.image.Architecture)
 	}
 	if o := l.request.CpuOptions; o != nil {
-		if o.CoreCount != nil && int(*o.CoreCount) != l.kind.Cores || o.ThreadsPerCore != nil &&
-			int(*o.ThreadsPerCore) != l.kind.ThreadsPerCore {
+		if o.CoreCount != nil && int(*o.CoreCount) != l.instanceType.Cores || o.ThreadsPerCore != nil &&
+			int(*o.ThreadsPerCore) != l.instanceType.ThreadsPerCore {
 			return resource.Unsupported("CpuOptions other than those of the instance type")
 		}
 	}
@@ -299,7 +299,7 @@ func readMarket(_ resource.Scope, l *Launch) error {
 	if m.SpotOptions != nil {
 		*l.spot = *m.SpotOptions
 	}
-	return readSpot(l.spot, l.kind)
+	return readSpot(l.spot, l.instanceType)
 }
 
 func (s *Service) readPlacement(sc resource.Scope, l *Launch) error {
@@ -375,9 +375,9 @@ func readChoices(_ resource.Scope, l *Launch) error {
 		if credits != "standard" && credits != "unlimited" {
 			return resource.InvalidValue(credits, "cpuCredits", "Valid values are standard and unlimited.")
 		}
-		if !l.kind.Burstable && l.template.TemplateID == "" {
+		if !l.instanceType.Burstable && l.template.TemplateID == "" {
 			return wire.Errorf("InvalidParameterCombination",
-				"The specified instance type %s does not support credit specifications.", l.kind.Name)
+				"The specified instance type %s does not support credit specifications.", l.instanceType.Name)
 		}
 	}
 	return nil
@@ -388,7 +388,7 @@ func (l *Launch) cpuCredits() string {
 	if c := l.request.CreditSpecification; c != nil && c.CpuCredits != nil {
 		return *c.CpuCredits
 	}
-	if strings.HasPrefix(l.kind.Name, "t2.") {
+	if strings.HasPrefix(l.instanceType.Name, "t2.") {
 		return "standard"
 	}
 	return "unlimited"

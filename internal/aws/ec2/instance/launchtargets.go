@@ -160,7 +160,7 @@ func (a *launchAuthorization) instance() {
 		market = "spot"
 	}
 	conditions := map[string][]string{
-		"ec2:InstanceType": {l.kind.Name}, "ec2:InstanceMarketType": {market}, "ec2:RootDeviceType": {"ebs"},
+		"ec2:InstanceType": {l.instanceType.Name}, "ec2:InstanceMarketType": {market}, "ec2:RootDeviceType": {"ebs"},
 		"ec2:EbsOptimized": {strconv.FormatBool(aws.ToBool(l.request.EbsOptimized))},
 		"ec2:Tenancy":      {string(types.TenancyDefault)},
 	}

@@ -45,7 +45,7 @@ func (l Lifecycle) Reconcile(ctx context.Context, key string) (again time.Durati
 	now := l.s.Now().UTC()
 	switch {
 	case machine.State == types.InstanceStateNameTerminated:
-		return l.bury(sc, r, machine, now)
+		return l.releaseTerminated(sc, r, machine, now)
 	case r.Wanted == types.InstanceStateNameRunning && machine.PoweredOff && machine.Boot >= r.Boot:
 		return 0, false, l.shutDown(sc, r)
 	case r.Wanted == types.InstanceStateNameRunning && !r.SpotInterruption.IsZero():
@@ -129,10 +129,11 @@ func (l Lifecycle) edit(
 	})
 }
 
-// bury takes a terminated instance's things away, and after a while its rows.
-func (l Lifecycle) bury(sc resource.Scope, r record.Instance, machine record.Machine,
+// releaseTerminated detaches or deletes what is attached to a terminated instance, and deletes its records when
+// KeepTerminated has passed.
+func (l Lifecycle) releaseTerminated(sc resource.Scope, r record.Instance, machine record.Machine,
 	now time.Time) (again time.Duration, gone bool, err error) {
-	holds, err := l.holds(sc, r)
+	attached, err := l.hasAttachments(sc, r)
 	if err != nil {
 		return 0, false, err
 	}
@@ -146,8 +147,8 @@ func (l Lifecycle) bury(sc resource.Scope, r record.Instance, machine record.Mac
 			return nil
 		})
 	}
-	if holds {
-		return 0, false, l.strip(sc, r)
+	if attached {
+		return 0, false, l.detachAll(sc, r)
 	}
 	if left := r.WantedSince.Add(KeepTerminated).Sub(now); left > 0 {
 		return left, false, nil
@@ -173,8 +174,8 @@ func (l Lifecycle) bury(sc resource.Scope, r record.Instance, machine record.Mac
 	return 0, err == nil, err
 }
 
-// holds reports whether anything is attached to an instance.
-func (l Lifecycle) holds(sc resource.Scope, r record.Instance) (bool, error) {
+// hasAttachments reports whether anything is attached to an instance.
+func (l Lifecycle) hasAttachments(sc resource.Scope, r record.Instance) (bool, error) {
 	if len(r.BlockDevices) > 0 {
 		return true, nil
 	}
@@ -182,9 +183,9 @@ func (l Lifecycle) holds(sc resource.Scope, r record.Instance) (bool, error) {
 	return len(interfaces) > 0, err
 }
 
-// strip takes interfaces and volumes from an instance: those that go with it are deleted, the others detached. Each
+// detachAll takes interfaces and volumes from an instance: those that go with it are deleted, the others detached. Each
 // interface is a change of its own, because it may have many addresses.
-func (l Lifecycle) strip(sc resource.Scope, r record.Instance) error {
+func (l Lifecycle) detachAll(sc resource.Scope, r record.Instance) error {
 	interfaces, err := l.s.InterfacesOf(sc, r.ID)
 	if err != nil {
 		return err
@@ -196,7 +197,7 @@ func (l Lifecycle) strip(sc resource.Scope, r record.Instance) error {
 			return err
 		}
 	}
-	return l.edit(sc, r, func(c *resource.Change, r *record.Instance) error { return dropVolumes(c, r) })
+	return l.edit(sc, r, func(c *resource.Change, r *record.Instance) error { return detachVolumes(c, r) })
 }
 
 // endAttachment ends the attachment of an interface to an instance that has ended, if it is still attached to it.
@@ -223,7 +224,7 @@ func endAttachment(c *resource.Change, id, instanceID string) error {
 	})
 }
 
-func dropVolumes(c *resource.Change, r *record.Instance) error {
+func detachVolumes(c *resource.Change, r *record.Instance) error {
 	for _, b := range r.BlockDevices {
 		if _, err := c.Volumes.Table.Get(c, c.Key(b.VolumeID)); errors.Is(err, store.ErrNotFound) {
 			continue

@@ -64,7 +64,7 @@ func newSpotRequest(c *resource.Change, r *record.Instance, l *Launch) error {
 		ValidUntil: aws.ToTime(l.spot.ValidUntil),
 	}
 	if request.MaxPrice == "" {
-		request.MaxPrice = spotPrice(l.kind.OnDemandUSD)
+		request.MaxPrice = spotPrice(l.instanceType.OnDemandUSD)
 	}
 	r.Lifecycle, r.SpotInstanceRequestID = types.InstanceLifecycleTypeSpot, request.ID
 	c.SpotRequests.CreateRecord(c, request)
