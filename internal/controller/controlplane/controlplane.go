@@ -273,7 +273,7 @@ func (c *Controller) processes(ctx context.Context, changed func(string)) {
 	<-ctx.Done()
 }
 
-// Reconcile brings the cluster of that key about.
+// Reconcile reconciles the cluster with the given key.
 func (c *Controller) Reconcile(ctx context.Context, key string) (reconcile.Result, error) {
 	row, err := c.clusters.Get(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
