@@ -56,7 +56,7 @@ func quoteJSON(s string) string {
 // quotes are those of a key in a path that can do without.
 var quotes = regexp.MustCompile(`="([A-Za-z0-9_./:-]+)"`)
 
-// display is a path as a person reads it: [name=web] for [name="web"].
+// display returns a path as a person reads it: [name=web] for [name="web"].
 func display(path string) string { return quotes.ReplaceAllString(path, "=$1") }
 
 // displayPath sets names with dots in them, as labels have, apart as well.
@@ -86,7 +86,7 @@ func (c Change) display() string {
 	return display(c.Path)
 }
 
-// withoutKey is the value of a list's element without the fields that are in its path already.
+// withoutKey returns the value of a list's element without the fields that are in its path already.
 func (c Change) withoutKey(v any) any {
 	m, ok := v.(map[string]any)
 	if !ok || len(c.path) == 0 || c.path[len(c.path)-1].Key == nil {
@@ -191,7 +191,7 @@ func (p *Printer) printChange(indent int, c Change) {
 	}
 }
 
-// commonPrefix is what two long values have in common up to a joint, such as an image up to its tag.
+// commonPrefix returns what two long values have in common up to a joint, such as an image up to its tag.
 func commonPrefix(a, b string) string {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {

@@ -46,7 +46,7 @@ func condense(agent string) string {
 	return product + " " + version
 }
 
-// defaultManager is the field manager of a request that named none: upstream takes the program's name.
+// defaultManager returns the field manager of a request that named none: upstream takes the program's name.
 func defaultManager(agent string) string {
 	name, _, _ := strings.Cut(agent, "/")
 	return name

@@ -62,8 +62,8 @@ type differ struct {
 	changes []Change
 }
 
-// difference is what changed between two versions, in the order of paths. Status is left out unless
-// wanted; noise always is.
+// difference returns what changed between two versions, in the order of paths. Status is left out unless wanted; noise
+// always is.
 func difference(before, after version, status bool) []Change {
 	d := differ{keys: map[string][]string{}, sets: map[string]bool{".metadata.finalizers": true}}
 	for _, owned := range [][]managedfields.Entry{before.owners, after.owners} {
@@ -230,7 +230,7 @@ func indexByKey(names []string, l []any) []keyed {
 	return all
 }
 
-// normalizeNumber is a JSON number as the types that structured-merge-diff knows.
+// normalizeNumber returns a JSON number as the types that structured-merge-diff knows.
 func normalizeNumber(v any) any {
 	n, ok := v.(json.Number)
 	if !ok {
@@ -278,8 +278,8 @@ func (d *differ) compareSets(path fieldpath.Path, from, to []any) {
 	}
 }
 
-// requested are the changes that a request asks for when what was before is unknown: the leaves of a
-// patch, or the operations of a JSON patch.
+// requested returns the changes that a request asks for when what was before is unknown: the leaves of a patch, or the
+// operations of a JSON patch.
 func requested(patch any) []Change {
 	if ops, ok := patch.([]any); ok {
 		var all []Change

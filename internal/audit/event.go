@@ -24,8 +24,8 @@ func decodeEvent(message []byte) (*auditv1.Event, error) {
 	return &e, nil
 }
 
-// content is a requestObject or responseObject: a map, a list (a JSON patch), or nil when the log
-// has none. Numbers stay as they were written.
+// content returns a requestObject or responseObject: a map, a list (a JSON patch), or nil when the log has none.
+// Numbers stay as they were written.
 func content(u *runtime.Unknown) any {
 	if u == nil || len(u.Raw) == 0 {
 		return nil
@@ -39,7 +39,7 @@ func content(u *runtime.Unknown) any {
 	return v
 }
 
-// decodeObject is content that is an object of Kubernetes rather than a Status, a list or options.
+// decodeObject returns content that is an object of Kubernetes rather than a Status, a list or options.
 func decodeObject(u *runtime.Unknown) map[string]any {
 	m, _ := content(u).(map[string]any)
 	if nestedString(m, "kind") == "Status" || nestedString(m, "kind") == "DeleteOptions" ||
@@ -58,19 +58,19 @@ func nestedField(v any, names ...string) any {
 	return v
 }
 
-// nestedString is a field that is a string, or "".
+// nestedString returns a field that is a string, or "".
 func nestedString(v any, names ...string) string {
 	s, _ := nestedField(v, names...).(string)
 	return s
 }
 
-// nestedList is a field that is a list, or nil.
+// nestedList returns a field that is a list, or nil.
 func nestedList(v any, names ...string) []any {
 	l, _ := nestedField(v, names...).([]any)
 	return l
 }
 
-// revision is an object's resource version, which grows with every write; 0 when unknown.
+// revision returns an object's resource version, which grows with every write; 0 when unknown.
 func revision(obj map[string]any) uint64 {
 	rv, err := strconv.ParseUint(nestedString(obj, "metadata", "resourceVersion"), 10, 64)
 	if err != nil {
@@ -79,7 +79,7 @@ func revision(obj map[string]any) uint64 {
 	return rv
 }
 
-// requestQuery are the parameters of the request.
+// requestQuery returns the parameters of the request.
 func requestQuery(e *auditv1.Event) url.Values {
 	u, err := url.Parse(e.RequestURI)
 	if err != nil {

@@ -17,10 +17,10 @@ type Fold struct {
 	Also []Object
 }
 
-// Until is when the last of several was received.
+// Until returns when the last of several was received.
 func (f Fold) Until() time.Time { return f.Last.Time }
 
-// likeness is equal for steps that fold into one.
+// likeness returns equal for steps that fold into one.
 func likeness(s *Step) string {
 	parts := []string{s.Object.objectKey(), s.Object.Subresource, s.Object.UID, s.Action, s.Who.Username,
 		s.Client.UserAgent, s.FieldManager}
@@ -98,7 +98,7 @@ func (f *Fold) addStep(s *Step) {
 	}
 }
 
-// changes are the first's, each with the value that the last left.
+// changes returns the changes of the first, each with the value that the last left.
 func (f Fold) changes() []Change {
 	if f.Count == 1 {
 		return f.Changes

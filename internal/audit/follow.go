@@ -49,7 +49,7 @@ func (r *reader) followEvents(ctx context.Context, targets []Target, since time.
 	}
 }
 
-// listNewEvents is all events since a time that were not seen before.
+// listNewEvents returns all events since a time that were not seen before.
 func (r *reader) listNewEvents(ctx context.Context, pattern string, since time.Time) ([]*auditv1.Event, error) {
 	var events []*auditv1.Event
 	in := &cloudwatchlogs.FilterLogEventsInput{

@@ -77,7 +77,7 @@ var kinds = []kind{
 	{"RuntimeClass", "runtimeclasses", "node.k8s.io", "", true},
 }
 
-// findKind is the kind that a word of the command line means: a plural, a singular or a short name.
+// findKind returns the kind that a word of the command line means: a plural, a singular or a short name.
 func findKind(word string) (kind, bool) {
 	for _, k := range kinds {
 		if word == k.Resource || word == strings.ToLower(k.Kind) {
@@ -92,7 +92,7 @@ func findKind(word string) (kind, bool) {
 	return kind{}, false
 }
 
-// kindForResource is the kind behind a resource of an audit event.
+// kindForResource returns the kind behind a resource of an audit event.
 func kindForResource(group, resource string) (kind, bool) {
 	for _, k := range kinds {
 		if k.Resource == resource && k.Group == group {
@@ -102,8 +102,8 @@ func kindForResource(group, resource string) (kind, bool) {
 	return kind{}, false
 }
 
-// plurals are the resources that a word which is no kind of upstream may mean: the names of a
-// custom resource follow the rules of English only as far as its author did.
+// plurals returns the resources that a word which is no kind of upstream may mean: the names of a custom resource
+// follow the rules of English only as far as its author did.
 func plurals(word string) []string {
 	all := []string{word}
 	if strings.HasSuffix(word, "s") && !strings.HasSuffix(word, "ss") {

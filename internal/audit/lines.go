@@ -11,7 +11,7 @@ type lineEdit struct {
 // mostLines is up to where two texts are compared line by line; beyond, one replaces the other.
 const mostLines = 2000
 
-// lineEdits is the shortest way from one text to another, by their longest common subsequence of lines.
+// lineEdits returns the shortest way from one text to another, by their longest common subsequence of lines.
 func lineEdits(from, to []string) []lineEdit {
 	var head, tail []lineEdit
 	for len(from) > 0 && len(to) > 0 && from[0] == to[0] {

@@ -87,8 +87,8 @@ func attribute(changes []Change, before, after version, manager, subresource str
 	}
 }
 
-// withReplicas is the version after its size was set through the scale subresource, whose answer is a Scale
-// and not the object.
+// withReplicas returns the version after its size was set through the scale subresource, whose answer is a Scale and
+// not the object.
 func (v version) withReplicas(replicas any, rev uint64, manager string) version {
 	v.object = maps.Clone(v.object)
 	spec := maps.Clone(toStringMap(v.object["spec"]))
@@ -126,7 +126,7 @@ type Ownership struct {
 	Lost    []string `json:"lost,omitempty"`
 }
 
-// ownership is who gained and lost fields beside those that changed.
+// ownership returns who gained and lost fields beside those that changed.
 func ownership(before, after version, changes []Change) []Ownership {
 	changed := func(p fieldpath.Path) bool {
 		return slices.ContainsFunc(changes, func(c Change) bool {

@@ -31,7 +31,7 @@ type Logs interface {
 // streams is how the names of the audit log's streams begin.
 const streams = "kube-apiserver-audit-"
 
-// selection is the filter command that finds the events about the targets.
+// selection returns the filter command that finds the events about the targets.
 func selection(targets []Target, reads bool) string {
 	var any []string
 	for _, t := range targets {
@@ -84,13 +84,13 @@ func conditions(t Target) []string {
 	return all
 }
 
-// Query is the Logs Insights query for the events about the targets, the oldest first.
+// Query returns the Logs Insights query for the events about the targets, the oldest first.
 func Query(targets []Target, reads bool, limit int) string {
 	return fmt.Sprintf("fields @timestamp, @message\n| %s\n| sort @timestamp asc\n| limit %d",
 		selection(targets, reads), limit)
 }
 
-// Pattern is a filter pattern that all events about the targets match, and some others.
+// Pattern returns a filter pattern that all events about the targets match, and some others.
 func Pattern(targets []Target) string {
 	var any []string
 	for _, t := range targets {
@@ -261,8 +261,8 @@ func (r *reader) stopQuery(ctx context.Context, id *string) error {
 	return err
 }
 
-// earlier is the newest events about the targets before a time, the oldest first: what the first
-// changes after it are compared with.
+// earlier returns the newest events about the targets before a time, the oldest first: what the first changes after it
+// are compared with.
 func (r *reader) earlier(ctx context.Context, targets []Target, from, before time.Time) ([]*auditv1.Event, error) {
 	text := fmt.Sprintf("fields @timestamp, @message\n| %s\n| sort @timestamp desc\n| limit 20",
 		selection(targets, false))
@@ -279,7 +279,7 @@ func (r *reader) earlier(ctx context.Context, targets []Target, from, before tim
 	return events, nil
 }
 
-// namespaces are those in which an object of that name and type was, for whoever looked in another.
+// namespaces returns the namespaces in which an object of that name and type was, for whoever looked in another.
 func (r *reader) namespaces(ctx context.Context, t Target, from, to time.Time) ([]string, error) {
 	t.Namespace = ""
 	results, err := r.queryRows(ctx, selection([]Target{t}, false)+
@@ -298,7 +298,7 @@ func (r *reader) namespaces(ctx context.Context, t Target, from, to time.Time) (
 	return names, nil
 }
 
-// created is when the log group was made; false when there is none.
+// created returns when the log group was made; false when there is none.
 func (r *reader) created(ctx context.Context) (time.Time, bool, error) {
 	out, err := r.logs.DescribeLogGroups(ctx, &cloudwatchlogs.DescribeLogGroupsInput{LogGroupNamePrefix: &r.group})
 	if err != nil {

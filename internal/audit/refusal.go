@@ -152,7 +152,7 @@ func (s *Story) conflicts(status *metav1.Status, request any, key string, last v
 	return all
 }
 
-// findPath is the owned path that is written so.
+// findPath returns the owned path that is written so.
 func (v version) findPath(written string) fieldpath.Path {
 	var found fieldpath.Path
 	for _, o := range v.owners {

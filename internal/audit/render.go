@@ -40,7 +40,7 @@ func NewPrinter(w io.Writer, s Style) *Printer {
 	return &Printer{Style: s, page: page{w: w, width: s.Width, color: s.Color}, quiet: map[string]*Fold{}}
 }
 
-// marginWidth is where what is said about a step begins: below its status.
+// marginWidth returns the column in which the lines about a step begin: below its status.
 func (p *Printer) marginWidth() int {
 	if p.Wide {
 		return 14
@@ -118,7 +118,7 @@ func (p *Printer) Rest() error {
 	return p.page.err
 }
 
-// printRepetition is a line for a step that repeats the one before it.
+// printRepetition prints a line for a step that repeats the one before it.
 func (p *Printer) printRepetition(f Fold) {
 	p.page.writeSpans(0, p.marginWidth(), span{style: dim, text: p.formatTime(f.Time)},
 		span{style: plainText, text: "  "}, span{style: codeStyle(f.Code), text: statusCode(f.Step)},
@@ -467,7 +467,7 @@ func (p *Printer) conflicts(s *Step) {
 	p.page.writeSpans(p.marginWidth()+2, p.marginWidth()+2, span{style: dim, text: text})
 }
 
-// printDetails is what else is known.
+// printDetails prints what else is known.
 func (p *Printer) printDetails(s *Step) {
 	row := func(name, value string) {
 		if value != "" {

@@ -68,7 +68,7 @@ type teller struct {
 	print  *Printer
 }
 
-// chooseCluster is the name of the cluster that is meant.
+// chooseCluster returns the name of the cluster that is meant.
 func (t *teller) chooseCluster(ctx context.Context, clusters Clusters) (string, error) {
 	if t.o.Cluster != "" {
 		return t.o.Cluster, nil
@@ -97,7 +97,7 @@ func (t *teller) chooseCluster(ctx context.Context, clusters Clusters) (string, 
 	return "", fmt.Errorf("which cluster? Give --cluster one of: %s", strings.Join(names, ", "))
 }
 
-// enableCommand is the command that switches the audit log of a cluster on.
+// enableCommand returns the command that switches the audit log of a cluster on.
 func enableCommand(name string) string {
 	return "  aws eks update-cluster-config --name " + name +
 		" --logging '{\"clusterLogging\":[{\"types\":[\"audit\"],\"enabled\":true}]}'"

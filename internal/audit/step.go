@@ -62,7 +62,7 @@ func (o Object) objectKey() string {
 	return o.Group + "/" + o.Resource + "/" + o.Namespace + "/" + o.Name
 }
 
-// qualifiedName is the object as it is written in a timeline of several: namespace/name.
+// qualifiedName returns the object as it is written in a timeline of several: namespace/name.
 func (o Object) qualifiedName() string {
 	if k, ok := kindForResource(o.Group, o.Resource); o.Namespace == "" || ok && k.Cluster {
 		return o.Name

@@ -77,7 +77,7 @@ func (s *Story) Add(events []*auditv1.Event) []*Step {
 	return steps
 }
 
-// entries is an event once for each target object that it is about, which may be none.
+// entries returns an event once for each target object that it is about, which may be none.
 func (s *Story) entries(e *auditv1.Event) []entry {
 	if e.ObjectRef == nil || e.Stage == auditv1.StageRequestReceived {
 		return nil
@@ -125,7 +125,7 @@ func (s *Story) hasTargetIn(namespace string) bool {
 	})
 }
 
-// collection is the deletion of many objects, for those of them that are targets.
+// collection returns the deletion of many objects, for those of them that are targets.
 func (s *Story) collection(e entry) []entry {
 	var all []entry
 	items := nestedList(content(e.event.ResponseObject), "items")
@@ -177,10 +177,10 @@ func toStringMap(v any) map[string]any {
 	return m
 }
 
-// lastReported is the newest version of those that have been told: what a request that wrote nothing met.
+// lastReported returns the newest version of those that have been told: what a request that wrote nothing met.
 func (s *Story) lastReported(key string) version { return s.versionBefore(key, s.told[key]+1, "") }
 
-// versionBefore is the newest version known that is older than a revision, of the same object.
+// versionBefore returns the newest version known that is older than a revision, of the same object.
 func (s *Story) versionBefore(key string, rev uint64, uid string) version {
 	all := s.versions[key]
 	for i := len(all) - 1; i >= 0; i-- {
@@ -191,7 +191,7 @@ func (s *Story) versionBefore(key string, rev uint64, uid string) version {
 	return version{}
 }
 
-// versionAt is the version of a revision.
+// versionAt returns the version of a revision.
 func (s *Story) versionAt(key string, rev uint64) version {
 	for _, v := range s.versions[key] {
 		if v.revision == rev {

@@ -112,7 +112,7 @@ func (t Target) String() string {
 	return s
 }
 
-// Where is the target in words: "daemonset/aws-node in namespace kube-system".
+// Where returns the target in words: "daemonset/aws-node in namespace kube-system".
 func (t Target) Where() string {
 	switch {
 	case t.Cluster:

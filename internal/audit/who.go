@@ -66,7 +66,7 @@ func (w Who) machinery() bool {
 	return w.EKS || strings.HasPrefix(w.Username, "system:")
 }
 
-// shortName is the name by which a person speaks of somebody.
+// shortName returns the name by which a person speaks of somebody.
 func (w Who) shortName() string {
 	if w.As != nil {
 		return w.As.shortName()

@@ -42,12 +42,12 @@ type AccessPolicyAssociation struct {
 	ModifiedAt   time.Time
 }
 
-// AccessEntryKey is the key of an access entry.
+// AccessEntryKey returns the key of an access entry.
 func AccessEntryKey(account, region, cluster, principalARN string) string {
 	return store.Key(account, region, cluster, principalARN)
 }
 
-// AccessEntries is the table of access entries, by AccessEntryKey.
+// AccessEntries returns the table of access entries, by AccessEntryKey.
 func AccessEntries(s *store.Store) store.Table[AccessEntry] {
 	return store.NewTable[AccessEntry](s, "accessentries")
 }

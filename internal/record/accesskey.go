@@ -19,10 +19,10 @@ type AccessKey struct {
 	CreatedAt time.Time
 }
 
-// AccessKeyKey is the key of an access key.
+// AccessKeyKey returns the key of an access key.
 func AccessKeyKey(id string) string { return store.Key(id) }
 
-// AccessKeys is the table of access keys, by AccessKeyKey.
+// AccessKeys returns the table of access keys, by AccessKeyKey.
 func AccessKeys(s *store.Store) store.Table[AccessKey] {
 	return store.NewTable[AccessKey](s, "accesskeys")
 }
@@ -36,7 +36,7 @@ type AccessKeyUse struct {
 	Service string // "eks"
 }
 
-// AccessKeyUses is the table of uses, by AccessKeyKey.
+// AccessKeyUses returns the table of uses, by AccessKeyKey.
 func AccessKeyUses(s *store.Store) store.Table[AccessKeyUse] {
 	return store.NewTable[AccessKeyUse](s, "accesskeyuses")
 }

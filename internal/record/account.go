@@ -17,13 +17,13 @@ type Account struct {
 	RootAccessKeyIDs []string
 }
 
-// ARN is the root user's Amazon Resource Name.
+// ARN returns the root user's Amazon Resource Name.
 func (a Account) ARN() string { return "arn:aws:iam::" + a.ID + ":root" }
 
-// AccountKey is the key of an account.
+// AccountKey returns the key of an account.
 func AccountKey(id string) string { return store.Key(id) }
 
-// Accounts is the table of accounts, by AccountKey.
+// Accounts returns the table of accounts, by AccountKey.
 func Accounts(s *store.Store) store.Table[Account] { return store.NewTable[Account](s, "accounts") }
 
 // AccountAlias says whose an alias is.
@@ -31,7 +31,7 @@ func Accounts(s *store.Store) store.Table[Account] { return store.NewTable[Accou
 // Writer: internal/aws/iam, in the transaction that writes Account.Alias.
 type AccountAlias struct{ Account string }
 
-// AccountAliases is the table of aliases, by Key(alias).
+// AccountAliases returns the table of aliases, by Key(alias).
 func AccountAliases(s *store.Store) store.Table[AccountAlias] {
 	return store.NewTable[AccountAlias](s, "accountaliases")
 }
@@ -44,7 +44,7 @@ type SessionKey struct {
 	CreatedAt time.Time
 }
 
-// SessionKeys is the table of sealing keys, by Key(id).
+// SessionKeys returns the table of sealing keys, by Key(id).
 func SessionKeys(s *store.Store) store.Table[SessionKey] {
 	return store.NewTable[SessionKey](s, "sessionkeys")
 }

@@ -56,7 +56,7 @@ type AddonConfig struct {
 	PodIdentityAssociations []string `json:",omitempty"`
 }
 
-// Now is what the add-on is to be like: Wanted, unless last, the update named by LastUpdateID, has failed or was
+// Now returns what the add-on is to be like: Wanted, unless last, the update named by LastUpdateID, has failed or was
 // cancelled.
 func (a Addon) Now(last Update) AddonConfig {
 	if last.ID == a.LastUpdateID && last.PreviousAddon != nil &&
@@ -66,20 +66,20 @@ func (a Addon) Now(last Update) AddonConfig {
 	return a.Wanted
 }
 
-// AddonKey is the key of an add-on.
+// AddonKey returns the key of an add-on.
 func AddonKey(account, region, cluster, name string) string {
 	return store.Key(account, region, cluster, name)
 }
 
-// Key is the add-on's key.
+// Key returns the add-on's key.
 func (a Addon) Key() string { return AddonKey(a.Account, a.Region, a.Cluster, a.Name) }
 
-// ARN is the add-on's Amazon Resource Name.
+// ARN returns the add-on's Amazon Resource Name.
 func (a Addon) ARN() string {
 	return "arn:aws:eks:" + a.Region + ":" + a.Account + ":addon/" + a.Cluster + "/" + a.Name + "/" + a.ID
 }
 
-// Addons is the table of add-ons, by AddonKey.
+// Addons returns the table of add-ons, by AddonKey.
 func Addons(s *store.Store) store.Table[Addon] { return store.NewTable[Addon](s, "addons") }
 
 // AddonState is what was observed of an add-on, and how far the controller has come with it.
@@ -119,7 +119,7 @@ type AddonObject struct {
 	Made, Sent, Owned, Others string `json:",omitempty"`
 }
 
-// AddonStates is the table of what was observed of add-ons, by AddonKey.
+// AddonStates returns the table of what was observed of add-ons, by AddonKey.
 func AddonStates(s *store.Store) store.Table[AddonState] {
 	return store.NewTable[AddonState](s, "addon-states")
 }
@@ -144,22 +144,22 @@ type PodIdentityAssociation struct {
 	ModifiedAt        time.Time
 }
 
-// PodIdentityAssociationKey is the key of an association.
+// PodIdentityAssociationKey returns the key of an association.
 func PodIdentityAssociationKey(account, region, cluster, id string) string {
 	return store.Key(account, region, cluster, id)
 }
 
-// Key is the association's key.
+// Key returns the association's key.
 func (p PodIdentityAssociation) Key() string {
 	return PodIdentityAssociationKey(p.Account, p.Region, p.Cluster, p.ID)
 }
 
-// ARN is the association's Amazon Resource Name.
+// ARN returns the association's Amazon Resource Name.
 func (p PodIdentityAssociation) ARN() string {
 	return "arn:aws:eks:" + p.Region + ":" + p.Account + ":podidentityassociation/" + p.Cluster + "/" + p.ID
 }
 
-// PodIdentityAssociations is the table of associations, by PodIdentityAssociationKey.
+// PodIdentityAssociations returns the table of associations, by PodIdentityAssociationKey.
 func PodIdentityAssociations(s *store.Store) store.Table[PodIdentityAssociation] {
 	return store.NewTable[PodIdentityAssociation](s, "pod-identity-associations")
 }

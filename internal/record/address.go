@@ -15,7 +15,7 @@ type Address struct {
 	PrivateIPAddress   string `json:",omitempty"`
 }
 
-// Addresses is the table of elastic IP addresses, by EC2Key of the allocation.
+// Addresses returns the table of elastic IP addresses, by EC2Key of the allocation.
 func Addresses(s *store.Store) store.Table[Address] { return store.NewTable[Address](s, "addresses") }
 
 // PublicIP claims a public IPv4 address for one elastic IP address or one network interface of all accounts and
@@ -28,7 +28,7 @@ type PublicIP struct {
 	OwnerID string // what the address belongs to: an allocation ID, or the network interface that it is lent to
 }
 
-// PublicIPs is the table of public addresses in use, by Key(address).
+// PublicIPs returns the table of public addresses in use, by Key(address).
 func PublicIPs(s *store.Store) store.Table[PublicIP] {
 	return store.NewTable[PublicIP](s, "publicips")
 }

@@ -76,7 +76,7 @@ type AutoScalingWarmPool struct {
 	Force    bool `json:",omitempty"`
 }
 
-// Warm is how much capacity the group's warm pool is to have. Without one it is 0.
+// Warm returns how much capacity the group's warm pool is to have. Without one it is 0.
 func (g AutoScalingGroup) Warm() int32 {
 	p := g.WarmPool
 	if p == nil || p.Deleting || g.Deleting {
@@ -112,21 +112,21 @@ type AutoScalingHook struct {
 	Metadata         string `json:",omitempty"`
 }
 
-// ARN is the group's Amazon Resource Name.
+// ARN returns the group's Amazon Resource Name.
 func (g AutoScalingGroup) ARN() string {
 	return "arn:aws:autoscaling:" + g.Region + ":" + g.Account + ":autoScalingGroup:" + g.ID +
 		":autoScalingGroupName/" + g.Name
 }
 
-// Key is the group's key.
+// Key returns the group's key.
 func (g AutoScalingGroup) Key() string { return AutoScalingGroupKey(g.Account, g.Region, g.Name) }
 
-// AutoScalingGroupKey is the key of a group.
+// AutoScalingGroupKey returns the key of a group.
 func AutoScalingGroupKey(account, region, name string) string {
 	return store.Key(account, region, name)
 }
 
-// AutoScalingGroups is the table of groups, by AutoScalingGroupKey.
+// AutoScalingGroups returns the table of groups, by AutoScalingGroupKey.
 func AutoScalingGroups(s *store.Store) store.Table[AutoScalingGroup] {
 	return store.NewTable[AutoScalingGroup](s, "autoscalinggroups")
 }
@@ -150,7 +150,7 @@ type AutoScalingGroupStatus struct {
 	Balancing bool `json:",omitempty"`
 }
 
-// AutoScalingGroupStatuses is the table of statuses, by AutoScalingGroupKey.
+// AutoScalingGroupStatuses returns the table of statuses, by AutoScalingGroupKey.
 func AutoScalingGroupStatuses(s *store.Store) store.Table[AutoScalingGroupStatus] {
 	return store.NewTable[AutoScalingGroupStatus](s, "autoscalinggroupstatuses")
 }
@@ -199,7 +199,7 @@ type AutoScalingAction struct {
 	DefaultResult string
 }
 
-// AutoScalingInstances is the table of the instances of groups, by EC2Key: an instance is in one group at most.
+// AutoScalingInstances returns the table of the instances of groups, by EC2Key: an instance is in one group at most.
 func AutoScalingInstances(s *store.Store) store.Table[AutoScalingInstance] {
 	return store.NewTable[AutoScalingInstance](s, "autoscalinginstances")
 }
@@ -234,7 +234,7 @@ type AutoScalingRequest struct {
 	Cause      string
 }
 
-// AutoScalingOrders is the table of orders, by EC2Key of the instance.
+// AutoScalingOrders returns the table of orders, by EC2Key of the instance.
 func AutoScalingOrders(s *store.Store) store.Table[AutoScalingOrder] {
 	return store.NewTable[AutoScalingOrder](s, "autoscalingorders")
 }
@@ -258,7 +258,7 @@ type AutoScalingLaunch struct {
 	StartedAt      time.Time
 }
 
-// AutoScalingLaunches is the table of launches, by Key(account, region, group, token).
+// AutoScalingLaunches returns the table of launches, by Key(account, region, group, token).
 func AutoScalingLaunches(s *store.Store) store.Table[AutoScalingLaunch] {
 	return store.NewTable[AutoScalingLaunch](s, "autoscalinglaunches")
 }
@@ -281,7 +281,7 @@ type AutoScalingActivity struct {
 	Details       string    // JSON
 }
 
-// AutoScalingActivities is the table of activities, by Key(account, region, group, ID).
+// AutoScalingActivities returns the table of activities, by Key(account, region, group, ID).
 func AutoScalingActivities(s *store.Store) store.Table[AutoScalingActivity] {
 	return store.NewTable[AutoScalingActivity](s, "autoscalingactivities")
 }
@@ -304,7 +304,7 @@ type AutoScalingRefresh struct {
 	RollbackAt  time.Time `json:",omitzero"`
 }
 
-// AutoScalingRefreshes is the table of instance refreshes, by Key(account, region, group, ID).
+// AutoScalingRefreshes returns the table of instance refreshes, by Key(account, region, group, ID).
 func AutoScalingRefreshes(s *store.Store) store.Table[AutoScalingRefresh] {
 	return store.NewTable[AutoScalingRefresh](s, "autoscalingrefreshes")
 }
@@ -331,7 +331,7 @@ type AutoScalingRefreshProgress struct {
 	ProgressAt time.Time `json:",omitzero"`
 }
 
-// AutoScalingRefreshProgresses is the table of progress, by the key of the refresh.
+// AutoScalingRefreshProgresses returns the table of progress, by the key of the refresh.
 func AutoScalingRefreshProgresses(s *store.Store) store.Table[AutoScalingRefreshProgress] {
 	return store.NewTable[AutoScalingRefreshProgress](s, "autoscalingrefreshprogresses")
 }
@@ -344,7 +344,7 @@ type AutoScalingPolicy struct {
 	Policy astypes.ScalingPolicy
 }
 
-// AutoScalingPolicies is the table of scaling policies, by Key(account, region, group, name).
+// AutoScalingPolicies returns the table of scaling policies, by Key(account, region, group, name).
 func AutoScalingPolicies(s *store.Store) store.Table[AutoScalingPolicy] {
 	return store.NewTable[AutoScalingPolicy](s, "autoscalingpolicies")
 }
@@ -359,7 +359,7 @@ type AutoScalingSchedule struct {
 	Next time.Time
 }
 
-// AutoScalingSchedules is the table of scheduled actions, by Key(account, region, group, name).
+// AutoScalingSchedules returns the table of scheduled actions, by Key(account, region, group, name).
 func AutoScalingSchedules(s *store.Store) store.Table[AutoScalingSchedule] {
 	return store.NewTable[AutoScalingSchedule](s, "autoscalingschedules")
 }

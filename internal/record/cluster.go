@@ -76,8 +76,8 @@ type Cluster struct {
 	Deleting bool
 }
 
-// WantedVersion is the minor version that the control plane should serve: Version, unless last,
-// the update named by LastUpdateID, wanted it and has failed or was cancelled.
+// WantedVersion returns the minor version that the control plane should serve: Version, unless last, the update named
+// by LastUpdateID, wanted it and has failed or was cancelled.
 func (c Cluster) WantedVersion(last Update) string {
 	if last.ID == c.LastUpdateID && last.Type == ekstypes.UpdateTypeVersionUpdate && last.PreviousVersion != "" &&
 		(last.Status == ekstypes.UpdateStatusFailed || last.Status == ekstypes.UpdateStatusCancelled) {
@@ -89,19 +89,19 @@ func (c Cluster) WantedVersion(last Update) string {
 // ClusterKeyParts is how many parts [ClusterKey] has. The keys of what belongs to a cluster begin with them.
 const ClusterKeyParts = 3
 
-// ClusterKey is the key of a cluster in every table that has one row per cluster.
+// ClusterKey returns the key of a cluster in every table that has one row per cluster.
 func ClusterKey(account, region, name string) string { return store.Key(account, region, name) }
 
-// Key is the cluster's key.
+// Key returns the cluster's key.
 func (c Cluster) Key() string { return ClusterKey(c.Account, c.Region, c.Name) }
 
-// ARN is the cluster's Amazon Resource Name.
+// ARN returns the cluster's Amazon Resource Name.
 func (c Cluster) ARN() string {
 	return "arn:aws:eks:" + c.Region + ":" + c.Account + ":cluster/" + c.Name
 }
 
-// Issuer is the OIDC issuer of the cluster's service-account tokens.
+// Issuer returns the OIDC issuer of the cluster's service-account tokens.
 func (c Cluster) Issuer() string { return IssuerURL(c.Region, c.ID) }
 
-// Clusters is the table of wanted clusters, by ClusterKey.
+// Clusters returns the table of wanted clusters, by ClusterKey.
 func Clusters(s *store.Store) store.Table[Cluster] { return store.NewTable[Cluster](s, "clusters") }

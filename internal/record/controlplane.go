@@ -51,7 +51,7 @@ type ControlPlane struct {
 	ObservedAt time.Time
 }
 
-// ControlPlanes is the table of observed control planes, by ClusterKey.
+// ControlPlanes returns the table of observed control planes, by ClusterKey.
 func ControlPlanes(s *store.Store) store.Table[ControlPlane] {
 	return store.NewTable[ControlPlane](s, "controlplanes")
 }
@@ -73,7 +73,7 @@ type ControlPlaneSecrets struct {
 	EncryptionKeys [][]byte
 }
 
-// ControlPlaneSecretsTable is the table of cluster keys, by ClusterKey.
+// ControlPlaneSecretsTable returns the table of cluster keys, by ClusterKey.
 func ControlPlaneSecretsTable(s *store.Store) store.Table[ControlPlaneSecrets] {
 	return store.NewTable[ControlPlaneSecrets](s, "controlplanesecrets")
 }
@@ -89,10 +89,10 @@ type Issuer struct {
 	JWKS []byte
 }
 
-// IssuerURL is the issuer of the cluster with that ID, as EKS forms it.
+// IssuerURL returns the issuer of the cluster with that ID, as EKS forms it.
 func IssuerURL(region, clusterID string) string {
 	return "https://oidc.eks." + region + ".amazonaws.com/id/" + clusterID
 }
 
-// Issuers is the table of issuers, by Key(cluster ID).
+// Issuers returns the table of issuers, by Key(cluster ID).
 func Issuers(s *store.Store) store.Table[Issuer] { return store.NewTable[Issuer](s, "issuers") }

@@ -11,7 +11,7 @@ type DHCPOptions struct {
 	Options map[string][]string
 }
 
-// DHCPOptionsTable is the table of DHCP options, by EC2Key.
+// DHCPOptionsTable returns the table of DHCP options, by EC2Key.
 func DHCPOptionsTable(s *store.Store) store.Table[DHCPOptions] {
 	return store.NewTable[DHCPOptions](s, "dhcpoptions")
 }

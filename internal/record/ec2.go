@@ -19,13 +19,13 @@ type EC2Resource struct {
 	ClientToken string `json:",omitempty"`
 }
 
-// EC2Key is the key of an EC2 resource in the table of its kind.
+// EC2Key returns the key of an EC2 resource in the table of its kind.
 func EC2Key(account, region, id string) string { return store.Key(account, region, id) }
 
-// Key is the resource's key.
+// Key returns the resource's key.
 func (r EC2Resource) Key() string { return EC2Key(r.Account, r.Region, r.ID) }
 
-// Identity is the part that all EC2 resources share.
+// Identity returns the part that all EC2 resources share.
 func (r EC2Resource) Identity() EC2Resource { return r }
 
 // EC2Region says that the resources which every account finds in a region exist: the default
@@ -37,7 +37,7 @@ type EC2Region struct {
 	DefaultDHCPOptionsID string
 }
 
-// EC2Regions is the table of regions that an account has used, by Key(account, region).
+// EC2Regions returns the table of regions that an account has used, by Key(account, region).
 func EC2Regions(s *store.Store) store.Table[EC2Region] {
 	return store.NewTable[EC2Region](s, "ec2regions")
 }
@@ -51,7 +51,7 @@ type EC2Tags struct {
 	Tags         map[string]string
 }
 
-// EC2TagsTable is the table of tags, by EC2Key of the resource.
+// EC2TagsTable returns the table of tags, by EC2Key of the resource.
 func EC2TagsTable(s *store.Store) store.Table[EC2Tags] { return store.NewTable[EC2Tags](s, "ec2tags") }
 
 // EC2ClientToken remembers which resource the request with a client token created. It is written in
@@ -64,12 +64,12 @@ type EC2ClientToken struct {
 	ResourceID  string
 }
 
-// EC2ClientTokenKey is the key of a client token; kind is the prefix of the ids that it creates ("eni-").
+// EC2ClientTokenKey returns the key of a client token; kind is the prefix of the ids that it creates ("eni-").
 func EC2ClientTokenKey(account, region, kind, token string) string {
 	return store.Key(account, region, kind, token)
 }
 
-// EC2ClientTokens is the table of client tokens, by EC2ClientTokenKey.
+// EC2ClientTokens returns the table of client tokens, by EC2ClientTokenKey.
 func EC2ClientTokens(s *store.Store) store.Table[EC2ClientToken] {
 	return store.NewTable[EC2ClientToken](s, "ec2clienttokens")
 }

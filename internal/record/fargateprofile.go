@@ -15,12 +15,12 @@ type FargateProfile struct {
 	CreatedAt time.Time
 }
 
-// FargateProfileKey is the key of a Fargate profile.
+// FargateProfileKey returns the key of a Fargate profile.
 func FargateProfileKey(account, region, cluster, name string) string {
 	return store.Key(account, region, cluster, name)
 }
 
-// FargateProfiles is the table of Fargate profiles, by FargateProfileKey.
+// FargateProfiles returns the table of Fargate profiles, by FargateProfileKey.
 func FargateProfiles(s *store.Store) store.Table[FargateProfile] {
 	return store.NewTable[FargateProfile](s, "fargateprofiles")
 }

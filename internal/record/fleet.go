@@ -41,5 +41,5 @@ type FleetLaunch struct {
 	Source       ec2types.LaunchTemplateAndOverridesResponse
 }
 
-// Fleets is the table of fleets, by EC2Key.
+// Fleets returns the table of fleets, by EC2Key.
 func Fleets(s *store.Store) store.Table[Fleet] { return store.NewTable[Fleet](s, "fleets") }

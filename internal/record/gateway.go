@@ -17,7 +17,7 @@ type InternetGateway struct {
 	RouteTableAssociationID string `json:",omitempty"`
 }
 
-// InternetGateways is the table of internet gateways, by EC2Key.
+// InternetGateways returns the table of internet gateways, by EC2Key.
 func InternetGateways(s *store.Store) store.Table[InternetGateway] {
 	return store.NewTable[InternetGateway](s, "internetgateways")
 }
@@ -30,7 +30,7 @@ type EgressOnlyInternetGateway struct {
 	VPCID string
 }
 
-// EgressOnlyInternetGateways is the table of egress-only internet gateways, by EC2Key.
+// EgressOnlyInternetGateways returns the table of egress-only internet gateways, by EC2Key.
 func EgressOnlyInternetGateways(s *store.Store) store.Table[EgressOnlyInternetGateway] {
 	return store.NewTable[EgressOnlyInternetGateway](s, "egressonlyinternetgateways")
 }
@@ -47,7 +47,7 @@ type NATGateway struct {
 	NetworkInterfaceID string
 }
 
-// NATGateways is the table of NAT gateways, by EC2Key.
+// NATGateways returns the table of NAT gateways, by EC2Key.
 func NATGateways(s *store.Store) store.Table[NATGateway] {
 	return store.NewTable[NATGateway](s, "natgateways")
 }

@@ -19,11 +19,11 @@ type Group struct {
 	Grants
 }
 
-// ARN is the group's Amazon Resource Name.
+// ARN returns the group's Amazon Resource Name.
 func (g Group) ARN() string { return "arn:aws:iam::" + g.Account + ":group" + g.Path + g.Name }
 
-// GroupKey is the key of a group.
+// GroupKey returns the key of a group.
 func GroupKey(account, name string) string { return store.Key(account, strings.ToLower(name)) }
 
-// Groups is the table of groups, by GroupKey.
+// Groups returns the table of groups, by GroupKey.
 func Groups(s *store.Store) store.Table[Group] { return store.NewTable[Group](s, "groups") }

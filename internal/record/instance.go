@@ -89,7 +89,7 @@ type InstanceBlockDevice struct {
 	AttachedAt          time.Time
 }
 
-// Instances is the table of wanted instances, by EC2Key.
+// Instances returns the table of wanted instances, by EC2Key.
 func Instances(s *store.Store) store.Table[Instance] { return store.NewTable[Instance](s, "instances") }
 
 // Machine is what was observed of an instance. No row: nothing was done for it yet.
@@ -123,7 +123,7 @@ type Machine struct {
 	PoweredOff bool `json:",omitempty"`
 }
 
-// Machines is the table of observed machines, by EC2Key of the instance.
+// Machines returns the table of observed machines, by EC2Key of the instance.
 func Machines(s *store.Store) store.Table[Machine] { return store.NewTable[Machine](s, "machines") }
 
 // MachineConsole is the end of what an instance has written to its console, at most 64 KiB.
@@ -134,12 +134,12 @@ type MachineConsole struct {
 	UpdatedAt time.Time
 }
 
-// MachineConsoles is the table of consoles, by EC2Key of the instance.
+// MachineConsoles returns the table of consoles, by EC2Key of the instance.
 func MachineConsoles(s *store.Store) store.Table[MachineConsole] {
 	return store.NewTable[MachineConsole](s, "machineconsoles")
 }
 
-// InstanceState is the state of an instance that the API shows: what was observed, on the way to what is wanted.
+// InstanceState returns the state of an instance that the API shows: what was observed, on the way to what is wanted.
 func InstanceState(i Instance, m Machine) ec2types.InstanceStateName {
 	switch {
 	case m.State == ec2types.InstanceStateNameTerminated:

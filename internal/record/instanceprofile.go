@@ -20,17 +20,17 @@ type InstanceProfile struct {
 	Tags      map[string]string
 }
 
-// ARN is the profile's Amazon Resource Name.
+// ARN returns the profile's Amazon Resource Name.
 func (p InstanceProfile) ARN() string {
 	return "arn:aws:iam::" + p.Account + ":instance-profile" + p.Path + p.Name
 }
 
-// InstanceProfileKey is the key of an instance profile.
+// InstanceProfileKey returns the key of an instance profile.
 func InstanceProfileKey(account, name string) string {
 	return store.Key(account, strings.ToLower(name))
 }
 
-// InstanceProfiles is the table of instance profiles, by InstanceProfileKey.
+// InstanceProfiles returns the table of instance profiles, by InstanceProfileKey.
 func InstanceProfiles(s *store.Store) store.Table[InstanceProfile] {
 	return store.NewTable[InstanceProfile](s, "instanceprofiles")
 }

@@ -17,7 +17,7 @@ type KeyPair struct {
 	PublicKey   string // in authorized_keys form
 }
 
-// KeyPairs is the table of key pairs, by EC2Key.
+// KeyPairs returns the table of key pairs, by EC2Key.
 func KeyPairs(s *store.Store) store.Table[KeyPair] { return store.NewTable[KeyPair](s, "keypairs") }
 
 // KeyPairName claims a key pair's name in its account and region.
@@ -25,7 +25,7 @@ func KeyPairs(s *store.Store) store.Table[KeyPair] { return store.NewTable[KeyPa
 // Writer: internal/aws/ec2.
 type KeyPairName struct{ KeyPairID string }
 
-// KeyPairNames is the table of key pair names, by Key(account, region, name).
+// KeyPairNames returns the table of key pair names, by Key(account, region, name).
 func KeyPairNames(s *store.Store) store.Table[KeyPairName] {
 	return store.NewTable[KeyPairName](s, "keypairnames")
 }

@@ -21,7 +21,7 @@ type LaunchTemplate struct {
 	LatestVersion int64
 }
 
-// LaunchTemplates is the table of launch templates, by EC2Key.
+// LaunchTemplates returns the table of launch templates, by EC2Key.
 func LaunchTemplates(s *store.Store) store.Table[LaunchTemplate] {
 	return store.NewTable[LaunchTemplate](s, "launchtemplates")
 }
@@ -42,12 +42,12 @@ type LaunchTemplateVersion struct {
 	RequestHash string `json:",omitempty"`
 }
 
-// LaunchTemplateVersionKey is the key of a version; keys are in the order of the numbers.
+// LaunchTemplateVersionKey returns the key of a version; keys are in the order of the numbers.
 func LaunchTemplateVersionKey(account, region, id string, number int64) string {
 	return store.Key(account, region, id, fmt.Sprintf("%010d", number))
 }
 
-// LaunchTemplateVersions is the table of versions, by LaunchTemplateVersionKey.
+// LaunchTemplateVersions returns the table of versions, by LaunchTemplateVersionKey.
 func LaunchTemplateVersions(s *store.Store) store.Table[LaunchTemplateVersion] {
 	return store.NewTable[LaunchTemplateVersion](s, "launchtemplateversions")
 }
@@ -57,7 +57,7 @@ func LaunchTemplateVersions(s *store.Store) store.Table[LaunchTemplateVersion] {
 // Writer: internal/aws/ec2.
 type LaunchTemplateName struct{ TemplateID string }
 
-// LaunchTemplateNames is the table of launch template names, by Key(account, region, name).
+// LaunchTemplateNames returns the table of launch template names, by Key(account, region, name).
 func LaunchTemplateNames(s *store.Store) store.Table[LaunchTemplateName] {
 	return store.NewTable[LaunchTemplateName](s, "launchtemplatenames")
 }

@@ -27,15 +27,15 @@ type LogGroup struct {
 	Tags          map[string]string
 }
 
-// LogGroupKey is the key of a log group.
+// LogGroupKey returns the key of a log group.
 func LogGroupKey(account, region, name string) string { return store.Key(account, region, name) }
 
-// ARN is the log group's Amazon Resource Name, without the ":*" that some answers append.
+// ARN returns the log group's Amazon Resource Name, without the ":*" that some answers append.
 func (g LogGroup) ARN() string {
 	return "arn:aws:logs:" + g.Region + ":" + g.Account + ":log-group:" + g.Name
 }
 
-// LogGroups is the table of log groups, by LogGroupKey.
+// LogGroups returns the table of log groups, by LogGroupKey.
 func LogGroups(s *store.Store) store.Table[LogGroup] {
 	return store.NewTable[LogGroup](s, "log-groups")
 }
@@ -53,12 +53,12 @@ type LogStream struct {
 	CreatedAt time.Time
 }
 
-// LogStreamKey is the key of a log stream.
+// LogStreamKey returns the key of a log stream.
 func LogStreamKey(groupID uint64, name string) string {
 	return store.Key(fmt.Sprintf("%016x", groupID), name)
 }
 
-// LogStreams is the table of log streams, by LogStreamKey.
+// LogStreams returns the table of log streams, by LogStreamKey.
 func LogStreams(s *store.Store) store.Table[LogStream] {
 	return store.NewTable[LogStream](s, "log-streams")
 }

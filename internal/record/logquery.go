@@ -35,10 +35,10 @@ type LogQuery struct {
 	Stop      bool
 }
 
-// LogQueryKey is the key of a query in LogQueries and LogQueryRuns.
+// LogQueryKey returns the key of a query in LogQueries and LogQueryRuns.
 func LogQueryKey(account, region, id string) string { return store.Key(account, region, id) }
 
-// LogQueries is the table of started queries, by LogQueryKey.
+// LogQueries returns the table of started queries, by LogQueryKey.
 func LogQueries(s *store.Store) store.Table[LogQuery] {
 	return store.NewTable[LogQuery](s, "log-queries")
 }
@@ -54,7 +54,7 @@ type LogQueryRun struct {
 	EndedAt    time.Time
 }
 
-// LogQueryRuns is the table of ended queries, by LogQueryKey.
+// LogQueryRuns returns the table of ended queries, by LogQueryKey.
 func LogQueryRuns(s *store.Store) store.Table[LogQueryRun] {
 	return store.NewTable[LogQueryRun](s, "log-query-runs")
 }
@@ -76,7 +76,7 @@ type LogQueryDefinition struct {
 	ClientToken, Request string
 }
 
-// LogQueryDefinitions is the table of saved queries, by LogQueryKey of their ID.
+// LogQueryDefinitions returns the table of saved queries, by LogQueryKey of their ID.
 func LogQueryDefinitions(s *store.Store) store.Table[LogQueryDefinition] {
 	return store.NewTable[LogQueryDefinition](s, "log-query-definitions")
 }
@@ -91,7 +91,7 @@ type LogPointer struct {
 // pointerText keeps the order of the bytes it writes.
 var pointerText = base32.HexEncoding.WithPadding(base32.NoPadding)
 
-// String is the pointer's text. Among the events of a group the order of the texts is that of the events.
+// String returns the pointer's text. Among the events of a group the order of the texts is that of the events.
 func (p LogPointer) String() string {
 	var b [24]byte
 	binary.BigEndian.PutUint64(b[0:], p.GroupID)
@@ -100,7 +100,7 @@ func (p LogPointer) String() string {
 	return pointerText.EncodeToString(b[:])
 }
 
-// ParseLogPointer is the inverse of String; false for what it never made.
+// ParseLogPointer parses what String returns; false for anything else.
 func ParseLogPointer(text string) (LogPointer, bool) {
 	b, err := pointerText.DecodeString(text)
 	if err != nil || len(b) != 24 {

@@ -31,7 +31,7 @@ type NetworkACLEntry struct {
 	ICMP  *ec2types.IcmpTypeCode `json:",omitempty"`
 }
 
-// NetworkACLs is the table of network ACLs, by EC2Key.
+// NetworkACLs returns the table of network ACLs, by EC2Key.
 func NetworkACLs(s *store.Store) store.Table[NetworkACL] {
 	return store.NewTable[NetworkACL](s, "networkacls")
 }

@@ -52,7 +52,7 @@ type NetworkInterfaceAttachment struct {
 	AttachedAt          time.Time
 }
 
-// NetworkInterfaces is the table of network interfaces, by EC2Key.
+// NetworkInterfaces returns the table of network interfaces, by EC2Key.
 func NetworkInterfaces(s *store.Store) store.Table[NetworkInterface] {
 	return store.NewTable[NetworkInterface](s, "networkinterfaces")
 }

@@ -61,8 +61,8 @@ type NodegroupTemplate struct {
 	LaunchTemplate *ekstypes.LaunchTemplateSpecification `json:",omitempty"`
 }
 
-// Wanted is what nodes are to be made from: Template, unless last, the update named by LastUpdateID, wanted it and has
-// failed or was cancelled.
+// Wanted returns what nodes are to be made from: Template, unless last, the update named by LastUpdateID, wanted it and
+// has failed or was cancelled.
 func (n Nodegroup) Wanted(last Update) NodegroupTemplate {
 	if last.ID == n.LastUpdateID && last.PreviousTemplate != nil &&
 		(last.Status == ekstypes.UpdateStatusFailed || last.Status == ekstypes.UpdateStatusCancelled) {
@@ -71,20 +71,20 @@ func (n Nodegroup) Wanted(last Update) NodegroupTemplate {
 	return n.Template
 }
 
-// NodegroupKey is the key of a node group.
+// NodegroupKey returns the key of a node group.
 func NodegroupKey(account, region, cluster, name string) string {
 	return store.Key(account, region, cluster, name)
 }
 
-// Key is the group's key.
+// Key returns the group's key.
 func (n Nodegroup) Key() string { return NodegroupKey(n.Account, n.Region, n.Cluster, n.Name) }
 
-// ARN is the group's Amazon Resource Name.
+// ARN returns the group's Amazon Resource Name.
 func (n Nodegroup) ARN() string {
 	return "arn:aws:eks:" + n.Region + ":" + n.Account + ":nodegroup/" + n.Cluster + "/" + n.Name + "/" + n.ID
 }
 
-// Nodegroups is the table of node groups, by NodegroupKey.
+// Nodegroups returns the table of node groups, by NodegroupKey.
 func Nodegroups(s *store.Store) store.Table[Nodegroup] {
 	return store.NewTable[Nodegroup](s, "nodegroups")
 }
@@ -193,7 +193,7 @@ type NodegroupUnhealthy struct {
 	Cordoned bool `json:",omitempty"`
 }
 
-// NodegroupStates is the table of what was observed of node groups, by NodegroupKey.
+// NodegroupStates returns the table of what was observed of node groups, by NodegroupKey.
 func NodegroupStates(s *store.Store) store.Table[NodegroupState] {
 	return store.NewTable[NodegroupState](s, "nodegroupstates")
 }

@@ -18,15 +18,15 @@ type OIDCProvider struct {
 	Tags        map[string]string
 }
 
-// ARN is the provider's Amazon Resource Name.
+// ARN returns the provider's Amazon Resource Name.
 func (p OIDCProvider) ARN() string {
 	return "arn:aws:iam::" + p.Account + ":oidc-provider/" + p.URL
 }
 
-// OIDCProviderKey is the key of a provider.
+// OIDCProviderKey returns the key of a provider.
 func OIDCProviderKey(account, url string) string { return store.Key(account, url) }
 
-// OIDCProviders is the table of providers, by OIDCProviderKey.
+// OIDCProviders returns the table of providers, by OIDCProviderKey.
 func OIDCProviders(s *store.Store) store.Table[OIDCProvider] {
 	return store.NewTable[OIDCProvider](s, "oidcproviders")
 }

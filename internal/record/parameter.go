@@ -25,18 +25,18 @@ type Parameter struct {
 	Tags   map[string]string `json:",omitempty"`
 }
 
-// ARN is the parameter's Amazon Resource Name.
+// ARN returns the parameter's Amazon Resource Name.
 func (p Parameter) ARN() string { return ParameterARN(p.Account, p.Region, p.Name) }
 
-// ParameterARN is the Amazon Resource Name of a parameter; of a public one account is empty.
+// ParameterARN returns the Amazon Resource Name of a parameter; of a public one account is empty.
 func ParameterARN(account, region, name string) string {
 	return "arn:aws:ssm:" + region + ":" + account + ":parameter/" + strings.TrimPrefix(name, "/")
 }
 
-// ParameterKey is the key of a parameter.
+// ParameterKey returns the key of a parameter.
 func ParameterKey(account, region, name string) string { return store.Key(account, region, name) }
 
-// Parameters is the table of parameters, by ParameterKey.
+// Parameters returns the table of parameters, by ParameterKey.
 func Parameters(s *store.Store) store.Table[Parameter] {
 	return store.NewTable[Parameter](s, "parameters")
 }
@@ -55,12 +55,12 @@ type ParameterVersion struct {
 	ModifiedBy     string // the ARN of whoever put it
 }
 
-// ParameterVersionKey is the key of a version; those of a parameter are in order.
+// ParameterVersionKey returns the key of a version; those of a parameter are in order.
 func ParameterVersionKey(account, region, name string, version int64) string {
 	return store.Key(account, region, name, fmt.Sprintf("%019d", version))
 }
 
-// ParameterVersions is the table of versions, by ParameterVersionKey.
+// ParameterVersions returns the table of versions, by ParameterVersionKey.
 func ParameterVersions(s *store.Store) store.Table[ParameterVersion] {
 	return store.NewTable[ParameterVersion](s, "parameterversions")
 }

@@ -17,7 +17,7 @@ type PlacementGroup struct {
 	SpreadLevel ec2types.SpreadLevel `json:",omitempty"` // of a spread group
 }
 
-// PlacementGroups is the table of placement groups, by EC2Key.
+// PlacementGroups returns the table of placement groups, by EC2Key.
 func PlacementGroups(s *store.Store) store.Table[PlacementGroup] {
 	return store.NewTable[PlacementGroup](s, "placementgroups")
 }
@@ -27,7 +27,7 @@ func PlacementGroups(s *store.Store) store.Table[PlacementGroup] {
 // Writer: internal/aws/ec2.
 type PlacementGroupName struct{ PlacementGroupID string }
 
-// PlacementGroupNames is the table of placement group names, by Key(account, region, name).
+// PlacementGroupNames returns the table of placement group names, by Key(account, region, name).
 func PlacementGroupNames(s *store.Store) store.Table[PlacementGroupName] {
 	return store.NewTable[PlacementGroupName](s, "placementgroupnames")
 }

@@ -32,10 +32,10 @@ type PolicyVersion struct {
 	CreatedAt time.Time
 }
 
-// ARN is the policy's Amazon Resource Name.
+// ARN returns the policy's Amazon Resource Name.
 func (p Policy) ARN() string { return "arn:aws:iam::" + p.Account + ":policy" + p.Path + p.Name }
 
-// Version is the version with that id; false when there is none.
+// Version returns the version with that id; false when there is none.
 func (p Policy) Version(id string) (PolicyVersion, bool) {
 	for _, v := range p.Versions {
 		if v.ID == id {
@@ -45,8 +45,8 @@ func (p Policy) Version(id string) (PolicyVersion, bool) {
 	return PolicyVersion{}, false
 }
 
-// PolicyKey is the key of a policy.
+// PolicyKey returns the key of a policy.
 func PolicyKey(account, name string) string { return store.Key(account, strings.ToLower(name)) }
 
-// Policies is the table of policies, by PolicyKey.
+// Policies returns the table of policies, by PolicyKey.
 func Policies(s *store.Store) store.Table[Policy] { return store.NewTable[Policy](s, "policies") }

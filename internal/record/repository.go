@@ -25,18 +25,18 @@ type Repository struct {
 	Tags   map[string]string `json:",omitempty"`
 }
 
-// RepositoryKey is the key of a repository.
+// RepositoryKey returns the key of a repository.
 func RepositoryKey(account, region, name string) string { return store.Key(account, region, name) }
 
-// RepositoryARN is the Amazon Resource Name of a repository.
+// RepositoryARN returns the Amazon Resource Name of a repository.
 func RepositoryARN(account, region, name string) string {
 	return "arn:aws:ecr:" + region + ":" + account + ":repository/" + name
 }
 
-// ARN is the repository's Amazon Resource Name.
+// ARN returns the repository's Amazon Resource Name.
 func (r Repository) ARN() string { return RepositoryARN(r.Account, r.Region, r.Name) }
 
-// Repositories is the table of repositories, by RepositoryKey.
+// Repositories returns the table of repositories, by RepositoryKey.
 func Repositories(s *store.Store) store.Table[Repository] {
 	return store.NewTable[Repository](s, "repositories")
 }
@@ -55,12 +55,12 @@ type PullThroughCacheRule struct {
 	UpdatedAt      time.Time
 }
 
-// PullThroughCacheRules is the table of rules, by account, region and prefix.
+// PullThroughCacheRules returns the table of rules, by account, region and prefix.
 func PullThroughCacheRules(s *store.Store) store.Table[PullThroughCacheRule] {
 	return store.NewTable[PullThroughCacheRule](s, "pull-through-cache-rules")
 }
 
-// PullThroughCacheRuleKey is the key of a rule.
+// PullThroughCacheRuleKey returns the key of a rule.
 func PullThroughCacheRuleKey(account, region, prefix string) string {
 	return store.Key(account, region, prefix)
 }

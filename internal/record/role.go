@@ -29,13 +29,13 @@ type Role struct {
 	LinkedService string
 }
 
-// ARN is the role's Amazon Resource Name.
+// ARN returns the role's Amazon Resource Name.
 func (r Role) ARN() string { return "arn:aws:iam::" + r.Account + ":role" + r.Path + r.Name }
 
-// RoleKey is the key of a role.
+// RoleKey returns the key of a role.
 func RoleKey(account, name string) string { return store.Key(account, strings.ToLower(name)) }
 
-// Roles is the table of roles, by RoleKey.
+// Roles returns the table of roles, by RoleKey.
 func Roles(s *store.Store) store.Table[Role] { return store.NewTable[Role](s, "roles") }
 
 // RoleUse is when a role was last used.
@@ -47,7 +47,7 @@ type RoleUse struct {
 	Region string
 }
 
-// RoleUses is the table of uses, by Key(role id).
+// RoleUses returns the table of uses, by Key(role id).
 func RoleUses(s *store.Store) store.Table[RoleUse] { return store.NewTable[RoleUse](s, "roleuses") }
 
 // RoleDeletion is the outcome of a DeleteServiceLinkedRole.
@@ -61,7 +61,7 @@ type RoleDeletion struct {
 	Region string // of InUse
 }
 
-// RoleDeletions is the table of deletions, by Key(account, task id).
+// RoleDeletions returns the table of deletions, by Key(account, task id).
 func RoleDeletions(s *store.Store) store.Table[RoleDeletion] {
 	return store.NewTable[RoleDeletion](s, "roledeletions")
 }

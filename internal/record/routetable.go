@@ -26,7 +26,7 @@ type Route struct {
 	Origin ec2types.RouteOrigin
 }
 
-// RouteTables is the table of route tables, by EC2Key.
+// RouteTables returns the table of route tables, by EC2Key.
 func RouteTables(s *store.Store) store.Table[RouteTable] {
 	return store.NewTable[RouteTable](s, "routetables")
 }

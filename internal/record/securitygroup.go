@@ -29,7 +29,7 @@ type SecurityGroupRule struct {
 	Description  string `json:",omitempty"`
 }
 
-// SecurityGroups is the table of security groups, by EC2Key.
+// SecurityGroups returns the table of security groups, by EC2Key.
 func SecurityGroups(s *store.Store) store.Table[SecurityGroup] {
 	return store.NewTable[SecurityGroup](s, "securitygroups")
 }

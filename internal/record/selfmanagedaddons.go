@@ -17,7 +17,7 @@ type SelfManagedAddons struct {
 	AppliedAt time.Time
 }
 
-// SelfManagedAddonsTable is the table of what new clusters were given, by ClusterKey.
+// SelfManagedAddonsTable returns the table of what new clusters were given, by ClusterKey.
 func SelfManagedAddonsTable(s *store.Store) store.Table[SelfManagedAddons] {
 	return store.NewTable[SelfManagedAddons](s, "selfmanagedaddons")
 }

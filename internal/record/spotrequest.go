@@ -24,7 +24,7 @@ type SpotRequest struct {
 	Cancelled time.Time `json:",omitzero"`
 }
 
-// SpotRequests is the table of spot requests, by EC2Key.
+// SpotRequests returns the table of spot requests, by EC2Key.
 func SpotRequests(s *store.Store) store.Table[SpotRequest] {
 	return store.NewTable[SpotRequest](s, "spotrequests")
 }

@@ -31,7 +31,7 @@ type Subnet struct {
 	RouteTableAssociationID string `json:",omitempty"`
 }
 
-// Subnets is the table of subnets, by EC2Key.
+// Subnets returns the table of subnets, by EC2Key.
 func Subnets(s *store.Store) store.Table[Subnet] { return store.NewTable[Subnet](s, "subnets") }
 
 // AddressBlock says who uses which addresses in one aligned block of a subnet: a /28 of its IPv4 range or a /80 of
@@ -46,12 +46,12 @@ type AddressBlock struct {
 	Addresses map[string]string `json:",omitempty"`
 }
 
-// AddressBlockKey is the key of the block that begins with the given address.
+// AddressBlockKey returns the key of the block that begins with the given address.
 func AddressBlockKey(account, region, subnetID, first string) string {
 	return store.Key(account, region, subnetID, first)
 }
 
-// AddressBlocks is the table of address blocks in use, by AddressBlockKey.
+// AddressBlocks returns the table of address blocks in use, by AddressBlockKey.
 func AddressBlocks(s *store.Store) store.Table[AddressBlock] {
 	return store.NewTable[AddressBlock](s, "addressblocks")
 }

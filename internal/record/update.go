@@ -40,10 +40,10 @@ type Update struct {
 	RequestHash        string
 }
 
-// UpdateKey is the key of an update.
+// UpdateKey returns the key of an update.
 func UpdateKey(account, region, cluster, id string) string {
 	return store.Key(account, region, cluster, id)
 }
 
-// Updates is the table of updates, by UpdateKey.
+// Updates returns the table of updates, by UpdateKey.
 func Updates(s *store.Store) store.Table[Update] { return store.NewTable[Update](s, "updates") }

@@ -30,11 +30,11 @@ type Grants struct {
 	Attached []string          // ARNs of managed policies, in the order of attachment
 }
 
-// ARN is the user's Amazon Resource Name.
+// ARN returns the user's Amazon Resource Name.
 func (u User) ARN() string { return "arn:aws:iam::" + u.Account + ":user" + u.Path + u.Name }
 
-// UserKey is the key of a user. IAM names differ by more than their case.
+// UserKey returns the key of a user. IAM names differ by more than their case.
 func UserKey(account, name string) string { return store.Key(account, strings.ToLower(name)) }
 
-// Users is the table of users, by UserKey.
+// Users returns the table of users, by UserKey.
 func Users(s *store.Store) store.Table[User] { return store.NewTable[User](s, "users") }

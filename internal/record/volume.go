@@ -22,5 +22,5 @@ type Volume struct {
 	InstanceID       string `json:",omitempty"` // that it is attached to
 }
 
-// Volumes is the table of volumes, by EC2Key.
+// Volumes returns the table of volumes, by EC2Key.
 func Volumes(s *store.Store) store.Table[Volume] { return store.NewTable[Volume](s, "volumes") }

@@ -33,7 +33,7 @@ type CIDRAssociation struct {
 	CIDR          string
 }
 
-// VPCs is the table of VPCs, by EC2Key.
+// VPCs returns the table of VPCs, by EC2Key.
 func VPCs(s *store.Store) store.Table[VPC] { return store.NewTable[VPC](s, "vpcs") }
 
 // VPCContents has no facts of its own; its revision in the store is the fact. Whoever adds something to a VPC, or lets
@@ -44,7 +44,7 @@ func VPCs(s *store.Store) store.Table[VPC] { return store.NewTable[VPC](s, "vpcs
 // Writer: internal/aws/ec2. The row is created and deleted with its VPC.
 type VPCContents struct{}
 
-// VPCContentsTable is the table of VPC contents, by EC2Key of the VPC.
+// VPCContentsTable returns the table of VPC contents, by EC2Key of the VPC.
 func VPCContentsTable(s *store.Store) store.Table[VPCContents] {
 	return store.NewTable[VPCContents](s, "vpccontents")
 }

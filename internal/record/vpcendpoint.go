@@ -26,7 +26,7 @@ type VPCEndpoint struct {
 	RequesterManaged    bool
 }
 
-// VPCEndpoints is the table of VPC endpoints, by EC2Key.
+// VPCEndpoints returns the table of VPC endpoints, by EC2Key.
 func VPCEndpoints(s *store.Store) store.Table[VPCEndpoint] {
 	return store.NewTable[VPCEndpoint](s, "vpcendpoints")
 }

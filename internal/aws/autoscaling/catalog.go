@@ -22,7 +22,7 @@ var terminationPolicies = []string{
 	"OldestLaunchConfiguration", "OldestLaunchTemplate",
 }
 
-// catalogHandlers are the operations of this file, each with what its caller needs permission for.
+// catalogHandlers returns the operations of this file, each with what its caller needs permission for.
 func (s *Service) catalogHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.DescribeTerminationPolicyTypes, wire.OnAll),

@@ -13,7 +13,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
-// deleteHandlers are the operations of this file, each with what its caller needs permission for.
+// deleteHandlers returns the operations of this file, each with what its caller needs permission for.
 func (s *Service) deleteHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.DeleteAutoScalingGroup, func(
@@ -82,7 +82,7 @@ func suspended(g record.AutoScalingGroup, process string) bool {
 	return ok
 }
 
-// members are the instances of a group.
+// members returns the instances of a group.
 func (s *Service) members(ctx context.Context, g record.AutoScalingGroup) ([]record.AutoScalingInstance, error) {
 	rows, err := s.instances.List(ctx, store.Prefix(g.Account, g.Region))
 	var members []record.AutoScalingInstance

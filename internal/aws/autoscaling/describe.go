@@ -20,7 +20,7 @@ import (
 
 const maxRecords = 100
 
-// paginate is a page of what a describe operation found.
+// paginate returns a page of what a describe operation found.
 func paginate[T any](ctx context.Context, items []T, max *int32, token *string, key func(T) string) ([]T, *string,
 	error) {
 	if max != nil && (*max < 1 || *max > maxRecords) {
@@ -29,7 +29,7 @@ func paginate[T any](ctx context.Context, items []T, max *int32, token *string, 
 	return wire.Page(ctx, items, max, token, key)
 }
 
-// describeHandlers are the operations of this file, each with what its caller needs permission for.
+// describeHandlers returns the operations of this file, each with what its caller needs permission for.
 func (s *Service) describeHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.DescribeAutoScalingGroups, wire.OnAll),
@@ -107,7 +107,7 @@ func filtered(tags []record.AutoScalingTag, filters []types.Filter) bool {
 	return true
 }
 
-// describeGroup is a group as the API shows it, without its instances.
+// describeGroup returns a group as the API shows it, without its instances.
 func describeGroup(g record.AutoScalingGroup) types.AutoScalingGroup {
 	out := types.AutoScalingGroup{
 		AutoScalingGroupName: &g.Name, AutoScalingGroupARN: new(g.ARN()), CreatedTime: &g.CreatedAt,
@@ -160,7 +160,7 @@ func showTag(group string, t record.AutoScalingTag) types.TagDescription {
 	}
 }
 
-// instancesOf are the instances of all groups, by the group's ID, and how many more each has in its warm pool.
+// instancesOf returns the instances of all groups, by the group's ID, and how many more each has in its warm pool.
 func (s *Service) instancesOf(ctx context.Context, at place) (members map[string][]types.Instance,
 	warm map[string]int32, err error) {
 	rows, err := s.instances.List(ctx, at.keyPrefix())

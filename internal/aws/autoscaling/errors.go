@@ -40,7 +40,7 @@ func activityInProgress(format string, args ...any) error {
 	return &types.ScalingActivityInProgressFault{Message: new(fmt.Sprintf(format, args...))}
 }
 
-// unserved is the error about a parameter that AWS has and coracle does not act upon.
+// unserved returns the error about a parameter that AWS has and coracle does not act upon.
 func unserved(parameter, why string) error {
 	return validation("The parameter %s is not supported by coracle: %s.", parameter, why)
 }

@@ -32,7 +32,7 @@ type hookRequest struct {
 	metadata, notificationTarget, roleARN *string
 }
 
-// buildHook is the hook that a request makes, perhaps of one that is there.
+// buildHook returns the hook that a request makes, perhaps of one that is there.
 func buildHook(before *record.AutoScalingHook, r hookRequest) (record.AutoScalingHook, error) {
 	h := record.AutoScalingHook{DefaultResult: "ABANDON", HeartbeatTimeout: 3600}
 	if before != nil {
@@ -96,7 +96,7 @@ func findHook(g record.AutoScalingGroup, name string) *record.AutoScalingHook {
 	return &g.Hooks[i]
 }
 
-// hookHandlers are the operations of this file, each with what its caller needs permission for.
+// hookHandlers returns the operations of this file, each with what its caller needs permission for.
 func (s *Service) hookHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.PutLifecycleHook, func(

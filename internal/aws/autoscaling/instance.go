@@ -22,7 +22,7 @@ import (
 
 const maxInstances = 20 // of one request about instances
 
-// getMember is an instance of a group, and a noInstance error if it is in none.
+// getMember returns an instance of a group, and a noInstance error if it is in none.
 func (s *Service) getMember(ctx context.Context, id string) (record.AutoScalingInstance, error) {
 	row, err := s.memberRow(ctx, id)
 	return row.Value, err
@@ -36,7 +36,7 @@ func (s *Service) memberRow(ctx context.Context, id string) (store.Row[record.Au
 	return row, err
 }
 
-// memberOf is an instance of that group.
+// memberOf returns an instance of that group.
 func (s *Service) memberOf(ctx context.Context, g record.AutoScalingGroup,
 	id string) (store.Row[record.AutoScalingInstance], error) {
 	row, err := s.memberRow(ctx, id)
@@ -46,7 +46,7 @@ func (s *Service) memberOf(ctx context.Context, g record.AutoScalingGroup,
 	return row, nil
 }
 
-// updateOrderOp is the op that edits what is wanted of an instance.
+// updateOrderOp returns the op that edits what is wanted of an instance.
 func (s *Service) updateOrderOp(ctx context.Context, groupName, groupID, instance string,
 	edit func(*record.AutoScalingOrder)) (store.Op, error) {
 	key := placeOf(ctx).instanceKey(instance)
@@ -89,8 +89,8 @@ func (s *Service) command(ctx context.Context, id string, check func(record.Auto
 	}
 }
 
-// startedActivity is the activity that a request about an instance answers with. The controller records it under the
-// same ID when it carries the request out.
+// startedActivity returns the activity that a request about an instance answers with. The controller records it under
+// the same ID when it carries the request out.
 func startedActivity(g record.AutoScalingGroup, r record.AutoScalingRequest, description, zone string) types.Activity {
 	details, err := json.Marshal(map[string]string{"Availability Zone": zone})
 	if err != nil {
@@ -116,7 +116,7 @@ func tooSmall(g record.AutoScalingGroup) error {
 		g.Min)
 }
 
-// instanceHandlers are the operations of this file, each with what its caller needs permission for.
+// instanceHandlers returns the operations of this file, each with what its caller needs permission for.
 func (s *Service) instanceHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.TerminateInstanceInAutoScalingGroup, func(
@@ -215,7 +215,7 @@ func (s *Service) TerminateInstanceInAutoScalingGroup(ctx context.Context,
 	return &autoscaling.TerminateInstanceInAutoScalingGroupOutput{Activity: &activity}, nil
 }
 
-// eachMember is a change of a group together with orders about some of its instances.
+// eachMember returns a change of a group together with orders about some of its instances.
 func (s *Service) eachMember(ctx context.Context, group *string, ids []string, do func(g *record.AutoScalingGroup,
 	i record.AutoScalingInstance, description *string) (func(*record.AutoScalingOrder), *record.AutoScalingRequest,
 	error)) ([]types.Activity, error) {

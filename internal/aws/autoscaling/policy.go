@@ -20,7 +20,7 @@ import (
 
 var adjustmentTypes = []string{"ChangeInCapacity", "ExactCapacity", "PercentChangeInCapacity"}
 
-// policyHandlers are the operations of this file, each with what its caller needs permission for.
+// policyHandlers returns the operations of this file, each with what its caller needs permission for.
 func (s *Service) policyHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.PutScalingPolicy, func(
@@ -124,7 +124,7 @@ func (s *Service) PutScalingPolicy(ctx context.Context, in *autoscaling.PutScali
 	return &autoscaling.PutScalingPolicyOutput{PolicyARN: p.PolicyARN, Alarms: p.Alarms}, nil
 }
 
-// stepBounds are the interval of a step; a bound that is left out is infinite.
+// stepBounds returns the interval of a step; a bound that is left out is infinite.
 func stepBounds(step types.StepAdjustment) (lower, upper float64) {
 	lower, upper = math.Inf(-1), math.Inf(1)
 	if step.MetricIntervalLowerBound != nil {
@@ -164,7 +164,7 @@ func checkSteps(steps []types.StepAdjustment) error {
 	return nil
 }
 
-// findPolicy is a scaling policy by its name and group, or by its ARN.
+// findPolicy returns a scaling policy by its name and group, or by its ARN.
 func (s *Service) findPolicy(ctx context.Context, group, name *string) (store.Row[record.AutoScalingPolicy], error) {
 	place, asked := placeOf(ctx), aws.ToString(name)
 	owner := aws.ToString(group)
@@ -305,7 +305,7 @@ func (s *Service) ExecutePolicy(ctx context.Context, in *autoscaling.ExecutePoli
 	return &autoscaling.ExecutePolicyOutput{}, nil
 }
 
-// adjusted is a capacity after an adjustment.
+// adjusted returns a capacity after an adjustment.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-scaling-simple-step.html#as-scaling-adjustment
 func adjusted(capacity, adjustment int32, kind string, least int32) int32 {
 	switch kind {

@@ -22,7 +22,7 @@ var processes = []string{
 	"ReplaceUnhealthy", "ScheduledActions", "Terminate",
 }
 
-// processesOf are the processes of a request: all when it names none.
+// processesOf returns the processes of a request: all when it names none.
 func processesOf(asked []string) ([]string, error) {
 	if len(asked) == 0 {
 		return processes, nil
@@ -56,7 +56,7 @@ func (s *Service) setProcesses(ctx context.Context, group *string, asked []strin
 	return err
 }
 
-// processHandlers are the operations of this file, each with what its caller needs permission for.
+// processHandlers returns the operations of this file, each with what its caller needs permission for.
 func (s *Service) processHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.SuspendProcesses, func(

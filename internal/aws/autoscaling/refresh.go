@@ -17,7 +17,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
-// refreshHandlers are the operations of this file, each with what its caller needs permission for.
+// refreshHandlers returns the operations of this file, each with what its caller needs permission for.
 func (s *Service) refreshHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.StartInstanceRefresh, func(
@@ -87,7 +87,7 @@ func (s *Service) StartInstanceRefresh(ctx context.Context, in *autoscaling.Star
 	return &autoscaling.StartInstanceRefreshOutput{InstanceRefreshId: &id}, nil
 }
 
-// preferences are those of a request with the defaults.
+// preferences returns the preferences of a request, with the defaults.
 func preferences(g record.AutoScalingGroup, asked *types.RefreshPreferences) (types.RefreshPreferences, error) {
 	p := types.RefreshPreferences{}
 	if asked != nil {
@@ -186,7 +186,7 @@ func isActive(status types.InstanceRefreshStatus) bool {
 	return false
 }
 
-// refreshOf is the newest instance refresh of a group, and how far it has come; zero when there was none.
+// refreshOf returns the newest instance refresh of a group, and how far it has come; zero when there was none.
 func (s *Service) refreshOf(ctx context.Context, g record.AutoScalingGroup) (store.Row[record.AutoScalingRefresh],
 	record.AutoScalingRefreshProgress, error) {
 	if g.RefreshID == "" {

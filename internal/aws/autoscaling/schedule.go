@@ -40,7 +40,7 @@ func recurrence(expression, zone string) (cron.Schedule, error) {
 	return schedule, nil
 }
 
-// nextRun is when an action is due after a time; zero when it is not any more.
+// nextRun returns when an action is due after a time; zero when it is not any more.
 func nextRun(a types.ScheduledUpdateGroupAction, after time.Time) time.Time {
 	if aws.ToString(a.Recurrence) == "" {
 		return time.Time{}
@@ -56,7 +56,7 @@ func nextRun(a types.ScheduledUpdateGroupAction, after time.Time) time.Time {
 	return next
 }
 
-// scheduleOp is the op that makes or changes a scheduled action.
+// scheduleOp returns the op that makes or changes a scheduled action.
 func (s *Service) scheduleOp(ctx context.Context, g record.AutoScalingGroup,
 	in types.ScheduledUpdateGroupActionRequest) (store.Op, error) {
 	now := s.timestamp()
@@ -125,7 +125,7 @@ func (s *Service) scheduleOp(ctx context.Context, g record.AutoScalingGroup,
 	return s.schedules.PutOp(key, row), nil
 }
 
-// scheduleHandlers are the operations of this file, each with what its caller needs permission for.
+// scheduleHandlers returns the operations of this file, each with what its caller needs permission for.
 func (s *Service) scheduleHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.PutScheduledUpdateGroupAction, func(
@@ -195,7 +195,7 @@ func (s *Service) BatchPutScheduledUpdateGroupAction(ctx context.Context,
 	return out, nil
 }
 
-// failedAction is what a batch says of an action that was refused. Any other error is the batch's own.
+// failedAction returns what a batch says of an action that was refused. Any other error is the batch's own.
 func failedAction(name *string, err error) (*types.FailedScheduledUpdateGroupActionRequest, error) {
 	var api interface {
 		ErrorCode() string

@@ -137,7 +137,7 @@ func (p place) instanceKey(id string) string {
 	return record.EC2Key(p.account, p.region, id)
 }
 
-// getGroup is the caller's group of that name, which may also be its ARN. Its value is the caller's own.
+// getGroup returns the caller's group of that name, which may also be its ARN. Its value is the caller's own.
 func (s *Service) getGroup(ctx context.Context, name *string) (store.Row[record.AutoScalingGroup], error) {
 	at, asked := placeOf(ctx), ""
 	if name != nil {
@@ -180,12 +180,12 @@ func (s *Service) updateGroup(ctx context.Context, name *string, edit func(*reco
 	}
 }
 
-// timestamp is now as the API shows it: in UTC, to the millisecond.
+// timestamp returns now as the API shows it: in UTC, to the millisecond.
 func (s *Service) timestamp() time.Time { return s.now().UTC().Truncate(time.Millisecond) }
 
 func newUUID() string { return uuid.NewString() }
 
-// formatTime is a time as the causes of activities have it.
+// formatTime returns a time as the causes of activities have it.
 func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
 
 func optional(text string) *string {

@@ -19,7 +19,7 @@ import (
 
 func compareTagKeys(a, b record.AutoScalingTag) int { return cmp.Compare(a.Key, b.Key) }
 
-// mergeTags are the tags of a group after a request has added to those before, or changed them.
+// mergeTags returns the tags of a group after a request has added to those before, or changed them.
 func mergeTags(asked []types.Tag, group string, before []record.AutoScalingTag) ([]record.AutoScalingTag, error) {
 	tags := slices.Clone(before)
 	seen := make(map[string]bool)
@@ -55,7 +55,7 @@ func mergeTags(asked []types.Tag, group string, before []record.AutoScalingTag) 
 	return tags, nil
 }
 
-// tagsByGroup are the tags of a request by the group that they are of.
+// tagsByGroup returns the tags of a request by the group that they are of.
 func tagsByGroup(tags []types.Tag) (map[string][]types.Tag, error) {
 	groups := make(map[string][]types.Tag)
 	for _, t := range tags {
@@ -90,7 +90,7 @@ func (s *Service) eachTagged(ctx context.Context, tags []types.Tag, edit func(*r
 	return nil
 }
 
-// tagHandlers are the operations of this file, each with what its caller needs permission for.
+// tagHandlers returns the operations of this file, each with what its caller needs permission for.
 func (s *Service) tagHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.CreateOrUpdateTags, func(

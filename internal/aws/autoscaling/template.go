@@ -199,7 +199,7 @@ func (s *Service) tryLaunch(ctx context.Context, spec *types.LaunchTemplateSpeci
 	return err
 }
 
-// listInstanceTypes are the instance types that meet requirements, of the architecture of the launch template's own
+// listInstanceTypes returns the instance types that meet requirements, of the architecture of the launch template's own
 // type, as the controller chooses them.
 func (s *Service) listInstanceTypes(ctx context.Context, data ec2types.RequestLaunchTemplateData,
 	requirements *types.InstanceRequirements) ([]string, error) {
@@ -359,7 +359,7 @@ func (s *Service) completePolicy(ctx context.Context, asked, before *types.Mixed
 	return out, nil
 }
 
-// distribution is how a group divides its capacity, with the defaults.
+// distribution returns how a group divides its capacity, with the defaults.
 func distribution(asked *types.InstancesDistribution, before *types.MixedInstancesPolicy) (*types.InstancesDistribution,
 	error) {
 	d := types.InstancesDistribution{

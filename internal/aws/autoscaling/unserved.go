@@ -13,7 +13,7 @@ import (
 // What needs a service that is not here is refused when it is asked for, and there is none of it when it is looked for,
 // so that tools that look at everything of a group find a group without it.
 
-// noConfigurations is what AWS says to accounts made since October 2024, which this one is.
+// noConfigurations returns what AWS says to accounts made since October 2024, which this one is.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/launch-configurations.html
 func noConfigurations(parameter string) error {
 	what := ""
@@ -25,7 +25,7 @@ func noConfigurations(parameter string) error {
 			"create configuration templates for your Auto Scaling groups.", what)
 }
 
-// unservedHandlers are the operations of this file, each with what its caller needs permission for.
+// unservedHandlers returns the operations of this file, each with what its caller needs permission for.
 func (s *Service) unservedHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.CreateLaunchConfiguration, func(
@@ -93,7 +93,7 @@ func noTargetGroups() error {
 			"coracle serves no Elastic Load Balancing for Auto Scaling groups.")
 }
 
-// checkGroupExists is an error unless the group of a request is there.
+// checkGroupExists returns an error unless the group of a request is there.
 func (s *Service) checkGroupExists(ctx context.Context, name *string) error {
 	_, err := s.getGroup(ctx, name)
 	return err

@@ -17,7 +17,7 @@ import (
 // wanted.
 type Upkeep struct{ s *Service }
 
-// NewUpkeep is the upkeep of the groups in o.Store.
+// NewUpkeep returns the upkeep of the groups in o.Store.
 func NewUpkeep(o Options) Upkeep { return Upkeep{New(o)} }
 
 func accountContext(ctx context.Context, account, region string) context.Context {

@@ -14,7 +14,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
-// warmPoolHandlers are the operations of this file, each with what its caller needs permission for.
+// warmPoolHandlers returns the operations of this file, each with what its caller needs permission for.
 func (s *Service) warmPoolHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.PutWarmPool, func(
@@ -168,7 +168,7 @@ func (s *Service) DescribeWarmPool(ctx context.Context, in *autoscaling.Describe
 	return out, nil
 }
 
-// showPool is a group's warm pool as the API shows it: nil without one.
+// showPool returns a group's warm pool as the API shows it: nil without one.
 func showPool(g record.AutoScalingGroup) *types.WarmPoolConfiguration {
 	p := g.WarmPool
 	if p == nil {

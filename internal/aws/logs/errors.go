@@ -40,8 +40,8 @@ func limitExceeded(format string, args ...any) error {
 	return &types.LimitExceededException{Message: new(fmt.Sprintf(format, args...))}
 }
 
-// heldBack is an error of the store of log events, said of a log group. What passes by itself, or when somebody makes
-// room on the disk, is a ServiceUnavailableException, which the SDKs try again.
+// heldBack returns an error of the store of log events, said of a log group. What passes by itself, or when somebody
+// makes room on the disk, is a ServiceUnavailableException, which the SDKs try again.
 func heldBack(err error, attempt, group string) error {
 	err = fmt.Errorf("%s log group %s: %w", attempt, group, err)
 	switch {

@@ -25,7 +25,7 @@ const maxScan = 256 << 20
 // descendingSince is the earliest startTime with which events can be read from the latest on.
 var descendingSince = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// filterHandlers are the operations of this file, each with what its caller needs permission for.
+// filterHandlers returns the operations of this file, each with what its caller needs permission for.
 func (s *Service) filterHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.FilterLogEvents, func(
@@ -120,8 +120,8 @@ func parsePattern(text string) (*pattern.Pattern, error) {
 	return p, nil
 }
 
-// namesOf are the names of a group's streams by their IDs: of those that are listed, each of which must be there, or
-// else of all whose names begin with prefix.
+// namesOf returns the names of a group's streams by their IDs: of those that are listed, each of which must be there,
+// or else of all whose names begin with prefix.
 func (s *Service) namesOf(ctx context.Context, g record.LogGroup, prefix string,
 	listed []string) (map[events.StreamID]string, error) {
 	names := map[events.StreamID]string{}
@@ -147,7 +147,7 @@ func (s *Service) namesOf(ctx context.Context, g record.LogGroup, prefix string,
 	return names, nil
 }
 
-// filterToken is the token of a page that goes on at c. It is good for requests with the same parameters only.
+// filterToken returns the token of a page that goes on at c. It is good for requests with the same parameters only.
 func filterToken(c cursor, in *cloudwatchlogs.FilterLogEventsInput) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(c.String() + "/" + filterFingerprint(in)))
 }

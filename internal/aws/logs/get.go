@@ -58,8 +58,8 @@ func readable(g record.LogGroup, operation string) error {
 		g.Class, g.Name)
 }
 
-// between is the range of two optional times in milliseconds, the end exclusive. beyond is 1 where the request's end is
-// inclusive.
+// between returns the range of two optional times in milliseconds, the end exclusive. beyond is 1 where the request's
+// end is inclusive.
 func between(start, end *int64, beyond int64) (from, to int64, err error) {
 	from, to = aws.ToInt64(start), math.MaxInt64
 	if end != nil && *end < from {
@@ -71,7 +71,7 @@ func between(start, end *int64, beyond int64) (from, to int64, err error) {
 	return from, to, nil
 }
 
-// getHandlers are the operations of this file, each with what its caller needs permission for.
+// getHandlers returns the operations of this file, each with what its caller needs permission for.
 func (s *Service) getHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.GetLogEvents, func(
@@ -158,9 +158,9 @@ func parseCursor(token string) (cursor, error) {
 	return cursor{position: &position, backward: direction == "b"}, nil
 }
 
-// adjacentCursors are the cursors before and behind a page, in ascending order, that was read from c. A page without
-// events leaves c where it is, so that its own token comes back, and the other one turns round on the spot: it finds
-// again what c has passed.
+// adjacentCursors returns the cursors before and behind a page, in ascending order, that was read from c. A page
+// without events leaves c where it is, so that its own token comes back, and the other one turns round on the spot: it
+// finds again what c has passed.
 func (c cursor) adjacentCursors(page []events.Event, from int64) (back, forth cursor) {
 	back, forth = cursor{backward: true}, cursor{}
 	if n := len(page); n > 0 {

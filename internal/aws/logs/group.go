@@ -17,7 +17,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// groupHandlers are the operations of this file, each with what its caller needs permission for.
+// groupHandlers returns the operations of this file, each with what its caller needs permission for.
 func (s *Service) groupHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.CreateLogGroup, func(
@@ -140,12 +140,12 @@ func (s *Service) PutLogGroupDeletionProtection(ctx context.Context,
 	return &cloudwatchlogs.PutLogGroupDeletionProtectionOutput{}, nil
 }
 
-// groupsOf are the log groups of a place whose names begin with prefix, by name.
+// groupsOf returns the log groups of a place whose names begin with prefix, by name.
 func (s *Service) groupsOf(ctx context.Context, at place, prefix string) ([]record.LogGroup, error) {
 	return listByName(ctx, s.groups, store.Prefix(at.account, at.region), prefix, nameOfGroup)
 }
 
-// listByName are the rows of a table below a key whose names begin with prefix, by name: keys are escaped, so that
+// listByName returns the rows of a table below a key whose names begin with prefix, by name: keys are escaped, so that
 // their order is not quite that of the names.
 func listByName[T any](ctx context.Context, table store.Table[T], below, prefix string, name func(T) string) ([]T,
 	error) {
@@ -292,7 +292,7 @@ func (s *Service) ListLogGroups(ctx context.Context, in *cloudwatchlogs.ListLogG
 	return out, nil
 }
 
-// namePattern is the pattern of ListLogGroups: substrings, or prefixes after a "^", divided by "|".
+// namePattern returns the pattern of ListLogGroups: substrings, or prefixes after a "^", divided by "|".
 func namePattern(text string) (func(name string) bool, error) {
 	if text == "" {
 		return func(string) bool { return true }, nil

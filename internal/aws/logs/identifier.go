@@ -17,7 +17,7 @@ var groupName = regexp.MustCompile(`^[\.\-_/#A-Za-z0-9]{1,512}$`)
 
 const groupNameConstraint = `Member must satisfy regular expression pattern: [\.\-_/#A-Za-z0-9]+`
 
-// identified is the name of the log group that an identifier means: a name, or the ARN of a group of the caller's
+// identified returns the name of the log group that an identifier means: a name, or the ARN of a group of the caller's
 // without ":*". A group of another account or region is one that isn't there, since nothing links accounts here.
 func (p place) identified(member, identifier string) (name string, err error) {
 	if !strings.HasPrefix(identifier, "arn:") {
@@ -51,7 +51,7 @@ func parseARN(text string) (groupARN, bool) {
 	return groupARN{region: parts[3], account: parts[4], group: parts[6]}, true
 }
 
-// nameOrIdentifier is the name of the group that a request means by exactly one of two members.
+// nameOrIdentifier returns the name of the group that a request means by exactly one of two members.
 func (p place) nameOrIdentifier(name, identifier *string) (string, error) {
 	switch {
 	case name == nil && identifier == nil:
@@ -64,7 +64,7 @@ func (p place) nameOrIdentifier(name, identifier *string) (string, error) {
 	return p.identified("logGroupIdentifier", *identifier)
 }
 
-// groupBy is the group that a request means by its name or its identifier.
+// groupBy returns the group that a request means by its name or its identifier.
 func (s *Service) groupBy(ctx context.Context, name, identifier *string) (store.Row[record.LogGroup], error) {
 	text, err := placeOf(ctx).nameOrIdentifier(name, identifier)
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *Service) groupBy(ctx context.Context, name, identifier *string) (store.
 	return s.getGroup(ctx, text)
 }
 
-// nameFor is the group's name for the purpose of authorization: what cannot be a name is returned as it came.
+// nameFor returns the group's name for the purpose of authorization: what cannot be a name is returned as it came.
 func (p place) nameFor(name, identifier *string) string {
 	if name != nil {
 		return *name

@@ -76,7 +76,7 @@ type tailed struct {
 	streams map[events.StreamID]string // names; those of streams that are gone are empty
 }
 
-// liveTailHandlers are the operations of this file, each with what its caller needs permission for.
+// liveTailHandlers returns the operations of this file, each with what its caller needs permission for.
 func (s *Service) liveTailHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.HandleStream(s.StartLiveTail, func(
@@ -190,7 +190,7 @@ func (s *Service) newTail(ctx context.Context, in *cloudwatchlogs.StartLiveTailI
 	return t, nil
 }
 
-// nextUpdate is what has arrived since the last one.
+// nextUpdate returns what has arrived since the last one.
 func (t *tail) nextUpdate(ctx context.Context) (types.StartLiveTailResponseStream, error) {
 	sample := sample{kept: []types.LiveTailSessionLogEvent{}} // an empty list rather than none
 	for _, g := range t.groups {
@@ -234,7 +234,7 @@ func (t *tail) collect(ctx context.Context, g *tailed, into *sample) error {
 	return nil
 }
 
-// streamName is the name of a stream of the group, empty when it is gone.
+// streamName returns the name of a stream of the group, empty when it is gone.
 func (t *tail) streamName(ctx context.Context, g *tailed, id events.StreamID) (string, error) {
 	if name, known := g.streams[id]; known {
 		return name, nil

@@ -24,7 +24,7 @@ const (
 	maxAhead      = 2 * time.Hour
 )
 
-// putHandlers are the operations of this file, each with what its caller needs permission for.
+// putHandlers returns the operations of this file, each with what its caller needs permission for.
 func (s *Service) putHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.PutLogEvents, func(
@@ -135,7 +135,7 @@ func selectAccepted(batch []types.InputLogEvent, now time.Time, expired int64) (
 	return &info, first, end
 }
 
-// expiryTime is the time before which events have expired.
+// expiryTime returns the time before which events have expired.
 func expiryTime(now time.Time, retentionDays int32) time.Time {
 	return now.Add(-time.Duration(retentionDays) * 24 * time.Hour)
 }

@@ -38,8 +38,8 @@ const (
 	maxRows       = 10000 // on a page of results
 )
 
-// seconds is a time in seconds since 1970 in milliseconds. As on AWS, one that can't be meant so (it would be in the
-// year 5138 or later) is in milliseconds already.
+// seconds converts a time in seconds since 1970 to milliseconds. As on AWS, one that can't be meant so (it would be in
+// the year 5138 or later) is in milliseconds already.
 func seconds(t int64) int64 {
 	if t < 1e11 {
 		return t * 1000
@@ -47,7 +47,7 @@ func seconds(t int64) int64 {
 	return t
 }
 
-// malformed is an error of the query string, with its place.
+// malformed returns an error of the query string, with its place.
 func malformed(err error) error {
 	var syntax *insights.SyntaxError
 	if !errors.As(err, &syntax) {
@@ -60,7 +60,7 @@ func malformed(err error) error {
 	}}
 }
 
-// queryHandlers are the operations of this file, each with what its caller needs permission for.
+// queryHandlers returns the operations of this file, each with what its caller needs permission for.
 func (s *Service) queryHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.StartQuery, s.queryTargets),
@@ -71,8 +71,8 @@ func (s *Service) queryHandlers() []wire.Handler {
 	}
 }
 
-// queryTargets are the log groups that a query reads: those of the request, and those that SOURCE chooses. A query that
-// names none, or that cannot be read, needs permission on "*".
+// queryTargets returns the log groups that a query reads: those of the request, and those that SOURCE chooses. A query
+// that names none, or that cannot be read, needs permission on "*".
 func (s *Service) queryTargets(
 	ctx context.Context, action string, in *cloudwatchlogs.StartQueryInput,
 ) ([]wire.Target, error) {
@@ -151,7 +151,7 @@ func (s *Service) StartQuery(ctx context.Context, in *cloudwatchlogs.StartQueryI
 	return &cloudwatchlogs.StartQueryOutput{QueryId: &q.ID}, nil
 }
 
-// concurrent is the number of queries that have not ended.
+// concurrent returns the number of queries that have not ended.
 func (s *Service) concurrent(ctx context.Context, at place) (int, error) {
 	queries, err := s.queries.List(ctx, store.Prefix(at.account, at.region))
 	if err != nil {
@@ -190,7 +190,7 @@ func (s *Service) queryable(groups []record.LogGroup, end int64) error {
 	return nil
 }
 
-// requested are the names of the groups that the members of a StartQuery name, and by which of them; none when it
+// requested returns the names of the groups that the members of a StartQuery name, and by which of them; none when it
 // leaves that to SOURCE.
 func (p place) requested(in *cloudwatchlogs.StartQueryInput) ([]string, error) {
 	given := 0
@@ -230,7 +230,7 @@ func (p place) requested(in *cloudwatchlogs.StartQueryInput) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// queried are the groups that a query is about.
+// queried returns the groups that a query is about.
 func (s *Service) queried(ctx context.Context, in *cloudwatchlogs.StartQueryInput,
 	query *insights.Query) ([]record.LogGroup, error) {
 	at := placeOf(ctx)
@@ -276,7 +276,7 @@ func (s *Service) queried(ctx context.Context, in *cloudwatchlogs.StartQueryInpu
 	return groups, nil
 }
 
-// sourceNames are the groups that SOURCE names one by one.
+// sourceNames returns the groups that SOURCE names one by one.
 func (p place) sourceNames(source *insights.Source) ([]string, error) {
 	if n := len(source.Names); n > maxIdentifiers {
 		return nil, invalidParameter("A query can have up to %d log groups, but its SOURCE command names %d",
@@ -295,7 +295,7 @@ func (p place) sourceNames(source *insights.Source) ([]string, error) {
 	return names, nil
 }
 
-// sourced are the groups that SOURCE logGroups(...) chooses.
+// sourced returns the groups that SOURCE logGroups(...) chooses.
 func (s *Service) sourced(ctx context.Context, source *insights.Source) ([]record.LogGroup, error) {
 	at := placeOf(ctx)
 	if len(source.Accounts) > 0 && !slices.Contains(source.Accounts, at.account) {
@@ -313,7 +313,7 @@ func (s *Service) sourced(ctx context.Context, source *insights.Source) ([]recor
 	}), err
 }
 
-// getQuery is the caller's query of that ID, or a ResourceNotFoundException.
+// getQuery returns the caller's query of that ID, or a ResourceNotFoundException.
 func (s *Service) getQuery(ctx context.Context, id string) (store.Row[record.LogQuery], error) {
 	at := placeOf(ctx)
 	row, err := s.queries.Get(ctx, record.LogQueryKey(at.account, at.region, id))

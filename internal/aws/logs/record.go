@@ -23,7 +23,7 @@ import (
 // https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/CWL_AnalyzeLogData-discoverable-fields.html
 var generated = []string{"@ingestionTime", "@log", "@logStream", "@message", "@timestamp"}
 
-// pointedGroup is the caller's group that a record pointer is about; false for one that isn't there, or another's.
+// pointedGroup returns the caller's group that a record pointer is about; false for one that isn't there, or another's.
 func (s *Service) pointedGroup(ctx context.Context, text string) (record.LogPointer, record.LogGroup, bool, error) {
 	p, ok := record.ParseLogPointer(text)
 	if !ok {
@@ -37,7 +37,7 @@ func (s *Service) pointedGroup(ctx context.Context, text string) (record.LogPoin
 	return p, groups[i], true, nil
 }
 
-// recordHandlers are the operations of this file, each with what its caller needs permission for.
+// recordHandlers returns the operations of this file, each with what its caller needs permission for.
 func (s *Service) recordHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.GetLogRecord, s.recordTargets),
@@ -50,7 +50,7 @@ func (s *Service) recordHandlers() []wire.Handler {
 	}
 }
 
-// recordTargets is the log group of the event that a request reads; without one, the action on "*".
+// recordTargets returns the log group of the event that a request reads; without one, the action on "*".
 func (s *Service) recordTargets(
 	ctx context.Context, action string, in *cloudwatchlogs.GetLogRecordInput,
 ) ([]wire.Target, error) {

@@ -117,7 +117,7 @@ func (p place) groupARN(name string) string {
 	return record.LogGroup{Account: p.account, Region: p.region, Name: name}.ARN()
 }
 
-// getGroup is the caller's log group of that name, or a ResourceNotFoundException.
+// getGroup returns the caller's log group of that name, or a ResourceNotFoundException.
 func (s *Service) getGroup(ctx context.Context, name string) (store.Row[record.LogGroup], error) {
 	row, err := s.groups.Get(ctx, placeOf(ctx).groupKey(name))
 	if errors.Is(err, store.ErrNotFound) {
@@ -126,7 +126,7 @@ func (s *Service) getGroup(ctx context.Context, name string) (store.Row[record.L
 	return row, err
 }
 
-// getStream is a stream of the group, or a ResourceNotFoundException.
+// getStream returns a stream of the group, or a ResourceNotFoundException.
 func (s *Service) getStream(ctx context.Context, g record.LogGroup, name string) (store.Row[record.LogStream], error) {
 	row, err := s.streams.Get(ctx, record.LogStreamKey(g.ID, name))
 	if errors.Is(err, store.ErrNotFound) {
@@ -144,10 +144,10 @@ func (s *Service) modifyGroup(ctx context.Context, name string, change func(*rec
 	return err
 }
 
-// timestamp is now as the API shows it: in UTC, to the millisecond.
+// timestamp returns now as the API shows it: in UTC, to the millisecond.
 func (s *Service) timestamp() time.Time { return s.now().UTC().Truncate(time.Millisecond) }
 
-// randomID is a number that nothing else has: 63 random bits, never 0.
+// randomID returns a number that nothing else has: 63 random bits, never 0.
 func randomID() uint64 {
 	for {
 		var b [8]byte

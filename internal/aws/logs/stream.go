@@ -19,7 +19,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// streamHandlers are the operations of this file, each with what its caller needs permission for.
+// streamHandlers returns the operations of this file, each with what its caller needs permission for.
 func (s *Service) streamHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.CreateLogStream, func(
@@ -90,7 +90,7 @@ func (s *Service) DeleteLogStream(ctx context.Context, in *cloudwatchlogs.Delete
 	return &cloudwatchlogs.DeleteLogStreamOutput{}, nil
 }
 
-// streamsOf are the streams of a group whose names begin with prefix, by name.
+// streamsOf returns the streams of a group whose names begin with prefix, by name.
 func (s *Service) streamsOf(ctx context.Context, g record.LogGroup, prefix string) ([]record.LogStream, error) {
 	return listByName(ctx, s.streams, record.LogStreamKey(g.ID, ""), prefix,
 		func(l record.LogStream) string { return l.Name })
@@ -140,7 +140,7 @@ func (s *Service) DescribeLogStreams(ctx context.Context, in *cloudwatchlogs.Des
 	return out, nil
 }
 
-// inverse is a text for each text, in the opposite order.
+// inverse returns a text for each text, in the opposite order.
 func inverse(text string) string {
 	b := []byte(text)
 	for i := range b {

@@ -82,7 +82,8 @@ func mayTagNew(ctx context.Context, arn string, tags map[string]string) error {
 	}
 }
 
-// taggedGroup is the name of the log group that the ARN of a tagging request names, with or without ":*" at its end.
+// taggedGroup returns the name of the log group that the ARN of a tagging request names, with or without ":*" at its
+// end.
 func (s *Service) taggedGroup(ctx context.Context, arn string) (string, error) {
 	parsed, ok := parseARN(strings.TrimSuffix(arn, ":*"))
 	if !ok {
@@ -135,7 +136,7 @@ func (s *Service) getTags(ctx context.Context, group string) (map[string]string,
 	return row.Value.Tags, nil
 }
 
-// tagHandlers are the operations of this file, each with what its caller needs permission for.
+// tagHandlers returns the operations of this file, each with what its caller needs permission for.
 func (s *Service) tagHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.TagResource, func(
@@ -213,7 +214,7 @@ func (s *Service) ListTagsForResource(ctx context.Context, in *cloudwatchlogs.Li
 	return &cloudwatchlogs.ListTagsForResourceOutput{Tags: tags}, nil
 }
 
-// TagLogGroup is what TagResource was before, for a group by its name.
+// TagLogGroup is the older form of TagResource, for a group by its name.
 func (s *Service) TagLogGroup(ctx context.Context, in *cloudwatchlogs.TagLogGroupInput) (
 	*cloudwatchlogs.TagLogGroupOutput, error) {
 	if err := s.addTags(ctx, aws.ToString(in.LogGroupName), in.Tags); err != nil {
@@ -222,7 +223,7 @@ func (s *Service) TagLogGroup(ctx context.Context, in *cloudwatchlogs.TagLogGrou
 	return &cloudwatchlogs.TagLogGroupOutput{}, nil
 }
 
-// UntagLogGroup is what UntagResource was before.
+// UntagLogGroup is the older form of UntagResource.
 func (s *Service) UntagLogGroup(ctx context.Context, in *cloudwatchlogs.UntagLogGroupInput) (
 	*cloudwatchlogs.UntagLogGroupOutput, error) {
 	if err := s.removeTags(ctx, aws.ToString(in.LogGroupName), in.Tags); err != nil {
@@ -231,7 +232,7 @@ func (s *Service) UntagLogGroup(ctx context.Context, in *cloudwatchlogs.UntagLog
 	return &cloudwatchlogs.UntagLogGroupOutput{}, nil
 }
 
-// ListTagsLogGroup is what ListTagsForResource was before.
+// ListTagsLogGroup is the older form of ListTagsForResource.
 func (s *Service) ListTagsLogGroup(ctx context.Context, in *cloudwatchlogs.ListTagsLogGroupInput) (
 	*cloudwatchlogs.ListTagsLogGroupOutput, error) {
 	tags, err := s.getTags(ctx, aws.ToString(in.LogGroupName))

@@ -17,7 +17,7 @@ import (
 // "...:log-group:NAME" does not. The three actions on tags are the exception, whose resource is the bare ARN.
 // https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/iam-access-control-overview-cwl.html
 
-// newTarget is an action on a resource, without condition keys.
+// newTarget returns an action on a resource, without condition keys.
 func newTarget(action, resource string) wire.Target {
 	return wire.Target{Action: action, Resource: resource, Conditions: map[string][]string{}}
 }

@@ -15,7 +15,7 @@ const (
 	timeShift = 144
 )
 
-// eventID is the ID of the event at a position.
+// eventID returns the ID of the event at a position.
 func eventID(p events.Position) string {
 	n := new(big.Int).SetInt64(p.Timestamp)
 	n.Lsh(n, timeShift)
@@ -23,7 +23,7 @@ func eventID(p events.Position) string {
 	return fmt.Sprintf("%0*d", idDigits, n)
 }
 
-// parseEventID is the inverse of eventID; false for what it never made.
+// parseEventID parses what eventID returns; false for anything else.
 func parseEventID(text string) (events.Position, bool) {
 	if len(text) != idDigits {
 		return events.Position{}, false
@@ -40,7 +40,8 @@ func parseEventID(text string) (events.Position, bool) {
 	return events.Position{Timestamp: timestamp.Int64(), Seq: seq.Uint64()}, true
 }
 
-// sequenceToken is what AWS still answers where it has ignored sequence tokens since 2023: 56 digits that mean nothing.
+// sequenceToken returns what AWS still answers where it has ignored sequence tokens since 2023: 56 digits that mean
+// nothing.
 func sequenceToken(ingested int64, seq uint64) *string {
 	return new("4" + eventID(events.Position{Timestamp: ingested, Seq: seq})[1:])
 }

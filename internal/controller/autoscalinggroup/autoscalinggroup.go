@@ -133,7 +133,7 @@ func (c *Controller) Controllers() []reconcile.Controller {
 	}}
 }
 
-// groupOfInstance is the key of the group that an instance is in, or is to be attached to.
+// groupOfInstance returns the key of the group that an instance is in, or is to be attached to.
 func (c *Controller) groupOfInstance(key string) []string {
 	at := store.Parts(key)
 	if member, err := c.members.Get(context.Background(), key); err == nil {
@@ -145,7 +145,7 @@ func (c *Controller) groupOfInstance(key string) []string {
 	return nil
 }
 
-// groupOfPart is the key of the group to which a row belongs whose key begins with it.
+// groupOfPart returns the key of the group to which a row belongs whose key begins with it.
 func groupOfPart(key string) []string {
 	at := store.Parts(key)
 	return []string{record.AutoScalingGroupKey(at[0], at[1], at[2])}

@@ -21,8 +21,8 @@ import (
 
 func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
 
-// because is the beginning of a cause: the change of the desired capacity that nothing was done about yet, if there is
-// one.
+// because returns the beginning of a cause: the change of the desired capacity that nothing was done about yet, if
+// there is one.
 func (v *view) because() string {
 	change := v.group.Change
 	if change.ID == "" || change.ID == v.status.Answered {
@@ -46,7 +46,7 @@ func replacing(now time.Time) string {
 		formatTime(now))
 }
 
-// shrinking is why instances are terminated when there are more than are desired.
+// shrinking returns why instances are terminated when there are more than are desired.
 func shrinking(now time.Time, from, to int32, chosen []*member) string {
 	var text strings.Builder
 	fmt.Fprintf(&text,
@@ -62,7 +62,7 @@ func unhealthy(now time.Time, why string) string {
 	return fmt.Sprintf("At %s an instance was taken out of service in response to %s.", formatTime(now), why)
 }
 
-// newActivity is an activity that begins now.
+// newActivity returns an activity that begins now.
 func (v *view) newActivity(now time.Time, id, instance, description, cause, zone,
 	subnet string) record.AutoScalingActivity {
 	if id == "" {
@@ -87,7 +87,7 @@ func (v *view) activityKey(id string) string {
 	return store.Key(v.group.Account, v.group.Region, v.group.Name, id)
 }
 
-// endActivity is the op that ends the activity under way with a member.
+// endActivity returns the op that ends the activity under way with a member.
 func (c *Controller) endActivity(ctx context.Context, v *view, m *member, code types.ScalingActivityStatusCode,
 	message string) ([]store.Op, error) {
 	return c.changeActivity(ctx, v, m, func(a *record.AutoScalingActivity) {
@@ -95,7 +95,7 @@ func (c *Controller) endActivity(ctx context.Context, v *view, m *member, code t
 	})
 }
 
-// changeActivity is the op that changes the activity under way with a member; none when there is none.
+// changeActivity returns the op that changes the activity under way with a member; none when there is none.
 func (c *Controller) changeActivity(ctx context.Context, v *view, m *member, change func(*record.AutoScalingActivity)) (
 	[]store.Op, error) {
 	if m.row.ActivityID == "" {

@@ -43,8 +43,8 @@ func (c *Controller) checkHealth(ctx context.Context, v *view) error {
 	return c.endLives(ctx, v)
 }
 
-// illness is what an instance has, or nothing. EC2's checks do not count while they are suspended, nor what may pass
-// within the grace period; that an instance is not there any more counts at once.
+// illness returns what an instance has, or nothing. EC2's checks do not count while they are suspended, nor what may
+// pass within the grace period; that an instance is not there any more counts at once.
 func (c *Controller) illness(v *view, m *member) string {
 	now := c.now()
 	grace := m.row.InServiceAt.Add(time.Duration(v.group.HealthCheckGracePeriod) * time.Second)

@@ -19,8 +19,8 @@ func (v *view) isAtRisk(m *member) bool {
 	return v.group.CapacityRebalance && m.inService() && m.row.Spot && !m.instance.SpotInterruption.IsZero()
 }
 
-// replacements is the capacity that is launched ahead of interruptions. With it a group may exceed its maximum by a
-// tenth of what is desired.
+// replacements returns the capacity that is launched ahead of interruptions. With it a group may exceed its maximum by
+// a tenth of what is desired.
 func (v *view) replacements() int32 {
 	var sum int32
 	for _, m := range v.members {
@@ -60,7 +60,7 @@ func (c *Controller) replaceInterrupted(ctx context.Context, v *view) error {
 	return nil
 }
 
-// rebalanceCause is why an instance is launched before another is interrupted.
+// rebalanceCause returns why an instance is launched before another is interrupted.
 func rebalanceCause(now time.Time) string {
 	return fmt.Sprintf("At %s an instance was launched in response to an EC2 instance rebalance recommendation.",
 		formatTime(now))

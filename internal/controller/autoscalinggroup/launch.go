@@ -154,7 +154,7 @@ func (c *Controller) recordLaunch(ctx context.Context, v *view, p pool, causes [
 	return c.runLaunch(ctx, v, key, launch)
 }
 
-// request is what EC2 is asked for.
+// request returns what EC2 is asked for.
 func (v *view) request(p pool, token string, n int) ec2.RunInstancesInput {
 	in := ec2.RunInstancesInput{
 		MinCount: aws.Int32(1), MaxCount: new(int32(n)), ClientToken: &token,
@@ -354,7 +354,7 @@ func (c *Controller) untilRetry(v *view) {
 	}
 }
 
-// resolveZone is the zone of a subnet; a subnet that is gone was in the group's only zone, or the first.
+// resolveZone returns the zone of a subnet; a subnet that is gone was in the group's only zone, or the first.
 func (c *Controller) resolveZone(ctx context.Context, v *view, subnet string) (string, error) {
 	row, err := record.Subnets(c.store).Get(ctx, record.EC2Key(v.group.Account, v.group.Region, subnet))
 	if errors.Is(err, store.ErrNotFound) {

@@ -176,7 +176,7 @@ func (c *Controller) enterService(ctx context.Context, v *view, m *member) error
 	return c.launched(ctx, v)
 }
 
-// actions are the lifecycle actions that an instance begins to wait for.
+// actions returns the lifecycle actions that an instance begins to wait for.
 func (c *Controller) actions(v *view, transition string) []record.AutoScalingAction {
 	var actions []record.AutoScalingAction
 	for _, h := range v.group.Hooks {
@@ -191,8 +191,8 @@ func (c *Controller) actions(v *view, transition string) []record.AutoScalingAct
 	return actions
 }
 
-// outcome is what an instance's actions came to: "CONTINUE" when all did, "ABANDON" when one did, "" while it waits. An
-// action whose hook was deleted comes to orphaned.
+// outcome returns what an instance's actions came to: "CONTINUE" when all did, "ABANDON" when one did, "" while it
+// waits. An action whose hook was deleted comes to orphaned.
 func (c *Controller) outcome(v *view, m *member, orphaned string) string {
 	now := c.now()
 	waiting := false
@@ -418,7 +418,7 @@ func (c *Controller) moveStandby(ctx context.Context, v *view, m *member) error 
 	return c.putInstance(ctx, m, c.activities.PutOp(v.activityKey(activity.ID), activity))
 }
 
-// errorCode is the AWS error code of err.
+// errorCode returns the AWS error code of err.
 func errorCode(err error) string {
 	var api smithy.APIError
 	if errors.As(err, &api) {
@@ -427,7 +427,7 @@ func errorCode(err error) string {
 	return ""
 }
 
-// message is what AWS said.
+// message returns what AWS said.
 func message(err error) string {
 	var api smithy.APIError
 	if errors.As(err, &api) && api.ErrorMessage() != "" {

@@ -48,7 +48,7 @@ func (p pool) key() string {
 	return fmt.Sprintf("%s %s %v", p.location.key(), p.typeOf, p.spot)
 }
 
-// resolveVersion is the version of a launch template that its "$Latest" or "$Default" is now.
+// resolveVersion returns the version of a launch template that its "$Latest" or "$Default" is now.
 func (c *Controller) resolveVersion(
 	ctx context.Context, v *view, spec *types.LaunchTemplateSpecification,
 ) (option, error) {
@@ -73,7 +73,7 @@ func (c *Controller) resolveVersion(
 	return o, nil
 }
 
-// configuration is what the group launches: its own, or that of the instance refresh under way.
+// configuration returns what the group launches: its own, or that of the instance refresh under way.
 func (v *view) configuration() (*types.LaunchTemplateSpecification, *types.MixedInstancesPolicy) {
 	if v.refresh != nil && v.refresh.target != nil {
 		return v.refresh.target.LaunchTemplate, v.refresh.target.MixedInstancesPolicy
@@ -81,7 +81,7 @@ func (v *view) configuration() (*types.LaunchTemplateSpecification, *types.Mixed
 	return v.group.LaunchTemplate, v.group.Mixed
 }
 
-// options are the ways in which the group launches instances.
+// options returns the ways in which the group launches instances.
 func (c *Controller) options(ctx context.Context, v *view) ([]option, *types.InstancesDistribution, error) {
 	template, mixed := v.configuration()
 	if mixed == nil {
@@ -128,7 +128,7 @@ func (c *Controller) options(ctx context.Context, v *view) ([]option, *types.Ins
 	return all, mixed.InstancesDistribution, nil
 }
 
-// listInstanceTypes are the instance types that meet requirements, as EC2 says.
+// listInstanceTypes returns the instance types that meet requirements, as EC2 says.
 func (c *Controller) listInstanceTypes(ctx context.Context, v *view, o option,
 	requirements *types.InstanceRequirements) ([]string,
 	error) {
@@ -176,7 +176,7 @@ func (c *Controller) listInstanceTypes(ctx context.Context, v *view, o option,
 	return kinds, nil
 }
 
-// hourlyPrice is what an hour of an instance type costs; what is unknown costs more than anything.
+// hourlyPrice returns what an hour of an instance type costs; what is unknown costs more than anything.
 func hourlyPrice(kind string, spot bool) float64 {
 	t, ok := instancetype.Get(kind)
 	switch {
@@ -188,7 +188,7 @@ func hourlyPrice(kind string, spot bool) float64 {
 	return t.OnDemandUSD
 }
 
-// locations are where the group launches instances.
+// locations returns where the group launches instances.
 func (v *view) locations(ctx context.Context, c *Controller) ([]location, error) {
 	if len(v.group.SubnetIDs) == 0 {
 		var all []location
@@ -223,7 +223,7 @@ type plan struct {
 	kinds    map[string]int32 // capacity of spot instances
 }
 
-// newPlan is a plan for instances that are to serve or, beside them, to wait in the warm pool.
+// newPlan returns a plan for instances that are to serve or, beside them, to wait in the warm pool.
 func (c *Controller) newPlan(ctx context.Context, v *view, warm bool) (*plan, error) {
 	p := &plan{failed: v.status.Zones, now: c.now(), desired: v.group.Desired, zones: make(map[string]int),
 		subnets: make(map[string]int), kinds: make(map[string]int32)}
@@ -262,7 +262,7 @@ func (p *plan) wantsSpot() bool {
 	return p.onDemand >= min(base, p.desired)+share
 }
 
-// ordered are the options in the order in which the strategy of the market tries them.
+// ordered returns the options in the order in which the strategy of the market tries them.
 func (p *plan) ordered(spot bool) []option {
 	options := slices.Clone(p.options)
 	if p.distribution == nil || len(options) == 1 {

@@ -28,8 +28,8 @@ type refreshing struct {
 	surplus int32
 }
 
-// targetCapacity is the capacity that the group is to have now: what is desired, and what an instance refresh, or the
-// replacement of instances that are about to be interrupted, takes beyond it.
+// targetCapacity returns the capacity that the group is to have now: what is desired, and what an instance refresh, or
+// the replacement of instances that are about to be interrupted, takes beyond it.
 func (v *view) targetCapacity() int32 {
 	if v.group.Deleting {
 		return v.group.Desired

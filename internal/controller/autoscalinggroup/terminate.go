@@ -72,9 +72,9 @@ func (c *Controller) terminateAll(ctx context.Context, v *view, have int32) erro
 	return nil
 }
 
-// chooseInstances are instances to terminate, with the given capacity at most. Zones with the most instances go first;
-// within them the termination policies decide, in their order. Instances that are protected stay, those that are still
-// on their way in go when no others are left.
+// chooseInstances returns instances to terminate, with the given capacity at most. Zones with the most instances go
+// first; within them the termination policies decide, in their order. Instances that are protected stay, those that are
+// still on their way in go when no others are left.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-termination-policies.html
 func (c *Controller) chooseInstances(ctx context.Context, v *view, excess int32) ([]*member, error) {
 	var candidates []*member
@@ -127,7 +127,7 @@ func (c *Controller) chooseInstances(ctx context.Context, v *view, excess int32)
 	return chosen, nil
 }
 
-// currentTemplates are the launch template versions that the group would launch now, as "id version".
+// currentTemplates returns the launch template versions that the group would launch now, as "id version".
 func (c *Controller) currentTemplates(ctx context.Context, v *view) (map[string]bool, error) {
 	current := make(map[string]bool)
 	options, _, err := c.options(ctx, v)
@@ -149,7 +149,7 @@ func (m *member) template() string {
 	return templateKey(aws.ToString(m.row.LaunchTemplate.LaunchTemplateId), aws.ToString(m.row.LaunchTemplate.Version))
 }
 
-// applyPolicy are those of the candidates that a termination policy prefers: never none.
+// applyPolicy returns those of the candidates that a termination policy prefers: never none.
 func (c *Controller) applyPolicy(candidates []*member, policy string, current map[string]bool) []*member {
 	switch policy {
 	case "OldestInstance":
@@ -181,7 +181,7 @@ func (c *Controller) applyPolicy(candidates []*member, policy string, current ma
 	return c.applyPolicy(outdated(candidates, current), "ClosestToNextInstanceHour", current)
 }
 
-// outdated are the instances of the oldest launch template version that is not current.
+// outdated returns the instances of the oldest launch template version that is not current.
 func outdated(candidates []*member, current map[string]bool) []*member {
 	return findSmallest(candidates, func(m *member) int64 {
 		if current[m.template()] {
@@ -197,7 +197,7 @@ func outdated(candidates []*member, current map[string]bool) []*member {
 	})
 }
 
-// findSmallest are the members for which a number is the smallest.
+// findSmallest returns the members for which a number is the smallest.
 func findSmallest(members []*member, of func(*member) int64) []*member {
 	var found []*member
 	smallest := int64(0)
@@ -281,7 +281,7 @@ func (c *Controller) rebalance(ctx context.Context, v *view) error {
 	return c.recordLaunch(ctx, v, chosen, []string{cause}, false)
 }
 
-// cancelled are the ops that end the launch of an instance that goes before it was in service.
+// cancelled returns the ops that end the launch of an instance that goes before it was in service.
 func (c *Controller) cancelled(ctx context.Context, v *view, m *member) []store.Op {
 	if m.inService() || m.row.ActivityID == "" {
 		return nil

@@ -146,7 +146,7 @@ func (v *view) wakeAt(at time.Time) {
 	}
 }
 
-// requeueAfter is how long until then.
+// requeueAfter returns how long it is until then.
 func (v *view) requeueAfter(now time.Time) time.Duration {
 	if v.next.IsZero() {
 		return 0
@@ -194,7 +194,7 @@ func (m *member) isAlive() bool {
 	return m.state == ec2types.InstanceStateNamePending || m.state == ec2types.InstanceStateNameRunning
 }
 
-// capacity is what the group has of what is desired.
+// capacity returns what the group has of what is desired.
 func (v *view) capacity() int32 {
 	var sum int32
 	for _, m := range v.members {

@@ -28,7 +28,7 @@ func (m *member) isReady() bool {
 	return m.row.State == types.LifecycleStateWarmedStopped || m.row.State == types.LifecycleStateWarmedRunning
 }
 
-// poolCapacity is what the warm pool has.
+// poolCapacity returns what the warm pool has.
 func (v *view) poolCapacity() int32 {
 	var sum int32
 	for _, m := range v.members {
@@ -39,7 +39,7 @@ func (v *view) poolCapacity() int32 {
 	return sum
 }
 
-// poolRoom is what the warm pool may take in. Launches that are decided upon are not in it yet, but none is when
+// poolRoom returns what the warm pool may take in. Launches that are decided upon are not in it yet, but none is when
 // instances are chosen to go.
 func (v *view) poolRoom() int32 { return max(v.group.Warm()-v.poolCapacity(), 0) }
 

@@ -96,9 +96,8 @@ func awsAuth() *unstructured.Unstructured {
 	}}
 }
 
-// kubernetesEndpoints are the addresses behind the service "kubernetes": the cluster's network
-// interfaces, as on EKS. An API server would enter itself, and take itself out again when it
-// makes way for another.
+// kubernetesEndpoints returns the addresses behind the service "kubernetes": the cluster's network interfaces, as on
+// EKS. An API server would enter itself, and take itself out again when it makes way for another.
 func kubernetesEndpoints(p plane) []*unstructured.Unstructured {
 	ipv6 := p.cluster.IPFamily == ekstypes.IpFamilyIpv6
 	var ips []net.IP

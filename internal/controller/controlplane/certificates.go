@@ -67,7 +67,7 @@ func (c *Controller) ensureKeys(ctx context.Context, cluster record.Cluster) (ke
 	return k, c.publishIssuer(ctx, cluster, k)
 }
 
-// serviceAccountKey is the key that was made in advance, if there is one, or a new one.
+// serviceAccountKey returns the key that was made in advance, if there is one, or a new one.
 func (c *Controller) serviceAccountKey() (*rsa.PrivateKey, error) {
 	select {
 	case key := <-c.standbyKey:
@@ -171,8 +171,8 @@ func (c *Controller) publishIssuer(ctx context.Context, cluster record.Cluster, 
 	return err
 }
 
-// jsonWebKeySet is the JSON Web Key Set of a key. Its key ID is the one that the API server puts into
-// the tokens it signs: the SHA-256 of the public key in DER.
+// jsonWebKeySet returns the JSON Web Key Set of a key. Its key ID is the one that the API server puts into the tokens
+// it signs: the SHA-256 of the public key in DER.
 func jsonWebKeySet(public *rsa.PublicKey) ([]byte, error) {
 	der, err := x509.MarshalPKIXPublicKey(public)
 	if err != nil {
@@ -195,12 +195,12 @@ type leaf struct {
 	ofOtherIssuer func() (pki.Pair, error) // signed elsewhere: by etcd's authority
 }
 
-// clientLeaf is the certificate of a client that Kubernetes knows as a user with groups.
+// clientLeaf returns the certificate of a client that Kubernetes knows as a user with groups.
 func clientLeaf(user string, groups ...string) pki.Leaf {
 	return pki.Leaf{CommonName: user, Organization: groups, Client: true}
 }
 
-// requiredLeaves are all certificates of a cluster.
+// requiredLeaves returns all certificates of a cluster.
 func (c *Controller) requiredLeaves(p plane) ([]leaf, error) {
 	cluster, addresses := p.cluster, p.network.addresses()
 	serviceIPs, err := firstServiceIPs(cluster)
@@ -237,7 +237,7 @@ func (c *Controller) requiredLeaves(p plane) ([]leaf, error) {
 	}, nil
 }
 
-// endpointName is the name that EKS would give the cluster's endpoint.
+// endpointName returns the name that EKS would give the cluster's endpoint.
 func endpointName(cluster record.Cluster) string {
 	return cluster.ID + ".gr7." + cluster.Region + ".eks.amazonaws.com"
 }
@@ -304,7 +304,7 @@ func (c *Controller) issueLeaf(dir string, k keys, l leaf) error {
 	return pki.WritePair(certFile, keyFile, pair)
 }
 
-// renewalDue is when the first of the cluster's certificates must be replaced.
+// renewalDue returns when the first of the cluster's certificates must be replaced.
 func (c *Controller) renewalDue(clusterID string) (time.Time, error) {
 	var due time.Time
 	files, err := filepath.Glob(c.clusterDir(clusterID, "pki", "*.crt"))
@@ -351,7 +351,7 @@ func ensureFile(name string, content []byte) error {
 	return durable.EnsureFile(name, content, 0o600)
 }
 
-// firstServiceIPs are the addresses of the service "kubernetes": the first of each service range.
+// firstServiceIPs returns the addresses of the service "kubernetes": the first of each service range.
 func firstServiceIPs(cluster record.Cluster) ([]net.IP, error) {
 	var ips []net.IP
 	for _, cidr := range []string{cluster.ServiceIPv4CIDR, cluster.ServiceIPv6CIDR} {

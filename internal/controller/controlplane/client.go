@@ -22,9 +22,9 @@ import (
 // poll is how often what has no other way to tell is asked, if there is but one to ask.
 const poll = 5 * time.Millisecond
 
-// Config is how a user, one of EKS's own such as eks:node-manager, reaches the cluster's API
-// server, with a certificate that is valid for a year from now. It is for the managed service's
-// other controllers, which are clients like any other.
+// Config returns the configuration with which a user, one of EKS's own such as eks:node-manager, reaches the cluster's
+// API server, with a certificate that is valid for a year from now. It is for the managed service's other controllers,
+// which are clients like any other.
 func (c *Controller) Config(ctx context.Context, cluster record.Cluster, user string, groups ...string) (*rest.Config,
 	error) {
 	seen, err := c.planes.Get(ctx, cluster.Key())
@@ -133,7 +133,7 @@ var errTimeout = errors.New("took too long")
 // tooOften is how many deaths in a row make a component count as broken.
 const tooOften = 4
 
-// diedOften is an error if the process keeps dying, with the last words of its log.
+// diedOften returns an error if the process keeps dying, with the last words of its log.
 func (c *Controller) diedOften(name string) error {
 	for _, s := range c.o.Host.List(name) {
 		if s.Name == name && s.Deaths >= tooOften {
@@ -161,7 +161,7 @@ const fatal = "fatal error: "
 
 var klogLine = regexp.MustCompile(`^[IWEF]\d{4} `)
 
-// lastError is the last line of a log that says more than that the program ended.
+// lastError returns the last line of a log that says more than that the program ended.
 func lastError(name string) string {
 	f, err := os.Open(name)
 	if err != nil {

@@ -46,12 +46,12 @@ type plane struct {
 	keys    keys
 }
 
-// serverURL is that of the API server for what is on this host.
+// serverURL returns the URL of the API server for what is on this host.
 func (p plane) serverURL() string { return localURL(p.port) }
 
 func localURL(port int) string { return "https://127.0.0.1:" + strconv.Itoa(port) }
 
-// endpoint is the URL of the API server for users.
+// endpoint returns the URL of the API server for users.
 func (p plane) endpoint() string {
 	if p.public == nil {
 		return p.serverURL()
@@ -59,11 +59,11 @@ func (p plane) endpoint() string {
 	return "https://" + endpointName(p.cluster)
 }
 
-// localIP is a loopback address of the cluster's own, where its other components have their usual
-// ports. The port of the API server is unique on this machine, so the address is too.
+// localIP returns a loopback address of the cluster's own, where its other components have their usual ports. The port
+// of the API server is unique on this machine, so the address is too.
 func (p plane) localIP() net.IP { return loopback(p.port, 1) }
 
-// loopback is an address in 127.0.0.0/8 that belongs to a port.
+// loopback returns an address in 127.0.0.0/8 that belongs to a port.
 func loopback(port int, n byte) net.IP { return net.IPv4(127, byte(port>>8), byte(port), n).To4() }
 
 // components are the specifications of a control plane's processes.
@@ -185,7 +185,7 @@ func (c *Controller) specify(p plane) (components, error) {
 	return out, nil
 }
 
-// baseSpec is what all components have in common.
+// baseSpec returns what all components have in common.
 func (c *Controller) baseSpec(p plane, component string, args []string) process.Spec {
 	memory := memoryLimit(component, hostmemory.Total())
 	spec := process.Spec{
@@ -214,7 +214,7 @@ func (c *Controller) baseSpec(p plane, component string, args []string) process.
 	return spec
 }
 
-// serving are the flags of a component's own port, on which only its health is of interest.
+// serving returns the flags of a component's own port, on which only its health is of interest.
 func (c *Controller) serving(p plane, port int) []string {
 	return []string{
 		"--bind-address=" + p.localIP().String(),
@@ -227,13 +227,13 @@ func (c *Controller) serving(p plane, port int) []string {
 	}
 }
 
-// healthURL is where a component says how it is.
+// healthURL returns the URL of the health of a component.
 func healthURL(p plane, component string) string {
 	ports := map[string]string{kubeControllerManager: "10257", cloudControllerManager: "10258", kubeScheduler: "10259"}
 	return "https://" + net.JoinHostPort(p.localIP().String(), ports[component]) + "/healthz"
 }
 
-// apiServer is the command line of kube-apiserver, as that of EKS as far as it shows in its log.
+// apiServer returns the command line of kube-apiserver, as that of EKS as far as it shows in its log.
 func (c *Controller) apiServer(p plane, write func(files) (string, error)) ([]string, error) {
 	cluster := p.cluster
 	var hooks Webhooks
@@ -356,8 +356,8 @@ func (c *Controller) apiServer(p plane, write func(files) (string, error)) ([]st
 	return args, nil
 }
 
-// egressSockets are where the API server finds the way to what is in its VPC, and to the rest. They are empty where
-// nobody serves them.
+// egressSockets returns the sockets by which the API server reaches what is in its VPC, and the rest. They are empty
+// where nobody serves them.
 func (c *Controller) egressSockets(clusterID string) (cluster, managed string) {
 	if socket := c.o.Endpoints.EgressSocket(clusterID); socket != "" || c.o.EgressSockets == nil {
 		return socket, c.o.Endpoints.ManagedEgressSocket(clusterID)
@@ -365,7 +365,7 @@ func (c *Controller) egressSockets(clusterID string) (cluster, managed string) {
 	return c.o.EgressSockets(clusterID)
 }
 
-// advertiseAddress is the private address of the cluster's first network interface.
+// advertiseAddress returns the private address of the cluster's first network interface.
 func advertiseAddress(p plane) (string, error) {
 	for _, ip := range p.network.addresses() {
 		if (ip.To4() != nil) == (p.cluster.ServiceIPv6CIDR == "") {
@@ -439,7 +439,7 @@ func cloudConfiguration(cluster record.Cluster, endpoint string) []byte {
 	return []byte(b.String())
 }
 
-// scoringStrategy is the NodeResourcesFit strategy that the user asked for.
+// scoringStrategy returns the NodeResourcesFit strategy that the user asked for.
 func scoringStrategy(config *ekstypes.NodeResourcesFitConfig) (map[string]any, error) {
 	s := config.ScoringStrategy
 	if s == nil {

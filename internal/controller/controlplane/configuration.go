@@ -60,7 +60,7 @@ func (c *Controller) removeConfigurations(clusterID string, used []string) error
 	return nil
 }
 
-// kubeconfig is how a component finds the API server and who it is there.
+// kubeconfig returns the kubeconfig with which a component reaches the API server.
 func (c *Controller) kubeconfig(clusterID, endpoint, user, certificate string) ([]byte, error) {
 	pki := func(name string) string { return c.clusterDir(clusterID, "pki", name) }
 	return yaml.Marshal(map[string]any{
@@ -133,7 +133,7 @@ func encryption(all [][]byte) ([]byte, error) {
 	})
 }
 
-// schedulerConfiguration is what the user's KubeSchedulerConfig says, on top of the defaults.
+// schedulerConfiguration returns what the user's KubeSchedulerConfig says, on top of the defaults.
 func schedulerConfiguration(cluster record.Cluster, kubeconfig string) ([]byte, error) {
 	config := map[string]any{
 		"apiVersion":       "kubescheduler.config.k8s.io/v1",

@@ -230,7 +230,7 @@ func New(o Options) *Controller {
 	}
 }
 
-// Controller is what reconcile.Run runs.
+// Controller returns what reconcile.Run runs.
 func (c *Controller) Controller() reconcile.Controller {
 	return reconcile.Controller{
 		Name:      "controlplane",
@@ -333,7 +333,7 @@ func (c *Controller) recordOutcome(ctx context.Context, cluster record.Cluster, 
 	return reconcile.Result{After: after}, nil
 }
 
-// whileWanted is ctx until the cluster is deleted.
+// whileWanted returns a context that ends with ctx, or when the cluster is deleted.
 func (c *Controller) whileWanted(ctx context.Context, cluster record.Cluster) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var watching conc.WaitGroup
@@ -383,13 +383,13 @@ func (c *Controller) observe(ctx context.Context, cluster record.Cluster, change
 	}
 }
 
-// wantedVersion is the minor version that should serve.
+// wantedVersion returns the minor version that should serve.
 func (c *Controller) wantedVersion(ctx context.Context, cluster record.Cluster) (string, error) {
 	last, err := c.lastUpdate(ctx, cluster)
 	return cluster.WantedVersion(last), err
 }
 
-// lastUpdate is the newest update of the cluster itself, or zero.
+// lastUpdate returns the newest update of the cluster itself, or zero.
 func (c *Controller) lastUpdate(ctx context.Context, cluster record.Cluster) (record.Update, error) {
 	if cluster.LastUpdateID == "" {
 		return record.Update{}, nil
@@ -402,8 +402,8 @@ func (c *Controller) lastUpdate(ctx context.Context, cluster record.Cluster) (re
 	return row.Value, err
 }
 
-// openUpdates are the cluster's own updates that are in progress, but for those of its logging: who ships
-// the logs ends them.
+// openUpdates returns the cluster's own updates that are in progress, but for those of its logging: who ships the logs
+// ends them.
 func (c *Controller) openUpdates(ctx context.Context, cluster record.Cluster) ([]store.Row[record.Update], error) {
 	rows, err := c.updates.List(ctx, store.Prefix(cluster.Account, cluster.Region, cluster.Name))
 	if err != nil {
@@ -440,7 +440,7 @@ func (c *Controller) endUpdates(ctx context.Context, rows []store.Row[record.Upd
 	return nil
 }
 
-// clusterDir is a path in the cluster's directory.
+// clusterDir returns a path in the cluster's directory.
 func (c *Controller) clusterDir(clusterID string, elements ...string) string {
 	return filepath.Join(append([]string{c.o.Dir, clusterID}, elements...)...)
 }

@@ -86,7 +86,7 @@ func (c *Controller) awaitReady(ctx context.Context, p plane, name string, port 
 	})
 }
 
-// running are the cluster's API servers that run.
+// running returns the cluster's API servers that run.
 func (c *Controller) running(clusterID string) []process.Status {
 	return slices.DeleteFunc(c.o.Host.List(apiServers(clusterID)), func(s process.Status) bool { return !s.Running })
 }

@@ -25,5 +25,5 @@ func memoryLimit(component string, host uint64) uint64 {
 	return max(host/8/memoryStep*memoryStep, minMemory)
 }
 
-// goMemoryLimit is the setting with which Go collects garbage more often before a component reaches its bound.
+// goMemoryLimit returns the setting with which Go collects garbage more often before a component reaches its bound.
 func goMemoryLimit(bound uint64) string { return fmt.Sprintf("GOMEMLIMIT=%dMiB", bound>>20/10*8) }

@@ -55,7 +55,7 @@ type network struct {
 	interfaces    []ec2types.NetworkInterface // by subnet ID
 }
 
-// addresses are the private addresses of the interfaces.
+// addresses returns the private addresses of the interfaces.
 func (n network) addresses() []net.IP {
 	var ips []net.IP
 	for _, i := range n.interfaces {
@@ -305,7 +305,7 @@ func newFilter(name, value string) ec2types.Filter {
 	return ec2types.Filter{Name: &name, Values: []string{value}}
 }
 
-// errorCode is the error code of an AWS API error, or empty.
+// errorCode returns the error code of an AWS API error, or empty.
 func errorCode(err error) string {
 	var api smithy.APIError
 	if errors.As(err, &api) {

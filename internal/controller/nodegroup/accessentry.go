@@ -12,7 +12,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// siblings is the prefix of the keys of the cluster's node groups.
+// siblings returns the prefix of the keys of the cluster's node groups.
 func (g *group) siblings() string { return store.Prefix(g.row.Account, g.row.Region, g.row.Cluster) }
 
 // ensureAccessEntry lets the node role in by an access entry, unless it has one, of whatever type.

@@ -25,7 +25,7 @@ const (
 	throughEntry = "access-entry"
 )
 
-// authRole is the role as aws-auth knows it: the authenticator compares roles without their paths.
+// authRole returns the role as aws-auth knows it: the authenticator compares roles without their paths.
 func (g *group) authRole() string {
 	return "arn:aws:iam::" + g.row.Account + ":role/" + g.roleName()
 }
@@ -73,7 +73,7 @@ func (g *group) recordAccess(how string) {
 	}
 }
 
-// malformed is what is wrong with aws-auth; nothing in it is touched.
+// malformed returns what is wrong with aws-auth; nothing in it is touched.
 func (g *group) malformed(err error) error {
 	return &problem{ekstypes.Issue{Code: ekstypes.NodegroupIssueCodeAccessDenied, Message: ptr(err.Error()),
 		ResourceIds: []string{authNamespace + "/" + authName}}}
@@ -213,5 +213,5 @@ func (s *server) followAuth(ctx context.Context, known, changed func()) error {
 		})
 }
 
-// mapRoles is the text of mapRoles in aws-auth, as it was last heard of; empty without any.
+// mapRoles returns the text of mapRoles in aws-auth, as it was last heard of; empty without any.
 func (s *server) mapRoles() string { return stringValue(s.auth.Load()) }

@@ -132,7 +132,7 @@ func (g *group) drainMember(ctx context.Context, m member) (time.Duration, error
 	return 0, g.completeHook(ctx, m.ID(), terminateHook)
 }
 
-// interrupted is when EC2 takes a spot instance that it gave notice; zero when it gave none.
+// interrupted returns when EC2 takes a spot instance that it gave notice; zero when it gave none.
 func (g *group) interrupted(ctx context.Context, m member) (time.Time, error) {
 	row, err := g.c.instances.Get(ctx, record.EC2Key(g.row.Account, g.row.Region, m.ID()))
 	if ignoreNotFound(err) != nil {
@@ -200,7 +200,7 @@ func (g *group) cancelReturned(ctx context.Context) error {
 	return nil
 }
 
-// waiting is since when an instance waits for the launch hook: one that comes from the warm pool was launched long
+// waiting returns since when an instance waits for the launch hook: one that comes from the warm pool was launched long
 // before.
 func waiting(i record.AutoScalingInstance) time.Time {
 	for _, a := range i.Actions {

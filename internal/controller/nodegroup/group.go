@@ -53,7 +53,7 @@ type member struct {
 	Old      bool         // it is not of state.LaunchTemplateVersion
 }
 
-// ID is the instance's ID.
+// ID returns the instance's ID.
 func (m member) ID() string { return aws.ToString(m.Instance.InstanceId) }
 
 // Reconcile reconciles the node group with the given key.
@@ -199,10 +199,10 @@ func (g *group) ownsScalingGroup(ctx context.Context, name string) (bool, error)
 	return err == nil && g.isCreatedByEKS(row.Value.CreatedBy), ignoreNotFound(err)
 }
 
-// scalingName is the name of the group's Auto Scaling group.
+// scalingName returns the name of the group's Auto Scaling group.
 func (g *group) scalingName() string { return "eks-" + g.row.Name + "-" + g.row.ID }
 
-// earlierWait is the sooner of two waits, where 0 is none.
+// earlierWait returns the sooner of two waits, where 0 is none.
 func earlierWait(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
 		return b

@@ -119,7 +119,7 @@ func (g *group) checkLaunches(ctx context.Context) error {
 	return nil
 }
 
-// launchIssue is the issue that a failed launch is; passing says that waiting may help.
+// launchIssue returns the health issue of a failed launch; passing says that waiting may help.
 func (g *group) launchIssue(text string) (issue ekstypes.Issue, passing bool) {
 	issue = ekstypes.Issue{Code: ekstypes.NodegroupIssueCodeAsgInstanceLaunchFailures,
 		Message: ptr("Could not launch On-Demand Instances. " + text), ResourceIds: []string{g.scalingName()}}

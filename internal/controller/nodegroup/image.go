@@ -17,7 +17,7 @@ type imageKind struct {
 	variant      string
 }
 
-// resolveImageKind is what an AMI type stands for; false for CUSTOM and for types of which there are no images.
+// resolveImageKind returns what an AMI type stands for; false for CUSTOM and for types of which there are no images.
 func resolveImageKind(t ekstypes.AMITypes) (imageKind, bool) {
 	name := string(t)
 	k := imageKind{architecture: "x86_64", variant: ami.Standard}
@@ -40,7 +40,7 @@ func resolveImageKind(t ekstypes.AMITypes) (imageKind, bool) {
 	return k, !strings.HasSuffix(name, "_NEURON")
 }
 
-// findImage is the EKS-optimized image of a template.
+// findImage returns the EKS-optimized image of a template.
 func (g *group) findImage(want record.NodegroupTemplate) (ami.Image, error) {
 	kind, ok := resolveImageKind(g.row.AMIType)
 	if ok {
@@ -59,7 +59,8 @@ func (g *group) findImage(want record.NodegroupTemplate) (ami.Image, error) {
 	}}
 }
 
-// rootDevice is the device whose size the node group's disk size is: Bottlerocket keeps its data on a second volume.
+// rootDevice returns the device whose size the node group's disk size is: Bottlerocket keeps its data on a second
+// volume.
 func rootDevice(i ami.Image) string {
 	if i.DataVolumeGiB > 0 {
 		return "/dev/xvdb"

@@ -85,7 +85,8 @@ func (g *group) labelNode(ctx context.Context, n *corev1.Node) error {
 	return nil
 }
 
-// retaint is a node's taints with those that were wanted and are no more taken out, and those that are wanted put in.
+// retaint returns a node's taints with those that were wanted and are no more taken out, and those that are wanted put
+// in.
 func retaint(have []corev1.Taint, before, now []ekstypes.Taint) (all []corev1.Taint, differ bool) {
 	for _, t := range have {
 		kube := func(w ekstypes.Taint) bool { return *w.Key == t.Key && taintEffect(w.Effect) == string(t.Effect) }

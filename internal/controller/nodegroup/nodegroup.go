@@ -227,7 +227,7 @@ func New(o Options) *Controller {
 	return c
 }
 
-// Controllers is what reconcile.Run runs. A key is that of a node group.
+// Controllers returns what reconcile.Run runs. A key is that of a node group.
 func (c *Controller) Controllers() []reconcile.Controller {
 	return []reconcile.Controller{{
 		Name:      "nodegroup",

@@ -116,7 +116,7 @@ func (c *Controller) watchNodes(ctx context.Context, changed func(key string)) {
 	})
 }
 
-// groupsOfNode are the groups of a node: by its label, which a user may have given it, and by its instance.
+// groupsOfNode returns the groups of a node: by its label, which a user may have given it, and by its instance.
 func (c *Controller) groupsOfNode(cluster string, n *corev1.Node) []string {
 	at := store.Parts(cluster)
 	if name := n.Labels[groupLabel]; name != "" {

@@ -13,7 +13,7 @@ type problem struct{ issue ekstypes.Issue }
 
 func (p *problem) Error() string { return string(p.issue.Code) + ": " + *p.issue.Message }
 
-// errorCode is the AWS error code of err, "" when it has none.
+// errorCode returns the AWS error code of err, "" when it has none.
 func errorCode(err error) string {
 	var api smithy.APIError
 	if errors.As(err, &api) {
@@ -22,7 +22,7 @@ func errorCode(err error) string {
 	return ""
 }
 
-// message is what AWS says of err, or err itself.
+// message returns what AWS says of err, or err itself.
 func message(err error) string {
 	var api smithy.APIError
 	if errors.As(err, &api) {

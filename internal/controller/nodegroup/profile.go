@@ -13,12 +13,12 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// roleName is the name of the node role, without its path.
+// roleName returns the name of the node role, without its path.
 func (g *group) roleName() string {
 	return g.row.NodeRoleARN[strings.LastIndexByte(g.row.NodeRoleARN, '/')+1:]
 }
 
-// madeName is the name of what EKS makes for the group.
+// madeName returns the name of what EKS makes for the group.
 func (g *group) madeName() string { return "eks-" + g.row.ID }
 
 // ensureInstanceProfile gives the node role to the instances, by an instance profile of the group's own.

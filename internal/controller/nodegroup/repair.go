@@ -120,7 +120,7 @@ func (g *group) recordUnhealthy(ctx context.Context, enabled bool) error {
 	return nil
 }
 
-// ailment is what a node suffers from: of several conditions the one that is acted on first.
+// ailment returns what a node suffers from: of several conditions the one that is acted on first.
 func ailment(n *corev1.Node, config *ekstypes.NodeRepairConfig, now time.Time) (worst record.NodegroupUnhealthy,
 	ill bool) {
 	if n == nil {
@@ -145,7 +145,7 @@ func ailment(n *corev1.Node, config *ekstypes.NodeRepairConfig, now time.Time) (
 	return worst, ill
 }
 
-// repairAction is what is done about a node, and how long after it fell ill.
+// repairAction returns what is done about a node, and how long after it fell ill.
 func repairAction(u record.NodegroupUnhealthy, config *ekstypes.NodeRepairConfig) (ekstypes.RepairAction,
 	time.Duration) {
 	if config != nil {
@@ -175,8 +175,8 @@ func isRepairHalted(config *ekstypes.NodeRepairConfig, unhealthy, nodes int) boo
 	return nodes > 5 && unhealthy*100 > 20*nodes
 }
 
-// parallelRepairs is how many nodes are repaired at once: as many as are unhealthy, unless the group says how many or
-// which percentage of them.
+// parallelRepairs returns how many nodes are repaired at once: as many as are unhealthy, unless the group says how many
+// or which percentage of them.
 func parallelRepairs(config *ekstypes.NodeRepairConfig, unhealthy int) int {
 	switch {
 	case config.MaxParallelNodesRepairedCount != nil:

@@ -15,7 +15,7 @@ import (
 
 var crashScaledDown = crash.At("nodegroup/scaled-down")
 
-// scaleDown is the last phase: the Auto Scaling group shrinks, node by node, to the sizes that it had. The update has
+// scaleDown runs the last phase: the Auto Scaling group shrinks, node by node, to the sizes that it had. The update has
 // succeeded once every node is new and Ready.
 func (g *group) scaleDown(ctx context.Context) (time.Duration, error) {
 	r := g.state.Roll
@@ -141,7 +141,7 @@ func (g *group) pickSurplus(ctx context.Context, most, nodes int32) error {
 	return err
 }
 
-// unlaunched is how much of its desired capacity the Auto Scaling group does not have.
+// unlaunched returns how much of its desired capacity the Auto Scaling group does not have.
 func (g *group) unlaunched() int32 {
 	n := aws.ToInt32(g.asg.DesiredCapacity)
 	for _, m := range g.members {
@@ -154,9 +154,9 @@ func (g *group) unlaunched() int32 {
 
 var errNobody = errors.New("no node is to go")
 
-// leastMissed is the node to go next of those that are too many: one that serves nobody, before one in the zone that
-// has most, before one with few pods. In an update that fails new ones go before old ones; in one that succeeds there
-// are no others.
+// leastMissed returns the node to go next of those that are too many: one that serves nobody, before one in the zone
+// that has most, before one with few pods. In an update that fails new ones go before old ones; in one that succeeds
+// there are no others.
 func (g *group) leastMissed(ctx context.Context) (member, error) {
 	zones := map[string]int{}
 	var stay []member

@@ -17,8 +17,8 @@ var (
 	crashCordoned = crash.At("nodegroup/cordons-recorded")
 )
 
-// scaleUp is the second phase: the Auto Scaling group grows, until a new node is Ready in every zone in which there is
-// an old one, and no new one is not. The old ones are cordoned then.
+// scaleUp runs the second phase: the Auto Scaling group grows, until a new node is Ready in every zone in which there
+// is an old one, and no new one is not. The old ones are cordoned then.
 func (g *group) scaleUp(ctx context.Context) (time.Duration, error) {
 	r := g.state.Roll
 	largest, desired := *r.Before.MaxSize+r.Added, *r.Before.DesiredSize+r.Added

@@ -94,8 +94,8 @@ func (g *group) scalingRefused(ctx context.Context, err error) error {
 	return &problem{issue}
 }
 
-// instancesPolicy is how instances are chosen: on demand by the order of the types, of spot instances where there is
-// most room.
+// instancesPolicy returns how instances are chosen: on demand by the order of the types, of spot instances where there
+// is most room.
 // https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html#managed-node-group-capacity-types
 func (g *group) instancesPolicy() *astypes.MixedInstancesPolicy {
 	policy := &astypes.MixedInstancesPolicy{
@@ -141,7 +141,7 @@ func (g *group) launchFromTemplate(ctx context.Context) error {
 	return g.describeScalingGroup(ctx)
 }
 
-// templateInUse is the version that the Auto Scaling group launches from, "" when it is of another template.
+// templateInUse returns the version that the Auto Scaling group launches from, "" when it is of another template.
 func (g *group) templateInUse() string {
 	spec := g.asg.LaunchTemplate
 	if p := g.asg.MixedInstancesPolicy; p != nil && p.LaunchTemplate != nil {
@@ -191,7 +191,7 @@ func (g *group) applyScaling(ctx context.Context) error {
 	return nil
 }
 
-// scalingTags are the tags of the Auto Scaling group: those by which it is known, those by which Cluster Autoscaler
+// scalingTags returns the tags of the Auto Scaling group: those by which it is known, those by which Cluster Autoscaler
 // finds it, and those that tell it what a node would be like while there is none.
 func (g *group) scalingTags() []astypes.Tag {
 	all := [][2]string{

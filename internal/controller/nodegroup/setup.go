@@ -10,7 +10,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// prepareUpdate is the first phase: once the Auto Scaling group launches from the new version of the launch template
+// prepareUpdate runs the first phase: once the Auto Scaling group launches from the new version of the launch template
 // (template.go makes it, scaling.go gives it), its sizes are remembered, and how far it has to grow. An update that
 // changes nothing that nodes are made from, and one of a group without nodes, ends here.
 func (g *group) prepareUpdate(ctx context.Context) (time.Duration, error) {

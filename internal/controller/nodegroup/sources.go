@@ -33,8 +33,8 @@ func (c *Controller) ofScalingGroup(key string) []string {
 	return c.keyByScalingGroup(at[2])
 }
 
-// depends is the source of the groups that something of a table may concern that its users take away, or put back: all
-// of the account when it is gone, otherwise those with which something is wrong.
+// depends returns the source of the groups that something of a table may concern that its users take away, or put back:
+// all of the account when it is gone, otherwise those with which something is wrong.
 func depends[T any](c *Controller, t store.Table[T]) reconcile.Source {
 	return reconcile.Mapped(t, "", func(key string) []string {
 		ctx := context.Background()
@@ -78,7 +78,7 @@ func (c *Controller) ofFailing(key string) []string {
 	return c.ofMember(key)
 }
 
-// keyByScalingGroup is the key of the group whose Auto Scaling group has that name: "eks-<name>-<UUID>".
+// keyByScalingGroup returns the key of the group whose Auto Scaling group has that name: "eks-<name>-<UUID>".
 func (c *Controller) keyByScalingGroup(scaling string) []string {
 	const uuid = 36
 	if !strings.HasPrefix(scaling, "eks-") || len(scaling) < uuid {

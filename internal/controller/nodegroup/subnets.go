@@ -12,7 +12,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// missingSubnets are the group's subnets that are gone.
+// missingSubnets returns the group's subnets that are gone.
 func (g *group) missingSubnets(ctx context.Context) []string {
 	var ids []string
 	for _, id := range g.row.SubnetIDs {

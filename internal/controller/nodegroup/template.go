@@ -81,8 +81,8 @@ func (g *group) ensureTemplateVersion(ctx context.Context, want record.Nodegroup
 	return g.saveState(ctx)
 }
 
-// firstDescription is of the version with which the template is made. Without a launch template of the user's the nodes
-// are to carry the template's own ID as a label, which is not known yet: another version follows.
+// firstDescription returns the description of the version with which the template is made. Without a launch template of
+// the user's the nodes are to carry the template's own ID as a label, which is not known yet: another version follows.
 func (g *group) firstDescription(want record.NodegroupTemplate, hash string) string {
 	if want.LaunchTemplate == nil {
 		return "initial"
@@ -90,7 +90,7 @@ func (g *group) firstDescription(want record.NodegroupTemplate, hash string) str
 	return hash
 }
 
-// templateHash is of all that nodes are made from and that can change.
+// templateHash returns a hash of all that nodes are made from and that can change.
 func (g *group) templateHash(want record.NodegroupTemplate) (string, error) {
 	text, err := json.Marshal(struct {
 		Template record.NodegroupTemplate
@@ -119,7 +119,7 @@ func (g *group) checkTemplate(ctx context.Context) error {
 	return nil
 }
 
-// findTemplate is EKS's launch template of the group, nil before there is one.
+// findTemplate returns EKS's launch template of the group, nil before there is one.
 func (g *group) findTemplate(ctx context.Context) (*ec2types.LaunchTemplate, error) {
 	out, err := g.ec2.DescribeLaunchTemplates(ctx, &ec2.DescribeLaunchTemplatesInput{Filters: []ec2types.Filter{
 		{Name: aws.String("launch-template-name"), Values: []string{g.madeName()}},
@@ -165,8 +165,8 @@ func (g *group) isCreatedByEKS(creator string) bool {
 		strings.HasPrefix(session.Resource, "assumed-role/"+ServiceLinkedRole+"/")
 }
 
-// templateData is what nodes as wanted are launched from. id and number are of the version of EKS's template that it is
-// to become.
+// templateData returns what nodes as wanted are launched from. id and number are of the version of EKS's template that
+// it is to become.
 func (g *group) templateData(ctx context.Context, want record.NodegroupTemplate, id string,
 	number int64) (*ec2types.RequestLaunchTemplateData, error) {
 	data := &ec2types.RequestLaunchTemplateData{}
@@ -230,7 +230,7 @@ func (g *group) templateData(ctx context.Context, want record.NodegroupTemplate,
 	return data, nil
 }
 
-// invalidTemplate is what is wrong with the user's launch template.
+// invalidTemplate returns what is wrong with the user's launch template.
 func (g *group) invalidTemplate(want record.NodegroupTemplate, message string) error {
 	id := g.row.Name
 	if want.LaunchTemplate != nil {
@@ -240,7 +240,7 @@ func (g *group) invalidTemplate(want record.NodegroupTemplate, message string) e
 		Message: &message, ResourceIds: []string{id}}}
 }
 
-// usersTemplate is the data of a version of the user's launch template, all of it.
+// usersTemplate returns the data of a version of the user's launch template, all of it.
 func (g *group) usersTemplate(ctx context.Context, spec ekstypes.LaunchTemplateSpecification) (
 	*ec2types.RequestLaunchTemplateData, error) {
 	out, err := g.ec2.DescribeLaunchTemplateVersions(ctx,
@@ -276,7 +276,7 @@ func (g *group) usersTemplateGone(spec ekstypes.LaunchTemplateSpecification) err
 	}}
 }
 
-// setDefaults are what EKS chooses when the user has no launch template.
+// setDefaults sets what EKS chooses when the user has no launch template.
 func (g *group) setDefaults(data *ec2types.RequestLaunchTemplateData, image ami.Image) {
 	data.BlockDeviceMappings = []ec2types.LaunchTemplateBlockDeviceMappingRequest{{
 		DeviceName: ptr(rootDevice(image)),
@@ -310,7 +310,7 @@ func (g *group) setSecurityGroups(data *ec2types.RequestLaunchTemplateData, clus
 	}
 }
 
-// resourceTags are those of all that EKS makes for the group.
+// resourceTags returns the tags of all that EKS makes for the group.
 func (g *group) resourceTags() []ec2types.Tag {
 	return []ec2types.Tag{{Key: aws.String(clusterTag), Value: &g.row.Cluster},
 		{Key: aws.String(groupTag), Value: &g.row.Name}}
@@ -335,7 +335,7 @@ func (g *group) tagSpecifications(
 	return users
 }
 
-// maxPods is how many pods a node takes: as many as the least of its instance types has addresses for.
+// maxPods returns how many pods a node takes: as many as the least of its instance types has addresses for.
 func (g *group) maxPods(templateType string) int {
 	names := g.row.InstanceTypes
 	if len(names) == 0 {

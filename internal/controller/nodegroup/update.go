@@ -120,7 +120,7 @@ func (g *group) failUpdate(ctx context.Context, code ekstypes.ErrorCode, message
 	return err
 }
 
-// failJoin is for new nodes that do not come.
+// failJoin fails the update because new nodes do not come.
 func (g *group) failJoin(ctx context.Context) error {
 	var missing []string
 	for _, m := range g.members {
@@ -132,7 +132,7 @@ func (g *group) failJoin(ctx context.Context) error {
 		"Couldn't proceed with upgrade process as new nodes are not joining node group "+g.row.Name, missing...)
 }
 
-// failEviction is for nodes that do not get empty, with what is left on them.
+// failEviction fails the update because nodes cannot be drained, with what is left on them.
 func (g *group) failEviction(ctx context.Context, nodes []string, left []drain.Pod) error {
 	var why []string
 	for i, pod := range left {
@@ -165,7 +165,7 @@ func (g *group) waitForReady() time.Duration {
 	return g.state.Roll.Waiting.Add(g.c.o.JoinTimeout).Sub(g.c.now())
 }
 
-// unavailable is how many of the group's nodes may be unavailable at once: a number, or a percentage of those that
+// unavailable returns how many of the group's nodes may be unavailable at once: a number, or a percentage of those that
 // there were, rounded down, and at least one.
 func unavailable(c ekstypes.NodegroupUpdateConfig, nodes int32) int32 {
 	n := aws.ToInt32(c.MaxUnavailable)
@@ -191,7 +191,7 @@ func (g *group) setSizes(ctx context.Context, largest, desired int32) error {
 	return nil
 }
 
-// zone is the availability zone of a member.
+// zone returns the availability zone of a member.
 func (m member) zone() string { return aws.ToString(m.Instance.AvailabilityZone) }
 
 // balancing is the process of an Auto Scaling group that evens out its zones: it would take nodes away whose turn has
@@ -240,13 +240,13 @@ func (g *group) resumeBalancing(ctx context.Context) error {
 	return nil
 }
 
-// targetSize is how many nodes there are to be in the end: as many as before, unless somebody has raised the minimum
-// meanwhile.
+// targetSize returns how many nodes there are to be in the end: as many as before, unless somebody has raised the
+// minimum meanwhile.
 func (g *group) targetSize() int32 {
 	return max(*g.state.Roll.Before.DesiredSize, aws.ToInt32(g.asg.MinSize))
 }
 
-// shuffled are members in a random order.
+// shuffled returns members in a random order.
 func shuffled(members []member) []member {
 	members = slices.Clone(members)
 	rand.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })

@@ -12,7 +12,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// upgrade is the third phase: old nodes are picked at random, drained, and terminated through the Auto Scaling group,
+// upgrade runs the third phase: old nodes are picked at random, drained, and terminated through the Auto Scaling group,
 // until there are none. At no time are more being drained than may be unavailable, and no node that serves is picked
 // while too many are missing for another reason: a node that was terminated counts until another has come for it.
 func (g *group) upgrade(ctx context.Context) (time.Duration, error) {

@@ -38,7 +38,7 @@ type boot struct {
 // errNotMIME is what EKS says of user data that it cannot merge with its own.
 var errNotMIME = errors.New("User data was not in the MIME multipart format.")
 
-// userData is what a node boots by: the user's part, if there is one, with EKS's own after it.
+// userData returns what a node boots by: the user's part, if there is one, with EKS's own after it.
 // https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html#launch-template-user-data
 func (b boot) userData(family ami.Family, users []byte) ([]byte, error) {
 	switch family {
@@ -81,7 +81,7 @@ func (b boot) bootstrapScript() []byte {
 	return []byte(s.String())
 }
 
-// nodeConfig is the document of nodeadm on Amazon Linux 2023.
+// nodeConfig returns the document of nodeadm on Amazon Linux 2023.
 func (b boot) nodeConfig() ([]byte, error) {
 	flags := []string{"--node-labels=" + joinPairs(b.Labels)}
 	if len(b.Taints) > 0 {
@@ -161,7 +161,7 @@ func (b boot) bottlerocketTOML(users []byte) ([]byte, error) {
 	return toml.Marshal(tables)
 }
 
-// archive is a MIME archive of the parts of the user's, as they are, and one more.
+// archive returns a MIME archive of the parts of the user's, as they are, and one more.
 func archive(users []byte, kind string, content []byte) ([]byte, error) {
 	var out bytes.Buffer
 	w := multipart.NewWriter(&out)
@@ -212,7 +212,7 @@ func archive(users []byte, kind string, content []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// clusterDNSIP is the address of kube-dns: the tenth of the range of Services.
+// clusterDNSIP returns the address of kube-dns: the tenth of the range of Services.
 func (b boot) clusterDNSIP() string {
 	prefix, err := netip.ParsePrefix(b.ServiceCIDR)
 	if err != nil {
@@ -225,7 +225,7 @@ func (b boot) clusterDNSIP() string {
 	return a.String()
 }
 
-// joinPairs is a map as the kubelet takes it, "a=1,b=2".
+// joinPairs returns a map as the kubelet takes it, "a=1,b=2".
 func joinPairs(m map[string]string) string {
 	var all []string
 	for _, k := range slices.Sorted(maps.Keys(m)) {
@@ -234,7 +234,7 @@ func joinPairs(m map[string]string) string {
 	return strings.Join(all, ",")
 }
 
-// taintList are taints as the kubelet takes them, "key=value:NoSchedule,...".
+// taintList returns taints as the kubelet takes them, "key=value:NoSchedule,...".
 func taintList(taints []ekstypes.Taint) string {
 	var all []string
 	for _, t := range taints {
@@ -243,7 +243,7 @@ func taintList(taints []ekstypes.Taint) string {
 	return strings.Join(all, ",")
 }
 
-// taintEffect is an effect as Kubernetes writes it.
+// taintEffect returns an effect as Kubernetes writes it.
 func taintEffect(e ekstypes.TaintEffect) string {
 	switch e {
 	case ekstypes.TaintEffectNoExecute:

@@ -66,7 +66,7 @@ type subnet struct {
 // linkGroup marks the ports of the subnet: their link group.
 func (s subnet) linkGroup() uint32 { return kernelNumber("group", s.id) }
 
-// gateway is the subnet's router address.
+// gateway returns the subnet's router address.
 func (s subnet) gateway() netip.Addr { return s.cidr.Addr().Next() }
 
 // holderKind is what an ENI is plugged into.
@@ -88,8 +88,8 @@ type port struct {
 	key string
 }
 
-// portName is the port's name in the router: 14 of the 17 digits of the ENI's ID, which is what a link's name has room
-// for.
+// portName returns the port's name in the router: 14 of the 17 digits of the ENI's ID, which is what a link's name has
+// room for.
 func (p port) portName() string { return "e" + strings.TrimPrefix(p.eni.ID, "eni-")[:14] }
 
 // linkAlias tells in full what the port connects. It is written last: a link without it is unfinished.
@@ -101,7 +101,7 @@ func (p port) linkAlias() string {
 	return alias + " " + p.eni.MACAddress
 }
 
-// singles are the ENI's addresses without its prefixes.
+// singles returns the ENI's addresses without its prefixes.
 func (p port) singles() (all []netip.Addr) {
 	for _, a := range p.addresses() {
 		if a.IsSingleIP() {
@@ -111,7 +111,7 @@ func (p port) singles() (all []netip.Addr) {
 	return all
 }
 
-// addresses are the ENI's addresses and prefixes: what is delivered to the port.
+// addresses returns the ENI's addresses and prefixes: what is delivered to the port.
 func (p port) addresses() (all []netip.Prefix) {
 	for _, ip := range slices.Concat(p.eni.PrivateIPs, p.eni.IPv6IPs) {
 		if a, err := netip.ParseAddr(ip); err == nil {
@@ -126,7 +126,7 @@ func (p port) addresses() (all []netip.Prefix) {
 	return all
 }
 
-// primary is the ENI's primary address.
+// primary returns the ENI's primary address.
 func (p port) primary() netip.Addr {
 	if len(p.eni.PrivateIPs) == 0 {
 		return netip.Addr{}
@@ -374,7 +374,7 @@ func (d *design) readPublic(ctx context.Context, s *store.Store, region string) 
 	return nil
 }
 
-// holdersOfAddresses are the keys of who has the addresses and prefixes of the ports.
+// holdersOfAddresses returns the keys of who has the addresses and prefixes of the ports.
 func (d *design) holdersOfAddresses() map[netip.Prefix]string {
 	holders := map[netip.Prefix]string{}
 	for _, p := range d.ports {
@@ -426,7 +426,7 @@ func (d *design) readRoutes(ctx context.Context, s *store.Store, region string) 
 	return nil
 }
 
-// tableRoutes are the routes of one route table. What it says nothing of, the main table drops.
+// tableRoutes returns the routes of one route table. What it says nothing of, the main table drops.
 func (d *design) tableRoutes(t record.RouteTable, attached map[string]bool) (routes []route) {
 	table := kernelNumber("table", t.ID)
 	at := map[netip.Prefix]int{}
@@ -480,7 +480,7 @@ func (d *design) tableRoutes(t record.RouteTable, attached map[string]bool) (rou
 	return routes
 }
 
-// targetPort is the port of an ENI or NAT gateway that a route names; nil when it is not plugged.
+// targetPort returns the port of an ENI or NAT gateway that a route names; nil when it is not plugged.
 func (d *design) targetPort(id string) *port {
 	for i, p := range d.ports {
 		if p.eni.ID == id || p.kind == natHolder && p.holder == id {
@@ -490,7 +490,7 @@ func (d *design) targetPort(id string) *port {
 	return nil
 }
 
-// prefixLists are the prefix lists that AWS manages in a region, as internal/aws/ec2 shows them.
+// prefixLists returns the prefix lists that AWS manages in a region, as internal/aws/ec2 shows them.
 func prefixLists(region string) map[string][]netip.Prefix {
 	lists := map[string][]netip.Prefix{}
 	for service, cidr := range map[string]string{"s3": "198.19.1.0/24", "dynamodb": "198.19.2.0/24"} {

@@ -18,7 +18,7 @@ const dhcp = unix.RTPROT_DHCP
 // loopbackIndex is the index of the loopback link in every namespace. Its name is the guest's to change.
 const loopbackIndex = 1
 
-// holderSysctl is what a namespace starts with. The kernel would let it inherit the host's settings.
+// holderSysctl returns what a namespace starts with. The kernel would let it inherit the host's settings.
 func (s *namespace) holderSysctl(kind holderKind) error {
 	lo, err := s.LinkByIndex(loopbackIndex)
 	if err != nil {
@@ -185,7 +185,7 @@ func (s *namespace) bySource(link netlink.Link, p port) error {
 	return s.RuleAdd(rule)
 }
 
-// broadcast is the last address of an IPv4 block.
+// broadcast returns the last address of an IPv4 block.
 func broadcast(p netip.Prefix) net.IP {
 	a := p.Masked().Addr().As4()
 	for i := range a {

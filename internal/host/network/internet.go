@@ -26,7 +26,7 @@ import (
 // hostSide is the internet's link to the host.
 const hostSide = "host"
 
-// vpcLink is the internet's link to a VPC.
+// vpcLink returns the internet's link to a VPC.
 func vpcLink(vpcID string) string { return "v" + strings.TrimPrefix(vpcID, "vpc-")[:14] }
 
 // unreachable are the blocks that the internet does not route: private networks, of VPCs and of the host's neighbors
@@ -40,7 +40,7 @@ var unreachable = []netip.Prefix{
 	netip.MustParsePrefix("::/0"),
 }
 
-// infrastructure is the first /24 of the public range: all but its first two addresses are local to the internet's
+// infrastructure returns the first /24 of the public range: all but its first two addresses are local to the internet's
 // namespace.
 func infrastructure(r netip.Prefix) (blocks []netip.Prefix) {
 	for bits, first := 31, 2; bits >= 25; bits, first = bits-1, first*2 {
@@ -212,7 +212,7 @@ func (s *namespace) onlyAddress(link netlink.Link, address netip.Addr) error {
 	return nil
 }
 
-// internetRoutes are those that belong to no VPC.
+// internetRoutes returns the routes that belong to no VPC.
 func (n *Network) internetRoutes(s *namespace, inner netlink.Link) error {
 	lo, err := s.LinkByName("lo")
 	if err != nil {
@@ -327,10 +327,10 @@ func noteForwarding(owner, link string) error {
 	return os.WriteFile(forwardingFile(owner), append(old, link+"\n"...), 0o600)
 }
 
-// hostTable is the owner's nftables table in the host's namespace.
+// hostTable returns the owner's nftables table in the host's namespace.
 func hostTable(owner string) string { return "coracle-" + owner }
 
-// hostRules are what the host does with the internet's packets: those for others leave with the host's address, and
+// hostRules returns what the host does with the internet's packets: those for others leave with the host's address, and
 // neither the host's own services nor its neighbors, which are in on-link blocks where their addresses are public, are
 // open to what runs inside. Without bounds, VPCs may have any number of connections.
 func hostRules(owner string, public netip.Prefix, neighbors []netip.Prefix, bounds connectionBounds) *ruleset {
@@ -391,7 +391,7 @@ func (s *namespace) onLinkBlocks(public netip.Prefix) (blocks []netip.Prefix, er
 
 func masquerade() []expr.Any { return []expr.Any{&expr.Masq{}} }
 
-// holders are the names of all namespaces that ENIs are plugged into.
+// holders returns the names of all namespaces that ENIs are plugged into.
 func (n *Network) holders(ctx context.Context) (map[string]bool, error) {
 	used := map[string]bool{InternetNamespace: true}
 	vpcs, err := record.VPCs(n.o.Store).List(ctx, "")

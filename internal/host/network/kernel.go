@@ -52,11 +52,11 @@ func (s *namespace) close() {
 	s.file.Close()
 }
 
-// netlinkFD is the namespace for netlink.
+// netlinkFD returns the namespace for netlink.
 func (s *namespace) netlinkFD() netlink.NsFd { return netlink.NsFd(s.file.Fd()) }
 
-// listLinks are the links of the namespace by name. It is for namespaces of our own only: root of a machine can make
-// any number of links in that of the machine.
+// listLinks returns the links of the namespace by name. It is for namespaces of our own only: root of a machine can
+// make any number of links in that of the machine.
 func (s *namespace) listLinks() (map[string]netlink.Link, error) {
 	all, err := retryDump(func() ([]netlink.Link, error) { return s.LinkList() })
 	if err != nil {
@@ -101,12 +101,12 @@ func setSysctl(values map[string]string) error {
 	return errors.Join(errs...)
 }
 
-// toIPNet is p for netlink.
+// toIPNet returns p for netlink.
 func toIPNet(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }
 
-// prefixOf is the prefix that netlink says; false for none.
+// prefixOf returns the prefix that netlink says; false for none.
 func prefixOf(n *net.IPNet) (netip.Prefix, bool) {
 	if n == nil {
 		return netip.Prefix{}, false
@@ -119,10 +119,10 @@ func prefixOf(n *net.IPNet) (netip.Prefix, bool) {
 	return netip.PrefixFrom(a, bits), ok
 }
 
-// hostPrefix is the prefix of one address.
+// hostPrefix returns the prefix of one address.
 func hostPrefix(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }
 
-// addressFamily is the netlink family of an address.
+// addressFamily returns the netlink family of an address.
 func addressFamily(a netip.Addr) int {
 	if a.Is4() {
 		return netlink.FAMILY_V4

@@ -13,21 +13,21 @@ const InternetNamespace = "internet"
 // MTU is that of every link inside a VPC, in bytes.
 const MTU = 9001
 
-// runDirectory is where the namespaces of an owner are, and what is known of them besides.
+// runDirectory returns the directory of the namespaces of an owner, and of what is known of them besides.
 func runDirectory(owner string) string { return rundir.Path(owner) }
 
-// NamespacePath is the file on which a namespace of an owner is mounted.
+// NamespacePath returns the file on which a namespace of an owner is mounted.
 func NamespacePath(owner, name string) string {
 	return filepath.Join(runDirectory(owner), "netns", name)
 }
 
-// VPCNamespace is the name of a VPC's router.
+// VPCNamespace returns the name of a VPC's router.
 func VPCNamespace(vpcID string) string { return vpcID }
 
-// HostLink is the name of the owner's link in the host's namespace.
+// HostLink returns the name of the owner's link in the host's namespace.
 func HostLink(owner string) string { return "cor-" + owner[:10] }
 
-// nthAddress is the n-th address of a range.
+// nthAddress returns the n-th address of a range.
 func nthAddress(r netip.Prefix, n int) netip.Addr {
 	a := r.Masked().Addr()
 	for range n {
@@ -36,11 +36,11 @@ func nthAddress(r netip.Prefix, n int) netip.Addr {
 	return a
 }
 
-// HostAddress is the host's own address in a public range: what the internet sees of it.
+// HostAddress returns the host's own address in a public range: what the internet sees of it.
 func HostAddress(r netip.Prefix) netip.Addr { return nthAddress(r, 1) }
 
-// GatewayAddress is the address of the internet's namespace towards the host.
+// GatewayAddress returns the address of the internet's namespace towards the host.
 func GatewayAddress(r netip.Prefix) netip.Addr { return nthAddress(r, 2) }
 
-// APIAddress is the address of the AWS APIs: local to every router, and to the internet's namespace for the host.
+// APIAddress returns the address of the AWS APIs: local to every router, and to the internet's namespace for the host.
 func APIAddress(r netip.Prefix) netip.Addr { return nthAddress(r, 3) }

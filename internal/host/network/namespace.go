@@ -162,7 +162,7 @@ func In(path string, f func() error) error {
 	return <-done
 }
 
-// Listen is net.Listen inside the namespace at path.
+// Listen calls net.Listen inside the namespace at path.
 func Listen(ctx context.Context, path, network, address string) (l net.Listener, err error) {
 	err = In(path, func() error {
 		l, err = (&net.ListenConfig{}).Listen(ctx, network, address)
@@ -171,7 +171,7 @@ func Listen(ctx context.Context, path, network, address string) (l net.Listener,
 	return l, err
 }
 
-// ListenPacket is net.ListenPacket inside the namespace at path.
+// ListenPacket calls net.ListenPacket inside the namespace at path.
 func ListenPacket(ctx context.Context, path, network, address string) (c net.PacketConn, err error) {
 	err = In(path, func() error {
 		c, err = (&net.ListenConfig{}).ListenPacket(ctx, network, address)
@@ -180,7 +180,7 @@ func ListenPacket(ctx context.Context, path, network, address string) (c net.Pac
 	return c, err
 }
 
-// Dial is net.Dial inside the namespace at path. The address must be numeric: names are not resolved there.
+// Dial calls net.Dial inside the namespace at path. The address must be numeric: names are not resolved there.
 func Dial(ctx context.Context, path, network, address string) (c net.Conn, err error) {
 	err = In(path, func() error {
 		// Happy eyeballs would make the socket on another thread.

@@ -64,7 +64,7 @@ type held struct {
 	enis map[string]bool
 }
 
-// New is the network of an owner. It has no side effects.
+// New returns the network of an owner. It has no side effects.
 func New(o Options) (*Network, error) {
 	if err := validOwner(o.Owner); err != nil {
 		return nil, err
@@ -135,7 +135,7 @@ func (n *Network) Plugged(holder string) (bool, error) {
 	return isNamespace(n.Namespace(holder))
 }
 
-// attached are the ENIs that the store says are a holder's, and the key of their VPC.
+// attached returns the ENIs that the store says are a holder's, and the key of their VPC.
 func (n *Network) attached(ctx context.Context, holder string) (vpc string, enis []string, err error) {
 	rows, err := record.NetworkInterfaces(n.o.Store).List(ctx, "")
 	if err != nil {
@@ -344,7 +344,7 @@ func (t *topic) notifyAll(key string) {
 	}
 }
 
-// resourceID is the ID at the end of a key.
+// resourceID returns the ID at the end of a key.
 func resourceID(key string) string {
 	parts := store.Parts(key)
 	return parts[len(parts)-1]
@@ -408,8 +408,8 @@ func (n *Network) sources() []reconcile.Source {
 	return sources
 }
 
-// remembering is the source of the VPCs that a table's rows concern, or concerned when they were last seen: a deleted
-// row says nothing.
+// remembering returns the source of the VPCs that a table's rows concern, or concerned when they were last seen: a
+// deleted row says nothing.
 func remembering[T any](t store.Table[T], vpcs func(key string, row T) []string) reconcile.Source {
 	var mu sync.Mutex
 	seen := map[string][]string{}
@@ -434,7 +434,7 @@ func remembering[T any](t store.Table[T], vpcs func(key string, row T) []string)
 // internetMade is called when the internet's namespace is new: who listens inside must do so again.
 func (n *Network) internetMade() { n.routers.notifyAll(InternetNamespace) }
 
-// Namespace is the path of a namespace: [InternetNamespace], [VPCNamespace], an instance ID or a cluster ID.
+// Namespace returns the path of a namespace: [InternetNamespace], [VPCNamespace], an instance ID or a cluster ID.
 func (n *Network) Namespace(name string) string { return NamespacePath(n.o.Owner, name) }
 
 // Identity tells one namespace of that name from a later one; it is fs.ErrNotExist while there is none.
@@ -444,17 +444,17 @@ func (n *Network) Identity(name string) (uint64, error) { return Identity(n.Name
 // sockets. The error wraps fs.ErrNotExist while there is no such namespace.
 func (n *Network) In(name string, f func() error) error { return In(n.Namespace(name), f) }
 
-// Listen is net.Listen inside the namespace.
+// Listen calls net.Listen inside the namespace.
 func (n *Network) Listen(ctx context.Context, name, network, address string) (net.Listener, error) {
 	return Listen(ctx, n.Namespace(name), network, address)
 }
 
-// ListenPacket is net.ListenPacket inside the namespace.
+// ListenPacket calls net.ListenPacket inside the namespace.
 func (n *Network) ListenPacket(ctx context.Context, name, network, address string) (net.PacketConn, error) {
 	return ListenPacket(ctx, n.Namespace(name), network, address)
 }
 
-// Dial is net.Dial inside the namespace; address must be numeric.
+// Dial calls net.Dial inside the namespace; address must be numeric.
 func (n *Network) Dial(ctx context.Context, name, network, address string) (net.Conn, error) {
 	return Dial(ctx, n.Namespace(name), network, address)
 }

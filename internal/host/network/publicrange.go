@@ -26,8 +26,8 @@ var benchmark = netip.MustParsePrefix("198.18.0.0/16")
 // which it is the owner's.
 const claims = "ranges"
 
-// ChoosePublicRange is a /21 of 198.18.0.0/16 that no address and no route of this host uses, and that no other owner
-// has chosen. It is the owner's as long as dir, the data directory, exists, or until [Remove].
+// ChoosePublicRange returns a /21 of 198.18.0.0/16 that no address and no route of this host uses, and that no other
+// owner has chosen. It is the owner's as long as dir, the data directory, exists, or until [Remove].
 func ChoosePublicRange(ctx context.Context, owner, dir string) (netip.Prefix, error) {
 	unlock, err := rundir.Lock(ctx, "lock")
 	if err != nil {
@@ -89,7 +89,7 @@ func readClaim(file string) (owner, dir string, err error) {
 
 func claimOf(r netip.Prefix) string { return rundir.Path(claims, r.Addr().String()) }
 
-// usedRanges are the parts of the range that this host has addresses or routes in.
+// usedRanges returns the parts of the range that this host has addresses or routes in.
 func usedRanges() (used []netip.Prefix, err error) {
 	routes, err := retryDump(func() ([]netlink.Route, error) {
 		return netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: unix.RT_TABLE_UNSPEC},

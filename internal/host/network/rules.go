@@ -32,9 +32,9 @@ func (r *router) applyRules() error {
 	return r.forgetTranslations(stale)
 }
 
-// ruleset is the table of a router. A packet between two ENIs passes, in this order: the mark of its subnet's route
-// table, the network ACLs if it changes subnets, and unless its connection is known the egress rules of the one's and
-// the ingress rules of the other's security groups. Each step is one lookup by port or subnet.
+// ruleset returns the table of a router. A packet between two ENIs passes, in this order: the mark of its subnet's
+// route table, the network ACLs if it changes subnets, and unless its connection is known the egress rules of the one's
+// and the ingress rules of the other's security groups. Each step is one lookup by port or subnet.
 func (d *design) ruleset() *ruleset {
 	r := &ruleset{name: tableName}
 	d.markRules(r)
@@ -84,7 +84,7 @@ func (d *design) markRules(r *ruleset) {
 
 var linkLocal = netip.MustParsePrefix("fe80::/10")
 
-// translationRules are the internet gateway's: private addresses to public ones and back, one to one.
+// translationRules adds the rules of the internet gateway: private addresses to public ones and back, one to one.
 func (d *design) translationRules(r *ruleset) {
 	out := &set{name: "public-addresses", key: nftables.TypeIPAddr, data: nftables.TypeIPAddr}
 	back := &set{name: "private-addresses", key: nftables.TypeIPAddr, data: nftables.TypeIPAddr}
@@ -349,7 +349,7 @@ func hasPassed() []expr.Any {
 	}
 }
 
-// memberSets are the addresses of the members of groups that rules refer to.
+// memberSets adds sets with the addresses of the members of groups that rules refer to.
 func (d *design) memberSets(r *ruleset, groups map[string]bool) {
 	members := map[string][]netip.Prefix{}
 	for _, p := range slices.Concat(d.ports, d.endpoints) {
@@ -368,7 +368,7 @@ func (d *design) memberSets(r *ruleset, groups map[string]bool) {
 	}
 }
 
-// rulePeers are the matches of a rule's peer, any of which is enough.
+// rulePeers returns the matches of a rule's peer, any of which is enough.
 func rulePeers(rule record.SecurityGroupRule) [][]expr.Any {
 	source := !rule.Egress
 	switch {
@@ -402,7 +402,7 @@ func ruleTraffic(rule record.SecurityGroupRule) []expr.Any {
 	return protocolIs(number)
 }
 
-// protocolNumber is the IP protocol of a rule; all for "-1".
+// protocolNumber returns the IP protocol of a rule; all for "-1".
 func protocolNumber(p string) (number byte, all bool) {
 	switch p {
 	case "-1":
@@ -474,7 +474,8 @@ func open4All(acl record.NetworkACL) bool {
 		func(e record.NetworkACLEntry) bool { return e.IPv6CIDR != "" })
 }
 
-// aclChain is one direction of a network ACL: the first rule by number decides, what none decides is denied.
+// aclChain fills the chain of one direction of a network ACL: the first rule by number decides, what none decides is
+// denied.
 func aclChain(c *chain, acl record.NetworkACL, egress bool) {
 	entries := slices.Clone(acl.Entries)
 	slices.SortFunc(entries, func(a, b record.NetworkACLEntry) int { return int(a.Number - b.Number) })

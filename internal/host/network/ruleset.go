@@ -292,7 +292,7 @@ func differs(data []byte) expr.Any {
 	return &expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: data}
 }
 
-// linkName is a link's name as the kernel compares it.
+// linkName returns a link's name as the kernel compares it.
 func linkName(name string) []byte {
 	return append([]byte(name), make([]byte, unix.IFNAMSIZ-len(name))...)
 }
@@ -310,7 +310,7 @@ func nativeUint32(n uint32) []byte { return binaryutil.NativeEndian.PutUint32(n)
 // matchSet looks register 1 up in a set.
 func matchSet(name string) expr.Any { return &expr.Lookup{SourceRegister: 1, SetName: name} }
 
-// matchNotSet is the opposite of in.
+// matchNotSet returns the opposite of in.
 func matchNotSet(name string) expr.Any {
 	return &expr.Lookup{SourceRegister: 1, SetName: name, Invert: true}
 }
@@ -438,13 +438,13 @@ func verdict(kind expr.VerdictKind, chain string) []expr.Any {
 	return []expr.Any{&expr.Verdict{Kind: kind, Chain: chain}}
 }
 
-// jumpElement is an element of a verdict map that leads to a chain.
+// jumpElement returns an element of a verdict map that leads to a chain.
 func jumpElement(key []byte, chain string) nftables.SetElement {
 	return nftables.SetElement{Key: key, VerdictData: &expr.Verdict{Kind: expr.VerdictJump, Chain: chain}}
 }
 
-// addressSet is a set of IPv4 or IPv6 blocks; blocks of the other family are left out. Single addresses make a hash,
-// others an interval set.
+// addressSet returns a set of IPv4 or IPv6 blocks; blocks of the other family are left out. Single addresses make a
+// hash, others an interval set.
 func addressSet(name string, six bool, blocks []netip.Prefix) *set {
 	s := &set{name: name, key: nftables.TypeIPAddr}
 	if six {
@@ -482,7 +482,7 @@ func addressSet(name string, six bool, blocks []netip.Prefix) *set {
 	return s
 }
 
-// lastAddress is the last address of a block.
+// lastAddress returns the last address of a block.
 func lastAddress(p netip.Prefix) netip.Addr {
 	b := p.Masked().Addr().AsSlice()
 	for i := p.Bits(); i < len(b)*8; i++ {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// staleTranslations are the public addresses that the router translates now, but is not to translate to the same
+// staleTranslations returns the public addresses that the router translates now, but is not to translate to the same
 // private address any more.
 func (r *router) staleTranslations() (stale map[netip.Addr]bool, err error) {
 	conn, err := nftables.New(nftables.WithNetNSFd(int(r.file.Fd())))

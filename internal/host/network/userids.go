@@ -25,8 +25,8 @@ func userIDFile(owner, holder string) string {
 	return filepath.Join(runDirectory(owner), "userids", holder)
 }
 
-// UserID is the first of the 65536 user and group IDs of the host that an instance's machine has, those of the user
-// namespace that owns its network namespace; 0 when that is the host's own.
+// UserID returns the first of the 65536 user and group IDs of the host that an instance's machine has, those of the
+// user namespace that owns its network namespace; 0 when that is the host's own.
 func (n *Network) UserID(instanceID string) (uint32, error) {
 	return readUserID(userIDFile(n.o.Owner, instanceID))
 }
@@ -93,7 +93,7 @@ func claimUserID(ctx context.Context, owner, holder string) (uint32, error) {
 				"directory", ranges)
 }
 
-// delegated are the ranges of which users of the host have IDs. https://man7.org/linux/man-pages/man5/subuid.5.html
+// delegated returns the ranges of which users of the host have IDs. https://man7.org/linux/man-pages/man5/subuid.5.html
 func delegated(files ...string) (map[uint32]bool, error) {
 	used := map[uint32]bool{}
 	for _, file := range files {

@@ -142,7 +142,7 @@ func (s *Store) lockForAppend(ctx context.Context, id GroupID) (*group, error) {
 	}
 }
 
-// withEvent is the statistics with one more event.
+// withEvent returns the statistics with one more event.
 func (s StreamStat) withEvent(e *Event, known bool) StreamStat {
 	if !known {
 		s = StreamStat{First: e.Timestamp, Last: e.Timestamp, LastIngested: e.Ingested}
@@ -207,13 +207,13 @@ func setMarks(b *pebble.Batch, marks map[string][]byte) error {
 	return nil
 }
 
-// Mark is the value of a mark, nil when it was never set.
+// Mark returns the value of a mark, nil when it was never set.
 func (s *Store) Mark(mark string) ([]byte, error) {
 	marks, err := s.listMarks([]byte(mark), append([]byte(mark), 0))
 	return marks[mark], err
 }
 
-// Marks are all marks whose keys begin with prefix.
+// Marks returns all marks whose keys begin with prefix.
 func (s *Store) Marks(prefix string) (map[string][]byte, error) {
 	end := []byte(prefix)
 	for len(end) > 0 && end[len(end)-1] == 0xff {
@@ -225,7 +225,7 @@ func (s *Store) Marks(prefix string) (map[string][]byte, error) {
 	return s.listMarks([]byte(prefix), end)
 }
 
-// listMarks are those with from <= mark < to; an empty to is no bound.
+// listMarks returns the marks with from <= mark < to; an empty to is no bound.
 func (s *Store) listMarks(from, to []byte) (map[string][]byte, error) {
 	if err := s.beginCall(); err != nil {
 		return nil, err

@@ -104,7 +104,7 @@ type row struct {
 	at, size            int // of the message in the buffer
 }
 
-// blockOrder is the order of rows in a block: a stream's events lie together, and compress best so.
+// blockOrder returns the order of rows in a block: a stream's events lie together, and compress best so.
 func blockOrder(a, b row) int {
 	return cmp.Or(cmp.Compare(a.stream, b.stream), cmp.Compare(a.timestamp, b.timestamp), cmp.Compare(a.seq, b.seq))
 }

@@ -69,7 +69,7 @@ func (s *Store) catalogError() error {
 	return nil
 }
 
-// checkSpace is ErrFull when the disk has too little free space for taking in more.
+// checkSpace returns ErrFull when the disk has too little free space for taking in more.
 func (s *Store) checkSpace() error {
 	free, err := s.freeBytes()
 	if err == nil && free < uint64(s.MinFree) {

@@ -81,7 +81,7 @@ func (c *cursor) readBytes(n int) []byte {
 // readText reads a length and as many bytes.
 func (c *cursor) readText() string { return string(c.readBytes(c.readCount(len(c.b)))) }
 
-// checkEnd is the first error, or that something is left over.
+// checkEnd returns the first error, or an error when something is left over.
 func (c *cursor) checkEnd() error {
 	if c.err == nil && len(c.b) > 0 {
 		return fmt.Errorf("it has %d bytes too many", len(c.b))

@@ -228,7 +228,7 @@ func (x *extractor) scanArray(n *node) bool {
 	}
 }
 
-// childOf is the node below n with a key, nil when nothing is collected there.
+// childOf returns the node below n with a key, nil when nothing is collected there.
 func childOf[S string | []byte](x *extractor, n *node, key S) *node {
 	if n.next < len(n.children) && n.children[n.next].key == string(key) {
 		n.next++
@@ -343,8 +343,8 @@ type opaquePath struct {
 	below bool // nothing is known of the paths that begin with it either
 }
 
-// columns are what was collected from messages of so many bytes: the columns in the order of their
-// paths, and the paths that occur beside them. When all is true, every other path is in no message.
+// columns returns what was collected from messages of so many bytes: the columns in the order of their paths, and the
+// paths that occur beside them. When all is true, every other path is in no message.
 func (x *extractor) columns(bytes int) (kept []keptColumn, opaque []opaquePath, all bool) {
 	if x.root.closed {
 		return nil, nil, false

@@ -15,7 +15,7 @@ const (
 	filterProbes = 6
 )
 
-// wordHash is what a word is in sets and filters, never 0.
+// wordHash returns the hash that stands for a word in sets and filters, never 0.
 func wordHash(w []byte) uint64 { return max(xxhash.Sum64(w), 1) }
 
 // wordSet collects the different words of a block, by their hashes.
@@ -88,7 +88,7 @@ func (s *wordSet) addWords(message []byte) {
 	}
 }
 
-// buildFilter is the filter over the set.
+// buildFilter returns the filter over the set.
 func (s *wordSet) buildFilter() []byte {
 	f := make([]byte, (s.count*filterBits+7)/8)
 	if len(f) == 0 {
@@ -105,7 +105,7 @@ func (s *wordSet) buildFilter() []byte {
 	return f
 }
 
-// probeIndex is the place of bit i of a word in a filter of so many bytes.
+// probeIndex returns the place of bit i of a word in a filter of so many bytes.
 func probeIndex(h uint64, i, bytes int) uint64 {
 	a, b := uint32(h), uint32(h>>32)|1
 	return uint64(a+uint32(i)*b) * uint64(bytes) * 8 >> 32

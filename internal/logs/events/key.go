@@ -38,7 +38,7 @@ func encodeKey(kind byte, numbers ...uint64) []byte {
 	return b
 }
 
-// keyNumber is number i of a key.
+// keyNumber returns number i of a key.
 func keyNumber(k []byte, i int) uint64 {
 	if len(k) < 1+8*(i+1) {
 		return 0
@@ -46,7 +46,7 @@ func keyNumber(k []byte, i int) uint64 {
 	return binary.BigEndian.Uint64(k[1+8*i:])
 }
 
-// groupKeys are the bounds of a group's keys of a kind.
+// groupKeys returns the bounds of a group's keys of a kind.
 func groupKeys(kind byte, g GroupID) (from, to []byte) {
 	if g == math.MaxUint64 {
 		return encodeKey(kind, uint64(g)), []byte{kind + 1}

@@ -144,7 +144,7 @@ func (p *part) readRange(dst []byte, offset, size int64) ([]byte, error) {
 	return dst, nil
 }
 
-// damaged is the error of a file that isn't what was written.
+// damaged returns the error of a file that isn't what was written.
 func (p *part) damaged(offset int64, err error) error {
 	return fmt.Errorf("%w: file %s, block at byte %d: %w", ErrDamaged, p.filePath(), offset, err)
 }

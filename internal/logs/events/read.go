@@ -17,7 +17,7 @@ type Position struct {
 	Seq       uint64
 }
 
-// Compare is negative when p comes before q, and positive when behind.
+// Compare returns negative when p comes before q, and positive when behind.
 func (p Position) Compare(q Position) int {
 	return cmp.Or(cmp.Compare(p.Timestamp, q.Timestamp), cmp.Compare(p.Seq, q.Seq))
 }
@@ -98,7 +98,7 @@ func (m *merge) direction(comparison int) int {
 	return comparison
 }
 
-// blockBound is a bound for the first event asked for in a block; false when it has none.
+// blockBound returns a bound for the first event asked for in a block; false when it has none.
 func (m *merge) blockBound(b *Block) (edge int64, any bool) {
 	add := func(first, last int64) {
 		e := max(first, m.From)
@@ -138,7 +138,7 @@ func (m *merge) Pop() any {
 	return last
 }
 
-// nextPosition is the position of the next event.
+// nextPosition returns the position of the next event.
 func (o *openBlock) nextPosition() Position { return o.position(o.order[o.next]) }
 
 func (o *openBlock) position(row int32) Position {
@@ -285,8 +285,8 @@ func (s *Store) findEvent(g GroupID, p Position) (e Event, found bool, err error
 // sinceBytes is how many bytes of messages Since gives at most, unless one message has more.
 const sinceBytes = 4 << 20
 
-// Since are events with a Seq greater than after, in the order of Seq and without a gap, at most max.
-// It returns none only when there are none: after fewer than max there may be more.
+// Since returns events with a Seq greater than after, in the order of Seq and without a gap, at most max. It returns
+// none only when there are none: after fewer than max there may be more.
 func (s *Store) Since(ctx context.Context, g GroupID, after uint64, max int) ([]Event, error) {
 	for {
 		events, last, err := s.eventsSince(g, after, max)
@@ -418,8 +418,8 @@ func (s *Store) Wait(ctx context.Context, id GroupID, after uint64) error {
 	}
 }
 
-// LastSeq is the Seq of the newest event that the group ever had, or a number that no Seq of it will
-// be: events that come in later have greater ones.
+// LastSeq returns the Seq of the newest event that the group ever had, or a number that no Seq of it will be: events
+// that come in later have greater ones.
 func (s *Store) LastSeq(id GroupID) uint64 {
 	s.mu.Lock()
 	g, floor := s.groups[id], s.floor

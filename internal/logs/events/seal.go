@@ -183,7 +183,7 @@ func (w *worker) sealEvents(g *group) (did bool, err error) {
 	return true, s.replaceParts(g, nil, p, sealed, raw)
 }
 
-// deadChunks is how many bytes of the unsealed messages are deleted.
+// deadChunks returns how many bytes of the unsealed messages are deleted.
 func (s *Store) deadChunks(g *group, live liveness) (dead int64, err error) {
 	from, to := groupKeys(keyChunk, g.id)
 	err = s.forEachEntry(from, to, func(k, value []byte) error {
@@ -400,8 +400,8 @@ func (w *worker) collectGarbage(g *group) (did bool, err error) {
 	return false, errors.Join(w.forgetDead(g), w.compactChunks(g))
 }
 
-// deadBytes is about how many bytes of a part's messages belong to deleted events; it is exact when none or
-// all are.
+// deadBytes returns about how many bytes of a part's messages belong to deleted events; it is exact when none or all
+// are.
 func (p *part) deadBytes(live liveness) (dead int64) {
 	for i := range p.blocks {
 		m := &p.blocks[i]

@@ -337,14 +337,14 @@ func (s *Store) newGroup(id GroupID) *group {
 	}
 }
 
-// findGroup is the group if there is anything of it, or nil.
+// findGroup returns the group if there is anything of it, or nil.
 func (s *Store) findGroup(id GroupID) *group {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.groups[id]
 }
 
-// ensureGroup is the group, which comes into being if there is none.
+// ensureGroup returns the group, which comes into being if there is none.
 func (s *Store) ensureGroup(id GroupID) *group {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -369,7 +369,7 @@ func sortParts(parts []*part) {
 	})
 }
 
-// Groups are the groups that hold anything, in order.
+// Groups returns the groups that hold anything, in order.
 func (s *Store) Groups() []GroupID {
 	s.mu.Lock()
 	groups := slices.Collect(maps.Values(s.groups))
@@ -386,7 +386,7 @@ func (s *Store) Groups() []GroupID {
 	return ids
 }
 
-// Streams are the streams of the group that hold anything, in order.
+// Streams returns the streams of the group that hold anything, in order.
 func (s *Store) Streams(id GroupID) []StreamID {
 	g := s.findGroup(id)
 	if g == nil {

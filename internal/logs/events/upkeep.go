@@ -27,7 +27,7 @@ type StreamStat struct {
 	StoredBytes  int64 // as in GroupStat
 }
 
-// GroupStat is what the group holds; all zero when it holds nothing.
+// GroupStat returns what the group holds; all zero when it holds nothing.
 func (s *Store) GroupStat(id GroupID) GroupStat {
 	g := s.findGroup(id)
 	if g == nil {
@@ -47,7 +47,7 @@ func (s *Store) GroupStat(id GroupID) GroupStat {
 	return all
 }
 
-// StreamStat is what a stream of the group holds, false when that is nothing.
+// StreamStat returns what a stream of the group holds, false when that is nothing.
 func (s *Store) StreamStat(id GroupID, stream StreamID) (StreamStat, bool) {
 	g := s.findGroup(id)
 	if g == nil {
@@ -180,8 +180,8 @@ func (s *Store) Expire(id GroupID, before int64) error {
 	return nil
 }
 
-// Expired is the time before which Expire has ended the group: an event with an earlier Timestamp is shown to nobody.
-// It never becomes earlier. It is 0, or less, when there was no Expire.
+// Expired returns the time before which Expire has ended the group: an event with an earlier Timestamp is shown to
+// nobody. It never becomes earlier. It is 0, or less, when there was no Expire.
 func (s *Store) Expired(id GroupID) int64 {
 	g := s.findGroup(id)
 	if g == nil {
@@ -229,7 +229,7 @@ func (s *Store) expireEvents(g *group, before int64) error {
 	return nil
 }
 
-// storedBytes is the StoredBytes of some streams.
+// storedBytes returns the StoredBytes of some streams.
 func storedBytes(streams map[StreamID]StreamStat) (n int64) {
 	for _, st := range streams {
 		n += st.StoredBytes
@@ -237,8 +237,8 @@ func storedBytes(streams map[StreamID]StreamStat) (n int64) {
 	return n
 }
 
-// countExpired is the statistics of the streams without the events with a Timestamp below before. Blocks
-// that end before it or begin after it are not read. The group is locked.
+// countExpired returns the statistics of the streams without the events with a Timestamp below before. Blocks that end
+// before it or begin after it are not read. The group is locked.
 func (s *Store) countExpired(g *group, before int64) (map[StreamID]StreamStat, error) {
 	streams := maps.Clone(g.streams)
 	if !slices.ContainsFunc(slices.Collect(maps.Values(streams)),
@@ -325,8 +325,8 @@ func (s *Store) countExpired(g *group, before int64) (map[StreamID]StreamStat, e
 	return streams, nil
 }
 
-// DiskBytes is what the store's files take on the disk, in bytes, without the few MiB that the log of new
-// events reserves for what comes.
+// DiskBytes returns what the store's files take on the disk, in bytes, without the few MiB that the log of new events
+// reserves for what comes.
 func (s *Store) DiskBytes() int64 {
 	if s.beginCall() != nil {
 		return 0

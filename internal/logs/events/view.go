@@ -150,7 +150,7 @@ func (m *blockMeta) overlaps(l liveness, from, to int64) bool {
 	return false
 }
 
-// Blocks are the view's blocks, in no order that means anything.
+// Blocks returns the view's blocks, in no order that means anything.
 func (v *View) Blocks() []*Block { return v.blocks }
 
 // Close ends the view. Its blocks, and what was read from them, are not used after it.
@@ -175,19 +175,19 @@ type Block struct {
 	chunks []chunk // what a block is made of that is not sealed
 }
 
-// Len is the number of rows, dead ones included (see Rows.Live).
+// Len returns the number of rows, dead ones included (see Rows.Live).
 func (b *Block) Len() int { return b.rows }
 
-// MinTime is the earliest Timestamp of the block's rows.
+// MinTime returns the earliest Timestamp of the block's rows.
 func (b *Block) MinTime() int64 { return b.minTime }
 
-// MaxTime is the latest Timestamp of the block's rows.
+// MaxTime returns the latest Timestamp of the block's rows.
 func (b *Block) MaxTime() int64 { return b.maxTime }
 
-// RawBytes is the length of the messages of all rows together.
+// RawBytes returns the length of the messages of all rows together.
 func (b *Block) RawBytes() int64 { return b.raw }
 
-// minSeq is the smallest Seq of the block's rows.
+// minSeq returns the smallest Seq of the block's rows.
 func (b *Block) minSeq() uint64 {
 	if b.part != nil {
 		return b.meta.minSeq
@@ -195,8 +195,8 @@ func (b *Block) minSeq() uint64 {
 	return b.chunks[0].first
 }
 
-// MayContain is false only when no message of the block has the word (package word) as a whole word.
-// It is true when that cannot be told, because the block isn't sealed or cannot be read.
+// MayContain returns false only when no message of the block has the word (package word) as a whole word. It is true
+// when that cannot be told, because the block isn't sealed or cannot be read.
 func (b *Block) MayContain(w string) bool {
 	if b.part == nil {
 		return true
@@ -333,7 +333,7 @@ func (b *Block) Column(path string) (*Column, bool, error) {
 	return c, true, nil
 }
 
-// Columns are the paths that the block keeps apart, in order.
+// Columns returns the paths that the block keeps apart, in order.
 func (b *Block) Columns() ([]string, error) {
 	if b.part == nil {
 		return nil, nil
@@ -501,7 +501,7 @@ func (b *Block) readChunks(m *Messages) error {
 	return nil
 }
 
-// At is the message of row i; the caller doesn't change it, and copies what it needs longer than until Release.
+// At returns the message of row i; the caller doesn't change it, and copies what it needs longer than until Release.
 func (m *Messages) At(i int) []byte {
 	start := uint32(0)
 	if i > 0 {

@@ -28,7 +28,7 @@ func operands(a, b Value) (x, y float64, m, n int64, whole, ok bool) {
 	return
 }
 
-// Add is a + b.
+// Add returns a + b.
 func Add(a, b Value) Value {
 	x, y, m, n, whole, ok := operands(a, b)
 	if !ok {
@@ -40,7 +40,7 @@ func Add(a, b Value) Value {
 	return Number(x + y)
 }
 
-// Sub is a - b.
+// Sub returns a - b.
 func Sub(a, b Value) Value {
 	x, y, m, n, whole, ok := operands(a, b)
 	if !ok {
@@ -52,7 +52,7 @@ func Sub(a, b Value) Value {
 	return Number(x - y)
 }
 
-// Mul is a * b.
+// Mul returns a * b.
 func Mul(a, b Value) Value {
 	x, y, m, n, whole, ok := operands(a, b)
 	if !ok {
@@ -66,7 +66,7 @@ func Mul(a, b Value) Value {
 	return Number(x * y)
 }
 
-// product is m * n, unless that overflows.
+// product returns m * n, unless that overflows.
 func product(m, n int64) (int64, bool) {
 	high, low := bits.Mul64(magnitude(m), magnitude(n))
 	if high != 0 || low > math.MaxInt64 {
@@ -82,7 +82,7 @@ func magnitude(n int64) uint64 {
 	return uint64(n)
 }
 
-// Div is a / b.
+// Div returns a / b.
 func Div(a, b Value) Value {
 	x, y, m, n, whole, ok := operands(a, b)
 	if !ok || y == 0 {
@@ -94,7 +94,7 @@ func Div(a, b Value) Value {
 	return Number(x / y)
 }
 
-// Mod is a % b, with the sign of a.
+// Mod returns a % b, with the sign of a.
 func Mod(a, b Value) Value {
 	x, y, m, n, whole, ok := operands(a, b)
 	if !ok || y == 0 {
@@ -109,7 +109,7 @@ func Mod(a, b Value) Value {
 	return Number(math.Mod(x, y))
 }
 
-// Pow is a ^ b.
+// Pow returns a ^ b.
 func Pow(a, b Value) Value {
 	x, y, m, n, whole, ok := operands(a, b)
 	if !ok {
@@ -128,5 +128,5 @@ func Pow(a, b Value) Value {
 	return Int(p)
 }
 
-// Neg is -a.
+// Neg returns -a.
 func Neg(a Value) Value { return Sub(Int(0), a) }

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Equal is the `=` of the language.
+// Equal returns the result of `a = b` in the language.
 //
 // Both are numbers (a moment, a boolean, a number, or a string that spells one): equal as numbers, exactly, also beyond
 // 2^53. Two strings are compared as numbers only if both spell plain decimals (without exponent: the git commits "12e3"
@@ -92,8 +92,8 @@ func compareNumbers(a, b Value) int {
 	return rational(a, x).Cmp(rational(b, y))
 }
 
-// rational is the exact value of a number: what it is shown as. A text beyond the longest counts as the double nearest
-// to it.
+// rational returns the exact value of a number: what it is shown as. A text beyond the longest counts as the double
+// nearest to it.
 func rational(v Value, f float64) *big.Rat {
 	if len(v.text) > longest {
 		v = Number(f)
@@ -127,9 +127,9 @@ func kindRank(v Value) int {
 	return 3
 }
 
-// Compare is the order of `sort`, sortsFirst and sortsLast: a total order over all values. As AWS
-// documents it, what is not a number comes before all numbers; such text is compared in
-// chunks of digits (by length, then value) and of other characters (by code points):
+// Compare returns the order of `sort`, sortsFirst and sortsLast: a total order over all values. As AWS documents it,
+// what is not a number comes before all numbers; such text is compared in chunks of digits (by length, then value) and
+// of other characters (by code points):
 // https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/CWL_QuerySyntax-Sort.html
 // Numbers that are equal are ordered by their text (0, 01, 1). What AWS does not say: absent values
 // come first, then lists and maps by their text.
@@ -178,7 +178,7 @@ func natural(a, b string) int {
 	return cmp.Compare(len(x), len(y))
 }
 
-// countDigits is the length of the digits that s begins with.
+// countDigits returns the length of the digits that s begins with.
 func countDigits(s string) int {
 	n := 0
 	for n < len(s) && s[n]-'0' <= 9 {

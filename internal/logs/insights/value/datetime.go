@@ -226,7 +226,7 @@ func (d *date) parse(s, pattern string) (rest string, ok bool) {
 	return s, true
 }
 
-// closing is the index of the bracket that closes the one pattern begins with.
+// closing returns the index of the bracket that closes the one pattern begins with.
 func closing(pattern string) int {
 	depth := 0
 	for i := range len(pattern) {

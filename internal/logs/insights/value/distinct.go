@@ -107,7 +107,7 @@ func (s *hashSet) add(h uint64) {
 	}
 }
 
-// findSlot is where h is or belongs.
+// findSlot returns the slot in which h is or belongs.
 func (s *hashSet) findSlot(h uint64) int {
 	mask := len(s.slots) - 1
 	i := int(h) & mask

@@ -96,7 +96,7 @@ func (d *distribution) merge(o *distribution) {
 	}
 }
 
-// percentile is the smallest value that at least p percent of the values are not above.
+// percentile returns the smallest value that at least p percent of the values are not above.
 func (d *distribution) percentile(p float64) Value {
 	if d.n == 0 {
 		return Value{}

@@ -304,8 +304,7 @@ func (d *Document) findPath(b []byte, path *Path, text *[]byte) Value {
 	return decodeValue(b[s.start:s.end], text)
 }
 
-// decodeValue is the value of a JSON text that has been checked.
-// Text that had escapes is put behind text.
+// decodeValue returns the value of a JSON text that has been checked. Text that had escapes is put behind text.
 func decodeValue(raw []byte, text *[]byte) Value {
 	switch raw[0] {
 	case '"':
@@ -328,7 +327,7 @@ func decodeValue(raw []byte, text *[]byte) Value {
 	return literal(unsafeString(raw))
 }
 
-// unsafeString is b as a string, without a copy: b must not change while the string is in use.
+// unsafeString returns b as a string, without a copy: b must not change while the string is in use.
 func unsafeString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // MaxDiscovered is how many fields of one event AWS extracts, the first ones in the message. It

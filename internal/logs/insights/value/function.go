@@ -83,7 +83,7 @@ func compareNames(a, b string) int { return strings.Compare(strings.ToLower(a), 
 // nested replace() and concat() would double a text as often as a query can say so.
 const maxText = 4 << 20
 
-// limited is text, unless there is too much of it.
+// limited returns text, unless there is too much of it.
 func limited(s string) Value {
 	if len(s) > maxText {
 		return Value{}

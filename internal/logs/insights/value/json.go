@@ -39,7 +39,7 @@ var structures = []Function{
 	}},
 }
 
-// structure is the list or map that v is or, if it is a string, spells. Other JSON is Null.
+// structure returns the list or map that v is or, if it is a string, spells. Other JSON is Null.
 func structure(v Value) Value {
 	switch v.kind {
 	case ListKind, MapKind:

@@ -27,7 +27,7 @@ var numeric = []Function{
 	{Name: "toDouble", Min: 1, Max: 1, Call: floatFunction(func(f float64) float64 { return f })},
 }
 
-// asNumber is v as a plain number.
+// asNumber returns v as a plain number.
 func asNumber(v Value) Value {
 	if n, ok := v.AsInt(); ok {
 		return Int(n)
@@ -160,8 +160,8 @@ func roundNumber(a []Value) Value {
 // earthRadius is the mean radius in km that the haversine formula is commonly used with.
 const earthRadius = 6371
 
-// haversine is the distance in km along a great circle; Null for a latitude beyond 90 degrees or a longitude beyond
-// 180.
+// haversine returns the distance in km along a great circle; Null for a latitude beyond 90 degrees or a longitude
+// beyond 180.
 func haversine(a []Value) Value {
 	var rad [4]float64
 	for i, v := range a {

@@ -92,7 +92,7 @@ func (p *Patterns) Merge(other *Patterns) {
 	}
 }
 
-// Bytes is the memory held, in bytes, with that of the clusters which shapes are made: at most maxShapes shapes of
+// Bytes returns the memory held, in bytes, with that of the clusters which shapes are made: at most maxShapes shapes of
 // messages' first 1500 characters.
 func (p *Patterns) Bytes() int { return 64 + p.bytes }
 
@@ -275,7 +275,7 @@ var nouns = map[string]string{
 	"index": "Index",
 }
 
-// tokenName is the name of a token behind a word: "id 12" and "ResourceID: 12" name it ID and ResourceID.
+// tokenName returns the name of a token behind a word: "id 12" and "ResourceID: 12" name it ID and ResourceID.
 func tokenName(word, behind string) string {
 	if name := nouns[strings.ToLower(word)]; name != "" && len(behind) <= 4 {
 		return name
@@ -300,7 +300,7 @@ var severityWords = map[string]int{
 	"error": 5, "err": 5, "fatal": 6, "critical": 6, "crit": 6, "panic": 6, "emergency": 6,
 }
 
-// severity is the highest that a word names.
+// severity returns the highest that a word names.
 func severity(words []piece) int {
 	highest := 0
 	if len(words) > 1 && words[1].kind == dateToken && words[0].behind == "" {
@@ -349,7 +349,7 @@ type cluster struct {
 	count    [2]int64
 }
 
-// clusters is the second step.
+// clusters runs the second step.
 func (p *Patterns) clusters() []*cluster {
 	var shapes []*cluster
 	for _, key := range sortedKeys(p.shapes) {
@@ -385,7 +385,7 @@ func (p *Patterns) clusters() []*cluster {
 	return all
 }
 
-// likeness is the part of the words that are the same in c and o, -1 if a word that says the severity differs.
+// likeness returns the part of the words that are the same in c and o, -1 if a word that says the severity differs.
 func (c *cluster) likeness(o *cluster) float64 {
 	same, words := 0, 0
 	for i, w := range c.words {

@@ -95,7 +95,8 @@ func timestampValue(v Value) (ms int64, ok bool) {
 	return int64(f), true
 }
 
-// Milliseconds is the length of a period in milliseconds; false for months, quarters and years, whose length varies.
+// Milliseconds returns the length of a period in milliseconds; false for months, quarters and years, whose length
+// varies.
 func (v Value) Milliseconds() (int64, bool) {
 	n, u, ok := periodValue(v)
 	return n * length[u], ok && u <= week

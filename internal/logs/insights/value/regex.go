@@ -94,7 +94,7 @@ func CompileRegex(pattern string) (*Regex, error) {
 	return r, nil
 }
 
-// Steps is about how many instructions its program has.
+// Steps returns about how many instructions its program has.
 func (r *Regex) Steps() int { return r.steps }
 
 // stoppable reads a text until done is closed.
@@ -145,7 +145,7 @@ func (r *Regex) forEachMatch(s string, done <-chan struct{}, yield func(at []int
 	}
 }
 
-// behindMatch is where the search goes on behind a match that was searched from pos.
+// behindMatch returns where the search goes on behind a match that was searched from pos.
 func (r *Regex) behindMatch(s string, pos int, at []int) int {
 	if at[1] != pos {
 		return at[1]
@@ -154,7 +154,7 @@ func (r *Regex) behindMatch(s string, pos int, at []int) int {
 	return pos + max(size, 1)
 }
 
-// findFrom is find for what begins at pos or behind it.
+// findFrom does what find does, for matches that begin at pos or behind it.
 func (r *Regex) findFrom(s string, pos int, done <-chan struct{}) []int {
 	if pos == 0 {
 		return r.re.FindReaderSubmatchIndex(&stoppable{text: s, done: done})
@@ -175,7 +175,7 @@ func (r *Regex) findFrom(s string, pos int, done <-chan struct{}) []int {
 
 var errNesting = errors.New("the regular expression is nested too deeply")
 
-// nesting is how deeply expressions stand inside of re, itself included.
+// nesting returns how deeply expressions stand inside of re, itself included.
 func nesting(re *syntax.Regexp) int {
 	deepest := 0
 	for _, sub := range re.Sub {
@@ -433,7 +433,7 @@ func (n needle) isFoundIn(s string, done <-chan struct{}) bool {
 	return false
 }
 
-// indexFrom is the place of c in s, from i on; len(s) if there is none.
+// indexFrom returns the place of c in s, from i on; len(s) if there is none.
 func indexFrom(s string, i int, c byte) int {
 	if at := strings.IndexByte(s[i:], c); at >= 0 {
 		return i + at

@@ -56,7 +56,7 @@ func (t *total) toValue() Value {
 	return Number(f)
 }
 
-// exactly is the sum without rounding; false if it was beyond doubles on the way.
+// exactly returns the sum without rounding; false if it was beyond doubles on the way.
 func (t *total) exactly() (*big.Float, bool) {
 	n := new(big.Int).Lsh(big.NewInt(t.high), 64)
 	n.Add(n, new(big.Int).SetUint64(t.low))
@@ -67,7 +67,7 @@ func (t *total) exactly() (*big.Float, bool) {
 	return s.Add(s, newExact().SetInt(n)), true
 }
 
-// Bytes is the memory held.
+// Bytes returns the memory held.
 func (t *total) Bytes() int { return 24 + t.floats.memoryBytes() }
 
 // partials is a sum of doubles as doubles that don't overlap, the smallest first (J. R. Shewchuk, Adaptive
@@ -103,7 +103,7 @@ func (p *partials) merge(o partials) {
 	}
 }
 
-// newExact is a number with the bits that sums, squares and products of sums of doubles need.
+// newExact returns a number with the bits that sums, squares and products of sums of doubles need.
 func newExact() *big.Float { return new(big.Float).SetPrec(4500) }
 
 func (p partials) exactly() (*big.Float, bool) {

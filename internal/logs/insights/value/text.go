@@ -71,7 +71,7 @@ func stringFunction(f func(string) string) func(*Env, []Value) Value {
 	return partial(func(s string) (string, error) { return f(s), nil })
 }
 
-// partial is a function that not every text has a result for. What isn't UTF-8 is no text.
+// partial returns a function that not every text has a result for. What isn't UTF-8 is no text.
 func partial(f func(string) (string, error)) func(*Env, []Value) Value {
 	return func(_ *Env, a []Value) Value {
 		s, ok := stringArgument(a[0])
@@ -86,7 +86,7 @@ func partial(f func(string) (string, error)) func(*Env, []Value) Value {
 	}
 }
 
-// testStrings is a condition on two texts; it does not hold if one is absent (strcontains: "and 0 otherwise").
+// testStrings returns a condition on two texts; it does not hold if one is absent (strcontains: "and 0 otherwise").
 func testStrings(a []Value, f func(s, part string) bool) Value {
 	s, ok1 := stringArgument(a[0])
 	part, ok2 := stringArgument(a[1])
@@ -157,7 +157,7 @@ func substring(a []Value) Value {
 	return String(s[:prefixLength(s, at[1])])
 }
 
-// prefixLength is how many bytes the first n code points of s take.
+// prefixLength returns how many bytes the first n code points of s take.
 func prefixLength(s string, n int) int {
 	for i := range s {
 		if n == 0 {
@@ -358,7 +358,7 @@ func splitString(a []Value) Value {
 	return Value{kind: ListKind, text: string(append(b, ']'))}
 }
 
-// hexDigits is the text of v without 0x.
+// hexDigits returns the text of v without 0x.
 func hexDigits(v Value) (string, bool) {
 	s, ok := stringArgument(v)
 	if len(s) > 1 && (s[:2] == "0x" || s[:2] == "0X") {

@@ -42,7 +42,7 @@ type Value struct {
 // exact is up to where a double holds every integer.
 const exact = 1 << 53
 
-// Number is a double. NaN and infinities are Null: Insights has no such numbers.
+// Number returns a double. NaN and infinities are Null: Insights has no such numbers.
 func Number(f float64) Value {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return Value{}
@@ -50,7 +50,7 @@ func Number(f float64) Value {
 	return Value{kind: NumberKind, num: f + 0} // + 0: no -0
 }
 
-// Int is an integer, exact over the whole range of int64.
+// Int returns an integer, exact over the whole range of int64.
 func Int(n int64) Value {
 	v := Value{kind: NumberKind, num: float64(n)}
 	if n > exact || n < -exact {
@@ -59,7 +59,7 @@ func Int(n int64) Value {
 	return v
 }
 
-// literal is a number as JSON writes it; one beyond what a double holds is text.
+// literal returns a number as JSON writes it; one beyond what a double holds is text.
 func literal(s string) Value {
 	if f, ok := parseSmallInt(s); ok {
 		return Value{kind: NumberKind, num: f, text: s}
@@ -104,10 +104,10 @@ func parseSmallInt(s string) (float64, bool) {
 	return float64(n), true
 }
 
-// String is text.
+// String returns a string.
 func String(s string) Value { return Value{kind: StringKind, text: s} }
 
-// Bool is true or false. Insights shows them as 1 and 0.
+// Bool returns true or false. Insights shows them as 1 and 0.
 func Bool(b bool) Value {
 	if b {
 		return Value{kind: BoolKind, num: 1}
@@ -115,11 +115,11 @@ func Bool(b bool) Value {
 	return Value{kind: BoolKind}
 }
 
-// Time is the moment ms milliseconds after 1970-01-01 00:00:00 UTC. It computes and compares as
-// that number and is shown as "2006-01-02 15:04:05.000".
+// Time returns the moment ms milliseconds after 1970-01-01 00:00:00 UTC. It computes and compares as that number and is
+// shown as "2006-01-02 15:04:05.000".
 func Time(ms int64) Value { return Value{kind: TimeKind, num: float64(ms)} }
 
-// List is a list of the given values.
+// List returns a list of the given values.
 func List(vs []Value) Value {
 	b := []byte{'['}
 	for i, v := range vs {
@@ -131,7 +131,7 @@ func List(vs []Value) Value {
 	return Value{kind: ListKind, text: string(append(b, ']'))}
 }
 
-// FromJSON is the value of one JSON text; text that isn't JSON gives Null. The Value may hold parts of raw.
+// FromJSON returns the value of one JSON text; text that isn't JSON gives Null. The Value may hold parts of raw.
 func FromJSON(raw []byte) Value {
 	start := skipSpace(raw, 0)
 	end := skipValue(raw, start, 0)
@@ -319,10 +319,10 @@ func (v Value) Clone() Value {
 	return v
 }
 
-// Bytes is the memory v holds, in bytes, its own size included.
+// Bytes returns the memory v holds, in bytes, its own size included.
 func (v Value) Bytes() int { return 32 + len(v.text) }
 
-// rawJSON is the text of a list or map, not to be changed.
+// rawJSON returns the text of a list or map, not to be changed.
 func (v Value) rawJSON() []byte { return unsafe.Slice(unsafe.StringData(v.text), len(v.text)) }
 
 // Elements calls yield with each element of a list (the key is its index) or map, in order. Other values have none.
