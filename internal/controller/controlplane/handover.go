@@ -9,9 +9,9 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// An API server is replaced without an outage. The new one listens on the standby port, and as long as both run they are
-// two API servers of one highly available cluster, which Kubernetes supports for neighboring minor versions. Once the
-// new one is ready the two ports change places in the cluster's row: that is the moment at which it takes over. New
+// An API server is replaced without an outage. The new one listens on the standby port, and as long as both run they
+// are two API servers of one highly available cluster, which Kubernetes supports for neighboring minor versions. Once
+// the new one is ready the two ports change places in the cluster's row: that is the moment at which it takes over. New
 // connections are led to it, and the old one finishes what it has and is stopped.
 //
 // Which of them is to run follows from the row at any moment: the wanted one at the port of the one that serves, if
