@@ -90,6 +90,7 @@ test: setup daemon test-daemon tested-bundles node tested-addons ## set up, buil
 	@# The longest first, so that nothing waits for them alone in the end, but the two that boot most machines apart: beside
 	@# each other they take longer than one after the other. Linked without what debuggers read, in two thirds of the time.
 	go test $(TESTBUILD) -ldflags=-w -timeout 40m ./test/nodegroup ./test/addon ./test/demo ./test/nodes ./...
+	cd examples/controller && CORACLETEST_PROGRAM=$(CURDIR)/bin/coracle go test ./...
 
 .PHONY: test-all
 test-all: setup daemon test-daemon bundles node addons tested-addons ## all tests with every version of Kubernetes and the race detector, and each fuzz target for FUZZTIME
@@ -116,9 +117,10 @@ bench: setup daemon tested-bundles node ## measure what the documentation claims
 
 .PHONY: check
 check: ## format, vet, lint, spelling, Markdown, checksums of modules, and who may import whom
-	@unformatted=$$(gofmt -l cmd hack internal kubernetes/*.go test); if [ -n "$$unformatted" ]; then echo "gofmt -w these:"; echo "$$unformatted"; exit 1; fi
+	@unformatted=$$(gofmt -l cmd coracletest examples hack internal kubernetes/*.go test); if [ -n "$$unformatted" ]; then echo "gofmt -w these:"; echo "$$unformatted"; exit 1; fi
 	go vet ./...
 	go vet $(TESTBUILD) ./...
+	cd examples/controller && go vet ./...
 	GOOS=darwin GOARCH=arm64 go vet ./...
 	@$(MAKE) lint lint-docs
 	go mod verify
