@@ -94,6 +94,7 @@ test: setup daemon test-daemon tested-bundles node tested-addons ## set up, buil
 
 .PHONY: test-all
 test-all: setup daemon test-daemon bundles node addons tested-addons ## all tests with every version of Kubernetes and the race detector, and each fuzz target for FUZZTIME
+	@scripts/setup debootstrap
 	CGO_ENABLED=1 CORACLE_TEST=all go test $(TESTBUILD) -race -timeout 120m ./...
 	@scripts/fuzz $(FUZZTIME)
 
@@ -151,9 +152,16 @@ docs: ## write docs/operations.md from the code
 site: ## make the documentation a static site, in bin/site
 	go run $(HUGO) --noBuildLock --source hack/site --destination $(CURDIR)/bin/site --cleanDestinationDir --panicOnWarning
 
+# The processors of the machines that archives are for.
+DIST_ARCHS ?= amd64 arm64
+
+.PHONY: dist
+dist: ## make archives for users who build nothing, in dist: coracle, the default version of Kubernetes, what runs on nodes
+	@for arch in $(DIST_ARCHS); do go run ./hack/dist --arch $$arch --version $(VERSION) -o dist $(DEFAULT); done
+
 .PHONY: clean
 clean: ## remove what was built; data directories stay ("coracle reset" removes those)
-	rm -rf bin
+	rm -rf bin dist
 
 .PHONY: help
 help:

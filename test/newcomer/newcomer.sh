@@ -1,5 +1,5 @@
 # What somebody does who has just installed Debian with Go, git and make: the commands of the README.
-set -eu -o pipefail
+set -eu
 cd /
 git clone -q /clone /src
 cd /src
