@@ -29,12 +29,23 @@ func CheckYAML(text []byte) error {
 	if !bytes.ContainsRune(text, '&') || !bytes.ContainsRune(text, '*') {
 		return nil
 	}
-	var root yaml.Node
-	if err := yaml.Unmarshal(text, &root); err != nil {
+	root, err := ParseYAML(text)
+	if err != nil {
 		return err
 	}
-	_, err := (&expansion{sizes: map[*yaml.Node]int{}}).expandedSize(&root)
+	_, err = (&expansion{sizes: map[*yaml.Node]int{}}).expandedSize(root)
 	return err
+}
+
+// ParseYAML parses the first document of a text, which is a Node without content when there is none. What it costs is
+// in proportion to the text; the fields of interest are read from the nodes. To decode the nodes of yaml/v3 into a Go
+// value is not: each pair of equal keys becomes an error, so that 200 KB make gigabytes.
+func ParseYAML(text []byte) (*yaml.Node, error) {
+	var root yaml.Node
+	if err := yaml.Unmarshal(text, &root); err != nil {
+		return nil, err
+	}
+	return &root, nil
 }
 
 // expansion measures the nodes of a document.
