@@ -24,9 +24,9 @@ var linear = []string{"go.yaml.in/yaml/v2", "gopkg.in/yaml.v2", "sigs.k8s.io/yam
 // trusted are the declarations that decode YAML without asking package document first, and why no tenant wrote it.
 var trusted = map[string]string{
 	"internal/document/document.go ParseYAML":                      "it makes nodes, and is how others make them",
-	"internal/catalog/configuration.go readConfiguration":          "it makes nodes, to see whether there is a second document",
+	"internal/catalog/configuration.go readConfiguration":          "it makes nodes, to count documents",
 	"internal/catalog/read.go readAddon":                           "a file of the operator's catalog",
-	"internal/fields/yaml.go formatScalar":                         "a command of the operator, whose decoder bounds aliases itself",
+	"internal/fields/yaml.go formatScalar":                         "a command; its decoder bounds aliases itself",
 	"internal/host/simulated/pods.go podStages":                    "built in",
 	"internal/controller/controlplane/bootstrap.go parseManifests": "built in",
 }
@@ -76,7 +76,7 @@ func decoders(file *ast.File, name string) map[string]bool {
 			means := slices.ContainsFunc([]string{"Unmarshal", "NewDecoder", "NewYAML", "YAMLToJSON", "Load", "ToJSON"},
 				func(prefix string) bool { return strings.HasPrefix(s.Sel.Name, prefix) })
 			switch {
-			case path == Module+"internal/document" && s.Sel.Name == "CheckYAML":
+			case path == Module+"internal/document" && strings.HasPrefix(s.Sel.Name, "CheckYAML"):
 				checks = true
 			case means && slices.Contains(linear, path):
 				decodes = true
