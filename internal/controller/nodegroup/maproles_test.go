@@ -56,6 +56,9 @@ func TestARoleIsPutInAndTakenOutAgain(t *testing.T) {
 		"with a group more": {strings.Replace(entry, "- system:nodes\n", "- system:nodes\n  - extra\n", 1),
 			strings.Replace(entry, "- system:nodes\n", "- system:nodes\n  - extra\n", 1),
 			strings.Replace(entry, "- system:nodes\n", "- system:nodes\n  - extra\n", 1)},
+		"with a group of its own": {strings.Replace(entry, "system:nodes\n", "extra\n", 1),
+			strings.Replace(entry, "system:nodes\n", "extra\n", 1),
+			strings.Replace(entry, "system:nodes\n", "extra\n", 1)},
 		"in capitals": {strings.Replace(entry, "rolearn", "roleARN", 1), strings.Replace(entry, "rolearn",
 			"roleARN", 1), ""},
 		"between others": {others + entry + "# after\n" + others, others + entry + "# after\n" + others,
@@ -116,5 +119,19 @@ func TestBracketsBehindTheListAreTriedAFewTimes(t *testing.T) {
 		if !possible && !strings.Contains(err.Error(), "remove the comments behind its list") {
 			t.Errorf("%d brackets: %v", count, err)
 		}
+	}
+}
+
+// TestRolesOfEqualKeysAreReadInProportion has a mapping of the node role with the same key again and again.
+func TestRolesOfEqualKeysAreReadInProportion(t *testing.T) {
+	const keys = 2000
+	text := "[{rolearn: \"" + ours + "\"" + strings.Repeat(",a", keys) + "}]"
+	allocations := testing.AllocsPerRun(1, func() {
+		if removed, err := removeRole(text, ours); err != nil || removed != text {
+			t.Errorf("somebody's mapping is touched: %.100q, %v", removed, err)
+		}
+	})
+	if allocations > 50*keys { // each pair of them is 2,000,000
+		t.Errorf("%.0f allocations for %d keys", allocations, keys)
 	}
 }
