@@ -64,7 +64,7 @@ default-bundle:
 	@go run ./hack/build kubernetes -o $(CORACLE_BUNDLES) $(DEFAULT)
 
 .PHONY: node
-node: ## build what runs on nodes: containerd, the VPC CNI, CoreDNS, ... (some minutes, once)
+node: ## build what runs on nodes, and the node image (some minutes, once; downloads 48 MB of Debian packages)
 	@go run ./hack/build node -o $(CORACLE_NODE) --ldflags '$(STAMP)'
 
 .PHONY: addons

@@ -17,7 +17,7 @@ func nodeCommand() *cobra.Command {
 	var upstreamOnly bool
 	cmd := &cobra.Command{
 		Use:   "node",
-		Short: "Build coracle-node and the upstream programs that run on nodes",
+		Short: "Build coracle-node, the upstream programs that run on nodes, and the node image",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			into, err := filepath.Abs(into)

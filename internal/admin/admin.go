@@ -1,18 +1,18 @@
-// Package admin is how the commands of this program talk to the running daemon: JSON over HTTP
-// over a unix socket in the data directory that only its owner can open.
+// Package admin connects the commands of this program with the running daemon: JSON over HTTP over a unix socket in the
+// data directory that only its owner can open.
 //
-//	GET  /ping      {}
-//	GET  /status    Status
-//	GET  /backup    the archive of package backup
-//	POST /stop      ends the daemon; what it runs goes on
-//	POST /accounts  makes an account, answers its root access key
-//	GET  /images    []Image
-//	POST /interruptions  gives a spot instance notice, answers Interruption
-//	POST /images    an archive of images, answers Loaded
-//	POST /fields    fields.Question, answers fields.Answer
-//	GET  /metrics   metrics for Prometheus
+//	POST /accounts       creates an account; answers its root access key
+//	GET  /backup         the archive of package backup
 //	GET  /debug/dump     Dump
 //	GET  /debug/pprof/…  profiles of the Go runtime
+//	POST /fields         fields.Question; answers fields.Answer
+//	GET  /images         []Image
+//	POST /images         an archive of images; answers Loaded
+//	POST /interruptions  gives a spot instance notice; answers Interruption
+//	GET  /metrics        metrics for Prometheus
+//	GET  /ping           {}
+//	GET  /status         Status
+//	POST /stop           ends the daemon; what it runs goes on
 package admin
 
 import (

@@ -98,7 +98,7 @@ func Channel(keys <-chan string) Source {
 type Controller struct {
 	// Name is for logs and metrics, and no other controller's: "controlplane".
 	Name string
-	// Reconcile brings one key about. An error is logged and the key tried again.
+	// Reconcile reconciles the object with the given key. An error is logged, and the key is tried again.
 	Reconcile func(ctx context.Context, key string) (Result, error)
 	// Sources say which keys to look at. At least one.
 	Sources []Source

@@ -26,10 +26,10 @@ type ControlPlane struct {
 	// "https://127.0.0.1:34567" where machines have no network.
 	Endpoint string
 	// Port is where the API server is found on 127.0.0.1, whichever serves, by what is on the host. The one that serves
-	// listens on ServerPort itself; one that is to take its place listens on SparePort, and then the two change places.
-	Port       int `json:",omitempty"`
-	ServerPort int `json:",omitempty"`
-	SparePort  int `json:",omitempty"`
+	// listens on ServerPort itself; one that is to take its place listens on StandbyPort, and then the two change places.
+	Port        int `json:",omitempty"`
+	ServerPort  int `json:",omitempty"`
+	StandbyPort int `json:"SparePort,omitempty"` // the name in stores of earlier versions
 	// PublicAddress is that of the public endpoint, kept while there is none; empty where machines have no network.
 	PublicAddress string `json:",omitempty"`
 	// CertificateAuthority is the cluster CA, PEM.

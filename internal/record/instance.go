@@ -118,7 +118,7 @@ type Machine struct {
 	// runs, but is no node.
 	Failing      string    `json:",omitempty"`
 	FailingSince time.Time `json:",omitzero"`
-	// PoweredOff says that the machine was shut down from inside: the front's lifecycle does what ShutdownBehavior
+	// PoweredOff says that the machine was shut down from inside: the lifecycle of EC2 does what ShutdownBehavior
 	// says.
 	PoweredOff bool `json:",omitempty"`
 }

@@ -87,7 +87,7 @@ func (p *NodePrograms) EnsureUpstream(ctx context.Context, report func(Progress)
 	return err
 }
 
-// EnsureImage builds the node image if it is missing: it downloads some 40 MB of Debian packages.
+// EnsureImage builds the node image if it is missing: it downloads 48 MB of Debian packages.
 func (p *NodePrograms) EnsureImage(ctx context.Context, report func(Progress)) error {
 	a, err := imageArtifact()
 	if err == nil {

@@ -1,13 +1,15 @@
-// Package upstream finds the upstream Go programs that clusters and nodes run, and builds those that are missing.
+// Package upstream finds the upstream Go programs that clusters and nodes run, and the node image, and builds those
+// that are missing.
 //
-// There are three sets of programs, one file each:
+// There are three sets of programs, one file each, and one image:
 //
 //   - [Bundles]: the Kubernetes programs of a minor version, as one multi-call program ("kube kube-apiserver ..."),
 //     from the module of that version in package kubernetes (kubernetes.go);
 //   - [NodePrograms]: containerd, the VPC CNI, CoreDNS and whatever else nodes run, from the module that package node
 //     pins (node.go);
 //   - [Components]: what add-ons run, from the modules that package catalog names (component.go), and the files of
-//     data that come with those modules (componentdata.go).
+//     data that come with those modules (componentdata.go);
+//   - the node image, which is made of Debian packages by package nodeimage ([NodePrograms.EnsureImage], node.go).
 //
 // All of them are found, built and cached in the same way (cache.go). A directory is chosen from, in this order,
 //
@@ -19,6 +21,7 @@
 //
 //	bundles/v1.35/kube                               with version and .lock beside it
 //	node/containerd, node/coredns, ...               with node/version and node/.lock
+//	node/image/node-image.tar.zst                    with node-image.json, version and .lock beside it
 //	node/components/cert-manager/v1.21.2/controller  with version and .lock beside it
 //	node/components/data/0123456789ab-crds.yaml
 //

@@ -42,7 +42,7 @@ type ServiceLinkedRoles interface {
 	Ensure(ctx context.Context, account, service string) error
 }
 
-// EC2 is the EC2 front, asked as the caller whether a launch template would launch.
+// EC2 is the EC2 API, asked as the caller whether a launch template would launch.
 type EC2 interface {
 	RunInstances(context.Context, *ec2.RunInstancesInput) (*ec2.RunInstancesOutput, error)
 	GetInstanceTypesFromInstanceRequirements(context.Context, *ec2.GetInstanceTypesFromInstanceRequirementsInput) (

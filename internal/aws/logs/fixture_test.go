@@ -35,7 +35,7 @@ const (
 // today is when the tests begin.
 var today = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
-// fixture is the CloudWatch Logs front behind the real wire.
+// fixture is the CloudWatch Logs API behind the real wire.
 type fixture struct {
 	t       testing.TB
 	store   *store.Store

@@ -1,11 +1,12 @@
 // Package wire serves the AWS protocols: it turns an HTTP request of any AWS SDK into a call of a Go method, and the
 // method's answer into the response that the SDK expects. It knows no operation by name.
 //
-// A service is any value with methods of the form
+// A service is a list of [Handler] values, registered with [Mux.Register]. [Handle] makes one of a function of the form
 //
 //	func (s *Service) CreateCluster(ctx context.Context, in *eks.CreateClusterInput) (*eks.CreateClusterOutput, error)
 //
-// registered with [Mux.Register]. A request goes through these steps, each answering with the error that AWS gives:
+// and of the [Targets] that its caller needs permission for. A request goes through these steps, each answering with
+// the error that AWS gives:
 //
 //  1. The body is read, up to a limit.
 //  2. The signature is parsed; its credential scope names the service and the region. A request without one is refused
@@ -13,9 +14,13 @@
 //  3. The operation is found: by method and path (restJson1), by X-Amz-Target (awsJson), by the parameter Action
 //     (awsQuery, ec2Query).
 //  4. The credentials are looked up ([Credentials]) and the signature is verified.
-//  5. The request is decoded into the SDK's own input structure; required members and constraints are checked.
-//  6. The [Authorizer] is asked about the targets that the operation's [Targets] names, or about the action on "*".
-//  7. The method runs. Its output, or its error, is encoded for the protocol.
+//  5. The request waits for a turn of its account (turns.go), so that no account takes the daemon from the others.
+//     Requests of controllers do not wait.
+//  6. The request is decoded into the SDK's own input structure; required members and constraints are checked.
+//  7. The [Authorizer] is asked about the targets that the operation's [Targets] returns, or about the action on "*".
+//     [store.Decide] holds the records that the targets were read from: a write of step 8 is authorized anew when one
+//     of them has changed.
+//  8. The function runs. Its output, or its error, is encoded for the protocol.
 //
 // An operation that answers with a stream of events has a method with the events as one more result:
 //

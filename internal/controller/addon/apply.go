@@ -35,7 +35,7 @@ func (a *addon) applyConfiguration(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	var all troubles
+	var all problems
 	for _, s := range steps {
 		if s.problem != nil {
 			all = append(all, s.problem)
@@ -110,7 +110,7 @@ func (a *addon) applyObject(ctx context.Context, s *step, m mode, all []*unstruc
 		}
 		s.later = false
 	}
-	result, err := a.server.applyObject(ctx, s.ref, s.config, false, m != none || s.force)
+	result, err := a.server.serverSideApply(ctx, s.ref, s.config, false, m != none || s.force)
 	if err != nil {
 		return problemOf(s.ref, err)
 	}

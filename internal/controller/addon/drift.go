@@ -95,7 +95,7 @@ func (a *addon) restoreObject(ctx context.Context, o catalog.Object, at int, mad
 			}
 		}
 	}
-	result, err := a.server.applyObject(ctx, s.ref, s.config, false, true)
+	result, err := a.server.serverSideApply(ctx, s.ref, s.config, false, true)
 	if err != nil {
 		return problemOf(s.ref, err)
 	}
@@ -115,7 +115,7 @@ func (a *addon) isContested(ctx context.Context, s *step) (bool, error) {
 		return false, nil
 	}
 	a.taken[id] = recent
-	_, err := a.server.applyObject(ctx, s.ref, s.config, true, false)
+	_, err := a.server.serverSideApply(ctx, s.ref, s.config, true, false)
 	if err == nil {
 		return false, nil // nobody minds
 	}

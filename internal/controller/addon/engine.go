@@ -15,27 +15,26 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// engine keeps the add-ons that users create: it is to EKS's add-ons what EKS's own service is.
+// engine installs, updates and removes the add-ons that users create, as the add-on manager of EKS does.
 //
-// The front (internal/aws/eks) writes what is wanted, a [record.Addon], and an update in progress, a [record.Update].
-// The engine makes it so at the cluster's API server, as the user eks:addon-manager and with nothing but the API
-// server's own server-side apply:
+// The API layer (internal/aws/eks) records the desired state, a [record.Addon], and an update in progress, a
+// [record.Update]. The engine applies it to the cluster, as the user eks:addon-manager and with server-side apply
+// alone. A reconcile pass (reconcile.go)
 //
-//   - it dry-runs every object first, so that a conflict or a refusal changes nothing (plan.go, ownership.go),
-//   - sees to it that there are images for the pods (images.go),
-//   - applies the objects in order and deletes those that a version no longer has (apply.go),
+//   - applies every object in a dry run first, so that a conflict or a refusal changes nothing (plan.go, ownership.go),
+//   - builds or pulls the images that the pods need (images.go),
+//   - applies the objects in order, and deletes those that a version no longer has (apply.go),
 //   - waits for the pods (ready.go),
-//   - takes back what others do to fields that EKS owns, and to no other (drift.go),
-//   - says what is wrong in EKS's words (problem.go), and tries on until it isn't,
-//   - and deletes the add-on, or gives up what it owns of it (remove.go).
+//   - reverts changes of others to fields that EKS owns, and to no others (drift.go),
+//   - reports problems as health issues in EKS's words (problem.go), and retries,
+//   - and deletes the objects of a deleted add-on, or gives up the ownership of their fields (remove.go).
 //
-// What it observed and how far it has come stands in [record.AddonState], which it alone writes; it also ends updates,
-// and deletes the Addon row with the PodIdentityAssociation rows that belong to it. It may be killed anywhere: while
-// objects are changed the state says so, and an add-on is only called ACTIVE once all of them are what one
-// configuration makes of them.
+// The engine alone writes the observed state and its progress, a [record.AddonState]. It also ends updates, and deletes
+// the Addon record with the PodIdentityAssociation records that belong to it. It may be killed at any instruction: the
+// state records that objects are being changed, and an add-on is ACTIVE only when all objects are applied in one
+// configuration.
 //
-// It wakes when rows change, or when one of its objects does (server.go). An add-on to which nothing happens costs
-// nothing.
+// A change of a record or of an object wakes it (server.go). An add-on without changes costs nothing.
 type engine struct {
 	o        Options
 	log      *slog.Logger

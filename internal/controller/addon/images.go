@@ -18,7 +18,7 @@ import (
 // goodFor is how long an image that was had is taken to be there.
 const goodFor = 10 * time.Second
 
-// images sees to it that the registry has the images that pods are to run. Getting one may take minutes, so nobody
+// images provides the registry with the images that pods are to run. Getting one may take minutes, so nobody
 // waits for it: who wants it is woken.
 type images struct {
 	provide func(context.Context, catalog.Image) error // nil: nobody looks

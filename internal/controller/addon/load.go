@@ -3,13 +3,11 @@ package addon
 import (
 	"context"
 	"errors"
-	"fmt"
 	"reflect"
 	"time"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
-	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -33,30 +31,6 @@ type addon struct {
 
 // errGone says that nothing is left of the add-on.
 var errGone = errors.New("the add-on is gone")
-
-// Reconcile reconciles the add-on with the given key.
-func (e *engine) Reconcile(ctx context.Context, key string) (reconcile.Result, error) {
-	a, err := e.loadAddon(ctx, key)
-	if errors.Is(err, store.ErrNotFound) {
-		e.forgetAddon(key)
-		return reconcile.Result{Gone: true}, e.dropState(ctx, key)
-	}
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	err = a.reconcile(ctx)
-	if errors.Is(err, errGone) {
-		e.forgetAddon(key)
-		return reconcile.Result{Gone: true}, nil
-	}
-	if err == nil {
-		err = a.saveState(ctx)
-	}
-	if err != nil {
-		err = fmt.Errorf("add-on %s of cluster %s: %w", a.row.Name, a.row.Cluster, err)
-	}
-	return reconcile.Result{After: a.soon}, err
-}
 
 // loadAddon loads the records of an add-on.
 func (e *engine) loadAddon(ctx context.Context, key string) (*addon, error) {

@@ -138,14 +138,14 @@ func (r *requester) prepareStep(ctx context.Context, s *step, m mode, live bool)
 // dryRun dry-runs a step.
 func (r *requester) dryRun(ctx context.Context, s *step, m mode) (err error) {
 	for range 3 {
-		s.result, err = r.applyObject(ctx, s.ref, s.config, true, false)
+		s.result, err = r.serverSideApply(ctx, s.ref, s.config, true, false)
 		found := conflictsOf(err)
 		if found == nil {
 			return err
 		}
 		s.conflicts, s.refusal = found, err
 		if m.isForced() {
-			s.result, err = r.applyObject(ctx, s.ref, s.config, true, true)
+			s.result, err = r.serverSideApply(ctx, s.ref, s.config, true, true)
 			return err
 		}
 		if m == none && len(s.object.Yields) == 0 {
@@ -179,7 +179,7 @@ func (r *requester) dryRun(ctx context.Context, s *step, m mode) (err error) {
 			return s.refusal
 		case !left: // only what EKS owns as well, so that its value is EKS's
 			s.force, s.conflicts, s.refusal = true, nil, nil
-			s.result, err = r.applyObject(ctx, s.ref, s.config, true, true)
+			s.result, err = r.serverSideApply(ctx, s.ref, s.config, true, true)
 			return err
 		}
 		s.conflicts, s.refusal = nil, nil

@@ -3,6 +3,7 @@ package addon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -11,7 +12,9 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/coracle-eks/coracle/internal/crash"
+	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
 )
 
 // The instructions at which a test kills the daemon, in their order.
@@ -35,6 +38,30 @@ const (
 	tryAgainMost  = 15 * time.Second
 )
 
+// Reconcile reconciles the add-on with the given key.
+func (e *engine) Reconcile(ctx context.Context, key string) (reconcile.Result, error) {
+	a, err := e.loadAddon(ctx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		e.forgetAddon(key)
+		return reconcile.Result{Gone: true}, e.dropState(ctx, key)
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	err = a.reconcile(ctx)
+	if errors.Is(err, errGone) {
+		e.forgetAddon(key)
+		return reconcile.Result{Gone: true}, nil
+	}
+	if err == nil {
+		err = a.saveState(ctx)
+	}
+	if err != nil {
+		err = fmt.Errorf("add-on %s of cluster %s: %w", a.row.Name, a.row.Cluster, err)
+	}
+	return reconcile.Result{After: a.soon}, err
+}
+
 // reconcile installs, updates or removes an add-on, and records its issues.
 func (a *addon) reconcile(ctx context.Context) error {
 	if a.cluster.ID != a.row.ClusterID {
@@ -55,12 +82,12 @@ func (a *addon) reconcile(ctx context.Context) error {
 	default:
 		err = a.reconcileInstalled(ctx)
 	}
-	var all troubles
+	var all problems
 	var one *problem
 	switch {
 	case errors.As(err, &all):
 	case errors.As(err, &one):
-		all = troubles{one}
+		all = problems{one}
 	case err != nil:
 		return err
 	}
@@ -137,10 +164,10 @@ func equalConfigs(a, b record.AddonConfig) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// troubles are the problems that stopped a reconcile pass.
-type troubles []*problem
+// problems are the problems that stopped a reconcile pass.
+type problems []*problem
 
-func (t troubles) Error() string {
+func (t problems) Error() string {
 	var all []string
 	for _, p := range t {
 		all = append(all, p.Error())
@@ -150,7 +177,7 @@ func (t troubles) Error() string {
 
 // recordIssues records the issues of an add-on, and ends an update that cannot succeed. A transient problem counts once
 // it has lasted for Options.Patience.
-func (a *addon) recordIssues(ctx context.Context, all troubles) error {
+func (a *addon) recordIssues(ctx context.Context, all problems) error {
 	if len(all) == 0 {
 		if a.server != nil {
 			a.tries, a.since = 0, map[string]time.Time{}

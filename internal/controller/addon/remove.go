@@ -40,7 +40,7 @@ func (a *addon) removeObjects(ctx context.Context) error {
 		return a.removeRows(ctx)
 	}
 	for _, late := range []bool{false, true} {
-		var all troubles
+		var all problems
 		left := false
 		for _, o := range slices.Backward(a.state.Objects) {
 			if late != lasting(o) {

@@ -155,8 +155,8 @@ func (r *requester) getObject(ctx context.Context, o record.AddonObject) (*unstr
 	return resource.Get(ctx, o.Name, metav1.GetOptions{})
 }
 
-// applyObject applies a configuration as EKS's and returns what the API server made of it.
-func (r *requester) applyObject(
+// serverSideApply applies a configuration as EKS's and returns what the API server made of it.
+func (r *requester) serverSideApply(
 	ctx context.Context, o record.AddonObject, config map[string]any, dry, force bool,
 ) (*unstructured.Unstructured, error) {
 	resource, err := r.resource(o)

@@ -154,7 +154,7 @@ func groupOfPart(key string) []string {
 // passesInARow is how often a group is looked at again at once, because what was done lets more be done.
 const passesInARow = 20
 
-// reconcile brings one group about.
+// reconcile reconciles the Auto Scaling group with the given key.
 func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Result, error) {
 	for range passesInARow {
 		v, err := c.loadView(ctx, key)
@@ -205,7 +205,7 @@ func (c *Controller) runSteps(ctx context.Context, v *view) error {
 	return nil
 }
 
-// schedule lets the front carry out the scheduled actions that are due.
+// schedule lets the API layer carry out the scheduled actions that are due.
 func (c *Controller) schedule(ctx context.Context, v *view) error {
 	if _, suspended := v.group.Suspended["ScheduledActions"]; suspended || v.group.Deleting {
 		return nil

@@ -70,7 +70,7 @@ func (c *Controller) ensureKeys(ctx context.Context, cluster record.Cluster) (ke
 // serviceAccountKey is the key that was made in advance, if there is one, or a new one.
 func (c *Controller) serviceAccountKey() (*rsa.PrivateKey, error) {
 	select {
-	case key := <-c.spareKey:
+	case key := <-c.standbyKey:
 		return key, nil
 	default:
 		return rsa.GenerateKey(rand.Reader, 2048)
@@ -80,7 +80,7 @@ func (c *Controller) serviceAccountKey() (*rsa.PrivateKey, error) {
 // generateStandbyKey makes a service-account key in advance: it takes a tenth of a second, for which the next
 // cluster need not wait.
 func (c *Controller) generateStandbyKey() error {
-	if len(c.spareKey) > 0 {
+	if len(c.standbyKey) > 0 {
 		return nil
 	}
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -88,7 +88,7 @@ func (c *Controller) generateStandbyKey() error {
 		return err
 	}
 	select {
-	case c.spareKey <- key:
+	case c.standbyKey <- key:
 	default: // another worker was faster
 	}
 	return nil

@@ -40,7 +40,7 @@ type plane struct {
 	program string // the bundle
 	port    int    // where its API server is found on 127.0.0.1
 	server  int    // where the API server that serves listens, and
-	spare   int    // where one that is to take its place does
+	standby int    // where one that is to take its place does
 	public  net.IP // the address of its public endpoint; nil where machines have no network
 	network network
 	keys    keys
@@ -69,7 +69,7 @@ func loopback(port int, n byte) net.IP { return net.IPv4(127, byte(port>>8), byt
 // components are the specifications of a control plane's processes.
 type components struct {
 	apiServer process.Spec
-	successor process.Spec // the same at the spare port
+	successor process.Spec // the same at the standby port
 	others    []process.Spec
 	// configurations are the directories of files that they read.
 	configurations []string
@@ -114,7 +114,7 @@ func (c *Controller) specify(p plane) (components, error) {
 	if err != nil {
 		return out, fmt.Errorf("configure %s: %w", kubeAPIServer, err)
 	}
-	for port, spec := range map[int]*process.Spec{p.server: &out.apiServer, p.spare: &out.successor} {
+	for port, spec := range map[int]*process.Spec{p.server: &out.apiServer, p.standby: &out.successor} {
 		*spec = c.baseSpec(p, kubeAPIServer, append(slices.Clone(apiServer), "--secure-port="+strconv.Itoa(port)))
 		instance := spec.Hash()[:8]
 		spec.Name = apiServers(p.cluster.ID) + instance

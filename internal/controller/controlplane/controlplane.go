@@ -157,7 +157,7 @@ type Controller struct {
 	starts *semaphore.Weighted // of new clusters at once
 	polls  atomic.Int32        // how many wait by polling
 
-	spareKey chan *rsa.PrivateKey // at most one
+	standbyKey chan *rsa.PrivateKey // at most one
 
 	mu    sync.Mutex
 	keyOf map[string]string // cluster key by cluster ID, of the clusters seen so far
@@ -225,7 +225,7 @@ func New(o Options) *Controller {
 		updates:       record.Updates(o.Store),
 		accessEntries: record.AccessEntries(o.Store),
 		starts:        semaphore.NewWeighted(int64(2 * runtime.NumCPU())), // a starting API server sleeps half the time
-		spareKey:      make(chan *rsa.PrivateKey, 1),
+		standbyKey:    make(chan *rsa.PrivateKey, 1),
 		keyOf:         map[string]string{},
 	}
 }
@@ -273,7 +273,7 @@ func (c *Controller) processes(ctx context.Context, changed func(string)) {
 	<-ctx.Done()
 }
 
-// Reconcile brings the cluster of that key about.
+// Reconcile reconciles the cluster with the given key.
 func (c *Controller) Reconcile(ctx context.Context, key string) (reconcile.Result, error) {
 	row, err := c.clusters.Get(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {

@@ -9,13 +9,13 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// An API server is replaced without an outage. The new one listens on the spare port, and as long as both run they are
+// An API server is replaced without an outage. The new one listens on the standby port, and as long as both run they are
 // two API servers of one highly available cluster, which Kubernetes supports for neighboring minor versions. Once the
 // new one is ready the two ports change places in the cluster's row: that is the moment at which it takes over. New
 // connections are led to it, and the old one finishes what it has and is stopped.
 //
 // Which of them is to run follows from the row at any moment: the wanted one at the port of the one that serves, if
-// that runs, or else the wanted one at the spare port.
+// that runs, or else the wanted one at the standby port.
 
 // runAPIServer makes the wanted API server the cluster's only one, and tells which of the two specifications it runs
 // by. It returns once that is ready and any other is gone; when it does not get ready within timeout, the other still
@@ -26,7 +26,7 @@ func (c *Controller) runAPIServer(ctx context.Context, p plane, specs components
 	all := c.o.Host.List(apiServers(p.cluster.ID))
 	handover := len(all) > 0 && !slices.ContainsFunc(all, func(s process.Status) bool { return s.Name == spec.Name })
 	if handover {
-		spec, port = specs.successor, p.spare
+		spec, port = specs.successor, p.standby
 	}
 	was, err := c.o.Host.Ensure(ctx, spec)
 	if err != nil {
@@ -45,7 +45,7 @@ func (c *Controller) runAPIServer(ctx context.Context, p plane, specs components
 	if handover {
 		crashHandoverReady.Here()
 		if err := c.observe(ctx, p.cluster, func(o *record.ControlPlane) {
-			o.ServerPort, o.SparePort = p.spare,
+			o.ServerPort, o.StandbyPort = p.standby,
 				p.server
 		}); err != nil {
 			return spec, err

@@ -38,8 +38,8 @@ func (c *Controller) choosePorts(ctx context.Context, p *plane) error {
 	if p.server, err = c.choosePort(p.cluster, own.ServerPort, usable, &others); err != nil {
 		return err
 	}
-	usable = len(running) > 1 || isFreePort(own.SparePort)
-	if p.spare, err = c.choosePort(p.cluster, own.SparePort, usable, &others); err != nil {
+	usable = len(running) > 1 || isFreePort(own.StandbyPort)
+	if p.standby, err = c.choosePort(p.cluster, own.StandbyPort, usable, &others); err != nil {
 		return err
 	}
 	public, err := c.o.Endpoints.PublicAddress(others.publics)
@@ -82,7 +82,7 @@ func (c *Controller) recordedPlaces(
 		if o.Port, err = recordedPort(o); err != nil {
 			return own, all, err
 		}
-		all.ports = append(all.ports, o.Port, o.ServerPort, o.SparePort)
+		all.ports = append(all.ports, o.Port, o.ServerPort, o.StandbyPort)
 		if row.Key == cluster.Key() {
 			own = o
 		} else {
@@ -113,7 +113,7 @@ func (c *Controller) choosePort(cluster record.Cluster, own int, usable bool, ta
 // recordPlace records where a cluster is to be found.
 func (c *Controller) recordPlace(ctx context.Context, p *plane, publicAddress string) error {
 	return c.observe(ctx, p.cluster, func(o *record.ControlPlane) {
-		o.Port, o.ServerPort, o.SparePort = p.port, p.server, p.spare
+		o.Port, o.ServerPort, o.StandbyPort = p.port, p.server, p.standby
 		o.PublicAddress, o.Endpoint = publicAddress, p.endpoint()
 		o.CertificateAuthority = p.keys.ca.PEM
 		o.ClusterSecurityGroupID, o.NetworkInterfaceIDs = p.network.securityGroup, p.network.interfaceIDs()

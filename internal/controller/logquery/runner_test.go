@@ -32,7 +32,7 @@ func audit(name, resource, verb, user string) string {
 	)
 }
 
-// The two queries of everybody who debugs EKS, and the broken third, which the front refuses before it comes here.
+// The two queries of everybody who debugs EKS, and the broken third, which the API refuses before it comes here.
 func TestWhoChangedThis(t *testing.T) {
 	t.Parallel()
 	l := newLogs(t)

@@ -93,7 +93,8 @@ func (s *shipment) ensureStream(ctx context.Context, component string) (events.S
 	return events.StreamID(row.Value.ID), nil
 }
 
-// stillThere is an error when the log group was deleted since it was looked up; the next look makes another.
+// stillThere returns an error when the log group was deleted since it was looked up; the next reconcile pass creates
+// another.
 func (s *shipment) stillThere(ctx context.Context) error {
 	row, err := s.findGroup(ctx)
 	if err == nil && events.GroupID(row.Value.ID) != s.destination.group {

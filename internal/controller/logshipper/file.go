@@ -85,7 +85,7 @@ func openAll(dir string) (files []*file, err error) {
 		}
 	}()
 	// A file that is put aside after it was found here is open already, and one that was put aside before
-	// its successor was opened is found by the second look.
+	// its successor was opened is found by the second listing.
 	for _, wantAside := range []bool{false, true} {
 		entries, err := os.ReadDir(dir)
 		if errors.Is(err, fs.ErrNotExist) {

@@ -19,7 +19,7 @@ func TestWhatWasWrittenBeforeIsNotShippedEvenWhenTheDaemonWasAway(t *testing.T) 
 	f := newFixture(t)
 	f.run()
 	f.append("kube-scheduler.log", "before\n")
-	eventually.True(f, "the first look", func() bool { m, _ := f.events.Mark(marks + id); return m != nil })
+	eventually.True(f, "the first reconcile pass", func() bool { m, _ := f.events.Mark(marks + id); return m != nil })
 	f.stop()
 	f.append("kube-scheduler.log", "before\n")
 	f.append(auditFile, "before\n")
@@ -122,15 +122,15 @@ func TestAFileThatThePowerCutIsNotShippedTwice(t *testing.T) {
 	if err := os.Truncate(filepath.Join(f.dir, "kube-scheduler.log"), 2); err != nil {
 		t.Fatal(err)
 	}
-	var p place
+	var p offsets
 	if err := json.Unmarshal(f.events.marks[marks+id], &p); err != nil {
 		t.Fatal(err)
 	}
 	p.Boot = "another"
 	f.events.marks[marks+id] = p.encodeJSON()
 	f.run()
-	eventually.True(f, "the first look", func() bool {
-		var p place
+	eventually.True(f, "the first reconcile pass", func() bool {
+		var p offsets
 		m, _ := f.events.Mark(marks + id)
 		return json.Unmarshal(m, &p) == nil && p.Boot == bootID
 	})

@@ -9,7 +9,7 @@
 //
 // The controller reads Clusters, LogGroups, LogStreams and LoggingUpdates. It creates groups and streams by calling
 // CloudWatch Logs under the service-linked role of EKS. It is the only writer of the end of LoggingUpdates, and stores
-// its offsets as marks in the store of log events (place.go).
+// its offsets as marks in the store of log events (offsets.go).
 //
 // A change of the record of a cluster, or of one of its files (watch.go), starts a reconcile pass:
 //
@@ -78,7 +78,7 @@ type Controller struct {
 	watch    *watch
 
 	mu      sync.Mutex
-	planes  map[string]*plane // by cluster ID, of the clusters looked at since the start
+	planes  map[string]*plane // by cluster ID, of the clusters reconciled since the start
 	buffers sync.Pool         // *[]byte of componentlog.MaxMessage bytes
 }
 
@@ -86,8 +86,8 @@ type Controller struct {
 type plane struct {
 	mu sync.Mutex // held while the cluster's logs are worked on
 
-	place  *place // nil when it is not known
-	stored bool   // place is
+	offsets *offsets // nil when they are not known
+	stored  bool     // the offsets are
 }
 
 // The instructions at which a test kills the daemon.
@@ -201,14 +201,14 @@ func (c *Controller) shipCluster(ctx context.Context, cluster record.Cluster, en
 		return false, err
 	}
 	cluster = row.Value
-	if p.place == nil {
-		if p.place, p.stored, err = c.loadPlace(cluster); err != nil {
+	if p.offsets == nil {
+		if p.offsets, p.stored, err = c.loadOffsets(cluster); err != nil {
 			return false, err
 		}
 	}
 
-	s := &shipment{c: c, cluster: cluster, plane: p, place: p.place.deepCopy(), ended: ended}
-	// The watch comes first: whatever is written from here on leads to another look.
+	s := &shipment{c: c, cluster: cluster, plane: p, offsets: p.offsets.deepCopy(), ended: ended}
+	// The watch comes first: whatever is written from here on leads to another reconcile pass.
 	if !cluster.Deleting {
 		if err := c.watch.watchDirectory(cluster.Key(), c.logDirectory(cluster.ID), cluster.LoggingTypes); err != nil {
 			return false, err
@@ -216,7 +216,7 @@ func (c *Controller) shipCluster(ctx context.Context, cluster record.Cluster, en
 	}
 	more, err = s.runSteps(ctx)
 	if err != nil {
-		p.place = nil // a failed write may have happened
+		p.offsets = nil // a failed write may have happened
 		return false, err
 	}
 	if more {

@@ -25,30 +25,30 @@ const (
 	atOnce = 64 << 20
 )
 
-// shipment is one look at a cluster.
+// shipment is a reconcile pass over one cluster.
 type shipment struct {
 	c       *Controller
 	cluster record.Cluster
 	plane   *plane
-	// place is as it will be with the next write, which appends the events that belong to it.
-	place *place
-	ended bool  // the components have
-	read  int64 // bytes
+	// offsets are those of the next write, which appends the events that belong to them.
+	offsets *offsets
+	ended   bool  // the components have
+	read    int64 // bytes
 
 	destination destination
 	events      []events.Event
 	bytes       int // of their messages
 }
 
-// runSteps takes the steps 1 to 4 of a look.
+// runSteps takes the steps 1 to 4 of a reconcile pass.
 func (s *shipment) runSteps(ctx context.Context) (more bool, err error) {
 	dir := s.c.logDirectory(s.cluster.ID)
 	switch id, err := identify(unix.AT_FDCWD, dir); {
 	case errors.Is(err, fs.ErrNotExist): // no component has been started yet, or all is gone
 	case err != nil:
 		return false, err
-	case id != s.place.Dir:
-		s.place.Dir, s.place.Files = id, nil
+	case id != s.offsets.Dir:
+		s.offsets.Dir, s.offsets.Files = id, nil
 	}
 	files, err := openAll(dir)
 	if err != nil {
@@ -58,12 +58,12 @@ func (s *shipment) runSteps(ctx context.Context) (more bool, err error) {
 	if err := s.switchOn(ctx, files); err != nil {
 		return false, err
 	}
-	if err := s.checkPlaces(files); err != nil {
+	if err := s.checkOffsets(files); err != nil {
 		return false, err
 	}
 	more, err = s.shipFiles(ctx, files)
 	if err != nil {
-		s.place = s.plane.place.deepCopy() // what has been read was not taken in
+		s.offsets = s.plane.offsets.deepCopy() // what has been read was not taken in
 		return false, errors.Join(err, s.removeShipped(files, errors.Is(err, events.ErrFull) && s.mustGiveUp()))
 	}
 	if more {
@@ -75,7 +75,7 @@ func (s *shipment) runSteps(ctx context.Context) (more bool, err error) {
 // shipFiles ships what the files have gained.
 func (s *shipment) shipFiles(ctx context.Context, files []*file) (more bool, err error) {
 	for _, f := range files {
-		if !slices.Contains(s.place.On, f.kind) {
+		if !slices.Contains(s.offsets.On, f.kind) {
 			continue
 		}
 		if err := s.shipFile(ctx, f); err != nil {
@@ -92,7 +92,7 @@ func (s *shipment) shipFiles(ctx context.Context, files []*file) (more bool, err
 // switchOn takes over the types that were switched on: what is written from now on is shipped.
 func (s *shipment) switchOn(ctx context.Context, files []*file) error {
 	added := slices.DeleteFunc(slices.Clone(s.cluster.LoggingTypes),
-		func(t ekstypes.LogType) bool { return slices.Contains(s.place.On, t) })
+		func(t ekstypes.LogType) bool { return slices.Contains(s.offsets.On, t) })
 	if len(added) == 0 || s.cluster.Deleting {
 		return nil
 	}
@@ -107,37 +107,37 @@ func (s *shipment) switchOn(ctx context.Context, files []*file) error {
 		if err != nil {
 			return err
 		}
-		p := s.place.ensureFilePlace(f)
+		p := s.offsets.ensureFileOffset(f)
 		p.Offset, p.Done = size, f.aside
 	}
-	s.place.On = append(s.place.On, added...)
-	slices.Sort(s.place.On)
+	s.offsets.On = append(s.offsets.On, added...)
+	slices.Sort(s.offsets.On)
 	return nil
 }
 
 // switchOff forgets the types that were switched off, once they have been shipped up to here.
 func (s *shipment) switchOff() {
 	on := func(t ekstypes.LogType) bool { return slices.Contains(s.cluster.LoggingTypes, t) }
-	s.place.On = slices.DeleteFunc(s.place.On, func(t ekstypes.LogType) bool { return !on(t) })
-	s.place.Files = slices.DeleteFunc(s.place.Files, func(p filePlace) bool {
+	s.offsets.On = slices.DeleteFunc(s.offsets.On, func(t ekstypes.LogType) bool { return !on(t) })
+	s.offsets.Files = slices.DeleteFunc(s.offsets.Files, func(p fileOffset) bool {
 		source, _, _ := sourceOf(p.Name)
 		return !on(source.kind)
 	})
 }
 
-// checkPlaces compares the places with the files that are there.
-func (s *shipment) checkPlaces(files []*file) error {
+// checkOffsets compares the offsets with the files that are there.
+func (s *shipment) checkOffsets(files []*file) error {
 	for _, f := range files {
-		i := slices.IndexFunc(s.place.Files, func(p filePlace) bool { return p.matches(f) })
-		if i < 0 || f.aside && s.place.Files[i].Done {
+		i := slices.IndexFunc(s.offsets.Files, func(p fileOffset) bool { return p.matches(f) })
+		if i < 0 || f.aside && s.offsets.Files[i].Done {
 			continue
 		}
 		size, err := f.fileSize()
 		if err != nil {
 			return err
 		}
-		if p := &s.place.Files[i]; size < p.Offset {
-			if s.place.Boot != bootID {
+		if p := &s.offsets.Files[i]; size < p.Offset {
+			if s.offsets.Boot != bootID {
 				// The machine stopped before the end of the file had got to the disk; it was shipped already.
 				p.Offset = size
 				continue
@@ -147,7 +147,7 @@ func (s *shipment) checkPlaces(files []*file) error {
 			p.Offset = 0
 		}
 	}
-	s.place.Files = slices.DeleteFunc(s.place.Files, func(p filePlace) bool {
+	s.offsets.Files = slices.DeleteFunc(s.offsets.Files, func(p fileOffset) bool {
 		if slices.ContainsFunc(files, func(f *file) bool { return p.matches(f) }) {
 			return false
 		}
@@ -164,10 +164,10 @@ func (s *shipment) checkPlaces(files []*file) error {
 	return nil
 }
 
-// shipFile adds what a file holds behind its place to the batch, and appends full batches. It stops when
+// shipFile adds what a file holds behind its offset to the batch, and appends full batches. It stops when
 // the shipment has read enough.
 func (s *shipment) shipFile(ctx context.Context, f *file) error {
-	p := s.place.ensureFilePlace(f)
+	p := s.offsets.ensureFileOffset(f)
 	if p.Done {
 		return nil
 	}
@@ -277,13 +277,13 @@ func (s *shipment) appendLines(ctx context.Context, f *file, text string) error 
 	return nil
 }
 
-// writeBatch appends the batch and moves the place, at once.
+// writeBatch appends the batch and moves the offsets, at once.
 func (s *shipment) writeBatch(ctx context.Context) error {
-	if len(s.events) == 0 && s.plane.stored && s.place.equal(s.plane.place) {
+	if len(s.events) == 0 && s.plane.stored && s.offsets.equal(s.plane.offsets) {
 		return nil
 	}
-	s.place.Boot = bootID
-	moved := map[string][]byte{marks + s.cluster.ID: s.place.encodeJSON()}
+	s.offsets.Boot = bootID
+	moved := map[string][]byte{marks + s.cluster.ID: s.offsets.encodeJSON()}
 	crashRead.Here()
 	if len(s.events) == 0 {
 		if err := s.c.o.Events.SetMarks(moved); err != nil {
@@ -301,6 +301,6 @@ func (s *shipment) writeBatch(ctx context.Context) error {
 	crashAppended.Here()
 	clear(s.events)
 	s.events, s.bytes = s.events[:0], 0
-	s.plane.place, s.plane.stored = s.place.deepCopy(), true
+	s.plane.offsets, s.plane.stored = s.offsets.deepCopy(), true
 	return nil
 }

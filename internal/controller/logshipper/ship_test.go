@@ -233,7 +233,7 @@ func TestLogsAreShippedWithoutNotifications(t *testing.T) {
 	}
 	dirty := map[string]bool{}
 	if w.noteAll(dirty); !dirty["blue"] {
-		t.Error("the cluster is not looked at")
+		t.Error("the cluster is not reconciled")
 	}
 	w.unwatchDirectory(dir)
 	if err := w.close(); err != nil {

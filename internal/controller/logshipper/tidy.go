@@ -10,7 +10,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/process"
 )
 
-// keep is how many bytes of a component's log stay on the disk for who looks there.
+// keep is how many bytes of a component's log stay on the disk for people who read the files.
 const keep = 20 << 20
 
 // lossDisk is how much of the disk is free, in bytes, below which logs that cannot be shipped are given up. Shipping
@@ -27,9 +27,9 @@ func (s *shipment) mustGiveUp() bool {
 // wanted, and the beginnings of the others. What is not shipped yet stays, unless it must be given up.
 func (s *shipment) removeShipped(files []*file, giveUp bool) error {
 	for _, f := range files {
-		on := slices.Contains(s.place.On, f.kind) && !giveUp
+		on := slices.Contains(s.offsets.On, f.kind) && !giveUp
 		switch {
-		case f.aside && (!on || s.place.ensureFilePlace(f).Done):
+		case f.aside && (!on || s.offsets.ensureFileOffset(f).Done):
 			crashDeleting.Here()
 			if err := os.Remove(f.Name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
@@ -51,13 +51,13 @@ func (s *shipment) trimFile(f *file, on bool) error {
 	}
 	before := process.Excess(info, keep)
 	if on {
-		before = min(before, s.place.ensureFilePlace(f).Offset)
+		before = min(before, s.offsets.ensureFileOffset(f).Offset)
 	}
 	if before == 0 {
 		return nil
 	}
 	err = process.Trim(f.Name(), before)
-	if errors.Is(err, errors.ErrUnsupported) && (!on || s.place.ensureFilePlace(f).Offset == info.Size()) {
+	if errors.Is(err, errors.ErrUnsupported) && (!on || s.offsets.ensureFileOffset(f).Offset == info.Size()) {
 		// Then the whole file is cut. What is written since its length was asked for is lost.
 		return os.Truncate(f.Name(), 0)
 	}

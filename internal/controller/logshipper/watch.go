@@ -18,7 +18,7 @@ import (
 // watch tells which clusters' logs were written to.
 type watch struct {
 	// notify is nil where the kernel gives none any more: each component of a cluster has some, and a user 128
-	// by default. Then all logs are looked at each poll.
+	// by default. Then each poll reads all logs.
 	notify *fsnotify.Watcher
 
 	mu   sync.Mutex
@@ -34,7 +34,7 @@ type watched struct {
 // pending is how many notifications are fetched from the kernel in advance. It merges equal ones that it still has.
 const pending = 4096
 
-// poll is how often logs are looked at without notifications.
+// poll is the time between two reconcile passes without notifications.
 const poll = time.Second
 
 func newWatch(log *slog.Logger) *watch {
@@ -99,17 +99,17 @@ func (c *Controller) written(ctx context.Context, changed func(key string)) {
 	dirty := map[string]bool{}
 	var changes chan fsnotify.Event
 	var troubles chan error
-	var look <-chan time.Time
+	var polls <-chan time.Time
 	if n := c.watch.notify; n != nil {
 		changes, troubles = n.Events, n.Errors
 	} else {
 		ticker := c.clock.NewTicker(poll)
 		defer ticker.Stop()
-		look = ticker.C()
+		polls = ticker.C()
 	}
 	for {
 		select {
-		case <-look:
+		case <-polls:
 			c.watch.noteAll(dirty)
 		case e, open := <-changes:
 			if !open {

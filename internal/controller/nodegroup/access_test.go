@@ -21,7 +21,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// entries is EKS as far as access entries go: a front writes the rows.
+// entries is EKS as far as access entries go: the API layer writes the records.
 type entries struct {
 	store *store.Store
 	mu    sync.Mutex

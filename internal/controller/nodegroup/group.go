@@ -56,7 +56,7 @@ type member struct {
 // ID is the instance's ID.
 func (m member) ID() string { return aws.ToString(m.Instance.InstanceId) }
 
-// Reconcile brings one node group about.
+// Reconcile reconciles the node group with the given key.
 func (c *Controller) Reconcile(ctx context.Context, key string) (reconcile.Result, error) {
 	g, err := c.loadGroup(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {

@@ -28,7 +28,7 @@ func create[T any](t *testing.T, document string, with func(context.Context, *T,
 	return err
 }
 
-// create writes a node group of n nodes of 1.35, as the front does, and waits until they serve.
+// create writes a node group of n nodes of 1.35, as the API layer does, and waits until they serve.
 func (w *fixture) create(name string, n int32, change ...func(*record.Nodegroup)) {
 	w.t.Helper()
 	now := time.Now().UTC()
@@ -70,7 +70,7 @@ func (w *fixture) serve(name string, n int) {
 	})
 }
 
-// update starts a version update, as the front does.
+// update starts a version update, as the API layer does.
 func (w *fixture) update(name, version string, force bool) string {
 	w.t.Helper()
 	ctx, tables := w.t.Context(), record.Updates(w.store)
@@ -109,7 +109,7 @@ func (w *fixture) ended(id string) record.Update {
 	return u
 }
 
-// change changes what is wanted of a group, as the front does, with an update of its configuration, and waits until
+// change changes what is wanted of a group, as the API layer does, with an update of its configuration, and waits until
 // that has ended.
 func (w *fixture) change(name string, change func(*record.Nodegroup)) record.Update {
 	w.t.Helper()
@@ -128,7 +128,7 @@ func (w *fixture) change(name string, change func(*record.Nodegroup)) record.Upd
 	return w.ended(u.ID)
 }
 
-// delete deletes a group, as the front does, and waits until it is gone.
+// delete deletes a group, as the API layer does, and waits until it is gone.
 func (w *fixture) delete(name string) {
 	w.t.Helper()
 	w.deleting(name)

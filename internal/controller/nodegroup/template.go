@@ -177,7 +177,7 @@ func (g *group) templateData(ctx context.Context, want record.NodegroupTemplate,
 		}
 		data = users
 		id = aws.ToString(want.LaunchTemplate.Id)
-		number, _ = strconv.ParseInt(aws.ToString(want.LaunchTemplate.Version), 10, 64) // the front wrote it
+		number, _ = strconv.ParseInt(aws.ToString(want.LaunchTemplate.Version), 10, 64) // the API layer wrote it
 	}
 	plane, err := g.c.planes.Get(ctx, g.cluster.Key())
 	if err != nil {

@@ -302,7 +302,8 @@ func (s *Stage) applyOnce(ctx context.Context, c config, instance string) {
 		switch key {
 		case "packages", "package_update", "package_upgrade", "package_reboot_if_required", "yum_repos", "apt":
 			s.recordWarning(false, "cc_package_update_upgrade_install",
-				"%s: nothing is installed: a machine's programs are those of its host, install them there", key)
+				"%s: nothing is installed: an instance has the programs of the node image; run what it lacks in a "+
+					"container", key)
 		default:
 			s.recordWarning(false, "stages.py", "cloud-config key %s is not applied on this machine", key)
 		}

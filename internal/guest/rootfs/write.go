@@ -347,7 +347,7 @@ func (w *writer) certificates() {
 	w.symlink("etc/ssl/certs", "../pki/tls/certs")
 	w.symlink("usr/lib/ssl/cert.pem", "/etc/ssl/cert.pem") // Debian's OpenSSL
 	w.writeFile("etc/pki/ca-trust/source/anchors/coracle.pem", string(w.o.CABundle), 0o644)
-	// The AWS CLI and other programs in Python bring roots of their own.
+	// Some programs bring roots of their own, and read these variables.
 	variables := map[string]string{"AWS_CA_BUNDLE": "/" + trust[1], "REQUESTS_CA_BUNDLE": "/" + trust[1]}
 	var defaults, exports strings.Builder
 	defaults.WriteString("[Manager]\n")

@@ -128,7 +128,7 @@ const (
 	applyTime = 15 * time.Second
 )
 
-// waitForEndpoints brings everything about until the cluster's endpoints serve, or those forwards alone for which only
+// waitForEndpoints reconciles all endpoints until those of the cluster serve, or those forwards alone for which only
 // is true.
 func (c *Controller) waitForEndpoints(ctx context.Context, cluster record.Cluster, limit time.Duration,
 	only func(Forward) bool) error {

@@ -99,7 +99,7 @@ func TestAClusterWithoutNetwork(t *testing.T) {
 		return n
 	}
 	port := freePort(t)
-	plane := record.ControlPlane{ClusterID: cluster.ID, Port: port, ServerPort: server("one"), SparePort: server("two")}
+	plane := record.ControlPlane{ClusterID: cluster.ID, Port: port, ServerPort: server("one"), StandbyPort: server("two")}
 	if _, err := c.rows.planes.Create(t.Context(), cluster.Key(), plane); err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestAClusterWithoutNetwork(t *testing.T) {
 		}
 		says(t, conn, want)
 		_, err = c.rows.planes.Modify(t.Context(), cluster.Key(), func(o *record.ControlPlane) error {
-			o.ServerPort, o.SparePort = o.SparePort, o.ServerPort
+			o.ServerPort, o.StandbyPort = o.StandbyPort, o.ServerPort
 			return nil
 		})
 		if err != nil {

@@ -195,7 +195,7 @@ func (c *Controller) interfacesOf(ctx context.Context, instance string) map[int3
 	return found
 }
 
-// Reconcile brings the machine of that instance about.
+// Reconcile reconciles the machine of the instance with the given key.
 func (c *Controller) Reconcile(ctx context.Context, key string) (reconcile.Result, error) {
 	select {
 	case <-c.begun:

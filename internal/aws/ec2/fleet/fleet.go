@@ -46,20 +46,20 @@ func newFleetID() string {
 	return "fleet-" + strings.Join([]string{h[:8], h[8:12], h[12:16], h[16:20], h[20:]}, "-")
 }
 
-func (s *Service) viewFleet(in resource.Scope, r record.Fleet) types.FleetData {
+func (s *Service) viewFleet(sc resource.Scope, r record.Fleet) types.FleetData {
 	v := types.FleetData{
 		ActivityStatus: types.FleetActivityStatusFulfilled, ClientToken: aws.String(r.ClientToken),
 		Context: resource.OrNil(r.Context), CreateTime: aws.Time(r.CreatedAt),
 		ExcessCapacityTerminationPolicy: r.Excess, FleetId: aws.String(r.ID), FleetState: types.FleetStateCodeActive,
 		LaunchTemplateConfigs: r.Configs,
 		OnDemandOptions:       r.OnDemand, ReplaceUnhealthyInstances: aws.Bool(r.ReplaceUnhealthy), SpotOptions: r.Spot,
-		Tags: s.ListTags(in, r.ID), TargetCapacitySpecification: &r.Target,
+		Tags: s.ListTags(sc, r.ID), TargetCapacitySpecification: &r.Target,
 		TerminateInstancesWithExpiration: aws.Bool(r.TerminateWhenEnded), Type: r.Type,
 	}
 	var all, onDemand float64
 	for _, l := range r.Launched {
 		for _, id := range l.InstanceIDs {
-			row, err := s.Instances.Table.Get(in, in.Key(id))
+			row, err := s.Instances.Table.Get(sc, sc.Key(id))
 			if err != nil || row.Value.Wanted == types.InstanceStateNameTerminated {
 				continue
 			}
@@ -172,7 +172,7 @@ func fleetTags(in *ec2.CreateFleetInput) []types.TagSpecification {
 }
 
 // readFleet checks what is asked of a fleet as a whole.
-func (s *Service) readFleet(in resource.Scope, q *ec2.CreateFleetInput) (record.Fleet, error) {
+func (s *Service) readFleet(sc resource.Scope, q *ec2.CreateFleetInput) (record.Fleet, error) {
 	r := record.Fleet{
 		Type: q.Type, Context: aws.ToString(q.Context), Excess: q.ExcessCapacityTerminationPolicy,
 		ReplaceUnhealthy:   aws.ToBool(q.ReplaceUnhealthyInstances),
@@ -228,7 +228,7 @@ func (s *Service) readFleet(in resource.Scope, q *ec2.CreateFleetInput) (record.
 		if !fits {
 			return r, resource.Invalid("'%s' is not a valid taggable resource type for this operation.", tags.ResourceType)
 		}
-		if err := in.CheckTags(tags.Tags); err != nil {
+		if err := sc.CheckTags(tags.Tags); err != nil {
 			return r, err
 		}
 	}
@@ -539,11 +539,11 @@ func (s *Service) DeleteFleets(ctx context.Context, in *ec2.DeleteFleetsInput) (
 
 // terminateFleet terminates the instances of a fleet that are there. It may be asked again.
 func (s *Service) terminateFleet(ctx context.Context, id string) error {
-	in, err := resource.ScopeOf(ctx)
+	sc, err := resource.ScopeOf(ctx)
 	if err != nil {
 		return err
 	}
-	fleet, err := s.Fleets.GetRecord(in, &id)
+	fleet, err := s.Fleets.GetRecord(sc, &id)
 	if err != nil {
 		return err
 	}
@@ -552,7 +552,7 @@ func (s *Service) terminateFleet(ctx context.Context, id string) error {
 		ids = append(ids, l.InstanceIDs...)
 	}
 	for some := range slices.Chunk(ids, instance.PerChange) {
-		if err := s.CommitPlan(in, nil, func(c *resource.Change) error {
+		if err := s.CommitPlan(sc, nil, func(c *resource.Change) error {
 			for _, id := range some {
 				if _, err := s.Instances.Table.Get(c, c.Key(id)); err != nil {
 					continue // gone

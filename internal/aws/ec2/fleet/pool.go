@@ -53,7 +53,7 @@ func (p pool) isSourceOf(l record.FleetLaunch) bool {
 }
 
 // resolvePools are all places that a fleet can launch from, in the order of the request.
-func (s *Service) resolvePools(in resource.Scope, q *ec2.CreateFleetInput) ([]pool, error) {
+func (s *Service) resolvePools(sc resource.Scope, q *ec2.CreateFleetInput) ([]pool, error) {
 	var all []pool
 	size := 0
 	for _, config := range q.LaunchTemplateConfigs {
@@ -69,7 +69,7 @@ func (s *Service) resolvePools(in resource.Scope, q *ec2.CreateFleetInput) ([]po
 		}
 		t, version, err := launchtemplate.Requested(
 			s.Records,
-			in,
+			sc,
 			spec.LaunchTemplateId,
 			spec.LaunchTemplateName,
 			spec.Version,
@@ -86,7 +86,7 @@ func (s *Service) resolvePools(in resource.Scope, q *ec2.CreateFleetInput) ([]po
 			overrides = []types.FleetLaunchTemplateOverridesRequest{{}}
 		}
 		for _, o := range overrides {
-			found, err := s.poolsOf(in, q, t, version, o)
+			found, err := s.poolsOf(sc, q, t, version, o)
 			if err != nil {
 				return nil, err
 			}
@@ -114,7 +114,7 @@ var errTooManyPools = resource.Invalid("The request asks for more than %d combin
 	"subnet, or has more than %d bytes of overrides for all of them: name fewer subnets, or instance requirements "+
 	"that are shorter or that fewer instance types meet.", maxPools, maxSources)
 
-func (s *Service) poolsOf(in resource.Scope, q *ec2.CreateFleetInput, t record.LaunchTemplate,
+func (s *Service) poolsOf(sc resource.Scope, q *ec2.CreateFleetInput, t record.LaunchTemplate,
 	version record.LaunchTemplateVersion, o types.FleetLaunchTemplateOverridesRequest) ([]pool, error) {
 	if o.InstanceType != "" && o.InstanceRequirements != nil {
 		return nil, wire.Errorf("InvalidParameterCombination",
@@ -147,7 +147,7 @@ func (s *Service) poolsOf(in resource.Scope, q *ec2.CreateFleetInput, t record.L
 		wanted = version.Data.InstanceRequirements
 	}
 	if wanted != nil {
-		found, err := s.meeting(in, q, wanted, cmp.Or(o.ImageId, version.Data.ImageId))
+		found, err := s.meeting(sc, q, wanted, cmp.Or(o.ImageId, version.Data.ImageId))
 		if err != nil {
 			return nil, err
 		}
@@ -165,7 +165,7 @@ func (s *Service) poolsOf(in resource.Scope, q *ec2.CreateFleetInput, t record.L
 			p.kind, _ = instancetype.Get(string(name))
 			p.weight = p.instanceWeight(q.TargetCapacitySpecification.TargetCapacityUnitType)
 			p.zone = cmp.Or(aws.ToString(o.AvailabilityZone), aws.ToString(o.AvailabilityZoneId))
-			if row, err := s.Subnets.Table.Get(in, in.Key(p.subnet)); err == nil && p.subnet != "" {
+			if row, err := s.Subnets.Table.Get(sc, sc.Key(p.subnet)); err == nil && p.subnet != "" {
 				p.zone = row.Value.AvailabilityZone
 			}
 			overrides := *base.source.Overrides
@@ -181,13 +181,13 @@ func (s *Service) poolsOf(in resource.Scope, q *ec2.CreateFleetInput, t record.L
 }
 
 // meeting are the instance types that meet requirements and that the image runs on.
-func (s *Service) meeting(in resource.Scope, q *ec2.CreateFleetInput, wanted *types.InstanceRequirementsRequest,
+func (s *Service) meeting(sc resource.Scope, q *ec2.CreateFleetInput, wanted *types.InstanceRequirementsRequest,
 	imageID *string) ([]types.InstanceType, error) {
 	r, err := offering.ReadRequirements(wanted)
 	if err != nil {
 		return nil, err
 	}
-	image, err := image.Requested(in, imageID)
+	image, err := image.Requested(sc, imageID)
 	if err != nil {
 		return nil, err
 	}

@@ -22,13 +22,13 @@ func IsAlias(imageID string) bool { return strings.HasPrefix(imageID, "resolve:s
 // ("resolve:ssm:/aws/service/...").
 //
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/create-launch-template.html#use-an-ssm-parameter-instead-of-an-ami-id
-func Requested(in resource.Scope, asked *string) (ami.Image, error) {
+func Requested(sc resource.Scope, asked *string) (ami.Image, error) {
 	id := aws.ToString(asked)
 	if id == "" {
 		return ami.Image{}, resource.MissingParameter("ImageId")
 	}
 	if path, ok := strings.CutPrefix(id, "resolve:ssm:"); ok {
-		value, ok := ami.Parameters(in.Region)[path]
+		value, ok := ami.Parameters(sc.Region)[path]
 		if !ok {
 			return ami.Image{}, resource.Invalid(
 				"Unable to resolve SSM parameter '%s'. Only the public parameters of Amazon's images can be resolved.",
@@ -39,7 +39,7 @@ func Requested(in resource.Scope, asked *string) (ami.Image, error) {
 	if err := imageNames.Validate(id); err != nil {
 		return ami.Image{}, err
 	}
-	image, ok := ami.Get(in.Region, id)
+	image, ok := ami.Get(sc.Region, id)
 	if !ok {
 		return image, wire.Errorf("InvalidAMIID.NotFound", "The image id '[%s]' does not exist", id)
 	}

@@ -187,7 +187,7 @@ func editInstanceAttribute(c *resource.Change, r *record.Instance, state types.I
 		case !kind.Burstable:
 			r.CPUCredits = ""
 		case r.CPUCredits == "":
-			r.CPUCredits = (&Launch{kind: kind}).cpuCredits()
+			r.CPUCredits = (&Launch{instanceType: kind}).cpuCredits()
 		}
 	case request.UserData != nil:
 		// The SDK has decoded it.

@@ -22,8 +22,8 @@ import (
 func (s *Service) newInstanceView() resource.View[record.Instance, types.Instance] {
 	return resource.View[record.Instance, types.Instance]{
 		Kind: s.Instances,
-		Show: func(in resource.Scope, r record.Instance) types.Instance {
-			return s.viewInstance(in, r, resource.MustRead(s.surroundings(in, []record.Instance{r})))
+		Show: func(sc resource.Scope, r record.Instance) types.Instance {
+			return s.viewInstance(sc, r, resource.MustRead(s.surroundings(sc, []record.Instance{r})))
 		},
 		Tagged:  func(x types.Instance) []types.Tag { return x.Tags },
 		Filters: instanceFilters,
@@ -38,7 +38,7 @@ type surroundings struct {
 	launched []string
 }
 
-func (s *Service) surroundings(in resource.Scope, instances []record.Instance) (surroundings, error) {
+func (s *Service) surroundings(sc resource.Scope, instances []record.Instance) (surroundings, error) {
 	around := surroundings{
 		interfaces: make(map[string][]record.NetworkInterface, len(instances)),
 		elastic:    map[string]map[string]record.Address{},
@@ -46,7 +46,7 @@ func (s *Service) surroundings(in resource.Scope, instances []record.Instance) (
 	for _, r := range instances {
 		around.interfaces[r.ID] = nil
 	}
-	rows, err := s.NetworkInterfaces.Table.List(in, in.KeyPrefix())
+	rows, err := s.NetworkInterfaces.Table.List(sc, sc.KeyPrefix())
 	if err != nil {
 		return around, err
 	}
@@ -63,7 +63,7 @@ func (s *Service) surroundings(in resource.Scope, instances []record.Instance) (
 		})
 		around.interfaces[id] = list
 	}
-	addresses, err := s.Addresses.Table.List(in, in.KeyPrefix())
+	addresses, err := s.Addresses.Table.List(sc, sc.KeyPrefix())
 	if err != nil {
 		return around, err
 	}
@@ -101,15 +101,15 @@ func hostname(r record.Instance, ip string) string {
 	return networkinterface.PrivateDNSName(r.Region, ip)
 }
 
-func (s *Service) viewInstance(in resource.Scope, r record.Instance, around surroundings) types.Instance {
-	machine := s.Machine(in, r)
+func (s *Service) viewInstance(sc resource.Scope, r record.Instance, around surroundings) types.Instance {
+	machine := s.Machine(sc, r)
 	if slices.Contains(around.launched, r.ID) {
 		machine = record.Machine{}
 	}
 	state := record.InstanceState(r, machine)
 	kind, _ := instancetype.Get(string(r.InstanceType))
 	image, _ := ami.Get(r.Region, r.ImageID)
-	z, _ := in.FindZone(r.AvailabilityZone)
+	z, _ := sc.FindZone(r.AvailabilityZone)
 	v := types.Instance{
 		AmiLaunchIndex:      aws.Int32(r.LaunchIndex),
 		Architecture:        types.ArchitectureValues(kind.Architecture),
@@ -161,7 +161,7 @@ func (s *Service) viewInstance(in resource.Scope, r record.Instance, around surr
 		SpotInstanceRequestId:    resource.OrNil(r.SpotInstanceRequestID),
 		State:                    viewState(state),
 		StateTransitionReason:    aws.String(""),
-		Tags:                     s.ListTags(in, r.ID),
+		Tags:                     s.ListTags(sc, r.ID),
 		UsageOperation:           aws.String("RunInstances"),
 		UsageOperationUpdateTime: aws.Time(r.CreatedAt),
 		VirtualizationType:       types.VirtualizationTypeHvm,
@@ -170,7 +170,7 @@ func (s *Service) viewInstance(in resource.Scope, r record.Instance, around surr
 		v.Placement.PartitionNumber = aws.Int32(r.PartitionNumber)
 	}
 	if r.PlacementGroup != "" {
-		if row, err := s.PlacementGroupNamed(in, r.PlacementGroup); err == nil {
+		if row, err := s.PlacementGroupNamed(sc, r.PlacementGroup); err == nil {
 			v.Placement.GroupId = aws.String(row.ID)
 		}
 	}
@@ -205,9 +205,9 @@ func (s *Service) viewInstance(in resource.Scope, r record.Instance, around surr
 			},
 		})
 	}
-	vpc := resource.MustRead(s.VPCs.Table.Get(in, in.Key(r.VPCID))).Value
+	vpc := resource.MustRead(s.VPCs.Table.Get(sc, sc.Key(r.VPCID))).Value
 	for i, ni := range around.interfaces[r.ID] {
-		shown := s.viewInstanceInterface(in, ni, vpc, around.elastic[ni.ID])
+		shown := s.viewInstanceInterface(sc, ni, vpc, around.elastic[ni.ID])
 		v.NetworkInterfaces = append(v.NetworkInterfaces, shown)
 		if i > 0 || ni.Attachment.DeviceIndex != 0 {
 			continue
@@ -224,7 +224,7 @@ func (s *Service) viewInstance(in resource.Scope, r record.Instance, around surr
 	return v
 }
 
-func (s *Service) viewInstanceInterface(in resource.Scope, r record.NetworkInterface, vpc record.VPC,
+func (s *Service) viewInstanceInterface(sc resource.Scope, r record.NetworkInterface, vpc record.VPC,
 	elastic map[string]record.Address) types.InstanceNetworkInterface {
 	a := r.Attachment
 	v := types.InstanceNetworkInterface{
@@ -235,7 +235,7 @@ func (s *Service) viewInstanceInterface(in resource.Scope, r record.NetworkInter
 			Status: types.AttachmentStatusAttached,
 		},
 		Description:        aws.String(r.Description),
-		Groups:             s.SecurityGroupIdentifiers(in, r.SecurityGroupIDs),
+		Groups:             s.SecurityGroupIdentifiers(sc, r.SecurityGroupIDs),
 		InterfaceType:      aws.String(string(r.InterfaceType)),
 		Ipv6Addresses:      []types.InstanceIpv6Address{},
 		MacAddress:         aws.String(r.MACAddress),
@@ -253,7 +253,7 @@ func (s *Service) viewInstanceInterface(in resource.Scope, r record.NetworkInter
 		p := &v.PrivateIpAddresses[i]
 		p.Primary, p.PrivateIpAddress = aws.Bool(i == 0), aws.String(ip)
 		if vpc.EnableDNSHostnames {
-			p.PrivateDnsName = aws.String(networkinterface.PrivateDNSName(in.Region, ip))
+			p.PrivateDnsName = aws.String(networkinterface.PrivateDNSName(sc.Region, ip))
 		}
 		owner, public := r.Account, elastic[ip].PublicIP
 		if public == "" && i == 0 {
@@ -261,7 +261,7 @@ func (s *Service) viewInstanceInterface(in resource.Scope, r record.NetworkInter
 		}
 		if public != "" {
 			p.Association = &types.InstanceNetworkInterfaceAssociation{
-				IpOwnerId: aws.String(owner), PublicDnsName: aws.String(networkinterface.PublicName(in.Region, vpc, public)),
+				IpOwnerId: aws.String(owner), PublicDnsName: aws.String(networkinterface.PublicName(sc.Region, vpc, public)),
 				PublicIp: aws.String(public),
 			}
 		}
@@ -360,14 +360,14 @@ func (s *Service) DescribeInstances(ctx context.Context, in *ec2.DescribeInstanc
 // narrowInstances drops instances that cannot pass, by those filters that need no more than a row: what remains is
 // shown and filtered in full. Tools ask for one of thousands by its name or its tags.
 func (s *Service) narrowInstances(
-	in resource.Scope,
+	sc resource.Scope,
 	rows []record.Instance,
 	wanted []types.Filter,
 ) ([]record.Instance, error) {
 	if err := resource.CheckFilters(wanted); err != nil {
 		return nil, err
 	}
-	g := &resource.Globs{Context: in}
+	g := &resource.Globs{Context: sc}
 	for _, w := range wanted {
 		var has func(record.Instance) string
 		name := aws.ToString(w.Name)
@@ -376,18 +376,18 @@ func (s *Service) narrowInstances(
 		case name == "instance-id":
 			has = func(r record.Instance) string { return r.ID }
 		case name == "instance-state-name":
-			has = func(r record.Instance) string { return string(s.InstanceState(in, r)) }
+			has = func(r record.Instance) string { return string(s.InstanceState(sc, r)) }
 		case name == "vpc-id":
 			has = func(r record.Instance) string { return r.VPCID }
 		case tag:
 			has = func(r record.Instance) string {
-				if value, ok := resource.MustRead(s.Tags.Get(in, r.Key())).Value.Tags[key]; ok {
+				if value, ok := resource.MustRead(s.Tags.Get(sc, r.Key())).Value.Tags[key]; ok {
 					return value
 				}
 				return noTag
 			}
 		case name == "private-dns-name":
-			named, err := s.instancesNamed(in, w.Values)
+			named, err := s.instancesNamed(sc, w.Values)
 			if err != nil {
 				return nil, err
 			}
@@ -411,7 +411,7 @@ const noTag = "\x00"
 
 // instancesNamed are the instances whose primary private address has one of the DNS names; nil when a name is a
 // pattern.
-func (s *Service) instancesNamed(in resource.Scope, names []string) (map[string]bool, error) {
+func (s *Service) instancesNamed(sc resource.Scope, names []string) (map[string]bool, error) {
 	wanted := map[string]bool{}
 	for _, name := range names {
 		if strings.ContainsAny(name, `*?\`) {
@@ -420,10 +420,10 @@ func (s *Service) instancesNamed(in resource.Scope, names []string) (map[string]
 		wanted[name] = true
 	}
 	found := map[string]bool{}
-	rows, err := s.NetworkInterfaces.Table.List(in, in.KeyPrefix())
+	rows, err := s.NetworkInterfaces.Table.List(sc, sc.KeyPrefix())
 	for _, row := range rows {
 		if a := row.Value.Attachment; a != nil && a.InstanceID != "" && a.DeviceIndex == 0 &&
-			wanted[networkinterface.PrivateDNSName(in.Region, row.Value.PrivateIPs[0])] {
+			wanted[networkinterface.PrivateDNSName(sc.Region, row.Value.PrivateIPs[0])] {
 			found[a.InstanceID] = true
 		}
 	}

@@ -44,11 +44,11 @@ func (s *Service) launchHandlers() []wire.Handler {
 // runTargets are what a launch touches and creates.
 func (s *Service) runTargets(ctx context.Context, action string, request *ec2.RunInstancesInput) ([]wire.Target,
 	error) {
-	in, err := resource.ScopeOf(ctx)
+	sc, err := resource.ScopeOf(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return s.launchTargets(in, action, "RunInstances", request, in.IsService()), nil
+	return s.launchTargets(sc, action, "RunInstances", request, sc.IsService()), nil
 }
 
 // RunInstances launches instances: it records what is wanted, and internal/host/machine boots them.
@@ -82,8 +82,8 @@ func (s *Service) RunInstances(ctx context.Context, in *ec2.RunInstancesInput) (
 // LaunchInstances carries a launch out, if the caller may do all that it does: as many instances as there is room for,
 // up to the most that are wanted, or none when there is not room for the least. Under a client token that has been
 // seen, it is what was launched then.
-func (s *Service) LaunchInstances(in resource.Scope, l *Launch) ([]record.Instance, error) {
-	if err := s.mayLaunch(in, l); err != nil {
+func (s *Service) LaunchInstances(sc resource.Scope, l *Launch) ([]record.Instance, error) {
+	if err := s.mayLaunch(sc, l); err != nil {
 		return nil, err
 	}
 	var reservation string
@@ -92,7 +92,7 @@ func (s *Service) LaunchInstances(in resource.Scope, l *Launch) ([]record.Instan
 		var now string
 		var there, fresh []record.Instance
 		done := false
-		err := s.CommitPlan(in, l.request.DryRun, func(c *resource.Change) (err error) {
+		err := s.CommitPlan(sc, l.request.DryRun, func(c *resource.Change) (err error) {
 			now, fresh, done = cmp.Or(reservation, resource.NewID(reservationNames.Prefix)), nil, false
 			if there, now, err = reserve(c, l, now, reservation != ""); err != nil {
 				return err
@@ -116,7 +116,7 @@ func (s *Service) LaunchInstances(in resource.Scope, l *Launch) ([]record.Instan
 		case len(launched) >= l.least && len(launched) > 0:
 			return launched, nil // all that there was room for
 		default:
-			return nil, errors.Join(err, s.TerminateLaunched(in, launched))
+			return nil, errors.Join(err, s.TerminateLaunched(sc, launched))
 		}
 	}
 }
@@ -156,7 +156,7 @@ func reserve(
 }
 
 // TerminateLaunched terminates what an unsuccessful launch has launched.
-func (s *Service) TerminateLaunched(in resource.Scope, launched []record.Instance) error {
+func (s *Service) TerminateLaunched(sc resource.Scope, launched []record.Instance) error {
 	if len(launched) == 0 {
 		return nil
 	}
@@ -165,7 +165,7 @@ func (s *Service) TerminateLaunched(in resource.Scope, launched []record.Instanc
 		ids = append(ids, r.ID)
 	}
 	for some := range slices.Chunk(ids, PerChange) {
-		if err := s.CommitPlan(in, nil, func(c *resource.Change) error {
+		if err := s.CommitPlan(sc, nil, func(c *resource.Change) error {
 			return eachInstance(c, some, func(r *record.Instance, _ types.InstanceStateName) error {
 				Terminate(c, r, "Server.InternalError", "Launch of the reservation failed", "Server.InternalError")
 				return nil
@@ -189,15 +189,15 @@ func launchSome(c *resource.Change, l *Launch, reservation string, there, n int)
 				"instance type. Please visit http://aws.amazon.com/contact-us/ec2-request to request an adjustment "+
 				"to this limit.", len(all)+l.least-there, maxInstances)
 	}
-	ports, err := resolvePorts(c, l)
+	interfaces, err := resolveInterfaces(c, l)
 	if err != nil {
 		return nil, err
 	}
 	// There must be room for the least that is wanted, of which this is perhaps a part only.
 	room := maxInstances - len(all)
-	for _, p := range ports {
+	for _, p := range interfaces {
 		need := 0
-		for _, other := range ports {
+		for _, other := range interfaces {
 			if other.existing == "" && other.subnet.ID == p.subnet.ID {
 				need += other.automatic
 			}
@@ -211,7 +211,7 @@ func launchSome(c *resource.Change, l *Launch, reservation string, there, n int)
 	}
 	rows := make([]record.Instance, n)
 	for i := range rows {
-		if rows[i], err = launchOne(c, l, ports, reservation, int32(there+i)); err != nil {
+		if rows[i], err = launchOne(c, l, interfaces, reservation, int32(there+i)); err != nil {
 			return nil, err
 		}
 	}
@@ -224,7 +224,13 @@ func insufficientAddresses() error {
 }
 
 // launchOne adds one instance with its network interfaces and volumes to the change.
-func launchOne(c *resource.Change, l *Launch, ports []port, reservation string, index int32) (record.Instance, error) {
+func launchOne(
+	c *resource.Change,
+	l *Launch,
+	interfaces []launchInterface,
+	reservation string,
+	index int32,
+) (record.Instance, error) {
 	in := &l.request
 	now := c.Now().UTC()
 	r := record.Instance{
@@ -232,18 +238,18 @@ func launchOne(c *resource.Change, l *Launch, ports []port, reservation string, 
 		ReservationID:                   reservation,
 		LaunchIndex:                     index,
 		ImageID:                         l.image.ID,
-		InstanceType:                    types.InstanceType(l.kind.Name),
-		AvailabilityZone:                ports[0].zone,
-		VPCID:                           ports[0].vpcID,
-		SubnetID:                        ports[0].subnetID,
+		InstanceType:                    types.InstanceType(l.instanceType.Name),
+		AvailabilityZone:                interfaces[0].zone,
+		VPCID:                           interfaces[0].vpcID,
+		SubnetID:                        interfaces[0].subnetID,
 		KeyName:                         aws.ToString(in.KeyName),
 		UserData:                        l.userData,
 		Metadata:                        l.metadata,
-		HostnameType:                    ports[0].hostnameType,
-		EnableResourceNameDNSARecord:    ports[0].resourceNameA,
-		EnableResourceNameDNSAAAARecord: ports[0].resourceNameAAAA,
+		HostnameType:                    interfaces[0].hostnameType,
+		EnableResourceNameDNSARecord:    interfaces[0].resourceNameA,
+		EnableResourceNameDNSAAAARecord: interfaces[0].resourceNameAAAA,
 		LaunchTemplateID:                l.template.TemplateID,
-		Tenancy:                         ports[0].tenancy,
+		Tenancy:                         interfaces[0].tenancy,
 		ShutdownBehavior:                cmp.Or(in.InstanceInitiatedShutdownBehavior, types.ShutdownBehaviorStop),
 		DisableAPITermination:           aws.ToBool(in.DisableApiTermination),
 		DisableAPIStop:                  aws.ToBool(in.DisableApiStop),
@@ -268,7 +274,7 @@ func launchOne(c *resource.Change, l *Launch, ports []port, reservation string, 
 	if in.MaintenanceOptions != nil {
 		r.AutoRecovery = cmp.Or(in.MaintenanceOptions.AutoRecovery, r.AutoRecovery)
 	}
-	if l.kind.Burstable {
+	if l.instanceType.Burstable {
 		r.CPUCredits = l.cpuCredits()
 	}
 	if o := in.PrivateDnsNameOptions; o != nil {
@@ -292,8 +298,8 @@ func launchOne(c *resource.Change, l *Launch, ports []port, reservation string, 
 			return r, err
 		}
 	}
-	for i, p := range ports {
-		if err := attachPort(c, &r, p, l, i == 0 && len(ports) == 1); err != nil {
+	for i, p := range interfaces {
+		if err := attachInterface(c, &r, p, l, i == 0 && len(interfaces) == 1); err != nil {
 			return r, err
 		}
 	}

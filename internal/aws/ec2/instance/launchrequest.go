@@ -23,31 +23,31 @@ import (
 // Launch is a request for instances, read: merged with its launch template and checked as far as that goes without what
 // a transaction must hold.
 type Launch struct {
-	asked       any                   // the request as it came, for its client token
-	request     ec2.RunInstancesInput // with what its launch template adds
-	template    record.LaunchTemplateVersion
-	least, most int
-	launched    []string // IDs of instances, by this request
-	kind        instancetype.Type
-	image       ami.Image
-	userData    []byte
-	profile     *record.InstanceProfile
-	metadata    record.InstanceMetadataOptions
-	group       record.PlacementGroup
-	interfaces  []types.InstanceNetworkInterfaceSpecification
-	groupNames  []string // security groups by name
-	volumes     []launchVolume
-	tags        map[types.ResourceType][]types.Tag
-	spot        *types.SpotMarketOptions // nil for on-demand instances
-	Fleet       string                   // ID of the EC2 Fleet that launches, if one does
+	asked        any                   // the request as it came, for its client token
+	request      ec2.RunInstancesInput // with what its launch template adds
+	template     record.LaunchTemplateVersion
+	least, most  int
+	launched     []string // IDs of instances, by this request
+	instanceType instancetype.Type
+	image        ami.Image
+	userData     []byte
+	profile      *record.InstanceProfile
+	metadata     record.InstanceMetadataOptions
+	group        record.PlacementGroup
+	interfaces   []types.InstanceNetworkInterfaceSpecification
+	groupNames   []string // security groups by name
+	volumes      []launchVolume
+	tags         map[types.ResourceType][]types.Tag
+	spot         *types.SpotMarketOptions // nil for on-demand instances
+	Fleet        string                   // ID of the EC2 Fleet that launches, if one does
 }
 
 // ReadLaunch reads a request. With place, a subnet beside the network interfaces of a launch template goes into its
 // primary one, which AWS does for Auto Scaling and EC2 Fleet, and refuses everybody else.
-func (s *Service) ReadLaunch(in resource.Scope, asked *ec2.RunInstancesInput, place bool) (*Launch, error) {
+func (s *Service) ReadLaunch(sc resource.Scope, asked *ec2.RunInstancesInput, place bool) (*Launch, error) {
 	l := &Launch{asked: asked, request: *asked}
 	if asked.LaunchTemplate != nil {
-		_, version, err := launchtemplate.Requested(s.Records, in, asked.LaunchTemplate.LaunchTemplateId,
+		_, version, err := launchtemplate.Requested(s.Records, sc, asked.LaunchTemplate.LaunchTemplateId,
 			asked.LaunchTemplate.LaunchTemplateName, asked.LaunchTemplate.Version)
 		if err != nil {
 			return nil, err
@@ -62,11 +62,11 @@ func (s *Service) ReadLaunch(in resource.Scope, asked *ec2.RunInstancesInput, pl
 			return nil, err
 		}
 	}
-	for _, read := range []func(in resource.Scope, l *Launch) error{
+	for _, read := range []func(sc resource.Scope, l *Launch) error{
 		readCounts, readUnserved, s.readImage, s.readUserData, s.readProfile, s.readKey, readMetadata, readMarket,
 		s.readPlacement, readVolumes, readLaunchTags, readChoices,
 	} {
-		if err := read(in, l); err != nil {
+		if err := read(sc, l); err != nil {
 			return nil, err
 		}
 	}
@@ -208,28 +208,28 @@ func readUnserved(_ resource.Scope, l *Launch) error {
 	return nil
 }
 
-func (s *Service) readImage(in resource.Scope, l *Launch) (err error) {
+func (s *Service) readImage(sc resource.Scope, l *Launch) (err error) {
 	kind := string(l.request.InstanceType)
 	if kind == "" {
 		return resource.MissingParameter("InstanceType")
 	}
 	var ok bool
-	if l.kind, ok = instancetype.Get(kind); !ok {
+	if l.instanceType, ok = instancetype.Get(kind); !ok {
 		return resource.Invalid("Invalid value '%s' for InstanceType.", kind)
 	}
-	if l.image, err = image.Requested(in, l.request.ImageId); err != nil {
+	if l.image, err = image.Requested(sc, l.request.ImageId); err != nil {
 		return err
 	}
-	if l.image.Architecture != l.kind.Architecture {
+	if l.image.Architecture != l.instanceType.Architecture {
 		return resource.Invalid(
 			"The architecture '%s' of the specified instance type does not match the architecture '%s' of the "+
 				"specified AMI. Specify an instance type and an AMI that have matching architectures, and try again. "+
 				"You can use 'describe-instance-types' or 'describe-images' to discover the architecture of the "+
-				"instance type or AMI.", l.kind.Architecture, l.image.Architecture)
+				"instance type or AMI.", l.instanceType.Architecture, l.image.Architecture)
 	}
 	if o := l.request.CpuOptions; o != nil {
-		if o.CoreCount != nil && int(*o.CoreCount) != l.kind.Cores || o.ThreadsPerCore != nil &&
-			int(*o.ThreadsPerCore) != l.kind.ThreadsPerCore {
+		if o.CoreCount != nil && int(*o.CoreCount) != l.instanceType.Cores || o.ThreadsPerCore != nil &&
+			int(*o.ThreadsPerCore) != l.instanceType.ThreadsPerCore {
 			return resource.Unsupported("CpuOptions other than those of the instance type")
 		}
 	}
@@ -242,24 +242,24 @@ func (s *Service) readUserData(_ resource.Scope, l *Launch) (err error) {
 	return err
 }
 
-func (s *Service) readProfile(in resource.Scope, l *Launch) error {
+func (s *Service) readProfile(sc resource.Scope, l *Launch) error {
 	asked := l.request.IamInstanceProfile
 	if asked == nil || asked.Arn == nil && asked.Name == nil {
 		return nil
 	}
-	p, err := s.profileAsked(in, asked)
+	p, err := s.profileAsked(sc, asked)
 	if err == nil {
 		l.profile = &p
 	}
 	return err
 }
 
-func (s *Service) readKey(in resource.Scope, l *Launch) error {
+func (s *Service) readKey(sc resource.Scope, l *Launch) error {
 	if aws.ToString(l.request.KeyName) == "" {
 		l.request.KeyName = nil
 		return nil
 	}
-	_, err := s.KeyPairNamed(in, *l.request.KeyName)
+	_, err := s.KeyPairNamed(sc, *l.request.KeyName)
 	return err
 }
 
@@ -299,10 +299,10 @@ func readMarket(_ resource.Scope, l *Launch) error {
 	if m.SpotOptions != nil {
 		*l.spot = *m.SpotOptions
 	}
-	return readSpot(l.spot, l.kind)
+	return readSpot(l.spot, l.instanceType)
 }
 
-func (s *Service) readPlacement(in resource.Scope, l *Launch) error {
+func (s *Service) readPlacement(sc resource.Scope, l *Launch) error {
 	p := l.request.Placement
 	if p == nil {
 		return nil
@@ -316,13 +316,13 @@ func (s *Service) readPlacement(in resource.Scope, l *Launch) error {
 		return wire.Errorf("InvalidParameterCombination",
 			"The parameters GroupName and GroupId may not be specified together.")
 	case name != "":
-		group, err := s.PlacementGroupNamed(in, name)
+		group, err := s.PlacementGroupNamed(sc, name)
 		l.group = group
 		if err != nil {
 			return err
 		}
 	case id != "":
-		group, err := s.PlacementGroups.GetRecord(in, &id)
+		group, err := s.PlacementGroups.GetRecord(sc, &id)
 		l.group = group
 		if err != nil {
 			return err
@@ -335,7 +335,7 @@ func (s *Service) readPlacement(in resource.Scope, l *Launch) error {
 	return nil
 }
 
-func readLaunchTags(in resource.Scope, l *Launch) error {
+func readLaunchTags(sc resource.Scope, l *Launch) error {
 	l.tags = map[types.ResourceType][]types.Tag{}
 	for _, spec := range l.request.TagSpecifications {
 		if !slices.Contains(launchtemplate.TaggableTypes, spec.ResourceType) {
@@ -344,7 +344,7 @@ func readLaunchTags(in resource.Scope, l *Launch) error {
 		l.tags[spec.ResourceType] = append(l.tags[spec.ResourceType], spec.Tags...)
 	}
 	for _, tags := range l.tags {
-		if err := in.CheckTags(tags); err != nil {
+		if err := sc.CheckTags(tags); err != nil {
 			return err
 		}
 		if len(tags) > resource.MaxTags {
@@ -375,9 +375,9 @@ func readChoices(_ resource.Scope, l *Launch) error {
 		if credits != "standard" && credits != "unlimited" {
 			return resource.InvalidValue(credits, "cpuCredits", "Valid values are standard and unlimited.")
 		}
-		if !l.kind.Burstable && l.template.TemplateID == "" {
+		if !l.instanceType.Burstable && l.template.TemplateID == "" {
 			return wire.Errorf("InvalidParameterCombination",
-				"The specified instance type %s does not support credit specifications.", l.kind.Name)
+				"The specified instance type %s does not support credit specifications.", l.instanceType.Name)
 		}
 	}
 	return nil
@@ -388,7 +388,7 @@ func (l *Launch) cpuCredits() string {
 	if c := l.request.CreditSpecification; c != nil && c.CpuCredits != nil {
 		return *c.CpuCredits
 	}
-	if strings.HasPrefix(l.kind.Name, "t2.") {
+	if strings.HasPrefix(l.instanceType.Name, "t2.") {
 		return "standard"
 	}
 	return "unlimited"

@@ -17,35 +17,35 @@ import (
 // says what is wrong with it.
 //
 // https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html#amazonec2-actions-as-permissions
-func (s *Service) launchTargets(in resource.Scope, action, createAction string, request *ec2.RunInstancesInput,
+func (s *Service) launchTargets(sc resource.Scope, action, createAction string, request *ec2.RunInstancesInput,
 	place bool) []wire.Target {
-	l, err := s.ReadLaunch(in, request, place)
+	l, err := s.ReadLaunch(sc, request, place)
 	if err != nil {
-		return []wire.Target{{Action: action, Resource: in.ARN(types.ResourceTypeInstance, "*"),
+		return []wire.Target{{Action: action, Resource: sc.ARN(types.ResourceTypeInstance, "*"),
 			Conditions: map[string][]string{
-				"ec2:Region": {in.Region}, "ec2:InstanceType": {string(request.InstanceType)},
+				"ec2:Region": {sc.Region}, "ec2:InstanceType": {string(request.InstanceType)},
 			}}}
 	}
-	return s.targetsOf(in, action, createAction, l)
+	return s.targetsOf(sc, action, createAction, l)
 }
 
-func (s *Service) targetsOf(in resource.Scope, action, createAction string, l *Launch) []wire.Target {
-	a := launchAuthorization{s: s, in: in, action: action, created: createAction, l: l,
-		shared: map[string][]string{"ec2:Region": {in.Region}}}
+func (s *Service) targetsOf(sc resource.Scope, action, createAction string, l *Launch) []wire.Target {
+	a := launchAuthorization{s: s, in: sc, action: action, created: createAction, l: l,
+		shared: map[string][]string{"ec2:Region": {sc.Region}}}
 	if l.template.TemplateID != "" {
-		a.shared["ec2:LaunchTemplate"] = []string{in.ARN(types.ResourceTypeLaunchTemplate, l.template.TemplateID)}
+		a.shared["ec2:LaunchTemplate"] = []string{sc.ARN(types.ResourceTypeLaunchTemplate, l.template.TemplateID)}
 		a.existing(types.ResourceTypeLaunchTemplate, l.template.TemplateID, false)
 	}
 	data := l.template.Data
 	a.addImage(data.ImageId != nil)
 	a.network(data.SecurityGroupIds != nil || data.NetworkInterfaces != nil)
 	if l.request.KeyName != nil {
-		if key, err := s.KeyPairNamed(in, *l.request.KeyName); err == nil {
+		if key, err := s.KeyPairNamed(sc, *l.request.KeyName); err == nil {
 			a.existing(types.ResourceTypeKeyPair, key.ID, data.KeyName != nil)
 		}
 	}
 	if l.group.ID != "" {
-		t := s.ResourceTarget(in, action, types.ResourceTypePlacementGroup, l.group.ID)
+		t := s.ResourceTarget(sc, action, types.ResourceTypePlacementGroup, l.group.ID)
 		t.Conditions["ec2:PlacementGroupName"] = []string{l.group.Name}
 		t.Conditions["ec2:PlacementGroupStrategy"] = []string{string(l.group.Strategy)}
 		a.add(t, data.Placement != nil)
@@ -107,11 +107,11 @@ func (a *launchAuthorization) addImage(fromTemplate bool) {
 	a.add(imageTarget(a.in, a.action, a.l.image), fromTemplate)
 }
 
-func imageTarget(in resource.Scope, action string, i ami.Image) wire.Target {
-	return wire.Target{Action: action, Resource: "arn:aws:ec2:" + in.Region + "::image/" + i.ID,
+func imageTarget(sc resource.Scope, action string, i ami.Image) wire.Target {
+	return wire.Target{Action: action, Resource: "arn:aws:ec2:" + sc.Region + "::image/" + i.ID,
 		Conditions: map[string][]string{
 			"ec2:ImageID": {i.ID}, "ec2:ImageType": {"machine"}, "ec2:Owner": {i.OwnerAlias, i.Owner},
-			"ec2:Public": {"true"}, "ec2:RootDeviceType": {"ebs"}, "ec2:Region": {in.Region},
+			"ec2:Public": {"true"}, "ec2:RootDeviceType": {"ebs"}, "ec2:Region": {sc.Region},
 		}}
 }
 
@@ -154,13 +154,13 @@ func (a *launchAuthorization) network(fromTemplate bool) {
 }
 
 func (a *launchAuthorization) instance() {
-	l, in := a.l, a.in
+	l, sc := a.l, a.in
 	market := "on-demand"
 	if l.spot != nil {
 		market = "spot"
 	}
 	conditions := map[string][]string{
-		"ec2:InstanceType": {l.kind.Name}, "ec2:InstanceMarketType": {market}, "ec2:RootDeviceType": {"ebs"},
+		"ec2:InstanceType": {l.instanceType.Name}, "ec2:InstanceMarketType": {market}, "ec2:RootDeviceType": {"ebs"},
 		"ec2:EbsOptimized": {strconv.FormatBool(aws.ToBool(l.request.EbsOptimized))},
 		"ec2:Tenancy":      {string(types.TenancyDefault)},
 	}
@@ -172,7 +172,7 @@ func (a *launchAuthorization) instance() {
 		conditions["ec2:InstanceProfile"] = []string{l.profile.ARN()}
 	}
 	if l.group.ID != "" {
-		conditions["ec2:PlacementGroup"] = []string{in.ARN(types.ResourceTypePlacementGroup, l.group.Name)}
+		conditions["ec2:PlacementGroup"] = []string{sc.ARN(types.ResourceTypePlacementGroup, l.group.Name)}
 	}
 	a.addCreated(types.ResourceTypeInstance, conditions)
 }
@@ -180,16 +180,16 @@ func (a *launchAuthorization) instance() {
 // mayLaunch demands that the caller may make and touch all that a launch does, and may pass the role of its instance
 // profile. The request was authorized by what it said when it came; what is carried out is authorized again, because a
 // launch template may have changed since, and a fleet launches what its own request does not say.
-func (s *Service) mayLaunch(in resource.Scope, l *Launch) error {
+func (s *Service) mayLaunch(sc resource.Scope, l *Launch) error {
 	action, created := "ec2:RunInstances", "RunInstances"
-	switch service, operation := wire.OperationFrom(in.Context); {
+	switch service, operation := wire.OperationFrom(sc.Context); {
 	case l.Fleet != "":
 		created = "CreateFleet"
 	case service == wire.EC2 && operation == "RequestSpotInstances":
 		action, created = "ec2:RequestSpotInstances", operation
 	}
-	if err := wire.Authorize(in.Context, s.targetsOf(in, action, created, l)...); err != nil {
+	if err := wire.Authorize(sc.Context, s.targetsOf(sc, action, created, l)...); err != nil {
 		return err
 	}
-	return s.mayPass(in, l.profile)
+	return s.mayPass(sc, l.profile)
 }

@@ -40,29 +40,29 @@ func (l Lifecycle) Reconcile(ctx context.Context, key string) (again time.Durati
 	if err != nil {
 		return 0, false, err
 	}
-	r, in := row.Value, l.within(ctx, row.Value)
-	machine := l.s.Machine(in, r)
+	r, sc := row.Value, l.within(ctx, row.Value)
+	machine := l.s.Machine(sc, r)
 	now := l.s.Now().UTC()
 	switch {
 	case machine.State == types.InstanceStateNameTerminated:
-		return l.bury(in, r, machine, now)
+		return l.releaseTerminated(sc, r, machine, now)
 	case r.Wanted == types.InstanceStateNameRunning && machine.PoweredOff && machine.Boot >= r.Boot:
-		return 0, false, l.shutDown(in, r)
+		return 0, false, l.shutDown(sc, r)
 	case r.Wanted == types.InstanceStateNameRunning && !r.SpotInterruption.IsZero():
 		if due := r.SpotInterruption.Sub(now); due > 0 {
 			return due, false, nil
 		}
-		return 0, false, l.interrupt(in, r)
+		return 0, false, l.interrupt(sc, r)
 	}
 	return 0, false, nil
 }
 
 // shutDown does what the instance's shutdown behavior says after somebody has shut it down from inside.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-initiated-shutdown-behavior.html
-func (l Lifecycle) shutDown(in resource.Scope, r record.Instance) error {
+func (l Lifecycle) shutDown(sc resource.Scope, r record.Instance) error {
 	const code, message, who = "Client.InstanceInitiatedShutdown", "Instance initiated shutdown",
 		"Client.InstanceInitiatedShutdown"
-	return l.edit(in, r, func(c *resource.Change, r *record.Instance) error {
+	return l.edit(sc, r, func(c *resource.Change, r *record.Instance) error {
 		// Between the looks another start may have been wanted.
 		if m := c.Machine(c.Scope, *r); r.Wanted != types.InstanceStateNameRunning || !m.PoweredOff ||
 			m.Boot < r.Boot {
@@ -110,8 +110,8 @@ func (l Lifecycle) Interrupt(ctx context.Context, id string) (at time.Time, err 
 }
 
 // interrupt takes a spot instance away.
-func (l Lifecycle) interrupt(in resource.Scope, r record.Instance) error {
-	return l.edit(in, r, func(c *resource.Change, r *record.Instance) error {
+func (l Lifecycle) interrupt(sc resource.Scope, r record.Instance) error {
+	return l.edit(sc, r, func(c *resource.Change, r *record.Instance) error {
 		if r.Wanted == types.InstanceStateNameRunning {
 			Terminate(c, r, spotTermination, "Spot instance termination", spotTermination)
 		}
@@ -120,24 +120,25 @@ func (l Lifecycle) interrupt(in resource.Scope, r record.Instance) error {
 }
 
 func (l Lifecycle) edit(
-	in resource.Scope,
+	sc resource.Scope,
 	r record.Instance,
 	edit func(c *resource.Change, r *record.Instance) error,
 ) error {
-	return l.s.CommitPlan(in, nil, func(c *resource.Change) error {
+	return l.s.CommitPlan(sc, nil, func(c *resource.Change) error {
 		return l.s.Instances.UpdateRecord(c, r.ID, func(r *record.Instance) error { return edit(c, r) })
 	})
 }
 
-// bury takes a terminated instance's things away, and after a while its rows.
-func (l Lifecycle) bury(in resource.Scope, r record.Instance, machine record.Machine,
+// releaseTerminated detaches or deletes what is attached to a terminated instance, and deletes its records when
+// KeepTerminated has passed.
+func (l Lifecycle) releaseTerminated(sc resource.Scope, r record.Instance, machine record.Machine,
 	now time.Time) (again time.Duration, gone bool, err error) {
-	holds, err := l.holds(in, r)
+	attached, err := l.hasAttachments(sc, r)
 	if err != nil {
 		return 0, false, err
 	}
 	if r.Wanted != types.InstanceStateNameTerminated { // it ended, or never began, by itself
-		return 0, false, l.edit(in, r, func(c *resource.Change, r *record.Instance) error {
+		return 0, false, l.edit(sc, r, func(c *resource.Change, r *record.Instance) error {
 			code, message := machine.FailureCode, machine.Failure
 			if code == "" {
 				code, message = "Server.InternalError", "The machine has ended"
@@ -146,13 +147,13 @@ func (l Lifecycle) bury(in resource.Scope, r record.Instance, machine record.Mac
 			return nil
 		})
 	}
-	if holds {
-		return 0, false, l.strip(in, r)
+	if attached {
+		return 0, false, l.detachAll(sc, r)
 	}
 	if left := r.WantedSince.Add(KeepTerminated).Sub(now); left > 0 {
 		return left, false, nil
 	}
-	err = l.s.CommitPlan(in, nil, func(c *resource.Change) error {
+	err = l.s.CommitPlan(sc, nil, func(c *resource.Change) error {
 		fleet := resource.MustRead(l.s.Tags.Get(c, r.Key())).Value.Tags["aws:ec2:fleet-id"]
 		r, err := l.s.Instances.DeleteRecord(c, r.ID)
 		if err != nil {
@@ -173,30 +174,30 @@ func (l Lifecycle) bury(in resource.Scope, r record.Instance, machine record.Mac
 	return 0, err == nil, err
 }
 
-// holds reports whether anything is attached to an instance.
-func (l Lifecycle) holds(in resource.Scope, r record.Instance) (bool, error) {
+// hasAttachments reports whether anything is attached to an instance.
+func (l Lifecycle) hasAttachments(sc resource.Scope, r record.Instance) (bool, error) {
 	if len(r.BlockDevices) > 0 {
 		return true, nil
 	}
-	interfaces, err := l.s.InterfacesOf(in, r.ID)
+	interfaces, err := l.s.InterfacesOf(sc, r.ID)
 	return len(interfaces) > 0, err
 }
 
-// strip takes interfaces and volumes from an instance: those that go with it are deleted, the others detached. Each
+// detachAll takes interfaces and volumes from an instance: those that go with it are deleted, the others detached. Each
 // interface is a change of its own, because it may have many addresses.
-func (l Lifecycle) strip(in resource.Scope, r record.Instance) error {
-	interfaces, err := l.s.InterfacesOf(in, r.ID)
+func (l Lifecycle) detachAll(sc resource.Scope, r record.Instance) error {
+	interfaces, err := l.s.InterfacesOf(sc, r.ID)
 	if err != nil {
 		return err
 	}
 	for _, ni := range interfaces {
-		if err := l.s.CommitPlan(in, nil, func(c *resource.Change) error {
+		if err := l.s.CommitPlan(sc, nil, func(c *resource.Change) error {
 			return endAttachment(c, ni.ID, r.ID)
 		}); err != nil {
 			return err
 		}
 	}
-	return l.edit(in, r, func(c *resource.Change, r *record.Instance) error { return dropVolumes(c, r) })
+	return l.edit(sc, r, func(c *resource.Change, r *record.Instance) error { return detachVolumes(c, r) })
 }
 
 // endAttachment ends the attachment of an interface to an instance that has ended, if it is still attached to it.
@@ -223,7 +224,7 @@ func endAttachment(c *resource.Change, id, instanceID string) error {
 	})
 }
 
-func dropVolumes(c *resource.Change, r *record.Instance) error {
+func detachVolumes(c *resource.Change, r *record.Instance) error {
 	for _, b := range r.BlockDevices {
 		if _, err := c.Volumes.Table.Get(c, c.Key(b.VolumeID)); errors.Is(err, store.ErrNotFound) {
 			continue

@@ -18,7 +18,7 @@ import (
 
 // profileAsked is the instance profile that a request names by its ARN or its name.
 func (s *Service) profileAsked(
-	in resource.Scope,
+	sc resource.Scope,
 	asked *types.IamInstanceProfileSpecification,
 ) (record.InstanceProfile, error) {
 	if asked == nil || asked.Arn == nil && asked.Name == nil {
@@ -32,7 +32,7 @@ func (s *Service) profileAsked(
 	if asked.Arn != nil {
 		name = arn[strings.LastIndex(arn, "/")+1:]
 	}
-	row, err := s.InstanceProfiles.Get(in, record.InstanceProfileKey(in.Account, name))
+	row, err := s.InstanceProfiles.Get(sc, record.InstanceProfileKey(sc.Account, name))
 	p := row.Value
 	switch unknown := errors.Is(err, store.ErrNotFound); {
 	case err != nil && !unknown:
@@ -50,21 +50,21 @@ func (s *Service) profileAsked(
 
 // mayPass demands that the caller may hand the role of a profile to EC2; p may be nil.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/permission-to-pass-iam-roles.html
-func (s *Service) mayPass(in resource.Scope, p *record.InstanceProfile) error {
+func (s *Service) mayPass(sc resource.Scope, p *record.InstanceProfile) error {
 	if p == nil {
 		return nil
 	}
-	row, err := s.Roles.Get(in, record.RoleKey(p.Account, p.Role))
+	row, err := s.Roles.Get(sc, record.RoleKey(p.Account, p.Role))
 	if errors.Is(err, store.ErrNotFound) {
 		return resource.InvalidValue(p.Name, "iamInstanceProfile.name", "IAM Instance Profile \""+p.ARN()+
 			"\" has no associated IAM Roles")
 	} else if err != nil {
 		return err
 	}
-	return wire.Authorize(in.Context, wire.Target{
+	return wire.Authorize(sc.Context, wire.Target{
 		Action: "iam:PassRole", Resource: row.Value.ARN(),
 		Conditions: map[string][]string{"iam:PassedToService": {"ec2.amazonaws.com"},
-			"iam:AssociatedResourceArn": {in.ARN(types.ResourceTypeInstance, "*")}},
+			"iam:AssociatedResourceArn": {sc.ARN(types.ResourceTypeInstance, "*")}},
 	})
 }
 

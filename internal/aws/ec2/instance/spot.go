@@ -64,7 +64,7 @@ func newSpotRequest(c *resource.Change, r *record.Instance, l *Launch) error {
 		ValidUntil: aws.ToTime(l.spot.ValidUntil),
 	}
 	if request.MaxPrice == "" {
-		request.MaxPrice = spotPrice(l.kind.OnDemandUSD)
+		request.MaxPrice = spotPrice(l.instanceType.OnDemandUSD)
 	}
 	r.Lifecycle, r.SpotInstanceRequestID = types.InstanceLifecycleTypeSpot, request.ID
 	c.SpotRequests.CreateRecord(c, request)
@@ -150,17 +150,17 @@ func spotState(r record.SpotRequest, holder record.Instance) (types.SpotInstance
 // spotTermination is the state reason of an instance that was interrupted.
 const spotTermination = "Server.SpotInstanceTermination"
 
-func (s *Service) viewSpotRequest(in resource.Scope, r record.SpotRequest) types.SpotInstanceRequest {
-	holder := resource.MustRead(s.Instances.Table.Get(in, in.Key(r.InstanceID))).Value
+func (s *Service) viewSpotRequest(sc resource.Scope, r record.SpotRequest) types.SpotInstanceRequest {
+	holder := resource.MustRead(s.Instances.Table.Get(sc, sc.Key(r.InstanceID))).Value
 	state, status := spotState(r, holder)
-	z, _ := in.FindZone(holder.AvailabilityZone)
+	z, _ := sc.FindZone(holder.AvailabilityZone)
 	v := types.SpotInstanceRequest{
 		CreateTime: aws.Time(r.CreatedAt), InstanceId: aws.String(r.InstanceID),
 		InstanceInterruptionBehavior: r.Behavior, LaunchGroup: resource.OrNil(r.LaunchGroup),
 		LaunchedAvailabilityZone: aws.String(holder.AvailabilityZone), LaunchedAvailabilityZoneId: aws.String(z.ID),
 		ProductDescription:    types.RIProductDescriptionLinuxUnix,
 		SpotInstanceRequestId: aws.String(r.ID), SpotPrice: aws.String(r.MaxPrice), State: state, Status: &status,
-		Tags: s.ListTagSet(in, r.ID), Type: types.SpotInstanceTypeOneTime,
+		Tags: s.ListTagSet(sc, r.ID), Type: types.SpotInstanceTypeOneTime,
 		LaunchSpecification: &types.LaunchSpecification{
 			EbsOptimized: aws.Bool(holder.EBSOptimized), ImageId: aws.String(holder.ImageID),
 			InstanceType: holder.InstanceType, KeyName: resource.OrNil(holder.KeyName),
@@ -176,8 +176,8 @@ func (s *Service) viewSpotRequest(in resource.Scope, r record.SpotRequest) types
 		v.LaunchSpecification.IamInstanceProfile = &types.IamInstanceProfileSpecification{
 			Arn: aws.String(holder.InstanceProfileARN)}
 	}
-	if ports := resource.MustRead(s.InterfacesOf(in, r.InstanceID)); len(ports) > 0 {
-		v.LaunchSpecification.SecurityGroups = s.SecurityGroupIdentifiers(in, ports[0].SecurityGroupIDs)
+	if ports := resource.MustRead(s.InterfacesOf(sc, r.InstanceID)); len(ports) > 0 {
+		v.LaunchSpecification.SecurityGroups = s.SecurityGroupIdentifiers(sc, ports[0].SecurityGroupIDs)
 	}
 	return v
 }
@@ -196,7 +196,7 @@ func (s *Service) spotHandlers() []wire.Handler {
 func (s *Service) spotTargets(
 	ctx context.Context, action string, request *ec2.RequestSpotInstancesInput,
 ) ([]wire.Target, error) {
-	in, err := resource.ScopeOf(ctx)
+	sc, err := resource.ScopeOf(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +204,7 @@ func (s *Service) spotTargets(
 	if err != nil {
 		return resource.OnRegion(ctx, action, request) // the operation says what is wrong, to those who may ask
 	}
-	return s.launchTargets(in, action, "RequestSpotInstances", launch, false), nil
+	return s.launchTargets(sc, action, "RequestSpotInstances", launch, false), nil
 }
 
 // RequestSpotInstances launches spot instances, for which there is always room.

@@ -32,12 +32,12 @@ func (s *Service) newKeyPairView() resource.View[record.KeyPair, types.KeyPairIn
 	type v = types.KeyPairInfo
 	return resource.View[record.KeyPair, v]{
 		Kind: s.KeyPairs,
-		Show: func(in resource.Scope, r record.KeyPair) v {
+		Show: func(sc resource.Scope, r record.KeyPair) v {
 			return v{
 				CreateTime: aws.Time(r.CreatedAt), KeyFingerprint: aws.String(r.Fingerprint),
 				KeyName:   aws.String(r.Name),
 				KeyPairId: aws.String(r.ID), KeyType: r.Type, PublicKey: aws.String(r.PublicKey),
-				Tags: s.ListTagSet(in, r.ID),
+				Tags: s.ListTagSet(sc, r.ID),
 			}
 		},
 		Tagged: func(x v) []types.Tag { return x.Tags },

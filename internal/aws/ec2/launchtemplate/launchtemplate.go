@@ -31,12 +31,12 @@ func (s *Service) newTemplateView() resource.View[record.LaunchTemplate, types.L
 	type v = types.LaunchTemplate
 	return resource.View[record.LaunchTemplate, v]{
 		Kind: s.LaunchTemplates,
-		Show: func(in resource.Scope, r record.LaunchTemplate) v {
+		Show: func(sc resource.Scope, r record.LaunchTemplate) v {
 			return v{
 				CreateTime: aws.Time(r.CreatedAt), CreatedBy: aws.String(r.CreatedBy),
 				DefaultVersionNumber: aws.Int64(r.DefaultVersion), LatestVersionNumber: aws.Int64(r.LatestVersion),
 				LaunchTemplateId: aws.String(r.ID), LaunchTemplateName: aws.String(r.Name),
-				Operator: &types.OperatorResponse{Managed: aws.Bool(false)}, Tags: s.ListTags(in, r.ID),
+				Operator: &types.OperatorResponse{Managed: aws.Bool(false)}, Tags: s.ListTags(sc, r.ID),
 			}
 		},
 		Tagged: func(x v) []types.Tag { return x.Tags },
@@ -49,19 +49,19 @@ func (s *Service) newTemplateView() resource.View[record.LaunchTemplate, types.L
 
 // Requested returns the version of a launch template that a request asks for: a number, $Latest or $Default, which is
 // also what is meant without.
-func Requested(s *resource.Records, in resource.Scope, id, name, version *string) (record.LaunchTemplate,
+func Requested(s *resource.Records, sc resource.Scope, id, name, version *string) (record.LaunchTemplate,
 	record.LaunchTemplateVersion, error) {
-	t, err := s.RequestedLaunchTemplate(in, id, name)
+	t, err := s.RequestedLaunchTemplate(sc, id, name)
 	if err != nil {
 		return t, record.LaunchTemplateVersion{}, err
 	}
-	v, err := templateVersion(s, in, t, aws.ToString(version))
+	v, err := templateVersion(s, sc, t, aws.ToString(version))
 	return t, v, err
 }
 
 func templateVersion(
 	s *resource.Records,
-	in resource.Scope,
+	sc resource.Scope,
 	t record.LaunchTemplate,
 	version string,
 ) (record.LaunchTemplateVersion,
@@ -79,7 +79,7 @@ func templateVersion(
 				"Could not find the specified version %s for the launch template with ID %s.", version, t.ID)
 		}
 	}
-	row, err := s.LaunchTemplateVersions.Get(in, record.LaunchTemplateVersionKey(in.Account, in.Region, t.ID, number))
+	row, err := s.LaunchTemplateVersions.Get(sc, record.LaunchTemplateVersionKey(sc.Account, sc.Region, t.ID, number))
 	if errors.Is(err, store.ErrNotFound) {
 		err = wire.Errorf("InvalidLaunchTemplateId.VersionNotFound",
 			"Could not find the specified version %s for the launch template with ID %s.", version, t.ID)

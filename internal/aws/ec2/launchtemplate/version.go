@@ -322,21 +322,21 @@ func versionRange(in *ec2.DescribeLaunchTemplateVersionsInput) (least, most int6
 
 // versionsAsked are the versions of a template that a request names, or all, the newest first.
 func (s *Service) versionsAsked(
-	in resource.Scope,
+	sc resource.Scope,
 	t record.LaunchTemplate,
 	wanted []string,
 ) ([]record.LaunchTemplateVersion,
 	error) {
 	var found []record.LaunchTemplateVersion
 	if len(wanted) == 0 {
-		rows, err := s.LaunchTemplateVersions.List(in, store.Prefix(in.Account, in.Region, t.ID))
+		rows, err := s.LaunchTemplateVersions.List(sc, store.Prefix(sc.Account, sc.Region, t.ID))
 		for _, row := range slices.Backward(rows) {
 			found = append(found, row.Value)
 		}
 		return found, err
 	}
 	for _, w := range wanted {
-		v, err := templateVersion(s.Records, in, t, w)
+		v, err := templateVersion(s.Records, sc, t, w)
 		if err != nil {
 			return nil, err
 		}

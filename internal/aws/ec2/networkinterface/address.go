@@ -41,21 +41,21 @@ func (s *Service) newAddressView() resource.View[record.Address, types.Address] 
 	}
 }
 
-func (s *Service) viewAddress(in resource.Scope, r record.Address) types.Address {
+func (s *Service) viewAddress(sc resource.Scope, r record.Address) types.Address {
 	v := types.Address{
 		AllocationId:       aws.String(r.ID),
 		Domain:             types.DomainTypeVpc,
 		NetworkBorderGroup: aws.String(r.Region),
 		PublicIp:           aws.String(r.PublicIP),
 		PublicIpv4Pool:     aws.String("amazon"),
-		Tags:               s.ListTags(in, r.ID),
+		Tags:               s.ListTags(sc, r.ID),
 	}
 	if r.AssociationID != "" {
 		v.AssociationId = aws.String(r.AssociationID)
 		v.NetworkInterfaceId = aws.String(r.NetworkInterfaceID)
 		v.NetworkInterfaceOwnerId = aws.String(r.Account)
 		v.PrivateIpAddress = aws.String(r.PrivateIPAddress)
-		if ni, err := s.NetworkInterfaces.GetRecord(in, &r.NetworkInterfaceID); err == nil && ni.Attachment != nil {
+		if ni, err := s.NetworkInterfaces.GetRecord(sc, &r.NetworkInterfaceID); err == nil && ni.Attachment != nil {
 			v.InstanceId = resource.OrNil(ni.Attachment.InstanceID)
 		}
 	}

@@ -113,15 +113,15 @@ func (s *Service) newNetworkInterfaceView() resource.View[record.NetworkInterfac
 	}
 }
 
-func (s *Service) viewInterface(in resource.Scope, r record.NetworkInterface) types.NetworkInterface {
-	z, _ := in.FindZone(r.AvailabilityZone)
-	vpc := resource.MustRead(s.VPCs.Table.Get(in, in.Key(r.VPCID))).Value
+func (s *Service) viewInterface(sc resource.Scope, r record.NetworkInterface) types.NetworkInterface {
+	z, _ := sc.FindZone(r.AvailabilityZone)
+	vpc := resource.MustRead(s.VPCs.Table.Get(sc, sc.Key(r.VPCID))).Value
 	v := types.NetworkInterface{
 		Attachment:         viewAttachment(r.Attachment),
 		AvailabilityZone:   aws.String(r.AvailabilityZone),
 		AvailabilityZoneId: aws.String(z.ID),
 		Description:        aws.String(r.Description),
-		Groups:             s.SecurityGroupIdentifiers(in, r.SecurityGroupIDs),
+		Groups:             s.SecurityGroupIdentifiers(sc, r.SecurityGroupIDs),
 		InterfaceType:      r.InterfaceType,
 		Ipv4Prefixes:       viewIPv4Prefixes(r.IPv4Prefixes),
 		Ipv6Addresses:      []types.NetworkInterfaceIpv6Address{},
@@ -136,27 +136,27 @@ func (s *Service) viewInterface(in resource.Scope, r record.NetworkInterface) ty
 		SourceDestCheck:    aws.Bool(r.SourceDestCheck),
 		Status:             types.NetworkInterfaceStatusAvailable,
 		SubnetId:           aws.String(r.SubnetID),
-		TagSet:             s.ListTagSet(in, r.ID),
+		TagSet:             s.ListTagSet(sc, r.ID),
 		VpcId:              aws.String(r.VPCID),
 	}
 	if r.Attachment != nil {
 		v.Status = types.NetworkInterfaceStatusInUse
 	}
-	elastic := s.AddressesOf(in, r.ID)
+	elastic := s.AddressesOf(sc, r.ID)
 	for i, ip := range r.PrivateIPs {
 		a := types.NetworkInterfacePrivateIpAddress{Primary: aws.Bool(i == 0), PrivateIpAddress: aws.String(ip)}
 		if vpc.EnableDNSHostnames {
-			a.PrivateDnsName = aws.String(PrivateDNSName(in.Region, ip))
+			a.PrivateDnsName = aws.String(PrivateDNSName(sc.Region, ip))
 		}
 		if e, ok := elastic[ip]; ok {
 			a.Association = &types.NetworkInterfaceAssociation{
 				AllocationId: aws.String(e.ID), AssociationId: aws.String(e.AssociationID),
 				IpOwnerId:     aws.String(e.Account),
-				PublicDnsName: aws.String(PublicDNSName(in.Region, e.PublicIP)), PublicIp: aws.String(e.PublicIP),
+				PublicDnsName: aws.String(PublicDNSName(sc.Region, e.PublicIP)), PublicIp: aws.String(e.PublicIP),
 			}
 		} else if i == 0 && r.PublicIP != "" {
 			a.Association = &types.NetworkInterfaceAssociation{
-				IpOwnerId: aws.String(AmazonOwner), PublicDnsName: aws.String(PublicName(in.Region, vpc, r.PublicIP)),
+				IpOwnerId: aws.String(AmazonOwner), PublicDnsName: aws.String(PublicName(sc.Region, vpc, r.PublicIP)),
 				PublicIp: aws.String(r.PublicIP),
 			}
 		}

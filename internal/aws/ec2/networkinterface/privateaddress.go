@@ -32,9 +32,9 @@ func bookingBlock(ip netip.Addr) netip.Prefix {
 // FreeAddresses returns the number of IPv4 addresses of a subnet that nobody uses: all but the five that AWS keeps
 // and those
 // in use. A delegated prefix uses all of its addresses.
-func FreeAddresses(s *resource.Records, in resource.Scope, subnet record.Subnet) int {
+func FreeAddresses(s *resource.Records, sc resource.Scope, subnet record.Subnet) int {
 	free := 1<<(32-netip.MustParsePrefix(subnet.CIDR).Bits()) - 5
-	for _, row := range resource.MustRead(s.AddressBlocks.List(in, store.Prefix(in.Account, in.Region, subnet.ID))) {
+	for _, row := range resource.MustRead(s.AddressBlocks.List(sc, store.Prefix(sc.Account, sc.Region, subnet.ID))) {
 		parts := store.Parts(row.Key)
 		if ip, err := netip.ParseAddr(parts[len(parts)-1]); err != nil || ip.Is6() {
 			continue

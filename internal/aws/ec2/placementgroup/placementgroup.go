@@ -19,12 +19,12 @@ func (s *Service) newPlacementGroupView() resource.View[record.PlacementGroup, t
 	type v = types.PlacementGroup
 	return resource.View[record.PlacementGroup, v]{
 		Kind: s.PlacementGroups,
-		Show: func(in resource.Scope, r record.PlacementGroup) v {
+		Show: func(sc resource.Scope, r record.PlacementGroup) v {
 			view := v{
-				GroupArn: aws.String(in.ARN(types.ResourceTypePlacementGroup, r.Name)), GroupId: aws.String(r.ID),
+				GroupArn: aws.String(sc.ARN(types.ResourceTypePlacementGroup, r.Name)), GroupId: aws.String(r.ID),
 				GroupName:   aws.String(r.Name),
 				SpreadLevel: r.SpreadLevel, State: types.PlacementGroupStateAvailable, Strategy: r.Strategy,
-				Tags: s.ListTagSet(in, r.ID),
+				Tags: s.ListTagSet(sc, r.ID),
 			}
 			if r.Partitions > 0 {
 				view.PartitionCount = aws.Int32(r.Partitions)

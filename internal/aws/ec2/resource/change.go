@@ -30,17 +30,17 @@ type pending struct {
 // ApplyChange carries out a plan: all that it collects, or nothing. The plan runs again when another writer came
 // between its reading and the commit, so it has no effect but through its change. With dryRun nothing is committed.
 func (s *Records) ApplyChange(ctx context.Context, dryRun *bool, plan func(*Change) error) error {
-	in, err := s.RequestScope(ctx)
+	sc, err := s.RequestScope(ctx)
 	if err != nil {
 		return err
 	}
-	return s.CommitPlan(in, dryRun, plan)
+	return s.CommitPlan(sc, dryRun, plan)
 }
 
 // CommitPlan is ApplyChange in a scope that is known.
-func (s *Records) CommitPlan(in Scope, dryRun *bool, plan func(*Change) error) error {
+func (s *Records) CommitPlan(sc Scope, dryRun *bool, plan func(*Change) error) error {
 	for {
-		c := NewChange(s, in)
+		c := NewChange(s, sc)
 		if err := plan(c); err != nil {
 			return err
 		}
@@ -54,7 +54,7 @@ func (s *Records) CommitPlan(in Scope, dryRun *bool, plan func(*Change) error) e
 		if len(ops) == 0 {
 			return nil
 		}
-		err := s.Store.Txn(in, ops...)
+		err := s.Store.Txn(sc, ops...)
 		if !errors.Is(err, store.ErrConflict) && !errors.Is(err, store.ErrExists) &&
 			!errors.Is(err, store.ErrNotFound) {
 			return err
@@ -63,8 +63,8 @@ func (s *Records) CommitPlan(in Scope, dryRun *bool, plan func(*Change) error) e
 }
 
 // NewChange returns a change of the records in which nothing is planned yet.
-func NewChange(s *Records, in Scope) *Change {
-	return &Change{Scope: in, Records: s, pending: map[string]*pending{}}
+func NewChange(s *Records, sc Scope) *Change {
+	return &Change{Scope: sc, Records: s, pending: map[string]*pending{}}
 }
 
 // Reset forgets what has been planned.

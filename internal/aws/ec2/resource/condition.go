@@ -17,7 +17,7 @@ func MetadataConditions(conditions map[string][]string, o record.InstanceMetadat
 }
 
 // instanceConditions are what policies can ask about an instance.
-func (s *Records) instanceConditions(in Scope, conditions map[string][]string, r record.Instance) {
+func (s *Records) instanceConditions(sc Scope, conditions map[string][]string, r record.Instance) {
 	conditions["ec2:InstanceType"] = []string{string(r.InstanceType)}
 	conditions["ec2:AvailabilityZone"] = []string{r.AvailabilityZone}
 	conditions["ec2:Tenancy"] = []string{string(r.Tenancy)}
@@ -31,7 +31,7 @@ func (s *Records) instanceConditions(in Scope, conditions map[string][]string, r
 		conditions["ec2:InstanceProfile"] = []string{r.InstanceProfileARN}
 	}
 	if r.PlacementGroup != "" {
-		conditions["ec2:PlacementGroup"] = []string{in.ARN(types.ResourceTypePlacementGroup, r.PlacementGroup)}
+		conditions["ec2:PlacementGroup"] = []string{sc.ARN(types.ResourceTypePlacementGroup, r.PlacementGroup)}
 	}
 	MetadataConditions(conditions, r.Metadata)
 }

@@ -40,15 +40,15 @@ func (k View[R, V]) Create(ctx context.Context, how Creation, plan func(c *Chang
 	if err != nil {
 		return nil, err
 	}
-	in, err := ScopeOf(ctx)
+	sc, err := ScopeOf(ctx)
 	if err != nil {
 		return nil, err
 	}
-	row, err := k.Get(in, id)
+	row, err := k.Get(sc, id)
 	if err != nil {
 		return nil, err
 	}
-	view := k.Show(in, row.Value)
+	view := k.Show(sc, row.Value)
 	return &view, nil
 }
 
@@ -62,8 +62,8 @@ func (c *Change) HoldVPC(id *string) (record.VPC, error) {
 }
 
 // CheckQuota refuses one more resource of a kind where there are as many as may be.
-func (k Kind[R]) CheckQuota(in Scope, most int, fits func(R) bool, code, what string) error {
-	all, err := k.List(in, fits)
+func (k Kind[R]) CheckQuota(sc Scope, most int, fits func(R) bool, code, what string) error {
+	all, err := k.List(sc, fits)
 	if err == nil && len(all) >= most {
 		err = wire.Errorf(code, "The maximum number of %s has been reached.", what)
 	}

@@ -33,17 +33,17 @@ type Item[V any] struct {
 
 // Describe answers a Describe request: the resources with the ids that it names, or else all, which pass its filters.
 func (k View[R, V]) Describe(ctx context.Context, q Query) ([]V, *string, error) {
-	in, err := k.records.RequestScope(ctx)
+	sc, err := k.records.RequestScope(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	rows, err := k.ListByID(in, q.IDs)
+	rows, err := k.ListByID(sc, q.IDs)
 	if err != nil {
 		return nil, nil, err
 	}
-	show := func(r R) V { return k.Show(in, r) }
+	show := func(r R) V { return k.Show(sc, r) }
 	if k.ShowAll != nil {
-		show = k.ShowAll(in)
+		show = k.ShowAll(sc)
 	}
 	items := make([]Item[V], len(rows))
 	for i, r := range rows {
@@ -53,9 +53,9 @@ func (k View[R, V]) Describe(ctx context.Context, q Query) ([]V, *string, error)
 }
 
 // ListByID returns the resources with the given ids, or all when there are none, in the order of their ids.
-func (k Kind[R]) ListByID(in Scope, ids []string) ([]R, error) {
+func (k Kind[R]) ListByID(sc Scope, ids []string) ([]R, error) {
 	if len(ids) == 0 {
-		return k.List(in, nil)
+		return k.List(sc, nil)
 	}
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	var rows []R
@@ -64,7 +64,7 @@ func (k Kind[R]) ListByID(in Scope, ids []string) ([]R, error) {
 		if err := k.Validate(id); err != nil {
 			return nil, err
 		}
-		row, err := k.Table.Get(in, in.Key(id))
+		row, err := k.Table.Get(sc, sc.Key(id))
 		switch {
 		case errors.Is(err, store.ErrNotFound):
 			unknown = append(unknown, id)

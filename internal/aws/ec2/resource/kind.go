@@ -80,11 +80,11 @@ func (n Naming) Missing(ids ...string) error {
 }
 
 // Get returns the resource with that id, or AWS's error about it.
-func (k Kind[R]) Get(in Scope, id string) (store.Row[R], error) {
+func (k Kind[R]) Get(sc Scope, id string) (store.Row[R], error) {
 	if err := k.Validate(id); err != nil {
 		return store.Row[R]{}, err
 	}
-	row, err := k.Table.Get(in, in.Key(id))
+	row, err := k.Table.Get(sc, sc.Key(id))
 	if errors.Is(err, store.ErrNotFound) {
 		err = k.Missing(id)
 	}
@@ -92,14 +92,14 @@ func (k Kind[R]) Get(in Scope, id string) (store.Row[R], error) {
 }
 
 // GetRecord is Get for callers that need no revision.
-func (k Kind[R]) GetRecord(in Scope, id *string) (R, error) {
-	row, err := k.Get(in, aws.ToString(id))
+func (k Kind[R]) GetRecord(sc Scope, id *string) (R, error) {
+	row, err := k.Get(sc, aws.ToString(id))
 	return row.Value, err
 }
 
 // List returns every resource of the kind that fits; all of them when fits is nil.
-func (k Kind[R]) List(in Scope, fits func(R) bool) ([]R, error) {
-	rows, err := k.Table.List(in, in.KeyPrefix())
+func (k Kind[R]) List(sc Scope, fits func(R) bool) ([]R, error) {
+	rows, err := k.Table.List(sc, sc.KeyPrefix())
 	if err != nil {
 		return nil, err
 	}
@@ -113,8 +113,8 @@ func (k Kind[R]) List(in Scope, fits func(R) bool) ([]R, error) {
 }
 
 // HasMatch reports whether a resource of the kind fits.
-func (k Kind[R]) HasMatch(in Scope, fits func(R) bool) (bool, error) {
-	found, err := k.List(in, fits)
+func (k Kind[R]) HasMatch(sc Scope, fits func(R) bool) (bool, error) {
+	found, err := k.List(sc, fits)
 	return len(found) > 0, err
 }
 
@@ -122,30 +122,30 @@ func (k Kind[R]) HasMatch(in Scope, fits func(R) bool) (bool, error) {
 type AnyKind interface {
 	IDFormat() Naming
 	// CheckExists returns AWS's error about an ID that does not exist.
-	CheckExists(in Scope, id string) error
+	CheckExists(sc Scope, id string) error
 	// RequirePresent adds to c that the resource is still there.
 	RequirePresent(c *Change, id string) error
 	// resolveVPC returns the VPC of the resource; empty when it has none or does not exist.
-	resolveVPC(in Scope, id string) string
+	resolveVPC(sc Scope, id string) string
 }
 
 // IDFormat returns the naming of the kind.
 func (k Kind[R]) IDFormat() Naming { return k.Naming }
 
 // CheckExists returns AWS's error about an ID that does not exist.
-func (k Kind[R]) CheckExists(in Scope, id string) error {
-	_, err := k.Get(in, id)
+func (k Kind[R]) CheckExists(sc Scope, id string) error {
+	_, err := k.Get(sc, id)
 	return err
 }
 
 // RequirePresent is Require.
 func (k Kind[R]) RequirePresent(c *Change, id string) error { return k.Require(c, id) }
 
-func (k Kind[R]) resolveVPC(in Scope, id string) string {
+func (k Kind[R]) resolveVPC(sc Scope, id string) string {
 	if k.VPC == nil {
 		return ""
 	}
-	row, err := k.Get(in, id)
+	row, err := k.Get(sc, id)
 	if err != nil {
 		return ""
 	}

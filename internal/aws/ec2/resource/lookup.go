@@ -15,8 +15,8 @@ import (
 )
 
 // DefaultVPC returns the default VPC of the scope, or nil.
-func (s *Records) DefaultVPC(in Scope) (*record.VPC, error) {
-	found, err := s.VPCs.List(in, func(v record.VPC) bool { return v.Default })
+func (s *Records) DefaultVPC(sc Scope) (*record.VPC, error) {
+	found, err := s.VPCs.List(sc, func(v record.VPC) bool { return v.Default })
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}
@@ -24,9 +24,9 @@ func (s *Records) DefaultVPC(in Scope) (*record.VPC, error) {
 }
 
 // SecurityGroupNamed returns the group of that name in a VPC, the default VPC when vpcID is empty.
-func (s *Records) SecurityGroupNamed(in Scope, vpcID, name string) (record.SecurityGroup, error) {
+func (s *Records) SecurityGroupNamed(sc Scope, vpcID, name string) (record.SecurityGroup, error) {
 	if vpcID == "" {
-		vpc, err := s.DefaultVPC(in)
+		vpc, err := s.DefaultVPC(sc)
 		if err != nil {
 			return record.SecurityGroup{}, err
 		}
@@ -37,7 +37,7 @@ func (s *Records) SecurityGroupNamed(in Scope, vpcID, name string) (record.Secur
 		vpcID = vpc.ID
 	}
 	found, err := s.SecurityGroups.List(
-		in,
+		sc,
 		func(g record.SecurityGroup) bool { return g.VPCID == vpcID && g.Name == name },
 	)
 	if err != nil {
@@ -51,22 +51,22 @@ func (s *Records) SecurityGroupNamed(in Scope, vpcID, name string) (record.Secur
 }
 
 // RequestedSecurityGroup returns the id of the group that a request names by id or, in the default VPC, by name.
-func (s *Records) RequestedSecurityGroup(in Scope, id, name *string) (string, error) {
+func (s *Records) RequestedSecurityGroup(sc Scope, id, name *string) (string, error) {
 	switch {
 	case id != nil:
 		return *id, nil
 	case name != nil:
-		group, err := s.SecurityGroupNamed(in, "", *name)
+		group, err := s.SecurityGroupNamed(sc, "", *name)
 		return group.ID, err
 	}
 	return "", wire.Errorf("MissingParameter", "The request must contain the parameter groupName or groupId")
 }
 
 // SecurityGroupIdentifiers returns security groups as other resources show them.
-func (s *Records) SecurityGroupIdentifiers(in Scope, ids []string) []types.GroupIdentifier {
+func (s *Records) SecurityGroupIdentifiers(sc Scope, ids []string) []types.GroupIdentifier {
 	groups := []types.GroupIdentifier{}
 	for _, id := range ids {
-		g, err := s.SecurityGroups.GetRecord(in, &id)
+		g, err := s.SecurityGroups.GetRecord(sc, &id)
 		if err == nil {
 			groups = append(groups, types.GroupIdentifier{GroupId: aws.String(id), GroupName: aws.String(g.Name)})
 		}
@@ -75,9 +75,9 @@ func (s *Records) SecurityGroupIdentifiers(in Scope, ids []string) []types.Group
 }
 
 // RequestedAddress returns the address that a request names by allocation or by itself.
-func (s *Records) RequestedAddress(in Scope, allocation, publicIP *string) (record.Address, error) {
+func (s *Records) RequestedAddress(sc Scope, allocation, publicIP *string) (record.Address, error) {
 	if allocation != nil {
-		return s.Addresses.GetRecord(in, allocation)
+		return s.Addresses.GetRecord(sc, allocation)
 	}
 	if publicIP == nil {
 		return record.Address{}, MissingParameter("allocationId")
@@ -85,7 +85,7 @@ func (s *Records) RequestedAddress(in Scope, allocation, publicIP *string) (reco
 	if _, err := netip.ParseAddr(*publicIP); err != nil {
 		return record.Address{}, Invalid("Invalid value '%s' for publicIp. Not a valid IPv4 address.", *publicIP)
 	}
-	found, err := s.Addresses.List(in, func(r record.Address) bool { return r.PublicIP == *publicIP })
+	found, err := s.Addresses.List(sc, func(r record.Address) bool { return r.PublicIP == *publicIP })
 	if err == nil && len(found) == 0 {
 		err = wire.Errorf("InvalidAddress.NotFound", "Address '%s' not found.", *publicIP)
 	}
@@ -96,9 +96,9 @@ func (s *Records) RequestedAddress(in Scope, allocation, publicIP *string) (reco
 }
 
 // AddressesOf returns the elastic addresses of a network interface, by private address.
-func (s *Records) AddressesOf(in Scope, interfaceID string) map[string]record.Address {
+func (s *Records) AddressesOf(sc Scope, interfaceID string) map[string]record.Address {
 	byPrivate := map[string]record.Address{}
-	for _, r := range MustRead(s.Addresses.List(in,
+	for _, r := range MustRead(s.Addresses.List(sc,
 		func(r record.Address) bool { return r.NetworkInterfaceID == interfaceID })) {
 		byPrivate[r.PrivateIPAddress] = r
 	}
@@ -106,8 +106,8 @@ func (s *Records) AddressesOf(in Scope, interfaceID string) map[string]record.Ad
 }
 
 // InterfacesOf returns the network interfaces that are attached to an instance, in the order of their device indexes.
-func (s *Records) InterfacesOf(in Scope, instanceID string) ([]record.NetworkInterface, error) {
-	found, err := s.NetworkInterfaces.List(in, func(r record.NetworkInterface) bool {
+func (s *Records) InterfacesOf(sc Scope, instanceID string) ([]record.NetworkInterface, error) {
+	found, err := s.NetworkInterfaces.List(sc, func(r record.NetworkInterface) bool {
 		return r.Attachment != nil && r.Attachment.InstanceID == instanceID
 	})
 	slices.SortFunc(found, func(a, b record.NetworkInterface) int {
@@ -117,18 +117,18 @@ func (s *Records) InterfacesOf(in Scope, instanceID string) ([]record.NetworkInt
 }
 
 // OnlyInterface returns the network interface of an instance that has one.
-func (s *Records) OnlyInterface(in Scope, instanceID *string) (*string, error) {
-	r, err := s.Instances.GetRecord(in, instanceID)
+func (s *Records) OnlyInterface(sc Scope, instanceID *string) (*string, error) {
+	r, err := s.Instances.GetRecord(sc, instanceID)
 	if err != nil {
 		return nil, err
 	}
-	switch state := s.InstanceState(in, r); state {
+	switch state := s.InstanceState(sc, r); state {
 	case types.InstanceStateNameRunning, types.InstanceStateNameStopped:
 	default:
 		return nil, wire.Errorf("InvalidInstanceID", "The %s instance '%s' is not in a valid state for this operation.",
 			state, r.ID)
 	}
-	found, err := s.InterfacesOf(in, r.ID)
+	found, err := s.InterfacesOf(sc, r.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -141,30 +141,30 @@ func (s *Records) OnlyInterface(in Scope, instanceID *string) (*string, error) {
 }
 
 // Machine returns what was observed of an instance; nothing yet of one that nobody has begun to start.
-func (s *Records) Machine(in Scope, r record.Instance) record.Machine {
-	return MustRead(s.Machines.Get(in, r.Key())).Value
+func (s *Records) Machine(sc Scope, r record.Instance) record.Machine {
+	return MustRead(s.Machines.Get(sc, r.Key())).Value
 }
 
 // InstanceState returns the state of an instance, which follows from what is wanted and what was observed.
-func (s *Records) InstanceState(in Scope, r record.Instance) types.InstanceStateName {
-	return record.InstanceState(r, s.Machine(in, r))
+func (s *Records) InstanceState(sc Scope, r record.Instance) types.InstanceStateName {
+	return record.InstanceState(r, s.Machine(sc, r))
 }
 
 // KeyPairNamed returns the key pair of that name.
-func (s *Records) KeyPairNamed(in Scope, name string) (record.KeyPair, error) {
-	row, err := s.KeyPairNames.Get(in, store.Key(in.Account, in.Region, name))
+func (s *Records) KeyPairNamed(sc Scope, name string) (record.KeyPair, error) {
+	row, err := s.KeyPairNames.Get(sc, store.Key(sc.Account, sc.Region, name))
 	if errors.Is(err, store.ErrNotFound) {
 		return record.KeyPair{}, wire.Errorf("InvalidKeyPair.NotFound", "The key pair '%s' does not exist", name)
 	}
 	if err != nil {
 		return record.KeyPair{}, err
 	}
-	return s.KeyPairs.GetRecord(in, &row.Value.KeyPairID)
+	return s.KeyPairs.GetRecord(sc, &row.Value.KeyPairID)
 }
 
 // PlacementGroupNamed returns the placement group of that name.
-func (s *Records) PlacementGroupNamed(in Scope, name string) (record.PlacementGroup, error) {
-	row, err := s.PlacementGroupNames.Get(in, store.Key(in.Account, in.Region, name))
+func (s *Records) PlacementGroupNamed(sc Scope, name string) (record.PlacementGroup, error) {
+	row, err := s.PlacementGroupNames.Get(sc, store.Key(sc.Account, sc.Region, name))
 	if errors.Is(err, store.ErrNotFound) {
 		return record.PlacementGroup{}, wire.Errorf("InvalidPlacementGroup.Unknown",
 			"The Placement Group '%s' is unknown.", name)
@@ -172,17 +172,17 @@ func (s *Records) PlacementGroupNamed(in Scope, name string) (record.PlacementGr
 	if err != nil {
 		return record.PlacementGroup{}, err
 	}
-	return s.PlacementGroups.GetRecord(in, &row.Value.PlacementGroupID)
+	return s.PlacementGroups.GetRecord(sc, &row.Value.PlacementGroupID)
 }
 
 // RequestedLaunchTemplate returns the launch template that a request names by its ID or its name.
-func (s *Records) RequestedLaunchTemplate(in Scope, id, name *string) (record.LaunchTemplate, error) {
+func (s *Records) RequestedLaunchTemplate(sc Scope, id, name *string) (record.LaunchTemplate, error) {
 	switch asksID, asksName := aws.ToString(id) != "", aws.ToString(name) != ""; {
 	case asksID && asksName:
 		return record.LaunchTemplate{}, wire.Errorf("InvalidParameterCombination",
 			"You may specify either a launch template ID or a launch template name, not both.")
 	case asksName:
-		row, err := s.LaunchTemplateNames.Get(in, store.Key(in.Account, in.Region, *name))
+		row, err := s.LaunchTemplateNames.Get(sc, store.Key(sc.Account, sc.Region, *name))
 		if errors.Is(err, store.ErrNotFound) {
 			return record.LaunchTemplate{}, wire.Errorf("InvalidLaunchTemplateName.NotFoundException",
 				"The specified launch template, with template name %s, does not exist.", *name)
@@ -190,20 +190,20 @@ func (s *Records) RequestedLaunchTemplate(in Scope, id, name *string) (record.La
 		if err != nil {
 			return record.LaunchTemplate{}, err
 		}
-		return s.LaunchTemplates.GetRecord(in, &row.Value.TemplateID)
+		return s.LaunchTemplates.GetRecord(sc, &row.Value.TemplateID)
 	case asksID:
-		return s.LaunchTemplates.GetRecord(in, id)
+		return s.LaunchTemplates.GetRecord(sc, id)
 	}
 	return record.LaunchTemplate{}, wire.Errorf("MissingParameter",
 		"Either a launch template ID or a launch template name must be specified.")
 }
 
 // ProfileAssociation returns the instance of an instance profile association.
-func (s *Records) ProfileAssociation(in Scope, id *string) (record.Instance, error) {
+func (s *Records) ProfileAssociation(sc Scope, id *string) (record.Instance, error) {
 	if aws.ToString(id) == "" {
 		return record.Instance{}, MissingParameter("associationId")
 	}
-	found, err := s.Instances.List(in, func(r record.Instance) bool { return r.InstanceProfileAssociationID == *id })
+	found, err := s.Instances.List(sc, func(r record.Instance) bool { return r.InstanceProfileAssociationID == *id })
 	if err == nil && len(found) == 0 {
 		err = wire.Errorf("InvalidAssociationID.NotFound", "An invalid association-id of '%s' was given", *id)
 	}

@@ -22,10 +22,10 @@ var PrefixListNaming = Naming{
 
 // PrefixLists returns the AWS-managed prefix lists of the scope's region, by ID. Their blocks lie in the range for
 // benchmarks, beside our public addresses: the real ones are elsewhere in every region and change.
-func (in Scope) PrefixLists() []PrefixList {
+func (sc Scope) PrefixLists() []PrefixList {
 	var lists []PrefixList
 	for service, cidr := range map[string]string{"s3": "198.19.1.0/24", "dynamodb": "198.19.2.0/24"} {
-		name := "com.amazonaws." + in.Region + "." + service
+		name := "com.amazonaws." + sc.Region + "." + service
 		digest := fnv.New32a()
 		digest.Write([]byte(name))
 		lists = append(lists, PrefixList{fmt.Sprintf("pl-%08x", digest.Sum32()), name, cidr})
@@ -35,11 +35,11 @@ func (in Scope) PrefixLists() []PrefixList {
 }
 
 // PrefixList returns the list with that id.
-func (in Scope) PrefixList(id string) (PrefixList, error) {
+func (sc Scope) PrefixList(id string) (PrefixList, error) {
 	if err := PrefixListNaming.Validate(id); err != nil {
 		return PrefixList{}, err
 	}
-	lists := in.PrefixLists()
+	lists := sc.PrefixLists()
 	i := slices.IndexFunc(lists, func(l PrefixList) bool { return l.ID == id })
 	if i < 0 {
 		return PrefixList{}, PrefixListNaming.Missing(id)

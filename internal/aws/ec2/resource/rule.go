@@ -24,11 +24,11 @@ type ruleKind struct{ s *Records }
 // IDFormat returns the naming of rules.
 func (k ruleKind) IDFormat() Naming { return RuleNaming }
 
-func (k ruleKind) findGroup(in Scope, id string) (record.SecurityGroup, error) {
+func (k ruleKind) findGroup(sc Scope, id string) (record.SecurityGroup, error) {
 	if err := RuleNaming.Validate(id); err != nil {
 		return record.SecurityGroup{}, err
 	}
-	found, err := k.s.SecurityGroups.List(in, func(g record.SecurityGroup) bool {
+	found, err := k.s.SecurityGroups.List(sc, func(g record.SecurityGroup) bool {
 		return slices.ContainsFunc(g.Rules, func(r record.SecurityGroupRule) bool { return r.ID == id })
 	})
 	if err != nil {
@@ -41,8 +41,8 @@ func (k ruleKind) findGroup(in Scope, id string) (record.SecurityGroup, error) {
 }
 
 // CheckExists returns AWS's error about a rule that does not exist.
-func (k ruleKind) CheckExists(in Scope, id string) error {
-	_, err := k.findGroup(in, id)
+func (k ruleKind) CheckExists(sc Scope, id string) error {
+	_, err := k.findGroup(sc, id)
 	return err
 }
 
@@ -55,8 +55,8 @@ func (k ruleKind) RequirePresent(c *Change, id string) error {
 	return k.s.SecurityGroups.ClaimRecord(c, group.ID)
 }
 
-func (k ruleKind) resolveVPC(in Scope, id string) string {
-	group, err := k.findGroup(in, id)
+func (k ruleKind) resolveVPC(sc Scope, id string) string {
+	group, err := k.findGroup(sc, id)
 	if err != nil {
 		return ""
 	}

@@ -24,39 +24,39 @@ type Scope struct {
 
 // RequestScope returns the scope of a request, in which the account's default resources exist.
 func (s *Records) RequestScope(ctx context.Context) (Scope, error) {
-	in, err := ScopeOf(ctx)
+	sc, err := ScopeOf(ctx)
 	if err != nil {
-		return in, err
+		return sc, err
 	}
-	return in, s.EnsureDefaults(in)
+	return sc, s.EnsureDefaults(sc)
 }
 
 // ScopeOf returns the scope of a request, whether the account's default resources exist or not.
 func ScopeOf(ctx context.Context) (Scope, error) {
 	caller := wire.CallerFrom(ctx)
-	in := Scope{Context: ctx, Account: caller.Account, Region: wire.RegionFrom(ctx), Caller: caller}
-	if !region.Valid(in.Region) {
-		return in, wire.Errorf("InvalidParameterValue",
-			"Invalid region: '%s'. DescribeRegions lists the valid regions.", in.Region)
+	sc := Scope{Context: ctx, Account: caller.Account, Region: wire.RegionFrom(ctx), Caller: caller}
+	if !region.Valid(sc.Region) {
+		return sc, wire.Errorf("InvalidParameterValue",
+			"Invalid region: '%s'. DescribeRegions lists the valid regions.", sc.Region)
 	}
-	return in, nil
+	return sc, nil
 }
 
 // KeyPrefix returns the prefix of the keys of the account's resources in the region.
-func (in Scope) KeyPrefix() string { return store.Prefix(in.Account, in.Region) }
+func (sc Scope) KeyPrefix() string { return store.Prefix(sc.Account, sc.Region) }
 
 // Key returns the key of a resource of the account.
-func (in Scope) Key(id string) string { return record.EC2Key(in.Account, in.Region, id) }
+func (sc Scope) Key(id string) string { return record.EC2Key(sc.Account, sc.Region, id) }
 
 // ARN returns the ARN of a resource of the account.
-func (in Scope) ARN(resource types.ResourceType, id string) string {
-	return "arn:aws:ec2:" + in.Region + ":" + in.Account + ":" + string(resource) + "/" + id
+func (sc Scope) ARN(resource types.ResourceType, id string) string {
+	return "arn:aws:ec2:" + sc.Region + ":" + sc.Account + ":" + string(resource) + "/" + id
 }
 
 // IsService reports whether the caller is an AWS service that acts for the account under its service-linked role.
-func (in Scope) IsService() bool {
+func (sc Scope) IsService() bool {
 	// Only the prefix tells: the path of a user may hold anything.
-	return strings.HasPrefix(in.Caller.PrincipalARN, "arn:aws:iam::"+in.Account+":role/aws-service-role/")
+	return strings.HasPrefix(sc.Caller.PrincipalARN, "arn:aws:iam::"+sc.Account+":role/aws-service-role/")
 }
 
 // NewID returns a new id with that prefix and 17 hexadecimal digits, of which AWS's first is always 0.

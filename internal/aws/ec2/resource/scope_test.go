@@ -24,8 +24,8 @@ func TestCallersThatAreServices(t *testing.T) {
 		"arn:aws:iam::111122223333:root": false,
 		"":                               false,
 	} {
-		in := Scope{Account: account, Caller: wire.Caller{Account: account, PrincipalARN: principal}}
-		if got := in.IsService(); got != want {
+		sc := Scope{Account: account, Caller: wire.Caller{Account: account, PrincipalARN: principal}}
+		if got := sc.IsService(); got != want {
 			t.Errorf("%s is a service: %v", principal, got)
 		}
 	}

@@ -16,13 +16,13 @@ import (
 )
 
 // ListTags returns the tags of a resource, by key; nil when it has none.
-func (s *Records) ListTags(in Scope, id string) []types.Tag {
-	return TagList(MustRead(s.Tags.Get(in, in.Key(id))).Value.Tags)
+func (s *Records) ListTags(sc Scope, id string) []types.Tag {
+	return TagList(MustRead(s.Tags.Get(sc, sc.Key(id))).Value.Tags)
 }
 
 // ListTagSet is ListTags for the resources of which AWS shows an empty set, too.
-func (s *Records) ListTagSet(in Scope, id string) []types.Tag {
-	if tags := s.ListTags(in, id); tags != nil {
+func (s *Records) ListTagSet(sc Scope, id string) []types.Tag {
+	if tags := s.ListTags(sc, id); tags != nil {
 		return tags
 	}
 	return []types.Tag{}
@@ -109,7 +109,7 @@ func (c *Change) RemoveTags(id string) {
 
 // CheckTags refuses tags that AWS does.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Tags.html#tag-restrictions
-func (in Scope) CheckTags(tags []types.Tag) error {
+func (sc Scope) CheckTags(tags []types.Tag) error {
 	seen := map[string]bool{}
 	for _, t := range tags {
 		key, value := aws.ToString(t.Key), aws.ToString(t.Value)
@@ -120,7 +120,7 @@ func (in Scope) CheckTags(tags []types.Tag) error {
 			return Invalid("Tag key exceeds the maximum length of 128 characters")
 		case utf8.RuneCountInString(value) > 256:
 			return Invalid("Tag value exceeds the maximum length of 256 characters")
-		case ReservedTag(t.Key) && !in.IsService():
+		case ReservedTag(t.Key) && !sc.IsService():
 			return Invalid("Tag keys starting with 'aws:' are reserved for internal use")
 		case seen[key]:
 			return Invalid("Duplicate tag key '%s' specified.", key)

@@ -51,8 +51,8 @@ var named = map[string]types.ResourceType{
 
 // OnRegion returns the action on "*" as the target: AWS authorizes most of what only reads on everything.
 func OnRegion[In any](ctx context.Context, action string, _ *In) ([]wire.Target, error) {
-	in, err := ScopeOf(ctx)
-	return []wire.Target{{Action: action, Resource: "*", Conditions: map[string][]string{"ec2:Region": {in.Region}}}},
+	sc, err := ScopeOf(ctx)
+	return []wire.Target{{Action: action, Resource: "*", Conditions: map[string][]string{"ec2:Region": {sc.Region}}}},
 		err
 }
 
@@ -62,22 +62,22 @@ func Touching[In any](s *Records) wire.Targets[In] { return targeting[In](s.touc
 
 // Creating returns the resources that a request names, and the one that it creates, as the targets.
 func Creating[In any](s *Records, resource types.ResourceType) wire.Targets[In] {
-	return targeting[In](func(in Scope, action string, request any) ([]wire.Target, error) {
-		targets, err := s.touched(in, action, request)
-		return append(targets, s.createTargets(in, action, resource, request)...), err
+	return targeting[In](func(sc Scope, action string, request any) ([]wire.Target, error) {
+		targets, err := s.touched(sc, action, request)
+		return append(targets, s.createTargets(sc, action, resource, request)...), err
 	})
 }
 
 // targeting returns what find finds as the targets; without any, the action on "*".
 func targeting[In any](
-	find func(in Scope, action string, request any) ([]wire.Target, error),
+	find func(sc Scope, action string, request any) ([]wire.Target, error),
 ) wire.Targets[In] {
 	return func(ctx context.Context, action string, request *In) ([]wire.Target, error) {
-		in, err := ScopeOf(ctx)
+		sc, err := ScopeOf(ctx)
 		if err != nil {
 			return nil, err
 		}
-		targets, err := find(in, action, request)
+		targets, err := find(sc, action, request)
 		if err != nil || len(targets) > 0 {
 			return targets, err
 		}
@@ -86,14 +86,14 @@ func targeting[In any](
 }
 
 // touched are the resources that a request names, each once.
-func (s *Records) touched(in Scope, action string, request any) ([]wire.Target, error) {
-	behind, err := s.idsBehind(in, request)
+func (s *Records) touched(sc Scope, action string, request any) ([]wire.Target, error) {
+	behind, err := s.idsBehind(sc, request)
 	if err != nil {
 		return nil, err
 	}
 	var targets []wire.Target
 	for _, id := range append(requestIDs(request), behind...) {
-		targets = append(targets, s.ResourceTarget(in, action, id.resource, id.id))
+		targets = append(targets, s.ResourceTarget(sc, action, id.resource, id.id))
 	}
 	return targets, nil
 }
@@ -129,15 +129,15 @@ func requestIDs(input any) []namedID {
 }
 
 // ResourceTarget returns an action on an existing resource, with what policies can ask about it.
-func (s *Records) ResourceTarget(in Scope, action string, resource types.ResourceType, id string) wire.Target {
-	conditions := map[string][]string{"ec2:Region": {in.Region}}
-	for _, t := range s.ListTags(in, id) {
+func (s *Records) ResourceTarget(sc Scope, action string, resource types.ResourceType, id string) wire.Target {
+	conditions := map[string][]string{"ec2:Region": {sc.Region}}
+	for _, t := range s.ListTags(sc, id) {
 		conditions["aws:ResourceTag/"+*t.Key] = []string{*t.Value}
 		conditions["ec2:ResourceTag/"+*t.Key] = []string{*t.Value}
 	}
 	if k, ok := s.KindForID(id); ok {
-		if vpc := k.resolveVPC(in, id); vpc != "" {
-			conditions["ec2:Vpc"] = []string{in.ARN(types.ResourceTypeVpc, vpc)}
+		if vpc := k.resolveVPC(sc, id); vpc != "" {
+			conditions["ec2:Vpc"] = []string{sc.ARN(types.ResourceTypeVpc, vpc)}
 		}
 		if names := k.IDFormat(); names.Resource == resource {
 			if key := idKeys[resource]; key != "" {
@@ -146,26 +146,26 @@ func (s *Records) ResourceTarget(in Scope, action string, resource types.Resourc
 		}
 	}
 	if resource == types.ResourceTypeSubnet {
-		if subnet, err := s.Subnets.GetRecord(in, &id); err == nil {
+		if subnet, err := s.Subnets.GetRecord(sc, &id); err == nil {
 			conditions["ec2:AvailabilityZone"] = []string{subnet.AvailabilityZone}
 		}
 	}
 	if resource == types.ResourceTypeInstance {
-		if r, err := s.Instances.GetRecord(in, &id); err == nil {
-			s.instanceConditions(in, conditions, r)
+		if r, err := s.Instances.GetRecord(sc, &id); err == nil {
+			s.instanceConditions(sc, conditions, r)
 		}
 	}
 	if resource == types.ResourceTypePlacementGroup {
-		if group, err := s.PlacementGroups.GetRecord(in, &id); err == nil {
+		if group, err := s.PlacementGroups.GetRecord(sc, &id); err == nil {
 			id = group.Name
 		}
 	}
 	if resource == types.ResourceTypeKeyPair {
-		if key, err := s.KeyPairs.GetRecord(in, &id); err == nil {
+		if key, err := s.KeyPairs.GetRecord(sc, &id); err == nil {
 			id = key.Name // which is what AWS has in the ARN of a key pair
 		}
 	}
-	return wire.Target{Action: action, Resource: in.ARN(resource, id), Conditions: conditions}
+	return wire.Target{Action: action, Resource: sc.ARN(resource, id), Conditions: conditions}
 }
 
 // idKeys are the condition keys that hold the id of a resource.
@@ -191,7 +191,7 @@ func AddRequestTags(conditions map[string][]string, tags []types.Tag) {
 }
 
 // createTargets are what a request creates: the new resource and, when it is tagged at once, ec2:CreateTags on it.
-func (s *Records) createTargets(in Scope, action string, resource types.ResourceType, input any) []wire.Target {
+func (s *Records) createTargets(sc Scope, action string, resource types.ResourceType, input any) []wire.Target {
 	var tags []types.Tag
 	if specifications := reflect.Indirect(reflect.ValueOf(input)).FieldByName(
 		"TagSpecifications"); specifications.IsValid() {
@@ -210,16 +210,16 @@ func (s *Records) createTargets(in Scope, action string, resource types.Resource
 	case *ec2.CreatePlacementGroupInput:
 		id = aws.ToString(request.GroupName)
 	}
-	fresh := wire.Target{Action: action, Resource: in.ARN(resource, id),
-		Conditions: map[string][]string{"ec2:Region": {in.Region}}}
+	fresh := wire.Target{Action: action, Resource: sc.ARN(resource, id),
+		Conditions: map[string][]string{"ec2:Region": {sc.Region}}}
 	for _, id := range requestIDs(input) {
 		switch {
 		case id.resource == types.ResourceTypeVpc:
-			fresh.Conditions["ec2:Vpc"] = []string{in.ARN(types.ResourceTypeVpc, id.id)}
+			fresh.Conditions["ec2:Vpc"] = []string{sc.ARN(types.ResourceTypeVpc, id.id)}
 		case id.resource == types.ResourceTypeSubnet:
-			if subnet, err := s.Subnets.GetRecord(in, &id.id); err == nil {
-				fresh.Conditions["ec2:Vpc"] = []string{in.ARN(types.ResourceTypeVpc, subnet.VPCID)}
-				fresh.Conditions["ec2:Subnet"] = []string{in.ARN(types.ResourceTypeSubnet, subnet.ID)}
+			if subnet, err := s.Subnets.GetRecord(sc, &id.id); err == nil {
+				fresh.Conditions["ec2:Vpc"] = []string{sc.ARN(types.ResourceTypeVpc, subnet.VPCID)}
+				fresh.Conditions["ec2:Subnet"] = []string{sc.ARN(types.ResourceTypeSubnet, subnet.ID)}
 				fresh.Conditions["ec2:AvailabilityZone"] = []string{subnet.AvailabilityZone}
 			}
 		}
@@ -233,7 +233,7 @@ func (s *Records) createTargets(in Scope, action string, resource types.Resource
 	}
 	if len(tags) > 0 {
 		tagging := wire.Target{Action: "ec2:CreateTags", Resource: fresh.Resource, Conditions: map[string][]string{
-			"ec2:Region": {in.Region}, "ec2:CreateAction": {strings.TrimPrefix(action, "ec2:")},
+			"ec2:Region": {sc.Region}, "ec2:CreateAction": {strings.TrimPrefix(action, "ec2:")},
 		}}
 		AddRequestTags(tagging.Conditions, tags)
 		targets = append(targets, tagging)

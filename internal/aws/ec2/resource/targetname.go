@@ -17,8 +17,8 @@ import (
 // idsBehind are the ids of resources that a request names by something else: a group's or a key's name, a public
 // address, an association, an attachment. A policy about the resource must hold however it is named. What does not
 // exist has no id; the operation says so.
-func (s *Records) idsBehind(in Scope, input any) ([]namedID, error) {
-	ids, err := s.lookUpNames(in, input)
+func (s *Records) idsBehind(sc Scope, input any) ([]namedID, error) {
+	ids, err := s.lookUpNames(sc, input)
 	var refused *wire.Error
 	if errors.As(err, &refused) || errors.Is(err, store.ErrNotFound) {
 		return nil, nil
@@ -26,30 +26,30 @@ func (s *Records) idsBehind(in Scope, input any) ([]namedID, error) {
 	return slices.DeleteFunc(ids, func(n namedID) bool { return n.id == "" }), err
 }
 
-func (s *Records) lookUpNames(in Scope, input any) ([]namedID, error) {
+func (s *Records) lookUpNames(sc Scope, input any) ([]namedID, error) {
 	group := func(id, name *string) ([]namedID, error) {
 		if aws.ToString(id) != "" || name == nil {
 			return nil, nil
 		}
-		found, err := s.RequestedSecurityGroup(in, nil, name)
+		found, err := s.RequestedSecurityGroup(sc, nil, name)
 		return []namedID{{types.ResourceTypeSecurityGroup, found}}, err
 	}
 	address := func(allocation, publicIP *string) ([]namedID, error) {
 		if aws.ToString(allocation) != "" || publicIP == nil {
 			return nil, nil
 		}
-		found, err := s.RequestedAddress(in, nil, publicIP)
+		found, err := s.RequestedAddress(sc, nil, publicIP)
 		return []namedID{{types.ResourceTypeElasticIp, found.ID}}, err
 	}
 	template := func(id, name *string) ([]namedID, error) {
 		if aws.ToString(id) != "" || name == nil {
 			return nil, nil
 		}
-		t, err := s.RequestedLaunchTemplate(in, nil, name)
+		t, err := s.RequestedLaunchTemplate(sc, nil, name)
 		return []namedID{{types.ResourceTypeLaunchTemplate, t.ID}}, err
 	}
 	profiled := func(association *string) ([]namedID, error) {
-		r, err := s.ProfileAssociation(in, association)
+		r, err := s.ProfileAssociation(sc, association)
 		return []namedID{{types.ResourceTypeInstance, r.ID}}, err
 	}
 	switch request := input.(type) {
@@ -67,7 +67,7 @@ func (s *Records) lookUpNames(in Scope, input any) ([]namedID, error) {
 		if aws.ToString(request.KeyPairId) != "" || request.KeyName == nil {
 			return nil, nil
 		}
-		row, err := s.KeyPairNames.Get(in, store.Key(in.Account, in.Region, *request.KeyName))
+		row, err := s.KeyPairNames.Get(sc, store.Key(sc.Account, sc.Region, *request.KeyName))
 		return []namedID{{types.ResourceTypeKeyPair, row.Value.KeyPairID}}, err
 	case *ec2.ReleaseAddressInput:
 		return address(request.AllocationId, request.PublicIp)
@@ -76,12 +76,12 @@ func (s *Records) lookUpNames(in Scope, input any) ([]namedID, error) {
 		if err != nil || request.InstanceId == nil || request.NetworkInterfaceId != nil {
 			return ids, err
 		}
-		found, err := s.InterfacesOf(in, *request.InstanceId)
+		found, err := s.InterfacesOf(sc, *request.InstanceId)
 		return append(ids, collectIDs(found, func(r record.NetworkInterface) []namedID {
 			return []namedID{{types.ResourceTypeNetworkInterface, r.ID}}
 		})...), err
 	case *ec2.DisassociateAddressInput:
-		found, err := s.Addresses.List(in, func(r record.Address) bool {
+		found, err := s.Addresses.List(sc, func(r record.Address) bool {
 			return r.AssociationID != "" && (r.AssociationID == aws.ToString(request.AssociationId) ||
 				request.AssociationId == nil && r.PublicIP == aws.ToString(request.PublicIp))
 		})
@@ -90,7 +90,7 @@ func (s *Records) lookUpNames(in Scope, input any) ([]namedID, error) {
 				r.NetworkInterfaceID}}
 		}), err
 	case *ec2.DetachNetworkInterfaceInput:
-		found, err := s.NetworkInterfaces.List(in, func(r record.NetworkInterface) bool {
+		found, err := s.NetworkInterfaces.List(sc, func(r record.NetworkInterface) bool {
 			return r.Attachment != nil && r.Attachment.ID == aws.ToString(request.AttachmentId)
 		})
 		return collectIDs(found, func(r record.NetworkInterface) []namedID {
@@ -102,7 +102,7 @@ func (s *Records) lookUpNames(in Scope, input any) ([]namedID, error) {
 	case *ec2.ReplaceIamInstanceProfileAssociationInput:
 		return profiled(request.AssociationId)
 	case *ec2.DeletePlacementGroupInput:
-		group, err := s.PlacementGroupNamed(in, aws.ToString(request.GroupName))
+		group, err := s.PlacementGroupNamed(sc, aws.ToString(request.GroupName))
 		return []namedID{{types.ResourceTypePlacementGroup, group.ID}}, err
 	case *ec2.CreateLaunchTemplateVersionInput:
 		return template(request.LaunchTemplateId, request.LaunchTemplateName)
@@ -116,7 +116,7 @@ func (s *Records) lookUpNames(in Scope, input any) ([]namedID, error) {
 		var all []namedID
 		for _, config := range request.LaunchTemplateConfigs {
 			if spec := config.LaunchTemplateSpecification; spec != nil {
-				t, err := s.RequestedLaunchTemplate(in, spec.LaunchTemplateId, spec.LaunchTemplateName)
+				t, err := s.RequestedLaunchTemplate(sc, spec.LaunchTemplateId, spec.LaunchTemplateName)
 				if err != nil {
 					return nil, err
 				}
@@ -135,17 +135,17 @@ func (s *Records) lookUpNames(in Scope, input any) ([]namedID, error) {
 		}
 		return nil, nil
 	case *ec2.DisassociateRouteTableInput:
-		return s.associationTargets(in, aws.ToString(request.AssociationId))
+		return s.associationTargets(sc, aws.ToString(request.AssociationId))
 	case *ec2.ReplaceRouteTableAssociationInput:
-		return s.associationTargets(in, aws.ToString(request.AssociationId))
+		return s.associationTargets(sc, aws.ToString(request.AssociationId))
 	case *ec2.ReplaceNetworkAclAssociationInput:
-		found, err := s.Subnets.List(in,
+		found, err := s.Subnets.List(sc,
 			func(r record.Subnet) bool { return r.NetworkACLAssociationID == aws.ToString(request.AssociationId) })
 		return collectIDs(found, func(r record.Subnet) []namedID {
 			return []namedID{{types.ResourceTypeSubnet, r.ID}, {types.ResourceTypeNetworkAcl, r.NetworkACLID}}
 		}), err
 	case *ec2.DisassociateSubnetCidrBlockInput:
-		found, err := s.Subnets.List(in, func(r record.Subnet) bool {
+		found, err := s.Subnets.List(sc, func(r record.Subnet) bool {
 			return r.IPv6 != nil && r.IPv6.AssociationID == aws.ToString(request.AssociationId)
 		})
 		return collectIDs(found, func(r record.Subnet) []namedID {
@@ -154,7 +154,7 @@ func (s *Records) lookUpNames(in Scope, input any) ([]namedID, error) {
 		}), err
 	case *ec2.DisassociateVpcCidrBlockInput:
 		has := func(a record.CIDRAssociation) bool { return a.AssociationID == aws.ToString(request.AssociationId) }
-		found, err := s.VPCs.List(in, func(r record.VPC) bool {
+		found, err := s.VPCs.List(sc, func(r record.VPC) bool {
 			return slices.ContainsFunc(r.CIDRs, has) || slices.ContainsFunc(r.IPv6CIDRs, has)
 		})
 		return collectIDs(found, func(r record.VPC) []namedID { return []namedID{{types.ResourceTypeVpc, r.ID}} }), err
@@ -163,22 +163,22 @@ func (s *Records) lookUpNames(in Scope, input any) ([]namedID, error) {
 }
 
 // associationTargets are the route table of an association and the subnet or gateway that it is for.
-func (s *Records) associationTargets(in Scope, association string) ([]namedID, error) {
+func (s *Records) associationTargets(sc Scope, association string) ([]namedID, error) {
 	if association == "" {
 		return nil, nil
 	}
-	subnets, err := s.Subnets.List(in, func(r record.Subnet) bool { return r.RouteTableAssociationID == association })
+	subnets, err := s.Subnets.List(sc, func(r record.Subnet) bool { return r.RouteTableAssociationID == association })
 	if err != nil {
 		return nil, err
 	}
-	gateways, err := s.InternetGateways.List(in, func(
+	gateways, err := s.InternetGateways.List(sc, func(
 		r record.InternetGateway) bool {
 		return r.RouteTableAssociationID == association
 	})
 	if err != nil {
 		return nil, err
 	}
-	vpcs, err := s.VPCs.List(in, func(r record.VPC) bool { return r.MainRouteTableAssociationID == association })
+	vpcs, err := s.VPCs.List(sc, func(r record.VPC) bool { return r.MainRouteTableAssociationID == association })
 	return slices.Concat(
 		collectIDs(subnets, func(r record.Subnet) []namedID {
 			return []namedID{{types.ResourceTypeRouteTable, r.RouteTableID}, {types.ResourceTypeSubnet, r.ID}}

@@ -7,14 +7,14 @@ import (
 )
 
 // Zones returns the availability zones of the scope's region, sorted by name.
-func (in Scope) Zones() []region.Zone {
-	r, _ := region.Get(in.Region)
+func (sc Scope) Zones() []region.Zone {
+	r, _ := region.Get(sc.Region)
 	return r.Zones
 }
 
 // FindZone returns the zone of the scope's region with that name or ID.
-func (in Scope) FindZone(nameOrID string) (region.Zone, bool) {
-	zones := in.Zones()
+func (sc Scope) FindZone(nameOrID string) (region.Zone, bool) {
+	zones := sc.Zones()
 	i := slices.IndexFunc(zones, func(z region.Zone) bool { return z.Name == nameOrID || z.ID == nameOrID })
 	if i < 0 {
 		return region.Zone{}, false

@@ -70,7 +70,7 @@ func hasPorts(protocol string) bool {
 }
 
 func (s *Service) viewRule(
-	in resource.Scope,
+	sc resource.Scope,
 	g record.SecurityGroup,
 	r record.SecurityGroupRule,
 ) types.SecurityGroupRule {
@@ -84,9 +84,9 @@ func (s *Service) viewRule(
 		IpProtocol:           aws.String(r.Protocol),
 		IsEgress:             aws.Bool(r.Egress),
 		PrefixListId:         resource.OrNil(r.PrefixListID),
-		SecurityGroupRuleArn: aws.String(in.ARN(resource.RuleNaming.Resource, r.ID)),
+		SecurityGroupRuleArn: aws.String(sc.ARN(resource.RuleNaming.Resource, r.ID)),
 		SecurityGroupRuleId:  aws.String(r.ID),
-		Tags:                 s.ListTagSet(in, r.ID),
+		Tags:                 s.ListTagSet(sc, r.ID),
 		ToPort:               aws.Int32(r.ToPort),
 	}
 	if r.GroupID != "" {

@@ -105,13 +105,13 @@ func withinRuleLimit(g record.SecurityGroup) error {
 
 func (s *Service) viewRules(ctx context.Context, groupID string, rules []record.SecurityGroupRule) (
 	[]types.SecurityGroupRule, error) {
-	in, err := resource.ScopeOf(ctx)
+	sc, err := resource.ScopeOf(ctx)
 	if err != nil {
 		return nil, err
 	}
 	views := []types.SecurityGroupRule{}
 	for _, r := range rules {
-		views = append(views, s.viewRule(in, record.SecurityGroup{EC2Resource: record.EC2Resource{Account: in.Account,
+		views = append(views, s.viewRule(sc, record.SecurityGroup{EC2Resource: record.EC2Resource{Account: sc.Account,
 			ID: groupID}}, r))
 	}
 	return views, nil

@@ -68,7 +68,7 @@ func (s *Service) newSecurityGroupView() resource.View[record.SecurityGroup, typ
 	return k
 }
 
-func (s *Service) viewGroup(in resource.Scope, r record.SecurityGroup) types.SecurityGroup {
+func (s *Service) viewGroup(sc resource.Scope, r record.SecurityGroup) types.SecurityGroup {
 	return types.SecurityGroup{
 		Description:         aws.String(r.Description),
 		GroupId:             aws.String(r.ID),
@@ -76,8 +76,8 @@ func (s *Service) viewGroup(in resource.Scope, r record.SecurityGroup) types.Sec
 		IpPermissions:       permissions(r, false),
 		IpPermissionsEgress: permissions(r, true),
 		OwnerId:             aws.String(r.Account),
-		SecurityGroupArn:    aws.String(in.ARN(types.ResourceTypeSecurityGroup, r.ID)),
-		Tags:                s.ListTags(in, r.ID),
+		SecurityGroupArn:    aws.String(sc.ARN(types.ResourceTypeSecurityGroup, r.ID)),
+		Tags:                s.ListTags(sc, r.ID),
 		VpcId:               aws.String(r.VPCID),
 	}
 }
@@ -228,16 +228,16 @@ func (s *Service) DeleteSecurityGroup(ctx context.Context, in *ec2.DeleteSecurit
 	return &ec2.DeleteSecurityGroupOutput{GroupId: aws.String(id), Return: aws.Bool(true)}, nil
 }
 
-func (s *Service) groupUsed(in resource.Scope, id string) (bool, error) {
-	if used, err := s.NetworkInterfaces.HasMatch(in,
+func (s *Service) groupUsed(sc resource.Scope, id string) (bool, error) {
+	if used, err := s.NetworkInterfaces.HasMatch(sc,
 		func(r record.NetworkInterface) bool { return slices.Contains(r.SecurityGroupIDs, id) }); used || err != nil {
 		return used, err
 	}
-	if used, err := s.VPCEndpoints.HasMatch(in,
+	if used, err := s.VPCEndpoints.HasMatch(sc,
 		func(r record.VPCEndpoint) bool { return slices.Contains(r.SecurityGroupIDs, id) }); used || err != nil {
 		return used, err
 	}
-	return s.SecurityGroups.HasMatch(in, func(g record.SecurityGroup) bool {
+	return s.SecurityGroups.HasMatch(sc, func(g record.SecurityGroup) bool {
 		return g.ID != id && slices.ContainsFunc(g.Rules,
 			func(r record.SecurityGroupRule) bool { return r.GroupID == id })
 	})

@@ -164,7 +164,7 @@ func (s *Service) onTagged(ctx context.Context, action string, ids []string, tag
 	if len(tags) > maxKeys {
 		return nil, wire.Errorf("TagLimitExceeded", "The request has %d tags; the maximum is %d.", len(tags), maxKeys)
 	}
-	in, err := resource.ScopeOf(ctx)
+	sc, err := resource.ScopeOf(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +174,7 @@ func (s *Service) onTagged(ctx context.Context, action string, ids []string, tag
 		if k, ok := s.KindForID(id); ok {
 			resourceType = k.IDFormat().Resource
 		}
-		target := s.ResourceTarget(in, action, resourceType, id)
+		target := s.ResourceTarget(sc, action, resourceType, id)
 		resource.AddRequestTags(target.Conditions, tags)
 		targets = append(targets, target)
 	}

@@ -58,8 +58,8 @@ func (s *Service) newVolumeView() resource.View[record.Volume, types.Volume] {
 	}
 }
 
-func (s *Service) viewVolume(in resource.Scope, r record.Volume) types.Volume {
-	z, _ := in.FindZone(r.AvailabilityZone)
+func (s *Service) viewVolume(sc resource.Scope, r record.Volume) types.Volume {
+	z, _ := sc.FindZone(r.AvailabilityZone)
 	v := types.Volume{
 		Attachments: []types.VolumeAttachment{}, AvailabilityZone: aws.String(r.AvailabilityZone),
 		AvailabilityZoneId: aws.String(z.ID),
@@ -67,7 +67,7 @@ func (s *Service) viewVolume(in resource.Scope, r record.Volume) types.Volume {
 		MultiAttachEnabled: aws.Bool(false),
 		Operator:           &types.OperatorResponse{Managed: aws.Bool(false)}, Size: aws.Int32(r.Size),
 		SnapshotId: aws.String(r.SnapshotID),
-		State:      types.VolumeStateAvailable, Tags: s.ListTags(in, r.ID), VolumeId: aws.String(r.ID),
+		State:      types.VolumeStateAvailable, Tags: s.ListTags(sc, r.ID), VolumeId: aws.String(r.ID),
 		VolumeType: r.Type,
 	}
 	if r.IOPS > 0 {
@@ -78,7 +78,7 @@ func (s *Service) viewVolume(in resource.Scope, r record.Volume) types.Volume {
 	}
 	if r.InstanceID != "" {
 		v.State = types.VolumeStateInUse
-		holder := resource.MustRead(s.Instances.Table.Get(in, in.Key(r.InstanceID))).Value
+		holder := resource.MustRead(s.Instances.Table.Get(sc, sc.Key(r.InstanceID))).Value
 		if i := slices.IndexFunc(holder.BlockDevices,
 			func(b record.InstanceBlockDevice) bool { return b.VolumeID == r.ID }); i >= 0 {
 			b := holder.BlockDevices[i]

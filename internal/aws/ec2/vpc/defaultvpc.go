@@ -21,12 +21,12 @@ var defaultVPCRange = netip.MustParsePrefix("172.31.0.0/16")
 
 // CreateDefaults creates what every account finds in a region: default DHCP options and a default VPC. Once made, it is
 // the account's to delete.
-func (s *Service) CreateDefaults(in resource.Scope) error {
-	key := store.Key(in.Account, in.Region)
-	if _, err := s.Regions.Get(in, key); !errors.Is(err, store.ErrNotFound) {
+func (s *Service) CreateDefaults(sc resource.Scope) error {
+	key := store.Key(sc.Account, sc.Region)
+	if _, err := s.Regions.Get(sc, key); !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	return s.CommitPlan(in, nil, func(c *resource.Change) error {
+	return s.CommitPlan(sc, nil, func(c *resource.Change) error {
 		if _, err := s.Regions.Get(c, key); !errors.Is(err, store.ErrNotFound) {
 			return err // another call was faster, or the store fails
 		}

@@ -43,10 +43,10 @@ func (s *Service) newDHCPOptionsView() resource.View[record.DHCPOptions, types.D
 	}
 }
 
-func (s *Service) viewDHCPOptions(in resource.Scope, r record.DHCPOptions) types.DhcpOptions {
+func (s *Service) viewDHCPOptions(sc resource.Scope, r record.DHCPOptions) types.DhcpOptions {
 	v := types.DhcpOptions{
 		DhcpConfigurations: []types.DhcpConfiguration{}, DhcpOptionsId: aws.String(r.ID),
-		OwnerId: aws.String(r.Account), Tags: s.ListTagSet(in, r.ID),
+		OwnerId: aws.String(r.Account), Tags: s.ListTagSet(sc, r.ID),
 	}
 	for _, key := range slices.Sorted(maps.Keys(r.Options)) {
 		option := types.DhcpConfiguration{Key: aws.String(key)}

@@ -44,9 +44,9 @@ type endpointService struct {
 }
 
 // endpointServices returns the services that have endpoints in the region of a scope.
-func endpointServices(in resource.Scope) []endpointService {
+func endpointServices(sc resource.Scope) []endpointService {
 	var all []endpointService
-	prefix := "com.amazonaws." + in.Region + "."
+	prefix := "com.amazonaws." + sc.Region + "."
 	for _, name := range gatewayServices {
 		all = append(all, endpointService{prefix + name, types.VpcEndpointTypeGateway, ""})
 	}
@@ -54,7 +54,7 @@ func endpointServices(in resource.Scope) []endpointService {
 		labels := strings.Split(name, ".")
 		slices.Reverse(labels)
 		all = append(all, endpointService{prefix + name, types.VpcEndpointTypeInterface, strings.Join(labels, ".") +
-			"." + in.Region + ".amazonaws.com"})
+			"." + sc.Region + ".amazonaws.com"})
 	}
 	slices.SortFunc(all, func(a, b endpointService) int {
 		return cmp.Or(strings.Compare(a.name, b.name), strings.Compare(string(a.kind), string(b.kind)))
@@ -80,7 +80,7 @@ func (s *Service) newVPCEndpointView() resource.View[record.VPCEndpoint, types.V
 	}
 }
 
-func (s *Service) viewEndpoint(in resource.Scope, r record.VPCEndpoint) types.VpcEndpoint {
+func (s *Service) viewEndpoint(sc resource.Scope, r record.VPCEndpoint) types.VpcEndpoint {
 	v := types.VpcEndpoint{
 		CreationTimestamp:   aws.Time(r.CreatedAt),
 		DnsEntries:          []types.DnsEntry{},
@@ -96,15 +96,15 @@ func (s *Service) viewEndpoint(in resource.Scope, r record.VPCEndpoint) types.Vp
 		ServiceRegion:       aws.String(r.Region),
 		State:               endpointAvailable,
 		SubnetIds:           append([]string{}, r.SubnetIDs...),
-		Tags:                s.ListTagSet(in, r.ID),
+		Tags:                s.ListTagSet(sc, r.ID),
 		VpcEndpointId:       aws.String(r.ID),
 		VpcEndpointType:     r.Type,
 		VpcId:               aws.String(r.VPCID),
 	}
-	for _, g := range s.SecurityGroupIdentifiers(in, r.SecurityGroupIDs) {
+	for _, g := range s.SecurityGroupIdentifiers(sc, r.SecurityGroupIDs) {
 		v.Groups = append(v.Groups, types.SecurityGroupIdentifier(g))
 	}
-	for _, service := range endpointServices(in) {
+	for _, service := range endpointServices(sc) {
 		if r.Type == types.VpcEndpointTypeInterface && service.kind == r.Type && service.name == r.ServiceName {
 			name := r.ID + "." + strings.TrimSuffix(service.domain, ".amazonaws.com") + ".vpce.amazonaws.com"
 			v.DnsEntries = append(v.DnsEntries, types.DnsEntry{DnsName: aws.String(name)})
@@ -193,8 +193,8 @@ func (s *Service) CreateVpcEndpoint(ctx context.Context, in *ec2.CreateVpcEndpoi
 }
 
 // servicePrefixList is the prefix list of the service behind a gateway endpoint.
-func servicePrefixList(in resource.Scope, e record.VPCEndpoint) string {
-	lists := in.PrefixLists()
+func servicePrefixList(sc resource.Scope, e record.VPCEndpoint) string {
+	lists := sc.PrefixLists()
 	i := slices.IndexFunc(lists, func(l resource.PrefixList) bool { return l.Name == e.ServiceName })
 	return lists[i].ID // every gateway service has one
 }

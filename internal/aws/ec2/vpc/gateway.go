@@ -16,9 +16,9 @@ func (s *Service) newInternetGatewayView() resource.View[record.InternetGateway,
 	type v = types.InternetGateway
 	return resource.View[record.InternetGateway, v]{
 		Kind: s.InternetGateways,
-		Show: func(in resource.Scope, r record.InternetGateway) v {
+		Show: func(sc resource.Scope, r record.InternetGateway) v {
 			return v{Attachments: attachments(r.VPCID), InternetGatewayId: aws.String(r.ID),
-				OwnerId: aws.String(r.Account), Tags: s.ListTagSet(in, r.ID)}
+				OwnerId: aws.String(r.Account), Tags: s.ListTagSet(sc, r.ID)}
 		},
 		Tagged: func(x v) []types.Tag { return x.Tags },
 		Filters: resource.Filters[v]{
@@ -173,9 +173,9 @@ func (s *Service) newEgressOnlyInternetGatewayView() resource.View[record.Egress
 	type v = types.EgressOnlyInternetGateway
 	return resource.View[record.EgressOnlyInternetGateway, v]{
 		Kind: s.EgressOnlyInternetGateways,
-		Show: func(in resource.Scope, r record.EgressOnlyInternetGateway) v {
+		Show: func(sc resource.Scope, r record.EgressOnlyInternetGateway) v {
 			view := v{Attachments: attachments(r.VPCID), EgressOnlyInternetGatewayId: aws.String(r.ID),
-				Tags: s.ListTagSet(in, r.ID)}
+				Tags: s.ListTagSet(sc, r.ID)}
 			view.Attachments[0].State = types.AttachmentStatusAttached
 			return view
 		},

@@ -30,7 +30,7 @@ func (s *Service) newNATGatewayView() resource.View[record.NATGateway, types.Nat
 	}
 }
 
-func (s *Service) viewNAT(in resource.Scope, r record.NATGateway) types.NatGateway {
+func (s *Service) viewNAT(sc resource.Scope, r record.NATGateway) types.NatGateway {
 	v := types.NatGateway{
 		AvailabilityMode:    types.AvailabilityModeZonal,
 		ConnectivityType:    r.ConnectivityType,
@@ -39,14 +39,14 @@ func (s *Service) viewNAT(in resource.Scope, r record.NATGateway) types.NatGatew
 		NatGatewayId:        aws.String(r.ID),
 		State:               types.NatGatewayStateAvailable,
 		SubnetId:            aws.String(r.SubnetID),
-		Tags:                s.ListTagSet(in, r.ID),
+		Tags:                s.ListTagSet(sc, r.ID),
 		VpcId:               aws.String(r.VPCID),
 	}
-	ni, err := s.NetworkInterfaces.GetRecord(in, &r.NetworkInterfaceID)
+	ni, err := s.NetworkInterfaces.GetRecord(sc, &r.NetworkInterfaceID)
 	if err != nil {
 		return v // deleted with its gateway a moment ago
 	}
-	elastic := s.AddressesOf(in, ni.ID)
+	elastic := s.AddressesOf(sc, ni.ID)
 	for i, ip := range ni.PrivateIPs {
 		a := types.NatGatewayAddress{
 			IsPrimary: aws.Bool(i == 0), NetworkInterfaceId: aws.String(ni.ID), PrivateIp: aws.String(ip),

@@ -86,25 +86,25 @@ func (s *Service) newNetworkACLView() resource.View[record.NetworkACL, types.Net
 	}
 }
 
-func (s *Service) viewACL(in resource.Scope, r record.NetworkACL) types.NetworkAcl {
-	return s.aclViewer(in)(r)
+func (s *Service) viewACL(sc resource.Scope, r record.NetworkACL) types.NetworkAcl {
+	return s.aclViewer(sc)(r)
 }
 
 // aclViewer lists what is associated with network ACLs, and returns how a network ACL looks.
-func (s *Service) aclViewer(in resource.Scope) func(record.NetworkACL) types.NetworkAcl {
-	subnets := resource.GroupBy(resource.MustRead(s.Subnets.List(in, nil)),
+func (s *Service) aclViewer(sc resource.Scope) func(record.NetworkACL) types.NetworkAcl {
+	subnets := resource.GroupBy(resource.MustRead(s.Subnets.List(sc, nil)),
 		func(sub record.Subnet) string { return sub.NetworkACLID })
-	return func(r record.NetworkACL) types.NetworkAcl { return s.showACL(in, r, subnets[r.ID]) }
+	return func(r record.NetworkACL) types.NetworkAcl { return s.showACL(sc, r, subnets[r.ID]) }
 }
 
-func (s *Service) showACL(in resource.Scope, r record.NetworkACL, subnets []record.Subnet) types.NetworkAcl {
+func (s *Service) showACL(sc resource.Scope, r record.NetworkACL, subnets []record.Subnet) types.NetworkAcl {
 	v := types.NetworkAcl{
 		Associations: []types.NetworkAclAssociation{},
 		Entries:      []types.NetworkAclEntry{},
 		IsDefault:    aws.Bool(r.Default),
 		NetworkAclId: aws.String(r.ID),
 		OwnerId:      aws.String(r.Account),
-		Tags:         s.ListTagSet(in, r.ID),
+		Tags:         s.ListTagSet(sc, r.ID),
 		VpcId:        aws.String(r.VPCID),
 	}
 	for _, sub := range subnets {

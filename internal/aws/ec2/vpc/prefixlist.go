@@ -14,17 +14,17 @@ import (
 
 // prefixListItems are the lists with the given ids, or all, as view shows them.
 func prefixListItems[V any](
-	in resource.Scope,
+	sc resource.Scope,
 	ids []string,
 	view func(resource.PrefixList) V,
 ) ([]resource.Item[V], error) {
 	for _, id := range ids {
-		if _, err := in.PrefixList(id); err != nil {
+		if _, err := sc.PrefixList(id); err != nil {
 			return nil, err
 		}
 	}
 	var items []resource.Item[V]
-	for _, l := range in.PrefixLists() {
+	for _, l := range sc.PrefixLists() {
 		if len(ids) == 0 || slices.Contains(ids, l.ID) {
 			items = append(items, resource.Item[V]{ID: l.ID, View: view(l)})
 		}

@@ -18,7 +18,7 @@ import (
 // localTarget is the target of the routes inside a VPC.
 const localTarget = "local"
 
-func (s *Service) viewRoute(in resource.Scope, vpcID string, r record.Route) types.Route {
+func (s *Service) viewRoute(sc resource.Scope, vpcID string, r record.Route) types.Route {
 	v := types.Route{Origin: r.Origin, State: types.RouteStateActive}
 	switch {
 	case strings.HasPrefix(r.Destination, resource.PrefixListNaming.Prefix):
@@ -32,11 +32,11 @@ func (s *Service) viewRoute(in resource.Scope, vpcID string, r record.Route) typ
 	switch {
 	case strings.HasPrefix(r.Target, s.NATGateways.Prefix):
 		v.NatGatewayId = target
-		_, err := s.NATGateways.GetRecord(in, target)
+		_, err := s.NATGateways.GetRecord(sc, target)
 		there = err == nil
 	case strings.HasPrefix(r.Target, s.NetworkInterfaces.Prefix):
 		v.NetworkInterfaceId = target
-		ni, err := s.NetworkInterfaces.GetRecord(in, target)
+		ni, err := s.NetworkInterfaces.GetRecord(sc, target)
 		there = err == nil && ni.Attachment != nil
 		if err == nil && ni.Attachment != nil && ni.Attachment.InstanceID != "" {
 			v.InstanceId, v.InstanceOwnerId = aws.String(ni.Attachment.InstanceID),
@@ -44,12 +44,12 @@ func (s *Service) viewRoute(in resource.Scope, vpcID string, r record.Route) typ
 		}
 	case strings.HasPrefix(r.Target, s.EgressOnlyInternetGateways.Prefix):
 		v.EgressOnlyInternetGatewayId = target
-		_, err := s.EgressOnlyInternetGateways.GetRecord(in, target)
+		_, err := s.EgressOnlyInternetGateways.GetRecord(sc, target)
 		there = err == nil
 	default:
 		v.GatewayId = target
 		if strings.HasPrefix(r.Target, s.InternetGateways.Prefix) {
-			g, err := s.InternetGateways.GetRecord(in, target)
+			g, err := s.InternetGateways.GetRecord(sc, target)
 			there = err == nil && g.VPCID == vpcID
 		}
 	}
@@ -73,7 +73,7 @@ type routeTargets struct {
 }
 
 // destination is the route's destination in canonical form.
-func (q routeRequest) destination(in resource.Scope) (string, error) {
+func (q routeRequest) destination(sc resource.Scope) (string, error) {
 	given := 0
 	for _, d := range []*string{q.cidr, q.ipv6, q.prefixList} {
 		if d != nil {
@@ -95,7 +95,7 @@ func (q routeRequest) destination(in resource.Scope) (string, error) {
 		}
 		return block.Masked().String(), nil
 	}
-	list, err := in.PrefixList(*q.prefixList)
+	list, err := sc.PrefixList(*q.prefixList)
 	return list.ID, err
 }
 

@@ -64,30 +64,30 @@ func (s *Service) newRouteTableView() resource.View[record.RouteTable, types.Rou
 	}
 }
 
-func (s *Service) viewRouteTable(in resource.Scope, r record.RouteTable) types.RouteTable {
-	return s.routeTableViewer(in)(r)
+func (s *Service) viewRouteTable(sc resource.Scope, r record.RouteTable) types.RouteTable {
+	return s.routeTableViewer(sc)(r)
 }
 
 // routeTableViewer lists what is associated with route tables, and returns how a route table looks.
-func (s *Service) routeTableViewer(in resource.Scope) func(record.RouteTable) types.RouteTable {
-	subnets := resource.GroupBy(resource.MustRead(s.Subnets.List(in, nil)),
+func (s *Service) routeTableViewer(sc resource.Scope) func(record.RouteTable) types.RouteTable {
+	subnets := resource.GroupBy(resource.MustRead(s.Subnets.List(sc, nil)),
 		func(sub record.Subnet) string { return sub.RouteTableID })
-	gateways := resource.GroupBy(resource.MustRead(s.InternetGateways.List(in, nil)),
+	gateways := resource.GroupBy(resource.MustRead(s.InternetGateways.List(sc, nil)),
 		func(g record.InternetGateway) string { return g.RouteTableID })
 	return func(r record.RouteTable) types.RouteTable {
-		return s.showRouteTable(in, r, subnets[r.ID], gateways[r.ID])
+		return s.showRouteTable(sc, r, subnets[r.ID], gateways[r.ID])
 	}
 }
 
-func (s *Service) showRouteTable(in resource.Scope, r record.RouteTable, subnets []record.Subnet,
+func (s *Service) showRouteTable(sc resource.Scope, r record.RouteTable, subnets []record.Subnet,
 	gateways []record.InternetGateway) types.RouteTable {
 	v := types.RouteTable{
 		Associations: []types.RouteTableAssociation{}, OwnerId: aws.String(r.Account),
 		PropagatingVgws: []types.PropagatingVgw{},
-		RouteTableId:    aws.String(r.ID), Routes: []types.Route{}, Tags: s.ListTagSet(in, r.ID),
+		RouteTableId:    aws.String(r.ID), Routes: []types.Route{}, Tags: s.ListTagSet(sc, r.ID),
 		VpcId: aws.String(r.VPCID),
 	}
-	vpc, err := s.VPCs.GetRecord(in, &r.VPCID)
+	vpc, err := s.VPCs.GetRecord(sc, &r.VPCID)
 	if err != nil {
 		return v // deleted with its VPC a moment ago
 	}
@@ -109,12 +109,12 @@ func (s *Service) showRouteTable(in resource.Scope, r record.RouteTable, subnets
 	}
 	for _, a := range slices.Concat(vpc.CIDRs, vpc.IPv6CIDRs) {
 		if !slices.ContainsFunc(r.Routes, func(own record.Route) bool { return own.Destination == a.CIDR }) {
-			v.Routes = append(v.Routes, s.viewRoute(in, r.VPCID, record.Route{Destination: a.CIDR, Target: localTarget,
+			v.Routes = append(v.Routes, s.viewRoute(sc, r.VPCID, record.Route{Destination: a.CIDR, Target: localTarget,
 				Origin: types.RouteOriginCreateRouteTable}))
 		}
 	}
 	for _, own := range r.Routes {
-		v.Routes = append(v.Routes, s.viewRoute(in, r.VPCID, own))
+		v.Routes = append(v.Routes, s.viewRoute(sc, r.VPCID, own))
 	}
 	return v
 }

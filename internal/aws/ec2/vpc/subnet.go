@@ -72,13 +72,13 @@ func (s *Service) newSubnetView() resource.View[record.Subnet, types.Subnet] {
 	}
 }
 
-func (s *Service) viewSubnet(in resource.Scope, r record.Subnet) types.Subnet {
-	z, _ := in.FindZone(r.AvailabilityZone)
+func (s *Service) viewSubnet(sc resource.Scope, r record.Subnet) types.Subnet {
+	z, _ := sc.FindZone(r.AvailabilityZone)
 	v := types.Subnet{
 		AssignIpv6AddressOnCreation: aws.Bool(r.AssignIPv6AddressOnCreation),
 		AvailabilityZone:            aws.String(r.AvailabilityZone),
 		AvailabilityZoneId:          aws.String(z.ID),
-		AvailableIpAddressCount:     aws.Int32(int32(networkinterface.FreeAddresses(s.Records, in, r))),
+		AvailableIpAddressCount:     aws.Int32(int32(networkinterface.FreeAddresses(s.Records, sc, r))),
 		BlockPublicAccessStates: &types.BlockPublicAccessStates{
 			InternetGatewayBlockMode: types.BlockPublicAccessModeOff},
 		CidrBlock:                   aws.String(r.CIDR),
@@ -95,9 +95,9 @@ func (s *Service) viewSubnet(in resource.Scope, r record.Subnet) types.Subnet {
 			EnableResourceNameDnsAAAARecord: aws.Bool(r.EnableResourceNameDNSAAAARecord),
 		},
 		State:     types.SubnetStateAvailable,
-		SubnetArn: aws.String(in.ARN(types.ResourceTypeSubnet, r.ID)),
+		SubnetArn: aws.String(sc.ARN(types.ResourceTypeSubnet, r.ID)),
 		SubnetId:  aws.String(r.ID),
-		Tags:      s.ListTags(in, r.ID),
+		Tags:      s.ListTags(sc, r.ID),
 		VpcId:     aws.String(r.VPCID),
 	}
 	if r.IPv6 != nil {
@@ -119,8 +119,8 @@ func viewSubnetIPv6(a record.CIDRAssociation,
 }
 
 // subnetsOf are the subnets of a VPC.
-func subnetsOf(s *resource.Records, in resource.Scope, vpcID string) ([]record.Subnet, error) {
-	return s.Subnets.List(in, func(r record.Subnet) bool { return r.VPCID == vpcID })
+func subnetsOf(s *resource.Records, sc resource.Scope, vpcID string) ([]record.Subnet, error) {
+	return s.Subnets.List(sc, func(r record.Subnet) bool { return r.VPCID == vpcID })
 }
 
 // overlapping is the id of a subnet whose block overlaps with block, empty when there is none.
@@ -156,9 +156,9 @@ func newSubnet(c *resource.Change, id, vpcID, aclID, zone string, block netip.Pr
 	}
 }
 
-func invalidZone(in resource.Scope, name string) error {
+func invalidZone(sc resource.Scope, name string) error {
 	var names []string
-	for _, z := range in.Zones() {
+	for _, z := range sc.Zones() {
 		names = append(names, z.Name)
 	}
 	return resource.InvalidValue(name, "availabilityZone",

@@ -65,7 +65,7 @@ func (s *Service) newVPCView() resource.View[record.VPC, types.Vpc] {
 	}
 }
 
-func (s *Service) viewVPC(in resource.Scope, r record.VPC) types.Vpc {
+func (s *Service) viewVPC(sc resource.Scope, r record.VPC) types.Vpc {
 	v := types.Vpc{
 		CidrBlock:               aws.String(r.CIDRs[0].CIDR),
 		CidrBlockAssociationSet: []types.VpcCidrBlockAssociation{},
@@ -74,7 +74,7 @@ func (s *Service) viewVPC(in resource.Scope, r record.VPC) types.Vpc {
 		IsDefault:               aws.Bool(r.Default),
 		OwnerId:                 aws.String(r.Account),
 		State:                   types.VpcStateAvailable,
-		Tags:                    s.ListTags(in, r.ID),
+		Tags:                    s.ListTags(sc, r.ID),
 		VpcId:                   aws.String(r.ID),
 		BlockPublicAccessStates: &types.BlockPublicAccessStates{
 			InternetGatewayBlockMode: types.BlockPublicAccessModeOff},
@@ -85,7 +85,7 @@ func (s *Service) viewVPC(in resource.Scope, r record.VPC) types.Vpc {
 	}
 	for _, a := range r.IPv6CIDRs {
 		v.Ipv6CidrBlockAssociationSet = append(v.Ipv6CidrBlockAssociationSet,
-			*viewIPv6CIDR(in, a, types.VpcCidrBlockStateCodeAssociated))
+			*viewIPv6CIDR(sc, a, types.VpcCidrBlockStateCodeAssociated))
 	}
 	return v
 }
@@ -98,7 +98,7 @@ func viewCIDR(a record.CIDRAssociation, state types.VpcCidrBlockStateCode) *type
 	}
 }
 
-func viewIPv6CIDR(in resource.Scope, a record.CIDRAssociation,
+func viewIPv6CIDR(sc resource.Scope, a record.CIDRAssociation,
 	state types.VpcCidrBlockStateCode) *types.VpcIpv6CidrBlockAssociation {
 	return &types.VpcIpv6CidrBlockAssociation{
 		AssociationId:        aws.String(a.AssociationID),
@@ -107,7 +107,7 @@ func viewIPv6CIDR(in resource.Scope, a record.CIDRAssociation,
 		Ipv6CidrBlock:        aws.String(a.CIDR),
 		Ipv6CidrBlockState:   &types.VpcCidrBlockState{State: state},
 		Ipv6Pool:             aws.String("Amazon"),
-		NetworkBorderGroup:   aws.String(in.Region),
+		NetworkBorderGroup:   aws.String(sc.Region),
 	}
 }
 
@@ -307,36 +307,36 @@ func (s *Service) DeleteVpc(ctx context.Context, in *ec2.DeleteVpcInput) (*ec2.D
 
 // anyInVPC reports whether the VPC has anything that its owner must delete before it.
 func anyInVPC(c *resource.Change, vpc record.VPC) (bool, error) {
-	s, in := c.Records, c.Scope
+	s, sc := c.Records, c.Scope
 	for _, look := range []func() (bool, error){
 		func() (bool, error) {
-			return s.Subnets.HasMatch(in, func(r record.Subnet) bool { return r.VPCID == vpc.ID })
+			return s.Subnets.HasMatch(sc, func(r record.Subnet) bool { return r.VPCID == vpc.ID })
 		},
 		func() (bool, error) {
-			return s.SecurityGroups.HasMatch(in, func(r record.SecurityGroup) bool {
+			return s.SecurityGroups.HasMatch(sc, func(r record.SecurityGroup) bool {
 				return r.VPCID == vpc.ID &&
 					r.Name != "default"
 			})
 		},
 		func() (bool, error) {
-			return s.RouteTables.HasMatch(in, func(r record.RouteTable) bool {
+			return s.RouteTables.HasMatch(sc, func(r record.RouteTable) bool {
 				return r.VPCID == vpc.ID &&
 					r.ID != vpc.MainRouteTableID
 			})
 		},
 		func() (bool, error) {
-			return s.NetworkACLs.HasMatch(in, func(r record.NetworkACL) bool { return r.VPCID == vpc.ID && !r.Default })
+			return s.NetworkACLs.HasMatch(sc, func(r record.NetworkACL) bool { return r.VPCID == vpc.ID && !r.Default })
 		},
 		func() (bool, error) {
-			return s.InternetGateways.HasMatch(in, func(r record.InternetGateway) bool { return r.VPCID == vpc.ID })
+			return s.InternetGateways.HasMatch(sc, func(r record.InternetGateway) bool { return r.VPCID == vpc.ID })
 		},
 		func() (bool, error) {
-			return s.EgressOnlyInternetGateways.HasMatch(in, func(r record.EgressOnlyInternetGateway) bool {
+			return s.EgressOnlyInternetGateways.HasMatch(sc, func(r record.EgressOnlyInternetGateway) bool {
 				return r.VPCID == vpc.ID
 			})
 		},
 		func() (bool, error) {
-			return s.VPCEndpoints.HasMatch(in, func(r record.VPCEndpoint) bool { return r.VPCID == vpc.ID })
+			return s.VPCEndpoints.HasMatch(sc, func(r record.VPCEndpoint) bool { return r.VPCID == vpc.ID })
 		},
 	} {
 		if used, err := look(); used || err != nil {

@@ -15,35 +15,35 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// port is where a launch plugs a network interface in: one that it makes in a subnet, or one that exists.
-type port struct {
+// launchInterface describes a network interface of a launch: one to create in a subnet, or one that exists.
+type launchInterface struct {
 	deviceIndex, networkCard int32
 	deleteOnTermination      bool
 	existing                 string // ID of an interface that exists
 	subnet                   record.Subnet
 	primary                  string // the private address; any when empty
-	secondary, six           networkinterface.Addressing
+	secondaryIPv4, ipv6      networkinterface.Addressing
 	automatic                int // IPv4 addresses that may be any
 	groups                   []string
 	publicIP                 bool
-	kind                     types.NetworkInterfaceType
+	interfaceType            types.NetworkInterfaceType
 	description              string
 	primaryIPv6              bool
 
-	// What an instance takes over from its first port.
+	// What an instance takes over from its primary interface.
 	zone, vpcID, subnetID           string
 	hostnameType                    types.HostnameType
 	resourceNameA, resourceNameAAAA bool
 	tenancy                         types.Tenancy
 }
 
-// resolvePorts reads where a launch plugs its interfaces in; the first is the primary one. What it relies on is
+// resolveInterfaces resolves the network interfaces of a launch; the first is the primary one. What it relies on is
 // required.
-func resolvePorts(c *resource.Change, l *Launch) ([]port, error) {
+func resolveInterfaces(c *resource.Change, l *Launch) ([]launchInterface, error) {
 	in := &l.request
-	var ports []port
+	var interfaces []launchInterface
 	for _, spec := range l.interfaces {
-		p := port{
+		p := launchInterface{
 			deviceIndex: aws.ToInt32(spec.DeviceIndex), networkCard: aws.ToInt32(spec.NetworkCardIndex),
 			existing: aws.ToString(spec.NetworkInterfaceId), description: aws.ToString(spec.Description),
 			primaryIPv6:         aws.ToBool(spec.PrimaryIpv6),
@@ -54,36 +54,36 @@ func resolvePorts(c *resource.Change, l *Launch) ([]port, error) {
 		}
 		var err error
 		if p.existing != "" {
-			err = portOfExisting(c, &p)
+			err = useExistingInterface(c, &p)
 		} else {
-			err = portOfNew(c, &p, l, spec)
+			err = readNewInterface(c, &p, l, spec)
 		}
 		if err != nil {
 			return nil, err
 		}
-		if len(ports) > 0 && p.vpcID != ports[0].vpcID {
+		if len(interfaces) > 0 && p.vpcID != interfaces[0].vpcID {
 			return nil, wire.Errorf("InvalidParameterCombination",
-				"Network interfaces must be in the same VPC. '%s' and '%s' are different.", ports[0].vpcID, p.vpcID)
+				"Network interfaces must be in the same VPC. '%s' and '%s' are different.", interfaces[0].vpcID, p.vpcID)
 		}
-		if len(ports) > 0 && p.zone != ports[0].zone {
+		if len(interfaces) > 0 && p.zone != interfaces[0].zone {
 			return nil, wire.Errorf("InvalidParameterCombination",
 				"You may not attach a network interface to an instance if they are not in the same availability zone")
 		}
-		ports = append(ports, p)
+		interfaces = append(interfaces, p)
 	}
-	slices.SortStableFunc(ports, func(a, b port) int { return cmp.Compare(a.deviceIndex, b.deviceIndex) })
-	first := &ports[0]
+	slices.SortStableFunc(interfaces, func(a, b launchInterface) int { return cmp.Compare(a.deviceIndex, b.deviceIndex) })
+	first := &interfaces[0]
 	if first.deviceIndex != 0 {
 		return nil, wire.Errorf("InvalidParameterCombination",
 			"A network interface with the device index 0 is required.")
 	}
-	for i, p := range ports[1:] {
-		if p.deviceIndex == ports[i].deviceIndex && p.networkCard == ports[i].networkCard {
+	for i, p := range interfaces[1:] {
+		if p.deviceIndex == interfaces[i].deviceIndex && p.networkCard == interfaces[i].networkCard {
 			return nil, resource.Invalid("Each network interface requires a unique device index.")
 		}
 	}
-	if len(ports) > l.kind.MaxENIs {
-		return nil, networkinterface.InterfaceLimitExceeded(len(ports), l.kind.Name)
+	if len(interfaces) > l.instanceType.MaxENIs {
+		return nil, networkinterface.InterfaceLimitExceeded(len(interfaces), l.instanceType.Name)
 	}
 	if zone := placedIn(in.Placement); zone != "" {
 		if z, ok := c.FindZone(zone); !ok || z.Name != first.zone {
@@ -102,7 +102,7 @@ func resolvePorts(c *resource.Change, l *Launch) ([]port, error) {
 	if vpc.Tenancy == types.TenancyDedicated {
 		first.tenancy = types.TenancyDedicated
 	}
-	return ports, nil
+	return interfaces, nil
 }
 
 // placedIn is the zone that a request asks for.
@@ -113,7 +113,7 @@ func placedIn(p *types.Placement) string {
 	return cmp.Or(aws.ToString(p.AvailabilityZone), aws.ToString(p.AvailabilityZoneId))
 }
 
-func portOfExisting(c *resource.Change, p *port) error {
+func useExistingInterface(c *resource.Change, p *launchInterface) error {
 	ni, err := c.NetworkInterfaces.GetRecord(c.Scope, &p.existing)
 	if err != nil {
 		return err
@@ -130,7 +130,12 @@ func portOfExisting(c *resource.Change, p *port) error {
 	return err
 }
 
-func portOfNew(c *resource.Change, p *port, l *Launch, spec types.InstanceNetworkInterfaceSpecification) (err error) {
+func readNewInterface(
+	c *resource.Change,
+	p *launchInterface,
+	l *Launch,
+	spec types.InstanceNetworkInterfaceSpecification,
+) (err error) {
 	if p.subnet, err = launchSubnet(c, l, spec); err != nil {
 		return err
 	}
@@ -153,45 +158,45 @@ func portOfNew(c *resource.Change, p *port, l *Launch, spec types.InstanceNetwor
 	if p.groups, err = networkinterface.SecurityGroups(c, p.subnet.VPCID, groups); err != nil {
 		return err
 	}
-	if p.primary, p.secondary, err = networkinterface.RequestedAddresses(&ec2.CreateNetworkInterfaceInput{
+	if p.primary, p.secondaryIPv4, err = networkinterface.RequestedAddresses(&ec2.CreateNetworkInterfaceInput{
 		PrivateIpAddress: spec.PrivateIpAddress, PrivateIpAddresses: spec.PrivateIpAddresses,
 		SecondaryPrivateIpAddressCount: spec.SecondaryPrivateIpAddressCount,
 		Ipv4Prefixes:                   spec.Ipv4Prefixes, Ipv4PrefixCount: spec.Ipv4PrefixCount,
 	}); err != nil {
 		return err
 	}
-	p.automatic = int(aws.ToInt32(p.secondary.AddressCount))
+	p.automatic = int(aws.ToInt32(p.secondaryIPv4.AddressCount))
 	if p.primary == "" {
 		p.automatic++
 	}
-	if 1+requestedCount(p.secondary) > l.kind.IPv4PerENI {
+	if 1+requestedCount(p.secondaryIPv4) > l.instanceType.IPv4PerENI {
 		return networkinterface.AddressLimitExceeded()
 	}
-	p.six = networkinterface.Addressing{AddressCount: spec.Ipv6AddressCount, PrefixCount: spec.Ipv6PrefixCount}
+	p.ipv6 = networkinterface.Addressing{AddressCount: spec.Ipv6AddressCount, PrefixCount: spec.Ipv6PrefixCount}
 	for _, a := range spec.Ipv6Addresses {
-		p.six.Addresses = append(p.six.Addresses, aws.ToString(a.Ipv6Address))
+		p.ipv6.Addresses = append(p.ipv6.Addresses, aws.ToString(a.Ipv6Address))
 	}
 	for _, x := range spec.Ipv6Prefixes {
-		p.six.Prefixes = append(p.six.Prefixes, aws.ToString(x.Ipv6Prefix))
+		p.ipv6.Prefixes = append(p.ipv6.Prefixes, aws.ToString(x.Ipv6Prefix))
 	}
-	if err := networkinterface.CheckExclusive(p.six); err != nil {
+	if err := networkinterface.CheckExclusive(p.ipv6); err != nil {
 		return err
 	}
-	if p.subnet.AssignIPv6AddressOnCreation && len(p.six.Addresses) == 0 && p.six.AddressCount == nil {
-		p.six.AddressCount = aws.Int32(1)
+	if p.subnet.AssignIPv6AddressOnCreation && len(p.ipv6.Addresses) == 0 && p.ipv6.AddressCount == nil {
+		p.ipv6.AddressCount = aws.Int32(1)
 	}
-	if requestedCount(p.six) > l.kind.IPv6PerENI {
+	if requestedCount(p.ipv6) > l.instanceType.IPv6PerENI {
 		return networkinterface.AddressLimitExceeded()
 	}
 	p.publicIP = p.subnet.MapPublicIPOnLaunch && p.deviceIndex == 0 && len(l.interfaces) == 1
 	if spec.AssociatePublicIpAddress != nil {
 		p.publicIP = *spec.AssociatePublicIpAddress
 	}
-	p.kind = types.NetworkInterfaceTypeInterface
+	p.interfaceType = types.NetworkInterfaceTypeInterface
 	switch kind := aws.ToString(spec.InterfaceType); kind {
 	case "", "interface":
 	case "efa", "efa-only":
-		p.kind = types.NetworkInterfaceType(kind)
+		p.interfaceType = types.NetworkInterfaceType(kind)
 	default:
 		return resource.InvalidValue(kind, "interfaceType", "")
 	}
@@ -250,8 +255,8 @@ func launchSubnet(
 	}), nil
 }
 
-// attachPort attaches an interface to a new instance; alone says that it is the only one.
-func attachPort(c *resource.Change, r *record.Instance, p port, l *Launch, alone bool) error {
+// attachInterface attaches an interface to a new instance; alone says that it is the only one.
+func attachInterface(c *resource.Change, r *record.Instance, p launchInterface, l *Launch, alone bool) error {
 	attachment := &record.NetworkInterfaceAttachment{
 		ID: resource.NewID("eni-attach-"), InstanceID: r.ID, InstanceOwnerID: c.Account, DeviceIndex: p.deviceIndex,
 		NetworkCardIndex:    p.networkCard,
@@ -270,12 +275,12 @@ func attachPort(c *resource.Change, r *record.Instance, p port, l *Launch, alone
 	if err != nil {
 		return err
 	}
-	ni.SecurityGroupIDs, ni.InterfaceType, ni.Description, ni.Attachment, ni.PrimaryIPv6 = p.groups, p.kind,
+	ni.SecurityGroupIDs, ni.InterfaceType, ni.Description, ni.Attachment, ni.PrimaryIPv6 = p.groups, p.interfaceType,
 		p.description, attachment, p.primaryIPv6
-	if err := networkinterface.AssignIPv4(c, &ni, p.subnet, p.secondary); err != nil {
+	if err := networkinterface.AssignIPv4(c, &ni, p.subnet, p.secondaryIPv4); err != nil {
 		return err
 	}
-	if err := networkinterface.AssignIPv6(c, &ni, p.subnet, p.six); err != nil {
+	if err := networkinterface.AssignIPv6(c, &ni, p.subnet, p.ipv6); err != nil {
 		return err
 	}
 	if p.publicIP && alone {

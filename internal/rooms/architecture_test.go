@@ -1,0 +1,97 @@
+package rooms
+
+import (
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/mod/modfile"
+)
+
+var code = regexp.MustCompile("`([^`]+)`")
+
+// firstColumn returns what stands as code in the first column of the table below a heading of ARCHITECTURE.md, with
+// "a/{b,c}" as "a/b" and "a/c".
+func firstColumn(t *testing.T, heading string) (names []string) {
+	t.Helper()
+	content, err := os.ReadFile("../../ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, found := strings.Cut(string(content), "\n## "+heading+"\n")
+	if !found {
+		t.Fatalf("ARCHITECTURE.md has no section %q", heading)
+	}
+	section, _, _ = strings.Cut(section, "\n## ")
+	for line := range strings.Lines(section) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 3 {
+			continue
+		}
+		for _, match := range code.FindAllStringSubmatch(cells[1], -1) {
+			prefix, list, braces := strings.Cut(match[1], "{")
+			if !braces {
+				names = append(names, match[1])
+				continue
+			}
+			for name := range strings.SplitSeq(strings.TrimSuffix(list, "}"), ",") {
+				names = append(names, prefix+name)
+			}
+		}
+	}
+	return names
+}
+
+// TestEveryRoomHasAWord wants each room of the table in ARCHITECTURE.md, by its own name, or the rooms below it.
+func TestEveryRoomHasAWord(t *testing.T) {
+	t.Parallel()
+	described := make(map[string]bool)
+	for _, name := range firstColumn(t, "The rooms") {
+		described[name] = true
+		if _, err := os.Stat("../../" + name); err != nil {
+			t.Errorf("ARCHITECTURE.md describes a room that is not there: %v", err)
+		}
+	}
+	for _, r := range Rules {
+		parent := slices.ContainsFunc(Rules, func(o Rule) bool { return o.Room != r.Room && isWithinPath(o.Room, r.Room) })
+		if !described[r.Room] && !parent {
+			t.Errorf("the table of rooms in ARCHITECTURE.md lacks %s: say in a line what it is for", r.Room)
+		}
+	}
+}
+
+var majorVersion = regexp.MustCompile(`^v[0-9]+$`)
+
+// TestEveryLibraryHasAReason wants each module that go.mod requires directly in ARCHITECTURE.md: itself, what it is a
+// part of, or a package of it.
+func TestEveryLibraryHasAReason(t *testing.T) {
+	t.Parallel()
+	content, err := os.ReadFile("../../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	module, err := modfile.Parse("go.mod", content, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	libraries := firstColumn(t, "Libraries, and why")
+	for _, required := range module.Require {
+		if required.Indirect {
+			continue
+		}
+		name := strings.TrimPrefix(required.Mod.Path, "github.com/")
+		if majorVersion.MatchString(path.Base(name)) {
+			name = path.Dir(name)
+		}
+		named := false
+		for _, library := range libraries {
+			named = named || isWithinPath(name, library) || isWithinPath(library, name)
+		}
+		if !named {
+			t.Errorf("the table of libraries in ARCHITECTURE.md lacks %s: say in a line why we use it", name)
+		}
+	}
+}
