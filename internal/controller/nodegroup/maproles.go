@@ -39,7 +39,27 @@ func parseRoles(text string) (*yaml.Node, error) {
 				item.Line)
 		}
 	}
+	if deep := findDeeper(list, maxDepth); deep != nil {
+		return nil, fmt.Errorf("mapRoles of the aws-auth ConfigMap is nested more than %d levels deep: line %d", maxDepth,
+			deep.Line)
+	}
 	return list, nil
+}
+
+// maxDepth is how deep the list may be nested, which itself needs three levels: what is written of it is indented.
+const maxDepth = 8
+
+// findDeeper returns a node that is nested more than so many levels deep, or nil.
+func findDeeper(n *yaml.Node, levels int) *yaml.Node {
+	if levels < 0 {
+		return n
+	}
+	for _, c := range n.Content {
+		if deep := findDeeper(c, levels-1); deep != nil {
+			return deep
+		}
+	}
+	return nil
 }
 
 // mappedRole is the role of an entry.

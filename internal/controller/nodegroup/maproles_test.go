@@ -123,6 +123,19 @@ func TestBracketsBehindTheListAreTriedAFewTimes(t *testing.T) {
 }
 
 // TestRolesOfEqualKeysAreReadInProportion has a mapping of the node role with the same key again and again.
+// A list that is written anew grows by the depth of what is in it.
+func TestDeepRolesAreLeftAlone(t *testing.T) {
+	text := "[{rolearn: \"" + ours + "\", username: \"" + nodeUsername + "\", groups: [" +
+		strings.Join(nodeGroups, ", ") + "]}, {a: " + strings.Repeat("[", 3000) + strings.Repeat("#c\n0,", 3000) +
+		strings.Repeat("]", 3000) + "}]"
+	for what, edit := range map[string]func(text, role string) (string, error){"add": addRole, "remove": removeRole} {
+		result, err := edit(text, ours)
+		if err == nil || !strings.Contains(err.Error(), "nested more than 8 levels deep") || len(result) > len(text) {
+			t.Errorf("%s: %d bytes, %v", what, len(result), err)
+		}
+	}
+}
+
 func TestRolesOfEqualKeysAreReadInProportion(t *testing.T) {
 	const keys = 2000
 	text := "[{rolearn: \"" + ours + "\"" + strings.Repeat(",a", keys) + "}]"
