@@ -17,16 +17,14 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// The cloud controller manager of a cluster calls AWS under the cluster's role, as on EKS. It
-// gets the role's credentials as a container does: from a URL, for a token that only it and the
-// daemon know, and anew before they end.
-// https://docs.aws.amazon.com/sdkref/latest/guide/feature-container-credentials.html
-
-// credentialsPrefix is where the URLs of credentials begin; the cluster's ID follows.
+// credentialsPrefix begins the URLs of credentials; the cluster's ID follows.
 const credentialsPrefix = "/credentials/"
 
-// cloudProvider is how the cloud controller manager of a cluster reaches AWS. It stays the same
-// while the daemon listens on the same address.
+// cloudProvider returns what the cloud controller manager of a cluster needs to call AWS under the cluster's role, as
+// on EKS. It gets the role's credentials as a container does: from a URL, for a token that only it and the daemon know,
+// and anew before they end. The result stays the same while the daemon listens on the same address.
+//
+// https://docs.aws.amazon.com/sdkref/latest/guide/feature-container-credentials.html
 func (d *daemon) cloudProvider(c record.Cluster) (controlplane.CloudProvider, error) {
 	endpoint := EndpointURL(d.settings.Listen)
 	token, err := d.credentialsToken(c)
@@ -41,7 +39,7 @@ func (d *daemon) cloudProvider(c record.Cluster) (controlplane.CloudProvider, er
 	}}, nil
 }
 
-// credentialsToken is derived from a secret of the cluster that never changes.
+// credentialsToken derives the token from a secret of the cluster that never changes.
 func (d *daemon) credentialsToken(c record.Cluster) (string, error) {
 	secrets, err := record.ControlPlaneSecretsTable(d.store).Get(context.Background(), c.Key())
 	if err == nil && secrets.Value.ClusterID != c.ID {
@@ -55,7 +53,7 @@ func (d *daemon) credentialsToken(c record.Cluster) (string, error) {
 	return hex.EncodeToString(mac.Sum(nil)), nil
 }
 
-// serveCredentials answers a cloud controller manager with credentials of its cluster's role.
+// serveCredentials serves a cloud controller manager credentials of its cluster's role.
 func (d *daemon) serveCredentials(w http.ResponseWriter, r *http.Request) {
 	answer := func(status int, body any) {
 		w.Header().Set("Content-Type", "application/json")

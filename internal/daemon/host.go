@@ -79,15 +79,15 @@ func (d *daemon) openHost() (_ *host, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("find this program, to serve endpoints with: %w", err)
 	}
-	doors := endpoint.Options{
+	options := endpoint.Options{
 		Store: d.store, Host: d.processes, Owner: d.dir.Owner(), Dir: d.dir.Join("endpoint"),
 		LogFile: d.dir.Join("endpoint.log"), Program: self, Log: d.log,
 	}
 	if !RealMachines(d.settings) {
-		h.endpoints, err = endpoint.New(doors)
+		h.endpoints, err = endpoint.New(options)
 		return h, err
 	}
-	return h, d.openRealHost(h, doors)
+	return h, d.openRealHost(h, options)
 }
 
 func (h *host) close() error { return h.images.Close() }

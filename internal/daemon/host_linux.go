@@ -40,7 +40,7 @@ func (d *daemon) userNamespaces() bool {
 }
 
 // openRealHost opens the network of machines, and the endpoints in it.
-func (d *daemon) openRealHost(h *host, doors endpoint.Options) error {
+func (d *daemon) openRealHost(h *host, options endpoint.Options) error {
 	machine.RaiseKernelLimits(d.log)
 	public, err := d.publicRange()
 	if err != nil {
@@ -53,12 +53,12 @@ func (d *daemon) openRealHost(h *host, doors endpoint.Options) error {
 	if err != nil {
 		return err
 	}
-	if doors.Dir, err = rundir.Create(d.dir.Owner(), "endpoint"); err != nil {
+	if options.Dir, err = rundir.Create(d.dir.Owner(), "endpoint"); err != nil {
 		return err
 	}
-	doors.Namespace, doors.PublicRange, doors.API = vpcs.Namespace, public, network.APIAddress(public)
-	doors.Webhooks = []string{d.webhookAddress()}
-	if h.endpoints, err = endpoint.New(doors); err != nil {
+	options.Namespace, options.PublicRange, options.API = vpcs.Namespace, public, network.APIAddress(public)
+	options.Webhooks = []string{d.webhookAddress()}
+	if h.endpoints, err = endpoint.New(options); err != nil {
 		return err
 	}
 	h.apis = endpoint.NewAPIs(endpoint.APIOptions{

@@ -53,14 +53,14 @@ func cgroups(context.Context, Host) []Finding {
 	var s unix.Statfs_t
 	if err := unix.Statfs("/sys/fs/cgroup", &s); err != nil {
 		return warnFinding("mount -t cgroup2 none /sys/fs/cgroup",
-			"no control groups at /sys/fs/cgroup (%v): machines need them, control planes do not", err)
+			"no cgroups at /sys/fs/cgroup (%v): machines need them, control planes do not", err)
 	}
 	if s.Type == unix.CGROUP2_SUPER_MAGIC {
 		return okFinding("version 2")
 	}
 	if _, err := os.Stat("/sys/fs/cgroup/memory"); err != nil {
 		return warnFinding("mount -t cgroup2 none /sys/fs/cgroup",
-			"control groups have no memory controller: machines need it, control planes do not")
+			"cgroups have no memory controller: machines need it, control planes do not")
 	}
 	return okFinding("version 1")
 }

@@ -17,7 +17,7 @@ import (
 var elsewhere = map[string]string{
 	"cmd/node":       "runs in machines",
 	"internal/guest": "makes and runs in root file systems of machines, whose users are the machine's own",
-	"internal/host/machine": "makes root file systems and control groups of machines; on the host they are in " +
+	"internal/host/machine": "makes root file systems and cgroups of machines; on the host they are in " +
 		"a directory that is closed (test/secrets)",
 	"internal/kube/apiservertest": "is part of tests",
 	"internal/store/storetest":    "is part of tests",

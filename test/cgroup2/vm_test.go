@@ -1,6 +1,5 @@
-// Package cgroup2 runs a cluster with a node on a host with control groups of version 2 alone, whatever those of this
-// host are: a virtual machine with Debian 12, under qemu. Without KVM that takes a quarter of an hour, so it is part of
-// "make test-all".
+// Package cgroup2 runs a cluster with a node on a host with cgroup v2 alone, whatever those of this host are: a virtual
+// machine with Debian 12, under qemu. Without KVM that takes a quarter of an hour, so it is part of "make test-all".
 package cgroup2
 
 import (

@@ -58,7 +58,7 @@ func (d *Daemon) remains() []string {
 	return found
 }
 
-// cgroups are the paths of the owner's groups, whether they exist or not: in each hierarchy of version 1, and of
+// cgroups are the paths of the owner's groups, whether they exist or not: in each hierarchy of cgroup v1, and of
 // version 2.
 func cgroups(owner string) []string {
 	of := filepath.Join("coracle", owner)

@@ -60,8 +60,8 @@ type served struct {
 	dryRun  int          // index of the input's DryRun, -1 without
 }
 
-// NewMux returns a Mux without services. It panics without credentials or an authorizer: a front door without a lock is
-// a mistake.
+// NewMux returns a Mux without services. It panics without credentials or an authorizer: serving everybody is a
+// mistake.
 func NewMux(options Options) *Mux {
 	if options.Credentials == nil || options.Authorizer == nil {
 		panic("wire: NewMux needs Credentials and an Authorizer")

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// cgroups are the control groups of services below the machine's own: SLICE/UNIT in every hierarchy of version 1, or in
-// the one of version 2. The kubelet's are beside them (/kubepods).
+// cgroups holds the cgroups of services below the machine's own: SLICE/UNIT in every hierarchy of cgroup v1, or in the
+// one of cgroup v2. The kubelet's are beside them (/kubepods).
 type cgroups struct {
 	roots []string // the mounted hierarchies; none: there are no cgroups, and services run without
 	v2    bool

@@ -6,7 +6,7 @@
 // by name but for the report of the boot that the host reads.
 //
 // Files: manager.go holds units and jobs; service.go a service, start.go, exit.go and stop.go what happens in its life,
-// output.go where its output goes; process.go starts and reaps processes; cgroup.go gives each service a control group;
+// output.go where its output goes; process.go starts and reaps processes; cgroup.go gives each service a cgroup;
 // journal.go keeps output; protocol.go has the requests of systemctl and init's answers; control.go answers;
 // shutdown.go ends. All but the protocol needs Linux.
 package initd

@@ -410,12 +410,12 @@ func (u *service) forking(ctx context.Context, def *unit.Unit, c unit.Command, e
 	return main, nil
 }
 
-// startCommand starts one command of the service, in its control group.
+// startCommand starts one command of the service, in its cgroup.
 func (u *service) startCommand(def *unit.Unit, c unit.Command, env map[string]string) (*child, error) {
 	m := u.m
 	procs, err := m.cgroups.createGroup(u.cgroupPath())
 	if err != nil {
-		return nil, fmt.Errorf("make the control group %s: %w", u.cgroupPath(), err)
+		return nil, fmt.Errorf("make the cgroup %s: %w", u.cgroupPath(), err)
 	}
 	s := spawn{
 		Path: c.Path, Argv: c.Argv(env), Cgroups: procs, Dir: def.Last("Service", "WorkingDirectory"),

@@ -114,7 +114,7 @@ func (u *service) takeDown(ctx context.Context, def *unit.Unit) {
 	}
 }
 
-// killRest ends the processes of the control group beside the main one, unless KillMode= spares them.
+// killRest ends the processes of the cgroup beside the main one, unless KillMode= spares them.
 func (u *service) killRest(ctx context.Context, def *unit.Unit) {
 	m := u.m
 	mode := def.Last("Service", "KillMode")

@@ -2,8 +2,8 @@ package node
 
 // FitKubelet changes in a kubelet's configuration what is different on a machine of namespaces.
 //
-// Its control groups are made through the file system, because there is no systemd to ask; version 1 of them is
-// accepted where the host has it; and kernel defaults are protected only where the machine shows them.
+// Its cgroups are made through the file system, because there is no systemd to ask; cgroup v1 is accepted where the
+// host has it; and kernel defaults are protected only where the machine shows them.
 //
 // In a user namespace of its own it cannot change settings of the whole kernel, and is told to go on without.
 // https://kubernetes.io/docs/tasks/administer-cluster/kubelet-in-userns/

@@ -117,8 +117,7 @@ func InUserNamespace(root string) bool {
 	return err == nil && strings.Join(strings.Fields(string(data)), " ") != "0 0 4294967295"
 }
 
-// CgroupV1 reports whether the machine's control groups are of version 1, which the kubelet refuses unless it is told
-// otherwise.
+// CgroupV1 reports whether the machine has cgroup v1, which the kubelet refuses unless it is told otherwise.
 func CgroupV1(root string) bool {
 	_, err := os.Stat(filepath.Join("/", root, "sys/fs/cgroup/cgroup.controllers"))
 	return err != nil

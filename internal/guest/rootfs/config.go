@@ -26,8 +26,8 @@ type ContainerdOptions struct {
 }
 
 // ContainerdConfig is the configuration of containerd 2 as EKS AMIs have it, but for what a machine of namespaces
-// needs: control groups are made through the file system, because there is no systemd to ask, and no process is made
-// less likely to be killed than its parent, which a host that is itself a container does not allow.
+// needs: cgroups are made through the file system, because there is no systemd to ask, and no process is made less
+// likely to be killed than its parent, which a host that is itself a container does not allow.
 func ContainerdConfig(o ContainerdOptions) string {
 	// What version 3 has in two plugins was one in version 2.
 	images, runtime := "io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime"

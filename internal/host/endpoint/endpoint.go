@@ -1,8 +1,8 @@
-// Package endpoint is the doorway of VPCs: the endpoints of clusters, the way of their API servers into the VPC, and
-// DNS.
+// Package endpoint runs the proxy that serves cluster endpoints, the egress of API servers into VPCs, and the DNS of
+// VPCs.
 //
-// The work is done by a process of its own, "coracle endpoint" ([Serve]), which outlives the daemon, so that neither
-// kubectl nor a pod notices when the daemon restarts. It does what one file says, its [Config]:
+// The proxy is a process of its own, "coracle endpoint" ([Serve]), which outlives the daemon, so that neither kubectl
+// nor a pod notices when the daemon restarts. One file configures it, its [Config]:
 //
 //   - [Forward]: TCP connections to an address in a network namespace lead to an API server, which listens on 127.0.0.1
 //     of the host. The public endpoint of a cluster is one in the namespace "internet", for those whom its
@@ -16,7 +16,7 @@
 // The [Controller] runs in the daemon. It reads Clusters, ControlPlanes, NetworkInterfaces, VPCs, Addresses,
 // VPCEndpoints and Instances, writes the file, has the process read it, and enters the names of clusters into the
 // host's /etc/hosts. It writes no rows. Everything follows from the store: kill either of the two at any instruction,
-// and the next look repairs it.
+// and the next reconcile pass repairs it.
 package endpoint
 
 import (

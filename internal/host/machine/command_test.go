@@ -67,7 +67,7 @@ func testCommands(t *testing.T, h *host) {
 		"its settings":          {args: []string{"sh", "-c", "echo $ADDED"}, out: "yes\n"},
 		"a terminal":            {tty: true, args: []string{"sh", "-c", "tty; stty size"}, out: "/dev/pts/"},
 		"input of a terminal":   {tty: true, in: "exit 5\n", args: []string{"sh"}, exit: 5, out: "exit 5"},
-		"its control group": {args: []string{"sh", "-c",
+		"its cgroup": {args: []string{"sh", "-c",
 			"cut -d: -f3 /proc/self/cgroup | sort -u | sed 's,/exec.scope,/,'"}, out: "/\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,7 +1,7 @@
 // Package machine makes EC2 instances of Linux namespaces: it stands in for the hosts of EC2.
 //
 // A machine is one process that the daemon supervises and that outlives it, "coracle-node launch" (package launch): it
-// makes the machine's namespaces, control group and root file system, and is its power switches. Everything else of the
+// makes the machine's namespaces, cgroup and root file system, and is its power switches. Everything else of the
 // machine is inside. The [Controller] prepares what launch needs, and writes down what it sees.
 //
 // It reads Instances (what is wanted), the VPCs and DHCPOptions of their networks, and writes Machines and

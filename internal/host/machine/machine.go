@@ -375,7 +375,7 @@ func (c *Controller) deleteMachine(ctx context.Context, key, id string) error {
 	return c.o.Store.Txn(ctx, c.machines.RemoveOp(key), c.consoles.RemoveOp(key))
 }
 
-// stopProcess ends the process of a machine and removes its control group.
+// stopProcess ends the process of a machine and removes its cgroup.
 func (c *Controller) stopProcess(ctx context.Context, id string) error {
 	defer c.memory.release(id)
 	if err := c.o.Processes.Stop(ctx, namePrefix+id); err != nil {
@@ -402,9 +402,9 @@ func (c *Controller) discard(ctx context.Context, id string) error {
 	return filetree.RemoveAll(dir)
 }
 
-// Remove removes the control groups of an owner's machines, and kills what runs in them, for "coracle reset": the
-// processes that stand for machines are found by their marks (process.Kill) and take their namespaces and mounts with
-// them. It needs neither a daemon nor a store, and returns the directories that it removed.
+// Remove removes the cgroups of an owner's machines, and kills what runs in them, for "coracle reset": the processes
+// that stand for machines are found by their marks (process.Kill) and take their namespaces and mounts with them. It
+// needs neither a daemon nor a store, and returns the directories that it removed.
 func Remove(owner string) (removed []string, err error) {
 	host, err := cgroup.Open()
 	if errors.Is(err, cgroup.ErrUnavailable) {

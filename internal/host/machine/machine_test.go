@@ -140,7 +140,7 @@ func TestTheLifeOfAMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(host.Group(h.owner, one).Dir("memory")); err == nil {
-		t.Error("its control group is still there")
+		t.Error("its cgroup is still there")
 	}
 	row, err := record.Instances(h.store).Get(t.Context(), key(one))
 	if err != nil {

@@ -93,7 +93,7 @@ func (n *Network) reconcileVPC(ctx context.Context, key string) (reconcile.Resul
 	return reconcile.Result{}, nil
 }
 
-// reconcileRouter is the story of a router. It answers which ENIs are plugged, even when something else fails.
+// reconcileRouter applies the design of a VPC. It returns which ENIs are plugged, even when something else fails.
 func (r *router) reconcileRouter(ctx context.Context) (plugged map[string]bool, err error) {
 	if err := r.applySysctl(routerSysctl); err != nil {
 		return nil, err

@@ -18,8 +18,8 @@ import (
 // Command is a program to start as root of a user namespace.
 type Command struct {
 	Namespace *os.File // the user namespace; nil: the calling thread's
-	// Groups are the files of control groups to enter first (cgroup.procs), open for writing, and GroupNamespace,
-	// unless nil, the namespace of control groups to enter then.
+	// Groups are the files of cgroups to enter first (cgroup.procs), open for writing, and GroupNamespace, unless nil, the
+	// namespace of cgroups to enter then.
 	Groups         []*os.File
 	GroupNamespace *os.File
 	// Cloneflags are further namespaces to make, which the user namespace owns.
@@ -47,7 +47,7 @@ const (
 )
 
 var steps = map[int]string{
-	stepGroups: "enter the control groups",
+	stepGroups: "enter the cgroups",
 	stepEnter:  "enter the user namespace", stepIdentity: "become root of the user namespace",
 	stepNamespaces: "make the machine's namespaces",
 	stepFiles:      "pass files on", stepTerminal: "take the terminal", stepDirectory: "enter the directory",

@@ -1,8 +1,8 @@
 //go:build linux
 
-// Command inside is what a virtual machine with control groups of version 2 runs: it starts a daemon, has it make a
-// cluster with a node group, and looks at the control groups of the node and of a pod. Each fact is a line "fact NAME
-// VALUE"; the last line is "end", or "failed: WHY".
+// Command inside is what a virtual machine with cgroup v2 runs: it starts a daemon, has it make a cluster with a node
+// group, and looks at the cgroups of the node and of a pod. Each fact is a line "fact NAME VALUE"; the last line is
+// "end", or "failed: WHY".
 //
 // It is patient, because a virtual machine without KVM is some thirty times slower than its host.
 package main
@@ -181,7 +181,7 @@ spec:
   - {name: main, image: "registry.k8s.io/e2e-test-images/agnhost:2.63.0", args: [pause], resources: {limits: {memory: 64Mi, cpu: 100m}}}
 `
 
-// look says what the node has, and whether the control groups hold it to that.
+// look says what the node has, and whether the cgroups hold it to that.
 func look(ctx context.Context) error {
 	if err := os.WriteFile("/root/pod.yaml", []byte(pod), 0o600); err != nil {
 		return err

@@ -1,7 +1,7 @@
 // Package nodegroup serves the operations of the EKS API on managed node groups.
 //
-// What is wanted is recorded here ([record.Nodegroup], and [record.Update] for a change under way). The node-group
-// controller carries it out and writes what it observes ([record.NodegroupState]), and DescribeNodegroup puts the two
+// It records the desired state ([record.Nodegroup], and [record.Update] for a change under way). The node-group
+// controller reconciles it and records what it observes ([record.NodegroupState]), and DescribeNodegroup puts the two
 // together. The controller ends updates and removes the record of a group whose deletion is complete.
 //
 // https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html
@@ -94,13 +94,6 @@ func (s *Service) CountByStatus(ctx context.Context) (map[string]int, error) {
 	}
 	return counts, nil
 }
-
-// A managed node group goes as a cluster does: what is wanted is recorded here ([record.Nodegroup], and [record.Update]
-// for a change on its way), the node-group controller makes it so and writes what it sees ([record.NodegroupState]),
-// and DescribeNodegroup puts the rows together. The controller ends updates and removes the row of a group whose
-// deletion is complete.
-//
-// https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html
 
 func nameOf(n record.Nodegroup) exception.About {
 	return exception.About{Cluster: n.Cluster, Nodegroup: n.Name}

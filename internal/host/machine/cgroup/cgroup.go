@@ -40,7 +40,7 @@ func (h Hierarchy) hasController(controller string) bool {
 type Host []Hierarchy
 
 // ErrUnavailable is the error of Open on a host that cannot bound the memory of machines.
-var ErrUnavailable = errors.New("this host has no memory control groups: mount cgroup2 on /sys/fs/cgroup, or start " +
+var ErrUnavailable = errors.New("this host has no memory cgroups: mount cgroup2 on /sys/fs/cgroup, or start " +
 	"the kernel with cgroup_enable=memory")
 
 // Open finds the hierarchies of this host. The error is ErrUnavailable when it has none for memory.
@@ -91,7 +91,7 @@ func parseMountinfo(lines *bufio.Scanner) (Host, error) {
 	return host, nil
 }
 
-// isController tells the controllers of version 1 from the other options of a mount.
+// isController tells the controllers of cgroup v1 from the other options of a mount.
 func isController(option string) bool {
 	return slices.Contains([]string{"cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids",
 		"net_cls", "net_prio", "perf_event", "hugetlb", "rdma", "misc"}, option)
@@ -101,7 +101,7 @@ func (host Host) hasController(controller string) bool {
 	return slices.ContainsFunc(host, func(h Hierarchy) bool { return h.hasController(controller) })
 }
 
-// V2 reports whether the controllers are those of version 2; beside those of version 1, the unified hierarchy has none.
+// V2 reports whether the controllers are those of cgroup v2; beside those of cgroup v1, the unified hierarchy has none.
 func (host Host) V2() bool {
 	return !host.hasController("memory") && slices.ContainsFunc(host, func(h Hierarchy) bool { return h.V2 })
 }
@@ -275,7 +275,7 @@ func (g Group) createIn(h Hierarchy) error {
 		parent := at
 		at = filepath.Join(at, name)
 		if err := os.Mkdir(at, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("make a control group: %w", err)
+			return fmt.Errorf("make a cgroup: %w", err)
 		}
 		if h.hasController("cpuset") { // a new one has no CPU and takes no process
 			for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
@@ -295,7 +295,7 @@ func (g Group) createIn(h Hierarchy) error {
 	return nil
 }
 
-// delegate enables all controllers of version 2 for the children of a group.
+// delegate enables all controllers of cgroup v2 for the children of a group.
 func delegate(dir string) error {
 	available, err := readFile(dir, "cgroup.controllers")
 	if err != nil {
@@ -315,7 +315,7 @@ func delegate(dir string) error {
 		case err == nil:
 		case errors.Is(err, syscall.EBUSY):
 			return fmt.Errorf(
-				"%w: processes run in the root of this control group namespace; move them into a child (mkdir "+
+				"%w: processes run in the root of this cgroup namespace; move them into a child (mkdir "+
 					"%s/init; xargs -n1 < %s/cgroup.procs > %s/init/cgroup.procs), or start the container with "+
 					"--cgroupns=host", err, dir, dir, dir)
 		case slices.Contains([]string{"cpu", "memory", "pids", "io", "cpuset"}, controller):
@@ -425,7 +425,7 @@ func formatCPUs(cpus []int) string {
 func (g Group) Add(pid int) error {
 	for _, h := range g.Host {
 		if err := writeFile(g.machineDir(h), "cgroup.procs", strconv.Itoa(pid)); err != nil {
-			return fmt.Errorf("enter the machine's control group: %w", err)
+			return fmt.Errorf("enter the machine's cgroup: %w", err)
 		}
 	}
 	return nil
@@ -442,7 +442,7 @@ func (g Group) Delegate(uid int) error {
 		}
 		for _, file := range files {
 			if err := os.Chown(filepath.Join(g.machineDir(h), file), uid, uid); err != nil {
-				return fmt.Errorf("delegate the machine's control group: %w", err)
+				return fmt.Errorf("delegate the machine's cgroup: %w", err)
 			}
 		}
 	}
@@ -458,12 +458,12 @@ func (g Group) OpenProcesses(leaf string) (files []*os.File, err error) {
 		if h.V2 && g.Host.V2() {
 			dir = filepath.Join(dir, leaf)
 			if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-				return files, fmt.Errorf("make a control group: %w", err)
+				return files, fmt.Errorf("make a cgroup: %w", err)
 			}
 		}
 		f, err := os.OpenFile(filepath.Join(dir, "cgroup.procs"), os.O_WRONLY, 0)
 		if err != nil {
-			return files, fmt.Errorf("open the machine's control group: %w", err)
+			return files, fmt.Errorf("open the machine's cgroup: %w", err)
 		}
 		files = append(files, f)
 	}

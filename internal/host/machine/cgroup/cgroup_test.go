@@ -36,7 +36,7 @@ func TestHierarchiesAreFound(t *testing.T) {
 35 30 0:28 / /other/memory rw - cgroup cgroup rw,memory
 `, false, "/sys/fs/cgroup/memory/coracle/o/i-1/machine", ""},
 		"no memory controller": {"33 30 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n", false, "",
-			"no memory control groups"},
+			"no memory cgroups"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -60,7 +60,7 @@ func TestHierarchiesAreFound(t *testing.T) {
 	}
 }
 
-// A directory of ordinary files stands in for a hierarchy of version 2: what is written where is what counts.
+// A directory of ordinary files stands in for a hierarchy of cgroup v2: what is written where is what counts.
 func TestVersion2DelegatesAndLimits(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

@@ -71,7 +71,7 @@ func (g Group) restrictDevices() error {
 	return nil
 }
 
-// attachDeviceFilter attaches a program to a group of version 2.
+// attachDeviceFilter attaches a program to a group of cgroup v2.
 // https://docs.kernel.org/admin-guide/cgroup-v2.html#device-controller
 func attachDeviceFilter(dir string) error {
 	program, err := ebpf.NewProgramWithOptions(&ebpf.ProgramSpec{
@@ -150,7 +150,7 @@ const (
 // console is allowed by containerd to every container. Those would not start if version 1 denied it to the machine.
 var console = Device{Major: 5, Minor: 1}
 
-// denials are rules of version 1. A privileged container cannot be started below a group that allows by a list: runc
+// denials are rules of cgroup v1. A privileged container cannot be started below a group that allows by a list: runc
 // wants to allow it everything. So this is the list of what is denied: disks and memory, and with all, what Devices
 // lacks. Making a device file is not denied: the rules of containers allow it, and may not allow what is denied above
 // them.

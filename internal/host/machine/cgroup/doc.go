@@ -1,5 +1,5 @@
-// Package cgroup bounds a machine: it makes the control group in which everything of the machine runs, whichever
-// version of cgroups the host has.
+// Package cgroup bounds a machine: it makes the cgroup in which everything of the machine runs, whichever version of
+// cgroups the host has.
 //
 // A machine's group is coracle/<owner>/<instance ID> in each hierarchy: in those of every controller with version 1,
 // in the only one with version 2. It has the machine's limits and its device rules. The machine is in a child of it,

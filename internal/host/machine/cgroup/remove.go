@@ -87,7 +87,7 @@ func removeGroups(dir string) error {
 
 func removeGroup(at int, name string) error {
 	if err := unix.Unlinkat(at, name, unix.AT_REMOVEDIR); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove control group %s: %w", name, err)
+		return fmt.Errorf("remove cgroup %s: %w", name, err)
 	}
 	return nil
 }

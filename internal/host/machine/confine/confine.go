@@ -8,7 +8,7 @@ import "golang.org/x/sys/unix"
 type Options struct {
 	// UserNamespace is set for a machine in a user namespace of its own.
 	UserNamespace bool
-	// CgroupV2 is set where the machine has control groups of version 2: containers need eBPF then, for their devices.
+	// CgroupV2 is set where the machine has cgroup v2: containers need eBPF then, for their devices.
 	CgroupV2 bool
 }
 

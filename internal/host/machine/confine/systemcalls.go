@@ -75,8 +75,7 @@ var refusals = append([]refusal{
 	{calls: []uint32{unix.SYS_IOCTL},
 		when: condition{argument: 1, mask: all, values: []uint32{unix.TIOCSTI, unix.TIOCLINUX}}},
 	{calls: []uint32{unix.SYS_BPF}, only: func(o Options) bool { return o.UserNamespace || !o.CgroupV2 }},
-	// With version 2 of control groups runc loads programs for devices. They cannot be attached to the kernel's
-	// functions.
+	// With cgroup v2 runc loads programs for devices. They cannot be attached to the kernel's functions.
 	{calls: []uint32{unix.SYS_BPF}, only: func(o Options) bool { return !o.UserNamespace && o.CgroupV2 },
 		when: condition{argument: 0, mask: all, values: []uint32{
 			unix.BPF_RAW_TRACEPOINT_OPEN, unix.BPF_LINK_CREATE, unix.BPF_PROG_TEST_RUN,

@@ -1,10 +1,10 @@
 // Package launch is the host's side of one machine: the program "coracle-node launch", which stands for the hardware.
 //
-// Its life: [Main] reads a [Spec]; makes the machine's control group anew, as large as the instance type; writes what
-// the machine is to see of its hardware (/proc/meminfo, /sys/devices/system/cpu, ...: see [Hardware]); and starts
-// itself once more in new mount, PID, UTS and IPC namespaces, in the network namespace of the instance. That second
-// stage ([inside]) enters the control group and its namespace, resets the network interfaces, as a boot does, mounts
-// the root file system and everything on it, makes it the root, and becomes init.
+// Its life: [Main] reads a [Spec]; makes the machine's cgroup anew, as large as the instance type; writes what the
+// machine is to see of its hardware (/proc/meminfo, /sys/devices/system/cpu, ...: see [Hardware]); and starts itself
+// once more in new mount, PID, UTS and IPC namespaces, in the network namespace of the instance. That second stage
+// ([inside]) enters the cgroup and its namespace, resets the network interfaces, as a boot does, mounts the root file
+// system and everything on it, makes it the root, and becomes init.
 //
 // Where the user namespace of a machine owns its network namespace (package usernamespace), the second stage belongs to
 // it, and so do its other namespaces. The first stage then mounts what only the host's root may mount, the disk,

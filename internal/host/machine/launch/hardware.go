@@ -17,7 +17,7 @@ import (
 )
 
 // Hardware is what a machine is to believe of itself. The kernel shows every process the host's processors and memory,
-// wherever its control group ends; the kubelet reports as a node's capacity what it reads from these files (cAdvisor,
+// wherever its cgroup ends; the kubelet reports as a node's capacity what it reads from these files (cAdvisor,
 // machine.Info). They are mounted over those of the kernel.
 type Hardware struct {
 	InstanceID   string

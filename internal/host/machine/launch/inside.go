@@ -19,7 +19,7 @@ import (
 
 // runSecondStage is the second stage: process 1 of new namespaces, which makes them a machine and becomes its init.
 func runSecondStage() error {
-	// A control group namespace belongs to a thread until exec makes that thread the only one.
+	// A cgroup namespace belongs to a thread until exec makes that thread the only one.
 	runtime.LockOSThread()
 	var spec Spec
 	if err := readSpec(&spec); err != nil {
@@ -44,7 +44,7 @@ func runSecondStage() error {
 		}
 	}
 	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
-		return fmt.Errorf("make a control group namespace: %w", err)
+		return fmt.Errorf("make a cgroup namespace: %w", err)
 	}
 	if err := group.Settle(); err != nil {
 		return err

@@ -55,7 +55,7 @@ allowed "tmpfs" 'mount -t tmpfs tmpfs /mnt/b'
 allowed "read-only binds" 'mount --bind /etc /mnt/b && mount -o remount,bind,ro /mnt/b && ! touch /mnt/b/x'
 allowed "settings of the network" 'echo 1 > /proc/sys/net/ipv4/ip_forward'
 allowed "settings of the kubelet" 'echo 1 > /proc/sys/vm/overcommit_memory'
-allowed "control groups" 'd=$(ls -d /sys/fs/cgroup/memory || echo /sys/fs/cgroup); mkdir $d/pods && rmdir $d/pods'
+allowed "cgroups" 'd=$(ls -d /sys/fs/cgroup/memory || echo /sys/fs/cgroup); mkdir $d/pods && rmdir $d/pods'
 allowed "devices of containers" 'for d in zero full random urandom; do head -c 1 /dev/$d || exit 1; done'
 allowed "terminals" 'script -qec true /dev/null || python3 -c "import pty; pty.openpty()"'
 allowed "flags of files" 'lsattr /etc/machine-id; touch /var/lib/kubelet/f && chattr +d /var/lib/kubelet/f'
@@ -88,7 +88,7 @@ done 2>/dev/null
 	if own := r.spec.UserID != 0; has != own { // there it is for what belongs to the machine
 		t.Errorf("CAP_SYS_MODULE is in the bounding set: %v", has)
 	}
-	// What bounds the machine stays, whatever it has written to the control groups that it sees.
+	// What bounds the machine stays, whatever it has written to the cgroups that it sees.
 	host, err := cgroup.Open()
 	if err != nil {
 		t.Fatal(err)

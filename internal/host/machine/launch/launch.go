@@ -25,7 +25,7 @@ import (
 // Spec is what a machine is made of. It is read when the machine starts.
 type Spec struct {
 	InstanceID string
-	Owner      string // of the daemon, as in paths of control groups
+	Owner      string // of the daemon, as in paths of cgroups
 	// Boot is how often the instance was to start, as record.Instance counts.
 	Boot int
 	// Dir is the machine's own directory on the host: its disk, logs and Status.

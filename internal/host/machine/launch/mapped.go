@@ -111,8 +111,8 @@ func (m *machine) startAssembled(namespace *os.File, files []*os.File) (*os.Proc
 	return p, checkRange(p.Pid, m.spec.UserID)
 }
 
-// checkRange makes sure that the user namespace of a process has the IDs that the machine's files and control groups
-// were given to.
+// checkRange makes sure that the user namespace of a process has the IDs that the machine's files and cgroups were
+// given to.
 func checkRange(pid int, first uint32) error {
 	for _, file := range []string{"uid_map", "gid_map"} {
 		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))

@@ -203,8 +203,8 @@ var masked = []string{
 }
 
 // readOnly are directories that a machine cannot write to, by accident or in a container that sees them; writable are
-// parts of them that it can, because they belong to its namespaces. Control groups and what the kubelet sets are
-// mounts of their own.
+// parts of them that it can, because they belong to its namespaces. Cgroups and what the kubelet sets are mounts of
+// their own.
 //
 // Root in a machine in the host's user namespace can mount proc and sysfs once more, without any of this.
 var (

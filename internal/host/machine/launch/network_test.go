@@ -17,7 +17,7 @@ func TestAMachineReadsWhatItLeftInItsNetwork(t *testing.T) {
 }
 
 // testAMachineReadsWhatItLeftInItsNetwork makes 100,000 routes in the network namespace of a machine, as root there
-// can. The next boot removes them in the machine's control group, not in the launcher, whose memory is the host's.
+// can. The next boot removes them in the machine's cgroup, not in the launcher, whose memory is the host's.
 func testAMachineReadsWhatItLeftInItsNetwork(t *testing.T, r *rig) {
 	r.script("echo up")
 	launcher := r.on().PID

@@ -212,8 +212,7 @@ func (m *machine) startSecondStage(group cgroup.Group) (*os.Process, error) {
 	return p, err
 }
 
-// namespaces are those of a machine, beside its network's, its user namespace if it has one, and that of its control
-// groups.
+// namespaces are those of a machine, beside its network's, its user namespace if it has one, and that of its cgroups.
 const namespaces = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC
 
 // insideArgs are the arguments of the second stage.
@@ -236,7 +235,7 @@ func (m *machine) startInside(files []*os.File) (*os.Process, error) {
 	})
 }
 
-// instruct puts the second stage into the control group and sends it on its way; it returns when that has become init.
+// instruct puts the second stage into the cgroup and sends it on its way; it returns when that has become init.
 func (m *machine) instruct(p *os.Process, group cgroup.Group, send io.WriteCloser, said io.Reader) error {
 	if err := group.Add(p.Pid); err != nil {
 		return err

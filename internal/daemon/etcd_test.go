@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestLastWords(t *testing.T) {
+func TestFailureReason(t *testing.T) {
 	t.Parallel()
 	for log, want := range map[string]string{
 		"{\"level\":\"warn\",\"msg\":\"slow\"}\ncoracle: etcd's port 20001 is in use\n": "etcd's port 20001 is in use",
@@ -19,8 +19,8 @@ func TestLastWords(t *testing.T) {
 		if err := os.WriteFile(file, []byte(log), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got := lastWords(file); got != want {
-			t.Errorf("the last words of %q are %q, want %q", log, got, want)
+		if got := failureReason(file); got != want {
+			t.Errorf("the reason for the failure in %q is %q, want %q", log, got, want)
 		}
 	}
 }
