@@ -90,9 +90,11 @@ test: setup daemon test-daemon tested-bundles node tested-addons ## set up, buil
 	@# The longest first, so that nothing waits for them alone in the end, but the two that boot most machines apart: beside
 	@# each other they take longer than one after the other. Linked without what debuggers read, in two thirds of the time.
 	go test $(TESTBUILD) -ldflags=-w -timeout 40m ./test/nodegroup ./test/addon ./test/demo ./test/nodes ./...
+	cd examples/controller && CORACLETEST_PROGRAM=$(CURDIR)/bin/coracle go test ./...
 
 .PHONY: test-all
 test-all: setup daemon test-daemon bundles node addons tested-addons ## all tests with every version of Kubernetes and the race detector, and each fuzz target for FUZZTIME
+	@scripts/setup debootstrap
 	CGO_ENABLED=1 CORACLE_TEST=all go test $(TESTBUILD) -race -timeout 120m ./...
 	@scripts/fuzz $(FUZZTIME)
 
@@ -116,9 +118,10 @@ bench: setup daemon tested-bundles node ## measure what the documentation claims
 
 .PHONY: check
 check: ## format, vet, lint, spelling, Markdown, checksums of modules, and who may import whom
-	@unformatted=$$(gofmt -l cmd hack internal kubernetes/*.go test); if [ -n "$$unformatted" ]; then echo "gofmt -w these:"; echo "$$unformatted"; exit 1; fi
+	@unformatted=$$(gofmt -l cmd coracletest examples hack internal kubernetes/*.go test); if [ -n "$$unformatted" ]; then echo "gofmt -w these:"; echo "$$unformatted"; exit 1; fi
 	go vet ./...
 	go vet $(TESTBUILD) ./...
+	cd examples/controller && go vet ./...
 	GOOS=darwin GOARCH=arm64 go vet ./...
 	@$(MAKE) lint lint-docs
 	go mod verify
@@ -149,9 +152,16 @@ docs: ## write docs/operations.md from the code
 site: ## make the documentation a static site, in bin/site
 	go run $(HUGO) --noBuildLock --source hack/site --destination $(CURDIR)/bin/site --cleanDestinationDir --panicOnWarning
 
+# The processors of the machines that archives are for.
+DIST_ARCHS ?= amd64 arm64
+
+.PHONY: dist
+dist: ## make archives for users who build nothing, in dist: coracle, the default version of Kubernetes, what runs on nodes
+	@for arch in $(DIST_ARCHS); do go run ./hack/dist --arch $$arch --version $(VERSION) -o dist $(DEFAULT); done
+
 .PHONY: clean
 clean: ## remove what was built; data directories stay ("coracle reset" removes those)
-	rm -rf bin
+	rm -rf bin dist
 
 .PHONY: help
 help:

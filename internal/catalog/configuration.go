@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -14,6 +13,17 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/document"
 )
+
+// Limits of configurations. AWS names none; those of Helm's charts for EKS have a few KiB.
+const (
+	maxConfiguration = 64 << 10
+	maxExpanded      = 256 << 10 // once aliases are replaced
+	maxUnreadable    = 1000      // bytes of the parser's words
+)
+
+// checks bounds how many configurations are checked at a time: a problem takes some hundred times the memory of the
+// value that it is about.
+var checks = make(chan struct{}, 4)
 
 // ConfigurationError says what is wrong with configurationValues, in the words of EKS: its text is the message of the
 // API.
@@ -40,6 +50,8 @@ func (e *ConfigurationError) Unwrap() error { return e.Unreadable }
 // Check checks configurationValues, JSON or YAML, against the version's schema. The error is a [*ConfigurationError].
 // No configuration is a good one, unless the version requires one.
 func (v Version) Check(configuration string) error {
+	checks <- struct{}{}
+	defer func() { <-checks }()
 	value, err := readConfiguration(configuration)
 	if err != nil {
 		return err
@@ -53,25 +65,28 @@ func (v Version) Check(configuration string) error {
 	err = v.source.schema.Validate(value)
 	var invalid *jsonschema.ValidationError
 	if errors.As(err, &invalid) {
-		problems := slices.Compact(problemsOf(invalid, value))
-		return &ConfigurationError{Problems: problems}
+		return &ConfigurationError{Problems: problemsOf(invalid, value)}
 	}
 	return err
 }
 
 // readConfiguration is the value of a text of JSON or YAML, nil for none. Integers are int64, other numbers float64.
 func readConfiguration(text string) (value any, err error) {
+	if len(text) > maxConfiguration {
+		return nil, &ConfigurationError{Unreadable: fmt.Errorf("it is larger than %d KiB", maxConfiguration>>10)}
+	}
 	if strings.TrimSpace(text) == "" {
 		return nil, nil
 	}
 	var asJSON []byte
-	if err = document.CheckYAML([]byte(text)); err == nil {
+	if err = document.CheckYAMLWithin([]byte(text), maxExpanded); err == nil {
 		asJSON, err = yaml.YAMLToJSONStrict([]byte(text))
 	}
 	if err != nil {
 		// The parser's package and conversion are of no interest to who wrote the text.
 		why := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "error converting YAML to JSON: "), "yaml: ")
-		return nil, &ConfigurationError{Unreadable: errors.New(strings.TrimPrefix(why, "unmarshal errors:\n  "))}
+		why = cut(strings.TrimPrefix(why, "unmarshal errors:\n  "), maxUnreadable)
+		return nil, &ConfigurationError{Unreadable: errors.New(why)}
 	}
 	// The converter reads the first document and forgets the others.
 	documents := yamlv3.NewDecoder(strings.NewReader(text))

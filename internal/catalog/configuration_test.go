@@ -59,10 +59,11 @@ func TestCheck(t *testing.T) {
 		"broken JSON": {"coredns", `{"replicaCount":3`, unsupported +
 			"it is not a valid JSON or YAML document: "},
 		"broken YAML": {"coredns", "a: b: c", "mapping values are not allowed"},
-		"too many aliases": {"coredns", "a: &a " + strings.Repeat("x", 100_000) + "\nb: [" + strings.Repeat("*a,",
+		"too many aliases": {"coredns", "a: &a " + strings.Repeat("x", 10_000) + "\nb: [" + strings.Repeat("*a,",
 			100) + "]\n", unsupported +
-			"it is not a valid JSON or YAML document: line 2: the document is larger than 4 MiB"},
-		"two documents": {"coredns", "replicaCount: 3\n---\nreplicaCount: 4\n", "one document"},
+			"it is not a valid JSON or YAML document: line 2: the document is larger than 256 KiB"},
+		"larger than it may be": {"coredns", "corefile: " + strings.Repeat("x", maxConfiguration), "it is larger than 64 KiB"},
+		"two documents":         {"coredns", "replicaCount: 3\n---\nreplicaCount: 4\n", "one document"},
 	} {
 		a, found := c.Addon(test.addon)
 		if !found {
@@ -115,9 +116,47 @@ func TestCheckOfNonsense(t *testing.T) {
 	} {
 		err := a.Versions[0].Check(configuration)
 		var fault *ConfigurationError
-		if !errors.As(err, &fault) || len(err.Error()) > 200000 {
+		if !errors.As(err, &fault) || len(err.Error()) > 2*maxProblems {
 			t.Errorf("%s: %.300v", name, err)
 		}
+	}
+}
+
+// TestProblemsAreBounded has mistakes by the thousand, with names and texts that are as long as they may be.
+func TestProblemsAreBounded(t *testing.T) {
+	t.Parallel()
+	c := open(t)
+	long := strings.Repeat("k", 20_000)
+	var unknown strings.Builder
+	for i := range 3_000 {
+		fmt.Fprintf(&unknown, `,"p%x":1`, i)
+	}
+	for name, test := range map[string]struct{ addon, configuration string }{
+		"unknown properties below a long name": {"vpc-cni",
+			`{"eniConfig":{"create":true,"region":"r","subnets":{? "` + long + `" : {"id":"subnet-1"` +
+				unknown.String() + `}}}}`},
+		"unknown properties": {"coredns", `{"a":1` + unknown.String() + `}`},
+		"a long property":    {"coredns", `{"` + long + `":1}`},
+		"wrong types":        {"coredns", `{"tolerations":[` + strings.Repeat("0,", 30_000) + `0]}`},
+		"no alternative": {"coredns", `{"podDisruptionBudget":{"maxUnavailable":{"` + long + `":[` +
+			strings.Repeat("0,", 10_000) + `0]}}}`},
+		"a deep value":    {"coredns", strings.Repeat(`{"a":`, 9_000) + "1" + strings.Repeat("}", 9_000)},
+		"equal keys":      {"coredns", `{"replicaCount":{` + strings.Repeat("a,", 30_000) + `a: 1}}`},
+		"equal long keys": {"coredns", `{? &a "` + long + `" : 1` + strings.Repeat(",*a : 1", 10) + "}"},
+		"an unknown tag":  {"coredns", "replicaCount: !!binary " + long + "="},
+	} {
+		a, _ := c.Addon(test.addon)
+		err := a.Versions[0].Check(test.configuration)
+		if err == nil {
+			t.Errorf("%s is taken", name)
+		} else if length := len(err.Error()); length > 2*maxProblems {
+			t.Errorf("%s: an error of %d bytes: %.300v", name, length, err)
+		}
+	}
+	a, _ := c.Addon("coredns")
+	err := a.Versions[0].Check(`{"a":1` + unknown.String() + `}`)
+	if err == nil || !strings.HasSuffix(err.Error(), ", and more]") {
+		t.Errorf("it does not say that there is more: %v", err)
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	sigsyaml "sigs.k8s.io/yaml"
+
+	"github.com/coracle-eks/coracle/internal/document"
 )
 
 // manifest is a file of objects.
@@ -94,7 +96,7 @@ func documents(text []byte) ([]*unstructured.Unstructured, error) {
 	var all []*unstructured.Unstructured
 	r := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
 	for n := 1; ; n++ {
-		document, err := r.Read()
+		part, err := r.Read()
 		if errors.Is(err, io.EOF) {
 			return all, nil
 		}
@@ -102,7 +104,11 @@ func documents(text []byte) ([]*unstructured.Unstructured, error) {
 			return nil, err
 		}
 		o := &unstructured.Unstructured{}
-		if err := sigsyaml.UnmarshalStrict(document, &o.Object); err != nil {
+		// A template may have put what a tenant configured into it.
+		if err = document.CheckYAML(part); err == nil {
+			err = sigsyaml.UnmarshalStrict(part, &o.Object)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("document %d: %w", n, err)
 		}
 		if len(o.Object) == 0 {

@@ -31,87 +31,145 @@ func compileSchema(text []byte) (*jsonschema.Schema, error) {
 
 var english = message.NewPrinter(language.English)
 
+// Limits of what is said about a configuration, in bytes.
+const (
+	maxProblems = 4 << 10
+	maxPlace    = 200  // of a place in the value
+	maxWords    = 1000 // of what is said of a place
+)
+
 // problemsOf are the leaves of a validation error in the words of the validator that EKS uses, networknt's
-// json-schema-validator.
+// json-schema-validator: the first of them, when there are many.
 func problemsOf(e *jsonschema.ValidationError, root any) []string {
+	p := problems{root: root, left: maxProblems}
+	all := slices.Compact(p.of(e))
+	if p.more {
+		all = append(all, "and more")
+	}
+	return all
+}
+
+// problems says what is wrong with a value, until nothing is left of the bytes that it may take.
+type problems struct {
+	root any
+	left int
+	more bool // something was not said
+}
+
+// full reports whether nothing more can be said, though there is more to say.
+func (p *problems) full() bool {
+	p.more = p.more || p.left <= 0
+	return p.left <= 0
+}
+
+// say is a problem at a place, as a list of one.
+func (p *problems) say(at, words string) []string {
+	text := at + ": " + cut(words, maxWords)
+	p.left -= len(text)
+	return []string{text}
+}
+
+// each says the same of properties at a place.
+func (p *problems) each(at string, properties []string, words string) (all []string) {
+	for _, property := range properties {
+		if p.full() {
+			break
+		}
+		all = append(all, p.say(at+"."+cut(property, maxPlace), words)...)
+	}
+	return all
+}
+
+const undefined = "is not defined in the schema and the schema does not allow additional properties"
+
+func (p *problems) of(e *jsonschema.ValidationError) []string {
 	at := formatPath(e.InstanceLocation)
 	switch k := e.ErrorKind.(type) {
 	case *kind.AnyOf:
 		// What the alternatives say is of use only together.
-		return []string{at + ": should be valid to any of the schemas: " + strings.Join(alternatives(e, root), "; ")}
+		return p.alternatives(at, "should be valid to any of the schemas", e)
 	case *kind.OneOf:
 		if len(k.Subschemas) > 1 {
-			return []string{fmt.Sprintf("%s: should be valid to one and only one of schema, but more than one is valid",
-				at)}
+			return p.say(at, "should be valid to one and only one of schema, but more than one is valid")
 		}
-		return []string{at + ": should be valid to one and only one of schema: " + strings.Join(alternatives(e, root),
-			"; ")}
+		return p.alternatives(at, "should be valid to one and only one of schema", e)
 	}
 	if len(e.Causes) > 0 {
-		var all []string
-		for _, cause := range e.Causes {
-			all = append(all, problemsOf(cause, root)...)
-		}
+		all := p.ofAll(e.Causes)
 		slices.Sort(all)
 		return all
 	}
 	switch k := e.ErrorKind.(type) {
 	case *kind.AdditionalProperties:
-		var all []string
-		for _, property := range slices.Sorted(slices.Values(k.Properties)) {
-			all = append(all, at+"."+property+
-				": is not defined in the schema and the schema does not allow additional properties")
-		}
-		return all
+		return p.each(at, slices.Sorted(slices.Values(k.Properties)), undefined)
 	case *kind.FalseSchema:
-		return []string{at + ": is not defined in the schema and the schema does not allow additional properties"}
+		return p.say(at, undefined)
 	case *kind.Required:
-		var all []string
-		for _, property := range k.Missing {
-			all = append(all, at+"."+property+": is missing but it is required")
-		}
-		return all
-	case *kind.Type:
-		return []string{fmt.Sprintf("%s: %s found, %s expected", at, schemaType(valueAt(root, e.InstanceLocation)),
-			expected(k.Want))}
-	case *kind.Enum:
-		return []string{fmt.Sprintf("%s: does not have a value in the enumeration [%s]", at, formatList(k.Want))}
-	case *kind.Const:
-		return []string{fmt.Sprintf("%s: must be a constant value %v", at, k.Want)}
-	case *kind.Minimum:
-		return []string{fmt.Sprintf("%s: must have a minimum value of %s", at, k.Want.RatString())}
-	case *kind.Maximum:
-		return []string{fmt.Sprintf("%s: must have a maximum value of %s", at, k.Want.RatString())}
-	case *kind.ExclusiveMinimum:
-		return []string{fmt.Sprintf("%s: must have an exclusive minimum value of %s", at, k.Want.RatString())}
-	case *kind.ExclusiveMaximum:
-		return []string{fmt.Sprintf("%s: must have an exclusive maximum value of %s", at, k.Want.RatString())}
-	case *kind.MinLength:
-		return []string{fmt.Sprintf("%s: must be at least %d characters long", at, k.Want)}
-	case *kind.MaxLength:
-		return []string{fmt.Sprintf("%s: may only be %d characters long", at, k.Want)}
-	case *kind.Pattern:
-		return []string{fmt.Sprintf("%s: does not match the regex pattern %s", at, k.Want)}
-	case *kind.MinItems:
-		return []string{fmt.Sprintf("%s: there must be a minimum of %d items in the array", at, k.Want)}
-	case *kind.MaxItems:
-		return []string{fmt.Sprintf("%s: there must be a maximum of %d items in the array", at, k.Want)}
-	case *kind.UniqueItems:
-		return []string{at + ": the items in the array must be unique"}
-	case *kind.MinProperties:
-		return []string{fmt.Sprintf("%s: must have a minimum of %d properties", at, k.Want)}
-	case *kind.MaxProperties:
-		return []string{fmt.Sprintf("%s: may only have a maximum of %d properties", at, k.Want)}
+		return p.each(at, k.Missing, "is missing but it is required")
 	}
-	return []string{at + ": " + e.ErrorKind.LocalizedString(english)}
+	return p.say(at, p.words(e))
 }
 
-func alternatives(e *jsonschema.ValidationError, root any) []string {
-	var all []string
-	for _, cause := range e.Causes {
-		all = append(all, problemsOf(cause, root)...)
+// words are what a leaf says of its place.
+func (p *problems) words(e *jsonschema.ValidationError) string {
+	switch k := e.ErrorKind.(type) {
+	case *kind.Type:
+		return fmt.Sprintf("%s found, %s expected", schemaType(valueAt(p.root, e.InstanceLocation)), expected(k.Want))
+	case *kind.Enum:
+		return fmt.Sprintf("does not have a value in the enumeration [%s]", formatList(k.Want))
+	case *kind.Const:
+		return fmt.Sprintf("must be a constant value %v", k.Want)
+	case *kind.Minimum:
+		return fmt.Sprintf("must have a minimum value of %s", k.Want.RatString())
+	case *kind.Maximum:
+		return fmt.Sprintf("must have a maximum value of %s", k.Want.RatString())
+	case *kind.ExclusiveMinimum:
+		return fmt.Sprintf("must have an exclusive minimum value of %s", k.Want.RatString())
+	case *kind.ExclusiveMaximum:
+		return fmt.Sprintf("must have an exclusive maximum value of %s", k.Want.RatString())
+	case *kind.MinLength:
+		return fmt.Sprintf("must be at least %d characters long", k.Want)
+	case *kind.MaxLength:
+		return fmt.Sprintf("may only be %d characters long", k.Want)
+	case *kind.Pattern:
+		return fmt.Sprintf("does not match the regex pattern %s", k.Want)
+	case *kind.MinItems:
+		return fmt.Sprintf("there must be a minimum of %d items in the array", k.Want)
+	case *kind.MaxItems:
+		return fmt.Sprintf("there must be a maximum of %d items in the array", k.Want)
+	case *kind.UniqueItems:
+		return "the items in the array must be unique"
+	case *kind.MinProperties:
+		return fmt.Sprintf("must have a minimum of %d properties", k.Want)
+	case *kind.MaxProperties:
+		return fmt.Sprintf("may only have a maximum of %d properties", k.Want)
+	}
+	return e.ErrorKind.LocalizedString(english)
+}
+
+func (p *problems) ofAll(errors []*jsonschema.ValidationError) (all []string) {
+	for _, e := range errors {
+		if p.full() {
+			break
+		}
+		all = append(all, p.of(e)...)
 	}
 	return all
+}
+
+// alternatives is one problem of what each of the alternatives says.
+func (p *problems) alternatives(at, words string, e *jsonschema.ValidationError) []string {
+	text := at + ": " + words + ": "
+	p.left -= len(text)
+	return []string{text + strings.Join(p.ofAll(e.Causes), "; ")}
+}
+
+// cut is a text in at most as many bytes as it may have, but for the mark of what is left out.
+func cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit], "") + "..."
 }
 
 // formatPath is a place in the value: "$.tolerations[0].key".
@@ -119,13 +177,16 @@ func formatPath(location []string) string {
 	var b strings.Builder
 	b.WriteString("$")
 	for _, part := range location {
+		if b.Len() > maxPlace {
+			break
+		}
 		if _, err := strconv.Atoi(part); err == nil {
 			b.WriteString("[" + part + "]")
 		} else {
-			b.WriteString("." + part)
+			b.WriteString("." + cut(part, maxPlace))
 		}
 	}
-	return b.String()
+	return cut(b.String(), maxPlace)
 }
 
 func valueAt(root any, location []string) any {

@@ -25,20 +25,35 @@ const (
 
 // CheckYAML reports an error for a document whose aliases make it larger than 4 MiB, or that contains itself. Documents
 // without aliases are not parsed: what is wrong with them is for the decoder to say.
-func CheckYAML(text []byte) error {
+func CheckYAML(text []byte) error { return CheckYAMLWithin(text, maxExpanded) }
+
+// CheckYAMLWithin is [CheckYAML] with another limit than 4 MiB, in bytes.
+func CheckYAMLWithin(text []byte, limit int) error {
 	if !bytes.ContainsRune(text, '&') || !bytes.ContainsRune(text, '*') {
 		return nil
 	}
-	var root yaml.Node
-	if err := yaml.Unmarshal(text, &root); err != nil {
+	root, err := ParseYAML(text)
+	if err != nil {
 		return err
 	}
-	_, err := (&expansion{sizes: map[*yaml.Node]int{}}).expandedSize(&root)
+	_, err = (&expansion{limit: limit, sizes: map[*yaml.Node]int{}}).expandedSize(root)
 	return err
+}
+
+// ParseYAML parses the first document of a text, which is a Node without content when there is none. What it costs is
+// in proportion to the text; the fields of interest are read from the nodes. To decode the nodes of yaml/v3 into a Go
+// value is not: each pair of equal keys becomes an error, so that 200 KB make gigabytes.
+func ParseYAML(text []byte) (*yaml.Node, error) {
+	var root yaml.Node
+	if err := yaml.Unmarshal(text, &root); err != nil {
+		return nil, err
+	}
+	return &root, nil
 }
 
 // expansion measures the nodes of a document.
 type expansion struct {
+	limit int                // of the document
 	sizes map[*yaml.Node]int // of those that have an anchor; unfinished while they are measured
 }
 
@@ -64,11 +79,11 @@ func (e *expansion) expandedSize(n *yaml.Node) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		if total += size; total > maxExpanded {
+		if total += size; total > e.limit {
 			return 0,
 				fmt.Errorf(
-					"line %d: the document is larger than %d MiB once its aliases are replaced: write fewer of them",
-					n.Line, maxExpanded>>20)
+					"line %d: the document is larger than %d KiB once its aliases are replaced: write fewer of them",
+					n.Line, e.limit>>10)
 		}
 	}
 	if n.Anchor != "" {

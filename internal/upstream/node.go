@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -95,9 +96,12 @@ func (p *NodePrograms) EnsureImage(ctx context.Context, report func(Progress)) e
 	return err
 }
 
-// imageArtifact is the node image for machines of this host's architecture.
+// architecture is the one that the Go command builds for: the host's, unless GOARCH names another.
+func architecture() string { return cmp.Or(os.Getenv("GOARCH"), runtime.GOARCH) }
+
+// imageArtifact is the node image for machines of the architecture.
 func imageArtifact() (artifact, error) {
-	version, err := nodeimage.Version(runtime.GOARCH)
+	version, err := nodeimage.Version(architecture())
 	return artifact{
 		title: "node image", label: "node image", dir: "image", version: version, first: nodeimage.ArchiveName, data: true,
 		build: func(ctx context.Context, target, _ string, report func(Progress)) (string, error) {
@@ -116,7 +120,7 @@ func buildImage(ctx context.Context, version, target string, report func(Progres
 	}
 	var m nodeimage.Manifest
 	if err == nil {
-		m, err = nodeimage.Build(ctx, nodeimage.Mirror{}, runtime.GOARCH, target, func(done, total int, name string) {
+		m, err = nodeimage.Build(ctx, nodeimage.Mirror{}, architecture(), target, func(done, total int, name string) {
 			p.Done, p.Total, p.Detail = done, total, name
 			report(p)
 		})

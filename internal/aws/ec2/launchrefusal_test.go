@@ -282,6 +282,17 @@ func launchRefusals(f *instanceFixture) []refused {
 		{"template name unknown", from(types.LaunchTemplateSpecification{LaunchTemplateName: s("none")}),
 			"InvalidLaunchTemplateName.NotFoundException",
 			"The specified launch template, with template name none, does not exist."},
+		{"many security groups", run(func(in *ec2.RunInstancesInput) {
+			in.SecurityGroupIds = slices.Repeat([]string{"sg-" + gone}, 1000)
+		}), "SecurityGroupsPerInterfaceLimitExceeded", "1000 security groups"},
+		{"many security groups of an interface", run(func(in *ec2.RunInstancesInput) {
+			in.NetworkInterfaces = []types.InstanceNetworkInterfaceSpecification{{DeviceIndex: aws.Int32(0),
+				Groups: slices.Repeat([]string{"sg-" + gone}, 1000)}}
+		}), "SecurityGroupsPerInterfaceLimitExceeded", "1000 security groups"},
+		{"many interfaces", run(func(in *ec2.RunInstancesInput) {
+			in.NetworkInterfaces = slices.Repeat([]types.InstanceNetworkInterfaceSpecification{{
+				DeviceIndex: aws.Int32(0)}}, 129)
+		}), "AttachmentLimitExceeded", "129 network interfaces"},
 		{"template named twice", from(types.LaunchTemplateSpecification{LaunchTemplateName: s("nodes"),
 			LaunchTemplateId: &template}), "InvalidParameterCombination", ""},
 		{"template not named", from(types.LaunchTemplateSpecification{Version: s("1")}), "MissingParameter", ""},

@@ -1,6 +1,7 @@
 package ec2_test
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -107,6 +108,11 @@ func launchTemplateRefusals(f *instanceFixture) []refused {
 			in.LaunchTemplateConfigs[0].Overrides = []types.FleetLaunchTemplateOverridesRequest{{
 				InstanceType: types.InstanceTypeM5Large, SubnetId: s(strings.Repeat(",", 10_000))}}
 		}), "InvalidParameterValue", "more than 10000 combinations of an instance type and a subnet"},
+		{"fleet whose answer would be too long", fleet(func(in *ec2.CreateFleetInput) {
+			in.LaunchTemplateConfigs[0].Overrides = []types.FleetLaunchTemplateOverridesRequest{{
+				InstanceType: types.InstanceTypeM5Large, SubnetId: s(strings.Repeat(",", 9_000)),
+				AvailabilityZone: s(strings.Repeat("a", 10_000))}}
+		}), "InvalidParameterValue", "bytes of overrides"},
 		{"fleet that tags a subnet", fleet(func(in *ec2.CreateFleetInput) {
 			in.TagSpecifications = []types.TagSpecification{{ResourceType: types.ResourceTypeSubnet}}
 		}), "InvalidParameterValue", "'subnet' is not a valid taggable resource type"},
@@ -152,6 +158,18 @@ func launchTemplateRefusals(f *instanceFixture) []refused {
 		{"requirements the wrong way round",
 			requirements(func(q *types.InstanceRequirementsRequest) { q.VCpuCount.Min = aws.Int32(8) }),
 			"InvalidParameterValue", "VCpuCount"},
+		{"requirements with junk", requirements(func(q *types.InstanceRequirementsRequest) {
+			q.LocalStorageTypes = []types.LocalStorageType{types.LocalStorageType(strings.Repeat("x", 1<<20))}
+		}), "InvalidParameterValue", "LocalStorageType"},
+		{"requirements with many values", requirements(func(q *types.InstanceRequirementsRequest) {
+			q.CpuManufacturers = slices.Repeat([]types.CpuManufacturer{"intel"}, 401)
+		}), "InvalidParameterValue", "401 values, and may have 400"},
+		{"requirements with many types", requirements(func(q *types.InstanceRequirementsRequest) {
+			q.AllowedInstanceTypes = slices.Repeat([]string{"m5.*"}, 401)
+		}), "InvalidParameterValue", "length less than or equal to 400"},
+		{"requirements with a long type", requirements(func(q *types.InstanceRequirementsRequest) {
+			q.ExcludedInstanceTypes = []string{strings.Repeat("*", 31)}
+		}), "InvalidParameterValue", "31 characters, and may have 30"},
 		{"requirements that allow and exclude", requirements(func(q *types.InstanceRequirementsRequest) {
 			q.AllowedInstanceTypes, q.ExcludedInstanceTypes = []string{"m*"}, []string{"c*"}
 		}), "InvalidParameterCombination", ""},

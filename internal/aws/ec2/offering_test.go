@@ -57,7 +57,7 @@ func TestInstanceTypesAndImages(t *testing.T) {
 	)(
 		w.GetInstanceTypesFromInstanceRequirements(
 			ctx, &ec2.GetInstanceTypesFromInstanceRequirementsInput{
-				ArchitectureTypes:   []types.ArchitectureType{"x86_64"},
+				ArchitectureTypes:   slices.Repeat([]types.ArchitectureType{"x86_64"}, 3), // answers once
 				VirtualizationTypes: []types.VirtualizationType{"hvm"},
 				InstanceRequirements: &types.InstanceRequirementsRequest{VCpuCount: &types.VCpuCountRangeRequest{
 					Min: aws.Int32(2), Max: aws.Int32(2)}, MemoryMiB: &types.MemoryMiBRequest{Min: aws.Int32(8192),
@@ -70,6 +70,9 @@ func TestInstanceTypesAndImages(t *testing.T) {
 		}
 		return all
 	}(found)
+	if slices.Sort(names); len(slices.Compact(slices.Clone(names))) != len(names) {
+		t.Error("types are listed more than once")
+	}
 	if !slices.Contains(names, "m5.large") || slices.Contains(names, "m5a.large") || slices.Contains(names,
 		"t3.large") || slices.Contains(names, "m5.xlarge") {
 		t.Errorf("types that meet the requirements: %v", names)

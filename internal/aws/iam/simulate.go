@@ -49,8 +49,12 @@ func (s *Service) simulateHandlers() []wire.Handler {
 func (s *Service) SimulatePrincipalPolicy(ctx context.Context, in *iam.SimulatePrincipalPolicyInput) (
 	*iam.SimulatePrincipalPolicyOutput, error) {
 	sim := simulation{actions: in.ActionNames, resources: in.ResourceArns}
+	err := holdPolicies(ctx, maxAnswer, in.PolicyInputList, in.PermissionsBoundaryPolicyInputList,
+		[]string{aws.ToString(in.ResourcePolicy)})
+	if err != nil {
+		return nil, err
+	}
 	var keys policy.Context
-	var err error
 	sim.who, sim.policies, keys, err = s.identity.PoliciesOf(ctx, account(ctx), *in.PolicySourceArn)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, noSuchEntity("The principal %s cannot be found.", *in.PolicySourceArn)
@@ -92,7 +96,11 @@ func (s *Service) SimulateCustomPolicy(ctx context.Context, in *iam.SimulateCust
 		actions: in.ActionNames, resources: in.ResourceArns, keys: contextOf(in.ContextEntries),
 		who: policy.Principal{Type: policy.User, Account: account(ctx)},
 	}
-	var err error
+	err := holdPolicies(ctx, maxAnswer, in.PolicyInputList, in.PermissionsBoundaryPolicyInputList,
+		[]string{aws.ToString(in.ResourcePolicy)})
+	if err != nil {
+		return nil, err
+	}
 	if sim.policies.Identity, err = documents("PolicyInputList", in.PolicyInputList); err != nil {
 		return nil, err
 	}
@@ -105,6 +113,21 @@ func (s *Service) SimulateCustomPolicy(ctx context.Context, in *iam.SimulateCust
 	}
 	results, marker, truncated, err := sim.simulateAll(ctx, in.MaxItems, in.Marker)
 	return &iam.SimulateCustomPolicyOutput{EvaluationResults: results, Marker: marker, IsTruncated: truncated}, err
+}
+
+// holdPolicies takes the memory for policies that a request gives, and for an answer of that many bytes.
+func holdPolicies(ctx context.Context, answer int64, lists ...[]string) error {
+	var total int64
+	for _, texts := range lists {
+		for _, text := range texts {
+			total += int64(len(text))
+		}
+	}
+	if total > maxPolicyText {
+		return invalidInput("The policies have %d bytes together, and a request can have at most %d: split it.", total,
+			maxPolicyText)
+	}
+	return wire.HoldAnswer(ctx, answer+total*policyBytes)
 }
 
 // documents reads identity-based policies given in a request. A bad one is InvalidInput here, as on AWS.
@@ -176,6 +199,17 @@ const (
 	maxQuestions = 10_000
 	// maxSteps bounds the work of simulating a page of them, a fraction of a second.
 	maxSteps = 1 << 28
+	// maxPolicyText bounds the policies that a request gives, in bytes: AWS bounds each of them to 128 KiB.
+	maxPolicyText = 1 << 20
+	// policyBytes is the memory that a byte of a policy takes once it is read.
+	policyBytes = 32
+	// maxAnswer bounds the memory of an answer: a page ends where it is reached.
+	maxAnswer = 8 << 20
+	// statementBytes and resultBytes are the memory that a statement and a result take beside their texts, in XML too.
+	statementBytes = 512
+	resultBytes    = 1024
+	// maxStatements bounds the statements of a result: what a page has room for.
+	maxStatements = maxAnswer / statementBytes / 2
 )
 
 // question is an action on a resource. n gives questions an order for paging.
@@ -210,6 +244,7 @@ func (sim *simulation) simulateAll(ctx context.Context, maxItems *int32, marker 
 	}
 	budget := policy.NewBudget(ctx, maxSteps)
 	results := make([]types.EvaluationResult, 0, len(questions))
+	room := maxAnswer
 	for _, q := range questions {
 		r, err := sim.evaluateQuestion(q, budget)
 		var tooLong *policy.TooLongError
@@ -223,9 +258,26 @@ func (sim *simulation) simulateAll(ctx context.Context, maxItems *int32, marker 
 		case err != nil:
 			return nil, nil, false, err
 		}
+		if room -= sizeOf(r); room < 0 && len(results) > 0 {
+			// The rest is for the next page: AWS too gives less than MaxItems at times.
+			_, next, truncated, err = paginate(ctx, all, new(int32(len(results))), marker, questionKey)
+			return results, next, truncated, err
+		}
 		results = append(results, r)
 	}
 	return results, next, truncated, nil
+}
+
+// sizeOf is how much memory a result takes, in about.
+func sizeOf(r types.EvaluationResult) int {
+	size := resultBytes + len(*r.EvalActionName) + len(*r.EvalResourceName)
+	for _, s := range r.MatchedStatements {
+		size += statementBytes + len(*s.SourcePolicyId)
+	}
+	for _, key := range r.MissingContextValues {
+		size += 64 + 2*len(key)
+	}
+	return size
 }
 
 func (sim *simulation) evaluateQuestion(q question, budget *policy.Budget) (types.EvaluationResult, error) {
@@ -255,9 +307,14 @@ func (sim *simulation) evaluateQuestion(q question, budget *policy.Budget) (type
 			return r, err
 		}
 		for _, m := range matches {
-			if m.Statement.Effect == effect {
-				r.MatchedStatements = append(r.MatchedStatements, statementType(m))
+			if m.Statement.Effect != effect {
+				continue
 			}
+			if len(r.MatchedStatements) == maxStatements {
+				return r, invalidInput("%s on %s matches more than %d statements: give fewer policies.", q.action,
+					q.resource, maxStatements)
+			}
+			r.MatchedStatements = append(r.MatchedStatements, statementType(m))
 		}
 	}
 	var err error
@@ -288,6 +345,9 @@ func statementType(m policy.Match) types.Statement {
 // GetContextKeysForCustomPolicy lists the condition keys that the given policies read.
 func (s *Service) GetContextKeysForCustomPolicy(ctx context.Context, in *iam.GetContextKeysForCustomPolicyInput) (
 	*iam.GetContextKeysForCustomPolicyOutput, error) {
+	if err := holdPolicies(ctx, 0, in.PolicyInputList); err != nil {
+		return nil, err
+	}
 	sources, err := documents("PolicyInputList", in.PolicyInputList)
 	if err != nil {
 		return nil, err
@@ -299,6 +359,9 @@ func (s *Service) GetContextKeysForCustomPolicy(ctx context.Context, in *iam.Get
 // GetContextKeysForPrincipalPolicy lists the condition keys that the policies of a user, group or role read.
 func (s *Service) GetContextKeysForPrincipalPolicy(ctx context.Context, in *iam.GetContextKeysForPrincipalPolicyInput) (
 	*iam.GetContextKeysForPrincipalPolicyOutput, error) {
+	if err := holdPolicies(ctx, 0, in.PolicyInputList); err != nil {
+		return nil, err
+	}
 	_, policies, _, err := s.identity.PoliciesOf(ctx, account(ctx), *in.PolicySourceArn)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, noSuchEntity("The principal %s cannot be found.", *in.PolicySourceArn)

@@ -2,6 +2,7 @@ package iam_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -114,6 +115,55 @@ func TestSimulatorsBoundTheirWork(t *testing.T) {
 		"many actions":  {500, []string{allowAll}, "at most 10000"},
 	} {
 		_, err := simulate(t.Context(), test.actions, test.policies...)
+		if awstest.Code(err) != "InvalidInput" || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestAnswersOfSimulatorsAreBounded has policies of thousands of statements, which each action matches.
+func TestAnswersOfSimulatorsAreBounded(t *testing.T) {
+	t.Parallel()
+	a := iamtest.New(t)
+	c := a.IAM(a.Root)
+	const statement = `{"Effect":"Allow","Action":"*","Resource":"*"}`
+	policy := `{"Version":"2012-10-17","Statement":[` + strings.Repeat(statement+",", 2_500) + statement + `]}`
+	var actions []string
+	for i := range 100 {
+		actions = append(actions, fmt.Sprintf("a:b%d", i))
+	}
+	in := &iam.SimulateCustomPolicyInput{PolicyInputList: []string{policy}, ActionNames: actions,
+		MaxItems: aws.Int32(1000)}
+	var simulated []string
+	pages := 0
+	for {
+		out := awstest.Must[*iam.SimulateCustomPolicyOutput](t)(c.SimulateCustomPolicy(t.Context(), in))
+		statements := 0
+		for _, r := range out.EvaluationResults {
+			simulated = append(simulated, *r.EvalActionName)
+			statements += len(r.MatchedStatements)
+		}
+		if statements > 20_000 {
+			t.Fatalf("an answer of %d statements", statements)
+		}
+		pages++
+		if !out.IsTruncated {
+			break
+		}
+		in.Marker = out.Marker
+	}
+	if pages < 2 || !slices.Equal(simulated, actions) {
+		t.Errorf("on %d pages: %v", pages, simulated)
+	}
+	for name, test := range map[string]struct {
+		policies int
+		want     string
+	}{
+		"more statements than an answer has room for": {7, "a:b0 on * matches more than 8192 statements"},
+		"more policies than are read":                 {9, "a request can have at most 1048576"},
+	} {
+		_, err := c.SimulateCustomPolicy(t.Context(), &iam.SimulateCustomPolicyInput{
+			PolicyInputList: slices.Repeat([]string{policy}, test.policies), ActionNames: actions[:1]})
 		if awstest.Code(err) != "InvalidInput" || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -7,17 +7,12 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/coracle-eks/coracle/internal/document"
 )
 
 // The text of mapRoles in aws-auth is its users': a role is put in and taken out with as little of it touched as can
 // be.
-
-// mapping is an entry of mapRoles as EKS writes it for a node role.
-type mapping struct {
-	Groups   []string `yaml:"groups"`
-	RoleARN  string   `yaml:"rolearn"`
-	Username string   `yaml:"username"`
-}
 
 var (
 	nodeGroups   = []string{"system:bootstrappers", "system:nodes"}
@@ -26,15 +21,15 @@ var (
 
 // parseRoles is the list in the text of mapRoles, nil when there is none.
 func parseRoles(text string) (*yaml.Node, error) {
-	var document yaml.Node
-	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
+	root, err := document.ParseYAML([]byte(text))
+	if err != nil {
 		return nil, fmt.Errorf("mapRoles of the aws-auth ConfigMap is not valid YAML: %s",
 			strings.TrimPrefix(err.Error(), "yaml: "))
 	}
-	if len(document.Content) == 0 || document.Content[0].Tag == "!!null" {
+	if len(root.Content) == 0 || root.Content[0].Tag == "!!null" {
 		return nil, nil
 	}
-	list := document.Content[0]
+	list := root.Content[0]
 	if list.Kind != yaml.SequenceNode {
 		return nil, fmt.Errorf("mapRoles of the aws-auth ConfigMap is not a list: line %d", list.Line)
 	}
@@ -44,7 +39,27 @@ func parseRoles(text string) (*yaml.Node, error) {
 				item.Line)
 		}
 	}
+	if deep := findDeeper(list, maxDepth); deep != nil {
+		return nil, fmt.Errorf("mapRoles of the aws-auth ConfigMap is nested more than %d levels deep: line %d", maxDepth,
+			deep.Line)
+	}
 	return list, nil
+}
+
+// maxDepth is how deep the list may be nested, which itself needs three levels: what is written of it is indented.
+const maxDepth = 8
+
+// findDeeper returns a node that is nested more than so many levels deep, or nil.
+func findDeeper(n *yaml.Node, levels int) *yaml.Node {
+	if levels < 0 {
+		return n
+	}
+	for _, c := range n.Content {
+		if deep := findDeeper(c, levels-1); deep != nil {
+			return deep
+		}
+	}
+	return nil
 }
 
 // mappedRole is the role of an entry.
@@ -132,12 +147,21 @@ func addToFlow(text string, list *yaml.Node, role string) (string, error) {
 
 // isNodeMapping reports whether an item of mapRoles is exactly what EKS writes for the role of nodes.
 func isNodeMapping(item *yaml.Node) bool {
-	var is mapping
-	if err := item.Decode(&is); err != nil || len(item.Content) != 6 || is.Username != nodeUsername {
+	if len(item.Content) != 6 {
 		return false
 	}
-	slices.Sort(is.Groups)
-	return slices.Equal(is.Groups, nodeGroups)
+	fields := make(map[string]*yaml.Node, 3)
+	for i := 0; i < len(item.Content); i += 2 {
+		fields[item.Content[i].Value] = item.Content[i+1]
+	}
+	username, groups := fields["username"], fields["groups"]
+	if fields["rolearn"] == nil || username == nil || username.Value != nodeUsername || groups == nil ||
+		len(groups.Content) != len(nodeGroups) {
+		return false
+	}
+	return !slices.ContainsFunc(nodeGroups, func(group string) bool {
+		return !slices.ContainsFunc(groups.Content, func(n *yaml.Node) bool { return n.Value == group })
+	})
 }
 
 // removeRole is the text without EKS's entry for a node role. An entry that somebody has changed is theirs.

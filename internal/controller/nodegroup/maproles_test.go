@@ -56,6 +56,9 @@ func TestARoleIsPutInAndTakenOutAgain(t *testing.T) {
 		"with a group more": {strings.Replace(entry, "- system:nodes\n", "- system:nodes\n  - extra\n", 1),
 			strings.Replace(entry, "- system:nodes\n", "- system:nodes\n  - extra\n", 1),
 			strings.Replace(entry, "- system:nodes\n", "- system:nodes\n  - extra\n", 1)},
+		"with a group of its own": {strings.Replace(entry, "system:nodes\n", "extra\n", 1),
+			strings.Replace(entry, "system:nodes\n", "extra\n", 1),
+			strings.Replace(entry, "system:nodes\n", "extra\n", 1)},
 		"in capitals": {strings.Replace(entry, "rolearn", "roleARN", 1), strings.Replace(entry, "rolearn",
 			"roleARN", 1), ""},
 		"between others": {others + entry + "# after\n" + others, others + entry + "# after\n" + others,
@@ -116,5 +119,32 @@ func TestBracketsBehindTheListAreTriedAFewTimes(t *testing.T) {
 		if !possible && !strings.Contains(err.Error(), "remove the comments behind its list") {
 			t.Errorf("%d brackets: %v", count, err)
 		}
+	}
+}
+
+// TestRolesOfEqualKeysAreReadInProportion has a mapping of the node role with the same key again and again.
+// A list that is written anew grows by the depth of what is in it.
+func TestDeepRolesAreLeftAlone(t *testing.T) {
+	text := "[{rolearn: \"" + ours + "\", username: \"" + nodeUsername + "\", groups: [" +
+		strings.Join(nodeGroups, ", ") + "]}, {a: " + strings.Repeat("[", 3000) + strings.Repeat("#c\n0,", 3000) +
+		strings.Repeat("]", 3000) + "}]"
+	for what, edit := range map[string]func(text, role string) (string, error){"add": addRole, "remove": removeRole} {
+		result, err := edit(text, ours)
+		if err == nil || !strings.Contains(err.Error(), "nested more than 8 levels deep") || len(result) > len(text) {
+			t.Errorf("%s: %d bytes, %v", what, len(result), err)
+		}
+	}
+}
+
+func TestRolesOfEqualKeysAreReadInProportion(t *testing.T) {
+	const keys = 2000
+	text := "[{rolearn: \"" + ours + "\"" + strings.Repeat(",a", keys) + "}]"
+	allocations := testing.AllocsPerRun(1, func() {
+		if removed, err := removeRole(text, ours); err != nil || removed != text {
+			t.Errorf("somebody's mapping is touched: %.100q, %v", removed, err)
+		}
+	})
+	if allocations > 50*keys { // each pair of them is 2,000,000
+		t.Errorf("%.0f allocations for %d keys", allocations, keys)
 	}
 }

@@ -34,6 +34,7 @@ type pool struct {
 	zone     string // as far as the request says
 	weight   float64
 	source   types.LaunchTemplateAndOverridesResponse
+	size     int // of source, in bytes, or about
 }
 
 // convertViaJSON copies what has the same members into another type, as the types of requests and of answers have.
@@ -54,6 +55,7 @@ func (p pool) isSourceOf(l record.FleetLaunch) bool {
 // resolvePools are all places that a fleet can launch from, in the order of the request.
 func (s *Service) resolvePools(sc resource.Scope, q *ec2.CreateFleetInput) ([]pool, error) {
 	var all []pool
+	size := 0
 	for _, config := range q.LaunchTemplateConfigs {
 		spec := config.LaunchTemplateSpecification
 		if spec == nil {
@@ -88,7 +90,10 @@ func (s *Service) resolvePools(sc resource.Scope, q *ec2.CreateFleetInput) ([]po
 			if err != nil {
 				return nil, err
 			}
-			if all = append(all, found...); len(all) > maxPools {
+			for _, p := range found {
+				size += p.size
+			}
+			if all = append(all, found...); len(all) > maxPools || size > maxSources {
 				return nil, errTooManyPools
 			}
 		}
@@ -102,8 +107,12 @@ func (s *Service) resolvePools(sc resource.Scope, q *ec2.CreateFleetInput) ([]po
 // maxPools is how many combinations of an instance type and a subnet a request may ask for.
 const maxPools = 10_000
 
+// maxSources bounds the overrides of all of them, in bytes: an answer has those of each that could not launch.
+const maxSources = 32 << 20
+
 var errTooManyPools = resource.Invalid("The request asks for more than %d combinations of an instance type and a "+
-	"subnet: name fewer subnets, or instance requirements that fewer instance types meet.", maxPools)
+	"subnet, or has more than %d bytes of overrides for all of them: name fewer subnets, or instance requirements "+
+	"that are shorter or that fewer instance types meet.", maxPools, maxSources)
 
 func (s *Service) poolsOf(sc resource.Scope, q *ec2.CreateFleetInput, t record.LaunchTemplate,
 	version record.LaunchTemplateVersion, o types.FleetLaunchTemplateOverridesRequest) ([]pool, error) {
@@ -125,6 +134,13 @@ func (s *Service) poolsOf(sc resource.Scope, q *ec2.CreateFleetInput, t record.L
 	if err := convertViaJSON(o, base.source.Overrides); err != nil {
 		return nil, fmt.Errorf("read an override of a fleet: %w", err)
 	}
+	own := *base.source.Overrides
+	own.SubnetId = nil // each pool has one of them
+	text, err := json.Marshal(own)
+	if err != nil {
+		return nil, err
+	}
+	base.size = len(text)
 	names := []types.InstanceType{cmp.Or(o.InstanceType, version.Data.InstanceType)}
 	wanted := o.InstanceRequirements
 	if wanted == nil && o.InstanceType == "" {
@@ -138,7 +154,7 @@ func (s *Service) poolsOf(sc resource.Scope, q *ec2.CreateFleetInput, t record.L
 		names = found
 	}
 	subnets := strings.SplitN(aws.ToString(o.SubnetId), ",", maxPools+1)
-	if len(names)*len(subnets) > maxPools {
+	if len(names)*len(subnets) > maxPools || len(names)*len(subnets)*base.size > maxSources {
 		return nil, errTooManyPools
 	}
 	var pools []pool

@@ -394,9 +394,34 @@ func (l *Launch) cpuCredits() string {
 	return "unlimited"
 }
 
+// maxInterfaces is more network interfaces than any instance type has.
+const maxInterfaces = 128
+
+// checkInterfaces refuses more network interfaces and security groups than an instance can have: each of them is
+// authorized.
+func checkInterfaces(in *ec2.RunInstancesInput) error {
+	if n := len(in.NetworkInterfaces); n > maxInterfaces {
+		return wire.Errorf("AttachmentLimitExceeded",
+			"The request has %d network interfaces, and no instance type has more than %d.", n, maxInterfaces)
+	}
+	groups := len(in.SecurityGroupIds) + len(in.SecurityGroups)
+	for _, spec := range in.NetworkInterfaces {
+		groups = max(groups, len(spec.Groups))
+	}
+	if groups > resource.MaxSecurityGroupsPerInterface {
+		return wire.Errorf("SecurityGroupsPerInterfaceLimitExceeded",
+			"The request has %d security groups for a network interface, which may have %d.", groups,
+			resource.MaxSecurityGroupsPerInterface)
+	}
+	return nil
+}
+
 // readInterfaces makes one list of the interfaces, whether a request names them or only a subnet.
 func readInterfaces(l *Launch, place bool) error {
 	in := &l.request
+	if err := checkInterfaces(in); err != nil {
+		return err
+	}
 	if len(in.NetworkInterfaces) == 0 {
 		if len(in.SecurityGroups) > 0 && aws.ToString(in.SubnetId) != "" {
 			return wire.Errorf("InvalidParameterCombination",

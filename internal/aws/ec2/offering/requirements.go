@@ -57,6 +57,40 @@ func oneOfThem[T ~string](r *Requirements, wanted []T, of func(instancetype.Type
 	}
 }
 
+// maxRequired is how many values a list of requirements may have, and maxTypeName how long the pattern of an instance
+// type may be. https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_InstanceRequirementsRequest.html
+const maxRequired, maxTypeName = 400, 30
+
+// checkLists refuses lists that are too long, beside those that the model of the API bounds, and values that EC2 does
+// not know.
+func checkLists(q *types.InstanceRequirementsRequest) error {
+	for _, pattern := range slices.Concat(q.AllowedInstanceTypes, q.ExcludedInstanceTypes) {
+		if len(pattern) > maxTypeName {
+			return resource.Invalid("The pattern of an instance type has %d characters, and may have %d.", len(pattern),
+				maxTypeName)
+		}
+	}
+	return cmp.Or(checkEnums("AcceleratorManufacturer", q.AcceleratorManufacturers),
+		checkEnums("AcceleratorName", q.AcceleratorNames), checkEnums("AcceleratorType", q.AcceleratorTypes),
+		checkEnums("CpuManufacturer", q.CpuManufacturers), checkEnums("InstanceGeneration", q.InstanceGenerations),
+		checkEnums("LocalStorageType", q.LocalStorageTypes))
+}
+
+func checkEnums[T interface {
+	~string
+	Values() []T
+}](name string, values []T) error {
+	if len(values) > maxRequired {
+		return resource.Invalid("%s has %d values, and may have %d.", name, len(values), maxRequired)
+	}
+	for _, v := range values {
+		if err := resource.CheckEnum(v, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // ReadRequirements reads the requirements of a request.
 func ReadRequirements(q *types.InstanceRequirementsRequest) (*Requirements, error) {
 	r := &Requirements{asked: *q}
@@ -69,6 +103,9 @@ func ReadRequirements(q *types.InstanceRequirementsRequest) (*Requirements, erro
 	if len(q.AllowedInstanceTypes) > 0 && len(q.ExcludedInstanceTypes) > 0 {
 		return nil, wire.Errorf("InvalidParameterCombination",
 			"You can specify either AllowedInstanceTypes or ExcludedInstanceTypes, but not both.")
+	}
+	if err := checkLists(q); err != nil {
+		return nil, err
 	}
 	if q.BaselinePerformanceFactors != nil {
 		return nil, resource.Unsupported("BaselinePerformanceFactors")
@@ -221,13 +258,16 @@ func (s *Service) GetInstanceTypesFromInstanceRequirements(ctx context.Context,
 		}
 	}
 	var items []resource.Item[types.InstanceTypeInfoFromInstanceRequirements]
+	hvm := len(in.VirtualizationTypes) == 0 || slices.Contains(in.VirtualizationTypes, types.VirtualizationTypeHvm)
+	seen := make(map[types.ArchitectureType]bool)
 	for _, a := range in.ArchitectureTypes {
 		if err := resource.CheckEnum(a, "ArchitectureType"); err != nil {
 			return nil, err
 		}
-		if len(in.VirtualizationTypes) > 0 && !slices.Contains(in.VirtualizationTypes, types.VirtualizationTypeHvm) {
+		if !hvm || seen[a] {
 			continue
 		}
+		seen[a] = true
 		for _, t := range r.MatchingTypes(string(a), false) {
 			items = append(items, resource.Item[types.InstanceTypeInfoFromInstanceRequirements]{ID: t.Name,
 				View: types.InstanceTypeInfoFromInstanceRequirements{InstanceType: aws.String(t.Name)}})

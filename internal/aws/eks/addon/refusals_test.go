@@ -201,6 +201,9 @@ func TestAddonRefusals(t *testing.T) {
 			"…ConfigurationValue provided in request is not supported: it is not a valid JSON or YAML document: "},
 		{"a key twice", badValues("replicaCount: 1\nreplicaCount: 2\n"), parameter,
 			"…key \"replicaCount\" already set in map"},
+		{"more than a configuration may have", badValues("corefile: " + strings.Repeat("x", 1<<20)), parameter,
+			"ConfigurationValue provided in request is not supported: it is not a valid JSON or YAML document: it is " +
+				"larger than 64 KiB"},
 		{"no configuration where there must be one",
 			badAddon(func(in *eks.CreateAddonInput) { in.AddonName = aws.String("acme_stricter") }), parameter,
 			schema + "$: is missing but it is required]"},

@@ -1,0 +1,169 @@
+package rooms
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// pairwise are the YAML libraries that compare each pair of keys of a mapping when they decode it, and keep an error
+// for each pair that is equal. Their nodes are safe to read.
+var pairwise = []string{"go.yaml.in/yaml/v3", "go.yaml.in/yaml/v4", "gopkg.in/yaml.v3", "sigs.k8s.io/yaml/goyaml.v3",
+	"sigs.k8s.io/yaml/kyaml"}
+
+// linear are those whose work is in proportion to the document once its aliases are replaced.
+var linear = []string{"go.yaml.in/yaml/v2", "gopkg.in/yaml.v2", "sigs.k8s.io/yaml", "sigs.k8s.io/yaml/goyaml.v2",
+	"k8s.io/apimachinery/pkg/util/yaml"}
+
+// trusted are the declarations that decode YAML without asking package document first, and why no tenant wrote it.
+var trusted = map[string]string{
+	"internal/document/document.go ParseYAML":                      "it makes nodes, and is how others make them",
+	"internal/catalog/configuration.go readConfiguration":          "it makes nodes, to count documents",
+	"internal/catalog/read.go readAddon":                           "a file of the operator's catalog",
+	"internal/fields/yaml.go formatScalar":                         "a command; its decoder bounds aliases itself",
+	"internal/host/simulated/pods.go podStages":                    "built in",
+	"internal/controller/controlplane/bootstrap.go parseManifests": "built in",
+}
+
+// decoders are the places in a file that decode YAML, as trusted calls them, and whether each has the document checked.
+func decoders(file *ast.File, name string) map[string]bool {
+	local := make(map[string]string) // the path of an import, by its name in the file
+	nodes := false                   // there may be nodes of a pairwise library
+	for _, spec := range file.Imports {
+		path, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			continue
+		}
+		nodes = nodes || slices.Contains(pairwise, path) || path == Module+"internal/document"
+		if spec.Name != nil {
+			local[spec.Name.Name] = path
+		} else if slices.Contains(pairwise, path) || slices.Contains(linear, path) {
+			local["yaml"] = path
+		} else {
+			local[filepath.Base(path)] = path
+		}
+	}
+	found := make(map[string]bool)
+	for _, declaration := range file.Decls {
+		at := name
+		switch d := declaration.(type) {
+		case *ast.FuncDecl:
+			at += " " + d.Name.Name
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				if s, ok := spec.(*ast.ValueSpec); ok {
+					at += " " + s.Names[0].Name
+				}
+			}
+		}
+		decodes, checks, never := false, false, false
+		ast.Inspect(declaration, func(n ast.Node) bool {
+			s, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			x, _ := s.X.(*ast.Ident)
+			path := ""
+			if x != nil && x.Obj == nil { // no variable of that name
+				path = local[x.Name]
+			}
+			means := slices.ContainsFunc([]string{"Unmarshal", "NewDecoder", "NewYAML", "YAMLToJSON", "Load", "ToJSON"},
+				func(prefix string) bool { return strings.HasPrefix(s.Sel.Name, prefix) })
+			switch {
+			case path == Module+"internal/document" && strings.HasPrefix(s.Sel.Name, "CheckYAML"):
+				checks = true
+			case means && slices.Contains(linear, path):
+				decodes = true
+			case means && slices.Contains(pairwise, path), nodes && path == "" && s.Sel.Name == "Decode":
+				never = true
+			}
+			return true
+		})
+		if decodes || never {
+			found[at] = checks && !never
+		}
+	}
+	return found
+}
+
+// TestYAMLOfTenantsIsReadInProportion keeps decoders of YAML away from what tenants write, unless package document has
+// said that the document is no larger than it looks.
+func TestYAMLOfTenantsIsReadInProportion(t *testing.T) {
+	t.Parallel()
+	used := make(map[string]bool)
+	files := 0
+	for _, root := range []string{"cmd", "internal", "kubernetes", "node"} {
+		err := filepath.WalkDir(filepath.Join("../..", root), func(path string, d fs.DirEntry, err error) error {
+			relative := filepath.ToSlash(strings.TrimPrefix(path, "../../"))
+			if err != nil || d.IsDir() && !strings.HasPrefix(relative, "kubernetes/v") && d.Name() != "testdata" {
+				return err
+			}
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return nil
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+			if err != nil {
+				return err
+			}
+			files++
+			for at, checked := range decoders(file, relative) {
+				used[at] = true
+				if _, named := trusted[at]; !named && !checked {
+					t.Errorf("%s decodes YAML: read the nodes of document.ParseYAML, or call document.CheckYAML before "+
+						"a decoder of sigs.k8s.io/yaml, or name it here and say why no tenant wrote the text", at)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if files < 100 {
+		t.Fatalf("only %d files were found", files)
+	}
+	for at := range trusted {
+		if !used[at] {
+			t.Errorf("the table has %s, which decodes no YAML", at)
+		}
+	}
+}
+
+func TestDecodersOfYAMLAreSeen(t *testing.T) {
+	t.Parallel()
+	const document = `import "` + Module + `internal/document"; `
+	for code, want := range map[string]string{
+		`import "sigs.k8s.io/yaml"; func f() { yaml.Unmarshal(a, &b) }`:                                    "unchecked",
+		`import "sigs.k8s.io/yaml"; func f() { yaml.Marshal(a) }`:                                          "",
+		document + `import "sigs.k8s.io/yaml"; func f() { document.CheckYAML(a); yaml.YAMLToJSON(a) }`:     "checked",
+		document + `import y "go.yaml.in/yaml/v3"; func f() { document.CheckYAML(a); y.Unmarshal(a, &b) }`: "unchecked",
+		document + `import "go.yaml.in/yaml/v3"; func f(n *yaml.Node) { n.Decode(&b) }`:                    "unchecked",
+		document + `func f() { n, _ := document.ParseYAML(a); n.Content[0].Decode(&b) }`:                   "unchecked",
+		document + `import "example.com/base"; func f() { base.Decode(a); document.ParseYAML(a) }`:         "",
+		`import "encoding/json"; func f() { json.NewDecoder(r).Decode(&a); json.Unmarshal(a, &b) }`:        "",
+		`import k "k8s.io/apimachinery/pkg/util/yaml"; var d = k.NewYAMLOrJSONDecoder(r, 1)`:               "unchecked",
+		`import "sigs.k8s.io/yaml"; func f() { yaml := struct{ Unmarshal func() }{}; yaml.Unmarshal() }`:   "",
+		`import "sigs.k8s.io/yaml/goyaml.v3"; func f() { yaml.Unmarshal(a, &b) }`:                          "unchecked",
+	} {
+		file, err := parser.ParseFile(token.NewFileSet(), "x.go", "package x; "+code, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, checked := range decoders(file, "x.go") {
+			got = map[bool]string{true: "checked", false: "unchecked"}[checked]
+		}
+		if got != want {
+			t.Errorf("%s is %q, want %q", code, got, want)
+		}
+	}
+}

@@ -1,0 +1,143 @@
+//go:build linux
+
+// Package newcomer tries the README on machines that have nothing yet.
+package newcomer
+
+import (
+	_ "embed"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/coracle-eks/coracle/internal/port"
+	"github.com/coracle-eks/coracle/internal/testenv"
+	"github.com/coracle-eks/coracle/kubernetes"
+	"github.com/coracle-eks/coracle/test/harness"
+)
+
+//go:embed newcomer.sh
+var readme string
+
+// archive is what somebody does who has downloaded Coracle.
+const archive = `set -eu
+cd /opt
+tar xzf /clone/coracle-*.tar.gz
+cd coracle-*
+./coracle up
+trap './coracle reset --yes' EXIT
+./coracle demo
+./coracle doctor`
+
+// enter changes the root to that of a new machine, in a mount namespace of its own, and runs its script there. A root
+// that is only changed by chroot could not have machines. What follows the root are pairs of a directory and the one
+// that is seen there.
+const enter = `set -eu
+root=$1
+mount --bind "$root" "$root"
+cd "$root"
+mkdir -p old
+for dir in dev proc sys; do mount --rbind "/$dir" "$dir"; done
+mount -t tmpfs -o mode=755 tmpfs run
+shift
+while [ $# -gt 0 ]; do
+	mkdir -p "$1"
+	mount --bind "$2" "$1"
+	shift 2
+done
+pivot_root . old
+umount -l /old
+exec /bin/bash -o pipefail /script.sh`
+
+// runOn makes the root file system of a new Debian machine and runs a script there. It returns the output.
+func runOn(t *testing.T, suite, packages, script string, mounts, environment []string) string {
+	t.Helper()
+	root := t.TempDir()
+	debootstrap := exec.Command("debootstrap", "--variant=minbase", "--include="+packages, suite, root)
+	if out, err := debootstrap.CombinedOutput(); err != nil {
+		t.Fatalf("install Debian (make test-all installs debootstrap): %v\n%s", err, out)
+	}
+	// The temporary directory is its owner's alone, and a machine's root is not.
+	if err := os.Chmod(root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "script.sh"), []byte(script), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	listen, err := port.Free()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("unshare", append([]string{"--mount", "--propagation", "private", "sh", "-c", enter, "sh", root},
+		mounts...)...)
+	cmd.Env = append(environment, "HOME=/root", "LANG=C.UTF-8", "TERM=dumb",
+		"PATH=/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		fmt.Sprintf("CORACLE_LISTEN=127.0.0.1:%d", listen))
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	return string(out)
+}
+
+func needsAll(t *testing.T) {
+	t.Helper()
+	testenv.NeedsRoot(t)
+	if os.Getenv("CORACLE_TEST") != "all" {
+		t.Skip("it installs Debian: CORACLE_TEST=all runs it")
+	}
+}
+
+// TestReadme does on new machines what the README says. Go, its caches and the repository are this machine's;
+// everything else is downloaded.
+func TestReadme(t *testing.T) {
+	needsAll(t)
+	for _, suite := range []string{"bookworm", "trixie"} {
+		t.Run(suite, func(t *testing.T) {
+			out := runOn(t, suite, "ca-certificates,git,make", readme, []string{"clone", harness.Root(),
+				"usr/local/go", goVariable(t, "GOROOT"), "go/mod", goVariable(t, "GOMODCACHE"),
+				"go/build", goVariable(t, "GOCACHE")},
+				[]string{"GOMODCACHE=/go/mod", "GOCACHE=/go/build", "GOPROXY=" + goVariable(t, "GOPROXY"),
+					"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*"})
+			if !strings.Contains(out, "\n111122223333\n") {
+				t.Errorf("aws does not know its account:\n%s", out)
+			}
+		})
+	}
+}
+
+// TestArchive uses the archive of "make dist" on a machine without Go, without network, and without anything else that
+// Debian's smallest system lacks.
+func TestArchive(t *testing.T) {
+	needsAll(t)
+	dist := t.TempDir()
+	cmd := exec.Command("go", "run", "./hack/dist", "--arch", runtime.GOARCH, "--version", "v0.0.0", "-o", dist,
+		kubernetes.Default)
+	cmd.Dir = harness.Root()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("make dist: %v\n%s", err, out)
+	}
+	sums := exec.Command("sha256sum", "--check", "SHA256SUMS")
+	sums.Dir = dist
+	if out, err := sums.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	out := runOn(t, "bookworm", "ca-certificates", archive, []string{"clone", dist},
+		[]string{"http_proxy=http://127.0.0.1:1", "https_proxy=http://127.0.0.1:1",
+			"no_proxy=127.0.0.1,.eks.amazonaws.com"})
+	if !strings.Contains(out, "docs/differences-from-aws.md says") {
+		t.Errorf("the tour did not end:\n%s", out)
+	}
+}
+
+func goVariable(t *testing.T, name string) string {
+	t.Helper()
+	out, err := exec.Command("go", "env", name).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
