@@ -27,8 +27,8 @@ import (
 // EnvMirror names the environment variable with the URL of a mirror of Debian, instead of DefaultMirror.
 const EnvMirror = "CORACLE_DEBIAN_MIRROR"
 
-// DefaultMirror is Debian's content delivery network. It is plain HTTP, as in Debian itself: every file is compared with
-// a checksum that was pinned or signed, and a new machine has no certificate authorities.
+// DefaultMirror is Debian's content delivery network. It is plain HTTP, as in Debian itself: every file is compared
+// with a checksum that was pinned or signed, and a new machine has no certificate authorities.
 const DefaultMirror = "http://deb.debian.org/debian"
 
 const (
