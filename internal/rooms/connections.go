@@ -25,7 +25,7 @@ var Connections = map[string]string{
 	"cmd/coracle/up.go checkHealth":      command,
 
 	"internal/daemon/front.go clientConfig":       inProcess,
-	"internal/host/image/transport.go storeImage": inProcess,
+	"internal/host/image/transport.go storeIn":    inProcess,
 	"internal/host/image/transport.go putIndexed": inProcess,
 	"internal/host/image/transport.go loadImage":  inProcess,
 	"internal/host/image/public.go pullImage":     "it is given the transport of package outbound",

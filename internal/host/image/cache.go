@@ -47,7 +47,7 @@ type cache struct {
 	evicting     sync.Mutex // held while images are removed for others
 
 	mu      sync.Mutex
-	pending cacheSize      // of what is being fetched
+	pending pending        // of what is being fetched
 	storing map[string]int // by repository as it is stored: how many images are being stored there
 	// since has the repositories in which an image was being stored at any time since the listing under way began; nil
 	// when nothing is listed
@@ -67,10 +67,6 @@ type cache struct {
 func (c *cache) beginStoring(stored string) (end func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.addStoring(stored)
-}
-
-func (c *cache) addStoring(stored string) (end func()) {
 	for c.removing[stored] {
 		c.removed.Wait()
 	}
@@ -136,5 +132,5 @@ func (c *cache) mayBeStored(stored string) bool {
 // hasRoom reports whether there certainly is room for an image of a size, on a disk with so much free. The caller holds
 // mu.
 func (c *cache) hasRoom(need, limit cacheSize, free int64) bool {
-	return c.listed && c.size.add(c.pending).add(need).fits(limit) && need.blobs+diskspace.Reserve <= free
+	return c.listed && c.size.add(c.pending.total).add(need).fits(limit) && need.blobs+diskspace.Reserve <= free
 }

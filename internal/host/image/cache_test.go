@@ -159,7 +159,8 @@ func TestTheCacheIsBounded(t *testing.T) {
 	if after := bytesOfBlobs(t, r); after != before {
 		t.Errorf("it has changed the blobs from %d to %d bytes", before, after)
 	}
-	if r.cache.pending != (cacheSize{}) || len(r.cache.storing) != 0 || len(r.turns.sources) != 0 {
+	if r.cache.pending.total != (cacheSize{}) || len(r.cache.pending.by) != 0 || len(r.cache.storing) != 0 ||
+		len(r.turns.sources) != 0 {
 		t.Errorf("left: %v, %v, %v", r.cache.pending, r.cache.storing, r.turns.sources)
 	}
 }

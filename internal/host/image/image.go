@@ -83,7 +83,7 @@ type Registry struct {
 	turns      turns               // to fetch images
 	serving    turns               // of requests for manifests
 	decoding   *semaphore.Weighted // of manifests, by all
-	metadata   *semaphore.Weighted // bytes of manifests and configurations that pulls hold in memory
+	metadata   memories            // of manifests and configurations
 	space      space
 	cache      cache
 	commits    commits
@@ -117,7 +117,6 @@ func Open(o Options) (*Registry, error) {
 		assembled:    make(map[string]bool),
 		provisions:   make(map[string]*provision),
 		making:       make(chan struct{}, 1),
-		metadata:     semaphore.NewWeighted(maxPullMetadata),
 	}
 	r.cache.removed.L = &r.cache.mu
 	r.cache.maxManifests = maxCachedManifests

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -121,10 +122,9 @@ func TestManifestsOfPublicImagesAreBounded(t *testing.T) {
 			if read, most := counted.read.Load(), int64(maxMetadata+64<<10); read > most {
 				t.Errorf("%d bytes are read, want at most %d", read, most)
 			}
-			if !r.metadata.TryAcquire(maxPullMetadata) {
-				t.Fatal("memory is held after the pull")
+			if held := r.metadata.taken; held.total != (cacheSize{}) || len(held.by) != 0 {
+				t.Errorf("memory is held after the pull: %v", held)
 			}
-			r.metadata.Release(maxPullMetadata)
 			if status, _, _ := get(t, r, "team/other", "v1", "docker.io"); status != 403 ||
 				r.unreached.lastError("index.docker.io") != nil || r.unreached.lastError("docker.io") != nil {
 				t.Errorf("the registry counts as unreachable: %d", status)
@@ -133,27 +133,89 @@ func TestManifestsOfPublicImagesAreBounded(t *testing.T) {
 	}
 }
 
-// TestPullsShareMemory shows that pulls wait for memory, which a pull holds until it knows its manifests.
+// TestPullsShareMemory has networks that hold what they may of the memory for manifests: each leaves others as much as
+// it has, and an image of a usual size is fetched beside them.
 func TestPullsShareMemory(t *testing.T) {
 	t.Parallel()
 	n := newInternet()
 	r := open(t, Options{Transport: n})
 	n.push(t, "docker.io/library/nginx:1.27")
-	if !r.metadata.TryAcquire(maxPullMetadata - pullMetadata + 1) {
-		t.Fatal("memory is held without a pull")
+	var holders []*memory
+	for i := range 6 {
+		m := &memory{of: &r.metadata, holder: fmt.Sprint(i)}
+		for m.take(64<<10) == nil {
+		}
+		holders = append(holders, m)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	asked := n.asked.Load()
-	if err := r.pullImage(ctx, "docker.io/library/nginx", "docker.io/library/nginx", "1.27"); err == nil ||
-		!strings.Contains(err.Error(), "try again later") || n.asked.Load() != asked {
-		t.Errorf("a pull does not wait for memory: %v", err)
+	if held := r.metadata.taken.total.manifests; held > maxPullMetadata {
+		t.Errorf("%d bytes are held", held)
 	}
-	r.metadata.Release(1)
-	if err := r.pullImage(t.Context(), "docker.io/library/nginx", "docker.io/library/nginx", "1.27"); err != nil {
+	pull := func(source string) error {
+		return r.pullImage(t.Context(), source, "docker.io/library/nginx", "docker.io/library/nginx", "1.27")
+	}
+	if err := pull("0"); err == nil || !strings.Contains(err.Error(), "try again later") {
+		t.Errorf("a network that has its share gets more: %v", err)
+	}
+	if err := pull("10.0.0.9"); err != nil {
+		t.Errorf("another network: %v", err)
+	}
+	for _, m := range holders {
+		m.release()
+	}
+	if err := pull("0"); err != nil {
 		t.Error(err)
 	}
 }
+
+// TestManifestsTakeMemoryAsTheyCome has manifests of which a registry sends nothing.
+func TestManifestsTakeMemoryAsTheyCome(t *testing.T) {
+	t.Parallel()
+	n := newInternet()
+	var asked atomic.Int32
+	r := open(t, Options{Transport: roundTripper(func(request *http.Request) (*http.Response, error) {
+		answer, err := n.RoundTrip(request)
+		if err == nil && strings.HasPrefix(request.URL.Host, "evil") && strings.Contains(request.URL.Path, "/manifests/") {
+			answer.Body.Close()
+			answer.Body = silent{request.Context()}
+			asked.Add(1)
+		}
+		return answer, err
+	})})
+	n.push(t, "docker.io/library/app:1")
+	const pulls = 20
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	for i := range pulls {
+		repository := fmt.Sprintf("evil%d.example.com/big", i)
+		n.push(t, repository+":1")
+		running.Go(func() {
+			if err := r.pullImage(ctx, fmt.Sprint(i), repository, repository, "1"); err == nil {
+				t.Error("it has come")
+			}
+		})
+	}
+	eventually.Nil(t, "all wait for manifests", func() error {
+		if got := asked.Load(); got != pulls {
+			return fmt.Errorf("%d do", got)
+		}
+		return nil
+	})
+	if status, _, body := get(t, r, "library/app", "1", "docker.io"); status != 200 {
+		t.Errorf("another image: %d %s", status, body)
+	}
+	cancel()
+	running.Wait()
+}
+
+// silent is a body of which nothing comes.
+type silent struct{ ctx context.Context }
+
+func (s silent) Read([]byte) (int, error) {
+	<-s.ctx.Done()
+	return 0, context.Cause(s.ctx)
+}
+
+func (silent) Close() error { return nil }
 
 // unread fails when somebody reads it.
 type unread struct{ t *testing.T }

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -18,16 +20,52 @@ import (
 const (
 	// metadataTime bounds the reading of a manifest, so that a slow registry does not hold the memory of others.
 	metadataTime = time.Minute
-	// pullMetadata is what a pull may hold in memory until its manifests are known: those of an index and of an image,
-	// and a configuration.
-	pullMetadata = 3 * maxMetadata
-	// maxPullMetadata is what all pulls may hold. The others wait.
-	maxPullMetadata = 16 * pullMetadata
+	// maxPullMetadata is what manifests and configurations of all pulls may take in memory.
+	maxPullMetadata = 192 << 20
+	// What a byte, an object and a member of a manifest take in memory once it is read.
+	byteOfManifest, objectOfManifest, memberOfManifest = 2, 300, 100
 )
 
-// boundedMetadata is a transport to registries that bounds the bodies of all answers but those to requests for blobs:
-// the library reads manifests of 100 MiB into memory. It reads blobs as long as their descriptors say.
-type boundedMetadata struct{ http.RoundTripper }
+// memories is the memory that pulls have.
+type memories struct {
+	mu    sync.Mutex
+	taken pending
+}
+
+// memory is what manifests and configurations of a pull take. It grows as they come.
+type memory struct {
+	of     *memories
+	holder string
+	held   cacheSize
+}
+
+func (m *memory) take(bytes int64) error {
+	m.of.mu.Lock()
+	defer m.of.mu.Unlock()
+	need := cacheSize{manifests: bytes}
+	if !m.of.taken.leavesShare(m.holder, need, cacheSize{manifests: maxPullMetadata}) {
+		return errors.New("too many images are being fetched: try again later")
+	}
+	m.of.taken.add(m.holder, need)
+	m.held = m.held.add(need)
+	return nil
+}
+
+func (m *memory) release() {
+	m.of.mu.Lock()
+	defer m.of.mu.Unlock()
+	m.of.taken.sub(m.holder, m.held)
+	m.held = cacheSize{}
+}
+
+// boundedMetadata is a transport to registries for a pull that bounds the bodies of all answers but those to requests
+// for blobs: the library reads manifests of 100 MiB into memory. It reads blobs as long as their descriptors say, and
+// here they must not come too slowly.
+type boundedMetadata struct {
+	http.RoundTripper
+	memory *memory
+	stop   context.CancelCauseFunc // of the pull
+}
 
 func (t boundedMetadata) RoundTrip(request *http.Request) (*http.Response, error) {
 	asked := request // by the library, which may have been redirected
@@ -35,7 +73,11 @@ func (t boundedMetadata) RoundTrip(request *http.Request) (*http.Response, error
 		asked = asked.Response.Request
 	}
 	if isBlobPath(asked.URL.Path) {
-		return t.RoundTripper.RoundTrip(request)
+		response, err := t.RoundTripper.RoundTrip(request)
+		if err == nil {
+			response.Body = &paced{ReadCloser: response.Body, stop: t.stop}
+		}
+		return response, err
 	}
 	ctx, cancel := context.WithTimeout(request.Context(), metadataTime)
 	response, err := t.RoundTripper.RoundTrip(request.WithContext(ctx))
@@ -44,7 +86,8 @@ func (t boundedMetadata) RoundTrip(request *http.Request) (*http.Response, error
 		return nil, err
 	}
 	response.Request = request // not the one with the context that ends
-	response.Body = &metadataBody{ReadCloser: response.Body, of: asked.URL.Path, left: maxMetadata, cancel: cancel}
+	response.Body = &metadataBody{ReadCloser: response.Body, of: asked.URL.Path, left: maxMetadata, memory: t.memory,
+		cancel: cancel}
 	return response, nil
 }
 
@@ -125,6 +168,7 @@ type metadataBody struct {
 	left   int64
 	spent  int // objects
 	named  int // members
+	memory *memory
 	cancel context.CancelFunc
 }
 
@@ -146,6 +190,10 @@ func (b *metadataBody) Read(p []byte) (int, error) {
 	if b.named > maxMembers {
 		return 0, fmt.Errorf("%s has more than %d members, which indexes, manifests and configurations may have", b.of,
 			maxMembers)
+	}
+	takes := byteOfManifest*max(n, 0) + objectOfManifest*objects + memberOfManifest*members
+	if err := b.memory.take(int64(takes)); err != nil {
+		return 0, err
 	}
 	return n, err
 }

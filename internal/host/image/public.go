@@ -110,7 +110,7 @@ func (r *Registry) ensurePulled(ctx context.Context, source, from, to, reference
 	}
 	// Those who ask for the same wait for one.
 	result := r.pulls.DoChan(joinReference(to, reference), func() (any, error) {
-		return nil, recovery.Try(func() error { return r.pullImage(context.WithoutCancel(ctx), from, to, reference) })
+		return nil, recovery.Try(func() error { return r.pullImage(context.WithoutCancel(ctx), source, from, to, reference) })
 	})
 	select {
 	case <-ctx.Done():
@@ -128,10 +128,12 @@ func (r *Registry) ensurePulled(ctx context.Context, source, from, to, reference
 	}
 }
 
-// pullImage fetches an image: the one of this platform, and the index that names it.
-func (r *Registry) pullImage(ctx context.Context, from, to, reference string) error {
+// pullImage fetches an image for a source of requests: the one of this platform, and the index that names it.
+func (r *Registry) pullImage(ctx context.Context, asking, from, to, reference string) error {
 	ctx, cancel := context.WithTimeout(ctx, pullTime)
 	defer cancel()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	source := joinReference(from, reference)
 	ref, err := name.ParseReference(source)
 	if err != nil {
@@ -141,34 +143,48 @@ func (r *Registry) pullImage(ctx context.Context, from, to, reference string) er
 	if err := r.unreached.lastError(host); err != nil {
 		return r.refusalFor(source, host, err)
 	}
-	options := []remote.Option{remote.WithContext(ctx), remote.WithTransport(boundedMetadata{r.options.Transport}),
+	holder := networkOf(asking)
+	memory := &memory{of: &r.metadata, holder: holder}
+	defer memory.release()
+	options := []remote.Option{remote.WithContext(ctx),
+		remote.WithTransport(boundedMetadata{r.options.Transport, memory, stop}),
 		remote.WithAuth(authn.Anonymous), remote.WithPlatform(platform),
 		remote.WithRetryPredicate(func(error) bool { return false })}
-	if err := r.metadata.Acquire(ctx, pullMetadata); err != nil {
-		return Denied(fmt.Sprintf("fetch %s: too many images are being fetched: try again later", source))
-	}
-	held := int64(pullMetadata)
-	defer func() { r.metadata.Release(held) }()
-	hold := func(size int64) { // nothing but that is held from now on
-		size = min(size, held)
-		r.metadata.Release(held - size)
-		held = size
-	}
 	started := time.Now()
 	descriptor, err := remote.Get(ref, options...)
 	if err != nil {
 		return r.refusalFor(source, host, err)
 	}
-	if err := r.storePulled(ctx, to, reference, descriptor, hold); err != nil {
+	pull := &pull{holder: holder, repository: to, reference: reference, memory: memory, stop: stop}
+	if err := r.storePulled(ctx, pull, descriptor); err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause // and not what has come of it
+		}
 		return r.refusalFor(source, host, err)
 	}
 	r.options.Log.Info("fetched an image", "image", source, "took", time.Since(started).Round(time.Millisecond))
 	return nil
 }
 
-// storePulled stores what a registry has under a reference. It calls hold with how much memory it needs for that.
-func (r *Registry) storePulled(ctx context.Context, repository, reference string, descriptor *remote.Descriptor,
-	hold func(size int64)) (err error) {
+// pull is an image that is being fetched.
+type pull struct {
+	holder                string // of memory and room
+	repository, reference string // where it is stored
+	memory                *memory
+	stop                  context.CancelCauseFunc
+}
+
+// networkOf returns whose network a source of requests is in: the address of the daemon there.
+func networkOf(source string) string {
+	if _, local, ok := strings.Cut(source, " "); ok {
+		return local
+	}
+	return source
+}
+
+// storePulled stores what a registry has under a reference.
+func (r *Registry) storePulled(ctx context.Context, p *pull, descriptor *remote.Descriptor) (err error) {
+	repository, reference := p.repository, p.reference
 	var index v1.ImageIndex
 	var image v1.Image
 	if descriptor.MediaType.IsIndex() {
@@ -182,8 +198,8 @@ func (r *Registry) storePulled(ctx context.Context, repository, reference string
 	if err != nil {
 		return err
 	}
-	blobs, size := []v1.Descriptor{descriptor.Descriptor}, descriptor.Size
-	manifests := size
+	blobs := []v1.Descriptor{descriptor.Descriptor}
+	manifests := descriptor.Size
 	var digest v1.Hash
 	if image != nil {
 		manifest, err := image.Manifest()
@@ -191,6 +207,9 @@ func (r *Registry) storePulled(ctx context.Context, repository, reference string
 			return err
 		}
 		if err := checkMetadataSize("the configuration", manifest.Config.Size); err != nil {
+			return err
+		}
+		if err := p.memory.take(byteOfManifest * manifest.Config.Size); err != nil {
 			return err
 		}
 		if digest, err = image.Digest(); err != nil {
@@ -201,25 +220,25 @@ func (r *Registry) storePulled(ctx context.Context, repository, reference string
 			return err
 		}
 		blobs = append(append(blobs, manifest.Layers...), manifest.Config, v1.Descriptor{Digest: digest, Size: own})
-		size += own + manifest.Config.Size
 		manifests += own
 	}
-	hold(size)
 	marks := []string{reference}
-	if host, _, _ := strings.Cut(repository, "/"); isECRHost(host) {
-		if strings.Contains(reference, ":") {
-			marks = nil
-		}
-	} else {
+	host, _, _ := strings.Cut(repository, "/")
+	cached := !isECRHost(host)
+	if cached {
 		marks = append(marks, descriptor.Digest.String())
 		if image != nil {
 			marks = append(marks, digest.String())
 		}
-		var release func()
-		if release, err = r.makeRoom(ctx, repository, blobs, manifests, len(marks)); err != nil {
-			return err
-		}
-		defer release()
+	} else if strings.Contains(reference, ":") {
+		marks = nil
+	}
+	room, err := r.makeRoom(ctx, p.stop, p.holder, repository, blobs, manifests, len(marks), cached)
+	if err != nil {
+		return err
+	}
+	defer room.close()
+	if cached {
 		defer func() {
 			if err != nil {
 				err = errors.Join(err, r.dropFailed(context.WithoutCancel(ctx), repository, marks))
@@ -233,9 +252,9 @@ func (r *Registry) storePulled(ctx context.Context, repository, reference string
 		}
 	}
 	if index != nil {
-		err = r.putIndexed(ctx, joinReference(repository, reference), index, image)
+		err = r.putIndexed(ctx, joinReference(repository, reference), index, image, room)
 	} else {
-		err = r.storeImage(ctx, joinReference(repository, reference), image)
+		err = r.storeIn(ctx, joinReference(repository, reference), image, room)
 	}
 	if err != nil || strings.Contains(reference, ":") {
 		return err

@@ -96,9 +96,13 @@ func (a *answer) Write(p []byte) (int, error) {
 // storageOptions are the options of clients of the storage.
 func (r *Registry) storageOptions(ctx context.Context) []remote.Option { return r.directly(ctx, nil) }
 
+func (r *Registry) inside(running *sync.WaitGroup) http.RoundTripper {
+	return within{http.HandlerFunc(r.serveStorage), running}
+}
+
 func (r *Registry) directly(ctx context.Context, running *sync.WaitGroup) []remote.Option {
 	return []remote.Option{
-		remote.WithContext(ctx), remote.WithTransport(within{http.HandlerFunc(r.serveStorage), running}),
+		remote.WithContext(ctx), remote.WithTransport(r.inside(running)),
 		remote.WithJobs(2),
 		// What the storage refuses once, such as a layer with another digest, it refuses again; each try would leave
 		// its bytes.
@@ -113,6 +117,11 @@ const maxLayers = 500
 // storeImage stores an image under a reference. Its configuration, which the library reads into memory, must not be
 // larger than maxMetadata, and it must not have more than maxLayers, whoever made it.
 func (r *Registry) storeImage(ctx context.Context, reference string, image v1.Image) error {
+	return r.storeIn(ctx, reference, image, nil)
+}
+
+// storeIn stores an image, of which the blobs take room as they come; nil for one whose blobs are on this host.
+func (r *Registry) storeIn(ctx context.Context, reference string, image v1.Image, room *room) error {
 	manifest, err := image.Manifest()
 	if err != nil {
 		return err
@@ -128,13 +137,18 @@ func (r *Registry) storeImage(ctx context.Context, reference string, image v1.Im
 		return err
 	}
 	defer r.cache.beginStoring(strings.TrimPrefix(ref.Context().RepositoryStr(), "/"))()
-	release, err := r.space.reserve(r.options.Dir, append(manifest.Layers, manifest.Config))
-	if err != nil {
-		return fmt.Errorf("store %s: %w", reference, err)
-	}
-	defer release()
 	var running sync.WaitGroup
-	if err := remote.Write(ref, image, r.directly(ctx, &running)...); err != nil {
+	options := r.directly(ctx, &running)
+	if room != nil {
+		options = append(options, remote.WithTransport(arrivals{r.inside(&running), room}))
+	} else {
+		release, err := r.space.reserve(r.options.Dir, append(manifest.Layers, manifest.Config))
+		if err != nil {
+			return fmt.Errorf("store %s: %w", reference, err)
+		}
+		defer release()
+	}
+	if err := remote.Write(ref, image, options...); err != nil {
 		running.Wait() // for what would still be stored
 		return errors.Join(err, r.dropUploads(context.WithoutCancel(ctx), ref.Context().RepositoryStr()))
 	}
@@ -158,11 +172,12 @@ func (r *Registry) putIndex(ctx context.Context, reference string, index v1.Imag
 	if err != nil {
 		return err
 	}
-	return r.putIndexed(ctx, reference, index, image)
+	return r.putIndexed(ctx, reference, index, image, nil)
 }
 
-// putIndexed stores an index and the image of it that is given; nil for none.
-func (r *Registry) putIndexed(ctx context.Context, reference string, index v1.ImageIndex, image v1.Image) error {
+// putIndexed stores an index and the image of it that is given; nil for none. See storeIn for room.
+func (r *Registry) putIndexed(ctx context.Context, reference string, index v1.ImageIndex, image v1.Image,
+	room *room) error {
 	repository, _, err := splitReference(reference)
 	if err != nil {
 		return err
@@ -173,7 +188,7 @@ func (r *Registry) putIndexed(ctx context.Context, reference string, index v1.Im
 		if err != nil {
 			return err
 		}
-		if err := r.storeImage(ctx, joinReference(repository, digest.String()), image); err != nil {
+		if err := r.storeIn(ctx, joinReference(repository, digest.String()), image, room); err != nil {
 			return err
 		}
 	}

@@ -17,7 +17,8 @@ type Instances interface {
 }
 
 // privateDNSName returns the name of an instance's node. EC2 is asked each time: a terminated instance has no name any
-// more, while credentials from it live on, and another instance may have got its address.
+// more, while credentials from it live on, and another instance may have got its address. One of another VPC may have
+// the address, and with it the name, of a node of the cluster.
 func (a *Authenticator) privateDNSName(ctx context.Context, c record.Cluster, instanceID string) (string, error) {
 	if a.instances == nil {
 		return "", fmt.Errorf("private DNS name of instance %s: no EC2 to ask", instanceID)
@@ -29,9 +30,14 @@ func (a *Authenticator) privateDNSName(ctx context.Context, c record.Cluster, in
 	}
 	for _, r := range out.Reservations {
 		for _, i := range r.Instances {
-			if aws.ToString(i.InstanceId) == instanceID && aws.ToString(i.PrivateDnsName) != "" {
-				return *i.PrivateDnsName, nil
+			if aws.ToString(i.InstanceId) != instanceID || aws.ToString(i.PrivateDnsName) == "" {
+				continue
 			}
+			if vpc := aws.ToString(i.VpcId); vpc != c.VPCID {
+				return "", fmt.Errorf("private DNS name of instance %s: it is in %s, and the cluster's nodes are in %s",
+					instanceID, vpc, c.VPCID)
+			}
+			return *i.PrivateDnsName, nil
 		}
 	}
 	return "", fmt.Errorf("private DNS name of instance %s: the instance has none", instanceID)
