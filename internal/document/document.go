@@ -82,14 +82,22 @@ func (e *expansion) expandedSize(n *yaml.Node) (int, error) {
 		if total += size; total > e.limit {
 			return 0,
 				fmt.Errorf(
-					"line %d: the document is larger than %d KiB once its aliases are replaced: write fewer of them",
-					n.Line, e.limit>>10)
+					"line %d: the document is larger than %s once its aliases are replaced: write fewer of them",
+					n.Line, inUnits(e.limit))
 		}
 	}
 	if n.Anchor != "" {
 		e.sizes[n] = total
 	}
 	return total, nil
+}
+
+// inUnits returns a number of bytes as people write it.
+func inUnits(bytes int) string {
+	if bytes >= 1<<20 {
+		return fmt.Sprintf("%d MiB", bytes>>20)
+	}
+	return fmt.Sprintf("%d KiB", bytes>>10)
 }
 
 // errTooDeep says that a TOML document is refused.

@@ -86,8 +86,8 @@ func TestParseAWSAuth(t *testing.T) {
 				"mapUsers":    "- userarn: arn:aws:iam::111122223333:user/alice\n  username: alice\n",
 			},
 			users: map[string]mapping{"arn:aws:iam::111122223333:user/alice": {Username: "alice"}},
-			errors: []string{"mapRoles: line 2: the document is larger than 4096 KiB",
-				"mapAccounts: line 1: the document is larger than 4096 KiB"},
+			errors: []string{"mapRoles: line 2: the document is larger than 4 MiB",
+				"mapAccounts: line 1: the document is larger than 4 MiB"},
 		},
 		{
 			name: "groups that are no list",
