@@ -4,9 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"path"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -154,57 +152,30 @@ const apiServerClients = "internal/kube/client/http.go"
 // So whoever connects to something else is in the table, with the reason why no user chooses the address.
 func TestOnlyNamedPlacesConnect(t *testing.T) {
 	t.Parallel()
-	const root = "../.."
 	used := make(map[string]bool)
-	files := 0
-	for _, top := range []string{"internal", "cmd/coracle", "kubernetes", "node"} {
-		err := filepath.WalkDir(filepath.Join(root, top), func(name string, d fs.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			relative := filepath.ToSlash(strings.TrimPrefix(name, root+"/"))
-			if d.IsDir() {
-				if d.Name() == "testdata" || slices.Contains(Inside, relative) || strings.HasPrefix(relative,
-					"kubernetes/v") {
-					return fs.SkipDir
-				}
-				return nil
-			}
-			if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
-				return nil
-			}
-			file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-			if err != nil {
-				return err
-			}
-			if slices.ContainsFunc(file.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == `"testing"` }) {
-				return nil // part of tests
-			}
-			files++
-			kubernetes := slices.ContainsFunc(file.Imports, func(i *ast.ImportSpec) bool {
-				return strings.HasPrefix(i.Path.Value, `"k8s.io/client-go/`)
-			})
-			for _, p := range connections(file, relative) {
-				if kubernetes && relative != apiServerClients {
-					t.Errorf("%s uses %s: clients of API servers are made by HTTP of %s, which bounds what they read",
-						p.name, p.by, apiServerClients)
-				}
-				if _, named := Connections[p.name]; !named {
-					t.Errorf(
-						"%s uses %s: connect to addresses that users choose by package outbound, or name the place "+
-							"in internal/rooms and say why no user chooses where it leads", p.name, p.by)
-				}
-				used[p.name] = true
-			}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
+	eachSource(t, []string{"internal", "cmd/coracle", "kubernetes", "node"}, func(s source) {
+		if slices.ContainsFunc(Inside, func(room string) bool { return isWithinPath(s.dir, room) }) {
+			return
 		}
-	}
-	if files < 100 {
-		t.Fatalf("only %d files were found", files)
-	}
+		if slices.ContainsFunc(s.file.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == `"testing"` }) {
+			return // part of tests
+		}
+		kubernetes := slices.ContainsFunc(s.file.Imports, func(i *ast.ImportSpec) bool {
+			return strings.HasPrefix(i.Path.Value, `"k8s.io/client-go/`)
+		})
+		for _, p := range connections(s.file, s.name) {
+			if kubernetes && s.name != apiServerClients {
+				t.Errorf("%s uses %s: clients of API servers are made by HTTP of %s, which bounds what they read",
+					p.name, p.by, apiServerClients)
+			}
+			if _, named := Connections[p.name]; !named {
+				t.Errorf(
+					"%s uses %s: connect to addresses that users choose by package outbound, or name the place "+
+						"in internal/rooms and say why no user chooses where it leads", p.name, p.by)
+			}
+			used[p.name] = true
+		}
+	})
 	for name := range Connections {
 		if !used[name] {
 			t.Errorf("the table has %s, which connects to nothing", name)

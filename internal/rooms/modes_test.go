@@ -2,10 +2,7 @@ package rooms
 
 import (
 	"go/ast"
-	"go/parser"
 	"go/token"
-	"io/fs"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -38,54 +35,39 @@ var reason = regexp.MustCompile(`(?i)\bopen to others[:,] \S`)
 func TestWhatIsOpenToOthersSaysWhy(t *testing.T) {
 	t.Parallel()
 	seen := 0
-	for _, root := range []string{"cmd", "internal"} {
-		err := filepath.WalkDir(filepath.Join("../..", root), func(path string, d fs.DirEntry, err error) error {
-			dir := filepath.ToSlash(strings.TrimPrefix(filepath.Dir(path), "../../"))
-			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-				return err
+	eachSource(t, []string{"cmd", "internal"}, func(s source) {
+		for room := range elsewhere {
+			if isWithinPath(s.dir, room) {
+				return
 			}
-			for room := range elsewhere {
-				if isWithinPath(dir, room) {
-					return nil
-				}
-			}
-			files := token.NewFileSet()
-			file, err := parser.ParseFile(files, path, nil, parser.ParseComments)
-			if err != nil {
-				return err
-			}
-			said := map[int]bool{} // by line
-			for _, group := range file.Comments {
-				if reason.MatchString(strings.Join(strings.Fields(group.Text()), " ")) {
-					said[files.Position(group.End()).Line] = true
-				}
-			}
-			ast.Inspect(file, func(n ast.Node) bool {
-				call, ok := n.(*ast.CallExpr)
-				if !ok {
-					return true
-				}
-				open, calls := opensToOthers(call)
-				if calls {
-					seen++
-				}
-				if !open {
-					return true
-				}
-				lines := []int{files.Position(call.Pos()).Line - 1, files.Position(call.Pos()).Line,
-					files.Position(call.End()).Line}
-				if !slices.ContainsFunc(lines, func(line int) bool { return said[line] }) {
-					t.Errorf("%s: it lets others in: use 0600 or 0700, or say who needs it (\"open to others: ...\")",
-						files.Position(call.Pos()))
-				}
-				return true
-			})
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
 		}
-	}
+		said := map[int]bool{} // by line
+		for _, group := range s.file.Comments {
+			if reason.MatchString(strings.Join(strings.Fields(group.Text()), " ")) {
+				said[s.files.Position(group.End()).Line] = true
+			}
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			open, calls := opensToOthers(call)
+			if calls {
+				seen++
+			}
+			if !open {
+				return true
+			}
+			lines := []int{s.files.Position(call.Pos()).Line - 1, s.files.Position(call.Pos()).Line,
+				s.files.Position(call.End()).Line}
+			if !slices.ContainsFunc(lines, func(line int) bool { return said[line] }) {
+				t.Errorf("%s: it lets others in: use 0600 or 0700, or say who needs it (\"open to others: ...\")",
+					s.files.Position(call.Pos()))
+			}
+			return true
+		})
+	})
 	if seen < 50 {
 		t.Errorf("only %d calls were seen", seen)
 	}
