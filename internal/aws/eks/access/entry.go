@@ -313,6 +313,7 @@ func (s *Service) newEntry(
 // checkGroups checks Kubernetes groups and removes repetitions. A group is a plain name: only usernames are templates.
 func checkGroups(cluster string, groups []string) ([]string, error) {
 	var out []string
+	seen := make(map[string]bool, len(groups))
 	for _, g := range groups {
 		if prefix, reserved := accesspolicy.ReservedPrefix(g); reserved {
 			return nil, exception.InvalidParameter(
@@ -327,7 +328,8 @@ func checkGroups(cluster string, groups []string) ([]string, error) {
 				cluster, "The kubernetes group name %s is invalid, only a username can contain a template", g,
 			)
 		}
-		if !slices.Contains(out, g) {
+		if !seen[g] {
+			seen[g] = true
 			out = append(out, g)
 		}
 	}

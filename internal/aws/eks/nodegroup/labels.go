@@ -35,6 +35,10 @@ func changeLabels(
 	if in == nil || len(in.AddOrUpdateLabels) == 0 && len(in.RemoveLabels) == 0 {
 		return now, nil, nil
 	}
+	removed := make(map[string]bool, len(in.RemoveLabels))
+	for _, key := range in.RemoveLabels {
+		removed[key] = true
+	}
 	for _, key := range slices.Sorted(maps.Keys(in.AddOrUpdateLabels)) {
 		value := in.AddOrUpdateLabels[key]
 		switch {
@@ -46,7 +50,7 @@ func changeLabels(
 			return nil, nil, g.InvalidParameter(
 				"Label cannot contain reserved prefixes [kubernetes.io/, k8s.io/, eks.amazonaws.com/]",
 			)
-		case slices.Contains(in.RemoveLabels, key):
+		case removed[key]:
 			return nil, nil, g.InvalidParameter("Label %s can't be both added and removed", key)
 		}
 	}
@@ -105,10 +109,13 @@ func reservedLabel(key string) bool {
 	return !slices.Contains(kubeletLabels, key) && !slices.ContainsFunc(kubeletLabelNamespaces, within)
 }
 
-// sameTaint reports whether one taint takes the place of the other: a node has one of a key and an effect.
-func sameTaint(a, b types.Taint) bool {
-	return aws.ToString(a.Key) == aws.ToString(b.Key) && a.Effect == b.Effect
+// taintID identifies a taint: a node has one of a key and an effect.
+type taintID struct {
+	key    string
+	effect types.TaintEffect
 }
+
+func taintIDOf(t types.Taint) taintID { return taintID{aws.ToString(t.Key), t.Effect} }
 
 // changeTaints are the taints of a group after a change, and the parameters of its update.
 // https://docs.aws.amazon.com/eks/latest/userguide/node-taints-managed-node-groups.html
@@ -118,31 +125,48 @@ func changeTaints(
 	if in == nil || len(in.AddOrUpdateTaints) == 0 && len(in.RemoveTaints) == 0 {
 		return now, nil, nil
 	}
-	for _, list := range [][]types.Taint{in.AddOrUpdateTaints, in.RemoveTaints} {
-		for i, t := range list {
+	read := func(list []types.Taint) (map[taintID]types.Taint, error) {
+		taints := make(map[taintID]types.Taint, len(list))
+		for _, t := range list {
 			if err := checkTaint(g, t); err != nil {
-				return nil, nil, err
+				return nil, err
 			}
-			if slices.ContainsFunc(list[:i], func(other types.Taint) bool { return sameTaint(t, other) }) {
-				return nil, nil, g.InvalidParameter(
+			if _, twice := taints[taintIDOf(t)]; twice {
+				return nil, g.InvalidParameter(
 					"Taint with key %s and effect %s is specified more than once", aws.ToString(t.Key), t.Effect,
 				)
 			}
+			taints[taintIDOf(t)] = t
 		}
+		return taints, nil
 	}
-	out := slices.Clone(now)
+	added, err := read(in.AddOrUpdateTaints)
+	if err != nil {
+		return nil, nil, err
+	}
+	removed, err := read(in.RemoveTaints)
+	if err != nil {
+		return nil, nil, err
+	}
 	for _, t := range in.RemoveTaints {
-		if slices.ContainsFunc(in.AddOrUpdateTaints, func(other types.Taint) bool { return sameTaint(t, other) }) {
+		if _, both := added[taintIDOf(t)]; both {
 			return nil, nil, g.InvalidParameter(
 				"Taint with key %s and effect %s can't be both added and removed", aws.ToString(t.Key), t.Effect,
 			)
 		}
-		out = slices.DeleteFunc(out, func(other types.Taint) bool { return sameTaint(t, other) })
+	}
+	out := slices.DeleteFunc(slices.Clone(now), func(t types.Taint) bool {
+		_, ok := removed[taintIDOf(t)]
+		return ok
+	})
+	for i, t := range out { // one that is updated keeps its place
+		if updated, ok := added[taintIDOf(t)]; ok {
+			out[i] = updated
+			delete(added, taintIDOf(t))
+		}
 	}
 	for _, t := range in.AddOrUpdateTaints {
-		if i := slices.IndexFunc(out, func(other types.Taint) bool { return sameTaint(t, other) }); i >= 0 {
-			out[i] = t
-		} else {
+		if _, isNew := added[taintIDOf(t)]; isNew {
 			out = append(out, t)
 		}
 	}

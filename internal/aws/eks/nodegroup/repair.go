@@ -41,21 +41,19 @@ func changeRepair(
 			)
 		}
 	}
-	for i, o := range in.NodeRepairConfigOverrides {
+	overridden := make(map[[2]string]bool, len(in.NodeRepairConfigOverrides))
+	for _, o := range in.NodeRepairConfigOverrides {
 		if err := checkOverride(g, o); err != nil {
 			return nil, nil, err
 		}
-		for _, other := range in.NodeRepairConfigOverrides[:i] {
-			if aws.ToString(other.NodeMonitoringCondition) == aws.ToString(o.NodeMonitoringCondition) &&
-				aws.ToString(other.NodeUnhealthyReason) == aws.ToString(o.NodeUnhealthyReason) {
-				return nil, nil, g.InvalidParameter(
-					"nodeRepairConfigOverrides has more than one member for nodeMonitoringCondition %s and "+
-						"nodeUnhealthyReason %s",
-					*o.NodeMonitoringCondition,
-					*o.NodeUnhealthyReason,
-				)
-			}
+		what := [2]string{aws.ToString(o.NodeMonitoringCondition), aws.ToString(o.NodeUnhealthyReason)}
+		if overridden[what] {
+			return nil, nil, g.InvalidParameter(
+				"nodeRepairConfigOverrides has more than one member for nodeMonitoringCondition %s and "+
+					"nodeUnhealthyReason %s", what[0], what[1],
+			)
 		}
+		overridden[what] = true
 	}
 	out := *in
 	if out.Enabled == nil {
