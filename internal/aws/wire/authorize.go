@@ -59,7 +59,21 @@ func Authorize(ctx context.Context, targets ...Target) error {
 	if c.authorize == nil {
 		return errors.New("wire.Authorize: the context carries no authorizer; it was not made by a Mux")
 	}
-	return c.authorize.Authorize(ctx, c.caller, c.withConditions(targets))
+	return c.decide(ctx, c.authorize, targets)
+}
+
+// maxTargets is how many things one request may do. AWS's limits of lists are 1,000 and less, and what a member of one
+// concerns may be two or three targets.
+const maxTargets = 5000
+
+// decide asks the authorizer, unless a request names so many things that it would take the memory of others: it does so
+// before anybody knows whether its caller may do any of them.
+func (c *call) decide(ctx context.Context, authorizer Authorizer, targets []Target) error {
+	if len(targets) > maxTargets {
+		return Errorf("ValidationError", "The request concerns %d resources, and may concern %d: make several requests.",
+			len(targets), maxTargets)
+	}
+	return authorizer.Authorize(ctx, c.caller, c.withConditions(targets))
 }
 
 // withConditions returns targets with the condition keys that every request has. No service can put others in their

@@ -122,6 +122,29 @@ func claiming(context.Context, string, *eks.ListClustersInput) ([]wire.Target, e
 	}}}, nil
 }
 
+// What a request names costs memory before its caller is known to have any permission.
+func TestTargetsAreBounded(t *testing.T) {
+	t.Parallel()
+	p := &policy{}
+	m := wire.NewMux(wire.Options{Credentials: keys{}, Authorizer: p})
+	m.Register(wire.EKS, wire.Handle(eksService{}.ListClusters, func(context.Context, string, *eks.ListClustersInput) (
+		[]wire.Target, error) {
+		return make([]wire.Target, 5001), nil
+	}))
+	_, err := eks.NewFromConfig(config(m)).ListClusters(t.Context(), nil)
+	if err == nil || !strings.Contains(err.Error(), "The request concerns 5001 resources, and may concern 5000") {
+		t.Errorf("ListClusters: %v", err)
+	}
+	if p.asked != nil {
+		t.Errorf("the policy was asked about %d targets", len(p.asked))
+	}
+	request := httptest.NewRequest(http.MethodGet, "/", nil)
+	err = wire.Authorize(wire.NewContext(request, alice, "us-west-2", p, time.Now()), make([]wire.Target, 5001)...)
+	if err == nil || !strings.Contains(err.Error(), "may concern 5000") {
+		t.Errorf("Authorize: %v", err)
+	}
+}
+
 func TestNoServiceReplacesGlobalConditionKeys(t *testing.T) {
 	t.Parallel()
 	p := &policy{}

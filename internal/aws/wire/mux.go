@@ -403,7 +403,7 @@ func (m *Mux) authorize(ctx, recorded context.Context, c *call, op *operation) e
 		targets = []Target{{Action: op.action, Resource: "*"}}
 	}
 	began := m.options.Now()
-	err = m.options.Authorizer.Authorize(ctx, c.caller, c.withConditions(targets))
+	err = c.decide(ctx, m.options.Authorizer, targets)
 	observeDecision(err, m.options.Now().Sub(began))
 	return err
 }
