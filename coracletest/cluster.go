@@ -18,14 +18,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
-	"github.com/aws/aws-sdk-go-v2/service/sts"
-	smithyhttp "github.com/aws/smithy-go/transport/http"
 	"golang.org/x/oauth2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
+
+	"github.com/coracle-eks/coracle/internal/kube/authenticator/authenticatortest"
 )
 
 const (
@@ -271,20 +271,13 @@ func isNotFound(err error) bool {
 	return ok
 }
 
-// tokenSource makes bearer tokens of a cluster as "aws eks get-token" does: a presigned request to STS that says who
-// asks.
+// tokenSource makes bearer tokens of a cluster, as "aws eks get-token" does.
 type tokenSource struct {
 	cluster string
 	config  aws.Config
 }
 
 func (s *tokenSource) Token() (*oauth2.Token, error) {
-	presigner := sts.NewPresignClient(sts.NewFromConfig(s.config, sts.WithAPIOptions(
-		smithyhttp.SetHeaderValue("x-k8s-aws-id", s.cluster), smithyhttp.SetHeaderValue("X-Amz-Expires", "60"))))
-	request, err := presigner.PresignGetCallerIdentity(context.Background(), &sts.GetCallerIdentityInput{})
-	if err != nil {
-		return nil, fmt.Errorf("presign a token for the cluster %s: %w", s.cluster, err)
-	}
-	token := "k8s-aws-v1." + base64.RawURLEncoding.EncodeToString([]byte(request.URL))
-	return &oauth2.Token{AccessToken: token, Expiry: time.Now().Add(tokenLife)}, nil
+	token, err := authenticatortest.Token(context.Background(), s.config, s.cluster)
+	return &oauth2.Token{AccessToken: token, Expiry: time.Now().Add(tokenLife)}, err
 }

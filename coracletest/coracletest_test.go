@@ -3,13 +3,13 @@ package coracletest_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
@@ -25,21 +25,15 @@ import (
 	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
-// program has the tests run the coracle of the repository, with what is built there.
-func program(t *testing.T) {
-	t.Helper()
-	testenv.NeedsSetup(t)
-	_, file, _, _ := runtime.Caller(0)
-	bin := filepath.Join(filepath.Dir(filepath.Dir(file)), "bin")
+// TestMain has the tests run the coracle of the repository, with what is built there.
+func TestMain(m *testing.M) {
 	if os.Getenv(coracletest.EnvProgram) == "" {
-		// Not t.Setenv, which tests that run in parallel may not call.
-		if err := os.Setenv(coracletest.EnvProgram, filepath.Join(bin, "coracle")); err != nil {
-			t.Fatal(err)
+		_, file, _, _ := runtime.Caller(0)
+		program := filepath.Join(filepath.Dir(filepath.Dir(file)), "bin/coracle")
+		if err := os.Setenv(coracletest.EnvProgram, program); err != nil {
+			panic(err)
 		}
 	}
-}
-
-func TestMain(m *testing.M) {
 	if os.Getenv("CORACLETEST_CHILD") != "" {
 		child()
 		return
@@ -49,7 +43,7 @@ func TestMain(m *testing.M) {
 
 func TestAccountsAreApart(t *testing.T) {
 	t.Parallel()
-	program(t)
+	testenv.NeedsSetup(t)
 	one, two := coracletest.Start(t), coracletest.Start(t)
 	for _, c := range []*coracletest.Coracle{one, two} {
 		out, err := sts.NewFromConfig(c.AWSConfig()).GetCallerIdentity(t.Context(), &sts.GetCallerIdentityInput{})
@@ -72,7 +66,7 @@ func TestAccountsAreApart(t *testing.T) {
 
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	program(t)
+	testenv.NeedsSetup(t)
 	c := coracletest.Start(t)
 	cluster := c.Cluster(t, "it", coracletest.WithNodes(1))
 	client, err := kubernetes.NewForConfig(cluster.RESTConfig())
@@ -93,7 +87,7 @@ func TestCluster(t *testing.T) {
 // Tests that share a cluster keep apart by namespaces.
 func TestSharedCluster(t *testing.T) {
 	t.Parallel()
-	program(t)
+	testenv.NeedsSetup(t)
 	var clusters []*coracletest.Cluster
 	for range 2 {
 		clusters = append(clusters, coracletest.SharedCluster(t))
@@ -113,17 +107,16 @@ func TestSharedCluster(t *testing.T) {
 	}
 }
 
-// child is a test binary of somebody else, which is killed.
+// child is a test binary of somebody else, which is killed before its standard input ends.
 func child() {
-	t := &testing.T{}
-	c := coracletest.Start(t)
+	c := coracletest.Start(&testing.T{})
 	fmt.Println(c.Endpoint())
-	time.Sleep(time.Hour)
+	_, _ = io.Copy(io.Discard, os.Stdin) // it is killed meanwhile
 }
 
 func TestNothingIsLeftBehind(t *testing.T) {
 	t.Parallel()
-	program(t)
+	testenv.NeedsSetup(t)
 	dir := t.TempDir()
 	self, err := os.Executable()
 	if err != nil {
@@ -133,6 +126,9 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	cmd.Env = append(os.Environ(), "CORACLETEST_CHILD=1", "TMPDIR="+dir)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
 	if err := cmd.Start(); err != nil {
@@ -155,7 +151,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 
 func TestAnExistingDaemon(t *testing.T) {
 	t.Parallel()
-	program(t)
+	testenv.NeedsSetup(t)
 	c := coracletest.Start(t)
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestAccountsAreApart$", "-test.v")
 	cmd.Env = append(os.Environ(), coracletest.EnvDataDir+"="+c.DataDir())
