@@ -63,6 +63,12 @@ func TestFleet(t *testing.T) {
 		!strings.HasPrefix(codes["m5.enormous"], "InvalidParameterValue: Invalid value 'm5.enormous'") {
 		t.Errorf("errors %v", codes)
 	}
+	long := override("m5.xlarge", a)
+	long.InstanceType = types.InstanceType("m5." + strings.Repeat("x", 10_000))
+	cut := awstest.Must[*ec2.CreateFleetOutput](t)(w.CreateFleet(ctx, request(1, long))).Errors
+	if len(cut) != 1 || len(*cut[0].ErrorMessage) > 520 || !strings.HasSuffix(*cut[0].ErrorMessage, "x...") {
+		t.Errorf("of a long name: %.600s", *cut[0].ErrorMessage)
+	}
 	id := out.Instances[0].InstanceIds[0]
 	v := waitForState(w, id, types.InstanceStateNameRunning)
 	if tags := listTags(w, id); tags["aws:ec2:fleet-id"] != *out.FleetId || tags["karpenter.sh/nodepool"] != "default" ||

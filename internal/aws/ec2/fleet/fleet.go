@@ -405,9 +405,16 @@ func (f *filling) recordFailure(p pool, lifecycle types.InstanceLifecycle, err e
 	default:
 		return err
 	}
+	if text := *e.ErrorMessage; len(text) > maxMessage {
+		e.ErrorMessage = aws.String(strings.ToValidUTF8(text[:maxMessage], "") + "...")
+	}
 	f.fleet.Errors = append(f.fleet.Errors, e)
 	return nil
 }
+
+// maxMessage is how many bytes are kept of why a pool could not launch. There may be thousands, and each may have a name
+// of its user's in it.
+const maxMessage = 512
 
 // takeDown terminates what was launched from some launch on, because it is less than the least that was wanted.
 func (f *filling) takeDown(from int) error {

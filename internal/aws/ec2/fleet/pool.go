@@ -108,7 +108,7 @@ func (s *Service) resolvePools(sc resource.Scope, q *ec2.CreateFleetInput) ([]po
 const maxPools = 10_000
 
 // maxSources bounds the overrides of all of them, in bytes: an answer has those of each that could not launch.
-const maxSources = 32 << 20
+const maxSources = 4 << 20
 
 var errTooManyPools = resource.Invalid("The request asks for more than %d combinations of an instance type and a "+
 	"subnet, or has more than %d bytes of overrides for all of them: name fewer subnets, or instance requirements "+
