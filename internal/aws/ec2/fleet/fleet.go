@@ -412,8 +412,8 @@ func (f *filling) recordFailure(p pool, lifecycle types.InstanceLifecycle, err e
 	return nil
 }
 
-// maxMessage is how many bytes are kept of why a pool could not launch. There may be thousands, and each may have a name
-// of its user's in it.
+// maxMessage is how many bytes are kept of why a pool could not launch. There may be thousands of them, and each may
+// contain a name that its user chose.
 const maxMessage = 512
 
 // takeDown terminates what was launched from some launch on, because it is less than the least that was wanted.
