@@ -20,7 +20,7 @@ type Access interface {
 	Upstream(ctx context.Context, account, region, repository string) (string, error)
 }
 
-// Request is what a client of the registry's protocol wants.
+// Request is a request of a client of the registry API.
 type Request struct {
 	// HTTP is the request as it came: policies may ask where from, and whether over TLS.
 	HTTP *http.Request
@@ -35,7 +35,7 @@ type Request struct {
 	Repository string
 	// Actions are IAM actions on the repository, all of which it takes: "ecr:BatchGetImage".
 	Actions []string
-	// Tag is what a manifest is to be put under; empty for a digest, and when none is put.
+	// Tag is the tag to put a manifest under; empty for a digest, and when no manifest is put.
 	Tag string
 	// Digest is of the manifest that is to be put under Tag.
 	Digest string
@@ -96,7 +96,7 @@ func (r *Refusal) writeResponse(w http.ResponseWriter, request *http.Request) {
 	}
 }
 
-// password is what the request gives for the user AWS.
+// password returns the password that the request sends for the user AWS; empty when it sends none.
 func password(r *http.Request) string {
 	user, password, ok := r.BasicAuth()
 	if !ok || user != "AWS" {
@@ -108,5 +108,5 @@ func password(r *http.Request) string {
 // layerParameter is the parameter with a token in the URL of a layer.
 const layerParameter = "layer-token"
 
-// LayerQuery is the query of a layer's URL with a token that lets it be read by clients that send no password.
+// LayerQuery returns the query of a layer's URL, with a token with which clients that send no password may read it.
 func LayerQuery(token string) string { return url.Values{layerParameter: {token}}.Encode() }

@@ -27,8 +27,7 @@ import (
 	"github.com/coracle-eks/coracle/kubernetes"
 )
 
-// recipe is how an image is made: its layers, shared with other images where they have the same content, and
-// its configuration.
+// recipe describes an image: its layers, shared with other images of the same content, and its configuration.
 type recipe struct {
 	reference string
 	layers    [][]entry
@@ -242,8 +241,8 @@ func (r *Registry) recipes(ctx context.Context, minor string) ([]recipe, error) 
 	return recipes, missing
 }
 
-// baseLayer is what EKS's minimal base image has that programs without a C library look at: users, the
-// certificates of authorities, a /tmp. The files of the node image are below root.
+// baseLayer returns the files of EKS's minimal base image that programs without a C library read: users, CA
+// certificates, a /tmp. The files of the node image are below root.
 func baseLayer(root string, ca []byte) ([]entry, error) {
 	roots, err := trustedRoots(root, ca)
 	if err != nil {
@@ -265,14 +264,14 @@ func baseLayer(root string, ca []byte) ([]entry, error) {
 	}, nil
 }
 
-// trustedRoots are the certificates that the node image trusts, followed by one more.
+// trustedRoots returns the CA certificates of the node image, followed by ca.
 func trustedRoots(root string, ca []byte) ([]byte, error) {
 	roots, err := os.ReadFile(filepath.Join(root, "etc/ssl/certs/ca-certificates.crt"))
 	return slices.Concat(bytes.TrimRight(roots, "\n"), []byte("\n"), ca), err
 }
 
-// iptablesLayer has iptables, in its variant that speaks nftables as everything on a host has to, and nft itself, of
-// the node image whose files are below root.
+// iptablesLayer returns iptables (the nftables variant, which everything on a host has to use) and nft of the node
+// image whose files are below root.
 func iptablesLayer(root string) ([]entry, error) {
 	xtables, nft := filepath.Join(root, "usr/sbin/xtables-nft-multi"), filepath.Join(root, "usr/sbin/nft")
 	entries := []entry{

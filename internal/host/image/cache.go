@@ -26,7 +26,7 @@ func manifestCost(size int64, marks, blobs int) int64 {
 	return size + manifestOfMark*int64(marks) + manifestOfBlob*int64(blobs)
 }
 
-// cacheSize is what images take of the cache, in bytes: their blobs, and what their manifests count as.
+// cacheSize is the space that images take in the cache, in bytes: of their blobs, and for their manifests.
 type cacheSize struct{ blobs, manifests int64 }
 
 func (s cacheSize) add(o cacheSize) cacheSize {
@@ -55,8 +55,8 @@ type cache struct {
 	// removing has the repositories in which something is being removed; removed is signaled when that ends
 	removing map[string]bool
 	removed  sync.Cond
-	// size is what the images have at most: what they had when they were listed last, and all that was fetched since. So
-	// that most pulls need not list them.
+	// size is an upper bound of the images' size: the size when they were listed last, plus all that was fetched since.
+	// With it, most pulls need not list them.
 	size   cacheSize
 	listed bool      // size is known
 	added  cacheSize // to size since the listing under way began

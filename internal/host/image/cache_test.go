@@ -24,7 +24,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/eventually"
 )
 
-// bytesOfBlobs is what the blobs of a registry take.
+// bytesOfBlobs returns the total size of the blobs of a registry.
 func bytesOfBlobs(t *testing.T, r *Registry) (total int64) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(r.options.Dir, "registry/docker/registry/v2/blobs/sha256/*/*/data"))
@@ -181,7 +181,7 @@ func validImage(img v1.Image) error {
 	return nil
 }
 
-// TestIndexesOfTheCacheAreRemoved has a tag that moves from index to index.
+// TestIndexesOfTheCacheAreRemoved moves a tag from index to index.
 func TestIndexesOfTheCacheAreRemoved(t *testing.T) {
 	t.Parallel()
 	n := newInternet()
@@ -284,7 +284,7 @@ func TestManifestsOfTheCacheAreBounded(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeFetchedLeavesNothing has a registry whose last layer never comes.
+// TestWhatCannotBeFetchedLeavesNothing pulls from a registry that never sends the last layer.
 func TestWhatCannotBeFetchedLeavesNothing(t *testing.T) {
 	t.Parallel()
 	n := newInternet()
@@ -325,7 +325,7 @@ func (w without) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.internet.RoundTrip(r)
 }
 
-// TestASourceHasAFewPullsAtATime has a registry that does not answer.
+// TestASourceHasAFewPullsAtATime pulls from a registry that does not answer.
 func TestASourceHasAFewPullsAtATime(t *testing.T) {
 	t.Parallel()
 	var waiting atomic.Int32
@@ -383,7 +383,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestMarksOfEarlierVersions has a mark without a colon.
+// TestMarksOfEarlierVersions opens a registry with a mark whose name has no colon.
 func TestMarksOfEarlierVersions(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -410,7 +410,8 @@ func corrupt(t *testing.T, r *Registry, digestOf string) {
 	}
 }
 
-// TestAPullListsTheCacheOnlyForRoom has a cache that cannot be listed, and one whose images are just being removed.
+// TestAPullListsTheCacheOnlyForRoom pulls into a cache that cannot be listed, and into one whose images are being
+// removed.
 func TestAPullListsTheCacheOnlyForRoom(t *testing.T) {
 	t.Parallel()
 	n := newInternet()

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// libraries are the shared libraries, and the loaders, that programs of the node image below root need, each at the
-// path where the loader looks for it. An image that has them runs the programs.
+// libraries returns the shared libraries and loaders that programs of the node image below root need, each at the path
+// where the loader looks for it. An image with these files runs the programs.
 func libraries(root string, programs ...string) ([]entry, error) {
 	found := make(map[string]entry) // by path
 	var visit func(file string) error

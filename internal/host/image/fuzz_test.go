@@ -24,7 +24,7 @@ import (
 
 const secretRepository = "111122223333.dkr.ecr.eu-west-1.amazonaws.com/team/app"
 
-// offline is a registry without a network, with an image in a repository of ECR and one of Docker Hub.
+// offline returns a registry without a network, with an image in a repository of ECR and one of Docker Hub.
 func offline(f *testing.F) (r *Registry, secret, public v1.Image) {
 	f.Helper()
 	n := newInternet()

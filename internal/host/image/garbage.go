@@ -23,10 +23,10 @@ import (
 // when the next daemon opens the registry, because nothing is being pushed then: the library cannot tell a layer that
 // is not needed from one that is not needed yet.
 
-// garbageMark is there when something has been deleted.
+// garbageMark returns the path of the file that exists while something deleted is still to be collected.
 func (r *Registry) garbageMark() string { return filepath.Join(r.options.Dir, "garbage") }
 
-// leaveGarbage is called before something is deleted.
+// leaveGarbage creates the garbage mark. Callers call it before they delete something.
 func (r *Registry) leaveGarbage() error {
 	f, err := os.OpenFile(r.garbageMark(), os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -96,8 +96,8 @@ func (r *Registry) dropUntagged(ctx context.Context, repository string) error {
 	return nil
 }
 
-// goldenUnused is how long a golden directory is kept without being asked for. For machines that were made from it
-// there are links of its files, and they need it no more.
+// goldenUnused is the time after which a golden directory that nobody asked for is removed. Machines that were made
+// from it have links of its files, and do not need it.
 const goldenUnused = 24 * time.Hour
 
 // dropGolden removes golden directories that are no longer asked for.

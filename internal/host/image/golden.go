@@ -27,10 +27,10 @@ import (
 // goldenLayout is raised when the way in which golden directories are made changes.
 const goldenLayout = "3"
 
-// Golden is the directory of a containerd root (/var/lib/containerd) in which the given images, which the
-// registry has, are unpacked by the overlayfs snapshotter, and pinned, so that no kubelet collects them: as in
-// EKS's AMIs. It is made once for a set of images, in some seconds, by the containerd that machines run, and never
-// changes: no machine can write to its files, and none of them is the host's as well.
+// Golden returns the directory of a containerd root (/var/lib/containerd) into which the given images are unpacked by
+// the overlayfs snapshotter, and pinned as in EKS's AMIs, so that no kubelet collects them. The registry must have the
+// images. The directory is made once for a set of images, in some seconds, by the containerd that machines run, and
+// never changes: no machine can write to its files, and the host uses none of them.
 //
 // It needs root.
 func (r *Registry) Golden(ctx context.Context, images []string) (dir string, err error) {
@@ -65,10 +65,10 @@ func (r *Registry) Golden(ctx context.Context, images []string) (dir string, err
 	return dir, nil
 }
 
-// unpackingPattern is how the run directories of containerds that unpack begin.
+// unpackingPattern is the prefix of the run directories of the containerds that unpack images.
 const unpackingPattern = "unpacking-"
 
-// runtimeDir is the daemon's directory for what ends with the host.
+// runtimeDir returns the daemon's directory for files that do not outlive a boot of the host.
 func (r *Registry) runtimeDir() string { return rundir.Path(r.options.Owner) }
 
 // writeLayout writes the images as a tar file in the OCI layout, each blob once.

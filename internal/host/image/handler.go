@@ -50,8 +50,7 @@ type handler struct {
 	access Access
 }
 
-// route is what a path below /v2/ says. Its parts become parts of file names, so that nothing is taken for a name or a
-// reference that is none.
+// route matches a path below /v2/. Its parts become parts of file names, so it accepts valid names and references only.
 // https://github.com/opencontainers/distribution-spec/blob/main/spec.md#endpoints
 var route = regexp.MustCompile(`^/v2/(.+)/(manifests/(?:` + reference.TagRegexp.String() + `|` +
 	reference.DigestRegexp.String() +
@@ -252,8 +251,8 @@ func (r *handler) fillCache(request *http.Request, want Request, what string) er
 	return r.ensurePulled(ctx, sourceOf(request), upstream, to, reference)
 }
 
-// sourceOf is where a request comes from. Networks of VPCs may have the same addresses; those of the daemon there
-// differ, or else their machines share a few turns.
+// sourceOf returns the source of a request, which its limits count for. Networks of VPCs may have the same addresses;
+// the local addresses of the daemon differ between them. Where they do not, the machines share a few turns.
 func sourceOf(request *http.Request) string {
 	source, _, err := net.SplitHostPort(request.RemoteAddr)
 	if err != nil {
@@ -284,7 +283,7 @@ func (r *handler) serveBase(w http.ResponseWriter, request *http.Request) error 
 	return err
 }
 
-// registryOf is the registry that a Host header names; empty when it names none.
+// registryOf returns the registry that a Host header names; empty when it names none.
 func registryOf(hostport string) string {
 	host, _, err := net.SplitHostPort(hostport)
 	if err != nil {
@@ -297,8 +296,8 @@ func registryOf(hostport string) string {
 	return ""
 }
 
-// requestedRegion is the region in the name of one of ECR's registries, which for EKS's own images is not that of the
-// registry.
+// requestedRegion returns the region in the name of an ECR registry. For EKS's own images it is not the registry's
+// region.
 func requestedRegion(host string) string {
 	_, region, _ := ECR(strings.ToLower(host))
 	return region

@@ -32,7 +32,7 @@ func ask(t *testing.T, r *Registry, path, ns string) (status int, code, message 
 	return w.Code, answer.Errors[0].Code, answer.Errors[0].Message
 }
 
-// TestNamesThatAreNone has names of registries and repositories, tags and digests that are none, of all requests alike.
+// TestNamesThatAreNone sends invalid names of registries and repositories, tags and digests, in all requests alike.
 func TestNamesThatAreNone(t *testing.T) {
 	t.Parallel()
 	n := newInternet()

@@ -43,7 +43,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/upstream"
 )
 
-// Options are what a registry needs.
+// Options configures a Registry.
 type Options struct {
 	// Dir holds everything of the registry: <data-dir>/images.
 	Dir string
@@ -55,9 +55,9 @@ type Options struct {
 	Bundles  *upstream.Bundles
 	// Base returns a directory with the files of the node image, which images have iptables and nft from.
 	Base func(context.Context) (dir string, err error)
-	// Components are what images of add-ons are built from; nil: none are.
+	// Components builds the components of add-on images; with nil, no add-on image is built.
 	Components *upstream.Components
-	// Region is where the assembled images are; they are served in every region.
+	// Region is the region of the assembled images; they are served in every region.
 	Region string
 	// CacheSize bounds what is kept of public registries, in bytes; 0: a quarter of the disk.
 	CacheSize int64
@@ -174,7 +174,8 @@ func (r *Registry) Close() error {
 	return r.app.Shutdown()
 }
 
-// scratchDir is where layers and archives are prepared: beside the registry, because they may be large.
+// scratchDir returns the directory in which layers and archives are prepared. It is beside the registry, because they
+// may be large.
 func (r *Registry) scratchDir() string { return filepath.Join(r.options.Dir, "scratch") }
 
 // scratch makes a directory that its user removes.

@@ -18,7 +18,8 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// Layer is the size in bytes of a layer (any blob) of a repository; ErrNotFound when it has none of that digest.
+// Layer returns the size in bytes of a layer (any blob) of a repository, or ErrNotFound when it has none of that
+// digest.
 func (r *Registry) Layer(ctx context.Context, repository, digestOf string) (size int64, err error) {
 	repo, err := r.repository(ctx, repository)
 	if err != nil {
@@ -37,7 +38,7 @@ var ErrUploadUnknown = errors.New("no such upload")
 // maxUploads bounds the unfinished uploads to the repositories of a registry, which is an account's in a region.
 const maxUploads = 1000
 
-// uploadLife is how long an unfinished upload is kept.
+// uploadLife is the time after which an unfinished upload is removed.
 const uploadLife = 24 * time.Hour
 
 // ErrTooManyUploads is the error of an upload that is not begun before others have ended.
@@ -229,5 +230,5 @@ func (e *InvalidManifest) Blobs() (missing []string) {
 	return missing
 }
 
-// Digest is the digest of a manifest.
+// Digest returns the digest of a manifest.
 func Digest(payload []byte) string { return digest.FromBytes(payload).String() }

@@ -33,7 +33,7 @@ type Manifest struct {
 	Payload   []byte
 }
 
-// Repositories are the full names of the repositories that have or had images, sorted.
+// Repositories returns the full names of the repositories that have or had images, sorted.
 func (r *Registry) Repositories(ctx context.Context) ([]string, error) {
 	var names []string
 	page := make([]string, 100)
@@ -72,8 +72,8 @@ func (r *Registry) List(ctx context.Context) ([]Image, error) {
 	return all, nil
 }
 
-// Images are those of a repository ("111122223333.dkr.ecr.eu-west-1.amazonaws.com/app"), in the order in which
-// they came; none when nothing was ever pushed.
+// Images returns the images of a repository ("111122223333.dkr.ecr.eu-west-1.amazonaws.com/app"), in the order of their
+// arrival; none when nothing was ever pushed.
 func (r *Registry) Images(ctx context.Context, repository string) ([]Image, error) {
 	fail := func(err error) ([]Image, error) {
 		return nil, fmt.Errorf("list the images of %s: %w", repository, err)
@@ -121,7 +121,7 @@ func manifestsDir(repo distribution.Repository) string {
 	return "/docker/registry/v2/repositories/" + repo.Named().Name() + "/_manifests"
 }
 
-// tagsByManifest are all of a repository, by the manifest that they are on.
+// tagsByManifest returns all tags of a repository, by manifest.
 func (r *Registry) tagsByManifest(ctx context.Context, repo distribution.Repository) (map[digest.Digest][]string,
 	error) {
 	service := repo.Tags(ctx)
@@ -147,13 +147,13 @@ func (r *Registry) tagsByManifest(ctx context.Context, repo distribution.Reposit
 	return tags, nil
 }
 
-// description is what a list of images says of a manifest.
+// description is what a list of images shows of a manifest.
 type description struct {
 	size                  int64
 	mediaType, configType string
 }
 
-// maxDescriptions is how many manifests are known without being read. Their types are short; see describe.
+// maxDescriptions is the maximum number of cached descriptions. Their types are short; see describe.
 const maxDescriptions = 20_000
 
 // describe describes a manifest, whose content never changes. It is read once, as long as it is one of the last
@@ -176,7 +176,7 @@ func (r *Registry) describe(ctx context.Context, manifests distribution.Manifest
 	return of, nil
 }
 
-// maxMediaType is how long a media type may be: RFC 6838 has 127 characters for each of its halves.
+// maxMediaType is the maximum length of a media type: RFC 6838 allows 127 characters for each of its halves.
 const maxMediaType = 255
 
 func describe(m distribution.Manifest) (description, error) {
@@ -271,7 +271,7 @@ func notFound(full string, err error) error {
 	return fmt.Errorf("find %s: %w", full, err)
 }
 
-// Manifest is the manifest behind a full reference with a tag or a digest; ErrNotFound when there is none.
+// Manifest returns the manifest of a full reference with a tag or a digest, or ErrNotFound when there is none.
 func (r *Registry) Manifest(ctx context.Context, full string) (Manifest, error) {
 	manifests, d, err := r.resolve(ctx, full)
 	if err != nil {
@@ -383,7 +383,7 @@ func isUnknown(err error) bool {
 		errors.As(err, &driver.PathNotFoundError{})
 }
 
-// manifestParts are what the manifest of an image or an index names. size is that of the manifest.
+// manifestParts returns the descriptors in the manifest of an image or an index. size is the size of the manifest.
 func (r *Registry) manifestParts(
 	ctx context.Context,
 	repository, digestOf string,

@@ -133,8 +133,8 @@ func TestManifestsOfPublicImagesAreBounded(t *testing.T) {
 	}
 }
 
-// TestPullsShareMemory has networks that hold what they may of the memory for manifests: each leaves others as much as
-// it has, and an image of a usual size is fetched beside them.
+// TestPullsShareMemory lets networks take as much of the memory for manifests as they may: each leaves as much as it
+// has to others, and an image of a usual size is fetched at the same time.
 func TestPullsShareMemory(t *testing.T) {
 	t.Parallel()
 	n := newInternet()
@@ -167,7 +167,7 @@ func TestPullsShareMemory(t *testing.T) {
 	}
 }
 
-// TestManifestsTakeMemoryAsTheyCome has manifests of which a registry sends nothing.
+// TestManifestsTakeMemoryAsTheyCome asks for manifests of which a registry sends nothing.
 func TestManifestsTakeMemoryAsTheyCome(t *testing.T) {
 	t.Parallel()
 	n := newInternet()

@@ -12,7 +12,8 @@ import (
 // A mark is an empty file for each tag and digest that was fetched. Its modification time says when a tag was last
 // compared with that of its registry, its access time when the image was last asked for.
 
-// marksDir has the marks. A mark's name begins with a colon, so that it is not that of a repository below.
+// marksDir returns the directory of the marks. A mark's name begins with a colon, so that it is not the name of a
+// repository below.
 func (r *Registry) marksDir() string { return filepath.Join(r.options.Dir, "pulled") }
 
 func (r *Registry) pulledMark(repository, identifier string) string {

@@ -20,7 +20,7 @@ import (
 const (
 	// metadataTime bounds the reading of a manifest, so that a slow registry does not hold the memory of others.
 	metadataTime = time.Minute
-	// maxPullMetadata is what manifests and configurations of all pulls may take in memory.
+	// maxPullMetadata is the memory that manifests and configurations of all pulls may take.
 	maxPullMetadata = 192 << 20
 	// What a byte, an object and a member of a manifest take in memory once it is read.
 	byteOfManifest, objectOfManifest, memberOfManifest = 2, 300, 100
@@ -32,7 +32,7 @@ type memories struct {
 	taken pending
 }
 
-// memory is what manifests and configurations of a pull take. It grows as they come.
+// memory is the memory that manifests and configurations of a pull take. It grows as they arrive.
 type memory struct {
 	of     *memories
 	holder string

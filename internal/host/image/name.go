@@ -22,7 +22,7 @@ func ECR(host string) (account, region string, ok bool) {
 	return match[1], match[2], true
 }
 
-// ECRHost is the registry of an account in a region.
+// ECRHost returns the registry of an account in a region.
 func ECRHost(account, region string) string {
 	host := account + ".dkr.ecr." + region + ".amazonaws.com"
 	if strings.HasPrefix(region, "cn-") {
@@ -31,8 +31,8 @@ func ECRHost(account, region string) string {
 	return host
 }
 
-// canonical is the one name under which a registry's images are stored. The registries of EKS's own images are
-// all the one of the daemon's region.
+// canonical returns the name under which a registry's images are stored. All registries of EKS's own images map to the
+// one of the daemon's region.
 func (r *Registry) canonical(host string) string {
 	host = strings.ToLower(host)
 	if account, region, ok := ECR(host); ok {
@@ -48,7 +48,7 @@ func (r *Registry) canonical(host string) string {
 	return host
 }
 
-// storedName is the name of a repository in the storage, whose names have no colon: "localhost:5000/app" is
+// storedName returns the name of a repository in the storage, which allows no colon: "localhost:5000/app" becomes
 // localhost__5000/app.
 func (r *Registry) storedName(full string) string {
 	host, repository, _ := strings.Cut(full, "/")
@@ -64,8 +64,7 @@ func fullName(stored string) string {
 // inside is the host under which the in-process transport has the storage; nothing ever looks it up.
 const inside = "registry.coracle.invalid"
 
-// insideReference is the name of a reference ("docker.io/library/nginx:1.27") for clients that use the in-process
-// transport.
+// insideReference parses a reference ("docker.io/library/nginx:1.27") for clients that use the in-process transport.
 func (r *Registry) insideReference(reference string) (name.Reference, error) {
 	repository, identifier, err := splitReference(reference)
 	if err != nil {
@@ -87,7 +86,7 @@ func splitReference(text string) (repository, identifier string, err error) {
 	return named.Name(), reference.TagNameOnly(named).(reference.Tagged).Tag(), nil
 }
 
-// joinReference is the reference of a tag or a digest in a repository.
+// joinReference returns the reference of a tag or a digest in a repository.
 func joinReference(repository, identifier string) string {
 	if strings.Contains(identifier, ":") {
 		return repository + "@" + identifier

@@ -128,8 +128,8 @@ func (r *Registry) hasReference(ctx context.Context, reference string) (bool, er
 	return err == nil, err
 }
 
-// assembledFor is the Kubernetes version for whose nodes an image is assembled; ok is false for one that nodes do not
-// have anyway.
+// assembledFor returns the Kubernetes version for whose nodes an image is assembled. ok is false for an image that the
+// nodes of no version use.
 func (r *Registry) assembledFor(reference string) (minor string, ok bool) {
 	repository, tag, err := splitReference(reference)
 	if err != nil {
@@ -234,7 +234,7 @@ func (r *Registry) buildImage(ctx context.Context, image catalog.Image) error {
 	return nil
 }
 
-// recipeOf is that of an image whose component has been built.
+// recipeOf returns the recipe of an image whose component has been built.
 func (r *Registry) recipeOf(ctx context.Context, image catalog.Image) (recipe, error) {
 	build := *image.Build
 	find := func(name string) (string, error) {
@@ -289,7 +289,7 @@ func (r *Registry) recipeOf(ctx context.Context, image catalog.Image) (recipe, e
 	}}, nil
 }
 
-// markerPath is the file that says of what an image was made.
+// markerPath returns the path of the file that records what an image was made of.
 func (r *Registry) markerPath(reference string) string {
 	return filepath.Join(r.options.Dir, "assembled", "components", strings.NewReplacer("/", "_", ":",
 		"_").Replace(reference))

@@ -17,7 +17,7 @@ import (
 	"github.com/coracle-eks/coracle/kubernetes"
 )
 
-// beacon is an image of a small component.
+// beacon returns an image of a small component.
 func beacon() catalog.Image {
 	return catalog.Image{
 		Reference: Host(region) + "/eks/beacon:v0.7.0-eksbuild.1",

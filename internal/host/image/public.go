@@ -23,14 +23,14 @@ import (
 	"github.com/coracle-eks/coracle/internal/recovery"
 )
 
-// platform is what machines are.
+// platform is the platform of machines.
 var platform = v1.Platform{OS: "linux", Architecture: runtime.GOARCH}
 
 const (
-	// unreachedFor is how long a registry that could not be reached is not asked again: a cluster asks for many images
-	// at once.
+	// unreachedFor is the time for which a registry that could not be reached is not asked again: a cluster asks for
+	// many images at once.
 	unreachedFor = 10 * time.Second
-	// freshFor is how long a tag of a public registry is believed to be what it was.
+	// freshFor is the time for which a tag of a public registry is taken to be unchanged.
 	freshFor = 5 * time.Minute
 	// pullTime bounds the fetching of an image.
 	pullTime = 30 * time.Minute

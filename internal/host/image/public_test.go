@@ -139,7 +139,7 @@ func TestTheMirrorIsNoWayAroundPermissions(t *testing.T) {
 	}
 }
 
-// TestTheMirrorLeadsToPublicAddressesAlone has a service on this host's loopback, as many have.
+// TestTheMirrorLeadsToPublicAddressesAlone runs a service on this host's loopback, as many hosts do.
 func TestTheMirrorLeadsToPublicAddressesAlone(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32

@@ -22,11 +22,11 @@ const (
 // It is assembled so that there is something to run without a network.
 const Agnhost = "registry.k8s.io/e2e-test-images/agnhost:2.63.0"
 
-// Host is the registry of EKS's own images in a region: "602401143452.dkr.ecr.eu-west-1.amazonaws.com".
+// Host returns the registry of EKS's own images in a region: "602401143452.dkr.ecr.eu-west-1.amazonaws.com".
 func Host(region string) string { return catalog.Registry(region) }
 
-// References are EKS's image references for a Kubernetes version ("1.35"), by component. Tags are in the form
-// of EKS's, with the versions that the images are built from.
+// References returns EKS's image references for a Kubernetes version ("1.35"), by component. Tags are in EKS's form,
+// with the versions that the images are built from.
 // https://docs.aws.amazon.com/eks/latest/userguide/managing-kube-proxy.html
 func References(region, minor string) map[string]string {
 	host := Host(region)

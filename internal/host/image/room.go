@@ -19,7 +19,7 @@ import (
 // fetching an image takes room from others for what has come, and not for what is declared; and it has to go on coming.
 
 const (
-	// slowTime is how long a registry may take for slowBytes of a blob.
+	// slowTime is the time that a registry may take for slowBytes of a blob.
 	slowTime  = time.Minute
 	slowBytes = 1 << 20
 )
@@ -47,7 +47,7 @@ func (b *paced) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// room is what fetching an image has of the cache and of the disk. It grows as bytes come.
+// room is the space in the cache and on the disk that is reserved for fetching an image. It grows as bytes arrive.
 type room struct {
 	registry *Registry
 	holder   string

@@ -35,8 +35,8 @@ func (n *internet) pushSize(t *testing.T, reference string, size int64) {
 	}
 }
 
-// TestImagesThatDoNotComeTakeNoRoom has images of half of the cache, and of all space on the disk, of which a registry
-// sends nothing: nothing is removed for them, and images of others are fetched and pushed beside them.
+// TestImagesThatDoNotComeTakeNoRoom pulls images of half of the cache, and of all space on the disk, of which a
+// registry sends nothing: nothing is removed for them, and images of others are fetched and pushed at the same time.
 func TestImagesThatDoNotComeTakeNoRoom(t *testing.T) {
 	t.Parallel()
 	n := newInternet()
@@ -98,7 +98,7 @@ func TestImagesThatDoNotComeTakeNoRoom(t *testing.T) {
 	}
 }
 
-// TestANetworkLeavesOthersRoom has networks that take what they may of the cache.
+// TestANetworkLeavesOthersRoom lets networks take as much of the cache as they may.
 func TestANetworkLeavesOthersRoom(t *testing.T) {
 	t.Parallel()
 	r := open(t, Options{})
@@ -116,7 +116,7 @@ func TestANetworkLeavesOthersRoom(t *testing.T) {
 	}
 }
 
-// TestAnImageOfMostOfTheCacheIsRefused has an image that could not leave others as much as it takes.
+// TestAnImageOfMostOfTheCacheIsRefused pulls an image that could not leave others as much space as it takes.
 func TestAnImageOfMostOfTheCacheIsRefused(t *testing.T) {
 	t.Parallel()
 	n := newInternet()
@@ -132,8 +132,8 @@ func TestAnImageOfMostOfTheCacheIsRefused(t *testing.T) {
 	}
 }
 
-// TestOlderImagesOfARepositoryMakeRoom has a cache that is full of one repository, from which nothing can be removed
-// while the next image is being stored.
+// TestOlderImagesOfARepositoryMakeRoom fills the cache with one repository, from which nothing can be removed while the
+// next image is being stored.
 func TestOlderImagesOfARepositoryMakeRoom(t *testing.T) {
 	t.Parallel()
 	n := newInternet()
@@ -151,7 +151,7 @@ func TestOlderImagesOfARepositoryMakeRoom(t *testing.T) {
 	}
 }
 
-// TestBlobsThatTrickleEnd has registries that send a byte in a second, and one that is slow.
+// TestBlobsThatTrickleEnd pulls from registries that send a byte a second, and from a slow one.
 func TestBlobsThatTrickleEnd(t *testing.T) {
 	t.Parallel()
 	for every, size := range map[time.Duration]int{time.Second: 1, 10 * time.Minute: 1, 20 * time.Second: slowBytes / 2} {

@@ -38,7 +38,7 @@ var shaped = map[string]form{
 	},
 }
 
-// buildRecipe is the recipe of an image of such a form, with the programs that are found by find.
+// buildRecipe returns the recipe of the image with the given name. find returns the paths of its programs.
 func buildRecipe(name, reference string, base, iptables []entry, find func(name string) (string, error)) (recipe,
 	error) {
 	f, ok := shaped[name]

@@ -1,7 +1,7 @@
 package image
 
-// pending is what fetches have of something, by whose they are, until they end. None has more than is left for others,
-// so that those who come last have a part, however many have taken theirs.
+// pending counts what fetches have reserved of something, by holder, until they end. No holder has more than is left
+// for others, so that a late one gets a share, however many have taken theirs.
 type pending struct {
 	total cacheSize
 	by    map[string]cacheSize

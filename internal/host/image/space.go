@@ -61,7 +61,7 @@ func (s *space) reserve(dir string, blobs []v1.Descriptor) (release func(), err 
 	}, nil
 }
 
-// bytesPerReservation is how much of an upload is written between two checks of the disk.
+// bytesPerReservation is the number of bytes of an upload that are written between two checks of the disk.
 const bytesPerReservation = 8 << 20
 
 // spaced is the body of an upload, whose length need not be known. While it is read, the space of what comes next is

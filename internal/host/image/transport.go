@@ -93,7 +93,7 @@ func (a *answer) Write(p []byte) (int, error) {
 	return a.body.Write(p)
 }
 
-// storageOptions are the options of clients of the storage.
+// storageOptions returns the options of clients of the storage.
 func (r *Registry) storageOptions(ctx context.Context) []remote.Option { return r.directly(ctx, nil) }
 
 func (r *Registry) inside(running *sync.WaitGroup) http.RoundTripper {
@@ -110,8 +110,8 @@ func (r *Registry) directly(ctx context.Context, running *sync.WaitGroup) []remo
 	}
 }
 
-// maxLayers is how many layers an image may have that is fetched or loaded: overlayfs mounts 500 below each other. The
-// library reads the manifest anew for each.
+// maxLayers is the maximum number of layers of an image that is fetched or loaded: overlayfs mounts 500 lower
+// directories. The library reads the manifest anew for each layer.
 const maxLayers = 500
 
 // storeImage stores an image under a reference. Its configuration, which the library reads into memory, must not be
@@ -199,8 +199,8 @@ func (r *Registry) putIndexed(ctx context.Context, reference string, index v1.Im
 	return remote.Put(ref, index, r.storageOptions(ctx)...)
 }
 
-// imageForMachines is the image of an index that machines run; nil when it has none. An index may name any number of
-// them, so no other manifest is fetched.
+// imageForMachines returns the image of an index that machines run; nil when it has none. An index may name any number
+// of images, so no other manifest is fetched.
 func imageForMachines(index v1.ImageIndex) (v1.Image, error) {
 	manifest, err := index.IndexManifest()
 	if err != nil {

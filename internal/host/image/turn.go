@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// maxTurns is how many images are fetched at a time for one source of requests, and how many of its requests for a
-// manifest are served, which hold some 20 MiB each. Its others wait.
+// maxTurns is the number of images that are fetched at a time for one source of requests, and of its requests for a
+// manifest that are served, which hold some 20 MiB each. Its other requests wait.
 const maxTurns = 4
 
-// maxDecoding is how many manifests the library decodes at a time for requests of all sources.
+// maxDecoding is the number of manifests that the library decodes at a time for requests of all sources.
 const maxDecoding = 32
 
 // turns bounds what is done at a time for each source.

@@ -35,9 +35,9 @@ const (
 	// maxMetadata limits the files that are read into memory: indexes, manifests and configurations. Registries accept
 	// manifests of 4 MiB, too.
 	maxMetadata = 4 << 20
-	// maxLinks is how many links may lead one to the next.
+	// maxLinks is the maximum length of a chain of links.
 	maxLinks = 8
-	// maxWindow is what "zstd --long" uses.
+	// maxWindow is the window size of "zstd --long".
 	maxWindow = 128 << 20
 )
 
@@ -51,7 +51,7 @@ func boundsOf(dir string) (bounds, error) {
 	return bounds{entries: maxEntries, bytes: min(maxUnpacked, free/2)}, nil
 }
 
-// tooLarge is the error of an archive that unpacks to more than it may.
+// tooLarge returns the error of an archive that unpacks to more than the limit.
 func (b bounds) tooLarge() error {
 	return fmt.Errorf(
 		"it unpacks to more than %s, half of the free space of the data directory's disk and at most %s: "+
@@ -229,7 +229,7 @@ func readMetadata(root *os.Root, name string) ([]byte, error) {
 	return root.ReadFile(name)
 }
 
-// blobPath is where the OCI layout has a blob.
+// blobPath returns the path of a blob in the OCI layout.
 func blobPath(digest v1.Hash) string { return path.Join("blobs", digest.Algorithm, digest.Hex) }
 
 // checkIndex checks the metadata of the images that an index names and the archive has.

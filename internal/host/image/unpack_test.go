@@ -225,7 +225,7 @@ func TestLoadLinkedLayers(t *testing.T) {
 	}
 }
 
-// TestLoadBoundsMetadata has archives whose metadata would be read into memory as a whole.
+// TestLoadBoundsMetadata loads archives whose metadata would be read into memory as a whole.
 func TestLoadBoundsMetadata(t *testing.T) {
 	t.Parallel()
 	large := strings.Repeat(" ", maxMetadata+1)

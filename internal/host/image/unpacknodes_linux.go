@@ -172,8 +172,8 @@ func (r *Registry) importImages(ctx context.Context, ctr, socket string, images 
 	return run(nil, "content", "prune", "references") // collects what was discarded now, and not some time later
 }
 
-// isolated are namespaces for a program that shall leave nothing behind: no network, and mounts and processes that
-// end with it.
+// isolated returns the attributes of a process that leaves nothing behind: it has no network, and its mounts and child
+// processes end with it.
 func isolated() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{
 		Cloneflags:   syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC,

@@ -60,12 +60,13 @@ func removeEmpty(dir, root string) {
 	}
 }
 
-// repositoryDir has a repository, by its name in the storage.
+// repositoryDir returns the directory of a repository, by its name in the storage.
 func (r *Registry) repositoryDir(stored string) string {
 	return filepath.Join(r.options.Dir, "registry/docker/registry/v2/repositories", stored)
 }
 
-// repositoryDirs are those of all repositories. The library lists those that have layers, which an index alone has not.
+// repositoryDirs returns the directories of all repositories. The library lists those with layers only, and an index
+// has no layers.
 func (r *Registry) repositoryDirs() (all []string, err error) {
 	err = filepath.WalkDir(r.repositoryDir(""), func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -166,7 +167,7 @@ func deleteLinked(blobs map[string]bool, repositories []string) error {
 	return nil
 }
 
-// readNames are the names in a directory; none when it is not there.
+// readNames returns the names in a directory; none when it does not exist.
 func readNames(dir string) ([]string, error) {
 	f, err := os.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
