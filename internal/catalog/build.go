@@ -140,7 +140,7 @@ func isLocal(p string) bool {
 	return !path.IsAbs(p) && p != ".." && !strings.HasPrefix(p, "../")
 }
 
-// resolveBuild is the component at a version; nil when that version cannot be built.
+// resolveBuild returns the build of the component at a version; nil when that version cannot be built.
 func (c componentEntry) resolveBuild(name, version string, read func(name string) ([]byte, error)) (*Build, error) {
 	pin, ok := c.Versions[version]
 	if !ok {
@@ -186,13 +186,13 @@ func (c componentEntry) resolveBuild(name, version string, read func(name string
 	return b, nil
 }
 
-// upstream is what upstream calls a version of EKS's: "v0.9.0" of "v0.9.0-eksbuild.1".
+// upstream returns the upstream version of an EKS version: "v0.9.0" of "v0.9.0-eksbuild.1".
 func upstream(version string) string {
 	version, _, _ = strings.Cut(version, "-eks")
 	return version
 }
 
-// buildNumber is what EKS adds to upstream's version: "eksbuild.1".
+// buildNumber returns the suffix that EKS adds to the upstream version: "eksbuild.1".
 func buildNumber(version string) string {
 	_, after, found := strings.Cut(version, "-eks")
 	if !found {

@@ -79,12 +79,12 @@ type Identity struct {
 	PodIdentity bool `yaml:"podIdentity"`
 }
 
-// RenderOptions are what a version is rendered for.
+// RenderOptions is the input of [Version.Render].
 type RenderOptions struct {
 	Cluster  record.Cluster
 	Endpoint string // of its API server, as users know it
 	Minor    string // the Kubernetes version that its control plane runs, "1.35"
-	// Config is what its owner wants; an empty Namespace means the add-on's own.
+	// Config is the owner's configuration; an empty Namespace means the add-on's own.
 	Config record.AddonConfig
 }
 
@@ -97,7 +97,7 @@ type Object struct {
 	Yields []string
 }
 
-// Version is the one of that name, "v1.23.2-eksbuild.1".
+// Version returns the version of that name, "v1.23.2-eksbuild.1".
 func (a Addon) Version(version string) (Version, bool) {
 	for _, v := range a.Versions {
 		if v.Version == version {
@@ -107,7 +107,7 @@ func (a Addon) Version(version string) (Version, bool) {
 	return Version{}, false
 }
 
-// Default is the version that CreateAddon takes for a Kubernetes version ("1.35") when asked for none.
+// Default returns the version that CreateAddon takes for a Kubernetes version ("1.35") when the request names none.
 func (a Addon) Default(minor string) (Version, bool) {
 	for _, v := range a.Versions {
 		for _, c := range v.Compatibilities {
@@ -129,7 +129,7 @@ func (v Version) Serves(minor string) bool {
 	return false
 }
 
-// Images are those that the version's pods run in a region and Kubernetes version, sorted by reference.
+// Images returns the images that the version's pods run in a region and Kubernetes version, sorted by reference.
 func (v Version) Images(region, minor string) []Image {
 	var all []Image
 	for name := range v.source.images {
@@ -143,7 +143,7 @@ func (v Version) Images(region, minor string) []Image {
 	return all
 }
 
-// ImagesIn are those of the version's images that objects of it name anywhere: a configuration may leave some out.
+// ImagesIn returns the version's images that the objects name anywhere: a configuration may leave some out.
 func (v Version) ImagesIn(objects []Object, region, minor string) []Image {
 	return slices.DeleteFunc(v.Images(region, minor), func(i Image) bool {
 		return !slices.ContainsFunc(objects, func(o Object) bool { return containsText(o.Object, i.Reference) })

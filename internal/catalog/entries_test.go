@@ -255,7 +255,7 @@ func (p property) configurations() []string {
 	return out
 }
 
-// properties are the leaves of a schema: what has no properties of its own.
+// properties returns the leaves of a schema: those that have no properties of their own.
 func properties(root, schema map[string]any, path []string) []property {
 	schema = resolve(root, schema)
 	fields, _ := schema["properties"].(map[string]any)
@@ -302,7 +302,7 @@ func resolve(root, schema map[string]any) map[string]any {
 	}
 }
 
-// samples are values of a schema, those of which its own check has to take what it likes.
+// samples returns values that a schema allows. The check of the schema has to accept those that it should.
 func samples(root, schema map[string]any) []any {
 	schema = resolve(root, schema)
 	if enum, found := schema["enum"].([]any); found {

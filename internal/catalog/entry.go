@@ -7,7 +7,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// addonFile is what the directory of an entry must have.
+// addonFile is the file that the directory of an entry must have.
 const addonFile = "addon.yaml"
 
 // entryFile is addon.yaml.
@@ -26,8 +26,8 @@ type entryFile struct {
 	// What follows a version may say otherwise.
 	versionFields `yaml:",inline"`
 
-	// Images are what its pods run, by the name with which manifests ask for them; Components what these are built
-	// from.
+	// Images are the images that its pods run, by the name that manifests use for them; Components are built into these
+	// images.
 	Images     map[string]imageEntry     `yaml:"images"`
 	Components map[string]componentEntry `yaml:"components"`
 	Versions   []versionFile             `yaml:"versions"`
@@ -43,7 +43,7 @@ type versionFile struct {
 	versionFields `yaml:",inline"`
 }
 
-// versionFields are what an entry says of all of its versions, and a version of itself.
+// versionFields are the fields that an entry sets for all of its versions, or a version for itself.
 type versionFields struct {
 	Kubernetes             []string   `yaml:"kubernetes"` // the minor versions that it may be used with
 	Architectures          []string   `yaml:"architectures"`
@@ -60,7 +60,7 @@ type versionFields struct {
 	Yields map[string][]string `yaml:"yields"`
 }
 
-// withDefaults is what a version says of itself, and what it doesn't say, of all.
+// withDefaults returns the fields of a version, with those of the entry where the version sets none.
 func (f versionFields) withDefaults(all versionFields) versionFields {
 	or := func(mine, all []string) []string {
 		if mine == nil {
@@ -87,7 +87,7 @@ func (f versionFields) withDefaults(all versionFields) versionFields {
 	return out
 }
 
-// source is what a version is rendered from.
+// source is the input that a version is rendered from.
 type source struct {
 	manifests     []*manifest
 	defaults      *template.Template // nil: none

@@ -13,15 +13,15 @@ type Image struct {
 	// Reference is its name in EKS's registry of the region:
 	// "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/coredns:v1.14.7-eksbuild.1".
 	Reference string
-	// Public is where upstream publishes it; empty when it does not.
+	// Public is the reference under which upstream publishes it; empty when upstream does not.
 	Public string
-	// Build is what it is made of; nil when it cannot be built here.
+	// Build is the build that it is made of; nil when it cannot be built here.
 	Build *Build
-	// Recipe is how it is made of that.
+	// Recipe describes how it is made from the build.
 	Recipe Recipe
 }
 
-// Recipe is how an image is made: which files it has, and how it is run.
+// Recipe describes how an image is made: which files it has, and how it is run.
 type Recipe struct {
 	// Like names one of the images that nodes use anyway ("amazon-k8s-cni"), which it is made like; then all else is
 	// empty.
@@ -44,7 +44,8 @@ type imageEntry struct {
 	// Tag is "{version}-{build}" when empty.
 	Tag    string `yaml:"tag"`
 	Public string `yaml:"public"`
-	// Component is what it is built from; the images of versions that the component does not name are public alone.
+	// Component is the component that it is built from; images of versions that the component does not name are public
+	// only.
 	Component  string            `yaml:"component"`
 	Like       string            `yaml:"like"`
 	Base       []string          `yaml:"base"`
@@ -98,7 +99,7 @@ func qualified(repository string) bool {
 	return ok && (strings.ContainsAny(host, ".:") || host == "localhost")
 }
 
-// resolveImage is the image of a version ("v0.9.0-eksbuild.1") in the registry of EKS's that is given
+// resolveImage returns the image of a version ("v0.9.0-eksbuild.1") in the given registry of EKS
 // ("602401143452.dkr.ecr.eu-west-1.amazonaws.com").
 func (i imageEntry) resolveImage(components map[string]componentEntry, addon, version, registry string, private bool,
 	read func(name string) ([]byte, error)) (Image, error) {

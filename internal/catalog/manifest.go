@@ -75,8 +75,8 @@ func execute(t *template.Template, f template.FuncMap, values values) ([]byte, e
 
 var noField = regexp.MustCompile(`executing "[^"]*" at <([^>]*)>: can't evaluate field (\w+) in type catalog\.\w+`)
 
-// templateError is an error of the template package without its own names: "vpc-cni/aws-node.yaml:9:14: there is no
-// .Replicas".
+// templateError returns an error of the template package without the package's own names: "vpc-cni/aws-node.yaml:9:14:
+// there is no .Replicas".
 func templateError(err error) error {
 	text := strings.TrimPrefix(err.Error(), "template: ")
 	return &plainError{noField.ReplaceAllString(text, "there is no $1"), err}
@@ -91,7 +91,7 @@ type plainError struct {
 func (e *plainError) Error() string { return e.text }
 func (e *plainError) Unwrap() error { return e.err }
 
-// documents are the objects of a file of YAML documents. What is empty is left out, and so are fields that are null.
+// documents parses the objects of a file of YAML documents. It leaves out empty documents and null fields.
 func documents(text []byte) ([]*unstructured.Unstructured, error) {
 	var all []*unstructured.Unstructured
 	r := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
@@ -122,7 +122,7 @@ func documents(text []byte) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// normalizeValue is a value without fields that are null, and with numbers as the API machinery has them.
+// normalizeValue removes null fields from a value, and converts its numbers to the types of the API machinery.
 func normalizeValue(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

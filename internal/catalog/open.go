@@ -59,7 +59,7 @@ func Open(o Options) (*Catalog, error) {
 	return c, nil
 }
 
-// Addons are all of them, sorted by name.
+// Addons returns all add-ons, sorted by name.
 func (c *Catalog) Addons() []Addon {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,7 +67,7 @@ func (c *Catalog) Addons() []Addon {
 	return slices.Clone(c.sorted)
 }
 
-// Addon is the one of that name.
+// Addon returns the add-on of that name.
 func (c *Catalog) Addon(name string) (Addon, bool) {
 	if a, found := c.eks[name]; found {
 		return a, true
@@ -136,7 +136,7 @@ func (c *Catalog) refresh() {
 	c.sortAddons()
 }
 
-// dirFingerprint is what a directory is like: the names, sizes and times of its files.
+// dirFingerprint returns a fingerprint of a directory: the names, sizes and times of its files.
 func dirFingerprint(dir string) string {
 	var b strings.Builder
 	_ = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// own is a small entry of a user's.
+// own returns a small entry of a user.
 func own() map[string]string {
 	return map[string]string{
 		"addon.yaml": `name: echo

@@ -51,7 +51,7 @@ func readAddon(files fs.FS, dir string, private bool, data func(Build, string) (
 
 var goType = regexp.MustCompile(` (not found )?in type catalog\.\w+`)
 
-// inTheirWords is an error of the YAML parser without the names of our types.
+// inTheirWords returns the text of an error of the YAML parser without the names of Go types.
 func inTheirWords(err error) string {
 	text := goType.ReplaceAllStringFunc(err.Error(), func(s string) string {
 		if strings.Contains(s, "not found") {
@@ -153,7 +153,7 @@ func pointer(s string) *string {
 	return &s
 }
 
-// compareVersions is semver's order; what is the same to it is told apart by its text.
+// compareVersions compares versions in semver's order, and equal ones by their text.
 func compareVersions(a, b string) int {
 	return cmp.Or(semver.Compare(a, b), strings.Compare(a, b))
 }

@@ -29,7 +29,7 @@ var eksAccounts = map[string]string{
 	"us-gov-west-1":  "013241004608",
 }
 
-// Registry is the registry of EKS's own images in a region: "602401143452.dkr.ecr.eu-west-1.amazonaws.com".
+// Registry returns the registry of EKS's own images in a region: "602401143452.dkr.ecr.eu-west-1.amazonaws.com".
 func Registry(region string) string {
 	host := cmp.Or(eksAccounts[region], EKSAccount) + ".dkr.ecr." + region + ".amazonaws.com"
 	if strings.HasPrefix(region, "cn-") {

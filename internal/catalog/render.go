@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// roleAnnotation is where a service account says which IAM role its pods have.
+// roleAnnotation is the annotation of a service account that names the IAM role of its pods.
 // https://docs.aws.amazon.com/eks/latest/userguide/associate-service-account-role.html
 const roleAnnotation = "eks.amazonaws.com/role-arn"
 
@@ -118,7 +118,7 @@ func annotate(objects []*unstructured.Unstructured, serviceAccount, role string)
 	}
 }
 
-// definedKinds are those that the objects themselves define, "group/Kind".
+// definedKinds returns the kinds that the objects themselves define, as "group/Kind".
 func definedKinds(objects []*unstructured.Unstructured) map[string]bool {
 	defined := map[string]bool{}
 	for _, o := range objects {
@@ -131,8 +131,8 @@ func definedKinds(objects []*unstructured.Unstructured) map[string]bool {
 	return defined
 }
 
-// installOrder is an object's place in the order of application: what others need comes first, what stands in the way
-// of others last.
+// installOrder returns an object's position in the order of application: first what others depend on, last what blocks
+// others.
 func installOrder(o *unstructured.Unstructured, defined map[string]bool) int {
 	kind := o.GroupVersionKind()
 	if defined[kind.Group+"/"+kind.Kind] {

@@ -38,8 +38,8 @@ const (
 	maxWords    = 1000 // of what is said of a place
 )
 
-// problemsOf are the leaves of a validation error in the words of the validator that EKS uses, networknt's
-// json-schema-validator: the first of them, when there are many.
+// problemsOf returns the leaves of a validation error in the words of the validator that EKS uses, networknt's
+// json-schema-validator. It stops at a maximum number of them.
 func problemsOf(e *jsonschema.ValidationError, root any) []string {
 	p := problems{root: root, left: maxProblems}
 	all := slices.Compact(p.of(e))
@@ -62,7 +62,7 @@ func (p *problems) full() bool {
 	return p.left <= 0
 }
 
-// say is a problem at a place, as a list of one.
+// say returns a list with one problem at a place.
 func (p *problems) say(at, words string) []string {
 	text := at + ": " + cut(words, maxWords)
 	p.left -= len(text)
@@ -110,7 +110,7 @@ func (p *problems) of(e *jsonschema.ValidationError) []string {
 	return p.say(at, p.words(e))
 }
 
-// words are what a leaf says of its place.
+// words returns the text for a leaf of a validation error.
 func (p *problems) words(e *jsonschema.ValidationError) string {
 	switch k := e.ErrorKind.(type) {
 	case *kind.Type:
@@ -157,14 +157,14 @@ func (p *problems) ofAll(errors []*jsonschema.ValidationError) (all []string) {
 	return all
 }
 
-// alternatives is one problem of what each of the alternatives says.
+// alternatives returns one problem that lists the problems of each alternative.
 func (p *problems) alternatives(at, words string, e *jsonschema.ValidationError) []string {
 	text := at + ": " + words + ": "
 	p.left -= len(text)
 	return []string{text + strings.Join(p.ofAll(e.Causes), "; ")}
 }
 
-// cut is a text in at most as many bytes as it may have, but for the mark of what is left out.
+// cut truncates a text to limit bytes and appends "..." where it cuts.
 func cut(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -172,7 +172,7 @@ func cut(text string, limit int) string {
 	return strings.ToValidUTF8(text[:limit], "") + "..."
 }
 
-// formatPath is a place in the value: "$.tolerations[0].key".
+// formatPath returns a place in the value as a path: "$.tolerations[0].key".
 func formatPath(location []string) string {
 	var b strings.Builder
 	b.WriteString("$")
@@ -205,7 +205,7 @@ func valueAt(root any, location []string) any {
 	return root
 }
 
-// schemaType is the type of a value as a JSON schema calls it.
+// schemaType returns the type of a value as a JSON schema calls it.
 func schemaType(v any) string {
 	switch v.(type) {
 	case map[string]any:

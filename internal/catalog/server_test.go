@@ -153,7 +153,7 @@ func TestConflictsWithSelfManaged(t *testing.T) {
 	}
 }
 
-// conflicts are the fields that applying the objects would take from others, but those that yield.
+// conflicts returns the fields that applying the objects would take from other managers, except those that yield.
 func (c client) conflicts(objects []catalog.Object) []string {
 	var all []string
 	for _, o := range objects {
@@ -257,7 +257,7 @@ func yields(objects []catalog.Object) []string {
 	return all
 }
 
-// otherwise is an object with other labels, replicas and values of variables.
+// otherwise returns a copy of an object with other labels, replicas and values of variables.
 func otherwise(o *unstructured.Unstructured) *unstructured.Unstructured {
 	out := o.DeepCopy()
 	labels := out.GetLabels()

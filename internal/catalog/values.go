@@ -15,7 +15,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// values are what the templates of an add-on can speak of.
+// values are the values that the templates of an add-on can use.
 type values struct {
 	Cluster   clusterValues
 	Namespace string // where the add-on goes
@@ -62,7 +62,7 @@ func partition(region string) string {
 	return "aws"
 }
 
-// dnsAddress is the tenth address of the service range, where the kubelets of EKS's images look for it.
+// dnsAddress returns the tenth address of the service range, which the kubelets of EKS's images use for DNS.
 func dnsAddress(cluster record.Cluster) (string, error) {
 	cidr := cluster.ServiceIPv4CIDR
 	if cluster.IPFamily == ekstypes.IpFamilyIpv6 {
@@ -84,7 +84,8 @@ type rendering struct {
 	options RenderOptions
 }
 
-// functions are what templates can call. Those of a nil rendering have the right form and are not called.
+// functions returns the functions that templates can call. Those of a nil rendering have the right signatures and are
+// not called.
 func functions(r *rendering) template.FuncMap {
 	return template.FuncMap{
 		// json writes any value in its place: JSON is YAML.
@@ -126,7 +127,7 @@ func functions(r *rendering) template.FuncMap {
 	}
 }
 
-// resolveImage is one of the version's in the registry of a region.
+// resolveImage returns one of the version's images in the registry of a region.
 func (v *Version) resolveImage(name, region string) (Image, error) {
 	entry, found := v.source.images[name]
 	if !found {
@@ -136,7 +137,7 @@ func (v *Version) resolveImage(name, region string) (Image, error) {
 		Registry(region), v.source.private, v.source.file)
 }
 
-// readData is a file that comes with one of the components.
+// readData returns a file that comes with one of the components.
 func (v *Version) readData(name string) ([]byte, error) {
 	for component, entry := range v.source.components {
 		if _, found := entry.Data[name]; !found {

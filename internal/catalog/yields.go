@@ -71,8 +71,8 @@ func parsePattern(text string) (pattern, error) {
 	return p, nil
 }
 
-// yielding are the paths of an object that the entry leaves to others: those that its patterns fit, and that are the
-// same in every other rendering.
+// yielding returns the paths of an object that the entry leaves to others: those that its patterns match, and that are
+// the same in every other rendering.
 func (s *source) yielding(o *unstructured.Unstructured, others []map[string]*unstructured.Unstructured) []string {
 	var paths []string
 	for _, key := range []string{o.GetKind() + "/" + o.GetName(), o.GetKind() + "/*", "*"} {
@@ -117,7 +117,7 @@ func (p pattern) forEachMatch(prefix fieldpath.Path, v any, found func(fieldpath
 	}
 }
 
-// valueAtPath is the value at a path that each has found in another object, nil when there is none.
+// valueAtPath returns the value at a path, with list items found by their keys; nil when there is none.
 func valueAtPath(v any, path fieldpath.Path) any {
 	for _, e := range path {
 		switch in := v.(type) {
