@@ -16,7 +16,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
-// holder is who has access keys: a user, or the root user of the account.
+// holder is the owner of access keys: a user, or the root user of the account.
 type holder struct {
 	name *string // nil for the root user
 	id   string
@@ -50,7 +50,7 @@ func keyStatus(k record.AccessKey) types.StatusType {
 	return types.StatusTypeActive
 }
 
-// accessKeyHandlers are the operations of this file, each with what its caller needs permission for.
+// accessKeyHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) accessKeyHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.CreateAccessKey, func(

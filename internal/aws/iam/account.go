@@ -73,7 +73,7 @@ func Accounts(ctx context.Context, s *store.Store) ([]string, error) {
 	return mapSlice(rows, func(r store.Row[record.Account]) string { return r.Value.ID }), err
 }
 
-// accountHandlers are the operations of this file, each with what its caller needs permission for.
+// accountHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) accountHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.CreateAccountAlias, wire.OnAll),

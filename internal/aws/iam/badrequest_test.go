@@ -105,7 +105,7 @@ func furnish(t *testing.T) *iamtest.AWS {
 	return a
 }
 
-// snapshot is every row that a request of IAM or STS could change.
+// snapshot returns every record that a request of IAM or STS could change, as text.
 func snapshot(t *testing.T, s *store.Store) string {
 	t.Helper()
 	var b strings.Builder
@@ -408,7 +408,7 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// do is a call of an SDK operation that is expected to fail.
+// do returns a function that calls an SDK operation and returns its error alone.
 func do[In, Out, Options any](operation func(context.Context, In, ...func(*Options)) (Out, error),
 	in In) func(context.Context) error {
 	return func(ctx context.Context) error {

@@ -18,7 +18,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// kind is what users, groups and roles have in common: a name, and policies that hang on them.
+// kind implements what users, groups and roles have in common: a name, and attached policies.
 type kind[T any] struct {
 	store.Table[T]
 	name        string // "user"
@@ -327,7 +327,7 @@ func emptyGrants(g record.Grants) error {
 	return nil
 }
 
-// serviceRolePolicies is where the ARNs of the policies of service-linked roles begin.
+// serviceRolePolicies is the prefix of the ARNs of the policies of service-linked roles.
 const serviceRolePolicies = "arn:aws:iam::aws:policy/aws-service-role/"
 
 // holdPolicy checks that a managed policy exists and returns what a transaction needs to keep it so. It writes the row
@@ -367,7 +367,7 @@ func cutPolicyARN(arn string) (name, path string) {
 	return resource[i+1:], "/" + resource[:i+1]
 }
 
-// escapeDocument is a document as IAM returns it: URL-encoded as in RFC 3986.
+// escapeDocument returns a document as IAM does: URL-encoded as in RFC 3986.
 func escapeDocument(document string) *string {
 	return aws.String(strings.ReplaceAll(url.QueryEscape(document), "+", "%20"))
 }

@@ -31,7 +31,7 @@ func groupType(g record.Group) types.Group {
 	}
 }
 
-// groupHandlers are the operations of this file, each with what its caller needs permission for.
+// groupHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) groupHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.CreateGroup, func(
@@ -129,7 +129,7 @@ func mapExistsError(err error, format string, args ...any) error {
 	return err
 }
 
-// members are the users in a group.
+// members returns the users in a group.
 func (s *Service) members(ctx context.Context, group string) ([]record.User, error) {
 	all, err := s.users.listAll(ctx)
 	return slices.DeleteFunc(all, func(u record.User) bool { return !slices.Contains(u.Groups, group) }), err

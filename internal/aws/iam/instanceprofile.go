@@ -46,7 +46,7 @@ func (s *Service) allProfiles(ctx context.Context) ([]record.InstanceProfile, er
 	return mapSlice(rows, func(r store.Row[record.InstanceProfile]) record.InstanceProfile { return r.Value }), err
 }
 
-// profilesOf are the instance profiles that hold a role.
+// profilesOf returns the instance profiles that hold a role.
 func (s *Service) profilesOf(ctx context.Context, role string) ([]record.InstanceProfile, error) {
 	all, err := s.allProfiles(ctx)
 	return slices.DeleteFunc(all, func(p record.InstanceProfile) bool { return p.Role != role }), err
@@ -54,7 +54,7 @@ func (s *Service) profilesOf(ctx context.Context, role string) ([]record.Instanc
 
 func profileKey(p record.InstanceProfile) string { return strings.ToLower(p.Name) }
 
-// instanceProfileHandlers are the operations of this file, each with what its caller needs permission for.
+// instanceProfileHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) instanceProfileHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.CreateInstanceProfile, func(
@@ -192,7 +192,7 @@ func (s *Service) ListInstanceProfilesForRole(ctx context.Context, in *iam.ListI
 	return &iam.ListInstanceProfilesForRoleOutput{InstanceProfiles: list, Marker: marker, IsTruncated: truncated}, err
 }
 
-// listedProfiles are instance profiles as lists show them: without tags.
+// listedProfiles returns instance profiles as lists show them: without tags.
 func (s *Service) listedProfiles(ctx context.Context, some []record.InstanceProfile) ([]types.InstanceProfile, error) {
 	list := make([]types.InstanceProfile, 0, len(some))
 	for _, p := range some {
@@ -206,7 +206,8 @@ func (s *Service) listedProfiles(ctx context.Context, some []record.InstanceProf
 	return list, nil
 }
 
-// addRoleTargets are the profile that gets a role, and the role, which the caller passes to EC2.
+// addRoleTargets returns the authorization targets of adding a role: the profile, and the role, which the caller passes
+// to EC2.
 func (s *Service) addRoleTargets(
 	ctx context.Context, action string, in *iam.AddRoleToInstanceProfileInput,
 ) ([]wire.Target, error) {

@@ -77,7 +77,7 @@ func checkThumbprints(list []string) error {
 	return nil
 }
 
-// oidcProviderHandlers are the operations of this file, each with what its caller needs permission for.
+// oidcProviderHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) oidcProviderHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.CreateOpenIDConnectProvider, func(

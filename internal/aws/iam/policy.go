@@ -18,7 +18,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// usage is how many users, groups and roles of the account have each managed policy.
+// usage counts the users, groups and roles of the account that each managed policy is attached to, or is a boundary of.
 type usage struct{ attached, boundaries map[string]int }
 
 func (s *Service) countUsage(ctx context.Context) (usage, error) {
@@ -88,7 +88,7 @@ func checkManaged(document string) error {
 	return nil
 }
 
-// policyHandlers are the operations of this file, each with what its caller needs permission for.
+// policyHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) policyHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.CreatePolicy, func(
@@ -331,7 +331,7 @@ func (s *Service) CreatePolicyVersion(ctx context.Context, in *iam.CreatePolicyV
 	return &iam.CreatePolicyVersionOutput{PolicyVersion: &t}, err
 }
 
-// versions are those of any managed policy, newest first.
+// versions returns the versions of any managed policy, newest first.
 func (s *Service) versions(ctx context.Context, arn string) ([]types.PolicyVersion, error) {
 	if p, ok := managed.Get(arn); ok {
 		return []types.PolicyVersion{{CreateDate: aws.Time(p.UpdatedAt), Document: escapeDocument(p.Document),

@@ -49,7 +49,7 @@ func roleType(r record.Role) *types.Role {
 	}
 }
 
-// listedRole is a role as lists show it: without tags and boundary.
+// listedRole returns a role as lists show it: without tags and boundary.
 func listedRole(r record.Role) types.Role {
 	t := *roleType(r)
 	t.Tags, t.PermissionsBoundary = nil, nil
@@ -63,7 +63,7 @@ func optional(s string) *string {
 	return aws.String(s)
 }
 
-// roleHandlers are the operations of this file, each with what its caller needs permission for.
+// roleHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) roleHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.CreateRole, func(

@@ -74,7 +74,7 @@ func (s *Service) Register(mux *wire.Mux) {
 	}
 }
 
-// account is the account in which the request works: the caller's own.
+// account returns the account of the request: the caller's own.
 func account(ctx context.Context) string { return wire.CallerFrom(ctx).Account }
 
 // maxAttempts ends a write that always loses against others.
@@ -99,7 +99,7 @@ func (s *Service) retryWrite(ctx context.Context, attempt func() ([]store.Op, er
 			"Wait a few minutes and submit your request again.")
 }
 
-// paginate is wire.Page in the form of IAM's lists.
+// paginate calls wire.Page, and returns its result in the form of IAM's lists.
 func paginate[T any](ctx context.Context, items []T, max *int32, marker *string, key func(T) string) ([]T, *string,
 	bool, error) {
 	got, next, err := wire.Page(ctx, items, max, marker, key)
@@ -111,7 +111,7 @@ func isInPath(path string, prefix *string) bool {
 	return prefix == nil || strings.HasPrefix(path, *prefix)
 }
 
-// pathOrDefault is the path of a new entity.
+// pathOrDefault returns the path of a new entity, "/" unless the request names one.
 func pathOrDefault(path *string) string {
 	if path == nil || *path == "" {
 		return "/"

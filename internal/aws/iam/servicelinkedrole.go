@@ -19,7 +19,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// linkedRole is how AWS makes the role of a service.
+// linkedRole describes the service-linked role of a service.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_aws-services-that-work-with-iam.html
 type linkedRole struct {
 	name        string
@@ -49,7 +49,7 @@ var linkedRoles = map[string]linkedRole{
 		description: "Default EC2 Spot Service Linked Role"},
 }
 
-// newLinkedRole is the role of a service in an account; false for a service that has none here.
+// newLinkedRole returns the service-linked role of a service in an account; false for a service that has none here.
 func newLinkedRole(account, service string, now time.Time) (record.Role, bool) {
 	l, ok := linkedRoles[service]
 	return record.Role{
@@ -97,11 +97,11 @@ func (s *ServiceLinkedRoles) Ensure(ctx context.Context, account, service string
 	return err
 }
 
-// LinkedRoleName is the name of the service-linked role of a service, such as AWSServiceRoleForAmazonEKS of
+// LinkedRoleName returns the name of the service-linked role of a service, such as AWSServiceRoleForAmazonEKS of
 // "eks.amazonaws.com"; empty for a service that has none here.
 func LinkedRoleName(service string) string { return linkedRoles[service].name }
 
-// serviceLinkedRoleHandlers are the operations of this file, each with what its caller needs permission for.
+// serviceLinkedRoleHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) serviceLinkedRoleHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.CreateServiceLinkedRole, linkedRoleTargets),
@@ -114,7 +114,7 @@ func (s *Service) serviceLinkedRoleHandlers() []wire.Handler {
 	}
 }
 
-// linkedRoleTargets is the role that a request would create.
+// linkedRoleTargets returns the role that a request would create, as its authorization target.
 func linkedRoleTargets(ctx context.Context, action string, in *iam.CreateServiceLinkedRoleInput) ([]wire.Target,
 	error) {
 	service := *in.AWSServiceName
@@ -197,7 +197,7 @@ func (s *Service) DeleteServiceLinkedRole(ctx context.Context, in *iam.DeleteSer
 	return &iam.DeleteServiceLinkedRoleOutput{DeletionTaskId: aws.String(id)}, nil
 }
 
-// dependents are the ARNs of what needs a service-linked role.
+// dependents returns the ARNs of the resources that need a service-linked role.
 func (s *Service) dependents(ctx context.Context, r record.Role) ([]string, error) {
 	prefix := store.Prefix(r.Account)
 	var arns []string

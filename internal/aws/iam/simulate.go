@@ -18,7 +18,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
-// simulation is what both simulators have: a question, and the policies that answer it.
+// simulation is the input of both simulators: a question, and the policies that answer it.
 type simulation struct {
 	who       policy.Principal
 	policies  policy.Policies
@@ -27,7 +27,7 @@ type simulation struct {
 	resources []string
 }
 
-// simulateHandlers are the operations of this file, each with what its caller needs permission for.
+// simulateHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) simulateHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.SimulatePrincipalPolicy, func(
@@ -268,7 +268,7 @@ func (sim *simulation) simulateAll(ctx context.Context, maxItems *int32, marker 
 	return results, next, truncated, nil
 }
 
-// sizeOf is how much memory a result takes, in about.
+// sizeOf estimates the memory that a result takes, in bytes.
 func sizeOf(r types.EvaluationResult) int {
 	size := resultBytes + len(*r.EvalActionName) + len(*r.EvalResourceName)
 	for _, s := range r.MatchedStatements {

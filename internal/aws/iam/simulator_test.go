@@ -121,7 +121,7 @@ func TestSimulatorsBoundTheirWork(t *testing.T) {
 	}
 }
 
-// TestAnswersOfSimulatorsAreBounded has policies of thousands of statements, which each action matches.
+// TestAnswersOfSimulatorsAreBounded simulates policies of thousands of statements, each of which matches every action.
 func TestAnswersOfSimulatorsAreBounded(t *testing.T) {
 	t.Parallel()
 	a := iamtest.New(t)

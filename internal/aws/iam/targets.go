@@ -15,12 +15,12 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// newTarget is an action on a resource, without condition keys.
+// newTarget returns the target of an action on a resource, without condition keys.
 func newTarget(action, resource string) wire.Target {
 	return wire.Target{Action: action, Resource: resource, Conditions: map[string][]string{}}
 }
 
-// targetWith is the one target of a request, with the condition keys that the request adds.
+// targetWith returns the one target of a request, with the condition keys that the request adds.
 func targetWith(t wire.Target, edits []func(conditions)) []wire.Target {
 	for _, edit := range edits {
 		edit(t.Conditions)
@@ -28,7 +28,7 @@ func targetWith(t wire.Target, edits []func(conditions)) []wire.Target {
 	return []wire.Target{t}
 }
 
-// resourceARN is the ARN of what an account has: a kind of entity with its path and name.
+// resourceARN returns the ARN of an entity in the caller's account, from its kind, path and name.
 func resourceARN(ctx context.Context, resource string) string {
 	return "arn:aws:iam::" + account(ctx) + ":" + resource
 }
@@ -51,7 +51,7 @@ func newARN(ctx context.Context, entity string, path, name *string) string {
 	return resourceARN(ctx, entity+pathOrDefault(path)+aws.ToString(name))
 }
 
-// providerARN is the ARN that an OpenID Connect provider will have.
+// providerARN returns the ARN that a new OpenID Connect provider will have.
 func providerARN(ctx context.Context, url *string) string {
 	host, err := parseIssuer(aws.ToString(url))
 	if err != nil {

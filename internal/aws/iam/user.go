@@ -34,14 +34,14 @@ func userType(u record.User) *types.User {
 	}
 }
 
-// listedUser is a user as lists show it: without tags and boundary.
+// listedUser returns a user as lists show it: without tags and boundary.
 func listedUser(u record.User) types.User {
 	t := *userType(u)
 	t.Tags, t.PermissionsBoundary = nil, nil
 	return t
 }
 
-// userHandlers are the operations of this file, each with what its caller needs permission for.
+// userHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) userHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.CreateUser, func(
@@ -160,7 +160,7 @@ func (s *Service) CreateUser(ctx context.Context, in *iam.CreateUserInput) (*iam
 	return &iam.CreateUserOutput{User: userType(u)}, nil
 }
 
-// countEntities is how many there are in the caller's account.
+// countEntities returns the number of entities of the kind in the caller's account.
 func (k kind[T]) countEntities(ctx context.Context) (int, error) {
 	rows, err := k.List(ctx, store.Prefix(account(ctx)))
 	return len(rows), err
@@ -176,7 +176,7 @@ func (s *Service) checkQuota(ctx context.Context, count func(context.Context) (i
 	return err
 }
 
-// orExists is the error of a creation whose name is taken, unless the look-up itself failed.
+// orExists returns the error of a creation whose name is taken, or err when the look-up itself failed.
 func orExists(err error, format string, args ...any) error {
 	if err != nil {
 		return err
@@ -184,7 +184,7 @@ func orExists(err error, format string, args ...any) error {
 	return alreadyExists(format, args...)
 }
 
-// userName is the user that an operation means: the caller, unless the request names another.
+// userName returns the name of the user of an operation: the caller's, unless the request names another.
 func (s *Service) userName(ctx context.Context, name *string) (*string, error) {
 	if name != nil {
 		return name, nil
