@@ -15,7 +15,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// renew is how long before their end credentials are replaced: EC2 has new ones five minutes before, at least.
+// renew is the remaining lifetime at which credentials are replaced: EC2 has new ones at least five minutes before the
+// end.
 const renew = 15 * time.Minute
 
 // cache is the credentials that instances were given, by instance. It is a saving, not a fact: a daemon that starts
@@ -46,8 +47,8 @@ func (c *cache) entryFor(instanceID string) *issued {
 	return i
 }
 
-// profile is the instance profile of an instance, or store.ErrNotFound: it may have been deleted, and made again under
-// its name.
+// profile returns the instance profile of an instance, or store.ErrNotFound: it may have been deleted, and created
+// again under its name.
 func (s *Service) profile(ctx context.Context, i record.Instance) (record.InstanceProfile, error) {
 	name := i.InstanceProfileARN[strings.LastIndexByte(i.InstanceProfileARN, '/')+1:]
 	row, err := record.InstanceProfiles(s.o.Store).Get(ctx, record.InstanceProfileKey(i.Account, name))
@@ -81,7 +82,7 @@ func (d says) marshalAt(t time.Time) ([]byte, error) {
 const manual = " Please see documentation at " +
 	"https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_iam-ec2.html#troubleshoot_iam-ec2_errors-info-doc."
 
-// profileInfo is iam/info.
+// profileInfo returns the document iam/info.
 func (s *Service) profileInfo(ctx context.Context, i record.Instance) ([]byte, error) {
 	p, err := s.profile(ctx, i)
 	if errors.Is(err, store.ErrNotFound) {
@@ -94,8 +95,8 @@ func (s *Service) profileInfo(ctx context.Context, i record.Instance) ([]byte, e
 	return says{Code: "Success", InstanceProfileARN: p.ARN(), InstanceProfileID: p.ID}.marshalAt(s.o.Clock.Now())
 }
 
-// roleCredentials is iam/security-credentials/<role>. That EC2 may not assume the role is said in the document, as on
-// EC2.
+// roleCredentials returns the document iam/security-credentials/<role>. When EC2 may not assume the role, the document
+// says so, as on EC2.
 func (s *Service) roleCredentials(ctx context.Context, i record.Instance, role string) ([]byte, error) {
 	given := s.credentials.entryFor(i.ID)
 	given.mu.Lock()

@@ -176,7 +176,7 @@ func resource(id string) record.EC2Resource {
 
 const machineID = "i-0123456789abcdef0"
 
-// newRows is a fixture of which there are only the rows.
+// newRows returns a fixture that has records only.
 func newRows(t testing.TB) *fixture {
 	w := &fixture{t: t, dir: t.TempDir(), store: storetest.New(t), changed: make(chan string, 1),
 		clock: clocktesting.NewFakePassiveClock(time.Date(2026, 11, 21, 14, 0, 0, 0, time.UTC))}

@@ -16,7 +16,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// document is the instance identity document, byte for byte what is signed.
+// document returns the instance identity document, byte for byte as it is signed.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-identity-documents.html
 func document(i record.Instance, privateIP string) ([]byte, error) {
 	kind, _ := instancetype.Get(string(i.InstanceType))
@@ -48,7 +48,7 @@ func document(i record.Instance, privateIP string) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// signature is the base64-encoded signature of a document.
+// signature returns the base64-encoded signature of a document.
 func (s *secret) signature(document []byte) ([]byte, error) {
 	key, _, err := s.documentSigner()
 	if err != nil {
@@ -59,7 +59,7 @@ func (s *secret) signature(document []byte) ([]byte, error) {
 	return wrapBase64(signature), err
 }
 
-// signPKCS7 is a document with its signature as a base64-encoded PKCS #7 message.
+// signPKCS7 returns a document with its signature as a base64-encoded PKCS #7 message.
 func (s *secret) signPKCS7(document []byte) ([]byte, error) {
 	key, certificate, err := s.documentSigner()
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *secret) signPKCS7(document []byte) ([]byte, error) {
 	return wrapBase64(der), err
 }
 
-// wrapBase64 is base64 in lines of 64, as EC2 has it.
+// wrapBase64 encodes b in base64, in lines of 64 characters as EC2 does.
 func wrapBase64(b []byte) []byte {
 	text := base64.StdEncoding.EncodeToString(b)
 	var lines []byte

@@ -28,10 +28,10 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// Address is where instances find the service.
+// Address is the address of the service for instances.
 const Address = "169.254.169.254:80"
 
-// Options are what a Service needs.
+// Options configures a Service.
 type Options struct {
 	Store   *store.Store
 	Network Network
@@ -85,7 +85,7 @@ func New(o Options) *Service {
 	return &Service{o: o, log: o.Log, listening: map[string]*listening{}, secret: secret{dir: o.Dir}}
 }
 
-// Controllers is what reconcile.Run runs: it listens wherever there is a VPC.
+// Controllers returns the controllers of the service: it listens wherever there is a VPC.
 func (s *Service) Controllers() []reconcile.Controller {
 	return []reconcile.Controller{{
 		Name:      "metadata",

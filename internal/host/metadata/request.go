@@ -25,7 +25,7 @@ const (
 	tokenName = "X-Aws-Ec2-Metadata-Token"
 )
 
-// longest is how long a token may live, in seconds: six hours.
+// longest is the maximum lifetime of a token in seconds: six hours.
 const longest = 21600
 
 // versions are those of the tree of metadata. All are served alike.
@@ -189,8 +189,9 @@ func limitHops(r *http.Request, hops int) error {
 	return failed
 }
 
-// resolveInstance is the instance that a request comes from, by its source address: one of a network interface that is
-// attached to it, or in a prefix that is delegated to one. It is store.ErrNotFound when there is none.
+// resolveInstance returns the instance that sent a request, by its source address: an address of a network interface
+// that is attached to the instance, or in a prefix that is delegated to one. It returns store.ErrNotFound when there is
+// none.
 func (s *Service) resolveInstance(r *http.Request, vpcKey string) (record.Instance, error) {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -219,7 +220,8 @@ func (s *Service) resolveInstance(r *http.Request, vpcKey string) (record.Instan
 // errMoving says that an address is not yet whose the store says it is.
 var errMoving = errors.New("the address is being moved to another instance")
 
-// interfaceAt is the network interface that has an address in a VPC. The addresses in use are rows of their subnets.
+// interfaceAt returns the network interface that has an address in a VPC. The addresses in use are records of their
+// subnets.
 func (s *Service) interfaceAt(ctx context.Context, vpcKey string, address netip.Addr) (record.NetworkInterface, error) {
 	subnets, err := record.Subnets(s.o.Store).List(ctx, keyScope(vpcKey))
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/durable"
 )
 
-// secret is what the service signs with. It is made at the first use and kept, so that what was signed outlives the
-// daemon.
+// secret holds the keys that the service signs with. They are created at the first use and stored, so that signatures
+// stay valid after a restart of the daemon.
 type secret struct {
 	dir string
 
@@ -30,7 +30,7 @@ type secret struct {
 	certificate *x509.Certificate
 }
 
-// loadOrCreate is the content of a file, which make makes when there is none.
+// loadOrCreate returns the content of a file. It creates the file with the result of make when there is none.
 func (s *secret) loadOrCreate(name string, make func() ([]byte, error)) ([]byte, error) {
 	path := filepath.Join(s.dir, name)
 	if b, err := os.ReadFile(path); err == nil && len(b) > 0 {
@@ -64,8 +64,8 @@ func (s *secret) tokenKey() ([]byte, error) {
 // errToken says that a token is not valid here and now.
 var errToken = errors.New("the token is not valid")
 
-// newToken is a session token of an instance, as long as EC2's: when it ends, and a signature over that and the
-// instance.
+// newToken returns a session token of an instance, as long as EC2's: the time of its expiry, and a signature over that
+// and the instance.
 func (s *secret) newToken(instanceID string, expires int64) (string, error) {
 	key, err := s.tokenKey()
 	if err != nil {
@@ -82,7 +82,7 @@ func signToken(key []byte, instanceID string, expires int64) []byte {
 	return mac.Sum(token)
 }
 
-// verifyToken is how many seconds a token of an instance has left.
+// verifyToken verifies a token of an instance and returns its remaining lifetime in seconds.
 func (s *secret) verifyToken(token, instanceID string, now int64) (left int64, err error) {
 	raw, err := base64.URLEncoding.DecodeString(token)
 	if err != nil || len(raw) != 42 {
@@ -101,7 +101,7 @@ func (s *secret) verifyToken(token, instanceID string, now int64) (left int64, e
 	return expires - now, nil
 }
 
-// documentSigner is the key of identity documents, with its certificate.
+// documentSigner returns the key of identity documents, with its certificate.
 func (s *secret) documentSigner() (*rsa.PrivateKey, *x509.Certificate, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

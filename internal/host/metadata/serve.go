@@ -127,7 +127,7 @@ func (s *Service) stopServing(key string) {
 	}
 }
 
-// closeServers is a source of nothing: it ends the servers when the controllers end.
+// closeServers is a source without events: it closes the servers when the controllers stop.
 func (s *Service) closeServers(ctx context.Context, _ func(string)) {
 	s.mu.Lock()
 	s.closed = false
@@ -146,5 +146,5 @@ func (s *Service) closeServers(ctx context.Context, _ func(string)) {
 // connection is the key of a request's connection in its context.
 type connection struct{}
 
-// keyScope is what the key of an EC2 resource begins with: account and region.
+// keyScope returns the prefix of an EC2 resource's key that has its account and region.
 func keyScope(key string) string { return key[:strings.LastIndexByte(key, '/')+1] }

@@ -35,7 +35,7 @@ type (
 	hidden directory
 )
 
-// renderListing is a directory as it is shown.
+// renderListing returns the listing of a directory.
 func (d directory) renderListing() string {
 	names := make([]string, 0, len(d))
 	for name, entry := range d {
@@ -55,7 +55,7 @@ func (d directory) renderListing() string {
 	return strings.Join(names, "\n")
 }
 
-// lookupPath is the content at a path below d. Only directories may be asked for with a slash at the end.
+// lookupPath returns the content at a path below d. Only directories may be requested with a slash at the end.
 func (d directory) lookupPath(ctx context.Context, path string, slash bool) (kind string, body []byte, err error) {
 	var at any = d
 	for name := range strings.SplitSeq(path, "/") {
@@ -92,7 +92,7 @@ func (d directory) lookupPath(ctx context.Context, path string, slash bool) (kin
 	return "", nil, errNoEntry
 }
 
-// about is what the metadata of an instance is made of.
+// about has the records that the metadata of an instance is made of.
 type about struct {
 	instance   record.Instance
 	vpc        record.VPC
@@ -156,7 +156,7 @@ func (s *Service) loadRecords(ctx context.Context, i record.Instance) (about, er
 	return a, nil
 }
 
-// privateDomain is that of the private names of a region.
+// privateDomain returns the domain of the private DNS names of a region.
 func privateDomain(region string) string {
 	if region == "us-east-1" {
 		return "ec2.internal"
@@ -164,12 +164,12 @@ func privateDomain(region string) string {
 	return region + ".compute.internal"
 }
 
-// privateName is the private DNS name of an address.
+// privateName returns the private DNS name of an address.
 func (a about) privateName(ip string) string {
 	return "ip-" + strings.ReplaceAll(ip, ".", "-") + "." + privateDomain(a.instance.Region)
 }
 
-// hostname is the private DNS name of the instance.
+// hostname returns the private DNS name of the instance.
 func (a about) hostname() string {
 	if a.instance.HostnameType == ec2types.HostnameTypeResourceName {
 		return a.instance.ID + "." + privateDomain(a.instance.Region)
@@ -177,7 +177,7 @@ func (a about) hostname() string {
 	return a.privateName(a.interfaces[0].PrivateIPs[0])
 }
 
-// publicName is the public DNS name of a public address; empty in a VPC without DNS host names.
+// publicName returns the public DNS name of a public address; empty in a VPC without DNS host names.
 func (a about) publicName(ip string) string {
 	if !a.vpc.EnableDNSHostnames || ip == "" {
 		return ""
@@ -189,7 +189,7 @@ func (a about) publicName(ip string) string {
 	return name + "." + a.instance.Region + ".compute.amazonaws.com"
 }
 
-// publicAddresses are the public addresses of an interface, with the private ones that they stand for.
+// publicAddresses returns the public addresses of an interface, with the private ones that they are associated with.
 func (a about) publicAddresses(eni record.NetworkInterface) (pairs [][2]string) {
 	for _, private := range eni.PrivateIPs {
 		for _, e := range a.elastic[eni.ID] {
@@ -204,7 +204,7 @@ func (a about) publicAddresses(eni record.NetworkInterface) (pairs [][2]string) 
 	return pairs
 }
 
-// buildTree is everything that an instance may read, below a version.
+// buildTree returns everything that an instance may read, below a version.
 func (s *Service) buildTree(ctx context.Context, i record.Instance) (directory, error) {
 	a, err := s.loadRecords(ctx, i)
 	if err != nil {
@@ -242,7 +242,7 @@ func (s *Service) buildTree(ctx context.Context, i record.Instance) (directory, 
 	return tree, nil
 }
 
-// buildMetaData is the directory meta-data.
+// buildMetaData returns the directory meta-data.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-instance-metadata.html#instancedata-data-categories
 func (s *Service) buildMetaData(ctx context.Context, a about) (directory, error) {
 	i, primary := a.instance, a.interfaces[0]
@@ -337,7 +337,7 @@ func blockDevices(i record.Instance) directory {
 	return d
 }
 
-// networkInterface is network/interfaces/macs/<mac>.
+// networkInterface returns the directory network/interfaces/macs/<mac>.
 func (a about) networkInterface(eni record.NetworkInterface) directory {
 	subnet := a.subnets[eni.SubnetID]
 	var groups, cidrs, cidrs6 []string
@@ -510,8 +510,8 @@ func (s *Service) addAutoScaling(ctx context.Context, a about, meta directory) e
 	return nil
 }
 
-// warmTarget is where an instance is going that is in a warm pool, or on its way into one, that keeps instances in the
-// state pool.
+// warmTarget returns the target lifecycle state of an instance that is in a warm pool, or on its way into one. pool is
+// the state in which the pool keeps its instances.
 func warmTarget(i record.AutoScalingInstance, pool string) string {
 	switch _, state, _ := strings.Cut(string(i.State), ":"); {
 	case i.ToPool, strings.HasPrefix(state, "Pending"):
@@ -522,7 +522,7 @@ func warmTarget(i record.AutoScalingInstance, pool string) string {
 	return string(i.State)
 }
 
-// targetState is where an instance in a lifecycle state is going.
+// targetState returns the target lifecycle state of an instance in the given state.
 func targetState(state string) string {
 	phase, _, _ := strings.Cut(state, ":")
 	switch {
