@@ -18,19 +18,19 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// Options are what a Controller needs. All but those marked optional must be set.
+// Options configures a Controller. All fields but those marked optional must be set.
 type Options struct {
 	Store *store.Store
-	// Config is how a user reaches a cluster's API server.
+	// Config returns the configuration of a client of a cluster's API server, as the given user.
 	Config func(ctx context.Context, cluster record.Cluster, user string, groups ...string) (*rest.Config, error)
 	// Catalog has the add-ons.
 	Catalog *catalog.Catalog
 	// Provide gets an image that pods of an add-on are to run into the registry, or says in plain words why it cannot
 	// be had. It may take minutes; when nil, nobody looks for images.
 	Provide func(ctx context.Context, image catalog.Image) error
-	// Timeout is how long the pods of an add-on may take to become ready in a creation or an update; 15 minutes when 0.
-	// Patience is how long a problem that may well go by itself (an API server that is away, a webhook that cannot be
-	// called) has to last before it counts; 15 seconds when 0.
+	// Timeout is the time that the pods of an add-on may take to become ready in a creation or an update; 15 minutes
+	// when 0. Patience is the time for which a problem that may well pass (an API server that is unreachable, a webhook
+	// that cannot be called) has to last before it counts; 15 seconds when 0.
 	Timeout, Patience time.Duration
 	Log               *slog.Logger // slog.Default() when nil
 }
@@ -51,7 +51,7 @@ func New(o Options) *Controller {
 	return &Controller{log: o.Log, bootstrap: newBootstrap(o), engine: newEngine(o)}
 }
 
-// Controllers is what reconcile.Run runs.
+// Controllers returns the controllers that reconcile.Run runs.
 func (c *Controller) Controllers() []reconcile.Controller {
 	return []reconcile.Controller{c.bootstrap.controller(), c.engine.controller()}
 }

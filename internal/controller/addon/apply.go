@@ -90,7 +90,7 @@ func (a *addon) recordApplying(ctx context.Context, want record.AddonConfig, ste
 	return a.server.watchObjects(a.row.Key(), a.state.Objects)
 }
 
-// indexOfObject is where the state has an object; -1 when it has not.
+// indexOfObject returns the index of an object in the state; -1 when the state does not have it.
 func (a *addon) indexOfObject(o record.AddonObject) int {
 	return slices.IndexFunc(a.state.Objects, func(h record.AddonObject) bool { return sameName(h, o) })
 }
@@ -140,7 +140,7 @@ func (a *addon) recordObject(s *step, result *unstructured.Unstructured) error {
 	return nil
 }
 
-// objectList are the objects without what else is known of them.
+// objectList returns the objects without the rest of what is known of them.
 func (m made) objectList() []*unstructured.Unstructured {
 	var all []*unstructured.Unstructured
 	for _, o := range m.Objects {
@@ -149,7 +149,7 @@ func (m made) objectList() []*unstructured.Unstructured {
 	return all
 }
 
-// establishTime is how long the API server may take until it serves a kind that was defined just now.
+// establishTime is the time that the API server may take to serve a kind after its definition.
 const establishTime = 10 * time.Second
 
 // established waits until the kind of an object is served, if one of the add-on's own objects defines it.

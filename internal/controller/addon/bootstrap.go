@@ -47,7 +47,7 @@ func newBootstrap(o Options) *bootstrap {
 	}
 }
 
-// controller is what reconcile.Run runs. Its keys are those of clusters.
+// controller returns the controller that reconcile.Run runs. Its keys are those of clusters.
 func (b *bootstrap) controller() reconcile.Controller {
 	return reconcile.Controller{
 		Name:      "bootstrap",
@@ -104,7 +104,8 @@ func (b *bootstrap) Reconcile(ctx context.Context, key string) (reconcile.Result
 	return reconcile.Result{}, err
 }
 
-// selfManaged are the objects of the add-ons that a new cluster gets: the default versions of its Kubernetes version.
+// selfManaged returns the objects of the add-ons that a new cluster gets: the default versions for its Kubernetes
+// version.
 func selfManaged(c *catalog.Catalog, cluster record.Cluster, plane record.ControlPlane) ([]catalog.Object,
 	error) {
 	var all []catalog.Object

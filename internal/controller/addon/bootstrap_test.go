@@ -253,7 +253,7 @@ func TestSelfManaged(t *testing.T) {
 	}
 }
 
-// get is an object in its Go type, every field of which must be known there.
+// get returns an object in its Go type, which must know each of the object's fields.
 func get[T any](t *testing.T, objects []catalog.Object, kind, name string) T {
 	t.Helper()
 	var out T

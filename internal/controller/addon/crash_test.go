@@ -27,7 +27,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store/storetest"
 )
 
-// TestMortalAddons is the engine in a process of its own, which other tests start to have it killed.
+// TestMortalAddons runs the engine in a process of its own, which other tests start and kill.
 func TestMortalAddons(t *testing.T) {
 	endpoint, prefix := os.Getenv("MORTAL_ETCD"), os.Getenv("MORTAL_PREFIX")
 	if endpoint == "" {

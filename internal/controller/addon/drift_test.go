@@ -126,8 +126,8 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// TestTwoControllersDoNotFight has another controller that always takes an owned field: EKS leaves it to it for a
-// while, and says so.
+// TestTwoControllersDoNotFight runs another controller that always takes an owned field: EKS gives way for a while, and
+// reports it.
 func TestTwoControllersDoNotFight(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, Options{}, 1)

@@ -50,7 +50,7 @@ type engine struct {
 	images   *images
 	// ofCluster gives the keys of the add-ons of the cluster whose key, or the key of what belongs to it, is given.
 	ofCluster func(key string) []string
-	// made is what an add-on's objects are; the catalog's, but for tests.
+	// made renders the objects of an add-on; from the catalog, except in tests.
 	made func(record.Cluster, record.ControlPlane, string, record.AddonConfig) (made, error)
 
 	mu sync.Mutex
@@ -58,7 +58,7 @@ type engine struct {
 	memory map[string]*memory
 }
 
-// memory is what need not be stored about an add-on.
+// memory is the state of an add-on that need not be stored.
 type memory struct {
 	tries    int                    // attempts in a row that failed
 	since    map[string]time.Time   // since when a passing problem lasts, by its code and resources
@@ -67,7 +67,7 @@ type memory struct {
 	verified string                 // what the objects were last compared with
 }
 
-// made is what an add-on is made of.
+// made has the objects and images that an add-on is made of.
 type made struct {
 	Objects []catalog.Object
 	Images  []catalog.Image
@@ -91,7 +91,7 @@ func newEngine(o Options) *engine {
 	return e
 }
 
-// controller is what reconcile.Run runs. A key is that of an add-on.
+// controller returns the controller that reconcile.Run runs. Its keys are those of add-ons.
 func (e *engine) controller() reconcile.Controller {
 	return reconcile.Controller{
 		Name:      "addon",
@@ -152,7 +152,7 @@ func (e *engine) addonsForRole(key string) []string {
 	return keys
 }
 
-// memoryOf is the memory of an add-on, for its one worker.
+// memoryOf returns the memory of an add-on, for its one worker.
 func (e *engine) memoryOf(key string) *memory {
 	e.mu.Lock()
 	defer e.mu.Unlock()

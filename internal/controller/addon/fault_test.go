@@ -315,7 +315,7 @@ func TestMissingImages(t *testing.T) {
 	w.becomes("agent", ekstypes.AddonStatusActive)
 }
 
-// in is the fixture for a part of a test.
+// in returns the fixture for a part of a test.
 func (w *fixture) in(t *testing.T) *fixture {
 	v := *w
 	v.T = t

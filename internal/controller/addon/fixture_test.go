@@ -275,7 +275,7 @@ spec: {length: CONFIG}
 `
 )
 
-// key is the key of an add-on.
+// key returns the key of an add-on.
 func (w *fixture) key(name string) string {
 	return record.AddonKey(w.cluster.Account, w.cluster.Region, w.cluster.Name, name)
 }
@@ -382,7 +382,7 @@ func (w *fixture) gone(name string) {
 	})
 }
 
-// status is what DescribeAddon says.
+// status returns the status and issues that DescribeAddon shows.
 func (w *fixture) status(name string) (ekstypes.AddonStatus, []ekstypes.AddonIssue) {
 	row, err := record.Addons(w.store).Get(w.Context(), w.key(name))
 	if err != nil {
@@ -445,7 +445,7 @@ func text(issues []ekstypes.AddonIssue) string {
 	return strings.Join(all, "\n")
 }
 
-// ds is a DaemonSet of kube-system.
+// ds returns a DaemonSet of kube-system.
 func (w *fixture) ds(name string) *appsv1.DaemonSet {
 	w.Helper()
 	d, err := w.kube.AppsV1().DaemonSets("kube-system").Get(w.Context(), name, metav1.GetOptions{})
@@ -453,7 +453,7 @@ func (w *fixture) ds(name string) *appsv1.DaemonSet {
 	return d
 }
 
-// env is what a DaemonSet's first container has as the value of a variable.
+// env returns the value of a variable in a DaemonSet's first container.
 func env(d *appsv1.DaemonSet, name string) string {
 	at := slices.IndexFunc(d.Spec.Template.Spec.Containers[0].Env, func(e corev1.EnvVar) bool { return e.Name == name })
 	if at < 0 {
@@ -487,7 +487,7 @@ func (w *fixture) edit(name, manager string, change func(*appsv1.DaemonSet)) {
 	})
 }
 
-// manager is what a manager has among the managed fields of an object, and whether it is there.
+// manager returns the managed fields of a manager of an object, and whether it has any.
 func manager(o metav1.Object, name string, operation metav1.ManagedFieldsOperationType) (fields string, there bool) {
 	for _, e := range o.GetManagedFields() {
 		if e.Manager == name && e.Operation == operation && e.Subresource == "" {

@@ -15,7 +15,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/recovery"
 )
 
-// goodFor is how long an image that was had is taken to be there.
+// goodFor is the time for which an image that was found is taken to exist.
 const goodFor = 10 * time.Second
 
 // images provides the registry with the images that pods are to run. Getting one may take minutes, so nobody
@@ -44,7 +44,7 @@ func newImages(provide func(context.Context, catalog.Image) error, again time.Du
 	return &images{provide: provide, again: again, jobs: map[string]*job{}}
 }
 
-// watchImages is the source that wakes add-ons whose images have come, or cannot be had.
+// watchImages is a source. It wakes add-ons when their images have arrived, or cannot be fetched.
 func (i *images) watchImages(ctx context.Context, changed func(string)) {
 	i.mu.Lock()
 	i.ctx, i.changed = ctx, changed

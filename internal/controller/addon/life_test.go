@@ -16,8 +16,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// TestAnAddonAdoptsSelfManagedObjects is the story of an add-on over objects that kubectl created and that differ:
-// refused, overwritten, updated, downgraded, and given up.
+// TestAnAddonAdoptsSelfManagedObjects takes an add-on over objects that kubectl created and that differ through its
+// life: refused, overwritten, updated, downgraded, and given up.
 func TestAnAddonAdoptsSelfManagedObjects(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, Options{}, 2)

@@ -17,7 +17,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/kube/managedfields"
 )
 
-// fieldManager is who EKS is in managedFields.
+// fieldManager is the field manager of EKS in managedFields.
 const fieldManager = "eks"
 
 // claim is a field that somebody else than EKS owns.
@@ -92,7 +92,7 @@ func fingerprints(o metav1.Object) (eks, others string) {
 	return eks, hex.EncodeToString(theirs.Sum(nil)[:12])
 }
 
-// fingerprint is that of a configuration.
+// fingerprint returns a fingerprint of a configuration.
 func fingerprint(config map[string]any) (string, error) {
 	b, err := json.Marshal(config)
 	if err != nil {
@@ -102,7 +102,7 @@ func fingerprint(config map[string]any) (string, error) {
 	return hex.EncodeToString(sum[:12]), nil
 }
 
-// deepCopyJSON is a copy of an object with the numbers that the API server's JSON has.
+// deepCopyJSON returns a copy of an object, with numbers as the API server's JSON decoder has them.
 func deepCopyJSON(o map[string]any) (map[string]any, error) {
 	b, err := json.Marshal(o)
 	if err != nil {
@@ -168,7 +168,7 @@ func isField(e fieldpath.PathElement, name string) bool {
 	return e.FieldName != nil && *e.FieldName == name
 }
 
-// lookupPath is what an object has at a path.
+// lookupPath returns the value of an object at a path, and whether there is one.
 func lookupPath(o any, p fieldpath.Path) (any, bool) {
 	for _, e := range p {
 		switch at := o.(type) {
@@ -194,7 +194,7 @@ func lookupPath(o any, p fieldpath.Path) (any, bool) {
 	return o, true
 }
 
-// indexOfElement is where a list has the item that a path element names; -1 when it has none.
+// indexOfElement returns the index of the list item that a path element names; -1 when there is none.
 func indexOfElement(list []any, e fieldpath.PathElement) int {
 	switch {
 	case e.Index != nil:

@@ -76,7 +76,7 @@ func TestLeave(t *testing.T) {
 	}
 }
 
-// TestFingerprints are the same as long as nobody's fields change.
+// TestFingerprints checks that fingerprints stay the same until a manager's fields change.
 func TestFingerprints(t *testing.T) {
 	t.Parallel()
 	entry := func(manager, subresource, fields string,

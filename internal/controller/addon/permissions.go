@@ -33,7 +33,7 @@ func (a *addon) checkPermissions(ctx context.Context, want record.AddonConfig) (
 	return issues
 }
 
-// rolesOf are the ARNs of the roles of an add-on's account that it is configured with.
+// rolesOf returns the ARNs of the roles of an add-on's own account that its configuration names.
 func (e *engine) rolesOf(ctx context.Context, row record.Addon, want record.AddonConfig) []string {
 	var all []string
 	own := "arn:aws:iam::" + row.Account + ":role/"
@@ -50,5 +50,5 @@ func (e *engine) rolesOf(ctx context.Context, row record.Addon, want record.Addo
 	return all
 }
 
-// roleName is the name at the end of a role's ARN.
+// roleName returns the name at the end of a role's ARN.
 func roleName(arn string) string { return arn[strings.LastIndexByte(arn, '/')+1:] }

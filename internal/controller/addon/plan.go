@@ -18,7 +18,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/recovery"
 )
 
-// mode is what becomes of fields that EKS and somebody else want otherwise.
+// mode is the treatment of fields for which EKS and another manager want different values.
 type mode int
 
 const (
@@ -226,7 +226,7 @@ func createdByAddon(err error, o record.AddonObject, all []*unstructured.Unstruc
 	})
 }
 
-// Action is what would become of an object.
+// Action is the change that an object would undergo.
 type Action string
 
 // The actions.
@@ -238,7 +238,7 @@ const (
 	Delete Action = "delete"
 )
 
-// ObjectChange is what applying an add-on would do to one object.
+// ObjectChange is the change that applying an add-on would make to one object.
 type ObjectChange struct {
 	Object record.AddonObject
 	Action Action
@@ -305,7 +305,7 @@ func Plan(
 	return all, nil
 }
 
-// describeChange is what a step that was dry-run, with a look at the object, would do.
+// describeChange returns the change that a step would make, from its dry run and the live object.
 func (s *step) describeChange() (ObjectChange, error) {
 	c := ObjectChange{Object: s.ref, Action: Leave, Kept: s.kept, Live: s.live, Result: s.result,
 		Wanted: s.object.Unstructured}

@@ -8,7 +8,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// BenchmarkPlan is the dry run of the whole vpc-cni add-on over one connection after another: cold with a new
+// BenchmarkPlan measures the dry run of the whole vpc-cni add-on over one connection after another: cold, with a new
 // connection each time, as when an add-on is created.
 func BenchmarkPlan(b *testing.B) {
 	server := apiservertest.Start(b, apiservertest.Options{})

@@ -27,7 +27,7 @@ type problem struct {
 
 func (p *problem) Error() string { return string(p.issue.Code) + ": " + *p.issue.Message }
 
-// refused is a problem with an object.
+// refused returns a problem with an object.
 func refused(code ekstypes.AddonIssueCode, passing bool, o record.AddonObject, text string) *problem {
 	return &problem{issueOf(code, text, o), passing}
 }
@@ -49,8 +49,8 @@ func resourceID(o record.AddonObject) string {
 	return kind + "/" + o.Name
 }
 
-// conflictsOf are the fields that err, the answer to an apply without force, says others own; none when it is something
-// else.
+// conflictsOf returns the fields that others own according to err, the response to an apply without force; none for any
+// other error.
 func conflictsOf(err error) []metav1.StatusCause {
 	var status *apierrors.StatusError
 	if !errors.As(err, &status) || !apierrors.IsConflict(err) || status.ErrStatus.Details == nil ||
@@ -103,16 +103,17 @@ func problemOf(o record.AddonObject, err error) error {
 	}
 }
 
-// unreachableProblem is the problem of an API server that does not answer. [addon.reconcile] adds the cluster to it.
+// unreachableProblem returns the problem of an API server that does not answer. [addon.reconcile] adds the cluster to
+// it.
 func unreachableProblem(err error) *problem {
 	return &problem{issueOf(ekstypes.AddonIssueCodeClusterUnreachable,
 		"Amazon EKS is unable to communicate with your Kubernetes cluster API server: "+oneLine(err.Error())), true}
 }
 
-// oneLine is a text of the API server's on one line, as EKS shows it, and as much of it as is kept.
+// oneLine returns a text of the API server on one line, as EKS shows it, cut to a bounded length.
 func oneLine(s string) string { return strings.Join(strings.Fields(client.Cut(s)), " ") }
 
-// details are issues as errors of an update.
+// details converts issues to errors of an update.
 func details(issues []ekstypes.AddonIssue) []ekstypes.ErrorDetail {
 	var all []ekstypes.ErrorDetail
 	for _, i := range issues {
@@ -125,7 +126,7 @@ func details(issues []ekstypes.AddonIssue) []ekstypes.ErrorDetail {
 	return all
 }
 
-// addonIssues are the errors of an update as issues.
+// addonIssues converts the errors of an update to issues.
 func addonIssues(errs []ekstypes.ErrorDetail) []ekstypes.AddonIssue {
 	var all []ekstypes.AddonIssue
 	for _, e := range errs {

@@ -17,18 +17,18 @@ import (
 )
 
 const (
-	// insufficient is what EKS says of an add-on that lacks pods; what follows is why.
+	// insufficient is EKS's message for an add-on that lacks pods; the reason follows it.
 	insufficient = "The add-on is unhealthy because it doesn't have the desired number of replicas."
 
-	// plainAfter is how long a pod has to be in trouble before that is worth telling: most of it passes.
+	// plainAfter is the time for which a pod has to be in trouble before that is reported: most trouble passes.
 	plainAfter = 10 * time.Second
-	// unreadyMost is how long pods may be missing without a plain reason, once the add-on has come up: a roll-out of
-	// its user's takes its time.
+	// unreadyMost is the time for which pods may be missing without a plain reason once the add-on was ready: a rollout
+	// that the user starts takes its time.
 	unreadyMost = time.Minute
 	// What is unready is looked at again though nothing is heard, since pods are not watched: at first soon, then as it
 	// drags on.
 	unreadyFirst, unreadyLast = time.Second, time.Minute
-	// eventsLast is how old an event may be that is taken for what is wrong now: its controller repeats it, at ever
+	// eventsLast is the maximum age of an event that is taken for a current problem: its controller repeats it, at ever
 	// longer intervals.
 	eventsLast = 20 * time.Minute
 )
@@ -106,7 +106,7 @@ func (a *addon) retryImages() error {
 	return err
 }
 
-// changeStart is when the change under way did.
+// changeStart returns the time when the current change began.
 func (a *addon) changeStart() time.Time {
 	switch {
 	case a.updating():
@@ -117,7 +117,8 @@ func (a *addon) changeStart() time.Time {
 	return a.row.ModifiedAt
 }
 
-// shortfalls are the workloads that lack pods: of the newest template while the add-on is changing, of any otherwise.
+// shortfalls returns the workloads that lack pods: of the newest template while the add-on is changing, of any
+// otherwise.
 func (a *addon) shortfalls(ctx context.Context, changing bool) ([]shortfall, error) {
 	var all []shortfall
 	for _, o := range a.state.Objects {
@@ -225,7 +226,7 @@ func (a *addon) findCreateFailure(ctx context.Context, o record.AddonObject) (ai
 		oneLine(strings.TrimPrefix(last.Message, "Error creating: ")), last.FirstTimestamp.Time, true}, nil
 }
 
-// ailment is what is wrong with a pod.
+// ailment is a problem of a pod.
 type ailment struct {
 	rank  int // the higher, the more it says
 	text  string
@@ -241,7 +242,7 @@ const (
 	imageless
 )
 
-// podAilment is what is wrong with a pod; its rank is 0 when nothing is that anybody could name.
+// podAilment returns the problem of a pod; its rank is 0 when it has none that can be named.
 func podAilment(p *corev1.Pod) ailment {
 	since := p.CreationTimestamp.Time
 	for _, c := range p.Status.Conditions {

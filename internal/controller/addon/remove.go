@@ -140,7 +140,7 @@ func isSharedNamespace(o *unstructured.Unstructured) bool {
 		})
 }
 
-// stuckDeletion is the problem of an object that is being deleted for too long.
+// stuckDeletion returns the problem of an object whose deletion takes too long.
 func (a *addon) stuckDeletion(ctx context.Context, o record.AddonObject, since time.Time) error {
 	live, err := a.server.getObject(ctx, o)
 	if apierrors.IsNotFound(err) {

@@ -24,12 +24,12 @@ import (
 )
 
 const (
-	// User is who EKS is to a cluster when it keeps add-ons; agent is its user agent in the audit log, that of Go's
-	// HTTP client over HTTP/1.1.
+	// User is the user name of EKS in a cluster when it manages add-ons; agent is its user agent in the audit log, that
+	// of Go's HTTP client over HTTP/1.1.
 	User  = "eks:addon-manager"
 	agent = "Go-http-client/1.1"
 
-	// requestTimeout is how long the API server may take for a write, in its own words; patience on this side is a bit
+	// requestTimeout is the time that the API server may take for a write, in the API's format; this side waits a bit
 	// longer.
 	requestTimeout = "10s"
 	answerTimeout  = 15 * time.Second
@@ -97,7 +97,7 @@ func (r *requester) learnKinds(objects []*unstructured.Unstructured) {
 	}
 }
 
-// defined is what a CRD defines; no versions when the object is none.
+// defined returns the kind that a CRD defines; no versions when the object is no CRD.
 func defined(o *unstructured.Unstructured) (group, plural, kind string, namespaced bool, versions []string) {
 	if o.GetKind() != "CustomResourceDefinition" {
 		return

@@ -51,7 +51,7 @@ type server struct {
 // serving says that the connection is of use.
 func (s *server) serving() bool { return s.ctx.Err() == nil }
 
-// place is where objects are watched: a kind, in a namespace if it has them.
+// place is a collection of watched objects: a kind, in a namespace if it has them.
 type place struct {
 	schema.GroupVersionResource
 	namespace string
@@ -63,7 +63,7 @@ type want struct {
 	name string
 }
 
-// watched is what is known of a place.
+// watched is the state of a watch of a place.
 type watched struct {
 	stop context.CancelFunc
 	// known says that all its objects are; err is why they are not.
@@ -72,7 +72,7 @@ type watched struct {
 	objects map[string]seen
 }
 
-// seen is what is known of an object.
+// seen is the last known state of an object.
 type seen struct {
 	uid         types.UID
 	eks, others string // fingerprints of who owns its fields

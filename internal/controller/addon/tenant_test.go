@@ -21,7 +21,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// TestExpiredListsAreNotRepeatedAtOnce has an API server that says of everything that it has expired.
+// TestExpiredListsAreNotRepeatedAtOnce runs against an API server that answers every request with Expired.
 func TestExpiredListsAreNotRepeatedAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestObjectsOfATenantAreBounded(t *testing.T) {
 	}
 }
 
-// TestIssuesAreBounded has an API server that gives reasons, conditions and names without end.
+// TestIssuesAreBounded runs against an API server that returns reasons, conditions and names without end.
 func TestIssuesAreBounded(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("a ", 1<<20)

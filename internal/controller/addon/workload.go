@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// workload is how far something that runs pods has come.
+// workload is the progress of an object that runs pods.
 type workload struct {
 	Kind string
 	// Wanted pods, those that are of the newest template, and those that are available; Total are all that there are,
