@@ -27,7 +27,7 @@ func AccessKeys(s *store.Store) store.Table[AccessKey] {
 	return store.NewTable[AccessKey](s, "accesskeys")
 }
 
-// AccessKeyUse is when an access key was last used.
+// AccessKeyUse records the last use of an access key.
 //
 // Writer: internal/aws/iam/identity, every few minutes while the key is in use.
 type AccessKeyUse struct {

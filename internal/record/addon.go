@@ -22,7 +22,7 @@ type Addon struct {
 	Name      string
 	ID        string // a UUID, the end of its ARN
 	CreatedAt time.Time
-	// ModifiedAt is when its owner changed it last.
+	// ModifiedAt is the time of the owner's last change.
 	ModifiedAt time.Time
 
 	Wanted AddonConfig
@@ -42,10 +42,10 @@ type Addon struct {
 	Deleting, Preserve bool
 }
 
-// AddonConfig is what an update of an add-on changes.
+// AddonConfig is the part of an add-on that an update changes.
 type AddonConfig struct {
 	Version string // "v1.23.2-eksbuild.1"
-	// Namespace is where what has a namespace goes: the user's, or the catalog's.
+	// Namespace is the namespace of the namespaced objects: the user's, or the catalog's.
 	Namespace             string
 	ServiceAccountRoleARN string `json:",omitempty"`
 	// Configuration is configurationValues as the user wrote it, JSON or YAML.
@@ -82,14 +82,14 @@ func (a Addon) ARN() string {
 // Addons returns the table of add-ons, by AddonKey.
 func Addons(s *store.Store) store.Table[Addon] { return store.NewTable[Addon](s, "addons") }
 
-// AddonState is what was observed of an add-on, and how far the controller has come with it.
+// AddonState is the observed state of an add-on, and the controller's progress with it.
 //
 // Writer: internal/controller/addon.
 type AddonState struct {
 	AddonID string
 	// Change is the newest Change that the controller is done with: carried out, or given up.
 	Change int
-	// Applied is what all the objects were last made of; zero before the first time.
+	// Applied is the configuration that all objects were last rendered from; zero before the first time.
 	Applied AddonConfig
 	// Applying is set, before the first object is changed, to what the objects are being made of, and cleared when all
 	// are: in between they may be half of Applied and half of Applying.
@@ -99,11 +99,11 @@ type AddonState struct {
 	// Created is set once the add-on has come up; Failed while its creation has failed; DeleteFailed while its deletion
 	// has.
 	Created, Failed, DeleteFailed bool
-	// Issues are what is wrong now.
+	// Issues are the current problems.
 	Issues []ekstypes.AddonIssue `json:",omitempty"`
 	// Objects are those that the add-on has in the cluster, or is about to.
 	Objects []AddonObject `json:",omitempty"`
-	// ModifiedAt is when one of the above changed last.
+	// ModifiedAt is the time of the last change of one of the above.
 	ModifiedAt time.Time
 }
 

@@ -23,7 +23,7 @@ type AutoScalingGroup struct {
 	CreatedBy string `json:",omitempty"` // ARN
 
 	Min, Max, Desired int32 // in units of capacity: instances, unless a mixed instances policy gives weights
-	// Change is what changed Desired last: activities say so in their cause.
+	// Change is the cause of the last change of Desired; activities show it.
 	Change AutoScalingChange
 
 	// LaunchTemplate or Mixed is set. The template is named by its ID; its version is "$Latest", "$Default" or a
@@ -67,7 +67,7 @@ type AutoScalingGroup struct {
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-warm-pools.html
 type AutoScalingWarmPool struct {
 	Min int32 // instances that are always in it
-	// MaxPrepared is how many the group and its pool are to have together; nil: as many as the group may have at most.
+	// MaxPrepared is the maximum size of the group and its pool together; nil: the maximum size of the group.
 	MaxPrepared *int32                `json:",omitempty"`
 	State       astypes.WarmPoolState // in which its instances wait: "Stopped" or "Running"
 	Reuse       bool                  `json:",omitempty"` // instances that are scaled in return to it
@@ -131,7 +131,7 @@ func AutoScalingGroups(s *store.Store) store.Table[AutoScalingGroup] {
 	return store.NewTable[AutoScalingGroup](s, "autoscalinggroups")
 }
 
-// AutoScalingGroupStatus is where the controller stands with a group.
+// AutoScalingGroupStatus is the controller's progress with a group.
 //
 // Writer: internal/controller/autoscalinggroup.
 type AutoScalingGroupStatus struct {
@@ -190,7 +190,7 @@ type AutoScalingInstance struct {
 // Warm reports whether the instance is in the group's warm pool.
 func (i AutoScalingInstance) Warm() bool { return strings.HasPrefix(string(i.State), "Warmed:") }
 
-// AutoScalingAction is what a lifecycle hook makes an instance wait for.
+// AutoScalingAction is the lifecycle action that an instance waits for.
 type AutoScalingAction struct {
 	Hook          string
 	Token         string // a UUID
@@ -204,7 +204,7 @@ func AutoScalingInstances(s *store.Store) store.Table[AutoScalingInstance] {
 	return store.NewTable[AutoScalingInstance](s, "autoscalinginstances")
 }
 
-// AutoScalingOrder is what a user wants of one instance of a group.
+// AutoScalingOrder is a user's request for one instance of a group.
 //
 // Writer: internal/aws/autoscaling. The controller removes the row when the instance leaves the group.
 type AutoScalingOrder struct {
@@ -217,12 +217,12 @@ type AutoScalingOrder struct {
 	Standby   bool                `json:",omitempty"`
 	StandbyBy *AutoScalingRequest `json:",omitempty"`
 	Protected *bool               `json:",omitempty"`
-	// Health is what SetInstanceHealth said: "Healthy", "Unhealthy" or nothing.
+	// Health is the status given to SetInstanceHealth: "Healthy", "Unhealthy" or empty.
 	Health           string    `json:",omitempty"`
 	HealthAt         time.Time `json:",omitzero"`
 	HealthAfterGrace bool      `json:",omitempty"` // it counts once the grace period is over
-	// Actions are how lifecycle actions were completed, by token: "CONTINUE" or "ABANDON". Heartbeats are when they
-	// were recorded last.
+	// Actions are the results of completed lifecycle actions, by token: "CONTINUE" or "ABANDON". Heartbeats are the
+	// times of the last heartbeats.
 	Actions    map[string]string    `json:",omitempty"`
 	Heartbeats map[string]time.Time `json:",omitempty"`
 }
@@ -309,7 +309,7 @@ func AutoScalingRefreshes(s *store.Store) store.Table[AutoScalingRefresh] {
 	return store.NewTable[AutoScalingRefresh](s, "autoscalingrefreshes")
 }
 
-// AutoScalingRefreshProgress is how far an instance refresh has come. No row: Pending.
+// AutoScalingRefreshProgress is the progress of an instance refresh. No row: Pending.
 //
 // Writer: internal/controller/autoscalinggroup.
 type AutoScalingRefreshProgress struct {
@@ -319,15 +319,15 @@ type AutoScalingRefreshProgress struct {
 	EndedAt   time.Time `json:",omitzero"`
 	Total     int32     // instances that were to be replaced
 	Remaining int32
-	// RolledBackAt is when a rollback began, by itself or by request; Failed why.
+	// RolledBackAt is the time when a rollback began, automatically or by request; Failed is its reason.
 	RolledBackAt   time.Time `json:",omitzero"`
 	RollbackReason string    `json:",omitempty"`
-	// CheckpointAt is when the newest checkpoint was reached, which was at Checkpoint percent.
+	// CheckpointAt is the time when the newest checkpoint was reached, which was at Checkpoint percent.
 	CheckpointAt time.Time `json:",omitzero"`
 	Checkpoint   int32     `json:",omitempty"`
-	// BakingSince is when the last instance was replaced, if a bake time follows.
+	// BakingSince is the time when the last instance was replaced, if a bake time follows.
 	BakingSince time.Time `json:",omitzero"`
-	// ProgressAt is when the number of remaining instances changed last.
+	// ProgressAt is the time of the last change of the number of remaining instances.
 	ProgressAt time.Time `json:",omitzero"`
 }
 
@@ -355,7 +355,7 @@ func AutoScalingPolicies(s *store.Store) store.Table[AutoScalingPolicy] {
 type AutoScalingSchedule struct {
 	ID     string // a UUID, part of the ARN
 	Action astypes.ScheduledUpdateGroupAction
-	// Next is when the action is due.
+	// Next is the time when the action is due.
 	Next time.Time
 }
 

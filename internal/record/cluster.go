@@ -86,7 +86,7 @@ func (c Cluster) WantedVersion(last Update) string {
 	return c.Version
 }
 
-// ClusterKeyParts is how many parts [ClusterKey] has. The keys of what belongs to a cluster begin with them.
+// ClusterKeyParts is the number of parts of a [ClusterKey]. The keys of what belongs to a cluster begin with them.
 const ClusterKeyParts = 3
 
 // ClusterKey returns the key of a cluster in every table that has one row per cluster.

@@ -8,10 +8,10 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// ControlPlane is what was observed of a cluster's control plane.
+// ControlPlane is the observed state of a cluster's control plane.
 //
-// Writer: internal/controller/controlplane. The row appears with the controller's first look at
-// a new cluster and goes, in one transaction, with the Cluster row.
+// Writer: internal/controller/controlplane. The controller creates the record in its first reconcile pass over a new
+// cluster and deletes it together with the Cluster record, in one transaction.
 type ControlPlane struct {
 	ClusterID string
 	// Ready is set once the API server has answered and everything that EKS creates in a new
@@ -25,8 +25,9 @@ type ControlPlane struct {
 	// Endpoint is the API server's URL for users, "https://0123….gr7.eu-west-1.eks.amazonaws.com", or
 	// "https://127.0.0.1:34567" where machines have no network.
 	Endpoint string
-	// Port is where the API server is found on 127.0.0.1, whichever serves, by what is on the host. The one that serves
-	// listens on ServerPort itself; one that is to take its place listens on StandbyPort, and then the two change places.
+	// Port is the port of the API server on 127.0.0.1 for clients on the host, whichever process serves. The serving
+	// process listens on ServerPort itself; one that is to take its place listens on StandbyPort, and then the two
+	// ports are exchanged.
 	Port        int `json:",omitempty"`
 	ServerPort  int `json:",omitempty"`
 	StandbyPort int `json:"SparePort,omitempty"` // the name in stores of earlier versions

@@ -8,7 +8,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// EC2Resource is what every EC2 resource has; each row of a resource embeds it.
+// EC2Resource has the fields of every EC2 resource; each record of a resource embeds it.
 type EC2Resource struct {
 	Account   string
 	Region    string

@@ -30,7 +30,7 @@ type Fleet struct {
 	Terminating bool `json:",omitempty"`
 }
 
-// FleetLaunch is what one override of a fleet launched.
+// FleetLaunch is the result of launching one override of a fleet.
 type FleetLaunch struct {
 	InstanceIDs  []string
 	InstanceType ec2types.InstanceType

@@ -37,7 +37,7 @@ type Instance struct {
 
 	Lifecycle             ec2types.InstanceLifecycleType `json:",omitempty"` // "spot", or empty
 	SpotInstanceRequestID string                         `json:",omitempty"`
-	// SpotInterruption is when a spot instance is to be taken away; zero while it is not.
+	// SpotInterruption is the time when a spot instance will be interrupted; zero when no interruption is planned.
 	SpotInterruption time.Time `json:",omitzero"`
 	// LaunchTemplateID and LaunchTemplateVersion are what it was launched from, if it was.
 	LaunchTemplateID      string `json:",omitempty"`
@@ -56,7 +56,7 @@ type Instance struct {
 	EBSOptimized          bool   `json:",omitempty"`
 	CPUCredits            string `json:",omitempty"`
 	AutoRecovery          ec2types.InstanceAutoRecoveryState
-	// LaunchTime is when it was launched, or last started.
+	// LaunchTime is the time of the launch, or of the last start.
 	LaunchTime time.Time
 
 	// Wanted is running, stopped or terminated. A terminated instance stays terminated.
@@ -71,7 +71,7 @@ type Instance struct {
 	WantedSince        time.Time // of the last change of Wanted
 }
 
-// InstanceMetadataOptions are how an instance's metadata may be asked for.
+// InstanceMetadataOptions are the options of an instance's metadata service.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/configuring-instance-metadata-options.html
 type InstanceMetadataOptions struct {
 	HTTPEndpoint            ec2types.InstanceMetadataEndpointState
@@ -92,10 +92,10 @@ type InstanceBlockDevice struct {
 // Instances returns the table of wanted instances, by EC2Key.
 func Instances(s *store.Store) store.Table[Instance] { return store.NewTable[Instance](s, "instances") }
 
-// Machine is what was observed of an instance. No row: nothing was done for it yet.
+// Machine is the observed state of an instance. No record: nothing was done for it yet.
 //
-// Writer: internal/host/machine (or internal/host/simulated, for simulated machines). The row goes some time after the
-// Instance row has gone.
+// Writer: internal/host/machine (or internal/host/simulated, for simulated machines). It deletes the record some time
+// after the Instance record is gone.
 type Machine struct {
 	InstanceID string
 	// State is pending, running, stopping, stopped, shutting-down or terminated.

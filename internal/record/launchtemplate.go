@@ -35,7 +35,7 @@ type LaunchTemplateVersion struct {
 	Description string
 	CreatedBy   string // ARN
 	CreatedAt   time.Time
-	// Data is what the request had; what shows of it has the same members.
+	// Data is the data of the request; the members of the response are the same.
 	Data ec2types.RequestLaunchTemplateData
 	// ClientToken is of the request that created it; RequestHash tells whether another with the token is the same.
 	ClientToken string `json:",omitempty"`

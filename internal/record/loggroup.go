@@ -17,8 +17,7 @@ type LogGroup struct {
 	Account string
 	Region  string
 	Name    string
-	// ID is what the group's streams and events are kept under, never 0. A group created again under an
-	// old name has a new ID.
+	// ID is the key of the group's streams and events, never 0. A group created again under an old name has a new ID.
 	ID            uint64
 	CreatedAt     time.Time
 	Class         logstypes.LogGroupClass

@@ -30,7 +30,7 @@ type LogQuery struct {
 	// Limit is the request's limit, 0 when it named none.
 	Limit     int32
 	CreatedAt time.Time
-	// CallerARN is who started it.
+	// CallerARN is the ARN of the caller that started it.
 	CallerARN string
 	Stop      bool
 }
@@ -43,8 +43,8 @@ func LogQueries(s *store.Store) store.Table[LogQuery] {
 	return store.NewTable[LogQuery](s, "log-queries")
 }
 
-// LogQueryRun is how a query has ended. A query without a run is waiting or running; its results, when
-// Complete, are a file of internal/controller/logquery that was written before this row.
+// LogQueryRun is the outcome of a query. A query without a run is waiting or running; its results, when Complete, are a
+// file of internal/controller/logquery that was written before this record.
 //
 // Writer: internal/controller/logquery.
 type LogQueryRun struct {

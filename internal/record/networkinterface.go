@@ -41,7 +41,7 @@ type NetworkInterface struct {
 	AutoPublicIP bool   `json:",omitempty"`
 }
 
-// NetworkInterfaceAttachment is how a network interface is attached.
+// NetworkInterfaceAttachment describes the attachment of a network interface.
 type NetworkInterfaceAttachment struct {
 	ID                  string // "eni-attach-…"
 	InstanceID          string `json:",omitempty"` // empty for what an AWS service runs out of sight

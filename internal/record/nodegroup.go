@@ -21,7 +21,7 @@ type Nodegroup struct {
 	Name      string
 	ID        string // a UUID, the end of its ARN and of the name of its Auto Scaling group
 	CreatedAt time.Time
-	// ModifiedAt is when its owner changed it last.
+	// ModifiedAt is the time of the owner's last change.
 	ModifiedAt time.Time
 
 	NodeRoleARN   string
@@ -41,7 +41,7 @@ type Nodegroup struct {
 	UpdateConfig  ekstypes.NodegroupUpdateConfig
 	Repair        *ekstypes.NodeRepairConfig `json:",omitempty"`
 	WarmPool      *ekstypes.WarmPoolConfig   `json:",omitempty"`
-	// Template is what its nodes are to be made from; see [Nodegroup.Wanted].
+	// Template is the desired template of its nodes; see [Nodegroup.Wanted].
 	Template NodegroupTemplate
 	Tags     map[string]string
 
@@ -53,7 +53,7 @@ type Nodegroup struct {
 	Deleting bool
 }
 
-// NodegroupTemplate is what nodes are made from, as a version update changes it.
+// NodegroupTemplate is the template that nodes are made from, as a version update changes it.
 type NodegroupTemplate struct {
 	Version        string // the minor version of Kubernetes, "1.35"; empty with an AMI of the user's own
 	ReleaseVersion string // of the AMI, "1.35.4-20261105"; the AMI's ID with an AMI of the user's own
@@ -89,7 +89,7 @@ func Nodegroups(s *store.Store) store.Table[Nodegroup] {
 	return store.NewTable[Nodegroup](s, "nodegroups")
 }
 
-// NodegroupState is what was observed of a node group, and how far the controller has come with it.
+// NodegroupState is the observed state of a node group, and the controller's progress with it.
 //
 // Writer: internal/controller/nodegroup.
 type NodegroupState struct {
@@ -97,7 +97,7 @@ type NodegroupState struct {
 	// LaunchTemplateID and LaunchTemplateVersion are of EKS's own launch template, from which the nodes are launched.
 	LaunchTemplateID      string `json:",omitempty"`
 	LaunchTemplateVersion string `json:",omitempty"`
-	// Template is what that version was made from, and TemplateHash of all that went into it.
+	// Template is the template that this version was made from, and TemplateHash the hash of all its inputs.
 	Template     NodegroupTemplate
 	TemplateHash string `json:",omitempty"`
 	// AutoScalingGroup is the name of the Auto Scaling group, RemoteAccessGroup the ID of the security group for SSH,
@@ -105,8 +105,8 @@ type NodegroupState struct {
 	AutoScalingGroup  string `json:",omitempty"`
 	RemoteAccessGroup string `json:",omitempty"`
 	InstanceProfile   string `json:",omitempty"` // the name of the instance profile that EKS made for the role
-	// Scaling is what the Auto Scaling group was seen to have; ScalingChange is the Nodegroup.ScalingChange that it was
-	// given.
+	// Scaling is the observed scaling configuration of the Auto Scaling group; ScalingChange is the
+	// Nodegroup.ScalingChange that was applied to it.
 	Scaling       ekstypes.NodegroupScalingConfig
 	ScalingChange int
 	// ScalingTemplate is the version of the launch template that the Auto Scaling group was given.
@@ -121,7 +121,7 @@ type NodegroupState struct {
 	Created      bool `json:",omitempty"`
 	Failed       bool `json:",omitempty"`
 	DeleteFailed bool `json:",omitempty"`
-	// Issues are what DescribeNodegroup shows as health.
+	// Issues are the health issues that DescribeNodegroup shows.
 	Issues []ekstypes.Issue `json:",omitempty"`
 
 	// Roll is the version update under way: nil without one.
@@ -147,7 +147,7 @@ const (
 	NodegroupScaleDown NodegroupPhase = "scale-down"
 )
 
-// NodegroupRoll is how far a version update has come.
+// NodegroupRoll is the progress of a version update.
 type NodegroupRoll struct {
 	UpdateID string
 	Phase    NodegroupPhase
@@ -175,7 +175,8 @@ type NodegroupLeaving struct {
 	Since time.Time
 	// Cordoned says that it was schedulable before.
 	Cordoned bool `json:",omitempty"`
-	// Drained is when nothing was left to evict; Terminated when the Auto Scaling group was told to terminate it.
+	// Drained is the time when nothing was left to evict; Terminated the time when the Auto Scaling group was asked to
+	// terminate it.
 	Drained    time.Time `json:",omitzero"`
 	Terminated time.Time `json:",omitzero"`
 	// Blocked are the pods that could not be evicted when it was tried last, "namespace/name".

@@ -41,7 +41,7 @@ func Parameters(s *store.Store) store.Table[Parameter] {
 	return store.NewTable[Parameter](s, "parameters")
 }
 
-// ParameterVersion is what a parameter was or is.
+// ParameterVersion is one version of a parameter.
 //
 // Writer: internal/aws/ssm.
 type ParameterVersion struct {

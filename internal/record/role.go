@@ -38,7 +38,7 @@ func RoleKey(account, name string) string { return store.Key(account, strings.To
 // Roles returns the table of roles, by RoleKey.
 func Roles(s *store.Store) store.Table[Role] { return store.NewTable[Role](s, "roles") }
 
-// RoleUse is when a role was last used.
+// RoleUse records the last use of a role.
 //
 // Writer: internal/aws/iam/identity, every few minutes while the role is in use.
 type RoleUse struct {

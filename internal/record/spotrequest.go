@@ -20,7 +20,7 @@ type SpotRequest struct {
 	LaunchGroup string    `json:",omitempty"`
 	ValidFrom   time.Time `json:",omitzero"`
 	ValidUntil  time.Time `json:",omitzero"`
-	// Cancelled is when its owner cancelled it; zero while it is active.
+	// Cancelled is the time when its owner cancelled it; zero while it is active.
 	Cancelled time.Time `json:",omitzero"`
 }
 

@@ -27,13 +27,13 @@ type Update struct {
 	Status        ekstypes.UpdateStatus
 	Errors        []ekstypes.ErrorDetail
 	CreatedAt     time.Time
-	// PreviousVersion is what a version update returns to when it fails, "1.35".
+	// PreviousVersion is the version that a failed version update returns to, "1.35".
 	PreviousVersion string
-	// PreviousTemplate is what a version update of a node group returns to when it fails. Force says that pods that
-	// cannot be evicted do not stop it.
+	// PreviousTemplate is the template that a failed version update of a node group returns to. With Force, pods that
+	// cannot be evicted do not stop the update.
 	PreviousTemplate *NodegroupTemplate `json:",omitempty"`
 	Force            bool               `json:",omitempty"`
-	// PreviousAddon is what the update of an add-on returns to when it fails.
+	// PreviousAddon is the configuration that a failed update of an add-on returns to.
 	PreviousAddon *AddonConfig `json:",omitempty"`
 	// ClientRequestToken and RequestHash are of the request that started the update.
 	ClientRequestToken string
