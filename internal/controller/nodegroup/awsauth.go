@@ -79,7 +79,7 @@ func (g *group) malformed(err error) error {
 		ResourceIds: []string{authNamespace + "/" + authName}}}
 }
 
-// attempts is how often an edit of aws-auth is tried again at once when somebody edits it at the same time.
+// attempts is the number of immediate retries of an edit of aws-auth when it conflicts with another.
 const attempts = 10
 
 // editMapRoles changes mapRoles of aws-auth, and nothing else in it.
@@ -168,7 +168,7 @@ func (g *group) revokeAccess(ctx context.Context) error {
 // errUnreachable says that something waits for the cluster's API server.
 var errUnreachable = errors.New("the cluster's API server cannot be reached")
 
-// maxAuth is how many bytes mapRoles may have: as many as a ConfigMap.
+// maxAuth is the maximum size of mapRoles in bytes: that of a ConfigMap.
 const maxAuth = 1 << 20
 
 func checkAuth(text string) error {

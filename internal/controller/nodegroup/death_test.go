@@ -32,7 +32,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// TestMortalGroups is the controller in a process of its own, which other tests start to have it killed.
+// TestMortalGroups runs the controller in a process of its own, which other tests start and kill.
 func TestMortalGroups(t *testing.T) {
 	endpoint, prefix, url := os.Getenv("MORTAL_ETCD"), os.Getenv("MORTAL_PREFIX"), os.Getenv("MORTAL_URL")
 	if endpoint == "" {

@@ -15,7 +15,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// afterwards is how soon a deletion that something holds up is tried again.
+// afterwards is the time after which a deletion that something blocks is tried again.
 const afterwards = 2 * time.Second
 
 // deleteGroup takes a group away: its nodes, drained; what EKS made for it; the role's way in; and, last, its rows.

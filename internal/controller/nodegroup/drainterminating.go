@@ -17,8 +17,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// reserve is what of the two minutes' notice of a spot instance is kept for draining: then it begins, whether a
-// replacement is Ready or not.
+// reserve is the part of the two minutes' notice of a spot instance that is reserved for draining: the drain begins
+// then, whether a replacement is Ready or not.
 const reserve = time.Minute
 
 var crashDeparted = crash.At("nodegroup/departure-drained")

@@ -210,8 +210,8 @@ func TestDepartures(t *testing.T) {
 	}
 }
 
-// TestANodeIsBackBeforeItWasSeenInTheWarmPool has the controller away while a node that it drained goes into the warm
-// pool and comes back.
+// TestANodeIsBackBeforeItWasSeenInTheWarmPool stops the controller while a node that it drained goes into the warm pool
+// and comes back.
 func TestANodeIsBackBeforeItWasSeenInTheWarmPool(t *testing.T) {
 	crash.Require(t)
 	t.Parallel()

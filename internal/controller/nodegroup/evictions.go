@@ -17,11 +17,11 @@ import (
 	"github.com/coracle-eks/coracle/internal/recovery"
 )
 
-// attention is how long the pods of a node are watched after somebody asked for it. Who drains asks again and again.
+// attention is the time for which the pods of a node are watched after a request for it. A drain repeats its request.
 const attention = time.Minute
 
-// attentionLeast is how long it takes at least until the same pods are watched again: that a watch begins wakes who
-// drains, who asks for the watch again if it has ended.
+// attentionLeast is the minimum time until the same pods are watched again: the start of a watch wakes the drain, which
+// asks for the watch again if it has ended.
 const attentionLeast = 5 * time.Second
 
 // evictions tell groups what happens to the pods of the nodes that they drain, and to the traffic of these: as long as

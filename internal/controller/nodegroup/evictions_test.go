@@ -14,7 +14,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// TestDrainsAreNotWokenWithoutAPause has API servers that end each watch as soon as it has begun, or refuse it.
+// TestDrainsAreNotWokenWithoutAPause runs against API servers that end each watch as soon as it has begun, or refuse
+// it.
 func TestDrainsAreNotWokenWithoutAPause(t *testing.T) {
 	t.Parallel()
 	for name, failure := range map[string]error{"ended": nil, "refused": errors.New("no")} {

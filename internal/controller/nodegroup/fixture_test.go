@@ -56,10 +56,10 @@ type fixture struct {
 	*sharedFixture
 }
 
-// in is the same fixture for another test.
+// in returns the same fixture for another test.
 func (w *fixture) in(t *testing.T) *fixture { return &fixture{t, w.sharedFixture} }
 
-// sharedFixture is what tests share.
+// sharedFixture is the part of a fixture that tests share.
 type sharedFixture struct {
 	store   *store.Store
 	etcd    *clientv3.Client
@@ -247,7 +247,7 @@ func must[T any](v T, err error) func(testing.TB) T {
 	}
 }
 
-// template is what nodes of a version are made from.
+// template returns the template of nodes of a version.
 func template(t testing.TB, version string) record.NodegroupTemplate {
 	t.Helper()
 	i, ok := ami.ByParameter(region, "/aws/service/eks/optimized-ami/"+version+
@@ -258,7 +258,7 @@ func template(t testing.TB, version string) record.NodegroupTemplate {
 	return record.NodegroupTemplate{Version: version, ReleaseVersion: i.Release}
 }
 
-// imageID is the image of nodes of a version.
+// imageID returns the image of nodes of a version.
 func imageID(t testing.TB, version string) string {
 	t.Helper()
 	i, _ := ami.ByParameter(region, "/aws/service/eks/optimized-ami/"+version+

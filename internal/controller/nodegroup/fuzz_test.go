@@ -79,7 +79,8 @@ func FuzzMapRoles(f *testing.F) {
 	})
 }
 
-// others are the entries of others in the text of a mapRoles, decoded; nil when the text has values that cannot be.
+// others returns the entries of a mapRoles text that EKS did not write, decoded; nil when a value of the text cannot be
+// decoded.
 func others(text string) []map[string]any {
 	var all []map[string]any
 	if yaml.Unmarshal([]byte(text), &all) != nil {

@@ -28,7 +28,7 @@ type group struct {
 	row     record.Nodegroup
 	last    record.Update // the one named by row.LastUpdateID; zero without one
 	cluster record.Cluster
-	// state is what is known; steps change it, and save writes it.
+	// state is the known state; steps change it, and save writes it.
 	state record.NodegroupState
 	saved store.Row[record.NodegroupState] // as it was last read or written; no revision before it was
 

@@ -60,7 +60,7 @@ func (w *fixture) hardware(ctx context.Context, key string) (reconcile.Result, e
 	return reconcile.Result{}, err
 }
 
-// groupOf is the node group that an instance is launched for.
+// groupOf returns the node group that an instance is launched for.
 func (w *fixture) groupOf(ctx context.Context, key string) string {
 	tags, err := w.ec2.DescribeTags(ctx, &ec2.DescribeTagsInput{Filters: []ec2types.Filter{
 		{Name: aws.String("resource-id"), Values: []string{store.Parts(key)[2]}},
@@ -104,7 +104,7 @@ func (w *fixture) largest(ctx context.Context, key string) (reconcile.Result, er
 	return reconcile.Result{}, nil
 }
 
-// seen is how many nodes of a group were drained at once, and how many were desired, at most.
+// seen returns the maximum number of nodes of a group that were drained at once, and of those that were desired.
 func (w *fixture) seen(name string) (drained int, desired int32) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -15,11 +15,12 @@ import (
 )
 
 const (
-	// unreachableAfter is how long an API server may be away before that counts as an issue.
+	// unreachableAfter is the time for which an API server may be unreachable before that counts as an issue.
 	unreachableAfter = 30 * time.Second
-	// lookAgain is how soon a group with issues is looked at although nothing is heard of it.
+	// lookAgain is the interval at which a group with issues is reconciled without an event.
 	lookAgain = time.Minute
-	// failuresInARow is how often a launch may fail for a reason that does not go away before a creation is given up.
+	// failuresInARow is the number of consecutive launch failures with a lasting reason after which a creation is given
+	// up.
 	failuresInARow = 3
 )
 

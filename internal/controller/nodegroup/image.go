@@ -10,7 +10,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// imageKind is what an AMI type stands for.
+// imageKind is the image that an AMI type stands for.
 type imageKind struct {
 	family       ami.Family
 	architecture string

@@ -25,14 +25,14 @@ const (
 	whyDelete  = "delete"
 )
 
-// forgetting is how long the traffic of a drained node is waited for at most. EKS waits that long in any case.
+// forgetting is the maximum time to wait for the traffic of a drained node to end. EKS always waits that long.
 // https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html#managed-node-update-upgrade
 const forgetting = time.Minute
 
-// maxNamed is how many pods are named that a node cannot be rid of.
+// maxNamed is the maximum number of pods that a message about a blocked drain names.
 const maxNamed = 10
 
-// ofDeletion is how long a node of a group that is deleted is drained at most: "a few minutes", as EKS says.
+// ofDeletion is the maximum time to drain a node of a group that is being deleted: "a few minutes", as EKS documents.
 // https://docs.aws.amazon.com/eks/latest/userguide/delete-managed-node-group.html
 const ofDeletion = 5 * time.Minute
 
@@ -61,7 +61,7 @@ func (g *group) leaving(m member) (record.NodegroupLeaving, bool) {
 	return l, ok
 }
 
-// emptying is how far a drain has come.
+// emptying is the progress of a drain.
 type emptying struct {
 	done  bool          // nothing is left, and the node's traffic has forgotten it
 	late  bool          // it took the drain timeout
@@ -143,8 +143,8 @@ func (g *group) cancelLeaving(ctx context.Context, m member) error {
 	return nil
 }
 
-// terminate has the Auto Scaling group terminate a member that was drained, with one less desired or another in its
-// place. It may be repeated: an instance is terminated once.
+// terminate asks the Auto Scaling group to terminate a drained member, and to decrement the desired capacity or launch
+// another in its place. It may be repeated: an instance is terminated once.
 func (g *group) terminate(ctx context.Context, m member, decrement bool) error {
 	l := g.state.Leaving[m.ID()]
 	if l.Terminated.IsZero() {

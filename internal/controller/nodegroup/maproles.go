@@ -19,7 +19,7 @@ var (
 	nodeUsername = "system:node:{{EC2PrivateDNSName}}"
 )
 
-// parseRoles is the list in the text of mapRoles, nil when there is none.
+// parseRoles parses the list in the text of mapRoles; it returns nil when there is none.
 func parseRoles(text string) (*yaml.Node, error) {
 	root, err := document.ParseYAML([]byte(text))
 	if err != nil {
@@ -46,7 +46,7 @@ func parseRoles(text string) (*yaml.Node, error) {
 	return list, nil
 }
 
-// maxDepth is how deep the list may be nested, which itself needs three levels: what is written of it is indented.
+// maxDepth is the maximum nesting depth of the list, which itself needs three levels: edits write it with indentation.
 const maxDepth = 8
 
 // findDeeper returns a node that is nested more than so many levels deep, or nil.
@@ -62,7 +62,7 @@ func findDeeper(n *yaml.Node, levels int) *yaml.Node {
 	return nil
 }
 
-// mappedRole is the role of an entry.
+// mappedRole returns the role of an entry.
 func mappedRole(item *yaml.Node) string {
 	for i := 0; i+1 < len(item.Content); i += 2 {
 		if strings.EqualFold(item.Content[i].Value, "rolearn") {
@@ -84,7 +84,7 @@ func hasRole(text, role string) (bool, error) {
 	}), nil
 }
 
-// addRole is the text with a node role mapped, unless it is.
+// addRole returns the text with an entry for a node role, which it adds unless there is one.
 func addRole(text, role string) (string, error) {
 	list, err := parseRoles(text)
 	if err != nil {
@@ -120,7 +120,8 @@ func addRole(text, role string) (string, error) {
 	return result, nil
 }
 
-// maxBrackets is how many brackets addToFlow tries. Each try reads the whole text, which is up to 1 MiB of its users'.
+// maxBrackets is the number of brackets that addToFlow tries. Each try reads the whole text, which is up to 1 MiB and
+// written by users.
 const maxBrackets = 16
 
 // addToFlow adds to a list in brackets. Its last bracket is the list's own, as nothing but comments can follow it.
@@ -164,7 +165,8 @@ func isNodeMapping(item *yaml.Node) bool {
 	})
 }
 
-// removeRole is the text without EKS's entry for a node role. An entry that somebody has changed is theirs.
+// removeRole returns the text without EKS's entry for a node role. It leaves an entry that was changed: that belongs to
+// whoever changed it.
 func removeRole(text, role string) (string, error) {
 	list, err := parseRoles(text)
 	if err != nil || list == nil {
@@ -194,7 +196,7 @@ func removeRole(text, role string) (string, error) {
 	return rest, nil
 }
 
-// lastLine is the last line of a node, from 1; of scalars in one line each.
+// lastLine returns the last line of a node, from 1; its scalars must be in one line each.
 func lastLine(n *yaml.Node) int {
 	last := n.Line
 	for _, c := range n.Content {

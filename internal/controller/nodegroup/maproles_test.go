@@ -107,7 +107,7 @@ func TestMalformedRolesAreLeftAlone(t *testing.T) {
 	}
 }
 
-// TestBracketsBehindTheListAreTriedAFewTimes has a list in brackets with brackets in the comment behind it.
+// TestBracketsBehindTheListAreTriedAFewTimes parses a list in brackets with brackets in the comment behind it.
 func TestBracketsBehindTheListAreTriedAFewTimes(t *testing.T) {
 	t.Parallel()
 	for count, possible := range map[int]bool{1: true, maxBrackets - 1: true, maxBrackets: false, 4000: false} {

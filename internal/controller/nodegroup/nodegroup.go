@@ -42,8 +42,8 @@ import (
 )
 
 const (
-	// user is who EKS is to a cluster when it keeps node groups, and agent what it calls itself: in the audit log, and
-	// as field manager.
+	// user is the user name of EKS in a cluster when it manages node groups, and agent its user agent in the audit log
+	// and its field manager.
 	user  = "eks:node-manager"
 	agent = "vpcLambda"
 )
@@ -96,7 +96,7 @@ type EC2 interface {
 		...func(*ec2.Options)) (*ec2.DeleteSecurityGroupOutput, error)
 }
 
-// AutoScaling is what of Amazon EC2 Auto Scaling a node group needs; *autoscaling.Client has it.
+// AutoScaling is the part of Amazon EC2 Auto Scaling that a node group needs; *autoscaling.Client implements it.
 type AutoScaling interface {
 	DescribeAutoScalingGroups(context.Context, *autoscaling.DescribeAutoScalingGroupsInput,
 		...func(*autoscaling.Options)) (*autoscaling.DescribeAutoScalingGroupsOutput, error)
@@ -132,7 +132,7 @@ type AutoScaling interface {
 		*autoscaling.DeleteWarmPoolOutput, error)
 }
 
-// IAM is what of IAM a node group needs; *iam.Client has it.
+// IAM is the part of IAM that a node group needs; *iam.Client implements it.
 type IAM interface {
 	GetRole(context.Context, *iam.GetRoleInput, ...func(*iam.Options)) (*iam.GetRoleOutput, error)
 	GetInstanceProfile(context.Context, *iam.GetInstanceProfileInput,
@@ -147,7 +147,7 @@ type IAM interface {
 		...func(*iam.Options)) (*iam.DeleteInstanceProfileOutput, error)
 }
 
-// EKS is what of Amazon EKS itself a node group needs, to let its role in; *eks.Client has it.
+// EKS is the part of Amazon EKS that a node group needs to grant its role access; *eks.Client implements it.
 type EKS interface {
 	DescribeAccessEntry(context.Context, *eks.DescribeAccessEntryInput,
 		...func(*eks.Options)) (*eks.DescribeAccessEntryOutput, error)
@@ -157,18 +157,18 @@ type EKS interface {
 		...func(*eks.Options)) (*eks.DeleteAccessEntryOutput, error)
 }
 
-// Options are what a Controller needs. All but those marked optional must be set.
+// Options configures a Controller. All fields but those marked optional must be set.
 type Options struct {
 	Store *store.Store
-	// Config is how a user reaches a cluster's API server.
+	// Config returns the configuration of a client of a cluster's API server, as the given user.
 	Config func(ctx context.Context, cluster record.Cluster, user string, groups ...string) (*rest.Config, error)
 	// The clients have the permissions of AWSServiceRoleForAmazonEKSNodegroup in that account.
 	EC2         func(account, region string) EC2
 	AutoScaling func(account, region string) AutoScaling
 	IAM         func(account string) IAM
 	EKS         func(account, region string) EKS
-	// JoinTimeout is how long an instance may take to become a Ready node; 20 minutes when 0. DrainTimeout is how long
-	// pods may stay on a node that is drained; 15 minutes when 0.
+	// JoinTimeout is the time that an instance may take to become a Ready node; 20 minutes when 0. DrainTimeout is the
+	// time that pods may stay on a node that is drained; 15 minutes when 0.
 	JoinTimeout, DrainTimeout time.Duration
 	Now                       func() time.Time // time.Now when nil
 	Log                       *slog.Logger     // slog.Default() when nil

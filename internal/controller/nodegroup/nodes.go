@@ -169,8 +169,8 @@ func (s *server) followNodes(ctx context.Context, known func(), tell func(*corev
 	)
 }
 
-// maxNodes is how many bytes the nodes of a cluster may have together, as trimNode leaves them: 64 MiB are fifteen
-// thousand nodes of EKS.
+// maxNodes is the maximum size in bytes of all nodes of a cluster, as trimNode leaves them: 64 MiB are fifteen thousand
+// nodes of EKS.
 const maxNodes = 64 << 20
 
 func checkSize(count, size int) error {

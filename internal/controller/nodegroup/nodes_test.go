@@ -55,7 +55,7 @@ func TestNodesAreFoundByTheirNames(t *testing.T) {
 	}
 }
 
-// TestNodesOfATenantAreBounded has an API server that makes up nodes and node groups.
+// TestNodesOfATenantAreBounded runs against an API server that makes up nodes and node groups.
 func TestNodesOfATenantAreBounded(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
@@ -103,7 +103,7 @@ func TestNodesOfATenantAreBounded(t *testing.T) {
 	}
 }
 
-// TestMapRolesOfATenantAreBounded has an API server with a larger ConfigMap than there can be.
+// TestMapRolesOfATenantAreBounded runs against an API server with a larger ConfigMap than there can be.
 func TestMapRolesOfATenantAreBounded(t *testing.T) {
 	t.Parallel()
 	s := &server{kube: fake.NewClientset(&corev1.ConfigMap{

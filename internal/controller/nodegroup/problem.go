@@ -31,7 +31,7 @@ func message(err error) string {
 	return err.Error()
 }
 
-// issues are what is wrong with a group.
+// issues are the health issues of a group.
 type issues []ekstypes.Issue
 
 // add adds an issue, or adds its resources to an issue with the same code and message.

@@ -19,7 +19,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// maxParallel is how many nodes a version update replaces at once at most.
+// maxParallel is the maximum number of nodes that a version update replaces at once.
 const maxParallel = 100
 
 var (

@@ -258,7 +258,7 @@ func TestUpdatesThatFail(t *testing.T) {
 	}
 }
 
-// TestTheClusterAutoscalerIsLeftAlone has somebody scale the group up while an update brings it back to its size.
+// TestTheClusterAutoscalerIsLeftAlone scales the group up while an update brings it back to its size.
 func TestTheClusterAutoscalerIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, nodegroup.Options{})

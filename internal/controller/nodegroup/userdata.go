@@ -23,7 +23,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/document"
 )
 
-// boot is what a node has to be told to find its cluster.
+// boot is the configuration that a node needs to find its cluster.
 type boot struct {
 	Cluster     string
 	Endpoint    string
@@ -35,7 +35,7 @@ type boot struct {
 	Taints      []ekstypes.Taint
 }
 
-// errNotMIME is what EKS says of user data that it cannot merge with its own.
+// errNotMIME is EKS's error for user data that it cannot merge with its own.
 var errNotMIME = errors.New("User data was not in the MIME multipart format.")
 
 // userData returns what a node boots by: the user's part, if there is one, with EKS's own after it.
