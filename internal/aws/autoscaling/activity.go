@@ -16,7 +16,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
-// activityHandlers returns the operations of this file, each with what its caller needs permission for.
+// activityHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) activityHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.DescribeScalingActivities, wire.OnAll),

@@ -22,7 +22,7 @@ var terminationPolicies = []string{
 	"OldestLaunchConfiguration", "OldestLaunchTemplate",
 }
 
-// catalogHandlers returns the operations of this file, each with what its caller needs permission for.
+// catalogHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) catalogHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.DescribeTerminationPolicyTypes, wire.OnAll),

@@ -33,7 +33,7 @@ const (
 	terminating = "autoscaling:EC2_INSTANCE_TERMINATING"
 )
 
-// createHandlers returns the operations of this file, each with what its caller needs permission for.
+// createHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) createHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.CreateAutoScalingGroup, func(

@@ -13,7 +13,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
-// deleteHandlers returns the operations of this file, each with what its caller needs permission for.
+// deleteHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) deleteHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.DeleteAutoScalingGroup, func(

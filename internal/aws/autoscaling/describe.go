@@ -29,7 +29,7 @@ func paginate[T any](ctx context.Context, items []T, max *int32, token *string, 
 	return wire.Page(ctx, items, max, token, key)
 }
 
-// describeHandlers returns the operations of this file, each with what its caller needs permission for.
+// describeHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) describeHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.DescribeAutoScalingGroups, wire.OnAll),

@@ -96,7 +96,7 @@ func findHook(g record.AutoScalingGroup, name string) *record.AutoScalingHook {
 	return &g.Hooks[i]
 }
 
-// hookHandlers returns the operations of this file, each with what its caller needs permission for.
+// hookHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) hookHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.PutLifecycleHook, func(

@@ -116,7 +116,7 @@ func tooSmall(g record.AutoScalingGroup) error {
 		g.Min)
 }
 
-// instanceHandlers returns the operations of this file, each with what its caller needs permission for.
+// instanceHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) instanceHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.TerminateInstanceInAutoScalingGroup, func(

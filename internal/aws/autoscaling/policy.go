@@ -20,7 +20,7 @@ import (
 
 var adjustmentTypes = []string{"ChangeInCapacity", "ExactCapacity", "PercentChangeInCapacity"}
 
-// policyHandlers returns the operations of this file, each with what its caller needs permission for.
+// policyHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) policyHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.PutScalingPolicy, func(

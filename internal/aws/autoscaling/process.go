@@ -56,7 +56,7 @@ func (s *Service) setProcesses(ctx context.Context, group *string, asked []strin
 	return err
 }
 
-// processHandlers returns the operations of this file, each with what its caller needs permission for.
+// processHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) processHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.SuspendProcesses, func(

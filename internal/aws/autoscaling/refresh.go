@@ -17,7 +17,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
-// refreshHandlers returns the operations of this file, each with what its caller needs permission for.
+// refreshHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) refreshHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.StartInstanceRefresh, func(

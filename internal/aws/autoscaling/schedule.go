@@ -125,7 +125,7 @@ func (s *Service) scheduleOp(ctx context.Context, g record.AutoScalingGroup,
 	return s.schedules.PutOp(key, row), nil
 }
 
-// scheduleHandlers returns the operations of this file, each with what its caller needs permission for.
+// scheduleHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) scheduleHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.PutScheduledUpdateGroupAction, func(

@@ -90,7 +90,7 @@ func (s *Service) eachTagged(ctx context.Context, tags []types.Tag, edit func(*r
 	return nil
 }
 
-// tagHandlers returns the operations of this file, each with what its caller needs permission for.
+// tagHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) tagHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.CreateOrUpdateTags, func(

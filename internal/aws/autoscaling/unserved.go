@@ -25,7 +25,7 @@ func noConfigurations(parameter string) error {
 			"create configuration templates for your Auto Scaling groups.", what)
 }
 
-// unservedHandlers returns the operations of this file, each with what its caller needs permission for.
+// unservedHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) unservedHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.CreateLaunchConfiguration, func(

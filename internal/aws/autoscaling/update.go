@@ -16,7 +16,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
-// updateHandlers returns the operations of this file, each with what its caller needs permission for.
+// updateHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) updateHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.UpdateAutoScalingGroup, func(

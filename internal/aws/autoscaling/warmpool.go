@@ -14,7 +14,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
-// warmPoolHandlers returns the operations of this file, each with what its caller needs permission for.
+// warmPoolHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) warmPoolHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.PutWarmPool, func(

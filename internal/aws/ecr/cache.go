@@ -33,7 +33,7 @@ const anyPrefix = "ROOT"
 
 var cachePrefix = regexp.MustCompile(`^([a-z0-9]+(?:[._-][a-z0-9]+)*/?)+$`)
 
-// cacheHandlers are the operations of this file, each with what its caller needs permission for.
+// cacheHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) cacheHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.CreatePullThroughCacheRule, func(

@@ -50,7 +50,7 @@ func (s *Service) imagesOf(ctx context.Context, at registry, name string) ([]ima
 	return s.images.Images(ctx, at.fullName(name))
 }
 
-// imageHandlers are the operations of this file, each with what its caller needs permission for.
+// imageHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) imageHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.ListImages, func(

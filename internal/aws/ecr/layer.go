@@ -24,7 +24,7 @@ const (
 	maxLayerDigests = 100
 )
 
-// layerHandlers are the operations of this file, each with what its caller needs permission for.
+// layerHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) layerHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.BatchCheckLayerAvailability, func(

@@ -10,7 +10,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
-// lifecyclePolicyHandlers are the operations of this file, each with what its caller needs permission for.
+// lifecyclePolicyHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) lifecyclePolicyHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.PutLifecyclePolicy, func(

@@ -13,7 +13,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// repositoryPolicyHandlers are the operations of this file, each with what its caller needs permission for.
+// repositoryPolicyHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) repositoryPolicyHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.SetRepositoryPolicy, func(

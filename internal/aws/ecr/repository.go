@@ -44,7 +44,7 @@ func ownRegistry(ctx context.Context, id *string) (registry, error) {
 	return at, nil
 }
 
-// repositoryHandlers are the operations of this file, each with what its caller needs permission for.
+// repositoryHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) repositoryHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.CreateRepository, s.createTargets),

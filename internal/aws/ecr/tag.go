@@ -65,7 +65,7 @@ func (s *Service) repositoryFromARN(ctx context.Context, arn *string) (registry,
 	return at, name, nil
 }
 
-// tagHandlers are the operations of this file, each with what its caller needs permission for.
+// tagHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) tagHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.TagResource, func(

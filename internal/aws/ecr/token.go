@@ -21,7 +21,7 @@ import (
 // tokenLife is how long an authorization token is good.
 const tokenLife = 12 * time.Hour
 
-// tokenHandlers are the operations of this file, each with what its caller needs permission for.
+// tokenHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) tokenHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.GetAuthorizationToken, wire.OnAll),

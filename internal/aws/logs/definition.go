@@ -27,7 +27,7 @@ var parameterName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 func definitionNotFound() error { return notFound("The specified query definition does not exist.") }
 
-// definitionHandlers returns the operations of this file, each with what its caller needs permission for.
+// definitionHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) definitionHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.PutQueryDefinition, wire.OnAll),

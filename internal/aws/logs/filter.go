@@ -25,7 +25,7 @@ const maxScan = 256 << 20
 // descendingSince is the earliest startTime with which events can be read from the latest on.
 var descendingSince = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// filterHandlers returns the operations of this file, each with what its caller needs permission for.
+// filterHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) filterHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.FilterLogEvents, func(

@@ -71,7 +71,7 @@ func between(start, end *int64, beyond int64) (from, to int64, err error) {
 	return from, to, nil
 }
 
-// getHandlers returns the operations of this file, each with what its caller needs permission for.
+// getHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) getHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.GetLogEvents, func(

@@ -17,7 +17,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// groupHandlers returns the operations of this file, each with what its caller needs permission for.
+// groupHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) groupHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.CreateLogGroup, func(

@@ -23,7 +23,7 @@ func rejectKMSKey(key string) error {
 			"there is no key %s; leave kmsKeyId out", key)
 }
 
-// kmsHandlers returns the operations of this file, each with what its caller needs permission for.
+// kmsHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) kmsHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.AssociateKmsKey, func(

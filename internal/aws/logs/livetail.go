@@ -76,7 +76,7 @@ type tailed struct {
 	streams map[events.StreamID]string // names; those of streams that are gone are empty
 }
 
-// liveTailHandlers returns the operations of this file, each with what its caller needs permission for.
+// liveTailHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) liveTailHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.HandleStream(s.StartLiveTail, func(

@@ -24,7 +24,7 @@ const (
 	maxAhead      = 2 * time.Hour
 )
 
-// putHandlers returns the operations of this file, each with what its caller needs permission for.
+// putHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) putHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.PutLogEvents, func(

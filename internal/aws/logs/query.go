@@ -60,7 +60,7 @@ func malformed(err error) error {
 	}}
 }
 
-// queryHandlers returns the operations of this file, each with what its caller needs permission for.
+// queryHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) queryHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.StartQuery, s.queryTargets),

@@ -37,7 +37,7 @@ func (s *Service) pointedGroup(ctx context.Context, text string) (record.LogPoin
 	return p, groups[i], true, nil
 }
 
-// recordHandlers returns the operations of this file, each with what its caller needs permission for.
+// recordHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) recordHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.GetLogRecord, s.recordTargets),

@@ -23,7 +23,7 @@ var retentions = []int32{1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 54
 // deliveryRetention is the only retention of log groups of the class DELIVERY.
 const deliveryRetention = 1
 
-// retentionHandlers returns the operations of this file, each with what its caller needs permission for.
+// retentionHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) retentionHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.PutRetentionPolicy, func(

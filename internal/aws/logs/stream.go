@@ -19,7 +19,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// streamHandlers returns the operations of this file, each with what its caller needs permission for.
+// streamHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) streamHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.CreateLogStream, func(

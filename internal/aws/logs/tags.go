@@ -136,7 +136,7 @@ func (s *Service) getTags(ctx context.Context, group string) (map[string]string,
 	return row.Value.Tags, nil
 }
 
-// tagHandlers returns the operations of this file, each with what its caller needs permission for.
+// tagHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) tagHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.TagResource, func(

@@ -22,7 +22,7 @@ type described struct {
 	latest record.ParameterVersion
 }
 
-// describeHandlers are the operations of this file, each with what its caller needs permission for.
+// describeHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) describeHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.DescribeParameters, wire.OnAll),

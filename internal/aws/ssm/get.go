@@ -91,7 +91,7 @@ func parameterOutput(p record.Parameter, v record.ParameterVersion) types.Parame
 	}
 }
 
-// getHandlers are the operations of this file, each with what its caller needs permission for.
+// getHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) getHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.GetParameter, func(

@@ -25,7 +25,7 @@ func validLabel(label string) bool {
 	return labelForm.MatchString(label) && !strings.HasPrefix(lower, "aws") && !strings.HasPrefix(lower, "ssm")
 }
 
-// labelHandlers are the operations of this file, each with what its caller needs permission for.
+// labelHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) labelHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.LabelParameterVersion, func(

@@ -31,7 +31,7 @@ const (
 
 var imageID = regexp.MustCompile(`^ami-([0-9a-f]{8}|[0-9a-f]{17})$`)
 
-// putHandlers are the operations of this file, each with what its caller needs permission for.
+// putHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) putHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.PutParameter, s.putTargets),

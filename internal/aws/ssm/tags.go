@@ -74,7 +74,7 @@ func (s *Service) updateTags(ctx context.Context, kind types.ResourceTypeForTagg
 	return err
 }
 
-// tagHandlers are the operations of this file, each with what its caller needs permission for.
+// tagHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) tagHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.AddTagsToResource, func(

@@ -23,7 +23,7 @@ const (
 	maxChainedSession  = time.Hour // of a role assumed by a role
 )
 
-// assumeRoleHandlers are the operations of this file, each with what its caller needs permission for.
+// assumeRoleHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) assumeRoleHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.HandleUnrestricted(s.AssumeRole), // which asks itself: the trust policy has a say

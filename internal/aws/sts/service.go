@@ -51,7 +51,7 @@ func (s *Service) Register(mux *wire.Mux) {
 	}
 }
 
-// identityHandlers are the operations of this file, each with what its caller needs permission for.
+// identityHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) identityHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.HandleUnrestricted(s.GetCallerIdentity),

@@ -25,7 +25,7 @@ const (
 	packedSize = 8192
 )
 
-// sessionHandlers are the operations of this file, each with what its caller needs permission for.
+// sessionHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) sessionHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.HandleUnrestricted(s.GetSessionToken),

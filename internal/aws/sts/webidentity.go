@@ -51,7 +51,7 @@ const (
 		"AssumeRoleWithWebIdentity documentation for requirements"
 )
 
-// webIdentityHandlers are the operations of this file, each with what its caller needs permission for.
+// webIdentityHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) webIdentityHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.HandleUnsigned(s.AssumeRoleWithWebIdentity),

@@ -13,7 +13,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/region"
 )
 
-// regionHandlers are the operations of this file, each with what its caller needs permission for.
+// regionHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) regionHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.DescribeRegions, resource.OnRegion),

@@ -94,7 +94,7 @@ func (s *Service) viewFleet(sc resource.Scope, r record.Fleet) types.FleetData {
 	return v
 }
 
-// fleetHandlers are the operations of this file, each with what its caller needs permission for.
+// fleetHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) fleetHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.CreateFleet, resource.Creating[ec2.CreateFleetInput](s.Records, types.ResourceTypeFleet)),

@@ -74,7 +74,7 @@ func viewImage(i ami.Image) types.Image {
 	return v
 }
 
-// imageHandlers are the operations of this file, each with what its caller needs permission for.
+// imageHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) imageHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.DescribeImages, resource.OnRegion),

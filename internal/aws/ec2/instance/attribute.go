@@ -19,7 +19,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// instanceAttributeHandlers are the operations of this file, each with what its caller needs permission for.
+// instanceAttributeHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) instanceAttributeHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.DescribeInstanceAttribute, resource.Touching[ec2.DescribeInstanceAttributeInput](s.Records)),

@@ -296,7 +296,7 @@ func viewMonitoring(detailed bool) *types.Monitoring {
 	return &types.Monitoring{State: types.MonitoringStateDisabled}
 }
 
-// instanceHandlers are the operations of this file, each with what its caller needs permission for.
+// instanceHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) instanceHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.DescribeInstances, resource.OnRegion),

@@ -34,7 +34,7 @@ const (
 // operations, of which a stop needs three. A larger request is several of them.
 const PerChange = 40
 
-// launchHandlers are the operations of this file, each with what its caller needs permission for.
+// launchHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) launchHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.RunInstances, s.runTargets),

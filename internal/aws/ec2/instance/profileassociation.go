@@ -77,7 +77,7 @@ func viewProfileAssociation(r record.Instance,
 	}
 }
 
-// profileAssociationHandlers are the operations of this file, each with what its caller needs permission for.
+// profileAssociationHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) profileAssociationHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.AssociateIamInstanceProfile, resource.Touching[ec2.AssociateIamInstanceProfileInput](s.Records)),

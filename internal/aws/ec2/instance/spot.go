@@ -182,7 +182,7 @@ func (s *Service) viewSpotRequest(sc resource.Scope, r record.SpotRequest) types
 	return v
 }
 
-// spotHandlers are the operations of this file, each with what its caller needs permission for.
+// spotHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) spotHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.RequestSpotInstances, s.spotTargets),

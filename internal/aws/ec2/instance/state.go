@@ -70,7 +70,7 @@ const (
 	UserInitiatedReason   = "User initiated shutdown"
 )
 
-// instanceStateHandlers are the operations of this file, each with what its caller needs permission for.
+// instanceStateHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) instanceStateHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.TerminateInstances, resource.Touching[ec2.TerminateInstancesInput](s.Records)),

@@ -15,7 +15,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
-// instanceStatusHandlers are the operations of this file, each with what its caller needs permission for.
+// instanceStatusHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) instanceStatusHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.DescribeInstanceStatus, resource.OnRegion),

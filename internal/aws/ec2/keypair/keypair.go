@@ -72,7 +72,7 @@ func newKeyPair(c *resource.Change, id string, name *string, key record.KeyPair)
 	return nil
 }
 
-// keyPairHandlers are the operations of this file, each with what its caller needs permission for.
+// keyPairHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) keyPairHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.CreateKeyPair, resource.Creating[ec2.CreateKeyPairInput](s.Records, types.ResourceTypeKeyPair)),

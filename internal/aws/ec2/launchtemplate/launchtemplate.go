@@ -89,7 +89,7 @@ func templateVersion(
 
 var templateName = regexp.MustCompile(`^[a-zA-Z0-9().\-/_]{3,128}$`)
 
-// launchTemplateHandlers are the operations of this file, each with what its caller needs permission for.
+// launchTemplateHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) launchTemplateHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.CreateLaunchTemplate, resource.Creating[ec2.CreateLaunchTemplateInput](s.Records,

@@ -165,7 +165,7 @@ func (s *Service) viewVersion(t record.LaunchTemplate, r record.LaunchTemplateVe
 	return v, nil
 }
 
-// launchTemplateVersionHandlers are the operations of this file, each with what its caller needs permission for.
+// launchTemplateVersionHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) launchTemplateVersionHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.CreateLaunchTemplateVersion, resource.Touching[ec2.CreateLaunchTemplateVersionInput](s.Records)),

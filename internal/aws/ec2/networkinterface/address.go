@@ -106,7 +106,7 @@ func freePublicIP(c *resource.Change, ip string) {
 	c.Add("public/"+ip, func() store.Op { return c.PublicIPs.RemoveOp(store.Key(ip)) })
 }
 
-// addressHandlers are the operations of this file, each with what its caller needs permission for.
+// addressHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) addressHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.AllocateAddress, resource.Creating[ec2.AllocateAddressInput](s.Records, types.ResourceTypeElasticIp)),

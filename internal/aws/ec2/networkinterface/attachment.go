@@ -34,7 +34,7 @@ func missingAttachment(id string) error {
 	return wire.Errorf("InvalidAttachmentID.NotFound", "Attachment '%s' does not exist", id)
 }
 
-// attachmentHandlers are the operations of this file, each with what its caller needs permission for.
+// attachmentHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) attachmentHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.AttachNetworkInterface, resource.Touching[ec2.AttachNetworkInterfaceInput](s.Records)),

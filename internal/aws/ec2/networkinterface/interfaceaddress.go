@@ -140,7 +140,7 @@ func AssignIPv6(c *resource.Change, ni *record.NetworkInterface, subnet record.S
 	return err
 }
 
-// interfaceAddressHandlers are the operations of this file, each with what its caller needs permission for.
+// interfaceAddressHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) interfaceAddressHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.AssignPrivateIpAddresses, resource.Touching[ec2.AssignPrivateIpAddressesInput](s.Records)),

@@ -254,7 +254,7 @@ func SecurityGroups(c *resource.Change, vpcID string, wanted []string) ([]string
 	return ids, nil
 }
 
-// networkInterfaceHandlers are the operations of this file, each with what its caller needs permission for.
+// networkInterfaceHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) networkInterfaceHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.CreateNetworkInterface, resource.Creating[ec2.CreateNetworkInterfaceInput](s.Records,

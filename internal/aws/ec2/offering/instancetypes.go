@@ -104,7 +104,7 @@ func viewInstanceType(t instancetype.Type) types.InstanceTypeInfo {
 	return v
 }
 
-// instanceTypeHandlers are the operations of this file, each with what its caller needs permission for.
+// instanceTypeHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) instanceTypeHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.DescribeInstanceTypes, resource.OnRegion),

@@ -231,7 +231,7 @@ func (r *Requirements) MatchingTypes(architecture string, spot bool) []instancet
 	return slices.DeleteFunc(fit, func(t instancetype.Type) bool { return price(t) > limit })
 }
 
-// requirementsHandlers are the operations of this file, each with what its caller needs permission for.
+// requirementsHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) requirementsHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.GetInstanceTypesFromInstanceRequirements, resource.OnRegion),

@@ -42,7 +42,7 @@ func (s *Service) newPlacementGroupView() resource.View[record.PlacementGroup, t
 	}
 }
 
-// placementGroupHandlers are the operations of this file, each with what its caller needs permission for.
+// placementGroupHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) placementGroupHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.CreatePlacementGroup, resource.Creating[ec2.CreatePlacementGroupInput](s.Records,

@@ -179,7 +179,7 @@ func (s *Service) revokeRules(ctx context.Context, q ruleRequest) ([]types.Revok
 	return views, nil
 }
 
-// securityGroupRuleHandlers are the operations of this file, each with what its caller needs permission for.
+// securityGroupRuleHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) securityGroupRuleHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.AuthorizeSecurityGroupIngress, resource.Creating[ec2.AuthorizeSecurityGroupIngressInput](s.Records,

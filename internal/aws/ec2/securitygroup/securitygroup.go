@@ -99,7 +99,7 @@ func NewGroup(c *resource.Change, id, vpcID, name, description string) record.Se
 // groupText is what names and descriptions of groups may consist of.
 var groupText = regexp.MustCompile(`^[a-zA-Z0-9 ._\-:/()#,@\[\]+=&;{}!$*]{1,255}$`)
 
-// securityGroupHandlers are the operations of this file, each with what its caller needs permission for.
+// securityGroupHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) securityGroupHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(

@@ -14,7 +14,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
-// tagHandlers are the operations of this file, each with what its caller needs permission for.
+// tagHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) tagHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.CreateTags, func(

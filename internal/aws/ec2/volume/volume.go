@@ -93,7 +93,7 @@ func (s *Service) viewVolume(sc resource.Scope, r record.Volume) types.Volume {
 	return v
 }
 
-// volumeHandlers are the operations of this file, each with what its caller needs permission for.
+// volumeHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) volumeHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.DescribeVolumes, resource.OnRegion),

@@ -12,7 +12,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// vpcAttributeHandlers are the operations of this file, each with what its caller needs permission for.
+// vpcAttributeHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) vpcAttributeHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.DescribeVpcAttribute, resource.Touching[ec2.DescribeVpcAttributeInput](s.Records)),

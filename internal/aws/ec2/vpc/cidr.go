@@ -14,7 +14,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// vpcCIDRHandlers are the operations of this file, each with what its caller needs permission for.
+// vpcCIDRHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) vpcCIDRHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.AssociateVpcCidrBlock, resource.Touching[ec2.AssociateVpcCidrBlockInput](s.Records)),

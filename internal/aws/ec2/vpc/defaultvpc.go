@@ -78,7 +78,7 @@ func newDefaultSubnet(c *resource.Change, id, vpcID, aclID, zone string, block n
 	return subnet
 }
 
-// defaultVPCHandlers are the operations of this file, each with what its caller needs permission for.
+// defaultVPCHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) defaultVPCHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.CreateDefaultVpc, resource.OnRegion),

@@ -84,7 +84,7 @@ var dhcpLimits = map[string]int{
 	"ipv6-address-preferred-lease-time": 1,
 }
 
-// dhcpOptionsHandlers are the operations of this file, each with what its caller needs permission for.
+// dhcpOptionsHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) dhcpOptionsHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(

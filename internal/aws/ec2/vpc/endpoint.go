@@ -116,7 +116,7 @@ func (s *Service) viewEndpoint(sc resource.Scope, r record.VPCEndpoint) types.Vp
 	return v
 }
 
-// vpcEndpointHandlers are the operations of this file, each with what its caller needs permission for.
+// vpcEndpointHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) vpcEndpointHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(

@@ -43,7 +43,7 @@ func attachments(vpcID string) []types.InternetGatewayAttachment {
 	return []types.InternetGatewayAttachment{{State: "available", VpcId: aws.String(vpcID)}}
 }
 
-// gatewayHandlers are the operations of this file, each with what its caller needs permission for.
+// gatewayHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) gatewayHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.CreateInternetGateway, resource.Creating[ec2.CreateInternetGatewayInput](s.Records,

@@ -61,7 +61,7 @@ func (s *Service) viewNAT(sc resource.Scope, r record.NATGateway) types.NatGatew
 	return v
 }
 
-// natGatewayHandlers are the operations of this file, each with what its caller needs permission for.
+// natGatewayHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) natGatewayHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(

@@ -158,7 +158,7 @@ func defaultACL(s *resource.Records, c *resource.Change, vpcID string) (string, 
 	return found[0].ID, nil
 }
 
-// networkACLHandlers are the operations of this file, each with what its caller needs permission for.
+// networkACLHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) networkACLHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(

@@ -32,7 +32,7 @@ func prefixListItems[V any](
 	return items, nil
 }
 
-// prefixListHandlers are the operations of this file, each with what its caller needs permission for.
+// prefixListHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) prefixListHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.DescribePrefixLists, resource.OnRegion),

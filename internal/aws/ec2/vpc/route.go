@@ -206,7 +206,7 @@ func insideOnly(inside bool, destination, target string) error {
 	return nil
 }
 
-// routeHandlers are the operations of this file, each with what its caller needs permission for.
+// routeHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) routeHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.CreateRoute, resource.Touching[ec2.CreateRouteInput](s.Records)),

@@ -119,7 +119,7 @@ func (s *Service) showRouteTable(sc resource.Scope, r record.RouteTable, subnets
 	return v
 }
 
-// routeTableHandlers are the operations of this file, each with what its caller needs permission for.
+// routeTableHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) routeTableHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(

@@ -166,7 +166,7 @@ func invalidZone(sc resource.Scope, name string) error {
 			strings.Join(names, ", ")))
 }
 
-// subnetHandlers are the operations of this file, each with what its caller needs permission for.
+// subnetHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) subnetHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.CreateSubnet, resource.Creating[ec2.CreateSubnetInput](s.Records, types.ResourceTypeSubnet)),

@@ -195,7 +195,7 @@ func newIPv6Block(c *resource.Change) (record.CIDRAssociation, error) {
 	}
 }
 
-// vpcHandlers are the operations of this file, each with what its caller needs permission for.
+// vpcHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) vpcHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.CreateVpc, resource.Creating[ec2.CreateVpcInput](s.Records, types.ResourceTypeVpc)),

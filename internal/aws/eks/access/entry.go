@@ -128,7 +128,7 @@ func (s *Service) entry(
 	return row, err
 }
 
-// entryHandlers are the operations of this file, each with what its caller needs permission for.
+// entryHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) entryHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.CreateAccessEntry, func(

@@ -19,7 +19,7 @@ import (
 
 const maxAssociations = 20 // access policies of an access entry
 
-// policyHandlers are the operations of this file, each with what its caller needs permission for.
+// policyHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) policyHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.ListAccessPolicies, wire.OnAll),

@@ -17,7 +17,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// createHandlers are the operations of this file, each with what its caller needs permission for.
+// createHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) createHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.CreateAddon, func(

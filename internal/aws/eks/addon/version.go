@@ -57,7 +57,7 @@ func checkConfiguration(about exception.About, v catalog.Version, values string)
 	return err
 }
 
-// versionHandlers are the operations of this file, each with what its caller needs permission for.
+// versionHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) versionHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.DescribeAddonVersions, wire.OnAll),

@@ -24,7 +24,7 @@ func (s *Service) fargateProfilesOf(ctx context.Context, c record.Cluster) ([]st
 	return names, err
 }
 
-// attachedHandlers are the operations of this file, each with what its caller needs permission for.
+// attachedHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) attachedHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.ListFargateProfiles, func(

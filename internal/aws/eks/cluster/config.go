@@ -17,7 +17,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// configHandlers are the operations of this file, each with what its caller needs permission for.
+// configHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) configHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.UpdateClusterConfig, func(

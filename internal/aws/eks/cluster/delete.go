@@ -14,7 +14,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// deleteHandlers are the operations of this file, each with what its caller needs permission for.
+// deleteHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) deleteHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.DeleteCluster, func(

@@ -94,7 +94,7 @@ func (s *Service) insights(ctx context.Context, cluster string) ([]types.Insight
 	return upgradeInsights(c, cp), nil
 }
 
-// insightHandlers are the operations of this file, each with what its caller needs permission for.
+// insightHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) insightHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.ListInsights, func(

@@ -22,7 +22,7 @@ func unsupportedVersion(cluster string) error {
 	return exception.InvalidParameter(cluster, "unsupported Kubernetes version")
 }
 
-// versionHandlers are the operations of this file, each with what its caller needs permission for.
+// versionHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) versionHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.UpdateClusterVersion, func(

@@ -24,7 +24,7 @@ const DefaultPerCluster = 30
 // QuotaVariable is the variable of the environment that raises the quota, as a request to Service Quotas does on AWS.
 const QuotaVariable = "CORACLE_NODEGROUPS_PER_CLUSTER"
 
-// createHandlers are the operations of this file, each with what its caller needs permission for.
+// createHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) createHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.CreateNodegroup, func(

@@ -72,7 +72,7 @@ func (s *Service) startUpdate(ctx context.Context, ch change) (*types.Update, er
 	})
 }
 
-// updateHandlers are the operations of this file, each with what its caller needs permission for.
+// updateHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) updateHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.UpdateNodegroupConfig, func(

@@ -17,7 +17,7 @@ import (
 	"github.com/coracle-eks/coracle/kubernetes"
 )
 
-// versionHandlers are the operations of this file, each with what its caller needs permission for.
+// versionHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) versionHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.UpdateNodegroupVersion, func(
