@@ -136,7 +136,7 @@ func (s *Service) describe(ctx context.Context, a record.Addon) (*types.Addon, e
 	return out, nil
 }
 
-// handlers are the operations of this file, each with what its caller needs permission for.
+// handlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) handlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.DescribeAddon, func(

@@ -103,7 +103,7 @@ func (s *Service) CountByStatus(ctx context.Context) (map[string]int, error) {
 	return counts, nil
 }
 
-// handlers are the operations of this file, each with what its caller needs permission for.
+// handlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) handlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.DescribeCluster, func(

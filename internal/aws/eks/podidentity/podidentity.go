@@ -29,7 +29,7 @@ func New(records *resource.Records) *Service { return &Service{records} }
 // Register serves the operations.
 func (s *Service) Register(mux *wire.Mux) { mux.Register(wire.EKS, s.handlers()...) }
 
-// handlers are the operations of this file, each with what its caller needs permission for.
+// handlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) handlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.ListPodIdentityAssociations, func(

@@ -156,7 +156,7 @@ func (s *Service) retag(ctx context.Context, arn string, edit func(map[string]st
 	})
 }
 
-// handlers are the operations of this file, each with what its caller needs permission for.
+// handlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) handlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.TagResource, func(

@@ -47,7 +47,7 @@ func (s *Service) ownerOf(ctx context.Context, cluster, nodegroup, addon *string
 	return of, nil
 }
 
-// handlers are the operations of this file, each with what its caller needs permission for.
+// handlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) handlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.DescribeUpdate, func(
