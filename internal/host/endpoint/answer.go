@@ -14,8 +14,8 @@ const (
 	recordTTL = 5
 )
 
-// answerQuestion is what a resolver knows of a question, as far as it is its business; nil when somebody else has to be
-// asked.
+// answerQuestion returns a resolver's answer to a question that it is authoritative for; nil when the question has to
+// be forwarded.
 func answerQuestion(r *Resolver, names map[string][]netip.Addr, q dns.Question) *dns.Msg {
 	name := strings.ToLower(strings.TrimSuffix(q.Name, "."))
 	if q.Qclass != dns.ClassINET && q.Qclass != dns.ClassANY {
@@ -80,7 +80,7 @@ func isInDomain(name, domain string) bool {
 	return name == domain || strings.HasSuffix(name, "."+domain)
 }
 
-// parseAddressName is the address in a name such as ip-10-0-1-5.eu-west-1.compute.internal.
+// parseAddressName returns the address in a name such as ip-10-0-1-5.eu-west-1.compute.internal.
 func parseAddressName(name, prefix, domain string) (netip.Addr, bool) {
 	label, ok := strings.CutSuffix(name, "."+domain)
 	if !ok {

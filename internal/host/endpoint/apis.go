@@ -29,7 +29,7 @@ const (
 	apiPerAddress = 8192
 )
 
-// APIOptions are what an APIs needs.
+// APIOptions configures an APIs.
 type APIOptions struct {
 	Store *store.Store
 	// Address is that of the AWS APIs in every VPC.
@@ -77,7 +77,7 @@ func NewAPIs(o APIOptions) *APIs {
 	}
 }
 
-// Controller is what reconcile.Run runs. Its keys are those of VPCs, and "internet".
+// Controller returns the controller that reconcile.Run runs. Its keys are those of VPCs, and "internet".
 func (a *APIs) Controller() reconcile.Controller {
 	c := reconcile.Controller{
 		Name:      "vpc-apis",
@@ -126,7 +126,7 @@ func (a *APIs) reconcile(ctx context.Context, key string) (reconcile.Result, err
 	return reconcile.Result{Gone: namespace == ""}, nil
 }
 
-// wantedListeners is where to listen for a key. Nowhere for a VPC that is gone.
+// wantedListeners returns the namespace and the addresses to listen on for a key; no addresses for a VPC that is gone.
 func (a *APIs) wantedListeners(ctx context.Context, key string) (namespace string, addresses []netip.Addr, err error) {
 	addresses = []netip.Addr{a.o.Address}
 	if key == network.InternetNamespace {
@@ -250,10 +250,10 @@ func (a *APIs) Close() error {
 	return nil
 }
 
-// Address is where the APIs are taken calls at, inside every VPC.
+// Address returns the address on which the APIs take calls inside every VPC.
 func (a *APIs) Address() netip.Addr { return a.o.Address }
 
-// Addr is the address of the AWS APIs.
+// Addr returns the address of the AWS APIs, with its port.
 func (a *APIs) Addr() net.Addr {
 	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(a.o.Address, httpsPort))
 }

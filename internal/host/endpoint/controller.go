@@ -31,7 +31,7 @@ type Host interface {
 	Ensure(ctx context.Context, spec process.Spec) (process.Status, error)
 }
 
-// Options are what a Controller needs. All but those marked optional must be set.
+// Options configures a Controller. All fields but those marked optional must be set.
 type Options struct {
 	Store *store.Store
 	Host  Host
@@ -85,7 +85,7 @@ func New(o Options) (*Controller, error) {
 	return &Controller{o: o, rows: openRows(o.Store)}, nil
 }
 
-// Controllers are what reconcile.Run runs.
+// Controllers returns the controllers that reconcile.Run runs.
 func (c *Controller) Controllers() []reconcile.Controller {
 	all := func(string) []string { return []string{"all"} } // it is one file
 	return []reconcile.Controller{{
@@ -122,9 +122,9 @@ func (c *Controller) Apply(ctx context.Context, cluster record.Cluster) error {
 }
 
 const (
-	// portTime is how long a port may be held by a process that was killed, and has lost its memory before its sockets.
+	// portTime is the time for which a killed process may still hold a port: it loses its memory before its sockets.
 	portTime = 3 * time.Second
-	// applyTime is how long Apply waits for the network of a cluster, which somebody else makes.
+	// applyTime is the time that Apply waits for the network of a cluster, which another controller creates.
 	applyTime = 15 * time.Second
 )
 
@@ -156,7 +156,7 @@ func (c *Controller) waitForEndpoints(ctx context.Context, cluster record.Cluste
 	}
 }
 
-// problemOf is what keeps the endpoints of a cluster from serving.
+// problemOf returns the problem that prevents a cluster's endpoints from serving.
 func (c *Controller) problemOf(cluster record.Cluster, problems map[string]string, only func(Forward) bool) error {
 	if why := problems[""]; why != "" {
 		return errors.New(why)
@@ -189,8 +189,8 @@ type inUseError struct{ error }
 
 func (inUseError) Unwrap() error { return syscall.EADDRINUSE }
 
-// EgressSocket is the unix socket of the proxy through which the cluster's API server reaches its VPC, empty without a
-// network.
+// EgressSocket returns the unix socket of the proxy through which the cluster's API server reaches its VPC; empty
+// without a network.
 func (c *Controller) EgressSocket(clusterID string) string {
 	if c.o.Namespace == nil {
 		return ""
@@ -198,8 +198,8 @@ func (c *Controller) EgressSocket(clusterID string) string {
 	return filepath.Join(c.o.Dir, clusterID+".sock")
 }
 
-// ManagedEgressSocket is the unix socket of the proxy through which the cluster's API server reaches what is not in its
-// VPC, empty without a network.
+// ManagedEgressSocket returns the unix socket of the proxy through which the cluster's API server reaches addresses
+// outside its VPC; empty without a network.
 func (c *Controller) ManagedEgressSocket(clusterID string) string {
 	if c.o.Namespace == nil {
 		return ""
@@ -207,7 +207,8 @@ func (c *Controller) ManagedEgressSocket(clusterID string) string {
 	return filepath.Join(c.o.Dir, clusterID+"-managed.sock")
 }
 
-// Name is the name of a cluster's endpoint, https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html.
+// Name returns the DNS name of a cluster's endpoint,
+// https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html.
 func Name(cluster record.Cluster) string {
 	return cluster.ID + ".gr7." + cluster.Region + ".eks.amazonaws.com"
 }
@@ -270,7 +271,8 @@ func (c *Controller) reconcileAll(ctx context.Context, again bool) (problems map
 	return c.problems, nil
 }
 
-// processSpec is the process. Its arguments stay the same, or it would be replaced, and with it every connection.
+// processSpec returns the spec of the process. Its arguments stay the same: a change would replace the process, and
+// break every connection.
 func (c *Controller) processSpec() process.Spec {
 	return process.Spec{
 		Name: ProcessName,
@@ -289,7 +291,8 @@ func (c *Controller) processSpec() process.Spec {
 	}
 }
 
-// notifyProcess has the process read its file and returns what it says. One that is just starting gets a moment.
+// notifyProcess has the process read its file, and returns its report. It waits a moment for a process that is
+// starting.
 func (c *Controller) notifyProcess(ctx context.Context) (r report, err error) {
 	ctx, cancel := context.WithTimeout(ctx, controlTime)
 	defer cancel()

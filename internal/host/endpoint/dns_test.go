@@ -277,7 +277,8 @@ func TestNobodySwitchesTheHostsResolversOff(t *testing.T) {
 	})
 }
 
-// TestQueriesLeaveOthersAPlace has VPCs ask for what nobody answers, as much as they can: sockets are everybody's.
+// TestQueriesLeaveOthersAPlace has VPCs send as many queries as they can that nobody answers: all VPCs share the
+// sockets.
 func TestQueriesLeaveOthersAPlace(t *testing.T) {
 	t.Parallel()
 	u := &upstream{}

@@ -18,8 +18,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/outbound"
 )
 
-// maxConnect is how long a request to connect may be, in bytes, with what is sent behind it without waiting for the
-// answer.
+// maxConnect is the maximum size in bytes of a CONNECT request, with the data that is sent behind it without waiting
+// for the response.
 const maxConnect = 64 << 10
 
 // connectTime bounds the wait for what is in the VPC: kube-apiserver itself gives up after 30 seconds.
@@ -100,7 +100,8 @@ func (e *egress) acceptConnections(share string) {
 	}
 }
 
-// serveConnection is one connection of kube-apiserver: it names where it wants to go, and is there.
+// serveConnection serves one connection of kube-apiserver: it dials the address that the client asks for, and forwards
+// the bytes.
 func (e *egress) serveConnection(spec Egress, client *net.UnixConn) {
 	defer client.Close()
 	client.SetReadDeadline(time.Now().Add(connectTime)) //nolint:errcheck // a socket has deadlines

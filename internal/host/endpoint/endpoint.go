@@ -31,7 +31,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/durable"
 )
 
-// Config is what the process does. The same rows give the same Config.
+// Config is the configuration of the process. The same records give the same Config.
 type Config struct {
 	Forwards  []Forward
 	Egresses  []Egress
@@ -46,7 +46,7 @@ type Forward struct {
 	// Namespace is the path of a network namespace in which it listens; empty for the host's.
 	Namespace string `json:",omitempty"`
 	Listen    netip.AddrPort
-	// Target is where the connections lead, in the host's namespace: "127.0.0.1:20001".
+	// Target is the address that connections are forwarded to, in the host's namespace: "127.0.0.1:20001".
 	Target string
 	// Allow are the sources that may connect; packets of others are dropped. Nil allows everybody.
 	Allow []netip.Prefix `json:",omitempty"`
@@ -62,7 +62,7 @@ type Egress struct {
 	Socket string
 	// Namespace is the path of the network namespace from which it connects.
 	Namespace string
-	// DNS is where names are looked up, in that namespace; it is not valid where this host's resolvers do that.
+	// DNS is the resolver of names, in that namespace; it is not valid where this host's resolvers resolve them.
 	DNS netip.AddrPort
 	// Host are the addresses to which connections start in the host's namespace: "127.0.0.1:20001".
 	Host []string `json:",omitempty"`
@@ -97,7 +97,8 @@ func namespaceName(namespace string) string {
 	return filepath.Base(namespace)
 }
 
-// report is what the process answers after it has read its file: what of it is not so, and why, by key.
+// report is the response of the process after it has read its file: the problems of the parts that it could not apply,
+// by key.
 type report struct {
 	Problems map[string]string
 }

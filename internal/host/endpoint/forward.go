@@ -22,11 +22,11 @@ const (
 	forwardPerListen = 16384
 )
 
-// joinDescriptors is how many file descriptors two joined connections need: the sockets, and a pipe for each
+// joinDescriptors is the number of file descriptors that two joined connections need: the sockets, and a pipe for each
 // direction, through which the kernel moves the bytes.
 const joinDescriptors = 6
 
-// dialTime is how long a connection waits for an API server of this host to take it.
+// dialTime is the time that a connection waits for an API server of this host to accept it.
 const dialTime = 5 * time.Second
 
 var dialer = func() net.Dialer {

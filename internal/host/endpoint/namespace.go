@@ -15,7 +15,7 @@ func Listen(ctx context.Context, namespace, network, address string) (l net.List
 	return l, err
 }
 
-// ListenPacket is to Listen what [net.ListenPacket] is to [net.Listen].
+// ListenPacket does for Listen what [net.ListenPacket] does for [net.Listen].
 func ListenPacket(ctx context.Context, namespace, network, address string) (p net.PacketConn, err error) {
 	err = runInNamespace(namespace, func() error {
 		p, err = listening.ListenPacket(ctx, network, address)

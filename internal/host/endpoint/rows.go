@@ -44,10 +44,10 @@ var (
 	linkLocalResolver6 = netip.MustParseAddr("fd00:ec2::253")
 )
 
-// httpsPort is where the world finds an API server.
+// httpsPort is the port of API servers for clients.
 const httpsPort = 443
 
-// buildConfig is what the process is to do, and the names that the host is to know.
+// buildConfig returns the configuration of the process, and the names that the host has to resolve.
 func (t rows) buildConfig(ctx context.Context, c *Controller) (config Config, hosts []names.Entry, err error) {
 	clusters, err := t.clusters.List(ctx, "")
 	if err != nil {
@@ -86,7 +86,7 @@ func (t rows) buildConfig(ctx context.Context, c *Controller) (config Config, ho
 	return config, hosts, err
 }
 
-// localPort is where the cluster's API server is found on the host.
+// localPort returns the address of the cluster's API server on the host.
 func localPort(plane record.ControlPlane) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(plane.Port))
 }
@@ -97,12 +97,12 @@ type clusterConfig struct {
 	private []netip.Addr // of its network interfaces
 }
 
-// ofCluster is the cluster's part of the Config, as its endpoint access says.
+// ofCluster returns the cluster's part of the Config, according to its endpoint access.
 // https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html
 //
-// Whatever the access is, the cluster's network interfaces take connections, because the service "kubernetes" leads
-// there. What differs is whether there is a public address as well, and where the name leads whom: with private access
-// the VPC has a private hosted zone with the private addresses; without public access the internet's DNS says those,
+// Whatever the access is, the cluster's network interfaces take connections, because the service "kubernetes" has their
+// addresses. The access decides whether there is a public address as well, and what the name resolves to: with private
+// access the VPC has a private hosted zone with the private addresses; without public access public DNS returns them,
 // too.
 func (t rows) ofCluster(c *Controller, cluster record.Cluster) (out clusterConfig, err error) {
 	ctx := context.Background()
@@ -175,7 +175,7 @@ func prefixes(cidrs []string) (all []netip.Prefix, err error) {
 	return all, nil
 }
 
-// resolvers are the DNS servers of the VPCs that have one.
+// resolvers returns the DNS servers of the VPCs that have one.
 func (t rows) resolvers(ctx context.Context, c *Controller, private map[string]map[string][]netip.Addr) (all []Resolver,
 	err error) {
 	vpcs, err := t.vpcs.List(ctx, "")
@@ -231,7 +231,7 @@ func (t rows) resolvers(ctx context.Context, c *Controller, private map[string]m
 	return all, nil
 }
 
-// publicAddresses are the private addresses by their public ones, by VPC.
+// publicAddresses returns the private addresses by their public ones, by VPC.
 func (t rows) publicAddresses(ctx context.Context) (map[string]map[netip.Addr]netip.Addr, error) {
 	all := map[string]map[netip.Addr]netip.Addr{}
 	add := func(account, region, eni, public, private string) error {
@@ -281,7 +281,7 @@ func (t rows) publicAddresses(ctx context.Context) (map[string]map[netip.Addr]ne
 	return all, nil
 }
 
-// interfaceEndpoints are the names of interface endpoints, by VPC.
+// interfaceEndpoints returns the names of interface endpoints, by VPC.
 // https://docs.aws.amazon.com/vpc/latest/privatelink/create-interface-endpoint.html
 func (t rows) interfaceEndpoints(ctx context.Context) (map[string]map[string][]netip.Addr, error) {
 	list, err := t.endpoints.List(ctx, "")
@@ -335,7 +335,7 @@ func (t rows) addressesOf(ctx context.Context, of record.EC2Resource, interfaces
 	return all, nil
 }
 
-// resourceNames are the names of instances that are named after their IDs and found by them, by VPC.
+// resourceNames returns the names of instances that are named after their IDs and resolve by them, by VPC.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-instance-naming.html
 func (t rows) resourceNames(ctx context.Context) (map[string]map[string][]netip.Addr, error) {
 	list, err := t.instances.List(ctx, "")

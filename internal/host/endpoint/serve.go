@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// Serve is the process: it does what the file in dir says until ctx ends. Whoever connects to the control socket makes
-// it read the file again, and is told what of it could not be done.
+// Serve runs the process: it applies the file in dir until ctx ends. A connection to the control socket makes it read
+// the file again, and gets a report of what could not be applied.
 func Serve(ctx context.Context, dir string, log *slog.Logger) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -65,7 +65,7 @@ func listenUnix(path string) (*net.UnixListener, error) {
 // controlTime bounds a conversation with the daemon.
 const controlTime = 20 * time.Second
 
-// lookAgain is how often the process looks whether namespaces have come, gone, or been made anew.
+// lookAgain is the interval at which the process checks whether namespaces were created, removed or replaced.
 const lookAgain = 250 * time.Millisecond
 
 // server does what a Config says.

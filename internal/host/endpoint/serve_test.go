@@ -72,7 +72,7 @@ func (p running) done(c Config) {
 	}
 }
 
-// echo is a server that says its name and then repeats what it hears.
+// echo starts a server that sends its name and then echoes what it receives. It returns the server's address.
 func echo(t *testing.T, namespace, address, name string) string {
 	t.Helper()
 	l, err := Listen(t.Context(), namespace, "tcp4", address)

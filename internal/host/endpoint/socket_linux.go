@@ -73,7 +73,7 @@ func attachSourceFilter(l *net.TCPListener, allow []netip.Prefix) error {
 	return errors.Join(err, failed)
 }
 
-// program is a socket filter that passes packets from the IPv4 prefixes.
+// program returns a socket filter that passes packets from the IPv4 prefixes.
 func program(allow []netip.Prefix) ([]unix.SockFilter, error) {
 	const (
 		networkHeader = 0xFFF00000 // SKF_NET_OFF: offsets are from the IP header

@@ -22,7 +22,7 @@ type upstream struct {
 	asking int // queries under way
 }
 
-// health is what is known of a server.
+// health is the known health of a server.
 type health struct {
 	down     bool
 	probing  bool
@@ -31,19 +31,20 @@ type health struct {
 	answered time.Time // when it last answered anybody
 }
 
-// maxAsking is how many queries wait for the host's resolvers at a time. Each takes a socket of this process, which
-// also serves the endpoints of clusters: further ones fail at once.
+// maxAsking is the number of queries that wait for the host's resolvers at a time. Each takes a socket of this process,
+// which also serves the endpoints of clusters: further queries fail at once.
 const maxAsking = 512
 
 const (
 	upstreamTime = 1500 * time.Millisecond // for an answer
-	// probeInterval is how often a server that is down is asked whether it is back. Meanwhile queries fail at once: on
-	// a host without a network every wait would be in vain.
+	// probeInterval is the interval at which a server that is down is probed. Meanwhile queries fail at once: on a host
+	// without a network every wait would be in vain.
 	probeInterval = time.Second
-	// maxSilences is how many probes in a row get no answer of a server that is down: a packet may be lost.
+	// maxSilences is the number of consecutive probes without an answer after which a server is down: a packet may be
+	// lost.
 	maxSilences = 3
-	// unansweredTime is how much longer a query counts that nobody has answered: the host's resolver goes on with it,
-	// and has few places as well.
+	// unansweredTime is the additional time for which an unanswered query counts: the host's resolver goes on with it,
+	// and has a limited number of queries as well.
 	unansweredTime = 10 * time.Second
 )
 
@@ -90,7 +91,7 @@ func (u *upstream) forwardQuery(query *dns.Msg) *dns.Msg {
 	return nil
 }
 
-// availableServers are the servers to ask: those that are not down.
+// availableServers returns the servers to ask: those that are not down.
 func (u *upstream) availableServers() (servers []string) {
 	u.mu.Lock()
 	u.reloadServers()
