@@ -32,7 +32,7 @@ import (
 	kubernetesversions "github.com/coracle-eks/coracle/kubernetes"
 )
 
-// kubeBinary is built by make; without it there is no API server to test with.
+// kubeBinary returns the path of the kube binary that make builds; without it there is no API server to test with.
 func kubeBinary() string {
 	bundles := os.Getenv("CORACLE_BUNDLES")
 	if bundles == "" {
@@ -132,7 +132,7 @@ func startAPIServer(t *testing.T) *apiServer {
 	return s
 }
 
-// as is the configuration of a client with that bearer token.
+// as returns the configuration of a client with that bearer token.
 func (s *apiServer) as(token string) *rest.Config {
 	return &rest.Config{Host: s.host, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{Insecure: true},
 		QPS: -1}

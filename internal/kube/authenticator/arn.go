@@ -17,8 +17,8 @@ const (
 	federatedUser
 )
 
-// canonicalize is the ARN by which aws-auth and audit logs know a principal: a session of an
-// assumed role becomes its role (without the role's path, which the session's ARN does not have).
+// canonicalize returns the ARN by which aws-auth and audit logs identify a principal: a session of an assumed role
+// becomes its role (without the role's path, which the session's ARN does not have).
 func canonicalize(arn string) (canonical string, k kind, err error) {
 	parsed, err := awsarn.Parse(arn)
 	if err != nil {
@@ -53,7 +53,7 @@ func cutRole(arn string) (prefix, pathAndName string, ok bool) {
 	return strings.TrimSuffix(arn, ":"+parsed.Resource), pathAndName, ok
 }
 
-// withoutPath is a role's ARN without the role's path; other ARNs stay as they are.
+// withoutPath returns a role's ARN without the role's path; it returns other ARNs unchanged.
 func withoutPath(arn string) string {
 	prefix, resource, ok := cutRole(arn)
 	if !ok {

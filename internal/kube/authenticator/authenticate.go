@@ -86,7 +86,7 @@ func (a *Authenticator) authenticate(w http.ResponseWriter, r *http.Request, c r
 	}))
 }
 
-// userUID is the UID of an identity's user.
+// userUID returns the UID of an identity's user.
 func userUID(id Identity) string {
 	return "aws-iam-authenticator:" + id.AccountID + ":" + id.PrincipalID
 }

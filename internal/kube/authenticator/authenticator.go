@@ -19,15 +19,15 @@ import (
 
 const userAgent = "aws-iam-authenticator (coracle)"
 
-// Options are what an [Authenticator] works with.
+// Options configures an [Authenticator].
 type Options struct {
 	Store *store.Store
 	// STS answers presigned GetCallerIdentity requests: the in-process transport of wire.Mux.
 	STS http.RoundTripper
 	// Own tells which hosts in presigned URLs are this daemon's endpoint; see [OwnHosts].
 	Own func(host string) bool
-	// RESTConfig is how to reach a cluster's API server as user eks:authenticator. An error
-	// means "not yet"; it is asked again.
+	// RESTConfig returns the configuration of a client of a cluster's API server as user eks:authenticator. An error
+	// means "not yet"; the call is repeated.
 	RESTConfig func(ctx context.Context, c record.Cluster) (*rest.Config, error)
 	// Instances is a client of EC2 in the cluster's account and region. Without it
 	// {{EC2PrivateDNSName}} cannot be filled in.
@@ -120,7 +120,7 @@ func (a *Authenticator) withCluster(serve func(http.ResponseWriter, *http.Reques
 	}
 }
 
-// cluster is the cluster with that ID.
+// cluster returns the cluster with that ID.
 func (a *Authenticator) cluster(ctx context.Context, id string) (record.Cluster, error) {
 	issuer, err := a.issuers.Get(ctx, store.Key(id))
 	if err != nil {

@@ -34,7 +34,7 @@ func (a *Authenticator) authorize(w http.ResponseWriter, r *http.Request, c reco
 	writeReview(w, out)
 }
 
-// evaluatePolicies is why access policies allow a request, in the words of EKS's audit log; empty when
+// evaluatePolicies returns the reason why access policies allow a request, in the words of EKS's audit log; empty when
 // they do not.
 func (a *Authenticator) evaluatePolicies(ctx context.Context, c record.Cluster,
 	spec authorizationv1.SubjectAccessReviewSpec) (string, error) {

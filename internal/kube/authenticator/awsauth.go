@@ -12,7 +12,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/document"
 )
 
-// awsAuth is what the ConfigMap kube-system/aws-auth says.
+// awsAuth is the content of the ConfigMap kube-system/aws-auth.
 // https://docs.aws.amazon.com/eks/latest/userguide/auth-configmap.html
 type awsAuth struct {
 	roles    map[string]mapping // by lower-case ARN
@@ -128,8 +128,8 @@ func isBlank(text string) bool {
 	return false
 }
 
-// findMapping is the mapping of an identity. An account in mapAccounts lets in everyone of it under
-// the name of their ARN, without groups.
+// findMapping returns the mapping of an identity. An account in mapAccounts maps each of its principals to a user named
+// after the principal's ARN, without groups.
 func (m *awsAuth) findMapping(id Identity) (mapping, bool) {
 	key := strings.ToLower(id.CanonicalARN)
 	if found, ok := m.roles[key]; ok {

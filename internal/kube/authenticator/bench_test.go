@@ -16,7 +16,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// as is the state of a connection of that cluster's API server.
+// as returns the TLS state of a connection of that cluster's API server.
 func as(clusterID string) *tls.ConnectionState {
 	return &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{
 		{{Subject: pkix.Name{CommonName: clientName(clusterID)}}}}}

@@ -17,28 +17,27 @@ import (
 )
 
 const (
-	// cacheTTL is how long an API server may go by an earlier answer.
+	// cacheTTL is the time for which an API server may cache a response.
 	cacheTTL = time.Second
-	// timeout is how long an API server waits for an answer about authorization.
+	// timeout is the time that an API server waits for an authorization response.
 	timeout = 5 * time.Second
 )
 
-// clientName is the common name of the client certificate of a cluster's API server.
+// clientName returns the common name of the client certificate of a cluster's API server.
 func clientName(clusterID string) string { return "authenticator-client:" + clusterID }
 
-// ServerLeaf is the certificate of the listener that serves the webhooks on the given address.
+// ServerLeaf returns the certificate of the listener that serves the webhooks on the given address.
 func ServerLeaf(ip net.IP) pki.Leaf {
 	return pki.Leaf{CommonName: "authenticator", IPs: []net.IP{ip}, Server: true}
 }
 
-// ClientLeaf is the certificate with which the API server of a cluster asks, to be issued by the
-// same authority.
+// ClientLeaf returns the client certificate of a cluster's API server, to be issued by the same authority.
 func ClientLeaf(clusterID string) pki.Leaf {
 	return pki.Leaf{CommonName: clientName(clusterID), Client: true}
 }
 
-// TLSConfig is the listener's: server is the PEM pair that [ServerLeaf] describes, and clients
-// must show a certificate of authority.
+// TLSConfig returns the listener's configuration: server is the PEM pair that [ServerLeaf] describes, and clients must
+// present a certificate of authority.
 func TLSConfig(authority *pki.Authority, server pki.Pair) (*tls.Config, error) {
 	pair, err := tls.X509KeyPair(server.Certificate, server.Key)
 	if err != nil {
@@ -60,8 +59,8 @@ func admitted(state *tls.ConnectionState, clusterID string) bool {
 		state.VerifiedChains[0][0].Subject.CommonName == clientName(clusterID)
 }
 
-// Endpoint is where the API server of one cluster finds the webhooks. The URL has to stay the
-// same over restarts of the daemon, because API servers live through them.
+// Endpoint is the endpoint of the webhooks for the API server of one cluster. Its URL has to stay the same over
+// restarts of the daemon, because API servers outlive them.
 type Endpoint struct {
 	ClusterID string
 	URL       string // of the listener: https://127.0.0.1:24567
@@ -71,7 +70,7 @@ type Endpoint struct {
 	CertificateFile, KeyFile string
 }
 
-// Kubeconfig is the kubeconfig of one of the webhooks, "authenticate" or "authorize".
+// Kubeconfig returns the kubeconfig of one of the webhooks, "authenticate" or "authorize".
 func (e Endpoint) Kubeconfig(webhook string) ([]byte, error) {
 	config := clientcmdapi.NewConfig()
 	config.Clusters["authenticator"] = &clientcmdapi.Cluster{
@@ -98,11 +97,10 @@ func TokenWebhookFlags(kubeconfig string) []string {
 	}
 }
 
-// AuthorizationConfiguration is the file for --authorization-config: Node, RBAC, and for IAM
-// identities the webhook behind that kubeconfig, if one is named. RBAC comes before the webhook,
-// so that what it allows, such as every request of a node, costs no call; the condition spares
-// the call for users who cannot have an access entry: those with certificates and service
-// accounts. While the webhook cannot be reached, what RBAC does not allow is denied.
+// AuthorizationConfiguration returns the file for --authorization-config: Node, RBAC, and for IAM identities the
+// webhook of that kubeconfig, if one is given. RBAC comes before the webhook, so that what it allows, such as every
+// request of a node, costs no call; the condition spares the call for users who cannot have an access entry: those with
+// certificates and service accounts. While the webhook cannot be reached, what RBAC does not allow is denied.
 // https://kubernetes.io/docs/reference/access-authn-authz/authorization/#using-configuration-file-for-authorization
 func AuthorizationConfiguration(webhookKubeconfig string) ([]byte, error) {
 	type object = map[string]any

@@ -63,13 +63,13 @@ func newFixture(t testing.TB, mode ekstypes.AuthenticationMode) *fixture {
 	return f
 }
 
-// newFixtureFor is a fixture whose cluster has that API server.
+// newFixtureFor returns a fixture whose cluster has that API server.
 func newFixtureFor(t testing.TB, mode ekstypes.AuthenticationMode, apiServer *rest.Config) *fixture {
 	t.Helper()
 	return newFixtureOver(t, storetest.New(t), mode, apiServer, func(*Options) {})
 }
 
-// newFixtureOver is a fixture over a store with rows in it, and with other options.
+// newFixtureOver returns a fixture over a store with records in it, and with other options.
 func newFixtureOver(t testing.TB, s *store.Store, mode ekstypes.AuthenticationMode, apiServer *rest.Config,
 	change func(*Options)) *fixture {
 	t.Helper()
@@ -129,7 +129,7 @@ func (f *fixture) put(err error) {
 	}
 }
 
-// client is an HTTPS client with the certificate of the API server of that cluster.
+// client returns an HTTPS client with the certificate of the API server of that cluster.
 func (f *fixture) client(clusterID string) *http.Client {
 	f.t.Helper()
 	pair, err := f.authority.Issue(ClientLeaf(clusterID))
@@ -209,7 +209,7 @@ func (f *fixture) removeEntry(principalARN string) {
 		principalARN))))
 }
 
-// log is what the authenticator log says.
+// log returns the content of the authenticator log.
 func (f *fixture) log() string {
 	f.t.Helper()
 	text, err := os.ReadFile(filepath.Join(f.dir, clusterID, "log", "authenticator.log"))
@@ -243,7 +243,7 @@ func (f *fixture) root() (token string) {
 	return f.token("AKIAROOT", caller{"arn:aws:iam::" + account + ":root", account, account}, name)
 }
 
-// token is signed with the access key for a cluster of that name.
+// token returns a token for a cluster of that name, signed with the access key.
 func (f *fixture) token(accessKeyID string, who caller, cluster string) string {
 	f.sts.mu.Lock()
 	f.sts.callers[accessKeyID] = who

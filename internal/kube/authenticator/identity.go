@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Identity is who signed a token, as STS says.
+// Identity is the signer of a token, according to STS.
 type Identity struct {
 	ARN          string // arn:aws:sts::111122223333:assumed-role/Admin/alice
 	CanonicalARN string // arn:aws:iam::111122223333:role/Admin
@@ -123,7 +123,7 @@ func decodeCaller(body []byte) (callerIdentity, error) {
 	return answer.GetCallerIdentityResult, err
 }
 
-// errorCode is the code of an error of STS in either format, empty if it has none.
+// errorCode returns the code of an error of STS in either format; empty if it has none.
 func errorCode(body []byte) string {
 	var answer struct {
 		Error struct{ Code string }

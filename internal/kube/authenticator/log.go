@@ -14,8 +14,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/kube/componentlog"
 )
 
-// clusterLogger is the authenticator log of a cluster, in aws-iam-authenticator's own format: the one
-// that its library writes.
+// clusterLogger returns the authenticator log of a cluster, in the format of aws-iam-authenticator, whose library
+// writes it.
 func (a *Authenticator) clusterLogger(clusterID string) *logrus.Logger {
 	return a.clusterState(clusterID).log.logger
 }

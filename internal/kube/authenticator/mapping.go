@@ -19,8 +19,8 @@ import (
 // errNotMapped says that neither an access entry nor aws-auth knows an identity.
 var errNotMapped = errors.New("identity is not mapped")
 
-// resolve is the Kubernetes user of an identity, templates filled in. An access entry comes
-// before aws-auth: where both name a principal, what aws-auth says does not count.
+// resolve returns the Kubernetes user of an identity, templates filled in. Access entries have precedence over
+// aws-auth: where both name a principal, aws-auth is ignored.
 // https://docs.aws.amazon.com/eks/latest/userguide/setting-up-access-entries.html
 func (a *Authenticator) resolve(ctx context.Context, c record.Cluster, id Identity) (mapping, error) {
 	if usesEntries(c) {
@@ -54,10 +54,9 @@ func usesConfigMap(c record.Cluster) bool {
 		c.AuthenticationMode == ekstypes.AuthenticationModeApiAndConfigMap
 }
 
-// entryOf is the access entry of an identity, or errNotMapped. EKS goes by the principal, not
-// by the text of an ARN: an entry made for a role with a path holds for the role's sessions,
-// whose ARNs have no path, and an entry does not hold for a principal that was created after it
-// under the name of an older one, or was given that name.
+// entryOf returns the access entry of an identity, or errNotMapped. EKS compares principals, not the text of ARNs: an
+// entry made for a role with a path holds for the role's sessions, whose ARNs have no path, and an entry does not hold
+// for a principal that was created after it under the name of an older one, or was given that name.
 func (a *Authenticator) entryOf(ctx context.Context, c record.Cluster, id Identity) (record.AccessEntry, error) {
 	arn, since, err := a.principal(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
@@ -90,8 +89,8 @@ func (a *Authenticator) entryOf(ctx context.Context, c record.Cluster, id Identi
 	return record.AccessEntry{}, errNotMapped
 }
 
-// principal is the IAM principal that an identity is, or is a session of: its ARN with its path
-// and when it was created. It is store.ErrNotFound when there is none any more.
+// principal returns the IAM principal that an identity is, or is a session of: its ARN with its path and its creation
+// time. It returns store.ErrNotFound when the principal no longer exists.
 func (a *Authenticator) principal(ctx context.Context, id Identity) (arn string, since time.Time, err error) {
 	_, name, _ := strings.Cut(id.CanonicalARN, "/")
 	name = name[strings.LastIndexByte(name, '/')+1:]
@@ -114,7 +113,7 @@ func (a *Authenticator) principal(ctx context.Context, id Identity) (arn string,
 	return "", time.Time{}, store.ErrNotFound // a federated user
 }
 
-// nodeEntry is what an access entry of a node type gives, whatever its row says of groups.
+// nodeEntry has the user name and groups of an access entry of a node type, whatever groups its record has.
 type nodeEntry struct {
 	username string
 	groups   []string
@@ -177,7 +176,7 @@ func (a *Authenticator) resolveEntry(ctx context.Context, c record.Cluster, entr
 	return got, nil
 }
 
-// defaultUsername is the user name of a STANDARD entry that was made without one.
+// defaultUsername returns the user name of a STANDARD entry that was created without one.
 func defaultUsername(principalARN string) string {
 	short := withoutPath(principalARN)
 	prefix, role, ok := cutRole(short)

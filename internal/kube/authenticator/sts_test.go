@@ -53,7 +53,7 @@ func (r realSTS) token(c aws.Credentials, cluster string, at time.Time) string {
 	return token
 }
 
-// session is a session of a new role with that path.
+// session returns the credentials of a session of a new role with that path.
 func (r realSTS) session(path, roleName, session string) aws.Credentials {
 	r.t.Helper()
 	trust := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"AWS":"` + account +

@@ -15,9 +15,9 @@ const (
 	clusterHeader = "x-k8s-aws-id"
 	// maxToken is far above what a presigned URL with a session token needs, in bytes.
 	maxToken = 16 << 10
-	// tokenLife is what STS gives a presigned GetCallerIdentity whatever its X-Amz-Expires says.
+	// tokenLife is the lifetime that STS gives a presigned GetCallerIdentity whatever its X-Amz-Expires.
 	tokenLife = 15 * time.Minute
-	// clockSkew is how far ahead of ours the signer's clock may be; STS allows as much.
+	// clockSkew is the time by which the signer's clock may be ahead of ours; STS allows as much.
 	clockSkew = 5 * time.Minute
 	amzDate   = "20060102T150405Z"
 )

@@ -10,7 +10,7 @@ import (
 
 var testNow = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// presigned is a well-formed presigned URL, changed by edit.
+// presigned returns a well-formed presigned URL, changed by edit.
 func presigned(edit func(u *url.URL, q url.Values)) string {
 	u := &url.URL{Scheme: "http", Host: "127.0.0.1:4566", Path: "/"}
 	q := url.Values{

@@ -26,8 +26,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// firstLook is how long an authentication waits for the first look at aws-auth after a start
-// of the daemon.
+// firstLook is the time that an authentication waits for the first read of aws-auth after a start of the daemon.
 const firstLook = 3 * time.Second
 
 // retry bounds the wait between attempts to reach an API server. It is short, so that a change
@@ -35,7 +34,7 @@ const firstLook = 3 * time.Second
 var retry = wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 0.1, Cap: 500 * time.Millisecond,
 	Steps: math.MaxInt32}
 
-// served is what is kept in memory of a cluster.
+// served is the state of a cluster in memory.
 type served struct {
 	log *logFile
 
@@ -44,7 +43,7 @@ type served struct {
 	looked  chan struct{} // closed once awsAuth is known
 }
 
-// clusterState is what is kept of a cluster, made at its first use.
+// clusterState returns the state of a cluster, created at its first use.
 func (a *Authenticator) clusterState(clusterID string) *served {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -66,7 +65,7 @@ func (a *Authenticator) forgetCluster(clusterID string) {
 	}
 }
 
-// awsAuth is the content of a cluster's aws-auth as it was last seen.
+// awsAuth returns the content of a cluster's aws-auth as it was last seen.
 func (a *Authenticator) awsAuth(ctx context.Context, clusterID string) (*awsAuth, error) {
 	s := a.clusterState(clusterID)
 	timer := time.NewTimer(firstLook)
@@ -200,8 +199,8 @@ func (plainListWatch) IsWatchListSemanticsUnSupported() bool { return true }
 
 const awsAuthName = "aws-auth"
 
-// configMaps is a client for the ConfigMaps of kube-system, once there is a way to reach the
-// API server; nil when ctx ended or the cluster is gone.
+// configMaps returns a client for the ConfigMaps of kube-system, once the API server can be reached; nil when ctx ended
+// or the cluster is gone.
 func (a *Authenticator) configMaps(ctx context.Context, key, clusterID string) typedcorev1.ConfigMapInterface {
 	backoff := retry
 	for attempt := 0; ; attempt++ {
