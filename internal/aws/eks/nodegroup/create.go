@@ -17,7 +17,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// DefaultPerCluster is how many managed node groups a cluster may have, as long as nobody asked AWS for more.
+// DefaultPerCluster is the default quota of managed node groups per cluster.
 // https://docs.aws.amazon.com/general/latest/gr/eks.html#limits_eks
 const DefaultPerCluster = 30
 
@@ -101,13 +101,13 @@ func (s *Service) describeCreated(ctx context.Context, n record.Nodegroup) (*eks
 	return &eks.CreateNodegroupOutput{Nodegroup: out}, nil
 }
 
-// namePattern is what the user guide says of names.
+// namePattern matches the names that the user guide allows.
 // https://docs.aws.amazon.com/eks/latest/userguide/create-managed-node-group.html
 var namePattern = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]*$`)
 
 const longestName = 63
 
-// newNodegroup is the node group that a request asks for, checked.
+// newNodegroup validates a request and returns the node group that it asks for.
 func (s *Service) newNodegroup(
 	ctx context.Context, c record.Cluster, g exception.About, in *eks.CreateNodegroupInput,
 ) (record.Nodegroup, error) {
@@ -202,7 +202,7 @@ func (s *Service) newNodegroup(
 	return n, s.checkLaunch(ctx, g, n, template)
 }
 
-// capacityType is how the nodes are paid.
+// capacityType returns the purchase option of the nodes.
 // https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html#managed-node-group-capacity-types
 func capacityType(g exception.About, asked types.CapacityTypes) (types.CapacityTypes, error) {
 	switch asked {

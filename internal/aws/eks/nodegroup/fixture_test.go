@@ -23,7 +23,7 @@ type fixture struct{ *ekstest.Fixture }
 
 func newFixture(t testing.TB) fixture { return fixture{ekstest.New(t)} }
 
-// group is a CreateNodegroup that succeeds.
+// group returns a CreateNodegroup that succeeds.
 func group(cluster, name string) *eks.CreateNodegroupInput {
 	return &eks.CreateNodegroupInput{ClusterName: &cluster, NodegroupName: &name,
 		NodeRole: aws.String(ekstest.NodeRole), Subnets: []string{"subnet-a", "subnet-b"}}
@@ -63,8 +63,8 @@ func (w fixture) groupRow(cluster, name string) record.Nodegroup {
 	return row.Value
 }
 
-// keepGroup is the controller carrying out what is wanted of a node group, and writing what it saw. It may see
-// something else.
+// keepGroup stands for the controller: it carries out the desired state of a node group, and writes the observed state,
+// which saw may change.
 func (w fixture) keepGroup(cluster, name string, saw func(*record.NodegroupState)) {
 	w.T.Helper()
 	n := w.groupRow(cluster, name)
@@ -77,7 +77,7 @@ func (w fixture) keepGroup(cluster, name string, saw func(*record.NodegroupState
 	ekstest.Put(w.T, record.NodegroupStates(w.Store), n.Key(), state)
 }
 
-// endGroupUpdate is the controller ending the update of a node group.
+// endGroupUpdate stands for the controller that ends the update of a node group.
 func (w fixture) endGroupUpdate(cluster, name string, status types.UpdateStatus) {
 	w.T.Helper()
 	w.Finish(cluster, w.groupRow(cluster, name).LastUpdateID, status)
@@ -122,7 +122,7 @@ func (w fixture) key(name string) {
 	}
 }
 
-// release is the release of Amazon Linux 2023 of a day, for a version of Kubernetes.
+// release returns the release of Amazon Linux 2023 of a day, for a version of Kubernetes.
 func (w fixture) release(version, day string) string {
 	w.T.Helper()
 	out, err := w.EC2.DescribeImages(w.T.Context(), &ec2.DescribeImagesInput{Owners: []string{"amazon"},
@@ -154,7 +154,7 @@ func (w fixture) template(name string, data *ec2types.RequestLaunchTemplateData)
 	return *next.LaunchTemplateVersion.LaunchTemplateId
 }
 
-// image is the ID of an image of EKS's, in a user's launch template an image like any other.
+// image returns the ID of one of EKS's images. In a user's launch template it is an image like any other.
 func (w fixture) image() string {
 	w.T.Helper()
 	out, err := w.EC2.DescribeImages(w.T.Context(),
@@ -196,7 +196,7 @@ func using(id, version string) func(*eks.CreateNodegroupInput) {
 	}
 }
 
-// forget is the controller removing the row of a group that is gone.
+// forget stands for the controller: it removes the record of a group that is gone.
 func (w fixture) forget(cluster, name string) {
 	w.T.Helper()
 	err := w.Store.Txn(w.T.Context(), record.Nodegroups(w.Store).RemoveOp(record.NodegroupKey(ekstest.Account,

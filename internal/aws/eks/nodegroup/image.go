@@ -92,8 +92,8 @@ func noVersions(g exception.About, version, release string) error {
 	return nil
 }
 
-// amiType is the AMI type of a group without an image of its own: as on EKS the standard image of Amazon Linux 2023 for
-// x86 unless the request says otherwise, whatever the instance types.
+// amiType returns the AMI type of a group without an image of its own: as on EKS the standard image of Amazon Linux
+// 2023 for x86 unless the request names another, whatever the instance types.
 func amiType(g exception.About, asked types.AMITypes, template *usersTemplate) (types.AMITypes, error) {
 	if asked == "" {
 		return types.AMITypesAl2023X8664Standard, nil
@@ -116,7 +116,7 @@ func amiType(g exception.About, asked types.AMITypes, template *usersTemplate) (
 	)
 }
 
-// oldestNode is how many minor versions a kubelet may be behind its API server.
+// oldestNode is the number of minor versions that a kubelet may be behind its API server.
 // https://kubernetes.io/releases/version-skew-policy/#kubelet
 const oldestNode = 3
 
@@ -144,7 +144,7 @@ func nodeVersion(g exception.About, version, cluster string) error {
 	return nil
 }
 
-// releases are the images of an AMI type for a version of Kubernetes, the newest first.
+// releases returns the images of an AMI type for a version of Kubernetes, newest first.
 func releases(region string, kind types.AMITypes, version string) []ami.Image {
 	wanted := nodeImages[kind]
 	var out []ami.Image
@@ -156,7 +156,7 @@ func releases(region string, kind types.AMITypes, version string) []ami.Image {
 	return out
 }
 
-// nodeRelease is the image of a release, of the newest one unless a release is asked for.
+// nodeRelease returns the image of a release; of the newest one unless a release is requested.
 func nodeRelease(g exception.About, region string, kind types.AMITypes, version, release string) (ami.Image, error) {
 	all := releases(region, kind, version)
 	if release == "" && len(all) > 0 {

@@ -11,11 +11,11 @@ import (
 	"github.com/coracle-eks/coracle/internal/instancetype"
 )
 
-// maxInstanceTypes is how many instance types a group may choose from.
+// maxInstanceTypes is the maximum number of instance types of a group.
 const maxInstanceTypes = 20
 
-// instanceTypes are those of a new group: of the request, or the one of the user's launch template (none then), or a
-// default.
+// instanceTypes returns the instance types of a new group: those of the request, none where the user's launch template
+// has one, or a default.
 func instanceTypes(g exception.About, kind types.AMITypes, asked []string, template *usersTemplate) ([]string, error) {
 	if own := template.instanceType(); own != "" {
 		if len(asked) > 0 {
@@ -82,7 +82,7 @@ const (
 	biggestDisk     = 16384 // GiB, of a gp2 volume
 )
 
-// diskSize is the size of a group's root volumes in GiB; 0 when it is the launch template's to say.
+// diskSize returns the size of a group's root volumes in GiB; 0 when the launch template determines it.
 func diskSize(g exception.About, asked *int32, template *usersTemplate) (int32, error) {
 	switch {
 	case template != nil && asked != nil:

@@ -28,7 +28,7 @@ func malformed(g exception.About, value string) error {
 	)
 }
 
-// changeLabels are the labels of a group after a change, and the parameters of its update.
+// changeLabels returns the labels of a group after a change, and the parameters of its update.
 func changeLabels(
 	g exception.About, now map[string]string, in *types.UpdateLabelsPayload,
 ) (map[string]string, []types.UpdateParam, error) {
@@ -117,7 +117,7 @@ type taintID struct {
 
 func taintIDOf(t types.Taint) taintID { return taintID{aws.ToString(t.Key), t.Effect} }
 
-// changeTaints are the taints of a group after a change, and the parameters of its update.
+// changeTaints returns the taints of a group after a change, and the parameters of its update.
 // https://docs.aws.amazon.com/eks/latest/userguide/node-taints-managed-node-groups.html
 func changeTaints(
 	g exception.About, now []types.Taint, in *types.UpdateTaintsPayload,

@@ -22,7 +22,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// Options are what a Service needs.
+// Options configures a Service.
 type Options struct {
 	Records    *resource.Records
 	Principals *principal.Directory
@@ -99,8 +99,8 @@ func nameOf(n record.Nodegroup) exception.About {
 	return exception.About{Cluster: n.Cluster, Nodegroup: n.Name}
 }
 
-// observe is what was last seen of a node group (nothing, for a new one) and its newest update (nothing, for one that
-// was never updated).
+// observe returns the observed state of a node group (zero for a new one) and its newest update (zero for one that was
+// never updated).
 func (s *Service) observe(
 	ctx context.Context, n record.Nodegroup,
 ) (state record.NodegroupState, last record.Update, err error) {
@@ -114,7 +114,7 @@ func (s *Service) observe(
 	return state, last, err
 }
 
-// status is a node group's status, from what is wanted, what was observed, and the newest update.
+// status returns a node group's status, from the desired state, the observed state, and the newest update.
 func status(n record.Nodegroup, state record.NodegroupState, last record.Update) types.NodegroupStatus {
 	switch {
 	case n.Deleting && state.DeleteFailed:
@@ -133,8 +133,8 @@ func status(n record.Nodegroup, state record.NodegroupState, last record.Update)
 	return types.NodegroupStatusActive
 }
 
-// scalingNow is the size that a node group has: the one of its Auto Scaling group, which may be changed by others, or
-// the wanted one until that was carried out.
+// scalingNow returns the size that a node group has: that of its Auto Scaling group, which others may change, or the
+// desired size until that is applied.
 func scalingNow(n record.Nodegroup, state record.NodegroupState) types.NodegroupScalingConfig {
 	if state.ScalingChange == n.ScalingChange && state.Scaling.MaxSize != nil {
 		return state.Scaling
@@ -142,7 +142,7 @@ func scalingNow(n record.Nodegroup, state record.NodegroupState) types.Nodegroup
 	return n.Scaling
 }
 
-// madeFrom is what a group's nodes are made from: the old template while an update is on its way.
+// madeFrom returns the template of a group's nodes: the old one during an update.
 func madeFrom(n record.Nodegroup, state record.NodegroupState, last record.Update) record.NodegroupTemplate {
 	if state.TemplateHash != "" {
 		return state.Template
@@ -150,7 +150,7 @@ func madeFrom(n record.Nodegroup, state record.NodegroupState, last record.Updat
 	return n.Wanted(last)
 }
 
-// describe is the node group as the API shows it.
+// describe returns the node group as the API shows it.
 func (s *Service) describe(ctx context.Context, n record.Nodegroup) (*types.Nodegroup, error) {
 	state, last, err := s.observe(ctx, n)
 	if err != nil {

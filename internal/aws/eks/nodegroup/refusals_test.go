@@ -16,7 +16,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// badGroup is a bad CreateNodegroup: a good one with an edit.
+// badGroup returns a bad CreateNodegroup: a good one with an edit.
 func badGroup(edits ...func(*eks.CreateNodegroupInput)) ekstest.Call {
 	return func(ctx context.Context, c *eks.Client) error {
 		in := group("c", "new")

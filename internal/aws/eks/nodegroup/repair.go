@@ -10,8 +10,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/eks/resource"
 )
 
-// changeRepair is how a group's unhealthy nodes are repaired after a change, and the parameters of its update. A
-// request that switches repair on says everything about it: what it leaves out is EKS's to choose.
+// changeRepair returns the node auto repair configuration of a group after a change, and the parameters of its update.
+// A request that enables repair replaces the whole configuration: EKS chooses what it leaves out.
 // https://docs.aws.amazon.com/eks/latest/userguide/node-health.html
 func changeRepair(
 	g exception.About, now, in *types.NodeRepairConfig,

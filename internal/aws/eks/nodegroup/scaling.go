@@ -16,7 +16,7 @@ const (
 	defaultDesiredSize = 2
 )
 
-// newScaling is the size of a new group. (wire has checked that no number is too small by itself.)
+// newScaling returns the size of a new group. (wire has checked the minimum of each number.)
 func newScaling(g exception.About, in *types.NodegroupScalingConfig) (types.NodegroupScalingConfig, error) {
 	out := types.NodegroupScalingConfig{
 		MinSize:     new(int32(defaultMinSize)),
@@ -50,8 +50,8 @@ func fillScaling(out, in *types.NodegroupScalingConfig) {
 	}
 }
 
-// changeScaling is the size of a group after a change, and the parameters of its update. now is what the group has,
-// whoever gave it that.
+// changeScaling returns the size of a group after a change, and the parameters of its update. now is the group's
+// current size, whoever set it.
 func changeScaling(
 	g exception.About, now types.NodegroupScalingConfig, in *types.NodegroupScalingConfig,
 ) (types.NodegroupScalingConfig, []types.UpdateParam, error) {
@@ -83,11 +83,11 @@ func (p *numbers) add(kind types.UpdateParamType, value *int32) {
 	}
 }
 
-// mostUnavailable is how many nodes an update may take away at once.
+// mostUnavailable is the maximum number of nodes that an update may replace at once.
 const mostUnavailable = 100
 
-// changeUpdateConfig is how a group is updated after a change: either a number of nodes at once or a percentage of
-// them.
+// changeUpdateConfig returns the update configuration of a group after a change: either a number of nodes at once or a
+// percentage of them.
 func changeUpdateConfig(
 	g exception.About, now types.NodegroupUpdateConfig, in *types.NodegroupUpdateConfig,
 ) (types.NodegroupUpdateConfig, []types.UpdateParam, error) {

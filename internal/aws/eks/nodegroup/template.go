@@ -24,7 +24,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// EC2 is what EKS needs of the EC2 API: it launches nothing, but has to know whether the caller could.
+// EC2 is the part of the EC2 API that EKS needs: it launches nothing, but has to know whether the caller could.
 type EC2 interface {
 	RunInstances(context.Context, *ec2.RunInstancesInput) (*ec2.RunInstancesOutput, error)
 }

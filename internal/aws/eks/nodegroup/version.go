@@ -28,8 +28,8 @@ func (s *Service) versionHandlers() []wire.Handler {
 	}
 }
 
-// UpdateNodegroupVersion has a node group's nodes replaced by ones of another version of Kubernetes, of the image, or
-// of the user's launch template. Without any of them the group follows its cluster, with the newest image.
+// UpdateNodegroupVersion replaces a node group's nodes with nodes of another version of Kubernetes, of the image, or of
+// the user's launch template. Without any of them the group follows its cluster, with the newest image.
 // https://docs.aws.amazon.com/eks/latest/userguide/update-managed-node-group.html
 func (s *Service) UpdateNodegroupVersion(
 	ctx context.Context, in *eks.UpdateNodegroupVersionInput,
@@ -76,8 +76,9 @@ func (s *Service) UpdateNodegroupVersion(
 	return &eks.UpdateNodegroupVersionOutput{Update: update}, nil
 }
 
-// nextTemplate is the version of a group's launch template that a request asks for; nil when it asks for none. A group
-// keeps to the template that it was made with, and to what that decides: whose image, and whose instance types.
+// nextTemplate returns the version of a group's launch template that a request asks for; nil when it asks for none. A
+// group cannot change its launch template, nor what the template decides: whose image it uses, and whose instance
+// types.
 func (s *Service) nextTemplate(
 	ctx context.Context, g exception.About, n record.Nodegroup, asked *types.LaunchTemplateSpecification,
 ) (*usersTemplate, error) {
@@ -181,8 +182,8 @@ func nextImage(
 	return nil
 }
 
-// position is where a release is among images, the newest of which are first; the end, for one that is not among them
-// any more.
+// position returns the index of a release among images, which are sorted newest first; the length, for one that is not
+// among them any more.
 func position(images []ami.Image, release string) int {
 	i := slices.IndexFunc(images, func(i ami.Image) bool { return i.Release == release })
 	if i < 0 {
@@ -191,7 +192,7 @@ func position(images []ami.Image, release string) int {
 	return i
 }
 
-// TooOldFor are the names of a cluster's node groups whose nodes could not follow it to a minor version.
+// TooOldFor returns the names of a cluster's node groups whose nodes could not follow it to a minor version.
 // https://docs.aws.amazon.com/eks/latest/userguide/update-cluster.html
 func (s *Service) TooOldFor(ctx context.Context, version string, c record.Cluster) (string, error) {
 	groups, err := s.NodegroupsOf(ctx, c)

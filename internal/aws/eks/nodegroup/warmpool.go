@@ -12,9 +12,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// changeWarmPool is the warm pool of group n after a change, and the parameters of its update. What a request leaves
-// out stays.
-// https://docs.aws.amazon.com/eks/latest/APIReference/API_WarmPoolConfig.html
+// changeWarmPool returns the warm pool of group n after a change, and the parameters of its update. Fields that a
+// request leaves out do not change. https://docs.aws.amazon.com/eks/latest/APIReference/API_WarmPoolConfig.html
 func changeWarmPool(
 	g exception.About, n record.Nodegroup, now, in *types.WarmPoolConfig,
 ) (*types.WarmPoolConfig, []types.UpdateParam, error) {
