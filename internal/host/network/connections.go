@@ -25,7 +25,7 @@ import (
 const (
 	addressLists = 64   // of one public address
 	totalLists   = 1024 // of all public addresses
-	// closedTime is how long the kernel keeps a closed TCP connection, in seconds.
+	// closedTime is the time for which the kernel keeps a closed TCP connection, in seconds.
 	closedTime = 120
 )
 

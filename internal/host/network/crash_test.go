@@ -23,7 +23,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// mortal is what a daemon that dies is told.
+// mortal has the parameters of a daemon that is killed.
 type mortal struct {
 	Endpoints     []string
 	Prefix, Owner string
@@ -32,7 +32,7 @@ type mortal struct {
 
 const mortalEnvironment = "CORACLE_TEST_NETWORK"
 
-// TestMortal is not a test: it is the daemon that [TestADaemonMayDieAnywhere] kills.
+// TestMortal runs the daemon that [TestADaemonMayDieAnywhere] kills. It is not a test.
 func TestMortal(t *testing.T) {
 	told := os.Getenv(mortalEnvironment)
 	if told == "" {

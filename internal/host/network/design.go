@@ -26,7 +26,7 @@ var (
 	resolverIPv6    = netip.MustParseAddr("fd00:ec2::253")
 )
 
-// design is what the rows of the store demand of one VPC's router, without a look at the kernel.
+// design is the configuration of one VPC's router according to the store, without regard to the kernel's state.
 type design struct {
 	vpc record.VPC
 	// cidrs are the blocks of the VPC, of both families.
@@ -54,7 +54,7 @@ type design struct {
 	lists map[string][]netip.Prefix
 }
 
-// subnet is what the router has to know of a subnet.
+// subnet has the properties of a subnet that the router needs.
 type subnet struct {
 	id    string
 	cidr  netip.Prefix
@@ -69,7 +69,7 @@ func (s subnet) linkGroup() uint32 { return kernelNumber("group", s.id) }
 // gateway returns the subnet's router address.
 func (s subnet) gateway() netip.Addr { return s.cidr.Addr().Next() }
 
-// holderKind is what an ENI is plugged into.
+// holderKind is the kind of resource that an ENI is plugged into.
 type holderKind int
 
 const (
@@ -135,7 +135,7 @@ func (p port) primary() netip.Addr {
 	return a
 }
 
-// routeKind is what the kernel does with a packet.
+// routeKind is the treatment of a packet by the kernel.
 type routeKind int
 
 const (
@@ -144,7 +144,7 @@ const (
 	blackhole                  // drops it silently, as a VPC does
 )
 
-// mainTable is where the VPC's own addresses are.
+// mainTable is the route table of the VPC's own addresses.
 const mainTable = 254
 
 // route is a route of the router.

@@ -155,7 +155,7 @@ func (w *fixture) newGroup(v vpc, rules ...record.SecurityGroupRule) record.Secu
 	return put(w, record.SecurityGroups, record.SecurityGroup{EC2Resource: resource("sg-"), VPCID: v.ID, Rules: rules})
 }
 
-// everything is a rule in one direction.
+// everything returns a rule that allows all traffic in one direction.
 func everything(egress bool) record.SecurityGroupRule {
 	return record.SecurityGroupRule{Egress: egress, Protocol: "-1", FromPort: -1, ToPort: -1, CIDRIPv4: "0.0.0.0/0"}
 }
@@ -165,7 +165,7 @@ func (w *fixture) newRouteTable(v vpc, routes ...record.Route) record.RouteTable
 	return put(w, record.RouteTables, record.RouteTable{EC2Resource: resource("rtb-"), VPCID: v.ID, Routes: routes})
 }
 
-// newENI is an ENI attached to a holder: "" makes a new instance.
+// newENI creates an ENI attached to a holder: "" makes a new instance.
 func (w *fixture) newENI(s record.Subnet, holder string, index int32, groups []record.SecurityGroup,
 	addresses ...string) record.NetworkInterface {
 	w.Helper()
@@ -191,7 +191,7 @@ func (w *fixture) newInternetGateway(v vpc) record.InternetGateway {
 	return put(w, record.InternetGateways, record.InternetGateway{EC2Resource: resource("igw-"), VPCID: v.ID})
 }
 
-// publicAddress is the n-th public address of EC2.
+// publicAddress returns the n-th public address of EC2.
 func (w *fixture) publicAddress(n int) string { return nthAddress(w.o.PublicRange, 256+n).String() }
 
 func (w *fixture) newAddress(public string, eni record.NetworkInterface) record.Address {
@@ -226,8 +226,8 @@ func (w *fixture) settle(v vpc) {
 	}
 }
 
-// patience is how long to wait for what is to come, and for what is not to come. A link that has just come up may lose
-// its first packet.
+// patience returns the time to wait for an expected event, or for an unexpected one. A link that has just come up may
+// lose its first packet.
 func patience(wanted bool) time.Duration {
 	if wanted {
 		return eventually.Limit
@@ -341,7 +341,7 @@ func listenOnHost(t testing.TB, address string) string {
 	return l.Addr().String()
 }
 
-// publicServer is the address of somebody on the internet who answers like [fixture.serve].
+// publicServer starts a server on the internet that answers like [fixture.serve], and returns its address.
 func (w *fixture) publicServer() string {
 	w.Helper()
 	address := netip.AddrPortFrom(nthAddress(w.o.PublicRange, 20), 80).String()

@@ -311,7 +311,7 @@ func (n *Network) forwardOnHost(here *namespace, name string) error {
 	return nil
 }
 
-// forwardingFile has a name of a link in each line, whose forwarding we switched on.
+// forwardingFile returns the path of the file that lists the links whose forwarding we enabled, one a line.
 func forwardingFile(owner string) string {
 	return filepath.Join(runDirectory(owner), "forwarding")
 }
@@ -363,8 +363,8 @@ func hostRules(owner string, public netip.Prefix, neighbors []netip.Prefix, boun
 	return r
 }
 
-// widestOnLink is how many bits a block has at least to be the network of a link. Wider ones are routes to everything,
-// as those of tunnels are: 0.0.0.0/1.
+// widestOnLink is the minimum prefix length of a block that is the network of a link. Wider blocks are routes to
+// everything, as those of tunnels are: 0.0.0.0/1.
 const widestOnLink = 8
 
 // onLinkBlocks returns the blocks whose addresses are on links of the host, but for those of our public range: what is

@@ -20,7 +20,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
-// somewhere is a network beyond the host: a namespace behind a link of the host's, as the real internet is behind eth0.
+// somewhere creates a network beyond the host: a namespace behind a link of the host, as the real internet is behind
+// eth0.
 func (w *fixture) somewhere() (path string, hostEnd, neighbor, farEnd netip.Addr) {
 	w.Helper()
 	path = filepath.Join(w.TempDir(), "somewhere")

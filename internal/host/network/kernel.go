@@ -24,7 +24,7 @@ type namespace struct {
 	*netlink.Handle
 }
 
-// answerTimeout is how long the kernel's answers are waited for. The kernel answers at once; but root of a machine can
+// answerTimeout is the time to wait for an answer of the kernel. The kernel answers at once; but root of a machine can
 // send messages to sockets in its namespace, which then may lose an answer.
 const answerTimeout = 10 * time.Second
 
@@ -290,8 +290,8 @@ func (s *namespace) setRoutes(wanted map[destination]kernelRoute, mine func(netl
 	return nil
 }
 
-// rulePriority is where marked packets are sent to their route table: after the namespace's own addresses, before the
-// main table.
+// rulePriority is the priority of the rules that send marked packets to their route table: after the namespace's own
+// addresses, before the main table.
 const rulePriority = 1000
 
 // setRules sends each mark to the table of the same number, and to no other.

@@ -22,12 +22,12 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// Options are what a network needs.
+// Options configures a Network.
 type Options struct {
 	Store *store.Store
 	// Owner marks everything that is made; it is the data directory's, 16 hexadecimal digits.
 	Owner string
-	// PublicRange is where public addresses are: a /21, as [ChoosePublicRange] chooses it.
+	// PublicRange is the range of public addresses: a /21, as [ChoosePublicRange] chooses it.
 	PublicRange netip.Prefix
 	Region      string
 	Log         *slog.Logger
@@ -48,10 +48,10 @@ type Network struct {
 
 	mu    sync.Mutex
 	locks map[string]*sync.Mutex
-	// held is what was last made of each VPC, by its key: the ENIs that are plugged, by holder.
+	// held is what was last applied of each VPC, by its key: the ENIs that are plugged, by holder.
 	held map[string]map[string]held
-	// carried is who has an address (the key of the instance or the cluster), by VPC: to whom the routers deliver, and
-	// nobody else can send from it.
+	// carried maps each address to its owner (the key of the instance or the cluster), by VPC: routers deliver to the
+	// owner, and nobody else can send from the address.
 	carried map[string]map[netip.Prefix]string
 
 	instances, clusters, routers topic
@@ -91,8 +91,8 @@ func validOwner(owner string) error {
 	return nil
 }
 
-// resync is how often everything is looked at although the store says nothing: somebody may have removed a link by
-// hand.
+// resync is the interval at which everything is reconciled without a change in the store: a user may have removed a
+// link by hand.
 const resync = 30 * time.Second
 
 // Controllers make the VPCs (key: EC2Key of the VPC) and the internet.
@@ -431,7 +431,7 @@ func remembering[T any](t store.Table[T], vpcs func(key string, row T) []string)
 	})
 }
 
-// internetMade is called when the internet's namespace is new: who listens inside must do so again.
+// internetMade notifies the routers that the internet's namespace is new: listeners inside have to listen again.
 func (n *Network) internetMade() { n.routers.notifyAll(InternetNamespace) }
 
 // Namespace returns the path of a namespace: [InternetNamespace], [VPCNamespace], an instance ID or a cluster ID.

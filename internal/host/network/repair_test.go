@@ -22,7 +22,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
-// pair is a VPC with a client and a server, which has a public address.
+// pair creates a VPC with a client and a server, which has a public address.
 func (w *fixture) pair() (v vpc, client, server record.NetworkInterface) {
 	w.Helper()
 	v = w.newVPC("10.0.0.0/16")
@@ -163,7 +163,7 @@ func (w *fixture) unmount(name string) {
 	}
 }
 
-// sync is what the resync does some time later.
+// sync reconciles a VPC as the resync does some time later.
 func (w *fixture) sync(v vpc) {
 	w.Helper()
 	for range 2 { // the internet's namespace may be made by either

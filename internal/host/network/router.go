@@ -26,8 +26,7 @@ var (
 // gatewayLink is the router's link to the internet.
 const gatewayLink = "igw"
 
-// gatewayMTU is what an internet gateway lets through.
-// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/network_mtu.html
+// gatewayMTU is the MTU of an internet gateway. https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/network_mtu.html
 const gatewayMTU = 1500
 
 // routerSysctl are the settings of a router. Ports inherit them when they are made.

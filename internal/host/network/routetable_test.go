@@ -11,7 +11,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// open is a group that allows everything.
+// open creates a security group that allows everything.
 func (w *fixture) open(v vpc) []record.SecurityGroup {
 	w.Helper()
 	return []record.SecurityGroup{w.newGroup(v, everything(true), everything(false))}

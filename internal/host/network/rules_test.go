@@ -36,7 +36,8 @@ func TestRulesAreValidatedInLinearTime(t *testing.T) {
 	}
 }
 
-// largeDesign has ENIs with five groups each, whose rules refer to other groups, and subnets with network ACLs.
+// largeDesign returns a design of ENIs with five groups each, whose rules refer to other groups, and subnets with
+// network ACLs.
 func largeDesign(enis, groups int) *design {
 	d := &design{vpc: record.VPC{EC2Resource: resource("vpc-")}, groups: map[string]record.SecurityGroup{},
 		acls: map[string]record.NetworkACL{}, lists: map[string][]netip.Prefix{}, internet: true}

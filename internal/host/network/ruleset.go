@@ -109,7 +109,7 @@ type appliedState struct {
 // updatedElements bounds the elements of an updated set: the public addresses of a data directory, with their parts.
 const updatedElements = 1 << 20
 
-// messageElements is how many elements of a set fit into one netlink attribute of 64 KiB.
+// messageElements is the number of elements of a set that fit into one netlink attribute of 64 KiB.
 const messageElements = 400
 
 // apply makes the table so in the namespace.

@@ -91,7 +91,7 @@ func persist(wanted bool, f func() error) error {
 	return eventually.Try(10*time.Millisecond, f)
 }
 
-// attempt is a call, a datagram or a ping.
+// attempt makes a call, or sends a datagram or a ping.
 func (w *fixture) attempt(protocol, holder, address string, port int, wanted bool) (err error) {
 	switch protocol {
 	case "tcp":

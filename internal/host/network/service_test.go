@@ -168,7 +168,8 @@ func (w *fixture) newNode(s record.Subnet, g []record.SecurityGroup, primary, se
 	return n
 }
 
-// pod is the path of a namespace with one of the node's addresses. The table is main for addresses of the first ENI.
+// pod creates a namespace with one of the node's addresses and returns its path. The table is main for addresses of the
+// first ENI.
 func (n node) pod(address, table string) string {
 	w, holder := n.w, instanceOf(n.first)
 	w.Helper()

@@ -13,7 +13,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/host/usernamespace"
 )
 
-// newOwner is an owner whose namespaces go with the test.
+// newOwner returns an owner whose namespaces are removed at the end of the test.
 func newOwner(t *testing.T) string {
 	t.Helper()
 	if err := usernamespace.Check(t.TempDir()); err != nil {

@@ -34,14 +34,14 @@ type pool struct {
 	used   map[types.UID]string
 }
 
-// batch is how many addresses are asked for at once.
+// batch is the number of addresses that are requested at once.
 const batch = 5
 
 func (p *pool) init(c *Controller, k *kubelet) {
 	p.c, p.k, p.known, p.used = c, k, map[string]struct{}{}, map[types.UID]string{}
 }
 
-// tryAllocate is an address for the pod, if one is free.
+// tryAllocate returns an address for the pod, if one is free.
 func (p *pool) tryAllocate(uid types.UID) (string, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -57,7 +57,7 @@ func (p *pool) tryAllocate(uid types.UID) (string, bool) {
 	return address, true
 }
 
-// allocate is an address for the pod.
+// allocate returns an address for the pod. It requests more addresses when none is free.
 func (p *pool) allocate(ctx context.Context, uid types.UID) (string, error) {
 	if address, ok := p.tryAllocate(uid); ok {
 		return address, nil
@@ -99,7 +99,7 @@ func (p *pool) releaseAddress(uid types.UID) {
 	}
 }
 
-// reserve has the pod keep the address that it has already.
+// reserve marks the addresses that the pod already has as used.
 func (p *pool) reserve(uid types.UID, addresses []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -37,15 +37,15 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// kubeletPort is where kubelets serve.
+// kubeletPort is the port that kubelets serve on.
 const kubeletPort = 10250
 
-// Socket is the path of a unix socket in dir (of [Options]) at which an API server's egress selector finds the kubelets
-// of a cluster, by HTTP CONNECT to their private addresses, which are nowhere else.
+// Socket returns the path of a unix socket in dir (of [Options]) through which an API server's egress selector reaches
+// the kubelets of a cluster, by HTTP CONNECT to their private addresses, which exist nowhere else.
 func Socket(dir, clusterID string) string { return socketPath(dir, clusterID, ".sock") }
 
-// ManagedSocket is the path of the socket for the rest of what the API server asks: the daemon's webhooks, and those
-// that users give by URL. Behind both sockets, other addresses must be public, or be allowed by the operator
+// ManagedSocket returns the path of the socket for the API server's other connections: to the daemon's webhooks, and to
+// those that users configure by URL. Behind both sockets, other addresses must be public, or be allowed by the operator
 // ([Options].Egress).
 func ManagedSocket(dir, clusterID string) string { return socketPath(dir, clusterID, "-managed.sock") }
 
@@ -106,7 +106,7 @@ func (c *Controller) serveCluster(ctx context.Context, key, clusterID string) {
 // connDescriptors are the file descriptors of a connection of an API server: its own, and the one that it is joined to.
 const connDescriptors = 2
 
-// serveSocket has one function serve every connection to a socket until ctx ends.
+// serveSocket calls serve with every connection to a socket until ctx ends.
 func (c *Controller) serveSocket(ctx context.Context, key, path string, serve func(net.Conn)) {
 	l, err := listenUnix(path)
 	if err != nil {
@@ -305,7 +305,7 @@ func (c *Controller) isInVPC(ctx context.Context, key, host string) bool {
 	return false
 }
 
-// findKubelet is the node with that address or name.
+// findKubelet returns the kubelet with that address or node name.
 func (f *fleet) findKubelet(host string) *kubelet {
 	address, err := netip.ParseAddr(host)
 	f.mu.Lock()
@@ -344,8 +344,8 @@ func (k *kubelet) handler() http.Handler {
 	})
 }
 
-// certificate is what the node serves with. It asks for one as a kubelet does that rotates its certificates, but only
-// when somebody wants to see it: most simulated nodes are never asked.
+// certificate returns the serving certificate of the node. It requests one as a kubelet does that rotates its
+// certificates, but only when a client connects: most simulated nodes never serve one.
 func (k *kubelet) certificate(ctx context.Context) (*tls.Certificate, error) {
 	k.serving.Lock()
 	defer k.serving.Unlock()

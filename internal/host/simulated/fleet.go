@@ -49,8 +49,8 @@ type fleet struct {
 // podName is a pod's namespace and name.
 type podName struct{ namespace, name string }
 
-// atOnce is how many nodes, and as many pods, are worked on at a time. Each waits for an answer nearly all the time,
-// and an etcd on a busy disk writes a hundred things as fast as one.
+// atOnce is the number of nodes, and of pods, that are worked on at a time. Each waits for a response nearly all the
+// time, and an etcd on a busy disk writes a hundred records as fast as one.
 const atOnce = 100
 
 // The queues wait so long after failures at least and at most.
@@ -161,7 +161,7 @@ func (f *fleet) kubelet(name string) *kubelet {
 // errNotConnected says that the API server could not be reached yet.
 var errNotConnected = errors.New("the API server cannot be reached")
 
-// connection is the way to the API server, without credentials.
+// connection returns a client and the address of the API server, without credentials.
 func (f *fleet) connection() (*http.Client, string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -60,7 +60,7 @@ type kubelet struct {
 	refusal  string    // why it could not be registered, as the console says
 }
 
-// statusEvery is how often a kubelet reports a status that has not changed (nodeStatusReportFrequency).
+// statusEvery is the interval at which a kubelet reports a status that has not changed (nodeStatusReportFrequency).
 const statusEvery = 5 * time.Minute
 
 func (c *Controller) newKubelet(key string, instance record.Instance, primary record.NetworkInterface,
@@ -87,7 +87,7 @@ func (c *Controller) newKubelet(key string, instance record.Instance, primary re
 	return k, nil
 }
 
-// privateDNSName is the name of the machine, by which its node is called.
+// privateDNSName returns the private DNS name of the machine, which is the name of its node.
 // https://docs.aws.amazon.com/vpc/latest/userguide/vpc-dns.html#vpc-dns-hostnames
 func privateDNSName(i record.Instance, ip netip.Addr) string {
 	host := "ip-" + strings.ReplaceAll(ip.String(), ".", "-")
@@ -100,15 +100,15 @@ func privateDNSName(i record.Instance, ip netip.Addr) string {
 	return host + "." + i.Region + ".compute.internal"
 }
 
-// credentials are those of the node's instance role, as the SDK wants them.
+// credentials returns a provider of the credentials of the node's instance role.
 func (k *kubelet) credentials(c *Controller) aws.CredentialsProvider {
 	return aws.CredentialsProviderFunc(func(ctx context.Context) (aws.Credentials, error) {
 		return c.o.Credentials(ctx, k.instance)
 	})
 }
 
-// bearerToken is a token for the cluster as `aws eks get-token` makes it of the instance role's credentials. Kubelets
-// use one until shortly before it ends.
+// bearerToken returns a token for the cluster as `aws eks get-token` makes it from the instance role's credentials.
+// Kubelets use a token until shortly before it expires.
 // https://github.com/kubernetes-sigs/aws-iam-authenticator#api-authorization-from-outside-a-cluster
 func (k *kubelet) bearerToken(ctx context.Context) (string, error) {
 	const life, early = 15 * time.Minute, time.Minute
@@ -142,7 +142,7 @@ func (k *kubelet) bearerToken(ctx context.Context) (string, error) {
 	return k.token, nil
 }
 
-// forgetToken has the next request made with a new one.
+// forgetToken drops the token, so that the next request is made with a new one.
 func (k *kubelet) forgetToken() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -208,7 +208,7 @@ func (k *kubelet) userAgent() string {
 	return "kubelet/" + k.version() + " (linux/" + k.architecture() + ") kubernetes/" + k.gitCommit()
 }
 
-// version is what the kubelet calls itself: that of its image, or the cluster's.
+// version returns the version that the kubelet reports: that of its image, or the cluster's.
 func (k *kubelet) version() string {
 	if v, ok := k.release(); ok {
 		return v.GitVersion()
@@ -350,8 +350,8 @@ func (k *kubelet) reportStatus(ctx context.Context) error {
 	return err
 }
 
-// buildNode is the Node as a kubelet of an EKS image registers it; the cloud controller manager adds to it what it
-// knows of the instance, and takes the first taint away.
+// buildNode returns the Node as a kubelet of an EKS image registers it; the cloud controller manager adds what it knows
+// of the instance, and removes the first taint.
 func (k *kubelet) buildNode() *corev1.Node {
 	labels := map[string]string{
 		"beta.kubernetes.io/arch": k.architecture(), "beta.kubernetes.io/os": "linux",
@@ -416,7 +416,7 @@ func (k *kubelet) osImage() string {
 	return "Amazon Linux 2023"
 }
 
-// resources are what the machine has, and what EKS's images leave of it to pods.
+// resources returns the capacity of the machine, and what EKS's images leave of it to pods.
 // https://github.com/awslabs/amazon-eks-ami/blob/main/nodeadm/internal/kubelet/config.go
 func (k *kubelet) resources() (capacity, allocatable corev1.ResourceList) {
 	quantity := func(n int64, format resource.Format) resource.Quantity { return *resource.NewQuantity(n, format) }

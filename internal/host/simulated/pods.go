@@ -32,7 +32,7 @@ import (
 //go:embed stages.yaml
 var stages string
 
-// podStages are what happens to pods.
+// podStages returns the stages of a pod's lifecycle.
 var podStages = sync.OnceValue(func() lifecycle.Lifecycle {
 	var all []*internalversion.Stage
 	for document := range strings.SplitSeq(stages, "\n---\n") {
@@ -57,7 +57,7 @@ var podStages = sync.OnceValue(func() lifecycle.Lifecycle {
 	return life
 })
 
-// pod is what is kept of one.
+// pod is the state of a pod in memory.
 type pod struct {
 	node    string
 	uid     types.UID
@@ -259,7 +259,7 @@ func (f *fleet) nodeIPs(node string) []string {
 	return nil
 }
 
-// podAddresses are the addresses that stepPod has found for the pod.
+// podAddresses returns the addresses that stepPod has allocated for the pod.
 func (f *fleet) podAddresses(node string, hostNetwork bool, _ any, name, namespace string) []string {
 	if hostNetwork {
 		return f.nodeIPs(node)
@@ -376,7 +376,7 @@ func (f *fleet) address(ctx context.Context, k *kubelet, name podName, known *po
 	return nil
 }
 
-// matchStage is the stage that a pod is to go through, and after which time.
+// matchStage returns the next stage of a pod, and the delay until then.
 func (p *player) matchStage(ctx context.Context, due *corev1.Pod) (*lifecycle.Stage, time.Duration, error) {
 	event := &lifecycle.Event{Labels: due.Labels, Annotations: due.Annotations, Data: due}
 	stage, err := podStages().Match(ctx, event)

@@ -98,7 +98,7 @@ func TestLittleIsKeptOfAPod(t *testing.T) {
 	}
 }
 
-// TestPodsOfATenantAreBounded has an API server with pods that no machine can have.
+// TestPodsOfATenantAreBounded runs against an API server with pods that no machine can have.
 func TestPodsOfATenantAreBounded(t *testing.T) {
 	t.Parallel()
 	kept := func(f *fleet) (due, bytes int) {
@@ -158,7 +158,8 @@ func TestPodsOfATenantAreBounded(t *testing.T) {
 	}
 }
 
-// TestAnswersToANodeAreBounded has an API server that gives a Node a UID, and a Lease a version, of any length.
+// TestAnswersToANodeAreBounded runs against an API server that gives a Node a UID, and a Lease a version, of any
+// length.
 func TestAnswersToANodeAreBounded(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ uid, version string }{

@@ -42,7 +42,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// EC2 is what the CNI plugin of a node asks. *ec2.Client does it.
+// EC2 is the part of the EC2 API that the CNI plugin of a node calls. *ec2.Client implements it.
 type EC2 interface {
 	AssignPrivateIpAddresses(context.Context, *ec2.AssignPrivateIpAddressesInput,
 		...func(*ec2.Options)) (*ec2.AssignPrivateIpAddressesOutput, error)
@@ -56,7 +56,7 @@ type EC2 interface {
 		...func(*ec2.Options)) (*ec2.ModifyNetworkInterfaceAttributeOutput, error)
 }
 
-// Options are what a Controller needs. All but those marked optional must be set.
+// Options configures a Controller. All fields but those marked optional must be set.
 type Options struct {
 	Store *store.Store
 	// Dir holds the sockets at which API servers find kubelets and the rest; without it there are none (optional).
@@ -71,11 +71,11 @@ type Options struct {
 	Credentials func(ctx context.Context, instance record.Instance) (aws.Credentials, error)
 	// EC2 is a client with such credentials.
 	EC2 func(region string, credentials aws.CredentialsProvider) EC2
-	// Config is how a user reaches a cluster's API server. It is asked for a user of system:masters that watches pods
-	// for all nodes; without credentials of its own it would be how nodes reach it.
+	// Config returns the configuration of a client of a cluster's API server, as the given user. Pods are watched for
+	// all nodes as a user of system:masters; nodes use the same configuration without its credentials.
 	Config func(ctx context.Context, cluster record.Cluster, user string, groups ...string) (*rest.Config, error)
 	Log    *slog.Logger // slog.Default() when nil
-	// Heartbeat is how often a node renews its lease; 10 s when 0, as kubelets do.
+	// Heartbeat is the interval at which a node renews its lease; 10 s when 0, as kubelets do.
 	Heartbeat time.Duration
 }
 
@@ -122,7 +122,7 @@ func New(o Options) *Controller {
 	}
 }
 
-// Controllers is what reconcile.Run runs. The keys are those of instances.
+// Controllers returns the controllers that reconcile.Run runs. Their keys are those of instances.
 func (c *Controller) Controllers() []reconcile.Controller {
 	return []reconcile.Controller{{
 		Name:      "simulated",
@@ -178,7 +178,7 @@ func (c *Controller) watchInterfaces(ctx context.Context, changed func(string)) 
 	})
 }
 
-// interfacesOf are the network interfaces of an instance, by device index.
+// interfacesOf returns the network interfaces of an instance, by device index.
 func (c *Controller) interfacesOf(ctx context.Context, instance string) map[int32]record.NetworkInterface {
 	c.mu.Lock()
 	var keys []string
@@ -324,7 +324,7 @@ func (c *Controller) removeNode(key string) {
 	}
 }
 
-// succeeded is what Machine.UserData says of a boot script that ended well.
+// succeeded is the Machine.UserData of a boot script that succeeded.
 const succeeded = "succeeded"
 
 // recordBootResult records how the boot script ended, and writes a line to the console, if either is new.
@@ -400,7 +400,7 @@ func (c *Controller) deleteRecords(ctx context.Context, key string, machine stor
 	return err
 }
 
-// maxMessage is how many bytes of what the user data say are kept of a boot.
+// maxMessage is the number of bytes of user data output that are stored of a boot.
 const maxMessage = 4 << 10
 
 func shorten(s string) string {

@@ -187,7 +187,7 @@ func (w *fixture) attach(n record.NetworkInterface, instance string, device int3
 	}
 }
 
-// addresses are the next ones of the subnet.
+// addresses returns the next n addresses of the subnet.
 func (w *fixture) addresses(n int) (out []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

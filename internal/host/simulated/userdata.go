@@ -18,7 +18,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// node is what user data make of a machine.
+// node is the node that user data configure on a machine.
 type node struct {
 	cluster   string
 	endpoint  string // of the API server, if it is given
@@ -79,19 +79,19 @@ func (n *node) against(plane record.ControlPlane) string {
 // assignment is a line of a script that sets a variable to a word.
 var assignment = regexp.MustCompile(`^(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(.*)$`)
 
-// maxLine is how long a line may become when its variables are replaced, in bytes: what Linux lets a command line have.
-// A variable may hold others, and so each line of a script could otherwise double what the one before it made.
+// maxLine is the maximum length of a line in bytes when its variables are replaced: that of a Linux command line. A
+// variable may hold others, and so each line of a script could otherwise double the one before it.
 const maxLine = 128 << 10
 
-// maxText is how much text all parts of user data may have, uncompressed and once variables are replaced, in bytes.
-// They are read in the daemon, for every account, and again while the cluster that they name does not exist.
+// maxText is the maximum size in bytes of all parts of user data, uncompressed and with variables replaced. The daemon
+// reads them, for every account, and again while the cluster that they name does not exist.
 const maxText = 1 << 20
 
-// maxSettings is how long Bottlerocket's settings may be, in bytes: the parser's time grows with the square of their
+// maxSettings is the maximum size of Bottlerocket's settings in bytes: the parser's time grows with the square of their
 // keys.
 const maxSettings = 128 << 10
 
-// maxName is how many characters the name of a cluster may have.
+// maxName is the maximum length of the name of a cluster, in characters.
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateCluster.html
 const maxName = 100
 
@@ -243,7 +243,7 @@ func parseTaint(text string) (t corev1.Taint, err error) {
 	return t, nil
 }
 
-// maxDocuments is how many YAML documents a NodeConfig may have.
+// maxDocuments is the maximum number of YAML documents of a NodeConfig.
 const maxDocuments = 100
 
 // nodeConfig reads a NodeConfig. Of several, each adds to those before.

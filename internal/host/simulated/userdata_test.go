@@ -139,7 +139,7 @@ func TestUserData(t *testing.T) {
 	}
 }
 
-// archives are user data of n compressed archives, each with so many bytes that are in no part, and an empty script.
+// archives returns user data of n compressed archives, each with size bytes that are in no part, and an empty script.
 func archives(n, size int) string {
 	var b strings.Builder
 	b.WriteString("MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=x\n\n")
