@@ -5,10 +5,12 @@ import (
 	"github.com/coracle-eks/coracle/internal/controller/controlplane"
 )
 
-// addonTimeout is how long the pods of an add-on may take to become ready; 15m without it.
+// addonTimeout is the environment variable for the time that the pods of an add-on may take to become ready; 15m
+// without it.
 const addonTimeout = "CORACLE_ADDON_TIMEOUT"
 
-// newAddonController is the controller of add-ons: of those that a new cluster gets, and of those that users create.
+// newAddonController returns the controller of add-ons: of those that a new cluster gets, and of those that users
+// create.
 func (d *daemon) newAddonController(planes *controlplane.Controller) (*addon.Controller, error) {
 	timeout, err := durationFrom(addonTimeout)
 	if err != nil {

@@ -31,10 +31,10 @@ import (
 // https://docs.aws.amazon.com/eks/latest/userguide/using-service-linked-roles-eks.html
 const eksRole = "AWSServiceRoleForAmazonEKS"
 
-// authenticatorUser is who the authenticator is at an API server.
+// authenticatorUser is the user name of the authenticator at an API server.
 const authenticatorUser = "eks:authenticator"
 
-// clusters is what EKS does to clusters.
+// clusters has the controllers that EKS runs for clusters.
 type clusters struct {
 	planes        *controlplane.Controller
 	authenticator *authenticator.Authenticator
@@ -114,7 +114,7 @@ func (d *daemon) openClusters() (*clusters, error) {
 	return c, nil
 }
 
-// ownAddresses are where this daemon takes calls of the AWS APIs: on the host, and inside VPCs.
+// ownAddresses returns the addresses on which this daemon serves the AWS APIs: on the host, and inside VPCs.
 func (d *daemon) ownAddresses() []string {
 	own := []string{d.settings.Listen}
 	if d.host.apis != nil {
@@ -126,7 +126,7 @@ func (d *daemon) ownAddresses() []string {
 	return own
 }
 
-// eksConfig is the SDK's configuration under the service-linked role of EKS.
+// eksConfig returns the SDK's configuration under the service-linked role of EKS.
 func (d *daemon) eksConfig(account, region string) aws.Config {
 	return d.front.clientConfig(region, d.front.identity.ServiceRoleCredentials(account, eksRole,
 		controlplane.SessionName))
@@ -136,7 +136,7 @@ func (d *daemon) newEC2Client(account, region string) *ec2.Client {
 	return ec2.NewFromConfig(d.eksConfig(account, region))
 }
 
-// webhooks are the two kubeconfigs with which the API server of a cluster reaches the authenticator.
+// webhooks returns the two kubeconfigs with which the API server of a cluster reaches the authenticator.
 func (d *daemon) webhooks(c record.Cluster) (controlplane.Webhooks, error) {
 	certificate, key, err := d.authority.Ensure(d.dir.Join("clusters", c.ID, "webhooks"), "client",
 		authenticator.ClientLeaf(c.ID))
@@ -156,7 +156,7 @@ func (d *daemon) webhooks(c record.Cluster) (controlplane.Webhooks, error) {
 
 func (d *daemon) webhookURL() string { return "https://" + d.webhookAddress() }
 
-// webhookAddress is where API servers find the authenticator, on this host.
+// webhookAddress returns the address of the authenticator for API servers, on this host.
 func (d *daemon) webhookAddress() string { return fmt.Sprintf("127.0.0.1:%d", d.settings.WebhookPort) }
 
 // serveWebhooks answers the API servers until ctx ends.

@@ -27,10 +27,10 @@ const (
 	DefaultUserNamespaces = "auto"
 )
 
-// noEgressCIDRs is what --egress-cidrs says to forget the blocks of an earlier start.
+// noEgressCIDRs is the value of --egress-cidrs that clears the blocks of an earlier start.
 const noEgressCIDRs = "none"
 
-// Machines are what an EC2 instance can be.
+// Machines are the kinds of machines that EC2 instances can run on.
 var Machines = []string{"namespace", "simulated"}
 
 // UserNamespaces is whether machines have user namespaces: where the host allows it, or nowhere.
@@ -50,7 +50,7 @@ type Config struct {
 	UserNamespaces string
 	// Bundles is the only directory of Kubernetes bundles, if not empty.
 	Bundles string
-	// MetricsAddress is where GET /metrics answers Prometheus; nowhere when empty.
+	// MetricsAddress is the address that serves GET /metrics to Prometheus; none when empty.
 	MetricsAddress string
 	// Etcd is used instead of the embedded etcd if it has endpoints.
 	Etcd etcd.External
@@ -58,8 +58,8 @@ type Config struct {
 
 var accountPattern = regexp.MustCompile(`^\d{12}$`)
 
-// settings are the choices of c over those that the data directory remembers, checked. Once the
-// daemon could start with them they are remembered in turn.
+// settings validates the choices of c, merged over the settings that the data directory stores. Once the daemon could
+// start with them they are stored in turn.
 func (c Config) settings(ctx context.Context) (datadir.Settings, error) {
 	s, err := c.Dir.ReadSettings()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

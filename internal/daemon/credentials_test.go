@@ -83,7 +83,7 @@ type shown struct {
 	key  aws.Credentials // of those that sign
 }
 
-// forms are the ways in which a text may be shown where another is expected.
+// forms returns the forms in which a text may be shown where another is expected.
 func (c shown) forms() []string {
 	encode := func(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 	return []string{
@@ -170,7 +170,7 @@ func (w *walk) check(err error) {
 	}
 }
 
-// config is that of an SDK client with those credentials.
+// config returns the configuration of an SDK client with those credentials.
 func (w *walk) config(with aws.Credentials) aws.Config {
 	return aws.Config{Region: walkRegion, BaseEndpoint: &w.api.URL,
 		Credentials: credentials.StaticCredentialsProvider{Value: with}, RetryMaxAttempts: 1}

@@ -38,7 +38,7 @@ func (w *walk) authorizationToken() string {
 	return *out.AuthorizationData[0].AuthorizationToken
 }
 
-// serviceAccountToken is a token of a service account of the cluster.
+// serviceAccountToken returns a token of a service account of the cluster.
 func (w *walk) serviceAccountToken(audience string, forged bool) string {
 	w.Helper()
 	row, err := record.ControlPlaneSecretsTable(w.daemon.store).Get(w.Context(), record.ClusterKey(walkAccount,

@@ -22,7 +22,7 @@ const etcdProcess = "etcd"
 // startTime bounds the wait at start for an etcd that somebody else runs.
 const startTime = 60 * time.Second
 
-// waitReport is how often the log says that the daemon still waits for its own etcd.
+// waitReport is the interval at which the daemon logs that it still waits for its own etcd.
 const waitReport = 5 * time.Second
 
 // connect connects to etcd, and starts the embedded one unless it runs already.
@@ -113,7 +113,7 @@ func (d *daemon) reportWait(ctx context.Context) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// etcdDisk is what must be free for etcd to start: it sets aside its logs of 64 MB each in advance.
+// etcdDisk is the free space that etcd needs to start: it allocates its logs of 64 MB each in advance.
 const etcdDisk = 192 << 20
 
 // checkEtcdDisk refuses to start an etcd that would die of a full disk. One that runs is left alone.

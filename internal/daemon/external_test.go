@@ -27,8 +27,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/reset"
 )
 
-// TestMain is also the program that a daemon in these tests starts as its endpoint process: "daemon.test endpoint --dir
-// DIR".
+// TestMain runs the tests. It also runs the program that a daemon in these tests starts as its endpoint process:
+// "daemon.test endpoint --dir DIR".
 func TestMain(m *testing.M) {
 	if len(os.Args) == 4 && os.Args[1] == "endpoint" {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)

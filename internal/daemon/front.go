@@ -26,7 +26,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// front is what clients talk to: the AWS services behind one mux.
+// front is the API layer: the AWS services behind one mux.
 type front struct {
 	dir      datadir.Dir
 	store    *store.Store
@@ -64,7 +64,7 @@ func (d *daemon) openFront(ctx context.Context) (*front, error) {
 	return f, err
 }
 
-// nodegroupQuota is how many managed node groups a cluster may have, if the environment says so; else 0.
+// nodegroupQuota returns the quota of managed node groups per cluster that the environment sets; else 0.
 func nodegroupQuota() (int, error) {
 	text := os.Getenv(eksservice.NodegroupQuota)
 	if text == "" {
@@ -93,7 +93,7 @@ func register(mux *wire.Mux, s *store.Store, who *identity.Identity, issuers *st
 		Catalog: addons, NodegroupsPerCluster: nodegroups}).Register(mux)
 }
 
-// accounts are the numbers of the accounts, sorted.
+// accounts returns the numbers of the accounts, sorted.
 func (f *front) accounts(ctx context.Context) ([]string, error) {
 	return iamservice.Accounts(ctx, f.store)
 }
@@ -118,8 +118,8 @@ func (f *front) ensureAccount(ctx context.Context, account string) (datadir.Cred
 	return all[account], f.dir.WriteCredentials(all)
 }
 
-// clientConfig is the SDK's configuration for a client inside this process: its calls are signed,
-// verified and authorized like everybody's, but take no network.
+// clientConfig returns the SDK's configuration for a client inside this process: its calls are signed, verified and
+// authorized like any other, but use no network.
 func (f *front) clientConfig(region string, who aws.CredentialsProvider) aws.Config {
 	return aws.Config{
 		Region:           region,
@@ -130,7 +130,7 @@ func (f *front) clientConfig(region string, who aws.CredentialsProvider) aws.Con
 	}
 }
 
-// eksClient is a client of EKS for the root user of an account.
+// eksClient returns a client of EKS for the root user of an account.
 func (f *front) eksClient(account, region string) *eks.Client {
 	root := aws.CredentialsProviderFunc(func(ctx context.Context) (aws.Credentials, error) {
 		all, err := f.dir.ReadCredentials()

@@ -29,7 +29,7 @@ const ec2Principal = "ec2.amazonaws.com"
 // They take Linux, too; without it a daemon that root wants to have them does not start.
 func RealMachines(s datadir.Settings) bool { return s.Machines == "namespace" && os.Geteuid() == 0 }
 
-// publicRange is where public addresses are; the zero prefix without a network.
+// publicRange returns the range of public addresses; the zero prefix without a network.
 func (d *daemon) publicRange() (netip.Prefix, error) {
 	if !RealMachines(d.settings) {
 		return netip.Prefix{}, nil
@@ -41,7 +41,7 @@ func (d *daemon) publicRange() (netip.Prefix, error) {
 	return public, nil
 }
 
-// host is what stands in for Amazon's hardware.
+// host has the controllers and services that stand in for Amazon's hardware.
 type host struct {
 	programs   *upstream.NodePrograms
 	bundles    *upstream.Bundles
@@ -108,11 +108,11 @@ func (d *daemon) hostControllers(planes *controlplane.Controller) []reconcile.Co
 	return append(all, d.realControllers()...)
 }
 
-// simulatedDir is where simulated kubelets are found.
+// simulatedDir returns the directory with the sockets of simulated kubelets.
 func (d *daemon) simulatedDir() string { return d.dir.Join("sim") }
 
-// egressSockets are where a cluster's API server finds simulated kubelets, and the rest; they are empty where machines
-// are real.
+// egressSockets returns the sockets through which a cluster's API server reaches simulated kubelets, and everything
+// else; they are empty where machines are real.
 func (d *daemon) egressSockets(clusterID string) (cluster, managed string) {
 	if RealMachines(d.settings) {
 		return "", ""
@@ -132,7 +132,7 @@ func (d *daemon) outboundPolicy() (p outbound.Policy, err error) {
 	return p, err
 }
 
-// profileCredentials are those that the profile of an instance gives it.
+// profileCredentials returns the credentials that the profile of an instance gives it.
 func (d *daemon) profileCredentials(ctx context.Context, instance record.Instance) (aws.Credentials, error) {
 	name := path.Base(instance.InstanceProfileARN)
 	if instance.InstanceProfileARN == "" {
@@ -148,7 +148,7 @@ func (d *daemon) profileCredentials(ctx context.Context, instance record.Instanc
 	return d.instanceCredentials(ctx, instance, profile.Value.Role)
 }
 
-// instanceCredentials are those of the role of an instance, in a session named after it.
+// instanceCredentials returns credentials of the role of an instance, in a session named after the instance.
 func (d *daemon) instanceCredentials(ctx context.Context, instance record.Instance, role string) (aws.Credentials,
 	error) {
 	r, err := record.Roles(d.store).Get(ctx, record.RoleKey(instance.Account, role))

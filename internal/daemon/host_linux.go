@@ -16,7 +16,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/region"
 )
 
-// realHost is what stands in for Amazon's hardware where machines are not simulated.
+// realHost has what stands in for Amazon's hardware where machines are not simulated.
 type realHost struct{ network *network.Network }
 
 // choosePublicRange chooses where the public addresses of a daemon are.

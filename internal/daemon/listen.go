@@ -52,7 +52,7 @@ func openListener(address string) (net.Listener, error) {
 	return nil, fmt.Errorf("--listen: %w", err)
 }
 
-// sniffTime is how long a new connection may take to say whether it speaks TLS.
+// sniffTime is the time that a new connection may take until it is known whether it speaks TLS.
 const sniffTime = 10 * time.Second
 
 // serveBoth serves plain HTTP and TLS on one listener until ctx ends: what a connection speaks

@@ -14,7 +14,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// logs is what is behind the API of CloudWatch Logs: the log events of this machine, and what keeps them in order.
+// logs has what the API of CloudWatch Logs reads and writes: the log events of this machine, and the controllers that
+// maintain them.
 type logs struct {
 	log         *slog.Logger
 	events      *logevents.Store
@@ -38,7 +39,7 @@ func (d *daemon) openLogs() (*logs, error) {
 	}, nil
 }
 
-// options are what the API needs.
+// options returns the options of the API.
 func (l *logs) options(s *store.Store) logsservice.Options {
 	return logsservice.Options{Store: s, Events: l.events, Queries: l.queries}
 }

@@ -21,7 +21,7 @@ const (
 	drainTimeout = "CORACLE_NODEGROUP_DRAIN_TIMEOUT" // for pods to leave a node; 15m without it
 )
 
-// nodegroups is the controller of managed node groups.
+// nodegroups returns the controller of managed node groups.
 func (d *daemon) nodegroups(planes *controlplane.Controller) (*nodegroup.Controller, error) {
 	join, err := durationFrom(joinTimeout)
 	if err != nil {
@@ -46,7 +46,7 @@ func (d *daemon) nodegroups(planes *controlplane.Controller) (*nodegroup.Control
 	}), nil
 }
 
-// durationFrom is the duration in a variable of the environment; 0 without it.
+// durationFrom returns the duration in an environment variable; 0 without it.
 func durationFrom(variable string) (time.Duration, error) {
 	text := os.Getenv(variable)
 	if text == "" {

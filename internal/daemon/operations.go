@@ -10,8 +10,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
-// Operations are all operations that the SDK knows of the services that wire knows, and which of
-// them a daemon serves.
+// Operations returns all operations of the SDK for the services that wire knows, and which of them a daemon serves.
 func Operations() []wire.Operation {
 	mux := wire.NewMux(wire.Options{Credentials: &identity.Identity{}, Authorizer: &identity.Identity{},
 		Logger: slog.New(slog.DiscardHandler)})

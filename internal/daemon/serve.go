@@ -35,7 +35,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/version"
 )
 
-// shutdownTime is how long requests under way may take when the daemon ends.
+// shutdownTime is the time that requests in progress may take when the daemon stops.
 const shutdownTime = 5 * time.Second
 
 // daemon is one that serves.
@@ -205,7 +205,7 @@ func (d *daemon) reconcile(ctx context.Context) error {
 	}, d.log, run)
 }
 
-// registryPrefix is where the registry of images answers, as the distribution specification says.
+// registryPrefix is the path prefix of the image registry, according to the distribution specification.
 const registryPrefix = "/v2/"
 
 // handler answers on the AWS endpoint. No operation of AWS that is served has a path under /healthz, /id/,
