@@ -85,7 +85,7 @@ func (s *Service) DescribeParameters(ctx context.Context, in *ssm.DescribeParame
 	return out, nil
 }
 
-// filterOf is what all filters of DescribeParameters together let through.
+// filterOf returns a function that reports whether a parameter passes all filters of DescribeParameters.
 // https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_ParameterStringFilter.html
 func filterOf(filters []types.ParameterStringFilter) (func(described) bool, error) {
 	var all []func(described) bool

@@ -16,7 +16,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// findParameter is the account's parameter of that name, or a ParameterNotFound.
+// findParameter returns the account's parameter of that name, or a ParameterNotFound.
 func (s *Service) findParameter(ctx context.Context, r reference) (store.Row[record.Parameter], error) {
 	at := placeOf(ctx)
 	row, err := s.parameters.Get(ctx, at.parameterKey(r.name))
@@ -30,7 +30,7 @@ func (s *Service) findParameter(ctx context.Context, r reference) (store.Row[rec
 	return row, err
 }
 
-// ownByName is own for an operation that takes a name without version or label.
+// ownByName returns the account's parameter for an operation that takes a name without version or label.
 func (s *Service) ownByName(ctx context.Context, asked *string) (store.Row[record.Parameter], error) {
 	r, err := placeOf(ctx).parseReference(aws.ToString(asked))
 	if err != nil {
@@ -42,7 +42,7 @@ func (s *Service) ownByName(ctx context.Context, asked *string) (store.Row[recor
 	return s.findParameter(ctx, r)
 }
 
-// version is one version of a parameter.
+// version returns one version of a parameter.
 func (s *Service) version(ctx context.Context, p record.Parameter, version int64) (record.ParameterVersion, error) {
 	row, err := s.versions.Get(ctx, record.ParameterVersionKey(p.Account, p.Region, p.Name, version))
 	if errors.Is(err, store.ErrNotFound) {
@@ -51,7 +51,7 @@ func (s *Service) version(ctx context.Context, p record.Parameter, version int64
 	return row.Value, err
 }
 
-// getParameter is a parameter, public or the account's, as GetParameter shows it.
+// getParameter returns a parameter, public or the account's, as GetParameter shows it.
 func (s *Service) getParameter(ctx context.Context, asked string) (types.Parameter, error) {
 	at := placeOf(ctx)
 	r, err := at.parseReference(asked)
@@ -113,7 +113,7 @@ func (s *Service) getHandlers() []wire.Handler {
 	}
 }
 
-// GetParameter is one parameter, by name or ARN, perhaps with ":version" or ":label".
+// GetParameter returns one parameter, by name or ARN, optionally with ":version" or ":label".
 func (s *Service) GetParameter(ctx context.Context, in *ssm.GetParameterInput) (*ssm.GetParameterOutput, error) {
 	p, err := s.getParameter(ctx, *in.Name)
 	if err != nil {
@@ -122,7 +122,7 @@ func (s *Service) GetParameter(ctx context.Context, in *ssm.GetParameterInput) (
 	return &ssm.GetParameterOutput{Parameter: &p}, nil
 }
 
-// GetParameters is several parameters; the names of those that are not there come beside them.
+// GetParameters returns several parameters, and the names of those that do not exist.
 func (s *Service) GetParameters(ctx context.Context, in *ssm.GetParametersInput) (*ssm.GetParametersOutput, error) {
 	out := &ssm.GetParametersOutput{InvalidParameters: []string{}, Parameters: []types.Parameter{}}
 	for i, name := range in.Names {
@@ -147,7 +147,7 @@ func (s *Service) GetParameters(ctx context.Context, in *ssm.GetParametersInput)
 // maxByPath is the largest page of GetParametersByPath, and the one when no size is asked for.
 const maxByPath = 10
 
-// pathTargets is the path below which a request reads.
+// pathTargets returns the authorization target of a request: the path below which it reads.
 func pathTargets(ctx context.Context, action string, in *ssm.GetParametersByPathInput) ([]wire.Target, error) {
 	path := placeOf(ctx).hierarchyPath(*in.Path)
 	t := wire.Target{Action: action, Resource: placeOf(ctx).parameterARN(path), Conditions: make(map[string][]string)}
@@ -160,7 +160,7 @@ func pathTargets(ctx context.Context, action string, in *ssm.GetParametersByPath
 	return []wire.Target{t}, nil
 }
 
-// GetParametersByPath is the parameters of a hierarchy. It is how tools ask for all images of a version.
+// GetParametersByPath returns the parameters of a hierarchy. Tools use it to list all images of a version.
 func (s *Service) GetParametersByPath(ctx context.Context, in *ssm.GetParametersByPathInput) (
 	*ssm.GetParametersByPathOutput, error) {
 	path := placeOf(ctx).hierarchyPath(*in.Path)
@@ -208,7 +208,7 @@ func (s *Service) GetParametersByPath(ctx context.Context, in *ssm.GetParameters
 	return out, nil
 }
 
-// namesBelow are the names of the parameters in a hierarchy in order, and the rows of those that have one.
+// namesBelow returns the names of the parameters in a hierarchy in order, and the records of those that have one.
 func (s *Service) namesBelow(ctx context.Context, path string, recursive bool) ([]string, map[string]record.Parameter,
 	error) {
 	at := placeOf(ctx)
@@ -237,7 +237,7 @@ func (s *Service) namesBelow(ctx context.Context, path string, recursive bool) (
 	return names, found, nil
 }
 
-// pathFilters are the labels and types that GetParametersByPath may be limited to.
+// pathFilters returns the labels and types that a GetParametersByPath request is limited to.
 func pathFilters(filters []types.ParameterStringFilter) (label, kind []string, err error) {
 	for _, f := range filters {
 		if option := aws.ToString(f.Option); option != "" && option != "Equals" {
@@ -264,7 +264,7 @@ func pathFilters(filters []types.ParameterStringFilter) (label, kind []string, e
 	return label, kind, nil
 }
 
-// GetParameterHistory is all versions of a parameter, the oldest first.
+// GetParameterHistory returns all versions of a parameter, oldest first.
 func (s *Service) GetParameterHistory(ctx context.Context, in *ssm.GetParameterHistoryInput) (
 	*ssm.GetParameterHistoryOutput, error) {
 	row, err := s.ownByName(ctx, in.Name)
@@ -295,7 +295,7 @@ func (s *Service) GetParameterHistory(ctx context.Context, in *ssm.GetParameterH
 	return out, nil
 }
 
-// labelsOf are the labels on a version, in order.
+// labelsOf returns the labels of a version, in order.
 func labelsOf(p record.Parameter, version int64) []string {
 	labels := []string{}
 	for label, on := range p.Labels {

@@ -61,14 +61,14 @@ func isBelowPath(path, name string, recursive bool) bool {
 	return ok && rest != "" && (recursive || !strings.Contains(rest, "/"))
 }
 
-// reference is how a request names a parameter: by name or ARN, perhaps with a version or a label.
+// reference names a parameter in a request: by name or ARN, optionally with a version or a label.
 type reference struct {
 	asked    string // as it was asked
 	name     string
 	selector string // "" for the latest version, else "3" or a label
 }
 
-// hierarchyPath is the hierarchy that a request names by path or ARN.
+// hierarchyPath returns the hierarchy that a request names by path or ARN.
 func (at place) hierarchyPath(asked string) string {
 	if rest, ok := strings.CutPrefix(asked, at.parameterARN("")); ok {
 		return "/" + strings.TrimPrefix(rest, "/")

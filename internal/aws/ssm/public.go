@@ -15,7 +15,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/region"
 )
 
-// publicSince is when the public parameters were last modified: they are as old as the newest images.
+// publicSince is the time when the public parameters were last modified: that of the newest images.
 var publicSince = time.Date(2026, time.November, 5, 12, 0, 0, 0, time.UTC)
 
 func isPublic(name string) bool { return strings.HasPrefix(name, "/aws/") }
@@ -31,9 +31,8 @@ var (
 	publicOf    = make(map[string]publicParameters)
 )
 
-// publicForRegion are the parameters that AWS publishes in a region: the images of nodes, and which regions and zones
-// there are.
-// https://docs.aws.amazon.com/systems-manager/latest/userguide/parameter-store-public-parameters.html
+// publicForRegion returns the parameters that AWS publishes in a region: the images of nodes, and the list of regions
+// and zones. https://docs.aws.amazon.com/systems-manager/latest/userguide/parameter-store-public-parameters.html
 func publicForRegion(in string) publicParameters {
 	publicMutex.Lock()
 	defer publicMutex.Unlock()
@@ -76,7 +75,7 @@ func publicForRegion(in string) publicParameters {
 	return p
 }
 
-// publicParameter is a public parameter as GetParameter shows it.
+// publicParameter returns a public parameter as GetParameter shows it.
 func publicParameter(region string, r reference) (types.Parameter, error) {
 	value, ok := publicForRegion(region).values[r.name]
 	switch {

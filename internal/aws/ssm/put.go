@@ -48,7 +48,7 @@ func (s *Service) putHandlers() []wire.Handler {
 	}
 }
 
-// putTargets is the parameter that a request writes, and its tagging.
+// putTargets returns the authorization targets of a request: the parameter that it writes, and its tagging.
 func (s *Service) putTargets(ctx context.Context, action string, in *ssm.PutParameterInput) ([]wire.Target, error) {
 	written, err := s.onWritten(ctx, action, *in.Name, aws.ToBool(in.Overwrite))
 	if err != nil {
@@ -111,7 +111,7 @@ func (s *Service) PutParameter(ctx context.Context, in *ssm.PutParameterInput) (
 	}
 }
 
-// newVersion is the version that a request asks for, without its number.
+// newVersion returns the version that a request asks for, without its number.
 func (s *Service) newVersion(ctx context.Context, name string, in *ssm.PutParameterInput) (record.ParameterVersion,
 	error) {
 	none := record.ParameterVersion{}
@@ -188,8 +188,8 @@ func (s *Service) newVersion(ctx context.Context, name string, in *ssm.PutParame
 	return v, nil
 }
 
-// maxProgram is how many instructions the compiled pattern of a parameter may have. A match takes time in proportion to
-// them and to the length of the value.
+// maxProgram is the maximum number of instructions of the compiled pattern of a parameter. A match takes time in
+// proportion to them and to the length of the value.
 const maxProgram = 5000
 
 func compilePattern(pattern string) (*regexp.Regexp, error) {
@@ -208,7 +208,7 @@ func compilePattern(pattern string) (*regexp.Regexp, error) {
 	return regexp.Compile(pattern)
 }
 
-// resolveTier is the tier of a value for which a tier was asked, which may be none.
+// resolveTier returns the tier of a value for the requested tier, which may be empty.
 func resolveTier(asked types.ParameterTier, size int) (types.ParameterTier, error) {
 	if !slices.Contains(append(types.ParameterTier("").Values(), ""), asked) {
 		return "",

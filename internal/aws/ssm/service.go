@@ -19,7 +19,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// Options are what a Service needs.
+// Options configures a Service.
 type Options struct {
 	Store *store.Store
 	Now   func() time.Time // time.Now unless set
@@ -56,7 +56,7 @@ func (s *Service) Register(mux *wire.Mux) {
 	}
 }
 
-// place is where a request is made: an account in a region.
+// place is the account and region of a request.
 type place struct{ account, region string }
 
 func placeOf(ctx context.Context) place {
@@ -67,7 +67,7 @@ func (p place) parameterKey(name string) string {
 	return record.ParameterKey(p.account, p.region, name)
 }
 
-// parameterARN is the ARN of a parameter, public or the account's.
+// parameterARN returns the ARN of a parameter, public or the account's.
 func (p place) parameterARN(name string) string {
 	if isPublic(name) {
 		return record.ParameterARN("", p.region, name)

@@ -41,7 +41,7 @@ func checkTags(tags, beside map[string]string) error {
 	return nil
 }
 
-// taggedKey is the key of the parameter that a tagging request names.
+// taggedKey returns the key of the parameter that a tagging request names.
 func (s *Service) taggedKey(ctx context.Context, kind types.ResourceTypeForTagging, id *string) (string, error) {
 	if kind != types.ResourceTypeForTaggingParameter {
 		return "", invalidResourceType(kind)

@@ -253,7 +253,8 @@ func associationFilters(prefix string) resource.Filters[types.InstanceNetworkInt
 	}
 }
 
-// reservationFilters are the filters by what DescribeInstances shows of a reservation, or of the instance's row alone.
+// reservationFilters returns the filters on what DescribeInstances shows of a reservation, or of the instance's record
+// alone.
 func reservationFilters(rows map[string]record.Instance) resource.Filters[types.Instance] {
 	of := func(member func(record.Instance) string) func(types.Instance) []string {
 		return func(x types.Instance) []string {
@@ -281,7 +282,7 @@ func reservationFilters(rows map[string]record.Instance) resource.Filters[types.
 
 func noValues(types.Instance) []string { return nil }
 
-// lifecycleOf has no value for on-demand instances.
+// lifecycleOf returns the lifecycle of an instance; no value for on-demand instances.
 func lifecycleOf(x types.Instance) []string {
 	if x.InstanceLifecycle == "" {
 		return nil

@@ -89,7 +89,7 @@ func viewState(state types.InstanceStateName) *types.InstanceState {
 	return &types.InstanceState{Code: aws.Int32(stateCodes[state]), Name: state}
 }
 
-// hostname is the private DNS name of an instance: after its primary address, or after itself.
+// hostname returns the private DNS name of an instance, made from its primary address or its ID.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-instance-naming.html
 func hostname(r record.Instance, ip string) string {
 	if r.HostnameType == types.HostnameTypeResourceName {
@@ -409,7 +409,7 @@ func (s *Service) narrowInstances(
 // noTag is no value of a tag.
 const noTag = "\x00"
 
-// instancesNamed are the instances whose primary private address has one of the DNS names; nil when a name is a
+// instancesNamed returns the instances whose primary private address has one of the DNS names; nil when a name is a
 // pattern.
 func (s *Service) instancesNamed(sc resource.Scope, names []string) (map[string]bool, error) {
 	wanted := map[string]bool{}
@@ -461,7 +461,7 @@ func transition(r *record.Instance, wanted types.InstanceStateName, code, messag
 	r.TransitionReason = who + " (" + now.Format("2006-01-02 15:04:05") + " GMT)"
 }
 
-// incorrectState is the error about an instance that is not in a state in which something can be done with it.
+// incorrectState returns the error for an instance whose state does not allow an operation.
 func incorrectState(id, done string) error {
 	return wire.Errorf("IncorrectInstanceState", "The instance '%s' is not in a state from which it can be %s.", id,
 		done)

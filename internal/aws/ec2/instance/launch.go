@@ -19,19 +19,19 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// reservationNames are how the ids of reservations look, under which the client tokens of launches are kept.
+// reservationNames is the form of the IDs of reservations, under which the client tokens of launches are stored.
 var reservationNames = resource.Naming{Prefix: "r-"}
 
 const (
-	// maxInstances is how many instances an account may have in a region.
+	// maxInstances is the quota of instances of an account in a region.
 	maxInstances = 20000
 	// launchesPerChange keeps a transaction within what any etcd takes: 128 operations, of which a launch needs up to
 	// ten. A larger request is several of them.
 	launchesPerChange = 10
 )
 
-// PerChange is how many instances are changed in one transaction, which keeps it within what any etcd takes: 128
-// operations, of which a stop needs three. A larger request is several of them.
+// PerChange is the number of instances that are changed in one transaction, which stays within etcd's default limit of
+// 128 operations; a stop needs three an instance. A larger request takes several transactions.
 const PerChange = 40
 
 // launchHandlers returns the handlers of this file's operations and how each is authorized.
@@ -41,7 +41,7 @@ func (s *Service) launchHandlers() []wire.Handler {
 	}
 }
 
-// runTargets are what a launch touches and creates.
+// runTargets returns the authorization targets of a launch: the resources that it uses and creates.
 func (s *Service) runTargets(ctx context.Context, action string, request *ec2.RunInstancesInput) ([]wire.Target,
 	error) {
 	sc, err := resource.ScopeOf(ctx)
@@ -121,8 +121,8 @@ func (s *Service) LaunchInstances(sc resource.Scope, l *Launch) ([]record.Instan
 	}
 }
 
-// reserve is the reservation of a launch and the instances that are in it already: those of an earlier attempt under
-// the same client token, or, when the launch goes on, of its earlier changes.
+// reserve returns the reservation of a launch and the instances that are in it already: those of an earlier attempt
+// with the same client token, or, when the launch goes on, of its earlier changes.
 func reserve(
 	c *resource.Change,
 	l *Launch,

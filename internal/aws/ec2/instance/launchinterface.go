@@ -105,7 +105,7 @@ func resolveInterfaces(c *resource.Change, l *Launch) ([]launchInterface, error)
 	return interfaces, nil
 }
 
-// placedIn is the zone that a request asks for.
+// placedIn returns the zone that a request asks for.
 func placedIn(p *types.Placement) string {
 	if p == nil {
 		return ""
@@ -203,14 +203,14 @@ func readNewInterface(
 	return nil
 }
 
-// requestedCount is how many addresses and prefixes a request wants; each takes one of the places that an interface
-// has.
+// requestedCount returns the number of addresses and prefixes that a request wants; each counts against the limit of
+// the interface.
 func requestedCount(want networkinterface.Addressing) int {
 	return len(want.Addresses) + len(want.Prefixes) + int(aws.ToInt32(want.AddressCount)+
 		aws.ToInt32(want.PrefixCount))
 }
 
-// launchSubnet is the subnet of a new interface: the one that is asked for, or the default subnet of the zone.
+// launchSubnet returns the subnet of a new interface: the requested one, or the default subnet of the zone.
 func launchSubnet(
 	c *resource.Change,
 	l *Launch,

@@ -383,7 +383,7 @@ func readChoices(_ resource.Scope, l *Launch) error {
 	return nil
 }
 
-// cpuCredits is the credit option of a burstable instance.
+// cpuCredits returns the credit option of a burstable instance.
 func (l *Launch) cpuCredits() string {
 	if c := l.request.CreditSpecification; c != nil && c.CpuCredits != nil {
 		return *c.CpuCredits

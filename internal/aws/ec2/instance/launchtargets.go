@@ -13,8 +13,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
-// launchTargets are what a launch touches and makes. A request that cannot be read touches instances; the operation
-// says what is wrong with it.
+// launchTargets returns the authorization targets of a launch: the resources that it uses and creates. An invalid
+// request has the target of all instances; the operation reports what is wrong with it.
 //
 // https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html#amazonec2-actions-as-permissions
 func (s *Service) launchTargets(sc resource.Scope, action, createAction string, request *ec2.RunInstancesInput,

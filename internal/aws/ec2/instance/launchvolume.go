@@ -20,7 +20,7 @@ type launchVolume struct {
 	deleteOnTermination bool
 }
 
-// maxMappings is how many block devices a request may map, those without a device among them.
+// maxMappings is the maximum number of block devices that a request may map, including those without a device.
 const maxMappings = 200
 
 // readVolumes reads the block devices of a launch: those of its image, changed and extended by those of the request.

@@ -22,10 +22,10 @@ type Lifecycle struct{ s *Service }
 // NewLifecycle returns the lifecycle of the instances of a service.
 func NewLifecycle(s *Service) Lifecycle { return Lifecycle{s} }
 
-// KeepTerminated is how long a terminated instance is still shown.
+// KeepTerminated is the time for which a terminated instance is still shown.
 const KeepTerminated = time.Hour
 
-// within is the scope of work that nobody asked for.
+// within returns the scope of work that no request asked for.
 func (l Lifecycle) within(ctx context.Context, r record.Instance) resource.Scope {
 	return resource.Scope{Context: ctx, Account: r.Account, Region: r.Region}
 }
@@ -76,7 +76,7 @@ func (l Lifecycle) shutDown(sc resource.Scope, r record.Instance) error {
 	})
 }
 
-// SpotNotice is how long before a spot instance is taken away its metadata says so.
+// SpotNotice is the time before a spot interruption at which the metadata of the instance announces it.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html
 const SpotNotice = 2 * time.Minute
 

@@ -16,7 +16,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// profileAsked is the instance profile that a request names by its ARN or its name.
+// profileAsked returns the instance profile that a request names by its ARN or its name.
 func (s *Service) profileAsked(
 	sc resource.Scope,
 	asked *types.IamInstanceProfileSpecification,

@@ -17,7 +17,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// spotPrice is a price as EC2 writes it.
+// spotPrice formats a price as EC2 does.
 func spotPrice(usd float64) string { return strconv.FormatFloat(usd, 'f', 6, 64) }
 
 // readSpot checks what a request wants of a spot instance.
@@ -118,7 +118,7 @@ func (s *Service) newSpotRequestView() resource.View[record.SpotRequest, types.S
 	}
 }
 
-// spotState is what became of a spot request.
+// spotState returns the state and status of a spot request.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-request-status.html
 func spotState(r record.SpotRequest, holder record.Instance) (types.SpotInstanceState, types.SpotInstanceStatus) {
 	status := func(code, message string, at time.Time) types.SpotInstanceStatus {
@@ -192,7 +192,7 @@ func (s *Service) spotHandlers() []wire.Handler {
 	}
 }
 
-// spotTargets are what the launch of a spot request touches and creates.
+// spotTargets returns the authorization targets of a spot request: the resources that its launch uses and creates.
 func (s *Service) spotTargets(
 	ctx context.Context, action string, request *ec2.RequestSpotInstancesInput,
 ) ([]wire.Target, error) {
@@ -238,7 +238,7 @@ func (s *Service) RequestSpotInstances(ctx context.Context, in *ec2.RequestSpotI
 	return out, nil
 }
 
-// spotLaunch is the launch that a spot request asks for.
+// spotLaunch returns the launch that a spot request asks for.
 func spotLaunch(in *ec2.RequestSpotInstancesInput, now time.Time) (*ec2.RunInstancesInput, error) {
 	spec := in.LaunchSpecification
 	switch {

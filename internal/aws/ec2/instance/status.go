@@ -100,8 +100,8 @@ func (s *Service) DescribeInstanceStatus(ctx context.Context, in *ec2.DescribeIn
 	return &ec2.DescribeInstanceStatusOutput{InstanceStatuses: found, NextToken: next}, err
 }
 
-// instanceStatus is the instance status check. It fails for a machine whose units fail again and again, too, which EC2
-// does not see; Auto Scaling replaces no instance for that.
+// instanceStatus returns the instance status check. Unlike on EC2, it also fails for a machine whose units fail again
+// and again; Auto Scaling replaces no instance for that.
 func instanceStatus(state types.InstanceStateName, m record.Machine) *types.InstanceStatusSummary {
 	if m.Failing != "" && m.InstanceStatus == types.SummaryStatusOk {
 		return statusSummary(state, types.SummaryStatusImpaired, m.FailingSince)
@@ -109,7 +109,7 @@ func instanceStatus(state types.InstanceStateName, m record.Machine) *types.Inst
 	return statusSummary(state, m.InstanceStatus, m.ImpairedSince)
 }
 
-// statusSummary is a status check as EC2 shows it.
+// statusSummary returns a status check as EC2 shows it.
 func statusSummary(state types.InstanceStateName, observed types.SummaryStatus,
 	since time.Time) *types.InstanceStatusSummary {
 	if state != types.InstanceStateNameRunning {
