@@ -2,7 +2,7 @@ package fields
 
 import "fmt"
 
-// Question is what `coracle fields` asks the daemon.
+// Question is the request of `coracle fields` to the daemon.
 type Question struct {
 	Account, Region string // where a cluster of that name is looked for first
 	Cluster         string // its name or ARN; empty for the only one
@@ -41,7 +41,7 @@ type Answer struct {
 // Addon is an add-on of a cluster.
 type Addon struct{ Name, Version string }
 
-// Plan is what a request would do.
+// Plan is the outcome that a request would have.
 type Plan struct {
 	Request string // "create-addon" or "update-addon"
 	Addon   string
@@ -52,7 +52,7 @@ type Plan struct {
 	Objects []Planned
 }
 
-// Planned is what a request would do to one object.
+// Planned is the outcome that a request would have for one object.
 type Planned struct {
 	Resource             string // "daemonset"
 	APIVersion, Kind     string
@@ -83,7 +83,8 @@ func (p Plan) Fails() bool {
 	return false
 }
 
-// Tree is the object as the plan leaves it, with what becomes of each field. Conflicts and what is kept are marked.
+// Tree returns the object as the plan leaves it, with the change of each field. It marks conflicts and values that are
+// preserved.
 func (p Plan) Tree(o Planned, all bool) (*Field, error) {
 	live, err := Read(o.Live)
 	if err != nil {
@@ -150,7 +151,7 @@ func (f *Field) forEachField(visit func(*Field)) {
 	}
 }
 
-// fullValue is the value of a field with all that is in it.
+// fullValue returns the value of a field with everything in it.
 func (f *Field) fullValue() any {
 	switch {
 	case len(f.Fields) == 0:

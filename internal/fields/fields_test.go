@@ -53,7 +53,8 @@ func golden(t testing.TB, name, got string) {
 
 const envPath = `.spec.template.spec.containers[name="aws-node"].env[name="ENABLE_PREFIX_DELEGATION"].value`
 
-// answer is what the daemon says of aws-node, with a plan for its update when conflicts says how to resolve them.
+// answer returns the daemon's answer about aws-node, with a plan for its update when conflicts says how to resolve
+// them.
 func answer(t testing.TB, file, conflicts string) fields.Answer {
 	a := fields.Answer{Cluster: "dev", Account: "111122223333", Region: "eu-west-1", Resource: "daemonset",
 		Namespace: "kube-system", Name: "aws-node",

@@ -23,7 +23,7 @@ func (p *printer) outcome(a Answer) error {
 	return p.objects(plan, others, "The other objects of the add-on")
 }
 
-// overview is what a plan does to all objects of an add-on.
+// overview prints what a plan does to all objects of an add-on.
 func (p *printer) overview(a Answer) {
 	p.request(a.Cluster, *a.Plan)
 	if err := p.objects(*a.Plan, a.Plan.Objects, "The objects of the add-on"); err != nil {
@@ -99,8 +99,8 @@ func (p *printer) printList(all []string) {
 	p.printText(plain, "%s", text)
 }
 
-// Action is what a plan does to an object: "create", "change" (values), "adopt" (owners alone), "delete", "nothing",
-// or, with a plan that fails, "conflict" or "refuse".
+// Action returns what a plan does to an object: "create", "change" (values), "adopt" (owners alone), "delete",
+// "nothing", or, with a plan that fails, "conflict" or "refuse".
 func (p Plan) Action(o Planned) (string, error) {
 	switch {
 	case o.Refused != "":
@@ -131,7 +131,7 @@ func (p Plan) Action(o Planned) (string, error) {
 	return "nothing", nil
 }
 
-// said is what an action is called, after "would", with its mark and style.
+// said maps an action to its text after "would", with its mark and style.
 var said = map[string]struct{ mark, text, style string }{
 	"refuse":   {"!", "be refused", red},
 	"conflict": {"!", "conflict", red},

@@ -67,7 +67,7 @@ func Read(content map[string]any) (Object, error) {
 	return o, nil
 }
 
-// managerLabel is what a manager is called in the margin: its name, and what it takes to tell its entries apart.
+// managerLabel returns the label of a manager in the margin: its name, and what distinguishes its entries.
 func (o Object) managerLabel(m Manager) string {
 	label := m.Name
 	if m.Subresource != "" {
@@ -81,8 +81,9 @@ func (o Object) managerLabel(m Manager) string {
 	return label
 }
 
-// ownerLabels are the labels of who owns exactly that field, or, where nobody does, of who owns something atomic that
-// it is a part of: who owns a map such as .data that is not atomic owns that there is one, not what others put into it.
+// ownerLabels returns the labels of the owners of exactly that field. Where it has none, it returns those of the owners
+// of something atomic that contains it: the owner of a map such as .data that is not atomic owns the map's existence,
+// not the values that others put into it.
 func (o Object) ownerLabels(path fieldpath.Path) []string {
 	var exact, around []string
 	for _, m := range o.Managers {
@@ -130,7 +131,7 @@ var hidden = map[string]bool{
 	".metadata.annotations.kubectl.kubernetes.io/last-applied-configuration": true,
 }
 
-// compactJSON is any value in short, as JSON.
+// compactJSON returns a value as compact JSON.
 func compactJSON(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/terminal"
 )
 
-// Style is how a tree is printed.
+// Style is the style in which a tree is printed.
 type Style struct {
 	// Width is that of the terminal; longer lines are cut. 0 cuts none.
 	Width int
@@ -46,7 +46,7 @@ func Print(w io.Writer, a Answer, s Style) error {
 	return p.flushLines(w)
 }
 
-// buildTree is the tree of an answer, and the object as it is, or as it would be made.
+// buildTree returns the tree of an answer, and the object as it is, or as it would be made.
 func buildTree(a Answer, all bool) (*Field, Object, error) {
 	object, err := Read(a.Content)
 	if err != nil {
@@ -69,7 +69,7 @@ func buildTree(a Answer, all bool) (*Field, Object, error) {
 	return tree, object, err
 }
 
-// planned is what the plan does to the object of the answer.
+// planned returns what the plan does to the object of the answer.
 func (a Answer) planned() (Planned, bool) {
 	for _, o := range a.Plan.Objects {
 		if o.Resource == a.Resource && o.Namespace == a.Namespace && o.Name == a.Name {
@@ -129,7 +129,7 @@ func (p *printer) heading(a Answer, o Object) {
 	}
 }
 
-// managers is a table of who owns how much.
+// managers prints a table of the managers and how much each owns.
 func (p *printer) managers(o Object) {
 	if len(o.Managers) == 0 {
 		return
@@ -266,7 +266,7 @@ func (p *printer) renderLine(b *strings.Builder, l line, widest int, changes boo
 	b.WriteByte('\n')
 }
 
-// joinOwners are owners in so many columns.
+// joinOwners joins owners, in at most room columns.
 func joinOwners(owners []string, room int) string {
 	all := strings.Join(owners, ", ")
 	if utf8.RuneCountInString(all) <= room {

@@ -19,7 +19,7 @@ const (
 	Fully  Managed = "fully"
 )
 
-// Change is what becomes of a field from one version to the next.
+// Change is the change of a field from one version to the next.
 type Change string
 
 // The changes.
@@ -38,10 +38,10 @@ type Field struct {
 	Name string
 	// Keys are the names of the fields that tell an item of a list from the others.
 	Keys []string
-	// Value is what a field holds that has no Fields; From is what it held before.
+	// Value is the value of a field that has no Fields; From is its value before.
 	Value, From any
 	Change      Change
-	// Owners are who owns the field, Before who owned it before, as labels.
+	// Owners are the owners of the field, Before those before the change, as labels.
 	Owners, Before []string
 	Managed        Managed
 	// List says that Fields are the items of a list, Merged that they are merged by keys or as a set.
@@ -55,12 +55,12 @@ type Field struct {
 	atomic  bool // whoever owns it owns all that is in it
 }
 
-// Tree is the object as a tree of fields with their owners. Status and what the API server keeps for itself are part of
+// Tree returns the object as a tree of fields with their owners. Status and what the API server maintains are part of
 // it when all is set.
 func (o Object) Tree(all bool) *Field { return Compare(o, o, all) }
 
-// Compare is the tree of the object after a change, with what it was before. Either version may be without content: the
-// object is then made, or deleted.
+// Compare returns the tree of the object after a change, with its state before. Either version may be without content:
+// the object is then created, or deleted.
 func Compare(before, after Object, all bool) *Field {
 	c := comparison{all: all, before: before, after: after, keys: map[string][]string{},
 		sets: map[string]bool{".metadata.finalizers": true}}
@@ -68,7 +68,7 @@ func Compare(before, after Object, all bool) *Field {
 	return c.compareField(nil, contentValue(before.Content), contentValue(after.Content))
 }
 
-// contentValue is content as a value, nothing for an object that there is not.
+// contentValue returns content as a value; nil for an object that does not exist.
 func contentValue(content map[string]any) any {
 	if content == nil {
 		return nil
@@ -121,7 +121,7 @@ var mergeKeys = map[string][]string{
 	"volumes": {"name"}, "webhooks": {"name"},
 }
 
-// compareField is the field at a path in both versions; nil is that it is not there.
+// compareField returns the field at a path in both versions; nil means that it does not exist.
 func (c *comparison) compareField(path fieldpath.Path, was, is any) *Field {
 	f := &Field{Path: path.String()}
 	if was != nil {
@@ -156,7 +156,7 @@ func (c *comparison) compareField(path fieldpath.Path, was, is any) *Field {
 	return f
 }
 
-// compareFields are those of a map: as people write them, names first.
+// compareFields compares the fields of a map, in the order in which people write them, names first.
 func (c *comparison) compareFields(f *Field, path fieldpath.Path, was, is map[string]any) {
 	names := map[string]bool{}
 	for _, m := range []map[string]any{was, is} {
@@ -203,7 +203,7 @@ func compareNames(a, b string) int {
 	return 1
 }
 
-// compareItems are those of a list: paired by their keys, by their values in a set, by their places else.
+// compareItems compares the items of a list: paired by their keys, by their values in a set, by their positions else.
 func (c *comparison) compareItems(f *Field, path fieldpath.Path, was, is []any) {
 	f.List = true
 	at := path.String()

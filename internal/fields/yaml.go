@@ -12,7 +12,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/terminal"
 )
 
-// long is how many lines a value, or a part of the tree with one owner, may have before it is shortened.
+// long is the number of lines that a value, or a part of the tree with one owner, may have before it is shortened.
 const long = 24
 
 // addField adds the lines of a field. dash goes before the first of them: "- " of an item's first field.
@@ -73,7 +73,7 @@ func (p *printer) addItem(f *Field, indent int, dash string) {
 	}
 }
 
-// nameRank is the place of a name among an item's fields: the keys first.
+// nameRank returns the rank of a name among an item's fields: the keys first.
 func nameRank(keys []string, name string) int {
 	if i := slices.Index(keys, name); i >= 0 {
 		return i
@@ -81,7 +81,7 @@ func nameRank(keys []string, name string) int {
 	return len(keys)
 }
 
-// newLine is one of a field.
+// newLine returns a line for a field.
 func (f *Field) newLine(indent int, text string) line {
 	l := line{margin: true, owners: f.Owners, bar: f.Managed, mark: ' ', indent: indent, text: text}
 	switch f.Change {
@@ -200,7 +200,7 @@ func (p *printer) replaced(was, is line, from, to any) {
 	each(same, older[len(older)-tail:])
 }
 
-// countLines is how many lines the fields of f take.
+// countLines returns the number of lines that the fields of f take.
 func (f *Field) countLines() int {
 	n := 0
 	f.forEachField(func(f *Field) {
@@ -222,7 +222,7 @@ func (f *Field) uniform(owners []string) bool {
 	return same
 }
 
-// formatScalar is a value as YAML has it on one line.
+// formatScalar returns a value as YAML has it on one line.
 func formatScalar(v any) string {
 	s, ok := v.(string)
 	if !ok {
