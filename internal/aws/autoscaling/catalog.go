@@ -71,7 +71,7 @@ func (s *Service) DescribeAdjustmentTypes(context.Context, *autoscaling.Describe
 	return out, nil
 }
 
-// metrics are what a group may be asked to count. There is no CloudWatch to show them; that they are collected is
+// metrics are the metrics that a group may collect. There is no CloudWatch to show them; whether they are collected is
 // recorded, because tools set and read it.
 var metrics = []string{
 	"GroupDesiredCapacity", "GroupInServiceCapacity", "GroupInServiceInstances", "GroupMaxSize", "GroupMinSize",
@@ -103,7 +103,7 @@ func checkMetrics(asked []string) ([]string, error) {
 	return asked, nil
 }
 
-// EnableMetricsCollection has metrics of a group collected.
+// EnableMetricsCollection records that metrics of a group are collected.
 func (s *Service) EnableMetricsCollection(ctx context.Context, in *autoscaling.EnableMetricsCollectionInput) (
 	*autoscaling.EnableMetricsCollectionOutput, error) {
 	asked, err := checkMetrics(in.Metrics)

@@ -23,8 +23,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// TestMortal is the controller of groups in a process of its own, which TestTheControllerMayDieAnywhere starts to have
-// it killed.
+// TestMortal runs the controller of groups in a process of its own, which TestTheControllerMayDieAnywhere starts and
+// kills.
 func TestMortal(t *testing.T) {
 	endpoint, prefix, url := os.Getenv("MORTAL_ETCD"), os.Getenv("MORTAL_PREFIX"), os.Getenv("MORTAL_URL")
 	if endpoint == "" {

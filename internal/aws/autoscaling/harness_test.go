@@ -172,7 +172,7 @@ func (r recorder) RunInstances(ctx context.Context, in *ec2.RunInstancesInput, o
 	return r.Client.RunInstances(ctx, in, o...)
 }
 
-// client is a client of EC2 inside the process.
+// client returns a client of EC2 inside the process.
 func (w *world) client(accessKey string) *ec2.Client {
 	return ec2.New(ec2.Options{
 		Region: region, BaseEndpoint: aws.String("http://coracle.internal"), RetryMaxAttempts: 1,
@@ -268,7 +268,7 @@ func (w *world) create(name string, min, max, desired int32, change ...func(*aut
 	awstest.Must[*autoscaling.CreateAutoScalingGroupOutput](w.t)(w.CreateAutoScalingGroup(w.t.Context(), in))
 }
 
-// group is a group as the API shows it; its name is empty when there is none.
+// group returns a group as the API shows it; its name is empty when there is none.
 func (w *world) group(name string) types.AutoScalingGroup {
 	w.t.Helper()
 	out := awstest.Must[*autoscaling.DescribeAutoScalingGroupsOutput](w.t)(w.DescribeAutoScalingGroups(w.t.Context(),
@@ -279,7 +279,7 @@ func (w *world) group(name string) types.AutoScalingGroup {
 	return out.AutoScalingGroups[0]
 }
 
-// in are the IDs of the instances of a group in a state, sorted.
+// in returns the IDs of the instances of a group in a state, sorted.
 func (w *world) in(name string, state types.LifecycleState) []string {
 	var ids []string
 	for _, i := range w.group(name).Instances {
@@ -300,7 +300,7 @@ func (w *world) serves(name string, n int) []string {
 	return w.in(name, types.LifecycleStateInService)
 }
 
-// eventually is True of the package of that name, and tells what the controller has done.
+// eventually waits like True of package eventually, and reports what the controller has done when it fails.
 func (w *world) eventually(what string, ok func() bool) {
 	w.t.Helper()
 	err := eventually.Try(10*time.Millisecond, func() error {
@@ -317,7 +317,7 @@ func (w *world) eventually(what string, ok func() bool) {
 	}
 }
 
-// activities are the scaling activities of a group, or all, the newest first.
+// activities returns the scaling activities of a group, or all, newest first.
 func (w *world) activities(name string) []types.Activity {
 	in := &autoscaling.DescribeScalingActivitiesInput{}
 	if name != "" {
@@ -330,7 +330,7 @@ func (w *world) activities(name string) []types.Activity {
 	return out.Activities
 }
 
-// tags are the tags of an instance.
+// tags returns the tags of an instance.
 func (w *world) tags(id string) map[string]string {
 	w.t.Helper()
 	out := awstest.Must[*ec2.DescribeInstancesOutput](w.t)(w.ec2.DescribeInstances(w.t.Context(),

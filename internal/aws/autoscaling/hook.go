@@ -19,13 +19,12 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
-// maxWait is how long a lifecycle action may take altogether: 48 hours, or 100 times its heartbeat timeout if that is
-// less.
+// maxWait is the maximum duration of a lifecycle action: 48 hours, or 100 times its heartbeat timeout if that is less.
 const maxWait = 48 * 60 * 60
 
 var hookName = regexp.MustCompile(`^[A-Za-z0-9\-_/]{1,255}$`)
 
-// hookRequest is what requests about a hook have.
+// hookRequest is the common part of the requests about a hook.
 type hookRequest struct {
 	name, transition, defaultResult       *string
 	heartbeat                             *int32

@@ -15,7 +15,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
-// processes are what a group does by itself, and may be told not to.
+// processes are the processes of a group that can be suspended.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-suspend-resume-processes.html
 var processes = []string{
 	"AZRebalance", "AddToLoadBalancer", "AlarmNotification", "HealthCheck", "InstanceRefresh", "Launch",

@@ -45,7 +45,7 @@ func (w *world) refreshes(status types.InstanceRefreshStatus, some time.Duration
 	return r
 }
 
-// versions are the launch template versions of the instances, sorted.
+// versions returns the launch template versions of the instances, sorted.
 func (w *world) versions() []string {
 	var all []string
 	for _, i := range w.group("nodes").Instances {

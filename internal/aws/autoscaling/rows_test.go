@@ -6,7 +6,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// rows is how many rows a table has.
+// rows returns the number of records in a table.
 func rows[T any](t testing.TB, table store.Table[T]) int {
 	t.Helper()
 	all, err := table.List(t.Context(), "")

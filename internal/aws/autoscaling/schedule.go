@@ -154,7 +154,7 @@ func (s *Service) scheduleHandlers() []wire.Handler {
 	}
 }
 
-// PutScheduledUpdateGroupAction has the sizes of a group changed at a time, or again and again.
+// PutScheduledUpdateGroupAction schedules a change of the sizes of a group, once or repeatedly.
 func (s *Service) PutScheduledUpdateGroupAction(ctx context.Context,
 	in *autoscaling.PutScheduledUpdateGroupActionInput) (*autoscaling.PutScheduledUpdateGroupActionOutput, error) {
 	err := s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {

@@ -49,7 +49,7 @@ type EC2 interface {
 		*ec2.GetInstanceTypesFromInstanceRequirementsOutput, error)
 }
 
-// Options are what a Service needs.
+// Options configures a Service.
 type Options struct {
 	Store              *store.Store
 	EC2                EC2
@@ -122,7 +122,7 @@ func (s *Service) Register(mux *wire.Mux) {
 	}
 }
 
-// place is where a request is made: an account in a region.
+// place is the account and region of a request.
 type place struct{ account, region string }
 
 func placeOf(ctx context.Context) place {

@@ -14,7 +14,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// named is what a request says of the groups that it touches. An instance and the ARN of a policy name a group,
+// named is the part of a request that names the groups that it uses. An instance and the ARN of a policy name a group,
 // whatever else the request names.
 type named struct {
 	group       *string
@@ -66,7 +66,8 @@ func onNew(
 	return []wire.Target{t}, nil
 }
 
-// maxRequestTags is how many tags a request changes at most: those of ten groups that have all that they can have.
+// maxRequestTags is the maximum number of tags that a request changes: those of ten groups with the maximum number of
+// tags.
 const maxRequestTags = 500
 
 // onGroups returns groups as the targets, whether or not they exist; without any, the action on "*".

@@ -76,7 +76,7 @@ func (s *Service) template(ctx context.Context, spec *types.LaunchTemplateSpecif
 		Version: &version}, v.Value.Data, err
 }
 
-// target is where a group launches.
+// target is the placement of a launch of a group.
 type target struct {
 	subnets        []string
 	zones          []string // whose default subnets it launches in when it has no subnets
@@ -93,11 +93,12 @@ type launchPlace struct{ subnet, zone string }
 // onDemand is the market of instances that are not Spot Instances. Requests do not name it.
 const onDemand = ec2types.MarketType("on-demand")
 
-// maxPairs is how many instance types are tried in every subnet. Of more, which requirements select, each is tried in
-// the first subnet, and the first in each.
+// maxPairs is the number of instance types that are tried in every subnet. Of more types, which requirements select,
+// each is tried in the first subnet, and the first type in each subnet.
 const maxPairs = 60
 
-// maxTried is how many dry runs a request makes: of each type that it names or selects, in each subnet and market.
+// maxTried is the maximum number of dry runs of a request: for each type that it names or selects, in each subnet and
+// market.
 const maxTried = 3000
 
 func targetOf(g record.AutoScalingGroup) target {
@@ -242,7 +243,7 @@ func (s *Service) listInstanceTypes(ctx context.Context, data ec2types.RequestLa
 	return kinds, nil
 }
 
-// configuration is what a group launches: a launch template, or several through a policy.
+// configuration is the launch configuration of a group: a launch template, or several through a policy.
 type configuration struct {
 	template *types.LaunchTemplateSpecification
 	mixed    *types.MixedInstancesPolicy

@@ -25,7 +25,7 @@ func (w *world) putPool(change ...func(*autoscaling.PutWarmPoolInput)) {
 	awstest.Must[*autoscaling.PutWarmPoolOutput](w.t)(w.PutWarmPool(w.t.Context(), in))
 }
 
-// pool is the warm pool of the group.
+// pool returns the warm pool of the group.
 func (w *world) pool() *autoscaling.DescribeWarmPoolOutput {
 	w.t.Helper()
 	return awstest.Must[*autoscaling.DescribeWarmPoolOutput](w.t)(w.DescribeWarmPool(w.t.Context(),
@@ -222,7 +222,7 @@ func TestGroupsWithAWarmPoolGoWithIt(t *testing.T) {
 	}
 }
 
-// spotOnly has a group launch spot instances.
+// spotOnly changes a group to launch spot instances.
 func spotOnly(w *world, in *autoscaling.CreateAutoScalingGroupInput) {
 	in.LaunchTemplate = nil
 	in.MixedInstancesPolicy = &types.MixedInstancesPolicy{

@@ -14,7 +14,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// Access is what the registry asks about its clients: the permissions of the API, for those who push and pull.
+// Access authorizes the registry's clients: it checks the API's permissions for pushes and pulls.
 type Access struct{ service *Service }
 
 var _ image.Access = Access{}

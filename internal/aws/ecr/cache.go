@@ -191,7 +191,7 @@ func (s *Service) DeletePullThroughCacheRule(ctx context.Context, in *ecr.Delete
 	}, nil
 }
 
-// upstream is the repository of which another is a cache: the rule with the longest prefix decides.
+// upstream returns the repository of which another is a cache: the rule with the longest prefix decides.
 func (s *Service) upstream(ctx context.Context, at registry, repository string) (string, error) {
 	rows, err := s.rules.List(ctx, store.Prefix(at.account, at.region))
 	if err != nil {

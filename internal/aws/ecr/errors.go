@@ -21,7 +21,7 @@ func repositoryNotFound(at registry, name string) error {
 		Message: message("The repository with name '%s' does not exist in the registry with id '%s'", name, at.account)}
 }
 
-// limitExceeded is the error of the registry that something cannot be stored now; other errors stay as they are.
+// limitExceeded converts errors of the registry about exhausted space or uploads; it returns other errors unchanged.
 func limitExceeded(err error) error {
 	if errors.Is(err, image.ErrFull) || errors.Is(err, image.ErrTooManyUploads) {
 		return &types.LimitExceededException{Message: aws.String(err.Error())}

@@ -57,13 +57,13 @@ func newWorld(t testing.TB, o image.Options) *world {
 	return w
 }
 
-// ecr is a client of the API.
+// ecr returns a client of the API.
 func (w *world) ecr(with aws.Credentials) *ecr.Client {
 	return ecr.New(ecr.Options{Region: region, BaseEndpoint: aws.String(w.URL),
 		Credentials: credentials.StaticCredentialsProvider{Value: with}, RetryMaxAttempts: 1})
 }
 
-// login is what "docker login" does.
+// login does what "docker login" does.
 func (w *world) login(t *testing.T, with aws.Credentials) authn.Authenticator {
 	t.Helper()
 	out, err := w.ecr(with).GetAuthorizationToken(t.Context(), &ecr.GetAuthorizationTokenInput{})
@@ -77,7 +77,7 @@ func (w *world) login(t *testing.T, with aws.Credentials) authn.Authenticator {
 	return &authn.Basic{Username: "AWS", Password: passwordOf(t, *out.AuthorizationData[0].AuthorizationToken)}
 }
 
-// reference is how clients on the host name "app:v1" of ECR: with the daemon's address before it.
+// reference returns the name of "app:v1" of ECR for clients on the host: with the daemon's address as the registry.
 func (w *world) reference(t *testing.T, full string) name.Reference {
 	t.Helper()
 	ref, err := name.ParseReference(strings.TrimPrefix(w.server.URL, "http://") + "/" + full)
@@ -147,7 +147,7 @@ func passwordOf(t *testing.T, token string) string {
 	return password
 }
 
-// dockerArchive is what "docker save" writes of a random image with those names.
+// dockerArchive returns what "docker save" writes for a random image with those names.
 func dockerArchive(t *testing.T, names ...string) *bytes.Buffer {
 	t.Helper()
 	img, err := random.Image(500, 2)

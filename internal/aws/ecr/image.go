@@ -19,7 +19,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// maxImageIDs is how many images a request may name.
+// maxImageIDs is the maximum number of images that a request may name.
 const maxImageIDs = 100
 
 // mayRetag refuses to move a tag that must stay where it is.
@@ -42,7 +42,7 @@ func immutableTag(repository, tag string) string {
 		"' repository and cannot be overwritten because the tag is immutable."
 }
 
-// imagesOf are the images of a repository that exists.
+// imagesOf returns the images of a repository that exists.
 func (s *Service) imagesOf(ctx context.Context, at registry, name string) ([]image.Image, error) {
 	if _, err := s.findRepository(ctx, at, name); err != nil {
 		return nil, err
@@ -418,7 +418,8 @@ func (s *Service) BatchDeleteImage(ctx context.Context, in *ecr.BatchDeleteImage
 	return out, nil
 }
 
-// referrers are the indexes among images that name one of the wanted digests, by that digest. Each is read once.
+// referrers returns the indexes among images that name one of the wanted digests, by that digest. It reads each index
+// once.
 func referrers(ctx context.Context, registry *image.Registry, images []image.Image, wanted map[string]bool) (
 	map[string][]string, error) {
 	by := make(map[string][]string)

@@ -95,7 +95,7 @@ func isLayerDigest(text string) bool {
 	return err == nil && strings.HasPrefix(text, "sha256:")
 }
 
-// urlLife is how long the URL of a layer is good.
+// urlLife is the lifetime of the URL of a layer.
 const urlLife = time.Hour
 
 // GetDownloadUrlForLayer returns a URL of a layer, for a client without credentials. Like a presigned URL of AWS's it

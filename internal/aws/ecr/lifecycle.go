@@ -31,7 +31,7 @@ func (s *Service) lifecyclePolicyHandlers() []wire.Handler {
 	}
 }
 
-// PutLifecyclePolicy is refused: a policy that is taken and never expires an image would be worse than none.
+// PutLifecyclePolicy returns an error: a policy that is accepted and never expires an image would be worse than none.
 func (s *Service) PutLifecyclePolicy(ctx context.Context, in *ecr.PutLifecyclePolicyInput) (
 	*ecr.PutLifecyclePolicyOutput, error) {
 	if _, err := s.findRepository(ctx, registryOf(ctx, in.RegistryId), aws.ToString(in.RepositoryName)); err != nil {

@@ -21,7 +21,7 @@ import (
 
 var repositoryName = regexp.MustCompile(`^(?:[a-z0-9]+(?:[._-][a-z0-9]+)*/)*[a-z0-9]+(?:[._-][a-z0-9]+)*$`)
 
-// maxExclusions is how many filters of tag mutability a repository may have.
+// maxExclusions is the maximum number of tag mutability exclusion filters of a repository.
 const maxExclusions = 5
 
 func checkName(name string) error {
@@ -84,7 +84,7 @@ func (s *Service) createTargets(
 	return []wire.Target{created, tagged}, nil
 }
 
-// describeTargets are the repositories that a request names, or all of a registry.
+// describeTargets returns the repositories that a request names, or all of a registry, as authorization targets.
 func (s *Service) describeTargets(
 	ctx context.Context, action string, in *ecr.DescribeRepositoriesInput,
 ) ([]wire.Target, error) {

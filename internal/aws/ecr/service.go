@@ -33,7 +33,7 @@ type Identity interface {
 	wire.Authorizer
 }
 
-// Options are what a Service needs.
+// Options configures a Service.
 type Options struct {
 	Store    *store.Store
 	Images   *image.Registry
@@ -90,7 +90,7 @@ func (s *Service) Register(mux *wire.Mux) {
 // registry is an account's registry in a region.
 type registry struct{ account, region string }
 
-// registryOf is the one that a request is about: the caller's, unless it names another account's.
+// registryOf returns the registry of a request: the caller's, unless it names another account's.
 func registryOf(ctx context.Context, id *string) registry {
 	at := registry{account: wire.CallerFrom(ctx).Account, region: wire.RegionFrom(ctx)}
 	if id := aws.ToString(id); id != "" {
@@ -99,7 +99,7 @@ func registryOf(ctx context.Context, id *string) registry {
 	return at
 }
 
-// fullName is the name that a repository has in package image.
+// fullName returns the name of a repository in package image.
 func (r registry) fullName(repository string) string {
 	host := image.ECRHost(r.account, r.region)
 	if image.OfEKS(r.account) {
@@ -124,8 +124,8 @@ func (r registry) key(repository string) string {
 	return record.RepositoryKey(r.account, r.region, repository)
 }
 
-// findRepository is a repository that exists, or a RepositoryNotFoundException. Those of EKS have no rows; they exist
-// when they have images.
+// findRepository returns a repository that exists, or a RepositoryNotFoundException. Those of EKS have no records; they
+// exist when they have images.
 func (s *Service) findRepository(ctx context.Context, at registry, name string) (record.Repository, error) {
 	if image.OfEKS(at.account) {
 		images, err := s.images.Images(ctx, at.fullName(name))

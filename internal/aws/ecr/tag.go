@@ -54,7 +54,7 @@ func addTags(r *record.Repository, tags []types.Tag) error {
 	return nil
 }
 
-// repositoryFromARN is the repository that an ARN of a tagging request names.
+// repositoryFromARN returns the repository that an ARN of a tagging request names.
 func (s *Service) repositoryFromARN(ctx context.Context, arn *string) (registry, string, error) {
 	at, name, ok := parseARN(ctx, aws.ToString(arn))
 	if !ok {

@@ -28,7 +28,7 @@ var readable = func() string {
 	return string(text)
 }()
 
-// repositoryTarget is an action on a repository, whose row may be the zero one.
+// repositoryTarget returns the target of an action on a repository, whose record may be the zero one.
 func (s *Service) repositoryTarget(at registry, caller wire.Caller, action, name string,
 	row record.Repository) wire.Target {
 	t := wire.Target{Action: action, Resource: at.arn(name), Conditions: map[string][]string{}}
@@ -102,7 +102,7 @@ func (s *Service) onRepositories(
 	return targets, nil
 }
 
-// loadRepository is a repository's row, or the zero one: whether it is there may only be learnt by those who may ask.
+// loadRepository returns a repository's record, or the zero one: only authorized callers may learn whether it exists.
 func (s *Service) loadRepository(ctx context.Context, at registry, name string) (record.Repository, error) {
 	there, err := s.repositoryExists(ctx, at, name)
 	if err != nil || !there {

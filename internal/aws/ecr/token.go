@@ -18,7 +18,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/host/image"
 )
 
-// tokenLife is how long an authorization token is good.
+// tokenLife is the lifetime of an authorization token.
 const tokenLife = 12 * time.Hour
 
 // tokenHandlers returns the handlers of this file's operations and how each is authorized.

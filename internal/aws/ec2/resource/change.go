@@ -19,7 +19,7 @@ type Change struct {
 	pending map[string]*pending // by table and key
 }
 
-// pending is what the change does to one row.
+// pending is the part of a change that concerns one record.
 type pending struct {
 	row any // *store.Row[R] of an edited row
 	op  func() store.Op
@@ -37,7 +37,7 @@ func (s *Records) ApplyChange(ctx context.Context, dryRun *bool, plan func(*Chan
 	return s.CommitPlan(sc, dryRun, plan)
 }
 
-// CommitPlan is ApplyChange in a scope that is known.
+// CommitPlan does what ApplyChange does, in a given scope.
 func (s *Records) CommitPlan(sc Scope, dryRun *bool, plan func(*Change) error) error {
 	for {
 		c := NewChange(s, sc)

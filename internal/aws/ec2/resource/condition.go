@@ -16,7 +16,7 @@ func MetadataConditions(conditions map[string][]string, o record.InstanceMetadat
 	conditions["ec2:InstanceMetadataTags"] = []string{string(o.InstanceMetadataTags)}
 }
 
-// instanceConditions are what policies can ask about an instance.
+// instanceConditions sets the condition keys of an instance that policies can use.
 func (s *Records) instanceConditions(sc Scope, conditions map[string][]string, r record.Instance) {
 	conditions["ec2:InstanceType"] = []string{string(r.InstanceType)}
 	conditions["ec2:AvailabilityZone"] = []string{r.AvailabilityZone}

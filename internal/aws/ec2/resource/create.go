@@ -9,7 +9,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// Creation is what the calls that create something have in common.
+// Creation is the common part of the calls that create a resource.
 type Creation struct {
 	DryRun *bool
 	Tags   []types.TagSpecification

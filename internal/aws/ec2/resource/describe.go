@@ -16,7 +16,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// Query is what any Describe request asks.
+// Query is the common part of all Describe requests.
 type Query struct {
 	DryRun  *bool
 	IDs     []string
@@ -121,7 +121,7 @@ func DescribeItems[V any](ctx context.Context, q Query, idsParameter string, ite
 // fits one of the filter's, in which * stands for any text, ? for any character, and \ takes that meaning away.
 type Filters[V any] map[string]func(V) []string
 
-// compile is the test that all of wanted make together.
+// compile returns a function that reports whether a value passes all wanted filters.
 func (f Filters[V]) compile(wanted []types.Filter, tagged func(V) []types.Tag, g *Globs) (func(V) bool, error) {
 	if err := CheckFilters(wanted); err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func (f Filters[V]) compile(wanted []types.Filter, tagged func(V) []types.Tag, g
 	}, nil
 }
 
-// lookupValues is the function behind a filter's name; nil when there is no such filter.
+// lookupValues returns the function of the filter with a name; nil when there is no such filter.
 func (f Filters[V]) lookupValues(name string, tagged func(V) []types.Tag) func(V) []string {
 	if values, ok := f[name]; ok {
 		return values
@@ -236,7 +236,7 @@ func TimeFilter[V any](member func(V) *time.Time) func(V) []string {
 	}
 }
 
-// MergeFilters are all filters of several sets.
+// MergeFilters returns the union of several sets of filters.
 func MergeFilters[V any](sets ...Filters[V]) Filters[V] {
 	all := Filters[V]{}
 	for _, set := range sets {

@@ -14,8 +14,8 @@ import (
 const (
 	maxFilters      = 50
 	MaxFilterValues = 200
-	// MaxGlobSteps is how many characters are compared for a request: a second of a processor. Patterns with many
-	// wildcards need a product of their length and that of each value.
+	// MaxGlobSteps is the maximum number of character comparisons for a request: about a second of processor time.
+	// Patterns with many wildcards need a product of their length and that of each value.
 	MaxGlobSteps = 200_000_000
 )
 

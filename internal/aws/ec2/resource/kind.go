@@ -23,10 +23,10 @@ type Kind[R interface{ Identity() record.EC2Resource }] struct {
 	VPC func(R) string
 }
 
-// View is how the resources of a kind are shown, as V.
+// View describes the representation of the resources of a kind as V.
 type View[R interface{ Identity() record.EC2Resource }, V any] struct {
 	Kind[R]
-	// Show is how a row looks in the API.
+	// Show converts a record to its representation in the API.
 	Show func(Scope, R) V
 	// ShowAll is Show for many rows, for kinds whose views list other resources: it lists them once. It is nil for others.
 	ShowAll func(Scope) func(R) V
@@ -36,7 +36,7 @@ type View[R interface{ Identity() record.EC2Resource }, V any] struct {
 	Filters Filters[V]
 }
 
-// Naming is how a kind of resource and its ids are called.
+// Naming has the names of a kind of resource and of its IDs.
 type Naming struct {
 	Resource  types.ResourceType // in ARNs and tags: "internet-gateway"
 	Prefix    string             // of ids: "igw-"
@@ -91,7 +91,7 @@ func (k Kind[R]) Get(sc Scope, id string) (store.Row[R], error) {
 	return row, err
 }
 
-// GetRecord is Get for callers that need no revision.
+// GetRecord returns the record of Get, for callers that need no revision.
 func (k Kind[R]) GetRecord(sc Scope, id *string) (R, error) {
 	row, err := k.Get(sc, aws.ToString(id))
 	return row.Value, err
@@ -138,7 +138,7 @@ func (k Kind[R]) CheckExists(sc Scope, id string) error {
 	return err
 }
 
-// RequirePresent is Require.
+// RequirePresent calls Require.
 func (k Kind[R]) RequirePresent(c *Change, id string) error { return k.Require(c, id) }
 
 func (k Kind[R]) resolveVPC(sc Scope, id string) string {

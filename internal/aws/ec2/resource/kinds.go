@@ -166,7 +166,7 @@ func (r *Records) setKinds() {
 	}
 }
 
-// resourceKinds are all kinds of resources that exist on their own, for tags and targets.
+// resourceKinds returns all kinds of resources that exist on their own, for tags and targets.
 func (s *Records) resourceKinds() []AnyKind {
 	return []AnyKind{
 		s.VPCs, s.Subnets, s.SecurityGroups, s.RouteTables, s.InternetGateways, s.EgressOnlyInternetGateways,

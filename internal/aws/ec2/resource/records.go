@@ -12,7 +12,7 @@ import (
 type Records struct {
 	Store *store.Store
 	Now   func() time.Time
-	// PublicRange is where public addresses come from, all but its first 256.
+	// PublicRange is the range from which public addresses are allocated, all but its first 256.
 	PublicRange netip.Prefix
 	// EnsureDefaults creates what every account finds in a region: default DHCP options and a default VPC.
 	EnsureDefaults func(Scope) error

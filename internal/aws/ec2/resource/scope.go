@@ -14,7 +14,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// Scope is what a call works in: its account, its region and who calls.
+// Scope is the scope of a call: its account, its region and its caller.
 type Scope struct {
 	context.Context
 	Account string

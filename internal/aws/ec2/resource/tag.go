@@ -20,7 +20,7 @@ func (s *Records) ListTags(sc Scope, id string) []types.Tag {
 	return TagList(MustRead(s.Tags.Get(sc, sc.Key(id))).Value.Tags)
 }
 
-// ListTagSet is ListTags for the resources of which AWS shows an empty set, too.
+// ListTagSet returns the same as ListTags, for the resources of which AWS shows an empty set, too.
 func (s *Records) ListTagSet(sc Scope, id string) []types.Tag {
 	if tags := s.ListTags(sc, id); tags != nil {
 		return tags
@@ -135,5 +135,5 @@ func ReservedTag(key *string) bool {
 	return strings.HasPrefix(strings.ToLower(aws.ToString(key)), "aws:")
 }
 
-// MaxTags is how many tags a resource may have, beside those that AWS services put there.
+// MaxTags is the maximum number of tags of a resource, without those that AWS services add.
 const MaxTags = 50

@@ -85,7 +85,7 @@ func targeting[In any](
 	}
 }
 
-// touched are the resources that a request names, each once.
+// touched returns the resources that a request names, each once, as authorization targets.
 func (s *Records) touched(sc Scope, action string, request any) ([]wire.Target, error) {
 	behind, err := s.idsBehind(sc, request)
 	if err != nil {
@@ -104,7 +104,7 @@ type namedID struct {
 	id       string
 }
 
-// requestIDs are the ids of resources in a request.
+// requestIDs returns the IDs of resources in a request.
 func requestIDs(input any) []namedID {
 	var ids []namedID
 	v := reflect.Indirect(reflect.ValueOf(input))
@@ -190,7 +190,8 @@ func AddRequestTags(conditions map[string][]string, tags []types.Tag) {
 	}
 }
 
-// createTargets are what a request creates: the new resource and, when it is tagged at once, ec2:CreateTags on it.
+// createTargets returns what a request creates, as authorization targets: the new resource and, when it is tagged at
+// once, ec2:CreateTags on it.
 func (s *Records) createTargets(sc Scope, action string, resource types.ResourceType, input any) []wire.Target {
 	var tags []types.Tag
 	if specifications := reflect.Indirect(reflect.ValueOf(input)).FieldByName(

@@ -14,9 +14,9 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// idsBehind are the ids of resources that a request names by something else: a group's or a key's name, a public
-// address, an association, an attachment. A policy about the resource must hold however it is named. What does not
-// exist has no id; the operation says so.
+// idsBehind returns the IDs of resources that a request names by something other than an ID: a group's or a key's name,
+// a public address, an association, an attachment. A policy about the resource must apply however it is named. What
+// does not exist has no ID; the operation reports that.
 func (s *Records) idsBehind(sc Scope, input any) ([]namedID, error) {
 	ids, err := s.lookUpNames(sc, input)
 	var refused *wire.Error
@@ -162,7 +162,7 @@ func (s *Records) lookUpNames(sc Scope, input any) ([]namedID, error) {
 	return nil, nil
 }
 
-// associationTargets are the route table of an association and the subnet or gateway that it is for.
+// associationTargets returns the route table of an association and the subnet or gateway that it is for.
 func (s *Records) associationTargets(sc Scope, association string) ([]namedID, error) {
 	if association == "" {
 		return nil, nil

@@ -65,7 +65,7 @@ func newDefaultVPC(c *resource.Change, id, dhcpOptionsID string) {
 	}
 }
 
-// defaultSubnetRange is the i-th /20 of the default VPC.
+// defaultSubnetRange returns the i-th /20 of the default VPC.
 func defaultSubnetRange(i int) netip.Prefix {
 	a := defaultVPCRange.Addr().As4()
 	a[2] = byte(i << 4)

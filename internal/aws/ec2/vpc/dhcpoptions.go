@@ -66,8 +66,8 @@ func claimDHCPOptions(c *resource.Change, id string) error {
 	return c.DHCPOptions.ClaimRecord(c, id)
 }
 
-// firstDHCPOptions are the options of a new VPC, claimed: the default ones of the region, or none when their owner
-// deleted them.
+// firstDHCPOptions claims the options of a new VPC: the default ones of the region, or none when their owner deleted
+// them.
 func firstDHCPOptions(c *resource.Change, region record.EC2Region) (string, error) {
 	err := claimDHCPOptions(c, region.DefaultDHCPOptionsID)
 	var refused *wire.Error
@@ -77,7 +77,7 @@ func firstDHCPOptions(c *resource.Change, region record.EC2Region) (string, erro
 	return region.DefaultDHCPOptionsID, err
 }
 
-// dhcpLimits is how many values each DHCP option may have.
+// dhcpLimits is the maximum number of values of each DHCP option.
 // https://docs.aws.amazon.com/vpc/latest/userguide/DHCPOptionSet.html
 var dhcpLimits = map[string]int{
 	"domain-name": 1, "domain-name-servers": 4, "ntp-servers": 4, "netbios-name-servers": 4, "netbios-node-type": 1,

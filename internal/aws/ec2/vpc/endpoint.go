@@ -192,7 +192,7 @@ func (s *Service) CreateVpcEndpoint(ctx context.Context, in *ec2.CreateVpcEndpoi
 	return &ec2.CreateVpcEndpointOutput{VpcEndpoint: out, ClientToken: in.ClientToken}, err
 }
 
-// servicePrefixList is the prefix list of the service behind a gateway endpoint.
+// servicePrefixList returns the ID of the prefix list of the service behind a gateway endpoint.
 func servicePrefixList(sc resource.Scope, e record.VPCEndpoint) string {
 	lists := sc.PrefixLists()
 	i := slices.IndexFunc(lists, func(l resource.PrefixList) bool { return l.Name == e.ServiceName })

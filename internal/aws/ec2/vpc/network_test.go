@@ -15,7 +15,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/eventually"
 )
 
-// listRoutes is what a route table says: destination to target, with a * for a black hole.
+// listRoutes returns the routes of a route table: destination to target, with a * for a black hole.
 func listRoutes(w *ec2test.Fixture, table string) map[string]string {
 	w.T.Helper()
 	all := map[string]string{}

@@ -146,7 +146,7 @@ func openEntries() []record.NetworkACLEntry {
 	}
 }
 
-// defaultACL is the id of the default network ACL of a VPC.
+// defaultACL returns the ID of the default network ACL of a VPC.
 func defaultACL(s *resource.Records, c *resource.Change, vpcID string) (string, error) {
 	found, err := s.NetworkACLs.List(c.Scope, func(r record.NetworkACL) bool { return r.VPCID == vpcID && r.Default })
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
-// prefixListItems are the lists with the given ids, or all, as view shows them.
+// prefixListItems returns the lists with the given IDs, or all, as view shows them.
 func prefixListItems[V any](
 	sc resource.Scope,
 	ids []string,

@@ -59,7 +59,7 @@ func (s *Service) viewRoute(sc resource.Scope, vpcID string, r record.Route) typ
 	return v
 }
 
-// routeRequest is what the calls about one route have in common.
+// routeRequest is the common part of the requests about one route.
 type routeRequest struct {
 	table                  *string
 	cidr, ipv6, prefixList *string
@@ -72,7 +72,7 @@ type routeTargets struct {
 	peering, transit, carrier, localGateway, coreNetwork, odb      *string
 }
 
-// destination is the route's destination in canonical form.
+// destination returns the route's destination in canonical form.
 func (q routeRequest) destination(sc resource.Scope) (string, error) {
 	given := 0
 	for _, d := range []*string{q.cidr, q.ipv6, q.prefixList} {
@@ -99,7 +99,8 @@ func (q routeRequest) destination(sc resource.Scope) (string, error) {
 	return list.ID, err
 }
 
-// routeTarget is the target that a request names for a route of a VPC, which exists and is the VPC's.
+// routeTarget returns the target that a request names for a route of a VPC. The target must exist and belong to the
+// VPC.
 func routeTarget(c *resource.Change, tableID, vpcID string, t routeTargets) (string, error) {
 	given := slices.DeleteFunc([]*string{t.gateway, t.egressOnly, t.nat, t.networkInterface, t.instance, t.endpoint,
 		t.peering, t.transit, t.carrier, t.localGateway, t.coreNetwork, t.odb},

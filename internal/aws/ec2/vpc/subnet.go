@@ -118,12 +118,12 @@ func viewSubnetIPv6(a record.CIDRAssociation,
 	}
 }
 
-// subnetsOf are the subnets of a VPC.
+// subnetsOf returns the subnets of a VPC.
 func subnetsOf(s *resource.Records, sc resource.Scope, vpcID string) ([]record.Subnet, error) {
 	return s.Subnets.List(sc, func(r record.Subnet) bool { return r.VPCID == vpcID })
 }
 
-// overlapping is the id of a subnet whose block overlaps with block, empty when there is none.
+// overlapping returns the ID of a subnet whose block overlaps with block; empty when there is none.
 func overlapping(subnets []record.Subnet, block netip.Prefix) string {
 	for _, r := range subnets {
 		if netip.MustParsePrefix(r.CIDR).Overlaps(block) || r.IPv6 != nil &&

@@ -174,8 +174,8 @@ func ipv4Block(cidr, parameter string) (netip.Prefix, error) {
 	return block.Masked(), nil
 }
 
-// newIPv6Block is a /56 of the documentation range, which is nobody's, so that nothing outside answers; and no other
-// VPC of any account has it, since all reach the internet by one router.
+// newIPv6Block returns a /56 of the documentation range, which nobody uses, so that nothing outside answers. No other
+// VPC of any account has the same block, since all reach the internet through one router.
 func newIPv6Block(c *resource.Change) (record.CIDRAssociation, error) {
 	all, err := c.VPCs.Table.List(store.Unmetered(c), "")
 	if err != nil {

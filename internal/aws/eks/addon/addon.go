@@ -51,7 +51,7 @@ func (s *Service) Register(mux *wire.Mux) {
 	}
 }
 
-// observe is what was last seen of an add-on (nothing, for a new one) and its newest update (nothing, for one that was
+// observe returns the observed state of an add-on (zero for a new one) and its newest update (zero for one that was
 // never updated).
 func (s *Service) observe(
 	ctx context.Context, a record.Addon,
@@ -66,12 +66,12 @@ func (s *Service) observe(
 	return state, last, err
 }
 
-// clusterOf is as much of an add-on's cluster as finds what belongs to it.
+// clusterOf returns an add-on's cluster, with the fields that identify it and what belongs to it.
 func clusterOf(a record.Addon) record.Cluster {
 	return record.Cluster{Account: a.Account, Region: a.Region, Name: a.Cluster, ID: a.ClusterID}
 }
 
-// status is an add-on's status, from what is wanted, what was observed, and the newest update.
+// status returns an add-on's status, from the desired state, the observed state, and the newest update.
 func status(a record.Addon, state record.AddonState, last record.Update) types.AddonStatus {
 	judged := state.Change == a.Change
 	switch {
@@ -93,7 +93,7 @@ func status(a record.Addon, state record.AddonState, last record.Update) types.A
 	return types.AddonStatusActive
 }
 
-// describe is the add-on as the API shows it.
+// describe returns the add-on as the API shows it.
 func (s *Service) describe(ctx context.Context, a record.Addon) (*types.Addon, error) {
 	state, last, err := s.observe(ctx, a)
 	if err != nil {

@@ -110,7 +110,7 @@ func (s *Service) mustHaveFailed(ctx context.Context, a record.Addon, about exce
 	return nil
 }
 
-// newAddon is the add-on that a request asks for, checked; but for its pod identity associations.
+// newAddon validates a request and returns the add-on that it asks for, without its pod identity associations.
 func (s *Service) newAddon(
 	ctx context.Context, c record.Cluster, about exception.About, in *eks.CreateAddonInput,
 ) (record.Addon, error) {

@@ -17,7 +17,7 @@ type fixture struct{ *ekstest.Fixture }
 
 func newFixture(t testing.TB) fixture { return fixture{ekstest.New(t)} }
 
-// versions are those of an add-on for Kubernetes 1.35, newest first.
+// versions returns the versions of an add-on for Kubernetes 1.35, newest first.
 func (w fixture) versions(addon string) []string {
 	w.T.Helper()
 	a, ok := w.Catalog.Addon(addon)
@@ -36,7 +36,7 @@ func (w fixture) versions(addon string) []string {
 	return all
 }
 
-// defaultVersion is what CreateAddon takes for Kubernetes 1.35.
+// defaultVersion returns the version that CreateAddon takes for Kubernetes 1.35.
 func (w fixture) defaultVersion(addon string) string {
 	a, _ := w.Catalog.Addon(addon)
 	v, _ := a.Default("1.35")
@@ -86,8 +86,8 @@ func (w fixture) addonRow(cluster, name string) record.Addon {
 	return row.Value
 }
 
-// keepAddon is the controller carrying out what is wanted of an add-on, and writing what it saw. It may see something
-// else.
+// keepAddon stands for the controller: it carries out the desired state of an add-on, and writes the observed state,
+// which saw may change.
 func (w fixture) keepAddon(cluster, name string, saw ...func(*record.AddonState)) {
 	w.T.Helper()
 	a := w.addonRow(cluster, name)
@@ -98,14 +98,14 @@ func (w fixture) keepAddon(cluster, name string, saw ...func(*record.AddonState)
 	ekstest.Put(w.T, record.AddonStates(w.Store), a.Key(), state)
 }
 
-// failed is what the controller sees when an add-on conflicts with what is there.
+// failed changes the observed state to that of an add-on that conflicts with existing objects.
 func failed(s *record.AddonState) {
 	s.Created, s.Failed, s.Applied = false, true, record.AddonConfig{}
 	s.Issues = []types.AddonIssue{{Code: types.AddonIssueCodeConfigurationConflict,
 		Message: aws.String("Apply failed with 2 conflicts"), ResourceIds: []string{"daemonset.apps/aws-node"}}}
 }
 
-// endAddonUpdate is the controller ending the update of an add-on.
+// endAddonUpdate stands for the controller that ends the update of an add-on.
 func (w fixture) endAddonUpdate(cluster, name string, status types.UpdateStatus) {
 	w.T.Helper()
 	w.Finish(cluster, w.addonRow(cluster, name).LastUpdateID, status)

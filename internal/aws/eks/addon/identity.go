@@ -22,7 +22,7 @@ import (
 // https://docs.aws.amazon.com/eks/latest/userguide/pod-id-role.html
 const podsPrincipal = "pods.eks.amazonaws.com"
 
-// roleOf is the role with an ARN that a request names for an add-on.
+// roleOf parses the ARN of a role that a request names for an add-on.
 func roleOf(about exception.About, member, arn string) (principal.Principal, error) {
 	p, ok := principal.Parse(arn)
 	if !ok || p.Kind != "role" {
@@ -31,8 +31,8 @@ func roleOf(about exception.About, member, arn string) (principal.Principal, err
 	return p, nil
 }
 
-// serviceAccountRole is the role for an add-on's service account, which the caller must be allowed to pass. Whether it
-// exists and lets the service account assume it, shows when it is used, as on AWS.
+// serviceAccountRole returns the role for an add-on's service account, which the caller must be allowed to pass. It
+// does not check whether the role exists and lets the service account assume it: as on AWS, that shows when it is used.
 // https://docs.aws.amazon.com/eks/latest/userguide/iam-roles-for-service-accounts.html
 func (s *Service) serviceAccountRole(
 	ctx context.Context, a record.Addon, about exception.About, v catalog.Version, arn *string,
@@ -54,7 +54,7 @@ func (s *Service) serviceAccountRole(
 	return *arn, principal.PassRole(ctx, p, principal.EKS, a.ARN())
 }
 
-// associationsOf are the pod identity associations that an add-on owns.
+// associationsOf returns the pod identity associations that an add-on owns.
 func (s *Service) associationsOf(
 	ctx context.Context, a record.Addon,
 ) ([]store.Row[record.PodIdentityAssociation], error) {
@@ -67,8 +67,8 @@ func (s *Service) associationsOf(
 	), nil
 }
 
-// associate has an add-on own the wanted pod identity associations and no others, and returns what is to be written
-// with the add-on. The caller needs the permissions of the operations that would do the same.
+// associate changes the pod identity associations that an add-on owns to the wanted ones, and returns the operations to
+// write with the add-on. The caller needs the permissions of the operations that would do the same.
 // https://docs.aws.amazon.com/eks/latest/userguide/add-ons-iam.html
 func (s *Service) associate(
 	ctx context.Context, a *record.Addon, about exception.About, wanted []types.AddonPodIdentityAssociations,
@@ -133,7 +133,8 @@ func (s *Service) associate(
 	return ops, nil
 }
 
-// rolesOfPods are the wanted roles by service account, all of which a version of the add-on has.
+// rolesOfPods returns the wanted roles by service account. It refuses service accounts that no version of the add-on
+// has.
 func (s *Service) rolesOfPods(
 	about exception.About, version string, wanted []types.AddonPodIdentityAssociations,
 ) (map[string]principal.Principal, error) {
@@ -208,7 +209,7 @@ func (s *Service) checkPodRole(
 	return nil
 }
 
-// newAssociationID is "a-" and seventeen letters and digits.
+// newAssociationID returns "a-" and seventeen letters and digits.
 func newAssociationID() string {
 	const symbols = "0123456789abcdefghijklmnopqrstuvwxyz"
 	id := make([]byte, 17)

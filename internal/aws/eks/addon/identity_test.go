@@ -16,7 +16,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// associations are the pod identity associations of a cluster: the ID and the role by service account.
+// associations returns the pod identity associations of a cluster: the ID and the role by service account.
 func (w fixture) associations(cluster string) (ids, roles map[string]string) {
 	w.T.Helper()
 	ids, roles = map[string]string{}, map[string]string{}

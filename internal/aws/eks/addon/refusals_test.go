@@ -13,7 +13,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// badAddon is a bad CreateAddon: a good one of acme_storage with an edit.
+// badAddon returns a bad CreateAddon: a good one of acme_storage with an edit.
 func badAddon(edits ...func(*eks.CreateAddonInput)) ekstest.Call {
 	return func(ctx context.Context, c *eks.Client) error {
 		in := &eks.CreateAddonInput{ClusterName: aws.String("c"), AddonName: aws.String("acme_storage")}
@@ -47,7 +47,7 @@ func badNamespace(name string) ekstest.Call {
 	})
 }
 
-// pairs are pod identity associations: service account, role, service account, role, ...
+// pairs returns pod identity associations: service account, role, service account, role, ...
 func pairs(words ...string) []types.AddonPodIdentityAssociations {
 	out := []types.AddonPodIdentityAssociations{}
 	for i := 0; i < len(words); i += 2 {

@@ -81,7 +81,8 @@ func (s *Service) UpdateAddon(ctx context.Context, in *eks.UpdateAddonInput) (*e
 	return &eks.UpdateAddonOutput{Update: update}, nil
 }
 
-// nextConfig is what an add-on is to be after an update, checked; but for its pod identity associations.
+// nextConfig validates an update and returns the configuration of the add-on after it, without its pod identity
+// associations.
 func (s *Service) nextConfig(
 	ctx context.Context,
 	a record.Addon,
@@ -109,7 +110,7 @@ func (s *Service) nextConfig(
 	return now, err
 }
 
-// updateParams are the parameters of an update object: what the request says.
+// updateParams returns the parameters of an update object, from the request.
 func updateParams(in *eks.UpdateAddonInput) []types.UpdateParam {
 	var params []types.UpdateParam
 	said := func(kind types.UpdateParamType, value *string) {

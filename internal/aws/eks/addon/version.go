@@ -15,14 +15,13 @@ import (
 	"github.com/coracle-eks/coracle/internal/catalog"
 )
 
-// Catalog is what is known about add-ons: *[catalog.Catalog].
+// Catalog is the catalog of add-ons: *[catalog.Catalog].
 type Catalog interface {
 	Addons() []catalog.Addon
 	Addon(name string) (catalog.Addon, bool)
 }
 
-// version is the version that a request asks for, or the default one, of an add-on for a cluster of that Kubernetes
-// version.
+// version returns the requested version, or the default one, of an add-on for a cluster of that Kubernetes version.
 func (s *Service) version(
 	about exception.About, kubernetes string, asked *string,
 ) (catalog.Addon, catalog.Version, error) {
@@ -109,7 +108,7 @@ func among(filter []string, value string) bool {
 	return len(filter) == 0 || slices.Contains(filter, value)
 }
 
-// compatibilities are the Kubernetes versions that a version is for; of those only the wanted one, if one is.
+// compatibilities returns the Kubernetes versions that a version is for; only the wanted one, if one is given.
 func compatibilities(v catalog.Version, wanted *string) []types.Compatibility {
 	var all []types.Compatibility
 	for _, c := range v.Compatibilities {

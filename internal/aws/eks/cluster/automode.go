@@ -7,7 +7,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/eks/exception"
 )
 
-// autoMode is what a request says of EKS Auto Mode, in the three places where the API keeps it.
+// autoMode is the configuration of EKS Auto Mode in a request, from the three places where the API has it.
 type autoMode struct {
 	compute       *types.ComputeConfigRequest
 	storage       *types.StorageConfigRequest

@@ -36,7 +36,7 @@ type Nodegroups interface {
 	TooOldFor(ctx context.Context, version string, c record.Cluster) (string, error)
 }
 
-// Options are what a Service needs.
+// Options configures a Service.
 type Options struct {
 	Records       *resource.Records
 	Principals    *principal.Directory
@@ -154,7 +154,7 @@ func (s *Service) ListClusters(ctx context.Context, in *eks.ListClustersInput) (
 	return &eks.ListClustersOutput{Clusters: names, NextToken: next}, nil
 }
 
-// servedVersion is the minor version that describe shows: as on EKS the old one until an upgrade has succeeded.
+// servedVersion returns the minor version that describe shows: as on EKS the old one until an upgrade has succeeded.
 func servedVersion(c record.Cluster, last record.Update) string {
 	if last.Type == types.UpdateTypeVersionUpdate && last.Status == types.UpdateStatusInProgress {
 		return last.PreviousVersion
@@ -162,7 +162,7 @@ func servedVersion(c record.Cluster, last record.Update) string {
 	return c.WantedVersion(last)
 }
 
-// describe is the cluster as the API shows it.
+// describe returns the cluster as the API shows it.
 func (s *Service) describe(ctx context.Context, c record.Cluster) (*types.Cluster, error) {
 	cp, last, err := s.Observe(ctx, c)
 	if err != nil {
@@ -211,7 +211,7 @@ func (s *Service) describe(ctx context.Context, c record.Cluster) (*types.Cluste
 	return out, nil
 }
 
-// platformVersion is the EKS platform version that goes with a minor version.
+// platformVersion returns the EKS platform version of a minor version.
 func platformVersion(version string) string {
 	v, _ := kubernetes.Lookup(version)
 	return v.PlatformVersion

@@ -79,7 +79,7 @@ func (s *Service) UpdateClusterConfig(
 	return &eks.UpdateClusterConfigOutput{Update: update}, nil
 }
 
-// updateType is the one thing that a request changes.
+// updateType returns the one setting that a request changes.
 func updateType(in *eks.UpdateClusterConfigInput) (types.UpdateType, error) {
 	name := aws.ToString(in.Name)
 	var kinds []types.UpdateType

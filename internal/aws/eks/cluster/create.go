@@ -27,7 +27,7 @@ func (s *Service) createHandlers() []wire.Handler {
 	}
 }
 
-// createTargets is the cluster that a request would create.
+// createTargets returns the cluster that a request would create, as its authorization target.
 func createTargets(ctx context.Context, action string, in *eks.CreateClusterInput) ([]wire.Target, error) {
 	t := resource.NewTarget(action, resource.PlaceOf(ctx).ClusterARN(aws.ToString(in.Name)))
 	setCreate(t.Conditions, in)
@@ -83,7 +83,7 @@ func (s *Service) createdBefore(
 	return s.describeCreated(ctx, row.Value)
 }
 
-// describeCreated is the answer to CreateCluster. Unlike DescribeCluster it repeats what only creation can say.
+// describeCreated returns the response to CreateCluster. Unlike DescribeCluster it repeats what only creation can set.
 func (s *Service) describeCreated(ctx context.Context, c record.Cluster) (*eks.CreateClusterOutput, error) {
 	out, err := s.describe(ctx, c)
 	if err != nil {
@@ -93,7 +93,7 @@ func (s *Service) describeCreated(ctx context.Context, c record.Cluster) (*eks.C
 	return &eks.CreateClusterOutput{Cluster: out}, nil
 }
 
-// newCluster is the cluster that a request asks for, checked. (wire has checked the form of its name.)
+// newCluster validates a request and returns the cluster that it asks for. (wire has checked the form of its name.)
 func (s *Service) newCluster(ctx context.Context, in *eks.CreateClusterInput) (record.Cluster, error) {
 	var (
 		at     = resource.PlaceOf(ctx)
@@ -181,15 +181,16 @@ func wantedVersion(name string, asked *string) (string, error) {
 	return *asked, nil
 }
 
-// newClusterID is 32 upper-case hexadecimal digits, as in the host name of an EKS endpoint.
+// newClusterID returns 32 upper-case hexadecimal digits, as in the host name of an EKS endpoint.
 func newClusterID() string {
 	var id [16]byte
 	rand.Read(id[:])
 	return strings.ToUpper(hex.EncodeToString(id[:]))
 }
 
-// accessConfig is how a new cluster knows its users. Coracle's default is what the console of AWS chooses,
-// API_AND_CONFIG_MAP, where the API of AWS still chooses CONFIG_MAP.
+// accessConfig returns the authentication mode of a new cluster, and whether its creator becomes an administrator.
+// Coracle's default is what the console of AWS chooses, API_AND_CONFIG_MAP, where the API of AWS still chooses
+// CONFIG_MAP.
 func accessConfig(name string, in *types.CreateAccessConfigRequest) (types.AuthenticationMode, bool, error) {
 	mode, admin := types.AuthenticationModeApiAndConfigMap, true
 	if in != nil {

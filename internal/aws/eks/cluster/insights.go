@@ -23,7 +23,7 @@ import (
 // https://docs.aws.amazon.com/eks/latest/userguide/cluster-insights.html
 const clusterHealthInsight = "Cluster health issues"
 
-// upgradeInsights are the checks before an upgrade of the cluster to the next minor version; none when there is no
+// upgradeInsights returns the checks before an upgrade of the cluster to the next minor version; none when there is no
 // newer one.
 func upgradeInsights(c record.Cluster, cp record.ControlPlane) []types.Insight {
 	next, ok := nextVersion(c.Version)

@@ -20,7 +20,7 @@ var logTypes = []types.LogType{
 	types.LogTypeScheduler,
 }
 
-// applyLogging is the enabled log types after a request; types that it doesn't name stay as they are.
+// applyLogging returns the enabled log types after a request; types that it doesn't name do not change.
 func applyLogging(cluster string, enabled []types.LogType, in *types.Logging) ([]types.LogType, error) {
 	if in == nil {
 		return enabled, nil

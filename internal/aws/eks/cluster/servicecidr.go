@@ -98,8 +98,8 @@ func (s *Service) chooseServiceCIDR(
 	return nil
 }
 
-// defaultServiceCIDR is 10.100.0.0/16, or 172.20.0.0/16 when the VPC has addresses in 10.0.0.0/8; the other one if the
-// VPC overlaps with that, and none if it overlaps with both.
+// defaultServiceCIDR returns 10.100.0.0/16, or 172.20.0.0/16 when the VPC has addresses in 10.0.0.0/8; the other one if
+// the VPC overlaps with that, and none if it overlaps with both.
 func defaultServiceCIDR(vpc []netip.Prefix) (cidr string, ok bool) {
 	overlaps := func(block netip.Prefix) bool { return slices.ContainsFunc(vpc, block.Overlaps) }
 	choices := []string{serviceCIDRIn10, serviceCIDRIn172}

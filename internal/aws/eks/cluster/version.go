@@ -108,8 +108,8 @@ func (s *Service) UpdateClusterVersion(
 	return &eks.UpdateClusterVersionOutput{Update: update}, nil
 }
 
-// supportType is the upgrade policy of a new cluster: EXTENDED unless asked otherwise, which is possible as long as the
-// version is in standard support.
+// supportType returns the upgrade policy of a new cluster: EXTENDED unless the request sets another, which is possible
+// as long as the version is in standard support.
 func (s *Service) supportType(cluster, version string, in *types.UpgradePolicyRequest) (types.SupportType, error) {
 	if in == nil || in.SupportType == "" {
 		return types.SupportTypeExtended, nil
@@ -196,7 +196,7 @@ func (s *Service) DescribeClusterVersions(
 	return &eks.DescribeClusterVersionsOutput{ClusterVersions: page, NextToken: next}, nil
 }
 
-// newestFirst is a key that sorts versions from the newest to the oldest.
+// newestFirst returns a key that sorts versions from the newest to the oldest.
 func newestFirst(v types.ClusterVersionInformation) string {
 	return strconv.Itoa(100000 - kubernetes.MinorNumber(aws.ToString(v.ClusterVersion)))
 }

@@ -185,8 +185,8 @@ func reservedForPrivateUse(p netip.Prefix) bool {
 		a.IsUnspecified() && p.Bits() > 0
 }
 
-// publicAccessCIDRs are the blocks that may use the public endpoint: everyone unless the owner said otherwise, nobody
-// when there is no such endpoint.
+// publicAccessCIDRs returns the blocks that may use the public endpoint: all addresses unless the owner restricts them,
+// none when there is no such endpoint.
 func publicAccessCIDRs(c record.Cluster) []string {
 	switch {
 	case !c.EndpointPublicAccess:
@@ -199,7 +199,7 @@ func publicAccessCIDRs(c record.Cluster) []string {
 	return []string{anywhere4}
 }
 
-// vpcConfig is a cluster's resourcesVpcConfig.
+// vpcConfig returns a cluster's resourcesVpcConfig.
 func vpcConfig(c record.Cluster, cp record.ControlPlane) *types.VpcConfigResponse {
 	return &types.VpcConfigResponse{
 		VpcId:                  new(c.VPCID),
@@ -287,7 +287,7 @@ func sameSet(a, b []string) bool {
 	return slices.Equal(slices.Compact(a), slices.Compact(b))
 }
 
-// vpcPrefixes are the blocks of a VPC.
+// vpcPrefixes returns the blocks of a VPC.
 func (s *Service) vpcPrefixes(ctx context.Context, c record.Cluster) (v4, v6 []netip.Prefix, err error) {
 	row, err := s.vpcs.Get(ctx, record.EC2Key(c.Account, c.Region, c.VPCID))
 	if err != nil {
@@ -383,7 +383,7 @@ func (s *Service) remoteNetwork(
 	}, nil
 }
 
-// networksOf is what a cluster's remoteNetworkConfig would look like in a request.
+// networksOf returns a cluster's remoteNetworkConfig as it would be in a request.
 func networksOf(r *types.RemoteNetworkConfigResponse) string {
 	if r == nil {
 		return resource.JSON(map[string]any{"remoteNodeNetworks": []string{}, "remotePodNetworks": []string{}})
