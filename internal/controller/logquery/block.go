@@ -12,7 +12,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/logs/insights/value"
 )
 
-// scan is what one goroutine of a query uses to look at blocks, one after the other.
+// scan is the state of one goroutine of a query that reads blocks, one after the other.
 type scan struct {
 	e       *execution
 	plan    *insights.Plan
@@ -34,7 +34,7 @@ type scan struct {
 	free    []bitmap // for use again
 }
 
-// column is what the block at hand has of a field.
+// column is the content of the current block for a field.
 type column struct {
 	looked bool
 	kept   *events.Column // nil: the messages must be read
@@ -133,7 +133,7 @@ func (s *scan) pushRows(ctx context.Context, selected bitmap) error {
 	return nil
 }
 
-// overlap is an estimate of which part of the block is in the query's time, 0 only when certainly none is.
+// overlap estimates which part of the block is in the query's time range. It returns 0 only when certainly no part is.
 func (s *scan) overlap(b *events.Block) float64 {
 	first, last := b.MinTime(), b.MaxTime()
 	part := 0.0
@@ -335,7 +335,7 @@ func (s *scan) wordsHelp(c *insights.Condition) bool {
 		s.columns[c.Field].kept == nil)
 }
 
-// loadColumn is what the block has of a field, which is not one of the system's.
+// loadColumn returns the content of the block for a field, which is not one of the system's.
 func (s *scan) loadColumn(field int) (*column, error) {
 	c := &s.columns[field]
 	if c.looked || s.e.noColumns {
@@ -357,7 +357,7 @@ func (s *scan) loadColumn(field int) (*column, error) {
 	return c, nil
 }
 
-// decodeValue is the value of a code, which is read from JSON once in a block.
+// decodeValue returns the value of a code. It parses the JSON of each code once in a block.
 func (c *column) decodeValue(code uint16) value.Value {
 	if code == events.NoValue {
 		return value.Value{}

@@ -24,7 +24,7 @@ type event struct {
 	err    error // why a value could not be read
 }
 
-// kind is where a field comes from.
+// kind is the source of a field.
 type kind uint8
 
 const (
@@ -43,7 +43,7 @@ var systemFields = map[string]kind{
 	"@log": logGroup, "@ptr": pointer,
 }
 
-// maxDocuments is how many documents an event holds.
+// maxDocuments is the maximum number of documents of an event.
 const maxDocuments = 16
 
 // documentOf is a document for a combination of fields.

@@ -36,7 +36,7 @@ type execution struct {
 	rowsNext time.Time                 // when they may be made again
 }
 
-// progress is what a query has done so far.
+// progress is the progress of a query.
 type progress struct {
 	matched, scanned, scannedBytes, skipped, skippedBytes, groups atomic.Int64
 }
@@ -196,8 +196,8 @@ func (e *execution) openSnapshot(ctx context.Context, plan *insights.Plan, name 
 	return view, src, nil
 }
 
-// partial are the first rows so far. They are made again when that would not take more than a tenth of the
-// query's time.
+// partial returns the first rows so far. It computes them anew only when that takes no more than a tenth of the query's
+// time.
 func (e *execution) partial() ([][]logstypes.ResultField, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -220,7 +220,7 @@ func (e *execution) partial() ([][]logstypes.ResultField, error) {
 	return e.rows, nil
 }
 
-// partialResult is the result so far, while no scan goes on.
+// partialResult returns the result so far, while no scan is running.
 func (e *execution) partialResult() (*insights.Result, bool) {
 	workers := make([]*insights.Worker, len(e.scans))
 	for i, s := range e.scans {

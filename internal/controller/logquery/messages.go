@@ -45,14 +45,14 @@ type found struct {
 	blocks []*events.Block
 }
 
-// place is where in a results' file a message is: in which chunk, and where in that.
+// place is the place of a message in a file of results: the chunk, and the offset in the chunk.
 type place struct{ chunk, at, size int }
 
 // chunk is the length of a run of messages, compressed in the file and as it is.
 type chunk struct{ size, raw int }
 
-// chunkBytes is how many bytes of messages make a chunk, unless one message is longer. Who reads one page of
-// rows decompresses the chunks of its messages.
+// chunkBytes is the size of a chunk of messages, unless one message is longer. Reading one page of rows decompresses
+// the chunks of its messages.
 const chunkBytes = 256 << 10
 
 // messages are those that the rows of a result refer to, in a results' file.
@@ -176,8 +176,8 @@ const (
 	partialBlocks = 32      // that it decompresses for them
 )
 
-// firstRows are the first rows of a result as GetQueryResults shows them: all, unless they are long or their
-// messages far apart. It is for a query that still runs, and is asked for its results again and again.
+// firstRows returns the first rows of a result as GetQueryResults shows them: all, unless they are long or their
+// messages far apart. It serves a query that still runs, whose results are requested again and again.
 func (f *found) firstRows() ([][]logstypes.ResultField, error) {
 	type opened struct {
 		block int
@@ -236,7 +236,7 @@ func (f *found) firstRows() ([][]logstypes.ResultField, error) {
 	return rows, nil
 }
 
-// resultFields is a row as GetQueryResults shows it.
+// resultFields returns a row as GetQueryResults shows it.
 func resultFields(columns []string, row []value.Value) []logstypes.ResultField {
 	fields := make([]logstypes.ResultField, 0, len(row))
 	for c, v := range row {

@@ -30,7 +30,7 @@ var padding = func() string {
 	return string(b)
 }()
 
-// podEvent is an audit event of 20 KB, as those of pods are.
+// podEvent returns an audit event of 20 KB, as those of pods are.
 func podEvent(i int) string {
 	at := i * 7919 % (len(padding) - 20_000)
 	return fmt.Sprintf(`{"verb":"patch","objectRef":{"resource":"pods","name":"pod-%d"},"requestObject":"%s"}`, i,

@@ -94,7 +94,7 @@ func (l *logs) plain(q record.LogQuery, groups []record.LogGroup) ([][]logstypes
 	return all, nil
 }
 
-// randomMessage is a message of an audit log, a component, or somebody who tests the reader of JSON.
+// randomMessage returns a message of an audit log or a component, or JSON that tests the reader.
 func randomMessage(random *rand.Rand) string {
 	pick := func(of ...string) string { return of[random.IntN(len(of))] }
 	name := pick("aws-node", "aws-auth", "coredns", "aws", "node", fmt.Sprint("pod-", random.IntN(2000)))

@@ -163,7 +163,7 @@ func (l *logs) await(q record.LogQuery, what func(record.LogQueryRun) bool) (rec
 // counted lets an answer take what it needs.
 func counted(int64) error { return nil }
 
-// all is the page of everything.
+// all selects all rows.
 func all(rows int) (from, to int, err error) { return 0, rows, nil }
 
 func ended(run record.LogQueryRun) bool {
@@ -175,7 +175,7 @@ func (l *logs) end(q record.LogQuery) (record.LogQueryRun, [][]logstypes.ResultF
 	return l.await(q, ended)
 }
 
-// results are the rows of a query that must complete, one a line, without @ptr.
+// results returns the rows of a query that must complete, one a line, without @ptr.
 func (l *logs) results(text string, groups ...record.LogGroup) (record.LogQueryRun, []string) {
 	l.t.Helper()
 	run, rows := l.end(l.start(text, groups))

@@ -41,7 +41,7 @@ const (
 	resultsEnd    = 8 + 8 + 4
 )
 
-// errResults is what the errors wrap of a file that is not what writeResults wrote: the query must run again.
+// errResults is wrapped by the errors about a file that writeResults did not write: the query must run again.
 var errResults = errors.New("the file is not one of results, is of an earlier version of Coracle, or is damaged")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -238,7 +238,7 @@ func (r *results) readRows(from, to, most int, hold func(bytes int64) error) ([]
 	return t.rows, err
 }
 
-// table is what was read of the rows of a table.
+// table holds the rows of a table that were read.
 type table struct {
 	count, bytes int // how many they are, and what they take in memory
 	rows         [][]logstypes.ResultField

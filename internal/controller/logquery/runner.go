@@ -27,21 +27,21 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// Options are what a Runner works with. Store, Events and Dir are required.
+// Options configures a Runner. Store, Events and Dir are required.
 type Options struct {
 	Store  *store.Store
 	Events *events.Store
 	// Dir is the directory of the results' files; it is made when the controller starts.
 	Dir string
-	// Concurrent is how many queries run at once, and one more than how many of one account; each uses all processors.
-	// 0 is DefaultConcurrent.
+	// Concurrent is the number of queries that run at once, and one more than that of one account; each uses all
+	// processors. 0 is DefaultConcurrent.
 	Concurrent int64
-	// Memory is what one query may hold, in bytes; 0 is DefaultMemory.
+	// Memory is the memory limit of one query, in bytes; 0 is DefaultMemory.
 	Memory int64
-	// Page is how much text one answer of Results has, in bytes; the row that goes beyond is its last. 0 is
+	// Page is the size of the text of one answer of Results, in bytes; the row that exceeds it is the last. 0 is
 	// DefaultPage.
 	Page int
-	// Timeout is how long a query may run; 0 is 60 minutes, as on AWS.
+	// Timeout is the time that a query may run; 0 is 60 minutes, as on AWS.
 	// https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/cloudwatch_limits_cwl.html
 	Timeout time.Duration
 	Clock   clock.WithTicker // nil: the real one
@@ -56,10 +56,10 @@ const (
 	// DefaultPage has room for 10,000 events of 25 KB: clients made before results had pages get all of them. The rows
 	// of an answer are in memory as a whole, once; encoded they are sent as they are written.
 	DefaultPage = 256 << 20
-	// kept is how long results are available after a query has ended.
+	// kept is the time for which results are available after a query has ended.
 	// https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_GetQueryResults.html
 	kept = 7 * 24 * time.Hour
-	// waiting is how many queries may wait for their turn; StartQuery refuses more long before.
+	// waiting is the maximum number of queued queries; StartQuery refuses more long before.
 	waiting = 256
 )
 
@@ -201,7 +201,7 @@ var (
 	errTimeout = errors.New("the query ran too long")
 )
 
-// maxStarts is how often a query is started that never ended.
+// maxStarts is the maximum number of starts of a query that never ended.
 const maxStarts = 2
 
 var errInterrupted = fmt.Errorf("coracle was killed %d times while the query ran: ask for less time or fewer log "+
@@ -345,15 +345,17 @@ const startedSuffix = ".started"
 
 func (r *Runner) startedPath(id string) string { return r.resultsPath(id) + startedSuffix }
 
-// Results is how a query stands: while it is waiting or running, Status is Scheduled or Running, the
-// statistics are those so far and the rows, if any, are the first of those so far; then what it ended with.
-// page is told how many rows there are and says which are wanted, from <= i < to; without it none are. Rows
-// are as GetQueryResults shows them: the columns in order, without those that a row lacks, and @ptr last where
-// rows are events. Of those that are wanted it gives the first ones when they all are more than Options.Page.
-// hold is told what memory they take, in bytes, before they are read; its error is returned.
+// Results returns the status and results of a query. While the query is waiting or running, Status is Scheduled or
+// Running, the statistics are those so far and the rows, if any, are the first of those so far. After its end, they are
+// final.
 //
-// A Complete query whose file of results is gone (a restored backup has none), damaged, or of an earlier
-// version, is run again.
+// page gets the number of rows and returns which are wanted, from <= i < to; without it none are. Rows are as
+// GetQueryResults shows them: the columns in order, without those that a row lacks, and @ptr last where rows are
+// events. When the wanted rows exceed Options.Page together, Results returns the first ones. hold gets the memory that
+// they take, in bytes, before they are read; its error is returned.
+//
+// A Complete query whose file of results is gone (a restored backup has none), damaged, or of an earlier version, is
+// run again.
 func (r *Runner) Results(ctx context.Context, q record.LogQuery, page func(rows int) (from, to int, err error),
 	hold func(bytes int64) error) (record.LogQueryRun, [][]logstypes.ResultField, error) {
 	key := record.LogQueryKey(q.Account, q.Region, q.ID)

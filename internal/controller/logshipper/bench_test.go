@@ -16,7 +16,7 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 )
 
-// auditLine is an audit event of about 1.5 KB.
+// auditLine returns an audit event of about 1.5 KB.
 func auditLine(n int) string {
 	return fmt.Sprintf(
 		`{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"RequestResponse","auditID":"%036d","stage":"ResponseComplete","requestURI":"/api/v1/namespaces/default/pods/web-%d","verb":"patch","user":{"username":"kubernetes-admin","groups":["system:masters","system:authenticated"]},"sourceIPs":["127.0.0.1"],"userAgent":"kubectl/v1.35.4","objectRef":{"resource":"pods","namespace":"default","name":"web-%d","apiVersion":"v1"},"responseStatus":{"metadata":{},"code":200},"responseObject":{"kind":"Pod","text":%q},"requestReceivedTimestamp":"2026-11-21T10:36:40.123456Z","stageTimestamp":"2026-11-21T10:36:40.133456Z","annotations":{"authorization.k8s.io/decision":"allow","authorization.k8s.io/reason":""}}`, n, n, n, strings.Repeat("lorem ipsum ", 60)) + "\n"

@@ -23,18 +23,18 @@ type Logs interface {
 		*cloudwatchlogs.CreateLogStreamOutput, error)
 }
 
-// destination is where a shipment's events go.
+// destination is the log group and stream of a shipment.
 type destination struct {
 	group   events.GroupID // 0 until it was looked up
 	streams map[string]events.StreamID
 }
 
-// GroupName is the name of the log group of a cluster. Like the group itself it outlives the cluster.
+// GroupName returns the name of the log group of a cluster. Like the group itself it outlives the cluster.
 func GroupName(cluster string) string { return "/aws/eks/" + cluster + "/cluster" }
 
-// streamName is the name of a component's log stream. On EKS a control-plane instance has an ID of 32
-// lower-case hexadecimal digits, which its streams have in common; ours is one instance with the ID of
-// its cluster, from the first start to the last, upgrades included.
+// streamName returns the name of a component's log stream. On EKS a control-plane instance has an ID of 32 lower-case
+// hexadecimal digits, which its streams have in common; Coracle's control plane is one instance with the ID of its
+// cluster, from the first start to the last, upgrades included.
 func streamName(component, clusterID string) string {
 	return component + "-" + strings.ToLower(clusterID)
 }
@@ -106,7 +106,7 @@ func (s *shipment) stillThere(ctx context.Context) error {
 	return nil
 }
 
-// unlessThere is err, but nil when it says that somebody else was faster.
+// unlessThere returns err, or nil when it says that the resource already exists.
 func unlessThere(err error) error {
 	var exists *logstypes.ResourceAlreadyExistsException
 	if errors.As(err, &exists) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// taken is how many bytes of the disk a file takes.
+// taken returns the number of bytes that a file takes on the disk.
 func taken(t testing.TB, name string) int64 {
 	info, err := os.Stat(name)
 	if err != nil {

@@ -17,9 +17,10 @@ import (
 // source is one component's log.
 type source struct {
 	kind ekstypes.LogType
-	// stream is how the names of its streams begin; the ID of the control-plane instance follows.
+	// stream is the prefix of the names of its streams; the ID of the control-plane instance follows.
 	stream string
-	// time is when a line was written, in milliseconds since 1970 UTC; false when it does not say.
+	// time returns the time when a line was written, in milliseconds since 1970 UTC; false when the line does not have
+	// it.
 	time func(line string, now time.Time) (int64, bool)
 	// full is the length at which the file is put aside for another, 0 when it never is.
 	full int64
@@ -37,7 +38,8 @@ var sources = map[string]source{
 	"kube-scheduler":               {ekstypes.LogTypeScheduler, "kube-scheduler", klogTime, 0},
 }
 
-// sourceOf is whose log a file is, and whether it has been put aside, so that nobody writes it any more.
+// sourceOf returns the source that a log file belongs to, and whether the file is rotated, so that nothing writes to it
+// any more.
 func sourceOf(name string) (s source, aside, ok bool) {
 	component, aside, ok := componentlog.Parse(name)
 	if !ok {
@@ -130,7 +132,7 @@ func closeAll(files []*file) {
 	}
 }
 
-// fileSize is the file's length now.
+// fileSize returns the file's current length.
 func (f *file) fileSize() (int64, error) {
 	info, err := f.Stat()
 	if err != nil {

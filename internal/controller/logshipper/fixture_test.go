@@ -194,7 +194,7 @@ func (f *fixture) files() (names []string) {
 	return names
 }
 
-// journal is what a shipper logs, for readers beside it.
+// journal is the log of a shipper, which tests can read while it is written.
 type journal struct {
 	mu   sync.Mutex
 	text strings.Builder

@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// identify is which file a path is, from the directory (or, if it is empty, the file) that is open as at.
+// identify returns the identity of the file at a path, relative to the directory that is open as at. With an empty
+// path, it is the identity of the open file itself.
 func identify(at int, path string) (id fileID, err error) {
 	var s unix.Statx_t
 	if err := unix.Statx(at, path, unix.AT_EMPTY_PATH, unix.STATX_INO|unix.STATX_BTIME, &s); err != nil {

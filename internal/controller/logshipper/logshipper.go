@@ -41,18 +41,18 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// Options are what a Controller needs. All but those marked optional must be set.
+// Options configures a Controller. All fields but those marked optional must be set.
 type Options struct {
 	Store  *store.Store
 	Events Events
-	// Dir is where the clusters' files live, a directory each named by the cluster's ID.
+	// Dir is the directory of the clusters' files, with one directory for each cluster, named by its ID.
 	Dir string
 	// Logs is a client with the permissions of AWSServiceRoleForAmazonEKS in that account.
 	Logs func(account, region string) Logs
 
 	Log   *slog.Logger     // slog.Default() when nil
 	Clock clock.WithTicker // the real one when nil
-	// Gather is how long lines are gathered before they are shipped; 150 ms when 0.
+	// Gather is the time for which lines are gathered before they are shipped; 150 ms when 0.
 	Gather time.Duration
 }
 
@@ -82,7 +82,7 @@ type Controller struct {
 	buffers sync.Pool         // *[]byte of componentlog.MaxMessage bytes
 }
 
-// plane is what is known of the logs of one cluster.
+// plane is the state of the logs of one cluster.
 type plane struct {
 	mu sync.Mutex // held while the cluster's logs are worked on
 
@@ -130,7 +130,7 @@ func New(o Options) *Controller {
 // Close ends the watching of files.
 func (c *Controller) Close() error { return c.watch.close() }
 
-// Controller is what reconcile.Run runs.
+// Controller returns the controller that reconcile.Run runs.
 func (c *Controller) Controller() reconcile.Controller {
 	return reconcile.Controller{
 		Name:      "logging",
@@ -236,7 +236,7 @@ func (c *Controller) getPlane(id string) *plane {
 	return p
 }
 
-// openUpdate is the key of the cluster's update of its logging that is in progress, "" when there is none.
+// openUpdate returns the key of the cluster's update of its logging that is in progress; "" when there is none.
 func (c *Controller) openUpdate(ctx context.Context, cluster record.Cluster) (string, error) {
 	if cluster.LastUpdateID == "" {
 		return "", nil

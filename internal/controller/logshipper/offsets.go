@@ -36,7 +36,7 @@ type fileOffset struct {
 	Done bool `json:",omitempty"`
 }
 
-// marks is how the keys of the marks begin; a cluster's ID follows.
+// marks is the prefix of the keys of the marks; a cluster's ID follows.
 const marks = "control-plane-logs/"
 
 // loadOffsets reads the offsets of a cluster. A cluster that is seen for the first time is shipped from the first

@@ -21,7 +21,7 @@ import (
 const (
 	// batchBytes is the length of the messages, in bytes, from which a batch is appended.
 	batchBytes = 1 << 20
-	// atOnce is how many bytes of a cluster's logs are read before other clusters get their turn.
+	// atOnce is the number of bytes of a cluster's logs that are read before other clusters get their turn.
 	atOnce = 64 << 20
 )
 
@@ -240,7 +240,7 @@ func findLine(f *file, offset int64) (int64, error) {
 	}
 }
 
-// completeLength is the length of b without the beginning of a character at its end.
+// completeLength returns the length of b without an incomplete character at its end.
 func completeLength(b []byte) int {
 	for i := len(b) - 1; i >= max(0, len(b)-utf8.UTFMax); i-- {
 		if utf8.RuneStart(b[i]) {

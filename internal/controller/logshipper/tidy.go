@@ -10,11 +10,11 @@ import (
 	"github.com/coracle-eks/coracle/internal/process"
 )
 
-// keep is how many bytes of a component's log stay on the disk for people who read the files.
+// keep is the number of bytes of a component's log that stay on the disk for people who read the files.
 const keep = 20 << 20
 
-// lossDisk is how much of the disk is free, in bytes, below which logs that cannot be shipped are given up. Shipping
-// ends at diskspace.Reserve; a cluster goes on to write logs, and must not fill what etcd needs.
+// lossDisk is the free space on the disk, in bytes, below which logs that cannot be shipped are dropped. Shipping ends
+// at diskspace.Reserve; a cluster goes on to write logs, and must not use the space that etcd needs.
 const lossDisk = diskspace.Reserve / 2
 
 // mustGiveUp reports whether the disk is so full that lines are given up before they are shipped.

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// auditTime is the stageTimestamp of an audit event. It is the last member but one, before the
-// annotations, in which no quotation mark stands unescaped; what requests and responses hold comes before it.
+// auditTime returns the stageTimestamp of an audit event. It is the last member but one, before the annotations, which
+// have no unescaped quotation marks; the objects of requests and responses come before it.
 func auditTime(line string, _ time.Time) (int64, bool) {
 	const key = `"stageTimestamp":"`
 	i := strings.LastIndex(line, key)
@@ -18,9 +18,9 @@ func auditTime(line string, _ time.Time) (int64, bool) {
 	return t.UnixMilli(), err == nil
 }
 
-// klogTime is the time in the header of a line of Kubernetes' components,
-// "I1121 10:36:40.123456    4242 file.go:12] text", in UTC, which is the components' time zone. The year, which
-// is not in it, is the latest that does not put it into the future.
+// klogTime returns the time in the header of a line of a Kubernetes component, "I1121 10:36:40.123456 4242 file.go:12]
+// text", in UTC, which is the components' time zone. The header has no year: klogTime takes the latest one that does
+// not put the time into the future.
 func klogTime(line string, now time.Time) (int64, bool) {
 	const header = "I0102 15:04:05.000000"
 	if len(line) < len(header) || !strings.ContainsRune("IWEF", rune(line[0])) || line[5] != ' ' || line[8] != ':' ||
@@ -43,7 +43,7 @@ func klogTime(line string, now time.Time) (int64, bool) {
 	}
 }
 
-// parseDigits is a number, -1 for what is none.
+// parseDigits parses a number; it returns -1 for text that is not a number.
 func parseDigits(s string) int {
 	n := 0
 	for i := range len(s) {
@@ -55,7 +55,8 @@ func parseDigits(s string) int {
 	return n
 }
 
-// logfmtTime is the time with which a line of aws-iam-authenticator begins, `time="2026-11-21T10:36:40Z" level=info`.
+// logfmtTime returns the time at the beginning of a line of aws-iam-authenticator, `time="2026-11-21T10:36:40Z"
+// level=info`.
 func logfmtTime(line string, _ time.Time) (int64, bool) {
 	text, ok := strings.CutPrefix(line, `time="`)
 	if !ok {

@@ -31,7 +31,8 @@ type watched struct {
 	kinds   []ekstypes.LogType
 }
 
-// pending is how many notifications are fetched from the kernel in advance. It merges equal ones that it still has.
+// pending is the number of notifications that are fetched from the kernel in advance. The kernel merges equal ones that
+// are still queued.
 const pending = 4096
 
 // poll is the time between two reconcile passes without notifications.
@@ -90,8 +91,8 @@ func (w *watch) unwatchDirectory(dir string) {
 	}
 }
 
-// written is the clusters whose logs have gained something. What comes within Gather is told once: not to
-// read more often than needed, and because the kernel has little to say as long as nobody listens.
+// written is a source that reports the clusters whose logs have grown. It reports all growth within Gather once: more
+// reads are not needed, and the kernel merges notifications while nobody reads them.
 func (c *Controller) written(ctx context.Context, changed func(key string)) {
 	if err := c.removeOffsets(ctx); err != nil {
 		c.log.Error("could not forget how far the logs of clusters that are gone were shipped", "error", err)

@@ -10,7 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Batch is what Append makes durable at once: all of it, or nothing.
+// Batch is a set of events that Append makes durable at once: all of it, or nothing.
 type Batch struct {
 	Group  GroupID
 	Events []Event // their Seq is ignored
@@ -22,7 +22,7 @@ type Batch struct {
 // maxMessage is the longest message in bytes, more than any service takes.
 const maxMessage = 16 << 20
 
-// behind is how many times Options.SealBytes a group may have unsealed before Append waits.
+// behind is the multiple of Options.SealBytes that a group may have unsealed before Append waits.
 const behind = 4
 
 // Append adds the events to their group and makes them durable before it returns. It returns the Seq

@@ -57,7 +57,7 @@ func BenchmarkIngest(b *testing.B) {
 	b.ReportMetric(float64(raw)/float64(zstdBytes(b, messages)), "raw/zstd3")
 }
 
-// processTime is the time that all processors spent on this process.
+// processTime returns the processor time of this process.
 func processTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

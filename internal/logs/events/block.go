@@ -22,7 +22,8 @@ import (
 // The directory's own place and checksum are in the blockMeta. Everything from the columns on is the
 // block's tail, read at once by who wants columns.
 
-// blockMeta is what is known of a block without reading it. It is kept in the catalog and in memory.
+// blockMeta is the metadata of a block, which is available without reading it. It is stored in the catalog and in
+// memory.
 type blockMeta struct {
 	offset         int64 // in its file
 	size           int64
@@ -35,7 +36,7 @@ type blockMeta struct {
 	spans          []span // by stream
 }
 
-// span is what a block has of one stream.
+// span is the part of a block that belongs to one stream.
 type span struct {
 	stream   StreamID
 	rows     int
@@ -109,7 +110,7 @@ func blockOrder(a, b row) int {
 	return cmp.Or(cmp.Compare(a.stream, b.stream), cmp.Compare(a.timestamp, b.timestamp), cmp.Compare(a.seq, b.seq))
 }
 
-// section is where a part of a block is.
+// section is the position of a part of a block.
 type section struct {
 	at, size int // from the beginning of the block
 	raw      int // decompressed; 0 when it isn't compressed

@@ -9,7 +9,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/diskspace"
 )
 
-// catalogDirectory is where the catalog is in the directory of a store. The spelling is that of existing data
+// catalogDirectory is the directory of the catalog in the directory of a store. The spelling is that of existing data
 // directories.
 const catalogDirectory = "catalogue" //nolint:misspell // renaming it would lose the logs of existing data directories
 
@@ -84,9 +84,9 @@ func (s *Store) freeBytes() (uint64, error) {
 	return uint64(free), err
 }
 
-// waitForSpace is called by a write of the catalog that found the disk full, which Pebble wouldn't
-// survive. That is rare, since room has been asked for before; somebody else must have been faster.
-// The write is tried again when it returns: when there is space, or because the store is being closed.
+// waitForSpace blocks a write of the catalog that found the disk full, which Pebble would not survive. It returns when
+// there is space, or because the store is being closed; the write is then tried again. This is rare, since space is
+// reserved before a write; another process must have used it.
 func (s *Store) waitForSpace() {
 	s.log.Error("the disk is full; the store of log events waits for space", "directory", s.dir)
 	poll := time.NewTicker(200 * time.Millisecond)
@@ -114,8 +114,8 @@ func (l logger) Errorf(format string, args ...any) {
 	l.s.log.Warn(fmt.Sprintf("pebble: "+format, args...))
 }
 
-// Fatalf is called when the catalog cannot go on. Nothing more is written to it then, and what is
-// stored stays readable, instead of taking the daemon down.
+// Fatalf records that the catalog cannot go on. Pebble calls it. Nothing more is written to the catalog then, and what
+// is stored stays readable, instead of taking the daemon down.
 func (l logger) Fatalf(format string, args ...any) { l.s.recordFailure(fmt.Errorf(format, args...)) }
 
 // cleaner removes the files that Pebble no longer needs. Beside removing them, as DeleteCleaner does, it

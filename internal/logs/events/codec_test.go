@@ -9,7 +9,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/logs/word"
 )
 
-// pieces are what decoders read, as they are written.
+// pieces returns encoded data for each decoder, as it is written.
 func pieces(tb testing.TB) map[string][]byte {
 	tb.Helper()
 	random := rand.New(rand.NewPCG(9, 9))

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// corpus is audit events, as many as asked for: those of a real cluster from the file that
-// CORACLE_AUDIT_CORPUS names, one per line, or else made up.
+// corpus returns n audit events: those of a real cluster from the file that CORACLE_AUDIT_CORPUS names, one per line,
+// or else generated ones.
 func corpus(tb testing.TB, n int) []string {
 	tb.Helper()
 	lines := corpusLines()

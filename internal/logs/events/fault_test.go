@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// sealed is a store with some audit events in one part.
+// sealed returns a store with some audit events in one part.
 func sealed(t *testing.T) (*Store, *part) {
 	t.Helper()
 	s := open(t, t.TempDir(), Options{SealBytes: 64 << 10})
@@ -155,7 +155,7 @@ func TestWhatCannotBeSealedStopsAppendUntilItCan(t *testing.T) {
 	}
 }
 
-// noise is a batch that doesn't compress.
+// noise returns a batch that doesn't compress.
 func noise(seed uint64, bytes int) Batch {
 	random := rand.New(rand.NewPCG(seed, 1))
 	b := Batch{Group: 1}

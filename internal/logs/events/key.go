@@ -54,7 +54,7 @@ func groupKeys(kind byte, g GroupID) (from, to []byte) {
 	return encodeKey(kind, uint64(g)), encodeKey(kind, uint64(g)+1)
 }
 
-// groupRow is what the catalog keeps of a group beside its streams and parts.
+// groupRow is the catalog's record of a group, beside its streams and parts.
 type groupRow struct {
 	last     uint64 // Seq given last
 	sealed   uint64 // Seq up to which events are in parts

@@ -429,7 +429,7 @@ func resolve(tree any, path string, readings map[string]bool) {
 	}
 }
 
-// randomMessage is JSON, often ordinary, sometimes nasty, and sometimes no JSON at all.
+// randomMessage returns JSON, often ordinary, sometimes nasty, and sometimes text that is not JSON.
 func randomMessage(r *rand.Rand) string {
 	switch r.IntN(40) {
 	case 0:

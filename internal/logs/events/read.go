@@ -54,7 +54,7 @@ func (s *Store) Events(ctx context.Context, g GroupID, r Range) iter.Seq2[Event,
 	}
 }
 
-// openMessages is how many blocks of a merge may have their messages in memory.
+// openMessages is the number of blocks of a merge that may have their messages in memory.
 const openMessages = 12
 
 // merge reads the blocks of a view in the order of their events. A block is opened when an event of it
@@ -282,7 +282,7 @@ func (s *Store) findEvent(g GroupID, p Position) (e Event, found bool, err error
 	return e, false, nil
 }
 
-// sinceBytes is how many bytes of messages Since gives at most, unless one message has more.
+// sinceBytes is the maximum size of the messages that Since returns, unless one message has more.
 const sinceBytes = 4 << 20
 
 // Since returns events with a Seq greater than after, in the order of Seq and without a gap, at most max. It returns

@@ -12,7 +12,7 @@ type scanner struct {
 	i int
 }
 
-// nesting is how deep objects and arrays may lie in each other.
+// nesting is the maximum nesting depth of objects and arrays.
 const nesting = 200
 
 func (x *scanner) skipSpace() {

@@ -27,7 +27,7 @@ const (
 	mergeClasses = 2
 )
 
-// linger is how long the goroutine in the background keeps its buffers for more work.
+// linger is the time for which the background goroutine keeps its buffers for more work.
 const linger = 2 * time.Second
 
 // upkeep is the queue of the goroutine that seals, merges and cleans up.

@@ -83,7 +83,7 @@ type Store struct {
 	upkeep   upkeep
 }
 
-// group is what is in memory of a group.
+// group is the state of a group in memory.
 type group struct {
 	id GroupID
 

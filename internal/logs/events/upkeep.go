@@ -8,18 +8,18 @@ import (
 	"slices"
 )
 
-// eventOverhead is what an event counts beside its message.
+// eventOverhead is the size that an event counts in addition to its message.
 // https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutLogEvents.html
 const eventOverhead = 26
 
-// GroupStat is what a group holds for readers.
+// GroupStat has the size of a group, as readers see it.
 type GroupStat struct {
 	StoredBytes int64 // the messages and 26 bytes for each, as AWS counts
 	Events      int64
 	First, Last int64 // the earliest and the latest Timestamp; 0 and 0 when there is no event
 }
 
-// StreamStat is what a stream holds for readers.
+// StreamStat has the size of a stream, as readers see it.
 type StreamStat struct {
 	First, Last  int64 // the earliest and the latest Timestamp
 	LastIngested int64

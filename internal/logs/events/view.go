@@ -298,7 +298,7 @@ func (b *Block) damagedChunk(i int, err error) error {
 // NoValue is the code in Column.Codes of a row whose message has no such path, or is no JSON object.
 const NoValue = 0xffff
 
-// Column is what the messages of a block have at one JSON path.
+// Column has the values of the messages of a block at one JSON path.
 type Column struct {
 	Values []string // raw JSON scalars as the messages write them: "get" with its quotes, 201, true, null
 	Codes  []uint16 // per row, an index into Values, or NoValue
