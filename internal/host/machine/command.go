@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Command is what Exec runs.
+// Command is a command for Exec to run.
 type Command struct {
 	Args []string // at least the program
 	// TTY gives it a terminal of the machine. Where Stdin is a terminal, too, that passes every key on and tells of

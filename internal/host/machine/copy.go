@@ -20,7 +20,7 @@ import (
 // https://docs.kernel.org/filesystems/overlayfs.html#whiteouts-and-opaque-directories
 const opaque = "trusted.overlay.opaque"
 
-// snapshotsDir is where containerd's root has the layers of images: <number>/fs each.
+// snapshotsDir is the directory of image layers in containerd's root: <number>/fs each.
 const snapshotsDir = "io.containerd.snapshotter.v1.overlayfs/snapshots"
 
 // copyContainerd makes two directories of containerd's root from, in which images are unpacked: to, the machine's own

@@ -154,7 +154,7 @@ func (in *inside) close() {
 // starter starts a command with its standard files.
 type starter func(files []*os.File) (*os.Process, error)
 
-// patience is how long a command may take to end after it was told to.
+// patience is the time that a command may take to end after a signal.
 const patience = 10 * time.Second
 
 // withStreams runs a command with the caller's input and output.

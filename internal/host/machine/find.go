@@ -19,9 +19,9 @@ import (
 	"github.com/coracle-eks/coracle/internal/process"
 )
 
-// Named is the running instance whose private DNS name, the whole or its first part, is name, among those whose disks
-// are in dir (Options.Dir); a name that is none's is itself. Instances of other VPCs and accounts may have that name,
-// too: then there is an error, which lists their IDs.
+// Named returns the running instance whose private DNS name, the whole or its first part, is name, among those whose
+// disks are in dir (Options.Dir). It returns name itself when no instance has it. Instances of other VPCs and accounts
+// may have the same name: then it returns an error that lists their IDs.
 func Named(dir, name string, isRunning func(instanceID string) bool) (string, error) {
 	specs, _ := filepath.Glob(filepath.Join(dir, "i-*", launch.SpecFile))
 	var named []string
@@ -55,7 +55,7 @@ func IsRunning(id process.Identity, instanceID string) bool {
 	return true
 }
 
-// PIDs are the process IDs, on the host, of everything in the machine of an instance, the containers of its pods
+// PIDs returns the process IDs, on the host, of everything in the machine of an instance, the containers of its pods
 // included.
 func PIDs(owner, instanceID string) ([]int, error) {
 	host, err := cgroup.Open()
@@ -126,7 +126,7 @@ func openInit(id process.Identity, name string) (*machineInit, error) {
 	return init, nil
 }
 
-// initChild is the child of a launch process that is the first in a PID namespace, once it has become init.
+// initChild returns the child of a launch process that is the first in a PID namespace, once it has become init.
 func initChild(launch int) (int, bool) {
 	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", launch))
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// Sources are where the parts of machines come from.
+// Sources provides the parts of machines.
 type Sources struct {
 	// Program finds a program of machines on the host (upstream.NodePrograms.Path), Kubernetes the programs of a minor
 	// version (upstream.Bundles.Find).
@@ -34,7 +34,7 @@ type Sources struct {
 	RegistryMirror string
 }
 
-// Image is what the machine of an instance is made of, as Options want it.
+// Image returns the parts that the machine of an instance is made of, as Options.Images requires.
 func (s Sources) Image(ctx context.Context, i record.Instance) (Image, error) {
 	image, ok := ami.Get(i.Region, i.ImageID)
 	if !ok {

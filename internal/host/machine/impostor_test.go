@@ -54,7 +54,8 @@ func jail(t *testing.T) string {
 	return dir
 }
 
-// libraries are files of the host that this program needs, and where: some when the race detector is in it.
+// libraries returns the files of the host that this program needs, with their paths: some when it is built with the
+// race detector.
 func libraries(t *testing.T) map[string]string {
 	t.Helper()
 	program, err := elf.Open("/proc/self/exe")

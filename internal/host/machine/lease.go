@@ -15,7 +15,7 @@ import (
 
 type storeRow = store.Row[record.NetworkInterface]
 
-// leaseOf is what EC2's DHCP server tells of a set of options.
+// leaseOf returns the lease that EC2's DHCP server gives for a set of options.
 // https://docs.aws.amazon.com/vpc/latest/userguide/DHCPOptionSet.html
 func leaseOf(vpc record.VPC, options map[string][]string) boot.Lease {
 	var l boot.Lease

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// kernelLimits are what machines need of the kernel: each has a kubelet, containerd and pods that watch files. A
-// machine has the share of one user, and all machines without user namespaces share that of the host's root. No limit
-// that is higher already is changed.
+// kernelLimits are the kernel limits that machines need: each has a kubelet, containerd and pods that watch files. A
+// machine has the share of one user, and all machines without user namespaces share that of the host's root. A limit
+// that is already higher stays unchanged.
 var kernelLimits = map[string]int{
 	"/proc/sys/fs/inotify/max_user_instances": 8192,
 	"/proc/sys/fs/inotify/max_user_watches":   1 << 20,

@@ -35,7 +35,7 @@ var (
 	crashDiscarding = crash.At("machine/discarding")
 )
 
-// Options are what a Controller needs.
+// Options configures a Controller.
 type Options struct {
 	Store *store.Store
 	Owner string // datadir.Dir.Owner
@@ -44,8 +44,8 @@ type Options struct {
 	Processes Processes
 	Subscribe func(func(process.Event)) (cancel func())
 	Network   Network
-	// Images is what the machine of an instance is made of. Its errors are the user's: they become the instance's state
-	// reason.
+	// Images returns the parts that the machine of an instance is made of. Its errors are shown to the user: they
+	// become the instance's state reason.
 	Images func(ctx context.Context, instance record.Instance) (Image, error)
 	Log    *slog.Logger // slog.Default() when nil
 }
@@ -70,7 +70,7 @@ type Network interface {
 	Source() reconcile.Source
 }
 
-// Image is what a machine is made of.
+// Image has the parts that a machine is made of.
 type Image struct {
 	// Name names a version of the skeleton: what has the same name has the same content.
 	Name string
@@ -105,7 +105,7 @@ type Controller struct {
 // namePrefix is that of the processes that stand for machines; the instance ID follows.
 const namePrefix = "machine/"
 
-// grace is how long a machine may take to shut down before its power is cut.
+// grace is the time that a machine may take to shut down before its power is cut.
 const grace = 20 * time.Second
 
 // New makes a controller; nothing happens before it is run.
@@ -120,7 +120,7 @@ func New(o Options) *Controller {
 	}
 }
 
-// Controllers is what reconcile.Run runs.
+// Controllers returns the controllers that reconcile.Run runs.
 func (c *Controller) Controllers() []reconcile.Controller {
 	return []reconcile.Controller{{
 		Name:      "machine",
@@ -147,7 +147,7 @@ func (c *Controller) watchProcesses(ctx context.Context, changed func(string)) {
 	<-ctx.Done()
 }
 
-// ofRegion are the instances of the account and region of an EC2 resource whose key is given.
+// ofRegion returns the keys of the instances in the account and region of an EC2 resource.
 func (c *Controller) ofRegion(key string) (keys []string) {
 	at := strings.LastIndexByte(key, '/')
 	rows, err := c.instances.List(context.Background(), key[:at+1])
@@ -272,7 +272,7 @@ func (c *Controller) reconcileRunning(ctx context.Context, key string, i record.
 	return c.observe(ctx, key, i, m, status)
 }
 
-// processSpec is the process of a machine. Only another boot makes it another: a new version of coracle must not
+// processSpec returns the process of a machine. It changes with each boot only: a new version of coracle must not
 // restart machines.
 func (c *Controller) processSpec(i record.Instance) process.Spec {
 	dir := c.machineDir(i.ID)

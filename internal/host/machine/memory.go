@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// idleMemory is what a machine takes by itself: init, containerd and a kubelet.
+	// idleMemory is the memory of an idle machine: of init, containerd and a kubelet.
 	idleMemory = 150 << 20
-	// idleWithin is how long a machine may take until it has it.
+	// idleWithin is the time that a machine may take until it uses no more than idleMemory.
 	idleWithin = 2 * time.Minute
 )
 

@@ -22,10 +22,10 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// consoleLimit is how much of a console EC2 keeps, in bytes.
+// consoleLimit is the size of the console output that EC2 keeps, in bytes.
 const consoleLimit = 64 << 10
 
-// impairedAfter is how many deaths in a row make a machine one that cannot run.
+// impairedAfter is the number of consecutive deaths after which a machine counts as impaired.
 const impairedAfter = 3
 
 // observe writes down how a machine is whose process was ensured.
@@ -171,7 +171,7 @@ func shorten(text string) string {
 	return text
 }
 
-// maxReport is how many bytes of what a machine says of its boot are kept.
+// maxReport is the number of bytes of a machine's boot report that are kept.
 const maxReport = 4 << 10
 
 // How often a console that goes on is written: while the machine boots, and after.

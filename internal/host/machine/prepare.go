@@ -92,7 +92,7 @@ func (c *Controller) prepare(ctx context.Context, i record.Instance) (ready bool
 	return true, replaceSymlink(image.Node, filepath.Join(dir, launcher))
 }
 
-// architecture is that of this host, as EC2 calls it.
+// architecture returns the architecture of this host, in EC2's terms.
 func architecture() string {
 	if runtime.GOARCH == "arm64" {
 		return instancetype.ARM64
@@ -197,7 +197,7 @@ func (c *Controller) makeDisk(ctx context.Context, dir, skeleton string, image I
 	return copyContainerd(golden, containerd, filepath.Join(dir, layersDir))
 }
 
-// skeletonOf is the skeleton of the machine in dir, which is made when no machine has needed it yet.
+// skeletonOf returns the base image of the machine in dir. It creates the image when no machine has needed it yet.
 func (c *Controller) skeletonOf(dir string, image Image) (string, error) {
 	c.skeleton.Lock()
 	defer c.skeleton.Unlock()
@@ -261,7 +261,7 @@ func replaceSymlink(target, name string) error {
 	return os.Rename(next, name)
 }
 
-// launchSpec is what launch is to make.
+// launchSpec returns the spec of the machine for launch.
 func (c *Controller) launchSpec(ctx context.Context, i record.Instance, kind instancetype.Type, skeleton string,
 	programs []rootfs.Mount) (launch.Spec, error) {
 	dir := c.machineDir(i.ID)
@@ -303,7 +303,7 @@ func fileExists(path string) bool {
 	return err == nil
 }
 
-// hostname is the instance's private DNS name: "ip-10-0-0-4.eu-west-1.compute.internal", or after its ID.
+// hostname returns the instance's private DNS name: "ip-10-0-0-4.eu-west-1.compute.internal", or one made from its ID.
 func (c *Controller) hostname(ctx context.Context, i record.Instance) (string, error) {
 	eni, err := c.primary(ctx, i)
 	if err != nil {
@@ -312,7 +312,7 @@ func (c *Controller) hostname(ctx context.Context, i record.Instance) (string, e
 	return PrivateDNSName(i, eni.PrivateIPs[0]), nil
 }
 
-// PrivateDNSName is the private DNS name of an instance, given its primary address.
+// PrivateDNSName returns the private DNS name of an instance, given its primary address.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-instance-naming.html
 func PrivateDNSName(i record.Instance, address string) string {
 	domain := i.Region + ".compute.internal"
@@ -325,7 +325,7 @@ func PrivateDNSName(i record.Instance, address string) string {
 	return "ip-" + strings.ReplaceAll(address, ".", "-") + "." + domain
 }
 
-// primary is the network interface that is an instance's eth0.
+// primary returns the network interface that is an instance's eth0.
 func (c *Controller) primary(ctx context.Context, i record.Instance) (record.NetworkInterface, error) {
 	all, err := record.NetworkInterfaces(c.o.Store).List(ctx, record.EC2Key(i.Account, i.Region, ""))
 	if err != nil {

@@ -43,7 +43,7 @@ const (
 
 func newWatcher(log *slog.Logger) *watcher { return &watcher{log: log, watched: map[string]*watched{}} }
 
-// run is a reconcile.Source.
+// run implements reconcile.Source.
 func (w *watcher) run(ctx context.Context, changed func(string)) {
 	notices, err := fsnotify.NewWatcher()
 	if err != nil {

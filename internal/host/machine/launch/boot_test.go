@@ -97,7 +97,7 @@ func newRig(t testing.TB) *rig {
 	return r
 }
 
-// script is what /etc/rc holds at the next boot.
+// script sets the content of /etc/rc at the next boot.
 func (r *rig) script(text string) {
 	r.t.Helper()
 	if err := os.WriteFile(filepath.Join(r.spec.Skeleton, "etc/rc"), []byte(text), 0o644); err != nil {
@@ -149,7 +149,7 @@ func (r *rig) untilConsole(text string) {
 	eventually.True(r.t, "the console shows "+text, func() bool { return strings.Contains(r.console(), text) })
 }
 
-// pid1 is init's process ID on the host: the one child of launch.
+// pid1 returns init's process ID on the host: the one child of launch.
 func (r *rig) pid1() int {
 	r.t.Helper()
 	found, err := process.Claims(r.spec.Owner)

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// fingerprint is what must not change of a file of the host, whatever is done in a machine.
+// fingerprint returns the properties of a file of the host that must not change, whatever is done in a machine.
 func fingerprint(t testing.TB, path string) string {
 	t.Helper()
 	content, err := os.ReadFile(path)
@@ -27,8 +27,8 @@ func fingerprint(t testing.TB, path string) string {
 	return fmt.Sprintln(path, len(content), beginning, info.Mode(), st.Ino, st.Uid, st.Gid, st.Nlink, info.ModTime())
 }
 
-// attack is what root in a machine tries with a file that is mounted from the host, after it has taken off whatever
-// can be taken off its mounts.
+// attack is a script of what root in a machine may try with a file that is mounted from the host, after it has removed
+// what can be removed of its mounts.
 const attack = `
 attack() {
 	echo evil >> $1 && echo "written: $1"

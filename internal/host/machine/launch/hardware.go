@@ -16,8 +16,8 @@ import (
 	"strings"
 )
 
-// Hardware is what a machine is to believe of itself. The kernel shows every process the host's processors and memory,
-// wherever its cgroup ends; the kubelet reports as a node's capacity what it reads from these files (cAdvisor,
+// Hardware is the hardware that a machine sees. The kernel shows every process the host's processors and memory,
+// whatever the limits of its cgroup; the kubelet reports as a node's capacity what it reads from these files (cAdvisor,
 // machine.Info). They are mounted over those of the kernel.
 type Hardware struct {
 	InstanceID   string
@@ -29,12 +29,12 @@ type Hardware struct {
 	// MemoryKiB is MemTotal, the part of the instance type's memory that its kernel leaves; see MemTotal.
 	MemoryKiB int64
 	MachineID string // /etc/machine-id, 32 hex digits
-	// Reference is what the machine's /proc and /sys directories are made after; "/" but in tests.
+	// Reference is the root directory of the model for the machine's /proc and /sys directories; "/" except in tests.
 	Reference string `json:",omitempty"`
 }
 
-// MemTotal is what Linux says it has on an instance with so much memory, in KiB: firmware and kernel keep a part.
-// On an m5.large (8192 MiB) with Amazon Linux it is about 7.57 GiB.
+// MemTotal returns the memory that Linux reports on an instance of the given size, in KiB: firmware and kernel keep a
+// part. On an m5.large (8192 MiB) with Amazon Linux it is about 7.57 GiB.
 func MemTotal(memoryMiB int) int64 {
 	return int64(memoryMiB)*1024*95/100 - 36*1024
 }
@@ -45,7 +45,7 @@ func MachineID(instanceID string) string {
 	return "ec2" + hex.EncodeToString(sum[:])[:29]
 }
 
-// productUUID is the machine ID in the form of the firmware's product UUID.
+// productUUID returns the machine ID in the form of the firmware's product UUID.
 func (h Hardware) productUUID() string {
 	id := h.MachineID
 	if len(id) != 32 {
@@ -150,7 +150,8 @@ func showHardware(dir *os.File) error {
 
 var meminfoLine = regexp.MustCompile(`(?m)^(\w[\w()]*):( +)(\d+)( kB)?$`)
 
-// meminfo is the host's as if it had the machine's memory: what is in use of the host is not the machine's business.
+// meminfo returns the host's /proc/meminfo with the machine's memory. It does not show how much of the host's memory is
+// in use.
 func (h Hardware) meminfo(host string) string {
 	total := h.MemoryKiB
 	values := map[string]int64{
@@ -178,7 +179,7 @@ func (h Hardware) meminfo(host string) string {
 	})
 }
 
-// cpuinfo is the first processor of the host, as often as the machine has processors.
+// cpuinfo returns /proc/cpuinfo with the first processor of the host repeated for each of the machine's processors.
 func (h Hardware) cpuinfo(host string) string {
 	first, _, _ := strings.Cut(host, "\n\n")
 	cores := h.coreCount()
@@ -206,7 +207,8 @@ func (h Hardware) cpuinfo(host string) string {
 
 func (h Hardware) coreCount() int { return max(1, h.CPUs/max(1, h.ThreadsPerCore)) }
 
-// siblings are the processors of the core of one. As on EC2, the second threads of all cores follow the first.
+// siblings returns the processors that share a core with cpu. As on EC2, the second threads of all cores follow the
+// first.
 func (h Hardware) siblings(cpu int) (all []int) {
 	for other := cpu % h.coreCount(); other < h.CPUs; other += h.coreCount() {
 		all = append(all, other)
@@ -214,7 +216,7 @@ func (h Hardware) siblings(cpu int) (all []int) {
 	return all
 }
 
-// topology is /sys/devices/system/cpu and node: one socket, one NUMA node.
+// topology returns the files of /sys/devices/system/cpu and node: one socket, one NUMA node.
 func (h Hardware) topology() map[string]string {
 	every := rangeOf(h.CPUs)
 	smt := "0"
@@ -266,7 +268,7 @@ func (h Hardware) topology() map[string]string {
 	return files
 }
 
-// dmiFiles is what the firmware of a Nitro instance says.
+// dmiFiles returns the firmware information of a Nitro instance.
 func (h Hardware) dmiFiles() map[string]string {
 	files := map[string]string{}
 	for name, value := range map[string]string{
@@ -304,7 +306,7 @@ func formatCPUList(cpus []int) string {
 	return strings.Join(words, ",")
 }
 
-// formatCPUMask is a set of processors as the kernel writes them: groups of 32 bits in hexadecimal, the highest first.
+// formatCPUMask formats a set of processors as the kernel does: groups of 32 bits in hexadecimal, the highest first.
 func formatCPUMask(cpus []int) string {
 	groups := make([]uint32, slices.Max(cpus)/32+1)
 	for _, c := range cpus {
@@ -317,7 +319,7 @@ func formatCPUMask(cpus []int) string {
 	return strings.Join(words, ",")
 }
 
-// randomBootID is a random UUID: the kubelet tells by it that its node has booted.
+// randomBootID returns a random UUID: it tells the kubelet that its node has booted.
 func randomBootID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails

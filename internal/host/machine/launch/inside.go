@@ -17,7 +17,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/host/machine/confine"
 )
 
-// runSecondStage is the second stage: process 1 of new namespaces, which makes them a machine and becomes its init.
+// runSecondStage runs the second stage: process 1 of new namespaces, which makes them a machine and becomes its init.
 func runSecondStage() error {
 	// A cgroup namespace belongs to a thread until exec makes that thread the only one.
 	runtime.LockOSThread()
@@ -80,8 +80,8 @@ func runSecondStage() error {
 	return fmt.Errorf("start %s: %w", spec.Init[0], err)
 }
 
-// dieWithLaunch has the kernel kill this process when the first stage ends, as it has it done otherwise when the
-// process is made.
+// dieWithLaunch makes the kernel kill this process when the first stage ends. Other processes get this setting at their
+// creation.
 func dieWithLaunch() error {
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return err

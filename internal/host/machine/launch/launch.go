@@ -22,11 +22,11 @@ import (
 	"github.com/coracle-eks/coracle/internal/host/machine/confine"
 )
 
-// Spec is what a machine is made of. It is read when the machine starts.
+// Spec describes a machine. It is read when the machine starts.
 type Spec struct {
 	InstanceID string
 	Owner      string // of the daemon, as in paths of cgroups
-	// Boot is how often the instance was to start, as record.Instance counts.
+	// Boot is the number of starts that were requested for the instance, as record.Instance counts them.
 	Boot int
 	// Dir is the machine's own directory on the host: its disk, logs and Status.
 	Dir string
@@ -82,7 +82,7 @@ const (
 	Crashed    = "crashed"     // init ended in another way
 )
 
-// Status is how a machine is, as launch sees it.
+// Status is the status of a machine, according to launch.
 type Status struct {
 	Boot  int // of the Spec
 	State string
@@ -92,7 +92,7 @@ type Status struct {
 	Starts int
 }
 
-// ReadStatus is the status of the machine in dir; a zero Status when it never started.
+// ReadStatus returns the status of the machine in dir; a zero Status when it never started.
 func ReadStatus(dir string) (Status, error) {
 	var s Status
 	err := readJSON(filepath.Join(dir, StatusFile), &s)
@@ -121,7 +121,7 @@ func writeJSON(name string, v any) error {
 	return durable.WriteFile(name, append(data, '\n'), 0o600)
 }
 
-// Main is the program "coracle-node launch --spec FILE"; args are those after "launch". It returns the exit status.
+// Main runs the program "coracle-node launch --spec FILE"; args are those after "launch". It returns the exit status.
 func Main(args []string) int {
 	if len(args) == 1 && args[0] == second {
 		err := runSecondStage() // does not return when it becomes init

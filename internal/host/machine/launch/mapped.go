@@ -141,8 +141,8 @@ func enterAssembled() error {
 	return unix.Fchdir(fd)
 }
 
-// makeFilesAs has the files that the calling thread makes belong to owner, until back is called: where IDs are mapped,
-// a file cannot belong to the host's root. What the thread may do stays the same.
+// makeFilesAs makes owner the owner of the files that the calling thread creates, until back is called: where IDs are
+// mapped, a file cannot belong to the host's root. The permissions of the thread do not change.
 func makeFilesAs(owner uint32) (back func(), err error) {
 	if owner == 0 {
 		return func() {}, nil

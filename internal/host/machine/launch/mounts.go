@@ -299,7 +299,7 @@ var devices = []device{
 	{name: "net/tun", mode: 0o666, major: 10, minor: 200, optional: true},
 }
 
-// presentDevices are the devices without the optional ones that the host lacks. It looks at the host's /dev.
+// presentDevices returns the devices without the optional ones that are missing in the host's /dev.
 func presentDevices() (present []device) {
 	for _, d := range devices {
 		if _, err := os.Stat(filepath.Join("/dev", d.name)); err == nil || !d.optional {

@@ -48,7 +48,7 @@ func testAMachineReadsWhatItLeftInItsNetwork(t *testing.T, r *rig) {
 	}
 }
 
-// mostMemory is the most memory that a process had resident, in KiB.
+// mostMemory returns the peak resident memory of a process, in KiB.
 func mostMemory(t *testing.T, pid int) (kib int) {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

@@ -37,7 +37,7 @@ var environment = []string{
 	"container=coracle",
 }
 
-// runFirstStage is the first stage.
+// runFirstStage runs the first stage.
 func runFirstStage(spec Spec) error {
 	// The thread that starts init must not end before this process does: with it would end init (PR_SET_PDEATHSIG).
 	runtime.LockOSThread()
