@@ -16,8 +16,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// BenchmarkCreate is the time from the row of a cluster to ACTIVE, one cluster after the other,
-// each deleted before the next.
+// BenchmarkCreate measures the time from the record of a cluster to ACTIVE, one cluster after the other, each deleted
+// before the next.
 func BenchmarkCreate(b *testing.B) {
 	needBundle(b, "1.35")
 	dir, owner := newDataDirectory(b)
@@ -35,7 +35,7 @@ func BenchmarkCreate(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkTenAtOnce is the time until ten clusters that were asked for at once are all ACTIVE, and the memory
+// BenchmarkTenAtOnce measures the time until ten clusters that were requested at once are all ACTIVE, and the memory
 // that one of them takes once they idle.
 func BenchmarkTenAtOnce(b *testing.B) {
 	needBundle(b, "1.35")
@@ -71,7 +71,7 @@ func BenchmarkTenAtOnce(b *testing.B) {
 	}
 }
 
-// pss is the proportional set size of all processes, by component, in MiB.
+// pss returns the proportional set size of all processes, by component, in MiB.
 func (d *daemon) pss(b *testing.B) map[string]float64 {
 	total := map[string]float64{}
 	for _, s := range d.processes.List("") {
@@ -94,7 +94,7 @@ func (d *daemon) pss(b *testing.B) map[string]float64 {
 	return total
 }
 
-// cpu is the time that all processes have computed.
+// cpu returns the processor time of all processes.
 func (d *daemon) cpu() time.Duration {
 	var total time.Duration
 	for _, s := range d.processes.List("") {

@@ -19,7 +19,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// poll is how often what has no other way to tell is asked, if there is but one to ask.
+// poll is the interval at which something that sends no notifications is polled, if only one is polled.
 const poll = 5 * time.Millisecond
 
 // Config returns the configuration with which a user, one of EKS's own such as eks:node-manager, reaches the cluster's
@@ -130,7 +130,7 @@ func (c *Controller) waitForAnswer(ctx context.Context, name string, timeout tim
 
 var errTimeout = errors.New("took too long")
 
-// tooOften is how many deaths in a row make a component count as broken.
+// tooOften is the number of consecutive deaths after which a component counts as broken.
 const tooOften = 4
 
 // diedOften returns an error if the process keeps dying, with the last words of its log.
@@ -156,7 +156,7 @@ func (c *Controller) crashError(s process.Status) error {
 		log, last)
 }
 
-// fatal is how the last words of a Go program begin, before its stacks.
+// fatal is the beginning of the last words of a Go program, before its stacks.
 const fatal = "fatal error: "
 
 var klogLine = regexp.MustCompile(`^[IWEF]\d{4} `)

@@ -89,7 +89,7 @@ type Endpoints interface {
 	ManagedEgressSocket(clusterID string) string
 }
 
-// CloudProvider is how a cluster's cloud controller manager reaches AWS's APIs.
+// CloudProvider has the settings with which a cluster's cloud controller manager reaches the AWS APIs.
 type CloudProvider struct {
 	// Endpoint is the URL that serves every AWS API: "http://127.0.0.1:4566".
 	Endpoint string
@@ -98,11 +98,11 @@ type CloudProvider struct {
 	Env []string
 }
 
-// Options are what a Controller needs. All but those marked optional must be set.
+// Options configures a Controller. All fields but those marked optional must be set.
 type Options struct {
 	Store *store.Store
 	Etcd  *etcd.Connection
-	// Dir is where the clusters' files live, a directory each named by the cluster's ID.
+	// Dir is the directory of the clusters' files, with one directory for each cluster, named by its ID.
 	Dir     string
 	Host    Host
 	Bundles Bundles
@@ -127,16 +127,15 @@ type Options struct {
 
 	Log   *slog.Logger     // slog.Default() when nil
 	Clock clock.WithTicker // the real one when nil
-	// StartTimeout is how long one attempt waits for a new cluster's API server before it says
-	// so and tries again; 2 minutes when 0.
+	// StartTimeout is the time that one attempt waits for a new cluster's API server before it reports the problem and
+	// tries again; 2 minutes when 0.
 	StartTimeout time.Duration
-	// UpgradeTimeout is how long an upgrade waits for each new component before it fails; 2
-	// minutes when 0.
+	// UpgradeTimeout is the time that an upgrade waits for each new component before it fails; 2 minutes when 0.
 	UpgradeTimeout time.Duration
-	// Resync is how often a cluster is looked at although nothing happened; 10 minutes when 0.
+	// Resync is the interval at which a cluster is reconciled without an event; 10 minutes when 0.
 	Resync time.Duration
-	// Workers is how many clusters of one account are worked on at once, and of all accounts twice as many; 32 when 0:
-	// they mostly wait.
+	// Workers is the number of clusters of one account that are reconciled at once, and of all accounts twice as many;
+	// 32 when 0: they mostly wait.
 	Workers int
 }
 

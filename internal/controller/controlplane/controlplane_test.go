@@ -72,7 +72,7 @@ func newDataDirectory(t testing.TB) (dir, owner string) {
 	return dir, owner
 }
 
-// bundles is where "make bundles" puts them.
+// bundles is the directory that "make bundles" writes.
 const bundles = "../../../bin/bundles"
 
 func needBundle(t testing.TB, minors ...string) {
@@ -283,7 +283,7 @@ func (d *daemon) dumpLogs() {
 	}
 }
 
-// client is a client of the cluster as the given user.
+// client returns a client of the cluster as the given user.
 func (d *daemon) client(c record.Cluster, user string, groups ...string) (*http.Client, string) {
 	d.Helper()
 	config, err := d.controller.Config(d.Context(), c, user, groups...)

@@ -14,7 +14,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// transition is what Converge does to a control plane.
+// transition is the transition of a control plane that Converge makes.
 type transition int
 
 const (

@@ -209,7 +209,7 @@ func startInVPC(t *testing.T) *vpc {
 	return v
 }
 
-// known is what the host's /etc/hosts says of the cluster.
+// known returns the addresses of the cluster in the host's /etc/hosts.
 func (v *vpc) known(c record.Cluster) string {
 	v.mu.Lock()
 	defer v.mu.Unlock()

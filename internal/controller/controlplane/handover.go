@@ -70,7 +70,7 @@ func (c *Controller) runAPIServer(ctx context.Context, p plane, specs components
 	return spec, nil
 }
 
-// settled is how long an API server must have run for it to be taken as ready without asking.
+// settled is the time that an API server must have run to be taken as ready without a check.
 const settled = time.Minute
 
 // awaitReady waits for the very API server that listens on the port.

@@ -33,7 +33,7 @@ func (c *Controller) checkHealth(cluster record.Cluster, err error) (issues []ek
 	return issues, after
 }
 
-// recovered is how long a process that died must run for its deaths not to matter any more.
+// recovered is the time that a process must run after a death until its earlier deaths no longer count.
 const recovered = 20 * time.Second
 
 // issueCode returns EKS's code for the cause of an error.

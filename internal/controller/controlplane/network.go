@@ -16,7 +16,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// EC2 is what of Amazon EC2 a control plane needs; *ec2.Client has it.
+// EC2 is the part of Amazon EC2 that a control plane needs; *ec2.Client implements it.
 type EC2 interface {
 	DescribeSubnets(context.Context, *ec2.DescribeSubnetsInput, ...func(*ec2.Options)) (*ec2.DescribeSubnetsOutput,
 		error)

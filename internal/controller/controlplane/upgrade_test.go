@@ -59,7 +59,7 @@ func (o *outage) end() {
 	o.done.Wait()
 }
 
-// forgetful is a client that makes a connection for each request.
+// forgetful returns a client that makes a connection for each request.
 func (d *daemon) forgetful(c record.Cluster) *http.Client {
 	d.Helper()
 	config, err := d.controller.Config(d.Context(), c, "prober", "system:masters")
