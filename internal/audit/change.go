@@ -132,7 +132,7 @@ func ownerLine(c Change) []span {
 	return spans
 }
 
-// block is how many lines a value may take before it is cut, unless everything is wanted.
+// block is the number of lines that a value may take before it is cut, unless everything is wanted.
 const block = 12
 
 func (p *Printer) printChange(indent int, c Change) {

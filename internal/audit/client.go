@@ -6,7 +6,7 @@ import "strings"
 type Client struct {
 	// Name is the user agent in short: "kubectl v1.35.4", "kube-controller-manager/deployment-controller".
 	Name string `json:"name"`
-	// UserAgent is what the program sent.
+	// UserAgent is the user agent that the program sent.
 	UserAgent string `json:"userAgent"`
 	// IPs are the addresses that the request came from, the client's first.
 	IPs []string `json:"sourceIPs,omitempty"`

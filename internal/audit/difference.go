@@ -26,7 +26,7 @@ type Change struct {
 	// Owners are the field managers that own the field after the step, Lost those that did before and do no more.
 	Owners []string `json:"owners,omitempty"`
 	Lost   []string `json:"lost,omitempty"`
-	// By is who changed the field if it was not this step: somebody whose request is not in the log.
+	// By is the user who changed the field if it was not this step: one whose request is not in the log.
 	By string `json:"by,omitempty"`
 
 	path fieldpath.Path

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// decoded is an object written as YAML, with numbers as the log has them.
+// decoded returns an object written as YAML, with numbers as the log has them.
 func decoded(t testing.TB, text string) map[string]any {
 	t.Helper()
 	raw, err := yaml.YAMLToJSON([]byte(text))

@@ -47,7 +47,7 @@ type fakeLogs struct {
 	looked chan int
 }
 
-// corpus is the log of recorded events: testdata/<name>.jsonl.
+// corpus returns the log of recorded events: testdata/<name>.jsonl.
 func corpus(t testing.TB, names ...string) *fakeLogs {
 	t.Helper()
 	f := &fakeLogs{t: t, results: map[string]*insights.Result{}}

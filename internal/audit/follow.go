@@ -10,8 +10,8 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
-// overlap is how far each look reaches back before the one before it. An event that is logged later
-// than that after it happened is missed; one that is seen twice is told once, by its audit ID.
+// overlap is the time that each query reaches back before the previous one. An event that is logged later than that is
+// missed; one that is read twice is shown once, by its audit ID.
 const overlap = time.Minute
 
 // followEvents gives new events as they come, until the context ends. trouble hears of looks that failed,

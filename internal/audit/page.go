@@ -8,7 +8,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/terminal"
 )
 
-// style is how a piece of text looks on a terminal (ECMA-48, "select graphic rendition").
+// style is the style of text on a terminal (ECMA-48, "select graphic rendition").
 type style string
 
 const (

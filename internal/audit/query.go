@@ -14,7 +14,7 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
-// Logs is what of CloudWatch Logs is needed; *cloudwatchlogs.Client has it.
+// Logs is the part of CloudWatch Logs that this package calls; *cloudwatchlogs.Client implements it.
 type Logs interface {
 	DescribeLogGroups(context.Context, *cloudwatchlogs.DescribeLogGroupsInput, ...func(*cloudwatchlogs.Options)) (
 		*cloudwatchlogs.DescribeLogGroupsOutput, error)
@@ -28,7 +28,7 @@ type Logs interface {
 		*cloudwatchlogs.FilterLogEventsOutput, error)
 }
 
-// streams is how the names of the audit log's streams begin.
+// streams is the prefix of the names of the audit log's streams.
 const streams = "kube-apiserver-audit-"
 
 // selection returns the filter command that finds the events about the targets.
@@ -118,7 +118,7 @@ type reader struct {
 	seen  map[string]time.Time
 }
 
-// pageSize is how many events are held at a time. An event with its object is some ten kilobytes.
+// pageSize is the number of events that are held in memory at a time. An event with its object is some ten kilobytes.
 const pageSize = 2500
 
 // isFirstSeen reports whether an event is met for the first time.

@@ -43,14 +43,14 @@ type Cause struct {
 	Message string `json:"message"`
 }
 
-// Stale is how far a write was behind.
+// Stale describes how far a write was behind.
 type Stale struct {
 	Had string   `json:"had,omitempty"` // the resource version that the client had read
 	Is  string   `json:"is,omitempty"`  // that of the object, as far as the log tells
 	By  []Writer `json:"by,omitempty"`  // who wrote in between
 }
 
-// Writer is who wrote, and when.
+// Writer is the author and the time of a write.
 type Writer struct {
 	Who    string `json:"who"`
 	Client string `json:"client"`

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Style is how steps are printed.
+// Style is the style in which steps are printed.
 type Style struct {
 	Width int  // of the terminal in columns; 0 doesn't wrap
 	Color bool // with ECMA-48 escape sequences

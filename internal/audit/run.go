@@ -17,14 +17,14 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
-// Clusters is what of Amazon EKS is needed; *eks.Client has it.
+// Clusters is the part of Amazon EKS that this package calls; *eks.Client implements it.
 type Clusters interface {
 	ListClusters(context.Context, *eks.ListClustersInput, ...func(*eks.Options)) (*eks.ListClustersOutput, error)
 	DescribeCluster(context.Context, *eks.DescribeClusterInput, ...func(*eks.Options)) (*eks.DescribeClusterOutput,
 		error)
 }
 
-// Options are what `coracle audit` was asked.
+// Options are the options of `coracle audit`.
 type Options struct {
 	Targets []Target
 	Cluster string    // "" is the only one

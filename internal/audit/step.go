@@ -8,7 +8,7 @@ import (
 // Step is one request in the story of an object, as `-o json` prints it: one object per line. Fields
 // are added, but keep their names and meanings.
 type Step struct {
-	// Time is when the API server received the request, Completed when it had answered.
+	// Time is the time when the API server received the request, Completed the time when it had answered.
 	Time      time.Time `json:"time"`
 	Completed time.Time `json:"completed"`
 	AuditID   string    `json:"auditID"`
@@ -28,7 +28,7 @@ type Step struct {
 	// FieldManager is under whose name the request wrote, Force whether it took fields from others.
 	FieldManager string `json:"fieldManager,omitempty"`
 	Force        bool   `json:"force,omitempty"`
-	// Summary is what was created, in a few words each.
+	// Summary is a short summary of each created object.
 	Summary []string `json:"summary,omitempty"`
 	Changes []Change `json:"changes,omitempty"`
 	// Requested is set when Changes are what the request asks for, because the version before is not in the log.
@@ -36,7 +36,7 @@ type Step struct {
 	Ownership []Ownership `json:"ownership,omitempty"`
 	Webhooks  []Webhook   `json:"webhooks,omitempty"`
 	Refusal   *Refusal    `json:"refusal,omitempty"`
-	// Notes are what else there is to say.
+	// Notes are further remarks.
 	Notes []string `json:"notes,omitempty"`
 	// Authorization is the authorizer's reason.
 	Authorization string `json:"authorization,omitempty"`
@@ -44,7 +44,7 @@ type Step struct {
 	quiet bool // a status written by the machinery, without anything else
 }
 
-// Object is what a request was about.
+// Object is the object of a request.
 type Object struct {
 	Kind        string `json:"kind,omitempty"`
 	Group       string `json:"group,omitempty"`

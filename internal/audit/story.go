@@ -33,7 +33,7 @@ type write struct {
 	revision uint64
 }
 
-// remembered is how many versions and writes of an object are kept: enough for requests that overlap.
+// remembered is the number of versions and writes of an object that are kept: enough for requests that overlap.
 const remembered = 32
 
 // entry is an event with its content decoded.

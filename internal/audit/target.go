@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Target is what a story is about: an object, or all of a type.
+// Target is the subject of a timeline: an object, or all objects of a type.
 type Target struct {
 	Kind      string   // "DaemonSet"; the word as given when upstream has no such kind
 	Resources []string // what objectRef.resource may be

@@ -14,7 +14,7 @@ type Webhook struct {
 	Mutated       bool   `json:"mutated"`
 	// FailedOpen is set when the call failed and the request went on, as failurePolicy Ignore demands.
 	FailedOpen bool `json:"failedOpen,omitempty"`
-	// Patch is what it changed; the log has it from level Request on.
+	// Patch is the change that the webhook made; the log has it from level Request on.
 	Patch []Change `json:"patch,omitempty"`
 }
 

@@ -24,7 +24,7 @@ type Who struct {
 	Node string `json:"node,omitempty"`
 	// EKS is true for the users that Amazon EKS acts as.
 	EKS bool `json:"eks,omitempty"`
-	// As is who the user impersonated.
+	// As is the user that the user impersonated.
 	As *Who `json:"as,omitempty"`
 }
 
