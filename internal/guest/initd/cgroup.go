@@ -76,8 +76,8 @@ func (c cgroups) createGroup(path string) ([]string, error) {
 	return procs, nil
 }
 
-// delegate has the groups below dir controlled by all that dir has. A controller that cannot be (it has processes in
-// the parent, or the host keeps it) is left out.
+// delegate enables all controllers of dir for the groups below it. It leaves out a controller that cannot be delegated
+// (it has processes in the parent, or the host uses it).
 func (c cgroups) delegate(dir string) {
 	for _, controller := range strings.Fields(readFile(filepath.Join(dir, "cgroup.controllers"))) {
 		_ = os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+controller), 0)
@@ -93,7 +93,7 @@ func inherit(parent, dir string) {
 	}
 }
 
-// listPIDs are the processes of a group and of those below it.
+// listPIDs returns the processes of a group and of those below it.
 func (c cgroups) listPIDs(path string) []int {
 	seen := map[int]bool{}
 	for _, root := range c.roots {

@@ -143,7 +143,7 @@ func (m *manager) scheduleShutdown(cmd int, delay time.Duration) {
 	m.schedule = time.AfterFunc(max(delay, 20*time.Millisecond), func() { m.shutdown(cmd) })
 }
 
-// statuses are the units asked for, loaded when they were not, or all.
+// statuses returns the status of the named units, which it loads when necessary, or of all units.
 func (m *manager) statuses(names []string) []UnitStatus {
 	if len(names) == 0 {
 		return m.snapshot()

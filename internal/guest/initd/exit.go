@@ -70,7 +70,7 @@ func (u *service) recordExit(c *child) {
 	u.m.logUnit(u.name, "Main process exited, code=%s, status=%s", code, status)
 }
 
-// markInactive is the end of a unit that went well.
+// markInactive records that a unit ended well.
 func (u *service) markInactive() {
 	u.m.mu.Lock()
 	u.run, u.result = nil, "success"
@@ -105,7 +105,7 @@ func matches(word string, s syscall.WaitStatus) bool {
 	return s.Signaled() && unix.SignalNum(word) == s.Signal()
 }
 
-// resultOf is systemd's word for an end that was not clean.
+// resultOf returns systemd's word for an end that was not clean.
 func resultOf(s syscall.WaitStatus) string {
 	switch {
 	case s.Exited():
@@ -116,7 +116,7 @@ func resultOf(s syscall.WaitStatus) string {
 	return "signal"
 }
 
-// describe is an end as systemd writes it: "exited", "1/FAILURE".
+// describe returns an exit as systemd writes it: "exited", "1/FAILURE".
 func describe(s syscall.WaitStatus) (code, status string) {
 	if s.Exited() {
 		name, ok := exitNames[s.ExitStatus()]
@@ -138,7 +138,7 @@ var exitNames = map[int]string{
 	200: "CHDIR", 203: "EXEC", 205: "LIMITS", 216: "GROUP", 217: "USER", 219: "CGROUP",
 }
 
-// willRestart is what Restart= says about a result.
+// willRestart reports whether Restart= restarts a service after a result.
 func (u *service) willRestart(def *unit.Unit, result string) bool {
 	u.m.mu.Lock()
 	exit, exited, ending := u.exit, u.exited, u.m.ending

@@ -103,7 +103,7 @@ func Main(o Options) int {
 	return 0
 }
 
-// printBanner is the first line of a console.
+// printBanner prints the first line of a console.
 func (m *manager) printBanner() {
 	name := "Linux"
 	for _, line := range strings.Split(readFile("/etc/os-release"), "\n") {
@@ -206,7 +206,7 @@ func readFile(name string) string {
 	return string(data)
 }
 
-// environment is what every service begins with: DefaultEnvironment= of the init's own configuration.
+// environment returns the initial environment of every service: DefaultEnvironment= of the init's own configuration.
 func (m *manager) environment() map[string]string {
 	env := map[string]string{"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
 	files := []string{filepath.Join(m.o.Config, "system.conf")}
@@ -263,7 +263,7 @@ func sleepContext(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// userDataFailure is what cloud-init says went wrong.
+// userDataFailure returns the error that cloud-init reports.
 func userDataFailure() string {
 	var result struct {
 		V1 struct{ Errors []string }

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// journalFile is how large a file becomes before it is the older half.
+	// journalFile is the size at which a file becomes the older half.
 	journalFile = 8 << 20
 	// maxMessage is the longest line that is kept whole (journald's LineMax=48K).
 	maxMessage = 48 << 10

@@ -65,7 +65,7 @@ func newManager(o Options) *manager {
 	return m
 }
 
-// loadUnit is a unit by its name, loaded when it was not yet. m.mu is held.
+// loadUnit returns a unit by its name, which it loads when necessary. m.mu is held.
 func (m *manager) loadUnit(name string) (*service, error) {
 	if u := m.units[name]; u != nil {
 		return u, nil

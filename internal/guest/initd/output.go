@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// openOutput is where a command's output goes, by the setting; the journal unless it says otherwise.
+// openOutput opens the output of a command, by the setting; the journal unless it names another.
 func (u *service) openOutput(setting string) (*os.File, error) {
 	setting = strings.Replace(setting, "syslog", "journal", 1)
 	switch setting {
@@ -65,7 +65,7 @@ func (u *service) closeOutputs() {
 	u.outputs = nil
 }
 
-// logSource is who writes, as the journal names it.
+// logSource returns the writer of a message, as the journal names it.
 func (u *service) logSource() (identifier string, pid int) {
 	u.m.mu.Lock()
 	defer u.m.mu.Unlock()

@@ -23,7 +23,7 @@ type child struct {
 	status syscall.WaitStatus // valid after done
 }
 
-// spawn is what the stub is to become.
+// spawn describes the process that the stub becomes.
 type spawn struct {
 	Path     string
 	Argv     []string
@@ -107,8 +107,8 @@ func (m *manager) reapChildren() {
 // ended.
 func (m *manager) waitForChild() { <-m.sigchld }
 
-// ExecUnit is the program "exec-unit": it makes itself what its argument says and becomes the service's program. It
-// returns only when that cannot be done, with systemd's exit status for the step.
+// ExecUnit runs the program "exec-unit": it sets up the process as its argument describes and executes the service's
+// program. It returns only when that fails, with systemd's exit status for the step.
 func ExecUnit(args []string) int {
 	var s spawn
 	if len(args) != 1 || json.Unmarshal([]byte(args[0]), &s) != nil {

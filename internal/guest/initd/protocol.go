@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// ControlSocket is where systemctl reaches init, below Options.Run.
+// ControlSocket is the socket through which systemctl reaches init, below Options.Run.
 const ControlSocket = "private"
 
 // JournalDir has a file for each unit, of lines "TIME IDENTIFIER[PID]: MESSAGE" with RFC 3339 times, oldest first, and

@@ -115,7 +115,7 @@ func (u *service) listenNotify(r *run, env map[string]string) error {
 	return nil
 }
 
-// unitStatus is the unit as systemctl shows it; m.mu is held.
+// unitStatus returns the unit as systemctl shows it; m.mu is held.
 func (u *service) unitStatus() UnitStatus {
 	s := UnitStatus{
 		Name: u.name, Description: u.def.Last("Unit", "Description"), Fragment: u.def.Fragment, DropIns: u.def.DropIns,

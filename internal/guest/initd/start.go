@@ -114,7 +114,7 @@ func (m *manager) startTimeout(kind string) time.Duration {
 	return 90 * time.Second
 }
 
-// markFailed is the end of a unit that did not go well.
+// markFailed records that a unit failed.
 func (u *service) markFailed(result string, err error) {
 	m := u.m
 	m.mu.Lock()
@@ -154,7 +154,7 @@ func (u *service) withinStartLimit() bool {
 	return true
 }
 
-// condition is the first condition of a unit that does not hold; "" when all do.
+// condition returns the first condition of a unit that does not hold; "" when all do.
 func condition(def *unit.Unit) string {
 	for name, holds := range conditions {
 		for _, value := range def.All("Unit", name) {
@@ -292,7 +292,7 @@ func (u *service) bringUp(ctx context.Context, def *unit.Unit) error {
 	return nil
 }
 
-// environment are the variables of the service's commands.
+// environment returns the variables of the service's commands.
 func (u *service) environment(def *unit.Unit) (map[string]string, error) {
 	u.m.mu.Lock()
 	base := u.m.env

@@ -15,7 +15,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/guest/systemctl"
 )
 
-// control is systemctl, journalctl and their like over a machine.
+// control runs systemctl, journalctl and the like on a machine.
 func (m *machine) control(args ...string) (output string, code int) {
 	m.t.Helper()
 	var out bytes.Buffer
