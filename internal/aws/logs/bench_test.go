@@ -10,7 +10,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
 )
 
-// auditEvent is like an event of an audit log: JSON of about 1.5 KB, so that its quotes are escaped on the way.
+// auditEvent returns an event like those of an audit log: JSON of about 1.5 KB, so that its quotes are escaped on the
+// way.
 func auditEvent(i int) string {
 	return fmt.Sprintf(
 		`{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"RequestResponse","auditID":"%032d","stage":"ResponseComplete","requestURI":"/apis/apps/v1/namespaces/kube-system/daemonsets/aws-node?fieldManager=eks","verb":"patch","user":{"username":"eks:addon-manager","uid":"aws-iam-authenticator:111122223333:AROAEXAMPLE%d","groups":["system:authenticated"]},"sourceIPs":["10.0.%d.%d"],"objectRef":{"resource":"daemonsets","namespace":"kube-system","name":"aws-node","apiGroup":"apps","apiVersion":"v1"},"responseStatus":{"metadata":{},"code":200},"requestObject":{"data":"%s"},"requestReceivedTimestamp":"2026-11-01T12:00:00.%06dZ"}`,

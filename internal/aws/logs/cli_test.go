@@ -197,7 +197,8 @@ func TestCLI(t *testing.T) {
 		"--log-group-name", group)
 }
 
-// secondVersion is an aws command line of version 2, which "aws logs tail" came with; empty when there is none.
+// secondVersion returns the path of an aws command line of version 2, which introduced "aws logs tail"; empty when
+// there is none.
 func secondVersion(t *testing.T) string {
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
 		program := filepath.Join(dir, "aws")

@@ -27,7 +27,7 @@ func numbered(prefix string, n int) []string {
 	return out
 }
 
-// get is one page of a stream.
+// get returns one page of a stream.
 func (w *fixture) get(in cloudwatchlogs.GetLogEventsInput) (messages []string, out *cloudwatchlogs.GetLogEventsOutput) {
 	w.t.Helper()
 	if in.LogGroupName == nil && in.LogGroupIdentifier == nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// maxScan is how many bytes of messages one FilterLogEvents looks at, times the cost of its pattern, before it answers
-// with what it has, and a token to go on. On AWS, too, a page may be empty and yet not the last.
+// maxScan is the number of bytes of messages that one FilterLogEvents reads, times the cost of its pattern, before it
+// returns what it has, and a token to go on. On AWS, too, a page may be empty and yet not the last.
 const maxScan = 256 << 20
 
 // descendingSince is the earliest startTime with which events can be read from the latest on.

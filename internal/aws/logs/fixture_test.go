@@ -32,7 +32,7 @@ const (
 	groupARN = "arn:aws:logs:" + region + ":" + account + ":log-group:"
 )
 
-// today is when the tests begin.
+// today is the time when the tests begin.
 var today = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
 // fixture is the CloudWatch Logs API behind the real wire.
@@ -116,7 +116,7 @@ func failureOf(t testing.TB, err error) failure {
 	return failure{api.ErrorCode(), response.HTTPStatusCode(), api.ErrorMessage()}
 }
 
-// answers are what the runner of queries says.
+// answers are the answers of the runner of queries.
 type answers struct {
 	mu   sync.Mutex
 	run  record.LogQueryRun
@@ -159,7 +159,7 @@ func (w *fixture) put(group, stream string, from time.Time, messages ...string) 
 	return from.Add(time.Duration(len(messages)-1) * time.Millisecond)
 }
 
-// call is a call of the client, for a table.
+// call returns a function that makes a call of the client, for a table.
 func call[In, Out any](method func(context.Context, In, ...func(*cloudwatchlogs.Options)) (Out, error),
 	ctx context.Context, in In) func() error {
 	return func() error {
@@ -168,7 +168,7 @@ func call[In, Out any](method func(context.Context, In, ...func(*cloudwatchlogs.
 	}
 }
 
-// batch is a batch of events of today.
+// batch returns a batch of events of today.
 func batch(messages ...string) []types.InputLogEvent {
 	var out []types.InputLogEvent
 	for _, m := range messages {

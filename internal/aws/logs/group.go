@@ -232,7 +232,7 @@ func (s *Service) DescribeLogGroups(ctx context.Context, in *cloudwatchlogs.Desc
 	return out, nil
 }
 
-// maxIdentifiers is how many log groups a request may name.
+// maxIdentifiers is the maximum number of log groups that a request may name.
 const maxIdentifiers = 50
 
 func accountID(text string) bool {

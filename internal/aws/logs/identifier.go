@@ -11,7 +11,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// groupName is what the names of log groups look like.
+// groupName matches the names of log groups.
 // https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_CreateLogGroup.html
 var groupName = regexp.MustCompile(`^[\.\-_/#A-Za-z0-9]{1,512}$`)
 

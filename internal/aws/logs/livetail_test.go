@@ -63,7 +63,7 @@ func (w *fixture) tail(in *cloudwatchlogs.StartLiveTailInput) (*session, error) 
 	return s, nil
 }
 
-// start is a session that begins, and what it says first.
+// start starts a session, and returns it with its first message.
 func (w *fixture) start(in *cloudwatchlogs.StartLiveTailInput) (*session, types.LiveTailSessionStart) {
 	w.t.Helper()
 	s, err := w.tail(in)

@@ -23,11 +23,11 @@ import (
 
 // Queries runs Logs Insights queries that StartQuery has recorded.
 type Queries interface {
-	// Results is how a query stands: while it is Scheduled or Running what it has found so far, then how it ended. rows
-	// are as GetQueryResults shows them: the columns in order, without those that a row lacks, and with @ptr last when
-	// rows are events. page is told how many there are and says which are wanted, from <= i < to, for only these are
-	// read, or the first of them if they are very long; nil wants none. hold is told how many bytes of memory the rows
-	// take, before they are read.
+	// Results returns the status and results of a query: what it has found so far while it is Scheduled or Running,
+	// then the final ones. rows are as GetQueryResults shows them: the columns in order, without those that a row
+	// lacks, and with @ptr last when rows are events. page gets the number of rows and returns which are wanted, from
+	// <= i < to: only these are read, or the first of them if they are very long; nil wants none. hold gets the memory
+	// that the rows take, in bytes, before they are read.
 	Results(ctx context.Context, q record.LogQuery, page func(rows int) (from, to int, err error),
 		hold func(bytes int64) error) (run record.LogQueryRun, rows [][]types.ResultField, err error)
 }

@@ -101,8 +101,8 @@ func (s *Service) GetLogRecord(ctx context.Context, in *cloudwatchlogs.GetLogRec
 	return &cloudwatchlogs.GetLogRecordOutput{LogRecord: fields}, nil
 }
 
-// recordBytes is what a byte of an event takes in the answer of GetLogRecord at most: in the message, to look for
-// fields, and in a field.
+// recordBytes is the maximum number of bytes that a byte of an event takes in the response of GetLogRecord: in the
+// message, to look for fields, and in a field.
 const recordBytes = 4
 
 // discover calls each for the first fields of a JSON message, as many as AWS discovers.

@@ -54,7 +54,7 @@ func (s *Service) PutRetentionPolicy(ctx context.Context, in *cloudwatchlogs.Put
 	return &cloudwatchlogs.PutRetentionPolicyOutput{}, nil
 }
 
-// DeleteRetentionPolicy has the events of a log group kept for ever.
+// DeleteRetentionPolicy sets the retention of a log group to forever.
 func (s *Service) DeleteRetentionPolicy(ctx context.Context, in *cloudwatchlogs.DeleteRetentionPolicyInput) (
 	*cloudwatchlogs.DeleteRetentionPolicyOutput, error) {
 	if err := s.setRetention(ctx, aws.ToString(in.LogGroupName), 0); err != nil {

@@ -30,7 +30,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// Options are what a Service needs.
+// Options configures a Service.
 type Options struct {
 	Store   *store.Store
 	Events  *events.Store
@@ -97,7 +97,7 @@ func (s *Service) Register(mux *wire.Mux) {
 	}
 }
 
-// place is where a request is made: an account in a region.
+// place is the account and region of a request.
 type place struct{ account, region string }
 
 // lockAccount locks an account's queries in a region, until unlock.

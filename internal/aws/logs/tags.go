@@ -214,7 +214,7 @@ func (s *Service) ListTagsForResource(ctx context.Context, in *cloudwatchlogs.Li
 	return &cloudwatchlogs.ListTagsForResourceOutput{Tags: tags}, nil
 }
 
-// TagLogGroup is the older form of TagResource, for a group by its name.
+// TagLogGroup implements the older form of TagResource, for a group by its name.
 func (s *Service) TagLogGroup(ctx context.Context, in *cloudwatchlogs.TagLogGroupInput) (
 	*cloudwatchlogs.TagLogGroupOutput, error) {
 	if err := s.addTags(ctx, aws.ToString(in.LogGroupName), in.Tags); err != nil {
@@ -223,7 +223,7 @@ func (s *Service) TagLogGroup(ctx context.Context, in *cloudwatchlogs.TagLogGrou
 	return &cloudwatchlogs.TagLogGroupOutput{}, nil
 }
 
-// UntagLogGroup is the older form of UntagResource.
+// UntagLogGroup implements the older form of UntagResource.
 func (s *Service) UntagLogGroup(ctx context.Context, in *cloudwatchlogs.UntagLogGroupInput) (
 	*cloudwatchlogs.UntagLogGroupOutput, error) {
 	if err := s.removeTags(ctx, aws.ToString(in.LogGroupName), in.Tags); err != nil {
@@ -232,7 +232,7 @@ func (s *Service) UntagLogGroup(ctx context.Context, in *cloudwatchlogs.UntagLog
 	return &cloudwatchlogs.UntagLogGroupOutput{}, nil
 }
 
-// ListTagsLogGroup is the older form of ListTagsForResource.
+// ListTagsLogGroup implements the older form of ListTagsForResource.
 func (s *Service) ListTagsLogGroup(ctx context.Context, in *cloudwatchlogs.ListTagsLogGroupInput) (
 	*cloudwatchlogs.ListTagsLogGroupOutput, error) {
 	tags, err := s.getTags(ctx, aws.ToString(in.LogGroupName))

@@ -15,7 +15,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// own is what the service says of a target: without wire's global condition keys.
+// own returns the condition keys of a target that the service sets: without wire's global ones.
 func own(t wire.Target) map[string]string {
 	out := map[string]string{}
 	for k, v := range t.Conditions {

@@ -186,7 +186,7 @@ func nonEmpty(s string) *string {
 	return &s
 }
 
-// accountOf is the account in an ARN; empty for what is not one.
+// accountOf returns the account in an ARN; empty for a text that is not an ARN.
 func accountOf(arn string) string {
 	parts := strings.SplitN(arn, ":", 6)
 	if len(parts) < 6 {

@@ -20,8 +20,8 @@ const (
 	defaultTokenSeconds = 43200
 	maxRootSeconds      = 3600
 	maxTags             = 50
-	// packedSize is what policies and tags of a session may take together; AWS packs them in a form of its own and
-	// tells the percentage. We count characters, and so refuse no session that AWS would take.
+	// packedSize is the size that policies and tags of a session may have together; AWS packs them in a form of its own
+	// and returns the percentage. We count characters, and so refuse no session that AWS would accept.
 	packedSize = 8192
 )
 
@@ -47,7 +47,8 @@ func (s *Service) GetSessionToken(ctx context.Context, in *sts.GetSessionTokenIn
 	return &sts.GetSessionTokenOutput{Credentials: credentials}, err
 }
 
-// federationTargets is the federated user that a request makes a session of, and its tags.
+// federationTargets returns the federated user that a request creates a session of, and its tags, as authorization
+// targets.
 func federationTargets(ctx context.Context, action string, in *sts.GetFederationTokenInput) ([]wire.Target, error) {
 	t := wire.Target{
 		Action: action, Resource: "arn:aws:sts::" + wire.CallerFrom(ctx).Account + ":federated-user/" + *in.Name,
@@ -84,7 +85,7 @@ func (s *Service) GetFederationToken(ctx context.Context, in *sts.GetFederationT
 	}, err
 }
 
-// ownSession is a session of the caller, who must not be in one already.
+// ownSession returns a session of the caller, who must not be in one already.
 func (s *Service) ownSession(ctx context.Context, operation string, seconds *int32) (*identity.Session, error) {
 	caller := wire.CallerFrom(ctx)
 	if identity.SessionOf(caller) != nil {

@@ -27,10 +27,10 @@ var algorithms = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.ES256, jose.ES384, jose.ES512, jose.PS256, jose.PS384, jose.PS512,
 }
 
-// tokenSkew is how far the clock of an issuer may be ahead of ours.
+// tokenSkew is the time by which the clock of an issuer may be ahead of ours.
 const tokenSkew = 5 * time.Minute
 
-// claims are what we read of a token.
+// claims are the claims of a token that are read.
 type claims struct {
 	jwt.Claims
 	AuthorizedParty string          `json:"azp"`

@@ -227,7 +227,7 @@ func TestForeignIssuers(t *testing.T) {
 	}
 }
 
-// noKey is what AWS says of every provider whose keys it cannot have, and why not.
+// noKey is the beginning of AWS's message about every provider whose keys cannot be retrieved; the reason follows.
 const noKey = "Couldn't retrieve verification key from your identity provider,  please reference " +
 	"AssumeRoleWithWebIdentity documentation for requirements"
 

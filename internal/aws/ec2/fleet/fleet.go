@@ -165,7 +165,7 @@ func (s *Service) CreateFleet(ctx context.Context, in *ec2.CreateFleetInput) (*e
 	return out, nil
 }
 
-// fleetTags are the tags of the fleet itself.
+// fleetTags returns the tags of the fleet itself.
 func fleetTags(in *ec2.CreateFleetInput) []types.TagSpecification {
 	return slices.DeleteFunc(slices.Clone(in.TagSpecifications),
 		func(t types.TagSpecification) bool { return t.ResourceType != types.ResourceTypeFleet })
@@ -412,8 +412,8 @@ func (f *filling) recordFailure(p pool, lifecycle types.InstanceLifecycle, err e
 	return nil
 }
 
-// maxMessage is how many bytes are kept of why a pool could not launch. There may be thousands of them, and each may
-// contain a name that its user chose.
+// maxMessage is the number of bytes that are kept of the reason why a pool could not launch. There may be thousands of
+// them, and each may contain a name that its user chose.
 const maxMessage = 512
 
 // takeDown terminates what was launched from some launch on, because it is less than the least that was wanted.

@@ -52,7 +52,7 @@ func (p pool) isSourceOf(l record.FleetLaunch) bool {
 		(p.subnet == "" || l.SubnetID == p.subnet)
 }
 
-// resolvePools are all places that a fleet can launch from, in the order of the request.
+// resolvePools returns all places that a fleet can launch from, in the order of the request.
 func (s *Service) resolvePools(sc resource.Scope, q *ec2.CreateFleetInput) ([]pool, error) {
 	var all []pool
 	size := 0
@@ -104,7 +104,7 @@ func (s *Service) resolvePools(sc resource.Scope, q *ec2.CreateFleetInput) ([]po
 	return all, nil
 }
 
-// maxPools is how many combinations of an instance type and a subnet a request may ask for.
+// maxPools is the maximum number of combinations of an instance type and a subnet that a request may ask for.
 const maxPools = 10_000
 
 // maxSources bounds the overrides of all of them, in bytes: an answer has those of each that could not launch.
@@ -180,7 +180,7 @@ func (s *Service) poolsOf(sc resource.Scope, q *ec2.CreateFleetInput, t record.L
 	return pools, nil
 }
 
-// meeting are the instance types that meet requirements and that the image runs on.
+// meeting returns the instance types that meet requirements and that the image runs on.
 func (s *Service) meeting(sc resource.Scope, q *ec2.CreateFleetInput, wanted *types.InstanceRequirementsRequest,
 	imageID *string) ([]types.InstanceType, error) {
 	r, err := offering.ReadRequirements(wanted)
@@ -207,7 +207,7 @@ func namesOf(r *offering.Requirements, image ami.Image, spot bool) ([]types.Inst
 	return names, nil
 }
 
-// instanceWeight is what an instance of the pool counts.
+// instanceWeight returns the capacity that an instance of the pool counts as.
 func (p pool) instanceWeight(unit types.TargetCapacityUnitType) float64 {
 	switch {
 	case p.override.WeightedCapacity != nil:
@@ -220,8 +220,8 @@ func (p pool) instanceWeight(unit types.TargetCapacityUnitType) float64 {
 	return 1
 }
 
-// ordered are the pools in the order in which a strategy launches from them. There is room in each of them as in the
-// others, so that the strategies which look at capacity look at prices.
+// ordered returns the pools in the order in which a strategy launches from them. All pools have the same free capacity,
+// so the strategies that consider capacity consider prices.
 func ordered(pools []pool, lifecycle types.InstanceLifecycle, strategy string) []pool {
 	pools = slices.Clone(pools)
 	price := func(p pool) float64 {
@@ -250,7 +250,7 @@ func ordered(pools []pool, lifecycle types.InstanceLifecycle, strategy string) [
 	return pools
 }
 
-// runInstancesInput is the request that launches up to n instances from the pool.
+// runInstancesInput returns the request that launches up to n instances from the pool.
 func (p pool) runInstancesInput(q *ec2.CreateFleetInput, lifecycle types.InstanceLifecycle, n int32,
 	token string) (*ec2.RunInstancesInput, error) {
 	request := &ec2.RunInstancesInput{

@@ -62,7 +62,8 @@ func (s *Service) viewAddress(sc resource.Scope, r record.Address) types.Address
 	return v
 }
 
-// infrastructure is how many addresses at the beginning of the public range are never given: machines' hosts use them.
+// infrastructure is the number of addresses at the beginning of the public range that are never allocated: machines'
+// hosts use them.
 const infrastructure = 256
 
 // pickPublicIP claims a public address that is in no account's use.

@@ -114,7 +114,7 @@ func CheckAddressLimit(ni record.NetworkInterface, kind instancetype.Type) error
 	return nil
 }
 
-// fitsHolder is fits for the instance that an interface is attached to, if it is.
+// fitsHolder calls fits for the instance that an interface is attached to, if there is one.
 func fitsHolder(c *resource.Change, ni record.NetworkInterface) error {
 	if ni.Attachment == nil || ni.Attachment.InstanceID == "" {
 		return nil

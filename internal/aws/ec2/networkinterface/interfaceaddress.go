@@ -15,7 +15,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// Addressing is what a request wants of one address family.
+// Addressing is the part of a request about one address family.
 type Addressing struct {
 	Addresses, Prefixes       []string
 	AddressCount, PrefixCount *int32

@@ -193,7 +193,7 @@ func PublicDNSName(region, ip string) string {
 	return name + "." + region + ".compute.amazonaws.com"
 }
 
-// randomMAC is a random, locally administered hardware address.
+// randomMAC returns a random, locally administered hardware address.
 func randomMAC() string {
 	b := make([]byte, 6)
 	rand.Read(b)

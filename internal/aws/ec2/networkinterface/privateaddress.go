@@ -19,7 +19,7 @@ const (
 	ipv6Delegation = 80
 )
 
-// bookingBlock is the booking block that an address lies in.
+// bookingBlock returns the booking block that contains an address.
 func bookingBlock(ip netip.Addr) netip.Prefix {
 	bits := ipv4Delegation
 	if ip.Is6() {
@@ -95,7 +95,8 @@ func openBooking(c *resource.Change, subnetID string, ip netip.Addr) (*booking, 
 	return &row, nil
 }
 
-// findAddressUser is who uses an address, as far as the store and this change know; empty when it is free.
+// findAddressUser returns the user of an address according to the store and this change; empty when the address is
+// free.
 func findAddressUser(c *resource.Change, subnetID string, ip netip.Addr) string {
 	key := record.AddressBlockKey(c.Account, c.Region, subnetID, bookingBlock(ip).Addr().String())
 	var value record.AddressBlock
@@ -224,7 +225,7 @@ func delegable(subnet, prefix netip.Prefix) bool {
 		subnet.Contains(lastAddress(prefix).Next())
 }
 
-// lastAddress is the last address of a block.
+// lastAddress returns the last address of a block.
 func lastAddress(p netip.Prefix) netip.Addr {
 	a := p.Addr().As16()
 	bits := p.Bits()
@@ -241,7 +242,7 @@ func lastAddress(p netip.Prefix) netip.Addr {
 	return ip
 }
 
-// addressAt is the n-th address of a subnet.
+// addressAt returns the n-th address of a subnet.
 func addressAt(subnet netip.Prefix, n uint64) netip.Addr {
 	if subnet.Addr().Is4() {
 		a := subnet.Addr().As4()

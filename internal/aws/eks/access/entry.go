@@ -34,7 +34,7 @@ const (
 
 var entryTypes = []string{standard, ec2Linux, ec2Windows, ec2Auto, fargateLinux, hybridLinux, hyperpodLinux}
 
-// nodeIdentity is who the holder of a node's role is in Kubernetes, by type of entry.
+// nodeIdentity is the Kubernetes identity of the holder of a node's role, by type of entry.
 var nodeIdentity = map[string]struct {
 	username string
 	groups   []string
@@ -86,7 +86,7 @@ func (s *Service) CreatorEntryOp(c record.Cluster) store.Op {
 	})
 }
 
-// clusterWithEntries is a cluster that access entries have a meaning for.
+// clusterWithEntries returns a cluster whose authentication mode uses access entries.
 func (s *Service) clusterWithEntries(ctx context.Context, name string) (store.Row[record.Cluster], error) {
 	row, err := s.Cluster(ctx, name)
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *Service) clusterWithEntries(ctx context.Context, name string) (store.Ro
 	return row, nil
 }
 
-// changeableCluster is clusterWithEntries for an operation that writes.
+// changeableCluster does what clusterWithEntries does, for an operation that writes.
 func (s *Service) changeableCluster(ctx context.Context, name string) (store.Row[record.Cluster], error) {
 	row, err := s.clusterWithEntries(ctx, name)
 	if err == nil && row.Value.Deleting {
@@ -113,7 +113,7 @@ func (s *Service) changeableCluster(ctx context.Context, name string) (store.Row
 	return row, err
 }
 
-// entry is the access entry of a principal.
+// entry returns the access entry of a principal.
 func (s *Service) entry(
 	ctx context.Context, c record.Cluster, principalARN string,
 ) (store.Row[record.AccessEntry], error) {
@@ -227,7 +227,7 @@ func (s *Service) CreateAccessEntry(
 	}
 }
 
-// checkPrincipal is the principal of an entry to be made, and its unique id if it is of this account.
+// checkPrincipal returns the principal of an entry to be created, and its unique ID if it is of this account.
 func (s *Service) checkPrincipal(ctx context.Context, cluster, arn string) (principal.Principal, string, error) {
 	p, ok := principal.Parse(arn)
 	if !ok {
@@ -252,7 +252,7 @@ func (s *Service) checkPrincipal(ctx context.Context, cluster, arn string) (prin
 	return p, id, err
 }
 
-// newEntry is the entry that a request asks for, checked.
+// newEntry validates a request and returns the entry that it asks for.
 func (s *Service) newEntry(
 	cluster string, p principal.Principal, in *eks.CreateAccessEntryInput,
 ) (record.AccessEntry, error) {
@@ -407,7 +407,7 @@ func (s *Service) ListAccessEntries(
 	return &eks.ListAccessEntriesOutput{AccessEntries: page, NextToken: next}, nil
 }
 
-// changeEntry has edit change the access entry of a principal, guarded by the cluster's row.
+// changeEntry calls edit with the access entry of a principal and writes the result, guarded by the cluster's record.
 func (s *Service) changeEntry(
 	ctx context.Context, cluster, principalARN string, edit func(*record.AccessEntry) error,
 ) (record.Cluster, record.AccessEntry, error) {

@@ -76,7 +76,8 @@ func withResource(policies policy.Policies, t wire.Target) (*policy.Policies, er
 	return &policies, nil
 }
 
-// request is what policies are asked about a target. What the principal is counts before what the request says it is.
+// request returns the policy request about a target. The values of the principal have precedence over those of the
+// request.
 func (p *principal) request(t wire.Target, budget *policy.Budget) *policy.Request {
 	return &policy.Request{
 		Action: t.Action, Resource: t.Resource, Principal: p.Principal,

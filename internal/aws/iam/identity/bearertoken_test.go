@@ -40,7 +40,7 @@ func session(t *testing.T, a *iamtest.AWS, role string) aws.Credentials {
 
 const trustRoot = `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"AWS":"111122223333"},"Action":"sts:AssumeRole"}}`
 
-// use is what a token was sealed for.
+// use is the purpose that a token was sealed for.
 type use struct {
 	purpose  identity.Purpose
 	resource string

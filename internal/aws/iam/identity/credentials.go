@@ -28,7 +28,8 @@ type bearer struct {
 	compiled atomic.Pointer[principal]
 }
 
-// credential is what somebody shows, for what they show it. Text that is good for one purpose is found for no other.
+// credential is a credential that a client presents, with the purpose for which it does. Text that is valid for one
+// purpose is found for no other.
 type credential struct {
 	purpose  Purpose
 	resource string
@@ -198,8 +199,8 @@ func newBearer(s *Session) *bearer {
 	return who
 }
 
-// principalARN is the ARN of the user or role behind a session. One that was deleted, or deleted and created again, is
-// ErrUnknownAccessKey.
+// principalARN returns the ARN of the user or role behind a session. For one that was deleted, or deleted and created
+// again, it returns ErrUnknownAccessKey.
 func (i *Identity) principalARN(ctx context.Context, who *bearer) (arn string, err error) {
 	var id string
 	switch {
@@ -221,7 +222,7 @@ func (i *Identity) principalARN(ctx context.Context, who *bearer) (arn string, e
 	return arn, err
 }
 
-// SessionOf is the session behind a caller; nil for a long-term key.
+// SessionOf returns the session of a caller; nil for a long-term key.
 func SessionOf(caller wire.Caller) *Session {
 	if who, ok := caller.Session.(*bearer); ok {
 		return who.session

@@ -11,12 +11,12 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// serviceSession is how long the credentials of a service last; the SDK asks for new ones before they end.
+// serviceSession is the lifetime of a service's credentials; the SDK requests new ones before they expire.
 const serviceSession = time.Hour
 
-// ServiceRoleCredentials are the credentials of an AWS service that acts in an account under a role, as EKS does under
-// AWSServiceRoleForAmazonEKS with the session name "EKS". A role that does not exist fails when the credentials are
-// asked for, not here.
+// ServiceRoleCredentials returns the credentials of an AWS service that acts in an account under a role, as EKS does
+// under AWSServiceRoleForAmazonEKS with the session name "EKS". For a role that does not exist, retrieving the
+// credentials fails, not this call.
 func (i *Identity) ServiceRoleCredentials(account, roleName, sessionName string) aws.CredentialsProvider {
 	return aws.NewCredentialsCache(aws.CredentialsProviderFunc(func(ctx context.Context) (aws.Credentials, error) {
 		row, err := i.roles.Get(ctx, record.RoleKey(account, roleName))

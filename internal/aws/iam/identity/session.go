@@ -17,7 +17,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// Session is what a sealed token says: temporary credentials of a role, a user, a root user or a federated user.
+// Session is the content of a sealed token: temporary credentials of a role, a user, a root user or a federated user.
 type Session struct {
 	// AccessKeyID is of the credentials themselves; of a bearer token, which has no Secret, the one that it was got
 	// with.
@@ -81,7 +81,8 @@ const (
 	// sessionToken belongs to temporary credentials. It proves nothing without their secret, and is no secret itself:
 	// it is in every presigned URL.
 	sessionToken Purpose = "sts: session token"
-	// RegistryPassword is what ecr:GetAuthorizationToken gives. Its holder pushes and pulls as the caller.
+	// RegistryPassword is the purpose of the tokens of ecr:GetAuthorizationToken. Their holder pushes and pulls as the
+	// caller.
 	RegistryPassword Purpose = "ecr: authorization token"
 	// LayerURL is in the URL that ecr:GetDownloadUrlForLayer gives. Its holder downloads one layer of one repository.
 	LayerURL Purpose = "ecr: URL of a layer"
@@ -151,7 +152,8 @@ func (s *sealer) loadAEAD(ctx context.Context, id string) (cipher.AEAD, error) {
 	return a, nil
 }
 
-// additionalData is the additional data of a token: its purpose, and the only thing that it opens if not empty.
+// additionalData returns the additional data of a token: its purpose, and, if not empty, the only resource that it
+// opens.
 func additionalData(purpose Purpose, resource string) []byte {
 	return []byte(string(purpose) + "\x00" + resource)
 }

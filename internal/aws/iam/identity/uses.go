@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// useInterval is how often a use is written: LastUsed is a fact for cleaning up, not for accounting.
+// useInterval is the interval at which a use is written: LastUsed serves cleanups, not accounting.
 const useInterval = 5 * time.Minute
 
 // uses remembers of which access keys and roles the use was written within useInterval. Older ones are forgotten, so

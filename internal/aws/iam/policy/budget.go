@@ -44,13 +44,14 @@ type Budget struct {
 func NewBudget(ctx context.Context, steps int) *Budget { return &Budget{ctx: ctx, left: steps} }
 
 const (
-	// stepsPerCheck is how many steps are taken between two checks of the context: some microseconds.
+	// stepsPerCheck is the number of steps between two checks of the context: some microseconds.
 	stepsPerCheck = 1 << 14
-	// statementSteps is what a statement takes beside its patterns.
+	// statementSteps is the number of steps of a statement beside its patterns.
 	statementSteps = 32
-	// valueSteps is what a value of a condition, or of the request, takes beside its bytes.
+	// valueSteps is the number of steps of a value of a condition, or of the request, beside its bytes.
 	valueSteps = 32
-	// numberSteps is what comparing with a number takes, parseSteps what reading one, or a date, of the request does.
+	// numberSteps is the number of steps of a comparison with a number, parseSteps that of parsing a number, or a date,
+	// of the request.
 	numberSteps, parseSteps = 512, 2048
 )
 
@@ -68,8 +69,8 @@ func (b *Budget) consume(steps int) error {
 	return nil
 }
 
-// evaluation is what patterns and conditions read and spend while a request is evaluated. Once it has failed nothing
-// matches, and what was found until then does not count.
+// evaluation is the state and budget of patterns and conditions while a request is evaluated. Once it has failed
+// nothing matches, and earlier results do not count.
 type evaluation struct {
 	keys   Keys
 	budget *Budget
@@ -99,7 +100,7 @@ func (e *evaluation) lookupKey(key string) ([]string, bool) {
 	return e.keys.Lookup(key)
 }
 
-// countKeys is how many keys a lookup compares at most.
+// countKeys returns the maximum number of keys that a lookup compares.
 func countKeys(keys Keys) (n int) {
 	switch keys := keys.(type) {
 	case Context:

@@ -255,8 +255,8 @@ func (c *condition) setNumbers(values []string, compare func(int) bool, parse fu
 	return true
 }
 
-// decimal is what IAM calls a number: an integer or a decimal value. It has no exponent, no base, no infinity and no
-// NaN.
+// decimal matches a number in IAM's sense: an integer or a decimal value. It has no exponent, no base, no infinity and
+// no NaN.
 var decimal = regexp.MustCompile(`^-?[0-9]{1,40}(\.[0-9]{1,40})?$`)
 
 // parseNumber reads a number without rounding it.

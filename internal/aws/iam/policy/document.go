@@ -8,7 +8,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/sizedcache"
 )
 
-// Effect is what a statement does when it matches.
+// Effect is the effect of a statement that matches.
 type Effect string
 
 // The effects. A statement that denies outweighs all that allow.
@@ -89,7 +89,7 @@ type compiledKey struct {
 	text string
 }
 
-// Compile is Parse with a memory.
+// Compile does what Parse does, and caches the results.
 func Compile(kind Kind, text string) (*Document, error) {
 	key := compiledKey{kind, text}
 	if d, ok := compiled.Get(key); ok {

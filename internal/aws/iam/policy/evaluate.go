@@ -73,7 +73,7 @@ const (
 	roleTrust
 )
 
-// Reason is how AWS explains a refusal, ready to follow "is not authorized to perform: <action> on resource: <ARN>".
+// Reason returns AWS's explanation of a refusal, to follow "is not authorized to perform: <action> on resource: <ARN>".
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html
 func (d Decision) Reason() string {
 	if d.Err != nil {

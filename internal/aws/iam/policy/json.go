@@ -141,7 +141,7 @@ func (l lines) position(offset int) Position {
 	return Position{Line: line, Column: offset - l[line-1] + 1}
 }
 
-// Size is how long a document is for AWS's quotas, which do not count white space.
+// Size returns the size of a document for AWS's quotas, which do not count white space.
 func Size(text string) int {
 	n := 0
 	for _, r := range text {

@@ -84,7 +84,7 @@ func parseVariable(inside string) part {
 	return p
 }
 
-// literalPattern is the pattern of text in compiled form.
+// literalPattern compiles text to a pattern.
 func literalPattern(text string) pattern {
 	p := pattern{text: text, matchable: true}
 	wildcard := indexWildcard(text)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// PrincipalType is what kind of caller a Principal is: the value of aws:PrincipalType.
+// PrincipalType is the type of a Principal: the value of aws:PrincipalType.
 type PrincipalType string
 
 // The types of principals.
@@ -20,7 +20,7 @@ const (
 	Anonymous     PrincipalType = "Anonymous"
 )
 
-// Principal is who asks.
+// Principal is the caller that makes a request.
 type Principal struct {
 	Type    PrincipalType
 	Account string // of Account, User, AssumedRole and FederatedUser
@@ -40,7 +40,7 @@ type principals struct {
 	canonical []string
 }
 
-// grant is how closely a statement names a caller, which decides what else must agree within one account.
+// grant is how closely a statement names a caller. It decides what else must agree within one account.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic_policy-eval-basics-single-account.html
 type grant int
 
@@ -126,7 +126,7 @@ func (p *principals) addPrincipal(kind, name string) bool {
 	return true
 }
 
-// count is how many names there are; a statement of an identity-based policy has none.
+// count returns the number of names; a statement of an identity-based policy has none.
 func (p *principals) count() int {
 	if p == nil {
 		return 0

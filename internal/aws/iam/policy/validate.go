@@ -21,7 +21,7 @@ var (
 	accountID  = regexp.MustCompile(`^\d{12}$`)
 )
 
-// trustActions are what a role's trust policy may speak of.
+// trustActions are the actions that a role's trust policy may name.
 var trustActions = map[string]bool{
 	"sts:assumerole": true, "sts:assumerolewithwebidentity": true, "sts:assumerolewithsaml": true,
 	"sts:tagsession":        true,
