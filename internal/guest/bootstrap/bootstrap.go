@@ -35,13 +35,13 @@ type Script struct {
 	Lookup func(ctx context.Context, host string) ([]string, error)
 }
 
-// API is what is asked of AWS.
+// API is the part of the AWS APIs that the script calls.
 type API interface {
 	WaitActive(ctx context.Context, name string) (node.Cluster, error)
 	PrivateDNSName(ctx context.Context, instanceID string) (string, error)
 }
 
-// Main is the program "eks-bootstrap", which /etc/eks/bootstrap.sh is.
+// Main runs the program "eks-bootstrap", which /etc/eks/bootstrap.sh links to.
 func Main(args []string, stdout, stderr io.Writer) int {
 	s := &Script{IMDS: &imds.Client{}, Stdout: stdout, Stderr: stderr}
 	return s.Run(context.Background(), args)
@@ -274,7 +274,7 @@ func (s *Script) writeHosts(ctx context.Context, endpoint string) error {
 	return nil
 }
 
-// clusterDNS are the addresses of kube-dns.
+// clusterDNS returns the addresses of kube-dns.
 func (s *Script) clusterDNS(ctx context.Context, o options, family, mac string) ([]string, error) {
 	if given := o.values["--dns-cluster-ip"]; given != "" {
 		return strings.Split(given, ","), nil
@@ -311,7 +311,7 @@ func (s *Script) clusterDNS(ctx context.Context, o options, family, mac string) 
 	return []string{"10.100.0.10"}, nil
 }
 
-// maxPods is what /etc/eks/eni-max-pods.txt says.
+// maxPods returns the number of pods of an instance type in /etc/eks/eni-max-pods.txt.
 func (s *Script) maxPods(instanceType string) (int, error) {
 	const file = "/etc/eks/eni-max-pods.txt"
 	data, err := os.ReadFile(s.rootPath(file))
@@ -363,7 +363,7 @@ func (s *Script) kubeletConfig(o options, instance node.Instance, dns []string, 
 	return node.WriteFile(s.Root, file, string(text)+"\n", 0o644)
 }
 
-// pauseImage is the image of the sandbox.
+// pauseImage returns the image of the sandbox.
 func (s *Script) pauseImage(o options, region, domain, image string) string {
 	account, tag := o.values["--pause-container-account"], o.values["--pause-container-version"]
 	if account == "" && tag == "" && image != "" {
@@ -441,5 +441,5 @@ func (s *Script) containerd(o options, pause string) error {
 	return nil
 }
 
-// patience is how long a daemon may take to come up, with its own attempts.
+// patience is the time that a daemon may take to start, with its own attempts.
 const patience = 2 * time.Minute

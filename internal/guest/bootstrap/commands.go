@@ -12,7 +12,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/instancetype"
 )
 
-// ProviderID is the program of that name: aws:///ZONE/INSTANCE.
+// ProviderID runs the program of that name: it prints aws:///ZONE/INSTANCE.
 func ProviderID(stdout, stderr io.Writer) int {
 	instance, err := describe()
 	if err != nil {
@@ -23,7 +23,7 @@ func ProviderID(stdout, stderr io.Writer) int {
 	return 0
 }
 
-// PrivateDNSName is the program of that name: what EC2 says the instance is called.
+// PrivateDNSName runs the program of that name: it prints the instance's name according to EC2.
 func PrivateDNSName(stdout, stderr io.Writer) int {
 	instance, err := describe()
 	if err != nil {
@@ -46,7 +46,7 @@ func describe() (node.Instance, error) {
 	return node.Describe(ctx, &imds.Client{})
 }
 
-// MaxPods is the program max-pods-calculator.sh.
+// MaxPods runs the program max-pods-calculator.sh.
 // https://docs.aws.amazon.com/eks/latest/userguide/choosing-instance-type.html#determine-max-pods
 func MaxPods(args []string, stdout, stderr io.Writer) int {
 	set := flag.NewFlagSet("max-pods-calculator.sh", flag.ContinueOnError)

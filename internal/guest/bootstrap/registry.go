@@ -18,8 +18,8 @@ var accounts = map[string]string{
 	"mx-central-1": "730335286997", "us-gov-east-1": "151742754352", "us-gov-west-1": "013241004608",
 }
 
-// registry is where the EKS images of a region are. All others are in the one account that most regions share: this
-// host serves it in whichever region it is told to be.
+// registry returns the registry of the EKS images of a region. Regions without an account of their own use the one that
+// most regions share: this host serves its registry for any region.
 func registry(region, domain, account string) string {
 	if account == "" {
 		if account = accounts[region]; account == "" {
@@ -29,7 +29,7 @@ func registry(region, domain, account string) string {
 	return account + ".dkr.ecr." + region + "." + domain
 }
 
-// ECRURI is the program get-ecr-uri.sh.
+// ECRURI runs the program get-ecr-uri.sh.
 func ECRURI(args []string, stdout, stderr io.Writer) int {
 	if len(args) != 2 && len(args) != 3 {
 		fmt.Fprintln(stderr, "usage: get-ecr-uri.sh REGION DOMAIN [ACCOUNT]")

@@ -15,8 +15,8 @@ import (
 
 var sandbox = regexp.MustCompile(`(?m)^\s*sandbox(?:_image)?\s*=\s*["']([^"']+)["']`)
 
-// PullSandboxImage is the program pull-sandbox-image.sh, the unit sandbox-image.service: the kubelet's first pod is not
-// to wait for, or fail by, an image that the kubelet itself does not pull.
+// PullSandboxImage runs the program pull-sandbox-image.sh, the unit sandbox-image.service: the kubelet's first pod must
+// not wait for, or fail by, an image that the kubelet itself does not pull.
 func PullSandboxImage(stdout, stderr io.Writer) int {
 	const file = "/etc/containerd/config.toml"
 	config, err := os.ReadFile(file)

@@ -23,7 +23,7 @@ func zipped(text string) string {
 	return b.String()
 }
 
-// bomb is an archive of parts that are 4 MiB each when they are decompressed.
+// bomb returns an archive of parts that are 4 MiB each when they are decompressed.
 func bomb(parts int) string {
 	part := "--x\nContent-Type: text/plain\nContent-Transfer-Encoding: base64\n\n" +
 		base64.StdEncoding.EncodeToString([]byte(zipped("#!"+strings.Repeat("x", 4<<20)))) + "\n"

@@ -60,7 +60,7 @@ func (c *command) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// shellLine is the command as a line of a script.
+// shellLine returns the command as a line of a script.
 func (c command) shellLine() string {
 	if c.argv == nil {
 		return c.line

@@ -70,7 +70,7 @@ func FuzzConfig(f *testing.F) {
 	})
 }
 
-// words are those of a line in which everything is in single quotes or is an escaped quote, as a shell reads it.
+// words splits a line, in which everything is in single quotes or is an escaped quote, as a shell does.
 func words(line string) []string {
 	all := []string{}
 	var word strings.Builder

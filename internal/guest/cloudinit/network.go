@@ -18,7 +18,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
 )
 
-// networkTimeout is how long a machine waits for its network before it boots without.
+// networkTimeout is the time that a machine waits for its network before it boots without it.
 const networkTimeout = 2 * time.Minute
 
 // Local waits until eth0 has its address and the metadata service answers, and sets up the name service as the DHCP
@@ -68,7 +68,7 @@ func waitForAddress(ctx context.Context, link string) error {
 	}
 }
 
-// loadLease is what DHCP would have answered: the host's, or what follows from metadata.
+// loadLease returns the DHCP lease: the one that the host wrote, or one made from metadata.
 func (s *Stage) loadLease(ctx context.Context) (boot.Lease, error) {
 	var lease boot.Lease
 	data, err := os.ReadFile(s.rootPath(boot.HostDir + "/" + boot.DHCPFile))

@@ -34,9 +34,9 @@ type Stage struct {
 	IMDS *imds.Client
 	// Root is the root of the file system; empty means /. Tests have another.
 	Root string
-	// Console is where the output goes beside the log.
+	// Console receives the output, which also goes to the log.
 	Console io.Writer
-	// Errors are what went wrong, as result.json has them.
+	// Errors are the errors, as result.json has them.
 	Errors []string
 
 	out io.Writer
@@ -45,7 +45,7 @@ type Stage struct {
 
 func (s *Stage) rootPath(p string) string { return filepath.Join("/", s.Root, p) }
 
-// Main is the program "cloud-init"; the units call "cloud-init local|init|final", users "cloud-init status [--wait]
+// Main runs the program "cloud-init"; the units call "cloud-init local|init|final", users "cloud-init status [--wait]
 // [--long]".
 func Main(args []string, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
@@ -453,7 +453,7 @@ func (s *Stage) writeResult() error {
 	return os.WriteFile(s.rootPath(ResultFile), data, 0o644)
 }
 
-// printStatus is "cloud-init status".
+// printStatus runs "cloud-init status".
 func (s *Stage) printStatus(ctx context.Context, args []string, stdout io.Writer) int {
 	wait, long := slices.Contains(args, "--wait") || slices.Contains(args, "-w"), slices.Contains(args, "--long") ||
 		slices.Contains(args, "-l")

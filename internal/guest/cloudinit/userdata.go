@@ -38,20 +38,20 @@ type Part struct {
 	Content  []byte
 }
 
-// maxUserData is how large user data may become by decompression, in bytes: each document, and all parts together.
+// maxUserData is the maximum size of decompressed user data in bytes: of each document, and of all parts together.
 const maxUserData = 10 << 20
 
-// maxParts is how many parts a MIME archive may have, nested ones included.
+// maxParts is the maximum number of parts in a MIME archive, nested ones included.
 const maxParts = 1000
 
-// levels is how many times what a document may have everything together may have that is decoded on the way to the
-// parts: archives are in archives.
+// levels is the limit of everything that is decoded on the way to the parts, as a multiple of the limit of one
+// document: archives are in archives.
 const levels = 8
 
 // Parse takes user data apart. Parts that cannot be used are in the result with their types; whoever runs them says so.
 func Parse(data []byte) ([]Part, error) { return ParseWithin(data, maxUserData) }
 
-// ParseWithin is [Parse] with a bound, in bytes, of each document and of all parts together.
+// ParseWithin does what [Parse] does, with a limit, in bytes, of each document and of all parts together.
 func ParseWithin(data []byte, most int) ([]Part, error) {
 	p := parser{most: most, left: levels * most}
 	data, err := p.decode(data)
@@ -112,7 +112,7 @@ func (p *parser) addPart(part Part) error {
 // Decode undoes base64 and gzip of a document, if it is so.
 func Decode(data []byte) ([]byte, error) { return DecodeWithin(data, maxUserData) }
 
-// DecodeWithin is [Decode] of a document that decompresses to so many bytes at most.
+// DecodeWithin does what [Decode] does, for a document that decompresses to most bytes at most.
 func DecodeWithin(data []byte, most int) ([]byte, error) {
 	compact := bytes.Join(bytes.Fields(data), nil)
 	if len(compact) > 0 && len(compact)%4 == 0 {
@@ -225,7 +225,7 @@ func (p *parser) decodeTransfer(part *multipart.Part) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(r, int64(p.most)))
 }
 
-// detectType is the type that a document's first line says, "" when it says none.
+// detectType returns the type that a document's first line declares, "" when it declares none.
 func detectType(data []byte) string {
 	first, _, _ := bytes.Cut(data, []byte("\n"))
 	line := strings.TrimSpace(string(first))

@@ -109,7 +109,7 @@ func (a AWS) callAPI(ctx context.Context, service, operation, method, path, body
 	return nil, e
 }
 
-// Cluster is what DescribeCluster says, as far as a node needs it.
+// Cluster is the part of DescribeCluster's response that a node needs.
 type Cluster struct {
 	ID                   string
 	Status               string
@@ -119,7 +119,7 @@ type Cluster struct {
 	Outpost              struct{ OutpostArns []string }                              `json:"outpostConfig"`
 }
 
-// DescribeCluster is eks:DescribeCluster.
+// DescribeCluster calls eks:DescribeCluster.
 func (a AWS) DescribeCluster(ctx context.Context, name string) (Cluster, error) {
 	data, err := a.callAPI(ctx, "eks", "DescribeCluster", http.MethodGet, "/clusters/"+url.PathEscape(name), "")
 	if err != nil {
@@ -157,8 +157,8 @@ func (a AWS) WaitActive(ctx context.Context, name string) (Cluster, error) {
 	}
 }
 
-// PrivateDNSName is the name that EC2 says the instance has (ec2:DescribeInstances), which is the node's. It is waited
-// for: after a launch it may come later than the instance.
+// PrivateDNSName returns the private DNS name of the instance according to EC2 (ec2:DescribeInstances), which is the
+// node's name. It waits for the name: after a launch it may appear later than the instance.
 func (a AWS) PrivateDNSName(ctx context.Context, instanceID string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()

@@ -19,7 +19,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/instancetype"
 )
 
-// Instance is what an instance knows about itself.
+// Instance has the data of an instance about itself.
 type Instance struct {
 	ID               string `json:"id,omitempty"`
 	Region           string `json:"region,omitempty"`
@@ -40,10 +40,10 @@ func Describe(ctx context.Context, c *imds.Client) (Instance, error) {
 		MAC: mac}, err
 }
 
-// ProviderID is how the cloud controller manager knows the instance.
+// ProviderID returns the provider ID by which the cloud controller manager identifies the instance.
 func (i Instance) ProviderID() string { return "aws:///" + i.AvailabilityZone + "/" + i.ID }
 
-// ReadImage is what the machine knows of its image.
+// ReadImage returns the machine's information about its image.
 func ReadImage(root string) (rootfs.Image, error) {
 	var image rootfs.Image
 	data, err := os.ReadFile(filepath.Join("/", root, rootfs.ImageFile))
@@ -53,7 +53,8 @@ func ReadImage(root string) (rootfs.Image, error) {
 	return image, json.Unmarshal(data, &image)
 }
 
-// KubeletVersion is the version of an image's kubelet: "v1.35.4", or "v1.35.0" when the release does not say the patch.
+// KubeletVersion returns the version of an image's kubelet: "v1.35.4", or "v1.35.0" when the release does not include
+// the patch.
 func KubeletVersion(image rootfs.Image) string {
 	if version, _, ok := strings.Cut(image.Release, "-"); ok && strings.HasPrefix(version, image.KubernetesVersion+
 		".") {
@@ -76,14 +77,14 @@ func AtLeast(version, minor string) bool {
 	return number(version) >= number(minor)
 }
 
-// MaxPods is how many pods an instance type can have with the VPC CNI; false when the type is not known.
+// MaxPods returns the maximum number of pods on an instance type with the VPC CNI; false when the type is not known.
 func MaxPods(instanceType string) (int, bool) {
 	t, ok := instancetype.Get(instanceType)
 	return t.MaxPods(), ok
 }
 
-// ReservedCPU is what EKS reserves of a number of CPUs, in millicores: 6% of the first, 1% of the second, 0.5% of the
-// next two, 0.25% of the rest.
+// ReservedCPU returns what EKS reserves of a number of CPUs, in millicores: 6% of the first, 1% of the second, 0.5% of
+// the next two, 0.25% of the rest.
 func ReservedCPU(cpus int) int {
 	total := cpus * 1000
 	bounds, share := []int{0, 1000, 2000, 4000, total}, []int{600, 100, 50, 25}
@@ -96,10 +97,10 @@ func ReservedCPU(cpus int) int {
 	return sum
 }
 
-// ReservedMemory is what EKS reserves for a number of pods, in MiB.
+// ReservedMemory returns what EKS reserves for a number of pods, in MiB.
 func ReservedMemory(maxPods int) int { return 11*maxPods + 255 }
 
-// CPUs is the number of processors that the machine shows.
+// CPUs returns the number of processors that the machine shows.
 func CPUs() int {
 	data, _ := os.ReadFile("/proc/cpuinfo")
 	count := 0
@@ -123,7 +124,8 @@ func CgroupV1(root string) bool {
 	return err != nil
 }
 
-// KernelDefaults are what the kubelet wants of a kernel (protectKernelDefaults), by their files below /proc/sys.
+// KernelDefaults are the kernel parameters that the kubelet requires (protectKernelDefaults), by their files below
+// /proc/sys.
 var KernelDefaults = map[string]string{
 	"vm/overcommit_memory": "1", "vm/panic_on_oom": "0", "kernel/panic": "10", "kernel/panic_on_oops": "1",
 	"kernel/keys/root_maxkeys": "1000000", "kernel/keys/root_maxbytes": "25000000",
@@ -140,7 +142,7 @@ func HasKernelDefaults(root string) bool {
 	return true
 }
 
-// ClusterDNS is the address of kube-dns in a service CIDR: the tenth.
+// ClusterDNS returns the address of kube-dns in a service CIDR: the tenth.
 func ClusterDNS(cidr string) (string, error) {
 	p, err := netip.ParsePrefix(cidr)
 	if err != nil {
@@ -152,7 +154,7 @@ func ClusterDNS(cidr string) (string, error) {
 	return cidr[:strings.LastIndex(cidr, ".")] + ".10", nil
 }
 
-// NodeIP is the address that the kubelet registers, of the family of the cluster.
+// NodeIP returns the address that the kubelet registers, of the family of the cluster.
 func NodeIP(ctx context.Context, c *imds.Client, mac string, ipv6 bool) (string, error) {
 	if !ipv6 {
 		return c.Meta(ctx, "local-ipv4")
@@ -165,7 +167,8 @@ func NodeIP(ctx context.Context, c *imds.Client, mac string, ipv6 bool) (string,
 	return first, err
 }
 
-// Kubeconfig is the kubelet's: it asks aws-iam-authenticator for a token of the instance's role at every use.
+// Kubeconfig returns the kubeconfig of the kubelet: it asks aws-iam-authenticator for a token of the instance's role at
+// every use.
 func Kubeconfig(endpoint, cluster, region string) string {
 	return `apiVersion: v1
 kind: Config

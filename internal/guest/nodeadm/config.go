@@ -37,7 +37,7 @@ type NodeConfig struct {
 	Status *Status `json:"status,omitempty"`
 }
 
-// Spec is what the user wants.
+// Spec is the user's configuration.
 type Spec struct {
 	Cluster      Cluster         `json:"cluster,omitzero"`
 	Containerd   Containerd      `json:"containerd,omitzero"`
@@ -89,7 +89,7 @@ type Kubelet struct {
 	MaxPodsExpression string         `json:"maxPodsExpression,omitempty"`
 }
 
-// Status is what nodeadm found out.
+// Status is the data that nodeadm has collected.
 type Status struct {
 	Instance       node.Instance `json:"instance,omitzero"`
 	Defaults       Defaults      `json:"default,omitzero"`

@@ -31,12 +31,12 @@ type Command struct {
 	CPUs           int                        // 0: those that the machine shows
 }
 
-// API is what is asked of AWS.
+// API is the part of the AWS APIs that nodeadm calls.
 type API interface {
 	PrivateDNSName(ctx context.Context, instanceID string) (string, error)
 }
 
-// Main is the program "nodeadm".
+// Main runs the program "nodeadm".
 func Main(args []string, stdout, stderr io.Writer) int {
 	c := &Command{IMDS: &imds.Client{}, Stdout: stdout, Stderr: stderr, Containerd: "/usr/bin/containerd"}
 	return c.Run(context.Background(), args)
@@ -217,8 +217,8 @@ func (r *run) init(ctx context.Context) error {
 	return nil
 }
 
-// resolve is the configuration of the sources, or the cached one when that says the same or the sources have none;
-// changed says that there was a cached one which says something else.
+// resolve returns the configuration of the sources, or the cached one when that is the same or the sources have none;
+// changed reports that there was a cached one that differs.
 func (r *run) resolve(ctx context.Context) (config *NodeConfig, changed bool, err error) {
 	var cached *NodeConfig
 	if r.cache != "" {
@@ -366,7 +366,7 @@ func (r *run) isRequested(daemon string) bool {
 	return len(r.daemons) == 0 || slices.Contains(r.daemons, daemon)
 }
 
-// configure is the phase "config".
+// configure runs the phase "config".
 func (r *run) configure(ctx context.Context, c *NodeConfig) error {
 	r.log("info", "Setting up system config aspects...")
 	if err := r.environment(c.Spec.Instance.Environment); err != nil {
@@ -455,7 +455,7 @@ func (r *run) resolver(n Network) error {
 	return r.writeFile(file, b.String())
 }
 
-// startDaemons is the phase "run".
+// startDaemons runs the phase "run".
 func (r *run) startDaemons(c *NodeConfig) error {
 	r.log("info", "Setting up system run aspects...")
 	if _, err := os.Stat(r.rootPath("/run/cloud-init/result.json")); err != nil {
@@ -500,5 +500,5 @@ func (r *run) systemctl(args ...string) error {
 	return nil
 }
 
-// patience is how long a daemon may take to come up, with its own attempts.
+// patience is the time that a daemon may take to start, with its own attempts.
 const patience = 2 * time.Minute

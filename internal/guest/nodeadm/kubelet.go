@@ -189,7 +189,7 @@ func (r *run) writeHosts(ctx context.Context, endpoint string) error {
 	return nil
 }
 
-// maxPods is how many pods the kubelet takes, by the instance type and the user's expression.
+// maxPods returns the maximum number of pods of the kubelet, by the instance type and the user's expression.
 func (r *run) maxPods(c *NodeConfig) int {
 	t, ok := instancetype.Get(c.Status.Instance.Type)
 	if !ok {
@@ -211,7 +211,7 @@ func (r *run) maxPods(c *NodeConfig) int {
 	return n
 }
 
-// evaluate is the value of a CEL expression over integers.
+// evaluate returns the value of a CEL expression over integers.
 func evaluate(expression string, variables map[string]any) (int, error) {
 	var options []cel.EnvOption
 	for name := range variables {

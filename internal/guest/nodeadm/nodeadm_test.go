@@ -396,7 +396,7 @@ func TestConfigCommands(t *testing.T) {
 		`{"kind":"NodeConfig","spec":{"cluster":{"name":"demo","apiServerEndpoint":"https://example.com","certificateAuthority":"Y2VydGlmaWNhdGVBdXRob3JpdHk=","cidr":"10.100.0.0/16"}},"status":null}`)
 }
 
-// containerd is the program, or its place in the tree.
+// containerd returns the path of the program, or of its place in the tree.
 func containerd(t *testing.T) string {
 	t.Helper()
 	testenv.NeedsSetup(t)

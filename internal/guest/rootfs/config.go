@@ -17,7 +17,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// ContainerdOptions are what differs between the configurations of containerd.
+// ContainerdOptions are the differences between the configurations of containerd.
 type ContainerdOptions struct {
 	Version         int // of the configuration's form: 3, or 2 for what is to be migrated; 0 means 3
 	SandboxImage    string
@@ -25,9 +25,9 @@ type ContainerdOptions struct {
 	Imports         bool   // of /etc/containerd/config.d
 }
 
-// ContainerdConfig is the configuration of containerd 2 as EKS AMIs have it, but for what a machine of namespaces
-// needs: cgroups are made through the file system, because there is no systemd to ask, and no process is made less
-// likely to be killed than its parent, which a host that is itself a container does not allow.
+// ContainerdConfig returns the configuration of containerd 2 as EKS AMIs have it, except for what a machine of
+// namespaces needs: cgroups are created through the file system, because there is no systemd to ask, and no process is
+// made less likely to be killed than its parent, which a host that is itself a container does not allow.
 func ContainerdConfig(o ContainerdOptions) string {
 	// What version 3 has in two plugins was one in version 2.
 	images, runtime := "io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime"
@@ -81,7 +81,8 @@ func ContainerdConfig(o ContainerdOptions) string {
 	return b.String()
 }
 
-// CredentialProviderConfig is what has the kubelet ask ecr-credential-provider for the registries of ECR.
+// CredentialProviderConfig returns the configuration with which the kubelet asks ecr-credential-provider for the
+// registries of ECR.
 func CredentialProviderConfig(more ...string) string {
 	type provider struct {
 		Name                 string   `json:"name"`

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Init is where a machine has coracle-node: launch executes `Init init` as process 1.
+// Init is the path of coracle-node in a machine: launch executes `Init init` as process 1.
 const Init = "/usr/lib/coracle/coracle-node"
 
-// Layers is where a machine has the layers of the images that it begins with, read-only: <number> for each directory
+// Layers is the directory of a machine with the layers of its initial images, read-only: <number> for each directory
 // <number>/fs of containerd's snapshots, which is a symbolic link to it.
 const Layers = "/usr/lib/coracle/layers"
 
@@ -27,8 +27,8 @@ var programs = map[string]string{
 	"ecr-credential-provider": "/etc/eks/image-credential-provider/ecr-credential-provider",
 }
 
-// Mounts are the bind mounts of a machine, in the order in which they are to be made. Every Target exists in the
-// skeleton.
+// Mounts returns the bind mounts of a machine, in the order in which they are to be made. Every Target exists in the
+// base image.
 func Mounts(o Options) ([]Mount, error) {
 	o = o.withDefaults()
 	var mounts []Mount

@@ -12,7 +12,7 @@ const (
 	Bottlerocket = "bottlerocket"
 )
 
-// Options are what a skeleton depends on.
+// Options are the inputs of a base image.
 type Options struct {
 	Family            string // AL2, AL2023 or Bottlerocket
 	KubernetesVersion string // "1.35"

@@ -52,7 +52,7 @@ type writer struct {
 // ImageFile says inside a machine what image it has: an [Image] as JSON.
 const ImageFile = "/usr/lib/coracle/image.json"
 
-// Image is what the programs of a machine know of its image.
+// Image is the information about its image that the programs of a machine have.
 type Image struct {
 	Family            string `json:"family"`
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"` // "1.35"; empty for an image without Kubernetes
@@ -496,7 +496,7 @@ func linkOrCopy(from, to string) error {
 	return os.Chmod(to, info.Mode()&(fs.ModePerm|fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky))
 }
 
-// targets are the files that Mounts covers.
+// targets returns the files that Mounts covers.
 func (o Options) targets() []string {
 	var targets []string
 	for name, target := range programs {

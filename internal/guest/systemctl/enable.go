@@ -10,7 +10,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/guest/unit"
 )
 
-// install is enable and its like: links in the first directory of the unit path.
+// install runs enable and the like: it creates or removes links in the first directory of the unit path.
 func (c Command) install(verb string, names []string, o options) int {
 	dir, code := c.unitPath()[0], 0
 	for _, name := range names {

@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Hostnamectl is the program of that name, as far as scripts use it: it shows the host's name, and sets it for good.
+// Hostnamectl runs the program of that name, as far as scripts use it: it shows the host's name, and sets it
+// permanently.
 func (c Command) Hostnamectl(args []string) int {
 	var words []string
 	for _, a := range args {

@@ -27,7 +27,7 @@ type entry struct {
 	message    string
 }
 
-// query is what journalctl was asked for.
+// query is a query of journalctl.
 type query struct {
 	units          []string // patterns; none: all
 	identifiers    []string
@@ -43,7 +43,7 @@ type query struct {
 	noHost, useUTC bool
 }
 
-// Journalctl is the program of that name.
+// Journalctl runs the program of that name.
 func (c Command) Journalctl(args []string) int {
 	q := query{lines: -1, output: "short"}
 	q.host, _ = os.Hostname()
@@ -206,7 +206,7 @@ func parseTime(s string, now time.Time) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("Failed to parse timestamp: %s", s)
 }
 
-// bootTime is when process 1 began.
+// bootTime returns the start time of process 1.
 func bootTime() time.Time {
 	info, err := os.Stat("/proc/1")
 	if err != nil {
@@ -222,7 +222,7 @@ func (c Command) journalDir() string {
 	return initd.JournalDir
 }
 
-// logFiles are the files that a query reads, with the older halves first.
+// logFiles returns the files that a query reads, with the older halves first.
 func (c Command) logFiles(q query) []string {
 	found, _ := filepath.Glob(filepath.Join(c.journalDir(), "*.log"))
 	older, _ := filepath.Glob(filepath.Join(c.journalDir(), "*.log.1"))

@@ -9,7 +9,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/guest/initd"
 )
 
-// Power is reboot, poweroff or halt: the machine ends when init has stopped its units.
+// Power runs reboot, poweroff or halt: the machine ends when init has stopped its units.
 func (c Command) Power(verb string, args []string) int {
 	for _, a := range args {
 		switch a {
@@ -32,7 +32,7 @@ func (c Command) Power(verb string, args []string) int {
 	return code
 }
 
-// Shutdown is the program of that name: "shutdown -h now", "shutdown -r +1", "shutdown -c".
+// Shutdown runs the program of that name: "shutdown -h now", "shutdown -r +1", "shutdown -c".
 func (c Command) Shutdown(args []string) int {
 	verb, when := "poweroff", ""
 	for _, a := range args {

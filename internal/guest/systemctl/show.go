@@ -40,7 +40,7 @@ func (c Command) catUnits(names []string) int {
 	return code
 }
 
-// matching are the units whose names fit one of the patterns; all without patterns.
+// matching reports whether the name of a unit matches one of the patterns; true without patterns.
 func matching(name string, patterns []string) bool {
 	if len(patterns) == 0 {
 		return true
@@ -153,7 +153,7 @@ func (c Command) dependencies(name, indent string, seen map[string]bool) {
 	}
 }
 
-// formatSince is how systemctl writes the time of a state.
+// formatSince formats the time of a state as systemctl does.
 func formatSince(t time.Time) string {
 	if t.IsZero() {
 		return ""

@@ -34,7 +34,7 @@ func (c Command) checkState(verb string, names []string, o options) int {
 	return code
 }
 
-// fileState is what is-enabled says of a unit; "" when there is none.
+// fileState returns the state of a unit that is-enabled prints; "" when there is no unit.
 func (c Command) fileState(name string) string {
 	def, err := unit.Load(c.unitPath(), name)
 	if err != nil {

@@ -36,7 +36,7 @@ type options struct {
 	signal                                                          string
 }
 
-// Systemctl is the program of that name; the result is its exit status.
+// Systemctl runs the program of that name and returns its exit status.
 func (c Command) Systemctl(args []string) int {
 	var o options
 	var words []string
@@ -193,9 +193,8 @@ func (c Command) controlUnits(verb string, names []string, o options) int {
 	return code
 }
 
-// Up has the unit done to as the verb says ("start", "restart"), and waits until it runs. A unit that does not come up
-// at once is given the time in which its own Restart= may bring it up: what it lacked (a resource of the host) may come
-// back.
+// Up runs a verb ("start", "restart") on a unit, and waits until the unit runs. A unit that does not start at once gets
+// the time in which its own Restart= may start it: a missing resource of the host may become available.
 func (c Command) Up(verb, name string, patience time.Duration) error {
 	name = unit.WithType(name)
 	if code := c.Systemctl([]string{verb, name}); code == 0 {

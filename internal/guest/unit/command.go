@@ -17,10 +17,10 @@ type Command struct {
 	IgnoreFailure, NoEnvironment bool
 }
 
-// String is the command as systemctl status shows it.
+// String returns the command as systemctl status shows it.
 func (c Command) String() string { return strings.Join(append([]string{c.Path}, c.Args[1:]...), " ") }
 
-// Commands are the command lines of ExecStart, ExecStartPre and the like.
+// Commands returns the command lines of ExecStart, ExecStartPre and the like.
 func (u *Unit) Commands(name string) ([]Command, error) {
 	var commands []Command
 	for _, line := range u.All("Service", name) {
@@ -99,8 +99,8 @@ func findProgram(name string) string {
 	return "/usr/bin/" + name
 }
 
-// Argv is the command's arguments with the variables of env put in: ${NAME} within a word, $NAME as a word of its own,
-// which is split at blanks into none or more.
+// Argv returns the command's arguments with the variables of env expanded: ${NAME} within a word, $NAME as a word of
+// its own, which is split at blanks into none or more.
 func (c Command) Argv(env map[string]string) []string {
 	if c.NoEnvironment {
 		return c.Args
@@ -156,8 +156,8 @@ func substitute(s string, env map[string]string) string {
 	}
 }
 
-// Environment are the variables of the unit's Environment= and EnvironmentFile=, over those of base. A missing file is
-// an error unless its name begins with "-".
+// Environment returns the variables of the unit's Environment= and EnvironmentFile=, over those of base. A missing file
+// is an error unless its name begins with "-".
 func (u *Unit) Environment(base map[string]string) (map[string]string, error) {
 	env := map[string]string{}
 	for k, v := range base {
@@ -188,7 +188,7 @@ func (u *Unit) Environment(base map[string]string) (map[string]string, error) {
 	return env, nil
 }
 
-// Assignments are the words NAME=VALUE of a line such as DefaultEnvironment=.
+// Assignments returns the words NAME=VALUE of a line such as DefaultEnvironment=.
 func Assignments(line string) (map[string]string, error) {
 	words, err := splitWords(line)
 	if err != nil {
@@ -286,7 +286,7 @@ func splitWords(s string) ([]word, error) {
 	return words, nil
 }
 
-// decodeEscape is the text of a C escape after its backslash, and its length.
+// decodeEscape returns the text of a C escape after its backslash, and its length.
 func decodeEscape(s string) (text string, length int) {
 	switch s[0] {
 	case 'a':

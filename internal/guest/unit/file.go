@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// Path is where units are looked for, the first that has one wins.
+// Path is the list of directories that units are loaded from; the first that has one wins.
 var Path = []string{"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system",
 	"/usr/lib/systemd/system"}
 
@@ -213,7 +213,7 @@ func listLinks(path, names []string, suffix string) []string {
 	return found
 }
 
-// All are the names of the unit files along path, sorted.
+// All returns the names of the unit files along path, sorted.
 func All(path []string) []string {
 	var names []string
 	for _, dir := range path {
@@ -237,7 +237,7 @@ func Valid(name string) bool {
 		name[0] != '.'
 }
 
-// WithType is name with ".service" when it has no type, as systemctl takes names.
+// WithType returns name, with ".service" appended when it has no type, as systemctl does.
 func WithType(name string) string {
 	if slices.Contains(kinds, filepath.Ext(name)) {
 		return name

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Last is the value of a setting that has one; "" when it is not set, or was reset.
+// Last returns the value of a setting that has one; "" when it is not set, or was reset.
 func (u *Unit) Last(section, name string) string {
 	value := ""
 	for _, o := range u.Options {
@@ -20,8 +20,8 @@ func (u *Unit) Last(section, name string) string {
 	return u.Expand(value)
 }
 
-// All are the values of a setting that is a list; an empty assignment empties it. Specifiers are not expanded, because
-// in command lines and environments that comes after splitting.
+// All returns the values of a setting that is a list; an empty assignment empties it. Specifiers are not expanded,
+// because in command lines and environments that comes after splitting.
 func (u *Unit) All(section, name string) []string {
 	var values []string
 	for _, o := range u.Options {
@@ -37,7 +37,7 @@ func (u *Unit) All(section, name string) []string {
 	return values
 }
 
-// Names are the words of a list of units, as in After=.
+// Names returns the words of a list of units, as in After=.
 func (u *Unit) Names(section, name string) []string {
 	var names []string
 	for _, v := range u.All(section, name) {
@@ -48,7 +48,7 @@ func (u *Unit) Names(section, name string) []string {
 	return names
 }
 
-// Bool is a boolean setting.
+// Bool returns a boolean setting; otherwise when it is not set or is not a boolean.
 func (u *Unit) Bool(section, name string, otherwise bool) bool {
 	switch strings.ToLower(u.Last(section, name)) {
 	case "1", "yes", "y", "true", "t", "on":
@@ -59,7 +59,8 @@ func (u *Unit) Bool(section, name string, otherwise bool) bool {
 	return otherwise
 }
 
-// Duration is a time span setting ("5", "2min 30s", "infinity": 0); otherwise when it is not set or cannot be read.
+// Duration returns a time span setting ("5", "2min 30s", "infinity": 0); otherwise when it is not set or is not a time
+// span.
 func (u *Unit) Duration(section, name string, otherwise time.Duration) time.Duration {
 	value := u.Last(section, name)
 	if value == "" {
