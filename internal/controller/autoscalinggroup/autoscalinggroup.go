@@ -62,7 +62,7 @@ type Front interface {
 	WarmPoolGone(ctx context.Context, account, region, group string) error
 }
 
-// Options are what a Controller needs.
+// Options configures a Controller.
 type Options struct {
 	Store *store.Store
 	// EC2 is a client for an account and region under AWSServiceRoleForAutoScaling, or the role of that ARN.
@@ -151,7 +151,8 @@ func groupOfPart(key string) []string {
 	return []string{record.AutoScalingGroupKey(at[0], at[1], at[2])}
 }
 
-// passesInARow is how often a group is looked at again at once, because what was done lets more be done.
+// passesInARow is the number of immediate reconcile passes over a group in a row, because one pass allows more to be
+// done.
 const passesInARow = 20
 
 // reconcile reconciles the Auto Scaling group with the given key.

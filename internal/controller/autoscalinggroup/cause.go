@@ -114,7 +114,7 @@ func (c *Controller) changeActivity(ctx context.Context, v *view, m *member, cha
 
 func (c *Controller) now() time.Time { return c.clock.Now().UTC().Truncate(time.Millisecond) }
 
-// keptActivities is how many activities of a group that have ended are kept. AWS keeps those of six weeks.
+// keptActivities is the number of finished activities of a group that are kept. AWS keeps those of six weeks.
 const keptActivities = 1000
 
 // pruneActivities removes the oldest activities when there are many.

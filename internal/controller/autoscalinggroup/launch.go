@@ -24,8 +24,8 @@ import (
 const groupTag = "aws:autoscaling:groupName"
 
 const (
-	// launchesAtOnce is how many instances one request to EC2 asks for, and launchesInARow how many are asked for
-	// before the group is looked at again.
+	// launchesAtOnce is the number of instances that one request to EC2 asks for, and launchesInARow the number that
+	// are requested before the group is reconciled again.
 	launchesAtOnce = 25
 	launchesInARow = 100
 
@@ -298,8 +298,8 @@ func (c *Controller) launchRefused(ctx context.Context, v *view, p pool, cause s
 		c.statuses.PutOp(v.key, v.status))...)
 }
 
-// maxFailedPlaces is how many places are left alone after a failure. With more, the whole group waits, so that the
-// places that its configuration multiplies are not all tried, and recorded, one after the other.
+// maxFailedPlaces is the maximum number of places that are skipped after a failure. With more, the whole group waits,
+// so that the places that its configuration multiplies are not all tried, and recorded, one after the other.
 const maxFailedPlaces = 32
 
 // recordFailure notes that a launch failed: in one place, which is left alone for some time, or anywhere.
@@ -345,7 +345,7 @@ func (c *Controller) resting(v *view) bool {
 	return false
 }
 
-// untilRetry has the group looked at again when a place is to be tried again.
+// untilRetry schedules a reconcile pass over the group for the time when a place is tried again.
 func (c *Controller) untilRetry(v *view) {
 	for _, at := range v.status.Zones {
 		if c.now().Before(at) {

@@ -26,8 +26,8 @@ const (
 	abandon = "ABANDON"
 )
 
-// longestWait is how long a lifecycle action may take altogether, whatever heartbeats there are: 48 hours, or 100
-// heartbeat timeouts if that is less.
+// longestWait is the maximum duration of a lifecycle action, whatever heartbeats there are: 48 hours, or 100 heartbeat
+// timeouts if that is less.
 const longestWait = 48 * time.Hour
 
 // attachInstances makes instances members that a user has said are to be.

@@ -31,7 +31,7 @@ type option struct {
 	typeOf  string
 }
 
-// location is where an instance is launched: in a subnet, or in the default subnet of a zone.
+// location is the location of a launch: a subnet, or the default subnet of a zone.
 type location struct{ zone, subnet string }
 
 func (l location) key() string { return cmp.Or(l.subnet, l.zone) }

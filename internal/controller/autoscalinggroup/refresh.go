@@ -15,7 +15,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// refreshTimeout is how long an instance refresh may make no progress while launches fail.
+// refreshTimeout is the time for which an instance refresh may make no progress while launches fail.
 const refreshTimeout = time.Hour
 
 // refreshing is an instance refresh that is under way.
@@ -164,7 +164,7 @@ func (c *Controller) refreshFailed(v *view, r *refreshing, rolling bool, now tim
 	return nil
 }
 
-// remnant is what is left to replace.
+// remnant has the instances that are still to be replaced.
 type remnant struct {
 	old     []*member // to be replaced
 	warming int       // new, not warm yet

@@ -177,7 +177,7 @@ func (c *Controller) enterWarmPool(ctx context.Context, v *view, m *member) erro
 	return c.launched(ctx, v)
 }
 
-// keepWarm has an instance of the warm pool replaced that is not any more what it waits as.
+// keepWarm replaces an instance of the warm pool that has left the state in which it waits.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/warm-pools-health-checks-monitor-view-status.html
 func (c *Controller) keepWarm(ctx context.Context, v *view, m *member) error {
 	expected := ec2types.InstanceStateNameStopped

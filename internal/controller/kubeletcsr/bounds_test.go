@@ -46,7 +46,7 @@ func requestWithKey(t *testing.T, bits uint) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
 }
 
-// TestLargeRequestsAreRefused has requests whose signature would take long to check.
+// TestLargeRequestsAreRefused sends requests whose signature would take long to check.
 func TestLargeRequestsAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -31,7 +31,7 @@ const (
 	maxRSABits = 8192
 )
 
-// claim is what a node says of itself.
+// claim is the identity that a node claims.
 type claim struct {
 	node      string // its name
 	session   string // the instance that it authenticated as, "i-…"; empty when it did not as an instance
@@ -96,15 +96,15 @@ func parseRequest(request *certificatesv1.CertificateSigningRequest) (c *claim, 
 	return c, ""
 }
 
-// instance is what EC2 says of one that could be the node.
+// instance has EC2's data about an instance that could be the node.
 type instance struct {
 	id        string
 	names     []string // lower case
 	addresses []netip.Addr
 }
 
-// instances are those in the cluster's VPC that bear the node's name, or that it authenticated as. At most one does,
-// but for a moment in which an address changes hands.
+// instances returns those in the cluster's VPC that bear the node's name, or that it authenticated as. At most one
+// does, except while an address moves between instances.
 func (c *Controller) instances(ctx context.Context, cluster record.Cluster, claim *claim) ([]instance, error) {
 	in := &ec2.DescribeInstancesInput{Filters: []ec2types.Filter{
 		{Name: aws.String("vpc-id"), Values: []string{cluster.VPCID}},
@@ -135,7 +135,7 @@ func (c *Controller) instances(ctx context.Context, cluster record.Cluster, clai
 	return found, nil
 }
 
-// factsOf is what an instance may call itself.
+// factsOf returns the names and addresses that an instance may claim.
 func factsOf(i ec2types.Instance) instance {
 	k := instance{id: aws.ToString(i.InstanceId), names: nodename.Allowed(i)}
 	address := func(s *string) {

@@ -22,7 +22,7 @@ const (
 	instanceID = "i-0123456789abcdef0"
 )
 
-// node is the EC2 instance behind it.
+// node returns the EC2 instance of the node.
 func node() ec2types.Instance {
 	return ec2types.Instance{
 		InstanceId: aws.String(instanceID), PrivateDnsName: aws.String(nodeName),
@@ -38,7 +38,7 @@ func node() ec2types.Instance {
 	}
 }
 
-// asked is a request as a kubelet makes it, unless the two change it.
+// asked returns a request as a kubelet makes it, with the changes of change and spec.
 func asked(t testing.TB, change func(*x509.CertificateRequest),
 	spec func(*certificatesv1.CertificateSigningRequestSpec)) *certificatesv1.CertificateSigningRequest {
 	t.Helper()

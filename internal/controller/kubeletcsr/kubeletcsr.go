@@ -36,7 +36,7 @@ import (
 )
 
 const (
-	// user is who EKS is when it decides, and userAgent what it calls itself in the audit log.
+	// user is the user name of EKS when it decides, and userAgent its user agent in the audit log.
 	user      = "eks:certificate-controller"
 	userAgent = "eks-certificates-controller/v0.0.0 (linux/amd64) kubernetes/$Format"
 )
@@ -47,10 +47,10 @@ type EC2 interface {
 		...func(*ec2.Options)) (*ec2.DescribeInstancesOutput, error)
 }
 
-// Options are what a Controller needs. All but those marked optional must be set.
+// Options configures a Controller. All fields but those marked optional must be set.
 type Options struct {
 	Store *store.Store
-	// Config is how a user reaches a cluster's API server.
+	// Config returns the configuration of a client of a cluster's API server, as the given user.
 	Config func(ctx context.Context, cluster record.Cluster, user string, groups ...string) (*rest.Config, error)
 	// EC2 is a client with the permissions of AWSServiceRoleForAmazonEKS in that account.
 	EC2 func(account, region string) EC2
@@ -78,7 +78,8 @@ func New(o Options) *Controller {
 	})}
 }
 
-// Controllers is what reconcile.Run runs. A key is that of a cluster with the name of a request behind it.
+// Controllers returns the controllers that reconcile.Run runs. A key is that of a cluster followed by the name of a
+// request.
 func (c *Controller) Controllers() []reconcile.Controller {
 	return []reconcile.Controller{{
 		Name:       "certificates",
@@ -91,7 +92,7 @@ func (c *Controller) Controllers() []reconcile.Controller {
 	}}
 }
 
-// patience is how long an instance that EC2 does not know yet may take to appear.
+// patience is the time that an instance that EC2 does not know yet may take to appear.
 const patience = 2 * time.Minute
 
 // Reconcile decides about one request.

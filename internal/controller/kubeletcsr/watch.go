@@ -37,7 +37,7 @@ func newClient(k *apiserver.Connection) (*client, error) {
 	return &client{k.Cluster, certificates, authorization}, nil
 }
 
-// maxPending is how many requests of a cluster wait for a decision at once.
+// maxPending is the maximum number of requests of a cluster that wait for a decision.
 const maxPending = 1000
 
 // pending are the requests of one cluster that wait for a decision. Its API server decides how many requests there are,
@@ -70,7 +70,7 @@ func (c *Controller) closePending(cluster string) {
 	c.forgetPending(cluster)
 }
 
-// forgetPending is called with mu held.
+// forgetPending removes the pending requests of a cluster that has none and is not watched. The caller holds mu.
 func (c *Controller) forgetPending(cluster string) {
 	if p := c.pending[cluster]; !p.watched && len(p.keys) == 0 {
 		delete(c.pending, cluster)

@@ -14,7 +14,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store/storetest"
 )
 
-// TestRequestsOfATenantAreBounded has an API server with more requests than may wait.
+// TestRequestsOfATenantAreBounded runs against an API server with more requests than may wait.
 func TestRequestsOfATenantAreBounded(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -18,7 +18,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/kube/client"
 )
 
-// TestStepsAreBounded has an API server that names more pods than a node can have, and refuses at length to evict them.
+// TestStepsAreBounded runs against an API server that names more pods than a node can have, and refuses at length to
+// evict them.
 func TestStepsAreBounded(t *testing.T) {
 	t.Parallel()
 	const pods = 1500

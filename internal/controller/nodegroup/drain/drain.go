@@ -39,13 +39,13 @@ const (
 	// An eviction that was refused is tried again after an eighth of the time that the drain has taken, within these
 	// bounds: what a budget allows can only be found out by trying, and each try is an event in the audit log.
 	againFirst, againMost = 250 * time.Millisecond, 5 * time.Second
-	// maxPods is how many pods of a node one step evicts, and tells of; maxServing how many EndpointSlices it tells of. A
-	// node has 737 pods at most, but an API server may say anything.
+	// maxPods is the maximum number of pods of a node that one step evicts and reports; maxServing that of the
+	// EndpointSlices that it reports. A node has 737 pods at most, but an API server may return any number.
 	maxPods, maxServing = 1000, 1000
 	// parallel bounds the evictions of one step that are under way at once.
 	parallel = 8
-	// finalizing is how long after its grace period a pod on a node that is not Ready may still be there: nobody is
-	// left to say that its containers have ended.
+	// finalizing is the time after its grace period for which a pod on a node that is not Ready may still exist: no
+	// kubelet is left to report that its containers have ended.
 	finalizing = 5 * time.Second
 )
 
@@ -53,7 +53,7 @@ const (
 type Options struct {
 	// Force deletes the pods whose eviction is refused, by a PodDisruptionBudget, two of them, or a webhook.
 	Force bool
-	// Since is when the drain began.
+	// Since is the time when the drain began.
 	Since time.Time
 	// Now is time.Now when nil.
 	Now func() time.Time
@@ -64,21 +64,21 @@ type Pod struct {
 	Namespace, Name string
 	// Refused is why it could not be evicted, in the API server's words; empty when it is on its way out.
 	Refused string
-	// Deadline is when the grace period of a pod that is on its way out ends; zero when its eviction was refused or is
+	// Deadline is the time when the grace period of a terminating pod ends; zero when its eviction was refused or is
 	// new.
 	Deadline time.Time
 }
 
-// String is "namespace/name".
+// String returns "namespace/name".
 func (p Pod) String() string { return p.Namespace + "/" + p.Name }
 
-// Progress is what a step left.
+// Progress is the state after a step.
 type Progress struct {
 	// Left are the pods that count and are still there, by namespace and name.
 	Left []Pod
 	// Serving are EndpointSlices, "namespace/name", that still send traffic to pods of the node, once no pod is left.
 	Serving []string
-	// Again is when to look again although nothing was heard: 0 when pods and EndpointSlices tell of themselves.
+	// Again is the time until the next step without an event: 0 when pods and EndpointSlices send events.
 	Again time.Duration
 }
 
@@ -88,7 +88,7 @@ func (p Progress) Evicted() bool { return len(p.Left) == 0 }
 // Done says that the node is empty and forgotten.
 func (p Progress) Done() bool { return len(p.Left) == 0 && len(p.Serving) == 0 }
 
-// Blocked are the pods that could not be evicted.
+// Blocked returns the pods that could not be evicted.
 func (p Progress) Blocked() []Pod {
 	var blocked []Pod
 	for _, pod := range p.Left {
@@ -164,7 +164,7 @@ func Step(ctx context.Context, kube kubernetes.Interface, node *corev1.Node, o O
 	return p, errors.Join(errs...)
 }
 
-// Load is how many pods would have to leave a node.
+// Load returns the number of pods that would have to leave a node.
 func Load(ctx context.Context, kube kubernetes.Interface, node string) (int, error) {
 	n := 0
 	err := eachPod(ctx, kube, node, func(pod *corev1.Pod) {
@@ -252,7 +252,7 @@ func isServerBusy(err error) bool {
 		apierrors.IsTooManyRequests(err) && !apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause)
 }
 
-// errorMessage is what the API server said, with the reasons behind it.
+// errorMessage returns the message of the API server, with the reasons behind it.
 func errorMessage(err error) string {
 	text := err.Error()
 	var status apierrors.APIStatus
@@ -266,8 +266,8 @@ func errorMessage(err error) string {
 	return client.Cut(text)
 }
 
-// serving are the EndpointSlices of Services that still have endpoints on the node. Those that users write are theirs
-// to clear.
+// serving returns the EndpointSlices of Services that still have endpoints on the node. It leaves out those that users
+// write, because only users can clear them.
 func serving(ctx context.Context, kube kubernetes.Interface, node string, staying map[string]bool) ([]string, error) {
 	var names []string
 	_, err := client.EachPage(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelManagedBy +

@@ -39,7 +39,7 @@ func newCluster(t *testing.T) *cluster {
 	return &cluster{t, server, server.Kubelets(), server.Admin()}
 }
 
-// namespace is one in which pods can be made.
+// namespace creates a namespace in which pods can be created.
 func (c *cluster) namespace(t *testing.T, name string) {
 	t.Helper()
 	if _, err := c.kube.CoreV1().Namespaces().Create(t.Context(),
@@ -286,7 +286,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// daemonSet is one that makes no pods.
+// daemonSet creates a DaemonSet that has no pods.
 func (c *cluster) daemonSet(t *testing.T, namespace string) types.UID {
 	t.Helper()
 	spec := podSpec()
