@@ -31,8 +31,8 @@ type Connection struct {
 // of this daemon share one identity, and etcd cannot keep clusters apart.
 func (c *Connection) Separates() bool { return c.authority != nil }
 
-// IssueClient is a certificate for the etcd user of that name. Where the connection does not
-// separate users it is the daemon's own certificate, or empty for an etcd without TLS.
+// IssueClient returns a certificate for the etcd user of that name. Where the connection does not separate users it is
+// the daemon's own certificate, or empty for an etcd without TLS.
 func (c *Connection) IssueClient(user string) (pki.Pair, error) {
 	if c.authority == nil {
 		return c.own, nil
@@ -40,7 +40,7 @@ func (c *Connection) IssueClient(user string) (pki.Pair, error) {
 	return c.authority.Issue(pki.Leaf{CommonName: user, Client: true})
 }
 
-// Size is what the database holds, in bytes, and what its file takes on the disk.
+// Size returns the size of the data in the database, in bytes, and that of its file on the disk.
 func (c *Connection) Size(ctx context.Context) (used, file int64, err error) {
 	status, err := c.Client.Status(ctx, c.Endpoints[0])
 	if err != nil {

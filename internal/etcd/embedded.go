@@ -102,10 +102,10 @@ func ensurePort(dir string) (int, error) {
 	return p, durable.WriteFile(filepath.Join(dir, "settings.json"), data, 0o600)
 }
 
-// Args are the arguments after the program's name that run this etcd.
+// Args returns the arguments after the program's name that run this etcd.
 func (e *Embedded) Args() []string { return []string{"etcd", "--dir", e.dir} }
 
-// Endpoint is the URL for clients.
+// Endpoint returns the URL for clients.
 func (e *Embedded) Endpoint() string {
 	return "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(e.port))
 }
@@ -232,7 +232,7 @@ func readPair(certificateFile, keyFile string) (pki.Pair, error) {
 	return pki.Pair{Certificate: cert, Key: key}, err
 }
 
-// Port is the port of the etcd in dir, or fs.ErrNotExist when none has been prepared.
+// Port returns the port of the etcd in dir, or fs.ErrNotExist when none has been prepared.
 func Port(dir string) (int, error) {
 	s, err := readSettings(dir)
 	return s.Port, err

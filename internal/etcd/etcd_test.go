@@ -53,7 +53,7 @@ func serve(t *testing.T, dir string) (c *etcd.Connection, stop func()) {
 	return c, stop
 }
 
-// as is a client with the certificate.
+// as returns a client with the certificate.
 func as(t *testing.T, c *etcd.Connection, pair pki.Pair) *clientv3.Client {
 	t.Helper()
 	ca, err := os.ReadFile(c.CAFile)

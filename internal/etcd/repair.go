@@ -15,9 +15,9 @@ import (
 // its alarm, NOSPACE. For the embedded etcd the daemon is that operator.
 
 const (
-	// repairInterval is how often etcd is asked for its alarms.
+	// repairInterval is the interval at which the daemon asks etcd for its alarms.
 	repairInterval = 10 * time.Second
-	// hopelessChecks is how many checks are left out after a repair that found too little to free.
+	// hopelessChecks is the number of checks that are skipped after a repair that freed too little.
 	hopelessChecks = 30
 )
 

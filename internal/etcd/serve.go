@@ -18,14 +18,13 @@ import (
 const (
 	// quota is the size at which etcd is full: shares of clusters are parts of it.
 	quota = 8 << 30
-	// maxRequestBytes is what Kubernetes' largest objects and our largest transactions need.
+	// maxRequestBytes is the request size that Kubernetes' largest objects and our largest transactions need.
 	maxRequestBytes = 8 << 20
 	maxTxnOps       = 10000
 	// compaction drops what changed longer ago. Kubernetes' own compaction keeps as much.
 	compaction = "5m"
-	// snapshotEntries is how many entries the raft log keeps in memory between snapshots. The
-	// default of 10000 costs hundreds of megabytes with Kubernetes' objects; nobody has to
-	// catch up with a single member.
+	// snapshotEntries is the number of entries that the raft log keeps in memory between snapshots. The default of
+	// 10000 costs hundreds of megabytes with Kubernetes' objects; no follower has to catch up with a single member.
 	snapshotEntries = 2000
 	catchUpEntries  = 100
 )

@@ -21,7 +21,8 @@ import (
 const (
 	// clusterTxnOps is etcd's own default; kube-apiserver's transactions have one operation.
 	clusterTxnOps = 128
-	// clusterLeases is how many leases may be unexpired. kube-apiserver makes one for a thousand events.
+	// clusterLeases is the maximum number of unexpired leases of a cluster. kube-apiserver creates one for a thousand
+	// events.
 	clusterLeases = 20_000
 	// clusterLeaseTTL is in seconds. Events live for an hour.
 	clusterLeaseTTL = 24 * 60 * 60
@@ -61,7 +62,7 @@ type shares struct {
 	lastLease int64 // the number of the last lease in leases; numbers are not etcd's IDs
 }
 
-// server is what shares need of an etcd.
+// server is the part of an etcd server that shares need.
 type server interface {
 	// user returns who sends a request, "" when that is not known.
 	requestUser(ctx context.Context) string
@@ -220,7 +221,7 @@ func (s *shares) replaceReserved(cluster string, reserved, written int64) {
 	}
 }
 
-// addWeight is called with mu held.
+// addWeight adds weight to the usage of a cluster. The caller holds mu.
 func (s *shares) addWeight(cluster string, weight int64) {
 	s.used[cluster] += weight
 	if s.counting != nil {

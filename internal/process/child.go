@@ -63,12 +63,12 @@ func (c *child) currentStatus() Status {
 	return st
 }
 
-// aliveStrays are the strays that have not ended. view is held.
+// aliveStrays returns the strays that have not ended. view is held.
 func (c *child) aliveStrays() []*running {
 	return slices.DeleteFunc(slices.Clone(c.strays), func(r *running) bool { return !r.isAlive() })
 }
 
-// ambiguous is an *AmbiguousError while several verified strays run.
+// ambiguous returns an *AmbiguousError while several verified strays run.
 func (c *child) ambiguous() error {
 	c.view.Lock()
 	defer c.view.Unlock()
@@ -173,7 +173,7 @@ func (c *child) applyLimits(r *running) error {
 	return nil
 }
 
-// recordExit is called when r has exited, whoever made it.
+// recordExit records that r has exited, whoever started it.
 func (c *child) recordExit(r *running, exit string) {
 	c.view.Lock()
 	if c.run != r {
@@ -216,7 +216,7 @@ func (c *child) schedule() time.Duration {
 	return pause
 }
 
-// retryStart is the attempt that died promised.
+// retryStart starts the process again when the timer fires that was set at its death.
 func (c *child) retryStart(promised clock.Timer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -111,7 +111,7 @@ func (e *AmbiguousError) Error() string {
 		strings.Join(words, " and "), e.Name, strings.Join(numbers, ","), e.Name)
 }
 
-// commandOf is " (name)" of a process, if the kernel tells.
+// commandOf returns " (name)" of a process, if the kernel knows it.
 func commandOf(pid int) string {
 	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	if err != nil {
@@ -169,7 +169,7 @@ func Hold(id Identity, name string) (*Handle, error) {
 	return &Handle{r}, nil
 }
 
-// PID is the number of the process.
+// PID returns the number of the process.
 func (h *Handle) PID() int { return h.r.pid }
 
 // Alive reports whether the process still runs. While it does, PID is its number, and what was read from /proc since

@@ -22,7 +22,7 @@ func listPIDs() []int {
 // zombie is the state of a process that has ended and was not reaped: SZOMB of sys/proc.h.
 const zombie = 5
 
-// view is what this program sees of the process table.
+// view is the process table as this program sees it.
 type view struct{}
 
 func openView() (view, error) { return view{}, nil }

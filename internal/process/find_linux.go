@@ -38,7 +38,7 @@ func namespacesOf(process string) (n namespaces, err error) {
 	return n, err
 }
 
-// view is what this program sees of the process table.
+// view is the process table as this program sees it.
 type view struct{ home namespaces }
 
 func openView() (view, error) {

@@ -39,7 +39,8 @@ func (f *fixture) impostor(path string, attributes syscall.SysProcAttr, marks ..
 	return cmd.Process.Pid
 }
 
-// marks are those that a supervisor of the fixture's identity gives to a process: what the best informed impostor has.
+// marks returns the marks that a supervisor of the fixture's identity gives to a process: those that the best informed
+// impostor has.
 func (f *fixture) marks(spec Spec) []string {
 	id := identity(f.owner)
 	return []string{mark + f.owner + "/" + spec.Name, specMark + spec.Hash(), proofMark +

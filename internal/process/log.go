@@ -58,8 +58,8 @@ func openLog(name string, flag int, mode fs.FileMode) (*os.File, error) {
 	return f, nil
 }
 
-// Excess is how many bytes from the beginning of a log are more than its last limit bytes, 0 while
-// it takes no more than that from the disk.
+// Excess returns the number of bytes of a log that precede its last limit bytes, 0 while it takes no more than limit on
+// the disk.
 func Excess(info fs.FileInfo, limit int64) int64 {
 	if s, ok := info.Sys().(*syscall.Stat_t); ok && s.Blocks*512 <= limit {
 		return 0 // holes take nothing

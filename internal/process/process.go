@@ -57,7 +57,7 @@ var (
 	crashStopping   = crash.At("process/stopping")
 )
 
-// Status is how a process is.
+// Status is the status of a process.
 type Status struct {
 	Name    string
 	Running bool
@@ -93,7 +93,7 @@ type Options struct {
 	Events func(Event)
 	// MinBackoff and MaxBackoff bound the pause before a restart: 100 ms and 30 s when 0.
 	MinBackoff, MaxBackoff time.Duration
-	// Healthy is how long a process must run for its earlier deaths to be forgotten; 20 s when 0.
+	// Healthy is the time that a process must run for its earlier deaths to be forgotten; 20 s when 0.
 	Healthy time.Duration
 }
 
@@ -271,8 +271,8 @@ func (s *Supervisor) Stop(ctx context.Context, name string) error {
 	return nil
 }
 
-// List is the status of every process, also of those that nobody has claimed yet, whose names
-// begin with prefix, sorted by name.
+// List returns the status of every process whose name begins with prefix, sorted by name. It includes those that are
+// not claimed yet.
 func (s *Supervisor) List(prefix string) []Status {
 	s.mu.Lock()
 	children := slices.Collect(maps.Values(s.children))

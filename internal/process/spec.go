@@ -26,8 +26,8 @@ type Spec struct {
 	LogLimit int64
 	// Grace is the time between SIGTERM and SIGKILL; 10 s when 0.
 	Grace time.Duration
-	// OOMScoreAdj is what the kernel adds to its badness when memory runs out, -1000 to 1000. That of the daemon is not
-	// inherited.
+	// OOMScoreAdj is the adjustment of the kernel's badness score when memory runs out, -1000 to 1000. That of the
+	// daemon is not inherited.
 	OOMScoreAdj int
 	// MemoryLimit bounds its private memory in bytes (RLIMIT_DATA), no bound when 0: a Go program ends with "out of
 	// memory" beyond it. It holds where the daemon may not write cgroups, too. Like the score, it does not count for

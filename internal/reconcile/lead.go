@@ -11,14 +11,14 @@ import (
 	"go.etcd.io/etcd/client/v3/concurrency"
 )
 
-// Election is what daemons that share a store stand for.
+// Election is an election between daemons that share a store.
 type Election struct {
 	Client *clientv3.Client
 	// Key is the prefix of the election in etcd: "/coracle/leader".
 	Key string
 	// Identity names this daemon to a reader of the election: host and process ID.
 	Identity string
-	// TTL is how long after the death of a leader another takes over; 10 s when 0, 1 s at least.
+	// TTL is the time after the death of a leader until another takes over; 10 s when 0, 1 s at least.
 	TTL time.Duration
 }
 

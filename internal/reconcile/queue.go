@@ -12,7 +12,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// clusterParts is how many parts of a key name a cluster: account, region and name.
+// clusterParts is the number of parts of a key that identify a cluster: account, region and name.
 const clusterParts = 3
 
 // ownersOf returns whose a key is: an account's, and a cluster's or another resource's of the account.
@@ -68,7 +68,7 @@ func (t *turns) release(key string) {
 	t.all.release(ownersOf(key))
 }
 
-// share is what waits of one owner, and how many workers it holds.
+// share has the waiting keys of one owner, and the number of workers that it holds.
 type share struct {
 	limit         int // of workers; 0 is none
 	held, waiting int
@@ -153,7 +153,7 @@ type accountRates struct {
 	most int // of all, before those that bound nothing are forgotten
 }
 
-// fewRates is how many limiters are kept in any case.
+// fewRates is the number of limiters that are always kept.
 const fewRates = 64
 
 func newAccountRates(limit rate.Limit, burst int) *accountRates {
@@ -196,8 +196,8 @@ const (
 	passPause           = 100 * time.Millisecond
 )
 
-// maxError is how many bytes of an error are logged and kept. Many come from API servers, where users' own programs may
-// answer.
+// maxError is the number of bytes of an error that are logged and stored. Many errors come from API servers, where
+// users' own programs may answer.
 const maxError = 8 << 10
 
 // textOf returns the text of an error, or its beginning.

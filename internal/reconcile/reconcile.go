@@ -41,13 +41,13 @@ type Result struct {
 // each one that changes, until ctx ends.
 type Source func(ctx context.Context, changed func(key string))
 
-// Table is the source of a table's own keys below prefix.
+// Table returns a source of a table's own keys below prefix.
 func Table[T any](t store.Table[T], prefix string) Source {
 	return func(ctx context.Context, changed func(string)) { t.Notify(ctx, prefix, changed) }
 }
 
-// Mapped is the source of the keys that of makes of a table's keys, so that a change of one
-// row wakes the controller of another. It returns no key for a row that concerns none.
+// Mapped returns a source of the keys that of returns for a table's keys, so that a change of one record wakes the
+// controller of another. of returns no key for a record that concerns none.
 func Mapped[T any](t store.Table[T], prefix string, of func(key string) []string) Source {
 	return func(ctx context.Context, changed func(string)) {
 		t.Notify(ctx, prefix, func(key string) {
@@ -76,7 +76,7 @@ func Below[T any](t store.Table[T], n int) func(key string) []string {
 	}
 }
 
-// Channel is the source of keys that something outside the store sends, such as the death of a process.
+// Channel returns a source of keys that something outside the store sends, such as the death of a process.
 func Channel(keys <-chan string) Source {
 	return func(ctx context.Context, changed func(string)) {
 		for {
@@ -102,7 +102,7 @@ type Controller struct {
 	Reconcile func(ctx context.Context, key string) (Result, error)
 	// Sources say which keys to look at. At least one.
 	Sources []Source
-	// Workers is how many keys are worked on at once; 1 when 0.
+	// Workers is the number of keys that are reconciled at once; 1 when 0.
 	Workers int
 	// AccountWorkers and ClusterWorkers are how many of the workers the keys of one account, and of one cluster, may hold
 	// at once; all when 0. A controller that asks clusters' API servers sets them, and Timeout: these may take their
@@ -110,8 +110,8 @@ type Controller struct {
 	AccountWorkers, ClusterWorkers int
 	// Timeout ends the context of a Reconcile that takes longer; never when 0.
 	Timeout time.Duration
-	// Resync is how often every key the sources ever named is looked at again although
-	// nothing changed; never when 0.
+	// Resync is the interval at which every key that the sources ever named is reconciled without a change; never when
+	// 0.
 	Resync time.Duration
 	// MinBackoff and MaxBackoff bound the wait after failures: 50 ms and 30 s when 0.
 	MinBackoff, MaxBackoff time.Duration

@@ -191,7 +191,7 @@ func TestOneLeaderAtATimeAndAnotherAfterIt(t *testing.T) {
 	}
 }
 
-// TestATenantHoldsAShareOfTheWorkers has clusters whose API servers never answer.
+// TestATenantHoldsAShareOfTheWorkers runs clusters whose API servers never answer.
 func TestATenantHoldsAShareOfTheWorkers(t *testing.T) {
 	t.Parallel()
 	const each = 50
@@ -268,7 +268,7 @@ func TestAPassHasADeadline(t *testing.T) {
 	}
 }
 
-// TestPassesOfAnAccountAreBounded has an API server that wakes a controller all the time.
+// TestPassesOfAnAccountAreBounded runs against an API server that wakes a controller all the time.
 func TestPassesOfAnAccountAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

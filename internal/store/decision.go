@@ -20,7 +20,7 @@ type Decision struct {
 	released bool
 }
 
-// recording is what a decision read.
+// recording is the set of records that a decision read.
 type recording struct {
 	mu        sync.Mutex
 	revisions map[string]int64 // by key below the store's prefix; 0 for a row that did not exist

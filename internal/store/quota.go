@@ -11,9 +11,9 @@ import (
 
 // Quota bounds what users have in the store. Zero fields have defaults.
 type Quota struct {
-	// PerAccount is how many bytes the rows of an account may have; 256 MiB when 0.
+	// PerAccount is the quota of the records of an account, in bytes; 256 MiB when 0.
 	PerAccount int64
-	// Total is what all accounts may have together: with many, each may have its even part of it; 1 GiB when 0.
+	// Total is the quota of all accounts together: with many, each may have its even part of it; 1 GiB when 0.
 	Total int64
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
@@ -79,11 +79,11 @@ func meterRead(ctx context.Context, bytes int64) error {
 	return nil
 }
 
-// recently is how long etcd may keep the history of a row: it compacts every five minutes what is
-// older than five minutes.
+// recently is the time for which etcd may keep the history of a record: every five minutes it compacts what is older
+// than five minutes.
 const recently = 10 * time.Minute
 
-// rowOverhead is what a row takes beyond its key and value, in etcd and in the mirror.
+// rowOverhead is the size of a record beyond its key and value, in etcd and in the mirror.
 const rowOverhead = 256
 
 func rowSize(key string, value []byte) int64 { return int64(len(key) + len(value) + rowOverhead) }
@@ -116,7 +116,7 @@ type usage struct {
 	written map[string]*[minutes]minute
 }
 
-// minute is what was written within one.
+// minute is what was written within one minute.
 type minute struct {
 	number int64 // since 1970
 	bytes  int64

@@ -49,11 +49,11 @@ type Store struct {
 
 // Options adjust Open.
 type Options struct {
-	// Prefix is where the store's keys live in etcd; "/coracle/" when empty.
+	// Prefix is the prefix of the store's keys in etcd; "/coracle/" when empty.
 	Prefix string
 	// Log receives what the store has to say about its watch; slog.Default() when nil.
 	Log *slog.Logger
-	// WriteTimeout is how long a write may take before it fails with ErrUnavailable; 10 s when 0.
+	// WriteTimeout is the time that a write may take before it fails with ErrUnavailable; 10 s when 0.
 	WriteTimeout time.Duration
 	// Quota bounds the writes of contexts that are [Limited].
 	Quota Quota
@@ -126,7 +126,7 @@ func Key(parts ...string) string {
 	return strings.Join(escaped, "/")
 }
 
-// Prefix is the prefix of all keys that begin with the given parts.
+// Prefix returns the prefix of all keys that begin with the given parts.
 func Prefix(parts ...string) string {
 	if len(parts) == 0 {
 		return ""
@@ -258,7 +258,7 @@ func (s *Store) applyEvents(rev int64, events []*clientv3.Event) {
 	s.advance(rev, changed)
 }
 
-// advance is called with mu held.
+// advance sets the applied revision and notifies subscribers of the changed keys. The caller holds mu.
 func (s *Store) advance(rev int64, changed []string) {
 	if rev > s.applied {
 		s.applied = rev

@@ -25,7 +25,7 @@ type Table[T any] struct {
 	name  string
 }
 
-// NewTable is the table of that name. A name belongs to one row type.
+// NewTable returns the table of that name. A name belongs to one record type.
 func NewTable[T any](s *Store, name string) Table[T] {
 	if name == "" || strings.Contains(name, "/") {
 		panic(fmt.Sprintf("store: bad table name %q", name))
@@ -77,7 +77,7 @@ func (t Table[T]) rowError(key string, err error) error {
 	return fmt.Errorf("%s%s: %w", t.name, key, err)
 }
 
-// Get is the row under key, or ErrNotFound.
+// Get returns the record under key, or ErrNotFound.
 func (t Table[T]) Get(ctx context.Context, key string) (Row[T], error) {
 	e, ok := t.find(ctx, key)
 	if !ok {
@@ -99,14 +99,14 @@ func (t Table[T]) find(ctx context.Context, key string) (*entry, bool) {
 	return e, true
 }
 
-// List is every row whose key begins with prefix, in key order.
+// List returns every record whose key begins with prefix, in key order.
 func (t Table[T]) List(ctx context.Context, prefix string) ([]Row[T], error) {
 	rows, _, err := t.Page(ctx, prefix, "", 0)
 	return rows, err
 }
 
-// Page is at most limit rows (all when limit is 0) whose keys begin with prefix and
-// come after the key after. next is the after of the following page, empty at the end.
+// Page returns at most limit records (all when limit is 0) whose keys begin with prefix and come after the key after.
+// next is the after of the following page, empty at the end.
 func (t Table[T]) Page(ctx context.Context, prefix, after string, limit int) (rows []Row[T], next string, err error) {
 	type found struct {
 		key string
@@ -198,7 +198,7 @@ func (t Table[T]) Modify(ctx context.Context, key string, change func(*T) error)
 	}
 }
 
-// Copy is Get with a value of the caller's own, to be changed and given to Update or UpdateOp.
+// Copy does what Get does, and returns a value of the caller's own, to be changed and given to Update or UpdateOp.
 func (t Table[T]) Copy(ctx context.Context, key string) (Row[T], error) {
 	e, ok := t.find(ctx, key)
 	if !ok {

@@ -130,8 +130,9 @@ func (s *Store) Txn(ctx context.Context, ops ...Op) error {
 	}
 }
 
-// maxConditions is how many conditions and ops a transaction may have in an etcd with the default --max-txn-ops. Of a
-// decision by more rows, such as one about hundreds of resources, the rest is compared with the mirror just before.
+// maxConditions is the maximum number of conditions and operations of a transaction in an etcd with the default
+// --max-txn-ops. Of a decision by more records, such as one about hundreds of resources, the rest is compared with the
+// mirror just before.
 const maxConditions = 128
 
 // hold reports whether the conditions of ops hold in the mirror.

@@ -142,22 +142,22 @@ func (s *Server) Restart() {
 	s.startProcess()
 }
 
-// PID is the process ID of the API server.
+// PID returns the process ID of the API server.
 func (s *Server) PID() int { return s.process.Process.Pid }
 
-// Config is how a user reaches the API server.
+// Config returns the configuration of a client of the API server, as the given user.
 func (s *Server) Config(user string, groups ...string) *rest.Config {
 	certificate, key := s.Issue(user, groups)
 	return &rest.Config{Host: s.Host, TLSClientConfig: rest.TLSClientConfig{CAData: s.CA, CertData: certificate,
 		KeyData: key}, QPS: -1}
 }
 
-// ConfigFor is Config in the form that controllers ask for.
+// ConfigFor does what Config does, in the form that controllers ask for.
 func (s *Server) ConfigFor(_ context.Context, _ record.Cluster, user string, groups ...string) (*rest.Config, error) {
 	return s.Config(user, groups...), nil
 }
 
-// Client is a client of the API server as that user.
+// Client returns a client of the API server as that user.
 func (s *Server) Client(user string, groups ...string) *kubernetes.Clientset {
 	s.t.Helper()
 	client, err := kubernetes.NewForConfig(s.Config(user, groups...))
@@ -167,10 +167,10 @@ func (s *Server) Client(user string, groups ...string) *kubernetes.Clientset {
 	return client
 }
 
-// Admin is a client that may do everything.
+// Admin returns a client that may do everything.
 func (s *Server) Admin() *kubernetes.Clientset { return s.Client("admin", "system:masters") }
 
-// Kubeconfig is a kubeconfig for the user.
+// Kubeconfig returns a kubeconfig for the user.
 func (s *Server) Kubeconfig(user string, groups ...string) []byte {
 	s.t.Helper()
 	certificate, key := s.Issue(user, groups)
@@ -186,7 +186,7 @@ func (s *Server) Kubeconfig(user string, groups ...string) []byte {
 	return b
 }
 
-// program is the bundle that "make bundles" built.
+// program returns the path of the bundle that "make bundles" built.
 func program(t testing.TB, minor string) string {
 	dir := os.Getenv("CORACLE_BUNDLES")
 	if dir == "" {
@@ -282,8 +282,8 @@ func (s *Server) makeAuthority() {
 	s.writeFile("ca.key", encodeKeyPEM(s.t, key))
 }
 
-// Issue is a certificate of the cluster's authority for a user, good for clients and servers on loopback, and its key,
-// in PEM.
+// Issue returns a certificate of the cluster's authority for a user, valid for clients and servers on loopback, and its
+// key, in PEM.
 func (s *Server) Issue(user string, groups []string) (certificate, key []byte) {
 	s.t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

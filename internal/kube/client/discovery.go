@@ -16,14 +16,14 @@ import (
 const (
 	// discoveryTimeout ends requests of discovery, which take no context.
 	discoveryTimeout = 15 * time.Second
-	// maxDiscovery is how long all requests of one discovery take. client-go makes one for each version of each API
-	// group, all at once, of an API server that does not have them in one answer.
+	// maxDiscovery is the time that all requests of one discovery may take. client-go makes one for each version of
+	// each API group, all at once, of an API server that does not return them in one response.
 	maxDiscovery = time.Minute
-	// requestValues is what a request counts, as values of an answer.
+	// requestValues is the number of values that a request counts as.
 	requestValues = 64
 )
 
-// maxVersion is how many bytes a version of an API server has, or the commit of one, which has 40.
+// maxVersion is the maximum length in bytes of a version of an API server, or of its commit, which has 40.
 const maxVersion = 64
 
 // ServerVersion returns the version of the API server.

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestDiscoveriesAreBounded has API servers with more API groups than there can be, and more kinds.
+// TestDiscoveriesAreBounded runs against API servers with more API groups than there can be, and more kinds.
 func TestDiscoveriesAreBounded(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

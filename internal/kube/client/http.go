@@ -30,8 +30,8 @@ const (
 	MaxValues = 1 << 18
 	// MaxEventValues is the largest number of values in the JSON of an event, which is one object.
 	MaxEventValues = 1 << 16
-	// MaxDepth is how deep the JSON of an answer or an event nests. Schemas of CustomResourceDefinitions have a hundred
-	// levels; the paths to the fields of an object that is nested deeper cost more than the object.
+	// MaxDepth is the maximum nesting depth of the JSON of a response or an event. Schemas of CustomResourceDefinitions
+	// have a hundred levels; the paths to the fields of an object that is nested deeper cost more than the object.
 	MaxDepth = 512
 	// MaxList is the largest list that a client reads, in bytes of all its pages. See EachPage.
 	MaxList = 256 << 20
@@ -39,7 +39,7 @@ const (
 	MaxListValues = 1 << 24
 
 	maxHeader = 256 << 10
-	// maxConnections is how many connections an API server gets of a client that will not speak HTTP/2.
+	// maxConnections is the maximum number of connections of a client to an API server that does not speak HTTP/2.
 	maxConnections = 256
 
 	connectTimeout = 10 * time.Second

@@ -16,11 +16,11 @@ import (
 
 // Bounds of what is kept of an error of an API server. Errors end in logs, health issues and metrics.
 const (
-	// MaxText is how many bytes of a text are kept: EKS shows texts as API servers word them, and no longer ones.
+	// MaxText is the maximum length of a text in bytes: EKS shows texts as API servers word them, and no longer ones.
 	MaxText = 8 << 10
 	// maxFailure is the largest answer that says why a request failed, in bytes. Beyond it, only the status code counts.
 	maxFailure = 1 << 20
-	// maxCauses is how many causes are kept: a cause is a field, and the objects of add-ons have hundreds.
+	// maxCauses is the maximum number of causes: a cause is a field, and the objects of add-ons have hundreds.
 	maxCauses = 1000
 	maxWord   = 256 // of reasons, types and names
 	maxCause  = 1 << 10

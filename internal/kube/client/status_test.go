@@ -38,7 +38,7 @@ func failure(t *testing.T, longest, causes int) string {
 	return string(raw)
 }
 
-// TestErrorsOfTenantsAreCut has API servers that say at length why a request fails.
+// TestErrorsOfTenantsAreCut runs against API servers that explain at length why a request fails.
 func TestErrorsOfTenantsAreCut(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("a", maxFailure/2)
@@ -120,7 +120,7 @@ func page(items string) string {
 		`"items":[` + items + `]}`
 }
 
-// TestListsOfTenantsAreBounded has API servers whose lists have many large pages.
+// TestListsOfTenantsAreBounded runs against API servers whose lists have many large pages.
 func TestListsOfTenantsAreBounded(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -165,7 +165,8 @@ func TestListsOfTenantsAreBounded(t *testing.T) {
 	}
 }
 
-// TestImpossibleObjectsAreLeftOut has an API server that lists what no API server of Kubernetes can have.
+// TestImpossibleObjectsAreLeftOut runs against an API server that lists objects that no API server of Kubernetes can
+// have.
 func TestImpossibleObjectsAreLeftOut(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("a", 254)
@@ -190,7 +191,7 @@ func TestImpossibleObjectsAreLeftOut(t *testing.T) {
 	}
 }
 
-// TestNoAPIServerIsWaitedFor has an API server that asks to be asked again later, for which client-go would wait.
+// TestNoAPIServerIsWaitedFor runs against an API server that returns Retry-After, for which client-go would wait.
 func TestNoAPIServerIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32

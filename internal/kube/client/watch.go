@@ -81,7 +81,7 @@ func receiveEvents[T interface {
 	}
 }
 
-// steady is how long a connection must have lasted for its end to be no failure like the one before.
+// steady is the time that a connection must have lasted for its end not to count as another failure.
 const steady = 10 * time.Second
 
 // Backoff tells how long to wait before an API server that ended a connection, or a watch, is asked again. That it

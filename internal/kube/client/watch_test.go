@@ -28,7 +28,7 @@ func node(name, version string) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: version}}
 }
 
-// TestWatchesThatEndAtOnceAreNotRepeatedAtOnce has an API server that ends each watch as soon as it has begun.
+// TestWatchesThatEndAtOnceAreNotRepeatedAtOnce runs against an API server that ends each watch as soon as it has begun.
 func TestWatchesThatEndAtOnceAreNotRepeatedAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -128,7 +128,7 @@ func (c *condition) isEqual(value string) bool {
 	return false
 }
 
-// literal is a text that is part of every value which fulfills the condition; empty when there is none.
+// literal returns a text that is part of every value which fulfills the condition; empty when there is none.
 func (c *condition) literal() string {
 	if c.operator != "=" || c.regex != nil || c.numeric {
 		return ""
@@ -136,8 +136,8 @@ func (c *condition) literal() string {
 	return c.text
 }
 
-// requiredWords are whole words of every message that has, between characters which are no letters or digits, a value
-// that fulfills the condition; escaped says that the message may have the value as JSON writes it.
+// requiredWords returns whole words of every message that has, between characters which are no letters or digits, a
+// value that fulfills the condition. With escaped, the message may have the value as JSON writes it.
 func (c *condition) requiredWords(escaped bool) []string {
 	return wholeWords(c.literal(), !c.anyBefore, !c.anyAfter, escaped)
 }
@@ -218,7 +218,7 @@ func wholeWords(text string, beginning, ending, escaped bool) []string {
 	return words
 }
 
-// intersection are the elements of a which are in b.
+// intersection returns the elements of a that are in b.
 func intersection(a, b []string) []string {
 	var both []string
 	for _, s := range a {

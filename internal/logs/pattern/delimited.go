@@ -158,8 +158,8 @@ func fieldsOf(message string) iter.Seq[span] {
 	}
 }
 
-// quoteEnd is the place of the quotation mark that ends what the one at start begins; start if none does. Each mark
-// that none ends is looked at once: it is the last one in the message.
+// quoteEnd returns the position of the quotation mark that ends the one at start; start if none does. Each unmatched
+// mark is searched for once: it is the last one in the message.
 func quoteEnd(message string, start int) int {
 	for at := start + 1; at < len(message); at++ {
 		if message[at] == '"' {
@@ -172,7 +172,7 @@ func quoteEnd(message string, start int) int {
 	return start
 }
 
-// count is how many fields a message has.
+// count returns the number of fields in a message.
 func count(message string) int {
 	n := 0
 	for range fieldsOf(message) {
@@ -243,7 +243,7 @@ func (d *delimited) cost() int {
 	return n
 }
 
-// words are those of the values that fields must have: white space or delimiters are around them.
+// words returns the words of the values that fields must have: white space or delimiters are around them.
 func (d *delimited) words() []string {
 	var words []string
 	for _, f := range slices.Concat(d.before, d.after) {

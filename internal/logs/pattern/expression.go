@@ -73,7 +73,7 @@ func (e *expression[T]) evaluate(t T) bool {
 	return e.any == nil
 }
 
-// cost is what the expression adds to [Pattern.Cost], in leaves and steps of regular expressions.
+// cost returns what the expression adds to [Pattern.Cost], in leaves and steps of regular expressions.
 func (e *expression[T]) cost() int {
 	n := 0
 	if e.holds != nil {

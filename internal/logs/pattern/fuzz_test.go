@@ -48,7 +48,7 @@ func checkWords(t *testing.T, p *Pattern, message string) (matched bool) {
 	return true
 }
 
-// wordsOf is what the filter of a block knows of a message.
+// wordsOf returns the words of a message in the filter of a block.
 func wordsOf(message string) map[string]bool {
 	has := map[string]bool{}
 	word.Each(message, func(w string) bool { has[w] = true; return true })

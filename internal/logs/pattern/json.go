@@ -261,7 +261,7 @@ func plainInJSON(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' || r == '/' }) < 0
 }
 
-// words are those of the values that must be there.
+// words returns the words of the values that must be present.
 func (p *jsonPattern) words() []string {
 	return p.where.collectRequired(func(leaf *expression[*fastjson.Value]) []string { return leaf.words })
 }

@@ -41,7 +41,7 @@ type Pattern struct {
 	}
 }
 
-// SyntaxError is what Parse returns for a text that is no filter pattern.
+// SyntaxError is the error of Parse for a text that is not a filter pattern.
 type SyntaxError struct {
 	// Message says what is wrong and what to do, without the place.
 	Message string
@@ -82,14 +82,14 @@ func Parse(text string) (*Pattern, error) {
 	return p, nil
 }
 
-// String is the text that the pattern was parsed from.
+// String returns the text that the pattern was parsed from.
 func (p *Pattern) String() string { return p.text }
 
 // Match reports whether the pattern selects an event with the message. Its time is linear in the length of the message.
 func (p *Pattern) Match(message string) bool { return p.kind.match(message) }
 
-// Cost is how many times the work of looking at a byte the pattern takes for each byte of a message, at worst: for
-// those who bound the work for many messages.
+// Cost returns the work that the pattern takes for each byte of a message in the worst case, as a multiple of the work
+// of reading the byte. Callers use it to bound the work for many messages.
 func (p *Pattern) Cost() int { return 1 + p.kind.cost()/8 }
 
 // Extract returns what TestMetricFilter shows as extractedValues for a message that matches: the fields of a
@@ -127,7 +127,7 @@ type scanner struct {
 
 func (s *scanner) isAtEnd() bool { return s.pos >= len(s.text) }
 
-// peekByte is the next byte, 0 at the end.
+// peekByte returns the next byte, 0 at the end.
 func (s *scanner) peekByte() byte {
 	if s.isAtEnd() {
 		return 0
@@ -160,12 +160,12 @@ func (s *scanner) consumeWhile(accept func(byte) bool) string {
 	return s.text[start:s.pos]
 }
 
-// errorAt is an error at a byte of the pattern.
+// errorAt returns an error at a byte of the pattern.
 func (s *scanner) errorAt(at int, format string, args ...any) error {
 	return &SyntaxError{fmt.Sprintf(format, args...), utf8.RuneCountInString(s.text[:at])}
 }
 
-// invalid is AWS's error for a character at the scanner's place which needs quotes.
+// invalid returns AWS's error for a character at the scanner's position that needs quotes.
 func (s *scanner) invalid(what string) error {
 	if s.isAtEnd() {
 		return s.errorAt(s.pos, "the pattern ends where %s is expected", what)

@@ -55,7 +55,7 @@ func (s *scanner) scanRegex() (re *regexp.Regexp, steps int, err error) {
 	return re, steps, nil
 }
 
-// programSize is how many instructions the program of a regular expression has.
+// programSize returns the number of instructions in the program of a regular expression.
 func programSize(text string) (int, error) {
 	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
@@ -112,7 +112,7 @@ func (t *translation) translate() error {
 	return nil
 }
 
-// unsupported is the error for a character that a regular expression can't have.
+// unsupported returns the error for a character that a regular expression can't have.
 func (t *translation) unsupported(at int) error {
 	t.pos = at
 	hint := "letters, digits, " + strings.Join(strings.Split(regexSymbols, ""), " ") + " or one of the operators " +

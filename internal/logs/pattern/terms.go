@@ -108,7 +108,7 @@ func (t *terms) cost() int {
 	return n
 }
 
-// words are those inside of phrases: at its ends a phrase may touch more letters of a longer word.
+// words returns the words inside of phrases: at its ends a phrase may touch more letters of a longer word.
 func (t *terms) words() []string {
 	var words []string
 	for _, one := range t.include {
