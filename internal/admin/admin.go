@@ -25,7 +25,7 @@ import (
 	"time"
 )
 
-// Status is how a daemon and what it runs are.
+// Status is the status of a daemon and of what it runs.
 type Status struct {
 	Version string    `json:"version"`
 	PID     int       `json:"pid"`
@@ -37,8 +37,8 @@ type Status struct {
 	Region   string   `json:"region"`
 	Accounts []string `json:"accounts"`
 	Machines string   `json:"machines"`
-	// Memory is what the daemon, etcd and all clusters take together, in bytes of
-	// proportional set size (PSS); DaemonMemory is the daemon's own part.
+	// Memory is the memory of the daemon, etcd and all clusters together, in bytes of proportional set size (PSS);
+	// DaemonMemory is the daemon's own part.
 	Memory       int64     `json:"memoryBytes"`
 	DaemonMemory int64     `json:"daemonMemoryBytes"`
 	Etcd         Etcd      `json:"etcd"`
@@ -69,7 +69,8 @@ type Instance struct {
 	Limit     int64  `json:"limitBytes"`        // the memory of its type
 	Memory    int64  `json:"memoryBytes"`       // that its processes take (PSS)
 	Processes int    `json:"processes"`
-	// Issues are what its user would look for: a boot script that failed, a machine that could not be started.
+	// Issues are the problems that a user would look for: a boot script that failed, a machine that could not be
+	// started.
 	Issues []string `json:"issues,omitempty"`
 }
 
@@ -145,8 +146,8 @@ type Interruption struct {
 // ErrNotRunning says that no daemon takes commands in a data directory.
 var ErrNotRunning = errors.New("the daemon is not running")
 
-// reachable is path, or where it is too long for a socket address (108 bytes) an equivalent
-// through the directory's file descriptor. close is to be called after the address was used.
+// reachable returns path, or where it is too long for a socket address (108 bytes) an equivalent through the
+// directory's file descriptor. The caller calls close after it has used the address.
 func reachable(path string) (address string, close func(), err error) {
 	if len(path) < 100 {
 		return path, func() {}, nil

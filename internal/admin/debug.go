@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// Dump is what a developer asks first about a daemon that does not do what it should. It holds no secrets.
+// Dump is the information that a developer asks for first about a daemon that does not work as it should. It contains
+// no secrets.
 type Dump struct {
 	Time       time.Time `json:"time"`
 	Version    string    `json:"version"`

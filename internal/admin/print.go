@@ -119,7 +119,7 @@ func (c Component) describeState(now time.Time) string {
 
 func formatSize(bytes int64) string { return humanize.IBytes(uint64(max(0, bytes))) }
 
-// formatAge is how long ago something was, in its two largest units.
+// formatAge formats the time since then, in its two largest units.
 func formatAge(now, then time.Time) string {
 	d := max(0, now.Sub(then))
 	switch {

@@ -14,7 +14,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/fields"
 )
 
-// Daemon is what the commands are carried out by.
+// Daemon executes the commands.
 type Daemon interface {
 	Status(ctx context.Context) (Status, error)
 	Backup(ctx context.Context, w io.Writer) error
@@ -149,7 +149,7 @@ func handler(d Daemon, log *slog.Logger) http.Handler {
 	return mux
 }
 
-// maxRequest is how large a request in JSON may be, in bytes.
+// maxRequest is the maximum size of a request in JSON, in bytes.
 const maxRequest = 1 << 20
 
 // decodeRequest reads a request in JSON. The error of one that is not is a *Refused.

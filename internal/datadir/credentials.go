@@ -18,7 +18,7 @@ type Credentials struct {
 	SecretAccessKey string
 }
 
-// ReadCredentials are the root access keys by account; none when there is no file yet.
+// ReadCredentials returns the root access keys by account; none when there is no file yet.
 func (d Dir) ReadCredentials() (map[string]Credentials, error) {
 	data, err := os.ReadFile(d.CredentialsFile())
 	if errors.Is(err, fs.ErrNotExist) {

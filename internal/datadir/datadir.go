@@ -38,7 +38,7 @@ import (
 // Dir is the absolute path of a data directory, without symbolic links.
 type Dir string
 
-// Default is where the data directory is unless --data-dir or CORACLE_DATA_DIR say otherwise.
+// Default returns the data directory that is used without --data-dir and CORACLE_DATA_DIR.
 func Default() string {
 	if os.Geteuid() == 0 {
 		return "/var/lib/coracle"
@@ -53,7 +53,7 @@ func Default() string {
 	return filepath.Join(home, ".local", "share", "coracle")
 }
 
-// At is the data directory at path, whether it exists or not.
+// At returns the data directory at path, whether it exists or not.
 func At(path string) (Dir, error) {
 	if path == "" {
 		return "", errors.New("the data directory has an empty name: give --data-dir a path")
@@ -133,7 +133,7 @@ func (d Dir) Exists() bool {
 	return err == nil
 }
 
-// Join is the path of something in the directory.
+// Join returns the path of a file or directory in the data directory.
 func (d Dir) Join(elements ...string) string {
 	return filepath.Join(append([]string{string(d)}, elements...)...)
 }
@@ -168,7 +168,7 @@ func (d Dir) Bundles() string { return d.Join("bundles") }
 // Addons returns the directory of private add-ons.
 func (d Dir) Addons() string { return d.Join("addons") }
 
-// Logs is where CloudWatch Logs keeps its "events", and the "results" of queries.
+// Logs returns the directory of the "events" of CloudWatch Logs, or of the "results" of queries.
 func (d Dir) Logs(what string) string { return d.Join("logs", what) }
 
 // Owner marks the processes that belong to the directory. It follows from the path alone, so

@@ -57,7 +57,7 @@ func (d Dir) Lock() (*Lock, error) {
 // Release lets go.
 func (l *Lock) Release() error { return l.file.Close() }
 
-// Holder is the process that holds the directory; held is false when none does.
+// Holder returns the process that holds the directory; held is false when none does.
 func (d Dir) Holder() (pid int, held bool, err error) {
 	f, err := os.OpenFile(d.LockFile(), os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {
@@ -89,7 +89,7 @@ func readPID(f *os.File) int {
 	return pid
 }
 
-// commandOf is " (name)" of a process, when the kernel tells.
+// commandOf returns " (name)" of a process, when the kernel knows it.
 func commandOf(pid int) string {
 	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	if err != nil {

@@ -28,7 +28,8 @@ func (d Dir) ReadProcessKey() ([]byte, error) {
 	return key, nil
 }
 
-// EnsureProcessKey is ReadProcessKey, and makes the key if there is none. It is called by the holder of the directory.
+// EnsureProcessKey does what ReadProcessKey does, and creates the key if there is none. Only the holder of the
+// directory calls it.
 func (d Dir) EnsureProcessKey() ([]byte, error) {
 	key, err := d.ReadProcessKey()
 	if !errors.Is(err, fs.ErrNotExist) {

@@ -9,30 +9,30 @@ import (
 	"github.com/coracle-eks/coracle/internal/durable"
 )
 
-// Settings are what was chosen for a data directory. They hold until a flag of "coracle serve"
-// or "coracle up" says otherwise.
+// Settings are the settings of a data directory. They apply until a flag of "coracle serve" or "coracle up" changes
+// them.
 type Settings struct {
 	// Listen is the address of the AWS endpoint.
 	Listen string `json:"listen"`
-	// Region is where requests without a credential scope, and "coracle env", are.
+	// Region is the region of requests without a credential scope, and of "coracle env".
 	Region string `json:"region"`
 	// Account is the account that the first start made.
 	Account string `json:"account"`
-	// Machines is what EC2 instances are: "namespace" or "simulated".
+	// Machines is the kind of machines that EC2 instances run on: "namespace" or "simulated".
 	Machines string `json:"machines"`
 	// UserNamespaces is whether machines of namespaces get user namespaces of their own: "auto", where the host allows
 	// it, or "off".
 	UserNamespaces string `json:"userNamespaces,omitempty"`
-	// WebhookPort is where API servers reach the daemon on 127.0.0.1. They are started with it.
+	// WebhookPort is the port on 127.0.0.1 at which API servers reach the daemon. They are started with it.
 	WebhookPort int `json:"webhookPort"`
-	// PublicRange is where the public addresses of this daemon are, "198.18.8.0/21"; empty without a network.
+	// PublicRange is the range of the public addresses of this daemon, "198.18.8.0/21"; empty without a network.
 	PublicRange string `json:"publicRange,omitempty"`
 	// EgressCIDRs are the blocks beside the public internet that the daemon connects to for users,
 	// "10.0.0.0/8,127.0.0.1/32".
 	EgressCIDRs string `json:"egressCidrs,omitempty"`
 }
 
-// ReadSettings is what was chosen, or fs.ErrNotExist when no daemon has started here yet.
+// ReadSettings returns the stored settings, or fs.ErrNotExist when no daemon has started here yet.
 func (d Dir) ReadSettings() (Settings, error) {
 	var s Settings
 	data, err := os.ReadFile(d.SettingsFile())

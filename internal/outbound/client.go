@@ -18,11 +18,11 @@ const (
 	headerTimeout  = 30 * time.Second
 	keepAlive      = 30 * time.Second
 	maxHeader      = 256 << 10
-	// MaxRedirects is how often a client is led on.
+	// MaxRedirects is the maximum number of redirects that a client follows.
 	MaxRedirects = 3
 )
 
-// Options are how a [Transport] or [Client] asks.
+// Options configures a [Transport] or [Client].
 type Options struct {
 	Policy
 	// TLS verifies servers otherwise than by the host's certificate authorities (optional).
@@ -54,8 +54,8 @@ func Client(o Options) *http.Client {
 	}
 }
 
-// NoRedirects has an HTTP client return redirects as they are. Clients of API servers use it: an aggregated API is a
-// user's program, which would lead them anywhere, with their certificates.
+// NoRedirects makes an HTTP client return redirects as they are. Clients of API servers use it: an aggregated API is a
+// user's program, which could redirect them anywhere, with their certificates.
 func NoRedirects(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // Transport returns the transport of a [Client], for libraries that have a client of their own.

@@ -71,7 +71,7 @@ func contains(blocks []netip.Prefix, a netip.Addr) bool {
 	return slices.ContainsFunc(blocks, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// unmapAddress is the address that a connection to a in fact leads to: IPv4 where IPv6 only wraps it.
+// unmapAddress returns the address that a connection to a in fact goes to: IPv4 where IPv6 only wraps it.
 func unmapAddress(a netip.Addr) netip.Addr {
 	a = a.WithZone("").Unmap()
 	if translated.Contains(a) {
@@ -113,7 +113,7 @@ func (p Policy) Check(a netip.Addr) error {
 	return nil
 }
 
-// hostPrefix is the block of one address that an interface has; it contains nothing where there is no address.
+// hostPrefix returns the block of one address that an interface has; it contains nothing where there is no address.
 func hostPrefix(o net.Addr) netip.Prefix {
 	n, ok := o.(*net.IPNet)
 	if !ok {
@@ -166,8 +166,8 @@ func ParsePrefixes(text string) (all []netip.Prefix, err error) {
 	return all, nil
 }
 
-// Reason is the text of an error of a connection for users: why, without what it tells of this host's network. An error
-// of the network comes without addresses and DNS servers.
+// Reason returns the text of a connection error for users: the reason, without information about this host's network.
+// An error of the network comes without addresses and DNS servers.
 func Reason(err error) string {
 	var refused *RefusedError
 	var name *net.DNSError

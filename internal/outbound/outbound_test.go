@@ -111,7 +111,7 @@ func newSite(t *testing.T, handler http.HandlerFunc) *site {
 	return s
 }
 
-// trusting are options that know the certificates of the sites.
+// trusting returns options with the certificates of the sites.
 func trusting(allow string, sites ...*site) Options {
 	pool := x509.NewCertPool()
 	for _, s := range sites {

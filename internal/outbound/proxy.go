@@ -160,7 +160,7 @@ func (f forward) DialContext(ctx context.Context, network, address string) (net.
 	return f(ctx, network, address)
 }
 
-// joinHostPort is the host and the port of a proxy.
+// joinHostPort returns the host and the port of a proxy.
 func joinHostPort(server *url.URL, defaultPort string) string {
 	if server.Port() != "" {
 		defaultPort = server.Port()

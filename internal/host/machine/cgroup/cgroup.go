@@ -112,16 +112,17 @@ type Group struct {
 	Path string // below each Mount: "coracle/<owner>/<instance ID>"
 }
 
-// Group is the group of an instance's machine, whether it exists or not.
+// Group returns the group of an instance's machine, whether it exists or not.
 func (host Host) Group(owner, instanceID string) Group {
 	return Group{host, filepath.Join(top, owner, instanceID)}
 }
 
-// groupDir is the group's directory in a hierarchy, and dir that of the child which the machine sees.
+// groupDir returns the group's directory in a hierarchy. machineDir returns that of the child that the machine sees.
 func (g Group) groupDir(h Hierarchy) string   { return filepath.Join(h.Mount, g.Path) }
 func (g Group) machineDir(h Hierarchy) string { return filepath.Join(h.Mount, g.Path, inner) }
 
-// Dir is what the machine sees of its group in the hierarchy of a controller ("memory"), or in the only one.
+// Dir returns the directory of the group that the machine sees, in the hierarchy of a controller ("memory"), or in the
+// only one.
 func (g Group) Dir(controller string) string {
 	for _, h := range g.Host {
 		if h.hasController(controller) || h.V2 && g.Host.V2() {
@@ -131,8 +132,9 @@ func (g Group) Dir(controller string) string {
 	return ""
 }
 
-// limited are the directories that limits of a controller are written to: what the machine sees, so that it sees them,
-// and what bounds it. The former comes first: it must not exceed the latter at any time.
+// limited returns the directories that limits of a controller are written to: the one that the machine sees, so that
+// the limits show there, and its parent, which enforces them. The former comes first: its limit must not exceed that of
+// the latter at any time.
 func (g Group) limited(controller string) []string {
 	if dir := g.Dir(controller); dir != "" {
 		return []string{dir, filepath.Dir(dir)}
@@ -167,14 +169,15 @@ type Limits struct {
 	MemoryBytes int64 // of memory; there is no swap
 }
 
-// processes is how many there may be, threads included: as many as Linux allows on a host with so much memory, where
-// their stacks may take an eighth of it (kernel.threads-max), and no more than a quarter of those of this host.
+// processes returns the maximum number of processes, threads included: as many as Linux allows on a host with so much
+// memory, where their stacks may take an eighth of it (kernel.threads-max), and no more than a quarter of those of this
+// host.
 func (l Limits) processes(host int64) int64 {
 	const stack = 16 << 10
 	return min(max(l.MemoryBytes/8/stack, 1024), host/4)
 }
 
-// hostProcesses is how many processes, threads included, this host can have.
+// hostProcesses returns the maximum number of processes, threads included, of this host.
 func hostProcesses() (int64, error) {
 	least := int64(math.MaxInt64)
 	for _, file := range []string{"pid_max", "threads-max"} {
@@ -486,7 +489,7 @@ func (g Group) Settle() error {
 	return delegate(g.Dir(""))
 }
 
-// Processes are the process IDs, as the caller sees them, of everything that runs in the group and below.
+// Processes returns the process IDs, as the caller sees them, of everything that runs in the group and below.
 func (g Group) Processes() (pids []int, err error) {
 	err = eachGroup(g.Dir("memory"), func(group string) { pids = append(pids, processesIn(group)...) })
 	return pids, err
@@ -505,7 +508,7 @@ func eachGroup(dir string, f func(group string)) error {
 	return err
 }
 
-// processesIn are the processes of one group that the caller can see; none when the group is gone.
+// processesIn returns the processes of one group that the caller can see; none when the group is gone.
 func processesIn(group string) (pids []int) {
 	procs, _ := readFile(group, "cgroup.procs")
 	for text := range strings.FieldsSeq(procs) {

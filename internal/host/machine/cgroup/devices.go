@@ -107,8 +107,8 @@ const (
 	makeDevice      = 1 // an access
 )
 
-// deviceFilter is the program: it ends with 1 to allow, with 0 to refuse. Device files may be made of all kinds, as in
-// every container: they are only opened if they are among Devices.
+// deviceFilter returns the device program: it ends with 1 to allow, with 0 to refuse. All kinds of device files may be
+// created, as in every container: they can only be opened if they are among Devices.
 func deviceFilter() asm.Instructions {
 	const refuse, allow = "refuse", "allow"
 	program := asm.Instructions{
@@ -150,10 +150,10 @@ const (
 // console is allowed by containerd to every container. Those would not start if version 1 denied it to the machine.
 var console = Device{Major: 5, Minor: 1}
 
-// denials are rules of cgroup v1. A privileged container cannot be started below a group that allows by a list: runc
-// wants to allow it everything. So this is the list of what is denied: disks and memory, and with all, what Devices
-// lacks. Making a device file is not denied: the rules of containers allow it, and may not allow what is denied above
-// them.
+// denials returns rules of cgroup v1. A privileged container cannot be started below a group with a list of allowed
+// devices: runc wants to allow it everything. So the rules list what is denied: disks and memory, and with all,
+// everything that Devices lacks. Creating a device file is not denied: the rules of containers allow it, and may not
+// allow what is denied above them.
 func denials(all bool) []string {
 	rules := []string{"b *:* rw"}
 	if !all {

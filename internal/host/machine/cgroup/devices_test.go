@@ -89,7 +89,7 @@ func hierarchy(t *testing.T, suits func(Hierarchy) bool) (dir string) {
 	return dir
 }
 
-// disk is a disk of this host: "b 254:0".
+// disk returns a disk of this host: "b 254:0".
 func disk(t *testing.T) string {
 	t.Helper()
 	found, _ := filepath.Glob("/sys/block/*/dev")

@@ -17,7 +17,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/host/filetree"
 )
 
-// patience is how long processes may take to end that were killed: the kernel frees what they hold first.
+// patience is the time that killed processes may take to end: the kernel frees their resources first.
 const patience = 20 * time.Second
 
 // Remove kills what runs in the group and removes it with all groups below.
