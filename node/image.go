@@ -24,8 +24,8 @@ const Suite = "trixie"
 //go:embed source/debian-archive-trixie-automatic.asc
 var Keyring []byte
 
-// WantedPackages are what the AMIs of EKS have and users of nodes expect: a shell with the usual commands, and what the
-// kubelet, kube-proxy, the VPC CNI and the drivers of volumes call. Packages adds what these depend on.
+// WantedPackages are the packages that the AMIs of EKS have and users of nodes expect: a shell with the usual commands,
+// and what the kubelet, kube-proxy, the VPC CNI and the drivers of volumes call. Packages adds their dependencies.
 var WantedPackages = []string{
 	"bash", "bsdutils", "coreutils", "debianutils", "diffutils", "findutils", "grep", "gzip", "hostname", "less", "libc-bin",
 	"mawk", "ncurses-base", "ncurses-bin", "sed", "sysvinit-utils",
@@ -37,8 +37,8 @@ var WantedPackages = []string{
 	"runc",
 }
 
-// UnwantedPackages are what packages depend on and a node does without: what only their maintainer scripts call, which
-// do not run, and libraries of programs that UnwantedFiles names.
+// UnwantedPackages are dependencies of packages that a node does not need: what only maintainer scripts call, which do
+// not run, and libraries of programs that UnwantedFiles names.
 var UnwantedPackages = []string{
 	"adduser", "base-passwd", "debconf", "dpkg", "init-system-helpers", "install-info", "libpam-runtime", "perl",
 	"perl-base", "sensible-utils", "ucf", "rpcbind", "keyutils", "media-types",
@@ -64,8 +64,8 @@ var UnwantedFiles = []string{
 // WantedFiles stay although UnwantedFiles names a directory above them.
 var WantedFiles = []string{"usr/share/doc/*/copyright"}
 
-// ImageLinks are the symbolic links, by their names, that the maintainer scripts of the packages would make, and those
-// of a merged /usr.
+// ImageLinks returns the symbolic links, by their names, that the maintainer scripts of the packages would make, and
+// those of a merged /usr.
 func ImageLinks() map[string]string {
 	links := map[string]string{
 		"bin": "usr/bin", "sbin": "usr/sbin", "lib": "usr/lib", "lib64": "usr/lib64",
@@ -80,7 +80,7 @@ func ImageLinks() map[string]string {
 	return links
 }
 
-// ImageJoined are files of the image, by their names, with the pattern of the files that they join.
+// ImageJoined returns files of the image, by their names, with the pattern of the files that they join.
 func ImageJoined() map[string]string {
 	return map[string]string{"etc/ssl/certs/ca-certificates.crt": "usr/share/ca-certificates/mozilla/*.crt"}
 }
@@ -88,8 +88,8 @@ func ImageJoined() map[string]string {
 //go:embed source/packages.json
 var packages []byte
 
-// Packages are those of the node image for an architecture as Debian calls it ("amd64" or "arm64"), sorted by name.
-// "go run ./hack/build packages" writes them anew.
+// Packages returns the packages of the node image for an architecture as Debian calls it ("amd64" or "arm64"), sorted
+// by name. "go run ./hack/build packages" writes them anew.
 func Packages(architecture string) ([]Package, error) {
 	var all map[string][]Package
 	if err := json.Unmarshal(packages, &all); err != nil {

@@ -21,7 +21,7 @@ import (
 	"sync"
 )
 
-// Programs are the packages to build, by the name of the program.
+// Programs returns the packages to build, by the name of the program.
 func Programs() map[string]string { return maps.Clone(programs) }
 
 const (
@@ -57,7 +57,7 @@ var programs = map[string]string{
 	"agnhost":                 "k8s.io/kubernetes/test/images/agnhost",
 }
 
-// Data are files that the programs need, by name: "MODULE//path".
+// Data returns files that the programs need, by name: "MODULE//path".
 func Data() map[string]string {
 	return map[string]string{
 		"10-aws.conflist":  vpcCNI + "//misc/10-aws.conflist",
@@ -70,7 +70,7 @@ func Tags() []string {
 	return []string{"no_btrfs", "no_devmapper", "no_zfs", "osusergo", "netgo"}
 }
 
-// Stamps are the values that upstream's releases give to variables.
+// Stamps returns the values that upstream's releases give to variables.
 func Stamps() map[string]string {
 	return map[string]string{
 		containerd + "/version.Version": Pinned(containerd),
@@ -104,7 +104,7 @@ var Source = sync.OnceValue(func() map[string][]byte {
 	return files
 })
 
-// Pinned is the version of a module that the programs are built from: "v2.4.2".
+// Pinned returns the version of a module that the programs are built from: "v2.4.2".
 func Pinned(module string) string {
 	match := regexp.MustCompile(`(?m)^\s*(?:require )?` + regexp.QuoteMeta(module) + ` (v\S+)`).FindSubmatch(
 		Source()["go.mod"])

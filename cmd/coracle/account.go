@@ -30,7 +30,7 @@ func accountCommand() *cobra.Command {
 	return cmd
 }
 
-// createAccount has the daemon of dir create an account, and prints how to use it.
+// createAccount asks the daemon of dir to create an account, and prints how to use it.
 func createAccount(ctx context.Context, w io.Writer, dir datadir.Dir, account string) error {
 	a, err := admin.NewClient(dir.Socket()).CreateAccount(ctx, account)
 	if errors.Is(err, admin.ErrNotRunning) {

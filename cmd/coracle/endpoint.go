@@ -8,7 +8,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/host/endpoint"
 )
 
-// endpointCommand is what the daemon starts. A user has no reason to.
+// endpointCommand returns the command that the daemon starts. Users have no reason to run it.
 func endpointCommand() *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{

@@ -135,7 +135,7 @@ func parseTarget(args []string, addon string, q *fields.Question) error {
 	return nil
 }
 
-// readArgument is a value of the command line, or what is in the file that it names, as for aws.
+// readArgument returns a value of the command line, or the content of the file that it names, as aws does.
 func readArgument(value string) (string, error) {
 	path, ok := strings.CutPrefix(value, "file://")
 	if !ok {

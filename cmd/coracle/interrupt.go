@@ -34,7 +34,7 @@ Fault Injection Service does the same.`,
 	}
 }
 
-// interrupt has the daemon of dir give a spot instance notice that it is terminated.
+// interrupt asks the daemon of dir to give a spot instance notice of its interruption.
 func interrupt(ctx context.Context, w io.Writer, dir datadir.Dir, instance string) error {
 	i, err := admin.NewClient(dir.Socket()).Interrupt(ctx, instance)
 	if errors.Is(err, admin.ErrNotRunning) {

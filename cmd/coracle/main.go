@@ -99,7 +99,7 @@ func environmentName(flag string) string {
 	return "CORACLE_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// dataDir is the data directory that a command is about.
+// dataDir returns the data directory of a command.
 func dataDir(cmd *cobra.Command) (datadir.Dir, error) {
 	path, err := cmd.Flags().GetString("data-dir")
 	if err != nil {

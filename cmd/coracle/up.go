@@ -52,11 +52,11 @@ func upCommand() *cobra.Command {
 	return cmd
 }
 
-// programName is how the user called this program.
+// programName returns the name by which the user called this program.
 func programName() string { return os.Args[0] }
 
 const (
-	// upTime is how long "coracle up" waits for a daemon that is alive but not healthy.
+	// upTime is the time that "coracle up" waits for a daemon that is alive but not healthy.
 	upTime = 90 * time.Second
 	// serveLogLimit is the size at which a daemon's log is put aside when the next one starts.
 	serveLogLimit = 10 << 20
