@@ -29,8 +29,8 @@ import (
 )
 
 const (
-	// clusterTimeout is how long a cluster or its nodes may take. The first of a Kubernetes version that is not built
-	// yet takes minutes.
+	// clusterTimeout is the time that a cluster or its nodes may take. The first of a Kubernetes version that is not
+	// built yet takes minutes.
 	clusterTimeout = 10 * time.Minute
 	// tokenLife is less than the 14 minutes for which EKS accepts a token.
 	tokenLife = 10 * time.Minute

@@ -35,7 +35,7 @@ const (
 // Region is the AWS region of the configurations that [Coracle.AWSConfig] returns.
 const Region = "eu-west-1"
 
-// startTimeout is how long a daemon may take to be healthy, and an account to be made.
+// startTimeout is the time that a daemon may take to become healthy, and an account to be created.
 const startTimeout = 2 * time.Minute
 
 // Coracle is an AWS account of a test, at the daemon of the test binary. Its methods may be called concurrently.
@@ -148,7 +148,7 @@ var shared = sync.OnceValues(func() (*daemon, error) {
 // keeper waits until its standard input ends, which is when the process that started it does.
 const keeper = `cat; "$0" reset --yes --data-dir "$1"; rm -rf "$2"`
 
-// resetAtExit has the daemon, and all that it has started, end when this process ends, also when it is killed.
+// resetAtExit ends the daemon, and all that it has started, when this process ends, also when it is killed.
 func (d *daemon) resetAtExit(root string) error {
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -216,7 +216,7 @@ func (d *daemon) logSize() int64 {
 	return info.Size()
 }
 
-// maxLog is how much of a log is shown, in bytes.
+// maxLog is the number of bytes of a log that are shown.
 const maxLog = 64 << 10
 
 // logSince returns what the daemon has logged since its log had a size; of much, the end.

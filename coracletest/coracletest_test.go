@@ -25,7 +25,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
-// TestMain has the tests run the coracle of the repository, with what is built there.
+// TestMain runs the tests with the coracle of the repository, and what is built there.
 func TestMain(m *testing.M) {
 	if os.Getenv(coracletest.EnvProgram) == "" {
 		_, file, _, _ := runtime.Caller(0)
@@ -107,7 +107,7 @@ func TestSharedCluster(t *testing.T) {
 	}
 }
 
-// child is a test binary of somebody else, which is killed before its standard input ends.
+// child runs a test binary of another user, which is killed before its standard input ends.
 func child() {
 	c := coracletest.Start(&testing.T{})
 	fmt.Println(c.Endpoint())

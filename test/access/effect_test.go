@@ -176,7 +176,7 @@ func TestChangesOfAccessTakeEffect(t *testing.T) {
 	}
 }
 
-// clusterID is the ID in the cluster's issuer.
+// clusterID returns the ID in the cluster's issuer.
 func clusterID(c *ekstypes.Cluster) string {
 	return (*c.Identity.Oidc.Issuer)[strings.LastIndexByte(*c.Identity.Oidc.Issuer, '/')+1:]
 }

@@ -26,7 +26,7 @@ import (
 // code finds the error code in any protocol's body.
 var code = regexp.MustCompile(`<Code>([^<]+)</Code>|"__type" ?: ?"(?:[^"#]*#)?([^"]+)"`)
 
-// answer is what came back: the HTTP status and AWS's error code.
+// answer is the response: the HTTP status and AWS's error code.
 type answer struct {
 	status int
 	code   string
@@ -146,7 +146,7 @@ func TestEveryOperationRefusesStrangers(t *testing.T) {
 	}
 }
 
-// inventory is a picture of what the account has.
+// inventory returns a listing of what the account has.
 func inventory(t *testing.T, d *harness.Daemon) string {
 	t.Helper()
 	var b strings.Builder

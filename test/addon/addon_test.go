@@ -76,12 +76,12 @@ func slow(t *testing.T) {
 	}
 }
 
-// run is a part of the test that has the cluster for itself.
+// run runs a part of the test that has the cluster for itself.
 func (c *cluster) run(name string, test func(*cluster)) {
 	c.t.Run(name, func(t *testing.T) { test(&cluster{c.Fixture, t, c.eks}) })
 }
 
-// must is a command that has to succeed, of this part of the test.
+// must runs a command that has to succeed, of this part of the test.
 func (c *cluster) must(name string, args ...string) string {
 	c.t.Helper()
 	out, errs, err := c.Try(c.Config, name, args...)
@@ -95,7 +95,7 @@ func (c *cluster) aws(args ...string) string { c.t.Helper(); return c.must("aws"
 
 func (c *cluster) kubectl(args ...string) string { c.t.Helper(); return c.must("kubectl", args...) }
 
-// refused is a command of the aws command line that has to fail, and say each of want.
+// refused runs a command of the aws command line that has to fail, with an error that contains each of want.
 func (c *cluster) refused(want []string, args ...string) {
 	c.t.Helper()
 	out, errs, err := c.Try("", "aws", args...)
@@ -112,7 +112,7 @@ func (c *cluster) addon(operation, name string, args ...string) string {
 	return c.aws(append([]string{"eks", operation, "--cluster-name", c.Cluster, "--addon-name", name}, args...)...)
 }
 
-// fields is what `coracle fields` prints.
+// fields returns the output of `coracle fields`.
 func (c *cluster) fields(args ...string) string {
 	c.t.Helper()
 	return c.must("coracle", append([]string{"fields", "--data-dir", c.Dir}, args...)...)
@@ -290,7 +290,7 @@ func (c *cluster) workload(name string) workload {
 	return w
 }
 
-// image is that of a container.
+// image returns the image of a container.
 func (w workload) image(container string) string {
 	for _, x := range append(slices.Clone(w.Spec.Template.Spec.InitContainers), w.Spec.Template.Spec.Containers...) {
 		if x.Name == container {
@@ -300,7 +300,7 @@ func (w workload) image(container string) string {
 	return ""
 }
 
-// env is a variable of a container.
+// env returns a variable of a container.
 func (w workload) env(container, name string) string {
 	for _, x := range w.Spec.Template.Spec.Containers {
 		for _, e := range x.Env {
@@ -312,7 +312,7 @@ func (w workload) env(container, name string) string {
 	return ""
 }
 
-// manager is the entry of a field manager; nil without one.
+// manager returns the entry of a field manager; nil without one.
 func manager(m metav1.ObjectMeta, name string) *metav1.ManagedFieldsEntry {
 	for _, e := range m.ManagedFields {
 		if e.Manager == name {
@@ -322,7 +322,7 @@ func manager(m metav1.ObjectMeta, name string) *metav1.ManagedFieldsEntry {
 	return nil
 }
 
-// versions are those of an add-on for the cluster's Kubernetes version, newest first, and the default one.
+// versions returns the versions of an add-on for the cluster's Kubernetes version, newest first, and the default one.
 func (c *cluster) versions(name string) (all []string, standard string) {
 	c.t.Helper()
 	var out struct {
@@ -360,7 +360,7 @@ func (c *cluster) versions(name string) (all []string, standard string) {
 	return all, standard
 }
 
-// other is a version that is not the default one: the newest before it.
+// other returns a version that is not the default one: the newest before it.
 func (c *cluster) other(name string) (other, standard string) {
 	c.t.Helper()
 	all, standard := c.versions(name)

@@ -10,7 +10,7 @@ import (
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
-// configuration has a user and EKS both say how many replicas of CoreDNS there are to be.
+// configuration sets the number of CoreDNS replicas as a user and as EKS.
 func (c *cluster) configuration() {
 	const dns = "deployment/coredns"
 	replicas := func(want int) {

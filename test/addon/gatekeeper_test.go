@@ -37,7 +37,7 @@ spec:
   parameters: {label: team}
 `
 
-// gatekeeper is an add-on that refuses another one.
+// gatekeeper installs an add-on that refuses another one.
 func (c *cluster) gatekeeper() {
 	slow(c.t)
 	c.install("gatekeeper", "v3.23.1")

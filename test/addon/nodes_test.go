@@ -32,8 +32,8 @@ func (c *cluster) nodesCome() {
 	}
 }
 
-// metrics has an add-on of the user's own wish, whose API tells what nodes take; and deletes it. The daemon dies while
-// it makes it, and the next one completes it.
+// metrics installs an add-on that a user asks for, whose API serves the resource usage of nodes; and deletes it. The
+// daemon is killed during the creation, and the next one completes it.
 func (c *cluster) metrics() {
 	objects := []string{"deployment/metrics-server", "service/metrics-server", "serviceaccount/metrics-server",
 		"apiservice/v1beta1.metrics.k8s.io", "clusterrole/system:metrics-server"}
@@ -60,7 +60,7 @@ func (c *cluster) metrics() {
 	}
 }
 
-// certificates has cert-manager sign something.
+// certificates has cert-manager sign a certificate.
 func (c *cluster) certificates() {
 	slow(c.t)
 	c.addon("create-addon", "cert-manager")
@@ -93,7 +93,7 @@ spec:
 	c.gone("cert-manager")
 }
 
-// refusals are what the API says to what cannot be.
+// refusals checks the API's errors for invalid requests.
 func (c *cluster) refusals() {
 	name := []string{"--cluster-name", c.Cluster, "--addon-name"}
 	c.refused([]string{"InvalidParameterException", "Addon version specified is not supported"},

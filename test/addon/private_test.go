@@ -30,7 +30,7 @@ func (c *cluster) install(name, version string) {
 	})
 }
 
-// private is an add-on of the user's own whose image is not to be had at first.
+// private installs the user's own add-on, whose image is not available at first.
 func (c *cluster) private() {
 	const image = "registry.example.com/greeter"
 	c.install("greeter", "v1.0.0")

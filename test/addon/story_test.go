@@ -15,7 +15,7 @@ import (
 	"github.com/coracle-eks/coracle/test/harness/clustertest"
 )
 
-// story is what people tell of the VPC CNI plugin: it was put there by kubectl when the cluster was made, in another
+// story takes over the VPC CNI plugin as users do: kubectl installed it when the cluster was created, in another
 // version than the add-on's.
 func (c *cluster) story() {
 	const node = "daemonset/aws-node"

@@ -125,7 +125,7 @@ func (w *fixture) must(out string, err error) {
 	}
 }
 
-// story is what coracle audit prints once it has everything that is wanted.
+// story returns the output of coracle audit once it has everything that is wanted.
 func (w *fixture) story(want []string, args ...string) string {
 	w.t.Helper()
 	var out string
@@ -233,7 +233,7 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// webhooks has a pod patched and a StatefulSet denied by webhooks of a server of the test's.
+// webhooks runs a server of webhooks that patch a pod and deny a StatefulSet.
 func (w *fixture) webhooks() {
 	w.t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {

@@ -23,7 +23,7 @@ type CLI struct {
 	env  []string
 }
 
-// NewCLI is a command line that asks the server at url; args come first in each command: the name of the service.
+// NewCLI returns a command line that calls the server at url; args come first in each command: the name of the service.
 func NewCLI(t testing.TB, url, region string, args ...string) *CLI {
 	t.Helper()
 	testenv.NeedsSetup(t)

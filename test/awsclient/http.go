@@ -8,7 +8,7 @@ import (
 	"net/http"
 )
 
-// HTTP is what tests give the SDK for its HTTPClient. It has a pool of connections of its own.
+// HTTP returns an HTTPClient for the SDK in tests. It has a pool of connections of its own.
 func HTTP() *http.Client { return &http.Client{Transport: copying{&http.Transport{}}} }
 
 // copying sends a copy of each request's body. The SDK closes a body as soon as the answer begins, and when that comes

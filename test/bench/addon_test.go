@@ -303,7 +303,7 @@ spec:
       containers: [{name: agent, image: registry.example.com/agent:v1}]
 `
 
-// processor is the time that this process has had a processor.
+// processor returns the processor time of this process.
 func processor(b testing.TB) time.Duration {
 	b.Helper()
 	var u syscall.Rusage

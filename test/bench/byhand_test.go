@@ -150,7 +150,7 @@ func (h *byHand) get(ctx context.Context, path string) error {
 	return nil
 }
 
-// pids are the processes of the control plane.
+// pids returns the processes of the control plane.
 func (h *byHand) pids() []int {
 	var pids []int
 	for _, c := range h.commands {
@@ -159,7 +159,7 @@ func (h *byHand) pids() []int {
 	return pids
 }
 
-// pss is the proportional set size of processes in bytes: what they would free.
+// pss returns the proportional set size of processes in bytes: what they would free.
 func pss(b testing.TB, pids ...int) int64 {
 	b.Helper()
 	var total int64

@@ -37,7 +37,7 @@ func bundle(b testing.TB, minor string) string {
 	return path
 }
 
-// kubernetesClient is a client for the cluster with a token of `aws eks get-token`.
+// kubernetesClient returns a client for the cluster with a token of `aws eks get-token`.
 func kubernetesClient(b testing.TB, d *harness.Daemon, cluster string) (*kubernetes.Clientset, *rest.Config) {
 	b.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", d.Kubeconfig(cluster))

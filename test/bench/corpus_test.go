@@ -28,11 +28,11 @@ import (
 //go:embed corpus_test.go load_test.go loadrequests_test.go
 var corpusSource embed.FS
 
-// corpusEvents is how many audit events the corpus has, unless CORACLE_BENCH_EVENTS says another number.
+// corpusEvents is the number of audit events in the corpus, unless CORACLE_BENCH_EVENTS sets another number.
 const corpusEvents = 1_000_000
 
-// corpus is the path of audit events as a real API server wrote them, one a line, compressed, and how
-// many there are. They are kept in bin/bench, and made by a cluster under load when they are not there.
+// corpus returns the path of audit events as a real API server wrote them, one a line, compressed, and their number.
+// They are stored in bin/bench, and made by a cluster under load when they do not exist.
 func corpus(b testing.TB) (path string, events int) {
 	b.Helper()
 	events = corpusEvents
@@ -59,7 +59,7 @@ func corpus(b testing.TB) (path string, events int) {
 	return path, events
 }
 
-// makeCorpus has a cluster of Kubernetes 1.35 write audit events under load until there are enough.
+// makeCorpus lets a cluster of Kubernetes 1.35 write audit events under load until there are enough.
 func makeCorpus(b testing.TB, path string, events int) {
 	b.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -149,7 +149,7 @@ func followAudit(ctx context.Context, path string, each func(line []byte) (more 
 	}
 }
 
-// followFile is followAudit for one file, which ends with true when another has taken its place.
+// followFile does what followAudit does, for one file; it returns true when another file has taken its place.
 func followFile(ctx context.Context, file *os.File, path string, each func([]byte) (bool, error)) (bool, error) {
 	reader := bufio.NewReaderSize(file, 1<<20)
 	var line []byte

@@ -104,7 +104,7 @@ users: [{name: u, user: {token: %q}}], contexts: [{name: c, context: {cluster: c
 	return n
 }
 
-// conflist is where containerd looks for the configuration of the network.
+// conflist returns the path where containerd looks for the configuration of the network.
 func (n *handNode) conflist() string { return filepath.Join(n.dir, "net.d", "10-ptp.conflist") }
 
 // installNetwork makes the DaemonSets of a cluster's nodes: one that installs the network with an init container and a

@@ -142,7 +142,7 @@ func (l *clusterLoad) run(ctx context.Context) error {
 	return err
 }
 
-// watchers is how many watches somebody has open.
+// watchers returns the number of watches that an actor has open.
 func watchers(a actor) int {
 	if a.weight == 1 {
 		return 0

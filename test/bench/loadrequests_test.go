@@ -58,7 +58,7 @@ func (s *session) apps(resource string) string {
 	return "/apis/apps/v1/namespaces/" + s.namespace + "/" + resource
 }
 
-// readSome is what controllers do all day.
+// readSome makes the usual requests of controllers.
 func readSome(s *session) error {
 	n := s.random.IntN(40)
 	return s.all(
@@ -89,7 +89,7 @@ func reviewAccess(s *session) error {
 
 var renewTime = regexp.MustCompile(`"renewTime":"[^"]*"`)
 
-// renewLease is leader election.
+// renewLease makes the requests of leader election.
 func renewLease(s *session) error {
 	leases := "/apis/coordination.k8s.io/v1/namespaces/" + s.namespace + "/leases"
 	lease := fmt.Sprintf("%s/controller-%d", leases, s.number)
@@ -147,7 +147,7 @@ func syncApplication(s *session) error {
 		"")
 }
 
-// workByHand is what people do.
+// workByHand makes the requests of people.
 func workByHand(s *session) error {
 	name := fmt.Sprintf("debug-%d-%d", s.number, s.random.IntN(1e6))
 	if s.random.IntN(6) > 0 {
@@ -171,7 +171,7 @@ func workByHand(s *session) error {
 	)
 }
 
-// maintain is the change that somebody will look for later.
+// maintain makes the change that the benchmark searches for later.
 func maintain(s *session) error {
 	s.namespace = "kube-system"
 	if s.random.IntN(8) > 0 {
@@ -192,7 +192,7 @@ func maintain(s *session) error {
 	)
 }
 
-// forbidden is somebody who may not.
+// forbidden makes a request that its user is not allowed to make.
 func forbidden(s *session) error {
 	return s.do("GET", "/api/v1/namespaces/kube-system/secrets/bootstrap-token-"+strconv.Itoa(s.random.IntN(100)), "",
 		"")

@@ -41,7 +41,7 @@ const (
 	tooManyMessages     = `fields @message | filter verb = 'get'`
 )
 
-// auditBatch is what one PutLogEvents takes.
+// auditBatch is the input of one PutLogEvents.
 type auditBatch struct {
 	messages   []string
 	timestamps []int64 // ms
@@ -310,13 +310,13 @@ type querier struct {
 	client *cloudwatchlogs.Client
 }
 
-// answer is what a query found, and in which time.
+// answer is the result of a query and its duration.
 type answer struct {
 	took time.Duration
 	rows [][]logstypes.ResultField
 }
 
-// run is one query, from StartQuery to the results in hand.
+// run runs one query, from StartQuery to its results.
 func (q querier) run(text string, from, to time.Time) answer {
 	q.b.Helper()
 	begin := time.Now()
@@ -348,7 +348,7 @@ func (q querier) run(text string, from, to time.Time) answer {
 	return a
 }
 
-// median is the answer of the median time of five queries.
+// median runs a query five times, and returns its answer with the median time.
 func (q querier) median(text string, from, to time.Time) answer {
 	q.b.Helper()
 	var a answer
@@ -361,7 +361,7 @@ func (q querier) median(text string, from, to time.Time) answer {
 	return a
 }
 
-// peak is the most memory a process has had since its start, in bytes.
+// peak returns the peak memory of a process since its start, in bytes.
 func peak(b testing.TB, pid int) int64 {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// quantile is the q-th quantile of durations, 0 to 1.
+// quantile returns the q-th quantile of durations, 0 to 1.
 func quantile(d []time.Duration, q float64) time.Duration {
 	s := slices.Sorted(slices.Values(d))
 	return s[min(len(s)-1, int(q*float64(len(s))))]

@@ -90,7 +90,7 @@ func TestUnknownComponent(t *testing.T) {
 	}
 }
 
-// built is the path of the bundle of a version.
+// built returns the path of the bundle of a version.
 func built(t *testing.T, version kubernetes.Version) string {
 	t.Helper()
 	dir := os.Getenv(upstream.EnvBundles)

@@ -20,8 +20,8 @@ import (
 // root is the repository, seen from here.
 const root = "../.."
 
-// wanted is what the virtual machine must say. The instance is a t3.medium: two CPUs and 4 GiB, of which Linux has
-// 3.76.
+// wanted is the expected output of the virtual machine. The instance is a t3.medium: two CPUs and 4 GiB, of which Linux
+// has 3.76.
 var wanted = map[string]string{
 	"cgroup2": "true", "doctor": "ok cgroups version 2", "cluster": "ACTIVE", "nodegroup": "ACTIVE", "pod": "Ready",
 	"cpus": "2", "inside": "cgroup2fs",
@@ -112,7 +112,7 @@ func image(ctx context.Context, t *testing.T) (disk, kernel, initrd string) {
 	return disk, found(t, debian, "boot/vmlinuz-*"), found(t, debian, "boot/initrd.img-*")
 }
 
-// from is where programs were built: where a variable says, or below bin.
+// from returns the directory of built programs: the one in a variable, or below bin.
 func from(variable, dir string) string {
 	if set := os.Getenv(variable); set != "" {
 		return set

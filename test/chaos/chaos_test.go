@@ -223,7 +223,7 @@ func (p *phoenix) kubectl(config string, args ...string) (out string) {
 	return out
 }
 
-// kubeconfig is Kubeconfig of a daemon that may be about to die of having made the cluster ready.
+// kubeconfig returns the kubeconfig of a daemon that may be about to die because the cluster became ready.
 func (p *phoenix) kubeconfig(cluster string) string {
 	p.t.Helper()
 	path := filepath.Join(p.t.TempDir(), "kubeconfig")

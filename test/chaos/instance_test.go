@@ -156,7 +156,7 @@ func (f *fleet) eventually(what string, try func() error) {
 	}
 }
 
-// describe are the instances, in the order of their IDs.
+// describe returns the instances, in the order of their IDs.
 func (f *fleet) describe() ([]ec2types.Instance, error) {
 	out, err := f.client.DescribeInstances(f.t.Context(), &ec2.DescribeInstancesInput{InstanceIds: f.ids})
 	if err != nil {
@@ -215,7 +215,7 @@ func (f *fleet) awaitRunning() {
 	f.machines(len(f.ids))
 }
 
-// tryInside is what a command prints in each instance, empty where it fails.
+// tryInside returns the output of a command in each instance, empty where it fails.
 func (f *fleet) tryInside(argv ...string) []string {
 	var all []string
 	for _, id := range f.ids {
@@ -228,7 +228,7 @@ func (f *fleet) tryInside(argv ...string) []string {
 	return all
 }
 
-// inside is what a command that must succeed prints in each instance.
+// inside returns the output of a command that must succeed in each instance.
 func (f *fleet) inside(argv ...string) (all []string) {
 	f.t.Helper()
 	f.eventually(strings.Join(argv, " "), func() error {
@@ -257,7 +257,7 @@ func (f *fleet) machines(want int) {
 	})
 }
 
-// addresses are the private addresses of the instances' network interfaces, each of which may be there only once.
+// addresses returns the private addresses of the instances' network interfaces, each of which may exist only once.
 func (f *fleet) addresses() string {
 	f.t.Helper()
 	var found []string

@@ -21,7 +21,7 @@ import (
 
 const trust = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"eks.amazonaws.com"},"Action":"sts:AssumeRole"}]}`
 
-// TestFirstUse is the transcript with which the README begins.
+// TestFirstUse runs the commands of the transcript with which the README begins.
 func TestFirstUse(t *testing.T) {
 	t.Parallel()
 	d := harness.Start(t)

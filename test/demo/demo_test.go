@@ -13,7 +13,7 @@ import (
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
-// tour is what the tour prints, which has to end well.
+// tour returns the output of the tour, which must succeed.
 func tour(t *testing.T, d *harness.Daemon, bundles string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)

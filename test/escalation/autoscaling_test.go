@@ -10,7 +10,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// group is a group of no instances from a version of the launch template.
+// group returns a request for a group of no instances from a version of the launch template.
 func (w *fixture) group(version string) *autoscaling.CreateAutoScalingGroupInput {
 	return &autoscaling.CreateAutoScalingGroupInput{
 		AutoScalingGroupName: p("group"), MinSize: aws.Int32(0), MaxSize: aws.Int32(1), VPCZoneIdentifier: &w.subnetA,
@@ -18,13 +18,13 @@ func (w *fixture) group(version string) *autoscaling.CreateAutoScalingGroupInput
 	}
 }
 
-// groups is a network with Auto Scaling's service-linked role.
+// groups creates a network and Auto Scaling's service-linked role.
 func groups(w *fixture) {
 	w.network()
 	w.linked("autoscaling.amazonaws.com")
 }
 
-// aGroup is a network with a group from the first version of the launch template.
+// aGroup creates a network with a group from the first version of the launch template.
 func aGroup(w *fixture) {
 	groups(w)
 	w.do(w.root.asg.CreateAutoScalingGroup(w.t.Context(), w.group("1")))
@@ -32,7 +32,7 @@ func aGroup(w *fixture) {
 
 const groupARN = "arn:aws:autoscaling:" + region + ":" + account + ":autoScalingGroup:*:autoScalingGroupName/group"
 
-// aPolicy is a group with a scaling policy; w.id is its ARN.
+// aPolicy creates a group with a scaling policy; w.id is its ARN.
 func aPolicy(w *fixture) {
 	aGroup(w)
 	out, err := w.root.asg.PutScalingPolicy(w.t.Context(), &autoscaling.PutScalingPolicyInput{
@@ -79,7 +79,7 @@ func (w *fixture) version(version string) *asgtypes.LaunchTemplateSpecification 
 	return &asgtypes.LaunchTemplateSpecification{LaunchTemplateId: &w.template, Version: &version}
 }
 
-// mixed is a policy of mixed instances.
+// mixed returns a policy of mixed instances.
 func (w *fixture) mixed(version string, overrides ...asgtypes.LaunchTemplateOverrides) *asgtypes.MixedInstancesPolicy {
 	return &asgtypes.MixedInstancesPolicy{LaunchTemplate: &asgtypes.LaunchTemplate{
 		LaunchTemplateSpecification: &asgtypes.LaunchTemplateSpecification{
@@ -89,7 +89,7 @@ func (w *fixture) mixed(version string, overrides ...asgtypes.LaunchTemplateOver
 	}}
 }
 
-// requirements are those of instances that a m5.large meets.
+// requirements returns requirements that an m5.large meets.
 func requirements() *asgtypes.InstanceRequirements {
 	return &asgtypes.InstanceRequirements{
 		VCpuCount: &asgtypes.VCpuCountRequest{Min: aws.Int32(2), Max: aws.Int32(2)},

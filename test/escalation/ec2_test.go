@@ -23,7 +23,7 @@ func withProfile(_ *fixture, in *ec2.RunInstancesInput) {
 	in.IamInstanceProfile = &ec2types.IamInstanceProfileSpecification{Name: p("admin-profile")}
 }
 
-// fromTemplate is a launch from a version of the launch template.
+// fromTemplate changes a launch to one from a version of the launch template.
 func fromTemplate(version string) func(*fixture, *ec2.RunInstancesInput) {
 	return func(w *fixture, in *ec2.RunInstancesInput) {
 		in.ImageId, in.InstanceType = nil, ""
@@ -69,7 +69,7 @@ func associates(w *fixture) error {
 	}))
 }
 
-// weakInstance is an instance with the profile of the weak role.
+// weakInstance creates an instance with the profile of the weak role.
 func weakInstance(w *fixture) {
 	w.instances()
 	out, err := w.root.ec2.AssociateIamInstanceProfile(w.t.Context(), &ec2.AssociateIamInstanceProfileInput{
@@ -428,7 +428,7 @@ func fleet(version string, overrides ...ec2types.FleetLaunchTemplateOverridesReq
 	}
 }
 
-// fleetTables are what a fleet that launches nothing leaves: itself.
+// fleetTables are the tables with records of a fleet that launches nothing: only its own.
 var fleetTables = []string{"fleets", "ec2clienttokens"}
 
 var fleetPaths = []path{

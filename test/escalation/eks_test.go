@@ -12,7 +12,7 @@ const (
 	accessAll  = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
 )
 
-// entered is a cluster with an access entry for mallory, which gives nothing.
+// entered creates a cluster with an access entry for mallory, which grants nothing.
 func entered(w *fixture) {
 	w.cluster()
 	w.do(
@@ -65,7 +65,7 @@ func createsNodes(edit func(*fixture, *eks.CreateNodegroupInput)) func(*fixture)
 
 func asItIs(*fixture, *eks.CreateNodegroupInput) {}
 
-// templated has a node group launch from the first version of the launch template, without an image of its own.
+// templated changes a node group to launch from the first version of the launch template, without an image of its own.
 func templated(w *fixture, in *eks.CreateNodegroupInput) {
 	in.NodeRole, in.LaunchTemplate = p(
 		prefix+"role/node",
@@ -92,7 +92,7 @@ func withPodIdentity(in *eks.CreateAddonInput) {
 	}
 }
 
-// addon is a cluster with the add-on vpc-cni, which has no role.
+// addon creates a cluster with the add-on vpc-cni, which has no role.
 func addon(w *fixture) {
 	w.cluster()
 	w.do(w.root.eks.CreateAddon(w.t.Context(), &eks.CreateAddonInput{ClusterName: p("dev"), AddonName: p("vpc-cni")}))
@@ -442,7 +442,7 @@ var eksPaths = []path{
 	},
 }
 
-// nodeTemplate is a cluster with a launch template for nodes of two versions, which have no image.
+// nodeTemplate creates a cluster with a launch template for nodes of two versions, which have no image.
 func nodeTemplate(w *fixture) {
 	w.cluster()
 	w.nodeTemplate()

@@ -172,7 +172,7 @@ func newFixture(t *testing.T) *fixture {
 	return w
 }
 
-// do is what is done to make a fixture: it succeeds.
+// do checks that a step of a fixture succeeds.
 func (w *fixture) do(_ any, err error) {
 	w.t.Helper()
 	if err != nil {
@@ -194,7 +194,7 @@ func (w *fixture) clients(with aws.Credentials) clients {
 	}
 }
 
-// with are the clients of a session.
+// with returns the clients of a session.
 func (w *fixture) with(c *ststypes.Credentials) clients {
 	return w.clients(
 		aws.Credentials{
@@ -270,7 +270,7 @@ func assuming(name string) *sts.AssumeRoleInput {
 	return &sts.AssumeRoleInput{RoleArn: aws.String(prefix + "role/" + name), RoleSessionName: aws.String("session")}
 }
 
-// machineImages are the images that an instance can be launched from.
+// machineImages returns the images that an instance can be launched from.
 func machineImages() []string {
 	var ids []string
 	for _, i := range ami.All(region) {
@@ -284,8 +284,8 @@ func machineImages() []string {
 
 var machineImage = &machineImages()[0]
 
-// network is a VPC with two subnets, and a launch template whose first version, the default, has nothing in it, and
-// whose second has the profile of the role that may do everything.
+// network creates a VPC with two subnets, and a launch template whose first version, the default, is empty, and whose
+// second has the profile of the role that may do everything.
 func (w *fixture) network() {
 	w.t.Helper()
 	ctx := w.t.Context()
@@ -321,7 +321,7 @@ func (w *fixture) network() {
 	)
 }
 
-// launched is a launch template.
+// launched returns the data of a launch template.
 func launched(profile string) *ec2types.RequestLaunchTemplateData {
 	data := &ec2types.RequestLaunchTemplateData{ImageId: machineImage, InstanceType: "m5.large"}
 	if profile != "" {
@@ -330,7 +330,7 @@ func launched(profile string) *ec2types.RequestLaunchTemplateData {
 	return data
 }
 
-// instances is an instance that is stopped, in a network.
+// instances creates a stopped instance, in a network.
 func (w *fixture) instances() {
 	w.t.Helper()
 	w.network()
@@ -355,7 +355,7 @@ func (w *fixture) boots(instance string) {
 	)
 }
 
-// running is a launch of one instance.
+// running returns a launch of one instance.
 func (w *fixture) running() *ec2.RunInstancesInput {
 	return &ec2.RunInstancesInput{
 		ImageId:      machineImage,
@@ -366,7 +366,7 @@ func (w *fixture) running() *ec2.RunInstancesInput {
 	}
 }
 
-// cluster is a cluster "dev" that is active, in a network; role "cluster" is its role, and "node" one for nodes.
+// cluster creates an active cluster "dev", in a network; role "cluster" is its role, and "node" one for nodes.
 func (w *fixture) cluster() {
 	w.t.Helper()
 	w.network()
@@ -430,13 +430,13 @@ func deny(actions ...string) statement {
 	return statement{"Effect": "Deny", "Action": actions, "Resource": "*"}
 }
 
-// on is the statement about resources.
+// on returns the statement about resources.
 func (s statement) on(resources ...string) statement {
 	s["Resource"] = resources
 	return s
 }
 
-// except is the statement about all other resources.
+// except returns the statement about all other resources.
 func (s statement) except(resources ...string) statement {
 	delete(s, "Resource")
 	s["NotResource"] = resources
@@ -454,7 +454,7 @@ func (s statement) when(operator, key string, values ...string) statement {
 	return s
 }
 
-// document is a policy.
+// document returns a policy of statements.
 func document(statements ...statement) string {
 	text, err := json.Marshal(map[string]any{"Version": "2012-10-17", "Statement": statements})
 	if err != nil {
@@ -463,12 +463,12 @@ func document(statements ...statement) string {
 	return string(text)
 }
 
-// trust is a trust policy.
+// trust returns a trust policy.
 func trust(principal string, actions ...string) string {
 	return document(statement{"Effect": "Allow", "Principal": json.RawMessage(principal), "Action": actions})
 }
 
-// toMe is a trust policy that lets mallory in.
+// toMe returns a trust policy that trusts mallory.
 func toMe(actions ...string) string {
 	return trust(`{"AWS":"`+mallory+`"}`, append(actions, "sts:AssumeRole")...)
 }

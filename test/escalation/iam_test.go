@@ -9,7 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 )
 
-// p is a member of a request.
+// p returns a pointer to text, for a member of a request.
 func p(text string) *string { return &text }
 
 // attachAdmin makes mallory an administrator by an attached policy.

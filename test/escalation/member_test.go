@@ -206,7 +206,7 @@ type member []string
 
 func (m member) String() string { return strings.Join(m, "/") }
 
-// members are the ways to all identifiers in an input.
+// members returns the paths of all identifiers in an input.
 func members(input reflect.Type) []member {
 	var found []member
 	var walk func(t reflect.Type, way member, through []reflect.Type)
@@ -304,7 +304,8 @@ func (r *recorder) Authorize(_ context.Context, _ wire.Caller, targets []wire.Ta
 	return &wire.Denied{Action: "recorded", Resource: "*"}
 }
 
-// targets are what a request needs permission for, whose member has the nth value: without what every request has.
+// targets returns the authorization targets of a request whose member has the nth value, without those that every
+// request has.
 func (r *recorder) targets(t *testing.T, mux *wire.Mux, op wire.Operation, m member, n int) (string, error) {
 	t.Helper()
 	input := op.MinimalInput()

@@ -22,10 +22,10 @@ const (
 	theirRole  = "arn:aws:iam::" + other + ":role/theirs"
 )
 
-// withLinked is an account with the service-linked role of Auto Scaling.
+// withLinked creates the service-linked role of Auto Scaling in an account.
 func withLinked(w *fixture) { w.linked("autoscaling.amazonaws.com") }
 
-// withTheirs is another account, with a role that trusts mallory's account and a policy.
+// withTheirs creates a role in another account, which trusts mallory's account, and a policy.
 func withTheirs(w *fixture) {
 	w.do(w.them.iam.CreateRole(w.t.Context(), &iam.CreateRoleInput{
 		RoleName: p(
@@ -50,7 +50,7 @@ func withTheirs(w *fixture) {
 	}))
 }
 
-// theirVPC is a VPC of another account; w.id names it.
+// theirVPC creates a VPC of another account; w.id names it.
 func theirVPC(w *fixture) {
 	w.network()
 	out, err := w.them.ec2.CreateVpc(w.t.Context(), &ec2.CreateVpcInput{CidrBlock: p("10.9.0.0/16")})
@@ -58,7 +58,7 @@ func theirVPC(w *fixture) {
 	w.id = *out.Vpc.VpcId
 }
 
-// theirTemplate is a launch template of another account; w.id names it.
+// theirTemplate creates a launch template of another account; w.id names it.
 func theirTemplate(w *fixture) {
 	w.network()
 	out, err := w.them.ec2.CreateLaunchTemplate(w.t.Context(), &ec2.CreateLaunchTemplateInput{
@@ -290,7 +290,7 @@ func TestNobodyMay(t *testing.T) {
 	}
 }
 
-// federate are the clients of a federated user with all of mallory's permissions.
+// federate returns the clients of a federated user with all of mallory's permissions.
 func (w *fixture) federate() clients {
 	w.t.Helper()
 	out, err := w.me.sts.GetFederationToken(
@@ -301,7 +301,7 @@ func (w *fixture) federate() clients {
 	return w.with(out.Credentials)
 }
 
-// session are the clients of a session of somebody.
+// session returns the clients of a session of the holder of other clients.
 func (w *fixture) session(of clients) clients {
 	w.t.Helper()
 	out, err := of.sts.GetSessionToken(w.t.Context(), &sts.GetSessionTokenInput{})

@@ -21,7 +21,7 @@ const (
 
 var crewTag = []ecrtypes.Tag{{Key: p("team"), Value: p("crew")}}
 
-// parameter is a parameter from which others launch.
+// parameter creates a parameter with the image that others launch.
 func parameter(w *fixture) {
 	w.do(w.root.ssm.PutParameter(w.t.Context(), &ssm.PutParameterInput{
 		Name: p(imageName), Value: machineImage, Type: ssmtypes.ParameterTypeString,
@@ -37,26 +37,26 @@ func puts(w *fixture) error {
 	}))
 }
 
-// repository is a repository of the account.
+// repository creates a repository of the account.
 func repository(w *fixture) {
 	w.do(w.root.ecr.CreateRepository(w.t.Context(), &ecr.CreateRepositoryInput{RepositoryName: p("app")}))
 }
 
-// opens has a repository let mallory do everything, as mallory.
+// opens sets, as mallory, a repository policy that lets mallory do everything.
 func opens(w *fixture) error {
 	return failed(w.me.ecr.SetRepositoryPolicy(w.t.Context(), &ecr.SetRepositoryPolicyInput{
 		RepositoryName: p("app"), PolicyText: p(repositoryPolicy("ecr:*")),
 	}))
 }
 
-// repositoryPolicy is one that lets mallory do something.
+// repositoryPolicy returns a repository policy that allows mallory an action.
 func repositoryPolicy(action string) string {
 	return document(
 		statement{"Sid": "x", "Effect": "Allow", "Principal": map[string]string{"AWS": mallory}, "Action": action},
 	)
 }
 
-// theirs is a repository of another account, whose policy lets mallory describe it.
+// theirs creates a repository of another account, whose policy allows mallory an action.
 func theirs(action string) func(*fixture) {
 	return func(w *fixture) {
 		w.do(w.them.ecr.CreateRepository(w.t.Context(), &ecr.CreateRepositoryInput{RepositoryName: p("app")}))

@@ -62,7 +62,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// errorCode is AWS's code of an error; empty for what AWS did not say.
+// errorCode returns AWS's code of an error; empty for an error that AWS did not return.
 func errorCode(err error) string {
 	var api smithy.APIError
 	if errors.As(err, &api) {
@@ -85,7 +85,7 @@ func denied(err error) bool {
 // uses are the tables about when credentials were used.
 var uses = []string{"accesskeyuses", "roleuses"}
 
-// differ are the keys of the rows that are not the same, but for those of some tables.
+// differ returns the keys of the records that are not the same, except for those of some tables.
 func differ(before, after map[string]string, except []string) []string {
 	keys := maps.Clone(before)
 	maps.Copy(keys, after)
@@ -95,5 +95,5 @@ func differ(before, after map[string]string, except []string) []string {
 	})
 }
 
-// failed is the error of a call whose answer does not matter.
+// failed returns the error of a call whose output does not matter.
 func failed(_ any, err error) error { return err }

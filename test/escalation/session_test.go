@@ -18,10 +18,10 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// anybodyHere is a trust policy that lets in whom their own policies allow it.
+// anybodyHere returns a trust policy that trusts every principal of the account that its own policies allow.
 func anybodyHere(actions ...string) string { return trust(`{"AWS":"`+account+`"}`, actions...) }
 
-// trusting is a trust policy that lets mallory in under a condition.
+// trusting returns a trust policy that trusts mallory under a condition.
 func trusting(operator, key, value string) string {
 	s := statement{
 		"Effect": "Allow", "Principal": map[string]string{"AWS": mallory}, "Action": []string{"sts:AssumeRole",
@@ -92,7 +92,7 @@ func chained(w *fixture, edit func(*sts.AssumeRoleInput)) error {
 	}).sts.AssumeRole(w.t.Context(), in))
 }
 
-// vault is a role that lets sessions of the role "free" in, under a condition.
+// vault creates a role that trusts sessions of the role "free", under a condition.
 func vault(operator, key, value string) func(*fixture) {
 	return func(w *fixture) {
 		w.role("free", toMe("sts:TagSession", "sts:SetSourceIdentity"), everybody)
@@ -370,7 +370,7 @@ const (
 	provider  = prefix + "oidc-provider/oidc.eks." + region + ".amazonaws.com/id/" + clusterID
 )
 
-// federated is a cluster whose issuer the account trusts, and a role for the service account apps/admin of it.
+// federated creates a cluster whose issuer the account trusts, and a role for its service account apps/admin.
 func federated(w *fixture) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	w.do(nil, err)

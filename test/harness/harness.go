@@ -37,10 +37,10 @@ import (
 	"github.com/coracle-eks/coracle/test/awsclient"
 )
 
-// Region is where the tests live.
+// Region is the region of the tests.
 const Region = "eu-west-1"
 
-// Root is the repository's directory.
+// Root returns the repository's directory.
 func Root() string {
 	_, file, _, _ := runtime.Caller(0)
 	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
@@ -79,10 +79,10 @@ func makeDaemon(target, name string) (string, error) {
 	return filepath.Join(bin, name), nil
 }
 
-// Binary is the path of the daemon that tests run, up to date.
+// Binary returns the path of the daemon that tests run, up to date.
 func Binary(t testing.TB) string { return built(t, build) }
 
-// Release is the path of bin/coracle, up to date: what users run.
+// Release returns the path of bin/coracle, up to date: the program that users run.
 func Release(t testing.TB) string { return built(t, release) }
 
 func built(t testing.TB, build func() (string, error)) string {
@@ -98,7 +98,7 @@ func built(t testing.TB, build func() (string, error)) string {
 type Daemon struct {
 	Dir      string // its data directory
 	Endpoint string // http://127.0.0.1:port
-	// Env is what `coracle env` prints, as KEY=value.
+	// Env is the output of `coracle env`, as KEY=value.
 	Env []string
 
 	t      testing.TB
@@ -169,7 +169,7 @@ func Start(t testing.TB, extraEnv ...string) *Daemon {
 	return d
 }
 
-// FreeAddress is a loopback address on which nobody listens.
+// FreeAddress returns a loopback address that no process listens on.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -208,13 +208,13 @@ func (d *Daemon) Launch() {
 	d.mu.Unlock()
 }
 
-// programs are the variables that name the directories of what "make" has built.
+// programs returns the variables that name the directories of what "make" has built.
 func programs() []string {
 	return []string{"CORACLE_BUNDLES=" + filepath.Join(Root(), "bin", "bundles"), "CORACLE_NODE=" +
 		filepath.Join(Root(), "bin", "node")}
 }
 
-// Log is what the daemons of this data directory have logged so far.
+// Log returns what the daemons of this data directory have logged so far.
 func (d *Daemon) Log() string {
 	d.t.Helper()
 	text, err := os.ReadFile(d.log.Name())
@@ -248,7 +248,7 @@ func (d *Daemon) Healthy() error {
 	})
 }
 
-// Exited is closed when the daemon that was last launched is gone.
+// Exited returns a channel that is closed when the daemon that was last launched is gone.
 func (d *Daemon) Exited() <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -274,15 +274,15 @@ func (d *Daemon) Restart() {
 	d.Serve()
 }
 
-// PID is the process ID of the daemon that was last launched.
+// PID returns the process ID of the daemon that was last launched.
 func (d *Daemon) PID() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.serve.Process.Pid
 }
 
-// Processes are the command lines of all processes that name the data directory in their
-// arguments or environment, "pid command line".
+// Processes returns the command lines of all processes that name the data directory in their arguments or environment,
+// "pid command line".
 func (d *Daemon) Processes() []string {
 	var found []string
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
@@ -299,7 +299,7 @@ func (d *Daemon) Processes() []string {
 	return found
 }
 
-// Variable is a variable that `coracle env` printed.
+// Variable returns a variable that `coracle env` printed.
 func (d *Daemon) Variable(name string) string {
 	for _, kv := range d.Env {
 		if v, ok := strings.CutPrefix(kv, name+"="); ok {
@@ -309,12 +309,12 @@ func (d *Daemon) Variable(name string) string {
 	return ""
 }
 
-// Config is the SDK's configuration for the account's root user.
+// Config returns the SDK's configuration for the account's root user.
 func (d *Daemon) Config() aws.Config {
 	return d.ConfigFor(d.Variable("AWS_ACCESS_KEY_ID"), d.Variable("AWS_SECRET_ACCESS_KEY"), "")
 }
 
-// ConfigFor is the SDK's configuration for the holder of an access key.
+// ConfigFor returns the SDK's configuration for the holder of an access key.
 func (d *Daemon) ConfigFor(id, secret, session string) aws.Config {
 	return aws.Config{
 		Region:           Region,
@@ -325,8 +325,8 @@ func (d *Daemon) ConfigFor(id, secret, session string) aws.Config {
 	}
 }
 
-// Command is a command of one of the real clients, in the environment that `coracle env` prints.
-// kubeconfig may be empty. When [Daemon.KeepToken] cannot keep it, the command does not start and says why.
+// Command returns a command of one of the real clients, in the environment that `coracle env` prints. kubeconfig may be
+// empty. When [Daemon.KeepToken] fails, the command does not start and returns its error.
 func (d *Daemon) Command(ctx context.Context, kubeconfig, name string, args ...string) *exec.Cmd {
 	if name == "coracle" {
 		name = d.binary
@@ -400,7 +400,7 @@ func (d *Daemon) ClusterRole() string {
 	return *out.Role.Arn
 }
 
-// Subnets are two subnets of the default VPC in different zones.
+// Subnets returns two subnets of the default VPC in different zones.
 func (d *Daemon) Subnets() []string {
 	d.t.Helper()
 	out, err := ec2.NewFromConfig(d.Config()).DescribeSubnets(context.Background(), &ec2.DescribeSubnetsInput{})
@@ -475,7 +475,7 @@ func (d *Daemon) Kubeconfig(cluster string) string {
 	return path
 }
 
-// Text is v as JSON, for messages.
+// Text returns v as JSON, for messages.
 func Text(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {

@@ -23,8 +23,8 @@ const Agnhost = "registry.k8s.io/e2e-test-images/agnhost:2.53"
 // Pause is the reference of an image that only waits.
 const Pause = "registry.k8s.io/pause:3.10"
 
-// AgnhostArchive is the file of a docker archive of [Agnhost]. Nothing can be pulled where the tests run, so it is put
-// together here.
+// AgnhostArchive returns the file of a docker archive of [Agnhost]. The tests cannot pull images, so it is assembled
+// here.
 func AgnhostArchive(t testing.TB) string {
 	t.Helper()
 	busybox, err := exec.LookPath("busybox")
@@ -42,7 +42,7 @@ func AgnhostArchive(t testing.TB) string {
 	}, "sh", "sleep", "cat", "ls", "ip", "ping", "true", "echo", "hostname", "nc", "env", "touch", "kill", "id")
 }
 
-// PauseArchive is the file of a docker archive of [Pause], or of the same under another name.
+// PauseArchive returns the file of a docker archive of [Pause], or of the same under another name.
 func PauseArchive(t testing.TB, name ...string) string {
 	t.Helper()
 	return archive(t, append(name, Pause)[0], []string{"/pause"},

@@ -21,7 +21,7 @@ type login struct {
 	made time.Time
 }
 
-// Login is [Daemon.Kubeconfig] with [Daemon.KeepToken].
+// Login calls [Daemon.Kubeconfig] and [Daemon.KeepToken].
 func (d *Daemon) Login(cluster string) string {
 	d.t.Helper()
 	path := d.Kubeconfig(cluster)

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Owner is the mark that everything of the daemon bears in the kernel and in /run. It follows from the path of the data
-// directory without symbolic links.
+// Owner returns the mark of everything that belongs to the daemon in the kernel and in /run. It follows from the path
+// of the data directory without symbolic links.
 func (d *Daemon) Owner() string {
 	dir := d.Dir
 	if parent, err := filepath.EvalSymlinks(filepath.Dir(dir)); err == nil {
@@ -21,8 +21,8 @@ func (d *Daemon) Owner() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// remains is what there still is of the daemon in files and in the kernel, which is nothing after `coracle reset`.
-// Processes are found by [Daemon.Processes].
+// remains returns what still exists of the daemon in files and in the kernel: nothing after `coracle reset`. Processes
+// are found by [Daemon.Processes].
 func (d *Daemon) remains() []string {
 	owner := d.Owner()
 	var found []string
@@ -58,8 +58,8 @@ func (d *Daemon) remains() []string {
 	return found
 }
 
-// cgroups are the paths of the owner's groups, whether they exist or not: in each hierarchy of cgroup v1, and of
-// version 2.
+// cgroups returns the paths of the owner's groups, whether they exist or not: in each hierarchy of cgroup v1, and of
+// cgroup v2.
 func cgroups(owner string) []string {
 	of := filepath.Join("coracle", owner)
 	paths := []string{filepath.Join("/sys/fs/cgroup", of)}

@@ -383,7 +383,7 @@ func (w *fixture) same() {
 	})
 }
 
-// events are those of the streams with that prefix, with a component's name not being another's prefix.
+// events returns the events of the streams with that prefix. No component's name is the prefix of another's.
 func (w *fixture) events(prefix, pattern string) (all []logstypes.FilteredLogEvent) {
 	w.Helper()
 	in := &cloudwatchlogs.FilterLogEventsInput{LogGroupName: aws.String(group), LogStreamNamePrefix: aws.String(prefix +
@@ -401,7 +401,7 @@ func (w *fixture) events(prefix, pattern string) (all []logstypes.FilteredLogEve
 	return all
 }
 
-// instance is the ID of the control-plane instance, by the name of a stream.
+// instance returns the ID of the control-plane instance, by the name of a stream.
 func (w *fixture) instance() string {
 	w.Helper()
 	var id string
@@ -423,7 +423,7 @@ func (w *fixture) instance() string {
 
 func (w *fixture) path(name string) string { return filepath.Join(w.Dir, "clusters", "*", "log", name) }
 
-// files is what the logs with a name hold together.
+// files returns the content of the logs with a name.
 func (w *fixture) files(name string) (text []byte) {
 	w.Helper()
 	files, err := filepath.Glob(w.path(name))
@@ -440,7 +440,7 @@ func (w *fixture) files(name string) (text []byte) {
 	return text
 }
 
-// pids are the components of clusters, with their process IDs.
+// pids returns the components of clusters, with their process IDs.
 func (w *fixture) pids() (pids []string) {
 	for _, p := range w.Processes() {
 		if strings.Contains(p, "/kube ") {

@@ -135,8 +135,8 @@ func (p *printer) awaits(text string, meanwhile func()) string {
 	}
 }
 
-// awsWith is an aws command line that has a command of `aws logs`: version 2 has tail and, since 2.16, start-live-tail;
-// version 1 has the latter, since 1.37.
+// awsWith returns an aws command line that has a command of `aws logs`: version 2 has tail and, since 2.16,
+// start-live-tail; version 1 has the latter, since 1.37.
 func awsWith(t testing.TB, d *harness.Daemon, command string) string {
 	t.Helper()
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
@@ -290,7 +290,7 @@ func liveTail(t testing.TB, d *harness.Daemon,
 	return out.GetStream()
 }
 
-// first is the next event of a session.
+// first returns the next event of a session.
 func first(t testing.TB, stream *cloudwatchlogs.StartLiveTailEventStream) types.LiveTailSessionLogEvent {
 	t.Helper()
 	for e := range stream.Events() {

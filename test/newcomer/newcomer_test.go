@@ -22,7 +22,7 @@ import (
 //go:embed newcomer.sh
 var readme string
 
-// archive is what somebody does who has downloaded Coracle.
+// archive is a script of what a user does who has downloaded Coracle.
 const archive = `set -eu
 cd /opt
 tar xzf /clone/coracle-*.tar.gz

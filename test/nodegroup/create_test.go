@@ -104,7 +104,7 @@ func (c *cluster) create() {
 	}
 }
 
-// mapRoles is what aws-auth says of roles, and the names of those who manage its fields.
+// mapRoles returns the mapRoles of aws-auth, and the names of the managers of its fields.
 func (c *cluster) mapRoles() (text string, managers []string) {
 	c.t.Helper()
 	var auth struct {

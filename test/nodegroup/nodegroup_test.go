@@ -49,7 +49,7 @@ func newCluster(t testing.TB, name string) *cluster {
 	return c
 }
 
-// in has a subtest fail instead of the whole story.
+// in returns the cluster for a subtest, which then fails instead of the whole test.
 func (c *cluster) in(t testing.TB) *cluster {
 	inner := *c
 	inner.t = t
@@ -63,7 +63,7 @@ func (c *cluster) eventually(what string, try func() error) {
 	}
 }
 
-// TestManagedNodeGroups is the life of node groups in one cluster. What fails after a timeout begins early; see
+// TestManagedNodeGroups runs the life of node groups in one cluster. Steps that fail after a timeout begin early; see
 // [cluster.runOutOfTime].
 func TestManagedNodeGroups(t *testing.T) {
 	t.Parallel()
@@ -204,7 +204,7 @@ func (c *cluster) activities(scalingGroup string) string {
 	return text.String()
 }
 
-// nodes are the nodes of a node group.
+// nodes returns the nodes of a node group.
 func (c *cluster) nodes(nodegroup string) []clustertest.Node {
 	c.t.Helper()
 	return slices.DeleteFunc(c.Nodes(), func(
@@ -249,7 +249,7 @@ func (c *cluster) update(args ...string) string {
 	return out.Update.Id
 }
 
-// release is the release version of the Amazon Linux 2023 image for a Kubernetes version: the newest is 0, the one
+// release returns the release version of the Amazon Linux 2023 image for a Kubernetes version: the newest is 0, the one
 // before it 1.
 func release(t testing.TB, version string, older int) string {
 	t.Helper()

@@ -95,8 +95,8 @@ func TestPluginOptions(t *testing.T) {
 	})
 }
 
-// metadataByHops has a pod and a pod in the node's network ask for a token, of which the instance lets the answer cross
-// no router.
+// metadataByHops requests a token from a pod and from a pod in the node's network, with a hop limit that lets the
+// response cross no router.
 func (s *cluster) metadataByHops(host, pod string) {
 	s.t.Helper()
 	ask := []string{"fetch", "-t", "3", "-X", "PUT", "-H", "X-aws-ec2-metadata-token-ttl-seconds: 60",
@@ -114,7 +114,7 @@ func (s *cluster) metadataByHops(host, pod string) {
 	}
 }
 
-// request is what the kubelet gives to its credential provider, which then calls ECR through the SDK for Go.
+// request is the kubelet's request to its credential provider, which then calls ECR through the SDK for Go.
 const request = `echo '{"apiVersion":"credentialprovider.kubelet.k8s.io/v1","kind":"CredentialProviderRequest","image":"111122223333.dkr.ecr.` + harness.Region + `.amazonaws.com/app:v1"}' | `
 
 const provider = "/etc/eks/image-credential-provider/ecr-credential-provider"
@@ -137,7 +137,7 @@ func (s *cluster) callsFromMachinesAndPods(instance string, pods ...string) {
 	}
 }
 
-// apiClient is the rest of a pod's spec that has a program of the SDK, keys and one variable more.
+// apiClient returns the rest of a pod's spec with a program of the SDK, keys and one more variable.
 func (s *cluster) apiClient(variable, value string) string {
 	return fmt.Sprintf(`volumes:
   - {name: ca, configMap: {name: aws-ca}}
@@ -154,7 +154,7 @@ func (s *cluster) apiClient(variable, value string) string {
 		value)
 }
 
-// apiAddress is where the daemon takes calls inside VPCs.
+// apiAddress returns the address at which the daemon takes calls inside VPCs.
 func (s *cluster) apiAddress(instance string) string {
 	s.t.Helper()
 	fields := strings.Fields(s.In(instance, "getent", "ahostsv4", "sts."+harness.Region+".amazonaws.com"))

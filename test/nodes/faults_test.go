@@ -126,7 +126,7 @@ func TestInstancesStopAndStart(t *testing.T) {
 	s.keepsSecrets()
 }
 
-// pidsIn are the process IDs of a program inside an instance; empty while there is none.
+// pidsIn returns the process IDs of a program inside an instance; empty while there is none.
 func (s *cluster) pidsIn(instance, program string) string {
 	s.t.Helper()
 	// fails when there is none
@@ -134,7 +134,7 @@ func (s *cluster) pidsIn(instance, program string) string {
 	return strings.TrimSpace(out)
 }
 
-// killMachine is pulling the plug of an instance.
+// killMachine kills the machine of an instance, like a power failure.
 func (s *cluster) killMachine(instance string) {
 	s.t.Helper()
 	killed := false
@@ -212,7 +212,7 @@ func (s *cluster) reaches() {
 	})
 }
 
-// addressesOf are the network interfaces of instances and all their addresses, as EC2 has them.
+// addressesOf returns the network interfaces of instances and all their addresses, as EC2 has them.
 func (s *cluster) addressesOf(instances ...string) string {
 	s.t.Helper()
 	var out struct {

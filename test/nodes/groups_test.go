@@ -169,7 +169,7 @@ func (s *cluster) activities(group string) []activity {
 	return out.Activities
 }
 
-// activity is the newest activity of a group with that beginning of a description.
+// activity returns the newest activity of a group whose description has that prefix.
 func (s *cluster) activity(group, description string) activity {
 	s.t.Helper()
 	all := s.activities(group)
@@ -182,7 +182,7 @@ func (s *cluster) activity(group, description string) activity {
 	return activity{}
 }
 
-// freeAddresses are how many addresses each of the cluster's subnets has left.
+// freeAddresses returns the number of free addresses in each of the cluster's subnets.
 func (s *cluster) freeAddresses() string {
 	s.t.Helper()
 	return strings.TrimSpace(s.AWS(nil, append([]string{"ec2", "describe-subnets", "--query",

@@ -119,11 +119,11 @@ func (s *cluster) closesItsFiles() {
 type secret struct {
 	name  string
 	value []byte
-	// in is how the path of the file ends that holds it; empty for one that is in etcd or nowhere.
+	// in is the suffix of the path of the file that holds it; empty for one that is in etcd or nowhere.
 	in string
 }
 
-// secrets are those of the daemon.
+// secrets returns the secrets of the daemon.
 func (s *cluster) secrets() (all []secret) {
 	s.t.Helper()
 	add := func(name, in string, value []byte) {
@@ -175,7 +175,7 @@ func (s *cluster) secrets() (all []secret) {
 	return all
 }
 
-// secretsOfStore are the keys that etcd holds, as the daemon sees them.
+// secretsOfStore returns the keys that etcd holds, as the daemon sees them.
 func (s *cluster) secretsOfStore() (all []secret) {
 	s.t.Helper()
 	embedded, err := etcd.Prepare(filepath.Join(s.Dir, "etcd"))

@@ -81,7 +81,7 @@ func number(b *testing.B, variable string, otherwise int) int {
 	return n
 }
 
-// coracle is a daemon with simulated machines.
+// coracle measures a daemon with simulated machines.
 func coracle(b *testing.B, nodes, pods int) (r result) {
 	s := newFixture(b, roomy)
 	s.letIn()
@@ -138,7 +138,7 @@ func roomy(d *harness.Daemon) []string {
 	return subnets
 }
 
-// kwok is kwok's own program with a bare control plane.
+// kwok measures kwok's own program with a bare control plane.
 func kwok(b *testing.B, nodes, pods int) (r result) {
 	program := install(b, "sigs.k8s.io/kwok/cmd/kwok@v0.8.0")
 	server := apiservertest.Start(b, apiservertest.Options{Controllers: []string{"*"}, Scheduler: true})
@@ -214,7 +214,7 @@ func install(b *testing.B, module string) string {
 	return path
 }
 
-// patience is how long either may take before the benchmark gives up.
+// patience is the time that either may take before the benchmark gives up.
 const patience = 15 * time.Minute
 
 // ready waits until so many nodes take pods.
@@ -243,7 +243,7 @@ func ready(b *testing.B, client kubernetes.Interface, nodes int, began time.Time
 	}
 }
 
-// measure has so many pods made, and asks the API server when all of them are ready.
+// measure creates pods, and asks the API server when all of them are ready.
 func (r *result) measure(b *testing.B, client kubernetes.Interface, pods int, began time.Time) {
 	start := time.Now()
 	const deployments = 10
@@ -282,8 +282,8 @@ func (r *result) measure(b *testing.B, client kubernetes.Interface, pods int, be
 	r.p99 = p99(b, client)
 }
 
-// p99 is how long 99 of 100 requests take at most, of those that users make one after the other: one object, a page of
-// a list, a change.
+// p99 returns the maximum duration of 99 of 100 requests that users make one after the other: one object, a page of a
+// list, a change.
 func p99(b *testing.B, client kubernetes.Interface) time.Duration {
 	list, err := client.CoreV1().Pods("default").List(b.Context(), metav1.ListOptions{Limit: 100})
 	if err != nil {
@@ -319,7 +319,7 @@ func p99(b *testing.B, client kubernetes.Interface) time.Duration {
 	return took[len(took)*99/100]
 }
 
-// pss is the proportional share of memory of a process, in bytes; 0 when it cannot be read.
+// pss returns the proportional share of memory of a process, in bytes; 0 when it cannot be read.
 func pss(pid int) int64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	if err != nil {

@@ -162,7 +162,7 @@ func (s *fixture) until(what string, try func() error) {
 	}
 }
 
-// nodes are the names of those nodes that are ready and have no taints.
+// nodes returns the names of the nodes that are ready and have no taints.
 func (s *fixture) nodes() []string {
 	s.t.Helper()
 	text := s.kubectl("get", "nodes", "-o",

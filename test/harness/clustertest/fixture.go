@@ -33,7 +33,7 @@ type Fixture struct {
 // NodeRole is the name of the role of nodes, and of its instance profile.
 const NodeRole = "eks-node"
 
-// RoleARN is the ARN of a role.
+// RoleARN returns the ARN of a role.
 func RoleARN(name string) string { return "arn:aws:iam::111122223333:role/" + name }
 
 // New makes a cluster of that version, and the role of its nodes, which it lets in, of a daemon with that added to its
@@ -76,7 +76,7 @@ func (s *Fixture) Role(name string, policies ...string) {
 	s.AWS(nil, "iam", "add-role-to-instance-profile", "--instance-profile-name", name, "--role-name", name)
 }
 
-// letNodesIn is what an administrator does for self-managed nodes.
+// letNodesIn maps the role of self-managed nodes in aws-auth, as an administrator does.
 func (s *Fixture) letNodesIn() {
 	s.t.Helper()
 	manifest := filepath.Join(s.t.TempDir(), "aws-auth.yaml")
@@ -99,25 +99,25 @@ func (s *Fixture) write(path, text string) {
 	}
 }
 
-// Parameter is the value of a public SSM parameter.
+// Parameter returns the value of a public SSM parameter.
 func (s *Fixture) Parameter(name string) string {
 	s.t.Helper()
 	return strings.TrimSpace(s.Run("", "aws", "ssm", "get-parameter", "--name", name, "--query", "Parameter.Value",
 		"--output", "text"))
 }
 
-// AL2 is the image for Amazon Linux 2 and al2023 the one for Amazon Linux 2023, of a Kubernetes version.
+// AL2 returns the image for Amazon Linux 2, of a Kubernetes version.
 func (s *Fixture) AL2(version string) string {
 	return s.Parameter("/aws/service/eks/optimized-ami/" + version + "/amazon-linux-2/recommended/image_id")
 }
 
-// AL2023 is the image for Amazon Linux 2023, of a Kubernetes version.
+// AL2023 returns the image for Amazon Linux 2023, of a Kubernetes version.
 func (s *Fixture) AL2023(version string) string {
 	return s.Parameter("/aws/service/eks/optimized-ami/" + version +
 		"/amazon-linux-2023/x86_64/standard/recommended/image_id")
 }
 
-// Bootstrap is the user data of an AL2 node.
+// Bootstrap returns the user data of an AL2 node.
 func (s *Fixture) Bootstrap(extra string) string {
 	return fmt.Sprintf(
 		"#!/bin/bash\nset -ex\n/etc/eks/bootstrap.sh %s --b64-cluster-ca %s --apiserver-endpoint %s "+
@@ -125,7 +125,7 @@ func (s *Fixture) Bootstrap(extra string) string {
 		s.Cluster, s.Authority, s.Endpoint, extra)
 }
 
-// NodeConfig is the user data of an AL2023 node.
+// NodeConfig returns the user data of an AL2023 node.
 func (s *Fixture) NodeConfig(flags ...string) string {
 	list, _ := json.Marshal(flags) // strings always marshal
 	return fmt.Sprintf(`MIME-Version: 1.0
@@ -194,7 +194,7 @@ func (n Node) Ready() bool {
 	}) && len(n.Spec.Taints) == 0
 }
 
-// Address is its address of a kind ("InternalIP"), empty without one.
+// Address returns the node's address of a kind ("InternalIP"), empty without one.
 func (n Node) Address(kind string) string {
 	for _, a := range n.Status.Addresses {
 		if a.Type == kind {
@@ -204,7 +204,7 @@ func (n Node) Address(kind string) string {
 	return ""
 }
 
-// Nodes are all nodes of the cluster.
+// Nodes returns all nodes of the cluster.
 func (s *Fixture) Nodes() []Node {
 	s.t.Helper()
 	all, err := s.nodes()

@@ -99,7 +99,7 @@ func (s *Fixture) Workload(nodegroup string) {
 	}
 }
 
-// Refused are the requests that failed since Workload, a line each, and how often the client had to be started again.
+// Refused returns the requests that failed since Workload, a line each, and the number of restarts of the client.
 func (s *Fixture) Refused() (failed []string, restarts int) {
 	s.t.Helper()
 	for line := range strings.Lines(s.Run(s.Config, "kubectl", "logs", "-n", "demo", "client")) {
