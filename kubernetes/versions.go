@@ -79,7 +79,7 @@ func MinorNumber(minor string) int {
 	return n
 }
 
-// Support is where a version stands in its life, in the words of the EKS API (VersionStatus).
+// Support is the support status of a version, in the words of the EKS API (VersionStatus).
 type Support string
 
 // The stages of support, in their order.
@@ -103,7 +103,7 @@ func (v Version) Support(at time.Time) Support {
 //go:embed source
 var source embed.FS
 
-// Source is the Go module that the bundle of the version is built from: file names and contents.
+// Source returns the Go module that the bundle of the version is built from: file names and contents.
 func (v Version) Source() map[string][]byte {
 	files := make(map[string][]byte)
 	for name, stored := range map[string]string{
@@ -121,16 +121,15 @@ func (v Version) Source() map[string][]byte {
 	return files
 }
 
-// Patch is the upstream release that the module pins: "1.35.4".
+// Patch returns the upstream release that the module pins: "1.35.4".
 func (v Version) Patch() string { return pins()[v.Minor].patch }
 
 // GitCommit identifies the sources of the bundle, as 40 hexadecimal digits: a digest, for it is the
 // module that is built and not a commit of upstream's repository.
 func (v Version) GitCommit() string { return pins()[v.Minor].digest }
 
-// GitVersion is what the API server and the nodes of the version call themselves:
-// "v1.35.4-eks-0123abc". As on EKS the last part names the build; here it is the beginning of
-// GitCommit, so that equal names mean equal sources.
+// GitVersion returns the version that the API server and the nodes report: "v1.35.4-eks-0123abc". As on EKS the last
+// part names the build; here it is the beginning of GitCommit, so that equal names mean equal sources.
 func (v Version) GitVersion() string {
 	return "v" + v.Patch() + "-eks-" + v.GitCommit()[:7]
 }
@@ -158,8 +157,8 @@ var pins = sync.OnceValue(func() map[string]pin {
 	return pins
 })
 
-// Stamps are the values that upstream's release puts into the variables of k8s.io/component-base/version
-// and k8s.io/client-go/pkg/version, by the name of the variable.
+// Stamps returns the values that upstream's release puts into the variables of k8s.io/component-base/version and
+// k8s.io/client-go/pkg/version, by the name of the variable.
 func (v Version) Stamps() map[string]string {
 	major, minor, _ := strings.Cut(v.Minor, ".")
 	return map[string]string{

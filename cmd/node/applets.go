@@ -57,7 +57,7 @@ var applets = map[string]applet{
 
 var control = systemctl.Command{Stdout: os.Stdout, Stderr: os.Stderr}
 
-// runSudo is for scripts that call it on hosts that have none: it runs the command when it is root already.
+// runSudo runs the command when it is root already. Scripts call sudo on hosts that do not have it.
 func runSudo(args []string) int {
 	for len(args) > 0 && (args[0] == "-E" || args[0] == "-H" || args[0] == "-n" || args[0] == "--") {
 		args = args[1:]

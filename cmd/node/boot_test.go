@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestMemoryOfInit is not parallel: it changes what machines run.
+// TestMemoryOfInit measures the memory of init. It does not run in parallel: it changes the program that machines run.
 func TestMemoryOfInit(t *testing.T) {
 	builtNode = filepath.Join(t.TempDir(), "coracle-node")
 	defer func() { builtNode = "" }()

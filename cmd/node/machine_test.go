@@ -45,7 +45,7 @@ func (m *machine) running() bool {
 	return err == nil && s.State == launch.Running
 }
 
-// inside is a command in the machine.
+// inside returns a command in the machine.
 func (m *machine) inside(argv ...string) *exec.Cmd {
 	m.t.Helper()
 	found := ""

@@ -112,7 +112,7 @@ func (m *machine) serve(network, dir string) {
 	}))
 }
 
-// metadata is the instance metadata service.
+// metadata serves the instance metadata.
 func (m *machine) metadata(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodPut {
 		fmt.Fprint(w, "token")
@@ -145,7 +145,7 @@ func (m *machine) metadata(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, answer)
 }
 
-// api is AWS: DescribeCluster and DescribeInstances.
+// api serves the AWS APIs: DescribeCluster and DescribeInstances.
 func (m *machine) api(w http.ResponseWriter, r *http.Request) {
 	if !strings.HasPrefix(r.Header.Get("Authorization"), "AWS4-HMAC-SHA256 Credential=ASIAEXAMPLE/") {
 		http.Error(w, "not signed", http.StatusForbidden)
@@ -169,7 +169,7 @@ func (m *machine) api(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// cluster is an API server that takes nodes and knows nothing else.
+// cluster serves an API server that accepts nodes and supports nothing else.
 func (m *machine) cluster(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	m.mu.Lock()

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// source is what one SDK package says about its wire format.
+// source is the description of the wire format in one SDK package.
 type source struct {
 	name       string
 	hasSchemas bool

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Parameters are the public Systems Manager parameters about the images of a region, as name and value.
+// Parameters returns the public Systems Manager parameters about the images of a region, as name and value.
 //
 // https://docs.aws.amazon.com/eks/latest/userguide/retrieve-ami-id.html
 // https://bottlerocket.dev/en/os/latest/#/concepts/variants/
@@ -32,7 +32,7 @@ func Parameters(region string) map[string]string {
 	return values
 }
 
-// summary is the value of .../recommended.
+// summary returns the value of .../recommended.
 func summary(i Image) string {
 	text, err := json.Marshal(struct {
 		SchemaVersion  string `json:"schema_version"`

@@ -77,7 +77,8 @@ type Limits struct {
 	Share string
 	// PerSource and Total bound the connections of one source address, and of all.
 	PerSource, Total int
-	// Descriptors is how many file descriptors a connection needs, with those opened on its behalf. Zero means one.
+	// Descriptors is the number of file descriptors that a connection needs, with those opened on its behalf. Zero
+	// means one.
 	Descriptors int
 }
 

@@ -120,7 +120,7 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// TestListenersShareTheBudgetOfTheirProcess has more sources than the process has file descriptors.
+// TestListenersShareTheBudgetOfTheirProcess runs more sources than the process has file descriptors.
 func TestListenersShareTheBudgetOfTheirProcess(t *testing.T) {
 	t.Parallel()
 	shared := newBudget(24)

@@ -11,11 +11,11 @@ type Point struct{}
 // At defines a point, in a test build.
 func At(string) Point { return Point{} }
 
-// Name is the point's name, in a test build.
+// Name returns the point's name, in a test build.
 func (Point) Name() string { return "" }
 
 // Here does nothing.
 func (Point) Here() {}
 
-// Points are the names of all points of the program: none.
+// Points returns the names of all points of the program: none.
 func Points() []string { return nil }

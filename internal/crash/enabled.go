@@ -36,7 +36,7 @@ func At(name string) Point {
 	return Point{name: name, armed: slices.Contains(strings.Split(os.Getenv(Environment), ","), name)}
 }
 
-// Name is the point's name.
+// Name returns the point's name.
 func (p Point) Name() string { return p.name }
 
 // Here kills the process if it is to die at this point.
@@ -51,7 +51,7 @@ func (p Point) Here() {
 	select {} // the signal is on its way
 }
 
-// Points are the names of all points of the program, sorted.
+// Points returns the names of all points of the program, sorted.
 func Points() []string {
 	mu.Lock()
 	defer mu.Unlock()

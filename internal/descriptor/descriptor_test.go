@@ -13,7 +13,7 @@ import (
 
 const role = "CORACLE_DESCRIPTOR_TEST"
 
-// TestMain is also the program that inherits a directory, and becomes another.
+// TestMain runs the tests, or the program that inherits a directory and becomes another.
 func TestMain(m *testing.M) {
 	if os.Getenv(role) == "" {
 		os.Exit(m.Run())

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Reserve is how many bytes images, log events and the results of queries leave free.
+// Reserve is the number of bytes that images, log events and the results of queries leave free.
 const Reserve = 2 << 30
 
 // ErrFull is the error of what would leave less than [Reserve] free.

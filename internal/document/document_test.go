@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// laughs is a document of a few hundred bytes whose last value is 10^levels times its first.
+// laughs returns a document of a few hundred bytes whose last value is 10^levels times its first.
 func laughs(levels int) string {
 	var b strings.Builder
 	b.WriteString("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n")

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Limit is how long tests wait for anything.
+// Limit is the time that tests wait for anything.
 const Limit = 10 * time.Minute
 
 // interval is the time from one look to the next. Looks are cheap: mostly at memory, or at an API on this host.
@@ -26,7 +26,7 @@ func Nil(t testing.TB, what string, look func() error) {
 	}
 }
 
-// True is [Nil] for looks that only say yes or no.
+// True does what [Nil] does, for checks that only return true or false.
 func True(t testing.TB, what string, look func() bool) {
 	t.Helper()
 	Nil(t, what, func() error {
@@ -59,7 +59,7 @@ func Try(interval time.Duration, look func() error) error {
 	}
 }
 
-// Never is an error that further looks will not mend.
+// Never wraps an error that further checks will not resolve.
 func Never(err error) error { return never{err} }
 
 type never struct{ error }

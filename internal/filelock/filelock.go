@@ -85,7 +85,8 @@ func openLockFile(name string) (*os.File, error) {
 	return file, nil
 }
 
-// describeHolder is "process 7 (coracle)", as /proc/locks has it: "3: FLOCK  ADVISORY  WRITE 7 fe:00:10608760 0 EOF".
+// describeHolder returns the holder of a lock as "process 7 (coracle)", from /proc/locks: "3: FLOCK ADVISORY WRITE 7
+// fe:00:10608760 0 EOF".
 func describeHolder(file *os.File) string {
 	const unknown = "another process"
 	var s syscall.Stat_t

@@ -15,7 +15,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
-// ended is a context that has ended with a cause.
+// ended returns a context that has ended with a cause.
 func ended(cause error) context.Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(cause)

@@ -25,7 +25,7 @@ import (
 // reader is the user that reads objects: whoever owns the data directory, and nobody of EKS's.
 const reader = "coracle"
 
-// Options are what an Inspector reads.
+// Options configures an Inspector.
 type Options struct {
 	Store *store.Store
 	// Config returns the configuration of a user's client of a cluster's API server (controlplane.Controller.Config).

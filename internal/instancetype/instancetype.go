@@ -35,8 +35,8 @@ type Type struct {
 	Manufacturer   string  // of the processor: "Intel", "AMD" or "AWS"
 	ClockGHz       float64 // sustained
 
-	// MaxENIs is how many network interfaces may be attached, IPv4PerENI and IPv6PerENI how many addresses each may
-	// have, its primary one included.
+	// MaxENIs is the maximum number of network interfaces, IPv4PerENI and IPv6PerENI the maximum number of addresses of
+	// each, its primary one included.
 	MaxENIs, IPv4PerENI, IPv6PerENI int
 	NetworkPerformance              string // "Up to 10 Gigabit"
 	NetworkBaselineMbps             int    // 0 where AWS does not say
@@ -176,10 +176,10 @@ func Get(name string) (Type, bool) {
 // All lists the types, family by family, the smallest of each first.
 func All() []Type { return slices.Clone(read().all) }
 
-// MaxPods is how many pods a node of the type takes when each pod has a secondary address, as the EKS images reckon:
-// https://github.com/awslabs/amazon-eks-ami/blob/main/templates/shared/runtime/eni-max-pods.txt
+// MaxPods returns the number of pods that a node of the type takes when each pod has a secondary address, as the EKS
+// images calculate it: https://github.com/awslabs/amazon-eks-ami/blob/main/templates/shared/runtime/eni-max-pods.txt
 func (t Type) MaxPods() int { return t.MaxENIs*(t.IPv4PerENI-1) + 2 }
 
-// SpotUSD is the price of an hour as a spot instance: a fixed part of the on-demand price, because there is no market
-// here.
+// SpotUSD returns the price of an hour as a spot instance: a fixed part of the on-demand price, because there is no
+// market here.
 func (t Type) SpotUSD() float64 { return t.OnDemandUSD * 0.35 }

@@ -19,7 +19,7 @@ import (
 	"github.com/coracle-eks/coracle/node"
 )
 
-// downloads is how many packages are downloaded at once.
+// downloads is the number of packages that are downloaded at once.
 const downloads = 4
 
 // Progress is told how many of the packages are there, by one caller at a time.
@@ -49,7 +49,7 @@ func Version(architecture string) (string, error) {
 	return "image-" + hex.EncodeToString(sum[:6]), nil
 }
 
-// recipe is what an image is made of; package node explains its parts.
+// recipe has the parts that an image is made of; package node explains them.
 type recipe struct {
 	Architecture     string
 	Packages         []node.Package

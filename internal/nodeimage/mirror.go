@@ -35,7 +35,7 @@ const (
 	maxRelease = 8 << 20   // bytes of an InRelease file
 	maxIndex   = 512 << 20 // bytes of a list of packages, unpacked
 	attempts   = 3         // to get a file
-	// stallTimeout is how long one file may take; the largest has 10 MB.
+	// stallTimeout is the time that one file may take; the largest has 10 MB.
 	stallTimeout = 5 * time.Minute
 )
 
@@ -112,7 +112,7 @@ func (m Mirror) tryGet(ctx context.Context, path string, limit int64) ([]byte, e
 	return content, err
 }
 
-// Index is what a mirror has of a suite for an architecture, by the names of the packages.
+// Index is a mirror's index of a suite for an architecture, by the names of the packages.
 type Index map[string]control.BinaryIndex
 
 // Index downloads the list of the packages of a suite for an architecture, and verifies that Debian signed it.

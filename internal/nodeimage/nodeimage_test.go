@@ -15,7 +15,7 @@ import (
 
 func noProgress(int, int, string) {}
 
-// twoPackages is a recipe of two packages of the mirror.
+// twoPackages returns a recipe of two packages of the mirror.
 func twoPackages(t *testing.T, m *fakeMirror) recipe {
 	t.Helper()
 	shell := m.add(t, "shell", "1.0", map[string]string{

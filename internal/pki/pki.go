@@ -33,7 +33,7 @@ type Profile struct {
 	Organization []string
 	// AuthorityLife and LeafLife are how long the authority and its leaves are valid.
 	AuthorityLife, LeafLife time.Duration
-	// Skew is how far the clocks of clients may be behind.
+	// Skew is the time by which the clocks of clients may be behind.
 	Skew time.Duration
 	// Renew is the part of its life after which a leaf is made again.
 	Renew float64
@@ -218,7 +218,7 @@ func (a *Authority) Ensure(dir, name string, leaf Leaf) (certificateFile, keyFil
 	return a.EnsureAt(dir, name, leaf, time.Now())
 }
 
-// EnsureAt is Ensure at a time.
+// EnsureAt does what Ensure does, as of the given time.
 func (a *Authority) EnsureAt(dir, name string, leaf Leaf, now time.Time) (certificateFile, keyFile string, err error) {
 	certificateFile, keyFile = filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key")
 	if a.isReusable(certificateFile, keyFile, leaf, now) {

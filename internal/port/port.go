@@ -18,7 +18,8 @@ const first, last = 20000, 29999
 // ports and get each next one, because a port is free again until its owner listens: random ones met now and then.
 var given atomic.Uint32
 
-// Free is a loopback port that nobody listens on and that is not in taken. It is another one at each call.
+// Free returns a loopback port that no process listens on and that is not in taken. It returns another one at each
+// call.
 func Free(taken ...int) (int, error) {
 	const attempts, stride = 200, 64
 	for range attempts {

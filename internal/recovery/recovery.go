@@ -14,7 +14,7 @@ import (
 	"github.com/sourcegraph/conc/pool"
 )
 
-// pause is how long Repeat waits after a panic.
+// pause is the time that Repeat waits after a panic.
 const pause = 5 * time.Second
 
 // Group returns a group of goroutines whose context ends with the first error, which Wait returns. Wait panics when one

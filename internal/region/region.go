@@ -31,7 +31,7 @@ type Zone struct {
 // row is a region as the table has it.
 type row struct {
 	name string
-	// zoneIDs is what the IDs of its zones begin with: "euw1".
+	// zoneIDs is the prefix of the IDs of its zones: "euw1".
 	zoneIDs string
 	// zones has the letter and the number of the ID of each zone: "a1" is eu-west-1a with the ID euw1-az1.
 	zones string

@@ -40,7 +40,8 @@ var connecting = map[string][]string{
 var everywhere = map[string][]string{"k8s.io/client-go/": {"NewForConfig", "NewForConfigOrDie",
 	"NewDiscoveryClientForConfig", "NewDiscoveryClientForConfigOrDie"}}
 
-// clientOptions are structures of the AWS SDK that make a client of the network unless HTTPClient is set.
+// clientOptions reports whether a type is a structure of the AWS SDK that makes a client of the network unless
+// HTTPClient is set.
 func clientOptions(importPath, name string) bool {
 	return importPath == "github.com/aws/aws-sdk-go-v2/aws" && name == "Config" ||
 		strings.HasPrefix(importPath, "github.com/aws/aws-sdk-go-v2/service/") && name == "Options"

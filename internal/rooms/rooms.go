@@ -10,7 +10,7 @@ import "strings"
 // Module is the path of this module.
 const Module = "github.com/coracle-eks/coracle/"
 
-// Rule is what the packages of a room may import.
+// Rule has the imports that are allowed to the packages below a directory.
 type Rule struct {
 	// Room is a directory with all below it.
 	Room string
@@ -22,7 +22,8 @@ type Rule struct {
 	Why string
 }
 
-// world is how a program reaches beyond the store: processes, the network's insides, Kubernetes.
+// world is the list of packages with which a program reaches beyond the store: processes, network configuration,
+// Kubernetes.
 var world = []string{"os/exec", "k8s.io/client-go", "github.com/vishvananda/netlink", "golang.org/x/sys"}
 
 // Controllers is the directory of the controllers. They do not import each other: what two of them share is in a
@@ -265,7 +266,7 @@ var Rules = []Rule{
 	{"test", []string{"internal", "test", "kubernetes", "node"}, nil, "tests use what they test"},
 }
 
-// Of is the rule for a package, given by its directory; false when it is in no room.
+// Of returns the rule for a package, given by its directory; false when no rule covers it.
 func Of(dir string) (rule Rule, found bool) {
 	for _, r := range Rules {
 		if isWithinPath(dir, r.Room) && len(r.Room) >= len(rule.Room) {

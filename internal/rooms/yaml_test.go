@@ -30,7 +30,8 @@ var trusted = map[string]string{
 	"internal/controller/controlplane/bootstrap.go parseManifests": "built in",
 }
 
-// decoders are the places in a file that decode YAML, as trusted calls them, and whether each has the document checked.
+// decoders returns the places in a file that decode YAML, as trusted calls them, and whether each has the document
+// checked.
 func decoders(file *ast.File, name string) map[string]bool {
 	local := make(map[string]string) // the path of an import, by its name in the file
 	nodes := false                   // there may be nodes of a pairwise library

@@ -82,7 +82,7 @@ func (r *Reporter) primaryAddresses(ctx context.Context) (map[string]string, err
 	return addresses, nil
 }
 
-// taken is what a machine takes.
+// taken is the resource usage of a machine.
 type taken struct {
 	bytes     int64
 	processes int

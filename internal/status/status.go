@@ -28,7 +28,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/version"
 )
 
-// Options are what a Reporter reads.
+// Options configures a Reporter.
 type Options struct {
 	Dir      datadir.Dir
 	Settings datadir.Settings

@@ -28,7 +28,8 @@ func Visible(s string) string {
 
 func isHidden(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
 
-// Fprintf is [fmt.Fprintf], with what the arguments say made [Visible]; the format may have tabs and newlines.
+// Fprintf does what [fmt.Fprintf] does, with the text of the arguments made [Visible]; the format may have tabs and
+// newlines.
 func Fprintf(w io.Writer, format string, args ...any) {
 	visible := make([]any, len(args))
 	for i, arg := range args {

@@ -17,7 +17,7 @@ import (
 // lockName is the file beside programs that is locked while they are built.
 const lockName = ".lock"
 
-// artifact is what a cache finds and builds: the files of one directory.
+// artifact is the unit that a cache finds and builds: the files of one directory.
 type artifact struct {
 	title   string // for messages: "Kubernetes 1.35 bundle"
 	label   string // for reports of progress: "Kubernetes 1.35"

@@ -16,7 +16,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
-// tiny is a module that builds in a moment: its program prints the version that it was stamped with.
+// tiny returns a module that builds in a moment: its program prints the version that it was stamped with.
 func tiny(minor, version string) module {
 	return module{
 		title:   "Kubernetes " + minor + " bundle",

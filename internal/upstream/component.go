@@ -25,7 +25,7 @@ import (
 // libraries are compiled already.
 type Components struct{ cache *cache }
 
-// componentsDir is where components are, in a directory of programs of nodes.
+// componentsDir is the directory of components, in a directory of programs of nodes.
 const componentsDir = "components"
 
 // OpenComponents returns the components in the directories of the programs of nodes. It touches nothing.

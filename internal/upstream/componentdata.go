@@ -18,7 +18,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/durable"
 )
 
-// downloadTimeout is how long Data waits for the download of one module.
+// downloadTimeout is the time that Data waits for the download of one module.
 const downloadTimeout = time.Minute
 
 // Data returns the content of one of a component's files of data, after downloading the module that the file comes with

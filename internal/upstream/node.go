@@ -96,10 +96,10 @@ func (p *NodePrograms) EnsureImage(ctx context.Context, report func(Progress)) e
 	return err
 }
 
-// architecture is the one that the Go command builds for: the host's, unless GOARCH names another.
+// architecture returns the architecture that the Go command builds for: the host's, unless GOARCH names another.
 func architecture() string { return cmp.Or(os.Getenv("GOARCH"), runtime.GOARCH) }
 
-// imageArtifact is the node image for machines of the architecture.
+// imageArtifact returns the node image for machines of the architecture.
 func imageArtifact() (artifact, error) {
 	version, err := nodeimage.Version(architecture())
 	return artifact{

@@ -9,7 +9,7 @@ import (
 // stamped is set by the linker: "make build" puts what git describe says here.
 var stamped string
 
-// String is the version: "v0.1.0", or the commit of a build without a tag.
+// String returns the version: "v0.1.0", or the commit of a build without a tag.
 func String() string {
 	if stamped != "" {
 		return stamped

@@ -60,7 +60,7 @@ func (c *cluster) metrics() {
 	}
 }
 
-// certificates has cert-manager sign a certificate.
+// certificates installs cert-manager, which signs a certificate.
 func (c *cluster) certificates() {
 	slow(c.t)
 	c.addon("create-addon", "cert-manager")

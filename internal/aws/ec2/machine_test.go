@@ -89,7 +89,7 @@ func waitForState(w *ec2test.Fixture, id string, state types.InstanceStateName) 
 	return describeInstance(w, id)
 }
 
-// image is the ID of an EKS image of Amazon Linux 2023.
+// image returns the ID of an EKS image of Amazon Linux 2023.
 func image(t testing.TB, architecture string) string {
 	t.Helper()
 	all := ami.All(ec2test.Region)

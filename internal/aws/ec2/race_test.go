@@ -14,7 +14,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/ec2/ec2test"
 )
 
-// processes are clients of two daemons that share the store.
+// processes returns clients of two daemons that share the store.
 func processes(w *ec2test.Fixture) [2]*ec2.Client {
 	return [2]*ec2.Client{w.Client, w.NewClient(w.Daemon(), ec2test.Region)}
 }

@@ -51,11 +51,11 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// Options are what the service needs.
+// Options configures a Service.
 type Options struct {
 	Store *store.Store
-	// PublicRange is where public addresses come from, all but its first 256; half of the range for benchmarks (RFC
-	// 2544), which nobody routes, when it is zero.
+	// PublicRange is the range from which public addresses are allocated, all but its first 256; half of the range for
+	// benchmarks (RFC 2544), which nobody routes, when it is zero.
 	PublicRange netip.Prefix
 	// Now is the time; time.Now when nil.
 	Now func() time.Time

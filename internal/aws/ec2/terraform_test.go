@@ -14,7 +14,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/ec2/ec2test"
 )
 
-// providers is where Terraform's AWS provider may lie on hosts that reach no registry.
+// providers is the directory where Terraform's AWS provider may be installed on hosts that reach no registry.
 const providers = "/opt/tf-plugins"
 
 // Terraform makes what its AWS provider has around instances, finds nothing to change, changes it, and takes it away.

@@ -41,10 +41,10 @@ import (
 // Service Quotas does on AWS.
 const NodegroupQuota = nodegroup.QuotaVariable
 
-// Catalog is what is known about add-ons.
+// Catalog is the catalog of add-ons.
 type Catalog = addon.Catalog
 
-// Options are what a Service needs.
+// Options configures a Service.
 type Options struct {
 	Store              *store.Store
 	ServiceLinkedRoles principal.ServiceLinkedRoles

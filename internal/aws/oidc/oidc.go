@@ -34,7 +34,7 @@ const Prefix = "/id/"
 // are used. It is what an API server says of its own.
 const cacheControl = "public, max-age=3600"
 
-// Host is the name under which EKS serves the documents of the clusters of a region.
+// Host returns the host name under which EKS serves the documents of the clusters of a region.
 func Host(region string) string { return "oidc.eks." + region + ".amazonaws.com" }
 
 // document is a discovery document with the members that EKS gives.

@@ -58,7 +58,7 @@ func newCluster(t *testing.T) cluster {
 	return cluster{Handler(s, slog.New(slog.DiscardHandler)), key}
 }
 
-// token is what an API server gives a service account.
+// token returns a token as an API server gives it to a service account.
 func (c cluster) token(t *testing.T, iss string) string {
 	t.Helper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: c.key},

@@ -26,7 +26,7 @@ type EC2 interface {
 	Reconcile(ctx context.Context, key string) (again time.Duration, gone bool, err error)
 }
 
-// Options are what a Controller needs.
+// Options configures a Controller.
 type Options struct {
 	Store *store.Store
 	EC2   EC2

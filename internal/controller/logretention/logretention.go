@@ -27,10 +27,10 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// interval is how often retention is applied, and leftovers are looked for, when nothing changes.
+// interval is the interval at which retention is applied, and leftovers are searched for, when nothing changes.
 const interval = time.Hour
 
-// Options are what a Controller needs.
+// Options configures a Controller.
 type Options struct {
 	Store  *store.Store
 	Events *events.Store
@@ -188,7 +188,7 @@ func (c *Controller) cleanStreams(ctx context.Context, group events.GroupID) err
 	return errors.Join(failed...)
 }
 
-// singleKeySource is a source that tells one key at start.
+// singleKeySource returns a source that sends one key at the start.
 func singleKeySource(key string) reconcile.Source {
 	return func(ctx context.Context, changed func(string)) {
 		changed(key)
@@ -196,8 +196,8 @@ func singleKeySource(key string) reconcile.Source {
 	}
 }
 
-// replaced is a source of the keys that of makes of the keys of rows which have gone, or which have another ID than
-// before: new rows and other changes leave nothing behind.
+// replaced returns a source of the keys that of returns for records which were deleted, or which have another ID than
+// before: new records and other changes leave nothing behind.
 func replaced[T any](t store.Table[T], id func(T) uint64, of func(key string) string) reconcile.Source {
 	return func(ctx context.Context, changed func(string)) {
 		ids := map[string]uint64{}

@@ -51,12 +51,12 @@ type Boot struct {
 	CPUs      int                        // 0: those that the machine shows
 }
 
-// API is what is asked of AWS.
+// API is the part of the AWS APIs that the program calls.
 type API interface {
 	PrivateDNSName(ctx context.Context, instanceID string) (string, error)
 }
 
-// Main is the program "bottlerocket-settings", the unit apply-settings.service.
+// Main runs the program "bottlerocket-settings", the unit apply-settings.service.
 func Main(stdout, stderr io.Writer) int {
 	b := &Boot{IMDS: &imds.Client{}, Out: stdout}
 	if err := b.Apply(context.Background()); err != nil {
@@ -329,7 +329,7 @@ func (b *Boot) kubernetes(ctx context.Context, k map[string]any) error {
 	return os.MkdirAll(filepath.Join("/", b.Root, "etc/kubernetes/static-pods"), 0o755)
 }
 
-// nodeName is what the node is called when nothing says its name: EC2's private DNS name, or the instance's ID.
+// nodeName returns the name of a node without a configured name: EC2's private DNS name, or the instance's ID.
 func (b *Boot) nodeName(ctx context.Context, source string, instance node.Instance) (string, error) {
 	switch source {
 	case "instance-id":
@@ -347,7 +347,7 @@ func (b *Boot) nodeName(ctx context.Context, source string, instance node.Instan
 	return api.PrivateDNSName(ctx, instance.ID)
 }
 
-// clusterDNS are the addresses of kube-dns: those given, or what follows from the VPC's addresses.
+// clusterDNS returns the addresses of kube-dns: the configured ones, or those that follow from the VPC's addresses.
 func (b *Boot) clusterDNS(ctx context.Context, k map[string]any, instance node.Instance) ([]string, error) {
 	var given []string
 	switch v := k["cluster-dns-ip"].(type) {
@@ -378,7 +378,7 @@ func (b *Boot) clusterDNS(ctx context.Context, k map[string]any, instance node.I
 	return []string{"10.100.0.10"}, nil
 }
 
-// parseTaints are "key=value:Effect" of a table of keys with one or several "value:Effect".
+// parseTaints returns "key=value:Effect" for each taint in a table of keys with one or several "value:Effect".
 func parseTaints(v any) ([]string, error) {
 	table, _ := v.(map[string]any)
 	var all []string
@@ -400,5 +400,5 @@ func parseTaints(v any) ([]string, error) {
 	return all, nil
 }
 
-// patience is how long a daemon may take to come up, with its own attempts.
+// patience is the time that a daemon may take to start, with its own attempts.
 const patience = 2 * time.Minute

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Main is the program "imds token|API_PATH" of EKS AMIs.
+// Main runs the program "imds token|API_PATH" of EKS AMIs.
 func Main(args []string, stdout, stderr io.Writer) int {
 	if len(args) != 1 {
 		fmt.Fprintln(stderr, "usage: imds token|API_PATH")

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// EC2Metadata is the program "ec2-metadata" of Amazon Linux: "ec2-metadata --instance-id" prints "instance-id: i-…".
+// EC2Metadata runs the program "ec2-metadata" of Amazon Linux: "ec2-metadata --instance-id" prints
+// "instance-id: i-…".
 func EC2Metadata(args []string, stdout, stderr io.Writer) int {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()

@@ -51,7 +51,7 @@ func (c *Client) endpoint() string {
 	return Endpoint
 }
 
-// Token is a session token, good for a quarter of an hour.
+// Token returns a session token, valid for a quarter of an hour.
 func (c *Client) Token(ctx context.Context) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,7 +67,7 @@ func (c *Client) Token(ctx context.Context) (string, error) {
 	return c.token, nil
 }
 
-// Get is the content of a path such as "latest/meta-data/instance-id".
+// Get returns the content of a path such as "latest/meta-data/instance-id".
 func (c *Client) Get(ctx context.Context, path string) ([]byte, error) {
 	for attempt := 0; ; attempt++ {
 		token, err := c.Token(ctx)
@@ -87,7 +87,7 @@ func (c *Client) Get(ctx context.Context, path string) ([]byte, error) {
 	}
 }
 
-// Meta is the content of a path below latest/meta-data, without surrounding blanks.
+// Meta returns the content of a path below latest/meta-data, without surrounding blanks.
 func (c *Client) Meta(ctx context.Context, path string) (string, error) {
 	body, err := c.Get(ctx, "latest/meta-data/"+path)
 	return strings.TrimSpace(string(body)), err
@@ -154,7 +154,7 @@ type Document struct {
 	Region           string `json:"region"`
 }
 
-// Identity is the instance identity document.
+// Identity returns the instance identity document.
 func (c *Client) Identity(ctx context.Context) (Document, error) {
 	var d Document
 	body, err := c.Get(ctx, "latest/dynamic/instance-identity/document")
@@ -177,7 +177,7 @@ type Credentials struct {
 	Expiration      time.Time
 }
 
-// RoleCredentials are the credentials of the role in the instance's profile.
+// RoleCredentials returns the credentials of the role in the instance's profile.
 func (c *Client) RoleCredentials(ctx context.Context) (Credentials, error) {
 	var credentials Credentials
 	role, err := c.Meta(ctx, "iam/security-credentials/")

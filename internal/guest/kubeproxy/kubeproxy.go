@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Program is where the real kube-proxy is in its image.
+// Program is the path of the real kube-proxy in its image.
 const Program = "/usr/libexec/kubernetes/kube-proxy"
 
 // buckets is the size of the table as everybody may read it: in a user namespace, the second of sizes is the host's

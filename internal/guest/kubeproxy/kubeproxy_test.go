@@ -16,7 +16,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
-// TestMain is also the program of TestSizesCanBeSetInAUserNamespace.
+// TestMain runs the tests, or the program of TestSizesCanBeSetInAUserNamespace.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "sizes" {
 		if err := setSizes(); err != nil {

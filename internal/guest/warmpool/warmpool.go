@@ -33,7 +33,7 @@ type Command struct {
 
 const usage = "usage: eks-warm-pool check|wait"
 
-// Run is the program "eks-warm-pool"; the result is its exit status. "check" succeeds unless the instance is in a warm
+// Run runs the program "eks-warm-pool" and returns its exit status. "check" succeeds unless the instance is in a warm
 // pool; "wait" waits until it is not, and starts the kubelet.
 func (c *Command) Run(ctx context.Context, args []string) int {
 	switch strings.Join(args, " ") {

@@ -291,7 +291,7 @@ func (c *Controller) processSpec() process.Spec {
 	}
 }
 
-// notifyProcess has the process read its file, and returns its report. It waits a moment for a process that is
+// notifyProcess makes the process read its file, and returns its report. It waits a moment for a process that is
 // starting.
 func (c *Controller) notifyProcess(ctx context.Context) (r report, err error) {
 	ctx, cancel := context.WithTimeout(ctx, controlTime)

@@ -277,7 +277,7 @@ func TestNobodySwitchesTheHostsResolversOff(t *testing.T) {
 	})
 }
 
-// TestQueriesLeaveOthersAPlace has VPCs send as many queries as they can that nobody answers: all VPCs share the
+// TestQueriesLeaveOthersAPlace sends as many queries from VPCs as possible that nobody answers: all VPCs share the
 // sockets.
 func TestQueriesLeaveOthersAPlace(t *testing.T) {
 	t.Parallel()

@@ -147,7 +147,7 @@ func (r *Registry) tagsByManifest(ctx context.Context, repo distribution.Reposit
 	return tags, nil
 }
 
-// description is what a list of images shows of a manifest.
+// description is the summary of a manifest in a list of images.
 type description struct {
 	size                  int64
 	mediaType, configType string

@@ -127,7 +127,7 @@ func (s *Service) stopServing(key string) {
 	}
 }
 
-// closeServers is a source without events: it closes the servers when the controllers stop.
+// closeServers closes the servers when the controllers stop. It is a source that sends no keys.
 func (s *Service) closeServers(ctx context.Context, _ func(string)) {
 	s.mu.Lock()
 	s.closed = false

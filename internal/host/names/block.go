@@ -14,7 +14,7 @@ import (
 // lockName is the lock that whoever changes the names of this host takes.
 const lockName = "hosts.lock"
 
-// domain is what the name of every endpoint ends with.
+// domain is the suffix of the name of every endpoint.
 const domain = ".eks.amazonaws.com"
 
 func opening(owner string) string {

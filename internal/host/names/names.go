@@ -10,7 +10,7 @@ import (
 	"net/netip"
 )
 
-// File is where the names of hosts are.
+// File is the file with the names of hosts.
 const File = "/etc/hosts"
 
 // Entry is one line: an address and its name.

@@ -48,7 +48,7 @@ type Network struct {
 
 	mu    sync.Mutex
 	locks map[string]*sync.Mutex
-	// held is what was last applied of each VPC, by its key: the ENIs that are plugged, by holder.
+	// held is the state that was last applied to each VPC, by its key: the ENIs that are plugged, by holder.
 	held map[string]map[string]held
 	// carried maps each address to its owner (the key of the instance or the cluster), by VPC: routers deliver to the
 	// owner, and nobody else can send from the address.

@@ -24,7 +24,7 @@ func needSupport(t *testing.T) {
 	}
 }
 
-// newNamespace is a user namespace with a network namespace of its own, and that.
+// newNamespace creates a user namespace with a network namespace of its own, and returns both.
 func newNamespace(t *testing.T, first uint32) (user, network *os.File) {
 	t.Helper()
 	err := Create(first, unix.CLONE_NEWNET, func(pid int) error {

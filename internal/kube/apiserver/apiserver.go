@@ -30,7 +30,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// Options are what Connections need. All are required, except those marked optional.
+// Options configures Connections. All fields are required, except those marked optional.
 type Options struct {
 	Store *store.Store
 	// Config returns the client configuration of a user for the API server of a cluster.
@@ -99,11 +99,11 @@ func (c *Connections[T]) Failing(key string) (time.Time, error) {
 	return c.since[key].at, c.since[key].err
 }
 
-// Work is what the owner of Connections does with one until ctx ends or the API server goes away. It calls open, once,
-// with what Get is to give to others, as soon as the connection serves.
+// Work is the function that the owner of Connections runs for each of them until ctx ends or the API server goes away.
+// It calls open, once, with the value that Get returns to others, as soon as the connection serves.
 type Work[T any] func(ctx context.Context, k *Connection, open func(T)) error
 
-// worker is what works on one cluster.
+// worker is the goroutine that works on one cluster.
 type worker struct {
 	clusterID, endpoint string
 	stop                context.CancelFunc

@@ -23,8 +23,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/store/storetest"
 )
 
-// TestConnectionsThatEndAtOnceAreNotRepeatedAtOnce has an API server that begins every watch and says that it has
-// expired, with a long text.
+// TestConnectionsThatEndAtOnceAreNotRepeatedAtOnce runs against an API server that begins every watch and returns
+// Expired, with a long text.
 func TestConnectionsThatEndAtOnceAreNotRepeatedAtOnce(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -74,7 +74,7 @@ func TestConnectionsThatEndAtOnceAreNotRepeatedAtOnce(t *testing.T) {
 	}
 }
 
-// TestWorkThatEndsSlowlyHoldsUpNoOtherCluster has work on a cluster that does not end when it should.
+// TestWorkThatEndsSlowlyHoldsUpNoOtherCluster runs work on a cluster that does not end when it should.
 func TestWorkThatEndsSlowlyHoldsUpNoOtherCluster(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)

@@ -25,7 +25,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// asAPIServer is what an API server reads from the files and flags, with its own code.
+// asAPIServer has the configuration that an API server reads from the files and flags, with its own code.
 type asAPIServer struct {
 	tokens     *authenticatorwebhook.WebhookTokenAuthenticator
 	authorizer *authorizerwebhook.WebhookAuthorizer

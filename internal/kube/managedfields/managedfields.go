@@ -20,14 +20,14 @@ import (
 // Bounds of what is decoded of one object. Whoever may write an object chooses its managed fields, and so does a
 // program that answers in the place of an API server.
 const (
-	// MaxEntries is how many entries an object may have.
+	// MaxEntries is the maximum number of entries of an object.
 	MaxEntries = 1000
-	// MaxSize is how many bytes all entries may have together. Objects in etcd have 1.5 MiB at most.
+	// MaxSize is the maximum size in bytes of all entries together. Objects in etcd have 1.5 MiB at most.
 	MaxSize = 2 << 20
-	// MaxDepth is how deep the fields of an entry may nest. Those of a pod have 12 levels.
+	// MaxDepth is the maximum nesting depth of the fields of an entry. Those of a pod have 12 levels.
 	MaxDepth = 64
-	// MaxPaths is how many bytes the paths to all fields may have together. Callers spell them out, and what is nested in
-	// a field with a long name has that name in its path.
+	// MaxPaths is the maximum length in bytes of the paths to all fields together. Callers spell them out, and what is
+	// nested in a field with a long name has that name in its path.
 	MaxPaths = 16 << 20
 )
 

@@ -100,8 +100,8 @@ func TestSelect(t *testing.T) {
 	}
 }
 
-// TestManagedFieldsOfATenantAreBounded has objects whose managed fields decode to a thousand times their size, or whose
-// paths do.
+// TestManagedFieldsOfATenantAreBounded decodes objects whose managed fields, or whose paths, decode to a thousand times
+// their size.
 func TestManagedFieldsOfATenantAreBounded(t *testing.T) {
 	t.Parallel()
 	const size = 456 << 10

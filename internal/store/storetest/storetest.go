@@ -20,14 +20,14 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// New is an empty store that goes with the test. The tests of a process that run at the same
-// time share one etcd, each under a prefix of its own.
+// New returns an empty store, which is removed at the end of the test. The tests of a process that run at the same time
+// share one etcd, each under a prefix of its own.
 func New(t testing.TB) *store.Store {
 	t.Helper()
 	return NewAt(t, Prefix(t))
 }
 
-// NewAt is New under a prefix that the test knows.
+// NewAt does what New does, under a prefix that the test knows.
 func NewAt(t testing.TB, prefix string) *store.Store {
 	t.Helper()
 	s, err := store.Open(t.Context(), Client(t), store.Options{Prefix: prefix, Log: slog.New(slog.DiscardHandler),
@@ -39,7 +39,7 @@ func NewAt(t testing.TB, prefix string) *store.Store {
 	return s
 }
 
-// Rows are all rows of the store under a prefix, as they are stored, by table and key.
+// Rows returns all records of the store under a prefix, as they are stored, by table and key.
 func Rows(t testing.TB, prefix string) map[string]string {
 	t.Helper()
 	prefix += "t/"
@@ -54,12 +54,12 @@ func Rows(t testing.TB, prefix string) map[string]string {
 	return rows
 }
 
-// Prefix is a prefix for the test's own keys in the shared etcd.
+// Prefix returns a prefix for the test's own keys in the shared etcd.
 func Prefix(t testing.TB) string {
 	return fmt.Sprintf("/%s-%d/", strings.ReplaceAll(t.Name(), "/", "-"), time.Now().UnixNano())
 }
 
-// Client is a client of the shared etcd, without authentication, that goes with the test.
+// Client returns a client of the shared etcd, without authentication, which is closed at the end of the test.
 func Client(t testing.TB) *clientv3.Client {
 	t.Helper()
 	endpoint := shared.acquire(t)

@@ -135,7 +135,7 @@ func generateKey(kind types.KeyType) (record.KeyPair, string, error) {
 	return record.KeyPair{}, "", resource.InvalidValue(kind, "keyType", "The key type must be rsa or ed25519.")
 }
 
-// publicHalf is the row of a public key; OpenSSH's fingerprint is computed when there is no other.
+// publicHalf returns the record of a public key; it computes OpenSSH's fingerprint when there is no other.
 func publicHalf(kind types.KeyType, public crypto.PublicKey, fingerprint string) (record.KeyPair, error) {
 	key, err := ssh.NewPublicKey(public)
 	if err != nil {
@@ -149,7 +149,7 @@ func publicHalf(kind types.KeyType, public crypto.PublicKey, fingerprint string)
 		PublicKey: strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))}, nil
 }
 
-// formatFingerprint is a digest in the form 1f:51:ae:…
+// formatFingerprint formats a digest as 1f:51:ae:
 func formatFingerprint(digest []byte) string {
 	parts := make([]string, len(digest))
 	for i, b := range digest {

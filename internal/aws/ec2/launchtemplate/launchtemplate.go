@@ -250,7 +250,7 @@ func (s *Service) DeleteLaunchTemplate(ctx context.Context, in *ec2.DeleteLaunch
 	}
 }
 
-// TaggableTypes are what a launch can tag.
+// TaggableTypes are the types of resources that a launch can tag.
 var TaggableTypes = []types.ResourceType{
 	types.ResourceTypeInstance, types.ResourceTypeVolume, types.ResourceTypeNetworkInterface,
 	types.ResourceTypeSpotInstancesRequest,

@@ -63,7 +63,7 @@ func newVersion(
 	return v, nil
 }
 
-// overlay is data whose members that are given replace those of base.
+// overlay returns base with the given members of over in place of its own.
 func overlay(base, over types.RequestLaunchTemplateData) (types.RequestLaunchTemplateData, error) {
 	var all, given map[string]json.RawMessage
 	for _, x := range []struct {
@@ -97,7 +97,7 @@ func overlay(base, over types.RequestLaunchTemplateData) (types.RequestLaunchTem
 	return merged, json.Unmarshal(text, &merged)
 }
 
-// templateTaggable are what an instance that is launched from a template can have tagged.
+// templateTaggable are the types of resources that a launch from a template can tag.
 var templateTaggable = slices.Concat(TaggableTypes, []types.ResourceType{types.ResourceTypeElasticGpu})
 
 // checkTemplate refuses what AWS refuses when a template is made. Whether its images, groups and subnets exist shows at
@@ -320,7 +320,7 @@ func versionRange(in *ec2.DescribeLaunchTemplateVersionsInput) (least, most int6
 	return least, most, nil
 }
 
-// versionsAsked are the versions of a template that a request names, or all, the newest first.
+// versionsAsked returns the versions of a template that a request names, or all, newest first.
 func (s *Service) versionsAsked(
 	sc resource.Scope,
 	t record.LaunchTemplate,

@@ -57,8 +57,9 @@ func oneOfThem[T ~string](r *Requirements, wanted []T, of func(instancetype.Type
 	}
 }
 
-// maxRequired is how many values a list of requirements may have, and maxTypeName how long the pattern of an instance
-// type may be. https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_InstanceRequirementsRequest.html
+// maxRequired is the maximum number of values in a list of requirements, and maxTypeName the maximum length of the
+// pattern of an instance type.
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_InstanceRequirementsRequest.html
 const maxRequired, maxTypeName = 400, 30
 
 // checkLists refuses lists that are too long, beside those that the model of the API bounds, and values that EC2 does

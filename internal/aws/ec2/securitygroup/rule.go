@@ -245,7 +245,7 @@ func equalRules(a, b record.SecurityGroupRule) bool {
 	return a == b
 }
 
-// sentence is a rule as AWS names it in errors: "peer: 0.0.0.0/0, TCP, from port: 22, to port: 22, ALLOW".
+// sentence describes a rule as AWS does in errors: "peer: 0.0.0.0/0, TCP, from port: 22, to port: 22, ALLOW".
 func sentence(r record.SecurityGroupRule) string {
 	parts := []string{"peer: " + r.CIDRIPv4 + r.CIDRIPv6 + r.PrefixListID + r.GroupID}
 	switch r.Protocol {

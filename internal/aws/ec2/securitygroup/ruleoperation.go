@@ -14,7 +14,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// ruleRequest is what the four calls that authorize and revoke rules have in common.
+// ruleRequest is the common part of the four calls that authorize and revoke rules.
 type ruleRequest struct {
 	dryRun      *bool
 	group, name *string

@@ -96,7 +96,7 @@ func NewGroup(c *resource.Change, id, vpcID, name, description string) record.Se
 	}
 }
 
-// groupText is what names and descriptions of groups may consist of.
+// groupText matches the names and descriptions that groups may have.
 var groupText = regexp.MustCompile(`^[a-zA-Z0-9 ._\-:/()#,@\[\]+=&;{}!$*]{1,255}$`)
 
 // securityGroupHandlers returns the handlers of this file's operations and how each is authorized.

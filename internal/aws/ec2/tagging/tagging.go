@@ -66,7 +66,8 @@ func (s *Service) DeleteTags(ctx context.Context, in *ec2.DeleteTagsInput) (*ec2
 		})
 }
 
-// resourcesPerChange is how many resources are tagged in one transaction, of which etcd limits the size.
+// resourcesPerChange is the number of resources that are tagged in one transaction. etcd limits the size of a
+// transaction.
 const resourcesPerChange = 50
 
 // eachResource changes something about each of the resources, all of which must exist.

@@ -32,7 +32,7 @@ type Policy struct {
 	Rules []Rule
 }
 
-// ARN is the policy's Amazon Resource Name.
+// ARN returns the policy's Amazon Resource Name.
 func (p Policy) ARN() string { return arnPrefix + p.Name }
 
 // Rule allows the verbs on the resources (subresources as in "pods/log") of the API groups, or on the URLs.

@@ -11,7 +11,7 @@ var (
 	write = []string{"create", "delete", "deletecollection", "patch", "update"}
 )
 
-// on is a rule for space-separated resources of one API group; "" is the core group.
+// on returns a rule for space-separated resources of one API group; "" is the core group.
 func on(group, resources string, verbs ...string) Rule {
 	return Rule{APIGroups: []string{group}, Resources: strings.Fields(resources), Verbs: verbs}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// Contents is every row that the service writes, with its revision.
+// Contents returns every record that the service writes, with its revision.
 func (f *Fixture) Contents() map[string]int64 {
 	f.T.Helper()
 	all := map[string]int64{}

@@ -79,7 +79,8 @@ func (s *Service) ListPodIdentityAssociations(
 	return &eks.ListPodIdentityAssociationsOutput{Associations: page, NextToken: next}, nil
 }
 
-// associationTargets is the association that a request describes, whether or not it exists.
+// associationTargets returns the association that a request describes, whether or not it exists, as its authorization
+// target.
 func (s *Service) associationTargets(
 	ctx context.Context, action string, in *eks.DescribePodIdentityAssociationInput,
 ) ([]wire.Target, error) {

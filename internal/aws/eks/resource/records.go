@@ -45,7 +45,7 @@ func NewRecords(s *store.Store, now func() time.Time) *Records {
 	}
 }
 
-// Place is where a request is made: an account in a region.
+// Place is the account and region of a request.
 type Place struct{ Account, Region string }
 
 // PlaceOf returns the place of a request.

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// MaxTags is how many tags a resource may have.
+	// MaxTags is the maximum number of tags of a resource.
 	MaxTags         = 50
 	longestTagKey   = 128 // characters
 	longestTagValue = 256

@@ -15,7 +15,7 @@ import (
 // cluster that takes ten minutes. Here it takes seconds, so the question of a waiter about a
 // cluster on its way is answered when it has arrived.
 
-// patience is how long a waiter's question is held: half of what the SDKs allow an answer to take.
+// patience is the time for which a waiter's request is held: half of the time that the SDKs allow for a response.
 const patience = 30 * time.Second
 
 // waiterAgent finds the business metric by which SDKs mark a waiter's requests: m/...,B,...

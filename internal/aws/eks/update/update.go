@@ -28,7 +28,7 @@ func New(records *resource.Records) *Service { return &Service{records} }
 // Register serves the operations.
 func (s *Service) Register(mux *wire.Mux) { mux.Register(wire.EKS, s.handlers()...) }
 
-// ownerOf is what the updates are of that a request asks for.
+// ownerOf returns the owner of the updates that a request asks for: a cluster, a node group or an add-on.
 func (s *Service) ownerOf(ctx context.Context, cluster, nodegroup, addon *string) (of resource.UpdateOwner, err error) {
 	if aws.ToString(nodegroup) != "" {
 		row, _, err := s.Nodegroup(ctx, aws.ToString(cluster), *nodegroup)

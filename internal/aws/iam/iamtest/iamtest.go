@@ -72,7 +72,7 @@ func New(tb testing.TB) *AWS {
 	return a
 }
 
-// Now is the endpoint's clock.
+// Now returns the time of the endpoint's clock.
 func (a *AWS) Now() time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -121,13 +121,13 @@ func (a *AWS) NewAccount(tb testing.TB, id string) aws.Credentials {
 	return aws.Credentials{AccessKeyID: key.ID, SecretAccessKey: key.Secret}
 }
 
-// IAM is a client of IAM with those credentials.
+// IAM returns a client of IAM with those credentials.
 func (a *AWS) IAM(with aws.Credentials) *awsiam.Client {
 	return awsiam.New(awsiam.Options{Region: Region, BaseEndpoint: aws.String(a.URL), Credentials: provider(with),
 		RetryMaxAttempts: 1})
 }
 
-// STS is a client of STS with those credentials.
+// STS returns a client of STS with those credentials.
 func (a *AWS) STS(with aws.Credentials) *awssts.Client {
 	return awssts.New(awssts.Options{Region: Region, BaseEndpoint: aws.String(a.URL), Credentials: provider(with),
 		RetryMaxAttempts: 1})

@@ -41,7 +41,7 @@ type Policy struct {
 	compiled func() *policy.Document
 }
 
-// Compiled is the document, ready to evaluate.
+// Compiled returns the document, ready to evaluate.
 func (p *Policy) Compiled() *policy.Document { return p.compiled() }
 
 // Get returns the policy with that ARN; false when AWS or Coracle has none.
@@ -53,7 +53,7 @@ func Get(arn string) (*Policy, bool) {
 // All lists the policies by name.
 func All() []*Policy { return load().all }
 
-// written is when the documents were written.
+// written is the date of the documents.
 var written = time.Date(2026, time.November, 21, 0, 0, 0, 0, time.UTC)
 
 type catalog struct {

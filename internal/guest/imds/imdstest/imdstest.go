@@ -11,7 +11,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/guest/imds"
 )
 
-// Fake is a metadata service for a test, with answers by their paths below latest/ ("meta-data/mac"). It wants tokens.
+// Fake starts a metadata service for a test, with answers by their paths below latest/ ("meta-data/mac"). It requires
+// tokens.
 func Fake(t testing.TB, answers map[string]string) *imds.Client {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := strings.TrimPrefix(r.URL.Path, "/latest/")

@@ -40,10 +40,11 @@ const (
 	Failed    = "failed"
 )
 
-// Report is how far a boot has come. Writer: init (StartedAt, FailedUnits, FailingUnits) and the cloud-init stage
+// Report is the progress of a boot. Writer: init (StartedAt, FailedUnits, FailingUnits) and the cloud-init stage
 // (UserData).
 type Report struct {
-	// StartedAt is when init began; FinishedAt when everything that boots had ended, well or not: zero before.
+	// StartedAt is the time when init began; FinishedAt the time when every part of the boot had ended, successfully or
+	// not: zero before.
 	StartedAt  time.Time `json:"startedAt"`
 	FinishedAt time.Time `json:"finishedAt,omitzero"`
 	// Network says that the machine had its address, host name and metadata: the instance status check.

@@ -16,7 +16,7 @@ type refusal struct {
 	calls []uint32
 	// when narrows it to calls with such an argument; nil: all.
 	when condition
-	// errno is what a caller gets; 0: EPERM.
+	// errno is the error that a caller gets; 0: EPERM.
 	errno unix.Errno
 	// only narrows it to some machines; nil: all.
 	only func(Options) bool
@@ -111,8 +111,9 @@ const (
 	argumentsAt    = 16 // 8 bytes each, of which a filter loads 4
 )
 
-// buildFilter is the program that refuses system calls. There is none for 32-bit programs (i386, x32, arm), which EKS's
-// nodes do not have: they would need tables of their own, and the kernel's code for them is one more way in.
+// buildFilter returns the program that refuses system calls. There is none for 32-bit programs (i386, x32, arm), which
+// EKS's nodes do not have: they would need tables of their own, and the kernel's code for them is one more attack
+// surface.
 func buildFilter(o Options) []bpf.Instruction {
 	refuse := func(e unix.Errno) bpf.Instruction {
 		return bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(e)}

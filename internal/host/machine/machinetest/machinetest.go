@@ -25,7 +25,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
-// Init is where machines of tests find their init.
+// Init is the path of init in the machines of tests.
 const Init = "/usr/lib/coracle/coracle-node"
 
 // Main makes the program the init of a machine when it is called as that; otherwise it returns.
@@ -70,7 +70,7 @@ func Main() {
 	}
 }
 
-// Skeleton is a root file system whose programs are those of the node image.
+// Skeleton creates a root file system with the programs of the node image.
 func Skeleton(dir string) error {
 	base, err := Base()
 	if err != nil {
@@ -97,7 +97,7 @@ func Skeleton(dir string) error {
 	return rootfs.LinkBase(dir, base)
 }
 
-// Owner is the mark of a daemon that exists for one test only.
+// Owner returns the mark of a daemon that exists for one test only.
 func Owner(t testing.TB) string {
 	testenv.NeedsRoot(t)
 	var b [8]byte
@@ -105,7 +105,7 @@ func Owner(t testing.TB) string {
 	return hex.EncodeToString(b[:])
 }
 
-// Identity is that of the processes of an owner.
+// Identity returns the identity of an owner's processes.
 func Identity(owner string) process.Identity {
 	return process.Identity{Owner: owner, Key: []byte("key of " + owner)}
 }
@@ -135,8 +135,8 @@ func Network(t testing.TB, dir, name string) string {
 	return path
 }
 
-// UserNetwork is Network in a user namespace that owns it; it returns the first ID of the host that this maps as well.
-// The test is skipped where that cannot be.
+// UserNetwork does what Network does, in a user namespace that owns the network; it also returns the first ID of the
+// host that the namespace maps. It skips the test where that is not possible.
 func UserNetwork(t testing.TB, dir, name string) (path string, userID uint32) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o755); err != nil {

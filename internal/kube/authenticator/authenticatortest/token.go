@@ -14,13 +14,13 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// Token is a token of the holder of config's credentials for a cluster, given its name. It is
-// signed as of now; two tokens of one second are the same.
+// Token returns a token of the holder of config's credentials for a cluster, given its name. It is signed as of now;
+// two tokens of one second are the same.
 func Token(ctx context.Context, config aws.Config, cluster string) (string, error) {
 	return TokenAt(ctx, config, cluster, time.Now())
 }
 
-// TokenAt is a token that is signed as of another time.
+// TokenAt returns a token that is signed as of another time.
 func TokenAt(ctx context.Context, config aws.Config, cluster string, at time.Time) (string, error) {
 	presigner := sts.NewPresignClient(sts.NewFromConfig(config, sts.WithAPIOptions(
 		smithyhttp.SetHeaderValue("x-k8s-aws-id", cluster),
