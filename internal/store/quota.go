@@ -116,7 +116,7 @@ type usage struct {
 	written map[string]*[minutes]minute
 }
 
-// minute is what was written within one minute.
+// minute counts the bytes that were written within one minute.
 type minute struct {
 	number int64 // since 1970
 	bytes  int64

@@ -44,7 +44,7 @@ func newImages(provide func(context.Context, catalog.Image) error, again time.Du
 	return &images{provide: provide, again: again, jobs: map[string]*job{}}
 }
 
-// watchImages is a source. It wakes add-ons when their images have arrived, or cannot be fetched.
+// watchImages wakes add-ons when their images have arrived, or cannot be fetched.
 func (i *images) watchImages(ctx context.Context, changed func(string)) {
 	i.mu.Lock()
 	i.ctx, i.changed = ctx, changed

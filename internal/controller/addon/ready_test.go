@@ -62,7 +62,7 @@ func TestAils(t *testing.T) {
 	}
 }
 
-// TestPodsThatAreRefused has admission refuse the pods of a DaemonSet whose status does not show it.
+// TestPodsThatAreRefused makes admission refuse the pods of a DaemonSet whose status does not show it.
 func TestPodsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, Options{Patience: 200 * time.Millisecond}, 1)

@@ -91,8 +91,8 @@ func (w *watch) unwatchDirectory(dir string) {
 	}
 }
 
-// written is a source that reports the clusters whose logs have grown. It reports all growth within Gather once: more
-// reads are not needed, and the kernel merges notifications while nobody reads them.
+// written sends the keys of the clusters whose logs have grown. It reports all growth within Gather once: more reads
+// are not needed, and the kernel merges notifications while nobody reads them.
 func (c *Controller) written(ctx context.Context, changed func(key string)) {
 	if err := c.removeOffsets(ctx); err != nil {
 		c.log.Error("could not forget how far the logs of clusters that are gone were shipped", "error", err)
