@@ -82,7 +82,7 @@ func (s Status) printInstances(w io.Writer) error {
 	return t.Flush()
 }
 
-// describeShared says what the running instances were promised, which may be more than there is.
+// describeShared describes the resources that the running instances were promised, which may be more than there are.
 func (s Status) describeShared() string {
 	running, cpus, limit := 0, 0, int64(0)
 	for _, i := range s.Instances {

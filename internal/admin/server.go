@@ -29,7 +29,7 @@ type Daemon interface {
 	Fields(ctx context.Context, q fields.Question) (fields.Answer, error)
 	// Metrics serves the metrics of the daemon for Prometheus.
 	Metrics() http.Handler
-	// Dump is the inner state of the daemon.
+	// Dump returns the inner state of the daemon.
 	Dump(ctx context.Context) (Dump, error)
 	// Stop asks the daemon to end and returns at once.
 	Stop()

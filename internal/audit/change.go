@@ -112,7 +112,7 @@ func (p *Printer) changes(indent int, all []Change) {
 	}
 }
 
-// ownerLine says whose a field is, and whose it was.
+// ownerLine returns a line with the owners of a field, and those before the change.
 func ownerLine(c Change) []span {
 	var spans []span
 	say := func(st style, what string, who []string) {

@@ -121,8 +121,8 @@ func TestTimelineOfAType(t *testing.T) {
 
 var escapes = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
-// TestWidth tells every story in every width: no line is longer unless it is a word that can't be cut,
-// and colors change nothing but colors.
+// TestWidth prints every timeline in every width: no line is longer unless it is a word that can't be cut, and colors
+// change nothing but colors.
 func TestWidth(t *testing.T) {
 	t.Parallel()
 	for _, s := range stories {

@@ -59,8 +59,8 @@ func (v version) managersOf(path fieldpath.Path) []string {
 	return nil
 }
 
-// attribute says of each change whose the field is now, whose it was, and, when the manager of the
-// step cannot have made it, who did.
+// attribute sets the owners of each changed field, the owners that lost it, and, when the manager of the step cannot
+// have made the change, its author.
 func attribute(changes []Change, before, after version, manager, subresource string) {
 	acting := managerName(manager, subresource)
 	for i := range changes {

@@ -48,7 +48,7 @@ func (p *Printer) marginWidth() int {
 	return 10
 }
 
-// Title says what the story is of.
+// Title prints the subject of the timeline.
 func (p *Printer) Title(targets []Target, cluster string, steps []*Step) error {
 	var what []string
 	for _, t := range targets {
@@ -289,7 +289,7 @@ func (p *Printer) userSpans(w Who) []span {
 	return spans
 }
 
-// printOrigin says from which program, which address, and under which field manager.
+// printOrigin prints the program, the addresses, and the field manager of a step.
 func (p *Printer) printOrigin(f Fold) {
 	text := f.Client.Name
 	if text == "vpcLambda" {

@@ -42,7 +42,7 @@ type Options struct {
 	Every, Poll time.Duration
 }
 
-// Run tells the story on out, and remarks that are not part of it on notes.
+// Run writes the timeline to out, and remarks that are not part of it to notes.
 func Run(ctx context.Context, out, notes io.Writer, clusters Clusters, logs Logs, o Options) error {
 	t := teller{o: o, out: out, notes: notes}
 	name, err := t.chooseCluster(ctx, clusters)
@@ -244,7 +244,7 @@ func (t *teller) filterSteps(steps []*Step) []*Step {
 	})
 }
 
-// nothing says what was searched.
+// nothing reports what was searched when nothing was found.
 func (t *teller) nothing(ctx context.Context, from, to time.Time) error {
 	var what []string
 	for _, target := range t.o.Targets {

@@ -94,7 +94,7 @@ func TestNothingSaysWhatWasSearched(t *testing.T) {
 	}
 }
 
-// lines are the headlines of steps: time, status, action.
+// headlines returns the headlines of steps: time, status, action.
 func headlines(out string) []string {
 	var all []string
 	for line := range strings.Lines(out) {
@@ -145,7 +145,7 @@ func TestSinceKnowsTheVersionBefore(t *testing.T) {
 	}
 }
 
-// event is a made-up event about a pod.
+// podEvent returns a made-up event about a pod.
 func podEvent(n int, when time.Time) string {
 	return fmt.Sprintf(
 		`{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"id-%d","stage":"ResponseComplete","requestURI":"/api/v1/namespaces/shop/pods/web?n=%d","verb":"patch",`+
@@ -154,7 +154,7 @@ func podEvent(n int, when time.Time) string {
 		when.Format("2006-01-02T15:04:05.000000Z"))
 }
 
-// steps are the numbers of made-up events in JSON output.
+// numbers returns the numbers of made-up events in JSON output.
 func numbers(t testing.TB, out string) []int {
 	t.Helper()
 	var all []int

@@ -44,8 +44,8 @@ type entry struct {
 	response map[string]any // nil unless the answer is an object
 }
 
-// Add tells the steps of further events. What they leave behind is known before the first of them is
-// told, so that the order inside of one call hardly matters.
+// Add returns the steps of further events. It records what they leave behind before it returns the first of them, so
+// that the order inside of one call hardly matters.
 func (s *Story) Add(events []*auditv1.Event) []*Step {
 	if s.versions == nil {
 		s.versions, s.writers = map[string][]version{}, map[string]map[string]Writer{}
@@ -318,7 +318,7 @@ func (s *Story) buildStep(e entry) *Step {
 	return step
 }
 
-// remember keeps who wrote, for conflicts to come.
+// remember records the writer, for later conflicts.
 func (s *Story) remember(step *Step, e entry) {
 	if rev := revision(e.response); e.succeeded() && !step.DryRun {
 		s.told[e.object.objectKey()] = max(s.told[e.object.objectKey()], rev)
@@ -387,7 +387,7 @@ func applies(e entry, step *Step) bool {
 		nestedString(e.request, "apiVersion") != ""
 }
 
-// describeChange tells what an update, patch or apply changed.
+// describeChange records what an update, patch or apply changed.
 func (s *Story) describeChange(step *Step, e entry, base version) {
 	if e.response == nil {
 		if step.Verb == "patch" && e.request != nil {
@@ -439,7 +439,7 @@ func (s *Story) hasWritten(key string, rev uint64) bool {
 	return rev > 0 && slices.ContainsFunc(s.writes[key], func(w write) bool { return w.revision == rev })
 }
 
-// deletion tells whether an object is gone, and why.
+// deletion records whether an object is gone, and why.
 func (s *Story) deletion(step *Step, e entry, base version) {
 	if step.Object.Resource == "namespaces" && !slices.ContainsFunc(s.Targets,
 		func(t Target) bool { return t.matches(step.Object) }) {
@@ -485,7 +485,7 @@ func (s *Story) deletion(step *Step, e entry, base version) {
 	}
 }
 
-// subresource tells of requests whose answer is not the object.
+// subresource describes requests whose response is not the object.
 func (s *Story) subresource(step *Step, e entry, base version) {
 	switch e.object.Subresource {
 	case "scale":
@@ -514,7 +514,7 @@ func (s *Story) subresource(step *Step, e entry, base version) {
 	}
 }
 
-// connection tells what somebody did in a pod, or wanted to.
+// connection describes what a user did in a pod, or tried to do.
 func (s *Story) connection(step *Step, e entry) {
 	q := requestQuery(e.event)
 	if command := q["command"]; len(command) > 0 {

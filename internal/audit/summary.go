@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// summarize says in a few words what was created.
+// summarize returns a short summary of what was created.
 func summarize(e entry) []string {
 	obj := e.response
 	if obj == nil {

@@ -66,14 +66,13 @@ type Planned struct {
 // Conflict is a field that EKS and another manager want to have different values.
 type Conflict struct{ Manager, Path string }
 
-// isConflictFatal says that conflicts make the request fail: with NONE, and with PRESERVE where there is no add-on yet
-// whose values could be preserved.
-// https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateAddon.html
+// isConflictFatal reports whether conflicts make the request fail: with NONE, and with PRESERVE where there is no
+// add-on yet whose values could be preserved. https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateAddon.html
 func (p Plan) isConflictFatal() bool {
 	return p.Conflicts == "NONE" || p.Conflicts == "PRESERVE" && p.Request == "create-addon"
 }
 
-// Fails says that the request would change nothing, because of conflicts or because an object is refused.
+// Fails reports whether the request would change nothing, because of conflicts or because an object is refused.
 func (p Plan) Fails() bool {
 	for _, o := range p.Objects {
 		if o.Refused != "" || len(o.Conflicts) > 0 && p.isConflictFatal() {

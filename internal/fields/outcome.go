@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// outcome says what a plan comes to.
+// outcome prints the outcome of a plan.
 func (p *printer) outcome(a Answer) error {
 	plan := *a.Plan
 	p.addLine(line{})
@@ -44,7 +44,7 @@ func (p *printer) request(cluster string, plan Plan) {
 	p.printText(style, "%s", verdict)
 }
 
-// objects says what a plan does to objects: of each that stands in the way, and of the others by what becomes of them.
+// objects prints what a plan does to objects: each that blocks it, and the others by their action.
 func (p *printer) objects(plan Plan, all []Planned, title string) error {
 	by := map[string][]string{}
 	for _, o := range all {
@@ -142,7 +142,7 @@ var said = map[string]struct{ mark, text, style string }{
 	"nothing":  {"=", "stay as they are", dim},
 }
 
-// printObject says what a plan does to one object, and to whose fields.
+// printObject prints what a plan does to one object, and to whose fields.
 func (p *printer) printObject(plan Plan, o Planned) error {
 	action, err := plan.Action(o)
 	if err != nil {

@@ -248,7 +248,7 @@ func (c *comparison) compareItems(f *Field, path fieldpath.Path, was, is []any) 
 	}
 }
 
-// hasItemKeys says that every item has at least one of the keys.
+// hasItemKeys reports whether every item has at least one of the keys.
 func hasItemKeys(keys []string, items []any) bool {
 	if len(keys) == 0 {
 		return false
@@ -278,7 +278,7 @@ func childPath(path fieldpath.Path, e fieldpath.PathElement) fieldpath.Path {
 	return append(slices.Clip(path), e)
 }
 
-// setManaged says how much of a field EKS manages, of what is in it.
+// setManaged sets how much of a field EKS manages: all, a part or nothing of what is in it.
 func (c *comparison) setManaged(f *Field) {
 	owners, object := f.Owners, c.after
 	if f.Change == Removed {

@@ -212,7 +212,7 @@ func (f *Field) countLines() int {
 	return n - 1
 }
 
-// uniform says that all in f has those owners, and stays as it is.
+// uniform reports whether everything in f has those owners, and does not change.
 func (f *Field) uniform(owners []string) bool {
 	same := true
 	f.forEachField(func(f *Field) {
