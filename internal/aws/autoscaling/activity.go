@@ -23,7 +23,7 @@ func (s *Service) activityHandlers() []wire.Handler {
 	}
 }
 
-// DescribeScalingActivities tells what was done with the instances of a group, or of all groups, the newest first.
+// DescribeScalingActivities returns the activities of a group, or of all groups, newest first.
 func (s *Service) DescribeScalingActivities(ctx context.Context, in *autoscaling.DescribeScalingActivitiesInput) (
 	*autoscaling.DescribeScalingActivitiesOutput, error) {
 	at := placeOf(ctx)

@@ -48,7 +48,7 @@ func (s *Service) DescribeTerminationPolicyTypes(context.Context, *autoscaling.D
 	return &autoscaling.DescribeTerminationPolicyTypesOutput{TerminationPolicyTypes: terminationPolicies}, nil
 }
 
-// DescribeAccountLimits tells the quotas of the account and what it uses of them.
+// DescribeAccountLimits returns the quotas of the account and its usage.
 func (s *Service) DescribeAccountLimits(ctx context.Context, _ *autoscaling.DescribeAccountLimitsInput) (
 	*autoscaling.DescribeAccountLimitsOutput, error) {
 	rows, err := s.groups.List(ctx, placeOf(ctx).keyPrefix())

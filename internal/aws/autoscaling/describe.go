@@ -37,7 +37,7 @@ func (s *Service) describeHandlers() []wire.Handler {
 	}
 }
 
-// DescribeAutoScalingGroups tells of groups and their instances. A name of no group is left out without an error.
+// DescribeAutoScalingGroups returns groups and their instances. It leaves out names of no group without an error.
 func (s *Service) DescribeAutoScalingGroups(ctx context.Context, in *autoscaling.DescribeAutoScalingGroupsInput) (
 	*autoscaling.DescribeAutoScalingGroupsOutput, error) {
 	at := placeOf(ctx)
@@ -213,7 +213,7 @@ func (s *Service) protected(ctx context.Context, key string, i record.AutoScalin
 	return i.Protected
 }
 
-// DescribeAutoScalingInstances tells of instances of groups.
+// DescribeAutoScalingInstances returns instances of groups.
 func (s *Service) DescribeAutoScalingInstances(ctx context.Context, in *autoscaling.DescribeAutoScalingInstancesInput) (
 	*autoscaling.DescribeAutoScalingInstancesOutput, error) {
 	at := placeOf(ctx)

@@ -342,7 +342,7 @@ func (w *world) tags(id string) map[string]string {
 	return tags
 }
 
-// running are the instances that EC2 has running or pending.
+// alive returns the instances that EC2 has running or pending.
 func (w *world) alive() []ec2types.Instance {
 	w.t.Helper()
 	out := awstest.Must[*ec2.DescribeInstancesOutput](

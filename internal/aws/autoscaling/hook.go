@@ -163,7 +163,7 @@ func (s *Service) DeleteLifecycleHook(ctx context.Context, in *autoscaling.Delet
 
 func hookNotFound(name string) error { return validation("Lifecycle Hook %s not found.", name) }
 
-// DescribeLifecycleHooks tells of the hooks of a group.
+// DescribeLifecycleHooks returns the hooks of a group.
 func (s *Service) DescribeLifecycleHooks(ctx context.Context, in *autoscaling.DescribeLifecycleHooksInput) (
 	*autoscaling.DescribeLifecycleHooksOutput, error) {
 	row, err := s.getGroup(ctx, in.AutoScalingGroupName)

@@ -403,7 +403,7 @@ func (s *Service) AttachInstances(ctx context.Context, in *autoscaling.AttachIns
 	return &autoscaling.AttachInstancesOutput{}, nil
 }
 
-// SetInstanceHealth says whether an instance is healthy; one that is not is replaced.
+// SetInstanceHealth sets the health status of an instance; one that is unhealthy is replaced.
 func (s *Service) SetInstanceHealth(ctx context.Context, in *autoscaling.SetInstanceHealthInput) (
 	*autoscaling.SetInstanceHealthOutput, error) {
 	if h := *in.HealthStatus; h != "Healthy" && h != "Unhealthy" {
@@ -424,7 +424,7 @@ func (s *Service) SetInstanceHealth(ctx context.Context, in *autoscaling.SetInst
 	return &autoscaling.SetInstanceHealthOutput{}, nil
 }
 
-// SetInstanceProtection says whether instances are protected from scale in.
+// SetInstanceProtection sets whether instances are protected from scale in.
 func (s *Service) SetInstanceProtection(ctx context.Context, in *autoscaling.SetInstanceProtectionInput) (
 	*autoscaling.SetInstanceProtectionOutput, error) {
 	if n := len(in.InstanceIds); n == 0 || n > 50 {

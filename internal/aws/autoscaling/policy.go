@@ -212,7 +212,7 @@ func (s *Service) DeletePolicy(ctx context.Context, in *autoscaling.DeletePolicy
 	return &autoscaling.DeletePolicyOutput{}, nil
 }
 
-// DescribePolicies tells of scaling policies.
+// DescribePolicies returns scaling policies.
 func (s *Service) DescribePolicies(ctx context.Context, in *autoscaling.DescribePoliciesInput) (
 	*autoscaling.DescribePoliciesOutput, error) {
 	place := placeOf(ctx)

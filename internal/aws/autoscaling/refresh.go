@@ -158,7 +158,7 @@ func preferences(g record.AutoScalingGroup, asked *types.RefreshPreferences) (ty
 	return p, nil
 }
 
-// reversible is the error about an instance refresh that cannot be rolled back.
+// checkReversible returns the error for an instance refresh that cannot be rolled back.
 func checkReversible(r record.AutoScalingRefresh) *types.IrreversibleInstanceRefreshFault {
 	irreversible := func(why string) *types.IrreversibleInstanceRefreshFault {
 		return &types.IrreversibleInstanceRefreshFault{Message: &why}
@@ -268,7 +268,7 @@ func (s *Service) RollbackInstanceRefresh(ctx context.Context, in *autoscaling.R
 	return &autoscaling.RollbackInstanceRefreshOutput{InstanceRefreshId: &id}, nil
 }
 
-// DescribeInstanceRefreshes tells of the instance refreshes of a group, the newest first.
+// DescribeInstanceRefreshes returns the instance refreshes of a group, newest first.
 func (s *Service) DescribeInstanceRefreshes(ctx context.Context, in *autoscaling.DescribeInstanceRefreshesInput) (
 	*autoscaling.DescribeInstanceRefreshesOutput, error) {
 	g, err := s.getGroup(ctx, in.AutoScalingGroupName)

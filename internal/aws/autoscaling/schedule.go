@@ -247,7 +247,7 @@ func (s *Service) BatchDeleteScheduledAction(ctx context.Context, in *autoscalin
 	return out, nil
 }
 
-// DescribeScheduledActions tells of scheduled actions that have not been carried out for the last time.
+// DescribeScheduledActions returns scheduled actions that are still due.
 func (s *Service) DescribeScheduledActions(ctx context.Context, in *autoscaling.DescribeScheduledActionsInput) (
 	*autoscaling.DescribeScheduledActionsOutput, error) {
 	place := placeOf(ctx)

@@ -134,7 +134,7 @@ func (s *Service) checkPoolable(ctx context.Context, g record.AutoScalingGroup) 
 	return nil
 }
 
-// DescribeWarmPool tells of a group's warm pool and the instances in it.
+// DescribeWarmPool returns a group's warm pool and the instances in it.
 func (s *Service) DescribeWarmPool(ctx context.Context, in *autoscaling.DescribeWarmPoolInput) (
 	*autoscaling.DescribeWarmPoolOutput, error) {
 	row, err := s.getGroup(ctx, in.AutoScalingGroupName)

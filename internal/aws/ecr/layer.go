@@ -55,7 +55,7 @@ func (s *Service) layerHandlers() []wire.Handler {
 	}
 }
 
-// BatchCheckLayerAvailability says which layers a repository has.
+// BatchCheckLayerAvailability reports which layers a repository has.
 func (s *Service) BatchCheckLayerAvailability(ctx context.Context, in *ecr.BatchCheckLayerAvailabilityInput) (
 	*ecr.BatchCheckLayerAvailabilityOutput, error) {
 	at, name := registryOf(ctx, in.RegistryId), aws.ToString(in.RepositoryName)

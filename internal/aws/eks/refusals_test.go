@@ -16,7 +16,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// cluster is a bad CreateCluster: a good one with an edit.
+// bad returns a bad CreateCluster: a good one with an edit.
 func bad(edit func(*eks.CreateClusterInput)) func(context.Context, *eks.Client) error {
 	return func(ctx context.Context, c *eks.Client) error {
 		in := ekstest.Request("new")

@@ -173,7 +173,7 @@ func (s *Service) DeleteAccessKey(ctx context.Context, in *iam.DeleteAccessKeyIn
 	return &iam.DeleteAccessKeyOutput{}, err
 }
 
-// GetAccessKeyLastUsed tells whose a key is and when, where and for what it was last used.
+// GetAccessKeyLastUsed returns the owner of a key and when, where and for what it was last used.
 func (s *Service) GetAccessKeyLastUsed(ctx context.Context, in *iam.GetAccessKeyLastUsedInput) (
 	*iam.GetAccessKeyLastUsedOutput, error) {
 	key, err := s.keys.Get(ctx, record.AccessKeyKey(*in.AccessKeyId))

@@ -106,7 +106,7 @@ func paginate[T any](ctx context.Context, items []T, max *int32, marker *string,
 	return got, next, next != nil, err
 }
 
-// isInPath says whether a path, or an ARN's path, is below a prefix.
+// isInPath reports whether a path, or an ARN's path, is below a prefix.
 func isInPath(path string, prefix *string) bool {
 	return prefix == nil || strings.HasPrefix(path, *prefix)
 }

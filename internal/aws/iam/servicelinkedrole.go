@@ -237,7 +237,7 @@ func (s *Service) dependents(ctx context.Context, r record.Role) ([]string, erro
 	return arns, err
 }
 
-// GetServiceLinkedRoleDeletionStatus tells the outcome of a deletion.
+// GetServiceLinkedRoleDeletionStatus returns the outcome of a deletion.
 func (s *Service) GetServiceLinkedRoleDeletionStatus(ctx context.Context,
 	in *iam.GetServiceLinkedRoleDeletionStatusInput) (*iam.GetServiceLinkedRoleDeletionStatusOutput, error) {
 	row, err := s.deletions.Get(ctx, store.Key(account(ctx), *in.DeletionTaskId))

@@ -45,7 +45,7 @@ func (s *Service) simulateHandlers() []wire.Handler {
 	}
 }
 
-// SimulatePrincipalPolicy says what the policies of a user, group or role allow, together with those given.
+// SimulatePrincipalPolicy reports what the policies of a user, group or role allow, together with those given.
 func (s *Service) SimulatePrincipalPolicy(ctx context.Context, in *iam.SimulatePrincipalPolicyInput) (
 	*iam.SimulatePrincipalPolicyOutput, error) {
 	sim := simulation{actions: in.ActionNames, resources: in.ResourceArns}
@@ -85,7 +85,7 @@ func (s *Service) SimulatePrincipalPolicy(ctx context.Context, in *iam.SimulateP
 	return &iam.SimulatePrincipalPolicyOutput{EvaluationResults: results, Marker: marker, IsTruncated: truncated}, err
 }
 
-// SimulateCustomPolicy says what the given policies allow.
+// SimulateCustomPolicy reports what the given policies allow.
 func (s *Service) SimulateCustomPolicy(ctx context.Context, in *iam.SimulateCustomPolicyInput) (
 	*iam.SimulateCustomPolicyOutput, error) {
 	if len(in.OrderedOrganizationPolicyInputList) > 0 {

@@ -197,7 +197,7 @@ func (s *Service) userName(ctx context.Context, name *string) (*string, error) {
 	return aws.String(resource[strings.LastIndexByte(resource, '/')+1:]), nil
 }
 
-// isRootUser says whether the caller is the root user of the account and names no other user.
+// isRootUser reports whether the caller is the root user of the account and names no other user.
 func isRootUser(ctx context.Context, name *string) bool {
 	return name == nil && strings.HasSuffix(wire.CallerFrom(ctx).ARN, ":root")
 }

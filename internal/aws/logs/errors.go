@@ -22,7 +22,7 @@ func invalidParameter(format string, args ...any) error {
 	return &types.InvalidParameterException{Message: new(fmt.Sprintf(format, args...))}
 }
 
-// invalidValue says of one member what wire says of those whose constraints the model knows.
+// invalidValue returns the error that wire returns for members whose constraints the model knows, for another member.
 func invalidValue(member string, value any, constraint string) error {
 	return invalidParameter("1 validation error detected: Value '%v' at '%s' failed to satisfy constraint: %s", value,
 		member, constraint)

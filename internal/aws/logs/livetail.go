@@ -208,7 +208,7 @@ func (t *tail) nextUpdate(ctx context.Context) (types.StartLiveTailResponseStrea
 	}}, nil
 }
 
-// collect looks at the new events of a group.
+// collect reads the new events of a group.
 func (t *tail) collect(ctx context.Context, g *tailed, into *sample) error {
 	const batch = 1000
 	id := events.GroupID(g.ID)

@@ -23,7 +23,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/eventually"
 )
 
-// noHostPrefix keeps the SDK from asking for stream-127.0.0.1.
+// noHostPrefix removes the prefix of hosts, so that the SDK does not connect to stream-127.0.0.1.
 func noHostPrefix(o *cloudwatchlogs.Options) {
 	o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
 		return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("NoHostPrefix",

@@ -127,7 +127,7 @@ const (
 	maxFields = 1000
 )
 
-// GetLogGroupFields says which fields the events of a group have, and in what part of them.
+// GetLogGroupFields returns the fields of a group's events, and the share of events that have each.
 func (s *Service) GetLogGroupFields(ctx context.Context, in *cloudwatchlogs.GetLogGroupFieldsInput) (
 	*cloudwatchlogs.GetLogGroupFieldsOutput, error) {
 	group, err := s.groupBy(ctx, in.LogGroupName, in.LogGroupIdentifier)
@@ -190,7 +190,7 @@ const (
 	testedBytes   = 64       // that a byte of a message takes in an answer at most: every second one may be a field
 )
 
-// TestMetricFilter says which of some messages a filter pattern matches.
+// TestMetricFilter returns the messages that a filter pattern matches.
 func (s *Service) TestMetricFilter(ctx context.Context, in *cloudwatchlogs.TestMetricFilterInput) (
 	*cloudwatchlogs.TestMetricFilterOutput, error) {
 	filter, err := parsePattern(aws.ToString(in.FilterPattern))

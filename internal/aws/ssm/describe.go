@@ -29,7 +29,7 @@ func (s *Service) describeHandlers() []wire.Handler {
 	}
 }
 
-// DescribeParameters tells of the account's parameters, without their values.
+// DescribeParameters returns the account's parameters, without their values.
 func (s *Service) DescribeParameters(ctx context.Context, in *ssm.DescribeParametersInput) (
 	*ssm.DescribeParametersOutput, error) {
 	if len(in.Filters) > 0 && len(in.ParameterFilters) > 0 {

@@ -59,7 +59,7 @@ func (s *Service) identityHandlers() []wire.Handler {
 	}
 }
 
-// GetCallerIdentity says who signed the request.
+// GetCallerIdentity returns the identity that signed the request.
 func (s *Service) GetCallerIdentity(ctx context.Context, _ *sts.GetCallerIdentityInput) (*sts.GetCallerIdentityOutput,
 	error) {
 	caller := wire.CallerFrom(ctx)
@@ -68,7 +68,8 @@ func (s *Service) GetCallerIdentity(ctx context.Context, _ *sts.GetCallerIdentit
 		UserId: aws.String(caller.UserID)}, nil
 }
 
-// GetAccessKeyInfo says to which account an access key belongs: its id tells, whether or not the key exists.
+// GetAccessKeyInfo returns the account that an access key belongs to: its ID contains the account, whether or not the
+// key exists.
 func (s *Service) GetAccessKeyInfo(_ context.Context, in *sts.GetAccessKeyInfoInput) (*sts.GetAccessKeyInfoOutput,
 	error) {
 	account, ok := identity.AccountOf(*in.AccessKeyId)

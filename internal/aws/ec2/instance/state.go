@@ -58,7 +58,7 @@ func (s *Service) changeStates(
 	return all, nil
 }
 
-// Terminate wants an instance gone.
+// Terminate sets the desired state of an instance to terminated.
 func Terminate(c *resource.Change, r *record.Instance, code, message, who string) {
 	transition(r, types.InstanceStateNameTerminated, code, message, who, c.Now().UTC())
 }
@@ -130,7 +130,7 @@ func (s *Service) StopInstances(ctx context.Context, in *ec2.StopInstancesInput)
 	return &ec2.StopInstancesOutput{StoppingInstances: changes}, err
 }
 
-// stopInstance wants an instance stopped.
+// stopInstance sets the desired state of an instance to stopped.
 func stopInstance(c *resource.Change, r *record.Instance, code, message, who string) error {
 	transition(r, types.InstanceStateNameStopped, code, message, who, c.Now().UTC())
 	interfaces, err := c.InterfacesOf(c.Scope, r.ID)

@@ -158,8 +158,9 @@ func (k Kind[R]) DeleteRecord(c *Change, id string) (R, error) {
 	return row.Value, nil
 }
 
-// TouchVPC tells those who hold a VPC that something in it comes or refers to something else. The change must also
-// require or write something that keeps the VPC from being deleted.
+// TouchVPC records that something in a VPC is created or refers to something else: changes that require the VPC to be
+// unchanged are then planned again. The change must also require or write something that keeps the VPC from being
+// deleted.
 func (c *Change) TouchVPC(vpcID string) {
 	c.add("contents/"+vpcID, &pending{weak: true, op: func() store.Op {
 		return c.VPCContents.PutOp(c.Key(vpcID), record.VPCContents{})

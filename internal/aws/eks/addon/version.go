@@ -126,8 +126,8 @@ func compatibilities(v catalog.Version, wanted *string) []types.Compatibility {
 	return all
 }
 
-// DescribeAddonConfiguration says how a version of an add-on may be configured, and which of its service accounts take
-// an IAM role.
+// DescribeAddonConfiguration returns the configuration schema of a version of an add-on, and which of its service
+// accounts take an IAM role.
 func (s *Service) DescribeAddonConfiguration(
 	_ context.Context, in *eks.DescribeAddonConfigurationInput,
 ) (*eks.DescribeAddonConfigurationOutput, error) {

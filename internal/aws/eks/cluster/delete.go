@@ -55,7 +55,7 @@ func (s *Service) DeleteCluster(ctx context.Context, in *eks.DeleteClusterInput)
 	}
 }
 
-// deletable says why a cluster can't be deleted now.
+// deletable returns an error when a cluster can't be deleted now.
 func (s *Service) deletable(ctx context.Context, c record.Cluster) error {
 	if c.DeletionProtection {
 		return exception.InvalidRequest(

@@ -178,7 +178,7 @@ func setEndpointAccess(c *record.Cluster, in *types.VpcConfigRequest) error {
 	return nil
 }
 
-// reservedForPrivateUse says that nobody can come from p over the internet.
+// reservedForPrivateUse reports whether no source on the internet can have an address in p.
 func reservedForPrivateUse(p netip.Prefix) bool {
 	a := p.Addr()
 	return a.IsPrivate() || a.IsLoopback() || a.IsMulticast() || a.IsLinkLocalUnicast() ||

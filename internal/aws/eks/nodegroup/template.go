@@ -110,7 +110,7 @@ func (s *Service) usersTemplate(
 	return t, t.fault(g)
 }
 
-// fault says what a launch template has that node groups refuse.
+// fault returns an error when a launch template has settings that node groups refuse.
 func (t *usersTemplate) fault(g exception.About) error {
 	d := t.data
 	switch {

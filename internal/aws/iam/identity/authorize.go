@@ -107,8 +107,8 @@ func (i *Identity) AuthorizeAssume(ctx context.Context, caller wire.Caller, role
 	return policy.Evaluate(request, &policies), nil
 }
 
-// Trusts says whether a role lets an AWS service, such as "eks.amazonaws.com", assume it. A role that does not exist is
-// store.ErrNotFound.
+// Trusts reports whether a role lets an AWS service, such as "eks.amazonaws.com", assume it. It returns
+// store.ErrNotFound for a role that does not exist.
 func (i *Identity) Trusts(ctx context.Context, roleARN, service string) (bool, error) {
 	role, err := i.RoleByARN(ctx, roleARN)
 	if err != nil {
@@ -152,7 +152,7 @@ func (i *Identity) RoleByARN(ctx context.Context, arn string) (record.Role, erro
 	return row.Value, err
 }
 
-// Used notes that the caller's access key or role is in use.
+// Used records that the caller's access key or role is in use.
 func (i *Identity) Used(ctx context.Context, caller wire.Caller) {
 	who, ok := caller.Session.(*bearer)
 	if !ok || who.user == "" && who.role == "" && who.session != nil {

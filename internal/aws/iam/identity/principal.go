@@ -326,7 +326,7 @@ func (i *Identity) PoliciesOf(ctx context.Context, account, arn string) (policy.
 	return p.Principal, p.policies, p.keys, nil
 }
 
-// HasManagedPolicy says whether an account can use a managed policy: one of AWS's or its own.
+// HasManagedPolicy reports whether an account can use a managed policy: one of AWS's or its own.
 func (i *Identity) HasManagedPolicy(ctx context.Context, account, arn string) (bool, error) {
 	_, ok, err := i.managedPolicy(ctx, &principal{}, account, arn)
 	return ok, err

@@ -60,7 +60,7 @@ type Decision struct {
 	Err error
 }
 
-// Allowed says whether the action may be done.
+// Allowed reports whether the action is allowed.
 func (d Decision) Allowed() bool { return d.Verdict == Allowed }
 
 type policyKind int
@@ -206,8 +206,8 @@ func (a *ask) findStatement(sources []Source, effect Effect) (found *Statement, 
 	return found, in, closeness
 }
 
-// matches says whether the statement speaks about the request, and how closely it names the principal. A statement
-// without a principal is about whomever its policy hangs on.
+// matches returns whether the statement applies to the request, and how closely it names the principal. A statement
+// without a principal applies to every principal that has its policy.
 func (a *ask) matches(s *Statement) grant {
 	if !a.evaluation.tryConsume(statementSteps+s.principals.count()) || s.actions.matchesAction(a.service, a.name,
 		&a.evaluation) == s.notAction {
@@ -264,7 +264,7 @@ func Matches(r *Request, sources []Source) ([]Match, error) {
 	return all, a.evaluation.err
 }
 
-// Allows says whether the policies, taken alone, allow the request: what the simulator reports of a permissions
+// Allows reports whether the policies, taken alone, allow the request: what the simulator reports of a permissions
 // boundary. The error is as of [Decision].
 func Allows(r *Request, sources []Source) (bool, error) {
 	a := newAsk(r)

@@ -134,7 +134,7 @@ func (p *principals) count() int {
 	return len(p.accounts) + len(p.aws) + len(p.services) + len(p.federated) + len(p.canonical)
 }
 
-// matchPrincipal says how closely the caller is named.
+// matchPrincipal returns how closely the caller is named.
 func (p *principals) matchPrincipal(who *Principal) grant {
 	switch who.Type {
 	case Service:
@@ -168,8 +168,8 @@ func (p *principals) matchPrincipal(who *Principal) grant {
 	return noGrant
 }
 
-// exempts says whether a NotPrincipal leaves the caller alone. A Deny leaves alone only a caller whose every name is
-// listed: its account, its role and its session. An Allow leaves out a caller of whom any name is listed.
+// exempts reports whether a NotPrincipal excludes the caller. A Deny excludes only a caller whose every name is listed:
+// its account, its role and its session. An Allow excludes a caller of whom any name is listed.
 func (p *principals) exempts(who *Principal, effect Effect) bool {
 	if p.anyone {
 		return true
