@@ -106,7 +106,7 @@ func (a *addon) restoreObject(ctx context.Context, o catalog.Object, at int, mad
 	return a.saveState(ctx)
 }
 
-// isContested says whether somebody takes the object from EKS so often that it is left to him for now.
+// isContested reports whether another manager takes the object from EKS so often that EKS leaves it alone for now.
 func (a *addon) isContested(ctx context.Context, s *step) (bool, error) {
 	id, now := resourceID(s.ref), a.e.now()
 	recent := slices.DeleteFunc(a.taken[id], func(t time.Time) bool { return now.Sub(t) >= takenBackWithin })

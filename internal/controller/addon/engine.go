@@ -117,7 +117,7 @@ func (e *engine) controller() reconcile.Controller {
 // passTimeout bounds one pass over a cluster or an add-on, which asks an API server many times.
 const passTimeout = 5 * time.Minute
 
-// watchClusters tells the add-ons whose objects changed, of all clusters that have add-ons, until ctx ends.
+// watchClusters sends the keys of the add-ons whose objects changed, of all clusters that have add-ons, until ctx ends.
 func (e *engine) watchClusters(ctx context.Context, changed func(key string)) {
 	e.servers.Follow(ctx, func(ctx context.Context, k *apiserver.Connection, open func(*server)) error {
 		return e.serveCluster(ctx, k, open, changed)

@@ -333,7 +333,7 @@ func (w *fixture) says(issues []ekstypes.AddonIssue, words, id string) {
 	w.Errorf("no issue says %q of %s:\n%s", words, id, text(issues))
 }
 
-// said says whether an issue of an add-on has a text.
+// said returns a check that an issue of an add-on has a text.
 func (w *fixture) said(name, words string) func() error {
 	return func() error {
 		if _, issues := w.status(name); !strings.Contains(text(issues), words) {

@@ -117,7 +117,8 @@ func (i *images) startJob(j *job) {
 	})
 }
 
-// missingReason says why images of an add-on cannot be had, as a further sentence; empty when there is nothing to say.
+// missingReason returns the reason why images of an add-on cannot be fetched, as a further sentence; empty when there
+// is none.
 func (i *images) missingReason(key string) string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -131,9 +132,9 @@ func (i *images) missingReason(key string) string {
 	return strings.Join(all, "")
 }
 
-// provideImages sees to the images before objects that use them are applied. A new add-on is applied even without them,
-// and says why it has no pods; an update is not, since the pods of the version before it run: it waits until they can
-// be had, or its time is over.
+// provideImages requests the images before objects that use them are applied. A new add-on is applied even without
+// them, and reports why it has no pods. An update is not, since the pods of the previous version run: it waits until
+// the images can be fetched, or its time is over.
 func (a *addon) provideImages(all []catalog.Image, want record.AddonConfig) (ready bool, err error) {
 	pending, missing := a.e.images.requestImages(a.row.Key(), all)
 	if len(missing) > 0 && a.updating() && a.state.AppliedChange > 0 && want.Version != a.state.Applied.Version {

@@ -28,12 +28,12 @@ type claim struct {
 	declared bool
 }
 
-// isManagedByEKS says that an entry of managedFields is that of EKS.
+// isManagedByEKS reports whether an entry of managedFields is that of EKS.
 func isManagedByEKS(e metav1.ManagedFieldsEntry) bool {
 	return e.Manager == fieldManager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == ""
 }
 
-// manages says that EKS owns fields of an object.
+// manages reports whether EKS owns fields of an object.
 func manages(o metav1.Object) bool { return slices.ContainsFunc(o.GetManagedFields(), isManagedByEKS) }
 
 // ownedFields returns the fields of an object that EKS owns.
@@ -158,7 +158,7 @@ func yieldFields(
 	return still, nil
 }
 
-// isWithinPath says that a path is another one, or below it.
+// isWithinPath reports whether a path is another one, or below it.
 func isWithinPath(path, other string) bool {
 	rest, ok := strings.CutPrefix(path, other)
 	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')

@@ -9,8 +9,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// checkPermissions says which roles of an add-on its pods cannot have, or would have in vain. The objects are applied
-// all the same: nothing that runs is touched for want of a role.
+// checkPermissions returns an issue for each role of an add-on that its pods cannot assume. The objects are applied all
+// the same: running pods are not touched because a role is missing.
 func (a *addon) checkPermissions(ctx context.Context, want record.AddonConfig) (issues []ekstypes.AddonIssue) {
 	provider := strings.TrimPrefix(a.cluster.Issuer(), "https://")
 	for _, arn := range a.e.rolesOf(ctx, a.row, want) {

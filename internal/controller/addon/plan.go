@@ -43,7 +43,7 @@ func conflictMode(r ekstypes.ResolveConflicts) mode {
 	return none
 }
 
-// isForced says that the fields of others are taken.
+// isForced reports whether fields are taken from other managers.
 func (m mode) isForced() bool { return m == overwrite || m == enforce }
 
 // step is one object of an add-on on its way into the cluster.
@@ -187,12 +187,12 @@ func (r *requester) dryRun(ctx context.Context, s *step, m mode) (err error) {
 	return s.refusal // somebody claims one field after the other
 }
 
-// isYielding says that a field is one that yields.
+// isYielding reports whether a field is one that yields.
 func (s *step) isYielding(path string) bool {
 	return slices.ContainsFunc(s.object.Yields, func(y string) bool { return isWithinPath(path, y) })
 }
 
-// recordProblem notes what stands in the way of a step, and gives back what concerns more than it.
+// recordProblem records a problem of a step, and returns errors that concern more than the step.
 func (s *step) recordProblem(err error, all []*unstructured.Unstructured) error {
 	if err == nil {
 		return nil
@@ -211,8 +211,8 @@ func (s *step) recordProblem(err error, all []*unstructured.Unstructured) error 
 	return nil
 }
 
-// createdByAddon says that an object is refused only because its namespace, or the definition of its kind, is yet to be
-// made: it is among the objects.
+// createdByAddon reports whether an object is refused only because its namespace, or the definition of its kind, is yet
+// to be created: it is among the objects.
 func createdByAddon(err error, o record.AddonObject, all []*unstructured.Unstructured) bool {
 	if !apierrors.IsNotFound(err) {
 		return false
@@ -267,11 +267,11 @@ type FieldChange struct {
 	From, To any
 }
 
-// Plan says what CreateAddon or UpdateAddon with resolveConflicts would do to each object of an add-on, without doing
-// it: it is the dry run with which the controller begins, and a look at the objects as they are. config is how
-// eks:addon-manager reaches the API server of the cluster of that name, objects are what the add-on is made of, in
-// order, and have what it has in the cluster: AddonState.Objects, or nil when there is no such add-on. The error is
-// about the API server as a whole.
+// Plan returns what CreateAddon or UpdateAddon with resolveConflicts would do to each object of an add-on, without
+// doing it: it makes the dry run with which the controller begins, and reads the live objects. config is the
+// configuration with which eks:addon-manager reaches the API server of the cluster of that name. objects are the
+// objects of the add-on, in order, and have those that it has in the cluster: AddonState.Objects, or nil when there is
+// no such add-on. The error is about the API server as a whole.
 func Plan(
 	ctx context.Context, config *rest.Config, cluster string, objects []catalog.Object, have []record.AddonObject,
 	conflicts ekstypes.ResolveConflicts,

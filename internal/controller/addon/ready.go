@@ -162,7 +162,7 @@ func (a *addon) shortfalls(ctx context.Context, changing bool) ([]shortfall, err
 	return all, nil
 }
 
-// explainShortfall says why a workload lacks pods, once that is plain.
+// explainShortfall sets the reason why a workload lacks pods, once that is plain.
 func (a *addon) explainShortfall(ctx context.Context, s *shortfall, w *workload) error {
 	have := fmt.Sprintf("%s has %d of %d available", resourceID(s.object), w.Available, w.Wanted)
 	if w.Failure != "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// TestAils tells what is wrong with pods.
+// TestAils checks the reported problems of pods.
 func TestAils(t *testing.T) {
 	t.Parallel()
 	scheduled := corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}

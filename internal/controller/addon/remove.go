@@ -71,7 +71,7 @@ func (a *addon) removeObjects(ctx context.Context) error {
 	return a.removeRows(ctx)
 }
 
-// lasting says that pods need an object while they end.
+// lasting reports whether pods need an object while they terminate.
 func lasting(o record.AddonObject) bool {
 	switch group, _, _ := strings.Cut(o.APIVersion, "/"); group {
 	case "apps", "batch", "admissionregistration.k8s.io", "apiregistration.k8s.io", "policy":
@@ -117,7 +117,7 @@ func (a *addon) deleteObject(ctx context.Context, o record.AddonObject) (gone bo
 	return false, since, nil
 }
 
-// isSharedObject says whether another add-on of the cluster has the object too, such as a namespace.
+// isSharedObject reports whether another add-on of the cluster has the object too, such as a namespace.
 func (a *addon) isSharedObject(ctx context.Context, o record.AddonObject) (bool, error) {
 	rows, err := a.e.states.List(ctx, store.Prefix(a.row.Account, a.row.Region, a.row.Cluster))
 	if err != nil {
@@ -129,7 +129,7 @@ func (a *addon) isSharedObject(ctx context.Context, o record.AddonObject) (bool,
 	}), nil
 }
 
-// isSharedNamespace says that an object is a namespace in which others than EKS have a hand.
+// isSharedNamespace reports whether an object is a namespace that others than EKS use.
 func isSharedNamespace(o *unstructured.Unstructured) bool {
 	if o.GetKind() != "Namespace" || o.GetAPIVersion() != "v1" {
 		return false

@@ -48,7 +48,7 @@ type server struct {
 	places  map[place]*watched
 }
 
-// serving says that the connection is of use.
+// serving reports whether the connection can be used.
 func (s *server) serving() bool { return s.ctx.Err() == nil }
 
 // place is a collection of watched objects: a kind, in a namespace if it has them.
@@ -130,8 +130,8 @@ func (e *engine) serveCluster(ctx context.Context, k *apiserver.Connection, open
 
 var namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 
-// watchObjects says which objects an add-on has, so that they are watched and it is woken when one changes; none when
-// it has gone.
+// watchObjects sets the objects of an add-on to watch. A change of one wakes the add-on. There are none when the add-on
+// is gone.
 func (s *server) watchObjects(key string, objects []record.AddonObject) error {
 	var all []want
 	for _, o := range objects {

@@ -302,7 +302,7 @@ func (c *Controller) launchRefused(ctx context.Context, v *view, p pool, cause s
 // so that the places that its configuration multiplies are not all tried, and recorded, one after the other.
 const maxFailedPlaces = 32
 
-// recordFailure notes that a launch failed: in one place, which is left alone for some time, or anywhere.
+// recordFailure records a failed launch: in one place, which is skipped for some time, or anywhere.
 func (c *Controller) recordFailure(v *view, where string) {
 	wait := min(firstRetry<<min(v.status.Failures, 10), latestRetry)
 	again := c.now().Add(wait)
@@ -322,7 +322,7 @@ func (c *Controller) recordFailure(v *view, where string) {
 	v.wakeAt(again)
 }
 
-// launched notes that a launch succeeded.
+// launched records a successful launch.
 func (c *Controller) launched(ctx context.Context, v *view) error {
 	if v.status.Failures == 0 && v.status.RetryAt.IsZero() {
 		return nil

@@ -133,7 +133,7 @@ func (c *Controller) advanceInstance(ctx context.Context, v *view, m *member) er
 	return nil
 }
 
-// enterService brings a launched instance into service once it runs and its hooks let it.
+// enterService puts a launched instance into service once it runs and its hooks allow it.
 func (c *Controller) enterService(ctx context.Context, v *view, m *member) error {
 	if m.row.State == types.LifecycleStatePending {
 		if m.state != ec2types.InstanceStateNameRunning {

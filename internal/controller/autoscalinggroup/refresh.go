@@ -245,7 +245,7 @@ func (c *Controller) findRemnant(ctx context.Context, v *view, r *refreshing, ro
 	return out, nil
 }
 
-// currentKinds tells the instances whose type the configuration would launch.
+// currentKinds returns a function that reports whether the configuration would launch the type of an instance.
 func (c *Controller) currentKinds(ctx context.Context, v *view) (func(*member) bool, error) {
 	options, _, err := c.options(ctx, v)
 	if err != nil && errorCode(err) == "" {

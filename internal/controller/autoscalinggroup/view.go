@@ -120,7 +120,7 @@ func (c *Controller) loadRecords(ctx context.Context, v *view) error {
 	return err
 }
 
-// loadInstance sees what EC2 has of an instance.
+// loadInstance loads the state of an instance from EC2.
 func (c *Controller) loadInstance(ctx context.Context, m *member) error {
 	instance, err := c.ec2.Get(ctx, m.key)
 	if errors.Is(err, store.ErrNotFound) {
@@ -139,7 +139,7 @@ func (c *Controller) loadInstance(ctx context.Context, m *member) error {
 	return nil
 }
 
-// wakeAt sees to it that the group is looked at again at a time.
+// wakeAt schedules the next reconcile pass over the group at a time.
 func (v *view) wakeAt(at time.Time) {
 	if !at.IsZero() && (v.next.IsZero() || at.Before(v.next)) {
 		v.next = at

@@ -104,7 +104,7 @@ func (c *Controller) startInstance(ctx context.Context, v *view, m *member) erro
 	return c.launchFailed(ctx, v, m)
 }
 
-// enterWarmPool brings a launched instance, or one that has served, into the state in which it waits.
+// enterWarmPool puts a launched instance, or one that was in service, into the state in which it waits.
 func (c *Controller) enterWarmPool(ctx context.Context, v *view, m *member) error {
 	switch m.state {
 	case ec2types.InstanceStateNameTerminated, ec2types.InstanceStateNameShuttingDown:

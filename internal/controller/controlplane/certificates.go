@@ -242,9 +242,8 @@ func endpointName(cluster record.Cluster) string {
 	return cluster.ID + ".gr7." + cluster.Region + ".eks.amazonaws.com"
 }
 
-// issueCertificates brings the cluster's certificates and keys into its directory: those that are missing,
-// say something else than they should, or have lived for two thirds of their life. The
-// components read them again by themselves.
+// issueCertificates writes the cluster's certificates and keys into its directory: those that are missing, do not match
+// their spec, or have lived for two thirds of their life. The components reload them by themselves.
 func (c *Controller) issueCertificates(p plane) error {
 	cluster, k := p.cluster, p.keys
 	dir := c.clusterDir(cluster.ID, "pki")

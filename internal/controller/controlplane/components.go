@@ -426,8 +426,8 @@ func (c *Controller) controllerManager(p plane, kubeconfig string) []string {
 	return args
 }
 
-// cloudConfiguration tells the AWS cloud provider what it would otherwise ask the metadata
-// service of the machine it runs on.
+// cloudConfiguration returns the configuration of the AWS cloud provider, which would otherwise ask the metadata
+// service of its machine.
 func cloudConfiguration(cluster record.Cluster, endpoint string) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "[Global]\nRegion = %s\nVPC = %s\nSubnetID = %s\nKubernetesClusterID = %s\n",

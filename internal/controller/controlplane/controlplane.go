@@ -53,7 +53,7 @@ type Host interface {
 	Ensure(ctx context.Context, spec process.Spec) (process.Status, error)
 	// Stop ends the process and returns when it is gone. It is no error that there is none.
 	Stop(ctx context.Context, name string) error
-	// List is every process whose name begins with prefix.
+	// List returns the status of every process whose name begins with prefix.
 	List(prefix string) []process.Status
 }
 
@@ -80,11 +80,11 @@ type Endpoints interface {
 	// PublicAddress chooses an address for a cluster's public endpoint that is not taken. It is empty where machines
 	// have no network.
 	PublicAddress(taken []string) (string, error)
-	// EgressSocket is the unix socket at which a proxy connects to what is in the cluster's VPC. It stays the same. It
-	// is empty where machines have no network.
+	// EgressSocket returns the unix socket at which a proxy connects to addresses in the cluster's VPC. It stays the
+	// same. It is empty where machines have no network.
 	EgressSocket(clusterID string) string
-	// ManagedEgressSocket is that of a proxy which connects to the rest of what the API server asks: the
-	// authenticator's webhooks, and the public internet, but to nothing else of this host. It is what AWS calls
+	// ManagedEgressSocket returns the unix socket of a proxy for the API server's other connections: to the
+	// authenticator's webhooks, and the public internet, but to nothing else of this host. AWS calls it
 	// controlPlaneEgressMode AWS_MANAGED.
 	ManagedEgressSocket(clusterID string) string
 }
@@ -251,7 +251,7 @@ func (c *Controller) Controller() reconcile.Controller {
 	}
 }
 
-// processes tells of the clusters one of whose processes has started or died.
+// processes sends the keys of clusters when one of their processes has started or died.
 func (c *Controller) processes(ctx context.Context, changed func(string)) {
 	if c.o.Subscribe == nil {
 		<-ctx.Done()

@@ -159,7 +159,7 @@ func factsOf(i ec2types.Instance) instance {
 	return k
 }
 
-// verifyAny says what is wrong with the claim; nothing is when one of the instances has all that is claimed.
+// verifyAny returns the problem of the claim; empty when one of the instances has all that is claimed.
 func (c *claim) verifyAny(instances []instance) (refused string) {
 	if len(instances) == 0 {
 		return fmt.Sprintf("EC2 knows no running instance in the cluster's VPC that is %s", c.node)

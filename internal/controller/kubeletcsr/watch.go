@@ -107,7 +107,7 @@ func (c *Controller) removePending(cluster, key string) {
 	}
 }
 
-// watchRequests tells the requests of all clusters until ctx ends: those that there are, then each that comes.
+// watchRequests sends the keys of the requests of all clusters until ctx ends: the existing ones, then each new one.
 func (c *Controller) watchRequests(ctx context.Context, changed func(key string)) {
 	c.servers.Follow(ctx, func(ctx context.Context, connection *apiserver.Connection, open func(*client)) error {
 		k, err := newClient(connection)
@@ -127,8 +127,8 @@ func (c *Controller) watchRequests(ctx context.Context, changed func(key string)
 	})
 }
 
-// watchRequests tells the names of the requests that there are and of those that come, until the API server goes away.
-// It calls working once the API server answers.
+// watchRequests calls tell with the names of the existing requests and of new ones, until the API server goes away. It
+// calls working once the API server answers.
 func (k *client) watchRequests(ctx context.Context, tell func(name string) error, working func()) error {
 	only := fields.OneTermEqualSelector("spec.signerName", certificatesv1.KubeletServingSignerName).String()
 	requests := k.certificates.CertificateSigningRequests()

@@ -63,7 +63,7 @@ const pause = 16
 // long is from how many bytes on one message is reason enough to pause.
 const long = 64 << 10
 
-// scanBlock looks at one block.
+// scanBlock scans one block.
 func (s *scan) scanBlock(ctx context.Context, number int, src *source, b *events.Block) (err error) {
 	inside := s.overlap(b)
 	if inside == 0 {

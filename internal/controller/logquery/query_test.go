@@ -120,7 +120,7 @@ func (l *logs) put(g record.LogGroup, st events.StreamID, from int64, messages .
 	}
 }
 
-// query is a started query over groups, from second 0 to the end of time unless change says otherwise.
+// start starts a query over groups, from second 0 to the end of time unless change edits it.
 func (l *logs) start(text string, groups []record.LogGroup, change ...func(*record.LogQuery)) record.LogQuery {
 	l.t.Helper()
 	l.seq++

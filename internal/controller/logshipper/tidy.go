@@ -43,7 +43,7 @@ func (s *shipment) removeShipped(files []*file, giveUp bool) error {
 	return nil
 }
 
-// trimFile keeps the last bytes of a component's log, and what of it is not shipped yet.
+// trimFile removes the beginning of a component's log, except the last bytes, and what is not shipped yet.
 func (s *shipment) trimFile(f *file, on bool) error {
 	info, err := f.Stat()
 	if err != nil {

@@ -65,7 +65,7 @@ func (g *group) grantAccess(ctx context.Context) error {
 	return nil
 }
 
-// recordAccess notes how the role was let in.
+// recordAccess records how the role was granted access.
 func (g *group) recordAccess(how string) {
 	if !slices.Contains(g.state.Mapped, how) {
 		g.state.Mapped = append(g.state.Mapped, how)
@@ -178,8 +178,8 @@ func checkAuth(text string) error {
 	return nil
 }
 
-// followAuth keeps the text of mapRoles until the API server goes away. It calls known once it is, and changed whenever
-// it changes.
+// followAuth mirrors the text of mapRoles until the API server goes away. It calls known once it has the text, and
+// changed whenever the text changes.
 func (s *server) followAuth(ctx context.Context, known, changed func()) error {
 	only := fields.OneTermEqualSelector("metadata.name", authName).String()
 	maps := s.kube.CoreV1().ConfigMaps(authNamespace)

@@ -141,7 +141,7 @@ func (g *group) interrupted(ctx context.Context, m member) (time.Time, error) {
 	return row.Value.SpotInterruption, nil
 }
 
-// replaced says that there are as many Ready nodes as are desired without those that leave.
+// replaced reports whether there are as many Ready nodes as are desired without those that leave.
 func (g *group) replaced() bool {
 	var n int32
 	for _, m := range g.members {
@@ -249,7 +249,7 @@ func (g *group) completeWarmPool(ctx context.Context) (wait time.Duration, err e
 	return wait, nil
 }
 
-// hasBooted says that an instance has come up and run its user data, or has had as long as a node for it.
+// hasBooted reports whether an instance has booted and run its user data, or has had as much time as a node for it.
 func (g *group) hasBooted(ctx context.Context, id string) (bool, error) {
 	key := record.EC2Key(g.row.Account, g.row.Region, id)
 	row, err := g.c.members.Get(ctx, key)

@@ -38,7 +38,7 @@ type evictions struct {
 	slices bool              // EndpointSlices are watched
 }
 
-// watchNode tells a group, for a minute, whenever a pod has left a node, and once as soon as it does so.
+// watchNode wakes a group, for a minute, whenever a pod has left a node, and once as soon as the watch begins.
 func (e *evictions) watchNode(node, group string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -70,8 +70,8 @@ func (e *evictions) watchPods(node, group string) {
 	}, func() { e.changed(group) })
 }
 
-// traffic tells the groups that drain of changes of EndpointSlices: a pod that is ready elsewhere may let another go,
-// and traffic that has gone a node.
+// traffic wakes the draining groups on changes of EndpointSlices: a pod that is ready elsewhere may allow another's
+// eviction, and a node may be done once its traffic has ended.
 func (e *evictions) traffic() {
 	defer func() {
 		e.mu.Lock()
@@ -99,8 +99,8 @@ func (e *evictions) traffic() {
 	}, all)
 }
 
-// runWatch tells what a watch says for a minute, and calls begun once it stands: what was missed before is found then.
-// It may end early; who drains looks again in any case when its time is up.
+// runWatch calls tell with the events of a watch for a minute, and begun once it is established: changes from before
+// are found then. It may end early; the drain checks again in any case when its time is up.
 func (e *evictions) runWatch(start func(context.Context, metav1.ListOptions) (kubewatch.Interface, error),
 	tell func(kubewatch.EventType), begun func()) {
 	ctx, cancel := context.WithTimeout(e.ctx, attention)

@@ -299,7 +299,7 @@ func (w *fixture) until(what string, look func() error) {
 	eventually.Nil(w.t, what, look)
 }
 
-// explain tells what there was when a test failed.
+// explain logs the state of the fixture when a test has failed.
 func (w *fixture) explain() {
 	if !w.t.Failed() {
 		return

@@ -91,7 +91,7 @@ func (w *fixture) census(ctx context.Context, key string) (reconcile.Result, err
 	return reconcile.Result{}, nil
 }
 
-// largest notes how many instances are desired.
+// largest records the number of desired instances.
 func (w *fixture) largest(ctx context.Context, key string) (reconcile.Result, error) {
 	row, err := record.AutoScalingGroups(w.store).Get(ctx, key)
 	if err != nil {

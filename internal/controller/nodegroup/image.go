@@ -68,8 +68,8 @@ func rootDevice(i ami.Image) string {
 	return i.RootDeviceName
 }
 
-// isCustomAMI says that the nodes' image is the user's own.
+// isCustomAMI reports whether the nodes' image is the user's own.
 func (g *group) isCustomAMI() bool { return g.row.AMIType == ekstypes.AMITypesCustom }
 
-// isSpotCapacity says that the nodes are spot instances.
+// isSpotCapacity reports whether the nodes are spot instances.
 func (g *group) isSpotCapacity() bool { return g.row.CapacityType == ekstypes.CapacityTypesSpot }

@@ -14,8 +14,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// waitForNodes sees instances become Ready nodes, and says which have not in time. A group is created once as many
-// nodes are Ready as are desired.
+// waitForNodes waits until instances become Ready nodes, and reports those that are late. A group is created once as
+// many nodes are Ready as are desired.
 func (g *group) waitForNodes(ctx context.Context) (after time.Duration, err error) {
 	now := g.c.now()
 	joining := map[string]time.Time{}

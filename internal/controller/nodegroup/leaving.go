@@ -55,7 +55,7 @@ func (g *group) startLeaving(m member, why string) {
 	g.state.Leaving[m.ID()] = l
 }
 
-// leaving says whether a member is on its way out, and why.
+// leaving returns whether a member is leaving the group, and why.
 func (g *group) leaving(m member) (record.NodegroupLeaving, bool) {
 	l, ok := g.state.Leaving[m.ID()]
 	return l, ok
@@ -123,7 +123,7 @@ func (g *group) continueDrain(ctx context.Context, m member, force bool) (emptyi
 	return e, nil
 }
 
-// hasEvictionTarget says that the cluster has a node outside of the group that takes pods.
+// hasEvictionTarget reports whether the cluster has a node outside of the group that takes pods.
 func (g *group) hasEvictionTarget() bool {
 	return slices.ContainsFunc(g.server.nodes.List(), func(o any) bool {
 		n := o.(*corev1.Node)
@@ -166,7 +166,7 @@ func (g *group) terminate(ctx context.Context, m member, decrement bool) error {
 	return g.describeScalingGroup(ctx)
 }
 
-// isServing says that a member is in service or on its way there.
+// isServing reports whether a member is in service or about to be.
 func isServing(m member) bool {
 	return slices.Contains([]astypes.LifecycleState{
 		astypes.LifecycleStatePending, astypes.LifecycleStatePendingWait, astypes.LifecycleStatePendingProceed,
@@ -174,13 +174,14 @@ func isServing(m member) bool {
 	}, m.Instance.LifecycleState)
 }
 
-// isStaying says that a member serves and was not told to go: the Auto Scaling group may take a moment to act on that.
+// isStaying reports whether a member serves and was not asked to terminate: the Auto Scaling group may take a moment to
+// act on that.
 func (g *group) isStaying(m member) bool {
 	l, _ := g.leaving(m)
 	return isServing(m) && l.Terminated.IsZero()
 }
 
-// isAvailable says that a member serves, with a Ready node, and is to stay.
+// isAvailable reports whether a member serves, with a Ready node, and is to stay.
 func (g *group) isAvailable(m member) bool {
 	_, leaving := g.leaving(m)
 	return !leaving && isServing(m) && isNodeReady(m.Node)

@@ -169,7 +169,7 @@ func TestTheLifeOfANodeGroup(t *testing.T) {
 	w.nothingLeft()
 }
 
-// nothingLeft sees that nothing is left of any group.
+// nothingLeft checks that nothing is left of any group.
 func (w *fixture) nothingLeft() {
 	w.t.Helper()
 	ctx := w.t.Context()

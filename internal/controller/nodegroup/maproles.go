@@ -72,7 +72,7 @@ func mappedRole(item *yaml.Node) string {
 	return ""
 }
 
-// hasRole says that the text maps a role, to whatever.
+// hasRole reports whether the text maps a role, to anything.
 func hasRole(text, role string) (bool, error) {
 	list, err := parseRoles(text)
 	if err != nil || list == nil {

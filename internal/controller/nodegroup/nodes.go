@@ -75,7 +75,7 @@ func (s *server) nodeOfInstance(instance string, names []string) *corev1.Node {
 	return nil
 }
 
-// watchNodes tells the groups whose nodes changed, of all clusters that have groups, until ctx ends.
+// watchNodes sends the keys of the groups whose nodes changed, of all clusters that have groups, until ctx ends.
 func (c *Controller) watchNodes(ctx context.Context, changed func(key string)) {
 	c.servers.Follow(ctx, func(ctx context.Context, k *apiserver.Connection, open func(*server)) error {
 		clients, err := kubernetes.NewForConfigAndClient(k.Config, k.HTTP)
@@ -132,8 +132,8 @@ func (c *Controller) groupsOfNode(cluster string, n *corev1.Node) []string {
 	return nil
 }
 
-// followNodes keeps the nodes of the cluster until the API server goes away, calls known once they are, and tells what
-// changes after.
+// followNodes mirrors the nodes of the cluster until the API server goes away. It calls known once it has them, and
+// tell with each change after that.
 func (s *server) followNodes(ctx context.Context, known func(), tell func(*corev1.Node)) error {
 	nodes := s.kube.CoreV1().Nodes()
 	var all []any
@@ -227,7 +227,7 @@ func trimNode(n *corev1.Node) *corev1.Node {
 	return n
 }
 
-// differs says that a node changed in more than the time of its heartbeat.
+// differs reports whether a node changed in more than the time of its heartbeat.
 func differs(a, b *corev1.Node) bool {
 	conditions := func(n *corev1.Node) []string {
 		var all []string
@@ -246,7 +246,7 @@ func differs(a, b *corev1.Node) bool {
 		!slices.Equal(conditions(a), conditions(b))
 }
 
-// isNodeReady says that a node's kubelet reports it Ready.
+// isNodeReady reports whether a node's kubelet reports it Ready.
 func isNodeReady(n *corev1.Node) bool {
 	return n != nil && slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue

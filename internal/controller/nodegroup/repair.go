@@ -163,8 +163,8 @@ func repairAction(u record.NodegroupUnhealthy, config *ekstypes.NodeRepairConfig
 	return action, ailments[corev1.NodeConditionType(u.Condition)]
 }
 
-// isRepairHalted says that too many nodes are unhealthy: more than the threshold that was given, or, in a group of more
-// than five, more than a fifth.
+// isRepairHalted reports whether too many nodes are unhealthy: more than the configured threshold, or, in a group of
+// more than five, more than a fifth.
 func isRepairHalted(config *ekstypes.NodeRepairConfig, unhealthy, nodes int) bool {
 	switch {
 	case config.MaxUnhealthyNodeThresholdCount != nil:

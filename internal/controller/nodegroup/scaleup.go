@@ -58,8 +58,8 @@ func (g *group) scaleUp(ctx context.Context) (time.Duration, error) {
 	return 0, g.startPhase(ctx, record.NodegroupUpgrade)
 }
 
-// labeled says that a node has the labels by which EKS knows its own. Those of the user's own images have what their
-// user data gives them.
+// labeled reports whether a node has the labels by which EKS identifies its own nodes. Nodes of users' own images have
+// the labels of their user data.
 func (g *group) labeled(m member) bool {
 	return g.isCustomAMI() || m.Node.Labels[groupLabel] == g.row.Name &&
 		m.Node.Labels["eks.amazonaws.com/nodegroup-image"] != ""

@@ -78,7 +78,7 @@ func (g *group) ensureScalingGroup(ctx context.Context) error {
 	return nil
 }
 
-// scalingRefused says in EKS's words why Auto Scaling refuses the group.
+// scalingRefused returns the reason why Auto Scaling refuses the group, in EKS's words.
 func (g *group) scalingRefused(ctx context.Context, err error) error {
 	text := message(err)
 	issue := ekstypes.Issue{Code: ekstypes.NodegroupIssueCodeAutoScalingGroupInvalidConfiguration, Message: &text,
@@ -153,8 +153,8 @@ func (g *group) templateInUse() string {
 	return aws.ToString(spec.Version)
 }
 
-// reconcileTemplateInUse sees to it that the Auto Scaling group launches from the version that was made last, unless
-// somebody else made it launch from something else: that is theirs to take back.
+// reconcileTemplateInUse makes the Auto Scaling group launch from the newest version of the launch template. It returns
+// a problem when a user made the group launch from another version: only the user can take that back.
 func (g *group) reconcileTemplateInUse(ctx context.Context) error {
 	if used := g.templateInUse(); used != g.state.LaunchTemplateVersion && used != g.state.ScalingTemplate {
 		return &problem{ekstypes.Issue{

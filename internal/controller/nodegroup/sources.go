@@ -21,7 +21,7 @@ func (c *Controller) ofUpdate(key string) []string {
 	return []string{record.NodegroupKey(at[0], at[1], at[2], row.Value.NodegroupName)}
 }
 
-// hasGroups says that a cluster has node groups.
+// hasGroups reports whether a cluster has node groups.
 func (c *Controller) hasGroups(_ context.Context, key string) bool { return len(c.ofCluster(key)) > 0 }
 
 // ofScalingGroup takes the key of an Auto Scaling group, or of a row that belongs to one.

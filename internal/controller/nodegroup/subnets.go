@@ -70,7 +70,7 @@ func (g *group) checkPublicAddresses(ctx context.Context) error {
 	}}
 }
 
-// isPublicSubnet says that a subnet's packets for everywhere go through an internet gateway.
+// isPublicSubnet reports whether a subnet's default route goes through an internet gateway.
 func (g *group) isPublicSubnet(ctx context.Context, s record.Subnet) (bool, error) {
 	id := s.RouteTableID
 	if id == "" {

@@ -101,7 +101,7 @@ func (g *group) templateHash(want record.NodegroupTemplate) (string, error) {
 	return "eks:" + hex.EncodeToString(sum[:8]), err
 }
 
-// checkTemplate says that EKS's launch template is gone.
+// checkTemplate returns an error when EKS's launch template is gone.
 func (g *group) checkTemplate(ctx context.Context) error {
 	key := record.EC2Key(g.row.Account, g.row.Region, g.state.LaunchTemplateID)
 	if _, err := record.LaunchTemplates(g.c.o.Store).Get(ctx, key); err != nil {

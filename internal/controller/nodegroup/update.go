@@ -110,7 +110,7 @@ func (g *group) endUpdate(ctx context.Context, status ekstypes.UpdateStatus, err
 	return g.saveState(ctx)
 }
 
-// failUpdate says why the update will fail, once the group is as it was before.
+// failUpdate records why the update will fail, once the group is as it was before.
 func (g *group) failUpdate(ctx context.Context, code ekstypes.ErrorCode, message string, resources ...string) error {
 	g.c.log.Warn("node group update fails", "cluster", g.row.Cluster, "nodegroup", g.row.Name, "update", g.last.ID,
 		"code", code, "reason", message)
@@ -156,8 +156,8 @@ func (g *group) failEviction(ctx context.Context, nodes []string, left []drain.P
 	return g.failUpdate(ctx, ekstypes.ErrorCodePodEvictionFailure, message, nodes...)
 }
 
-// waitForReady notes that nothing can go on before nodes become Ready, and says how much longer that may take; never
-// more than the join timeout.
+// waitForReady records that the update waits for nodes to become Ready, and returns the time that is left for that,
+// never more than the join timeout.
 func (g *group) waitForReady() time.Duration {
 	if g.state.Roll.Waiting.IsZero() {
 		g.state.Roll.Waiting = g.c.now()
@@ -253,8 +253,8 @@ func shuffled(members []member) []member {
 	return members
 }
 
-// rollBack brings the group back to what serves, and fails the update then: old nodes take pods again, and what is more
-// than there was goes, new nodes first. Nodes that were replaced already stay as they are.
+// rollBack returns the group to the nodes that serve, and fails the update then: old nodes take pods again, and surplus
+// nodes are terminated, new ones first. Nodes that were replaced already stay as they are.
 func (g *group) rollBack(ctx context.Context) (time.Duration, error) {
 	r := g.state.Roll
 	if r.Phase != record.NodegroupScaleDown {
@@ -286,7 +286,7 @@ func (g *group) rollBack(ctx context.Context) (time.Duration, error) {
 	return 0, g.endUpdate(ctx, ekstypes.UpdateStatusFailed, why...)
 }
 
-// current says that the Auto Scaling group launches from the version of the launch template that is wanted.
+// current reports whether the Auto Scaling group launches from the wanted version of the launch template.
 func (g *group) current() bool {
 	return reflect.DeepEqual(g.state.Template, g.row.Wanted(g.last)) &&
 		g.templateInUse() == g.state.LaunchTemplateVersion

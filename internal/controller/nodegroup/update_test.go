@@ -21,8 +21,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// settled sees that a group is as it was before an update, with nodes of these versions: none cordoned, none too many,
-// nothing under way.
+// settled waits until a group is as it was before an update, with nodes of these versions: none cordoned, none too
+// many, no operation in progress.
 func (w *fixture) settled(name string, most int32, versions map[string]int) {
 	w.t.Helper()
 	var desired int
@@ -58,7 +58,7 @@ func (w *fixture) succeeded(u record.Update) {
 	}
 }
 
-// failed sees that an update failed for a reason, told with these words.
+// failed checks that an update failed for a reason, with an error that contains these words.
 func (w *fixture) failed(u record.Update, code ekstypes.ErrorCode, words ...string) {
 	w.t.Helper()
 	if u.Status != ekstypes.UpdateStatusFailed || len(u.Errors) != 1 || u.Errors[0].ErrorCode != code ||

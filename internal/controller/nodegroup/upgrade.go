@@ -116,7 +116,8 @@ func (g *group) pickNodes(ctx context.Context, most, nodes int32) (left int, err
 	return left, err
 }
 
-// surplus says that the next old node need not be replaced: there are as many new ones, or will be, as there are to be.
+// surplus reports whether the next old node need not be replaced: there are as many new ones, or will be, as are
+// wanted.
 func (g *group) surplus(nodes int32) bool {
 	fresh := g.unlaunched()
 	for _, m := range g.members {

@@ -15,7 +15,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/ami"
 )
 
-// images are the images of a group's nodes, by version; all must be Ready and take pods.
+// nodes returns the number of a group's nodes by Kubernetes version, and the names of those that are cordoned.
 func (w *fixture) nodes(name string) (versions map[string]int, cordoned []string) {
 	w.t.Helper()
 	list := must(w.kube.CoreV1().Nodes().List(w.t.Context(),

@@ -12,7 +12,7 @@ import (
 
 const strategic = types.StrategicMergePatchType
 
-// Cordoned says whether a node is unschedulable and out of external load balancers.
+// Cordoned reports whether a node is unschedulable and out of external load balancers.
 func Cordoned(node *corev1.Node) bool {
 	_, excluded := node.Labels[corev1.LabelNodeExcludeBalancers]
 	return node.Spec.Unschedulable && excluded
@@ -47,7 +47,7 @@ func Uncordon(ctx context.Context, kube kubernetes.Interface, node *corev1.Node,
 	return nil
 }
 
-// sameNode says whether the node is still the one that was seen.
+// sameNode reports whether the node is still the one that was seen.
 func sameNode(ctx context.Context, kube kubernetes.Interface, node *corev1.Node) bool {
 	now, err := kube.CoreV1().Nodes().Get(ctx, node.Name, metav1.GetOptions{})
 	return err == nil && now.UID == node.UID

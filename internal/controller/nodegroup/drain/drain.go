@@ -82,10 +82,10 @@ type Progress struct {
 	Again time.Duration
 }
 
-// Evicted says that no pod is left that counts. Its traffic may not know yet: see [Progress.Done].
+// Evicted reports whether no pod is left that counts. Its traffic may still be routed to the node: see [Progress.Done].
 func (p Progress) Evicted() bool { return len(p.Left) == 0 }
 
-// Done says that the node is empty and forgotten.
+// Done reports whether the node is empty and no EndpointSlice refers to it.
 func (p Progress) Done() bool { return len(p.Left) == 0 && len(p.Serving) == 0 }
 
 // Blocked returns the pods that could not be evicted.
@@ -190,7 +190,7 @@ func eachPod(ctx context.Context, kube kubernetes.Interface, node string, each f
 	return nil
 }
 
-// shouldEvict says whether a node waits for the pod.
+// shouldEvict reports whether a node waits for the pod.
 func shouldEvict(pod *corev1.Pod) bool {
 	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
 		return false
@@ -199,7 +199,7 @@ func shouldEvict(pod *corev1.Pod) bool {
 	return owner == nil || owner.Kind != "DaemonSet" || owner.APIVersion != "apps/v1"
 }
 
-// isPodLost says that a pod is on a node that cannot tell any more that it has ended, and its time is over.
+// isPodLost reports whether a pod's time is over on a node that cannot report any more that the pod has ended.
 func isPodLost(pod *corev1.Pod, node *corev1.Node, now time.Time) bool {
 	return pod.DeletionTimestamp != nil && !isNodeReady(node) && !now.Before(pod.DeletionTimestamp.Add(finalizing))
 }
@@ -246,7 +246,7 @@ func evictPod(ctx context.Context, kube kubernetes.Interface, pod *corev1.Pod, o
 	return left, nil
 }
 
-// isServerBusy says that the API server had no time to answer, which is no word about the pod.
+// isServerBusy reports whether the API server had no time to answer, which does not concern the pod.
 func isServerBusy(err error) bool {
 	return apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsServiceUnavailable(err) ||
 		apierrors.IsTooManyRequests(err) && !apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause)

@@ -303,7 +303,7 @@ func (c *cluster) daemonSet(t *testing.T, namespace string) types.UID {
 	return d.UID
 }
 
-// TestTrafficForgetsTheNode sees that a node is not done before the Services of its pods have forgotten them.
+// TestTrafficForgetsTheNode checks that a node is not done before the Services of its pods have removed its endpoints.
 func TestTrafficForgetsTheNode(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
