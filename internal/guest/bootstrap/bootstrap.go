@@ -247,7 +247,7 @@ func (s *Script) cluster(ctx context.Context, o *options, api API) error {
 	return nil
 }
 
-// writeHosts keeps the addresses of the endpoint, for when the Outpost is disconnected.
+// writeHosts stores the addresses of the endpoint, for when the Outpost is disconnected.
 func (s *Script) writeHosts(ctx context.Context, endpoint string) error {
 	u, err := url.Parse(endpoint)
 	if err != nil {

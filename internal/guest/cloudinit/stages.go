@@ -118,7 +118,7 @@ func readUptime() float64 {
 	return seconds
 }
 
-// recordWarning says what is not as the user wanted it and goes on; the boot has failed by it when fatal.
+// recordWarning logs a deviation from the user's configuration; a fatal one fails the boot.
 func (s *Stage) recordWarning(fatal bool, module, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	line := fmt.Sprintf("%s - %s[WARNING]: %s", s.now().UTC().Format("2006-01-02 15:04:05,000"), module, text)

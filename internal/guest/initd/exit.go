@@ -16,7 +16,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/guest/unit"
 )
 
-// watchMain sees a running service end by itself.
+// watchMain waits until a running service ends by itself.
 func (u *service) watchMain(r *run) {
 	<-r.main.done
 	u.op <- struct{}{}
@@ -58,7 +58,7 @@ func (u *service) watchMain(r *run) {
 	}
 }
 
-// recordExit notes how the main process ended.
+// recordExit records how the main process ended.
 func (u *service) recordExit(c *child) {
 	u.m.mu.Lock()
 	u.exit, u.exited = c.status, true

@@ -36,7 +36,7 @@ func (u *service) countLife(why string) {
 	m.reportFailing(u.name, why)
 }
 
-// watchStability sees a service that was restarted stay up, or be stopped.
+// watchStability waits until a service that was restarted is stable, or is stopped.
 func (u *service) watchStability(active string) {
 	m := u.m
 	recovered := func() {
@@ -66,7 +66,7 @@ func (u *service) watchStability(active string) {
 	}
 }
 
-// reportFailing tells the host of a unit that fails again and again.
+// reportFailing reports a unit that fails again and again to the host.
 func (m *manager) reportFailing(name, why string) {
 	m.reportMu.Lock()
 	at := slices.IndexFunc(m.bootReport.FailingUnits, func(f boot.FailingUnit) bool { return f.Name == name })
@@ -82,7 +82,7 @@ func (m *manager) reportFailing(name, why string) {
 	})
 }
 
-// reportRecovered tells the host that a unit fails no more.
+// reportRecovered reports to the host that a unit does not fail any more.
 func (m *manager) reportRecovered(name string) {
 	m.updateReport(func(r *boot.Report) {
 		delete(m.told, name)
@@ -96,7 +96,7 @@ var (
 	logrusLine = regexp.MustCompile(`level=(error|fatal) msg=`)
 )
 
-// remember keeps what a unit said last, an error rather than anything else. The journal is locked.
+// remember records the last message of a unit, and prefers errors. The journal is locked.
 func (j *journal) remember(name string, message []byte) {
 	const most = 512 // bytes
 	if j.said == nil {

@@ -108,7 +108,7 @@ func (j *journal) copyLines(r io.Reader, name string, source func() (identifier 
 	}
 }
 
-// logMessage says something as init, about a unit or, with an empty name, in general.
+// logMessage logs a message of init, about a unit or, with an empty name, in general.
 func (m *manager) logMessage(name, message string) {
 	if name == "" {
 		name = SystemLog
@@ -116,7 +116,7 @@ func (m *manager) logMessage(name, message string) {
 	m.journal.appendLine(name, "systemd", 1, []byte(message))
 }
 
-// logUnit says something about a unit that is its own whole sentence: "kubelet.service: Main process exited, ...".
+// logUnit logs a message about a unit that is a whole sentence: "kubelet.service: Main process exited, ...".
 func (m *manager) logUnit(name, format string, args ...any) {
 	m.logMessage(name, name+": "+fmt.Sprintf(format, args...))
 }

@@ -300,7 +300,7 @@ func decodeTOML(text string) (map[string]any, error) {
 	return decoded, nil
 }
 
-// validate says what is missing.
+// validate returns an error for a missing field.
 func (c *NodeConfig) validate() error {
 	switch cluster := c.Spec.Cluster; {
 	case cluster.Name == "":

@@ -166,7 +166,7 @@ func (r *run) writeJSON(name string, value any) error {
 	return r.writeFile(name, string(data)+"\n")
 }
 
-// writeHosts keeps the addresses of the endpoint, for when the Outpost is disconnected.
+// writeHosts stores the addresses of the endpoint, for when the Outpost is disconnected.
 func (r *run) writeHosts(ctx context.Context, endpoint string) error {
 	u, err := url.Parse(endpoint)
 	if err != nil {

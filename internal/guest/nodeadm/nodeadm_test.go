@@ -81,7 +81,7 @@ func (c *command) write(t *testing.T, name, content string) {
 	}
 }
 
-// document is a NodeConfig with a cluster and what is added to its spec, indented by two blanks.
+// nodeConfigOf returns a NodeConfig with a cluster and more in its spec, indented by two blanks.
 func nodeConfigOf(more string) string {
 	return `---
 apiVersion: node.eks.aws/v1alpha1

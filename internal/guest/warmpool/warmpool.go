@@ -71,8 +71,8 @@ func (c *Command) Run(ctx context.Context, args []string) int {
 	return 2
 }
 
-// isInWarmPool says whether the instance is in a warm pool, or on its way into one. An instance of no group is not, and
-// one whose metadata is off cannot know.
+// isInWarmPool reports whether the instance is in a warm pool, or on its way into one. An instance of no group is not.
+// For an instance whose metadata is off it returns false.
 func (c *Command) isInWarmPool(ctx context.Context) (bool, error) {
 	target, err := c.IMDS.Meta(ctx, "autoscaling/target-lifecycle-state")
 	if errors.Is(err, imds.ErrNotFound) || errors.Is(err, imds.ErrDisabled) {

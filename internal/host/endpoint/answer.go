@@ -177,7 +177,7 @@ func refused() *dns.Msg {
 	return m
 }
 
-// authority says, beside that there is nothing, how long to believe it.
+// authority returns the SOA record of a negative answer, which sets the time for which it may be cached.
 func authority(name string) dns.RR {
 	zone := name
 	if labels := strings.Split(name, "."); len(labels) > 2 {

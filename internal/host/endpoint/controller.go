@@ -234,8 +234,8 @@ func (c *Controller) PublicAddress(taken []string) (string, error) {
 				"coracle with --data-dir", lastPublic-firstPublic+1, c.o.PublicRange)
 }
 
-// reconcileAll brings file, process and names to what the rows say, and tells what the process could not do. It asks
-// the process when there is something new for it, or if it is told to ask again.
+// reconcileAll writes the file, the process and the names of hosts according to the records, and returns the problems
+// that the process reports. It notifies the process when its file has changed, or with again.
 func (c *Controller) reconcileAll(ctx context.Context, again bool) (problems map[string]string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -186,7 +186,7 @@ func connect(ctx context.Context, spec Egress, address string) (*net.TCPConn, er
 	return nil, err
 }
 
-// resolverIn looks names up in the namespace.
+// resolverIn returns a resolver that works in the namespace.
 func resolverIn(spec Egress) *net.Resolver {
 	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (conn net.Conn, err error) {
 		err = runInNamespace(spec.Namespace, func() error {

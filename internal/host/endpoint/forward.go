@@ -155,7 +155,7 @@ func (f *forwarder) connect() (net.Conn, error) {
 	}
 }
 
-// admitClient notes the connection, if it may come in.
+// admitClient registers the connection, if its source is allowed.
 func (f *forwarder) admitClient(client *connlimit.Conn) bool {
 	source := client.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
 	f.mu.Lock()

@@ -21,8 +21,8 @@ func runInNamespace(namespace string, f func() error) error {
 	return network.In(namespace, f)
 }
 
-// identity tells a namespace from another one that has its path later. A namespace in which we have a socket lives on,
-// so its number is not used again.
+// identity returns a number that distinguishes a namespace from another one that has its path later. A namespace in
+// which we have a socket lives on, so its number is not used again.
 func identity(namespace string) (uint64, error) {
 	if namespace == "" {
 		return 0, nil

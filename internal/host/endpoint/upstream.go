@@ -136,7 +136,7 @@ func (u *upstream) probe(server string) {
 	}()
 }
 
-// recordAnswer notes that a server lives, whatever it does with our questions.
+// recordAnswer records that a server is alive, whatever its answer.
 func (u *upstream) recordAnswer(server string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

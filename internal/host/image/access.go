@@ -15,7 +15,7 @@ type Access interface {
 	Allow(ctx context.Context, r Request) error
 	// Exists reports whether an account has a repository.
 	Exists(ctx context.Context, account, region, repository string) (bool, error)
-	// Upstream is the repository of another registry ("docker.io/library/nginx") of which a repository is a cache;
+	// Upstream returns the repository of another registry ("docker.io/library/nginx") of which a repository is a cache;
 	// empty for one that is not.
 	Upstream(ctx context.Context, account, region, repository string) (string, error)
 }
@@ -61,13 +61,13 @@ var (
 		"Your authorization token has expired. Reauthenticate and try again."}
 )
 
-// UnknownRepository says that a repository is not there.
+// UnknownRepository returns the refusal for a repository that does not exist.
 func UnknownRepository(account, repository string) *Refusal {
 	return &Refusal{http.StatusNotFound, "NAME_UNKNOWN",
 		fmt.Sprintf("The repository with name '%s' does not exist in the registry with id '%s'", repository, account)}
 }
 
-// Denied says that the caller may not do something.
+// Denied returns the refusal of an action that the caller is not allowed to perform.
 func Denied(message string) *Refusal { return &Refusal{http.StatusForbidden, "DENIED", message} }
 
 // writeResponse answers with the refusal.

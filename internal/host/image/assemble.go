@@ -134,8 +134,8 @@ func (r recipe) assembleImage(work string, layers map[string]*layer) (v1.Image, 
 	return image, nil
 }
 
-// fingerprint says of what something is made: equal fingerprints mean equal images. Files of the host stand in
-// it with their size and time of modification.
+// fingerprint returns a digest of what something is made of: equal fingerprints mean equal images. Files of the host
+// count with their size and time of modification.
 func fingerprint(what any) (string, error) {
 	digest := sha256.New()
 	add := func(v any) error { return json.NewEncoder(digest).Encode(v) }

@@ -86,8 +86,8 @@ func (c *cache) beginStoring(stored string) (end func()) {
 	}
 }
 
-// beginRemoving keeps images from being stored in a repository until the end; false when some are being stored there
-// beside the given number, or the listing under way may not know them.
+// beginRemoving blocks storing images in a repository until end is called; false when more than the given number are
+// being stored there, or the current listing may not know them.
 func (c *cache) beginRemoving(stored string, own int) (end func(), ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -41,7 +41,7 @@ func bytesOfBlobs(t *testing.T, r *Registry) (total int64) {
 	return total
 }
 
-// used says when an image was last asked for.
+// used sets the time when an image was last requested.
 func used(t *testing.T, r *Registry, reference string, ago time.Duration) {
 	t.Helper()
 	repository, tag, err := splitReference(reference)

@@ -40,7 +40,7 @@ func (c *commits) beginCommit(stored string) (end func()) {
 	}
 }
 
-// watch notes the repositories of commits from now on, until unwatch returns them. There is one watch at a time.
+// watch records the repositories of commits from now on, until unwatch returns them. There is one watch at a time.
 func (c *commits) watch() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

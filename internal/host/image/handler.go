@@ -209,7 +209,7 @@ func (a *manifestAnswer) sendTo(w http.ResponseWriter) error {
 	return nil
 }
 
-// refuseUpload says why something cannot be pushed now.
+// refuseUpload returns the refusal of an upload that is not possible now.
 func refuseUpload(err error) error {
 	switch {
 	case errors.Is(err, ErrFull):

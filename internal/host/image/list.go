@@ -263,7 +263,7 @@ func (r *Registry) resolve(ctx context.Context, full string) (distribution.Manif
 	return manifests, d, nil
 }
 
-// notFound says why a reference leads to no manifest.
+// notFound returns the error for a reference that leads to no manifest.
 func notFound(full string, err error) error {
 	if isUnknown(err) {
 		return fmt.Errorf("%s: %w", full, ErrNotFound)

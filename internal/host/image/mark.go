@@ -33,13 +33,13 @@ func (r *Registry) markPulled(repository, identifier string) error {
 	return f.Close()
 }
 
-// markCompared notes that a tag is that of its registry.
+// markCompared records that a tag is that of its registry.
 func (r *Registry) markCompared(repository, identifier string) error {
 	now := time.Now()
 	return os.Chtimes(r.pulledMark(repository, identifier), now, now)
 }
 
-// markUsed notes that an image was asked for. It is nothing for one that was not fetched.
+// markUsed records that an image was requested. It does nothing for one that was not fetched.
 func (r *Registry) markUsed(repository, identifier string) error {
 	err := os.Chtimes(r.pulledMark(repository, identifier), time.Now(), time.Time{})
 	if errors.Is(err, fs.ErrNotExist) {

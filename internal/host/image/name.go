@@ -13,7 +13,7 @@ import (
 // https://docs.aws.amazon.com/AmazonECR/latest/userguide/Registries.html
 var ecrHost = regexp.MustCompile(`^(\d{12})\.dkr[.-]ecr(?:-fips)?\.([a-z0-9-]+)\.(?:amazonaws\.com(?:\.cn)?|on\.aws)$`)
 
-// ECR says whose registry, and of which region, a host is; ok is false when it is none of ECR's.
+// ECR returns the account and region of an ECR registry from its host; ok is false for any other host.
 func ECR(host string) (account, region string, ok bool) {
 	match := ecrHost.FindStringSubmatch(host)
 	if match == nil {

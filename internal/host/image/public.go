@@ -91,9 +91,9 @@ func (u *unreached) recordError(host string, why error) {
 	u.until[host], u.why[host] = time.Now().Add(unreachedFor), why
 }
 
-// ensurePulled brings an image of a repository of a public registry into one of the storage, which has its name or is a
-// cache of it, unless it is there. Tags are compared with the registry's now and then while it can be reached; those
-// that were loaded from an archive are what they are. A source has a few turns at a time; see [turns].
+// ensurePulled fetches an image of a repository of a public registry into one of the storage, which has its name or is
+// a cache of it, unless it is stored there. Tags are compared with the registry's from time to time while it can be
+// reached; those that were loaded from an archive do not change. A source has a few turns at a time; see [turns].
 func (r *Registry) ensurePulled(ctx context.Context, source, from, to, reference string) error {
 	there, stale, err := r.findStored(ctx, to, reference)
 	if err != nil {
@@ -262,8 +262,8 @@ func (r *Registry) storePulled(ctx context.Context, p *pull, descriptor *remote.
 	return r.markCompared(repository, reference)
 }
 
-// refusalFor says why there is no such image, in words that reach the user of a pod that wants it: containerd shows the
-// message of a 403, and of no other.
+// refusalFor returns the reason why there is no such image, in words that reach the user of a pod that wants it:
+// containerd shows the message of a 403, and of no other status.
 func (r *Registry) refusalFor(full, host string, err error) error {
 	var answered *transport.Error
 	if errors.As(err, &answered) {

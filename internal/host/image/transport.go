@@ -223,8 +223,8 @@ func imageForMachines(index v1.ImageIndex) (v1.Image, error) {
 	return index.Image(found.Digest)
 }
 
-// fitness says how well an image of a platform runs on machines: 0 is not at all. One for a newer processor of the
-// architecture is worse than one for all of them, and one that does not say its platform is the last resort.
+// fitness returns how well an image of a platform runs on machines: 0 means not at all. One for a newer processor of
+// the architecture is worse than one for all of them, and one without a platform is the last resort.
 func fitness(p *v1.Platform) int {
 	switch {
 	case p == nil:

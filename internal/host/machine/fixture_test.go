@@ -167,7 +167,7 @@ func (h *host) down() {
 
 func key(id string) string { return record.EC2Key(account, region, id) }
 
-// launch wants an instance.
+// launch creates the records of an instance that is to run.
 func (h *host) launch(id, kind string, edit ...func(*record.Instance)) {
 	h.t.Helper()
 	ctx := context.Background()

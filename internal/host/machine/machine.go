@@ -61,12 +61,12 @@ type Processes interface {
 type Network interface {
 	// Plugged reports whether all network interfaces of an instance are in its namespace and eth0 is configured.
 	Plugged(instanceID string) (bool, error)
-	// Namespace is the path of a network namespace; a machine's is named by its instance ID.
+	// Namespace returns the path of a network namespace; a machine's is named by its instance ID.
 	Namespace(name string) string
-	// UserID is the first of the host's user and group IDs that an instance's machine has, whose user namespace owns
-	// its network namespace; 0 when that is the host's own.
+	// UserID returns the first of the host's user and group IDs of an instance's machine, whose user namespace owns its
+	// network namespace; 0 when that is the host's own.
 	UserID(instanceID string) (uint32, error)
-	// Source tells the EC2Keys of instances for which Plugged may have changed.
+	// Source returns a source of the EC2Keys of instances for which Plugged may have changed.
 	Source() reconcile.Source
 }
 
@@ -135,7 +135,7 @@ func (c *Controller) Controllers() []reconcile.Controller {
 	}}
 }
 
-// watchProcesses tells the machines whose process started or died.
+// watchProcesses sends the keys of machines whose process started or died.
 func (c *Controller) watchProcesses(ctx context.Context, changed func(string)) {
 	defer c.o.Subscribe(func(e process.Event) {
 		if id, ok := strings.CutPrefix(e.Name, namePrefix); ok {
@@ -160,7 +160,7 @@ func (c *Controller) ofRegion(key string) (keys []string) {
 	return keys
 }
 
-// leftovers tells what an earlier daemon left whose instance is gone: rows, directories and processes.
+// leftovers sends the keys of what an earlier daemon left of deleted instances: records, directories and processes.
 func (c *Controller) leftovers(ctx context.Context, changed func(string)) {
 	if rows, err := c.machines.List(ctx, ""); err == nil {
 		for _, r := range rows {

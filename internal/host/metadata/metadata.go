@@ -50,11 +50,11 @@ type Options struct {
 type Network interface {
 	// Listen listens inside a network namespace ("vpc-…"). The error wraps fs.ErrNotExist while there is none.
 	Listen(ctx context.Context, namespace, network, address string) (net.Listener, error)
-	// Identity tells a namespace from another of its name that came later.
+	// Identity distinguishes a namespace from a later one of the same name.
 	Identity(namespace string) (uint64, error)
 	// Carries reports whether the router of a VPC (EC2Key) delivers an address to that instance (EC2Key) and no other.
 	Carries(vpc string, address netip.Addr, instance string) bool
-	// RouterSource tells the VPCs (EC2Key) whose namespace came, changed or went.
+	// RouterSource returns a source of the VPCs (EC2Key) whose namespace was created, changed or removed.
 	RouterSource() reconcile.Source
 }
 

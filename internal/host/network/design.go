@@ -92,7 +92,7 @@ type port struct {
 // room for.
 func (p port) portName() string { return "e" + strings.TrimPrefix(p.eni.ID, "eni-")[:14] }
 
-// linkAlias tells in full what the port connects. It is written last: a link without it is unfinished.
+// linkAlias describes in full what the port connects. It is written last: a link without it is unfinished.
 func (p port) linkAlias() string {
 	alias := p.eni.ID + " " + p.holder
 	if p.kind == instanceHolder {

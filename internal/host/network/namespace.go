@@ -27,7 +27,8 @@ func isNamespace(path string) (bool, error) {
 	return fs.Type == unix.NSFS_MAGIC, nil
 }
 
-// Identity tells the namespace at path from a later one; it is fs.ErrNotExist while there is none.
+// Identity returns a number that distinguishes the namespace at path from a later one; it returns fs.ErrNotExist while
+// there is none.
 func Identity(path string) (uint64, error) {
 	f, err := openNamespace(path)
 	if err != nil {

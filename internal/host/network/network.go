@@ -107,14 +107,14 @@ func (n *Network) Controllers() []reconcile.Controller {
 	}
 }
 
-// Source tells the instances (EC2Key) for which [Network.Plugged] has changed.
+// Source returns a source of the instances (EC2Key) for which [Network.Plugged] has changed.
 func (n *Network) Source() reconcile.Source { return n.instances.subscribe }
 
-// ClusterSource tells the clusters (ClusterKey) for which [Network.Plugged] has changed.
+// ClusterSource returns a source of the clusters (ClusterKey) for which [Network.Plugged] has changed.
 func (n *Network) ClusterSource() reconcile.Source { return n.clusters.subscribe }
 
-// RouterSource tells the VPCs (EC2Key) whose router's namespace appeared, was made anew, or went: sockets inside
-// must be opened again when [Network.Identity] says that it is another.
+// RouterSource returns a source of the VPCs (EC2Key) whose router's namespace was created, replaced or removed: sockets
+// inside must be opened again when [Network.Identity] returns another number.
 func (n *Network) RouterSource() reconcile.Source { return n.routers.subscribe }
 
 // Plugged reports whether all ENIs attached to the holder (an instance ID or a cluster ID) are in its namespace and
@@ -219,7 +219,7 @@ func (n *Network) lock(id string) (unlock func()) {
 	return l.Unlock
 }
 
-// publish notes what was made of a VPC, and tells whom it concerns.
+// publish records what was applied of a VPC, and notifies the holders that it concerns.
 func (n *Network) publish(key string, d *design, plugged map[string]bool, made bool) {
 	now := map[string]held{}
 	for _, p := range d.ports {
@@ -273,7 +273,7 @@ func (n *Network) retract(key string, d *design) {
 	maps.DeleteFunc(n.carried[key], func(at netip.Prefix, holder string) bool { return holders[at] != holder })
 }
 
-// confirm notes that a router carries what a design has.
+// confirm records that a router has applied a design.
 func (n *Network) confirm(key string, d *design) {
 	holders := d.holdersOfAddresses()
 	n.mu.Lock()
@@ -437,7 +437,8 @@ func (n *Network) internetMade() { n.routers.notifyAll(InternetNamespace) }
 // Namespace returns the path of a namespace: [InternetNamespace], [VPCNamespace], an instance ID or a cluster ID.
 func (n *Network) Namespace(name string) string { return NamespacePath(n.o.Owner, name) }
 
-// Identity tells one namespace of that name from a later one; it is fs.ErrNotExist while there is none.
+// Identity returns a number that distinguishes a namespace of that name from a later one; it returns fs.ErrNotExist
+// while there is none.
 func (n *Network) Identity(name string) (uint64, error) { return Identity(n.Namespace(name)) }
 
 // In runs f on a thread inside the namespace; sockets that f makes stay there. f must not start goroutines that make

@@ -246,7 +246,7 @@ func (r *router) connect(p port, mac net.HardwareAddr, inside *namespace) (netli
 	return link, r.LinkSetAlias(link, p.linkAlias())
 }
 
-// ensureLinkUp sees that a link is up, with the MTU of the VPC and in its subnet's group.
+// ensureLinkUp sets a link up, with the MTU of the VPC and in its subnet's group.
 func (r *router) ensureLinkUp(link netlink.Link, group uint32) error {
 	a := link.Attrs()
 	if a.Group != group {

@@ -69,7 +69,7 @@ func (r *ruleset) add(s *set) { r.sets = append(r.sets, s) }
 // addRule adds a rule: matches, then what follows of them.
 func (c *chain) addRule(parts ...[]expr.Any) { c.rules = append(c.rules, slices.Concat(parts...)) }
 
-// digest tells one rule set from another.
+// digest returns a number that distinguishes rule sets.
 func (r *ruleset) digest() uint64 {
 	h := fnv.New64a()
 	for _, c := range r.chains {
@@ -307,7 +307,7 @@ func matchOutputLink(link string) []expr.Any {
 
 func nativeUint32(n uint32) []byte { return binaryutil.NativeEndian.PutUint32(n) }
 
-// matchSet looks register 1 up in a set.
+// matchSet returns an expression that looks register 1 up in a set.
 func matchSet(name string) expr.Any { return &expr.Lookup{SourceRegister: 1, SetName: name} }
 
 // matchNotSet returns the opposite of in.

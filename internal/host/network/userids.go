@@ -19,8 +19,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/host/usernamespace"
 )
 
-// userIDFile says which range of the host's user and group IDs a holder has: the first of them. It lives as long as the
-// holder's namespace, which belongs to the user namespace with that range.
+// userIDFile returns the path of the file with the range of the host's user and group IDs of a holder: the first of
+// them. The file lives as long as the holder's namespace, which belongs to the user namespace with that range.
 func userIDFile(owner, holder string) string {
 	return filepath.Join(runDirectory(owner), "userids", holder)
 }

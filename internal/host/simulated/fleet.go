@@ -219,7 +219,7 @@ func (f *fleet) connect(ctx context.Context) (corev1client.PodInterface, error) 
 	return pods.Pods(metav1.NamespaceAll), nil
 }
 
-// followPods knows the pods of all nodes, until ctx ends or the cluster is gone.
+// followPods mirrors the pods of all nodes, until ctx ends or the cluster is gone.
 func (f *fleet) followPods(ctx context.Context) {
 	backoff := client.Backoff{First: againFirst, Most: againMost}
 	for ctx.Err() == nil {

@@ -332,7 +332,7 @@ func (k *kubelet) renewLease(ctx context.Context) error {
 	return nil
 }
 
-// reportStatus says that the node is still as it was.
+// reportStatus reports an unchanged status of the node.
 func (k *kubelet) reportStatus(ctx context.Context) error {
 	status := k.nodeStatus()
 	body, err := json.Marshal(map[string]any{"status": map[string]any{

@@ -141,7 +141,7 @@ func (f *fleet) setDue(known *pod, p *corev1.Pod) bool {
 	return true
 }
 
-// warnFull says, once, that there are pods of which nothing is kept. f.mu is held.
+// warnFull logs, once, that there are pods that are not simulated. f.mu is held.
 func (f *fleet) warnFull(name podName) {
 	if !f.full {
 		f.full = true
@@ -246,7 +246,7 @@ func newPlayer(f *fleet) *player {
 	})}
 }
 
-// containerID looks like one, and is the same each time.
+// containerID returns a made-up container ID, which is the same each time.
 func containerID(uid, container string) string {
 	sum := sha256.Sum256([]byte(uid + "/" + container))
 	return "simulated://" + hex.EncodeToString(sum[:])
@@ -353,7 +353,7 @@ func (f *fleet) stepPod(ctx context.Context, name podName) (time.Duration, error
 	return 0, nil
 }
 
-// address sees to it that the pod has its addresses.
+// address allocates the pod's addresses.
 func (f *fleet) address(ctx context.Context, k *kubelet, name podName, known *pod) error {
 	f.mu.Lock()
 	have := known.address
@@ -387,7 +387,7 @@ func (p *player) matchStage(ctx context.Context, due *corev1.Pod) (*lifecycle.St
 	return stage, after, err
 }
 
-// complain tells the user of the pod why it does not start, where a kubelet tells it.
+// complain reports to the user of the pod why it does not start, in the event that a kubelet would send.
 func (f *fleet) complain(ctx context.Context, k *kubelet, p *corev1.Pod, err error) {
 	message := fmt.Sprintf(
 		"Failed to create pod sandbox: plugin type=\"aws-cni\" name=\"aws-cni\" failed (add): add cmd: failed to "+

@@ -147,7 +147,7 @@ func (c *Controller) runFleets(ctx context.Context, _ func(string)) {
 	c.fleetsUp.Wait()
 }
 
-// watchInterfaces knows which network interfaces an instance has, without a look at all of them for each.
+// watchInterfaces mirrors the network interfaces by instance, so that no look-up lists all of them.
 func (c *Controller) watchInterfaces(ctx context.Context, changed func(string)) {
 	c.interfaces.Notify(ctx, "", func(key string) {
 		row, err := c.interfaces.Get(ctx, key)

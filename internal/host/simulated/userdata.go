@@ -65,7 +65,7 @@ func parseUserData(data []byte) (*node, error) {
 	return n, nil
 }
 
-// against says why a kubelet with these settings cannot reach the cluster.
+// against returns the reason why a kubelet with these settings cannot reach the cluster.
 func (n *node) against(plane record.ControlPlane) string {
 	if n.endpoint != "" && !strings.EqualFold(strings.TrimSuffix(n.endpoint, "/"), plane.Endpoint) {
 		return fmt.Sprintf("the API server of the cluster is at %s, not at %s", plane.Endpoint, n.endpoint)
@@ -95,8 +95,8 @@ const maxSettings = 128 << 10
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateCluster.html
 const maxName = 100
 
-// parseScript looks for a call of bootstrap.sh. Variables that the script sets before it to plain words are known. What
-// replacing them makes of the lines is taken from left.
+// parseScript searches for a call of bootstrap.sh. It knows the variables that the script sets before it to plain
+// words. The length that expansion adds to lines is subtracted from left.
 // https://github.com/awslabs/amazon-eks-ami/blob/main/templates/al2/runtime/bootstrap.sh
 func (n *node) parseScript(text string, left *int) error {
 	variables := map[string]string{}

@@ -91,7 +91,7 @@ func parseMountinfo(lines *bufio.Scanner) (Host, error) {
 	return host, nil
 }
 
-// isController tells the controllers of cgroup v1 from the other options of a mount.
+// isController reports whether an option of a cgroup v1 mount is a controller.
 func isController(option string) bool {
 	return slices.Contains([]string{"cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids",
 		"net_cls", "net_prio", "perf_event", "hugetlb", "rdma", "misc"}, option)

@@ -43,9 +43,9 @@ var Devices = []Device{
 	{Major: 143, AllMinors: true},
 }
 
-// restrictDevices keeps the machine from all other devices. An eBPF program decides wherever there is a hierarchy of
-// version 2, be it one without controllers; the programs of groups below, as runc attaches them, cannot allow more.
-// With version 1 rules at the group hold for all below as well.
+// restrictDevices denies the machine all other devices. An eBPF program decides wherever there is a hierarchy of cgroup
+// v2, even one without controllers; the programs of groups below, as runc attaches them, cannot allow more. With cgroup
+// v1, rules of the group apply to all below as well.
 func (g Group) restrictDevices() error {
 	attached := false
 	for _, h := range g.Host {

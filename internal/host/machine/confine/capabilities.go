@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DropCapabilities keeps the unneeded capabilities from everything that the calling thread will execute.
+// DropCapabilities removes the unneeded capabilities from everything that the calling thread will execute.
 func DropCapabilities() error {
 	for _, c := range unneeded {
 		// A kernel that is older than a capability has nothing to drop.

@@ -153,8 +153,8 @@ func Main(args []string) int {
 	return 0
 }
 
-// dropCapabilities keeps none but the capabilities that a machine may have. Those belong to a thread, and a Go program
-// has several: it executes itself, so that all of them begin without. again tells that it has done so.
+// dropCapabilities drops all but the capabilities that a machine may have. Capabilities belong to a thread, and a Go
+// program has several: it executes itself, so that all of them begin without. again is true once it has done so.
 func dropCapabilities(again bool) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
