@@ -89,7 +89,7 @@ const (
 	Unsupported     Support = "UNSUPPORTED"
 )
 
-// Support says how the version is supported at a moment.
+// Support returns the support status of the version at a time.
 func (v Version) Support(at time.Time) Support {
 	switch {
 	case at.Before(v.EndOfStandardSupport):

@@ -77,7 +77,7 @@ type pinEntry struct {
 	Files   map[string]string `yaml:"files"`
 }
 
-// validate says what is wrong with the section of a component.
+// validate returns the problems of the section of a component.
 func (c componentEntry) validate(read func(name string) ([]byte, error)) error {
 	var wrong []error
 	add := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }

@@ -58,7 +58,7 @@ type imageEntry struct {
 	WorkingDir string            `yaml:"workingDir"`
 }
 
-// validate says what is wrong with the section of an image.
+// validate returns the problems of the section of an image.
 func (i imageEntry) validate(components map[string]componentEntry, private bool) error {
 	var wrong []error
 	add := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }

@@ -155,7 +155,7 @@ func installOrder(o *unstructured.Unstructured, defined map[string]bool) int {
 	return 3
 }
 
-// identity tells objects of one add-on apart.
+// identity returns a key that distinguishes the objects of one add-on.
 func identity(o *unstructured.Unstructured) string {
 	return strings.Join([]string{o.GetAPIVersion(), o.GetKind(), o.GetNamespace(), o.GetName()}, "/")
 }

@@ -69,7 +69,7 @@ func (p *problems) say(at, words string) []string {
 	return []string{text}
 }
 
-// each says the same of properties at a place.
+// each returns a problem with the same words for each of the properties at a place.
 func (p *problems) each(at string, properties []string, words string) (all []string) {
 	for _, property := range properties {
 		if p.full() {

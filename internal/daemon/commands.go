@@ -50,7 +50,7 @@ func (d *daemon) commands() *commands {
 	}
 }
 
-// machines says what the instances are that are launched now.
+// machines describes the machines of instances that are launched now.
 func (d *daemon) machines() string {
 	if d.sharedUsers != "" {
 		return d.settings.Machines + ", without user namespaces (" + d.sharedUsers + ")"

@@ -120,7 +120,7 @@ func (d *daemon) egressSockets(clusterID string) (cluster, managed string) {
 	return simulated.Socket(d.simulatedDir(), clusterID), simulated.ManagedSocket(d.simulatedDir(), clusterID)
 }
 
-// outboundPolicy says where the daemon connects to for users.
+// outboundPolicy returns the policy for connections of the daemon on behalf of users.
 func (d *daemon) outboundPolicy() (p outbound.Policy, err error) {
 	if p.Allow, err = outbound.ParsePrefixes(d.settings.EgressCIDRs); err != nil {
 		return p, fmt.Errorf("egressCidrs in %s: %w", d.dir.SettingsFile(), err)

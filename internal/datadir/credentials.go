@@ -57,8 +57,8 @@ func (d Dir) ReadCredentials() (map[string]Credentials, error) {
 	return all, lines.Err()
 }
 
-// WriteCredentials keeps the root access keys, readable by the directory's owner only. The file
-// serves as AWS_SHARED_CREDENTIALS_FILE, with account numbers as profiles.
+// WriteCredentials stores the root access keys, readable by the directory's owner only. The file serves as
+// AWS_SHARED_CREDENTIALS_FILE, with account numbers as profiles.
 func (d Dir) WriteCredentials(all map[string]Credentials) error {
 	var b bytes.Buffer
 	b.WriteString("# Root access keys of the accounts of this coracle. Keep them secret.\n")

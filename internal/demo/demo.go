@@ -508,7 +508,7 @@ func (t *tour) upgradeCluster(ctx context.Context) error {
 	return t.kubectl(ctx, t.sts, "--namespace", "harbour", "get", "configmap", "crew")
 }
 
-// offerUpgrade says how to see what this tour leaves out.
+// offerUpgrade prints how to see what this tour leaves out.
 func (t *tour) offerUpgrade(context.Context) error {
 	if t.to.Minor == "" {
 		t.explain("Kubernetes " + t.from.Minor + " is the newest version here, so this tour shows no upgrade.")

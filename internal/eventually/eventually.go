@@ -17,8 +17,8 @@ const Limit = 10 * time.Minute
 // interval is the time from one look to the next. Looks are cheap: mostly at memory, or at an API on this host.
 const interval = 10 * time.Millisecond
 
-// Nil looks until there is no error, and fails the test with the last one after [Limit], or at once with one made by
-// [Never]. What is awaited begins the message.
+// Nil calls look until it returns no error, and fails the test with the last one after [Limit], or at once with one
+// made by [Never]. The message begins with what.
 func Nil(t testing.TB, what string, look func() error) {
 	t.Helper()
 	if err := Try(interval, look); err != nil {
@@ -37,8 +37,8 @@ func True(t testing.TB, what string, look func() bool) {
 	})
 }
 
-// Try looks as [Nil] does, at an interval that suits what a look costs, and returns the error: for what is not the
-// test's own goroutine, and for tests that have more to tell when they fail.
+// Try does what [Nil] does, at the given interval, and returns the error. It is for goroutines other than the test's
+// own, and for tests that log more when they fail.
 func Try(interval time.Duration, look func() error) error {
 	deadline := time.Now().Add(Limit)
 	tick := time.NewTicker(interval)

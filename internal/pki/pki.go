@@ -212,8 +212,8 @@ func (a *Authority) organization(leaf Leaf) []string {
 	return a.profile.Organization
 }
 
-// Ensure keeps a certificate in dir/name.crt and dir/name.key that says what leaf says, and
-// returns the two file names.
+// Ensure writes a certificate that matches leaf to dir/name.crt and dir/name.key, unless they have one, and returns the
+// two file names.
 func (a *Authority) Ensure(dir, name string, leaf Leaf) (certificateFile, keyFile string, err error) {
 	return a.EnsureAt(dir, name, leaf, time.Now())
 }

@@ -94,8 +94,8 @@ func (s *Supervisor) trimLogs() {
 	}
 }
 
-// trimLog keeps the last limit bytes of a log. It leaves a log whose writer holds a lease on it as it is, for the next
-// time.
+// trimLog removes all but the last limit bytes of a log. It skips a log whose writer holds a lease on it, until the
+// next time.
 func trimLog(name string, limit int64) error {
 	info, err := os.Lstat(name)
 	if err != nil {

@@ -45,7 +45,7 @@ func firstColumn(t *testing.T, heading string) (names []string) {
 	return names
 }
 
-// TestEveryRoomHasAWord wants each room of the table in ARCHITECTURE.md, by its own name, or the rooms below it.
+// TestEveryRoomHasAWord requires each room of the table in ARCHITECTURE.md, by its own name, or the rooms below it.
 func TestEveryRoomHasAWord(t *testing.T) {
 	t.Parallel()
 	described := make(map[string]bool)
@@ -65,8 +65,8 @@ func TestEveryRoomHasAWord(t *testing.T) {
 
 var majorVersion = regexp.MustCompile(`^v[0-9]+$`)
 
-// TestEveryLibraryHasAReason wants each module that go.mod requires directly in ARCHITECTURE.md: itself, what it is a
-// part of, or a package of it.
+// TestEveryLibraryHasAReason requires each module that go.mod requires directly in ARCHITECTURE.md: itself, what it is
+// a part of, or a package of it.
 func TestEveryLibraryHasAReason(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile("../../go.mod")

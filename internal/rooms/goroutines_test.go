@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestGoroutinesDoNotEndTheDaemon keeps what starts a goroutine whose panic ends the process out of the packages that
-// work on what tenants write: use github.com/sourcegraph/conc and internal/recovery.
+// TestGoroutinesDoNotEndTheDaemon refuses calls that start a goroutine whose panic ends the process, in the packages
+// that work on what tenants write: use github.com/sourcegraph/conc and internal/recovery.
 func TestGoroutinesDoNotEndTheDaemon(t *testing.T) {
 	t.Parallel()
 	eachSource(t, []string{"internal/controller", "internal/kube", "internal/host/simulated"}, func(s source) {

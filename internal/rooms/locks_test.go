@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestLocksOfFilesAreTakenInOnePlace keeps flock(2), which waits without a limit for whoever can open a file, in the
-// packages that bound the wait and close the file to others: use filelock.Lock, or rundir.Lock for what daemons of one
-// host share.
+// TestLocksOfFilesAreTakenInOnePlace allows flock(2), which waits without a limit for any process that can open a file,
+// only in the packages that bound the wait and close the file to others: use filelock.Lock, or rundir.Lock for what
+// daemons of one host share.
 func TestLocksOfFilesAreTakenInOnePlace(t *testing.T) {
 	t.Parallel()
 	allowed := map[string]bool{

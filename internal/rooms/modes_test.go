@@ -30,8 +30,8 @@ var openers = map[string]int{
 
 var reason = regexp.MustCompile(`(?i)\bopen to others[:,] \S`)
 
-// TestWhatIsOpenToOthersSaysWhy wants files to be made with mode 0600, and directories with mode 0700. Where somebody
-// else needs them, a comment beside the call, or in the line before it, says who: "open to others: ...".
+// TestWhatIsOpenToOthersSaysWhy requires that files are created with mode 0600, and directories with mode 0700. Where
+// other users need them, a comment beside the call, or in the line before it, names these users: "open to others: ...".
 func TestWhatIsOpenToOthersSaysWhy(t *testing.T) {
 	t.Parallel()
 	seen := 0

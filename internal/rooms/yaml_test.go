@@ -92,8 +92,8 @@ func decoders(file *ast.File, name string) map[string]bool {
 	return found
 }
 
-// TestYAMLOfTenantsIsReadInProportion keeps decoders of YAML away from what tenants write, unless package document has
-// said that the document is no larger than it looks.
+// TestYAMLOfTenantsIsReadInProportion refuses decoders of YAML on what tenants write, unless package document has
+// checked that the document is no larger than it looks.
 func TestYAMLOfTenantsIsReadInProportion(t *testing.T) {
 	t.Parallel()
 	used := make(map[string]bool)

@@ -42,8 +42,8 @@ func (c *Cache[K, V]) Get(key K) (V, bool) {
 	return e.value, ok
 }
 
-// Add keeps a value of that many bytes, its key included, in the place of an earlier one. A value that is larger than
-// the whole cache is not kept.
+// Add stores a value of that many bytes, its key included, in the place of an earlier one. It does not store a value
+// that is larger than the whole cache.
 func (c *Cache[K, V]) Add(key K, value V, size int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

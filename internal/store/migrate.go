@@ -19,8 +19,8 @@ type Migration struct {
 // Schema is the version that this program reads and writes.
 const Schema = 1
 
-// migrate brings the store to the version after the last migration, or marks a new store with it.
-// It refuses a store that a newer program wrote.
+// migrate upgrades the store to the version after the last migration, or marks a new store with it. It refuses a store
+// that a newer program wrote.
 func migrate(ctx context.Context, client *clientv3.Client, prefix string, migrations []Migration) error {
 	key := prefix + "schema"
 	want := Schema

@@ -194,7 +194,7 @@ func (s *Store) loadMirror(ctx context.Context) error {
 	return nil
 }
 
-// maintainMirror keeps the mirror up to date until ctx ends.
+// maintainMirror updates the mirror until ctx ends.
 func (s *Store) maintainMirror(ctx context.Context) {
 	defer close(s.done)
 	for ctx.Err() == nil {

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// OwnHosts tells which hosts in a presigned URL are the endpoint that listens on the given
-// addresses ("127.0.0.1:4566"). The loopback addresses and localhost are one host; an address
-// that listens on every interface has any name, so only its port counts.
+// OwnHosts returns a function that reports whether a host in a presigned URL is the endpoint that listens on the given
+// addresses ("127.0.0.1:4566"). The loopback addresses and localhost are one host; an address that listens on every
+// interface has any name, so only its port counts.
 func OwnHosts(listening ...string) func(host string) bool {
 	type address struct{ host, port string }
 	var all []address

@@ -150,7 +150,7 @@ func (a *Authenticator) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// watchAWSAuth keeps what is known of a cluster's aws-auth up to date until ctx ends.
+// watchAWSAuth mirrors a cluster's aws-auth until ctx ends.
 func (a *Authenticator) watchAWSAuth(ctx context.Context, key, clusterID string) {
 	s := a.clusterState(clusterID)
 	maps := a.configMaps(ctx, key, clusterID)

@@ -52,8 +52,8 @@ func (s *Store) commitBatch(b *pebble.Batch) error {
 	return durable()
 }
 
-// recordFailure notes that the catalog cannot be written any more. What was acknowledged is safe: it is read
-// back when the store is opened the next time.
+// recordFailure records that the catalog cannot be written any more. What was acknowledged is safe: it is read back
+// when the store is opened the next time.
 func (s *Store) recordFailure(err error) {
 	err = fmt.Errorf(
 		"the catalog of log events in %s failed, and takes no more until the daemon is started again: %w", s.dir, err)

@@ -279,8 +279,8 @@ func (x *extractor) newChild(n *node, key string) *node {
 	return c
 }
 
-// isPlainKey says whether every reader takes a key of an object, written like this, for the same steps of a
-// path: no escapes, no empty step, nothing that could be the index of an array.
+// isPlainKey reports whether every reader takes a key of an object, written like this, for the same steps of a path: no
+// escapes, no empty step, nothing that could be the index of an array.
 func isPlainKey(key string) bool {
 	if len(key) > columnValue {
 		return false
@@ -298,7 +298,7 @@ func isPlainKey(key string) bool {
 	return true
 }
 
-// setValue notes the raw scalar of a row.
+// setValue records the raw scalar of a row.
 func (n *node) setValue(row int, raw []byte) {
 	if n.spoiled {
 		return
@@ -377,14 +377,14 @@ func (x *extractor) columns(bytes int) (kept []keptColumn, opaque []opaquePath, 
 	return kept, opaque, !x.exhausted
 }
 
-// isWorthStoring says whether a column is worth its place on the disk: not when its values are many and long,
-// as those are that every event has for itself.
+// isWorthStoring reports whether a column is worth its space on the disk: not when its values are many and long, like
+// those that every event has for itself.
 func (n *node) isWorthStoring(bytes int) bool {
 	return len(n.values) <= 16 || n.size <= bytes/columnShare
 }
 
-// isAbsent says whether no message of a block has a path that is none of its columns, when the paths
-// that occur beside the columns are all known.
+// isAbsent reports whether no message of a block has a path that is none of its columns, when the paths that occur
+// beside the columns are all known.
 func isAbsent(path string, opaque []opaquePath) bool {
 	if !isPlainKey(path) {
 		return false

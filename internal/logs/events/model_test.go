@@ -402,7 +402,7 @@ func collect(tree any, prefix string, paths map[string]bool) {
 	}
 }
 
-// resolve notes all values that a path may be read as.
+// resolve records all values that a path may be read as.
 func resolve(tree any, path string, readings map[string]bool) {
 	step := func(key string, value any) {
 		if path == key {

@@ -76,7 +76,7 @@ func readPart(s *Store, g GroupID, id uint64, value []byte) (*part, error) {
 	return newPart(s, g, id, blocks), nil
 }
 
-// acquire keeps the file for a reader until release.
+// acquire prevents the removal of the file until release.
 func (p *part) acquire() {
 	p.mu.Lock()
 	p.views++

@@ -216,7 +216,7 @@ func (m *merge) openNext() error {
 	return nil
 }
 
-// loadMessages sees to it that the messages of a block are in memory, and those of not too many others.
+// loadMessages loads the messages of a block into memory, and drops those of other blocks beyond a limit.
 func (m *merge) loadMessages(o *openBlock) error {
 	if n := len(m.loaded); n > 0 && m.loaded[n-1] == o {
 		return nil
@@ -306,7 +306,7 @@ func (s *Store) Since(ctx context.Context, g GroupID, after uint64, max int) ([]
 	}
 }
 
-// eventsSince looks through some events with a Seq greater than after, and says up to which Seq it did.
+// eventsSince reads some events with a Seq greater than after, and returns the Seq up to which it did.
 func (s *Store) eventsSince(g GroupID, after uint64, most int) (events []Event, last uint64, err error) {
 	v, err := s.snapshot(g, math.MinInt64, math.MaxInt64, after, most)
 	if err != nil {
@@ -377,8 +377,8 @@ func (s *Store) eventsSince(g GroupID, after uint64, most int) (events []Event, 
 	return events, last, nil
 }
 
-// noneSince notes that there is no event for readers behind after, so that Wait waits, unless some have
-// come since last was the newest.
+// noneSince records that there is no event for readers behind after, so that Wait waits, unless some have arrived since
+// last was the newest.
 func (s *Store) noneSince(id GroupID, after, last uint64) bool {
 	g := s.findGroup(id)
 	if g == nil {

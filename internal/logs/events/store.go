@@ -167,7 +167,7 @@ func (s *Store) openStore() (err error) {
 	return s.removeOrphans()
 }
 
-// pebbleOptions keeps the database small: what it holds is either tiny or on its way into a part.
+// pebbleOptions returns options of a small database: its content is either tiny or on its way into a part.
 func (s *Store) pebbleOptions() *pebble.Options {
 	o := &pebble.Options{
 		Lock:                        s.lock,

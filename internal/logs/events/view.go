@@ -33,13 +33,13 @@ type liveness struct {
 	dead    map[StreamID]uint64
 }
 
-// isLiveRow says whether a row is there for readers.
+// isLiveRow reports whether a row is visible to readers.
 func (l liveness) isLiveRow(stream StreamID, timestamp int64, seq uint64) bool {
 	return timestamp >= l.expired && (len(l.dead) == 0 || seq > l.dead[stream])
 }
 
-// certain says whether all rows of a stream with Timestamps from min to max and Seq from minSeq to
-// maxSeq are there, or all are not.
+// certain returns whether all rows of a stream with Timestamps from min to max and Seq from minSeq to maxSeq are
+// visible, and whether none is.
 func (l liveness) certain(stream StreamID, min, max int64, minSeq, maxSeq uint64) (all, none bool) {
 	dead := l.dead[stream]
 	return min >= l.expired && minSeq > dead, max < l.expired || maxSeq <= dead
@@ -139,7 +139,7 @@ func (v *View) takeChunks(it *pebble.Iterator, from, to int64, after uint64, atM
 	return it.Error()
 }
 
-// overlaps says whether a block may have a row for readers in a time.
+// overlaps reports whether a block may have a visible row in a time range.
 func (m *blockMeta) overlaps(l liveness, from, to int64) bool {
 	for _, s := range m.spans {
 		_, none := l.certain(s.stream, s.min, s.max, m.minSeq, m.maxSeq)

@@ -40,7 +40,7 @@ func Each[S ~string | ~[]byte](s S, yield func(w S) bool) {
 	}
 }
 
-// Is says whether a byte belongs to a word.
+// Is reports whether a byte belongs to a word.
 func Is(c byte) bool { return inWord[c] }
 
 var inWord = func() (table [256]bool) {
