@@ -118,7 +118,7 @@ func (c *cluster) fields(args ...string) string {
 	return c.must("coracle", append([]string{"fields", "--data-dir", c.Dir}, args...)...)
 }
 
-// contains wants each of the texts.
+// contains checks that text contains each of want.
 func (c *cluster) contains(what, text string, want ...string) {
 	c.t.Helper()
 	for _, w := range want {

@@ -24,7 +24,7 @@ func (c *cluster) withoutNodes() (instances []string) {
 	return instances
 }
 
-// nodesCome sees it become healthy by itself.
+// nodesCome checks that the add-on becomes healthy by itself.
 func (c *cluster) nodesCome() {
 	a := c.await("coredns", ekstypes.AddonStatusActive)
 	if len(a.Health.Issues) > 0 {

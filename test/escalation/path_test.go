@@ -71,7 +71,7 @@ func errorCode(err error) string {
 	return ""
 }
 
-// denied says whether an error is a refusal for want of a permission.
+// denied reports whether an error is a refusal because of a missing permission.
 func denied(err error) bool {
 	switch errorCode(err) {
 	case "AccessDenied", "AccessDeniedException", "UnauthorizedOperation":

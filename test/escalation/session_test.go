@@ -42,7 +42,7 @@ func trusts(role, text string) func(*fixture) {
 	}
 }
 
-// given is a role with a trust policy that may do everything.
+// givenRole creates a role with a trust policy that may do everything.
 func givenRole(trust string) func(*fixture) {
 	return func(w *fixture) { w.role("free", trust, everybody) }
 }

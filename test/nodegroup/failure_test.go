@@ -38,8 +38,8 @@ func (c *cluster) createMute() {
 		"minSize=1,maxSize=1,desiredSize=1")
 }
 
-// runOutOfTime sees what cannot come about fail. Until now the timeouts were those of EKS, so that no machine is too
-// slow for what does come about; a daemon with a second for each finds that they are over.
+// runOutOfTime checks that operations that cannot succeed fail. Until now the timeouts were those of EKS, so that no
+// machine is too slow for those that do; a daemon with a second for each finds that they are over.
 func (c *cluster) runOutOfTime() {
 	c.SetExtraEnv("CORACLE_NODEGROUP_JOIN_TIMEOUT=1s", "CORACLE_NODEGROUP_DRAIN_TIMEOUT=1s")
 	c.Restart()
@@ -49,7 +49,7 @@ func (c *cluster) runOutOfTime() {
 	c.Restart()
 }
 
-// kubeletFails looks for the reason where users of EKS and of Coracle do, while the group is still being created.
+// kubeletFails reads the reason where users of EKS and of Coracle do, while the group is still being created.
 func (c *cluster) kubeletFails() {
 	var id string
 	c.eventually("the group says which unit fails", func() error {
@@ -77,7 +77,7 @@ func (c *cluster) kubeletFails() {
 	}
 }
 
-// muteFails looks for the error where users of EKS do.
+// muteFails reads the error where users of EKS do.
 func (c *cluster) muteFails() {
 	for _, name := range []string{"mute", "failing", "powerless"} {
 		var found *ekstypes.Nodegroup
@@ -152,7 +152,7 @@ func (c *cluster) lastUpdate(nodegroup string) string {
 		"--query", "updateIds", "--output", "text"))[0]
 }
 
-// stubbornFails sees the update fail, with the pod's name, and the group go on as it was.
+// stubbornFails checks that the update fails, with the pod's name, and the group goes on as it was.
 func (c *cluster) stubbornFails() {
 	u := c.updated("stubborn", c.lastUpdate("stubborn"))
 	pod := strings.TrimSpace(c.Run(c.Config, "kubectl", "get", "pods", "-n", "stubborn", "-o",

@@ -15,7 +15,7 @@ import (
 	"github.com/coracle-eks/coracle/test/harness/clustertest"
 )
 
-// watch looks at the nodes of a group until done is called, which gives back the fewest that were Ready at once and the
+// watch observes the nodes of a group until done is called, which returns the fewest that were Ready at once and the
 // most that there were.
 func (c *cluster) watch(nodegroup string) (done func() (ready, nodes int)) {
 	stop := make(chan struct{})
@@ -43,8 +43,8 @@ func (c *cluster) watch(nodegroup string) (done func() (ready, nodes int)) {
 	}
 }
 
-// upgrade brings the group that serves to the control plane's version, and kills the daemon on the way. The client
-// notices nothing.
+// upgrade upgrades the serving group to the control plane's version, and kills the daemon meanwhile. The client notices
+// nothing.
 func (c *cluster) upgrade() {
 	done := c.watch("workers")
 	id := c.update("update-nodegroup-version", "--cluster-name", c.Cluster, "--nodegroup-name", "workers",

@@ -212,7 +212,7 @@ func (s *cluster) secretsOfStore() (all []secret) {
 	return all
 }
 
-// hidesInProcesses looks at every process of this host but this one, and the daemon, which has what its caller gave it.
+// hidesInProcesses searches every process of this host but this one, and the daemon, which has what its caller gave it.
 func (s *cluster) hidesInProcesses(secrets []secret) {
 	s.t.Helper()
 	entries, err := os.ReadDir("/proc")
@@ -258,7 +258,7 @@ func (s *cluster) hidesInProcesses(secrets []secret) {
 	}
 }
 
-// hidesInFiles looks for secrets in all files but those that hold them: logs, settings, configurations of what runs.
+// hidesInFiles searches for secrets in all files but those that hold them: logs, settings, configurations of what runs.
 func (s *cluster) hidesInFiles(secrets []secret) {
 	s.t.Helper()
 	look := func(path, name string) {

@@ -12,7 +12,8 @@ import (
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
-// TestCrashPointsAreInTestBuildsOnly looks for the variable that kills a daemon, for what it says then, and for where.
+// TestCrashPointsAreInTestBuildsOnly searches for the variable that kills a daemon, for its message, and for the names
+// of the points.
 func TestCrashPointsAreInTestBuildsOnly(t *testing.T) {
 	t.Parallel()
 	traces := []string{crash.Environment, "crash: dying at", "process/before-fork", "controlplane/bootstrapped"}

@@ -181,7 +181,7 @@ spec:
   - {name: main, image: "registry.k8s.io/e2e-test-images/agnhost:2.63.0", args: [pause], resources: {limits: {memory: 64Mi, cpu: 100m}}}
 `
 
-// look says what the node has, and whether the cgroups hold it to that.
+// look prints what the node has, and checks that the cgroups enforce it.
 func look(ctx context.Context) error {
 	if err := os.WriteFile("/root/pod.yaml", []byte(pod), 0o600); err != nil {
 		return err
@@ -246,7 +246,7 @@ func look(ctx context.Context) error {
 	return nil
 }
 
-// explain says every two minutes how far the node is, for who reads the console of one that does not come up.
+// explain prints the progress of the node every two minutes, for readers of a console on which it does not start.
 func explain(ctx context.Context) {
 	tick := time.NewTicker(2 * time.Minute)
 	defer tick.Stop()

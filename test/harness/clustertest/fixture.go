@@ -187,7 +187,7 @@ type Node struct {
 	}
 }
 
-// Ready says that pods can be bound to it.
+// Ready reports whether pods can be bound to it.
 func (n Node) Ready() bool {
 	return slices.ContainsFunc(n.Status.Conditions, func(c struct{ Type, Status, Reason, Message string }) bool {
 		return c.Type == "Ready" && c.Status == "True"
