@@ -12,7 +12,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/admin"
 )
 
-// debugCommand shows what developers of coracle look at.
+// debugCommand returns the commands for developers of coracle.
 func debugCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "debug",

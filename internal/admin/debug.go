@@ -43,7 +43,7 @@ type Failure struct {
 // Profiles are those of the Go runtime that can be asked for, beside "trace". https://pkg.go.dev/runtime/pprof#Profile
 var Profiles = []string{"allocs", "block", "goroutine", "heap", "mutex", "profile", "threadcreate", "trace"}
 
-// registerDebug serves what developers look at: metrics, profiles and a dump.
+// registerDebug registers handlers for developers: metrics, profiles and a dump.
 func registerDebug(mux *http.ServeMux, d Daemon, answer func(http.ResponseWriter, any, error)) {
 	mux.Handle("GET /metrics", d.Metrics())
 	mux.HandleFunc("GET /debug/dump", func(w http.ResponseWriter, r *http.Request) {

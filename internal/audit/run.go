@@ -38,7 +38,7 @@ type Options struct {
 	Style   Style
 
 	Now func() time.Time
-	// Every is the time between two looks of Follow, Poll that between two looks at a query.
+	// Every is the interval between two queries of Follow, Poll that between two requests for the results of a query.
 	Every, Poll time.Duration
 }
 

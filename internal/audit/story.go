@@ -434,7 +434,7 @@ func (s *Story) describeChange(step *Step, e entry, base version) {
 	}
 }
 
-// hasWritten reports whether a step that was told already left the revision.
+// hasWritten reports whether a step that was already shown left the revision.
 func (s *Story) hasWritten(key string, rev uint64) bool {
 	return rev > 0 && slices.ContainsFunc(s.writes[key], func(w write) bool { return w.revision == rev })
 }

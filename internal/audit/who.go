@@ -66,7 +66,7 @@ func (w Who) machinery() bool {
 	return w.EKS || strings.HasPrefix(w.Username, "system:")
 }
 
-// shortName returns the name by which a person speaks of somebody.
+// shortName returns the short name of a user, for people.
 func (w Who) shortName() string {
 	if w.As != nil {
 		return w.As.shortName()

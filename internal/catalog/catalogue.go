@@ -1,5 +1,5 @@
-// Package catalog is what EKS publishes about its add-ons: their versions, what these are compatible with, how they
-// may be configured, and the objects that they are made of.
+// Package catalog has the data that EKS publishes about its add-ons: their versions, what these are compatible with,
+// how they may be configured, and the objects that they are made of.
 //
 // An add-on is a directory of data files. addon.yaml says all but the objects (entry.go has its fields); these are in
 // manifests beside it, which are Go templates (values.go says what they can speak of); defaults.yaml is the

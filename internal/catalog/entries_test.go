@@ -302,7 +302,7 @@ func resolve(root, schema map[string]any) map[string]any {
 	}
 }
 
-// samples returns values that a schema allows. The check of the schema has to accept those that it should.
+// samples returns values for a schema, to be checked against it: it may still refuse some, such as by their pattern.
 func samples(root, schema map[string]any) []any {
 	schema = resolve(root, schema)
 	if enum, found := schema["enum"].([]any); found {

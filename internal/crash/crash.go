@@ -1,9 +1,9 @@
 // Package crash names the instructions at which a test may kill the daemon.
 //
-// A [Point] stands where something has just been done to the world or to the store and something else must follow. In
+// A [Point] stands where something has just been changed on the host or in the store and something else must follow. In
 // a test build (go build -tags crashpoints), with CORACLE_CRASH_AT set to a point's name, or several with commas
-// between them, the process dies at the first that it reaches with SIGKILL, as if the machine had lost its power;
-// a test that starts it again must see it converge.
+// between them, the process dies at the first that it reaches with SIGKILL, as if the machine had lost its power; a
+// test that starts it again must see it converge.
 //
 // In every other build points are nothing: nobody who can set a variable can kill a daemon with it.
 package crash

@@ -19,7 +19,7 @@ import (
 // etcdProcess is the name of the embedded etcd among the processes of a data directory.
 const etcdProcess = "etcd"
 
-// startTime bounds the wait at start for an etcd that somebody else runs.
+// startTime bounds the wait at start for an external etcd.
 const startTime = 60 * time.Second
 
 // waitReport is the interval at which the daemon logs that it still waits for its own etcd.

@@ -63,7 +63,7 @@ type daemon struct {
 	clusters  *clusters
 }
 
-// Serve runs a daemon until ctx ends or it is told to stop. Clusters keep running.
+// Serve runs a daemon until ctx ends or a client asks it to stop. Clusters keep running.
 func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

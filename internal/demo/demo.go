@@ -1,4 +1,4 @@
-// Package demo takes the guided tour of "coracle demo": a cluster with nodes and pods, access for somebody else, the
+// Package demo takes the guided tour of "coracle demo": a cluster with nodes and pods, access for another user, the
 // audit log and an upgrade.
 //
 // It uses the real clients only, the AWS SDK over the network and kubectl, and shows for each step the command that

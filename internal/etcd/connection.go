@@ -15,8 +15,8 @@ import (
 // Connection is an etcd in use.
 type Connection struct {
 	Client *clientv3.Client
-	// Endpoints and CAFile are what another client, such as an API server, needs to connect.
-	// CAFile is empty when the etcd is served without TLS or with a certificate of a public CA.
+	// Endpoints and CAFile are for other clients that connect, such as API servers. CAFile is empty when the etcd is
+	// served without TLS or with a certificate of a public CA.
 	Endpoints []string
 	CAFile    string
 
@@ -52,7 +52,7 @@ func (c *Connection) Size(ctx context.Context) (used, file int64, err error) {
 // Close ends the connection; the etcd keeps running.
 func (c *Connection) Close() error { return c.Client.Close() }
 
-// External is an etcd cluster that somebody else runs.
+// External is an etcd cluster that the user runs.
 type External struct {
 	Endpoints []string
 	// CACert, Cert and Key are PEM files: the CA of the servers, and the daemon's own identity.

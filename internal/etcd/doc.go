@@ -7,7 +7,7 @@
 //  1. [Prepare] makes its certificate authority, certificates and port, once.
 //  2. The daemon starts the process ([Embedded.Args]) or finds it running.
 //  3. [Embedded.Connect] waits until it serves, and sees to it that authentication is on.
-//  4. [Serve] is what the process itself does, until it is told to end.
+//  4. [Serve] runs in the process itself, until it is asked to end.
 //
 // Clients show a certificate; its common name is their etcd user. The user root may do all. Each
 // cluster has a user of its own that sees the cluster's prefix only ([Connection.IssueClient]).

@@ -100,7 +100,7 @@ func (o Object) ownerLabels(path fieldpath.Path) []string {
 	return around
 }
 
-// isAtomic reports whether somebody owns a field with all that is in it, as a whole.
+// isAtomic reports whether a manager owns a field with all that is in it, as a whole.
 func (o Object) isAtomic(path fieldpath.Path) bool {
 	for _, m := range o.Managers {
 		if m.owned.Leaves.Has(path) {

@@ -47,7 +47,8 @@ type Field struct {
 	// List says that Fields are the items of a list, Merged that they are merged by keys or as a set.
 	List, Merged bool
 	Fields       []*Field
-	// Conflict and Kept are what a plan says: EKS's value, Wanted, meets the owner's, or is left out for it.
+	// Conflict and Kept are the result of a plan: EKS's value, Wanted, conflicts with the owner's, or is left out for
+	// it.
 	Conflict, Kept bool
 	Wanted         any
 

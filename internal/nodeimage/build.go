@@ -22,7 +22,7 @@ import (
 // downloads is the number of packages that are downloaded at once.
 const downloads = 4
 
-// Progress is told how many of the packages are there, by one caller at a time.
+// Progress is called with the number of packages that are there, by one caller at a time.
 type Progress func(done, total int, name string)
 
 // Build makes the node image for an architecture as Debian and Go call it ("amd64" or "arm64"): ArchiveName and

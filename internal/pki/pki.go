@@ -31,7 +31,7 @@ import (
 type Profile struct {
 	// Organization is in the subject of the authority, and of leaves that have none of their own.
 	Organization []string
-	// AuthorityLife and LeafLife are how long the authority and its leaves are valid.
+	// AuthorityLife and LeafLife are the lifetimes of the authority and its leaves.
 	AuthorityLife, LeafLife time.Duration
 	// Skew is the time by which the clocks of clients may be behind.
 	Skew time.Duration

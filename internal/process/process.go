@@ -89,7 +89,7 @@ type Options struct {
 	Identity
 	Log   *slog.Logger
 	Clock clock.WithTicker
-	// Events is told what happens, in order for each process. It must not block.
+	// Events is called with each event, in order for each process. It must not block.
 	Events func(Event)
 	// MinBackoff and MaxBackoff bound the pause before a restart: 100 ms and 30 s when 0.
 	MinBackoff, MaxBackoff time.Duration

@@ -20,8 +20,8 @@ type Spec struct {
 	// Revision stands for what the process reads only when it starts: another restarts it.
 	Revision string
 
-	// Log is the file that its output is appended to. Of what it holds the last LogLimit bytes
-	// (20 MiB when 0) are kept; see Trim. Where it is negative, somebody else calls Trim.
+	// Log is the file that its output is appended to. Of what it holds the last LogLimit bytes (20 MiB when 0) are
+	// kept; see Trim. Where it is negative, the owner of the process calls Trim.
 	Log      string
 	LogLimit int64
 	// Grace is the time between SIGTERM and SIGKILL; 10 s when 0.

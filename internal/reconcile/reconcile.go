@@ -1,15 +1,14 @@
 // Package reconcile runs controllers.
 //
-// A [Controller] is one function that makes the world agree with what the store says of
-// one key. It is called for every key at start, whenever one of its [Source]s says that the
-// key changed, when it asked to be called again, and at each resync. It is level-triggered:
-// it looks at what is, never at what happened, and may be killed at any instruction.
+// A [Controller] is one function that reconciles the actual state with the desired state in the store, for one key. It
+// is called for every key at start, whenever one of its [Source]s says that the key changed, when it asked to be called
+// again, and at each resync. It is level-triggered: it reads the current state, never the event, and may be killed at
+// any instruction.
 //
-// [Run] gives every controller a client-go work queue: a key is never worked on twice at
-// once, changes that come meanwhile are told once, and a key that fails is tried again with
-// exponential back-off. Keys begin with an account; accounts, and clusters within an account,
-// take turns. Where several daemons share a store, [Lead] lets one of them run the controllers at
-// a time.
+// [Run] gives every controller a client-go work queue: a key is never worked on twice at once, changes meanwhile are
+// merged into one, and a key that fails is tried again with exponential back-off. Keys begin with an account; accounts,
+// and clusters within an account, take turns. Where several daemons share a store, [Lead] lets one of them run the
+// controllers at a time.
 package reconcile
 
 import (
@@ -29,16 +28,16 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// Result says when a key that was reconciled is to be looked at again.
+// Result is the result of a reconcile pass over a key: when the next one is due.
 type Result struct {
 	// After is the time until then; 0 is not before something changes or the resync.
 	After time.Duration
-	// Gone says that nothing is left of the key: no resync looks at it again.
+	// Gone is set when nothing is left of the key: no resync reconciles it again.
 	Gone bool
 }
 
-// Source tells changed the keys that a controller must look at: all of them first, then
-// each one that changes, until ctx ends.
+// Source calls changed with the keys that a controller must reconcile: all of them first, then each one that changes,
+// until ctx ends.
 type Source func(ctx context.Context, changed func(key string))
 
 // Table returns a source of a table's own keys below prefix.
@@ -94,19 +93,19 @@ func Channel(keys <-chan string) Source {
 	}
 }
 
-// Controller makes the world agree with the store, one key at a time.
+// Controller reconciles the actual state with the store, one key at a time.
 type Controller struct {
 	// Name is for logs and metrics, and no other controller's: "controlplane".
 	Name string
 	// Reconcile reconciles the object with the given key. An error is logged, and the key is tried again.
 	Reconcile func(ctx context.Context, key string) (Result, error)
-	// Sources say which keys to look at. At least one.
+	// Sources send the keys to reconcile. At least one.
 	Sources []Source
 	// Workers is the number of keys that are reconciled at once; 1 when 0.
 	Workers int
-	// AccountWorkers and ClusterWorkers are how many of the workers the keys of one account, and of one cluster, may hold
-	// at once; all when 0. A controller that asks clusters' API servers sets them, and Timeout: these may take their
-	// time. With AccountWorkers, the keys of one account are also worked on at most 100 times per second.
+	// AccountWorkers and ClusterWorkers are the numbers of workers that the keys of one account, and of one cluster,
+	// may hold at once; all when 0. A controller that asks clusters' API servers sets them, and Timeout: these may take
+	// their time. With AccountWorkers, the keys of one account are also worked on at most 100 times per second.
 	AccountWorkers, ClusterWorkers int
 	// Timeout ends the context of a Reconcile that takes longer; never when 0.
 	Timeout time.Duration

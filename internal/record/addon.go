@@ -113,9 +113,9 @@ type AddonObject struct {
 	// Kept are the paths of fields that others own and that an update with PRESERVE left to them, in the form of
 	// conflicts: `.spec.template.spec.containers[name="aws-node"].image`.
 	Kept []string `json:",omitempty"`
-	// Fingerprints of what the catalog makes of it, of what was sent of that, of the fields that EKS owned
-	// afterwards, and of those that others did: a change of one says that the object has to be looked at. Others is
-	// empty where nothing is left to others.
+	// Fingerprints of what the catalog makes of it, of what was sent of that, of the fields that EKS owned afterwards,
+	// and of those that others did: after a change of one the object has to be reconciled. Others is empty where
+	// nothing is left to others.
 	Made, Sent, Owned, Others string `json:",omitempty"`
 }
 

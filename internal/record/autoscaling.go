@@ -299,7 +299,7 @@ type AutoScalingRefresh struct {
 	// succeeded. Before is the group's configuration when it began: what a rollback goes back to.
 	Desired *astypes.DesiredConfiguration `json:",omitempty"`
 	Before  astypes.DesiredConfiguration
-	// CancelledAt and RollbackAt are when it was to end early.
+	// CancelledAt and RollbackAt are the times of the requests to end it early.
 	CancelledAt time.Time `json:",omitzero"`
 	RollbackAt  time.Time `json:",omitzero"`
 }

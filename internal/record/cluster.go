@@ -24,8 +24,8 @@ type Cluster struct {
 	CreatorARN string
 	CreatorID  string `json:",omitempty"` // its unique id: another may have its name later
 
-	// Version is the wanted minor version, "1.35". When the update that wanted it has failed,
-	// WantedVersion is what it was before.
+	// Version is the wanted minor version, "1.35". When the update that wanted it has failed, WantedVersion is the
+	// previous version.
 	Version string
 	RoleARN string
 

@@ -39,7 +39,7 @@ type Instance struct {
 	SpotInstanceRequestID string                         `json:",omitempty"`
 	// SpotInterruption is the time when a spot instance will be interrupted; zero when no interruption is planned.
 	SpotInterruption time.Time `json:",omitzero"`
-	// LaunchTemplateID and LaunchTemplateVersion are what it was launched from, if it was.
+	// LaunchTemplateID and LaunchTemplateVersion identify the launch template that it was launched from, if any.
 	LaunchTemplateID      string `json:",omitempty"`
 	LaunchTemplateVersion string `json:",omitempty"`
 	PlacementGroup        string `json:",omitempty"`
@@ -64,7 +64,7 @@ type Instance struct {
 	// Boot counts the wanted boots, from 1: a start or a reboot adds one. The machine starts again whenever it has run
 	// fewer.
 	Boot int
-	// StateReason and TransitionReason say why Wanted is what it is, as DescribeInstances shows it.
+	// StateReason and TransitionReason are the reason for the last change of Wanted, as DescribeInstances shows it.
 	StateReasonCode    string    `json:",omitempty"` // "Client.UserInitiatedShutdown"
 	StateReasonMessage string    `json:",omitempty"`
 	TransitionReason   string    `json:",omitempty"` // "User initiated (2026-11-21 14:00:00 GMT)"

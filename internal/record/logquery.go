@@ -10,7 +10,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// LogQuery is a Logs Insights query that somebody started.
+// LogQuery is a Logs Insights query that was started.
 //
 // Writer: internal/aws/logs (StartQuery creates it, StopQuery sets Stop); internal/controller/logquery deletes
 // it when its results have expired.

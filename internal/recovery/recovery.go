@@ -1,8 +1,9 @@
 // Package recovery keeps the panic of one piece of work from ending the daemon, which all clusters and accounts share:
 // what work reads is often a tenant's.
 //
-// Goroutines that somebody waits for are those of github.com/sourcegraph/conc, which hand a panic to whoever waits: in
-// the end a Reconcile, whose panics internal/reconcile makes errors. Goroutines that nobody waits for call [Repeat].
+// Goroutines that another goroutine waits for are those of github.com/sourcegraph/conc, which hand a panic to whoever
+// waits: in the end a Reconcile, whose panics internal/reconcile makes errors. Goroutines that nobody waits for call
+// [Repeat].
 package recovery
 
 import (

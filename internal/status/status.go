@@ -157,8 +157,8 @@ func componentStatus(p process.Status, name string) admin.Component {
 	return c
 }
 
-// processMemory returns the proportional set size of a process in bytes, which is what it would free. It is 0 where the
-// kernel does not tell, as for a process that has just ended.
+// processMemory returns the proportional set size of a process in bytes, the memory that its end would free. It is 0
+// where the kernel does not tell, as for a process that has just ended.
 func processMemory(pid int) int64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	if err != nil {

@@ -17,8 +17,7 @@
 // Values read from a row are shared between readers and immutable. [Table.Modify]
 // hands its function a private copy.
 //
-// The life of a store: [Open] takes an etcd client, refuses a newer schema, runs
-// the migrations that are due, loads the mirror, and follows the watch until
-// [Store.Close]. When the watch breaks (etcd restarted or compacted) the mirror is
-// loaded again and subscribers are told of every difference.
+// The life of a store: [Open] takes an etcd client, refuses a newer schema, runs the migrations that are due, loads the
+// mirror, and follows the watch until [Store.Close]. When the watch breaks (etcd restarted or compacted) the mirror is
+// loaded again and subscribers are notified of every difference.
 package store

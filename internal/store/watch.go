@@ -47,9 +47,9 @@ func (t Table[T]) Watch(ctx context.Context, prefix string, from int64, each fun
 	return ctx.Err()
 }
 
-// Notify calls changed with the key of every row there is below prefix, and then with the
-// key of each row as it is created, changed or deleted, until ctx ends. Changes that come
-// faster than they are taken are told once. By the time of the call a Get sees the change.
+// Notify calls changed with the key of every row there is below prefix, and then with the key of each row as it is
+// created, changed or deleted, until ctx ends. Changes that come faster than they are taken are merged into one. By the
+// time of the call a Get sees the change.
 func (t Table[T]) Notify(ctx context.Context, prefix string, changed func(key string)) {
 	full := t.name + prefix
 	sub := &subscription{prefix: full, pending: map[string]struct{}{}, wake: make(chan struct{}, 1)}

@@ -29,8 +29,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// servicePrincipal is how Auto Scaling calls itself in trust policies; serviceLinkedRole is the role in which it acts
-// in an account.
+// servicePrincipal is the service principal of Auto Scaling in trust policies; serviceLinkedRole is the role in which
+// it acts in an account.
 const (
 	servicePrincipal  = "autoscaling.amazonaws.com"
 	serviceLinkedRole = "AWSServiceRoleForAutoScaling"

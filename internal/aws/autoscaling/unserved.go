@@ -11,7 +11,7 @@ import (
 )
 
 // What needs a service that is not here is refused when it is asked for, and there is none of it when it is looked for,
-// so that tools that look at everything of a group find a group without it.
+// so that tools that list all properties of a group find a group without it.
 
 // noConfigurations returns what AWS says to accounts made since October 2024, which this one is.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/launch-configurations.html

@@ -14,7 +14,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// bootstrapUser is who applies the add-ons of a new cluster; the group lets it.
+// bootstrapUser is the user that applies the add-ons of a new cluster; the group authorizes it.
 const (
 	bootstrapUser  = "eks:cluster-bootstrap"
 	bootstrapGroup = "system:masters"

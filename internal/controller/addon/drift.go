@@ -13,8 +13,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/catalog"
 )
 
-// An object that somebody takes from EKS again and again is left to him for a while: two controllers that both know
-// best would keep each other, and the API server, busy for ever.
+// An object that another manager takes from EKS again and again is left to it for a while: two controllers that both
+// know best would keep each other, and the API server, busy for ever.
 const (
 	takenBackMost   = 10
 	takenBackWithin = time.Minute

@@ -20,11 +20,12 @@ import (
 // fieldManager is the field manager of EKS in managedFields.
 const fieldManager = "eks"
 
-// claim is a field that somebody else than EKS owns.
+// claim is a field that a manager other than EKS owns.
 type claim struct {
 	path fieldpath.Path
-	// declared says that somebody applies it with server-side apply: he means it, even where his value is EKS's. Other
-	// owners may be so for having once written the object as a whole, as kubectl did with those of a new cluster.
+	// declared is set when a manager applies it with server-side apply: the value is intended, even where it is the
+	// same as EKS's. Other owners may be so for having once written the object as a whole, as kubectl did with those of
+	// a new cluster.
 	declared bool
 }
 

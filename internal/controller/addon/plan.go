@@ -257,7 +257,7 @@ type ObjectChange struct {
 	Refused *ekstypes.AddonIssue
 }
 
-// Conflict is a field that somebody else owns, by its path in the API server's form:
+// Conflict is a field that another manager owns, by its path in the API server's form:
 // `.spec.template.spec.containers[name="aws-node"].image`.
 type Conflict struct{ Manager, Path string }
 

@@ -71,7 +71,7 @@ var admission = regexp.MustCompile(
 // The codes are those of EKS; its texts are the API server's own. A quota that is exceeded is refused by an admission
 // plugin of the API server, so it is AdmissionRequestDenied, not AccessDenied, which is about the permissions of
 // eks:addon-manager; so is a webhook that cannot be called, as on EKS. What the API server calls invalid is an object
-// that somebody made so that it cannot be changed into EKS's: UnsupportedAddonModification.
+// that a user created in a form that cannot be changed into EKS's: UnsupportedAddonModification.
 func problemOf(o record.AddonObject, err error) error {
 	var away *client.Unreachable
 	if errors.As(err, &away) {

@@ -21,7 +21,7 @@ import (
 //
 // The objects go in the order in which nothing misses another: what runs first, then what it ran with, definitions and
 // namespaces last. With a definition (a CRD) go all objects of its kind, as on EKS. Adopted objects go like those that
-// EKS made. A namespace that somebody else manages too stays, since it has more in it than the add-on; and so does an
+// EKS made. A namespace that another manager manages too stays, since it has more in it than the add-on; and so does an
 // object that another add-on has as well.
 func (a *addon) removeObjects(ctx context.Context) error {
 	if err := a.finishUpdate(ctx, ekstypes.UpdateStatusCancelled); err != nil {

@@ -17,7 +17,7 @@ type workload struct {
 	Wanted, Updated, Available, Total int64
 	// Seen says that its controller knows of its newest template.
 	Seen bool
-	// OnDelete says that pods of an older template stay until somebody deletes them.
+	// OnDelete is set when pods of an older template stay until they are deleted.
 	OnDelete bool
 	// Failure is why its controller cannot create pods; a fingerprint of that in what is seen by a watch.
 	Failure string

@@ -164,7 +164,7 @@ func (c *Controller) refreshFailed(v *view, r *refreshing, rolling bool, now tim
 	return nil
 }
 
-// remnant has the instances that are still to be replaced.
+// remnant is the rest of an instance refresh: the instances that are still to be replaced, and the capacity meanwhile.
 type remnant struct {
 	old     []*member // to be replaced
 	warming int       // new, not warm yet

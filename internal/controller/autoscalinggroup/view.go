@@ -37,7 +37,7 @@ type member struct {
 	key   string
 	row   record.AutoScalingInstance
 	order record.AutoScalingOrder // zero without one
-	// instance and machine are what EC2 has; state is terminated when it has forgotten the instance.
+	// instance and machine are the records of EC2; state is terminated when EC2 no longer has the instance.
 	instance record.Instance
 	machine  record.Machine
 	state    ec2types.InstanceStateName

@@ -188,8 +188,8 @@ func (s *scan) inWindow(t int64) bool {
 	return false
 }
 
-// rulesOut reports whether certainly no row of the block satisfies c, without a look at rows: by the words of
-// the block and by the values that it has at all.
+// rulesOut reports whether certainly no row of the block satisfies c, without reading rows: by the words of the block
+// and by the values that it has at all.
 func (s *scan) rulesOut(c *insights.Condition) (bool, error) {
 	switch {
 	case c.All != nil:

@@ -223,7 +223,7 @@ func bytesOf(rows [][]logstypes.ResultField) int64 {
 }
 
 // readRows gives the rows from <= i < to, up to the one that brings them to most bytes, as GetQueryResults shows them,
-// and holds no others. hold is told how many bytes they take, before they are read.
+// and holds no others. hold is called with the number of bytes that they take, before they are read.
 func (r *results) readRows(from, to, most int, hold func(bytes int64) error) ([][]logstypes.ResultField, error) {
 	t, err := r.readTable(from, to, most, false)
 	if err == nil {

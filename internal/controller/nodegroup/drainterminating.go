@@ -24,9 +24,9 @@ const reserve = time.Minute
 var crashDeparted = crash.At("nodegroup/departure-drained")
 
 // drainTerminating lets instances into service once their nodes are Ready, and drains those that leave for another
-// reason than an update: because the Auto Scaling group scales in, balances its zones or is told to by somebody,
-// because EC2 takes a spot instance back, or because the node group is deleted. All of them are cordoned before the
-// first is drained. PodDisruptionBudgets are honored for the drain timeout and not longer.
+// reason than an update: because the Auto Scaling group scales in, balances its zones or is asked to by a user, because
+// EC2 takes a spot instance back, or because the node group is deleted. All of them are cordoned before the first is
+// drained. PodDisruptionBudgets are honored for the drain timeout and not longer.
 // https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html
 func (g *group) drainTerminating(ctx context.Context) (wait time.Duration, err error) {
 	if g.asg == nil {
@@ -211,7 +211,7 @@ func waiting(i record.AutoScalingInstance) time.Time {
 	return i.LaunchedAt
 }
 
-// bootPause is between two looks at an instance that boots for the warm pool.
+// bootPause is the interval between two checks of an instance that boots for the warm pool.
 const bootPause = time.Second
 
 // completeWarmPool lets instances into the warm pool once they have booted and run their user data, and out of it when

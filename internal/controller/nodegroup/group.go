@@ -22,7 +22,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// group is one look at one node group. Its steps are in the files of this package, each on what it is about.
+// group is one reconcile pass over one node group. Its steps are in the files of this package, each on what it is
+// about.
 type group struct {
 	c       *Controller
 	row     record.Nodegroup

@@ -38,7 +38,7 @@ var rebooted = []string{
 	"NvidiaXID94Error", "NvidiaXID95Error",
 }
 
-// nodeDeleted is the reason for which an instance in service without a node is unhealthy: somebody deleted the node.
+// nodeDeleted is the reason for which an instance in service without a node is unhealthy: the node was deleted.
 const nodeDeleted = "NodeDeleted"
 
 var crashReboot = crash.At("nodegroup/reboot-recorded")

@@ -31,7 +31,7 @@ var (
 )
 
 // reconcileUpdate carries on the version update under way, in the four phases that EKS has. How far it has come is in
-// state.Roll; each phase looks at what there is and does what is missing, so that it does not matter how often it is
+// state.Roll; each phase reads the current state and does what is missing, so that it does not matter how often it is
 // interrupted.
 //
 //   - set-up (setup.go): the Auto Scaling group has the new version of the launch template; its sizes are remembered.
@@ -225,7 +225,7 @@ func (g *group) suspendBalancing(ctx context.Context) error {
 	return nil
 }
 
-// resumeBalancing takes that back, unless it was somebody else who suspended it.
+// resumeBalancing takes that back, unless a user suspended it.
 func (g *group) resumeBalancing(ctx context.Context) error {
 	if g.asg == nil || g.state.Roll == nil || !g.state.Roll.Suspended {
 		return nil
@@ -240,8 +240,8 @@ func (g *group) resumeBalancing(ctx context.Context) error {
 	return nil
 }
 
-// targetSize returns how many nodes there are to be in the end: as many as before, unless somebody has raised the
-// minimum meanwhile.
+// targetSize returns how many nodes there are to be in the end: as many as before, unless a user has raised the minimum
+// meanwhile.
 func (g *group) targetSize() int32 {
 	return max(*g.state.Roll.Before.DesiredSize, aws.ToInt32(g.asg.MinSize))
 }

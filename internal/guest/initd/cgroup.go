@@ -139,7 +139,7 @@ func (c cgroups) removeGroup(path string) {
 	}
 }
 
-// memory and cpu are what a group has used: bytes and time; ok is false when they are not counted.
+// memory and cpu return the usage of a group: bytes and time; ok is false when they are not counted.
 func (c cgroups) readUsage(path string) (memory uint64, cpu time.Duration, tasks int) {
 	read := func(controller, file string) uint64 {
 		for _, root := range c.roots {

@@ -145,7 +145,7 @@ func (m *manager) startDefaultTarget() {
 	m.logMessage("", fmt.Sprintf("Startup finished in %s.", time.Since(started).Round(time.Millisecond)))
 }
 
-// The units whose end the host is told about.
+// The units whose end is reported to the host.
 const (
 	networkUnit  = "network-online.target"
 	userDataUnit = "cloud-final.service"

@@ -27,7 +27,7 @@ type AWS struct {
 	Region string
 	IMDS   *imds.Client
 	Client *http.Client // nil: http.DefaultClient
-	// Warn is told what is tried again; nil: nobody.
+	// Warn is called with what is tried again; it may be nil.
 	Warn func(format string, args ...any)
 }
 

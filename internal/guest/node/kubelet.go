@@ -5,7 +5,7 @@ package node
 // Its cgroups are made through the file system, because there is no systemd to ask; cgroup v1 is accepted where the
 // host has it; and kernel defaults are protected only where the machine shows them.
 //
-// In a user namespace of its own it cannot change settings of the whole kernel, and is told to go on without.
+// In a user namespace of its own it cannot change settings of the whole kernel, and is configured to go on without.
 // https://kubernetes.io/docs/tasks/administer-cluster/kubelet-in-userns/
 //
 // Its disk is the host's, which is large and may be nearly full without being short of space: what EKS keeps free, a

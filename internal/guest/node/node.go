@@ -1,5 +1,5 @@
-// Package node is what bootstrap.sh, nodeadm and Bottlerocket's settings have in common: what an instance knows about
-// itself, what it asks AWS, and what EKS reserves on a node.
+// Package node implements what bootstrap.sh, nodeadm and Bottlerocket's settings have in common: what an instance knows
+// about itself, what it asks AWS, and what EKS reserves on a node.
 package node
 
 import (
@@ -118,7 +118,7 @@ func InUserNamespace(root string) bool {
 	return err == nil && strings.Join(strings.Fields(string(data)), " ") != "0 0 4294967295"
 }
 
-// CgroupV1 reports whether the machine has cgroup v1, which the kubelet refuses unless it is told otherwise.
+// CgroupV1 reports whether the machine has cgroup v1, which the kubelet refuses unless it is configured otherwise.
 func CgroupV1(root string) bool {
 	_, err := os.Stat(filepath.Join("/", root, "sys/fs/cgroup/cgroup.controllers"))
 	return err != nil

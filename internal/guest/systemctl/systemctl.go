@@ -1,5 +1,5 @@
-// Package systemctl is what people and scripts type on a machine to control it: systemctl, journalctl, reboot and its
-// like. They speak systemd's language to package initd.
+// Package systemctl implements the commands that people and scripts run on a machine to control it: systemctl,
+// journalctl, reboot and its like. They speak systemd's language to package initd.
 package systemctl
 
 import (

@@ -59,7 +59,7 @@ func answerQuestion(r *Resolver, names map[string][]netip.Addr, q dns.Question) 
 	return nil
 }
 
-// privateDomain and publicDomain are where EC2 names instances.
+// privateDomain and publicDomain are the domains of the names that EC2 gives to instances.
 // https://docs.aws.amazon.com/vpc/latest/userguide/vpc-dns-viewing.html
 func privateDomain(region string) string {
 	if region == "us-east-1" {

@@ -11,7 +11,8 @@ import (
 
 // Access says who may do what in ECR's registries. internal/aws/ecr implements it.
 type Access interface {
-	// Allow returns nil, or why a request is refused: a *Refusal, which the client is told, or an error of ours.
+	// Allow returns nil, or the reason why a request is refused: a *Refusal, which is sent to the client, or an
+	// internal error.
 	Allow(ctx context.Context, r Request) error
 	// Exists reports whether an account has a repository.
 	Exists(ctx context.Context, account, region, repository string) (bool, error)

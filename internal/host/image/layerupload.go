@@ -153,8 +153,8 @@ func (r *Registry) resumeUpload(ctx context.Context, repository, id string) (dis
 	return upload, err
 }
 
-// LockTag lets nobody else put or check a tag of a repository until unlock: between a look whether it may be put, and
-// PutManifest. No other tag is locked meanwhile.
+// LockTag prevents others from putting or checking a tag of a repository until unlock: between a check whether it may
+// be put, and PutManifest. No other tag is locked meanwhile.
 func (r *Registry) LockTag(repository, tag string) (unlock func()) {
 	key := joinReference(r.storedName(repository), tag)
 	r.tags.Lock(key)

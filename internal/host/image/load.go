@@ -19,7 +19,7 @@ import (
 )
 
 // Load puts the images of an archive into the registry under the names that it gives them, and returns those. An
-// archive is what "docker save", "podman save", "ctr images export" or "crane pull" write, docker's or OCI's form,
+// archive is an archive of "docker save", "podman save", "ctr images export" or "crane pull", docker's or OCI's form,
 // compressed with gzip or zstd or not. Names of ECR's registries need their repository.
 func (r *Registry) Load(ctx context.Context, archive io.Reader, access Access) ([]string, error) {
 	dir, err := r.scratch("load-*")

@@ -110,9 +110,9 @@ func checkMetadataSize(of string, size int64) error {
 	return nil
 }
 
-// maxObjects is how many objects a manifest, an index or a configuration has at most, and maxMembers how many members
-// and elements of lists they have, or about: colons and commas are counted. In memory one takes 100 bytes and more,
-// however short it is as text. ECR takes 4,200 layers.
+// maxObjects is the maximum number of objects in a manifest, an index or a configuration, and maxMembers that of the
+// members and elements of lists they have, or about: colons and commas are counted. In memory one takes 100 bytes and
+// more, however short it is as text. ECR takes 4,200 layers.
 // https://docs.aws.amazon.com/AmazonECR/latest/userguide/service-quotas.html
 const (
 	maxObjects = 10_000

@@ -50,8 +50,8 @@ func (r *Registry) LockRepository(repository string) (unlock func()) {
 	}
 }
 
-// HoldRepository lets nobody create or delete a repository until release: between a look whether an image may be put
-// there, and [Registry.PutManifest]. Whoever holds it must not hold it again.
+// HoldRepository prevents the creation and deletion of a repository until release: between a check whether an image may
+// be put there, and [Registry.PutManifest]. Whoever holds it must not hold it again.
 func (r *Registry) HoldRepository(repository string) (release func()) {
 	stored := r.storedName(repository)
 	of := r.inUse.enter(stored)

@@ -185,7 +185,7 @@ type consoleMark struct {
 	at   time.Time
 }
 
-// consoleSoon writes the console if it has grown, at most once in a pause; after is when to look again.
+// consoleSoon writes the console if it has grown, at most once in a pause; after is the time until the next check.
 func (c *Controller) consoleSoon(ctx context.Context, key, id string, pause time.Duration) (after time.Duration,
 	err error) {
 	info, err := os.Lstat(filepath.Join(c.machineDir(id), consoleFile))

@@ -19,7 +19,7 @@ import (
 )
 
 // watcher tells the machines whose files of status have changed. It is a convenience: where the kernel has no notices
-// left, machines that boot are looked at every second.
+// left, machines that boot are observed every second.
 type watcher struct {
 	log *slog.Logger
 

@@ -1,4 +1,5 @@
-// Package metadata is the instance metadata service (IMDS): what an instance is told about itself at 169.254.169.254.
+// Package metadata implements the instance metadata service (IMDS): it serves each instance data about itself at
+// 169.254.169.254.
 //
 // The address belongs to the router of each VPC ([network.Network]), and the service listens there, inside the router's
 // network namespace; so who asks is known by the address that the request comes from, which the network does not let

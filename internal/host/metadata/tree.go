@@ -443,7 +443,7 @@ func (s *Service) addPublicKeys(ctx context.Context, a about, meta directory) er
 	return err
 }
 
-// addSpot adds what a spot instance is told before it is taken away.
+// addSpot adds the interruption notice of a spot instance.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html
 func (s *Service) addSpot(ctx context.Context, a about, meta directory) error {
 	i := a.instance

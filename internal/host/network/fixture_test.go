@@ -261,7 +261,7 @@ func answer(l net.Listener) {
 	}
 }
 
-// call connects from a holder and is what the server said of whom it sees.
+// call connects from a holder and returns the address of the client that the server reports.
 func (w *fixture) call(holder, source, address string) (seen string, err error) {
 	return callFrom(w.Context(), w.Namespace(holder), source, address, true)
 }

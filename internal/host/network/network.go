@@ -431,7 +431,8 @@ func remembering[T any](t store.Table[T], vpcs func(key string, row T) []string)
 	})
 }
 
-// internetMade notifies the routers that the internet's namespace is new: listeners inside have to listen again.
+// internetMade notifies the subscribers of [Network.RouterSource] that the internet's namespace is new: listeners
+// inside have to listen again.
 func (n *Network) internetMade() { n.routers.notifyAll(InternetNamespace) }
 
 // Namespace returns the path of a namespace: [InternetNamespace], [VPCNamespace], an instance ID or a cluster ID.

@@ -19,7 +19,7 @@ import (
 )
 
 // benchmark is the range that public addresses come from: half of the one for benchmarks (RFC 2544), which nobody
-// routes, so that an address of ours is never somebody's.
+// routes, so that an address of ours never belongs to another host.
 var benchmark = netip.MustParsePrefix("198.18.0.0/16")
 
 // claims is the run directory that has a file for each range that was chosen: its owner, and the directory as long as

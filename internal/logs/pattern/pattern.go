@@ -45,7 +45,7 @@ type Pattern struct {
 type SyntaxError struct {
 	// Message says what is wrong and what to do, without the place.
 	Message string
-	// Offset is where, in characters from the start of the pattern.
+	// Offset is the position of the error, in characters from the start of the pattern.
 	Offset int
 }
 

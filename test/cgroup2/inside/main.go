@@ -1,8 +1,8 @@
 //go:build linux
 
-// Command inside is what a virtual machine with cgroup v2 runs: it starts a daemon, has it make a cluster with a node
-// group, and looks at the cgroups of the node and of a pod. Each fact is a line "fact NAME VALUE"; the last line is
-// "end", or "failed: WHY".
+// Command inside runs in a virtual machine with cgroup v2: it starts a daemon, has it make a cluster with a node group,
+// and looks at the cgroups of the node and of a pod. Each fact is a line "fact NAME VALUE"; the last line is "end", or
+// "failed: WHY".
 //
 // It is patient, because a virtual machine without KVM is some thirty times slower than its host.
 package main

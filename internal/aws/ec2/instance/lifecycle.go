@@ -57,7 +57,7 @@ func (l Lifecycle) Reconcile(ctx context.Context, key string) (again time.Durati
 	return 0, false, nil
 }
 
-// shutDown does what the instance's shutdown behavior says after somebody has shut it down from inside.
+// shutDown applies the instance's shutdown behavior after a user has shut it down from inside.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-initiated-shutdown-behavior.html
 func (l Lifecycle) shutDown(sc resource.Scope, r record.Instance) error {
 	const code, message, who = "Client.InstanceInitiatedShutdown", "Instance initiated shutdown",

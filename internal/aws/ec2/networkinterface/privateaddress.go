@@ -120,8 +120,8 @@ func takeAddress(c *resource.Change, subnetID string, ip netip.Addr, interfaceID
 	return err
 }
 
-// tryAddress books an address, unless somebody has it. It decides by the row that the change will write: another call
-// may have written it since it was looked at.
+// tryAddress books an address, unless it is in use. It decides by the record that the change will write: another call
+// may have written it since it was read.
 func tryAddress(c *resource.Change, subnetID string, ip netip.Addr, interfaceID string) (taken bool, err error) {
 	row, err := openBooking(c, subnetID, ip)
 	if err != nil || row.Value.PrefixOf != "" || row.Value.Addresses[ip.String()] != "" {

@@ -42,7 +42,7 @@ func (s *Service) placeInVPC(ctx context.Context, c *record.Cluster, in *types.V
 	return setEndpointAccess(c, in)
 }
 
-// checkEgress refuses control planes that reach the world through the customer's VPC.
+// checkEgress refuses control planes that reach the internet through the customer's VPC.
 // https://docs.aws.amazon.com/eks/latest/userguide/control-plane-egress.html
 func checkEgress(cluster string, mode types.ControlPlaneEgressModeType) error {
 	if mode == "" || mode == types.ControlPlaneEgressModeTypeAwsManaged {

@@ -24,7 +24,7 @@ type ServiceLinkedRoles interface {
 	Ensure(ctx context.Context, account, service string) error
 }
 
-// Directory looks up the IAM users and roles that EKS is told of.
+// Directory looks up the IAM users and roles that requests to EKS name.
 type Directory struct {
 	roles  store.Table[record.Role]
 	users  store.Table[record.User]

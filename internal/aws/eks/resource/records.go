@@ -121,8 +121,8 @@ func OrEmpty(list []string) []string {
 	return list
 }
 
-// LostRace reports whether a transaction failed because somebody else changed what it is about: the request has to be
-// checked again.
+// LostRace reports whether a transaction failed because of a concurrent change of the same records: the request has to
+// be checked again.
 func LostRace(err error) bool {
 	return errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrNotFound)
 }

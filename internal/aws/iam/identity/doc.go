@@ -1,6 +1,6 @@
 // Package identity knows who signs a request and what they may do.
 //
-// It is what the AWS front asks at its door: [Identity] implements wire.Credentials (whose access key is this?) and
+// The API layer asks it about each request: [Identity] implements wire.Credentials (whose access key is this?) and
 // wire.Authorizer (may they do that?). Package iam changes users, roles and policies; this package reads them, and
 // compiles the policies of a principal once for as long as none of their rows changes. A decision takes a few
 // microseconds.

@@ -48,7 +48,7 @@ type Session struct {
 // limited reports whether session policies limit the session.
 func (s *Session) limited() bool { return len(s.Policies)+len(s.PolicyARNs) > 0 || s.Federated }
 
-// sessionARN and userID are what GetCallerIdentity answers.
+// sessionARN and userID are the ARN and user ID that GetCallerIdentity returns.
 func (s *Session) sessionARN(path string) string {
 	switch {
 	case s.Federated:

@@ -1,6 +1,6 @@
-// Package boot is what a machine and its host tell each other about a boot: a report, which is written inside and read
-// outside, and the DHCP lease, which the host gives. The two lie in different directories, so that neither side reads
-// or writes where the other one decides what a name leads to.
+// Package boot defines the files that a machine and its host exchange about a boot: a report, which is written inside
+// and read outside, and the DHCP lease, which the host gives. The two lie in different directories, so that neither
+// side reads or writes where the other one decides what a name leads to.
 package boot
 
 import (

@@ -104,7 +104,7 @@ const (
 	previousMountNamespace = 0xb70c
 )
 
-// Offsets in what a filter looks at, struct seccomp_data. https://man7.org/linux/man-pages/man2/seccomp.2.html
+// Offsets in the input of a filter, struct seccomp_data. https://man7.org/linux/man-pages/man2/seccomp.2.html
 const (
 	numberAt       = 0
 	architectureAt = 4
