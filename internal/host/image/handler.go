@@ -59,88 +59,92 @@ var route = regexp.MustCompile(`^/v2/(.+)/(manifests/(?:` + reference.TagRegexp.
 // maxManifest is ECR's limit, in bytes, of which distribution takes as many.
 const maxManifest = 4 << 20
 
-func (r *handler) dispatch(w http.ResponseWriter, request *http.Request) error {
-	query := request.URL.Query()
-	if strings.TrimSuffix(request.URL.Path, "/") == "/v2" {
-		return r.serveBase(w, request)
-	}
+// target is the part of the registry that a request is about.
+type target struct {
+	host, repository string // of the registry that a client names, and in it
+	what             string // of the repository: "manifests/REFERENCE", "blobs/DIGEST", "blobs/uploads/ID", "tags/list"
+	named            string // host and a slash where the path of the request has them, else empty
+}
+
+func (t target) isManifest() bool { return strings.HasPrefix(t.what, "manifests/") }
+
+// parseTarget validates the path and the names of a request below /v2/.
+func (r *handler) parseTarget(request *http.Request) (t target, err error) {
 	match := route.FindStringSubmatch(request.URL.Path)
 	if match == nil {
-		return &Refusal{http.StatusNotFound, "UNSUPPORTED", "there is no " + request.URL.Path + " in this registry"}
+		return t, &Refusal{http.StatusNotFound, "UNSUPPORTED", "there is no " + request.URL.Path + " in this registry"}
 	}
-	repository, what := match[1], match[2]
+	t.repository, t.what = match[1], match[2]
 	// What is decided about here is what the library finds below: no path leads out of its repository.
 	if slices.ContainsFunc(strings.Split(strings.TrimSuffix(request.URL.Path[1:], "/"), "/"), isNoName) {
-		return &Refusal{http.StatusBadRequest, "NAME_INVALID", "invalid repository name: " + repository}
+		return t, &Refusal{http.StatusBadRequest, "NAME_INVALID", "invalid repository name: " + t.repository}
 	}
-
-	host, named := query.Get("ns"), ""
-	if host == "" {
-		host = registryOf(request.Host)
+	t.host = request.URL.Query().Get("ns")
+	if t.host == "" {
+		t.host = registryOf(request.Host)
 	}
-	if host == "" {
+	if t.host == "" {
 		var ok bool
-		if host, repository, ok = strings.Cut(repository, "/"); !ok || !strings.ContainsAny(host, ".:") &&
-			host != "localhost" {
-			return &Refusal{http.StatusNotFound, "NAME_UNKNOWN", "name the registry: " + request.Host +
+		if t.host, t.repository, ok = strings.Cut(t.repository, "/"); !ok || !strings.ContainsAny(t.host, ".:") &&
+			t.host != "localhost" {
+			return t, &Refusal{http.StatusNotFound, "NAME_UNKNOWN", "name the registry: " + request.Host +
 				"/111122223333.dkr.ecr.REGION.amazonaws.com/" + match[1]}
 		}
-		named = host + "/"
+		t.named = t.host + "/"
 	}
-	// Nothing but a host, and a name within it, so that what is asked for here is what is looked up below.
-	if full, err := reference.WithName(host + "/" + repository); err != nil {
-		return &Refusal{http.StatusBadRequest, "NAME_INVALID", fmt.Sprintf("%s/%s: %v", host, repository, err)}
-	} else if reference.Domain(full) != host || reference.Path(full) != repository {
-		return &Refusal{http.StatusBadRequest, "NAME_INVALID", host + " is not the name of a registry"}
+	return t, r.checkNames(t)
+}
+
+// checkNames refuses names that are not a host, a name within it, and a valid digest: what is authorized is what the
+// library looks up.
+func (r *handler) checkNames(t target) error {
+	name := t.host + "/" + t.repository
+	if full, err := reference.WithName(name); err != nil {
+		return &Refusal{http.StatusBadRequest, "NAME_INVALID", fmt.Sprintf("%s: %v", name, err)}
+	} else if reference.Domain(full) != t.host || reference.Path(full) != t.repository {
+		return &Refusal{http.StatusBadRequest, "NAME_INVALID", t.host + " is not the name of a registry"}
 	}
-	if _, err := reference.WithName(r.storedName(host + "/" + repository)); err != nil { // such as an address of IPv6
-		return &Refusal{http.StatusBadRequest, "NAME_INVALID", fmt.Sprintf("%s/%s: %v", host, repository, err)}
+	if _, err := reference.WithName(r.storedName(name)); err != nil { // such as an address of IPv6
+		return &Refusal{http.StatusBadRequest, "NAME_INVALID", fmt.Sprintf("%s: %v", name, err)}
 	}
-	if _, identifier, _ := strings.Cut(what, "/"); strings.Contains(identifier, ":") {
+	if _, identifier, _ := strings.Cut(t.what, "/"); strings.Contains(identifier, ":") {
 		if err := digest.Digest(identifier).Validate(); err != nil {
 			return &Refusal{http.StatusBadRequest, "DIGEST_INVALID", fmt.Sprintf("%s: %v", identifier, err)}
 		}
 	}
-	query.Del("ns")
+	return nil
+}
 
-	isManifest := strings.HasPrefix(what, "manifests/")
-	if isManifest && request.Method == http.MethodPut {
+// dispatch serves one request: it authorizes the request, fetches what a cache or a mirror lacks, and leaves the rest
+// to the library.
+func (r *handler) dispatch(w http.ResponseWriter, request *http.Request) error {
+	if strings.TrimSuffix(request.URL.Path, "/") == "/v2" {
+		return r.serveBase(w, request)
+	}
+	t, err := r.parseTarget(request)
+	if err != nil {
+		return err
+	}
+	if t.isManifest() && request.Method == http.MethodPut {
 		end, err := r.serving.acquire(request.Context(), sourceOf(request))
 		if err != nil {
 			return err
 		}
 		defer end()
 	}
-	if account, region, ok := ECR(r.canonical(host)); ok {
-		unlock := func() {}
-		defer func() { unlock() }()
-		want := Request{Account: account, Region: region, RequestedRegion: requestedRegion(host),
-			Repository: repository}
-		lock := func(tag string) {
-			full := r.canonical(host) + "/" + repository
-			release := r.HoldRepository(full)
-			free := r.LockTag(full, tag)
-			unlock = func() { free(); release() }
-		}
-		if err := r.authorizeAction(request, want, what, lock); err != nil {
-			return err
-		}
-		if err := r.fillCache(request, want, what); err != nil {
-			return err
-		}
-	} else if request.Method != http.MethodGet && request.Method != http.MethodHead {
-		return Denied("images of " + host +
-			" cannot be pushed here: put them in with \"coracle images load FILE\", or push to a repository of " +
-			"Amazon ECR")
-	} else if reference, ok := strings.CutPrefix(what, "manifests/"); ok {
-		full := r.canonical(host) + "/" + repository
-		if err := r.ensurePulled(request.Context(), sourceOf(request), full, full, reference); err != nil {
-			return err
-		}
+	full := r.canonical(t.host) + "/" + t.repository
+	unlock := func() {}
+	defer func() { unlock() }()
+	lock := func(tag string) {
+		release := r.HoldRepository(full)
+		free := r.LockTag(full, tag)
+		unlock = func() { free(); release() }
 	}
-
+	if err := r.prepare(request, t, full, lock); err != nil {
+		return err
+	}
 	if request.Method == http.MethodPost {
-		if err := r.checkUploads(r.canonical(host) + "/" + repository); err != nil {
+		if err := r.checkUploads(full); err != nil {
 			return refuseUpload(err)
 		}
 	} else if request.Method == http.MethodPatch || request.Method == http.MethodPut {
@@ -150,24 +154,51 @@ func (r *handler) dispatch(w http.ResponseWriter, request *http.Request) error {
 		}
 		defer body.releaseSpace()
 	}
+	return r.serveStored(w, request, t)
+}
 
-	// What follows is the library's, on the repository's name in the storage.
-	stored := r.storedName(host + "/" + repository)
+// prepare authorizes a request and fetches what it asks for, if the registry is a cache or a mirror of it. full is the
+// repository's canonical name. It calls lock for a push, with the tag or the digest, before it authorizes the push.
+func (r *handler) prepare(request *http.Request, t target, full string, lock func(tag string)) error {
+	if account, region, ok := ECR(r.canonical(t.host)); ok {
+		want := Request{Account: account, Region: region, RequestedRegion: requestedRegion(t.host),
+			Repository: t.repository}
+		if err := r.authorizeAction(request, want, t.what, lock); err != nil {
+			return err
+		}
+		return r.fillCache(request, want, t.what)
+	}
+	if request.Method != http.MethodGet && request.Method != http.MethodHead {
+		return Denied("images of " + t.host +
+			" cannot be pushed here: put them in with \"coracle images load FILE\", or push to a repository of " +
+			"Amazon ECR")
+	}
+	if reference, ok := strings.CutPrefix(t.what, "manifests/"); ok {
+		return r.ensurePulled(request.Context(), sourceOf(request), full, full, reference)
+	}
+	return nil
+}
+
+// serveStored lets the library serve a request, on the repository's name in the storage.
+func (r *handler) serveStored(w http.ResponseWriter, request *http.Request, t target) error {
+	stored := r.storedName(t.host + "/" + t.repository)
+	query := request.URL.Query()
+	query.Del("ns")
 	query.Del("mount") // as ECR, which takes every layer by upload
 	query.Del("from")
 	query.Del(layerParameter)
 	inner := request.Clone(request.Context())
-	inner.URL = &url.URL{Path: "/v2/" + stored + "/" + what, RawQuery: query.Encode()}
+	inner.URL = &url.URL{Path: "/v2/" + stored + "/" + t.what, RawQuery: query.Encode()}
 	inner.RequestURI = inner.URL.RequestURI()
-	if isManifest && request.Method != http.MethodPut { // not while an image is fetched
+	if t.isManifest() && request.Method != http.MethodPut { // not while an image is fetched
 		end, err := r.serving.acquire(request.Context(), sourceOf(request))
 		if err != nil {
 			return err
 		}
 		defer end()
 	}
-	out := &relocated{ResponseWriter: w, from: "/v2/" + stored + "/", to: "/v2/" + named + repository + "/"}
-	if !isManifest {
+	out := &relocated{ResponseWriter: w, from: "/v2/" + stored + "/", to: "/v2/" + t.named + t.repository + "/"}
+	if !t.isManifest() {
 		r.serveStorage(out, inner)
 		return nil
 	}
