@@ -101,12 +101,35 @@ func hostname(r record.Instance, ip string) string {
 	return networkinterface.PrivateDNSName(r.Region, ip)
 }
 
+// viewInstance returns an instance as DescribeInstances shows it.
 func (s *Service) viewInstance(sc resource.Scope, r record.Instance, around surroundings) types.Instance {
 	machine := s.Machine(sc, r)
 	if slices.Contains(around.launched, r.ID) {
 		machine = record.Machine{}
 	}
 	state := record.InstanceState(r, machine)
+	v := s.viewRecord(sc, r)
+	v.State = viewState(state)
+	setStateReason(&v, r, machine, state)
+	if state == types.InstanceStateNameTerminated {
+		return v // what it had is being taken away, and is not shown
+	}
+	v.SubnetId, v.VpcId = aws.String(r.SubnetID), aws.String(r.VPCID)
+	for _, b := range r.BlockDevices {
+		v.BlockDeviceMappings = append(v.BlockDeviceMappings, types.InstanceBlockDeviceMapping{
+			DeviceName: aws.String(b.DeviceName),
+			Ebs: &types.EbsInstanceBlockDevice{
+				AttachTime: aws.Time(b.AttachedAt), DeleteOnTermination: aws.Bool(b.DeleteOnTermination),
+				Status: types.AttachmentStatusAttached, VolumeId: aws.String(b.VolumeID),
+			},
+		})
+	}
+	s.addInterfaces(sc, &v, r, around)
+	return v
+}
+
+// viewRecord returns the properties that an instance has in every state.
+func (s *Service) viewRecord(sc resource.Scope, r record.Instance) types.Instance {
 	kind, _ := instancetype.Get(string(r.InstanceType))
 	image, _ := ami.Get(r.Region, r.ImageID)
 	z, _ := sc.FindZone(r.AvailabilityZone)
@@ -159,7 +182,6 @@ func (s *Service) viewInstance(sc resource.Scope, r record.Instance, around surr
 		RootDeviceType:           types.DeviceTypeEbs,
 		SecurityGroups:           []types.GroupIdentifier{},
 		SpotInstanceRequestId:    resource.OrNil(r.SpotInstanceRequestID),
-		State:                    viewState(state),
 		StateTransitionReason:    aws.String(""),
 		Tags:                     s.ListTags(sc, r.ID),
 		UsageOperation:           aws.String("RunInstances"),
@@ -178,6 +200,11 @@ func (s *Service) viewInstance(sc resource.Scope, r record.Instance, around surr
 		v.IamInstanceProfile = &types.IamInstanceProfile{Arn: aws.String(r.InstanceProfileARN),
 			Id: aws.String(r.InstanceProfileID)}
 	}
+	return v
+}
+
+// setStateReason sets the reasons of an instance's state and of the last change of it.
+func setStateReason(v *types.Instance, r record.Instance, machine record.Machine, state types.InstanceStateName) {
 	switch {
 	case machine.FailureCode != "" && machine.State == types.InstanceStateNameTerminated:
 		v.StateReason = &types.StateReason{Code: aws.String(machine.FailureCode),
@@ -192,19 +219,10 @@ func (s *Service) viewInstance(sc resource.Scope, r record.Instance, around surr
 	if state == types.InstanceStateNamePending && v.StateReason == nil {
 		v.StateReason = &types.StateReason{Code: aws.String("pending"), Message: aws.String("pending")}
 	}
-	if state == types.InstanceStateNameTerminated {
-		return v // what it had is being taken away, and is not shown
-	}
-	v.SubnetId, v.VpcId = aws.String(r.SubnetID), aws.String(r.VPCID)
-	for _, b := range r.BlockDevices {
-		v.BlockDeviceMappings = append(v.BlockDeviceMappings, types.InstanceBlockDeviceMapping{
-			DeviceName: aws.String(b.DeviceName),
-			Ebs: &types.EbsInstanceBlockDevice{
-				AttachTime: aws.Time(b.AttachedAt), DeleteOnTermination: aws.Bool(b.DeleteOnTermination),
-				Status: types.AttachmentStatusAttached, VolumeId: aws.String(b.VolumeID),
-			},
-		})
-	}
+}
+
+// addInterfaces adds the network interfaces of an instance, and the properties that it has from its primary one.
+func (s *Service) addInterfaces(sc resource.Scope, v *types.Instance, r record.Instance, around surroundings) {
 	vpc := resource.MustRead(s.VPCs.Table.Get(sc, sc.Key(r.VPCID))).Value
 	for i, ni := range around.interfaces[r.ID] {
 		shown := s.viewInstanceInterface(sc, ni, vpc, around.elastic[ni.ID])
@@ -221,7 +239,6 @@ func (s *Service) viewInstance(sc resource.Scope, r record.Instance, around surr
 			v.Ipv6Address = aws.String(ni.IPv6IPs[0])
 		}
 	}
-	return v
 }
 
 func (s *Service) viewInstanceInterface(sc resource.Scope, r record.NetworkInterface, vpc record.VPC,
