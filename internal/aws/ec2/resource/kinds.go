@@ -10,6 +10,12 @@ import (
 
 // setKinds sets the kinds of resources: where they are stored, and what their ids and errors are called.
 func (r *Records) setKinds() {
+	r.setNetworkKinds()
+	r.setComputeKinds()
+}
+
+// setNetworkKinds sets the kinds of resources that VPCs consist of.
+func (r *Records) setNetworkKinds() {
 	s := r.Store
 	r.VPCs = Kind[record.VPC]{
 		Naming: Naming{
@@ -109,6 +115,11 @@ func (r *Records) setKinds() {
 		records: r, Table: record.VPCEndpoints(s),
 		VPC: func(r record.VPCEndpoint) string { return r.VPCID },
 	}
+}
+
+// setComputeKinds sets the kinds of resources that instances are launched from, and consist of.
+func (r *Records) setComputeKinds() {
+	s := r.Store
 	r.KeyPairs = Kind[record.KeyPair]{
 		Naming: Naming{
 			Resource: types.ResourceTypeKeyPair, Prefix: "key-", Noun: "key pair", Parameter: "keyPairId",
