@@ -26,6 +26,7 @@ func (s *Records) idsBehind(sc Scope, input any) ([]namedID, error) {
 	return slices.DeleteFunc(ids, func(n namedID) bool { return n.id == "" }), err
 }
 
+// lookUpNames returns the resources that a request names by a name or an address, or by an association.
 func (s *Records) lookUpNames(sc Scope, input any) ([]namedID, error) {
 	group := func(id, name *string) ([]namedID, error) {
 		if aws.ToString(id) != "" || name == nil {
@@ -47,10 +48,6 @@ func (s *Records) lookUpNames(sc Scope, input any) ([]namedID, error) {
 		}
 		t, err := s.RequestedLaunchTemplate(sc, nil, name)
 		return []namedID{{types.ResourceTypeLaunchTemplate, t.ID}}, err
-	}
-	profiled := func(association *string) ([]namedID, error) {
-		r, err := s.ProfileAssociation(sc, association)
-		return []namedID{{types.ResourceTypeInstance, r.ID}}, err
 	}
 	switch request := input.(type) {
 	case *ec2.AuthorizeSecurityGroupIngressInput:
@@ -80,27 +77,6 @@ func (s *Records) lookUpNames(sc Scope, input any) ([]namedID, error) {
 		return append(ids, collectIDs(found, func(r record.NetworkInterface) []namedID {
 			return []namedID{{types.ResourceTypeNetworkInterface, r.ID}}
 		})...), err
-	case *ec2.DisassociateAddressInput:
-		found, err := s.Addresses.List(sc, func(r record.Address) bool {
-			return r.AssociationID != "" && (r.AssociationID == aws.ToString(request.AssociationId) ||
-				request.AssociationId == nil && r.PublicIP == aws.ToString(request.PublicIp))
-		})
-		return collectIDs(found, func(r record.Address) []namedID {
-			return []namedID{{types.ResourceTypeElasticIp, r.ID}, {types.ResourceTypeNetworkInterface,
-				r.NetworkInterfaceID}}
-		}), err
-	case *ec2.DetachNetworkInterfaceInput:
-		found, err := s.NetworkInterfaces.List(sc, func(r record.NetworkInterface) bool {
-			return r.Attachment != nil && r.Attachment.ID == aws.ToString(request.AttachmentId)
-		})
-		return collectIDs(found, func(r record.NetworkInterface) []namedID {
-			return []namedID{{types.ResourceTypeNetworkInterface, r.ID},
-				{types.ResourceTypeInstance, r.Attachment.InstanceID}}
-		}), err
-	case *ec2.DisassociateIamInstanceProfileInput:
-		return profiled(request.AssociationId)
-	case *ec2.ReplaceIamInstanceProfileAssociationInput:
-		return profiled(request.AssociationId)
 	case *ec2.DeletePlacementGroupInput:
 		group, err := s.PlacementGroupNamed(sc, aws.ToString(request.GroupName))
 		return []namedID{{types.ResourceTypePlacementGroup, group.ID}}, err
@@ -134,6 +110,38 @@ func (s *Records) lookUpNames(sc Scope, input any) ([]namedID, error) {
 			return []namedID{{types.ResourceTypeInternetGateway, *request.GatewayId}}, nil
 		}
 		return nil, nil
+	}
+	return s.lookUpAssociations(sc, input)
+}
+
+// lookUpAssociations returns the resources of the association or attachment that a request names.
+func (s *Records) lookUpAssociations(sc Scope, input any) ([]namedID, error) {
+	profiled := func(association *string) ([]namedID, error) {
+		r, err := s.ProfileAssociation(sc, association)
+		return []namedID{{types.ResourceTypeInstance, r.ID}}, err
+	}
+	switch request := input.(type) {
+	case *ec2.DisassociateAddressInput:
+		found, err := s.Addresses.List(sc, func(r record.Address) bool {
+			return r.AssociationID != "" && (r.AssociationID == aws.ToString(request.AssociationId) ||
+				request.AssociationId == nil && r.PublicIP == aws.ToString(request.PublicIp))
+		})
+		return collectIDs(found, func(r record.Address) []namedID {
+			return []namedID{{types.ResourceTypeElasticIp, r.ID}, {types.ResourceTypeNetworkInterface,
+				r.NetworkInterfaceID}}
+		}), err
+	case *ec2.DetachNetworkInterfaceInput:
+		found, err := s.NetworkInterfaces.List(sc, func(r record.NetworkInterface) bool {
+			return r.Attachment != nil && r.Attachment.ID == aws.ToString(request.AttachmentId)
+		})
+		return collectIDs(found, func(r record.NetworkInterface) []namedID {
+			return []namedID{{types.ResourceTypeNetworkInterface, r.ID},
+				{types.ResourceTypeInstance, r.Attachment.InstanceID}}
+		}), err
+	case *ec2.DisassociateIamInstanceProfileInput:
+		return profiled(request.AssociationId)
+	case *ec2.ReplaceIamInstanceProfileAssociationInput:
+		return profiled(request.AssociationId)
 	case *ec2.DisassociateRouteTableInput:
 		return s.associationTargets(sc, aws.ToString(request.AssociationId))
 	case *ec2.ReplaceRouteTableAssociationInput:
