@@ -156,11 +156,16 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 	}
 	defer func() { err = errors.Join(err, d.clusters.close()) }()
 
-	// Serve. A panic of a watch over what a cluster sends ends that watch, not the daemon of all clusters.
+	return d.serve(ctx, listener, scrapes, webhooks)
+}
+
+// serve runs the servers and controllers of an opened daemon until ctx ends or one of them fails. scrapes may be nil.
+func (d *daemon) serve(ctx context.Context, listener, scrapes, webhooks net.Listener) error {
+	// A panic of a watch over what a cluster sends ends that watch, not the daemon of all clusters.
 	utilruntime.ReallyCrash = false
 	group, ctx := errgroup.WithContext(ctx)
 	commands := d.commands()
-	group.Go(func() error { return admin.Serve(ctx, d.dir.Socket(), commands, log) })
+	group.Go(func() error { return admin.Serve(ctx, d.dir.Socket(), commands, d.log) })
 	group.Go(func() error { return d.serveWebhooks(ctx, webhooks) })
 	if scrapes != nil {
 		group.Go(func() error { return commands.ServeMetrics(ctx, scrapes) })
@@ -168,7 +173,7 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 	context.AfterFunc(ctx, d.front.mux.EndStreams)
 	handler := d.handler()
 	group.Go(func() error {
-		return serveBoth(ctx, listener, handler, newCertificates(d.authority, d.settings.Listen), shutdownTime, log)
+		return serveBoth(ctx, listener, handler, newCertificates(d.authority, d.settings.Listen), shutdownTime, d.log)
 	})
 	if d.host.apis != nil {
 		group.Go(func() error { return d.serveVPCs(ctx, d.host.apis, handler) })
@@ -179,13 +184,13 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 		group.Go(func() error { return d.etcd.KeepWritable(ctx) })
 	}
 	group.Go(func() error { return d.logs.runControllers(ctx) })
-	log.Info("serving", "version", version.String(), "endpoint", EndpointURL(d.settings.Listen), "data", string(d.dir),
+	d.log.Info("serving", "version", version.String(), "endpoint", EndpointURL(d.settings.Listen), "data", string(d.dir),
 		"region", d.settings.Region, "account", d.settings.Account, "after",
 		time.Since(d.started).Round(time.Millisecond))
 	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
-	log.Info("stopped; clusters keep running until \"coracle reset\"")
+	d.log.Info("stopped; clusters keep running until \"coracle reset\"")
 	return nil
 }
 
