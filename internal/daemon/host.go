@@ -92,7 +92,7 @@ func (d *daemon) openHost() (_ *host, err error) {
 
 func (h *host) close() error { return h.images.Close() }
 
-// controllers make instances machines, and their surroundings real.
+// hostControllers returns the controllers that run the machines of instances, and their networks, images and metadata.
 func (d *daemon) hostControllers(planes *controlplane.Controller) []reconcile.Controller {
 	h := d.host
 	all := h.endpoints.Controllers()

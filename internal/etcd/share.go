@@ -64,13 +64,13 @@ type shares struct {
 
 // server is the part of an etcd server that shares need.
 type server interface {
-	// user returns who sends a request, "" when that is not known.
+	// requestUser returns the user that sends a request, "" when that is not known.
 	requestUser(ctx context.Context) string
-	// clusters returns how many clusters there are.
+	// clusters returns the number of clusters.
 	clusters() int64
 	// compacted returns the revision of the last compaction that is finished.
 	compacted() int64
-	// count returns what the database stores of each cluster, in weights.
+	// countWeights returns what the database stores of each cluster, in weights.
 	countWeights() map[string]int64
 	log() *zap.Logger
 	now() time.Time

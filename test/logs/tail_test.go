@@ -80,7 +80,7 @@ type printer struct {
 	errors strings.Builder
 }
 
-// print starts a command that ends with the test.
+// start starts a command that ends with the test.
 func start(t testing.TB, cmd *exec.Cmd) *printer {
 	t.Helper()
 	p := &printer{t: t, cmd: cmd, lines: make(chan string, 1000)}

@@ -37,7 +37,7 @@ func findCgroups(root string) cgroups {
 	return c
 }
 
-// path of a unit's group below a hierarchy: "a-b.slice" is within "a.slice".
+// cgroupPath returns the path of a unit's group below a hierarchy: "a-b.slice" is within "a.slice".
 func (u *service) cgroupPath() string {
 	slice := u.def.Last("Service", "Slice")
 	if slice == "" {
@@ -139,7 +139,8 @@ func (c cgroups) removeGroup(path string) {
 	}
 }
 
-// memory and cpu return the usage of a group: bytes and time; ok is false when they are not counted.
+// readUsage returns the usage of a group: bytes of memory, processor time, and the number of tasks. What is not counted
+// is 0.
 func (c cgroups) readUsage(path string) (memory uint64, cpu time.Duration, tasks int) {
 	read := func(controller, file string) uint64 {
 		for _, root := range c.roots {

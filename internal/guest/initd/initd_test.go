@@ -77,7 +77,7 @@ func (m *machine) output() string {
 	return m.console.String()
 }
 
-// boot starts a machine with unit files by their names below etc (or "config/…" for init's own configuration).
+// bootMachine starts a machine with unit files by their names below etc (or "config/…" for init's own configuration).
 //
 // Each of cgroups is a directory of the host and one of the machine's, "/sys/fs/cgroup/cpu/x:DIR/cgroup/cpu".
 func bootMachine(t *testing.T, units map[string]string, cgroups ...string) *machine {

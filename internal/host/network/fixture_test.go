@@ -218,7 +218,7 @@ func (w *fixture) plugged(enis ...record.NetworkInterface) {
 	}
 }
 
-// settled waits until the VPC's rules are those of the store.
+// settle waits until the VPC's rules are those of the store.
 func (w *fixture) settle(v vpc) {
 	w.Helper()
 	if _, err := w.reconcileVPC(w.Context(), v.Key()); err != nil {

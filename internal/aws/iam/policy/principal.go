@@ -40,7 +40,7 @@ type principals struct {
 	canonical []string
 }
 
-// grant is how closely a statement names a caller. It decides what else must agree within one account.
+// grant is the closeness with which a statement names a caller. It decides what else must agree within one account.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic_policy-eval-basics-single-account.html
 type grant int
 
