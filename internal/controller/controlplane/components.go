@@ -233,20 +233,20 @@ func healthURL(p plane, component string) string {
 	return "https://" + net.JoinHostPort(p.localIP().String(), ports[component]) + "/healthz"
 }
 
-// apiServer returns the command line of kube-apiserver, as that of EKS as far as it shows in its log.
-func (c *Controller) apiServer(p plane, write func(files) (string, error)) ([]string, error) {
-	cluster := p.cluster
+// writeAPIServerFiles writes the kubeconfigs of the webhooks, and the other configuration of kube-apiserver to dir.
+// tokenFlags are the flags of the token webhook; none without one.
+func (c *Controller) writeAPIServerFiles(p plane, write func(files) (string, error)) (
+	dir string, tokenFlags []string, err error) {
 	var hooks Webhooks
 	if c.o.Webhooks != nil {
-		var err error
-		if hooks, err = c.o.Webhooks(cluster); err != nil {
-			return nil, fmt.Errorf("the authenticator's webhooks: %w", err)
+		if hooks, err = c.o.Webhooks(p.cluster); err != nil {
+			return "", nil, fmt.Errorf("the authenticator's webhooks: %w", err)
 		}
 	}
 	hookDir, err := write(files{"authentication.kubeconfig": hooks.Authentication,
 		"authorization.kubeconfig": hooks.Authorization})
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	authorizationHook := ""
 	if len(hooks.Authorization) > 0 {
@@ -254,16 +254,26 @@ func (c *Controller) apiServer(p plane, write func(files) (string, error)) ([]st
 	}
 	configuration := files{"audit.yaml": auditPolicy}
 	if configuration["authentication.yaml"], err = authentication(p.minor); err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	if configuration["authorization.yaml"], err = authenticator.AuthorizationConfiguration(
 		authorizationHook); err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	if configuration["encryption.yaml"], err = encryption(p.keys.encryption); err != nil {
-		return nil, err
+		return "", nil, err
 	}
-	dir, err := write(configuration)
+	if len(hooks.Authentication) > 0 {
+		tokenFlags = authenticator.TokenWebhookFlags(filepath.Join(hookDir, "authentication.kubeconfig"))
+	}
+	dir, err = write(configuration)
+	return dir, tokenFlags, err
+}
+
+// apiServer returns the command line of kube-apiserver, as that of EKS as far as it shows in its log.
+func (c *Controller) apiServer(p plane, write func(files) (string, error)) ([]string, error) {
+	cluster := p.cluster
+	dir, tokenFlags, err := c.writeAPIServerFiles(p, write)
 	if err != nil {
 		return nil, err
 	}
@@ -339,9 +349,7 @@ func (c *Controller) apiServer(p plane, write func(files) (string, error)) ([]st
 		args = append(args, "--etcd-certfile="+pki("apiserver-etcd-client.crt"), "--etcd-keyfile="+
 			pki("apiserver-etcd-client.key"))
 	}
-	if len(hooks.Authentication) > 0 {
-		args = append(args, authenticator.TokenWebhookFlags(filepath.Join(hookDir, "authentication.kubeconfig"))...)
-	}
+	args = append(args, tokenFlags...)
 	if socket, managed := c.egressSockets(cluster.ID); socket != "" {
 		dir, err := write(files{"egress.yaml": egressConfiguration(socket, managed)})
 		if err != nil {
