@@ -164,15 +164,10 @@ func decodeJSON(pl *plan, format timeFormat, value *fastjson.Value, v reflect.Va
 		v.SetInt(i)
 		return nil
 	case kindFloat:
-		switch value.Type() {
-		case fastjson.TypeNumber:
-			return parseText(pl, format, value.String(), v)
-		case fastjson.TypeString:
-			if x := string(value.GetStringBytes()); x == "NaN" || x == "Infinity" || x == "-Infinity" {
-				return parseText(pl, format, x, v)
-			}
+		if value.Type() != fastjson.TypeNumber {
+			return unexpected(value, "a number")
 		}
-		return unexpected(value, "a number")
+		return parseText(pl, format, value.String(), v)
 	case kindTime:
 		switch value.Type() {
 		case fastjson.TypeNumber:

@@ -76,15 +76,9 @@ func parseText(pl *plan, format timeFormat, text string, v reflect.Value) error 
 	return nil
 }
 
+// parseFloat reads a number. No member of AWS's APIs means anything by NaN or an infinity, and no handler compares with
+// them as it would with numbers.
 func parseFloat(text string, bits int) (float64, error) {
-	switch text {
-	case "NaN":
-		return math.NaN(), nil
-	case "Infinity":
-		return math.Inf(1), nil
-	case "-Infinity":
-		return math.Inf(-1), nil
-	}
 	f, err := strconv.ParseFloat(text, bits)
 	if err != nil || math.IsInf(f, 0) || math.IsNaN(f) {
 		return 0, malformedf("Invalid floating-point value %s", text)
