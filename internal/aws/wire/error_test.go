@@ -1,16 +1,24 @@
 package wire_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
+	logtypes "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/aws/smithy-go"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
 func TestErrorsInTheFormOfEachProtocol(t *testing.T) {
@@ -163,5 +171,52 @@ func TestErrorBodyIsJSON(t *testing.T) {
 	var v map[string]any
 	if err := json.Unmarshal([]byte(body), &v); err != nil {
 		t.Errorf("%s: %v", body, err)
+	}
+}
+
+// A message that quotes a request is not as large as the request.
+func TestErrorsOfRequestsAreCut(t *testing.T) {
+	t.Parallel()
+	m := wire.NewMux(wire.Options{Credentials: keys{}, Authorizer: &policy{}})
+	m.Register(wire.EC2, wire.Handle(func(context.Context, *ec2.DescribeVpcsInput) (*ec2.DescribeVpcsOutput, error) {
+		return nil, wire.Errorf("InvalidParameterValue", "x%s is wrong", strings.Repeat("é", 1<<20))
+	}, wire.OnAll))
+	m.Register(wire.EKS, wire.Handle(func(context.Context, *eks.DescribeClusterInput) (*eks.DescribeClusterOutput,
+		error) {
+		long := strings.Repeat("é", 1<<20)
+		return nil, &ekstypes.ResourceNotFoundException{Message: &long, ClusterName: &long}
+	}, wire.OnAll))
+	m.Register(wire.Logs, wire.Handle(func(context.Context, *cloudwatchlogs.StartQueryInput) (
+		*cloudwatchlogs.StartQueryOutput, error) {
+		long := strings.Repeat("x", 3<<10)
+		return nil, &logtypes.MalformedQueryException{Message: &long,
+			QueryCompileError: &logtypes.QueryCompileError{Message: &long}}
+	}, wire.OnAll))
+	for name, test := range map[string]struct{ service, method, path, body, want string }{
+		"a code, in XML": {"ec2", "POST", "/", "Action=DescribeVpcs&Version=2016-11-15",
+			"<Code>InvalidParameterValue</Code><Message>xéé"},
+		"an exception, in JSON": {"eks", "GET", "/clusters/a", "", `"__type":"ResourceNotFoundException","message":"éé`},
+		"members of an exception": {"logs", "POST", "/",
+			`{"startTime":1,"endTime":1,"queryString":"a","logGroupName":"a"}`,
+			`{"__type":"MalformedQueryException","message":"xxx`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := httptest.NewRequest(test.method, "http://coracle.test"+test.path, strings.NewReader(test.body))
+			switch test.service {
+			case "ec2":
+				r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			case "logs":
+				r.Header.Set("X-Amz-Target", "Logs_20140328.StartQuery")
+				r.Header.Set("Content-Type", "application/x-amz-json-1.1")
+			}
+			status, _, body := send(t, m, test.service, "secret", time.Now(), r, test.body)
+			if status < 400 || status >= 500 || len(body) > 5<<10 || !utf8.ValidString(body) ||
+				strings.ContainsRune(body, utf8.RuneError) || !strings.Contains(body, test.want) ||
+				test.service == "ec2" && !strings.Contains(body, "éé...éé") ||
+				test.service == "ec2" && !strings.Contains(body, "éé is wrong</Message>") {
+				t.Errorf("status %d, %d bytes: %.200s", status, len(body), body)
+			}
+		})
 	}
 }

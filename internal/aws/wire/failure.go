@@ -26,8 +26,27 @@ type failure struct {
 	value   reflect.Value // the modeled error
 }
 
+// maxMessage is how many bytes of a message are sent: its beginning and its end, which often says what is wrong with
+// what the message quotes before. A message that quotes a request must not be as large as that.
+const maxMessage = 4 << 10
+
 // failureOf turns any error into what its service's protocol says of it.
 func (m *Mux) failureOf(service *Service, r *request, caller Caller, err error) *failure {
+	f := m.classify(service, r, caller, err)
+	if n := len(f.message); n > maxMessage {
+		const end = 1 << 10
+		f.message = strings.ToValidUTF8(f.message[:maxMessage-end-3], "") + "..." +
+			strings.ToValidUTF8(f.message[n-end:], "")
+	}
+	if f.modeled != nil && len(appendJSON(nil, f.plan, formatDefault, f.value)) > maxMessage {
+		// The SDK gives every exception a message; other members would be as large as what they quote.
+		f.value = reflect.New(f.plan.typ).Elem()
+		f.value.FieldByName("Message").Set(reflect.ValueOf(&f.message))
+	}
+	return f
+}
+
+func (m *Mux) classify(service *Service, r *request, caller Caller, err error) *failure {
 	var denied *Denied
 	var wireErr *Error
 	var signature *sigv4.Error
