@@ -165,7 +165,7 @@ func otherRefusals(f *networkFixture) []refused {
 			_, err := w.CreateTags(ctx, &ec2.CreateTagsInput{Resources: slices.Repeat([]string{vpc}, 1001),
 				Tags: []types.Tag{{Key: s("k"), Value: s("")}}})
 			return err
-		}, "InvalidParameterValue", "1001 resource IDs; the maximum is 1000"},
+		}, "InvalidParameterValue", "resources is invalid. It must have length less than or equal to 1000"},
 		{"too many tags to delete", func() error {
 			_, err := w.DeleteTags(ctx, &ec2.DeleteTagsInput{Resources: []string{vpc},
 				Tags: slices.Repeat([]types.Tag{{Key: s("k")}}, 101)})

@@ -159,7 +159,7 @@ func launchTemplateRefusals(f *instanceFixture) []refused {
 			requirements(func(q *types.InstanceRequirementsRequest) { q.VCpuCount.Min = aws.Int32(8) }),
 			"InvalidParameterValue", "VCpuCount"},
 		{"requirements with junk", requirements(func(q *types.InstanceRequirementsRequest) {
-			q.LocalStorageTypes = []types.LocalStorageType{types.LocalStorageType(strings.Repeat("x", 1<<20))}
+			q.LocalStorageTypes = []types.LocalStorageType{types.LocalStorageType(strings.Repeat("x", 1<<17))}
 		}), "InvalidParameterValue", "LocalStorageType"},
 		{"requirements with many values", requirements(func(q *types.InstanceRequirementsRequest) {
 			q.CpuManufacturers = slices.Repeat([]types.CpuManufacturer{"intel"}, 401)

@@ -23,6 +23,8 @@ type plan struct {
 	typ    reflect.Type // the Go type without its pointer
 	format timeFormat   // of timestamps: what the schema says, or formatDefault
 
+	limit *model.Constraint // where the model gives no maximum
+
 	elem *plan  // of a list's elements or a map's values
 	item string // XML name of a list's elements, "member" or "entry" of a map
 	key  string // XML names of a map's parts
@@ -125,9 +127,13 @@ func (p *planner) buildPlan(t reflect.Type, schema *smithy.Schema) *plan {
 		t = t.Elem()
 	}
 	pl := &plan{typ: t, format: formatOf(schema)}
+	isQuery := p.service.Protocol == AWSQuery || p.service.Protocol == EC2Query
 	switch t.Kind() {
 	case reflect.String:
 		pl.kind = kindString
+		if isQuery {
+			pl.limit = textLimit
+		}
 		pl.values = enumValues(t)
 		if pl.values != nil {
 			pl.enum = make(map[string]bool, len(pl.values))
@@ -148,15 +154,18 @@ func (p *planner) buildPlan(t reflect.Type, schema *smithy.Schema) *plan {
 	case reflect.Slice:
 		if t.Elem().Kind() == reflect.Uint8 {
 			pl.kind = kindBlob
+			if isQuery {
+				pl.limit = textLimit
+			}
 			return pl
 		}
-		pl.kind = kindList
+		pl.kind, pl.limit = kindList, membersLimit
 		member := schema.ListMember()
 		pl.item = xmlName(member, "member")
 		pl.elem = p.buildPlan(t.Elem(), member)
 		return pl
 	case reflect.Map:
-		pl.kind = kindMap
+		pl.kind, pl.limit = kindMap, membersLimit
 		pl.item = "entry"
 		pl.key, pl.val = xmlName(schema.MapKey(), "key"), xmlName(schema.MapValue(), "value")
 		pl.elem = p.buildPlan(t.Elem(), schema.MapValue())
@@ -226,6 +235,9 @@ func (p *planner) structure(t reflect.Type, schema *smithy.Schema) *plan {
 		fl.format = formatOf(m)
 		p.bindMember(fl, m)
 		if c, ok := constraints[f.Name]; ok {
+			if c.Max == nil && fl.plan.limit != nil {
+				c.Max = fl.plan.limit.Max
+			}
 			fl.limit = &c
 		}
 		pl.fields = append(pl.fields, fl)

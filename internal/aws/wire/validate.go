@@ -64,6 +64,14 @@ func (s *Service) validate(pl *plan, v reflect.Value) error {
 	}
 }
 
+// membersLimit and textLimit bound what the model does not: each member of a request costs its handler work, and may be
+// a resource to authorize. No operation that is served has a list whose documented maximum is larger and not in the
+// model, as the 10,000 events of PutLogEvents are. The longest text of the query protocols is a policy document of IAM.
+var (
+	membersLimit = &model.Constraint{Max: new(1000.0)}
+	textLimit    = &model.Constraint{Max: new(131072.0)}
+)
+
 type checker struct {
 	ec2   bool
 	found []violation
@@ -80,8 +88,11 @@ func (c *checker) add(v violation) {
 
 func (c *checker) checkValue(pl *plan, limit *model.Constraint, v reflect.Value, path, query string) {
 	v, _ = indirect(v)
-	if limit != nil {
-		c.checkLimit(pl, limit, v, path, query)
+	if limit == nil {
+		limit = pl.limit
+	}
+	if limit != nil && !c.checkLimit(pl, limit, v, path, query) {
+		return // its members are more than a request may have
 	}
 	switch pl.kind {
 	case kindString:
@@ -132,10 +143,11 @@ func (c *checker) descends(elem *plan) bool {
 	case kindStruct, kindUnion, kindList, kindMap:
 		return true
 	}
-	return elem.enum != nil && !c.ec2
+	return elem.limit != nil || elem.enum != nil && !c.ec2
 }
 
-func (c *checker) checkLimit(pl *plan, limit *model.Constraint, v reflect.Value, path, query string) {
+// checkLimit reports whether a value is no longer or larger than its limit allows, and notes what breaks the limit.
+func (c *checker) checkLimit(pl *plan, limit *model.Constraint, v reflect.Value, path, query string) (within bool) {
 	fail := func(must string) {
 		text := describe(pl, v)
 		c.add(violation{path: path, query: query, value: quoteValue(text), text: text, must: must})
@@ -157,7 +169,7 @@ func (c *checker) checkLimit(pl *plan, limit *model.Constraint, v reflect.Value,
 	case kindFloat:
 		what, size = "have value", v.Float()
 	default:
-		return
+		return true
 	}
 	switch {
 	case limit.Min != nil && size < *limit.Min:
@@ -168,6 +180,7 @@ func (c *checker) checkLimit(pl *plan, limit *model.Constraint, v reflect.Value,
 	if limit.Pattern != nil && pl.kind == kindString && !c.ec2 && !limit.Pattern.MatchString(v.String()) {
 		fail("satisfy regular expression pattern: " + limit.Source)
 	}
+	return limit.Max == nil || size <= *limit.Max
 }
 
 // describe shows a value in a message, cut where it would fill the screen.

@@ -150,18 +150,13 @@ func (s *Service) DescribeTags(ctx context.Context, in *ec2.DescribeTagsInput) (
 	return &ec2.DescribeTagsOutput{Tags: tags, NextToken: next}, nil
 }
 
-// Bounds of a request: each tag is a condition key of each resource.
+// maxKeys is how many tags a request may delete: each is a condition key of each of its resources, of which package
+// wire allows 1,000, as AWS does.
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateTags.html
-const (
-	maxResources = 1000
-	maxKeys      = 2 * resource.MaxTags // of one that deletes tags
-)
+const maxKeys = 2 * resource.MaxTags
 
 // onTagged returns the resources whose tags a request changes as the targets.
 func (s *Service) onTagged(ctx context.Context, action string, ids []string, tags []types.Tag) ([]wire.Target, error) {
-	if len(ids) > maxResources {
-		return nil, resource.Invalid("The request has %d resource IDs; the maximum is %d.", len(ids), maxResources)
-	}
 	if len(tags) > maxKeys {
 		return nil, wire.Errorf("TagLimitExceeded", "The request has %d tags; the maximum is %d.", len(tags), maxKeys)
 	}
