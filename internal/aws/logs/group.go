@@ -275,11 +275,14 @@ func (s *Service) ListLogGroups(ctx context.Context, in *cloudwatchlogs.ListLogG
 	if err != nil {
 		return nil, err
 	}
+	tagged := &tagMatcher{filters: in.LogGroupTags}
 	groups = slices.DeleteFunc(groups, func(g record.LogGroup) bool {
 		return elsewhere(at, in.IncludeLinkedAccounts, in.AccountIdentifiers) || !match(g.Name) ||
-			in.LogGroupClass != "" && g.Class != in.LogGroupClass ||
-			slices.ContainsFunc(in.LogGroupTags, func(f types.TagFilter) bool { return !matchesTags(g.Tags, f) })
+			in.LogGroupClass != "" && g.Class != in.LogGroupClass || !tagged.matches(g.Tags)
 	})
+	if err := cmp.Or(tagged.err, ctx.Err()); err != nil {
+		return nil, err
+	}
 	page, next, err := wire.Page(ctx, groups, in.Limit, in.NextToken, nameOfGroup)
 	if err != nil {
 		return nil, err

@@ -253,10 +253,6 @@ func (s *Service) queried(ctx context.Context, in *cloudwatchlogs.StartQueryInpu
 		if err == nil && len(groups) == 0 {
 			err = notFound("No log group matches the SOURCE command of the query.")
 		}
-		if err == nil && len(groups) > maxSourced {
-			err = invalidParameter("The SOURCE command chooses %d log groups; a query can have %d", len(groups),
-				maxSourced)
-		}
 		return groups, err
 	case source != nil:
 		if names, err = at.sourceNames(source); err != nil {
@@ -301,16 +297,30 @@ func (s *Service) sourced(ctx context.Context, source *insights.Source) ([]recor
 	if len(source.Accounts) > 0 && !slices.Contains(source.Accounts, at.account) {
 		return nil, nil // no other account is linked
 	}
+	groups, err := s.groupsOf(ctx, at, "")
+	if err != nil {
+		return nil, err
+	}
+	return selectSourced(source, groups)
+}
+
+// selectSourced returns those of groups that SOURCE logGroups(...) chooses. It fails when there are more than a query
+// can have, before any of them is authorized; how many there are is not for everybody to know.
+func selectSourced(source *insights.Source, groups []record.LogGroup) ([]record.LogGroup, error) {
 	classes := source.Classes
 	if len(classes) == 0 {
 		classes = []string{string(types.LogGroupClassStandard)}
 	}
-	groups, err := s.groupsOf(ctx, at, "")
-	return slices.DeleteFunc(groups, func(g record.LogGroup) bool {
+	groups = slices.DeleteFunc(groups, func(g record.LogGroup) bool {
 		return !slices.Contains(classes, string(g.Class)) ||
 			len(source.Prefixes) > 0 && !slices.ContainsFunc(source.Prefixes,
 				func(p string) bool { return strings.HasPrefix(g.Name, p) })
-	}), err
+	})
+	if len(groups) > maxSourced {
+		return nil, invalidParameter("The SOURCE command chooses more than the %d log groups that a query can have: "+
+			"choose fewer with namePrefix", maxSourced)
+	}
+	return groups, nil
 }
 
 // getQuery returns the caller's query of that ID, or a ResourceNotFoundException.

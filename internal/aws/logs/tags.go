@@ -242,20 +242,48 @@ func (s *Service) ListTagsLogGroup(ctx context.Context, in *cloudwatchlogs.ListT
 	return &cloudwatchlogs.ListTagsLogGroupOutput{Tags: tags}, nil
 }
 
-// matchesTags reports whether tags satisfy a filter of ListLogGroups: the key is there, and its value is one of those
-// given. A value may be negated with "!" and may have "*" for anything, which also makes it indifferent to case.
-func matchesTags(tags map[string]string, f types.TagFilter) bool {
+// maxTagSteps is how many characters of tags and filters a request compares: a second of a processor.
+const maxTagSteps = 50_000_000
+
+// tagMatcher matches tags with the filters of a ListLogGroups, as long as that takes no more than it may.
+type tagMatcher struct {
+	filters []types.TagFilter
+	steps   int
+	err     error
+}
+
+// matches reports whether tags satisfy each filter; false once m.err is set.
+func (m *tagMatcher) matches(tags map[string]string) bool {
+	return m.err == nil && !slices.ContainsFunc(m.filters, func(f types.TagFilter) bool {
+		return !m.matchesFilter(tags, f)
+	})
+}
+
+// matchesFilter reports whether tags satisfy a filter: the key is there, and its value is one of those given. A value
+// may be negated with "!" and may have "*" for anything, which also makes it indifferent to case.
+func (m *tagMatcher) matchesFilter(tags map[string]string, f types.TagFilter) bool {
+	m.count(1 + len(aws.ToString(f.Key)))
 	value, ok := tags[aws.ToString(f.Key)]
-	if !ok || len(f.Values) == 0 {
-		return ok
+	if !ok || len(f.Values) == 0 || m.err != nil {
+		return ok && m.err == nil
 	}
-	return slices.ContainsFunc(f.Values, func(want string) bool {
+	matched := slices.ContainsFunc(f.Values, func(want string) bool {
+		if m.count(len(want) + len(value)); m.err != nil {
+			return true // of all that is left, nothing is compared
+		}
 		want, negated := strings.CutPrefix(want, "!")
 		if !strings.Contains(want, "*") {
 			return (value == want) != negated
 		}
 		return wildcard(strings.ToLower(want), strings.ToLower(value)) != negated
 	})
+	return matched && m.err == nil
+}
+
+func (m *tagMatcher) count(characters int) {
+	if m.steps += characters; m.steps > maxTagSteps && m.err == nil {
+		m.err = invalidParameter("The filters in logGroupTags take too long to evaluate: give fewer or shorter values")
+	}
 }
 
 // wildcard matches text against a pattern in which "*" stands for anything.
