@@ -1,10 +1,10 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 )
 
 // Target is one thing that a request wants to do to one resource.
@@ -22,9 +22,10 @@ type Target struct {
 }
 
 // Authorizer decides whether a caller may do all of targets. It returns nil, or a [*Denied] for the first target that
-// is refused; any other error is an internal failure and refuses too. Each target carries the global condition keys
-// that wire knows (aws:SourceIp, aws:UserAgent, aws:CurrentTime, aws:EpochTime, aws:SecureTransport,
-// aws:RequestedRegion) among its Conditions; the keys of the principal are the authorizer's.
+// is refused; any other error is an internal failure and refuses too. The global condition keys that wire knows
+// (aws:SourceIp, aws:UserAgent, aws:CurrentTime, aws:EpochTime, aws:SecureTransport, aws:RequestedRegion) are the
+// [GlobalConditions] of ctx, which hide what a target has under their names: no service can put others in their place.
+// The keys of the principal are the authorizer's.
 type Authorizer interface {
 	Authorize(ctx context.Context, caller Caller, targets []Target) error
 }
@@ -63,30 +64,19 @@ func Authorize(ctx context.Context, targets ...Target) error {
 }
 
 // maxTargets is how many things one request may do. AWS's limits of lists are 1,000 and less, and what a member of one
-// concerns may be two or three targets.
-const maxTargets = 5000
+// concerns may be two or three targets; a Logs Insights query with SOURCE reads up to 10,000 log groups.
+const maxTargets = 10_000
 
 // decide asks the authorizer, unless a request names so many things that it would take the memory of others: it does so
 // before anybody knows whether its caller may do any of them.
 func (c *call) decide(ctx context.Context, authorizer Authorizer, targets []Target) error {
 	if len(targets) > maxTargets {
-		return Errorf("ValidationError", "The request concerns %d resources, and may concern %d: make several requests.",
+		code := "ValidationError"
+		if c.service != nil {
+			code = cmp.Or(c.service.invalid, "InvalidParameterValue")
+		}
+		return Errorf(code, "The request concerns %d resources, and may concern %d: make several requests.",
 			len(targets), maxTargets)
 	}
-	return authorizer.Authorize(ctx, c.caller, c.withConditions(targets))
-}
-
-// withConditions returns targets with the condition keys that every request has. No service can put others in their
-// place.
-func (c *call) withConditions(targets []Target) []Target {
-	global := c.conditions()
-	out := make([]Target, len(targets))
-	for i, t := range targets {
-		conditions := make(map[string][]string, len(t.Conditions)+len(global))
-		maps.Copy(conditions, t.Conditions)
-		maps.Copy(conditions, global)
-		t.Conditions = conditions
-		out[i] = t
-	}
-	return out
+	return authorizer.Authorize(ctx, c.caller, targets)
 }

@@ -99,8 +99,8 @@ func NewContext(r *http.Request, caller Caller, region string, authorizer Author
 	return context.WithValue(r.Context(), callKey{}, c)
 }
 
-// GlobalConditions returns the condition keys that every request has, for a decision that does not go through
-// [Authorize].
+// GlobalConditions returns the condition keys that every request has, for an [Authorizer] and for decisions that do not
+// go through [Authorize].
 func GlobalConditions(ctx context.Context) map[string][]string { return callFrom(ctx).conditions() }
 
 // CallerFrom returns who signed the request; the zero Caller for an unsigned operation.

@@ -43,10 +43,12 @@ func (keys) Lookup(_ context.Context, id, _ string) (string, wire.Caller, error)
 type policy struct {
 	deny  []string
 	asked []wire.Target
+	// what every request has, when it was asked last
+	global map[string][]string
 }
 
-func (p *policy) Authorize(_ context.Context, _ wire.Caller, targets []wire.Target) error {
-	p.asked = append(p.asked, targets...)
+func (p *policy) Authorize(ctx context.Context, _ wire.Caller, targets []wire.Target) error {
+	p.asked, p.global = append(p.asked, targets...), wire.GlobalConditions(ctx)
 	for _, t := range targets {
 		if slices.Contains(p.deny, t.Action) {
 			return &wire.Denied{Action: t.Action, Resource: t.Resource,

@@ -32,7 +32,7 @@ func TestCallReachesHandlerWithCallerAndRegion(t *testing.T) {
 		p.asked[0].Resource != "arn:aws:eks:us-west-2:111122223333:cluster/dev" {
 		t.Errorf("the authorizer was asked %+v", p.asked)
 	}
-	if got := p.asked[0].Conditions["aws:RequestedRegion"]; !slices.Equal(got, []string{"us-west-2"}) {
+	if got := p.global["aws:RequestedRegion"]; !slices.Equal(got, []string{"us-west-2"}) {
 		t.Errorf("aws:RequestedRegion is %v", got)
 	}
 }

@@ -25,7 +25,7 @@ func (i *Identity) Authorize(ctx context.Context, caller wire.Caller, targets []
 	if err != nil {
 		return err
 	}
-	budget := policy.NewBudget(ctx, maxSteps)
+	budget, global := policy.NewBudget(ctx, maxSteps), policy.Context(wire.GlobalConditions(ctx))
 	for _, t := range targets {
 		policies := &p.policies
 		if t.Policy != "" || t.Owner != "" {
@@ -33,7 +33,7 @@ func (i *Identity) Authorize(ctx context.Context, caller wire.Caller, targets []
 				return err
 			}
 		}
-		d := policy.Evaluate(p.request(t, budget), policies)
+		d := policy.Evaluate(p.request(t, global, budget), policies)
 		if err := context.Cause(ctx); d.Err != nil && err != nil {
 			return err
 		}
@@ -77,11 +77,11 @@ func withResource(policies policy.Policies, t wire.Target) (*policy.Policies, er
 }
 
 // request returns the policy request about a target. The values of the principal have precedence over those of the
-// request.
-func (p *principal) request(t wire.Target, budget *policy.Budget) *policy.Request {
+// request, and those over what a service says of the target.
+func (p *principal) request(t wire.Target, global policy.Context, budget *policy.Budget) *policy.Request {
 	return &policy.Request{
 		Action: t.Action, Resource: t.Resource, Principal: p.Principal,
-		Keys: policy.Layers{p.keys, policy.Context(t.Conditions)}, Budget: budget,
+		Keys: policy.Layers{p.keys, global, policy.Context(t.Conditions)}, Budget: budget,
 	}
 }
 
@@ -99,7 +99,7 @@ func (i *Identity) AuthorizeAssume(ctx context.Context, caller wire.Caller, role
 	policies := p.policies
 	policies.Resource, policies.ResourceAccount = []policy.Source{{Document: trust}}, role.Account
 	policies.ResourceMust, policies.Trust = true, true
-	request := p.request(t, policy.NewBudget(ctx, maxSteps))
+	request := p.request(t, policy.Context(wire.GlobalConditions(ctx)), policy.NewBudget(ctx, maxSteps))
 	if id, ok := role.TrustIDs[p.IAMARN]; ok && id != p.ID {
 		// The policy means a principal that has been deleted since; this one only has its name.
 		request.Principal.ARN, request.Principal.IAMARN = p.ID, p.ID

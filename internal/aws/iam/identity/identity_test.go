@@ -3,6 +3,8 @@ package identity_test
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"testing"
@@ -126,6 +128,27 @@ func TestWhatARequestSaysOfItselfDoesNotCount(t *testing.T) {
 		Conditions: map[string][]string{"aws:username": {"admin"}}}
 	if err := a.Identity.Authorize(t.Context(), caller, []wire.Target{forged}); err == nil {
 		t.Error("a condition key of the request hides that of the caller")
+	}
+}
+
+// No service puts other keys in the place of those that every request has, as one might that copies what users write.
+func TestNoServiceReplacesGlobalConditionKeys(t *testing.T) {
+	t.Parallel()
+	a := iamtest.New(t)
+	caller := wire.Caller{Account: iamtest.Account, ARN: "arn:aws:iam::111122223333:user/alice"}
+	a.NewUser(t, "alice", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"*","Resource":"*",
+		"Condition":{"IpAddress":{"AWS:sourceip":"192.0.2.1"},"Bool":{"aws:SecureTransport":"false"},
+		"StringEquals":{"aws:RequestTag/a":"b"}}}}`)
+	for address, allowed := range map[string]bool{"192.0.2.1": true, "192.0.2.2": false} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.RemoteAddr = address + ":1"
+		ctx := wire.NewContext(r, caller, iamtest.Region, a.Identity, a.Now())
+		target := wire.Target{Action: "eks:ListClusters", Resource: "*", Conditions: map[string][]string{
+			"aws:SourceIp": {"192.0.2.1"}, "AWS:sourceip": {"192.0.2.1"}, "aws:SecureTransport": {"true"},
+			"aws:RequestTag/a": {"b"}}}
+		if err := wire.Authorize(ctx, target); (err == nil) != allowed {
+			t.Errorf("from %s: %v", address, err)
+		}
 	}
 }
 
