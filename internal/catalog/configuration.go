@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -48,9 +49,14 @@ func (e *ConfigurationError) Error() string {
 func (e *ConfigurationError) Unwrap() error { return e.Unreadable }
 
 // Check checks configurationValues, JSON or YAML, against the version's schema. The error is a [*ConfigurationError].
-// No configuration is a good one, unless the version requires one.
-func (v Version) Check(configuration string) error {
-	checks <- struct{}{}
+// No configuration is a good one, unless the version requires one. While many are checked, it waits as long
+// as ctx lasts.
+func (v Version) Check(ctx context.Context, configuration string) error {
+	select {
+	case checks <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	defer func() { <-checks }()
 	value, err := readConfiguration(configuration)
 	if err != nil {

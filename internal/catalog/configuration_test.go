@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -69,7 +70,7 @@ func TestCheck(t *testing.T) {
 		if !found {
 			t.Fatal(test.addon)
 		}
-		err := a.Versions[0].Check(test.configuration)
+		err := a.Versions[0].Check(t.Context(), test.configuration)
 		var fault *ConfigurationError
 		switch {
 		case test.want == "" && err != nil:
@@ -84,7 +85,7 @@ func TestCheck(t *testing.T) {
 	a, _ := c.Addon("coredns")
 	required := a.Versions[0]
 	required.RequiresConfiguration = true
-	if err := required.Check(" "); err == nil || !strings.Contains(err.Error(), "required") {
+	if err := required.Check(t.Context(), " "); err == nil || !strings.Contains(err.Error(), "required") {
 		t.Errorf("a configuration that is required: %v", err)
 	}
 }
@@ -114,7 +115,7 @@ func TestCheckOfNonsense(t *testing.T) {
 		"a key that is none": "{1: 2, true: 3}",
 		"a key of a list":    "[1]: 2",
 	} {
-		err := a.Versions[0].Check(configuration)
+		err := a.Versions[0].Check(t.Context(), configuration)
 		var fault *ConfigurationError
 		if !errors.As(err, &fault) || len(err.Error()) > 2*maxProblems {
 			t.Errorf("%s: %.300v", name, err)
@@ -146,7 +147,7 @@ func TestProblemsAreBounded(t *testing.T) {
 		"an unknown tag":  {"coredns", "replicaCount: !!binary " + long + "="},
 	} {
 		a, _ := c.Addon(test.addon)
-		err := a.Versions[0].Check(test.configuration)
+		err := a.Versions[0].Check(t.Context(), test.configuration)
 		if err == nil {
 			t.Errorf("%s is taken", name)
 		} else if length := len(err.Error()); length > 2*maxProblems {
@@ -154,9 +155,24 @@ func TestProblemsAreBounded(t *testing.T) {
 		}
 	}
 	a, _ := c.Addon("coredns")
-	err := a.Versions[0].Check(`{"a":1` + unknown.String() + `}`)
+	err := a.Versions[0].Check(t.Context(), `{"a":1`+unknown.String()+`}`)
 	if err == nil || !strings.HasSuffix(err.Error(), ", and more]") {
 		t.Errorf("it does not say that there is more: %v", err)
+	}
+}
+
+// A request whose client has gone waits for no others.
+func TestChecksWaitAsLongAsTheirRequests(t *testing.T) {
+	t.Parallel()
+	a, _ := open(t).Addon("coredns")
+	for range cap(checks) {
+		checks <- struct{}{}
+		defer func() { <-checks }()
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := a.Versions[0].Check(ctx, `{"replicaCount":2}`); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
 	}
 }
 

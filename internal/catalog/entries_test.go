@@ -199,7 +199,7 @@ func TestEveryPropertyHasAnEffect(t *testing.T) {
 				var tried []string
 				beside := plain
 				for _, config := range p.configurations() {
-					if effect || newest.Check(config) != nil {
+					if effect || newest.Check(t.Context(), config) != nil {
 						continue
 					}
 					outcome := rendered(t, newest, minor, config)

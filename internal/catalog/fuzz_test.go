@@ -23,7 +23,7 @@ func FuzzConfiguration(f *testing.F) {
 	version := addon.Versions[0]
 	f.Fuzz(func(t *testing.T, text string) {
 		var fault *ConfigurationError
-		err := version.Check(text)
+		err := version.Check(t.Context(), text)
 		if err != nil {
 			if !errors.As(err, &fault) {
 				t.Fatalf("%q: %v", text, err)

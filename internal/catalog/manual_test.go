@@ -34,7 +34,7 @@ func TestTheManualsExample(t *testing.T) {
 	s := exampleOptions("1.35")
 	s.Config.Configuration = regexp.MustCompile(`--configuration-values '([^']*)'`).FindStringSubmatch(section)[1]
 	v, _ := a.Default("1.35")
-	if err := v.Check(s.Config.Configuration); err != nil {
+	if err := v.Check(t.Context(), s.Config.Configuration); err != nil {
 		t.Error(err)
 	}
 	objects, err := v.Render(s)

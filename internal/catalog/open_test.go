@@ -104,7 +104,7 @@ func TestPrivateAddons(t *testing.T) {
 		i[0].Reference != "registry.example.com/echo:v1.1.0" || i[0].Build != nil {
 		t.Errorf("images %+v", i)
 	}
-	if err := a.Versions[0].Check(`{"replicas":"many"}`); err == nil {
+	if err := a.Versions[0].Check(t.Context(), `{"replicas":"many"}`); err == nil {
 		t.Error("its schema is not heeded")
 	}
 

@@ -229,7 +229,7 @@ func knowsThePaths(t *testing.T, admin client) {
 			`{"controller": {"replicaCount": 2}}`:   ".spec.replicas",
 			`{"controller": {"sdkDebugLog": true}}`: "",
 		} {
-			if v.Check(config) != nil {
+			if v.Check(t.Context(), config) != nil {
 				continue // of another add-on
 			}
 			s.Config.Configuration = config

@@ -261,7 +261,7 @@ func (i *Inspector) planRequest(
 			),
 		}
 	}
-	if err := version.Check(wanted.Configuration); err != nil {
+	if err := version.Check(ctx, wanted.Configuration); err != nil {
 		return nil, &admin.Refused{Reason: err.Error()}
 	}
 	rendered, err := version.Render(

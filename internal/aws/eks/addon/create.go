@@ -140,7 +140,7 @@ func (s *Service) newAddon(
 			)
 		}
 	}
-	if err := checkConfiguration(about, version, a.Wanted.Configuration); err != nil {
+	if err := checkConfiguration(ctx, about, version, a.Wanted.Configuration); err != nil {
 		return none, err
 	}
 	a.Wanted.ServiceAccountRoleARN, err = s.serviceAccountRole(ctx, a, about, version, in.ServiceAccountRoleArn)

@@ -103,7 +103,7 @@ func (s *Service) nextConfig(
 	if in.ConfigurationValues != nil {
 		now.Configuration = *in.ConfigurationValues
 	}
-	if err := checkConfiguration(about, version, now.Configuration); err != nil {
+	if err := checkConfiguration(ctx, about, version, now.Configuration); err != nil {
 		return now, err
 	}
 	now.ServiceAccountRoleARN, err = s.serviceAccountRole(ctx, a, about, version, in.ServiceAccountRoleArn)

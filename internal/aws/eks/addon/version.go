@@ -47,8 +47,8 @@ func (s *Service) version(
 }
 
 // checkConfiguration checks configurationValues against the schema of a version.
-func checkConfiguration(about exception.About, v catalog.Version, values string) error {
-	err := v.Check(values)
+func checkConfiguration(ctx context.Context, about exception.About, v catalog.Version, values string) error {
+	err := v.Check(ctx, values)
 	var fault *catalog.ConfigurationError
 	if errors.As(err, &fault) {
 		return about.InvalidParameter("%s", fault.Error())
