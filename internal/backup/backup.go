@@ -42,8 +42,12 @@ const (
 	sumsName     = "SHA256SUMS"
 )
 
-// maxText is how long the manifest and the checksums may be, in bytes: they are read into memory.
-const maxText = 64 << 20
+// What a restore reads into memory at a time, in bytes. There are as many checksums as files, of log events for
+// example: they have no bound, or a backup of many could not be restored.
+const (
+	maxManifest = 1 << 20
+	maxSum      = 64 << 10 // a line of the checksums
+)
 
 // Manifest says what a backup is of.
 type Manifest struct {
@@ -234,7 +238,7 @@ func extract(r io.Reader, dir string) (m Manifest, err error) {
 		return broken(err)
 	}
 	seen := map[string]string{}
-	var sums []byte
+	summed := false
 	for t := tar.NewReader(z); ; {
 		h, err := t.Next()
 		if errors.Is(err, io.EOF) {
@@ -247,7 +251,7 @@ func extract(r io.Reader, dir string) (m Manifest, err error) {
 		content := io.TeeReader(t, sum)
 		switch rel, isFile := strings.CutPrefix(h.Name, filesName); {
 		case h.Name == manifestName:
-			if h.Size > maxText {
+			if h.Size > maxManifest {
 				return broken(fmt.Errorf("its %s is %d bytes long", manifestName, h.Size))
 			}
 			if err := json.NewDecoder(content).Decode(&m); err != nil {
@@ -263,12 +267,10 @@ func extract(r io.Reader, dir string) (m Manifest, err error) {
 				return broken(err)
 			}
 		case h.Name == sumsName:
-			if h.Size > maxText {
-				return broken(fmt.Errorf("its %s is %d bytes long", sumsName, h.Size))
-			}
-			if sums, err = io.ReadAll(content); err != nil {
+			if err := checkSums(content, seen); err != nil {
 				return broken(err)
 			}
+			summed = true
 			continue
 		case h.Name == snapshotName:
 			err = saveFile(filepath.Join(dir, snapshotName), content)
@@ -285,15 +287,8 @@ func extract(r io.Reader, dir string) (m Manifest, err error) {
 		}
 		seen[h.Name] = hex.EncodeToString(sum.Sum(nil))
 	}
-	if sums == nil {
+	if !summed {
 		return broken(fmt.Errorf("%s is missing at its end", sumsName))
-	}
-	for line := range strings.Lines(string(sums)) {
-		sum, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
-		if seen[name] != sum {
-			return broken(fmt.Errorf("%s is damaged", name))
-		}
-		delete(seen, name)
 	}
 	for name := range seen {
 		return broken(fmt.Errorf("%s is not among its checksums", name))
@@ -302,6 +297,21 @@ func extract(r io.Reader, dir string) (m Manifest, err error) {
 		return broken(fmt.Errorf("%s is missing", snapshotName))
 	}
 	return m, nil
+}
+
+// checkSums compares the checksums of an archive with those of the members that were seen, of which it leaves those
+// that have none.
+func checkSums(sums io.Reader, seen map[string]string) error {
+	lines := bufio.NewScanner(sums)
+	lines.Buffer(nil, maxSum)
+	for lines.Scan() {
+		sum, name, _ := strings.Cut(strings.TrimSpace(lines.Text()), "  ")
+		if seen[name] != sum {
+			return fmt.Errorf("%s is damaged", name)
+		}
+		delete(seen, name)
+	}
+	return lines.Err()
 }
 
 func saveFile(name string, content io.Reader) error {

@@ -62,6 +62,43 @@ func written(t testing.TB, snapshot string) []byte {
 	return b.Bytes()
 }
 
+// edit returns a backup with its members changed.
+func edit(t *testing.T, whole []byte, change func(name string, content []byte) (string, []byte)) []byte {
+	t.Helper()
+	z, err := gzip.NewReader(bytes.NewReader(whole))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	out := gzip.NewWriter(&b)
+	to := tar.NewWriter(out)
+	for from := tar.NewReader(z); ; {
+		h, err := from.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Name, content = change(h.Name, content); h.Name == "" {
+			continue
+		}
+		h.Size = int64(len(content))
+		if err := errors.Join(to.WriteHeader(h),
+			func() error { _, err := to.Write(content); return err }()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(to.Close(), out.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
 func TestABackupHoldsWhatEtcdDoesNot(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -98,41 +135,7 @@ func TestABackupHoldsWhatEtcdDoesNot(t *testing.T) {
 func TestWhatIsNoWholeBackupIsRefused(t *testing.T) {
 	t.Parallel()
 	whole := written(t, strings.Repeat("snapshot", 1000))
-	// edited is the backup with its members changed.
-	edited := func(change func(name string, content []byte) (string, []byte)) []byte {
-		z, err := gzip.NewReader(bytes.NewReader(whole))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var b bytes.Buffer
-		out := gzip.NewWriter(&b)
-		to := tar.NewWriter(out)
-		for from := tar.NewReader(z); ; {
-			h, err := from.Next()
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			content, err := io.ReadAll(from)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if h.Name, content = change(h.Name, content); h.Name == "" {
-				continue
-			}
-			h.Size = int64(len(content))
-			if err := errors.Join(to.WriteHeader(h),
-				func() error { _, err := to.Write(content); return err }()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := errors.Join(to.Close(), out.Close()); err != nil {
-			t.Fatal(err)
-		}
-		return b.Bytes()
-	}
+	edited := func(change func(name string, content []byte) (string, []byte)) []byte { return edit(t, whole, change) }
 	flipped := bytes.Clone(whole)
 	flipped[len(flipped)/2] ^= 0x40
 	for name, archive := range map[string][]byte{
@@ -180,6 +183,26 @@ func TestWhatIsNoWholeBackupIsRefused(t *testing.T) {
 	if _, err := Restore(bytes.NewReader(future), datadir.Dir(filepath.Join(t.TempDir(), "data"))); err == nil ||
 		!strings.Contains(err.Error(), "has format 2") {
 		t.Errorf("a backup of a later format: %v", err)
+	}
+}
+
+// A backup has as many checksums as files, of log events for example, and can be restored however many there are.
+func TestChecksumsAreReadLineByLine(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ more, want string }{
+		"many": {strings.Repeat("\n", 65<<20), ""},
+		"long": {strings.Repeat("a", maxSum+1), "token too long"},
+	} {
+		archive := edit(t, written(t, "snapshot"), func(name string, content []byte) (string, []byte) {
+			if name == sumsName {
+				content = append(content, test.more...)
+			}
+			return name, content
+		})
+		_, err := extract(bytes.NewReader(archive), t.TempDir())
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
