@@ -30,11 +30,59 @@ var trusted = map[string]string{
 	"internal/controller/controlplane/bootstrap.go parseManifests": "built in",
 }
 
-// decoders returns the places in a file that decode YAML, as trusted calls them, and whether each has the document
-// checked.
-func decoders(file *ast.File, name string) map[string]bool {
-	local := make(map[string]string) // the path of an import, by its name in the file
-	nodes := false                   // there may be nodes of a pairwise library
+// shallow are the declarations that encode with a library that has nodes, and why what they encode is not deep: each
+// line is indented as deeply as its node is nested, so that 100 KB of brackets become gigabytes.
+var shallow = map[string]string{
+	"internal/controller/nodegroup/maproles.go removeRole": "parseRoles refuses more than maxDepth levels",
+}
+
+// encoders returns the places in a file that encode YAML with a pairwise library, as shallow calls them.
+func encoders(file *ast.File, name string) []string {
+	local, _ := yamlImports(file)
+	var found []string
+	for _, declaration := range file.Decls {
+		encodes := false
+		ast.Inspect(declaration, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok && slices.Contains([]string{"Marshal", "NewEncoder", "Dump", "NewDumper"},
+				s.Sel.Name) && slices.Contains(pairwise, pathOf(s, local)) {
+				encodes = true
+			}
+			return true
+		})
+		if encodes {
+			found = append(found, placeOf(declaration, name))
+		}
+	}
+	return found
+}
+
+// pathOf returns the package of a selector, by the imports of its file; "" when it is of no package.
+func pathOf(s *ast.SelectorExpr, local map[string]string) string {
+	if x, _ := s.X.(*ast.Ident); x != nil && x.Obj == nil { // no variable of that name
+		return local[x.Name]
+	}
+	return ""
+}
+
+// placeOf names a declaration of a file, as trusted calls it.
+func placeOf(declaration ast.Decl, name string) string {
+	switch d := declaration.(type) {
+	case *ast.FuncDecl:
+		name += " " + d.Name.Name
+	case *ast.GenDecl:
+		for _, spec := range d.Specs {
+			if s, ok := spec.(*ast.ValueSpec); ok {
+				name += " " + s.Names[0].Name
+			}
+		}
+	}
+	return name
+}
+
+// yamlImports returns the path of each import by its name in the file, and whether there may be nodes of a pairwise
+// library.
+func yamlImports(file *ast.File) (local map[string]string, nodes bool) {
+	local = make(map[string]string)
 	for _, spec := range file.Imports {
 		path, err := strconv.Unquote(spec.Path.Value)
 		if err != nil {
@@ -49,30 +97,21 @@ func decoders(file *ast.File, name string) map[string]bool {
 			local[filepath.Base(path)] = path
 		}
 	}
+	return local, nodes
+}
+
+// decoders returns the places in a file that decode YAML, as trusted calls them, and whether each has the document checked.
+func decoders(file *ast.File, name string) map[string]bool {
+	local, nodes := yamlImports(file)
 	found := make(map[string]bool)
 	for _, declaration := range file.Decls {
-		at := name
-		switch d := declaration.(type) {
-		case *ast.FuncDecl:
-			at += " " + d.Name.Name
-		case *ast.GenDecl:
-			for _, spec := range d.Specs {
-				if s, ok := spec.(*ast.ValueSpec); ok {
-					at += " " + s.Names[0].Name
-				}
-			}
-		}
 		decodes, checks, never := false, false, false
 		ast.Inspect(declaration, func(n ast.Node) bool {
 			s, ok := n.(*ast.SelectorExpr)
 			if !ok {
 				return true
 			}
-			x, _ := s.X.(*ast.Ident)
-			path := ""
-			if x != nil && x.Obj == nil { // no variable of that name
-				path = local[x.Name]
-			}
+			path := pathOf(s, local)
 			means := slices.ContainsFunc([]string{"Unmarshal", "NewDecoder", "NewYAML", "YAMLToJSON", "Load", "ToJSON"},
 				func(prefix string) bool { return strings.HasPrefix(s.Sel.Name, prefix) })
 			switch {
@@ -86,7 +125,7 @@ func decoders(file *ast.File, name string) map[string]bool {
 			return true
 		})
 		if decodes || never {
-			found[at] = checks && !never
+			found[placeOf(declaration, name)] = checks && !never
 		}
 	}
 	return found
@@ -109,6 +148,46 @@ func TestYAMLOfTenantsIsReadInProportion(t *testing.T) {
 	for at := range trusted {
 		if !used[at] {
 			t.Errorf("the table has %s, which decodes no YAML", at)
+		}
+	}
+}
+
+// TestNodesOfTenantsAreNotEncoded keeps the nodes of what tenants write from encoders, unless their depth is bounded.
+func TestNodesOfTenantsAreNotEncoded(t *testing.T) {
+	t.Parallel()
+	used := make(map[string]bool)
+	eachSource(t, []string{"cmd", "internal", "kubernetes", "node"}, func(s source) {
+		for _, at := range encoders(s.file, s.name) {
+			used[at] = true
+			if shallow[at] == "" {
+				t.Errorf("%s encodes YAML with a library that has nodes: edit the text, or encode values with "+
+					"sigs.k8s.io/yaml, or name it here and say what bounds the depth of its nodes", at)
+			}
+		}
+	})
+	for at := range shallow {
+		if !used[at] {
+			t.Errorf("the table has %s, which encodes no YAML", at)
+		}
+	}
+}
+
+func TestEncodersOfYAMLAreSeen(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[string]bool{
+		`import "go.yaml.in/yaml/v3"; func f(n *yaml.Node) { yaml.Marshal(n) }`:                  true,
+		`import y "sigs.k8s.io/yaml/goyaml.v3"; func f(n *y.Node) { y.NewEncoder(w).Encode(n) }`: true,
+		`import "go.yaml.in/yaml/v4"; var encode = yaml.Marshal`:                                 true,
+		`import "go.yaml.in/yaml/v3"; func f(n *yaml.Node) { yaml.Unmarshal(n) }`:                false,
+		`import "sigs.k8s.io/yaml"; func f() { yaml.Marshal(a) }`:                                false,
+		`import "encoding/json"; func f() { json.Marshal(a) }`:                                   false,
+	} {
+		file, err := parser.ParseFile(token.NewFileSet(), "x.go", "package x; "+code, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(encoders(file, "x.go")) > 0; got != want {
+			t.Errorf("%s encodes: %v, want %v", code, got, want)
 		}
 	}
 }
