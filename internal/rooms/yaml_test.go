@@ -100,7 +100,8 @@ func yamlImports(file *ast.File) (local map[string]string, nodes bool) {
 	return local, nodes
 }
 
-// decoders returns the places in a file that decode YAML, as trusted calls them, and whether each has the document checked.
+// decoders returns the places in a file that decode YAML, as trusted calls them, and whether each has the document
+// checked.
 func decoders(file *ast.File, name string) map[string]bool {
 	local, nodes := yamlImports(file)
 	found := make(map[string]bool)

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -133,17 +134,20 @@ func yieldFields(
 	if err != nil {
 		return nil, err
 	}
+	wereKept, yielding, compared := newPathSet(kept), newPathSet(yields), 0
 	for text, c := range theirs {
-		if slices.Contains(kept, text) {
+		if wereKept.paths[text] {
 			if removePath(config, c.path) {
 				still = append(still, text)
 			}
 			continue
 		}
-		yield := slices.IndexFunc(yields, func(y string) bool { return isWithinPath(text, y) })
-		if yield >= 0 {
-			mine, _ := lookupPath(config, c.path)
-			value, _ := lookupPath(live.Object, c.path)
+		if yielding.contains(text) {
+			mine, _ := lookupPath(config, c.path, &compared)
+			value, _ := lookupPath(live.Object, c.path, &compared)
+			if compared > maxCompared {
+				return nil, errCompared
+			}
 			if (c.declared || !eks.Has(c.path)) && !reflect.DeepEqual(mine, value) {
 				removePath(config, c.path)
 			}
@@ -151,7 +155,7 @@ func yieldFields(
 		}
 		// A variable's value that comes from elsewhere stands in the place of one that is written out.
 		if end, from := len(c.path)-1, "valueFrom"; end > 0 && isField(c.path[end], from) &&
-			slices.Contains(yields, strings.TrimSuffix(text, "."+from)+".value") {
+			yielding.paths[strings.TrimSuffix(text, "."+from)+".value"] {
 			removePath(config, append(c.path[:end:end], fieldpath.FieldNameElement("value")))
 		}
 	}
@@ -159,18 +163,51 @@ func yieldFields(
 	return still, nil
 }
 
-// isWithinPath reports whether a path is another one, or below it.
-func isWithinPath(path, other string) bool {
-	rest, ok := strings.CutPrefix(path, other)
-	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
-}
-
 func isField(e fieldpath.PathElement, name string) bool {
 	return e.FieldName != nil && *e.FieldName == name
 }
 
-// lookupPath returns the value of an object at a path, and whether there is one.
-func lookupPath(o any, p fieldpath.Path) (any, bool) {
+// pathSet is a set of paths in which those that a path is below are found by their lengths: users may write as many
+// fields, and give them as long names, as an object has room for.
+type pathSet struct {
+	paths   map[string]bool
+	lengths []int // distinct
+}
+
+func newPathSet(paths []string) pathSet {
+	set, lengths := pathSet{paths: make(map[string]bool, len(paths))}, make(map[int]bool)
+	for _, path := range paths {
+		set.paths[path], lengths[len(path)] = true, true
+	}
+	set.lengths = slices.Sorted(maps.Keys(lengths))
+	return set
+}
+
+// contains reports whether a path is in the set, or below one that is.
+func (s pathSet) contains(path string) bool { return s.paths[path] || s.containsAbove(path) }
+
+// containsAbove reports whether a path is below one in the set.
+func (s pathSet) containsAbove(path string) bool {
+	for _, n := range s.lengths {
+		if n >= len(path) {
+			return false
+		}
+		if (path[n] == '.' || path[n] == '[') && s.paths[path[:n]] {
+			return true
+		}
+	}
+	return false
+}
+
+// maxCompared is how many items of lists are compared to find the fields of an object: each field of a list's item is
+// looked up by the item's keys.
+const maxCompared = 5_000_000
+
+var errCompared = fmt.Errorf("the object has too many fields in items of lists: %w", managedfields.ErrTooLarge)
+
+// lookupPath returns the value of an object at a path. It counts the items of lists on the way in compared, and finds nothing
+// more once they are maxCompared.
+func lookupPath(o any, p fieldpath.Path, compared *int) (any, bool) {
 	for _, e := range p {
 		switch at := o.(type) {
 		case map[string]any:
@@ -183,6 +220,9 @@ func lookupPath(o any, p fieldpath.Path) (any, bool) {
 			}
 			o = next
 		case []any:
+			if *compared += len(at); *compared > maxCompared {
+				return nil, false
+			}
 			i := indexOfElement(at, e)
 			if i < 0 {
 				return nil, false

@@ -2,12 +2,17 @@ package addon
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/coracle-eks/coracle/internal/kube/managedfields"
 )
 
 // TestLeave takes out of a configuration what is left to others: what yields and differs, and what was kept.
@@ -131,5 +136,41 @@ func TestElementsThatAreNoKeys(t *testing.T) {
 	of := func(name string) any { return map[string]any{"name": name} }
 	if !equalKeys(of("c"), of("c")) || equalKeys(of("c"), of("d")) || equalKeys(of("c"), []any{"c"}) {
 		t.Error("maps are not compared by what they hold")
+	}
+}
+
+func TestPathsBelowOthersAreFound(t *testing.T) {
+	t.Parallel()
+	set := newPathSet([]string{".a", ".a-b", `.spec.containers[name="c"]`})
+	for path, want := range map[string]bool{".a": true, ".a.b": true, ".a[0]": true, ".ab": false, ".a-b.c": true,
+		".a-c": false, `.spec.containers[name="c"].image`: true, `.spec.containers[name="d"]`: false, ".spec": false} {
+		if got := set.contains(path); got != want {
+			t.Errorf("%s: %v", path, got)
+		}
+	}
+	if set.containsAbove(".a") || !set.containsAbove(".a.a") {
+		t.Error("a path is not below itself")
+	}
+}
+
+// Users choose how many fields an object has that somebody owns, and how many items its lists have.
+func TestFewItemsAreComparedForTheFieldsOfAnObject(t *testing.T) {
+	t.Parallel()
+	const items = 3000 // the square of which is more than maxCompared
+	list, owned := make([]any, items), make([]string, items)
+	for i := range items {
+		list[i] = map[string]any{"name": fmt.Sprint(i), "value": "theirs"}
+		owned[i] = fmt.Sprintf(`"k:{\"name\":\"%d\"}":{"f:value":{}}`, i)
+	}
+	live := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"env": list}}}
+	live.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationUpdate,
+		FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:env":{` + strings.Join(owned, ",") + `}}}`)}}})
+	config := map[string]any{"spec": map[string]any{"env": []any{}}}
+	if _, err := yieldFields(config, live, []string{".spec.env"}, nil); !errors.Is(err, managedfields.ErrTooLarge) {
+		t.Errorf("fields of %d items: %v", items, err)
+	}
+	live.Object["spec"].(map[string]any)["env"] = list[:items/10]
+	if _, err := yieldFields(config, live, []string{".spec.env"}, nil); err != nil {
+		t.Errorf("fields of %d items: %v", items/10, err)
 	}
 }

@@ -163,10 +163,11 @@ func (r *requester) dryRun(ctx context.Context, s *step, m mode) (err error) {
 			return err
 		}
 		left, stands := false, false
+		yielding := newPathSet(s.object.Yields)
 		for _, c := range found {
 			claim, ok := theirs[c.Field]
 			switch {
-			case ok && eks.Has(claim.path) && !claim.declared && (m == preserve || s.isYielding(c.Field)):
+			case ok && eks.Has(claim.path) && !claim.declared && (m == preserve || yielding.contains(c.Field)):
 			case ok && m == preserve && removePath(s.config, claim.path):
 				left = true
 				s.kept = append(s.kept, c.Field)
@@ -185,11 +186,6 @@ func (r *requester) dryRun(ctx context.Context, s *step, m mode) (err error) {
 		s.conflicts, s.refusal = nil, nil
 	}
 	return s.refusal // somebody claims one field after the other
-}
-
-// isYielding reports whether a field is one that yields.
-func (s *step) isYielding(path string) bool {
-	return slices.ContainsFunc(s.object.Yields, func(y string) bool { return isWithinPath(path, y) })
 }
 
 // recordProblem records a problem of a step, and returns errors that concern more than the step.
@@ -333,9 +329,13 @@ func (s *step) describeChange() (ObjectChange, error) {
 	if !before.Equals(after) {
 		c.Action = Adopt
 	}
+	compared := 0
 	for p := range before.Union(after).Leaves().All() {
-		from, had := lookupPath(s.live.Object, p)
-		to, has := lookupPath(s.result.Object, p)
+		from, had := lookupPath(s.live.Object, p, &compared)
+		to, has := lookupPath(s.result.Object, p, &compared)
+		if compared > maxCompared {
+			return c, errCompared
+		}
 		if had != has || !reflect.DeepEqual(from, to) {
 			c.Fields = append(c.Fields, FieldChange{p.String(), from, to})
 			c.Action = Change
@@ -347,11 +347,14 @@ func (s *step) describeChange() (ObjectChange, error) {
 
 // outermost leaves out the changes within a field that comes or goes as a whole.
 func outermost(all []FieldChange) []FieldChange {
-	return slices.DeleteFunc(slices.Clone(all), func(f FieldChange) bool {
-		return slices.ContainsFunc(all, func(g FieldChange) bool {
-			return f.Path != g.Path && isWithinPath(f.Path, g.Path) && (g.From == nil || g.To == nil)
-		})
-	})
+	var whole []string
+	for _, f := range all {
+		if f.From == nil || f.To == nil {
+			whole = append(whole, f.Path)
+		}
+	}
+	set := newPathSet(whole)
+	return slices.DeleteFunc(slices.Clone(all), func(f FieldChange) bool { return set.containsAbove(f.Path) })
 }
 
 // managerOf takes the manager out of the API server's words: `conflict with "kubectl-client-side-apply" using apps/v1`.
