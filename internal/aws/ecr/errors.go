@@ -23,7 +23,7 @@ func repositoryNotFound(at registry, name string) error {
 
 // limitExceeded converts errors of the registry about exhausted space or uploads; it returns other errors unchanged.
 func limitExceeded(err error) error {
-	if errors.Is(err, image.ErrFull) || errors.Is(err, image.ErrTooManyUploads) {
+	if errors.Is(err, image.ErrFull) || errors.Is(err, image.ErrTooManyUploads) || errors.Is(err, image.ErrQuota) {
 		return &types.LimitExceededException{Message: aws.String(err.Error())}
 	}
 	return err

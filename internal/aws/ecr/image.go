@@ -308,12 +308,11 @@ func (s *Service) PutImage(ctx context.Context, in *ecr.PutImageInput) (*ecr.Put
 			Message: message("The provided digest '%s' does not match the calculated digest '%s'", want, digest)}
 	}
 	defer s.images.LockTag(at.fullName(name), tag)()
-	images, err := s.images.Images(ctx, at.fullName(name))
+	there, err := s.images.Has(ctx, at.fullName(name), tag, digest)
 	if err != nil {
 		return nil, err
 	}
-	if there, code, _ := findImage(images, types.ImageIdentifier{ImageDigest: aws.String(digest)}); code == "" &&
-		(tag == "" || slices.Contains(there.Tags, tag)) {
+	if there {
 		return nil, &types.ImageAlreadyExistsException{
 			Message: message(
 				"Image with digest '%s' and tag '%s' already exists in the repository with name '%s' in registry "+
@@ -324,6 +323,9 @@ func (s *Service) PutImage(ctx context.Context, in *ecr.PutImageInput) (*ecr.Put
 			return nil, &types.ImageTagAlreadyExistsException{Message: message("%v", err)}
 		}
 		return nil, err
+	}
+	if err := s.images.CheckQuota(at.fullName(name), tag, digest); err != nil {
+		return nil, limitExceeded(err)
 	}
 	m, err := s.images.PutManifest(ctx, at.fullName(name), tag, mediaType, payload)
 	if invalid := (*image.InvalidTag)(nil); errors.As(err, &invalid) {
@@ -362,12 +364,12 @@ func (s *Service) BatchDeleteImage(ctx context.Context, in *ecr.BatchDeleteImage
 		return nil, invalidParameter("The images of Amazon EKS are read-only")
 	}
 	out := &ecr.BatchDeleteImageOutput{ImageIds: []types.ImageIdentifier{}, Failures: []types.ImageFailure{}}
-	var by map[string][]string // referrers
+	var by map[string][]string                             // referrers
+	images, err := s.images.Images(ctx, at.fullName(name)) // without what the loop deletes
+	if err != nil {
+		return nil, err
+	}
 	for _, id := range in.ImageIds {
-		images, err := s.images.Images(ctx, at.fullName(name))
-		if err != nil {
-			return nil, err
-		}
 		i, code, reason := findImage(images, id)
 		if code == "" && (id.ImageTag == nil || len(i.Tags) == 1) {
 			if by == nil {
@@ -401,12 +403,15 @@ func (s *Service) BatchDeleteImage(ctx context.Context, in *ecr.BatchDeleteImage
 			out.ImageIds = append(out.ImageIds, types.ImageIdentifier{ImageDigest: aws.String(i.Digest),
 				ImageTag: id.ImageTag})
 			if len(i.Tags) > 1 {
+				at := slices.IndexFunc(images, func(of image.Image) bool { return of.Digest == i.Digest })
+				images[at].Tags = slices.DeleteFunc(images[at].Tags, func(t string) bool { return t == *id.ImageTag })
 				continue
 			}
 		}
-		if err := s.images.DeleteImage(ctx, at.fullName(name), i.Digest); err != nil {
+		if err := s.images.DeleteImage(ctx, at.fullName(name), i.Digest, i.Tags); err != nil {
 			return nil, err
 		}
+		images = slices.DeleteFunc(images, func(of image.Image) bool { return of.Digest == i.Digest })
 		if id.ImageTag == nil {
 			out.ImageIds = append(out.ImageIds, types.ImageIdentifier{ImageDigest: aws.String(i.Digest)})
 			for _, tag := range i.Tags {

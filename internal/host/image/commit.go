@@ -2,10 +2,13 @@ package image
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
 	"sync"
+
+	"github.com/opencontainers/go-digest"
 )
 
 // commits are the requests that just make a blob or a manifest part of a repository.
@@ -74,6 +77,19 @@ func (r *Registry) serveStorage(w http.ResponseWriter, request *http.Request) {
 			}
 			if err != nil {
 				(&Refusal{http.StatusBadRequest, "MANIFEST_INVALID", err.Error()}).writeResponse(w, request)
+				return
+			}
+			tag := strings.TrimPrefix(what, "manifests/")
+			if strings.Contains(tag, ":") {
+				tag = "" // it is the digest
+			}
+			if err := r.checkQuota(stored, tag, digest.FromBytes(payload)); errors.Is(err, ErrQuota) {
+				Denied(err.Error()).writeResponse(w, request)
+				return
+			} else if err != nil {
+				r.options.Log.ErrorContext(request.Context(), "check the quota of a repository", "error", err)
+				(&Refusal{http.StatusInternalServerError, "UNKNOWN",
+					"The registry could not answer because of an internal error. Its log says more."}).writeResponse(w, request)
 				return
 			}
 			request = request.WithContext(request.Context())

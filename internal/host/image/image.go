@@ -90,6 +90,8 @@ type Registry struct {
 	inUse      repositoryLocks
 	dropping   sync.Mutex // held while blobs are removed
 	tags       *locker.Locker
+	// of a repository
+	maxImages, maxTags int
 	// descriptions has a description of each of the manifests read last, by digest
 	descriptions *lru.Cache
 
@@ -112,6 +114,8 @@ func Open(o Options) (*Registry, error) {
 	r := &Registry{
 		options:      o,
 		tags:         locker.New(),
+		maxImages:    maxImages,
+		maxTags:      maxTags,
 		decoding:     semaphore.NewWeighted(maxDecoding),
 		descriptions: lru.New(maxDescriptions),
 		assembled:    make(map[string]bool),

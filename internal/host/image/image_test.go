@@ -198,7 +198,7 @@ func TestWhatIsDeletedGivesItsSpaceBack(t *testing.T) {
 		return len(found)
 	}
 	before := blobs()
-	if err := r.DeleteImage(t.Context(), "quay.io/team/drop", hash(t, drop)); err != nil {
+	if err := r.DeleteImage(t.Context(), "quay.io/team/drop", hash(t, drop), nil); err != nil {
 		t.Fatal(err)
 	}
 	old := filepath.Join(dir, "golden", "old")

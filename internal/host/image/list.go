@@ -216,6 +216,26 @@ func (r *Registry) Resolve(ctx context.Context, full string) (digestOf string, e
 	return d.String(), err
 }
 
+// Has reports whether a repository has a manifest, under a tag if there is one. It lists nothing.
+func (r *Registry) Has(ctx context.Context, repository, tag, digestOf string) (bool, error) {
+	_, _, err := r.resolve(ctx, repository+"@"+digestOf)
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	if err != nil || tag == "" {
+		return err == nil, err
+	}
+	repo, err := r.repository(ctx, repository)
+	if err != nil {
+		return false, err
+	}
+	descriptor, err := repo.Tags(ctx).Get(ctx, tag)
+	if isUnknown(err) {
+		return false, nil
+	}
+	return descriptor.Digest.String() == digestOf, err
+}
+
 // ManifestSize returns the size of a manifest in bytes, without reading it; ErrNotFound when there is none.
 func (r *Registry) ManifestSize(ctx context.Context, full string) (int64, error) {
 	_, d, err := r.resolve(ctx, full)
@@ -300,21 +320,9 @@ func (r *Registry) DeleteTag(ctx context.Context, repository, tag string) error 
 	return nil
 }
 
-// DeleteImage removes a manifest and its tags; no error when there is none.
-func (r *Registry) DeleteImage(ctx context.Context, repository, digestOf string) error {
-	repo, err := r.repository(ctx, repository)
-	if err != nil {
-		return err
-	}
-	tags, err := r.tagsByManifest(ctx, repo)
-	if err != nil {
-		return fmt.Errorf("list the tags of %s: %w", repository, err)
-	}
-	return r.deleteManifest(ctx, repository, digestOf, tags[digest.Digest(digestOf)])
-}
-
-// deleteManifest removes a manifest and the tags that are on it; no error when there is none.
-func (r *Registry) deleteManifest(ctx context.Context, repository, digestOf string, tags []string) error {
+// DeleteImage removes a manifest and the tags that are on it, which [Registry.Images] tells; no error when there is
+// none.
+func (r *Registry) DeleteImage(ctx context.Context, repository, digestOf string, tags []string) error {
 	if err := r.leaveGarbage(); err != nil {
 		return err
 	}
