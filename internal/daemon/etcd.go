@@ -113,9 +113,6 @@ func (d *daemon) reportWait(ctx context.Context) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// etcdDisk is the free space that etcd needs to start: it allocates its logs of 64 MB each in advance.
-const etcdDisk = 192 << 20
-
 // checkEtcdDisk refuses to start an etcd that would die of a full disk. One that runs is left alone.
 func (d *daemon) checkEtcdDisk() error {
 	for _, p := range d.processes.List(etcdProcess) {
@@ -127,11 +124,11 @@ func (d *daemon) checkEtcdDisk() error {
 	if err != nil {
 		return err
 	}
-	if free < etcdDisk {
+	if free < diskspace.Start {
 		return fmt.Errorf(
 			"the disk of %s is full: %d MiB are free and etcd needs %d MiB: free some space (df -h %s), or give "+
 				"--data-dir a directory on another disk",
-			d.dir, free>>20, etcdDisk>>20, d.dir)
+			d.dir, free>>20, diskspace.Start>>20, d.dir)
 	}
 	return nil
 }

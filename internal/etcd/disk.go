@@ -14,13 +14,6 @@ import (
 	"github.com/coracle-eks/coracle/internal/diskspace"
 )
 
-// Free space of the disk, in bytes, below which etcd takes no new writes of clusters, and of the daemon. etcd ends when
-// it cannot write, and sets aside two logs of 64 MB each in advance.
-const (
-	clusterDisk = 512 << 20
-	daemonDisk  = 256 << 20
-)
-
 // disk refuses writes before the disk is so full that etcd would end. Reads and deletions go on.
 type disk struct {
 	dir  string
@@ -50,9 +43,9 @@ func (d *disk) unary(
 	if err != nil {
 		return nil, err
 	}
-	least := int64(daemonDisk)
+	least := int64(diskspace.Daemon)
 	if cluster != "" {
-		least = clusterDisk
+		least = diskspace.Cluster
 	}
 	if free, err := d.free(d.dir); err == nil && free < least {
 		d.warn(free)

@@ -9,6 +9,8 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/coracle-eks/coracle/internal/diskspace"
 )
 
 // etcd ends when the disk is full. So it takes no more before, of clusters first, and what makes space is never
@@ -27,13 +29,13 @@ func TestAFullDiskRefusesWrites(t *testing.T) {
 		request any
 		refused bool
 	}{
-		"a put of a cluster":         {cluster: "c", free: clusterDisk - 1, request: put, refused: true},
-		"a transaction of a cluster": {cluster: "c", free: clusterDisk - 1, request: putTxn, refused: true},
-		"a lease of a cluster": {cluster: "c", free: clusterDisk - 1, request: &pb.LeaseGrantRequest{},
+		"a put of a cluster":         {cluster: "c", free: diskspace.Cluster - 1, request: put, refused: true},
+		"a transaction of a cluster": {cluster: "c", free: diskspace.Cluster - 1, request: putTxn, refused: true},
+		"a lease of a cluster": {cluster: "c", free: diskspace.Cluster - 1, request: &pb.LeaseGrantRequest{},
 			refused: true},
-		"a cluster that has space":       {cluster: "c", free: clusterDisk, request: put},
-		"the daemon where clusters end":  {free: clusterDisk - 1, request: put},
-		"a put of the daemon":            {free: daemonDisk - 1, request: put, refused: true},
+		"a cluster that has space":       {cluster: "c", free: diskspace.Cluster, request: put},
+		"the daemon where clusters end":  {free: diskspace.Cluster - 1, request: put},
+		"a put of the daemon":            {free: diskspace.Daemon - 1, request: put, refused: true},
 		"a deletion":                     {cluster: "c", request: deletion},
 		"a read":                         {cluster: "c", request: &pb.RangeRequest{}},
 		"a compaction":                   {request: &pb.CompactionRequest{}},
