@@ -45,6 +45,11 @@ func doctorCommand() *cobra.Command {
 
 // examineHost examines this host for a daemon in dir, prints what it lacks, and reports whether clusters will work.
 func examineHost(ctx context.Context, w io.Writer, dir datadir.Dir, listen, bundles string) (healthy bool, err error) {
+	return doctor.Print(w, doctor.Examine(ctx, describeHost(dir, listen, bundles)))
+}
+
+// describeHost returns this host for a daemon in dir.
+func describeHost(dir datadir.Dir, listen, bundles string) doctor.Host {
 	h := doctor.Host{
 		Dir:     dir,
 		Listen:  daemon.DefaultListen,
@@ -55,7 +60,7 @@ func examineHost(ctx context.Context, w io.Writer, dir datadir.Dir, listen, bund
 	s, err := dir.ReadSettings()
 	switch {
 	case err == nil:
-		h.Listen = s.Listen
+		h.Listen, h.Simulated = s.Listen, s.Machines == "simulated"
 		h.Ports["API servers' webhooks"] = s.WebhookPort
 		if port, err := etcd.Port(dir.Etcd()); err == nil {
 			h.Ports["etcd"] = port
@@ -66,5 +71,5 @@ func examineHost(ctx context.Context, w io.Writer, dir datadir.Dir, listen, bund
 	if listen != "" {
 		h.Listen = listen
 	}
-	return doctor.Print(w, doctor.Examine(ctx, h))
+	return h
 }

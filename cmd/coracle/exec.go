@@ -74,7 +74,12 @@ func processIdentity(dir datadir.Dir) (process.Identity, error) {
 // execInMachine runs a command in the machine of an instance of dir's daemon, which need not run, and returns its exit
 // status. instance is an instance ID or a private DNS name.
 func execInMachine(ctx context.Context, dir datadir.Dir, instance string, c machine.Command) (exit int, err error) {
-	if s, err := dir.ReadSettings(); err == nil && s.Machines == "simulated" {
+	s, err := dir.ReadSettings()
+	if err == nil && s.Simulated != "" {
+		return 0, fmt.Errorf("the machines of %s are simulated: nothing runs in them, as this host cannot have machines: "+
+			"%s; \"coracle doctor\" tells how it can", dir, s.Simulated)
+	}
+	if err == nil && s.Machines == "simulated" {
 		return 0, fmt.Errorf(
 			"the machines of %s are simulated: nothing runs in them; "+
 				"\"coracle up --machines namespace\" as root makes real ones",

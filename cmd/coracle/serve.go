@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/coracle-eks/coracle/internal/daemon"
+	"github.com/coracle-eks/coracle/internal/doctor"
 	"github.com/coracle-eks/coracle/internal/etcd"
 )
 
@@ -130,6 +131,13 @@ func serveCommand() *cobra.Command {
 			log, err := f.newLogger(cmd.ErrOrStderr())
 			if err != nil {
 				return err
+			}
+			h := describeHost(dir, f.listen, f.bundles)
+			if f.machines != "" {
+				h.Simulated = f.machines == "simulated"
+			}
+			for _, l := range doctor.Limitations(cmd.Context(), h) {
+				log.Warn("this host is limited", "check", l.Check, "limitation", l.Text, "fix", l.Fix)
 			}
 			return daemon.Serve(cmd.Context(), daemon.Config{
 				Dir: dir, Listen: f.listen, Region: f.region, Account: f.account, Machines: f.machines,

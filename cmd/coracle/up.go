@@ -17,6 +17,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/admin"
 	"github.com/coracle-eks/coracle/internal/daemon"
 	"github.com/coracle-eks/coracle/internal/datadir"
+	"github.com/coracle-eks/coracle/internal/doctor"
 	"github.com/coracle-eks/coracle/internal/environment"
 	"github.com/coracle-eks/coracle/internal/upstream"
 	"github.com/coracle-eks/coracle/kubernetes"
@@ -44,6 +45,9 @@ func upCommand() *cobra.Command {
 			if !started && len(f.givenArgs(cmd.Flags())) > 0 {
 				return errors.New(
 					"the daemon was running before, so the given flags have no effect: \"coracle down\" first")
+			}
+			for _, l := range doctor.Limitations(cmd.Context(), describeHost(dir, f.listen, f.bundles)) {
+				fmt.Fprintf(cmd.ErrOrStderr(), "! %s: %s\n  fix: %s\n", l.Check, l.Text, l.Fix)
 			}
 			return printNext(cmd.OutOrStdout(), dir, f.bundles, programName())
 		},

@@ -52,6 +52,9 @@ func (d *daemon) commands() *commands {
 
 // machines describes the machines of instances that are launched now.
 func (d *daemon) machines() string {
+	if reason := d.settings.Simulated; reason != "" {
+		return "simulated, as this host cannot have machines (" + reason + ")"
+	}
 	if d.sharedUsers != "" {
 		return d.settings.Machines + ", without user namespaces (" + d.sharedUsers + ")"
 	}

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/etcd"
+	"github.com/coracle-eks/coracle/internal/host/preflight"
 	"github.com/coracle-eks/coracle/internal/outbound"
 	"github.com/coracle-eks/coracle/internal/port"
 	"github.com/coracle-eks/coracle/internal/region"
@@ -108,6 +110,9 @@ func (c Config) settings(ctx context.Context) (datadir.Settings, error) {
 	if !slices.Contains(UserNamespaces, s.UserNamespaces) {
 		return s, fmt.Errorf("--machine-user-namespaces %q is neither auto nor off", s.UserNamespaces)
 	}
+	if s.Simulated = ""; RealMachines(s) && !hasMachines(c.Dir) {
+		s.Simulated = explainProblems(machineProblems(c.Dir))
+	}
 	if s.WebhookPort == 0 {
 		if s.WebhookPort, err = port.Free(); err != nil {
 			return s, err
@@ -121,6 +126,22 @@ func (c Config) settings(ctx context.Context) (datadir.Settings, error) {
 		s.PublicRange = chosen.String()
 	}
 	return s, nil
+}
+
+// hasMachines reports whether an earlier daemon of dir has made machines. Their instances do not become simulated ones,
+// whatever became of the host.
+func hasMachines(dir datadir.Dir) bool {
+	made, err := filepath.Glob(dir.Join("machines", "i-*"))
+	return err == nil && len(made) > 0
+}
+
+// explainProblems returns the texts of problems as a reason; empty when there are none.
+func explainProblems(problems []preflight.Problem) string {
+	var reasons []string
+	for _, p := range problems {
+		reasons = append(reasons, p.Text)
+	}
+	return strings.Join(reasons, "; ")
 }
 
 // CheckAccount returns an error for what is no account number.

@@ -25,9 +25,12 @@ import (
 // ec2Principal assumes the roles of instances.
 const ec2Principal = "ec2.amazonaws.com"
 
-// RealMachines reports whether instances are machines with a network. They take root; without it they are simulated.
-// They take Linux, too; without it a daemon that root wants to have them does not start.
-func RealMachines(s datadir.Settings) bool { return s.Machines == "namespace" && os.Geteuid() == 0 }
+// RealMachines reports whether instances are machines with a network. They take root, and a host that allows them;
+// without either they are simulated. They take Linux, too; without it a daemon that root wants to have them does not
+// start.
+func RealMachines(s datadir.Settings) bool {
+	return s.Machines == "namespace" && os.Geteuid() == 0 && s.Simulated == ""
+}
 
 // publicRange returns the range of public addresses; the zero prefix without a network.
 func (d *daemon) publicRange() (netip.Prefix, error) {

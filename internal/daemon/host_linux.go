@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 
 	"github.com/coracle-eks/coracle/internal/datadir"
@@ -10,6 +11,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/host/machine"
 	"github.com/coracle-eks/coracle/internal/host/metadata"
 	"github.com/coracle-eks/coracle/internal/host/network"
+	"github.com/coracle-eks/coracle/internal/host/preflight"
 	"github.com/coracle-eks/coracle/internal/host/rundir"
 	"github.com/coracle-eks/coracle/internal/host/usernamespace"
 	"github.com/coracle-eks/coracle/internal/reconcile"
@@ -22,6 +24,11 @@ type realHost struct{ network *network.Network }
 // choosePublicRange chooses where the public addresses of a daemon are.
 func choosePublicRange(ctx context.Context, dir datadir.Dir) (netip.Prefix, error) {
 	return network.ChoosePublicRange(ctx, dir.Owner(), string(dir))
+}
+
+// machineProblems returns why this host cannot have machines of dir's daemon.
+func machineProblems(dir datadir.Dir) []preflight.Problem {
+	return preflight.CheckMachines(string(dir))
 }
 
 // userNamespaces reports whether machines get user namespaces of their own.
@@ -72,8 +79,16 @@ func (d *daemon) openRealHost(h *host, options endpoint.Options) error {
 // realControllers make instances machines, and their surroundings real.
 func (d *daemon) realControllers() []reconcile.Controller {
 	h, vpcs := d.host, d.host.real.network
+	var unavailable error
+	if reason := explainProblems(machineProblems(d.dir)); reason != "" {
+		// Otherwise a launch would wait for its network for ever.
+		unavailable = fmt.Errorf("this host cannot have machines: %s (\"coracle doctor\" tells how it can)", reason)
+		d.log.Error("no machine is launched, as the host lacks what machines need; it has machines of an earlier start",
+			"reason", reason)
+	}
 	machines := machine.New(machine.Options{
-		Store: d.store, Owner: d.dir.Owner(), Dir: d.dir.Join("machines"), Processes: d.processes,
+		Unavailable: unavailable,
+		Store:       d.store, Owner: d.dir.Owner(), Dir: d.dir.Join("machines"), Processes: d.processes,
 		Subscribe: d.events.subscribe, Network: vpcs,
 		Images: machine.Sources{
 			Program: h.programs.Path, Kubernetes: h.bundles.Find, CABundle: d.authority.PEM,

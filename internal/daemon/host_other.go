@@ -9,6 +9,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/host/endpoint"
+	"github.com/coracle-eks/coracle/internal/host/preflight"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 )
 
@@ -21,6 +22,9 @@ type realHost struct{}
 func choosePublicRange(context.Context, datadir.Dir) (netip.Prefix, error) {
 	return netip.Prefix{}, errNoMachines
 }
+
+// machineProblems returns nothing: a daemon that is to have machines does not start.
+func machineProblems(datadir.Dir) []preflight.Problem { return nil }
 
 func (d *daemon) openRealHost(*host, endpoint.Options) error { return errNoMachines }
 

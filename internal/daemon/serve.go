@@ -27,6 +27,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/catalog"
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/etcd"
+	"github.com/coracle-eks/coracle/internal/host/preflight"
 	"github.com/coracle-eks/coracle/internal/outbound"
 	"github.com/coracle-eks/coracle/internal/pki"
 	"github.com/coracle-eks/coracle/internal/process"
@@ -71,6 +72,12 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 	d := &daemon{config: config, dir: config.Dir, log: log, started: time.Now(), stop: stop}
 	limitMemory(log)
 
+	// Nothing runs on a kernel that is too old.
+	if release, err := preflight.Release(); err == nil {
+		if err := preflight.CheckKernel(release); err != nil {
+			return fmt.Errorf("%w: %s", err, preflight.KernelFix)
+		}
+	}
 	// One daemon for each data directory.
 	if err := d.dir.Create(); err != nil {
 		return err

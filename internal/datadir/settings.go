@@ -20,6 +20,9 @@ type Settings struct {
 	Account string `json:"account"`
 	// Machines is the kind of machines that EC2 instances run on: "namespace" or "simulated".
 	Machines string `json:"machines"`
+	// Simulated is why instances are simulated although Machines is "namespace": what the last start found lacking on
+	// this host. Empty when they are what Machines says.
+	Simulated string `json:"simulated,omitempty"`
 	// UserNamespaces is whether machines of namespaces get user namespaces of their own: "auto", where the host allows
 	// it, or "off".
 	UserNamespaces string `json:"userNamespaces,omitempty"`

@@ -151,7 +151,8 @@ func (t *tour) runPods(ctx context.Context) error {
 	}
 	if t.Simulated {
 		t.explain(
-			"The machines are simulated, because this host has no Linux or you are not root: nothing runs in the pods.")
+			"The machines are simulated, because you are not root, this host has no Linux, or it lacks what " +
+				"\"coracle doctor\" names: nothing runs in the pods.")
 		return nil
 	}
 	command := []string{"--namespace", "harbour", "exec", "deployment/" + lookout, "--", "/agnhost", "dns-server-list"}

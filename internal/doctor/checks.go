@@ -101,11 +101,21 @@ func checkDisk(_ context.Context, h Host) []Finding {
 		}
 		dir = filepath.Dir(dir) // the data directory is not made yet
 	}
-	free := uint64(left)
+	free := uint64(max(left, 0))
 	fix := "df -h " + dir + "; df -i " + dir + "   # free some space, or: coracle up --data-dir DIRECTORY_ON_ANOTHER_DISK"
 	switch {
-	case free < 512<<20:
-		return failFinding(fix, "%s free for %s: etcd stops when the disk is full", humanize.IBytes(free), h.Dir)
+	case free < diskspace.Start:
+		return failFinding(fix, "%s free for %s: nothing starts; what runs answers, and takes no changes",
+			humanize.IBytes(free), h.Dir)
+	case free < diskspace.Daemon:
+		return failFinding(fix, "%s free for %s: the AWS APIs and clusters answer, and take no changes",
+			humanize.IBytes(free), h.Dir)
+	case free < diskspace.Cluster:
+		return failFinding(fix, "%s free for %s: the AWS APIs work; clusters answer, and take no changes; no machine is "+
+			"launched, and images and log events are refused", humanize.IBytes(free), h.Dir)
+	case free < diskspace.Reserve:
+		return warnFinding(fix, "%s free for %s: clusters and machines work; images, log events and results of queries "+
+			"are refused below %s", humanize.IBytes(free), h.Dir, humanize.IBytes(diskspace.Reserve))
 	case free < 4<<30:
 		return warnFinding(fix, "%s free for %s: building a version of Kubernetes takes up to 4 GiB of cache",
 			humanize.IBytes(free), h.Dir)

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/coracle-eks/coracle/internal/datadir"
@@ -39,7 +40,9 @@ type Host struct {
 	Version string // the Kubernetes version that clusters get by default
 	// Settings is why the settings of the data directory could not be read, if so.
 	Settings error
-	Ports    map[string]int // ports that the data directory remembers, by what they are for
+	// Simulated is set where machines are to be simulated, whatever the host allows.
+	Simulated bool
+	Ports     map[string]int // ports that the data directory remembers, by what they are for
 }
 
 // Examine makes all checks.
@@ -54,16 +57,37 @@ func Examine(ctx context.Context, h Host) []Finding {
 	return all
 }
 
+// limiting are the checks of what a daemon that runs may lack. Those of other programs, and of the daemon itself, are
+// not among them.
+var limiting = []string{"kernel", "machines", "isolation", "firewall", "disk"}
+
+// Limitations returns what will not work with a daemon on a host: the findings that are not good, for those who start
+// it.
+func Limitations(ctx context.Context, h Host) (all []Finding) {
+	for _, c := range checks {
+		if !slices.Contains(limiting, c.name) {
+			continue
+		}
+		for _, f := range c.look(ctx, h) {
+			if f.Level != OK {
+				f.Check = c.name
+				all = append(all, f)
+			}
+		}
+	}
+	return all
+}
+
 // Print writes the findings for a person, and reports whether clusters will work.
 func Print(w io.Writer, findings []Finding) (healthy bool, err error) {
 	healthy = true
 	for _, f := range findings {
-		if _, err := fmt.Fprintf(w, "%-4s  %-10s  %s\n", f.Level, f.Check, f.Text); err != nil {
+		if _, err := fmt.Fprintf(w, "%-4s  %-11s  %s\n", f.Level, f.Check, f.Text); err != nil {
 			return false, err
 		}
 		if f.Fix != "" {
-			indented := strings.ReplaceAll(f.Fix, "\n", "\n"+strings.Repeat(" ", 25))
-			if _, err := fmt.Fprintf(w, "%18sfix:   %s\n", "", indented); err != nil {
+			indented := strings.ReplaceAll(f.Fix, "\n", "\n"+strings.Repeat(" ", 26))
+			if _, err := fmt.Fprintf(w, "%19sfix:   %s\n", "", indented); err != nil {
 				return false, err
 			}
 		}

@@ -149,10 +149,10 @@ func TestPrint(t *testing.T) {
 	if err != nil || healthy {
 		t.Errorf("healthy %v, %v", healthy, err)
 	}
-	const want = `ok    go          go1.26
-FAIL  disk        full
-                  fix:   df -h
-                         rm x
+	const want = `ok    go           go1.26
+FAIL  disk         full
+                   fix:   df -h
+                          rm x
 `
 	if b.String() != want {
 		t.Errorf("printed\n%swant\n%s", b.String(), want)

@@ -11,31 +11,39 @@ import (
 	"github.com/dustin/go-humanize"
 	"golang.org/x/sys/unix"
 
+	"github.com/coracle-eks/coracle/internal/host/preflight"
 	"github.com/coracle-eks/coracle/internal/host/usernamespace"
 )
 
 // kernelChecks are those of what the host's kernel offers.
 var kernelChecks = []check{
+	{"environment", checkEnvironment},
 	{"kernel", checkKernel},
 	{"user", checkUser},
-	{"cgroups", cgroups},
-	{"mounts", checkRoot},
+	{"machines", checkMachines},
 	{"isolation", isolation},
+	{"firewall", checkFirewall},
 	{"limits", checkLimits},
 	{"memory", checkMemory},
 }
 
-func checkKernel(context.Context, Host) []Finding {
-	var u unix.Utsname
-	if err := unix.Uname(&u); err != nil {
-		return warnFinding("", "the kernel does not tell its version: %v", err)
+func checkEnvironment(context.Context, Host) []Finding { return describeEnvironment(preflight.Here()) }
+
+// describeEnvironment returns the finding about where this program runs.
+func describeEnvironment(here preflight.Environment) []Finding {
+	if lack, fix := here.Lacks(); lack != "" {
+		return warnFinding(fix, "%s: %s", here, lack)
 	}
-	release := unix.ByteSliceToString(u.Release[:])
-	var major, minor int
-	if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err == nil && (major < 5 || major == 5 && minor < 10) {
-		return failFinding(
-			"upgrade to a distribution with Linux 5.10 or newer (Debian 11, Ubuntu 22.04, Amazon Linux 2023)",
-			"Linux %s is too old: processes are followed by pidfd", release)
+	return okFinding("%s", here)
+}
+
+func checkKernel(context.Context, Host) []Finding {
+	release, err := preflight.Release()
+	if err != nil {
+		return warnFinding("", "%v", err)
+	}
+	if err := preflight.CheckKernel(release); err != nil {
+		return failFinding(preflight.KernelFix, "%v", err)
 	}
 	return okFinding("Linux %s", release)
 }
@@ -49,44 +57,61 @@ func checkUser(context.Context, Host) []Finding {
 	return okFinding("root")
 }
 
-func cgroups(context.Context, Host) []Finding {
-	var s unix.Statfs_t
-	if err := unix.Statfs("/sys/fs/cgroup", &s); err != nil {
-		return warnFinding("mount -t cgroup2 none /sys/fs/cgroup",
-			"no cgroups at /sys/fs/cgroup (%v): machines need them, control planes do not", err)
+// machinesDir is where a daemon of h has files of machines, or the nearest directory that exists.
+func machinesDir(h Host) string {
+	if _, err := os.Stat(string(h.Dir)); err != nil {
+		return existing(string(h.Dir))
 	}
-	if s.Type == unix.CGROUP2_SUPER_MAGIC {
-		return okFinding("version 2")
-	}
-	if _, err := os.Stat("/sys/fs/cgroup/memory"); err != nil {
-		return warnFinding("mount -t cgroup2 none /sys/fs/cgroup",
-			"cgroups have no memory controller: machines need it, control planes do not")
-	}
-	return okFinding("version 1")
+	return string(h.Dir)
 }
 
-// checkRoot looks for a chroot whose root is in the middle of a mount: the kernel lets nobody make mounts private
-// there, or change the root, as machines do.
-func checkRoot(context.Context, Host) []Finding {
-	var s unix.Statx_t
-	err := unix.Statx(unix.AT_FDCWD, "/", 0, unix.STATX_BASIC_STATS, &s)
-	if err != nil || s.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT == 0 {
-		return okFinding("not known") // before Linux 5.8
+// simulated says why a host has no need of what machines take; empty when it has.
+func simulated(h Host) string {
+	switch {
+	case h.Simulated:
+		return "machines are simulated, as --machines says"
+	case os.Geteuid() != 0:
+		return "machines are simulated: real ones need root"
 	}
-	if s.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0 {
-		return failFinding("mount --bind DIRECTORY DIRECTORY   # outside, before chroot DIRECTORY",
-			"this is a chroot whose / is no mount point: control planes run, machines cannot")
+	return ""
+}
+
+func checkMachines(_ context.Context, h Host) (all []Finding) {
+	if reason := simulated(h); reason != "" {
+		return okFinding("%s", reason)
 	}
-	return okFinding("/ is a mount point")
+	for _, p := range preflight.CheckMachines(machinesDir(h)) {
+		all = append(all, warnFinding(p.Fix, "%s: clusters work; instances and nodes are simulated, and machines of "+
+			"earlier starts do not boot again", p.Text)...)
+	}
+	if all == nil {
+		return okFinding("cgroups, overlayfs and networks can be made")
+	}
+	return all
+}
+
+func checkFirewall(_ context.Context, h Host) (all []Finding) {
+	if reason := simulated(h); reason != "" {
+		return okFinding("%s", reason)
+	}
+	problems, err := preflight.CheckFirewall(h.Dir.Owner())
+	if err != nil {
+		return warnFinding("nft list ruleset   # look for what drops forwarded packets",
+			"it is not known whether the firewall forwards: %v", err)
+	}
+	for _, p := range problems {
+		all = append(all, warnFinding(p.Fix, "%s", p.Text)...)
+	}
+	if all == nil {
+		return okFinding("nothing drops what this host forwards for machines")
+	}
+	return all
 }
 
 func isolation(_ context.Context, h Host) []Finding {
-	if os.Geteuid() != 0 {
+	dir := machinesDir(h)
+	if simulated(h) != "" || len(preflight.CheckMachines(dir)) > 0 {
 		return okFinding("simulated machines run nothing")
-	}
-	dir := string(h.Dir)
-	if _, err := os.Stat(dir); err != nil {
-		dir = existing(dir)
 	}
 	if err := usernamespace.Check(dir); err != nil {
 		return warnFinding("run coracle on Linux 5.19 or newer, outside of containers, "+

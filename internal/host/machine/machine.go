@@ -47,7 +47,10 @@ type Options struct {
 	// Images returns the parts that the machine of an instance is made of. Its errors are shown to the user: they
 	// become the instance's state reason.
 	Images func(ctx context.Context, instance record.Instance) (Image, error)
-	Log    *slog.Logger // slog.Default() when nil
+	// Unavailable is why this host cannot have machines; nil when it can. None is launched then, and those that run
+	// stay.
+	Unavailable error
+	Log         *slog.Logger // slog.Default() when nil
 }
 
 // Processes is process.Supervisor, as far as machines need it.

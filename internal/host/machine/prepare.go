@@ -44,12 +44,15 @@ const (
 	layersDir     = "layers" // of the images in the machine's cache: see copyContainerd
 	skeletonLink  = "ami"    // to the skeleton that the machine's disk lies over
 	leastMemory   = 256 << 20
-	leastDisk     = 512 << 20
+	leastDisk     = diskspace.Machine
 	skeletonsDir  = "ami" // in Options.Dir: skeletons by their names
 )
 
 // prepare makes everything ready for launch. It reports false while the network is not.
 func (c *Controller) prepare(ctx context.Context, i record.Instance) (ready bool, err error) {
+	if c.o.Unavailable != nil {
+		return false, c.o.Unavailable
+	}
 	kind, ok := instancetype.Get(string(i.InstanceType))
 	if !ok {
 		return false, fmt.Errorf("there is no instance type %s", i.InstanceType)
