@@ -6,6 +6,8 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"net/url"
+	"os"
 	"slices"
 	"strings"
 
@@ -73,7 +75,7 @@ func printEnv(w, warn io.Writer, dir datadir.Dir, account, region string) error 
 	if _, held, err := dir.Holder(); err == nil && !held {
 		fmt.Fprintf(warn, "coracle: %v\n", notRunning(dir))
 	}
-	for _, v := range [][2]string{
+	variables := [][2]string{
 		{"AWS_ENDPOINT_URL", daemon.EndpointURL(s.Listen)},
 		{"AWS_ACCESS_KEY_ID", c.AccessKeyID},
 		{"AWS_SECRET_ACCESS_KEY", c.SecretAccessKey},
@@ -83,7 +85,11 @@ func printEnv(w, warn io.Writer, dir datadir.Dir, account, region string) error 
 		// which has no address here. Those SDKs that know this variable, Python's and so the aws command line, leave
 		// the name as it is.
 		{"AWS_DISABLE_HOST_PREFIX_INJECTION", "true"},
-	} {
+	}
+	if direct := withoutProxy(s, os.Getenv); direct != "" {
+		variables = append(variables, [2]string{"no_proxy", direct}, [2]string{"NO_PROXY", direct})
+	}
+	for _, v := range variables {
 		if _, err := fmt.Fprintf(w, "export %s=%s\n", v[0], shellQuote(v[1])); err != nil {
 			return err
 		}
@@ -91,4 +97,38 @@ func printEnv(w, warn io.Writer, dir datadir.Dir, account, region string) error 
 	// What an earlier session left in the shell would be sent along and refused.
 	_, err = fmt.Fprintln(w, "unset AWS_SESSION_TOKEN AWS_PROFILE")
 	return err
+}
+
+// proxies are the variables that send requests of clients to a proxy, in both of their spellings.
+var proxies = []string{"https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"}
+
+// withoutProxy returns what clients reach without the proxy that their environment names: what it excludes already, the
+// daemon, and the endpoints of clusters, which no proxy knows. It is empty where there is no proxy, or none is asked
+// for anything.
+func withoutProxy(s datadir.Settings, getenv func(string) string) string {
+	if !slices.ContainsFunc(proxies, func(name string) bool { return getenv(name) != "" }) {
+		return ""
+	}
+	var all []string
+	add := func(list string) {
+		for host := range strings.SplitSeq(list, ",") {
+			if host = strings.TrimSpace(host); host != "" && !slices.Contains(all, host) {
+				all = append(all, host)
+			}
+		}
+	}
+	add(getenv("no_proxy"))
+	add(getenv("NO_PROXY"))
+	if slices.Contains(all, "*") {
+		return ""
+	}
+	if u, err := url.Parse(daemon.EndpointURL(s.Listen)); err == nil {
+		add(u.Hostname())
+	}
+	add("127.0.0.1") // the endpoints of clusters where machines are simulated
+	if daemon.RealMachines(s) {
+		// By name: where they are is known to this host alone.
+		add(".eks.amazonaws.com," + s.PublicRange)
+	}
+	return strings.Join(all, ",")
 }
