@@ -63,7 +63,7 @@ type Manifest struct {
 
 // kept are the files of a data directory that etcd does not hold. Those of clusters are made
 // again from the store.
-var kept = []string{"settings.json", "credentials", "pki", "etcd/pki", "etcd/settings.json"}
+var kept = []string{"format.json", "settings.json", "credentials", "pki", "etcd/pki", "etcd/settings.json"}
 
 // Sources are the stores of a running daemon, each of which gives a consistent copy of itself.
 type Sources struct {

@@ -87,6 +87,9 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 		return err
 	}
 	defer lock.Release()
+	if err := d.dir.CheckFormat(); err != nil {
+		return err
+	}
 	if d.settings, err = config.settings(ctx); err != nil {
 		return err
 	}
@@ -114,7 +117,7 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 		return err
 	}
 	defer webhooks.Close()
-	if err := d.dir.WriteSettings(d.settings); err != nil {
+	if err := errors.Join(d.dir.WriteFormat(version.String()), d.dir.WriteSettings(d.settings)); err != nil {
 		return err
 	}
 

@@ -3,6 +3,7 @@
 //
 //	lock            held by the daemon (flock); its process ID is inside
 //	settings.json   what was chosen: listen address, region, account, machines, ports
+//	format.json     which version of coracle has written the directory last, and which format
 //	process.key     signs the marks of the daemon's processes; without it they are started again
 //	credentials     root access keys, one section for each account, as in ~/.aws/credentials
 //	coracle.sock    where the daemon takes commands of this program

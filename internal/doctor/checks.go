@@ -85,6 +85,9 @@ func checkDataDir(_ context.Context, h Host) []Finding {
 		return failFinding("mount -o remount,rw the file system, or: coracle up --data-dir ANOTHER",
 			"%s cannot be written to: %v", h.Dir, err)
 	}
+	if err := h.Dir.CheckFormat(); err != nil {
+		return failFinding("install the newer coracle again, or: coracle up --data-dir ANOTHER", "%v", err)
+	}
 	if h.Settings != nil {
 		return failFinding("coracle restore --replace BACKUP   # or start anew: coracle reset",
 			"the settings cannot be read: %v", h.Settings)
