@@ -19,6 +19,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -105,6 +106,7 @@ type Daemon struct {
 	binary string
 	listen string
 	extra  []string // environment of the daemon itself
+	within []string // the command that runs the daemon with its arguments, on a host that lacks something
 	home   string
 	log    *os.File
 	logins sync.Map // *login by kubeconfig
@@ -116,6 +118,12 @@ type Daemon struct {
 
 // Start starts a daemon that goes with the test. extraEnv (KEY=value) is added to its environment.
 func Start(t testing.TB, extraEnv ...string) *Daemon {
+	t.Helper()
+	return StartWithin(t, nil, extraEnv...)
+}
+
+// StartWithin starts a daemon as [Start] does, by a command that executes its arguments, such as "setpriv".
+func StartWithin(t testing.TB, within []string, extraEnv ...string) *Daemon {
 	t.Helper()
 	// Not t.TempDir: its name is long, and unix sockets' paths are short.
 	dir, err := os.MkdirTemp("", "coracle-test-")
@@ -132,6 +140,7 @@ func Start(t testing.TB, extraEnv ...string) *Daemon {
 		binary: Binary(t),
 		listen: FreeAddress(t),
 		extra:  extraEnv,
+		within: within,
 		home:   dir,
 		log:    log,
 	}
@@ -192,7 +201,9 @@ func (d *Daemon) Serve() {
 // Launch starts the daemon and does not wait.
 func (d *Daemon) Launch() {
 	d.t.Helper()
-	cmd := exec.Command(d.binary, "serve", "--data-dir", d.Dir, "--listen", d.listen, "--region", Region)
+	args := append(slices.Clone(d.within), d.binary, "serve", "--data-dir", d.Dir, "--listen", d.listen,
+		"--region", Region)
+	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = append(append(os.Environ(), programs()...), d.extra...)
 	cmd.Stdout, cmd.Stderr = d.log, d.log
 	if err := cmd.Start(); err != nil {
@@ -226,6 +237,9 @@ func (d *Daemon) Log() string {
 
 // SetExtraEnv replaces what is added to the environment of the next Launch.
 func (d *Daemon) SetExtraEnv(env ...string) { d.extra = env }
+
+// SetWithin replaces the command that runs the daemon of the next Launch with its arguments.
+func (d *Daemon) SetWithin(within ...string) { d.within = within }
 
 // Healthy waits until GET /healthz answers 200.
 func (d *Daemon) Healthy() error {
