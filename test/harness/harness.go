@@ -241,6 +241,9 @@ func (d *Daemon) SetExtraEnv(env ...string) { d.extra = env }
 // SetWithin replaces the command that runs the daemon of the next Launch with its arguments.
 func (d *Daemon) SetWithin(within ...string) { d.within = within }
 
+// SetBinary replaces the program that the next Launch and Command run, as an upgrade of Coracle does.
+func (d *Daemon) SetBinary(path string) { d.binary = path }
+
 // Healthy waits until GET /healthz answers 200.
 func (d *Daemon) Healthy() error {
 	return eventually.Try(5*time.Millisecond, func() error {
