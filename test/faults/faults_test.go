@@ -33,7 +33,11 @@ import (
 // Commands that execute their arguments on a host that lacks something.
 var (
 	withoutSysAdmin = []string{"setpriv", "--bounding-set", "-sys_admin"}
-	oldKernel       = []string{"setarch", "--uname-2.6"}
+	// What Docker gives to containers that are not privileged.
+	dockerCapabilities = []string{"setpriv", "--bounding-set", "-all,+chown,+dac_override,+fowner,+fsetid,+kill," +
+		"+setgid,+setuid,+setpcap,+net_bind_service,+net_raw,+sys_chroot,+mknod,+audit_write,+setfcap"}
+	userNamespace = []string{"unshare", "--user", "--map-root-user"}
+	oldKernel     = []string{"setarch", "--uname-2.6"}
 	// A remount without "bind" would make the file system read-only for everybody.
 	readOnlySys     = inNamespace("--mount", "mount -o remount,ro,bind /sys")
 	readOnlyCgroups = inNamespace("--mount", `for m in $(awk '$3 ~ /^cgroup2?$/ {print $2}' /proc/self/mounts); do
@@ -153,6 +157,16 @@ func TestFaults(t *testing.T) {
 			name: "without CAP_SYS_ADMIN", within: withoutSysAdmin, check: "machines", level: "warn",
 			says: "CAP_SYS_ADMIN or CAP_NET_ADMIN is missing: " + simulated, fix: "run coracle as root of a Linux host",
 			status: "simulated, as this host cannot have machines \\(CAP_SYS_ADMIN",
+		},
+		{
+			name: "with the capabilities of a Docker container", within: dockerCapabilities, check: "machines",
+			level: "warn", says: "CAP_SYS_ADMIN or CAP_NET_ADMIN is missing: " + simulated, fix: "run coracle as root",
+			status: "simulated, as this host cannot have machines",
+		},
+		{
+			name: "in a user namespace, as rootless containers are", within: userNamespace, check: "machines",
+			level: "warn", says: "root is in a user namespace, and no root of the host: " + simulated,
+			fix: "run coracle as root", status: "simulated, as this host cannot have machines",
 		},
 		{
 			name: "without cgroup delegation", within: readOnlyCgroups, check: "machines", level: "warn",

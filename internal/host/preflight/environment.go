@@ -22,7 +22,7 @@ type Environment struct {
 	// Label is the SELinux context or the AppArmor profile of this process.
 	Label string
 	Init  string // the command name of process 1
-	// Rootless is set where root is another user of the host, as in rootless containers.
+	// Rootless is set in a user namespace: root is no root of the host, as in rootless containers.
 	Rootless   bool
 	Privileged bool // has the capabilities that machines take: CAP_SYS_ADMIN and CAP_NET_ADMIN
 }
@@ -75,7 +75,7 @@ func Detect(root fs.FS, getenv func(string) string) Environment {
 		}
 	}
 	if ids := strings.Fields(read("proc/self/uid_map")); len(ids) >= 3 {
-		e.Rootless = ids[0] != "0" || ids[1] != "0"
+		e.Rootless = ids[0] != "0" || ids[1] != "0" || ids[2] != "4294967295"
 	}
 	return e
 }

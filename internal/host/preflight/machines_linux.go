@@ -35,6 +35,9 @@ func CheckMachines(dir string) (all []Problem) {
 		// All that follows would fail of it.
 		return []Problem{{"CAP_SYS_ADMIN or CAP_NET_ADMIN is missing", here.Fix()}}
 	}
+	if here.Rootless {
+		return []Problem{{"root is in a user namespace, and no root of the host", here.Fix()}}
+	}
 	add := func(fix, what string, err error) {
 		if err != nil {
 			all = append(all, Problem{what + ": " + err.Error(), fix})
