@@ -335,24 +335,59 @@ func TestMachinesOfAHostThatLostItsRights(t *testing.T) {
 	d.SetWithin(withoutSysAdmin...)
 	d.SetExtraEnv("CORACLE_MACHINES=namespace")
 	d.Serve()
-	client := ec2.NewFromConfig(d.Config())
+	awaitInstance(t, d, runInstance(t, d), ec2types.InstanceStateNameTerminated, "CAP_SYS_ADMIN")
+}
+
+// TestAHostThatGetsWhatMachinesNeed gives a host what it lacked: an instance that was simulated boots.
+func TestAHostThatGetsWhatMachinesNeed(t *testing.T) {
+	t.Parallel()
+	testenv.NeedsRoot(t)
+	d := harness.StartWithin(t, withoutSysAdmin)
+	id := runInstance(t, d)
+	awaitInstance(t, d, id, ec2types.InstanceStateNameRunning, "")
+	d.Kill()
+	d.SetWithin()
+	d.Serve()
+	if err := eventually.Try(50*time.Millisecond, func() error {
+		processes := d.Processes()
+		if !slices.ContainsFunc(processes, func(p string) bool {
+			return strings.Contains(p, id+"/coracle-node launch")
+		}) {
+			return fmt.Errorf("%s has no machine:\n%s", id, strings.Join(processes, "\n"))
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	awaitInstance(t, d, id, ec2types.InstanceStateNameRunning, "")
+}
+
+// runInstance launches an instance, and returns its ID.
+func runInstance(t *testing.T, d *harness.Daemon) string {
+	t.Helper()
 	image := d.Run("", "aws", "ssm", "get-parameter", "--query", "Parameter.Value", "--output", "text", "--name",
 		"/aws/service/eks/optimized-ami/1.35/amazon-linux-2023/x86_64/standard/recommended/image_id")
-	run, err := client.RunInstances(t.Context(), &ec2.RunInstancesInput{
+	out, err := ec2.NewFromConfig(d.Config()).RunInstances(t.Context(), &ec2.RunInstancesInput{
 		ImageId: aws.String(strings.TrimSpace(image)), InstanceType: ec2types.InstanceTypeM5Large,
 		MinCount: aws.Int32(1), MaxCount: aws.Int32(1), SubnetId: aws.String(d.Subnets()[0])})
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := aws.ToString(run.Instances[0].InstanceId)
+	return aws.ToString(out.Instances[0].InstanceId)
+}
+
+// awaitInstance waits until an instance has a state, with a part of its reason.
+func awaitInstance(t *testing.T, d *harness.Daemon, id string, want ec2types.InstanceStateName, reason string) {
+	t.Helper()
+	client := ec2.NewFromConfig(d.Config())
 	if err := eventually.Try(50*time.Millisecond, func() error {
 		out, err := client.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{id}})
 		if err != nil {
 			return err
 		}
 		i := out.Reservations[0].Instances[0]
-		if i.State.Name != ec2types.InstanceStateNameTerminated || i.StateReason == nil ||
-			!strings.Contains(aws.ToString(i.StateReason.Message), "CAP_SYS_ADMIN") {
+		if i.State.Name != want || reason != "" &&
+			(i.StateReason == nil || !strings.Contains(aws.ToString(i.StateReason.Message), reason)) {
 			return fmt.Errorf("%s is %s: %+v", id, i.State.Name, i.StateReason)
 		}
 		return nil
