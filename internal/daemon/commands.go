@@ -55,6 +55,10 @@ func (d *daemon) machines() string {
 	if reason := d.settings.Simulated; reason != "" {
 		return "simulated, as this host cannot have machines (" + reason + ")"
 	}
+	if d.unavailable != "" {
+		return d.settings.Machines + ", of which none boots now, as this host cannot have machines (" +
+			d.unavailable + ")"
+	}
 	if d.sharedUsers != "" {
 		return d.settings.Machines + ", without user namespaces (" + d.sharedUsers + ")"
 	}

@@ -49,6 +49,9 @@ func (d *daemon) userNamespaces() bool {
 // openRealHost opens the network of machines, and the endpoints in it.
 func (d *daemon) openRealHost(h *host, options endpoint.Options) error {
 	machine.RaiseKernelLimits(d.log)
+	if hasMachines(d.dir) { // otherwise they would be simulated
+		d.unavailable = explainProblems(machineProblems(d.dir))
+	}
 	public, err := d.publicRange()
 	if err != nil {
 		return err
@@ -80,11 +83,12 @@ func (d *daemon) openRealHost(h *host, options endpoint.Options) error {
 func (d *daemon) realControllers() []reconcile.Controller {
 	h, vpcs := d.host, d.host.real.network
 	var unavailable error
-	if reason := explainProblems(machineProblems(d.dir)); reason != "" {
+	if d.unavailable != "" {
 		// Otherwise a launch would wait for its network for ever.
-		unavailable = fmt.Errorf("this host cannot have machines: %s (\"coracle doctor\" tells how it can)", reason)
+		unavailable = fmt.Errorf("this host cannot have machines: %s (\"coracle doctor\" tells how it can)",
+			d.unavailable)
 		d.log.Error("no machine is launched, as the host lacks what machines need; it has machines of an earlier start",
-			"reason", reason)
+			"reason", d.unavailable)
 	}
 	machines := machine.New(machine.Options{
 		Unavailable: unavailable,

@@ -50,6 +50,8 @@ type daemon struct {
 	stop     context.CancelFunc
 	// sharedUsers is why machines have no user namespaces; empty when they have, or are simulated.
 	sharedUsers string
+	// unavailable is why no machine boots although the data directory has some; empty otherwise.
+	unavailable string
 
 	authority *pki.Authority
 	processes *process.Supervisor

@@ -8,10 +8,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/coracle-eks/coracle/internal/datadir"
+	"github.com/coracle-eks/coracle/internal/host/preflight"
 )
 
 // Level says how bad a finding is.
@@ -43,11 +46,37 @@ type Host struct {
 	// Simulated is set where machines are to be simulated, whatever the host allows.
 	Simulated bool
 	Ports     map[string]int // ports that the data directory remembers, by what they are for
+
+	// machineProblems tries once what machines need; several checks ask for it. Nil before Examine and Limitations.
+	machineProblems func() []preflight.Problem
+}
+
+// remember returns h, which then tries only once what machines need.
+func (h Host) remember() Host {
+	h.machineProblems = sync.OnceValue(func() []preflight.Problem { return preflight.CheckMachines(machinesDir(h)) })
+	return h
+}
+
+// problems returns why h cannot have machines.
+func (h Host) problems() []preflight.Problem {
+	if h.machineProblems == nil {
+		h = h.remember()
+	}
+	return h.machineProblems()
+}
+
+// machinesDir is where a daemon of h has files of machines, or the nearest directory that exists.
+func machinesDir(h Host) string {
+	if _, err := os.Stat(string(h.Dir)); err != nil {
+		return existing(string(h.Dir))
+	}
+	return string(h.Dir)
 }
 
 // Examine makes all checks.
 func Examine(ctx context.Context, h Host) []Finding {
 	var all []Finding
+	h = h.remember()
 	for _, c := range checks {
 		for _, f := range c.look(ctx, h) {
 			f.Check = c.name
@@ -64,6 +93,7 @@ var limiting = []string{"kernel", "machines", "isolation", "firewall", "disk"}
 // Limitations returns what will not work with a daemon on a host: the findings that are not good, for those who start
 // it.
 func Limitations(ctx context.Context, h Host) (all []Finding) {
+	h = h.remember()
 	for _, c := range checks {
 		if !slices.Contains(limiting, c.name) {
 			continue

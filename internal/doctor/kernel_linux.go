@@ -57,14 +57,6 @@ func checkUser(context.Context, Host) []Finding {
 	return okFinding("root")
 }
 
-// machinesDir is where a daemon of h has files of machines, or the nearest directory that exists.
-func machinesDir(h Host) string {
-	if _, err := os.Stat(string(h.Dir)); err != nil {
-		return existing(string(h.Dir))
-	}
-	return string(h.Dir)
-}
-
 // simulated says why a host has no need of what machines take; empty when it has.
 func simulated(h Host) string {
 	switch {
@@ -80,7 +72,7 @@ func checkMachines(_ context.Context, h Host) (all []Finding) {
 	if reason := simulated(h); reason != "" {
 		return okFinding("%s", reason)
 	}
-	for _, p := range preflight.CheckMachines(machinesDir(h)) {
+	for _, p := range h.problems() {
 		all = append(all, warnFinding(p.Fix, "%s: clusters work; instances and nodes are simulated, and machines of "+
 			"earlier starts do not boot again", p.Text)...)
 	}
@@ -94,7 +86,7 @@ func checkFirewall(_ context.Context, h Host) (all []Finding) {
 	if reason := simulated(h); reason != "" {
 		return okFinding("%s", reason)
 	}
-	if len(preflight.CheckMachines(machinesDir(h))) > 0 {
+	if len(h.problems()) > 0 {
 		return okFinding("simulated machines send no packets")
 	}
 	problems, err := preflight.CheckFirewall(h.Dir.Owner())
@@ -113,7 +105,7 @@ func checkFirewall(_ context.Context, h Host) (all []Finding) {
 
 func isolation(_ context.Context, h Host) []Finding {
 	dir := machinesDir(h)
-	if simulated(h) != "" || len(preflight.CheckMachines(dir)) > 0 {
+	if simulated(h) != "" || len(h.problems()) > 0 {
 		return okFinding("simulated machines run nothing")
 	}
 	if err := usernamespace.Check(dir); err != nil {

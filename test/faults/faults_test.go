@@ -336,6 +336,10 @@ func TestMachinesOfAHostThatLostItsRights(t *testing.T) {
 	d.SetExtraEnv("CORACLE_MACHINES=namespace")
 	d.Serve()
 	awaitInstance(t, d, runInstance(t, d), ec2types.InstanceStateNameTerminated, "CAP_SYS_ADMIN")
+	if out := d.Run("", "coracle", "status", "--data-dir", d.Dir); !strings.Contains(out,
+		"none boots now, as this host cannot have machines (CAP_SYS_ADMIN") {
+		t.Errorf("coracle status says\n%s", out)
+	}
 }
 
 // TestAHostThatGetsWhatMachinesNeed gives a host what it lacked: an instance that was simulated boots.
