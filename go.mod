@@ -78,10 +78,12 @@ require (
 	github.com/anchore/go-struct-converter v0.1.0 // indirect
 	github.com/cloudflare/circl v1.6.3 // indirect
 	github.com/kjk/lzma v0.0.0-20161016003348-3fd93898850d // indirect
+	github.com/mxk/go-flowrate v0.0.0-20140419014527-cca7078d478f // indirect
 	github.com/sergi/go-diff v1.1.0 // indirect
 	github.com/stretchr/objx v0.5.3 // indirect
 	github.com/xi2/xz v0.0.0-20171230120015-48954b6210f8 // indirect
 	gotest.tools/v3 v3.5.2 // indirect
+	k8s.io/streaming v0.36.6 // indirect
 	pault.ag/go/topsort v0.1.1 // indirect
 )
 

@@ -11,10 +11,12 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/admin"
 	"github.com/coracle-eks/coracle/internal/datadir"
+	"github.com/coracle-eks/coracle/internal/reset"
 )
 
 func downCommand() *cobra.Command {
-	return &cobra.Command{
+	var all bool
+	cmd := &cobra.Command{
 		Use:   "down",
 		Short: "Stop the daemon; clusters keep running",
 		Args:  cobra.NoArgs,
@@ -22,6 +24,9 @@ func downCommand() *cobra.Command {
 			dir, err := dataDir(cmd)
 			if err != nil {
 				return err
+			}
+			if all {
+				return reset.End(cmd.Context(), dir, progressPrinter(cmd.ErrOrStderr()))
 			}
 			running, err := stopDaemon(cmd.Context(), dir)
 			switch {
@@ -43,6 +48,8 @@ func downCommand() *cobra.Command {
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&all, "all", false, "end clusters and machines, too; \"coracle up\" starts them again")
+	return cmd
 }
 
 // stopDaemon ends the daemon of dir and waits until it is gone. It returns the number of processes

@@ -76,7 +76,7 @@ func printEnv(w, warn io.Writer, dir datadir.Dir, account, region string) error 
 		fmt.Fprintf(warn, "coracle: %v\n", notRunning(dir))
 	}
 	variables := [][2]string{
-		{"AWS_ENDPOINT_URL", daemon.EndpointURL(s.Listen)},
+		{"AWS_ENDPOINT_URL", daemon.AdvertisedURL(s)},
 		{"AWS_ACCESS_KEY_ID", c.AccessKeyID},
 		{"AWS_SECRET_ACCESS_KEY", c.SecretAccessKey},
 		{"AWS_REGION", region},

@@ -12,14 +12,16 @@ import (
 	"github.com/coracle-eks/coracle/internal/daemon"
 	"github.com/coracle-eks/coracle/internal/doctor"
 	"github.com/coracle-eks/coracle/internal/etcd"
+	"github.com/coracle-eks/coracle/internal/pid1"
 )
 
 // serveFlags are the flags of "serve" and "up". Each is also an environment variable.
 type serveFlags struct {
-	listen, region, account, machines, userNamespaces, egressCIDRs, bundles, logLevel, logFormat, metricsAddress string
-	etcdEndpoints                                                                                                []string
-	etcdCACert, etcdCert, etcdKey, etcdClientCAKey                                                               string
-	names                                                                                                        []string
+	listen, advertiseAddress, region, account, machines, userNamespaces, egressCIDRs string
+	bundles, logLevel, logFormat, metricsAddress                                     string
+	etcdEndpoints                                                                    []string
+	etcdCACert, etcdCert, etcdKey, etcdClientCAKey                                   string
+	names                                                                            []string
 }
 
 func (f *serveFlags) addFlags(flags *pflag.FlagSet) {
@@ -29,6 +31,9 @@ func (f *serveFlags) addFlags(flags *pflag.FlagSet) {
 	}
 	text(&f.listen, "listen", "`address` of the AWS endpoint (default "+daemon.DefaultListen+
 		", or that of the last start)")
+	text(&f.advertiseAddress, "advertise-address",
+		"`address` under which clients that are not on this host reach --listen, such as 127.0.0.1:4566 for the published "+
+			"port of a container; clusters are reached through it, too (default none, or that of the last start)")
 	text(&f.region, "region", "`region` that \"coracle env\" exports (default "+daemon.DefaultRegion+
 		", or that of the last start)")
 	text(&f.account, "account", "twelve-digit `number` of the account that the first start makes (default "+
@@ -124,6 +129,13 @@ func serveCommand() *cobra.Command {
 		Short: "Run the daemon in the foreground; logs go to standard error",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if pid1.Is() {
+				status, err := pid1.Run()
+				if err == nil && status != 0 {
+					return exitCode(status)
+				}
+				return err
+			}
 			dir, err := dataDir(cmd)
 			if err != nil {
 				return err
@@ -140,7 +152,8 @@ func serveCommand() *cobra.Command {
 				log.Warn("this host is limited", "check", l.Check, "limitation", l.Text, "fix", l.Fix)
 			}
 			return daemon.Serve(cmd.Context(), daemon.Config{
-				Dir: dir, Listen: f.listen, Region: f.region, Account: f.account, Machines: f.machines,
+				Dir: dir, Listen: f.listen, AdvertiseAddress: f.advertiseAddress, Region: f.region,
+				Account: f.account, Machines: f.machines,
 				UserNamespaces: f.userNamespaces, EgressCIDRs: f.egressCIDRs, Bundles: f.bundles,
 				MetricsAddress: f.metricsAddress,
 				Etcd: etcd.External{Endpoints: f.etcdEndpoints, CACert: f.etcdCACert, Cert: f.etcdCert, Key: f.etcdKey,

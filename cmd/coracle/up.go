@@ -209,7 +209,7 @@ Coracle serves AWS at %s (account %s, %s).
   aws sts get-caller-identity
   %s demo%s      # a guided tour: cluster, nodes, pods, access, upgrade
   %s status%s    # what runs
-`, daemon.EndpointURL(s.Listen), s.Account, s.Region, program, flag, program, flag, program, flag)
+`, daemon.AdvertisedURL(s), s.Account, s.Region, program, flag, program, flag, program, flag)
 	finder := upstream.OpenBundles(upstream.Options{Dir: bundles, DataDir: string(dir)})
 	if _, err := finder.Find(kubernetes.Default); errors.Is(err, upstream.ErrNotBuilt) {
 		fmt.Fprintf(

@@ -117,6 +117,9 @@ func (d *daemon) openClusters() (*clusters, error) {
 // ownAddresses returns the addresses on which this daemon serves the AWS APIs: on the host, and inside VPCs.
 func (d *daemon) ownAddresses() []string {
 	own := []string{d.settings.Listen}
+	if d.settings.AdvertiseAddress != "" {
+		own = append(own, d.settings.AdvertiseAddress)
+	}
 	if d.host.apis != nil {
 		host := d.host.apis.Address().String()
 		for _, port := range []string{"443", "80", "4566"} {

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,8 +30,8 @@ const (
 	DefaultUserNamespaces = "auto"
 )
 
-// noEgressCIDRs is the value of --egress-cidrs that clears the blocks of an earlier start.
-const noEgressCIDRs = "none"
+// None is the value of --egress-cidrs and --advertise-address that clears those of an earlier start.
+const None = "none"
 
 // Machines are the kinds of machines that EC2 instances can run on.
 var Machines = []string{"namespace", "simulated"}
@@ -40,11 +41,14 @@ var UserNamespaces = []string{"auto", "off"}
 
 // Config says how to serve. Empty strings stand for what the data directory remembers, or the default.
 type Config struct {
-	Dir      datadir.Dir
-	Listen   string
-	Region   string
-	Account  string
-	Machines string
+	Dir    datadir.Dir
+	Listen string
+	// AdvertiseAddress is where clients outside of this host reach Listen, HOST:PORT; "none" forgets that of an earlier
+	// start. Clients that use it are told of no other address: API servers of clusters are served there, too.
+	AdvertiseAddress string
+	Region           string
+	Account          string
+	Machines         string
 	// EgressCIDRs are blocks beside the public internet that the daemon may connect to for users: CIDR blocks,
 	// separated by commas; "none" forgets those of an earlier start.
 	EgressCIDRs string
@@ -87,11 +91,19 @@ func (c Config) settings(ctx context.Context) (datadir.Settings, error) {
 					"create %s\"", c.Account, c.Dir, s.Account, c.Account)
 	}
 	choose(&s.Listen, c.Listen, DefaultListen)
+	choose(&s.AdvertiseAddress, c.AdvertiseAddress, "")
+	if s.AdvertiseAddress == None {
+		s.AdvertiseAddress = ""
+	}
+	if host, port, err := net.SplitHostPort(s.AdvertiseAddress); s.AdvertiseAddress != "" &&
+		(err != nil || host == "" || port == "") {
+		return s, fmt.Errorf("--advertise-address %q is not HOST:PORT, such as %s", s.AdvertiseAddress, DefaultListen)
+	}
 	choose(&s.Region, c.Region, DefaultRegion)
 	choose(&s.Account, c.Account, DefaultAccount)
 	choose(&s.Machines, c.Machines, DefaultMachines)
 	choose(&s.EgressCIDRs, c.EgressCIDRs, "")
-	if s.EgressCIDRs == noEgressCIDRs {
+	if s.EgressCIDRs == None {
 		s.EgressCIDRs = ""
 	}
 	if _, err := outbound.ParsePrefixes(s.EgressCIDRs); err != nil {
@@ -159,6 +171,12 @@ func CheckRegion(code string) error {
 			strings.Join(region.Codes(), ", "))
 	}
 	return nil
+}
+
+// AdvertisedURL returns the URL with which clients reach a daemon with these settings from wherever it is meant to be
+// reached.
+func AdvertisedURL(s datadir.Settings) string {
+	return EndpointURL(cmp.Or(s.AdvertiseAddress, s.Listen))
 }
 
 // EndpointURL returns the URL with which clients on this host reach a daemon that listens on listen.

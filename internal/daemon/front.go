@@ -23,6 +23,7 @@ import (
 	stsservice "github.com/coracle-eks/coracle/internal/aws/sts"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/datadir"
+	"github.com/coracle-eks/coracle/internal/kube/clusterproxy"
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
@@ -52,14 +53,17 @@ func (d *daemon) openFront(ctx context.Context) (*front, error) {
 	}
 	f.ec2 = ec2service.New(ec2service.Options{Store: d.store, PublicRange: public})
 	images := ecrservice.New(ecrservice.Options{Store: d.store, Images: d.host.images, Identity: who,
-		Endpoint: EndpointURL(d.settings.Listen)})
+		Endpoint: AdvertisedURL(d.settings)})
 	f.access = ecrservice.NewAccess(images)
 	nodegroups, err := nodegroupQuota()
 	if err != nil {
 		return nil, err
 	}
 	issuers := stsservice.NewIssuers(d.store, d.outbound, d.log)
-	register(f.mux, d.store, who, issuers, f.ec2, images, d.logs.options(d.store), d.catalog, nodegroups)
+	register(f.mux, d.store, who, issuers, f.ec2, images, d.logs.options(d.store), eksservice.Options{Store: d.store,
+		EC2: f.ec2, ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(d.store, nil), Catalog: d.catalog,
+		NodegroupsPerCluster: nodegroups, Advertised: eksservice.Advertised{Address: d.settings.AdvertiseAddress,
+			Prefix: clusterproxy.Prefix, Authority: d.authority.PEM}})
 	_, err = f.ensureAccount(ctx, d.settings.Account)
 	return f, err
 }
@@ -79,8 +83,7 @@ func nodegroupQuota() (int, error) {
 
 // register serves every AWS service there is.
 func register(mux *wire.Mux, s *store.Store, who *identity.Identity, issuers *stsservice.Issuers,
-	ec2 *ec2service.Service, ecr *ecrservice.Service, logs logsservice.Options, addons eksservice.Catalog,
-	nodegroups int) {
+	ec2 *ec2service.Service, ecr *ecrservice.Service, logs logsservice.Options, eks eksservice.Options) {
 	ec2.Register(mux)
 	ecr.Register(mux)
 	stsservice.New(s, who, issuers, nil).Register(mux)
@@ -89,8 +92,7 @@ func register(mux *wire.Mux, s *store.Store, who *identity.Identity, issuers *st
 	autoscalingservice.New(autoscalingservice.Options{Store: s, EC2: ec2,
 		ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(s, nil)}).Register(mux)
 	ssmservice.New(ssmservice.Options{Store: s}).Register(mux)
-	eksservice.New(eksservice.Options{Store: s, EC2: ec2, ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(s, nil),
-		Catalog: addons, NodegroupsPerCluster: nodegroups}).Register(mux)
+	eksservice.New(eks).Register(mux)
 }
 
 // accounts returns the numbers of the accounts, sorted.

@@ -116,7 +116,8 @@ type certificates struct {
 
 const maxCertificates = 1000
 
-func newCertificates(authority *pki.Authority, listen string) *certificates {
+// newCertificates returns those for the addresses, HOST:PORT, beside those that every host has. An empty one is none.
+func newCertificates(authority *pki.Authority, addresses ...string) *certificates {
 	c := &certificates{
 		authority: authority,
 		hosts:     []string{"localhost"},
@@ -126,7 +127,11 @@ func newCertificates(authority *pki.Authority, listen string) *certificates {
 	if name, err := os.Hostname(); err == nil {
 		c.hosts = append(c.hosts, name)
 	}
-	if host, _, err := net.SplitHostPort(listen); err == nil {
+	for _, address := range addresses {
+		host, _, err := net.SplitHostPort(address)
+		if err != nil {
+			continue
+		}
 		if ip := net.ParseIP(host); ip != nil && !ip.IsUnspecified() && !ip.IsLoopback() {
 			c.ips = append(c.ips, ip)
 		} else if ip == nil && host != "" && !slices.Contains(c.hosts, host) {

@@ -5,6 +5,7 @@ import (
 
 	ec2service "github.com/coracle-eks/coracle/internal/aws/ec2"
 	ecrservice "github.com/coracle-eks/coracle/internal/aws/ecr"
+	eksservice "github.com/coracle-eks/coracle/internal/aws/eks"
 	"github.com/coracle-eks/coracle/internal/aws/iam/identity"
 	logsservice "github.com/coracle-eks/coracle/internal/aws/logs"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
@@ -15,6 +16,6 @@ func Operations() []wire.Operation {
 	mux := wire.NewMux(wire.Options{Credentials: &identity.Identity{}, Authorizer: &identity.Identity{},
 		Logger: slog.New(slog.DiscardHandler)})
 	register(mux, nil, nil, nil, ec2service.New(ec2service.Options{}), ecrservice.New(ecrservice.Options{}),
-		logsservice.Options{}, nil, 0)
+		logsservice.Options{}, eksservice.Options{})
 	return mux.Operations()
 }

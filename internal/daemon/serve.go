@@ -185,7 +185,8 @@ func (d *daemon) serve(ctx context.Context, listener, scrapes, webhooks net.List
 	context.AfterFunc(ctx, d.front.mux.EndStreams)
 	handler := d.handler()
 	group.Go(func() error {
-		return serveBoth(ctx, listener, handler, newCertificates(d.authority, d.settings.Listen), shutdownTime, d.log)
+		certificates := newCertificates(d.authority, d.settings.Listen, d.settings.AdvertiseAddress)
+		return serveBoth(ctx, listener, d.outsideVPCs(handler), certificates, shutdownTime, d.log)
 	})
 	if d.host.apis != nil {
 		group.Go(func() error { return d.serveVPCs(ctx, d.host.apis, handler) })

@@ -29,6 +29,29 @@ func Run(ctx context.Context, dir datadir.Dir, progress func(string)) error {
 	if err := checkDataDir(dir); err != nil {
 		return err
 	}
+	if err := end(ctx, dir, progress); err != nil {
+		return err
+	}
+	if !dir.Exists() {
+		progress("nothing was left in " + string(dir))
+		return nil
+	}
+	if err := removeTree(string(dir)); err != nil {
+		return err
+	}
+	progress("removed " + string(dir))
+	return nil
+}
+
+// End ends the daemon of dir and everything that it runs, as a reboot does: the next daemon starts again what should
+// run. It passes each step to progress.
+func End(ctx context.Context, dir datadir.Dir, progress func(string)) error {
+	signal.Ignore(os.Interrupt)
+	defer signal.Reset(os.Interrupt)
+	return end(ctx, dir, progress)
+}
+
+func end(ctx context.Context, dir datadir.Dir, progress func(string)) error {
 	if err := endDaemon(ctx, dir, progress); err != nil {
 		return err
 	}
@@ -44,10 +67,6 @@ func Run(ctx context.Context, dir datadir.Dir, progress func(string)) error {
 			return err
 		}
 	}
-	if !dir.Exists() {
-		progress("nothing was left in " + string(dir))
-		return nil
-	}
 	unmounted, err := unmount(string(dir))
 	if err != nil {
 		return err
@@ -55,10 +74,6 @@ func Run(ctx context.Context, dir datadir.Dir, progress func(string)) error {
 	if unmounted > 0 {
 		progress(fmt.Sprintf("unmounted %d file systems", unmounted))
 	}
-	if err := removeTree(string(dir)); err != nil {
-		return err
-	}
-	progress("removed " + string(dir))
 	return nil
 }
 

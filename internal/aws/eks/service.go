@@ -44,6 +44,9 @@ const NodegroupQuota = nodegroup.QuotaVariable
 // Catalog is the catalog of add-ons.
 type Catalog = addon.Catalog
 
+// Advertised is where clients outside of this host reach the AWS endpoint.
+type Advertised = cluster.Advertised
+
 // Options configures a Service.
 type Options struct {
 	Store              *store.Store
@@ -52,7 +55,9 @@ type Options struct {
 	Catalog            Catalog
 	// NodegroupsPerCluster is the quota of managed node groups, [nodegroup.DefaultPerCluster] unless set.
 	NodegroupsPerCluster int
-	Now                  func() time.Time // time.Now unless set
+	// Advertised is where clients outside of this host reach the API servers; optional.
+	Advertised Advertised
+	Now        func() time.Time // time.Now unless set
 }
 
 // Service serves the EKS API. It is safe for concurrent use.
@@ -82,6 +87,7 @@ func New(o Options) *Service {
 		Addons: addon.New(records, principals, o.Catalog),
 		Clusters: cluster.New(cluster.Options{
 			Records: records, Principals: principals, AccessEntries: entries, Nodegroups: nodegroups,
+			Advertised: o.Advertised,
 		}),
 		Nodegroups:  nodegroups,
 		PodIdentity: podidentity.New(records),

@@ -11,6 +11,7 @@ package cluster
 import (
 	"context"
 	"encoding/base64"
+	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
@@ -42,6 +43,14 @@ type Options struct {
 	Principals    *principal.Directory
 	AccessEntries AccessEntries
 	Nodegroups    Nodegroups
+	Advertised    Advertised
+}
+
+// Advertised is where clients outside of this host reach the AWS endpoint, and through it the API servers.
+type Advertised struct {
+	Address   string // HOST:PORT; empty when there is no such place
+	Prefix    string // of the paths under which it serves API servers; the ID of a cluster follows
+	Authority []byte // PEM, of the certificates of the AWS endpoint
 }
 
 // Service serves the operations on clusters.
@@ -50,6 +59,7 @@ type Service struct {
 	principals      *principal.Directory
 	accessEntries   AccessEntries
 	nodegroups      Nodegroups
+	advertised      Advertised
 	fargateProfiles store.Table[record.FargateProfile]
 	subnets         store.Table[record.Subnet]
 	securityGroups  store.Table[record.SecurityGroup]
@@ -64,6 +74,7 @@ func New(o Options) *Service {
 		principals:      o.Principals,
 		accessEntries:   o.AccessEntries,
 		nodegroups:      o.Nodegroups,
+		advertised:      o.Advertised,
 		fargateProfiles: record.FargateProfiles(rows),
 		subnets:         record.Subnets(rows),
 		securityGroups:  record.SecurityGroups(rows),
@@ -205,7 +216,12 @@ func (s *Service) describe(ctx context.Context, c record.Cluster) (*types.Cluste
 	}
 	if cp.Ready {
 		out.Endpoint = new(cp.Endpoint)
-		out.CertificateAuthority.Data = new(base64.StdEncoding.EncodeToString(cp.CertificateAuthority))
+		authorities := cp.CertificateAuthority
+		if a := s.advertised; a.Address != "" && wire.HostFrom(ctx) == a.Address {
+			out.Endpoint = new("https://" + a.Address + a.Prefix + c.ID)
+			authorities = slices.Concat(authorities, a.Authority)
+		}
+		out.CertificateAuthority.Data = new(base64.StdEncoding.EncodeToString(authorities))
 		out.Identity = &types.Identity{Oidc: &types.OIDC{Issuer: new(c.Issuer())}}
 	}
 	return out, nil

@@ -1,0 +1,181 @@
+// Package clusterproxy serves the API servers of clusters under a path of the AWS endpoint, for clients that reach no
+// other address of this host: those outside of a container, of which one port is published.
+//
+// A request is sent on as it is, from this host, to the public endpoint of the cluster. The API server authenticates
+// and authorizes it, and the cluster's endpointPublicAccess and publicAccessCidrs hold for it. Client certificates do
+// not pass; EKS gives out none.
+package clusterproxy
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/proxy"
+
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// Prefix begins the paths of all API servers; the ID of a cluster follows.
+const Prefix = "/kubernetes/"
+
+// dialTimeout is how long a connection to an API server may take. Packets from sources outside of publicAccessCidrs are
+// dropped, as on EKS.
+const dialTimeout = 10 * time.Second
+
+// Proxy serves the API servers of all clusters in a store. It is an http.Handler.
+type Proxy struct {
+	issuers  store.Table[record.Issuer]
+	clusters store.Table[record.Cluster]
+	planes   store.Table[record.ControlPlane]
+	log      *slog.Logger
+
+	mu        sync.Mutex
+	upstreams map[string]*upstream // by cluster ID
+}
+
+// upstream is the API server of a cluster.
+type upstream struct {
+	endpoint, address string
+	authority         []byte
+	url               *url.URL
+	transport         *http.Transport
+}
+
+// New returns a proxy for the clusters of s.
+func New(s *store.Store, log *slog.Logger) *Proxy {
+	return &Proxy{issuers: record.Issuers(s), clusters: record.Clusters(s), planes: record.ControlPlanes(s), log: log,
+		upstreams: make(map[string]*upstream)}
+}
+
+// ServeHTTP sends a request on to the API server of the cluster that its path names.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	id, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, Prefix), "/")
+	to, err := p.find(r.Context(), id)
+	if err != nil {
+		p.Error(w, r, err)
+		return
+	}
+	// Watches and logs last as long as the API server has them last. What does not support deadlines has none.
+	control := http.NewResponseController(w)
+	if err := errors.Join(control.SetReadDeadline(time.Time{}), control.SetWriteDeadline(time.Time{})); err != nil &&
+		!errors.Is(err, http.ErrNotSupported) {
+		p.Error(w, r, err)
+		return
+	}
+	handler := proxy.NewUpgradeAwareHandler(to.url, to.transport, false, false, p)
+	handler.UseRequestLocation, handler.UseLocationHost = true, true
+	handler.FlushInterval = -1 // an event is of use when it happens
+	http.StripPrefix(Prefix+id, handler).ServeHTTP(w, r)
+}
+
+// Error answers a request that cannot be sent on, as an API server does. It implements proxy.ErrorResponder.
+func (p *Proxy) Error(w http.ResponseWriter, r *http.Request, err error) {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		p.log.Debug("cannot reach an API server for a client", "path", r.URL.Path, "error", err)
+		status = apierrors.NewGenericServerResponse(http.StatusBadGateway, r.Method, schema.GroupResource{}, "",
+			"the API server cannot be reached: "+err.Error(), 0, true)
+	}
+	answer := status.Status()
+	answer.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(int(answer.Code))
+	if err := json.NewEncoder(w).Encode(answer); err != nil {
+		p.log.Debug("client of an API server went away", "path", r.URL.Path, "error", err)
+	}
+}
+
+// find returns the API server of the cluster with an ID. The error is an apierrors.APIStatus where there is none that
+// clients may reach.
+func (p *Proxy) find(ctx context.Context, id string) (*upstream, error) {
+	issuer, err := p.issuers.Get(ctx, store.Key(id))
+	if errors.Is(err, store.ErrNotFound) {
+		p.forget(id)
+		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "clusters"}, id)
+	} else if err != nil {
+		return nil, err
+	}
+	key := record.ClusterKey(issuer.Value.Account, issuer.Value.Region, issuer.Value.Cluster)
+	cluster, err := p.clusters.Get(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	plane, err := p.planes.Get(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case !plane.Value.Ready:
+		return nil, apierrors.NewServiceUnavailable("the control plane of the cluster is being created")
+	case !cluster.Value.EndpointPublicAccess:
+		return nil, apierrors.NewServiceUnavailable("the endpoint of the cluster has no public access " +
+			"(endpointPublicAccess is false): it is reached from its VPC alone")
+	}
+	return p.open(id, plane.Value)
+}
+
+func (p *Proxy) forget(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if u := p.upstreams[id]; u != nil {
+		u.transport.CloseIdleConnections()
+		delete(p.upstreams, id)
+	}
+}
+
+// open returns the API server of a control plane, whose connections its requests share.
+func (p *Proxy) open(id string, plane record.ControlPlane) (*upstream, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	u := p.upstreams[id]
+	if u != nil && u.endpoint == plane.Endpoint && u.address == plane.PublicAddress &&
+		bytes.Equal(u.authority, plane.CertificateAuthority) {
+		return u, nil
+	}
+	location, err := url.Parse(plane.Endpoint)
+	if err != nil {
+		return nil, fmt.Errorf("endpoint of the cluster: %w", err)
+	}
+	location.Path = "/"
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(plane.CertificateAuthority) {
+		return nil, errors.New("the cluster has no certificate authority")
+	}
+	if u != nil {
+		u.transport.CloseIdleConnections()
+	}
+	u = &upstream{endpoint: plane.Endpoint, address: plane.PublicAddress, authority: plane.CertificateAuthority,
+		url: location}
+	dialer := net.Dialer{Timeout: dialTimeout}
+	u.transport = &http.Transport{
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			if u.address != "" { // this host may not be able to resolve the name
+				address = net.JoinHostPort(u.address, "443")
+			}
+			return dialer.DialContext(ctx, network, address)
+		},
+		TLSClientConfig:     &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout: dialTimeout,
+		ForceAttemptHTTP2:   true,
+		DisableCompression:  true, // that is between the client and the API server
+		IdleConnTimeout:     90 * time.Second,
+	}
+	p.upstreams[id] = u
+	return u, nil
+}
