@@ -3,8 +3,8 @@ package main
 import (
 	"archive/tar"
 	"bytes"
-	"cmp"
 	"compress/gzip"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -18,6 +18,9 @@ import (
 	"github.com/coracle-eks/coracle/internal/durable"
 )
 
+// checksums is the name of the file with the checksums of the others.
+const checksums = "SHA256SUMS"
+
 // file is a file of the archive: a copy of another, or some content.
 type file struct {
 	name    string // in the archive's directory
@@ -26,39 +29,66 @@ type file struct {
 	mode    int64
 }
 
-// collect returns the files that were built: of the directories of programs what a daemon looks for, and no lock.
-func (d distribution) collect(built string) (files []file, err error) {
-	err = filepath.WalkDir(built, func(path string, e fs.DirEntry, err error) error {
+// collect returns the files that were built: of the directories of programs what a daemon looks for, and no lock. What
+// add-ons run beside that of a new cluster is left out.
+func (d distribution) collect() (files []file, err error) {
+	for _, top := range []string{"coracle", "bundles", "node"} {
+		root, err := filepath.EvalSymlinks(filepath.Join(d.built, top))
 		if err != nil {
-			return err
+			return nil, err
 		}
-		name, err := filepath.Rel(built, path)
-		minor, isBundle := strings.CutPrefix(filepath.ToSlash(name), "bundles/v")
-		switch {
-		case err != nil || strings.HasPrefix(e.Name(), "."):
-			return err
-		case e.IsDir() && isBundle && !slices.Contains(d.minors, minor): // of an earlier archive
-			return fs.SkipDir
-		case e.IsDir():
+		err = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			rel, err := filepath.Rel(root, path)
+			if err != nil {
+				return err
+			}
+			name := filepath.ToSlash(filepath.Join(top, rel))
+			minor, isBundle := strings.CutPrefix(name, "bundles/v")
+			switch {
+			case strings.HasPrefix(e.Name(), "."):
+				return nil
+			case e.IsDir() && (name == "node/components" || isBundle && !slices.Contains(d.minors, minor)):
+				return fs.SkipDir
+			case e.IsDir():
+				return nil
+			}
+			info, err := e.Info()
+			if err != nil {
+				return err
+			}
+			mode := int64(0o644)
+			if info.Mode()&0o100 != 0 {
+				mode = 0o755
+			}
+			files = append(files, file{name: name, source: path, mode: mode})
 			return nil
-		}
-		info, err := e.Info()
+		})
 		if err != nil {
-			return err
+			return nil, err
 		}
-		mode := int64(0o644)
-		if info.Mode()&0o100 != 0 {
-			mode = 0o755
-		}
-		files = append(files, file{name: filepath.ToSlash(name), source: path, mode: mode})
-		return nil
-	})
-	return files, err
+	}
+	return files, nil
 }
 
-// writeArchive writes the files in the order of their names.
-func (d distribution) writeArchive(name string, files []file) (err error) {
-	slices.SortFunc(files, func(a, b file) int { return cmp.Compare(a.name, b.name) })
+// writeArchive writes an archive with the files.
+func (d distribution) writeArchive(_ context.Context, name string, files []file) error {
+	return replaceFile(name, func(w io.Writer) error {
+		z := gzip.NewWriter(w)
+		archive := tar.NewWriter(z)
+		for _, f := range files {
+			if err := d.writeFile(archive, d.name(), f); err != nil {
+				return fmt.Errorf("%s: %w", f.name, err)
+			}
+		}
+		return errors.Join(archive.Close(), z.Close())
+	})
+}
+
+// replaceFile makes a file of what write writes, or leaves the one that is there.
+func replaceFile(name string, write func(io.Writer) error) (err error) {
 	pending, err := durable.Create(name, 0o644) // open to others: it is for everybody
 	if err != nil {
 		return err
@@ -68,20 +98,14 @@ func (d distribution) writeArchive(name string, files []file) (err error) {
 			err = errors.Join(err, pending.Cleanup())
 		}
 	}()
-	z := gzip.NewWriter(pending)
-	archive := tar.NewWriter(z)
-	for _, f := range files {
-		if err := d.writeFile(archive, f); err != nil {
-			return fmt.Errorf("%s: %w", f.name, err)
-		}
-	}
-	if err := errors.Join(archive.Close(), z.Close()); err != nil {
+	if err := write(pending); err != nil {
 		return err
 	}
 	return pending.CloseAtomicallyReplace()
 }
 
-func (d distribution) writeFile(archive *tar.Writer, f file) error {
+// writeFile writes a file below a directory of an archive.
+func (d distribution) writeFile(archive *tar.Writer, dir string, f file) error {
 	size, content := int64(len(f.content)), io.Reader(bytes.NewReader(f.content))
 	if f.source != "" {
 		source, err := os.Open(f.source)
@@ -95,7 +119,7 @@ func (d distribution) writeFile(archive *tar.Writer, f file) error {
 		}
 		size, content = info.Size(), source
 	}
-	err := archive.WriteHeader(&tar.Header{Name: d.name() + "/" + f.name, Mode: f.mode, Size: size, ModTime: d.time,
+	err := archive.WriteHeader(&tar.Header{Name: dir + "/" + f.name, Mode: f.mode, Size: size, ModTime: d.time,
 		Typeflag: tar.TypeReg, Format: tar.FormatPAX})
 	if err != nil {
 		return err
@@ -104,15 +128,18 @@ func (d distribution) writeFile(archive *tar.Writer, f file) error {
 	return err
 }
 
-// writeChecksums writes the checksums of all archives, as sha256sum does and reads.
+// writeChecksums writes the checksums of all that was made, as sha256sum does and reads.
 func (d distribution) writeChecksums() error {
-	archives, err := filepath.Glob(filepath.Join(d.output, "*.tar.gz")) // sorted
+	entries, err := os.ReadDir(d.output) // sorted
 	if err != nil {
 		return err
 	}
 	var sums strings.Builder
-	for _, archive := range archives {
-		f, err := os.Open(archive)
+	for _, e := range entries {
+		if e.IsDir() || e.Name() == checksums {
+			continue
+		}
+		f, err := os.Open(filepath.Join(d.output, e.Name()))
 		if err != nil {
 			return err
 		}
@@ -121,8 +148,8 @@ func (d distribution) writeChecksums() error {
 		if err := errors.Join(err, f.Close()); err != nil {
 			return err
 		}
-		fmt.Fprintf(&sums, "%x  %s\n", sum.Sum(nil), filepath.Base(archive))
+		fmt.Fprintf(&sums, "%x  %s\n", sum.Sum(nil), e.Name())
 	}
 	// Open to others, like the archives.
-	return durable.WriteFile(filepath.Join(d.output, "SHA256SUMS"), []byte(sums.String()), 0o644)
+	return durable.WriteFile(filepath.Join(d.output, checksums), []byte(sums.String()), 0o644)
 }

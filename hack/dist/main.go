@@ -8,15 +8,19 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 
@@ -38,6 +42,10 @@ func main() {
 	flags := cmd.Flags()
 	flags.StringVar(&d.architecture, "arch", "amd64", "processors of the machines that it is for: amd64 or arm64")
 	flags.StringVar(&d.version, "version", "development", "version of coracle")
+	flags.StringVar(&d.only, "only", "", "make nothing but the form with this end: tar.gz, image.tar, deb, rpm")
+	flags.StringVar(&d.built, "built", "",
+		"`directory` of what has been built: coracle, bundles, node (default one in the output)")
+	flags.BoolVar(&d.fast, "fast", false, "compress less, for tests")
 	flags.StringVarP(&d.output, "output", "o", "dist", "`directory` of the archive")
 	if err := cmd.ExecuteContext(ctx); err != nil {
 		fmt.Fprintf(os.Stderr, "\n%v\n", err)
@@ -47,9 +55,10 @@ func main() {
 
 // distribution is one archive.
 type distribution struct {
-	architecture, version, output string
-	minors                        []string
-	time                          time.Time // of every file: that of the commit
+	architecture, version, output, built, only string
+	minors                                     []string
+	fast                                       bool
+	time                                       time.Time // of every file: that of the commit
 }
 
 // name is the name of the archive without its suffix, and of the directory in it.
@@ -69,8 +78,55 @@ func (d distribution) make(ctx context.Context) error {
 	if d.output, err = filepath.Abs(d.output); err != nil {
 		return err
 	}
-	// What was built for an earlier archive need not be built again.
-	built := filepath.Join(d.output, "built-"+d.architecture)
+	if d.built == "" {
+		// What was built for an earlier archive need not be built again.
+		d.built = filepath.Join(d.output, "built-"+d.architecture)
+		if err := d.build(ctx); err != nil {
+			return err
+		}
+	}
+	files, err := d.collect()
+	if err != nil {
+		return err
+	}
+	notices, err := d.describe(ctx, files)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(d.output, 0o755); err != nil { // open to others: it is for everybody
+		return err
+	}
+	files = append(files, notices...)
+	slices.SortFunc(files, func(a, b file) int { return cmp.Compare(a.name, b.name) })
+	for _, form := range []struct {
+		name  string
+		write func(ctx context.Context, path string, files []file) error
+	}{
+		{d.name() + ".tar.gz", d.writeArchive},
+		{d.name() + ".image.tar", d.writeImage},
+		{d.name() + ".deb", d.writePackage},
+		{d.name() + ".rpm", d.writePackage},
+		{"release-notes.md", d.writeNotes},
+	} {
+		if !strings.HasSuffix(form.name, d.only) {
+			continue
+		}
+		path := filepath.Join(d.output, form.name)
+		if err := form.write(ctx, path, files); err != nil {
+			return fmt.Errorf("make %s: %w", path, err)
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(os.Stderr, "%s (%s)\n", path, humanize.Bytes(uint64(info.Size())))
+	}
+	return d.writeChecksums()
+}
+
+// build builds what the forms have.
+func (d distribution) build(ctx context.Context) error {
+	built := d.built
 	report := upstream.Printer(os.Stderr, isatty.IsTerminal(os.Stderr.Fd()))
 	bundles := upstream.BundlesIn(filepath.Join(built, "bundles"))
 	for _, minor := range d.minors {
@@ -92,20 +148,7 @@ func (d distribution) make(ctx context.Context) error {
 			return fmt.Errorf("build %s: %w", program, err)
 		}
 	}
-	files, err := d.collect(built)
-	if err != nil {
-		return err
-	}
-	notices, err := d.describe(ctx, files)
-	if err != nil {
-		return err
-	}
-	archive := filepath.Join(d.output, d.name()+".tar.gz")
-	if err := d.writeArchive(archive, append(files, notices...)); err != nil {
-		return fmt.Errorf("write %s: %w", archive, err)
-	}
-	fmt.Fprintln(os.Stderr, archive)
-	return d.writeChecksums()
+	return nil
 }
 
 // commitTime returns when the commit was made that is built.
