@@ -32,26 +32,6 @@ trap './coracle reset --yes' EXIT
 ./coracle demo
 ./coracle doctor`
 
-// enter changes the root to that of a new machine, in a mount namespace of its own, and runs its script there. A root
-// that is only changed by chroot could not have machines. What follows the root are pairs of a directory and the one
-// that is seen there.
-const enter = `set -eu
-root=$1
-mount --bind "$root" "$root"
-cd "$root"
-mkdir -p old
-for dir in dev proc sys; do mount --rbind "/$dir" "$dir"; done
-mount -t tmpfs -o mode=755 tmpfs run
-shift
-while [ $# -gt 0 ]; do
-	mkdir -p "$1"
-	mount --bind "$2" "$1"
-	shift 2
-done
-pivot_root . old
-umount -l /old
-exec /bin/bash -o pipefail /script.sh`
-
 // runOn makes the root file system of a new Debian machine and runs a script there. It returns the output.
 func runOn(t *testing.T, suite, packages, script string, mounts, environment []string) string {
 	t.Helper()
@@ -71,8 +51,8 @@ func runOn(t *testing.T, suite, packages, script string, mounts, environment []s
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("unshare", append([]string{"--mount", "--propagation", "private", "sh", "-c", enter, "sh", root},
-		mounts...)...)
+	cmd := exec.Command("unshare", append([]string{"--mount", "--propagation", "private", "sh", "-c", harness.EnterRoot,
+		"sh", root}, mounts...)...)
 	cmd.Env = append(environment, "HOME=/root", "LANG=C.UTF-8", "TERM=dumb",
 		"PATH=/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		fmt.Sprintf("CORACLE_LISTEN=127.0.0.1:%d", listen))
