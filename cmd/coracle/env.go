@@ -122,7 +122,7 @@ func withoutProxy(s datadir.Settings, getenv func(string) string) string {
 	if slices.Contains(all, "*") {
 		return ""
 	}
-	if u, err := url.Parse(daemon.EndpointURL(s.Listen)); err == nil {
+	if u, err := url.Parse(daemon.AdvertisedURL(s)); err == nil {
 		add(u.Hostname())
 	}
 	add("127.0.0.1") // the endpoints of clusters where machines are simulated

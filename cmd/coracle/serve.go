@@ -32,8 +32,9 @@ func (f *serveFlags) addFlags(flags *pflag.FlagSet) {
 	text(&f.listen, "listen", "`address` of the AWS endpoint (default "+daemon.DefaultListen+
 		", or that of the last start)")
 	text(&f.advertiseAddress, "advertise-address",
-		"`address` under which clients that are not on this host reach --listen, such as 127.0.0.1:4566 for the published "+
-			"port of a container; clusters are reached through it, too (default none, or that of the last start)")
+		"`address` at which clients that reach nothing else of this host reach --listen, such as 127.0.0.1:5000 for the "+
+			"published port of a container, or auto for any; clusters are reached through it, too (default none, or that "+
+			"of the last start)")
 	text(&f.region, "region", "`region` that \"coracle env\" exports (default "+daemon.DefaultRegion+
 		", or that of the last start)")
 	text(&f.account, "account", "twelve-digit `number` of the account that the first start makes (default "+

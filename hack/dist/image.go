@@ -76,7 +76,7 @@ func (d distribution) writeImage(ctx context.Context, path string, files []file)
 		Entrypoint: []string{"/usr/bin/coracle"},
 		Cmd:        []string{"serve"},
 		Env: []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8",
-			"CORACLE_LISTEN=0.0.0.0:4566", "CORACLE_ADVERTISE_ADDRESS=127.0.0.1:4566"},
+			"CORACLE_LISTEN=0.0.0.0:4566", "CORACLE_ADVERTISE_ADDRESS=auto"},
 		WorkingDir:   "/",
 		ExposedPorts: map[string]struct{}{"4566/tcp": {}},
 		Volumes:      map[string]struct{}{"/var/lib/coracle": {}},

@@ -75,7 +75,7 @@ func (d *daemon) openClusters() (*clusters, error) {
 		authenticator: authenticator.New(authenticator.Options{
 			Store: d.store,
 			STS:   d.front.mux.Transport(),
-			Own:   authenticator.OwnHosts(d.ownAddresses()...),
+			Own:   d.isOwn(),
 			RESTConfig: func(ctx context.Context, c record.Cluster) (*rest.Config, error) {
 				return planes.Config(ctx, c, authenticatorUser)
 			},
@@ -114,11 +114,19 @@ func (d *daemon) openClusters() (*clusters, error) {
 	return c, nil
 }
 
+// isOwn returns what tells the hosts in tokens that are this daemon's endpoint.
+func (d *daemon) isOwn() func(host string) bool {
+	if d.settings.AdvertiseAddress == Auto {
+		return func(string) bool { return true } // clients may know it by any address
+	}
+	return authenticator.OwnHosts(d.ownAddresses()...)
+}
+
 // ownAddresses returns the addresses on which this daemon serves the AWS APIs: on the host, and inside VPCs.
 func (d *daemon) ownAddresses() []string {
 	own := []string{d.settings.Listen}
-	if d.settings.AdvertiseAddress != "" {
-		own = append(own, d.settings.AdvertiseAddress)
+	if address := d.settings.AdvertiseAddress; address != "" && address != Auto {
+		own = append(own, address)
 	}
 	if d.host.apis != nil {
 		host := d.host.apis.Address().String()

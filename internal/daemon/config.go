@@ -30,8 +30,12 @@ const (
 	DefaultUserNamespaces = "auto"
 )
 
-// None is the value of --egress-cidrs and --advertise-address that clears those of an earlier start.
-const None = "none"
+// Values of flags.
+const (
+	none = "none" // clears --egress-cidrs or --advertise-address of an earlier start
+	// Auto is the --advertise-address of a daemon that tells each client the address which the client used.
+	Auto = "auto"
+)
 
 // Machines are the kinds of machines that EC2 instances can run on.
 var Machines = []string{"namespace", "simulated"}
@@ -43,8 +47,9 @@ var UserNamespaces = []string{"auto", "off"}
 type Config struct {
 	Dir    datadir.Dir
 	Listen string
-	// AdvertiseAddress is where clients outside of this host reach Listen, HOST:PORT; "none" forgets that of an earlier
-	// start. Clients that use it are told of no other address: API servers of clusters are served there, too.
+	// AdvertiseAddress is where clients that reach nothing else of this host reach Listen, HOST:PORT, or "auto" for
+	// whichever address they use; "none" forgets that of an earlier start. API servers of clusters are served there,
+	// too.
 	AdvertiseAddress string
 	Region           string
 	Account          string
@@ -92,18 +97,19 @@ func (c Config) settings(ctx context.Context) (datadir.Settings, error) {
 	}
 	choose(&s.Listen, c.Listen, DefaultListen)
 	choose(&s.AdvertiseAddress, c.AdvertiseAddress, "")
-	if s.AdvertiseAddress == None {
+	if s.AdvertiseAddress == none {
 		s.AdvertiseAddress = ""
 	}
-	if host, port, err := net.SplitHostPort(s.AdvertiseAddress); s.AdvertiseAddress != "" &&
-		(err != nil || host == "" || port == "") {
-		return s, fmt.Errorf("--advertise-address %q is not HOST:PORT, such as %s", s.AdvertiseAddress, DefaultListen)
+	host, number, err := net.SplitHostPort(s.AdvertiseAddress)
+	if (err != nil || host == "" || number == "") && s.AdvertiseAddress != "" && s.AdvertiseAddress != Auto {
+		return s, fmt.Errorf("--advertise-address %q is neither HOST:PORT, such as %s, nor %s", s.AdvertiseAddress,
+			DefaultListen, Auto)
 	}
 	choose(&s.Region, c.Region, DefaultRegion)
 	choose(&s.Account, c.Account, DefaultAccount)
 	choose(&s.Machines, c.Machines, DefaultMachines)
 	choose(&s.EgressCIDRs, c.EgressCIDRs, "")
-	if s.EgressCIDRs == None {
+	if s.EgressCIDRs == none {
 		s.EgressCIDRs = ""
 	}
 	if _, err := outbound.ParsePrefixes(s.EgressCIDRs); err != nil {
@@ -176,6 +182,9 @@ func CheckRegion(code string) error {
 // AdvertisedURL returns the URL with which clients reach a daemon with these settings from wherever it is meant to be
 // reached.
 func AdvertisedURL(s datadir.Settings) string {
+	if s.AdvertiseAddress == Auto {
+		return EndpointURL(s.Listen)
+	}
 	return EndpointURL(cmp.Or(s.AdvertiseAddress, s.Listen))
 }
 

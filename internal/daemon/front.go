@@ -62,8 +62,9 @@ func (d *daemon) openFront(ctx context.Context) (*front, error) {
 	issuers := stsservice.NewIssuers(d.store, d.outbound, d.log)
 	register(f.mux, d.store, who, issuers, f.ec2, images, d.logs.options(d.store), eksservice.Options{Store: d.store,
 		EC2: f.ec2, ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(d.store, nil), Catalog: d.catalog,
-		NodegroupsPerCluster: nodegroups, Advertised: eksservice.Advertised{Address: d.settings.AdvertiseAddress,
-			Prefix: clusterproxy.Prefix, Authority: d.authority.PEM}})
+		NodegroupsPerCluster: nodegroups, Advertise: func(ctx context.Context, clusterID string) (string, []byte) {
+			return clusterproxy.URL(ctx, clusterID), d.authority.PEM
+		}})
 	_, err = f.ensureAccount(ctx, d.settings.Account)
 	return f, err
 }

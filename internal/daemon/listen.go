@@ -106,6 +106,7 @@ func serveBoth(ctx context.Context, l net.Listener, handler http.Handler, certif
 // the host's, and those of AWS, for clients that are made to resolve them to this host.
 type certificates struct {
 	authority *pki.Authority
+	anyName   bool // clients may know the host by any
 	hosts     []string
 	ips       []net.IP
 	issuing   singleflight.Group // by server name
@@ -128,6 +129,7 @@ func newCertificates(authority *pki.Authority, addresses ...string) *certificate
 		c.hosts = append(c.hosts, name)
 	}
 	for _, address := range addresses {
+		c.anyName = c.anyName || address == Auto
 		host, _, err := net.SplitHostPort(address)
 		if err != nil {
 			continue
@@ -144,7 +146,7 @@ func newCertificates(authority *pki.Authority, addresses ...string) *certificate
 // getCertificate answers a TLS client: a name of AWS gets a certificate of its own, everybody else the host's.
 func (c *certificates) getCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	name := strings.ToLower(strings.TrimSuffix(hello.ServerName, "."))
-	if !isAWSName(name) {
+	if !isName(name) || !c.anyName && !isAWSName(name) {
 		name = ""
 	}
 	if cert := c.find(name); cert != nil {
@@ -189,12 +191,14 @@ func (c *certificates) issue(name string) (*tls.Certificate, error) {
 	return &cert, nil
 }
 
-// isAWSName reports whether a name is one of AWS's, of a length that DNS allows: certificates are kept.
+// isName reports whether a name is of a length that DNS allows: certificates are kept.
+func isName(name string) bool {
+	return len(validation.IsDNS1123Subdomain(name)) == 0 && !slices.ContainsFunc(strings.Split(name, "."),
+		func(label string) bool { return len(label) > validation.DNS1123LabelMaxLength })
+}
+
+// isAWSName reports whether a name is one of AWS's.
 func isAWSName(name string) bool {
-	if len(validation.IsDNS1123Subdomain(name)) > 0 || slices.ContainsFunc(strings.Split(name, "."),
-		func(label string) bool { return len(label) > validation.DNS1123LabelMaxLength }) {
-		return false
-	}
 	for _, suffix := range []string{".amazonaws.com", ".amazonaws.com.cn", ".api.aws", ".on.aws"} {
 		if strings.HasSuffix(name, suffix) {
 			return true

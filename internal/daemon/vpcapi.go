@@ -23,6 +23,9 @@ func (d *daemon) outsideVPCs(handler http.Handler) http.Handler {
 	}
 	clusters := clusterproxy.New(d.store, d.log)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if d.settings.AdvertiseAddress == Auto || d.settings.AdvertiseAddress == r.Host {
+			r = r.WithContext(clusterproxy.NewContext(r.Context(), r.Host))
+		}
 		if strings.HasPrefix(r.URL.Path, clusterproxy.Prefix) {
 			clusters.ServeHTTP(w, r)
 			return

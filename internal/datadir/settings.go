@@ -14,7 +14,8 @@ import (
 type Settings struct {
 	// Listen is the address of the AWS endpoint.
 	Listen string `json:"listen"`
-	// AdvertiseAddress is where clients outside of this host reach Listen; empty when nobody does otherwise.
+	// AdvertiseAddress is where clients that reach nothing else of this host reach Listen, or "auto" for whichever
+	// address they use; empty when there are none.
 	AdvertiseAddress string `json:"advertiseAddress,omitempty"`
 	// Region is the region of requests without a credential scope, and of "coracle env".
 	Region string `json:"region"`

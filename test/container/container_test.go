@@ -39,6 +39,7 @@ func TestImage(t *testing.T) {
 			c.env = append(c.env, name+"="+strings.Trim(value, "'"))
 		}
 	}
+	c.env = append(c.env, "AWS_ENDPOINT_URL=http://"+h.published) // a port that docker has chosen
 	c.run("aws", "sts", "get-caller-identity")
 	c.run("sh", "-ec", createCluster)
 	// All of it goes through the one port, with what upgrades connections.
@@ -48,8 +49,9 @@ func TestImage(t *testing.T) {
 	}
 	c.run("kubectl", "wait", "--for=condition=Ready", "nodes", "--all", "--timeout=5m")
 	c.run("kubectl", "rollout", "status", "daemonset/kube-proxy", "-n", "kube-system", "--timeout=5m")
-	if out := c.run("kubectl", "exec", "-n", "kube-system", "daemonset/kube-proxy", "--", "cat", "/etc/hosts"); out == "" {
-		t.Error("kubectl exec prints nothing")
+	out := c.run("kubectl", "exec", "-n", "kube-system", "daemonset/kube-proxy", "--", "iptables", "--version")
+	if !strings.HasPrefix(out, "iptables v") {
+		t.Errorf("kubectl exec prints %q", out)
 	}
 	before := c.run("kubectl", "get", "namespace", "kube-system", "-o", "jsonpath={.metadata.uid}")
 
@@ -315,9 +317,10 @@ func (h *host) start() *container {
 	h.containers++
 	c := &container{host: h, id: fmt.Sprintf("coracle-%d", h.containers)}
 	h.ctr("run", "--detach", "--privileged", "--with-ns", "network:/run/netns/"+h.namespace, "--cgroup", h.cgroup,
+		"--mount", "type=cgroup,src=cgroup,dst=/sys/fs/cgroup,options=rw:nosuid:noexec:nodev", // as docker does
 		"--mount", "type=bind,src=/volume,dst=/var/lib/coracle,options=rbind:rw",
 		"--mount", "type=bind,src=/etc/resolv.conf,dst=/etc/resolv.conf,options=rbind:ro",
-		"--env", "CORACLE_ADVERTISE_ADDRESS="+h.published, "--log-uri", "file:///dist/"+c.id+".log",
+		"--log-uri", "file:///dist/"+c.id+".log",
 		"docker.io/library/coracle:latest", c.id)
 	h.t.Cleanup(func() {
 		if text, err := os.ReadFile(filepath.Join(h.dist, c.id+".log")); err == nil && h.t.Failed() {

@@ -44,8 +44,8 @@ const NodegroupQuota = nodegroup.QuotaVariable
 // Catalog is the catalog of add-ons.
 type Catalog = addon.Catalog
 
-// Advertised is where clients outside of this host reach the AWS endpoint.
-type Advertised = cluster.Advertised
+// Advertise returns where the client of a request reaches the API server of a cluster.
+type Advertise = cluster.Advertise
 
 // Options configures a Service.
 type Options struct {
@@ -55,9 +55,9 @@ type Options struct {
 	Catalog            Catalog
 	// NodegroupsPerCluster is the quota of managed node groups, [nodegroup.DefaultPerCluster] unless set.
 	NodegroupsPerCluster int
-	// Advertised is where clients outside of this host reach the API servers; optional.
-	Advertised Advertised
-	Now        func() time.Time // time.Now unless set
+	// Advertise is for clients that do not reach the endpoints of clusters; optional.
+	Advertise Advertise
+	Now       func() time.Time // time.Now unless set
 }
 
 // Service serves the EKS API. It is safe for concurrent use.
@@ -87,7 +87,7 @@ func New(o Options) *Service {
 		Addons: addon.New(records, principals, o.Catalog),
 		Clusters: cluster.New(cluster.Options{
 			Records: records, Principals: principals, AccessEntries: entries, Nodegroups: nodegroups,
-			Advertised: o.Advertised,
+			Advertise: o.Advertise,
 		}),
 		Nodegroups:  nodegroups,
 		PodIdentity: podidentity.New(records),

@@ -30,7 +30,6 @@ type call struct {
 	requestID string
 	sourceIP  string
 	userAgent string
-	host      string
 	secure    bool
 	time      time.Time
 	authorize Authorizer
@@ -44,7 +43,7 @@ type call struct {
 // describe adds what policies may ask about an HTTP request: where it comes from, by which program, and whether over
 // TLS. Every request that is authorized goes through it, whatever its protocol.
 func (c *call) describe(r *http.Request) {
-	c.userAgent, c.host = r.UserAgent(), r.Host
+	c.userAgent = r.UserAgent()
 	c.secure = r.TLS != nil || isInProcess(r.Context()) // never by the URL, which the client writes
 	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
 		c.sourceIP = host
@@ -119,10 +118,6 @@ func SourceIPFrom(ctx context.Context) string { return callFrom(ctx).sourceIP }
 // UserAgentFrom returns the User-Agent header.
 func UserAgentFrom(ctx context.Context) string { return callFrom(ctx).userAgent }
 
-// HostFrom returns the Host header, which is part of what is signed: the address under which the client knows the
-// endpoint.
-func HostFrom(ctx context.Context) string { return callFrom(ctx).host }
-
 // OperationFrom returns the service and the name of the operation in hand; (nil, "") outside a request.
 func OperationFrom(ctx context.Context) (*Service, string) {
 	c := callFrom(ctx)
@@ -152,11 +147,6 @@ func WithSourceIP(ctx context.Context, ip string) context.Context {
 // WithUserAgent returns a context with that User-Agent.
 func WithUserAgent(ctx context.Context, agent string) context.Context {
 	return withCall(ctx, func(c *call) { c.userAgent = agent })
-}
-
-// WithHost returns a context with that Host header.
-func WithHost(ctx context.Context, host string) context.Context {
-	return withCall(ctx, func(c *call) { c.host = host })
 }
 
 // WithAuthorizer returns a context in which [Authorize] asks a.

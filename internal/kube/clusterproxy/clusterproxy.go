@@ -31,6 +31,24 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
+type addressKey struct{}
+
+// NewContext returns a context for a request of a client that reaches the AWS endpoint at address, HOST:PORT, and
+// nothing else of this host.
+func NewContext(ctx context.Context, address string) context.Context {
+	return context.WithValue(ctx, addressKey{}, address)
+}
+
+// URL returns where the client whose request has the context reaches the API server of a cluster. It is empty for
+// clients that reach the cluster's own endpoint.
+func URL(ctx context.Context, clusterID string) string {
+	address, ok := ctx.Value(addressKey{}).(string)
+	if !ok {
+		return ""
+	}
+	return "https://" + address + Prefix + clusterID
+}
+
 // Prefix begins the paths of all API servers; the ID of a cluster follows.
 const Prefix = "/kubernetes/"
 

@@ -43,15 +43,12 @@ type Options struct {
 	Principals    *principal.Directory
 	AccessEntries AccessEntries
 	Nodegroups    Nodegroups
-	Advertised    Advertised
+	Advertise     Advertise
 }
 
-// Advertised is where clients outside of this host reach the AWS endpoint, and through it the API servers.
-type Advertised struct {
-	Address   string // HOST:PORT; empty when there is no such place
-	Prefix    string // of the paths under which it serves API servers; the ID of a cluster follows
-	Authority []byte // PEM, of the certificates of the AWS endpoint
-}
+// Advertise returns where the client of a request reaches the API server of a cluster, if that is not where everybody
+// does, with the certificate authority there, PEM. The URL is empty otherwise.
+type Advertise func(ctx context.Context, clusterID string) (url string, authority []byte)
 
 // Service serves the operations on clusters.
 type Service struct {
@@ -59,7 +56,7 @@ type Service struct {
 	principals      *principal.Directory
 	accessEntries   AccessEntries
 	nodegroups      Nodegroups
-	advertised      Advertised
+	advertise       Advertise
 	fargateProfiles store.Table[record.FargateProfile]
 	subnets         store.Table[record.Subnet]
 	securityGroups  store.Table[record.SecurityGroup]
@@ -74,7 +71,7 @@ func New(o Options) *Service {
 		principals:      o.Principals,
 		accessEntries:   o.AccessEntries,
 		nodegroups:      o.Nodegroups,
-		advertised:      o.Advertised,
+		advertise:       o.Advertise,
 		fargateProfiles: record.FargateProfiles(rows),
 		subnets:         record.Subnets(rows),
 		securityGroups:  record.SecurityGroups(rows),
@@ -217,9 +214,11 @@ func (s *Service) describe(ctx context.Context, c record.Cluster) (*types.Cluste
 	if cp.Ready {
 		out.Endpoint = new(cp.Endpoint)
 		authorities := cp.CertificateAuthority
-		if a := s.advertised; a.Address != "" && wire.HostFrom(ctx) == a.Address {
-			out.Endpoint = new("https://" + a.Address + a.Prefix + c.ID)
-			authorities = slices.Concat(authorities, a.Authority)
+		if s.advertise != nil {
+			if url, authority := s.advertise(ctx, c.ID); url != "" {
+				out.Endpoint = new(url)
+				authorities = slices.Concat(authorities, authority)
+			}
 		}
 		out.CertificateAuthority.Data = new(base64.StdEncoding.EncodeToString(authorities))
 		out.Identity = &types.Identity{Oidc: &types.OIDC{Issuer: new(c.Issuer())}}
