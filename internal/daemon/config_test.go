@@ -49,6 +49,25 @@ func TestRegionsThatDoNotExistAreRefused(t *testing.T) {
 	}
 }
 
+func TestAdvertiseAddress(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{"coracle", ":4566", "coracle:", "http://coracle:4566"} {
+		if _, err := (Config{Dir: datadir.Dir(t.TempDir()), AdvertiseAddress: bad}).settings(t.Context()); err == nil ||
+			!strings.Contains(err.Error(), "--advertise-address") {
+			t.Errorf("--advertise-address %s: %v", bad, err)
+		}
+	}
+	for advertised, want := range map[string]string{
+		"":             "http://127.0.0.1:4566",
+		Auto:           "http://127.0.0.1:4566",
+		"coracle:5000": "http://coracle:5000",
+	} {
+		if got := AdvertisedURL(datadir.Settings{Listen: "0.0.0.0:4566", AdvertiseAddress: advertised}); got != want {
+			t.Errorf("with --advertise-address %q clients are told %s, want %s", advertised, got, want)
+		}
+	}
+}
+
 func TestEndpointURL(t *testing.T) {
 	t.Parallel()
 	for listen, want := range map[string]string{
