@@ -18,6 +18,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/regexsize"
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
@@ -188,7 +189,7 @@ func (s *Service) newVersion(ctx context.Context, name string, in *ssm.PutParame
 	return v, nil
 }
 
-// maxProgram is the maximum number of instructions of the compiled pattern of a parameter. A match takes time in
+// maxProgram is about how many instructions the compiled pattern of a parameter may have. A match takes time in
 // proportion to them and to the length of the value.
 const maxProgram = 5000
 
@@ -197,13 +198,9 @@ func compilePattern(pattern string) (*regexp.Regexp, error) {
 	if err != nil {
 		return nil, err
 	}
-	program, err := syntax.Compile(tree.Simplify())
-	if err != nil {
-		return nil, err
-	}
-	if n := len(program.Inst); n > maxProgram {
-		return nil, fmt.Errorf("%d instructions are more than the %d that a pattern may have: use smaller counts", n,
-			maxProgram)
+	if n := regexsize.Estimate(tree); n > maxProgram { // before it is compiled, which takes memory for each
+		return nil, fmt.Errorf("about %d instructions are more than the %d that a pattern may have: use smaller counts",
+			n, maxProgram)
 	}
 	return regexp.Compile(pattern)
 }

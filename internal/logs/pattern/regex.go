@@ -7,6 +7,8 @@ import (
 	"regexp/syntax"
 	"strconv"
 	"strings"
+
+	"github.com/coracle-eks/coracle/internal/regexsize"
 )
 
 // maxRepeated bounds what all counted repetitions of a regular expression, such as \d{1,3}, ask for together, so that a
@@ -19,7 +21,8 @@ const (
 )
 
 // scanRegex reads a regular expression between percent signs. Filter patterns have only a part of what others do, so it
-// is translated piece by piece for package regexp, whose time is linear. steps is how many instructions it has.
+// is translated piece by piece for package regexp, whose time is linear. steps is about how many
+// instructions it has.
 //
 // https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/FilterAndPatternSyntax.html#regex-expressions
 func (s *scanner) scanRegex() (re *regexp.Regexp, steps int, err error) {
@@ -41,9 +44,10 @@ func (s *scanner) scanRegex() (re *regexp.Regexp, steps int, err error) {
 	}
 	s.pos += length + 1
 	text := "(?s)" + t.out.String()
-	re, err = regexp.Compile(text)
-	if err == nil {
-		steps, err = programSize(text)
+	var tree *syntax.Regexp
+	if tree, err = syntax.Parse(text, syntax.Perl); err == nil {
+		steps = regexsize.Estimate(tree) // translate bounds it
+		re, err = regexp.Compile(text)
 	}
 	if err != nil {
 		var bad *syntax.Error
@@ -53,19 +57,6 @@ func (s *scanner) scanRegex() (re *regexp.Regexp, steps int, err error) {
 		return nil, 0, s.errorAt(start, "the regular expression is malformed: %v", err)
 	}
 	return re, steps, nil
-}
-
-// programSize returns the number of instructions in the program of a regular expression.
-func programSize(text string) (int, error) {
-	tree, err := syntax.Parse(text, syntax.Perl)
-	if err != nil {
-		return 0, err
-	}
-	program, err := syntax.Compile(tree.Simplify())
-	if err != nil {
-		return 0, err
-	}
-	return len(program.Inst), nil
 }
 
 // translation turns the regular expression in a scanner's text into one of Go's.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"unicode/utf8"
+
+	"github.com/coracle-eks/coracle/internal/regexsize"
 )
 
 // Bounds on regular expressions: on their text, and on the instructions of the compiled program (an expression that
@@ -76,7 +78,7 @@ func CompileRegex(pattern string) (*Regex, error) {
 	if nesting(tree) > maxProgram/2 {
 		return nil, errNesting
 	}
-	n := programSize(tree)
+	n := regexsize.Estimate(tree)
 	r.steps = max(n, 1)
 	if n > maxProgram && r.needles == nil {
 		return nil,
@@ -309,27 +311,6 @@ func counted(s string) bool {
 
 func isPunctuation(c byte) bool {
 	return strings.IndexByte("!\"#$%&'()*+,-.:;<=>?@[\\]^_`{|}~", c) >= 0
-}
-
-// programSize estimates the instructions of the program for re, with counts written out.
-func programSize(re *syntax.Regexp) int {
-	n := 1
-	switch re.Op {
-	case syntax.OpLiteral:
-		n = len(re.Rune)
-	case syntax.OpCharClass:
-		n = 1 + len(re.Rune)/32
-	case syntax.OpRepeat:
-		times := max(re.Min, re.Max, 1)
-		if re.Max < 0 {
-			times = re.Min + 1
-		}
-		return min(times*(programSize(re.Sub[0])+1), 1<<30)
-	}
-	for _, sub := range re.Sub {
-		n = min(n+programSize(sub)+1, 1<<30)
-	}
-	return n
 }
 
 // Match reports whether s contains a match. What it returns after done was closed says nothing.
