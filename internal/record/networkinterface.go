@@ -56,3 +56,13 @@ type NetworkInterfaceAttachment struct {
 func NetworkInterfaces(s *store.Store) store.Table[NetworkInterface] {
 	return store.NewTable[NetworkInterface](s, "networkinterfaces")
 }
+
+// InterfacesByInstance finds network interfaces by the EC2Key of the instance that they are attached to.
+func InterfacesByInstance(s *store.Store) store.Index[NetworkInterface] {
+	return store.NewIndex(NetworkInterfaces(s), "instance", func(r NetworkInterface) string {
+		if r.Attachment == nil || r.Attachment.InstanceID == "" {
+			return ""
+		}
+		return EC2Key(r.Account, r.Region, r.Attachment.InstanceID)
+	})
+}

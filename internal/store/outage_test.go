@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/url"
@@ -79,6 +80,10 @@ func TestTheMirrorCatchesUpAfterAnOutage(t *testing.T) {
 		}
 	}
 	boats := open(connect(address), 500*time.Millisecond) // for a write that fails
+	byOars := store.NewIndex(boats, "oars", func(b boat) string { return fmt.Sprint(b.Oars) })
+	if rows, err := byOars.List(ctx, "1"); err != nil || len(rows) != 3 {
+		t.Errorf("the index: %v %v", rows, err)
+	}
 	told := make(chan string, 100)
 	go boats.Notify(ctx, "", func(k string) { told <- k })
 	for range 3 {
@@ -129,6 +134,9 @@ func TestTheMirrorCatchesUpAfterAnOutage(t *testing.T) {
 		case <-deadline:
 			t.Fatalf("never told: %v", missing)
 		}
+	}
+	if rows, err := byOars.List(ctx, "2"); err != nil || keys(rows) != "changed" {
+		t.Errorf("the index after the outage: %v %v", rows, err)
 	}
 	rows, err := boats.List(ctx, "")
 	if err != nil || keys(rows) != "changed kept new" || rows[0].Value.Oars != 2 {

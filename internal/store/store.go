@@ -44,7 +44,8 @@ type Store struct {
 	moved   chan struct{}             // closed and replaced whenever applied grows
 	subs    map[*subscription]struct{}
 
-	usage *usage // of the mirror
+	usage   *usage            // of the mirror
+	indexes map[string]*index // by name; guarded by mu
 }
 
 // Options adjust Open.
@@ -78,15 +79,16 @@ func Open(ctx context.Context, client *clientv3.Client, o Options) (*Store, erro
 	}
 	life, cancel := context.WithCancel(context.Background())
 	s := &Store{
-		client: client,
-		prefix: o.Prefix + "t/",
-		log:    o.Log,
-		limit:  o.WriteTimeout,
-		cancel: cancel,
-		done:   make(chan struct{}),
-		moved:  make(chan struct{}),
-		subs:   map[*subscription]struct{}{},
-		usage:  newUsage(o.Quota),
+		client:  client,
+		prefix:  o.Prefix + "t/",
+		log:     o.Log,
+		limit:   o.WriteTimeout,
+		cancel:  cancel,
+		done:    make(chan struct{}),
+		moved:   make(chan struct{}),
+		subs:    map[*subscription]struct{}{},
+		usage:   newUsage(o.Quota),
+		indexes: map[string]*index{},
 	}
 	if err := s.loadMirror(ctx); err != nil {
 		cancel()
@@ -178,14 +180,14 @@ func (s *Store) loadMirror(ctx context.Context) error {
 	s.rows.Scan(func(k string, old *entry) bool {
 		if now, ok := fresh.Get(k); !ok || now.revision != old.revision {
 			changed = append(changed, k)
-			s.usage.replace(k, old, now)
+			s.replaceEntry(k, old, now)
 		}
 		return true
 	})
 	fresh.Scan(func(k string, now *entry) bool {
 		if _, ok := s.rows.Get(k); !ok {
 			changed = append(changed, k)
-			s.usage.replace(k, nil, now)
+			s.replaceEntry(k, nil, now)
 		}
 		return true
 	})
@@ -246,11 +248,11 @@ func (s *Store) applyEvents(rev int64, events []*clientv3.Event) {
 		k := string(ev.Kv.Key[len(s.prefix):])
 		if ev.Type == mvccpb.DELETE {
 			old, _ := s.rows.Delete(k)
-			s.usage.replace(k, old, nil)
+			s.replaceEntry(k, old, nil)
 		} else {
 			now := newEntry(k, ev.Kv)
 			old, _ := s.rows.Set(k, now)
-			s.usage.replace(k, old, now)
+			s.replaceEntry(k, old, now)
 		}
 		changed = append(changed, k)
 		rev = max(rev, ev.Kv.ModRevision)

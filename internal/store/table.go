@@ -108,10 +108,6 @@ func (t Table[T]) List(ctx context.Context, prefix string) ([]Row[T], error) {
 // Page returns at most limit records (all when limit is 0) whose keys begin with prefix and come after the key after.
 // next is the after of the following page, empty at the end.
 func (t Table[T]) Page(ctx context.Context, prefix, after string, limit int) (rows []Row[T], next string, err error) {
-	type found struct {
-		key string
-		e   *entry
-	}
 	var all []found
 	full := t.name + prefix
 	from := full
@@ -119,7 +115,6 @@ func (t Table[T]) Page(ctx context.Context, prefix, after string, limit int) (ro
 		from = t.name + after + "\x00"
 	}
 	more := false
-	var size int64
 	t.store.mu.RLock()
 	t.store.rows.Ascend(from, func(k string, e *entry) bool {
 		if !strings.HasPrefix(k, full) {
@@ -130,25 +125,57 @@ func (t Table[T]) Page(ctx context.Context, prefix, after string, limit int) (ro
 			return false
 		}
 		all = append(all, found{k[len(t.name):], e})
-		size += rowSize(k, e.raw)
 		return true
 	})
 	t.store.mu.RUnlock()
-	if err := meterRead(ctx, size); err != nil {
+	if rows, err = t.decodeRows(ctx, all); err != nil {
 		return nil, "", err
-	}
-	rows = make([]Row[T], 0, len(all))
-	for _, f := range all {
-		r, err := t.decodeRow(f.key, f.e)
-		if err != nil {
-			return nil, "", err
-		}
-		rows = append(rows, r)
 	}
 	if more {
 		next = rows[len(rows)-1].Key
 	}
 	return rows, next, nil
+}
+
+// found is a row of a list, before it is decoded.
+type found struct {
+	key string
+	e   *entry
+}
+
+// decodeRows counts what a list has found, and decodes it.
+func (t Table[T]) decodeRows(ctx context.Context, all []found) ([]Row[T], error) {
+	var size int64
+	for _, f := range all {
+		size += rowSize(t.name+f.key, f.e.raw)
+	}
+	if err := meterRead(ctx, size); err != nil {
+		return nil, err
+	}
+	rows := make([]Row[T], 0, len(all))
+	for _, f := range all {
+		r, err := t.decodeRow(f.key, f.e)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, r)
+	}
+	return rows, nil
+}
+
+// Count returns how many rows there are whose keys begin with prefix.
+func (t Table[T]) Count(prefix string) (n int) {
+	full := t.name + prefix
+	t.store.mu.RLock()
+	defer t.store.mu.RUnlock()
+	t.store.rows.Ascend(full, func(k string, _ *entry) bool {
+		if !strings.HasPrefix(k, full) {
+			return false
+		}
+		n++
+		return true
+	})
+	return n
 }
 
 // Create writes a new row, or fails with ErrExists.

@@ -330,14 +330,13 @@ func PrivateDNSName(i record.Instance, address string) string {
 
 // primary returns the network interface that is an instance's eth0.
 func (c *Controller) primary(ctx context.Context, i record.Instance) (record.NetworkInterface, error) {
-	all, err := record.NetworkInterfaces(c.o.Store).List(ctx, record.EC2Key(i.Account, i.Region, ""))
+	all, err := record.InterfacesByInstance(c.o.Store).List(ctx, i.Key())
 	if err != nil {
 		return record.NetworkInterface{}, err
 	}
 	at := slices.IndexFunc(all, func(r storeRow) bool {
 		a := r.Value.Attachment
-		return a != nil && a.InstanceID == i.ID && a.DeviceIndex == 0 && a.NetworkCardIndex == 0 &&
-			len(r.Value.PrivateIPs) > 0
+		return a.DeviceIndex == 0 && a.NetworkCardIndex == 0 && len(r.Value.PrivateIPs) > 0
 	})
 	if at < 0 {
 		return record.NetworkInterface{}, fmt.Errorf("instance %s has no primary network interface", i.ID)

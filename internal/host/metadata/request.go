@@ -223,16 +223,13 @@ var errMoving = errors.New("the address is being moved to another instance")
 // interfaceAt returns the network interface that has an address in a VPC. The addresses in use are records of their
 // subnets.
 func (s *Service) interfaceAt(ctx context.Context, vpcKey string, address netip.Addr) (record.NetworkInterface, error) {
-	subnets, err := record.Subnets(s.o.Store).List(ctx, keyScope(vpcKey))
+	subnets, err := record.SubnetsByVPC(s.o.Store).List(ctx, vpcKey)
 	if err != nil {
 		return record.NetworkInterface{}, err
 	}
 	vpcID := vpcKey[len(keyScope(vpcKey)):]
 	for _, row := range subnets {
 		subnet := row.Value
-		if subnet.VPCID != vpcID {
-			continue
-		}
 		cidr, err := netip.ParsePrefix(subnet.CIDR)
 		if err != nil || !cidr.Contains(address) {
 			continue

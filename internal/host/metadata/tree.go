@@ -112,14 +112,12 @@ func (s *Service) loadRecords(ctx context.Context, i record.Instance) (about, er
 		return a, err
 	}
 	a.vpc = vpc.Value
-	all, err := record.NetworkInterfaces(s.o.Store).List(ctx, prefix)
+	attached, err := record.InterfacesByInstance(s.o.Store).List(ctx, i.Key())
 	if err != nil {
 		return a, err
 	}
-	for _, row := range all {
-		if row.Value.Attachment != nil && row.Value.Attachment.InstanceID == i.ID {
-			a.interfaces = append(a.interfaces, row.Value)
-		}
+	for _, row := range attached {
+		a.interfaces = append(a.interfaces, row.Value)
 	}
 	slices.SortFunc(a.interfaces, func(x, y record.NetworkInterface) int {
 		return cmp.Or(cmp.Compare(x.Attachment.NetworkCardIndex, y.Attachment.NetworkCardIndex),
@@ -139,7 +137,7 @@ func (s *Service) loadRecords(ctx context.Context, i record.Instance) (about, er
 		}
 		a.subnets[eni.SubnetID] = subnet.Value
 	}
-	addresses, err := record.Addresses(s.o.Store).List(ctx, prefix)
+	addresses, err := record.Addresses(s.o.Store).List(ctx, prefix) // an account may have a hundred
 	if err != nil {
 		return a, err
 	}

@@ -107,9 +107,11 @@ func (s *Records) AddressesOf(sc Scope, interfaceID string) map[string]record.Ad
 
 // InterfacesOf returns the network interfaces that are attached to an instance, in the order of their device indexes.
 func (s *Records) InterfacesOf(sc Scope, instanceID string) ([]record.NetworkInterface, error) {
-	found, err := s.NetworkInterfaces.List(sc, func(r record.NetworkInterface) bool {
-		return r.Attachment != nil && r.Attachment.InstanceID == instanceID
-	})
+	rows, err := record.InterfacesByInstance(s.Store).List(sc, sc.Key(instanceID))
+	found := make([]record.NetworkInterface, 0, len(rows))
+	for _, row := range rows {
+		found = append(found, row.Value)
+	}
 	slices.SortFunc(found, func(a, b record.NetworkInterface) int {
 		return cmp.Compare(a.Attachment.DeviceIndex, b.Attachment.DeviceIndex)
 	})
