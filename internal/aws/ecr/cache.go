@@ -31,6 +31,10 @@ var upstreams = map[string]types.UpstreamRegistry{
 // anyPrefix is the prefix of a rule for all repositories, and of an upstream without one.
 const anyPrefix = "ROOT"
 
+// maxRules is how many rules a registry may have.
+// https://docs.aws.amazon.com/AmazonECR/latest/userguide/service-quotas.html
+const maxRules = 50
+
 var cachePrefix = regexp.MustCompile(`^([a-z0-9]+(?:[._-][a-z0-9]+)*/?)+$`)
 
 // cacheHandlers returns the handlers of this file's operations and how each is authorized.
@@ -87,6 +91,11 @@ func (s *Service) CreatePullThroughCacheRule(ctx context.Context, in *ecr.Create
 	row.UpdatedAt = row.CreatedAt
 	if p := aws.ToString(in.UpstreamRepositoryPrefix); p != "" && p != anyPrefix {
 		row.UpstreamPrefix = strings.TrimSuffix(p, "/")
+	}
+	if s.rules.Count(store.Prefix(at.account, at.region)) >= maxRules {
+		return nil, &types.LimitExceededException{
+			Message: message("The registry with id '%s' already has the maximum limit of %d pull through cache rules: "+
+				"delete some that are not used", at.account, maxRules)}
 	}
 	_, err = s.rules.Create(ctx, record.PullThroughCacheRuleKey(at.account, at.region, prefix), row)
 	if errors.Is(err, store.ErrExists) {
@@ -193,24 +202,12 @@ func (s *Service) DeletePullThroughCacheRule(ctx context.Context, in *ecr.Delete
 
 // upstream returns the repository of which another is a cache: the rule with the longest prefix decides.
 func (s *Service) upstream(ctx context.Context, at registry, repository string) (string, error) {
-	rows, err := s.rules.List(ctx, store.Prefix(at.account, at.region))
+	best, rest, err := s.ruleFor(ctx, at, repository)
+	if errors.Is(err, store.ErrNotFound) {
+		return "", nil
+	}
 	if err != nil {
 		return "", err
-	}
-	var best *record.PullThroughCacheRule
-	rest := ""
-	for _, row := range rows {
-		below, ok := strings.CutPrefix(repository, row.Value.Prefix+"/")
-		if row.Value.Prefix == anyPrefix {
-			below, ok = repository, true
-		}
-		if ok && (best == nil || best.Prefix == anyPrefix || row.Value.Prefix != anyPrefix &&
-			len(row.Value.Prefix) > len(best.Prefix)) {
-			best, rest = &row.Value, below
-		}
-	}
-	if best == nil {
-		return "", nil
 	}
 	if best.UpstreamPrefix != "" {
 		rest = best.UpstreamPrefix + "/" + rest
@@ -220,4 +217,21 @@ func (s *Service) upstream(ctx context.Context, at registry, repository string) 
 		host = "docker.io"
 	}
 	return host + "/" + rest, nil
+}
+
+// ruleFor returns the rule with the longest prefix of a repository, and the rest of the repository's name. It is asked
+// for each manifest, so it looks for each prefix by itself.
+func (s *Service) ruleFor(ctx context.Context, at registry, repository string) (rule record.PullThroughCacheRule,
+	rest string, err error) {
+	for i := len(repository) - 1; i > 0; i-- {
+		if repository[i] != '/' {
+			continue
+		}
+		row, err := s.rules.Get(ctx, record.PullThroughCacheRuleKey(at.account, at.region, repository[:i]))
+		if !errors.Is(err, store.ErrNotFound) {
+			return row.Value, repository[i+1:], err
+		}
+	}
+	row, err := s.rules.Get(ctx, record.PullThroughCacheRuleKey(at.account, at.region, anyPrefix))
+	return row.Value, repository, err
 }
