@@ -209,6 +209,15 @@ func launchSome(c *resource.Change, l *Launch, reservation string, there, n int)
 	if n = min(n, room); n < 1 || room < l.least-there {
 		return nil, insufficientAddresses()
 	}
+	perInstance := 0
+	for _, p := range interfaces {
+		if p.existing == "" {
+			perInstance++
+		}
+	}
+	if err := networkinterface.CheckQuota(c, n*perInstance); err != nil {
+		return nil, err
+	}
 	rows := make([]record.Instance, n)
 	for i := range rows {
 		if rows[i], err = launchOne(c, l, interfaces, reservation, int32(there+i)); err != nil {

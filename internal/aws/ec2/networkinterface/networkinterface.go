@@ -200,8 +200,17 @@ func randomMAC() string {
 	return fmt.Sprintf("02:%02x:%02x:%02x:%02x:%02x", b[1], b[2], b[3], b[4], b[5])
 }
 
+// CheckQuota refuses that many more network interfaces when the region would have too many.
+func CheckQuota(c *resource.Change, more int) error {
+	if c.NetworkInterfaces.Table.Count(c.KeyPrefix())+more > resource.MaxNetworkInterfaces {
+		return wire.Errorf("NetworkInterfaceLimitExceeded", "The maximum number of network interfaces (%d) has been "+
+			"reached: delete some that are not used.", resource.MaxNetworkInterfaces)
+	}
+	return nil
+}
+
 // NewInterface makes a network interface in a subnet with one private address: ip, or any when ip is empty. The
-// caller finishes it and adds it to the change.
+// caller has checked the quota, finishes it and adds it to the change.
 func NewInterface(c *resource.Change, id string, subnet record.Subnet, ip string) (record.NetworkInterface, error) {
 	want := Addressing{AddressCount: aws.Int32(1)}
 	if ip != "" {
@@ -287,6 +296,9 @@ func (s *Service) CreateNetworkInterface(ctx context.Context, in *ec2.CreateNetw
 		}
 		primary, secondary, err := RequestedAddresses(in)
 		if err != nil {
+			return err
+		}
+		if err := CheckQuota(c, 1); err != nil {
 			return err
 		}
 		ni, err := NewInterface(c, id, subnet, primary)

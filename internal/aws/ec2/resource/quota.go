@@ -1,6 +1,7 @@
 package resource
 
-// Quotas. AWS starts lower with VPCs and addresses (five each), and raises them on request.
+// Quotas. AWS starts lower with VPCs and addresses (five each) and network interfaces (5,000), and raises them on
+// request.
 // https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html
 const (
 	MaxVPCs              = 100
@@ -12,6 +13,7 @@ const (
 	MaxRouteTablesPerVPC = 200
 	MaxACLsPerVPC        = 200
 	MaxSecurityGroups    = 2500
+	MaxNetworkInterfaces = 50000 // more than two for each instance
 	// The rules of each direction in a group, and the groups of an interface.
 	MaxRulesPerSecurityGroup      = 60
 	MaxSecurityGroupsPerInterface = 5

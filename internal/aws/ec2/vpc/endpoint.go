@@ -240,6 +240,9 @@ func removeEndpointRoutes(c *resource.Change, e *record.VPCEndpoint, tables []st
 
 // addEndpointSubnets gives an interface endpoint a network interface in each of more subnets of its VPC.
 func addEndpointSubnets(c *resource.Change, e *record.VPCEndpoint, subnets []string) error {
+	if err := networkinterface.CheckQuota(c, len(subnets)); err != nil {
+		return err
+	}
 	zones := map[string]string{}
 	for _, id := range e.SubnetIDs {
 		subnet, err := c.Subnets.GetRecord(c.Scope, &id)

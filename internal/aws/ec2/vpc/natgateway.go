@@ -103,6 +103,9 @@ func (s *Service) CreateNatGateway(ctx context.Context, in *ec2.CreateNatGateway
 		case kind == types.ConnectivityTypePrivate && in.AllocationId != nil:
 			return resource.Invalid("A private NAT gateway cannot have an elastic IP address.")
 		}
+		if err := networkinterface.CheckQuota(c, 1); err != nil {
+			return err
+		}
 		ni, err := networkinterface.NewInterface(
 			c,
 			resource.NewID(s.NetworkInterfaces.Prefix),
