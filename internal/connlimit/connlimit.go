@@ -1,5 +1,5 @@
-// Package connlimit bounds how many connections this process has open: for each source address, for each listener, for
-// each tenant that shares the process, and in all.
+// Package connlimit bounds how many connections this process has open: for each source address of a tenant, for each
+// listener, for each tenant that shares the process, and in all.
 //
 // A server that answers machines and pods is one process for all of them. Without a bound, one pod that opens
 // connections and says nothing takes the memory and the file descriptors that everybody else needs; timeouts only make
@@ -20,16 +20,25 @@ import (
 	"syscall"
 )
 
-// budget counts the descriptors of all shares.
+// budget counts the descriptors of all shares, and the connections of their sources.
 type budget struct {
 	limit int
 
-	mu     sync.Mutex
-	used   int
-	shares map[string]int // descriptors in use, by share
+	mu      sync.Mutex
+	used    int
+	shares  map[string]int // descriptors in use, by share
+	sources map[source]int // connections, on all listeners of a share
 }
 
-func newBudget(limit int) *budget { return &budget{limit: limit, shares: map[string]int{}} }
+// source is an address from which connections of a share come.
+type source struct {
+	share   string
+	address netip.Addr
+}
+
+func newBudget(limit int) *budget {
+	return &budget{limit: limit, shares: map[string]int{}, sources: map[source]int{}}
+}
 
 // process returns the budget of this process.
 var process = sync.OnceValue(func() *budget {
@@ -44,12 +53,37 @@ var process = sync.OnceValue(func() *budget {
 func (b *budget) acquire(share string, descriptors int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	return b.take(share, descriptors)
+}
+
+// take is acquire, called with mu held.
+func (b *budget) take(share string, descriptors int) bool {
 	if b.shares[share]+descriptors > b.limit-b.used-descriptors {
 		return false
 	}
 	b.used += descriptors
 	b.shares[share] += descriptors
 	return true
+}
+
+// connect takes the descriptors of a connection of a source, unless that has as many connections as it may.
+func (b *budget) connect(from source, descriptors, perSource int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.sources[from] >= perSource || !b.take(from.share, descriptors) {
+		return false
+	}
+	b.sources[from]++
+	return true
+}
+
+func (b *budget) disconnect(from source, descriptors int) {
+	b.release(from.share, descriptors)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.sources[from]--; b.sources[from] == 0 {
+		delete(b.sources, from)
+	}
 }
 
 func (b *budget) release(share string, descriptors int) {
@@ -75,10 +109,11 @@ func Acquire(share string, descriptors int) (release func(), ok bool) {
 type Limits struct {
 	// Share names the tenant that the connections count for. Listeners with the same name share it.
 	Share string
-	// PerSource and Total bound the connections of one source address, and of all.
-	PerSource, Total int
-	// Descriptors is the number of file descriptors that a connection needs, with those opened on its behalf. Zero
-	// means one.
+	// PerSource bounds the connections of one source address, to all listeners of the share together.
+	PerSource int
+	// Total bounds the connections to this listener.
+	Total int
+	// Descriptors is how many file descriptors a connection needs, with those opened on its behalf. Zero means one.
 	Descriptors int
 }
 
@@ -89,9 +124,8 @@ type Listener struct {
 	limits Limits
 	shared *budget
 
-	mu      sync.Mutex
-	open    int
-	sources map[netip.Addr]int
+	mu   sync.Mutex
+	open int
 }
 
 // New limits a listener, which must be one of TCP, to so many connections, and to its share of what this process may
@@ -103,7 +137,7 @@ func New(l net.Listener, limits Limits) *Listener {
 func newListener(l net.Listener, limits Limits, shared *budget) *Listener {
 	limits.Descriptors = max(1, limits.Descriptors)
 	limits.PerSource = min(limits.PerSource, max(1, shared.limit/4/limits.Descriptors))
-	return &Listener{TCPListener: l.(*net.TCPListener), limits: limits, shared: shared, sources: map[netip.Addr]int{}}
+	return &Listener{TCPListener: l.(*net.TCPListener), limits: limits, shared: shared}
 }
 
 // loopback stands for all addresses of the host's loopback: a program there has as many as it likes.
@@ -125,35 +159,31 @@ func (l *Listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		source := sourceOf(c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr())
-		if l.acquireSlot(source) {
-			return &Conn{TCPConn: c, leave: sync.OnceFunc(func() { l.releaseSlot(source) })}, nil
+		from := sourceOf(c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr())
+		if l.acquireSlot(from) {
+			return &Conn{TCPConn: c, leave: sync.OnceFunc(func() { l.releaseSlot(from) })}, nil
 		}
 		_ = c.SetLinger(0) // a reset: who is refused need not wait
 		_ = c.Close()
 	}
 }
 
-func (l *Listener) acquireSlot(source netip.Addr) bool {
+func (l *Listener) acquireSlot(from netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.open >= l.limits.Total || l.sources[source] >= l.limits.PerSource ||
-		!l.shared.acquire(l.limits.Share, l.limits.Descriptors) {
+	if l.open >= l.limits.Total ||
+		!l.shared.connect(source{l.limits.Share, from}, l.limits.Descriptors, l.limits.PerSource) {
 		return false
 	}
 	l.open++
-	l.sources[source]++
 	return true
 }
 
-func (l *Listener) releaseSlot(source netip.Addr) {
+func (l *Listener) releaseSlot(from netip.Addr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.shared.release(l.limits.Share, l.limits.Descriptors)
+	l.shared.disconnect(source{l.limits.Share, from}, l.limits.Descriptors)
 	l.open--
-	if l.sources[source]--; l.sources[source] == 0 {
-		delete(l.sources, source)
-	}
 }
 
 // Conn is a connection that is counted until it is closed.

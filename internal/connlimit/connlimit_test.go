@@ -98,13 +98,18 @@ func TestConnectionsOfASourceAreBounded(t *testing.T) {
 		return c.Close()
 	})
 	eventually.Nil(t, "no connection that ended is counted", func() error {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if l.sources[loopback] > 1 {
-			return fmt.Errorf("the first source has %v", l.sources)
+		if n := connections(l, loopback); n > 1 {
+			return fmt.Errorf("the first source has %d", n)
 		}
 		return nil
 	})
+}
+
+// connections returns how many a source has in the share of a listener.
+func connections(l *Listener, from netip.Addr) int {
+	l.shared.mu.Lock()
+	defer l.shared.mu.Unlock()
+	return l.shared.sources[source{l.limits.Share, from}]
 }
 
 func TestSources(t *testing.T) {
@@ -132,17 +137,18 @@ func TestListenersShareTheBudgetOfTheirProcess(t *testing.T) {
 		t.Cleanup(func() { inner.Close() })
 		return newListener(inner, Limits{Share: share, PerSource: 1000, Total: 1000, Descriptors: descriptors}, shared)
 	}
-	source := func(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(n)}) }
+	from := func(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(n)}) }
 	first, second := newShare("vpc-1", 0), newShare("vpc-1", 0)
 	for range 10 {
-		first.acquireSlot(source(1))
+		first.acquireSlot(from(1))
+		second.acquireSlot(from(1))
 	}
-	if n := first.sources[source(1)]; n != 6 {
-		t.Errorf("one source has %d connections of %d, a quarter is allowed", n, shared.limit)
+	if n := connections(first, from(1)); n != 6 {
+		t.Errorf("one source has %d connections of %d on two listeners, a quarter is allowed", n, shared.limit)
 	}
 	for n := range 40 {
-		first.acquireSlot(source(n))
-		second.acquireSlot(source(n))
+		first.acquireSlot(from(n))
+		second.acquireSlot(from(n))
 	}
 	if n := shared.shares["vpc-1"]; n != 12 {
 		t.Errorf("two listeners of one share have %d descriptors of %d, a half is allowed", n, shared.limit)
@@ -151,7 +157,7 @@ func TestListenersShareTheBudgetOfTheirProcess(t *testing.T) {
 	for _, c := range []struct{ name, descriptors, connections int }{{2, 1, 6}, {3, 3, 1}, {4, 1, 1}} {
 		l := newShare(fmt.Sprintf("vpc-%d", c.name), c.descriptors)
 		for n := range 40 {
-			l.acquireSlot(source(n))
+			l.acquireSlot(from(n))
 		}
 		if l.open != c.connections {
 			t.Errorf("share %d has %d connections of %d descriptors, want %d", c.name, l.open, c.descriptors,
@@ -162,17 +168,17 @@ func TestListenersShareTheBudgetOfTheirProcess(t *testing.T) {
 		t.Errorf("nothing is free for the next share: %d descriptors of %d", shared.used, shared.limit)
 	}
 	for n := range 40 {
-		for first.sources[source(n)] > 0 {
-			first.releaseSlot(source(n))
-		}
-		for second.sources[source(n)] > 0 {
-			second.releaseSlot(source(n))
+		for connections(first, from(n)) > 0 {
+			first.releaseSlot(from(n))
 		}
 	}
 	if _, there := shared.shares["vpc-1"]; there {
 		t.Errorf("a share without connections counts: %v", shared.shares)
 	}
-	if l := newShare("vpc-5", 6); !l.acquireSlot(source(1)) {
+	if _, there := shared.sources[source{"vpc-1", from(1)}]; there {
+		t.Error("a source without connections counts")
+	}
+	if l := newShare("vpc-5", 6); !l.acquireSlot(from(1)) {
 		t.Error("connections that ended make no room for another share")
 	}
 	var files unix.Rlimit
@@ -219,7 +225,7 @@ func TestConnectionsAreSockets(t *testing.T) {
 	if err := in.Close(); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("closed twice: %v", err)
 	}
-	if l.open != 0 || len(l.sources) != 0 {
-		t.Errorf("it counts %d connections, of %v", l.open, l.sources)
+	if n := connections(l, loopback); l.open != 0 || n != 0 {
+		t.Errorf("it counts %d connections, %d of the source", l.open, n)
 	}
 }

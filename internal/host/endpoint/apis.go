@@ -22,8 +22,9 @@ import (
 // the daemon has on the host, so that an AWS_ENDPOINT_URL may look the same on both sides.
 var apiPorts = []uint16{443, 80, 4566}
 
-// How many connections to an address of the AWS APIs a source may have open, and all sources of a VPC. All pods of a
-// node may have one source. All addresses of a VPC have one share of what the daemon may have open.
+// How many connections to the AWS APIs a source of a VPC may have open, and all sources of a VPC to an address and port
+// of them. All pods of a node may have one source. All addresses of a VPC have one share of what the daemon may have
+// open.
 const (
 	apiPerSource  = 1024
 	apiPerAddress = 8192
