@@ -7,7 +7,7 @@ import (
 
 // MaxStreams is how many requests one HTTP/2 connection may have under way. Clients open another connection for more,
 // which is bounded in turn.
-const MaxStreams = 16
+const MaxStreams = 8
 
 // Server returns an http.Server for handler whose timeouts cut off clients that send or read too slowly to be honest.
 // The limits leave room for a 10 MiB body on a slow line.
@@ -19,7 +19,7 @@ func Server(addr string, handler http.Handler) *http.Server {
 		ReadTimeout:       60 * time.Second,
 		WriteTimeout:      120 * time.Second,
 		IdleTimeout:       120 * time.Second,
-		MaxHeaderBytes:    64 << 10,
+		MaxHeaderBytes:    maxHeaderBytes,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: MaxStreams},
 	}
 }

@@ -110,3 +110,24 @@ func TestExpectContinueAndTooLarge(t *testing.T) {
 		t.Errorf("a body over the limit gives %s", big.Status)
 	}
 }
+
+// The largest session token goes through, as does the password of the registry that has it, and nothing much larger.
+func TestHeadersHaveRoomForSessionTokens(t *testing.T) {
+	t.Parallel()
+	addr := serve(t, eventually.Limit)
+	for size, refused := range map[int]bool{20 << 10: false, 32 << 10: true} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+"/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("X-Amz-Security-Token", strings.Repeat("x", size))
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if got := answer.StatusCode == http.StatusRequestHeaderFieldsTooLarge; got != refused {
+			t.Errorf("a header of %d bytes gives %s", size, answer.Status)
+		}
+	}
+}

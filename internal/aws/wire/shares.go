@@ -75,6 +75,13 @@ func (s *shares[K]) acquire(ctx context.Context, holder K, n int64) error {
 	}
 }
 
+// tryAcquire takes bytes for a holder, and reports whether it may have them now.
+func (s *shares[K]) tryAcquire(holder K, n int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.take(holder, n)
+}
+
 // take takes bytes for a holder, if it may have them. The caller holds mu.
 func (s *shares[K]) take(holder K, n int64) bool {
 	var always K
