@@ -100,7 +100,7 @@ func (i *Issuers) Keys(ctx context.Context, issuer string, thumbprints []string,
 	if known, ok := i.cachedOutcome(source, fresh); ok {
 		return known.keys, known.err
 	}
-	outcome, _, _ := i.fetches.Do(source, func() (any, error) {
+	fetch := i.fetches.DoChan(source, func() (any, error) {
 		if known, ok := i.cachedOutcome(source, fresh); ok { // who was first has just come back
 			return known, nil
 		}
@@ -118,8 +118,13 @@ func (i *Issuers) Keys(ctx context.Context, issuer string, thumbprints []string,
 		i.known[source] = known
 		return known, nil
 	})
-	known := outcome.(remembered)
-	return known.keys, known.err
+	select {
+	case outcome := <-fetch:
+		known := outcome.Val.(remembered)
+		return known.keys, known.err
+	case <-ctx.Done(): // others may wait for it
+		return jose.JSONWebKeySet{}, ctx.Err()
+	}
 }
 
 // cachedOutcome returns an outcome that is young enough. A failure is remembered for a moment only, which keeps callers
@@ -221,10 +226,13 @@ const (
 	maxKeys    = 100
 	maxKeyID   = 1024 // bytes
 	minRSABits = 2048
-	maxRSABits = 8192
+	maxRSABits = 4096
+	// maxRSAExponent is beyond 65537, which all have. A verification takes time in proportion to its length.
+	maxRSAExponent = 1 << 17
 )
 
-// usableKeys returns the keys of a set that may verify a token: RSA of a common size, and the curves of NIST.
+// usableKeys returns the keys of a set that may verify a token: RSA of a common size and exponent, and the curves of
+// NIST.
 func usableKeys(keys jose.JSONWebKeySet) (jose.JSONWebKeySet, error) {
 	if len(keys.Keys) > maxKeys {
 		return jose.JSONWebKeySet{}, fmt.Errorf("its key set has %d keys, and may have %d", len(keys.Keys), maxKeys)
@@ -236,15 +244,15 @@ func usableKeys(keys jose.JSONWebKeySet) (jose.JSONWebKeySet, error) {
 		switch public := key.Key.(type) {
 		case *rsa.PublicKey:
 			bits := public.N.BitLen()
-			return bits < minRSABits || bits > maxRSABits
+			return bits < minRSABits || bits > maxRSABits || public.E > maxRSAExponent
 		case *ecdsa.PublicKey:
 			return false
 		}
 		return true
 	})
 	if len(keys.Keys) == 0 {
-		return jose.JSONWebKeySet{}, fmt.Errorf("its key set has no RSA key of %d to %d bits and no ECDSA key",
-			minRSABits, maxRSABits)
+		return jose.JSONWebKeySet{}, fmt.Errorf("its key set has no RSA key of %d to %d bits, with an exponent such as "+
+			"65537, and no ECDSA key", minRSABits, maxRSABits)
 	}
 	return keys, nil
 }

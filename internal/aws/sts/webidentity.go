@@ -2,6 +2,8 @@ package sts
 
 import (
 	"context"
+	"crypto"
+	"crypto/ecdsa"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -140,10 +142,14 @@ func (s *Service) provider(ctx context.Context, account, issuer string) (record.
 	return row.Value, err
 }
 
+// maxCandidates is how many keys of a set a token is verified with: an unsigned request causes that work.
+const maxCandidates = 4
+
 // verifyToken checks the signature of the token and reads its claims again, now trusted.
 func (s *Service) verifyToken(ctx context.Context, token *jwt.JSONWebToken, provider record.OIDCProvider, issuer string,
 	c *claims) error {
-	id := token.Headers[0].KeyID
+	header := token.Headers[0]
+	var tried []jose.JSONWebKey
 	// An issuer that has changed its keys is asked again, once.
 	for _, again := range []bool{false, true} {
 		keys, err := s.keys.Keys(ctx, issuer, provider.Thumbprints, again)
@@ -154,13 +160,17 @@ func (s *Service) verifyToken(ctx context.Context, token *jwt.JSONWebToken, prov
 		case err != nil:
 			return err
 		}
-		candidates := keys.Keys
-		if id != "" {
-			candidates = keys.Key(id)
+		candidates := slices.DeleteFunc(slices.Clone(keys.Keys), func(key jose.JSONWebKey) bool {
+			return header.KeyID != "" && key.KeyID != header.KeyID || !mayVerify(key, header.Algorithm) ||
+				slices.ContainsFunc(tried, func(old jose.JSONWebKey) bool { return samePublic(old.Key, key.Key) })
+		})
+		if len(candidates) > maxCandidates {
+			return invalidToken("%d keys of %s may have signed the token, and %d are tried: its header must have the kid "+
+				"of one", len(candidates), issuer, maxCandidates)
 		}
 		for _, key := range candidates {
-			if key.Use != "" && key.Use != "sig" {
-				continue
+			if ctx.Err() != nil { // nobody waits for it
+				return ctx.Err()
 			}
 			var verified claims
 			if err := token.Claims(key.Key, &verified); err == nil {
@@ -168,11 +178,27 @@ func (s *Service) verifyToken(ctx context.Context, token *jwt.JSONWebToken, prov
 				return nil
 			}
 		}
-		if len(candidates) > 0 && id != "" {
-			return invalidToken("The signature of the token does not verify with the key %s of %s", id, issuer)
+		if len(candidates) > 0 && header.KeyID != "" {
+			return invalidToken("The signature of the token does not verify with the key %s of %s", header.KeyID, issuer)
 		}
+		tried = candidates
 	}
 	return invalidToken(noKey)
+}
+
+// mayVerify reports whether a key is for signatures, and of the kind of an algorithm.
+func mayVerify(key jose.JSONWebKey, algorithm string) bool {
+	if key.Use != "" && key.Use != "sig" {
+		return false
+	}
+	_, curve := key.Key.(*ecdsa.PublicKey)
+	return curve == strings.HasPrefix(algorithm, "ES")
+}
+
+// samePublic reports whether two public keys are equal.
+func samePublic(a, b any) bool {
+	key, ok := a.(interface{ Equal(crypto.PublicKey) bool })
+	return ok && key.Equal(b)
 }
 
 // checkClaims checks times and audience, and returns the audience that is meant.
