@@ -91,7 +91,7 @@ func NewMux(options Options) *Mux {
 		streams:    streams,
 		endStreams: endStreams,
 		answers:    answers,
-		turns:      turns{byAccount: map[string]*accountTurns{}},
+		turns:      turns{byHolder: map[string]*holderTurns{}},
 		bodies:     newShares[netip.Addr](max(options.MaxBodies, 2*least), max(options.MaxBodies/8, least)),
 		registered: map[*Service]map[string]*served{},
 		operations: map[*Service]map[string]*operation{},
@@ -256,7 +256,7 @@ func (m *Mux) dispatch(c *call, b *buffer, r *request, header http.Header, statu
 		return service, nil, err
 	}
 	if !isInProcess(r.Context()) { // controllers do not wait for users
-		if c.answer.turn, err = m.turns.begin(r.Context(), c.caller.Account); err != nil {
+		if c.answer.turn, err = m.turns.begin(r.Context(), c.caller.Account, sourceOf(r.RemoteAddr)); err != nil {
 			return service, nil, err
 		}
 	}

@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -13,22 +14,25 @@ const (
 	// maxRunning is how many requests of one account are carried out at a time, until their clients have read the
 	// answer. Others of the account wait for them.
 	maxRunning = 64
-	// maxWaiting is how many requests of one account wait.
+	// maxWaiting is how many requests of one account, or source, wait.
 	maxWaiting = 512
 	// maxIdle is how many requests of one account have given up their turn and not ended.
 	maxIdle = 256
+	// maxUnsignedRunning is how many requests without a signature are carried out at a time for one source. Nobody has
+	// shown to be allowed anything, and they are short: the signature of a web identity token is verified.
+	maxUnsignedRunning = 8
 	// runWait is how long a request waits for others of its account to end.
 	runWait = 30 * time.Second
 )
 
-// turns bounds how many requests of each account are carried out at a time, so that no account takes the processor or
-// the memory from all others.
+// turns bounds how many requests of each account are carried out at a time, and of each source that has not signed
+// them, so that none of them takes the processor or the memory from all others.
 type turns struct {
-	mu        sync.Mutex
-	byAccount map[string]*accountTurns
+	mu       sync.Mutex
+	byHolder map[string]*holderTurns // by account, or by the address of a source
 }
 
-type accountTurns struct {
+type holderTurns struct {
 	running  *semaphore.Weighted // which wakes them one by one, in their order
 	requests int                 // that run, wait or are idle
 	idle     int
@@ -36,27 +40,28 @@ type accountTurns struct {
 
 // turn is that of a request. The zero value is of a request that needs none.
 type turn struct {
-	turns   *turns
-	account string
-	of      *accountTurns
-	idle    bool
+	turns  *turns
+	holder string
+	of     *holderTurns
+	idle   bool
 }
 
-// begin waits until few enough requests of an account are carried out. The turn is to be ended when the client has read
-// the answer. Requests without a signature, which are of no account, do not wait for each other.
-func (t *turns) begin(ctx context.Context, account string) (turn, error) {
+// begin waits until few enough requests of an account are carried out, or of a source when they are of no account. The
+// turn is to be ended when the client has read the answer.
+func (t *turns) begin(ctx context.Context, account string, source netip.Addr) (turn, error) {
+	holder, running, whose := account, maxRunning, "of account "+account
 	if account == "" {
-		return turn{}, nil
+		holder, running, whose = source.String(), maxUnsignedRunning, "that are not signed"
 	}
-	tooMany := &throttledError{fmt.Sprintf("Rate exceeded: %d requests of account %s are being carried out. Please try "+
-		"again, with fewer at a time.", maxRunning, account)}
+	tooMany := &throttledError{fmt.Sprintf("Rate exceeded: %d requests %s are being carried out. Please try again, with "+
+		"fewer at a time.", running, whose)}
 	t.mu.Lock()
-	a := t.byAccount[account]
+	a := t.byHolder[holder]
 	if a == nil {
-		a = &accountTurns{running: semaphore.NewWeighted(maxRunning)}
-		t.byAccount[account] = a
+		a = &holderTurns{running: semaphore.NewWeighted(int64(running))}
+		t.byHolder[holder] = a
 	}
-	if a.requests-a.idle >= maxRunning+maxWaiting {
+	if a.requests-a.idle >= running+maxWaiting {
 		t.mu.Unlock()
 		return turn{}, tooMany
 	}
@@ -65,20 +70,20 @@ func (t *turns) begin(ctx context.Context, account string) (turn, error) {
 	wait, cancel := context.WithTimeout(ctx, runWait)
 	defer cancel()
 	if err := a.running.Acquire(wait, 1); err != nil {
-		t.leave(account, a, false)
+		t.leave(holder, a, false)
 		return turn{}, tooMany
 	}
-	return turn{turns: t, account: account, of: a}, nil
+	return turn{turns: t, holder: holder, of: a}, nil
 }
 
-func (t *turns) leave(account string, a *accountTurns, idle bool) {
+func (t *turns) leave(holder string, a *holderTurns, idle bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if idle {
 		a.idle--
 	}
 	if a.requests--; a.requests == 0 {
-		delete(t.byAccount, account)
+		delete(t.byHolder, holder)
 	}
 }
 
@@ -107,6 +112,6 @@ func (t *turn) end() {
 	if !t.idle {
 		t.of.running.Release(1)
 	}
-	t.turns.leave(t.account, t.of, t.idle)
+	t.turns.leave(t.holder, t.of, t.idle)
 	*t = turn{}
 }

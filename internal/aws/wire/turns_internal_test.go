@@ -12,10 +12,10 @@ func TestIdleRequestsTakeNoTurns(t *testing.T) {
 	t.Parallel()
 	const account = "111122223333"
 	synctest.Test(t, func(t *testing.T) {
-		all := &turns{byAccount: map[string]*accountTurns{}}
+		all := &turns{byHolder: map[string]*holderTurns{}}
 		begin := func() *turn {
 			t.Helper()
-			one, err := all.begin(t.Context(), account)
+			one, err := all.begin(t.Context(), account, host)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -37,20 +37,59 @@ func TestIdleRequestsTakeNoTurns(t *testing.T) {
 				t.Error("too many requests are idle")
 			}
 		}
-		if _, err := all.begin(t.Context(), account); err == nil { // after runWait
+		if _, err := all.begin(t.Context(), account, host); err == nil { // after runWait
 			t.Error("a request has a turn while all are taken")
 		}
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := all.begin(gone, account); err == nil {
+		if _, err := all.begin(gone, account, host); err == nil {
 			t.Error("a request whose client has left has a turn")
 		}
 		for _, one := range begun {
 			one.end()
 			one.end() // which does nothing
 		}
-		if len(all.byAccount) > 0 {
-			t.Errorf("%+v is left", all.byAccount[account])
+		if len(all.byHolder) > 0 {
+			t.Errorf("%+v is left", all.byHolder[account])
+		}
+	})
+}
+
+// TestUnsignedRequestsTakeTurns shows that a source has few requests without a signature carried out at a time, that
+// they end their wait with their client, and that no source takes the turns of another.
+func TestUnsignedRequestsTakeTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		all := &turns{byHolder: map[string]*holderTurns{}}
+		one, other := sourceOf("10.0.0.1:1"), sourceOf("10.0.0.2:1")
+		var begun []*turn
+		for range maxUnsignedRunning {
+			got, err := all.begin(t.Context(), "", one)
+			if err != nil {
+				t.Fatal(err)
+			}
+			begun = append(begun, &got)
+		}
+		gone, leave := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() {
+			_, err := all.begin(gone, "", one)
+			ended <- err
+		}()
+		synctest.Wait()
+		leave()
+		if err := <-ended; err == nil {
+			t.Error("a source has more turns than it may have")
+		}
+		got, err := all.begin(t.Context(), "", other)
+		if err != nil {
+			t.Errorf("another source: %v", err)
+		}
+		for _, each := range append(begun, &got) {
+			each.end()
+		}
+		if len(all.byHolder) > 0 {
+			t.Errorf("%+v is left", all.byHolder)
 		}
 	})
 }
