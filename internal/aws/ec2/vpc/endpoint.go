@@ -7,6 +7,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -160,8 +161,9 @@ func (s *Service) CreateVpcEndpoint(ctx context.Context, in *ec2.CreateVpcEndpoi
 			return resource.Unsupported("ServiceRegion")
 		case len(in.SubnetConfigurations) > 0:
 			return resource.Unsupported("SubnetConfiguration")
-		case !json.Valid([]byte(e.PolicyDocument)):
-			return wire.Errorf("MalformedPolicyDocument", "The policy document is not valid JSON.")
+		}
+		if err := checkPolicy(e.PolicyDocument); err != nil {
+			return err
 		}
 		if e.Type == types.VpcEndpointTypeGateway {
 			err = addEndpointRoutes(c, &e, in.RouteTableIds)
@@ -192,7 +194,21 @@ func (s *Service) CreateVpcEndpoint(ctx context.Context, in *ec2.CreateVpcEndpoi
 	return &ec2.CreateVpcEndpointOutput{VpcEndpoint: out, ClientToken: in.ClientToken}, err
 }
 
-// servicePrefixList returns the ID of the prefix list of the service behind a gateway endpoint.
+// maxPolicy is how many characters the policy of an endpoint may have.
+// https://docs.aws.amazon.com/vpc/latest/privatelink/vpc-limits-endpoints.html
+const maxPolicy = 20480
+
+func checkPolicy(document string) error {
+	if n := utf8.RuneCountInString(document); n > maxPolicy {
+		return resource.Invalid("The policy document has %d characters; the maximum is %d.", n, maxPolicy)
+	}
+	if !json.Valid([]byte(document)) {
+		return wire.Errorf("MalformedPolicyDocument", "The policy document is not valid JSON.")
+	}
+	return nil
+}
+
+// servicePrefixList is the prefix list of the service behind a gateway endpoint.
 func servicePrefixList(sc resource.Scope, e record.VPCEndpoint) string {
 	lists := sc.PrefixLists()
 	i := slices.IndexFunc(lists, func(l resource.PrefixList) bool { return l.Name == e.ServiceName })
@@ -324,9 +340,10 @@ func (s *Service) ModifyVpcEndpoint(ctx context.Context, in *ec2.ModifyVpcEndpoi
 			case !gateway && len(in.AddRouteTableIds)+len(in.RemoveRouteTableIds) > 0:
 				return wire.Errorf("InvalidParameter",
 					"Route tables are for gateway endpoints; %s is an interface endpoint.", e.ID)
-			case in.PolicyDocument != nil && !json.Valid([]byte(*in.PolicyDocument)):
-				return wire.Errorf("MalformedPolicyDocument", "The policy document is not valid JSON.")
 			case in.PolicyDocument != nil:
+				if err := checkPolicy(*in.PolicyDocument); err != nil {
+					return err
+				}
 				e.PolicyDocument = *in.PolicyDocument
 			case aws.ToBool(in.ResetPolicy):
 				e.PolicyDocument = openPolicy
