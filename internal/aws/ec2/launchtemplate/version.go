@@ -335,17 +335,16 @@ func (s *Service) versionsAsked(
 		}
 		return found, err
 	}
+	seen := map[int64]bool{}
 	for _, w := range wanted {
 		v, err := templateVersion(s.Records, sc, t, w)
 		if err != nil {
 			return nil, err
 		}
-		if !slices.ContainsFunc(found, func(
-			other record.LaunchTemplateVersion) bool {
-			return other.Number == v.Number
-		}) {
+		if !seen[v.Number] {
 			found = append(found, v)
 		}
+		seen[v.Number] = true
 	}
 	slices.SortFunc(found, func(a, b record.LaunchTemplateVersion) int { return int(b.Number - a.Number) })
 	return found, nil
