@@ -51,6 +51,9 @@ func (d *Decision) decideAnew(ctx context.Context) error {
 	if err := d.decide(context.WithValue(ctx, recordingKey{}, read)); err != nil {
 		return err
 	}
+	if err := MeterError(ctx); err != nil { // what it read is not all that there is
+		return err
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.read = read

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -60,27 +61,50 @@ func Limited(ctx context.Context) context.Context { return context.WithValue(ctx
 // IsLimited reports whether the writes of a context are subject to the quota.
 func IsLimited(ctx context.Context) bool { return ctx.Value(limitedKey{}) != nil }
 
-// meterKey is of the function that lists are counted by.
+// meterKey is of the meter that reads are counted by.
 type meterKey struct{}
 
-// Metered returns a context whose lists are counted: meter is called with the size of what a list returns, in bytes of
-// the store, before it is decoded. An error of meter refuses the list.
-func Metered(ctx context.Context, meter func(bytes int64) error) context.Context {
-	return context.WithValue(ctx, meterKey{}, meter)
+// meter counts what is read in a context.
+type meter struct {
+	count  func(bytes int64) error
+	failed atomic.Pointer[error] // the first one
 }
 
-// Unmetered returns a context whose lists are not counted: for rows that are not of the caller alone.
+// Metered returns a context whose reads are counted: count is called with the size of what a list or a Get returns, in
+// bytes of the store, before it is decoded. An error of count refuses the read. Since a caller may take it for another
+// failure, such as that of a row that is not there, nothing is written in the context from then on, and [MeterError]
+// returns it.
+func Metered(ctx context.Context, count func(bytes int64) error) context.Context {
+	return context.WithValue(ctx, meterKey{}, &meter{count: count})
+}
+
+// Unmetered returns a context whose reads are not counted: for rows that are not of the caller alone.
 func Unmetered(ctx context.Context) context.Context { return context.WithValue(ctx, meterKey{}, nil) }
 
-func meterRead(ctx context.Context, bytes int64) error {
-	if meter, ok := ctx.Value(meterKey{}).(func(int64) error); ok {
-		return meter(bytes)
+// MeterError returns the error with which a read of a metered context was refused, nil for none.
+func MeterError(ctx context.Context) error {
+	if m, ok := ctx.Value(meterKey{}).(*meter); ok {
+		if err := m.failed.Load(); err != nil {
+			return *err
+		}
 	}
 	return nil
 }
 
-// recently is the time for which etcd may keep the history of a record: every five minutes it compacts what is older
-// than five minutes.
+func meterRead(ctx context.Context, bytes int64) error {
+	m, ok := ctx.Value(meterKey{}).(*meter)
+	if !ok {
+		return nil
+	}
+	err := m.count(bytes)
+	if err != nil {
+		m.failed.CompareAndSwap(nil, &err)
+	}
+	return err
+}
+
+// recently is how long etcd may keep the history of a row: it compacts every five minutes what is
+// older than five minutes.
 const recently = 10 * time.Minute
 
 // rowOverhead is the size of a record beyond its key and value, in etcd and in the mirror.

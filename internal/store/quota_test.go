@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"strings"
@@ -227,5 +228,53 @@ func TestRowsWithoutAnAccountInTheirKeyAreCharged(t *testing.T) {
 	}
 	if err := create("e", one); err != nil {
 		t.Errorf("the account still pays for a row that another has: %v", err)
+	}
+}
+
+// TestRowsAreMeteredOneByOne shows that a Get counts as a list does, and that a refused read does not look like a row
+// that is not there: nothing is written on account of it, and nothing is decided.
+func TestRowsAreMeteredOneByOne(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t)
+	rows := store.NewTable[string](s, "metered")
+	var counted int64
+	refused := errors.New("too much")
+	ctx := store.Metered(t.Context(), func(bytes int64) error {
+		if counted += bytes; counted > 5000 {
+			return refused
+		}
+		return nil
+	})
+	for _, key := range []string{"a", "b"} {
+		if _, err := rows.Create(ctx, key, strings.Repeat("x", 1000)); err != nil || counted > 0 {
+			t.Fatalf("a write counts %d bytes: %v", counted, err)
+		}
+	}
+	if _, err := rows.Get(ctx, "a"); err != nil || counted < 1000 || counted > 1500 {
+		t.Errorf("a row of 1,000 bytes counts %d: %v", counted, err)
+	}
+	before := counted
+	if _, err := rows.Get(ctx, "none"); !errors.Is(err, store.ErrNotFound) || counted != before {
+		t.Errorf("a row that is not there counts %d: %v", counted-before, err)
+	}
+	if _, err := rows.Copy(ctx, "b"); err != nil || counted < before+1000 {
+		t.Errorf("a copy counts %d: %v", counted-before, err)
+	}
+	if err := store.MeterError(ctx); err != nil {
+		t.Errorf("nothing was refused yet: %v", err)
+	}
+	counted = 5000
+	_, err := rows.Get(ctx, "a")
+	if !errors.Is(err, refused) || !errors.Is(store.MeterError(ctx), refused) {
+		t.Errorf("beyond what the meter allows: %v, %v", err, store.MeterError(ctx))
+	}
+	if _, err := rows.Create(ctx, "c", "x"); !errors.Is(err, refused) {
+		t.Errorf("a write after a read that was refused: %v", err)
+	}
+	if _, _, err := store.Decide(ctx, func(context.Context) error { return nil }); !errors.Is(err, refused) {
+		t.Errorf("a decision after a read that was refused: %v", err)
+	}
+	if _, err := rows.Get(store.Unmetered(ctx), "a"); err != nil {
+		t.Errorf("without the meter: %v", err)
 	}
 }

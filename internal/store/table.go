@@ -79,24 +79,24 @@ func (t Table[T]) rowError(key string, err error) error {
 
 // Get returns the record under key, or ErrNotFound.
 func (t Table[T]) Get(ctx context.Context, key string) (Row[T], error) {
-	e, ok := t.find(ctx, key)
-	if !ok {
-		return Row[T]{}, t.rowError(key, ErrNotFound)
+	e, err := t.find(ctx, key)
+	if err != nil {
+		return Row[T]{}, err
 	}
 	return t.decodeRow(key, e)
 }
 
-// find returns the row's entry in the mirror.
-func (t Table[T]) find(ctx context.Context, key string) (*entry, bool) {
+// find returns the row's entry in the mirror, or ErrNotFound.
+func (t Table[T]) find(ctx context.Context, key string) (*entry, error) {
 	t.store.mu.RLock()
 	e, ok := t.store.rows.Get(t.name + key)
 	t.store.mu.RUnlock()
 	if !ok {
 		recordRead(ctx, t.name+key, 0)
-		return nil, false
+		return nil, t.rowError(key, ErrNotFound)
 	}
 	recordRead(ctx, t.name+key, e.revision)
-	return e, true
+	return e, meterRead(ctx, rowSize(t.name+key, e.raw))
 }
 
 // List returns every record whose key begins with prefix, in key order.
@@ -199,8 +199,8 @@ func (t Table[T]) writeRow(ctx context.Context, key string, op Op) (Row[T], erro
 	if err := t.store.Txn(ctx, op); err != nil {
 		return Row[T]{}, err
 	}
-	row, err := t.Get(ctx, key)
-	if errors.Is(err, ErrNotFound) { // it was written, and somebody else has deleted it since
+	row, err := t.Get(Unmetered(ctx), key) // the caller has the value, and must learn that it was written
+	if errors.Is(err, ErrNotFound) {       // it was written, and somebody else has deleted it since
 		v, err := t.decodeValue(key, op.put)
 		return Row[T]{Key: key, Value: v}, err
 	}
@@ -227,9 +227,9 @@ func (t Table[T]) Modify(ctx context.Context, key string, change func(*T) error)
 
 // Copy does what Get does, and returns a value of the caller's own, to be changed and given to Update or UpdateOp.
 func (t Table[T]) Copy(ctx context.Context, key string) (Row[T], error) {
-	e, ok := t.find(ctx, key)
-	if !ok {
-		return Row[T]{}, t.rowError(key, ErrNotFound)
+	e, err := t.find(ctx, key)
+	if err != nil {
+		return Row[T]{}, err
 	}
 	v, err := t.decodeValue(key, e.raw)
 	return Row[T]{Key: key, Value: v, Revision: e.revision, Created: e.created}, err

@@ -72,6 +72,9 @@ func (t Table[T]) AbsentOp(key string) Op { return t.keyedOp(key, Op{want: wantA
 // [Limited] context it fails with a [FullError] when it would add too much. In the context of a
 // [Decision] it fails with the decision's error when rows have changed since and it is now refused.
 func (s *Store) Txn(ctx context.Context, ops ...Op) error {
+	if err := MeterError(ctx); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.limit)
 	defer cancel()
 	var then []clientv3.Op

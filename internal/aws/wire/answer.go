@@ -10,7 +10,7 @@ import (
 const DefaultMaxAnswers = 1 << 30
 
 const (
-	// freeRead is how much of the store each request may list, in bytes, before it is charged to its answer.
+	// freeRead is how much of the store each request may read, in bytes, before it is charged to its answer.
 	freeRead = 1 << 20
 	// freeAnswer is how large an answer is at least, in bytes, that holds memory until its client has read it.
 	freeAnswer = 64 << 10
@@ -23,7 +23,7 @@ type answer struct {
 	mu      sync.Mutex
 	account string
 	held    int64
-	listed  int64 // of the store
+	read    int64 // of the store
 	turn    turn  // of the request
 }
 
@@ -57,6 +57,9 @@ func (a *answer) hold(ctx context.Context, account string, bytes int64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	bytes = min(bytes, a.shares.each-a.held) // the largest answer goes alone
+	if bytes <= 0 {
+		return nil
+	}
 	wait, cancel := context.WithTimeout(ctx, answerWait)
 	defer cancel()
 	if err := a.shares.acquire(wait, account, bytes); err != nil {
@@ -67,13 +70,13 @@ func (a *answer) hold(ctx context.Context, account string, bytes int64) error {
 	return nil
 }
 
-// chargeList charges what a request lists of the store, in bytes, to its answer: whatever the operation is, what it
+// chargeRead charges what a request reads of the store, in bytes, to its answer: whatever the operation is, what it
 // makes of the rows is of the order of their size. The first freeRead are free.
-func (a *answer) chargeList(ctx context.Context, account string, bytes int64) error {
+func (a *answer) chargeRead(ctx context.Context, account string, bytes int64) error {
 	a.mu.Lock()
-	before := max(a.listed, freeRead)
-	a.listed += bytes
-	over := a.listed - before
+	before := max(a.read, freeRead)
+	a.read += bytes
+	over := a.read - before
 	a.mu.Unlock()
 	if over <= 0 {
 		return nil

@@ -274,7 +274,7 @@ func (m *Mux) dispatch(c *call, b *buffer, r *request, header http.Header, statu
 		if op.served.events == nil { // a stream lists all the time, and keeps nothing
 			request := ctx
 			ctx = store.Metered(ctx, func(bytes int64) error {
-				return c.answer.chargeList(request, c.caller.Account, bytes)
+				return c.answer.chargeRead(request, c.caller.Account, bytes)
 			})
 		}
 	}
@@ -291,6 +291,9 @@ func (m *Mux) dispatch(c *call, b *buffer, r *request, header http.Header, statu
 		return service, events, err
 	}
 	out, _, err := op.callMethod(run, in)
+	if err == nil {
+		err = store.MeterError(ctx) // the method may have taken it for a row that is not there
+	}
 	if err != nil {
 		return service, nil, err
 	}

@@ -87,12 +87,12 @@ func (q query) encodeResponse(b []byte, op *operation, r *request, out reflect.V
 			// What EC2 has said since its first version; older clients look for it.
 			b = appendElement(b, "return", "true")
 		}
-		b = appendXMLMembers(b, op.output, out, op.lists)
+		b = appendXMLMembers(b, op.output, out, op.lists, r.spill)
 		return appendClose(b, response), http.StatusOK
 	}
 	if _, void := smithy.SchemaTrait[*traits.UnitShape](op.schema.Output); !void {
 		b = appendOpen(b, op.name+"Result")
-		b = appendXMLMembers(b, op.output, out, op.lists)
+		b = appendXMLMembers(b, op.output, out, op.lists, r.spill)
 		b = appendClose(b, op.name+"Result")
 	}
 	b = append(b, "<ResponseMetadata>"...)

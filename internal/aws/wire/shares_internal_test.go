@@ -116,7 +116,7 @@ func TestListsAreChargedToTheirAnswer(t *testing.T) {
 		{a, freeRead, 0, true}, {a, freeRead, freeRead, true}, {b, freeRead, freeRead, true},
 		{b, 2 * freeRead, 3 * freeRead, true}, {a, freeRead, 3 * freeRead, false},
 	} {
-		err := step.answer.chargeList(over, "111122223333", step.bytes)
+		err := step.answer.chargeRead(over, "111122223333", step.bytes)
 		if (err == nil) != step.ok || s.by["111122223333"] != step.held {
 			t.Errorf("step %d: %v, %d bytes are held", i, err, s.by["111122223333"])
 		}
@@ -124,7 +124,7 @@ func TestListsAreChargedToTheirAnswer(t *testing.T) {
 	a.release()
 	b.release()
 	alone := &answer{shares: s}
-	if err := alone.chargeList(over, "111122223333", 100*freeRead); err != nil {
+	if err := alone.chargeRead(over, "111122223333", 100*freeRead); err != nil {
 		t.Errorf("a list larger than the account's share: %v", err)
 	}
 	alone.release()

@@ -5,19 +5,42 @@ import (
 	"unicode/utf8"
 )
 
-// appendXMLMembers writes the members of a structure as elements. With lists, nil lists are written as empty ones.
-func appendXMLMembers(b []byte, pl *plan, v reflect.Value, lists bool) []byte {
+// appendXMLMembers writes the members of a structure as elements. With lists, nil lists are written as empty ones. What
+// has become large in a list goes to spill, if there is one, which gives back an empty buffer.
+func appendXMLMembers(b []byte, pl *plan, v reflect.Value, lists bool, spill func([]byte) []byte) []byte {
 	for _, f := range pl.fields {
 		value := v.Field(f.index)
-		if _, ok := indirect(value); !ok {
-			if lists && f.plan.kind == kindList && !f.flat {
-				b = append(b, '<')
-				b = append(b, f.xml...)
-				b = append(b, "/>"...)
-			}
-			continue
+		held, ok := indirect(value)
+		switch {
+		case !ok && lists && f.plan.kind == kindList && !f.flat:
+			b = append(b, '<')
+			b = append(b, f.xml...)
+			b = append(b, "/>"...)
+		case !ok:
+		case f.plan.kind == kindList:
+			b = appendXMLList(b, f.plan, f.flat, f.xml, held, spill)
+		default:
+			b = appendXML(b, f.plan, f.flat, f.format, f.xml, value)
 		}
-		b = appendXML(b, f.plan, f.flat, f.format, f.xml, value)
+	}
+	return b
+}
+
+// appendXMLList writes a list: one element with those of its items, or only these for a flattened list.
+func appendXMLList(b []byte, pl *plan, flat bool, name string, v reflect.Value, spill func([]byte) []byte) []byte {
+	item := name
+	if !flat {
+		item = pl.item
+		b = appendOpen(b, name)
+	}
+	for i := range v.Len() {
+		b = appendXML(b, pl.elem, false, pl.elem.format, item, v.Index(i))
+		if spill != nil && len(b) >= large {
+			b = spill(b)
+		}
+	}
+	if !flat {
+		b = appendClose(b, name)
 	}
 	return b
 }
@@ -30,17 +53,7 @@ func appendXML(b []byte, pl *plan, flat bool, format timeFormat, name string, v 
 	}
 	switch pl.kind {
 	case kindList:
-		if flat {
-			for i := range v.Len() {
-				b = appendXML(b, pl.elem, false, pl.elem.format, name, v.Index(i))
-			}
-			return b
-		}
-		b = appendOpen(b, name)
-		for i := range v.Len() {
-			b = appendXML(b, pl.elem, false, pl.elem.format, pl.item, v.Index(i))
-		}
-		return appendClose(b, name)
+		return appendXMLList(b, pl, flat, name, v, nil)
 	case kindMap:
 		entry := pl.item
 		if flat {
@@ -66,7 +79,7 @@ func appendXML(b []byte, pl *plan, flat bool, format timeFormat, name string, v 
 	b = appendOpen(b, name)
 	switch pl.kind {
 	case kindStruct:
-		b = appendXMLMembers(b, pl, v, false)
+		b = appendXMLMembers(b, pl, v, false, nil)
 	case kindUnion:
 		if variant, value := pl.variantOf(v); variant != nil {
 			b = appendXML(b, variant.plan, variant.flat, variant.plan.format, variant.xml, value)
