@@ -136,6 +136,9 @@ func (r recipe) downloadAll(ctx context.Context, mirror Mirror, progress Progres
 				if !ok {
 					return fmt.Errorf("%w, nor anything that replaces it", err)
 				}
+				if err := replaces(newer, p); err != nil {
+					return err
+				}
 				now = Taken{Package: lock(newer), Instead: p.Version}
 				content, err = mirror.download(ctx, now.Package)
 			}

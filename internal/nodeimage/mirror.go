@@ -20,6 +20,7 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp/clearsign"
 	"pault.ag/go/debian/control"
 	"pault.ag/go/debian/deb"
+	"pault.ag/go/debian/version"
 
 	"github.com/coracle-eks/coracle/node"
 )
@@ -125,6 +126,9 @@ func (m Mirror) Index(ctx context.Context, suite, architecture string) (Index, e
 	if err != nil {
 		return nil, fmt.Errorf("verify the signature of %s/dists/%s/InRelease: %w", m.url(), suite, err)
 	}
+	if codename := fieldOf(signed, "Codename"); codename != suite { // Debian signs those of other suites, too
+		return nil, fmt.Errorf("%s/dists/%s/InRelease is of the suite %.50q: use another mirror", m.url(), suite, codename)
+	}
 	name := "main/binary-" + architecture + "/Packages.xz"
 	sum, size, err := checksumOf(signed, name)
 	if err != nil {
@@ -171,6 +175,16 @@ func (m Mirror) verifySignature(file []byte) ([]byte, error) {
 	return block.Plaintext, err
 }
 
+// fieldOf returns the value of a field of a Release file, which is on one line.
+func fieldOf(release []byte, name string) string {
+	for line := range bytes.Lines(release) {
+		if value, ok := bytes.CutPrefix(line, []byte(name+":")); ok {
+			return string(bytes.TrimSpace(value))
+		}
+	}
+	return ""
+}
+
 // checksumOf finds the SHA-256 and the size of a file in a Release file.
 // https://wiki.debian.org/DebianRepository/Format#MD5Sum.2C_SHA1.2C_SHA256
 func checksumOf(release []byte, name string) (sum string, size int64, err error) {
@@ -182,6 +196,20 @@ func checksumOf(release []byte, name string) (sum string, size int64, err error)
 		}
 	}
 	return "", 0, fmt.Errorf("the Release file does not name %s", name)
+}
+
+// replaces returns an error unless a package of an index may come instead of one that is pinned. An index that Debian
+// has signed may be old, of packages with faults that are known by now.
+func replaces(p control.BinaryIndex, pinned node.Package) error {
+	than, err := version.Parse(pinned.Version)
+	if err != nil {
+		return fmt.Errorf("the version %q of the package %s: %w", pinned.Version, pinned.Name, err)
+	}
+	if c := version.Compare(p.Version, than); c < 0 || c == 0 && p.SHA256 != pinned.SHA256 {
+		return fmt.Errorf("the mirror has %s %s instead, which is not newer than %s: use another mirror (%s)", p.Package,
+			p.Version, pinned.Version, EnvMirror)
+	}
+	return nil
 }
 
 // lock returns what is to be recorded of a package.

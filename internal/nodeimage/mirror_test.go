@@ -3,6 +3,7 @@ package nodeimage
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
@@ -31,6 +32,8 @@ type fakeMirror struct {
 	key    *openpgp.Entity
 	listed []string // paragraphs of the index
 	asked  atomic.Int64
+	// codename is that of the suite which the index is of; trixie when empty.
+	codename string
 }
 
 func newMirror(t *testing.T) *fakeMirror {
@@ -100,7 +103,8 @@ func (m *fakeMirror) publish(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprintf(signer, "Suite: stable\nSHA256:\n %s %d main/binary-amd64/Packages.xz\n", sum, packed.Len())
+	fmt.Fprintf(signer, "Suite: stable\nCodename: %s\nSHA256:\n %s %d main/binary-amd64/Packages.xz\n",
+		cmp.Or(m.codename, "trixie"), sum, packed.Len())
 	if err := signer.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -123,6 +123,24 @@ func TestBuildRefuses(t *testing.T) {
 			m.listed = m.listed[1:]
 			m.publish(t)
 		}, "nor anything that replaces it"},
+		"an index with an older package": {func(t *testing.T, m *fakeMirror, r *recipe) {
+			delete(m.files, r.Packages[0].Path)
+			m.listed = m.listed[1:]
+			m.add(t, "shell", "1.0~rc1", map[string]string{"./bin/bash": "an old shell"})
+			m.publish(t)
+		}, "which is not newer than 1.0"},
+		"an index with another package of the version": {func(t *testing.T, m *fakeMirror, r *recipe) {
+			delete(m.files, r.Packages[0].Path)
+			m.listed = m.listed[1:]
+			m.add(t, "shell", "1.0", map[string]string{"./bin/bash": "another shell"})
+			delete(m.files, r.Packages[0].Path)
+			m.publish(t)
+		}, "which is not newer than 1.0"},
+		"an index of another suite": {func(t *testing.T, m *fakeMirror, r *recipe) {
+			delete(m.files, r.Packages[0].Path)
+			m.codename = "bookworm"
+			m.publish(t)
+		}, `of the suite "bookworm"`},
 		"an index that somebody else signed": {func(t *testing.T, m *fakeMirror, r *recipe) {
 			delete(m.files, r.Packages[0].Path)
 			m.key = newMirror(t).key
