@@ -61,3 +61,11 @@ func LogStreamKey(groupID uint64, name string) string {
 func LogStreams(s *store.Store) store.Table[LogStream] {
 	return store.NewTable[LogStream](s, "log-streams")
 }
+
+// LogStreamsByID finds log streams by LogStreamID.
+func LogStreamsByID(s *store.Store) store.Index[LogStream] {
+	return store.NewIndex(LogStreams(s), "id", func(r LogStream) string { return LogStreamID(r.GroupID, r.ID) })
+}
+
+// LogStreamID returns what LogStreamsByID finds a stream by.
+func LogStreamID(groupID, id uint64) string { return fmt.Sprintf("%x/%x", groupID, id) }

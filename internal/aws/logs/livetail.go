@@ -30,6 +30,8 @@ const (
 	// maxTailedBytes bounds the messages of an update, unless it has only one: as JSON they may be six times as long,
 	// and the frame of an event has 16 MiB at most.
 	maxTailedBytes = 2 << 20
+	// maxTailedStreams is how many names of streams a session remembers for a group.
+	maxTailedStreams = 1000
 )
 
 // tails are the Live Tail sessions under way.
@@ -73,7 +75,7 @@ type tail struct {
 type tailed struct {
 	record.LogGroup
 	after   uint64                     // the Seq of the last event that was looked at
-	streams map[events.StreamID]string // names; those of streams that are gone are empty
+	streams map[events.StreamID]string // some names; those of streams that are gone are empty
 }
 
 // liveTailHandlers returns the handlers of this file's operations and how each is authorized.
@@ -234,21 +236,23 @@ func (t *tail) collect(ctx context.Context, g *tailed, into *sample) error {
 	return nil
 }
 
-// streamName returns the name of a stream of the group, empty when it is gone.
+// streamName returns the name of a stream of the group, empty when it is gone. A session remembers few of them.
 func (t *tail) streamName(ctx context.Context, g *tailed, id events.StreamID) (string, error) {
 	if name, known := g.streams[id]; known {
 		return name, nil
 	}
-	names, err := t.service.namesOf(ctx, g.LogGroup, "", nil)
+	rows, err := t.service.streamsByID.List(ctx, record.LogStreamID(g.ID, uint64(id)))
 	if err != nil {
 		return "", err
 	}
-	names[id] += "" // also when it is gone
-	for known := range g.streams {
-		names[known] += ""
+	if g.streams == nil || len(g.streams) >= maxTailedStreams {
+		g.streams = map[events.StreamID]string{}
 	}
-	g.streams = names
-	return names[id], nil
+	g.streams[id] = ""
+	for _, row := range rows { // one, if any
+		g.streams[id] = row.Value.Name
+	}
+	return g.streams[id], nil
 }
 
 // sample keeps as many events as an update may have, chosen evenly from all that were added.

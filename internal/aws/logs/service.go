@@ -43,6 +43,7 @@ type Service struct {
 	store       *store.Store
 	groups      store.Table[record.LogGroup]
 	streams     store.Table[record.LogStream]
+	streamsByID store.Index[record.LogStream]
 	queries     store.Table[record.LogQuery]
 	queryRuns   store.Table[record.LogQueryRun]
 	definitions store.Table[record.LogQueryDefinition]
@@ -65,6 +66,7 @@ func New(o Options) *Service {
 		store:       o.Store,
 		groups:      record.LogGroups(o.Store),
 		streams:     record.LogStreams(o.Store),
+		streamsByID: record.LogStreamsByID(o.Store),
 		queries:     record.LogQueries(o.Store),
 		queryRuns:   record.LogQueryRuns(o.Store),
 		definitions: record.LogQueryDefinitions(o.Store),

@@ -1,0 +1,50 @@
+package logs
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/coracle-eks/coracle/internal/logs/events"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+	"github.com/coracle-eks/coracle/internal/store/storetest"
+)
+
+// TestTailsLookUpStreamsOneByOne has more streams in a group than a session of Live Tail remembers: an event of a
+// stream that it does not know costs no look at all others.
+func TestTailsLookUpStreamsOneByOne(t *testing.T) {
+	t.Parallel()
+	s := New(Options{Store: storetest.New(t)})
+	var ops []store.Op
+	for id := range uint64(maxTailedStreams + 50) {
+		stream := record.LogStream{Account: "111122223333", GroupID: 7, Name: fmt.Sprintf("s%d", id), ID: id + 1}
+		if ops = append(ops, s.streams.PutOp(record.LogStreamKey(7, stream.Name), stream)); len(ops) == 50 {
+			if err := s.store.Txn(t.Context(), ops...); err != nil {
+				t.Fatal(err)
+			}
+			ops = nil
+		}
+	}
+	var read int64
+	ctx := store.Metered(t.Context(), func(bytes int64) error { read += bytes; return nil })
+	session, group := &tail{service: s}, &tailed{LogGroup: record.LogGroup{ID: 7}}
+	for id := range uint64(maxTailedStreams + 60) {
+		want := fmt.Sprintf("s%d", id)
+		if id >= maxTailedStreams+50 {
+			want = "" // it is gone
+		}
+		for range 2 {
+			read = 0
+			name, err := session.streamName(ctx, group, events.StreamID(id+1))
+			if err != nil || name != want {
+				t.Fatalf("stream %d is %q, want %q: %v", id, name, want, err)
+			}
+			if read > 1000 {
+				t.Fatalf("%d bytes are read for the name of a stream", read)
+			}
+		}
+		if len(group.streams) > maxTailedStreams {
+			t.Fatalf("a session remembers %d streams", len(group.streams))
+		}
+	}
+}
