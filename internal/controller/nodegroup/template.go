@@ -133,14 +133,18 @@ func (g *group) findTemplate(ctx context.Context) (*ec2types.LaunchTemplate, err
 	return &out.LaunchTemplates[0], nil
 }
 
+// versionsPage is how many versions of a launch template are read at a time, the most that EC2 gives.
+const versionsPage = 200
+
 // findVersion returns the newest version of a launch template with a description, "" without one. Versions count that
 // EKS has created: users who may add versions to the template, or make one of that name, must not choose what EKS
 // launches.
 func (g *group) findVersion(ctx context.Context, id, description string) (string, error) {
 	newest := int64(0)
+	// A template may have 10,000 versions, and a version 16 KiB of user data: the newest come first.
 	pages := ec2.NewDescribeLaunchTemplateVersionsPaginator(g.ec2,
-		&ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: &id})
-	for pages.HasMorePages() {
+		&ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: &id, MaxResults: aws.Int32(versionsPage)})
+	for newest == 0 && pages.HasMorePages() {
 		out, err := pages.NextPage(ctx)
 		if err != nil {
 			return "", fmt.Errorf("find the versions of launch template %s: %w", id, err)

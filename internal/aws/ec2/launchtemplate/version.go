@@ -226,6 +226,12 @@ func (s *Service) CreateLaunchTemplateVersion(ctx context.Context, in *ec2.Creat
 	return &ec2.CreateLaunchTemplateVersionOutput{LaunchTemplateVersion: &view}, err
 }
 
+// templateRow is a version of a launch template.
+type templateRow struct {
+	template record.LaunchTemplate
+	version  record.LaunchTemplateVersion
+}
+
 // DescribeLaunchTemplateVersions lists versions of one launch template, the newest first, or the latest or default ones
 // of all.
 func (s *Service) DescribeLaunchTemplateVersions(ctx context.Context, in *ec2.DescribeLaunchTemplateVersionsInput) (
@@ -257,7 +263,7 @@ func (s *Service) DescribeLaunchTemplateVersions(ctx context.Context, in *ec2.De
 	if err != nil {
 		return nil, err
 	}
-	var items []resource.Item[types.LaunchTemplateVersion]
+	var asked []resource.Item[templateRow]
 	for _, t := range templates {
 		rows, err := s.versionsAsked(sc, t, in.Versions)
 		if err != nil {
@@ -267,32 +273,50 @@ func (s *Service) DescribeLaunchTemplateVersions(ctx context.Context, in *ec2.De
 			if r.Number < least || r.Number > most {
 				continue
 			}
-			v, err := s.viewVersion(t, r)
+			asked = append(asked, resource.Item[templateRow]{ID: t.ID + " " + strconv.FormatInt(1e10-r.Number, 10),
+				View: templateRow{t, r}})
+		}
+	}
+	view := func(r templateRow) (types.LaunchTemplateVersion, error) {
+		v, err := s.viewVersion(r.template, r.version)
+		if err != nil {
+			return v, err
+		}
+		if id := v.LaunchTemplateData.ImageId; aws.ToBool(in.ResolveAlias) && id != nil && image.IsAlias(*id) {
+			image, err := image.Requested(sc, id)
+			if err != nil {
+				return v, err
+			}
+			v.LaunchTemplateData.ImageId = aws.String(image.ID)
+		}
+		return v, nil
+	}
+	query := resource.Query{DryRun: in.DryRun, Filters: in.Filters, Max: in.MaxResults, Token: in.NextToken}
+	var found []types.LaunchTemplateVersion
+	var next *string
+	if len(in.Filters) == 0 { // only what is on the page is shown: a version is large
+		var page []templateRow
+		page, next, err = resource.DescribeItems[templateRow](ctx, query, "", asked, nil, nil)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range page {
+			v, err := view(r)
 			if err != nil {
 				return nil, err
 			}
-			if id := v.LaunchTemplateData.ImageId; aws.ToBool(in.ResolveAlias) && id != nil && image.IsAlias(*id) {
-				image, err := image.Requested(sc, id)
-				if err != nil {
-					return nil, err
-				}
-				v.LaunchTemplateData.ImageId = aws.String(image.ID)
-			}
-			items = append(
-				items,
-				resource.Item[types.LaunchTemplateVersion]{ID: t.ID + " " + strconv.FormatInt(1e10-r.Number, 10),
-					View: v},
-			)
+			found = append(found, v)
 		}
+	} else {
+		items := make([]resource.Item[types.LaunchTemplateVersion], len(asked))
+		for i, a := range asked {
+			items[i].ID = a.ID
+			if items[i].View, err = view(a.View); err != nil {
+				return nil, err
+			}
+		}
+		found, next, err = resource.DescribeItems(ctx, query, "", items, versionFilters, nil)
 	}
-	found, next, err := resource.DescribeItems(
-		ctx,
-		resource.Query{DryRun: in.DryRun, Filters: in.Filters, Max: in.MaxResults, Token: in.NextToken},
-		"",
-		items,
-		versionFilters,
-		nil,
-	)
 	if found == nil {
 		found = []types.LaunchTemplateVersion{}
 	}
