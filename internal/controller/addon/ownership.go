@@ -205,8 +205,8 @@ const maxCompared = 5_000_000
 
 var errCompared = fmt.Errorf("the object has too many fields in items of lists: %w", managedfields.ErrTooLarge)
 
-// lookupPath returns the value of an object at a path. It counts the items of lists on the way in compared, and finds nothing
-// more once they are maxCompared.
+// lookupPath returns the value of an object at a path. It counts the items of lists on the way in compared, and finds
+// nothing more once they are maxCompared.
 func lookupPath(o any, p fieldpath.Path, compared *int) (any, bool) {
 	for _, e := range p {
 		switch at := o.(type) {

@@ -69,11 +69,10 @@ func cgroupFix(here Environment) string {
 // there, or change the root, as machines do.
 func checkRoot() error {
 	var s unix.Statx_t
-	err := unix.Statx(unix.AT_FDCWD, "/", 0, unix.STATX_BASIC_STATS, &s)
-	if err != nil || s.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT == 0 {
-		return nil
-	}
-	if s.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0 {
+	// An older kernel does not say.
+	known := unix.Statx(unix.AT_FDCWD, "/", 0, unix.STATX_BASIC_STATS, &s) == nil &&
+		s.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT != 0
+	if known && s.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0 {
 		return errors.New("this is a chroot whose / is no mount point")
 	}
 	return nil

@@ -17,12 +17,10 @@ const oldestMajor, oldestMinor = 5, 10
 // understand.
 func CheckKernel(release string) error {
 	var major, minor int
-	if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err != nil {
-		return nil
-	}
-	if major < oldestMajor || major == oldestMajor && minor < oldestMinor {
+	understood, _ := fmt.Sscanf(release, "%d.%d", &major, &minor)
+	if understood == 2 && (major < oldestMajor || major == oldestMajor && minor < oldestMinor) {
 		return fmt.Errorf(
-			"Linux %s is older than %d.%d, the first whose pidfds the daemon can wait for: "+
+			"the kernel, Linux %s, is older than %d.%d, the first whose pidfds the daemon can wait for: "+
 				"neither clusters nor machines work, simulated ones included",
 			release, oldestMajor, oldestMinor)
 	}
