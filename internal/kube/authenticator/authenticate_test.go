@@ -435,6 +435,15 @@ func TestChangesTakeEffect(t *testing.T) {
 			return nil
 		})
 	}
+	tells := func(want string) {
+		t.Helper()
+		eventually.Nil(t, "the log tells of it", func() error {
+			if log := f.log(); !strings.Contains(log, want) {
+				return fmt.Errorf("it lacks %s:\n%s", want, log)
+			}
+			return nil
+		})
+	}
 	f.kube.set(users("first"))
 	becomes("first")
 	f.kube.set(users("second"))
@@ -446,21 +455,11 @@ func TestChangesTakeEffect(t *testing.T) {
 	becomes("entry") // at once, whatever the API server does
 	f.removeEntry(arn)
 	becomes("second")
+	tells("Unable to re-establish watch of aws-auth")
 	f.kube.set(users("third"))
 	f.kube.setDown(false)
 	becomes("third")
-	tells := func(parts ...string) {
-		t.Helper()
-		eventually.Nil(t, "the log tells of it", func() error {
-			for _, p := range parts {
-				if log := f.log(); !strings.Contains(log, p) {
-					return fmt.Errorf("it lacks %s:\n%s", p, log)
-				}
-			}
-			return nil
-		})
-	}
-	tells("Unable to re-establish watch of aws-auth", "watching aws-auth again")
+	tells("watching aws-auth again")
 
 	f.kube.set(map[string]string{"mapUsers": users("fourth")["mapUsers"] + "- username: nobody\n"})
 	becomes("fourth")
