@@ -187,6 +187,8 @@ var Rules = []Rule{
 		"internal/logs/events", "internal/process", "internal/reconcile", "internal/record", "internal/store"},
 		[]string{"os/exec", "k8s.io/client-go", "github.com/vishvananda/netlink"},
 		"a controller that also reads the output of processes"},
+	{"internal/controller/stack/resource", nil, world,
+		"handlers of resource types are clients of AWS services, and of nothing else: they keep nothing"},
 
 	{"internal/kube/apiserver", []string{"internal/kube/client", "internal/reconcile", "internal/record",
 		"internal/recovery", "internal/store"},
