@@ -2,7 +2,9 @@ package resource
 
 import (
 	"context"
+	"maps"
 	"reflect"
+	"slices"
 )
 
 // Operation is an operation of a service, as a method expression of the SDK: (*ec2.Client).CreateVpc.
@@ -12,10 +14,15 @@ type Operation[C, In, Out, O any] = func(C, context.Context, *In, ...func(*O)) (
 type Creation[C any] = func(ctx context.Context, client C, r *Request) (id string, err error)
 
 // Create returns a Creation of an operation. Its input has the properties of the resource by their names (see Decode),
-// and the client token where the operation takes one; prepare then completes it.
+// and the client token where the operation takes one; prepare then completes it. A property must be a member of the
+// input, named in members (as Left if prepare or nobody takes it), or set by a step of the table; any other is refused,
+// rather than lost.
 func Create[C, In, Out, O any](operation Operation[C, In, Out, O], members Members, id func(*Out) *string,
 	prepare ...func(*Request, *In) error) Creation[C] {
 	return func(ctx context.Context, client C, r *Request) (string, error) {
+		if err := checkMembers[In](r, members); err != nil {
+			return "", err
+		}
 		out, err := Call(ctx, client, r, operation, members, prepare...)
 		if err != nil {
 			return "", err
@@ -25,6 +32,18 @@ func Create[C, In, Out, O any](operation Operation[C, In, Out, O], members Membe
 		}
 		return "", Errorf(ServiceInternalError, "the service returned no identifier of the resource")
 	}
+}
+
+// checkMembers refuses properties that nobody would take.
+func checkMembers[In any](r *Request, members Members) error {
+	for _, name := range slices.Sorted(maps.Keys(r.Properties)) {
+		_, mapped := members[name]
+		_, member := fieldOf(reflect.TypeFor[In](), name)
+		if !mapped && !member && !slices.Contains(r.stepped, name) {
+			return Errorf(InvalidRequest, "property %s is not supported by coracle", name)
+		}
+	}
+	return nil
 }
 
 // Call calls an operation with the properties of the resource, as Create does.

@@ -20,8 +20,7 @@ const Left = ""
 
 // Decode puts properties into the members of an API structure that have the same names, whatever their case. Texts,
 // numbers and Booleans are taken for each other as CloudFormation does, and an object where the API wants text becomes
-// JSON. Top-level properties without a member are left to others, which the tests of tables check; a nested one is an
-// error, as it would be lost.
+// JSON. Top-level properties without a member are left to others; a nested one is an error, as it would be lost.
 func Decode(properties map[string]any, target any, members Members) error {
 	return decodeStruct("", properties, reflect.ValueOf(target).Elem(), members)
 }

@@ -1,10 +1,12 @@
 package resource_test
 
 import (
+	"context"
 	"encoding/json"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
@@ -137,5 +139,30 @@ func TestTagsOfAResourceStandOverThoseOfItsStack(t *testing.T) {
 	}
 	if got := resource.OwnTags(map[string]any{"x": json.Number("1")}); !cmp.Equal(got, map[string]string{"x": "1"}) {
 		t.Errorf("got %v", got)
+	}
+}
+
+func TestCreateRefusesWhatNobodyTakes(t *testing.T) {
+	t.Parallel()
+	called := false
+	handler := resource.Handle(resource.Table[int, int]{
+		Client: func(aws.Config) int { return 0 },
+		Create: resource.Create(func(_ int, _ context.Context, in *ec2.CreateVpcInput,
+			_ ...func(*int)) (*ec2.CreateVpcOutput, error) {
+			called = true
+			return &ec2.CreateVpcOutput{Vpc: &types.Vpc{VpcId: in.CidrBlock}}, nil
+		}, resource.Members{"Prepared": resource.Left}, func(out *ec2.CreateVpcOutput) *string { return out.Vpc.VpcId }),
+		Configure: []resource.Step[int]{{Properties: []string{"EnableDnsSupport"}}},
+	})
+	known := map[string]any{"CidrBlock": "10.0.0.0/16", "Prepared": "1", "EnableDnsSupport": true}
+	if result, err := handler.Create(t.Context(), &resource.Request{Properties: known}); err != nil ||
+		result.PhysicalID != "10.0.0.0/16" {
+		t.Errorf("got %+v, %v", result, err)
+	}
+	called = false
+	known["Color"] = "red"
+	_, err := handler.Create(t.Context(), &resource.Request{Properties: known})
+	if err == nil || err.Error() != "property Color is not supported by coracle" || called {
+		t.Errorf("got %v, called %t", err, called)
 	}
 }

@@ -91,6 +91,9 @@ const (
 // Create is part of Handler.
 func (h handler[C, L]) Create(ctx context.Context, r *Request) (Result, error) {
 	client, called := h.table.Client(r.Config), *r
+	for _, step := range h.table.Configure {
+		called.stepped = append(called.stepped, step.Properties...)
+	}
 	if called.PhysicalID == "" {
 		id, err := h.ensureCreated(ctx, client, &called)
 		if err != nil {

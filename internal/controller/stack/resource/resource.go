@@ -60,6 +60,8 @@ type Request struct {
 
 	Progress map[string]string // what the last Result of this operation said; empty in the first call
 	Now      func() time.Time
+
+	stepped []string // properties that steps of the table set
 }
 
 // Result is what a handler has done.
@@ -80,4 +82,7 @@ type Type struct {
 	Names     []string // properties that name the resource: a replacement under the same name is refused
 	Refused   []string // properties that Coracle does not support: refused before anything is created
 	Tagged    bool     // whether its resources take the tags of stacks
+	// Volatile are attributes that other resources change: the IPv6 blocks of a VPC are those of its VPCCidrBlocks.
+	// GetAtt returns what Read says when it is evaluated, not what a Result said.
+	Volatile []string
 }
