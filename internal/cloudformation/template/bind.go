@@ -1,0 +1,184 @@
+package template
+
+import (
+	"context"
+	"errors"
+)
+
+// ErrNotFound is what the functions of Inputs return for an export or an SSM parameter that does not exist.
+var ErrNotFound = errors.New("not found")
+
+// Inputs are what a template is bound with.
+type Inputs struct {
+	// Parameters are values by the names of the template's parameters.
+	Parameters map[string]ParameterInput
+	Pseudo     Pseudo
+
+	// Import returns the value of an export of this account and region, or ErrNotFound. It is called when
+	// Fn::ImportValue is evaluated for a resource or an output, not by Bind.
+	Import func(ctx context.Context, name string) (string, error)
+	// Parameter returns a parameter of the SSM Parameter Store, or ErrNotFound. The name may end in ":" and a version.
+	// Secure tells that the template refers to it by ssm-secure. Bind calls it for parameters of the types
+	// AWS::SSM::Parameter::*, and the methods of Bound call it for dynamic references.
+	Parameter func(ctx context.Context, name string, secure bool) (StoredParameter, error)
+	// Zones returns the names of the Availability Zones of a region, for Fn::GetAZs.
+	Zones func(ctx context.Context, region string) ([]string, error)
+	// Exists returns a *MissingError when one of the identifiers names nothing, for parameters of types such as
+	// AWS::EC2::VPC::Id. Lists are passed with the type of their elements. When it is nil, nothing is checked.
+	Exists func(ctx context.Context, parameterType string, ids []string) error
+}
+
+// ParameterInput is the value of a parameter in a request.
+type ParameterInput struct {
+	Value string
+	// UsePrevious takes Previous, the value in the last operation on the stack, nil when the parameter had none.
+	UsePrevious bool
+	Previous    *string
+	// Resolved is what an SSM parameter had as its value when the operation began, nil before that. It replaces a look
+	// at the Parameter Store, so that all of an operation sees the same value.
+	Resolved *string
+}
+
+// StoredParameter is a parameter of the SSM Parameter Store.
+type StoredParameter struct {
+	Type    string // "String", "StringList" or "SecureString"
+	Value   string
+	Version int64
+}
+
+// MissingError says that an identifier names nothing.
+type MissingError struct{ ID string }
+
+func (e *MissingError) Error() string { return e.ID + " does not exist" }
+
+// Pseudo has the values of pseudo parameters.
+type Pseudo struct {
+	AccountID, Region, Partition, URLSuffix, StackID, StackName string
+	NotificationARNs                                            []string
+}
+
+// State knows what has become of the resources of a stack.
+type State interface {
+	// Ref returns what Ref of the resource returns, and whether it is known yet.
+	Ref(logicalID string) (value string, known bool)
+	// Attribute returns an attribute of the resource, and whether it is known yet.
+	Attribute(logicalID, name string) (value any, known bool, err error)
+}
+
+// BoundParameter is a parameter with its value.
+type BoundParameter struct {
+	Key, Value string
+	// ResolvedValue is what the SSM parameter has that Value names, "" for other types.
+	ResolvedValue string
+	NoEcho        bool
+}
+
+// Output is an output with its value.
+type Output struct {
+	Key, Value, Description, Export string
+}
+
+// Bound is a template with its parameters.
+type Bound struct {
+	template *Template
+	inputs   Inputs
+
+	parameters  map[string]boundParameter
+	mappings    map[string]any // without loops, as are the following
+	definitions map[string]any // of conditions
+	conditions  map[string]bool
+	resources   map[string]Resource // whose condition holds, once bindResources has run
+	outputs     map[string]output   // whose condition holds, once bindOutputs has run
+	depends     map[string][]string
+	processed   map[string]any // the sections after transforms; nil when there are none
+
+	evaluating map[string]bool // conditions, to find those that depend on themselves; empty after Bind
+}
+
+// boundParameter is the value of a parameter: a string, or a list of strings.
+type boundParameter struct {
+	text     string // as given
+	resolved string // of the SSM parameter that it names
+	value    any
+}
+
+// Bind gives the template its parameters. Faults of the template and of parameters are *Error; other errors are those
+// of the functions of Inputs.
+func (t *Template) Bind(ctx context.Context, inputs Inputs) (*Bound, error) {
+	if err := t.checkTransforms(); err != nil {
+		return nil, err
+	}
+	b := &Bound{template: t, inputs: inputs, conditions: make(map[string]bool), evaluating: make(map[string]bool),
+		definitions: t.conditions, mappings: t.mappings}
+	for _, step := range []func(context.Context) error{b.bindParameters, b.checkRules, b.expand, b.bindConditions,
+		b.bindResources, b.bindOutputs, b.try} {
+		if err := step(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// expand applies AWS::LanguageExtensions, and reads the sections that may have loops.
+func (b *Bound) expand(ctx context.Context) error {
+	t := b.template
+	resources, outputs := t.resources, t.outputs
+	if t.hasExtensions() {
+		x := &expander{}
+		for _, section := range []*map[string]any{&b.mappings, &b.definitions, &resources, &outputs} {
+			expanded, err := b.expandSection(ctx, x, *section)
+			if err != nil {
+				return err
+			}
+			*section = expanded
+		}
+		b.processed = map[string]any{"Conditions": b.definitions, "Mappings": b.mappings, "Resources": resources,
+			"Outputs": outputs}
+		expanded := &Template{root: make(map[string]any, len(t.root)), Transforms: t.Transforms, parameters: t.parameters}
+		for name, value := range t.root {
+			expanded.root[name] = value
+		}
+		for name, value := range b.processed {
+			if section := value.(map[string]any); section != nil {
+				expanded.root[name] = section
+			}
+		}
+		for _, read := range []func() error{expanded.readMappings, expanded.readConditions, expanded.readResources,
+			expanded.readOutputs} {
+			if err := read(); err != nil {
+				return err
+			}
+		}
+	}
+	return b.readExpanded(resources, outputs)
+}
+
+// readExpanded reads resources and outputs once loops are expanded.
+func (b *Bound) readExpanded(resources, outputs map[string]any) error {
+	b.resources = make(map[string]Resource, len(resources))
+	policies := &evaluator{bound: b}
+	for _, name := range sortedKeys(resources) {
+		object, _ := resources[name].(map[string]any)
+		if object != nil && b.template.hasExtensions() {
+			var err error
+			if object, err = policies.evaluatePolicies(object); err != nil {
+				return err
+			}
+			resources[name] = object
+		}
+		r, err := b.template.readResource(name, resources[name])
+		if err != nil {
+			return err
+		}
+		b.resources[name] = r
+	}
+	b.outputs = make(map[string]output, len(outputs))
+	for _, name := range sortedKeys(outputs) {
+		o, err := readOutput(name, outputs[name])
+		if err != nil {
+			return err
+		}
+		b.outputs[name] = o
+	}
+	return b.checkReferences()
+}

@@ -1,0 +1,369 @@
+package template
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/coracle-eks/coracle/internal/cloudformation/schema"
+)
+
+// checkReferences checks the functions of all sections, also in resources whose condition does not hold.
+func (b *Bound) checkReferences() error {
+	kinds := make(map[string]string, len(b.resources))
+	for name, r := range b.resources {
+		kinds[name] = r.Type
+	}
+	c := &checker{template: b.template, resources: kinds, conditions: b.definitions, mappings: b.mappings}
+	return c.checkSections(b.resources, b.outputs)
+}
+
+// checkSections checks conditions, resources and outputs.
+func (c *checker) checkSections(resources map[string]Resource, outputs map[string]output) error {
+	c.block = "Conditions"
+	all := c.resources
+	c.resources = nil
+	for _, name := range sortedKeys(c.conditions) {
+		if err := c.checkCondition(c.conditions[name]); err != nil {
+			return err
+		}
+	}
+	c.resources = all
+	if len(c.unresolved) > 0 {
+		return errorf("Template format error: Unresolved dependencies %s. Cannot reference resources in the Conditions "+
+			"block of the template", inBrackets(c.unresolved))
+	}
+	c.block = "Resources"
+	for _, name := range sortedKeys(resources) {
+		r := resources[name]
+		for _, id := range r.DependsOn {
+			if _, ok := c.resources[id]; !ok {
+				c.unresolved = append(c.unresolved, id)
+			}
+		}
+		if err := c.checkCondition(map[string]any{"Condition": r.Condition}); r.Condition != "" && err != nil {
+			return errorf("Template format error: Unresolved condition dependency %s in the Resources block of the template",
+				r.Condition)
+		}
+		for _, part := range []any{r.Properties, r.Metadata, r.CreationPolicy, r.UpdatePolicy} {
+			if err := c.check(part); err != nil {
+				return err
+			}
+		}
+	}
+	if len(c.unresolved) > 0 {
+		return errUnresolved(c.unresolved, c.block)
+	}
+	c.block = "Outputs"
+	for _, name := range sortedKeys(outputs) {
+		o := outputs[name]
+		if err := c.checkCondition(map[string]any{"Condition": o.condition}); o.condition != "" && err != nil {
+			return errorf("Template format error: Unresolved condition dependency %s in the Outputs block of the template",
+				o.condition)
+		}
+		for _, part := range []any{o.value, o.export} {
+			if err := c.check(part); err != nil {
+				return err
+			}
+		}
+	}
+	if len(c.unresolved) > 0 {
+		return errUnresolved(c.unresolved, c.block)
+	}
+	return nil
+}
+
+// bindConditions evaluates all conditions.
+func (b *Bound) bindConditions(ctx context.Context) error {
+	e := &evaluator{ctx: ctx, bound: b, trial: true}
+	for _, name := range sortedKeys(b.definitions) {
+		if _, err := e.named(name, "Condition"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// holds reports whether a condition holds, or there is none.
+func (b *Bound) holds(condition string) bool { return condition == "" || b.conditions[condition] }
+
+// bindResources leaves out the resources whose condition does not hold, and orders the others.
+func (b *Bound) bindResources(context.Context) error {
+	maps.DeleteFunc(b.resources, func(_ string, r Resource) bool { return !b.holds(r.Condition) })
+	return b.findDependencies()
+}
+
+// findDependencies finds what each resource needs, and refuses cycles.
+func (b *Bound) findDependencies() error {
+	b.depends = make(map[string][]string, len(b.resources))
+	e := &evaluator{bound: b, trial: true}
+	for name, r := range b.resources {
+		needs := make(map[string]bool)
+		for _, id := range r.DependsOn {
+			if _, ok := b.resources[id]; !ok {
+				return errUnresolved([]string{id}, "Resources")
+			}
+			needs[id] = true
+		}
+		for _, part := range []any{r.Properties, r.Metadata, r.CreationPolicy, r.UpdatePolicy} {
+			if err := e.collectReferences(part, needs); err != nil {
+				return err
+			}
+		}
+		b.depends[name] = sortedKeys(needs)
+	}
+	if cycle := b.findCycle(); len(cycle) > 0 {
+		return errorf("Circular dependency between resources: %s", inBrackets(cycle))
+	}
+	return nil
+}
+
+// collectReferences adds the resources that a value refers to, in the branches that are taken.
+func (e *evaluator) collectReferences(value any, needs map[string]bool) error {
+	switch v := value.(type) {
+	case map[string]any:
+		switch name, argument := functionOf(v); name {
+		case "Ref":
+			text, _ := argument.(string)
+			return e.addReference(text, needs)
+		case "Fn::GetAtt":
+			resource, attribute, err := splitGetAtt(argument)
+			if err != nil {
+				return err
+			}
+			if err := e.addReference(resource, needs); err != nil {
+				return err
+			}
+			return e.collectReferences(attribute, needs)
+		case "Fn::Sub":
+			text, variables, err := splitSub(argument)
+			if err != nil {
+				return err
+			}
+			parts, err := parseSub(text)
+			if err != nil {
+				return err
+			}
+			for _, part := range parts {
+				if _, given := variables[part.variable]; given {
+					continue
+				}
+				resource, _, _ := strings.Cut(part.variable, ".")
+				if err := e.addReference(resource, needs); err != nil {
+					return err
+				}
+			}
+			return e.collectReferences(map[string]any(variables), needs)
+		case "Fn::If":
+			taken, err := e.taken(argument)
+			if err != nil {
+				return err
+			}
+			return e.collectReferences(taken, needs)
+		}
+		for _, key := range sortedKeys(v) {
+			if err := e.collectReferences(v[key], needs); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for _, item := range v {
+			if err := e.collectReferences(item, needs); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (e *evaluator) addReference(name string, needs map[string]bool) error {
+	if name == "" || e.bound.template.parameters[name] != nil || slices.Contains(pseudoParameters, name) {
+		return nil
+	}
+	if _, ok := e.bound.resources[name]; !ok {
+		return e.errSkipped(name)
+	}
+	needs[name] = true
+	return nil
+}
+
+// findCycle returns the resources that are in a cycle, or need one that is.
+func (b *Bound) findCycle() []string {
+	missing := make(map[string]int, len(b.depends))
+	neededBy := make(map[string][]string, len(b.depends))
+	var ready []string
+	for name, needs := range b.depends {
+		missing[name] = len(needs)
+		if len(needs) == 0 {
+			ready = append(ready, name)
+		}
+		for _, id := range needs {
+			neededBy[id] = append(neededBy[id], name)
+		}
+	}
+	for len(ready) > 0 {
+		name := ready[len(ready)-1]
+		ready = ready[:len(ready)-1]
+		delete(missing, name)
+		for _, other := range neededBy[name] {
+			if missing[other]--; missing[other] == 0 {
+				ready = append(ready, other)
+			}
+		}
+	}
+	return sortedKeys(missing)
+}
+
+// bindOutputs leaves out the outputs whose condition does not hold.
+func (b *Bound) bindOutputs(context.Context) error {
+	maps.DeleteFunc(b.outputs, func(_ string, o output) bool { return !b.holds(o.condition) })
+	return nil
+}
+
+// try evaluates all that the template has as if no resource existed, so that what is wrong with it is found before
+// anything is made.
+func (b *Bound) try(ctx context.Context) error {
+	for _, name := range b.LogicalIDs() {
+		r := b.resources[name]
+		e := &evaluator{ctx: ctx, bound: b, trial: true}
+		for _, part := range []any{r.Metadata, r.CreationPolicy, r.UpdatePolicy} {
+			if _, err := e.evaluate(part); err != nil {
+				return err
+			}
+		}
+		if _, err := b.properties(e, name); err != nil {
+			return err
+		}
+	}
+	e := &evaluator{ctx: ctx, bound: b, trial: true, outputs: true}
+	_, err := b.evaluateOutputs(e)
+	return err
+}
+
+// LogicalIDs returns the logical IDs of the resources whose condition holds.
+func (b *Bound) LogicalIDs() []string { return sortedKeys(b.resources) }
+
+// Resource returns a resource whose condition holds.
+func (b *Bound) Resource(logicalID string) Resource { return b.resources[logicalID] }
+
+// Dependencies returns the logical IDs of the resources that must exist before a resource is made, by DependsOn and by
+// references.
+func (b *Bound) Dependencies(logicalID string) []string { return slices.Clone(b.depends[logicalID]) }
+
+// Properties returns the properties of a resource, with its functions evaluated and its values of the types that the
+// schema wants. State may be nil as long as no resource exists.
+func (b *Bound) Properties(ctx context.Context, logicalID string, state State) (map[string]any, error) {
+	return b.properties(&evaluator{ctx: ctx, bound: b, state: state}, logicalID)
+}
+
+func (b *Bound) properties(e *evaluator, logicalID string) (map[string]any, error) {
+	r, ok := b.resources[logicalID]
+	if !ok {
+		return nil, e.errSkipped(logicalID)
+	}
+	value, err := e.evaluate(r.Properties)
+	if err != nil {
+		return nil, err
+	}
+	properties, _ := value.(map[string]any)
+	if properties == nil {
+		properties = map[string]any{}
+	}
+	kind, _ := schema.Of(r.Type)
+	return kind.Coerce(properties), nil
+}
+
+// Evaluate evaluates the functions of a value of a resource, such as its Metadata or its UpdatePolicy.
+func (b *Bound) Evaluate(ctx context.Context, value any, state State) (any, error) {
+	evaluated, err := (&evaluator{ctx: ctx, bound: b, state: state}).evaluate(value)
+	if evaluated == any(noValue{}) {
+		return nil, err
+	}
+	return evaluated, err
+}
+
+// Outputs returns the outputs whose condition holds, by key. A value that is not known yet is the text of [Unknown].
+func (b *Bound) Outputs(ctx context.Context, state State) ([]Output, error) {
+	return b.evaluateOutputs(&evaluator{ctx: ctx, bound: b, state: state, outputs: true})
+}
+
+func (b *Bound) evaluateOutputs(e *evaluator) ([]Output, error) {
+	all := make([]Output, 0, len(b.outputs))
+	exported := make(map[string]string)
+	for _, name := range sortedKeys(b.outputs) {
+		o := b.outputs[name]
+		value, err := e.evaluate(o.value)
+		if err != nil {
+			return nil, err
+		}
+		evaluated := Output{Key: name, Description: o.description}
+		if evaluated.Value, err = outputText(value); err != nil {
+			return nil, err
+		}
+		if o.export != nil {
+			value, err := e.evaluate(o.export)
+			if err != nil {
+				return nil, err
+			}
+			if evaluated.Export, err = outputText(value); err != nil {
+				return nil, err
+			}
+			if err := checkExport(name, evaluated.Export, value, exported); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, evaluated)
+	}
+	return all, nil
+}
+
+// checkExport checks the name of an export.
+func checkExport(name, export string, value any, exported map[string]string) error {
+	if value == any(Unknown) {
+		return nil
+	}
+	if export == "" || len(export) > maxName || strings.ContainsFunc(export, func(r rune) bool {
+		return r >= 128 || !isAlphanumeric(string(r)) && r != ':' && r != '-'
+	}) {
+		return errorf("Template format error: Output %s has an export name with characters other than letters, digits, "+
+			"colons and hyphens", name)
+	}
+	if other, ok := exported[export]; ok {
+		return errorf("Template format error: Output %s and %s have the same Export name %s", other, name, export)
+	}
+	exported[export] = name
+	return nil
+}
+
+// outputText returns the text of the value of an output.
+func outputText(value any) (string, error) {
+	if value == any(Unknown) {
+		return Unknown.String(), nil
+	}
+	text, ok := scalarText(value)
+	if !ok {
+		return "", errorf("Template format error: Every Value member must be a string.")
+	}
+	return text, nil
+}
+
+// evaluatePolicies returns a resource whose DeletionPolicy and UpdateReplacePolicy have no functions.
+func (e *evaluator) evaluatePolicies(object map[string]any) (map[string]any, error) {
+	for _, member := range []string{"DeletionPolicy", "UpdateReplacePolicy"} {
+		if !isFunction(object[member]) {
+			continue
+		}
+		wrong := errorf("Template format error: Every %s member must be a string.", member)
+		text, known, err := e.evaluateText(object[member], wrong)
+		if err != nil {
+			return nil, err
+		}
+		if !known {
+			return nil, wrong
+		}
+		object = maps.Clone(object)
+		object[member] = text
+	}
+	return object, nil
+}

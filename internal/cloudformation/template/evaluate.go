@@ -1,0 +1,489 @@
+package template
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+)
+
+// evaluator evaluates the functions of values.
+type evaluator struct {
+	ctx   context.Context
+	bound *Bound
+	state State // nil as long as no resource exists
+
+	// trial leaves what is outside of the template Unknown: exports and SSM parameters.
+	trial bool
+	// outputs tells that outputs are evaluated, for errors.
+	outputs bool
+	// literals are the variables of Fn::ForEach, for the values that are evaluated while loops are expanded.
+	literals map[string]any
+
+	size int // of what has been made, in bytes
+}
+
+// errSkipped is the error of references to resources whose condition does not hold.
+func (e *evaluator) errSkipped(name string) error {
+	if e.outputs {
+		return errorf("Unresolved resource dependencies [%s] in the Outputs block of the template", name)
+	}
+	return errUnresolved([]string{name}, "Resources")
+}
+
+// noValue is what Ref of AWS::NoValue returns: the property or the element is left out.
+type noValue struct{}
+
+// grow counts what a function has made.
+func (e *evaluator) grow(size int) error {
+	if e.size += size + nodeSize; e.size > maxEvaluation {
+		return errTooLarge
+	}
+	return nil
+}
+
+// evaluate returns a value with all its functions evaluated.
+func (e *evaluator) evaluate(value any) (any, error) {
+	switch v := value.(type) {
+	case map[string]any:
+		if name, argument := functionOf(v); name != "" {
+			return e.call(name, argument)
+		}
+		object := make(map[string]any, len(v))
+		for _, key := range sortedKeys(v) {
+			inner, err := e.evaluate(v[key])
+			if err != nil {
+				return nil, err
+			}
+			if err := e.grow(len(key)); err != nil {
+				return nil, err
+			}
+			if inner != (noValue{}) {
+				object[key] = inner
+			}
+		}
+		return object, nil
+	case []any:
+		list := make([]any, 0, len(v))
+		for _, item := range v {
+			inner, err := e.evaluate(item)
+			if err != nil {
+				return nil, err
+			}
+			if inner != (noValue{}) {
+				list = append(list, inner)
+			}
+		}
+		return list, e.grow(0)
+	case string:
+		return v, e.grow(len(v))
+	}
+	return value, e.grow(0)
+}
+
+// evaluateList evaluates a value that must be a list. known is false when it is Unknown.
+func (e *evaluator) evaluateList(value any, wrong error) (list []any, known bool, err error) {
+	evaluated, err := e.evaluate(value)
+	if err != nil || evaluated == any(Unknown) {
+		return nil, false, err
+	}
+	list, ok := evaluated.([]any)
+	if !ok {
+		return nil, false, wrong
+	}
+	return list, true, nil
+}
+
+// evaluateText evaluates a value that must be a string, or a number or bool that stands for one.
+func (e *evaluator) evaluateText(value any, wrong error) (text string, known bool, err error) {
+	evaluated, err := e.evaluate(value)
+	if err != nil || evaluated == any(Unknown) {
+		return "", false, err
+	}
+	text, ok := scalarText(evaluated)
+	if !ok {
+		return "", false, wrong
+	}
+	return text, true, nil
+}
+
+// call evaluates a function.
+func (e *evaluator) call(name string, argument any) (any, error) {
+	switch name {
+	case "Ref":
+		text, ok := argument.(string)
+		if !ok {
+			return nil, errRef
+		}
+		return e.ref(text)
+	case "Fn::GetAtt":
+		return e.getAtt(argument)
+	case "Fn::Sub":
+		return e.sub(argument)
+	case "Fn::Join":
+		return e.join(argument)
+	case "Fn::Split":
+		return e.split(argument)
+	case "Fn::Select":
+		return e.choose(argument)
+	case "Fn::FindInMap":
+		return e.findInMap(argument)
+	case "Fn::If":
+		return e.branch(argument)
+	case "Fn::Base64":
+		text, known, err := e.evaluateText(argument, errBase64)
+		if err != nil || !known {
+			return Unknown, err
+		}
+		encoded := base64.StdEncoding.EncodeToString([]byte(text))
+		return encoded, e.grow(len(encoded))
+	case "Fn::GetAZs":
+		return e.zones(argument)
+	case "Fn::Cidr":
+		return e.cidr(argument)
+	case "Fn::ImportValue":
+		return e.importValue(argument)
+	case "Fn::Length", "Fn::ToJsonString":
+		if e.bound.template.hasExtensions() {
+			return e.extension(name, argument)
+		}
+	case "Fn::Equals", "Fn::And", "Fn::Or", "Fn::Not":
+		if e.bound.template.hasExtensions() {
+			return e.condition(map[string]any{name: argument})
+		}
+		return nil, errorf("Template error: %s cannot be partially collapsed", name)
+	case "Fn::Transform":
+		return nil, errTransform(argument)
+	}
+	return nil, errUnsupported(name)
+}
+
+func (e *evaluator) ref(name string) (any, error) {
+	if value, ok := e.literals[name]; ok {
+		return value, e.growBy(value)
+	}
+	if p, ok := e.bound.parameters[name]; ok {
+		return p.value, e.growBy(p.value)
+	}
+	if value, ok := e.bound.pseudo(name); ok {
+		return value, e.growBy(value)
+	}
+	if _, ok := e.bound.resources[name]; !ok {
+		return nil, e.errSkipped(name)
+	}
+	if e.state == nil {
+		return Unknown, nil
+	}
+	value, known := e.state.Ref(name)
+	if !known {
+		return Unknown, nil
+	}
+	return value, e.grow(len(value))
+}
+
+// growBy counts a value from outside of the template.
+func (e *evaluator) growBy(value any) error {
+	switch v := value.(type) {
+	case string:
+		return e.grow(len(v))
+	case []any:
+		for _, item := range v {
+			if err := e.growBy(item); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		for key, item := range v {
+			if err := errors.Join(e.grow(len(key)), e.growBy(item)); err != nil {
+				return errTooLarge
+			}
+		}
+	}
+	return e.grow(0)
+}
+
+// pseudo returns the value of a pseudo parameter.
+func (b *Bound) pseudo(name string) (any, bool) {
+	p := b.inputs.Pseudo
+	switch name {
+	case "AWS::NoValue":
+		return noValue{}, true
+	case "AWS::AccountId":
+		return p.AccountID, true
+	case "AWS::Region":
+		return p.Region, true
+	case "AWS::Partition":
+		return p.Partition, true
+	case "AWS::URLSuffix":
+		return p.URLSuffix, true
+	case "AWS::StackId":
+		return p.StackID, true
+	case "AWS::StackName":
+		return p.StackName, true
+	case "AWS::NotificationARNs":
+		list := make([]any, len(p.NotificationARNs))
+		for i, arn := range p.NotificationARNs {
+			list[i] = arn
+		}
+		return list, true
+	}
+	return nil, false
+}
+
+func (e *evaluator) getAtt(argument any) (any, error) {
+	resource, attribute, err := splitGetAtt(argument)
+	if err != nil {
+		return nil, err
+	}
+	name, known, err := e.evaluateText(attribute, errGetAtt)
+	if err != nil || !known {
+		return Unknown, err
+	}
+	return e.attribute(resource, name)
+}
+
+func (e *evaluator) attribute(resource, name string) (any, error) {
+	if _, ok := e.bound.resources[resource]; !ok {
+		return nil, e.errSkipped(resource)
+	}
+	if e.state == nil {
+		return Unknown, nil
+	}
+	value, known, err := e.state.Attribute(resource, name)
+	if err != nil {
+		return nil, err
+	}
+	if !known {
+		return Unknown, nil
+	}
+	return value, e.growBy(value)
+}
+
+func (e *evaluator) sub(argument any) (any, error) {
+	text, variables, err := splitSub(argument)
+	if err != nil {
+		return nil, err
+	}
+	parts, err := parseSub(text)
+	if err != nil {
+		return nil, err
+	}
+	var b strings.Builder
+	allKnown := true
+	values := make(map[string]any, len(variables))
+	for _, name := range sortedKeys(variables) {
+		value, err := e.evaluate(variables[name])
+		if err != nil {
+			return nil, err
+		}
+		values[name] = value
+	}
+	for _, part := range parts {
+		b.WriteString(part.text)
+		if err := e.grow(len(part.text)); err != nil {
+			return nil, err
+		}
+		if part.variable == "" {
+			continue
+		}
+		value, given := values[part.variable]
+		if !given {
+			if value, err = e.variable(part.variable); err != nil {
+				return nil, err
+			}
+		}
+		if value == any(Unknown) {
+			allKnown = false
+			continue
+		}
+		text, ok := scalarText(value)
+		if !ok {
+			return nil, errorf("Template error: Fn::Sub expression does not resolve to a string")
+		}
+		if err := e.grow(len(text)); err != nil {
+			return nil, err
+		}
+		b.WriteString(text)
+	}
+	if !allKnown {
+		return Unknown, nil
+	}
+	return b.String(), nil
+}
+
+// variable returns what ${Name} or ${Resource.Attribute} stands for.
+func (e *evaluator) variable(name string) (any, error) {
+	if resource, attribute, ok := strings.Cut(name, "."); ok {
+		return e.attribute(resource, attribute)
+	}
+	return e.ref(name)
+}
+
+func (e *evaluator) join(argument any) (any, error) {
+	list, ok := argument.([]any)
+	if !ok || len(list) != 2 {
+		return nil, errJoin
+	}
+	delimiter, ok := list[0].(string)
+	if !ok {
+		return nil, errJoin
+	}
+	items, known, err := e.evaluateList(list[1], errJoin)
+	if err != nil || !known {
+		return Unknown, err
+	}
+	var b strings.Builder
+	for i, item := range items {
+		if item == any(Unknown) {
+			return Unknown, nil
+		}
+		text, ok := scalarText(item)
+		if !ok {
+			return nil, errJoin
+		}
+		if i > 0 {
+			b.WriteString(delimiter)
+		}
+		b.WriteString(text)
+		if err := e.grow(len(delimiter) + len(text)); err != nil {
+			return nil, err
+		}
+	}
+	return b.String(), nil
+}
+
+func (e *evaluator) split(argument any) (any, error) {
+	list, ok := argument.([]any)
+	if !ok || len(list) != 2 {
+		return nil, errSplit
+	}
+	delimiter, ok := list[0].(string)
+	if !ok || delimiter == "" {
+		return nil, errSplit
+	}
+	text, known, err := e.evaluateText(list[1], errSplit)
+	if err != nil || !known {
+		return Unknown, err
+	}
+	items := make([]any, 0, 8)
+	for item := range strings.SplitSeq(text, delimiter) {
+		if err := e.grow(len(item)); err != nil {
+			return nil, err
+		}
+		items = append(items, item)
+	}
+	return items, nil
+}
+
+// choose evaluates Fn::Select.
+func (e *evaluator) choose(argument any) (any, error) {
+	list, ok := argument.([]any)
+	if !ok || len(list) != 2 {
+		return nil, errSelect
+	}
+	text, known, err := e.evaluateText(list[0], errSelect)
+	if err != nil || !known {
+		return Unknown, err
+	}
+	index, err := parseCount(text)
+	if err != nil {
+		return nil, errSelect
+	}
+	items, known, err := e.evaluateList(list[1], errSelect)
+	if err != nil || !known {
+		return Unknown, err
+	}
+	if index < 0 || index >= len(items) {
+		return nil, errorf("Template error: Fn::Select cannot select nonexistent value at index %d", index)
+	}
+	return items[index], nil
+}
+
+func (e *evaluator) zones(argument any) (any, error) {
+	region, known, err := e.evaluateText(argument, errGetAZs)
+	if err != nil || !known {
+		return Unknown, err
+	}
+	if region == "" {
+		region = e.bound.inputs.Pseudo.Region
+	}
+	if e.bound.inputs.Zones == nil {
+		return Unknown, nil
+	}
+	names, err := e.bound.inputs.Zones(e.ctx, region)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]any, len(names))
+	for i, name := range names {
+		list[i] = name
+	}
+	return list, e.growBy(list)
+}
+
+func (e *evaluator) importValue(argument any) (any, error) {
+	name, known, err := e.evaluateText(argument, errImport)
+	if err != nil || !known {
+		return Unknown, err
+	}
+	if e.trial || e.bound.inputs.Import == nil {
+		return Unknown, nil
+	}
+	value, err := e.bound.inputs.Import(e.ctx, name)
+	if errors.Is(err, ErrNotFound) {
+		return nil, errorf("No export named %s found", name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return value, e.grow(len(value))
+}
+
+// extension evaluates the functions of AWS::LanguageExtensions.
+func (e *evaluator) extension(name string, argument any) (any, error) {
+	value, err := e.evaluate(argument)
+	if err != nil || value == any(Unknown) {
+		return Unknown, err
+	}
+	if name == "Fn::Length" {
+		list, ok := value.([]any)
+		if !ok {
+			return nil, errLength
+		}
+		return json.Number(itoa(len(list))), e.grow(0)
+	}
+	switch value.(type) {
+	case []any, map[string]any:
+	default:
+		return nil, errJSON
+	}
+	if hasUnknown(value) {
+		return Unknown, nil
+	}
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return nil, err
+	}
+	text := strings.TrimSuffix(b.String(), "\n")
+	return text, e.grow(len(text))
+}
+
+// hasUnknown reports whether something within a value is Unknown.
+func hasUnknown(value any) bool {
+	switch v := value.(type) {
+	case map[string]any:
+		for _, inner := range v {
+			if hasUnknown(inner) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(v, hasUnknown)
+	}
+	return value == any(Unknown)
+}

@@ -1,0 +1,29 @@
+package template
+
+// Limits of templates.
+//
+// https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cloudformation-limits.html
+const (
+	// MaxBody is the size of the largest template, in bytes.
+	MaxBody = 1 << 20
+
+	maxDescription   = 1024 // bytes
+	maxName          = 255  // characters of a logical ID, and of names of parameters, mappings and outputs
+	maxParameters    = 200
+	maxParameterSize = 4096 // bytes of the value of a parameter
+	maxMappings      = 200
+	maxMappingKeys   = 200 // of a mapping, and attributes of a key
+	maxResources     = 500
+	maxOutputs       = 200
+	maxDynamic       = 60 // dynamic references of a template
+	maxCIDRBlocks    = 256
+)
+
+// Limits of our own, which no template that people write comes near.
+const (
+	maxDepth      = 100     // levels of objects and lists
+	maxConditions = 1000    // and rules
+	maxExpansion  = 4 << 20 // bytes of what Fn::ForEach makes of a template
+	maxEvaluation = 4 << 20 // bytes of what the functions of one resource or of all outputs make
+	nodeSize      = 8       // what each value counts beside its text, in bytes
+)

@@ -1,0 +1,68 @@
+package template
+
+import "slices"
+
+// Summary is what ValidateTemplate and GetTemplateSummary tell of a template.
+type Summary struct {
+	Description, Version string
+	Metadata             any // nil when the template has none
+	Parameters           []ParameterDeclaration
+	// ResourceTypes are those of all resources, sorted, each once.
+	ResourceTypes []string
+	// LogicalIDs are the resources of each type.
+	LogicalIDs map[string][]string
+	Transforms []string
+}
+
+// ParameterDeclaration is a parameter as the template declares it.
+type ParameterDeclaration struct {
+	Key, Type, Description string
+	Default                *string // nil when a value must be given
+	NoEcho                 bool
+	AllowedValues          []string
+}
+
+// Summary returns what the template declares. Of resources in loops only those are known whose logical ID and type are
+// text.
+func (t *Template) Summary() Summary {
+	s := Summary{Description: t.Description, Version: t.Version, Metadata: t.Metadata, LogicalIDs: map[string][]string{},
+		Transforms: slices.Clone(t.Transforms)}
+	for _, name := range sortedKeys(t.parameters) {
+		p := t.parameters[name]
+		s.Parameters = append(s.Parameters, ParameterDeclaration{Key: name, Type: p.declared, Description: p.description,
+			Default: p.byDefault, NoEcho: p.noEcho, AllowedValues: slices.Clone(p.allowed)})
+	}
+	t.visitResources(t.resources, func(name, kind string, _ map[string]any) {
+		s.LogicalIDs[kind] = append(s.LogicalIDs[kind], name)
+	})
+	s.ResourceTypes = sortedKeys(s.LogicalIDs)
+	return s
+}
+
+// visitResources visits the resources of the template, also those in loops.
+func (t *Template) visitResources(resources map[string]any, visit func(name, kind string, properties map[string]any)) {
+	for _, name := range sortedKeys(resources) {
+		if list, ok := resources[name].([]any); ok && isLoop(name) && len(list) == 3 {
+			if body, ok := list[2].(map[string]any); ok {
+				t.visitResources(body, visit)
+			}
+			continue
+		}
+		object, _ := resources[name].(map[string]any)
+		kind, ok := object["Type"].(string)
+		if !ok {
+			continue
+		}
+		properties, _ := object["Properties"].(map[string]any)
+		visit(name, kind, properties)
+	}
+}
+
+// Parameters returns the names of the parameters, sorted.
+func (t *Template) Parameters() []string { return sortedKeys(t.parameters) }
+
+// NoEcho reports whether the value of a parameter is not shown.
+func (t *Template) NoEcho(parameter string) bool {
+	p := t.parameters[parameter]
+	return p != nil && p.noEcho
+}
