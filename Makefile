@@ -125,7 +125,7 @@ check: ## format, vet, lint, spelling, Markdown, checksums of modules, and who m
 	GOOS=darwin GOARCH=arm64 go vet ./...
 	@$(MAKE) lint lint-docs
 	go mod verify
-	go test ./internal/rooms
+	go test ./internal/importrules
 
 # The linters need some 4 GiB of memory. Their build, with the tag of tests, differs in internal/crash alone.
 .PHONY: lint

@@ -21,7 +21,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 
-	"github.com/coracle-eks/coracle/internal/port"
+	"github.com/coracle-eks/coracle/internal/freeport"
 )
 
 // The environment variables that [Start] reads.
@@ -135,7 +135,7 @@ var shared = sync.OnceValues(func() (*daemon, error) {
 	if err := d.resetAtExit(root); err != nil {
 		return nil, err
 	}
-	listen, err := port.Free()
+	listen, err := freeport.Find()
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/eventually"
-	"github.com/coracle-eks/coracle/internal/port"
+	"github.com/coracle-eks/coracle/internal/freeport"
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/reset"
 )
@@ -38,7 +38,7 @@ func TestScripts(t *testing.T) {
 			return os.Geteuid() == 0, nil
 		},
 		Setup: func(env *testscript.Env) error {
-			p, err := port.Free()
+			p, err := freeport.Find()
 			if err != nil {
 				return err
 			}

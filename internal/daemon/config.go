@@ -14,9 +14,9 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/etcd"
+	"github.com/coracle-eks/coracle/internal/freeport"
 	"github.com/coracle-eks/coracle/internal/host/preflight"
 	"github.com/coracle-eks/coracle/internal/outbound"
-	"github.com/coracle-eks/coracle/internal/port"
 	"github.com/coracle-eks/coracle/internal/region"
 )
 
@@ -132,7 +132,7 @@ func (c Config) settings(ctx context.Context) (datadir.Settings, error) {
 		s.Simulated = explainProblems(machineProblems(c.Dir))
 	}
 	if s.WebhookPort == 0 {
-		if s.WebhookPort, err = port.Free(); err != nil {
+		if s.WebhookPort, err = freeport.Find(); err != nil {
 			return s, err
 		}
 	}

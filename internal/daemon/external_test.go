@@ -22,8 +22,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/etcd"
 	"github.com/coracle-eks/coracle/internal/eventually"
+	"github.com/coracle-eks/coracle/internal/freeport"
 	"github.com/coracle-eks/coracle/internal/host/endpoint"
-	"github.com/coracle-eks/coracle/internal/port"
 	"github.com/coracle-eks/coracle/internal/reset"
 )
 
@@ -49,7 +49,7 @@ func serve(t *testing.T, external etcd.External) (datadir.Dir, *iam.Client) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := port.Free()
+	p, err := freeport.Find()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -150,7 +150,7 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 	}
 	defer func() { err = errors.Join(err, d.logs.close()) }()
 
-	// Put the rooms together.
+	// Open what services and controllers share.
 	if d.authority, err = pki.OpenAuthority(d.dir.PKI(), "ca", "coracle"); err != nil {
 		return err
 	}

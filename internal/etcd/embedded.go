@@ -21,8 +21,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/coracle-eks/coracle/internal/durable"
+	"github.com/coracle-eks/coracle/internal/freeport"
 	"github.com/coracle-eks/coracle/internal/pki"
-	"github.com/coracle-eks/coracle/internal/port"
 )
 
 // rootUser may do everything once authentication is on. etcd fixes the name.
@@ -92,7 +92,7 @@ func ensurePort(dir string) (int, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return p, err
 	}
-	if p, err = port.Free(); err != nil {
+	if p, err = freeport.Find(); err != nil {
 		return 0, fmt.Errorf("a port for etcd: %w", err)
 	}
 	data, err := json.Marshal(settings{Port: p})

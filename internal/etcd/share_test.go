@@ -15,13 +15,13 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/etcd"
 	"github.com/coracle-eks/coracle/internal/eventually"
-	"github.com/coracle-eks/coracle/internal/port"
+	"github.com/coracle-eks/coracle/internal/freeport"
 )
 
 // withQuota returns the directory of an etcd that is full at a size.
 func withQuota(t *testing.T, bytes int) string {
 	t.Helper()
-	free, err := port.Free()
+	free, err := freeport.Find()
 	if err != nil {
 		t.Fatal(err)
 	}

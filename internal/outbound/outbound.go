@@ -6,7 +6,7 @@
 // public internet alone, beside blocks that the operator named. It is asked about the address that a name resolved to,
 // when the connection is made, so that no second answer of a DNS server leads elsewhere.
 //
-// Everything else that connects to something is in a list of package rooms, with the reason why it may.
+// Everything else that connects to something is in a list of package importrules, with the reason why it may.
 package outbound
 
 import (

@@ -16,7 +16,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/host/filetree"
-	"github.com/coracle-eks/coracle/internal/host/names"
+	"github.com/coracle-eks/coracle/internal/host/hostsfile"
 	"github.com/coracle-eks/coracle/internal/process"
 )
 
@@ -81,12 +81,12 @@ func end(ctx context.Context, dir datadir.Dir, progress func(string)) error {
 func removeHost(ctx context.Context, owner string, progress func(string)) error {
 	// What cannot be removed does not keep the rest.
 	n, err := removeMachines(owner)
-	named, err2 := names.Remove(ctx, owner)
+	named, err2 := hostsfile.Remove(ctx, owner)
 	if n > 0 {
 		progress(fmt.Sprintf("removed %d namespaces, links and cgroups", n))
 	}
 	if named {
-		progress("removed the names of clusters from " + names.File)
+		progress("removed the names of clusters from " + hostsfile.File)
 	}
 	return errors.Join(err, err2)
 }

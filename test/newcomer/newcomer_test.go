@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/coracle-eks/coracle/internal/port"
+	"github.com/coracle-eks/coracle/internal/freeport"
 	"github.com/coracle-eks/coracle/internal/testenv"
 	"github.com/coracle-eks/coracle/kubernetes"
 	"github.com/coracle-eks/coracle/test/harness"
@@ -47,7 +47,7 @@ func runOn(t *testing.T, suite, packages, script string, mounts, environment []s
 	if err := os.WriteFile(filepath.Join(root, "script.sh"), []byte(script), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	listen, err := port.Free()
+	listen, err := freeport.Find()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@
 // What they share is below them, in [resource]: the records in the store, changes of them, and what requests are
 // authorized for. A part imports only parts whose resources its own are made of: [fleet] launches by [instance], which
 // launches from [launchtemplate] and attaches what [networkinterface] makes; [vpc] makes security groups and network
-// interfaces, too. internal/rooms has the table.
+// interfaces, too. internal/importrules has the table.
 //
 // The API records what is wanted and describes what is there. Packets are the business of internal/host/network, and
 // machines that of internal/host/machine.

@@ -29,7 +29,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/host/endpoint"
-	"github.com/coracle-eks/coracle/internal/host/names"
+	"github.com/coracle-eks/coracle/internal/host/hostsfile"
 	"github.com/coracle-eks/coracle/internal/pki"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/testenv"
@@ -42,7 +42,7 @@ type vpc struct {
 	path string
 
 	mu    sync.Mutex
-	hosts []names.Entry
+	hosts []hostsfile.Entry
 }
 
 // The links of the node with the cluster's leg, and of a client with the internet.
@@ -195,7 +195,7 @@ func startInVPC(t *testing.T) *vpc {
 			LogFile: filepath.Join(dir, "endpoint.log"),
 			Program: os.Args[0], Namespace: v.namespace, PublicRange: netip.MustParsePrefix("198.18.8.0/21"),
 			API: netip.MustParseAddr("198.18.8.3"), Log: o.Log,
-			SetNames: func(_ context.Context, _ string, entries []names.Entry) error {
+			SetNames: func(_ context.Context, _ string, entries []hostsfile.Entry) error {
 				v.mu.Lock()
 				defer v.mu.Unlock()
 				v.hosts = entries

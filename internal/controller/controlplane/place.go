@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/coracle-eks/coracle/internal/port"
+	"github.com/coracle-eks/coracle/internal/freeport"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
@@ -98,7 +98,7 @@ func (c *Controller) choosePort(cluster record.Cluster, own int, usable bool, ta
 	if own != 0 && usable {
 		return own, nil
 	}
-	chosen, err := port.Free(taken.ports...)
+	chosen, err := freeport.Find(taken.ports...)
 	if err != nil {
 		return 0, fmt.Errorf("choose a port for the API server: %w", err)
 	}

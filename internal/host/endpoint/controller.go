@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/coracle-eks/coracle/internal/host/names"
+	"github.com/coracle-eks/coracle/internal/host/hostsfile"
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -58,7 +58,7 @@ type Options struct {
 
 	Log *slog.Logger // slog.Default() when nil
 	// SetNames enters names of the host; names.Set when nil (optional).
-	SetNames func(ctx context.Context, owner string, entries []names.Entry) error
+	SetNames func(ctx context.Context, owner string, entries []hostsfile.Entry) error
 }
 
 // Controller makes endpoints real.
@@ -80,7 +80,7 @@ func New(o Options) (*Controller, error) {
 		o.Log = slog.Default()
 	}
 	if o.SetNames == nil {
-		o.SetNames = names.Set
+		o.SetNames = hostsfile.Set
 	}
 	return &Controller{o: o, rows: openRows(o.Store)}, nil
 }
@@ -249,7 +249,7 @@ func (c *Controller) reconcileAll(ctx context.Context, again bool) (problems map
 	}
 	if err := c.o.SetNames(ctx, c.o.Owner, hosts); err != nil {
 		// The clusters work all the same, for everybody who finds them.
-		c.o.Log.Warn("cannot enter the names of cluster endpoints into "+names.File+
+		c.o.Log.Warn("cannot enter the names of cluster endpoints into "+hostsfile.File+
 			": kubectl on this host will not find them", "error", err)
 	}
 	started, err := c.o.Host.Ensure(ctx, c.processSpec())

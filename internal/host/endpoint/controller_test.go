@@ -18,7 +18,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/coracle-eks/coracle/internal/host/names"
+	"github.com/coracle-eks/coracle/internal/host/hostsfile"
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store/storetest"
@@ -59,7 +59,7 @@ func newController(t *testing.T, adjust func(*Options)) *Controller {
 	o := Options{
 		Store: storetest.New(t), Host: host, Owner: "0123456789abcdef", Dir: dir, LogFile: "log", Program: "none",
 		Log:      slog.New(slog.DiscardHandler),
-		SetNames: func(context.Context, string, []names.Entry) error { return nil },
+		SetNames: func(context.Context, string, []hostsfile.Entry) error { return nil },
 	}
 	if adjust != nil {
 		adjust(&o)
@@ -285,7 +285,7 @@ func TestConfigFollowsFromRows(t *testing.T) {
 		cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); d != "" {
 		t.Error(d)
 	}
-	wantHosts := []names.Entry{{Address: netip.MustParseAddr("198.18.8.16"),
+	wantHosts := []hostsfile.Entry{{Address: netip.MustParseAddr("198.18.8.16"),
 		Name: "C0.gr7.eu-west-1.eks.amazonaws.com"}, {Address: netip.MustParseAddr("10.0.1.4"),
 		Name: "C1.gr7.eu-west-1.eks.amazonaws.com"}}
 	if d := cmp.Diff(wantHosts, hosts, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); d != "" {

@@ -10,7 +10,7 @@ import (
 
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
-	"github.com/coracle-eks/coracle/internal/host/names"
+	"github.com/coracle-eks/coracle/internal/host/hostsfile"
 	"github.com/coracle-eks/coracle/internal/host/network"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -48,7 +48,7 @@ var (
 const httpsPort = 443
 
 // buildConfig returns the configuration of the process, and the names that the host has to resolve.
-func (t rows) buildConfig(ctx context.Context, c *Controller) (config Config, hosts []names.Entry, err error) {
+func (t rows) buildConfig(ctx context.Context, c *Controller) (config Config, hosts []hostsfile.Entry, err error) {
 	clusters, err := t.clusters.List(ctx, "")
 	if err != nil {
 		return config, nil, err
@@ -69,7 +69,7 @@ func (t rows) buildConfig(ctx context.Context, c *Controller) (config Config, ho
 		for name, addresses := range own.Names {
 			config.Names[name] = addresses
 			for _, a := range addresses {
-				hosts = append(hosts, names.Entry{Address: a, Name: Name(cluster)})
+				hosts = append(hosts, hostsfile.Entry{Address: a, Name: Name(cluster)})
 			}
 		}
 		if cluster.EndpointPrivateAccess {

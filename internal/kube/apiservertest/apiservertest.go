@@ -33,7 +33,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/coracle-eks/coracle/internal/eventually"
-	"github.com/coracle-eks/coracle/internal/port"
+	"github.com/coracle-eks/coracle/internal/freeport"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store/storetest"
 	"github.com/coracle-eks/coracle/internal/testenv"
@@ -78,7 +78,7 @@ func Start(t testing.TB, o Options) *Server {
 	}
 	s := &Server{t: t, o: o, Dir: t.TempDir(), program: program(t, o.Minor)}
 	s.makeAuthority()
-	p, err := port.Free()
+	p, err := freeport.Find()
 	if err != nil {
 		t.Fatal(err)
 	}

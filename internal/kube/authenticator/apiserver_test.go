@@ -24,8 +24,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/coracle-eks/coracle/internal/eventually"
+	"github.com/coracle-eks/coracle/internal/freeport"
 	"github.com/coracle-eks/coracle/internal/kube/apiservertest"
-	"github.com/coracle-eks/coracle/internal/port"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store/storetest"
 	"github.com/coracle-eks/coracle/internal/testenv"
@@ -57,7 +57,7 @@ func startAPIServer(t *testing.T) *apiServer {
 	if _, err := os.Stat(binary); err != nil {
 		t.Fatalf("%v: run \"make build\"", err)
 	}
-	p, err := port.Free()
+	p, err := freeport.Find()
 	if err != nil {
 		t.Fatal(err)
 	}

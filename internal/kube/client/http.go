@@ -53,7 +53,7 @@ const (
 var ErrTooLarge = errors.New("more than is read of an API server")
 
 // HTTP returns a client of one API server for clients of client-go. All clients of API servers come from here; the test
-// of internal/rooms refuses others. cluster is the name of the cluster, for errors. The client
+// of internal/importrules refuses others. cluster is the name of the cluster, for errors. The client
 //
 //   - bounds what it reads; see MaxAnswer,
 //   - cuts the texts of errors; see MaxText,

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/coracle-eks/coracle/internal/logs/word"
+	"github.com/coracle-eks/coracle/internal/logs/tokenizer"
 )
 
 // pieces returns encoded data for each decoder, as it is written.
@@ -99,8 +99,8 @@ func TestFilter(t *testing.T) {
 				t.Errorf("the filter of %q denies %q", message, w)
 			}
 		}
-		if plain, ok := word.Unescaped([]byte(message)); ok {
-			word.Each(plain, func(w []byte) bool {
+		if plain, ok := tokenizer.Unescaped([]byte(message)); ok {
+			tokenizer.Each(plain, func(w []byte) bool {
 				if !mayContain(f, wordHash(w)) {
 					t.Errorf("the filter of %q denies %q of its plain form %q", message, w, plain)
 				}
@@ -123,9 +123,9 @@ func FuzzFilterHasTheWordsOfThePlainForm(f *testing.F) {
 			}
 			return true
 		}
-		word.Each(message, check)
-		if plain, ok := word.Unescaped(message); ok {
-			word.Each(plain, check)
+		tokenizer.Each(message, check)
+		if plain, ok := tokenizer.Unescaped(message); ok {
+			tokenizer.Each(plain, check)
 		}
 	})
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/coracle-eks/coracle/internal/logs/word"
+	"github.com/coracle-eks/coracle/internal/logs/tokenizer"
 )
 
 // The word filter of a block is a Bloom filter over the words of its messages. filterBits for each
@@ -66,7 +66,7 @@ func (s *wordSet) addWords(message []byte) {
 		s.add(wordHash(w))
 		return true
 	}
-	word.Each(message, add)
+	tokenizer.Each(message, add)
 	// Only the surroundings of escapes read otherwise than they are written: from the beginning of the
 	// run that one stands in or behind, over all that follow without anything else between.
 	for i := 0; ; {
@@ -76,14 +76,14 @@ func (s *wordSet) addWords(message []byte) {
 		}
 		from, start := i, i+next
 		i = start
-		for i < len(message) && (word.Is(message[i]) || bytes.HasPrefix(message[i:], []byte(`\u00`))) {
+		for i < len(message) && (tokenizer.Is(message[i]) || bytes.HasPrefix(message[i:], []byte(`\u00`))) {
 			i++
 		}
-		for start > from && (word.Is(message[start-1]) || message[start-1] == '\\') {
+		for start > from && (tokenizer.Is(message[start-1]) || message[start-1] == '\\') {
 			start--
 		}
-		if plain, ok := word.Unescaped(message[start:i]); ok {
-			word.Each(plain, add)
+		if plain, ok := tokenizer.Unescaped(message[start:i]); ok {
+			tokenizer.Each(plain, add)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"github.com/coracle-eks/coracle/internal/logs/word"
+	"github.com/coracle-eks/coracle/internal/logs/tokenizer"
 )
 
 // model is a store as simple as can be: what a Store must be equal to.
@@ -260,7 +260,7 @@ func compareView(t *testing.T, s *Store, g GroupID, m *model) {
 				string(message)}); live && got != want {
 				t.Errorf("got %+v, want %+v", got, want)
 			}
-			word.Each(message, func(w []byte) bool {
+			tokenizer.Each(message, func(w []byte) bool {
 				if !b.MayContain(string(w)) {
 					t.Errorf("the filter denies the word %q of %q", w, message)
 				}

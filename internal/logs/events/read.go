@@ -26,7 +26,7 @@ func (p Position) Compare(q Position) int {
 type Range struct {
 	From, To int64               // From <= Timestamp < To, in milliseconds since 1970 UTC
 	Streams  func(StreamID) bool // nil: all
-	// Words lets the store skip events that provably lack one of them as a whole word (package word).
+	// Words lets the store skip events that provably lack one of them as a whole word (package tokenizer).
 	// It promises nothing: events without them are returned as well.
 	Words    []string
 	After    *Position // begin strictly behind it; before it when Backward

@@ -11,7 +11,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"github.com/coracle-eks/coracle/internal/logs/word"
+	"github.com/coracle-eks/coracle/internal/logs/tokenizer"
 )
 
 // View is a snapshot of a group: what is appended or deleted later does not change it.
@@ -195,14 +195,14 @@ func (b *Block) minSeq() uint64 {
 	return b.chunks[0].first
 }
 
-// MayContain returns false only when no message of the block has the word (package word) as a whole word. It is true
+// MayContain returns false only when no message of the block has the word (package tokenizer) as a whole word. It is true
 // when that cannot be told, because the block isn't sealed or cannot be read.
 func (b *Block) MayContain(w string) bool {
 	if b.part == nil {
 		return true
 	}
 	whole := false
-	word.Each(w, func(part string) bool { whole = part == w; return false })
+	tokenizer.Each(w, func(part string) bool { whole = part == w; return false })
 	if !whole {
 		return true
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/coracle-eks/coracle/internal/logs/insights"
-	"github.com/coracle-eks/coracle/internal/logs/word"
+	"github.com/coracle-eks/coracle/internal/logs/tokenizer"
 )
 
 // texts are values and literals that meet in random queries and events: words, and everything that could glue a word to
@@ -171,7 +171,7 @@ func allows(t *testing.T, c *insights.Condition, e reader) bool {
 		return false
 	}
 	words := make(map[string]bool)
-	word.Each(e.message, func(w string) bool { words[w] = true; return true })
+	tokenizer.Each(e.message, func(w string) bool { words[w] = true; return true })
 	for _, w := range c.Words {
 		if !words[w] {
 			t.Errorf("%s: a leaf on %s passes and claims the word %q", e.message, e.fields[c.Field], w)

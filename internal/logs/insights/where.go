@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"github.com/coracle-eks/coracle/internal/logs/insights/value"
-	"github.com/coracle-eks/coracle/internal/logs/word"
+	"github.com/coracle-eks/coracle/internal/logs/tokenizer"
 )
 
 // Condition is what events must satisfy, as a tree without negations: exactly one of All, Any and Test is set. It is
@@ -17,7 +17,7 @@ type Condition struct {
 	// a leaf: whether a value of the field passes; pure, safe for concurrent use. Absent fields are value.Null, and may
 	// pass.
 	Test func(value.Value) bool
-	// a leaf: whole words, in the sense of package word, of the raw message of any event that passes it
+	// a leaf: whole words, in the sense of package tokenizer, of the raw message of any event that passes it
 	Words []string
 }
 
@@ -213,17 +213,17 @@ func interiorWords(field, text string) []string {
 func safeWords(text string, raw, ends bool) []string {
 	var words []string
 	for start := 0; start < len(text); start++ {
-		if !word.Is(text[start]) {
+		if !tokenizer.Is(text[start]) {
 			continue
 		}
 		end := start
-		for end < len(text) && word.Is(text[end]) {
+		for end < len(text) && tokenizer.Is(text[end]) {
 			end++
 		}
 		before := start == 0 && ends || start > 0 && (raw || separates(text[start-1]))
 		behind := end == len(text) && ends || end < len(text) && (raw || separates(text[end]))
-		if before && behind && end-start >= word.Min {
-			words = append(words, text[start:min(end, start+word.Max)])
+		if before && behind && end-start >= tokenizer.Min {
+			words = append(words, text[start:min(end, start+tokenizer.Max)])
 		}
 		start = end
 	}

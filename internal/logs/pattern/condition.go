@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/coracle-eks/coracle/internal/logs/word"
+	"github.com/coracle-eks/coracle/internal/logs/tokenizer"
 )
 
 // condition is an operator and what stands behind it: `>= 400`, `= "*.html"`, `!= %^kube%`.
@@ -199,19 +199,19 @@ func (n number) compare(m number) int {
 	return 0
 }
 
-// wholeWords cuts text as package word does, without a word that touches an end behind which more of it may follow, or
+// wholeWords cuts text as package tokenizer does, without a word that touches an end behind which more of it may follow, or
 // when escaped a character that JSON may write as \n or \u00fc, with letters that become part of the word.
 func wholeWords(text string, beginning, ending, escaped bool) []string {
 	apart := func(c byte) bool { return !escaped || ' ' <= c && c < 0x7f && c != '"' && c != '\\' }
 	var words []string
 	for i := 0; i < len(text); {
 		start := i
-		for i < len(text) && word.Is(text[i]) {
+		for i < len(text) && tokenizer.Is(text[i]) {
 			i++
 		}
-		if i-start >= word.Min && (start == 0 && beginning || start > 0 && apart(text[start-1])) &&
+		if i-start >= tokenizer.Min && (start == 0 && beginning || start > 0 && apart(text[start-1])) &&
 			(i == len(text) && ending || i < len(text) && apart(text[i])) {
-			words = append(words, text[start:min(i, start+word.Max)])
+			words = append(words, text[start:min(i, start+tokenizer.Max)])
 		}
 		i++
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/coracle-eks/coracle/internal/logs/word"
+	"github.com/coracle-eks/coracle/internal/logs/tokenizer"
 )
 
 // FuzzParse holds that no text makes Parse or a pattern panic, and that what Words says of a pattern is true of the
@@ -51,9 +51,9 @@ func checkWords(t *testing.T, p *Pattern, message string) (matched bool) {
 // wordsOf returns the words of a message in the filter of a block.
 func wordsOf(message string) map[string]bool {
 	has := map[string]bool{}
-	word.Each(message, func(w string) bool { has[w] = true; return true })
-	if unescaped, ok := word.Unescaped([]byte(message)); ok {
-		word.Each(string(unescaped), func(w string) bool { has[w] = true; return true })
+	tokenizer.Each(message, func(w string) bool { has[w] = true; return true })
+	if unescaped, ok := tokenizer.Unescaped([]byte(message)); ok {
+		tokenizer.Each(string(unescaped), func(w string) bool { has[w] = true; return true })
 	}
 	return has
 }

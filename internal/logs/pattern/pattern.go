@@ -102,7 +102,7 @@ func (p *Pattern) Extract(message string) map[string]string {
 	return map[string]string{}
 }
 
-// Words returns words (as package word cuts them) every one of which is, as a whole word, in every message that the
+// Words returns words (as package tokenizer cuts them) every one of which is, as a whole word, in every message that the
 // pattern matches, as it is written or after word.Unescaped. Blocks of events that lack one of them need not be read.
 func (p *Pattern) Words() []string {
 	words := slices.Clone(p.kind.words())

@@ -1,4 +1,4 @@
-package rooms
+package importrules
 
 import (
 	"strings"
@@ -7,7 +7,7 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-func TestEveryPackageStaysInItsRoom(t *testing.T) {
+func TestEveryPackageImportsWhatItMay(t *testing.T) {
 	t.Parallel()
 	all, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedImports, Dir: "../.."}, "./...")
 	if err != nil {
@@ -21,10 +21,10 @@ func TestEveryPackageStaysInItsRoom(t *testing.T) {
 		dir := strings.TrimPrefix(p.PkgPath, Module)
 		rule, found := Of(dir)
 		if !found {
-			t.Errorf("%s is in no room: give it a line in internal/rooms, and a word in ARCHITECTURE.md", dir)
+			t.Errorf("%s has no rule: give it a line in internal/importrules, and a word in ARCHITECTURE.md", dir)
 			continue
 		}
-		used[rule.Room] = true
+		used[rule.Dir] = true
 		for path := range p.Imports {
 			own, other := ControllerOf(dir), ControllerOf(strings.TrimPrefix(path, Module))
 			if own != "" && other != "" && own != other {
@@ -32,14 +32,14 @@ func TestEveryPackageStaysInItsRoom(t *testing.T) {
 					dir, other)
 			}
 			if !rule.Allows(path) {
-				t.Errorf("%s imports %s, which %s may not: %s", dir, strings.TrimPrefix(path, Module), rule.Room,
+				t.Errorf("%s imports %s, which %s may not: %s", dir, strings.TrimPrefix(path, Module), rule.Dir,
 					rule.Why)
 			}
 		}
 	}
 	for _, r := range Rules {
-		if !used[r.Room] {
-			t.Errorf("the table has a room %s, but no package is in it", r.Room)
+		if !used[r.Dir] {
+			t.Errorf("the table has a rule for %s, but no package is there", r.Dir)
 		}
 	}
 }
@@ -85,7 +85,7 @@ func TestTheTableMeansWhatItSays(t *testing.T) {
 	} {
 		rule, found := Of(c.dir)
 		if !found {
-			t.Errorf("%s is in no room", c.dir)
+			t.Errorf("%s has no rule", c.dir)
 		} else if got := rule.Allows(c.imports); got != c.allowed {
 			t.Errorf("%s imports %s: allowed is %v, want %v", c.dir, c.imports, got, c.allowed)
 		}
@@ -100,6 +100,6 @@ func TestTheTableMeansWhatItSays(t *testing.T) {
 		}
 	}
 	if _, found := Of("internal/util"); found {
-		t.Error("a package nobody planned has a room")
+		t.Error("a package nobody planned has a rule")
 	}
 }

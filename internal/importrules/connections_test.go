@@ -1,4 +1,4 @@
-package rooms
+package importrules
 
 import (
 	"go/ast"
@@ -155,7 +155,7 @@ func TestOnlyNamedPlacesConnect(t *testing.T) {
 	t.Parallel()
 	used := make(map[string]bool)
 	eachSource(t, []string{"internal", "cmd/coracle", "kubernetes", "node"}, func(s source) {
-		if slices.ContainsFunc(Inside, func(room string) bool { return isWithinPath(s.dir, room) }) {
+		if slices.ContainsFunc(Inside, func(dir string) bool { return isWithinPath(s.dir, dir) }) {
 			return
 		}
 		if slices.ContainsFunc(s.file.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == `"testing"` }) {
@@ -172,7 +172,7 @@ func TestOnlyNamedPlacesConnect(t *testing.T) {
 			if _, named := Connections[p.name]; !named {
 				t.Errorf(
 					"%s uses %s: connect to addresses that users choose by package outbound, or name the place "+
-						"in internal/rooms and say why no user chooses where it leads", p.name, p.by)
+						"in internal/importrules and say why no user chooses where it leads", p.name, p.by)
 			}
 			used[p.name] = true
 		}

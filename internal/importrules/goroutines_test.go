@@ -1,4 +1,4 @@
-package rooms
+package importrules
 
 import (
 	"go/ast"

@@ -1,9 +1,9 @@
-// Package names keeps the names of cluster endpoints in the host's /etc/hosts.
+// Package hostsfile maintains the names of cluster endpoints in the host's /etc/hosts.
 //
 // Each daemon has a block of its own there, between two lines that carry its owner's mark, and touches nothing else.
 // The file is changed in place, because in a container it is a mount that cannot be replaced, and under a lock that all
 // daemons of the host share.
-package names
+package hostsfile
 
 import (
 	"context"

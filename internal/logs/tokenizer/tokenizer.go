@@ -1,11 +1,11 @@
-// Package word cuts text into words, the same way for all who meet over them: the store of log events
+// Package tokenizer cuts text into words, in one way for the log store and for its readers: the store of log events
 // keeps a filter of words per block, and who reads asks the filter whether a block may hold the words
 // that a query needs.
 //
 // A word is a maximal run of ASCII letters and digits, as written: case matters. Everything else,
 // bytes above 127 included, only separates. `system:serviceaccount:kube-system` is the words system,
 // serviceaccount, kube, system.
-package word
+package tokenizer
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package rooms
+package importrules
 
 // Inside are directories of programs that run inside machines, and connect from there.
 var Inside = []string{"internal/guest"}

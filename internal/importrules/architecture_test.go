@@ -1,4 +1,4 @@
-package rooms
+package importrules
 
 import (
 	"os"
@@ -45,20 +45,20 @@ func firstColumn(t *testing.T, heading string) (names []string) {
 	return names
 }
 
-// TestEveryRoomHasAWord requires each room of the table in ARCHITECTURE.md, by its own name, or the rooms below it.
-func TestEveryRoomHasAWord(t *testing.T) {
+// TestEveryPackageIsDescribed requires the directory of each rule in ARCHITECTURE.md, or that of a rule above it.
+func TestEveryPackageIsDescribed(t *testing.T) {
 	t.Parallel()
 	described := make(map[string]bool)
-	for _, name := range firstColumn(t, "The rooms") {
+	for _, name := range firstColumn(t, "The packages") {
 		described[name] = true
 		if _, err := os.Stat("../../" + name); err != nil {
-			t.Errorf("ARCHITECTURE.md describes a room that is not there: %v", err)
+			t.Errorf("ARCHITECTURE.md describes a package that does not exist: %v", err)
 		}
 	}
 	for _, r := range Rules {
-		parent := slices.ContainsFunc(Rules, func(o Rule) bool { return o.Room != r.Room && isWithinPath(o.Room, r.Room) })
-		if !described[r.Room] && !parent {
-			t.Errorf("the table of rooms in ARCHITECTURE.md lacks %s: say in a line what it is for", r.Room)
+		parent := slices.ContainsFunc(Rules, func(o Rule) bool { return o.Dir != r.Dir && isWithinPath(o.Dir, r.Dir) })
+		if !described[r.Dir] && !parent {
+			t.Errorf("the table of packages in ARCHITECTURE.md lacks %s: say in a line what it is for", r.Dir)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package rooms
+package importrules
 
 import (
 	"go/ast"
@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// elsewhere are the rooms whose files are for others, or are not the daemon's.
+// elsewhere are the directories whose files are for others, or are not the daemon's.
 var elsewhere = map[string]string{
 	"cmd/node":       "runs in machines",
 	"internal/guest": "makes and runs in root file systems of machines, whose users are the machine's own",
@@ -36,8 +36,8 @@ func TestWhatIsOpenToOthersSaysWhy(t *testing.T) {
 	t.Parallel()
 	seen := 0
 	eachSource(t, []string{"cmd", "internal"}, func(s source) {
-		for room := range elsewhere {
-			if isWithinPath(s.dir, room) {
+		for dir := range elsewhere {
+			if isWithinPath(s.dir, dir) {
 				return
 			}
 		}

@@ -1,4 +1,4 @@
-package word
+package tokenizer
 
 import (
 	"slices"

@@ -1,5 +1,5 @@
-// Package port chooses TCP ports that stay free while their owner is down.
-package port
+// Package freeport chooses TCP ports that stay free while their owner is down.
+package freeport
 
 import (
 	"fmt"
@@ -18,9 +18,9 @@ const first, last = 20000, 29999
 // ports and get each next one, because a port is free again until its owner listens: random ones met now and then.
 var given atomic.Uint32
 
-// Free returns a loopback port that no process listens on and that is not in taken. It returns another one at each
+// Find returns a loopback port that no process listens on and that is not in taken. It returns another one at each
 // call.
-func Free(taken ...int) (int, error) {
+func Find(taken ...int) (int, error) {
 	const attempts, stride = 200, 64
 	for range attempts {
 		p := first + (os.Getpid()*stride+int(given.Add(1)))%(last-first+1)

@@ -1,9 +1,9 @@
-// Package rooms says who may import whom, and its test enforces it.
+// Package importrules holds the table of allowed imports between packages. Its test enforces the table.
 //
 // ARCHITECTURE.md tells why. The table is about the imports that a package itself makes (not
 // those of its tests): what it may not reach directly it cannot reach through a neighbor
 // either, because the neighbor is in the table as well.
-package rooms
+package importrules
 
 import "strings"
 
@@ -12,9 +12,9 @@ const Module = "github.com/coracle-eks/coracle/"
 
 // Rule has the imports that are allowed to the packages below a directory.
 type Rule struct {
-	// Room is a directory with all below it.
-	Room string
-	// Ours are the rooms of this module that it may import, beside itself.
+	// Dir is the directory, with all below it.
+	Dir string
+	// Ours are the directories of this module whose packages it may import, beside its own.
 	Ours []string
 	// Never are packages, with all below them, that it must not import, whatever Ours says.
 	Never []string
@@ -44,7 +44,7 @@ var ec2Shared = []string{"internal/aws/ec2/resource", "internal/aws/wire", "inte
 // ec2Part is why a part of the EC2 API imports no other but those below it, which are named in its line.
 const ec2Part = "a part of the EC2 API; it imports only parts whose resources its own are made of"
 
-// Rules is the table. The longest Room that fits a package is its room.
+// Rules is the table. The longest Dir that contains a package applies to it.
 var Rules = []Rule{
 	{"internal/outbound", nil, world,
 		"connections to addresses that users chose; it knows none of them"},
@@ -126,14 +126,14 @@ var Rules = []Rule{
 	{"internal/aws/ec2/ec2test", append([]string{"internal/aws/awstest", "internal/aws/ec2",
 		"internal/store/storetest", "test/awsclient"}, ec2Shared...), world, "the fixture of the tests of the EC2 API"},
 
-	{"internal/logs/word", nil, world, "it cuts text"},
-	{"internal/logs/events", []string{"internal/diskspace", "internal/durable", "internal/logs/word"},
+	{"internal/logs/tokenizer", nil, world, "it cuts text"},
+	{"internal/logs/events", []string{"internal/diskspace", "internal/durable", "internal/logs/tokenizer"},
 		[]string{"os/exec", "github.com/aws", "k8s.io", "github.com/vishvananda/netlink"},
 		"a second store, for what is too much for etcd; it knows groups and streams by number"},
-	{"internal/logs/insights", []string{"internal/logs/word", "internal/regexsize"},
+	{"internal/logs/insights", []string{"internal/logs/tokenizer", "internal/regexsize"},
 		append([]string{"github.com/aws"}, world...),
 		"a language, pure"},
-	{"internal/logs/pattern", []string{"internal/logs/word", "internal/regexsize"},
+	{"internal/logs/pattern", []string{"internal/logs/tokenizer", "internal/regexsize"},
 		append([]string{"github.com/aws"}, world...),
 		"a language, pure"},
 	{"internal/cloudformation/template", []string{"internal/cloudformation/schema", "internal/document",
@@ -148,7 +148,7 @@ var Rules = []Rule{
 	{"internal/host", []string{"internal/ami", "internal/catalog", "internal/connlimit", "internal/crash",
 		"internal/diskspace", "internal/document", "internal/durable", "internal/filelock", "internal/kube/client",
 		"internal/guest/cloudinit", "internal/guest/rootfs", "internal/instancetype", "internal/outbound",
-		"internal/pki", "internal/port", "internal/process", "internal/reconcile",
+		"internal/pki", "internal/freeport", "internal/process", "internal/reconcile",
 		"internal/record", "internal/recovery", "internal/store", "internal/upstream", "kubernetes", "node"}, nil,
 		"what stands in for Amazon's hardware; it is told what is wanted by the store"},
 	{"internal/host/machine/machinetest", []string{"internal/filelock", "internal/guest/rootfs", "internal/host", "internal/nodeimage",
@@ -182,7 +182,7 @@ var Rules = []Rule{
 		"controllers reconcile the records of the store; they call AWS services as clients do, through the SDK"},
 	{"internal/controller/controlplane", []string{"internal/crash", "internal/durable", "internal/etcd",
 		"internal/hostmemory", "internal/kube",
-		"internal/pki", "internal/port", "internal/process", "internal/reconcile", "internal/record", "internal/recovery",
+		"internal/pki", "internal/freeport", "internal/process", "internal/reconcile", "internal/record", "internal/recovery",
 		"internal/store",
 		"internal/upstream"}, []string{"os/exec", "github.com/vishvananda/netlink"},
 		"a controller that also runs processes: the components of control planes"},
@@ -207,17 +207,17 @@ var Rules = []Rule{
 
 	{"internal/process", []string{"internal/crash"}, []string{"github.com/aws"}, "it runs programs, whichever"},
 	{"internal/pid1", nil, []string{"github.com/aws", "k8s.io"}, "it knows the kernel, and one program: itself"},
-	{"internal/crash", nil, nil, "every room may be crashed"},
+	{"internal/crash", nil, nil, "any package may have crash points"},
 	{"internal/environment", nil, world, "it chooses names"},
 	{"internal/descriptor", nil, []string{"os/exec", "github.com/aws", "k8s.io"}, "it marks file descriptors"},
 	{"internal/durable", nil, []string{"os/exec", "github.com/aws", "k8s.io"}, "it replaces files of any component"},
 	{"internal/filelock", nil, []string{"os/exec", "github.com/aws", "k8s.io"}, "it locks a file, whosever"},
 	{"internal/diskspace", nil, []string{"github.com/aws", "k8s.io"}, "it measures disks"},
-	{"internal/etcd", []string{"internal/diskspace", "internal/durable", "internal/pki", "internal/port"},
+	{"internal/etcd", []string{"internal/diskspace", "internal/durable", "internal/pki", "internal/freeport"},
 		[]string{"github.com/aws", "k8s.io"}, "it runs etcd, whatever is in it"},
 	{"internal/pki", []string{"internal/durable"}, []string{"github.com/aws", "os/exec"},
 		"it issues certificates for any component"},
-	{"internal/port", nil, world, "it chooses a number"},
+	{"internal/freeport", nil, world, "it chooses a number"},
 	{"internal/connlimit", nil, world, "it counts connections"},
 	{"internal/datadir", []string{"internal/diskspace", "internal/durable"},
 		[]string{"os/exec", "github.com/aws", "k8s.io"},
@@ -233,11 +233,11 @@ var Rules = []Rule{
 		"it looks at the host and changes nothing"},
 	{"internal/hostmemory", nil, []string{"os/exec", "github.com/aws", "k8s.io"}, "it asks the kernel one number"},
 	{"internal/version", nil, world, "it is one string"},
-	{"internal/rooms", nil, nil, "this table"},
+	{"internal/importrules", nil, nil, "this table"},
 	{"internal/eventually", nil, world, "it waits, in tests"},
 	{"internal/testenv", nil, append([]string{"github.com/aws"}, world...), "part of tests"},
 	{"internal/store/storetest", []string{"internal/eventually", "internal/store"}, world, "part of tests"},
-	{"internal/kube/apiservertest", []string{"internal/eventually", "internal/port", "internal/record",
+	{"internal/kube/apiservertest", []string{"internal/eventually", "internal/freeport", "internal/record",
 		"internal/store/storetest", "internal/testenv", "kubernetes"}, nil, "part of tests"},
 
 	{"internal/daemon", []string{"internal", "kubernetes"}, []string{Module + "internal/eventually"},
@@ -267,7 +267,7 @@ var Rules = []Rule{
 		[]string{"k8s.io/client-go", "github.com/vishvananda/netlink", "golang.org/x/sys"},
 		"the commands: clients of the daemon and of its data directory"},
 
-	{"coracletest", []string{"internal/kube/authenticator/authenticatortest", "internal/port"}, nil,
+	{"coracletest", []string{"internal/kube/authenticator/authenticatortest", "internal/freeport"}, nil,
 		"it is part of other people's programs: it runs the coracle program, and imports none of it"},
 	{"kubernetes", nil, append([]string{"k8s.io"}, world...),
 		"it lists versions; the programs themselves are modules of their own"},
@@ -282,14 +282,14 @@ var Rules = []Rule{
 // Of returns the rule for a package, given by its directory; false when no rule covers it.
 func Of(dir string) (rule Rule, found bool) {
 	for _, r := range Rules {
-		if isWithinPath(dir, r.Room) && len(r.Room) >= len(rule.Room) {
+		if isWithinPath(dir, r.Dir) && len(r.Dir) >= len(rule.Dir) {
 			rule, found = r, true
 		}
 	}
 	return rule, found
 }
 
-// Allows reports whether a package of the room may import path.
+// Allows reports whether a package to which the rule applies may import path.
 func (r Rule) Allows(path string) bool {
 	for _, never := range r.Never {
 		if isWithinPath(path, never) {
@@ -297,11 +297,11 @@ func (r Rule) Allows(path string) bool {
 		}
 	}
 	if dir, ours := strings.CutPrefix(path, Module); ours {
-		if isWithinPath(dir, r.Room) {
+		if isWithinPath(dir, r.Dir) {
 			return true
 		}
-		for _, room := range r.Ours {
-			if isWithinPath(dir, room) {
+		for _, allowed := range r.Ours {
+			if isWithinPath(dir, allowed) {
 				return true
 			}
 		}
@@ -320,6 +320,6 @@ func ControllerOf(dir string) string {
 	return name
 }
 
-func isWithinPath(path, room string) bool {
-	return path == room || strings.HasPrefix(path, room+"/")
+func isWithinPath(path, dir string) bool {
+	return path == dir || strings.HasPrefix(path, dir+"/")
 }

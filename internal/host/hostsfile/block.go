@@ -1,4 +1,4 @@
-package names
+package hostsfile
 
 import (
 	"context"

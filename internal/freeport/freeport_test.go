@@ -1,4 +1,4 @@
-package port
+package freeport
 
 import (
 	"fmt"
@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-func TestFree(t *testing.T) {
+func TestFind(t *testing.T) {
 	t.Parallel()
 	var taken []int
 	for range 200 {
-		p, err := Free()
+		p, err := Find()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -25,7 +25,7 @@ func TestFree(t *testing.T) {
 		taken = append(taken, p)
 	}
 	next := taken[len(taken)-1] + 1
-	if p, err := Free(next); err != nil || p == next {
+	if p, err := Find(next); err != nil || p == next {
 		t.Errorf("the port is %d, %v, want another one than that", p, err)
 	}
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", taken[0]))
