@@ -90,7 +90,7 @@ func (f *serveFlags) newLogger(w io.Writer) (*slog.Logger, error) {
 	return nil, fmt.Errorf("--log-format %q is neither text nor json", f.logFormat)
 }
 
-// maxAttr is how many bytes of a text are logged. Stacks have less; texts of users' own programs may have any number.
+// maxAttr limits the bytes of a text in the log. Stacks have less; texts of users' own programs may have any number.
 const maxAttr = 64 << 10
 
 // cutAttr cuts a text that is logged.
@@ -166,7 +166,7 @@ func serveCommand() *cobra.Command {
 	return cmd
 }
 
-// etcdCommand is what the daemon starts. A user has no reason to.
+// etcdCommand runs etcd as a child of the daemon. Users have no reason to call it.
 func etcdCommand() *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{

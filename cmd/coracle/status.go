@@ -69,7 +69,7 @@ func statusCommand() *cobra.Command {
 }
 
 // findProcesses returns the sorted names of the processes that the daemon of dir has started, which may outlive it.
-// problems says which of them the next daemon will refuse to use.
+// problems lists those that the next daemon will refuse to use.
 func findProcesses(dir datadir.Dir) (names, problems []string, err error) {
 	found, err := process.Claims(dir.Owner()) // the key may be lost
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/nodeimage"
 )
 
-// home is where a package or an image has the files of the archive. Programs are found beside coracle.
+// home is the directory of the archive's files in a package or an image. Programs are found beside coracle.
 const home = "usr/lib/coracle"
 
 // writeImage writes an image for "docker load", "podman load" and "ctr images import". Its base is the node image, so

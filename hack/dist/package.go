@@ -15,7 +15,7 @@ import (
 // nfpm makes packages for Debian and for RPM without their tools. It is run, and not linked: it brings some 80 modules.
 const nfpm = "github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.0"
 
-// scripts is where the files are that only packages have.
+// scripts is the directory of the files that only packages have.
 const scripts = "hack/dist/package"
 
 // entry is a file of a package. https://nfpm.goreleaser.com/docs/configuration/

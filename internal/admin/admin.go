@@ -78,14 +78,14 @@ type Instance struct {
 type Etcd struct {
 	Embedded  bool     `json:"embedded"`
 	Endpoints []string `json:"endpoints"`
-	// Separated says whether clusters have etcd users of their own.
+	// Separated reports whether clusters have etcd users of their own.
 	Separated bool       `json:"separated"`
 	InUse     int64      `json:"inUseBytes"`
 	File      int64      `json:"fileBytes"`
 	Process   *Component `json:"process,omitempty"` // when embedded
-	// Error says why the sizes are not known.
+	// Error explains why the sizes are not known.
 	Error string `json:"error,omitempty"`
-	// Problem says why etcd takes no writes, and what to do.
+	// Problem explains why etcd takes no writes, and what to do.
 	Problem string `json:"problem,omitempty"`
 }
 
@@ -126,7 +126,7 @@ type Component struct {
 	Memory   int64     `json:"memoryBytes"`
 	Deaths   int       `json:"deaths,omitempty"` // in a row
 	LastExit string    `json:"lastExit,omitempty"`
-	// Problem says why a process is neither used nor ended, although some run under its name.
+	// Problem explains why a process is neither used nor ended, although some run under its name.
 	Problem string `json:"problem,omitempty"`
 }
 
@@ -143,7 +143,7 @@ type Interruption struct {
 	At       time.Time `json:"at,omitzero"`
 }
 
-// ErrNotRunning says that no daemon takes commands in a data directory.
+// ErrNotRunning reports that no daemon takes commands in a data directory.
 var ErrNotRunning = errors.New("the daemon is not running")
 
 // reachable returns path, or where it is too long for a socket address (108 bytes) an equivalent through the

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// Refusal is why a request was answered with an error.
+// Refusal describes the cause of an error response.
 type Refusal struct {
 	// Kind is "fieldManagerConflict", "stale" (the object had been modified), "forbidden" (the
 	// authorizer), "denied" (an admission plugin, webhook or policy), "invalid", "exists", "notFound" or "error".

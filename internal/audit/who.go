@@ -7,7 +7,7 @@ import (
 	authnv1 "k8s.io/api/authentication/v1"
 )
 
-// Who is whose request it was.
+// Who identifies the sender of a request.
 type Who struct {
 	// Username is the Kubernetes user.
 	Username string `json:"username"`

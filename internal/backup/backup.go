@@ -49,7 +49,7 @@ const (
 	maxSum      = 64 << 10 // a line of the checksums
 )
 
-// Manifest says what a backup is of.
+// Manifest describes a backup.
 type Manifest struct {
 	Format  int       `json:"format"`
 	Version string    `json:"version"` // of the coracle that wrote it
@@ -57,7 +57,7 @@ type Manifest struct {
 	DataDir string    `json:"dataDir"`
 	Account string    `json:"account"`
 	Region  string    `json:"region"`
-	// External says that the snapshot is of an etcd that coracle does not run.
+	// External reports that the snapshot is of an etcd that coracle does not run.
 	External bool `json:"external"`
 }
 
@@ -181,7 +181,7 @@ func (a *archive) writeEntry(name string, size int64, r io.Reader) error {
 	return nil
 }
 
-// ErrOccupied says that the data directory to restore into has content already.
+// ErrOccupied reports that the data directory to restore into has content already.
 var ErrOccupied = errors.New("the data directory is not empty")
 
 // Restore makes dir, which must not exist or be empty, from the backup that r reads. dir

@@ -64,7 +64,7 @@ type Version struct {
 	source *source // what it is rendered from
 }
 
-// Compatibility says that a version may be used with a Kubernetes version.
+// Compatibility reports that a version may be used with a Kubernetes version.
 type Compatibility struct {
 	Minor   string // "1.35"
 	Default bool   // it is what CreateAddon takes when asked for none
@@ -75,7 +75,7 @@ type Identity struct {
 	ServiceAccount string `yaml:"serviceAccount"`
 	// ManagedPolicies are the ARNs of those that EKS recommends.
 	ManagedPolicies []string `yaml:"policies"`
-	// PodIdentity says that it supports EKS Pod Identity.
+	// PodIdentity reports that it supports EKS Pod Identity.
 	PodIdentity bool `yaml:"podIdentity"`
 }
 

@@ -26,13 +26,13 @@ const (
 // value that it is about.
 var checks = make(chan struct{}, 4)
 
-// ConfigurationError says what is wrong with configurationValues, in the words of EKS: its text is the message of the
+// ConfigurationError describes invalid configurationValues, in the words of EKS: its text is the message of the
 // API.
 type ConfigurationError struct {
-	// Problems are what breaks the schema, "$.resources.limits: is missing but it is required"; empty when the text
-	// cannot be read at all.
+	// Problems lists the violations of the schema, "$.resources.limits: is missing but it is required"; empty when the
+	// text cannot be read at all.
 	Problems []string
-	// Unreadable is why the text is neither JSON nor YAML.
+	// Unreadable is the parse error of a text that is neither JSON nor YAML.
 	Unreadable error
 }
 
@@ -120,8 +120,8 @@ func decodeConfiguration(text string) (map[string]any, error) {
 	return config, nil
 }
 
-// mergeValues is what a user configured over the defaults, as Helm merges values: objects field by field, null removes,
-// all else replaces. It may share parts with both, and changes neither.
+// mergeValues merges the configuration of a user into the defaults, as Helm merges values: objects field by field, null
+// removes, all else replaces. It may share parts with both, and changes neither.
 func mergeValues(defaults, configured map[string]any) map[string]any {
 	out := maps.Clone(defaults)
 	if out == nil {

@@ -49,7 +49,7 @@ func problemsOf(e *jsonschema.ValidationError, root any) []string {
 	return all
 }
 
-// problems says what is wrong with a value, until nothing is left of the bytes that it may take.
+// problems lists the violations of a value, until nothing is left of the bytes that it may take.
 type problems struct {
 	root any
 	left int

@@ -113,7 +113,8 @@ type Limits struct {
 	PerSource int
 	// Total bounds the connections to this listener.
 	Total int
-	// Descriptors is how many file descriptors a connection needs, with those opened on its behalf. Zero means one.
+	// Descriptors is the number of file descriptors that a connection needs, with those opened on its behalf. Zero means
+	// one.
 	Descriptors int
 }
 

@@ -43,13 +43,13 @@ var Machines = []string{"namespace", "simulated"}
 // UserNamespaces is whether machines have user namespaces: where the host allows it, or nowhere.
 var UserNamespaces = []string{"auto", "off"}
 
-// Config says how to serve. Empty strings stand for what the data directory remembers, or the default.
+// Config configures the daemon. Empty strings stand for what the data directory remembers, or the default.
 type Config struct {
 	Dir    datadir.Dir
 	Listen string
-	// AdvertiseAddress is where clients that reach nothing else of this host reach Listen, HOST:PORT, or "auto" for
-	// whichever address they use; "none" forgets that of an earlier start. API servers of clusters are served there,
-	// too.
+	// AdvertiseAddress is the address at which clients that reach nothing else of this host reach Listen, HOST:PORT, or
+	// "auto" for whichever address they use; "none" forgets that of an earlier start. API servers of clusters are served
+	// there, too.
 	AdvertiseAddress string
 	Region           string
 	Account          string

@@ -13,7 +13,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/reconcile"
 )
 
-// errNoMachines is why a daemon does not start that is to have machines.
+// errNoMachines prevents the start of a daemon that is configured for machines.
 var errNoMachines = errors.New("machines need Linux: run with --machines simulated")
 
 // realHost is nil: machines are simulated.

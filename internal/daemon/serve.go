@@ -49,9 +49,9 @@ type daemon struct {
 	log      *slog.Logger
 	started  time.Time
 	stop     context.CancelFunc
-	// sharedUsers is why machines have no user namespaces; empty when they have, or are simulated.
+	// sharedUsers is the reason that machines have no user namespaces; empty when they have, or are simulated.
 	sharedUsers string
-	// unavailable is why no machine boots although the data directory has some; empty otherwise.
+	// unavailable is the reason that no machine boots although the data directory has some; empty otherwise.
 	unavailable string
 
 	authority *pki.Authority

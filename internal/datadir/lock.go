@@ -14,7 +14,7 @@ import (
 // Lock is the hold on a data directory. It ends with Release or with the process.
 type Lock struct{ file *os.File }
 
-// Held says that another process holds the directory.
+// Held reports that another process holds the directory.
 type Held struct {
 	Dir Dir
 	PID int // 0 when the lock does not say

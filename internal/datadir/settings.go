@@ -14,8 +14,8 @@ import (
 type Settings struct {
 	// Listen is the address of the AWS endpoint.
 	Listen string `json:"listen"`
-	// AdvertiseAddress is where clients that reach nothing else of this host reach Listen, or "auto" for whichever
-	// address they use; empty when there are none.
+	// AdvertiseAddress is the address at which clients that reach nothing else of this host reach Listen, or "auto" for
+	// whichever address they use; empty when there are none.
 	AdvertiseAddress string `json:"advertiseAddress,omitempty"`
 	// Region is the region of requests without a credential scope, and of "coracle env".
 	Region string `json:"region"`
@@ -23,8 +23,8 @@ type Settings struct {
 	Account string `json:"account"`
 	// Machines is the kind of machines that EC2 instances run on: "namespace" or "simulated".
 	Machines string `json:"machines"`
-	// Simulated is why instances are simulated although Machines is "namespace": what the last start found lacking on
-	// this host. Empty when they are what Machines says.
+	// Simulated is the reason that instances are simulated although Machines is "namespace": what the last start found
+	// lacking on this host. Empty when they are what Machines says.
 	Simulated string `json:"simulated,omitempty"`
 	// UserNamespaces is whether machines of namespaces get user namespaces of their own: "auto", where the host allows
 	// it, or "off".

@@ -43,7 +43,7 @@ type Options struct {
 	Cluster string
 	// Keep leaves the cluster there at the end.
 	Keep bool
-	// Simulated says that nothing runs in machines.
+	// Simulated reports that nothing runs in machines.
 	Simulated bool
 	// Exec runs a command inside the machine of an instance and returns its output.
 	Exec func(ctx context.Context, instance string, command ...string) (string, error)

@@ -14,12 +14,12 @@ import (
 
 // Bytes below which something stops that is not to stop with what [Reserve] bounds.
 const (
-	// Machine is how much must be free for a machine to be launched, and Cluster for changes of objects of clusters.
+	// Machine is the free space that the launch of a machine needs, and Cluster for changes of objects of clusters.
 	Machine = 512 << 20
 	Cluster = 512 << 20
-	// Daemon is how much must be free for changes of AWS resources: writes of the daemon.
+	// Daemon is the free space that changes of AWS resources need: writes of the daemon.
 	Daemon = 256 << 20
-	// Start is how much must be free for etcd to start: it sets aside its logs of 64 MB each in advance.
+	// Start is the free space that etcd needs to start: it sets aside its logs of 64 MB each in advance.
 	Start = 192 << 20
 )
 

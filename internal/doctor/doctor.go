@@ -17,7 +17,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/host/preflight"
 )
 
-// Level says how bad a finding is.
+// Level is the severity of a finding.
 type Level string
 
 // The levels, from good to bad.
@@ -27,7 +27,7 @@ const (
 	Fail Level = "FAIL" // clusters will not work
 )
 
-// Finding is what a check has seen.
+// Finding is the result of a check.
 type Finding struct {
 	Check string
 	Level Level
@@ -35,13 +35,13 @@ type Finding struct {
 	Fix   string // a command, or what to do; empty when all is well
 }
 
-// Host is what is examined.
+// Host is the subject of the checks.
 type Host struct {
 	Dir     datadir.Dir
 	Listen  string // where the daemon listens or would listen
 	Bundles string // the only directory of bundles, if not empty
 	Version string // the Kubernetes version that clusters get by default
-	// Settings is why the settings of the data directory could not be read, if so.
+	// Settings is the error of reading the settings of the data directory, if any.
 	Settings error
 	// Simulated is set where machines are to be simulated, whatever the host allows.
 	Simulated bool
@@ -65,7 +65,7 @@ func (h Host) problems() []preflight.Problem {
 	return h.machineProblems()
 }
 
-// machinesDir is where a daemon of h has files of machines, or the nearest directory that exists.
+// machinesDir returns the directory in which a daemon of h has files of machines, or the nearest directory that exists.
 func machinesDir(h Host) string {
 	if _, err := os.Stat(string(h.Dir)); err != nil {
 		return existing(string(h.Dir))

@@ -57,7 +57,7 @@ func checkUser(context.Context, Host) []Finding {
 	return okFinding("root")
 }
 
-// simulated says why a host has no need of what machines take; empty when it has.
+// simulated explains why a host needs nothing that machines take; empty when it has.
 func simulated(h Host) string {
 	switch {
 	case h.Simulated:

@@ -100,7 +100,7 @@ func inUnits(bytes int) string {
 	return fmt.Sprintf("%d KiB", bytes>>10)
 }
 
-// errTooDeep says that a TOML document is refused.
+// errTooDeep reports that a TOML document is refused.
 var errTooDeep = errors.New("tables, arrays and dotted keys are nested too deeply")
 
 // CheckTOML reports an error for a document in which arrays, tables or the parts of a key are nested more than a

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// Managed says how much of a field EKS manages.
+// Managed is the part of a field that EKS manages.
 type Managed string
 
 // How much of a field EKS manages.
@@ -44,7 +44,7 @@ type Field struct {
 	// Owners are the owners of the field, Before those before the change, as labels.
 	Owners, Before []string
 	Managed        Managed
-	// List says that Fields are the items of a list, Merged that they are merged by keys or as a set.
+	// List reports that Fields are the items of a list, Merged that they are merged by keys or as a set.
 	List, Merged bool
 	Fields       []*Field
 	// Conflict and Kept are the result of a plan: EKS's value, Wanted, conflicts with the owner's, or is left out for

@@ -34,14 +34,14 @@ const Controllers = "internal/controller"
 var eksShared = []string{"internal/aws/eks/exception", "internal/aws/eks/principal", "internal/aws/eks/resource",
 	"internal/aws/wire", "internal/record", "internal/store"}
 
-// eksPart is why no part of the EKS API imports another.
+// eksPart is the reason that no part of the EKS API imports another.
 const eksPart = "a part of the EKS API; what it needs of another part it is given at construction, as an interface"
 
 // ec2Shared are the packages below the parts of the EC2 API.
 var ec2Shared = []string{"internal/aws/ec2/resource", "internal/aws/wire", "internal/record", "internal/region",
 	"internal/store"}
 
-// ec2Part is why a part of the EC2 API imports no other but those below it, which are named in its line.
+// ec2Part is the reason that a part of the EC2 API imports only the parts below it, which are named in its line.
 const ec2Part = "a part of the EC2 API; it imports only parts whose resources its own are made of"
 
 // Rules is the table. The longest Dir that contains a package applies to it.

@@ -31,7 +31,7 @@ const (
 	ManifestName = "node-image.json"
 )
 
-// Manifest says what is in an image.
+// Manifest lists the content of an image.
 type Manifest struct {
 	Suite        string  `json:"suite"`        // "trixie"
 	Architecture string  `json:"architecture"` // "amd64" or "arm64"

@@ -139,7 +139,7 @@ type boundedBody struct {
 	left int64
 }
 
-// ErrTooLarge says that an answer is larger than [Options].MaxBody.
+// ErrTooLarge reports that an answer is larger than [Options].MaxBody.
 var ErrTooLarge = errors.New("the answer is too large")
 
 func (b *boundedBody) Read(p []byte) (int, error) {

@@ -19,7 +19,7 @@ import (
 	"syscall"
 )
 
-// Policy says which addresses may be connected to. The zero value admits the public internet.
+// Policy selects the addresses that may be connected to. The zero value admits the public internet.
 type Policy struct {
 	// Allow are blocks that the operator of the daemon opened to its users: those of a provider, a registry or a
 	// webhook in the operator's own network. Plain HTTP is for addresses in them alone.
@@ -28,7 +28,7 @@ type Policy struct {
 	Deny []netip.Prefix
 }
 
-// RefusedError says that an address is not one of the public internet. Its text does not give the address, because
+// RefusedError reports that an address is not one of the public internet. Its text does not give the address, because
 // users see it: what a name resolves to on this host is none of their business.
 type RefusedError struct{ Address netip.Addr }
 
@@ -37,7 +37,8 @@ func (e *RefusedError) Error() string {
 }
 
 // special are the blocks that are not the public internet, beside those that package netip knows.
-// https://www.iana.org/assignments/iana-ipv4-special-registry, https://www.iana.org/assignments/iana-ipv6-special-registry
+// https://www.iana.org/assignments/iana-ipv4-special-registry,
+// https://www.iana.org/assignments/iana-ipv6-special-registry
 var special = prefixes(
 	"0.0.0.0/8",        // this network
 	"100.64.0.0/10",    // carrier-grade NAT

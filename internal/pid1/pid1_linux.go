@@ -19,11 +19,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// grace is how long processes have to end once the daemon has ended. Container runtimes wait for ten seconds before
-// they kill, and the daemon takes up to five.
+// grace is the time in which processes have to end once the daemon has ended. Container runtimes wait for ten seconds
+// before they kill, and the daemon takes up to five.
 const grace = 3 * time.Second
 
-// cgroups is where containers have theirs.
+// cgroups is the mount point of cgroups in containers.
 const cgroups = "/sys/fs/cgroup"
 
 // Is reports whether this process is the first of its PID namespace.

@@ -17,7 +17,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
-// inContainer says to this program what to be in the container of a test: process 1 where it is the first, else what
+// inContainer selects the role of this program in the container of a test: process 1 where it is the first, else what
 // process 1 runs.
 const inContainer = "CORACLE_TEST_PID1"
 

@@ -27,7 +27,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/durable"
 )
 
-// Profile tells how an authority and its leaves are made.
+// Profile describes how an authority and its leaves are issued.
 type Profile struct {
 	// Organization is in the subject of the authority, and of leaves that have none of their own.
 	Organization []string
@@ -81,7 +81,7 @@ type Pair struct {
 	Key         []byte
 }
 
-// Leaf says what a certificate is for.
+// Leaf describes a certificate to issue.
 type Leaf struct {
 	CommonName   string
 	Organization []string // groups, to Kubernetes; the profile's when there are none

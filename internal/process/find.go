@@ -24,7 +24,7 @@ const (
 	proofMark = "CORACLE_PROCESS_PROOF="
 )
 
-// Identity tells the processes of one owner from everybody else's.
+// Identity distinguishes the processes of one owner from all others.
 type Identity struct {
 	// Owner is public: it follows from the path of the data directory.
 	Owner string
@@ -56,7 +56,7 @@ type Found struct {
 	// Leader is set for a process that leads its session, as every process does that a Supervisor starts.
 	// Others are descendants of one.
 	Leader bool
-	// Owner is whose process it is, or claims to be.
+	// Owner is the owner of the process, as it claims.
 	Owner string
 
 	proof   string

@@ -71,12 +71,12 @@ type Status struct {
 	LastExit string
 	Next     time.Time
 
-	// Problem says why the process is neither used nor ended, although some run under its name: see
+	// Problem explains why the process is neither used nor ended, although some run under its name: see
 	// AmbiguousError. PID is 0 then.
 	Problem string
 }
 
-// Event tells that a process started (or was adopted) or died.
+// Event reports that a process started (or was adopted) or died.
 type Event struct {
 	Name   string
 	Died   bool

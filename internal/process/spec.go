@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Spec says what is to run. Two specifications with the same Hash run the same.
+// Spec describes a process to run. Two specifications with the same Hash run the same.
 type Spec struct {
 	// Name identifies the process among those of its owner: "<cluster ID>/kube-apiserver".
 	Name string

@@ -26,7 +26,7 @@ func AccountKey(id string) string { return store.Key(id) }
 // Accounts returns the table of accounts, by AccountKey.
 func Accounts(s *store.Store) store.Table[Account] { return store.NewTable[Account](s, "accounts") }
 
-// AccountAlias says whose an alias is.
+// AccountAlias is the owner of an alias.
 //
 // Writer: internal/aws/iam, in the transaction that writes Account.Alias.
 type AccountAlias struct{ Account string }

@@ -124,7 +124,7 @@ func AddonStates(s *store.Store) store.Table[AddonState] {
 	return store.NewTable[AddonState](s, "addon-states")
 }
 
-// PodIdentityAssociation says which IAM role the pods of a service account are to have.
+// PodIdentityAssociation assigns an IAM role to the pods of a service account.
 //
 // Writer: internal/aws/eks. The controller of add-ons deletes those of an add-on with it.
 // https://docs.aws.amazon.com/eks/latest/userguide/pod-identities.html

@@ -71,7 +71,7 @@ type AutoScalingWarmPool struct {
 	MaxPrepared *int32                `json:",omitempty"`
 	State       astypes.WarmPoolState // in which its instances wait: "Stopped" or "Running"
 	Reuse       bool                  `json:",omitempty"` // instances that are scaled in return to it
-	// Deleting says that it goes with its last instance, and Force that no lifecycle hook is waited for.
+	// Deleting reports that the group is deleted with its last instance, and Force that no lifecycle hook is waited for.
 	Deleting bool `json:",omitempty"`
 	Force    bool `json:",omitempty"`
 }
@@ -145,7 +145,7 @@ type AutoScalingGroupStatus struct {
 	FailedAt int64     `json:",omitempty"`
 	// Zones are those in which a launch failed, and when they are tried again.
 	Zones map[string]time.Time `json:",omitempty"`
-	// Balancing says that an instance more than is desired was launched to balance the zones: one goes once it is in
+	// Balancing reports that an instance more than is desired was launched to balance the zones: one goes once it is in
 	// service.
 	Balancing bool `json:",omitempty"`
 }
@@ -181,7 +181,7 @@ type AutoScalingInstance struct {
 	ActivityID string `json:",omitempty"`
 	// Actions are the lifecycle actions that it waits for in Pending:Wait or Terminating:Wait.
 	Actions []AutoScalingAction `json:",omitempty"`
-	// FromPool says that it was in the warm pool before it was Pending, ToPool that it goes there instead of being
+	// FromPool reports that it was in the warm pool before it was Pending, ToPool that it goes there instead of being
 	// terminated.
 	FromPool bool `json:",omitempty"`
 	ToPool   bool `json:",omitempty"`
@@ -213,7 +213,7 @@ type AutoScalingOrder struct {
 	Attach    *AutoScalingRequest `json:",omitempty"`
 	Detach    *AutoScalingRequest `json:",omitempty"`
 	Terminate *AutoScalingRequest `json:",omitempty"`
-	// Standby says where it is to be: in standby or, when false after it was, in service.
+	// Standby is the desired state: standby or, when false after it was true, in service.
 	Standby   bool                `json:",omitempty"`
 	StandbyBy *AutoScalingRequest `json:",omitempty"`
 	Protected *bool               `json:",omitempty"`

@@ -17,9 +17,9 @@ type ControlPlane struct {
 	// Ready is set once the API server has answered and everything that EKS creates in a new
 	// cluster is there; it stays set when the API server is down for a while.
 	Ready bool
-	// Failed says why creation was given up; the cluster's status is FAILED.
+	// Failed explains why creation was given up; the cluster's status is FAILED.
 	Failed string
-	// DeleteFailed says why deletion does not get on, for health and status.
+	// DeleteFailed explains why deletion does not get on, for health and status.
 	DeleteFailed string
 
 	// Endpoint is the API server's URL for users, "https://0123….gr7.eu-west-1.eks.amazonaws.com", or

@@ -28,7 +28,7 @@ func (r EC2Resource) Key() string { return EC2Key(r.Account, r.Region, r.ID) }
 // Identity returns the part that all EC2 resources share.
 func (r EC2Resource) Identity() EC2Resource { return r }
 
-// EC2Region says that the resources which every account finds in a region exist: the default
+// EC2Region reports that the resources which every account finds in a region exist: the default
 // DHCP options and the default VPC with all that belongs to it. The row is created with them, once;
 // a default VPC that its owner deletes does not come back.
 //

@@ -6,7 +6,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// FargateProfile says which pods of a cluster run on Fargate.
+// FargateProfile selects the pods of a cluster that run on Fargate.
 //
 // Writer: internal/aws/eks. A cluster that has one cannot be deleted.
 type FargateProfile struct {

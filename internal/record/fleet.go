@@ -21,11 +21,11 @@ type Fleet struct {
 	Excess             ec2types.FleetExcessCapacityTerminationPolicy
 	ReplaceUnhealthy   bool `json:",omitempty"`
 	TerminateWhenEnded bool `json:",omitempty"`
-	// Done says that all was launched that could be; Launched and Errors say what.
+	// Done reports that all was launched that could be; Launched and Errors say what.
 	Done     bool
 	Launched []FleetLaunch                 `json:",omitempty"`
 	Errors   []ec2types.DescribeFleetError `json:",omitempty"`
-	// Deleted says that its owner deleted it; Terminating, with its instances.
+	// Deleted reports that its owner deleted it; Terminating, with its instances.
 	Deleted     bool `json:",omitempty"`
 	Terminating bool `json:",omitempty"`
 }

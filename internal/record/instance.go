@@ -102,7 +102,7 @@ type Machine struct {
 	State ec2types.InstanceStateName
 	// Boot is the boot (as Instance.Boot counts) that State is about.
 	Boot int
-	// Failure says why a boot could not be made, or why the machine ended: DescribeInstances shows it as the state
+	// Failure explains why a boot could not be made, or why the machine ended: DescribeInstances shows it as the state
 	// reason ("Server.InternalError" and the like in FailureCode). A machine that fails to launch is terminated, as on
 	// EC2.
 	FailureCode string    `json:",omitempty"`
@@ -114,11 +114,11 @@ type Machine struct {
 	InstanceStatus ec2types.SummaryStatus
 	UserData       string    `json:",omitempty"`
 	ImpairedSince  time.Time `json:",omitzero"`
-	// Failing says which units of the machine are restarted again and again since FailingSince, and why: such a machine
-	// runs, but is no node.
+	// Failing lists the units of the machine that are restarted again and again since FailingSince, and why: such a
+	// machine runs, but is no node.
 	Failing      string    `json:",omitempty"`
 	FailingSince time.Time `json:",omitzero"`
-	// PoweredOff says that the machine was shut down from inside: the lifecycle of EC2 does what ShutdownBehavior
+	// PoweredOff reports that the machine was shut down from inside: the lifecycle of EC2 does what ShutdownBehavior
 	// says.
 	PoweredOff bool `json:",omitempty"`
 }

@@ -27,7 +27,7 @@ type NetworkInterface struct {
 	IPv4Prefixes []string `json:",omitempty"`
 	IPv6IPs      []string `json:",omitempty"`
 	IPv6Prefixes []string `json:",omitempty"`
-	// PrimaryIPv6 says that the first IPv6 address stays as long as the interface.
+	// PrimaryIPv6 reports that the first IPv6 address stays as long as the interface.
 	PrimaryIPv6 bool `json:",omitempty"`
 	// RequesterID is the principal that created it. RequesterManaged interfaces were created by an AWS service on
 	// behalf of the account, and only that service may change or delete them.

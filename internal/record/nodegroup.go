@@ -114,10 +114,10 @@ type NodegroupState struct {
 	// Labels and Taints are those that live nodes were given, so that what is no longer wanted is taken away.
 	Labels map[string]string `json:",omitempty"`
 	Taints []ekstypes.Taint  `json:",omitempty"`
-	// Mapped says how its role was let in: "aws-auth", "access-entry", both, or not yet.
+	// Mapped records how its role was mapped: "aws-auth", "access-entry", both, or not yet.
 	Mapped []string `json:",omitempty"`
 
-	// Created says that the group has been ACTIVE; Failed that its creation failed, DeleteFailed that its deletion did.
+	// Created reports that the group has been ACTIVE; Failed that its creation failed, DeleteFailed that its deletion did.
 	Created      bool `json:",omitempty"`
 	Failed       bool `json:",omitempty"`
 	DeleteFailed bool `json:",omitempty"`
@@ -160,11 +160,11 @@ type NodegroupRoll struct {
 	// Desired is, in the scale-down phase, the desired capacity that the Auto Scaling group had last: when it has more,
 	// somebody else scales up, such as the Cluster Autoscaler. 0 before the phase.
 	Desired int32 `json:",omitempty"`
-	// Suspended says that the update suspended AZRebalance of the Auto Scaling group, and is to resume it.
+	// Suspended reports that the update suspended AZRebalance of the Auto Scaling group, and is to resume it.
 	Suspended bool `json:",omitempty"`
 	// Waiting is since when nothing can go on before nodes become Ready; zero while something can.
 	Waiting time.Time `json:",omitzero"`
-	// Failing is why the update will fail, once the group is as it was before.
+	// Failing is the reason that the update will fail, once the group is as it was before.
 	Failing *ekstypes.ErrorDetail `json:",omitempty"`
 }
 
@@ -173,7 +173,7 @@ type NodegroupLeaving struct {
 	Node  string // its name
 	Why   string // "update", "scale-in", "rebalance", "spot", "repair", "delete"
 	Since time.Time
-	// Cordoned says that it was schedulable before.
+	// Cordoned reports that it was schedulable before.
 	Cordoned bool `json:",omitempty"`
 	// Drained is the time when nothing was left to evict; Terminated the time when the Auto Scaling group was asked to
 	// terminate it.
@@ -190,7 +190,7 @@ type NodegroupUnhealthy struct {
 	Reason    string
 	Since     time.Time
 	Repaired  time.Time `json:",omitzero"` // when it was rebooted, or ordered to be replaced
-	// Cordoned says that node auto repair made it unschedulable, and is to make it schedulable again when it is well.
+	// Cordoned reports that node auto repair made it unschedulable, and is to make it schedulable again when it is well.
 	Cordoned bool `json:",omitempty"`
 }
 

@@ -16,7 +16,7 @@ type Repository struct {
 	Region    string
 	Name      string // "team/app"
 	CreatedAt time.Time
-	// TagMutability says whether a tag may be put on another image, Exclusions for which tags it is the other way
+	// TagMutability reports whether a tag may be put on another image, Exclusions for which tags it is the other way
 	// round.
 	TagMutability ecrtypes.ImageTagMutability
 	Exclusions    []ecrtypes.ImageTagMutabilityExclusionFilter `json:",omitempty"`

@@ -6,7 +6,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// SelfManagedAddons says that a new cluster was given the VPC CNI plugin, kube-proxy and CoreDNS. From then on they
+// SelfManagedAddons reports that a new cluster was given the VPC CNI plugin, kube-proxy and CoreDNS. From then on they
 // are their users'. The row goes some time after the Cluster row has gone.
 //
 // Writer: internal/controller/addon.

@@ -39,7 +39,7 @@ func SubnetsByVPC(s *store.Store) store.Index[Subnet] {
 	return store.NewIndex(Subnets(s), "vpc", func(r Subnet) string { return EC2Key(r.Account, r.Region, r.VPCID) })
 }
 
-// AddressBlock says who uses which addresses in one aligned block of a subnet: a /28 of its IPv4 range or a /80 of
+// AddressBlock records who uses which addresses in one aligned block of a subnet: a /28 of its IPv4 range or a /80 of
 // its IPv6 range, the sizes that EC2 delegates as prefixes. A block is either delegated whole or has single addresses
 // in use; as one row it cannot be both, and no address is given twice. A block without users has no row.
 //

@@ -35,7 +35,7 @@ type Options struct {
 	Started  time.Time
 	// Endpoint is the URL of the AWS endpoint, and Webhooks that of the webhooks of API servers.
 	Endpoint, Webhooks string
-	// Machines says what instances are, for people.
+	// Machines describes the kind of instances, for people.
 	Machines  string
 	Processes *process.Supervisor
 	Etcd      *etcd.Connection

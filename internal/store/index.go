@@ -94,8 +94,8 @@ func (x *index) replace(k string, old, now *entry) {
 	}
 }
 
-// replaceEntry tells what follows the mirror of a row that replaces another in it; either may be nil. It is called with
-// mu held.
+// replaceEntry notifies what follows the mirror of a row that replaces another in it; either may be nil. It is called
+// with mu held.
 func (s *Store) replaceEntry(k string, old, now *entry) {
 	s.usage.replace(k, old, now)
 	for _, x := range s.indexes {

@@ -20,7 +20,7 @@ type Quota struct {
 	Now func() time.Time
 }
 
-// FullError says that an account may not write: its rows, or what it has written within the last
+// FullError reports that an account may not write: its rows, or what it has written within the last
 // minutes, take all the space that it may have.
 type FullError struct {
 	Account string // empty for rows that are of no account
@@ -103,7 +103,7 @@ func meterRead(ctx context.Context, bytes int64) error {
 	return err
 }
 
-// recently is how long etcd may keep the history of a row: it compacts every five minutes what is
+// recently is the longest time that etcd retains the history of a row: it compacts every five minutes what is
 // older than five minutes.
 const recently = 10 * time.Minute
 

@@ -18,13 +18,13 @@ import (
 
 // Errors that table operations return, wrapped with the table and key.
 var (
-	// ErrNotFound says that the row does not exist.
+	// ErrNotFound reports that the row does not exist.
 	ErrNotFound = errors.New("not found")
-	// ErrExists says that a row to be created exists already.
+	// ErrExists reports that a row to be created exists already.
 	ErrExists = errors.New("already exists")
-	// ErrConflict says that the row changed since it was read.
+	// ErrConflict reports that the row changed since it was read.
 	ErrConflict = errors.New("changed since it was read")
-	// ErrUnavailable says that etcd did not carry out a write, or did not say so in time. In the
+	// ErrUnavailable reports that etcd did not carry out a write, or did not say so in time. In the
 	// second case it may have; nothing was acknowledged.
 	ErrUnavailable = errors.New("etcd does not answer")
 )

@@ -27,7 +27,7 @@ type handNode struct {
 	h    *byHand
 	dir  string
 	node []*exec.Cmd
-	// installed says that a DaemonSet installs the network.
+	// installed reports that a DaemonSet installs the network.
 	installed bool
 }
 

@@ -31,7 +31,7 @@ var upstreams = map[string]types.UpstreamRegistry{
 // anyPrefix is the prefix of a rule for all repositories, and of an upstream without one.
 const anyPrefix = "ROOT"
 
-// maxRules is how many rules a registry may have.
+// maxRules limits the rules of a registry.
 // https://docs.aws.amazon.com/AmazonECR/latest/userguide/service-quotas.html
 const maxRules = 50
 

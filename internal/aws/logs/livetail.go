@@ -30,7 +30,7 @@ const (
 	// maxTailedBytes bounds the messages of an update, unless it has only one: as JSON they may be six times as long,
 	// and the frame of an event has 16 MiB at most.
 	maxTailedBytes = 2 << 20
-	// maxTailedStreams is how many names of streams a session remembers for a group.
+	// maxTailedStreams limits the stream names that a session remembers for a group.
 	maxTailedStreams = 1000
 )
 

@@ -242,7 +242,7 @@ func (s *Service) ListTagsLogGroup(ctx context.Context, in *cloudwatchlogs.ListT
 	return &cloudwatchlogs.ListTagsLogGroupOutput{Tags: tags}, nil
 }
 
-// maxTagSteps is how many characters of tags and filters a request compares: a second of a processor.
+// maxTagSteps limits the characters of tags and filters that a request compares: a second of a processor.
 const maxTagSteps = 50_000_000
 
 // tagMatcher matches tags with the filters of a ListLogGroups, as long as that takes no more than it may.

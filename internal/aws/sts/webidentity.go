@@ -142,7 +142,7 @@ func (s *Service) provider(ctx context.Context, account, issuer string) (record.
 	return row.Value, err
 }
 
-// maxCandidates is how many keys of a set a token is verified with: an unsigned request causes that work.
+// maxCandidates limits the keys of a set that a token is verified with: an unsigned request causes that work.
 const maxCandidates = 4
 
 // verifyToken checks the signature of the token and reads its claims again, now trusted.

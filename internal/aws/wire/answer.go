@@ -5,18 +5,18 @@ import (
 	"sync"
 )
 
-// DefaultMaxAnswers is how much memory all large answers together may hold, in bytes, unless [Options] says otherwise.
+// DefaultMaxAnswers limits the memory of all large answers together, in bytes, unless [Options] says otherwise.
 // One account has at most a third of it, and no more than it leaves to others.
 const DefaultMaxAnswers = 1 << 30
 
 const (
-	// freeRead is how much of the store each request may read, in bytes, before it is charged to its answer.
+	// freeRead is the number of bytes that each request may read from the store before they count toward its answer.
 	freeRead = 1 << 20
-	// freeAnswer is how large an answer is at least, in bytes, that holds memory until its client has read it.
+	// freeAnswer is the size in bytes from which an answer holds memory until its client has read it.
 	freeAnswer = 64 << 10
 )
 
-// answer is what the answer to a request holds of what all answers may have, until its client has read it.
+// answer accounts for the memory that one answer holds, of that of all answers, until its client has read it.
 type answer struct {
 	shares *shares[string]
 

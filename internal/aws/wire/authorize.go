@@ -30,12 +30,12 @@ type Authorizer interface {
 	Authorize(ctx context.Context, caller Caller, targets []Target) error
 }
 
-// Denied says that policies do not allow an action. It is rendered as AccessDenied, AccessDeniedException or
+// Denied reports that policies do not allow an action. It is rendered as AccessDenied, AccessDeniedException or
 // UnauthorizedOperation.
 type Denied struct {
 	Action   string
 	Resource string
-	// Reason is how AWS ends the message: "because no identity-based policy allows the eks:DescribeCluster action",
+	// Reason ends the message, in AWS's words: "because no identity-based policy allows the eks:DescribeCluster action",
 	// "with an explicit deny in an identity-based policy".
 	Reason string
 }
@@ -63,8 +63,8 @@ func Authorize(ctx context.Context, targets ...Target) error {
 	return c.decide(ctx, c.authorize, targets)
 }
 
-// maxTargets is how many things one request may do. AWS's limits of lists are 1,000 and less, and what a member of one
-// concerns may be two or three targets; a Logs Insights query with SOURCE reads up to 10,000 log groups.
+// maxTargets limits the resources that one request may act on. AWS's limits of lists are 1,000 and less, and what a
+// member of one concerns may be two or three targets; a Logs Insights query with SOURCE reads up to 10,000 log groups.
 const maxTargets = 10_000
 
 // decide asks the authorizer, unless a request names so many things that it would take the memory of others: it does so

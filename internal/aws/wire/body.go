@@ -15,26 +15,26 @@ import (
 const (
 	// DefaultMaxBody is the largest request body that is read unless [Options] says otherwise: 10 MiB.
 	DefaultMaxBody = 10 << 20
-	// maxUnsigned is how much of a body is read before its signature names an access key that exists and a time that is
-	// now. It is also the largest body of a request without a signature, which carries a web identity token and a
+	// maxUnsigned limits the part of a body that is read before its signature names an access key that exists and a time
+	// that is now. It is also the largest body of a request without a signature, which carries a web identity token and a
 	// session policy.
 	maxUnsigned = 128 << 10
-	// DefaultMaxBodies is how much all bodies together may have, unless [Options] says otherwise, without the
+	// DefaultMaxBodies limits the memory of all bodies together, unless [Options] says otherwise, without the
 	// beginnings of freeBody. One source has at most an eighth of it.
 	DefaultMaxBodies = 256 << 20
-	// freeBody is how much of each body is read whatever others have: more than most requests have. The number of
-	// requests is bounded by that of connections and MaxStreams.
+	// freeBody is the part of each body that is read regardless of other requests: more than most requests have. The
+	// number of requests is bounded by that of connections and MaxStreams.
 	freeBody = 8 << 10
-	// bodyChunk is what a body takes at a time of what all bodies may have, as its bytes arrive.
+	// bodyChunk is the memory that a body reserves at a time, as its bytes arrive.
 	bodyChunk = 32 << 10
 )
 
 const (
-	// bodyWait is how long a request waits for others to end, when all that bodies may have is in use.
+	// bodyWait limits the time that a request waits for others to end while the memory for bodies is in use.
 	bodyWait = 5 * time.Second
-	// answerWait is how long a large answer waits for others to be read.
+	// answerWait limits the time that a large answer waits for others to be read.
 	answerWait = 5 * time.Second
-	// beginTime is how long the beginning of a body, maxUnsigned, may take to arrive, and bodyTime the rest.
+	// beginTime limits the time in which the first maxUnsigned bytes of a body arrive, and bodyTime that of the rest.
 	beginTime = 20 * time.Second
 	bodyTime  = 60 * time.Second
 )

@@ -23,7 +23,7 @@ type Caller struct {
 	Session any
 }
 
-// call is what wire knows of the request in hand. It travels in the context and is never changed once there.
+// call holds what wire knows of the current request. It travels in the context and is never changed once there.
 type call struct {
 	caller    Caller
 	region    string

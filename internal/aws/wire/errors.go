@@ -36,7 +36,7 @@ func (e *Error) ErrorCode() string { return e.Code }
 // ErrorMessage returns the message that the caller sees.
 func (e *Error) ErrorMessage() string { return e.Message }
 
-// ErrorFault tells whose fault the error is, by its status.
+// ErrorFault returns whether the client or the server caused the error, by its status.
 func (e *Error) ErrorFault() smithy.ErrorFault {
 	if e.Status >= http.StatusInternalServerError {
 		return smithy.FaultServer

@@ -26,8 +26,8 @@ type failure struct {
 	value   reflect.Value // the modeled error
 }
 
-// maxMessage is how many bytes of a message are sent: its beginning and its end, which often says what is wrong with
-// what the message quotes before. A message that quotes a request must not be as large as that.
+// maxMessage limits the bytes of a message that are sent: its beginning and its end, which often says what is wrong
+// with what the message quotes before. A message that quotes a request must not be as large as that.
 const maxMessage = 4 << 10
 
 // failureOf turns any error into what its service's protocol says of it.

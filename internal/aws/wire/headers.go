@@ -8,14 +8,14 @@ import (
 // Bounds of what the headers of requests hold in memory, in bytes, from when they have arrived to the end of the
 // request. Nobody is known to answer for them yet.
 const (
-	// maxHeaderBytes is how large the header of a request may be. The largest session token, of policies and tags of
+	// maxHeaderBytes limits the header of a request. The largest session token, of policies and tags of
 	// 8 KiB, has some 15 KiB, and half as much again in a password of the registry.
 	maxHeaderBytes = 24 << 10
-	// maxHeaders is how much all headers together may hold, maxSourceHeaders those of one source: thousands of usual
+	// maxHeaders limits the memory of all headers together, maxSourceHeaders that of one source: thousands of usual
 	// requests.
 	maxHeaders       = 256 << 20
 	maxSourceHeaders = 32 << 20
-	// fieldMemory is how much memory a field of a header takes beyond its text.
+	// fieldMemory is the memory of a header field beyond its text.
 	fieldMemory = 150
 )
 

@@ -276,7 +276,7 @@ func appendJSON(b []byte, pl *plan, format timeFormat, v reflect.Value) []byte {
 	return appendText(b, pl, format, v)
 }
 
-// large is how many bytes of a response are sent before the rest is written.
+// large is the number of bytes of a response that are sent before the rest is written.
 const large = freeAnswer
 
 // appendJSONList writes a list. What has become large goes to spill, if there is one, which gives back an empty buffer.

@@ -73,7 +73,7 @@ type field struct {
 	limit    *model.Constraint
 }
 
-// binding is where restJson1 puts a member.
+// binding is the part of a restJson1 message that carries a member.
 type binding uint8
 
 const (

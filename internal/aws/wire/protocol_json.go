@@ -72,7 +72,7 @@ func contentTypeOf(service *Service) string {
 	return "application/json"
 }
 
-// unknownOperation is what the JSON protocols say of an operation that is not the service's.
+// unknownOperation returns the error of the JSON protocols for an operation that the service lacks.
 func unknownOperation(service *Service, name string) error {
 	message := "The operation " + name + " is not an operation of " + service.SigningName + "."
 	if name == "" {

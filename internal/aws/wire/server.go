@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// MaxStreams is how many requests one HTTP/2 connection may have under way. Clients open another connection for more,
+// MaxStreams limits the concurrent requests of one HTTP/2 connection. Clients open another connection for more,
 // which is bounded in turn.
 const MaxStreams = 8
 

@@ -30,7 +30,7 @@ type waiter[K comparable] struct {
 	taken  chan struct{} // closed once it has them
 }
 
-// errNoShare says that a holder has all that it may have, or all holders together.
+// errNoShare reports that a holder has all that it may have, or all holders together.
 var errNoShare = errors.New("no bytes are left for this request")
 
 // host stands for all addresses of this host's loopback, and for clients in this process.

@@ -18,17 +18,17 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire/model"
 )
 
-// eventWriteTime is how long a client may take to receive one event. The server's limit for a whole answer is off for a
-// stream.
+// eventWriteTime limits the time in which a client receives one event. The server's limit for a whole answer is off for
+// a stream.
 const eventWriteTime = time.Minute
 
-// headStart is what a client gets between its request and the answer. The SDK for Go closes the body of its request as
+// headStart is the delay between a request and its answer. The SDK for Go closes the body of its request as
 // soon as it has the header of the answer; net/http, if it has not yet seen for itself that the body has ended, then
 // takes what the SDK's wrapper says (io.EOF from WriteTo, smithy-go 1.28) for a failure and drops the connection. With
 // an answer that is there already nobody notices. A stream would be lost, on a host as near as this one.
 const headStart = 20 * time.Millisecond
 
-// eventPlan is how the events of an operation travel.
+// eventPlan describes the encoding of the events of an operation.
 type eventPlan struct {
 	schema *smithy.Schema            // of the union
 	events map[reflect.Type]*variant // by the Go type of the union's member

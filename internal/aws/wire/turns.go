@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// maxRunning is how many requests of one account are carried out at a time, until their clients have read the
+	// maxRunning limits the requests of one account that run at a time, until their clients have read the
 	// answer. Others of the account wait for them.
 	maxRunning = 64
-	// maxWaiting is how many requests of one account, or source, wait.
+	// maxWaiting limits the waiting requests of one account or source.
 	maxWaiting = 512
-	// maxIdle is how many requests of one account have given up their turn and not ended.
+	// maxIdle limits the requests of one account that have given up their turn and not ended.
 	maxIdle = 256
-	// maxUnsignedRunning is how many requests without a signature are carried out at a time for one source. Nobody has
+	// maxUnsignedRunning limits the requests without a signature that run at a time for one source. Nobody has
 	// shown to be allowed anything, and they are short: the signature of a web identity token is verified.
 	maxUnsignedRunning = 8
-	// runWait is how long a request waits for others of its account to end.
+	// runWait limits the time that a request waits for others of its account to end.
 	runWait = 30 * time.Second
 )
 

@@ -29,7 +29,7 @@ type addon struct {
 	soon   time.Duration // the delay of the next pass without a change; 0 for none
 }
 
-// errGone says that nothing is left of the add-on.
+// errGone reports that nothing is left of the add-on.
 var errGone = errors.New("the add-on is gone")
 
 // loadAddon loads the records of an add-on.

@@ -199,7 +199,7 @@ func (s pathSet) containsAbove(path string) bool {
 	return false
 }
 
-// maxCompared is how many items of lists are compared to find the fields of an object: each field of a list's item is
+// maxCompared limits the list items that are compared to find the fields of an object: each field of a list's item is
 // looked up by the item's keys.
 const maxCompared = 5_000_000
 

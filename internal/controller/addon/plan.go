@@ -249,7 +249,7 @@ type ObjectChange struct {
 	Fields []FieldChange
 	// Kept are the paths of conflicting fields that PRESERVE leaves to others, by this change or an earlier one.
 	Kept []string
-	// Refused is why the object cannot be applied, by what EKS would report; nil when it can.
+	// Refused is the health issue that EKS would report for an object that cannot be applied; nil when it can.
 	Refused *ekstypes.AddonIssue
 }
 

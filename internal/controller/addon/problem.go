@@ -21,7 +21,7 @@ import (
 // problem is something that keeps an add-on from being as it should: an issue of its health.
 type problem struct {
 	issue ekstypes.AddonIssue
-	// passing says that it may well go by itself within seconds, so that it only counts once it has lasted.
+	// passing reports that it may well go by itself within seconds, so that it only counts once it has lasted.
 	passing bool
 }
 

@@ -37,10 +37,10 @@ const (
 type shortfall struct {
 	object record.AddonObject
 	text   string // why, in plain words; empty as long as that isn't plain
-	// homeless says that it is only for want of nodes that have room: it is not the add-on's fault, nor that of its
+	// homeless reports that it is only for want of nodes that have room: it is not the add-on's fault, nor that of its
 	// version.
 	homeless bool
-	// image says that it is for want of an image.
+	// image reports that it is for want of an image.
 	image bool
 }
 

@@ -76,7 +76,7 @@ func (t *writeTimeout) RoundTrip(request *http.Request) (*http.Response, error) 
 	return t.next.RoundTrip(request)
 }
 
-// errNoKind says that the API server does not know a kind.
+// errNoKind reports that the API server does not know a kind.
 var errNoKind = errors.New("the server doesn't have a resource type")
 
 // learnKinds remembers the kinds that CRDs among objects define: they may be used as soon as the CRDs are established.

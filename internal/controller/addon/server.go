@@ -66,7 +66,7 @@ type want struct {
 // watched is the state of a watch of a place.
 type watched struct {
 	stop context.CancelFunc
-	// known says that all its objects are; err is why they are not.
+	// known reports that all its objects are; err is why they are not.
 	known   bool
 	err     error
 	objects map[string]seen

@@ -15,11 +15,11 @@ type workload struct {
 	// Wanted pods, those that are of the newest template, and those that are available; Total are all that there are,
 	// of whichever template.
 	Wanted, Updated, Available, Total int64
-	// Seen says that its controller knows of its newest template.
+	// Seen reports that its controller knows of its newest template.
 	Seen bool
 	// OnDelete is set when pods of an older template stay until they are deleted.
 	OnDelete bool
-	// Failure is why its controller cannot create pods; a fingerprint of that in what is seen by a watch.
+	// Failure is the reason that its controller cannot create pods; a fingerprint of that in what is seen by a watch.
 	Failure string
 
 	selector labels.Selector

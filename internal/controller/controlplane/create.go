@@ -94,7 +94,7 @@ func (c *Controller) prepare(ctx context.Context, cluster record.Cluster, minor 
 	return p, c.issueCertificates(p)
 }
 
-// unbuiltError says that there is no bundle of the version and that none can be built.
+// unbuiltError reports that there is no bundle of the version and that none can be built.
 type unbuiltError struct{ err error }
 
 func (e *unbuiltError) Error() string { return e.err.Error() }

@@ -15,7 +15,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// watch tells which clusters' logs were written to.
+// watch reports the clusters whose logs were written to.
 type watch struct {
 	// notify is nil where the kernel gives none any more: each component of a cluster has some, and a user 128
 	// by default. Then each poll reads all logs.

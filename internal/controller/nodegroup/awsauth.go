@@ -165,7 +165,7 @@ func (g *group) revokeAccess(ctx context.Context) error {
 	return err
 }
 
-// errUnreachable says that something waits for the cluster's API server.
+// errUnreachable reports that something waits for the cluster's API server.
 var errUnreachable = errors.New("the cluster's API server cannot be reached")
 
 // maxAuth is the maximum size of mapRoles in bytes: that of a ConfigMap.

@@ -77,7 +77,7 @@ func (c *Controller) Reconcile(ctx context.Context, key string) (reconcile.Resul
 	return reconcile.Result{After: after}, errors.Join(err, g.saveState(ctx))
 }
 
-// errGone says that nothing is left of the group.
+// errGone reports that nothing is left of the group.
 var errGone = errors.New("the node group is gone")
 
 // loadGroup loads the records of a group.

@@ -133,7 +133,7 @@ func (g *group) findTemplate(ctx context.Context) (*ec2types.LaunchTemplate, err
 	return &out.LaunchTemplates[0], nil
 }
 
-// versionsPage is how many versions of a launch template are read at a time, the most that EC2 gives.
+// versionsPage is the number of launch template versions that are read at a time, the most that EC2 returns.
 const versionsPage = 200
 
 // findVersion returns the newest version of a launch template with a description, "" without one. Versions count that

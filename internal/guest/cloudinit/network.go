@@ -22,7 +22,7 @@ import (
 const networkTimeout = 2 * time.Minute
 
 // Local waits until eth0 has its address and the metadata service answers, and sets up the name service as the DHCP
-// lease says.
+// lease determines.
 func (s *Stage) Local(ctx context.Context) error {
 	closeLog, err := s.openLog("init-local")
 	if err != nil {

@@ -49,7 +49,7 @@ type writer struct {
 	err error
 }
 
-// ImageFile says inside a machine what image it has: an [Image] as JSON.
+// ImageFile describes the image of a machine inside it: an [Image] as JSON.
 const ImageFile = "/usr/lib/coracle/image.json"
 
 // Image is the information about its image that the programs of a machine have.

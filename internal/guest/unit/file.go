@@ -32,7 +32,7 @@ type Unit struct {
 	Options                   []Option
 }
 
-// NotFoundError says that there is no such unit.
+// NotFoundError reports that there is no such unit.
 type NotFoundError struct{ Name string }
 
 func (e NotFoundError) Error() string { return fmt.Sprintf("Unit %s not found.", e.Name) }

@@ -37,7 +37,7 @@ type APIOptions struct {
 	Address netip.Addr
 	// Namespace is the path of a network namespace by its name: "internet", or a VPC's ID.
 	Namespace func(name string) string
-	// Routers tells the VPCs (EC2Key) whose namespace has come, gone, or been made anew (optional: then they are looked
+	// Routers sends the VPCs (EC2Key) whose namespace has come, gone, or been made anew (optional: then they are looked
 	// at every second).
 	Routers reconcile.Source
 	Log     *slog.Logger // slog.Default() when nil

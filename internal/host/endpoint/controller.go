@@ -184,7 +184,7 @@ func (c *Controller) problemOf(cluster record.Cluster, problems map[string]strin
 	return nil
 }
 
-// inUseError says that another program has the address.
+// inUseError reports that another program has the address.
 type inUseError struct{ error }
 
 func (inUseError) Unwrap() error { return syscall.EADDRINUSE }

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Access says who may do what in ECR's registries. internal/aws/ecr implements it.
+// Access authorizes requests to ECR's registries. internal/aws/ecr implements it.
 type Access interface {
 	// Allow returns nil, or the reason why a request is refused: a *Refusal, which is sent to the client, or an
 	// internal error.

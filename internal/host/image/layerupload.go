@@ -32,7 +32,7 @@ func (r *Registry) Layer(ctx context.Context, repository, digestOf string) (size
 	return descriptor.Size, err
 }
 
-// ErrUploadUnknown says that there is no such upload, or no longer.
+// ErrUploadUnknown reports that there is no such upload, or no longer.
 var ErrUploadUnknown = errors.New("no such upload")
 
 // maxUploads bounds the unfinished uploads to the repositories of a registry, which is an account's in a region.
@@ -120,7 +120,7 @@ func (r *Registry) AppendUpload(ctx context.Context, repository, id string, offs
 	return size, true, errors.Join(err, upload.Close())
 }
 
-// ErrDigest says that what was uploaded has another digest.
+// ErrDigest reports that what was uploaded has another digest.
 var ErrDigest = errors.New("the content has another digest")
 
 // FinishUpload makes a layer of what was uploaded.

@@ -23,7 +23,7 @@ import (
 	"github.com/opencontainers/go-digest"
 )
 
-// ErrNotFound says that a repository has no such image, or layer.
+// ErrNotFound reports that a repository has no such image, or layer.
 var ErrNotFound = errors.New("no such image")
 
 // Manifest is an image's manifest as it was put.

@@ -16,7 +16,7 @@ type Command struct {
 	Stdout, Stderr io.Writer // with a TTY, everything goes to Stdout
 }
 
-// NotRunningError says that there is nothing to run a command in.
+// NotRunningError reports that there is nothing to run a command in.
 type NotRunningError struct {
 	InstanceID string
 	Running    []string // instances whose machines run

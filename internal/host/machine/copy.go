@@ -16,7 +16,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/guest/rootfs"
 )
 
-// opaque says of a directory in a layer that those of the same name in the layers below do not show through.
+// opaque marks a directory of a layer that hides those of the same name in the layers below.
 // https://docs.kernel.org/filesystems/overlayfs.html#whiteouts-and-opaque-directories
 const opaque = "trusted.overlay.opaque"
 

@@ -82,7 +82,7 @@ func (s Sources) Image(ctx context.Context, i record.Instance) (Image, error) {
 	return made, nil
 }
 
-// self tells this build of the program from others.
+// self identifies this build of the program.
 var self = sync.OnceValues(func() (string, error) {
 	info, err := os.Stat("/proc/self/exe")
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// Failure is why a machine cannot be launched, with EC2's code for the state reason.
+// Failure is the reason that a machine cannot be launched, with EC2's code for the state reason.
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_StateReason.html
 type Failure struct {
 	Code string

@@ -18,7 +18,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/host/machine/launch"
 )
 
-// watcher tells the machines whose files of status have changed. It is a convenience: where the kernel has no notices
+// watcher reports the machines whose status files have changed. It is a convenience: where the kernel has no notices
 // left, machines that boot are observed every second.
 type watcher struct {
 	log *slog.Logger

@@ -217,7 +217,7 @@ func (s *Service) resolveInstance(r *http.Request, vpcKey string) (record.Instan
 	return row.Value, err
 }
 
-// errMoving says that an address is not yet whose the store says it is.
+// errMoving reports that an address does not yet belong to the interface that the store names.
 var errMoving = errors.New("the address is being moved to another instance")
 
 // interfaceAt returns the network interface that has an address in a VPC. The addresses in use are records of their

@@ -61,7 +61,7 @@ func (s *secret) tokenKey() ([]byte, error) {
 	return s.tokens, err
 }
 
-// errToken says that a token is not valid here and now.
+// errToken reports that a token is not valid here and now.
 var errToken = errors.New("the token is not valid")
 
 // newToken returns a session token of an instance, as long as EC2's: the time of its expiry, and a signature over that

@@ -18,7 +18,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// errNoEntry says that there is nothing at a path.
+// errNoEntry reports that there is nothing at a path.
 var errNoEntry = errors.New("no such metadata")
 
 // A directory holds entries by name: a string, a directory, or a function that makes the content when it is read. A

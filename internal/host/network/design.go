@@ -38,7 +38,7 @@ type design struct {
 	// endpoints are the ENIs of interface endpoints. Nothing is plugged in there: the AWS APIs answer at their
 	// addresses, which are the router's own.
 	endpoints []port
-	// internet says that a gateway to the internet is attached; public are the public addresses by private one.
+	// internet reports that a gateway to the internet is attached; public are the public addresses by private one.
 	internet bool
 	public   map[netip.Addr]netip.Addr
 	subnets  []subnet
@@ -163,7 +163,7 @@ func kernelNumber(what, id string) uint32 {
 	return h.Sum32()>>1 | 0x10000
 }
 
-// errGone says that the store has no such VPC.
+// errGone reports that the store has no such VPC.
 var errGone = errors.New("the VPC is gone")
 
 // loadDesign reads what a VPC is to be.

@@ -31,7 +31,7 @@ type Options struct {
 	PublicRange netip.Prefix
 	Region      string
 	Log         *slog.Logger
-	// Real says whether an instance has a machine with a network. Without one no port is made for its ENIs, of
+	// Real reports whether an instance has a machine with a network. Without one no port is made for its ENIs, of
 	// which there may be thousands. All have when it is nil.
 	Real func(record.Instance) bool
 	// UserNamespaces gives the namespace of each instance to a user namespace of its own, in which its machine is to

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Environment is where a program runs. A field is empty where there is no such thing.
+// Environment describes the host or container in which a program runs. A field is empty where there is no such thing.
 type Environment struct {
 	Container string // the runtime: "Docker", "Podman", "Kubernetes", "LXC", ...
 	VM        string // "Docker Desktop", "WSL 2", "WSL 1", "Colima", "Lima", "Podman machine"

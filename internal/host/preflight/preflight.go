@@ -27,6 +27,6 @@ func CheckKernel(release string) error {
 	return nil
 }
 
-// KernelFix is what to do about a kernel that is too old.
+// KernelFix tells the user how to replace a kernel that is too old.
 const KernelFix = "upgrade to a distribution with Linux 5.10 or newer (Debian 11, Ubuntu 22.04, Amazon Linux 2023); " +
 	"WSL: wsl --update"

@@ -158,7 +158,7 @@ func (f *fleet) kubelet(name string) *kubelet {
 	return f.kubelets[name]
 }
 
-// errNotConnected says that the API server could not be reached yet.
+// errNotConnected reports that the API server could not be reached yet.
 var errNotConnected = errors.New("the API server cannot be reached")
 
 // connection returns a client and the address of the API server, without credentials.

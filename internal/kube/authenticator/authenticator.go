@@ -24,7 +24,7 @@ type Options struct {
 	Store *store.Store
 	// STS answers presigned GetCallerIdentity requests: the in-process transport of wire.Mux.
 	STS http.RoundTripper
-	// Own tells which hosts in presigned URLs are this daemon's endpoint; see [OwnHosts].
+	// Own reports which hosts in presigned URLs are this daemon's endpoint; see [OwnHosts].
 	Own func(host string) bool
 	// RESTConfig returns the configuration of a client of a cluster's API server as user eks:authenticator. An error
 	// means "not yet"; the call is repeated.

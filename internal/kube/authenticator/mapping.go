@@ -16,7 +16,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// errNotMapped says that neither an access entry nor aws-auth knows an identity.
+// errNotMapped reports that neither an access entry nor aws-auth knows an identity.
 var errNotMapped = errors.New("identity is not mapped")
 
 // resolve returns the Kubernetes user of an identity, templates filled in. Access entries have precedence over

@@ -30,7 +30,7 @@ type Token struct {
 	SignedAt    time.Time
 }
 
-// TokenError says what is wrong with the form of a token.
+// TokenError describes a malformed token.
 type TokenError struct{ reason string }
 
 func (e *TokenError) Error() string { return "input token was not properly formatted: " + e.reason }

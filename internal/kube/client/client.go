@@ -54,7 +54,7 @@ func (u *Unreachable) Error() string { return u.Err.Error() }
 // Unwrap returns the cause.
 func (u *Unreachable) Unwrap() error { return u.Err }
 
-// transport tells the errors of connections from the answers of an API server.
+// transport distinguishes the errors of connections from the answers of an API server.
 type transport struct{ next http.RoundTripper }
 
 // WrappedRoundTripper lets [Client.Close] find the connections.

@@ -49,7 +49,7 @@ const (
 	bodyTimeout = 2 * time.Minute
 )
 
-// ErrTooLarge says that an answer, or an event of a watch, is larger than a client reads.
+// ErrTooLarge reports that an answer, or an event of a watch, is larger than a client reads.
 var ErrTooLarge = errors.New("more than is read of an API server")
 
 // HTTP returns a client of one API server for clients of client-go. All clients of API servers come from here; the test

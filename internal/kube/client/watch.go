@@ -84,7 +84,7 @@ func receiveEvents[T interface {
 // steady is the time that a connection must have lasted for its end not to count as another failure.
 const steady = 10 * time.Second
 
-// Backoff tells how long to wait before an API server that ended a connection, or a watch, is asked again. That it
+// Backoff returns the delay before an API server that ended a connection, or a watch, is asked again. That it
 // answered is not enough to ask it more often: it may end each watch as soon as it has begun.
 type Backoff struct {
 	First, Most time.Duration

@@ -52,8 +52,8 @@ func URL(ctx context.Context, clusterID string) string {
 // Prefix begins the paths of all API servers; the ID of a cluster follows.
 const Prefix = "/kubernetes/"
 
-// dialTimeout is how long a connection to an API server may take. Packets from sources outside of publicAccessCidrs are
-// dropped, as on EKS.
+// dialTimeout limits the time in which a connection to an API server opens. Packets from sources outside of
+// publicAccessCidrs are dropped, as on EKS.
 const dialTimeout = 10 * time.Second
 
 // Proxy serves the API servers of all clusters in a store. It is an http.Handler.

@@ -31,7 +31,7 @@ const (
 	MaxPaths = 16 << 20
 )
 
-// ErrTooLarge says that managed fields are more than is decoded.
+// ErrTooLarge reports that managed fields are more than is decoded.
 var ErrTooLarge = errors.New("more than is decoded of managed fields")
 
 // budget counts what has been decoded of one object.

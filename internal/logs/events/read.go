@@ -22,7 +22,7 @@ func (p Position) Compare(q Position) int {
 	return cmp.Or(cmp.Compare(p.Timestamp, q.Timestamp), cmp.Compare(p.Seq, q.Seq))
 }
 
-// Range says which events of a group to read, and in which direction.
+// Range selects the events of a group to read, and the direction.
 type Range struct {
 	From, To int64               // From <= Timestamp < To, in milliseconds since 1970 UTC
 	Streams  func(StreamID) bool // nil: all

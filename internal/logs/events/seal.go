@@ -381,7 +381,7 @@ func (s *Store) replaceParts(g *group, old []*part, p *part, sealed uint64, raw 
 }
 
 // collectGarbage gives back the disk space of deleted events and keeps the number of files small: one step,
-// and says whether it did something.
+// and reports whether it did something.
 func (w *worker) collectGarbage(g *group) (did bool, err error) {
 	s := w.store
 	g.mu.Lock()

@@ -95,11 +95,11 @@ type group struct {
 	dead    map[StreamID]uint64 // up to this Seq the stream's events are deleted; never changed, only replaced
 	parts   []*part             // in the order of Seq; never changed, only replaced
 	deleted bool
-	// deletions says that something was deleted since the unsealed events were last looked through for it.
+	// deletions reports that something was deleted since the unsealed events were last looked through for it.
 	deletions bool
 	removed   int64         // bytes deleted since the catalog was made to give back their space
 	changed   chan struct{} // closed and replaced when durable, sealed or sealError change
-	// sealError is why the last attempt to seal failed.
+	// sealError is the error of the last attempt to seal.
 	sealError error
 }
 

@@ -27,7 +27,7 @@ type View struct {
 	next  int
 }
 
-// liveness says which rows are there for readers.
+// liveness marks the rows that readers see.
 type liveness struct {
 	expired int64
 	dead    map[StreamID]uint64
@@ -195,8 +195,8 @@ func (b *Block) minSeq() uint64 {
 	return b.chunks[0].first
 }
 
-// MayContain returns false only when no message of the block has the word (package tokenizer) as a whole word. It is true
-// when that cannot be told, because the block isn't sealed or cannot be read.
+// MayContain returns false only when no message of the block has the word (package tokenizer) as a whole word. It is
+// true when that cannot be told, because the block isn't sealed or cannot be read.
 func (b *Block) MayContain(w string) bool {
 	if b.part == nil {
 		return true
@@ -224,7 +224,7 @@ type Rows struct {
 	Seq       []uint64
 	Stream    []StreamID
 	Size      []int32 // of the message, in bytes
-	// Live says whether row i is there for readers: false when its stream was deleted or its time has
+	// Live reports whether row i is there for readers: false when its stream was deleted or its time has
 	// expired. Nil: all are.
 	Live func(i int) bool
 }

@@ -52,7 +52,7 @@ type column struct {
 	of   code
 }
 
-// rowsAreEvents says whether rows are still log events, not what stats or pattern made of them.
+// rowsAreEvents reports whether rows are still log events, not what stats or pattern made of them.
 func (c *planner) rowsAreEvents() bool { return !c.segment.hasColumns() }
 
 // beginSegment begins a new segment. The sink of the one before is complete.

@@ -47,7 +47,7 @@ func reading(e eval, of ...code) code {
 	return c
 }
 
-// pathCode is what a path leads to inside of what other code computes.
+// pathCode resolves a path inside the result of other code.
 func pathCode(of code, name string) code {
 	path := value.ParsePath(name)
 	return reading(func(f *frame) value.Value {
@@ -118,7 +118,7 @@ func (c *compiler) compileName(n nameExpression) code {
 	return found
 }
 
-// available says which fields there are when the rows are no events any more.
+// available lists the fields of rows that are no events any more.
 func (c *compiler) available() string {
 	var names []string
 	for s := c.segment; s != nil; s = s.previous {

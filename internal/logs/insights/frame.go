@@ -15,7 +15,7 @@ type test func(f *frame) bool
 // variable computes a variable, and others of the same command with it, by frame.set.
 type variable func(f *frame)
 
-// rowValues is what a frame reads fields from: an Event, or a row that an earlier segment kept.
+// rowValues is the source of a frame's fields: an Event, or a row that an earlier segment kept.
 type rowValues interface{ Value(field int) value.Value }
 
 type frame struct {
@@ -37,7 +37,7 @@ type frame struct {
 	err      error // why the row is computed no further
 }
 
-// memo is what a condition came to for the row before.
+// memo caches the result of a condition for the previous row.
 type memo struct {
 	text           string
 	known, matches bool

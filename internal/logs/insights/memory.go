@@ -8,14 +8,14 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// DefaultMemory is what the workers of a plan may hold together unless Options.Memory says otherwise, in bytes.
+// DefaultMemory limits the memory of all workers of a plan unless Options.Memory says otherwise, in bytes.
 const DefaultMemory = 128 << 20
 
-// ErrMemory is what the errors of Push and Finish wrap when a query would hold more than Options.Memory. Their text
+// ErrMemory is wrapped by the errors of Push and Finish when a query would hold more than Options.Memory. Their text
 // says which command holds it and what to do.
 var ErrMemory = errors.New("the query needs too much memory")
 
-// ErrStopped is what Push and Finish return once Options.Done is closed.
+// ErrStopped is returned by Push and Finish once Options.Done is closed.
 var ErrStopped = errors.New("the query was stopped")
 
 // budget is the memory that all workers of a plan share.

@@ -29,7 +29,7 @@ func (c *planner) useReferences() {
 		c.plan.reference)
 }
 
-// isFieldRead says whether the segment does more with a field of its rows than to put it out.
+// isFieldRead reports whether the segment does more with a field of its rows than to put it out.
 func (s *segment) isFieldRead(field int) bool {
 	in := func(c code) bool { return slices.Contains(c.reads, field) }
 	return slices.ContainsFunc(s.steps, func(t step) bool { return slices.Contains(t.reads, field) }) ||

@@ -10,7 +10,7 @@ import (
 // MaxLimit is the most that the limit command, or StartQuery's limit, may ask for, in rows. It is the default, too.
 const MaxLimit = 10_000
 
-// maxDepth is how deep conditions may be nested.
+// maxDepth limits the nesting of conditions.
 const maxDepth = 200
 
 // parser is a recursive descent: a method per rule of the grammar in the package's documentation, in its order. The
@@ -70,7 +70,7 @@ func (p *parser) expectSymbol(symbol, expected string) {
 	}
 }
 
-// isNextWord says whether a keyword or command is next.
+// isNextWord reports whether a keyword or command is next.
 func (p *parser) isNextWord(word string) bool {
 	return p.token.kind == tokenName && !p.token.quoted && strings.EqualFold(p.token.text, word)
 }
@@ -108,7 +108,7 @@ func (p *parser) parseQuery() *Query {
 	return q
 }
 
-// continuation says what could have followed a complete command.
+// continuation describes what could have followed a complete command.
 func continuation(c command) string {
 	switch c.(type) {
 	case filterCommand:

@@ -240,7 +240,7 @@ func nearest(written string, words []string) string {
 	return best
 }
 
-// distance is how many letters must be inserted, deleted or replaced to make b of a.
+// distance returns the number of letters to insert, delete or replace to get b from a.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -17,9 +17,9 @@ type patternSink struct {
 	time    code     // diff: @timestamp
 }
 
-// diffColumns are what diff adds to the columns of pattern: how many events more (or, negative, fewer) there are than
-// in the window compared with, and the same in words. AWS shows both in its console; how it calls them in results is
-// not documented.
+// diffColumns are the columns that diff adds to those of pattern: how many events more (or, negative, fewer) there are
+// than in the window compared with, and the same in words. AWS shows both in its console; how it calls them in results
+// is not documented.
 var diffColumns = []string{"@diffEventCount", "@diffDescription"}
 
 type patternState struct {
@@ -100,7 +100,7 @@ func (s *patternState) chargeRows(rows []keptRow) error {
 	return s.account.reserve(bytes)
 }
 
-// difference says in words how often a pattern occurs, compared with before.
+// difference describes the change in the occurrences of a pattern.
 func difference(before, now int64) string {
 	switch {
 	case before == 0:

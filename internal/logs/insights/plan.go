@@ -4,7 +4,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/logs/insights/value"
 )
 
-// Options is what a query depends on besides its text.
+// Options holds the inputs of a query besides its text.
 type Options struct {
 	Start, End int64 // the time range asked for, milliseconds since 1970 UTC, both inclusive
 	Now        int64 // what now() answers, milliseconds since 1970 UTC
@@ -51,8 +51,8 @@ func (p *Plan) Fields() []string { return p.segments[0].fields }
 // Options.References, when a command behind a limit or dedup reads them.
 func (p *Plan) Reference() int { return p.reference }
 
-// Where is what an event must satisfy to matter; nil when any may. It is for skipping only: the plan checks again
-// itself.
+// Where is the condition for events that affect the result; nil when any may. It is for skipping only: the plan checks
+// again itself.
 func (p *Plan) Where() *Condition { return p.where }
 
 // Windows are the time ranges whose events the plan wants: the one of the options, and with diff the one compared with,

@@ -156,8 +156,8 @@ func randomCondition(r *rand.Rand, depth int) string {
 	return "tolower(" + name + ") = " + random(r, names)
 }
 
-// allows says whether a condition, with its words, lets an event pass, as an executor would ask it. It fails the test
-// if a leaf that passes claims a word that the message lacks.
+// allows reports whether a condition, with its words, lets an event pass, as an executor would ask it. It fails the
+// test if a leaf that passes claims a word that the message lacks.
 func allows(t *testing.T, c *insights.Condition, e reader) bool {
 	switch {
 	case c == nil:

@@ -1,7 +1,7 @@
 package insights
 
-// SyntaxError says what is wrong with a query and where. StartQuery answers it as MalformedQueryException, with the
-// offsets in queryCompileError.location.
+// SyntaxError describes an error in a query and its position. StartQuery answers it as MalformedQueryException, with
+// the offsets in queryCompileError.location.
 type SyntaxError struct {
 	Message      string // complete, with line and column; what would be right, too, where that can be said
 	Start, End   int    // characters (Unicode code points) from the beginning of the query, 0-based, End exclusive

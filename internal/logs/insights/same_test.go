@@ -2,7 +2,7 @@ package insights
 
 import "github.com/google/go-cmp/cmp"
 
-// Same says whether two queries have the same syntax tree, wherever in their texts its parts stand.
+// Same reports whether two queries have the same syntax tree, wherever in their texts its parts stand.
 func Same(a, b *Query) bool {
 	return cmp.Equal(a.source, b.source) && cmp.Equal(a.statements, b.statements, cmp.AllowUnexported(
 		statement{}, fieldsCommand{}, filterCommand{}, statsCommand{}, sortCommand{}, limitCommand{}, parseCommand{},

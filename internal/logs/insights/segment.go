@@ -137,7 +137,7 @@ func (s *segment) lookupName(name string) (code, bool) {
 	return fieldCode(i), true
 }
 
-// hasColumns says whether the rows are of stats or pattern, with fixed columns.
+// hasColumns reports whether the rows are of stats or pattern, with fixed columns.
 func (s *segment) hasColumns() bool { return s.fixed || s.previous != nil && s.previous.hasColumns() }
 
 // findColumn finds a column of stats by the expression that it shows.
@@ -165,7 +165,7 @@ func (s *segment) defineAlias(name string, c code) {
 	s.names[name] = c
 }
 
-// maxElements is how many rows unnest makes of one row at most, also when lists of lists are unnested one after the
+// maxElements limits the rows that unnest makes from one row, also when lists of lists are unnested one after the
 // other: their numbers multiply.
 const maxElements = 1_000_000
 

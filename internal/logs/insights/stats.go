@@ -86,7 +86,7 @@ type accumulator struct {
 	bytes int
 }
 
-// charge tells an account how the accumulator's memory has changed.
+// charge reports the change in the accumulator's memory to an account.
 func (a *accumulator) charge(to *account) error {
 	before := a.bytes
 	if a.bytes = a.Bytes(); a.bytes == before {

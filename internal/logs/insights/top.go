@@ -11,17 +11,17 @@ import (
 	"github.com/coracle-eks/coracle/internal/logs/insights/value"
 )
 
-// sink is what a segment does with the rows that pass its steps; each worker has a state of it.
+// sink consumes the rows that pass the steps of a segment; each worker has a state of it.
 type sink interface {
 	newState(s *segment, b *budget, command string) state
 }
 
-// state is what one worker holds for a sink.
+// state is the part of a sink that one worker holds.
 type state interface {
 	add(f *frame) error
 	// merge takes over what another state of the same sink holds; the other must not be used afterwards.
 	merge(other state) error
-	// rows are what the next segment gets, in order.
+	// rows returns the input of the next segment, in order.
 	rows() ([]keptRow, error)
 	release()
 }
@@ -255,7 +255,7 @@ func (h *topHeap) Pop() any {
 	return last
 }
 
-// compare says whether a row comes before another (negative) or behind it. loadA gives a's pointer if it isn't there
+// compare reports whether a row comes before another (negative) or behind it. loadA gives a's pointer if it isn't there
 // yet.
 func (h *topHeap) compare(a, b *topRow, loadA func() string) int {
 	newest, timed := true, false

@@ -58,7 +58,7 @@ type item struct {
 	text string          // of what has no other name: as the query has it, white space and comments joined to one space
 }
 
-// columnName is how the item's column is called.
+// columnName returns the name of the item's column.
 func (i item) columnName() string {
 	if i.as != nil {
 		return i.as.text
@@ -114,7 +114,7 @@ type (
 		args     []expression
 		star     bool // count(*)
 	}
-	// accessExpression is what a path leads to inside the result of a call.
+	// accessExpression resolves a path inside the result of a call.
 	accessExpression struct {
 		span
 		of   expression

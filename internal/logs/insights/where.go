@@ -9,7 +9,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/logs/tokenizer"
 )
 
-// Condition is what events must satisfy, as a tree without negations: exactly one of All, Any and Test is set. It is
+// Condition is a predicate on events, as a tree without negations: exactly one of All, Any and Test is set. It is
 // weaker than the query's filters (what can't be said by looking at one field is left out), never stronger.
 type Condition struct {
 	All, Any []*Condition
@@ -21,7 +21,7 @@ type Condition struct {
 	Words []string
 }
 
-// maxWords is how many values of a list get leaves with words of their own.
+// maxWords limits the values of a list that get leaves with words of their own.
 const maxWords = 64
 
 // compileCondition makes the condition for a filter of the first segment, at the place where the filter stands: names
@@ -167,7 +167,7 @@ func (s *segment) onlyField(holds test, field int, not bool) func(value.Value) b
 	}
 }
 
-// inMessage says how a field's value stands in the message: as it is, or as text in JSON.
+// inMessage describes the form of a field's value in the message: as it is, or as text in JSON.
 func inMessage(field string) (raw, json bool) {
 	switch field {
 	case "@message":
@@ -230,5 +230,5 @@ func safeWords(text string, raw, ends bool) []string {
 	return words
 }
 
-// separates says whether a character that ends a word stands for itself in every JSON text.
+// separates reports whether a character that ends a word stands for itself in every JSON text.
 func separates(c byte) bool { return strings.IndexByte(" -_.:,;/()[]{}|@!#$%^*?~", c) >= 0 }

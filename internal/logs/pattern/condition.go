@@ -199,8 +199,8 @@ func (n number) compare(m number) int {
 	return 0
 }
 
-// wholeWords cuts text as package tokenizer does, without a word that touches an end behind which more of it may follow, or
-// when escaped a character that JSON may write as \n or \u00fc, with letters that become part of the word.
+// wholeWords cuts text as package tokenizer does, without a word that touches an end behind which more of it may
+// follow, or when escaped a character that JSON may write as \n or \u00fc, with letters that become part of the word.
 func wholeWords(text string, beginning, ending, escaped bool) []string {
 	apart := func(c byte) bool { return !escaped || ' ' <= c && c < 0x7f && c != '"' && c != '\\' }
 	var words []string

@@ -43,7 +43,7 @@ type Pattern struct {
 
 // SyntaxError is the error of Parse for a text that is not a filter pattern.
 type SyntaxError struct {
-	// Message says what is wrong and what to do, without the place.
+	// Message describes the error and its remedy, without the position.
 	Message string
 	// Offset is the position of the error, in characters from the start of the pattern.
 	Offset int
@@ -102,8 +102,9 @@ func (p *Pattern) Extract(message string) map[string]string {
 	return map[string]string{}
 }
 
-// Words returns words (as package tokenizer cuts them) every one of which is, as a whole word, in every message that the
-// pattern matches, as it is written or after word.Unescaped. Blocks of events that lack one of them need not be read.
+// Words returns words (as package tokenizer cuts them) every one of which is, as a whole word, in every message that
+// the pattern matches, as it is written or after word.Unescaped. Blocks of events that lack one of them need not be
+// read.
 func (p *Pattern) Words() []string {
 	words := slices.Clone(p.kind.words())
 	slices.Sort(words)

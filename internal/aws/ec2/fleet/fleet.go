@@ -313,7 +313,7 @@ func (f *filling) launchCapacity(pools []pool) error {
 	})
 }
 
-// oneKind says that all instances are to be of one type, or in one zone.
+// oneKind requires that all instances are of one type, or in one zone.
 type oneKind struct{ kind, zone bool }
 
 // launchFromPools launches from the pools in their order until what is wanted is there; with spread, an instance from

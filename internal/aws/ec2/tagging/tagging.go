@@ -150,7 +150,7 @@ func (s *Service) DescribeTags(ctx context.Context, in *ec2.DescribeTagsInput) (
 	return &ec2.DescribeTagsOutput{Tags: tags, NextToken: next}, nil
 }
 
-// maxKeys is how many tags a request may delete: each is a condition key of each of its resources, of which package
+// maxKeys limits the tags that a request may delete: each is a condition key of each of its resources, of which package
 // wire allows 1,000, as AWS does.
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateTags.html
 const maxKeys = 2 * resource.MaxTags

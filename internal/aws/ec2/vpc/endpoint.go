@@ -194,7 +194,7 @@ func (s *Service) CreateVpcEndpoint(ctx context.Context, in *ec2.CreateVpcEndpoi
 	return &ec2.CreateVpcEndpointOutput{VpcEndpoint: out, ClientToken: in.ClientToken}, err
 }
 
-// maxPolicy is how many characters the policy of an endpoint may have.
+// maxPolicy limits the characters in the policy of an endpoint.
 // https://docs.aws.amazon.com/vpc/latest/privatelink/vpc-limits-endpoints.html
 const maxPolicy = 20480
 

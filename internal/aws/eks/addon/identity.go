@@ -18,7 +18,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// podsPrincipal is whom a role has to trust that pods are to have by EKS Pod Identity.
+// podsPrincipal is the principal that a role for EKS Pod Identity has to trust.
 // https://docs.aws.amazon.com/eks/latest/userguide/pod-id-role.html
 const podsPrincipal = "pods.eks.amazonaws.com"
 

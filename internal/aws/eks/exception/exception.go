@@ -1,5 +1,5 @@
 // Package exception makes the exceptions with which the EKS API refuses a request: types of AWS's SDK, with a message
-// that says what is wrong and the name of the cluster, node group or add-on that it is about.
+// that explains what is wrong, and the name of the cluster, node group or add-on that it is about.
 package exception
 
 import (

@@ -23,7 +23,7 @@ const (
 	serviceLinkedRole = "AWSServiceRoleForAmazonEKSNodegroup"
 )
 
-// ec2Service is whom a node's role has to trust.
+// ec2Service is the principal that a node role has to trust.
 const ec2Service = "ec2.amazonaws.com"
 
 // checkNodeRole demands that a group's role is the account's own, that the caller may pass it to EKS, that it exists,

@@ -14,7 +14,7 @@ const MaxValue = 2048
 // ErrBudget is the [Decision.Err] of an evaluation that takes more steps than its Budget has.
 var ErrBudget = errors.New("evaluating the policies takes too much work")
 
-// TooLongError says that a value is longer than MaxValue.
+// TooLongError reports that a value is longer than MaxValue.
 type TooLongError struct {
 	Key    string // the condition key; empty for the resource
 	Length int    // in bytes

@@ -53,7 +53,7 @@ func (l Layers) Lookup(key string) ([]string, bool) {
 	return nil, false
 }
 
-// setOperator says how a condition treats a key with several values.
+// setOperator is the treatment of a key with several values.
 type setOperator int
 
 const (
@@ -71,7 +71,7 @@ type condition struct {
 	negated  bool
 	key      string
 
-	// match says whether a value of the request fits one of the policy's values.
+	// match reports whether a value of the request fits one of the policy's values.
 	match    func(c *condition, value string, e *evaluation) bool
 	patterns []pattern
 	arns     []arnPattern

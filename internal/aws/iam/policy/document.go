@@ -50,7 +50,7 @@ type Statement struct {
 	principal  node // as written, for Principals
 }
 
-// Kind says what a document is for, and with it which elements it must and must not have.
+// Kind is the purpose of a document. It determines which elements the document must and must not have.
 type Kind int
 
 // The kinds of documents.

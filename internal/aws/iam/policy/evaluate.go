@@ -55,7 +55,7 @@ type Decision struct {
 	Policy    *Source
 	kind      policyKind // that denied
 	action    string
-	// Err says why nothing was decided: the request's Budget, or a value that is too long to compare. The verdict is
+	// Err explains why nothing was decided: the request's Budget, or a value that is too long to compare. The verdict is
 	// then ImplicitDeny.
 	Err error
 }

@@ -29,7 +29,7 @@ type part struct {
 	fallback *string
 }
 
-// syntax says what the text of a pattern may hold.
+// syntax lists what the text of a pattern may hold.
 type syntax struct {
 	wildcards bool
 	variables bool // the document's version knows them

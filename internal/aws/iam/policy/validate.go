@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// MalformedError says what is wrong with a document. Services answer it as MalformedPolicyDocument.
+// MalformedError describes an invalid document. Services answer it as MalformedPolicyDocument.
 type MalformedError struct{ Message string }
 
 func (e *MalformedError) Error() string { return e.Message }

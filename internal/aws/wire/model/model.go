@@ -63,7 +63,7 @@ type Error struct {
 	Schema *smithy.Schema
 }
 
-// Constraint is what a member must satisfy. The zero value is satisfied by everything.
+// Constraint restricts the values of a member. The zero value is satisfied by everything.
 type Constraint struct {
 	Required bool
 	Min, Max *float64       // of the length of strings, blobs, lists and maps; of the value of numbers

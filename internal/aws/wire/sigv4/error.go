@@ -20,7 +20,7 @@ const (
 	NotImplemented                    = "NotImplemented"                    // 501: chunked uploads
 )
 
-// Error says why a signature was refused, in AWS's words.
+// Error explains why a signature was refused, in AWS's words.
 type Error struct {
 	Code    string
 	Message string

@@ -32,7 +32,7 @@ const (
 	// DateFormat is ISO 8601 basic format, as in X-Amz-Date; always UTC.
 	DateFormat = "20060102T150405Z"
 
-	// ClockSkew is how far the date of a request may lie from ours, in either direction.
+	// ClockSkew limits the difference between the date of a request and our clock, in either direction.
 	ClockSkew = 15 * time.Minute
 	// MaxExpires is the longest life that a presigned URL may ask for.
 	MaxExpires = 7 * 24 * time.Hour
@@ -45,7 +45,7 @@ const (
 	shortFormat = "20060102"
 )
 
-// Signature is what a request says about its own signing, none of it proven before Verify returns nil.
+// Signature holds what a request declares about its signature, none of it proven before Verify returns nil.
 type Signature struct {
 	AccessKeyID   string
 	Date          time.Time // when it was signed, from X-Amz-Date or Date
@@ -96,7 +96,7 @@ func ParseURL(u *url.URL, header http.Header) (*Signature, error) {
 	return s, s.parseQuery()
 }
 
-// Signs says whether the named header is covered by the signature.
+// Signs reports whether the named header is covered by the signature.
 func (s *Signature) Signs(header string) bool {
 	return slices.Contains(s.SignedHeaders, strings.ToLower(header))
 }

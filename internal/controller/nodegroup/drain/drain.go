@@ -62,7 +62,7 @@ type Options struct {
 // Pod is a pod that is left on a node.
 type Pod struct {
 	Namespace, Name string
-	// Refused is why it could not be evicted, in the API server's words; empty when it is on its way out.
+	// Refused is the API server's reason for not evicting it; empty when it is on its way out.
 	Refused string
 	// Deadline is the time when the grace period of a terminating pod ends; zero when its eviction was refused or is
 	// new.

@@ -47,11 +47,11 @@ type Report struct {
 	// not: zero before.
 	StartedAt  time.Time `json:"startedAt"`
 	FinishedAt time.Time `json:"finishedAt,omitzero"`
-	// Network says that the machine had its address, host name and metadata: the instance status check.
+	// Network reports that the machine had its address, host name and metadata: the instance status check.
 	Network bool `json:"network"`
 	// UserData is running, succeeded or failed; empty while, or when, there is nothing to run.
 	UserData string `json:"userData,omitempty"`
-	// Failure says what failed, as the console does.
+	// Failure describes what failed, as the console does.
 	Failure string `json:"failure,omitempty"`
 	// FailedUnits are the units that did not start at boot.
 	FailedUnits []string `json:"failedUnits,omitempty"`

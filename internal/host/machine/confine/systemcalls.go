@@ -66,7 +66,7 @@ var refusals = append([]refusal{
 		argument: 1, mask: ioctlType | ioctlNumber, values: []uint32{nextMountNamespace, previousMountNamespace},
 	}},
 
-	// What tells of the whole host, or acts on it.
+	// What exposes or changes the whole host.
 	{calls: []uint32{unix.SYS_PERF_EVENT_OPEN, unix.SYS_LOOKUP_DCOOKIE}},
 	{calls: []uint32{unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL}, errno: unix.ENOSYS, only: hostsUsers},
 	{calls: []uint32{unix.SYS_SOCKET},

@@ -51,7 +51,7 @@ func address(is func(netip.Addr) bool) func(*Env, []Value) Value {
 	}
 }
 
-// subnetFunction says whether the first argument lies in the second, for the addresses that fit takes.
+// subnetFunction reports whether the first argument lies in the second, for the addresses that fit takes.
 func subnetFunction(fit func(netip.Addr) bool) func(*Env, []Value) Value {
 	return func(_ *Env, a []Value) Value {
 		ip := parseAddress(a[0])
@@ -84,7 +84,7 @@ var (
 	// private is RFC 1918, as AWS says.
 	private = prefixes("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")
 
-	// reserved is what the special-purpose registries of IANA call not globally reachable, beside
+	// reserved lists the blocks that IANA's special-purpose registries call not globally reachable, beside
 	// RFC 1918, and multicast: https://www.iana.org/assignments/iana-ipv4-special-registry and -ipv6-
 	reserved = prefixes("0.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "192.0.0.0/24", "192.0.2.0/24",
 		"192.88.99.0/24",

@@ -13,7 +13,7 @@ type Aggregate struct {
 	Name      string // as AWS writes it
 	Min, Max  int    // how many arguments it takes; count() and count(*) have none
 	Constants []int  // indexes of the arguments that must be constants (pct's percentage)
-	// Check says what is wrong with the constants (in the order of Constants), or returns nil. It is nil where there
+	// Check returns the error of the constants (in the order of Constants), or returns nil. It is nil where there
 	// are none.
 	Check func(consts []Value) error
 	// New makes an accumulator for one group; consts have passed Check.

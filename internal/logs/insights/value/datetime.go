@@ -54,7 +54,7 @@ func truncate(v, p Value, up bool) Value {
 	return Time(start)
 }
 
-// maxFormat is how many bytes a format of a date has at most; a longer one makes the result Null. Optional parts may be
+// maxFormat limits the bytes of a date format; a longer one makes the result Null. Optional parts may be
 // nested as deeply.
 const maxFormat = 1024
 
@@ -144,7 +144,7 @@ func parseDate(a []Value) Value {
 	return Int(t.UnixMilli())
 }
 
-// date is what a date pattern reads.
+// date holds the fields that a date pattern reads.
 type date struct {
 	year, month, day int
 	dayOfYear        int // if not 0

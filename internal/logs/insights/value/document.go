@@ -59,10 +59,10 @@ type Document struct {
 	single  *Document   // Field's
 }
 
-// span is where a path's value lies in the message.
+// span is the position of a path's value in the message.
 type span struct {
 	start, end int
-	// cuts says at which dots keys ended (the first dot is the highest bit), so that of two ways to read a path the
+	// cuts marks the dots at which keys ended (the first dot is the highest bit), so that of two ways to read a path the
 	// smaller number had the longer key first.
 	cuts  uint64
 	found bool
@@ -330,7 +330,7 @@ func decodeValue(raw []byte, text *[]byte) Value {
 // unsafeString returns b as a string, without a copy: b must not change while the string is in use.
 func unsafeString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// MaxDiscovered is how many fields of one event AWS extracts, the first ones in the message. It
+// MaxDiscovered is the number of fields of one event that AWS extracts, the first ones in the message. It
 // bounds what GetLogGroupFields and GetLogRecord list. Queries here reach any path all the same.
 const MaxDiscovered = 200
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Env is what functions see besides their arguments. It is used by one goroutine at a time.
+// Env is the environment of functions. It is used by one goroutine at a time.
 type Env struct {
 	Now        int64 // ms; the same for a whole query
 	Start, End int64 // ms; the time range of the query
@@ -37,7 +37,7 @@ func isClosed(done <-chan struct{}) bool {
 type Function struct {
 	Name     string // as AWS writes it
 	Min, Max int    // how many arguments it takes; Max -1: any number
-	// UsesTimestamp says that it reads Env.Timestamp though no argument names it (bin).
+	// UsesTimestamp reports that it reads Env.Timestamp though no argument names it (bin).
 	UsesTimestamp bool
 	// Patterns are the indexes of arguments that are regular expressions: whoever sees a constant there can check it
 	// with CompileRegex.

@@ -39,12 +39,12 @@ type Pattern struct {
 }
 
 const (
-	// patternLength is how many characters of a message AWS looks at.
+	// patternLength is the number of characters of a message that AWS examines.
 	patternLength = 1500
 	maxShapes     = 4000
 	// similar is the part of the words that two shapes must share to be one pattern.
 	similar = 0.6
-	// maxClusters is how many patterns of the same delimiters are kept apart.
+	// maxClusters limits the patterns with the same delimiters that are told apart.
 	maxClusters = 200
 )
 
@@ -135,7 +135,7 @@ func (p *Patterns) Results() [][]Value {
 	return rows
 }
 
-// tokenKind is what a word of a shape is: itself, or a token of some type.
+// tokenKind classifies a word of a shape: itself, or a token of some type.
 type tokenKind byte
 
 // The types of tokens that are told by their looks. Others are named for the word before them.
@@ -224,7 +224,7 @@ func isSeparatorColon(s string, i int) bool {
 		s[i+1] != ':')
 }
 
-// classifyWord says what a word is by itself.
+// classifyWord returns the kind of a word by itself.
 func classifyWord(s string) tokenKind {
 	digits, letters := 0, 0
 	for i := range len(s) {

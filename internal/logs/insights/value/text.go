@@ -256,7 +256,7 @@ func (e *Env) DropRegexes(steps int) {
 	}
 }
 
-// maxReplacement is how many pieces a replacement has at most: groups, and texts between them. A query has at most as
+// maxReplacement limits the pieces of a replacement: groups, and texts between them. A query has at most as
 // many characters.
 const maxReplacement = 10_000
 

@@ -304,7 +304,7 @@ func decimal(s string, exponent bool) bool {
 	return i == len(s) && n > 0
 }
 
-// Truth says whether a filter keeps an event for which its condition is v: true, a number that isn't 0
+// Truth reports whether a filter keeps an event for which its condition is v: true, a number that isn't 0
 // (strcontains is documented to give 1 and 0), or the text of either ("true" in any case).
 func (v Value) Truth() bool {
 	if f, ok := v.AsNumber(); ok {
