@@ -14,6 +14,8 @@ type Inputs struct {
 	Parameters map[string]ParameterInput
 	Pseudo     Pseudo
 
+	// Served reports whether resources of a type can be made. When it is nil, all types that have a schema can.
+	Served func(resourceType string) bool
 	// Import returns the value of an export of this account and region, or ErrNotFound. It is called when
 	// Fn::ImportValue is evaluated for a resource or an output, not by Bind.
 	Import func(ctx context.Context, name string) (string, error)

@@ -91,6 +91,15 @@ func (b *Bound) holds(condition string) bool { return condition == "" || b.condi
 // bindResources leaves out the resources whose condition does not hold, and orders the others.
 func (b *Bound) bindResources(context.Context) error {
 	maps.DeleteFunc(b.resources, func(_ string, r Resource) bool { return !b.holds(r.Condition) })
+	var unknown []string
+	for _, r := range b.resources {
+		if _, ok := schema.Of(r.Type); !ok || b.inputs.Served != nil && !b.inputs.Served(r.Type) {
+			unknown = append(unknown, r.Type)
+		}
+	}
+	if len(unknown) > 0 {
+		return errorf("Template format error: Unrecognized resource types: %s", inBrackets(unknown))
+	}
 	return b.findDependencies()
 }
 
@@ -252,7 +261,8 @@ func (b *Bound) Resource(logicalID string) Resource { return b.resources[logical
 func (b *Bound) Dependencies(logicalID string) []string { return slices.Clone(b.depends[logicalID]) }
 
 // Properties returns the properties of a resource, with its functions evaluated and its values of the types that the
-// schema wants. State may be nil as long as no resource exists.
+// schema wants. State may be nil as long as no resource exists. What is wrong with the properties of a resource is an
+// *Error, also when it shows only now that attributes of other resources are known.
 func (b *Bound) Properties(ctx context.Context, logicalID string, state State) (map[string]any, error) {
 	return b.properties(&evaluator{ctx: ctx, bound: b, state: state}, logicalID)
 }
@@ -271,6 +281,14 @@ func (b *Bound) properties(e *evaluator, logicalID string) (map[string]any, erro
 		properties = map[string]any{}
 	}
 	kind, _ := schema.Of(r.Type)
+	if problems := kind.Validate(properties); len(problems) > 0 {
+		texts := make([]string, len(problems))
+		for i, problem := range problems {
+			texts[i] = problem.Error()
+		}
+		return nil, errorf("Properties validation failed for resource %s with message:\n%s", logicalID,
+			strings.Join(texts, "\n"))
+	}
 	return kind.Coerce(properties), nil
 }
 

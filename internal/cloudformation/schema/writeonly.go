@@ -1,0 +1,31 @@
+package schema
+
+// writeOnly are the properties that no API returns, by type: drift detection does not compare them.
+var writeOnly = map[string][]string{
+	"AWS::AutoScaling::AutoScalingGroup":    {"InstanceId", "SkipZonalShiftValidation"},
+	"AWS::AutoScaling::LaunchConfiguration": {"ClassicLinkVPCId", "ClassicLinkVPCSecurityGroups", "InstanceId"},
+	"AWS::CloudFormation::Stack":            {"TemplateURL"},
+	"AWS::EC2::EIP":                         {"Address", "IpamPoolId", "TransferAddress"},
+	"AWS::EC2::Instance": {"AdditionalInfo", "BlockDeviceMappings/*/NoDevice", "BlockDeviceMappings/*/VirtualName",
+		"Ipv6AddressCount", "Ipv6Addresses", "LicenseSpecifications", "PropagateTagsToVolumeOnCreation"},
+	"AWS::EC2::KeyPair":          {"KeyFormat"},
+	"AWS::EC2::LaunchTemplate":   {"LaunchTemplateData", "TagSpecifications", "VersionDescription"},
+	"AWS::EC2::NatGateway":       {"MaxDrainDurationSeconds"},
+	"AWS::EC2::NetworkInterface": {"PublicIpDnsHostnameTypeSpecification"},
+	"AWS::EC2::SecurityGroup":    {"SecurityGroupIngress/*/SourceSecurityGroupName"},
+	"AWS::EC2::Subnet": {"EnableLniAtDeviceIndex", "Ipv4IpamPoolId", "Ipv4NetmaskLength", "Ipv6IpamPoolId",
+		"Ipv6NetmaskLength"},
+	"AWS::EC2::SubnetCidrBlock":      {"Ipv6IpamPoolId", "Ipv6NetmaskLength"},
+	"AWS::EC2::VPC":                  {"Ipv4IpamPoolId", "Ipv4NetmaskLength"},
+	"AWS::EC2::VPCCidrBlock":         {"Ipv4IpamPoolId", "Ipv4NetmaskLength", "Ipv6IpamPoolId", "Ipv6NetmaskLength"},
+	"AWS::EC2::VPCPeeringConnection": {"AssumeRoleRegion", "PeerRoleArn"},
+	"AWS::ECR::Repository":           {"EmptyOnDelete"},
+	"AWS::EKS::Addon":                {"PodIdentityAssociations", "PreserveOnDelete", "ResolveConflicts"},
+	"AWS::EKS::Cluster": {"AccessConfig/BootstrapClusterCreatorAdminPermissions", "BootstrapSelfManagedAddons",
+		"Force"},
+	"AWS::EKS::Nodegroup":         {"ForceUpdateEnabled"},
+	"AWS::IAM::ServiceLinkedRole": {"AWSServiceName", "CustomSuffix"},
+	"AWS::IAM::User":              {"LoginProfile/Password"},
+	"AWS::KMS::Key":               {"BypassPolicyLockoutSafetyCheck", "PendingWindowInDays", "RotationPeriodInDays"},
+	"AWS::SSM::Parameter":         {"AllowedPattern", "Description", "Policies", "Tier"},
+}
