@@ -77,6 +77,7 @@ require (
 require (
 	github.com/anchore/go-struct-converter v0.1.0 // indirect
 	github.com/cloudflare/circl v1.6.3 // indirect
+	github.com/dlclark/regexp2 v1.12.0
 	github.com/kjk/lzma v0.0.0-20161016003348-3fd93898850d // indirect
 	github.com/mxk/go-flowrate v0.0.0-20140419014527-cca7078d478f // indirect
 	github.com/sergi/go-diff v1.1.0 // indirect

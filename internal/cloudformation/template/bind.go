@@ -25,6 +25,8 @@ type Inputs struct {
 	Parameter func(ctx context.Context, name string, secure bool) (StoredParameter, error)
 	// Zones returns the names of the Availability Zones of a region, for Fn::GetAZs.
 	Zones func(ctx context.Context, region string) ([]string, error)
+	// ValueOf returns an attribute, such as "VpcId" or "Tags.Name", of what a parameter names, for Fn::ValueOf in rules.
+	ValueOf func(ctx context.Context, parameterType, id, attribute string) (string, error)
 	// Exists returns a *MissingError when one of the identifiers names nothing, for parameters of types such as
 	// AWS::EC2::VPC::Id. Lists are passed with the type of their elements. When it is nil, nothing is checked.
 	Exists func(ctx context.Context, parameterType string, ids []string) error
@@ -160,15 +162,14 @@ func (b *Bound) readExpanded(resources, outputs map[string]any) error {
 	b.resources = make(map[string]Resource, len(resources))
 	policies := &evaluator{bound: b}
 	for _, name := range sortedKeys(resources) {
-		object, _ := resources[name].(map[string]any)
-		if object != nil && b.template.hasExtensions() {
+		value := resources[name]
+		if object, ok := value.(map[string]any); ok && b.template.hasExtensions() {
 			var err error
-			if object, err = policies.evaluatePolicies(object); err != nil {
+			if value, err = policies.evaluatePolicies(object); err != nil {
 				return err
 			}
-			resources[name] = object
 		}
-		r, err := b.template.readResource(name, resources[name])
+		r, err := b.template.readResource(name, value)
 		if err != nil {
 			return err
 		}

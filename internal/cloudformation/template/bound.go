@@ -19,6 +19,18 @@ func (b *Bound) checkReferences() error {
 	return c.checkSections(b.resources, b.outputs)
 }
 
+// checkTemplate checks what does not depend on parameters. With AWS::LanguageExtensions, all does.
+func (t *Template) checkTemplate() error {
+	if len(t.Transforms) > 0 || t.checkTransforms() != nil {
+		return nil
+	}
+	b := &Bound{template: t, definitions: t.conditions, mappings: t.mappings}
+	if err := b.readExpanded(t.resources, t.outputs); err != nil {
+		return err
+	}
+	return b.findDependenciesOf(&evaluator{bound: b, trial: true, anyBranch: true})
+}
+
 // checkSections checks conditions, resources and outputs.
 func (c *checker) checkSections(resources map[string]Resource, outputs map[string]output) error {
 	c.block = "Conditions"
@@ -105,8 +117,11 @@ func (b *Bound) bindResources(context.Context) error {
 
 // findDependencies finds what each resource needs, and refuses cycles.
 func (b *Bound) findDependencies() error {
+	return b.findDependenciesOf(&evaluator{bound: b, trial: true})
+}
+
+func (b *Bound) findDependenciesOf(e *evaluator) error {
 	b.depends = make(map[string][]string, len(b.resources))
-	e := &evaluator{bound: b, trial: true}
 	for name, r := range b.resources {
 		needs := make(map[string]bool)
 		for _, id := range r.DependsOn {
@@ -165,6 +180,9 @@ func (e *evaluator) collectReferences(value any, needs map[string]bool) error {
 			}
 			return e.collectReferences(map[string]any(variables), needs)
 		case "Fn::If":
+			if e.anyBranch {
+				return nil
+			}
 			taken, err := e.taken(argument)
 			if err != nil {
 				return err
@@ -233,16 +251,28 @@ func (b *Bound) bindOutputs(context.Context) error {
 // try evaluates all that the template has as if no resource existed, so that what is wrong with it is found before
 // anything is made.
 func (b *Bound) try(ctx context.Context) error {
+	size, references := 0, 0
 	for _, name := range b.LogicalIDs() {
 		r := b.resources[name]
 		e := &evaluator{ctx: ctx, bound: b, trial: true}
-		for _, part := range []any{r.Metadata, r.CreationPolicy, r.UpdatePolicy} {
-			if _, err := e.evaluate(part); err != nil {
+		policies := make([]any, 3)
+		for i, part := range []any{r.CreationPolicy, r.UpdatePolicy, r.Metadata} {
+			var err error
+			if policies[i], err = e.evaluate(part); err != nil {
 				return err
 			}
 		}
+		if err := r.checkPolicies(policies[0], policies[1]); err != nil {
+			return err
+		}
 		if _, err := b.properties(e, name); err != nil {
 			return err
+		}
+		if references += e.references; references > maxDynamic {
+			return errorf("Template error: the number of dynamic references is greater than maximum allowed, %d", maxDynamic)
+		}
+		if size += e.size; size > maxBound {
+			return errorf("Template error: the values of all functions are larger than maximum allowed, %d bytes", maxBound)
 		}
 	}
 	e := &evaluator{ctx: ctx, bound: b, trial: true, outputs: true}
@@ -274,6 +304,9 @@ func (b *Bound) properties(e *evaluator, logicalID string) (map[string]any, erro
 	}
 	value, err := e.evaluate(r.Properties)
 	if err != nil {
+		return nil, err
+	}
+	if value, err = e.resolveReferences(value, path{r.Type, "Properties"}); err != nil {
 		return nil, err
 	}
 	properties, _ := value.(map[string]any)

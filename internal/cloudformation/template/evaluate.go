@@ -18,12 +18,15 @@ type evaluator struct {
 
 	// trial leaves what is outside of the template Unknown: exports and SSM parameters.
 	trial bool
+	// anyBranch leaves out what Fn::If chooses from, for references that do not depend on parameters.
+	anyBranch bool
 	// outputs tells that outputs are evaluated, for errors.
 	outputs bool
 	// literals are the variables of Fn::ForEach, for the values that are evaluated while loops are expanded.
 	literals map[string]any
 
-	size int // of what has been made, in bytes
+	size       int // of what has been made, in bytes
+	references int // dynamic ones that have been found
 }
 
 // errSkipped is the error of references to resources whose condition does not hold.
@@ -279,6 +282,9 @@ func (e *evaluator) sub(argument any) (any, error) {
 		if err != nil {
 			return nil, err
 		}
+		if _, isText := scalarText(value); !isText && value != any(Unknown) {
+			return nil, errSubValue
+		}
 		values[name] = value
 	}
 	for _, part := range parts {
@@ -301,7 +307,7 @@ func (e *evaluator) sub(argument any) (any, error) {
 		}
 		text, ok := scalarText(value)
 		if !ok {
-			return nil, errorf("Template error: Fn::Sub expression does not resolve to a string")
+			return nil, errorf("Template error: variable %s in Fn::Sub expression does not resolve to a string", part.variable)
 		}
 		if err := e.grow(len(text)); err != nil {
 			return nil, err

@@ -64,6 +64,10 @@ var (
 		"in the string")
 	errSubName = errorf("Template error: variable names in Fn::Sub syntax must contain only alphanumeric characters, " +
 		"underscores, periods, and colons")
+	errSubKey = errorf("Template error: every key of the context object of every Fn::Sub object must contain only " +
+		"alphanumeric characters and underscores")
+	errSubValue = errorf("Template error: every value of the context object of every Fn::Sub object must be a string or " +
+		"a function that returns a string")
 	errIf       = errorf("Template error: Fn::If requires a list argument with three elements")
 	errIfName   = errorf("Template error: Fn::If requires a list argument with the first element being a condition")
 	errEquals   = errorf("Template error: every Fn::Equals object requires a list of 2 string parameters.")

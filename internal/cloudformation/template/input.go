@@ -34,12 +34,17 @@ func (b *Bound) bindParameters(ctx context.Context) error {
 	if len(missing) > 0 {
 		return errorf("Parameters: %s must have values", inBrackets(missing))
 	}
+	m := &matcher{}
 	for _, name := range sortedKeys(t.parameters) {
 		p, bound := t.parameters[name], b.parameters[name]
-		if err := p.check(bound.text); err != nil {
+		if err := p.check(bound.text, m); err != nil {
 			return err
 		}
-		bound.value = p.valueOf(bound.text)
+		text, err := b.resolveParameter(ctx, bound.text)
+		if err != nil {
+			return err
+		}
+		bound.value = p.valueOf(text)
 		b.parameters[name] = bound
 	}
 	if err := b.resolveStored(ctx); err != nil {
@@ -62,7 +67,7 @@ func (p *parameter) valueOf(text string) any {
 
 // resolveStored replaces the names of SSM parameters by their values.
 func (b *Bound) resolveStored(ctx context.Context) error {
-	var missing, unsupported []string
+	var missing, unnamed, unsupported, mismatched []string
 	for _, name := range sortedKeys(b.template.parameters) {
 		p, bound := b.template.parameters[name], b.parameters[name]
 		if !p.stored && p.value != storedName {
@@ -78,6 +83,9 @@ func (b *Bound) resolveStored(ctx context.Context) error {
 		}
 		stored, err := b.inputs.Parameter(ctx, bound.text, false)
 		switch {
+		case errors.Is(err, ErrNotFound) && !p.stored:
+			unnamed = append(unnamed, "parameter value "+bound.text+" for parameter name "+name+" does not exist")
+			continue
 		case errors.Is(err, ErrNotFound):
 			missing = append(missing, bound.text)
 			continue
@@ -88,10 +96,16 @@ func (b *Bound) resolveStored(ctx context.Context) error {
 		case stored.Type == "SecureString":
 			unsupported = append(unsupported, bound.text)
 			continue
+		case p.list != (stored.Type == "StringList"):
+			mismatched = append(mismatched, bound.text)
+			continue
 		case len(stored.Value) > maxParameterSize*2:
 			return errorf("Parameter '%s' must be no longer than %d bytes.", name, maxParameterSize*2)
 		}
 		bound.resolved, bound.value = stored.Value, p.valueOf(stored.Value)
+		if p.list {
+			bound.resolved = strings.Join(splitList(stored.Value), ",")
+		}
 		b.parameters[name] = bound
 	}
 	if len(missing) > 0 {
@@ -100,6 +114,13 @@ func (b *Bound) resolveStored(ctx context.Context) error {
 	if len(unsupported) > 0 {
 		return errorf("Parameters [%s] referenced by template have types not supported by CloudFormation.",
 			strings.Join(unsupported, ","))
+	}
+	if len(mismatched) > 0 {
+		return errorf("Types for SSM parameters [%s] defined in CFN template and SSM are incompatible",
+			strings.Join(mismatched, ","))
+	}
+	if len(unnamed) > 0 {
+		return errorf("Parameter validation failed: %s", strings.Join(unnamed, ", "))
 	}
 	return nil
 }
@@ -115,16 +136,7 @@ func (b *Bound) checkExisting(ctx context.Context) error {
 		if !strings.HasPrefix(p.value, "AWS::") || p.value == storedName {
 			continue
 		}
-		var ids []string
-		switch v := b.parameters[name].value.(type) {
-		case string:
-			ids = []string{v}
-		case []any:
-			for _, id := range v {
-				ids = append(ids, id.(string))
-			}
-		}
-		err := b.inputs.Exists(ctx, p.value, ids)
+		err := b.inputs.Exists(ctx, p.value, b.parameterValues(name))
 		var gone *MissingError
 		switch {
 		case errors.As(err, &gone):

@@ -101,7 +101,7 @@ func readParameter(name string, object map[string]any) (*parameter, error) {
 	if err := p.readConstraints(object); err != nil {
 		return nil, err
 	}
-	return p, nil
+	return p, p.checkDefaultReferences()
 }
 
 // readType reads the declared type, and reports whether there is such a type.
@@ -232,7 +232,7 @@ func parseNumber(text string) (*big.Rat, bool) {
 }
 
 // check returns the error of a value that the constraints forbid.
-func (p *parameter) check(value string) error {
+func (p *parameter) check(value string, m *matcher) error {
 	if len(value) > maxParameterSize {
 		return errorf("Parameter '%s' must be no longer than %d bytes.", p.name, maxParameterSize)
 	}
@@ -241,7 +241,7 @@ func (p *parameter) check(value string) error {
 		values = splitList(value)
 	}
 	for _, item := range values {
-		if problem := p.problemOf(item); problem != "" {
+		if problem := p.problemOf(item, m); problem != "" {
 			if p.constraint != "" {
 				return errorf("Parameter %s failed to satisfy constraint: %s", p.name, p.constraint)
 			}
@@ -251,7 +251,7 @@ func (p *parameter) check(value string) error {
 	return nil
 }
 
-func (p *parameter) problemOf(value string) string {
+func (p *parameter) problemOf(value string, m *matcher) string {
 	if p.value == "Number" {
 		number, ok := parseNumber(value)
 		switch {
@@ -271,7 +271,7 @@ func (p *parameter) problemOf(value string) string {
 		return fmt.Sprintf("must contain at least %d characters", *p.minLength)
 	case p.maxLength != nil && length > *p.maxLength:
 		return fmt.Sprintf("must contain at most %d characters", *p.maxLength)
-	case p.pattern != nil && !p.pattern.matches(value):
+	case p.pattern != nil && !m.matches(p.pattern, value):
 		return "must match pattern " + p.pattern.text
 	}
 	return ""

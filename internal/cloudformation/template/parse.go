@@ -33,6 +33,9 @@ func Parse(body string) (*Template, error) {
 	if err := t.readSections(); err != nil {
 		return nil, err
 	}
+	if err := t.checkTemplate(); err != nil {
+		return nil, err
+	}
 	return t, nil
 }
 

@@ -4,31 +4,66 @@ import (
 	"errors"
 	"regexp"
 	"regexp/syntax"
+	"time"
+
+	"github.com/dlclark/regexp2"
 
 	"github.com/coracle-eks/coracle/internal/regexsize"
 )
 
-// maxPattern is the size of the largest AllowedPattern, in instructions of its program.
-const maxPattern = 50_000
+const (
+	maxPattern     = 50_000                 // instructions of the program of an AllowedPattern
+	maxPatternText = 4000                   // bytes of its text
+	matchTime      = 100 * time.Millisecond // of a value and a pattern that needs backtracking
+	maxMatching    = time.Second            // of all of them
+)
 
-// pattern is an AllowedPattern, which a value matches as a whole.
+// pattern is an AllowedPattern, which a value matches as a whole. CloudFormation has the expressions of Java. Go's
+// matcher, whose time is in proportion to the value, has all of them but lookaround, backreferences and possessive
+// quantifiers. Patterns with those have a matcher that backtracks, with a limit of its time.
 type pattern struct {
-	text    string
-	program *regexp.Regexp
+	text         string
+	linear       *regexp.Regexp
+	backtracking *regexp2.Regexp // nil when linear is not
 }
 
 var errPattern = errors.New("not a regular expression")
 
 func compilePattern(text string) (*pattern, error) {
-	parsed, err := syntax.Parse(text, syntax.Perl)
-	if err != nil || regexsize.Estimate(parsed) > maxPattern {
+	if len(text) > maxPatternText {
 		return nil, errPattern
 	}
-	program, err := regexp.Compile(`^(?:` + text + `)$`)
+	if parsed, err := syntax.Parse(text, syntax.Perl); err == nil {
+		if regexsize.Estimate(parsed) > maxPattern {
+			return nil, errPattern
+		}
+		program, err := regexp.Compile(`^(?:` + text + `)$`)
+		if err != nil {
+			return nil, errPattern
+		}
+		return &pattern{text: text, linear: program}, nil
+	}
+	program, err := regexp2.Compile(`^(?:`+text+`)\z`, regexp2.None)
 	if err != nil {
 		return nil, errPattern
 	}
-	return &pattern{text, program}, nil
+	program.MatchTimeout = matchTime
+	return &pattern{text: text, backtracking: program}, nil
 }
 
-func (p *pattern) matches(value string) bool { return p.program.MatchString(value) }
+// matcher matches values, with a limit of the time that all of them take together.
+type matcher struct{ spent time.Duration }
+
+// matches reports whether a value matches. One that takes too long does not.
+func (m *matcher) matches(p *pattern, value string) bool {
+	if p.linear != nil {
+		return p.linear.MatchString(value)
+	}
+	if m.spent > maxMatching {
+		return false
+	}
+	start := time.Now()
+	matched, err := p.backtracking.MatchString(value)
+	m.spent += time.Since(start)
+	return err == nil && matched
+}

@@ -185,11 +185,11 @@ func (c *checker) checkSub(argument any) error {
 		}
 	}
 	for _, name := range sortedKeys(variables) {
-		if !isVariable(name) {
-			return errSubName
+		if strings.ContainsAny(name, ".:") || !isVariable(name) {
+			return errSubKey
 		}
-		if isPlainObject(variables[name]) {
-			return errSub
+		if !isScalar(variables[name]) && !isFunction(variables[name]) {
+			return errSubValue
 		}
 		if err := c.check(variables[name]); err != nil {
 			return err

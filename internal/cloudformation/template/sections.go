@@ -24,6 +24,9 @@ func isAlphanumeric(name string) bool {
 
 // readSections checks the members of the template and reads those that do not depend on parameters.
 func (t *Template) readSections() error {
+	if _, ok := t.root["Hooks"]; ok {
+		return errorf("The Hooks section of templates is not supported by coracle")
+	}
 	var unknown []string
 	for name := range t.root {
 		if !slices.Contains(sections, name) {

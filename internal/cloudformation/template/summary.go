@@ -1,6 +1,11 @@
 package template
 
-import "slices"
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+)
 
 // Summary is what ValidateTemplate and GetTemplateSummary tell of a template.
 type Summary struct {
@@ -65,4 +70,29 @@ func (t *Template) Parameters() []string { return sortedKeys(t.parameters) }
 func (t *Template) NoEcho(parameter string) bool {
 	p := t.parameters[parameter]
 	return p != nil && p.noEcho
+}
+
+// Processed returns the template as its transforms have made it, in JSON, or as it was given when it has none.
+func (b *Bound) Processed() (string, error) {
+	if b.processed == nil {
+		return b.template.body, nil
+	}
+	root := make(map[string]any, len(b.template.root))
+	for name, value := range b.template.root {
+		if name != "Transform" {
+			root[name] = value
+		}
+	}
+	for name, value := range b.processed {
+		if section := value.(map[string]any); section != nil {
+			root[name] = section
+		}
+	}
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(root); err != nil {
+		return "", err
+	}
+	return strings.TrimSuffix(text.String(), "\n"), nil
 }
