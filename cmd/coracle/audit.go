@@ -21,13 +21,13 @@ func auditCommand() *cobra.Command {
 	o := audit.Options{Now: time.Now, Every: time.Second, Poll: 25 * time.Millisecond}
 	cmd := &cobra.Command{
 		Use:   "audit TYPE[/NAME] [NAME...]",
-		Short: "Tell the story of an object from the audit log of its cluster",
-		Long: `Tell the story of an object from the audit log of its cluster: when, who (with the IAM identity behind the
+		Short: "Show the timeline of an object from the audit log of its cluster",
+		Long: `Show the timeline of an object from the audit log of its cluster: when, who (with the IAM identity behind the
 user), from which client, which verb, the outcome, what admission webhooks patched, which fields changed
 and which field manager owns them now. Conflicts say whose the field is and what was wanted.
 
 TYPE is a plural, a singular or a short name, with its group if need be, as for kubectl. Without a NAME it
-is the story of all of that type. The cluster must have its audit log switched on.`,
+is the timeline of all of that type. The cluster must have its audit log switched on.`,
 		Example: `  coracle audit daemonset/aws-node -n kube-system
   coracle audit deploy web -n shop --since 2h --follow
   coracle audit cm/aws-auth -n kube-system --reads

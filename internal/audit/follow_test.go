@@ -32,7 +32,7 @@ func (h *hanging) StopQuery(ctx context.Context, in *cloudwatchlogs.StopQueryInp
 	return &cloudwatchlogs.StopQueryOutput{Success: true}, nil
 }
 
-// following follows a pod's story; look waits until the log was looked at n times more.
+// following follows a pod's timeline; look waits until the log was looked at n times more.
 func following(t *testing.T, logs *fakeLogs, output string) (look func(n int), end func() (out, notes string)) {
 	t.Helper()
 	logs.looked = make(chan int)
@@ -147,7 +147,7 @@ func TestFollowFoldsWhatRepeats(t *testing.T) {
 	golden(t, "follow.txt", out)
 }
 
-// Even where the log has the content of a secret, the story doesn't.
+// Even where the log has the content of a secret, the timeline doesn't.
 func TestSecretsAreNotTold(t *testing.T) {
 	t.Parallel()
 	logs := corpus(t)

@@ -67,7 +67,7 @@ var (
 )
 
 // refusal explains an answer with an error. request is what was asked, last the object as it was.
-func (s *Story) refusal(e *auditv1.Event, request any, key string, last version) *Refusal {
+func (s *Timeline) refusal(e *auditv1.Event, request any, key string, last version) *Refusal {
 	status := e.ResponseStatus
 	r := &Refusal{Kind: "error", Reason: string(status.Reason), Message: status.Message}
 	if m := webhookDenied.FindStringSubmatch(r.Message); m != nil {
@@ -129,7 +129,7 @@ func fieldConflicts(status *metav1.Status) bool {
 	return false
 }
 
-func (s *Story) conflicts(status *metav1.Status, request any, key string, last version) []Conflict {
+func (s *Timeline) conflicts(status *metav1.Status, request any, key string, last version) []Conflict {
 	var all []Conflict
 	for _, cause := range status.Details.Causes {
 		if cause.Type != metav1.CauseTypeFieldManagerConflict {
@@ -165,7 +165,7 @@ func (v version) findPath(written string) fieldpath.Path {
 	return found
 }
 
-func (s *Story) staleDetails(request any, key string, last version) *Stale {
+func (s *Timeline) staleDetails(request any, key string, last version) *Stale {
 	st := &Stale{Had: nestedString(request, "metadata", "resourceVersion")}
 	if st.Had == "" {
 		return st

@@ -51,7 +51,7 @@ func Run(ctx context.Context, out, notes io.Writer, clusters Clusters, logs Logs
 	}
 	t.reader = &reader{logs: logs, group: "/aws/eks/" + name + "/cluster", poll: o.Poll, page: pageSize,
 		seen: map[string]time.Time{}}
-	t.story = &Story{Cluster: name, Targets: o.Targets, Status: o.Output == "wide"}
+	t.timeline = &Timeline{Cluster: name, Targets: o.Targets, Status: o.Output == "wide"}
 	created, err := t.checkLog(ctx, clusters, name)
 	if err != nil {
 		return err
@@ -60,12 +60,12 @@ func Run(ctx context.Context, out, notes io.Writer, clusters Clusters, logs Logs
 }
 
 type teller struct {
-	o      Options
-	out    io.Writer
-	notes  io.Writer
-	reader *reader
-	story  *Story
-	print  *Printer
+	o        Options
+	out      io.Writer
+	notes    io.Writer
+	reader   *reader
+	timeline *Timeline
+	print    *Printer
 }
 
 // chooseCluster returns the name of the cluster that is meant.
@@ -158,7 +158,7 @@ func (t *teller) printTimeline(ctx context.Context, created time.Time) error {
 		if err != nil {
 			return err
 		}
-		t.story.Add(before)
+		t.timeline.Add(before)
 	}
 	if to.IsZero() {
 		to = now
@@ -168,7 +168,7 @@ func (t *teller) printTimeline(ctx context.Context, created time.Time) error {
 		events = slices.DeleteFunc(events, func(e *auditv1.Event) bool {
 			return received(e).Before(t.o.Since) || !t.o.Until.IsZero() && received(e).After(to)
 		})
-		told := t.filterSteps(t.story.Add(events))
+		told := t.filterSteps(t.timeline.Add(events))
 		if t.o.Output == "json" {
 			return t.printJSON(told)
 		}
@@ -183,7 +183,7 @@ func (t *teller) printTimeline(ctx context.Context, created time.Time) error {
 			return t.nothing(ctx, from, to)
 		}
 		t.print = NewPrinter(t.out, t.o.Style)
-		if err := errors.Join(t.print.Title(t.o.Targets, t.story.Cluster, steps), t.print.Print(steps)); err != nil {
+		if err := errors.Join(t.print.Title(t.o.Targets, t.timeline.Cluster, steps), t.print.Print(steps)); err != nil {
 			return err
 		}
 	}
@@ -205,7 +205,7 @@ func (t *teller) followTimeline(ctx context.Context, since time.Time) error {
 			})
 		}
 		events = slices.DeleteFunc(events, func(e *auditv1.Event) bool { return received(e).Before(t.o.Since) })
-		steps := t.filterSteps(t.story.Add(events))
+		steps := t.filterSteps(t.timeline.Add(events))
 		if t.print == nil {
 			return t.printJSON(steps)
 		}

@@ -140,7 +140,7 @@ func TestSinceKnowsTheVersionBefore(t *testing.T) {
 	}
 	for _, want := range []string{": v1.20.4 -> v1.21.1\n", `"true" -> "false"`, "no longer by kubectl-set"} {
 		if !strings.Contains(out, want) {
-			t.Errorf("the story since 10:48:05 lacks %q:\n%s", want, out)
+			t.Errorf("the timeline since 10:48:05 lacks %q:\n%s", want, out)
 		}
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Step is one request in the story of an object, as `-o json` prints it: one object per line. Fields
+// Step is one request in the timeline of an object, as `-o json` prints it: one object per line. Fields
 // are added, but keep their names and meanings.
 type Step struct {
 	// Time is the time when the API server received the request, Completed the time when it had answered.

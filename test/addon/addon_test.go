@@ -51,10 +51,10 @@ func TestAddons(t *testing.T) {
 	// What touches nothing in common, at once.
 	t.Run("on nodes", func(t *testing.T) {
 		for name, test := range map[string]func(*cluster){
-			"vpc-cni, the story": (*cluster).story,
-			"coredns":            (*cluster).configuration,
-			"private":            (*cluster).private,
-			"refusals":           (*cluster).refusals,
+			"vpc-cni, takeover": (*cluster).takeover,
+			"coredns":           (*cluster).configuration,
+			"private":           (*cluster).private,
+			"refusals":          (*cluster).refusals,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -62,7 +62,7 @@ func TestAddons(t *testing.T) {
 			})
 		}
 	})
-	// The story changes the MTU of the nodes' interfaces: pods with much to say come after it, lest they be cut off.
+	// The takeover changes the MTU of the nodes' interfaces: pods with much to say come after it, lest they be cut off.
 	c.run("metrics-server", (*cluster).metrics)
 	c.run("cert-manager", (*cluster).certificates)
 	c.run("gatekeeper", (*cluster).gatekeeper)

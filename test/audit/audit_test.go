@@ -44,7 +44,7 @@ func newFixture(t *testing.T) *fixture {
 	// allows it.
 	d := harness.Start(t, "CORACLE_MACHINES=simulated", "CORACLE_EGRESS_CIDRS=127.0.0.1/32")
 	role, subnets := d.ClusterRole(), d.Subnets()
-	// Without EKS's own aws-node, to begin its story here.
+	// Without EKS's own aws-node, to begin its timeline here.
 	_, err := eks.NewFromConfig(d.Config()).CreateCluster(t.Context(), &eks.CreateClusterInput{
 		Name: aws.String("dev"), Version: aws.String("1.35"), RoleArn: &role,
 		BootstrapSelfManagedAddons: aws.Bool(false),
@@ -125,8 +125,8 @@ func (w *fixture) must(out string, err error) {
 	}
 }
 
-// story returns the output of coracle audit once it has everything that is wanted.
-func (w *fixture) story(want []string, args ...string) string {
+// timeline returns the output of coracle audit once it has everything that is wanted.
+func (w *fixture) timeline(want []string, args ...string) string {
 	w.t.Helper()
 	var out string
 	if err := eventually.Try(poll, func() error {
@@ -138,7 +138,7 @@ func (w *fixture) story(want []string, args ...string) string {
 		}
 		for _, text := range want {
 			if !strings.Contains(out, text) {
-				return fmt.Errorf("the story lacks\n%s", text)
+				return fmt.Errorf("the timeline lacks\n%s", text)
 			}
 		}
 		return nil
@@ -175,7 +175,7 @@ func TestStories(t *testing.T) {
 	w.Run(w.jane, "kubectl", "-n", "kube-system", "label", "ds", "aws-node", "owner=platform", "--dry-run=server")
 	w.Run(w.jane, "kubectl", "-n", "kube-system", "delete", "ds", "aws-node", "--as=boss", "--as-group=system:masters")
 
-	out := w.story([]string{
+	out := w.timeline([]string{
 		"201 apply  arn:aws:iam::111122223333:root\n",
 		"+ container aws-node:\n            602401143452.dkr.ecr.us-east-1.amazonaws.com/amazon-k8s-cni:v1.20.4\n",
 		"200 patch  arn:aws:sts::111122223333:assumed-role/platform-admin/jane\n",
@@ -204,7 +204,7 @@ func TestStories(t *testing.T) {
 	}
 
 	// The same as JSON, only what sam did, as a user of the data directory's own key.
-	js := w.story(nil, "ds", "aws-node", "-n", "kube-system", "--user", "sam", "-o", "json", "--data-dir", w.Dir)
+	js := w.timeline(nil, "ds", "aws-node", "-n", "kube-system", "--user", "sam", "-o", "json", "--data-dir", w.Dir)
 	var step struct {
 		Action  string
 		Code    int
@@ -226,10 +226,10 @@ func TestStories(t *testing.T) {
 	// Secrets: who and when, never what.
 	w.Run(w.jane, "kubectl", "-n", "default", "create", "secret", "generic", "password",
 		"--from-literal=password=hunter2")
-	out = w.story([]string{"201 create\n              arn:aws:sts::111122223333:assumed-role/platform-admin/jane\n",
+	out = w.timeline([]string{"201 create\n              arn:aws:sts::111122223333:assumed-role/platform-admin/jane\n",
 		"The audit policy keeps secrets at level Metadata"}, "secret/password", "-o", "wide")
 	if strings.Contains(out, "hunter2") || strings.Contains(out, base64.StdEncoding.EncodeToString([]byte("hunter2"))) {
-		t.Errorf("the story of a secret tells it:\n%s", out)
+		t.Errorf("the timeline of a secret tells it:\n%s", out)
 	}
 }
 
@@ -299,14 +299,14 @@ func (w *fixture) webhooks() {
 	if _, _, err := w.Try(w.jane, "kubectl", "exec", "probe", "--", "id"); err == nil {
 		w.t.Fatal("a command ran in a pod without a node")
 	}
-	w.story([]string{
+	w.timeline([]string{
 		"+ container probe: busybox\n",
 		"          webhook pod-identity-webhook/pod-identity-webhook.amazonaws.com\n            patched\n            " +
 			"+ .spec.containers[0].env:\n",
 		"webhook sidecar/sidecar.broken.example failed and was ignored\n            (failurePolicy: Ignore)\n",
 		"400 exec   arn:aws:sts::111122223333:assumed-role/platform-admin/jane\n", "· command: id\n",
 	}, "pod/probe")
-	w.story([]string{"403 create arn:aws:sts::111122223333:assumed-role/platform-admin/jane\n",
+	w.timeline([]string{"403 create arn:aws:sts::111122223333:assumed-role/platform-admin/jane\n",
 		"! denied by images.policy.example: images must come from our registry\n"}, "sts/db")
 }
 
@@ -319,7 +319,7 @@ func TestFollow(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
 	w.Run(w.jane, "kubectl", "create", "deployment", "web", "--image=nginx")
-	w.story([]string{"201 create"}, "deploy/web")
+	w.timeline([]string{"201 create"}, "deploy/web")
 
 	cmd := w.Command(context.Background(), "", "coracle", "audit", "deploy/web", "--follow", "-o", "json", "--verb",
 		"patch")

@@ -15,9 +15,9 @@ import (
 	"github.com/coracle-eks/coracle/test/harness/clustertest"
 )
 
-// story takes over the VPC CNI plugin as users do: kubectl installed it when the cluster was created, in another
+// takeover takes over the VPC CNI plugin as users do: kubectl installed it when the cluster was created, in another
 // version than the add-on's.
-func (c *cluster) story() {
+func (c *cluster) takeover() {
 	const node = "daemonset/aws-node"
 	other, standard := c.other("vpc-cni")
 	before := c.workload(node)
@@ -163,7 +163,7 @@ func (c *cluster) auditLog() {
 		}
 	}
 	const path = "/apis/apps/v1/namespaces/kube-system/daemonsets/aws-node?"
-	c.until("the audit log has the story", func() error {
+	c.until("the audit log has the timeline", func() error {
 		var started struct{ QueryID string }
 		text := c.aws("logs", "start-query", "--log-group-name", "/aws/eks/"+c.Cluster+"/cluster", "--output", "json",
 			"--start-time", fmt.Sprint(time.Now().Add(-time.Hour).Unix()), "--end-time", fmt.Sprint(time.Now().Unix()),

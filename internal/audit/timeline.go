@@ -13,9 +13,9 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
-// Story turns the events of the audit log into steps. It remembers the versions of the objects that it
+// Timeline turns the events of the audit log into steps. It remembers the versions of the objects that it
 // is about, and so must see all events about them, in order of time; a few that come late do no harm.
-type Story struct {
+type Timeline struct {
 	Cluster string
 	Targets []Target
 	// Status shows changes of status also when a controller made them.
@@ -46,7 +46,7 @@ type entry struct {
 
 // Add returns the steps of further events. It records what they leave behind before it returns the first of them, so
 // that the order inside of one call hardly matters.
-func (s *Story) Add(events []*auditv1.Event) []*Step {
+func (s *Timeline) Add(events []*auditv1.Event) []*Step {
 	if s.versions == nil {
 		s.versions, s.writers = map[string][]version{}, map[string]map[string]Writer{}
 		s.writes, s.told = map[string][]write{}, map[string]uint64{}
@@ -78,7 +78,7 @@ func (s *Story) Add(events []*auditv1.Event) []*Step {
 }
 
 // entries returns an event once for each target object that it is about, which may be none.
-func (s *Story) entries(e *auditv1.Event) []entry {
+func (s *Timeline) entries(e *auditv1.Event) []entry {
 	if e.ObjectRef == nil || e.Stage == auditv1.StageRequestReceived {
 		return nil
 	}
@@ -118,7 +118,7 @@ func (s *Story) entries(e *auditv1.Event) []entry {
 }
 
 // hasTargetIn reports whether a named target lives in the namespace: it ends with it.
-func (s *Story) hasTargetIn(namespace string) bool {
+func (s *Timeline) hasTargetIn(namespace string) bool {
 	return slices.ContainsFunc(s.Targets, func(t Target) bool {
 		return t.Name != "" && !t.Cluster &&
 			t.Namespace == namespace
@@ -126,7 +126,7 @@ func (s *Story) hasTargetIn(namespace string) bool {
 }
 
 // collection returns the deletion of many objects, for those of them that are targets.
-func (s *Story) collection(e entry) []entry {
+func (s *Timeline) collection(e entry) []entry {
 	var all []entry
 	items := nestedList(content(e.event.ResponseObject), "items")
 	for _, item := range items {
@@ -178,10 +178,10 @@ func toStringMap(v any) map[string]any {
 }
 
 // lastReported returns the newest version of those that have been told: what a request that wrote nothing met.
-func (s *Story) lastReported(key string) version { return s.versionBefore(key, s.told[key]+1, "") }
+func (s *Timeline) lastReported(key string) version { return s.versionBefore(key, s.told[key]+1, "") }
 
 // versionBefore returns the newest version known that is older than a revision, of the same object.
-func (s *Story) versionBefore(key string, rev uint64, uid string) version {
+func (s *Timeline) versionBefore(key string, rev uint64, uid string) version {
 	all := s.versions[key]
 	for i := len(all) - 1; i >= 0; i-- {
 		if all[i].revision < rev && (uid == "" || nestedString(all[i].object, "metadata", "uid") == uid) {
@@ -192,7 +192,7 @@ func (s *Story) versionBefore(key string, rev uint64, uid string) version {
 }
 
 // versionAt returns the version of a revision.
-func (s *Story) versionAt(key string, rev uint64) version {
+func (s *Timeline) versionAt(key string, rev uint64) version {
 	for _, v := range s.versions[key] {
 		if v.revision == rev {
 			return v
@@ -202,7 +202,7 @@ func (s *Story) versionAt(key string, rev uint64) version {
 }
 
 // insertVersion puts a version among the others; what is known about a revision already stays.
-func (s *Story) insertVersion(key string, v version) {
+func (s *Timeline) insertVersion(key string, v version) {
 	i, found := slices.BinarySearchFunc(s.versions[key], v.revision,
 		func(v version, rev uint64) int { return cmp.Compare(v.revision, rev) })
 	if !found {
@@ -211,7 +211,7 @@ func (s *Story) insertVersion(key string, v version) {
 }
 
 // recordEntry remembers what an event left behind.
-func (s *Story) recordEntry(e entry) {
+func (s *Timeline) recordEntry(e entry) {
 	if !e.succeeded() || isDryRun(e) {
 		return
 	}
@@ -260,7 +260,7 @@ func isDryRun(e entry) bool {
 var reads = []string{"get", "list", "watch"}
 
 // buildStep makes the step of an event.
-func (s *Story) buildStep(e entry) *Step {
+func (s *Timeline) buildStep(e entry) *Step {
 	ev, q := e.event, requestQuery(e.event)
 	step := &Step{
 		Time: received(ev), Completed: ev.StageTimestamp.UTC(), AuditID: string(ev.AuditID), Level: string(ev.Level),
@@ -319,7 +319,7 @@ func (s *Story) buildStep(e entry) *Step {
 }
 
 // remember records the writer, for later conflicts.
-func (s *Story) remember(step *Step, e entry) {
+func (s *Timeline) remember(step *Step, e entry) {
 	if rev := revision(e.response); e.succeeded() && !step.DryRun {
 		s.told[e.object.objectKey()] = max(s.told[e.object.objectKey()], rev)
 	}
@@ -343,7 +343,7 @@ func (s *Story) remember(step *Step, e entry) {
 var connects = map[string]string{"exec": "exec", "attach": "attach", "portforward": "port-forward"}
 
 // describeAction names the request as people do.
-func (s *Story) describeAction(e entry, step *Step) string {
+func (s *Timeline) describeAction(e entry, step *Step) string {
 	sub := e.object.Subresource
 	if name := connects[sub]; name != "" {
 		return name
@@ -388,7 +388,7 @@ func applies(e entry, step *Step) bool {
 }
 
 // describeChange records what an update, patch or apply changed.
-func (s *Story) describeChange(step *Step, e entry, base version) {
+func (s *Timeline) describeChange(step *Step, e entry, base version) {
 	if e.response == nil {
 		if step.Verb == "patch" && e.request != nil {
 			step.Changes, step.Requested = requested(e.request), true
@@ -435,12 +435,12 @@ func (s *Story) describeChange(step *Step, e entry, base version) {
 }
 
 // hasWritten reports whether a step that was already shown left the revision.
-func (s *Story) hasWritten(key string, rev uint64) bool {
+func (s *Timeline) hasWritten(key string, rev uint64) bool {
 	return rev > 0 && slices.ContainsFunc(s.writes[key], func(w write) bool { return w.revision == rev })
 }
 
 // deletion records whether an object is gone, and why.
-func (s *Story) deletion(step *Step, e entry, base version) {
+func (s *Timeline) deletion(step *Step, e entry, base version) {
 	if step.Object.Resource == "namespaces" && !slices.ContainsFunc(s.Targets,
 		func(t Target) bool { return t.matches(step.Object) }) {
 		step.Notes = append(step.Notes, "the namespace goes, with everything in it")
@@ -486,7 +486,7 @@ func (s *Story) deletion(step *Step, e entry, base version) {
 }
 
 // subresource describes requests whose response is not the object.
-func (s *Story) subresource(step *Step, e entry, base version) {
+func (s *Timeline) subresource(step *Step, e entry, base version) {
 	switch e.object.Subresource {
 	case "scale":
 		to := nestedField(e.response, "spec", "replicas")
@@ -515,7 +515,7 @@ func (s *Story) subresource(step *Step, e entry, base version) {
 }
 
 // connection describes what a user did in a pod, or tried to do.
-func (s *Story) connection(step *Step, e entry) {
+func (s *Timeline) connection(step *Step, e entry) {
 	q := requestQuery(e.event)
 	if command := q["command"]; len(command) > 0 {
 		step.Notes = append(step.Notes, "command: "+strings.Join(command, " "))
@@ -534,7 +534,7 @@ func (s *Story) connection(step *Step, e entry) {
 }
 
 // annotate adds what the API server noted beside.
-func (s *Story) annotate(step *Step, e entry) {
+func (s *Timeline) annotate(step *Step, e entry) {
 	a := e.event.Annotations
 	if a["k8s.io/deprecated"] == "true" {
 		note := "a deprecated API version"
