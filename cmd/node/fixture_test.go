@@ -88,8 +88,8 @@ func newMachine(t testing.TB, family, version, userData string) *machine {
 	if family == rootfs.Bottlerocket {
 		o.Release = "1.63.0-1f2e3d4c"
 	}
-	skeleton := filepath.Join(dir, "ami")
-	if err := rootfs.Write(skeleton, o); err != nil {
+	baseImage := filepath.Join(dir, "ami")
+	if err := rootfs.Write(baseImage, o); err != nil {
 		t.Fatal(err)
 	}
 	mounts, err := rootfs.Mounts(o)
@@ -97,7 +97,7 @@ func newMachine(t testing.TB, family, version, userData string) *machine {
 		t.Fatal(err)
 	}
 	m.spec = launch.Spec{
-		InstanceID: instanceID, Owner: owner, Boot: 1, Dir: filepath.Join(dir, "machine"), Skeleton: skeleton,
+		InstanceID: instanceID, Owner: owner, Boot: 1, Dir: filepath.Join(dir, "machine"), BaseImage: baseImage,
 		Network: network, Hostname: privateDNS,
 		Size: cgroup.Limits{CPUs: 2, MemoryBytes: launch.MemTotal(8192) * 1024},
 		Hardware: launch.Hardware{InstanceID: instanceID, InstanceType: "m5.large", CPUs: 2, ThreadsPerCore: 2,

@@ -29,7 +29,7 @@ func (f fakeAWS) PrivateDNSName(context.Context, string) (string, error) {
 	return "ip-192-168-65-212.eu-west-1.compute.internal", nil
 }
 
-// script is a bootstrap.sh over a skeleton of an image, with the commands to systemctl that it made.
+// script is a bootstrap.sh over a base image of an image, with the commands to systemctl that it made.
 type script struct {
 	Script
 	output  bytes.Buffer

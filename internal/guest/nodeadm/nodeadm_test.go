@@ -27,7 +27,7 @@ func (fakeAWS) PrivateDNSName(context.Context, string) (string, error) {
 	return "ip-10-0-0-4.eu-west-1.compute.internal", nil
 }
 
-// command is a nodeadm over a skeleton of an image, with the commands to systemctl that it made.
+// command is a nodeadm over a base image of an image, with the commands to systemctl that it made.
 type command struct {
 	Command
 	output  bytes.Buffer

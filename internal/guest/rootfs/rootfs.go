@@ -1,7 +1,7 @@
-// Package rootfs writes the skeleton of a machine's root file system: what an EKS-optimized AMI of a family has, over
+// Package rootfs writes the base image of a machine's root file system: what an EKS-optimized AMI of a family has, over
 // the programs of the node image.
 //
-// A skeleton is made once for a family, a Kubernetes version and a region, and is the lower layer of every machine of
+// A base image is made once for a family, a Kubernetes version and a region, and is the lower layer of every machine of
 // that kind. [Mounts] lists the programs that are bind-mounted over it.
 package rootfs
 
@@ -20,7 +20,7 @@ type Options struct {
 	Architecture      string // "x86_64" or "arm64"; empty means the host's
 	Region            string
 	ImageID           string // "ami-…"
-	// Base is a directory with the files of the node image (package nodeimage), which the skeleton shares.
+	// Base is a directory with the files of the node image (package nodeimage), which the base image shares.
 	Base string
 	// CABundle is PEM that is appended to the node image's roots, in all the places where programs look for them.
 	CABundle []byte

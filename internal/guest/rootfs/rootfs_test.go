@@ -46,7 +46,7 @@ func TestTheNodeImageIsBelow(t *testing.T) {
 	if info, err := os.Stat(filepath.Join(dir, "usr/bin/sudo")); err != nil || info.Mode()&fs.ModeSetuid == 0 {
 		t.Errorf("sudo: %v, %v", info, err)
 	}
-	// What the skeleton writes of its own is not written into the node image.
+	// What the base image writes of its own is not written into the node image.
 	if got, err := os.ReadFile(filepath.Join(o.Base, "etc/os-release")); err != nil || string(got) != "ID=debian\n" {
 		t.Errorf("the node image's /etc/os-release has %q, %v", got, err)
 	}
@@ -211,7 +211,7 @@ func TestWriteRefuses(t *testing.T) {
 		t.Errorf("a plugin that is missing: %v", err)
 	}
 	if _, err := os.Stat(dir); err == nil {
-		t.Error("there is half a skeleton")
+		t.Error("there is half a base image")
 	}
 	if _, err := Mounts(o); err == nil || !strings.Contains(err.Error(), "not built") {
 		t.Errorf("a program that is missing: %v", err)

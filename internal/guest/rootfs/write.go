@@ -18,7 +18,7 @@ import (
 //go:embed all:files
 var files embed.FS
 
-// Write makes dir the skeleton that o asks for. Everything below dir is replaced; dir is complete when Write returns
+// Write makes dir the base image that o asks for. Everything below dir is replaced; dir is complete when Write returns
 // nil, and is made aside and renamed, so that it is never seen in part.
 func Write(dir string, o Options) error {
 	o = o.withDefaults()

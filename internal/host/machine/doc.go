@@ -13,11 +13,11 @@
 //
 // Of what machines are made is found on disk, below Options.Dir:
 //
-//	ami/<name>/       skeletons of root file systems, one for each image
+//	ami/<name>/       base images of root file systems, one for each image
 //	i-…/spec.json     what launch is to make, written before each boot
 //	i-…/status.json   how launch says it is
 //	i-…/console.log   what init has to say
-//	i-…/root          what the machine has written over the skeleton
+//	i-…/root          what the machine has written over the base image
 //	i-…/containerd, kubelet, log   its /var/lib/containerd, /var/lib/kubelet, /var/log
 //	i-…/layers        the layers of the images in its cache: links of files that all machines share, and only read
 //	i-…/dhcp.json     the DHCP lease of eth0, of which each boot gives the machine a copy

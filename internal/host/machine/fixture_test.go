@@ -85,7 +85,7 @@ func newHost(t testing.TB) *host {
 	}
 	h.image = func(context.Context, record.Instance) (Image, error) {
 		return Image{
-			Name: "test", Write: machinetest.Skeleton, Node: self,
+			Name: "test", Write: machinetest.WriteBaseImage, Node: self,
 			Mounts: func() ([]rootfs.Mount, error) {
 				return []rootfs.Mount{{Source: self, Target: rootfs.Init}}, nil
 			},

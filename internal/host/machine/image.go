@@ -70,7 +70,7 @@ func (s Sources) Image(ctx context.Context, i record.Instance) (Image, error) {
 			}
 		}
 	}
-	// What a skeleton is made of names it, the program that writes it included.
+	// What a base image is made of names it, the program that writes it included.
 	program, err := self()
 	if err != nil {
 		return Image{}, err

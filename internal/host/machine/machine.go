@@ -75,12 +75,12 @@ type Network interface {
 
 // Image has the parts that a machine is made of.
 type Image struct {
-	// Name names a version of the skeleton: what has the same name has the same content.
+	// Name names a version of the base image: what has the same name has the same content.
 	Name string
-	// Write makes dir the skeleton: the lower layer of root file systems (rootfs.Write). dir is complete when it is
+	// Write makes dir the base image: the lower layer of root file systems (rootfs.Write). dir is complete when it is
 	// there.
 	Write func(dir string) error
-	// Mounts are the programs that are bind-mounted over a skeleton (rootfs.Mounts).
+	// Mounts are the programs that are bind-mounted over a base image (rootfs.Mounts).
 	Mounts func() ([]rootfs.Mount, error)
 	// Containerd is a directory of which each new machine has a copy as its /var/lib/containerd; nil: it begins empty.
 	// The layers of images in it are shared by all machines, for reading.
@@ -98,11 +98,11 @@ type Controller struct {
 	consoles  store.Table[record.MachineConsole]
 	files     *watcher
 
-	keys     sync.Map // EC2Key by instance ID, of the instances seen so far
-	consoled sync.Map // size of the console that was written last, by instance ID
-	writes   sync.Map // *rate.Limiter of rows of machines, by instance ID
-	skeleton sync.Mutex
-	memory   reservations
+	keys       sync.Map // EC2Key by instance ID, of the instances seen so far
+	consoled   sync.Map // size of the console that was written last, by instance ID
+	writes     sync.Map // *rate.Limiter of rows of machines, by instance ID
+	baseImages sync.Mutex
+	memory     reservations
 }
 
 // namePrefix is that of the processes that stand for machines; the instance ID follows.

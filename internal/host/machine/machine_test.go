@@ -75,7 +75,7 @@ func TestTheLifeOfAMachine(t *testing.T) {
 		t.Fatal("a new daemon has restarted the machine")
 	}
 
-	eventually.Nil(t, "only the skeleton in use is left", func() error {
+	eventually.Nil(t, "only the base image in use is left", func() error {
 		entries, err := os.ReadDir(filepath.Dir(old))
 		if err == nil && len(entries) == 1 && entries[0].Name() == "test" {
 			return nil

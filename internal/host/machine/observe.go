@@ -65,13 +65,13 @@ func (c *Controller) observe(ctx context.Context, key string, i record.Instance,
 	}
 	pause := consoleEvery
 	switch {
-	case settled(m) && !settled(before):
+	case isStable(m) && !isStable(before):
 		pause = 0 // it has booted
-	case settled(m):
+	case isStable(m):
 		pause = consoleSettled
 	}
 	after, err := c.consoleSoon(ctx, key, i.ID, pause)
-	if !settled(m) {
+	if !isStable(m) {
 		after = time.Second // whatever becomes of the notices of files
 	}
 	return reconcile.Result{After: after}, err
@@ -111,8 +111,8 @@ type errText string
 
 func (e errText) Error() string { return string(e) }
 
-// settled reports whether nothing is expected to change soon.
-func settled(m record.Machine) bool {
+// isStable reports whether nothing is expected to change soon.
+func isStable(m record.Machine) bool {
 	return m.State == ec2types.InstanceStateNameRunning && m.InstanceStatus == ec2types.SummaryStatusOk &&
 		m.UserData != boot.Running
 }

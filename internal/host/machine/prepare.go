@@ -42,10 +42,10 @@ const (
 	consoleFile   = "console.log"
 	containerdDir = "containerd"
 	layersDir     = "layers" // of the images in the machine's cache: see copyContainerd
-	skeletonLink  = "ami"    // to the skeleton that the machine's disk lies over
+	baseImageLink = "ami"    // to the base image that the machine's disk lies over
 	leastMemory   = 256 << 20
 	leastDisk     = diskspace.Machine
-	skeletonsDir  = "ami" // in Options.Dir: skeletons by their names
+	baseImagesDir = "ami" // in Options.Dir: base images by their names
 )
 
 // prepare makes everything ready for launch. It reports false while the network is not.
@@ -73,7 +73,7 @@ func (c *Controller) prepare(ctx context.Context, i record.Instance) (ready bool
 	if err != nil {
 		return false, err
 	}
-	skeleton, err := c.prepareDisk(ctx, i.ID, image)
+	baseImage, err := c.prepareDisk(ctx, i.ID, image)
 	if err != nil {
 		return false, c.explain(err)
 	}
@@ -84,7 +84,7 @@ func (c *Controller) prepare(ctx context.Context, i record.Instance) (ready bool
 	if err := c.writeDHCPLease(ctx, i); err != nil {
 		return false, err
 	}
-	spec, err := c.launchSpec(ctx, i, kind, skeleton, mounts)
+	spec, err := c.launchSpec(ctx, i, kind, baseImage, mounts)
 	if err != nil {
 		return false, err
 	}
@@ -158,14 +158,14 @@ func (c *Controller) explain(err error) error {
 	return err
 }
 
-// prepareDisk makes what a new machine starts with, and returns the skeleton that its disk lies over. That stays the
+// prepareDisk makes what a new machine starts with, and returns the base image that its disk lies over. That stays the
 // same as long as the machine lives, since what was written over one layer cannot lie over another.
-func (c *Controller) prepareDisk(ctx context.Context, id string, image Image) (skeleton string, err error) {
+func (c *Controller) prepareDisk(ctx context.Context, id string, image Image) (baseImage string, err error) {
 	dir := c.machineDir(id)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
-	if skeleton, err = c.skeletonOf(dir, image); err != nil {
+	if baseImage, err = c.baseImageOf(dir, image); err != nil {
 		return "", err
 	}
 	for _, d := range []string{"kubelet", launch.RunDir} {
@@ -173,17 +173,17 @@ func (c *Controller) prepareDisk(ctx context.Context, id string, image Image) (s
 			return "", err
 		}
 	}
-	if err := c.makeDisk(ctx, dir, skeleton, image); err != nil {
+	if err := c.makeDisk(ctx, dir, baseImage, image); err != nil {
 		return "", fmt.Errorf("make the disk of %s: %w", id, err)
 	}
-	return skeleton, nil
+	return baseImage, nil
 }
 
 // makeDisk makes the directories that a new machine does not begin with empty.
-func (c *Controller) makeDisk(ctx context.Context, dir, skeleton string, image Image) error {
+func (c *Controller) makeDisk(ctx context.Context, dir, baseImage string, image Image) error {
 	log, containerd := filepath.Join(dir, "log"), filepath.Join(dir, containerdDir)
 	if _, err := os.Stat(log); errors.Is(err, fs.ErrNotExist) {
-		if err := copyTree(filepath.Join(skeleton, "var/log"), log); err != nil {
+		if err := copyTree(filepath.Join(baseImage, "var/log"), log); err != nil {
 			return err
 		}
 	}
@@ -200,49 +200,50 @@ func (c *Controller) makeDisk(ctx context.Context, dir, skeleton string, image I
 	return copyContainerd(golden, containerd, filepath.Join(dir, layersDir))
 }
 
-// skeletonOf returns the base image of the machine in dir. It creates the image when no machine has needed it yet.
-func (c *Controller) skeletonOf(dir string, image Image) (string, error) {
-	c.skeleton.Lock()
-	defer c.skeleton.Unlock()
-	own := filepath.Join(dir, skeletonLink)
-	if skeleton, err := os.Readlink(own); err == nil {
+// baseImageOf returns the base image of the machine in dir. It creates the image when no machine has needed it yet.
+func (c *Controller) baseImageOf(dir string, image Image) (string, error) {
+	c.baseImages.Lock()
+	defer c.baseImages.Unlock()
+	own := filepath.Join(dir, baseImageLink)
+	if baseImage, err := os.Readlink(own); err == nil {
 		// Those of versions before the node image lie over the host's /usr, which machines no longer see.
-		if _, err := os.Stat(filepath.Join(skeleton, "usr/bin/sh")); err == nil {
-			return skeleton, nil
+		if _, err := os.Stat(filepath.Join(baseImage, "usr/bin/sh")); err == nil {
+			return baseImage, nil
 		}
 	}
-	skeleton := filepath.Join(c.o.Dir, skeletonsDir, image.Name)
-	if _, err := os.Stat(skeleton); errors.Is(err, fs.ErrNotExist) {
-		if err := os.MkdirAll(filepath.Dir(skeleton), 0o700); err != nil {
+	baseImage := filepath.Join(c.o.Dir, baseImagesDir, image.Name)
+	if _, err := os.Stat(baseImage); errors.Is(err, fs.ErrNotExist) {
+		if err := os.MkdirAll(filepath.Dir(baseImage), 0o700); err != nil {
 			return "", err
 		}
-		if err := image.Write(skeleton); err != nil {
+		if err := image.Write(baseImage); err != nil {
 			return "", err
 		}
 	}
-	return skeleton, replaceSymlink(skeleton, own)
+	return baseImage, replaceSymlink(baseImage, own)
 }
 
-// collectGarbage removes the skeletons that no machine uses: those that earlier versions of this program have written.
+// collectGarbage removes the base images that no machine uses: those that earlier versions of this program have
+// written.
 func (c *Controller) collectGarbage() error {
-	c.skeleton.Lock()
-	defer c.skeleton.Unlock()
-	links, err := filepath.Glob(filepath.Join(c.o.Dir, "i-*", skeletonLink))
+	c.baseImages.Lock()
+	defer c.baseImages.Unlock()
+	links, err := filepath.Glob(filepath.Join(c.o.Dir, "i-*", baseImageLink))
 	if err != nil {
 		return err
 	}
 	used := map[string]bool{}
 	for _, l := range links {
-		if skeleton, err := os.Readlink(l); err == nil {
-			used[skeleton] = true
+		if baseImage, err := os.Readlink(l); err == nil {
+			used[baseImage] = true
 		}
 	}
-	entries, err := os.ReadDir(filepath.Join(c.o.Dir, skeletonsDir))
+	entries, err := os.ReadDir(filepath.Join(c.o.Dir, baseImagesDir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	for _, e := range entries {
-		if path := filepath.Join(c.o.Dir, skeletonsDir, e.Name()); !used[path] {
+		if path := filepath.Join(c.o.Dir, baseImagesDir, e.Name()); !used[path] {
 			err = errors.Join(err, os.RemoveAll(path))
 		}
 	}
@@ -265,7 +266,7 @@ func replaceSymlink(target, name string) error {
 }
 
 // launchSpec returns the spec of the machine for launch.
-func (c *Controller) launchSpec(ctx context.Context, i record.Instance, kind instancetype.Type, skeleton string,
+func (c *Controller) launchSpec(ctx context.Context, i record.Instance, kind instancetype.Type, baseImage string,
 	programs []rootfs.Mount) (launch.Spec, error) {
 	dir := c.machineDir(i.ID)
 	hostname, err := c.hostname(ctx, i)
@@ -289,7 +290,7 @@ func (c *Controller) launchSpec(ctx context.Context, i record.Instance, kind ins
 	}
 	memory := launch.MemTotal(kind.MemoryMiB)
 	return launch.Spec{
-		InstanceID: i.ID, Owner: c.o.Owner, Boot: i.Boot, Dir: dir, Skeleton: skeleton, Mounts: mounts,
+		InstanceID: i.ID, Owner: c.o.Owner, Boot: i.Boot, Dir: dir, BaseImage: baseImage, Mounts: mounts,
 		Network: c.o.Network.Namespace(i.ID), UserID: user, Hostname: hostname,
 		Size: cgroup.Limits{CPUs: kind.VCPU, MemoryBytes: memory << 10},
 		Hardware: launch.Hardware{

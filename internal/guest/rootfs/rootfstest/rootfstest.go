@@ -1,4 +1,4 @@
-// Package rootfstest has what tests that write skeletons need.
+// Package rootfstest has what tests that write base images need.
 package rootfstest
 
 import (

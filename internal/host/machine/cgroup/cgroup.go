@@ -473,9 +473,9 @@ func (g Group) OpenProcesses(leaf string) (files []*os.File, err error) {
 	return files, nil
 }
 
-// Settle makes a machine's group one that may have children with controllers: with version 2, the calling process,
-// which is in it, moves into the child init.scope.
-func (g Group) Settle() error {
+// EnableControllers prepares the cgroup of a machine for children with controllers: with version 2, the calling
+// process, which is in it, moves into the child init.scope.
+func (g Group) EnableControllers() error {
 	if !g.Host.V2() {
 		return nil
 	}

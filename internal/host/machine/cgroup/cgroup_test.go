@@ -90,8 +90,8 @@ func TestVersion2DelegatesAndLimits(t *testing.T) {
 	if err := g.limitV2(Limits{CPUs: 2, MemoryBytes: 8 << 30}); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.Settle(); err == nil {
-		t.Error("init.scope has no cgroup.procs, yet Settle said nothing")
+	if err := g.EnableControllers(); err == nil {
+		t.Error("init.scope has no cgroup.procs, yet EnableControllers said nothing")
 	}
 	for file, want := range map[string]string{
 		"cgroup.subtree_control":                    "+pids", // each is written on its own; this is the last

@@ -53,13 +53,13 @@ func newRig(t testing.TB) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	skeleton := filepath.Join(dir, "ami")
-	if err := machinetest.Skeleton(skeleton); err != nil {
+	baseImage := filepath.Join(dir, "ami")
+	if err := machinetest.WriteBaseImage(baseImage); err != nil {
 		t.Fatal(err)
 	}
 	r := &rig{t: t, spec: Spec{
 		InstanceID: "i-0123456789abcdef0", Owner: owner, Boot: 1,
-		Dir: filepath.Join(dir, "machine"), Skeleton: skeleton,
+		Dir: filepath.Join(dir, "machine"), BaseImage: baseImage,
 		Mounts: []Mount{
 			{Source: self, Target: machinetest.Init, ReadOnly: true},
 			{Source: filepath.Join(dir, "machine/kubelet"), Target: "/var/lib/kubelet"},
@@ -100,7 +100,7 @@ func newRig(t testing.TB) *rig {
 // script sets the content of /etc/rc at the next boot.
 func (r *rig) script(text string) {
 	r.t.Helper()
-	if err := os.WriteFile(filepath.Join(r.spec.Skeleton, "etc/rc"), []byte(text), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(r.spec.BaseImage, "etc/rc"), []byte(text), 0o644); err != nil {
 		r.t.Fatal(err)
 	}
 }

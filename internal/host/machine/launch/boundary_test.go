@@ -71,7 +71,7 @@ func testRootCannotWriteToWhatIsReadOnly(t *testing.T, r *rig) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shared := filepath.Join(r.spec.Skeleton, "etc/shared")
+	shared := filepath.Join(r.spec.BaseImage, "etc/shared")
 	if err := os.WriteFile(shared, []byte("of all machines\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}

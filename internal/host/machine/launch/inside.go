@@ -46,7 +46,7 @@ func runSecondStage() error {
 	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
 		return fmt.Errorf("make a cgroup namespace: %w", err)
 	}
-	if err := group.Settle(); err != nil {
+	if err := group.EnableControllers(); err != nil {
 		return err
 	}
 	if err := resetNetwork(); err != nil {

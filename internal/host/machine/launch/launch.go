@@ -30,8 +30,8 @@ type Spec struct {
 	Boot int
 	// Dir is the machine's own directory on the host: its disk, logs and Status.
 	Dir string
-	// Skeleton is the lower layer of its root file system.
-	Skeleton string
+	// BaseImage is the lower layer of its root file system.
+	BaseImage string `json:"Skeleton"` // the key of earlier versions, whose machines still run
 	// Mounts are mounted over the root file system, in this order.
 	Mounts []Mount
 	// Network is the path of its network namespace.

@@ -24,11 +24,11 @@ func TestRootOfAMachineIsNobodyOnTheHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Even what the disk's IDs say belongs to root is locked.
-	inSkeleton := filepath.Join(r.spec.Skeleton, "usr/local/kept")
-	if err := os.WriteFile(inSkeleton, []byte("the image's"), 0o755); err != nil {
+	inBaseImage := filepath.Join(r.spec.BaseImage, "usr/local/kept")
+	if err := os.WriteFile(inBaseImage, []byte("the image's"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	r.spec.Mounts = append(r.spec.Mounts, Mount{program, "/opt/program", true}, Mount{inSkeleton, "/opt/kept", true})
+	r.spec.Mounts = append(r.spec.Mounts, Mount{program, "/opt/program", true}, Mount{inBaseImage, "/opt/kept", true})
 	r.script(`
 echo "id: $(id -u) $(cat /proc/self/uid_map | tr -s ' ')"
 echo "limits: $(cat /proc/sys/user/max_inotify_instances /proc/sys/user/max_inotify_watches /proc/sys/user/max_net_namespaces | tr '\n' ' ')"

@@ -29,7 +29,7 @@ const (
 // With a user namespace, IDs of files are mapped.
 func assemble(spec Spec, namespace *os.File) error {
 	if namespace != nil {
-		for _, dir := range []string{spec.Dir, spec.Skeleton} {
+		for _, dir := range []string{spec.Dir, spec.BaseImage} {
 			if err := usernamespace.MapMount(dir, namespace); err != nil {
 				return err
 			}

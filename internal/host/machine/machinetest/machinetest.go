@@ -70,8 +70,8 @@ func Main() {
 	}
 }
 
-// Skeleton creates a root file system with the programs of the node image.
-func Skeleton(dir string) error {
+// WriteBaseImage creates a root file system with the programs of the node image.
+func WriteBaseImage(dir string) error {
 	base, err := Base()
 	if err != nil {
 		return err
