@@ -75,10 +75,10 @@ func (d *daemon) serveCredentials(w http.ResponseWriter, r *http.Request) {
 		answer(http.StatusUnauthorized, refusal{"AccessDenied", "the authorization token is not that of this cluster"})
 		return
 	}
-	role, err := d.front.identity.RoleByARN(r.Context(), cluster.RoleARN)
+	role, err := d.api.identity.RoleByARN(r.Context(), cluster.RoleARN)
 	if err == nil {
 		var trusted bool
-		if trusted, err = d.front.identity.Trusts(r.Context(), cluster.RoleARN, "eks.amazonaws.com"); err == nil &&
+		if trusted, err = d.api.identity.Trusts(r.Context(), cluster.RoleARN, "eks.amazonaws.com"); err == nil &&
 			!trusted {
 			err = errors.New("its trust policy no longer lets eks.amazonaws.com assume it")
 		}
@@ -88,7 +88,7 @@ func (d *daemon) serveCredentials(w http.ResponseWriter, r *http.Request) {
 			cluster.RoleARN, cluster.Name, err)})
 		return
 	}
-	credentials, err := d.front.identity.ServiceRoleCredentials(role.Account, role.Name, "EKS").Retrieve(r.Context())
+	credentials, err := d.api.identity.ServiceRoleCredentials(role.Account, role.Name, "EKS").Retrieve(r.Context())
 	if err != nil {
 		d.log.Error("credentials for a cloud controller manager", "cluster", cluster.Name, "error", err)
 		answer(http.StatusInternalServerError, refusal{"InternalFailure", "the daemon's log says why"})

@@ -74,7 +74,7 @@ func (d *daemon) openClusters() (*clusters, error) {
 		planes: planes,
 		authenticator: authenticator.New(authenticator.Options{
 			Store: d.store,
-			STS:   d.front.mux.Transport(),
+			STS:   d.api.mux.Transport(),
 			Own:   d.isOwn(),
 			RESTConfig: func(ctx context.Context, c record.Cluster) (*rest.Config, error) {
 				return planes.Config(ctx, c, authenticatorUser)
@@ -102,14 +102,14 @@ func (d *daemon) openClusters() (*clusters, error) {
 	c.controllers = append(c.controllers, groups.Controllers()...)
 	c.controllers = append(c.controllers, d.hostControllers(planes)...)
 	c.controllers = append(c.controllers, autoscalinggroup.New(autoscalinggroup.Options{
-		Store: d.store, Log: d.log, Front: autoscaling.NewUpkeep(autoscaling.Options{Store: d.store}),
+		Store: d.store, Log: d.log, API: autoscaling.NewUpkeep(autoscaling.Options{Store: d.store}),
 		EC2: func(account, region, role string) autoscalinggroup.EC2 {
-			return ec2.NewFromConfig(d.front.clientConfig(region, d.front.identity.ServiceRoleCredentials(account,
+			return ec2.NewFromConfig(d.api.clientConfig(region, d.api.identity.ServiceRoleCredentials(account,
 				path.Base(role), "AutoScaling")))
 		},
 	}).Controllers()...)
 	c.controllers = append(c.controllers, instance.New(instance.Options{
-		Store: d.store, EC2: d.front.ec2.InstanceLifecycle(),
+		Store: d.store, EC2: d.api.ec2.InstanceLifecycle(),
 	}).Controllers()...)
 	return c, nil
 }
@@ -139,7 +139,7 @@ func (d *daemon) ownAddresses() []string {
 
 // eksConfig returns the SDK's configuration under the service-linked role of EKS.
 func (d *daemon) eksConfig(account, region string) aws.Config {
-	return d.front.clientConfig(region, d.front.identity.ServiceRoleCredentials(account, eksRole,
+	return d.api.clientConfig(region, d.api.identity.ServiceRoleCredentials(account, eksRole,
 		controlplane.SessionName))
 }
 

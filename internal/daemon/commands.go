@@ -33,7 +33,7 @@ func (d *daemon) commands() *commands {
 		Dir: d.dir, Settings: d.settings, Started: d.started, Machines: d.machines(),
 		Endpoint: EndpointURL(d.settings.Listen), Webhooks: d.webhookURL(),
 		Processes: d.processes, Etcd: d.etcd, Store: d.store, Events: d.logs.events,
-		Controllers: slices.Sorted(maps.Keys(names)), Accounts: d.front.accounts, EKS: d.front.eksClient, Log: d.log,
+		Controllers: slices.Sorted(maps.Keys(names)), Accounts: d.api.accounts, EKS: d.api.eksClient, Log: d.log,
 		CountByStatus: func(ctx context.Context) (clusters, nodegroups map[string]int, err error) {
 			return eksservice.CountByStatus(ctx, d.store)
 		},
@@ -76,7 +76,7 @@ func (c *commands) CreateAccount(ctx context.Context, account string) (admin.Acc
 	if err := CheckAccount(account); err != nil {
 		return admin.Account{}, &admin.Refused{Reason: err.Error()}
 	}
-	accounts, err := c.d.front.accounts(ctx)
+	accounts, err := c.d.api.accounts(ctx)
 	if err != nil {
 		return admin.Account{}, err
 	}
@@ -86,13 +86,13 @@ func (c *commands) CreateAccount(ctx context.Context, account string) (admin.Acc
 				")\"",
 		}
 	}
-	key, err := c.d.front.ensureAccount(ctx, account)
+	key, err := c.d.api.ensureAccount(ctx, account)
 	return admin.Account{Account: account, AccessKeyID: key.AccessKeyID, SecretAccessKey: key.SecretAccessKey}, err
 }
 
 // Interrupt gives a spot instance notice that it is taken away.
 func (c *commands) Interrupt(ctx context.Context, instance string) (admin.Interruption, error) {
-	at, err := c.d.front.ec2.InstanceLifecycle().Interrupt(ctx, instance)
+	at, err := c.d.api.ec2.InstanceLifecycle().Interrupt(ctx, instance)
 	var refused *wire.Error
 	if errors.As(err, &refused) {
 		return admin.Interruption{}, &admin.Refused{Reason: refused.Message}
@@ -111,7 +111,7 @@ func (c *commands) Backup(ctx context.Context, w io.Writer) error {
 // LoadImages puts the images of an archive into the registry. An error is nearly always the archive's fault, or the
 // lack of a repository, and therefore the caller's to know.
 func (c *commands) LoadImages(ctx context.Context, archive io.Reader) (admin.Loaded, error) {
-	references, err := c.d.host.images.Load(ctx, archive, c.d.front.access)
+	references, err := c.d.host.images.Load(ctx, archive, c.d.api.access)
 	if err != nil {
 		return admin.Loaded{}, &admin.Refused{Reason: err.Error()}
 	}

@@ -137,7 +137,7 @@ func newWalk(t *testing.T) *walk {
 	t.Cleanup(func() { w.check(d.logs.close()) })
 	d.catalog, err = d.openCatalog()
 	w.must(err)
-	d.front, err = d.openFront(t.Context())
+	d.api, err = d.openAPI(t.Context())
 	w.must(err)
 
 	handler := d.handler()
@@ -252,7 +252,7 @@ func (w *walk) serveWebhook() {
 	w.Helper()
 	d := w.daemon
 	webhooks := authenticator.New(authenticator.Options{
-		Store: d.store, STS: d.front.mux.Transport(), Own: authenticator.OwnHosts(d.ownAddresses()...), Log: d.log,
+		Store: d.store, STS: d.api.mux.Transport(), Own: authenticator.OwnHosts(d.ownAddresses()...), Log: d.log,
 		RESTConfig: func(context.Context, record.Cluster) (*rest.Config, error) {
 			return nil,
 				errors.New("no API server")

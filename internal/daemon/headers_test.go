@@ -11,7 +11,7 @@ import (
 // could answer.
 func TestHeadersAreBoundedOnEveryPath(t *testing.T) {
 	t.Parallel()
-	handler := (&daemon{host: &host{}, front: &front{}}).handler()
+	handler := (&daemon{host: &host{}, api: &apiLayer{}}).handler()
 	for _, path := range []string{"/", "/healthz", "/id/x", credentialsPrefix + "x", registryPrefix + "app/manifests/x",
 		"/clusters"} {
 		r, answer := httptest.NewRequest(http.MethodPost, path, nil), httptest.NewRecorder()

@@ -104,7 +104,7 @@ func (d *daemon) hostControllers(planes *controlplane.Controller) []reconcile.Co
 			Store: d.store, Dir: d.simulatedDir(), Egress: d.outbound, Webhooks: []string{d.webhookAddress()},
 			Credentials: d.profileCredentials, Config: planes.Config, Log: d.log,
 			EC2: func(region string, who aws.CredentialsProvider) simulated.EC2 {
-				return ec2.NewFromConfig(d.front.clientConfig(region, who))
+				return ec2.NewFromConfig(d.api.clientConfig(region, who))
 			},
 		}).Controllers()...)
 	}
@@ -158,7 +158,7 @@ func (d *daemon) instanceCredentials(ctx context.Context, instance record.Instan
 	if err != nil {
 		return aws.Credentials{}, fmt.Errorf("role %s: %w", role, err)
 	}
-	trusted, err := d.front.identity.Trusts(ctx, r.Value.ARN(), ec2Principal)
+	trusted, err := d.api.identity.Trusts(ctx, r.Value.ARN(), ec2Principal)
 	if err != nil {
 		return aws.Credentials{}, err
 	}
@@ -166,5 +166,5 @@ func (d *daemon) instanceCredentials(ctx context.Context, instance record.Instan
 		return aws.Credentials{}, fmt.Errorf("the trust policy of role %s does not let %s assume it", role,
 			ec2Principal)
 	}
-	return d.front.identity.ServiceRoleCredentials(instance.Account, role, instance.ID).Retrieve(ctx)
+	return d.api.identity.ServiceRoleCredentials(instance.Account, role, instance.ID).Retrieve(ctx)
 }

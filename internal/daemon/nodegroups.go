@@ -32,8 +32,8 @@ func (d *daemon) nodegroups(planes *controlplane.Controller) (*nodegroup.Control
 		return nil, err
 	}
 	config := func(account, region string) aws.Config {
-		role := d.front.identity.ServiceRoleCredentials(account, nodegroup.ServiceLinkedRole, "EKS")
-		return d.front.clientConfig(region, role)
+		role := d.api.identity.ServiceRoleCredentials(account, nodegroup.ServiceLinkedRole, "EKS")
+		return d.api.clientConfig(region, role)
 	}
 	return nodegroup.New(nodegroup.Options{
 		Store: d.store, Config: planes.Config, JoinTimeout: join, DrainTimeout: drain, Log: d.log,

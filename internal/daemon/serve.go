@@ -61,7 +61,7 @@ type daemon struct {
 	etcd      *etcd.Connection
 	store     *store.Store
 	logs      *logs
-	front     *front
+	api       *apiLayer
 	host      *host
 	catalog   *catalog.Catalog // of add-ons
 	clusters  *clusters
@@ -161,7 +161,7 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 	if d.catalog, err = d.openCatalog(); err != nil {
 		return err
 	}
-	if d.front, err = d.openFront(ctx); err != nil {
+	if d.api, err = d.openAPI(ctx); err != nil {
 		return err
 	}
 	if d.clusters, err = d.openClusters(); err != nil {
@@ -183,7 +183,7 @@ func (d *daemon) serve(ctx context.Context, listener, scrapes, webhooks net.List
 	if scrapes != nil {
 		group.Go(func() error { return commands.ServeMetrics(ctx, scrapes) })
 	}
-	context.AfterFunc(ctx, d.front.mux.EndStreams)
+	context.AfterFunc(ctx, d.api.mux.EndStreams)
 	handler := d.handler()
 	group.Go(func() error {
 		certificates := newCertificates(d.authority, d.settings.Listen, d.settings.AdvertiseAddress)
@@ -231,7 +231,7 @@ const registryPrefix = "/v2/"
 // /credentials/ or /v2/.
 func (d *daemon) handler() http.Handler {
 	discovery := oidc.Handler(d.store, d.log)
-	images := d.host.images.Handler(d.front.access)
+	images := d.host.images.Handler(d.api.access)
 	return wire.BoundHeaders(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path == "/healthz":
@@ -244,7 +244,7 @@ func (d *daemon) handler() http.Handler {
 		case strings.HasPrefix(r.URL.Path, registryPrefix):
 			images.ServeHTTP(w, r)
 		default:
-			d.front.mux.ServeHTTP(w, r)
+			d.api.mux.ServeHTTP(w, r)
 		}
 	}))
 }

@@ -24,7 +24,7 @@ var Connections = map[string]string{
 	"cmd/coracle/client.go clientConfig": command,
 	"cmd/coracle/up.go checkHealth":      command,
 
-	"internal/daemon/front.go clientConfig":       inProcess,
+	"internal/daemon/api.go clientConfig":         inProcess,
 	"internal/host/image/transport.go storeIn":    inProcess,
 	"internal/host/image/transport.go putIndexed": inProcess,
 	"internal/host/image/transport.go loadImage":  inProcess,

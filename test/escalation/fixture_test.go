@@ -22,14 +22,14 @@ import (
 	ststypes "github.com/aws/aws-sdk-go-v2/service/sts/types"
 
 	"github.com/coracle-eks/coracle/internal/ami"
-	autoscalingfront "github.com/coracle-eks/coracle/internal/aws/autoscaling"
-	ec2front "github.com/coracle-eks/coracle/internal/aws/ec2"
-	ecrfront "github.com/coracle-eks/coracle/internal/aws/ecr"
-	eksfront "github.com/coracle-eks/coracle/internal/aws/eks"
-	iamfront "github.com/coracle-eks/coracle/internal/aws/iam"
+	autoscalingservice "github.com/coracle-eks/coracle/internal/aws/autoscaling"
+	ec2service "github.com/coracle-eks/coracle/internal/aws/ec2"
+	ecrservice "github.com/coracle-eks/coracle/internal/aws/ecr"
+	eksservice "github.com/coracle-eks/coracle/internal/aws/eks"
+	iamservice "github.com/coracle-eks/coracle/internal/aws/iam"
 	"github.com/coracle-eks/coracle/internal/aws/iam/iamtest"
-	logsfront "github.com/coracle-eks/coracle/internal/aws/logs"
-	ssmfront "github.com/coracle-eks/coracle/internal/aws/ssm"
+	logsservice "github.com/coracle-eks/coracle/internal/aws/logs"
+	ssmservice "github.com/coracle-eks/coracle/internal/aws/ssm"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/catalog"
 	"github.com/coracle-eks/coracle/internal/host/image"
@@ -95,14 +95,14 @@ func (w *fixture) register(mux *wire.Mux) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	linked, machines := iamfront.NewServiceLinkedRoles(w.Store, nil), ec2front.New(ec2front.Options{Store: w.Store})
+	linked, machines := iamservice.NewServiceLinkedRoles(w.Store, nil), ec2service.New(ec2service.Options{Store: w.Store})
 	machines.Register(mux)
-	autoscalingfront.New(autoscalingfront.Options{Store: w.Store, EC2: machines, ServiceLinkedRoles: linked}).Register(
+	autoscalingservice.New(autoscalingservice.Options{Store: w.Store, EC2: machines, ServiceLinkedRoles: linked}).Register(
 		mux)
-	ssmfront.New(ssmfront.Options{Store: w.Store}).Register(mux)
-	ecrfront.New(ecrfront.Options{Store: w.Store, Images: images, Identity: w.Identity}).Register(mux)
-	logsfront.New(logsfront.Options{Store: w.Store, Events: logEvents}).Register(mux)
-	eksfront.New(eksfront.Options{Store: w.Store, EC2: machines, ServiceLinkedRoles: linked,
+	ssmservice.New(ssmservice.Options{Store: w.Store}).Register(mux)
+	ecrservice.New(ecrservice.Options{Store: w.Store, Images: images, Identity: w.Identity}).Register(mux)
+	logsservice.New(logsservice.Options{Store: w.Store, Events: logEvents}).Register(mux)
+	eksservice.New(eksservice.Options{Store: w.Store, EC2: machines, ServiceLinkedRoles: linked,
 		Catalog: addons}).Register(mux)
 }
 
@@ -416,7 +416,7 @@ func (w *fixture) serves(name string) {
 // linked makes the service-linked role of a service.
 func (w *fixture) linked(service string) {
 	w.t.Helper()
-	w.do(nil, iamfront.NewServiceLinkedRoles(w.Store, nil).Ensure(w.t.Context(), account, service))
+	w.do(nil, iamservice.NewServiceLinkedRoles(w.Store, nil).Ensure(w.t.Context(), account, service))
 }
 
 // statement is one of a policy.

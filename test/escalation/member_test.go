@@ -24,8 +24,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
-	iamfront "github.com/coracle-eks/coracle/internal/aws/iam"
-	stsfront "github.com/coracle-eks/coracle/internal/aws/sts"
+	iamservice "github.com/coracle-eks/coracle/internal/aws/iam"
+	stsservice "github.com/coracle-eks/coracle/internal/aws/sts"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
 )
@@ -44,8 +44,8 @@ func TestEveryIdentifierIsAuthorized(t *testing.T) {
 	mux := wire.NewMux(wire.Options{Credentials: r, Authorizer: r, Region: region})
 	w.register(mux)
 	r.values, r.launch = w.pair(), w.running()
-	iamfront.New(w.Store, w.Identity, w.Now).Register(mux)
-	stsfront.New(w.Store, w.Identity, w.Issuers, w.Now).Register(mux)
+	iamservice.New(w.Store, w.Identity, w.Now).Register(mux)
+	stsservice.New(w.Store, w.Identity, w.Issuers, w.Now).Register(mux)
 
 	used := map[string]bool{}
 	checked := 0

@@ -20,7 +20,7 @@ import (
 // Requests that AWS refuses, with its code and message; afterwards nothing has changed.
 func TestBadRequests(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	ctx := t.Context()
 	s, n := aws.String, aws.Int32
 	w.create("nodes", 1, 2, 1)
@@ -526,7 +526,7 @@ func TestBadRequests(t *testing.T) {
 // A group must not launch what its owner may not.
 func TestOwnersNeedThePermissionsThatTheirGroupsUse(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	s, n := aws.String, aws.Int32
 	for action, message := range map[string]string{
 		"ec2:RunInstances":            "You are not authorized to use launch template: nodes",

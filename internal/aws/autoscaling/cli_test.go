@@ -18,7 +18,7 @@ func TestCLI(t *testing.T) {
 	if err != nil {
 		t.Fatal("the aws CLI is not installed: make setup installs it")
 	}
-	w := newWorld(t)
+	w := newFixture(t)
 	home := t.TempDir()
 	run := func(into any, args ...string) string {
 		t.Helper()

@@ -39,7 +39,7 @@ func TestMortal(t *testing.T) {
 		t.Fatal(err)
 	}
 	controller := autoscalinggroup.New(autoscalinggroup.Options{Store: s,
-		Front: coracle.NewUpkeep(coracle.Options{Store: s}), EC2: func(string, string, string) autoscalinggroup.EC2 {
+		API: coracle.NewUpkeep(coracle.Options{Store: s}), EC2: func(string, string, string) autoscalinggroup.EC2 {
 			return ec2.New(ec2.Options{Region: region, BaseEndpoint: &url,
 				Credentials: credentials.NewStaticCredentialsProvider("ASIAROLE", "secret", "")})
 		}})
@@ -51,7 +51,7 @@ func TestMortal(t *testing.T) {
 func TestTheControllerMayDieAnywhere(t *testing.T) {
 	crash.Require(t)
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.stopController()
 	w.create("nodes", 0, 9, 1)
 	died := 0

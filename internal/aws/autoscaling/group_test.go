@@ -17,7 +17,7 @@ import (
 
 func TestAGroupsLife(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	ctx := t.Context()
 	w.create("nodes", 1, 6, 3, func(in *autoscaling.CreateAutoScalingGroupInput) {
 		in.Tags = []types.Tag{
@@ -147,7 +147,7 @@ func TestAGroupsLife(t *testing.T) {
 
 func TestIllInstancesAreReplaced(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	ctx := t.Context()
 	w.create("nodes", 2, 2, 2)
 	ids := w.serves("nodes", 2)
@@ -187,7 +187,7 @@ func TestIllInstancesAreReplaced(t *testing.T) {
 // A group that has the name now says nothing of the one that is created.
 func TestCreationIsAuthorizedByTheRequestAlone(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.create("g", 0, 1, 0, func(in *autoscaling.CreateAutoScalingGroupInput) {
 		in.Tags = []types.Tag{{Key: aws.String("team"), Value: aws.String("crew")}}
 	})

@@ -21,7 +21,7 @@ import (
 )
 
 // failedWith waits for an activity that failed, with a message, and returns it.
-func (w *world) failedWith(message string) types.Activity {
+func (w *fixture) failedWith(message string) types.Activity {
 	w.t.Helper()
 	var found types.Activity
 	w.eventually("a launch fails with "+message, func() bool {
@@ -39,7 +39,7 @@ func (w *world) failedWith(message string) types.Activity {
 
 func TestAFullSubnetIsLeftForAnother(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	tiny := w.subnet("10.0.9.0/28", "a") // 11 addresses
 	fill := w.launchTemplate("fill", ec2types.RequestLaunchTemplateData{ImageId: aws.String(image(t)),
 		InstanceType: "m5.large"})
@@ -67,7 +67,7 @@ func TestAFullSubnetIsLeftForAnother(t *testing.T) {
 
 func TestALaunchThatFailsIsTriedAgainLaterOrWhenTheGroupChanges(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	ctx := t.Context()
 	w.set(func() { w.broken = "no room on this host" })
 	w.create("nodes", 0, 1, 1)
@@ -130,7 +130,7 @@ func (i interrupted) RunInstances(ctx context.Context, in *ec2.RunInstancesInput
 
 func TestALaunchWhoseAnswerIsLostIsFoundAgain(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.stopController()
 	var lost bool
 	w.set(func() { w.wrap = func(e autoscalinggroup.EC2) autoscalinggroup.EC2 { return interrupted{e, &lost} } })
@@ -154,7 +154,7 @@ func TestALaunchWhoseAnswerIsLostIsFoundAgain(t *testing.T) {
 
 func TestZonesAreBalanced(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	ctx := t.Context()
 	w.create("nodes", 0, 10, 4,
 		func(in *autoscaling.CreateAutoScalingGroupInput) { in.VPCZoneIdentifier = &w.subnets[0] })
@@ -191,7 +191,7 @@ func TestTerminationPolicies(t *testing.T) {
 		"Default": 0} {
 		t.Run(policy, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newFixture(t)
 			w.create("nodes", 0, 3, 1, func(in *autoscaling.CreateAutoScalingGroupInput) {
 				in.VPCZoneIdentifier, in.TerminationPolicies = &w.subnets[0], []string{policy}
 			})
@@ -220,7 +220,7 @@ func TestTerminationPolicies(t *testing.T) {
 
 func TestMixedInstances(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.create("nodes", 0, 20, 6, func(in *autoscaling.CreateAutoScalingGroupInput) {
 		in.MixedInstancesPolicy = &types.MixedInstancesPolicy{
 			LaunchTemplate: &types.LaunchTemplate{

@@ -14,7 +14,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/awstest"
 )
 
-func (w *world) hook(name, transition, result string, timeout int32) {
+func (w *fixture) hook(name, transition, result string, timeout int32) {
 	w.t.Helper()
 	awstest.Must[*autoscaling.PutLifecycleHookOutput](
 		w.t,
@@ -27,7 +27,7 @@ func (w *world) hook(name, transition, result string, timeout int32) {
 	)
 }
 
-func (w *world) complete(id, hook, result string) {
+func (w *fixture) complete(id, hook, result string) {
 	w.t.Helper()
 	awstest.Must[*autoscaling.CompleteLifecycleActionOutput](w.t)(w.CompleteLifecycleAction(w.t.Context(),
 		&autoscaling.CompleteLifecycleActionInput{
@@ -36,14 +36,14 @@ func (w *world) complete(id, hook, result string) {
 		}))
 }
 
-func (w *world) size(n int32) {
+func (w *fixture) size(n int32) {
 	w.t.Helper()
 	awstest.Must[*autoscaling.SetDesiredCapacityOutput](w.t)(w.SetDesiredCapacity(w.t.Context(),
 		&autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: aws.String("nodes"), DesiredCapacity: &n}))
 }
 
 // waits waits until n instances are in a state, and returns them.
-func (w *world) waits(state types.LifecycleState, n int) []string {
+func (w *fixture) waits(state types.LifecycleState, n int) []string {
 	w.t.Helper()
 	w.eventually("instances are in "+string(state), func() bool { return len(w.in("nodes", state)) == n })
 	return w.in("nodes", state)
@@ -51,7 +51,7 @@ func (w *world) waits(state types.LifecycleState, n int) []string {
 
 func TestLifecycleHooks(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	ctx := t.Context()
 	w.create("nodes", 0, 5, 0)
 	w.hook("prepare", "LAUNCHING", "ABANDON", 60)
@@ -126,7 +126,7 @@ func TestLifecycleHooks(t *testing.T) {
 
 func TestStandbyAttachAndDetach(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	ctx := t.Context()
 	w.create("nodes", 1, 3, 2)
 	ids := w.serves("nodes", 2)
@@ -185,7 +185,7 @@ func TestStandbyAttachAndDetach(t *testing.T) {
 
 func TestSuspendedProcesses(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	ctx := t.Context()
 	w.create("nodes", 0, 3, 1)
 	id := w.serves("nodes", 1)[0]
@@ -213,7 +213,7 @@ func TestSuspendedProcesses(t *testing.T) {
 
 func TestProtectedInstancesStay(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	ctx := t.Context()
 	w.create("nodes", 0, 3, 3, func(in *autoscaling.CreateAutoScalingGroupInput) {
 		in.NewInstancesProtectedFromScaleIn = aws.Bool(true)
@@ -230,7 +230,7 @@ func TestProtectedInstancesStay(t *testing.T) {
 
 func TestTheGracePeriodIsRespected(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.create("nodes", 1, 1, 1,
 		func(in *autoscaling.CreateAutoScalingGroupInput) { in.HealthCheckGracePeriod = aws.Int32(300) })
 	id := w.serves("nodes", 1)[0]
@@ -249,7 +249,7 @@ func TestTheGracePeriodIsRespected(t *testing.T) {
 
 func TestInstancesDoNotOutliveTheirTime(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.create("nodes", 2, 2, 2, func(in *autoscaling.CreateAutoScalingGroupInput) {
 		in.MaxInstanceLifetime = aws.Int32(
 			86400)

@@ -15,7 +15,7 @@ import (
 )
 
 // version makes a new version of the launch template.
-func (w *world) version(kind ec2types.InstanceType) {
+func (w *fixture) version(kind ec2types.InstanceType) {
 	w.t.Helper()
 	awstest.Must[*ec2.CreateLaunchTemplateVersionOutput](w.t)(w.ec2.CreateLaunchTemplateVersion(w.t.Context(),
 		&ec2.CreateLaunchTemplateVersionInput{
@@ -24,7 +24,7 @@ func (w *world) version(kind ec2types.InstanceType) {
 		}))
 }
 
-func (w *world) refresh(in *autoscaling.StartInstanceRefreshInput) string {
+func (w *fixture) refresh(in *autoscaling.StartInstanceRefreshInput) string {
 	w.t.Helper()
 	in.AutoScalingGroupName = aws.String("nodes")
 	return *awstest.Must[*autoscaling.StartInstanceRefreshOutput](w.t)(w.StartInstanceRefresh(w.t.Context(),
@@ -32,7 +32,7 @@ func (w *world) refresh(in *autoscaling.StartInstanceRefreshInput) string {
 }
 
 // refreshes lets time pass, some at a time, until the newest instance refresh has a status.
-func (w *world) refreshes(status types.InstanceRefreshStatus, some time.Duration) types.InstanceRefresh {
+func (w *fixture) refreshes(status types.InstanceRefreshStatus, some time.Duration) types.InstanceRefresh {
 	w.t.Helper()
 	var r types.InstanceRefresh
 	w.eventually("the refresh is "+string(status), func() bool {
@@ -46,7 +46,7 @@ func (w *world) refreshes(status types.InstanceRefreshStatus, some time.Duration
 }
 
 // versions returns the launch template versions of the instances, sorted.
-func (w *world) versions() []string {
+func (w *fixture) versions() []string {
 	var all []string
 	for _, i := range w.group("nodes").Instances {
 		all = append(all, *i.LaunchTemplate.Version)
@@ -57,7 +57,7 @@ func (w *world) versions() []string {
 
 func TestInstanceRefresh(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	ctx := t.Context()
 	w.create("nodes", 0, 6, 4,
 		func(in *autoscaling.CreateAutoScalingGroupInput) { in.LaunchTemplate.Version = aws.String("1") })
@@ -113,7 +113,7 @@ func TestInstanceRefresh(t *testing.T) {
 
 func TestInstanceRefreshIsRolledBackOrCancelled(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	ctx := t.Context()
 	w.create("nodes", 0, 6, 2,
 		func(in *autoscaling.CreateAutoScalingGroupInput) { in.LaunchTemplate.Version = aws.String("1") })
@@ -155,7 +155,7 @@ func TestInstanceRefreshIsRolledBackOrCancelled(t *testing.T) {
 
 func TestScheduledActions(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	ctx := t.Context()
 	w.create("nodes", 0, 5, 0)
 	start := w.clock.Now().Add(time.Hour)
@@ -187,7 +187,7 @@ func TestScheduledActions(t *testing.T) {
 
 func TestScalingPolicies(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	ctx := t.Context()
 	w.create("nodes", 0, 10, 4)
 	w.serves("nodes", 4)

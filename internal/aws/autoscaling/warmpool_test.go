@@ -16,7 +16,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-func (w *world) putPool(change ...func(*autoscaling.PutWarmPoolInput)) {
+func (w *fixture) putPool(change ...func(*autoscaling.PutWarmPoolInput)) {
 	w.t.Helper()
 	in := &autoscaling.PutWarmPoolInput{AutoScalingGroupName: aws.String("nodes")}
 	for _, c := range change {
@@ -26,14 +26,14 @@ func (w *world) putPool(change ...func(*autoscaling.PutWarmPoolInput)) {
 }
 
 // pool returns the warm pool of the group.
-func (w *world) pool() *autoscaling.DescribeWarmPoolOutput {
+func (w *fixture) pool() *autoscaling.DescribeWarmPoolOutput {
 	w.t.Helper()
 	return awstest.Must[*autoscaling.DescribeWarmPoolOutput](w.t)(w.DescribeWarmPool(w.t.Context(),
 		&autoscaling.DescribeWarmPoolInput{AutoScalingGroupName: aws.String("nodes")}))
 }
 
 // warmed waits until the pool has exactly n instances, all of them in a state.
-func (w *world) warmed(state types.LifecycleState, n int) []string {
+func (w *fixture) warmed(state types.LifecycleState, n int) []string {
 	w.t.Helper()
 	var ids []string
 	w.eventually("the warm pool has instances in "+string(state), func() bool {
@@ -50,7 +50,7 @@ func (w *world) warmed(state types.LifecycleState, n int) []string {
 	return ids
 }
 
-func (w *world) ec2State(id string) ec2types.InstanceStateName {
+func (w *fixture) ec2State(id string) ec2types.InstanceStateName {
 	w.t.Helper()
 	return awstest.Must[*ec2.DescribeInstancesOutput](w.t)(w.ec2.DescribeInstances(w.t.Context(),
 		&ec2.DescribeInstancesInput{InstanceIds: []string{id}})).Reservations[0].Instances[0].State.Name
@@ -58,7 +58,7 @@ func (w *world) ec2State(id string) ec2types.InstanceStateName {
 
 func TestWarmPool(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.create("nodes", 0, 4, 1)
 	first := w.serves("nodes", 1)
 	w.putPool()
@@ -150,7 +150,7 @@ func TestWarmPool(t *testing.T) {
 
 func TestWarmPoolWithHooksAndReuse(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.create("nodes", 0, 2, 0)
 	w.hook("prepare", "LAUNCHING", "ABANDON", 60)
 	w.hook("drain", "TERMINATING", "CONTINUE", 60)
@@ -198,7 +198,7 @@ func TestWarmPoolWithHooksAndReuse(t *testing.T) {
 
 func TestGroupsWithAWarmPoolGoWithIt(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.create("nodes", 0, 2, 0)
 	w.putPool()
 	w.warmed(types.LifecycleStateWarmedStopped, 2)
@@ -223,7 +223,7 @@ func TestGroupsWithAWarmPoolGoWithIt(t *testing.T) {
 }
 
 // spotOnly changes a group to launch spot instances.
-func spotOnly(w *world, in *autoscaling.CreateAutoScalingGroupInput) {
+func spotOnly(w *fixture, in *autoscaling.CreateAutoScalingGroupInput) {
 	in.LaunchTemplate = nil
 	in.MixedInstancesPolicy = &types.MixedInstancesPolicy{
 		LaunchTemplate: &types.LaunchTemplate{LaunchTemplateSpecification: &types.LaunchTemplateSpecification{
@@ -235,7 +235,7 @@ func spotOnly(w *world, in *autoscaling.CreateAutoScalingGroupInput) {
 }
 
 // interrupts marks a spot instance as EC2 does that is about to take it away.
-func (w *world) interrupts(id string) {
+func (w *fixture) interrupts(id string) {
 	w.t.Helper()
 	if _, err := record.Instances(w.store).Modify(w.t.Context(), record.EC2Key(account, region, id),
 		func(i *record.Instance) error {
@@ -248,7 +248,7 @@ func (w *world) interrupts(id string) {
 
 func TestCapacityRebalancing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.create("nodes", 2, 2, 2, func(in *autoscaling.CreateAutoScalingGroupInput) {
 		spotOnly(w, in)
 		in.CapacityRebalance = aws.Bool(true)
@@ -288,7 +288,7 @@ func TestCapacityRebalancing(t *testing.T) {
 // A group of on-demand instances has such in its warm pool, too, when it serves with none.
 func TestWarmPoolOfMixedGroupIsOnDemand(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.create("nodes", 0, 1, 0, func(in *autoscaling.CreateAutoScalingGroupInput) {
 		spotOnly(w, in)
 		in.MixedInstancesPolicy.InstancesDistribution.OnDemandPercentageAboveBaseCapacity = aws.Int32(100)

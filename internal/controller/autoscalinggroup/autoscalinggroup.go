@@ -50,9 +50,9 @@ type EC2 interface {
 	DeleteTags(context.Context, *ec2.DeleteTagsInput, ...func(*ec2.Options)) (*ec2.DeleteTagsOutput, error)
 }
 
-// Front is the part of the Auto Scaling API layer that the controller calls: only internal/aws/autoscaling writes the
+// API is the part of the Auto Scaling API layer that the controller calls: only internal/aws/autoscaling writes the
 // desired state of groups.
-type Front interface {
+type API interface {
 	// RunSchedule runs the scheduled actions of a group that are due, and returns the time of the next one; zero:
 	// never.
 	RunSchedule(ctx context.Context, account, region, group string) (next time.Time, err error)
@@ -67,7 +67,7 @@ type Options struct {
 	Store *store.Store
 	// EC2 is a client for an account and region under AWSServiceRoleForAutoScaling, or the role of that ARN.
 	EC2   func(account, region, roleARN string) EC2
-	Front Front
+	API   API
 	Clock clock.WithTicker // the real one when nil
 	Log   *slog.Logger     // slog.Default() when nil
 }
@@ -211,7 +211,7 @@ func (c *Controller) schedule(ctx context.Context, v *view) error {
 	if _, suspended := v.group.Suspended["ScheduledActions"]; suspended || v.group.Deleting {
 		return nil
 	}
-	next, err := c.o.Front.RunSchedule(ctx, v.group.Account, v.group.Region, v.group.Name)
+	next, err := c.o.API.RunSchedule(ctx, v.group.Account, v.group.Region, v.group.Name)
 	if err != nil {
 		return err
 	}

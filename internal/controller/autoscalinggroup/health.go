@@ -91,7 +91,7 @@ func (c *Controller) endLives(ctx context.Context, v *view) error {
 			v.wakeAt(end)
 			continue
 		}
-		if m.inService() && v.settled() && !m.protected() && v.capacity() >= v.group.Desired {
+		if m.inService() && v.isStable() && !m.protected() && v.capacity() >= v.group.Desired {
 			return c.beginTermination(ctx, v, m, record.AutoScalingRequest{At: now,
 				Cause: unhealthy(now, "MaxInstanceLifetime")})
 		}

@@ -95,7 +95,7 @@ func (c *Controller) refreshStep(ctx context.Context, v *view, r *refreshing) er
 		return nil
 	case !r.row.CancelledAt.IsZero():
 		r.now.Status = types.InstanceRefreshStatusCancelling
-		if v.settled() && !slices.ContainsFunc(v.members, (*member).terminating) {
+		if v.isStable() && !slices.ContainsFunc(v.members, (*member).terminating) {
 			r.endRefresh(v, now, types.InstanceRefreshStatusCancelled, "Cancelled due to user request.")
 		}
 		return nil
@@ -271,11 +271,11 @@ func (c *Controller) replaceInstances(ctx context.Context, v *view, r *refreshin
 	} else if limit > 0 {
 		most = min(most, limit)
 	}
-	spare := left.healthy - least
+	surplus := left.healthy - least
 	if extra == 0 {
-		spare = max(spare, 0)
-		if spare == 0 && v.settled() && left.warming == 0 && left.healthy >= desired {
-			spare = 1 // one at a time, at least
+		surplus = max(surplus, 0)
+		if surplus == 0 && v.isStable() && left.warming == 0 && left.healthy >= desired {
+			surplus = 1 // one at a time, at least
 		}
 	}
 	// Those that are no use go first, then the oldest.
@@ -291,10 +291,10 @@ func (c *Controller) replaceInstances(ctx context.Context, v *view, r *refreshin
 	gone := 0
 	for _, m := range left.old[:most] {
 		if m.inService() {
-			if spare <= 0 {
+			if surplus <= 0 {
 				break
 			}
-			spare -= m.row.Weight
+			surplus -= m.row.Weight
 		}
 		why := record.AutoScalingRequest{At: now,
 			Cause: fmt.Sprintf(
@@ -343,7 +343,7 @@ func (c *Controller) checkpoint(v *view, r *refreshing, left remnant, now time.T
 // over.
 func (c *Controller) refreshed(ctx context.Context, v *view, r *refreshing, rolling bool, remaining int32,
 	now time.Time) error {
-	if remaining > 0 || v.capacity() < v.group.Desired || !v.settled() {
+	if remaining > 0 || v.capacity() < v.group.Desired || !v.isStable() {
 		return nil
 	}
 	if rolling {
@@ -360,7 +360,7 @@ func (c *Controller) refreshed(ctx context.Context, v *view, r *refreshing, roll
 		}
 	}
 	if r.row.Desired != nil {
-		if err := c.o.Front.Refreshed(ctx, v.group.Account, v.group.Region, v.group.Name, r.row.ID); err != nil {
+		if err := c.o.API.Refreshed(ctx, v.group.Account, v.group.Region, v.group.Name, r.row.ID); err != nil {
 			return fmt.Errorf("give the group its new configuration: %w", err)
 		}
 		// For the rest of this reconciliation the group launches what it was refreshed to.

@@ -21,7 +21,7 @@ func (c *Controller) terminateExcess(ctx context.Context, v *view) error {
 		return c.terminateAll(ctx, v, have)
 	}
 	if v.status.Balancing {
-		if !v.settled() {
+		if !v.isStable() {
 			return nil
 		}
 		v.status.Balancing = false
@@ -218,7 +218,7 @@ func findSmallest(members []*member, of func(*member) int64) []*member {
 func (c *Controller) rebalance(ctx context.Context, v *view) error {
 	if v.suspended("AZRebalance") || v.suspended("Launch") || v.suspended("Terminate") || v.group.Deleting ||
 		v.refresh != nil ||
-		v.capacity() != v.group.Desired || !v.settled() || slices.ContainsFunc(v.members, (*member).terminating) ||
+		v.capacity() != v.group.Desired || !v.isStable() || slices.ContainsFunc(v.members, (*member).terminating) ||
 		c.resting(v) {
 		return nil
 	}

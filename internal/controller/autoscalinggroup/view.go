@@ -205,8 +205,8 @@ func (v *view) capacity() int32 {
 	return sum
 }
 
-// settled reports whether no instance is on its way in.
-func (v *view) settled() bool {
+// isStable reports whether no instance is on its way in.
+func (v *view) isStable() bool {
 	return !slices.ContainsFunc(v.members, func(m *member) bool { return m.isCounted() && !m.inService() })
 }
 

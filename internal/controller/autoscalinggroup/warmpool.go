@@ -226,7 +226,7 @@ func (c *Controller) coolDown(ctx context.Context, v *view) error {
 	pool := v.group.WarmPool
 	if pool != nil && pool.Deleting && !v.group.Deleting && len(v.launches) == 0 && !slices.ContainsFunc(v.members,
 		func(m *member) bool { return m.row.Warm() }) {
-		return c.o.Front.WarmPoolGone(ctx, v.group.Account, v.group.Region, v.group.Name)
+		return c.o.API.WarmPoolGone(ctx, v.group.Account, v.group.Region, v.group.Name)
 	}
 	excess := v.poolCapacity() - v.group.Warm()
 	if excess <= 0 || v.suspended("Terminate") {

@@ -42,7 +42,7 @@ func TestTheControllerMayDieAnywhereInAnUpdate(t *testing.T) {
 		"node-drained", "termination-recorded", "update-phase-begun", "scaled-down", "update-ended")
 	w.start()
 	w.succeeded(w.ended(id))
-	w.settled("ng", 4, map[string]int{"1.36": 3})
+	w.waitForNodes("ng", 4, map[string]int{"1.36": 3})
 	w.available("web", 6)
 	if n := least(); n < 5 {
 		t.Errorf("only %d pods served at one time", n)

@@ -88,7 +88,7 @@ func TestDepartures(t *testing.T) {
 			w.web("in", "in", 4, 1)
 			least := w.least("in")
 			w.desire("in", 1)
-			w.settled("in", 3, map[string]int{"1.35": 1})
+			w.waitForNodes("in", 3, map[string]int{"1.35": 1})
 			w.available("in", 4)
 			if n := least(); n < 3 {
 				w.t.Errorf("only %d pods served at one time", n)
@@ -106,7 +106,7 @@ func TestDepartures(t *testing.T) {
 				}
 				return errors.New("nothing is held")
 			})
-			w.settled("held", 3, map[string]int{"1.35": 1})
+			w.waitForNodes("held", 3, map[string]int{"1.35": 1})
 			w.available("held", 2)
 		},
 		"an instance that a user terminates is replaced": func(w *fixture) {
@@ -121,7 +121,7 @@ func TestDepartures(t *testing.T) {
 				}
 				return nil
 			})
-			w.settled("killed", 3, map[string]int{"1.35": 2})
+			w.waitForNodes("killed", 3, map[string]int{"1.35": 2})
 			w.available("killed", 2)
 		},
 		"an instance is in service when its node is Ready, or when its time is over": func(w *fixture) {
@@ -158,7 +158,7 @@ func TestDepartures(t *testing.T) {
 				}
 				return nil
 			})
-			w.settled("spot", 3, map[string]int{"1.35": 2})
+			w.waitForNodes("spot", 3, map[string]int{"1.35": 2})
 			w.available("spot", 4)
 			if n := least(); n < 3 {
 				w.t.Errorf("only %d pods served at one time", n)
@@ -184,7 +184,7 @@ func TestDepartures(t *testing.T) {
 				w.t.Errorf("cordoned: %v", cordoned)
 			}
 			w.desire("warm", 2)
-			w.settled("warm", 3, map[string]int{"1.35": 2})
+			w.waitForNodes("warm", 3, map[string]int{"1.35": 2})
 			if now := w.members("warm"); !slices.Equal(now, members) {
 				w.t.Errorf("there were %v, there are %v", members, now)
 			}
@@ -237,5 +237,5 @@ func TestANodeIsBackBeforeItWasSeenInTheWarmPool(t *testing.T) {
 		return nil
 	})
 	w.start()
-	w.settled("warm", 3, map[string]int{"1.35": 2})
+	w.waitForNodes("warm", 3, map[string]int{"1.35": 2})
 }

@@ -115,9 +115,9 @@ func newFixture(t *testing.T, options nodegroup.Options) *fixture {
 		},
 	}
 	w.mux = wire.NewMux(wire.Options{Credentials: judge, Authorizer: judge, Region: region})
-	front := ec2service.New(ec2service.Options{Store: w.store})
-	front.Register(w.mux)
-	autoscalingservice.New(autoscalingservice.Options{Store: w.store, EC2: front,
+	machines := ec2service.New(ec2service.Options{Store: w.store})
+	machines.Register(w.mux)
+	autoscalingservice.New(autoscalingservice.Options{Store: w.store, EC2: machines,
 		ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(w.store, nil)}).Register(w.mux)
 	iamservice.New(w.store, nil, nil).Register(w.mux)
 	w.scaling, w.ec2 = autoscaling.NewFromConfig(w.aws("AKIAROOT")), ec2.NewFromConfig(w.aws("AKIAROOT"))
@@ -132,9 +132,9 @@ func newFixture(t *testing.T, options nodegroup.Options) *fixture {
 		})
 	}
 	t.Cleanup(func() { cancel(); running.Wait() })
-	run(instance.New(instance.Options{Store: w.store, EC2: front.InstanceLifecycle()}).Controllers()...)
+	run(instance.New(instance.Options{Store: w.store, EC2: machines.InstanceLifecycle()}).Controllers()...)
 	run(autoscalinggroup.New(autoscalinggroup.Options{
-		Store: w.store, Front: autoscalingservice.NewUpkeep(autoscalingservice.Options{Store: w.store}), Log: quiet,
+		Store: w.store, API: autoscalingservice.NewUpkeep(autoscalingservice.Options{Store: w.store}), Log: quiet,
 		EC2: func(string, string, string) autoscalinggroup.EC2 { return ec2.NewFromConfig(w.aws("ASIAROLE")) },
 	}).Controllers()...)
 	run(

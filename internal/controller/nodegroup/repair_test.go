@@ -74,7 +74,7 @@ func TestRepair(t *testing.T) {
 			// The transition is the node's to tell, and it is believed when the reason is another.
 			w.condition(ill, corev1.NodeReady, corev1.ConditionFalse, "KubeletNotReady", 31*time.Minute)
 			w.replaced("silent", ill)
-			w.settled("silent", 3, map[string]int{"1.35": 2})
+			w.waitForNodes("silent", 3, map[string]int{"1.35": 2})
 			w.available("silent", 2)
 		},
 		"a condition of the node monitoring agent replaces, and pressure does not": func(w *fixture) {
@@ -83,7 +83,7 @@ func TestRepair(t *testing.T) {
 			w.condition(members[0], "MemoryPressure", corev1.ConditionTrue, "KubeletHasInsufficientMemory", time.Hour)
 			w.condition(members[1], "NetworkingReady", corev1.ConditionFalse, "IPAMDNotReady", time.Hour)
 			w.replaced("agent", members[1])
-			w.settled("agent", 3, map[string]int{"1.35": 2})
+			w.waitForNodes("agent", 3, map[string]int{"1.35": 2})
 			if !slices.Contains(w.members("agent"), members[0]) {
 				w.t.Error("a node under pressure was replaced")
 			}
@@ -103,7 +103,7 @@ func TestRepair(t *testing.T) {
 				return err
 			})
 			w.condition(members[0], "AcceleratedHardwareReady", corev1.ConditionTrue, "AcceleratedHardwareIsReady", 0)
-			w.settled("reboot", 3, map[string]int{"1.35": 2})
+			w.waitForNodes("reboot", 3, map[string]int{"1.35": 2})
 			if now := w.members("reboot"); !slices.Equal(now, members) {
 				w.t.Errorf("there were %v, there are %v", members, now)
 			}
@@ -148,7 +148,7 @@ func TestRepair(t *testing.T) {
 			}
 			w.condition(members[0], "KernelReady", corev1.ConditionTrue, "KernelIsReady", 0)
 			w.replaced("epidemic", members[1])
-			w.settled("epidemic", 7, map[string]int{"1.35": 6})
+			w.waitForNodes("epidemic", 7, map[string]int{"1.35": 6})
 			if !slices.Contains(w.members("epidemic"), members[0]) {
 				w.t.Error("the node that recovered was replaced")
 			}

@@ -21,9 +21,9 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// settled waits until a group is as it was before an update, with nodes of these versions: none cordoned, none too
+// waitForNodes waits until a group is as it was before an update, with nodes of these versions: none cordoned, none too
 // many, no operation in progress.
-func (w *fixture) settled(name string, most int32, versions map[string]int) {
+func (w *fixture) waitForNodes(name string, most int32, versions map[string]int) {
 	w.t.Helper()
 	var desired int
 	for _, n := range versions {
@@ -85,7 +85,7 @@ func TestUpdates(t *testing.T) {
 			if n := least(); n < 5 {
 				w.t.Errorf("only %d pods served at one time", n)
 			}
-			w.settled("one", 4, map[string]int{"1.36": 3})
+			w.waitForNodes("one", 4, map[string]int{"1.36": 3})
 			// Twice two zones more than there were.
 			if drained, desired := w.seen("one"); drained != 1 || desired != 7 {
 				w.t.Errorf("%d nodes were drained at once, %d desired", drained, desired)
@@ -97,7 +97,7 @@ func TestUpdates(t *testing.T) {
 			})
 			w.web("fast", "half", 4, 4)
 			w.succeeded(w.ended(w.update("half", "1.36", false)))
-			w.settled("half", 5, map[string]int{"1.36": 4})
+			w.waitForNodes("half", 5, map[string]int{"1.36": 4})
 			if drained, desired := w.seen("half"); drained != 2 || desired != 8 {
 				w.t.Errorf("%d nodes were drained at once, %d desired", drained, desired)
 			}
@@ -105,7 +105,7 @@ func TestUpdates(t *testing.T) {
 		"as many more as may be unavailable, if that is more than twice the zones": func(w *fixture) {
 			w.create("many", 6, func(n *record.Nodegroup) { n.UpdateConfig.MaxUnavailable = aws.Int32(5) })
 			w.succeeded(w.ended(w.update("many", "1.36", false)))
-			w.settled("many", 7, map[string]int{"1.36": 6})
+			w.waitForNodes("many", 7, map[string]int{"1.36": 6})
 			if drained, desired := w.seen("many"); drained > 5 || desired != 11 {
 				w.t.Errorf("%d nodes were drained at once, %d desired", drained, desired)
 			}
@@ -118,7 +118,7 @@ func TestUpdates(t *testing.T) {
 			w.web("small", "minimal", 2, 1)
 			w.succeeded(w.ended(w.update("minimal", "1.36", false)))
 			w.available("small", 2)
-			w.settled("minimal", 3, map[string]int{"1.36": 2})
+			w.waitForNodes("minimal", 3, map[string]int{"1.36": 2})
 			if drained, desired := w.seen("minimal"); drained != 1 || desired != 2 {
 				w.t.Errorf("%d nodes were drained at once, %d desired", drained, desired)
 			}
@@ -174,7 +174,7 @@ func TestUpdates(t *testing.T) {
 			w.create("cordoned", 2)
 			w.cordon(w.members("cordoned")[0])
 			w.succeeded(w.ended(w.update("cordoned", "1.36", false)))
-			w.settled("cordoned", 3, map[string]int{"1.36": 2})
+			w.waitForNodes("cordoned", 3, map[string]int{"1.36": 2})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -198,7 +198,7 @@ func TestUpdatesThatFail(t *testing.T) {
 			w.failed(u, ekstypes.ErrorCodePodEvictionFailure,
 				"Reached max retries while trying to evict pods from nodes in node group kept", "default/never-",
 				"disruption budget")
-			w.settled("kept", 3, map[string]int{"1.35": 2})
+			w.waitForNodes("kept", 3, map[string]int{"1.35": 2})
 			w.until("later nodes are made as before", func() error {
 				if got := w.state("kept").Template.Version; got != "1.35" {
 					return fmt.Errorf("they are of %s", got)
@@ -208,16 +208,16 @@ func TestUpdatesThatFail(t *testing.T) {
 			w.available("never", 2)
 			w.succeeded(w.ended(w.update("kept", "1.36", true)))
 			w.available("never", 2)
-			w.settled("kept", 3, map[string]int{"1.36": 2})
+			w.waitForNodes("kept", 3, map[string]int{"1.36": 2})
 		},
 		"a finalizer that never ends fails it, unless it is forced": func(w *fixture) {
 			w.create("bound", 1)
 			w.pod("bound", "bound", "example.com/never")
 			w.failed(w.ended(w.update("bound", "1.36", false)), ekstypes.ErrorCodePodEvictionFailure,
 				"default/bound: it is still terminating, with a grace period until ")
-			w.settled("bound", 2, map[string]int{"1.35": 1})
+			w.waitForNodes("bound", 2, map[string]int{"1.35": 1})
 			w.succeeded(w.ended(w.update("bound", "1.36", true)))
-			w.settled("bound", 2, map[string]int{"1.36": 1})
+			w.waitForNodes("bound", 2, map[string]int{"1.36": 1})
 		},
 		"nodes that never join fail it": func(w *fixture) {
 			w.create("dumb", 2)
@@ -225,7 +225,7 @@ func TestUpdatesThatFail(t *testing.T) {
 			before := w.members("dumb")
 			w.failed(w.ended(w.update("dumb", "1.36", false)), ekstypes.ErrorCodeNodeCreationFailure,
 				"Couldn't proceed with upgrade process as new nodes are not joining node group dumb")
-			w.settled("dumb", 3, map[string]int{"1.35": 2})
+			w.waitForNodes("dumb", 3, map[string]int{"1.35": 2})
 			if now := w.members("dumb"); !slices.Equal(now, before) {
 				w.t.Errorf("there were %v, there are %v", before, now)
 			}
@@ -276,7 +276,7 @@ func TestTheClusterAutoscalerIsLeftAlone(t *testing.T) {
 		&autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: aws.String(w.state("ng").AutoScalingGroup),
 			DesiredCapacity: aws.Int32(8)}))(t)
 	w.succeeded(w.ended(id))
-	w.settled("ng", 9, map[string]int{"1.36": 8})
+	w.waitForNodes("ng", 9, map[string]int{"1.36": 8})
 }
 
 func (w *fixture) members(name string) []string {

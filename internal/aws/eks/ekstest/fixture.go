@@ -23,7 +23,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/coracle-eks/coracle/internal/aws/awstest"
-	ec2front "github.com/coracle-eks/coracle/internal/aws/ec2"
+	ec2service "github.com/coracle-eks/coracle/internal/aws/ec2"
 	coracle "github.com/coracle-eks/coracle/internal/aws/eks"
 	"github.com/coracle-eks/coracle/internal/aws/eks/principal"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
@@ -82,7 +82,7 @@ func New(t testing.TB) *Fixture {
 		t.Fatal(err)
 	}
 	mux := wire.NewMux(wire.Options{Credentials: f.Judge, Authorizer: f.Judge, Region: Region})
-	machines := ec2front.New(ec2front.Options{Store: f.Store})
+	machines := ec2service.New(ec2service.Options{Store: f.Store})
 	machines.Register(mux)
 	coracle.New(coracle.Options{
 		Store: f.Store, EC2: machines, ServiceLinkedRoles: links{f}, Catalog: f.Catalog,

@@ -27,8 +27,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// front is the API layer: the AWS services behind one mux.
-type front struct {
+// apiLayer is the API layer: the AWS services behind one mux.
+type apiLayer struct {
 	dir      datadir.Dir
 	store    *store.Store
 	mux      *wire.Mux
@@ -39,13 +39,13 @@ type front struct {
 	mu sync.Mutex // held while an account is made
 }
 
-// openFront registers the services, and sees to it that the account of the daemon exists.
-func (d *daemon) openFront(ctx context.Context) (*front, error) {
+// openAPI registers the services, and sees to it that the account of the daemon exists.
+func (d *daemon) openAPI(ctx context.Context) (*apiLayer, error) {
 	who, err := identity.New(ctx, d.store, identity.Options{Log: d.log})
 	if err != nil {
 		return nil, err
 	}
-	f := &front{dir: d.dir, store: d.store, identity: who}
+	f := &apiLayer{dir: d.dir, store: d.store, identity: who}
 	f.mux = wire.NewMux(wire.Options{Credentials: who, Authorizer: who, Logger: d.log, Region: d.settings.Region})
 	public, err := d.publicRange()
 	if err != nil {
@@ -97,13 +97,13 @@ func register(mux *wire.Mux, s *store.Store, who *identity.Identity, issuers *st
 }
 
 // accounts returns the numbers of the accounts, sorted.
-func (f *front) accounts(ctx context.Context) ([]string, error) {
+func (f *apiLayer) accounts(ctx context.Context) ([]string, error) {
 	return iamservice.Accounts(ctx, f.store)
 }
 
 // ensureAccount makes an account unless it is there, and keeps the root access keys of all
 // accounts in the data directory.
-func (f *front) ensureAccount(ctx context.Context, account string) (datadir.Credentials, error) {
+func (f *apiLayer) ensureAccount(ctx context.Context, account string) (datadir.Credentials, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	accounts, err := f.accounts(ctx)
@@ -123,7 +123,7 @@ func (f *front) ensureAccount(ctx context.Context, account string) (datadir.Cred
 
 // clientConfig returns the SDK's configuration for a client inside this process: its calls are signed, verified and
 // authorized like any other, but use no network.
-func (f *front) clientConfig(region string, who aws.CredentialsProvider) aws.Config {
+func (f *apiLayer) clientConfig(region string, who aws.CredentialsProvider) aws.Config {
 	return aws.Config{
 		Region:           region,
 		BaseEndpoint:     aws.String("http://coracle.internal"),
@@ -134,7 +134,7 @@ func (f *front) clientConfig(region string, who aws.CredentialsProvider) aws.Con
 }
 
 // eksClient returns a client of EKS for the root user of an account.
-func (f *front) eksClient(account, region string) *eks.Client {
+func (f *apiLayer) eksClient(account, region string) *eks.Client {
 	root := aws.CredentialsProviderFunc(func(ctx context.Context) (aws.Credentials, error) {
 		all, err := f.dir.ReadCredentials()
 		if err != nil {

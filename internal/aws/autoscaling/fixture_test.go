@@ -44,8 +44,9 @@ const (
 		":role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
 )
 
-// world is Auto Scaling and EC2 behind the real wire, with the controllers of both; only the machines are make-believe.
-type world struct {
+// fixture is Auto Scaling and EC2 behind the real wire, with the controllers of both; only the machines are
+// make-believe.
+type fixture struct {
 	t testing.TB
 	*autoscaling.Client
 	ec2     *ec2.Client // of the user
@@ -72,9 +73,9 @@ type world struct {
 	running sync.WaitGroup
 }
 
-func newWorld(t testing.TB) *world {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
-	w := &world{t: t, etcd: storetest.Client(t), prefix: storetest.Prefix(t), Judge: awstest.NewJudge(),
+	w := &fixture{t: t, etcd: storetest.Client(t), prefix: storetest.Prefix(t), Judge: awstest.NewJudge(),
 		clock: clocktesting.NewFakeClock(time.Now().UTC().Truncate(time.Millisecond))}
 	w.Sessions = map[string]wire.Caller{"ASIAROLE": {
 		Account: account, ARN: "arn:aws:sts::" + account + ":assumed-role/AWSServiceRoleForAutoScaling/AutoScaling",
@@ -87,10 +88,10 @@ func newWorld(t testing.TB) *world {
 	}
 	t.Cleanup(w.store.Close)
 	w.mux = wire.NewMux(wire.Options{Credentials: w, Authorizer: w, Region: region})
-	front := ec2service.New(ec2service.Options{Store: w.store})
-	w.service = coracle.New(coracle.Options{Store: w.store, EC2: front,
+	machines := ec2service.New(ec2service.Options{Store: w.store})
+	w.service = coracle.New(coracle.Options{Store: w.store, EC2: machines,
 		ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(w.store, nil), Now: w.clock.Now})
-	front.Register(w.mux)
+	machines.Register(w.mux)
 	w.service.Register(w.mux)
 	server := httptest.NewServer(w.mux)
 	t.Cleanup(server.Close)
@@ -103,7 +104,7 @@ func newWorld(t testing.TB) *world {
 	w.ec2 = w.client("AKIAROOT")
 	ctx, cancel := context.WithCancel(context.Background())
 	w.background(ctx, append(instance.New(instance.Options{Store: w.store,
-		EC2: front.InstanceLifecycle()}).Controllers(), reconcile.Controller{
+		EC2: machines.InstanceLifecycle()}).Controllers(), reconcile.Controller{
 		Name: "hardware", Reconcile: w.hardware, Sources: []reconcile.Source{reconcile.Table(record.Instances(w.store),
 			"")},
 	})...)
@@ -121,7 +122,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-func (w *world) background(ctx context.Context, controllers ...reconcile.Controller) {
+func (w *fixture) background(ctx context.Context, controllers ...reconcile.Controller) {
 	w.running.Go(func() {
 		if err := reconcile.Run(ctx, slog.New(slog.DiscardHandler), controllers...); err != nil {
 			w.t.Error(err)
@@ -130,11 +131,11 @@ func (w *world) background(ctx context.Context, controllers ...reconcile.Control
 }
 
 // startController starts the controller of groups, as a daemon does that starts.
-func (w *world) startController() {
+func (w *fixture) startController() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup
 	controller := autoscalinggroup.New(autoscalinggroup.Options{
-		Store: w.store, Clock: w.clock, Front: w.front(), Log: slog.New(slog.DiscardHandler),
+		Store: w.store, Clock: w.clock, API: w.upkeep(), Log: slog.New(slog.DiscardHandler),
 		EC2: func(_, _, role string) autoscalinggroup.EC2 {
 			if role != roleARN {
 				w.t.Errorf("the role is %s", role)
@@ -156,12 +157,12 @@ func (w *world) startController() {
 	w.stop = func() { cancel(); done.Wait() }
 }
 
-func (w *world) stopController() { w.stop() }
+func (w *fixture) stopController() { w.stop() }
 
 // recorder remembers what was launched.
 type recorder struct {
 	*ec2.Client
-	w *world
+	w *fixture
 }
 
 func (r recorder) RunInstances(ctx context.Context, in *ec2.RunInstancesInput, o ...func(*ec2.Options)) (
@@ -173,7 +174,7 @@ func (r recorder) RunInstances(ctx context.Context, in *ec2.RunInstancesInput, o
 }
 
 // client returns a client of EC2 inside the process.
-func (w *world) client(accessKey string) *ec2.Client {
+func (w *fixture) client(accessKey string) *ec2.Client {
 	return ec2.New(ec2.Options{
 		Region: region, BaseEndpoint: aws.String("http://coracle.internal"), RetryMaxAttempts: 1,
 		HTTPClient:  &http.Client{Transport: w.mux.Transport()},
@@ -182,7 +183,7 @@ func (w *world) client(accessKey string) *ec2.Client {
 }
 
 // hardware observes of each instance what is wanted of it.
-func (w *world) hardware(ctx context.Context, key string) (reconcile.Result, error) {
+func (w *fixture) hardware(ctx context.Context, key string) (reconcile.Result, error) {
 	row, err := record.Instances(w.store).Get(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
 		return reconcile.Result{Gone: true}, nil
@@ -213,15 +214,15 @@ func (w *world) hardware(ctx context.Context, key string) (reconcile.Result, err
 	return reconcile.Result{}, err
 }
 
-// set changes what the world is like.
-func (w *world) set(change func()) {
+// set changes what the fixture is like.
+func (w *fixture) set(change func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	change()
 }
 
 // machine changes what is observed of an instance.
-func (w *world) machine(id string, change func(*record.Machine)) {
+func (w *fixture) machine(id string, change func(*record.Machine)) {
 	w.t.Helper()
 	if _, err := record.Machines(w.store).Modify(w.t.Context(), record.EC2Key(account, region, id),
 		func(m *record.Machine) error { change(m); return nil }); err != nil {
@@ -229,14 +230,14 @@ func (w *world) machine(id string, change func(*record.Machine)) {
 	}
 }
 
-func (w *world) subnet(cidr, zone string) string {
+func (w *fixture) subnet(cidr, zone string) string {
 	w.t.Helper()
 	return *awstest.Must[*ec2.CreateSubnetOutput](w.t)(w.ec2.CreateSubnet(w.t.Context(), &ec2.CreateSubnetInput{
 		VpcId:     &w.vpc,
 		CidrBlock: &cidr, AvailabilityZone: aws.String(region + zone)})).Subnet.SubnetId
 }
 
-func (w *world) launchTemplate(name string, data ec2types.RequestLaunchTemplateData) string {
+func (w *fixture) launchTemplate(name string, data ec2types.RequestLaunchTemplateData) string {
 	w.t.Helper()
 	return *awstest.Must[*ec2.CreateLaunchTemplateOutput](w.t)(w.ec2.CreateLaunchTemplate(w.t.Context(),
 		&ec2.CreateLaunchTemplateInput{LaunchTemplateName: &name,
@@ -254,7 +255,9 @@ func image(t testing.TB) string {
 }
 
 // create makes a group of the template in all three zones, unless the request says otherwise.
-func (w *world) create(name string, min, max, desired int32, change ...func(*autoscaling.CreateAutoScalingGroupInput)) {
+func (w *fixture) create(name string, min, max, desired int32,
+	change ...func(*autoscaling.CreateAutoScalingGroupInput),
+) {
 	w.t.Helper()
 	in := &autoscaling.CreateAutoScalingGroupInput{
 		AutoScalingGroupName: &name, MinSize: &min, MaxSize: &max, DesiredCapacity: &desired,
@@ -269,7 +272,7 @@ func (w *world) create(name string, min, max, desired int32, change ...func(*aut
 }
 
 // group returns a group as the API shows it; its name is empty when there is none.
-func (w *world) group(name string) types.AutoScalingGroup {
+func (w *fixture) group(name string) types.AutoScalingGroup {
 	w.t.Helper()
 	out := awstest.Must[*autoscaling.DescribeAutoScalingGroupsOutput](w.t)(w.DescribeAutoScalingGroups(w.t.Context(),
 		&autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{name}}))
@@ -280,7 +283,7 @@ func (w *world) group(name string) types.AutoScalingGroup {
 }
 
 // in returns the IDs of the instances of a group in a state, sorted.
-func (w *world) in(name string, state types.LifecycleState) []string {
+func (w *fixture) in(name string, state types.LifecycleState) []string {
 	var ids []string
 	for _, i := range w.group(name).Instances {
 		if i.LifecycleState == state {
@@ -292,7 +295,7 @@ func (w *world) in(name string, state types.LifecycleState) []string {
 }
 
 // serves waits until a group has exactly n instances, all of them in service.
-func (w *world) serves(name string, n int) []string {
+func (w *fixture) serves(name string, n int) []string {
 	w.t.Helper()
 	w.eventually("all instances of "+name+" are in service", func() bool {
 		return len(w.in(name, types.LifecycleStateInService)) == n && len(w.group(name).Instances) == n
@@ -301,7 +304,7 @@ func (w *world) serves(name string, n int) []string {
 }
 
 // eventually waits like True of package eventually, and reports what the controller has done when it fails.
-func (w *world) eventually(what string, ok func() bool) {
+func (w *fixture) eventually(what string, ok func() bool) {
 	w.t.Helper()
 	err := eventually.Try(10*time.Millisecond, func() error {
 		if !ok() {
@@ -318,7 +321,7 @@ func (w *world) eventually(what string, ok func() bool) {
 }
 
 // activities returns the scaling activities of a group, or all, newest first.
-func (w *world) activities(name string) []types.Activity {
+func (w *fixture) activities(name string) []types.Activity {
 	in := &autoscaling.DescribeScalingActivitiesInput{}
 	if name != "" {
 		in.AutoScalingGroupName = &name
@@ -331,7 +334,7 @@ func (w *world) activities(name string) []types.Activity {
 }
 
 // tags returns the tags of an instance.
-func (w *world) tags(id string) map[string]string {
+func (w *fixture) tags(id string) map[string]string {
 	w.t.Helper()
 	out := awstest.Must[*ec2.DescribeInstancesOutput](w.t)(w.ec2.DescribeInstances(w.t.Context(),
 		&ec2.DescribeInstancesInput{InstanceIds: []string{id}}))
@@ -343,7 +346,7 @@ func (w *world) tags(id string) map[string]string {
 }
 
 // alive returns the instances that EC2 has running or pending.
-func (w *world) alive() []ec2types.Instance {
+func (w *fixture) alive() []ec2types.Instance {
 	w.t.Helper()
 	out := awstest.Must[*ec2.DescribeInstancesOutput](
 		w.t,

@@ -5,6 +5,6 @@ import (
 	"github.com/coracle-eks/coracle/internal/controller/autoscalinggroup"
 )
 
-func (w *world) front() autoscalinggroup.Front {
+func (w *fixture) upkeep() autoscalinggroup.API {
 	return coracle.NewUpkeep(coracle.Options{Store: w.store, Now: w.clock.Now})
 }
