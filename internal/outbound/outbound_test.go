@@ -94,15 +94,15 @@ func TestParsePrefixes(t *testing.T) {
 	}
 }
 
-// site is an HTTPS server on this host's loopback.
-type site struct {
+// server is an HTTPS server on this host's loopback.
+type server struct {
 	*httptest.Server
 	asked atomic.Int32
 }
 
-func newSite(t *testing.T, handler http.HandlerFunc) *site {
+func newServer(t *testing.T, handler http.HandlerFunc) *server {
 	t.Helper()
-	s := &site{}
+	s := &server{}
 	s.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.asked.Add(1)
 		handler(w, r)
@@ -111,10 +111,10 @@ func newSite(t *testing.T, handler http.HandlerFunc) *site {
 	return s
 }
 
-// trusting returns options with the certificates of the sites.
-func trusting(allow string, sites ...*site) Options {
+// trusting returns options with the certificates of the servers.
+func trusting(allow string, servers ...*server) Options {
 	pool := x509.NewCertPool()
-	for _, s := range sites {
+	for _, s := range servers {
 		pool.AddCert(s.Certificate())
 	}
 	blocks, _ := ParsePrefixes(allow)
@@ -137,7 +137,7 @@ func read(c *http.Client, url string) (string, error) {
 func TestClient(t *testing.T) {
 	t.Parallel()
 	secret := func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "a secret of this host") }
-	https := newSite(t, secret)
+	https := newServer(t, secret)
 	var plainAsked atomic.Int32
 	plain := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		plainAsked.Add(1)
@@ -176,7 +176,7 @@ func TestClient(t *testing.T) {
 
 func TestRedirects(t *testing.T) {
 	t.Parallel()
-	inside := newSite(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "a secret of this host") })
+	inside := newServer(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "a secret of this host") })
 	within := httptest.NewUnstartedServer(inside.Config.Handler) // another address of this host
 	l, err := net.Listen("tcp", "127.0.0.2:0")
 	if err != nil {
@@ -186,8 +186,8 @@ func TestRedirects(t *testing.T) {
 	within.Listener = l
 	within.Start()
 	t.Cleanup(within.Close)
-	var s *site
-	s = newSite(t, func(w http.ResponseWriter, r *http.Request) {
+	var s *server
+	s = newServer(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/out":
 			http.Redirect(w, r, within.URL, http.StatusFound)
@@ -220,7 +220,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	z.Write(make([]byte, 1<<20)) //nolint:errcheck // a buffer takes everything
 	z.Close()                    //nolint:errcheck
 	hang := make(chan struct{})
-	s := newSite(t, func(w http.ResponseWriter, r *http.Request) {
+	s := newServer(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/large":
 			w.Write(make([]byte, 4<<10)) //nolint:errcheck // the client has enough
@@ -261,7 +261,7 @@ func TestCertificatesOfServersAreBounded(t *testing.T) {
 	s := httptest.NewUnstartedServer(http.NotFoundHandler())
 	s.StartTLS()
 	t.Cleanup(s.Close)
-	o := trusting("127.0.0.1", &site{Server: s})
+	o := trusting("127.0.0.1", &server{Server: s})
 	if _, err := read(Client(o), s.URL); err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +276,7 @@ func TestCertificatesOfServersAreBounded(t *testing.T) {
 
 func TestProxy(t *testing.T) {
 	t.Parallel()
-	site := newSite(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "a public site") })
+	server := newServer(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "a public server") })
 	var asked, credentials atomic.Value
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Store(r.Method + " " + r.Host)
@@ -285,7 +285,7 @@ func TestProxy(t *testing.T) {
 			http.Error(w, "closed", http.StatusForbidden)
 			return
 		}
-		there, err := net.Dial("tcp", site.Listener.Addr().String())
+		there, err := net.Dial("tcp", server.Listener.Addr().String())
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadGateway)
 			return
@@ -309,7 +309,7 @@ func TestProxy(t *testing.T) {
 		t.Fatal(err)
 	}
 	at.User = url.UserPassword("operator", "password")
-	o := trusting("", site)
+	o := trusting("", server)
 	o.TLS.ServerName = "example.com" // httptest's certificate is for that
 	o.Proxy = http.ProxyURL(at)
 	names := map[string]string{ // what this host resolves names to
@@ -349,7 +349,7 @@ func TestProxy(t *testing.T) {
 	for _, url := range []string{"https://oidc.example.com/", "https://both.example.com/",
 		"https://[64:ff9b::3401:203]/"} {
 		asked.Store("")
-		if body, err := read(Client(o), url); body != "a public site" || asked.Load() != "CONNECT 52.1.2.3:443" {
+		if body, err := read(Client(o), url); body != "a public server" || asked.Load() != "CONNECT 52.1.2.3:443" {
 			t.Errorf("%s: %q, %v, the proxy was asked for %v", url, body, err, asked.Load())
 		}
 	}

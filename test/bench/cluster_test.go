@@ -106,11 +106,11 @@ func BenchmarkCreateCluster(b *testing.B) {
 
 // BenchmarkMemory weighs one more idle cluster.
 func BenchmarkMemory(b *testing.B) {
-	const settle = 30 * time.Second // what a component allocates at start is collected by then
+	const startupTime = 30 * time.Second // what a component allocates at start is collected by then
 	d := harness.Start(b)
 	role, subnets := d.ClusterRole(), d.Subnets()
 	weigh := func() int64 {
-		<-time.After(settle)
+		<-time.After(startupTime)
 		var pids []int
 		for _, p := range d.Processes() {
 			pid, err := strconv.Atoi(strings.Fields(p)[0])
@@ -137,7 +137,7 @@ func BenchmarkMemory(b *testing.B) {
 	startByHand(b, bundle(b, version)).defaultServiceAccount(b)
 	h := startByHand(b, bundle(b, version))
 	h.defaultServiceAccount(b)
-	<-time.After(settle)
+	<-time.After(startupTime)
 	hand := float64(pss(b, h.pids()...)) / (1 << 20)
 	b.ReportMetric(each, "MiB/cluster")
 	report(row{"memory (PSS) of one more idle cluster", fmt.Sprintf("%.0f MiB", each), "280 MiB",

@@ -193,7 +193,7 @@ func BenchmarkLogs(b *testing.B) {
 		b.Fatal(err)
 	}
 	acknowledged := time.Since(start)
-	if err := store.Settle(ctx); err != nil {
+	if err := store.WaitIdle(ctx); err != nil {
 		b.Fatal(err)
 	}
 	sealed := time.Since(start)
@@ -268,7 +268,7 @@ func BenchmarkLogs(b *testing.B) {
 	if err := log.append(ctx, store, group, store.Streams(group)[0], goal-log.bytes); err != nil {
 		b.Fatal(err)
 	}
-	if err := errors.Join(store.Settle(ctx), store.Close()); err != nil {
+	if err := errors.Join(store.WaitIdle(ctx), store.Close()); err != nil {
 		b.Fatal(err)
 	}
 	d.Serve()

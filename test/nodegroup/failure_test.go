@@ -166,7 +166,7 @@ func (c *cluster) stubbornFails() {
 	if *g.ReleaseVersion != release(c.t, to, 1) {
 		c.t.Errorf("after the update has failed the release version is %s", *g.ReleaseVersion)
 	}
-	c.settles("stubborn", 1, to)
+	c.waitForNodes("stubborn", 1, to)
 }
 
 // forceStubborn updates the same group in spite of the budget.
@@ -178,7 +178,7 @@ func (c *cluster) forceStubborn() {
 	if *g.ReleaseVersion != release(c.t, to, 0) {
 		c.t.Errorf("the release version is %s", *g.ReleaseVersion)
 	}
-	c.settles("stubborn", 1, to)
+	c.waitForNodes("stubborn", 1, to)
 	if now := *c.scalingGroup("stubborn").Instances[0].InstanceId; now == before {
 		c.t.Errorf("the node is still %s", before)
 	}

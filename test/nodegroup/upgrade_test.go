@@ -78,7 +78,7 @@ func (c *cluster) upgrade() {
 	if *g.Version != to || *g.ReleaseVersion != release(c.t, to, 0) || *g.ScalingConfig.DesiredSize != 3 {
 		c.t.Errorf("the group is %s", harness.Text(g))
 	}
-	c.settles("workers", 3, to)
+	c.waitForNodes("workers", 3, to)
 	c.answered()
 	if e := c.audit(
 		`{ ($.objectRef.subresource = "eviction") && ($.verb = "create") && ($.user.username = "eks:node-manager") && ($.objectRef.namespace = "demo") }`); !strings.HasPrefix(e.UserAgent, "vpcLambda") {
@@ -86,8 +86,8 @@ func (c *cluster) upgrade() {
 	}
 }
 
-// settles waits until a group has n nodes of a version, all of them Ready and schedulable, and no others.
-func (c *cluster) settles(nodegroup string, n int, version string) {
+// waitForNodes waits until a group has n nodes of a version, all of them Ready and schedulable, and no others.
+func (c *cluster) waitForNodes(nodegroup string, n int, version string) {
 	c.t.Helper()
 	c.eventually(fmt.Sprintf("%s has %d nodes", nodegroup, n), func() error {
 		asg := c.scalingGroup(nodegroup)
@@ -114,7 +114,7 @@ func (c *cluster) scaleIn() {
 	id := c.update("update-nodegroup-config", "--cluster-name", c.Cluster, "--nodegroup-name", "workers",
 		"--scaling-config", "minSize=1,maxSize=5,desiredSize=2")
 	c.succeeds("workers", id)
-	c.settles("workers", 2, to)
+	c.waitForNodes("workers", 2, to)
 	c.Await("condition=Available", "deployment/web", "deployment/batch", "-n", "demo")
 	c.answered()
 }
@@ -149,5 +149,5 @@ func (c *cluster) interruption() {
 		}
 		return nil
 	})
-	c.settles("spot", 1, to)
+	c.waitForNodes("spot", 1, to)
 }

@@ -60,7 +60,7 @@ func (h hub) push(t *testing.T, reference string) {
 func TestImportsTakeAPermission(t *testing.T) {
 	t.Parallel()
 	h := newHub()
-	w := newWorld(t, image.Options{Transport: h})
+	w := newFixture(t, image.Options{Transport: h})
 	_, err := w.ecr(w.Root).CreatePullThroughCacheRule(t.Context(), &ecr.CreatePullThroughCacheRuleInput{
 		EcrRepositoryPrefix: aws.String("hub"), UpstreamRegistryUrl: aws.String("registry.k8s.io"),
 	})
@@ -126,7 +126,7 @@ func TestImportsTakeAPermission(t *testing.T) {
 // Whatever an account allows its users on all resources, the repositories of another account are not among them.
 func TestRepositoriesOfAnotherAccount(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, image.Options{})
+	w := newFixture(t, image.Options{})
 	owner := w.NewAccount(t, iamtest.Other)
 	theirs := strings.Replace(host, account, iamtest.Other, 1)
 	if _, err := w.ecr(owner).CreateRepository(t.Context(),

@@ -30,7 +30,7 @@ import (
 
 func TestRepositories(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, image.Options{})
+	w := newFixture(t, image.Options{})
 	c, ctx := w.ecr(w.Root), t.Context()
 	out, err := c.CreateRepository(ctx, &ecr.CreateRepositoryInput{RepositoryName: aws.String("team/app"),
 		Tags: []types.Tag{{Key: aws.String("a"), Value: aws.String("b")}}})
@@ -118,7 +118,7 @@ func TestRepositories(t *testing.T) {
 
 func TestPushAndPull(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, image.Options{})
+	w := newFixture(t, image.Options{})
 	c, ctx := w.ecr(w.Root), t.Context()
 	auth := w.login(t, w.Root)
 	if _, err := w.push(t, host+"/app:v1", auth); err == nil || !strings.Contains(err.Error(), "NAME_UNKNOWN") ||
@@ -246,7 +246,7 @@ func TestPushAndPull(t *testing.T) {
 // An answer has as many manifests as the daemon has memory for.
 func TestManifestsOfAnAnswerAreBounded(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, image.Options{})
+	w := newFixture(t, image.Options{})
 	w.create(t, "app")
 	img, err := random.Image(100, 1)
 	if err != nil {
@@ -276,7 +276,7 @@ func TestManifestsOfAnAnswerAreBounded(t *testing.T) {
 // Of two images that are put under an immutable tag at once one gets it, through the API, the registry, or both.
 func TestAnImmutableTagIsPutOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, image.Options{})
+	w := newFixture(t, image.Options{})
 	c, ctx := w.ecr(w.Root), t.Context()
 	if _, err := c.CreateRepository(ctx, &ecr.CreateRepositoryInput{RepositoryName: aws.String("app"),
 		ImageTagMutability: types.ImageTagMutabilityImmutable}); err != nil {
@@ -332,7 +332,7 @@ func (a deletingMeanwhile) Allow(ctx context.Context, r image.Request) error {
 
 func TestARepositoryIsNotDeletedWhileAnImageIsPut(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, image.Options{})
+	w := newFixture(t, image.Options{})
 	c, ctx, name := w.ecr(w.Root), t.Context(), aws.String("app")
 	deleted := make(chan error, 1)
 	server := httptest.NewServer(w.images.Handler(deletingMeanwhile{w.access, func() {
@@ -363,7 +363,7 @@ func TestARepositoryIsNotDeletedWhileAnImageIsPut(t *testing.T) {
 // What a fetch or an upload stores after its repository was deleted is not of the next repository of that name.
 func TestANewRepositoryIsEmpty(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, image.Options{})
+	w := newFixture(t, image.Options{})
 	c, ctx := w.ecr(w.Root), t.Context()
 	create := func(name string) {
 		t.Helper()
@@ -391,7 +391,7 @@ func TestANewRepositoryIsEmpty(t *testing.T) {
 
 func TestImmutableTags(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, image.Options{})
+	w := newFixture(t, image.Options{})
 	c, ctx, auth := w.ecr(w.Root), t.Context(), w.login(t, w.Root)
 	_, err := c.CreateRepository(ctx, &ecr.CreateRepositoryInput{RepositoryName: aws.String("app"),
 		ImageTagMutability: types.ImageTagMutabilityImmutableWithExclusion,
@@ -419,7 +419,7 @@ func TestImmutableTags(t *testing.T) {
 
 func TestWhoMayPushAndPull(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, image.Options{})
+	w := newFixture(t, image.Options{})
 	c, ctx := w.ecr(w.Root), t.Context()
 	w.create(t, "app")
 	if _, err := w.push(t, host+"/app:v1", w.login(t, w.Root)); err != nil {
@@ -520,7 +520,7 @@ func TestWhoMayPushAndPull(t *testing.T) {
 // EKS's own images can be pulled by every account, and changed by none.
 func TestImagesOfEKS(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, image.Options{})
+	w := newFixture(t, image.Options{})
 	archive := dockerArchive(t, image.Host(region)+"/eks/pause:3.10")
 	if _, err := w.images.Load(t.Context(), archive, w.access); err != nil {
 		t.Fatal(err)
@@ -548,7 +548,7 @@ func TestImagesOfEKS(t *testing.T) {
 // Layers go up through the API as well, as some build tools send them.
 func TestLayersThroughTheAPI(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, image.Options{})
+	w := newFixture(t, image.Options{})
 	w.create(t, "app")
 	c, ctx, name := w.ecr(w.Root), t.Context(), aws.String("app")
 	img, err := random.Image(3000, 1)
@@ -677,7 +677,7 @@ func TestLayersThroughTheAPI(t *testing.T) {
 // A repository that has the name now says nothing of the one that is created: not its tags allow it.
 func TestCreationIsAuthorizedByTheRequestAlone(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, image.Options{})
+	w := newFixture(t, image.Options{})
 	ctx, p := t.Context(), aws.String
 	tags := []types.Tag{{Key: p("team"), Value: p("crew")}}
 	in := &ecr.CreateRepositoryInput{RepositoryName: p("app"), Tags: tags}

@@ -16,7 +16,7 @@ import (
 // FuzzPassword shows that the registry takes a token of GetAuthorizationToken for a password, and nothing that it
 // becomes when it is altered.
 func FuzzPassword(f *testing.F) {
-	w := newWorld(f, image.Options{})
+	w := newFixture(f, image.Options{})
 	out, err := w.ecr(w.Root).GetAuthorizationToken(f.Context(), &ecr.GetAuthorizationTokenInput{})
 	if err != nil {
 		f.Fatal(err)

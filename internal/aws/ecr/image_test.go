@@ -19,7 +19,7 @@ import (
 // the caller denies everything.
 func TestTagsThatLeaveTheirRepository(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, image.Options{})
+	w := newFixture(t, image.Options{})
 	if _, err := w.images.Load(t.Context(), dockerArchive(t, image.Host(region)+"/eks/pause:3.10"),
 		w.access); err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 // rules, of which a registry has 50 at most.
 func TestRulesOfARegistry(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, image.Options{})
+	w := newFixture(t, image.Options{})
 	create := func(prefix, upstream string) error {
 		_, err := w.ecr(w.Root).CreatePullThroughCacheRule(t.Context(), &ecr.CreatePullThroughCacheRuleInput{
 			EcrRepositoryPrefix: aws.String(prefix), UpstreamRegistryUrl: aws.String(upstream)})

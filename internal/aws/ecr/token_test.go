@@ -25,7 +25,7 @@ import (
 
 // call sends a request of the registry's protocol, with a password unless that is empty, and returns its status and
 // what its body begins with.
-func (w *world) call(t *testing.T, method, path, password string) (int, string) {
+func (w *fixture) call(t *testing.T, method, path, password string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, w.server.URL+path, strings.NewReader(""))
 	if err != nil {
@@ -62,7 +62,7 @@ func layersOf(t *testing.T, img v1.Image) []string {
 }
 
 // layerURL returns the path and query of a layer's URL.
-func (w *world) layerURL(t *testing.T, with aws.Credentials, repository, digest string) *url.URL {
+func (w *fixture) layerURL(t *testing.T, with aws.Credentials, repository, digest string) *url.URL {
 	t.Helper()
 	out, err := w.ecr(with).GetDownloadUrlForLayer(t.Context(),
 		&ecr.GetDownloadUrlForLayerInput{RepositoryName: &repository, LayerDigest: &digest})
@@ -81,7 +81,7 @@ func (w *world) layerURL(t *testing.T, with aws.Credentials, repository, digest 
 // presigned URL.
 func TestWhatIsNoPassword(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, image.Options{})
+	w := newFixture(t, image.Options{})
 	w.create(t, "app")
 	good, err := w.login(t, w.Root).Authorization()
 	if err != nil {
@@ -145,7 +145,7 @@ func TestWhatIsNoPassword(t *testing.T) {
 // The URL of a layer downloads that layer from that repository and does nothing else, for as long as its maker may.
 func TestALayerURLIsForOneLayer(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, image.Options{})
+	w := newFixture(t, image.Options{})
 	auth := w.login(t, w.Root)
 	w.create(t, "app")
 	w.create(t, "other")
@@ -231,7 +231,7 @@ func TestALayerURLIsForOneLayer(t *testing.T) {
 // Layers of EKS's own images have URLs in every region.
 func TestLayerURLsOfEKS(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, image.Options{})
+	w := newFixture(t, image.Options{})
 	if _, err := w.images.Load(t.Context(), dockerArchive(t, image.Host(region)+"/eks/pause:3.10"),
 		w.access); err != nil {
 		t.Fatal(err)
@@ -285,7 +285,7 @@ func TestTheRegistryEvaluatesGlobalConditionKeys(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, image.Options{})
+			w := newFixture(t, image.Options{})
 			if test.tls {
 				w.server.Close()
 				w.server = httptest.NewTLSServer(w.images.Handler(w.access))
@@ -311,7 +311,7 @@ func TestTheRegistryEvaluatesGlobalConditionKeys(t *testing.T) {
 
 func TestRegistriesOfRegionsThatDoNotExist(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, image.Options{})
+	w := newFixture(t, image.Options{})
 	password, err := w.login(t, w.Root).Authorization()
 	if err != nil {
 		t.Fatal(err)
@@ -333,7 +333,7 @@ func TestRegistriesOfRegionsThatDoNotExist(t *testing.T) {
 // A path that leaves its registry is refused before anybody looks what is there.
 func TestPathsThatLeaveTheirRegistry(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, image.Options{})
+	w := newFixture(t, image.Options{})
 	w.create(t, "app")
 	img, err := w.push(t, host+"/app:v1", w.login(t, w.Root))
 	if err != nil {

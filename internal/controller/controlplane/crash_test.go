@@ -170,8 +170,8 @@ func (m *mortal) ended(c record.Cluster, id string) func() bool {
 	return func() bool { return m.updated(c, id).Status != ekstypes.UpdateStatusInProgress }
 }
 
-// settle runs a daemon that does not die until done.
-func (m *mortal) settle(t *testing.T, what string, done func() bool) {
+// runUntil runs a daemon that does not die until done.
+func (m *mortal) runUntil(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	m.run(t, "")
 	defer m.kill()
@@ -230,7 +230,7 @@ func TestADaemonKilledWhileItCreates(t *testing.T) {
 			m.through(t, point, "the cluster to be ready", m.ready(c))
 			m.complete(t, c, "1.35")
 			m.markDeleting(t, c)
-			m.settle(t, "the row to go", m.gone(c))
+			m.runUntil(t, "the row to go", m.gone(c))
 		})
 	}
 }
@@ -240,7 +240,7 @@ func TestADaemonKilledWhileItUpgrades(t *testing.T) {
 	needBundle(t, "1.35", "1.36")
 	m := newMortal(t)
 	c := m.create(newCluster("rising", "1.35"))
-	m.settle(t, "the cluster to be ready", m.ready(c))
+	m.runUntil(t, "the cluster to be ready", m.ready(c))
 	from, to := "1.35", "1.36" // and back again: the controller does not mind the direction
 	for _, point := range dieUpgrading {
 		if !oneAtATime {
@@ -284,7 +284,7 @@ func TestADaemonKilledWhileItDeletes(t *testing.T) {
 	for _, point := range dieDeleting {
 		t.Run(point, func(t *testing.T) {
 			c := m.create(newCluster("d-"+strings.ReplaceAll(point, "/", "-"), "1.35"))
-			m.settle(t, "the cluster to be ready", m.ready(c))
+			m.runUntil(t, "the cluster to be ready", m.ready(c))
 			m.markDeleting(t, c)
 			m.through(t, point, "the row to go", m.gone(c))
 			assertNothingLeft(t, m.daemon, c)

@@ -223,8 +223,8 @@ func (v *vpc) known(c record.Cluster) string {
 	return strings.Join(all, " ")
 }
 
-// settle gives the cluster's interfaces what EC2 and the network would.
-func (v *vpc) settle(c record.Cluster) (addresses []string) {
+// provideInterfaces gives the cluster's interfaces what EC2 and the network would.
+func (v *vpc) provideInterfaces(c record.Cluster) (addresses []string) {
 	v.Helper()
 	v.until("network interfaces", func() bool { return len(v.ec2.state().Interfaces) == zones })
 	for _, i := range v.ec2.state().Interfaces {
@@ -259,7 +259,7 @@ func TestEndpointAccess(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := v.create(newCluster("ironman", "1.35"))
-	private := strings.Join(v.settle(c), " ")
+	private := strings.Join(v.provideInterfaces(c), " ")
 	v.until("ready", func() bool { return v.plane(c).Ready })
 	name := endpointName(c)
 	if got := v.plane(c); got.Endpoint != "https://"+name || got.PublicAddress != "198.18.8.16" {

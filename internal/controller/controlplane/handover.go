@@ -37,7 +37,7 @@ func (c *Controller) runAPIServer(ctx context.Context, p plane, specs components
 	} else {
 		crashAPIServerStarted.Here()
 	}
-	if handover || !was.Running || c.clock.Since(was.Started) < settled {
+	if handover || !was.Running || c.clock.Since(was.Started) < readyAfter {
 		if err := c.awaitReady(ctx, p, spec.Name, port, timeout); err != nil {
 			return spec, err
 		}
@@ -70,8 +70,8 @@ func (c *Controller) runAPIServer(ctx context.Context, p plane, specs components
 	return spec, nil
 }
 
-// settled is the time that an API server must have run to be taken as ready without a check.
-const settled = time.Minute
+// readyAfter is the time that an API server must have run to be taken as ready without a check.
+const readyAfter = time.Minute
 
 // awaitReady waits for the very API server that listens on the port.
 func (c *Controller) awaitReady(ctx context.Context, p plane, name string, port int, timeout time.Duration) error {

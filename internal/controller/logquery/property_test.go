@@ -201,7 +201,7 @@ func TestSkippingChangesNothing(t *testing.T) {
 		}
 	}
 	put(200)
-	if err := l.events.Settle(t.Context()); err != nil {
+	if err := l.events.WaitIdle(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	put(10) // some that are not sealed

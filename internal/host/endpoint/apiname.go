@@ -47,18 +47,18 @@ func isAPIName(name string) bool {
 		if len(labels) == 0 {
 			return false
 		}
-		service, front := labels[len(labels)-1], strings.Join(labels[:len(labels)-1], ".")
+		service, head := labels[len(labels)-1], strings.Join(labels[:len(labels)-1], ".")
 		switch {
 		case service == "" || service == "s3" || strings.HasPrefix(service, "s3-") || service == "compute" ||
 			service == "elb":
 			return false
-		case front == "":
+		case head == "":
 			return domain != "on.aws"
 		}
-		if number, after, _ := strings.Cut(front, "."); isAccount(number) {
-			front = strings.TrimSuffix("*."+after, ".")
+		if number, after, _ := strings.Cut(head, "."); isAccount(number) {
+			head = strings.TrimSuffix("*."+after, ".")
 		}
-		return slices.Contains(inFront[service], front)
+		return slices.Contains(inFront[service], head)
 	}
 	return false
 }

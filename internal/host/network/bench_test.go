@@ -39,7 +39,7 @@ func BenchmarkPodToPod(b *testing.B) {
 		w.newENI(s1, "", 0, groups, fmt.Sprintf("10.0.1.%d", 20+i))
 	}
 	w.plugged(a, z)
-	w.settle(v)
+	w.waitForRules(v)
 
 	client, server := w.plainPair()
 	vpc := stream{w, instanceOf(a), instanceOf(z), "10.0.2.10:5201"}
@@ -189,12 +189,12 @@ func BenchmarkReconcile(b *testing.B) {
 	}
 	w.plugged(last)
 	w.stop()
-	w.settle(v)
+	w.waitForRules(v)
 	for i := 0; b.Loop(); i++ {
 		change(w, record.NetworkInterfaces, last, func(e *record.NetworkInterface) {
 			e.PrivateIPs = append(e.PrivateIPs[:25], fmt.Sprintf("10.0.126.%d", i%250))
 		})
-		w.settle(v)
+		w.waitForRules(v)
 	}
 	b.ReportMetric(3000, "addresses")
 }

@@ -218,8 +218,8 @@ func (w *fixture) plugged(enis ...record.NetworkInterface) {
 	}
 }
 
-// settle waits until the VPC's rules are those of the store.
-func (w *fixture) settle(v vpc) {
+// waitForRules waits until the VPC's rules are those of the store.
+func (w *fixture) waitForRules(v vpc) {
 	w.Helper()
 	if _, err := w.reconcileVPC(w.Context(), v.Key()); err != nil {
 		w.Fatal(err)

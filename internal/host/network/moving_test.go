@@ -26,7 +26,7 @@ func TestAnAddressThatMovesIsNobodys(t *testing.T) {
 			t.Errorf("%s: the router carries %s to %s: %t", what, address, eni.ID, got)
 		}
 	}
-	w.settle(v)
+	w.waitForRules(v)
 	expect("before", from, "10.0.1.20", true)
 	expect("before", to, "10.0.1.20", false)
 	// The pass that moves it begins, and no other.
@@ -85,8 +85,8 @@ func TestForgedIPv6SourcesDoNotLeaveTheirVPC(t *testing.T) {
 	server := eni(other, members, "10.2.0.20", "2001:db8:c::20")
 	w.plugged(attacker, member, server)
 	change(w, record.NetworkInterfaces, attacker, func(e *record.NetworkInterface) { e.SourceDestCheck = false })
-	w.settle(ours)
-	w.settle(theirs)
+	w.waitForRules(ours)
+	w.waitForRules(theirs)
 	w.run(instanceOf(attacker), "ip", "addr", "add", "2001:db8:c::10/128", "dev", "eth0", "nodad")
 	const to = "[2001:db8:c::20]:99"
 	if w.arrives(instanceOf(attacker), "2001:db8:c::10", instanceOf(server), to, false) {

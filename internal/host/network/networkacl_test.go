@@ -64,7 +64,7 @@ func TestNetworkACLs(t *testing.T) {
 			acl := put(w, record.NetworkACLs, record.NetworkACL{EC2Resource: resource("acl-"), VPCID: v.ID,
 				Entries: c.entries})
 			change(w, record.Subnets, s2, func(s *record.Subnet) { s.NetworkACLID = acl.ID })
-			w.settle(v)
+			w.waitForRules(v)
 			for port, allowed := range map[int]bool{80: c.port80, 81: c.port81} {
 				if err := w.attempt("tcp", instanceOf(client), "10.0.2.10", port, allowed); (err == nil) != allowed {
 					t.Errorf("port %d: got %v, want allowed %v", port, err, allowed)

@@ -170,7 +170,7 @@ func (w *fixture) sync(v vpc) {
 		if _, err := w.reconcileInternet(w.Context(), InternetNamespace); err != nil {
 			w.Fatal(err)
 		}
-		w.settle(v)
+		w.waitForRules(v)
 	}
 }
 
@@ -235,13 +235,13 @@ func TestWhatIsDetachedOrDeletedGoes(t *testing.T) {
 		t.Errorf("a hot-plugged interface: %s", out)
 	}
 	remove(w, record.NetworkInterfaces, second)
-	w.settle(v)
+	w.waitForRules(v)
 	if out := w.run(instanceOf(client), "ip", "-br", "link"); strings.Contains(out, "eth1") {
 		t.Errorf("a detached interface is there:\n%s", out)
 	}
 	w.whole(client, server)
 	remove(w, record.NetworkInterfaces, client)
-	w.settle(v)
+	w.waitForRules(v)
 	if _, err := w.Identity(instanceOf(client)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the namespace of an instance without interfaces: %v", err)
 	}

@@ -60,8 +60,8 @@ func TestInternetGateway(t *testing.T) {
 	server := w.newENI(sb, "", 0, guarded, "10.0.1.20")
 	w.newAddress(w.publicAddress(3), server)
 	w.plugged(elastic, lent, private, server)
-	w.settle(a)
-	w.settle(b)
+	w.waitForRules(a)
+	w.waitForRules(b)
 	w.serve(instanceOf(server), "10.0.1.20:80")
 	w.serve(instanceOf(server), "10.0.1.20:81")
 	w.serve(instanceOf(elastic), "10.0.1.10:80")
@@ -113,7 +113,7 @@ func TestInternetGateway(t *testing.T) {
 			r.NetworkInterfaceID,
 				r.PrivateIPAddress = private.ID, "10.0.1.12"
 		})
-		w.settle(a)
+		w.waitForRules(a)
 		seen, err := w.call(instanceOf(private), "", public(3))
 		if err != nil || seen != w.publicAddress(1) {
 			t.Errorf("seen as %q, %v", seen, err)
@@ -150,7 +150,7 @@ func TestRouteTables(t *testing.T) {
 	client := w.newENI(privateSubnet, "", 0, g, "10.0.2.10")
 	alone := w.newENI(isolated, "", 0, g, "10.0.3.10")
 	w.plugged(client, appliance, alone)
-	w.settle(v)
+	w.waitForRules(v)
 
 	outside := w.publicServer() // somebody on the internet
 	expect := func(t *testing.T, holder, want string) {
@@ -175,11 +175,11 @@ func TestRouteTables(t *testing.T) {
 	})
 	t.Run("a route is switched live", func(t *testing.T) {
 		change(w, record.RouteTables, private, func(r *record.RouteTable) { r.Routes = nil })
-		w.settle(v)
+		w.waitForRules(v)
 		expect(t, instanceOf(client), "")
 		change(w, record.RouteTables, private,
 			func(r *record.RouteTable) { r.Routes = []record.Route{defaultRoute(natGateway.ID)} })
-		w.settle(v)
+		w.waitForRules(v)
 		expect(t, instanceOf(client), w.publicAddress(1))
 	})
 	t.Run("the longest prefix wins", func(t *testing.T) {
@@ -187,35 +187,35 @@ func TestRouteTables(t *testing.T) {
 			r.Routes = append(r.Routes, record.Route{Destination: hostOf(outside) + "/32",
 				Target: "nat-0123456789abcdef0"})
 		})
-		w.settle(v)
+		w.waitForRules(v)
 		expect(t, instanceOf(client), "") // a black hole: the target is gone
 		change(w, record.RouteTables, private, func(r *record.RouteTable) { r.Routes = r.Routes[:1] })
 	})
 	t.Run("an instance is a target", func(t *testing.T) {
 		change(w, record.RouteTables, private,
 			func(r *record.RouteTable) { r.Routes = []record.Route{defaultRoute(appliance.ID)} })
-		w.settle(v)
+		w.waitForRules(v)
 		expect(t, instanceOf(client), "") // it checks the destination
 		change(w, record.NetworkInterfaces, appliance, func(e *record.NetworkInterface) { e.SourceDestCheck = false })
-		w.settle(v)
+		w.waitForRules(v)
 		w.inside(instanceOf(appliance), func(s *namespace) error { return s.natRules() })
 		expect(t, instanceOf(client), w.publicAddress(2))
 	})
 	t.Run("a detached target is a black hole", func(t *testing.T) {
 		change(w, record.NetworkInterfaces, appliance, func(e *record.NetworkInterface) { e.Attachment = nil })
-		w.settle(v)
+		w.waitForRules(v)
 		expect(t, instanceOf(client), "")
 	})
 	t.Run("an explicit table replaces the main one", func(t *testing.T) {
 		change(w, record.RouteTables, private,
 			func(r *record.RouteTable) { r.Routes = []record.Route{defaultRoute(natGateway.ID)} })
 		use(isolated, private.ID)
-		w.settle(v)
+		w.waitForRules(v)
 		expect(t, instanceOf(alone), w.publicAddress(1))
 	})
 	t.Run("a detached internet gateway is a black hole", func(t *testing.T) {
 		change(w, record.InternetGateways, gateway, func(g *record.InternetGateway) { g.VPCID = "" })
-		w.settle(v)
+		w.waitForRules(v)
 		expect(t, instanceOf(client), "")
 	})
 }
@@ -232,7 +232,7 @@ func TestARouteInsideTheVPCGoesThroughAnAppliance(t *testing.T) {
 	table := w.newRouteTable(v, record.Route{Destination: "10.0.2.0/24", Target: m.ID})
 	change(w, record.Subnets, left, func(s *record.Subnet) { s.RouteTableID = table.ID })
 	w.plugged(a, b, m)
-	w.settle(v)
+	w.waitForRules(v)
 	w.serve(instanceOf(b), "10.0.2.10:80")
 	w.reaches(instanceOf(a), "10.0.2.10:80", true)
 	w.inside(instanceOf(m), func(s *namespace) error {

@@ -201,13 +201,13 @@ func TestSecurityGroups(t *testing.T) {
 	t.Run("changes apply to live traffic", func(t *testing.T) {
 		old := w.connect(instanceOf(client), "10.0.2.20:8005")
 		change(w, record.SecurityGroups, servers, func(g *record.SecurityGroup) { g.Rules = g.Rules[:2] })
-		w.settle(v)
+		w.waitForRules(v)
 		w.reaches(instanceOf(client), "10.0.2.20:8005", false)
 		w.reaches(instanceOf(client), "10.0.2.20:80", true)
 		old.alive()
 		change(w, record.NetworkInterfaces, client,
 			func(e *record.NetworkInterface) { e.SecurityGroupIDs = []string{dead.ID} })
-		w.settle(v)
+		w.waitForRules(v)
 		w.reaches(instanceOf(client), "10.0.2.20:80", false)
 	})
 }

@@ -28,7 +28,7 @@ func TestServicesOfAWSAreReachedInEveryCase(t *testing.T) {
 	change(w, record.Subnets, s, func(s *record.Subnet) { s.NetworkACLID, s.RouteTableID = closed.ID, table.ID })
 	client := w.newENI(s, "", 0, []record.SecurityGroup{w.newGroup(v)}, "100.64.1.10")
 	w.plugged(client)
-	w.settle(v)
+	w.waitForRules(v)
 	router := VPCNamespace(v.ID)
 	for _, address := range []string{"169.254.169.254:80", "10.0.0.2:53", "169.254.169.253:53",
 		netip.AddrPortFrom(APIAddress(w.o.PublicRange), 443).String()} {
@@ -64,7 +64,7 @@ func TestInterfaceEndpointsHaveSecurityGroups(t *testing.T) {
 	silent := w.newENI(s, "", 0, []record.SecurityGroup{w.newGroup(v)}, "10.0.1.12")
 	narrow := w.newENI(s, "", 0, []record.SecurityGroup{toDoor}, "10.0.1.13")
 	w.plugged(client, neighbor, stranger, silent, narrow)
-	w.settle(v)
+	w.waitForRules(v)
 	for _, port := range []string{"443", "80"} {
 		w.serve(VPCNamespace(v.ID), "10.0.1.50:"+port)
 	}
@@ -81,7 +81,7 @@ func TestInterfaceEndpointsHaveSecurityGroups(t *testing.T) {
 		g.Rules = append(g.Rules, record.SecurityGroupRule{Protocol: "tcp", FromPort: 443, ToPort: 443,
 			CIDRIPv4: "10.0.1.0/24"})
 	})
-	w.settle(v)
+	w.waitForRules(v)
 	w.reaches(instanceOf(stranger), "10.0.1.50:443", true)
 	w.reaches(instanceOf(narrow), "10.0.1.50:443", true)
 	w.reaches(instanceOf(silent), "10.0.1.50:443", false)
@@ -101,7 +101,7 @@ func TestForgedSourcesAreDropped(t *testing.T) {
 	w.addAddress(forger, "10.7.7.7")
 	for _, check := range []bool{true, false} {
 		change(w, record.NetworkInterfaces, forger, func(e *record.NetworkInterface) { e.SourceDestCheck = check })
-		w.settle(v)
+		w.waitForRules(v)
 		for _, c := range []struct {
 			source, namespace, to string
 			arrives               bool
@@ -224,7 +224,7 @@ func TestPodsWithAddressesOfENIs(t *testing.T) {
 		func(e *record.NetworkInterface) { e.PrivateIPs = append(e.PrivateIPs, "10.0.1.111") })
 	change(w, record.NetworkInterfaces, two.eth1,
 		func(e *record.NetworkInterface) { e.IPv4Prefixes = []string{"10.0.2.128/28"} })
-	w.settle(v)
+	w.waitForRules(v)
 	pods := map[string]string{
 		"10.0.1.111": one.pod("10.0.1.111", "main"), // on the node's first ENI
 		"10.0.1.121": one.pod("10.0.1.121", "2"),
@@ -262,7 +262,7 @@ func TestPodsWithAddressesOfENIs(t *testing.T) {
 	}
 	t.Run("an address that is taken away is not routed", func(t *testing.T) {
 		change(w, record.NetworkInterfaces, two.eth1, func(e *record.NetworkInterface) { e.IPv4Prefixes = nil })
-		w.settle(v)
+		w.waitForRules(v)
 		if _, err := callFrom(t.Context(), pods["10.0.1.121"], "", "10.0.2.130:80", false); err == nil {
 			t.Error("reached an address that is nobody's")
 		}
@@ -358,7 +358,7 @@ func TestIPv6(t *testing.T) {
 	near, far := eni(s1, clients, "10.0.1.10", "2001:db8:1:0::10"), eni(s2, clients, "10.0.2.10", "2001:db8:1:1::10")
 	server := eni(s1, servers, "10.0.1.20", "2001:db8:1:0::20")
 	w.plugged(near, far, server)
-	w.settle(v)
+	w.waitForRules(v)
 	for _, port := range []string{"80", "81", "82"} {
 		w.serve(instanceOf(server), "[2001:db8:1::20]:"+port)
 	}

@@ -392,7 +392,7 @@ func splitWords(line string, variables map[string]string) ([]string, error) {
 		})
 	}
 	var plain strings.Builder // what is still to be expanded
-	settle := func() {
+	expandPlain := func() {
 		word.WriteString(expand(plain.String()))
 		plain.Reset()
 	}
@@ -400,31 +400,31 @@ func splitWords(line string, variables map[string]string) ([]string, error) {
 	for _, r := range line {
 		switch {
 		case escaped:
-			settle()
+			expandPlain()
 			word.WriteRune(r)
 			open, escaped = true, false
 		case r == '\\' && quote != '\'':
 			escaped = true
 		case quote == 0 && (r == '\'' || r == '"'):
-			settle()
+			expandPlain()
 			quote, open = r, true
 		case r == quote:
 			if quote == '\'' {
 				word.WriteString(plain.String())
 				plain.Reset()
 			} else {
-				settle()
+				expandPlain()
 			}
 			quote = 0
 		case quote == 0 && (r == ' ' || r == '\t' || r == '\n'):
-			settle()
+			expandPlain()
 			flush()
 		default:
 			plain.WriteRune(r)
 			open = true
 		}
 	}
-	settle()
+	expandPlain()
 	flush()
 	if length > maxLine {
 		return nil, errLine

@@ -40,7 +40,7 @@ func TestClientsBehindTheProxy(t *testing.T) {
 		record.Issuer{Account: cluster.Account, Region: cluster.Region, Cluster: cluster.Name})
 
 	proxy := New(s, slog.New(slog.DiscardHandler))
-	front := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	endpoint := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor == 1 { // the deadline of other answers is over
 			if err := http.NewResponseController(w).SetWriteDeadline(time.Now()); err != nil {
 				t.Error(err)
@@ -48,13 +48,13 @@ func TestClientsBehindTheProxy(t *testing.T) {
 		}
 		proxy.ServeHTTP(w, r)
 	}))
-	front.EnableHTTP2 = true
-	front.StartTLS()
-	t.Cleanup(front.Close)
+	endpoint.EnableHTTP2 = true
+	endpoint.StartTLS()
+	t.Cleanup(endpoint.Close)
 	token := serviceAccountToken(t, server)
 	client := func(t *testing.T, id string, protocols ...string) *kubernetes.Clientset {
 		t.Helper()
-		c, err := kubernetes.NewForConfig(&rest.Config{Host: front.URL + Prefix + id, BearerToken: token,
+		c, err := kubernetes.NewForConfig(&rest.Config{Host: endpoint.URL + Prefix + id, BearerToken: token,
 			TLSClientConfig: rest.TLSClientConfig{Insecure: true, NextProtos: protocols}})
 		if err != nil {
 			t.Fatal(err)
@@ -108,7 +108,7 @@ func TestClientsBehindTheProxy(t *testing.T) {
 			t.Errorf("of a cluster without public access: %v", err)
 		}
 	})
-	if resp, err := front.Client().Get(front.URL + Prefix); err != nil || resp.StatusCode != http.StatusNotFound {
+	if resp, err := endpoint.Client().Get(endpoint.URL + Prefix); err != nil || resp.StatusCode != http.StatusNotFound {
 		t.Errorf("without an ID: %v, %v", resp, err)
 	} else {
 		resp.Body.Close()

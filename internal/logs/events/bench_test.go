@@ -39,7 +39,7 @@ func BenchmarkIngest(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
-	if err := s.Settle(context.Background()); err != nil {
+	if err := s.WaitIdle(context.Background()); err != nil {
 		b.Fatal(err)
 	}
 	b.StopTimer()

@@ -188,7 +188,7 @@ func verifyChild(t *testing.T, dir string, appended, deleted int) {
 	if err != nil || batches < appended || batches > appended+1 {
 		t.Fatalf("the mark is %q, and %d batches were acknowledged", mark, appended)
 	}
-	if err := s.Settle(t.Context()); err != nil {
+	if err := s.WaitIdle(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	// A stream whose deletion was under way may be gone or not.

@@ -15,7 +15,7 @@ func sealed(t *testing.T) (*Store, *part) {
 	t.Helper()
 	s := open(t, t.TempDir(), Options{SealBytes: 64 << 10})
 	fill(t, s, 1, corpus(t, 700))
-	settle(t, s)
+	waitIdle(t, s)
 	g := s.findGroup(1)
 	if len(g.parts) == 0 {
 		t.Fatal("nothing was sealed")
@@ -23,9 +23,9 @@ func sealed(t *testing.T) (*Store, *part) {
 	return s, g.parts[0]
 }
 
-func settle(t *testing.T, s *Store) {
+func waitIdle(t *testing.T, s *Store) {
 	t.Helper()
-	if err := s.Settle(t.Context()); err != nil {
+	if err := s.WaitIdle(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -146,7 +146,7 @@ func TestWhatCannotBeSealedStopsAppendUntilItCan(t *testing.T) {
 	if _, err := s.Append(t.Context(), batch); err != nil {
 		t.Errorf("it does not go on: %v", err)
 	}
-	settle(t, s)
+	waitIdle(t, s)
 	if err := everything(s, 1); err != nil {
 		t.Error(err)
 	}

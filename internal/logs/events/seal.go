@@ -32,12 +32,12 @@ const linger = 2 * time.Second
 
 // upkeep is the queue of the goroutine that seals, merges and cleans up.
 type upkeep struct {
-	mu      sync.Mutex
-	queue   []*group
-	busy    bool
-	settled chan struct{} // closed when nothing is left to do; nil when nobody waits for that
-	wake    chan struct{}
-	done    sync.WaitGroup
+	mu    sync.Mutex
+	queue []*group
+	busy  bool
+	idle  chan struct{} // closed when nothing is left to do; nil when nobody waits for that
+	wake  chan struct{}
+	done  sync.WaitGroup
 }
 
 // enqueue puts a group in the queue, unless it waits there already.
@@ -58,9 +58,9 @@ func (u *upkeep) dequeue() *group {
 	defer u.mu.Unlock()
 	u.busy = len(u.queue) > 0
 	if !u.busy {
-		if u.settled != nil {
-			close(u.settled)
-			u.settled = nil
+		if u.idle != nil {
+			close(u.idle)
+			u.idle = nil
 		}
 		return nil
 	}
@@ -69,21 +69,21 @@ func (u *upkeep) dequeue() *group {
 	return g
 }
 
-// Settle waits until all that can be sealed, merged or removed now has been.
-func (s *Store) Settle(ctx context.Context) error {
+// WaitIdle waits until all that can be sealed, merged or removed now has been.
+func (s *Store) WaitIdle(ctx context.Context) error {
 	u := &s.upkeep
 	u.mu.Lock()
 	if !u.busy && len(u.queue) == 0 {
 		u.mu.Unlock()
 		return nil
 	}
-	if u.settled == nil {
-		u.settled = make(chan struct{})
+	if u.idle == nil {
+		u.idle = make(chan struct{})
 	}
-	settled := u.settled
+	idle := u.idle
 	u.mu.Unlock()
 	select {
-	case <-settled:
+	case <-idle:
 		return nil
 	case <-s.closing:
 		return ErrClosed

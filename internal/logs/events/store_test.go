@@ -59,7 +59,7 @@ func TestLargeBatchesAndMessages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	settle(t, s)
+	waitIdle(t, s)
 	seq := first
 	for got, err := range s.Events(t.Context(), 1, Range{To: 1 << 60}) {
 		if err != nil {

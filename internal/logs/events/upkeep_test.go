@@ -60,7 +60,7 @@ func TestDeletedDiskSpaceReturns(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				settle(t, s)
+				waitIdle(t, s)
 				before := s.DiskBytes()
 				if before < 3_500_000 {
 					t.Fatalf("4 MB take %d bytes", before)
@@ -74,7 +74,7 @@ func TestDeletedDiskSpaceReturns(t *testing.T) {
 				if stat := s.GroupStat(1); stat != (GroupStat{}) {
 					t.Errorf("it still has %+v", stat)
 				}
-				settle(t, s)
+				waitIdle(t, s)
 				shrinksTo(t, s, before/8)
 				if g := s.findGroup(1); g != nil && len(g.dead) > 0 && hot == "sealed" {
 					t.Errorf("streams %v are not forgotten", g.dead)
@@ -94,12 +94,12 @@ func TestPartlyDeletedPartIsRewritten(t *testing.T) {
 	if _, err := s.Append(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
-	settle(t, s)
+	waitIdle(t, s)
 	before := s.DiskBytes()
 	if err := s.DeleteStream(1, 1); err != nil {
 		t.Fatal(err)
 	}
-	settle(t, s)
+	waitIdle(t, s)
 	shrinksTo(t, s, before/3)
 	if n := count(t, s, 1, Range{}); n != len(b.Events)/5 {
 		t.Errorf("%d events are left of %d", n, len(b.Events))
@@ -116,7 +116,7 @@ func TestViewOutlivesDeletion(t *testing.T) {
 	if err := s.DeleteGroup(1); err != nil {
 		t.Fatal(err)
 	}
-	settle(t, s)
+	waitIdle(t, s)
 	rows := 0
 	for _, b := range v.Blocks() {
 		m, err := b.Messages()
@@ -144,7 +144,7 @@ func TestSmallPartsAreMerged(t *testing.T) {
 		if _, err := s.Append(t.Context(), noise(i, 20_000)); err != nil {
 			t.Fatal(err)
 		}
-		settle(t, s)
+		waitIdle(t, s)
 	}
 	if n := len(s.findGroup(1).parts); n > 3*mergeParts {
 		t.Errorf("there are %d parts", n)

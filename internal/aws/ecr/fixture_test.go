@@ -28,17 +28,17 @@ const (
 	host    = account + ".dkr.ecr." + region + ".amazonaws.com"
 )
 
-// world is ECR and its registry, behind real clients.
-type world struct {
+// fixture is ECR and its registry, behind real clients.
+type fixture struct {
 	*iamtest.AWS
 	images *image.Registry
 	access coracle.Access
 	server *httptest.Server // the registry
 }
 
-func newWorld(t testing.TB, o image.Options) *world {
+func newFixture(t testing.TB, o image.Options) *fixture {
 	t.Helper()
-	w := &world{AWS: iamtest.New(t)}
+	w := &fixture{AWS: iamtest.New(t)}
 	o.Dir, o.Region = t.TempDir(), region
 	var err error
 	if w.images, err = image.Open(o); err != nil {
@@ -58,13 +58,13 @@ func newWorld(t testing.TB, o image.Options) *world {
 }
 
 // ecr returns a client of the API.
-func (w *world) ecr(with aws.Credentials) *ecr.Client {
+func (w *fixture) ecr(with aws.Credentials) *ecr.Client {
 	return ecr.New(ecr.Options{Region: region, BaseEndpoint: aws.String(w.URL),
 		Credentials: credentials.StaticCredentialsProvider{Value: with}, RetryMaxAttempts: 1})
 }
 
 // login does what "docker login" does.
-func (w *world) login(t *testing.T, with aws.Credentials) authn.Authenticator {
+func (w *fixture) login(t *testing.T, with aws.Credentials) authn.Authenticator {
 	t.Helper()
 	out, err := w.ecr(with).GetAuthorizationToken(t.Context(), &ecr.GetAuthorizationTokenInput{})
 	if err != nil {
@@ -78,7 +78,7 @@ func (w *world) login(t *testing.T, with aws.Credentials) authn.Authenticator {
 }
 
 // reference returns the name of "app:v1" of ECR for clients on the host: with the daemon's address as the registry.
-func (w *world) reference(t *testing.T, full string) name.Reference {
+func (w *fixture) reference(t *testing.T, full string) name.Reference {
 	t.Helper()
 	ref, err := name.ParseReference(strings.TrimPrefix(w.server.URL, "http://") + "/" + full)
 	if err != nil {
@@ -87,7 +87,7 @@ func (w *world) reference(t *testing.T, full string) name.Reference {
 	return ref
 }
 
-func (w *world) push(t *testing.T, full string, auth authn.Authenticator) (v1.Image, error) {
+func (w *fixture) push(t *testing.T, full string, auth authn.Authenticator) (v1.Image, error) {
 	t.Helper()
 	img, err := random.Image(1000, 2)
 	if err != nil {
@@ -97,7 +97,7 @@ func (w *world) push(t *testing.T, full string, auth authn.Authenticator) (v1.Im
 }
 
 // pull fetches an image with all that belongs to it, and returns its digest.
-func (w *world) pull(t *testing.T, full string, auth authn.Authenticator) (string, error) {
+func (w *fixture) pull(t *testing.T, full string, auth authn.Authenticator) (string, error) {
 	t.Helper()
 	img, err := remote.Image(w.reference(t, full), remote.WithAuth(auth), remote.WithContext(t.Context()))
 	if err != nil {
@@ -129,7 +129,7 @@ func digest(t *testing.T, img v1.Image) string {
 	return h.String()
 }
 
-func (w *world) create(t *testing.T, repository string) {
+func (w *fixture) create(t *testing.T, repository string) {
 	t.Helper()
 	if _, err := w.ecr(w.Root).CreateRepository(t.Context(),
 		&ecr.CreateRepositoryInput{RepositoryName: &repository}); err != nil {
