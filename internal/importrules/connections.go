@@ -37,8 +37,8 @@ var Connections = map[string]string{
 	// answer.
 	"internal/kube/client/http.go HTTP": "an API server of this daemon, at the address that the daemon " +
 		"gave it; redirects are not followed",
-	"internal/kube/clusterproxy/clusterproxy.go open": "an API server of this daemon, at the address that the daemon " +
-		"gave it",
+	"internal/kube/clusterproxy/clusterproxy.go newTransport": "an API server of this daemon, at the address that the " +
+		"daemon gave it",
 	"internal/host/simulated/endpoint.go connectOut": "the daemon's own webhooks, by the exact address",
 	"internal/etcd/embedded.go dialEtcd":             "the embedded etcd, or the one that the operator named",
 

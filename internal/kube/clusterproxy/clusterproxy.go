@@ -17,6 +17,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httputil"
 	"net/url"
 	"strings"
 	"sync"
@@ -25,7 +26,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/proxy"
+	"k8s.io/apimachinery/pkg/util/httpstream"
 
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -52,6 +53,10 @@ func URL(ctx context.Context, clusterID string) string {
 // Prefix begins the paths of all API servers; the ID of a cluster follows.
 const Prefix = "/kubernetes/"
 
+// maxHeader limits the size of an answer's header, in bytes. Programs of a cluster's users may write it: an aggregated
+// API, or what answers in place of a kubelet.
+const maxHeader = 256 << 10
+
 // dialTimeout limits the time in which a connection to an API server opens. Packets from sources outside of
 // publicAccessCidrs are dropped, as on EKS.
 const dialTimeout = 10 * time.Second
@@ -73,6 +78,20 @@ type upstream struct {
 	authority         []byte
 	url               *url.URL
 	transport         *http.Transport
+	upgrades          *http.Transport // without HTTP/2, which has no upgrades
+}
+
+// RoundTrip implements http.RoundTripper.
+func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
+	if httpstream.IsUpgradeRequest(r) {
+		return u.upgrades.RoundTrip(r)
+	}
+	return u.transport.RoundTrip(r)
+}
+
+func (u *upstream) closeIdleConnections() {
+	u.transport.CloseIdleConnections()
+	u.upgrades.CloseIdleConnections()
 }
 
 // New returns a proxy for the clusters of s.
@@ -96,9 +115,17 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.Error(w, r, err)
 		return
 	}
-	handler := proxy.NewUpgradeAwareHandler(to.url, to.transport, false, false, p)
-	handler.UseRequestLocation, handler.UseLocationHost = true, true
-	handler.FlushInterval = -1 // an event is of use when it happens
+	handler := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = to.url.Scheme, to.url.Host, ""
+			r.Out.URL.RawQuery = r.In.URL.RawQuery // a query of Kubernetes, whatever httputil finds in it
+			r.SetXForwarded()
+		},
+		Transport:     to,
+		FlushInterval: -1, // an event is of use when it happens
+		ErrorHandler:  p.Error,
+		ErrorLog:      slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
+	}
 	http.StripPrefix(Prefix+id, handler).ServeHTTP(w, r)
 }
 
@@ -131,7 +158,10 @@ func (p *Proxy) find(ctx context.Context, id string) (*upstream, error) {
 	}
 	key := record.ClusterKey(issuer.Value.Account, issuer.Value.Region, issuer.Value.Cluster)
 	cluster, err := p.clusters.Get(ctx, key)
-	if err != nil {
+	if errors.Is(err, store.ErrNotFound) || err == nil && cluster.Value.ID != id { // the name may be another cluster's now
+		p.forget(id)
+		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "clusters"}, id)
+	} else if err != nil {
 		return nil, err
 	}
 	plane, err := p.planes.Get(ctx, key)
@@ -152,7 +182,7 @@ func (p *Proxy) forget(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if u := p.upstreams[id]; u != nil {
-		u.transport.CloseIdleConnections()
+		u.closeIdleConnections()
 		delete(p.upstreams, id)
 	}
 }
@@ -170,30 +200,38 @@ func (p *Proxy) open(id string, plane record.ControlPlane) (*upstream, error) {
 	if err != nil {
 		return nil, fmt.Errorf("endpoint of the cluster: %w", err)
 	}
-	location.Path = "/"
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(plane.CertificateAuthority) {
 		return nil, errors.New("the cluster has no certificate authority")
 	}
 	if u != nil {
-		u.transport.CloseIdleConnections()
+		u.closeIdleConnections()
 	}
 	u = &upstream{endpoint: plane.Endpoint, address: plane.PublicAddress, authority: plane.CertificateAuthority,
 		url: location}
+	u.transport, u.upgrades = u.newTransport(roots, true), u.newTransport(roots, false)
+	p.upstreams[id] = u
+	return u, nil
+}
+
+// newTransport returns a transport to the API server, with or without HTTP/2.
+func (u *upstream) newTransport(roots *x509.CertPool, http2 bool) *http.Transport {
 	dialer := net.Dialer{Timeout: dialTimeout}
-	u.transport = &http.Transport{
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(http2)
+	return &http.Transport{
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			if u.address != "" { // this host may not be able to resolve the name
 				address = net.JoinHostPort(u.address, "443")
 			}
 			return dialer.DialContext(ctx, network, address)
 		},
-		TLSClientConfig:     &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
-		TLSHandshakeTimeout: dialTimeout,
-		ForceAttemptHTTP2:   true,
-		DisableCompression:  true, // that is between the client and the API server
-		IdleConnTimeout:     90 * time.Second,
+		TLSClientConfig:        &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout:    dialTimeout,
+		Protocols:              protocols,
+		DisableCompression:     true, // that is between the client and the API server
+		IdleConnTimeout:        90 * time.Second,
+		MaxResponseHeaderBytes: maxHeader,
 	}
-	p.upstreams[id] = u
-	return u, nil
 }

@@ -108,6 +108,14 @@ func TestClientsBehindTheProxy(t *testing.T) {
 			t.Errorf("of a cluster without public access: %v", err)
 		}
 	})
+	t.Run("of an earlier cluster of the name", func(t *testing.T) {
+		const earlier = "FEDCBA9876543210FEDCBA9876543210"
+		create(t, record.Issuers(s), store.Key(earlier),
+			record.Issuer{Account: cluster.Account, Region: cluster.Region, Cluster: cluster.Name})
+		if _, err := client(t, earlier).Discovery().ServerVersion(); !apierrors.IsNotFound(err) {
+			t.Errorf("it leads to another cluster: %v", err)
+		}
+	})
 	if resp, err := endpoint.Client().Get(endpoint.URL + Prefix); err != nil || resp.StatusCode != http.StatusNotFound {
 		t.Errorf("without an ID: %v, %v", resp, err)
 	} else {
