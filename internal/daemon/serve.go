@@ -24,7 +24,6 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/admin"
 	"github.com/coracle-eks/coracle/internal/aws/oidc"
-	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/catalog"
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/etcd"
@@ -232,7 +231,7 @@ const registryPrefix = "/v2/"
 func (d *daemon) handler() http.Handler {
 	discovery := oidc.Handler(d.store, d.log)
 	images := d.host.images.Handler(d.api.access)
-	return wire.BoundHeaders(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path == "/healthz":
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -246,7 +245,7 @@ func (d *daemon) handler() http.Handler {
 		default:
 			d.api.mux.ServeHTTP(w, r)
 		}
-	}))
+	})
 }
 
 // listenWebhooks opens the port on which API servers, which were started with it, reach the daemon.

@@ -11,17 +11,17 @@ const (
 	// maxHeaderBytes limits the header of a request. The largest session token, of policies and tags of
 	// 8 KiB, has some 15 KiB, and half as much again in a password of the registry.
 	maxHeaderBytes = 24 << 10
-	// maxHeaders limits the memory of all headers together, maxSourceHeaders that of one source: thousands of usual
-	// requests.
-	maxHeaders       = 256 << 20
+	// maxHeaders limits the memory of all headers of a server together, maxSourceHeaders that of one source: thousands
+	// of usual requests.
+	maxHeaders       = 128 << 20
 	maxSourceHeaders = 32 << 20
 	// fieldMemory is the memory of a header field beyond its text.
 	fieldMemory = 150
 )
 
-// BoundHeaders returns a handler that refuses requests whose headers, together with those of all requests of their
+// boundHeaders returns a handler that refuses requests whose headers, together with those of all requests of their
 // source that have not ended, hold too much memory. It goes before whatever waits, or reads a body.
-func BoundHeaders(handler http.Handler) http.Handler {
+func boundHeaders(handler http.Handler) http.Handler {
 	headers := newShares[netip.Addr](maxHeaders, maxSourceHeaders)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		source, size := sourceOf(r.RemoteAddr), headerMemory(r)

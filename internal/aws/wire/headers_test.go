@@ -17,10 +17,10 @@ func TestHeadersOfASourceAreBounded(t *testing.T) {
 	t.Parallel()
 	held, end := context.WithCancel(t.Context())
 	started := make(chan struct{})
-	handler := wire.BoundHeaders(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	handler := wire.Server("", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		started <- struct{}{}
 		<-held.Done()
-	}))
+	})).Handler
 	request := func(source string, fields int) *http.Request {
 		r := httptest.NewRequest(http.MethodPost, "/", nil)
 		r.RemoteAddr = source

@@ -9,12 +9,13 @@ import (
 // which is bounded in turn.
 const MaxStreams = 8
 
-// Server returns an http.Server for handler whose timeouts cut off clients that send or read too slowly to be honest.
-// The limits leave room for a 10 MiB body on a slow line.
+// Server returns an http.Server for handler whose timeouts cut off clients that send or read too slowly to be honest,
+// and which bounds what the headers of all its requests hold in memory, for each source and in all. The limits leave
+// room for a 10 MiB body on a slow line.
 func Server(addr string, handler http.Handler) *http.Server {
 	return &http.Server{
 		Addr:              addr,
-		Handler:           handler,
+		Handler:           boundHeaders(handler),
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       60 * time.Second,
 		WriteTimeout:      120 * time.Second,
