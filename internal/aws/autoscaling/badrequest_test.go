@@ -15,6 +15,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/record"
 )
 
 // Requests that AWS refuses, with its code and message; afterwards nothing has changed.
@@ -36,6 +37,10 @@ func TestBadRequests(t *testing.T) {
 	badImage := w.launchTemplate("bad-image", ec2types.RequestLaunchTemplateData{InstanceType: "m5.large",
 		ImageId: s("ami-0123456789abcdef0")})
 	before := fmt.Sprintf("%+v", w.group("nodes"))
+	admin := record.Role{Account: account, Path: "/", Name: "admin", ID: "AROAADMIN"}
+	if _, err := record.Roles(w.store).Create(ctx, record.RoleKey(account, admin.Name), admin); err != nil {
+		t.Fatal(err)
+	}
 
 	create := func(change func(*autoscaling.CreateAutoScalingGroupInput)) func() error {
 		return func() error {
@@ -218,6 +223,10 @@ func TestBadRequests(t *testing.T) {
 		{"create with a role that is not there",
 			create(func(in *autoscaling.CreateAutoScalingGroupInput) { in.ServiceLinkedRoleARN = s(roleARN + "_x") }),
 			"ValidationError", "ARN specified for Service-Linked Role does not exist"},
+		{"create with a role of another service, under a name of Auto Scaling's",
+			create(func(in *autoscaling.CreateAutoScalingGroupInput) {
+				in.ServiceLinkedRoleARN = s(strings.TrimSuffix(roleARN, "AWSServiceRoleForAutoScaling") + admin.Name)
+			}), "ValidationError", "ARN specified for Service-Linked Role does not exist"},
 		{"create with a reserved tag", create(func(in *autoscaling.CreateAutoScalingGroupInput) {
 			in.Tags = []types.Tag{{Key: s("aws:x"), Value: s("y")}}
 		}), "ValidationError", "reserved"},

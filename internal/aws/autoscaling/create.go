@@ -254,8 +254,10 @@ func (s *Service) resolveZones(ctx context.Context, g *record.AutoScalingGroup, 
 func (s *Service) ensureServiceRole(ctx context.Context, g *record.AutoScalingGroup, arn *string) error {
 	prefix := "arn:aws:iam::" + g.Account + ":role/aws-service-role/" + servicePrincipal + "/"
 	if arn != nil && *arn != "" {
+		// A role that somebody has created may have the name, and another ARN than the one that may be passed.
 		name, ok := strings.CutPrefix(*arn, prefix)
-		if _, err := s.roles.Get(ctx, record.RoleKey(g.Account, name)); !ok || err != nil {
+		role, err := s.roles.Get(ctx, record.RoleKey(g.Account, name))
+		if !ok || err != nil || role.Value.ARN() != *arn || role.Value.LinkedService != servicePrincipal {
 			return validation("ARN specified for Service-Linked Role does not exist: %s", *arn)
 		}
 		if g.ServiceLinkedRoleARN != *arn {
@@ -271,7 +273,11 @@ func (s *Service) ensureServiceRole(ctx context.Context, g *record.AutoScalingGr
 		return nil
 	}
 	g.ServiceLinkedRoleARN = prefix + serviceLinkedRole
-	_, err := s.roles.Get(ctx, record.RoleKey(g.Account, serviceLinkedRole))
+	role, err := s.roles.Get(ctx, record.RoleKey(g.Account, serviceLinkedRole))
+	if err == nil && role.Value.LinkedService != servicePrincipal {
+		return &types.ServiceLinkedRoleFailure{Message: new("The name " + serviceLinkedRole + " has been taken in this " +
+			"account by a role that is not linked to " + servicePrincipal + ": delete that role.")}
+	}
 	if err == nil || !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
