@@ -19,6 +19,8 @@ type Inputs struct {
 	// Import returns the value of an export of this account and region, or ErrNotFound. It is called when
 	// Fn::ImportValue is evaluated for a resource or an output, not by Bind.
 	Import func(ctx context.Context, name string) (string, error)
+	// StackOutput returns an output of another stack, or ErrNotFound, for Fn::GetStackOutput. It is called like Import.
+	StackOutput func(ctx context.Context, output StackOutput) (string, error)
 	// Parameter returns a parameter of the SSM Parameter Store, or ErrNotFound. The name may end in ":" and a version.
 	// Secure tells that the template refers to it by ssm-secure. Bind calls it for parameters of the types
 	// AWS::SSM::Parameter::*, and the methods of Bound call it for dynamic references.

@@ -79,6 +79,10 @@ func (c *checker) checkSections(resources map[string]Resource, outputs map[strin
 				return err
 			}
 		}
+		if c.dependsOnOthers(o.export) {
+			return errorf("Template error: the Export Name of output %s must not depend on any resources, imported values, "+
+				"or Fn::GetAZs", name)
+		}
 	}
 	if len(c.unresolved) > 0 {
 		return errUnresolved(c.unresolved, c.block)

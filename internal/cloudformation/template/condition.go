@@ -99,12 +99,20 @@ func (e *evaluator) equals(list []any) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	a, leftIsText := scalarText(left)
-	b, rightIsText := scalarText(right)
+	a, leftIsText := comparedText(left)
+	b, rightIsText := comparedText(right)
 	if !leftIsText || !rightIsText {
 		return false, errEquals
 	}
 	return a == b, nil
+}
+
+// comparedText returns what Fn::Equals compares. Ref of AWS::NoValue is an empty text.
+func comparedText(value any) (string, bool) {
+	if value == (noValue{}) {
+		return "", true
+	}
+	return scalarText(value)
 }
 
 // named returns whether a condition of the Conditions section holds.

@@ -149,6 +149,8 @@ func (e *evaluator) call(name string, argument any) (any, error) {
 		return e.cidr(argument)
 	case "Fn::ImportValue":
 		return e.importValue(argument)
+	case "Fn::GetStackOutput":
+		return e.stackOutput(argument)
 	case "Fn::Length", "Fn::ToJsonString":
 		if e.bound.template.hasExtensions() {
 			return e.extension(name, argument)
@@ -446,6 +448,58 @@ func (e *evaluator) importValue(argument any) (any, error) {
 		return nil, err
 	}
 	return value, e.grow(len(value))
+}
+
+// StackOutput names an output of another stack, for Fn::GetStackOutput.
+type StackOutput struct {
+	StackName, OutputName string
+	Region                string // that of the stack itself unless the template says another
+	RoleARN               string // a role that may read it, "" for the one of the stack itself
+}
+
+func (e *evaluator) stackOutput(argument any) (any, error) {
+	object, err := stackOutputMembers(argument)
+	if err != nil {
+		return nil, err
+	}
+	output := StackOutput{Region: e.bound.inputs.Pseudo.Region}
+	for name, into := range map[string]*string{"StackName": &output.StackName, "OutputName": &output.OutputName,
+		"Region": &output.Region, "RoleArn": &output.RoleARN} {
+		if object[name] == nil {
+			continue
+		}
+		text, known, err := e.evaluateText(object[name], errStackOutput)
+		if err != nil || !known {
+			return Unknown, err
+		}
+		*into = text
+	}
+	if e.trial || e.bound.inputs.StackOutput == nil {
+		return Unknown, nil
+	}
+	value, err := e.bound.inputs.StackOutput(e.ctx, output)
+	if errors.Is(err, ErrNotFound) {
+		return nil, errorf("Stack %s has no output %s", output.StackName, output.OutputName)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return value, e.grow(len(value))
+}
+
+// stackOutputMembers checks the form of Fn::GetStackOutput.
+func stackOutputMembers(argument any) (map[string]any, error) {
+	object, _ := argument.(map[string]any)
+	for name, value := range object {
+		if !slices.Contains([]string{"StackName", "OutputName", "Region", "RoleArn"}, name) ||
+			!isScalar(value) && !isFunction(value) {
+			return nil, errStackOutput
+		}
+	}
+	if object["StackName"] == nil || object["OutputName"] == nil {
+		return nil, errStackOutput
+	}
+	return object, nil
 }
 
 // extension evaluates the functions of AWS::LanguageExtensions.

@@ -89,13 +89,13 @@ func (x *expander) expandMember(key string, value any) (any, error) {
 	}
 	switch v := value.(type) {
 	case string:
-		return x.substitute(v, false), x.grow(len(v))
+		return x.substitute(v, true), x.grow(len(v))
 	case []any:
 		list := make([]any, len(v))
 		for i, item := range v {
 			list[i] = item
 			if text, ok := item.(string); ok {
-				list[i] = x.substitute(text, false)
+				list[i] = x.substitute(text, true)
 			}
 		}
 		return list, x.grow(nodeSize * len(list))
@@ -195,14 +195,14 @@ func (x *expander) expandBody(key, identifier, item string, body, into map[strin
 	return nil
 }
 
-// substitute replaces ${Identifier} in a text. In keys, &{Identifier} stands for its letters and digits.
-func (x *expander) substitute(text string, isKey bool) string {
+// substitute replaces ${Identifier} in a text. In names, &{Identifier} stands for its letters and digits.
+func (x *expander) substitute(text string, isName bool) string {
 	if len(x.evaluator.literals) == 0 || !strings.Contains(text, "{") {
 		return text
 	}
 	var b strings.Builder
 	for i := 0; i < len(text); {
-		if c := text[i]; (c == '$' || c == '&' && isKey) && strings.HasPrefix(text[i+1:], "{") {
+		if c := text[i]; (c == '$' || c == '&' && isName) && strings.HasPrefix(text[i+1:], "{") {
 			name, _, closed := strings.Cut(text[i+2:], "}")
 			if value, ok := x.evaluator.literals[name].(string); ok && closed {
 				if c == '&' {
@@ -247,7 +247,7 @@ func (x *expander) expandFunction(name string, argument any) (any, error) {
 	case "Fn::If":
 		if list, ok := argument.([]any); ok && len(list) > 0 {
 			if text, ok := list[0].(string); ok {
-				list = append([]any{x.substitute(text, false)}, list[1:]...)
+				list = append([]any{x.substitute(text, true)}, list[1:]...)
 				argument = list
 			}
 		}
@@ -262,7 +262,7 @@ func (x *expander) expandFunction(name string, argument any) (any, error) {
 // name returns a name that may be given by a function of parameters.
 func (x *expander) name(value any, wrong error) (string, error) {
 	if text, ok := value.(string); ok {
-		return x.substitute(text, false), nil
+		return x.substitute(text, true), nil
 	}
 	if !isFunction(value) {
 		return "", wrong
@@ -276,7 +276,7 @@ func (x *expander) name(value any, wrong error) (string, error) {
 
 func (x *expander) expandGetAtt(argument any) (any, error) {
 	if text, ok := argument.(string); ok {
-		argument = splitAttribute(x.substitute(text, false))
+		argument = splitAttribute(x.substitute(text, true))
 	}
 	list, ok := argument.([]any)
 	if !ok {

@@ -9,7 +9,8 @@ import (
 
 // The functions of the language, beside Ref.
 var (
-	valueFunctions = []string{"Fn::Base64", "Fn::Cidr", "Fn::FindInMap", "Fn::GetAZs", "Fn::GetAtt", "Fn::If",
+	valueFunctions = []string{"Fn::Base64", "Fn::Cidr", "Fn::FindInMap", "Fn::GetAZs", "Fn::GetAtt",
+		"Fn::GetStackOutput", "Fn::If",
 		"Fn::ImportValue", "Fn::Join", "Fn::Select", "Fn::Split", "Fn::Sub"}
 	conditionFunctions = []string{"Fn::And", "Fn::Equals", "Fn::Not", "Fn::Or"}
 	ruleFunctions      = []string{"Fn::Contains", "Fn::EachMemberEquals", "Fn::EachMemberIn", "Fn::RefAll",
@@ -77,6 +78,8 @@ var (
 	errImport   = errorf("Template error: the attribute in Fn::ImportValue must be a string or a function that returns a string")
 	errImported = errorf("Template error: the attribute in Fn::ImportValue must not depend on any resources, imported " +
 		"values, or Fn::GetAZs")
+	errStackOutput = errorf("Template error: every Fn::GetStackOutput object requires a StackName and an OutputName, and " +
+		"optionally a Region and a RoleArn, which must be strings or functions that return strings")
 	errCIDR = errorf("Template error: every Fn::Cidr object requires two or three parameters, (1) a CIDR block, (2) the " +
 		"number of CIDR blocks to generate, from 1 to 256, and (3) the number of subnet bits of the CIDR blocks.")
 	errLength = errorf("Transform AWS::LanguageExtensions failed with: Fn::Length layout is incorrect. Fn::Length " +

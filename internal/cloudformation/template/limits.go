@@ -24,7 +24,7 @@ const (
 	maxDepth      = 100      // levels of objects and lists
 	maxConditions = 1000     // and rules
 	maxExpansion  = 4 << 20  // bytes of what Fn::ForEach makes of a template
-	maxEvaluation = 4 << 20  // bytes of what the functions of one resource or of all outputs make
+	maxEvaluation = 8 << 20  // bytes of what the functions of one resource or of all outputs make
 	maxBound      = 16 << 20 // bytes of what all functions of a template make
 	nodeSize      = 8        // what each value counts beside its text, in bytes
 )

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"regexp"
 	"regexp/syntax"
+	"strings"
 	"time"
 
 	"github.com/dlclark/regexp2"
@@ -45,6 +46,9 @@ func compilePattern(text string) (*pattern, error) {
 	}
 	program, err := regexp2.Compile(`^(?:`+text+`)\z`, regexp2.None)
 	if err != nil {
+		program, err = regexp2.Compile(`^(?:`+makeGreedy(text)+`)\z`, regexp2.None)
+	}
+	if err != nil {
 		return nil, errPattern
 	}
 	program.MatchTimeout = matchTime
@@ -66,4 +70,33 @@ func (m *matcher) matches(p *pattern, value string) bool {
 	matched, err := p.backtracking.MatchString(value)
 	m.spent += time.Since(start)
 	return err == nil && matched
+}
+
+// makeGreedy returns a pattern of which possessive quantifiers, such as a++, are greedy ones. It matches what the
+// pattern matches, and what it would match if it gave back characters.
+func makeGreedy(text string) string {
+	var b strings.Builder
+	inClass, quantified := false, false
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		if c == '\\' && i+1 < len(text) {
+			b.WriteString(text[i : i+2])
+			i++
+			quantified = false
+			continue
+		}
+		if c == '+' && quantified && !inClass {
+			quantified = false
+			continue
+		}
+		quantified = !inClass && strings.ContainsRune("+*?}", rune(c))
+		switch c {
+		case '[':
+			inClass = true
+		case ']':
+			inClass = false
+		}
+		b.WriteByte(c)
+	}
+	return b.String()
 }

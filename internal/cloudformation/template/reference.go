@@ -93,6 +93,13 @@ func (c *checker) checkFunction(name string, argument any) error {
 		}
 	case "Fn::ImportValue":
 		return c.checkImport(argument)
+	case "Fn::GetStackOutput":
+		if c.block == "Conditions" {
+			return errorf("Template error: Cannot use Fn::GetStackOutput in Conditions.")
+		}
+		if _, err := stackOutputMembers(argument); err != nil {
+			return err
+		}
 	case "Fn::Length", "Fn::ToJsonString":
 		if !c.template.hasExtensions() {
 			return errUnsupported(name)
@@ -220,10 +227,18 @@ func (c *checker) checkImport(argument any) error {
 	if !isScalar(argument) && !isFunction(argument) {
 		return errImport
 	}
+	if c.dependsOnOthers(argument) {
+		return errImported
+	}
+	return c.check(argument)
+}
+
+// dependsOnOthers reports whether a value depends on more than parameters.
+func (c *checker) dependsOnOthers(value any) bool {
 	depends := false
-	visitFunctions(argument, func(name string, argument any) {
+	visitFunctions(value, func(name string, argument any) {
 		switch name {
-		case "Fn::GetAtt", "Fn::ImportValue", "Fn::GetAZs":
+		case "Fn::GetAtt", "Fn::ImportValue", "Fn::GetStackOutput", "Fn::GetAZs":
 			depends = true
 		case "Ref":
 			text, ok := argument.(string)
@@ -241,10 +256,7 @@ func (c *checker) checkImport(argument any) error {
 			}
 		}
 	})
-	if depends {
-		return errImported
-	}
-	return c.check(argument)
+	return depends
 }
 
 func (c *checker) isParameter(name string) bool {

@@ -7,7 +7,7 @@ import (
 )
 
 var resourceMembers = []string{"Condition", "CreationPolicy", "DeletionPolicy", "DependsOn", "Description", "Metadata",
-	"Properties", "Type", "UpdatePolicy", "UpdateReplacePolicy"}
+	"Properties", "Type", "UpdatePolicy", "UpdateReplacePolicy", "Version"}
 
 var outputMembers = []string{"Condition", "Description", "Export", "Value"}
 

@@ -27,6 +27,12 @@ func (t *Template) readSections() error {
 	if _, ok := t.root["Hooks"]; ok {
 		return errorf("The Hooks section of templates is not supported by coracle")
 	}
+	if err := t.readTransforms(); err != nil {
+		return err
+	}
+	if len(t.Transforms) > 0 && t.checkTransforms() != nil {
+		return t.readForeign()
+	}
 	var unknown []string
 	for name := range t.root {
 		if !slices.Contains(sections, name) {
@@ -39,12 +45,24 @@ func (t *Template) readSections() error {
 	if at := findNull(t.root, nil); at != nil {
 		return errorf("[%s] 'null' values are not allowed in templates", at)
 	}
-	for _, read := range []func() error{t.readHeader, t.readTransforms, t.readParameters, t.readMappings,
+	for _, read := range []func() error{t.readHeader, t.readParameters, t.readMappings,
 		t.readConditions, t.readRules, t.readResources, t.readOutputs} {
 		if err := read(); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// readForeign reads what can be told of a template of which a transform that is not served makes another one. Bind
+// refuses it.
+func (t *Template) readForeign() error {
+	for _, read := range []func() error{t.readHeader, t.readParameters} {
+		if err := read(); err != nil {
+			return err
+		}
+	}
+	t.resources, _ = t.root["Resources"].(map[string]any)
 	return nil
 }
 
@@ -193,7 +211,7 @@ func (t *Template) checkMapping(name string, keys map[string]any) error {
 			if t.hasExtensions() && isLoop(attribute) {
 				continue
 			}
-			if !mappingName.MatchString(attribute) {
+			if !mappingName.MatchString(attribute) && !t.hasExtensions() {
 				return errorf("Template format error: Mappings attribute name '%s' must contain only alphanumeric "+
 					"characters.", attribute)
 			}

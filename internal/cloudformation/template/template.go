@@ -15,6 +15,7 @@ package template
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/coracle-eks/coracle/internal/cloudformation/schema"
 )
@@ -27,7 +28,16 @@ type Error struct{ Message string }
 
 func (e *Error) Error() string { return e.Message }
 
-func errorf(format string, args ...any) *Error { return &Error{fmt.Sprintf(format, args...)} }
+// maxMessage is the length of the longest error, in bytes: names in it may be as long as a template.
+const maxMessage = 4096
+
+func errorf(format string, args ...any) *Error {
+	message := fmt.Sprintf(format, args...)
+	if len(message) > maxMessage {
+		message = strings.ToValidUTF8(message[:maxMessage], "") + "..."
+	}
+	return &Error{message}
+}
 
 // Template is a parsed template.
 type Template struct {

@@ -1,0 +1,128 @@
+package template
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestLoops(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	b, err := bindText(t, `
+Transform: [AWS::LanguageExtensions]
+Parameters:
+  Names: {Type: CommaDelimitedList, Default: "alpha, be-ta"}
+Mappings:
+  Zones: {alpha: {Zone: a}, be-ta: {Zone: b}}
+Conditions:
+  Fn::ForEach::Conditions:
+    - Name
+    - !Ref Names
+    - Is&{Name}: !Equals [!Ref Name, alpha]
+Resources:
+  Fn::ForEach::Networks:
+    - Name
+    - !Ref Names
+    - V&{Name}:
+        Type: AWS::EC2::VPC
+        DeletionPolicy: !If ["Is&{Name}", Retain, Delete]
+        UpdateReplacePolicy: !FindInMap [Nope, a, b, {DefaultValue: Retain}]
+        Properties:
+          CidrBlock: 10.0.0.0/16
+          Tags:
+            - {Key: Name, Value: !Ref Name}
+            - {Key: Sub, Value: !Sub "${Name}-${AWS::Region}"}
+            - {Key: Map, Value: !Sub ["${Name}", {Name: over}]}
+            - {Key: Plain, Value: "${Name} &{Name}"}
+            - {Key: Zone, Value: !FindInMap [Zones, !Ref Name, Zone]}
+            - {Key: JSON, Value: {"Fn::ToJsonString": {all: !Ref Names, one: !Ref Name}}}
+            - {Key: Count, Value: {"Fn::Length": !Ref Names}}
+      Fn::ForEach::Subnets:
+        - Number
+        - ["1", "2"]
+        - S&{Name}${Number}:
+            Type: AWS::EC2::Subnet
+            DependsOn: V&{Name}
+            Properties: {VpcId: {Ref: !Sub "Valpha"}, CidrBlock: !Sub "10.0.${Number}.0/24"}
+      Fn::ForEach::Attributes:
+        - Attribute
+        - [CidrBlock]
+        - G&{Name}${Attribute}:
+            Type: AWS::EC2::InternetGateway
+            Metadata: {a: !GetAtt "Valpha.${Attribute}", b: !GetAtt [Valpha, !Ref Attribute]}
+  Group:
+    Type: AWS::EKS::PodIdentityAssociation
+    Properties:
+      ClusterName: c
+      Namespace: n
+      Fn::ForEach::Properties:
+        - Property
+        - [ServiceAccount, RoleArn]
+        - ${Property}: !Sub "x-${Property}"
+Outputs:
+  Fn::ForEach::Outputs:
+    - Name
+    - [Valpha]
+    - Id${Name}: {Value: !Ref "${Name}"}
+      Cidr${Name}: {Value: !GetAtt "${Name}.CidrBlock"}
+`, Inputs{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"GalphaCidrBlock", "GbetaCidrBlock", "Group", "Salpha1", "Salpha2", "Sbeta1", "Sbeta2",
+		"Valpha", "Vbeta"}, b.LogicalIDs()); diff != "" {
+		t.Error(diff)
+	}
+	if a, b := b.Resource("Valpha"), b.Resource("Vbeta"); a.DeletionPolicy != "Retain" || b.DeletionPolicy != "Delete" ||
+		a.UpdateReplacePolicy != "Retain" {
+		t.Errorf("policies are %+v, %+v", a, b)
+	}
+	properties, err := b.Properties(ctx, "Vbeta", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tags := make(map[string]string)
+	for _, tag := range properties["Tags"].([]any) {
+		pair := tag.(map[string]any)
+		tags[pair["Key"].(string)] = pair["Value"].(string)
+	}
+	if diff := cmp.Diff(map[string]string{"Name": "be-ta", "Sub": "be-ta-us-west-2", "Map": "over",
+		"Plain": "${Name} &{Name}", "Zone": "b", "JSON": `{"all":["alpha","be-ta"],"one":"be-ta"}`, "Count": "2"}, tags); diff != "" {
+		t.Error(diff)
+	}
+	if !slices.Equal(b.Dependencies("Sbeta2"), []string{"Valpha", "Vbeta"}) {
+		t.Errorf("dependencies are %v", b.Dependencies("Sbeta2"))
+	}
+	metadata, err := b.Evaluate(ctx, b.Resource("GbetaCidrBlock").Metadata, made{})
+	if diff := cmp.Diff(map[string]any{"a": "att-Valpha-CidrBlock", "b": "att-Valpha-CidrBlock"}, metadata); err != nil || diff != "" {
+		t.Errorf("%v %s", err, diff)
+	}
+	properties, err = b.Properties(ctx, "Group", nil)
+	if err != nil || properties["RoleArn"] != "x-RoleArn" {
+		t.Errorf("a loop of properties: %v, %v", properties, err)
+	}
+	outputs, err := b.Outputs(ctx, made{})
+	if diff := cmp.Diff([]Output{{Key: "CidrValpha", Value: "att-Valpha-CidrBlock"}, {Key: "IdValpha", Value: "ref-Valpha"}},
+		outputs); err != nil || diff != "" {
+		t.Errorf("%v %s", err, diff)
+	}
+	text, err := b.Processed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var processed map[string]any
+	if err := json.Unmarshal([]byte(text), &processed); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := processed["Transform"]; ok || strings.Contains(text, "ForEach") || !strings.Contains(text, `"Salpha1"`) {
+		t.Errorf("the processed template is %s", text)
+	}
+	if _, err := Parse(text); err == nil {
+		t.Error("the extensions that are left need no transform")
+	}
+}
