@@ -320,7 +320,11 @@ func (s *Service) UpdateRole(ctx context.Context, in *iam.UpdateRoleInput) (*iam
 	if err != nil {
 		return nil, err
 	}
-	_, err = s.roles.updateEntity(ctx, in.RoleName, func(r *record.Role) error {
+	roles := s.roles
+	if in.MaxSessionDuration == nil {
+		roles = s.describableRoles()
+	}
+	_, err = roles.updateEntity(ctx, in.RoleName, func(r *record.Role) error {
 		if in.Description != nil {
 			r.Description = *in.Description
 		}
@@ -332,10 +336,18 @@ func (s *Service) UpdateRole(ctx context.Context, in *iam.UpdateRoleInput) (*iam
 	return &iam.UpdateRoleOutput{}, err
 }
 
+// describableRoles returns the roles whose description can be changed: also service-linked ones, of which nothing else
+// can. https://docs.aws.amazon.com/IAM/latest/UserGuide/edit-service-linked-role.html
+func (s *Service) describableRoles() kind[record.Role] {
+	roles := s.roles
+	roles.protect = nil
+	return roles
+}
+
 // UpdateRoleDescription changes the description of a role.
 func (s *Service) UpdateRoleDescription(ctx context.Context, in *iam.UpdateRoleDescriptionInput) (
 	*iam.UpdateRoleDescriptionOutput, error) {
-	row, err := s.roles.updateEntity(ctx, in.RoleName, func(r *record.Role) error {
+	row, err := s.describableRoles().updateEntity(ctx, in.RoleName, func(r *record.Role) error {
 		r.Description = *in.Description
 		return nil
 	})

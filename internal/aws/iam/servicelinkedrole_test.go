@@ -52,6 +52,17 @@ func TestServiceLinkedRoles(t *testing.T) {
 	awstest.Must[*iam.ListAttachedRolePoliciesOutput](t)(a.IAM(creds).ListAttachedRolePolicies(ctx,
 		&iam.ListAttachedRolePoliciesInput{RoleName: role.RoleName}))
 
+	// Its description can be changed, and nothing else.
+	awstest.Must[*iam.UpdateRoleOutput](t)(c.UpdateRole(ctx,
+		&iam.UpdateRoleInput{RoleName: role.RoleName, Description: p("one")}))
+	described := awstest.Must[*iam.UpdateRoleDescriptionOutput](t)(c.UpdateRoleDescription(ctx,
+		&iam.UpdateRoleDescriptionInput{RoleName: role.RoleName, Description: p("two")}))
+	if got := aws.ToString(described.Role.Description); got != "two" {
+		t.Errorf("the description is %q", got)
+	}
+	_, err := c.UpdateRole(ctx, &iam.UpdateRoleInput{RoleName: role.RoleName, MaxSessionDuration: aws.Int32(7200)})
+	awstest.WantCode(t, err, "UnmodifiableEntity")
+
 	// It is needed as long as there is a cluster.
 	clusters := record.Clusters(a.Store)
 	row := awstest.Must[store.Row[record.Cluster]](t)(clusters.Create(ctx, record.ClusterKey(iamtest.Account, "us-east-1",
