@@ -289,16 +289,17 @@ func (h handler[C, L]) Read(ctx context.Context, r *Request) (properties, attrib
 }
 
 // Updatable returns the properties that a handler changes in place, or answers with ErrReplace, and whether it tells.
-// The tests of tables compare them with the schema.
+// Handlers that are none of Handle tell by a method of that name. The tests of tables compare them with the schema.
 func Updatable(h Handler) (properties []string, known bool) {
-	table, ok := h.(interface{ updatable() []string })
+	table, ok := h.(interface{ Updatable() []string })
 	if !ok {
 		return nil, false
 	}
-	return table.updatable(), true
+	return table.Updatable(), true
 }
 
-func (h handler[C, L]) updatable() []string {
+// Updatable returns the properties that the handler changes in place.
+func (h handler[C, L]) Updatable() []string {
 	all := slices.Clone(h.table.Replace)
 	for _, step := range h.table.Configure {
 		all = append(all, step.Properties...)

@@ -1,10 +1,12 @@
 package resource
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"reflect"
 	"strconv"
+	"strings"
 )
 
 // Text returns a property as text; a property that is missing is empty, and objects and lists are JSON, which is how
@@ -20,11 +22,24 @@ func Text(value any) string {
 	case bool:
 		return strconv.FormatBool(value)
 	}
-	text, err := json.Marshal(value)
-	if err != nil {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false) // what it escapes would count against the quotas of policies
+	if err := encoder.Encode(value); err != nil {
 		return fmt.Sprint(value)
 	}
-	return string(text)
+	return string(bytes.TrimSpace(text.Bytes()))
+}
+
+// Document returns text that is JSON as a property has it: an object; other text stays text.
+func Document(text string) any {
+	var document any
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.UseNumber()
+	if err := decoder.Decode(&document); err != nil {
+		return text
+	}
+	return document
 }
 
 // Texts returns a list property as texts. A single value counts as a list of one.

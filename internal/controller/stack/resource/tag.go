@@ -80,3 +80,28 @@ const (
 	TagStackID   = "aws:cloudformation:stack-id"
 	TagLogicalID = "aws:cloudformation:logical-id"
 )
+
+// Owns reports whether tags are those of the resource of the request, which this stack has made.
+func (r *Request) Owns(tags map[string]string) bool {
+	return tags[TagStackID] == r.StackID && tags[TagLogicalID] == r.LogicalID
+}
+
+// LiveTags returns the tags of a live resource that its property would have: without those of AWS, and without those
+// that it has of its stack. property names the property.
+func (r *Request) LiveTags(property string, live map[string]string) map[string]string {
+	own, tags := OwnTags(r.Properties[property]), maps.Clone(live)
+	maps.DeleteFunc(tags, func(key, value string) bool {
+		_, named := own[key]
+		of, inherited := r.Tags[key]
+		return strings.HasPrefix(key, "aws:") || inherited && of == value && !named
+	})
+	return tags
+}
+
+// TagObjects returns tags as a list property has them, sorted by key; nil for none.
+func TagObjects(tags map[string]string) any {
+	if len(tags) == 0 {
+		return nil
+	}
+	return TagList(tags, func(key, value string) any { return map[string]any{"Key": key, "Value": value} })
+}
