@@ -1,4 +1,4 @@
-// Package eventually waits, in tests, for what another goroutine or process brings about.
+// Package eventually waits, in tests, for an effect of another goroutine or process.
 //
 // A machine may be ten times slower than the one a test was written on. So there is one limit, the same for all, and it
 // is only how long a test that will never pass takes to say so. What the product promises within a time is a benchmark.

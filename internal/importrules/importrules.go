@@ -214,7 +214,7 @@ var Rules = []Rule{
 	{"internal/environment", nil, world, "it chooses names"},
 	{"internal/descriptor", nil, []string{"os/exec", "github.com/aws", "k8s.io"}, "it marks file descriptors"},
 	{"internal/durable", nil, []string{"os/exec", "github.com/aws", "k8s.io"}, "it replaces files of any component"},
-	{"internal/filelock", nil, []string{"os/exec", "github.com/aws", "k8s.io"}, "it locks a file, whosever"},
+	{"internal/filelock", nil, []string{"os/exec", "github.com/aws", "k8s.io"}, "it locks any file"},
 	{"internal/diskspace", nil, []string{"github.com/aws", "k8s.io"}, "it measures disks"},
 	{"internal/etcd", []string{"internal/diskspace", "internal/durable", "internal/pki", "internal/freeport"},
 		[]string{"github.com/aws", "k8s.io"}, "it runs etcd, whatever is in it"},

@@ -12,7 +12,7 @@ import (
 // add-on) on its way.
 //
 // Writer: internal/aws/eks creates it InProgress, in the transaction that changes what is
-// wanted; the controller that makes it so ends it (Status, Errors) and nobody writes it after.
+// wanted; the controller that carries it out ends it (Status, Errors) and nobody writes it after.
 type Update struct {
 	ID        string // a UUID
 	Cluster   string // its name

@@ -3,7 +3,7 @@
 // It records the desired state of groups and reports their observed state. A request is checked and recorded: what
 // concerns a group in its [record.AutoScalingGroup], what concerns one instance of it (terminate it, put it into
 // standby, its lifecycle action is complete) in an [record.AutoScalingOrder]. The controller
-// internal/controller/autoscalinggroup makes it so as a client of EC2, and writes the instances and the scaling
+// internal/controller/autoscalinggroup reconciles that as a client of EC2, and writes the instances and the scaling
 // activities that the describe operations show.
 //
 // What belongs together is written together: an instance that is to go and the desired capacity that goes down with it

@@ -48,7 +48,7 @@ type engine struct {
 	roles    store.Table[record.Role]
 	servers  *apiserver.Connections[*server]
 	images   *images
-	// ofCluster gives the keys of the add-ons of the cluster whose key, or the key of what belongs to it, is given.
+	// ofCluster gives the keys of the add-ons of a cluster, from its key or from the key of what belongs to it.
 	ofCluster func(key string) []string
 	// made renders the objects of an add-on; from the catalog, except in tests.
 	made func(record.Cluster, record.ControlPlane, string, record.AddonConfig) (made, error)

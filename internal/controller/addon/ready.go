@@ -20,7 +20,7 @@ const (
 	// insufficient is EKS's message for an add-on that lacks pods; the reason follows it.
 	insufficient = "The add-on is unhealthy because it doesn't have the desired number of replicas."
 
-	// plainAfter is the time for which a pod has to be in trouble before that is reported: most trouble passes.
+	// plainAfter is the time for which a pod has to be failing before that is reported: most failures pass.
 	plainAfter = 10 * time.Second
 	// unreadyMost is the time for which pods may be missing without a plain reason once the add-on was ready: a rollout
 	// that the user starts takes its time.

@@ -190,7 +190,7 @@ type Controller struct {
 	instances  store.Table[record.Instance]
 	machines   store.Table[record.Machine]
 	servers    *apiserver.Connections[*server]
-	// ofCluster gives the keys of the groups of the cluster whose key, or the key of what belongs to it, is given.
+	// ofCluster gives the keys of the groups of a cluster, from its key or from the key of what belongs to it.
 	ofCluster func(key string) []string
 
 	mu   sync.Mutex

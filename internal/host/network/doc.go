@@ -15,7 +15,7 @@
 // the router itself; whoever serves them listens inside its namespace ([Network.Listen]).
 //
 // It reads the rows of internal/aws/ec2 and ControlPlane, and writes none. [Network.Controllers] has two controllers,
-// level-triggered like all: one makes each VPC so, one the internet. What they make carries the owner's mark, in its
+// level-triggered like all: one reconciles each VPC, one the internet. What they make carries the owner's mark, in its
 // path or its name, so that [Remove] finds it without a daemon or a store.
 //
 // https://docs.aws.amazon.com/vpc/latest/userguide/how-it-works.html

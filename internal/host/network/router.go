@@ -48,7 +48,7 @@ var routerSysctl = map[string]string{
 	"-netfilter/nf_conntrack_tcp_be_liberal": "1",
 }
 
-// router is a VPC that is being made so.
+// router reconciles the namespace of one VPC.
 type router struct {
 	n   *Network
 	key string // of the VPC

@@ -185,7 +185,7 @@ func (s *Store) pebbleOptions() *pebble.Options {
 		FlushDelayDeleteRange:       10 * time.Second, // then the space of what was deleted returns
 	}
 	o.EventListener = &pebble.EventListener{
-		BackgroundError: func(err error) { s.log.Warn("the catalog of log events has trouble", "error", err) },
+		BackgroundError: func(err error) { s.log.Warn("the catalog of log events failed in the background", "error", err) },
 		DataCorruption: func(i pebble.DataCorruptionInfo) {
 			s.log.Error("the catalog of log events is damaged", "file", i.Path, "error", i.Details)
 		},
