@@ -144,7 +144,8 @@ var load = sync.OnceValue(func() map[string]*Type {
 	}
 	types := make(map[string]*Type, len(r.file.Types))
 	for name, t := range r.file.Types {
-		kind := &Type{Name: name, Properties: r.properties(t.Properties), Attributes: make(map[string]*Value, len(t.Attributes)),
+		kind := &Type{Name: name, Properties: r.properties(t.Properties),
+			Attributes:        make(map[string]*Value, len(t.Attributes)),
 			PrimaryIdentifier: t.Identifier, Ref: t.Ref, TagProperty: t.Tags, TagForm: t.TagForm,
 			WriteOnly: writeOnly[name], replacement: t.Replacement}
 		if kind.Ref == nil {

@@ -130,7 +130,7 @@ func (b *Bound) expand(ctx context.Context) error {
 	t := b.template
 	resources, outputs := t.resources, t.outputs
 	if t.hasExtensions() {
-		x := &expander{}
+		x := &expander{evaluator: evaluator{literals: make(map[string]any)}}
 		for _, section := range []*map[string]any{&b.mappings, &b.definitions, &resources, &outputs} {
 			expanded, err := b.expandSection(ctx, x, *section)
 			if err != nil {

@@ -21,7 +21,7 @@ func (b *Bound) checkReferences() error {
 
 // checkTemplate checks what does not depend on parameters. With AWS::LanguageExtensions, all does.
 func (t *Template) checkTemplate() error {
-	if len(t.Transforms) > 0 || t.checkTransforms() != nil {
+	if len(t.Transforms) > 0 || !t.isServed() {
 		return nil
 	}
 	b := &Bound{template: t, definitions: t.conditions, mappings: t.mappings}
@@ -264,6 +264,9 @@ func (b *Bound) try(ctx context.Context) error {
 			var err error
 			if policies[i], err = e.evaluate(part); err != nil {
 				return err
+			}
+			if policies[i] == any(noValue{}) {
+				policies[i] = nil
 			}
 		}
 		if err := r.checkPolicies(policies[0], policies[1]); err != nil {

@@ -99,7 +99,8 @@ Outputs:
 		t.Errorf("dependencies are %v", b.Dependencies("Sbeta2"))
 	}
 	metadata, err := b.Evaluate(ctx, b.Resource("GbetaCidrBlock").Metadata, made{})
-	if diff := cmp.Diff(map[string]any{"a": "att-Valpha-CidrBlock", "b": "att-Valpha-CidrBlock"}, metadata); err != nil || diff != "" {
+	if diff := cmp.Diff(map[string]any{"a": "att-Valpha-CidrBlock", "b": "att-Valpha-CidrBlock"}, metadata); err != nil ||
+		diff != "" {
 		t.Errorf("%v %s", err, diff)
 	}
 	properties, err = b.Properties(ctx, "Group", nil)
@@ -107,8 +108,8 @@ Outputs:
 		t.Errorf("a loop of properties: %v, %v", properties, err)
 	}
 	outputs, err := b.Outputs(ctx, made{})
-	if diff := cmp.Diff([]Output{{Key: "CidrValpha", Value: "att-Valpha-CidrBlock"}, {Key: "IdValpha", Value: "ref-Valpha"}},
-		outputs); err != nil || diff != "" {
+	if diff := cmp.Diff([]Output{{Key: "CidrValpha", Value: "att-Valpha-CidrBlock"},
+		{Key: "IdValpha", Value: "ref-Valpha"}}, outputs); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)
 	}
 	text, err := b.Processed()

@@ -136,7 +136,7 @@ func (x *expander) expandLoop(key string, value any, into map[string]any) error 
 		return err
 	}
 	for _, item := range items {
-		if err := x.expandBody(key, identifier, item, body, into); err != nil {
+		if err := x.expandBody(identifier, item, body, into); err != nil {
 			return err
 		}
 	}
@@ -164,15 +164,9 @@ func (x *expander) collection(key string, value any) ([]string, error) {
 	return items, nil
 }
 
-func (x *expander) expandBody(key, identifier, item string, body, into map[string]any) error {
-	outer := x.evaluator.literals
-	inner := make(map[string]any, len(outer)+1)
-	for name, value := range outer {
-		inner[name] = value
-	}
-	inner[identifier] = item
-	x.evaluator.literals = inner
-	defer func() { x.evaluator.literals = outer }()
+func (x *expander) expandBody(identifier, item string, body, into map[string]any) error {
+	x.evaluator.literals[identifier] = item
+	defer delete(x.evaluator.literals, identifier)
 	for _, member := range sortedKeys(body) {
 		if isLoop(member) {
 			if err := x.expandLoop(member, body[member], into); err != nil {

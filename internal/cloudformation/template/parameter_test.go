@@ -140,8 +140,9 @@ func TestPatternsThatBacktrackAreBounded(t *testing.T) {
 
 func TestParseDuration(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]time.Duration{"PT5M": 5 * time.Minute, "PT1H30M": 90 * time.Minute, "PT12H": 12 * time.Hour,
-		"PT0S": 0, "PT1H2M3S": time.Hour + 2*time.Minute + 3*time.Second} {
+	for text, want := range map[string]time.Duration{"PT5M": 5 * time.Minute, "PT1H30M": 90 * time.Minute,
+		"PT12H": 12 * time.Hour,
+		"PT0S":  0, "PT1H2M3S": time.Hour + 2*time.Minute + 3*time.Second} {
 		if got, ok := ParseDuration(text); !ok || got != want {
 			t.Errorf("%s is %v, %v", text, got, ok)
 		}

@@ -119,10 +119,12 @@ func wantDuration(value any) string {
 }
 
 func wantList(value any) string {
-	if list, ok := value.([]any); ok && !slices.ContainsFunc(list, func(v any) bool { return !isScalar(v) && v != any(Unknown) }) {
-		return ""
+	const want = "of type List of String"
+	list, ok := value.([]any)
+	if !ok || slices.ContainsFunc(list, func(v any) bool { return !isScalar(v) && v != any(Unknown) }) {
+		return want
 	}
-	return "of type List of String"
+	return ""
 }
 
 var duration = regexp.MustCompile(`^PT(?:(\d{1,5})H)?(?:(\d{1,5})M)?(?:(\d{1,5})S)?$`)

@@ -30,7 +30,7 @@ func (t *Template) readSections() error {
 	if err := t.readTransforms(); err != nil {
 		return err
 	}
-	if len(t.Transforms) > 0 && t.checkTransforms() != nil {
+	if len(t.Transforms) > 0 && !t.isServed() {
 		return t.readForeign()
 	}
 	var unknown []string

@@ -16,6 +16,9 @@ func (t *Template) checkTransforms() error {
 	return nil
 }
 
+// isServed reports whether all transforms of the template are served.
+func (t *Template) isServed() bool { return t.checkTransforms() == nil }
+
 // errTransform is the error of Fn::Transform with an argument.
 func errTransform(argument any) error {
 	object, _ := argument.(map[string]any)

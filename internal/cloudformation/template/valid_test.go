@@ -137,7 +137,8 @@ func TestPlatform(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"Group", "NodeRole", "Parameter", "Profile", "Subnet", "Template"}, b.LogicalIDs()); diff != "" {
+	if diff := cmp.Diff([]string{"Group", "NodeRole", "Parameter", "Profile", "Subnet", "Template"},
+		b.LogicalIDs()); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]BoundParameter{
@@ -188,7 +189,8 @@ func TestPlatform(t *testing.T) {
 func TestPlatformOfProduction(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	b, err := bindText(t, readTestdata(t, "platform.yaml"), world(given("VpcId", "vpc-1", "Environment", "prod", "Nodes", "10")))
+	b, err := bindText(t, readTestdata(t, "platform.yaml"),
+		world(given("VpcId", "vpc-1", "Environment", "prod", "Nodes", "10")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +235,8 @@ func TestSummary(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := parsed.Summary()
-	if !slices.Contains(s.ResourceTypes, "AWS::KMS::Alias") || !slices.Equal(s.LogicalIDs["AWS::EC2::Subnet"], []string{"Subnet"}) {
+	if !slices.Contains(s.ResourceTypes, "AWS::KMS::Alias") ||
+		!slices.Equal(s.LogicalIDs["AWS::EC2::Subnet"], []string{"Subnet"}) {
 		t.Errorf("resource types are %v", s.ResourceTypes)
 	}
 	if s.Metadata == nil || s.Version != "2010-09-09" || !strings.HasPrefix(s.Description, "An EKS platform") {
