@@ -18,6 +18,7 @@ import (
 	eksservice "github.com/coracle-eks/coracle/internal/aws/eks"
 	iamservice "github.com/coracle-eks/coracle/internal/aws/iam"
 	"github.com/coracle-eks/coracle/internal/aws/iam/identity"
+	kmsservice "github.com/coracle-eks/coracle/internal/aws/kms"
 	logsservice "github.com/coracle-eks/coracle/internal/aws/logs"
 	ssmservice "github.com/coracle-eks/coracle/internal/aws/ssm"
 	stsservice "github.com/coracle-eks/coracle/internal/aws/sts"
@@ -93,6 +94,7 @@ func register(mux *wire.Mux, s *store.Store, who *identity.Identity, issuers *st
 	autoscalingservice.New(autoscalingservice.Options{Store: s, EC2: ec2,
 		ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(s, nil)}).Register(mux)
 	ssmservice.New(ssmservice.Options{Store: s}).Register(mux)
+	kmsservice.New(kmsservice.Options{Store: s}).Register(mux)
 	eksservice.New(eks).Register(mux)
 }
 

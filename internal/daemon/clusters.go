@@ -16,9 +16,11 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/coracle-eks/coracle/internal/aws/autoscaling"
+	"github.com/coracle-eks/coracle/internal/aws/kms"
 	"github.com/coracle-eks/coracle/internal/controller/autoscalinggroup"
 	"github.com/coracle-eks/coracle/internal/controller/controlplane"
 	"github.com/coracle-eks/coracle/internal/controller/instance"
+	"github.com/coracle-eks/coracle/internal/controller/kmskey"
 	"github.com/coracle-eks/coracle/internal/controller/kubeletcsr"
 	"github.com/coracle-eks/coracle/internal/controller/logshipper"
 	"github.com/coracle-eks/coracle/internal/kube/authenticator"
@@ -110,6 +112,9 @@ func (d *daemon) openClusters() (*clusters, error) {
 	}).Controllers()...)
 	c.controllers = append(c.controllers, instance.New(instance.Options{
 		Store: d.store, EC2: d.api.ec2.InstanceLifecycle(),
+	}).Controllers()...)
+	c.controllers = append(c.controllers, kmskey.New(kmskey.Options{
+		Store: d.store, KMS: kms.NewLifecycle(kms.Options{Store: d.store}),
 	}).Controllers()...)
 	return c, nil
 }

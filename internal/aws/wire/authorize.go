@@ -19,6 +19,15 @@ type Target struct {
 	// none).
 	Owner  string
 	Policy string
+	// PolicyMust is set where nobody, not even the owner, reaches the resource without the consent of Policy or of a
+	// grant: keys of KMS.
+	PolicyMust bool
+	// PolicyIDs are the unique IDs of the users and roles that Policy names by their ARNs. A principal of such an ARN
+	// and another ID has only the name of the one that the policy means.
+	PolicyIDs map[string]string
+	// Grantees are the principals (unique IDs, or ARNs) to whom the resource's owner has granted Action beside Policy,
+	// whatever their account.
+	Grantees []string
 }
 
 // Authorizer decides whether a caller may do all of targets. It returns nil, or a [*Denied] for the first target that

@@ -28,12 +28,14 @@ func (i *Identity) Authorize(ctx context.Context, caller wire.Caller, targets []
 	budget, global := policy.NewBudget(ctx, maxSteps), policy.Context(wire.GlobalConditions(ctx))
 	for _, t := range targets {
 		policies := &p.policies
-		if t.Policy != "" || t.Owner != "" {
+		if t.Policy != "" || t.Owner != "" || t.PolicyMust || len(t.Grantees) > 0 {
 			if policies, err = withResource(p.policies, t); err != nil {
 				return err
 			}
 		}
-		d := policy.Evaluate(p.request(t, global, budget), policies)
+		request := p.request(t, global, budget)
+		renameUnlessMeant(request, t.PolicyIDs)
+		d := policy.Evaluate(request, policies)
 		if err := context.Cause(ctx); d.Err != nil && err != nil {
 			return err
 		}
@@ -65,7 +67,7 @@ func checkSession(ctx context.Context, caller wire.Caller) error {
 
 // withResource adds what the target's resource says itself.
 func withResource(policies policy.Policies, t wire.Target) (*policy.Policies, error) {
-	policies.ResourceAccount = t.Owner
+	policies.ResourceAccount, policies.ResourceMust, policies.Grantees = t.Owner, t.PolicyMust, t.Grantees
 	if t.Policy != "" {
 		document, err := policy.Compile(policy.Resource, t.Policy)
 		if err != nil {
@@ -100,11 +102,17 @@ func (i *Identity) AuthorizeAssume(ctx context.Context, caller wire.Caller, role
 	policies.Resource, policies.ResourceAccount = []policy.Source{{Document: trust}}, role.Account
 	policies.ResourceMust, policies.Trust = true, true
 	request := p.request(t, policy.Context(wire.GlobalConditions(ctx)), policy.NewBudget(ctx, maxSteps))
-	if id, ok := role.TrustIDs[p.IAMARN]; ok && id != p.ID {
-		// The policy means a principal that has been deleted since; this one only has its name.
-		request.Principal.ARN, request.Principal.IAMARN = p.ID, p.ID
-	}
+	renameUnlessMeant(request, role.TrustIDs)
 	return policy.Evaluate(request, &policies), nil
+}
+
+// renameUnlessMeant takes its ARNs from a principal that only has the name of one which the resource's policy means,
+// and which has been deleted since. ids are the unique IDs of those by ARN.
+func renameUnlessMeant(request *policy.Request, ids map[string]string) {
+	who := &request.Principal
+	if id, ok := ids[who.IAMARN]; ok && id != who.ID {
+		who.ARN, who.IAMARN = who.ID, who.ID
+	}
 }
 
 // Trusts reports whether a role lets an AWS service, such as "eks.amazonaws.com", assume it. It returns

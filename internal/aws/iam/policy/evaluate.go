@@ -35,6 +35,9 @@ type Policies struct {
 	ResourceMust bool
 	// Trust is set when Resource is a role's trust policy; the reasons then call it so.
 	Trust bool
+	// Grantees are principals to whom the resource has granted the action: ARNs and unique IDs, as a policy names them.
+	// Unlike Resource, a grant needs no consent of the grantee's account, unless it is granted to the whole account.
+	Grantees []string
 }
 
 // Verdict is the outcome of an evaluation.
@@ -50,7 +53,8 @@ const (
 // Decision is a verdict with what led to it.
 type Decision struct {
 	Verdict Verdict
-	// Statement and Policy made the decision: the deny, or an allow. Nil after an implicit deny, and for a root user.
+	// Statement and Policy made the decision: the deny, or an allow. Nil after an implicit deny, for a root user, and
+	// where a grant allows.
 	Statement *Statement
 	Policy    *Source
 	kind      policyKind // that denied
@@ -139,6 +143,10 @@ func (a *ask) evaluate(p *Policies) Decision {
 
 	granted, grantedIn, closeness := a.findStatement(p.Resource, Allow)
 	sameAccount := p.ResourceAccount == "" || p.ResourceAccount == r.Principal.Account
+	if c := matchGrantees(p.Grantees, &r.Principal); c > closeness || c > accountGrant && !sameAccount {
+		granted, grantedIn, closeness = nil, nil, c
+		sameAccount = sameAccount || c > accountGrant
+	}
 	refuse := func(kind policyKind) Decision {
 		return Decision{Verdict: ImplicitDeny, kind: kind, action: r.Action}
 	}

@@ -489,3 +489,59 @@ func BenchmarkEvaluate(b *testing.B) {
 		}
 	}
 }
+
+func TestGrantsOfResources(t *testing.T) {
+	t.Parallel()
+	const (
+		key       = "arn:aws:kms:us-east-1:111122223333:key/0"
+		allowAll  = `{"Effect": "Allow", "Action": "kms:*", "Resource": "*"}`
+		denyAll   = `{"Effect": "Deny", "Action": "kms:Encrypt", "Resource": "*"}`
+		rootMay   = `{"Effect": "Allow", "Principal": {"AWS": "111122223333"}, "Action": "kms:*", "Resource": "*"}`
+		nobody    = `{"Effect": "Deny", "Principal": "*", "Action": "kms:Encrypt", "Resource": "*"}`
+		otherMay  = `{"Effect": "Allow", "Principal": {"AWS": "444455556666"}, "Action": "kms:*", "Resource": "*"}`
+		someoneMy = `{"Effect": "Allow", "Principal": {"AWS": "AIDAEVE00000000000001"}, "Action": "kms:*", "Resource": "*"}`
+	)
+	for name, test := range map[string]struct {
+		who                                   Principal
+		identity, boundary, session, resource string
+		grantees                              []string
+		want                                  Verdict
+	}{
+		"a grant is enough":                       {alice, "", "", "", someoneMy, []string{alice.ID}, Allowed},
+		"of another, it is none":                  {alice, "", "", "", someoneMy, []string{bob.ID}, ImplicitDeny},
+		"the policy must allow without a grant":   {alice, allowAll, "", "", someoneMy, nil, ImplicitDeny},
+		"no policy, no grant":                     {root, "", "", "", someoneMy, nil, ImplicitDeny},
+		"the policy enables policies of IAM":      {alice, allowAll, "", "", rootMay, nil, Allowed},
+		"and no more than that":                   {alice, "", "", "", rootMay, nil, ImplicitDeny},
+		"a deny of the caller's outweighs it":     {alice, denyAll, "", "", someoneMy, []string{alice.ID}, ExplicitDeny},
+		"a deny of the resource outweighs it":     {alice, "", "", "", nobody, []string{alice.ID}, ExplicitDeny},
+		"to a role, within its boundary":          {nodeRole, "", allowAll, "", someoneMy, []string{nodeRole.ID}, Allowed},
+		"to a role, beyond its boundary":          {nodeRole, "", statementOfEKS, "", someoneMy, []string{nodeRole.ID}, ImplicitDeny},
+		"to a role, beyond its session":           {nodeRole, "", "", statementOfEKS, someoneMy, []string{nodeRole.ID}, ImplicitDeny},
+		"to an account: its policies must allow":  {alice, "", "", "", someoneMy, []string{root.ARN}, ImplicitDeny},
+		"to an account whose policies allow":      {alice, allowAll, "", "", someoneMy, []string{root.ARN}, Allowed},
+		"to an account: its root user":            {root, "", "", "", someoneMy, []string{root.ARN}, Allowed},
+		"across accounts it is enough":            {bob, "", "", "", someoneMy, []string{bob.ID}, Allowed},
+		"across accounts to the account":          {bob, "", "", "", someoneMy, []string{bobs.ARN}, ImplicitDeny},
+		"across accounts, and its policies allow": {bob, allowAll, "", "", someoneMy, []string{bobs.ARN}, Allowed},
+		"across accounts the policy alone is not": {bob, "", "", "", otherMay, nil, ImplicitDeny},
+		"everybody is no grantee":                 {alice, "", "", "", someoneMy, []string{"*"}, ImplicitDeny},
+	} {
+		wrap := func(s string) string {
+			if s == "" {
+				return ""
+			}
+			return statement(s)
+		}
+		got := Evaluate(&Request{Action: "kms:Encrypt", Resource: key, Principal: test.who}, &Policies{
+			Identity: sources(t, Identity, wrap(test.identity)), Boundary: sources(t, Identity, wrap(test.boundary)),
+			Session: sources(t, Identity, wrap(test.session)), Resource: sources(t, Resource, wrap(test.resource)),
+			ResourceAccount: "111122223333", ResourceMust: true, Grantees: test.grantees,
+		})
+		if got.Verdict != test.want {
+			t.Errorf("%s: %s %s", name, got.Verdict, got.Reason())
+		}
+	}
+}
+
+const statementOfEKS = `{"Effect": "Allow", "Action": "eks:*", "Resource": "*"}`

@@ -168,6 +168,19 @@ func (p *principals) matchPrincipal(who *Principal) grant {
 	return noGrant
 }
 
+// matchGrantees returns how closely grants name the caller.
+func matchGrantees(grantees []string, who *Principal) grant {
+	if len(grantees) == 0 {
+		return noGrant
+	}
+	p := &principals{}
+	for _, name := range grantees {
+		p.addPrincipal("AWS", name)
+	}
+	p.anyone = false // a grant names its grantee
+	return p.matchPrincipal(who)
+}
+
 // exempts reports whether a NotPrincipal excludes the caller. A Deny excludes only a caller whose every name is listed:
 // its account, its role and its session. An Allow excludes a caller of whom any name is listed.
 func (p *principals) exempts(who *Principal, effect Effect) bool {

@@ -1,0 +1,168 @@
+package kms
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/kms"
+	"github.com/aws/aws-sdk-go-v2/service/kms/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// The waiting period before a key is deleted, in days.
+const (
+	minWindow = 7
+	maxWindow = 30
+)
+
+const day = 24 * time.Hour
+
+// deletionHandlers returns the handlers of this file's operations and how each is authorized.
+func (s *Service) deletionHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.ScheduleKeyDeletion, func(
+			ctx context.Context, action string, in *kms.ScheduleKeyDeletionInput,
+		) ([]wire.Target, error) {
+			targets, err := s.onOwnKey(ctx, action, *in.KeyId)
+			for _, t := range targets {
+				t.Conditions["kms:ScheduleKeyDeletionPendingWindowInDays"] = []string{fmt.Sprint(window(in))}
+			}
+			return targets, err
+		}),
+		wire.Handle(s.CancelKeyDeletion, func(
+			ctx context.Context, action string, in *kms.CancelKeyDeletionInput,
+		) ([]wire.Target, error) {
+			return s.onOwnKey(ctx, action, *in.KeyId)
+		}),
+	}
+}
+
+func window(in *kms.ScheduleKeyDeletionInput) int32 {
+	if in.PendingWindowInDays == nil {
+		return maxWindow
+	}
+	return *in.PendingWindowInDays
+}
+
+// ScheduleKeyDeletion makes a key unusable, and lets it be deleted after the waiting period.
+func (s *Service) ScheduleKeyDeletion(ctx context.Context, in *kms.ScheduleKeyDeletionInput) (
+	*kms.ScheduleKeyDeletionOutput, error) {
+	days := window(in)
+	for _, limit := range []struct {
+		broken bool
+		must   string
+	}{{days < minWindow, "greater than or equal to 7"}, {days > maxWindow, "less than or equal to 30"}} {
+		if limit.broken {
+			return nil, validation("1 validation error detected: Value '%d' at 'pendingWindowInDays' failed to satisfy "+
+				"constraint: Member must have value %s", days, limit.must)
+		}
+	}
+	k, err := s.modify(ctx, *in.KeyId, func(k *record.KMSKey) error {
+		if err := requireKept(*k); err != nil {
+			return err
+		}
+		k.State, k.DeleteAt = types.KeyStatePendingDeletion, s.timestamp().Add(time.Duration(days)*day)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &kms.ScheduleKeyDeletionOutput{KeyId: new(k.ARN()), KeyState: k.State, DeletionDate: &k.DeleteAt,
+		PendingWindowInDays: &days}, nil
+}
+
+// CancelKeyDeletion keeps a key from being deleted. It is disabled then.
+func (s *Service) CancelKeyDeletion(ctx context.Context, in *kms.CancelKeyDeletionInput) (*kms.CancelKeyDeletionOutput,
+	error) {
+	k, err := s.modify(ctx, *in.KeyId, func(k *record.KMSKey) error {
+		if k.State != types.KeyStatePendingDeletion {
+			return &types.KMSInvalidStateException{Message: new(k.ARN() + " is not pending deletion.")}
+		}
+		k.State, k.DeleteAt = types.KeyStateDisabled, time.Time{}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &kms.CancelKeyDeletionOutput{KeyId: new(k.ARN())}, nil
+}
+
+// Lifecycle carries out what is due for keys: automatic rotation, and deletion.
+type Lifecycle struct{ s *Service }
+
+// NewLifecycle returns the lifecycle of the keys in the store of o.
+func NewLifecycle(o Options) *Lifecycle { return &Lifecycle{New(o)} }
+
+// Reconcile does what is due for the key in a row. again is the delay until the next time-driven step, 0 when there is
+// none; gone reports whether nothing is left of the key.
+func (l *Lifecycle) Reconcile(ctx context.Context, key string) (again time.Duration, gone bool, err error) {
+	s := l.s
+	row, err := s.keys.Get(ctx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return 0, true, nil
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	k, now := row.Value, s.now()
+	switch {
+	case k.State == types.KeyStatePendingDeletion && now.Before(k.DeleteAt):
+		return k.DeleteAt.Sub(now), false, nil
+	case k.State == types.KeyStatePendingDeletion:
+		return 0, true, s.deleteKey(ctx, row)
+	case k.RotationPeriod == 0 || k.State != types.KeyStateEnabled:
+		return 0, false, nil
+	case now.Before(k.RotateAt):
+		return k.RotateAt.Sub(now), false, nil
+	}
+	return time.Duration(k.RotationPeriod) * day, false, s.rotate(ctx, row.Key, types.RotationTypeAutomatic,
+		func(k record.KMSKey) error {
+			if k.State != types.KeyStateEnabled || k.RotationPeriod == 0 || now.Before(k.RotateAt) {
+				return errUnchanged
+			}
+			return nil
+		})
+}
+
+// deleteBatch is how many records one transaction deletes.
+const deleteBatch = 50
+
+// deleteKey deletes a key with all that belongs to it, its own record last.
+func (s *Service) deleteKey(ctx context.Context, row store.Row[record.KMSKey]) error {
+	k := row.Value
+	var ops []store.Op
+	aliases, err := s.aliasesOf.List(ctx, row.Key)
+	if err != nil {
+		return err
+	}
+	for _, a := range aliases {
+		ops = append(ops, s.aliases.DeleteOp(a))
+	}
+	grants, err := s.grants.List(ctx, store.Prefix(k.Account, k.Region, k.ID))
+	if err != nil {
+		return err
+	}
+	for _, g := range grants {
+		ops = append(ops, s.grants.RemoveOp(g.Key))
+	}
+	materials, err := s.materials.List(ctx, store.Prefix(k.Account, k.Region, k.ID))
+	if err != nil {
+		return err
+	}
+	for _, m := range materials {
+		ops = append(ops, s.materials.RemoveOp(m.Key))
+	}
+	// Each transaction holds the key as it was judged: nobody cancels the deletion of what is half deleted.
+	for len(ops) > deleteBatch {
+		if err := s.store.Txn(ctx, append([]store.Op{s.keys.CheckOp(row)}, ops[:deleteBatch]...)...); err != nil {
+			return err
+		}
+		ops = ops[deleteBatch:]
+	}
+	return s.store.Txn(ctx, append(ops, s.keys.DeleteOp(row))...)
+}
