@@ -195,6 +195,9 @@ var Rules = []Rule{
 		"a controller that also reads the output of processes"},
 	{"internal/controller/stack/resource", nil, world,
 		"handlers of resource types are clients of AWS services, and of nothing else: they keep nothing"},
+	{"internal/controller/stack/resource/resourcetest", []string{"internal/cloudformation/schema",
+		"internal/controller/stack/resource"}, world,
+		"what the tests of all handlers share: the schemas, and the contract"},
 
 	{"internal/kube/apiserver", []string{"internal/kube/client", "internal/reconcile", "internal/record",
 		"internal/recovery", "internal/store"},

@@ -198,6 +198,9 @@ func Encode(live any, members Members) map[string]any {
 		}
 	}
 	object, _ := encodeValue("", reflect.ValueOf(live), names).(map[string]any)
+	if object == nil {
+		object = map[string]any{}
+	}
 	return object
 }
 

@@ -18,6 +18,9 @@ var ErrNotFound = errors.New("resource does not exist")
 // ErrReplace tells that an update is not possible in place.
 var ErrReplace = errors.New("the update requires a replacement of the resource")
 
+// ErrPending tells that a step of a table has begun something that it waits for.
+var ErrPending = errors.New("the resource is not stable yet")
+
 // ErrorCode is the class of an error, as CloudFormation shows it in events:
 // https://docs.aws.amazon.com/cloudformation-cli/latest/userguide/resource-type-test-contract-errors.html
 type ErrorCode string
@@ -77,7 +80,8 @@ var exactCodes = map[string]ErrorCode{
 	"SignatureDoesNotMatch": InvalidCredentials, "IncompleteSignature": InvalidCredentials,
 
 	"NoSuchEntity": NotFound, "NotFoundException": NotFound,
-	"EntityAlreadyExists": AlreadyExists, "Resource.AlreadyAssociated": AlreadyExists,
+	"InvalidPlacementGroup.Unknown": NotFound,
+	"EntityAlreadyExists":           AlreadyExists, "Resource.AlreadyAssociated": AlreadyExists,
 	"InvalidPermission.Duplicate": AlreadyExists, "AlreadyExists": AlreadyExists, "DuplicateRequest": AlreadyExists,
 
 	"DependencyViolation": ResourceConflict, "IncorrectState": ResourceConflict, "DeleteConflict": ResourceConflict,
@@ -240,4 +244,9 @@ func statusOf(err error) int {
 		return response.HTTPStatusCode()
 	}
 	return 0
+}
+
+// ItemError returns the error about one item of a call that succeeded for others.
+func ItemError(code, message string) error {
+	return &Error{Code: classifyCode("", code, 0), Message: message}
 }

@@ -2,6 +2,7 @@ package resource
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -68,7 +69,8 @@ type Step[C any] struct {
 	Tags bool
 	// Update tells that the step runs in updates only, as Create sets the properties.
 	Update bool
-	// Run is nil where a change of the properties needs nothing done.
+	// Run returns ErrPending to be called again, with all steps before it, before those after it run. It is nil where
+	// a change of the properties needs nothing done.
 	Run func(ctx context.Context, client C, r *Request) error
 }
 
@@ -106,7 +108,11 @@ func (h handler[C, L]) Create(ctx context.Context, r *Request) (Result, error) {
 			if step.Run == nil || step.Tags || step.Update || !called.Changed(step.Properties...) {
 				continue
 			}
-			if err := step.Run(ctx, client, &called); err != nil {
+			err := step.Run(ctx, client, &called)
+			if errors.Is(err, ErrPending) {
+				return Result{PhysicalID: called.PhysicalID, Pending: h.table.Poll}, nil
+			}
+			if err != nil {
 				return Result{PhysicalID: called.PhysicalID}, err
 			}
 		}
@@ -176,7 +182,11 @@ func (h handler[C, L]) Update(ctx context.Context, r *Request) (Result, error) {
 			if step.Run == nil || !due {
 				continue
 			}
-			if err := step.Run(ctx, client, &called); err != nil {
+			err := step.Run(ctx, client, &called)
+			if errors.Is(err, ErrPending) {
+				return Result{PhysicalID: called.PhysicalID, Pending: h.table.Poll}, nil
+			}
+			if err != nil {
 				return Result{PhysicalID: called.PhysicalID}, err
 			}
 		}
