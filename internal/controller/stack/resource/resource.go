@@ -1,12 +1,12 @@
 // Package resource is what the handlers of CloudFormation resource types and the stack engine agree on: the contract of
 // a handler, the errors that it returns, tags, and a generic handler with which most types are one entry of a table.
 //
-// A handler is a client of an AWS service through the SDK, signed as the caller or as the stack's service role. It keeps
-// nothing in memory: the engine calls it again after a crash, or while the resource is not stable, with what the last
-// Result said. The contract is that of resource provider handlers on AWS:
+// A handler is a client of an AWS service through the SDK, signed as the caller or as the stack's service role. It
+// keeps nothing in memory: the engine calls it again after a crash, or while the resource is not stable, with what the
+// last Result said. The contract is that of resource provider handlers on AWS:
 // https://docs.aws.amazon.com/cloudformation-cli/latest/userguide/resource-type-test-contract.html
 //
-// handler.go has the generic handler, call.go makes its operations of those of the SDK, decode.go and encode.go convert
+// handler.go has the generic handler, call.go makes its operations of those of the SDK, decode.go converts
 // properties to API members by their names and back, error.go classifies errors, tag.go merges tags.
 package resource
 

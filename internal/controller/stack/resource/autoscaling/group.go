@@ -97,8 +97,8 @@ func createGroup(ctx context.Context, c *autoscaling.Client, r *resource.Request
 	return name, nil
 }
 
-// updateGroup sets what an update changes. The desired capacity is left to whoever scales the group, unless the template
-// changes it.
+// updateGroup sets what an update changes. The desired capacity is left to whoever scales the group, unless the
+// template changes it.
 func updateGroup(ctx context.Context, c *autoscaling.Client, r *resource.Request) error {
 	called := *r
 	called.Properties = map[string]any{}

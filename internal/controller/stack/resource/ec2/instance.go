@@ -133,7 +133,8 @@ func terminationReason(i *types.Instance) error {
 	if i.StateReason == nil || aws.ToString(i.StateReason.Code) == "Client.UserInitiatedShutdown" {
 		return nil
 	}
-	return resource.Errorf(resource.NotStabilized, "Instance %s failed to stabilize. Current state: terminated. Reason: %s",
+	return resource.Errorf(resource.NotStabilized,
+		"Instance %s failed to stabilize. Current state: terminated. Reason: %s",
 		aws.ToString(i.InstanceId), aws.ToString(i.StateReason.Message))
 }
 
@@ -170,8 +171,8 @@ func modifyInstance(set func(*resource.Request, *ec2.ModifyInstanceAttributeInpu
 	}
 }
 
-// replaceGroups gives an instance other security groups. It cannot have none: those of its subnet's VPC, or of its launch
-// template, are chosen at its launch.
+// replaceGroups gives an instance other security groups. It cannot have none: those of its subnet's VPC, or of its
+// launch template, are chosen at its launch.
 func replaceGroups(ctx context.Context, c *ec2.Client, r *resource.Request) error {
 	groups := r.Texts("SecurityGroupIds")
 	if len(groups) == 0 {
@@ -281,8 +282,8 @@ func setMonitoring(ctx context.Context, c *ec2.Client, r *resource.Request) erro
 	return err
 }
 
-func describeInstanceProperties(_ context.Context, _ *ec2.Client, _ *resource.Request, i *types.Instance) (map[string]any,
-	error) {
+func describeInstanceProperties(_ context.Context, _ *ec2.Client, _ *resource.Request, i *types.Instance) (
+	map[string]any, error) {
 	others := map[string]any{"Monitoring": i.Monitoring != nil && i.Monitoring.State == types.MonitoringStateEnabled,
 		"BlockDeviceMappings": nil, "NetworkInterfaces": nil, "SecurityGroups": nil, "IamInstanceProfile": nil}
 	var groups []string

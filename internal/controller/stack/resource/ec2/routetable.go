@@ -52,7 +52,8 @@ var routeTable = resource.Type{
 }
 
 // routeTargets are the properties that name the target of a route.
-var routeTargets = []string{"CarrierGatewayId", "CoreNetworkArn", "EgressOnlyInternetGatewayId", "GatewayId", "InstanceId",
+var routeTargets = []string{"CarrierGatewayId", "CoreNetworkArn", "EgressOnlyInternetGatewayId", "GatewayId",
+	"InstanceId",
 	"LocalGatewayId", "NatGatewayId", "NetworkInterfaceId", "OdbNetworkArn", "TransitGatewayId", "VpcEndpointId",
 	"VpcPeeringConnectionId"}
 

@@ -29,7 +29,8 @@ type wholeSubnet struct {
 }
 
 // modifySubnet returns a step that sets a property by an attribute of the subnet.
-func modifySubnet(property string, set func(r *resource.Request, in *ec2.ModifySubnetAttributeInput)) resource.Step[*ec2.Client] {
+func modifySubnet(property string,
+	set func(r *resource.Request, in *ec2.ModifySubnetAttributeInput)) resource.Step[*ec2.Client] {
 	return resource.Step[*ec2.Client]{Properties: []string{property},
 		Run: func(ctx context.Context, c *ec2.Client, r *resource.Request) error {
 			in := &ec2.ModifySubnetAttributeInput{SubnetId: &r.PhysicalID}
