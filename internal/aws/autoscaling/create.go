@@ -119,7 +119,7 @@ func (s *Service) CreateAutoScalingGroup(ctx context.Context, in *autoscaling.Cr
 		return nil, err
 	}
 	g.LaunchTemplate, g.Mixed = chosen.template, chosen.mixed
-	if g.Tags, err = mergeTags(in.Tags, name, nil); err != nil {
+	if g.Tags, err = mergeTags(ctx, in.Tags, name, nil); err != nil {
 		return nil, err
 	}
 	for _, h := range in.LifecycleHookSpecificationList {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -20,7 +19,7 @@ import (
 func compareTagKeys(a, b record.AutoScalingTag) int { return cmp.Compare(a.Key, b.Key) }
 
 // mergeTags returns the tags of a group after a request has added to those before, or changed them.
-func mergeTags(asked []types.Tag, group string, before []record.AutoScalingTag) ([]record.AutoScalingTag, error) {
+func mergeTags(ctx context.Context, asked []types.Tag, group string, before []record.AutoScalingTag) ([]record.AutoScalingTag, error) {
 	tags := slices.Clone(before)
 	seen := make(map[string]bool)
 	for _, t := range asked {
@@ -30,8 +29,8 @@ func mergeTags(asked []types.Tag, group string, before []record.AutoScalingTag) 
 			return nil, validation("Tag key '%s' is invalid: it has 1 to 128 characters", key)
 		case utf8.RuneCountInString(value) > 256:
 			return nil, validation("The value of tag '%s' is invalid: it has at most 256 characters", key)
-		case strings.HasPrefix(strings.ToLower(key), "aws:"):
-			return nil, validation("Tag key '%s' is invalid: keys that begin with aws: are reserved", key)
+		case !wire.MaySetTag(ctx, key):
+			return nil, reservedTag(key)
 		case t.ResourceId != nil && *t.ResourceId != group:
 			return nil, validation("Tag '%s' is for %s, but the group is %s", key, *t.ResourceId, group)
 		case t.ResourceType != nil && *t.ResourceType != "auto-scaling-group":
@@ -49,10 +48,20 @@ func mergeTags(asked []types.Tag, group string, before []record.AutoScalingTag) 
 			tags = slices.Insert(tags, i, tag)
 		}
 	}
-	if len(tags) > maxTags {
-		return nil, limitExceeded("A group can have %d tags at most, and %s would have %d", maxTags, group, len(tags))
+	own := 0
+	for _, t := range tags {
+		if !wire.IsReservedTag(t.Key) {
+			own++
+		}
+	}
+	if own > maxTags {
+		return nil, limitExceeded("A group can have %d tags at most, and %s would have %d", maxTags, group, own)
 	}
 	return tags, nil
+}
+
+func reservedTag(key string) error {
+	return validation("Tag key '%s' is invalid: keys that begin with aws: are reserved", key)
 }
 
 // tagsByGroup returns the tags of a request by the group that they are of.
@@ -111,7 +120,7 @@ func (s *Service) tagHandlers() []wire.Handler {
 func (s *Service) CreateOrUpdateTags(ctx context.Context, in *autoscaling.CreateOrUpdateTagsInput) (
 	*autoscaling.CreateOrUpdateTagsOutput, error) {
 	err := s.eachTagged(ctx, in.Tags, func(g *record.AutoScalingGroup, tags []types.Tag) (err error) {
-		g.Tags, err = mergeTags(tags, g.Name, g.Tags)
+		g.Tags, err = mergeTags(ctx, tags, g.Name, g.Tags)
 		return err
 	})
 	if err != nil {
@@ -123,6 +132,11 @@ func (s *Service) CreateOrUpdateTags(ctx context.Context, in *autoscaling.Create
 // DeleteTags takes tags off groups.
 func (s *Service) DeleteTags(ctx context.Context, in *autoscaling.DeleteTagsInput) (*autoscaling.DeleteTagsOutput,
 	error) {
+	for _, t := range in.Tags {
+		if key := aws.ToString(t.Key); !wire.MaySetTag(ctx, key) {
+			return nil, reservedTag(key)
+		}
+	}
 	err := s.eachTagged(ctx, in.Tags, func(g *record.AutoScalingGroup, tags []types.Tag) error {
 		g.Tags = slices.DeleteFunc(slices.Clone(g.Tags), func(t record.AutoScalingTag) bool {
 			return slices.ContainsFunc(tags, func(asked types.Tag) bool {

@@ -119,7 +119,7 @@ func (s *Service) CreateRepository(ctx context.Context, in *ecr.CreateRepository
 	if err := setMutability(&row, in.ImageTagMutability, in.ImageTagMutabilityExclusionFilters); err != nil {
 		return nil, err
 	}
-	if err := addTags(&row, in.Tags); err != nil {
+	if err := addTags(ctx, &row, in.Tags); err != nil {
 		return nil, err
 	}
 	err = s.createRepository(ctx, at, row)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -24,7 +23,7 @@ const (
 )
 
 // addTags adds tags to a repository's row.
-func addTags(r *record.Repository, tags []types.Tag) error {
+func addTags(ctx context.Context, r *record.Repository, tags []types.Tag) error {
 	after := maps.Clone(r.Tags)
 	if after == nil {
 		after = map[string]string{}
@@ -38,20 +37,24 @@ func addTags(r *record.Repository, tags []types.Tag) error {
 		case utf8.RuneCountInString(value) > longestTagValue:
 			return &types.InvalidTagParameterException{
 				Message: message("The value of tag %q must have at most %d characters", key, longestTagValue)}
-		case strings.HasPrefix(strings.ToLower(key), "aws:"):
-			return &types.InvalidTagParameterException{
-				Message: message("Tag key %q is invalid: the prefix aws: is reserved for AWS use", key)}
+		case !wire.MaySetTag(ctx, key):
+			return reservedTag(key)
 		}
 		after[key] = value
 	}
-	if len(after) > maxTags {
+	if n := wire.CountTags(after); n > maxTags {
 		return &types.TooManyTagsException{Message: message("A repository can have %d tags, not %d", maxTags,
-			len(after))}
+			n)}
 	}
 	if len(after) > 0 {
 		r.Tags = after
 	}
 	return nil
+}
+
+func reservedTag(key string) error {
+	return &types.InvalidTagParameterException{
+		Message: message("Tag key %q is invalid: the prefix aws: is reserved for AWS use", key)}
 }
 
 // repositoryFromARN returns the repository that an ARN of a tagging request names.
@@ -93,7 +96,7 @@ func (s *Service) TagResource(ctx context.Context, in *ecr.TagResourceInput) (*e
 		return nil, err
 	}
 	if _, err := s.updateRepository(ctx, at, name,
-		func(r *record.Repository) error { return addTags(r, in.Tags) }); err != nil {
+		func(r *record.Repository) error { return addTags(ctx, r, in.Tags) }); err != nil {
 		return nil, err
 	}
 	return &ecr.TagResourceOutput{}, nil
@@ -108,6 +111,9 @@ func (s *Service) UntagResource(ctx context.Context, in *ecr.UntagResourceInput)
 	_, err = s.updateRepository(ctx, at, name, func(r *record.Repository) error {
 		after := maps.Clone(r.Tags)
 		for _, key := range in.TagKeys {
+			if !wire.MaySetTag(ctx, key) {
+				return reservedTag(key)
+			}
 			delete(after, key)
 		}
 		r.Tags = after

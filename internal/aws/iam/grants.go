@@ -292,17 +292,17 @@ func boundaryOf(arn string) *types.AttachedPermissionsBoundary {
 func (k kind[T]) tagEntity(ctx context.Context, name *string, add []types.Tag) error {
 	_, err := k.updateEntity(ctx, name, func(v *T) (err error) {
 		tags := k.tags(v)
-		*tags, err = mergeTags(*tags, add)
+		*tags, err = mergeTags(ctx, *tags, add)
 		return err
 	})
 	return err
 }
 
 func (k kind[T]) untagEntity(ctx context.Context, name *string, keys []string) error {
-	_, err := k.updateEntity(ctx, name, func(v *T) error {
+	_, err := k.updateEntity(ctx, name, func(v *T) (err error) {
 		tags := k.tags(v)
-		*tags = removeTags(*tags, keys)
-		return nil
+		*tags, err = removeTags(ctx, *tags, keys)
+		return err
 	})
 	return err
 }

@@ -110,7 +110,7 @@ func (s *Service) instanceProfileHandlers() []wire.Handler {
 // CreateInstanceProfile makes an instance profile without a role.
 func (s *Service) CreateInstanceProfile(ctx context.Context, in *iam.CreateInstanceProfileInput) (
 	*iam.CreateInstanceProfileOutput, error) {
-	tags, err := mergeTags(nil, in.Tags)
+	tags, err := mergeTags(ctx, nil, in.Tags)
 	if err != nil {
 		return nil, err
 	}
@@ -271,7 +271,7 @@ func (s *Service) TagInstanceProfile(ctx context.Context, in *iam.TagInstancePro
 		return nil, err
 	}
 	_, err = s.profiles.Modify(ctx, row.Key, func(p *record.InstanceProfile) (err error) {
-		p.Tags, err = mergeTags(p.Tags, in.Tags)
+		p.Tags, err = mergeTags(ctx, p.Tags, in.Tags)
 		return err
 	})
 	return &iam.TagInstanceProfileOutput{}, err
@@ -284,9 +284,9 @@ func (s *Service) UntagInstanceProfile(ctx context.Context, in *iam.UntagInstanc
 	if err != nil {
 		return nil, err
 	}
-	_, err = s.profiles.Modify(ctx, row.Key, func(p *record.InstanceProfile) error {
-		p.Tags = removeTags(p.Tags, in.TagKeys)
-		return nil
+	_, err = s.profiles.Modify(ctx, row.Key, func(p *record.InstanceProfile) (err error) {
+		p.Tags, err = removeTags(ctx, p.Tags, in.TagKeys)
+		return err
 	})
 	return &iam.UntagInstanceProfileOutput{}, err
 }

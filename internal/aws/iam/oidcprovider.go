@@ -144,7 +144,7 @@ func (s *Service) CreateOpenIDConnectProvider(ctx context.Context, in *iam.Creat
 	if err := checkThumbprints(in.ThumbprintList); err != nil {
 		return nil, err
 	}
-	tags, err := mergeTags(nil, in.Tags)
+	tags, err := mergeTags(ctx, nil, in.Tags)
 	if err != nil {
 		return nil, err
 	}
@@ -253,7 +253,7 @@ func (s *Service) UpdateOpenIDConnectProviderThumbprint(ctx context.Context,
 func (s *Service) TagOpenIDConnectProvider(ctx context.Context, in *iam.TagOpenIDConnectProviderInput) (
 	*iam.TagOpenIDConnectProviderOutput, error) {
 	err := s.changeProvider(ctx, in.OpenIDConnectProviderArn, func(p *record.OIDCProvider) (err error) {
-		p.Tags, err = mergeTags(p.Tags, in.Tags)
+		p.Tags, err = mergeTags(ctx, p.Tags, in.Tags)
 		return err
 	})
 	return &iam.TagOpenIDConnectProviderOutput{}, err
@@ -262,9 +262,9 @@ func (s *Service) TagOpenIDConnectProvider(ctx context.Context, in *iam.TagOpenI
 // UntagOpenIDConnectProvider removes tags from a provider.
 func (s *Service) UntagOpenIDConnectProvider(ctx context.Context, in *iam.UntagOpenIDConnectProviderInput) (
 	*iam.UntagOpenIDConnectProviderOutput, error) {
-	err := s.changeProvider(ctx, in.OpenIDConnectProviderArn, func(p *record.OIDCProvider) error {
-		p.Tags = removeTags(p.Tags, in.TagKeys)
-		return nil
+	err := s.changeProvider(ctx, in.OpenIDConnectProviderArn, func(p *record.OIDCProvider) (err error) {
+		p.Tags, err = removeTags(ctx, p.Tags, in.TagKeys)
+		return err
 	})
 	return &iam.UntagOpenIDConnectProviderOutput{}, err
 }

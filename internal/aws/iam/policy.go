@@ -162,7 +162,7 @@ func (s *Service) CreatePolicy(ctx context.Context, in *iam.CreatePolicyInput) (
 	if err := checkManaged(*in.PolicyDocument); err != nil {
 		return nil, err
 	}
-	tags, err := mergeTags(nil, in.Tags)
+	tags, err := mergeTags(ctx, nil, in.Tags)
 	if err != nil {
 		return nil, err
 	}
@@ -420,7 +420,7 @@ func (s *Service) SetDefaultPolicyVersion(ctx context.Context, in *iam.SetDefaul
 // TagPolicy adds tags to a policy.
 func (s *Service) TagPolicy(ctx context.Context, in *iam.TagPolicyInput) (*iam.TagPolicyOutput, error) {
 	err := s.changePolicy(ctx, *in.PolicyArn, func(p *record.Policy) (err error) {
-		p.Tags, err = mergeTags(p.Tags, in.Tags)
+		p.Tags, err = mergeTags(ctx, p.Tags, in.Tags)
 		return err
 	})
 	return &iam.TagPolicyOutput{}, err
@@ -428,9 +428,9 @@ func (s *Service) TagPolicy(ctx context.Context, in *iam.TagPolicyInput) (*iam.T
 
 // UntagPolicy removes tags from a policy.
 func (s *Service) UntagPolicy(ctx context.Context, in *iam.UntagPolicyInput) (*iam.UntagPolicyOutput, error) {
-	err := s.changePolicy(ctx, *in.PolicyArn, func(p *record.Policy) error {
-		p.Tags = removeTags(p.Tags, in.TagKeys)
-		return nil
+	err := s.changePolicy(ctx, *in.PolicyArn, func(p *record.Policy) (err error) {
+		p.Tags, err = removeTags(ctx, p.Tags, in.TagKeys)
+		return err
 	})
 	return &iam.UntagPolicyOutput{}, err
 }

@@ -161,7 +161,7 @@ func (s *Service) roleHandlers() []wire.Handler {
 
 // CreateRole makes a role that the principals of its trust policy may assume.
 func (s *Service) CreateRole(ctx context.Context, in *iam.CreateRoleInput) (*iam.CreateRoleOutput, error) {
-	tags, err := mergeTags(nil, in.Tags)
+	tags, err := mergeTags(ctx, nil, in.Tags)
 	if err != nil {
 		return nil, err
 	}

@@ -1,19 +1,22 @@
 package iam
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/iam/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
 const maxTags = 50
 
 // mergeTags returns tags with those of a request over them. Keys differ by more than their case; a key that is set
 // again takes the new spelling.
-func mergeTags(old map[string]string, add []types.Tag) (map[string]string, error) {
+func mergeTags(ctx context.Context, old map[string]string, add []types.Tag) (map[string]string, error) {
 	tags := maps.Clone(old)
 	if tags == nil {
 		tags = map[string]string{}
@@ -26,24 +29,34 @@ func mergeTags(old map[string]string, add []types.Tag) (map[string]string, error
 			return nil, invalidInput("Duplicate tag keys found. Please note that Tag keys are case insensitive.")
 		}
 		seen[folded] = true
-		if strings.HasPrefix(folded, "aws:") {
-			return nil, invalidInput("Tag keys beginning with aws: are reserved for system use. Got %q.", key)
+		if !wire.MaySetTag(ctx, key) {
+			return nil, reservedTag(key)
 		}
 		maps.DeleteFunc(tags, func(k, _ string) bool { return strings.EqualFold(k, key) })
 		tags[key] = aws.ToString(t.Value)
 	}
-	if len(tags) > maxTags {
+	if wire.CountTags(tags) > maxTags {
 		return nil, limitExceeded("The number of tags has reached the maximum limit of %d.", maxTags)
 	}
 	return tags, nil
 }
 
-func removeTags(old map[string]string, keys []string) map[string]string {
+func reservedTag(key string) error {
+	return invalidInput("Tag keys beginning with aws: are reserved for system use. Got %q.", key)
+}
+
+// removeTags returns tags without those of the keys.
+func removeTags(ctx context.Context, old map[string]string, keys []string) (map[string]string, error) {
+	for _, key := range keys {
+		if !wire.MaySetTag(ctx, key) {
+			return nil, reservedTag(key)
+		}
+	}
 	tags := maps.Clone(old)
 	maps.DeleteFunc(tags, func(k, _ string) bool {
 		return slices.ContainsFunc(keys, func(key string) bool { return strings.EqualFold(k, key) })
 	})
-	return tags
+	return tags, nil
 }
 
 func tagList(tags map[string]string) []types.Tag {

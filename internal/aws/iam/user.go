@@ -130,7 +130,7 @@ func (s *Service) userHandlers() []wire.Handler {
 
 // CreateUser makes a user without any permission.
 func (s *Service) CreateUser(ctx context.Context, in *iam.CreateUserInput) (*iam.CreateUserOutput, error) {
-	tags, err := mergeTags(nil, in.Tags)
+	tags, err := mergeTags(ctx, nil, in.Tags)
 	if err != nil {
 		return nil, err
 	}

@@ -89,7 +89,7 @@ func (s *Service) CreateKey(ctx context.Context, in *kms.CreateKeyInput) (*kms.C
 	}
 	at := placeOf(ctx)
 	tags := tagMap(in.Tags)
-	if err := checkTags(in.Tags, nil); err != nil {
+	if err := checkTags(ctx, in.Tags, nil); err != nil {
 		return nil, err
 	}
 	material := s.newMaterial()

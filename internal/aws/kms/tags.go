@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/kms"
@@ -29,7 +28,7 @@ func tagMap(tags []types.Tag) map[string]string {
 }
 
 // checkTags refuses tags that break a rule for tags, or would be too many beside those that are there.
-func checkTags(added []types.Tag, beside map[string]string) error {
+func checkTags(ctx context.Context, added []types.Tag, beside map[string]string) error {
 	after := maps.Clone(beside)
 	if after == nil {
 		after = map[string]string{}
@@ -38,18 +37,22 @@ func checkTags(added []types.Tag, beside map[string]string) error {
 	for _, t := range added {
 		key := aws.ToString(t.TagKey)
 		switch {
-		case strings.HasPrefix(strings.ToLower(key), "aws:"):
-			return &types.TagException{Message: new("Tags beginning with aws: are reserved: " + key)}
+		case !wire.MaySetTag(ctx, key):
+			return reservedTag(key)
 		case seen[key]:
 			return &types.TagException{Message: new("Duplicate tag keys: " + key)}
 		}
 		seen[key] = true
 		after[key] = aws.ToString(t.TagValue)
 	}
-	if len(after) > maxTags {
+	if wire.CountTags(after) > maxTags {
 		return &types.TagException{Message: new("Too many tags")}
 	}
 	return nil
+}
+
+func reservedTag(key string) error {
+	return &types.TagException{Message: new("Tags beginning with aws: are reserved: " + key)}
 }
 
 // tagHandlers returns the handlers of this file's operations and how each is authorized.
@@ -87,7 +90,7 @@ func (s *Service) TagResource(ctx context.Context, in *kms.TagResourceInput) (*k
 		if err := requireKept(*k); err != nil {
 			return err
 		}
-		if err := checkTags(in.Tags, k.Tags); err != nil {
+		if err := checkTags(ctx, in.Tags, k.Tags); err != nil {
 			return err
 		}
 		if k.Tags == nil {
@@ -106,6 +109,9 @@ func (s *Service) TagResource(ctx context.Context, in *kms.TagResourceInput) (*k
 func (s *Service) UntagResource(ctx context.Context, in *kms.UntagResourceInput) (*kms.UntagResourceOutput, error) {
 	_, err := s.modify(ctx, *in.KeyId, func(k *record.KMSKey) error {
 		for _, key := range in.TagKeys {
+			if !wire.MaySetTag(ctx, key) {
+				return reservedTag(key)
+			}
 			delete(k.Tags, key)
 		}
 		return requireKept(*k)

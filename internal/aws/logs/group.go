@@ -60,7 +60,7 @@ func (s *Service) CreateLogGroup(ctx context.Context, in *cloudwatchlogs.CreateL
 	if in.KmsKeyId != nil {
 		return nil, rejectKMSKey(*in.KmsKeyId)
 	}
-	if err := checkTags(in.Tags); err != nil {
+	if err := checkTags(ctx, in.Tags); err != nil {
 		return nil, err
 	}
 	if len(in.Tags) > 0 {

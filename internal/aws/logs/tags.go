@@ -29,9 +29,9 @@ var tagText = regexp.MustCompile(`^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$`)
 
 // checkTags refuses tags that break a rule for tags.
 // https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/Working-with-log-groups-and-streams.html#log-group-tagging
-func checkTags(tags map[string]string) error {
+func checkTags(ctx context.Context, tags map[string]string) error {
 	for _, k := range slices.Sorted(maps.Keys(tags)) {
-		if err := checkTagKey(k); err != nil {
+		if err := checkTagKey(ctx, k); err != nil {
 			return err
 		}
 		v := tags[k]
@@ -47,19 +47,23 @@ func checkTags(tags map[string]string) error {
 	return nil
 }
 
-func checkTagKey(k string) error {
+func checkTagKey(ctx context.Context, k string) error {
 	switch n := utf8.RuneCountInString(k); {
 	case n == 0:
 		return invalidParameter("A tag key can't be empty")
 	case n > longestTagKey:
 		return invalidParameter("Tag key %s can't be longer than %d characters, but has %d", k, longestTagKey, n)
-	case strings.HasPrefix(strings.ToLower(k), "aws:"):
-		return invalidParameter("Tag key %s is invalid: the prefix aws: is reserved for AWS use", k)
+	case !wire.MaySetTag(ctx, k):
+		return reservedTag(k)
 	case !tagText.MatchString(k):
 		return invalidValue("tags", k,
 			`Map keys must satisfy constraint: [Member must satisfy regular expression pattern: ^([\p{L}\p{Z}\p{N}_.:/=+\-@]+)$]`)
 	}
 	return nil
+}
+
+func reservedTag(k string) error {
+	return invalidParameter("Tag key %s is invalid: the prefix aws: is reserved for AWS use", k)
 }
 
 // mayTagNew asks whether the caller may create a log group with tags, for which either of two actions is enough.
@@ -96,7 +100,7 @@ func (s *Service) taggedGroup(ctx context.Context, arn string) (string, error) {
 }
 
 func (s *Service) addTags(ctx context.Context, group string, tags map[string]string) error {
-	if err := checkTags(tags); err != nil {
+	if err := checkTags(ctx, tags); err != nil {
 		return err
 	}
 	return s.modifyGroup(ctx, group, func(g *record.LogGroup) error {
@@ -105,10 +109,10 @@ func (s *Service) addTags(ctx context.Context, group string, tags map[string]str
 			after = map[string]string{}
 		}
 		maps.Copy(after, tags)
-		if len(after) > maxTags {
+		if n := wire.CountTags(after); n > maxTags {
 			return &types.TooManyTagsException{
 				Message: new(fmt.Sprintf("The number of tags exceeds the limit of %d: the log group would have %d",
-					maxTags, len(after))),
+					maxTags, n)),
 				ResourceName: new(g.ARN()),
 			}
 		}
@@ -118,6 +122,11 @@ func (s *Service) addTags(ctx context.Context, group string, tags map[string]str
 }
 
 func (s *Service) removeTags(ctx context.Context, group string, keys []string) error {
+	for _, k := range keys {
+		if !wire.MaySetTag(ctx, k) {
+			return reservedTag(k)
+		}
+	}
 	return s.modifyGroup(ctx, group, func(g *record.LogGroup) error {
 		after := maps.Clone(g.Tags)
 		for _, k := range keys {

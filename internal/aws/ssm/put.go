@@ -86,7 +86,7 @@ func (s *Service) PutParameter(ctx context.Context, in *ssm.PutParameterInput) (
 	for _, t := range in.Tags {
 		tags[aws.ToString(t.Key)] = aws.ToString(t.Value)
 	}
-	if err := checkTags(tags, nil); err != nil {
+	if err := checkTags(ctx, tags, nil); err != nil {
 		return nil, err
 	}
 	for {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -21,11 +20,11 @@ import (
 const maxTags = 50
 
 // checkTags refuses tags that break a rule for tags, or would be too many beside those that are there.
-func checkTags(tags, beside map[string]string) error {
+func checkTags(ctx context.Context, tags, beside map[string]string) error {
 	for _, key := range slices.Sorted(maps.Keys(tags)) {
 		switch n := utf8.RuneCountInString(key); {
-		case strings.HasPrefix(strings.ToLower(key), "aws:"):
-			return validation("Tag keys may not start with the reserved prefix aws: %s", key)
+		case !wire.MaySetTag(ctx, key):
+			return reservedTag(key)
 		case n == 0 || n > 128:
 			return validation("A tag key has 1 to 128 characters, but %q has %d", key, n)
 		case utf8.RuneCountInString(tags[key]) > 256:
@@ -34,11 +33,15 @@ func checkTags(tags, beside map[string]string) error {
 	}
 	after := maps.Clone(tags)
 	maps.Copy(after, beside)
-	if len(after) > maxTags {
+	if n := wire.CountTags(after); n > maxTags {
 		return wire.Errorf("TooManyTagsError", "A parameter can have %d tags at most, and would have %d.", maxTags,
-			len(after))
+			n)
 	}
 	return nil
+}
+
+func reservedTag(key string) error {
+	return validation("Tag keys may not start with the reserved prefix aws: %s", key)
 }
 
 // taggedKey returns the key of the parameter that a tagging request names.
@@ -105,7 +108,7 @@ func (s *Service) AddTagsToResource(ctx context.Context, in *ssm.AddTagsToResour
 		added[aws.ToString(t.Key)] = aws.ToString(t.Value)
 	}
 	err := s.updateTags(ctx, in.ResourceType, in.ResourceId, func(tags map[string]string) error {
-		if err := checkTags(added, tags); err != nil {
+		if err := checkTags(ctx, added, tags); err != nil {
 			return err
 		}
 		maps.Copy(tags, added)
@@ -122,6 +125,9 @@ func (s *Service) RemoveTagsFromResource(ctx context.Context, in *ssm.RemoveTags
 	*ssm.RemoveTagsFromResourceOutput, error) {
 	err := s.updateTags(ctx, in.ResourceType, in.ResourceId, func(tags map[string]string) error {
 		for _, key := range in.TagKeys {
+			if !wire.MaySetTag(ctx, key) {
+				return reservedTag(key)
+			}
 			delete(tags, key)
 		}
 		return nil

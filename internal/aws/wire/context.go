@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -18,6 +19,9 @@ type Caller struct {
 	AccessKeyID  string
 	SessionName  string // the session of an assumed role; else empty
 	PrincipalARN string // the IAM user or role whose policies apply (not the session)
+	// Service is the AWS service that acts with the credentials, such as cloudformation.amazonaws.com: on behalf of the
+	// principal, or under a role that was passed to it. It is empty for everybody else.
+	Service string
 	// what the Credentials implementation wants its Authorizer to know (session policies, session tags); wire does not
 	// look
 	Session any
@@ -44,7 +48,7 @@ type call struct {
 // TLS. Every request that is authorized goes through it, whatever its protocol.
 func (c *call) describe(r *http.Request) {
 	c.userAgent = r.UserAgent()
-	c.secure = r.TLS != nil || isInProcess(r.Context()) // never by the URL, which the client writes
+	c.secure = r.TLS != nil || IsInProcess(r.Context()) // never by the URL, which the client writes
 	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
 		c.sourceIP = host
 	}
@@ -105,6 +109,33 @@ func GlobalConditions(ctx context.Context) map[string][]string { return callFrom
 
 // CallerFrom returns who signed the request; the zero Caller for an unsigned operation.
 func CallerFrom(ctx context.Context) Caller { return callFrom(ctx).caller }
+
+// CalledVia returns the AWS service that makes the request on behalf of a principal, or under a role that was passed to
+// it, such as "cloudformation.amazonaws.com"; empty for a request of the principal's own.
+func CalledVia(ctx context.Context) string { return callFrom(ctx).caller.Service }
+
+// CloudFormationPrincipal is the name of CloudFormation as the principal of policies, and in [CalledVia].
+const CloudFormationPrincipal = "cloudformation.amazonaws.com"
+
+// IsReservedTag reports whether the key of a tag is for AWS services only.
+func IsReservedTag(key string) bool { return len(key) >= 4 && strings.EqualFold(key[:4], "aws:") }
+
+// MaySetTag reports whether the caller may add or remove a tag with that key: one that is not reserved, or one of the
+// service that makes the request.
+func MaySetTag(ctx context.Context, key string) bool {
+	return !IsReservedTag(key) ||
+		CalledVia(ctx) == CloudFormationPrincipal && strings.HasPrefix(key, "aws:cloudformation:")
+}
+
+// CountTags returns how many of the keys of tags count for the quota of a resource: those that are not reserved.
+func CountTags[T any](tags map[string]T) (n int) {
+	for key := range tags {
+		if !IsReservedTag(key) {
+			n++
+		}
+	}
+	return n
+}
 
 // RegionFrom returns the region of the credential scope, or the default region of the [Mux] for an unsigned request.
 func RegionFrom(ctx context.Context) string { return callFrom(ctx).region }

@@ -255,7 +255,7 @@ func (m *Mux) dispatch(c *call, b *buffer, r *request, header http.Header, statu
 	if err != nil {
 		return service, nil, err
 	}
-	if !isInProcess(r.Context()) { // controllers do not wait for users
+	if !IsInProcess(r.Context()) { // controllers do not wait for users
 		if c.answer.turn, err = m.turns.begin(r.Context(), c.caller.Account, sourceOf(r.RemoteAddr)); err != nil {
 			return service, nil, err
 		}
@@ -269,7 +269,10 @@ func (m *Mux) dispatch(c *call, b *buffer, r *request, header http.Header, statu
 	}
 	c.complete(m, op, r, in.Interface())
 	ctx := context.WithValue(r.Context(), callKey{}, c)
-	if !isInProcess(ctx) { // controllers must get on in an account that is full
+	if c.caller.Service != "" {
+		ctx = store.Limited(ctx) // what users have a service do counts as theirs
+	}
+	if !IsInProcess(ctx) { // controllers must get on in an account that is full
 		ctx = store.Limited(ctx)
 		if op.served.events == nil { // a stream lists all the time, and keeps nothing
 			request := ctx
@@ -298,7 +301,7 @@ func (m *Mux) dispatch(c *call, b *buffer, r *request, header http.Header, statu
 		return service, nil, err
 	}
 	b.out, *status = service.protocol().encodeResponse(b.out[:0], op, r, out.Elem(), header)
-	if len(b.out) > freeAnswer && !r.spilled && op.reads && !isInProcess(ctx) {
+	if len(b.out) > freeAnswer && !r.spilled && op.reads && !IsInProcess(ctx) {
 		err = c.answer.hold(ctx, c.caller.Account, int64(len(b.out)))
 	}
 	return service, nil, err

@@ -29,7 +29,7 @@ type Service struct {
 	badToken string // code of a page token that is not ours
 }
 
-// The services that wire knows. No operation of CloudFormation, ELBv2 and SQS is served. Clients of EKS call them
+// The services that wire knows. No operation of ELBv2 and SQS is served. Clients of EKS call them
 // nevertheless, such as eksctl and the AWS Load Balancer Controller: they get NotImplemented with the name of the
 // operation, in the protocol of the service, once their signature has been verified. A service that is not here answers
 // UnknownService in a protocol that is guessed.

@@ -18,7 +18,8 @@ type inProcess struct{ handler http.Handler }
 // inProcessKey marks the context of a request that took no network. Nothing outside of this file can set it.
 type inProcessKey struct{}
 
-func isInProcess(ctx context.Context) bool { return ctx.Value(inProcessKey{}) != nil }
+// IsInProcess reports whether a request took no network: it is one of the daemon's own.
+func IsInProcess(ctx context.Context) bool { return ctx.Value(inProcessKey{}) != nil }
 
 func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := r.Context().Err(); err != nil {

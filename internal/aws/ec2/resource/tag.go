@@ -4,7 +4,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -120,7 +119,7 @@ func (sc Scope) CheckTags(tags []types.Tag) error {
 			return Invalid("Tag key exceeds the maximum length of 128 characters")
 		case utf8.RuneCountInString(value) > 256:
 			return Invalid("Tag value exceeds the maximum length of 256 characters")
-		case ReservedTag(t.Key) && !sc.IsService():
+		case !sc.MaySetTag(t.Key):
 			return Invalid("Tag keys starting with 'aws:' are reserved for internal use")
 		case seen[key]:
 			return Invalid("Duplicate tag key '%s' specified.", key)
@@ -131,8 +130,11 @@ func (sc Scope) CheckTags(tags []types.Tag) error {
 }
 
 // ReservedTag reports whether a tag is for AWS services only.
-func ReservedTag(key *string) bool {
-	return strings.HasPrefix(strings.ToLower(aws.ToString(key)), "aws:")
+func ReservedTag(key *string) bool { return wire.IsReservedTag(aws.ToString(key)) }
+
+// MaySetTag reports whether the caller may add or remove a tag with that key.
+func (sc Scope) MaySetTag(key *string) bool {
+	return sc.IsService() || wire.MaySetTag(sc, aws.ToString(key))
 }
 
 // MaxTags is the maximum number of tags of a resource, without those that AWS services add.

@@ -48,7 +48,7 @@ func (s *Service) DeleteTags(ctx context.Context, in *ec2.DeleteTagsInput) (*ec2
 	return &ec2.DeleteTagsOutput{}, s.eachResource(ctx, in.DryRun, in.Resources,
 		func(c *resource.Change, k resource.AnyKind, id string) error {
 			for _, t := range in.Tags {
-				if resource.ReservedTag(t.Key) && !c.IsService() {
+				if !c.MaySetTag(t.Key) {
 					return resource.Invalid("Tag keys starting with 'aws:' are reserved for internal use")
 				}
 			}

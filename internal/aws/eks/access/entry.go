@@ -205,7 +205,7 @@ func (s *Service) CreateAccessEntry(
 			}
 			return &eks.CreateAccessEntryOutput{AccessEntry: describeEntry(c, old.Value)}, nil
 		}
-		e, err := s.newEntry(name, p, in)
+		e, err := s.newEntry(ctx, name, p, in)
 		if err != nil {
 			return nil, err
 		}
@@ -254,7 +254,7 @@ func (s *Service) checkPrincipal(ctx context.Context, cluster, arn string) (prin
 
 // newEntry validates a request and returns the entry that it asks for.
 func (s *Service) newEntry(
-	cluster string, p principal.Principal, in *eks.CreateAccessEntryInput,
+	ctx context.Context, cluster string, p principal.Principal, in *eks.CreateAccessEntryInput,
 ) (record.AccessEntry, error) {
 	now := s.Timestamp()
 	e := record.AccessEntry{
@@ -273,7 +273,7 @@ func (s *Service) newEntry(
 			cluster, "The specified type %s is invalid. Valid types are: %s", e.Type, exception.List(entryTypes),
 		)
 	}
-	if fault := resource.TagFault(in.Tags); fault != "" {
+	if fault := resource.TagFault(ctx, in.Tags); fault != "" {
 		return e, exception.InvalidParameter(cluster, "%s", fault)
 	}
 	if node, ok := nodeIdentity[e.Type]; ok {

@@ -129,7 +129,7 @@ func (s *Service) newAddon(
 			Configuration: aws.ToString(in.ConfigurationValues), Conflicts: orNone(in.ResolveConflicts),
 		},
 	}
-	if fault := resource.TagFault(in.Tags); fault != "" {
+	if fault := resource.TagFault(ctx, in.Tags); fault != "" {
 		return none, about.InvalidParameter("%s", fault)
 	}
 	if in.NamespaceConfig != nil && in.NamespaceConfig.Namespace != nil {

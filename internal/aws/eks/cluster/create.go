@@ -131,7 +131,7 @@ func (s *Service) newCluster(ctx context.Context, in *eks.CreateClusterInput) (r
 	if c.SupportType, err = s.supportType(name, c.Version, in.UpgradePolicy); err != nil {
 		return none, err
 	}
-	if fault := resource.TagFault(in.Tags); fault != "" {
+	if fault := resource.TagFault(ctx, in.Tags); fault != "" {
 		return none, exception.InvalidParameter(name, "%s", fault)
 	}
 	if c.AuthenticationMode, c.BootstrapCreatorAdmin, err = accessConfig(name, in.AccessConfig); err != nil {

@@ -147,7 +147,7 @@ func (s *Service) newNodegroup(
 		CreatedAt: now, ModifiedAt: now,
 		NodeRoleARN: aws.ToString(in.NodeRole), SubnetIDs: in.Subnets, Tags: in.Tags, ScalingChange: 1,
 	}
-	if fault := resource.TagFault(in.Tags); fault != "" {
+	if fault := resource.TagFault(ctx, in.Tags); fault != "" {
 		return none, g.InvalidParameter("%s", fault)
 	}
 	if n.Scaling, err = newScaling(g, in.ScalingConfig); err != nil {

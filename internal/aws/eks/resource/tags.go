@@ -1,9 +1,11 @@
 package resource
 
 import (
+	"context"
 	"fmt"
-	"strings"
 	"unicode/utf8"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
 const (
@@ -15,12 +17,12 @@ const (
 
 // TagFault returns what is wrong with tags as a user gives them; "" when nothing is.
 // https://docs.aws.amazon.com/eks/latest/userguide/eks-using-tags.html
-func TagFault(tags map[string]string) string {
-	if len(tags) > MaxTags {
-		return fmt.Sprintf("The number of tags exceeds the limit of %d: %d were specified", MaxTags, len(tags))
+func TagFault(ctx context.Context, tags map[string]string) string {
+	if n := wire.CountTags(tags); n > MaxTags {
+		return fmt.Sprintf("The number of tags exceeds the limit of %d: %d were specified", MaxTags, n)
 	}
 	for k, v := range tags {
-		if fault := TagKeyFault(k); fault != "" {
+		if fault := TagKeyFault(ctx, k); fault != "" {
 			return fault
 		}
 		if n := utf8.RuneCountInString(v); n > longestTagValue {
@@ -33,13 +35,13 @@ func TagFault(tags map[string]string) string {
 }
 
 // TagKeyFault returns what is wrong with the key of a tag; "" when nothing is.
-func TagKeyFault(k string) string {
+func TagKeyFault(ctx context.Context, k string) string {
 	switch n := utf8.RuneCountInString(k); {
 	case n == 0:
 		return "A tag key can't be empty"
 	case n > longestTagKey:
 		return fmt.Sprintf("Tag key %s can't be longer than %d characters, but has %d", k, longestTagKey, n)
-	case strings.HasPrefix(strings.ToLower(k), "aws:"):
+	case !wire.MaySetTag(ctx, k):
 		return fmt.Sprintf("Tag key %s is invalid: the prefix aws: is reserved for system use", k)
 	}
 	return ""

@@ -185,14 +185,14 @@ func (s *Service) TagResource(ctx context.Context, in *eks.TagResourceInput) (*e
 	if len(in.Tags) == 0 {
 		return nil, badRequest("tags must have at least one member")
 	}
-	if fault := resource.TagFault(in.Tags); fault != "" {
+	if fault := resource.TagFault(ctx, in.Tags); fault != "" {
 		return nil, badRequest("%s", fault)
 	}
 	err := s.retag(ctx, aws.ToString(in.ResourceArn), func(tags map[string]string) error {
 		maps.Copy(tags, in.Tags)
-		if len(tags) > resource.MaxTags {
+		if n := wire.CountTags(tags); n > resource.MaxTags {
 			return badRequest(
-				"The number of tags exceeds the limit of %d: the resource would have %d", resource.MaxTags, len(tags),
+				"The number of tags exceeds the limit of %d: the resource would have %d", resource.MaxTags, n,
 			)
 		}
 		return nil
@@ -209,7 +209,7 @@ func (s *Service) UntagResource(ctx context.Context, in *eks.UntagResourceInput)
 		return nil, badRequest("tagKeys must have between 1 and %d members", resource.MaxTags)
 	}
 	for _, k := range in.TagKeys {
-		if fault := resource.TagKeyFault(k); fault != "" {
+		if fault := resource.TagKeyFault(ctx, k); fault != "" {
 			return nil, badRequest("%s", fault)
 		}
 	}

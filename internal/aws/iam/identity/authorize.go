@@ -48,11 +48,12 @@ func (i *Identity) Authorize(ctx context.Context, caller wire.Caller, targets []
 }
 
 // checkSession refuses what no policy can allow to the credentials of GetSessionToken and GetFederationToken: all of
-// IAM, because nobody has an MFA device here, and all of STS but AssumeRole and GetCallerIdentity.
+// IAM, because nobody has an MFA device here, and all of STS but AssumeRole and GetCallerIdentity. A service that acts
+// on behalf of a caller with an access key may do what they may.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/id_credentials_sts-comparison.html
 func checkSession(ctx context.Context, caller wire.Caller) error {
 	session := SessionOf(caller)
-	if session == nil || session.Role != "" {
+	if session == nil || session.Role != "" || session.LongTerm {
 		return nil
 	}
 	switch service, operation := wire.OperationFrom(ctx); service {

@@ -31,6 +31,7 @@ func (i *Identity) SealBearer(ctx context.Context, caller wire.Caller, purpose P
 		session.User = user[strings.LastIndexByte(user, '/')+1:]
 	}
 	session.AccessKeyID, session.Secret, session.Expires = caller.AccessKeyID, "", expires
+	session.Service, session.Forwarded = "", false // whoever holds the token acts, not the service
 	token, err = i.sealer.seal(ctx, purpose, resource, session)
 	return token, expires, err
 }

@@ -139,7 +139,7 @@ func (i *Identity) temporary(ctx context.Context, accessKeyID, token string) (*b
 	if err != nil {
 		return nil, err
 	}
-	if who.session.AccessKeyID != accessKeyID {
+	if who.session.AccessKeyID != accessKeyID || who.session.Service != "" && !wire.IsInProcess(ctx) {
 		return nil, wire.ErrUnknownAccessKey
 	}
 	return i.refreshBearer(ctx, shown, who)
@@ -195,7 +195,7 @@ func newBearer(s *Session) *bearer {
 		who.user = record.UserKey(s.Account, s.User)
 	}
 	who.caller = wire.Caller{Account: s.Account, UserID: s.sessionUserID(), AccessKeyID: s.AccessKeyID,
-		SessionName: s.Name, Session: who}
+		SessionName: s.Name, Service: s.Service, Session: who}
 	return who
 }
 

@@ -164,6 +164,12 @@ func (i *Identity) compile(ctx context.Context, who *bearer) (*principal, error)
 	p.keys["aws:PrincipalType"] = []string{string(p.Type)}
 	p.keys["aws:PrincipalIsAWSService"] = []string{"false"}
 	p.keys["aws:ViaAWSService"] = []string{"false"}
+	if s := who.session; s != nil && s.Forwarded {
+		p.keys["aws:ViaAWSService"] = []string{"true"}
+		for _, key := range []string{"aws:CalledVia", "aws:CalledViaFirst", "aws:CalledViaLast"} {
+			p.keys[key] = []string{s.Service}
+		}
+	}
 	p.keys["aws:userid"] = []string{who.caller.UserID}
 	for key, value := range tags {
 		p.keys["aws:PrincipalTag/"+key] = []string{value}

@@ -43,6 +43,13 @@ type Session struct {
 	SourceIdentity string            `json:"o,omitempty"`
 	// Provider is the ARN of the OIDC provider whose token the session came from.
 	Provider string `json:"w,omitempty"`
+
+	// Service is the AWS service that acts in the session: on behalf of the principal with Forwarded, else under a role
+	// that was passed to it. Nobody else has its credentials; they are good inside this process only.
+	Service   string `json:"x,omitempty"`
+	Forwarded bool   `json:"y,omitempty"`
+	// LongTerm is set when the caller that Forwarded is about signed with an access key, not in a session.
+	LongTerm bool `json:"l,omitempty"`
 }
 
 // limited reports whether session policies limit the session.
