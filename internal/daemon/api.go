@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 
 	autoscalingservice "github.com/coracle-eks/coracle/internal/aws/autoscaling"
+	cloudformationservice "github.com/coracle-eks/coracle/internal/aws/cloudformation"
 	ec2service "github.com/coracle-eks/coracle/internal/aws/ec2"
 	ecrservice "github.com/coracle-eks/coracle/internal/aws/ecr"
 	eksservice "github.com/coracle-eks/coracle/internal/aws/eks"
@@ -23,8 +24,10 @@ import (
 	ssmservice "github.com/coracle-eks/coracle/internal/aws/ssm"
 	stsservice "github.com/coracle-eks/coracle/internal/aws/sts"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/controller/stack"
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/kube/clusterproxy"
+	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
@@ -36,6 +39,8 @@ type apiLayer struct {
 	identity *identity.Identity
 	ec2      *ec2service.Service
 	access   ecrservice.Access // to the registry of images
+	stacks   *cloudformationservice.Service
+	types    stack.TypeTable // of the resources of stacks
 
 	mu sync.Mutex // held while an account is made
 }
@@ -66,6 +71,10 @@ func (d *daemon) openAPI(ctx context.Context) (*apiLayer, error) {
 		NodegroupsPerCluster: nodegroups, Advertise: func(ctx context.Context, clusterID string) (string, []byte) {
 			return clusterproxy.URL(ctx, clusterID), d.authority.PEM
 		}})
+	f.types = stack.Types(d.store, AdvertisedURL(d.settings))
+	f.stacks = cloudformationservice.New(cloudformationservice.Options{Store: d.store, Identity: who, Types: f.types,
+		Config: f.stackConfig})
+	f.stacks.Register(f.mux)
 	_, err = f.ensureAccount(ctx, d.settings.Account)
 	return f, err
 }
@@ -133,6 +142,16 @@ func (f *apiLayer) clientConfig(region string, who aws.CredentialsProvider) aws.
 		Credentials:      who,
 		RetryMaxAttempts: 1, // controllers have a back-off of their own
 	}
+}
+
+// stackConfig returns the SDK's configuration with which CloudFormation operates on a stack: on behalf of who asked for
+// it, or under the stack's service role.
+func (f *apiLayer) stackConfig(region string, caller record.ForwardedSession, roleARN, stackARN string) aws.Config {
+	if roleARN != "" {
+		return f.clientConfig(region, f.identity.PassedRoleCredentials(roleARN, wire.CloudFormationPrincipal,
+			"AWSCloudFormation", stackARN))
+	}
+	return f.clientConfig(region, f.identity.ForwardedCredentials(caller, wire.CloudFormationPrincipal))
 }
 
 // eksClient returns a client of EKS for the root user of an account.

@@ -23,6 +23,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/controller/kmskey"
 	"github.com/coracle-eks/coracle/internal/controller/kubeletcsr"
 	"github.com/coracle-eks/coracle/internal/controller/logshipper"
+	"github.com/coracle-eks/coracle/internal/controller/stack"
 	"github.com/coracle-eks/coracle/internal/kube/authenticator"
 	"github.com/coracle-eks/coracle/internal/pki"
 	"github.com/coracle-eks/coracle/internal/reconcile"
@@ -115,6 +116,9 @@ func (d *daemon) openClusters() (*clusters, error) {
 	}).Controllers()...)
 	c.controllers = append(c.controllers, kmskey.New(kmskey.Options{
 		Store: d.store, KMS: kms.NewLifecycle(kms.Options{Store: d.store}),
+	}).Controllers()...)
+	c.controllers = append(c.controllers, stack.New(stack.Options{
+		Store: d.store, Types: d.api.types, Config: d.api.stackConfig, Log: d.log,
 	}).Controllers()...)
 	return c, nil
 }

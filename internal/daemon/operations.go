@@ -3,6 +3,7 @@ package daemon
 import (
 	"log/slog"
 
+	cloudformationservice "github.com/coracle-eks/coracle/internal/aws/cloudformation"
 	ec2service "github.com/coracle-eks/coracle/internal/aws/ec2"
 	ecrservice "github.com/coracle-eks/coracle/internal/aws/ecr"
 	eksservice "github.com/coracle-eks/coracle/internal/aws/eks"
@@ -17,5 +18,6 @@ func Operations() []wire.Operation {
 		Logger: slog.New(slog.DiscardHandler)})
 	register(mux, nil, nil, nil, ec2service.New(ec2service.Options{}), ecrservice.New(ecrservice.Options{}),
 		logsservice.Options{}, eksservice.Options{})
+	cloudformationservice.New(cloudformationservice.Options{}).Register(mux)
 	return mux.Operations()
 }

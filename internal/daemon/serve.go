@@ -25,6 +25,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/admin"
 	"github.com/coracle-eks/coracle/internal/aws/oidc"
 	"github.com/coracle-eks/coracle/internal/catalog"
+	"github.com/coracle-eks/coracle/internal/cloudformation/revision"
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/etcd"
 	"github.com/coracle-eks/coracle/internal/host/preflight"
@@ -227,7 +228,7 @@ func (d *daemon) reconcile(ctx context.Context) error {
 const registryPrefix = "/v2/"
 
 // handler answers on the AWS endpoint. No operation of AWS that is served has a path under /healthz, /id/,
-// /credentials/ or /v2/.
+// /credentials/, /v2/ or /cloudformation-waitcondition/.
 func (d *daemon) handler() http.Handler {
 	discovery := oidc.Handler(d.store, d.log)
 	images := d.host.images.Handler(d.api.access)
@@ -242,6 +243,8 @@ func (d *daemon) handler() http.Handler {
 			d.serveCredentials(w, r)
 		case strings.HasPrefix(r.URL.Path, registryPrefix):
 			images.ServeHTTP(w, r)
+		case strings.HasPrefix(r.URL.Path, revision.WaitConditionPrefix):
+			d.api.stacks.WaitConditions(w, r)
 		default:
 			d.api.mux.ServeHTTP(w, r)
 		}

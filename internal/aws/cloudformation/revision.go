@@ -1,0 +1,401 @@
+package cloudformation
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/cloudformation/lookup"
+	"github.com/coracle-eks/coracle/internal/cloudformation/plan"
+	"github.com/coracle-eks/coracle/internal/cloudformation/revision"
+	"github.com/coracle-eks/coracle/internal/cloudformation/schema"
+	"github.com/coracle-eks/coracle/internal/cloudformation/template"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// wanted is what a request wants a stack to have.
+type wanted struct {
+	body, url    *string
+	usePrevious  *bool
+	parameters   []types.Parameter
+	capabilities []types.Capability
+	tags         []types.Tag // nil: those that the stack has
+	topics       []string
+	types        []string
+	roleARN      string
+	triggers     *types.RollbackConfiguration
+}
+
+// prepared is a revision that has been checked, and what an update to it would do.
+type prepared struct {
+	id      string
+	body    string
+	row     record.StackRevision
+	bound   *template.Bound
+	current map[string]plan.Resource
+	changes []plan.Change
+}
+
+// prepare checks what a request wants of a stack, which has its name and ID, but perhaps no records yet.
+func (s *Service) prepare(ctx context.Context, v view, w wanted) (*prepared, error) {
+	previous, err := s.revision(ctx, v, v.current())
+	if err != nil {
+		return nil, err
+	}
+	p := &prepared{id: newID()}
+	if p.body, err = s.templateBody(ctx, v, w.body, w.url, w.usePrevious); err != nil {
+		return nil, err
+	}
+	if err := refuseUnserved(w); err != nil {
+		return nil, err
+	}
+	parsed, err := template.Parse(p.body)
+	if err != nil {
+		return nil, invalidTemplate(err)
+	}
+	if err := checkCapabilities(parsed, w.capabilities); err != nil {
+		return nil, err
+	}
+	if err := checkResourceTypes(parsed, w.types); err != nil {
+		return nil, err
+	}
+	p.row = record.StackRevision{Account: v.Account, Description: parsed.Description, Transforms: parsed.Transforms,
+		CreatedAt: s.timestamp(), Tags: previous.Tags, Capabilities: textsOf(w.capabilities)}
+	if w.tags != nil {
+		if p.row.Tags, err = readTags(w.tags); err != nil {
+			return nil, err
+		}
+	}
+	in, err := s.inputs(ctx, v, parsed, w, previous)
+	if err != nil {
+		return nil, err
+	}
+	if p.bound, err = parsed.Bind(ctx, in); err != nil {
+		return nil, invalidTemplate(err)
+	}
+	p.row.Parameters = boundParameters(p.bound)
+	if p.current, err = s.currentResources(ctx, v); err != nil {
+		return nil, err
+	}
+	if err := s.checkResources(ctx, p.bound); err != nil {
+		return nil, err
+	}
+	p.changes, err = plan.Compute(ctx, p.bound, p.current, s.tagsOf(v, p.row.Tags))
+	return p, invalidTemplate(err)
+}
+
+// refuseUnserved refuses what needs services that are not there.
+func refuseUnserved(w wanted) error {
+	switch {
+	case len(w.topics) > 0:
+		return validation("NotificationARNs are not supported by coracle: it has no Amazon SNS")
+	case w.triggers != nil && len(w.triggers.RollbackTriggers) > 0:
+		return validation("RollbackConfiguration with RollbackTriggers is not supported by coracle: it has no CloudWatch " +
+			"alarms")
+	case w.triggers != nil && aws.ToInt32(w.triggers.MonitoringTimeInMinutes) > 0:
+		return validation("RollbackConfiguration with MonitoringTimeInMinutes is not supported by coracle: it has no " +
+			"CloudWatch alarms")
+	}
+	return nil
+}
+
+// templateBody returns the template of a request.
+func (s *Service) templateBody(ctx context.Context, v view, body, url *string, usePrevious *bool) (string, error) {
+	if aws.ToString(url) != "" {
+		return "", validation("TemplateURL is not supported by coracle, which has no Amazon S3: pass the template in " +
+			"TemplateBody, where up to 1 MB is accepted")
+	}
+	given := aws.ToString(body)
+	switch {
+	case aws.ToBool(usePrevious) && given != "":
+		return "", validation("You cannot specify both usePreviousTemplate and Template Body/Template URL.")
+	case aws.ToBool(usePrevious):
+		if v.current() == "" {
+			return "", validation("The stack has no previous template")
+		}
+		return s.storedTemplate(ctx, v, v.current())
+	case given == "":
+		return "", validation("Either Template URL or Template Body must be specified.")
+	case len(given) > maxBody:
+		return "", validation("1 validation error detected: Value at 'templateBody' failed to satisfy constraint: Member " +
+			"must have length less than or equal to 1048576")
+	}
+	return given, nil
+}
+
+// storedTemplate returns the template of a revision.
+func (s *Service) storedTemplate(ctx context.Context, v view, id string) (string, error) {
+	row, err := s.templates.Get(ctx, record.StackRevisionKey(v.Account, v.Region, v.ID, id))
+	if err != nil {
+		return "", err
+	}
+	return revision.Decompress(row.Value.Body)
+}
+
+// invalidTemplate returns faults of a template as AWS's error.
+func invalidTemplate(err error) error {
+	var fault *template.Error
+	if errors.As(err, &fault) {
+		return validation("%s", fault.Message)
+	}
+	return err
+}
+
+func textsOf[T ~string](list []T) []string {
+	texts := make([]string, len(list))
+	for i, item := range list {
+		texts[i] = string(item)
+	}
+	return texts
+}
+
+// checkCapabilities refuses a template that needs capabilities which the caller has not acknowledged.
+func checkCapabilities(t *template.Template, given []types.Capability) error {
+	needs, _ := t.Capabilities()
+	var missing []string
+	for _, need := range needs {
+		ok := slices.Contains(given, types.Capability(need)) ||
+			need == template.CapabilityIAM && slices.Contains(given, types.CapabilityCapabilityNamedIam) ||
+			need == template.CapabilityAutoExpand && onlyLanguageExtensions(t)
+		if !ok {
+			missing = append(missing, need)
+		}
+	}
+	if len(missing) > 0 {
+		return &types.InsufficientCapabilitiesException{
+			Message: aws.String("Requires capabilities : [" + strings.Join(missing, ", ") + "]")}
+	}
+	return nil
+}
+
+// onlyLanguageExtensions reports whether a template has no transform but AWS::LanguageExtensions, which runs no code.
+func onlyLanguageExtensions(t *template.Template) bool {
+	return !slices.ContainsFunc(t.Transforms, func(name string) bool { return name != "AWS::LanguageExtensions" })
+}
+
+// checkResourceTypes refuses resources of other types than those that the caller names.
+func checkResourceTypes(t *template.Template, allowed []string) error {
+	if len(allowed) == 0 {
+		return nil
+	}
+	for _, name := range t.Summary().ResourceTypes {
+		if !slices.ContainsFunc(allowed, func(pattern string) bool {
+			prefix, wild := strings.CutSuffix(pattern, "*")
+			return name == pattern || wild && strings.HasPrefix(name, prefix)
+		}) {
+			return validation("Resource type %s is not allowed by parameter ResourceTypes %v", name, allowed)
+		}
+	}
+	return nil
+}
+
+// readTags returns the tags of a request. Of a key that stands twice, the last one counts: eksctl sends such.
+func readTags(tags []types.Tag) (map[string]string, error) {
+	all := map[string]string{}
+	for i, t := range tags {
+		key, value := aws.ToString(t.Key), aws.ToString(t.Value)
+		switch {
+		case key == "" || utf8.RuneCountInString(key) > 128:
+			return nil, validation("1 validation error detected: Value '%s' at 'tags.%d.member.key' failed to satisfy "+
+				"constraint: Member must have a length of 1 to 128", key, i+1)
+		case utf8.RuneCountInString(value) > 256:
+			return nil, validation("1 validation error detected: Value '%s' at 'tags.%d.member.value' failed to satisfy "+
+				"constraint: Member must have length less than or equal to 256", value, i+1)
+		case wire.IsReservedTag(key):
+			return nil, validation("Tag keys beginning with aws: are reserved for system use: %s", key)
+		}
+		all[key] = value
+	}
+	if len(all) > maxTags {
+		return nil, validation("1 validation error detected: Value at 'tags' failed to satisfy constraint: Member must "+
+			"have length less than or equal to %d", maxTags)
+	}
+	return all, nil
+}
+
+// inputs returns what a template is bound with.
+func (s *Service) inputs(ctx context.Context, v view, t *template.Template, w wanted, previous record.StackRevision) (
+	template.Inputs, error) {
+	in := template.Inputs{Parameters: map[string]template.ParameterInput{}, Pseudo: revision.Pseudo(v.Stack),
+		Import: func(ctx context.Context, name string) (string, error) {
+			row, err := s.exports.Get(ctx, record.StackExportKey(v.Account, v.Region, name))
+			if errors.Is(err, store.ErrNotFound) {
+				return "", template.ErrNotFound
+			}
+			return row.Value.Value, err
+		}}
+	before := map[string]string{}
+	for _, p := range previous.Parameters {
+		before[p.Key] = p.Value
+	}
+	size := 0
+	if len(w.parameters) > maxParameters {
+		return in, validation("A stack may have %d parameters, not %d", maxParameters, len(w.parameters))
+	}
+	for _, p := range w.parameters {
+		key := aws.ToString(p.ParameterKey)
+		if _, twice := in.Parameters[key]; twice {
+			return in, validation("Duplicate parameter key: %s", key)
+		}
+		input := template.ParameterInput{Value: aws.ToString(p.ParameterValue),
+			UsePrevious: aws.ToBool(p.UsePreviousValue)}
+		if input.UsePrevious {
+			if p.ParameterValue != nil {
+				return in, validation("Invalid input for parameter key %s. Cannot specify usePreviousValue as true and "+
+					"non empty value for a parameter", key)
+			}
+			if value, ok := before[key]; ok {
+				input.Previous = &value
+			} else {
+				return in, validation("Invalid input for parameter key %s. Cannot specify usePreviousValue as true for a "+
+					"parameter key not in the previous template", key)
+			}
+		} else if p.ParameterValue == nil {
+			return in, validation("Invalid input for parameter key %s. Either a value or usePreviousValue is required", key)
+		}
+		size += len(key) + len(input.Value)
+		in.Parameters[key] = input
+	}
+	if size > maxParameterSum {
+		return in, validation("The parameters have %d bytes together; coracle accepts %d", size, maxParameterSum)
+	}
+	caller := s.options.Identity.Forward(wire.CallerFrom(ctx))
+	lookup.Fill(&in, s.options.Config(v.Region, caller, w.roleARN, v.ARN()))
+	return in, nil
+}
+
+func boundParameters(b *template.Bound) []record.StackParameter {
+	var list []record.StackParameter
+	for _, p := range b.Parameters() {
+		stored := record.StackParameter{Key: p.Key, Value: p.Value, NoEcho: p.NoEcho}
+		if p.ResolvedValue != "" {
+			stored.Resolved = aws.String(p.ResolvedValue)
+		}
+		list = append(list, stored)
+	}
+	return list
+}
+
+// checkResources refuses resources that could not be made.
+func (s *Service) checkResources(ctx context.Context, b *template.Bound) error {
+	var unknown []string
+	for _, id := range b.LogicalIDs() {
+		kind := b.Resource(id).Type
+		if _, served := s.options.Types.Refused(kind); !served && !slices.Contains(unknown, kind) {
+			unknown = append(unknown, kind)
+		}
+	}
+	if len(unknown) > 0 {
+		slices.Sort(unknown)
+		return validation("Template format error: Unrecognized resource types: [%s]", strings.Join(unknown, ", "))
+	}
+	for _, id := range b.LogicalIDs() {
+		r := b.Resource(id)
+		properties, err := b.Properties(ctx, id, nil)
+		if err != nil {
+			return invalidTemplate(err)
+		}
+		refused, _ := s.options.Types.Refused(r.Type)
+		for _, name := range slices.Sorted(maps.Keys(properties)) {
+			if slices.Contains(refused, name) {
+				return validation("Properties validation failed for resource %s with message: property %s of %s is not "+
+					"supported by coracle", id, name, r.Type)
+			}
+		}
+		kind, ok := schema.Of(r.Type)
+		if !ok {
+			continue
+		}
+		if faults := kind.Validate(properties); len(faults) > 0 {
+			return validation("Properties validation failed for resource %s with message:\n%v", id, faults[0])
+		}
+	}
+	return nil
+}
+
+// tagsOf returns the tags that resources get from their stack; nil for types without.
+func (s *Service) tagsOf(v view, tags map[string]string) func(resourceType, logicalID string) map[string]string {
+	return func(resourceType, logicalID string) map[string]string {
+		if !s.options.Types.IsTagged(resourceType) {
+			return nil
+		}
+		return revision.ResourceTags(v.Stack, tags, logicalID)
+	}
+}
+
+// currentResources returns the resources that a stack has.
+func (s *Service) currentResources(ctx context.Context, v view) (map[string]plan.Resource, error) {
+	rows, err := s.resources.List(ctx, store.Prefix(v.Account, v.Region, v.ID))
+	if err != nil {
+		return nil, err
+	}
+	current := map[string]plan.Resource{}
+	for _, row := range rows {
+		if row.Value.Live != nil {
+			if current[row.Value.LogicalID], err = revision.Resource(*row.Value.Live); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return current, nil
+}
+
+// saveRevision records a revision. Unless an operation or a change set then names it, the controller deletes it.
+func (s *Service) saveRevision(ctx context.Context, v view, p *prepared) error {
+	key := record.StackRevisionKey(v.Account, v.Region, v.ID, p.id)
+	if _, err := s.templates.Create(ctx, key, record.StackTemplate{Account: v.Account, Body: revision.Compress(p.body)}); err != nil {
+		return err
+	}
+	_, err := s.revisions.Create(ctx, key, p.row)
+	return err
+}
+
+// hasChanges reports whether an update would do anything.
+func (s *Service) hasChanges(ctx context.Context, v view, p *prepared) (bool, error) {
+	previous, err := s.revision(ctx, v, v.current())
+	if err != nil {
+		return false, err
+	}
+	if len(p.changes) > 0 || !maps.Equal(previous.Tags, p.row.Tags) {
+		return true, nil
+	}
+	outputs, err := p.bound.Outputs(ctx, unchanged(p.current))
+	if err != nil {
+		return false, invalidTemplate(err)
+	}
+	return !slices.Equal(storedOutputs(outputs), v.state.Value.Outputs), nil
+}
+
+func storedOutputs(outputs []template.Output) []record.StackOutput {
+	var list []record.StackOutput
+	for _, o := range outputs {
+		list = append(list, record.StackOutput(o))
+	}
+	return list
+}
+
+// unchanged is the state of resources that stay as they are.
+type unchanged map[string]plan.Resource
+
+// Ref is part of template.State.
+func (u unchanged) Ref(id string) (string, bool) {
+	r, ok := u[id]
+	if r.Ref != "" {
+		return r.Ref, ok
+	}
+	return r.PhysicalID, ok
+}
+
+// Attribute is part of template.State.
+func (u unchanged) Attribute(id, name string) (any, bool, error) {
+	value, ok := u[id].Attributes[name]
+	return value, ok, nil
+}

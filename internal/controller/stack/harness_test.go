@@ -1,0 +1,350 @@
+package stack_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/awstest"
+	service "github.com/coracle-eks/coracle/internal/aws/cloudformation"
+	"github.com/coracle-eks/coracle/internal/aws/iam/iamtest"
+	"github.com/coracle-eks/coracle/internal/aws/iam/identity"
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/controller/stack"
+	"github.com/coracle-eks/coracle/internal/controller/stack/resource"
+	"github.com/coracle-eks/coracle/internal/eventually"
+	"github.com/coracle-eks/coracle/internal/reconcile"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// thing is a resource of the cloud.
+type thing struct {
+	Type, LogicalID, StackID string
+	Properties               map[string]any
+	Tags                     map[string]string
+	Polls                    int // until it is stable
+	Token                    string
+}
+
+// cloud is a service whose things are in the store, so that they outlive the process that makes them. It is the handler
+// of all its types.
+type cloud struct {
+	kind   string
+	things store.Table[thing]
+	faults store.Table[fault]
+}
+
+// fault is what goes wrong with a logical ID.
+type fault struct {
+	Create, Update, Delete string // message
+	Pending                int    // how often a creation is not stable
+	Forever                bool   // it is never stable
+	Busy                   int    // how often a deletion is refused because the thing is in use
+}
+
+func (c cloud) Create(ctx context.Context, r *resource.Request) (resource.Result, error) {
+	f, _ := c.faults.Get(ctx, r.LogicalID)
+	id := r.PhysicalID
+	if id == "" {
+		if f.Value.Create != "" {
+			return resource.Result{}, resource.Errorf(resource.AccessDenied, "%s", f.Value.Create)
+		}
+		if r.Retried {
+			id = c.find(ctx, r)
+		}
+	}
+	if id == "" {
+		id = strings.ToLower(r.LogicalID) + "-" + r.Token[:8]
+		if _, err := c.things.Create(ctx, id, thing{Type: c.kind, LogicalID: r.LogicalID, StackID: r.StackID,
+			Properties: r.Properties, Tags: r.Tags, Token: r.Token}); err != nil {
+			return resource.Result{}, err
+		}
+	}
+	row, err := c.things.Get(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return resource.Result{PhysicalID: id}, resource.ErrNotFound
+	}
+	if err != nil {
+		return resource.Result{PhysicalID: id}, err
+	}
+	result := resource.Result{PhysicalID: id, Attributes: attributes(id, row.Value)}
+	if f.Value.Forever || row.Value.Polls < f.Value.Pending {
+		row.Value.Polls++
+		if _, err := c.things.Update(ctx, row); err != nil {
+			return resource.Result{PhysicalID: id}, err
+		}
+		result.Pending = time.Second
+	}
+	return result, nil
+}
+
+func attributes(id string, t thing) map[string]any {
+	return map[string]any{"Arn": "arn:thing:" + id, "VpcId": id, "CidrBlock": t.Properties["CidrBlock"],
+		"DefaultSecurityGroup": "sg-" + id}
+}
+
+func (c cloud) find(ctx context.Context, r *resource.Request) string {
+	rows, _ := c.things.List(ctx, "")
+	for _, row := range rows {
+		if row.Value.StackID == r.StackID && row.Value.LogicalID == r.LogicalID &&
+			!slices.Contains(r.Replaced, row.Key) {
+			return row.Key
+		}
+	}
+	return ""
+}
+
+func (c cloud) Update(ctx context.Context, r *resource.Request) (resource.Result, error) {
+	f, _ := c.faults.Get(ctx, r.LogicalID)
+	result := resource.Result{PhysicalID: r.PhysicalID}
+	if f.Value.Update != "" && r.Properties["RetentionInDays"] != r.Previous["RetentionInDays"] {
+		if fmt.Sprint(r.Properties["RetentionInDays"]) == f.Value.Update {
+			return result, resource.Errorf(resource.InvalidRequest, "no %s", f.Value.Update)
+		}
+	}
+	row, err := c.things.Modify(ctx, r.PhysicalID, func(t *thing) error {
+		t.Properties, t.Tags = r.Properties, r.Tags
+		return nil
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return result, resource.ErrNotFound
+	}
+	result.Attributes = attributes(r.PhysicalID, row.Value)
+	return result, err
+}
+
+func (c cloud) Delete(ctx context.Context, r *resource.Request) (resource.Result, error) {
+	f, _ := c.faults.Get(ctx, r.LogicalID)
+	id := r.PhysicalID
+	if id == "" {
+		id = c.find(ctx, r)
+	}
+	if f.Value.Delete != "" {
+		return resource.Result{PhysicalID: id}, resource.Errorf(resource.AccessDenied, "%s", f.Value.Delete)
+	}
+	if f.Value.Busy > 0 {
+		if _, err := c.faults.Modify(ctx, r.LogicalID, func(f *fault) error { f.Busy--; return nil }); err != nil {
+			return resource.Result{}, err
+		}
+		return resource.Result{PhysicalID: id}, resource.Errorf(resource.ResourceConflict, "in use")
+	}
+	row, err := c.things.Get(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return resource.Result{PhysicalID: id}, nil
+	}
+	if err == nil {
+		err = c.things.Delete(ctx, row)
+	}
+	return resource.Result{PhysicalID: id}, err
+}
+
+func (c cloud) Read(ctx context.Context, r *resource.Request) (properties, got map[string]any, err error) {
+	row, err := c.things.Get(ctx, r.PhysicalID)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil, resource.ErrNotFound
+	}
+	properties = maps.Clone(row.Value.Properties)
+	return properties, attributes(r.PhysicalID, row.Value), err
+}
+
+// The types that the cloud has.
+func cloudTypes(s *store.Store) stack.TypeTable {
+	table := stack.Own(s, "http://127.0.0.1:4566")
+	for _, kind := range []string{"AWS::Logs::LogGroup", "AWS::EC2::VPC", "AWS::SSM::Parameter"} {
+		table[kind] = resource.Type{Handler: newCloud(s, kind), NameLimit: 60, Tagged: true,
+			Names: []string{"LogGroupName", "Name"}, Refused: []string{"BearerTokenAuthenticationEnabled"}}
+	}
+	return table
+}
+
+func newCloud(s *store.Store, kind string) cloud {
+	return cloud{kind, store.NewTable[thing](s, "things"), store.NewTable[fault](s, "faults")}
+}
+
+// world is CloudFormation behind the real wire with the real identities.
+type world struct {
+	*iamtest.AWS
+	*cloudformation.Client
+	t     testing.TB
+	cloud cloud
+	api   *service.Service
+	http  *http.Client
+	types stack.TypeTable
+
+	stop    context.CancelFunc
+	running sync.WaitGroup
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	w := &world{AWS: iamtest.New(t), t: t}
+	w.cloud = newCloud(w.Store, "")
+	w.types = cloudTypes(w.Store)
+	w.api = service.New(service.Options{Store: w.Store, Identity: w.Identity, Types: w.types,
+		Config: configure(w.Mux, w.Identity)})
+	w.api.Register(w.Mux)
+	// Its own connections: those of the default client are closed by other tests.
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	w.http = &http.Client{Transport: transport}
+	w.Client = w.as(w.Root)
+	w.start()
+	t.Cleanup(w.halt)
+	return w
+}
+
+func (w *world) as(c aws.Credentials) *cloudformation.Client {
+	return cloudformation.New(cloudformation.Options{Region: iamtest.Region, BaseEndpoint: aws.String(w.URL),
+		RetryMaxAttempts: 3, HTTPClient: w.http, Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return c, nil
+		})})
+}
+
+// configure returns configurations of clients inside the process.
+func configure(mux *wire.Mux, who *identity.Identity) func(region string, caller record.ForwardedSession, roleARN,
+	stackARN string) aws.Config {
+	return func(region string, caller record.ForwardedSession, roleARN, stackARN string) aws.Config {
+		credentials := who.ForwardedCredentials(caller, wire.CloudFormationPrincipal)
+		if roleARN != "" {
+			credentials = who.PassedRoleCredentials(roleARN, wire.CloudFormationPrincipal, "AWSCloudFormation", stackARN)
+		}
+		return aws.Config{Region: region, BaseEndpoint: aws.String("http://coracle.internal"), RetryMaxAttempts: 1,
+			HTTPClient: &http.Client{Transport: mux.Transport()}, Credentials: credentials}
+	}
+}
+
+// start starts the controller, as a daemon does that starts.
+func (w *world) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	w.stop = cancel
+	quiet := slog.New(slog.DiscardHandler)
+	c := stack.New(stack.Options{Store: w.Store, Types: w.types, Config: configure(w.Mux, w.Identity), Log: quiet,
+		RetryFor: 200 * time.Millisecond, RemoveFor: 2 * time.Second})
+	w.running.Go(func() {
+		if err := reconcile.Run(ctx, quiet, c.Controllers()...); err != nil {
+			w.t.Error(err)
+		}
+	})
+}
+
+func (w *world) halt() {
+	w.stop()
+	w.running.Wait()
+}
+
+func (w *world) fault(id string, f fault) {
+	w.t.Helper()
+	if _, err := w.cloud.faults.Put(context.Background(), id, f); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// all returns the things that there are, by logical ID.
+func (w *world) all() map[string][]string {
+	w.t.Helper()
+	rows, err := w.cloud.things.List(context.Background(), "")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	all := map[string][]string{}
+	for _, row := range rows {
+		all[row.Value.LogicalID] = append(all[row.Value.LogicalID], row.Key)
+	}
+	return all
+}
+
+// counts returns how many things of each logical ID there are: "A:1 B:2".
+func (w *world) counts() string {
+	var texts []string
+	all := w.all()
+	for _, id := range slices.Sorted(maps.Keys(all)) {
+		texts = append(texts, fmt.Sprintf("%s:%d", id, len(all[id])))
+	}
+	return strings.Join(texts, " ")
+}
+
+// create creates a stack and returns its ID.
+func (w *world) create(name, body string, edit ...func(*cloudformation.CreateStackInput)) string {
+	w.t.Helper()
+	in := &cloudformation.CreateStackInput{StackName: &name, TemplateBody: &body}
+	for _, f := range edit {
+		f(in)
+	}
+	return *awstest.Must[*cloudformation.CreateStackOutput](w.t)(w.CreateStack(w.t.Context(), in)).StackId
+}
+
+// update updates a stack.
+func (w *world) update(name, body string, edit ...func(*cloudformation.UpdateStackInput)) {
+	w.t.Helper()
+	in := &cloudformation.UpdateStackInput{StackName: &name, TemplateBody: &body}
+	for _, f := range edit {
+		f(in)
+	}
+	awstest.Must[*cloudformation.UpdateStackOutput](w.t)(w.UpdateStack(w.t.Context(), in))
+}
+
+func (w *world) delete(name string) {
+	w.t.Helper()
+	awstest.Must[*cloudformation.DeleteStackOutput](w.t)(w.DeleteStack(w.t.Context(),
+		&cloudformation.DeleteStackInput{StackName: &name}))
+}
+
+// describe returns a stack.
+func (w *world) describe(name string) types.Stack {
+	w.t.Helper()
+	out := awstest.Must[*cloudformation.DescribeStacksOutput](w.t)(w.DescribeStacks(w.t.Context(),
+		&cloudformation.DescribeStacksInput{StackName: &name}))
+	return out.Stacks[0]
+}
+
+// await waits until a stack has a status.
+func (w *world) await(name string, want types.StackStatus) types.Stack {
+	w.t.Helper()
+	var s types.Stack
+	eventually.Nil(w.t, fmt.Sprintf("stack %s becomes %s", name, want), func() error {
+		s = w.describe(name)
+		if s.StackStatus != want {
+			err := fmt.Errorf("it is %s: %s\n%s", s.StackStatus, aws.ToString(s.StackStatusReason),
+				strings.Join(w.events(name), "\n"))
+			if !strings.HasSuffix(string(s.StackStatus), "_IN_PROGRESS") && !strings.HasSuffix(string(want), "IN_PROGRESS") {
+				return eventually.Never(err)
+			}
+			return err
+		}
+		return nil
+	})
+	return s
+}
+
+// events returns the events of a stack, the first one first: "ID STATUS reason".
+func (w *world) events(name string) (all []string) {
+	w.t.Helper()
+	out, err := w.DescribeStackEvents(w.t.Context(), &cloudformation.DescribeStackEventsInput{StackName: &name})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, e := range out.StackEvents {
+		all = append(all, strings.TrimSpace(fmt.Sprintf("%s %s %s", aws.ToString(e.LogicalResourceId), e.ResourceStatus,
+			aws.ToString(e.ResourceStatusReason))))
+	}
+	slices.Reverse(all)
+	return all
+}
+
+// has reports whether an event is among those of a stack.
+func (w *world) has(name, event string) bool {
+	return slices.ContainsFunc(w.events(name), func(e string) bool { return strings.Contains(e, event) })
+}

@@ -1,0 +1,283 @@
+package stack
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+	"github.com/google/uuid"
+	"github.com/sourcegraph/conc"
+
+	"github.com/coracle-eks/coracle/internal/cloudformation/lookup"
+	"github.com/coracle-eks/coracle/internal/cloudformation/revision"
+	"github.com/coracle-eks/coracle/internal/cloudformation/template"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// pass is one reconcile of a stack. Its goroutines work on different resources.
+type pass struct {
+	c      *Controller
+	key    string
+	stack  record.Stack
+	state  store.Row[record.StackState]
+	config aws.Config
+
+	mu   sync.Mutex
+	rows map[string]store.Row[record.StackResource] // by logical ID
+	done map[string]bool                            // what is as the phase wants it
+	last time.Time                                  // of an event
+}
+
+// parallel is the number of resources of a stack that are worked on at a time.
+const parallel = 16
+
+func (c *Controller) newPass(ctx context.Context, s record.Stack, state store.Row[record.StackState]) (*pass, error) {
+	op := s.Operation
+	p := &pass{c: c, key: state.Key, stack: s, state: state, config: c.configOf(s, op.ID, op.Caller, op.RoleARN)}
+	return p, p.loadResources(ctx)
+}
+
+func (p *pass) loadResources(ctx context.Context) error {
+	rows, err := p.c.resources.List(ctx, store.Prefix(p.stack.Account, p.stack.Region, p.stack.ID))
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rows, p.done = map[string]store.Row[record.StackResource]{}, map[string]bool{}
+	for _, row := range rows {
+		p.rows[row.Value.LogicalID] = row
+	}
+	return nil
+}
+
+// row returns the record of a resource; its Revision is 0 if there is none.
+func (p *pass) row(id string) store.Row[record.StackResource] {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	row, ok := p.rows[id]
+	if !ok {
+		row.Key = record.StackResourceKey(p.stack.Account, p.stack.Region, p.stack.ID, id)
+		row.Value = record.StackResource{Account: p.stack.Account, Region: p.stack.Region, StackID: p.stack.ID,
+			LogicalID: id}
+	}
+	return row
+}
+
+// save writes the record of a resource with its events.
+func (p *pass) save(ctx context.Context, row store.Row[record.StackResource], events ...record.StackEvent) (
+	store.Row[record.StackResource], error) {
+	row.Value.UpdatedAt = p.c.now().UTC()
+	write := p.c.resources.UpdateOp(row)
+	if row.Revision == 0 {
+		write = p.c.resources.CreateOp(row.Key, row.Value)
+	}
+	ops := append([]store.Op{write}, p.events(events...)...)
+	if err := p.c.store.Txn(ctx, ops...); err != nil {
+		return row, fmt.Errorf("record resource %s of stack %s: %w", row.Value.LogicalID, p.stack.Name, err)
+	}
+	saved, err := p.c.resources.Get(ctx, row.Key)
+	if err != nil {
+		return row, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rows[row.Value.LogicalID] = saved
+	return saved, nil
+}
+
+// drop deletes the record of a resource that is gone, with an event.
+func (p *pass) drop(ctx context.Context, row store.Row[record.StackResource], events ...record.StackEvent) error {
+	ops := append([]store.Op{p.c.resources.DeleteOp(row)}, p.events(events...)...)
+	if err := p.c.store.Txn(ctx, ops...); err != nil {
+		return fmt.Errorf("delete the record of resource %s of stack %s: %w", row.Value.LogicalID, p.stack.Name, err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.rows, row.Value.LogicalID)
+	return nil
+}
+
+func (p *pass) markDone(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done[id] = true
+}
+
+func (p *pass) isDone(id string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.done[id]
+}
+
+// ids returns the logical IDs of all resources that have a record.
+func (p *pass) ids() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Sorted(maps.Keys(p.rows))
+}
+
+// outcome is what a step did for a resource.
+type outcome struct {
+	progress bool          // something has changed: others may go on
+	after    time.Duration // to be examined again
+	err      error
+}
+
+// work calls step for all that next returns, several at a time, until nothing makes progress any more. next gets what is
+// worked on. It returns how long to wait for what is pending; 0 if nothing is.
+func (p *pass) work(ctx context.Context, next func(busy map[string]bool) []string,
+	step func(ctx context.Context, id string) outcome) (time.Duration, error) {
+	type result struct {
+		id string
+		outcome
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	results := make(chan result)
+	busy, waits := map[string]bool{}, map[string]time.Duration{}
+	var failure error
+	var running conc.WaitGroup
+	defer running.Wait()
+	for {
+		if failure == nil && ctx.Err() == nil && !p.superseded(ctx) {
+			for _, id := range next(busy) {
+				if len(busy) >= parallel {
+					break
+				}
+				if busy[id] {
+					continue
+				}
+				if _, waiting := waits[id]; waiting {
+					continue
+				}
+				if due := p.c.dueIn(p.key, id); due > 0 {
+					waits[id] = due
+					continue
+				}
+				busy[id] = true
+				running.Go(func() {
+					r := result{id: id, outcome: outcome{err: errors.New("the step did not return")}}
+					defer func() { results <- r }()
+					r.outcome = step(ctx, id)
+				})
+			}
+		}
+		if len(busy) == 0 {
+			break
+		}
+		r := <-results
+		delete(busy, r.id)
+		switch {
+		case r.err != nil:
+			failure = errors.Join(failure, r.err)
+		case r.after > 0:
+			waits[r.id] = r.after
+		}
+	}
+	if failure != nil {
+		return 0, failure
+	}
+	after := time.Duration(0)
+	for _, w := range waits {
+		if after == 0 || w < after {
+			after = w
+		}
+	}
+	return after, ctx.Err()
+}
+
+// revision returns a revision of the stack.
+func (p *pass) revision(ctx context.Context, id string) (record.StackRevision, error) {
+	row, err := p.c.revisions.Get(ctx, record.StackRevisionKey(p.stack.Account, p.stack.Region, p.stack.ID, id))
+	return row.Value, err
+}
+
+// bind returns the template of a revision with its parameters.
+func (p *pass) bind(ctx context.Context, id string) (*template.Bound, record.StackRevision, error) {
+	of, err := p.revision(ctx, id)
+	if err != nil {
+		return nil, of, err
+	}
+	cacheKey := p.key + "/" + id + "/" + p.stack.Operation.ID
+	if bound, ok := p.c.bound.Get(cacheKey); ok {
+		return bound, of, nil
+	}
+	row, err := p.c.templates.Get(ctx, record.StackRevisionKey(p.stack.Account, p.stack.Region, p.stack.ID, id))
+	if err != nil {
+		return nil, of, err
+	}
+	body, err := revision.Decompress(row.Value.Body)
+	if err != nil {
+		return nil, of, err
+	}
+	parsed, err := template.Parse(body)
+	if err != nil {
+		return nil, of, err
+	}
+	in := revision.Inputs(p.stack, of)
+	lookup.Fill(&in, p.config)
+	in.Exists = nil // it did when the operation was requested
+	in.Import = importer{p.c, p.stack}.value
+	bound, err := parsed.Bind(ctx, in)
+	if err != nil {
+		return nil, of, err
+	}
+	p.c.bound.Add(cacheKey, bound, int64(64<<10+20*len(body)))
+	return bound, of, nil
+}
+
+// events returns the ops that record events, in their order.
+func (p *pass) events(events ...record.StackEvent) []store.Op {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var ops []store.Op
+	for _, e := range events {
+		now := p.c.now().UTC()
+		if !now.After(p.last) {
+			now = p.last.Add(time.Microsecond)
+		}
+		p.last = now
+		e.Account, e.ID, e.Token, e.At = p.stack.Account, uuid.NewString(), p.stack.Operation.Token, now
+		ops = append(ops, p.c.events.CreateOp(
+			record.StackEventKey(p.stack.Account, p.stack.Region, p.stack.ID, e.At, e.ID), e))
+	}
+	return ops
+}
+
+func (p *pass) stackEvent(status types.StackStatus, reason string) record.StackEvent {
+	return record.StackEvent{LogicalID: p.stack.Name, PhysicalID: p.stack.ARN(), Type: "AWS::CloudFormation::Stack",
+		Status: types.ResourceStatus(status), Reason: reason}
+}
+
+// resourceEvent returns an event of a resource.
+func resourceEvent(id string, of record.StackPhysical, status types.ResourceStatus, reason string) record.StackEvent {
+	e := record.StackEvent{LogicalID: id, PhysicalID: of.ID(), Type: of.Type, Status: status, Reason: reason}
+	if len(of.Properties) < maxEventProperties {
+		e.Properties = of.Properties
+	}
+	return e
+}
+
+// maxEventProperties is the number of bytes of properties that events show.
+const maxEventProperties = 4 << 10
+
+// encode returns a value of a template as JSON.
+func encode(value any) json.RawMessage {
+	if value == nil {
+		return nil
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		return nil // it came of JSON
+	}
+	return text
+}
