@@ -125,6 +125,17 @@ func Start(t testing.TB, extraEnv ...string) *Daemon {
 // StartWithin starts a daemon as [Start] does, by a command that executes its arguments, such as "setpriv".
 func StartWithin(t testing.TB, within []string, extraEnv ...string) *Daemon {
 	t.Helper()
+	return start(t, Binary(t), within, append(programs(), extraEnv...))
+}
+
+// StartDistribution starts the coracle of an unpacked archive of "make dist", which finds its programs beside itself.
+func StartDistribution(t testing.TB, binary string) *Daemon {
+	t.Helper()
+	return start(t, binary, nil, []string{"CORACLE_BUNDLES=", "CORACLE_NODE="})
+}
+
+func start(t testing.TB, binary string, within, extraEnv []string) *Daemon {
+	t.Helper()
 	// Not t.TempDir: its name is long, and unix sockets' paths are short.
 	dir, err := os.MkdirTemp("", "coracle-test-")
 	if err != nil {
@@ -137,7 +148,7 @@ func StartWithin(t testing.TB, within []string, extraEnv ...string) *Daemon {
 	d := &Daemon{
 		Dir:    filepath.Join(dir, "data"),
 		t:      t,
-		binary: Binary(t),
+		binary: binary,
 		listen: FreeAddress(t),
 		extra:  extraEnv,
 		within: within,
@@ -204,7 +215,7 @@ func (d *Daemon) Launch() {
 	args := append(slices.Clone(d.within), d.binary, "serve", "--data-dir", d.Dir, "--listen", d.listen,
 		"--region", Region)
 	cmd := exec.Command(args[0], args[1:]...)
-	cmd.Env = append(append(os.Environ(), programs()...), d.extra...)
+	cmd.Env = append(os.Environ(), d.extra...)
 	cmd.Stdout, cmd.Stderr = d.log, d.log
 	if err := cmd.Start(); err != nil {
 		d.t.Fatal(err)
@@ -236,7 +247,7 @@ func (d *Daemon) Log() string {
 }
 
 // SetExtraEnv replaces what is added to the environment of the next Launch.
-func (d *Daemon) SetExtraEnv(env ...string) { d.extra = env }
+func (d *Daemon) SetExtraEnv(env ...string) { d.extra = append(programs(), env...) }
 
 // SetWithin replaces the command that runs the daemon of the next Launch with its arguments.
 func (d *Daemon) SetWithin(within ...string) { d.within = within }
