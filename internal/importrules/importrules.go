@@ -209,9 +209,9 @@ var Rules = []Rule{
 		"the controller of stacks: a client of the services whose resources stacks have"},
 	{"internal/controller/stack/resource", nil, world,
 		"handlers of resource types are clients of AWS services, and of nothing else: they keep nothing"},
-	{"internal/controller/stack/resource/resourcetest", []string{"internal/cloudformation/schema",
-		"internal/controller/stack/resource"}, world,
-		"what the tests of all handlers share: the schemas, and the contract"},
+	{"internal/controller/stack/resource/resourcetest", []string{"internal/aws/awstest", "internal/aws/wire",
+		"internal/cloudformation/schema", "internal/controller/stack/resource", "internal/store", "test/awsclient"},
+		world, "what the tests of the handlers of resource types share"},
 
 	{"internal/kube/apiserver", []string{"internal/kube/client", "internal/reconcile", "internal/record",
 		"internal/recovery", "internal/store"},
