@@ -1,0 +1,148 @@
+package ec2_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	ec2sdk "github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/awstest"
+	"github.com/coracle-eks/coracle/internal/aws/ec2/ec2test"
+	"github.com/coracle-eks/coracle/internal/controller/stack/resource"
+	"github.com/coracle-eks/coracle/internal/controller/stack/resource/ec2"
+)
+
+// rules returns the rules of a group as short texts, sorted.
+func (w *fixture) rules(group string) []string {
+	w.T.Helper()
+	var rules []string
+	out := awstest.Must[*ec2sdk.DescribeSecurityGroupRulesOutput](w.T)(w.DescribeSecurityGroupRules(w.Context(),
+		&ec2sdk.DescribeSecurityGroupRulesInput{Filters: []types.Filter{ec2test.Filter("group-id", group)}}))
+	for _, r := range out.SecurityGroupRules {
+		direction := "in"
+		if aws.ToBool(r.IsEgress) {
+			direction = "out"
+		}
+		rules = append(rules, strings.TrimSpace(strings.Join([]string{direction, aws.ToString(r.IpProtocol),
+			aws.ToString(r.CidrIpv4) + aws.ToString(r.CidrIpv6), aws.ToString(r.Description)}, " ")))
+	}
+	slices.Sort(rules)
+	return rules
+}
+
+func TestSecurityGroupsHaveTheirRulesAndLeaveThoseOfOthers(t *testing.T) {
+	t.Parallel()
+	const kind = "AWS::EC2::SecurityGroup"
+	w := newFixture(t)
+	w.network()
+	r := w.request("Group", `{"VpcId": "$vpc", "GroupDescription": "a group", "SecurityGroupIngress": [
+		{"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22, "CidrIp": "10.0.0.1/8", "Description": "ssh"},
+		{"IpProtocol": "-1", "CidrIpv6": "::/0"}]}`)
+	w.create(kind, r)
+	want := func(rules ...string) {
+		t.Helper()
+		if got := w.rules(r.PhysicalID); !slices.Equal(got, rules) {
+			t.Errorf("rules %q, want %q", got, rules)
+		}
+	}
+	want("in -1 ::/0", "in tcp 10.0.0.0/8 ssh", "out -1 0.0.0.0/0")
+
+	w.names["group"] = r.PhysicalID
+	w.make("rule", "AWS::EC2::SecurityGroupIngress",
+		`{"GroupId": "$group", "IpProtocol": "udp", "FromPort": 53, "ToPort": 53, "CidrIp": "10.0.0.0/8"}`)
+	update := func(properties string) {
+		t.Helper()
+		r.Previous, r.Properties, r.Progress = r.Properties, w.expand(properties), nil
+		r.PreviousTags = r.Tags
+		w.update(kind, r)
+	}
+	update(`{"VpcId": "$vpc", "GroupDescription": "a group", "SecurityGroupIngress": [
+		{"IpProtocol": "6", "FromPort": "22", "ToPort": "22", "CidrIp": "10.0.0.0/8", "Description": "shells"}],
+		"SecurityGroupEgress": [{"IpProtocol": "tcp", "FromPort": 443, "ToPort": 443, "CidrIp": "0.0.0.0/0"}]}`)
+	want("in tcp 10.0.0.0/8 shells", "in udp 10.0.0.0/8", "out tcp 0.0.0.0/0")
+	update(`{"VpcId": "$vpc", "GroupDescription": "a group"}`)
+	want("in udp 10.0.0.0/8", "out -1 0.0.0.0/0")
+}
+
+func TestRulesWithoutOrWithTwoPeersAreRefused(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	w.network()
+	w.make("sg", "AWS::EC2::SecurityGroup", `{"VpcId": "$vpc", "GroupDescription": "a group"}`)
+	for _, properties := range []string{
+		`{"GroupId": "$sg", "IpProtocol": "-1"}`,
+		`{"GroupId": "$sg", "IpProtocol": "-1", "CidrIp": "0.0.0.0/0", "CidrIpv6": "::/0"}`,
+		`{"IpProtocol": "-1", "CidrIp": "0.0.0.0/0"}`,
+	} {
+		before := w.Dump()
+		_, err := ec2.Types["AWS::EC2::SecurityGroupIngress"].Create(t.Context(), w.request("Rule", properties))
+		if resource.Classify(err) != resource.InvalidRequest || w.Dump() != before {
+			t.Errorf("%s: got %v", properties, err)
+		}
+	}
+}
+
+func TestInterfaceEndpointsHaveNoPrivateNamesUnlessAsked(t *testing.T) {
+	t.Parallel()
+	const kind = "AWS::EC2::VPCEndpoint"
+	w := newFixture(t)
+	w.network()
+	w.make("sg", "AWS::EC2::SecurityGroup", `{"VpcId": "$vpc", "GroupDescription": "a group"}`)
+	r := w.request("Endpoint", `{"VpcId": "$vpc", "ServiceName": "com.amazonaws.eu-west-1.sts",
+		"VpcEndpointType": "Interface", "SubnetIds": ["$subnet"], "SecurityGroupIds": ["$sg"]}`)
+	w.create(kind, r)
+	live := func() map[string]any {
+		t.Helper()
+		properties, _, err := ec2.Types[kind].Read(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return properties
+	}
+	wantProperties(t, w.expand(`{"PrivateDnsEnabled": false, "SubnetIds": ["$subnet"], "SecurityGroupIds": ["$sg"]}`),
+		live())
+	r.Previous, r.PreviousTags, r.Progress = r.Properties, r.Tags, nil
+	r.Properties = w.expand(`{"VpcId": "$vpc", "ServiceName": "com.amazonaws.eu-west-1.sts",
+		"VpcEndpointType": "Interface", "SubnetIds": ["$other"], "PrivateDnsEnabled": "true", "SecurityGroupIds": ["$sg"]}`)
+	w.update(kind, r)
+	wantProperties(t, w.expand(`{"PrivateDnsEnabled": true, "SubnetIds": ["$other"], "SecurityGroupIds": ["$sg"]}`),
+		live())
+	w.delete(kind, r)
+}
+
+func TestDeletionsThatOthersAreInTheWayOfAreRetryable(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	w.network()
+	attachGateway(w)
+	w.make("ip", "AWS::EC2::EIP", `{"Domain": "vpc"}`)
+	w.make("nat", "AWS::EC2::NatGateway", `{"SubnetId": "$subnet", "AllocationId": "$ip.AllocationId"}`)
+	for name, kind := range map[string]string{"vpc": "VPC", "subnet": "Subnet", "igw": "InternetGateway", "ip": "EIP",
+		"attachment": "VPCGatewayAttachment"} {
+		r := w.request(name, `{}`)
+		r.PhysicalID = w.names[name]
+		if _, err := ec2.Types["AWS::EC2::"+kind].Delete(t.Context(), r); !resource.Retryable(err) {
+			t.Errorf("delete %s: %v (%s) is not retryable", kind, err, resource.Classify(err))
+		}
+	}
+}
+
+func TestReplacementsAreAskedForBeforeAnythingChanges(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	w.network()
+	r := w.request("VPC", `{"CidrBlock": "10.9.0.0/16"}`)
+	w.create("AWS::EC2::VPC", r)
+	r.Previous, r.PreviousTags, r.Progress = r.Properties, r.Tags, nil
+	r.Properties = w.expand(`{"CidrBlock": "10.9.0.0/16", "InstanceTenancy": "dedicated", "EnableDnsHostnames": true}`)
+	before := w.Dump()
+	if _, err := ec2.Types["AWS::EC2::VPC"].Update(t.Context(), r); resource.Classify(err) != resource.NotUpdatable {
+		t.Errorf("got %v", err)
+	}
+	if w.Dump() != before {
+		t.Error("something has changed")
+	}
+}
