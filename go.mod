@@ -68,6 +68,7 @@ require (
 	k8s.io/apiserver v0.36.6
 	k8s.io/client-go v0.36.6
 	k8s.io/klog/v2 v2.140.0
+	k8s.io/kms v0.36.6
 	k8s.io/utils v0.0.0-20260210185600-b8788abfbbc2
 	pault.ag/go/debian v0.19.0
 	sigs.k8s.io/structured-merge-diff/v6 v6.3.3

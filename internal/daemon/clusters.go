@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
 	"k8s.io/client-go/rest"
 
 	"github.com/coracle-eks/coracle/internal/aws/autoscaling"
@@ -25,6 +26,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/controller/logshipper"
 	"github.com/coracle-eks/coracle/internal/controller/stack"
 	"github.com/coracle-eks/coracle/internal/kube/authenticator"
+	"github.com/coracle-eks/coracle/internal/kube/kmsplugin"
 	"github.com/coracle-eks/coracle/internal/pki"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -42,10 +44,14 @@ type clusters struct {
 	planes        *controlplane.Controller
 	authenticator *authenticator.Authenticator
 	logging       *logshipper.Controller
+	plugins       *kmsplugin.Plugins
 	controllers   []reconcile.Controller
 }
 
-func (c *clusters) close() error { return c.logging.Close() }
+func (c *clusters) close() error {
+	c.plugins.Close()
+	return c.logging.Close()
+}
 
 func (d *daemon) openClusters() (*clusters, error) {
 	dir := d.dir.Join("clusters")
@@ -58,7 +64,12 @@ func (d *daemon) openClusters() (*clusters, error) {
 		},
 		Log: d.log,
 	})
+	plugins := kmsplugin.New(kmsplugin.Options{
+		Dir: d.dir.Join("kms"), Log: d.log,
+		KMS: func(account, region string) kmsplugin.KMS { return awskms.NewFromConfig(d.eksConfig(account, region)) },
+	})
 	planes := controlplane.New(controlplane.Options{
+		Secrets:       plugins,
 		Store:         d.store,
 		Etcd:          d.etcd,
 		Dir:           dir,
@@ -87,6 +98,7 @@ func (d *daemon) openClusters() (*clusters, error) {
 			Log:       d.log,
 		}),
 		logging:     logs,
+		plugins:     plugins,
 		controllers: []reconcile.Controller{planes.Controller(), logs.Controller()},
 	}
 	addons, err := d.newAddonController(planes)

@@ -100,7 +100,7 @@ var Rules = []Rule{
 	{"internal/aws/eks/tagging", eksShared, world, eksPart},
 	{"internal/aws/eks/update", eksShared, world, eksPart},
 	{"internal/aws/awstest", []string{"internal/aws/wire"}, world, "what the tests of all services share"},
-	{"internal/aws/eks/ekstest", append([]string{"internal/aws/awstest", "internal/aws/ec2", "internal/aws/eks",
+	{"internal/aws/eks/ekstest", append([]string{"internal/aws/awstest", "internal/aws/ec2", "internal/aws/eks", "internal/aws/kms",
 		"internal/catalog",
 		"internal/store/storetest", "test/awsclient"}, eksShared...), world, "the fixture of the tests of the EKS API"},
 
@@ -222,6 +222,8 @@ var Rules = []Rule{
 		"internal/pki",
 		"internal/record", "internal/recovery", "internal/store"}, []string{"os/exec"},
 		"webhooks: they answer API servers from the store, and reconcile nothing"},
+	{"internal/kube/kmsplugin", []string{"internal/record"}, []string{"os/exec", "k8s.io/client-go"},
+		"it answers API servers by AWS KMS, through the SDK, and reconciles nothing"},
 	{"internal/kube/componentlog", nil, append([]string{"github.com/aws"}, world...), "it names files"},
 	{"internal/kube/nodename", nil, world, "it names nodes: pure"},
 

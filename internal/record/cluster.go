@@ -62,6 +62,11 @@ type Cluster struct {
 	KubeController     *ekstypes.KubeControllerManagerConfigRequest
 	KubeScheduler      *ekstypes.KubeSchedulerConfigRequest
 
+	// EncryptionKeyARN is the KMS key of the cluster's Secrets; empty for none. It never changes once it is set.
+	// EncryptionGrantID is the grant by which EKS uses the key.
+	EncryptionKeyARN  string `json:",omitempty"`
+	EncryptionGrantID string `json:",omitempty"`
+
 	Tags map[string]string
 
 	// LastUpdateID is the newest Update of the cluster itself. It is the only one that may be in
@@ -98,6 +103,12 @@ func (c Cluster) Key() string { return ClusterKey(c.Account, c.Region, c.Name) }
 // ARN returns the cluster's Amazon Resource Name.
 func (c Cluster) ARN() string {
 	return "arn:aws:eks:" + c.Region + ":" + c.Account + ":cluster/" + c.Name
+}
+
+// EncryptionContext returns the encryption context in which the KMS key of the cluster's Secrets is used: the grant of
+// one cluster does not decrypt what is another's.
+func (c Cluster) EncryptionContext() map[string]string {
+	return map[string]string{"aws:eks:cluster-arn": c.ARN(), "aws:eks:cluster-id": c.ID}
 }
 
 // Issuer returns the OIDC issuer of the cluster's service-account tokens.

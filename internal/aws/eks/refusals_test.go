@@ -359,7 +359,8 @@ func TestRefusals(t *testing.T) {
 		{"key of another region", badKey("arn:aws:kms:us-east-1:"+ekstest.Account+":key/1", "secrets"), parameter,
 			"…in the region of the cluster"},
 		{"encryption of something else", badKey(kms, "configmaps"), parameter, "…the only supported value is secrets"},
-		{"a key that no KMS holds", badKey(kms, "secrets"), parameter, "…KMS is not implemented by Coracle"},
+		{"encryption of nothing", badKey(kms), parameter, "…the only supported value is secrets"},
+		{"a key that no KMS holds", badKey(kms, "secrets"), parameter, "…does not exist"},
 		{"encryption without a key", bad(func(in *eks.CreateClusterInput) {
 			in.EncryptionConfig = []types.EncryptionConfig{{Resources: []string{"secrets"}}}
 		}), parameter, "…keyArn"},

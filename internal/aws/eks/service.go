@@ -57,6 +57,7 @@ type Options struct {
 	NodegroupsPerCluster int
 	// Advertise is for clients that do not reach the endpoints of clusters; optional.
 	Advertise Advertise
+	KMS       cluster.KMS
 	Now       func() time.Time // time.Now unless set
 }
 
@@ -87,7 +88,7 @@ func New(o Options) *Service {
 		Addons: addon.New(records, principals, o.Catalog),
 		Clusters: cluster.New(cluster.Options{
 			Records: records, Principals: principals, AccessEntries: entries, Nodegroups: nodegroups,
-			Advertise: o.Advertise,
+			Advertise: o.Advertise, KMS: o.KMS,
 		}),
 		Nodegroups:  nodegroups,
 		PodIdentity: podidentity.New(records),

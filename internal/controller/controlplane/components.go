@@ -44,6 +44,7 @@ type plane struct {
 	public  net.IP // the address of its public endpoint; nil where machines have no network
 	network network
 	keys    keys
+	kms     string // the endpoint of its KMS plugin; empty without an encryption config
 }
 
 // serverURL returns the URL of the API server for what is on this host.
@@ -260,7 +261,7 @@ func (c *Controller) writeAPIServerFiles(p plane, write func(files) (string, err
 		authorizationHook); err != nil {
 		return "", nil, err
 	}
-	if configuration["encryption.yaml"], err = encryption(p.keys.encryption); err != nil {
+	if configuration["encryption.yaml"], err = encryption(p.keys.encryption, p.kms); err != nil {
 		return "", nil, err
 	}
 	if len(hooks.Authentication) > 0 {

@@ -113,22 +113,29 @@ func through(socket string) string {
 	return fmt.Sprintf("{proxyProtocol: HTTPConnect, transport: {uds: {udsName: %q}}}", socket)
 }
 
-// encryption encrypts Secrets in etcd with the cluster's newest key.
-func encryption(all [][]byte) ([]byte, error) {
+// encryption encrypts Secrets in etcd by the KMS plugin at an endpoint, if there is one, or else with the cluster's
+// newest key. What the cluster's keys have encrypted is read in either case.
+func encryption(all [][]byte, plugin string) ([]byte, error) {
 	var list []any
 	for i, key := range all {
 		list = append(list, map[string]any{"name": fmt.Sprintf("key%d", len(all)-i),
 			"secret": base64.StdEncoding.EncodeToString(key)})
+	}
+	providers := []any{
+		map[string]any{"secretbox": map[string]any{"keys": list}},
+		map[string]any{"identity": map[string]any{}},
+	}
+	if plugin != "" {
+		providers = slices.Insert(providers, 0, any(map[string]any{"kms": map[string]any{
+			"apiVersion": "v2", "name": kmsProvider, "endpoint": plugin, "timeout": "5s",
+		}}))
 	}
 	return yaml.Marshal(map[string]any{
 		"apiVersion": "apiserver.config.k8s.io/v1",
 		"kind":       "EncryptionConfiguration",
 		"resources": []any{map[string]any{
 			"resources": []any{"secrets"},
-			"providers": []any{
-				map[string]any{"secretbox": map[string]any{"keys": list}},
-				map[string]any{"identity": map[string]any{}},
-			},
+			"providers": providers,
 		}},
 	})
 }

@@ -98,6 +98,18 @@ type CloudProvider struct {
 	Env []string
 }
 
+// SecretsPlugins serves the KMS plugins through which API servers encrypt Secrets. *kmsplugin.Plugins does.
+type SecretsPlugins interface {
+	// Ensure serves the plugin of a cluster that has a key, and returns its endpoint, which stays the same.
+	Ensure(cluster record.Cluster) (endpoint string, err error)
+	// Health returns why the plugin of a cluster cannot use its key; nil if it can.
+	Health(clusterID string) error
+	// Remove ends the plugin of a cluster that is deleted, and gives back what lets EKS use the key.
+	Remove(ctx context.Context, cluster record.Cluster) error
+	// Subscribe calls changed, which does not block, when the health of a cluster's plugin has changed.
+	Subscribe(changed func(clusterID string))
+}
+
 // Options configures a Controller. All fields but those marked optional must be set.
 type Options struct {
 	Store *store.Store
@@ -113,6 +125,8 @@ type Options struct {
 
 	// Subscribe calls its argument, which does not block, with what happens to processes (optional).
 	Subscribe func(func(process.Event)) (cancel func())
+	// Secrets serves the KMS plugins of clusters with an encryption config; without it there are none (optional).
+	Secrets SecretsPlugins
 	// Webhooks are the authenticator's of a cluster. The same cluster must always get the same
 	// answer, because another one restarts its API server (optional).
 	Webhooks func(record.Cluster) (Webhooks, error)
@@ -241,6 +255,7 @@ func (c *Controller) Controller() reconcile.Controller {
 				return []string{record.ClusterKey(parts[0], parts[1], parts[2])}
 			}),
 			c.processes,
+			c.secretsHealth,
 		},
 		Workers:    2 * c.o.Workers,
 		Resync:     c.o.Resync,
@@ -269,6 +284,21 @@ func (c *Controller) processes(ctx context.Context, changed func(string)) {
 		}
 	})
 	defer cancel()
+	<-ctx.Done()
+}
+
+// secretsHealth sends the keys of clusters whose KMS key has become unusable, or usable again.
+func (c *Controller) secretsHealth(ctx context.Context, changed func(string)) {
+	if c.o.Secrets != nil {
+		c.o.Secrets.Subscribe(func(clusterID string) {
+			c.mu.Lock()
+			key, known := c.keyOf[clusterID]
+			c.mu.Unlock()
+			if known && ctx.Err() == nil {
+				changed(key)
+			}
+		})
+	}
 	<-ctx.Done()
 }
 

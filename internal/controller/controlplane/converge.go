@@ -81,6 +81,9 @@ func (c *Controller) Converge(
 	if err := c.removeUnused(ctx, cluster, components); err != nil {
 		return err
 	}
+	if err := c.encryptSecretsAgain(ctx, p, open); err != nil {
+		return err
+	}
 	if err := c.endUpdates(ctx, open, nil); err != nil {
 		return err
 	}

@@ -88,6 +88,9 @@ func (c *Controller) prepare(ctx context.Context, cluster record.Cluster, minor 
 		return p, err
 	}
 	var err error
+	if p.kms, err = c.ensureSecretsPlugin(cluster); err != nil {
+		return p, err
+	}
 	if err = c.choosePorts(ctx, &p); err != nil {
 		return p, err
 	}

@@ -33,6 +33,11 @@ func (c *Controller) dismantle(ctx context.Context, cluster record.Cluster) erro
 		return err
 	}
 	crashStopped.Here()
+	if c.o.Secrets != nil {
+		if err := c.o.Secrets.Remove(ctx, cluster); err != nil {
+			return err
+		}
+	}
 	if c.o.Stopped != nil {
 		if err := c.o.Stopped(ctx, cluster); err != nil {
 			return err

@@ -27,6 +27,9 @@ func (c *Controller) checkHealth(cluster record.Cluster, err error) (issues []ek
 			add(ekstypes.ClusterIssueCodeInternalFailure, c.crashError(s).Error(), componentOf(s.Name))
 		}
 	}
+	if code, message := c.checkSecretsKey(cluster); code != "" {
+		add(code, message, cluster.EncryptionKeyARN)
+	}
 	if err != nil {
 		add(issueCode(err), err.Error(), cluster.Name)
 	}

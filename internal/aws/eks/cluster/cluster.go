@@ -44,6 +44,7 @@ type Options struct {
 	AccessEntries AccessEntries
 	Nodegroups    Nodegroups
 	Advertise     Advertise
+	KMS           KMS
 }
 
 // Advertise returns where the client of a request reaches the API server of a cluster, if that is not where everybody
@@ -57,6 +58,7 @@ type Service struct {
 	accessEntries   AccessEntries
 	nodegroups      Nodegroups
 	advertise       Advertise
+	kms             KMS
 	fargateProfiles store.Table[record.FargateProfile]
 	subnets         store.Table[record.Subnet]
 	securityGroups  store.Table[record.SecurityGroup]
@@ -72,6 +74,7 @@ func New(o Options) *Service {
 		accessEntries:   o.AccessEntries,
 		nodegroups:      o.Nodegroups,
 		advertise:       o.Advertise,
+		kms:             o.KMS,
 		fargateProfiles: record.FargateProfiles(rows),
 		subnets:         record.Subnets(rows),
 		securityGroups:  record.SecurityGroups(rows),
@@ -87,6 +90,7 @@ func (s *Service) Register(mux *wire.Mux) {
 		s.configHandlers(),
 		s.createHandlers(),
 		s.deleteHandlers(),
+		s.encryptionHandlers(),
 		s.insightHandlers(),
 		s.versionHandlers(),
 	} {
@@ -205,6 +209,7 @@ func (s *Service) describe(ctx context.Context, c record.Cluster) (*types.Cluste
 		KubeApiServerConfig:         apiServerConfig(c.KubeAPIServer),
 		KubeControllerManagerConfig: controllerManagerConfig(c.KubeController),
 		KubeSchedulerConfig:         schedulerConfig(c.KubeScheduler),
+		EncryptionConfig:            encryptionConfig(c),
 		Health:                      health(cp),
 		Tags:                        c.Tags,
 	}

@@ -49,11 +49,15 @@ func (s *Service) CreateCluster(ctx context.Context, in *eks.CreateClusterInput)
 		if err := s.principals.EnsureServiceLinkedRole(ctx, cluster, principal.EKS, serviceLinkedRole); err != nil {
 			return nil, err
 		}
-		ops := []store.Op{s.Clusters.CreateOp(cluster.Key(), cluster)}
+		grant, err := s.grantKey(ctx, &cluster, in.EncryptionConfig)
+		if err != nil {
+			return nil, err
+		}
+		ops := append(grant, s.Clusters.CreateOp(cluster.Key(), cluster))
 		if cluster.AuthenticationMode != types.AuthenticationModeConfigMap && cluster.BootstrapCreatorAdmin {
 			ops = append(ops, s.accessEntries.CreatorEntryOp(cluster))
 		}
-		if err := s.Store.Txn(ctx, ops...); errors.Is(err, store.ErrExists) {
+		if err := s.Store.Txn(ctx, ops...); resource.LostRace(err) {
 			continue // somebody was faster; see whether it was this very request
 		} else if err != nil {
 			return nil, err

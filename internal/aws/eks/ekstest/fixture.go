@@ -18,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"github.com/aws/aws-sdk-go-v2/service/kms"
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 	"github.com/google/go-cmp/cmp"
@@ -26,6 +27,7 @@ import (
 	ec2service "github.com/coracle-eks/coracle/internal/aws/ec2"
 	coracle "github.com/coracle-eks/coracle/internal/aws/eks"
 	"github.com/coracle-eks/coracle/internal/aws/eks/principal"
+	kmsapi "github.com/coracle-eks/coracle/internal/aws/kms"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -53,6 +55,7 @@ type Fixture struct {
 	Store   *store.Store
 	Client  *eks.Client
 	EC2     *ec2.Client
+	KMS     *kms.Client
 	Catalog Catalog
 	URL     string
 
@@ -84,8 +87,10 @@ func New(t testing.TB) *Fixture {
 	mux := wire.NewMux(wire.Options{Credentials: f.Judge, Authorizer: f.Judge, Region: Region})
 	machines := ec2service.New(ec2service.Options{Store: f.Store})
 	machines.Register(mux)
+	keys := kmsapi.New(kmsapi.Options{Store: f.Store})
+	keys.Register(mux)
 	coracle.New(coracle.Options{
-		Store: f.Store, EC2: machines, ServiceLinkedRoles: links{f}, Catalog: f.Catalog,
+		KMS: keys, Store: f.Store, EC2: machines, ServiceLinkedRoles: links{f}, Catalog: f.Catalog,
 		Now: func() time.Time { return Today },
 	}).Register(mux)
 	server := httptest.NewServer(mux)
@@ -97,6 +102,11 @@ func New(t testing.TB) *Fixture {
 		Credentials:      credentials.NewStaticCredentialsProvider("AKIAROOT", "secret", ""),
 		RetryMaxAttempts: 1,
 		HTTPClient:       awsclient.HTTP(),
+	})
+	f.KMS = kms.New(kms.Options{
+		Region: Region, BaseEndpoint: aws.String(server.URL),
+		Credentials: credentials.NewStaticCredentialsProvider("AKIAROOT", "secret", ""), RetryMaxAttempts: 1,
+		HTTPClient: awsclient.HTTP(),
 	})
 	f.EC2 = ec2.New(ec2.Options{
 		Region: Region, BaseEndpoint: aws.String(server.URL),

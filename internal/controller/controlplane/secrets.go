@@ -1,0 +1,101 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"github.com/aws/smithy-go"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
+
+	"github.com/coracle-eks/coracle/internal/kube/client"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// kmsProvider is the name of the KMS provider: what it has encrypted begins with k8s:enc:kms:v2:<name>:.
+const kmsProvider = "aws-encryption-provider"
+
+// ensureSecretsPlugin serves the KMS plugin of a cluster with an encryption config before its API server starts, and
+// returns the endpoint; empty for other clusters.
+func (c *Controller) ensureSecretsPlugin(cluster record.Cluster) (string, error) {
+	if cluster.EncryptionKeyARN == "" || c.o.Secrets == nil {
+		return "", nil
+	}
+	return c.o.Secrets.Ensure(cluster)
+}
+
+// encryptSecretsAgain encrypts the Secrets that a cluster had before its encryption config, if one of the open updates
+// has given it one: a write of a Secret, even one that changes nothing, encrypts it with the provider of now.
+func (c *Controller) encryptSecretsAgain(ctx context.Context, p plane, open []store.Row[record.Update]) error {
+	if !slices.ContainsFunc(open, func(r store.Row[record.Update]) bool {
+		return r.Value.Type == ekstypes.UpdateTypeAssociateEncryptionConfig
+	}) {
+		return nil
+	}
+	clients, err := c.bootstrapClient(p)
+	if err != nil {
+		return err
+	}
+	defer clients.Close()
+	names, err := metadata.NewForConfigAndClient(clients.Config, clients.HTTP)
+	if err != nil {
+		return err
+	}
+	secrets := schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
+	var all []types.NamespacedName
+	_, err = client.EachPage(ctx, metav1.ListOptions{}, names.Resource(secrets).List,
+		func(page *metav1.PartialObjectMetadataList) {
+			for _, o := range page.Items {
+				all = append(all, types.NamespacedName{Namespace: o.Namespace, Name: o.Name})
+			}
+		})
+	if err != nil {
+		return fmt.Errorf("list the Secrets of cluster %s: %w", p.cluster.Name, err)
+	}
+	for _, name := range all {
+		_, err := clients.Core.Secrets(name.Namespace).Patch(ctx, name.Name, types.MergePatchType, []byte("{}"),
+			metav1.PatchOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("encrypt Secret %s of cluster %s again: %w", name, p.cluster.Name, err)
+		}
+	}
+	c.log.Info("Secrets are encrypted with the KMS key", "cluster", p.cluster.Name, "secrets", len(all), "key",
+		p.cluster.EncryptionKeyARN)
+	return nil
+}
+
+// checkSecretsKey returns the issue of a cluster whose KMS key cannot be used; no code when it can.
+func (c *Controller) checkSecretsKey(cluster record.Cluster) (ekstypes.ClusterIssueCode, string) {
+	if cluster.EncryptionKeyARN == "" || c.o.Secrets == nil {
+		return "", ""
+	}
+	err := c.o.Secrets.Health(cluster.ID)
+	if err == nil {
+		return "", ""
+	}
+	message := fmt.Sprintf("Secrets cannot be encrypted and decrypted with the KMS key %s", cluster.EncryptionKeyARN)
+	var api smithy.APIError
+	if !errors.As(err, &api) {
+		return ekstypes.ClusterIssueCodeInternalFailure, message + ": " + err.Error()
+	}
+	message += ": " + api.ErrorCode() + ": " + api.ErrorMessage()
+	switch code := api.ErrorCode(); {
+	case code == "DisabledException":
+		return ekstypes.ClusterIssueCodeKmsKeyDisabled, message
+	case code == "NotFoundException":
+		return ekstypes.ClusterIssueCodeKmsKeyNotFound, message
+	case code == "AccessDeniedException":
+		return ekstypes.ClusterIssueCodeKmsGrantRevoked, message
+	case code == "KMSInvalidStateException" && strings.Contains(message, "pending deletion"):
+		return ekstypes.ClusterIssueCodeKmsKeyMarkedForDeletion, message
+	}
+	return ekstypes.ClusterIssueCodeInternalFailure, message
+}
