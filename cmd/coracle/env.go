@@ -75,6 +75,10 @@ func printEnv(w, warn io.Writer, dir datadir.Dir, account, region string) error 
 	if _, held, err := dir.Holder(); err == nil && !held {
 		fmt.Fprintf(warn, "coracle: %v\n", notRunning(dir))
 	}
+	bundle, err := daemon.WriteBundle(dir, s, os.Getenv("SSL_CERT_FILE"))
+	if err != nil {
+		return fmt.Errorf("write the certificates for SSL_CERT_FILE: %w", err)
+	}
 	variables := [][2]string{
 		{"AWS_ENDPOINT_URL", daemon.AdvertisedURL(s)},
 		{"AWS_ACCESS_KEY_ID", c.AccessKeyID},
@@ -85,8 +89,19 @@ func printEnv(w, warn io.Writer, dir datadir.Dir, account, region string) error 
 		// which has no address here. Those SDKs that know this variable, Python's and so the aws command line, leave
 		// the name as it is.
 		{"AWS_DISABLE_HOST_PREFIX_INJECTION", "true"},
+		// For TLS connections to AWS's names that lead to the daemon, such as those of eksctl to the issuers of clusters.
+		{"SSL_CERT_FILE", bundle},
+		{"AWS_CA_BUNDLE", bundle},
 	}
-	if direct := withoutProxy(s, os.Getenv); direct != "" {
+	if !daemon.RealMachines(s) {
+		// Comments: a shell evaluates them to nothing.
+		if _, err := fmt.Fprintf(w, "# The OIDC issuers of clusters, such as https://oidc.eks.%s.amazonaws.com/id/<ID>, "+
+			"do not lead\n# to the daemon by their own names, as machines are simulated: that takes root. Their documents "+
+			"are\n# at %s/id/<ID>/.\n", region, daemon.AdvertisedURL(s)); err != nil {
+			return err
+		}
+	}
+	if direct := withoutProxy(s, region, os.Getenv); direct != "" {
 		variables = append(variables, [2]string{"no_proxy", direct}, [2]string{"NO_PROXY", direct})
 	}
 	for _, v := range variables {
@@ -103,9 +118,9 @@ func printEnv(w, warn io.Writer, dir datadir.Dir, account, region string) error 
 var proxies = []string{"https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"}
 
 // withoutProxy returns what clients reach without the proxy that their environment names: what it excludes already, the
-// daemon, and the endpoints of clusters, which no proxy knows. It is empty where there is no proxy, or none is asked
-// for anything.
-func withoutProxy(s datadir.Settings, getenv func(string) string) string {
+// daemon, and the endpoints and issuers of clusters, which no proxy knows. It is empty where there is no proxy, or none
+// is asked for anything.
+func withoutProxy(s datadir.Settings, region string, getenv func(string) string) string {
 	if !slices.ContainsFunc(proxies, func(name string) bool { return getenv(name) != "" }) {
 		return ""
 	}
@@ -128,7 +143,7 @@ func withoutProxy(s datadir.Settings, getenv func(string) string) string {
 	add("127.0.0.1") // the endpoints of clusters where machines are simulated
 	if daemon.RealMachines(s) {
 		// By name: where they are is known to this host alone.
-		add(".eks.amazonaws.com," + s.PublicRange)
+		add(".eks.amazonaws.com,oidc.eks." + region + ".amazonaws.com," + s.PublicRange)
 	}
 	return strings.Join(all, ",")
 }

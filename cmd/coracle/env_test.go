@@ -35,15 +35,15 @@ func TestWithoutProxy(t *testing.T) {
 			name:     "real machines",
 			settings: datadir.Settings{Listen: ":4566", Machines: "namespace", PublicRange: "198.18.8.0/21"},
 			env:      map[string]string{"ALL_PROXY": "socks5://proxy:1080"},
-			want:     "127.0.0.1,.eks.amazonaws.com,198.18.8.0/21", root: true,
+			want:     "127.0.0.1,.eks.amazonaws.com,oidc.eks.eu-west-1.amazonaws.com,198.18.8.0/21", root: true,
 		},
 		{
 			name:     "evaluated twice",
 			settings: datadir.Settings{Listen: ":4566", Machines: "namespace", PublicRange: "198.18.8.0/21"},
 			env: map[string]string{"https_proxy": "http://proxy:3128",
-				"no_proxy": "127.0.0.1,.eks.amazonaws.com,198.18.8.0/21",
-				"NO_PROXY": "127.0.0.1,.eks.amazonaws.com,198.18.8.0/21"},
-			want: "127.0.0.1,.eks.amazonaws.com,198.18.8.0/21", root: true,
+				"no_proxy": "127.0.0.1,.eks.amazonaws.com,oidc.eks.eu-west-1.amazonaws.com,198.18.8.0/21",
+				"NO_PROXY": "127.0.0.1,.eks.amazonaws.com,oidc.eks.eu-west-1.amazonaws.com,198.18.8.0/21"},
+			want: "127.0.0.1,.eks.amazonaws.com,oidc.eks.eu-west-1.amazonaws.com,198.18.8.0/21", root: true,
 		},
 		{
 			name: "a proxy that nobody asks", settings: datadir.Settings{Listen: "127.0.0.1:4566"},
@@ -53,7 +53,7 @@ func TestWithoutProxy(t *testing.T) {
 		if c.root && os.Geteuid() != 0 {
 			continue
 		}
-		if got := withoutProxy(c.settings, func(name string) string { return c.env[name] }); got != c.want {
+		if got := withoutProxy(c.settings, "eu-west-1", func(name string) string { return c.env[name] }); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}

@@ -40,6 +40,7 @@ var services = []struct{ name, v1 string }{
 	{"ec2", "ec2/2016-11-15"},
 	{"ecr", "ecr/2015-09-21"},
 	{"eks", "eks/2017-11-01"},
+	{"elasticloadbalancing", "elasticloadbalancing/2012-06-01"},
 	{"elasticloadbalancingv2", "elasticloadbalancingv2/2015-12-01"},
 	{"iam", "iam/2010-05-08"},
 	{"kms", "kms/2014-11-01"},

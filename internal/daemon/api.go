@@ -17,6 +17,7 @@ import (
 	ec2service "github.com/coracle-eks/coracle/internal/aws/ec2"
 	ecrservice "github.com/coracle-eks/coracle/internal/aws/ecr"
 	eksservice "github.com/coracle-eks/coracle/internal/aws/eks"
+	"github.com/coracle-eks/coracle/internal/aws/elb"
 	iamservice "github.com/coracle-eks/coracle/internal/aws/iam"
 	"github.com/coracle-eks/coracle/internal/aws/iam/identity"
 	kmsservice "github.com/coracle-eks/coracle/internal/aws/kms"
@@ -105,6 +106,7 @@ func register(mux *wire.Mux, s *store.Store, who *identity.Identity, issuers *st
 	ssmservice.New(ssmservice.Options{Store: s}).Register(mux)
 	kmsservice.New(kmsservice.Options{Store: s}).Register(mux)
 	eksservice.New(eks).Register(mux)
+	elb.Register(mux)
 }
 
 // accounts returns the numbers of the accounts, sorted.

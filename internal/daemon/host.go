@@ -56,6 +56,8 @@ type host struct {
 	// What follows is nil where machines are simulated.
 	real *realHost
 	apis *endpoint.APIs
+	// hostAddress is that from which this host reaches public addresses; not valid where machines are simulated.
+	hostAddress netip.Addr
 }
 
 func (d *daemon) openHost() (_ *host, err error) {

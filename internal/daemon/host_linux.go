@@ -71,6 +71,7 @@ func (d *daemon) openRealHost(h *host, options endpoint.Options) error {
 	if h.endpoints, err = endpoint.New(options); err != nil {
 		return err
 	}
+	h.hostAddress = network.HostAddress(public)
 	h.apis = endpoint.NewAPIs(endpoint.APIOptions{
 		Store: d.store, Address: network.APIAddress(public), Namespace: vpcs.Namespace,
 		Routers: vpcs.RouterSource(), Log: d.log,

@@ -178,7 +178,9 @@ func (c *certificates) issue(name string) (*tls.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	cert, err := tls.X509KeyPair(pair.Certificate, pair.Key)
+	// With the authority's: IAM's clients take the last certificate of an issuer's for its thumbprint, which is then
+	// the same whenever they ask.
+	cert, err := tls.X509KeyPair(slices.Concat(pair.Certificate, c.authority.PEM), pair.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -197,12 +199,10 @@ func isName(name string) bool {
 		func(label string) bool { return len(label) > validation.DNS1123LabelMaxLength })
 }
 
+// awsDomains are the domains of AWS's names.
+var awsDomains = []string{"amazonaws.com", "amazonaws.com.cn", "api.aws", "on.aws"}
+
 // isAWSName reports whether a name is one of AWS's.
 func isAWSName(name string) bool {
-	for _, suffix := range []string{".amazonaws.com", ".amazonaws.com.cn", ".api.aws", ".on.aws"} {
-		if strings.HasSuffix(name, suffix) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(awsDomains, func(domain string) bool { return strings.HasSuffix(name, "."+domain) })
 }

@@ -154,6 +154,9 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 	if d.authority, err = pki.OpenAuthority(d.dir.PKI(), "ca", "coracle"); err != nil {
 		return err
 	}
+	if err := d.tellAuthority(); err != nil {
+		return err
+	}
 	if d.host, err = d.openHost(); err != nil {
 		return err
 	}
@@ -230,7 +233,7 @@ const registryPrefix = "/v2/"
 // handler answers on the AWS endpoint. No operation of AWS that is served has a path under /healthz, /id/,
 // /credentials/, /v2/ or /cloudformation-waitcondition/.
 func (d *daemon) handler() http.Handler {
-	discovery := oidc.Handler(d.store, d.log)
+	discovery := oidc.Handler(d.store, d.otherIssuers(), d.log)
 	images := d.host.images.Handler(d.api.access)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {

@@ -9,6 +9,7 @@
 //	coracle.sock    where the daemon takes commands of this program
 //	serve.log       what a daemon that "coracle up" started has to say
 //	pki/            the daemon's certificate authority and certificates
+//	ca-bundle.pem   what programs trust after "coracle env": the system's authorities and the daemon's
 //	etcd/           the embedded etcd: certificates, port, data
 //	logs/           CloudWatch Logs: events, and results of queries
 //	bundles/        Kubernetes programs that were built on first use
@@ -159,6 +160,9 @@ func (d Dir) ServeLog() string { return d.Join("serve.log") }
 
 // PKI returns the directory of certificate authorities.
 func (d Dir) PKI() string { return d.Join("pki") }
+
+// Bundle returns the path of the certificates that programs trust after "coracle env".
+func (d Dir) Bundle() string { return d.Join("ca-bundle.pem") }
 
 // Etcd returns the directory of the embedded etcd.
 func (d Dir) Etcd() string { return d.Join("etcd") }

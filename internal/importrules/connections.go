@@ -24,7 +24,9 @@ var Connections = map[string]string{
 	"cmd/coracle/client.go clientConfig": command,
 	"cmd/coracle/up.go checkHealth":      command,
 
-	"internal/daemon/api.go clientConfig":         inProcess,
+	"internal/daemon/api.go clientConfig": inProcess,
+	"internal/daemon/issuers.go askIssuer": "the other daemons of root on this host, at the addresses that they gave " +
+		"the names of issuers in /etc/hosts",
 	"internal/host/image/transport.go storeIn":    inProcess,
 	"internal/host/image/transport.go putIndexed": inProcess,
 	"internal/host/image/transport.go loadImage":  inProcess,

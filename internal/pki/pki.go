@@ -169,6 +169,20 @@ func NewAuthority(profile Profile, subject Leaf, now time.Time) (*Authority, err
 	return ParseAuthority(profile, certificatePEM, keyPEM)
 }
 
+// Constrain returns another certificate of the authority, PEM, whose holder believes it only what it says of the DNS
+// names and their subdomains, and of the IP addresses.
+func (a *Authority) Constrain(dnsNames []string, addresses []*net.IPNet) ([]byte, error) {
+	template := *a.Certificate
+	template.SerialNumber = randomSerial()
+	template.PermittedDNSDomainsCritical = true
+	template.PermittedDNSDomains, template.PermittedIPRanges = dnsNames, addresses
+	der, err := x509.CreateCertificate(rand.Reader, &template, &template, a.key.Public(), a.key)
+	if err != nil {
+		return nil, fmt.Errorf("sign a constrained certificate of %s: %w", a.Certificate.Subject, err)
+	}
+	return encodeCertificate(der)
+}
+
 // Issue makes a certificate that is valid from now.
 func (a *Authority) Issue(leaf Leaf) (Pair, error) { return a.IssueAt(leaf, time.Now()) }
 

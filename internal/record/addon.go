@@ -137,6 +137,14 @@ type PodIdentityAssociation struct {
 	Namespace      string
 	ServiceAccount string
 	RoleARN        string
+	// TargetRoleARN is a role that RoleARN assumes, with ExternalID, and whose credentials pods get; empty without one.
+	TargetRoleARN, ExternalID string `json:",omitempty"`
+	// DisableSessionTags leaves out the tags of sessions; SessionPolicy restricts them further.
+	DisableSessionTags bool   `json:",omitempty"`
+	SessionPolicy      string `json:",omitempty"`
+	// ClientRequestToken and RequestHash are of the request that created it.
+	ClientRequestToken string `json:",omitempty"`
+	RequestHash        string `json:",omitempty"`
 	// AddonID is that of the add-on that owns it, OwnerARN its ARN; empty when nobody does.
 	AddonID, OwnerARN string            `json:",omitempty"`
 	Tags              map[string]string `json:",omitempty"`

@@ -44,6 +44,9 @@ type Cluster struct {
 	// LoggingTypes are the enabled control-plane log types, sorted.
 	LoggingTypes []ekstypes.LogType
 
+	// IdentityProvider is the OpenID Connect provider whose tokens the API server accepts; nil without one.
+	IdentityProvider *IdentityProvider `json:",omitempty"`
+
 	AuthenticationMode ekstypes.AuthenticationMode
 	// BootstrapCreatorAdmin gives CreatorARN an access entry with AmazonEKSClusterAdminPolicy.
 	BootstrapCreatorAdmin bool

@@ -92,8 +92,11 @@ type Issuer struct {
 
 // IssuerURL returns the issuer of the cluster with that ID, as EKS forms it.
 func IssuerURL(region, clusterID string) string {
-	return "https://oidc.eks." + region + ".amazonaws.com/id/" + clusterID
+	return "https://" + IssuerHost(region) + "/id/" + clusterID
 }
+
+// IssuerHost returns the host name in the issuers of the clusters of a region.
+func IssuerHost(region string) string { return "oidc.eks." + region + ".amazonaws.com" }
 
 // Issuers returns the table of issuers, by Key(cluster ID).
 func Issuers(s *store.Store) store.Table[Issuer] { return store.NewTable[Issuer](s, "issuers") }

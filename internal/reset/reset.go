@@ -17,6 +17,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/host/filetree"
 	"github.com/coracle-eks/coracle/internal/host/hostsfile"
+	"github.com/coracle-eks/coracle/internal/host/trust"
 	"github.com/coracle-eks/coracle/internal/process"
 )
 
@@ -30,6 +31,9 @@ func Run(ctx context.Context, dir datadir.Dir, progress func(string)) error {
 		return err
 	}
 	if err := end(ctx, dir, progress); err != nil {
+		return err
+	}
+	if err := removeTrust(ctx, dir.Owner(), progress); err != nil {
 		return err
 	}
 	if !dir.Exists() {
@@ -89,6 +93,19 @@ func removeHost(ctx context.Context, owner string, progress func(string)) error 
 		progress("removed the names of clusters from " + hostsfile.File)
 	}
 	return errors.Join(err, err2)
+}
+
+// removeTrust removes the daemon's certificate authority from the system's trust store.
+func removeTrust(ctx context.Context, owner string, progress func(string)) error {
+	removed, err := trust.RemoveAll(ctx, owner)
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("the system's trust store has the daemon's certificate authority, and only root may remove it: "+
+			"run \"coracle trust --remove\" as root with the same --data-dir first: %w", err)
+	}
+	if removed {
+		progress("removed the daemon's certificate authority from the system's trust store")
+	}
+	return err
 }
 
 // checkDataDir guards against "coracle reset --yes --data-dir /home": a daemon creates its lock first, and its settings

@@ -91,7 +91,7 @@ func New(o Options) *Service {
 			Advertise: o.Advertise, KMS: o.KMS,
 		}),
 		Nodegroups:  nodegroups,
-		PodIdentity: podidentity.New(records),
+		PodIdentity: podidentity.New(records, principals),
 		Tags:        tagging.New(records),
 		Updates:     update.New(records),
 	}

@@ -10,7 +10,8 @@
 //   - A verifier that takes a discovery URL beside the issuer (discoveryURL in Kubernetes'
 //     AuthenticationConfiguration) or only the keys' (jwks_url in Vault) is given the endpoint's.
 //   - A verifier that insists on the issuer's own name resolves it to the endpoint, whose TLS
-//     certificate has the name too.
+//     certificate has the name too. Machines and their pods do, and where there are machines
+//     also this host.
 //
 // Requests are not signed, as on AWS. The package reads the table of issuers and writes nothing.
 // https://docs.aws.amazon.com/eks/latest/userguide/iam-roles-for-service-accounts.html
@@ -34,9 +35,6 @@ const Prefix = "/id/"
 // are used. It is what an API server says of its own.
 const cacheControl = "public, max-age=3600"
 
-// Host returns the host name under which EKS serves the documents of the clusters of a region.
-func Host(region string) string { return "oidc.eks." + region + ".amazonaws.com" }
-
 // document is a discovery document with the members that EKS gives.
 // https://openid.net/specs/openid-connect-discovery-1_0.html#ProviderMetadata
 type document struct {
@@ -49,9 +47,10 @@ type document struct {
 	SigningAlgorithms      []string `json:"id_token_signing_alg_values_supported"`
 }
 
-// Handler serves GET /id/<ID>/.well-known/openid-configuration and /id/<ID>/keys.
-func Handler(s *store.Store, log *slog.Logger) http.Handler {
-	h := handler{issuers: record.Issuers(s), log: log}
+// Handler serves GET /id/<ID>/.well-known/openid-configuration and /id/<ID>/keys. Requests under EKS's own name for
+// clusters that are not in the store go to elsewhere (optional).
+func Handler(s *store.Store, elsewhere http.Handler, log *slog.Logger) http.Handler {
+	h := handler{issuers: record.Issuers(s), elsewhere: elsewhere, log: log}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+Prefix+"{id}/.well-known/openid-configuration", h.document)
 	mux.HandleFunc("GET "+Prefix+"{id}/keys", h.serveKeys)
@@ -59,8 +58,9 @@ func Handler(s *store.Store, log *slog.Logger) http.Handler {
 }
 
 type handler struct {
-	issuers store.Table[record.Issuer]
-	log     *slog.Logger
+	issuers   store.Table[record.Issuer]
+	elsewhere http.Handler
+	log       *slog.Logger
 }
 
 func (h handler) document(w http.ResponseWriter, r *http.Request) {
@@ -104,8 +104,12 @@ func (h handler) findIssuer(w http.ResponseWriter, r *http.Request) (record.Issu
 		return record.Issuer{}, false
 	}
 	host, _, _ := strings.Cut(r.Host, ":")
-	elsewhere := strings.HasPrefix(host, "oidc.eks.") && host != Host(row.Value.Region)
-	if err != nil || elsewhere {
+	ownName := strings.HasPrefix(host, "oidc.eks.")
+	if err != nil && ownName && h.elsewhere != nil {
+		h.elsewhere.ServeHTTP(w, r)
+		return record.Issuer{}, false
+	}
+	if err != nil || ownName && host != record.IssuerHost(row.Value.Region) {
 		// A cluster of that ID may be about to appear.
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("Content-Type", "application/json")

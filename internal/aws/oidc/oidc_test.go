@@ -55,7 +55,7 @@ func newCluster(t *testing.T) cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return cluster{Handler(s, slog.New(slog.DiscardHandler)), key}
+	return cluster{Handler(s, nil, slog.New(slog.DiscardHandler)), key}
 }
 
 // token returns a token as an API server gives it to a service account.
@@ -149,6 +149,24 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
+// What EKS's name of a region leads here for and is not here may be another daemon's.
+func TestUnknownIssuersMayBeElsewhere(t *testing.T) {
+	t.Parallel()
+	elsewhere := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+	h := Handler(storetest.New(t), elsewhere, slog.New(slog.DiscardHandler))
+	for url, want := range map[string]int{
+		issuer + "/keys": http.StatusTeapot,
+		issuer + "/.well-known/openid-configuration": http.StatusTeapot,
+		"http://127.0.0.1:4566/id/" + id + "/keys":   http.StatusNotFound,
+	} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("GET", url, nil))
+		if w.Code != want {
+			t.Errorf("%s: %d, want %d", url, w.Code, want)
+		}
+	}
+}
+
 // A third party knows nothing but the issuer; its resolver and its trust lead it here.
 func TestThirdPartyVerifiesTokens(t *testing.T) {
 	t.Parallel()
@@ -157,7 +175,7 @@ func TestThirdPartyVerifiesTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pair, err := authority.Issue(pki.Leaf{CommonName: Host(region), DNSNames: []string{Host(region)}, Server: true})
+	pair, err := authority.Issue(pki.Leaf{CommonName: record.IssuerHost(region), DNSNames: []string{record.IssuerHost(region)}, Server: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +192,7 @@ func TestThirdPartyVerifiesTokens(t *testing.T) {
 	transport := &http.Transport{
 		TLSClientConfig: &tls.Config{RootCAs: pool},
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			if address != Host(region)+":443" {
+			if address != record.IssuerHost(region)+":443" {
 				t.Errorf("the client wants to reach %s", address)
 			}
 			return new(net.Dialer).DialContext(ctx, network, server.Listener.Addr().String())
@@ -232,7 +250,7 @@ func BenchmarkDocument(b *testing.B) {
 		record.Issuer{Region: region, JWKS: []byte("{}")}); err != nil {
 		b.Fatal(err)
 	}
-	handler := Handler(s, slog.New(slog.DiscardHandler))
+	handler := Handler(s, nil, slog.New(slog.DiscardHandler))
 	for b.Loop() {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest("GET", issuer+"/.well-known/openid-configuration", nil))

@@ -321,7 +321,11 @@ func (m *Mux) authenticate(c *call, b *buffer, r *request) (*Service, *operation
 		c.operation, c.region = op.name, m.options.Region
 		return op.service, op, nil
 	}
-	service := bySigningName[signature.Service]
+	var service *Service
+	services := bySigningName[signature.Service]
+	if len(services) > 0 {
+		service = services[0]
+	}
 	if err != nil {
 		return service, nil, err
 	}
@@ -346,6 +350,9 @@ func (m *Mux) authenticate(c *call, b *buffer, r *request) (*Service, *operation
 		return service, nil, err
 	}
 	c.caller, c.region = caller, signature.Region
+	if len(services) > 1 {
+		service = chooseByVersion(services, r)
+	}
 	op, err := service.protocol().operation(m, service, r)
 	if err == nil {
 		c.operation = op.name
@@ -469,13 +476,35 @@ func (m *Mux) unsignedOperation(r *request) *operation {
 	return nil
 }
 
-var bySigningName = func() map[string]*Service {
-	m := map[string]*Service{}
+// bySigningName are the services by the name in the credential scope. Classic Load Balancing and its successor have one.
+var bySigningName = func() map[string][]*Service {
+	m := map[string][]*Service{}
 	for _, s := range Services() {
-		m[s.SigningName] = s
+		m[s.SigningName] = append(m[s.SigningName], s)
 	}
 	return m
 }()
+
+// chooseByVersion returns that of several services whose version of the API a request is for; without a version, that
+// which has the operation.
+func chooseByVersion(services []*Service, r *request) *Service {
+	form, err := r.parameters()
+	if err != nil {
+		return services[0] // which says so
+	}
+	version, action := form.Get("Version"), form.Get("Action")
+	for _, s := range services {
+		if version == s.APIVersion {
+			return s
+		}
+	}
+	for _, s := range services {
+		if _, ok := model.Load(s.Name).Operation(action); ok && version == "" {
+			return s
+		}
+	}
+	return services[0]
+}
 
 // newRequestID returns a random UUID.
 func newRequestID() string {

@@ -29,7 +29,7 @@ type Service struct {
 	badToken string // code of a page token that is not ours
 }
 
-// The services that wire knows. No operation of ELBv2 and SQS is served. Clients of EKS call them
+// The services that wire knows. No operation of SQS is served. Clients of EKS call them
 // nevertheless, such as eksctl and the AWS Load Balancer Controller: they get NotImplemented with the name of the
 // operation, in the protocol of the service, once their signature has been verified. A service that is not here answers
 // UnknownService in a protocol that is guessed.
@@ -62,6 +62,12 @@ var (
 		PageSize: 100,
 		invalid:  "InvalidParameterException", mismatch: "InvalidParameterException",
 		badToken: "InvalidParameterException",
+	}
+	ELB = &Service{
+		Name: "elasticloadbalancing", SigningName: "elasticloadbalancing", ActionPrefix: "elasticloadbalancing",
+		Protocol: AWSQuery, APIVersion: "2012-06-01",
+		XMLNamespace: "http://elasticloadbalancing.amazonaws.com/doc/2012-06-01/", PageSize: 400,
+		invalid: "ValidationError", mismatch: "ValidationError", badToken: "ValidationError",
 	}
 	ELBv2 = &Service{
 		Name: "elasticloadbalancingv2", SigningName: "elasticloadbalancing", ActionPrefix: "elasticloadbalancing",
@@ -105,7 +111,7 @@ var (
 
 // Services lists every service that wire knows, by the name of its SDK package.
 func Services() []*Service {
-	return []*Service{AutoScaling, CloudFormation, Logs, EC2, ECR, EKS, ELBv2, IAM, KMS, SQS, SSM, STS}
+	return []*Service{AutoScaling, CloudFormation, Logs, EC2, ECR, EKS, ELB, ELBv2, IAM, KMS, SQS, SSM, STS}
 }
 
 // isJSONProtocol reports whether the service speaks a JSON protocol.

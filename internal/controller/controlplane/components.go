@@ -117,6 +117,9 @@ func (c *Controller) specify(p plane) (components, error) {
 	}
 	for port, spec := range map[int]*process.Spec{p.server: &out.apiServer, p.standby: &out.successor} {
 		*spec = c.baseSpec(p, kubeAPIServer, append(slices.Clone(apiServer), "--secure-port="+strconv.Itoa(port)))
+		if p.provider() != nil && c.o.TrustedCertificates != "" {
+			spec.Env = append(spec.Env, "SSL_CERT_FILE="+c.o.TrustedCertificates)
+		}
 		instance := spec.Hash()[:8]
 		spec.Name = apiServers(p.cluster.ID) + instance
 		spec.Args = append(spec.Args, "--audit-log-path="+c.clusterDir(p.cluster.ID, "log",
@@ -254,7 +257,8 @@ func (c *Controller) writeAPIServerFiles(p plane, write func(files) (string, err
 		authorizationHook = filepath.Join(hookDir, "authorization.kubeconfig")
 	}
 	configuration := files{"audit.yaml": auditPolicy}
-	if configuration["authentication.yaml"], err = authentication(p.minor); err != nil {
+	socket, _ := c.egressSockets(p.cluster.ID)
+	if configuration["authentication.yaml"], err = authentication(p, socket != ""); err != nil {
 		return "", nil, err
 	}
 	if configuration["authorization.yaml"], err = authenticator.AuthorizationConfiguration(

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
@@ -78,14 +79,15 @@ func (c *Controller) kubeconfig(clusterID, endpoint, user, certificate string) (
 	})
 }
 
-// authentication limits anonymous requests to the health checks, as EKS does. Certificates,
-// service-account tokens and the webhook come from flags.
-func authentication(minor string) ([]byte, error) {
+// authentication limits anonymous requests to the health checks, as EKS does, and accepts the tokens of the cluster's
+// identity provider. Certificates, service-account tokens and the webhook come from flags. egress says whether there is
+// an egress selector.
+func authentication(p plane, egress bool) ([]byte, error) {
 	version := "apiserver.config.k8s.io/v1"
-	if minor == "1.33" {
+	if p.minor == "1.33" {
 		version = "apiserver.config.k8s.io/v1beta1"
 	}
-	return yaml.Marshal(map[string]any{
+	config := map[string]any{
 		"apiVersion": version,
 		"kind":       "AuthenticationConfiguration",
 		"anonymous": map[string]any{
@@ -93,12 +95,68 @@ func authentication(minor string) ([]byte, error) {
 			"conditions": []any{map[string]any{"path": "/healthz"}, map[string]any{"path": "/livez"},
 				map[string]any{"path": "/readyz"}},
 		},
-	})
+	}
+	if provider := p.provider(); provider != nil {
+		config["jwt"] = []any{tokensOf(*provider, egress)}
+	}
+	return yaml.Marshal(config)
+}
+
+// provider returns the identity provider with whose tokens users log in; nil without one. The API server of 1.33 could
+// not be told by which way to reach it, so it is not asked to: such a cluster has none, as the API refuses it.
+func (p plane) provider() *record.IdentityProvider {
+	if p.minor == "1.33" {
+		return nil
+	}
+	return p.cluster.TrustedProvider()
+}
+
+// tokensOf returns how the API server verifies tokens of an identity provider, and what they say of a user, as the
+// flags --oidc-* of kube-apiserver do. The provider is reached through the same proxy as webhooks given by URL: its URL
+// is a user's choice. Names of Kubernetes' own are nobody's to give.
+func tokensOf(provider record.IdentityProvider, egress bool) map[string]any {
+	issuer := map[string]any{"url": provider.IssuerURL, "audiences": []any{provider.ClientID}}
+	if egress {
+		issuer["egressSelectorType"] = "controlplane"
+	}
+	claim, prefix := cmp.Or(provider.UsernameClaim, "sub"), provider.UsernamePrefix
+	switch {
+	case prefix == "-":
+		prefix = ""
+	case prefix == "" && claim != "email":
+		prefix = provider.IssuerURL + "#"
+	}
+	mappings := map[string]any{"username": map[string]any{"claim": claim, "prefix": prefix}}
+	if provider.GroupsClaim != "" {
+		groupsPrefix := provider.GroupsPrefix
+		if groupsPrefix == "-" {
+			groupsPrefix = ""
+		}
+		mappings["groups"] = map[string]any{"claim": provider.GroupsClaim, "prefix": groupsPrefix}
+	}
+	config := map[string]any{
+		"issuer":        issuer,
+		"claimMappings": mappings,
+		"userValidationRules": []any{
+			map[string]any{"expression": "!user.username.startsWith('system:')",
+				"message": "the username begins with system:"},
+			map[string]any{"expression": "user.groups.all(group, !group.startsWith('system:'))",
+				"message": "a group begins with system:"},
+		},
+	}
+	var rules []any
+	for _, claim := range slices.Sorted(maps.Keys(provider.RequiredClaims)) {
+		rules = append(rules, map[string]any{"claim": claim, "requiredValue": provider.RequiredClaims[claim]})
+	}
+	if rules != nil {
+		config["claimValidationRules"] = rules
+	}
+	return config
 }
 
 // egressConfiguration sends what the API server asks of kubelets, and of webhooks and aggregated APIs that are
-// Services, through the proxy into the VPC, and what it asks of its authenticator and of webhooks given by URL through
-// the other. Its etcd alone it reaches directly: users have a say in all other addresses.
+// Services, through the proxy into the VPC, and what it asks of its authenticator, of webhooks given by URL and of
+// identity providers through the other. Its etcd alone it reaches directly: users have a say in all other addresses.
 func egressConfiguration(cluster, managed string) []byte {
 	return fmt.Appendf(nil, `apiVersion: apiserver.k8s.io/v1beta1
 kind: EgressSelectorConfiguration

@@ -138,6 +138,9 @@ type Options struct {
 	// EgressSockets are Endpoints' EgressSocket and ManagedEgressSocket where machines have no networks: the unix
 	// sockets at which simulated ones, and the rest, are found (optional).
 	EgressSockets func(clusterID string) (cluster, managed string)
+	// TrustedCertificates is the file with the certificate authorities by which API servers verify the identity
+	// providers of users; those of the host when empty (optional).
+	TrustedCertificates string
 
 	Log   *slog.Logger     // slog.Default() when nil
 	Clock clock.WithTicker // the real one when nil

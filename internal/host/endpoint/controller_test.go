@@ -287,7 +287,8 @@ func TestConfigFollowsFromRows(t *testing.T) {
 	}
 	wantHosts := []hostsfile.Entry{{Address: netip.MustParseAddr("198.18.8.16"),
 		Name: "C0.gr7.eu-west-1.eks.amazonaws.com"}, {Address: netip.MustParseAddr("10.0.1.4"),
-		Name: "C1.gr7.eu-west-1.eks.amazonaws.com"}}
+		Name: "C1.gr7.eu-west-1.eks.amazonaws.com"}, {Address: netip.MustParseAddr("198.18.8.3"),
+		Name: "oidc.eks.eu-west-1.amazonaws.com"}}
 	if d := cmp.Diff(wantHosts, hosts, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); d != "" {
 		t.Error(d)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -55,6 +56,7 @@ func (t rows) buildConfig(ctx context.Context, c *Controller) (config Config, ho
 	}
 	config.Names = map[string][]netip.Addr{}
 	private := map[string]map[string][]netip.Addr{} // by VPC: what its own private hosted zones say
+	issuers := map[string]bool{}                    // by name: one for each region that has a cluster
 	for _, row := range clusters {
 		cluster := row.Value
 		own, err := t.ofCluster(c, cluster)
@@ -65,6 +67,7 @@ func (t rows) buildConfig(ctx context.Context, c *Controller) (config Config, ho
 		if own.Names == nil {
 			continue
 		}
+		issuers[record.IssuerHost(cluster.Region)] = true
 		config.Egresses = append(config.Egresses, own.Egresses...)
 		for name, addresses := range own.Names {
 			config.Names[name] = addresses
@@ -79,6 +82,9 @@ func (t rows) buildConfig(ctx context.Context, c *Controller) (config Config, ho
 			}
 			private[vpc][strings.ToLower(Name(cluster))] = own.private
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(issuers)) {
+		hosts = append(hosts, hostsfile.Entry{Address: c.o.API, Name: name})
 	}
 	if c.o.Namespace != nil {
 		config.Resolvers, err = t.resolvers(ctx, c, private)

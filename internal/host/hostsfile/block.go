@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"strings"
 
@@ -14,8 +15,17 @@ import (
 // lockName is the lock that whoever changes the names of this host takes.
 const lockName = "hosts.lock"
 
-// domain is the suffix of the name of every endpoint.
-const domain = ".eks.amazonaws.com"
+// domain is the suffix of the name of every endpoint, issuerPrefix the beginning of the name of every issuer.
+const (
+	domain       = ".eks.amazonaws.com"
+	issuerPrefix = "oidc.eks."
+)
+
+// isEntry reports whether a line is one that setEntries writes.
+func isEntry(line string) bool {
+	_, name, _ := strings.Cut(line, " ")
+	return strings.HasSuffix(name, domain) || strings.HasPrefix(name, issuerPrefix)
+}
 
 func opening(owner string) string {
 	return "# coracle " + owner + ": endpoints of clusters; \"coracle reset\" removes them"
@@ -88,7 +98,7 @@ func splitBlock(text, owner string) (before, own, after string) {
 	end := start + len(opening(owner)) + 1
 	for line := range strings.Lines(text[end:]) {
 		bare := strings.TrimRight(line, "\n")
-		if bare != closing(owner) && !strings.HasSuffix(bare, domain) {
+		if bare != closing(owner) && !isEntry(bare) {
 			break // it was torn: what follows is somebody else's
 		}
 		end += len(line)
@@ -113,4 +123,28 @@ func rewrite(f *os.File, old, text string) error {
 		return err
 	}
 	return f.Truncate(int64(len(text)))
+}
+
+// findAddresses returns the addresses of a name in the blocks of all owners.
+func findAddresses(file, name string) (all []netip.Addr, err error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	inside := false
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimRight(line, "\n")
+		switch {
+		case strings.HasPrefix(line, "# coracle "):
+			inside = true
+		case !isEntry(line):
+			inside = false // the end, or somebody else's after a torn block
+		case inside:
+			address, of, _ := strings.Cut(line, " ")
+			if a, err := netip.ParseAddr(address); err == nil && of == name {
+				all = append(all, a)
+			}
+		}
+	}
+	return all, nil
 }

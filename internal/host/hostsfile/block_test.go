@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -86,7 +87,8 @@ func TestATornBlockIsRepairedAndTakesNothingWithIt(t *testing.T) {
 	t.Parallel()
 	testenv.NeedsRoot(t)
 	file := filepath.Join(t.TempDir(), "hosts")
-	torn := "127.0.0.1 localhost\n" + opening("aaaa") + "\n198.18.8.16 X" + domain + "\n10.0.0.1 db\n"
+	torn := "127.0.0.1 localhost\n" + opening("aaaa") + "\n198.18.8.3 oidc.eks.eu-west-1.amazonaws.com\n" +
+		"198.18.8.16 X" + domain + "\n10.0.0.1 db\n"
 	if err := os.WriteFile(file, []byte(torn), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -118,5 +120,22 @@ func TestDaemonsDoNotOverwriteEachOther(t *testing.T) {
 	}
 	if had, err := removeBlock(t.Context(), filepath.Join(t.TempDir(), "none"), "x"); had || err != nil {
 		t.Errorf("without a file: %v, %v", had, err)
+	}
+}
+
+func TestAddressesOfAllDaemons(t *testing.T) {
+	t.Parallel()
+	const issuer = "oidc.eks.eu-west-1.amazonaws.com"
+	file := filepath.Join(t.TempDir(), "hosts")
+	text := "192.0.2.1 " + issuer + "\n" + opening("aaaa") + "\n198.18.8.3 " + issuer + "\n198.18.8.16 X" + domain +
+		"\n" + closing("aaaa") + "\n192.0.2.2 " + issuer + "\n" + opening("bbbb") + "\n198.18.16.3 " + issuer +
+		"\n# torn\n192.0.2.3 " + issuer + "\n"
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got, err := findAddresses(file, issuer)
+	want := []netip.Addr{netip.MustParseAddr("198.18.8.3"), netip.MustParseAddr("198.18.16.3")}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, %v, want %v", got, err, want)
 	}
 }

@@ -1,4 +1,4 @@
-// Package hostsfile maintains the names of cluster endpoints in the host's /etc/hosts.
+// Package hostsfile maintains the names of cluster endpoints, and of the issuers of clusters, in the host's /etc/hosts.
 //
 // Each daemon has a block of its own there, between two lines that carry its owner's mark, and touches nothing else.
 // The file is changed in place, because in a container it is a mount that cannot be replaced, and under a lock that all
@@ -26,3 +26,7 @@ func Set(ctx context.Context, owner string, entries []Entry) error {
 
 // Remove takes the owner's block away and says whether there was one. It needs no daemon.
 func Remove(ctx context.Context, owner string) (bool, error) { return removeBlock(ctx, File, owner) }
+
+// Addresses returns the addresses that the daemons of this host have given a name, in the order in which programs of
+// the host find them.
+func Addresses(name string) ([]netip.Addr, error) { return findAddresses(File, name) }

@@ -2,7 +2,6 @@ package addon
 
 import (
 	"context"
-	"crypto/rand"
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -11,16 +10,11 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/eks/exception"
 	"github.com/coracle-eks/coracle/internal/aws/eks/principal"
 	"github.com/coracle-eks/coracle/internal/aws/eks/resource"
-	"github.com/coracle-eks/coracle/internal/aws/iam/policy"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/catalog"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
-
-// podsPrincipal is the principal that a role for EKS Pod Identity has to trust.
-// https://docs.aws.amazon.com/eks/latest/userguide/pod-id-role.html
-const podsPrincipal = "pods.eks.amazonaws.com"
 
 // roleOf parses the ARN of a role that a request names for an add-on.
 func roleOf(about exception.About, member, arn string) (principal.Principal, error) {
@@ -115,7 +109,7 @@ func (s *Service) associate(
 			continue
 		}
 		p := record.PodIdentityAssociation{
-			Account: a.Account, Region: a.Region, Cluster: a.Cluster, ClusterID: a.ClusterID, ID: newAssociationID(),
+			Account: a.Account, Region: a.Region, Cluster: a.Cluster, ClusterID: a.ClusterID, ID: principal.NewAssociationID(),
 			Namespace: a.Wanted.Namespace, ServiceAccount: *w.ServiceAccount,
 			RoleARN: role.ARN, AddonID: a.ID, OwnerARN: a.ARN(), CreatedAt: now, ModifiedAt: now,
 		}
@@ -170,8 +164,8 @@ func (s *Service) rolesOfPods(
 	return roles, nil
 }
 
-// checkPodRole demands that the caller may do what the target says, see the role and pass it to pods, and that the role
-// lets EKS Pod Identity assume it for the association.
+// checkPodRole demands that the caller may do what the target says, and may have pods assume the role for the
+// association.
 func (s *Service) checkPodRole(
 	ctx context.Context,
 	about exception.About,
@@ -182,40 +176,5 @@ func (s *Service) checkPodRole(
 	if err := wire.Authorize(ctx, target); err != nil {
 		return err
 	}
-	if err := principal.PassRole(ctx, role, podsPrincipal, p.ARN()); err != nil {
-		return err
-	}
-	if err := wire.Authorize(ctx, wire.Target{Action: "iam:GetRole", Resource: role.ARN}); err != nil {
-		return err
-	}
-	cluster := resource.PlaceOf(ctx).ClusterARN(p.Cluster)
-	// https://docs.aws.amazon.com/eks/latest/userguide/pod-id-abac.html
-	exists, trusts, err := s.principals.Assumable(ctx, role, podsPrincipal, policy.Context{
-		"aws:SourceAccount": {p.Account}, "aws:SourceArn": {cluster}, "aws:RequestTag/eks-cluster-arn": {cluster},
-		"aws:RequestTag/eks-cluster-name":           {p.Cluster},
-		"aws:RequestTag/kubernetes-namespace":       {p.Namespace},
-		"aws:RequestTag/kubernetes-service-account": {p.ServiceAccount},
-	}, "sts:AssumeRole", "sts:TagSession")
-	switch {
-	case err != nil:
-		return err
-	case !exists:
-		return about.InvalidParameter("Role provided in the request does not exist.")
-	case !trusts:
-		return about.InvalidParameter(
-			"Trust policy of the role provided is invalid. Follow the official documentation to resolve the issue.",
-		)
-	}
-	return nil
-}
-
-// newAssociationID returns "a-" and seventeen letters and digits.
-func newAssociationID() string {
-	const symbols = "0123456789abcdefghijklmnopqrstuvwxyz"
-	id := make([]byte, 17)
-	_, _ = rand.Read(id) // never fails
-	for i, b := range id {
-		id[i] = symbols[int(b)%len(symbols)]
-	}
-	return "a-" + string(id)
+	return s.principals.CheckPodRole(ctx, about, p, role)
 }

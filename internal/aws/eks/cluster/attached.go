@@ -32,11 +32,6 @@ func (s *Service) attachedHandlers() []wire.Handler {
 		) ([]wire.Target, error) {
 			return s.OnCluster(ctx, action, in.ClusterName)
 		}),
-		wire.Handle(s.ListIdentityProviderConfigs, func(
-			ctx context.Context, action string, in *eks.ListIdentityProviderConfigsInput,
-		) ([]wire.Target, error) {
-			return s.OnCluster(ctx, action, in.ClusterName)
-		}),
 		wire.Handle(s.ListCapabilities, func(
 			ctx context.Context, action string, in *eks.ListCapabilitiesInput,
 		) ([]wire.Target, error) {
@@ -64,20 +59,8 @@ func (s *Service) ListFargateProfiles(
 	return &eks.ListFargateProfilesOutput{FargateProfileNames: page, NextToken: next}, nil
 }
 
-// The operations below tell the truth as long as nothing here can make an identity provider configuration or a
-// capability: a cluster has none.
-
-// ListIdentityProviderConfigs lists the OIDC providers that a cluster accepts tokens from.
-func (s *Service) ListIdentityProviderConfigs(
-	ctx context.Context, in *eks.ListIdentityProviderConfigsInput,
-) (*eks.ListIdentityProviderConfigsOutput, error) {
-	if _, err := s.Cluster(ctx, aws.ToString(in.ClusterName)); err != nil {
-		return nil, err
-	}
-	return &eks.ListIdentityProviderConfigsOutput{IdentityProviderConfigs: []types.IdentityProviderConfig{}}, nil
-}
-
-// ListCapabilities lists the EKS capabilities of a cluster.
+// ListCapabilities lists the EKS capabilities of a cluster. It tells the truth as long as nothing here can make one: a
+// cluster has none.
 func (s *Service) ListCapabilities(
 	ctx context.Context, in *eks.ListCapabilitiesInput,
 ) (*eks.ListCapabilitiesOutput, error) {

@@ -1,4 +1,5 @@
-// Package cluster serves the operations of the EKS API on clusters, their configuration, versions and insights.
+// Package cluster serves the operations of the EKS API on clusters, their configuration, identity providers, versions
+// and insights, and on connected clusters.
 //
 // What is wanted is recorded here: the cluster ([record.Cluster]), the change under way ([record.Update]) and the
 // access of its creator. The control-plane controller carries it out and writes what it observes
@@ -11,12 +12,14 @@ package cluster
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/eks/exception"
 	"github.com/coracle-eks/coracle/internal/aws/eks/principal"
 	"github.com/coracle-eks/coracle/internal/aws/eks/resource"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
@@ -88,9 +91,11 @@ func (s *Service) Register(mux *wire.Mux) {
 		s.handlers(),
 		s.attachedHandlers(),
 		s.configHandlers(),
+		s.connectedHandlers(),
 		s.createHandlers(),
 		s.deleteHandlers(),
 		s.encryptionHandlers(),
+		s.identityProviderHandlers(),
 		s.insightHandlers(),
 		s.versionHandlers(),
 	} {
@@ -135,8 +140,17 @@ func (s *Service) DescribeCluster(
 	if err := s.await(ctx, aws.ToString(in.Name)); err != nil {
 		return nil, err
 	}
-	row, err := s.Cluster(ctx, aws.ToString(in.Name))
-	if err != nil {
+	key := resource.PlaceOf(ctx).ClusterKey(aws.ToString(in.Name))
+	row, err := s.Clusters.Get(ctx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		connected, err := s.Connected.Get(ctx, key)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil, exception.ClusterNotFound(aws.ToString(in.Name))
+		} else if err != nil {
+			return nil, err
+		}
+		return &eks.DescribeClusterOutput{Cluster: s.describeConnected(connected.Value, false)}, nil
+	} else if err != nil {
 		return nil, err
 	}
 	out, err := s.describe(ctx, row.Value)
@@ -146,24 +160,38 @@ func (s *Service) DescribeCluster(
 	return &eks.DescribeClusterOutput{Cluster: out}, nil
 }
 
-// ListClusters lists the names of the clusters in the caller's account and region.
+// ListClusters lists the names of the clusters in the caller's account and region, and with "all" also of the connected
+// ones.
 func (s *Service) ListClusters(ctx context.Context, in *eks.ListClustersInput) (*eks.ListClustersOutput, error) {
 	at := resource.PlaceOf(ctx)
 	rows, err := s.Clusters.List(ctx, store.Prefix(at.Account, at.Region))
 	if err != nil {
 		return nil, err
 	}
-	page, next, err := wire.Page(
-		ctx, rows, in.MaxResults, in.NextToken, func(r store.Row[record.Cluster]) string { return r.Value.Name },
-	)
+	names := make([]string, len(rows))
+	for i, r := range rows {
+		names[i] = r.Value.Name
+	}
+	for _, include := range in.Include {
+		if include != "all" {
+			return nil, exception.InvalidParameter("", "include %q is invalid: the only supported value is all", include)
+		}
+	}
+	if len(in.Include) > 0 {
+		connected, err := s.Connected.List(ctx, store.Prefix(at.Account, at.Region))
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range connected {
+			names = append(names, r.Value.Name)
+		}
+		slices.Sort(names)
+	}
+	page, next, err := resource.PageNames(ctx, names, in.MaxResults, in.NextToken)
 	if err != nil {
 		return nil, err
 	}
-	names := make([]string, len(page))
-	for i, r := range page {
-		names[i] = r.Value.Name
-	}
-	return &eks.ListClustersOutput{Clusters: names, NextToken: next}, nil
+	return &eks.ListClustersOutput{Clusters: page, NextToken: next}, nil
 }
 
 // servedVersion returns the minor version that describe shows: as on EKS the old one until an upgrade has succeeded.

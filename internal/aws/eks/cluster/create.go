@@ -53,7 +53,7 @@ func (s *Service) CreateCluster(ctx context.Context, in *eks.CreateClusterInput)
 		if err != nil {
 			return nil, err
 		}
-		ops := append(grant, s.Clusters.CreateOp(cluster.Key(), cluster))
+		ops := append(grant, s.Clusters.CreateOp(cluster.Key(), cluster), s.Connected.AbsentOp(cluster.Key()))
 		if cluster.AuthenticationMode != types.AuthenticationModeConfigMap && cluster.BootstrapCreatorAdmin {
 			ops = append(ops, s.accessEntries.CreatorEntryOp(cluster))
 		}
@@ -71,7 +71,13 @@ func (s *Service) createdBefore(
 	ctx context.Context, in *eks.CreateClusterInput, hash string,
 ) (*eks.CreateClusterOutput, error) {
 	name := aws.ToString(in.Name)
-	row, err := s.Clusters.Get(ctx, resource.PlaceOf(ctx).ClusterKey(name))
+	key := resource.PlaceOf(ctx).ClusterKey(name)
+	if _, err := s.Connected.Get(ctx, key); err == nil {
+		return nil, exception.InUse(name, "Cluster already exists with name: %s", name)
+	} else if !errors.Is(err, store.ErrNotFound) {
+		return nil, err
+	}
+	row, err := s.Clusters.Get(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
 	} else if err != nil {

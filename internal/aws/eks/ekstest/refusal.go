@@ -16,6 +16,7 @@ func (f *Fixture) Contents() map[string]int64 {
 	f.T.Helper()
 	all := map[string]int64{}
 	collect(f, all, "cluster", record.Clusters(f.Store))
+	collect(f, all, "connected", record.ConnectedClusters(f.Store))
 	collect(f, all, "update", record.Updates(f.Store))
 	collect(f, all, "accessentry", record.AccessEntries(f.Store))
 	collect(f, all, "nodegroup", record.Nodegroups(f.Store))

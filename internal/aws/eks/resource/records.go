@@ -20,6 +20,7 @@ import (
 type Records struct {
 	Store         *store.Store
 	Clusters      store.Table[record.Cluster]
+	Connected     store.Table[record.ConnectedCluster]
 	ControlPlanes store.Table[record.ControlPlane]
 	Updates       store.Table[record.Update]
 	AccessEntries store.Table[record.AccessEntry]
@@ -35,6 +36,7 @@ func NewRecords(s *store.Store, now func() time.Time) *Records {
 	return &Records{
 		Store:         s,
 		Clusters:      record.Clusters(s),
+		Connected:     record.ConnectedClusters(s),
 		ControlPlanes: record.ControlPlanes(s),
 		Updates:       record.Updates(s),
 		AccessEntries: record.AccessEntries(s),

@@ -26,7 +26,8 @@ func TargetWith(t wire.Target, edits []func(Conditions)) []wire.Target {
 	return []wire.Target{t}
 }
 
-// OnCluster returns a cluster as the target, whether or not it exists: only who may ask may learn that.
+// OnCluster returns a cluster as the target, whether or not it exists: only who may ask may learn that. It may be a
+// connected one.
 func (r *Records) OnCluster(
 	ctx context.Context, action string, name *string, edits ...func(Conditions),
 ) ([]wire.Target, error) {
@@ -36,6 +37,14 @@ func (r *Records) OnCluster(
 	switch {
 	case err == nil:
 		Conditions(t.Conditions).ResourceTags(row.Value.Tags)
+		return TargetWith(t, edits), nil
+	case !errors.Is(err, store.ErrNotFound):
+		return nil, err
+	}
+	connected, err := r.Connected.Get(ctx, at.ClusterKey(aws.ToString(name)))
+	switch {
+	case err == nil:
+		Conditions(t.Conditions).ResourceTags(connected.Value.Tags)
 	case !errors.Is(err, store.ErrNotFound):
 		return nil, err
 	}

@@ -53,7 +53,10 @@ func (s *Service) resourceOf(ctx context.Context, arn string) (tagged, error) {
 	kind, rest, _ := strings.Cut(parts[5], "/")
 	cluster, rest, nested := strings.Cut(rest, "/")
 	row, err := s.Clusters.Get(ctx, at.ClusterKey(cluster))
-	if errors.Is(err, store.ErrNotFound) {
+	if errors.Is(err, store.ErrNotFound) && kind == "cluster" && !nested {
+		return find(ctx, s.Connected, at.ClusterKey(cluster), arn,
+			func(c *record.ConnectedCluster) (string, *map[string]string) { return c.ARN(), &c.Tags })
+	} else if errors.Is(err, store.ErrNotFound) {
 		return tagged{}, notFound(arn)
 	} else if err != nil {
 		return tagged{}, err
@@ -79,6 +82,14 @@ func (s *Service) resourceOf(ctx context.Context, arn string) (tagged, error) {
 			func(p *record.PodIdentityAssociation) (string, *map[string]string) {
 				return ofCluster(c, p.ClusterID, p.ARN()), &p.Tags
 			})
+	case kind == "identityproviderconfig":
+		return find(ctx, s.Clusters, row.Key, arn, func(c *record.Cluster) (string, *map[string]string) {
+			p := c.TrustedProvider()
+			if p == nil {
+				return "", new(map[string]string)
+			}
+			return p.ARN(*c), &p.Tags
+		})
 	case kind == "access-entry":
 		entries, err := s.EntriesOf(ctx, c)
 		if err != nil {
@@ -179,8 +190,8 @@ func (s *Service) handlers() []wire.Handler {
 	}
 }
 
-// TagResource adds tags to a cluster, or to an access entry, node group, add-on or pod identity association of one, or
-// changes their values.
+// TagResource adds tags to a cluster, or to an access entry, node group, add-on, pod identity association or identity
+// provider configuration of one, or changes their values.
 func (s *Service) TagResource(ctx context.Context, in *eks.TagResourceInput) (*eks.TagResourceOutput, error) {
 	if len(in.Tags) == 0 {
 		return nil, badRequest("tags must have at least one member")

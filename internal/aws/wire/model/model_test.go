@@ -57,7 +57,7 @@ func TestErrors(t *testing.T) {
 // Everything in the data can be built: no dangling name, no unreadable type or pattern.
 func TestWholeModels(t *testing.T) {
 	for _, name := range []string{"autoscaling", "cloudformation", "cloudwatchlogs", "ec2", "ecr", "eks",
-		"elasticloadbalancingv2", "iam", "kms", "sqs", "ssm", "sts"} {
+		"elasticloadbalancing", "elasticloadbalancingv2", "iam", "kms", "sqs", "ssm", "sts"} {
 		s := Load(name)
 		for _, op := range s.Operations() {
 			s.Operation(op)

@@ -10,6 +10,7 @@ import (
 	cloudwatchlogs "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
 	ecr "github.com/aws/aws-sdk-go-v2/service/ecr/types"
 	eks "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	elasticloadbalancing "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing/types"
 	elasticloadbalancingv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
 	iam "github.com/aws/aws-sdk-go-v2/service/iam/types"
 	kms "github.com/aws/aws-sdk-go-v2/service/kms/types"
@@ -149,6 +150,28 @@ var modelledErrors = []struct {
 	{"eks", "ActivateCertificateAuthority", reflect.TypeFor[eks.ServiceUnavailableException]()},
 	{"eks", "ActivateCertificateAuthority", reflect.TypeFor[eks.ThrottlingException]()},
 	{"eks", "ActivateCertificateAuthority", reflect.TypeFor[eks.UnsupportedAvailabilityZoneException]()},
+	{"elasticloadbalancing", "AddTags", reflect.TypeFor[elasticloadbalancing.AccessPointNotFoundException]()},
+	{"elasticloadbalancing", "CreateLoadBalancer", reflect.TypeFor[elasticloadbalancing.CertificateNotFoundException]()},
+	{"elasticloadbalancing", "DescribeLoadBalancers", reflect.TypeFor[elasticloadbalancing.DependencyThrottleException]()},
+	{"elasticloadbalancing", "CreateLoadBalancer", reflect.TypeFor[elasticloadbalancing.DuplicateAccessPointNameException]()},
+	{"elasticloadbalancing", "CreateLoadBalancerListeners", reflect.TypeFor[elasticloadbalancing.DuplicateListenerException]()},
+	{"elasticloadbalancing", "CreateAppCookieStickinessPolicy", reflect.TypeFor[elasticloadbalancing.DuplicatePolicyNameException]()},
+	{"elasticloadbalancing", "AddTags", reflect.TypeFor[elasticloadbalancing.DuplicateTagKeysException]()},
+	{"elasticloadbalancing", "ApplySecurityGroupsToLoadBalancer", reflect.TypeFor[elasticloadbalancing.InvalidConfigurationRequestException]()},
+	{"elasticloadbalancing", "DeregisterInstancesFromLoadBalancer", reflect.TypeFor[elasticloadbalancing.InvalidEndPointException]()},
+	{"elasticloadbalancing", "CreateLoadBalancer", reflect.TypeFor[elasticloadbalancing.InvalidSchemeException]()},
+	{"elasticloadbalancing", "ApplySecurityGroupsToLoadBalancer", reflect.TypeFor[elasticloadbalancing.InvalidSecurityGroupException]()},
+	{"elasticloadbalancing", "AttachLoadBalancerToSubnets", reflect.TypeFor[elasticloadbalancing.InvalidSubnetException]()},
+	{"elasticloadbalancing", "SetLoadBalancerListenerSSLCertificate", reflect.TypeFor[elasticloadbalancing.ListenerNotFoundException]()},
+	{"elasticloadbalancing", "DescribeLoadBalancerAttributes", reflect.TypeFor[elasticloadbalancing.LoadBalancerAttributeNotFoundException]()},
+	{"elasticloadbalancing", "CreateLoadBalancer", reflect.TypeFor[elasticloadbalancing.OperationNotPermittedException]()},
+	{"elasticloadbalancing", "DescribeLoadBalancerPolicies", reflect.TypeFor[elasticloadbalancing.PolicyNotFoundException]()},
+	{"elasticloadbalancing", "CreateLoadBalancerPolicy", reflect.TypeFor[elasticloadbalancing.PolicyTypeNotFoundException]()},
+	{"elasticloadbalancing", "AttachLoadBalancerToSubnets", reflect.TypeFor[elasticloadbalancing.SubnetNotFoundException]()},
+	{"elasticloadbalancing", "CreateLoadBalancer", reflect.TypeFor[elasticloadbalancing.TooManyAccessPointsException]()},
+	{"elasticloadbalancing", "CreateAppCookieStickinessPolicy", reflect.TypeFor[elasticloadbalancing.TooManyPoliciesException]()},
+	{"elasticloadbalancing", "AddTags", reflect.TypeFor[elasticloadbalancing.TooManyTagsException]()},
+	{"elasticloadbalancing", "CreateLoadBalancer", reflect.TypeFor[elasticloadbalancing.UnsupportedProtocolException]()},
 	{"elasticloadbalancingv2", "CreateListener", reflect.TypeFor[elasticloadbalancingv2.ALPNPolicyNotSupportedException]()},
 	{"elasticloadbalancingv2", "CreateLoadBalancer", reflect.TypeFor[elasticloadbalancingv2.AllocationIdNotFoundException]()},
 	{"elasticloadbalancingv2", "CreateLoadBalancer", reflect.TypeFor[elasticloadbalancingv2.AvailabilityZoneNotSupportedException]()},
