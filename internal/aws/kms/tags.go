@@ -107,11 +107,6 @@ func (s *Service) TagResource(ctx context.Context, in *kms.TagResourceInput) (*k
 
 // UntagResource takes tags off a key.
 func (s *Service) UntagResource(ctx context.Context, in *kms.UntagResourceInput) (*kms.UntagResourceOutput, error) {
-	for _, key := range in.TagKeys {
-		if !wire.MaySetTag(ctx, key) {
-			return nil, reservedTag(key)
-		}
-	}
 	_, err := s.modify(ctx, *in.KeyId, func(k *record.KMSKey) error {
 		for _, key := range in.TagKeys {
 			if !wire.MaySetTag(ctx, key) {
