@@ -235,8 +235,11 @@ func (p *pass) endHandled(ctx context.Context, row store.Row[record.StackResourc
 		w.Target.PhysicalID = result.PhysicalID
 	}
 	if w.Action != record.ResourceDelete {
-		w.Target.Ref, w.Target.Attributes = result.Ref, encode(result.Attributes)
-		if len(result.Attributes) == 0 {
+		w.Target.Ref = result.Ref
+		switch {
+		case len(result.Attributes) > 0:
+			w.Target.Attributes = encode(result.Attributes)
+		case w.Action != record.ResourceUpdate:
 			w.Target.Attributes = nil
 		}
 	}

@@ -68,7 +68,7 @@ type Request struct {
 type Result struct {
 	PhysicalID string
 	Ref        string         // what Ref returns, if that is not the PhysicalID
-	Attributes map[string]any // what GetAtt returns
+	Attributes map[string]any // what GetAtt returns; in an update, nil for what it returned before
 	Pending    time.Duration  // if positive, the resource is not stable yet: call again after this time
 	Progress   map[string]string
 }

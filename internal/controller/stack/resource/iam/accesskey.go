@@ -103,7 +103,7 @@ func setStatus(ctx context.Context, c *iam.Client, user, id, status string) erro
 	return err
 }
 
-// Update is part of [resource.Handler]. The engine keeps the attributes, which Result leaves out.
+// Update is part of [resource.Handler]. The attributes stay: nobody tells the secret again.
 func (accessKeys) Update(ctx context.Context, r *resource.Request) (resource.Result, error) {
 	status := r.Text("Status")
 	if status == "" {
