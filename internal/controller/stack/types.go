@@ -8,13 +8,16 @@ import (
 	"github.com/coracle-eks/coracle/internal/controller/stack/resource/ecr"
 	"github.com/coracle-eks/coracle/internal/controller/stack/resource/eks"
 	"github.com/coracle-eks/coracle/internal/controller/stack/resource/iam"
+	"github.com/coracle-eks/coracle/internal/controller/stack/resource/kms"
 	"github.com/coracle-eks/coracle/internal/controller/stack/resource/logs"
 	"github.com/coracle-eks/coracle/internal/controller/stack/resource/ssm"
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
 // services are the resource types of the services, a table each.
-var services = []TypeTable{autoscaling.Types, ec2.Types, ecr.Types, eks.Types, iam.Types, logs.Types, ssm.Types}
+var services = []TypeTable{
+	autoscaling.Types, ec2.Types, ecr.Types, eks.Types, iam.Types, kms.Types, logs.Types, ssm.Types,
+}
 
 // Types returns all resource types that stacks may contain. endpoint is the URL under which clients reach the daemon.
 func Types(s *store.Store, endpoint string) TypeTable {
