@@ -69,7 +69,8 @@ func (d *daemon) openAPI(ctx context.Context) (*apiLayer, error) {
 	issuers := stsservice.NewIssuers(d.store, d.outbound, d.log)
 	register(f.mux, d.store, who, issuers, f.ec2, images, d.logs.options(d.store), eksservice.Options{Store: d.store,
 		EC2: f.ec2, ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(d.store, nil), Catalog: d.catalog,
-		KMS: kmsservice.New(kmsservice.Options{Store: d.store}), NodegroupsPerCluster: nodegroups, Advertise: func(ctx context.Context, clusterID string) (string, []byte) {
+		KMS: kmsservice.New(kmsservice.Options{Store: d.store}), NodegroupsPerCluster: nodegroups,
+		Advertise: func(ctx context.Context, clusterID string) (string, []byte) {
 			return clusterproxy.URL(ctx, clusterID), d.authority.PEM
 		}})
 	f.types = stack.Types(d.store, AdvertisedURL(d.settings))

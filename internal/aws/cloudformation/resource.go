@@ -175,7 +175,8 @@ func (s *Service) ListStackResources(ctx context.Context, in *cloudformation.Lis
 	if err != nil {
 		return nil, err
 	}
-	out := &cloudformation.ListStackResourcesOutput{NextToken: next, StackResourceSummaries: []types.StackResourceSummary{}}
+	out := &cloudformation.ListStackResourcesOutput{NextToken: next,
+		StackResourceSummaries: []types.StackResourceSummary{}}
 	for _, row := range page {
 		r := row.Value
 		status, drift := driftSummary(r)

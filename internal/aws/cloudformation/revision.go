@@ -74,7 +74,7 @@ func (s *Service) prepare(ctx context.Context, v view, w wanted) (*prepared, err
 			return nil, err
 		}
 	}
-	in, err := s.inputs(ctx, v, parsed, w, previous)
+	in, err := s.inputs(ctx, v, w, previous)
 	if err != nil {
 		return nil, err
 	}
@@ -222,7 +222,7 @@ func readTags(tags []types.Tag) (map[string]string, error) {
 }
 
 // inputs returns what a template is bound with.
-func (s *Service) inputs(ctx context.Context, v view, t *template.Template, w wanted, previous record.StackRevision) (
+func (s *Service) inputs(ctx context.Context, v view, w wanted, previous record.StackRevision) (
 	template.Inputs, error) {
 	in := template.Inputs{Parameters: map[string]template.ParameterInput{}, Pseudo: revision.Pseudo(v.Stack),
 		Import: func(ctx context.Context, name string) (string, error) {
@@ -351,7 +351,8 @@ func (s *Service) currentResources(ctx context.Context, v view) (map[string]plan
 // saveRevision records a revision. Unless an operation or a change set then names it, the controller deletes it.
 func (s *Service) saveRevision(ctx context.Context, v view, p *prepared) error {
 	key := record.StackRevisionKey(v.Account, v.Region, v.ID, p.id)
-	if _, err := s.templates.Create(ctx, key, record.StackTemplate{Account: v.Account, Body: revision.Compress(p.body)}); err != nil {
+	body := record.StackTemplate{Account: v.Account, Body: revision.Compress(p.body)}
+	if _, err := s.templates.Create(ctx, key, body); err != nil {
 		return err
 	}
 	_, err := s.revisions.Create(ctx, key, p.row)

@@ -84,8 +84,8 @@ func (s *Service) recordSignal(ctx context.Context, v record.Stack, logicalID st
 // maxSignalBody is the maximum size of a signal in bytes.
 const maxSignalBody = 64 << 10
 
-// WaitConditions answers the signals that are sent to wait condition handles: PUT, as to the presigned URLs of AWS, with
-// an object of Status, UniqueId, Data and Reason.
+// WaitConditions answers the signals that are sent to wait condition handles: PUT, as to the presigned URLs of AWS,
+// with an object of Status, UniqueId, Data and Reason.
 //
 // https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/using-cfn-waitcondition.html
 func (s *Service) WaitConditions(w http.ResponseWriter, r *http.Request) {

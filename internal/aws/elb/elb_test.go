@@ -126,7 +126,8 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s:\n got %+v\nwant %+v", c.name, got, c.want)
 		}
 	}
-	if _, err := f.classic.DescribeAccountLimits(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "NotImplemented") {
+	_, err := f.classic.DescribeAccountLimits(t.Context(), nil)
+	if err == nil || !strings.Contains(err.Error(), "NotImplemented") {
 		t.Errorf("DescribeAccountLimits: %v", err)
 	}
 }

@@ -38,8 +38,8 @@ func checkAliasName(name string) error {
 	return nil
 }
 
-// aliasHandlers returns the handlers of this file's operations and how each is authorized: on the alias by IAM policies,
-// and on each key that it names or will name.
+// aliasHandlers returns the handlers of this file's operations and how each is authorized: on the alias by IAM
+// policies, and on each key that it names or will name.
 // https://docs.aws.amazon.com/kms/latest/developerguide/alias-access.html
 func (s *Service) aliasHandlers() []wire.Handler {
 	return []wire.Handler{

@@ -177,7 +177,8 @@ func TestBadRequests(t *testing.T) {
 		{"RetireGrant: nothing", func() error { return failed(w.RetireGrant(ctx, &kms.RetireGrantInput{})) }, "ValidationException", "grant token"},
 		{"RetireGrant: token", func() error { return failed(w.RetireGrant(ctx, &kms.RetireGrantInput{GrantToken: ptr("x")})) }, "InvalidGrantTokenException", ""},
 		{"ListRetirableGrants: of another account", func() error {
-			return failed(w.ListRetirableGrants(ctx, &kms.ListRetirableGrantsInput{RetiringPrincipal: ptr("arn:aws:iam::" + other + ":root")}))
+			return failed(w.ListRetirableGrants(ctx, &kms.ListRetirableGrantsInput{
+				RetiringPrincipal: ptr("arn:aws:iam::" + other + ":root")}))
 		}, "InvalidArnException", other},
 
 		{"Encrypt: disabled", encrypt(func(in *kms.EncryptInput) { in.KeyId = &disabled }), "DisabledException", ownARN + "key/" + disabled + " is disabled."},
@@ -206,7 +207,8 @@ func TestBadRequests(t *testing.T) {
 
 		{"PutKeyPolicy: no JSON", policy("x"), "MalformedPolicyDocumentException", ""},
 		{"PutKeyPolicy: name", func() error {
-			return failed(w.PutKeyPolicy(ctx, &kms.PutKeyPolicyInput{KeyId: &key, Policy: ptr(document(rootOnly)), PolicyName: ptr("other")}))
+			return failed(w.PutKeyPolicy(ctx, &kms.PutKeyPolicyInput{KeyId: &key, Policy: ptr(document(rootOnly)),
+				PolicyName: ptr("other")}))
 		}, "NotFoundException", "No such policy"},
 		{"PutKeyPolicy: pending deletion", func() error {
 			return failed(w.PutKeyPolicy(ctx, &kms.PutKeyPolicyInput{KeyId: &pending, Policy: ptr(document(rootOnly))}))

@@ -146,7 +146,9 @@ func (s *Service) Encrypt(ctx context.Context, in *kms.EncryptInput) (*kms.Encry
 }
 
 // encryptionKey returns the key with which a request encrypts.
-func (s *Service) encryptionKey(ctx context.Context, action, id string, pairs map[string]string) (record.KMSKey, error) {
+func (s *Service) encryptionKey(
+	ctx context.Context, action, id string, pairs map[string]string,
+) (record.KMSKey, error) {
 	r, err := s.resolveAgain(ctx, action, id, cryptoUse(pairs))
 	if err != nil {
 		return record.KMSKey{}, err

@@ -229,7 +229,8 @@ func TestGrantsAreListedAndRetired(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if left := awstest.Must[*kms.ListGrantsOutput](t)(w.ListGrants(ctx, &kms.ListGrantsInput{KeyId: &arn})).Grants; len(left) != 0 {
+	left := awstest.Must[*kms.ListGrantsOutput](t)(w.ListGrants(ctx, &kms.ListGrantsInput{KeyId: &arn})).Grants
+	if len(left) != 0 {
 		t.Errorf("left are %+v", left)
 	}
 	awstest.WantCode(t, retire(w.Client, first.GrantId), "NotFoundException")

@@ -168,7 +168,9 @@ func TestAliases(t *testing.T) {
 		}
 		return names
 	}
-	for key, want := range map[*string][]string{nil: {*name + "=" + second}, &second: {*name + "=" + second}, &first: nil} {
+	for key, want := range map[*string][]string{
+		nil: {*name + "=" + second}, &second: {*name + "=" + second}, &first: nil,
+	} {
 		if got := list(key); !slices.Equal(got, want) {
 			t.Errorf("aliases of %s: %v, want %v", aws.ToString(key), got, want)
 		}
@@ -223,7 +225,8 @@ func TestRotationKeepsOldMaterial(t *testing.T) {
 	}
 	w.SetNow(due)
 	life := coracle.NewLifecycle(coracle.Options{Store: w.Store, Now: w.Now})
-	if again, gone, err := life.Reconcile(ctx, record.KMSKeyKey(account, region, id)); again != 90*24*time.Hour || gone || err != nil {
+	again, gone, err := life.Reconcile(ctx, record.KMSKeyKey(account, region, id))
+	if again != 90*24*time.Hour || gone || err != nil {
 		t.Errorf("rotation: %v, %v, %v", again, gone, err)
 	}
 	blobs[current()] = w.encrypted(id, nil)
@@ -316,7 +319,8 @@ func TestEncryption(t *testing.T) {
 
 	data := awstest.Must[*kms.GenerateDataKeyOutput](t)(w.GenerateDataKey(ctx, &kms.GenerateDataKeyInput{KeyId: &id,
 		KeySpec: types.DataKeySpecAes256, EncryptionContext: pairs}))
-	if got, err := decrypt(kms.DecryptInput{CiphertextBlob: data.CiphertextBlob, EncryptionContext: pairs}); got != string(data.Plaintext) || len(got) != 32 {
+	got, err := decrypt(kms.DecryptInput{CiphertextBlob: data.CiphertextBlob, EncryptionContext: pairs})
+	if got != string(data.Plaintext) || len(got) != 32 {
 		t.Error("data key", err)
 	}
 	blind := awstest.Must[*kms.GenerateDataKeyWithoutPlaintextOutput](t)(w.GenerateDataKeyWithoutPlaintext(ctx,

@@ -147,7 +147,9 @@ func (s *Service) RotateKeyOnDemand(ctx context.Context, in *kms.RotateKeyOnDema
 }
 
 // rotate gives a key new material, unless check refuses it. errUnchanged is no error.
-func (s *Service) rotate(ctx context.Context, key string, why types.RotationType, check func(record.KMSKey) error) error {
+func (s *Service) rotate(
+	ctx context.Context, key string, why types.RotationType, check func(record.KMSKey) error,
+) error {
 	for {
 		row, err := s.keys.Copy(ctx, key)
 		if err != nil {

@@ -53,7 +53,7 @@ func (s *Service) target(ctx context.Context, action string, r reference, u use)
 		}
 	}
 	if r.err != nil {
-		return t, nil
+		return t, nil //nolint:nilerr // the operation returns it
 	}
 	key := r.row.Value
 	t.Policy, t.PolicyIDs, t.PolicyMust = key.Policy, key.PolicyIDs, true

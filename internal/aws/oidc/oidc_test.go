@@ -175,7 +175,8 @@ func TestThirdPartyVerifiesTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pair, err := authority.Issue(pki.Leaf{CommonName: record.IssuerHost(region), DNSNames: []string{record.IssuerHost(region)}, Server: true})
+	pair, err := authority.Issue(pki.Leaf{CommonName: record.IssuerHost(region),
+		DNSNames: []string{record.IssuerHost(region)}, Server: true})
 	if err != nil {
 		t.Fatal(err)
 	}

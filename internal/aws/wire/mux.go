@@ -476,7 +476,8 @@ func (m *Mux) unsignedOperation(r *request) *operation {
 	return nil
 }
 
-// bySigningName are the services by the name in the credential scope. Classic Load Balancing and its successor have one.
+// bySigningName are the services by the name in the credential scope. Classic Load Balancing and its successor
+// have one.
 var bySigningName = func() map[string][]*Service {
 	m := map[string][]*Service{}
 	for _, s := range Services() {

@@ -83,13 +83,13 @@ func Parse(text string) (Policy, error) {
 func (s statement) check() error {
 	switch {
 	case s.Effect != "Allow" && s.Effect != "Deny":
-		return fmt.Errorf("Effect must be Allow or Deny")
+		return fmt.Errorf("Effect must be Allow or Deny") //nolint:staticcheck // the name of a member
 	case (len(s.Action) == 0) == (len(s.NotAction) == 0):
 		return fmt.Errorf("either Action or NotAction is required")
 	case (len(s.Resource) == 0) == (len(s.NotResource) == 0):
 		return fmt.Errorf("either Resource or NotResource is required")
 	case string(s.Principal) != `"*"`:
-		return fmt.Errorf(`Principal must be "*"`)
+		return fmt.Errorf(`Principal must be "*"`) //nolint:staticcheck // the name of a member
 	}
 	for _, action := range slices.Concat(s.Action, s.NotAction) {
 		if !slices.Contains(actions, action) {

@@ -53,7 +53,7 @@ func (p *pass) endImports(ctx context.Context, revision string) error {
 		}
 		for _, id := range bound.LogicalIDs() {
 			if _, err := bound.Properties(ctx, id, &known{pass: p, ctx: ctx}); err != nil {
-				return nil // the resource is not what it was: its imports stay
+				return nil //nolint:nilerr // the resource is not what it was: its imports stay
 			}
 		}
 	}

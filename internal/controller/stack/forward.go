@@ -231,7 +231,9 @@ func (f *forwarding) step(ctx context.Context, id string) outcome {
 }
 
 // update changes a resource that exists, if it is not as the revision has it.
-func (f *forwarding) update(ctx context.Context, row store.Row[record.StackResource], target record.StackPhysical) outcome {
+func (f *forwarding) update(
+	ctx context.Context, row store.Row[record.StackResource], target record.StackPhysical,
+) outcome {
 	id, live := row.Value.LogicalID, *row.Value.Live
 	old, err := revision.Resource(live)
 	if err != nil {
@@ -279,7 +281,9 @@ func (f *forwarding) update(ctx context.Context, row store.Row[record.StackResou
 }
 
 // keep records what an update changes of a resource without a handler: its policies and dependencies.
-func (f *forwarding) keep(ctx context.Context, row store.Row[record.StackResource], target record.StackPhysical) outcome {
+func (f *forwarding) keep(
+	ctx context.Context, row store.Row[record.StackResource], target record.StackPhysical,
+) outcome {
 	live := *row.Value.Live
 	if live.DeletionPolicy != target.DeletionPolicy || live.UpdateReplacePolicy != target.UpdateReplacePolicy ||
 		!slices.Equal(live.DependsOn, target.DependsOn) {
@@ -369,7 +373,7 @@ func (f *forwarding) target(ctx context.Context, id string) (record.StackPhysica
 func (f *forwarding) checkType(target record.StackPhysical) error {
 	refused, served := f.c.options.Types.Refused(target.Type)
 	if !served {
-		return fmt.Errorf("Unrecognized resource type: %s", target.Type)
+		return fmt.Errorf("Unrecognized resource type: %s", target.Type) //nolint:staticcheck // AWS's text
 	}
 	want, err := revision.Resource(target)
 	if err != nil {
@@ -385,7 +389,8 @@ func (f *forwarding) checkType(target record.StackPhysical) error {
 		return nil
 	}
 	if faults := kind.Validate(want.Properties); len(faults) > 0 {
-		return fmt.Errorf("Properties validation failed for resource with message:\n%v", faults[0])
+		return fmt.Errorf( //nolint:staticcheck // AWS's text
+			"Properties validation failed for resource with message:\n%v", faults[0])
 	}
 	return nil
 }

@@ -208,7 +208,8 @@ func newWorld(t testing.TB) *world {
 
 func (w *world) as(c aws.Credentials) *cloudformation.Client {
 	return cloudformation.New(cloudformation.Options{Region: iamtest.Region, BaseEndpoint: aws.String(w.URL),
-		RetryMaxAttempts: 3, HTTPClient: w.http, Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+		RetryMaxAttempts: 3, HTTPClient: w.http,
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 			return c, nil
 		})})
 }

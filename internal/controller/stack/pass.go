@@ -132,8 +132,8 @@ type outcome struct {
 	err      error
 }
 
-// work calls step for all that next returns, several at a time, until nothing makes progress any more. next gets what is
-// worked on. It returns how long to wait for what is pending; 0 if nothing is.
+// work calls step for all that next returns, several at a time, until nothing makes progress any more. next gets what
+// is worked on. It returns how long to wait for what is pending; 0 if nothing is.
 func (p *pass) work(ctx context.Context, next func(busy map[string]bool) []string,
 	step func(ctx context.Context, id string) outcome) (time.Duration, error) {
 	type result struct {

@@ -24,8 +24,8 @@ import (
 const autoScalingGroup = "AWS::AutoScaling::AutoScalingGroup"
 
 // launchProperties are the properties whose change is for new instances only: an UpdatePolicy replaces the others.
-var launchProperties = []string{"LaunchConfigurationName", "LaunchTemplate", "MixedInstancesPolicy", "VPCZoneIdentifier",
-	"AvailabilityZones"}
+var launchProperties = []string{"LaunchConfigurationName", "LaunchTemplate", "MixedInstancesPolicy",
+	"VPCZoneIdentifier", "AvailabilityZones"}
 
 // rolls reports whether an update of a group concerns its instances.
 func rolls(old, target record.StackPhysical) bool {
@@ -209,7 +209,7 @@ func (r *rolling) replaceBatch(ctx context.Context, desired int) (outcome, error
 func (r *rolling) finish(ctx context.Context) (outcome, error) {
 	name := r.group.AutoScalingGroupName
 	if text := r.state[rollDesired]; text != "" {
-		desired, err := strconv.Atoi(text)
+		desired, err := strconv.ParseInt(text, 10, 32)
 		if err != nil {
 			return outcome{}, err
 		}
@@ -228,7 +228,9 @@ func (r *rolling) finish(ctx context.Context) (outcome, error) {
 }
 
 func (r *rolling) has(id string) bool {
-	return slices.ContainsFunc(r.group.Instances, func(i astypes.Instance) bool { return aws.ToString(i.InstanceId) == id })
+	return slices.ContainsFunc(r.group.Instances, func(i astypes.Instance) bool {
+		return aws.ToString(i.InstanceId) == id
+	})
 }
 
 func (r *rolling) inService() (n int) {
@@ -260,7 +262,7 @@ func (r *rolling) saveState(ctx context.Context, reason string) (outcome, error)
 	var err error
 	r.row, err = r.save(ctx, r.row, events...)
 	if err != nil {
-		return outcome{err: err}, nil
+		return outcome{err: err}, nil //nolint:nilerr // the outcome has it
 	}
 	return outcome{progress: true}, nil
 }

@@ -10,9 +10,9 @@
 // removed goes once all of that is done (remove.go). When something fails, a rollback restores what resources were
 // before, and then removes what is new (restore.go).
 //
-// A resource has one record. Before a handler is called the record tells what is about to be done, so that after a crash
-// the handler is called again, and told so; handlers find what they have made. When the handler has answered, the record
-// is written with the events in one transaction (work.go).
+// A resource has one record. Before a handler is called the record tells what is about to be done, so that after a
+// crash the handler is called again, and told so; handlers find what they have made. When the handler has answered, the
+// record is written with the events in one transaction (work.go).
 //
 // https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/view-stack-events.html
 package stack

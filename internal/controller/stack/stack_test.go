@@ -165,7 +165,8 @@ func TestAnUpdateThatFailsIsRolledBack(t *testing.T) {
 		"New":{"Type":"AWS::Logs::LogGroup"},
 		"Bad":{"Type":"AWS::Logs::LogGroup","Properties":{"RetentionInDays":30},"DependsOn":["Changed","Replaced","New"]}}}`)
 	w.await("s", types.StackStatusUpdateRollbackComplete)
-	if got := w.counts(); got != "Bad:1 Changed:1 Removed:1 Replaced:1" || w.all()["Replaced"][0] != before["Replaced"][0] {
+	got := w.counts()
+	if got != "Bad:1 Changed:1 Removed:1 Replaced:1" || w.all()["Replaced"][0] != before["Replaced"][0] {
 		t.Errorf("there are %s\n%s", got, strings.Join(w.events("s"), "\n"))
 	}
 	row, err := w.cloud.things.Get(t.Context(), before["Changed"][0])

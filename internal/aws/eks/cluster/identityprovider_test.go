@@ -14,7 +14,9 @@ import (
 )
 
 // provider returns a good request, with an edit (optional).
-func provider(cluster string, edit func(*eks.AssociateIdentityProviderConfigInput)) *eks.AssociateIdentityProviderConfigInput {
+func provider(
+	cluster string, edit func(*eks.AssociateIdentityProviderConfigInput),
+) *eks.AssociateIdentityProviderConfigInput {
 	in := &eks.AssociateIdentityProviderConfigInput{
 		ClusterName: &cluster,
 		Oidc: &types.OidcIdentityProviderConfigRequest{

@@ -18,7 +18,9 @@ import (
 const target = "arn:aws:iam::444455556666:role/target"
 
 // association returns a good request, with an edit (optional).
-func association(account string, edit func(*eks.CreatePodIdentityAssociationInput)) *eks.CreatePodIdentityAssociationInput {
+func association(
+	account string, edit func(*eks.CreatePodIdentityAssociationInput),
+) *eks.CreatePodIdentityAssociationInput {
 	in := &eks.CreatePodIdentityAssociationInput{ClusterName: aws.String("c"), Namespace: aws.String("default"),
 		ServiceAccount: &account, RoleArn: aws.String(ekstest.PodRole)}
 	if edit != nil {

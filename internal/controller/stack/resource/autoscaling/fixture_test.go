@@ -204,7 +204,7 @@ func (w *fixture) keys() []string {
 		keys = append(keys, strings.TrimPrefix(string(kv.Key), w.prefix))
 	}
 	return slices.DeleteFunc(keys, func(key string) bool {
-		return strings.Contains(key, "/i-0") || strings.Contains(strings.ToLower(key), "activit") ||
+		return strings.Contains(key, "/i-0") || strings.Contains(strings.ToLower(key), "activity") || strings.Contains(strings.ToLower(key), "activities") ||
 			slices.ContainsFunc([]string{"/ec2clienttokens/", "/roles/", "/spotrequests/", "/autoscalinggroupstatuses/"},
 				func(table string) bool { return strings.Contains(key, table) })
 	})

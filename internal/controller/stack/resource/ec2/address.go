@@ -45,7 +45,7 @@ var elasticAddress = resource.Type{
 				if err != nil {
 					return err
 				}
-				return changeTags(ctx, c, r, aws.ToString(a.AllocationId), "Tags")
+				return changeTags(ctx, c, r, aws.ToString(a.AllocationId))
 			}},
 		},
 		Replace: []string{"PublicIpv4Pool"},

@@ -120,12 +120,12 @@ func tagSpecifications(of types.ResourceType, tags map[string]string) []types.Ta
 // retag is the step that changes the tags of the resource whose physical ID is its ID.
 var retag = resource.Step[*ec2.Client]{Properties: []string{"Tags"}, Tags: true,
 	Run: func(ctx context.Context, c *ec2.Client, r *resource.Request) error {
-		return changeTags(ctx, c, r, r.PhysicalID, "Tags")
+		return changeTags(ctx, c, r, r.PhysicalID)
 	}}
 
 // changeTags changes the tags of a resource as the update of the request does.
-func changeTags(ctx context.Context, c *ec2.Client, r *resource.Request, id, property string) error {
-	set, removed := r.TagChanges(property)
+func changeTags(ctx context.Context, c *ec2.Client, r *resource.Request, id string) error {
+	set, removed := r.TagChanges("Tags")
 	if len(removed) > 0 {
 		var tags []types.Tag
 		for _, key := range removed {

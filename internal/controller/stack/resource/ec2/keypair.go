@@ -57,7 +57,7 @@ var keyPair = resource.Type{
 				if err != nil {
 					return err
 				}
-				return changeTags(ctx, c.Client, r, aws.ToString(k.KeyPairId), "Tags")
+				return changeTags(ctx, c.Client, r, aws.ToString(k.KeyPairId))
 			}},
 		},
 		Delete: deleteKeyPair,

@@ -59,7 +59,7 @@ var launchTemplate = resource.Type{
 					called := *r
 					called.Properties = map[string]any{"Tags": anyTags(templateTags(r.Properties))}
 					called.Previous = map[string]any{"Tags": anyTags(templateTags(r.Previous))}
-					return changeTags(ctx, c, &called, r.PhysicalID, "Tags")
+					return changeTags(ctx, c, &called, r.PhysicalID)
 				}},
 		},
 		Delete: func(ctx context.Context, c *ec2.Client, r *resource.Request) error {

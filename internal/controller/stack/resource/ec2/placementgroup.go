@@ -54,7 +54,7 @@ var placementGroup = resource.Type{
 				if err != nil {
 					return err
 				}
-				return changeTags(ctx, c, r, aws.ToString(g.GroupId), "Tags")
+				return changeTags(ctx, c, r, aws.ToString(g.GroupId))
 			}}},
 		Delete: func(ctx context.Context, c *ec2.Client, r *resource.Request) error {
 			_, err := c.DeletePlacementGroup(ctx, &ec2.DeletePlacementGroupInput{GroupName: &r.PhysicalID})

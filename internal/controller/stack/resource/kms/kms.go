@@ -26,7 +26,9 @@ func newClient(c aws.Config) *kms.Client { return kms.NewFromConfig(c) }
 func newTag(key, value string) types.Tag { return types.Tag{TagKey: &key, TagValue: &value} }
 
 // step returns a part of a key that is set by a call.
-func step(run func(context.Context, *kms.Client, *resource.Request) error, properties ...string) resource.Step[*kms.Client] {
+func step(
+	run func(context.Context, *kms.Client, *resource.Request) error, properties ...string,
+) resource.Step[*kms.Client] {
 	return resource.Step[*kms.Client]{Properties: properties, Run: run}
 }
 

@@ -1,6 +1,6 @@
 // Package resourcetest has what the tests of all handlers of resource types share: it compares their tables with the
-// public schemas, and what they put into API calls with the types of the SDK; and it takes resources through their lives
-// against real services, with every answer lost once.
+// public schemas, and what they put into API calls with the types of the SDK; and it takes resources through their
+// lives against real services, with every answer lost once.
 package resourcetest
 
 import (
