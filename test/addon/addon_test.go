@@ -45,6 +45,7 @@ func TestAddons(t *testing.T) {
 	c := &cluster{s, t, eks.NewFromConfig(s.Daemon.Config())}
 	c.aws("eks", "update-cluster-config", "--name", c.Cluster, "--logging",
 		`{"clusterLogging":[{"types":["audit"],"enabled":true}]}`)
+	c.AwaitStatus(c.Cluster, "ACTIVE")
 	nodes := c.withoutNodes()
 	c.AwaitNodes(nodes...)
 	c.run("nodes come", (*cluster).nodesCome)
