@@ -140,7 +140,7 @@ func TestRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	on := func(b bool) *bool { return &b }
-	kms := "arn:aws:kms:" + ekstest.Region + ":" + ekstest.Account + ":key/1"
+	kms := "arn:aws:kms:" + ekstest.Region + ":" + ekstest.Account + ":key/1234abcd-12ab-34cd-56ef-1234567890ab"
 
 	clusterRefusals := []refusal{
 		// Names and versions.
