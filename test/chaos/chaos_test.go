@@ -286,9 +286,11 @@ func TestTheDaemonMayDieAnywhere(t *testing.T) {
 		}
 		// No instance lives in this test: TestTheDaemonMayDieInTheLifeOfAnInstance and the tests of network,
 		// autoscaling and nodegroup die there. Nor has its cluster add-ons but those of the bootstrap: the tests of
-		// addon die of the others. Images are made once for all clusters, and the tests of image die of that.
+		// addon die of the others. Images are made once for all clusters, and the tests of image die of that. There are no
+		// stacks.
 		component, _, _ := strings.Cut(p, "/")
-		return slices.Contains([]string{"machine", "network", "autoscaling", "image", "nodegroup", "addon"}, component)
+		return slices.Contains([]string{"machine", "network", "autoscaling", "image", "nodegroup", "addon",
+			"stack"}, component)
 	})}
 	role, subnets := d.ClusterRole(), d.Subnets()
 	d.Kill()
