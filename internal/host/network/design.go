@@ -449,6 +449,9 @@ func (d *design) tableRoutes(t record.RouteTable, attached map[string]bool) (rou
 			blocks = d.lists[r.Destination]
 		}
 		for _, to := range blocks {
+			if to.Addr().Is4In6() {
+				continue // netlink takes it for a block of IPv4, and the kernel refuses that
+			}
 			switch {
 			case r.Target == "local":
 				add(route{to: to, kind: throw})

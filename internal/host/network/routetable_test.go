@@ -220,6 +220,29 @@ func TestRouteTables(t *testing.T) {
 	})
 }
 
+// One route that the kernel refuses would end the work on its VPC, in which nothing could be plugged any more.
+func TestARouteOfAnyBlockLeavesItsVPCConnected(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	v := w.newVPC("10.0.0.0/16")
+	s, g, gateway := w.newSubnet(v, "10.0.1.0/24"), w.open(v), w.newInternetGateway(v)
+	table := record.RouteTable{EC2Resource: record.EC2Resource{Account: account, Region: region, ID: v.MainRouteTableID}}
+	change(w, record.RouteTables, table, func(r *record.RouteTable) {
+		for _, to := range []string{
+			"0.0.0.0/0", "0.0.0.0/8", "0.0.0.0/32", "127.0.0.0/8", "169.254.0.0/16", "169.254.0.1/32",
+			"169.254.169.254/32", "224.0.0.0/4", "240.0.0.0/4", "255.255.255.255/32",
+			"::/0", "::/128", "::1/128", "64:ff9b::/96", "fd00:ec2::254/128", "fe80::/10", "fe80::1/128", "ff00::/8",
+			"::ffff:0.0.0.0/96", "::ffff:10.0.0.0/104", "::ffff:10.0.1.10/128",
+		} {
+			r.Routes = append(r.Routes, record.Route{Destination: to, Target: gateway.ID})
+		}
+	})
+	a, b := w.newENI(s, "", 0, g, "10.0.1.10"), w.newENI(s, "", 0, g, "10.0.1.11")
+	w.plugged(a, b)
+	w.serve(instanceOf(b), "10.0.1.11:80")
+	w.reaches(instanceOf(a), "10.0.1.11:80", true)
+}
+
 func TestARouteInsideTheVPCGoesThroughAnAppliance(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)

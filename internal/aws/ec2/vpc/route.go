@@ -232,6 +232,10 @@ func (s *Service) CreateRoute(ctx context.Context, in *ec2.CreateRouteInput) (*e
 			if err != nil {
 				return err
 			}
+			if block, err := netip.ParsePrefix(destination); err == nil && block.Addr().Is4In6() {
+				return resource.InvalidValue(destination, "destinationIpv6CidrBlock",
+					"IPv4 addresses in the form of IPv6 cannot be routed.")
+			}
 			own, inside := matchVPCBlocks(vpc, destination)
 			if i >= 0 || own {
 				return wire.Errorf("RouteAlreadyExists", "The route identified by %s already exists.", destination)
