@@ -69,7 +69,8 @@ func newRootCommand() *cobra.Command {
 	cmd.PersistentFlags().String("data-dir", "", "`directory` of everything that belongs to one daemon (default "+
 		datadir.Default()+") [CORACLE_DATA_DIR]")
 	cmd.AddCommand(
-		upCommand(), downCommand(), serveCommand(), envCommand(), trustCommand(), statusCommand(), auditCommand(), fieldsCommand(),
+		upCommand(), downCommand(), serveCommand(), envCommand(), trustCommand(), statusCommand(), auditCommand(),
+		fieldsCommand(),
 		execCommand(), demoCommand(), doctorCommand(), debugCommand(),
 		accountCommand(), interruptCommand(), bundlesCommand(), imagesCommand(), backupCommand(), restoreCommand(),
 		resetCommand(), versionCommand(),

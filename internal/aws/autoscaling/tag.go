@@ -19,7 +19,9 @@ import (
 func compareTagKeys(a, b record.AutoScalingTag) int { return cmp.Compare(a.Key, b.Key) }
 
 // mergeTags returns the tags of a group after a request has added to those before, or changed them.
-func mergeTags(ctx context.Context, asked []types.Tag, group string, before []record.AutoScalingTag) ([]record.AutoScalingTag, error) {
+func mergeTags(
+	ctx context.Context, asked []types.Tag, group string, before []record.AutoScalingTag,
+) ([]record.AutoScalingTag, error) {
 	tags := slices.Clone(before)
 	seen := make(map[string]bool)
 	for _, t := range asked {

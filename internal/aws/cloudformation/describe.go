@@ -141,7 +141,9 @@ func (s *Service) DescribeStackEvents(ctx context.Context, in *cloudformation.De
 		return nil, err
 	}
 	slices.Reverse(rows)
-	page, next, err := wire.Page(ctx, rows, nil, in.NextToken, func(r store.Row[record.StackEvent]) string { return r.Key })
+	page, next, err := wire.Page(ctx, rows, nil, in.NextToken, func(r store.Row[record.StackEvent]) string {
+		return r.Key
+	})
 	if err != nil {
 		return nil, err
 	}
