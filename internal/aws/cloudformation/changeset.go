@@ -66,7 +66,8 @@ func (s *Service) changeSetHandlers() []wire.Handler {
 }
 
 // noChanges is how a change set that would do nothing says so. The AWS CLI and eksctl look for it.
-const noChanges = "The submitted information didn't contain changes. Submit different information to create a change set."
+const noChanges = "The submitted information didn't contain changes. Submit different information to create a change " +
+	"set."
 
 // CreateChangeSet records what an update would do. With the type CREATE it makes a stack that has nothing yet.
 func (s *Service) CreateChangeSet(ctx context.Context, in *cloudformation.CreateChangeSetInput) (
@@ -200,8 +201,8 @@ func (s *Service) changedStack(ctx context.Context, in *cloudformation.CreateCha
 		}
 		return v, false, checkUpdatable(v)
 	}
-	return v, false, validation("1 validation error detected: Value '%s' at 'changeSetType' failed to satisfy constraint: "+
-		"Member must satisfy enum value set: [IMPORT, UPDATE, CREATE]", in.ChangeSetType)
+	return v, false, validation("1 validation error detected: Value '%s' at 'changeSetType' failed to satisfy "+
+		"constraint: Member must satisfy enum value set: [IMPORT, UPDATE, CREATE]", in.ChangeSetType)
 }
 
 // readImports returns the identifiers of the resources that a change set imports.

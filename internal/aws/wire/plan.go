@@ -132,7 +132,7 @@ func (p *planner) buildPlan(t reflect.Type, schema *smithy.Schema) *plan {
 	case reflect.String:
 		pl.kind = kindString
 		if isQuery {
-			pl.limit = textLimit
+			pl.limit = p.service.textLimit()
 		}
 		pl.values = enumValues(t)
 		if pl.values != nil {
@@ -155,7 +155,7 @@ func (p *planner) buildPlan(t reflect.Type, schema *smithy.Schema) *plan {
 		if t.Elem().Kind() == reflect.Uint8 {
 			pl.kind = kindBlob
 			if isQuery {
-				pl.limit = textLimit
+				pl.limit = p.service.textLimit()
 			}
 			return pl
 		}

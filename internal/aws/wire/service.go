@@ -24,6 +24,9 @@ type Service struct {
 	XMLNamespace string   // of responses; empty unless awsQuery or ec2Query
 	PageSize     int      // items on a page when the caller names no maximum; 0 means all
 
+	// longest is the maximum length of a text in a request of a query protocol, where the model has none; 131,072 when 0.
+	longest float64
+
 	invalid  string // code of inputs that break a constraint; empty for ec2, which has several
 	mismatch string // code of a client token that comes again with other parameters
 	badToken string // code of a page token that is not ours
@@ -44,6 +47,7 @@ var (
 		Name: "cloudformation", SigningName: "cloudformation", ActionPrefix: "cloudformation", Protocol: AWSQuery,
 		APIVersion:   "2010-05-15",
 		XMLNamespace: "http://cloudformation.amazonaws.com/doc/2010-05-15/", PageSize: 100,
+		longest: 1 << 20, // templates
 		invalid: "ValidationError", mismatch: "TokenAlreadyExistsException", badToken: "ValidationError",
 	}
 	EC2 = &Service{

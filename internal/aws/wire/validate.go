@@ -66,11 +66,20 @@ func (s *Service) validate(pl *plan, v reflect.Value) error {
 
 // membersLimit and textLimit bound what the model does not: each member of a request costs its handler work, and may be
 // a resource to authorize. No operation that is served has a list whose documented maximum is larger and not in the
-// model, as the 10,000 events of PutLogEvents are. The longest text of the query protocols is a policy document of IAM.
+// model, as the 10,000 events of PutLogEvents are. The longest text of the query protocols is a policy document of
+// IAM, unless the service says otherwise.
 var (
 	membersLimit = &model.Constraint{Max: new(1000.0)}
 	textLimit    = &model.Constraint{Max: new(131072.0)}
 )
+
+// textLimit returns the limit of texts that have none in the model.
+func (s *Service) textLimit() *model.Constraint {
+	if s.longest > 0 {
+		return &model.Constraint{Max: &s.longest}
+	}
+	return textLimit
+}
 
 type checker struct {
 	ec2   bool

@@ -250,6 +250,16 @@ func (f *forwarding) update(
 	if difference.IsEmpty() && !live.Broken {
 		return f.keep(ctx, row, target)
 	}
+	if difference.Replacement != plan.Always && rolls(live, target) {
+		all, err := f.policiesOf(ctx, id)
+		if err != nil {
+			return f.refuse(ctx, row, target.Type, err.Error())
+		}
+		replacing, _ := all.update["AutoScalingReplacingUpdate"].(map[string]any)
+		if boolOf(replacing["WillReplace"]) {
+			difference.Replacement = plan.Always
+		}
+	}
 	action := stackpolicy.Modify
 	if difference.Replacement == plan.Always {
 		action = stackpolicy.Replace

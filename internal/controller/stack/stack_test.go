@@ -31,7 +31,8 @@ func logGroups(days int, ids ...string) string {
 func TestALifeOfAStack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	const body = `{"Description":"two networks","Parameters":{"Cidr":{"Type":"String"},"Secret":{"Type":"String","NoEcho":true}},
+	const body = `{"Description":"two networks",
+		"Parameters":{"Cidr":{"Type":"String"},"Secret":{"Type":"String","NoEcho":true}},
 		"Resources":{
 			"Vpc":{"Type":"AWS::EC2::VPC","Properties":{"CidrBlock":{"Ref":"Cidr"}}},
 			"Group":{"Type":"AWS::Logs::LogGroup","Properties":{"LogGroupName":{"Fn::Sub":"/vpc/${Vpc}"},"RetentionInDays":7}}},

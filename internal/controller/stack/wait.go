@@ -20,7 +20,8 @@ import (
 // nested stacks. endpoint is the URL under which clients reach the daemon.
 func Own(s *store.Store, endpoint string) TypeTable {
 	return TypeTable{
-		"AWS::CloudFormation::Stack":               {Handler: nested{}, NameLimit: 128, Tagged: true, Refused: []string{"NotificationARNs"}},
+		"AWS::CloudFormation::Stack": {Handler: nested{}, NameLimit: 128, Tagged: true,
+			Refused: []string{"NotificationARNs"}},
 		"AWS::CloudFormation::WaitCondition":       {Handler: waitCondition{record.StackSignals(s)}, NameLimit: 255},
 		"AWS::CloudFormation::WaitConditionHandle": {Handler: waitHandle{endpoint}},
 	}
