@@ -27,7 +27,13 @@ var Types = map[string]resource.Type{
 		Handler: clusters, NameLimit: 100, Names: []string{"Name"}, Tagged: true,
 		Refused: []string{"ActiveCertificateAuthorityId", "CertificateAuthority", "OutpostConfig", "RollbackConfig"},
 	},
-	"AWS::EKS::Nodegroup": {Handler: nodegroups, NameLimit: 63, Names: []string{"NodegroupName"}, Tagged: true},
+	"AWS::EKS::IdentityProviderConfig": {
+		Handler: identityProviders, NameLimit: 63, Names: []string{"IdentityProviderConfigName"}, Tagged: true,
+	},
+	"AWS::EKS::Nodegroup": {
+		Handler: nodegroups, NameLimit: 63, Names: []string{"NodegroupName"}, Tagged: true,
+	},
+	"AWS::EKS::PodIdentityAssociation": {Handler: associations, Tagged: true},
 }
 
 func newClient(c aws.Config) *eks.Client { return eks.NewFromConfig(c) }

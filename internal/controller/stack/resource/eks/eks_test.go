@@ -11,6 +11,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	sdk "github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"github.com/aws/aws-sdk-go-v2/service/kms"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/coracle-eks/coracle/internal/aws/awstest"
@@ -65,7 +66,9 @@ func lives() map[string]resourcetest.Life {
 		},
 		"cluster with a name of its own": {
 			Type: "AWS::EKS::Cluster", Taken: true, Ref: "Own",
-			Properties: strings.Replace(clusterProperties("Own"), "{", `{"BootstrapSelfManagedAddons": false, `, 1),
+			Properties: strings.Replace(clusterProperties("Own"), "{", `{"BootstrapSelfManagedAddons": false,
+				"EncryptionConfig": [{"Resources": ["secrets"], "Provider": {"KeyArn": "$key"}}], `, 1),
+			Attributes: map[string]string{"EncryptionConfigKeyArn": "arn:aws:kms:*"},
 			Hidden:     []string{"BootstrapSelfManagedAddons"},
 			Absent:     []string{"CertificateAuthority.Active.Id", "CertificateAuthority.Active.ActivatedBy"},
 		},
@@ -115,6 +118,37 @@ func lives() map[string]resourcetest.Life {
 		"access entry of nodes": {
 			Type: "AWS::EKS::AccessEntry", Properties: `{` + entry + ekstest.NodeRole + `", "Type": "EC2_LINUX"}`,
 		},
+		"pod identity association": {
+			Type: "AWS::EKS::PodIdentityAssociation", Taken: true,
+			Properties: `{"ClusterName": "ironman", "Namespace": "default", "ServiceAccount": "web",
+				"RoleArn": "` + ekstest.PodRole + `", "Tags": [{"Key": "a", "Value": "b"}]}`,
+			Updates: []string{
+				`{"TargetRoleArn": "arn:aws:iam::444455556666:role/data", "DisableSessionTags": true, "Tags": null}`,
+				`{"Policy": "{\"Version\":\"2012-10-17\",\"Statement\":[{\"Effect\":\"Allow\",` +
+					`\"Action\":\"s3:GetObject\",\"Resource\":\"*\"}]}"}`,
+				`{"Policy": null, "TargetRoleArn": null}`,
+			},
+			Attributes: map[string]string{
+				"AssociationId": "a-*", "AssociationArn": "arn:aws:eks:" + ekstest.Region + ":" + ekstest.Account +
+					":podidentityassociation/ironman/a-*",
+			},
+		},
+		"identity provider": {
+			Type: "AWS::EKS::IdentityProviderConfig", Ref: "lake-own-1a2b3c|ironman|oidc",
+			Properties: `{"ClusterName": "ironman", "Type": "oidc", "Oidc": {"IssuerUrl": "https://login.example.com",
+				"ClientId": "kubernetes", "UsernameClaim": "email", "GroupsClaim": "groups", "GroupsPrefix": "oidc:",
+				"RequiredClaims": [{"Key": "team", "Value": "a"}]}, "Tags": [{"Key": "a", "Value": "b"}]}`,
+			Updates: []string{`{"Tags": [{"Key": "c", "Value": "d"}]}`, `{"Tags": null}`},
+			Attributes: map[string]string{
+				"IdentityProviderConfigArn": "arn:aws:eks:" + ekstest.Region + ":" + ekstest.Account +
+					":identityproviderconfig/ironman/oidc/lake-own-1a2b3c/*",
+			},
+		},
+		"identity provider with a name of its own": {
+			Type: "AWS::EKS::IdentityProviderConfig", Ref: "Own|ironman|oidc",
+			Properties: `{"ClusterName": "ironman", "Type": "oidc", "IdentityProviderConfigName": "Own",
+				"Oidc": {"IssuerUrl": "https://login.example.com", "ClientId": "kubernetes"}}`,
+		},
 		"add-on": {
 			Type: "AWS::EKS::Addon", Taken: true, Ref: "ironman|acme_storage",
 			Properties: `{"ClusterName": "ironman", "AddonName": "acme_storage", "ConfigurationValues": "{\"replicaCount\":3}",
@@ -156,6 +190,11 @@ func TestLives(t *testing.T) {
 			if _, err := w.eks.EC2.CreateKeyPair(t.Context(), &ec2.CreateKeyPairInput{KeyName: aws.String("key")}); err != nil {
 				t.Fatal(err)
 			}
+			key, err := w.eks.KMS.CreateKey(t.Context(), &kms.CreateKeyInput{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			life.Properties = strings.ReplaceAll(life.Properties, "$key", *key.KeyMetadata.Arn)
 			w.cluster("ironman")
 			w.Run(life)
 		})

@@ -122,6 +122,10 @@ func (s *Stack) run(r *resource.Request, method call) (resource.Result, error) {
 		}
 		r.Retried = true
 		result, err := method(s.T.Context(), r)
+		if err != nil && s.Controllers != nil && resource.Retryable(err) {
+			s.Controllers()
+			continue
+		}
 		if err != nil {
 			return result, err
 		}
