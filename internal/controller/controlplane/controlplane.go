@@ -348,6 +348,9 @@ func (c *Controller) recordOutcome(ctx context.Context, cluster record.Cluster, 
 		return reconcile.Result{}, ctx.Err()
 	}
 	issues, after := c.checkHealth(cluster, err)
+	if errors.Is(err, errSecretsKey) {
+		err, after = nil, time.Minute // it is reconciled as soon as the key can be used
+	}
 	observed := c.observe(ctx, cluster, func(p *record.ControlPlane) { p.Health = issues })
 	if err != nil || observed != nil {
 		return reconcile.Result{}, errors.Join(err, observed)

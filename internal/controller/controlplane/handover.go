@@ -80,8 +80,13 @@ func (c *Controller) awaitReady(ctx context.Context, p plane, name string, port 
 		return err
 	}
 	defer clients.Close()
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
 	return c.waitForAnswer(ctx, name, timeout, func(ctx context.Context) error {
 		_, err := getHealth(ctx, clients.HTTP, localURL(port)+"/readyz")
+		if unusable := c.secretsKeyError(p.cluster); err != nil && unusable != nil {
+			giveUp(unusable) // without its key it does not get ready
+		}
 		return err
 	})
 }

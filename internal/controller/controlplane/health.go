@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
@@ -30,7 +31,7 @@ func (c *Controller) checkHealth(cluster record.Cluster, err error) (issues []ek
 	if code, message := c.checkSecretsKey(cluster); code != "" {
 		add(code, message, cluster.EncryptionKeyARN)
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, errSecretsKey) {
 		add(issueCode(err), err.Error(), cluster.Name)
 	}
 	return issues, after

@@ -72,12 +72,23 @@ func (c *Controller) encryptSecretsAgain(ctx context.Context, p plane, open []st
 	return nil
 }
 
+// errSecretsKey is wrapped by errors that have their cause in the KMS key of a cluster.
+var errSecretsKey = errors.New("the KMS key of its Secrets cannot be used")
+
+// secretsKeyError returns why the KMS key of a cluster cannot be used; nil when it can, and for a cluster without one.
+func (c *Controller) secretsKeyError(cluster record.Cluster) error {
+	if cluster.EncryptionKeyARN == "" || c.o.Secrets == nil {
+		return nil
+	}
+	if err := c.o.Secrets.Health(cluster.ID); err != nil {
+		return fmt.Errorf("%s of cluster %s is not ready: %w: %w", kubeAPIServer, cluster.Name, errSecretsKey, err)
+	}
+	return nil
+}
+
 // checkSecretsKey returns the issue of a cluster whose KMS key cannot be used; no code when it can.
 func (c *Controller) checkSecretsKey(cluster record.Cluster) (ekstypes.ClusterIssueCode, string) {
-	if cluster.EncryptionKeyARN == "" || c.o.Secrets == nil {
-		return "", ""
-	}
-	err := c.o.Secrets.Health(cluster.ID)
+	err := c.secretsKeyError(cluster)
 	if err == nil {
 		return "", ""
 	}
