@@ -43,17 +43,17 @@ func checkAliasName(name string) error {
 // https://docs.aws.amazon.com/kms/latest/developerguide/alias-access.html
 func (s *Service) aliasHandlers() []wire.Handler {
 	return []wire.Handler{
-		wire.Handle(s.CreateAlias, func(
+		handle(s.CreateAlias, func(
 			ctx context.Context, action string, in *kms.CreateAliasInput,
 		) ([]wire.Target, error) {
 			return s.onAlias(ctx, action, *in.AliasName, *in.TargetKeyId)
 		}),
-		wire.Handle(s.UpdateAlias, func(
+		handle(s.UpdateAlias, func(
 			ctx context.Context, action string, in *kms.UpdateAliasInput,
 		) ([]wire.Target, error) {
 			return s.onNamed(ctx, action, *in.AliasName, *in.TargetKeyId)
 		}),
-		wire.Handle(s.DeleteAlias, func(
+		handle(s.DeleteAlias, func(
 			ctx context.Context, action string, in *kms.DeleteAliasInput,
 		) ([]wire.Target, error) {
 			return s.onNamed(ctx, action, *in.AliasName)

@@ -19,14 +19,14 @@ const symmetric = types.EncryptionAlgorithmSpecSymmetricDefault
 // cryptoHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) cryptoHandlers() []wire.Handler {
 	return []wire.Handler{
-		wire.Handle(s.Encrypt, func(ctx context.Context, action string, in *kms.EncryptInput) ([]wire.Target, error) {
+		handle(s.Encrypt, func(ctx context.Context, action string, in *kms.EncryptInput) ([]wire.Target, error) {
 			return s.onUse(ctx, action, *in.KeyId, cryptoUse(in.EncryptionContext))
 		}).CheckingDryRun(),
-		wire.Handle(s.Decrypt, func(ctx context.Context, action string, in *kms.DecryptInput) ([]wire.Target, error) {
+		handle(s.Decrypt, func(ctx context.Context, action string, in *kms.DecryptInput) ([]wire.Target, error) {
 			t, err := s.onCiphertext(ctx, action, in.CiphertextBlob, in.KeyId, cryptoUse(in.EncryptionContext))
 			return []wire.Target{t}, err
 		}).CheckingDryRun(),
-		wire.Handle(s.ReEncrypt, s.reEncryptTargets).CheckingDryRun(),
+		handle(s.ReEncrypt, s.reEncryptTargets).CheckingDryRun(),
 	}
 }
 

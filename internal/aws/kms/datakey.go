@@ -17,12 +17,12 @@ const maxRandom = 1024 // bytes of a data key, and of GenerateRandom
 // dataKeyHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) dataKeyHandlers() []wire.Handler {
 	return []wire.Handler{
-		wire.Handle(s.GenerateDataKey, func(
+		handle(s.GenerateDataKey, func(
 			ctx context.Context, action string, in *kms.GenerateDataKeyInput,
 		) ([]wire.Target, error) {
 			return s.onUse(ctx, action, *in.KeyId, cryptoUse(in.EncryptionContext))
 		}).CheckingDryRun(),
-		wire.Handle(s.GenerateDataKeyWithoutPlaintext, func(
+		handle(s.GenerateDataKeyWithoutPlaintext, func(
 			ctx context.Context, action string, in *kms.GenerateDataKeyWithoutPlaintextInput,
 		) ([]wire.Target, error) {
 			return s.onUse(ctx, action, *in.KeyId, cryptoUse(in.EncryptionContext))

@@ -25,7 +25,7 @@ const day = 24 * time.Hour
 // deletionHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) deletionHandlers() []wire.Handler {
 	return []wire.Handler{
-		wire.Handle(s.ScheduleKeyDeletion, func(
+		handle(s.ScheduleKeyDeletion, func(
 			ctx context.Context, action string, in *kms.ScheduleKeyDeletionInput,
 		) ([]wire.Target, error) {
 			targets, err := s.onOwnKey(ctx, action, *in.KeyId)
@@ -34,7 +34,7 @@ func (s *Service) deletionHandlers() []wire.Handler {
 			}
 			return targets, err
 		}),
-		wire.Handle(s.CancelKeyDeletion, func(
+		handle(s.CancelKeyDeletion, func(
 			ctx context.Context, action string, in *kms.CancelKeyDeletionInput,
 		) ([]wire.Target, error) {
 			return s.onOwnKey(ctx, action, *in.KeyId)

@@ -32,7 +32,7 @@ var grantable = []types.GrantOperation{
 // grantHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) grantHandlers() []wire.Handler {
 	return []wire.Handler{
-		wire.Handle(s.CreateGrant, func(
+		handle(s.CreateGrant, func(
 			ctx context.Context, action string, in *kms.CreateGrantInput,
 		) ([]wire.Target, error) {
 			r, err := s.resolveKey(ctx, *in.KeyId)
@@ -42,7 +42,7 @@ func (s *Service) grantHandlers() []wire.Handler {
 			t, err := s.target(ctx, action, r, grantUse(newGrant(r, in)))
 			return []wire.Target{t}, err
 		}).CheckingDryRun(),
-		wire.Handle(s.ListGrants, func(
+		handle(s.ListGrants, func(
 			ctx context.Context, action string, in *kms.ListGrantsInput,
 		) ([]wire.Target, error) {
 			targets, err := s.onKey(ctx, action, *in.KeyId)
@@ -51,7 +51,7 @@ func (s *Service) grantHandlers() []wire.Handler {
 			}
 			return targets, err
 		}),
-		wire.Handle(s.RevokeGrant, func(
+		handle(s.RevokeGrant, func(
 			ctx context.Context, action string, in *kms.RevokeGrantInput,
 		) ([]wire.Target, error) {
 			targets, err := s.onKey(ctx, action, *in.KeyId)

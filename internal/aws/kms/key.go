@@ -21,8 +21,8 @@ const maxKeys = 10_000
 // keyHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) keyHandlers() []wire.Handler {
 	return []wire.Handler{
-		wire.Handle(s.CreateKey, createTargets),
-		wire.Handle(s.DescribeKey, func(
+		handle(s.CreateKey, createTargets),
+		handle(s.DescribeKey, func(
 			ctx context.Context, action string, in *kms.DescribeKeyInput,
 		) ([]wire.Target, error) {
 			r, err := s.resolve(ctx, *in.KeyId)
@@ -33,17 +33,17 @@ func (s *Service) keyHandlers() []wire.Handler {
 			return []wire.Target{t}, err
 		}),
 		wire.Handle(s.ListKeys, wire.OnAll),
-		wire.Handle(s.EnableKey, func(
+		handle(s.EnableKey, func(
 			ctx context.Context, action string, in *kms.EnableKeyInput,
 		) ([]wire.Target, error) {
 			return s.onOwnKey(ctx, action, *in.KeyId)
 		}),
-		wire.Handle(s.DisableKey, func(
+		handle(s.DisableKey, func(
 			ctx context.Context, action string, in *kms.DisableKeyInput,
 		) ([]wire.Target, error) {
 			return s.onOwnKey(ctx, action, *in.KeyId)
 		}),
-		wire.Handle(s.UpdateKeyDescription, func(
+		handle(s.UpdateKeyDescription, func(
 			ctx context.Context, action string, in *kms.UpdateKeyDescriptionInput,
 		) ([]wire.Target, error) {
 			return s.onOwnKey(ctx, action, *in.KeyId)

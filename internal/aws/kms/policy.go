@@ -39,7 +39,7 @@ func defaultPolicy(account string) string {
 // policyHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) policyHandlers() []wire.Handler {
 	return []wire.Handler{
-		wire.Handle(s.PutKeyPolicy, func(
+		handle(s.PutKeyPolicy, func(
 			ctx context.Context, action string, in *kms.PutKeyPolicyInput,
 		) ([]wire.Target, error) {
 			targets, err := s.onOwnKey(ctx, action, *in.KeyId)
@@ -48,12 +48,12 @@ func (s *Service) policyHandlers() []wire.Handler {
 			}
 			return targets, err
 		}),
-		wire.Handle(s.GetKeyPolicy, func(
+		handle(s.GetKeyPolicy, func(
 			ctx context.Context, action string, in *kms.GetKeyPolicyInput,
 		) ([]wire.Target, error) {
 			return s.onOwnKey(ctx, action, *in.KeyId)
 		}),
-		wire.Handle(s.ListKeyPolicies, func(
+		handle(s.ListKeyPolicies, func(
 			ctx context.Context, action string, in *kms.ListKeyPoliciesInput,
 		) ([]wire.Target, error) {
 			return s.onOwnKey(ctx, action, *in.KeyId)

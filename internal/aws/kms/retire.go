@@ -17,7 +17,7 @@ import (
 // retireHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) retireHandlers() []wire.Handler {
 	return []wire.Handler{
-		wire.Handle(s.RetireGrant, s.retireTargets).CheckingDryRun(),
+		handle(s.RetireGrant, s.retireTargets).CheckingDryRun(),
 		wire.Handle(s.ListRetirableGrants, wire.OnAll),
 	}
 }

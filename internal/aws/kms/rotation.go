@@ -26,7 +26,7 @@ const (
 // rotationHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) rotationHandlers() []wire.Handler {
 	return []wire.Handler{
-		wire.Handle(s.EnableKeyRotation, func(
+		handle(s.EnableKeyRotation, func(
 			ctx context.Context, action string, in *kms.EnableKeyRotationInput,
 		) ([]wire.Target, error) {
 			targets, err := s.onOwnKey(ctx, action, *in.KeyId)
@@ -35,22 +35,22 @@ func (s *Service) rotationHandlers() []wire.Handler {
 			}
 			return targets, err
 		}),
-		wire.Handle(s.DisableKeyRotation, func(
+		handle(s.DisableKeyRotation, func(
 			ctx context.Context, action string, in *kms.DisableKeyRotationInput,
 		) ([]wire.Target, error) {
 			return s.onOwnKey(ctx, action, *in.KeyId)
 		}),
-		wire.Handle(s.GetKeyRotationStatus, func(
+		handle(s.GetKeyRotationStatus, func(
 			ctx context.Context, action string, in *kms.GetKeyRotationStatusInput,
 		) ([]wire.Target, error) {
 			return s.onKey(ctx, action, *in.KeyId)
 		}),
-		wire.Handle(s.ListKeyRotations, func(
+		handle(s.ListKeyRotations, func(
 			ctx context.Context, action string, in *kms.ListKeyRotationsInput,
 		) ([]wire.Target, error) {
 			return s.onOwnKey(ctx, action, *in.KeyId)
 		}),
-		wire.Handle(s.RotateKeyOnDemand, func(
+		handle(s.RotateKeyOnDemand, func(
 			ctx context.Context, action string, in *kms.RotateKeyOnDemandInput,
 		) ([]wire.Target, error) {
 			return s.onOwnKey(ctx, action, *in.KeyId)

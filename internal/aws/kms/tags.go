@@ -58,7 +58,7 @@ func reservedTag(key string) error {
 // tagHandlers returns the handlers of this file's operations and how each is authorized.
 func (s *Service) tagHandlers() []wire.Handler {
 	return []wire.Handler{
-		wire.Handle(s.TagResource, func(
+		handle(s.TagResource, func(
 			ctx context.Context, action string, in *kms.TagResourceInput,
 		) ([]wire.Target, error) {
 			targets, err := s.onOwnKey(ctx, action, *in.KeyId)
@@ -67,7 +67,7 @@ func (s *Service) tagHandlers() []wire.Handler {
 			}
 			return targets, err
 		}),
-		wire.Handle(s.UntagResource, func(
+		handle(s.UntagResource, func(
 			ctx context.Context, action string, in *kms.UntagResourceInput,
 		) ([]wire.Target, error) {
 			targets, err := s.onOwnKey(ctx, action, *in.KeyId)
@@ -76,7 +76,7 @@ func (s *Service) tagHandlers() []wire.Handler {
 			}
 			return targets, err
 		}),
-		wire.Handle(s.ListResourceTags, func(
+		handle(s.ListResourceTags, func(
 			ctx context.Context, action string, in *kms.ListResourceTagsInput,
 		) ([]wire.Target, error) {
 			return s.onOwnKey(ctx, action, *in.KeyId)
