@@ -81,6 +81,7 @@ func TestSwitching(t *testing.T) {
 	f.append("kube-scheduler.log", "before\n")
 	f.append(auditFile, "before\n")
 	f.run()
+	f.change() // what was there is known to have been off
 	f.change(audits)
 	f.append("kube-scheduler.log", "other\n")
 	f.append(auditFile, "one\n")
