@@ -78,8 +78,8 @@ bundles: ## build every version of Kubernetes (about four minutes each, once)
 ##@ Develop
 
 .PHONY: setup
-setup: ## install what the tests need and this machine lacks (aws, kubectl, runc, ...)
-	@scripts/setup
+setup: ## install what the tests need and this machine lacks (aws, kubectl, nft, ...)
+	@if [ "$$(id -u)" = 0 ]; then scripts/setup nft:nftables; else scripts/setup; fi
 
 .PHONY: test-unit
 test-unit: ## run the tests that need Go alone: no root, no network, no setup; also on macOS
