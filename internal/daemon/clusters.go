@@ -76,7 +76,7 @@ func (d *daemon) openClusters() (*clusters, error) {
 		Host:          d.processes,
 		Bundles:       d.host.bundles,
 		Endpoints:     d.host.endpoints,
-		EgressSockets: d.egressSockets, TrustedCertificates: d.dir.Bundle(),
+		EgressSockets: d.egressSockets, TrustedCertificates: d.dir.ProviderRoots(),
 		EC2:           func(account, region string) controlplane.EC2 { return d.newEC2Client(account, region) },
 		Subscribe:     d.events.subscribe,
 		Webhooks:      d.webhooks,

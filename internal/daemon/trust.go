@@ -54,23 +54,28 @@ func authorityFiles(dir datadir.Dir) (certificate, key string) {
 // what programs trust without Coracle, which configured names if it is not empty, and the authorities of the daemon and
 // of the others of root on this host: the name of an issuer leads to one of them.
 func WriteBundle(dir datadir.Dir, s datadir.Settings, configured string) (string, error) {
+	return dir.Bundle(), writeTrusted(dir.Bundle(), dir, s, configured)
+}
+
+// writeTrusted writes the bundle of [WriteBundle] to a file.
+func writeTrusted(file string, dir datadir.Dir, s datadir.Settings, configured string) error {
 	certificate, _ := authorityFiles(dir)
 	own, err := os.ReadFile(certificate)
 	if err != nil {
-		return "", err
+		return err
 	}
 	all := [][]byte{own}
 	if RealMachines(s) {
 		others, err := trust.Published()
 		if err != nil && !errors.Is(err, fs.ErrPermission) {
-			return "", err
+			return err
 		}
 		all = append(all, others...)
 	}
-	return dir.Bundle(), trust.WriteBundle(dir.Bundle(), configured, all...)
+	return trust.WriteBundle(file, configured, all...)
 }
 
-// tellAuthority writes the authority of the daemon to where clients look for it.
+// tellAuthority writes the authority of the daemon to where clients and API servers look for it.
 func (d *daemon) tellAuthority() error {
 	if RealMachines(d.settings) {
 		if err := trust.Publish(d.dir.Owner(), d.authority.PEM); err != nil {
@@ -79,6 +84,9 @@ func (d *daemon) tellAuthority() error {
 	}
 	if _, err := WriteBundle(d.dir, d.settings, os.Getenv("SSL_CERT_FILE")); err != nil {
 		return fmt.Errorf("write the certificates that clients trust: %w", err)
+	}
+	if err := writeTrusted(d.dir.ProviderRoots(), d.dir, d.settings, os.Getenv("SSL_CERT_FILE")); err != nil {
+		return fmt.Errorf("write the certificates that API servers trust: %w", err)
 	}
 	return nil
 }

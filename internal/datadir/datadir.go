@@ -164,6 +164,10 @@ func (d Dir) PKI() string { return d.Join("pki") }
 // Bundle returns the path of the certificates that programs trust after "coracle env".
 func (d Dir) Bundle() string { return d.Join("ca-bundle.pem") }
 
+// ProviderRoots returns the path of the certificates by which API servers verify the identity providers of users. The
+// daemon alone writes it, by its own environment.
+func (d Dir) ProviderRoots() string { return d.Join("pki", "provider-roots.pem") }
+
 // Etcd returns the directory of the embedded etcd.
 func (d Dir) Etcd() string { return d.Join("etcd") }
 
