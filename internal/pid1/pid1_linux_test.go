@@ -46,9 +46,21 @@ func serve() int {
 		return 1
 	}
 	err := eventually.Try(time.Millisecond, func() error {
-		out, err := os.ReadFile("/proc/1/task/1/children")
-		if children := strings.Fields(string(out)); err != nil || len(children) != 2 {
-			return fmt.Errorf("the children of process 1 are %q, %v", children, err)
+		// Orphans are children of its first thread, this process of whichever thread started it.
+		threads, err := filepath.Glob("/proc/1/task/*/children")
+		if err != nil {
+			return err
+		}
+		var children []string
+		for _, thread := range threads {
+			out, err := os.ReadFile(thread)
+			if err != nil && !errors.Is(err, os.ErrNotExist) {
+				return err
+			}
+			children = append(children, strings.Fields(string(out))...)
+		}
+		if len(children) != 2 {
+			return fmt.Errorf("the children of process 1 are %q", children)
 		}
 		return nil
 	})
