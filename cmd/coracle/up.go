@@ -95,7 +95,8 @@ func startDaemon(ctx context.Context, dir datadir.Dir, args []string, progress f
 	defer cancel()
 	poll := time.NewTicker(25 * time.Millisecond)
 	defer poll.Stop()
-	for waited := time.Now(); ; {
+	began := time.Now()
+	for said := began; ; {
 		url, problem := checkHealth(ctx, dir)
 		if problem == nil {
 			progress("healthy at " + url)
@@ -112,15 +113,15 @@ func startDaemon(ctx context.Context, dir datadir.Dir, args []string, progress f
 		case <-ctx.Done():
 			return false, fmt.Errorf(
 				"the daemon is not healthy after %s: %w; its log is %s",
-				time.Since(waited).Round(time.Second),
+				time.Since(began).Round(time.Second),
 				problem,
 				dir.ServeLog(),
 			)
 		case <-poll.C:
 		}
-		if time.Since(waited) > 5*time.Second {
+		if time.Since(said) > 5*time.Second {
 			progress(fmt.Sprintf("still waiting: %v", problem))
-			waited = time.Now()
+			said = time.Now()
 		}
 	}
 }
