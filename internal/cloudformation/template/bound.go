@@ -144,7 +144,46 @@ func (b *Bound) findDependenciesOf(e *evaluator) error {
 	if cycle := b.findCycle(); len(cycle) > 0 {
 		return errorf("Circular dependency between resources: %s", inBrackets(cycle))
 	}
+	b.addImpliedDependencies()
 	return nil
+}
+
+// implied has types whose resources need one of another type that no property names. Templates leave DependsOn out all
+// the same, eksctl's among them: on AWS, an internet gateway is attached long before there is an address to translate
+// to.
+//
+// https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-attribute-dependson.html
+var implied = map[string]string{
+	"AWS::EC2::NatGateway": "AWS::EC2::VPCGatewayAttachment",
+	"AWS::EC2::Route":      "AWS::EC2::VPCGatewayAttachment",
+}
+
+// addImpliedDependencies adds dependencies by type, except on resources that need one of such a type themselves: there
+// cannot be a cycle then.
+func (b *Bound) addImpliedDependencies() {
+	for _, name := range sortedKeys(b.resources) {
+		kind := b.resources[name].Type
+		if !slices.Contains(slices.Collect(maps.Values(implied)), kind) || b.needsImplied(name, map[string]bool{}) {
+			continue
+		}
+		for other, r := range b.resources {
+			if implied[r.Type] == kind && !slices.Contains(b.depends[other], name) {
+				b.depends[other] = slices.Sorted(slices.Values(append(b.depends[other], name)))
+			}
+		}
+	}
+}
+
+// needsImplied reports whether a resource depends, directly or not, on one of a type with implied dependencies. It skips
+// those seen.
+func (b *Bound) needsImplied(name string, seen map[string]bool) bool {
+	return slices.ContainsFunc(b.depends[name], func(next string) bool {
+		if seen[next] {
+			return false
+		}
+		seen[next] = true
+		return implied[b.resources[next].Type] != "" || b.needsImplied(next, seen)
+	})
 }
 
 // collectReferences adds the resources that a value refers to, in the branches that are taken.

@@ -69,6 +69,22 @@ func world(parameters map[string]ParameterInput) Inputs {
 	}
 }
 
+func TestImpliedDependenciesMakeNoCycle(t *testing.T) {
+	t.Parallel()
+	b, err := bindText(t, `Resources:
+  Attachment: {Type: AWS::EC2::VPCGatewayAttachment, Properties: {VpcId: vpc-1, InternetGatewayId: igw-1}}
+  Gateway: {Type: AWS::EC2::NatGateway, Properties: {SubnetId: subnet-1}}
+  Table: {Type: AWS::EC2::RouteTable, DependsOn: Gateway, Properties: {VpcId: vpc-2}}
+  Late: {Type: AWS::EC2::VPCGatewayAttachment, DependsOn: Table, Properties: {VpcId: vpc-2, InternetGatewayId: igw-2}}
+`, Inputs{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := b.Dependencies("Gateway"); !slices.Equal(got, []string{"Attachment"}) {
+		t.Errorf("the NAT gateway depends on %q", got)
+	}
+}
+
 func TestClusterOfEksctl(t *testing.T) {
 	t.Parallel()
 	b, err := bindText(t, readTestdata(t, "cluster.json"), Inputs{})
@@ -81,7 +97,7 @@ func TestClusterOfEksctl(t *testing.T) {
 	for id, want := range map[string][]string{
 		"VPC":               {},
 		"PublicSubnetRoute": {"InternetGateway", "PublicRouteTable", "VPCGatewayAttachment"},
-		"NATGateway":        {"NATIP", "SubnetPublicUSWEST2A"},
+		"NATGateway":        {"NATIP", "SubnetPublicUSWEST2A", "VPCGatewayAttachment"},
 		"ControlPlane": {"ControlPlaneSecurityGroup", "ServiceRole", "SubnetPrivateUSWEST2A", "SubnetPrivateUSWEST2B",
 			"SubnetPublicUSWEST2A", "SubnetPublicUSWEST2B"},
 		"IngressNodeToDefaultClusterSG": {"ClusterSharedNodeSecurityGroup", "ControlPlane"},
