@@ -8,8 +8,12 @@ import (
 	"strings"
 )
 
-// maxProblems bounds the list of what is wrong with a resource.
-const maxProblems = 20
+// maxProblems bounds the list of what is wrong with a resource, and maxNumber the characters of a number that is not
+// just digits.
+const (
+	maxProblems = 20
+	maxNumber   = 64
+)
 
 // Problem is a fault of a property, in the words of CloudFormation: "#/CidrBlock: expected type: String, found:
 // JSONArray". The API puts "Properties validation failed for resource X with message:" before them.
@@ -177,7 +181,7 @@ func asNumber(value any) (json.Number, bool) {
 		return v, true
 	case string:
 		v = strings.TrimSpace(v)
-		return json.Number(v), len(v) <= 64 && json.Valid([]byte(v)) && v[0] != '"' && v[0] != '[' && v[0] != '{' &&
+		return json.Number(v), len(v) <= maxNumber && json.Valid([]byte(v)) && v[0] != '"' && v[0] != '[' && v[0] != '{' &&
 			v != "true" && v != "false" && v != "null"
 	}
 	return "", false
@@ -188,6 +192,9 @@ func isInteger(n json.Number) bool {
 	text := n.String()
 	if !strings.ContainsAny(text, ".eE") {
 		return true
+	}
+	if len(text) > maxNumber { // exact numbers of that length take long
+		return false
 	}
 	if _, exponent, ok := strings.Cut(strings.ToLower(text), "e"); ok && len(strings.Trim(exponent, "+-0")) > 2 {
 		return false

@@ -3,6 +3,7 @@ package template
 import (
 	"context"
 	"errors"
+	"sync"
 )
 
 // ErrNotFound is what the functions of Inputs return for an export or an SSM parameter that does not exist.
@@ -99,6 +100,9 @@ type Bound struct {
 	processed   map[string]any // the sections after transforms; nil when there are none
 
 	evaluating map[string]bool // conditions, to find those that depend on themselves; empty after Bind
+
+	zonesMu sync.Mutex
+	zones   map[string][]string // by region
 }
 
 // boundParameter is the value of a parameter: a string, or a list of strings.

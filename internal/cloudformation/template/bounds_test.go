@@ -45,25 +45,61 @@ func TestHostileTemplates(t *testing.T) {
 		fmt.Fprintf(&conditions, "  C%d: !And [!Condition C%d, !Condition C%d, !Condition C%d]\n", i, i-1, i-1, i-1)
 	}
 	value := strings.Repeat("v", maxParameterSize)
+	loop := func(member string) string {
+		return extended("Resources: {'Fn::ForEach::L': [I, ['" + value + "'], {G: {Type: AWS::EC2::VPC, " + member + "}}]}")
+	}
+	numbers := `"Parameters": {"P": {"Type": "List<Number>", "Default": "` + strings.Repeat("1,", maxParameterSize/2-1) + `1"}}`
 	for name, test := range map[string]struct{ body, want string }{
-		"brackets":            {"a: " + repeat("["), "Template format error: "},
-		"JSON brackets":       {`{"a": ` + repeat("["), "Template format error: "},
-		"items":               {metadata("[" + repeat("a,") + "]"), ""},
-		"pairs":               {metadata("[" + repeat("a: b,") + "]"), ""},
-		"equal keys":          {repeat("a: b\n"), "Invalid template property or properties [a]"},
-		"other keys":          {each("k%d: a\n"), "Invalid template property or properties [k0, "},
-		"resources":           {"Resources:\n" + each("  k%d: {Type: a}\n"), "Template format error: Number of resources"},
-		"references":          {metadata("[" + repeat("!Ref AWS::Region,") + "]"), ""},
-		"unresolved":          {metadata("[" + each("!Ref k%d,") + "]"), "Template format error: Unresolved resource dependencies [k0, "},
-		"a long name":         {metadata("!Ref " + repeat("x")), "Template format error: Unresolved resource dependencies [xxxx"},
-		"short variables":     {metadata("!Sub '" + repeat("${P}") + "'"), "Template error: the values of functions are larger than"},
-		"parameters":          {metadata("[" + repeat("!Ref P,") + "]"), "Template error: the values of functions are larger than"},
-		"nested Sub":          {metadata(sub), "Template error: the values of functions are larger than"},
-		"nested Join":         {metadata(join), ""},
-		"nested If":           {"Conditions: {C: !Equals [a, a]}\n" + metadata(ifs), ""},
-		"conditions":          {conditions.String() + gateway, ""},
-		"nested loops":        {extended("Resources: " + loops), "Transform AWS::LanguageExtensions failed with: the expanded template is larger than"},
-		"a loop":              {extended("Resources: {'Fn::ForEach::L': [I, !Split [',', '" + repeat("a,") + "'], {G: {Type: a}}]}"), "Transform AWS::LanguageExtensions failed with: Duplicate key"},
+		"brackets":        {"a: " + repeat("["), "Template format error: "},
+		"JSON brackets":   {`{"a": ` + repeat("["), "Template format error: "},
+		"items":           {metadata("[" + repeat("a,") + "]"), ""},
+		"pairs":           {metadata("[" + repeat("a: b,") + "]"), ""},
+		"equal keys":      {repeat("a: b\n"), "Invalid template property or properties [a]"},
+		"other keys":      {each("k%d: a\n"), "Invalid template property or properties [k0, "},
+		"resources":       {"Resources:\n" + each("  k%d: {Type: a}\n"), "Template format error: Number of resources"},
+		"references":      {metadata("[" + repeat("!Ref AWS::Region,") + "]"), ""},
+		"unresolved":      {metadata("[" + each("!Ref k%d,") + "]"), "Template format error: Unresolved resource dependencies [k0, "},
+		"a long name":     {metadata("!Ref " + repeat("x")), "Template format error: Unresolved resource dependencies [xxxx"},
+		"short variables": {metadata("!Sub '" + repeat("${P}") + "'"), "Template error: the values of functions are larger than"},
+		"parameters":      {metadata("[" + repeat("!Ref P,") + "]"), "Template error: the values of functions are larger than"},
+		"nested Sub":      {metadata(sub), "Template error: the values of functions are larger than"},
+		"nested Join":     {metadata(join), ""},
+		"nested If":       {"Conditions: {C: !Equals [a, a]}\n" + metadata(ifs), ""},
+		"conditions":      {conditions.String() + gateway, ""},
+		"nested loops":    {extended("Resources: " + loops), "Transform AWS::LanguageExtensions failed with: the expanded template is larger than"},
+		"a loop":          {extended("Resources: {'Fn::ForEach::L': [I, !Split [',', '" + repeat("a,") + "'], {G: {Type: a}}]}"), "Transform AWS::LanguageExtensions failed with: Duplicate key"},
+		"names of a loop": {
+			loop("DependsOn: '" + repeat("${I}") + "'"),
+			"Transform AWS::LanguageExtensions failed with: the expanded template is larger than",
+		},
+		"texts of a loop": {
+			loop("Metadata: {a: !Sub '" + repeat("${I}") + "'}"),
+			"Transform AWS::LanguageExtensions failed with: the expanded template is larger than",
+		},
+		"attributes of a loop": {
+			loop("Metadata: {a: !GetAtt '" + repeat("${I}") + "'}"),
+			"Transform AWS::LanguageExtensions failed with: the expanded template is larger than",
+		},
+		"a mapping of itself": {
+			extended("Mappings: {M: {k: {a: !FindInMap [M, k, a]}}}\n" + metadata("!FindInMap [M, k, a]")),
+			"Template format error: Nesting depth is greater than",
+		},
+		"values of rules": {
+			"{" + numbers + `, "Rules": {"R": {"Assertions": [` +
+				repeat(`{"Assert":{"Fn::EachMemberIn":[{"Fn::RefAll":"List<Number>"},{"Fn::RefAll":"List<Number>"}]}},`) +
+				`{"Assert":{"Fn::Equals":[1,1]}}]}}, "Resources": {"V": {"Type": "AWS::EC2::VPC"}}}`,
+			"Template error: the values of functions are larger than",
+		},
+		"references of a long name": {
+			`{"Resources": {"V": {"Type": "AWS::EC2::VPC", "Properties": {"` + strings.Repeat("k", size/2) + `": [` +
+				strings.Repeat(`"{{resolve:",`, size/30) + `"a"]}}}}`,
+			"Properties validation failed for resource V",
+		},
+		"a number of many digits": {
+			`{"Resources": {"V": {"Type": "AWS::Logs::LogGroup", "Properties": {"RetentionInDays": 1.` +
+				repeat("0") + `}}}}`,
+			"Properties validation failed for resource V",
+		},
 		"blocks of addresses": {metadata("[" + repeat("!Cidr [0.0.0.0/0, 256, 8],") + "]"), "Template error: the values of functions are larger than"},
 		"dynamic references":  {vpc("'" + repeat("{{resolve:ssm:a}}") + "'"), "Template error: the number of dynamic references is greater than"},
 		"an open reference":   {vpc("'" + repeat("{{resolve:") + "'"), ""},
@@ -106,6 +142,67 @@ func TestValuesOfResourcesAreBounded(t *testing.T) {
 	_, err = b.Evaluate(context.Background(), b.Resource("W").Metadata, large{})
 	if err == nil || err.Error() != errTooLarge.Message {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestPatternsAreBoundedTogether gives parameters patterns that are large together, and long values.
+func TestPatternsAreBoundedTogether(t *testing.T) {
+	t.Parallel()
+	one := strings.Repeat(`(?:[a-z]{1,100}){0,9}`, 12) // some 10,000 instructions
+	var b strings.Builder
+	b.WriteString("Parameters:\n")
+	for i := range 10 {
+		fmt.Fprintf(&b, "  P%d: {Type: String, Default: a, AllowedPattern: '%s'}\n", i, one)
+	}
+	_, err := bindText(t, b.String()+gateway, Inputs{})
+	if want := "must be a valid regular expression."; err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	long := strings.Repeat("a", maxParameterSize)
+	_, err = bindText(t, "Parameters:\n  P: {Type: String, AllowedPattern: '"+one+one+"'}\n"+gateway,
+		Inputs{Parameters: given("P", long)})
+	if want := "Parameter 'P' must match pattern"; err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got %.100v, want %s", err, want)
+	}
+	if _, err = bindText(t, "Parameters:\n  P: {Type: String, AllowedPattern: '"+one+one+"'}\n"+gateway,
+		Inputs{Parameters: given("P", "a")}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFewThingsAreAskedFor gives templates that need the same again and again of what is outside of them.
+func TestFewThingsAreAskedFor(t *testing.T) {
+	t.Parallel()
+	zones, parameters := 0, 0
+	var asked []string
+	in := Inputs{
+		Zones: func(context.Context, string) ([]string, error) {
+			zones++
+			return []string{"a", "b"}, nil
+		},
+		Exists: func(_ context.Context, _ string, ids []string) error {
+			asked = append(asked, ids...)
+			return nil
+		},
+		Parameter: func(context.Context, string, bool) (StoredParameter, error) {
+			parameters++
+			return StoredParameter{Type: "String", Value: "v"}, nil
+		},
+	}
+	body := "Resources: {V: {Type: AWS::EC2::VPC, Metadata: {a: [" + strings.Repeat("!GetAZs '',", 1000) + "]}}}"
+	if _, err := bindText(t, body, in); err != nil || zones != 1 {
+		t.Errorf("zones were asked for %d times, %v", zones, err)
+	}
+	keys := "Parameters: {K: {Type: 'List<AWS::EC2::KeyPair::KeyName>'}, L: {Type: AWS::EC2::KeyPair::KeyName}}\n"
+	in.Parameters = given("K", strings.Repeat("a,", 1000)+"b", "L", "b")
+	if _, err := bindText(t, keys+gateway, in); err != nil || strings.Join(asked, ",") != "a,b" {
+		t.Errorf("key pairs %q were asked for, %v", asked, err)
+	}
+	in.Parameters = given("P", strings.Repeat("{{resolve:ssm:a:1}}", 100))
+	_, err := bindText(t, "Parameters: {P: {Type: String}}\n"+gateway, in)
+	if err == nil || !strings.HasPrefix(err.Error(), "Template error: the number of dynamic references") ||
+		parameters > maxDynamic {
+		t.Errorf("%d parameters were asked for, %v", parameters, err)
 	}
 }
 

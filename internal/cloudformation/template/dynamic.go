@@ -84,14 +84,14 @@ func (e *evaluator) resolveReferences(value any, at path) (any, error) {
 		return list, nil
 	case string:
 		if strings.Contains(v, referenceStart) {
-			return e.resolveText(v, strings.Join(at, "/"))
+			return e.resolveText(v, at)
 		}
 	}
 	return value, nil
 }
 
 // resolveText replaces the dynamic references in a text. A trial leaves it Unknown.
-func (e *evaluator) resolveText(text, place string) (any, error) {
+func (e *evaluator) resolveText(text string, at path) (any, error) {
 	var b strings.Builder
 	unknown := false
 	for {
@@ -111,8 +111,10 @@ func (e *evaluator) resolveText(text, place string) (any, error) {
 		if e.references++; e.references > maxDynamic {
 			return nil, errorf("Template error: the number of dynamic references is greater than maximum allowed, %d", maxDynamic)
 		}
-		if reference.service == "ssm-secure" && !secureProperties[place] {
-			return nil, errorf("SSM Secure reference is not supported in: [%s]", place)
+		if reference.service == "ssm-secure" {
+			if place := strings.Join(at, "/"); !secureProperties[place] {
+				return nil, errorf("SSM Secure reference is not supported in: [%s]", place)
+			}
 		}
 		if e.trial || e.bound.inputs.Parameter == nil {
 			unknown = true
@@ -172,8 +174,8 @@ func (p *parameter) checkDefaultReferences() error {
 	}
 }
 
-// resolveParameter replaces dynamic references with a version in the value of a parameter.
-func (b *Bound) resolveParameter(ctx context.Context, text string) (string, error) {
+// resolveParameter replaces dynamic references with a version in the value of a parameter, and counts them.
+func (b *Bound) resolveParameter(ctx context.Context, text string, references *int) (string, error) {
 	var resolved strings.Builder
 	for {
 		before, reference, after, found := nextReference(text)
@@ -186,6 +188,9 @@ func (b *Bound) resolveParameter(ctx context.Context, text string) (string, erro
 			b.inputs.Parameter == nil {
 			resolved.WriteString(reference.text)
 			continue
+		}
+		if *references++; *references > maxDynamic {
+			return "", errorf("Template error: the number of dynamic references is greater than maximum allowed, %d", maxDynamic)
 		}
 		value, err := b.fetch(ctx, reference)
 		if err != nil {

@@ -27,6 +27,7 @@ type evaluator struct {
 
 	size       int // of what has been made, in bytes
 	references int // dynamic ones that have been found
+	lookups    int // of mappings within mappings that are under way
 }
 
 // errSkipped is the error of references to resources whose condition does not hold.
@@ -421,7 +422,7 @@ func (e *evaluator) zones(argument any) (any, error) {
 	if e.bound.inputs.Zones == nil {
 		return Unknown, nil
 	}
-	names, err := e.bound.inputs.Zones(e.ctx, region)
+	names, err := e.bound.zonesOf(e.ctx, region)
 	if err != nil {
 		return nil, err
 	}
@@ -430,6 +431,24 @@ func (e *evaluator) zones(argument any) (any, error) {
 		list[i] = name
 	}
 	return list, e.growBy(list)
+}
+
+// zonesOf returns the Availability Zones of a region, for which it asks once.
+func (b *Bound) zonesOf(ctx context.Context, region string) ([]string, error) {
+	b.zonesMu.Lock()
+	defer b.zonesMu.Unlock()
+	if names, ok := b.zones[region]; ok {
+		return names, nil
+	}
+	names, err := b.inputs.Zones(ctx, region)
+	if err != nil {
+		return nil, err
+	}
+	if b.zones == nil {
+		b.zones = map[string][]string{}
+	}
+	b.zones[region] = names
+	return names, nil
 }
 
 func (e *evaluator) importValue(argument any) (any, error) {

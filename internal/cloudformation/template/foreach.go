@@ -89,13 +89,17 @@ func (x *expander) expandMember(key string, value any) (any, error) {
 	}
 	switch v := value.(type) {
 	case string:
-		return x.substitute(v, true), x.grow(len(v))
+		return x.substitute(v, true)
 	case []any:
 		list := make([]any, len(v))
 		for i, item := range v {
 			list[i] = item
 			if text, ok := item.(string); ok {
-				list[i] = x.substitute(text, true)
+				name, err := x.substitute(text, true)
+				if err != nil {
+					return nil, err
+				}
+				list[i] = name
 			}
 		}
 		return list, x.grow(nodeSize * len(list))
@@ -174,12 +178,12 @@ func (x *expander) expandBody(identifier, item string, body, into map[string]any
 			}
 			continue
 		}
-		name := x.substitute(member, true)
-		value, err := x.expandMember(name, body[member])
+		name, err := x.substitute(member, true)
 		if err != nil {
 			return err
 		}
-		if err := x.grow(len(name)); err != nil {
+		value, err := x.expandMember(name, body[member])
+		if err != nil {
 			return err
 		}
 		if err := addMember(into, name, value); err != nil {
@@ -189,16 +193,23 @@ func (x *expander) expandBody(identifier, item string, body, into map[string]any
 	return nil
 }
 
-// substitute replaces ${Identifier} in a text. In names, &{Identifier} stands for its letters and digits.
-func (x *expander) substitute(text string, isName bool) string {
+// substitute replaces ${Identifier} in a text. In names, &{Identifier} stands for its letters and digits. The result
+// counts as made.
+func (x *expander) substitute(text string, isName bool) (string, error) {
+	if err := x.grow(len(text)); err != nil {
+		return "", err
+	}
 	if len(x.evaluator.literals) == 0 || !strings.Contains(text, "{") {
-		return text
+		return text, nil
 	}
 	var b strings.Builder
 	for i := 0; i < len(text); {
 		if c := text[i]; (c == '$' || c == '&' && isName) && strings.HasPrefix(text[i+1:], "{") {
 			name, _, closed := strings.Cut(text[i+2:], "}")
 			if value, ok := x.evaluator.literals[name].(string); ok && closed {
+				if err := x.grow(len(value)); err != nil {
+					return "", err
+				}
 				if c == '&' {
 					value = keepAlphanumeric(value)
 				}
@@ -210,7 +221,7 @@ func (x *expander) substitute(text string, isName bool) string {
 		b.WriteByte(text[i])
 		i++
 	}
-	return b.String()
+	return b.String(), nil
 }
 
 func keepAlphanumeric(text string) string {
@@ -241,8 +252,11 @@ func (x *expander) expandFunction(name string, argument any) (any, error) {
 	case "Fn::If":
 		if list, ok := argument.([]any); ok && len(list) > 0 {
 			if text, ok := list[0].(string); ok {
-				list = append([]any{x.substitute(text, true)}, list[1:]...)
-				argument = list
+				condition, err := x.substitute(text, true)
+				if err != nil {
+					return nil, err
+				}
+				argument = append([]any{condition}, list[1:]...)
 			}
 		}
 	}
@@ -256,7 +270,7 @@ func (x *expander) expandFunction(name string, argument any) (any, error) {
 // name returns a name that may be given by a function of parameters.
 func (x *expander) name(value any, wrong error) (string, error) {
 	if text, ok := value.(string); ok {
-		return x.substitute(text, true), nil
+		return x.substitute(text, true)
 	}
 	if !isFunction(value) {
 		return "", wrong
@@ -270,7 +284,11 @@ func (x *expander) name(value any, wrong error) (string, error) {
 
 func (x *expander) expandGetAtt(argument any) (any, error) {
 	if text, ok := argument.(string); ok {
-		argument = splitAttribute(x.substitute(text, true))
+		name, err := x.substitute(text, true)
+		if err != nil {
+			return nil, err
+		}
+		argument = splitAttribute(name)
 	}
 	list, ok := argument.([]any)
 	if !ok {
@@ -302,9 +320,9 @@ func (x *expander) expandSub(argument any) (any, error) {
 		}
 		x.evaluator.literals = visible
 	}
-	text = x.substitute(text, false)
+	text, err = x.substitute(text, false)
 	x.evaluator.literals = outer
-	if err := x.grow(len(text)); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	if variables == nil {

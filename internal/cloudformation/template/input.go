@@ -34,13 +34,13 @@ func (b *Bound) bindParameters(ctx context.Context) error {
 	if len(missing) > 0 {
 		return errorf("Parameters: %s must have values", inBrackets(missing))
 	}
-	m := &matcher{}
+	m, references := &matcher{}, 0
 	for _, name := range sortedKeys(t.parameters) {
 		p, bound := t.parameters[name], b.parameters[name]
 		if err := p.check(bound.text, m); err != nil {
 			return err
 		}
-		text, err := b.resolveParameter(ctx, bound.text)
+		text, err := b.resolveParameter(ctx, bound.text, &references)
 		if err != nil {
 			return err
 		}
@@ -131,12 +131,22 @@ func (b *Bound) checkExisting(ctx context.Context) error {
 		return nil
 	}
 	var problems []string
+	found := map[string]bool{} // by type and name: each is asked for once
 	for _, name := range sortedKeys(b.template.parameters) {
 		p := b.template.parameters[name]
 		if !strings.HasPrefix(p.value, "AWS::") || p.value == storedName {
 			continue
 		}
-		err := b.inputs.Exists(ctx, p.value, b.parameterValues(name))
+		var ids []string
+		for _, id := range b.parameterValues(name) {
+			if key := p.value + "/" + id; !found[key] {
+				found[key], ids = true, append(ids, id)
+			}
+		}
+		if len(ids) == 0 {
+			continue
+		}
+		err := b.inputs.Exists(ctx, p.value, ids)
 		var gone *MissingError
 		switch {
 		case errors.As(err, &gone):

@@ -22,6 +22,7 @@ const (
 // Limits of our own, which no template that people write comes near.
 const (
 	maxDepth      = 100      // levels of objects and lists
+	maxNumber     = 64       // characters of an integer that is not decimal
 	maxConditions = 1000     // and rules
 	maxExpansion  = 4 << 20  // bytes of what Fn::ForEach makes of a template
 	maxEvaluation = 8 << 20  // bytes of what the functions of one resource or of all outputs make

@@ -34,6 +34,10 @@ func (e *evaluator) findInMap(argument any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if e.lookups++; e.lookups > maxDepth { // a value may look up another one, and that the first
+		return nil, errTooDeep
+	}
+	defer func() { e.lookups-- }()
 	return e.evaluate(value)
 }
 

@@ -42,6 +42,7 @@ func (t *Template) readParameters() error {
 		return err
 	}
 	t.parameters = make(map[string]*parameter, len(declared))
+	patterns := maxPattern
 	for _, name := range sortedKeys(declared) {
 		if !isAlphanumeric(name) {
 			return errorf("Template format error: Parameter name %s is non alphanumeric.", name)
@@ -50,14 +51,14 @@ func (t *Template) readParameters() error {
 		if !ok {
 			return errorf("Template format error: Any Parameters member must be an object.")
 		}
-		if t.parameters[name], err = readParameter(name, object); err != nil {
+		if t.parameters[name], err = readParameter(name, object, &patterns); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func readParameter(name string, object map[string]any) (*parameter, error) {
+func readParameter(name string, object map[string]any, patterns *int) (*parameter, error) {
 	p := &parameter{name: name}
 	for _, member := range sortedKeys(object) {
 		if !slices.Contains(parameterMembers, member) {
@@ -98,7 +99,7 @@ func readParameter(name string, object map[string]any) (*parameter, error) {
 	default:
 		p.noEcho = strings.EqualFold(text, "true")
 	}
-	if err := p.readConstraints(object); err != nil {
+	if err := p.readConstraints(object, patterns); err != nil {
 		return nil, err
 	}
 	return p, p.checkDefaultReferences()
@@ -143,7 +144,7 @@ func readText(object map[string]any, member string) (string, bool, error) {
 	return text, true, nil
 }
 
-func (p *parameter) readConstraints(object map[string]any) error {
+func (p *parameter) readConstraints(object map[string]any, patterns *int) error {
 	if value, ok := object["AllowedValues"]; ok {
 		list, isList := value.([]any)
 		if !isList {
@@ -165,7 +166,7 @@ func (p *parameter) readConstraints(object map[string]any) error {
 		if p.value == "Number" {
 			return p.misplaced("AllowedPattern", "String")
 		}
-		if p.pattern, err = compilePattern(text); err != nil {
+		if p.pattern, err = compilePattern(text, patterns); err != nil {
 			return errorf("Template format error: Parameter '%s' AllowedPattern must be a valid regular expression.",
 				p.name)
 		}

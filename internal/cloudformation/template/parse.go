@@ -256,6 +256,9 @@ func readNumber(text string) any {
 		}
 		return text
 	}
+	if len(text) > maxNumber {
+		return text
+	}
 	if number, ok := new(big.Int).SetString(strings.TrimPrefix(text, "+"), 0); ok {
 		return json.Number(number.String())
 	}

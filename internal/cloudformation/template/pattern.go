@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	maxPattern     = 50_000                 // instructions of the program of an AllowedPattern
-	maxPatternText = 4000                   // bytes of its text
+	maxPattern     = 50_000                 // instructions of the programs of all AllowedPatterns of a template
+	maxPatternText = 4000                   // bytes of the text of one
+	maxSteps       = 1 << 26                // instructions times bytes of all values and their patterns
 	matchTime      = 100 * time.Millisecond // of a value and a pattern that needs backtracking
 	maxMatching    = time.Second            // of all of them
 )
@@ -24,25 +25,29 @@ const (
 // quantifiers. Patterns with those have a matcher that backtracks, with a limit of its time.
 type pattern struct {
 	text         string
+	size         int // instructions of the linear program
 	linear       *regexp.Regexp
 	backtracking *regexp2.Regexp // nil when linear is not
 }
 
 var errPattern = errors.New("not a regular expression")
 
-func compilePattern(text string) (*pattern, error) {
+// compilePattern compiles an AllowedPattern, and takes what its program needs from what is left of maxPattern.
+func compilePattern(text string, left *int) (*pattern, error) {
 	if len(text) > maxPatternText {
 		return nil, errPattern
 	}
 	if parsed, err := syntax.Parse(text, syntax.Perl); err == nil {
-		if regexsize.Estimate(parsed) > maxPattern {
+		size := regexsize.Estimate(parsed)
+		if size > *left {
 			return nil, errPattern
 		}
+		*left -= size
 		program, err := regexp.Compile(`^(?:` + text + `)$`)
 		if err != nil {
 			return nil, errPattern
 		}
-		return &pattern{text: text, linear: program}, nil
+		return &pattern{text: text, size: size, linear: program}, nil
 	}
 	program, err := regexp2.Compile(`^(?:`+text+`)\z`, regexp2.None)
 	if err != nil {
@@ -56,12 +61,16 @@ func compilePattern(text string) (*pattern, error) {
 }
 
 // matcher matches values, with a limit of the time that all of them take together.
-type matcher struct{ spent time.Duration }
+type matcher struct {
+	steps int
+	spent time.Duration
+}
 
 // matches reports whether a value matches. One that takes too long does not.
 func (m *matcher) matches(p *pattern, value string) bool {
 	if p.linear != nil {
-		return p.linear.MatchString(value)
+		m.steps += p.size * (1 + len(value))
+		return m.steps <= maxSteps && p.linear.MatchString(value)
 	}
 	if m.spent > maxMatching {
 		return false

@@ -223,10 +223,14 @@ func (e *evaluator) ruleValues(value any) ([]string, error) {
 	if object, ok := value.(map[string]any); ok {
 		switch name, argument := functionOf(object); name {
 		case "Fn::RefAll":
-			return e.refAll(argument.(string)), nil
+			return e.refAll(argument.(string))
 		case "Fn::ValueOf":
 			arguments := argument.([]any)
-			return e.valueOf(arguments[0].(string), arguments[1].(string))
+			values, err := e.valueOf(arguments[0].(string), arguments[1].(string))
+			if err != nil {
+				return nil, err
+			}
+			return values, e.growTexts(values)
 		case "Fn::ValueOfAll":
 			arguments := argument.([]any)
 			var all []string
@@ -239,7 +243,7 @@ func (e *evaluator) ruleValues(value any) ([]string, error) {
 					all = append(all, values...)
 				}
 			}
-			return all, nil
+			return all, e.growTexts(all)
 		}
 	}
 	evaluated, err := e.evaluate(value)
@@ -262,14 +266,24 @@ func (e *evaluator) ruleValues(value any) ([]string, error) {
 }
 
 // refAll returns the values of all parameters of a type.
-func (e *evaluator) refAll(kind string) []string {
+func (e *evaluator) refAll(kind string) ([]string, error) {
 	var all []string
 	for _, name := range sortedKeys(e.bound.template.parameters) {
 		if p := e.bound.template.parameters[name]; p.declared == kind {
 			all = append(all, e.bound.parameterValues(name)...)
 		}
 	}
-	return all
+	return all, e.growTexts(all)
+}
+
+// growTexts counts values from outside of the template.
+func (e *evaluator) growTexts(texts []string) error {
+	for _, text := range texts {
+		if err := e.grow(len(text)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // parameterValues returns the values of a parameter: one, unless it is a list.

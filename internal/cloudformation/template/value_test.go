@@ -169,6 +169,13 @@ func TestScalarsOfYAML(t *testing.T) {
 			t.Errorf("%s: got %s, %v, want %s", value, got, err, want)
 		}
 	}
+	long := strings.Repeat("f", 100) // to write such a number in decimal takes time in proportion to its square
+	if got, err := evaluateText(t, "0x"+long+" ", Inputs{}, made{}); err != nil || got != `"0x`+long+`"` {
+		t.Errorf("a long number: got %s, %v", got, err)
+	}
+	if got, err := evaluateText(t, "!!int 0x"+long, Inputs{}, made{}); err != nil || got != `"0x`+long+`"` {
+		t.Errorf("a long number: got %s, %v", got, err)
+	}
 }
 
 func TestDynamicReferences(t *testing.T) {
