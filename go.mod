@@ -1,10 +1,11 @@
 module github.com/coracle-eks/coracle
 
-go 1.26.0
+go 1.26.3
 
 require (
 	github.com/DataDog/sketches-go v1.4.8
 	github.com/ProtonMail/go-crypto v1.5.2
+	github.com/aws/amazon-eks-pod-identity-webhook v0.6.17
 	github.com/aws/aws-sdk-go-v2 v1.47.7
 	github.com/aws/aws-sdk-go-v2/credentials v1.20.14
 	github.com/aws/aws-sdk-go-v2/service/autoscaling v1.79.4
@@ -81,12 +82,10 @@ require (
 	github.com/cloudflare/circl v1.6.3 // indirect
 	github.com/dlclark/regexp2 v1.12.0
 	github.com/kjk/lzma v0.0.0-20161016003348-3fd93898850d // indirect
-	github.com/mxk/go-flowrate v0.0.0-20140419014527-cca7078d478f // indirect
 	github.com/sergi/go-diff v1.1.0 // indirect
 	github.com/stretchr/objx v0.5.3 // indirect
 	github.com/xi2/xz v0.0.0-20171230120015-48954b6210f8 // indirect
 	gotest.tools/v3 v3.5.2 // indirect
-	k8s.io/streaming v0.36.6 // indirect
 	pault.ag/go/topsort v0.1.1 // indirect
 )
 

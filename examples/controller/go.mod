@@ -1,6 +1,6 @@
 module github.com/coracle-eks/coracle/examples/controller
 
-go 1.26.0
+go 1.26.3
 
 require (
 	github.com/aws/aws-sdk-go-v2 v1.47.7

@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
 	"github.com/coracle-eks/coracle/internal/aws/autoscaling"
@@ -27,6 +28,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/controller/stack"
 	"github.com/coracle-eks/coracle/internal/kube/authenticator"
 	"github.com/coracle-eks/coracle/internal/kube/kmsplugin"
+	"github.com/coracle-eks/coracle/internal/kube/podidentity"
 	"github.com/coracle-eks/coracle/internal/pki"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -93,6 +95,12 @@ func (d *daemon) openClusters() (*clusters, error) {
 			RESTConfig: func(ctx context.Context, c record.Cluster) (*rest.Config, error) {
 				return planes.Config(ctx, c, authenticatorUser)
 			},
+			Admission: podidentity.New(podidentity.Options{
+				Config: func(ctx context.Context, c record.Cluster) (*rest.Config, error) {
+					return planes.Config(ctx, c, podidentity.User)
+				},
+				Log: d.log,
+			}),
 			Instances: func(c record.Cluster) authenticator.Instances { return d.newEC2Client(c.Account, c.Region) },
 			Dir:       func(clusterID string) string { return d.dir.Join("clusters", clusterID) },
 			Log:       d.log,
@@ -168,7 +176,7 @@ func (d *daemon) newEC2Client(account, region string) *ec2.Client {
 	return ec2.NewFromConfig(d.eksConfig(account, region))
 }
 
-// webhooks returns the two kubeconfigs with which the API server of a cluster reaches the authenticator.
+// webhooks returns what the API server of a cluster reaches the authenticator and the admission webhook with.
 func (d *daemon) webhooks(c record.Cluster) (controlplane.Webhooks, error) {
 	certificate, key, err := d.authority.Ensure(d.dir.Join("clusters", c.ID, "webhooks"), "client",
 		authenticator.ClientLeaf(c.ID))
@@ -183,7 +191,13 @@ func (d *daemon) webhooks(c record.Cluster) (controlplane.Webhooks, error) {
 		return controlplane.Webhooks{}, err
 	}
 	authorization, err := endpoint.Kubeconfig("authorize")
-	return controlplane.Webhooks{Authentication: authentication, Authorization: authorization}, err
+	if err != nil {
+		return controlplane.Webhooks{}, err
+	}
+	admission, err := endpoint.AdmissionKubeconfig()
+	return controlplane.Webhooks{Authentication: authentication, Authorization: authorization, Admission: admission,
+		Configurations: []*unstructured.Unstructured{podidentity.Configuration(endpoint.MutateURL(), endpoint.CA)},
+	}, err
 }
 
 func (d *daemon) webhookURL() string { return "https://" + d.webhookAddress() }

@@ -226,6 +226,8 @@ var Rules = []Rule{
 		"webhooks: they answer API servers from the store, and reconcile nothing"},
 	{"internal/kube/kmsplugin", []string{"internal/record"}, []string{"os/exec", "k8s.io/client-go"},
 		"it answers API servers by AWS KMS, through the SDK, and reconciles nothing"},
+	{"internal/kube/podidentity", []string{"internal/kube/client", "internal/record"}, []string{"os/exec"},
+		"an admission webhook: it answers API servers from what they store, and reconciles nothing"},
 	{"internal/kube/componentlog", nil, append([]string{"github.com/aws"}, world...), "it names files"},
 	{"internal/kube/nodename", nil, world, "it names nodes: pure"},
 

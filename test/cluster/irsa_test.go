@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -14,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/coracle-eks/coracle/test/harness"
 )
@@ -63,6 +66,7 @@ func TestAServiceAccountBecomesARole(t *testing.T) {
 	if err != nil || !strings.Contains(out, "assumed-role/pod/app-1\tsystem:serviceaccount:default:app") {
 		t.Errorf("%v %s%s", err, out, errs)
 	}
+	podsGetRoles(t, d, config)
 	refused("another service account", token("default", "sts.amazonaws.com"), "AccessDenied")
 	refused("another audience", token("app", "elsewhere"), "InvalidIdentityToken")
 	parts := strings.Split(good, ".")
@@ -110,5 +114,54 @@ func TestAServiceAccountBecomesARole(t *testing.T) {
 	if err := json.Unmarshal(body, &document); err != nil || document.Issuer != issuer ||
 		!strings.HasPrefix(document.JWKSURI, d.Endpoint) {
 		t.Errorf("%v %s", err, body)
+	}
+}
+
+// podsGetRoles checks what the admission webhook does to pods, without running them: kubectl has the API server admit
+// them and store nothing.
+func podsGetRoles(t *testing.T, d *harness.Daemon, config string) {
+	t.Helper()
+	const role = "arn:aws:iam::111122223333:role/pod"
+	d.Run(config, "kubectl", "annotate", "serviceaccount", "app", "eks.amazonaws.com/role-arn="+role,
+		"eks.amazonaws.com/token-expiration=7200")
+	for name, expected := range map[string]struct {
+		pod  string
+		want []string
+	}{
+		"no role": {`{"serviceAccountName":"default","containers":[{"name":"c","image":"i"}]}`, nil},
+		"a role": {`{"serviceAccountName":"app","containers":[{"name":"c","image":"i"}]}`, []string{
+			"AWS_STS_REGIONAL_ENDPOINTS=regional", "AWS_DEFAULT_REGION=" + harness.Region, "AWS_REGION=" + harness.Region,
+			"AWS_ROLE_ARN=" + role,
+			"AWS_WEB_IDENTITY_TOKEN_FILE=/var/run/secrets/eks.amazonaws.com/serviceaccount/token",
+			"aws-iam-token:sts.amazonaws.com:7200"}},
+		"a role of its own": {`{"serviceAccountName":"app","containers":[{"name":"c","image":"i","env":[
+			{"name":"AWS_ROLE_ARN","value":"own"},{"name":"AWS_REGION","value":"us-west-2"}]}]}`, []string{
+			"AWS_ROLE_ARN=own", "AWS_REGION=us-west-2", "AWS_STS_REGIONAL_ENDPOINTS=regional",
+			"aws-iam-token:sts.amazonaws.com:7200"}},
+	} {
+		file := filepath.Join(t.TempDir(), "pod.json")
+		err := os.WriteFile(file, []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":`+expected.pod+`}`),
+			0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var pod corev1.Pod
+		out := d.Run(config, "kubectl", "create", "--dry-run=server", "-o", "json", "-f", file)
+		if err := json.Unmarshal([]byte(out), &pod); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, variable := range pod.Spec.Containers[0].Env {
+			got = append(got, variable.Name+"="+variable.Value)
+		}
+		for _, volume := range pod.Spec.Volumes {
+			if volume.Name == "aws-iam-token" {
+				token := volume.Projected.Sources[0].ServiceAccountToken
+				got = append(got, fmt.Sprintf("%s:%s:%d", volume.Name, token.Audience, *token.ExpirationSeconds))
+			}
+		}
+		if diff := cmp.Diff(expected.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }

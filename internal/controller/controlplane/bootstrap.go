@@ -51,7 +51,11 @@ func parseManifests(text string) []*unstructured.Unstructured {
 // As on AWS it is not repeated when a user changes or deletes something: only an upgrade, or
 // something else to put there, makes it all new.
 func (c *Controller) bootstrap(ctx context.Context, p plane) error {
-	objects := append(slices.Clone(standard), kubernetesEndpoints(p)...)
+	hooks, err := c.webhooks(p)
+	if err != nil {
+		return err
+	}
+	objects := slices.Concat(standard, kubernetesEndpoints(p), hooks.Configurations)
 	configMap := p.cluster.AuthenticationMode != ekstypes.AuthenticationModeApi
 	fingerprint, err := fingerprint(p.minor, configMap, objects)
 	if err != nil {

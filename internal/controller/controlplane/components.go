@@ -237,18 +237,27 @@ func healthURL(p plane, component string) string {
 	return "https://" + net.JoinHostPort(p.localIP().String(), ports[component]) + "/healthz"
 }
 
+// webhooks returns the cluster's webhooks; none where there are none for any cluster.
+func (c *Controller) webhooks(p plane) (hooks Webhooks, err error) {
+	if c.o.Webhooks == nil {
+		return hooks, nil
+	}
+	if hooks, err = c.o.Webhooks(p.cluster); err != nil {
+		return hooks, fmt.Errorf("the webhooks of cluster %s: %w", p.cluster.Name, err)
+	}
+	return hooks, nil
+}
+
 // writeAPIServerFiles writes the kubeconfigs of the webhooks, and the other configuration of kube-apiserver to dir.
 // tokenFlags are the flags of the token webhook; none without one.
 func (c *Controller) writeAPIServerFiles(p plane, write func(files) (string, error)) (
 	dir string, tokenFlags []string, err error) {
-	var hooks Webhooks
-	if c.o.Webhooks != nil {
-		if hooks, err = c.o.Webhooks(p.cluster); err != nil {
-			return "", nil, fmt.Errorf("the authenticator's webhooks: %w", err)
-		}
+	hooks, err := c.webhooks(p)
+	if err != nil {
+		return "", nil, err
 	}
 	hookDir, err := write(files{"authentication.kubeconfig": hooks.Authentication,
-		"authorization.kubeconfig": hooks.Authorization})
+		"authorization.kubeconfig": hooks.Authorization, "admission.kubeconfig": hooks.Admission})
 	if err != nil {
 		return "", nil, err
 	}
@@ -268,6 +277,7 @@ func (c *Controller) writeAPIServerFiles(p plane, write func(files) (string, err
 	if configuration["encryption.yaml"], err = encryption(p.keys.encryption, p.kms); err != nil {
 		return "", nil, err
 	}
+	configuration["admission.yaml"] = admission(hooks, filepath.Join(hookDir, "admission.kubeconfig"))
 	if len(hooks.Authentication) > 0 {
 		tokenFlags = authenticator.TokenWebhookFlags(filepath.Join(hookDir, "authentication.kubeconfig"))
 	}
@@ -289,6 +299,7 @@ func (c *Controller) apiServer(p plane, write func(files) (string, error)) ([]st
 	pki := func(name string) string { return c.clusterDir(cluster.ID, "pki", name) }
 	issuer := cluster.Issuer()
 	args := []string{
+		"--admission-control-config-file=" + filepath.Join(dir, "admission.yaml"),
 		"--advertise-address=" + advertise,
 		"--allow-privileged=true",
 		"--api-audiences=https://kubernetes.default.svc",

@@ -167,6 +167,21 @@ egressSelections:
 `, through(cluster), through(managed))
 }
 
+// admission returns the configuration of admission plugins: what the API server shows to the admission webhooks.
+func admission(hooks Webhooks, kubeconfig string) []byte {
+	text := "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\n"
+	if len(hooks.Admission) == 0 {
+		return []byte(text + "plugins: []\n")
+	}
+	return fmt.Appendf(nil, `%splugins:
+- name: MutatingAdmissionWebhook
+  configuration:
+    apiVersion: apiserver.config.k8s.io/v1
+    kind: WebhookAdmissionConfiguration
+    kubeConfigFile: %q
+`, text, kubeconfig)
+}
+
 func through(socket string) string {
 	return fmt.Sprintf("{proxyProtocol: HTTPConnect, transport: {uds: {udsName: %q}}}", socket)
 }

@@ -35,6 +35,7 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/sourcegraph/conc"
 	"golang.org/x/sync/semaphore"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/clock"
 
 	"github.com/coracle-eks/coracle/internal/crash"
@@ -62,11 +63,13 @@ type Bundles interface {
 	Ensure(ctx context.Context, minor string, progress func(upstream.Progress)) (string, error)
 }
 
-// Webhooks are the two kubeconfigs with which an API server calls the authenticator.
+// Webhooks are the kubeconfigs with which an API server calls the authenticator and the admission webhook.
 type Webhooks struct {
-	// Authentication is for token reviews, Authorization for subject access reviews. An empty
-	// one leaves that webhook out.
-	Authentication, Authorization []byte
+	// Authentication is for token reviews, Authorization for subject access reviews, Admission for the plugin
+	// MutatingAdmissionWebhook. An empty one leaves that webhook out.
+	Authentication, Authorization, Admission []byte
+	// Configurations are objects that tell the API server of admission webhooks. Every cluster gets them.
+	Configurations []*unstructured.Unstructured
 }
 
 // Endpoints leads to the API servers, as the rows of their clusters say, and leads those into the VPCs.
@@ -127,7 +130,7 @@ type Options struct {
 	Subscribe func(func(process.Event)) (cancel func())
 	// Secrets serves the KMS plugins of clusters with an encryption config; without it there are none (optional).
 	Secrets SecretsPlugins
-	// Webhooks are the authenticator's of a cluster. The same cluster must always get the same
+	// Webhooks are those of a cluster. The same cluster must always get the same
 	// answer, because another one restarts its API server (optional).
 	Webhooks func(record.Cluster) (Webhooks, error)
 	// Stopped is called when all processes of a cluster that is being deleted have ended for good, before its

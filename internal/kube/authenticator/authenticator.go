@@ -32,12 +32,22 @@ type Options struct {
 	// Instances is a client of EC2 in the cluster's account and region. Without it
 	// {{EC2PrivateDNSName}} cannot be filled in.
 	Instances func(c record.Cluster) Instances
+	// Admission answers admission reviews; without it there are none.
+	Admission Admission
 	// Dir is a cluster's directory; the log is log/authenticator.log below it.
 	Dir func(clusterID string) string
 	// Log is the daemon's own log; slog.Default() unless set.
 	Log *slog.Logger
 	// Now is time.Now unless set.
 	Now func() time.Time
+}
+
+// Admission is the admission webhook of all clusters.
+type Admission interface {
+	// Review answers an admission review that a cluster's API server sends.
+	Review(w http.ResponseWriter, r *http.Request, c record.Cluster)
+	// Forget drops what is kept of a cluster that is gone.
+	Forget(clusterID string)
 }
 
 // Authenticator serves the webhooks of all clusters. [Authenticator.Run] must run beside it.
@@ -53,6 +63,7 @@ type Authenticator struct {
 	own        func(string) bool
 	restConfig func(context.Context, record.Cluster) (*rest.Config, error)
 	instances  func(record.Cluster) Instances
+	admission  Admission
 	dir        func(string) string
 	log        *slog.Logger
 	now        func() time.Time
@@ -74,6 +85,7 @@ func New(o Options) *Authenticator {
 		own:           o.Own,
 		restConfig:    o.RESTConfig,
 		instances:     o.Instances,
+		admission:     o.Admission,
 		dir:           o.Dir,
 		log:           o.Log,
 		now:           o.Now,
@@ -90,10 +102,13 @@ func New(o Options) *Authenticator {
 	a.mux = http.NewServeMux()
 	a.mux.HandleFunc("POST /clusters/{id}/authenticate", a.withCluster(a.authenticate))
 	a.mux.HandleFunc("POST /clusters/{id}/authorize", a.withCluster(a.authorize))
+	if a.admission != nil {
+		a.mux.HandleFunc("POST /clusters/{id}/mutate", a.withCluster(a.admission.Review))
+	}
 	return a
 }
 
-// ServeHTTP answers POST /clusters/<ID>/authenticate and /clusters/<ID>/authorize. The caller
+// ServeHTTP answers POST /clusters/<ID>/authenticate, /clusters/<ID>/authorize and /clusters/<ID>/mutate. The caller
 // must have shown the client certificate of that cluster's API server, verified by the TLS
 // listener ([TLSConfig]).
 func (a *Authenticator) ServeHTTP(w http.ResponseWriter, r *http.Request) {

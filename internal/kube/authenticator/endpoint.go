@@ -84,6 +84,19 @@ func (e Endpoint) Kubeconfig(webhook string) ([]byte, error) {
 	return clientcmd.Write(*config)
 }
 
+// AdmissionKubeconfig returns the kubeconfig of the admission plugin MutatingAdmissionWebhook, with what the API server
+// shows to the listener alone.
+// https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/#authenticate-apiservers
+func (e Endpoint) AdmissionKubeconfig() ([]byte, error) {
+	config := clientcmdapi.NewConfig()
+	config.AuthInfos[strings.TrimPrefix(e.URL, "https://")] = &clientcmdapi.AuthInfo{
+		ClientCertificate: e.CertificateFile, ClientKey: e.KeyFile}
+	return clientcmd.Write(*config)
+}
+
+// MutateURL returns the URL to which the API server sends admission reviews of pods.
+func (e Endpoint) MutateURL() string { return e.URL + "/clusters/" + e.ClusterID + "/mutate" }
+
 // TokenWebhookFlags have an API server ask the webhook behind that kubeconfig about bearer tokens.
 //
 // It goes by the answer for one second, so that a change of access takes effect within two. That

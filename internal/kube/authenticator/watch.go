@@ -63,6 +63,9 @@ func (a *Authenticator) forgetCluster(clusterID string) {
 		s.log.Close()
 		delete(a.served, clusterID)
 	}
+	if a.admission != nil {
+		a.admission.Forget(clusterID)
+	}
 }
 
 // awsAuth returns the content of a cluster's aws-auth as it was last seen.
