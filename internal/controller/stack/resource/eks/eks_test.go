@@ -272,6 +272,20 @@ func TestUpgradeOfNodegroup(t *testing.T) {
 	wrong["ReleaseVersion"] = "1.34.0-20200101"
 	_, err = w.Update("AWS::EKS::Nodegroup", r, wrong, "old")
 	awstest.WantCode(t, err, "InvalidParameterException")
+
+	// "eksctl upgrade nodegroup" names a release of another version, and no version.
+	other := w.Request("Other", properties+`}`)
+	w.Create("AWS::EKS::Nodegroup", other)
+	upgrade := maps.Clone(other.Properties)
+	delete(upgrade, "Version")
+	upgrade["ReleaseVersion"] = live["ReleaseVersion"]
+	if _, err := w.Update("AWS::EKS::Nodegroup", other, upgrade, "old"); err != nil {
+		t.Fatal(err)
+	}
+	live, _, err = eks.Types["AWS::EKS::Nodegroup"].Read(t.Context(), other)
+	if err != nil || live["Version"] != "1.34" {
+		t.Errorf("a release of 1.34: got version %v, %v", live["Version"], err)
+	}
 }
 
 func TestUpgradeOfAddon(t *testing.T) {

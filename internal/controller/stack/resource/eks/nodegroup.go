@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
@@ -156,12 +157,21 @@ var nodegroupVersionChange = change[types.Nodegroup]{
 		if err := resource.Decode(changedOf(r, "Version", "ReleaseVersion", "LaunchTemplate"), in, nil); err != nil {
 			return nil, err
 		}
+		if release := aws.ToString(in.ReleaseVersion); release != "" && r.Properties["Version"] == nil {
+			in.Version = aws.String(minorOf(release)) // of which eksctl says nothing when it upgrades
+		}
 		out, err := c.UpdateNodegroupVersion(ctx, in)
 		if err != nil {
 			return nil, err
 		}
 		return out.Update, nil
 	},
+}
+
+// minorOf returns the Kubernetes version of a release version: 1.36 of 1.36.3-20261105.
+func minorOf(release string) string {
+	parts := strings.SplitN(release, ".", 3)
+	return strings.Join(parts[:min(2, len(parts))], ".")
 }
 
 // changedOf returns those of the properties that an update changes, unless the template leaves them out now.
