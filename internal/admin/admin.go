@@ -48,6 +48,8 @@ type Status struct {
 	// Instances are those of EC2 that are not terminated, and Host what they share.
 	Instances []Instance `json:"instances"`
 	Host      Host       `json:"host"`
+	// Stacks are those of CloudFormation that are not deleted.
+	Stacks []Stack `json:"stacks"`
 }
 
 // Host is the machine that everything runs on.
@@ -72,6 +74,27 @@ type Instance struct {
 	// Issues are the problems that a user would look for: a boot script that failed, a machine that could not be
 	// started.
 	Issues []string `json:"issues,omitempty"`
+}
+
+// Stack is a CloudFormation stack.
+type Stack struct {
+	Account string `json:"account"`
+	Region  string `json:"region"`
+	Name    string `json:"name"`
+	ID      string `json:"id"` // the ARN
+	Status  string `json:"status"`
+	// Pending are the resources that the stack waits for.
+	Pending []PendingResource `json:"pending,omitempty"`
+	// Issues are why the last operation failed, or makes no progress.
+	Issues []string `json:"issues,omitempty"`
+}
+
+// PendingResource is a resource of a stack that is being created, changed or deleted.
+type PendingResource struct {
+	LogicalID string    `json:"logicalId"`
+	Type      string    `json:"type"`
+	Status    string    `json:"status"`
+	Since     time.Time `json:"since"`
 }
 
 // Etcd is the store's etcd.

@@ -183,6 +183,13 @@ func TestPrint(t *testing.T) {
 			},
 			Issues: []string{"ClusterUnreachable: no answer"},
 		}},
+		Stacks: []Stack{
+			{Account: "111122223333", Region: "eu-west-1", Name: "eksctl-blue-cluster", Status: "CREATE_COMPLETE"},
+			{Account: "111122223333", Region: "us-east-1", Name: "net", Status: "DELETE_IN_PROGRESS",
+				Pending: []PendingResource{{LogicalID: "Vpc", Type: "AWS::EC2::VPC", Status: "DELETE_IN_PROGRESS",
+					Since: now.Add(-time.Minute)}},
+				Issues: []string{"Vpc: The vpc 'vpc-1' has dependencies and cannot be deleted."}},
+		},
 	}
 	const want = `daemon    running                  pid 7, up 1h30m, version v1
 endpoint  http://127.0.0.1:4566    region us-east-1, accounts 111122223333
@@ -200,6 +207,11 @@ cluster  blue  ACTIVE  1.35  280 MiB  https://127.0.0.1:20003
          kube-scheduler           not running, died 3 times in a row, last: exit status 1
          kube-controller-manager  processes 10 and 11 all carry its mark
          ! ClusterUnreachable: no answer
+
+stack  eksctl-blue-cluster  CREATE_COMPLETE     in eu-west-1 of 111122223333
+stack  net                  DELETE_IN_PROGRESS  in us-east-1 of 111122223333
+       Vpc                  DELETE_IN_PROGRESS  AWS::EC2::VPC, for 1m0s
+       ! Vpc: The vpc 'vpc-1' has dependencies and cannot be deleted.
 `
 	var b strings.Builder
 	if err := s.Print(&b, now); err != nil {
@@ -251,6 +263,7 @@ func TestWhatTenantsWroteDoesNotCommandTheTerminal(t *testing.T) {
 	s := Status{
 		Clusters:  []Cluster{{Name: "c", Issues: []string{evil}}},
 		Instances: []Instance{{ID: "i-1", Name: evil, Issues: []string{evil}}},
+		Stacks:    []Stack{{Name: evil, Issues: []string{evil}}},
 	}
 	var b strings.Builder
 	if err := s.Print(&b, time.Now()); err != nil {

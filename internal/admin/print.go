@@ -63,7 +63,10 @@ func (s Status) Print(w io.Writer, now time.Time) error {
 			return err
 		}
 	}
-	return s.printInstances(w)
+	if err := s.printInstances(w); err != nil {
+		return err
+	}
+	return s.printStacks(w, now)
 }
 
 func (s Status) printInstances(w io.Writer) error {
@@ -76,6 +79,24 @@ func (s Status) printInstances(w io.Writer) error {
 		terminal.Fprintf(t, "instance\t%s\t%s\t%s\t%s\t%s of %s\t%s\n", i.ID, i.State, i.Type, i.Address,
 			formatSize(i.Memory), formatSize(i.Limit), i.Name)
 		for _, issue := range i.Issues {
+			terminal.Fprintf(t, "\t! %s\n", issue)
+		}
+	}
+	return t.Flush()
+}
+
+func (s Status) printStacks(w io.Writer, now time.Time) error {
+	if len(s.Stacks) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, stack := range s.Stacks {
+		terminal.Fprintf(t, "stack\t%s\t%s\tin %s of %s\n", stack.Name, stack.Status, stack.Region, stack.Account)
+		for _, r := range stack.Pending {
+			terminal.Fprintf(t, "\t%s\t%s\t%s, for %s\n", r.LogicalID, r.Status, r.Type, formatAge(now, r.Since))
+		}
+		for _, issue := range stack.Issues {
 			terminal.Fprintf(t, "\t! %s\n", issue)
 		}
 	}

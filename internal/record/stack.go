@@ -107,6 +107,18 @@ type StackState struct {
 	DeletedAt time.Time `json:",omitzero"`
 }
 
+// StackStatus returns the status of a stack: of an operation that the controller has not seen, the one that it begins
+// with.
+func StackStatus(s Stack, state StackState) types.StackStatus {
+	switch {
+	case s.Operation.ID == "":
+		return types.StackStatusReviewInProgress
+	case state.OperationID != s.Operation.ID:
+		return s.Operation.Status
+	}
+	return state.Status
+}
+
 // StackOutput is an output of a stack.
 type StackOutput struct {
 	Key, Value  string

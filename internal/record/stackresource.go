@@ -89,6 +89,8 @@ type StackWork struct {
 	Token    string            // of the client
 	Progress map[string]string `json:",omitempty"`
 	Since    time.Time
+	// Failing is why the last call of the handler failed, which is made again; empty if it did not.
+	Failing string `json:",omitempty"`
 	// Policy is the state of a CreationPolicy or UpdatePolicy that follows the handler's work.
 	Stable bool              `json:",omitempty"` // the handler is done
 	Policy map[string]string `json:",omitempty"`

@@ -1,5 +1,5 @@
-// Package status reports how a daemon and everything that it runs are: to "coracle status" (this file and
-// instances.go), to Prometheus (metrics.go) and to "coracle debug dump" (dump.go). It reads the stores and the kernel,
+// Package status reports how a daemon and everything that it runs are: to "coracle status" (this file, instances.go
+// and stacks.go), to Prometheus (metrics.go) and to "coracle debug dump" (dump.go). It reads the stores and the kernel,
 // and changes nothing.
 package status
 
@@ -102,7 +102,8 @@ func (r *Reporter) Status(ctx context.Context) (admin.Status, error) {
 		s.Memory += i.Memory
 	}
 	s.Host = thisHost()
-	return s, nil
+	s.Stacks, err = r.stacks(ctx)
+	return s, err
 }
 
 func (r *Reporter) etcdStatus(ctx context.Context) admin.Etcd {

@@ -22,16 +22,8 @@ type view struct {
 	state store.Row[record.StackState] // Revision is 0 before the controller has written it
 }
 
-// status returns the stack's status: of an operation that the controller has not seen, the one that it begins with.
-func (v view) status() types.StackStatus {
-	switch {
-	case v.Operation.ID == "":
-		return types.StackStatusReviewInProgress
-	case v.state.Value.OperationID != v.Operation.ID:
-		return v.Operation.Status
-	}
-	return v.state.Value.Status
-}
+// status returns the stack's status.
+func (v view) status() types.StackStatus { return record.StackStatus(v.Stack, v.state.Value) }
 
 func (v view) isDeleted() bool { return v.status() == types.StackStatusDeleteComplete }
 

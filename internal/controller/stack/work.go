@@ -141,11 +141,7 @@ func (p *pass) perform(ctx context.Context, row store.Row[record.StackResource],
 	case errors.Is(err, resource.ErrReplace) && w.Action == record.ResourceUpdate:
 		return p.replaceInstead(ctx, row)
 	case err != nil && p.mayRetry(row, err):
-		if err := p.saveProgress(ctx, row, result); err != nil {
-			return outcome{err: err}
-		}
-		p.c.setWait(p.key, row.Value.LogicalID, 0, true)
-		return outcome{after: p.c.dueIn(p.key, row.Value.LogicalID)}
+		return p.retry(ctx, row, result, err)
 	case err != nil && w.Action == record.ResourceCreate && !retried && result.PhysicalID == "" && isRefusal(err):
 		return p.endRefused(ctx, row, resource.Reason(err, w.Token))
 	case err != nil:
@@ -153,7 +149,7 @@ func (p *pass) perform(ctx context.Context, row store.Row[record.StackResource],
 	case result.Pending > 0 && p.c.now().Sub(w.Since) > stableFor:
 		return p.endFailed(ctx, row, "Resource did not stabilize within the allowed time", result)
 	case result.Pending > 0:
-		if err := p.saveProgress(ctx, row, result); err != nil {
+		if err := p.saveProgress(ctx, row, result, ""); err != nil {
 			return outcome{err: err}
 		}
 		p.c.setWait(p.key, row.Value.LogicalID, result.Pending, false)
@@ -200,24 +196,36 @@ func (p *pass) mayRetry(row store.Row[record.StackResource], err error) bool {
 	return resource.Retryable(err) && (since.IsZero() || p.c.now().Sub(since) < limit)
 }
 
+// retry records why a call failed that is to be made again.
+func (p *pass) retry(ctx context.Context, row store.Row[record.StackResource], result resource.Result,
+	why error) outcome {
+	if err := p.saveProgress(ctx, row, result, bound(resource.Problem(why))); err != nil {
+		return outcome{err: err}
+	}
+	p.c.setWait(p.key, row.Value.LogicalID, 0, true)
+	return outcome{after: max(p.c.dueIn(p.key, row.Value.LogicalID), time.Millisecond)}
+}
+
 // saveProgress records what a handler said of work that is not done.
-func (p *pass) saveProgress(ctx context.Context, row store.Row[record.StackResource], result resource.Result) error {
+func (p *pass) saveProgress(ctx context.Context, row store.Row[record.StackResource], result resource.Result,
+	failing string) error {
 	w := *row.Value.Work
 	physicalID := w.Target.PhysicalID
 	if result.PhysicalID != "" {
 		physicalID = result.PhysicalID
 	}
-	if physicalID == w.Target.PhysicalID && (result.Progress == nil || maps.Equal(result.Progress, w.Progress)) {
+	if physicalID == w.Target.PhysicalID && failing == w.Failing &&
+		(result.Progress == nil || maps.Equal(result.Progress, w.Progress)) {
 		return nil
 	}
 	var events []record.StackEvent
-	if w.Target.PhysicalID == "" && w.Action == record.ResourceCreate {
+	if physicalID != "" && w.Target.PhysicalID == "" && w.Action == record.ResourceCreate {
 		w.Target.PhysicalID, w.Target.Ref = physicalID, result.Ref
 		events = append(events, resourceEvent(row.Value.LogicalID, w.Target, statusOf(w),
 			"Resource creation Initiated"))
 		row.Value.Reason = "Resource creation Initiated"
 	}
-	w.Target.PhysicalID = physicalID
+	w.Target.PhysicalID, w.Failing = physicalID, failing
 	if result.Progress != nil {
 		w.Progress = result.Progress
 	}

@@ -203,19 +203,28 @@ func Reason(err error, token string) string {
 		messageOf(err), token, Classify(err))
 }
 
-// messageOf returns an error of a service as AWS's handlers, which use the SDK for Java, show it.
-func messageOf(err error) string {
+// Problem returns the message of an error without what differs from request to request.
+func Problem(err error) string {
 	var own *Error
 	if errors.As(err, &own) && own.Message != "" {
 		return own.Message
 	}
 	var api smithy.APIError
-	if !errors.As(err, &api) {
+	switch {
+	case !errors.As(err, &api):
 		return err.Error()
+	case api.ErrorMessage() == "":
+		return api.ErrorCode()
 	}
-	text := api.ErrorMessage()
-	if text == "" {
-		text = api.ErrorCode()
+	return api.ErrorMessage()
+}
+
+// messageOf returns an error of a service as AWS's handlers, which use the SDK for Java, show it.
+func messageOf(err error) string {
+	text := Problem(err)
+	var own *Error
+	if errors.As(err, &own) && own.Message != "" {
+		return text
 	}
 	var operation *smithy.OperationError
 	var response *awshttp.ResponseError
