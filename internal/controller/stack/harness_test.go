@@ -7,9 +7,11 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -186,6 +188,7 @@ type world struct {
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
+	skew    atomic.Int64 // of the controller's clock, in nanoseconds
 }
 
 func newWorld(t testing.TB) *world {
@@ -233,7 +236,7 @@ func (w *world) start() {
 	w.stop = cancel
 	quiet := slog.New(slog.DiscardHandler)
 	c := stack.New(stack.Options{Store: w.Store, Types: w.types, Config: configure(w.Mux, w.Identity), Log: quiet,
-		RetryFor: 200 * time.Millisecond, RemoveFor: 2 * time.Second})
+		RetryFor: 200 * time.Millisecond, RemoveFor: 2 * time.Second, Now: w.now})
 	w.running.Go(func() {
 		if err := reconcile.Run(ctx, quiet, c.Controllers()...); err != nil {
 			w.t.Error(err)
@@ -245,6 +248,12 @@ func (w *world) halt() {
 	w.stop()
 	w.running.Wait()
 }
+
+// now returns the time of the controller's clock.
+func (w *world) now() time.Time { return time.Now().Add(time.Duration(w.skew.Load())) }
+
+// advance sets the controller's clock forward.
+func (w *world) advance(d time.Duration) { w.skew.Add(int64(d)) }
 
 func (w *world) fault(id string, f fault) {
 	w.t.Helper()
@@ -342,6 +351,61 @@ func (w *world) events(name string) (all []string) {
 			aws.ToString(e.ResourceStatusReason))))
 	}
 	slices.Reverse(all)
+	return all
+}
+
+// physical returns the physical ID of a resource; empty before there is one.
+func (w *world) physical(stack, id string) string {
+	out, err := w.DescribeStackResource(w.t.Context(), &cloudformation.DescribeStackResourceInput{StackName: &stack,
+		LogicalResourceId: &id})
+	if err != nil {
+		return ""
+	}
+	return aws.ToString(out.StackResourceDetail.PhysicalResourceId)
+}
+
+// awaitEvent waits for an event of a stack.
+func (w *world) awaitEvent(name, event string) {
+	w.t.Helper()
+	eventually.Nil(w.t, fmt.Sprintf("stack %s has the event %q", name, event), func() error {
+		if !w.has(name, event) {
+			return errors.New(strings.Join(w.events(name), "\n"))
+		}
+		return nil
+	})
+}
+
+// wantEvents fails the test unless a stack has events.
+func (w *world) wantEvents(name string, want ...string) {
+	w.t.Helper()
+	for _, event := range want {
+		if !w.has(name, event) {
+			w.t.Errorf("there is no event %q in\n%s", event, strings.Join(w.events(name), "\n"))
+		}
+	}
+}
+
+// wantCounts fails the test unless there are so many things of each logical ID.
+func (w *world) wantCounts(want string) {
+	w.t.Helper()
+	if got := w.counts(); got != want {
+		w.t.Errorf("there are %q, want %q", got, want)
+	}
+}
+
+// put sends a signal to the URL of a wait condition handle, and returns the status.
+func (w *world) put(url, body string) int {
+	answer := httptest.NewRecorder()
+	w.api.WaitConditions(answer, httptest.NewRequest(http.MethodPut, url, strings.NewReader(body)))
+	return answer.Code
+}
+
+// outputs returns the outputs of a stack.
+func outputs(s types.Stack) map[string]string {
+	all := map[string]string{}
+	for _, o := range s.Outputs {
+		all[*o.OutputKey] = *o.OutputValue
+	}
 	return all
 }
 

@@ -97,24 +97,52 @@ func (nested) Create(ctx context.Context, r *resource.Request) (resource.Result,
 func observeNested(ctx context.Context, client *cloudformation.Client, id, verb string, done ...types.StackStatus) (
 	resource.Result, error) {
 	result := resource.Result{PhysicalID: id, Progress: map[string]string{"begun": "true"}}
-	out, err := client.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &id})
-	if err != nil {
+	s, err := describeNested(ctx, client, id)
+	switch {
+	case err != nil:
 		return result, err
-	}
-	s := out.Stacks[0]
-	switch status := string(s.StackStatus); {
 	case slices.Contains(done, s.StackStatus):
 		result.Attributes = map[string]any{}
 		for _, o := range s.Outputs {
 			result.Attributes["Outputs."+aws.ToString(o.OutputKey)] = aws.ToString(o.OutputValue)
 		}
-	case strings.HasSuffix(status, "_IN_PROGRESS"):
+	case strings.HasSuffix(string(s.StackStatus), "_IN_PROGRESS"):
 		result.Pending = maxDelay
 	default:
-		return result, resource.Errorf(resource.GeneralServiceException,
-			"Embedded stack %s was not successfully %s: %s", id, verb, aws.ToString(s.StackStatusReason))
+		return result, nestedFailure(ctx, client, s, verb)
 	}
 	return result, nil
+}
+
+func describeNested(ctx context.Context, client *cloudformation.Client, id string) (types.Stack, error) {
+	out, err := client.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &id})
+	if err != nil {
+		return types.Stack{}, err
+	}
+	return out.Stacks[0], nil
+}
+
+// nestedFailure returns why a nested stack is not what it should be. A stack that was rolled back has the reason in its
+// events only.
+func nestedFailure(ctx context.Context, client *cloudformation.Client, s types.Stack, verb string) error {
+	reason := aws.ToString(s.StackStatusReason)
+	for pages := cloudformation.NewDescribeStackEventsPaginator(client, &cloudformation.DescribeStackEventsInput{
+		StackName: s.StackId}); reason == "" && pages.HasMorePages(); {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return err
+		}
+		for _, e := range page.StackEvents {
+			status := string(e.ResourceStatus)
+			if aws.ToString(e.PhysicalResourceId) == aws.ToString(s.StackId) && aws.ToString(e.ResourceStatusReason) != "" &&
+				(strings.Contains(status, "ROLLBACK") || strings.HasSuffix(status, "FAILED")) {
+				reason = *e.ResourceStatusReason
+				break
+			}
+		}
+	}
+	return resource.Errorf(resource.GeneralServiceException, "Embedded stack %s was not successfully %s: %s",
+		aws.ToString(s.StackId), verb, strings.TrimSuffix(reason, " Rollback requested by user."))
 }
 
 // Update is part of resource.Handler.
@@ -127,8 +155,15 @@ func (nested) Update(ctx context.Context, r *resource.Request) (resource.Result,
 		}
 		_, err = client.UpdateStack(ctx, &cloudformation.UpdateStackInput{StackName: &r.PhysicalID, TemplateBody: &body,
 			Parameters: parameters, Tags: tags, Capabilities: allCapabilities, ClientRequestToken: &r.Token})
-		var api smithy.APIError
-		if err != nil && !(errors.As(err, &api) && strings.Contains(api.ErrorMessage(), "No updates are to be performed")) {
+		switch {
+		case err == nil:
+		case saysStack(err, "No updates are to be performed"):
+			return observeNested(ctx, client, r.PhysicalID, "updated", types.StackStatusCreateComplete,
+				types.StackStatusUpdateComplete, types.StackStatusUpdateRollbackComplete, types.StackStatusImportComplete,
+				types.StackStatusImportRollbackComplete)
+		case saysStack(err, "can not be updated"):
+			return makeUpdatable(ctx, client, r)
+		default:
 			return resource.Result{PhysicalID: r.PhysicalID}, err
 		}
 	}
@@ -136,41 +171,71 @@ func (nested) Update(ctx context.Context, r *resource.Request) (resource.Result,
 		types.StackStatusCreateComplete, types.StackStatusUpdateCompleteCleanupInProgress)
 }
 
+// saysStack reports whether CloudFormation refused a request with a text.
+func saysStack(err error, text string) bool {
+	var api smithy.APIError
+	return errors.As(err, &api) && strings.Contains(api.ErrorMessage(), text)
+}
+
+// makeUpdatable ends what a nested stack does, so that it can be updated: an update that the rollback of its parent has
+// overtaken is canceled, and a rollback that failed is continued, once.
+func makeUpdatable(ctx context.Context, client *cloudformation.Client, r *resource.Request) (resource.Result, error) {
+	result := resource.Result{PhysicalID: r.PhysicalID, Pending: maxDelay}
+	s, err := describeNested(ctx, client, r.PhysicalID)
+	switch {
+	case err != nil:
+		return result, err
+	case s.StackStatus == types.StackStatusUpdateInProgress:
+		_, err := client.CancelUpdateStack(ctx, &cloudformation.CancelUpdateStackInput{StackName: &r.PhysicalID})
+		if saysStack(err, "cannot be called from current stack status") {
+			err = nil // it has just ended
+		}
+		return result, err
+	case strings.HasSuffix(string(s.StackStatus), "_IN_PROGRESS"):
+		return result, nil
+	case s.StackStatus == types.StackStatusUpdateRollbackFailed && r.Progress["continued"] == "":
+		result.Progress = map[string]string{"continued": "true"}
+		_, err := client.ContinueUpdateRollback(ctx, &cloudformation.ContinueUpdateRollbackInput{StackName: &r.PhysicalID,
+			ClientRequestToken: &r.Token})
+		return result, err
+	}
+	return result, nestedFailure(ctx, client, s, "updated")
+}
+
 // Delete is part of resource.Handler. Without a physical ID the name finds what a Create made.
 func (nested) Delete(ctx context.Context, r *resource.Request) (resource.Result, error) {
 	client := cloudformation.NewFromConfig(r.Config)
 	id := r.PhysicalID
 	if id == "" {
-		out, err := client.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &r.Name})
+		s, err := describeNested(ctx, client, r.Name)
 		if resource.HasCode(err, "ValidationError") {
 			return resource.Result{}, nil
 		}
 		if err != nil {
 			return resource.Result{}, err
 		}
-		id = aws.ToString(out.Stacks[0].StackId)
+		id = aws.ToString(s.StackId)
 	}
-	result := resource.Result{PhysicalID: id, Progress: map[string]string{"begun": "true"}}
+	result := resource.Result{PhysicalID: id, Pending: maxDelay}
 	if r.Progress["begun"] == "" {
-		if _, err := client.DeleteStack(ctx, &cloudformation.DeleteStackInput{StackName: &id}); err != nil {
+		_, err := client.DeleteStack(ctx, &cloudformation.DeleteStackInput{StackName: &id})
+		if saysStack(err, "cannot be deleted while in status") {
+			return result, nil // it ends an update
+		}
+		if err != nil {
 			return resource.Result{PhysicalID: id}, err
 		}
 	}
-	out, err := client.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &id})
-	if resource.HasCode(err, "ValidationError") {
-		return result, nil
-	}
-	if err != nil {
+	result.Progress = map[string]string{"begun": "true"}
+	s, err := describeNested(ctx, client, id)
+	switch {
+	case resource.HasCode(err, "ValidationError"), s.StackStatus == types.StackStatusDeleteComplete:
+		return resource.Result{PhysicalID: id}, nil
+	case err != nil:
 		return result, err
+	case s.StackStatus == types.StackStatusDeleteFailed:
+		return result, nestedFailure(ctx, client, s, "deleted")
 	}
-	switch s := out.Stacks[0]; s.StackStatus {
-	case types.StackStatusDeleteComplete:
-		return result, nil
-	case types.StackStatusDeleteFailed:
-		return result, resource.Errorf(resource.GeneralServiceException, "Embedded stack %s was not successfully deleted: %s",
-			id, aws.ToString(s.StackStatusReason))
-	}
-	result.Pending = maxDelay
 	return result, nil
 }
 
