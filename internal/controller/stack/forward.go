@@ -108,6 +108,7 @@ func (p *pass) abandon(ctx context.Context, reason string) (*transition, time.Du
 	for _, id := range p.working() {
 		row := p.row(id)
 		target := row.Value.Work.Target
+		p.abandonRolling(ctx, *row.Value.Work)
 		settleWork(&row.Value)
 		if _, err := p.save(ctx, row, resourceEvent(id, target, row.Value.Status, row.Value.Reason)); err != nil {
 			return nil, 0, err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -71,20 +72,21 @@ func (p *pass) followPolicy(ctx context.Context, row store.Row[record.StackResou
 	count := numberOf(wanted["Count"], 1)
 	percent := numberOf(scaling["MinSuccessfulInstancesPercent"], 100)
 	timeout := durationOf(wanted["Timeout"], 5*time.Minute)
-	s, o, err := p.receive(ctx, row, count, percent)
+	required := share(count, percent)
+	s, o, err := p.receive(ctx, row, nil)
 	switch {
 	case err != nil:
 		return outcome{err: err}
 	case o != nil:
 		return *o
-	case s.failed:
+	case s.failures > count-required:
 		return p.endFailed(ctx, row, fmt.Sprintf("Received %d FAILURE signal(s) out of %d. Unable to satisfy %d%% "+
 			"MinSuccessfulInstancesPercent requirement", s.failures, count, percent), resource.Result{})
-	case s.satisfied:
+	case s.successes >= required:
 		return p.endDone(ctx, row)
 	case p.c.now().Sub(row.Value.Work.Since) >= timeout:
 		return p.endFailed(ctx, row, fmt.Sprintf("Failed to receive %d resource signal(s) within the specified duration",
-			count-s.successes), resource.Result{})
+			required-s.successes), resource.Result{})
 	}
 	return p.waitForSignals(row, row.Value.Work.Since.Add(timeout))
 }
@@ -95,16 +97,24 @@ func (p *pass) waitForSignals(row store.Row[record.StackResource], end time.Time
 	return outcome{after: max(p.c.dueIn(p.key, row.Value.LogicalID), time.Millisecond)}
 }
 
+// share returns a percentage of a number, rounded up.
+func share(number, percent int) int { return int(math.Ceil(float64(number) * float64(percent) / 100)) }
+
 // received is how many signals a resource has.
-type received struct {
-	successes, failures int
-	failed, satisfied   bool
+type received struct{ successes, failures int }
+
+// signalsOf returns the signals of a resource but those of ignored instances.
+func (p *pass) signalsOf(ctx context.Context, id string, ignored []string) ([]store.Row[record.StackSignal], error) {
+	rows, err := p.c.signals.List(ctx, store.Prefix(p.stack.Account, p.stack.Region, p.stack.ID, id))
+	return slices.DeleteFunc(rows, func(r store.Row[record.StackSignal]) bool {
+		return slices.Contains(ignored, r.Value.UniqueID)
+	}), err
 }
 
 // receive counts the signals of a resource, and records events of new ones. With an outcome, others may go on first.
-func (p *pass) receive(ctx context.Context, row store.Row[record.StackResource], count, percent int) (received,
-	*outcome, error) {
-	rows, err := p.c.signals.List(ctx, store.Prefix(p.stack.Account, p.stack.Region, p.stack.ID, row.Value.LogicalID))
+func (p *pass) receive(ctx context.Context, row store.Row[record.StackResource], ignored []string) (received, *outcome,
+	error) {
+	rows, err := p.signalsOf(ctx, row.Value.LogicalID, ignored)
 	if err != nil {
 		return received{}, nil, err
 	}
@@ -129,8 +139,6 @@ func (p *pass) receive(ctx context.Context, row store.Row[record.StackResource],
 				fmt.Sprintf("Received %s signal with UniqueId %s", status, signal.Value.UniqueID)))
 		}
 	}
-	required := int(math.Ceil(float64(count) * float64(percent) / 100))
-	s.satisfied, s.failed = s.successes >= required, s.failures > count-required
 	if len(events) == 0 {
 		return s, nil, nil
 	}

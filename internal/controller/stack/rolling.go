@@ -56,6 +56,8 @@ const (
 	rollPaused  = "paused"  // since when the update pauses after a batch
 	rollDesired = "desired" // the desired capacity before it was raised
 	rollSignals = "signals" // how many signals there were before the batch
+	rollMissed  = "missed"  // how many instances of earlier batches sent none in time
+	rollSuspend = "suspend" // the processes that are suspended, with commas
 )
 
 // rollGroup does the next step of a rolling update of an Auto Scaling group.
@@ -86,9 +88,9 @@ func (p *pass) rollGroup(ctx context.Context, row store.Row[record.StackResource
 
 func (r *rolling) failOrRetry(ctx context.Context, err error) outcome {
 	if r.mayRetry(r.row, err) {
-		r.c.setWait(r.key, r.row.Value.LogicalID, 0, true)
-		return outcome{after: max(r.c.dueIn(r.key, r.row.Value.LogicalID), time.Millisecond)}
+		return r.retry(ctx, r.row, resource.Result{}, err)
 	}
+	r.abandonRolling(ctx, *r.row.Value.Work)
 	return r.endFailed(ctx, r.row, resource.Reason(err, r.row.Value.Work.Token), resource.Result{})
 }
 
@@ -99,7 +101,9 @@ func (r *rolling) step(ctx context.Context) (outcome, error) {
 	if !begun {
 		var ids []string
 		for _, i := range r.group.Instances {
-			ids = append(ids, aws.ToString(i.InstanceId))
+			if r.isObsolete(i) {
+				ids = append(ids, aws.ToString(i.InstanceId))
+			}
 		}
 		if keep >= int(aws.ToInt32(r.group.MaxSize)) && len(ids) > 0 {
 			return outcome{}, resource.Errorf(resource.InvalidRequest,
@@ -109,12 +113,12 @@ func (r *rolling) step(ctx context.Context) (outcome, error) {
 		return r.saveState(ctx, fmt.Sprintf("Rolling update initiated. Terminating %d obsolete instance(s) in batches of "+
 			"%d, while keeping at least %d instance(s) in service.", len(ids), batch, keep))
 	}
-	if processes := textList(r.config["SuspendProcesses"]); len(processes) > 0 && r.state["suspended"] == "" {
+	if processes := textList(r.config["SuspendProcesses"]); len(processes) > 0 && r.state[rollSuspend] == "" {
 		if _, err := r.client.SuspendProcesses(ctx, &autoscaling.SuspendProcessesInput{AutoScalingGroupName: name,
 			ScalingProcesses: processes}); err != nil {
 			return outcome{}, err
 		}
-		r.state["suspended"] = "true"
+		r.state[rollSuspend] = strings.Join(processes, ",")
 		return r.saveState(ctx, "")
 	}
 	remaining := slices.DeleteFunc(strings.Split(old, ","), func(id string) bool { return id == "" || !r.has(id) })
@@ -141,7 +145,11 @@ func (r *rolling) step(ctx context.Context) (outcome, error) {
 	}
 	size := min(batch, desired-keep, len(remaining))
 	r.state[rollBatch] = strings.Join(remaining[:size], ",")
-	r.state[rollSignals] = strconv.Itoa(r.countSignals())
+	signals, err := r.signalsOf(ctx, r.row.Value.LogicalID, strings.Split(old, ","))
+	if err != nil {
+		return outcome{}, err
+	}
+	r.state[rollSignals] = strconv.Itoa(len(signals))
 	return r.saveState(ctx, fmt.Sprintf("Terminating instance(s) [%s]; replacing with %d new instance(s).",
 		r.state[rollBatch], size))
 }
@@ -176,55 +184,120 @@ func (r *rolling) replaceBatch(ctx context.Context, desired int) (outcome, error
 	if err != nil {
 		return outcome{}, err
 	}
-	ended := r.c.now().Sub(since) >= pause
-	if signals {
-		before, _ := strconv.Atoi(r.state[rollSignals])
-		percent := numberOf(r.config["MinSuccessfulInstancesPercent"], 100)
-		r.row.Value.Work.Policy = r.state
-		s, o, err := r.receive(ctx, r.row, len(batch)+before, percent)
-		switch {
-		case err != nil:
-			return outcome{}, err
-		case o != nil:
-			return *o, nil
-		case s.failed:
-			return outcome{}, resource.Errorf(resource.GeneralServiceException,
-				"Received %d FAILURE signal(s) out of %d. Unable to satisfy %d%% MinSuccessfulInstancesPercent requirement",
-				s.failures, len(batch), percent)
-		case !s.satisfied && ended:
-			return outcome{}, resource.Errorf(resource.GeneralServiceException,
-				"Failed to receive %d resource signal(s) within the specified duration", len(batch)+before-s.successes)
-		case !s.satisfied:
-			return r.waitForSignals(r.row, since.Add(pause)), nil
-		}
-	} else if !ended {
-		return r.waitForSignals(r.row, since.Add(pause)), nil
+	wait, err := r.awaitSignals(ctx, len(batch), signals, since.Add(pause))
+	if err != nil {
+		return outcome{}, err
+	}
+	if wait != nil {
+		return *wait, nil
 	}
 	delete(r.state, rollBatch)
 	delete(r.state, rollPaused)
 	return r.saveState(ctx, "")
 }
 
+// awaitSignals waits for the end of the pause after a batch, or for a signal of each of its instances. An instance that
+// sends none until then counts as one that failed.
+func (r *rolling) awaitSignals(ctx context.Context, batch int, signals bool, end time.Time) (*outcome, error) {
+	ended := !r.c.now().Before(end)
+	if !signals {
+		if !ended {
+			return new(r.waitForSignals(r.row, end)), nil
+		}
+		return nil, nil
+	}
+	w := *r.row.Value.Work
+	w.Policy = r.state
+	r.row.Value.Work = &w
+	old := strings.Split(r.state[rollOld], ",") // whose signals, if any come, are of their own launch
+	s, o, err := r.receive(ctx, r.row, old)
+	if err != nil || o != nil {
+		return o, err
+	}
+	total := len(old)
+	percent := numberOf(r.config["MinSuccessfulInstancesPercent"], 100)
+	before, _ := strconv.Atoi(r.state[rollSignals])
+	missed, _ := strconv.Atoi(r.state[rollMissed])
+	tolerated := total - share(total, percent)
+	if s.failures+missed > tolerated {
+		return nil, resource.Errorf(resource.GeneralServiceException,
+			"Received %d FAILURE signal(s) out of %d. Unable to satisfy %d%% MinSuccessfulInstancesPercent requirement",
+			s.failures, total, percent)
+	}
+	missing := batch - (s.successes + s.failures - before)
+	switch {
+	case missing <= 0:
+		return nil, nil
+	case !ended:
+		return new(r.waitForSignals(r.row, end)), nil
+	case s.failures+missed+missing > tolerated:
+		return nil, resource.Errorf(resource.GeneralServiceException,
+			"Failed to receive %d resource signal(s) within the specified duration", missing)
+	}
+	r.state[rollMissed] = strconv.Itoa(missed + missing)
+	return nil, nil
+}
+
 // finish restores what the update has changed of the group for its own time.
 func (r *rolling) finish(ctx context.Context) (outcome, error) {
-	name := r.group.AutoScalingGroupName
-	if text := r.state[rollDesired]; text != "" {
-		desired, err := strconv.ParseInt(text, 10, 32)
-		if err != nil {
-			return outcome{}, err
-		}
-		if _, err := r.client.SetDesiredCapacity(ctx, &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: name,
-			DesiredCapacity: aws.Int32(int32(desired))}); err != nil {
-			return outcome{}, err
-		}
-	}
-	if processes := textList(r.config["SuspendProcesses"]); len(processes) > 0 {
-		if _, err := r.client.ResumeProcesses(ctx, &autoscaling.ResumeProcessesInput{AutoScalingGroupName: name,
-			ScalingProcesses: processes}); err != nil {
-			return outcome{}, err
-		}
+	if err := restoreGroup(ctx, r.client, aws.ToString(r.group.AutoScalingGroupName), r.state); err != nil {
+		return outcome{}, err
 	}
 	return r.endDone(ctx, r.row), nil
+}
+
+// restoreGroup sets the desired capacity of a group that a rolling update has raised, and resumes the processes that it
+// has suspended.
+func restoreGroup(ctx context.Context, client *autoscaling.Client, name string, state map[string]string) error {
+	if text := state[rollDesired]; text != "" {
+		desired, err := strconv.ParseInt(text, 10, 32)
+		if err != nil {
+			return err
+		}
+		if _, err := client.SetDesiredCapacity(ctx, &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: &name,
+			DesiredCapacity: aws.Int32(int32(desired))}); err != nil {
+			return err
+		}
+	}
+	if state[rollSuspend] == "" {
+		return nil
+	}
+	_, err := client.ResumeProcesses(ctx, &autoscaling.ResumeProcessesInput{AutoScalingGroupName: &name,
+		ScalingProcesses: strings.Split(state[rollSuspend], ",")})
+	return err
+}
+
+// abandonRolling ends a rolling update before its time. What cannot be restored stays as it is: the rollback, or the
+// deletion, that follows says so.
+func (p *pass) abandonRolling(ctx context.Context, w record.StackWork) {
+	if w.Target.Type != autoScalingGroup || w.Action != record.ResourceUpdate || len(w.Policy) == 0 {
+		return
+	}
+	err := restoreGroup(ctx, autoscaling.NewFromConfig(p.config), w.Target.PhysicalID, w.Policy)
+	if err != nil {
+		p.c.log.Warn("an Auto Scaling group keeps the capacity or the suspended processes of a rolling update",
+			"stack", p.stack.Name, "group", w.Target.PhysicalID, "error", err)
+	}
+}
+
+// isObsolete reports whether an instance has to be replaced: it was launched as the group does no more.
+func (r *rolling) isObsolete(i astypes.Instance) bool {
+	before, err := revision.Resource(*r.row.Value.Live)
+	if err != nil {
+		return true
+	}
+	after, err := revision.Resource(r.row.Value.Work.Target)
+	if err != nil {
+		return true
+	}
+	for _, name := range launchProperties {
+		if name != "LaunchTemplate" && !plan.Equal(before.Properties[name], after.Properties[name]) {
+			return true
+		}
+	}
+	want, has := r.group.LaunchTemplate, i.LaunchTemplate
+	return want == nil || has == nil || aws.ToString(want.LaunchTemplateId) != aws.ToString(has.LaunchTemplateId) ||
+		aws.ToString(want.Version) != aws.ToString(has.Version)
 }
 
 func (r *rolling) has(id string) bool {
@@ -240,10 +313,6 @@ func (r *rolling) inService() (n int) {
 		}
 	}
 	return n
-}
-
-func (r *rolling) countSignals() int {
-	return r.c.signals.Count(store.Prefix(r.stack.Account, r.stack.Region, r.stack.ID, r.row.Value.LogicalID))
 }
 
 func (r *rolling) pending() outcome {
