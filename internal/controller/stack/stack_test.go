@@ -337,3 +337,46 @@ func TestAManyResourceStack(t *testing.T) {
 		t.Errorf("%d resources are left", n)
 	}
 }
+
+func TestARollbackSkipsResources(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create("s", logGroups(1, "A", "B"))
+	w.await("s", types.StackStatusCreateComplete)
+	w.fault("A", fault{Update: "1"}) // it cannot be set back
+	w.fault("B", fault{Update: "7"})
+	w.update("s", logGroups(7, "A", "B"))
+	w.await("s", types.StackStatusUpdateRollbackFailed)
+	_, err := w.ContinueUpdateRollback(t.Context(), &cloudformation.ContinueUpdateRollbackInput{
+		StackName: aws.String("s"), ResourcesToSkip: []string{"Nope"}})
+	awstest.WantCode(t, err, "ValidationError")
+	if _, err := w.ContinueUpdateRollback(t.Context(), &cloudformation.ContinueUpdateRollbackInput{
+		StackName: aws.String("s"), ResourcesToSkip: []string{"A"}}); err != nil {
+		t.Fatal(err)
+	}
+	w.await("s", types.StackStatusUpdateRollbackComplete)
+	row, err := w.cloud.things.Get(t.Context(), w.all()["A"][0])
+	if err != nil || fmt.Sprint(row.Value.Properties["RetentionInDays"]) != "7" {
+		t.Errorf("A is %+v, %v", row.Value, err)
+	}
+	w.fault("B", fault{})
+	w.update("s", logGroups(14, "A", "B"))
+	w.await("s", types.StackStatusUpdateComplete)
+}
+
+func TestAFailedCreationIsRolledBackLater(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.fault("B", fault{Create: "you may not"})
+	id := w.create("s", logGroups(1, "A", "B", "C"), func(in *cloudformation.CreateStackInput) {
+		in.DisableRollback = aws.Bool(true)
+	})
+	w.await("s", types.StackStatusCreateFailed)
+	if _, err := w.RollbackStack(t.Context(), &cloudformation.RollbackStackInput{StackName: aws.String("s")}); err != nil {
+		t.Fatal(err)
+	}
+	w.await("s", types.StackStatusRollbackComplete)
+	w.wantCounts("")
+	w.delete("s")
+	w.await(id, types.StackStatusDeleteComplete)
+}

@@ -132,7 +132,7 @@ func (p *pass) perform(ctx context.Context, row store.Row[record.StackResource],
 	if err != nil {
 		return outcome{err: err}
 	}
-	result, err := p.call(ctx, kind, w.Action, in)
+	result, err := p.call(ctx, kind, *w, in)
 	afterCalled.Here()
 	if ctx.Err() != nil {
 		return outcome{err: ctx.Err()}
@@ -159,7 +159,7 @@ func (p *pass) perform(ctx context.Context, row store.Row[record.StackResource],
 }
 
 // call calls a handler. A panic is an error of the resource alone.
-func (p *pass) call(ctx context.Context, kind resource.Type, action record.StackAction, in *resource.Request) (
+func (p *pass) call(ctx context.Context, kind resource.Type, w record.StackWork, in *resource.Request) (
 	result resource.Result, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callFor)
 	defer cancel()
@@ -169,7 +169,7 @@ func (p *pass) call(ctx context.Context, kind resource.Type, action record.Stack
 			err = resource.Errorf(resource.InternalFailure, "internal failure")
 		}
 	}()
-	switch action {
+	switch w.Action {
 	case record.ResourceCreate:
 		return kind.Create(ctx, in)
 	case record.ResourceUpdate:
@@ -180,7 +180,7 @@ func (p *pass) call(ctx context.Context, kind resource.Type, action record.Stack
 	properties, attributes, err := kind.Read(ctx, in)
 	if errors.Is(err, resource.ErrNotFound) {
 		return resource.Result{}, resource.Errorf(resource.NotFound, "Resource of type '%s' with identifier '%s' was "+
-			"not found.", "", in.PhysicalID)
+			"not found.", w.Target.Type, in.PhysicalID)
 	}
 	_ = properties // an import takes the resource as it is; drift detection tells where the template differs
 	return resource.Result{PhysicalID: in.PhysicalID, Attributes: attributes}, err
