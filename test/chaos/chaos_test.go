@@ -286,8 +286,8 @@ func TestTheDaemonMayDieAnywhere(t *testing.T) {
 		}
 		// No instance lives in this test: TestTheDaemonMayDieInTheLifeOfAnInstance and the tests of network,
 		// autoscaling and nodegroup die there. Nor has its cluster add-ons but those of the bootstrap: the tests of
-		// addon die of the others. Images are made once for all clusters, and the tests of image die of that. There are no
-		// stacks.
+		// addon die of the others. Images are made once for all clusters, and the tests of image die of that. Stacks have
+		// TestTheDaemonMayDieInTheLifeOfAStack.
 		component, _, _ := strings.Cut(p, "/")
 		return slices.Contains([]string{"machine", "network", "autoscaling", "image", "nodegroup", "addon",
 			"stack"}, component)
