@@ -73,12 +73,21 @@ func (d *daemon) openAPI(ctx context.Context) (*apiLayer, error) {
 		Advertise: func(ctx context.Context, clusterID string) (string, []byte) {
 			return clusterproxy.URL(ctx, clusterID), d.authority.PEM
 		}})
-	f.types = stack.Types(d.store, AdvertisedURL(d.settings))
+	f.types = stack.Types(d.store, d.waitConditionURL)
 	f.stacks = cloudformationservice.New(cloudformationservice.Options{Store: d.store, Identity: who, Types: f.types,
 		Config: f.stackConfig})
 	f.stacks.Register(f.mux)
 	_, err = f.ensureAccount(ctx, d.settings.Account)
 	return f, err
+}
+
+// waitConditionURL returns the beginning of the URLs to which wait conditions of a region are signaled: by instances
+// above all, which find AWS's names alone.
+func (d *daemon) waitConditionURL(region string) string {
+	if d.host.apis == nil {
+		return AdvertisedURL(d.settings)
+	}
+	return "https://cloudformation-waitcondition-" + region + ".s3." + region + ".amazonaws.com"
 }
 
 // nodegroupQuota returns the quota of managed node groups per cluster that the environment sets; else 0.

@@ -174,8 +174,8 @@ func (b *Bound) addImpliedDependencies() {
 	}
 }
 
-// needsImplied reports whether a resource depends, directly or not, on one of a type with implied dependencies. It skips
-// those seen.
+// needsImplied reports whether a resource depends, directly or not, on one of a type with implied dependencies. It
+// skips those seen.
 func (b *Bound) needsImplied(name string, seen map[string]bool) bool {
 	return slices.ContainsFunc(b.depends[name], func(next string) bool {
 		if seen[next] {

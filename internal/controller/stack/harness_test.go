@@ -164,7 +164,7 @@ func (c cloud) Read(ctx context.Context, r *resource.Request) (properties, got m
 
 // The types that the cloud has.
 func cloudTypes(s *store.Store) stack.TypeTable {
-	table := stack.Own(s, "http://127.0.0.1:4566")
+	table := stack.Own(s, func(string) string { return "http://127.0.0.1:4566" })
 	for _, kind := range []string{"AWS::Logs::LogGroup", "AWS::EC2::VPC", "AWS::SSM::Parameter"} {
 		table[kind] = resource.Type{Handler: newCloud(s, kind), NameLimit: 60, Tagged: true,
 			Names: []string{"LogGroupName", "Name"}, Refused: []string{"BearerTokenAuthenticationEnabled"}}

@@ -19,8 +19,9 @@ var services = []TypeTable{
 	autoscaling.Types, ec2.Types, ecr.Types, eks.Types, iam.Types, kms.Types, logs.Types, ssm.Types,
 }
 
-// Types returns all resource types that stacks may contain. endpoint is the URL under which clients reach the daemon.
-func Types(s *store.Store, endpoint string) TypeTable {
+// Types returns all resource types that stacks may contain. endpoint returns the URL under which those who signal wait
+// conditions of a region reach the daemon.
+func Types(s *store.Store, endpoint func(region string) string) TypeTable {
 	all := Own(s, endpoint)
 	for _, table := range services {
 		maps.Copy(all, table)

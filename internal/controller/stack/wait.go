@@ -17,8 +17,8 @@ import (
 )
 
 // Own returns the resource types that CloudFormation makes itself: wait conditions, whose signals are in the store, and
-// nested stacks. endpoint is the URL under which clients reach the daemon.
-func Own(s *store.Store, endpoint string) TypeTable {
+// nested stacks. endpoint is that of [Types].
+func Own(s *store.Store, endpoint func(region string) string) TypeTable {
 	return TypeTable{
 		"AWS::CloudFormation::Stack": {Handler: nested{}, NameLimit: 128, Tagged: true,
 			Refused: []string{"NotificationARNs"}},
@@ -28,7 +28,7 @@ func Own(s *store.Store, endpoint string) TypeTable {
 }
 
 // waitHandle makes URLs to which signals are sent.
-type waitHandle struct{ endpoint string }
+type waitHandle struct{ endpoint func(region string) string }
 
 // Create is part of resource.Handler. The URL is valid once it is recorded.
 func (h waitHandle) Create(_ context.Context, r *resource.Request) (resource.Result, error) {
@@ -37,7 +37,7 @@ func (h waitHandle) Create(_ context.Context, r *resource.Request) (resource.Res
 		var token [32]byte
 		rand.Read(token[:])
 		stack := record.Stack{Account: r.Account, Region: r.Region, ID: r.StackID[strings.LastIndexByte(r.StackID, '/')+1:]}
-		id = revision.WaitConditionURL(h.endpoint, stack, r.LogicalID, hex.EncodeToString(token[:]))
+		id = revision.WaitConditionURL(h.endpoint(r.Region), stack, r.LogicalID, hex.EncodeToString(token[:]))
 	}
 	return resource.Result{PhysicalID: id}, nil
 }

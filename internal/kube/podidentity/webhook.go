@@ -1,6 +1,6 @@
 // Package podidentity is the admission webhook of EKS's control planes that gives pods the roles of their service
-// accounts: it mounts a token for STS and sets the variables by which SDKs find it. What it does to a pod is upstream's:
-// https://github.com/aws/amazon-eks-pod-identity-webhook
+// accounts: it mounts a token for STS and sets the variables by which SDKs find it. What it does to a pod is
+// upstream's: https://github.com/aws/amazon-eks-pod-identity-webhook
 //
 // Upstream's cache is not used. It keeps every service account of a cluster in memory, and it ends the program when it
 // cannot list them; here clusters are many and their administrators are strangers. The service account of each pod is
