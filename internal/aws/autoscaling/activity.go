@@ -26,7 +26,7 @@ func (s *Service) activityHandlers() []wire.Handler {
 // DescribeScalingActivities returns the activities of a group, or of all groups, newest first.
 func (s *Service) DescribeScalingActivities(ctx context.Context, in *autoscaling.DescribeScalingActivitiesInput) (
 	*autoscaling.DescribeScalingActivitiesOutput, error) {
-	at := placeOf(ctx)
+	at := scopeOf(ctx)
 	prefix := at.keyPrefix()
 	if in.AutoScalingGroupName != nil {
 		row, err := s.getGroup(ctx, in.AutoScalingGroupName)
@@ -70,7 +70,7 @@ func (s *Service) DescribeScalingActivities(ctx context.Context, in *autoscaling
 	return out, nil
 }
 
-func showActivity(at place, a record.AutoScalingActivity) types.Activity {
+func showActivity(at scope, a record.AutoScalingActivity) types.Activity {
 	g := record.AutoScalingGroup{Account: at.account, Region: at.region, Name: a.GroupName, ID: a.GroupID}
 	shown := types.Activity{
 		ActivityId: &a.ID, AutoScalingGroupName: &a.GroupName, AutoScalingGroupARN: new(g.ARN()), Cause: &a.Cause,

@@ -51,7 +51,7 @@ func (s *Service) DescribeTerminationPolicyTypes(context.Context, *autoscaling.D
 // DescribeAccountLimits returns the quotas of the account and its usage.
 func (s *Service) DescribeAccountLimits(ctx context.Context, _ *autoscaling.DescribeAccountLimitsInput) (
 	*autoscaling.DescribeAccountLimitsOutput, error) {
-	rows, err := s.groups.List(ctx, placeOf(ctx).keyPrefix())
+	rows, err := s.groups.List(ctx, scopeOf(ctx).keyPrefix())
 	if err != nil {
 		return nil, err
 	}

@@ -51,7 +51,7 @@ func (s *Service) createHandlers() []wire.Handler {
 // CreateAutoScalingGroup records a group; the controller launches its instances.
 func (s *Service) CreateAutoScalingGroup(ctx context.Context, in *autoscaling.CreateAutoScalingGroupInput) (
 	*autoscaling.CreateAutoScalingGroupOutput, error) {
-	at, now := placeOf(ctx), s.timestamp()
+	at, now := scopeOf(ctx), s.timestamp()
 	name := *in.AutoScalingGroupName
 	if err := checkName(name); err != nil {
 		return nil, err

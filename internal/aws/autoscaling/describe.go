@@ -40,7 +40,7 @@ func (s *Service) describeHandlers() []wire.Handler {
 // DescribeAutoScalingGroups returns groups and their instances. It leaves out names of no group without an error.
 func (s *Service) DescribeAutoScalingGroups(ctx context.Context, in *autoscaling.DescribeAutoScalingGroupsInput) (
 	*autoscaling.DescribeAutoScalingGroupsOutput, error) {
-	at := placeOf(ctx)
+	at := scopeOf(ctx)
 	rows, err := s.groups.List(ctx, at.keyPrefix())
 	if err != nil {
 		return nil, err
@@ -161,7 +161,7 @@ func showTag(group string, t record.AutoScalingTag) types.TagDescription {
 }
 
 // instancesOf returns the instances of all groups, by the group's ID, and how many more each has in its warm pool.
-func (s *Service) instancesOf(ctx context.Context, at place) (members map[string][]types.Instance,
+func (s *Service) instancesOf(ctx context.Context, at scope) (members map[string][]types.Instance,
 	warm map[string]int32, err error) {
 	rows, err := s.instances.List(ctx, at.keyPrefix())
 	if err != nil {
@@ -178,7 +178,7 @@ func (s *Service) instancesOf(ctx context.Context, at place) (members map[string
 	return members, warm, nil
 }
 
-func (s *Service) showInstance(ctx context.Context, at place,
+func (s *Service) showInstance(ctx context.Context, at scope,
 	row store.Row[record.AutoScalingInstance]) types.Instance {
 	i := row.Value
 	return types.Instance{
@@ -216,7 +216,7 @@ func (s *Service) protected(ctx context.Context, key string, i record.AutoScalin
 // DescribeAutoScalingInstances returns instances of groups.
 func (s *Service) DescribeAutoScalingInstances(ctx context.Context, in *autoscaling.DescribeAutoScalingInstancesInput) (
 	*autoscaling.DescribeAutoScalingInstancesOutput, error) {
-	at := placeOf(ctx)
+	at := scopeOf(ctx)
 	if len(in.InstanceIds) > 50 {
 		return nil, validation("The number of instance ids (%d) exceeds the maximum of 50", len(in.InstanceIds))
 	}

@@ -22,14 +22,15 @@ import (
 
 const maxInstances = 20 // of one request about instances
 
-// getMember returns an instance of a group, and a noInstance error if it is in none.
+// getMember returns an instance of a group, as memberRecord does.
 func (s *Service) getMember(ctx context.Context, id string) (record.AutoScalingInstance, error) {
-	row, err := s.memberRow(ctx, id)
+	row, err := s.memberRecord(ctx, id)
 	return row.Value, err
 }
 
-func (s *Service) memberRow(ctx context.Context, id string) (store.Row[record.AutoScalingInstance], error) {
-	row, err := s.instances.Get(ctx, placeOf(ctx).instanceKey(id))
+// memberRecord returns the record of an instance of a group, and a noInstance error if it is in none.
+func (s *Service) memberRecord(ctx context.Context, id string) (store.Row[record.AutoScalingInstance], error) {
+	row, err := s.instances.Get(ctx, scopeOf(ctx).instanceKey(id))
 	if errors.Is(err, store.ErrNotFound) {
 		return row, noInstance(id)
 	}
@@ -39,7 +40,7 @@ func (s *Service) memberRow(ctx context.Context, id string) (store.Row[record.Au
 // memberOf returns an instance of that group.
 func (s *Service) memberOf(ctx context.Context, g record.AutoScalingGroup,
 	id string) (store.Row[record.AutoScalingInstance], error) {
-	row, err := s.memberRow(ctx, id)
+	row, err := s.memberRecord(ctx, id)
 	if err != nil || row.Value.GroupID != g.ID {
 		return row, validation("The instance %s is not part of Auto Scaling group %s.", id, g.Name)
 	}
@@ -49,7 +50,7 @@ func (s *Service) memberOf(ctx context.Context, g record.AutoScalingGroup,
 // updateOrderOp returns the op that edits what is wanted of an instance.
 func (s *Service) updateOrderOp(ctx context.Context, groupName, groupID, instance string,
 	edit func(*record.AutoScalingOrder)) (store.Op, error) {
-	key := placeOf(ctx).instanceKey(instance)
+	key := scopeOf(ctx).instanceKey(instance)
 	row, err := s.orders.Copy(ctx, key)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -69,7 +70,7 @@ func (s *Service) updateOrderOp(ctx context.Context, groupName, groupID, instanc
 func (s *Service) command(ctx context.Context, id string, check func(record.AutoScalingInstance) error,
 	edit func(*record.AutoScalingOrder)) error {
 	for {
-		row, err := s.memberRow(ctx, id)
+		row, err := s.memberRecord(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -176,7 +177,7 @@ func (s *Service) TerminateInstanceInAutoScalingGroup(ctx context.Context,
 	}
 	var activity types.Activity
 	err = s.updateGroup(ctx, &i.GroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
-		row, err := s.memberRow(ctx, *in.InstanceId)
+		row, err := s.memberRecord(ctx, *in.InstanceId)
 		if err != nil {
 			return nil, err
 		}
@@ -185,14 +186,14 @@ func (s *Service) TerminateInstanceInAutoScalingGroup(ctx context.Context,
 			return nil, err
 		}
 		description, now := "Terminating EC2 instance: "+i.ID, s.timestamp()
-		if row, err := s.orders.Get(ctx, placeOf(ctx).instanceKey(i.ID)); err == nil && row.Value.GroupID == g.ID &&
+		if row, err := s.orders.Get(ctx, scopeOf(ctx).instanceKey(i.ID)); err == nil && row.Value.GroupID == g.ID &&
 			row.Value.Terminate != nil {
 			activity = startedActivity(*g, *row.Value.Terminate, description, i.Zone) // it is on its way
 			return nil, nil
 		}
 		if isTerminating(i.State) {
 			if row, err := s.activities.Get(ctx, store.Key(g.Account, g.Region, g.Name, i.ActivityID)); err == nil {
-				activity = showActivity(placeOf(ctx), row.Value)
+				activity = showActivity(scopeOf(ctx), row.Value)
 				return nil, nil
 			}
 		}
@@ -349,24 +350,24 @@ func (s *Service) AttachInstances(ctx context.Context, in *autoscaling.AttachIns
 		return nil, validation("The number of instance ids (%d) exceeds the maximum of %d", n, maxInstances)
 	}
 	ids := slices.Compact(slices.Sorted(slices.Values(in.InstanceIds)))
-	place := placeOf(ctx)
+	at := scopeOf(ctx)
 	err := s.updateGroup(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
 		var ops []store.Op
 		for _, id := range ids {
-			instance, err := record.Instances(s.store).Get(ctx, place.instanceKey(id))
+			instance, err := record.Instances(s.store).Get(ctx, at.instanceKey(id))
 			if errors.Is(err, store.ErrNotFound) {
 				return nil, validation("Invalid Instance ID(s): [%s] specified", strings.Join(ids, ", "))
 			} else if err != nil {
 				return nil, err
 			}
-			machine, err := record.Machines(s.store).Get(ctx, place.instanceKey(id))
+			machine, err := record.Machines(s.store).Get(ctx, at.instanceKey(id))
 			if err != nil && !errors.Is(err, store.ErrNotFound) {
 				return nil, err
 			}
 			if i, err := s.getMember(ctx, id); err == nil {
 				return nil, validation("The instance %s is already part of Auto Scaling group: %s", id, i.GroupName)
 			}
-			if row, err := s.orders.Get(ctx, place.instanceKey(id)); err == nil && row.Value.Attach != nil {
+			if row, err := s.orders.Get(ctx, at.instanceKey(id)); err == nil && row.Value.Attach != nil {
 				return nil, validation("The instance %s is already part of Auto Scaling group: %s", id,
 					row.Value.GroupName)
 			}

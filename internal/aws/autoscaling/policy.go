@@ -166,7 +166,7 @@ func checkSteps(steps []types.StepAdjustment) error {
 
 // findPolicy returns a scaling policy by its name and group, or by its ARN.
 func (s *Service) findPolicy(ctx context.Context, group, name *string) (store.Row[record.AutoScalingPolicy], error) {
-	place, asked := placeOf(ctx), aws.ToString(name)
+	at, asked := scopeOf(ctx), aws.ToString(name)
 	owner := aws.ToString(group)
 	if named, policy, ok := cutPolicyARN(asked); ok {
 		if group != nil && *group != named {
@@ -181,7 +181,7 @@ func (s *Service) findPolicy(ctx context.Context, group, name *string) (store.Ro
 	if err := s.checkGroupExists(ctx, &owner); err != nil {
 		return store.Row[record.AutoScalingPolicy]{}, err
 	}
-	row, err := s.policies.Get(ctx, store.Key(place.account, place.region, owner, asked))
+	row, err := s.policies.Get(ctx, store.Key(at.account, at.region, owner, asked))
 	if errors.Is(err, store.ErrNotFound) || err == nil && asked != *name &&
 		aws.ToString(row.Value.Policy.PolicyARN) != *name {
 		return row, validation("No policy found with name: %s", *name)
@@ -215,14 +215,14 @@ func (s *Service) DeletePolicy(ctx context.Context, in *autoscaling.DeletePolicy
 // DescribePolicies returns scaling policies.
 func (s *Service) DescribePolicies(ctx context.Context, in *autoscaling.DescribePoliciesInput) (
 	*autoscaling.DescribePoliciesOutput, error) {
-	place := placeOf(ctx)
-	prefix := place.keyPrefix()
+	at := scopeOf(ctx)
+	prefix := at.keyPrefix()
 	if in.AutoScalingGroupName != nil {
 		g, err := s.getGroup(ctx, in.AutoScalingGroupName)
 		if err != nil {
 			return nil, err
 		}
-		prefix = store.Prefix(place.account, place.region, g.Value.Name)
+		prefix = store.Prefix(at.account, at.region, g.Value.Name)
 	}
 	rows, err := s.policies.List(ctx, prefix)
 	if err != nil {

@@ -250,14 +250,14 @@ func (s *Service) BatchDeleteScheduledAction(ctx context.Context, in *autoscalin
 // DescribeScheduledActions returns scheduled actions that are still due.
 func (s *Service) DescribeScheduledActions(ctx context.Context, in *autoscaling.DescribeScheduledActionsInput) (
 	*autoscaling.DescribeScheduledActionsOutput, error) {
-	place := placeOf(ctx)
-	prefix := place.keyPrefix()
+	at := scopeOf(ctx)
+	prefix := at.keyPrefix()
 	if in.AutoScalingGroupName != nil {
 		g, err := s.getGroup(ctx, in.AutoScalingGroupName)
 		if err != nil {
 			return nil, err
 		}
-		prefix = store.Prefix(place.account, place.region, g.Value.Name)
+		prefix = store.Prefix(at.account, at.region, g.Value.Name)
 	}
 	rows, err := s.schedules.List(ctx, prefix)
 	if err != nil {

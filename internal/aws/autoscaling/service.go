@@ -123,24 +123,24 @@ func (s *Service) Register(mux *wire.Mux) {
 	}
 }
 
-// place is the account and region of a request.
-type place struct{ account, region string }
+// scope is the account and region of a request.
+type scope struct{ account, region string }
 
-func placeOf(ctx context.Context) place {
-	return place{account: wire.CallerFrom(ctx).Account, region: wire.RegionFrom(ctx)}
+func scopeOf(ctx context.Context) scope {
+	return scope{account: wire.CallerFrom(ctx).Account, region: wire.RegionFrom(ctx)}
 }
 
-func (p place) groupKey(name string) string {
-	return record.AutoScalingGroupKey(p.account, p.region, name)
+func (sc scope) groupKey(name string) string {
+	return record.AutoScalingGroupKey(sc.account, sc.region, name)
 }
-func (p place) keyPrefix() string { return store.Prefix(p.account, p.region) }
-func (p place) instanceKey(id string) string {
-	return record.EC2Key(p.account, p.region, id)
+func (sc scope) keyPrefix() string { return store.Prefix(sc.account, sc.region) }
+func (sc scope) instanceKey(id string) string {
+	return record.EC2Key(sc.account, sc.region, id)
 }
 
 // getGroup returns the caller's group of that name, which may also be its ARN. Its value is the caller's own.
 func (s *Service) getGroup(ctx context.Context, name *string) (store.Row[record.AutoScalingGroup], error) {
-	at, asked := placeOf(ctx), ""
+	at, asked := scopeOf(ctx), ""
 	if name != nil {
 		asked = *name
 	}

@@ -156,7 +156,7 @@ func (s *Service) DeleteTags(ctx context.Context, in *autoscaling.DeleteTagsInpu
 // DescribeTags lists the tags of groups.
 func (s *Service) DescribeTags(ctx context.Context, in *autoscaling.DescribeTagsInput) (*autoscaling.DescribeTagsOutput,
 	error) {
-	rows, err := s.groups.List(ctx, placeOf(ctx).keyPrefix())
+	rows, err := s.groups.List(ctx, scopeOf(ctx).keyPrefix())
 	if err != nil {
 		return nil, err
 	}

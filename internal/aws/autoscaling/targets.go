@@ -57,9 +57,9 @@ func (s *Service) groupsNamed(ctx context.Context, in named) []string {
 func onNew(
 	ctx context.Context, action string, in *autoscaling.CreateAutoScalingGroupInput, edit func(conditions),
 ) ([]wire.Target, error) {
-	place := placeOf(ctx)
+	at := scopeOf(ctx)
 	name := aws.ToString(in.AutoScalingGroupName)
-	g := record.AutoScalingGroup{Account: place.account, Region: place.region, Name: name, ID: "*"}
+	g := record.AutoScalingGroup{Account: at.account, Region: at.region, Name: name, ID: "*"}
 	t := wire.Target{Action: action, Resource: g.ARN(), Conditions: make(map[string][]string)}
 	conditions(t.Conditions).tags(name, in.Tags, false)
 	edit(t.Conditions)
@@ -80,8 +80,8 @@ func (s *Service) onGroups(
 	var targets []wire.Target
 	for _, name := range s.groupsNamed(ctx, in) {
 		t := wire.Target{Action: action, Conditions: make(map[string][]string)}
-		place := placeOf(ctx)
-		g := record.AutoScalingGroup{Account: place.account, Region: place.region, Name: name, ID: "*"}
+		at := scopeOf(ctx)
+		g := record.AutoScalingGroup{Account: at.account, Region: at.region, Name: name, ID: "*"}
 		if row, err := s.getGroup(ctx, &name); err == nil {
 			g = row.Value
 			for _, tag := range g.Tags {

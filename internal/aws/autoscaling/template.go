@@ -26,7 +26,7 @@ const wellFormed = "You must use a valid fully-formed launch template. "
 // as it was asked for, "$Default" when none was.
 func (s *Service) template(ctx context.Context, spec *types.LaunchTemplateSpecification) (
 	*types.LaunchTemplateSpecification, ec2types.RequestLaunchTemplateData, error) {
-	at := placeOf(ctx)
+	at := scopeOf(ctx)
 	id, name := aws.ToString(spec.LaunchTemplateId), aws.ToString(spec.LaunchTemplateName)
 	var none ec2types.RequestLaunchTemplateData
 	switch {
@@ -87,8 +87,8 @@ type target struct {
 	tried *int
 }
 
-// launchPlace is a subnet, or a zone with a default one.
-type launchPlace struct{ subnet, zone string }
+// launchLocation is a subnet, or a zone with a default one.
+type launchLocation struct{ subnet, zone string }
 
 // onDemand is the market of instances that are not Spot Instances. Requests do not name it.
 const onDemand = ec2types.MarketType("on-demand")
@@ -122,20 +122,20 @@ func (t target) in(d *types.InstancesDistribution) target {
 // subnet and market. Otherwise a group would let its owner do what they may not.
 func (s *Service) checkLaunch(ctx context.Context, spec *types.LaunchTemplateSpecification,
 	data ec2types.RequestLaunchTemplateData, kinds []string, imageID string, at target) error {
-	places := make([]launchPlace, 0, len(at.subnets))
+	locations := make([]launchLocation, 0, len(at.subnets))
 	for _, subnet := range at.subnets {
-		places = append(places, launchPlace{subnet: subnet})
+		locations = append(locations, launchLocation{subnet: subnet})
 	}
 	for _, zone := range at.zones {
 		if len(at.subnets) == 0 {
-			places = append(places, launchPlace{zone: zone})
+			locations = append(locations, launchLocation{zone: zone})
 		}
 	}
 	markets := at.markets
 	if len(markets) == 0 {
 		markets = []ec2types.MarketType{onDemand}
 	}
-	for i, where := range places {
+	for i, where := range locations {
 		for j, kind := range kinds {
 			if i > 0 && j > 0 && len(kinds) > maxPairs {
 				break
@@ -156,7 +156,7 @@ func (s *Service) checkLaunch(ctx context.Context, spec *types.LaunchTemplateSpe
 
 // tryLaunch makes a dry run of a launch, as the caller. The type and the image are the template's when they are empty.
 func (s *Service) tryLaunch(ctx context.Context, spec *types.LaunchTemplateSpecification,
-	data ec2types.RequestLaunchTemplateData, kind, imageID string, where launchPlace, placementGroup string,
+	data ec2types.RequestLaunchTemplateData, kind, imageID string, where launchLocation, placementGroup string,
 	market ec2types.MarketType) error {
 	in := &ec2.RunInstancesInput{
 		DryRun: aws.Bool(true), MinCount: aws.Int32(1), MaxCount: aws.Int32(1),

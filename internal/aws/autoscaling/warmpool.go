@@ -144,7 +144,7 @@ func (s *Service) DescribeWarmPool(ctx context.Context, in *autoscaling.Describe
 	if in.MaxRecords != nil && (*in.MaxRecords < 1 || *in.MaxRecords > 50) {
 		return nil, validation("MaxRecords must be from 1 to 50, but is %d", *in.MaxRecords)
 	}
-	at := placeOf(ctx)
+	at := scopeOf(ctx)
 	rows, err := s.instances.List(ctx, at.keyPrefix())
 	if err != nil {
 		return nil, err

@@ -189,7 +189,7 @@ func (s *Service) changedStack(ctx context.Context, in *cloudformation.CreateCha
 		if err := checkStackName(name); err != nil {
 			return v, false, err
 		}
-		at := placeOf(ctx)
+		at := scopeOf(ctx)
 		if s.countStacks(ctx, at) >= maxStacks {
 			return v, false, limitExceeded("Limit for stack has been exceeded")
 		}
@@ -258,7 +258,7 @@ var changeSetARN = regexp.MustCompile(
 
 // changeSetByARN returns a change set by its ID.
 func (s *Service) changeSetByARN(ctx context.Context, arn string) (store.Row[record.ChangeSet], error) {
-	at, m := placeOf(ctx), changeSetARN.FindStringSubmatch(arn)
+	at, m := scopeOf(ctx), changeSetARN.FindStringSubmatch(arn)
 	if m == nil || m[1] != at.region || m[2] != at.account {
 		return store.Row[record.ChangeSet]{}, store.ErrNotFound
 	}

@@ -67,7 +67,7 @@ func (s *Service) CreateStack(ctx context.Context, in *cloudformation.CreateStac
 		}
 		return nil, alreadyExists(name)
 	}
-	at := placeOf(ctx)
+	at := scopeOf(ctx)
 	if s.countStacks(ctx, at) >= maxStacks {
 		return nil, limitExceeded("Limit for stack has been exceeded")
 	}
@@ -120,7 +120,7 @@ func (s *Service) CreateStack(ctx context.Context, in *cloudformation.CreateStac
 
 // recordNew records a new stack under its name.
 func (s *Service) recordNew(ctx context.Context, v view) error {
-	at := place{v.Account, v.Region}
+	at := scope{v.Account, v.Region}
 	nameKey := record.StackNameKey(at.account, at.region, v.Name)
 	return s.retryWrite(ctx, func() ([]store.Op, error) {
 		ops := []store.Op{s.stacks.CreateOp(v.key(), v.Stack)}
@@ -174,7 +174,7 @@ func (s *Service) isRepeated(ctx context.Context, token *string, fingerprint str
 	return wire.Repeated(ctx, token, fingerprint, v.Operation.Token, v.Operation.Fingerprint)
 }
 
-func (s *Service) countStacks(ctx context.Context, at place) int {
+func (s *Service) countStacks(ctx context.Context, at scope) int {
 	rows, err := s.names.List(ctx, at.prefix())
 	if err != nil {
 		return 0

@@ -34,8 +34,8 @@ func (s *Service) describeHandlers() []wire.Handler {
 	}
 }
 
-// all returns the stacks of a place, newest first.
-func (s *Service) all(ctx context.Context, at place) ([]view, error) {
+// all returns the stacks of an account and region, newest first.
+func (s *Service) all(ctx context.Context, at scope) ([]view, error) {
 	rows, err := s.stacks.List(ctx, at.prefix())
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func (s *Service) DescribeStacks(ctx context.Context, in *cloudformation.Describ
 		}
 		views = []view{v}
 	} else {
-		all, err := s.all(ctx, placeOf(ctx))
+		all, err := s.all(ctx, scopeOf(ctx))
 		if err != nil {
 			return nil, err
 		}
@@ -99,7 +99,7 @@ func (s *Service) ListStacks(ctx context.Context, in *cloudformation.ListStacksI
 				"constraint: Member must satisfy enum value set", status)
 		}
 	}
-	all, err := s.all(ctx, placeOf(ctx))
+	all, err := s.all(ctx, scopeOf(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +165,7 @@ func (s *Service) DescribeStackEvents(ctx context.Context, in *cloudformation.De
 // ListExports lists the exports of all stacks, by name.
 func (s *Service) ListExports(ctx context.Context, in *cloudformation.ListExportsInput) (
 	*cloudformation.ListExportsOutput, error) {
-	at := placeOf(ctx)
+	at := scopeOf(ctx)
 	rows, err := s.exports.List(ctx, at.prefix())
 	if err != nil {
 		return nil, err
@@ -188,7 +188,7 @@ func (s *Service) ListExports(ctx context.Context, in *cloudformation.ListExport
 // ListImports lists the stacks that use an export.
 func (s *Service) ListImports(ctx context.Context, in *cloudformation.ListImportsInput) (
 	*cloudformation.ListImportsOutput, error) {
-	at, name := placeOf(ctx), aws.ToString(in.ExportName)
+	at, name := scopeOf(ctx), aws.ToString(in.ExportName)
 	if _, err := s.exports.Get(ctx, record.StackExportKey(at.account, at.region, name)); err != nil {
 		if isLost(err) {
 			return nil, validation("Export '%s' does not exist.", name)

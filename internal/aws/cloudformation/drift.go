@@ -105,7 +105,7 @@ func (s *Service) DetectStackDrift(ctx context.Context, in *cloudformation.Detec
 func (s *Service) DescribeStackDriftDetectionStatus(ctx context.Context,
 	in *cloudformation.DescribeStackDriftDetectionStatusInput) (
 	*cloudformation.DescribeStackDriftDetectionStatusOutput, error) {
-	at, id := placeOf(ctx), aws.ToString(in.StackDriftDetectionId)
+	at, id := scopeOf(ctx), aws.ToString(in.StackDriftDetectionId)
 	row, err := s.drifts.Get(ctx, record.StackDriftDetectionKey(at.account, at.region, id))
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, validation("Drift detection with id %s does not exist", id)

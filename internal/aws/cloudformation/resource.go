@@ -145,7 +145,7 @@ func (s *Service) DescribeStackResources(ctx context.Context, in *cloudformation
 
 // stackOf returns the stack that has a resource with a physical ID.
 func (s *Service) stackOf(ctx context.Context, physical string) (view, error) {
-	at := placeOf(ctx)
+	at := scopeOf(ctx)
 	rows, err := s.resources.List(ctx, at.prefix())
 	if err != nil {
 		return view{}, err

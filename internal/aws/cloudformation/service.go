@@ -123,14 +123,14 @@ const (
 	stackOutputs    = 200
 )
 
-// place is the account and region of a request.
-type place struct{ account, region string }
+// scope is the account and region of a request.
+type scope struct{ account, region string }
 
-func placeOf(ctx context.Context) place {
-	return place{account: wire.CallerFrom(ctx).Account, region: wire.RegionFrom(ctx)}
+func scopeOf(ctx context.Context) scope {
+	return scope{account: wire.CallerFrom(ctx).Account, region: wire.RegionFrom(ctx)}
 }
 
-func (p place) prefix() string { return store.Prefix(p.account, p.region) }
+func (sc scope) prefix() string { return store.Prefix(sc.account, sc.region) }
 
 // timestamp returns now as the API shows it: in UTC, to the millisecond.
 func (s *Service) timestamp() time.Time { return s.now().UTC().Truncate(time.Millisecond) }

@@ -44,7 +44,7 @@ func (s *Service) onStack(ctx context.Context, action string, name *string, add 
 }
 
 func (s *Service) stackTarget(ctx context.Context, action, name string, add ...func(conditions)) (wire.Target, error) {
-	at, c := placeOf(ctx), conditions{}
+	at, c := scopeOf(ctx), conditions{}
 	t := wire.Target{Action: action, Conditions: c}
 	for _, f := range add {
 		f(c)
@@ -79,7 +79,7 @@ func (s *Service) stackTarget(ctx context.Context, action, name string, add ...f
 // onStackOrAll returns the stack that a request names, or all.
 func (s *Service) onStackOrAll(ctx context.Context, action string, name *string) ([]wire.Target, error) {
 	if aws.ToString(name) == "" {
-		at := placeOf(ctx)
+		at := scopeOf(ctx)
 		return []wire.Target{{Action: action, Resource: record.StackARN(at.account, at.region, "*", "*")}}, nil
 	}
 	return s.onStack(ctx, action, name)

@@ -37,7 +37,7 @@ func (s *Service) servedTypes() []string {
 // DescribeType describes a resource type that stacks may contain.
 func (s *Service) DescribeType(ctx context.Context, in *cloudformation.DescribeTypeInput) (
 	*cloudformation.DescribeTypeOutput, error) {
-	region := placeOf(ctx).region
+	region := scopeOf(ctx).region
 	name := aws.ToString(in.TypeName)
 	if arn := aws.ToString(in.Arn); arn != "" {
 		_, short, _ := strings.Cut(arn, ":type/resource/")
@@ -98,7 +98,7 @@ func typeSchema(t *schema.Type) map[string]any {
 // ListTypes lists the resource types that stacks may contain.
 func (s *Service) ListTypes(ctx context.Context, in *cloudformation.ListTypesInput) (*cloudformation.ListTypesOutput,
 	error) {
-	region := placeOf(ctx).region
+	region := scopeOf(ctx).region
 	out := &cloudformation.ListTypesOutput{TypeSummaries: []types.TypeSummary{}}
 	if in.Type != "" && in.Type != types.RegistryTypeResource || in.Visibility == types.VisibilityPrivate {
 		return out, nil // there are no modules, no hooks and no private types

@@ -70,7 +70,7 @@ func (s *Service) load(ctx context.Context, key string) (view, error) {
 var stackARN = regexp.MustCompile(`^arn:[a-z-]+:cloudformation:([a-z0-9-]+):([0-9]{12}):stack/([^/]+)/([^/]+)$`)
 
 // keyOf returns the key of the stack that a request names, by its name or its ID.
-func (s *Service) keyOf(ctx context.Context, at place, nameOrID string) (string, error) {
+func (s *Service) keyOf(ctx context.Context, at scope, nameOrID string) (string, error) {
 	if m := stackARN.FindStringSubmatch(nameOrID); m != nil {
 		if m[1] != at.region || m[2] != at.account {
 			return "", store.ErrNotFound
@@ -87,7 +87,7 @@ func (s *Service) keyOf(ctx context.Context, at place, nameOrID string) (string,
 // find returns a stack by its name, or by its ID, under which deleted stacks are found, too. A stack that does not
 // exist is store.ErrNotFound.
 func (s *Service) find(ctx context.Context, nameOrID string) (view, error) {
-	at := placeOf(ctx)
+	at := scopeOf(ctx)
 	key, err := s.keyOf(ctx, at, nameOrID)
 	if err != nil {
 		return view{}, err

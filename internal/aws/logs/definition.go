@@ -39,7 +39,7 @@ func (s *Service) definitionHandlers() []wire.Handler {
 // PutQueryDefinition saves a query, or changes one that is saved. A name with "/" is one in a folder.
 func (s *Service) PutQueryDefinition(ctx context.Context, in *cloudwatchlogs.PutQueryDefinitionInput) (
 	*cloudwatchlogs.PutQueryDefinitionOutput, error) {
-	at := placeOf(ctx)
+	at := scopeOf(ctx)
 	if in.QueryLanguage != "" && in.QueryLanguage != types.QueryLanguageCwli {
 		return nil,
 			invalidParameter(
@@ -132,7 +132,7 @@ func checkDefinition(in *cloudwatchlogs.PutQueryDefinitionInput) error {
 	return nil
 }
 
-func (s *Service) definitionsOf(ctx context.Context, at place) ([]record.LogQueryDefinition, error) {
+func (s *Service) definitionsOf(ctx context.Context, at scope) ([]record.LogQueryDefinition, error) {
 	rows, err := s.definitions.List(ctx, store.Prefix(at.account, at.region))
 	list := make([]record.LogQueryDefinition, len(rows))
 	for i, row := range rows {
@@ -144,7 +144,7 @@ func (s *Service) definitionsOf(ctx context.Context, at place) ([]record.LogQuer
 // DescribeQueryDefinitions lists saved queries, by name.
 func (s *Service) DescribeQueryDefinitions(ctx context.Context, in *cloudwatchlogs.DescribeQueryDefinitionsInput) (
 	*cloudwatchlogs.DescribeQueryDefinitionsOutput, error) {
-	list, err := s.definitionsOf(ctx, placeOf(ctx))
+	list, err := s.definitionsOf(ctx, scopeOf(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +173,7 @@ func (s *Service) DescribeQueryDefinitions(ctx context.Context, in *cloudwatchlo
 // DeleteQueryDefinition deletes a saved query.
 func (s *Service) DeleteQueryDefinition(ctx context.Context, in *cloudwatchlogs.DeleteQueryDefinitionInput) (
 	*cloudwatchlogs.DeleteQueryDefinitionOutput, error) {
-	at := placeOf(ctx)
+	at := scopeOf(ctx)
 	for {
 		row, err := s.definitions.Get(ctx, record.LogQueryKey(at.account, at.region,
 			aws.ToString(in.QueryDefinitionId)))

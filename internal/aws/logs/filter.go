@@ -154,11 +154,11 @@ func filterToken(c cursor, in *cloudwatchlogs.FilterLogEventsInput) string {
 
 func openFilterToken(token string, in *cloudwatchlogs.FilterLogEventsInput) (cursor, error) {
 	text, err := base64.RawURLEncoding.DecodeString(token)
-	place, fingerprint, ok := cutLast(string(text), "/")
+	position, fingerprint, ok := cutLast(string(text), "/")
 	if err != nil || !ok || fingerprint != filterFingerprint(in) {
 		return cursor{}, invalidParameter("The specified nextToken is invalid.")
 	}
-	return parseCursor(place)
+	return parseCursor(position)
 }
 
 func cutLast(text, sep string) (before, after string, found bool) {

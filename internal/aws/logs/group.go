@@ -23,7 +23,7 @@ func (s *Service) groupHandlers() []wire.Handler {
 		wire.Handle(s.CreateLogGroup, func(
 			ctx context.Context, action string, in *cloudwatchlogs.CreateLogGroupInput,
 		) ([]wire.Target, error) {
-			t := newTarget(action, placeOf(ctx).groupARN(aws.ToString(in.LogGroupName))+":log-stream:")
+			t := newTarget(action, scopeOf(ctx).groupARN(aws.ToString(in.LogGroupName))+":log-stream:")
 			conditions(t.Conditions).requestTags(in.Tags)
 			return []wire.Target{t}, nil
 		}),
@@ -53,7 +53,7 @@ func (s *Service) groupHandlers() []wire.Handler {
 // CreateLogGroup creates a log group.
 func (s *Service) CreateLogGroup(ctx context.Context, in *cloudwatchlogs.CreateLogGroupInput) (
 	*cloudwatchlogs.CreateLogGroupOutput, error) {
-	at, name := placeOf(ctx), aws.ToString(in.LogGroupName)
+	at, name := scopeOf(ctx), aws.ToString(in.LogGroupName)
 	if strings.HasPrefix(strings.ToLower(name), "aws/") {
 		return nil, invalidParameter("Log groups starting with AWS/ are reserved for AWS.")
 	}
@@ -126,7 +126,7 @@ func unprotected(g record.LogGroup) error {
 func (s *Service) PutLogGroupDeletionProtection(ctx context.Context,
 	in *cloudwatchlogs.PutLogGroupDeletionProtectionInput) (*cloudwatchlogs.PutLogGroupDeletionProtectionOutput,
 	error) {
-	name, err := placeOf(ctx).identified("logGroupIdentifier", aws.ToString(in.LogGroupIdentifier))
+	name, err := scopeOf(ctx).identified("logGroupIdentifier", aws.ToString(in.LogGroupIdentifier))
 	if err != nil {
 		return nil, err
 	}
@@ -140,8 +140,8 @@ func (s *Service) PutLogGroupDeletionProtection(ctx context.Context,
 	return &cloudwatchlogs.PutLogGroupDeletionProtectionOutput{}, nil
 }
 
-// groupsOf returns the log groups of a place whose names begin with prefix, by name.
-func (s *Service) groupsOf(ctx context.Context, at place, prefix string) ([]record.LogGroup, error) {
+// groupsOf returns the log groups of an account and region whose names begin with prefix, by name.
+func (s *Service) groupsOf(ctx context.Context, at scope, prefix string) ([]record.LogGroup, error) {
 	return listByName(ctx, s.groups, store.Prefix(at.account, at.region), prefix, nameOfGroup)
 }
 
@@ -166,14 +166,14 @@ func listByName[T any](ctx context.Context, table store.Table[T], below, prefix 
 func nameOfGroup(g record.LogGroup) string { return g.Name }
 
 // elsewhere reports whether a list of accounts leaves out the caller's own: no other account is linked to it.
-func elsewhere(at place, linked *bool, accounts []string) bool {
+func elsewhere(at scope, linked *bool, accounts []string) bool {
 	return aws.ToBool(linked) && len(accounts) > 0 && !slices.Contains(accounts, at.account)
 }
 
 // DescribeLogGroups describes log groups, by name.
 func (s *Service) DescribeLogGroups(ctx context.Context, in *cloudwatchlogs.DescribeLogGroupsInput) (
 	*cloudwatchlogs.DescribeLogGroupsOutput, error) {
-	at := placeOf(ctx)
+	at := scopeOf(ctx)
 	pattern := aws.ToString(in.LogGroupNamePattern)
 	switch {
 	case in.LogGroupNamePrefix != nil && in.LogGroupNamePattern != nil:
@@ -259,7 +259,7 @@ func (s *Service) describe(g record.LogGroup) types.LogGroup {
 // ListLogGroups lists log groups, by name.
 func (s *Service) ListLogGroups(ctx context.Context, in *cloudwatchlogs.ListLogGroupsInput) (
 	*cloudwatchlogs.ListLogGroupsOutput, error) {
-	at := placeOf(ctx)
+	at := scopeOf(ctx)
 	if l := in.Limit; l != nil && (*l < 1 || *l > 1000) {
 		return nil, invalidValue("limit", *l, "Member must have value between 1 and 1000")
 	}

@@ -19,7 +19,7 @@ const groupNameConstraint = `Member must satisfy regular expression pattern: [\.
 
 // identified returns the name of the log group that an identifier means: a name, or the ARN of a group of the caller's
 // without ":*". A group of another account or region is one that isn't there, since nothing links accounts here.
-func (p place) identified(member, identifier string) (name string, err error) {
+func (sc scope) identified(member, identifier string) (name string, err error) {
 	if !strings.HasPrefix(identifier, "arn:") {
 		if !groupName.MatchString(identifier) {
 			return "", invalidValue(member, identifier, groupNameConstraint)
@@ -31,9 +31,9 @@ func (p place) identified(member, identifier string) (name string, err error) {
 		return "",
 			invalidParameter(
 				"The value %s of %s is not the ARN of a log group: write arn:aws:logs:%s:%s:log-group:NAME, without "+
-					":* at its end", identifier, member, p.region, p.account)
+					":* at its end", identifier, member, sc.region, sc.account)
 	}
-	if arn.account != p.account || arn.region != p.region {
+	if arn.account != sc.account || arn.region != sc.region {
 		return "", groupNotFound()
 	}
 	return arn.group, nil
@@ -52,7 +52,7 @@ func parseARN(text string) (groupARN, bool) {
 }
 
 // nameOrIdentifier returns the name of the group that a request means by exactly one of two members.
-func (p place) nameOrIdentifier(name, identifier *string) (string, error) {
+func (sc scope) nameOrIdentifier(name, identifier *string) (string, error) {
 	switch {
 	case name == nil && identifier == nil:
 		return "", invalidParameter("Either logGroupName or logGroupIdentifier must be specified")
@@ -61,12 +61,12 @@ func (p place) nameOrIdentifier(name, identifier *string) (string, error) {
 	case name != nil:
 		return *name, nil
 	}
-	return p.identified("logGroupIdentifier", *identifier)
+	return sc.identified("logGroupIdentifier", *identifier)
 }
 
 // groupBy returns the group that a request means by its name or its identifier.
 func (s *Service) groupBy(ctx context.Context, name, identifier *string) (store.Row[record.LogGroup], error) {
-	text, err := placeOf(ctx).nameOrIdentifier(name, identifier)
+	text, err := scopeOf(ctx).nameOrIdentifier(name, identifier)
 	if err != nil {
 		return store.Row[record.LogGroup]{}, err
 	}
@@ -74,7 +74,7 @@ func (s *Service) groupBy(ctx context.Context, name, identifier *string) (store.
 }
 
 // nameFor returns the group's name for the purpose of authorization: what cannot be a name is returned as it came.
-func (p place) nameFor(name, identifier *string) string {
+func (sc scope) nameFor(name, identifier *string) string {
 	if name != nil {
 		return *name
 	}

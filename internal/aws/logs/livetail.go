@@ -37,11 +37,11 @@ const (
 // tails are the Live Tail sessions under way.
 type tails struct {
 	mu   sync.Mutex
-	open map[place]int
+	open map[scope]int
 }
 
 // beginSession counts a session, unless there are too many, until ctx is done.
-func (t *tails) beginSession(ctx context.Context, at place) error {
+func (t *tails) beginSession(ctx context.Context, at scope) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.open[at] >= maxTails {
@@ -49,7 +49,7 @@ func (t *tails) beginSession(ctx context.Context, at place) error {
 			"There are already %d Live Tail sessions of account %s in %s, the most that may run at once: end one of them", maxTails, at.account, at.region)
 	}
 	if t.open == nil {
-		t.open = map[place]int{}
+		t.open = map[scope]int{}
 	}
 	t.open[at]++
 	context.AfterFunc(ctx, func() {
@@ -65,7 +65,7 @@ func (t *tails) beginSession(ctx context.Context, at place) error {
 // tail is a Live Tail session.
 type tail struct {
 	service *Service
-	at      place
+	at      scope
 	filter  *pattern.Pattern
 	wanted  func(stream string) bool
 	groups  []*tailed
@@ -145,7 +145,7 @@ func nonNilList(list []string) []string {
 
 // newTail checks what a session asks for. It begins behind the events that there are.
 func (s *Service) newTail(ctx context.Context, in *cloudwatchlogs.StartLiveTailInput) (*tail, error) {
-	t := &tail{service: s, at: placeOf(ctx), wanted: func(string) bool { return true }}
+	t := &tail{service: s, at: scopeOf(ctx), wanted: func(string) bool { return true }}
 	var err error
 	if t.filter, err = parsePattern(aws.ToString(in.LogEventFilterPattern)); err != nil {
 		return nil, err

@@ -47,7 +47,7 @@ func seconds(t int64) int64 {
 	return t
 }
 
-// malformed returns an error of the query string, with its place.
+// malformed returns the error of a query string, with its location.
 func malformed(err error) error {
 	var syntax *insights.SyntaxError
 	if !errors.As(err, &syntax) {
@@ -129,7 +129,7 @@ func (s *Service) StartQuery(ctx context.Context, in *cloudwatchlogs.StartQueryI
 	if err := s.queryable(groups, end); err != nil {
 		return nil, err
 	}
-	at := placeOf(ctx)
+	at := scopeOf(ctx)
 	q := record.LogQuery{
 		Account: at.account, Region: at.region, ID: uuid.NewString(),
 		Text: *in.QueryString, Language: types.QueryLanguageCwli,
@@ -152,7 +152,7 @@ func (s *Service) StartQuery(ctx context.Context, in *cloudwatchlogs.StartQueryI
 }
 
 // concurrent returns the number of queries that have not ended.
-func (s *Service) concurrent(ctx context.Context, at place) (int, error) {
+func (s *Service) concurrent(ctx context.Context, at scope) (int, error) {
 	queries, err := s.queries.List(ctx, store.Prefix(at.account, at.region))
 	if err != nil {
 		return 0, err
@@ -192,7 +192,7 @@ func (s *Service) queryable(groups []record.LogGroup, end int64) error {
 
 // requested returns the names of the groups that the members of a StartQuery name, and by which of them; none when it
 // leaves that to SOURCE.
-func (p place) requested(in *cloudwatchlogs.StartQueryInput) ([]string, error) {
+func (sc scope) requested(in *cloudwatchlogs.StartQueryInput) ([]string, error) {
 	given := 0
 	for _, is := range []bool{in.LogGroupName != nil, len(in.LogGroupNames) > 0, len(in.LogGroupIdentifiers) > 0} {
 		if is {
@@ -220,7 +220,7 @@ func (p place) requested(in *cloudwatchlogs.StartQueryInput) ([]string, error) {
 		names = append(names, name)
 	}
 	for _, id := range in.LogGroupIdentifiers {
-		name, err := p.identified("logGroupIdentifiers", id)
+		name, err := sc.identified("logGroupIdentifiers", id)
 		if err != nil {
 			return nil, err
 		}
@@ -233,7 +233,7 @@ func (p place) requested(in *cloudwatchlogs.StartQueryInput) ([]string, error) {
 // queried returns the groups that a query is about.
 func (s *Service) queried(ctx context.Context, in *cloudwatchlogs.StartQueryInput,
 	query *insights.Query) ([]record.LogGroup, error) {
-	at := placeOf(ctx)
+	at := scopeOf(ctx)
 	names, err := at.requested(in)
 	if err != nil {
 		return nil, err
@@ -273,14 +273,14 @@ func (s *Service) queried(ctx context.Context, in *cloudwatchlogs.StartQueryInpu
 }
 
 // sourceNames returns the groups that SOURCE names one by one.
-func (p place) sourceNames(source *insights.Source) ([]string, error) {
+func (sc scope) sourceNames(source *insights.Source) ([]string, error) {
 	if n := len(source.Names); n > maxIdentifiers {
 		return nil, invalidParameter("A query can have up to %d log groups, but its SOURCE command names %d",
 			maxIdentifiers, n)
 	}
 	var names []string
 	for _, id := range source.Names {
-		name, err := p.identified("SOURCE", strings.TrimSuffix(id, ":*"))
+		name, err := sc.identified("SOURCE", strings.TrimSuffix(id, ":*"))
 		if err != nil {
 			return nil, err
 		}
@@ -293,7 +293,7 @@ func (p place) sourceNames(source *insights.Source) ([]string, error) {
 
 // sourced returns the groups that SOURCE logGroups(...) chooses.
 func (s *Service) sourced(ctx context.Context, source *insights.Source) ([]record.LogGroup, error) {
-	at := placeOf(ctx)
+	at := scopeOf(ctx)
 	if len(source.Accounts) > 0 && !slices.Contains(source.Accounts, at.account) {
 		return nil, nil // no other account is linked
 	}
@@ -325,7 +325,7 @@ func selectSourced(source *insights.Source, groups []record.LogGroup) ([]record.
 
 // getQuery returns the caller's query of that ID, or a ResourceNotFoundException.
 func (s *Service) getQuery(ctx context.Context, id string) (store.Row[record.LogQuery], error) {
-	at := placeOf(ctx)
+	at := scopeOf(ctx)
 	row, err := s.queries.Get(ctx, record.LogQueryKey(at.account, at.region, id))
 	if errors.Is(err, store.ErrNotFound) {
 		return row, notFound("The specified query does not exist.")
@@ -405,7 +405,7 @@ func (s *Service) StopQuery(ctx context.Context, in *cloudwatchlogs.StopQueryInp
 // DescribeQueries lists the queries that run or have run lately, the latest first.
 func (s *Service) DescribeQueries(ctx context.Context, in *cloudwatchlogs.DescribeQueriesInput) (
 	*cloudwatchlogs.DescribeQueriesOutput, error) {
-	at := placeOf(ctx)
+	at := scopeOf(ctx)
 	rows, err := s.queries.List(ctx, store.Prefix(at.account, at.region))
 	if err != nil {
 		return nil, err

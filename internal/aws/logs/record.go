@@ -29,7 +29,7 @@ func (s *Service) pointedGroup(ctx context.Context, text string) (record.LogPoin
 	if !ok {
 		return p, record.LogGroup{}, false, nil
 	}
-	groups, err := s.groupsOf(ctx, placeOf(ctx), "")
+	groups, err := s.groupsOf(ctx, scopeOf(ctx), "")
 	i := slices.IndexFunc(groups, func(g record.LogGroup) bool { return g.ID == p.GroupID })
 	if err != nil || i < 0 {
 		return p, record.LogGroup{}, false, err

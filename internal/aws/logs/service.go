@@ -99,29 +99,29 @@ func (s *Service) Register(mux *wire.Mux) {
 	}
 }
 
-// place is the account and region of a request.
-type place struct{ account, region string }
+// scope is the account and region of a request.
+type scope struct{ account, region string }
 
 // lockAccount locks an account's queries in a region, until unlock.
-func (s *Service) lockAccount(at place) (unlock func()) {
+func (s *Service) lockAccount(at scope) (unlock func()) {
 	key := store.Key(at.account, at.region)
 	s.accounts.Lock(key)
 	return func() { s.accounts.Unlock(key) } //nolint:errcheck // only of a key that is not locked
 }
 
-func placeOf(ctx context.Context) place {
-	return place{account: wire.CallerFrom(ctx).Account, region: wire.RegionFrom(ctx)}
+func scopeOf(ctx context.Context) scope {
+	return scope{account: wire.CallerFrom(ctx).Account, region: wire.RegionFrom(ctx)}
 }
 
-func (p place) groupKey(name string) string { return record.LogGroupKey(p.account, p.region, name) }
+func (sc scope) groupKey(name string) string { return record.LogGroupKey(sc.account, sc.region, name) }
 
-func (p place) groupARN(name string) string {
-	return record.LogGroup{Account: p.account, Region: p.region, Name: name}.ARN()
+func (sc scope) groupARN(name string) string {
+	return record.LogGroup{Account: sc.account, Region: sc.region, Name: name}.ARN()
 }
 
 // getGroup returns the caller's log group of that name, or a ResourceNotFoundException.
 func (s *Service) getGroup(ctx context.Context, name string) (store.Row[record.LogGroup], error) {
-	row, err := s.groups.Get(ctx, placeOf(ctx).groupKey(name))
+	row, err := s.groups.Get(ctx, scopeOf(ctx).groupKey(name))
 	if errors.Is(err, store.ErrNotFound) {
 		return row, groupNotFound()
 	}
@@ -139,7 +139,7 @@ func (s *Service) getStream(ctx context.Context, g record.LogGroup, name string)
 
 // modifyGroup changes the row of the caller's log group of that name.
 func (s *Service) modifyGroup(ctx context.Context, name string, change func(*record.LogGroup) error) error {
-	_, err := s.groups.Modify(ctx, placeOf(ctx).groupKey(name), change)
+	_, err := s.groups.Modify(ctx, scopeOf(ctx).groupKey(name), change)
 	if errors.Is(err, store.ErrNotFound) {
 		return groupNotFound()
 	}

@@ -93,7 +93,7 @@ func (s *Service) taggedGroup(ctx context.Context, arn string) (string, error) {
 	if !ok {
 		return "", invalidParameter("The specified resourceArn %s is not the ARN of a log group", arn)
 	}
-	if at := placeOf(ctx); parsed.account != at.account || parsed.region != at.region {
+	if at := scopeOf(ctx); parsed.account != at.account || parsed.region != at.region {
 		return "", notFound("The specified resource does not exist.")
 	}
 	return parsed.group, nil

@@ -24,7 +24,7 @@ func newTarget(action, resource string) wire.Target {
 
 // onAnyGroup returns all log groups of the account in the region as the target.
 func onAnyGroup(ctx context.Context, action string) ([]wire.Target, error) {
-	return []wire.Target{newTarget(action, placeOf(ctx).groupARN("")+":log-stream:")}, nil
+	return []wire.Target{newTarget(action, scopeOf(ctx).groupARN("")+":log-stream:")}, nil
 }
 
 // onGroup returns a log group as the target, by name or identifier, whether or not it exists: only who may ask may
@@ -32,7 +32,7 @@ func onAnyGroup(ctx context.Context, action string) ([]wire.Target, error) {
 func (s *Service) onGroup(
 	ctx context.Context, action string, name, identifier *string, edits ...func(conditions),
 ) ([]wire.Target, error) {
-	t, err := s.streamTarget(ctx, action, placeOf(ctx).nameFor(name, identifier), "")
+	t, err := s.streamTarget(ctx, action, scopeOf(ctx).nameFor(name, identifier), "")
 	for _, edit := range edits {
 		edit(t.Conditions)
 	}
@@ -43,7 +43,7 @@ func (s *Service) onGroup(
 func (s *Service) onStream(
 	ctx context.Context, action string, name, identifier, stream *string,
 ) ([]wire.Target, error) {
-	t, err := s.streamTarget(ctx, action, placeOf(ctx).nameFor(name, identifier), aws.ToString(stream))
+	t, err := s.streamTarget(ctx, action, scopeOf(ctx).nameFor(name, identifier), aws.ToString(stream))
 	return []wire.Target{t}, err
 }
 
@@ -51,7 +51,7 @@ func (s *Service) onStream(
 func (s *Service) onGroups(ctx context.Context, action string, identifiers []string) ([]wire.Target, error) {
 	var targets []wire.Target
 	for _, id := range identifiers {
-		t, err := s.streamTarget(ctx, action, placeOf(ctx).nameFor(nil, &id), "")
+		t, err := s.streamTarget(ctx, action, scopeOf(ctx).nameFor(nil, &id), "")
 		if err != nil {
 			return nil, err
 		}
@@ -61,7 +61,7 @@ func (s *Service) onGroups(ctx context.Context, action string, identifiers []str
 }
 
 func (s *Service) streamTarget(ctx context.Context, action, group, stream string) (wire.Target, error) {
-	t := newTarget(action, placeOf(ctx).groupARN(group)+":log-stream:"+stream)
+	t := newTarget(action, scopeOf(ctx).groupARN(group)+":log-stream:"+stream)
 	return t, s.resourceTags(ctx, &t, group)
 }
 
@@ -71,7 +71,7 @@ func (s *Service) onTagged(
 ) ([]wire.Target, error) {
 	t := newTarget(action, strings.TrimSuffix(aws.ToString(arn), ":*"))
 	parsed, ok := parseARN(t.Resource)
-	if at := placeOf(ctx); ok && parsed.account == at.account && parsed.region == at.region {
+	if at := scopeOf(ctx); ok && parsed.account == at.account && parsed.region == at.region {
 		if err := s.resourceTags(ctx, &t, parsed.group); err != nil {
 			return nil, err
 		}
@@ -84,7 +84,7 @@ func (s *Service) onTagged(
 
 // resourceTags sets the condition keys of the group's tags.
 func (s *Service) resourceTags(ctx context.Context, t *wire.Target, group string) error {
-	row, err := s.groups.Get(ctx, placeOf(ctx).groupKey(group))
+	row, err := s.groups.Get(ctx, scopeOf(ctx).groupKey(group))
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}

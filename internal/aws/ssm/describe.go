@@ -48,7 +48,7 @@ func (s *Service) DescribeParameters(ctx context.Context, in *ssm.DescribeParame
 	if err != nil {
 		return nil, err
 	}
-	at := placeOf(ctx)
+	at := scopeOf(ctx)
 	rows, err := s.parameters.List(ctx, store.Prefix(at.account, at.region))
 	if err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ import (
 
 // findParameter returns the account's parameter of that name, or a ParameterNotFound.
 func (s *Service) findParameter(ctx context.Context, r reference) (store.Row[record.Parameter], error) {
-	at := placeOf(ctx)
+	at := scopeOf(ctx)
 	row, err := s.parameters.Get(ctx, at.parameterKey(r.name))
 	if errors.Is(err, store.ErrNotFound) && strings.HasPrefix(r.asked, "arn:") && strings.Count(r.name, "/") == 1 {
 		// The ARN of "name" is also that of "/name".
@@ -32,7 +32,7 @@ func (s *Service) findParameter(ctx context.Context, r reference) (store.Row[rec
 
 // ownByName returns the account's parameter for an operation that takes a name without version or label.
 func (s *Service) ownByName(ctx context.Context, asked *string) (store.Row[record.Parameter], error) {
-	r, err := placeOf(ctx).parseReference(aws.ToString(asked))
+	r, err := scopeOf(ctx).parseReference(aws.ToString(asked))
 	if err != nil {
 		return store.Row[record.Parameter]{}, err
 	}
@@ -53,7 +53,7 @@ func (s *Service) version(ctx context.Context, p record.Parameter, version int64
 
 // getParameter returns a parameter, public or the account's, as GetParameter shows it.
 func (s *Service) getParameter(ctx context.Context, asked string) (types.Parameter, error) {
-	at := placeOf(ctx)
+	at := scopeOf(ctx)
 	r, err := at.parseReference(asked)
 	if err != nil {
 		return types.Parameter{}, err
@@ -149,8 +149,8 @@ const maxByPath = 10
 
 // pathTargets returns the authorization target of a request: the path below which it reads.
 func pathTargets(ctx context.Context, action string, in *ssm.GetParametersByPathInput) ([]wire.Target, error) {
-	path := placeOf(ctx).hierarchyPath(*in.Path)
-	t := wire.Target{Action: action, Resource: placeOf(ctx).parameterARN(path), Conditions: make(map[string][]string)}
+	path := scopeOf(ctx).hierarchyPath(*in.Path)
+	t := wire.Target{Action: action, Resource: scopeOf(ctx).parameterARN(path), Conditions: make(map[string][]string)}
 	if path != "/" {
 		t.Resource = strings.TrimSuffix(t.Resource, "/")
 	}
@@ -163,7 +163,7 @@ func pathTargets(ctx context.Context, action string, in *ssm.GetParametersByPath
 // GetParametersByPath returns the parameters of a hierarchy. Tools use it to list all images of a version.
 func (s *Service) GetParametersByPath(ctx context.Context, in *ssm.GetParametersByPathInput) (
 	*ssm.GetParametersByPathOutput, error) {
-	path := placeOf(ctx).hierarchyPath(*in.Path)
+	path := scopeOf(ctx).hierarchyPath(*in.Path)
 	if err := checkPath(path); err != nil {
 		return nil, err
 	}
@@ -211,7 +211,7 @@ func (s *Service) GetParametersByPath(ctx context.Context, in *ssm.GetParameters
 // namesBelow returns the names of the parameters in a hierarchy in order, and the records of those that have one.
 func (s *Service) namesBelow(ctx context.Context, path string, recursive bool) ([]string, map[string]record.Parameter,
 	error) {
-	at := placeOf(ctx)
+	at := scopeOf(ctx)
 	var names []string
 	if strings.HasPrefix(path+"/", "/aws/") {
 		for _, name := range publicForRegion(at.region).names {

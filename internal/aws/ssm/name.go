@@ -69,21 +69,21 @@ type reference struct {
 }
 
 // hierarchyPath returns the hierarchy that a request names by path or ARN.
-func (at place) hierarchyPath(asked string) string {
-	if rest, ok := strings.CutPrefix(asked, at.parameterARN("")); ok {
+func (sc scope) hierarchyPath(asked string) string {
+	if rest, ok := strings.CutPrefix(asked, sc.parameterARN("")); ok {
 		return "/" + strings.TrimPrefix(rest, "/")
 	}
 	return asked
 }
 
-func (at place) parseReference(asked string) (reference, error) {
+func (sc scope) parseReference(asked string) (reference, error) {
 	r := reference{asked: asked, name: asked}
 	if rest, ok := strings.CutPrefix(asked, "arn:"); ok {
 		parts := strings.SplitN(rest, ":", 5) // partition, service, region, account, resource
 		if len(parts) < 5 || parts[1] != "ssm" || !strings.HasPrefix(parts[4], "parameter/") {
 			return r, validation("Invalid parameter ARN: %s", asked)
 		}
-		if parts[2] != at.region || parts[3] != "" && parts[3] != at.account {
+		if parts[2] != sc.region || parts[3] != "" && parts[3] != sc.account {
 			return r, notFound(asked)
 		}
 		r.name = strings.TrimPrefix(parts[4], "parameter")

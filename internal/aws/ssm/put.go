@@ -69,7 +69,7 @@ func (s *Service) putTargets(ctx context.Context, action string, in *ssm.PutPara
 
 // PutParameter makes a parameter, or gives one another value.
 func (s *Service) PutParameter(ctx context.Context, in *ssm.PutParameterInput) (*ssm.PutParameterOutput, error) {
-	at := placeOf(ctx)
+	at := scopeOf(ctx)
 	name := *in.Name
 	if strings.HasPrefix(name, "arn:") {
 		r, err := at.parseReference(name)
@@ -230,7 +230,7 @@ func resolveTier(asked types.ParameterTier, size int) (types.ParameterTier, erro
 	return types.ParameterTierStandard, nil
 }
 
-func (s *Service) createOps(ctx context.Context, at place, name string, kind types.ParameterType,
+func (s *Service) createOps(ctx context.Context, at scope, name string, kind types.ParameterType,
 	tags map[string]string,
 	v *record.ParameterVersion) ([]store.Op, error) {
 	if kind == "" {

@@ -56,21 +56,21 @@ func (s *Service) Register(mux *wire.Mux) {
 	}
 }
 
-// place is the account and region of a request.
-type place struct{ account, region string }
+// scope is the account and region of a request.
+type scope struct{ account, region string }
 
-func placeOf(ctx context.Context) place {
-	return place{account: wire.CallerFrom(ctx).Account, region: wire.RegionFrom(ctx)}
+func scopeOf(ctx context.Context) scope {
+	return scope{account: wire.CallerFrom(ctx).Account, region: wire.RegionFrom(ctx)}
 }
 
-func (p place) parameterKey(name string) string {
-	return record.ParameterKey(p.account, p.region, name)
+func (sc scope) parameterKey(name string) string {
+	return record.ParameterKey(sc.account, sc.region, name)
 }
 
 // parameterARN returns the ARN of a parameter, public or the account's.
-func (p place) parameterARN(name string) string {
+func (sc scope) parameterARN(name string) string {
 	if isPublic(name) {
-		return record.ParameterARN("", p.region, name)
+		return record.ParameterARN("", sc.region, name)
 	}
-	return record.ParameterARN(p.account, p.region, name)
+	return record.ParameterARN(sc.account, sc.region, name)
 }

@@ -35,7 +35,7 @@ func (s *Service) onWritten(ctx context.Context, action, asked string, overwrite
 		return t, nil
 	}
 	// Unlike a parameter that is read, one that is written has the very name that its ARN says.
-	row, err := s.parameters.Get(ctx, placeOf(ctx).parameterKey(name))
+	row, err := s.parameters.Get(ctx, scopeOf(ctx).parameterKey(name))
 	if errors.Is(err, store.ErrNotFound) {
 		return t, nil
 	}
@@ -46,7 +46,7 @@ func (s *Service) onWritten(ctx context.Context, action, asked string, overwrite
 // referTo returns what a request names, as it is named if that is no valid reference: the operation says so, to those
 // who may ask.
 func referTo(ctx context.Context, asked string) reference {
-	r, err := placeOf(ctx).parseReference(asked)
+	r, err := scopeOf(ctx).parseReference(asked)
 	if err != nil {
 		return reference{asked: asked, name: asked}
 	}
@@ -54,7 +54,7 @@ func referTo(ctx context.Context, asked string) reference {
 }
 
 func newTarget(ctx context.Context, action, name string) wire.Target {
-	return wire.Target{Action: action, Resource: placeOf(ctx).parameterARN(name), Conditions: make(map[string][]string)}
+	return wire.Target{Action: action, Resource: scopeOf(ctx).parameterARN(name), Conditions: make(map[string][]string)}
 }
 
 // addParameter makes an existing parameter the target's resource.

@@ -242,7 +242,7 @@ func (s *Service) checkPrincipal(ctx context.Context, cluster, arn string) (prin
 		)
 	}
 	// Other accounts may be beyond this machine: what is in them is taken on trust.
-	if p.Account != resource.PlaceOf(ctx).Account {
+	if p.Account != resource.ScopeOf(ctx).Account {
 		return p, "", nil
 	}
 	_, id, exists, err := s.principals.Lookup(ctx, p)
@@ -503,7 +503,7 @@ func describeEntry(c record.Cluster, e record.AccessEntry) *types.AccessEntry {
 		tags = map[string]string{}
 	}
 	return &types.AccessEntry{
-		AccessEntryArn:   new(resource.EntryARN(resource.Place{Account: c.Account, Region: c.Region}, e, c.Name)),
+		AccessEntryArn:   new(resource.EntryARN(resource.Scope{Account: c.Account, Region: c.Region}, e, c.Name)),
 		ClusterName:      new(c.Name),
 		CreatedAt:        new(e.CreatedAt),
 		ModifiedAt:       new(e.ModifiedAt),
@@ -519,7 +519,7 @@ func describeEntry(c record.Cluster, e record.AccessEntry) *types.AccessEntry {
 func (s *Service) onEntry(
 	ctx context.Context, action string, cluster, principalARN *string, edits ...func(resource.Conditions),
 ) ([]wire.Target, error) {
-	at, name := resource.PlaceOf(ctx), aws.ToString(cluster)
+	at, name := resource.ScopeOf(ctx), aws.ToString(cluster)
 	e := record.AccessEntry{PrincipalARN: aws.ToString(principalARN), ID: "*"}
 	set := resource.Conditions{}
 	set.Text("eks:clusterName", name)

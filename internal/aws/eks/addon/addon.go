@@ -193,7 +193,7 @@ func (s *Service) ListAddons(ctx context.Context, in *eks.ListAddonsInput) (*eks
 
 // await returns once the add-on is neither being created, updated nor deleted, at once unless a waiter asks.
 func (s *Service) await(ctx context.Context, about exception.About) error {
-	at := resource.PlaceOf(ctx)
+	at := resource.ScopeOf(ctx)
 	key := record.AddonKey(at.Account, at.Region, about.Cluster, about.Addon)
 	updates := resource.Notify(s.Updates, store.Prefix(at.Account, at.Region, about.Cluster))
 	return resource.Await(ctx, s.Addons, key, func(ctx context.Context, a record.Addon) (bool, error) {

@@ -115,7 +115,7 @@ func (s *Service) associate(
 		}
 		create := wire.Target{
 			Action:   "eks:CreatePodIdentityAssociation",
-			Resource: resource.PlaceOf(ctx).ClusterARN(a.Cluster),
+			Resource: resource.ScopeOf(ctx).ClusterARN(a.Cluster),
 		}
 		if err := s.checkPodRole(ctx, about, p, role, create); err != nil {
 			return nil, err

@@ -140,7 +140,7 @@ func (s *Service) DescribeCluster(
 	if err := s.await(ctx, aws.ToString(in.Name)); err != nil {
 		return nil, err
 	}
-	key := resource.PlaceOf(ctx).ClusterKey(aws.ToString(in.Name))
+	key := resource.ScopeOf(ctx).ClusterKey(aws.ToString(in.Name))
 	row, err := s.Clusters.Get(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
 		connected, err := s.Connected.Get(ctx, key)
@@ -163,7 +163,7 @@ func (s *Service) DescribeCluster(
 // ListClusters lists the names of the clusters in the caller's account and region, and with "all" also of the connected
 // ones.
 func (s *Service) ListClusters(ctx context.Context, in *eks.ListClustersInput) (*eks.ListClustersOutput, error) {
-	at := resource.PlaceOf(ctx)
+	at := resource.ScopeOf(ctx)
 	rows, err := s.Clusters.List(ctx, store.Prefix(at.Account, at.Region))
 	if err != nil {
 		return nil, err
@@ -279,7 +279,7 @@ func health(cp record.ControlPlane) *types.ClusterHealth {
 
 // await returns once the cluster is neither being created, updated nor deleted, at once unless a waiter asks.
 func (s *Service) await(ctx context.Context, name string) error {
-	at := resource.PlaceOf(ctx)
+	at := resource.ScopeOf(ctx)
 	key := at.ClusterKey(name)
 	return resource.Await(ctx, s.Clusters, key, func(ctx context.Context, c record.Cluster) (bool, error) {
 		cp, last, err := s.Observe(ctx, c)

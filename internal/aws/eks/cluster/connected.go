@@ -41,7 +41,7 @@ func (s *Service) connectedHandlers() []wire.Handler {
 		wire.Handle(s.RegisterCluster, func(
 			ctx context.Context, action string, in *eks.RegisterClusterInput,
 		) ([]wire.Target, error) {
-			t := resource.NewTarget(action, resource.PlaceOf(ctx).ClusterARN(aws.ToString(in.Name)))
+			t := resource.NewTarget(action, resource.ScopeOf(ctx).ClusterARN(aws.ToString(in.Name)))
 			resource.Conditions(t.Conditions).RequestTags(in.Tags)
 			return []wire.Target{t}, nil
 		}),
@@ -58,7 +58,7 @@ func (s *Service) connectedHandlers() []wire.Handler {
 func (s *Service) RegisterCluster(
 	ctx context.Context, in *eks.RegisterClusterInput,
 ) (*eks.RegisterClusterOutput, error) {
-	name, hash, at := aws.ToString(in.Name), wire.Fingerprint(in), resource.PlaceOf(ctx)
+	name, hash, at := aws.ToString(in.Name), wire.Fingerprint(in), resource.ScopeOf(ctx)
 	for {
 		if out, err := s.registeredBefore(ctx, in, hash); out != nil || err != nil {
 			return out, err
@@ -100,7 +100,7 @@ func (s *Service) registeredBefore(
 	ctx context.Context, in *eks.RegisterClusterInput, hash string,
 ) (*eks.RegisterClusterOutput, error) {
 	name := aws.ToString(in.Name)
-	key := resource.PlaceOf(ctx).ClusterKey(name)
+	key := resource.ScopeOf(ctx).ClusterKey(name)
 	taken := exception.InUse(name, "Cluster already exists with name: %s", name)
 	if _, err := s.Clusters.Get(ctx, key); err == nil {
 		return nil, taken
@@ -142,7 +142,7 @@ func (s *Service) checkRegistration(ctx context.Context, in *eks.RegisterCluster
 	if !ok || role.Kind != "role" {
 		return exception.InvalidParameter(name, "roleArn %s is not the ARN of an IAM role", arn)
 	}
-	cluster := resource.PlaceOf(ctx).ClusterARN(name)
+	cluster := resource.ScopeOf(ctx).ClusterARN(name)
 	if err := principal.PassRole(ctx, role, ssmPrincipal, cluster); err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (s *Service) DeregisterCluster(
 ) (*eks.DeregisterClusterOutput, error) {
 	name := aws.ToString(in.Name)
 	for {
-		row, err := s.Connected.Get(ctx, resource.PlaceOf(ctx).ClusterKey(name))
+		row, err := s.Connected.Get(ctx, resource.ScopeOf(ctx).ClusterKey(name))
 		if errors.Is(err, store.ErrNotFound) {
 			return nil, exception.NotFound(name, "No connected cluster found for name: %s.", name)
 		} else if err != nil {

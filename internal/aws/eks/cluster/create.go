@@ -29,7 +29,7 @@ func (s *Service) createHandlers() []wire.Handler {
 
 // createTargets returns the cluster that a request would create, as its authorization target.
 func createTargets(ctx context.Context, action string, in *eks.CreateClusterInput) ([]wire.Target, error) {
-	t := resource.NewTarget(action, resource.PlaceOf(ctx).ClusterARN(aws.ToString(in.Name)))
+	t := resource.NewTarget(action, resource.ScopeOf(ctx).ClusterARN(aws.ToString(in.Name)))
 	setCreate(t.Conditions, in)
 	return []wire.Target{t}, nil
 }
@@ -71,7 +71,7 @@ func (s *Service) createdBefore(
 	ctx context.Context, in *eks.CreateClusterInput, hash string,
 ) (*eks.CreateClusterOutput, error) {
 	name := aws.ToString(in.Name)
-	key := resource.PlaceOf(ctx).ClusterKey(name)
+	key := resource.ScopeOf(ctx).ClusterKey(name)
 	if _, err := s.Connected.Get(ctx, key); err == nil {
 		return nil, exception.InUse(name, "Cluster already exists with name: %s", name)
 	} else if !errors.Is(err, store.ErrNotFound) {
@@ -106,7 +106,7 @@ func (s *Service) describeCreated(ctx context.Context, c record.Cluster) (*eks.C
 // newCluster validates a request and returns the cluster that it asks for. (wire has checked the form of its name.)
 func (s *Service) newCluster(ctx context.Context, in *eks.CreateClusterInput) (record.Cluster, error) {
 	var (
-		at     = resource.PlaceOf(ctx)
+		at     = resource.ScopeOf(ctx)
 		caller = wire.CallerFrom(ctx)
 		name   = aws.ToString(in.Name)
 		none   record.Cluster

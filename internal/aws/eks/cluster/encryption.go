@@ -23,7 +23,7 @@ var kmsKeyARN = regexp.MustCompile(`^arn:aws[a-z-]*:kms:([a-z0-9-]+):(\d{12}):(k
 
 // checkEncryption refuses an encryption config without the form of one. Without any, Secrets are encrypted under a key
 // of the cluster's own.
-func checkEncryption(at resource.Place, cluster string, in []types.EncryptionConfig) error {
+func checkEncryption(at resource.Scope, cluster string, in []types.EncryptionConfig) error {
 	switch {
 	case len(in) == 0:
 		return nil
@@ -119,7 +119,7 @@ func (s *Service) AssociateEncryptionConfig(
 			if len(in.EncryptionConfig) == 0 {
 				return nil, exception.InvalidParameter(name, "encryptionConfig must have one member, but has none")
 			}
-			if err := checkEncryption(resource.PlaceOf(ctx), name, in.EncryptionConfig); err != nil {
+			if err := checkEncryption(resource.ScopeOf(ctx), name, in.EncryptionConfig); err != nil {
 				return nil, err
 			}
 			if c.EncryptionKeyARN != "" {

@@ -77,7 +77,7 @@ func (s *Service) identityProviderHandlers() []wire.Handler {
 func (s *Service) onProvider(
 	ctx context.Context, action string, cluster *string, of *types.IdentityProviderConfig,
 ) ([]wire.Target, error) {
-	at := resource.PlaceOf(ctx)
+	at := resource.ScopeOf(ctx)
 	c := record.Cluster{Account: at.Account, Region: at.Region, Name: aws.ToString(cluster)}
 	p := record.IdentityProvider{ID: "*"}
 	if of != nil {

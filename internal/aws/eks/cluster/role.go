@@ -17,7 +17,7 @@ func (s *Service) checkClusterRole(ctx context.Context, cluster, arn string) err
 	if !ok || p.Kind != "role" {
 		return exception.InvalidParameter(cluster, "roleArn %s is not the ARN of an IAM role", arn)
 	}
-	resource := resource.PlaceOf(ctx).ClusterARN(cluster)
+	resource := resource.ScopeOf(ctx).ClusterARN(cluster)
 	if err := principal.PassRole(ctx, p, principal.EKS, resource); err != nil {
 		return err
 	}

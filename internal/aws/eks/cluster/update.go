@@ -26,7 +26,7 @@ type change struct {
 // startUpdate records a change of a cluster and its update object.
 func (s *Service) startUpdate(ctx context.Context, ch change) (*types.Update, error) {
 	return s.StartUpdate(ctx, func() (a resource.Attempt, err error) {
-		row, err := s.Clusters.Copy(ctx, resource.PlaceOf(ctx).ClusterKey(ch.cluster))
+		row, err := s.Clusters.Copy(ctx, resource.ScopeOf(ctx).ClusterKey(ch.cluster))
 		if errors.Is(err, store.ErrNotFound) {
 			return a, exception.ClusterNotFound(ch.cluster)
 		} else if err != nil {

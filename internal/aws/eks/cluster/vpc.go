@@ -59,7 +59,7 @@ func checkEgress(cluster string, mode types.ControlPlaneEgressModeType) error {
 // checkSubnets returns the VPC of the subnets. A cluster needs two of them, in different zones of one VPC.
 // https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
 func (s *Service) checkSubnets(ctx context.Context, cluster string, ids []string) (vpc string, err error) {
-	at := resource.PlaceOf(ctx)
+	at := resource.ScopeOf(ctx)
 	zones := map[string]bool{}
 	for i, id := range ids {
 		if slices.Contains(ids[:i], id) {
@@ -96,7 +96,7 @@ func (s *Service) checkSecurityGroups(ctx context.Context, cluster, vpc string, 
 			cluster, "You can specify up to %d security groups, but %d were specified", maxSecurityGroups, len(ids),
 		)
 	}
-	at := resource.PlaceOf(ctx)
+	at := resource.ScopeOf(ctx)
 	var strangers []string
 	for i, id := range ids {
 		if slices.Contains(ids[:i], id) {

@@ -261,7 +261,7 @@ func (s *Service) ListNodegroups(ctx context.Context, in *eks.ListNodegroupsInpu
 
 // await returns once the node group is neither being created, updated nor deleted, at once unless a waiter asks.
 func (s *Service) await(ctx context.Context, cluster, name string) error {
-	at := resource.PlaceOf(ctx)
+	at := resource.ScopeOf(ctx)
 	key := record.NodegroupKey(at.Account, at.Region, cluster, name)
 	updates := resource.Notify(s.Updates, store.Prefix(at.Account, at.Region, cluster))
 	return resource.Await(ctx, s.Nodegroups, key, func(ctx context.Context, n record.Nodegroup) (bool, error) {

@@ -58,7 +58,7 @@ func (s *Service) usersTemplate(
 	if asked == nil {
 		return nil, nil
 	}
-	at := resource.PlaceOf(ctx)
+	at := resource.ScopeOf(ctx)
 	id, name := aws.ToString(asked.Id), aws.ToString(asked.Name)
 	if (id == "") == (name == "") {
 		return nil, g.InvalidParameter("Either provide launch template ID or launch template name in the request.")

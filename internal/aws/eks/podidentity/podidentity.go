@@ -94,7 +94,7 @@ func (s *Service) ListPodIdentityAssociations(
 
 // onAssociation returns the association that a request names, whether or not it exists, as its authorization target.
 func (s *Service) onAssociation(ctx context.Context, action string, cluster, id *string) ([]wire.Target, error) {
-	at := resource.PlaceOf(ctx)
+	at := resource.ScopeOf(ctx)
 	p := record.PodIdentityAssociation{
 		Account: at.Account, Region: at.Region, Cluster: aws.ToString(cluster), ID: aws.ToString(id),
 	}

@@ -15,7 +15,7 @@ import (
 func (r *Records) Nodegroup(
 	ctx context.Context, cluster, name string,
 ) (store.Row[record.Nodegroup], store.Row[record.Cluster], error) {
-	at := PlaceOf(ctx)
+	at := ScopeOf(ctx)
 	c, err := r.Cluster(ctx, cluster)
 	if err != nil {
 		return store.Row[record.Nodegroup]{}, c, err
@@ -66,7 +66,7 @@ func (r *Records) EntriesOf(ctx context.Context, c record.Cluster) ([]store.Row[
 }
 
 // EntryARN returns the ARN of an access entry: access-entry/<cluster>/<role|user>/<account>/<name>/<uuid>.
-func EntryARN(at Place, e record.AccessEntry, cluster string) string {
+func EntryARN(at Scope, e record.AccessEntry, cluster string) string {
 	p, _ := principal.Parse(e.PrincipalARN)
 	parts := []string{"arn:aws:eks:" + at.Region + ":" + at.Account + ":access-entry", cluster, p.Kind, p.Account}
 	if p.Name != "" {

@@ -47,25 +47,25 @@ func NewRecords(s *store.Store, now func() time.Time) *Records {
 	}
 }
 
-// Place is the account and region of a request.
-type Place struct{ Account, Region string }
+// Scope is the account and region of a request.
+type Scope struct{ Account, Region string }
 
-// PlaceOf returns the place of a request.
-func PlaceOf(ctx context.Context) Place {
-	return Place{Account: wire.CallerFrom(ctx).Account, Region: wire.RegionFrom(ctx)}
+// ScopeOf returns the account and region of a request.
+func ScopeOf(ctx context.Context) Scope {
+	return Scope{Account: wire.CallerFrom(ctx).Account, Region: wire.RegionFrom(ctx)}
 }
 
 // ClusterKey returns the key of a cluster in the store.
-func (p Place) ClusterKey(name string) string { return record.ClusterKey(p.Account, p.Region, name) }
+func (sc Scope) ClusterKey(name string) string { return record.ClusterKey(sc.Account, sc.Region, name) }
 
 // ClusterARN returns the ARN of a cluster.
-func (p Place) ClusterARN(name string) string {
-	return record.Cluster{Account: p.Account, Region: p.Region, Name: name}.ARN()
+func (sc Scope) ClusterARN(name string) string {
+	return record.Cluster{Account: sc.Account, Region: sc.Region, Name: name}.ARN()
 }
 
 // Cluster returns the caller's cluster of that name, or a ResourceNotFoundException.
 func (r *Records) Cluster(ctx context.Context, name string) (store.Row[record.Cluster], error) {
-	row, err := r.Clusters.Get(ctx, PlaceOf(ctx).ClusterKey(name))
+	row, err := r.Clusters.Get(ctx, ScopeOf(ctx).ClusterKey(name))
 	if errors.Is(err, store.ErrNotFound) {
 		return row, exception.ClusterNotFound(name)
 	}

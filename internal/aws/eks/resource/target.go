@@ -31,7 +31,7 @@ func TargetWith(t wire.Target, edits []func(Conditions)) []wire.Target {
 func (r *Records) OnCluster(
 	ctx context.Context, action string, name *string, edits ...func(Conditions),
 ) ([]wire.Target, error) {
-	at := PlaceOf(ctx)
+	at := ScopeOf(ctx)
 	t := NewTarget(action, at.ClusterARN(aws.ToString(name)))
 	row, err := r.Clusters.Get(ctx, at.ClusterKey(aws.ToString(name)))
 	switch {
@@ -53,7 +53,7 @@ func (r *Records) OnCluster(
 
 // OnNodegroup returns a node group as the target. The ARN of one that does not exist ends in a "*" for its ID.
 func (r *Records) OnNodegroup(ctx context.Context, action string, cluster, name *string) ([]wire.Target, error) {
-	at := PlaceOf(ctx)
+	at := ScopeOf(ctx)
 	n := record.Nodegroup{
 		Account: at.Account, Region: at.Region, Cluster: aws.ToString(cluster), Name: aws.ToString(name), ID: "*",
 	}
@@ -71,7 +71,7 @@ func (r *Records) OnNodegroup(ctx context.Context, action string, cluster, name 
 
 // OnAddon returns an add-on as the target. The ARN of one that does not exist ends in a "*" for its ID.
 func (r *Records) OnAddon(ctx context.Context, action string, cluster, name *string) ([]wire.Target, error) {
-	at := PlaceOf(ctx)
+	at := ScopeOf(ctx)
 	a := record.Addon{
 		Account: at.Account, Region: at.Region, Cluster: aws.ToString(cluster), Name: aws.ToString(name), ID: "*",
 	}

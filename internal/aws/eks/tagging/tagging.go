@@ -42,7 +42,7 @@ type tagged struct {
 
 // resourceOf finds what an ARN names.
 func (s *Service) resourceOf(ctx context.Context, arn string) (tagged, error) {
-	at := resource.PlaceOf(ctx)
+	at := resource.ScopeOf(ctx)
 	parts := strings.SplitN(arn, ":", 6)
 	if len(parts) != 6 || parts[0] != "arn" || parts[1] != "aws" || parts[2] != "eks" {
 		return tagged{}, badRequest("Invalid ARN: %s is not the ARN of an Amazon EKS resource", arn)
